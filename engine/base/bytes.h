@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Byte strings: a borrowed view (struct slice) and a growing owned buffer
+ * (struct buf).  Row keys, qualifiers and values are any bytes, so nothing
+ * here is NUL-terminated unless it says so.
+ *
+ * Threads: values, no sharing; the caller serialises access to one buf.
+ * Errors: -ENOMEM only; a buf is unchanged when an append fails.
+ */
+#ifndef TFS_BASE_BYTES_H
+#define TFS_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TFS_MUST __attribute__((warn_unused_result))
+
+/* A view of bytes that somebody else owns.  {NULL, 0} is the empty string. */
+struct slice {
+	const uint8_t *p;
+	size_t n;
+};
+
+static inline struct slice slice_of(const void *p, size_t n)
+{
+	return (struct slice){(const uint8_t *)p, n};
+}
+
+static inline struct slice slice_str(const char *s)
+{
+	return (struct slice){(const uint8_t *)s, strlen(s)};
+}
+
+/* memcmp order, a prefix sorts first. */
+static inline int slice_cmp(struct slice a, struct slice b)
+{
+	size_t n = a.n < b.n ? a.n : b.n;
+	int c = n ? memcmp(a.p, b.p, n) : 0;
+
+	return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+static inline bool slice_eq(struct slice a, struct slice b)
+{
+	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+static inline bool slice_has_prefix(struct slice s, struct slice prefix)
+{
+	return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
+}
+
+/* An owned, growing byte string.  {0} is an empty one; buf_fini frees. */
+struct buf {
+	uint8_t *p;
+	size_t n, cap;
+};
+
+void buf_fini(struct buf *b); /* frees and leaves {0} */
+static inline void buf_reset(struct buf *b) { b->n = 0; }
+int buf_reserve(struct buf *b, size_t extra) TFS_MUST;
+int buf_append(struct buf *b, const void *p, size_t n) TFS_MUST;
+int buf_append_slice(struct buf *b, struct slice s) TFS_MUST;
+int buf_set(struct buf *b, const void *p, size_t n) TFS_MUST; /* replaces the contents */
+int buf_u8(struct buf *b, uint8_t v) TFS_MUST;
+int buf_be16(struct buf *b, uint16_t v) TFS_MUST;
+int buf_be32(struct buf *b, uint32_t v) TFS_MUST;
+int buf_be64(struct buf *b, uint64_t v) TFS_MUST;
+int buf_varint(struct buf *b, uint64_t v) TFS_MUST;        /* LEB128, 1..10 bytes */
+int buf_lstr(struct buf *b, struct slice s) TFS_MUST;       /* varint length, bytes */
+int buf_printf(struct buf *b, const char *fmt, ...) TFS_MUST __attribute__((format(printf, 2, 3)));
+static inline struct slice buf_slice(const struct buf *b) { return (struct slice){b->p, b->n}; }
+
+/*
+ * Bounded reading of bytes that may be damaged or hostile.  Every get_*
+ * returns false when the input is too short or malformed, and from then on
+ * r->bad stays true and further gets return false with zeroed outputs; so a
+ * decoder may read all its fields and test once.
+ */
+struct reader {
+	const uint8_t *p, *end;
+	bool bad;
+};
+
+static inline struct reader reader_of(struct slice s)
+{
+	return (struct reader){s.p, s.n ? s.p + s.n : s.p, false};
+}
+static inline size_t reader_left(const struct reader *r) { return (size_t)(r->end - r->p); }
+bool get_u8(struct reader *r, uint8_t *v);
+bool get_be16(struct reader *r, uint16_t *v);
+bool get_be32(struct reader *r, uint32_t *v);
+bool get_be64(struct reader *r, uint64_t *v);
+bool get_varint(struct reader *r, uint64_t *v);
+bool get_bytes(struct reader *r, size_t n, struct slice *v); /* borrowed from the input */
+bool get_lstr(struct reader *r, struct slice *v);            /* borrowed from the input */
+
+/* Fixed big-endian stores and loads on memory known to be large enough. */
+static inline void put_be16(uint8_t *p, uint16_t v) { v = __builtin_bswap16(v); memcpy(p, &v, 2); }
+static inline void put_be32(uint8_t *p, uint32_t v) { v = __builtin_bswap32(v); memcpy(p, &v, 4); }
+static inline void put_be64(uint8_t *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }
+static inline uint16_t load_be16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return __builtin_bswap16(v); }
+static inline uint32_t load_be32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return __builtin_bswap32(v); }
+static inline uint64_t load_be64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v); }
+
+/*
+ * A bump allocator for many small things with one lifetime (an answer, a
+ * scan batch).  arena_alloc returns 8-aligned memory or NULL when out of
+ * memory; all of it is freed by arena_fini at once.  arena_reset keeps the
+ * first block for reuse.
+ */
+struct arena_block;
+struct arena {
+	struct arena_block *head;
+	size_t used_bytes; /* what has been handed out */
+};
+void *arena_alloc(struct arena *a, size_t n) TFS_MUST;
+/* Copies s into the arena; on failure returns false. */
+bool arena_dup(struct arena *a, struct slice s, struct slice *out) TFS_MUST;
+void arena_reset(struct arena *a);
+void arena_fini(struct arena *a);
+
+/* CRC-32C (Castagnoli), as in iSCSI; crc32c(0, p, n) starts, chaining continues. */
+uint32_t crc32c(uint32_t crc, const void *p, size_t n);
+/* Seeded 64-bit hash (XXH3). */
+uint64_t hash64(struct slice s, uint64_t seed);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All file I/O of the engine goes through here: the one place to count,
+ * delay, fail or forget unsynced writes in tests (DESIGN 3.3).
+ *
+ * Errors: -errno of the system call.  A short write is completed or fails;
+ * a short read at end of file returns what there is.  EINTR is retried.
+ * Messages name the path; the callers log.
+ *
+ * Faults (tests): every call that touches the disk passes file_hook first
+ * when one is set, with a running operation number; the hook may return a
+ * -errno to fail the call, block to stall it, or end the process.  In
+ * addition "forget mode" (file_forget_*) records, per file, the writes not
+ * yet covered by an fsync of that file, and per directory the creations,
+ * renames and unlinks not yet covered by an fsync of that directory, so that
+ * a crash test can undo or tear a chosen subset of them in the real files
+ * and so show what power loss may leave.
+ */
+#ifndef TFS_BASE_FILE_H
+#define TFS_BASE_FILE_H
+
+#include "engine/base/bytes.h"
+#include <sys/types.h>
+
+struct file; /* an open file; knows its path */
+
+enum file_mode {
+	FILE_READ,       /* O_RDONLY */
+	FILE_CREATE,     /* O_RDWR|O_CREAT|O_EXCL, 0600 & ~umask -> private to the owner */
+	FILE_READWRITE,  /* O_RDWR, must exist */
+};
+
+int file_open(const char *path, enum file_mode mode, struct file **out) TFS_MUST;
+/* Close does not sync.  Never fails visibly; NULL is allowed. */
+void file_close(struct file *f);
+const char *file_path(const struct file *f);
+/* The descriptor, for mmap and flock only. */
+int file_fd(const struct file *f);
+/* Reads up to n bytes at offset; *got < n only at end of file. */
+int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got) TFS_MUST;
+int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset) TFS_MUST;
+/* One system call for several pieces. */
+int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t offset) TFS_MUST;
+int file_sync(struct file *f) TFS_MUST;                 /* fdatasync */
+int file_size(struct file *f, uint64_t *bytes) TFS_MUST;
+int file_truncate(struct file *f, uint64_t bytes) TFS_MUST;
+/* Reserves [offset, offset+n), extending the size.  zeroed: really writes zeros (FACTS: preallocated, zeroed logs sync faster). */
+int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed) TFS_MUST;
+
+int file_unlink(const char *path) TFS_MUST;
+int file_rename(const char *from, const char *to) TFS_MUST;
+int file_mkdir(const char *path) TFS_MUST;              /* 0700; -EEXIST */
+int file_rmdir(const char *path) TFS_MUST;
+int file_sync_dir(const char *path) TFS_MUST;
+int file_stat_size(const char *path, uint64_t *bytes) TFS_MUST; /* -ENOENT; also "does it exist" */
+/* Calls fn for every entry but . and .. ; stops at a non-zero return and passes it on. */
+int file_list(const char *dir, int (*fn)(void *arg, const char *name, bool is_dir), void *arg) TFS_MUST;
+/* Whole small file; at most limit bytes, else -EFBIG. */
+int file_read_all(const char *path, size_t limit, struct buf *out) TFS_MUST;
+/*
+ * Replaces path by new contents, durably and atomically.  Steps: 1 write
+ * path.tmp, 2 fdatasync it, 3 rename over path, 4 fsync the directory.
+ */
+int file_replace(const char *path, struct slice contents) TFS_MUST;
+/* dir/name into a fresh string, NULL when out of memory; free() it. */
+char *path_join(const char *dir, const char *name);
+int file_free_bytes(const char *path, uint64_t *bytes) TFS_MUST; /* statvfs f_bavail */
+
+/* ---- faults, for tests ---- */
+enum file_op {
+	FILE_OP_OPEN, FILE_OP_CREATE, FILE_OP_READ, FILE_OP_WRITE, FILE_OP_SYNC, FILE_OP_TRUNCATE,
+	FILE_OP_ALLOCATE, FILE_OP_UNLINK, FILE_OP_RENAME, FILE_OP_MKDIR, FILE_OP_RMDIR, FILE_OP_SYNCDIR, FILE_OP_LIST,
+	FILE_OPS
+};
+extern const char *const file_op_names[FILE_OPS];
+/* Called before the operation takes place; number counts all hooked operations from 1. */
+typedef int file_hook_fn(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number);
+void file_set_hook(file_hook_fn *fn, void *arg); /* NULL: none.  Not while I/O is under way. */
+
+/*
+ * Forget mode.  While on, file_sync and file_sync_dir do not reach the disk
+ * (fast) but do mark things durable in the records.  file_forget_crash
+ * undoes on the real files what was not durable: for every unsynced write
+ * and directory change, in order, choose(arg, i, n) says how much survives
+ * (0 nothing, 1 whole, 2 torn: a prefix of whole 512-byte sectors, chosen by
+ * the same function).  Writes of one file may survive in any subset;
+ * directory entries likewise.  A file that was created but whose entry was
+ * forgotten disappears; an unlinked or renamed-over one comes back.  Data in
+ * pages that no fsync covered may come back as zeros where the file grew.
+ * file_forget_skip(n) makes the n-th sync (file or directory, counted from
+ * 1) a no-op in the records: "taking out any one fsync makes a test fail".
+ * After it the process must touch no file of the store again (it _exits).
+ */
+int file_forget_start(const char *root_dir) TFS_MUST;
+void file_forget_stop(void);
+typedef unsigned file_forget_choose_fn(void *arg, unsigned index, unsigned ways);
+int file_forget_crash(file_forget_choose_fn *choose, void *arg) TFS_MUST;
+void file_forget_skip(uint64_t nth_sync);
+uint64_t file_forget_sync_count(void);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranked mutexes.  A thread takes locks in strictly rising rank; debug
+ * builds (TFS_DEBUG) keep the ranks held by a thread and abort, naming both,
+ * on an acquire that is not above all of them.  Two locks of the same rank
+ * are never held together.  The ranks are all here and nowhere else;
+ * HACKING explains them.
+ */
+#ifndef TFS_BASE_MUTEX_H
+#define TFS_BASE_MUTEX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum rank {
+	RANK_NONE = 0,
+	/* fs: taken before any call into libtabletfs */
+	RANK_FS_ROW,      /* one directory's or cell's multi-step operation */
+	RANK_FS_NODE,     /* one node: staging, handles */
+	RANK_FS_TREE,     /* node table, scratch tree, directory streams */
+	RANK_FS_NOTIFY,   /* the notifier's queue */
+	/* client */
+	RANK_CLIENT,      /* table handles, location cache */
+	/* master */
+	RANK_MASTER,      /* schema changes, one at a time */
+	/* server */
+	RANK_SERVER,      /* the set of tablets */
+	RANK_ROW,         /* a stripe of row locks: read-modify-writes */
+	/* Tablets nest: a user tablet's flush writes METADATA holding no lock but its EDIT. */
+	RANK_TABLET_EDIT_USER, /* split, merge, install and move of one user tablet */
+	RANK_TABLET_EDIT_META, /* the same, METADATA tablet */
+	RANK_TABLET_EDIT_ROOT, /* the same, root tablet */
+	RANK_SCHEMA,      /* schema cache */
+	RANK_LOCKSVC,     /* lock service */
+	RANK_TABLET,      /* sequence allotment and memtable switch of one tablet */
+	RANK_LOG,         /* commit log queue */
+	RANK_LOG_FILE,    /* commit log file being written or abandoned */
+	RANK_TABLET_VIEW, /* a tablet's current view pointer */
+	RANK_TABLE_CACHE, /* open SSTables */
+	RANK_SSTABLE,     /* one SSTable's iterator pool */
+	RANK_TASK,        /* worker queue */
+	RANK_CLOCK,
+	RANK_FILE,        /* fault layer's records (tests) */
+	RANK_MSG,
+};
+
+struct mutex {
+	pthread_mutex_t m;
+	enum rank rank;
+};
+
+void mutex_init(struct mutex *m, enum rank rank);
+void mutex_fini(struct mutex *m);
+void mutex_lock(struct mutex *m);
+bool mutex_trylock(struct mutex *m); /* obeys no order: never blocks */
+void mutex_unlock(struct mutex *m);
+/* Debug builds abort unless the calling thread holds m; otherwise nothing. */
+void mutex_assert_held(const struct mutex *m);
+/* Debug builds abort when the calling thread holds any ranked lock. */
+void mutex_assert_none_held(void);
+
+struct cond {
+	pthread_cond_t c;
+};
+void cond_init(struct cond *c); /* CLOCK_MONOTONIC */
+void cond_fini(struct cond *c);
+void cond_wait(struct cond *c, struct mutex *m);
+/* False when timeout_us passed first. */
+bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us);
+void cond_signal(struct cond *c);
+void cond_broadcast(struct cond *c);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * METADATA (paper, section 5.1; DESIGN 3.2): the encodings of its rows.
+ *
+ * Row key: table id u32 BE, then 01 and the tablet's end row, or 02 for a
+ * table's last tablet (so it sorts after all).  A tablet begins where the
+ * previous one of its table ends.  METADATA is table META_TABLE; its own
+ * rows make up the root tablet ["", META_ROOT_END), whose own row is the
+ * lock service's file "root".
+ *
+ * Columns (family:qualifier -> value), each written by one mutation per edit:
+ *	1 tablet:begin   the begin row, a hint (never above the true one)
+ *	1 tablet:server  incarnation u64
+ *	1 tablet:seq     high-water mark of sequence numbers, u64
+ *	1 tablet:clock   i64     1 tablet:major  i64
+ *	1 tablet:tokens  unanswered mutations (cluster)   1 tablet:merge  (merge)
+ *	2 sst:<table, incarnation, number, group>  the rest of a tablet_file
+ *	3 redo:<incarnation>  LSN u64
+ *	4 event:         text, 20 versions
+ * All values begin with a format byte; unknown ones are -EPROTO, damage -EBADMSG.
+ */
+#ifndef TFS_META_META_H
+#define TFS_META_META_H
+
+#include "engine/store/op.h"
+#include "engine/store/tablet.h"
+
+#define META_TABLE 1u        /* METADATA's own table id */
+#define META_FIRST_USER_TABLE 16u
+enum meta_family { META_TABLET = 1, META_SST = 2, META_REDO = 3, META_EVENT = 4 };
+
+/* METADATA's schema as a store needs it: maxversions=1, events 20; zstd-3, 16 KiB blocks. */
+int meta_store_schema(struct store_schema **out) TFS_MUST;
+
+int meta_row_key(struct buf *out, uint32_t table, bool last, struct slice end) TFS_MUST;      /* appends */
+/* First METADATA row that may hold the tablet of (table, row): the smallest key > every tablet ending at or before row. */
+int meta_seek_key(struct buf *out, uint32_t table, struct slice row) TFS_MUST;
+int meta_table_begin(struct buf *out, uint32_t table) TFS_MUST;  /* first possible row of the table; table+1: its end */
+bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct slice *end);
+/* The root tablet's end: just above METADATA's own rows. */
+int meta_root_end(struct buf *out) TFS_MUST;
+
+/* A decoded METADATA row. {0} is empty. */
+struct meta_tablet {
+	uint32_t table;
+	bool last;
+	struct buf begin, end;
+	uint64_t server, seq_mark;
+	int64_t clock_mark, major_us;
+	struct tablet_file *files;
+	unsigned file_count;
+	struct redo_point *redo;
+	unsigned redo_count;
+};
+void meta_tablet_fini(struct meta_tablet *m);
+/* Takes in one cell of the row; call for each, in any order. -EBADMSG, -EPROTO. */
+int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c) TFS_MUST;
+/* Sets table, last and end from a row key. */
+int meta_tablet_row(struct meta_tablet *m, struct slice row_key) TFS_MUST;
+/* Applies an edit to the decoded form, as reading it back would show it. */
+int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e) TFS_MUST;
+
+/*
+ * Operations for a mutation of the row; keys and values live in the arena.
+ * meta_ops_edit needs the redo set before the edit (old) to delete what goes.
+ */
+int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+
+/* The root file: a whole meta_tablet with magic, version and CRC. */
+int meta_root_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST;
+int meta_root_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Schemas: tables, families, locality groups and their libconfig text form
+ * (DESIGN 2.3).  A schema is immutable and counted; a change makes a new one.
+ * Pure functions: no I/O, no locks (names of owners are looked up by
+ * getpwnam_r and getgrnam_r; a number is taken as it is).
+ *
+ * Errors: -EINVAL with *why (may be NULL; else free it) saying line and
+ * reason; -ENOMEM; others as said.
+ */
+#ifndef TFS_SCHEMA_SCHEMA_H
+#define TFS_SCHEMA_SCHEMA_H
+
+#include "engine/store/tablet.h"
+#include "engine/tabletfs.h"
+
+/*
+ * The public struct tfs_schema is the first member of ours: a
+ * `const struct tfs_schema *` given out is cast back by schema_of.
+ */
+struct schema;
+struct schema *schema_get(const struct schema *s);
+void schema_put(const struct schema *s);
+const struct tfs_schema *schema_public(const struct schema *s);
+const struct schema *schema_of(const struct tfs_schema *p);
+
+bool schema_name_valid(struct slice name);
+/* A new table: no families, group "default" (zstd 3, 64K blocks, 10 bloom bits), not set. */
+int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t mode, int64_t now, struct schema **out) TFS_MUST;
+/*
+ * From text.  Families keep their ids by name; new ones get ids never used
+ * before in this table.  *dropped: ids of families left out (malloc'd, may be NULL when none);
+ * *allow_delete: the text says so.  The bytes of text are kept as .schema's.
+ */
+int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
+		    unsigned *dropped_count, bool *allow_delete, char **why) TFS_MUST;
+/* One edit; renders the text anew unless it is TIME or HIDE.  *dropped: id of the family removed, or 0. */
+int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
+		char **why) TFS_MUST;
+int schema_rename(const struct schema *old, const char *name, struct schema **out) TFS_MUST;
+/* The file tables/NAME in the lock service: versioned, with a CRC. Decode of damage: -EBADMSG. */
+int schema_encode(const struct schema *s, struct buf *out) TFS_MUST;
+int schema_decode(struct slice in, struct schema **out) TFS_MUST;
+/* What tablets need of it. */
+int schema_store(const struct schema *s, struct store_schema **out) TFS_MUST;
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SSTables (paper, section 4): immutable files of sorted (key, value) pairs.
+ *
+ * Inside it is LevelDB's own table format, written by leveldb::TableBuilder
+ * and read by leveldb::Table (binding.cc, the only C++ file), lying on a
+ * block file (blockfile.h) that compresses each block and checks it by
+ * CRC-32C; after the blocks come Bloom filters and a properties blob.  Keys
+ * are opaque here and sorted bytewise.
+ *
+ * Errors: -EBADMSG a damaged file or block (logged here once, with file and
+ * offset), -EIO, -ENOMEM, -ENOSPC.
+ * Threads: a writer and an iterator belong to one thread; struct sst and
+ * struct sst_cache are shared freely.
+ */
+#ifndef TFS_SSTABLE_H
+#define TFS_SSTABLE_H
+
+#include "engine/base/bytes.h"
+#include "engine/base/iter.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum sst_codec { SST_NONE, SST_SNAPPY, SST_LZ4, SST_ZSTD, SST_ZSTD_DICT, SST_CODECS };
+extern const char *const sst_codec_names[SST_CODECS]; /* none snappy lz4 zstd zstd-dict */
+
+struct sst_options {
+	enum sst_codec codec;
+	int level;             /* zstd */
+	uint32_t block_bytes;  /* target of an uncompressed block */
+	int bloom_bits;        /* per probe; 0: no filters */
+	bool in_memory;        /* blocks go to the in-memory cache */
+};
+
+/* ---- writing ---- */
+struct sst_writer;
+/*
+ * Creates path (O_EXCL).  Durable steps, all in sst_writer_finish: 1 the
+ * last blocks and trailer are written, 2 fdatasync.  The caller fsyncs the
+ * directory.  A crash before 2 leaves a file that nothing refers to.
+ */
+int sst_writer_new(const char *path, const struct sst_options *o, struct sst_writer **out) TFS_MUST;
+/*
+ * Keys strictly rising.  chunk: the value is a piece of a large value; it
+ * gets a block of its own.  Otherwise blocks end at the target size, but not
+ * before 16 keys (64 KiB keys would otherwise make an index larger than the data).
+ */
+int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, bool chunk) TFS_MUST;
+/*
+ * Adds a probe to the filter partition that the next added key falls in.
+ * Partitions end every 65,536 keys; sst_writer_partition tells the number of
+ * the one that the next key falls in, so that the caller can repeat the
+ * probes of a row that crosses into it.  Equal consecutive probes count once.
+ */
+int sst_writer_probe(struct sst_writer *w, struct slice probe) TFS_MUST;
+unsigned sst_writer_partition(const struct sst_writer *w);
+uint64_t sst_writer_bytes(const struct sst_writer *w); /* file size so far, an estimate */
+uint64_t sst_writer_keys(const struct sst_writer *w);
+/* properties: opaque bytes kept in the file (at most 1 MiB).  *bytes: the file's size. */
+int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *bytes) TFS_MUST;
+/* Closes; unlinks the file unless finish succeeded.  NULL is allowed. */
+void sst_writer_free(struct sst_writer *w);
+
+/* ---- reading ---- */
+/*
+ * The caches of one server: uncompressed blocks (LevelDB's LRU cache), a
+ * bounded one for in-memory groups, and the open tables (index, filters) in
+ * a weighted LRU bounded in bytes and in descriptors (at most 500).
+ */
+struct sst_cache;
+struct sst_cache_stats {
+	uint64_t block_bytes, table_bytes, tables_open;
+	uint64_t blocks_read, bytes_read;        /* from disk, compressed */
+	uint64_t table_opens, probes, probe_misses; /* filter asked; said no */
+};
+int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out) TFS_MUST;
+void sst_cache_free(struct sst_cache *c); /* after every sst is put */
+void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s);
+
+/* One SSTable file, opened at first use and perhaps closed again by the cache. */
+struct sst;
+/* Takes no I/O.  The path is copied. */
+int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out) TFS_MUST;
+struct sst *sst_get(struct sst *s);
+/*
+ * The last put frees it; with sst_doom set before, also unlinks the file
+ * (so files still read by a scan are not removed under it).
+ */
+void sst_put(struct sst *s);
+void sst_doom(struct sst *s);
+const char *sst_path(const struct sst *s);
+/* An iterator over the whole table, from a pool; holds a reference on s. */
+int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;
+/* False: no key in [from, to] was added with this probe.  True on any doubt, failure to open included. */
+bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe);
+/* A copy of the properties blob. */
+int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
+/* Reads the whole file past the caches and checks every checksum and the order of keys.  On damage *why (free it) names the offset. */
+int sst_verify(const char *path, uint64_t *keys, char **why) TFS_MUST;
+/* The approximate file offset at which key would lie (for shares of a clipped table). */
+int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset) TFS_MUST;
+/* Sizes for tabletctl dump: blocks, index, filters. */
+struct sst_layout {
+	uint64_t file_bytes, raw_bytes, blocks, filter_bytes, filter_partitions, map_bytes;
+	enum sst_codec codec;
+};
+int sst_layout(struct sst *s, struct sst_layout *l) TFS_MUST;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

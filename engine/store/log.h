@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit log (paper, sections 5.3 and 6 "Commit-log implementation"):
+ * one per tablet server, in segments DIR/NUMBER.log (DIR is one server
+ * incarnation's), with group commit and two writers.  Formats in
+ * log_format.h; the rules in DESIGN 3.2.
+ *
+ * A writer submits under its own lock, which fixes the order, and waits
+ * outside it:
+ *	log_submit   copies the record, gives it the next LSN, does no I/O
+ *	log_wait     one of the waiters, the leader, writes what has queued in
+ *	             one system call, syncs once if any of them wants that, and
+ *	             wakes the others
+ *
+ * A record stays in memory until an fsync that covers it has succeeded.  On
+ * a stall (a write or sync longer than stall_us), a write error or an fsync
+ * error the file is abandoned at its last durable LSN, which the next file's
+ * header states, and the retained records are appended there again in LSN
+ * order before any new one; a record whose waiter was already told of an
+ * error is not.  If that fails too the waiters get the error, writes are
+ * refused with -EROFS, and a fresh file is tried again after a second.
+ *
+ * Threads: all calls from any thread.
+ */
+#ifndef TFS_STORE_LOG_H
+#define TFS_STORE_LOG_H
+
+#include "engine/base/bytes.h"
+#include "engine/base/task.h"
+#include "engine/store/op.h"
+
+struct log;
+struct log_record {
+	uint64_t lsn;             /* set by the log; gapless per incarnation, from 1 */
+	uint32_t table;
+	struct slice row_from, row_to; /* the rows it touches, both inclusive; one row: equal */
+	struct op_token token;
+	uint64_t seq;             /* first sequence number of its cells */
+	struct slice batch;       /* opaque here (store/batch.h) */
+};
+struct log_options {
+	const char *dir;          /* exists */
+	uint64_t incarnation;
+	uint64_t segment_bytes;
+	uint64_t sync_interval_us; /* unsynced records are synced after this by a task */
+	uint64_t stall_us;        /* default 0: 5 s */
+	struct task_pool *pool;   /* for the lazy sync, preallocation and the second writer */
+};
+int log_new(const struct log_options *o, struct log **out) TFS_MUST;
+/* Syncs and closes.  Returns the error of the last sync. */
+int log_free(struct log *l);
+
+/* Embedded in the writer; log_submit fills it in. */
+struct log_ticket {
+	uint64_t lsn;
+	bool sync;
+	void *private_;
+	int private_state;
+};
+/* -ENOMEM, -EROFS (refusing): nothing was submitted. */
+int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_ticket *t) TFS_MUST;
+/* Must be called once for each submitted ticket.  0: written (and synced if asked). */
+int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;
+/* Everything submitted so far is durable on return. */
+int log_sync(struct log *l) TFS_MUST;
+uint64_t log_next_lsn(struct log *l);     /* that the next submit will get */
+uint64_t log_durable_lsn(struct log *l);  /* all records up to this are on disk */
+uint64_t log_bytes(struct log *l);        /* size of all segments */
+/* Removes segments whose every record is below lsn. */
+int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
+
+struct log_stats {
+	uint64_t records, bytes, groups, syncs, switches, retained_bytes;
+};
+void log_get_stats(struct log *l, struct log_stats *s);
+
+/*
+ * Reads a dead incarnation's segments in order: fn for each record once, in
+ * LSN order.  Stops at the first LSN gap (the log's end).  Damage below a
+ * later-stated durable LSN is -EBADMSG, above it the end of the log.
+ * from_lsn: records below are not handed out and segments wholly below may
+ * be missing.  A non-zero return of fn stops and is passed on.
+ * check_only-style callers (tabletctl) get messages through why (free it).
+ */
+typedef int log_replay_fn(void *arg, const struct log_record *r);
+int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, uint64_t *last_lsn, char **why) TFS_MUST;
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tablet: the rows [begin, end) of one table, as one memtable being
+ * written, memtables being flushed, and SSTables per locality group (paper,
+ * section 5.3).
+ *
+ * It does not know where its file list is kept: every change of it goes
+ * through the commit callback, which writes METADATA durably and returns
+ * only then (DESIGN 3.3, 6).
+ *
+ * Threads: any, but for new/close.  Reads take no lock that a write, a
+ * compaction or an fsync holds: they take a counted reference to the current
+ * view (memtables and files) and then the published sequence.
+ */
+#ifndef TFS_STORE_TABLET_H
+#define TFS_STORE_TABLET_H
+
+#include "engine/base/clock.h"
+#include "engine/base/task.h"
+#include "engine/sstable/sstable.h"
+#include "engine/store/gc.h"
+#include "engine/store/log.h"
+#include "engine/store/op.h"
+
+/* ---- what a tablet must know of its table's schema; immutable, counted ---- */
+struct store_family {
+	uint16_t id, group;
+	bool counter;
+	struct gc_rule *rule; /* owned by the store_schema */
+};
+struct store_group {
+	uint16_t id;
+	struct sst_options sst;
+};
+struct store_schema {
+	uint32_t refs;             /* atomic */
+	uint64_t generation;
+	struct store_family *families; /* in id order */
+	unsigned family_count;
+	struct store_group *groups;    /* in id order; the first is the default */
+	unsigned group_count;
+};
+struct store_schema *store_schema_get(struct store_schema *s);
+void store_schema_put(struct store_schema *s);
+const struct store_family *store_schema_family(const struct store_schema *s, uint16_t id); /* NULL: dropped, its cells do not exist */
+const struct store_group *store_schema_group(const struct store_schema *s, uint16_t id);   /* unknown: the default group */
+
+/* ---- an SSTable as a tablet's file list has it (a METADATA column) ---- */
+struct tablet_file {
+	uint64_t incarnation, number; /* sst/<table>/<incarnation>-<number>.sst */
+	uint32_t table;               /* of the directory: a split child or snapshot uses its parent's */
+	uint16_t group;
+	uint64_t bytes, raw_bytes, cells, tombstones;
+	uint64_t row_deletes, family_deletes;
+	uint64_t seq_min, seq_max;    /* age: runs are ordered by seq_max */
+	int64_t oldest_us, newest_us; /* cell timestamps in it; oldest > newest: none */
+	struct buf begin, end;        /* the rows for which this tablet may use it; end.p NULL: no end */
+	struct buf first, last;       /* rows it really holds, inclusive */
+};
+void tablet_file_fini(struct tablet_file *f);
+int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from) TFS_MUST;
+
+/* Where recovery must begin in each log that may hold this tablet's data. */
+struct redo_point {
+	uint64_t incarnation, lsn;
+};
+
+/* One durable change of a tablet's METADATA row; everything in it or nothing. */
+struct tablet_edit {
+	const struct tablet_file *added;
+	unsigned added_count;
+	const struct tablet_file *removed; /* incarnation, number, group count */
+	unsigned removed_count;
+	bool set_redo;                     /* replaces the whole set */
+	const struct redo_point *redo;
+	unsigned redo_count;
+	uint64_t seq_mark;                 /* 0: unchanged.  All sequence numbers used in files are <= it */
+	int64_t clock_mark;                /* 0: unchanged */
+	int64_t major_us;                  /* 0: unchanged; time of the last major compaction */
+	const char *event;                 /* one line for the tablet's event log */
+};
+
+struct tablet;
+/* Durable on 0.  On error nothing or (I/O errors) in doubt: the tablet then re-reads before its next change (params.reload). */
+typedef int tablet_commit_fn(void *arg, struct tablet *t, const struct tablet_edit *e);
+
+/* ---- shared by the tablets of one server ---- */
+struct tablet_env {
+	const char *data_dir;
+	uint64_t incarnation;
+	_Atomic uint64_t next_file;    /* file numbers of this incarnation */
+	struct sst_cache *cache;
+	struct log *log;
+	struct clock *clock;
+	struct task_pool *flush_pool;  /* minor compactions of this kind of tablet (root, METADATA, user: one pool each) */
+	struct task_pool *compact_pool;
+	size_t memtable_bytes;         /* all memtables of the tablets that share memory_used */
+	_Atomic size_t *memory_used;
+	bool unthrottled;              /* root and METADATA: pass by write slow-down */
+	bool no_background;
+	/* Called, holding no lock, when memory_used passes the bound: the server flushes the largest. */
+	void (*over_memory)(void *arg);
+	/* Called after an edit moved the redo point, so that log segments can go. */
+	void (*redo_moved)(void *arg);
+	void *arg;
+	/* Counters for status and metrics. */
+	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
+};
+
+struct tablet_params {
+	struct tablet_env *env;
+	uint32_t table;
+	struct slice begin, end;       /* end.p NULL: no end.  Copied */
+	struct store_schema *schema;   /* a reference is taken */
+	const struct tablet_file *files;
+	unsigned file_count;           /* copied */
+	const struct redo_point *redo;
+	unsigned redo_count;
+	uint64_t seq_mark;
+	int64_t clock_mark, major_us;
+	int rank_edit;                 /* RANK_TABLET_EDIT_* */
+	tablet_commit_fn *commit;
+	void *commit_arg;
+};
+
+/* No I/O beyond what it must. */
+int tablet_new(const struct tablet_params *p, struct tablet **out) TFS_MUST;
+/* Stops background work, waits for calls under way; unflushed data stays in the log. */
+void tablet_free(struct tablet *t);
+/* Recovery, before the first mutate: applies a record of an earlier incarnation. Records below the redo point of `incarnation` are passed over. */
+int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *r) TFS_MUST;
+void tablet_set_schema(struct tablet *t, struct store_schema *s);
+uint32_t tablet_table(const struct tablet *t);
+struct slice tablet_begin(const struct tablet *t);
+struct slice tablet_end(const struct tablet *t);
+/* Seen by the commit callback and by METADATA writers. */
+void *tablet_commit_arg(const struct tablet *t);
+
+/*
+ * Applies one row mutation (DESIGN 3.1, 3.3).  Steps: 1 lock the row's
+ * stripe (read-modify-writes only keep it to the end), 2 resolve the
+ * operations to cells, 3 under the tablet's lock allot sequences, prepare
+ * memtable nodes, submit to the log, 4 wait for the log (and its sync), 5
+ * insert, 6 publish in order, 7 answer.
+ * results: as many as ops.
+ */
+int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
+		  struct op_result *results) TFS_MUST;
+
+struct cell_info {
+	int64_t ts, expires_us;
+	uint64_t size;
+};
+/* Point read; n 0 and p NULL: stat only.  -ENOENT. */
+int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
+		void *p, size_t n, size_t *got, struct cell_info *info) TFS_MUST;
+/* family 0: any. */
+int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists) TFS_MUST;
+
+/*
+ * A scan within the tablet.  Every row is as of one instant; the view is
+ * taken anew at a row boundary once it is 10 s old.
+ */
+struct tablet_scan;
+int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct tablet_scan **out) TFS_MUST; /* copies the spec */
+int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST; /* resets b */
+void tablet_scan_free(struct tablet_scan *s);
+
+/* Minor compaction of everything written so far, now; waits. */
+int tablet_flush(struct tablet *t) TFS_MUST;
+/* Major compaction, beginning with a minor one; waits. */
+int tablet_compact(struct tablet *t) TFS_MUST;
+/* A merging compaction if the policy wants one; *did.  Tests and the background task. */
+int tablet_compact_step(struct tablet *t, bool *did) TFS_MUST;
+
+struct tablet_stats {
+	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones, seq;
+	unsigned files, memtables;
+	const char *state;
+};
+void tablet_get_stats(struct tablet *t, struct tablet_stats *s);
+/* Share of one family, from the SSTables' properties (opens them). */
+int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST;
+/* The smallest LSN of env's own incarnation that this tablet still needs; UINT64_MAX: none. */
+uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation);
+/* Copies of the list as of now. */
+int tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count) TFS_MUST; /* fini each, free the array */
+
+/* data_dir/sst/<table>/<incarnation>-<number>.sst ; free it */
+char *tablet_file_path(const char *data_dir, uint32_t table, uint64_t incarnation, uint64_t number);
+
+#endif
