@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bump allocator.
+ *
+ * The chain's head is the block being filled; behind it are full blocks and,
+ * last, the first one.  Blocks start small (an arena may belong to one of
+ * thousands of idle owners) and double up to a limit.  A request larger than
+ * the next block would be gets a block of its own behind the head, so that
+ * one big value does not waste what is left of the head.
+ */
+#include "engine/base/bytes.h"
+
+#include <stdlib.h>
+
+enum { ARENA_FIRST_BYTES = 1024, ARENA_MOST_BYTES = 1 << 20, ARENA_ALIGN = 8 };
+
+struct arena_block {
+	struct arena_block *next;
+	size_t cap, used;
+	_Alignas(8) uint8_t data[];
+};
+
+static struct arena_block *block_new(size_t cap)
+{
+	struct arena_block *b;
+
+	if (cap > (size_t)PTRDIFF_MAX - sizeof(*b))
+		return NULL;
+	b = malloc(sizeof(*b) + cap);
+	if (!b)
+		return NULL;
+	b->next = NULL;
+	b->cap = cap;
+	b->used = 0;
+	return b;
+}
+
+static void *block_take(struct arena *a, struct arena_block *b, size_t n)
+{
+	void *p = b->data + b->used;
+
+	b->used += n;
+	a->used_bytes += n;
+	return p;
+}
+
+void *arena_alloc(struct arena *a, size_t n)
+{
+	struct arena_block *b = a->head;
+	size_t cap;
+
+	if (n > (size_t)PTRDIFF_MAX)
+		return NULL;
+	n = n ? (n + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1) : ARENA_ALIGN;
+	if (b && b->cap - b->used >= n)
+		return block_take(a, b, n);
+
+	cap = ARENA_FIRST_BYTES;
+	if (b)
+		cap = b->cap < ARENA_MOST_BYTES / 2 ? b->cap * 2 : ARENA_MOST_BYTES;
+	if (b && n > cap) {
+		b = block_new(n);
+		if (!b)
+			return NULL;
+		b->next = a->head->next;
+		a->head->next = b;
+		return block_take(a, b, n);
+	}
+	b = block_new(n > cap ? n : cap);
+	if (!b)
+		return NULL;
+	b->next = a->head;
+	a->head = b;
+	return block_take(a, b, n);
+}
+
+bool arena_dup(struct arena *a, struct slice s, struct slice *out)
+{
+	uint8_t *p;
+
+	if (s.n == 0) {
+		*out = (struct slice){0};
+		return true;
+	}
+	p = arena_alloc(a, s.n);
+	if (!p)
+		return false;
+	memcpy(p, s.p, s.n);
+	*out = (struct slice){p, s.n};
+	return true;
+}
+
+void arena_reset(struct arena *a)
+{
+	struct arena_block *b = a->head, *next;
+
+	if (!b)
+		return;
+	for (; b->next; b = next) {
+		next = b->next;
+		free(b);
+	}
+	b->used = 0;
+	a->head = b;
+	a->used_bytes = 0;
+}
+
+void arena_fini(struct arena *a)
+{
+	struct arena_block *b, *next;
+
+	for (b = a->head; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+	*a = (struct arena){0};
+}

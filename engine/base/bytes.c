@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Byte strings: growing buffers, bounded readers, and the two checksums.
+ *
+ * A buffer grows by doubling and every append reserves all it needs before
+ * it touches the contents, so a failed append leaves the buffer as it was.
+ * Readers latch: after the first bad read nothing more is handed out, so a
+ * decoder can be written without a test after each field.
+ *
+ * Varints have one encoding per number: overlong forms are refused, so bytes
+ * that decode are bytes that we could have written.
+ */
+#include "engine/base/bytes.h"
+
+#include <errno.h>
+#include <isa-l/crc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+enum { BUF_FIRST_CAP = 64, VARINT_MAX_BYTES = 10, CRC_STEP_BYTES = 1 << 30 };
+
+void buf_fini(struct buf *b)
+{
+	free(b->p);
+	*b = (struct buf){0};
+}
+
+int buf_reserve(struct buf *b, size_t extra)
+{
+	size_t need, cap;
+	uint8_t *p;
+
+	if (b->cap - b->n >= extra)
+		return 0;
+	if (extra > (size_t)PTRDIFF_MAX - b->n)
+		return -ENOMEM;
+	need = b->n + extra;
+	cap = b->cap ? b->cap : BUF_FIRST_CAP;
+	while (cap < need)
+		cap = cap > (size_t)PTRDIFF_MAX / 2 ? need : cap * 2;
+	p = realloc(b->p, cap);
+	if (!p)
+		return -ENOMEM;
+	b->p = p;
+	b->cap = cap;
+	return 0;
+}
+
+int buf_append(struct buf *b, const void *p, size_t n)
+{
+	int rc = buf_reserve(b, n);
+
+	if (rc < 0)
+		return rc;
+	if (n)
+		memcpy(b->p + b->n, p, n);
+	b->n += n;
+	return 0;
+}
+
+int buf_append_slice(struct buf *b, struct slice s)
+{
+	return buf_append(b, s.p, s.n);
+}
+
+int buf_set(struct buf *b, const void *p, size_t n)
+{
+	if (n > b->cap) {
+		/* p cannot lie in b: there it would have at most cap bytes. */
+		int rc = buf_reserve(b, n - b->n);
+
+		if (rc < 0)
+			return rc;
+	}
+	if (n)
+		memmove(b->p, p, n);
+	b->n = n;
+	return 0;
+}
+
+int buf_u8(struct buf *b, uint8_t v)
+{
+	return buf_append(b, &v, 1);
+}
+
+int buf_be16(struct buf *b, uint16_t v)
+{
+	uint8_t x[2];
+
+	put_be16(x, v);
+	return buf_append(b, x, sizeof(x));
+}
+
+int buf_be32(struct buf *b, uint32_t v)
+{
+	uint8_t x[4];
+
+	put_be32(x, v);
+	return buf_append(b, x, sizeof(x));
+}
+
+int buf_be64(struct buf *b, uint64_t v)
+{
+	uint8_t x[8];
+
+	put_be64(x, v);
+	return buf_append(b, x, sizeof(x));
+}
+
+static size_t varint_encode(uint8_t *x, uint64_t v)
+{
+	size_t n = 0;
+
+	while (v >= 0x80) {
+		x[n++] = (uint8_t)(v | 0x80);
+		v >>= 7;
+	}
+	x[n++] = (uint8_t)v;
+	return n;
+}
+
+int buf_varint(struct buf *b, uint64_t v)
+{
+	uint8_t x[VARINT_MAX_BYTES];
+
+	return buf_append(b, x, varint_encode(x, v));
+}
+
+int buf_lstr(struct buf *b, struct slice s)
+{
+	uint8_t x[VARINT_MAX_BYTES];
+	size_t n = varint_encode(x, s.n);
+	int rc;
+
+	if (s.n > (size_t)PTRDIFF_MAX - n)
+		return -ENOMEM;
+	rc = buf_reserve(b, n + s.n);
+	if (rc < 0)
+		return rc;
+	memcpy(b->p + b->n, x, n);
+	if (s.n)
+		memcpy(b->p + b->n + n, s.p, s.n);
+	b->n += n + s.n;
+	return 0;
+}
+
+int buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	int n, rc;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return -ENOMEM;
+	rc = buf_reserve(b, (size_t)n + 1);
+	if (rc < 0)
+		return rc;
+	va_start(ap, fmt);
+	vsnprintf((char *)b->p + b->n, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	b->n += (size_t)n;
+	return 0;
+}
+
+/* Hands out n bytes of the input, or latches the reader. */
+static const uint8_t *reader_take(struct reader *r, size_t n)
+{
+	const uint8_t *p = r->p;
+
+	if (r->bad || reader_left(r) < n) {
+		r->bad = true;
+		return NULL;
+	}
+	if (n)
+		r->p += n;
+	return p;
+}
+
+bool get_u8(struct reader *r, uint8_t *v)
+{
+	const uint8_t *p = reader_take(r, 1);
+
+	*v = p ? *p : 0;
+	return p != NULL;
+}
+
+bool get_be16(struct reader *r, uint16_t *v)
+{
+	const uint8_t *p = reader_take(r, 2);
+
+	*v = p ? load_be16(p) : 0;
+	return p != NULL;
+}
+
+bool get_be32(struct reader *r, uint32_t *v)
+{
+	const uint8_t *p = reader_take(r, 4);
+
+	*v = p ? load_be32(p) : 0;
+	return p != NULL;
+}
+
+bool get_be64(struct reader *r, uint64_t *v)
+{
+	const uint8_t *p = reader_take(r, 8);
+
+	*v = p ? load_be64(p) : 0;
+	return p != NULL;
+}
+
+bool get_varint(struct reader *r, uint64_t *v)
+{
+	uint64_t x = 0;
+	uint8_t byte;
+
+	*v = 0;
+	for (unsigned i = 0; i < VARINT_MAX_BYTES; i++) {
+		if (!get_u8(r, &byte))
+			return false;
+		x |= (uint64_t)(byte & 0x7f) << (7 * i);
+		if (byte & 0x80)
+			continue;
+		if ((i > 0 && byte == 0) || (i == VARINT_MAX_BYTES - 1 && byte > 1))
+			break;
+		*v = x;
+		return true;
+	}
+	r->bad = true;
+	return false;
+}
+
+bool get_bytes(struct reader *r, size_t n, struct slice *v)
+{
+	const uint8_t *p = reader_take(r, n);
+
+	*v = r->bad ? (struct slice){0} : (struct slice){p, n};
+	return !r->bad;
+}
+
+bool get_lstr(struct reader *r, struct slice *v)
+{
+	uint64_t n;
+
+	*v = (struct slice){0};
+	if (!get_varint(r, &n))
+		return false;
+	if (n > reader_left(r)) {
+		r->bad = true;
+		return false;
+	}
+	return get_bytes(r, (size_t)n, v);
+}
+
+uint32_t crc32c(uint32_t crc, const void *p, size_t n)
+{
+	const uint8_t *q = p;
+
+	/* isa-l's routine is the bare polynomial division: inversions are ours, and its length is an int. */
+	crc = ~crc;
+	while (n) {
+		size_t step = n < CRC_STEP_BYTES ? n : CRC_STEP_BYTES;
+
+		crc = crc32_iscsi((unsigned char *)(uintptr_t)q, (int)step, crc);
+		q += step;
+		n -= step;
+	}
+	return ~crc;
+}
+
+uint64_t hash64(struct slice s, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(s.n ? s.p : (const uint8_t *)"", s.n, seed);
+}

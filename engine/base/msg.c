@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages: one line each, to standard error or syslog, and into a ring.
+ *
+ * The line is made on the caller's stack, at most LINE_BYTES, and control
+ * bytes in it become '?', so no name in a message can forge another line.
+ * It is written by one write(2) outside the lock: lines of several threads
+ * do not mix, and a stuck terminal holds up its writer only.  The ring owns
+ * copies of its lines; when memory is short a line is written but not kept.
+ */
+#include "engine/base/msg.h"
+
+#include "engine/base/mutex.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RING_LINES = 1000, RING_BYTES = 256 * 1024, LINE_BYTES = 2048 };
+enum sink { SINK_STDERR, SINK_SYSLOG, SINK_NOWHERE };
+
+static const char *const level_names[] = {
+	[MSG_ERROR] = "error",
+	[MSG_WARNING] = "warning",
+	[MSG_NOTICE] = "notice",
+	[MSG_INFO] = "info",
+	[MSG_DEBUG] = "debug",
+};
+static const int syslog_levels[] = {
+	[MSG_ERROR] = LOG_ERR,
+	[MSG_WARNING] = LOG_WARNING,
+	[MSG_NOTICE] = LOG_NOTICE,
+	[MSG_INFO] = LOG_INFO,
+	[MSG_DEBUG] = LOG_DEBUG,
+};
+enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
+
+static atomic_int least_level = MSG_NOTICE;
+static atomic_int sink = SINK_STDERR;
+
+static struct {
+	struct mutex lock; /* guards all below */
+	char *line[RING_LINES];
+	unsigned first, count;
+	size_t bytes;
+	char ident[64]; /* syslog keeps a pointer to it */
+} ring = {.lock = {.m = PTHREAD_MUTEX_INITIALIZER, .rank = RANK_MSG}};
+
+void msg_set_level(enum msg_level least)
+{
+	atomic_store(&least_level, (int)least);
+}
+
+bool msg_level_parse(const char *name, enum msg_level *out)
+{
+	for (int i = 0; i < (int)LEVELS; i++) {
+		if (strcmp(name, level_names[i]) == 0) {
+			*out = (enum msg_level)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+void msg_to_syslog(const char *ident)
+{
+	mutex_lock(&ring.lock);
+	snprintf(ring.ident, sizeof(ring.ident), "%s", ident);
+	openlog(ring.ident, LOG_PID, LOG_DAEMON);
+	mutex_unlock(&ring.lock);
+	atomic_store(&sink, SINK_SYSLOG);
+}
+
+void msg_to_nowhere(void)
+{
+	atomic_store(&sink, SINK_NOWHERE);
+}
+
+static void drop_oldest_locked(void)
+{
+	char *old = ring.line[ring.first];
+
+	ring.bytes -= strlen(old);
+	ring.line[ring.first] = NULL;
+	ring.first = (ring.first + 1) % RING_LINES;
+	ring.count--;
+	free(old);
+}
+
+static void ring_add(const char *time_text, const char *text)
+{
+	size_t n = strlen(time_text) + 1 + strlen(text);
+	char *line = malloc(n + 1);
+
+	if (!line)
+		return;
+	snprintf(line, n + 1, "%s %s", time_text, text);
+	mutex_lock(&ring.lock);
+	while (ring.count == RING_LINES || (ring.count > 0 && ring.bytes + n > RING_BYTES))
+		drop_oldest_locked();
+	ring.line[(ring.first + ring.count) % RING_LINES] = line;
+	ring.count++;
+	ring.bytes += n;
+	mutex_unlock(&ring.lock);
+}
+
+static void time_text_of(char *dst, size_t dst_bytes)
+{
+	struct timespec ts;
+	struct tm tm;
+	char day[32];
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	if (!gmtime_r(&ts.tv_sec, &tm) || strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+		day[0] = '\0';
+	snprintf(dst, dst_bytes, "%s.%06ldZ", day, ts.tv_nsec / 1000);
+}
+
+static void write_whole(const char *p, size_t n)
+{
+	while (n > 0) {
+		ssize_t got = write(STDERR_FILENO, p, n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return; /* nobody to tell */
+		p += got;
+		n -= (size_t)got;
+	}
+}
+
+void msg_log(enum msg_level level, const char *fmt, ...)
+{
+	int saved_errno = errno;
+	char text[LINE_BYTES], when[64];
+	va_list ap;
+	int head, body;
+	size_t n;
+
+	if ((int)level > atomic_load(&least_level) || (int)level >= (int)LEVELS)
+		return;
+	head = snprintf(text, sizeof(text), "%s: ", level_names[level]);
+	va_start(ap, fmt);
+	errno = saved_errno; /* for %m */
+	body = vsnprintf(text + head, sizeof(text) - 1 - (size_t)head, fmt, ap);
+	va_end(ap);
+	if (body < 0)
+		text[head] = '\0';
+	n = strlen(text);
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+			text[i] = '?';
+	text[n++] = '\n';
+	text[n] = '\0';
+
+	time_text_of(when, sizeof(when));
+	ring_add(when, text);
+	switch ((enum sink)atomic_load(&sink)) {
+	case SINK_STDERR:
+		write_whole(text, n);
+		break;
+	case SINK_SYSLOG:
+		syslog(syslog_levels[level], "%s", text + head);
+		break;
+	case SINK_NOWHERE:
+		break;
+	}
+	errno = saved_errno;
+}
+
+int msg_ring(struct buf *out)
+{
+	size_t bytes;
+	int rc;
+
+	mutex_lock(&ring.lock);
+	bytes = ring.bytes;
+	rc = buf_reserve(out, bytes);
+	for (unsigned i = 0; rc == 0 && i < ring.count; i++) {
+		const char *line = ring.line[(ring.first + i) % RING_LINES];
+
+		rc = buf_append(out, line, strlen(line));
+	}
+	mutex_unlock(&ring.lock);
+	return rc;
+}
+
+const char *msg_quote(char *dst, size_t dst_bytes, struct slice s)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t n = 0;
+
+	if (dst_bytes < 8) {
+		if (dst_bytes)
+			dst[0] = '\0';
+		return dst;
+	}
+	dst[n++] = '"';
+	for (size_t i = 0; i < s.n; i++) {
+		uint8_t b = s.p[i];
+
+		/* The longest unit, the dots, the closing quote and the NUL must fit. */
+		if (n + 4 + 3 + 2 > dst_bytes) {
+			memcpy(dst + n, "...", 3);
+			n += 3;
+			break;
+		}
+		if (b == '"' || b == '\\') {
+			dst[n++] = '\\';
+			dst[n++] = (char)b;
+		} else if (b >= 0x20 && b < 0x7f) {
+			dst[n++] = (char)b;
+		} else {
+			dst[n++] = '\\';
+			dst[n++] = 'x';
+			dst[n++] = hex[b >> 4];
+			dst[n++] = hex[b & 15];
+		}
+	}
+	dst[n++] = '"';
+	dst[n] = '\0';
+	return dst;
+}

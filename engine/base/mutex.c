@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranked mutexes and condition variables.
+ *
+ * Debug builds keep, per thread, the locks held.  A lock is checked before
+ * it is waited for, so a wrong order aborts even when no deadlock happened
+ * this time.  trylock cannot deadlock and is only noted; what it took counts
+ * for later checks.  A wait on a condition gives the mutex up and takes it
+ * again: the second taking obeys the order too, so it is checked before the
+ * wait, and the note is gone for exactly as long as the mutex is.
+ *
+ * Decided against: pthread's error-checking mutexes.  They know nothing of
+ * order, and the notes find relocking and foreign unlocking as well.
+ */
+#include "engine/base/mutex.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#ifdef TFS_DEBUG
+
+enum { HELD_MOST = 32 };
+
+static __thread struct {
+	const struct mutex *m[HELD_MOST];
+	unsigned n;
+} held;
+
+static const char *const rank_names[] = {
+	[RANK_NONE] = "NONE",
+	[RANK_FS_ROW] = "FS_ROW",
+	[RANK_FS_NODE] = "FS_NODE",
+	[RANK_FS_TREE] = "FS_TREE",
+	[RANK_FS_NOTIFY] = "FS_NOTIFY",
+	[RANK_CLIENT] = "CLIENT",
+	[RANK_MASTER] = "MASTER",
+	[RANK_SERVER] = "SERVER",
+	[RANK_ROW] = "ROW",
+	[RANK_TABLET_EDIT_USER] = "TABLET_EDIT_USER",
+	[RANK_TABLET_EDIT_META] = "TABLET_EDIT_META",
+	[RANK_TABLET_EDIT_ROOT] = "TABLET_EDIT_ROOT",
+	[RANK_SCHEMA] = "SCHEMA",
+	[RANK_LOCKSVC] = "LOCKSVC",
+	[RANK_TABLET] = "TABLET",
+	[RANK_LOG] = "LOG",
+	[RANK_LOG_FILE] = "LOG_FILE",
+	[RANK_TABLET_VIEW] = "TABLET_VIEW",
+	[RANK_TABLE_CACHE] = "TABLE_CACHE",
+	[RANK_SSTABLE] = "SSTABLE",
+	[RANK_TASK] = "TASK",
+	[RANK_CLOCK] = "CLOCK",
+	[RANK_FILE] = "FILE",
+	[RANK_MSG] = "MSG",
+};
+
+static const char *rank_name(enum rank r)
+{
+	size_t n = sizeof(rank_names) / sizeof(rank_names[0]);
+
+	return (size_t)r < n && rank_names[r] ? rank_names[r] : "unknown";
+}
+
+/* Not msg_error: that takes a ranked lock itself. */
+__attribute__((noreturn)) static void lock_abort(const char *what, enum rank wanted, enum rank has)
+{
+	fprintf(stderr, "error: %s rank %s (%d) while holding rank %s (%d)\n", what, rank_name(wanted), (int)wanted,
+		rank_name(has), (int)has);
+	abort();
+}
+
+static void held_check(const struct mutex *m, const char *what)
+{
+	for (unsigned i = 0; i < held.n; i++)
+		if (held.m[i] != m && held.m[i]->rank >= m->rank)
+			lock_abort(what, m->rank, held.m[i]->rank);
+}
+
+static bool held_has(const struct mutex *m)
+{
+	for (unsigned i = 0; i < held.n; i++)
+		if (held.m[i] == m)
+			return true;
+	return false;
+}
+
+static void held_before_lock(const struct mutex *m)
+{
+	if (held_has(m))
+		lock_abort("lock again of", m->rank, m->rank);
+	held_check(m, "lock of");
+}
+
+static void held_push(const struct mutex *m)
+{
+	if (held.n == HELD_MOST)
+		lock_abort("too many locks: lock of", m->rank, held.m[held.n - 1]->rank);
+	held.m[held.n++] = m;
+}
+
+static void held_pop(const struct mutex *m)
+{
+	for (unsigned i = held.n; i-- > 0;) {
+		if (held.m[i] != m)
+			continue;
+		held.n--;
+		for (; i < held.n; i++)
+			held.m[i] = held.m[i + 1];
+		return;
+	}
+	lock_abort("unlock without lock of", m->rank, held.n ? held.m[held.n - 1]->rank : RANK_NONE);
+}
+
+void mutex_assert_held(const struct mutex *m)
+{
+	if (!held_has(m))
+		lock_abort("not held:", m->rank, held.n ? held.m[held.n - 1]->rank : RANK_NONE);
+}
+
+void mutex_assert_none_held(void)
+{
+	if (held.n)
+		lock_abort("no lock allowed here: wanted", RANK_NONE, held.m[held.n - 1]->rank);
+}
+
+#else
+
+static void held_before_lock(const struct mutex *m) { (void)m; }
+static void held_check(const struct mutex *m, const char *what) { (void)m, (void)what; }
+static void held_push(const struct mutex *m) { (void)m; }
+static void held_pop(const struct mutex *m) { (void)m; }
+void mutex_assert_held(const struct mutex *m) { (void)m; }
+void mutex_assert_none_held(void) {}
+
+#endif
+
+/* These fail only by our mistake, or (init of a default mutex) not at all. */
+static void must(int rc)
+{
+	assert(rc == 0);
+	(void)rc;
+}
+
+void mutex_init(struct mutex *m, enum rank rank)
+{
+	must(pthread_mutex_init(&m->m, NULL));
+	m->rank = rank;
+}
+
+void mutex_fini(struct mutex *m)
+{
+	must(pthread_mutex_destroy(&m->m));
+}
+
+void mutex_lock(struct mutex *m)
+{
+	held_before_lock(m);
+	must(pthread_mutex_lock(&m->m));
+	held_push(m);
+}
+
+bool mutex_trylock(struct mutex *m)
+{
+	if (pthread_mutex_trylock(&m->m) != 0)
+		return false;
+	held_push(m);
+	return true;
+}
+
+void mutex_unlock(struct mutex *m)
+{
+	held_pop(m);
+	must(pthread_mutex_unlock(&m->m));
+}
+
+void cond_init(struct cond *c)
+{
+	pthread_condattr_t attr;
+
+	must(pthread_condattr_init(&attr));
+	must(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	must(pthread_cond_init(&c->c, &attr));
+	must(pthread_condattr_destroy(&attr));
+}
+
+void cond_fini(struct cond *c)
+{
+	must(pthread_cond_destroy(&c->c));
+}
+
+void cond_wait(struct cond *c, struct mutex *m)
+{
+	held_check(m, "wait with");
+	held_pop(m);
+	must(pthread_cond_wait(&c->c, &m->m));
+	held_push(m);
+}
+
+bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us)
+{
+	const uint64_t year_us = 366ull * 86400 * 1000000;
+	struct timespec ts;
+	int rc;
+
+	if (timeout_us > year_us)
+		timeout_us = year_us;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	ts.tv_sec += (time_t)(timeout_us / 1000000);
+	ts.tv_nsec += (long)(timeout_us % 1000000) * 1000;
+	if (ts.tv_nsec >= 1000000000) {
+		ts.tv_sec++;
+		ts.tv_nsec -= 1000000000;
+	}
+	held_check(m, "wait with");
+	held_pop(m);
+	rc = pthread_cond_timedwait(&c->c, &m->m, &ts);
+	held_push(m);
+	assert(rc == 0 || rc == ETIMEDOUT);
+	return rc == 0;
+}
+
+void cond_signal(struct cond *c)
+{
+	must(pthread_cond_signal(&c->c));
+}
+
+void cond_broadcast(struct cond *c)
+{
+	must(pthread_cond_broadcast(&c->c));
+}
