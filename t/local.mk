@@ -1,3 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+include t/model/local.mk
 if HAVE_CMOCKA
+include t/unit/lock.mk
 endif

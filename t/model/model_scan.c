@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scans.  A scan holds the matching entries of one row, taken at one
+ * instant under the lock as references to immutable bytes, and the key of
+ * that row; the next row is the first one after that key when it is asked
+ * for.
+ *
+ * Choices:
+ *  - `versions` counts, per column, those live versions that lie in
+ *    [since, until); after_cell hides entries but does not restart the count,
+ *    so a scan that is resumed continues exactly where it stopped.
+ *  - An empty range of rows, qualifiers or times holds nothing; no error.
+ *    Bounds may be longer than any key.
+ *  - family_count 0 means all families, like NULL; naming one twice is the
+ *    same as once.
+ *  - after_cell without one_row and exactly one family is -EINVAL; so is
+ *    one_row with a row key that cannot be.
+ *  - An entry of TFS_SCAN_ROWS or _FAMILIES has zeros for what it has not
+ *    (family NULL in the first), and expires_us INT64_MAX.
+ *  - A family dropped while the scan runs just has no cells any more; a
+ *    table dropped is -ENOENT.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "t/model/model_types.h"
+
+struct entry {
+	struct mdl_blob *qualifier, *value; /* NULL: none */
+	uint16_t family;
+	const char *family_name;
+	int64_t ts, expires_us;
+};
+
+struct tfs_scan {
+	struct tfs_table *table;
+	struct tfs_scan_spec spec; /* byte pointers go to the blobs below */
+	struct mdl_blob *row_from, *row_to, *qualifier_from, *qualifier_to;
+	uint16_t *family;          /* ids */
+	unsigned family_count;
+	struct mdl_blob *row;      /* the row of the entries; NULL before the first */
+	struct mdl_schema *schema; /* keeps the family names */
+	struct entry *entry;
+	size_t n, capacity, at;
+	uint64_t left;             /* entries the limit still allows */
+	bool done;
+};
+
+static void clear(struct tfs_scan *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		mdl_blob_put(s->entry[i].qualifier);
+		mdl_blob_put(s->entry[i].value);
+	}
+	s->n = s->at = 0;
+}
+
+static int keep_bytes(struct tfs_bytes *b, struct mdl_blob **copy)
+{
+	if (!b->data)
+		return 0;
+	*copy = mdl_blob_new(b->data, b->size);
+	if (!*copy)
+		return -ENOMEM;
+	b->data = (*copy)->data;
+	return 0;
+}
+
+static int resolve_families(struct tfs_scan *s)
+{
+	const struct tfs_scan_spec *spec = &s->spec;
+
+	if (!spec->families || spec->family_count == 0)
+		return 0;
+	s->family = calloc(spec->family_count, sizeof(*s->family));
+	if (!s->family)
+		return -ENOMEM;
+	for (unsigned i = 0; i < spec->family_count; i++) {
+		const struct tfs_family *f = spec->families[i] ? mdl_schema_family(s->table->schema, spec->families[i]) : NULL;
+		if (!f)
+			return -EINVAL;
+		s->family[s->family_count++] = f->id;
+	}
+	return 0;
+}
+
+int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out)
+{
+	struct tfs_scan *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->spec = *spec;
+	s->table = t;
+	s->left = spec->limit ? spec->limit : UINT64_MAX;
+	mdl_lock();
+	mdl_table_get(t);
+	if (t->dropped)
+		r = -ENOENT;
+	else if ((spec->one_row && (spec->row_from.size == 0 || spec->row_from.size > TFS_ROW_MAX)) ||
+		 (spec->after_cell && (!spec->one_row || !spec->families || spec->family_count != 1)) ||
+		 (spec->what != TFS_SCAN_CELLS && spec->what != TFS_SCAN_KEYS && spec->what != TFS_SCAN_ROWS &&
+		  spec->what != TFS_SCAN_FAMILIES))
+		r = -EINVAL;
+	else
+		r = resolve_families(s);
+	if (r == 0)
+		r = keep_bytes(&s->spec.row_from, &s->row_from);
+	if (r == 0)
+		r = keep_bytes(&s->spec.row_to, &s->row_to);
+	if (r == 0)
+		r = keep_bytes(&s->spec.qualifier_from, &s->qualifier_from);
+	if (r == 0)
+		r = keep_bytes(&s->spec.qualifier_to, &s->qualifier_to);
+	s->spec.families = NULL;
+	mdl_unlock();
+	if (r == 0)
+		*out = s;
+	else
+		tfs_scan_free(s);
+	return r;
+}
+
+void tfs_scan_free(struct tfs_scan *s)
+{
+	if (!s)
+		return;
+	mdl_lock();
+	clear(s);
+	mdl_blob_put(s->row_from);
+	mdl_blob_put(s->row_to);
+	mdl_blob_put(s->qualifier_from);
+	mdl_blob_put(s->qualifier_to);
+	mdl_blob_put(s->row);
+	mdl_schema_unref(s->schema);
+	mdl_unlock();
+	tfs_table_close(s->table);
+	free(s->entry);
+	free(s->family);
+	free(s);
+}
+
+static bool family_wanted(const struct tfs_scan *s, uint16_t id)
+{
+	for (unsigned i = 0; i < s->family_count; i++)
+		if (s->family[i] == id)
+			return true;
+	return s->family_count == 0;
+}
+
+static bool column_wanted(const struct tfs_scan *s, const struct mdl_column *c)
+{
+	struct tfs_bytes q = mdl_blob_bytes(c->qualifier);
+
+	return family_wanted(s, c->family) && mdl_compare(q, s->spec.qualifier_from) >= 0 &&
+	       (!s->spec.qualifier_to.data || mdl_compare(q, s->spec.qualifier_to) < 0);
+}
+
+static int add_entry(struct tfs_scan *s, const struct mdl_column *c, const struct mdl_version *v, int64_t expires_us,
+		     const char *family_name)
+{
+	struct entry *e;
+
+	if (mdl_reserve(&s->entry, &s->capacity, s->n + 1, sizeof(*s->entry)) < 0)
+		return -ENOMEM;
+	e = &s->entry[s->n++];
+	*e = (struct entry){.expires_us = INT64_MAX};
+	if (s->spec.what == TFS_SCAN_ROWS)
+		return 0;
+	e->family = c->family;
+	e->family_name = family_name;
+	if (s->spec.what == TFS_SCAN_FAMILIES)
+		return 0;
+	e->qualifier = mdl_blob_get(c->qualifier);
+	e->value = mdl_blob_get(v->value);
+	e->ts = v->ts;
+	e->expires_us = expires_us;
+	return 0;
+}
+
+/* The entries of one column. */
+static int take_column(struct tfs_scan *s, const struct mdl_column *c, int64_t now)
+{
+	const struct tfs_scan_spec *spec = &s->spec;
+	const char *name = NULL;
+	const struct mdl_gc *gc = mdl_schema_gc(s->schema, c->family, &name);
+	size_t live = mdl_column_live(c, gc, now);
+	uint32_t taken = 0;
+	bool first = spec->after_cell && mdl_compare(mdl_blob_bytes(c->qualifier), spec->qualifier_from) == 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < live && s->n < s->left; i++) {
+		const struct mdl_version *v = &c->v[i];
+		if (spec->has_times && (v->ts < spec->since || v->ts >= spec->until))
+			continue;
+		if (spec->versions && taken++ == spec->versions)
+			break;
+		if (first && v->ts >= spec->after_ts)
+			continue;
+		r = add_entry(s, c, v, mdl_gc_expiry(gc, i, v->ts), name);
+		if (spec->what == TFS_SCAN_ROWS || spec->what == TFS_SCAN_FAMILIES)
+			break;
+	}
+	return r;
+}
+
+static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
+{
+	size_t i = 0;
+	uint16_t last_family = 0;
+	int r = 0;
+
+	if (s->family_count == 1)
+		mdl_column_find(row, s->family[0], s->spec.qualifier_from, &i);
+	for (; r == 0 && i < row->n && s->n < s->left; i++) {
+		const struct mdl_column *c = row->col[i];
+		size_t had = s->n;
+		if (s->family_count == 1 && (c->family != s->family[0] || !column_wanted(s, c)))
+			break;
+		if (!column_wanted(s, c) || (s->spec.what == TFS_SCAN_FAMILIES && c->family == last_family))
+			continue;
+		r = take_column(s, c, now);
+		if (s->n > had)
+			last_family = c->family;
+		if (s->spec.what == TFS_SCAN_ROWS && s->n > 0)
+			break;
+	}
+	return r;
+}
+
+/* Fills the entries from the next row that has any; s->done at the end. */
+static int next_row(struct tfs_scan *s)
+{
+	struct tfs_table *t = s->table;
+	const struct tfs_scan_spec *spec = &s->spec;
+	bool after = s->row || (spec->row_from_after && !spec->one_row);
+	size_t at;
+
+	clear(s);
+	if (t->dropped)
+		return -ENOENT;
+	if (s->left == 0 || (spec->one_row && s->row)) {
+		s->done = true;
+		return 0;
+	}
+	if (mdl_row_find(t, s->row ? mdl_blob_bytes(s->row) : spec->row_from, &at)) {
+		if (after)
+			at++;
+	} else if (spec->one_row) {
+		at = t->n;
+	}
+	mdl_schema_unref(s->schema);
+	s->schema = t->schema;
+	s->schema->refs++;
+	int64_t now = mdl_now(t->store);
+	for (; s->n == 0 && at < t->n; at++) {
+		struct tfs_bytes key = mdl_blob_bytes(t->row[at]->key);
+		if (!spec->one_row && spec->row_to.data && mdl_compare(key, spec->row_to) >= 0)
+			break;
+		int r = take_row(s, t->row[at], now);
+		if (r < 0) {
+			clear(s);
+			return r;
+		}
+		mdl_blob_put(s->row);
+		s->row = mdl_blob_get(t->row[at]->key);
+		if (spec->one_row)
+			break;
+	}
+	s->done = s->n == 0;
+	return 0;
+}
+
+int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
+{
+	int r = 0;
+
+	if (!s->done && s->at == s->n) {
+		mdl_lock();
+		r = next_row(s);
+		mdl_unlock();
+	}
+	if (r < 0 || s->done)
+		return r;
+	const struct entry *e = &s->entry[s->at++];
+	s->left--;
+	*cell = (struct tfs_cell){
+		.row = mdl_blob_bytes(s->row), .family = e->family_name, .family_id = e->family,
+		.ts = e->ts, .expires_us = e->expires_us,
+	};
+	if (e->value) {
+		cell->qualifier = mdl_blob_bytes(e->qualifier);
+		cell->size = e->value->size;
+		if (s->spec.what == TFS_SCAN_CELLS && e->value->size <= TFS_INLINE_MAX)
+			cell->value = mdl_blob_bytes(e->value);
+	}
+	return 1;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes of a schema, by text or by one edit; each replaces the table's
+ * schema as a whole or changes nothing.
+ *
+ * Choices:
+ *  - An edit that would leave everything as it is changes nothing at all:
+ *    text, mtime and generation stay (rsync's and tar's chown and chmod of a
+ *    restored tree must not touch .schema).  A real one renders the text
+ *    anew and sets mtime to now; TIME and HIDE keep the text.
+ *  - explicit_act counts even where nothing else changes: is_set becomes
+ *    true, which is a change.
+ *  - Writing the text makes the schema set and shown.
+ *  - What is named (family, group) and absent is -ENOENT; a bad value, an
+ *    unknown group to put a family into included, is -EINVAL.
+ *  - Blanks and newlines around an edit's value are ignored (echo).
+ *  - Type changes by text are held to the same -EBUSY as by edit.
+ *  - "Holds cells" means live cells; hidden ones go with the family.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "t/model/model_types.h"
+
+/* Takes next. */
+static void publish(struct tfs_table *t, struct mdl_schema *next)
+{
+	for (unsigned i = 0; i < t->schema->pub.family_count; i++)
+		if (!mdl_schema_family(next, t->schema->family[i].name))
+			mdl_table_drop_family(t, t->schema->family[i].id);
+	mdl_schema_unref(t->schema);
+	t->schema = next;
+}
+
+static int check_families(struct tfs_table *t, const struct mdl_schema *next, bool allow_delete, char **why)
+{
+	for (unsigned i = 0; i < t->schema->pub.family_count; i++) {
+		const struct tfs_family *old = &t->schema->family[i], *kept = mdl_schema_family(next, old->name);
+		if ((kept && kept->type == old->type) || (!kept && allow_delete) ||
+		    !mdl_table_has_cells(t, old->id, false))
+			continue;
+		mdl_why(why, kept ? "family \"%s\" holds cells: its type cannot change"
+				  : "family \"%s\" holds cells: only allow_delete = true deletes it", old->name);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why)
+{
+	struct mdl_schema *next = NULL;
+	bool allow_delete, as_written;
+	int r;
+
+	if (why)
+		*why = NULL;
+	mdl_lock();
+	if (t->dropped) {
+		r = -ENOENT;
+		goto out;
+	}
+	r = mdl_schema_parse(t->schema, text, &next, &allow_delete, &as_written, why);
+	if (r < 0)
+		goto out;
+	r = check_families(t, next, allow_delete, why);
+	if (r == 0 && next->pub.salt != t->schema->pub.salt && mdl_table_has_cells(t, 0, true)) {
+		mdl_why(why, "salt cannot change while the table has cells");
+		r = -EBUSY;
+	}
+	if (r < 0)
+		goto out;
+	next->pub.is_set = true;
+	next->pub.is_hidden = false;
+	next->pub.mtime_us = mtime_us == TFS_NO_TIME ? mdl_now(t->store) : mtime_us;
+	r = mdl_schema_finish(next, as_written ? tfs_bytes(text.size ? text.data : "", text.size) : tfs_bytes(NULL, 0));
+	if (r < 0)
+		goto out;
+	publish(t, next);
+	next = NULL;
+out:
+	mdl_schema_unref(next);
+	mdl_unlock();
+	return r;
+}
+
+/* Sets *field to a copy of value; 1 if that changes it. */
+static int set_string(const char **field, const char *value)
+{
+	char *copy;
+
+	if (strcmp(*field, value) == 0)
+		return 0;
+	copy = strdup(value);
+	if (!copy)
+		return -ENOMEM;
+	free((void *)*field);
+	*field = copy;
+	return 1;
+}
+
+static int set_owner(uid_t *uid, gid_t *gid, const struct tfs_schema_edit *e)
+{
+	uid_t u = e->uid == (uid_t)-1 ? *uid : e->uid;
+	gid_t g = e->gid == (gid_t)-1 ? *gid : e->gid;
+	int changed = u != *uid || g != *gid;
+
+	*uid = u;
+	*gid = g;
+	return changed;
+}
+
+static int set_mode(mode_t *mode, mode_t to)
+{
+	int changed = *mode != (to & 07777);
+
+	*mode = to & 07777;
+	return changed;
+}
+
+static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct tfs_schema_edit *e, const char *value,
+		       char **why)
+{
+	struct tfs_family *f = mdl_schema_family(s, e->name);
+	const char *reason;
+	struct mdl_gc *gc = NULL;
+	int r;
+
+	if (e->op == TFS_SCHEMA_FAMILY_ADD) {
+		struct tfs_family fresh = mdl_family_default;
+		if (f)
+			return -EEXIST;
+		fresh.name = e->name;
+		fresh.uid = e->uid;
+		fresh.gid = e->gid;
+		fresh.mode = e->mode & 07777;
+		r = mdl_schema_add_family(s, &fresh);
+		return r < 0 ? r : 1;
+	}
+	if (!f)
+		return -ENOENT;
+	switch ((int)e->op) {
+	case TFS_SCHEMA_FAMILY_DROP:
+		if (mdl_table_has_cells(t, f->id, false)) {
+			mdl_why(why, "family \"%s\" holds cells", e->name);
+			return -EBUSY;
+		}
+		free((void *)f->name);
+		free((void *)f->gc);
+		free((void *)f->group);
+		free((void *)f->acl);
+		*f = s->family[--s->pub.family_count];
+		return 1;
+	case TFS_SCHEMA_FAMILY_MODE: return set_mode(&f->mode, e->mode);
+	case TFS_SCHEMA_FAMILY_OWNER: return set_owner(&f->uid, &f->gid, e);
+	case TFS_SCHEMA_FAMILY_GC:
+		r = mdl_gc_parse(value, &gc, &reason);
+		mdl_gc_free(gc);
+		if (r < 0) {
+			mdl_why(why, "gc: %s", reason);
+			return r;
+		}
+		return set_string(&f->gc, value);
+	case TFS_SCHEMA_FAMILY_GROUP:
+		if (!mdl_schema_group(s, value)) {
+			mdl_why(why, "there is no group \"%s\"", value);
+			return -EINVAL;
+		}
+		return set_string(&f->group, value);
+	case TFS_SCHEMA_FAMILY_TYPE:
+		if (strcmp(value, "bytes") != 0 && strcmp(value, "counter") != 0) {
+			mdl_why(why, "type is \"bytes\" or \"counter\"");
+			return -EINVAL;
+		}
+		enum tfs_family_type type = *value == 'b' ? TFS_TYPE_BYTES : TFS_TYPE_COUNTER;
+		if (type == f->type)
+			return 0;
+		if (mdl_table_has_cells(t, f->id, false)) {
+			mdl_why(why, "family \"%s\" holds cells: its type cannot change", e->name);
+			return -EBUSY;
+		}
+		f->type = type;
+		return 1;
+	default: return -EINVAL;
+	}
+}
+
+static int edit_group(struct mdl_schema *s, const struct tfs_schema_edit *e, const char *value, char **why)
+{
+	struct tfs_group *g = mdl_schema_group(s, e->name);
+	int r;
+
+	if (e->op == TFS_SCHEMA_GROUP_ADD) {
+		struct tfs_group fresh = mdl_group_default;
+		if (g)
+			return -EEXIST;
+		fresh.name = e->name;
+		r = mdl_schema_add_group(s, &fresh);
+		return r < 0 ? r : 1;
+	}
+	if (!g)
+		return -ENOENT;
+	if (e->op == TFS_SCHEMA_GROUP_DROP) {
+		bool used = strcmp(e->name, "default") == 0;
+		for (unsigned i = 0; i < s->pub.family_count; i++)
+			used = used || strcmp(s->family[i].group, e->name) == 0;
+		if (used) {
+			mdl_why(why, "group \"%s\" is in use", e->name);
+			return -EBUSY;
+		}
+		free((void *)g->name);
+		free((void *)g->compression);
+		*g = s->group[--s->pub.group_count];
+		return 1;
+	}
+	struct tfs_group fresh = *g;
+	const char *reason = mdl_group_set(&fresh, e->op, value);
+	if (reason) {
+		mdl_why(why, "%s", reason);
+		return -EINVAL;
+	}
+	r = set_string(&g->compression, fresh.compression);
+	if (r < 0)
+		return r;
+	fresh.compression = g->compression;
+	r |= fresh.level != g->level || fresh.block_size != g->block_size || fresh.bloom_bits != g->bloom_bits ||
+	     fresh.in_memory != g->in_memory;
+	*g = fresh;
+	return r;
+}
+
+/* On the copy s: 1 changed, 0 not, -errno. */
+static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_schema_edit *e, const char *value, char **why)
+{
+	switch (e->op) {
+	case TFS_SCHEMA_TABLE_MODE: return set_mode(&s->pub.mode, e->mode);
+	case TFS_SCHEMA_TABLE_OWNER: return set_owner(&s->pub.uid, &s->pub.gid, e);
+	case TFS_SCHEMA_TIME:
+	case TFS_SCHEMA_HIDE: return 0;
+	case TFS_SCHEMA_FAMILY_ADD:
+	case TFS_SCHEMA_FAMILY_DROP:
+	case TFS_SCHEMA_FAMILY_MODE:
+	case TFS_SCHEMA_FAMILY_OWNER:
+	case TFS_SCHEMA_FAMILY_GC:
+	case TFS_SCHEMA_FAMILY_GROUP:
+	case TFS_SCHEMA_FAMILY_TYPE: break;
+	case TFS_SCHEMA_GROUP_ADD:
+	case TFS_SCHEMA_GROUP_DROP:
+	case TFS_SCHEMA_GROUP_COMPRESSION:
+	case TFS_SCHEMA_GROUP_LEVEL:
+	case TFS_SCHEMA_GROUP_BLOCK_SIZE:
+	case TFS_SCHEMA_GROUP_BLOOM_BITS:
+	case TFS_SCHEMA_GROUP_IN_MEMORY: break;
+	}
+	if (!tfs_name_valid(e->name)) {
+		mdl_why(why, "not a legal name");
+		return -EINVAL;
+	}
+	return e->op <= TFS_SCHEMA_FAMILY_TYPE ? edit_family(t, s, e, value, why) : edit_group(s, e, value, why);
+}
+
+static char *trimmed(const char *s)
+{
+	static const char blank[] = " \t\r\n";
+	size_t n;
+
+	if (!s)
+		s = "";
+	s += strspn(s, blank);
+	n = strlen(s);
+	while (n > 0 && strchr(blank, s[n - 1]))
+		n--;
+	return strndup(s, n);
+}
+
+int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why)
+{
+	struct mdl_schema *next = NULL;
+	char *value = trimmed(e->value);
+	int r = -ENOMEM;
+
+	if (why)
+		*why = NULL;
+	mdl_lock();
+	if (t->dropped) {
+		r = -ENOENT;
+		goto out;
+	}
+	if (!value || !(next = mdl_schema_copy(t->schema)))
+		goto out;
+	const struct tfs_schema *old = &t->schema->pub;
+	r = edit(t, next, e, value, why);
+	if (r < 0)
+		goto out;
+	bool render = r > 0 || (e->explicit_act && !old->is_set);
+	r = 0;
+	next->pub.is_set = old->is_set || e->explicit_act;
+	if (render)
+		next->pub.mtime_us = mdl_now(t->store);
+	if (e->op == TFS_SCHEMA_TIME)
+		next->pub.mtime_us = e->mtime_us == TFS_NO_TIME ? mdl_now(t->store) : e->mtime_us;
+	if (e->op == TFS_SCHEMA_HIDE)
+		next->pub.is_hidden = e->flag;
+	if (!render && next->pub.mtime_us == old->mtime_us && next->pub.is_hidden == old->is_hidden)
+		goto out;
+	next->pub.generation++;
+	bool keep = !render || e->op == TFS_SCHEMA_TIME || e->op == TFS_SCHEMA_HIDE;
+	r = mdl_schema_finish(next, keep ? tfs_bytes(old->text, old->text_size) : tfs_bytes(NULL, 0));
+	if (r < 0)
+		goto out;
+	publish(t, next);
+	next = NULL;
+out:
+	mdl_schema_unref(next);
+	mdl_unlock();
+	free(value);
+	return r;
+}

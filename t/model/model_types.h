@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the model.  Everything here is protected by the one lock
+ * (mdl_lock), reference counts included; functions below expect it held
+ * unless they say otherwise.  Sorted arrays only: the point of the model is
+ * that one can see that it is right.
+ */
+#ifndef MODEL_TYPES_H
+#define MODEL_TYPES_H
+
+#include "t/model/model.h"
+
+void mdl_lock(void);
+void mdl_unlock(void);
+
+/* Immutable counted bytes: keys, qualifiers, values. */
+struct mdl_blob {
+	unsigned refs;
+	size_t size;
+	unsigned char data[];
+};
+struct mdl_blob *mdl_blob_new(const void *p, size_t n); /* p NULL: zeros.  NULL: out of memory */
+struct mdl_blob *mdl_blob_get(struct mdl_blob *b);
+void mdl_blob_put(struct mdl_blob *b); /* NULL is fine */
+static inline struct tfs_bytes mdl_blob_bytes(const struct mdl_blob *b) { return tfs_bytes(b->data, b->size); }
+int mdl_compare(struct tfs_bytes a, struct tfs_bytes b);
+
+struct mdl_version {
+	int64_t ts;
+	struct mdl_blob *value;
+	bool live; /* only in a mutation's copy: live before it, or written by it */
+};
+struct mdl_column {
+	uint16_t family;
+	struct mdl_blob *qualifier;
+	struct mdl_version *v; /* timestamps descending */
+	size_t n, capacity;
+};
+/* Columns by (family id, qualifier). */
+struct mdl_row {
+	struct mdl_blob *key;
+	struct mdl_column **col;
+	size_t n, capacity;
+};
+
+/* ---- GC rules: model_gc.c ---- */
+struct mdl_gc;
+/* "" gives NULL, no rule.  -EINVAL with *reason a constant; -ENOMEM. */
+int mdl_gc_parse(const char *text, struct mdl_gc **out, const char **reason);
+void mdl_gc_free(struct mdl_gc *g);
+/* The time from which on the version is hidden: INT64_MIN always, INT64_MAX never.  rank 0 is the newest. */
+int64_t mdl_gc_expiry(const struct mdl_gc *g, size_t rank, int64_t ts);
+int64_t mdl_gc_max_age(const struct mdl_gc *g); /* 0: never by age alone */
+bool mdl_duration(const char *s, size_t n, int64_t *us); /* "7d"; false: not one, or 0, or too large */
+bool mdl_size(const char *s, uint64_t *bytes);           /* "64K" */
+
+/* ---- schema: model_schema.c, model_schema_text.c ---- */
+struct mdl_schema {
+	struct tfs_schema pub; /* first: the two pointers are cast */
+	unsigned refs;
+	struct tfs_family *family; /* pub.families */
+	struct mdl_gc **gc;        /* of each family */
+	struct tfs_group *group;   /* pub.groups */
+	uint32_t next_family, next_group;
+};
+struct mdl_schema *mdl_schema_new(uint32_t table_id, const char *name, uid_t uid, gid_t gid, mode_t mode);
+struct mdl_schema *mdl_schema_copy(const struct mdl_schema *s); /* refs 1, no gc, no text: mdl_schema_finish does those */
+int mdl_schema_add_family(struct mdl_schema *s, const struct tfs_family *f); /* copies; id 0: a new one */
+int mdl_schema_add_group(struct mdl_schema *s, const struct tfs_group *g);   /* likewise */
+extern const struct tfs_family mdl_family_default;
+extern const struct tfs_group mdl_group_default;
+struct tfs_family *mdl_schema_family(const struct mdl_schema *s, const char *name);
+struct tfs_group *mdl_schema_group(const struct mdl_schema *s, const char *name);
+/* Sorts, compiles the rules, publishes; then keeps `text`, or renders it if text.data is NULL. */
+int mdl_schema_finish(struct mdl_schema *s, struct tfs_bytes text);
+void mdl_schema_unref(struct mdl_schema *s);
+const struct mdl_gc *mdl_schema_gc(const struct mdl_schema *s, uint16_t family_id, const char **name);
+int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct mdl_schema **out, bool *allow_delete,
+		     bool *shown_as_written, char **why);
+int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size);
+/* One named value of a group, as text; NULL or what is wrong. */
+const char *mdl_group_set(struct tfs_group *g, enum tfs_schema_op op, const char *value);
+void mdl_why(char **why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- store, tables, rows ---- */
+struct tfs_store {
+	char *source;
+	struct tfs_table **table; /* by name */
+	size_t n, capacity;
+	uint32_t next_table;
+	unsigned handles;         /* table references: tfs_close is -EBUSY while there are any */
+	int64_t mark;             /* the latest time told */
+	uint64_t commits;
+};
+struct tfs_table {
+	struct tfs_store *store;
+	unsigned refs;            /* one for being in the store, one a handle, mutation or scan */
+	uint32_t id;
+	bool dropped;
+	struct mdl_schema *schema;
+	struct mdl_row **row;     /* by key */
+	size_t n, capacity;
+};
+int64_t mdl_now(struct tfs_store *s);
+int64_t mdl_unique(struct tfs_store *s);
+void mdl_table_get(struct tfs_table *t);
+void mdl_table_put(struct tfs_table *t);
+
+/* Makes room in a growing array; *p is unchanged on -ENOMEM. */
+int mdl_reserve(void *p, size_t *capacity, size_t want, size_t item_bytes);
+/* Where key is (true) or would be inserted (false). */
+bool mdl_row_find(const struct tfs_table *t, struct tfs_bytes key, size_t *at);
+bool mdl_column_find(const struct mdl_row *r, uint16_t family, struct tfs_bytes qualifier, size_t *at);
+struct mdl_column *mdl_column_new(uint16_t family, struct tfs_bytes qualifier);
+void mdl_column_free(struct mdl_column *c);
+void mdl_column_clear(struct mdl_column *c);
+int mdl_column_put(struct mdl_column *c, int64_t ts, struct mdl_blob *value); /* takes value, always; live */
+void mdl_column_remove(struct mdl_column *c, size_t i);
+void mdl_row_free(struct mdl_row *r);
+/* How many of the column's versions are live at `now`: always the newest ones. */
+size_t mdl_column_live(const struct mdl_column *c, const struct mdl_gc *gc, int64_t now);
+bool mdl_table_has_cells(struct tfs_table *t, uint16_t family_id, bool any_family);
+void mdl_table_drop_family(struct tfs_table *t, uint16_t family_id);
+void mdl_table_collect(struct tfs_table *t); /* removes hidden versions */
+
+/* ---- mutations: model_mutation.c builds, model_row.c judges and applies ---- */
+enum mdl_op_kind {
+	MDL_PUT, MDL_WRITE, MDL_DELETE_VERSION, MDL_DELETE_COLUMN, MDL_DELETE_FAMILY, MDL_DELETE_ROW,
+	MDL_SET_TIME, MDL_MOVE, MDL_INCREMENT, MDL_CHECK,
+};
+struct mdl_op {
+	enum mdl_op_kind kind;
+	const char *family, *to_family;
+	struct tfs_bytes qualifier, to_qualifier, value;
+	struct tfs_ts ts, to;
+	int64_t number; /* a timestamp, or what to add */
+	const struct tfs_write *write;
+	enum tfs_check check;
+	bool noreplace;
+};
+struct tfs_mutation {
+	struct tfs_table *table;
+	struct tfs_bytes row;
+	struct mdl_op *op;
+	size_t n, capacity;
+};
+int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results);
+int mdl_op_check(const struct mdl_op *op, const struct mdl_schema *s, uint64_t *bytes); /* the arguments alone */
+int mdl_value_build(const struct mdl_blob *base, const struct tfs_write *w, struct mdl_blob **out);
+
+#endif

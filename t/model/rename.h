@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Force-included (-include) when the model is built as the reference that
+ * stands beside the real library in one program: every function of
+ * engine/tabletfs.h becomes model_*, every type keeps its name.
+ * A function that shares its name with a struct gets a function-like macro,
+ * which leaves "struct tfs_usage" alone.
+ */
+#ifndef MODEL_RENAME_H
+#define MODEL_RENAME_H
+
+#define tfs_options_init model_options_init
+#define tfs_options_load model_options_load
+#define tfs_open model_open
+#define tfs_close model_close
+#define tfs_sync model_sync
+#define tfs_space model_space
+#define tfs_status model_status
+#define tfs_metrics model_metrics
+#define tfs_name_valid model_name_valid
+#define tfs_table_create model_table_create
+#define tfs_table_drop model_table_drop
+#define tfs_table_rename model_table_rename
+#define tfs_table_list model_table_list
+#define tfs_table_open model_table_open
+#define tfs_table_close model_table_close
+#define tfs_table_id model_table_id
+#define tfs_table_empty model_table_empty
+#define tfs_schema_get model_schema_get
+#define tfs_schema_put model_schema_put
+#define tfs_schema_family model_schema_family
+#define tfs_schema_set_text model_schema_set_text
+#define tfs_schema_change model_schema_change
+#define tfs_mutation_new model_mutation_new
+#define tfs_mutation_free model_mutation_free
+#define tfs_mutation_put model_mutation_put
+#define tfs_mutation_write model_mutation_write
+#define tfs_mutation_delete_version model_mutation_delete_version
+#define tfs_mutation_delete_column model_mutation_delete_column
+#define tfs_mutation_delete_family model_mutation_delete_family
+#define tfs_mutation_delete_row model_mutation_delete_row
+#define tfs_mutation_set_time model_mutation_set_time
+#define tfs_mutation_move model_mutation_move
+#define tfs_mutation_increment model_mutation_increment
+#define tfs_mutation_check model_mutation_check
+#define tfs_apply model_apply
+#define tfs_scan_new model_scan_new
+#define tfs_scan_next model_scan_next
+#define tfs_scan_free model_scan_free
+#define tfs_stat model_stat
+#define tfs_read model_read
+#define tfs_row_exists model_row_exists
+#define tfs_usage(...) model_usage(__VA_ARGS__)
+#define tfs_tablets model_tablets
+#define tfs_flush model_flush
+#define tfs_compact model_compact
+
+#endif
