@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encoding and decoding of the local lock service's files and journal; the
+ * tables are in the header.  The checksum covers everything, lengths and
+ * magic included, so a torn or damaged file is never taken for a short one.
+ */
+#include "engine/lock/lock_format.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define FILE_MAGIC 0x54464c46u    /* TFLF */
+#define JOURNAL_MAGIC 0x54464c4au /* TFLJ */
+#define FORMAT 1u
+#define STEP_PUT 1u
+#define STEP_REMOVE 2u
+#define CRC_BYTES 4u
+
+static bool name_byte(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+}
+
+static bool component_valid(const char *p, size_t n)
+{
+	if (n == 0 || n > LOCK_COMPONENT_MAX)
+		return false;
+	if (p[0] == '.' && (n == 1 || (n == 2 && p[1] == '.')))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!name_byte(p[i]))
+			return false;
+	return true;
+}
+
+bool lock_name_valid(const char *name)
+{
+	const char *slash = strchr(name, '/');
+
+	if (!slash)
+		return component_valid(name, strlen(name));
+	return component_valid(name, (size_t)(slash - name)) && component_valid(slash + 1, strlen(slash + 1));
+}
+
+static int append_crc(struct buf *out, size_t from)
+{
+	return buf_be32(out, crc32c(0, out->p + from, out->n - from));
+}
+
+/* Checks magic, format and checksum; *r then stands after the format, its end before the checksum. */
+static int open_envelope(struct slice in, uint32_t magic, struct reader *r)
+{
+	uint32_t m;
+	uint16_t format;
+
+	*r = reader_of(in);
+	if (!get_be32(r, &m) || !get_be16(r, &format) || m != magic)
+		return -EBADMSG;
+	if (format != FORMAT)
+		return -EPROTO;
+	if (reader_left(r) < CRC_BYTES || load_be32(in.p + in.n - CRC_BYTES) != crc32c(0, in.p, in.n - CRC_BYTES))
+		return -EBADMSG;
+	r->end -= CRC_BYTES;
+	return 0;
+}
+
+int lock_file_encode(struct slice contents, uint64_t version, struct buf *out)
+{
+	size_t from = out->n;
+
+	if (contents.n > LOCK_CONTENTS_MAX)
+		return -EFBIG;
+	if (buf_reserve(out, contents.n + 64) || buf_be32(out, FILE_MAGIC) || buf_be16(out, FORMAT) ||
+	    buf_be64(out, version) || buf_be32(out, (uint32_t)contents.n) || buf_append_slice(out, contents) ||
+	    append_crc(out, from)) {
+		out->n = from;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version)
+{
+	struct reader r;
+	struct slice c;
+	uint64_t v;
+	uint32_t n;
+	int rc = open_envelope(in, FILE_MAGIC, &r);
+
+	if (rc)
+		return rc;
+	if (!get_be64(&r, &v) || !get_be32(&r, &n) || n > LOCK_CONTENTS_MAX || v == 0 || !get_bytes(&r, n, &c) || reader_left(&r))
+		return -EBADMSG;
+	*contents = c;
+	*version = v;
+	return 0;
+}
+
+static int encode_step(const struct lock_step *s, struct buf *out)
+{
+	if (buf_u8(out, s->remove ? STEP_REMOVE : STEP_PUT) || buf_lstr(out, slice_str(s->name)))
+		return -ENOMEM;
+	if (!s->remove && (buf_be64(out, s->version) || buf_lstr(out, s->contents)))
+		return -ENOMEM;
+	return 0;
+}
+
+int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out)
+{
+	size_t from = out->n;
+	int rc = -ENOMEM;
+
+	if (buf_be32(out, JOURNAL_MAGIC) || buf_be16(out, FORMAT) || buf_be32(out, count))
+		goto fail;
+	for (unsigned i = 0; i < count; i++)
+		if (encode_step(&steps[i], out))
+			goto fail;
+	rc = append_crc(out, from);
+	if (!rc)
+		return 0;
+fail:
+	out->n = from;
+	return rc;
+}
+
+static bool decode_step(struct reader *r, struct lock_step *s)
+{
+	struct slice name;
+	uint8_t kind;
+
+	if (!get_u8(r, &kind) || !get_lstr(r, &name) || name.n > LOCK_NAME_MAX || memchr(name.p, 0, name.n))
+		return false;
+	if (kind != STEP_PUT && kind != STEP_REMOVE)
+		return false;
+	memcpy(s->name, name.p, name.n);
+	s->name[name.n] = 0;
+	if (!lock_name_valid(s->name))
+		return false;
+	s->remove = kind == STEP_REMOVE;
+	s->version = 0;
+	s->contents = (struct slice){0};
+	return s->remove || (get_be64(r, &s->version) && s->version && get_lstr(r, &s->contents) && s->contents.n <= LOCK_CONTENTS_MAX);
+}
+
+int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count)
+{
+	struct lock_step *v;
+	struct reader r;
+	uint32_t n;
+	int rc = open_envelope(in, JOURNAL_MAGIC, &r);
+
+	if (rc)
+		return rc;
+	if (!get_be32(&r, &n) || n == 0 || n > LOCK_OPS_MAX)
+		return -EBADMSG;
+	v = calloc(n, sizeof *v);
+	if (!v)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!decode_step(&r, &v[i])) {
+			free(v);
+			return -EBADMSG;
+		}
+	}
+	if (reader_left(&r)) {
+		free(v);
+		return -EBADMSG;
+	}
+	*steps = v;
+	*count = n;
+	return 0;
+}

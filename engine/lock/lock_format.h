@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of the local lock service: its files and its journal.  All
+ * integers are big-endian; no I/O here.
+ *
+ * A file:
+ *	u32 magic "TFLF"   u16 format (1)   u64 version   u32 length
+ *	contents           u32 CRC-32C of all before
+ * The journal of one multi-operation:
+ *	u32 magic "TFLJ"   u16 format (1)   u32 count
+ *	count times: u8 kind (1 put, 2 remove)  lstr name
+ *	             put only: u64 version  lstr contents
+ *	u32 CRC-32C of all before
+ * lstr is a LEB128 length and that many bytes.
+ *
+ * Errors of decoders: -EBADMSG anything malformed, -EPROTO a format of a
+ * later version of this program.
+ */
+#ifndef TFS_LOCK_FORMAT_H
+#define TFS_LOCK_FORMAT_H
+
+#include "engine/base/bytes.h"
+
+#define LOCK_CONTENTS_MAX (1024 * 1024)
+#define LOCK_OPS_MAX 64u
+#define LOCK_COMPONENT_MAX 128
+#define LOCK_NAME_MAX (2 * LOCK_COMPONENT_MAX + 1)
+/* More than the largest file or journal that these functions write. */
+#define LOCK_FILE_BYTES_MAX (LOCK_CONTENTS_MAX + 64)
+#define LOCK_JOURNAL_BYTES_MAX ((size_t)LOCK_OPS_MAX * (LOCK_CONTENTS_MAX + LOCK_NAME_MAX + 32) + 64)
+
+/* One step of a journal: a put has the version and contents that the file will have. */
+struct lock_step {
+	bool remove;
+	char name[LOCK_NAME_MAX + 1];
+	uint64_t version;
+	struct slice contents; /* borrowed */
+};
+
+/* A name as lock.h has it: components [A-Za-z0-9_.-]+ but "." and "..", at most two. */
+bool lock_name_valid(const char *name);
+
+int lock_file_encode(struct slice contents, uint64_t version, struct buf *out) TFS_MUST;         /* appends */
+int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version) TFS_MUST;      /* borrows */
+int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out) TFS_MUST; /* appends */
+/* *steps is malloc'd and borrows contents from in. */
+int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count) TFS_MUST;
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The watches and locks of a lock service within one process.
+ *
+ * Threads: any; one mutex of the caller's choosing of rank RANK_LOCKSVC is
+ * inside, never held during a callback.
+ */
+#ifndef TFS_LOCK_WATCH_H
+#define TFS_LOCK_WATCH_H
+
+#include "engine/base/mutex.h"
+#include "engine/lock/lock.h"
+
+struct watch;
+struct watch_set {
+	struct mutex mutex;
+	struct cond idle;      /* some callback has returned */
+	struct watch *head;
+	uint64_t last_number;
+	char **held;           /* names of locks held */
+	unsigned held_count;
+};
+void watch_set_init(struct watch_set *s);
+void watch_set_fini(struct watch_set *s); /* no callback may be running */
+
+int watch_add(struct watch_set *s, const char *name, lock_watch_fn *fn, void *arg) TFS_MUST;
+/*
+ * Removes every watch of (fn, arg).  When it returns none of them is running
+ * and none will run, except callbacks further up on this very thread.
+ */
+void watch_remove(struct watch_set *s, lock_watch_fn *fn, void *arg);
+/* Calls the watches that match; the caller holds no lock of rank RANK_LOCKSVC. */
+void watch_fire(struct watch_set *s, const char *name);
+
+int held_add(struct watch_set *s, const char *name) TFS_MUST;    /* -EBUSY */
+int held_remove(struct watch_set *s, const char *name) TFS_MUST; /* -ENOENT */
+
+#endif

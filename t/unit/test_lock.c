@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The local lock service: names, compare-and-set, multi-operations, listing,
+ * locks, watches; damaged files and journals; an I/O error at every file
+ * operation in turn, after which the state must be that before or after.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/lock/lock.h"
+#include "engine/lock/lock_format.h"
+#include "engine/lock/watch.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[64];
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/test_lock.XXXXXX");
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	char cmd[128];
+
+	(void)state;
+	snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
+	return system(cmd);
+}
+
+static struct lock_service *opened(void)
+{
+	struct lock_service *s = NULL;
+
+	assert_int_equal(lock_local_open(dir, &s), 0);
+	return s;
+}
+
+static struct lock_service *reopened(struct lock_service *s)
+{
+	lock_service_free(s);
+	return opened();
+}
+
+static void expect_file(struct lock_service *s, const char *name, const char *want, uint64_t version)
+{
+	struct buf b = {0};
+	uint64_t v = 0;
+	int rc = lock_get(s, name, &b, &v);
+
+	if (!want) {
+		assert_int_equal(rc, -ENOENT);
+	} else {
+		assert_int_equal(rc, 0);
+		assert_int_equal(b.n, strlen(want));
+		assert_memory_equal(b.p, want, b.n);
+		assert_int_equal(v, version);
+	}
+	buf_fini(&b);
+}
+
+static int put(struct lock_service *s, const char *name, const char *text, uint64_t expect)
+{
+	return lock_put(s, name, slice_str(text), expect, NULL);
+}
+
+static void test_compare_and_set(void **state)
+{
+	struct lock_service *s = opened();
+	uint64_t v = 77;
+
+	(void)state;
+	expect_file(s, "root", NULL, 0);
+	assert_int_equal(put(s, "root", "x", 5), -ENOENT);
+	assert_int_equal(lock_put(s, "root", slice_str("one"), LOCK_ABSENT, &v), 0);
+	assert_int_equal(v, 1);
+	assert_int_equal(put(s, "root", "two", LOCK_ABSENT), -EEXIST);
+	assert_int_equal(put(s, "root", "two", 2), -ESTALE);
+	assert_int_equal(lock_put(s, "root", slice_str("two"), 1, &v), 0);
+	assert_int_equal(v, 2);
+	assert_int_equal(lock_put(s, "root", slice_str(""), LOCK_ANY, &v), 0);
+	assert_int_equal(v, 3);
+	s = reopened(s);
+	expect_file(s, "root", "", 3);
+	lock_service_free(s);
+}
+
+static void test_names(void **state)
+{
+	static const char *const bad[] = {"", "/", "a/", "/a", "a/b/c", ".", "..", "a/..", "a b", "a%", "held", "journal", "\xc3\xa9", "a=",
+					  "a//b"};
+	static const char *const good[] = {"a.tmp", "a", "tables/x.tmp", "tables/x", "x.tmp/y.tmp", "tables/held", "tables/journal", "...",
+					   ".tmp", "tables/.tmp", "-"};
+	struct lock_service *s = opened();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(put(s, bad[i], "v", LOCK_ANY), -EINVAL);
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		assert_int_equal(put(s, good[i], good[i], LOCK_ABSENT), 0);
+	/* a temporary file left by a crash goes, a name that looks like one stays */
+	char path[128];
+	struct file *f;
+
+	snprintf(path, sizeof path, "%s/tables/x.tmp", dir);
+	assert_int_equal(file_open(path, FILE_CREATE, &f), 0);
+	file_close(f);
+	s = reopened(s);
+	assert_int_not_equal(access(path, F_OK), 0);
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		expect_file(s, good[i], good[i], 1);
+	/* a file and a directory of one name */
+	assert_int_equal(put(s, "a/b", "v", LOCK_ANY), -EINVAL);
+	assert_int_equal(put(s, "tables", "v", LOCK_ANY), -EINVAL);
+	assert_int_equal(put(s, "x.tmp", "v", LOCK_ANY), -EINVAL);
+	lock_service_free(s);
+}
+
+static int collect(void *arg, const char *name)
+{
+	strcat(arg, name);
+	strcat(arg, " ");
+	return strcmp(name, "stop") == 0 ? 42 : 0;
+}
+
+static void test_list(void **state)
+{
+	struct lock_service *s = opened();
+	char got[256] = "";
+
+	(void)state;
+	assert_int_equal(s->ops->list(s, "", collect, got), 0);
+	assert_int_equal(s->ops->list(s, "tables", collect, got), 0);
+	assert_string_equal(got, "");
+	assert_int_equal(put(s, "tables/b", "", LOCK_ANY), 0);
+	assert_int_equal(put(s, "tables/a.tmp", "", LOCK_ANY), 0);
+	assert_int_equal(put(s, "tables/a.tmp.b", "", LOCK_ANY), 0);
+	assert_int_equal(put(s, "tables/a.tmp-b", "", LOCK_ANY), 0);
+	assert_int_equal(put(s, "root", "", LOCK_ANY), 0);
+	assert_int_equal(s->ops->list(s, "tables", collect, got), 0);
+	assert_string_equal(got, "a.tmp a.tmp-b a.tmp.b b ");
+	*got = 0;
+	assert_int_equal(s->ops->list(s, "", collect, got), 0);
+	assert_string_equal(got, "root tables ");
+	*got = 0;
+	assert_int_equal(put(s, "tables/stop", "", LOCK_ANY), 0);
+	assert_int_equal(put(s, "tables/zz", "", LOCK_ANY), 0);
+	assert_int_equal(s->ops->list(s, "tables", collect, got), 42);
+	assert_null(strstr(got, "zz"));
+	assert_int_equal(s->ops->list(s, "root", collect, got), 0);
+	assert_int_equal(s->ops->list(s, "a/b", collect, got), -EINVAL);
+	lock_service_free(s);
+}
+
+static void test_multi(void **state)
+{
+	struct lock_service *s = opened();
+	uint64_t v[3];
+
+	(void)state;
+	assert_int_equal(put(s, "tables/a", "old", LOCK_ABSENT), 0);
+	assert_int_equal(put(s, "tables/b", "b", LOCK_ABSENT), 0);
+	struct lock_op ops[3] = {
+		{.name = "tables/a", .remove = true, .expect = 1},
+		{.name = "tables/c", .contents = slice_str("new"), .expect = LOCK_ABSENT},
+		{.name = "tables/b", .contents = slice_str("bb"), .expect = 2},
+	};
+	assert_int_equal(lock_multi(s, ops, 3, v), -ESTALE);
+	expect_file(s, "tables/a", "old", 1);
+	expect_file(s, "tables/c", NULL, 0);
+	ops[2].expect = 1;
+	assert_int_equal(lock_multi(s, ops, 3, v), 0);
+	assert_int_equal(v[0], 0);
+	assert_int_equal(v[1], 1);
+	assert_int_equal(v[2], 2);
+	s = reopened(s);
+	expect_file(s, "tables/a", NULL, 0);
+	expect_file(s, "tables/c", "new", 1);
+	expect_file(s, "tables/b", "bb", 2);
+	/* checks without a change; twice the same name; nothing; too much */
+	struct lock_op none = {.name = "tables/a", .remove = true, .expect = LOCK_ABSENT};
+	struct lock_op twice[2] = {{.name = "x", .expect = LOCK_ANY}, {.name = "x/y", .expect = LOCK_ANY}};
+
+	assert_int_equal(lock_multi(s, &none, 1, NULL), 0);
+	none.expect = 4;
+	assert_int_equal(lock_multi(s, &none, 1, NULL), -ENOENT);
+	none.name = "tables/b";
+	none.expect = LOCK_ABSENT;
+	assert_int_equal(lock_multi(s, &none, 1, NULL), -EEXIST);
+	assert_int_equal(lock_multi(s, twice, 2, NULL), -EINVAL);
+	twice[1].name = "x";
+	assert_int_equal(lock_multi(s, twice, 2, NULL), -EINVAL);
+	assert_int_equal(lock_multi(s, twice, 0, NULL), -EINVAL);
+	uint8_t *big = calloc(1, LOCK_CONTENTS_MAX + 1);
+
+	assert_non_null(big);
+	assert_int_equal(lock_put(s, "big", slice_of(big, LOCK_CONTENTS_MAX + 1), LOCK_ANY, NULL), -EFBIG);
+	assert_int_equal(lock_put(s, "big", slice_of(big, LOCK_CONTENTS_MAX), LOCK_ANY, NULL), 0);
+	struct buf b = {0};
+
+	assert_int_equal(lock_get(s, "big", &b, NULL), 0);
+	assert_int_equal(b.n, LOCK_CONTENTS_MAX);
+	buf_fini(&b);
+	free(big);
+	lock_service_free(s);
+}
+
+static void test_exclusive(void **state)
+{
+	struct lock_service *s = opened(), *other = NULL;
+
+	(void)state;
+	assert_int_equal(lock_local_open(dir, &other), -EBUSY);
+	assert_null(other);
+	assert_int_equal(s->ops->acquire(s, "master"), 0);
+	assert_int_equal(s->ops->acquire(s, "master"), -EBUSY);
+	assert_int_equal(s->ops->acquire(s, "servers/1"), 0);
+	assert_int_equal(s->ops->release(s, "master"), 0);
+	assert_int_equal(s->ops->release(s, "master"), -ENOENT);
+	assert_int_equal(s->ops->acquire(s, "master"), 0);
+	assert_int_equal(s->ops->acquire(s, "no/such/name"), -EINVAL);
+	s = reopened(s);
+	assert_int_equal(s->ops->acquire(s, "master"), 0);
+	lock_service_free(s);
+	assert_int_equal(lock_local_open("/nonexistent/dir", &s), -ENOENT);
+}
+
+struct seen {
+	struct lock_service *s;
+	char names[128];
+	int depth;
+	bool quit;
+};
+
+static void on_change(void *arg, const char *name)
+{
+	struct seen *w = arg;
+
+	mutex_assert_none_held();
+	strcat(w->names, name);
+	strcat(w->names, " ");
+	if (w->depth-- > 0) /* a change from inside a callback */
+		assert_int_equal(put(w->s, "tables/inner", "x", LOCK_ANY), 0);
+	if (w->quit)
+		w->s->ops->unwatch(w->s, on_change, w);
+}
+
+static void test_watch(void **state)
+{
+	struct lock_service *s = opened();
+	struct seen a = {.s = s, .depth = 1}, b = {.s = s}, c = {.s = s, .quit = true};
+
+	(void)state;
+	assert_int_equal(s->ops->watch(s, "tables/", on_change, &a), 0);
+	assert_int_equal(s->ops->watch(s, "root", on_change, &b), 0);
+	assert_int_equal(s->ops->watch(s, "root", on_change, &c), 0);
+	assert_int_equal(s->ops->watch(s, "tables/", on_change, &c), 0);
+	assert_int_equal(s->ops->watch(s, "/", on_change, &c), -EINVAL);
+	assert_int_equal(put(s, "tables/t", "x", LOCK_ANY), 0);
+	assert_string_equal(a.names, "tables/t tables/inner ");
+	assert_string_equal(c.names, "tables/inner ");
+	assert_int_equal(put(s, "root", "x", LOCK_ABSENT), 0);
+	assert_int_equal(put(s, "root", "x", LOCK_ABSENT), -EEXIST); /* no change, no call */
+	assert_string_equal(b.names, "root ");
+	assert_string_equal(c.names, "tables/inner ");
+	s->ops->unwatch(s, on_change, &a);
+	assert_int_equal(put(s, "tables/t", "x", LOCK_ANY), 0);
+	assert_string_equal(a.names, "tables/t tables/inner ");
+	lock_service_free(s);
+}
+
+static void write_raw(const char *name, const void *p, size_t n)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(p, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Every byte of a file changed, and every truncation, is noticed. */
+static void test_damage(void **state)
+{
+	struct buf bytes = {0}, got = {0};
+	struct lock_service *s;
+
+	(void)state;
+	assert_int_equal(lock_file_encode(slice_str("contents"), 7, &bytes), 0);
+	s = opened();
+	for (size_t i = 0; i < bytes.n; i++) {
+		bytes.p[i] ^= 0x10;
+		write_raw("root", bytes.p, bytes.n);
+		int rc = lock_get(s, "root", &got, NULL);
+
+		assert_true(rc == -EBADMSG || (rc == -EPROTO && (i == 4 || i == 5)));
+		rc = put(s, "root", "x", LOCK_ANY);
+		assert_true(rc == -EBADMSG || rc == -EPROTO);
+		bytes.p[i] ^= 0x10;
+		write_raw("root", bytes.p, i);
+		assert_int_equal(lock_get(s, "root", &got, NULL), -EBADMSG);
+	}
+	write_raw("root", bytes.p, bytes.n);
+	expect_file(s, "root", "contents", 7);
+	lock_service_free(s);
+	/* a damaged journal stops the opening: it may be a change that was acknowledged */
+	struct lock_step step = {.name = "tables/x", .version = 3, .contents = slice_str("abc")};
+
+	buf_reset(&bytes);
+	assert_int_equal(lock_journal_encode(&step, 1, &bytes), 0);
+	for (size_t i = 0; i < bytes.n; i++) {
+		bytes.p[i] ^= 0x40;
+		write_raw("journal", bytes.p, bytes.n);
+		int rc = lock_local_open(dir, &s);
+
+		assert_true(rc == -EBADMSG || rc == -EPROTO);
+		bytes.p[i] ^= 0x40;
+	}
+	write_raw("journal", bytes.p, bytes.n);
+	s = opened();
+	expect_file(s, "tables/x", "abc", 3);
+	s = reopened(s);
+	expect_file(s, "tables/x", "abc", 3);
+	lock_service_free(s);
+	buf_fini(&bytes);
+	buf_fini(&got);
+}
+
+static void test_journal_round_trip(void **state)
+{
+	struct lock_step in[3] = {
+		{.name = "a", .version = 1, .contents = slice_str("x")},
+		{.name = "tables/b", .remove = true},
+		{.name = "c.tmp", .version = UINT64_MAX, .contents = slice_str("")},
+	}, *out = NULL;
+	struct buf b = {0};
+	unsigned n = 0;
+
+	(void)state;
+	assert_int_equal(lock_journal_encode(in, 3, &b), 0);
+	assert_int_equal(lock_journal_decode(buf_slice(&b), &out, &n), 0);
+	assert_int_equal(n, 3);
+	for (unsigned i = 0; i < n; i++) {
+		assert_string_equal(out[i].name, in[i].name);
+		assert_int_equal(out[i].remove, in[i].remove);
+		assert_int_equal(out[i].version, in[i].version);
+		assert_true(slice_eq(out[i].contents, in[i].contents));
+	}
+	free(out);
+	buf_fini(&b);
+}
+
+/* ---- an I/O error at every operation in turn ---- */
+struct fault {
+	uint64_t at, seen;
+	uint64_t length; /* how many operations in a row fail */
+};
+
+static int fail_at(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct fault *f = arg;
+
+	(void)op, (void)path, (void)offset, (void)n, (void)number;
+	f->seen++;
+	return f->seen >= f->at && f->seen < f->at + f->length ? -EIO : 0;
+}
+
+/* 'b' before, 'a' after, or 'x': a mixture. */
+static char state_of(struct lock_service *s)
+{
+	struct buf b = {0};
+	uint64_t v = 0;
+	bool old = lock_get(s, "tables/old", NULL, &v) == 0, new = lock_get(s, "tables/new", &b, &v) == 0;
+	bool root2 = lock_get(s, "root", NULL, &v) == 0 && v == 2;
+
+	buf_fini(&b);
+	return old && !new && !root2 ? 'b' : !old && new && root2 ? 'a' : 'x';
+}
+
+static void faults(uint64_t length)
+{
+	const struct lock_op ops[3] = {
+		{.name = "tables/old", .remove = true, .expect = 1},
+		{.name = "tables/new", .contents = slice_str("moved"), .expect = LOCK_ABSENT},
+		{.name = "root", .contents = slice_str("2"), .expect = 1},
+	};
+	bool done = false;
+	int before = 0, after = 0;
+
+	for (uint64_t at = 1; !done; at++) {
+		struct lock_service *s;
+		struct fault f = {.at = at, .length = length};
+		char now;
+		int rc;
+
+		assert_int_equal(setup(NULL), 0);
+		s = opened();
+		assert_int_equal(put(s, "tables/old", "o", LOCK_ABSENT), 0);
+		assert_int_equal(put(s, "root", "1", LOCK_ABSENT), 0);
+		file_set_hook(fail_at, &f);
+		rc = lock_multi(s, ops, 3, NULL);
+		done = f.seen < at;
+		assert_true(rc == 0 || !done);
+		file_set_hook(NULL, NULL);
+		now = state_of(s);
+		assert_int_not_equal(now, 'x');
+		if (rc == 0)
+			assert_int_equal(now, 'a');
+		before += now == 'b';
+		after += now == 'a' && rc;
+		/* what was seen stays */
+		s = reopened(s);
+		assert_int_equal(state_of(s), now);
+		/* and it works again */
+		assert_int_equal(put(s, "tables/more", "m", LOCK_ABSENT), 0);
+		lock_service_free(s);
+		assert_int_equal(teardown(NULL), 0);
+	}
+	assert_true(before >= 3 && after >= 3);
+}
+
+static void test_io_errors(void **state)
+{
+	(void)state;
+	assert_int_equal(teardown(NULL), 0);
+	faults(1);
+	faults(2);
+	faults(1000);
+	assert_int_equal(setup(NULL), 0);
+}
+
+/* While the disk goes on failing nothing is answered from the half-done state. */
+static void test_in_doubt_is_not_shown(void **state)
+{
+	const struct lock_op ops[2] = {
+		{.name = "a", .contents = slice_str("1"), .expect = LOCK_ABSENT},
+		{.name = "b", .contents = slice_str("2"), .expect = LOCK_ABSENT},
+	};
+
+	(void)state;
+	for (uint64_t at = 1; at < 30; at++) {
+		struct lock_service *s = opened();
+		struct fault f = {.at = at, .length = UINT64_MAX / 2};
+		struct lock_op undo[2] = {{.name = "a", .remove = true, .expect = LOCK_ANY}, {.name = "b", .remove = true, .expect = LOCK_ANY}};
+		uint64_t v;
+		int rc;
+
+		file_set_hook(fail_at, &f);
+		rc = lock_multi(s, ops, 2, NULL);
+		if (rc)
+			assert_int_equal(lock_get(s, "a", NULL, &v), -EIO);
+		file_set_hook(NULL, NULL);
+		assert_int_equal(lock_get(s, "a", NULL, &v), lock_get(s, "b", NULL, &v));
+		assert_int_equal(lock_multi(s, undo, 2, NULL), 0);
+		lock_service_free(s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_compare_and_set, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_multi, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_exclusive, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+		cmocka_unit_test(test_journal_round_trip),
+		cmocka_unit_test_setup_teardown(test_io_errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_in_doubt_is_not_shown, setup, teardown),
+	};
+
+	msg_to_nowhere();
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
