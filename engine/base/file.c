@@ -3,7 +3,9 @@
  * Files: system calls made whole (EINTR retried, short transfers completed),
  * each passing the fault hook first.  The composed calls (file_read_all,
  * file_replace) are made of the others and so pass it at each of their
- * steps.
+ * steps.  In forget mode the disk's part of a call runs between forget_enter
+ * and forget_leave and leaves its record (forget.c); the hook runs before
+ * that, under no lock, so it may stall, or crash the store and exit.
  *
  * file_replace, durable steps:
  *   1 write path.tmp       crash: path as it was; a path.tmp is left over
@@ -18,6 +20,8 @@
  * that count operations rely on.
  */
 #include "engine/base/file.h"
+
+#include "engine/base/forget.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -74,8 +78,18 @@ static int fault(enum file_op op, const char *path, uint64_t offset, size_t n)
 
 static int open_fd(const char *path, int flags)
 {
-	int fd;
+	int fd = forget_enter(path, NULL);
 
+	if (fd < 0)
+		return fd;
+	if (fd > 0) {
+		if (flags & O_CREAT)
+			fd = forget_create(path, flags);
+		else if ((fd = open(path, flags | O_CLOEXEC)) < 0)
+			fd = -errno;
+		forget_leave();
+		return fd;
+	}
 	do
 		fd = open(path, flags | O_CLOEXEC, 0600);
 	while (fd < 0 && errno == EINTR);
@@ -131,23 +145,29 @@ int file_fd(const struct file *f)
 int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got)
 {
 	size_t done = 0;
-	int rc = fault(FILE_OP_READ, f->path, offset, n);
+	int entered, rc = fault(FILE_OP_READ, f->path, offset, n);
 
 	if (rc < 0)
 		return rc;
+	entered = forget_enter(f->path, NULL);
+	if (entered < 0)
+		return entered;
 	while (done < n) {
 		ssize_t r = pread(f->fd, (uint8_t *)p + done, n - done, (off_t)(offset + done));
 
 		if (r < 0 && errno == EINTR)
 			continue;
 		if (r < 0)
-			return -errno;
-		if (r == 0)
+			rc = -errno;
+		if (r <= 0)
 			break;
 		done += (size_t)r;
 	}
-	*got = done;
-	return 0;
+	if (entered)
+		forget_leave();
+	if (rc == 0)
+		*got = done;
+	return rc;
 }
 
 /* Writes all of v, which it may change. */
@@ -186,11 +206,18 @@ int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t
 {
 	struct iovec iov[PIECES_MOST];
 	size_t total = 0;
-	int rc;
+	int rc, entered;
 
 	for (unsigned i = 0; i < count; i++)
 		total += v[i].n;
 	rc = fault(FILE_OP_WRITE, f->path, offset, total);
+	if (rc < 0)
+		return rc;
+	entered = forget_enter(f->path, NULL);
+	if (entered < 0)
+		return entered;
+	if (entered)
+		rc = forget_note_write(f->fd, offset, total);
 	while (rc == 0 && count > 0) {
 		unsigned step = count < PIECES_MOST ? count : PIECES_MOST;
 		size_t n = 0;
@@ -204,6 +231,8 @@ int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t
 		count -= step;
 		offset += n;
 	}
+	if (entered)
+		forget_leave();
 	return rc;
 }
 
@@ -216,10 +245,18 @@ int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset)
 
 int file_sync(struct file *f)
 {
-	int rc = fault(FILE_OP_SYNC, f->path, 0, 0);
+	int entered, rc = fault(FILE_OP_SYNC, f->path, 0, 0);
 
 	if (rc < 0)
 		return rc;
+	entered = forget_enter(f->path, NULL);
+	if (entered < 0)
+		return entered;
+	if (entered) {
+		rc = forget_sync(f->fd);
+		forget_leave();
+		return rc;
+	}
 	return fdatasync(f->fd) < 0 ? -errno : 0;
 }
 
@@ -235,12 +272,21 @@ int file_size(struct file *f, uint64_t *bytes)
 
 int file_truncate(struct file *f, uint64_t bytes)
 {
-	int rc = fault(FILE_OP_TRUNCATE, f->path, bytes, 0);
+	int entered, rc = fault(FILE_OP_TRUNCATE, f->path, bytes, 0);
 
+	if (rc < 0)
+		return rc;
+	entered = forget_enter(f->path, NULL);
+	if (entered < 0)
+		return entered;
+	if (entered)
+		rc = forget_note_truncate(f->fd, bytes);
 	while (rc == 0 && ftruncate(f->fd, (off_t)bytes) < 0) {
 		if (errno != EINTR)
 			rc = -errno;
 	}
+	if (entered)
+		forget_leave();
 	return rc;
 }
 
@@ -263,24 +309,19 @@ static int allocate(int fd, uint64_t offset, uint64_t n)
 	return 0;
 }
 
-int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed)
+static int write_zeros(int fd, uint64_t offset, uint64_t n, bool noted)
 {
-	uint8_t *zeros;
-	int rc = fault(FILE_OP_ALLOCATE, f->path, offset, (size_t)n);
+	uint8_t *zeros = calloc(1, ZERO_BYTES);
+	int rc = zeros ? 0 : -ENOMEM;
 
-	if (rc < 0 || n == 0)
-		return rc;
-	rc = allocate(f->fd, offset, n);
-	if (rc < 0 || !zeroed)
-		return rc;
-	zeros = calloc(1, ZERO_BYTES);
-	if (!zeros)
-		return -ENOMEM;
 	while (rc == 0 && n > 0) {
 		struct iovec v = {zeros, n < ZERO_BYTES ? (size_t)n : ZERO_BYTES};
 		size_t step = v.iov_len;
 
-		rc = write_pieces(f->fd, &v, 1, offset);
+		if (noted)
+			rc = forget_note_write(fd, offset, step);
+		if (rc == 0)
+			rc = write_pieces(fd, &v, 1, offset);
 		offset += step;
 		n -= step;
 	}
@@ -288,40 +329,88 @@ int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed)
 	return rc;
 }
 
+int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed)
+{
+	int entered, rc = fault(FILE_OP_ALLOCATE, f->path, offset, (size_t)n);
+
+	if (rc < 0 || n == 0)
+		return rc;
+	entered = forget_enter(f->path, NULL);
+	if (entered < 0)
+		return entered;
+	if (entered)
+		rc = forget_note_allocate(f->fd);
+	if (rc == 0)
+		rc = allocate(f->fd, offset, n);
+	if (rc == 0 && zeroed)
+		rc = write_zeros(f->fd, offset, n, entered);
+	if (entered)
+		forget_leave();
+	return rc;
+}
+
 int file_unlink(const char *path)
 {
-	int rc = fault(FILE_OP_UNLINK, path, 0, 0);
+	int entered, rc = fault(FILE_OP_UNLINK, path, 0, 0);
 
 	if (rc < 0)
 		return rc;
-	return unlink(path) < 0 ? -errno : 0;
+	entered = forget_enter(path, NULL);
+	if (entered < 0)
+		return entered;
+	if (!entered)
+		return unlink(path) < 0 ? -errno : 0;
+	rc = forget_unlink(path);
+	forget_leave();
+	return rc;
 }
 
 int file_rename(const char *from, const char *to)
 {
-	int rc = fault(FILE_OP_RENAME, from, 0, 0);
+	int entered, rc = fault(FILE_OP_RENAME, from, 0, 0);
 
 	if (rc < 0)
 		return rc;
-	return rename(from, to) < 0 ? -errno : 0;
+	entered = forget_enter(from, to);
+	if (entered < 0)
+		return entered;
+	if (!entered)
+		return rename(from, to) < 0 ? -errno : 0;
+	rc = forget_rename(from, to);
+	forget_leave();
+	return rc;
 }
 
 int file_mkdir(const char *path)
 {
-	int rc = fault(FILE_OP_MKDIR, path, 0, 0);
+	int entered, rc = fault(FILE_OP_MKDIR, path, 0, 0);
 
 	if (rc < 0)
 		return rc;
-	return mkdir(path, 0700) < 0 ? -errno : 0;
+	entered = forget_enter(path, NULL);
+	if (entered < 0)
+		return entered;
+	if (!entered)
+		return mkdir(path, 0700) < 0 ? -errno : 0;
+	rc = forget_mkdir(path);
+	forget_leave();
+	return rc;
 }
 
 int file_rmdir(const char *path)
 {
-	int rc = fault(FILE_OP_RMDIR, path, 0, 0);
+	int entered, rc = fault(FILE_OP_RMDIR, path, 0, 0);
 
 	if (rc < 0)
 		return rc;
-	return rmdir(path) < 0 ? -errno : 0;
+	entered = forget_enter(path, NULL);
+	if (entered < 0)
+		return entered;
+	if (!entered)
+		return rmdir(path) < 0 ? -errno : 0;
+	rc = forget_rmdir(path);
+	forget_leave();
+	return rc;
 }
 
 int file_sync_dir(const char *path)
@@ -331,6 +420,9 @@ int file_sync_dir(const char *path)
 
 	if (rc < 0)
 		return rc;
+	rc = forget_sync_dir(path);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
 	fd = open_fd(path, O_RDONLY | O_DIRECTORY);
 	if (fd < 0)
 		return fd;
@@ -403,11 +495,16 @@ int file_list(const char *dir, int (*fn)(void *arg, const char *name, bool is_di
 	struct buf entries = {0}, names = {0};
 	struct entry *v;
 	size_t count;
-	int rc = fault(FILE_OP_LIST, dir, 0, 0);
+	int entered, rc = fault(FILE_OP_LIST, dir, 0, 0);
 
 	if (rc < 0)
 		return rc;
+	entered = forget_enter(dir, NULL);
+	if (entered < 0)
+		return entered;
 	rc = read_dir(dir, &entries, &names);
+	if (entered)
+		forget_leave();
 	if (rc < 0 || entries.n == 0)
 		goto out;
 	v = (struct entry *)(void *)entries.p;

@@ -8,7 +8,8 @@
  * Messages name the path; the callers log.
  *
  * Faults (tests): every call that touches the disk passes file_hook first
- * when one is set, with a running operation number; the hook may return a
+ * when one is set, with a running operation number (from 1 again at each
+ * file_set_hook); the hook, called under no lock of this layer, may return a
  * -errno to fail the call, block to stall it, or end the process.  In
  * addition "forget mode" (file_forget_*) records, per file, the writes not
  * yet covered by an fsync of that file, and per directory the creations,
@@ -44,7 +45,11 @@ int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t
 int file_sync(struct file *f) TFS_MUST;                 /* fdatasync */
 int file_size(struct file *f, uint64_t *bytes) TFS_MUST;
 int file_truncate(struct file *f, uint64_t bytes) TFS_MUST;
-/* Reserves [offset, offset+n), extending the size.  zeroed: really writes zeros (FACTS: preallocated, zeroed logs sync faster). */
+/*
+ * Reserves [offset, offset+n), extending the size.  zeroed: really writes
+ * zeros (FACTS: preallocated, zeroed logs sync faster), over whatever is
+ * there: the caller knows that nothing is, nor is being written meanwhile.
+ */
 int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed) TFS_MUST;
 
 int file_unlink(const char *path) TFS_MUST;
@@ -83,13 +88,22 @@ void file_set_hook(file_hook_fn *fn, void *arg); /* NULL: none.  Not while I/O i
  * undoes on the real files what was not durable: for every unsynced write
  * and directory change, in order, choose(arg, i, n) says how much survives
  * (0 nothing, 1 whole, 2 torn: a prefix of whole 512-byte sectors, chosen by
- * the same function).  Writes of one file may survive in any subset;
+ * the same function).  i counts the records, n is the number of ways: 2 for
+ * a directory change, a truncation or an allocation, 2 or 3 for a write; for
+ * a torn one choose is asked again, same i, how many sectors survive and, if
+ * the write grew the file, whether the size does (1: zeros for the data).
+ * An answer of n or more is taken modulo n.  Writes of one file may survive in any subset;
  * directory entries likewise.  A file that was created but whose entry was
  * forgotten disappears; an unlinked or renamed-over one comes back.  Data in
  * pages that no fsync covered may come back as zeros where the file grew.
  * file_forget_skip(n) makes the n-th sync (file or directory, counted from
  * 1) a no-op in the records: "taking out any one fsync makes a test fail".
- * After it the process must touch no file of the store again (it _exits).
+ * After the crash the process must touch no file of the store again (it
+ * _exits): calls under root_dir fail with -EIO in the thread that crashed and
+ * never return in others, until file_forget_stop.  An entry's change does
+ * not survive without an earlier, lost one of the same name.  Only paths that
+ * begin with root_dir (as given, or resolved) are recorded; root_dir.forget/
+ * is used meanwhile.
  */
 int file_forget_start(const char *root_dir) TFS_MUST;
 void file_forget_stop(void);

@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forget mode: what has been done and is not yet durable.
+ *
+ * Every operation is done on the real files at once, and leaves a record
+ * that says how to take it back.  Records are kept in one list in the order
+ * of the operations; becoming durable is leaving the list.  The crash
+ * (forget_crash.c) takes back what is in the list, newest first, and does
+ * the survivors again, oldest first.
+ *
+ * Data.  A write's record has the old size and the old bytes below it.
+ * fdatasync of a file drops its data records and no others: the entry that
+ * names the file needs an fsync of its directory.
+ *
+ * Entries.  A record names directories by inode, not by path, since a
+ * directory may be renamed between the operation and the crash.  What an
+ * unlink, rmdir or rename removes is moved or linked into root.forget/ and
+ * stays there until its removal is durable.  fsync of a directory drops the
+ * records of its entries, and with them, wherever they are, the earlier
+ * records that they could not have reached the disk without (the creation of
+ * what a rename moved here; the unlinks inside a directory removed here).  A
+ * rename is one record, durable or lost as a whole, through either of its
+ * directories.  A directory's own entry needs an fsync of its parent, more
+ * than ext4 asks and no more than POSIX does.
+ *
+ * Decided against: a shadow copy of the tree (a crash test copies 64 MiB of
+ * log for each of thousands of crash points), and a list per file (the order
+ * between files decides how choices are numbered).
+ */
+#include "engine/base/forget.h"
+
+#include "engine/base/file.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_bool forget_is_on;
+
+struct forget forget = {
+	.lock = {.m = PTHREAD_MUTEX_INITIALIZER, .rank = RANK_FILE},
+	.revived = {.c = PTHREAD_COND_INITIALIZER},
+	.side_fd = -1,
+};
+
+/* ---- the bracket ---- */
+
+static bool is_under(const char *path, const char *root)
+{
+	size_t n;
+
+	if (!path || !root)
+		return false;
+	n = strlen(root);
+	return strncmp(path, root, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+static bool is_tracked_locked(const char *path)
+{
+	return is_under(path, forget.root) || is_under(path, forget.real_root);
+}
+
+int forget_enter(const char *path, const char *also)
+{
+	int rc = 1;
+
+	if (!atomic_load(&forget_is_on))
+		return 0;
+	mutex_lock(&forget.lock);
+	if (!is_tracked_locked(path) && !is_tracked_locked(also))
+		rc = 0;
+	while (rc == 1 && forget.state == FORGET_DEAD) {
+		if (pthread_equal(forget.crasher, pthread_self()))
+			rc = -EIO;
+		else
+			cond_wait(&forget.revived, &forget.lock);
+	}
+	if (forget.state == FORGET_OFF)
+		rc = 0;
+	if (rc != 1)
+		mutex_unlock(&forget.lock);
+	return rc;
+}
+
+void forget_leave(void)
+{
+	mutex_unlock(&forget.lock);
+}
+
+/* ---- nodes and records ---- */
+
+static struct forget_node *node_find(dev_t dev, ino_t ino)
+{
+	for (struct forget_node *n = forget.nodes; n; n = n->next)
+		if (n->dev == dev && n->ino == ino)
+			return n;
+	return NULL;
+}
+
+static void node_put(struct forget_node *n)
+{
+	struct forget_node **at = &forget.nodes;
+
+	if (!n || --n->refs > 0)
+		return;
+	while (*at != n)
+		at = &(*at)->next;
+	*at = n->next;
+	close(n->fd);
+	free(n);
+}
+
+/* The node of what path names; a new one is opened with flags. */
+static int node_get(const char *path, int flags, struct forget_node **out)
+{
+	struct forget_node *n;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	n = node_find(st.st_dev, st.st_ino);
+	if (n) {
+		n->refs++;
+		*out = n;
+		return 0;
+	}
+	n = calloc(1, sizeof(*n));
+	if (!n)
+		return -ENOMEM;
+	n->fd = open(path, flags | O_CLOEXEC);
+	if (n->fd < 0) {
+		int rc = -errno;
+
+		free(n);
+		return rc;
+	}
+	n->dev = st.st_dev;
+	n->ino = st.st_ino;
+	n->refs = 1;
+	n->next = forget.nodes;
+	forget.nodes = n;
+	*out = n;
+	return 0;
+}
+
+static int node_of_fd(int fd, struct forget_node **out)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return node_get(path, O_RDWR, out);
+}
+
+static void rec_free(struct forget_rec *r)
+{
+	if (!r)
+		return;
+	node_put(r->a);
+	node_put(r->b);
+	free(r->a_name);
+	free(r->b_name);
+	free(r->old);
+	free(r->now);
+	free(r);
+}
+
+/* A record with a place in the list waiting for it: rec_add cannot fail. */
+static struct forget_rec *rec_new(enum forget_kind kind)
+{
+	struct forget_rec *r;
+
+	if (forget.recs == forget.cap) {
+		size_t cap = forget.cap ? forget.cap * 2 : 64;
+		struct forget_rec **v = realloc(forget.rec, cap * sizeof(struct forget_rec *));
+
+		if (!v)
+			return NULL;
+		forget.rec = v;
+		forget.cap = cap;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return NULL;
+	r->kind = kind;
+	r->id = ++forget.last_id;
+	return r;
+}
+
+static void rec_add(struct forget_rec *r)
+{
+	assert(forget.recs < forget.cap);
+	forget.rec[forget.recs++] = r;
+}
+
+bool forget_rec_is_data(const struct forget_rec *r)
+{
+	return r->kind == FORGET_WRITE || r->kind == FORGET_TRUNCATE || r->kind == FORGET_ALLOCATE;
+}
+
+static bool is_entry_of(const struct forget_rec *r, const struct forget_node *dir, const char *name)
+{
+	if (!dir || !name)
+		return false;
+	return (r->a == dir && strcmp(r->a_name, name) == 0) ||
+	       (r->b == dir && r->b_name && strcmp(r->b_name, name) == 0);
+}
+
+static bool is_dir_of(const struct forget_rec *r, const struct forget_node *n)
+{
+	return n && r->dir_ino != 0 && n->ino == r->dir_ino && n->dev == r->dir_dev;
+}
+
+bool forget_rec_needs(const struct forget_rec *later, const struct forget_rec *earlier)
+{
+	if (forget_rec_is_data(later) || forget_rec_is_data(earlier))
+		return false;
+	if (is_entry_of(earlier, later->a, later->a_name) || is_entry_of(earlier, later->b, later->b_name))
+		return true;
+	/* A directory is removed after all in it. */
+	if (later->kind != FORGET_MKDIR && (is_dir_of(later, earlier->a) || is_dir_of(later, earlier->b)))
+		return true;
+	/* What moves into a new directory must not vanish with it. */
+	return later->kind == FORGET_RENAME && later->a != later->b && earlier->kind == FORGET_MKDIR &&
+	       is_dir_of(earlier, later->b);
+}
+
+static void side_name(char dst[32], const struct forget_rec *r)
+{
+	snprintf(dst, 32, "k%llu", (unsigned long long)r->id);
+}
+
+/* Drops what is marked durable, and lets go of what was kept for taking it back. */
+static void drop_durable(void)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < forget.recs; i++) {
+		struct forget_rec *r = forget.rec[i];
+		struct forget_node *gone;
+		struct stat st;
+		char name[32];
+
+		if (!r->durable || !r->kept)
+			continue;
+		side_name(name, r);
+		if (fstatat(forget.side_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		unlinkat(forget.side_fd, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0);
+		gone = S_ISREG(st.st_mode) && st.st_nlink == 1 ? node_find(st.st_dev, st.st_ino) : NULL;
+		for (size_t j = 0; gone && j < forget.recs; j++)
+			if (forget_rec_is_data(forget.rec[j]) && forget.rec[j]->a == gone)
+				forget.rec[j]->durable = true;
+	}
+	for (size_t i = 0; i < forget.recs; i++) {
+		if (forget.rec[i]->durable)
+			rec_free(forget.rec[i]);
+		else
+			forget.rec[left++] = forget.rec[i];
+	}
+	forget.recs = left;
+}
+
+/* ---- data ---- */
+
+static int note_data(enum forget_kind kind, int fd, uint64_t offset, uint64_t n)
+{
+	struct forget_rec *r;
+	struct stat st;
+	int rc;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	r = rec_new(kind);
+	if (!r)
+		return -ENOMEM;
+	rc = node_of_fd(fd, &r->a);
+	if (rc < 0)
+		goto out;
+	r->offset = offset;
+	r->n = n;
+	r->old_size = (uint64_t)st.st_size;
+	if (offset < r->old_size && n > 0) {
+		uint64_t most = r->old_size - offset;
+
+		if (n < most)
+			most = n;
+		rc = -ENOMEM;
+		r->old = malloc(most);
+		if (!r->old)
+			goto out;
+		while (r->old_n < most) {
+			ssize_t got = pread(r->a->fd, r->old + r->old_n, most - r->old_n,
+					    (off_t)(offset + r->old_n));
+
+			if (got < 0 && errno == EINTR)
+				continue;
+			rc = got < 0 ? -errno : -EIO;
+			if (got <= 0)
+				goto out;
+			r->old_n += (size_t)got;
+		}
+	}
+	rec_add(r);
+	return 0;
+out:
+	rec_free(r);
+	return rc;
+}
+
+int forget_note_write(int fd, uint64_t offset, uint64_t n)
+{
+	return n ? note_data(FORGET_WRITE, fd, offset, n) : 0;
+}
+
+int forget_note_truncate(int fd, uint64_t new_size)
+{
+	return note_data(FORGET_TRUNCATE, fd, new_size, UINT64_MAX - new_size);
+}
+
+int forget_note_allocate(int fd)
+{
+	return note_data(FORGET_ALLOCATE, fd, 0, 0);
+}
+
+/* Counts a sync; false when it is the one to be left out. */
+static bool sync_counts(void)
+{
+	return ++forget.syncs != forget.skip;
+}
+
+int forget_sync(int fd)
+{
+	struct forget_node *n;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!sync_counts())
+		return 0;
+	n = node_find(st.st_dev, st.st_ino);
+	if (!n)
+		return 0;
+	for (size_t i = 0; i < forget.recs; i++)
+		forget.rec[i]->durable = forget_rec_is_data(forget.rec[i]) && forget.rec[i]->a == n;
+	drop_durable();
+	return 0;
+}
+
+/* ---- entries ---- */
+
+/* The directory of path's last component, and that component as a fresh string. */
+static int split_path(const char *path, struct forget_node **dir, char **name)
+{
+	size_t end = strlen(path), start;
+	char *parent;
+	int rc;
+
+	while (end > 1 && path[end - 1] == '/')
+		end--;
+	for (start = end; start > 0 && path[start - 1] != '/';)
+		start--;
+	if (start == end)
+		return -EINVAL;
+	parent = start == 0 ? strdup(".") : strndup(path, start);
+	if (!parent)
+		return -ENOMEM;
+	rc = node_get(parent, O_RDONLY | O_DIRECTORY, dir);
+	free(parent);
+	if (rc < 0)
+		return rc;
+	*name = strndup(path + start, end - start);
+	return *name ? 0 : -ENOMEM; /* the caller's rec_free puts the node */
+}
+
+static int entry_rec(enum forget_kind kind, const char *a, const char *b, struct forget_rec **out)
+{
+	struct forget_rec *r = rec_new(kind);
+	int rc;
+
+	if (!r)
+		return -ENOMEM;
+	rc = split_path(a, &r->a, &r->a_name);
+	if (rc == 0 && b)
+		rc = split_path(b, &r->b, &r->b_name);
+	if (rc < 0) {
+		rec_free(r);
+		return rc;
+	}
+	*out = r;
+	return 0;
+}
+
+int forget_create(const char *path, int flags)
+{
+	struct forget_rec *r;
+	int rc = entry_rec(FORGET_CREATE, path, NULL, &r);
+
+	if (rc < 0)
+		return rc;
+	do
+		rc = openat(r->a->fd, r->a_name, flags | O_CLOEXEC, 0600);
+	while (rc < 0 && errno == EINTR);
+	if (rc < 0) {
+		rc = -errno;
+		rec_free(r);
+		return rc;
+	}
+	rec_add(r);
+	return rc;
+}
+
+static void note_dir(struct forget_rec *r, const struct stat *st)
+{
+	r->dir_dev = st->st_dev;
+	r->dir_ino = st->st_ino;
+}
+
+int forget_mkdir(const char *path)
+{
+	struct forget_rec *r;
+	struct stat st;
+	int rc = entry_rec(FORGET_MKDIR, path, NULL, &r);
+
+	if (rc < 0)
+		return rc;
+	if (mkdirat(r->a->fd, r->a_name, 0700) < 0 ||
+	    fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		rc = -errno;
+		rec_free(r);
+		return rc;
+	}
+	note_dir(r, &st);
+	rec_add(r);
+	return 0;
+}
+
+int forget_unlink(const char *path)
+{
+	struct forget_rec *r;
+	struct stat st;
+	char kept[32];
+	int rc = entry_rec(FORGET_UNLINK, path, NULL, &r);
+
+	if (rc < 0)
+		return rc;
+	side_name(kept, r);
+	if (fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		rc = -errno;
+	else if (S_ISDIR(st.st_mode))
+		rc = -EISDIR;
+	else if (renameat(r->a->fd, r->a_name, forget.side_fd, kept) < 0)
+		rc = -errno;
+	if (rc < 0) {
+		rec_free(r);
+		return rc;
+	}
+	r->kept = true;
+	rec_add(r);
+	return 0;
+}
+
+/* 0, -ENOTEMPTY, or what opening said. */
+static int check_empty(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct dirent *e;
+	int rc = 0;
+	DIR *d;
+
+	if (fd < 0)
+		return -errno;
+	d = fdopendir(fd);
+	if (!d) {
+		close(fd);
+		return -ENOMEM;
+	}
+	while (rc == 0 && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			rc = -ENOTEMPTY;
+	closedir(d);
+	return rc;
+}
+
+int forget_rmdir(const char *path)
+{
+	struct forget_rec *r;
+	struct stat st;
+	char kept[32];
+	int rc = entry_rec(FORGET_RMDIR, path, NULL, &r);
+
+	if (rc < 0)
+		return rc;
+	side_name(kept, r);
+	rc = check_empty(r->a->fd, r->a_name);
+	if (rc == 0 && (fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+			renameat(r->a->fd, r->a_name, forget.side_fd, kept) < 0))
+		rc = -errno;
+	if (rc < 0) {
+		rec_free(r);
+		return rc;
+	}
+	note_dir(r, &st);
+	r->kept = true;
+	rec_add(r);
+	return 0;
+}
+
+/* Brings the rename's target to the side: a file by a link, so that it is never missing, a directory by a move. */
+static int keep_target(struct forget_rec *r, const struct stat *from, const struct stat *to, const char *kept)
+{
+	int rc;
+
+	if (S_ISDIR(from->st_mode) && !S_ISDIR(to->st_mode))
+		return -ENOTDIR;
+	if (!S_ISDIR(from->st_mode) && S_ISDIR(to->st_mode))
+		return -EISDIR;
+	if (S_ISDIR(to->st_mode)) {
+		rc = check_empty(r->b->fd, r->b_name);
+		if (rc == 0)
+			rc = renameat(r->b->fd, r->b_name, forget.side_fd, kept) < 0 ? -errno : 0;
+		if (rc == 0)
+			note_dir(r, to);
+	} else {
+		rc = linkat(r->b->fd, r->b_name, forget.side_fd, kept, 0) < 0 ? -errno : 0;
+	}
+	r->kept = rc == 0;
+	return rc;
+}
+
+int forget_rename(const char *from, const char *to)
+{
+	struct forget_rec *r;
+	struct stat a, b;
+	char kept[32];
+	int rc = entry_rec(FORGET_RENAME, from, to, &r);
+
+	if (rc < 0)
+		return rc;
+	side_name(kept, r);
+	if (fstatat(r->a->fd, r->a_name, &a, AT_SYMLINK_NOFOLLOW) < 0) {
+		rc = -errno;
+		goto out;
+	}
+	if (fstatat(r->b->fd, r->b_name, &b, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+			goto out; /* the same file: rename does nothing */
+		rc = keep_target(r, &a, &b, kept);
+		if (rc < 0)
+			goto out;
+	}
+	if (renameat(r->a->fd, r->a_name, r->b->fd, r->b_name) == 0) {
+		rec_add(r);
+		return 0;
+	}
+	rc = -errno;
+	if (r->kept && r->dir_ino)
+		(void)!renameat(forget.side_fd, kept, r->b->fd, r->b_name);
+	else if (r->kept)
+		unlinkat(forget.side_fd, kept, 0);
+out:
+	rec_free(r);
+	return rc;
+}
+
+int forget_sync_dir(const char *path)
+{
+	struct forget_node *n;
+	struct stat st;
+	int entered, rc = 1;
+
+	if (!atomic_load(&forget_is_on))
+		return 0;
+	entered = forget_enter(path, NULL);
+	if (entered < 0)
+		return entered;
+	if (entered == 0)
+		mutex_lock(&forget.lock); /* the root's parent has records, too */
+	if (stat(path, &st) < 0)
+		rc = -errno;
+	else if (!S_ISDIR(st.st_mode))
+		rc = -ENOTDIR;
+	if (rc < 0)
+		goto out;
+	n = node_find(st.st_dev, st.st_ino);
+	if (entered == 0 && (!n || forget.state != FORGET_ON)) {
+		rc = 0;
+		goto out;
+	}
+	if (!sync_counts() || !n)
+		goto out;
+	for (size_t i = forget.recs; i-- > 0;) {
+		struct forget_rec *r = forget.rec[i];
+
+		r->durable = !forget_rec_is_data(r) && (r->a == n || r->b == n);
+		for (size_t j = i + 1; !r->durable && j < forget.recs; j++)
+			r->durable = forget.rec[j]->durable && forget_rec_needs(forget.rec[j], r);
+	}
+	drop_durable();
+out:
+	mutex_unlock(&forget.lock);
+	return rc;
+}
+
+/* ---- on and off ---- */
+
+static void remove_tree(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct dirent *e;
+	DIR *d;
+
+	if (fd < 0) {
+		unlinkat(dir_fd, name, 0);
+		return;
+	}
+	d = fdopendir(fd);
+	if (!d) {
+		close(fd);
+		return;
+	}
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			remove_tree(fd, e->d_name);
+	closedir(d);
+	unlinkat(dir_fd, name, AT_REMOVEDIR);
+}
+
+void forget_clear_locked(void)
+{
+	for (size_t i = 0; i < forget.recs; i++)
+		rec_free(forget.rec[i]);
+	free(forget.rec);
+	forget.rec = NULL;
+	forget.recs = forget.cap = 0;
+	if (forget.side_fd >= 0) {
+		close(forget.side_fd);
+		forget.side_fd = -1;
+		remove_tree(AT_FDCWD, forget.side);
+	}
+}
+
+static void forget_off_locked(void)
+{
+	forget_clear_locked();
+	free(forget.root);
+	free(forget.real_root);
+	free(forget.side);
+	forget.root = forget.real_root = forget.side = NULL;
+	forget.state = FORGET_OFF;
+	atomic_store(&forget_is_on, false);
+	cond_broadcast(&forget.revived);
+}
+
+int file_forget_start(const char *root_dir)
+{
+	size_t n = strlen(root_dir);
+	int rc;
+
+	while (n > 1 && root_dir[n - 1] == '/')
+		n--;
+	mutex_lock(&forget.lock);
+	rc = forget.state == FORGET_ON ? -EBUSY : 0;
+	if (rc < 0)
+		goto out;
+	forget_off_locked();
+	rc = -ENOMEM;
+	forget.root = strndup(root_dir, n);
+	if (!forget.root || asprintf(&forget.side, "%s.forget", forget.root) < 0) {
+		forget.side = NULL;
+		goto out;
+	}
+	forget.real_root = realpath(forget.root, NULL);
+	if (forget.real_root && strcmp(forget.real_root, forget.root) == 0) {
+		free(forget.real_root);
+		forget.real_root = NULL;
+	}
+	remove_tree(AT_FDCWD, forget.side);
+	if (mkdir(forget.side, 0700) < 0 ||
+	    (forget.side_fd = open(forget.side, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
+		rc = -errno;
+		goto out;
+	}
+	forget.syncs = 0;
+	forget.state = FORGET_ON;
+	atomic_store(&forget_is_on, true);
+	rc = 0;
+out:
+	if (rc < 0 && rc != -EBUSY)
+		forget_off_locked();
+	mutex_unlock(&forget.lock);
+	return rc;
+}
+
+void file_forget_stop(void)
+{
+	mutex_lock(&forget.lock);
+	forget_off_locked();
+	forget.skip = 0;
+	mutex_unlock(&forget.lock);
+}
+
+void file_forget_skip(uint64_t nth_sync)
+{
+	mutex_lock(&forget.lock);
+	forget.skip = nth_sync;
+	mutex_unlock(&forget.lock);
+}
+
+uint64_t file_forget_sync_count(void)
+{
+	uint64_t n;
+
+	mutex_lock(&forget.lock);
+	n = forget.syncs;
+	mutex_unlock(&forget.lock);
+	return n;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forget mode, as file.c and forget_crash.c see it; private to engine/base.
+ * What it shows to tests is in file.h.
+ *
+ * file.c brackets every disk operation with forget_enter and forget_leave.
+ * Between them the records' one lock (RANK_FILE) is held, so while forget
+ * mode is on operations under the root happen one at a time, each with its
+ * record, and none runs beside a crash.  With forget mode off the bracket
+ * costs one atomic load.
+ */
+#ifndef TFS_BASE_FORGET_H
+#define TFS_BASE_FORGET_H
+
+#include "engine/base/bytes.h"
+#include "engine/base/mutex.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+/*
+ * 1: path is (or, if not NULL, also is) under the root: the lock is held, leave with forget_leave.
+ * 0: not recorded; do the plain thing.  -EIO: this thread crashed the store.
+ * Any other thread that comes here after the crash waits for ever (the
+ * machine is off), or until file_forget_stop.
+ */
+int forget_enter(const char *path, const char *also) TFS_MUST;
+void forget_leave(void);
+
+/* All below between the two. */
+
+/* Before a write of [offset, offset+n) through fd. */
+int forget_note_write(int fd, uint64_t offset, uint64_t n) TFS_MUST;
+/* Before the size is cut to new_size. */
+int forget_note_truncate(int fd, uint64_t new_size) TFS_MUST;
+/* Before an allocation that may make the file larger. */
+int forget_note_allocate(int fd) TFS_MUST;
+/* In place of fdatasync. */
+int forget_sync(int fd) TFS_MUST;
+
+/* In place of the system calls; the result of open is a descriptor. */
+int forget_create(const char *path, int flags) TFS_MUST;
+int forget_mkdir(const char *path) TFS_MUST;
+int forget_unlink(const char *path) TFS_MUST;
+int forget_rmdir(const char *path) TFS_MUST;
+int forget_rename(const char *from, const char *to) TFS_MUST;
+/* Takes and leaves the lock itself.  1: done; 0: a directory without records outside the root. */
+int forget_sync_dir(const char *path) TFS_MUST;
+
+/* ---- shared with forget_crash.c ---- */
+
+/* A file or directory that records speak of, whatever its name is by now. */
+struct forget_node {
+	dev_t dev;
+	ino_t ino;
+	int fd; /* our own open description: keeps the inode, shares no flock */
+	unsigned refs;
+	struct forget_node *next;
+};
+
+enum forget_kind { FORGET_WRITE, FORGET_TRUNCATE, FORGET_ALLOCATE, FORGET_CREATE, FORGET_MKDIR, FORGET_UNLINK,
+	FORGET_RMDIR, FORGET_RENAME };
+
+struct forget_rec {
+	enum forget_kind kind;
+	uint64_t id; /* names the side directory's objects */
+
+	/* data: a is the file */
+	struct forget_node *a, *b;
+	uint64_t offset, n, old_size;
+	uint8_t *old; /* the bytes of the range below old_size */
+	size_t old_n;
+
+	/* entries: a/a_name is the entry; of a rename the source, b/b_name the target */
+	char *a_name, *b_name;
+	bool kept;   /* side/k<id> is what the operation removed */
+	/* The directory made (MKDIR) or removed (RMDIR, RENAME over one); 0: none */
+	dev_t dir_dev;
+	ino_t dir_ino;
+
+	/* crash */
+	bool durable; /* mark while records are being dropped */
+	unsigned fate;   /* 0 lost, 1 whole, 2 torn */
+	uint64_t torn_n; /* bytes that survive of a torn write */
+	bool torn_grows; /* the size survives of a torn write, zeros for data */
+	uint64_t new_size;
+	uint8_t *now; /* the bytes of the range as the crash found them */
+	size_t now_n;
+};
+
+enum forget_state { FORGET_OFF, FORGET_ON, FORGET_DEAD };
+
+struct forget {
+	struct mutex lock; /* guards all below */
+	struct cond revived;
+	enum forget_state state;
+	pthread_t crasher;
+	char *root, *real_root; /* as given; resolved, or NULL when that is the same */
+	char *side;             /* root.forget */
+	int side_fd;
+	struct forget_rec **rec; /* what is not durable, in the order it was done */
+	size_t recs, cap;
+	struct forget_node *nodes;
+	uint64_t last_id, syncs, skip;
+};
+extern struct forget forget;
+
+bool forget_rec_is_data(const struct forget_rec *r);
+/* Whether later cannot have reached the disk without earlier (entries only). */
+bool forget_rec_needs(const struct forget_rec *later, const struct forget_rec *earlier);
+/* Frees all records, nodes and the side directory. */
+void forget_clear_locked(void);
+
+#endif
