@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 include t/model/local.mk
 if HAVE_CMOCKA
+include t/unit/model.mk
+include t/unit/base.mk
 include t/unit/lock.mk
 endif

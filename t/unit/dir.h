@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A directory of its own for each test, looked at by plain system calls. */
+#ifndef TFS_T_UNIT_DIR_H
+#define TFS_T_UNIT_DIR_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char test_dir[256];
+
+static int test_dir_setup(void **state)
+{
+	(void)state;
+	snprintf(test_dir, sizeof(test_dir), "%s/tfs-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+	return mkdtemp(test_dir) ? 0 : -1;
+}
+
+static int test_dir_teardown(void **state)
+{
+	char cmd[600];
+
+	(void)state;
+	snprintf(cmd, sizeof(cmd), "rm -rf '%s' '%s.forget'", test_dir, test_dir);
+	return system(cmd);
+}
+
+/* test_dir/name; four at a time. */
+static const char *in_dir(const char *name)
+{
+	static char s[4][512];
+	static unsigned i;
+	char *p = s[i++ % 4];
+
+	snprintf(p, sizeof(s[0]), "%s%s%s", test_dir, *name ? "/" : "", name);
+	return p;
+}
+
+static int exists(const char *name)
+{
+	struct stat st;
+
+	return stat(in_dir(name), &st) == 0;
+}
+
+/* The contents, NUL-terminated; NULL: no such file. */
+static const char *contents(const char *name, size_t *n)
+{
+	static char b[1 << 16];
+	FILE *f = fopen(in_dir(name), "rb");
+	size_t got;
+
+	if (!f)
+		return NULL;
+	got = fread(b, 1, sizeof(b) - 1, f);
+	fclose(f);
+	b[got] = '\0';
+	if (n)
+		*n = got;
+	return b;
+}
+
+#endif

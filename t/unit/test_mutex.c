@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Locks exclude, conditions wake and time out; debug builds abort on wrong orders, naming both ranks. */
+#include "engine/base/mutex.h"
+#include "engine/base/clock.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct mutex low, mid, high;
+
+static int setup(void **state)
+{
+	(void)state;
+	mutex_init(&low, RANK_SERVER);
+	mutex_init(&mid, RANK_TABLET);
+	mutex_init(&high, RANK_FILE);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mutex_fini(&low);
+	mutex_fini(&mid);
+	mutex_fini(&high);
+	return 0;
+}
+
+/* Runs fn in a child; what it said on standard error, and whether it aborted. */
+static bool aborts(void (*fn)(void), char *said, size_t said_bytes)
+{
+	size_t n = 0;
+	int fds[2], status;
+	ssize_t r;
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct rlimit none = {0, 0};
+
+		setrlimit(RLIMIT_CORE, &none);
+		signal(SIGABRT, SIG_DFL);
+		dup2(fds[1], STDERR_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		fn();
+		_exit(0);
+	}
+	close(fds[1]);
+	while ((r = read(fds[0], said + n, said_bytes - 1 - n)) > 0)
+		n += (size_t)r;
+	said[n] = '\0';
+	close(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void expect_abort(void (*fn)(void), const char *one, const char *other)
+{
+#ifdef TFS_DEBUG
+	char said[1000];
+
+	assert_true(aborts(fn, said, sizeof(said)));
+	assert_non_null(strstr(said, one));
+	assert_non_null(strstr(said, other));
+#else
+	(void)fn, (void)one, (void)other, (void)aborts;
+	skip();
+#endif
+}
+
+static void right_order(void)
+{
+	mutex_lock(&low);
+	mutex_assert_held(&low);
+	mutex_lock(&mid);
+	mutex_lock(&high);
+	mutex_unlock(&low); /* in any order */
+	mutex_unlock(&high);
+	mutex_unlock(&mid);
+	mutex_assert_none_held();
+	mutex_lock(&low);
+	mutex_unlock(&low);
+}
+
+static void test_right_order(void **state)
+{
+	char said[1000];
+
+	(void)state;
+	assert_false(aborts(right_order, said, sizeof(said)));
+	assert_string_equal(said, "");
+	right_order();
+}
+
+static void wrong_order(void)
+{
+	mutex_lock(&mid);
+	mutex_lock(&low);
+}
+
+static void test_wrong_order(void **state)
+{
+	(void)state;
+	expect_abort(wrong_order, "SERVER", "TABLET");
+}
+
+static void below_what_was_unlocked_between(void)
+{
+	mutex_lock(&low);
+	mutex_lock(&mid);
+	mutex_lock(&high);
+	mutex_unlock(&mid);
+	mutex_lock(&mid);
+}
+
+static void test_order_after_unlock_in_between(void **state)
+{
+	(void)state;
+	expect_abort(below_what_was_unlocked_between, "TABLET", "FILE");
+}
+
+static void same_rank(void)
+{
+	struct mutex other;
+
+	mutex_init(&other, RANK_TABLET);
+	mutex_lock(&mid);
+	mutex_lock(&other);
+}
+
+static void test_same_rank(void **state)
+{
+	(void)state;
+	expect_abort(same_rank, "lock of rank TABLET", "holding rank TABLET");
+}
+
+static void twice(void)
+{
+	mutex_lock(&mid);
+	mutex_lock(&mid);
+}
+
+static void not_ours(void)
+{
+	mutex_unlock(&mid);
+}
+
+static void assert_not_held(void)
+{
+	mutex_lock(&low);
+	mutex_assert_held(&mid);
+}
+
+static void assert_none(void)
+{
+	mutex_lock(&low);
+	mutex_assert_none_held();
+}
+
+static void test_other_mistakes(void **state)
+{
+	(void)state;
+	expect_abort(twice, "again", "TABLET");
+	expect_abort(not_ours, "unlock", "NONE");
+	expect_abort(assert_not_held, "not held", "SERVER");
+	expect_abort(assert_none, "NONE", "SERVER");
+}
+
+static void trylock_then_lower(void)
+{
+	if (mutex_trylock(&mid))
+		mutex_lock(&low);
+}
+
+static void test_trylock(void **state)
+{
+	(void)state;
+	mutex_lock(&high);
+	assert_true(mutex_trylock(&low)); /* obeys no order */
+	mutex_unlock(&low);
+	mutex_unlock(&high);
+	expect_abort(trylock_then_lower, "SERVER", "TABLET");
+}
+
+static struct cond cond;
+static int turns;
+
+static void *other_side(void *arg)
+{
+	mutex_lock(&mid);
+	while (turns < 1000) {
+		if (turns % 2 == 0)
+			cond_wait(&cond, &mid);
+		else {
+			turns++;
+			cond_signal(&cond);
+		}
+	}
+	mutex_unlock(&mid);
+	mutex_assert_none_held();
+	return arg;
+}
+
+static void test_cond(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	cond_init(&cond);
+	assert_int_equal(pthread_create(&t, NULL, other_side, NULL), 0);
+	mutex_lock(&low); /* held all along: a wait gives up its own lock only */
+	mutex_lock(&mid);
+	while (turns < 1000) {
+		if (turns % 2 == 0) {
+			turns++;
+			cond_broadcast(&cond);
+		} else {
+			cond_wait(&cond, &mid);
+		}
+	}
+	cond_broadcast(&cond);
+	mutex_assert_held(&mid);
+	mutex_unlock(&mid);
+	mutex_assert_held(&low);
+	mutex_unlock(&low);
+	pthread_join(t, NULL);
+	mutex_assert_none_held();
+	cond_fini(&cond);
+}
+
+static void wait_under_higher(void)
+{
+	struct cond c;
+
+	cond_init(&c);
+	mutex_lock(&mid);
+	mutex_lock(&high);
+	cond_wait_us(&c, &mid, 1);
+}
+
+static void test_wait_obeys_order(void **state)
+{
+	(void)state;
+	expect_abort(wait_under_higher, "TABLET", "FILE");
+}
+
+static void test_timeout(void **state)
+{
+	struct cond c;
+	uint64_t t;
+
+	(void)state;
+	cond_init(&c);
+	mutex_lock(&mid);
+	t = monotonic_us();
+	while (cond_wait_us(&c, &mid, 20000)) {
+		/* a spurious wake */
+	}
+	assert_true(monotonic_us() - t >= 20000);
+	assert_false(cond_wait_us(&c, &mid, 0));
+	mutex_assert_held(&mid);
+	mutex_unlock(&mid);
+	cond_fini(&c);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_right_order),
+		T(test_wrong_order),
+		T(test_order_after_unlock_in_between),
+		T(test_same_rank),
+		T(test_other_mistakes),
+		T(test_trylock),
+		T(test_cond),
+		T(test_wait_obeys_order),
+		T(test_timeout),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

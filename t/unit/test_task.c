@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools: no lost and no doubled runs, cancel while running, timers in due order, the end of a pool. */
+#include "engine/base/clock.h"
+#include "engine/base/task.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct job {
+	struct task task;
+	struct mutex lock; /* guards the rest */
+	struct cond changed;
+	int runs, inside, most_inside;
+	bool gate;         /* a run waits while it is closed */
+	int again;         /* times a run queues itself again */
+	uint64_t again_us; /* by timer, if not 0 */
+	uint64_t ran_us;
+};
+
+static struct task_pool *pool;
+
+static int setup(void **state)
+{
+	(void)state;
+	return task_pool_new("test", 3, &pool);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	task_pool_free(pool);
+	return 0;
+}
+
+static void run(struct task *t)
+{
+	struct job *j = (struct job *)(void *)((char *)t - offsetof(struct job, task));
+	bool again;
+
+	mutex_lock(&j->lock);
+	j->inside++;
+	if (j->inside > j->most_inside)
+		j->most_inside = j->inside;
+	cond_broadcast(&j->changed);
+	while (j->gate)
+		cond_wait(&j->changed, &j->lock);
+	again = j->again > 0;
+	if (again)
+		j->again--;
+	j->inside--;
+	j->runs++;
+	j->ran_us = monotonic_us();
+	cond_broadcast(&j->changed);
+	mutex_unlock(&j->lock);
+	if (again && j->again_us)
+		task_queue_after(t, j->again_us);
+	else if (again)
+		task_queue(t);
+}
+
+static void job_init(struct job *j)
+{
+	*j = (struct job){0};
+	task_init(&j->task, pool, run);
+	mutex_init(&j->lock, RANK_TABLET);
+	cond_init(&j->changed);
+}
+
+static void job_fini(struct job *j)
+{
+	task_cancel(&j->task);
+	mutex_fini(&j->lock);
+	cond_fini(&j->changed);
+}
+
+static void wait_runs(struct job *j, int runs)
+{
+	mutex_lock(&j->lock);
+	while (j->runs < runs)
+		cond_wait(&j->changed, &j->lock);
+	mutex_unlock(&j->lock);
+}
+
+static void wait_inside(struct job *j)
+{
+	mutex_lock(&j->lock);
+	while (j->inside == 0)
+		cond_wait(&j->changed, &j->lock);
+	mutex_unlock(&j->lock);
+}
+
+static void set_gate(struct job *j, bool closed)
+{
+	mutex_lock(&j->lock);
+	j->gate = closed;
+	cond_broadcast(&j->changed);
+	mutex_unlock(&j->lock);
+}
+
+static int runs_of(struct job *j)
+{
+	int n;
+
+	mutex_lock(&j->lock);
+	n = j->runs;
+	mutex_unlock(&j->lock);
+	return n;
+}
+
+static void test_queue_and_drain(void **state)
+{
+	struct job j[50];
+
+	(void)state;
+	for (int i = 0; i < 50; i++)
+		job_init(&j[i]);
+	for (int i = 0; i < 50; i++)
+		task_queue(&j[i].task);
+	task_pool_drain(pool);
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(runs_of(&j[i]), 1);
+		job_fini(&j[i]);
+	}
+}
+
+static void test_queued_once_and_again(void **state)
+{
+	struct job j;
+
+	(void)state;
+	job_init(&j);
+	j.gate = true;
+	task_queue(&j.task);
+	wait_inside(&j);
+	for (int i = 0; i < 10; i++)
+		task_queue(&j.task); /* while running: one more run, not ten, and not beside this one */
+	set_gate(&j, false);
+	task_pool_drain(pool);
+	assert_int_equal(runs_of(&j), 2);
+	assert_int_equal(j.most_inside, 1);
+	job_fini(&j);
+}
+
+static void test_self_requeue(void **state)
+{
+	struct job j;
+
+	(void)state;
+	job_init(&j);
+	j.again = 99;
+	task_queue(&j.task);
+	task_pool_drain(pool);
+	assert_int_equal(runs_of(&j), 100);
+	job_fini(&j);
+}
+
+static void *cancel_main(void *arg)
+{
+	task_cancel(&((struct job *)arg)->task);
+	return arg;
+}
+
+static void test_cancel_waits_for_the_run(void **state)
+{
+	struct job j;
+	pthread_t t;
+
+	(void)state;
+	job_init(&j);
+	j.gate = true;
+	j.again = 1000000; /* it would never end by itself */
+	task_queue(&j.task);
+	wait_inside(&j);
+	assert_int_equal(pthread_create(&t, NULL, cancel_main, &j), 0);
+	task_queue(&j.task);
+	set_gate(&j, false);
+	pthread_join(t, NULL);
+	/* The last run may have queued it before or after cancel looked; cancelled again, it is still for good. */
+	task_cancel(&j.task);
+	mutex_lock(&j.lock);
+	assert_int_equal(j.inside, 0);
+	j.runs = 0;
+	mutex_unlock(&j.lock);
+	task_pool_drain(pool);
+	assert_int_equal(runs_of(&j), 0);
+	job_fini(&j);
+}
+
+static void test_cancel_queued(void **state)
+{
+	struct job block[3], j, k;
+
+	(void)state;
+	job_init(&j);
+	job_init(&k);
+	for (int i = 0; i < 3; i++) {
+		job_init(&block[i]);
+		block[i].gate = true;
+		task_queue(&block[i].task);
+		wait_inside(&block[i]);
+	}
+	task_queue(&k.task);
+	task_queue(&j.task); /* last in the queue */
+	task_cancel(&j.task);
+	task_queue(&j.task);
+	task_cancel(&k.task); /* first */
+	task_queue_after(&k.task, 3600 * 1000000ull);
+	task_cancel(&k.task);
+	for (int i = 0; i < 3; i++)
+		set_gate(&block[i], false);
+	task_pool_drain(pool);
+	assert_int_equal(runs_of(&j), 1);
+	assert_int_equal(runs_of(&k), 0);
+	for (int i = 0; i < 3; i++)
+		job_fini(&block[i]);
+	job_fini(&j);
+	job_fini(&k);
+}
+
+static void test_timers(void **state)
+{
+	struct job a, b, never;
+	uint64_t t = monotonic_us();
+
+	(void)state;
+	job_init(&a);
+	job_init(&b);
+	job_init(&never);
+	task_queue_after(&never.task, UINT64_MAX);
+	task_queue_after(&a.task, 60000);
+	task_queue_after(&b.task, 20000); /* becomes the first */
+	task_queue_after(&a.task, 3600 * 1000000ull); /* armed earlier: nothing */
+	wait_runs(&a, 1);
+	wait_runs(&b, 1);
+	assert_true(a.ran_us >= t + 60000);
+	assert_true(b.ran_us >= t + 20000);
+	assert_true(b.ran_us < a.ran_us);
+
+	t = monotonic_us();
+	task_queue_after(&b.task, 3600 * 1000000ull);
+	task_queue_after(&b.task, 1000); /* earlier: replaces */
+	wait_runs(&b, 2);
+	assert_true(b.ran_us >= t + 1000);
+	task_queue_after(&b.task, 0);
+	wait_runs(&b, 3);
+	assert_int_equal(runs_of(&never), 0);
+	job_fini(&a);
+	job_fini(&b);
+	job_fini(&never);
+}
+
+static void test_periodic(void **state)
+{
+	struct job j[20];
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		job_init(&j[i]);
+		j[i].again = 5 + i;
+		j[i].again_us = 500;
+		task_queue(&j[i].task);
+	}
+	for (int i = 0; i < 20; i++) {
+		wait_runs(&j[i], 6 + i);
+		job_fini(&j[i]);
+		assert_int_equal(j[i].most_inside, 1);
+	}
+}
+
+/* Wakes must not be lost: each thread sets work to do, then queues; the task does all it finds. */
+static atomic_int posted, done;
+static struct task sum_task;
+
+static void sum_run(struct task *t)
+{
+	(void)t;
+	atomic_fetch_add(&done, atomic_exchange(&posted, 0));
+}
+
+static void *poster(void *arg)
+{
+	for (int i = 0; i < 5000; i++) {
+		atomic_fetch_add(&posted, 1);
+		if (i % 7 == 0)
+			task_queue_after(&sum_task, 10);
+		else
+			task_queue(&sum_task);
+		if (i % 100 == 99)
+			task_queue(&sum_task);
+	}
+	return arg;
+}
+
+static void test_no_lost_wakeup(void **state)
+{
+	pthread_t t[3];
+
+	(void)state;
+	task_init(&sum_task, pool, sum_run);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, poster, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	task_pool_drain(pool);
+	assert_int_equal(atomic_load(&done), 15000);
+	task_cancel(&sum_task);
+}
+
+static void test_free_runs_the_queue(void **state)
+{
+	struct task_pool *mine = pool;
+	struct job block, j, late;
+
+	(void)state;
+	assert_int_equal(task_pool_new("one", 1, &pool), 0);
+	job_init(&block);
+	job_init(&j);
+	job_init(&late);
+	block.again = 3;
+	task_queue(&block.task);
+	for (int i = 0; i < 3; i++)
+		task_queue(&j.task);
+	task_queue_after(&late.task, 3600 * 1000000ull);
+	task_pool_free(pool);
+	pool = mine;
+	assert_int_equal(block.runs, 4);
+	assert_true(j.runs >= 1);
+	assert_int_equal(late.runs, 0);
+}
+
+static void test_bad_pools(void **state)
+{
+	struct task_pool *p = NULL;
+	struct task t = {0};
+
+	(void)state;
+	assert_int_equal(task_pool_new("none", 0, &p), -EINVAL);
+	assert_null(p);
+	task_cancel(&t); /* never initialised */
+	task_pool_free(NULL);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_queue_and_drain),
+		T(test_queued_once_and_again),
+		T(test_self_requeue),
+		T(test_cancel_waits_for_the_run),
+		T(test_cancel_queued),
+		T(test_timers),
+		T(test_periodic),
+		T(test_no_lost_wakeup),
+		T(test_free_runs_the_queue),
+		T(test_bad_pools),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
