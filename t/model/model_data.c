@@ -186,6 +186,56 @@ size_t mdl_column_live(const struct mdl_column *c, const struct mdl_gc *gc, int6
 	return i;
 }
 
+int mdl_row_install(struct tfs_table *t, struct mdl_row *before, struct tfs_bytes key, struct mdl_row *touched)
+{
+	struct mdl_row *row = before;
+	size_t at, i;
+	int r = 0;
+
+	if (!row) {
+		row = calloc(1, sizeof(*row));
+		if (!row)
+			return -ENOMEM;
+		row->key = mdl_blob_new(key.data, key.size);
+		r = row->key ? mdl_reserve(&t->row, &t->capacity, t->n + 1, sizeof(*t->row)) : -ENOMEM;
+	}
+	if (r == 0)
+		r = mdl_reserve(&row->col, &row->capacity, row->n + touched->n, sizeof(*row->col));
+	if (r < 0) {
+		if (!before)
+			mdl_row_free(row);
+		return r;
+	}
+	for (i = 0; i < touched->n; i++) {
+		struct mdl_column *c = touched->col[i];
+		bool old = mdl_column_find(row, c->family, mdl_blob_bytes(c->qualifier), &at);
+		if (old)
+			mdl_column_free(row->col[at]);
+		else
+			memmove(row->col + at + 1, row->col + at, (row->n++ - at) * sizeof(*row->col));
+		row->col[at] = c;
+	}
+	touched->n = 0;
+	size_t kept = 0;
+	for (i = 0; i < row->n; i++) {
+		if (row->col[i]->n > 0)
+			row->col[kept++] = row->col[i];
+		else
+			mdl_column_free(row->col[i]);
+	}
+	row->n = kept;
+	bool found = mdl_row_find(t, key, &at);
+	if (kept > 0 && !found) {
+		memmove(t->row + at + 1, t->row + at, (t->n++ - at) * sizeof(*t->row));
+		t->row[at] = row;
+	} else if (kept == 0) {
+		mdl_row_free(row);
+		if (found)
+			memmove(t->row + at, t->row + at + 1, (--t->n - at) * sizeof(*t->row));
+	}
+	return 0;
+}
+
 bool mdl_table_has_cells(struct tfs_table *t, uint16_t family_id, bool any_family)
 {
 	int64_t now = mdl_now(t->store);

@@ -407,58 +407,6 @@ static int do_op(struct work *w, const struct mdl_op *op, struct tfs_result *res
 	return -EINVAL;
 }
 
-/* Puts the copies in place.  Makes all room first: it changes all or nothing. */
-static int install(struct work *w)
-{
-	struct tfs_table *t = w->table;
-	struct mdl_row *row = w->before;
-	size_t at, i;
-	int r = 0;
-
-	if (!row) {
-		row = calloc(1, sizeof(*row));
-		if (!row)
-			return -ENOMEM;
-		row->key = mdl_blob_new(w->key.data, w->key.size);
-		r = row->key ? mdl_reserve(&t->row, &t->capacity, t->n + 1, sizeof(*t->row)) : -ENOMEM;
-	}
-	if (r == 0)
-		r = mdl_reserve(&row->col, &row->capacity, row->n + w->touched.n, sizeof(*row->col));
-	if (r < 0) {
-		if (!w->before)
-			mdl_row_free(row);
-		return r;
-	}
-	for (i = 0; i < w->touched.n; i++) {
-		struct mdl_column *c = w->touched.col[i];
-		bool old = mdl_column_find(row, c->family, mdl_blob_bytes(c->qualifier), &at);
-		if (old)
-			mdl_column_free(row->col[at]);
-		else
-			memmove(row->col + at + 1, row->col + at, (row->n++ - at) * sizeof(*row->col));
-		row->col[at] = c;
-	}
-	w->touched.n = 0;
-	size_t kept = 0;
-	for (i = 0; i < row->n; i++) {
-		if (row->col[i]->n > 0)
-			row->col[kept++] = row->col[i];
-		else
-			mdl_column_free(row->col[i]);
-	}
-	row->n = kept;
-	bool found = mdl_row_find(t, w->key, &at);
-	if (kept > 0 && !found) {
-		memmove(t->row + at + 1, t->row + at, (t->n++ - at) * sizeof(*t->row));
-		t->row[at] = row;
-	} else if (kept == 0) {
-		mdl_row_free(row);
-		if (found)
-			memmove(t->row + at, t->row + at + 1, (--t->n - at) * sizeof(*t->row));
-	}
-	return 0;
-}
-
 int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results)
 {
 	struct work w = {.table = m->table, .key = m->row};
@@ -490,7 +438,7 @@ int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results)
 	for (size_t i = 0; r == 0 && i < m->n; i++)
 		r = do_op(&w, &m->op[i], &res[i]);
 	if (r == 0)
-		r = install(&w);
+		r = mdl_row_install(w.table, w.before, w.key, &w.touched);
 	if (r == 0) {
 		m->table->store->commits++;
 		if (results && m->n > 0)

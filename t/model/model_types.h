@@ -117,6 +117,11 @@ void mdl_column_clear(struct mdl_column *c);
 int mdl_column_put(struct mdl_column *c, int64_t ts, struct mdl_blob *value); /* takes value, always; live */
 void mdl_column_remove(struct mdl_column *c, size_t i);
 void mdl_row_free(struct mdl_row *r);
+/*
+ * Takes the columns of `touched` into the row of that key (before NULL: a new
+ * one), and drops what is empty then.  Makes all room first: all or nothing.
+ */
+int mdl_row_install(struct tfs_table *t, struct mdl_row *before, struct tfs_bytes key, struct mdl_row *touched);
 /* How many of the column's versions are live at `now`: always the newest ones. */
 size_t mdl_column_live(const struct mdl_column *c, const struct mdl_gc *gc, int64_t now);
 bool mdl_table_has_cells(struct tfs_table *t, uint16_t family_id, bool any_family);
