@@ -30,8 +30,8 @@ static int test_dir_teardown(void **state)
 /* test_dir/name; four at a time. */
 static const char *in_dir(const char *name)
 {
-	static char s[4][512];
-	static unsigned i;
+	static __thread char s[4][512];
+	static __thread unsigned i;
 	char *p = s[i++ % 4];
 
 	snprintf(p, sizeof(s[0]), "%s%s%s", test_dir, *name ? "/" : "", name);

@@ -712,6 +712,89 @@ static void test_each_sync_is_needed(void **state)
 		assert_false(all_crash_points_hold(skip));
 }
 
+/* Three threads at once, the power failing under one of them. */
+struct writer {
+	pthread_t thread;
+	int pipe_fd;
+	char name;
+};
+
+static void *writer_main(void *arg)
+{
+	struct writer *w = arg;
+	char name[2] = {w->name, '\0'};
+
+	for (char c = '1'; c <= '9'; c++) {
+		const char ack[2] = {w->name, c};
+		char text[700];
+
+		memset(text, c, sizeof(text));
+		if (file_replace(in_dir(name), slice_of(text, sizeof(text))) != 0 || write(w->pipe_fd, ack, 2) != 2)
+			_exit(98);
+	}
+	return NULL;
+}
+
+static void writers_child(int pipe_fd, uint64_t at)
+{
+	struct plan plan = {at, at};
+	struct writer w[3];
+
+	if (file_forget_start(test_dir) != 0)
+		_exit(97);
+	file_set_hook(crash_at, &plan);
+	for (unsigned i = 0; i < 3; i++) {
+		w[i].pipe_fd = pipe_fd;
+		w[i].name = (char)('a' + i);
+		if (pthread_create(&w[i].thread, NULL, writer_main, &w[i]) != 0)
+			_exit(95);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		pthread_join(w[i].thread, NULL);
+	_exit(1); /* not reached: 3 * 9 * 5 operations are more than any at */
+}
+
+static void test_threads(void **state)
+{
+	(void)state;
+	file_forget_stop();
+	for (uint64_t at = 3; at < 130; at += 9) {
+		char acked[3] = {'0', '0', '0'}, ack[2];
+		int fds[2], status;
+		pid_t pid;
+
+		assert_int_equal(pipe(fds), 0);
+		pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0)
+			writers_child(fds[1], at);
+		close(fds[1]);
+		while (read(fds[0], ack, 2) == 2)
+			acked[ack[0] - 'a'] = ack[1];
+		close(fds[0]);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 0);
+		for (unsigned i = 0; i < 3; i++) {
+			char name[2] = {(char)('a' + i), '\0'};
+			const char *p;
+			size_t n = 0;
+
+			p = contents(name, &n);
+			if (acked[i] != '0')
+				assert_non_null(p);
+			if (p) {
+				assert_int_equal(n, 700);
+				assert_true(p[0] == acked[i] || p[0] == acked[i] + 1);
+				for (size_t k = 1; k < n; k++)
+					assert_int_equal(p[k], p[0]);
+			}
+			unlink(in_dir(name));
+			unlink(in_dir((const char[]){name[0], '.', 't', 'm', 'p', '\0'}));
+		}
+	}
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, start, stop)
@@ -749,6 +832,7 @@ int main(void)
 		T(test_dead),
 		T(test_replace_is_atomic),
 		T(test_each_sync_is_needed),
+		T(test_threads),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
