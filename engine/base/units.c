@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes and durations as people write them. */
+#include "engine/base/units.h"
+
+#include <string.h>
+
+/* Digits at *text; moves past them. */
+static bool number(const char **text, uint64_t *v)
+{
+	const char *p = *text;
+	uint64_t n = 0;
+
+	if (*p < '0' || *p > '9')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n))
+			return false;
+	*text = p;
+	*v = n;
+	return true;
+}
+
+static bool scaled(uint64_t n, uint64_t by, uint64_t *out)
+{
+	uint64_t v;
+
+	if (__builtin_mul_overflow(n, by, &v) || v > INT64_MAX)
+		return false;
+	*out = v;
+	return true;
+}
+
+bool units_size(const char *text, uint64_t *bytes)
+{
+	static const char letters[] = "KMGT";
+	const char *at;
+	uint64_t n, by = 1;
+
+	if (!number(&text, &n))
+		return false;
+	at = *text ? strchr(letters, *text) : NULL;
+	if (at) {
+		by = 1ull << (10 * (at - letters + 1));
+		text++;
+	}
+	if (*text && strcmp(text, "B") != 0 && !(at && strcmp(text, "iB") == 0))
+		return false;
+	return scaled(n, by, bytes);
+}
+
+bool units_duration(const char *text, uint64_t *us)
+{
+	static const struct {
+		const char *unit;
+		uint64_t us;
+	} units[] = {
+		{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000ull}, {"h", 3600000000ull},
+		{"d", 86400000000ull}, {"w", 604800000000ull},
+	};
+	uint64_t n;
+
+	if (!number(&text, &n))
+		return false;
+	for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(text, units[i].unit) == 0)
+			return scaled(n, units[i].us, us);
+	return false;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes and durations as people write them in schemas and configuration. */
+#ifndef TFS_BASE_UNITS_H
+#define TFS_BASE_UNITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* "4096", "64K", "128M", "2G", "1T": powers of 1024, optional B or iB.  False: not a size, or too large for 63 bits. */
+bool units_size(const char *text, uint64_t *bytes);
+/* "10us" "500ms" "2s" "5m" "3h" "7d" "2w": a unit is needed.  False: not a duration, or too long for 63 bits. */
+bool units_duration(const char *text, uint64_t *us);
+
+#endif

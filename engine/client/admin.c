@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an operator asks of a table: its tablets, usage, flush, compaction. */
+#include "engine/client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Calls fn with the answer of method for every tablet of the table, in order. */
+static int each_tablet(struct tfs_table *t, enum ts_method method, uint16_t family,
+		       int (*fn)(void *arg, const struct ts_tablet *tablet), void *arg)
+{
+	struct buf row = {0};
+	int err = 0;
+
+	for (;;) {
+		struct ts_request q = {.method = TS_TABLET_INFO, .table = t->id, .row = buf_slice(&row), .family = family};
+		struct ts_answer a = {0};
+		bool more = false;
+
+		if (method != TS_TABLET_INFO) {
+			q.method = method;
+			err = ts_call(t->store->o.tablets, &q, &a);
+			q.method = TS_TABLET_INFO;
+		}
+		if (!err)
+			err = ts_call(t->store->o.tablets, &q, &a);
+		if (!err && fn)
+			err = fn(arg, &a.tablet);
+		if (!err && a.tablet.end.p) {
+			more = true;
+			err = buf_set(&row, a.tablet.end.p, a.tablet.end.n);
+		}
+		ts_answer_fini(&a);
+		if (err || !more)
+			break;
+	}
+	buf_fini(&row);
+	return err;
+}
+
+static int add_usage(void *arg, const struct ts_tablet *t)
+{
+	struct tfs_usage *u = arg;
+
+	u->disk_bytes += t->disk_bytes;
+	u->raw_bytes += t->raw_bytes;
+	u->memory_bytes += t->memory_bytes;
+	u->cells += t->cells;
+	u->tombstones += t->tombstones;
+	return 0;
+}
+
+int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
+{
+	const struct schema *s = table_schema(t);
+	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
+	struct tfs_usage sum = {0};
+	int err = family && !f ? -EINVAL : each_tablet(t, TS_TABLET_INFO, f ? f->id : 0, add_usage, &sum);
+
+	schema_put(s);
+	if (!err)
+		*u = sum;
+	return err;
+}
+
+struct tablets_arg {
+	int (*fn)(void *arg, const struct tfs_tablet *tablet);
+	void *arg;
+};
+
+static char *text(struct slice s)
+{
+	char *p = malloc(s.n + 1);
+
+	if (p) {
+		if (s.n)
+			memcpy(p, s.p, s.n);
+		p[s.n] = 0;
+	}
+	return p;
+}
+
+static int give_tablet(void *arg, const struct ts_tablet *t)
+{
+	struct tablets_arg *a = arg;
+	char *server = text(t->server), *state = text(t->state);
+	struct tfs_tablet out = {
+		.begin = bytes_of_slice(t->begin),
+		.end = bytes_of_slice(t->end),
+		.server = server,
+		.state = state,
+		.bytes = t->disk_bytes + t->memory_bytes,
+		.sstables = t->files,
+	};
+	int err = server && state ? a->fn(a->arg, &out) : -ENOMEM;
+
+	free(server);
+	free(state);
+	return err;
+}
+
+int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg)
+{
+	struct tablets_arg a = {fn, arg};
+
+	return each_tablet(t, TS_TABLET_INFO, 0, give_tablet, &a);
+}
+
+int tfs_flush(struct tfs_table *t)
+{
+	return each_tablet(t, TS_FLUSH, 0, NULL, NULL);
+}
+
+int tfs_compact(struct tfs_table *t)
+{
+	return each_tablet(t, TS_COMPACT, 0, NULL, NULL);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client library's inside: what the composition root gives it, and what
+ * its files share.  It knows tablet servers and the master only as services.
+ */
+#ifndef TFS_CLIENT_CLIENT_H
+#define TFS_CLIENT_CLIENT_H
+
+#include "engine/base/mutex.h"
+#include "engine/client/metadata.h"
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/tablet_service.h"
+#include "engine/tabletfs.h"
+
+#include <uthash.h>
+
+struct client_options {
+	struct tablet_service *tablets;
+	struct master_service *master;
+	/* What only the side that put the parts together can answer. */
+	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
+	int (*status)(void *arg, struct buf *out);
+	int (*metrics)(void *arg, struct buf *out);
+	int (*close)(void *arg); /* last: ends everything behind the services */
+	void *arg;
+};
+int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
+
+struct tfs_table {
+	struct tfs_store *store;
+	uint32_t id;
+	unsigned refs;                /* guarded by the store's lock, as are the next two */
+	const struct schema *schema;
+	UT_hash_handle hh;
+};
+struct tfs_store {
+	struct client_options o;
+	struct mutex lock;            /* RANK_CLIENT; never held over a call of a service */
+	struct tfs_table *tables;     /* by id */
+};
+
+/* A reference to the schema as last seen. */
+const struct schema *table_schema(struct tfs_table *t);
+/* Takes in a newer schema. */
+void table_learn(struct tfs_store *s, const struct schema *schema);
+/* -errno and the reason of a master's call; why may be NULL. */
+int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
+
+static inline struct slice slice_of_bytes(struct tfs_bytes b) { return slice_of(b.data, b.size); }
+static inline struct tfs_bytes bytes_of_slice(struct slice s) { return tfs_bytes(s.p, s.n); }
+static inline struct op_time time_of(struct tfs_ts t) { return (struct op_time){t.when == TFS_NEWEST, t.us}; }
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scan over the tablets of a table, as a client of the tablet service.
+ *
+ * Each tablet's part is one service scan.  The answer that opens it says
+ * where the tablet ends; when the part is done the next one begins there.  A
+ * split meanwhile only means that the part was longer or shorter.
+ */
+#include "engine/client/metadata.h"
+
+#include <errno.h>
+
+void row_cursor_init(struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation,
+		     const struct scan_spec *spec)
+{
+	*c = (struct row_cursor){.svc = svc, .table = table, .schema_generation = generation, .spec = *spec};
+}
+
+static void close_part(struct row_cursor *c)
+{
+	if (c->open && c->answer.scan != 0) {
+		struct ts_request q = {.method = TS_SCAN_CLOSE, .table = c->table, .scan = c->answer.scan};
+		struct ts_answer a = {0};
+
+		/* Nothing to be done about a scan that cannot be closed: the server forgets it. */
+		(void)!ts_call(c->svc, &q, &a);
+		ts_answer_fini(&a);
+	}
+	c->open = false;
+	c->answer.scan = 0;
+}
+
+static int open_part(struct row_cursor *c)
+{
+	struct ts_request q = {
+		.method = TS_SCAN_OPEN,
+		.table = c->table,
+		.schema_generation = c->schema_generation,
+		.row = c->spec.row_from,
+		.spec = &c->spec,
+	};
+	int err;
+
+	if (c->spec.limit)
+		c->spec.limit -= c->given;
+	c->given = 0;
+	err = ts_call(c->svc, &q, &c->answer);
+	if (err)
+		return err;
+	c->open = true;
+	c->at = 0;
+	return 0;
+}
+
+/* Moves row_from to the end of the tablet just read; false when the scan is over. */
+static int next_part(struct row_cursor *c)
+{
+	struct slice end = c->answer.tablet_end;
+
+	if (c->spec.one_row || !end.p)
+		return 0;
+	if (c->spec.row_to.p && slice_cmp(end, c->spec.row_to) >= 0)
+		return 0;
+	if (c->spec.limit && c->given >= c->spec.limit)
+		return 0;
+	if (buf_set(&c->next_row, end.p, end.n))
+		return -ENOMEM;
+	c->spec.row_from = buf_slice(&c->next_row);
+	c->spec.row_from_after = false;
+	return 1;
+}
+
+int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
+{
+	int err;
+
+	if (c->at_end)
+		return 0;
+	if (!c->open) {
+		err = open_part(c);
+		if (err)
+			return err;
+	}
+	while (c->at == c->answer.batch.count) {
+		if (c->answer.scan) {
+			struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .scan = c->answer.scan};
+
+			err = ts_call(c->svc, &q, &c->answer);
+			if (err)
+				return err;
+			c->at = 0;
+			continue;
+		}
+		c->open = false;
+		err = next_part(c);
+		if (err < 0)
+			return err;
+		if (err == 0) {
+			c->at_end = true;
+			return 0;
+		}
+		err = open_part(c);
+		if (err)
+			return err;
+	}
+	*cell = &c->answer.batch.cells[c->at++];
+	c->given++;
+	return 1;
+}
+
+void row_cursor_fini(struct row_cursor *c)
+{
+	close_part(c);
+	ts_answer_fini(&c->answer);
+	buf_fini(&c->next_row);
+}
+
+int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has)
+{
+	struct scan_spec spec = {.what = SCAN_ROWS, .limit = 1, .batch_bytes = 4096};
+	const struct scan_cell *cell;
+	struct row_cursor c;
+	int n;
+
+	if (family) {
+		spec.families = &family;
+		spec.family_count = 1;
+	}
+	row_cursor_init(&c, svc, table, generation, &spec);
+	n = row_cursor_next(&c, &cell);
+	row_cursor_fini(&c);
+	if (n < 0)
+		return n;
+	*has = n > 0;
+	return 0;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Row mutations: the operations are gathered with family ids in place of
+ * names and sent as one request.  Keys and values are borrowed until
+ * tfs_apply returns.
+ */
+#include "engine/client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define OPS_INLINE 4
+
+struct tfs_mutation {
+	struct tfs_table *table;
+	const struct schema *schema;
+	struct slice row;
+	struct op first[OPS_INLINE];
+	struct op *ops;
+	unsigned count, cap;
+	int err;              /* an unknown family; told by tfs_apply */
+	struct arena arena;   /* converted ranges */
+};
+
+struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
+{
+	struct tfs_mutation *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->table = t;
+	m->schema = table_schema(t);
+	m->row = slice_of_bytes(row);
+	m->ops = m->first;
+	m->cap = OPS_INLINE;
+	return m;
+}
+
+void tfs_mutation_free(struct tfs_mutation *m)
+{
+	if (!m)
+		return;
+	if (m->ops != m->first)
+		free(m->ops);
+	arena_fini(&m->arena);
+	schema_put(m->schema);
+	free(m);
+}
+
+static uint16_t family_id(struct tfs_mutation *m, const char *name)
+{
+	const struct tfs_family *f = name ? tfs_schema_family(schema_public(m->schema), name) : NULL;
+
+	if (!f) {
+		m->err = -EINVAL;
+		return 0;
+	}
+	return f->id;
+}
+
+static int add(struct tfs_mutation *m, const struct op *op)
+{
+	if (m->count == m->cap) {
+		unsigned cap = m->cap * 2;
+		struct op *ops = m->ops == m->first ? malloc(cap * sizeof(*ops)) : realloc(m->ops, cap * sizeof(*ops));
+
+		if (!ops)
+			return -ENOMEM;
+		if (m->ops == m->first)
+			memcpy(ops, m->first, sizeof(m->first));
+		m->ops = ops;
+		m->cap = cap;
+	}
+	m->ops[m->count++] = *op;
+	return 0;
+}
+
+int tfs_mutation_put(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
+		     struct tfs_bytes value)
+{
+	struct op op = {
+		.kind = OP_WRITE,
+		.family = family_id(m, family),
+		.qualifier = slice_of_bytes(qualifier),
+		.ts = time_of(ts),
+		.base = OP_BASE_EMPTY,
+		.truncate_to = UINT64_MAX,
+		.value = slice_of_bytes(value),
+	};
+
+	return add(m, &op);
+}
+
+int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
+{
+	struct op op = {
+		.kind = OP_WRITE,
+		.family = family_id(m, w->family),
+		.qualifier = slice_of_bytes(w->qualifier),
+		.ts = time_of(w->place),
+		.base = (enum op_base)w->base,
+		.base_ts = w->base_ts,
+		.truncate_to = w->truncate_to,
+		.range_count = w->range_count,
+		.append = slice_of_bytes(w->append),
+		.replace = w->replace,
+		.replace_ts = w->replace_ts,
+		.drop_newer = w->drop_newer,
+	};
+
+	_Static_assert((int)TFS_BASE_EMPTY == OP_BASE_EMPTY && (int)TFS_BASE_NEWEST == OP_BASE_NEWEST &&
+			       (int)TFS_BASE_VERSION == OP_BASE_VERSION,
+		       "bases are the same in both");
+	if (w->range_count) {
+		struct op_range *r = arena_alloc(&m->arena, w->range_count * sizeof(*r));
+
+		if (!r)
+			return -ENOMEM;
+		for (unsigned i = 0; i < w->range_count; i++)
+			r[i] = (struct op_range){w->ranges[i].offset, slice_of_bytes(w->ranges[i].data)};
+		op.ranges = r;
+	}
+	return add(m, &op);
+}
+
+int tfs_mutation_delete_version(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t ts)
+{
+	struct op op = {
+		.kind = OP_DELETE_VERSION,
+		.family = family_id(m, family),
+		.qualifier = slice_of_bytes(qualifier),
+		.ts = {.us = ts},
+	};
+
+	return add(m, &op);
+}
+
+int tfs_mutation_delete_column(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier)
+{
+	struct op op = {
+		.kind = OP_DELETE_COLUMN, .family = family_id(m, family), .qualifier = slice_of_bytes(qualifier)};
+
+	return add(m, &op);
+}
+
+int tfs_mutation_delete_family(struct tfs_mutation *m, const char *family)
+{
+	struct op op = {.kind = OP_DELETE_FAMILY, .family = family_id(m, family)};
+
+	return add(m, &op);
+}
+
+int tfs_mutation_delete_row(struct tfs_mutation *m)
+{
+	struct op op = {.kind = OP_DELETE_ROW};
+
+	return add(m, &op);
+}
+
+int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t to)
+{
+	struct op op = {
+		.kind = OP_SET_TIME,
+		.family = family_id(m, family),
+		.qualifier = slice_of_bytes(qualifier),
+		.ts = {.us = to},
+	};
+
+	return add(m, &op);
+}
+
+int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
+		      const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace)
+{
+	struct op op = {
+		.kind = OP_MOVE,
+		.family = family_id(m, family),
+		.to_family = family_id(m, to_family),
+		.qualifier = slice_of_bytes(qualifier),
+		.to_qualifier = slice_of_bytes(to_qualifier),
+		.ts = time_of(from),
+		.to = time_of(to),
+		.noreplace = noreplace,
+	};
+
+	return add(m, &op);
+}
+
+int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by)
+{
+	struct op op = {
+		.kind = OP_INCREMENT,
+		.family = family_id(m, family),
+		.qualifier = slice_of_bytes(qualifier),
+		.by = by,
+	};
+
+	return add(m, &op);
+}
+
+int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
+		       struct tfs_ts ts, struct tfs_bytes value)
+{
+	struct op op = {
+		.kind = OP_CHECK,
+		.family = family_id(m, family),
+		.qualifier = slice_of_bytes(qualifier),
+		.ts = time_of(ts),
+		.check = (enum op_check)check,
+		.value = slice_of_bytes(value),
+	};
+
+	return add(m, &op);
+}
+
+int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
+{
+	struct op_result few[OPS_INLINE] = {0}, *many = NULL;
+	struct ts_request q = {
+		.method = TS_MUTATE,
+		.table = m->table->id,
+		.schema_generation = schema_public(m->schema)->generation,
+		.row = m->row,
+		.ops = m->ops,
+		.op_count = m->count,
+		.sync = flags & TFS_APPLY_SYNC,
+	};
+	struct ts_answer a = {.results = few};
+	int err;
+
+	if (m->err)
+		return m->err;
+	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX || (flags & ~TFS_APPLY_SYNC))
+		return -EINVAL;
+	if (m->count == 0)
+		return 0;
+	if (m->count > OPS_INLINE) {
+		many = calloc(m->count, sizeof(*many));
+		if (!many)
+			return -ENOMEM;
+		a.results = many;
+	}
+	err = ts_call(m->table->store->o.tablets, &q, &a);
+	if (!err && results)
+		for (unsigned i = 0; i < m->count; i++)
+			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,
+							 a.results[i].replaced};
+	ts_answer_fini(&a);
+	free(many);
+	return err;
+}

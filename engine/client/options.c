@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options and their file, tabletfs.conf(5).  Strict: a setting that is not
+ * known or not of its type is an error with file and line.
+ */
+#include "engine/base/msg.h"
+#include "engine/base/units.h"
+#include "engine/tabletfs.h"
+
+#include <errno.h>
+#include <libconfig.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void tfs_options_init(struct tfs_options *o)
+{
+	*o = (struct tfs_options){
+		.block_cache_bytes = 256u << 20,
+		.memtable_bytes = 128u << 20,
+		.table_cache_bytes = 64u << 20,
+		.log_segment_bytes = 64u << 20,
+		.sync_interval_us = 1000000,
+		.compaction_threads = 2,
+		.log_level = -1,
+	};
+}
+
+enum setting_type { SIZE, DURATION, COUNT, LEVEL };
+struct setting {
+	const char *name;
+	enum setting_type type;
+	size_t at;
+	uint64_t least, most;
+};
+static const struct setting settings[] = {
+	{"block_cache", SIZE, offsetof(struct tfs_options, block_cache_bytes), 1u << 20, 1ull << 42},
+	{"memtable", SIZE, offsetof(struct tfs_options, memtable_bytes), 1u << 20, 1ull << 40},
+	{"table_cache", SIZE, offsetof(struct tfs_options, table_cache_bytes), 1u << 20, 1ull << 40},
+	{"log_segment", SIZE, offsetof(struct tfs_options, log_segment_bytes), 1u << 20, 1ull << 32},
+	{"sync_interval", DURATION, offsetof(struct tfs_options, sync_interval_us), 1000, 3600000000ull},
+	{"compaction_threads", COUNT, offsetof(struct tfs_options, compaction_threads), 1, 64},
+	{"log_level", LEVEL, offsetof(struct tfs_options, log_level), 0, 0},
+};
+#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+/* NULL, or what is wrong with it. */
+static const char *apply(struct tfs_options *o, const config_setting_t *c)
+{
+	const char *name = config_setting_name(c);
+	const struct setting *s = NULL;
+	const char *text = config_setting_get_string(c);
+	enum msg_level level;
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < SETTINGS; i++)
+		if (strcmp(settings[i].name, name) == 0)
+			s = &settings[i];
+	if (!s)
+		return "unknown setting";
+	if (s->type == LEVEL) {
+		if (!text || !msg_level_parse(text, &level))
+			return "must be \"error\", \"warning\", \"notice\", \"info\" or \"debug\"";
+		o->log_level = (int)level;
+		return NULL;
+	}
+	if (s->type == DURATION) {
+		if (!text || !units_duration(text, &v))
+			return "must be a duration such as \"500ms\" or \"1s\"";
+	} else if (config_setting_type(c) == CONFIG_TYPE_INT || config_setting_type(c) == CONFIG_TYPE_INT64) {
+		long long n = config_setting_get_int64(c);
+
+		if (n < 0)
+			return "must not be negative";
+		v = (uint64_t)n;
+	} else if (s->type == COUNT) {
+		return "must be an integer";
+	} else if (!text || !units_size(text, &v)) {
+		return "must be a size such as \"64M\"";
+	}
+	if (v < s->least)
+		return "is too small";
+	if (v > s->most)
+		return "is too large";
+	if (s->type == COUNT)
+		*(unsigned *)((char *)o + s->at) = (unsigned)v;
+	else if (s->type == DURATION)
+		*(uint64_t *)((char *)o + s->at) = v;
+	else
+		*(size_t *)((char *)o + s->at) = (size_t)v;
+	return NULL;
+}
+
+static void say(char **why, const char *path, int line, const char *what, const char *reason)
+{
+	if (!why)
+		return;
+	if (asprintf(why, "%s:%d: %s%s%s", path, line, what, *what ? ": " : "", reason) < 0)
+		*why = NULL;
+}
+
+int tfs_options_load(struct tfs_options *o, const char *path, char **why)
+{
+	struct tfs_options next = *o;
+	const config_setting_t *root;
+	config_t config;
+	FILE *f;
+	int err = 0;
+
+	if (why)
+		*why = NULL;
+	f = fopen(path, "re");
+	if (!f) {
+		err = -errno;
+		if (why && asprintf(why, "%s: %s", path, strerror(-err)) < 0)
+			*why = NULL;
+		return err;
+	}
+	config_init(&config);
+	if (!config_read(&config, f)) {
+		say(why, path, config_error_line(&config), "", config_error_text(&config));
+		err = -EINVAL;
+		goto out;
+	}
+	root = config_root_setting(&config);
+	for (int i = 0; i < config_setting_length(root); i++) {
+		const config_setting_t *c = config_setting_get_elem(root, (unsigned)i);
+		const char *reason = apply(&next, c);
+
+		if (reason) {
+			say(why, path, (int)config_setting_source_line(c), config_setting_name(c), reason);
+			err = -EINVAL;
+			goto out;
+		}
+	}
+	*o = next;
+out:
+	config_destroy(&config);
+	fclose(f);
+	return err;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Point reads and scans. */
+#include "engine/client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int point(struct tfs_table *t, struct ts_request *q, const char *family, struct ts_answer *a)
+{
+	const struct schema *s = table_schema(t);
+	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
+	int err = -EINVAL;
+
+	if (family && !f)
+		goto out;
+	if (q->row.n == 0 || q->row.n > TFS_ROW_MAX || q->qualifier.n > TFS_QUALIFIER_MAX)
+		goto out;
+	q->table = t->id;
+	q->schema_generation = schema_public(s)->generation;
+	q->family = f ? f->id : 0;
+	err = ts_call(t->store->o.tablets, q, a);
+out:
+	schema_put(s);
+	return err;
+}
+
+int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
+	     struct tfs_info *info)
+{
+	size_t got;
+
+	return tfs_read(t, row, family, qualifier, ts, 0, NULL, 0, &got, info);
+}
+
+int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
+	     uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info)
+{
+	struct ts_request q = {
+		.method = TS_READ,
+		.row = slice_of_bytes(row),
+		.qualifier = slice_of_bytes(qualifier),
+		.ts = time_of(ts),
+		.offset = offset,
+		.into = p,
+		.length = n,
+	};
+	struct ts_answer a = {0};
+	int err = family ? point(t, &q, family, &a) : -EINVAL;
+
+	if (!err) {
+		*got = a.got;
+		if (info)
+			*info = (struct tfs_info){a.ts, a.size, a.expires_us};
+	}
+	ts_answer_fini(&a);
+	return err;
+}
+
+int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists)
+{
+	struct ts_request q = {.method = TS_EXISTS, .row = slice_of_bytes(row)};
+	struct ts_answer a = {0};
+	int err = point(t, &q, family, &a);
+
+	if (!err)
+		*exists = a.exists;
+	ts_answer_fini(&a);
+	return err;
+}
+
+/* ---- scans ---- */
+struct tfs_scan {
+	struct tfs_table *table;
+	const struct schema *schema;
+	struct arena arena;           /* the spec's bytes */
+	struct row_cursor cursor;
+	const struct tfs_family *last; /* family of the cell before */
+};
+
+static int copy(struct arena *a, struct tfs_bytes in, struct slice *out)
+{
+	*out = (struct slice){NULL, 0};
+	if (!in.data)
+		return 0;
+	if (in.size == 0) {
+		*out = slice_of("", 0); /* not NULL: NULL means no bound */
+		return 0;
+	}
+	return arena_dup(a, slice_of_bytes(in), out) ? 0 : -ENOMEM;
+}
+
+static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
+{
+	static const struct scan_spec none;
+	uint16_t *ids = NULL;
+	int err;
+
+	_Static_assert((int)TFS_SCAN_CELLS == SCAN_CELLS && (int)TFS_SCAN_KEYS == SCAN_KEYS &&
+			       (int)TFS_SCAN_ROWS == SCAN_ROWS && (int)TFS_SCAN_FAMILIES == SCAN_FAMILIES,
+		       "kinds of scans are the same in both");
+	if (in->row_from.size > TFS_ROW_MAX || in->qualifier_from.size > TFS_QUALIFIER_MAX ||
+	    (in->one_row && in->row_from.size == 0) || (in->after_cell && (!in->one_row || in->family_count != 1)) ||
+	    (in->has_times && in->until <= in->since) || in->what > TFS_SCAN_FAMILIES)
+		return -EINVAL;
+	*out = none;
+	err = copy(&s->arena, in->row_from, &out->row_from);
+	if (!err)
+		err = copy(&s->arena, in->row_to, &out->row_to);
+	if (!err)
+		err = copy(&s->arena, in->qualifier_from, &out->qualifier_from);
+	if (!err)
+		err = copy(&s->arena, in->qualifier_to, &out->qualifier_to);
+	if (err)
+		return err;
+	if (in->families) {
+		ids = arena_alloc(&s->arena, (in->family_count ? in->family_count : 1) * sizeof(*ids));
+		if (!ids)
+			return -ENOMEM;
+	}
+	for (unsigned i = 0; ids && i < in->family_count; i++) {
+		const struct tfs_family *f = tfs_schema_family(schema_public(s->schema), in->families[i]);
+		unsigned at = i;
+
+		if (!f)
+			return -EINVAL;
+		/* The store reads them in id order. */
+		for (; at > 0 && ids[at - 1] > f->id; at--)
+			ids[at] = ids[at - 1];
+		ids[at] = f->id;
+	}
+	out->what = (enum scan_what)in->what;
+	out->row_from_after = in->row_from_after;
+	out->one_row = in->one_row;
+	out->families = ids;
+	out->family_count = in->family_count;
+	out->after_cell = in->after_cell;
+	out->after_ts = in->after_ts;
+	out->has_times = in->has_times;
+	out->since = in->since;
+	out->until = in->until;
+	out->versions = in->versions;
+	out->limit = in->limit;
+	out->batch_bytes = in->batch_bytes;
+	return 0;
+}
+
+int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out)
+{
+	struct tfs_scan *s = calloc(1, sizeof(*s));
+	struct scan_spec converted;
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->table = t;
+	s->schema = table_schema(t);
+	err = convert(s, spec, &converted);
+	if (err) {
+		arena_fini(&s->arena);
+		schema_put(s->schema);
+		free(s);
+		return err;
+	}
+	row_cursor_init(&s->cursor, t->store->o.tablets, t->id, schema_public(s->schema)->generation, &converted);
+	*out = s;
+	return 0;
+}
+
+static const struct tfs_family *family_of(struct tfs_scan *s, uint16_t id)
+{
+	const struct tfs_schema *p = schema_public(s->schema);
+
+	if (s->last && s->last->id == id)
+		return s->last;
+	for (unsigned i = 0; i < p->family_count; i++)
+		if (p->families[i].id == id)
+			return s->last = &p->families[i];
+	return NULL;
+}
+
+int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
+{
+	const bool rows = s->cursor.spec.what == SCAN_ROWS;
+
+	for (;;) {
+		const struct scan_cell *c;
+		const struct tfs_family *f = NULL;
+		int n = row_cursor_next(&s->cursor, &c);
+
+		if (n <= 0)
+			return n;
+		if (!rows) {
+			f = family_of(s, c->family);
+			if (!f) {
+				/* Made since the scan began: read the schema again. */
+				schema_put(s->schema);
+				s->schema = table_schema(s->table);
+				s->last = NULL;
+				f = family_of(s, c->family);
+			}
+			if (!f)
+				continue; /* dropped meanwhile */
+		}
+		*cell = (struct tfs_cell){
+			.row = bytes_of_slice(c->row),
+			.qualifier = bytes_of_slice(c->qualifier),
+			.family = f ? f->name : NULL,
+			.family_id = f ? f->id : 0,
+			.ts = c->ts,
+			.size = c->size,
+			.value = bytes_of_slice(c->value),
+			.expires_us = c->expires_us,
+		};
+		return 1;
+	}
+}
+
+void tfs_scan_free(struct tfs_scan *s)
+{
+	if (!s)
+		return;
+	row_cursor_fini(&s->cursor);
+	arena_fini(&s->arena);
+	schema_put(s->schema);
+	free(s);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store handle, and the registry of tables: one struct tfs_table per
+ * table in use, shared by all that opened it, so that a schema learnt by one
+ * is seen by all.
+ */
+#include "engine/client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int client_new(const struct client_options *o, struct tfs_store **out)
+{
+	struct tfs_store *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->o = *o;
+	mutex_init(&s->lock, RANK_CLIENT);
+	*out = s;
+	return 0;
+}
+
+int tfs_close(struct tfs_store *s)
+{
+	int err;
+
+	if (!s)
+		return 0;
+	err = s->o.close(s->o.arg);
+	mutex_fini(&s->lock);
+	free(s);
+	return err;
+}
+
+int tfs_sync(struct tfs_store *s)
+{
+	struct ts_request q = {.method = TS_SYNC};
+	struct ts_answer a = {0};
+	int err = ts_call(s->o.tablets, &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes)
+{
+	return s->o.space(s->o.arg, total_bytes, available_bytes);
+}
+
+static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *), char **text)
+{
+	struct buf b = {0};
+	int err = fill(s->o.arg, &b);
+
+	if (!err)
+		err = buf_u8(&b, 0);
+	if (err) {
+		buf_fini(&b);
+		return err;
+	}
+	*text = (char *)b.p;
+	return 0;
+}
+
+int tfs_status(struct tfs_store *s, char **text)
+{
+	return text_of(s, s->o.status, text);
+}
+
+int tfs_metrics(struct tfs_store *s, char **text)
+{
+	return text_of(s, s->o.metrics, text);
+}
+
+int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
+{
+	int err = ms_call(s->o.master, q, a);
+
+	if (why) {
+		*why = a->why;
+		a->why = NULL;
+	}
+	if (!err && a->schema)
+		table_learn(s, a->schema);
+	return err;
+}
+
+/* ---- the registry ---- */
+void table_learn(struct tfs_store *s, const struct schema *schema)
+{
+	const struct tfs_schema *p = schema_public(schema);
+	const struct schema *old = NULL;
+	struct tfs_table *t;
+
+	mutex_lock(&s->lock);
+	HASH_FIND(hh, s->tables, &p->table_id, sizeof(p->table_id), t);
+	if (t && schema_public(t->schema)->generation <= p->generation) {
+		old = t->schema;
+		t->schema = schema_get(schema);
+	}
+	mutex_unlock(&s->lock);
+	if (old)
+		schema_put(old);
+}
+
+const struct schema *table_schema(struct tfs_table *t)
+{
+	const struct schema *s;
+
+	mutex_lock(&t->store->lock);
+	s = schema_get(t->schema);
+	mutex_unlock(&t->store->lock);
+	return s;
+}
+
+int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)
+{
+	struct ms_request q = {.method = MS_SCHEMA_BY_NAME, .name = name};
+	struct ms_answer a = {0};
+	struct tfs_table *t, *made = calloc(1, sizeof(*made));
+	int err;
+
+	if (!made)
+		return -ENOMEM;
+	err = master_call(s, &q, &a, NULL);
+	if (err)
+		goto out;
+	made->id = schema_public(a.schema)->table_id;
+	mutex_lock(&s->lock);
+	HASH_FIND(hh, s->tables, &made->id, sizeof(made->id), t);
+	if (t) {
+		t->refs++;
+	} else {
+		t = made;
+		made = NULL;
+		t->store = s;
+		t->refs = 1;
+		t->schema = schema_get(a.schema);
+		HASH_ADD(hh, s->tables, id, sizeof(t->id), t);
+	}
+	mutex_unlock(&s->lock);
+	*out = t;
+out:
+	free(made);
+	ms_answer_fini(&a);
+	return err;
+}
+
+void tfs_table_close(struct tfs_table *t)
+{
+	struct tfs_store *s;
+	bool last;
+
+	if (!t)
+		return;
+	s = t->store;
+	mutex_lock(&s->lock);
+	last = --t->refs == 0;
+	if (last)
+		HASH_DEL(s->tables, t);
+	mutex_unlock(&s->lock);
+	if (last) {
+		schema_put(t->schema);
+		free(t);
+	}
+}
+
+uint32_t tfs_table_id(const struct tfs_table *t)
+{
+	return t->id;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The composition root: puts an embedded store together as a cluster of one -
+ * the local lock service, one tablet server, the master's part, and a client
+ * over their services (DESIGN 1, 6).
+ *
+ * A data directory holds FORMAT, lock/, log/, sst/ (and ballast).  Making one:
+ *	1 mkdir lock, log, sst; fsync the directory
+ *	2 write FORMAT (durably, by rename)
+ *	3 the server makes root tablet and METADATA (server/recover.c)
+ * A directory that is a store has FORMAT; one that holds nothing but some of
+ * the three empty directories is a store half made and is made again.
+ *
+ * Opening:
+ *	1 take the lock directory's flock: one process at a time
+ *	2 count up the file "incarnation": this process' own, never used before
+ *	3 server, recovery, master, client
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/client/client.h"
+#include "engine/lock/lock.h"
+#include "engine/server/server.h"
+#include "master/master.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define FORMAT_MAGIC "tabletfs data directory, format "
+#define FORMAT_VERSION 1
+
+struct embedded {
+	char *dir;
+	struct lock_service *locks;
+	struct server *server;
+	struct master *master;
+	struct tablet_service *tablets; /* round trip in debug builds, else NULL */
+	struct master_service *masters;
+};
+
+static int embedded_free(struct embedded *e, bool flush)
+{
+	int err = 0;
+
+	if (!e)
+		return 0;
+	master_free(e->master);
+	if (e->server)
+		err = server_free(e->server, flush);
+	lock_service_free(e->locks);
+	free(e->tablets);
+	free(e->masters);
+	free(e->dir);
+	free(e);
+	return err;
+}
+
+/* ---- what the client asks of the side behind the services ---- */
+static int embedded_space(void *arg, uint64_t *total_bytes, uint64_t *available_bytes)
+{
+	const struct embedded *e = arg;
+	struct statvfs v;
+
+	if (statvfs(e->dir, &v))
+		return -errno;
+	*total_bytes = (uint64_t)v.f_blocks * v.f_frsize;
+	*available_bytes = (uint64_t)v.f_bavail * v.f_frsize;
+	return 0;
+}
+
+static int embedded_status(void *arg, struct buf *out)
+{
+	return server_status(((struct embedded *)arg)->server, out);
+}
+
+static int embedded_metrics(void *arg, struct buf *out)
+{
+	return server_metrics(((struct embedded *)arg)->server, out);
+}
+
+static int embedded_close(void *arg)
+{
+	return embedded_free(arg, true);
+}
+
+/* ---- the directory ---- */
+struct contents {
+	bool format, other, any;
+	char first_other[256];
+};
+
+static int note_entry(void *arg, const char *name, bool is_dir)
+{
+	struct contents *c = arg;
+
+	if (strcmp(name, "lost+found") == 0 || strcmp(name, "FORMAT.tmp") == 0)
+		return 0;
+	c->any = true;
+	if (strcmp(name, "FORMAT") == 0) {
+		c->format = true;
+	} else if (!is_dir || (strcmp(name, "lock") && strcmp(name, "log") && strcmp(name, "sst"))) {
+		if (!c->other)
+			snprintf(c->first_other, sizeof(c->first_other), "%s", name);
+		c->other = true;
+	}
+	return 0;
+}
+
+static int make_dir_in(const char *dir, const char *name)
+{
+	char *path = path_join(dir, name);
+	int err = path ? file_mkdir(path) : -ENOMEM;
+
+	free(path);
+	return err == -EEXIST ? 0 : err;
+}
+
+static int check_format(const char *path, char **why)
+{
+	struct buf b = {0};
+	unsigned version = 0;
+	int used = 0;
+	int err = file_read_all(path, 4096, &b);
+
+	if (!err)
+		err = buf_u8(&b, 0);
+	if (err)
+		goto out;
+	if (sscanf((const char *)b.p, FORMAT_MAGIC "%u\n%n", &version, &used) != 1 || (size_t)used != b.n - 1) {
+		err = -EBADMSG;
+		if (asprintf(why, "%s: damaged: not a tabletfs format line", path) < 0)
+			*why = NULL;
+	} else if (version > FORMAT_VERSION) {
+		err = -EPROTO;
+		if (asprintf(why, "%s: format %u is newer than this program knows (%u)", path, version, FORMAT_VERSION) < 0)
+			*why = NULL;
+	} else if (version == 0) {
+		err = -EBADMSG;
+	}
+out:
+	buf_fini(&b);
+	return err;
+}
+
+static int prepare_dir(const char *dir, char **why)
+{
+	char line[64];
+	struct contents c = {0};
+	char *format;
+	int err = file_mkdir(dir);
+
+	if (err && err != -EEXIST)
+		return err;
+	err = file_list(dir, note_entry, &c);
+	if (err)
+		return err;
+	if (access(dir, W_OK))
+		return -errno;
+	format = path_join(dir, "FORMAT");
+	if (!format)
+		return -ENOMEM;
+	if (c.format) {
+		err = check_format(format, why);
+	} else if (c.other) {
+		err = -ENOTEMPTY;
+		if (asprintf(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other) < 0)
+			*why = NULL;
+	} else {
+		err = make_dir_in(dir, "lock");
+		if (!err)
+			err = make_dir_in(dir, "log");
+		if (!err)
+			err = make_dir_in(dir, "sst");
+		if (!err)
+			err = file_sync_dir(dir);
+		snprintf(line, sizeof(line), FORMAT_MAGIC "%u\n", FORMAT_VERSION);
+		if (!err)
+			err = file_replace(format, slice_str(line));
+	}
+	free(format);
+	return err;
+}
+
+static int next_incarnation(struct lock_service *locks, uint64_t *incarnation)
+{
+	struct buf b = {0};
+	uint64_t version = LOCK_ABSENT, n = 0;
+	uint8_t bytes[8];
+	int err = lock_get(locks, "incarnation", &b, &version);
+
+	if (err == -ENOENT) {
+		version = LOCK_ABSENT;
+		err = 0;
+	} else if (!err && b.n != sizeof(bytes)) {
+		err = -EBADMSG;
+	} else if (!err) {
+		n = load_be64(b.p);
+	}
+	buf_fini(&b);
+	if (err)
+		return err;
+	put_be64(bytes, n + 1);
+	err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
+	if (!err)
+		*incarnation = n + 1;
+	return err;
+}
+
+static int open_locks(struct embedded *e, char **why)
+{
+	char *path = path_join(e->dir, "lock");
+	int err = path ? lock_local_open(path, &e->locks) : -ENOMEM;
+
+	if (err == -EBUSY && asprintf(why, "%s: in use by another process", e->dir) < 0)
+		*why = NULL;
+	free(path);
+	return err;
+}
+
+static int open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)
+{
+	struct server_options so = {
+		.data_dir = e->dir,
+		.block_cache_bytes = o->block_cache_bytes,
+		.table_cache_bytes = o->table_cache_bytes,
+		.memtable_bytes = o->memtable_bytes,
+		.log_segment_bytes = o->log_segment_bytes,
+		.sync_interval_us = o->sync_interval_us,
+		.compaction_threads = o->compaction_threads,
+		.sync = o->sync,
+		.no_background = o->no_background,
+	};
+	int err = prepare_dir(e->dir, why);
+
+	if (!err)
+		err = open_locks(e, why);
+	if (!err)
+		err = next_incarnation(e->locks, &so.incarnation);
+	if (!err)
+		err = server_new(&so, e->locks, &e->server);
+	if (err)
+		return err;
+	co->tablets = server_service(e->server);
+#ifdef TFS_DEBUG
+	e->tablets = ts_round_trip_new(co->tablets);
+	if (!e->tablets)
+		return -ENOMEM;
+	co->tablets = e->tablets;
+#endif
+	server_set_metadata(e->server, co->tablets);
+	err = server_recover(e->server, why);
+	if (!err)
+		err = master_new(e->locks, co->tablets, server_clock(e->server), &e->master);
+	if (err)
+		return err;
+	co->master = master_service(e->master);
+#ifdef TFS_DEBUG
+	e->masters = ms_round_trip_new(co->master);
+	if (!e->masters)
+		return -ENOMEM;
+	co->master = e->masters;
+#endif
+	return 0;
+}
+
+int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
+{
+	struct client_options co = {
+		.space = embedded_space,
+		.status = embedded_status,
+		.metrics = embedded_metrics,
+		.close = embedded_close,
+	};
+	struct embedded *e = calloc(1, sizeof(*e));
+	struct tfs_options defaults;
+	char *reason = NULL;
+	int err = -ENOMEM;
+
+	if (why)
+		*why = NULL;
+	if (!o) {
+		tfs_options_init(&defaults);
+		o = &defaults;
+	}
+	if (!e)
+		return -ENOMEM;
+	if (o->log_level >= 0)
+		msg_set_level((enum msg_level)o->log_level);
+	e->dir = strdup(source);
+	if (e->dir)
+		err = open_parts(e, o, &co, &reason);
+	co.arg = e;
+	if (!err)
+		err = client_new(&co, out);
+	if (!err)
+		return 0;
+	if (!reason && asprintf(&reason, "%s: %s", source, strerror(-err)) < 0)
+		reason = NULL;
+	if (why)
+		*why = reason;
+	else
+		free(reason);
+	(void)!embedded_free(e, false);
+	return err;
+}

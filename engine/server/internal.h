@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the server: what its files share.  Nothing outside engine/server
+ * includes this.
+ *
+ * Locks: server.lock (RANK_SERVER) guards the set of tablets, the known
+ * schemas and the open scans; it is held for look-ups only, never over I/O
+ * or a call into a tablet that can block.
+ */
+#ifndef TFS_SERVER_INTERNAL_H
+#define TFS_SERVER_INTERNAL_H
+
+#include "engine/meta/meta.h"
+#include "engine/schema/schema.h"
+#include "engine/server/server.h"
+#include "engine/store/tablet.h"
+
+#include <stdatomic.h>
+
+enum kind { KIND_ROOT, KIND_META, KIND_USER, KINDS };
+
+/* A tablet that this server serves, counted. */
+struct held {
+	struct server *server;
+	struct tablet *tablet;
+	uint32_t table;
+	enum kind kind;
+	bool last;
+	struct buf end;              /* unless last */
+	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock */
+	uint64_t root_version;       /* KIND_ROOT: of the root file */
+	_Atomic unsigned refs;       /* one is the set's */
+	bool dropped;                /* the table has gone: its files go with the last reference */
+};
+
+/* A table whose schema this server knows. */
+struct known {
+	uint32_t table;
+	char name[TFS_NAME_MAX + 1];
+	uint64_t generation;
+	struct store_schema *schema;
+};
+
+struct open_scan {
+	uint64_t id;
+	struct held *held;
+	struct tablet_scan *scan;
+	struct open_scan *next;
+};
+#define SCAN_BUCKETS 64
+
+struct server {
+	struct tablet_service service; /* first */
+	struct tablet_service *metadata;
+	struct lock_service *locks;
+	char *data_dir;
+	uint64_t incarnation;
+	bool sync, no_background;
+	size_t memtable_bytes;
+	uint64_t log_segment_bytes;
+	struct clock *clock, *own_clock;
+	struct sst_cache *cache;
+	struct log *log;
+	struct task_pool *flush[KINDS], *compact, *misc;
+	struct tablet_env env[KINDS];
+	_Atomic size_t memory[KINDS];
+	struct task flush_largest, retire, refill;
+	struct store_schema *meta_schema;
+
+	struct mutex lock;
+	struct held **set;           /* by table, then end */
+	unsigned set_count, set_cap;
+	struct known *known;         /* by table */
+	unsigned known_count, known_cap;
+	struct open_scan *scans[SCAN_BUCKETS];
+	uint64_t next_scan;
+	_Atomic bool recovering;
+	_Atomic bool ballast;        /* the file is there */
+};
+
+/* ---- tablets.c: the set ---- */
+/* A reference to the tablet that holds (table, row); -EREMCHG when none does.  _loaded: among those in the set. */
+int held_find_loaded(struct server *s, uint32_t table, struct slice row, struct held **out) TFS_MUST;
+int held_find(struct server *s, uint32_t table, struct slice row, struct held **out) TFS_MUST;
+/* References to all tablets of a table (0: all of all), in order; put each, free the array. */
+int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *count) TFS_MUST;
+void held_put(struct held *h);
+/* Makes a tablet from its METADATA row (taken apart: *row is left {0}) and adds it to the set. */
+int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST;
+/* Takes the table's tablets out of the set; their files go when the last reader has. */
+void held_drop_table(struct server *s, uint32_t table);
+void held_drop_all(struct server *s);
+
+/* ---- recover.c ---- */
+/* Loads the tablets of a table made since the start; those that are there stay. */
+int held_load_table(struct server *s, uint32_t table) TFS_MUST;
+
+/* ---- schemas.c ---- */
+int schemas_load(struct server *s) TFS_MUST;
+/* A reference to what is known of the table, refreshed when older than generation; -ENOENT. */
+int schemas_get(struct server *s, uint32_t table, uint64_t generation, struct store_schema **out) TFS_MUST;
+bool schemas_know(struct server *s, uint32_t table);
+void schemas_free(struct server *s);
+
+/* ---- edit.c: the commit callbacks ---- */
+int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
+
+/* ---- retire.c: log segments that nobody needs ---- */
+void retire_run(struct task *t);
+/* Removes the log directories of dead incarnations that no redo set names. */
+int retire_dead_logs(struct server *s) TFS_MUST;
+
+/* ---- sweep.c ---- */
+int sweep_at_start(struct server *s) TFS_MUST;
+void sweep_table(struct server *s, uint32_t table);
+
+/* ---- scans.c ---- */
+int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+void scans_free(struct server *s);
+
+/* ---- ballast.c ---- */
+void ballast_start(struct server *s);
+/* True if the ballast was given up just now, so that trying again makes sense. */
+bool ballast_give_up(struct server *s);
+
+#endif

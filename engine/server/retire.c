@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Logs that nobody needs any more.  A segment of our own log goes when every
+ * tablet's redo point is past it; the log of a dead incarnation when no redo
+ * set names it.  A tablet that alone holds back much log is flushed.
+ *
+ * The order matters: the next LSN is read before the tablets' redo points,
+ * so a tablet that writes its first record meanwhile needs only what comes
+ * after.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOG_BEHIND_SEGMENTS 6
+
+struct dead {
+	struct server *s;
+	struct held **tablets;
+	unsigned count;
+	char *dir;
+	bool flush; /* flush what holds a dead log rather than remove logs */
+};
+
+static int unlink_in(void *arg, const char *name, bool is_dir)
+{
+	char *path = path_join(arg, name);
+	int err = path ? 0 : -ENOMEM;
+
+	if (!err && !is_dir)
+		err = file_unlink(path);
+	free(path);
+	return err;
+}
+
+static int dead_log(void *arg, const char *name, bool is_dir)
+{
+	struct dead *d = arg;
+	char *end, *dir;
+	uint64_t incarnation = strtoull(name, &end, 10);
+	int err;
+
+	if (!is_dir || *end || end == name || incarnation == d->s->incarnation)
+		return 0;
+	for (unsigned i = 0; i < d->count; i++) {
+		if (tablet_redo_lsn(d->tablets[i]->tablet, incarnation) == UINT64_MAX)
+			continue;
+		if (!d->flush)
+			return 0;
+		err = tablet_flush(d->tablets[i]->tablet);
+		if (err)
+			return 0; /* logged there; the log stays */
+	}
+	if (d->flush)
+		return 0;
+	dir = path_join(d->dir, name);
+	if (!dir)
+		return -ENOMEM;
+	err = file_list(dir, unlink_in, dir);
+	if (!err)
+		err = file_rmdir(dir);
+	if (err)
+		msg_warning("%s: this old log cannot be removed: %s", dir, strerror(-err));
+	free(dir);
+	return 0;
+}
+
+static int each_dead_log(struct server *s, bool flush)
+{
+	struct dead d = {.s = s, .flush = flush};
+	int err = held_list(s, 0, &d.tablets, &d.count);
+
+	if (err)
+		return err;
+	/* User tablets stand after METADATA's in the set; their flush writes METADATA, so they go first. */
+	for (unsigned i = 0; i < d.count / 2; i++) {
+		struct held *h = d.tablets[i];
+
+		d.tablets[i] = d.tablets[d.count - 1 - i];
+		d.tablets[d.count - 1 - i] = h;
+	}
+	d.dir = path_join(s->data_dir, "log");
+	err = d.dir ? file_list(d.dir, dead_log, &d) : -ENOMEM;
+	free(d.dir);
+	for (unsigned i = 0; i < d.count; i++)
+		held_put(d.tablets[i]);
+	free(d.tablets);
+	return err;
+}
+
+int retire_dead_logs(struct server *s)
+{
+	return each_dead_log(s, false);
+}
+
+/* Our own log: drops what nobody needs; *holder is the tablet that needs the oldest record. */
+static int drop_own(struct server *s, struct held **holder)
+{
+	uint64_t least = log_next_lsn(s->log);
+	struct held **list;
+	unsigned count, at = 0;
+	bool found = false;
+	int err = held_list(s, 0, &list, &count);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t lsn = tablet_redo_lsn(list[i]->tablet, s->incarnation);
+
+		if (lsn < least) {
+			least = lsn;
+			at = i;
+			found = true;
+		}
+	}
+	err = log_drop_below(s->log, least);
+	*holder = NULL;
+	for (unsigned i = 0; i < count; i++) {
+		if (found && i == at)
+			*holder = list[i];
+		else
+			held_put(list[i]);
+	}
+	free(list);
+	return err;
+}
+
+void retire_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, retire));
+	struct held *holder = NULL;
+	uint64_t before;
+
+	if (s->recovering || each_dead_log(s, true) || retire_dead_logs(s))
+		return;
+	for (;;) {
+		before = log_bytes(s->log);
+		if (drop_own(s, &holder) || !holder)
+			break;
+		if (log_bytes(s->log) < LOG_BEHIND_SEGMENTS * s->log_segment_bytes || tablet_flush(holder->tablet))
+			break;
+		held_put(holder);
+		holder = NULL;
+		if (log_bytes(s->log) >= before)
+			break;
+	}
+	if (holder)
+		held_put(holder);
+}

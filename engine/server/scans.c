@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scans under way: a number for the client, a tablet's scan for us.  Most
+ * scans end in their first answer and never get a number.
+ */
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct open_scan *scan_take(struct server *s, uint64_t id)
+{
+	struct open_scan **p, *o;
+
+	mutex_lock(&s->lock);
+	for (p = &s->scans[id % SCAN_BUCKETS]; *p && (*p)->id != id; p = &(*p)->next)
+		;
+	o = *p;
+	if (o)
+		*p = o->next;
+	mutex_unlock(&s->lock);
+	return o;
+}
+
+static void scan_keep(struct server *s, struct open_scan *o)
+{
+	mutex_lock(&s->lock);
+	if (!o->id)
+		o->id = ++s->next_scan;
+	o->next = s->scans[o->id % SCAN_BUCKETS];
+	s->scans[o->id % SCAN_BUCKETS] = o;
+	mutex_unlock(&s->lock);
+}
+
+static void scan_end(struct open_scan *o)
+{
+	tablet_scan_free(o->scan);
+	held_put(o->held);
+	free(o);
+}
+
+static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
+{
+	int err = tablet_scan_fill(o->scan, &a->batch);
+
+	a->scan = 0;
+	if (err || a->batch.done) {
+		scan_end(o);
+		return err;
+	}
+	scan_keep(s, o);
+	a->scan = o->id;
+	return 0;
+}
+
+static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct open_scan *o = calloc(1, sizeof(*o));
+	int err;
+
+	if (!o)
+		return -ENOMEM;
+	err = held_find(s, q->table, q->row, &o->held);
+	if (err) {
+		free(o);
+		return err;
+	}
+	arena_reset(&a->arena);
+	a->tablet_end = (struct slice){NULL, 0};
+	if (!o->held->last && !q->spec->one_row && !arena_dup(&a->arena, buf_slice(&o->held->end), &a->tablet_end))
+		err = -ENOMEM;
+	if (!err)
+		err = tablet_scan_new(o->held->tablet, q->spec, &o->scan);
+	if (err) {
+		held_put(o->held);
+		free(o);
+		return err;
+	}
+	return scan_more(s, o, a);
+}
+
+int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct open_scan *o;
+
+	if (q->method == TS_SCAN_OPEN)
+		return scan_open(s, q, a);
+	o = scan_take(s, q->scan);
+	if (!o)
+		return -ESTALE;
+	if (q->method == TS_SCAN_NEXT)
+		return scan_more(s, o, a);
+	scan_end(o);
+	return 0;
+}
+
+void scans_free(struct server *s)
+{
+	for (unsigned i = 0; i < SCAN_BUCKETS; i++) {
+		while (s->scans[i]) {
+			struct open_scan *o = s->scans[i];
+
+			s->scans[i] = o->next;
+			scan_end(o);
+		}
+	}
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's parts and their order of life: pools, caches, the log of this
+ * incarnation, and the environments that root, METADATA and user tablets
+ * share.  Root and METADATA have workers and a memtable bound of their own
+ * and pass by the write slow-down, or the server would wait for itself
+ * (DESIGN 3.2, Bootstrap).
+ */
+#include "engine/server/server.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define META_MEMTABLE_BYTES (4u << 20)
+
+static void flush_largest_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, flush_largest));
+	struct held **list, *largest = NULL;
+	uint64_t most = 0;
+	unsigned count;
+
+	if (held_list(s, 0, &list, &count))
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		struct tablet_stats st;
+
+		if (list[i]->kind != KIND_USER)
+			continue;
+		tablet_get_stats(list[i]->tablet, &st);
+		if (st.memory_bytes > most) {
+			most = st.memory_bytes;
+			largest = list[i];
+		}
+	}
+	if (largest)
+		(void)!tablet_flush(largest->tablet); /* logged there; tried again at the next push past the bound */
+	for (unsigned i = 0; i < count; i++)
+		held_put(list[i]);
+	free(list);
+}
+
+static void over_memory(void *arg)
+{
+	struct server *s = arg;
+
+	if (!s->no_background && !s->recovering)
+		task_queue(&s->flush_largest);
+}
+
+static void redo_moved(void *arg)
+{
+	struct server *s = arg;
+
+	if (!s->no_background && !s->recovering)
+		task_queue(&s->retire);
+}
+
+static int make_log(struct server *s, const struct server_options *o)
+{
+	struct log_options lo = {
+		.incarnation = s->incarnation,
+		.segment_bytes = o->log_segment_bytes,
+		.sync_interval_us = o->sync_interval_us,
+		.stall_us = o->log_stall_us,
+		.pool = s->misc,
+	};
+	char number[24];
+	char *logs = path_join(s->data_dir, "log"), *dir = NULL;
+	int err = -ENOMEM;
+
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)s->incarnation);
+	if (logs)
+		dir = path_join(logs, number);
+	if (!dir)
+		goto out;
+	err = file_mkdir(dir);
+	if (!err)
+		err = file_sync_dir(logs);
+	lo.dir = dir;
+	if (!err)
+		err = log_new(&lo, &s->log);
+out:
+	free(logs);
+	free(dir);
+	return err;
+}
+
+static int make_pools(struct server *s, const struct server_options *o)
+{
+	static const char *const names[KINDS] = {"flush-root", "flush-meta", "flush"};
+	int err = task_pool_new("misc", 2, &s->misc);
+
+	for (unsigned k = 0; k < KINDS && !err; k++)
+		err = task_pool_new(names[k], 1, &s->flush[k]);
+	if (!err)
+		err = task_pool_new("compact", o->compaction_threads ? o->compaction_threads : 1, &s->compact);
+	return err;
+}
+
+static void fill_env(struct server *s, enum kind k)
+{
+	struct tablet_env *e = &s->env[k];
+
+	e->data_dir = s->data_dir;
+	e->incarnation = s->incarnation;
+	/* One space of file numbers over three counters: they step apart by construction. */
+	atomic_init(&e->next_file, ((uint64_t)k << 48) + 1);
+	e->cache = s->cache;
+	e->log = s->log;
+	e->clock = s->clock;
+	e->flush_pool = s->flush[k];
+	/* A full METADATA compaction is small; it must never wait behind user tablets'. */
+	e->compact_pool = k == KIND_USER ? s->compact : s->flush[k];
+	e->memtable_bytes = k == KIND_USER ? s->memtable_bytes : META_MEMTABLE_BYTES;
+	atomic_init(&s->memory[k], 0);
+	e->memory_used = &s->memory[k];
+	e->unthrottled = k != KIND_USER;
+	e->no_background = s->no_background;
+	if (k == KIND_USER)
+		e->over_memory = over_memory;
+	e->redo_moved = redo_moved;
+	e->arg = s;
+}
+
+int server_new(const struct server_options *o, struct lock_service *locks, struct server **out)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	int err = -ENOMEM;
+
+	if (!s)
+		return -ENOMEM;
+	mutex_init(&s->lock, RANK_SERVER);
+	s->recovering = true;
+	s->locks = locks;
+	s->incarnation = o->incarnation;
+	s->sync = o->sync;
+	s->no_background = o->no_background;
+	s->memtable_bytes = o->memtable_bytes;
+	s->log_segment_bytes = o->log_segment_bytes;
+	s->metadata = server_service(s);
+	s->data_dir = strdup(o->data_dir);
+	if (!o->clock)
+		s->own_clock = clock_new();
+	s->clock = o->clock ? o->clock : s->own_clock;
+	if (s->data_dir && s->clock)
+		err = make_pools(s, o);
+	if (!err) {
+		/* So that freeing needs not know whether these were ever used. */
+		task_init(&s->flush_largest, s->misc, flush_largest_run);
+		task_init(&s->retire, s->misc, retire_run);
+		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
+	}
+	if (!err)
+		err = make_log(s, o);
+	if (!err)
+		err = meta_store_schema(&s->meta_schema);
+	if (err) {
+		(void)!server_free(s, false);
+		return err;
+	}
+	for (unsigned k = 0; k < KINDS; k++)
+		fill_env(s, k);
+	*out = s;
+	return 0;
+}
+
+void server_set_metadata(struct server *s, struct tablet_service *svc)
+{
+	s->metadata = svc;
+}
+
+struct clock *server_clock(struct server *s)
+{
+	return s->clock;
+}
+
+int server_sync(struct server *s)
+{
+	return log_sync(s->log);
+}
+
+/* Writes all memtables out: user tablets, then METADATA, then the root tablet, as each writes into the next. */
+static void flush_all(struct server *s)
+{
+	struct held **list;
+	unsigned count;
+
+	if (held_list(s, 0, &list, &count))
+		return;
+	for (unsigned i = count; i-- > 0;) {
+		int err = tablet_flush(list[i]->tablet);
+
+		if (err)
+			msg_warning("a memtable could not be written out (%s); it will be replayed from the log", strerror(-err));
+		held_put(list[i]);
+	}
+	free(list);
+}
+
+int server_free(struct server *s, bool flush)
+{
+	int err = 0;
+
+	if (!s)
+		return 0;
+	if (s->misc) {
+		task_cancel(&s->flush_largest);
+		task_cancel(&s->retire);
+		if (s->refill.run)
+			task_cancel(&s->refill);
+	}
+	scans_free(s);
+	if (flush && s->log && !s->recovering) {
+		flush_all(s);
+		task_cancel(&s->flush_largest);
+		task_cancel(&s->retire);
+		if (!retire_dead_logs(s))
+			(void)!log_sync(s->log);
+	}
+	held_drop_all(s);
+	if (s->misc) {
+		task_cancel(&s->flush_largest);
+		task_cancel(&s->retire);
+	}
+	if (s->known || s->locks)
+		schemas_free(s);
+	if (s->log)
+		err = log_free(s->log);
+	for (unsigned k = KINDS; k-- > 0;)
+		task_pool_free(s->flush[k]);
+	task_pool_free(s->compact);
+	task_pool_free(s->misc);
+	if (s->cache)
+		sst_cache_free(s->cache);
+	store_schema_put(s->meta_schema);
+	if (s->own_clock)
+		clock_free(s->own_clock);
+	mutex_fini(&s->lock);
+	free(s->data_dir);
+	free(s);
+	return err;
+}

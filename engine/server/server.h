@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tablet server: the set of tablets it serves, their recovery from the
+ * logs of dead incarnations, and the tablet service over them (paper,
+ * sections 5.2 and 5.3).
+ *
+ * Lifetime: server_new, server_recover, then the service; server_free last,
+ * when no call is under way.
+ * Threads: the service from any; new, recover and free from one.
+ */
+#ifndef TFS_SERVER_SERVER_H
+#define TFS_SERVER_SERVER_H
+
+#include "engine/base/clock.h"
+#include "engine/lock/lock.h"
+#include "engine/rpc/tablet_service.h"
+
+struct server_options {
+	const char *data_dir;
+	uint64_t incarnation;          /* of this process, never used before */
+	size_t block_cache_bytes, table_cache_bytes, memtable_bytes, log_segment_bytes;
+	uint64_t sync_interval_us;
+	uint64_t log_stall_us;         /* 0: the log's default */
+	unsigned compaction_threads;
+	bool sync;                     /* every commit is synced before it is answered */
+	bool no_background;
+	struct clock *clock;           /* the caller's, or NULL: its own */
+};
+
+struct server;
+int server_new(const struct server_options *o, struct lock_service *locks, struct server **out) TFS_MUST;
+/*
+ * The calls by which the server changes METADATA: its own service, or (debug
+ * builds) a round trip to it.  Before server_recover.
+ */
+void server_set_metadata(struct server *s, struct tablet_service *svc);
+/*
+ * Loads the root tablet, METADATA and all tablets, replays the logs of dead
+ * incarnations that their redo sets name, removes files and logs that
+ * nothing refers to.  *why (free it): one line naming the damaged thing.
+ */
+int server_recover(struct server *s, char **why) TFS_MUST;
+struct tablet_service *server_service(struct server *s);
+/* Every commit so far is on disk. */
+int server_sync(struct server *s) TFS_MUST;
+/* flush: write the memtables out first, so that the next start has no log to replay. */
+int server_free(struct server *s, bool flush);
+struct clock *server_clock(struct server *s);
+/* "name value\n" lines. */
+int server_status(struct server *s, struct buf *out) TFS_MUST;
+int server_metrics(struct server *s, struct buf *out) TFS_MUST;
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tablet service over the set of tablets: finds the tablet, checks what
+ * a request may say (families that exist, sizes), calls the tablet.
+ */
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define ROW_BYTES_MAX (64u * 1024u)
+#define QUALIFIER_BYTES_MAX (16u * 1024u)
+
+/* Root and METADATA rows are longer than a user's: a table id and a marker before the end row. */
+static bool row_ok(const struct ts_request *q)
+{
+	return q->row.n > 0 && q->row.n <= ROW_BYTES_MAX + (q->table == META_TABLE ? 16 : 0);
+}
+
+static bool op_needs_family(const struct op *op)
+{
+	return op->kind != OP_DELETE_ROW;
+}
+
+static int check_ops(const struct ts_request *q, const struct store_schema *schema)
+{
+	for (uint32_t i = 0; i < q->op_count; i++) {
+		const struct op *op = &q->ops[i];
+
+		if (op->kind < OP_WRITE || op->kind >= OP_KINDS)
+			return -EINVAL;
+		if (op_needs_family(op) && !store_schema_family(schema, op->family))
+			return -EINVAL;
+		if (op->kind == OP_MOVE && !store_schema_family(schema, op->to_family))
+			return -EINVAL;
+		if (op->qualifier.n > QUALIFIER_BYTES_MAX || op->to_qualifier.n > QUALIFIER_BYTES_MAX)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static bool only_deletes(const struct ts_request *q)
+{
+	for (uint32_t i = 0; i < q->op_count; i++)
+		if (q->ops[i].kind != OP_DELETE_VERSION && q->ops[i].kind != OP_DELETE_COLUMN &&
+		    q->ops[i].kind != OP_DELETE_FAMILY && q->ops[i].kind != OP_DELETE_ROW && q->ops[i].kind != OP_CHECK)
+			return false;
+	return true;
+}
+
+static int call_mutate(struct server *s, struct held *h, const struct ts_request *q, struct ts_answer *a)
+{
+	struct op_result *results = a->results;
+	struct store_schema *schema = NULL;
+	int err = 0;
+
+	if (q->op_count == 0)
+		return -EINVAL;
+	if (h->kind == KIND_USER) {
+		err = schemas_get(s, q->table, q->schema_generation, &schema);
+		if (err)
+			return err;
+		err = check_ops(q, schema);
+		store_schema_put(schema);
+		if (err)
+			return err;
+	}
+	if (!results) {
+		results = arena_alloc(&a->arena, q->op_count * sizeof(*results));
+		if (!results)
+			return -ENOMEM;
+	}
+	for (;;) {
+		err = tablet_mutate(h->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
+		/* Disk full: removing cells and METADATA changes live off the ballast, so that room can be made. */
+		if (err != -ENOSPC || (h->kind == KIND_USER && !only_deletes(q)) || !ballast_give_up(s))
+			return err;
+	}
+}
+
+static int call_info(struct held *h, const struct ts_request *q, struct ts_answer *a)
+{
+	struct tablet_stats st = {0};
+	struct slice begin = tablet_begin(h->tablet), end = tablet_end(h->tablet);
+	struct ts_tablet *t = &a->tablet;
+	int err = 0;
+
+	if (q->family)
+		err = tablet_family_stats(h->tablet, q->family, &st);
+	else
+		tablet_get_stats(h->tablet, &st);
+	if (err)
+		return err;
+	*t = (struct ts_tablet){
+		.disk_bytes = st.disk_bytes,
+		.raw_bytes = st.raw_bytes,
+		.memory_bytes = st.memory_bytes,
+		.cells = st.cells,
+		.tombstones = st.tombstones,
+		.files = st.files,
+		.memtables = st.memtables,
+		.server = slice_str("local"),
+		.state = st.state ? slice_str(st.state) : slice_str("SERVING"),
+	};
+	if (!arena_dup(&a->arena, begin, &t->begin))
+		return -ENOMEM;
+	t->end = (struct slice){NULL, 0};
+	if (end.p && !arena_dup(&a->arena, end, &t->end))
+		return -ENOMEM;
+	return 0;
+}
+
+static int call_tablet(struct server *s, struct held *h, const struct ts_request *q, struct ts_answer *a)
+{
+	struct cell_info info = {0};
+	int err;
+
+	switch (q->method) {
+	case TS_MUTATE:
+		return row_ok(q) ? call_mutate(s, h, q, a) : -EINVAL;
+	case TS_READ:
+		err = tablet_read(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got,
+				  &info);
+		a->ts = info.ts;
+		a->expires_us = info.expires_us;
+		a->size = info.size;
+		return err;
+	case TS_EXISTS:
+		return tablet_row_exists(h->tablet, q->row, q->family, &a->exists);
+	case TS_FLUSH:
+		return tablet_flush(h->tablet);
+	case TS_COMPACT:
+		return tablet_compact(h->tablet);
+	case TS_TABLET_INFO:
+		return call_info(h, q, a);
+	case TS_SCAN_OPEN:
+	case TS_SCAN_NEXT:
+	case TS_SCAN_CLOSE:
+	case TS_SYNC:
+	case TS_METHODS:
+		break;
+	}
+	return -ENOSYS;
+}
+
+static int server_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	struct server *s = (struct server *)service;
+	struct held *h;
+	int err;
+
+	switch (q->method) {
+	case TS_SCAN_OPEN:
+	case TS_SCAN_NEXT:
+	case TS_SCAN_CLOSE:
+		err = scans_call(s, q, a);
+		break;
+	case TS_SYNC:
+		err = log_sync(s->log);
+		break;
+	case TS_MUTATE:
+	case TS_READ:
+	case TS_EXISTS:
+	case TS_FLUSH:
+	case TS_COMPACT:
+	case TS_TABLET_INFO:
+	case TS_METHODS:
+	default:
+		err = held_find(s, q->table, q->row, &h);
+		if (!err) {
+			err = call_tablet(s, h, q, a);
+			held_put(h);
+		}
+	}
+	a->err = err;
+	return err;
+}
+
+static const struct tablet_service_ops server_service_ops = {.call = server_call};
+
+struct tablet_service *server_service(struct server *s)
+{
+	s->service.ops = &server_service_ops;
+	return &s->service;
+}

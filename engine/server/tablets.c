@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The set of tablets served: an array ordered by (table, end row), looked up
+ * by binary search under the server's lock.  A tablet leaves the set when its
+ * table is dropped or the server ends; it is freed by whoever gives back the
+ * last reference, which waits for its background work.
+ */
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Where h stands against the position (table, last, end). */
+static int held_cmp(const struct held *h, uint32_t table, bool last, struct slice end)
+{
+	if (h->table != table)
+		return h->table < table ? -1 : 1;
+	if (h->last || last)
+		return (int)h->last - (int)last;
+	return slice_cmp(buf_slice(&h->end), end);
+}
+
+/* The first of the set that is not below (table, last, end). */
+static unsigned held_lower(struct server *s, uint32_t table, bool last, struct slice end)
+{
+	unsigned lo = 0, hi = s->set_count;
+
+	while (lo < hi) {
+		unsigned mid = lo + (hi - lo) / 2;
+
+		if (held_cmp(s->set[mid], table, last, end) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+int held_find_loaded(struct server *s, uint32_t table, struct slice row, struct held **out)
+{
+	struct held *h = NULL;
+	unsigned i;
+
+	mutex_lock(&s->lock);
+	i = held_lower(s, table, false, row);
+	/* A tablet's end is exclusive: one that ends exactly at row does not hold it. */
+	if (i < s->set_count && s->set[i]->table == table && !s->set[i]->last &&
+	    slice_eq(buf_slice(&s->set[i]->end), row))
+		i++;
+	if (i < s->set_count && s->set[i]->table == table) {
+		h = s->set[i];
+		atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+	}
+	mutex_unlock(&s->lock);
+	if (!h)
+		return -EREMCHG;
+	*out = h;
+	return 0;
+}
+
+int held_find(struct server *s, uint32_t table, struct slice row, struct held **out)
+{
+	int err = held_find_loaded(s, table, row, out);
+
+	if (err != -EREMCHG || s->recovering || table == META_TABLE)
+		return err;
+	/* A table made since the start is loaded by its first request. */
+	if (!schemas_know(s, table))
+		return -ENOENT;
+	err = held_load_table(s, table);
+	return err ? err : held_find_loaded(s, table, row, out);
+}
+
+int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *count)
+{
+	struct held **list;
+	unsigned n = 0;
+
+	mutex_lock(&s->lock);
+	list = calloc(s->set_count ? s->set_count : 1, sizeof(*list));
+	if (list) {
+		for (unsigned i = 0; i < s->set_count; i++) {
+			if (table && s->set[i]->table != table)
+				continue;
+			atomic_fetch_add(&s->set[i]->refs, 1);
+			list[n++] = s->set[i];
+		}
+	}
+	mutex_unlock(&s->lock);
+	if (!list)
+		return -ENOMEM;
+	*out = list;
+	*count = n;
+	return 0;
+}
+
+void held_put(struct held *h)
+{
+	struct server *s = h->server;
+	uint32_t table = h->table;
+	bool dropped;
+
+	if (atomic_fetch_sub(&h->refs, 1) != 1)
+		return;
+	dropped = h->dropped;
+	tablet_free(h->tablet);
+	meta_tablet_fini(&h->row);
+	buf_fini(&h->end);
+	free(h);
+	if (dropped)
+		sweep_table(s, table);
+}
+
+static int set_insert(struct server *s, struct held *h)
+{
+	unsigned i;
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	if (s->set_count == s->set_cap) {
+		unsigned cap = s->set_cap ? s->set_cap * 2 : 16;
+		struct held **set = realloc(s->set, cap * sizeof(struct held *));
+
+		if (!set) {
+			err = -ENOMEM;
+			goto out;
+		}
+		s->set = set;
+		s->set_cap = cap;
+	}
+	i = held_lower(s, h->table, h->last, buf_slice(&h->end));
+	if (i < s->set_count && held_cmp(s->set[i], h->table, h->last, buf_slice(&h->end)) == 0) {
+		err = -EEXIST;
+		goto out;
+	}
+	memmove(s->set + i + 1, s->set + i, (s->set_count - i) * sizeof(struct held *));
+	s->set[i] = h;
+	s->set_count++;
+out:
+	mutex_unlock(&s->lock);
+	return err;
+}
+
+int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
+{
+	static const enum rank ranks[KINDS] = {RANK_TABLET_EDIT_ROOT, RANK_TABLET_EDIT_META, RANK_TABLET_EDIT_USER};
+	struct tablet_params p;
+	struct store_schema *schema = NULL;
+	struct held *h = calloc(1, sizeof(*h));
+	int err;
+
+	if (!h)
+		return -ENOMEM;
+	h->server = s;
+	h->table = row->table;
+	h->kind = kind;
+	h->last = row->last;
+	h->root_version = root_version;
+	atomic_init(&h->refs, 1);
+	if (!row->last) {
+		err = buf_set(&h->end, row->end.p, row->end.n);
+		if (err)
+			goto fail;
+	}
+	if (kind == KIND_USER) {
+		err = schemas_get(s, row->table, 0, &schema);
+		if (err)
+			goto fail;
+	} else {
+		schema = store_schema_get(s->meta_schema);
+	}
+	p = (struct tablet_params){
+		.env = &s->env[kind],
+		.table = row->table,
+		.begin = buf_slice(&row->begin),
+		.end = row->last ? (struct slice){NULL, 0} : buf_slice(&row->end),
+		.schema = schema,
+		.files = row->files,
+		.file_count = row->file_count,
+		.redo = row->redo,
+		.redo_count = row->redo_count,
+		.seq_mark = row->seq_mark,
+		.clock_mark = row->clock_mark,
+		.major_us = row->major_us,
+		.rank_edit = (int)ranks[kind],
+		.commit = edit_commit,
+		.commit_arg = h,
+	};
+	err = tablet_new(&p, &h->tablet);
+	store_schema_put(schema);
+	if (err)
+		goto fail;
+	h->row = *row;
+	*row = (struct meta_tablet){0};
+	err = set_insert(s, h);
+	if (err) {
+		held_put(h);
+		return err;
+	}
+	return 0;
+fail:
+	buf_fini(&h->end);
+	free(h);
+	return err;
+}
+
+/* Takes tablets out of the set (table 0: all of this kind and above) and gives back the set's references. */
+static void set_remove(struct server *s, uint32_t table, enum kind least, bool dropped)
+{
+	for (;;) {
+		struct held *h = NULL;
+
+		mutex_lock(&s->lock);
+		for (unsigned i = s->set_count; i-- > 0;) {
+			if (table ? s->set[i]->table != table : s->set[i]->kind < least)
+				continue;
+			h = s->set[i];
+			h->dropped = dropped;
+			memmove(s->set + i, s->set + i + 1, (s->set_count - i - 1) * sizeof(struct held *));
+			s->set_count--;
+			break;
+		}
+		mutex_unlock(&s->lock);
+		if (!h)
+			return;
+		held_put(h);
+	}
+}
+
+void held_drop_table(struct server *s, uint32_t table)
+{
+	set_remove(s, table, KIND_USER, true);
+}
+
+void held_drop_all(struct server *s)
+{
+	/* User tablets first: ending their work may still write METADATA, and that the root. */
+	set_remove(s, 0, KIND_USER, false);
+	set_remove(s, 0, KIND_META, false);
+	set_remove(s, 0, KIND_ROOT, false);
+	free(s->set);
+	s->set = NULL;
+	s->set_cap = 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the master; nothing outside master/ includes this. */
+#ifndef TFS_MASTER_INTERNAL_H
+#define TFS_MASTER_INTERNAL_H
+
+#include "engine/base/mutex.h"
+#include "master/master.h"
+
+struct master {
+	struct master_service service; /* first */
+	struct lock_service *locks;
+	struct tablet_service *tablets;
+	struct clock *clock;
+	struct mutex lock; /* RANK_MASTER: one change at a time */
+};
+
+#define TABLE_FILE_MAX (sizeof("tables/") + TFS_NAME_MAX)
+/* Writes tables/NAME into file (TABLE_FILE_MAX bytes); a name too long for it becomes "tables/-", which is no table. */
+void table_file(char *file, const char *name);
+/* The schema of a table and the version of its file.  -ENOENT. */
+int master_read(struct master *m, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
+
+int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+int master_table_list(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The master service: reads of schemas, changes of schemas.  A schema is one
+ * file of the lock service, changed by compare-and-set; servers learn of it
+ * by their watch before the change is answered.
+ *
+ * A family is dropped only when it holds no cell, or when a written schema
+ * says allow_delete: its cells do not exist from the moment the schema is
+ * changed, and a major compaction takes them off the disk.
+ */
+#include "master/master.h"
+#include "engine/base/msg.h"
+#include "engine/client/metadata.h"
+#include "master/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void table_file(char *file, const char *name)
+{
+	if (strlen(name) > TFS_NAME_MAX || !schema_name_valid(slice_str(name)))
+		name = "-";
+	snprintf(file, TABLE_FILE_MAX, "tables/%s", name);
+}
+
+int master_read(struct master *m, const char *name, struct schema **out, uint64_t *version)
+{
+	char file[TABLE_FILE_MAX];
+	struct buf b = {0};
+	int err;
+
+	if (!schema_name_valid(slice_str(name)))
+		return -ENOENT;
+	table_file(file, name);
+	err = lock_get(m->locks, file, &b, version);
+	if (!err)
+		err = schema_decode(buf_slice(&b), out);
+	buf_fini(&b);
+	return err;
+}
+
+struct by_id {
+	struct master *m;
+	uint32_t table;
+	struct schema *found;
+	uint64_t version;
+};
+
+static int match_id(void *arg, const char *name)
+{
+	struct by_id *f = arg;
+	struct schema *s = NULL;
+	int err = master_read(f->m, name, &s, &f->version);
+
+	if (err == -ENOENT)
+		return 0;
+	if (err)
+		return err;
+	if (schema_public(s)->table_id == f->table) {
+		f->found = s;
+		return 1;
+	}
+	schema_put(s);
+	return 0;
+}
+
+/* hint: the name the caller knows it by, or NULL; only a renamed table is searched for. */
+static int read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version)
+{
+	struct by_id f = {.m = m, .table = table};
+	int err = hint ? match_id(&f, hint) : 0;
+
+	if (err == 0)
+		err = m->locks->ops->list(m->locks, "tables", match_id, &f);
+	if (err < 0)
+		return err;
+	if (!f.found)
+		return -ENOENT;
+	*out = f.found;
+	*version = f.version;
+	return 0;
+}
+
+/* -EBUSY when a family of the list holds cells. */
+static int families_empty(struct master *m, const struct tfs_schema *old, const uint16_t *ids, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		bool has;
+		int err = table_has_cells(m->tablets, old->table_id, old->generation, ids[i], &has);
+
+		if (err)
+			return err;
+		if (has)
+			return -EBUSY;
+	}
+	return 0;
+}
+
+static int write_schema(struct master *m, const struct schema *s, uint64_t version)
+{
+	char file[TABLE_FILE_MAX];
+	struct buf b = {0};
+	int err = schema_encode(s, &b);
+
+	table_file(file, schema_public(s)->name);
+	if (!err)
+		err = lock_put(m->locks, file, buf_slice(&b), version, NULL);
+	buf_fini(&b);
+	return err;
+}
+
+static int set_text(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	struct schema *old = NULL, *next = NULL;
+	uint16_t *dropped = NULL;
+	unsigned dropped_count = 0;
+	bool allow = false;
+	uint64_t version;
+	int err = read_by_id(m, q->table, q->name, &old, &version);
+	int64_t mtime = q->mtime_us == TFS_NO_TIME ? clock_now(m->clock) : q->mtime_us;
+
+	if (!err)
+		err = schema_set_text(old, q->text, mtime, &next, &dropped, &dropped_count, &allow, &a->why);
+	if (!err && !allow)
+		err = families_empty(m, schema_public(old), dropped, dropped_count);
+	if (!err)
+		err = write_schema(m, next, version);
+	if (!err)
+		a->schema = schema_get(next);
+	free(dropped);
+	schema_put(old);
+	schema_put(next);
+	return err;
+}
+
+static int change(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	struct schema *old = NULL, *next = NULL;
+	const struct tfs_schema_edit *e = q->edit;
+	uint16_t dropped = 0;
+	uint64_t version;
+	int err = read_by_id(m, q->table, q->name, &old, &version);
+
+	if (!err)
+		err = schema_edit(old, e, clock_now(m->clock), &next, &dropped, &a->why);
+	if (!err && e->op == TFS_SCHEMA_FAMILY_TYPE) {
+		const struct tfs_family *was = tfs_schema_family(schema_public(old), e->name);
+		const struct tfs_family *is = tfs_schema_family(schema_public(next), e->name);
+
+		/* The bytes of one type are no value of the other. */
+		if (was && is && was->type != is->type)
+			dropped = was->id;
+	}
+	if (!err && dropped)
+		err = families_empty(m, schema_public(old), &dropped, 1);
+	if (!err)
+		err = write_schema(m, next, version);
+	if (!err)
+		a->schema = schema_get(next);
+	schema_put(old);
+	schema_put(next);
+	return err;
+}
+
+static int by_name(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	struct schema *s = NULL;
+	uint64_t version;
+	int err = master_read(m, q->name, &s, &version);
+
+	if (!err)
+		a->schema = s;
+	return err;
+}
+
+static int by_table_id(struct master *m, const struct ms_request *q, struct ms_answer *a)
+{
+	struct schema *s = NULL;
+	uint64_t version;
+	int err = read_by_id(m, q->table, q->name, &s, &version);
+
+	if (!err)
+		a->schema = s;
+	return err;
+}
+
+static int call(struct master_service *service, const struct ms_request *q, struct ms_answer *a)
+{
+	static int (*const calls[MS_METHODS])(struct master *, const struct ms_request *, struct ms_answer *) = {
+		[MS_TABLE_CREATE] = master_table_create, [MS_TABLE_DROP] = master_table_drop,
+		[MS_TABLE_RENAME] = master_table_rename, [MS_TABLE_LIST] = master_table_list,
+		[MS_SCHEMA_BY_NAME] = by_name,           [MS_SCHEMA_BY_ID] = by_table_id,
+		[MS_SCHEMA_SET_TEXT] = set_text,         [MS_SCHEMA_CHANGE] = change,
+	};
+	struct master *m = (struct master *)service;
+	int err;
+
+	if (q->method < MS_TABLE_CREATE || q->method >= MS_METHODS)
+		return -ENOSYS;
+	mutex_lock(&m->lock);
+	err = calls[q->method](m, q, a);
+	mutex_unlock(&m->lock);
+	a->err = err;
+	return err;
+}
+
+static const struct master_service_ops master_ops = {.call = call};
+
+int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, struct master **out)
+{
+	struct master *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	m->service.ops = &master_ops;
+	m->locks = locks;
+	m->tablets = tablets;
+	m->clock = clock;
+	mutex_init(&m->lock, RANK_MASTER);
+	*out = m;
+	return 0;
+}
+
+void master_free(struct master *m)
+{
+	if (!m)
+		return;
+	mutex_fini(&m->lock);
+	free(m);
+}
+
+struct master_service *master_service(struct master *m)
+{
+	return &m->service;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The master's part in an embedded store: tables and schemas (DESIGN 5).
+ * Client data never passes through it.
+ *
+ * Threads: the service from any; changes are made one at a time.
+ */
+#ifndef TFS_MASTER_MASTER_H
+#define TFS_MASTER_MASTER_H
+
+#include "engine/base/clock.h"
+#include "engine/lock/lock.h"
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/tablet_service.h"
+
+struct master;
+/* tablets: where METADATA and user tables are served.  All are borrowed. */
+int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, struct master **out) TFS_MUST;
+void master_free(struct master *m);
+struct master_service *master_service(struct master *m);
+
+#endif
