@@ -12,16 +12,7 @@
  * fdatasync of a file drops its data records and no others: the entry that
  * names the file needs an fsync of its directory.
  *
- * Entries.  A record names directories by inode, not by path, since a
- * directory may be renamed between the operation and the crash.  What an
- * unlink, rmdir or rename removes is moved or linked into root.forget/ and
- * stays there until its removal is durable.  fsync of a directory drops the
- * records of its entries, and with them, wherever they are, the earlier
- * records that they could not have reached the disk without (the creation of
- * what a rename moved here; the unlinks inside a directory removed here).  A
- * rename is one record, durable or lost as a whole, through either of its
- * directories.  A directory's own entry needs an fsync of its parent, more
- * than ext4 asks and no more than POSIX does.
+ * Entries: forget_entry.c.
  *
  * Decided against: a shadow copy of the tree (a crash test copies 64 MiB of
  * log for each of thousands of crash points), and a list per file (the order
@@ -65,11 +56,16 @@ static bool is_tracked_locked(const char *path)
 	return is_under(path, forget.root) || is_under(path, forget.real_root);
 }
 
+bool forget_on(void)
+{
+	return atomic_load(&forget_is_on);
+}
+
 int forget_enter(const char *path, const char *also)
 {
 	int rc = 1;
 
-	if (!atomic_load(&forget_is_on))
+	if (!forget_on())
 		return 0;
 	mutex_lock(&forget.lock);
 	if (!is_tracked_locked(path) && !is_tracked_locked(also))
@@ -94,7 +90,7 @@ void forget_leave(void)
 
 /* ---- nodes and records ---- */
 
-static struct forget_node *node_find(dev_t dev, ino_t ino)
+struct forget_node *forget_node_find(dev_t dev, ino_t ino)
 {
 	for (struct forget_node *n = forget.nodes; n; n = n->next)
 		if (n->dev == dev && n->ino == ino)
@@ -116,14 +112,14 @@ static void node_put(struct forget_node *n)
 }
 
 /* The node of what path names; a new one is opened with flags. */
-static int node_get(const char *path, int flags, struct forget_node **out)
+int forget_node_get(const char *path, int flags, struct forget_node **out)
 {
 	struct forget_node *n;
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return -errno;
-	n = node_find(st.st_dev, st.st_ino);
+	n = forget_node_find(st.st_dev, st.st_ino);
 	if (n) {
 		n->refs++;
 		*out = n;
@@ -153,10 +149,10 @@ static int node_of_fd(int fd, struct forget_node **out)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return node_get(path, O_RDWR, out);
+	return forget_node_get(path, O_RDWR, out);
 }
 
-static void rec_free(struct forget_rec *r)
+void forget_rec_free(struct forget_rec *r)
 {
 	if (!r)
 		return;
@@ -169,8 +165,8 @@ static void rec_free(struct forget_rec *r)
 	free(r);
 }
 
-/* A record with a place in the list waiting for it: rec_add cannot fail. */
-static struct forget_rec *rec_new(enum forget_kind kind)
+/* A record with a place in the list waiting for it: forget_rec_add cannot fail. */
+struct forget_rec *forget_rec_new(enum forget_kind kind)
 {
 	struct forget_rec *r;
 
@@ -191,7 +187,7 @@ static struct forget_rec *rec_new(enum forget_kind kind)
 	return r;
 }
 
-static void rec_add(struct forget_rec *r)
+void forget_rec_add(struct forget_rec *r)
 {
 	assert(forget.recs < forget.cap);
 	forget.rec[forget.recs++] = r;
@@ -202,40 +198,13 @@ bool forget_rec_is_data(const struct forget_rec *r)
 	return r->kind == FORGET_WRITE || r->kind == FORGET_TRUNCATE || r->kind == FORGET_ALLOCATE;
 }
 
-static bool is_entry_of(const struct forget_rec *r, const struct forget_node *dir, const char *name)
+void forget_side_name(char dst[32], char kind, const struct forget_rec *r)
 {
-	if (!dir || !name)
-		return false;
-	return (r->a == dir && strcmp(r->a_name, name) == 0) ||
-	       (r->b == dir && r->b_name && strcmp(r->b_name, name) == 0);
-}
-
-static bool is_dir_of(const struct forget_rec *r, const struct forget_node *n)
-{
-	return n && r->dir_ino != 0 && n->ino == r->dir_ino && n->dev == r->dir_dev;
-}
-
-bool forget_rec_needs(const struct forget_rec *later, const struct forget_rec *earlier)
-{
-	if (forget_rec_is_data(later) || forget_rec_is_data(earlier))
-		return false;
-	if (is_entry_of(earlier, later->a, later->a_name) || is_entry_of(earlier, later->b, later->b_name))
-		return true;
-	/* A directory is removed after all in it. */
-	if (later->kind != FORGET_MKDIR && (is_dir_of(later, earlier->a) || is_dir_of(later, earlier->b)))
-		return true;
-	/* What moves into a new directory must not vanish with it. */
-	return later->kind == FORGET_RENAME && later->a != later->b && earlier->kind == FORGET_MKDIR &&
-	       is_dir_of(earlier, later->b);
-}
-
-static void side_name(char dst[32], const struct forget_rec *r)
-{
-	snprintf(dst, 32, "k%llu", (unsigned long long)r->id);
+	snprintf(dst, 32, "%c%llu", kind, (unsigned long long)r->id);
 }
 
 /* Drops what is marked durable, and lets go of what was kept for taking it back. */
-static void drop_durable(void)
+void forget_drop_durable(void)
 {
 	size_t left = 0;
 
@@ -247,18 +216,18 @@ static void drop_durable(void)
 
 		if (!r->durable || !r->kept)
 			continue;
-		side_name(name, r);
+		forget_side_name(name, 'k', r);
 		if (fstatat(forget.side_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		unlinkat(forget.side_fd, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0);
-		gone = S_ISREG(st.st_mode) && st.st_nlink == 1 ? node_find(st.st_dev, st.st_ino) : NULL;
+		gone = S_ISREG(st.st_mode) && st.st_nlink == 1 ? forget_node_find(st.st_dev, st.st_ino) : NULL;
 		for (size_t j = 0; gone && j < forget.recs; j++)
 			if (forget_rec_is_data(forget.rec[j]) && forget.rec[j]->a == gone)
 				forget.rec[j]->durable = true;
 	}
 	for (size_t i = 0; i < forget.recs; i++) {
 		if (forget.rec[i]->durable)
-			rec_free(forget.rec[i]);
+			forget_rec_free(forget.rec[i]);
 		else
 			forget.rec[left++] = forget.rec[i];
 	}
@@ -275,7 +244,7 @@ static int note_data(enum forget_kind kind, int fd, uint64_t offset, uint64_t n)
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	r = rec_new(kind);
+	r = forget_rec_new(kind);
 	if (!r)
 		return -ENOMEM;
 	rc = node_of_fd(fd, &r->a);
@@ -305,10 +274,10 @@ static int note_data(enum forget_kind kind, int fd, uint64_t offset, uint64_t n)
 			r->old_n += (size_t)got;
 		}
 	}
-	rec_add(r);
+	forget_rec_add(r);
 	return 0;
 out:
-	rec_free(r);
+	forget_rec_free(r);
 	return rc;
 }
 
@@ -328,7 +297,7 @@ int forget_note_allocate(int fd)
 }
 
 /* Counts a sync; false when it is the one to be left out. */
-static bool sync_counts(void)
+bool forget_sync_counts(void)
 {
 	return ++forget.syncs != forget.skip;
 }
@@ -340,270 +309,15 @@ int forget_sync(int fd)
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (!sync_counts())
+	if (!forget_sync_counts())
 		return 0;
-	n = node_find(st.st_dev, st.st_ino);
+	n = forget_node_find(st.st_dev, st.st_ino);
 	if (!n)
 		return 0;
 	for (size_t i = 0; i < forget.recs; i++)
 		forget.rec[i]->durable = forget_rec_is_data(forget.rec[i]) && forget.rec[i]->a == n;
-	drop_durable();
+	forget_drop_durable();
 	return 0;
-}
-
-/* ---- entries ---- */
-
-/* The directory of path's last component, and that component as a fresh string. */
-static int split_path(const char *path, struct forget_node **dir, char **name)
-{
-	size_t end = strlen(path), start;
-	char *parent;
-	int rc;
-
-	while (end > 1 && path[end - 1] == '/')
-		end--;
-	for (start = end; start > 0 && path[start - 1] != '/';)
-		start--;
-	if (start == end)
-		return -EINVAL;
-	parent = start == 0 ? strdup(".") : strndup(path, start);
-	if (!parent)
-		return -ENOMEM;
-	rc = node_get(parent, O_RDONLY | O_DIRECTORY, dir);
-	free(parent);
-	if (rc < 0)
-		return rc;
-	*name = strndup(path + start, end - start);
-	return *name ? 0 : -ENOMEM; /* the caller's rec_free puts the node */
-}
-
-static int entry_rec(enum forget_kind kind, const char *a, const char *b, struct forget_rec **out)
-{
-	struct forget_rec *r = rec_new(kind);
-	int rc;
-
-	if (!r)
-		return -ENOMEM;
-	rc = split_path(a, &r->a, &r->a_name);
-	if (rc == 0 && b)
-		rc = split_path(b, &r->b, &r->b_name);
-	if (rc < 0) {
-		rec_free(r);
-		return rc;
-	}
-	*out = r;
-	return 0;
-}
-
-int forget_create(const char *path, int flags)
-{
-	struct forget_rec *r;
-	int rc = entry_rec(FORGET_CREATE, path, NULL, &r);
-
-	if (rc < 0)
-		return rc;
-	do
-		rc = openat(r->a->fd, r->a_name, flags | O_CLOEXEC, 0600);
-	while (rc < 0 && errno == EINTR);
-	if (rc < 0) {
-		rc = -errno;
-		rec_free(r);
-		return rc;
-	}
-	rec_add(r);
-	return rc;
-}
-
-static void note_dir(struct forget_rec *r, const struct stat *st)
-{
-	r->dir_dev = st->st_dev;
-	r->dir_ino = st->st_ino;
-}
-
-int forget_mkdir(const char *path)
-{
-	struct forget_rec *r;
-	struct stat st;
-	int rc = entry_rec(FORGET_MKDIR, path, NULL, &r);
-
-	if (rc < 0)
-		return rc;
-	if (mkdirat(r->a->fd, r->a_name, 0700) < 0 ||
-	    fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		rc = -errno;
-		rec_free(r);
-		return rc;
-	}
-	note_dir(r, &st);
-	rec_add(r);
-	return 0;
-}
-
-int forget_unlink(const char *path)
-{
-	struct forget_rec *r;
-	struct stat st;
-	char kept[32];
-	int rc = entry_rec(FORGET_UNLINK, path, NULL, &r);
-
-	if (rc < 0)
-		return rc;
-	side_name(kept, r);
-	if (fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		rc = -errno;
-	else if (S_ISDIR(st.st_mode))
-		rc = -EISDIR;
-	else if (renameat(r->a->fd, r->a_name, forget.side_fd, kept) < 0)
-		rc = -errno;
-	if (rc < 0) {
-		rec_free(r);
-		return rc;
-	}
-	r->kept = true;
-	rec_add(r);
-	return 0;
-}
-
-/* 0, -ENOTEMPTY, or what opening said. */
-static int check_empty(int dir_fd, const char *name)
-{
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	const struct dirent *e;
-	int rc = 0;
-	DIR *d;
-
-	if (fd < 0)
-		return -errno;
-	d = fdopendir(fd);
-	if (!d) {
-		close(fd);
-		return -ENOMEM;
-	}
-	while (rc == 0 && (e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			rc = -ENOTEMPTY;
-	closedir(d);
-	return rc;
-}
-
-int forget_rmdir(const char *path)
-{
-	struct forget_rec *r;
-	struct stat st;
-	char kept[32];
-	int rc = entry_rec(FORGET_RMDIR, path, NULL, &r);
-
-	if (rc < 0)
-		return rc;
-	side_name(kept, r);
-	rc = check_empty(r->a->fd, r->a_name);
-	if (rc == 0 && (fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-			renameat(r->a->fd, r->a_name, forget.side_fd, kept) < 0))
-		rc = -errno;
-	if (rc < 0) {
-		rec_free(r);
-		return rc;
-	}
-	note_dir(r, &st);
-	r->kept = true;
-	rec_add(r);
-	return 0;
-}
-
-/* Brings the rename's target to the side: a file by a link, so that it is never missing, a directory by a move. */
-static int keep_target(struct forget_rec *r, const struct stat *from, const struct stat *to, const char *kept)
-{
-	int rc;
-
-	if (S_ISDIR(from->st_mode) && !S_ISDIR(to->st_mode))
-		return -ENOTDIR;
-	if (!S_ISDIR(from->st_mode) && S_ISDIR(to->st_mode))
-		return -EISDIR;
-	if (S_ISDIR(to->st_mode)) {
-		rc = check_empty(r->b->fd, r->b_name);
-		if (rc == 0)
-			rc = renameat(r->b->fd, r->b_name, forget.side_fd, kept) < 0 ? -errno : 0;
-		if (rc == 0)
-			note_dir(r, to);
-	} else {
-		rc = linkat(r->b->fd, r->b_name, forget.side_fd, kept, 0) < 0 ? -errno : 0;
-	}
-	r->kept = rc == 0;
-	return rc;
-}
-
-int forget_rename(const char *from, const char *to)
-{
-	struct forget_rec *r;
-	struct stat a, b;
-	char kept[32];
-	int rc = entry_rec(FORGET_RENAME, from, to, &r);
-
-	if (rc < 0)
-		return rc;
-	side_name(kept, r);
-	if (fstatat(r->a->fd, r->a_name, &a, AT_SYMLINK_NOFOLLOW) < 0) {
-		rc = -errno;
-		goto out;
-	}
-	if (fstatat(r->b->fd, r->b_name, &b, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-			goto out; /* the same file: rename does nothing */
-		rc = keep_target(r, &a, &b, kept);
-		if (rc < 0)
-			goto out;
-	}
-	if (renameat(r->a->fd, r->a_name, r->b->fd, r->b_name) == 0) {
-		rec_add(r);
-		return 0;
-	}
-	rc = -errno;
-	if (r->kept && r->dir_ino)
-		(void)!renameat(forget.side_fd, kept, r->b->fd, r->b_name);
-	else if (r->kept)
-		unlinkat(forget.side_fd, kept, 0);
-out:
-	rec_free(r);
-	return rc;
-}
-
-int forget_sync_dir(const char *path)
-{
-	struct forget_node *n;
-	struct stat st;
-	int entered, rc = 1;
-
-	if (!atomic_load(&forget_is_on))
-		return 0;
-	entered = forget_enter(path, NULL);
-	if (entered < 0)
-		return entered;
-	if (entered == 0)
-		mutex_lock(&forget.lock); /* the root's parent has records, too */
-	if (stat(path, &st) < 0)
-		rc = -errno;
-	else if (!S_ISDIR(st.st_mode))
-		rc = -ENOTDIR;
-	if (rc < 0)
-		goto out;
-	n = node_find(st.st_dev, st.st_ino);
-	if (entered == 0 && (!n || forget.state != FORGET_ON)) {
-		rc = 0;
-		goto out;
-	}
-	if (!sync_counts() || !n)
-		goto out;
-	for (size_t i = forget.recs; i-- > 0;) {
-		struct forget_rec *r = forget.rec[i];
-
-		r->durable = !forget_rec_is_data(r) && (r->a == n || r->b == n);
-		for (size_t j = i + 1; !r->durable && j < forget.recs; j++)
-			r->durable = forget.rec[j]->durable && forget_rec_needs(forget.rec[j], r);
-	}
-	drop_durable();
-out:
-	mutex_unlock(&forget.lock);
-	return rc;
 }
 
 /* ---- on and off ---- */
@@ -633,7 +347,7 @@ static void remove_tree(int dir_fd, const char *name)
 void forget_clear_locked(void)
 {
 	for (size_t i = 0; i < forget.recs; i++)
-		rec_free(forget.rec[i]);
+		forget_rec_free(forget.rec[i]);
 	free(forget.rec);
 	forget.rec = NULL;
 	forget.recs = forget.cap = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forget mode, as file.c and forget_crash.c see it; private to engine/base.
+ * Forget mode, as file.c and its own parts see it; private to engine/base.
  * What it shows to tests is in file.h.
  *
  * file.c brackets every disk operation with forget_enter and forget_leave.
@@ -47,7 +47,7 @@ int forget_rename(const char *from, const char *to) TFS_MUST;
 /* Takes and leaves the lock itself.  1: done; 0: a directory without records outside the root. */
 int forget_sync_dir(const char *path) TFS_MUST;
 
-/* ---- shared with forget_crash.c ---- */
+/* ---- shared by forget.c, forget_entry.c and forget_crash.c ---- */
 
 /* A file or directory that records speak of, whatever its name is by now. */
 struct forget_node {
@@ -104,6 +104,24 @@ struct forget {
 	uint64_t last_id, syncs, skip;
 };
 extern struct forget forget;
+
+bool forget_on(void);
+
+/* The node of what path names, one reference more; a new one is opened with flags. */
+int forget_node_get(const char *path, int flags, struct forget_node **out) TFS_MUST;
+struct forget_node *forget_node_find(dev_t dev, ino_t ino); /* no reference */
+
+/* A record with a place in the list waiting for it: adding it cannot fail.  NULL: out of memory. */
+struct forget_rec *forget_rec_new(enum forget_kind kind);
+void forget_rec_add(struct forget_rec *r);
+void forget_rec_free(struct forget_rec *r);
+/* Name in the side directory: kind k, what the operation removed; u, what it made and the crash undid. */
+void forget_side_name(char dst[32], char kind, const struct forget_rec *r);
+
+/* Counts a sync; false when it is the one to be left out. */
+bool forget_sync_counts(void);
+/* Drops what is marked durable, and lets go of what was kept for taking it back. */
+void forget_drop_durable(void);
 
 bool forget_rec_is_data(const struct forget_rec *r);
 /* Whether later cannot have reached the disk without earlier (entries only). */

@@ -177,22 +177,16 @@ static int move(int from_fd, const char *from, int to_fd, const char *to)
 	return renameat(from_fd, from, to_fd, to) < 0 ? -errno : 0;
 }
 
-/* u: what was made and is undone; k: what was removed (forget.c put it there). */
-static void side_name(char dst[32], char kind, const struct forget_rec *r)
-{
-	snprintf(dst, 32, "%c%llu", kind, (unsigned long long)r->id);
-}
-
 static int undo_entry(const struct forget_rec *r)
 {
 	char side[32];
 	int rc;
 
 	if (r->kind == FORGET_CREATE || r->kind == FORGET_MKDIR) {
-		side_name(side, 'u', r);
+		forget_side_name(side, 'u', r);
 		return move(r->a->fd, r->a_name, forget.side_fd, side);
 	}
-	side_name(side, 'k', r);
+	forget_side_name(side, 'k', r);
 	if (r->kind != FORGET_RENAME)
 		return move(forget.side_fd, side, r->a->fd, r->a_name);
 	rc = move(r->b->fd, r->b_name, r->a->fd, r->a_name);
@@ -207,10 +201,10 @@ static int redo_entry(const struct forget_rec *r)
 	int rc = 0;
 
 	if (r->kind == FORGET_CREATE || r->kind == FORGET_MKDIR) {
-		side_name(side, 'u', r);
+		forget_side_name(side, 'u', r);
 		return move(forget.side_fd, side, r->a->fd, r->a_name);
 	}
-	side_name(side, 'k', r);
+	forget_side_name(side, 'k', r);
 	if (r->kind != FORGET_RENAME)
 		return move(r->a->fd, r->a_name, forget.side_fd, side);
 	if (r->kept)
