@@ -47,6 +47,7 @@ struct cellkey {
 	uint32_t chunk;
 };
 
+/* -EINVAL: no such kind, or family 0 in anything but a row delete.  Deletes of rows and families need no qualifier and ts. */
 int cellkey_append(struct buf *out, const struct cellkey *k) TFS_MUST;
 /* Upper bound of the encoded length. */
 size_t cellkey_max_bytes(const struct cellkey *k);
@@ -55,6 +56,10 @@ size_t cellkey_max_bytes(const struct cellkey *k);
  * borrow from key when they hold no 0x00, else from scratch (which is grown).
  */
 bool cellkey_parse(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
+/* The same for those who must tell damage (-EBADMSG) from -ENOMEM. */
+int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
+/* Raw bytes of an encoded row or qualifier with its terminator, borrowed as by cellkey_parse; -EBADMSG, -ENOMEM. */
+int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *raw) TFS_MUST;
 
 /* Prefixes for seeks; all are lower bounds of what they name. */
 int cellkey_row_prefix(struct buf *out, struct slice row) TFS_MUST;         /* appends the encoded row with terminator */
@@ -71,7 +76,8 @@ size_t cellkey_column_len(struct slice key);
 /* The suffix of a well-formed key of known column length. */
 void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
 
-/* Bloom probes (tagged): 'r' row; 'c' row+family+qualifier; 'R' a row delete exists; 'F' a family delete exists in row. */
+/* Bloom probes (tagged): tag, then the encoded prefix, so a writer can also cut them out of a key.
+ * 'r' row; 'c' row+family+qualifier; 'R' a row delete exists; 'F' a family delete exists in row. */
 int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
 
 #endif

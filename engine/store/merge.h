@@ -60,4 +60,13 @@ int live_skip_family(struct live *l, struct slice row, uint16_t family) TFS_MUST
 /* Reads [offset, offset+n) of the large cell that live_next just gave (repositions; the next live_next goes on after that cell). */
 int live_read_large(struct live *l, const struct live_cell *c, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 
+/*
+ * Copies cells into out (which the caller has reset) until batch_bytes are
+ * filled or spec->limit is reached, the end and the limit being out->done.
+ * *already counts the entries handed out over all batches of the scan.
+ * Values longer than CELL_CHUNK_BYTES are not inlined.  -errno: give
+ * the scan up (a cell may have been lost on the way).
+ */
+int scan_fill(struct live *l, const struct scan_spec *spec, uint64_t *already, struct scan_batch *out) TFS_MUST;
+
 #endif
