@@ -3,5 +3,6 @@ include t/model/local.mk
 if HAVE_CMOCKA
 include t/unit/model.mk
 include t/unit/base.mk
+include t/unit/cells.mk
 include t/unit/lock.mk
 endif
