@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One edit of a schema: what mkdir, rmdir, chmod, chown and writes under
+ * .families/ and .groups/ ask for.  The text is rendered anew, but not for
+ * its time or its being hidden.
+ */
+#include "engine/schema/schema_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The value without blanks around it, as echo writes it; malloc'd. */
+static char *trimmed(const char *value)
+{
+	size_t n;
+	char *copy;
+
+	while (blank(*value))
+		value++;
+	n = strlen(value);
+	while (n && blank(value[n - 1]))
+		n--;
+	copy = malloc(n + 1);
+	if (!copy)
+		return NULL;
+	memcpy(copy, value, n);
+	copy[n] = 0;
+	return copy;
+}
+
+static int set_value(struct schema *s, void *target, const struct tfs_schema_edit *e, setter *set, const char **reason)
+{
+	char *value;
+	int rc;
+
+	if (!e->value) {
+		*reason = "a value is missing";
+		return -EINVAL;
+	}
+	value = trimmed(e->value);
+	if (!value)
+		return -ENOMEM;
+	rc = set(s, target, value, reason);
+	free(value);
+	return rc;
+}
+
+static void set_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
+{
+	if (e->uid != (uid_t)-1)
+		*uid = e->uid;
+	if (e->gid != (gid_t)-1)
+		*gid = e->gid;
+}
+
+static int family_add(struct schema *s, const struct tfs_schema_edit *e, const char **reason)
+{
+	struct tfs_family *f;
+	int rc;
+
+	if (draft_find_family(s, e->name))
+		return -EEXIST;
+	rc = draft_family(s, e->name, -1, &f, reason);
+	if (rc)
+		return rc;
+	set_owner(e, &f->uid, &f->gid);
+	f->mode = e->mode & 0777;
+	return 0;
+}
+
+static void family_drop(struct schema *s, struct tfs_family *f, uint16_t *dropped)
+{
+	size_t after = (size_t)(&s->families[s->pub.family_count] - f) - 1;
+
+	*dropped = f->id;
+	memmove(f, f + 1, after * sizeof *f);
+	s->pub.family_count--;
+}
+
+static int group_add(struct schema *s, const struct tfs_schema_edit *e, const char **reason)
+{
+	struct tfs_group *g;
+
+	return draft_find_group(s, e->name) ? -EEXIST : draft_group(s, e->name, -1, &g, reason);
+}
+
+static int group_drop(struct schema *s, struct tfs_group *g, const char **reason)
+{
+	size_t after = (size_t)(&s->groups[s->pub.group_count] - g) - 1;
+
+	*reason = "the group is in use";
+	if (strcmp(g->name, SCHEMA_DEFAULT_GROUP) == 0)
+		return -EBUSY;
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (strcmp(s->families[i].group, g->name) == 0)
+			return -EBUSY;
+	memmove(g, g + 1, after * sizeof *g);
+	s->pub.group_count--;
+	return 0;
+}
+
+static int edit_family(struct schema *s, struct tfs_family *f, const struct tfs_schema_edit *e, const char **reason)
+{
+	int rc;
+
+	if (e->op == TFS_SCHEMA_FAMILY_MODE) {
+		f->mode = e->mode & 0777;
+		return 0;
+	}
+	if (e->op == TFS_SCHEMA_FAMILY_OWNER) {
+		set_owner(e, &f->uid, &f->gid);
+		return 0;
+	}
+	if (e->op == TFS_SCHEMA_FAMILY_GC)
+		return set_value(s, f, e, set_family_gc, reason);
+	if (e->op == TFS_SCHEMA_FAMILY_TYPE)
+		return set_value(s, f, e, set_family_type, reason);
+	rc = set_value(s, f, e, set_family_group, reason);
+	if (!rc && !draft_find_group(s, f->group)) {
+		*reason = "there is no group of that name";
+		rc = -EINVAL;
+	}
+	return rc;
+}
+
+static setter *group_setter(enum tfs_schema_op op)
+{
+	return op == TFS_SCHEMA_GROUP_COMPRESSION ? set_group_compression :
+	       op == TFS_SCHEMA_GROUP_LEVEL	  ? set_group_level :
+	       op == TFS_SCHEMA_GROUP_BLOCK_SIZE  ? set_group_block_size :
+	       op == TFS_SCHEMA_GROUP_BLOOM_BITS  ? set_group_bloom_bits :
+						    set_group_in_memory;
+}
+
+static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dropped, const char **reason)
+{
+	struct tfs_family *f = e->name ? draft_find_family(s, e->name) : NULL;
+	struct tfs_group *g = e->name ? draft_find_group(s, e->name) : NULL;
+
+	switch (e->op) {
+	case TFS_SCHEMA_TABLE_MODE:
+		s->pub.mode = e->mode & 07777;
+		return 0;
+	case TFS_SCHEMA_TABLE_OWNER:
+		set_owner(e, &s->pub.uid, &s->pub.gid);
+		return 0;
+	case TFS_SCHEMA_TIME:
+	case TFS_SCHEMA_HIDE:
+		return 0; /* by the caller: they render nothing */
+	case TFS_SCHEMA_FAMILY_ADD:
+		return e->name ? family_add(s, e, reason) : -EINVAL;
+	case TFS_SCHEMA_FAMILY_DROP:
+		if (!f)
+			return -ENOENT;
+		family_drop(s, f, dropped);
+		return 0;
+	case TFS_SCHEMA_FAMILY_MODE:
+	case TFS_SCHEMA_FAMILY_OWNER:
+	case TFS_SCHEMA_FAMILY_GC:
+	case TFS_SCHEMA_FAMILY_GROUP:
+	case TFS_SCHEMA_FAMILY_TYPE:
+		return f ? edit_family(s, f, e, reason) : -ENOENT;
+	case TFS_SCHEMA_GROUP_ADD:
+		return e->name ? group_add(s, e, reason) : -EINVAL;
+	case TFS_SCHEMA_GROUP_DROP:
+		return g ? group_drop(s, g, reason) : -ENOENT;
+	case TFS_SCHEMA_GROUP_COMPRESSION:
+	case TFS_SCHEMA_GROUP_LEVEL:
+	case TFS_SCHEMA_GROUP_BLOCK_SIZE:
+	case TFS_SCHEMA_GROUP_BLOOM_BITS:
+	case TFS_SCHEMA_GROUP_IN_MEMORY:
+		return g ? set_value(s, g, e, group_setter(e->op), reason) : -ENOENT;
+	}
+	*reason = "no such operation";
+	return -EINVAL;
+}
+
+int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
+		char **why)
+{
+	bool render = e->op != TFS_SCHEMA_TIME && e->op != TFS_SCHEMA_HIDE;
+	struct schema *s = schema_clone(old);
+	const char *reason = NULL;
+	uint16_t gone = 0;
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	if (e->explicit_act)
+		s->pub.is_set = true;
+	if (e->op == TFS_SCHEMA_TIME)
+		s->pub.mtime_us = e->mtime_us == TFS_NO_TIME ? now : e->mtime_us;
+	else if (e->op == TFS_SCHEMA_HIDE)
+		s->pub.is_hidden = e->flag;
+	else
+		s->pub.mtime_us = now;
+	rc = apply(s, e, &gone, &reason);
+	if (!rc)
+		rc = schema_finish(s, render, &reason);
+	if (rc) {
+		if (rc == -EINVAL)
+			why_line(why, 0, "%s%s%s", e->name ? e->name : "", e->name ? ": " : "", reason ? reason : "not a legal change");
+		schema_put(s);
+		return rc;
+	}
+	*dropped = gone;
+	*out = s;
+	return 0;
+}

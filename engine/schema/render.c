@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A schema as libconfig text, in the order and style of the example in the
+ * manual.  Everything is written, defaults too, so that the text means the
+ * same in any version; what it says parses back to the same schema.
+ */
+#include "engine/schema/schema_internal.h"
+
+#include <errno.h>
+
+/* A libconfig string: quotes and backslashes escaped; the rest is printable. */
+static int quoted(struct buf *out, const char *s)
+{
+	if (buf_u8(out, '"'))
+		return -ENOMEM;
+	for (; *s; s++)
+		if (((*s == '"' || *s == '\\') && buf_u8(out, '\\')) || buf_u8(out, (uint8_t)*s))
+			return -ENOMEM;
+	return buf_u8(out, '"');
+}
+
+static int setting(struct buf *out, const char *name, const char *value)
+{
+	return buf_printf(out, "%s = ", name) || quoted(out, value) ? -ENOMEM : buf_append(out, "; ", 2);
+}
+
+static int render_family(const struct tfs_family *f, struct buf *out)
+{
+	char user[256], group[256];
+
+	if (buf_append(out, "  { ", 4) || setting(out, "name", f->name))
+		return -ENOMEM;
+	if ((*f->gc && setting(out, "gc", f->gc)) || setting(out, "group", f->group))
+		return -ENOMEM;
+	if (setting(out, "type", f->type == TFS_TYPE_COUNTER ? "counter" : "bytes"))
+		return -ENOMEM;
+	if (buf_append(out, "\n    ", 5) || setting(out, "owner", value_user(f->uid, user)))
+		return -ENOMEM;
+	if (setting(out, "owner_group", value_group(f->gid, group)) || buf_printf(out, "mode = \"0%03o\"; ", (unsigned)f->mode))
+		return -ENOMEM;
+	return *f->acl && setting(out, "acl", f->acl) ? -ENOMEM : buf_append(out, "}", 1);
+}
+
+static int render_group(const struct tfs_group *g, struct buf *out)
+{
+	char size[32];
+
+	if (buf_append(out, "  { ", 4) || setting(out, "name", g->name) || setting(out, "compression", g->compression))
+		return -ENOMEM;
+	if (buf_printf(out, "level = %d; ", g->level) || setting(out, "block_size", value_size(g->block_size, size)))
+		return -ENOMEM;
+	return buf_printf(out, "bloom_bits = %d; in_memory = %s; }", g->bloom_bits, g->in_memory ? "true" : "false");
+}
+
+static int render_table(const struct tfs_schema *t, struct buf *out)
+{
+	char user[256], group[256], size[32];
+
+	if (setting(out, "owner", value_user(t->uid, user)) || setting(out, "owner_group", value_group(t->gid, group)))
+		return -ENOMEM;
+	if (buf_printf(out, "mode = \"0%03o\";\n", (unsigned)t->mode) || setting(out, "tablet_size", value_size(t->tablet_size, size)))
+		return -ENOMEM;
+	out->p[out->n - 1] = '\n';
+	return buf_printf(out, "salt = %d;\n", t->salt);
+}
+
+int schema_render(const struct schema *s, struct buf *out)
+{
+	size_t from = out->n;
+
+	if (render_table(&s->pub, out) || buf_printf(out, "families = ("))
+		goto fail;
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (buf_append(out, i ? ",\n" : "\n", i ? 2 : 1) || render_family(&s->families[i], out))
+			goto fail;
+	if (buf_printf(out, " );\ngroups = ("))
+		goto fail;
+	for (unsigned i = 0; i < s->pub.group_count; i++)
+		if (buf_append(out, i ? ",\n" : "\n", i ? 2 : 1) || render_group(&s->groups[i], out))
+			goto fail;
+	if (buf_printf(out, " );\n"))
+		goto fail;
+	return 0;
+fail:
+	out->n = from;
+	return -ENOMEM;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A first look at the bytes of a written .schema, before libconfig parses
+ * them.  The text comes from whoever may write the file, and libconfig
+ *	- follows @include to files that the writer may not be able to read,
+ *	- stops at a NUL, takes an unended comment, and drops \x00 in a string,
+ *	- wraps a number that does not fit silently,
+ *	- recurses with the nesting and compares each name of a group with all others.
+ * So those are refused here, with their line: the text must be UTF-8, not too
+ * long, not too deep, with few names in one group.  What remains is parsed by
+ * libconfig alone; this knows only strings, comments, brackets and numbers.
+ */
+#include "engine/schema/schema_internal.h"
+
+#include <errno.h>
+
+#define DEPTH_MAX 8   /* a schema needs 2 */
+#define NAMES_MAX 64u /* of one group; a schema needs 9 */
+
+struct scan {
+	const uint8_t *p, *end;
+	unsigned line;
+	unsigned depth;
+	unsigned names[DEPTH_MAX + 1];
+	const char *reason;
+};
+
+static bool refuse(struct scan *s, const char *reason)
+{
+	s->reason = reason;
+	return false;
+}
+
+static bool looking_at(const struct scan *s, const char *what)
+{
+	size_t n = strlen(what);
+
+	return (size_t)(s->end - s->p) >= n && memcmp(s->p, what, n) == 0;
+}
+
+static bool is_digit(uint8_t c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_name(uint8_t c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '*';
+}
+
+/* A line that begins as an @include does, wherever it is: even in a comment. */
+static bool line_start(struct scan *s)
+{
+	const uint8_t *p = s->p;
+
+	while (p < s->end && (*p == ' ' || *p == '\t' || *p == '\r' || *p == '\f' || *p == '\v'))
+		p++;
+	if (s->end - p >= 8 && memcmp(p, "@include", 8) == 0)
+		return refuse(s, "@include is not allowed");
+	return true;
+}
+
+static bool newline(struct scan *s)
+{
+	s->p++;
+	s->line++;
+	return line_start(s);
+}
+
+static bool skip_line(struct scan *s)
+{
+	while (s->p < s->end && *s->p != '\n')
+		s->p++;
+	return true;
+}
+
+static bool skip_comment(struct scan *s)
+{
+	for (s->p += 2; s->p < s->end; s->p++) {
+		if (looking_at(s, "*/")) {
+			s->p += 2;
+			return true;
+		}
+		while (s->p < s->end && *s->p == '\n')
+			if (!newline(s))
+				return false;
+		if (looking_at(s, "*/")) {
+			s->p += 2;
+			return true;
+		}
+	}
+	return refuse(s, "a comment that does not end");
+}
+
+static bool skip_string(struct scan *s)
+{
+	for (s->p++; s->p < s->end;) {
+		if (*s->p == '"') {
+			s->p++;
+			return true;
+		}
+		if (looking_at(s, "\\x00"))
+			return refuse(s, "a NUL in a string");
+		if (*s->p == '\\' && s->end - s->p > 1 && s->p[1] != '\n')
+			s->p += 2;
+		else if (*s->p == '\n') {
+			if (!newline(s))
+				return false;
+		} else {
+			s->p++;
+		}
+	}
+	return refuse(s, "a string that does not end");
+}
+
+/* A decimal or hexadecimal number; fits an int, or a long with L after it. */
+static bool skip_number(struct scan *s)
+{
+	bool hex = looking_at(s, "0x") || looking_at(s, "0X");
+	uint64_t v = 0;
+	unsigned digits = 0;
+
+	if (hex)
+		s->p += 2;
+	for (; s->p < s->end; s->p++) {
+		uint8_t c = *s->p, low = c | 0x20;
+
+		if (is_digit(c))
+			v = v * (hex ? 16 : 10) + (uint64_t)(c - '0');
+		else if (hex && low >= 'a' && low <= 'f')
+			v = v * 16 + (uint64_t)(low - 'a' + 10);
+		else
+			break;
+		if (v)
+			digits++;
+	}
+	if (digits > 15 || (v > INT32_MAX && (s->p == s->end || *s->p != 'L')))
+		return refuse(s, "the number is too large: write a size as a string with a unit, such as \"128M\"");
+	while (s->p < s->end && is_name(*s->p)) /* a suffix, or nonsense for libconfig to refuse */
+		s->p++;
+	return true;
+}
+
+static bool bracket(struct scan *s, uint8_t c)
+{
+	bool open = c == '(' || c == '{' || c == '[';
+
+	if (!open) {
+		if (s->depth)
+			s->depth--;
+		return true;
+	}
+	if (s->depth == DEPTH_MAX)
+		return refuse(s, "nested too deeply");
+	s->names[++s->depth] = 0;
+	return true;
+}
+
+static bool token(struct scan *s)
+{
+	uint8_t c = *s->p;
+
+	if (c == '\n')
+		return newline(s);
+	if (c == '#' || looking_at(s, "//"))
+		return skip_line(s);
+	if (looking_at(s, "/*"))
+		return skip_comment(s);
+	if (c == '"')
+		return skip_string(s);
+	if (is_digit(c))
+		return skip_number(s);
+	if (is_name(c) && c != '-') {
+		while (s->p < s->end && is_name(*s->p))
+			s->p++;
+		return true;
+	}
+	s->p++;
+	if ((c == '=' || c == ':') && ++s->names[s->depth] > NAMES_MAX)
+		return refuse(s, "too many settings");
+	if (strchr("(){}[]", c))
+		return bracket(s, c);
+	return true;
+}
+
+/* text_printable stops at control bytes, so lines and tabs are checked piecewise. */
+static bool check_bytes(struct slice text, struct scan *s)
+{
+	char piece[256];
+	size_t n = 0;
+
+	for (size_t i = 0; i <= text.n; i++) {
+		bool end = i == text.n, space = !end && (text.p[i] == '\n' || text.p[i] == '\t' || text.p[i] == '\r' || text.p[i] == '\f');
+
+		if (!end && text.p[i] == 0)
+			return refuse(s, "a NUL byte");
+		/* pieces end before the first byte of a character */
+		if (end || space || (n > sizeof piece - 8 && (text.p[i] & 0xc0) != 0x80)) {
+			piece[n] = 0;
+			if (!text_printable(piece))
+				return refuse(s, "not printable UTF-8 text");
+			n = 0;
+		}
+		if (!end && !space) {
+			if (n == sizeof piece - 1)
+				return refuse(s, "not printable UTF-8 text");
+			piece[n++] = (char)text.p[i];
+		}
+		if (!end && text.p[i] == '\n')
+			s->line++;
+	}
+	s->line = 1;
+	return true;
+}
+
+int schema_scan_text(struct slice text, unsigned *line, const char **reason)
+{
+	struct scan s = {.p = text.p, .end = text.n ? text.p + text.n : text.p, .line = 1};
+	bool ok = true;
+
+	if (text.n > SCHEMA_TEXT_MAX)
+		ok = refuse(&s, "the text is too long");
+	if (ok)
+		ok = check_bytes(text, &s) && line_start(&s);
+	while (ok && s.p < s.end)
+		ok = token(&s);
+	if (ok)
+		return 0;
+	*line = s.line;
+	*reason = s.reason;
+	return -EINVAL;
+}

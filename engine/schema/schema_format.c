@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of a table's file in the lock service.  Big-endian; lstr is a
+ * LEB128 length and that many bytes.
+ *	u32 magic "TFSC"  u16 format (1)
+ *	u32 table id  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
+ *	u8 flags (1 set, 2 hidden)  i64 mtime  u64 tablet size  u8 salt
+ *	u32 next family id  u32 next group id
+ *	u16 count, groups:   u16 id  lstr name  u8 codec  u8 level
+ *	                     u32 block size  u8 bloom bits  u8 in memory
+ *	u16 count, families: u16 id  lstr name  lstr gc  u16 group id  u8 type
+ *	                     u32 uid  u32 gid  u16 mode  lstr acl
+ *	lstr text of .schema
+ *	u32 CRC-32C of all before
+ * Groups and families are in the order of their ids.  The decoder accepts
+ * what a schema can be and nothing else: names legal and unique, ids rising
+ * and below the next, groups known, limits kept.
+ */
+#include "engine/schema/schema_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MAGIC 0x54465343u /* TFSC */
+#define FORMAT 1u
+#define FLAG_SET 1u
+#define FLAG_HIDDEN 2u
+#define CRC_BYTES 4u
+
+/* ---- encode ---- */
+
+static int encode_group(const struct tfs_group *g, struct buf *out)
+{
+	return buf_be16(out, g->id) || buf_lstr(out, slice_str(g->name)) || buf_u8(out, (uint8_t)codec_by_name(g->compression)) ||
+	       buf_u8(out, (uint8_t)g->level) || buf_be32(out, g->block_size) || buf_u8(out, (uint8_t)g->bloom_bits) ||
+	       buf_u8(out, g->in_memory);
+}
+
+static int encode_family(const struct schema *s, const struct tfs_family *f, struct buf *out)
+{
+	const struct tfs_group *g = draft_find_group(s, f->group);
+
+	return !g || buf_be16(out, f->id) || buf_lstr(out, slice_str(f->name)) || buf_lstr(out, slice_str(f->gc)) ||
+	       buf_be16(out, g->id) || buf_u8(out, (uint8_t)f->type) || buf_be32(out, f->uid) || buf_be32(out, f->gid) ||
+	       buf_be16(out, (uint16_t)f->mode) || buf_lstr(out, slice_str(f->acl));
+}
+
+static int encode_table(const struct schema *s, struct buf *out)
+{
+	const struct tfs_schema *t = &s->pub;
+	uint8_t flags = (uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0));
+
+	return buf_be32(out, MAGIC) || buf_be16(out, FORMAT) || buf_be32(out, t->table_id) || buf_be64(out, t->generation) ||
+	       buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) || buf_be32(out, t->gid) ||
+	       buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) || buf_be64(out, (uint64_t)t->mtime_us) ||
+	       buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) || buf_be32(out, s->next_family) ||
+	       buf_be32(out, s->next_group);
+}
+
+int schema_encode(const struct schema *s, struct buf *out)
+{
+	size_t from = out->n;
+
+	if (encode_table(s, out) || buf_be16(out, (uint16_t)s->pub.group_count))
+		goto fail;
+	for (unsigned i = 0; i < s->pub.group_count; i++)
+		if (encode_group(&s->groups[i], out))
+			goto fail;
+	if (buf_be16(out, (uint16_t)s->pub.family_count))
+		goto fail;
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (encode_family(s, &s->families[i], out))
+			goto fail;
+	if (buf_lstr(out, slice_of(s->text, s->pub.text_size)) || buf_be32(out, crc32c(0, out->p + from, out->n - from)))
+		goto fail;
+	return 0;
+fail:
+	out->n = from;
+	return -ENOMEM;
+}
+
+/* ---- decode ---- */
+
+/* A string of printable text, at most max bytes, with a NUL after it, in the draft's arena. */
+static bool get_text(struct schema *s, struct reader *r, size_t max, const char **out, bool *no_memory)
+{
+	struct slice v;
+	char *copy;
+
+	if (!get_lstr(r, &v) || v.n > max || (v.n && memchr(v.p, 0, v.n)))
+		return false;
+	copy = arena_alloc(&s->arena, v.n + 1);
+	if (!copy) {
+		*no_memory = true;
+		return false;
+	}
+	if (v.n)
+		memcpy(copy, v.p, v.n);
+	copy[v.n] = 0;
+	*out = copy;
+	return text_printable(copy);
+}
+
+static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
+{
+	struct tfs_schema *t = &s->pub;
+	const char *name;
+	uint64_t mtime;
+	uint16_t mode;
+	uint8_t flags, salt;
+
+	if (!get_be32(r, &t->table_id) || !get_be64(r, &t->generation) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) ||
+	    !get_be32(r, &t->uid) || !get_be32(r, &t->gid) || !get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) ||
+	    !get_be64(r, &t->tablet_size) || !get_u8(r, &salt) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
+		return false;
+	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN) || t->generation == 0)
+		return false;
+	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
+	    s->next_group < 1 || s->next_group > 65536)
+		return false;
+	strcpy(t->name, name); /* fits: it is valid */
+	t->mode = mode;
+	t->is_set = flags & FLAG_SET;
+	t->is_hidden = flags & FLAG_HIDDEN;
+	t->mtime_us = (int64_t)mtime;
+	t->salt = salt;
+	return true;
+}
+
+static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no_memory)
+{
+	const char *name, *reason;
+	struct tfs_group *g;
+	uint8_t codec, level, bloom, in_memory;
+	uint16_t id;
+	uint32_t block;
+	int rc;
+
+	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) || !get_u8(r, &codec) || !get_u8(r, &level) ||
+	    !get_be32(r, &block) || !get_u8(r, &bloom) || !get_u8(r, &in_memory))
+		return false;
+	if (id <= *last || id >= s->next_group || codec >= SST_CODECS || level < 1 || level > 19 || bloom > 20 || in_memory > 1 ||
+	    block < 4 * 1024 || block > 4 * 1024 * 1024)
+		return false;
+	*last = id;
+	rc = draft_group(s, name, id, &g, &reason);
+	*no_memory = rc == -ENOMEM;
+	if (rc)
+		return false;
+	g->compression = sst_codec_names[codec];
+	g->level = level;
+	g->block_size = block;
+	g->bloom_bits = bloom;
+	g->in_memory = in_memory;
+	return true;
+}
+
+static bool decode_family(struct schema *s, struct reader *r, int *last, bool *no_memory)
+{
+	const char *name, *gc, *acl, *reason;
+	struct tfs_family *f;
+	uint16_t id, group, mode;
+	uint32_t uid, gid;
+	uint8_t type;
+	int rc;
+
+	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) || !get_text(s, r, SCHEMA_GC_MAX, &gc, no_memory) ||
+	    !get_be16(r, &group) || !get_u8(r, &type) || !get_be32(r, &uid) || !get_be32(r, &gid) || !get_be16(r, &mode) ||
+	    !get_text(s, r, SCHEMA_ACL_MAX, &acl, no_memory))
+		return false;
+	if (id <= *last || id >= s->next_family || type > TFS_TYPE_COUNTER || mode & ~0777)
+		return false;
+	*last = id;
+	rc = draft_family(s, name, id, &f, &reason);
+	*no_memory = rc == -ENOMEM;
+	if (rc)
+		return false;
+	f->group = NULL;
+	for (unsigned i = 0; i < s->pub.group_count; i++)
+		if (s->groups[i].id == group)
+			f->group = s->groups[i].name;
+	f->gc = gc;
+	f->type = type ? TFS_TYPE_COUNTER : TFS_TYPE_BYTES;
+	f->uid = uid;
+	f->gid = gid;
+	f->mode = mode;
+	f->acl = acl;
+	return f->group != NULL;
+}
+
+static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
+{
+	struct slice text;
+	uint16_t count;
+	int last = -1;
+
+	if (!decode_table(s, r, no_memory) || !get_be16(r, &count))
+		return false;
+	for (unsigned i = 0; i < count; i++)
+		if (!decode_group(s, r, &last, no_memory))
+			return false;
+	if (!draft_find_group(s, SCHEMA_DEFAULT_GROUP) || !get_be16(r, &count))
+		return false;
+	last = 0;
+	for (unsigned i = 0; i < count; i++)
+		if (!decode_family(s, r, &last, no_memory))
+			return false;
+	if (!get_lstr(r, &text) || text.n > SCHEMA_TEXT_MAX || reader_left(r))
+		return false;
+	*no_memory = draft_text(s, (const char *)text.p, text.n) != 0;
+	return !*no_memory;
+}
+
+int schema_decode(struct slice in, struct schema **out)
+{
+	struct reader r = reader_of(in);
+	bool no_memory = false;
+	const char *reason;
+	struct schema *s;
+	uint32_t magic;
+	uint16_t format;
+	int rc;
+
+	if (!get_be32(&r, &magic) || !get_be16(&r, &format) || magic != MAGIC)
+		return -EBADMSG;
+	if (format != FORMAT)
+		return -EPROTO;
+	if (reader_left(&r) < CRC_BYTES || load_be32(in.p + in.n - CRC_BYTES) != crc32c(0, in.p, in.n - CRC_BYTES))
+		return -EBADMSG;
+	r.end -= CRC_BYTES;
+	s = schema_draft(NULL);
+	if (!s)
+		return -ENOMEM;
+	rc = decode_body(s, &r, &no_memory) ? schema_finish(s, false, &reason) : no_memory ? -ENOMEM : -EBADMSG;
+	if (rc) {
+		schema_put(s);
+		return rc == -EINVAL ? -EBADMSG : rc;
+	}
+	*out = s;
+	return 0;
+}

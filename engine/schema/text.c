@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a written .schema to a schema, strictly: every key is known, of its
+ * type and in its limits, or the whole text is refused with line and reason.
+ *
+ * What the text leaves out takes its default.  The default of the table's
+ * owner is who owns it already, that of a family's owner is the table's.  A
+ * family or group keeps its id by its name.
+ */
+#include "engine/schema/schema_internal.h"
+
+#include <errno.h>
+#include <libconfig.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STRING = 1, INTEGER = 2, BOOLEAN = 4 };
+
+struct key {
+	const char *name;
+	unsigned types;
+	setter *set;
+};
+
+/* Handled by name: families, groups, allow_delete; and `name` of each element. */
+static const struct key table_keys[] = {
+	{"owner", STRING | INTEGER, set_table_owner}, {"owner_group", STRING | INTEGER, set_table_owner_group},
+	{"mode", STRING, set_table_mode}, {"tablet_size", STRING | INTEGER, set_tablet_size}, {"salt", INTEGER, set_salt}, {NULL, 0, NULL},
+};
+static const struct key family_keys[] = {
+	{"gc", STRING, set_family_gc}, {"group", STRING, set_family_group}, {"type", STRING, set_family_type},
+	{"owner", STRING | INTEGER, set_family_owner}, {"owner_group", STRING | INTEGER, set_family_owner_group},
+	{"mode", STRING, set_family_mode}, {"acl", STRING, set_family_acl}, {NULL, 0, NULL},
+};
+static const struct key group_keys[] = {
+	{"compression", STRING, set_group_compression}, {"level", INTEGER, set_group_level},
+	{"block_size", STRING | INTEGER, set_group_block_size}, {"bloom_bits", INTEGER, set_group_bloom_bits},
+	{"in_memory", BOOLEAN, set_group_in_memory}, {NULL, 0, NULL},
+};
+
+static unsigned line_of(const config_setting_t *c)
+{
+	return config_setting_source_line(c);
+}
+
+static const char *shown_name(const config_setting_t *c)
+{
+	const char *name = config_setting_name(c);
+
+	return name ? name : "element";
+}
+
+/* The value as text, for the setter; scratch has 32 bytes.  NULL: of a wrong type. */
+static const char *value_text(const config_setting_t *c, unsigned types, char *scratch)
+{
+	switch (config_setting_type(c)) {
+	case CONFIG_TYPE_STRING:
+		return types & STRING ? config_setting_get_string(c) : NULL;
+	case CONFIG_TYPE_INT:
+		snprintf(scratch, 32, "%d", config_setting_get_int(c));
+		return types & INTEGER ? scratch : NULL;
+	case CONFIG_TYPE_INT64:
+		snprintf(scratch, 32, "%lld", config_setting_get_int64(c));
+		return types & INTEGER ? scratch : NULL;
+	case CONFIG_TYPE_BOOL:
+		return types & BOOLEAN ? (config_setting_get_bool(c) ? "true" : "false") : NULL;
+	default:
+		return NULL;
+	}
+}
+
+static int wrong_type(const config_setting_t *c, char **why)
+{
+	why_line(why, line_of(c), "%s: not of the right type", shown_name(c));
+	return -EINVAL;
+}
+
+static int apply_key(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
+{
+	const char *name = shown_name(c), *reason = "", *value;
+	char scratch[32];
+	int rc;
+
+	while (keys->name && strcmp(keys->name, name) != 0)
+		keys++;
+	if (!keys->name) {
+		why_line(why, line_of(c), "%s: no such setting", name);
+		return -EINVAL;
+	}
+	value = value_text(c, keys->types, scratch);
+	if (!value)
+		return wrong_type(c, why);
+	rc = keys->set(s, target, value, &reason);
+	if (rc == -EINVAL)
+		why_line(why, line_of(c), "%s: %s", name, reason);
+	return rc;
+}
+
+/* An element of families or groups: its name, which must be there. */
+static int element_name(const config_setting_t *c, const char **name, char **why)
+{
+	const config_setting_t *n;
+
+	if (config_setting_type(c) != CONFIG_TYPE_GROUP) {
+		why_line(why, line_of(c), "{ name = ...; } was expected");
+		return -EINVAL;
+	}
+	n = config_setting_get_member(c, "name");
+	if (!n || config_setting_type(n) != CONFIG_TYPE_STRING) {
+		why_line(why, line_of(c), "a name is missing");
+		return -EINVAL;
+	}
+	*name = config_setting_get_string(n);
+	return 0;
+}
+
+static int apply_keys(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
+{
+	int rc = 0;
+
+	for (int i = 0; i < config_setting_length(c) && !rc; i++) {
+		const config_setting_t *k = config_setting_get_elem(c, (unsigned)i);
+
+		if (strcmp(shown_name(k), "name") != 0)
+			rc = apply_key(s, target, keys, k, why);
+	}
+	return rc;
+}
+
+static int apply_group(struct schema *s, const struct schema *old, const config_setting_t *c, char **why)
+{
+	const struct tfs_group *was;
+	struct tfs_group *g;
+	const char *name, *reason = "";
+	int rc = element_name(c, &name, why);
+
+	if (rc)
+		return rc;
+	was = draft_find_group(old, name);
+	rc = draft_group(s, name, was ? was->id : -1, &g, &reason);
+	if (rc == -EINVAL)
+		why_line(why, line_of(c), "%s", reason);
+	return rc ? rc : apply_keys(s, g, group_keys, c, why);
+}
+
+static int apply_family(struct schema *s, const struct schema *old, const config_setting_t *c, char **why)
+{
+	const struct tfs_family *was;
+	struct tfs_family *f;
+	const config_setting_t *g;
+	const char *name, *reason = "";
+	int rc = element_name(c, &name, why);
+
+	if (rc)
+		return rc;
+	was = draft_find_family(old, name);
+	rc = draft_family(s, name, was ? was->id : -1, &f, &reason);
+	if (rc == -EINVAL)
+		why_line(why, line_of(c), "%s", reason);
+	if (!rc)
+		rc = apply_keys(s, f, family_keys, c, why);
+	if (rc)
+		return rc;
+	g = config_setting_get_member(c, "group");
+	if (!draft_find_group(s, f->group)) {
+		why_line(why, line_of(g ? g : c), "group: there is no group of that name");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int each(struct schema *s, const struct schema *old, const config_setting_t *list,
+		int (*fn)(struct schema *, const struct schema *, const config_setting_t *, char **), char **why)
+{
+	int rc = 0;
+
+	if (!list)
+		return 0;
+	if (config_setting_type(list) != CONFIG_TYPE_LIST)
+		return wrong_type(list, why);
+	for (int i = 0; i < config_setting_length(list) && !rc; i++)
+		rc = fn(s, old, config_setting_get_elem(list, (unsigned)i), why);
+	return rc;
+}
+
+/* The table's own first (families take its owner), then groups (families refer to them). */
+static int apply_root(struct schema *s, const struct schema *old, const config_setting_t *root, bool *allow_delete, char **why)
+{
+	const config_setting_t *families = NULL, *groups = NULL;
+	const struct tfs_group *was;
+	struct tfs_group *g;
+	const char *reason = "";
+	int rc = 0;
+
+	for (int i = 0; i < config_setting_length(root) && !rc; i++) {
+		const config_setting_t *c = config_setting_get_elem(root, (unsigned)i);
+		const char *name = shown_name(c);
+
+		if (strcmp(name, "families") == 0)
+			families = c;
+		else if (strcmp(name, "groups") == 0)
+			groups = c;
+		else if (strcmp(name, "allow_delete") != 0)
+			rc = apply_key(s, NULL, table_keys, c, why);
+		else if (config_setting_type(c) == CONFIG_TYPE_BOOL)
+			*allow_delete = config_setting_get_bool(c);
+		else
+			rc = wrong_type(c, why);
+	}
+	if (!rc)
+		rc = each(s, old, groups, apply_group, why);
+	if (!rc && !draft_find_group(s, SCHEMA_DEFAULT_GROUP)) {
+		was = draft_find_group(old, SCHEMA_DEFAULT_GROUP);
+		rc = draft_group(s, SCHEMA_DEFAULT_GROUP, was ? was->id : -1, &g, &reason);
+		if (rc == -EINVAL)
+			why_line(why, 0, "%s", reason);
+	}
+	return rc ? rc : each(s, old, families, apply_family, why);
+}
+
+static int parse(struct schema *s, const struct schema *old, const char *text, bool *allow_delete, char **why)
+{
+	struct buf ended = {0};
+	config_t c;
+	int rc;
+
+	/* libconfig wants a newline after a comment, at the end of the text too */
+	if (buf_append(&ended, text, strlen(text)) || buf_append(&ended, "\n", 2)) {
+		buf_fini(&ended);
+		return -ENOMEM;
+	}
+	config_init(&c);
+	if (config_read_string(&c, (const char *)ended.p)) {
+		rc = apply_root(s, old, config_root_setting(&c), allow_delete, why);
+	} else {
+		why_line(why, (unsigned)config_error_line(&c), "%s", config_error_text(&c));
+		rc = -EINVAL;
+	}
+	config_destroy(&c);
+	buf_fini(&ended);
+	return rc;
+}
+
+/* allow_delete is judged once and never kept: what is read back does not say it. */
+static int left_out(const struct schema *old, const struct schema *s, uint16_t **ids, unsigned *count)
+{
+	uint16_t *v = NULL;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < old->pub.family_count; i++)
+		n += !draft_find_family(s, old->families[i].name);
+	if (n) {
+		v = malloc(n * sizeof *v);
+		if (!v)
+			return -ENOMEM;
+	}
+	*count = n;
+	for (unsigned i = n = 0; i < old->pub.family_count; i++)
+		if (!draft_find_family(s, old->families[i].name))
+			v[n++] = old->families[i].id;
+	*ids = v;
+	return 0;
+}
+
+int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
+		    unsigned *dropped_count, bool *allow_delete, char **why)
+{
+	struct schema *s = NULL;
+	const char *reason;
+	bool allow = false;
+	unsigned line;
+	int rc = schema_scan_text(text, &line, &reason);
+
+	if (rc) {
+		why_line(why, line, "%s", reason);
+		return rc;
+	}
+	rc = -ENOMEM;
+	s = schema_draft(old);
+	if (!s || draft_text(s, (const char *)text.p, text.n))
+		goto fail;
+	s->pub.mode = 0755;
+	s->pub.tablet_size = (uint64_t)128 << 20;
+	s->pub.mtime_us = mtime_us;
+	s->pub.is_set = true;
+	s->pub.is_hidden = false;
+	rc = parse(s, old, s->text, &allow, why);
+	if (rc)
+		goto fail;
+	/* A text that allowed a deletion is rendered anew, without the permission. */
+	rc = schema_finish(s, allow, &reason);
+	if (rc == -EINVAL)
+		why_line(why, 0, "%s", reason ? reason : "not a legal schema");
+	if (!rc)
+		rc = left_out(old, s, dropped, dropped_count);
+	if (rc)
+		goto fail;
+	*allow_delete = allow;
+	*out = s;
+	return 0;
+fail:
+	schema_put(s);
+	return rc;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The attributes of tables, families and groups: their text, their limits.
+ * One setter each, used alike by a written .schema and by files under
+ * .families/ and .groups/, so both refuse the same things.
+ */
+#include "engine/schema/schema_internal.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define OWNER_MAX 255
+#define NSS_BYTES (16 * 1024)
+#define NSS_BYTES_MAX (1024 * 1024)
+
+static int refuse(const char **reason, const char *text)
+{
+	*reason = text;
+	return -EINVAL;
+}
+
+/* ---- plain values ---- */
+
+static bool parse_number(const char *s, uint64_t most, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	if (!*s)
+		return false;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9')
+			return false;
+		v = v * 10 + (uint64_t)(*s - '0');
+		if (v > most)
+			return false;
+	}
+	*out = v;
+	return true;
+}
+
+/* Digits, then perhaps one of K M G T (powers of 1024, either case). */
+static bool parse_size(const char *s, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	char digits[24];
+	size_t n = strlen(s);
+	unsigned shift = 0;
+	uint64_t v;
+
+	if (n == 0 || n >= sizeof digits)
+		return false;
+	memcpy(digits, s, n + 1);
+	for (unsigned i = 0; i < 4; i++)
+		if (digits[n - 1] == units[i] || digits[n - 1] == (units[i] | 0x20))
+			shift = 10 * (i + 1);
+	if (shift)
+		digits[n - 1] = 0;
+	if (!parse_number(digits, (uint64_t)1 << 50, &v) || v > ((uint64_t)1 << 62) >> shift)
+		return false;
+	*out = v << shift;
+	return true;
+}
+
+const char *value_size(uint64_t bytes, char text[32])
+{
+	static const char units[] = "TGMK";
+
+	for (unsigned i = 0; i < 4; i++) {
+		unsigned shift = 40 - 10 * i;
+
+		if (bytes && bytes % ((uint64_t)1 << shift) == 0) {
+			snprintf(text, 32, "%llu%c", (unsigned long long)(bytes >> shift), units[i]);
+			return text;
+		}
+	}
+	snprintf(text, 32, "%llu", (unsigned long long)bytes);
+	return text;
+}
+
+bool text_printable(const char *str)
+{
+	static const uint32_t least[4] = {0x20, 0x80, 0x800, 0x10000};
+	const uint8_t *s = (const uint8_t *)str;
+
+	while (*s) {
+		unsigned more = *s < 0x80 ? 0 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : 3;
+		uint32_t c = more ? *s & (0x3fu >> more) : *s;
+
+		if ((*s >= 0x80 && *s < 0xc2) || *s > 0xf4)
+			return false;
+		s++;
+		for (unsigned i = 0; i < more; i++, s++) {
+			if ((*s & 0xc0) != 0x80)
+				return false;
+			c = c << 6 | (*s & 0x3f);
+		}
+		if (c < least[more] || c == 0x7f || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
+			return false;
+	}
+	return true;
+}
+
+static int dup_str(struct schema *s, const char *value, const char **out)
+{
+	struct slice copy;
+
+	if (!arena_dup(&s->arena, slice_of(value, strlen(value) + 1), &copy))
+		return -ENOMEM;
+	*out = (const char *)copy.p;
+	return 0;
+}
+
+/* ---- owners ---- */
+
+/* Calls fn with ever larger scratch memory for as long as it says ERANGE.  0 found, -ENOENT, -ENOMEM. */
+static int with_scratch(int (*fn)(void *arg, char *p, size_t n), void *arg)
+{
+	int rc = -ERANGE;
+
+	for (size_t n = NSS_BYTES; rc == -ERANGE && n <= NSS_BYTES_MAX; n *= 4) {
+		char *p = malloc(n);
+
+		if (!p)
+			return -ENOMEM;
+		rc = fn(arg, p, n);
+		free(p);
+	}
+	return rc;
+}
+
+struct lookup {
+	const char *name; /* or NULL: by id */
+	uint32_t id;
+	char *found;      /* 256 bytes, by id */
+};
+
+static int found_name(const struct lookup *l, const char *name)
+{
+	if (strlen(name) > OWNER_MAX)
+		return -ENOENT;
+	strcpy(l->found, name);
+	return 0;
+}
+
+static int user_once(void *arg, char *p, size_t n)
+{
+	struct lookup *l = arg;
+	struct passwd pw, *got = NULL;
+	int rc = l->name ? getpwnam_r(l->name, &pw, p, n, &got) : getpwuid_r(l->id, &pw, p, n, &got);
+
+	if (!got)
+		return rc == ERANGE ? -ERANGE : rc == ENOMEM ? -ENOMEM : -ENOENT;
+	if (!l->name)
+		return found_name(l, got->pw_name);
+	l->id = got->pw_uid;
+	return 0;
+}
+
+static int group_once(void *arg, char *p, size_t n)
+{
+	struct lookup *l = arg;
+	struct group gr, *got = NULL;
+	int rc = l->name ? getgrnam_r(l->name, &gr, p, n, &got) : getgrgid_r(l->id, &gr, p, n, &got);
+
+	if (!got)
+		return rc == ERANGE ? -ERANGE : rc == ENOMEM ? -ENOMEM : -ENOENT;
+	if (!l->name)
+		return found_name(l, got->gr_name);
+	l->id = got->gr_gid;
+	return 0;
+}
+
+static int parse_owner(const char *value, int (*once)(void *, char *, size_t), const char *unknown, uint32_t *out, const char **reason)
+{
+	struct lookup l = {.name = value};
+	uint64_t number;
+	int rc;
+
+	if (parse_number(value, UINT32_MAX - 1, &number)) {
+		*out = (uint32_t)number;
+		return 0;
+	}
+	if (!*value || strlen(value) > OWNER_MAX || !text_printable(value))
+		return refuse(reason, unknown);
+	rc = with_scratch(once, &l);
+	if (rc == -ENOMEM)
+		return rc;
+	if (rc)
+		return refuse(reason, unknown);
+	*out = l.id;
+	return 0;
+}
+
+/* The name counts only if it leads back to the same id: two names may share one, or a name be all digits. */
+static const char *owner_text(uint32_t id, int (*once)(void *, char *, size_t), char name[256])
+{
+	struct lookup l = {.id = id, .found = name};
+	const char *reason;
+	uint32_t back;
+
+	if (with_scratch(once, &l) == 0 && parse_owner(name, once, "", &back, &reason) == 0 && back == id)
+		return name;
+	snprintf(name, 256, "%u", id);
+	return name;
+}
+
+const char *value_user(uid_t uid, char name[256])
+{
+	return owner_text(uid, user_once, name);
+}
+
+const char *value_group(gid_t gid, char name[256])
+{
+	return owner_text(gid, group_once, name);
+}
+
+static const char no_user[] = "no such user";
+static const char no_group[] = "no such user group";
+
+/* ---- setters ---- */
+
+static int parse_mode(const char *value, mode_t most, mode_t *out, const char **reason)
+{
+	mode_t v = 0;
+
+	if (!*value || strlen(value) > 5)
+		return refuse(reason, "a mode is a string of octal digits, such as \"0644\"");
+	for (; *value; value++) {
+		if (*value < '0' || *value > '7')
+			return refuse(reason, "a mode is a string of octal digits, such as \"0644\"");
+		v = v * 8 + (mode_t)(*value - '0');
+	}
+	if (v & ~most)
+		return refuse(reason, "the mode has bits that do not apply");
+	*out = v;
+	return 0;
+}
+
+int set_table_owner(struct schema *s, void *target, const char *value, const char **reason)
+{
+	(void)target;
+	return parse_owner(value, user_once, no_user, &s->pub.uid, reason);
+}
+
+int set_table_owner_group(struct schema *s, void *target, const char *value, const char **reason)
+{
+	(void)target;
+	return parse_owner(value, group_once, no_group, &s->pub.gid, reason);
+}
+
+int set_table_mode(struct schema *s, void *target, const char *value, const char **reason)
+{
+	(void)target;
+	return parse_mode(value, 07777, &s->pub.mode, reason);
+}
+
+int set_tablet_size(struct schema *s, void *target, const char *value, const char **reason)
+{
+	uint64_t v;
+
+	(void)target;
+	if (!parse_size(value, &v) || v < 64 * 1024 || v > (uint64_t)1 << 40)
+		return refuse(reason, "tablet_size is a size from 64K to 1T");
+	s->pub.tablet_size = v;
+	return 0;
+}
+
+int set_salt(struct schema *s, void *target, const char *value, const char **reason)
+{
+	uint64_t v;
+
+	(void)target;
+	if (!parse_number(value, 255, &v))
+		return refuse(reason, "salt is a number from 0 to 255");
+	if (v != (uint64_t)s->pub.salt)
+		return refuse(reason, s->pub.salt ? "the salt of a table is fixed" : "salted tables are not supported by this version");
+	return 0;
+}
+
+int set_family_gc(struct schema *s, void *target, const char *value, const char **reason)
+{
+	struct tfs_family *f = target;
+	struct gc_rule *rule = NULL;
+	int rc;
+
+	if (strlen(value) > SCHEMA_GC_MAX || !text_printable(value))
+		return refuse(reason, "not a rule for garbage collection");
+	rc = gc_parse(value, &rule, reason);
+	if (rc)
+		return rc;
+	gc_free(rule);
+	return dup_str(s, value, &f->gc);
+}
+
+int set_family_group(struct schema *s, void *target, const char *value, const char **reason)
+{
+	struct tfs_family *f = target;
+
+	/* Whether it exists is judged when all groups are known. */
+	if (!schema_name_valid(slice_str(value)))
+		return refuse(reason, "not a legal group name");
+	return dup_str(s, value, &f->group);
+}
+
+int set_family_type(struct schema *s, void *target, const char *value, const char **reason)
+{
+	struct tfs_family *f = target;
+
+	(void)s;
+	if (strcmp(value, "bytes") == 0)
+		f->type = TFS_TYPE_BYTES;
+	else if (strcmp(value, "counter") == 0)
+		f->type = TFS_TYPE_COUNTER;
+	else
+		return refuse(reason, "a type is \"bytes\" or \"counter\"");
+	return 0;
+}
+
+int set_family_owner(struct schema *s, void *target, const char *value, const char **reason)
+{
+	(void)s;
+	return parse_owner(value, user_once, no_user, &((struct tfs_family *)target)->uid, reason);
+}
+
+int set_family_owner_group(struct schema *s, void *target, const char *value, const char **reason)
+{
+	(void)s;
+	return parse_owner(value, group_once, no_group, &((struct tfs_family *)target)->gid, reason);
+}
+
+int set_family_mode(struct schema *s, void *target, const char *value, const char **reason)
+{
+	(void)s;
+	return parse_mode(value, 0777, &((struct tfs_family *)target)->mode, reason);
+}
+
+int set_family_acl(struct schema *s, void *target, const char *value, const char **reason)
+{
+	if (strlen(value) > SCHEMA_ACL_MAX || !text_printable(value))
+		return refuse(reason, "not an access control list");
+	return dup_str(s, value, &((struct tfs_family *)target)->acl);
+}
+
+int set_group_compression(struct schema *s, void *target, const char *value, const char **reason)
+{
+	int codec = codec_by_name(value);
+
+	(void)s;
+	if (codec < 0)
+		return refuse(reason, "compression is one of none, snappy, lz4, zstd, zstd-dict");
+	((struct tfs_group *)target)->compression = sst_codec_names[codec];
+	return 0;
+}
+
+int set_group_level(struct schema *s, void *target, const char *value, const char **reason)
+{
+	uint64_t v;
+
+	(void)s;
+	if (!parse_number(value, 19, &v) || v < 1)
+		return refuse(reason, "level is a number from 1 to 19");
+	((struct tfs_group *)target)->level = (int)v;
+	return 0;
+}
+
+int set_group_block_size(struct schema *s, void *target, const char *value, const char **reason)
+{
+	uint64_t v;
+
+	(void)s;
+	if (!parse_size(value, &v) || v < 4 * 1024 || v > 4 * 1024 * 1024)
+		return refuse(reason, "block_size is a size from 4K to 4M");
+	((struct tfs_group *)target)->block_size = (uint32_t)v;
+	return 0;
+}
+
+int set_group_bloom_bits(struct schema *s, void *target, const char *value, const char **reason)
+{
+	uint64_t v;
+
+	(void)s;
+	if (!parse_number(value, 20, &v))
+		return refuse(reason, "bloom_bits is a number from 0 to 20");
+	((struct tfs_group *)target)->bloom_bits = (int)v;
+	return 0;
+}
+
+int set_group_in_memory(struct schema *s, void *target, const char *value, const char **reason)
+{
+	struct tfs_group *g = target;
+
+	(void)s;
+	if (strcmp(value, "true") == 0)
+		g->in_memory = true;
+	else if (strcmp(value, "false") == 0)
+		g->in_memory = false;
+	else
+		return refuse(reason, "in_memory is true or false");
+	return 0;
+}

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Schemas: the text form and its refusals, edits, ids that are never used
+ * twice, rendering that parses back to the same schema, the encoding and
+ * damage to it.
+ */
+#include "engine/schema/schema.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static struct schema *fresh(void)
+{
+	struct schema *s = NULL;
+
+	assert_int_equal(schema_new("webtable", 17, 0, 0, 0755, 1000, &s), 0);
+	return s;
+}
+
+/* Takes old; gives the new one. */
+static struct schema *text_ok(struct schema *old, const char *text, unsigned want_dropped, bool want_allow)
+{
+	struct schema *s = NULL;
+	uint16_t *dropped = NULL;
+	unsigned count = 99;
+	bool allow = !want_allow;
+	char *why = NULL;
+	int rc = schema_set_text(old, slice_str(text), 2000, &s, &dropped, &count, &allow, &why);
+
+	if (rc)
+		print_message("%s\n", why ? why : "(no reason)");
+	assert_int_equal(rc, 0);
+	assert_null(why);
+	assert_int_equal(count, want_dropped);
+	assert_int_equal(allow, want_allow);
+	assert_true((dropped != NULL) == (count != 0));
+	free(dropped);
+	schema_put(old);
+	return s;
+}
+
+static void refused_bytes(const struct schema *old, struct slice text, unsigned line, const char *reason)
+{
+	struct schema *s = NULL;
+	uint16_t *dropped = NULL;
+	unsigned count = 99;
+	bool allow = false;
+	char *why = NULL, want[32];
+	int rc = schema_set_text(old, text, 2000, &s, &dropped, &count, &allow, &why);
+
+	if (rc != -EINVAL)
+		print_message("accepted: %.*s\n", (int)(text.n > 200 ? 200 : text.n), (const char *)text.p);
+	assert_int_equal(rc, -EINVAL);
+	assert_null(s);
+	assert_null(dropped);
+	assert_int_equal(count, 99);
+	assert_non_null(why);
+	snprintf(want, sizeof want, "line %u: ", line);
+	if ((line && strncmp(why, want, strlen(want)) != 0) || (reason && !strstr(why, reason))) {
+		print_message("%.*s\n -> %s, not line %u %s\n", (int)(text.n > 200 ? 200 : text.n), (const char *)text.p, why, line, reason);
+		fail();
+	}
+	free(why);
+	/* and without wanting to know why */
+	assert_int_equal(schema_set_text(old, text, 2000, &s, &dropped, &count, &allow, NULL), -EINVAL);
+}
+
+static void refused(const char *text, unsigned line, const char *reason)
+{
+	struct schema *s = fresh();
+
+	refused_bytes(s, slice_str(text), line, reason);
+	schema_put(s);
+}
+
+static struct schema *edited(struct schema *old, struct tfs_schema_edit e)
+{
+	struct schema *s = NULL;
+	uint16_t dropped;
+	char *why = NULL;
+	int rc = schema_edit(old, &e, 3000, &s, &dropped, &why);
+
+	if (rc)
+		print_message("%d %s\n", rc, why ? why : "(no reason)");
+	assert_int_equal(rc, 0);
+	assert_true(schema_public(s)->generation > schema_public(old)->generation);
+	schema_put(old);
+	return s;
+}
+
+static void edit_fails(const struct schema *old, struct tfs_schema_edit e, int want)
+{
+	struct schema *s = NULL;
+	uint16_t dropped = 7;
+	char *why = NULL;
+
+	assert_int_equal(schema_edit(old, &e, 3000, &s, &dropped, &why), want);
+	assert_null(s);
+	assert_int_equal(dropped, 7);
+	assert_true((why != NULL) == (want == -EINVAL));
+	free(why);
+}
+
+static const struct tfs_family *family(const struct schema *s, const char *name)
+{
+	const struct tfs_schema *p = schema_public(s);
+
+	for (unsigned i = 0; i < p->family_count; i++)
+		if (strcmp(p->families[i].name, name) == 0)
+			return &p->families[i];
+	fail_msg("no family %s", name);
+	return NULL;
+}
+
+static const struct tfs_group *group(const struct schema *s, const char *name)
+{
+	const struct tfs_schema *p = schema_public(s);
+
+	for (unsigned i = 0; i < p->group_count; i++)
+		if (strcmp(p->groups[i].name, name) == 0)
+			return &p->groups[i];
+	fail_msg("no group %s", name);
+	return NULL;
+}
+
+/* All but generation, text, time and (not kept by text) the hidden flag. */
+static void expect_same(const struct schema *x, const struct schema *y)
+{
+	const struct tfs_schema *a = schema_public(x), *b = schema_public(y);
+
+	assert_string_equal(a->name, b->name);
+	assert_int_equal(a->table_id, b->table_id);
+	assert_int_equal(a->uid, b->uid);
+	assert_int_equal(a->gid, b->gid);
+	assert_int_equal(a->mode, b->mode);
+	assert_int_equal(a->tablet_size, b->tablet_size);
+	assert_int_equal(a->salt, b->salt);
+	assert_int_equal(a->family_count, b->family_count);
+	assert_int_equal(a->group_count, b->group_count);
+	for (unsigned i = 0; i < a->family_count; i++) {
+		const struct tfs_family *f = &a->families[i], *g = &b->families[i];
+
+		assert_string_equal(f->name, g->name);
+		assert_string_equal(f->gc, g->gc);
+		assert_string_equal(f->group, g->group);
+		assert_string_equal(f->acl, g->acl);
+		assert_int_equal(f->id, g->id);
+		assert_int_equal(f->type, g->type);
+		assert_int_equal(f->uid, g->uid);
+		assert_int_equal(f->gid, g->gid);
+		assert_int_equal(f->mode, g->mode);
+		assert_int_equal(f->max_age_us, g->max_age_us);
+	}
+	for (unsigned i = 0; i < a->group_count; i++) {
+		const struct tfs_group *f = &a->groups[i], *g = &b->groups[i];
+
+		assert_string_equal(f->name, g->name);
+		assert_string_equal(f->compression, g->compression);
+		assert_int_equal(f->id, g->id);
+		assert_int_equal(f->level, g->level);
+		assert_int_equal(f->block_size, g->block_size);
+		assert_int_equal(f->bloom_bits, g->bloom_bits);
+		assert_int_equal(f->in_memory, g->in_memory);
+	}
+}
+
+static void test_new(void **state)
+{
+	struct schema *s = fresh();
+	const struct tfs_schema *p = schema_public(s);
+
+	(void)state;
+	assert_ptr_equal(schema_of(p), s);
+	assert_string_equal(p->name, "webtable");
+	assert_int_equal(p->family_count, 0);
+	assert_int_equal(p->group_count, 1);
+	assert_int_equal(group(s, "default")->block_size, 64 * 1024);
+	assert_string_equal(group(s, "default")->compression, "zstd");
+	assert_false(p->is_set);
+	assert_int_equal(p->tablet_size, 128 << 20);
+	assert_int_equal(p->mtime_us, 1000);
+	assert_int_equal(strlen(p->text), p->text_size);
+	struct schema *again = text_ok(schema_get(s), p->text, 0, false);
+
+	expect_same(s, again);
+	schema_put(again);
+	schema_put(s);
+	assert_int_equal(schema_new(".x", 17, 0, 0, 0755, 0, &s), -EINVAL);
+	assert_int_equal(schema_new("", 17, 0, 0, 0755, 0, &s), -EINVAL);
+	assert_true(schema_name_valid(slice_str("a.b-c_9")));
+	assert_true(schema_name_valid(slice_str("0123456789012345678901234567890123456789012345678901234567890123")));
+	assert_false(schema_name_valid(slice_str("01234567890123456789012345678901234567890123456789012345678901234")));
+	assert_false(schema_name_valid(slice_str("-a")));
+	assert_false(schema_name_valid(slice_str("a/b")));
+	assert_false(schema_name_valid(slice_of("a\0b", 3)));
+}
+
+static const char example[] =
+	"# the paper's table\n"
+	"owner = \"root\"; owner_group = \"root\"; mode = \"0750\";\n"
+	"tablet_size = \"128M\";\nsalt = 0;\n"
+	"families = (\n"
+	"  { name = \"contents\"; gc = \"maxversions=3\"; group = \"pages\"; type = \"bytes\";\n"
+	"    owner = \"root\"; owner_group = 12; mode = \"0640\"; acl = \"u:alice:r--\"; },\n"
+	"  { name = \"anchor\"; gc = \"maxversions=3 or maxage=30d\"; } );\n"
+	"groups = (\n"
+	"  { name = \"default\"; compression = \"zstd\"; level = 3; block_size = \"64K\"; bloom_bits = 10; in_memory = false; },\n"
+	"  { name = \"pages\"; compression = \"zstd-dict\"; level = 9; block_size = 8192; in_memory = true } );\n";
+
+static void test_example(void **state)
+{
+	struct schema *s = text_ok(fresh(), example, 0, false);
+	const struct tfs_schema *p = schema_public(s);
+
+	(void)state;
+	assert_string_equal(p->text, example); /* byte for byte, comment included */
+	assert_int_equal(p->mtime_us, 2000);
+	assert_true(p->is_set);
+	assert_int_equal(p->mode, 0750);
+	assert_int_equal(p->family_count, 2);
+	assert_int_equal(family(s, "contents")->id, 1);
+	assert_int_equal(family(s, "contents")->gid, 12);
+	assert_int_equal(family(s, "contents")->mode, 0640);
+	assert_string_equal(family(s, "contents")->acl, "u:alice:r--");
+	assert_int_equal(family(s, "contents")->max_age_us, 0);
+	assert_int_equal(family(s, "anchor")->id, 2);
+	assert_int_equal(family(s, "anchor")->mode, 0644);
+	assert_string_equal(family(s, "anchor")->group, "default");
+	assert_int_equal(family(s, "anchor")->max_age_us, 30 * 86400 * 1000000ll);
+	assert_string_equal(group(s, "pages")->compression, "zstd-dict");
+	assert_int_equal(group(s, "pages")->block_size, 8192);
+	assert_true(group(s, "pages")->in_memory);
+	assert_int_equal(group(s, "pages")->bloom_bits, 10);
+
+	struct store_schema *t = NULL;
+
+	assert_int_equal(schema_store(s, &t), 0);
+	assert_int_equal(t->generation, p->generation);
+	assert_int_equal(t->family_count, 2);
+	assert_int_equal(t->families[0].group, group(s, "pages")->id);
+	assert_int_equal(t->families[1].group, t->groups[0].id);
+	assert_true(gc_hides(t->families[0].rule, 3, 0, 0));
+	assert_false(gc_hides(t->families[0].rule, 2, 0, 0));
+	assert_int_equal(t->group_count, 2);
+	assert_int_equal(t->groups[1].sst.codec, SST_ZSTD_DICT);
+	assert_int_equal(t->groups[1].sst.block_bytes, 8192);
+	store_schema_put(t);
+	schema_put(s);
+}
+
+static void test_refusals(void **state)
+{
+	(void)state;
+	refused("mode = \"0755\";\ncolour = 3;\n", 2, "colour");
+	refused("families = ( { name = \"a\"; },\n { name = \"a\"; } );", 2, "twice");
+	refused("groups = ( { name = \"a\"; },\n { name = \"a\"; } );", 2, "twice");
+	refused("families = ( { gc = \"\"; } );", 1, "name");
+	refused("families = ( { name = 3; } );", 1, "name");
+	refused("families = ( \"a\" );", 1, "name");
+	refused("families = ( { name = \"a b\"; } );", 1, "legal");
+	refused("families = ( { name = \"\"; } );", 1, "legal");
+	refused("families = ( {\n name = \"a\";\n gc = \"maxversions=x\"; } );", 3, "gc");
+	refused("families = ( { name = \"a\";\n group = \"nope\"; } );", 2, "group");
+	refused("families = ( { name = \"a\"; type = \"text\"; } );", 1, "type");
+	refused("families = ( { name = \"a\"; speed = 1; } );", 1, "speed");
+	refused("families = ( { name = \"a\"; mode = 644; } );", 1, "type");
+	refused("families = ( { name = \"a\"; mode = \"0999\"; } );", 1, "octal");
+	refused("families = ( { name = \"a\"; mode = \"4755\"; } );", 1, "bits");
+	refused("families = ( { name = \"a\"; mode = \"\"; } );", 1, "octal");
+	refused("families = ( { name = \"a\"; owner = \"no-such-user-here\"; } );", 1, "user");
+	refused("families = ( { name = \"a\"; owner = \"4294967295\"; } );", 1, "user");
+	refused("families = ( { name = \"a\"; owner = -1; } );", 1, "user");
+	refused("families = ( { name = \"a\"; owner_group = \"no-such-group-here\"; } );", 1, "group");
+	refused("families = ( { name = \"a\"; acl = \"x\\ny\"; } );", 1, "acl");
+	refused("families = ( { name = \"a\"; acl = \"\\xff\"; } );", 1, "acl");
+	refused("families = { name = \"a\"; };", 1, "type");
+	refused("families = 3;", 1, "type");
+	refused("groups = ( { name = \"g\"; level = 0; } );", 1, "level");
+	refused("groups = ( { name = \"g\"; level = 20; } );", 1, "level");
+	refused("groups = ( { name = \"g\"; level = \"3\"; } );", 1, "type");
+	refused("groups = ( { name = \"g\"; bloom_bits = 21; } );", 1, "bloom_bits");
+	refused("groups = ( { name = \"g\"; bloom_bits = -1; } );", 1, "bloom_bits");
+	refused("groups = ( { name = \"g\"; block_size = \"4095\"; } );", 1, "block_size");
+	refused("groups = ( { name = \"g\"; block_size = \"5M\"; } );", 1, "block_size");
+	refused("groups = ( { name = \"g\"; block_size = \"64KB\"; } );", 1, "block_size");
+	refused("groups = ( { name = \"g\"; block_size = \"K\"; } );", 1, "block_size");
+	refused("groups = ( { name = \"g\"; in_memory = 1; } );", 1, "type");
+	refused("groups = ( { name = \"g\"; in_memory = \"true\"; } );", 1, "type");
+	refused("groups = ( { name = \"g\"; compression = \"gzip\"; } );", 1, "compression");
+	refused("tablet_size = \"99999999999999999999999999\";", 1, "tablet_size");
+	refused("tablet_size = \"1K\";", 1, "tablet_size");
+	refused("tablet_size = \"2T\";", 1, "tablet_size");
+	refused("tablet_size = 1.5;", 1, "type");
+	refused("tablet_size = -134217728;", 1, "tablet_size");
+	refused("\ntablet_size = 5000000000;", 2, "too large");
+	refused("tablet_size = 0x100000000;", 1, "too large");
+	refused("tablet_size = 9999999999999999L;", 1, "too large");
+	refused("salt = 4;", 1, "not supported");
+	refused("salt = 256;", 1, "salt");
+	refused("allow_delete = 1;", 1, "type");
+	refused("mode = \"0755\"; mode = \"0755\";", 1, "duplicate");
+	refused("mode = ", 2, NULL); /* where the text ends */
+	refused("mode = \"0755;", 1, "does not end");
+	refused("/* mode", 1, "does not end");
+	refused("mode = \"07\\x0055\";", 1, "NUL");
+	refused("\xef\xbb\xbfmode = \"0755\";", 1, NULL);
+}
+
+static void test_hostile(void **state)
+{
+	struct schema *s = fresh();
+	struct buf b = {0};
+
+	(void)state;
+	refused("@include \"/etc/passwd\"\n", 1, "@include");
+	refused("mode = \"0755\";\n  \t@include \"/etc/passwd\"\n", 2, "@include");
+	refused("a = \"\n@include \"/etc/passwd\"\n\";", 2, "@include");
+	refused("/*\n@include \"/etc/passwd\"\n*/", 2, "@include");
+	refused("/*\n\n*\n@include \"/etc/passwd\"\n*/", 4, "@include");
+	refused_bytes(s, slice_of("mode = \"0755\";\0x", 16), 1, "NUL");
+	refused_bytes(s, slice_of("# \xc0\x80\n", 5), 1, "UTF-8");
+	refused_bytes(s, slice_of("#\n# \xed\xa0\x80\n", 8), 2, "UTF-8");
+	refused_bytes(s, slice_of("# \xf5\x80\x80\x80\n", 7), 1, "UTF-8");
+	refused_bytes(s, slice_of("# \xe2\x82", 4), 1, "UTF-8");
+	refused_bytes(s, slice_of("# \x01\n", 4), 1, "UTF-8");
+	/* deep, long, wide */
+	for (int i = 0; i < 100000; i++)
+		assert_int_equal(buf_append(&b, "a=(", 3), 0);
+	refused_bytes(s, slice_of(b.p, 60000), 1, "deep");
+	refused_bytes(s, buf_slice(&b), 1, "too long");
+	buf_reset(&b);
+	for (int i = 0; i < 20000; i++)
+		assert_int_equal(buf_printf(&b, "n%d=1;", i), 0);
+	refused_bytes(s, buf_slice(&b), 1, "too many");
+	buf_reset(&b);
+	assert_int_equal(buf_append(&b, "families=(", 10), 0);
+	for (int i = 0; i < 1001; i++)
+		assert_int_equal(buf_printf(&b, "%s{name=\"n%d\";}", i ? "," : "", i), 0);
+	assert_int_equal(buf_append(&b, ");", 2), 0);
+	refused_bytes(s, buf_slice(&b), 0, "too many families");
+	/* long lines of many-byte characters are fine */
+	buf_reset(&b);
+	assert_int_equal(buf_append(&b, "#", 1), 0);
+	for (int i = 0; i < 5000; i++)
+		assert_int_equal(buf_append(&b, "\xf0\x9f\x8c\x8d\xc3\xa9" "x", 7), 0);
+	assert_int_equal(buf_u8(&b, 0), 0);
+	s = text_ok(s, (char *)b.p, 0, false);
+	s = text_ok(s, "", 0, false);
+	schema_put(s);
+	buf_fini(&b);
+}
+
+static void test_ids_never_reused(void **state)
+{
+	struct schema *s = text_ok(fresh(), "families = ( { name = \"a\"; }, { name = \"b\"; } ); groups = ( { name = \"g\"; } );", 0, false);
+	struct buf b = {0};
+	uint16_t *dropped = NULL, one;
+	unsigned count;
+	bool allow;
+
+	(void)state;
+	assert_int_equal(family(s, "b")->id, 2);
+	assert_int_equal(group(s, "g")->id, 1);
+	struct schema *t = NULL;
+
+	assert_int_equal(schema_set_text(s, slice_str("families = ( { name = \"c\"; }, { name = \"a\"; } );"), 5, &t, &dropped, &count, &allow, NULL), 0);
+	assert_int_equal(count, 1);
+	assert_int_equal(dropped[0], 2);
+	assert_false(allow);
+	free(dropped);
+	schema_put(s);
+	s = t;
+	assert_int_equal(family(s, "c")->id, 3);
+	assert_int_equal(schema_public(s)->families[0].id, 1); /* in id order, not the text's */
+	assert_int_equal(schema_public(s)->group_count, 1);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_ADD, .name = "g"});
+	assert_int_equal(group(s, "g")->id, 2);
+	assert_int_equal(schema_edit(s, &(struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_DROP, .name = "c"}, 9, &t, &one, NULL), 0);
+	assert_int_equal(one, 3);
+	schema_put(s);
+	/* also through the file */
+	assert_int_equal(schema_encode(t, &b), 0);
+	schema_put(t);
+	assert_int_equal(schema_decode(buf_slice(&b), &s), 0);
+	buf_fini(&b);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "c", .mode = 0600, .uid = 5, .gid = 6});
+	assert_int_equal(family(s, "c")->id, 4);
+	assert_int_equal(family(s, "c")->uid, 5);
+	assert_int_equal(family(s, "c")->mode, 0600);
+	/* allow_delete is told and not kept */
+	s = text_ok(s, "families = (); allow_delete = true;", 2, true);
+	assert_null(strstr(schema_public(s)->text, "allow_delete"));
+	schema_put(s);
+}
+
+static void test_edits(void **state)
+{
+	struct schema *s = text_ok(fresh(), example, 0, false);
+
+	(void)state;
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_TIME, .mtime_us = -5});
+	assert_int_equal(schema_public(s)->mtime_us, -5);
+	assert_string_equal(schema_public(s)->text, example);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_HIDE, .flag = true});
+	assert_true(schema_public(s)->is_hidden);
+	assert_int_equal(schema_public(s)->mtime_us, -5);
+	assert_string_equal(schema_public(s)->text, example);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_MODE, .name = "anchor", .mode = 0100600});
+	assert_int_equal(family(s, "anchor")->mode, 0600);
+	assert_string_not_equal(schema_public(s)->text, example);
+	assert_int_equal(schema_public(s)->mtime_us, 3000);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_OWNER, .name = "anchor", .uid = 4242, .gid = (gid_t)-1});
+	assert_int_equal(family(s, "anchor")->uid, 4242);
+	assert_int_equal(family(s, "anchor")->gid, 0);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = "anchor", .value = " maxage=1h\n"});
+	assert_string_equal(family(s, "anchor")->gc, "maxage=1h");
+	assert_int_equal(family(s, "anchor")->max_age_us, 3600 * 1000000ll);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = "anchor", .value = "\n"});
+	assert_string_equal(family(s, "anchor")->gc, "");
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_TYPE, .name = "anchor", .value = "counter"});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GROUP, .name = "anchor", .value = "pages\n"});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_BLOCK_SIZE, .name = "pages", .value = "1m"});
+	assert_int_equal(group(s, "pages")->block_size, 1 << 20);
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_COMPRESSION, .name = "pages", .value = "lz4"});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_IN_MEMORY, .name = "pages", .value = "false"});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_LEVEL, .name = "default", .value = "19"});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_BLOOM_BITS, .name = "default", .value = "0"});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 01777});
+	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_OWNER, .uid = (uid_t)-1, .gid = 77});
+	assert_int_equal(schema_public(s)->gid, 77);
+
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "anchor"}, -EEXIST);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = ".anchor"}, -EINVAL);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_DROP, .name = "nope"}, -ENOENT);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_MODE, .name = "nope"}, -ENOENT);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = "anchor", .value = "maxage"}, -EINVAL);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = "anchor"}, -EINVAL);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GROUP, .name = "anchor", .value = "nope"}, -EINVAL);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_ADD, .name = "pages"}, -EEXIST);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_DROP, .name = "pages"}, -EBUSY);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_DROP, .name = "default"}, -EBUSY);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_DROP, .name = "nope"}, -ENOENT);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_LEVEL, .name = "nope", .value = "1"}, -ENOENT);
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_LEVEL, .name = "pages", .value = "x"}, -EINVAL);
+	edit_fails(s, (struct tfs_schema_edit){.op = (enum tfs_schema_op)99, .name = "pages"}, -EINVAL);
+
+	/* what was rendered is the schema */
+	struct schema *again = text_ok(schema_get(s), schema_public(s)->text, 0, false);
+
+	expect_same(s, again);
+	assert_string_equal(schema_public(again)->text, schema_public(s)->text);
+	schema_put(again);
+	/* an unset schema: only an explicit act sets it */
+	struct schema *u = edited(fresh(), (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644});
+
+	assert_false(schema_public(u)->is_set);
+	u = edited(u, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "g", .mode = 0644, .explicit_act = true});
+	assert_true(schema_public(u)->is_set);
+	assert_int_equal(schema_rename(u, "other", &again), 0);
+	assert_string_equal(schema_public(again)->name, "other");
+	assert_string_equal(schema_public(again)->text, schema_public(u)->text);
+	assert_int_equal(schema_public(again)->generation, schema_public(u)->generation + 1);
+	struct schema *none = NULL;
+
+	assert_int_equal(schema_rename(u, "a/b", &none), -EINVAL);
+	schema_put(again);
+	schema_put(u);
+	schema_put(s);
+}
+
+/* ---- random schemas: rendered, parsed, encoded, decoded ---- */
+static uint64_t seed = 88172645463325252ull;
+
+static unsigned rnd(unsigned n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (unsigned)(seed % n);
+}
+
+static void random_text(struct buf *b)
+{
+	static const char *const rules[] = {"", "maxversions=3", "maxage=7d", "maxversions=1 or maxage=30m", "(maxversions=2 and maxage=1w) or maxage=9w"};
+	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "zstd-dict"};
+	static const char *const acls[] = {"", "u:alice:r--", "a\\\"b\\\\c", "\xc3\xa9t\xc3\xa9", " "};
+	unsigned families = rnd(6), groups = rnd(4);
+
+	buf_reset(b);
+	assert_int_equal(buf_printf(b, "mode = \"%o\"; owner = %u; tablet_size = \"%uK\";\nfamilies = (", rnd(4096), rnd(3), 64 + rnd(100000)), 0);
+	for (unsigned i = 0; i < families; i++)
+		assert_int_equal(buf_printf(b, "%s\n{ name = \"f%u\"; gc = \"%s\"; group = \"%s%u\"; type = \"%s\"; owner = \"%u\"; mode = \"%o\"; acl = \"%s\" }",
+					    i ? "," : "", i * 7 % 11 + rnd(2) * 100, rules[rnd(5)], groups ? "g" : "default", groups ? rnd(groups) : 0,
+					    rnd(2) ? "bytes" : "counter", rnd(100000), rnd(512), acls[rnd(5)]), 0);
+	assert_int_equal(buf_printf(b, ");\ngroups = ("), 0);
+	for (unsigned i = 0; i < (groups ? groups : 1); i++)
+		assert_int_equal(buf_printf(b, "%s\n{ name = \"%s%u\"; compression = \"%s\"; level = %u; block_size = %u; bloom_bits = %u; in_memory = %s }",
+					    i ? "," : "", groups ? "g" : "default", i, codecs[rnd(5)], 1 + rnd(19), 4096 + rnd(4000000), rnd(21),
+					    rnd(2) ? "true" : "false"), 0);
+	assert_int_equal(buf_printf(b, ");\n"), 0);
+	assert_int_equal(buf_u8(b, 0), 0);
+}
+
+static void test_round_trips(void **state)
+{
+	struct buf b = {0}, bytes = {0};
+
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		struct schema *s, *t, *u;
+
+		random_text(&b);
+		s = text_ok(fresh(), (const char *)b.p, 0, false);
+		/* touched, so that it is rendered */
+		t = edited(schema_get(s), (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_OWNER, .uid = (uid_t)-1, .gid = (gid_t)-1});
+		expect_same(s, t);
+		u = text_ok(schema_get(t), schema_public(t)->text, 0, false);
+		expect_same(t, u);
+		schema_put(u);
+		buf_reset(&bytes);
+		assert_int_equal(schema_encode(s, &bytes), 0);
+		assert_int_equal(schema_decode(buf_slice(&bytes), &u), 0);
+		expect_same(s, u);
+		assert_int_equal(schema_public(s)->generation, schema_public(u)->generation);
+		assert_int_equal(schema_public(s)->mtime_us, schema_public(u)->mtime_us);
+		assert_int_equal(schema_public(s)->is_set, schema_public(u)->is_set);
+		assert_string_equal(schema_public(s)->text, schema_public(u)->text);
+		schema_put(u);
+		schema_put(t);
+		schema_put(s);
+	}
+	buf_fini(&b);
+	buf_fini(&bytes);
+}
+
+static void test_damage(void **state)
+{
+	struct schema *s = text_ok(fresh(), example, 0, false), *t = NULL;
+	struct buf b = {0};
+
+	(void)state;
+	assert_int_equal(schema_encode(s, &b), 0);
+	for (size_t i = 0; i < b.n; i++) {
+		b.p[i] ^= 1;
+		int rc = schema_decode(buf_slice(&b), &t);
+
+		assert_true(rc == -EBADMSG || (rc == -EPROTO && (i == 4 || i == 5)));
+		b.p[i] ^= 1;
+		assert_int_equal(schema_decode(slice_of(b.p, i), &t), -EBADMSG);
+	}
+	/* the checksum made right again: refused, or a schema that encodes to those bytes */
+	for (size_t i = 0; i + 4 < b.n; i++) {
+		for (unsigned bit = 0; bit < 8; bit++) {
+			struct buf again = {0};
+
+			b.p[i] ^= (uint8_t)(1u << bit);
+			put_be32(b.p + b.n - 4, crc32c(0, b.p, b.n - 4));
+			if (schema_decode(buf_slice(&b), &t) == 0) {
+				assert_int_equal(schema_encode(t, &again), 0);
+				assert_true(slice_eq(buf_slice(&again), buf_slice(&b)));
+				schema_put(t);
+			}
+			buf_fini(&again);
+			b.p[i] ^= (uint8_t)(1u << bit);
+		}
+	}
+	buf_fini(&b);
+	schema_put(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_new),
+		cmocka_unit_test(test_example),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_ids_never_reused),
+		cmocka_unit_test(test_edits),
+		cmocka_unit_test(test_round_trips),
+		cmocka_unit_test(test_damage),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
