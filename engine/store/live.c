@@ -485,9 +485,7 @@ static int judge(struct live *l, struct live_cell *c)
 	l->has_ts = true;
 	switch (kind) {
 	case CELL_DELETE_COLUMN:
-		/* of this timestamp it masks later entries only, and those by sequence: it decides nothing */
-		if (!decided)
-			l->has_ts = false;
+		/* whatever follows at this timestamp has a smaller sequence and is masked */
 		if (seq > l->mask)
 			l->mask = seq;
 		return 0;
