@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encoding and decoding of METADATA's columns and of the root file; the
+ * tables are in the header.
+ */
+#include "engine/meta/meta_format.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define FORMAT 1u
+#define ROOT_MAGIC 0x54465254u /* TFRT */
+#define CRC_BYTES 4u
+#define HAS_END 1u
+#define FIRST_IS_BEGIN 2u
+#define ENTRY_MAX (250 * 1024) /* of the four rows of a file's entry */
+#define FIRST_CUT 1024
+#define COUNT_MAX 1000000u
+
+/* ---- small values ---- */
+
+static int open_value(struct slice in, struct reader *r)
+{
+	uint8_t format;
+
+	*r = reader_of(in);
+	if (!get_u8(r, &format))
+		return -EBADMSG;
+	return format == FORMAT ? 0 : -EPROTO;
+}
+
+int meta_u64_encode(uint64_t v, struct buf *out)
+{
+	return buf_u8(out, FORMAT) || buf_be64(out, v) ? -ENOMEM : 0;
+}
+
+int meta_u64_decode(struct slice in, uint64_t *v)
+{
+	struct reader r;
+	uint64_t x;
+	int rc = open_value(in, &r);
+
+	if (rc)
+		return rc;
+	if (!get_be64(&r, &x) || reader_left(&r))
+		return -EBADMSG;
+	*v = x;
+	return 0;
+}
+
+int meta_bytes_encode(struct slice v, struct buf *out)
+{
+	return buf_u8(out, FORMAT) || buf_append_slice(out, v) ? -ENOMEM : 0;
+}
+
+int meta_bytes_decode(struct slice in, struct slice *v)
+{
+	struct reader r;
+	int rc = open_value(in, &r);
+
+	if (!rc)
+		*v = slice_of(r.p, reader_left(&r));
+	return rc;
+}
+
+/* ---- files ---- */
+
+void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file *f)
+{
+	put_be32(key, f->table);
+	put_be64(key + 4, f->incarnation);
+	put_be64(key + 12, f->number);
+	put_be16(key + 20, f->group);
+}
+
+bool meta_sst_key_get(struct slice key, struct tablet_file *f)
+{
+	if (key.n != META_SST_KEY_BYTES)
+		return false;
+	f->table = load_be32(key.p);
+	f->incarnation = load_be64(key.p + 4);
+	f->number = load_be64(key.p + 12);
+	f->group = load_be16(key.p + 20);
+	return true;
+}
+
+int meta_file_order(const struct tablet_file *a, const struct tablet_file *b)
+{
+	if (a->table != b->table)
+		return a->table < b->table ? -1 : 1;
+	if (a->incarnation != b->incarnation)
+		return a->incarnation < b->incarnation ? -1 : 1;
+	if (a->number != b->number)
+		return a->number < b->number ? -1 : 1;
+	return (a->group > b->group) - (a->group < b->group);
+}
+
+void meta_file_normalise(struct tablet_file *f)
+{
+	if (f->begin.n + f->end.n + f->first.n + f->last.n <= ENTRY_MAX)
+		return;
+	if (slice_cmp(buf_slice(&f->first), buf_slice(&f->begin)) < 0) {
+		if (f->first.n > FIRST_CUT)
+			f->first.n = FIRST_CUT;
+	} else if (buf_set(&f->first, f->begin.p, f->begin.n)) {
+		/* Out of memory for a copy no longer than what is there cannot be; a bound all the same. */
+		f->first.n = 0;
+	}
+}
+
+int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
+{
+	bool same = f->first.n > 0 && slice_eq(buf_slice(&f->first), buf_slice(&f->begin));
+	uint8_t flags = (uint8_t)((f->end.p ? HAS_END : 0) | (same ? FIRST_IS_BEGIN : 0));
+
+	if (buf_u8(out, FORMAT) || buf_varint(out, f->bytes) || buf_varint(out, f->raw_bytes) || buf_varint(out, f->cells) ||
+	    buf_varint(out, f->tombstones) || buf_varint(out, f->row_deletes) || buf_varint(out, f->family_deletes) ||
+	    buf_varint(out, f->seq_min) || buf_varint(out, f->seq_max) || buf_be64(out, (uint64_t)f->oldest_us) ||
+	    buf_be64(out, (uint64_t)f->newest_us) || buf_u8(out, flags) || buf_lstr(out, buf_slice(&f->begin)))
+		return -ENOMEM;
+	if (f->end.p && buf_lstr(out, buf_slice(&f->end)))
+		return -ENOMEM;
+	if (!same && buf_lstr(out, buf_slice(&f->first)))
+		return -ENOMEM;
+	return buf_lstr(out, buf_slice(&f->last));
+}
+
+/* A copy that has memory even when it is empty: an end of no bytes is not "no end". */
+static int own(struct buf *to, struct slice from)
+{
+	int rc = buf_reserve(to, from.n + 1);
+
+	return rc ? rc : buf_append_slice(to, from);
+}
+
+int meta_sst_value_decode(struct slice in, struct tablet_file *f)
+{
+	struct tablet_file x = {.table = f->table, .incarnation = f->incarnation, .number = f->number, .group = f->group};
+	struct slice begin, end = {0}, first, last;
+	uint64_t oldest, newest;
+	struct reader r;
+	uint8_t flags;
+	int rc = open_value(in, &r);
+
+	if (rc)
+		return rc;
+	if (!get_varint(&r, &x.bytes) || !get_varint(&r, &x.raw_bytes) || !get_varint(&r, &x.cells) || !get_varint(&r, &x.tombstones) ||
+	    !get_varint(&r, &x.row_deletes) || !get_varint(&r, &x.family_deletes) || !get_varint(&r, &x.seq_min) ||
+	    !get_varint(&r, &x.seq_max) || !get_be64(&r, &oldest) || !get_be64(&r, &newest) || !get_u8(&r, &flags) ||
+	    !get_lstr(&r, &begin))
+		return -EBADMSG;
+	first = begin;
+	if ((flags & ~(HAS_END | FIRST_IS_BEGIN)) || (flags & HAS_END && !get_lstr(&r, &end)) ||
+	    (!(flags & FIRST_IS_BEGIN) && !get_lstr(&r, &first)) || !get_lstr(&r, &last) || reader_left(&r))
+		return -EBADMSG;
+	x.oldest_us = (int64_t)oldest;
+	x.newest_us = (int64_t)newest;
+	if (own(&x.begin, begin) || (flags & HAS_END && own(&x.end, end)) || own(&x.first, first) || own(&x.last, last)) {
+		tablet_file_fini(&x);
+		return -ENOMEM;
+	}
+	*f = x;
+	return 0;
+}
+
+/* ---- the root file ---- */
+
+static int encode_files(const struct meta_tablet *m, struct buf *out)
+{
+	uint8_t key[META_SST_KEY_BYTES];
+	struct buf value = {0};
+	int rc = buf_be32(out, m->file_count);
+
+	for (unsigned i = 0; i < m->file_count && !rc; i++) {
+		meta_sst_key_put(key, &m->files[i]);
+		buf_reset(&value);
+		rc = meta_sst_value_encode(&m->files[i], &value);
+		if (!rc)
+			rc = buf_append(out, key, sizeof key);
+		if (!rc)
+			rc = buf_lstr(out, buf_slice(&value));
+	}
+	buf_fini(&value);
+	return rc;
+}
+
+int meta_root_encode(const struct meta_tablet *m, struct buf *out)
+{
+	size_t from = out->n;
+	int rc = -ENOMEM;
+
+	if (buf_be32(out, ROOT_MAGIC) || buf_be16(out, FORMAT) || buf_be32(out, m->table) || buf_u8(out, m->last) ||
+	    buf_lstr(out, buf_slice(&m->begin)) || buf_lstr(out, buf_slice(&m->end)) || buf_be64(out, m->server) ||
+	    buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) || buf_be64(out, (uint64_t)m->major_us))
+		goto fail;
+	if ((rc = encode_files(m, out)) || (rc = buf_be32(out, m->redo_count)))
+		goto fail;
+	for (unsigned i = 0; i < m->redo_count; i++)
+		if ((rc = buf_be64(out, m->redo[i].incarnation)) || (rc = buf_be64(out, m->redo[i].lsn)))
+			goto fail;
+	rc = buf_be32(out, crc32c(0, out->p + from, out->n - from));
+	if (!rc)
+		return 0;
+fail:
+	out->n = from;
+	return rc;
+}
+
+static int decode_file(struct meta_tablet *m, struct reader *r)
+{
+	struct tablet_file f = {0};
+	struct slice key, value;
+	unsigned before = m->file_count;
+	int rc;
+
+	if (!get_bytes(r, META_SST_KEY_BYTES, &key) || !get_lstr(r, &value) || !meta_sst_key_get(key, &f))
+		return -EBADMSG;
+	rc = meta_sst_value_decode(value, &f);
+	if (rc)
+		return rc;
+	rc = meta_files_add(m, &f, false);
+	if (rc)
+		tablet_file_fini(&f);
+	return rc ? rc : m->file_count == before ? -EBADMSG : 0;
+}
+
+static int decode_lists(struct meta_tablet *m, struct reader *r)
+{
+	struct redo_point p;
+	uint32_t count;
+	int rc = 0;
+
+	if (!get_be32(r, &count) || count > COUNT_MAX)
+		return -EBADMSG;
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = decode_file(m, r);
+	if (rc)
+		return rc;
+	if (!get_be32(r, &count) || count > COUNT_MAX)
+		return -EBADMSG;
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		unsigned before = m->redo_count;
+
+		if (!get_be64(r, &p.incarnation) || !get_be64(r, &p.lsn))
+			return -EBADMSG;
+		rc = meta_redo_add(m, p, false);
+		if (!rc && m->redo_count == before)
+			rc = -EBADMSG;
+	}
+	return !rc && reader_left(r) ? -EBADMSG : rc;
+}
+
+int meta_root_decode(struct slice in, struct meta_tablet *m)
+{
+	struct reader r = reader_of(in);
+	struct meta_tablet x = {0};
+	struct slice begin, end;
+	uint64_t clock, major;
+	uint32_t magic;
+	uint16_t format;
+	uint8_t last;
+	int rc;
+
+	if (!get_be32(&r, &magic) || !get_be16(&r, &format) || magic != ROOT_MAGIC)
+		return -EBADMSG;
+	if (format != FORMAT)
+		return -EPROTO;
+	if (reader_left(&r) < CRC_BYTES || load_be32(in.p + in.n - CRC_BYTES) != crc32c(0, in.p, in.n - CRC_BYTES))
+		return -EBADMSG;
+	r.end -= CRC_BYTES;
+	if (!get_be32(&r, &x.table) || !get_u8(&r, &last) || last > 1 || !get_lstr(&r, &begin) || !get_lstr(&r, &end) ||
+	    !get_be64(&r, &x.server) || !get_be64(&r, &x.seq_mark) || !get_be64(&r, &clock) || !get_be64(&r, &major))
+		return -EBADMSG;
+	x.last = last;
+	x.clock_mark = (int64_t)clock;
+	x.major_us = (int64_t)major;
+	rc = own(&x.begin, begin) || own(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
+	if (rc)
+		meta_tablet_fini(&x);
+	else
+		*m = x;
+	return rc;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of METADATA's columns and of the root file.  Big-endian; varint
+ * is LEB128, lstr a varint length and that many bytes.  Every value begins
+ * with u8 format (1).
+ *
+ *	tablet:begin   bytes to the end          tablet:server, tablet:seq  u64
+ *	tablet:clock, tablet:major  i64
+ *	sst:<u32 table, u64 incarnation, u64 number, u16 group>
+ *		varints: bytes, raw bytes, cells, tombstones, row deletes,
+ *		         family deletes, seq min, seq max
+ *		i64 oldest  i64 newest
+ *		u8 flags: 1 has an end, 2 first is begin (and not stored)
+ *		lstr begin  [lstr end]  [lstr first]  lstr last
+ *	redo:<u64 incarnation>  u64 LSN
+ *	event:         text to the end
+ *
+ * The root file:
+ *	u32 magic "TFRT"  u16 format (1)  u32 table  u8 last  lstr begin  lstr end
+ *	u64 server  u64 seq  i64 clock  i64 major
+ *	u32 count, files: 22 bytes as sst's qualifier, lstr its value
+ *	u32 count, redo points: u64 incarnation  u64 LSN
+ *	u32 CRC-32C of all before
+ *
+ * A file's entry must fit a cell that scans hand out whole (256 KiB), and
+ * four row keys of 64 KiB do not.  So where it would not fit, `first` is
+ * stored as begin, or, if it lies before begin, cut: it stays a lower bound,
+ * and on the same side of begin (meta_file_normalise).
+ */
+#ifndef TFS_META_FORMAT_H
+#define TFS_META_FORMAT_H
+
+#include "engine/meta/meta.h"
+
+#define META_SST_KEY_BYTES 22u
+#define META_REDO_KEY_BYTES 8u
+
+void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file *f);
+bool meta_sst_key_get(struct slice key, struct tablet_file *f);
+void meta_file_normalise(struct tablet_file *f); /* only ever shortens first */
+int meta_sst_value_encode(const struct tablet_file *f, struct buf *out) TFS_MUST; /* appends; f is normalised */
+/* Into f, whose key is set already; what it owned of begin, end, first, last is leaked, so it owns nothing. */
+int meta_sst_value_decode(struct slice in, struct tablet_file *f) TFS_MUST;
+int meta_u64_encode(uint64_t v, struct buf *out) TFS_MUST;
+int meta_u64_decode(struct slice in, uint64_t *v) TFS_MUST;
+int meta_bytes_encode(struct slice v, struct buf *out) TFS_MUST;
+int meta_bytes_decode(struct slice in, struct slice *v) TFS_MUST; /* borrows */
+
+/* The order of files and of redo points, here and in METADATA. */
+int meta_file_order(const struct tablet_file *a, const struct tablet_file *b);
+/* Adds in order; an equal one is replaced (replace) or kept.  Takes *f over on success. */
+int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace) TFS_MUST;
+int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace) TFS_MUST;
+
+#endif
