@@ -56,7 +56,8 @@ static void row_name(char row[17], uint64_t i, bool random)
 	row[16] = 0;
 }
 
-static double load(struct memtable *m, uint64_t n, size_t value_bytes, bool random)
+/* Into `tables` memtables in turn. */
+static double load(struct memtable **m, unsigned tables, uint64_t n, size_t value_bytes, bool random)
 {
 	uint8_t *value = calloc(1, value_bytes + 1);
 	struct buf key = {0};
@@ -80,8 +81,10 @@ static double load(struct memtable *m, uint64_t n, size_t value_bytes, bool rand
 
 			buf_reset(&key);
 			must(cellkey_append(&key, &ck), "key");
-			must(memtable_prepare(m, buf_slice(&key), slice_of(value, value_bytes), &node), "prepare");
-			memtable_insert(m, node);
+			struct memtable *to = m[(i + j) % tables];
+
+			must(memtable_prepare(to, buf_slice(&key), slice_of(value, value_bytes), &node), "prepare");
+			memtable_insert(to, node);
 		}
 		spent += now_s() - start;
 		i += k;
@@ -98,7 +101,7 @@ static const struct gc_rule *no_rule(const void *arg, uint16_t family, bool *kno
 	return NULL;
 }
 
-static void scan(struct memtable *m, enum scan_what what, const char *name, int children)
+static void scan(struct memtable **m, unsigned children, enum scan_what what, const char *name)
 {
 	struct scan_spec spec = {.what = what};
 	struct live_options o = {.rules = {.rule = no_rule}, .seq = UINT64_MAX, .spec = &spec};
@@ -108,15 +111,9 @@ static void scan(struct memtable *m, enum scan_what what, const char *name, int 
 	uint64_t already = 0;
 	double start = now_s();
 
-	must(memtable_iter_new(m, &its[0]), "iterator");
-	for (int i = 1; i < children; i++) {
-		struct memtable *empty;
-
-		must(memtable_new(&empty), "memtable");
-		must(memtable_iter_new(empty, &its[i]), "iterator");
-		memtable_put(empty);
-	}
-	must(merge_iter_new(its, (unsigned)children, &it), "merge");
+	for (unsigned i = 0; i < children; i++)
+		must(memtable_iter_new(m[i], &its[i]), "iterator");
+	must(merge_iter_new(its, children, &it), "merge");
 	must(live_new(it, &o, &l), "live");
 	do {
 		scan_batch_reset(&batch);
@@ -158,27 +155,33 @@ int main(int argc, char **argv)
 {
 	uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 0) : 1000000;
 	size_t value_bytes = argc > 2 ? strtoull(argv[2], NULL, 0) : 1000;
-	struct memtable *m;
+	struct memtable *m, *four[4];
 
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, INT32_MAX);
 	for (int i = 0; i < 2; i++) {
 		must(memtable_new(&m), "memtable");
-		(void)load(m, n, value_bytes, false);
+		(void)load(&m, 1, n, value_bytes, false);
 		memtable_put(m);
 	}
 	must(memtable_new(&m), "memtable");
-	report("insert, rising", n, load(m, n, value_bytes, false));
-	scan(m, SCAN_CELLS, "scan cells", 1);
+	report("insert, rising", n, load(&m, 1, n, value_bytes, false));
+	scan(&m, 1, SCAN_CELLS, "scan cells");
 	memtable_put(m);
 	must(memtable_new(&m), "memtable");
-	report("insert, random", n, load(m, n, value_bytes, true));
+	report("insert, random", n, load(&m, 1, n, value_bytes, true));
 	printf("memory: %.1f bytes a cell\n", (double)memtable_bytes(m) / (double)n);
-	scan(m, SCAN_CELLS, "scan cells", 1);
-	scan(m, SCAN_CELLS, "scan cells, merge of 4", 4);
-	scan(m, SCAN_KEYS, "scan keys", 1);
-	scan(m, SCAN_ROWS, "scan rows", 1);
+	scan(&m, 1, SCAN_CELLS, "scan cells");
+	scan(&m, 1, SCAN_KEYS, "scan keys");
+	scan(&m, 1, SCAN_ROWS, "scan rows");
 	gets(m, n, n / 2);
 	memtable_put(m);
+	for (int i = 0; i < 4; i++)
+		must(memtable_new(&four[i]), "memtable");
+	(void)load(four, 4, n, value_bytes, true);
+	scan(four, 4, SCAN_CELLS, "scan cells, 4 interleaved");
+	scan(four, 2, SCAN_CELLS, "scan cells, 2 interleaved");
+	for (int i = 0; i < 4; i++)
+		memtable_put(four[i]);
 	return 0;
 }
