@@ -77,7 +77,7 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	struct buf b = {0};
 	char file[TABLE_FILE_MAX];
 	uint64_t version;
-	uint32_t id;
+	uint32_t id = 0;
 	int err;
 
 	if (!schema_name_valid(slice_str(q->name)))
@@ -137,7 +137,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	struct lock_op op = {.remove = true};
 	char file[TABLE_FILE_MAX];
 	uint64_t version;
-	uint32_t id;
+	uint32_t id = 0;
 	bool has;
 	int err = master_read(m, q->name, &s, &version);
 
