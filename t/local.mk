@@ -5,4 +5,7 @@ include t/unit/model.mk
 include t/unit/base.mk
 include t/unit/cells.mk
 include t/unit/lock.mk
+include t/unit/schema.mk
+include t/unit/sstable.mk
+include t/unit/log.mk
 endif

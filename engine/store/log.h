@@ -54,10 +54,22 @@ int log_free(struct log *l);
 struct log_ticket {
 	uint64_t lsn;
 	bool sync;
+	/*
+	 * After an error of log_wait: the record's bytes were handed to a file
+	 * that could not be cut below them, so a crash before a fresh file is
+	 * opened may still bring the record back.  False: it never will.
+	 */
+	bool in_doubt;
+	bool private_record;
 	void *private_;
-	int private_state;
+	int private_state, private_error;
+	struct log_ticket *private_next;
 };
-/* -ENOMEM, -EROFS (refusing): nothing was submitted. */
+/*
+ * -ENOMEM, -EINVAL (longer than the format allows), -EROFS (refusing) or
+ * -ENOSPC (refusing because the disk is full): nothing was submitted.
+ * Blocks while more than 64 MiB wait for an fsync.
+ */
 int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_ticket *t) TFS_MUST;
 /* Must be called once for each submitted ticket.  0: written (and synced if asked). */
 int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;

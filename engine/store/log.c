@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit log's queue and its leaders.
+ *
+ * Submitting encodes the record into memory (log_mem.c) and appends the
+ * ticket to a queue.  Whoever waits and finds a role free takes it:
+ *
+ *	writing  one pwritev for all that has queued; unsynced tickets are
+ *	         answered, synced ones move on to the second queue
+ *	syncing  fdatasync of every segment that has undurable records, oldest
+ *	         first, then of the directory if a segment's name is new; only
+ *	         then does the durable LSN rise, tickets of the second queue
+ *	         are answered and the memory is given up
+ *
+ * The two run beside each other, so an unsynced commit never waits for the
+ * lazy sync.  A synced one does not write while a sync is under way: it
+ * could not be durable before the next one anyway, and meanwhile a group
+ * gathers.
+ *
+ * A crash:
+ *   after the pwritev, before the sync   any of the group's pages may be
+ *       lost; replay ends at the first record that is not whole
+ *   between two segments' syncs, or before the directory's   the same, and
+ *       no ticket was answered
+ *
+ * Sleepers wait at most until the system call they wait for counts as
+ * stalled, then replace its thread (log_switch.c).  A lone thread inside a
+ * stalled call of its own cannot be helped, and holds nobody up.
+ *
+ * Decided against: a thread of its own for the log (one more wake-up in the
+ * path of every commit), and one condition for all (every group would wake
+ * every waiter).
+ */
+#include "engine/store/log_internal.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define CONTAINER(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
+
+static void list_init(struct ticket_list *q)
+{
+	q->head = NULL;
+	q->tail = &q->head;
+}
+
+static void list_push(struct ticket_list *q, struct log_ticket *t)
+{
+	t->private_next = NULL;
+	*q->tail = t;
+	q->tail = &t->private_next;
+}
+
+static struct log_ticket *list_pop(struct ticket_list *q)
+{
+	struct log_ticket *t = q->head;
+
+	q->head = t->private_next;
+	if (!q->head)
+		q->tail = &q->head;
+	return t;
+}
+
+static void wake_locked(struct log_ticket *t)
+{
+	if (t->private_)
+		cond_signal(t->private_);
+}
+
+void log_finish_locked(struct log *l, struct ticket_list *list, int error)
+{
+	struct log_ticket *t = list_pop(list);
+
+	t->private_state = TICKET_DONE;
+	t->private_error = error;
+	l->outstanding--;
+	wake_locked(t);
+}
+
+/*
+ * Wakes one sleeper who can use a free role.  Writing goes first, so that
+ * what has queued joins the sync.
+ */
+void log_kick_locked(struct log *l)
+{
+	struct log_ticket *t;
+
+	if (l->switching)
+		return;
+	if (!l->writing)
+		for (t = l->queued.head; t; t = t->private_next)
+			if (t->private_ && (!t->sync || !l->syncing)) {
+				wake_locked(t);
+				return;
+			}
+	if (!l->syncing)
+		for (t = l->written.head; t; t = t->private_next)
+			if (t->private_) {
+				wake_locked(t);
+				return;
+			}
+}
+
+static void written_locked(struct log *l, uint64_t lsn)
+{
+	struct log_ticket *t;
+
+	l->written_lsn = lsn;
+	while ((t = l->queued.head) && t->lsn <= lsn) {
+		if (!t->sync) {
+			log_finish_locked(l, &l->queued, 0);
+			continue;
+		}
+		list_push(&l->written, list_pop(&l->queued));
+		t->private_state = TICKET_WRITTEN;
+	}
+	if (!l->sync_armed) {
+		l->sync_armed = true;
+		task_queue_after(&l->sync_task, l->sync_interval_us);
+	}
+	if (l->retained_bytes > LOG_SOFT_BYTES && !l->sync_urgent) {
+		l->sync_urgent = true;
+		task_queue(&l->sync_task);
+	}
+}
+
+/* Writer's role: one group. */
+static void write_locked(struct log *l)
+{
+	struct log_group g;
+	struct log_segment *s;
+	uint64_t gen = l->gen;
+	int err = 0;
+
+	l->writing = true;
+	l->write_since_us = monotonic_us();
+	if (l->active->bytes >= l->segment_bytes)
+		err = log_roll_locked(l, gen);
+	s = l->active;
+	if (!err) {
+		log_group_take_locked(l, s->bytes, &g);
+		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
+		s->io++;
+		if (l->claimed)
+			err = log_claim_wait_locked(l, s->bytes + g.bytes, gen);
+		if (!err) {
+			uint64_t at = s->bytes;
+
+			l->inflight++;
+			mutex_unlock(&l->mu);
+			err = file_pwritev(s->file, g.v, g.count, at);
+			mutex_lock(&l->mu);
+			l->inflight--;
+		}
+		s->io--;
+		log_group_put_locked(l, &g);
+	}
+	if (gen != l->gen) {
+		l->reap = true;
+		return;
+	}
+	if (err) {
+		log_switch_locked(l, err, "write");
+		return;
+	}
+	s->bytes += g.bytes;
+	l->wchunk = g.chunk[g.count - 1];
+	l->woff = g.end;
+	l->stats.groups++;
+	l->writing = false;
+	written_locked(l, g.last_lsn);
+	log_prealloc_kick_locked(l);
+	log_kick_locked(l);
+}
+
+/* Files first, the directory last: either of them alone proves nothing. */
+static int sync_files_locked(struct log *l, struct log_segment *last, uint64_t gen)
+{
+	bool entries = false;
+	struct log_segment *s;
+	int err = 0;
+
+	for (s = l->segments; s; s = s->next) {
+		if (s->retired || (s != last && s->entry_durable && s->last_lsn <= l->durable_lsn))
+			continue;
+		entries |= !s->entry_durable;
+		l->sync_since_us = monotonic_us();
+		s->io++;
+		l->inflight++;
+		mutex_unlock(&l->mu);
+		err = file_sync(s->file);
+		mutex_lock(&l->mu);
+		l->inflight--;
+		s->io--;
+		s->syncs++;
+		if (err || gen != l->gen || s == last)
+			break;
+	}
+	if (!err && gen == l->gen && entries) {
+		l->sync_since_us = monotonic_us();
+		l->inflight++;
+		mutex_unlock(&l->mu);
+		err = file_sync_dir(l->dir);
+		mutex_lock(&l->mu);
+		l->inflight--;
+	}
+	return err;
+}
+
+/* Syncer's role: all that has been written so far. */
+static void sync_locked(struct log *l)
+{
+	uint64_t gen = l->gen, target = l->written_lsn;
+	struct log_segment *last = l->active, *s;
+	struct log_ticket *t;
+	int err;
+
+	l->syncing = true;
+	err = sync_files_locked(l, last, gen);
+	if (gen != l->gen) {
+		l->reap = true;
+		return;
+	}
+	if (err) {
+		log_switch_locked(l, err, "sync");
+		return;
+	}
+	for (s = l->segments; s != last; s = s->next)
+		if (!s->retired) {
+			s->entry_durable = s->retired = true;
+			l->reap = true;
+		}
+	last->entry_durable = true;
+	l->durable_lsn = target;
+	l->stats.syncs++;
+	l->syncing = false;
+	while ((t = l->written.head) && t->lsn <= target)
+		log_finish_locked(l, &l->written, 0);
+	log_mem_trim_locked(l);
+	log_kick_locked(l);
+}
+
+static void sleep_locked(struct log *l, struct log_ticket *t)
+{
+	uint64_t now = monotonic_us(), until = now + l->stall_us;
+	struct cond c;
+
+	if (l->writing && l->write_since_us + l->stall_us < until)
+		until = l->write_since_us + l->stall_us;
+	if (l->syncing && l->sync_since_us + l->stall_us < until)
+		until = l->sync_since_us + l->stall_us;
+	if (l->switching && l->switch_since_us + l->stall_us < until)
+		until = l->switch_since_us + l->stall_us;
+	cond_init(&c);
+	t->private_ = &c;
+	cond_wait_us(&c, &l->mu, until > now ? until - now + 1 : 1);
+	t->private_ = NULL;
+	cond_fini(&c);
+}
+
+static int wait_locked(struct log *l, struct log_ticket *t)
+{
+	while (t->private_state != TICKET_DONE) {
+		bool mine_to_write = t->private_state == TICKET_QUEUED && !(t->sync && l->syncing);
+
+		if (!l->switching && !l->writing && mine_to_write)
+			write_locked(l);
+		else if (!l->switching && !l->syncing && t->private_state == TICKET_WRITTEN)
+			sync_locked(l);
+		else if (log_stalled_locked(l, monotonic_us()))
+			log_takeover_locked(l);
+		else
+			sleep_locked(l, t);
+	}
+	if (l->reap)
+		log_reap_locked(l);
+	return t->private_error;
+}
+
+int log_wait(struct log *l, struct log_ticket *t)
+{
+	int err;
+
+	mutex_lock(&l->mu);
+	err = wait_locked(l, t);
+	mutex_unlock(&l->mu);
+	return err;
+}
+
+/* Waits until all submitted so far is durable, as one more synced ticket without a record. */
+static int flush_locked(struct log *l)
+{
+	struct log_ticket t = {.lsn = l->last_lsn, .sync = true};
+
+	if (l->refusing)
+		return l->refusing;
+	if (l->last_lsn <= l->durable_lsn)
+		return 0;
+	l->outstanding++;
+	if (l->last_lsn > l->written_lsn) {
+		t.private_state = TICKET_QUEUED;
+		list_push(&l->queued, &t);
+	} else {
+		t.private_state = TICKET_WRITTEN;
+		list_push(&l->written, &t);
+	}
+	return wait_locked(l, &t);
+}
+
+int log_sync(struct log *l)
+{
+	int err;
+
+	mutex_lock(&l->mu);
+	if (l->refusing && !l->switching && monotonic_us() >= l->retry_at_us && l->inflight <= LOG_MAX_GHOSTS)
+		log_switch_locked(l, 0, "retry");
+	err = flush_locked(l);
+	mutex_unlock(&l->mu);
+	return err;
+}
+
+/* Room to note every outstanding ticket as answered with an error, so that failing cannot fail. */
+static int reserve_voids_locked(struct log *l)
+{
+	size_t need = l->void_count + l->outstanding + 1;
+	uint64_t *v;
+
+	if (need <= l->void_cap)
+		return 0;
+	need = need < 64 ? 64 : need * 2;
+	v = realloc(l->voids, need * sizeof *v);
+	if (!v)
+		return -ENOMEM;
+	l->voids = v;
+	l->void_cap = need;
+	return 0;
+}
+
+int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_ticket *t)
+{
+	struct log_chunk *large = NULL;
+	uint32_t body_bytes, crc = 0;
+	int err = 0;
+
+	if (!log_body_bytes(r, &body_bytes))
+		return -EINVAL;
+	if (body_bytes >= LOG_LARGE_BYTES) {
+		struct log_frame f = {.body_bytes = body_bytes};
+
+		large = log_chunk_new(log_frame_total(&f));
+		if (!large)
+			return -ENOMEM;
+		crc = log_body_encode(large->data + LOG_FRAME_BYTES, body_bytes, r);
+	}
+	mutex_lock(&l->mu);
+	while (!err && l->retained_bytes > LOG_HARD_BYTES)
+		err = flush_locked(l);
+	if (l->refusing)
+		err = l->refusing;
+	if (!err)
+		err = reserve_voids_locked(l);
+	if (!err)
+		err = log_mem_add_locked(l, r, body_bytes, large, crc);
+	if (!err) {
+		*t = (struct log_ticket){.lsn = l->last_lsn, .sync = sync, .private_record = true,
+					 .private_state = TICKET_QUEUED};
+		list_push(&l->queued, t);
+		l->outstanding++;
+		large = NULL;
+	}
+	mutex_unlock(&l->mu);
+	free(large);
+	return err;
+}
+
+uint64_t log_next_lsn(struct log *l)
+{
+	uint64_t lsn;
+
+	mutex_lock(&l->mu);
+	lsn = l->last_lsn + 1;
+	mutex_unlock(&l->mu);
+	return lsn;
+}
+
+uint64_t log_durable_lsn(struct log *l)
+{
+	uint64_t lsn;
+
+	mutex_lock(&l->mu);
+	lsn = l->durable_lsn;
+	mutex_unlock(&l->mu);
+	return lsn;
+}
+
+void log_get_stats(struct log *l, struct log_stats *s)
+{
+	mutex_lock(&l->mu);
+	*s = l->stats;
+	s->retained_bytes = l->retained_bytes;
+	mutex_unlock(&l->mu);
+}
+
+static void lazy_sync_run(struct task *task)
+{
+	struct log *l = CONTAINER(task, struct log, sync_task);
+
+	mutex_lock(&l->mu);
+	l->sync_armed = l->sync_urgent = false;
+	(void)!flush_locked(l); /* told and retried where it failed */
+	mutex_unlock(&l->mu);
+}
+
+static void retry_run(struct task *task)
+{
+	struct log *l = CONTAINER(task, struct log, retry_task);
+
+	mutex_lock(&l->mu);
+	if (l->refusing && !l->switching) {
+		if (l->inflight <= LOG_MAX_GHOSTS)
+			log_switch_locked(l, 0, "retry");
+		else
+			task_queue_after(&l->retry_task, LOG_RETRY_US);
+	}
+	if (l->reap)
+		log_reap_locked(l);
+	mutex_unlock(&l->mu);
+}
+
+static int first_segment(struct log *l)
+{
+	struct log_segment *s;
+	int err = log_segment_new(l, 1, 1, &s);
+
+	if (err)
+		return err;
+	err = log_segment_header(l, s, 0);
+	if (err) {
+		log_segment_discard(l, s);
+		return err;
+	}
+	l->next_number = 2;
+	log_segment_append_locked(l, s);
+	return 0;
+}
+
+int log_new(const struct log_options *o, struct log **out)
+{
+	struct log *l;
+	int err = -ENOMEM;
+
+	if (!o->dir || !o->pool || o->segment_bytes == 0)
+		return -EINVAL;
+	l = calloc(1, sizeof *l);
+	if (!l)
+		return -ENOMEM;
+	mutex_init(&l->mu, RANK_LOG);
+	cond_init(&l->claim_cond);
+	list_init(&l->queued);
+	list_init(&l->written);
+	l->incarnation = o->incarnation;
+	l->segment_bytes = o->segment_bytes;
+	l->sync_interval_us = o->sync_interval_us ? o->sync_interval_us : 1000000;
+	l->stall_us = o->stall_us ? o->stall_us : 5000000;
+	task_init(&l->sync_task, o->pool, lazy_sync_run);
+	task_init(&l->retry_task, o->pool, retry_run);
+	task_init(&l->prealloc_task, o->pool, log_prealloc_run);
+	l->dir = strdup(o->dir);
+	if (!l->dir)
+		goto out;
+	err = getrandom(&l->salt, sizeof l->salt, 0) == (ssize_t)sizeof l->salt ? 0 : -EIO;
+	if (!err)
+		err = first_segment(l);
+out:
+	if (err) {
+		cond_fini(&l->claim_cond);
+		mutex_fini(&l->mu);
+		free(l->dir);
+		free(l);
+		return err;
+	}
+	*out = l;
+	return 0;
+}
+
+/*
+ * The clean end.  Everything is durable before the mark that says so is
+ * written; the mark itself and the cutting off of the preallocated tail need
+ * no sync, they only make damage found later easier to name.
+ */
+static void close_active(struct log *l)
+{
+	struct log_segment *s = l->active;
+	struct log_frame f = {.lsn = l->durable_lsn, .durable = l->durable_lsn, .kind = LOG_MARK};
+	uint8_t mark[LOG_FRAME_BYTES];
+	int err;
+
+	log_frame_encode(mark, &f, l->salt);
+	err = file_pwrite(s->file, mark, sizeof mark, s->bytes);
+	if (!err && s->allocated > s->bytes + sizeof mark)
+		err = file_truncate(s->file, s->bytes + sizeof mark);
+	if (err)
+		msg_warning("%s: mark of the clean end: %s", file_path(s->file), strerror(-err));
+}
+
+int log_free(struct log *l)
+{
+	struct log_segment *s, *next;
+	int err;
+
+	if (!l)
+		return 0;
+	task_cancel(&l->sync_task);
+	task_cancel(&l->retry_task);
+	task_cancel(&l->prealloc_task);
+	mutex_lock(&l->mu);
+	if (l->refusing)
+		log_switch_locked(l, 0, "close");
+	err = flush_locked(l);
+	mutex_unlock(&l->mu);
+	/* The last write and switch may have armed them again. */
+	task_cancel(&l->sync_task);
+	task_cancel(&l->retry_task);
+	task_cancel(&l->prealloc_task);
+	if (!err)
+		close_active(l);
+	for (s = l->segments; s; s = next) {
+		next = s->next;
+		file_close(s->file);
+		free(s);
+	}
+	log_mem_fini(l);
+	free(l->voids);
+	free(l->dir);
+	cond_fini(&l->claim_cond);
+	mutex_fini(&l->mu);
+	free(l);
+	return err;
+}

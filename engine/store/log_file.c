@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Segment files: creation, rolling over, preallocation, removal.
+ *
+ * Rolling over, durable steps (writer's role):
+ *   1 create the file   crash: a file without a header, which replay ignores
+ *   2 write its header, which states the durable LSN   crash: an empty segment
+ *   3 write records     crash: replay reads as far as LSNs are gapless, so
+ *     what the new segment holds counts only if the old one is whole
+ *   4 the next sync covers both files, then the directory (log.c)
+ * Nothing is synced here: a record is durable no earlier than step 4.
+ *
+ * Preallocation runs a step (4 MiB) ahead of the writer in a task.  Where
+ * syncs are frequent it writes zeros and syncs them through a descriptor of
+ * its own (a descriptor reports a write-back error once; taking it here must
+ * not hide it from the log's own sync): later appends then change no
+ * metadata and their fdatasync needs no journal commit.  Zeros must not be
+ * written over records, so a piece being zeroed is claimed, and a writer who
+ * has caught up waits for it.  In bulk a plain fallocate is cheaper.  A log
+ * that is hardly used gets nothing.  Failure to preallocate only costs speed.
+ *
+ * Removal takes whole segments, oldest first, and is not synced: a segment
+ * that comes back after a crash lies below what anybody replays from, as
+ * does every record in it that a later segment had cut.
+ */
+#include "engine/store/log_internal.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define CONTAINER(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
+#define PIECE_BYTES (512u << 10)   /* zeroed under one claim */
+#define RUNWAY_BYTES (128u << 10)  /* left free in front of the writer */
+#define QUIET_SYNCS 16u            /* below both: no preallocation */
+#define QUIET_BYTES (1u << 20)
+#define BULK_BYTES_PER_SYNC (256u << 10)
+
+static char *segment_path(const struct log *l, uint64_t number)
+{
+	char name[32];
+
+	log_segment_name(name, number);
+	return path_join(l->dir, name);
+}
+
+int log_segment_new(struct log *l, uint64_t number, uint64_t first_lsn, struct log_segment **out)
+{
+	struct log_segment *s = calloc(1, sizeof *s);
+	char *path = segment_path(l, number);
+	int err = -ENOMEM;
+
+	if (!s || !path)
+		goto out;
+	s->number = number;
+	s->first_lsn = first_lsn;
+	s->last_lsn = first_lsn - 1;
+	s->bytes = LOG_HEADER_BYTES;
+	err = file_open(path, FILE_CREATE, &s->file);
+	if (err)
+		msg_error("%s: %s", path, strerror(-err));
+out:
+	free(path);
+	if (err)
+		free(s);
+	else
+		*out = s;
+	return err;
+}
+
+int log_segment_header(struct log *l, struct log_segment *s, uint64_t durable_lsn)
+{
+	uint8_t bytes[LOG_HEADER_BYTES];
+	struct log_header h = {
+		.incarnation = l->incarnation,
+		.number = s->number,
+		.first_lsn = s->first_lsn,
+		.durable_lsn = durable_lsn,
+		.salt = l->salt,
+	};
+
+	log_header_encode(bytes, &h);
+	return file_pwrite(s->file, bytes, sizeof bytes, 0);
+}
+
+void log_segment_discard(struct log *l, struct log_segment *s)
+{
+	char *path = segment_path(l, s->number);
+	int err = path ? file_unlink(path) : -ENOMEM;
+
+	if (err && err != -ENOENT)
+		msg_warning("%s: %s", file_path(s->file), strerror(-err));
+	free(path);
+	file_close(s->file);
+	free(s);
+}
+
+void log_segment_append_locked(struct log *l, struct log_segment *s)
+{
+	if (l->active)
+		l->active->next = s;
+	else
+		l->segments = s;
+	l->active = s;
+}
+
+int log_roll_locked(struct log *l, uint64_t gen)
+{
+	uint64_t number = l->next_number++, first = l->written_lsn + 1, durable = l->durable_lsn;
+	struct log_segment *s = NULL;
+	int err;
+
+	l->inflight++;
+	mutex_unlock(&l->mu);
+	err = log_segment_new(l, number, first, &s);
+	if (!err)
+		err = log_segment_header(l, s, durable);
+	mutex_lock(&l->mu);
+	if (gen == l->gen && !err) {
+		l->inflight--;
+		l->active->last_lsn = first - 1;
+		l->write_since_us = monotonic_us();
+		log_segment_append_locked(l, s);
+		return 0;
+	}
+	if (!err)
+		err = -ECANCELED;
+	if (s) {
+		mutex_unlock(&l->mu);
+		log_segment_discard(l, s);
+		mutex_lock(&l->mu);
+	}
+	l->inflight--;
+	return err;
+}
+
+int log_claim_wait_locked(struct log *l, uint64_t end, uint64_t gen)
+{
+	uint64_t until = l->write_since_us + l->stall_us;
+
+	while (l->claimed == l->active && l->claim_from < end) {
+		uint64_t now = monotonic_us();
+
+		if (now >= until)
+			return -ETIMEDOUT;
+		cond_wait_us(&l->claim_cond, &l->mu, until - now);
+		if (gen != l->gen)
+			return -ECANCELED;
+	}
+	l->write_since_us = monotonic_us();
+	return 0;
+}
+
+static bool wants_prealloc_locked(const struct log *l)
+{
+	const struct log_segment *s = l->active;
+
+	return !s->no_prealloc && (s->syncs >= QUIET_SYNCS || s->bytes >= QUIET_BYTES) &&
+	       s->allocated < s->bytes + LOG_STEP_BYTES && s->allocated < l->segment_bytes;
+}
+
+void log_prealloc_kick_locked(struct log *l)
+{
+	if (l->prealloc_queued || !wants_prealloc_locked(l))
+		return;
+	l->prealloc_queued = true;
+	task_queue(&l->prealloc_task);
+}
+
+/* One piece; 1: done, 0: no more for now, -errno. */
+static int prealloc_piece(struct log *l, struct log_segment *s, struct file *f, uint64_t end, bool zeroed)
+{
+	uint64_t from, to;
+	int err;
+
+	mutex_lock(&l->mu);
+	from = s->allocated;
+	if (from < s->bytes + RUNWAY_BYTES)
+		from = (s->bytes + RUNWAY_BYTES + 4095) & ~(uint64_t)4095;
+	to = end - from > PIECE_BYTES ? from + PIECE_BYTES : end;
+	if (from >= end || s != l->active) {
+		mutex_unlock(&l->mu);
+		return 0;
+	}
+	l->claimed = zeroed ? s : NULL;
+	l->claim_from = from;
+	mutex_unlock(&l->mu);
+	err = file_preallocate(f, from, to - from, zeroed);
+	mutex_lock(&l->mu);
+	l->claimed = NULL;
+	if (!err)
+		s->allocated = to;
+	cond_broadcast(&l->claim_cond);
+	mutex_unlock(&l->mu);
+	return err ? err : 1;
+}
+
+static int prealloc_step(struct log *l, struct log_segment *s, const char *path, uint64_t end, bool zeroed)
+{
+	struct file *f;
+	int err = file_open(path, FILE_READWRITE, &f), r;
+
+	if (err)
+		return err;
+	while ((r = prealloc_piece(l, s, f, end, zeroed)) > 0)
+		;
+	err = r;
+	if (!err && zeroed)
+		err = file_sync(f);
+	file_close(f);
+	return err;
+}
+
+void log_prealloc_run(struct task *task)
+{
+	struct log *l = CONTAINER(task, struct log, prealloc_task);
+	struct log_segment *s;
+	uint64_t end;
+	char *path;
+	bool zeroed, wanted;
+	int err;
+
+	mutex_lock(&l->mu);
+	s = l->active;
+	l->prealloc_queued = false;
+	wanted = wants_prealloc_locked(l);
+	zeroed = s->syncs && s->bytes / s->syncs <= BULK_BYTES_PER_SYNC;
+	end = (s->allocated > s->bytes ? s->allocated : s->bytes) + LOG_STEP_BYTES;
+	if (end > l->segment_bytes)
+		end = l->segment_bytes;
+	s->io++;
+	mutex_unlock(&l->mu);
+	path = wanted ? segment_path(l, s->number) : NULL;
+	err = path ? prealloc_step(l, s, path, end, zeroed) : 0;
+	if (err)
+		msg_warning("%s: preallocation: %s", path, strerror(-err));
+	free(path);
+	mutex_lock(&l->mu);
+	s->io--;
+	s->no_prealloc |= err != 0;
+	if (s->retired)
+		l->reap = true;
+	mutex_unlock(&l->mu);
+}
+
+void log_reap_locked(struct log *l)
+{
+	struct log_segment *s;
+
+	l->reap = false;
+	for (s = l->segments; s; s = s->next) {
+		if (s->retired && s->io == 0 && s->file) {
+			struct file *f = s->file;
+
+			s->file = NULL;
+			s->io++; /* keeps it in the list */
+			mutex_unlock(&l->mu);
+			file_close(f);
+			mutex_lock(&l->mu);
+			s->io--;
+		}
+	}
+}
+
+uint64_t log_bytes(struct log *l)
+{
+	struct log_segment *s;
+	uint64_t n = 0;
+
+	mutex_lock(&l->mu);
+	for (s = l->segments; s; s = s->next)
+		n += s->bytes;
+	mutex_unlock(&l->mu);
+	return n;
+}
+
+int log_drop_below(struct log *l, uint64_t lsn)
+{
+	struct log_segment *s;
+	int err = 0;
+
+	mutex_lock(&l->mu);
+	if (l->dropping) {
+		mutex_unlock(&l->mu);
+		return 0;
+	}
+	l->dropping = true;
+	log_reap_locked(l);
+	while (!err && (s = l->segments) != l->active && s->retired && !s->file && s->io == 0 && s->last_lsn < lsn) {
+		char *path;
+
+		s->io++;
+		mutex_unlock(&l->mu);
+		path = segment_path(l, s->number);
+		err = path ? file_unlink(path) : -ENOMEM;
+		if (err == -ENOENT)
+			err = 0;
+		if (err)
+			msg_error("log segment %llu of %s: %s", (unsigned long long)s->number, l->dir, strerror(-err));
+		free(path);
+		mutex_lock(&l->mu);
+		s->io--;
+		if (!err) {
+			l->segments = s->next;
+			free(s);
+		}
+	}
+	l->dropping = false;
+	mutex_unlock(&l->mu);
+	return err;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit log under failing and stalling files: what was acknowledged is
+ * replayed, what was answered with an error is not.
+ *
+ * Stalls are made with the file layer's hook and a condition variable: the
+ * hook blocks the thread inside its system call until the test lets it go.
+ */
+#include "t/unit/log_lib.h"
+
+/* ---- faults ---- */
+enum { FAIL_NTH, FAIL_ALL, FAIL_PATH };
+struct fault {
+	pthread_mutex_t m;
+	pthread_cond_t c;
+	unsigned ops;          /* bit set of enum file_op */
+	atomic_uint left;      /* fails when it reaches 0 */
+	atomic_bool on, always;
+	int err;
+	bool block, blocked, let_go;
+	const char *path_end;
+	atomic_uint hits;
+};
+
+static int fault_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct fault *f = arg;
+
+	(void)offset;
+	(void)n;
+	(void)number;
+	if (!atomic_load(&f->on) || !(f->ops >> op & 1))
+		return 0;
+	if (f->path_end) {
+		size_t a = strlen(path), b = strlen(f->path_end);
+
+		if (a < b || strcmp(path + a - b, f->path_end))
+			return 0;
+	}
+	if (!atomic_load(&f->always) && atomic_fetch_sub(&f->left, 1) != 1)
+		return 0;
+	atomic_fetch_add(&f->hits, 1);
+	if (!f->block)
+		return f->err;
+	pthread_mutex_lock(&f->m);
+	f->blocked = true;
+	pthread_cond_broadcast(&f->c);
+	while (!f->let_go)
+		pthread_cond_wait(&f->c, &f->m);
+	pthread_mutex_unlock(&f->m);
+	return f->err;
+}
+
+static void fault_init(struct fault *f, unsigned ops, unsigned nth, int err)
+{
+	memset(f, 0, sizeof *f);
+	pthread_mutex_init(&f->m, NULL);
+	pthread_cond_init(&f->c, NULL);
+	f->ops = ops;
+	atomic_init(&f->left, nth);
+	f->err = err;
+}
+
+static void await_blocked(struct fault *f)
+{
+	pthread_mutex_lock(&f->m);
+	while (!f->blocked)
+		pthread_cond_wait(&f->c, &f->m);
+	pthread_mutex_unlock(&f->m);
+}
+
+static void let_go(struct fault *f)
+{
+	pthread_mutex_lock(&f->m);
+	f->let_go = true;
+	pthread_cond_broadcast(&f->c);
+	pthread_mutex_unlock(&f->m);
+}
+
+#define OP(x) (1u << FILE_OP_##x)
+
+static void *put_one(void *arg)
+{
+	struct worker *w = arg;
+	struct log_ticket t;
+
+	w->did[0].err = put(w->e, 1000, 200, true, &t);
+	w->did[0].lsn = t.lsn;
+	return NULL;
+}
+
+static void stall(struct env *e, unsigned op, int later_err)
+{
+	struct worker *w = calloc(1, sizeof *w);
+	struct fault f;
+	struct seen s;
+	struct log_stats st;
+	struct buf img = {0};
+
+	fault_init(&f, op, 1, later_err);
+	f.block = true;
+	start(e, 1 << 20, 20000);
+	for (unsigned i = 1; i <= 5; i++)
+		must_put(e, i, 100, i == 2);
+	file_set_hook(fault_hook, &f);
+	f.on = true;
+	w->e = e;
+	assert_int_equal(pthread_create(&w->thread, NULL, put_one, w), 0);
+	await_blocked(&f);
+	for (unsigned i = 6; i <= 12; i++)
+		must_put(e, i, 100, i % 2);
+	log_get_stats(e->log, &st);
+	assert_int_equal(st.switches, 1);
+	/* What is on disk while the first writer still hangs: nothing is missing, nothing there twice. */
+	assert_int_equal(replay(e, &s), 0);
+	assert_int_equal(s.count, 13);
+	assert_true(has(&s, 1000));
+	let_go(&f);
+	pthread_join(w->thread, NULL);
+	assert_int_equal(w->did[0].err, 0); /* the second writer wrote it */
+	must_put(e, 13, 100, true);
+	assert_int_equal(log_free(e->log), 0);
+	assert_int_equal(replay(e, &s), 0);
+	assert_int_equal(s.count, 14);
+	for (unsigned i = 1; i <= 13; i++)
+		assert_true(has(&s, i));
+	buf_fini(&img);
+	free(w);
+	file_set_hook(NULL, NULL);
+}
+
+static void test_the_active_writer_stalls_in_write(void **state)
+{
+	stall(*state, OP(WRITE), 0);
+}
+
+static void test_the_active_writer_stalls_in_sync(void **state)
+{
+	stall(*state, OP(SYNC), 0);
+}
+
+static void test_the_active_writer_stalls_and_then_fails(void **state)
+{
+	stall(*state, OP(WRITE), -EIO);
+}
+
+static void test_the_stalled_sync_fails_at_last(void **state)
+{
+	stall(*state, OP(SYNC), -EIO);
+}
+
+static void *put_unsynced(void *arg)
+{
+	struct worker *w = arg;
+	struct log_ticket t;
+
+	w->did[0].err = put(w->e, 1000, 200, false, &t);
+	w->did[0].in_doubt = t.in_doubt;
+	return NULL;
+}
+
+/* Both writers hang: waiters get an error after twice the stall time, and all is well once the disk is back. */
+static void test_both_writers_stall(void **state)
+{
+	struct env *e = *state;
+	struct worker *w = calloc(2, sizeof *w);
+	struct fault f;
+	struct seen s;
+	struct log_ticket t;
+
+	fault_init(&f, OP(WRITE) | OP(SYNC), 0, 0);
+	f.block = true;
+	f.always = true;
+	start(e, 1 << 20, 20000);
+	must_put(e, 1, 100, true);
+	must_put(e, 2, 100, false);
+	file_set_hook(fault_hook, &f);
+	f.on = true;
+	for (unsigned i = 0; i < 2; i++) {
+		w[i].e = e;
+		assert_int_equal(pthread_create(&w[i].thread, NULL, put_unsynced, &w[i]), 0);
+	}
+	await_blocked(&f);
+	while (atomic_load(&f.hits) < 2) /* the second is inside the fresh file */
+		sched_yield();
+	assert_int_equal(put(e, 3, 100, true, &t), -EIO);
+	assert_int_equal(put(e, 4, 100, true, &t), -EROFS);
+	atomic_store(&f.on, false);
+	let_go(&f);
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_join(w[i].thread, NULL);
+		assert_int_equal(w[i].did[0].err, -EIO);
+		assert_true(w[i].did[0].in_doubt);
+	}
+	while (put(e, 5, 100, true, &t) == -EROFS)
+		sched_yield();
+	assert_int_equal(log_free(e->log), 0);
+	assert_int_equal(replay(e, &s), 0);
+	assert_int_equal(s.count, 3);
+	assert_int_equal(s.tag[0], 1);
+	assert_int_equal(s.tag[1], 2);
+	assert_int_equal(s.tag[2], 5);
+	free(w);
+}
+
+static void test_every_nth_failure_is_survived(void **state)
+{
+	static const unsigned ops[] = {OP(WRITE), OP(SYNC), OP(CREATE), OP(SYNCDIR), OP(WRITE) | OP(SYNC) | OP(CREATE) | OP(SYNCDIR)};
+	struct env *e = *state;
+	struct fault f;
+	struct seen s;
+
+	for (unsigned o = 0; o < 5; o++)
+		for (unsigned nth = 1;; nth++) {
+			bool sync_failed = false;
+
+			fault_init(&f, ops[o], nth, -EIO);
+			start(e, 2048, 0);
+			file_set_hook(fault_hook, &f);
+			f.on = true;
+			for (unsigned i = 1; i <= 16; i++) {
+				struct log_ticket t;
+
+				/* One failure is what the second writer is for. */
+				if (put(e, i, 300, i % 3 == 0, &t))
+					sync_failed = true;
+			}
+			if (f.ops == OP(CREATE) || !sync_failed)
+				assert_false(sync_failed);
+			f.on = false;
+			file_set_hook(NULL, NULL);
+			assert_int_equal(log_free(e->log), 0);
+			assert_int_equal(replay(e, &s), 0);
+			holds(&s, 1, 16);
+			empty_dir(e->dir);
+			if (!f.hits)
+				break;
+		}
+}
+
+/* From the nth on everything fails: errors, then -EROFS; what was answered with an error never comes back. */
+static void test_both_writers_fail_and_recover(void **state)
+{
+	static const unsigned ops[] = {OP(WRITE), OP(SYNC), OP(SYNCDIR), OP(WRITE) | OP(SYNC) | OP(CREATE)};
+	static const int errs[] = {-EIO, -ENOSPC};
+	struct env *e = *state;
+
+	for (unsigned o = 0; o < 8; o++) {
+		int want = errs[o & 1], tries = 0;
+		unsigned op = ops[o / 2];
+		struct log_ticket t[6], again;
+		struct log_record r;
+		uint8_t batch[128];
+		struct fault f;
+		struct seen s;
+
+		fault_init(&f, op, 0, want);
+		f.always = true;
+		start(e, 1 << 20, 0);
+		must_put(e, 1, 100, true);
+		must_put(e, 2, 100, false);
+		for (unsigned i = 0; i < 6; i++) {
+			fill(&r, batch, 10 + i, 100);
+			assert_int_equal(log_submit(e->log, &r, i % 2, &t[i]), 0);
+		}
+		if (op == OP(SYNCDIR))
+			f.ops |= OP(SYNC);
+		file_set_hook(fault_hook, &f);
+		f.on = true;
+		for (unsigned i = 1; i < 6; i += 2) {
+			assert_int_equal(log_wait(e->log, &t[i]), want);
+			assert_true(t[i].in_doubt);
+		}
+		assert_int_equal(put(e, 20, 100, false, &again), want == -ENOSPC ? -ENOSPC : -EROFS);
+		assert_int_equal(log_sync(e->log), want == -ENOSPC ? -ENOSPC : -EROFS);
+		f.on = false;
+		while (put(e, 21, 100, true, &again)) {
+			assert_true(tries++ < 1000000000);
+			sched_yield();
+		}
+		for (unsigned i = 0; i < 6; i += 2) {
+			int got = log_wait(e->log, &t[i]);
+
+			/* Where writes work, unsynced ones were written before the sync failed. */
+			assert_int_equal(got, op & OP(WRITE) ? want : 0);
+		}
+		must_put(e, 22, 100, false);
+		assert_int_equal(log_free(e->log), 0);
+		assert_int_equal(replay(e, &s), 0);
+		for (unsigned i = 0; i < 6; i++)
+			assert_int_equal(has(&s, 10 + i), i % 2 == 0 && !(op & OP(WRITE)));
+		assert_true(has(&s, 1) && has(&s, 2) && has(&s, 21) && has(&s, 22) && !has(&s, 20));
+		file_set_hook(NULL, NULL);
+		empty_dir(e->dir);
+		pthread_mutex_destroy(&f.m);
+	}
+}
+
+/* After an fsync error the old file is not synced again: a second success would mean nothing. */
+static int no_second_sync(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	unsigned *calls = arg;
+
+	(void)offset;
+	(void)n;
+	(void)number;
+	if (op != FILE_OP_SYNC || !strstr(path, "0000000001.log"))
+		return 0;
+	return (*calls)++ == 0 ? -EIO : 0;
+}
+
+static void test_a_failed_fsync_is_not_tried_again(void **state)
+{
+	struct env *e = *state;
+	unsigned calls = 0;
+	struct seen s;
+	char *one = path_join(e->dir, "0000000001.log");
+
+	start(e, 1 << 20, 0);
+	must_put(e, 1, 100, false);
+	file_set_hook(no_second_sync, &calls);
+	must_put(e, 2, 100, true);
+	must_put(e, 3, 100, true);
+	assert_int_equal(log_sync(e->log), 0);
+	assert_int_equal(log_free(e->log), 0);
+	file_set_hook(NULL, NULL);
+	assert_int_equal(calls, 1);
+	/* The new file holds everything: the old one's content no longer matters. */
+	write_image(one, (const uint8_t *)"", 0);
+	assert_int_equal(replay(e, &s), 0);
+	holds(&s, 1, 3);
+	free(one);
+}
+
+/* A kill between the creation of the second file and its header must not cut off what only the first holds. */
+static void test_a_second_file_without_header_cuts_nothing(void **state)
+{
+	struct env *e = *state;
+	struct seen s;
+	struct file *f;
+	char *two = path_join(e->dir, "0000000002.log");
+	uint8_t zero[4096] = {0};
+
+	start(e, 1 << 20, 0);
+	for (unsigned i = 1; i <= 5; i++)
+		must_put(e, i, 100, i == 2);
+	assert_int_equal(file_open(two, FILE_CREATE, &f), 0);
+	assert_int_equal(file_pwrite(f, zero, sizeof zero, 0), 0);
+	file_close(f);
+	assert_int_equal(replay(e, &s), 0);
+	holds(&s, 1, 5);
+	assert_int_equal(log_free(e->log), 0);
+	free(two);
+}
+
+static void test_threads_under_random_faults(void **state)
+{
+	struct env *e = *state;
+	struct worker *w = calloc(4, sizeof *w);
+	struct fault f;
+	struct seen s;
+
+	for (unsigned round = 0; round < 12; round++) {
+		fault_init(&f, OP(WRITE) | OP(SYNC) | OP(SYNCDIR) | OP(CREATE), 20 + round * 17, -EIO);
+		start(e, 8192, 0);
+		file_set_hook(fault_hook, &f);
+		f.on = true;
+		run_workers(w, 4, e, 200);
+		f.on = false;
+		file_set_hook(NULL, NULL);
+		assert_int_equal(f.hits, 1);
+		assert_int_equal(log_free(e->log), 0);
+		assert_int_equal(replay(e, &s), 0);
+		check_workers(w, 4, &s);
+		empty_dir(e->dir);
+	}
+	free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(test_the_active_writer_stalls_in_write),
+		T(test_the_active_writer_stalls_in_sync),
+		T(test_the_active_writer_stalls_and_then_fails),
+		T(test_the_stalled_sync_fails_at_last),
+		T(test_both_writers_stall),
+		T(test_every_nth_failure_is_survived),
+		T(test_both_writers_fail_and_recover),
+		T(test_a_failed_fsync_is_not_tried_again),
+		T(test_a_second_file_without_header_cuts_nothing),
+		T(test_threads_under_random_faults),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
