@@ -69,7 +69,7 @@ void sst_writer_free(struct sst_writer *w);
  * bounded one for in-memory groups, and the open tables (index, filters) in
  * a weighted LRU bounded in bytes and in descriptors (at most 500).
  */
-struct sst_cache;
+struct sst_cache; /* in-memory groups: up to a quarter of block_bytes, on top of it */
 struct sst_cache_stats {
 	uint64_t block_bytes, table_bytes, tables_open;
 	uint64_t blocks_read, bytes_read;        /* from disk, compressed */
@@ -93,6 +93,8 @@ void sst_doom(struct sst *s);
 const char *sst_path(const struct sst *s);
 /* An iterator over the whole table, from a pool; holds a reference on s. */
 int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;
+/* The same for one pass over everything (compaction, export): the blocks it reads displace no cached ones. */
+int sst_scan_new(struct sst *s, struct iter **out) TFS_MUST;
 /* False: no key in [from, to] was added with this probe.  True on any doubt, failure to open included. */
 bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe);
 /* A copy of the properties blob. */

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one C++ file: leveldb::TableBuilder, Table, Iterator, Cache and the
+ * Bloom filter policy behind binding.h.
+ *
+ * Building: no compression and no filter on LevelDB's side, and a block
+ * size never reached, so that sst_writer ends blocks.  LevelDB writes each
+ * block as two Appends (contents, 5-byte trailer) and last the footer as
+ * one; every second Append therefore ends a unit of the block file.
+ *
+ * Reading: LevelDB's two-level iterator passes over a block that cannot be
+ * read, goes on in the next one and mentions it in status() only.  So
+ * status is looked at after every move; and since it keeps the first error
+ * for ever, an iterator that has met one is thrown away.  A failing Read
+ * also makes the rest of the same move fail at once (io_error), or a bad
+ * disk would be read to its end looking for a good block.
+ *
+ * The errno of a failure does not fit in leveldb::Status, hence io_error:
+ * per thread, valid for the move under way.
+ *
+ * Every entry point catches everything.  What an exception interrupts is
+ * never used again: the builder keeps its error, the cursor its iterator
+ * not.
+ */
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <leveldb/cache.h>
+#include <leveldb/env.h>
+#include <leveldb/filter_policy.h>
+#include <leveldb/iterator.h>
+#include <leveldb/options.h>
+#include <leveldb/table.h>
+#include <leveldb/table_builder.h>
+
+extern "C" {
+#include "engine/base/bytes.h"
+#include "engine/base/msg.h"
+}
+/* sst_layout is a struct and a function: a constructor to C++ eyes. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#include "engine/sstable/binding.h"
+#pragma GCC diagnostic pop
+
+namespace {
+
+__thread int io_error; /* of the move under way: 0 or -errno */
+
+leveldb::Slice to_ldb(struct slice s)
+{
+	return leveldb::Slice(s.n ? reinterpret_cast<const char *>(s.p) : "", s.n);
+}
+
+struct slice from_ldb(const leveldb::Slice &s)
+{
+	return slice_of(s.data(), s.size());
+}
+
+leveldb::Status to_status(int err)
+{
+	return err == -EBADMSG ? leveldb::Status::Corruption("block file") : leveldb::Status::IOError("block file");
+}
+
+/* A status that did not come from our own file is LevelDB's finding about the structure. */
+int from_status(const leveldb::Status &s, const char *path)
+{
+	if (s.ok())
+		return 0;
+	if (io_error)
+		return io_error;
+	msg_error("%s: damaged: %s", path, s.ToString().c_str());
+	return s.IsIOError() ? -EIO : -EBADMSG;
+}
+
+class UnitWriter : public leveldb::WritableFile {
+public:
+	explicit UnitWriter(struct blockfile_writer *w) : w_(w) {}
+	leveldb::Status Append(const leveldb::Slice &data) override
+	{
+		int e = blockfile_writer_append(w_, data.data(), data.size());
+
+		if (!e && half_)
+			e = blockfile_writer_end_unit(w_);
+		half_ = !half_;
+		if (e && !err)
+			err = e;
+		return e ? to_status(e) : leveldb::Status::OK();
+	}
+	leveldb::Status Close() override { return leveldb::Status::OK(); }
+	leveldb::Status Flush() override { return leveldb::Status::OK(); }
+	leveldb::Status Sync() override { return leveldb::Status::OK(); }
+
+	int err = 0;
+
+private:
+	struct blockfile_writer *w_;
+	bool half_ = false; /* the next Append is a block's trailer */
+};
+
+class UnitReader : public leveldb::RandomAccessFile {
+public:
+	explicit UnitReader(struct blockfile *b) : b_(b) {}
+	leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice *result, char *scratch) const override
+	{
+		*result = leveldb::Slice();
+		if (!io_error)
+			io_error = blockfile_read(b_, offset, n, scratch);
+		if (io_error)
+			return to_status(io_error);
+		*result = leveldb::Slice(scratch, n);
+		return leveldb::Status::OK();
+	}
+
+private:
+	struct blockfile *b_;
+};
+
+/* The shared block cache under one file's own number: closed and opened again, a table finds its blocks. */
+class NumberedCache : public leveldb::Cache {
+public:
+	NumberedCache(leveldb::Cache *shared, uint64_t id) : shared_(shared), id_(id) {}
+	Handle *Insert(const leveldb::Slice &key, void *value, size_t charge,
+		       void (*deleter)(const leveldb::Slice &key, void *value)) override
+	{
+		return shared_->Insert(key, value, charge, deleter);
+	}
+	Handle *Lookup(const leveldb::Slice &key) override { return shared_->Lookup(key); }
+	void Release(Handle *handle) override { shared_->Release(handle); }
+	void *Value(Handle *handle) override { return shared_->Value(handle); }
+	void Erase(const leveldb::Slice &key) override { shared_->Erase(key); }
+	uint64_t NewId() override { return id_; }
+	void Prune() override { shared_->Prune(); }
+	size_t TotalCharge() const override { return shared_->TotalCharge(); }
+
+private:
+	leveldb::Cache *shared_;
+	uint64_t id_;
+};
+
+const leveldb::FilterPolicy *match_policy()
+{
+	/* How many bits a filter was made with stands in the filter. */
+	static const leveldb::FilterPolicy *const policy = leveldb::NewBloomFilterPolicy(10);
+
+	return policy;
+}
+
+} // namespace
+
+/* ---- building ---- */
+struct ldb_builder {
+	explicit ldb_builder(struct blockfile_writer *w) : file(w) {}
+	UnitWriter file;
+	std::unique_ptr<leveldb::TableBuilder> table;
+	bool closed = false;
+	int err = 0;
+};
+
+static int builder_status(struct ldb_builder *b)
+{
+	if (!b->err && b->file.err)
+		b->err = b->file.err;
+	if (!b->err && !b->table->status().ok())
+		b->err = -EIO;
+	return b->err;
+}
+
+int ldb_builder_new(struct blockfile_writer *w, struct ldb_builder **out)
+{
+	try {
+		std::unique_ptr<ldb_builder> b(new ldb_builder(w));
+		leveldb::Options o;
+
+		o.compression = leveldb::kNoCompression;
+		o.filter_policy = nullptr;
+		o.block_size = SIZE_MAX / 2;
+		b->table.reset(new leveldb::TableBuilder(o, &b->file));
+		*out = b.release();
+		return 0;
+	} catch (...) {
+		return -ENOMEM;
+	}
+}
+
+int ldb_builder_add(struct ldb_builder *b, struct slice key, struct slice value)
+{
+	if (b->err)
+		return b->err;
+	try {
+		b->table->Add(to_ldb(key), to_ldb(value));
+	} catch (...) {
+		b->err = -ENOMEM;
+	}
+	return builder_status(b);
+}
+
+int ldb_builder_end_block(struct ldb_builder *b)
+{
+	if (b->err)
+		return b->err;
+	try {
+		b->table->Flush();
+	} catch (...) {
+		b->err = -ENOMEM;
+	}
+	return builder_status(b);
+}
+
+int ldb_builder_finish(struct ldb_builder *b)
+{
+	if (b->err)
+		return b->err;
+	try {
+		leveldb::Status s = b->table->Finish();
+
+		b->closed = true;
+		if (!s.ok() && !b->file.err)
+			b->err = -EIO;
+	} catch (...) {
+		b->err = -ENOMEM;
+	}
+	return builder_status(b);
+}
+
+void ldb_builder_free(struct ldb_builder *b)
+{
+	if (!b)
+		return;
+	if (!b->closed)
+		b->table->Abandon();
+	delete b;
+}
+
+/* ---- block caches ---- */
+struct ldb_cache {
+	std::unique_ptr<leveldb::Cache> lru;
+};
+
+int ldb_cache_new(size_t bytes, struct ldb_cache **out)
+{
+	try {
+		std::unique_ptr<ldb_cache> c(new ldb_cache);
+
+		c->lru.reset(leveldb::NewLRUCache(bytes));
+		*out = c.release();
+		return 0;
+	} catch (...) {
+		return -ENOMEM;
+	}
+}
+
+void ldb_cache_free(struct ldb_cache *c)
+{
+	delete c;
+}
+
+size_t ldb_cache_bytes(const struct ldb_cache *c)
+{
+	return c->lru->TotalCharge();
+}
+
+uint64_t ldb_cache_new_id(struct ldb_cache *c)
+{
+	return c->lru->NewId();
+}
+
+/* ---- tables ---- */
+struct ldb_table {
+	ldb_table(struct blockfile *b, struct ldb_cache *c, uint64_t id)
+		: file(b), reader(b), cache(c ? c->lru.get() : nullptr, id)
+	{
+	}
+	struct blockfile *file;
+	UnitReader reader;
+	NumberedCache cache;
+	std::unique_ptr<leveldb::Table> table;
+};
+
+int ldb_table_open(struct blockfile *b, struct ldb_cache *cache, uint64_t cache_id, struct ldb_table **out)
+{
+	int err;
+
+	try {
+		std::unique_ptr<ldb_table> t(new ldb_table(b, cache, cache_id));
+		leveldb::Options o;
+		leveldb::Table *table = nullptr;
+		leveldb::Status s;
+
+		o.filter_policy = nullptr;
+		o.block_cache = cache ? &t->cache : nullptr;
+		io_error = 0;
+		s = leveldb::Table::Open(o, &t->reader, blockfile_trailer(b)->raw_bytes, &table);
+		t->table.reset(table);
+		err = from_status(s, blockfile_path(b));
+		if (!err) {
+			*out = t.release();
+			return 0;
+		}
+	} catch (...) {
+		err = -ENOMEM;
+	}
+	blockfile_close(b);
+	return err;
+}
+
+void ldb_table_close(struct ldb_table *t)
+{
+	if (!t)
+		return;
+	t->table.reset();
+	blockfile_close(t->file);
+	delete t;
+}
+
+struct blockfile *ldb_table_file(struct ldb_table *t)
+{
+	return t->file;
+}
+
+uint64_t ldb_table_offset_of(struct ldb_table *t, struct slice key)
+{
+	try {
+		return t->table->ApproximateOffsetOf(to_ldb(key));
+	} catch (...) {
+		return 0;
+	}
+}
+
+/* ---- cursors ---- */
+static inline leveldb::Iterator *ldb_of(struct ldb_cursor *c)
+{
+	return static_cast<leveldb::Iterator *>(c->ldb);
+}
+
+static void cursor_fail(struct ldb_cursor *c, int err)
+{
+	ldb_cursor_fini(c);
+	c->it.valid = false;
+	c->it.err = err;
+}
+
+/* Takes over where LevelDB's iterator stands. */
+static inline void cursor_settle(struct ldb_cursor *c, leveldb::Iterator *i)
+{
+	bool valid = i->Valid();
+	leveldb::Status s;
+
+	if (!io_error)
+		s = i->status();
+	if (__builtin_expect(io_error || !s.ok(), 0)) {
+		cursor_fail(c, io_error ? io_error : from_status(s, blockfile_path(c->table->file)));
+		return;
+	}
+	if (valid) {
+		c->it.key = from_ldb(i->key());
+		c->it.value = from_ldb(i->value());
+	}
+	c->it.valid = valid;
+	c->it.err = 0;
+}
+
+void ldb_cursor_seek(struct iter *it, struct slice target)
+{
+	struct ldb_cursor *c = reinterpret_cast<struct ldb_cursor *>(it);
+
+	io_error = 0;
+	try {
+		if (!c->ldb) {
+			leveldb::ReadOptions o;
+
+			o.fill_cache = c->fill_cache;
+			c->ldb = c->table->table->NewIterator(o);
+		}
+		ldb_of(c)->Seek(to_ldb(target));
+		cursor_settle(c, ldb_of(c));
+	} catch (...) {
+		cursor_fail(c, -ENOMEM);
+	}
+}
+
+void ldb_cursor_next(struct iter *it)
+{
+	struct ldb_cursor *c = reinterpret_cast<struct ldb_cursor *>(it);
+
+	io_error = 0;
+	try {
+		ldb_of(c)->Next();
+		cursor_settle(c, ldb_of(c));
+	} catch (...) {
+		cursor_fail(c, -ENOMEM);
+	}
+}
+
+void ldb_cursor_fini(struct ldb_cursor *c)
+{
+	delete ldb_of(c);
+	c->ldb = nullptr;
+}
+
+/* ---- filters ---- */
+int ldb_filter_create(const uint64_t *hashes, size_t n, int bits, struct buf *out)
+{
+	try {
+		std::unique_ptr<const leveldb::FilterPolicy> policy(leveldb::NewBloomFilterPolicy(bits));
+		std::vector<uint64_t> stored(n);
+		std::vector<leveldb::Slice> keys(n);
+		std::string filter;
+
+		for (size_t i = 0; i < n; i++) {
+			put_be64(reinterpret_cast<uint8_t *>(&stored[i]), hashes[i]);
+			keys[i] = leveldb::Slice(reinterpret_cast<const char *>(&stored[i]), sizeof(stored[i]));
+		}
+		if (n)
+			policy->CreateFilter(keys.data(), static_cast<int>(n), &filter);
+		return filter.empty() ? 0 : buf_append(out, filter.data(), filter.size());
+	} catch (...) {
+		return -ENOMEM;
+	}
+}
+
+bool ldb_filter_match(uint64_t hash, struct slice filter)
+{
+	uint8_t stored[8];
+
+	put_be64(stored, hash);
+	try {
+		return match_policy()->KeyMayMatch(leveldb::Slice(reinterpret_cast<const char *>(stored), sizeof(stored)),
+						   to_ldb(filter));
+	} catch (...) {
+		return true;
+	}
+}

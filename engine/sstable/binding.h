@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LevelDB's table layer for C: nothing of this room but binding.cc includes
+ * its headers, and no C++ exception leaves binding.cc.
+ *
+ * Errors: -EBADMSG, -EIO and whatever blockfile.h gives, -ENOMEM for
+ * std::bad_alloc.
+ * Threads: a builder and a cursor belong to one thread at a time; tables
+ * and caches are shared.
+ */
+#ifndef TFS_SSTABLE_BINDING_H
+#define TFS_SSTABLE_BINDING_H
+
+#include "engine/base/bytes.h"
+#include "engine/base/iter.h"
+#include "engine/sstable/blockfile.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- building ---- */
+struct ldb_builder;
+/* Writes to w, which must outlive it. */
+int ldb_builder_new(struct blockfile_writer *w, struct ldb_builder **out) TFS_MUST;
+/* Keys strictly rising: the caller has checked. */
+int ldb_builder_add(struct ldb_builder *b, struct slice key, struct slice value) TFS_MUST;
+int ldb_builder_end_block(struct ldb_builder *b) TFS_MUST;
+/* Writes index and footer; nothing may be added after it. */
+int ldb_builder_finish(struct ldb_builder *b) TFS_MUST;
+void ldb_builder_free(struct ldb_builder *b);
+
+/* ---- block caches ---- */
+struct ldb_cache;
+int ldb_cache_new(size_t bytes, struct ldb_cache **out) TFS_MUST;
+void ldb_cache_free(struct ldb_cache *c);
+size_t ldb_cache_bytes(const struct ldb_cache *c);
+/* A number for the blocks of one file, the same each time the file is opened again. */
+uint64_t ldb_cache_new_id(struct ldb_cache *c);
+
+/* ---- tables ---- */
+struct ldb_table;
+/* Takes b over, also when it fails.  cache may be NULL. */
+int ldb_table_open(struct blockfile *b, struct ldb_cache *cache, uint64_t cache_id, struct ldb_table **out) TFS_MUST;
+void ldb_table_close(struct ldb_table *t); /* no cursor may be left */
+struct blockfile *ldb_table_file(struct ldb_table *t);
+/* Logical offset; never fails. */
+uint64_t ldb_table_offset_of(struct ldb_table *t, struct slice key);
+
+/* ---- cursors ---- */
+/*
+ * An iterator of engine/base/iter.h but for ops->free, which the embedder
+ * supplies.  After an error LevelDB's iterator keeps it for ever and has
+ * skipped the bad block: the next seek begins with a fresh one.
+ */
+struct ldb_cursor {
+	struct iter it; /* first */
+	void *ldb;      /* leveldb::Iterator, NULL until the first seek and after an error */
+	struct ldb_table *table;
+	bool fill_cache;
+};
+void ldb_cursor_seek(struct iter *it, struct slice target);
+void ldb_cursor_next(struct iter *it);
+/* Frees LevelDB's iterator and with it the block it pins. */
+void ldb_cursor_fini(struct ldb_cursor *c);
+
+/* ---- filters: LevelDB's policy over hashes of probes ---- */
+/* Appends the filter to out. */
+int ldb_filter_create(const uint64_t *hashes, size_t n, int bits, struct buf *out) TFS_MUST;
+bool ldb_filter_match(uint64_t hash, struct slice filter);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A block file: one logical, append-only file of units (what LevelDB's table
+ * builder appends between two flushes), each stored compressed and under a
+ * CRC-32C, and after them dictionary, filters, properties, map and trailer.
+ * blockfile_format.h has the bytes.
+ *
+ * Threads: a writer belongs to one thread; a reader is shared freely.
+ * Errors: those of sstable.h.  What is damaged is logged here, once per
+ * block and opening, with the file's name and the physical offset.
+ */
+#ifndef TFS_SSTABLE_BLOCKFILE_H
+#define TFS_SSTABLE_BLOCKFILE_H
+
+#include "engine/base/bytes.h"
+#include "engine/sstable/blockfile_format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- writing ---- */
+struct blockfile_writer;
+/* Creates path (O_EXCL). */
+int blockfile_writer_new(const char *path, enum sst_codec codec, int level, struct blockfile_writer **out) TFS_MUST;
+/* Bytes of the unit being built; an error sticks. */
+int blockfile_writer_append(struct blockfile_writer *w, const void *p, size_t n) TFS_MUST;
+/* Ends the unit: compresses and writes it.  Nothing pending: nothing happens. */
+int blockfile_writer_end_unit(struct blockfile_writer *w) TFS_MUST;
+/* Stored so far, what is still held back for training a dictionary included (uncompressed). */
+uint64_t blockfile_writer_bytes(const struct blockfile_writer *w);
+/*
+ * Writes what is pending, the sections and the trailer, then fdatasync.
+ * filters: as encoded, or empty.
+ */
+int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
+			    struct slice properties, uint64_t *bytes) TFS_MUST;
+/* Unlinks the file unless finish succeeded.  NULL is allowed. */
+void blockfile_writer_free(struct blockfile_writer *w);
+
+/* ---- reading ---- */
+struct blockfile;
+struct blockfile_counters { /* added to atomically, shared by the files of one cache */
+	uint64_t blocks_read, bytes_read;
+};
+/*
+ * Opens, reads and checks trailer, map and dictionary.  counters may be NULL
+ * and must outlive the file.
+ */
+int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
+void blockfile_close(struct blockfile *b);
+const char *blockfile_path(const struct blockfile *b);
+const struct bff_trailer *blockfile_trailer(const struct blockfile *b);
+const struct bff_map *blockfile_map(const struct blockfile *b);
+uint64_t blockfile_file_bytes(const struct blockfile *b);
+size_t blockfile_memory(const struct blockfile *b);
+/* The unit that begins at this logical offset and is n bytes long, into dst.  -EBADMSG also where there is none. */
+int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst) TFS_MUST;
+/* A section's bytes, checked, appended to out. */
+int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *out) TFS_MUST;
+/* Logical to physical, for sizes. */
+uint64_t blockfile_physical(const struct blockfile *b, uint64_t logical);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

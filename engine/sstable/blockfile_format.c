@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The byte layout of block files (see the header for the table).
+ *
+ * The trailer is at the end, so a file is whole exactly when its last 128
+ * bytes check out and describe everything before them without a gap: blocks
+ * from 0 up to the first section, the sections in order, the trailer.  A
+ * truncated or extended file is thereby refused as such, and every byte of
+ * the file is under some checksum.
+ *
+ * Decided against: offsets in the map (sums of lengths cannot overlap or
+ * run backwards, whatever the bytes say), and a checksum of the filters
+ * inside each partition (one damaged filter makes the table filterless,
+ * which is slower but right).
+ */
+#include "engine/sstable/blockfile_format.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static const uint8_t magic[8] = {'T', 'F', 'S', 'S', 'S', 'T', '0', '1'};
+
+static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct slice payload)
+{
+	uint8_t where[8];
+	uint32_t crc;
+
+	put_be64(where, logical);
+	crc = crc32c(0, where, sizeof(where));
+	crc = crc32c(crc, after_crc, BFF_BLOCK_HEADER_BYTES - 4);
+	return payload.n ? crc32c(crc, payload.p, payload.n) : crc;
+}
+
+void bff_block_header(uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, enum sst_codec codec,
+		      uint32_t raw_bytes, struct slice payload)
+{
+	header[4] = (uint8_t)codec;
+	memset(header + 5, 0, 3);
+	put_be32(header + 8, raw_bytes);
+	put_be32(header, block_crc(logical, header + 4, payload));
+}
+
+int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *out)
+{
+	struct slice payload;
+
+	if (stored.n < BFF_BLOCK_HEADER_BYTES)
+		return -EBADMSG;
+	payload = slice_of(stored.p + BFF_BLOCK_HEADER_BYTES, stored.n - BFF_BLOCK_HEADER_BYTES);
+	if (load_be32(stored.p) != block_crc(logical, stored.p + 4, payload))
+		return -EBADMSG;
+	if (stored.p[4] >= SST_CODECS || load_be32(stored.p + 8) > BFF_RAW_MAX)
+		return -EBADMSG;
+	*out = (struct bff_block){(enum sst_codec)stored.p[4], load_be32(stored.p + 8), payload};
+	if (out->codec == SST_NONE && payload.n != out->raw_bytes)
+		return -EBADMSG;
+	return 0;
+}
+
+int bff_map_encode(const struct bff_map *m, struct buf *out)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < m->n && !err; i++) {
+		err = buf_varint(out, m->at[i + 1].logical - m->at[i].logical);
+		if (!err)
+			err = buf_varint(out, m->at[i + 1].physical - m->at[i].physical);
+	}
+	return err;
+}
+
+int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out)
+{
+	struct reader r = reader_of(s);
+	struct bff_map m = {0};
+
+	/* An entry takes two bytes at least: no allocation beyond a small multiple of the input. */
+	if (blocks > s.n / 2)
+		return -EBADMSG;
+	m.at = calloc((size_t)blocks + 1, sizeof(*m.at));
+	if (!m.at)
+		return -ENOMEM;
+	m.n = (size_t)blocks;
+	for (size_t i = 0; i < m.n; i++) {
+		uint64_t raw, stored;
+
+		if (!get_varint(&r, &raw) || !get_varint(&r, &stored) || raw == 0 || raw > BFF_RAW_MAX ||
+		    stored < BFF_BLOCK_HEADER_BYTES || stored > (uint64_t)BFF_RAW_MAX + BFF_BLOCK_HEADER_BYTES)
+			goto bad;
+		m.at[i + 1].logical = m.at[i].logical + raw;
+		m.at[i + 1].physical = m.at[i].physical + stored;
+		if (m.at[i + 1].logical > raw_bytes || m.at[i + 1].physical > stored_bytes)
+			goto bad;
+	}
+	if (reader_left(&r) || m.at[m.n].logical != raw_bytes || m.at[m.n].physical != stored_bytes)
+		goto bad;
+	*out = m;
+	return 0;
+bad:
+	bff_map_fini(&m);
+	return -EBADMSG;
+}
+
+void bff_map_fini(struct bff_map *m)
+{
+	free(m->at);
+	*m = (struct bff_map){0};
+}
+
+int64_t bff_map_find(const struct bff_map *m, uint64_t logical)
+{
+	size_t lo = 0, hi = m->n;
+
+	if (m->n == 0 || logical >= m->at[m->n].logical)
+		return -1;
+	while (hi - lo > 1) { /* at[lo] <= logical < at[hi] */
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->at[mid].logical <= logical)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return (int64_t)lo;
+}
+
+int bff_filters_begin(struct buf *out, uint64_t partitions)
+{
+	return buf_varint(out, partitions);
+}
+
+int bff_filters_add(struct buf *out, struct slice first, struct slice filter)
+{
+	int err = buf_lstr(out, first);
+
+	return err ? err : buf_lstr(out, filter);
+}
+
+int bff_filters_end(struct buf *out, struct slice last)
+{
+	return buf_lstr(out, last);
+}
+
+int bff_filters_decode(struct slice s, uint64_t partitions, struct bff_filters *out)
+{
+	struct reader r = reader_of(s);
+	struct bff_filters f = {0};
+	uint64_t n;
+
+	if (!get_varint(&r, &n) || n != partitions || n > s.n / 2)
+		return -EBADMSG;
+	f.part = calloc((size_t)n + 1, sizeof(*f.part));
+	if (!f.part)
+		return -ENOMEM;
+	f.n = (size_t)n;
+	for (size_t i = 0; i < f.n; i++) {
+		if (!get_lstr(&r, &f.part[i].first) || !get_lstr(&r, &f.part[i].filter))
+			goto bad;
+		if (i && slice_cmp(f.part[i - 1].first, f.part[i].first) >= 0)
+			goto bad;
+	}
+	if (!get_lstr(&r, &f.last) || reader_left(&r))
+		goto bad;
+	if (f.n && slice_cmp(f.part[f.n - 1].first, f.last) > 0)
+		goto bad;
+	*out = f;
+	return 0;
+bad:
+	bff_filters_fini(&f);
+	return -EBADMSG;
+}
+
+void bff_filters_fini(struct bff_filters *f)
+{
+	free(f->part);
+	*f = (struct bff_filters){0};
+}
+
+void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer *t)
+{
+	uint8_t *p = out;
+
+	memset(out, 0, BFF_TRAILER_BYTES);
+	put_be32(p, t->version);
+	put_be32(p + 4, (uint32_t)t->codec);
+	put_be64(p + 8, t->blocks);
+	put_be64(p + 16, t->raw_bytes);
+	put_be64(p + 24, t->keys);
+	put_be64(p + 32, t->partitions);
+	p += 40;
+	for (unsigned i = 0; i < BFF_SECTIONS; i++, p += 16) {
+		put_be64(p, t->section[i].offset);
+		put_be32(p + 8, t->section[i].bytes);
+		put_be32(p + 12, t->section[i].crc);
+	}
+	put_be32(p, t->max_raw_block);
+	put_be32(out + BFF_TRAILER_BYTES - 12, crc32c(0, out, BFF_TRAILER_BYTES - 12));
+	memcpy(out + BFF_TRAILER_BYTES - 8, magic, sizeof(magic));
+}
+
+int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *out)
+{
+	struct bff_trailer t = {0};
+	const uint8_t *p = s.p;
+	uint64_t end;
+
+	if (s.n != BFF_TRAILER_BYTES || file_bytes < BFF_TRAILER_BYTES)
+		return -EBADMSG;
+	if (memcmp(p + BFF_TRAILER_BYTES - 8, magic, sizeof(magic)) != 0)
+		return -EBADMSG;
+	if (load_be32(p + BFF_TRAILER_BYTES - 12) != crc32c(0, p, BFF_TRAILER_BYTES - 12))
+		return -EBADMSG;
+	t.version = load_be32(p);
+	if (t.version != BFF_VERSION)
+		return t.version > BFF_VERSION ? -EPROTONOSUPPORT : -EBADMSG;
+	if (load_be32(p + 4) >= SST_CODECS)
+		return -EBADMSG;
+	t.codec = (enum sst_codec)load_be32(p + 4);
+	t.blocks = load_be64(p + 8);
+	t.raw_bytes = load_be64(p + 16);
+	t.keys = load_be64(p + 24);
+	t.partitions = load_be64(p + 32);
+	p += 40;
+	end = file_bytes - BFF_TRAILER_BYTES;
+	for (unsigned i = 0; i < BFF_SECTIONS; i++, p += 16)
+		t.section[i] = (struct bff_section){load_be64(p), load_be32(p + 8), load_be32(p + 12)};
+	t.max_raw_block = load_be32(p);
+	/* The sections lie back to back, in order, right before the trailer. */
+	for (unsigned i = BFF_SECTIONS; i-- > 0;) {
+		if (t.section[i].bytes > end || t.section[i].offset != end - t.section[i].bytes)
+			return -EBADMSG;
+		end = t.section[i].offset;
+	}
+	if (t.section[BFF_PROPERTIES].bytes > BFF_PROPERTIES_MAX)
+		return -EBADMSG;
+	*out = t;
+	return 0;
+}
+
+bool bff_section_good(const struct bff_section *sec, struct slice bytes)
+{
+	return bytes.n == sec->bytes && (bytes.n ? crc32c(0, bytes.p, bytes.n) : 0) == sec->crc;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of a block file, and the only code that touches them.
+ *
+ * LevelDB sees one logical file of uncompressed units (a block and its
+ * 5-byte trailer; the footer).  On media each unit is a stored block; after
+ * the last come four sections and a trailer of fixed size.  Integers are
+ * big-endian; varint is LEB128; lstr is varint length and bytes.
+ *
+ *   stored block:  u32 crc32c of (u64 logical offset, the rest of the block)
+ *                  u8 codec (enum sst_codec), 3 bytes 0
+ *                  u32 raw length
+ *                  payload
+ *     The logical offset is in no stored byte: a block read from the wrong
+ *     place fails its checksum.
+ *   section dictionary: what ZSTD_createDDict takes; empty without one
+ *   section filters:    varint partitions; for each lstr first key, lstr
+ *                  filter (LevelDB's, over the 8 big-endian bytes of
+ *                  hash64(probe, 0)); lstr last key of the table.
+ *                  Empty when the table has no filters
+ *   section properties: opaque
+ *   section map:   for each block varint raw length, varint stored length;
+ *                  both files begin at 0 and have no gaps
+ *   trailer (128 bytes, the end of the file):
+ *                  u32 version (1), u32 codec asked for
+ *                  u64 blocks, u64 raw bytes, u64 keys, u64 filter partitions
+ *                  4 times u64 offset, u32 length, u32 crc32c: dictionary,
+ *                  filters, properties, map
+ *                  u32 largest raw block, 8 bytes 0
+ *                  u32 crc32c of the trailer before it
+ *                  "TFSSST01"
+ *
+ * Nothing here does I/O or logs.  Decoders take hostile input: -EBADMSG on
+ * anything that does not fit, and what they return lies inside the input.
+ */
+#ifndef TFS_SSTABLE_BLOCKFILE_FORMAT_H
+#define TFS_SSTABLE_BLOCKFILE_FORMAT_H
+
+#include "engine/base/bytes.h"
+#include "engine/sstable/sstable.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+	BFF_VERSION = 1,
+	BFF_BLOCK_HEADER_BYTES = 12,
+	BFF_TRAILER_BYTES = 128,
+	BFF_PROPERTIES_MAX = 1 << 20,
+	BFF_RAW_MAX = 1 << 30, /* one unit; an index of 64 KiB keys over 10 GB is far below */
+};
+
+/* ---- stored blocks ---- */
+struct bff_block {
+	enum sst_codec codec;
+	uint32_t raw_bytes;
+	struct slice payload; /* borrowed */
+};
+/* Fills header for a payload that will follow it. */
+void bff_block_header(uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, enum sst_codec codec,
+		      uint32_t raw_bytes, struct slice payload);
+/* stored: header and payload.  -EBADMSG: too short, checksum, codec. */
+int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *out) TFS_MUST;
+
+/* ---- map ---- */
+/* Entry n is the end: block i lies at [at[i], at[i+1]) of either file. */
+struct bff_place {
+	uint64_t logical, physical;
+};
+struct bff_map {
+	struct bff_place *at; /* n + 1 entries, owned */
+	size_t n;
+};
+int bff_map_encode(const struct bff_map *m, struct buf *out) TFS_MUST;
+/* Rejects a map whose sums are not raw_bytes and stored_bytes. */
+int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes,
+		   struct bff_map *out) TFS_MUST;
+void bff_map_fini(struct bff_map *m);
+/* The block that holds this logical offset, or -1. */
+int64_t bff_map_find(const struct bff_map *m, uint64_t logical);
+
+/* ---- filters ---- */
+struct bff_partition {
+	struct slice first; /* borrowed from the section */
+	struct slice filter;
+};
+struct bff_filters {
+	struct bff_partition *part; /* owned */
+	size_t n;
+	struct slice last; /* last key of the table, borrowed */
+};
+/* Written in this order: the count, each partition, the last key of the table. */
+int bff_filters_begin(struct buf *out, uint64_t partitions) TFS_MUST;
+int bff_filters_add(struct buf *out, struct slice first, struct slice filter) TFS_MUST;
+int bff_filters_end(struct buf *out, struct slice last) TFS_MUST;
+int bff_filters_decode(struct slice s, uint64_t partitions, struct bff_filters *out) TFS_MUST;
+void bff_filters_fini(struct bff_filters *f);
+
+/* ---- trailer ---- */
+enum bff_section_id { BFF_DICTIONARY, BFF_FILTERS, BFF_PROPERTIES, BFF_MAP, BFF_SECTIONS };
+struct bff_section {
+	uint64_t offset;
+	uint32_t bytes, crc;
+};
+struct bff_trailer {
+	uint32_t version;
+	enum sst_codec codec;
+	uint64_t blocks, raw_bytes, keys, partitions;
+	struct bff_section section[BFF_SECTIONS];
+	uint32_t max_raw_block;
+};
+void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer *t);
+/*
+ * s: the last BFF_TRAILER_BYTES of a file of file_bytes.  -EBADMSG: magic,
+ * checksum, a section outside the file or overlapping; -EPROTONOSUPPORT: a
+ * newer version, with a good checksum.
+ */
+int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *out) TFS_MUST;
+/* Whether bytes are the section's, by length and checksum. */
+bool bff_section_good(const struct bff_section *sec, struct slice bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading a block file: trailer, map and dictionary at opening, then one
+ * pread per block into the thread's scratch, its checksum, and decompression
+ * into the caller's memory.
+ *
+ * A block is asked for by its logical offset and length, as LevelDB's index
+ * names it; one that does not lie there exactly is damage of the index, not
+ * a partial read.  What a block costs to hold is 17 bytes: its place and one
+ * flag that says its damage has been logged.
+ *
+ * Decided against: mmap (a truncated or failing file would be a SIGBUS in
+ * the daemon), and reading ahead (the kernel does, for rising preads).
+ */
+#include "engine/sstable/blockfile.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/sstable/codec.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct blockfile {
+	struct file *file;
+	uint64_t file_bytes;
+	struct bff_trailer trailer;
+	struct bff_map map;
+	struct decode_dict *dict;
+	_Atomic uint8_t *logged; /* per block */
+	struct blockfile_counters *counters;
+};
+
+static int read_exactly(struct blockfile *b, void *p, size_t n, uint64_t offset)
+{
+	size_t got;
+	int err = file_pread(b->file, p, n, offset, &got);
+
+	if (err)
+		return err;
+	return got == n ? 0 : -EBADMSG;
+}
+
+static int damaged(struct blockfile *b, int err, uint64_t offset, const char *what)
+{
+	if (err == -EBADMSG)
+		msg_error("%s: damaged: %s at offset %llu", file_path(b->file), what, (unsigned long long)offset);
+	else if (err == -EPROTONOSUPPORT)
+		msg_error("%s: %s at offset %llu is of a newer format", file_path(b->file), what, (unsigned long long)offset);
+	else
+		msg_error("%s: reading %s at offset %llu: %s", file_path(b->file), what, (unsigned long long)offset,
+			  strerror(-err));
+	return err;
+}
+
+int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *out)
+{
+	static const char *const names[BFF_SECTIONS] = {"dictionary", "filters", "properties", "block map"};
+	const struct bff_section *sec = &b->trailer.section[id];
+	size_t before = out->n;
+	int err;
+
+	if (sec->bytes == 0)
+		return 0;
+	err = buf_reserve(out, sec->bytes);
+	if (err)
+		return err;
+	err = read_exactly(b, out->p + before, sec->bytes, sec->offset);
+	if (!err && !bff_section_good(sec, slice_of(out->p + before, sec->bytes)))
+		err = -EBADMSG;
+	if (err)
+		return damaged(b, err, sec->offset, names[id]);
+	out->n = before + sec->bytes;
+	return 0;
+}
+
+static int read_trailer(struct blockfile *b)
+{
+	uint8_t bytes[BFF_TRAILER_BYTES];
+	int err = file_size(b->file, &b->file_bytes);
+
+	if (err)
+		return damaged(b, err, 0, "size");
+	if (b->file_bytes < BFF_TRAILER_BYTES)
+		return damaged(b, -EBADMSG, b->file_bytes, "file too short, end");
+	err = read_exactly(b, bytes, sizeof(bytes), b->file_bytes - sizeof(bytes));
+	if (!err)
+		err = bff_trailer_decode(slice_of(bytes, sizeof(bytes)), b->file_bytes, &b->trailer);
+	return err ? damaged(b, err, b->file_bytes - sizeof(bytes), "trailer") : 0;
+}
+
+int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out)
+{
+	struct blockfile *b = calloc(1, sizeof(*b));
+	struct buf section = {0};
+	int err;
+
+	if (!b)
+		return -ENOMEM;
+	b->counters = counters;
+	err = file_open(path, FILE_READ, &b->file);
+	if (err) {
+		msg_error("%s: cannot open: %s", path, strerror(-err));
+		goto out;
+	}
+	err = read_trailer(b);
+	if (err)
+		goto out;
+	err = blockfile_section(b, BFF_MAP, &section);
+	if (err)
+		goto out;
+	err = bff_map_decode(buf_slice(&section), b->trailer.blocks, b->trailer.raw_bytes,
+			     b->trailer.section[BFF_DICTIONARY].offset, &b->map);
+	if (err) {
+		damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
+		goto out;
+	}
+	buf_reset(&section);
+	err = blockfile_section(b, BFF_DICTIONARY, &section);
+	if (!err && section.n) {
+		err = decode_dict_new(buf_slice(&section), &b->dict);
+		if (err)
+			damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
+	}
+	if (err)
+		goto out;
+	b->logged = calloc(b->map.n + 1, sizeof(*b->logged));
+	if (!b->logged) {
+		err = -ENOMEM;
+		goto out;
+	}
+	*out = b;
+	b = NULL;
+out:
+	buf_fini(&section);
+	blockfile_close(b);
+	return err;
+}
+
+void blockfile_close(struct blockfile *b)
+{
+	if (!b)
+		return;
+	file_close(b->file);
+	bff_map_fini(&b->map);
+	decode_dict_free(b->dict);
+	free((void *)b->logged);
+	free(b);
+}
+
+const char *blockfile_path(const struct blockfile *b)
+{
+	return file_path(b->file);
+}
+
+const struct bff_trailer *blockfile_trailer(const struct blockfile *b)
+{
+	return &b->trailer;
+}
+
+const struct bff_map *blockfile_map(const struct blockfile *b)
+{
+	return &b->map;
+}
+
+uint64_t blockfile_file_bytes(const struct blockfile *b)
+{
+	return b->file_bytes;
+}
+
+size_t blockfile_memory(const struct blockfile *b)
+{
+	return sizeof(*b) + (b->map.n + 1) * (sizeof(*b->map.at) + 1) + decode_dict_bytes(b->dict);
+}
+
+static int read_block(struct blockfile *b, size_t i, void *dst)
+{
+	const struct bff_place *at = &b->map.at[i];
+	size_t stored = (size_t)(at[1].physical - at[0].physical), raw = (size_t)(at[1].logical - at[0].logical);
+	uint8_t *p = codec_scratch(stored);
+	struct bff_block block;
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	err = read_exactly(b, p, stored, at->physical);
+	if (!err)
+		err = bff_block_decode(slice_of(p, stored), at->logical, &block);
+	if (err)
+		return err;
+	if (b->counters) {
+		__atomic_fetch_add(&b->counters->blocks_read, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&b->counters->bytes_read, stored, __ATOMIC_RELAXED);
+	}
+	return block.raw_bytes == raw ? codec_decode(block.codec, block.payload, b->dict, dst, raw) : -EBADMSG;
+}
+
+int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst)
+{
+	int64_t i = bff_map_find(&b->map, logical);
+	const struct bff_place *at = i < 0 ? NULL : &b->map.at[i];
+	int err;
+
+	if (!at || at[0].logical != logical || at[1].logical - at[0].logical != n)
+		return damaged(b, -EBADMSG, at ? at->physical : b->file_bytes, "table index: no such block,");
+	err = read_block(b, (size_t)i, dst);
+	if (err && err != -ENOMEM && !atomic_exchange_explicit(&b->logged[i], 1, memory_order_relaxed))
+		damaged(b, err, at->physical, "block");
+	return err;
+}
+
+uint64_t blockfile_physical(const struct blockfile *b, uint64_t logical)
+{
+	int64_t i = bff_map_find(&b->map, logical);
+
+	return i < 0 ? b->map.at[b->map.n].physical : b->map.at[i].physical;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a block file.
+ *
+ * Appends collect in `unit` until end_unit, which compresses them in the
+ * calling thread and adds the stored block to `pending`; pending goes to the
+ * file in writes of about 512 KiB.  With zstd-dict the first units are held
+ * back uncompressed, up to 4 MiB, until the dictionary is trained on them.
+ *
+ * Durable steps, all in finish: 1 the last blocks, the sections and the
+ * trailer are written, 2 fdatasync.  A crash before 2 leaves a file that
+ * nothing refers to, whole or not; free unlinks it after a failure.
+ *
+ * An error sticks: LevelDB's builder goes on calling after one, and a later
+ * success must not hide a hole.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/sstable/blockfile.h"
+#include "engine/sstable/codec.h"
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	WRITE_BYTES = 512 << 10,
+	TRAIN_BYTES = 4 << 20,
+};
+
+struct blockfile_writer {
+	struct file *file;
+	struct coder *coder;
+	int err;
+	bool finished;
+	enum sst_codec codec;
+	uint64_t logical;     /* ended units */
+	uint64_t physical;    /* stored blocks, pending included */
+	uint64_t written;     /* in the file */
+	uint32_t max_raw;
+	struct buf unit, pending;
+	struct bff_map map;
+	size_t map_cap;
+	/* While training: */
+	bool training;
+	struct buf held;
+	uint32_t *held_lengths;
+	size_t held_n, held_cap;
+	struct slice dict;    /* the coder's */
+};
+
+int blockfile_writer_new(const char *path, enum sst_codec codec, int level, struct blockfile_writer **out)
+{
+	struct blockfile_writer *w = calloc(1, sizeof(*w));
+	int err;
+
+	if (!w)
+		return -ENOMEM;
+	w->codec = codec;
+	w->training = codec == SST_ZSTD_DICT;
+	w->map_cap = 64;
+	w->map.at = calloc(w->map_cap + 1, sizeof(*w->map.at));
+	if (!w->map.at) {
+		err = -ENOMEM;
+		goto out;
+	}
+	err = coder_new(codec, level, &w->coder);
+	if (err)
+		goto out;
+	err = file_open(path, FILE_CREATE, &w->file);
+	if (err) {
+		msg_error("%s: cannot create: %s", path, strerror(-err));
+		goto out;
+	}
+	*out = w;
+	return 0;
+out:
+	blockfile_writer_free(w);
+	return err;
+}
+
+int blockfile_writer_append(struct blockfile_writer *w, const void *p, size_t n)
+{
+	if (!w->err && n > (size_t)BFF_RAW_MAX - w->unit.n)
+		w->err = -EFBIG;
+	if (!w->err)
+		w->err = buf_append(&w->unit, p, n);
+	return w->err;
+}
+
+static int write_pending(struct blockfile_writer *w, size_t at_least)
+{
+	int err;
+
+	if (w->pending.n < at_least || w->pending.n == 0)
+		return 0;
+	err = file_pwrite(w->file, w->pending.p, w->pending.n, w->written);
+	if (err) {
+		msg_error("%s: write at %llu: %s", file_path(w->file), (unsigned long long)w->written, strerror(-err));
+		return err;
+	}
+	w->written += w->pending.n;
+	buf_reset(&w->pending);
+	return 0;
+}
+
+/* Compresses one unit and enters it into pending and the map. */
+static int store(struct blockfile_writer *w, struct slice raw)
+{
+	uint8_t header[BFF_BLOCK_HEADER_BYTES];
+	enum sst_codec used;
+	struct slice payload;
+	struct bff_place end;
+	int err = coder_encode(w->coder, raw, &used, &payload);
+
+	if (err)
+		return err;
+	if (w->map.n == w->map_cap) {
+		void *p = realloc(w->map.at, (w->map_cap * 2 + 1) * sizeof(*w->map.at));
+
+		if (!p)
+			return -ENOMEM;
+		w->map.at = p;
+		w->map_cap *= 2;
+	}
+	bff_block_header(header, w->logical, used, (uint32_t)raw.n, payload);
+	err = buf_reserve(&w->pending, sizeof(header) + payload.n);
+	if (!err)
+		err = buf_append(&w->pending, header, sizeof(header));
+	if (!err)
+		err = buf_append_slice(&w->pending, payload);
+	if (err)
+		return err;
+	w->logical += raw.n;
+	w->physical += sizeof(header) + payload.n;
+	if (raw.n > w->max_raw)
+		w->max_raw = (uint32_t)raw.n;
+	end = (struct bff_place){w->logical, w->physical};
+	w->map.at[++w->map.n] = end;
+	return write_pending(w, WRITE_BYTES);
+}
+
+static int hold_back(struct blockfile_writer *w)
+{
+	if (w->held_n == w->held_cap) {
+		size_t cap = w->held_cap ? w->held_cap * 2 : 64;
+		void *p = realloc(w->held_lengths, cap * sizeof(*w->held_lengths));
+
+		if (!p)
+			return -ENOMEM;
+		w->held_lengths = p;
+		w->held_cap = cap;
+	}
+	if (buf_append_slice(&w->held, buf_slice(&w->unit)))
+		return -ENOMEM;
+	w->held_lengths[w->held_n++] = (uint32_t)w->unit.n;
+	return 0;
+}
+
+static int end_training(struct blockfile_writer *w, bool whole)
+{
+	size_t at = 0;
+	int err;
+
+	w->training = false;
+	err = coder_train(w->coder, buf_slice(&w->held), w->held_lengths, w->held_n, whole, &w->dict);
+	for (size_t i = 0; i < w->held_n && !err; at += w->held_lengths[i], i++)
+		err = store(w, slice_of(w->held.p + at, w->held_lengths[i]));
+	buf_fini(&w->held);
+	free(w->held_lengths);
+	w->held_lengths = NULL;
+	w->held_n = w->held_cap = 0;
+	return err;
+}
+
+int blockfile_writer_end_unit(struct blockfile_writer *w)
+{
+	if (w->err || w->unit.n == 0)
+		return w->err;
+	if (!w->training) {
+		w->err = store(w, buf_slice(&w->unit));
+	} else {
+		w->err = hold_back(w);
+		if (!w->err && w->held.n >= TRAIN_BYTES)
+			w->err = end_training(w, false);
+	}
+	buf_reset(&w->unit);
+	return w->err;
+}
+
+uint64_t blockfile_writer_bytes(const struct blockfile_writer *w)
+{
+	return w->physical + w->held.n + w->unit.n;
+}
+
+static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum bff_section_id id, struct slice s)
+{
+	int err;
+
+	if (s.n > UINT32_MAX)
+		return -EFBIG;
+	t->section[id] = (struct bff_section){w->physical, (uint32_t)s.n, s.n ? crc32c(0, s.p, s.n) : 0};
+	err = s.n ? buf_append_slice(&w->pending, s) : 0;
+	if (err)
+		return err;
+	w->physical += s.n;
+	return write_pending(w, WRITE_BYTES);
+}
+
+int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
+			    struct slice properties, uint64_t *bytes)
+{
+	struct bff_trailer t = {.version = BFF_VERSION, .codec = w->codec, .keys = keys, .partitions = partitions};
+	uint8_t trailer[BFF_TRAILER_BYTES];
+	struct buf map = {0};
+	int err;
+
+	if (properties.n > BFF_PROPERTIES_MAX)
+		return -EINVAL;
+	err = blockfile_writer_end_unit(w);
+	if (!err && w->training)
+		err = end_training(w, true);
+	if (err)
+		goto out;
+	t.blocks = w->map.n;
+	t.raw_bytes = w->logical;
+	t.max_raw_block = w->max_raw;
+	err = bff_map_encode(&w->map, &map);
+	if (!err)
+		err = add_section(w, &t, BFF_DICTIONARY, w->dict);
+	if (!err)
+		err = add_section(w, &t, BFF_FILTERS, filters);
+	if (!err)
+		err = add_section(w, &t, BFF_PROPERTIES, properties);
+	if (!err)
+		err = add_section(w, &t, BFF_MAP, buf_slice(&map));
+	if (err)
+		goto out;
+	bff_trailer_encode(trailer, &t);
+	err = buf_append(&w->pending, trailer, sizeof(trailer));
+	if (!err)
+		err = write_pending(w, 0);
+	if (err)
+		goto out;
+	err = file_sync(w->file);
+	if (err) {
+		msg_error("%s: sync: %s", file_path(w->file), strerror(-err));
+		goto out;
+	}
+	w->finished = true;
+	*bytes = w->written;
+out:
+	w->err = err ? err : -EINVAL; /* nothing may follow */
+	buf_fini(&map);
+	return err;
+}
+
+void blockfile_writer_free(struct blockfile_writer *w)
+{
+	if (!w)
+		return;
+	if (w->file && !w->finished) {
+		int err = file_unlink(file_path(w->file));
+
+		if (err)
+			msg_warning("%s: cannot remove the unfinished file: %s", file_path(w->file), strerror(-err));
+	}
+	file_close(w->file);
+	coder_free(w->coder);
+	bff_map_fini(&w->map);
+	buf_fini(&w->unit);
+	buf_fini(&w->pending);
+	buf_fini(&w->held);
+	free(w->held_lengths);
+	free(w);
+}

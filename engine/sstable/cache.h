@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the room: SSTables that are open, and the cache that bounds them.
+ *
+ * A table is used under a pin of its struct sst (sst_pin, sst_unpin); the
+ * cache closes only tables without one.  Lock order: sst_cache.lock
+ * (RANK_TABLE_CACHE), then sst.lock (RANK_SSTABLE).
+ */
+#ifndef TFS_SSTABLE_CACHE_H
+#define TFS_SSTABLE_CACHE_H
+
+#include "engine/base/mutex.h"
+#include "engine/sstable/binding.h"
+#include "engine/sstable/sstable.h"
+#include <stdatomic.h>
+
+enum {
+	TABLES_MAX = 500,  /* descriptors */
+	IDLE_CURSORS = 4,  /* per table; each pins at most one block */
+};
+
+struct sst_iter;
+
+/* Everything that is gone when the cache closes a file. */
+struct open_table {
+	struct sst *sst;            /* not a reference: the sst owns the table */
+	struct ldb_table *ldb;
+	struct buf filter_bytes;
+	struct bff_filters filters; /* points into filter_bytes */
+	bool has_filters;
+	size_t weight;
+	_Atomic uint64_t last_use;  /* cache->tick then */
+	struct sst_iter *_Atomic idle[IDLE_CURSORS];
+	struct open_table *prev, *next; /* the cache's list; its lock */
+};
+
+struct sst {
+	/* fixed */
+	struct sst_cache *cache;
+	char *path;
+	bool in_memory;
+	uint64_t cache_id;
+	/* atomic */
+	_Atomic unsigned refs;
+	_Atomic bool doomed;
+	_Atomic unsigned pins;
+	/* Set under lock; cleared by the cache under lock, and put back there if pins then is not 0. */
+	struct open_table *_Atomic table;
+	/* under lock */
+	struct mutex lock;
+	struct cond opened;
+	bool opening;
+	int damaged; /* 0 or -EBADMSG, for good: the file cannot be opened */
+};
+
+struct sst_cache {
+	struct ldb_cache *blocks, *memory_blocks;
+	size_t table_bytes_max;
+	_Atomic uint64_t tick;      /* rises with each opening */
+	_Atomic bool over;          /* past a bound, waiting for pins to go */
+	_Atomic uint64_t probes, probe_misses, table_opens;
+	struct blockfile_counters counters;
+	struct mutex lock;
+	/* under lock */
+	struct open_table *head;
+	size_t table_bytes, tables;
+};
+
+/* cache.c */
+/* Enters a freshly opened (and pinned) table, then closes others beyond the bounds. */
+void cache_enter(struct sst_cache *c, struct open_table *t);
+/* Closes least recently used, unpinned tables until within bounds or none is left. */
+void cache_trim(struct sst_cache *c);
+/* For the last put of s: its table, if open, leaves the list and is closed. */
+void cache_forget(struct sst_cache *c, struct sst *s);
+
+/* sst.c */
+void open_table_close(struct open_table *t);
+int sst_pin(struct sst *s, struct open_table **out) TFS_MUST;
+void sst_unpin(struct sst *s);
+
+#endif

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One SSTable: references, opening at first use, iterators, filter probes.
+ *
+ * Two counts.  refs keep the struct (and, doomed, the file's name) alive;
+ * pins keep the file open.  A warm point read is: count a pin, load the
+ * table, take an idle iterator out of one of four slots by an atomic
+ * exchange, seek, put it back, drop the pin.  No lock, no allocation, and
+ * when the key lies in the block of that iterator's last seek, no lookup in
+ * the block cache.
+ *
+ * Opening happens once however many want it: the first does it holding no
+ * lock, the others wait on `opened`.  A file that cannot be opened because
+ * it is damaged stays so, and is not read and logged again for each read; any
+ * other failure is tried again.  Damaged filters only cost their use.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/sstable/cache.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	POOLED_VALUE_MAX = 64 << 10, /* an iterator on a larger value pins a larger block: not kept */
+};
+
+struct sst_iter {
+	struct ldb_cursor c; /* first */
+	struct sst *sst;     /* a reference and a pin, while in use */
+	struct open_table *table;
+	bool pooled;
+};
+
+/* ---- the object ---- */
+int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
+{
+	struct sst *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->path = strdup(path);
+	if (!s->path) {
+		free(s);
+		return -ENOMEM;
+	}
+	s->cache = c;
+	s->in_memory = in_memory;
+	s->cache_id = ldb_cache_new_id(in_memory ? c->memory_blocks : c->blocks);
+	mutex_init(&s->lock, RANK_SSTABLE);
+	cond_init(&s->opened);
+	atomic_store(&s->refs, 1);
+	*out = s;
+	return 0;
+}
+
+struct sst *sst_get(struct sst *s)
+{
+	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	return s;
+}
+
+void sst_put(struct sst *s)
+{
+	if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	assert(atomic_load(&s->pins) == 0);
+	cache_forget(s->cache, s);
+	if (atomic_load(&s->doomed)) {
+		int err = file_unlink(s->path);
+
+		if (err)
+			msg_warning("%s: cannot remove: %s", s->path, strerror(-err));
+	}
+	cond_fini(&s->opened);
+	mutex_fini(&s->lock);
+	free(s->path);
+	free(s);
+}
+
+void sst_doom(struct sst *s)
+{
+	atomic_store(&s->doomed, true);
+}
+
+const char *sst_path(const struct sst *s)
+{
+	return s->path;
+}
+
+/* ---- opening ---- */
+void open_table_close(struct open_table *t)
+{
+	if (!t)
+		return;
+	for (unsigned i = 0; i < IDLE_CURSORS; i++) {
+		struct sst_iter *it = atomic_load(&t->idle[i]);
+
+		if (it) {
+			ldb_cursor_fini(&it->c);
+			free(it);
+		}
+	}
+	ldb_table_close(t->ldb);
+	bff_filters_fini(&t->filters);
+	buf_fini(&t->filter_bytes);
+	free(t);
+}
+
+/* Filters that cannot be used are logged and done without. */
+static int load_filters(struct open_table *t, struct blockfile *b)
+{
+	const struct bff_section *sec = &blockfile_trailer(b)->section[BFF_FILTERS];
+	int err;
+
+	if (sec->bytes == 0)
+		return 0;
+	err = blockfile_section(b, BFF_FILTERS, &t->filter_bytes);
+	if (!err) {
+		err = bff_filters_decode(buf_slice(&t->filter_bytes), blockfile_trailer(b)->partitions, &t->filters);
+		if (err == -EBADMSG)
+			msg_error("%s: damaged: filters at offset %llu", blockfile_path(b),
+				  (unsigned long long)sec->offset);
+	}
+	t->has_filters = !err;
+	if (err == -EBADMSG) {
+		buf_fini(&t->filter_bytes);
+		err = 0;
+	}
+	return err;
+}
+
+static size_t weight_of(const struct open_table *t, struct blockfile *b)
+{
+	const struct bff_map *m = blockfile_map(b);
+	size_t w = sizeof(*t) + blockfile_memory(b) + t->filter_bytes.cap + t->filters.n * sizeof(*t->filters.part);
+
+	if (m->n >= 2) /* the index comes before the footer */
+		w += (size_t)(m->at[m->n - 1].logical - m->at[m->n - 2].logical);
+	return w;
+}
+
+static int open_table(struct sst *s, struct open_table **out)
+{
+	struct open_table *t = calloc(1, sizeof(*t));
+	struct blockfile *b = NULL;
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	t->sst = s;
+	err = blockfile_open(s->path, &s->cache->counters, &b);
+	if (!err)
+		err = load_filters(t, b);
+	if (err) {
+		blockfile_close(b);
+		goto out;
+	}
+	err = ldb_table_open(b, s->in_memory ? s->cache->memory_blocks : s->cache->blocks, s->cache_id, &t->ldb);
+	if (err)
+		goto out;
+	t->weight = weight_of(t, b);
+	*out = t;
+	t = NULL;
+	atomic_fetch_add_explicit(&s->cache->table_opens, 1, memory_order_relaxed);
+out:
+	open_table_close(t);
+	return err;
+}
+
+/* The caller has counted its pin, so what is opened here stays. */
+static int pin_slowly(struct sst *s, struct open_table **out)
+{
+	struct open_table *t;
+	int err;
+
+	mutex_lock(&s->lock);
+	while (s->opening)
+		cond_wait(&s->opened, &s->lock);
+	t = atomic_load(&s->table);
+	err = t ? 0 : s->damaged;
+	s->opening = !t && !err;
+	mutex_unlock(&s->lock);
+	if (t)
+		*out = t;
+	if (t || err)
+		return err;
+
+	err = open_table(s, &t);
+	if (!err)
+		atomic_store(&t->last_use, atomic_fetch_add(&s->cache->tick, 1) + 1);
+	mutex_lock(&s->lock);
+	s->opening = false;
+	if (!err)
+		atomic_store(&s->table, t);
+	else if (err == -EBADMSG)
+		s->damaged = err;
+	cond_broadcast(&s->opened);
+	mutex_unlock(&s->lock);
+	if (err)
+		return err;
+	cache_enter(s->cache, t);
+	*out = t;
+	return 0;
+}
+
+int sst_pin(struct sst *s, struct open_table **out)
+{
+	struct open_table *t;
+	uint64_t tick;
+	int err;
+
+	atomic_fetch_add(&s->pins, 1);
+	t = atomic_load(&s->table);
+	if (!t) {
+		err = pin_slowly(s, out);
+		if (err)
+			sst_unpin(s);
+		return err;
+	}
+	tick = atomic_load_explicit(&s->cache->tick, memory_order_relaxed);
+	if (atomic_load_explicit(&t->last_use, memory_order_relaxed) != tick)
+		atomic_store_explicit(&t->last_use, tick, memory_order_relaxed);
+	*out = t;
+	return 0;
+}
+
+void sst_unpin(struct sst *s)
+{
+	struct sst_cache *c = s->cache;
+
+	if (atomic_fetch_sub(&s->pins, 1) == 1 && atomic_load_explicit(&c->over, memory_order_relaxed))
+		cache_trim(c);
+}
+
+/* ---- iterators ---- */
+static void sst_iter_free(struct iter *iter)
+{
+	struct sst_iter *it = (struct sst_iter *)iter;
+	struct sst *s = it->sst;
+	struct open_table *t = it->table;
+	bool keep = it->pooled && it->c.ldb && !(iter->valid && iter->value.n > POOLED_VALUE_MAX);
+
+	for (unsigned i = 0; keep && i < IDLE_CURSORS; i++) {
+		struct sst_iter *none = NULL;
+
+		if (atomic_load_explicit(&t->idle[i], memory_order_relaxed) == NULL &&
+		    atomic_compare_exchange_strong(&t->idle[i], &none, it)) {
+			it = NULL;
+			break;
+		}
+	}
+	if (it) {
+		ldb_cursor_fini(&it->c);
+		free(it);
+	}
+	sst_unpin(s);
+	sst_put(s);
+}
+
+static const struct iter_ops sst_iter_ops = {ldb_cursor_seek, ldb_cursor_next, sst_iter_free};
+
+static struct sst_iter *take_idle(struct open_table *t)
+{
+	for (unsigned i = 0; i < IDLE_CURSORS; i++) {
+		struct sst_iter *it;
+
+		if (atomic_load_explicit(&t->idle[i], memory_order_relaxed) == NULL)
+			continue;
+		it = atomic_exchange(&t->idle[i], NULL);
+		if (it)
+			return it;
+	}
+	return NULL;
+}
+
+static int iter_new(struct sst *s, bool pooled, struct iter **out)
+{
+	struct open_table *t;
+	struct sst_iter *it;
+	int err = sst_pin(s, &t);
+
+	if (err)
+		return err;
+	it = pooled ? take_idle(t) : NULL;
+	if (!it) {
+		it = calloc(1, sizeof(*it));
+		if (!it) {
+			sst_unpin(s);
+			return -ENOMEM;
+		}
+		it->c.it.ops = &sst_iter_ops;
+		it->c.table = t->ldb;
+		it->c.fill_cache = pooled;
+		it->table = t;
+		it->pooled = pooled;
+	}
+	it->sst = sst_get(s);
+	it->c.it.valid = false;
+	it->c.it.err = 0;
+	*out = &it->c.it;
+	return 0;
+}
+
+int sst_iter_new(struct sst *s, struct iter **out)
+{
+	return iter_new(s, true, out);
+}
+
+int sst_scan_new(struct sst *s, struct iter **out)
+{
+	return iter_new(s, false, out);
+}
+
+/* ---- questions ---- */
+/* The last partition whose first key is <= key, or 0. */
+static size_t partition_of(const struct bff_filters *f, struct slice key)
+{
+	size_t lo = 0, hi = f->n;
+
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (slice_cmp(f->part[mid].first, key) <= 0)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static bool ask(const struct bff_filters *f, struct slice from, struct slice to, struct slice probe)
+{
+	uint64_t h;
+
+	if (f->n == 0 || slice_cmp(from, f->last) > 0)
+		return false;
+	h = hash64(probe, 0);
+	for (size_t i = partition_of(f, from); i < f->n && slice_cmp(f->part[i].first, to) <= 0; i++)
+		if (ldb_filter_match(h, f->part[i].filter))
+			return true;
+	return false;
+}
+
+bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe)
+{
+	struct open_table *t;
+	bool may = true;
+
+	if (sst_pin(s, &t))
+		return true;
+	if (t->has_filters) {
+		may = ask(&t->filters, from, to, probe);
+		atomic_fetch_add_explicit(&s->cache->probes, 1, memory_order_relaxed);
+		if (!may)
+			atomic_fetch_add_explicit(&s->cache->probe_misses, 1, memory_order_relaxed);
+	}
+	sst_unpin(s);
+	return may;
+}
+
+int sst_properties(struct sst *s, struct buf *out)
+{
+	struct buf bytes = {0};
+	struct open_table *t;
+	int err = sst_pin(s, &t);
+
+	if (err)
+		return err;
+	err = blockfile_section(ldb_table_file(t->ldb), BFF_PROPERTIES, &bytes);
+	sst_unpin(s);
+	if (err) {
+		buf_fini(&bytes);
+		return err;
+	}
+	buf_fini(out);
+	*out = bytes;
+	return 0;
+}
+
+int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset)
+{
+	struct open_table *t;
+	int err = sst_pin(s, &t);
+
+	if (err)
+		return err;
+	*offset = blockfile_physical(ldb_table_file(t->ldb), ldb_table_offset_of(t->ldb, key));
+	sst_unpin(s);
+	return 0;
+}
+
+int sst_layout(struct sst *s, struct sst_layout *l)
+{
+	struct open_table *t;
+	struct blockfile *b;
+	const struct bff_trailer *tr;
+	int err = sst_pin(s, &t);
+
+	if (err)
+		return err;
+	b = ldb_table_file(t->ldb);
+	tr = blockfile_trailer(b);
+	*l = (struct sst_layout){
+		.file_bytes = blockfile_file_bytes(b), .raw_bytes = tr->raw_bytes, .blocks = tr->blocks,
+		.filter_bytes = tr->section[BFF_FILTERS].bytes, .filter_partitions = tr->partitions,
+		.map_bytes = tr->section[BFF_MAP].bytes, .codec = tr->codec,
+	};
+	sst_unpin(s);
+	return 0;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing an SSTable: where blocks and filter partitions end.
+ *
+ * A block ends at the target size but holds at least 16 keys, so that the
+ * index, which repeats about one key a block, stays a small part of the
+ * file whatever the keys are; a chunk of a large value is alone in its block,
+ * so that reading one does not decompress its neighbours.
+ *
+ * Probes are kept as 8-byte hashes until their partition ends (a probe can
+ * be as long as a 64 KiB row key, and there are two or three for each of
+ * 65,536 keys).  A row's probe comes again with each of its cells, between
+ * those of its columns: the last few hashes are remembered and not repeated.
+ *
+ * Durable steps are blockfile_write.c's.
+ */
+#include "engine/sstable/binding.h"
+#include "engine/sstable/sstable.h"
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	BLOCK_KEYS_MIN = 16,
+	BLOCK_BYTES_DEFAULT = 64 << 10,
+	PARTITION_KEYS = 65536,
+	RECENT = 8, /* a power of two */
+	PAIR_BYTES_MAX = BFF_RAW_MAX / 2,
+};
+
+struct sst_writer {
+	struct blockfile_writer *file;
+	struct ldb_builder *table;
+	struct sst_options o;
+	int err;                /* sticks */
+	uint64_t keys;
+	struct buf last;
+	uint32_t block_keys;
+	uint64_t block_bytes;
+	/* filters */
+	uint64_t partitions;    /* ended ones that have a key */
+	struct buf first;       /* first key of the current one */
+	struct buf parts;       /* ended ones, encoded */
+	uint64_t *hashes;
+	size_t hashes_n, hashes_cap;
+	uint64_t recent[RECENT];
+	unsigned recent_n;      /* filled, since the partition began */
+	unsigned recent_at;
+};
+
+int sst_writer_new(const char *path, const struct sst_options *o, struct sst_writer **out)
+{
+	struct sst_writer *w;
+	int err;
+
+	if ((unsigned)o->codec >= SST_CODECS || o->bloom_bits < 0 || o->bloom_bits > 64)
+		return -EINVAL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	w->o = *o;
+	if (w->o.block_bytes == 0)
+		w->o.block_bytes = BLOCK_BYTES_DEFAULT;
+	err = blockfile_writer_new(path, o->codec, o->level, &w->file);
+	if (!err)
+		err = ldb_builder_new(w->file, &w->table);
+	if (err) {
+		sst_writer_free(w);
+		return err;
+	}
+	*out = w;
+	return 0;
+}
+
+static int end_partition(struct sst_writer *w)
+{
+	struct buf filter = {0};
+	int err = ldb_filter_create(w->hashes, w->hashes_n, w->o.bloom_bits, &filter);
+
+	if (!err)
+		err = bff_filters_add(&w->parts, buf_slice(&w->first), buf_slice(&filter));
+	if (!err) {
+		w->partitions++;
+		w->hashes_n = 0;
+		w->recent_n = w->recent_at = 0;
+	}
+	buf_fini(&filter);
+	return err;
+}
+
+static int end_block(struct sst_writer *w)
+{
+	w->block_keys = 0;
+	w->block_bytes = 0;
+	return ldb_builder_end_block(w->table);
+}
+
+static int add(struct sst_writer *w, struct slice key, struct slice value, bool chunk)
+{
+	int err;
+
+	if (chunk && w->block_keys) {
+		err = end_block(w);
+		if (err)
+			return err;
+	}
+	if (w->o.bloom_bits && w->keys % PARTITION_KEYS == 0) {
+		err = buf_set(&w->first, key.p, key.n);
+		if (err)
+			return err;
+	}
+	err = buf_set(&w->last, key.p, key.n);
+	if (!err)
+		err = ldb_builder_add(w->table, key, value);
+	if (err)
+		return err;
+	w->keys++;
+	w->block_keys++;
+	w->block_bytes += key.n + value.n;
+	if (chunk || (w->block_bytes >= w->o.block_bytes && w->block_keys >= BLOCK_KEYS_MIN)) {
+		err = end_block(w);
+		if (err)
+			return err;
+	}
+	return w->o.bloom_bits && w->keys % PARTITION_KEYS == 0 ? end_partition(w) : 0;
+}
+
+int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, bool chunk)
+{
+	if (w->err)
+		return w->err;
+	if (w->keys && slice_cmp(key, buf_slice(&w->last)) <= 0)
+		return -EINVAL;
+	if (key.n > PAIR_BYTES_MAX || value.n > PAIR_BYTES_MAX - key.n)
+		return -EINVAL;
+	w->err = add(w, key, value, chunk);
+	return w->err;
+}
+
+int sst_writer_probe(struct sst_writer *w, struct slice probe)
+{
+	uint64_t h;
+
+	if (w->err || w->o.bloom_bits == 0)
+		return w->err;
+	h = hash64(probe, 0);
+	for (unsigned i = 0; i < w->recent_n; i++)
+		if (w->recent[i] == h)
+			return 0;
+	if (w->hashes_n == w->hashes_cap) {
+		size_t cap = w->hashes_cap ? w->hashes_cap * 2 : 1024;
+		uint64_t *p = realloc(w->hashes, cap * sizeof(*p));
+
+		if (!p)
+			return w->err = -ENOMEM;
+		w->hashes = p;
+		w->hashes_cap = cap;
+	}
+	w->hashes[w->hashes_n++] = h;
+	w->recent[w->recent_at++ % RECENT] = h;
+	if (w->recent_n < RECENT)
+		w->recent_n++;
+	return 0;
+}
+
+unsigned sst_writer_partition(const struct sst_writer *w)
+{
+	return (unsigned)(w->keys / PARTITION_KEYS);
+}
+
+uint64_t sst_writer_bytes(const struct sst_writer *w)
+{
+	return blockfile_writer_bytes(w->file) + w->block_bytes + w->parts.n;
+}
+
+uint64_t sst_writer_keys(const struct sst_writer *w)
+{
+	return w->keys;
+}
+
+int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *bytes)
+{
+	struct buf filters = {0};
+	int err = w->err;
+
+	if (err)
+		return err;
+	if (properties.n > BFF_PROPERTIES_MAX)
+		return -EINVAL;
+	err = ldb_builder_finish(w->table);
+	if (!err && w->o.bloom_bits) {
+		if (w->keys % PARTITION_KEYS)
+			err = end_partition(w);
+		if (!err)
+			err = bff_filters_begin(&filters, w->partitions);
+		if (!err)
+			err = buf_append_slice(&filters, buf_slice(&w->parts));
+		if (!err)
+			err = bff_filters_end(&filters, buf_slice(&w->last));
+	}
+	if (!err)
+		err = blockfile_writer_finish(w->file, w->keys, w->partitions, buf_slice(&filters), properties, bytes);
+	w->err = err ? err : -EINVAL; /* nothing may follow */
+	buf_fini(&filters);
+	return err;
+}
+
+void sst_writer_free(struct sst_writer *w)
+{
+	if (!w)
+		return;
+	ldb_builder_free(w->table);
+	blockfile_writer_free(w->file);
+	buf_fini(&w->last);
+	buf_fini(&w->first);
+	buf_fini(&w->parts);
+	free(w->hashes);
+	free(w);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes of a block file and the codecs: round trips, and every byte wrong in turn. */
+#include "engine/sstable/blockfile_format.h"
+#include "engine/sstable/codec.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void block_round_trip(void **state)
+{
+	uint8_t stored[BFF_BLOCK_HEADER_BYTES + 100];
+	struct bff_block b;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++)
+		stored[BFF_BLOCK_HEADER_BYTES + i] = (uint8_t)(i * 7);
+	bff_block_header(stored, 4096, SST_LZ4, 777, slice_of(stored + BFF_BLOCK_HEADER_BYTES, 100));
+	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 4096, &b), 0);
+	assert_int_equal(b.codec, SST_LZ4);
+	assert_int_equal(b.raw_bytes, 777);
+	assert_int_equal(b.payload.n, 100);
+	assert_ptr_equal(b.payload.p, stored + BFF_BLOCK_HEADER_BYTES);
+	/* read from the wrong place */
+	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 4097, &b), -EBADMSG);
+	for (size_t n = 0; n < sizeof(stored); n++)
+		assert_int_equal(bff_block_decode(slice_of(stored, n), 4096, &b), -EBADMSG);
+	for (size_t bit = 0; bit < sizeof(stored) * 8; bit++) {
+		stored[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+		assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 4096, &b), -EBADMSG);
+		stored[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+	}
+}
+
+/* A good checksum does not make a bad header good. */
+static void block_hostile(void **state)
+{
+	uint8_t stored[BFF_BLOCK_HEADER_BYTES + 8] = {0};
+	struct slice payload = slice_of(stored + BFF_BLOCK_HEADER_BYTES, 8);
+	struct bff_block b;
+
+	(void)state;
+	bff_block_header(stored, 0, SST_CODECS, 8, payload);
+	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	bff_block_header(stored, 0, SST_NONE, 9, payload);
+	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	bff_block_header(stored, 0, SST_ZSTD, UINT32_MAX, payload);
+	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+}
+
+static void map_round_trip(void **state)
+{
+	struct bff_place at[] = {{0, 0}, {10, 22}, {300, 60}, {1 << 20, 5000}};
+	struct bff_map m = {at, 3}, d;
+	struct buf b = {0};
+
+	(void)state;
+	assert_int_equal(bff_map_encode(&m, &b), 0);
+	assert_int_equal(bff_map_decode(buf_slice(&b), 3, 1 << 20, 5000, &d), 0);
+	assert_int_equal(d.n, 3);
+	assert_memory_equal(d.at, at, sizeof(at));
+	assert_int_equal(bff_map_find(&d, 0), 0);
+	assert_int_equal(bff_map_find(&d, 9), 0);
+	assert_int_equal(bff_map_find(&d, 10), 1);
+	assert_int_equal(bff_map_find(&d, 299), 1);
+	assert_int_equal(bff_map_find(&d, (1 << 20) - 1), 2);
+	assert_int_equal(bff_map_find(&d, 1 << 20), -1);
+	assert_int_equal(bff_map_find(&d, UINT64_MAX), -1);
+	bff_map_fini(&d);
+	assert_int_equal(bff_map_find(&d, 0), -1);
+	/* sums, counts, lengths that do not fit */
+	assert_int_equal(bff_map_decode(buf_slice(&b), 3, (1 << 20) + 1, 5000, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_slice(&b), 3, 1 << 20, 5001, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_slice(&b), 3, 1 << 20, 4999, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_slice(&b), 2, 1 << 20, 5000, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_slice(&b), 4, 1 << 20, 5000, &d), -EBADMSG);
+	assert_int_equal(bff_map_decode(buf_slice(&b), UINT64_MAX, 1 << 20, 5000, &d), -EBADMSG);
+	for (size_t n = 0; n < b.n; n++)
+		assert_int_equal(bff_map_decode(slice_of(b.p, n), 3, 1 << 20, 5000, &d), -EBADMSG);
+	buf_fini(&b);
+	/* a block of no bytes, one larger than may be, one that makes the sum wrap */
+	assert_int_equal(buf_varint(&b, 0), 0);
+	assert_int_equal(buf_varint(&b, 12), 0);
+	assert_int_equal(bff_map_decode(buf_slice(&b), 1, 0, 12, &d), -EBADMSG);
+	buf_reset(&b);
+	assert_int_equal(buf_varint(&b, (uint64_t)BFF_RAW_MAX + 1), 0);
+	assert_int_equal(buf_varint(&b, 12), 0);
+	assert_int_equal(bff_map_decode(buf_slice(&b), 1, (uint64_t)BFF_RAW_MAX + 1, 12, &d), -EBADMSG);
+	buf_reset(&b);
+	assert_int_equal(buf_varint(&b, 8), 0);
+	assert_int_equal(buf_varint(&b, UINT64_MAX), 0);
+	assert_int_equal(bff_map_decode(buf_slice(&b), 1, 8, UINT64_MAX, &d), -EBADMSG);
+	buf_fini(&b);
+}
+
+static void filters_round_trip(void **state)
+{
+	struct bff_filters f;
+	struct buf b = {0};
+
+	(void)state;
+	assert_int_equal(bff_filters_begin(&b, 2), 0);
+	assert_int_equal(bff_filters_add(&b, slice_str("a"), slice_str("FILTER1")), 0);
+	assert_int_equal(bff_filters_add(&b, slice_str("m"), slice_of(NULL, 0)), 0);
+	assert_int_equal(bff_filters_end(&b, slice_str("z")), 0);
+	assert_int_equal(bff_filters_decode(buf_slice(&b), 2, &f), 0);
+	assert_int_equal(f.n, 2);
+	assert_true(slice_eq(f.part[0].filter, slice_str("FILTER1")));
+	assert_true(slice_eq(f.part[1].first, slice_str("m")));
+	assert_int_equal(f.part[1].filter.n, 0);
+	assert_true(slice_eq(f.last, slice_str("z")));
+	bff_filters_fini(&f);
+	assert_int_equal(bff_filters_decode(buf_slice(&b), 3, &f), -EBADMSG);
+	for (size_t n = 0; n < b.n; n++)
+		assert_int_equal(bff_filters_decode(slice_of(b.p, n), 2, &f), -EBADMSG);
+	assert_int_equal(buf_u8(&b, 0), 0);
+	assert_int_equal(bff_filters_decode(buf_slice(&b), 2, &f), -EBADMSG);
+	buf_reset(&b);
+	assert_int_equal(bff_filters_begin(&b, 2), 0);
+	assert_int_equal(bff_filters_add(&b, slice_str("m"), slice_str("1")), 0);
+	assert_int_equal(bff_filters_add(&b, slice_str("a"), slice_str("2")), 0);
+	assert_int_equal(bff_filters_end(&b, slice_str("z")), 0);
+	assert_int_equal(bff_filters_decode(buf_slice(&b), 2, &f), -EBADMSG); /* out of order */
+	buf_reset(&b);
+	assert_int_equal(bff_filters_begin(&b, 1), 0);
+	assert_int_equal(bff_filters_add(&b, slice_str("m"), slice_str("1")), 0);
+	assert_int_equal(bff_filters_end(&b, slice_str("a")), 0);
+	assert_int_equal(bff_filters_decode(buf_slice(&b), 1, &f), -EBADMSG); /* last before first */
+	buf_fini(&b);
+}
+
+static struct bff_trailer a_trailer(uint64_t *file_bytes)
+{
+	struct bff_trailer t = {.version = BFF_VERSION, .codec = SST_ZSTD, .blocks = 7, .raw_bytes = 1ull << 33, .keys = 99,
+				.partitions = 1, .max_raw_block = 65541};
+	uint64_t at = 1ull << 32;
+
+	for (unsigned i = 0; i < BFF_SECTIONS; i++) {
+		t.section[i] = (struct bff_section){at, 100 * i, i};
+		at += 100 * i;
+	}
+	*file_bytes = at + BFF_TRAILER_BYTES;
+	return t;
+}
+
+static void trailer_round_trip(void **state)
+{
+	uint8_t b[BFF_TRAILER_BYTES];
+	uint64_t size;
+	struct bff_trailer t = a_trailer(&size), d = {0};
+
+	(void)state;
+	bff_trailer_encode(b, &t);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), 0);
+	assert_int_equal(d.codec, t.codec);
+	assert_int_equal(d.blocks, t.blocks);
+	assert_int_equal(d.raw_bytes, t.raw_bytes);
+	assert_int_equal(d.keys, t.keys);
+	assert_int_equal(d.partitions, t.partitions);
+	assert_int_equal(d.max_raw_block, t.max_raw_block);
+	assert_memory_equal(d.section, t.section, sizeof(d.section));
+	/* the file is longer or shorter than the trailer knows */
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size + 1, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size - 1, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), 100, &d), -EBADMSG);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b) - 1), size, &d), -EBADMSG);
+	for (size_t bit = 0; bit < sizeof(b) * 8; bit++) {
+		b[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+		assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+		b[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+	}
+}
+
+static void trailer_hostile(void **state)
+{
+	uint8_t b[BFF_TRAILER_BYTES];
+	uint64_t size;
+	struct bff_trailer t = a_trailer(&size), d;
+
+	(void)state;
+	t.version = BFF_VERSION + 1;
+	bff_trailer_encode(b, &t);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EPROTONOSUPPORT);
+	t = a_trailer(&size);
+	t.section[BFF_FILTERS].offset--; /* overlaps the one before, leaves a gap */
+	bff_trailer_encode(b, &t);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+	t = a_trailer(&size);
+	t.section[BFF_DICTIONARY].bytes = UINT32_MAX;
+	t.section[BFF_DICTIONARY].offset = t.section[BFF_FILTERS].offset - UINT32_MAX;
+	bff_trailer_encode(b, &t);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), 0); /* inside the file: its CRC will tell */
+	t.section[BFF_DICTIONARY].offset = UINT64_MAX - 5;
+	bff_trailer_encode(b, &t);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+	t = a_trailer(&size);
+	t.codec = SST_CODECS;
+	bff_trailer_encode(b, &t);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+}
+
+static uint32_t next_random(uint32_t *s)
+{
+	*s = *s * 1664525u + 1013904223u;
+	return *s >> 16;
+}
+
+static void fill(uint8_t *p, size_t n, bool noise, uint32_t seed)
+{
+	static const char *const words[] = {"tablet ", "memtable ", "commit ", "log ", "row ", "the ", "of ", "\n"};
+	size_t i = 0;
+
+	while (i < n) {
+		const char *w = words[next_random(&seed) % 8];
+
+		if (noise)
+			p[i++] = (uint8_t)next_random(&seed);
+		else
+			for (; *w && i < n; w++)
+				p[i++] = (uint8_t)*w;
+	}
+}
+
+static void codecs(void **state)
+{
+	static const size_t sizes[] = {1, 48, 1000, 65536 + 5, 1600000};
+
+	(void)state;
+	for (unsigned codec = 0; codec < SST_CODECS; codec++) {
+		struct coder *c;
+
+		assert_non_null(sst_codec_names[codec]);
+		assert_int_equal(coder_new((enum sst_codec)codec, 3, &c), 0);
+		for (unsigned i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+			size_t n = sizes[i / 2];
+			uint8_t *raw = malloc(n), *back = malloc(n), *less = n > 1 ? malloc(n - 1) : NULL;
+			enum sst_codec used;
+			struct slice s;
+
+			fill(raw, n, i & 1, i);
+			assert_int_equal(coder_encode(c, slice_of(raw, n), &used, &s), 0);
+			assert_true(s.n <= n);
+			if (codec != SST_NONE && n >= 1000 && !(i & 1))
+				assert_true(s.n < n / 2);
+			if (i & 1)
+				assert_int_equal(used, SST_NONE);
+			/* exact memory: a byte too many is seen by ASan */
+			assert_int_equal(codec_decode(used, s, NULL, back, n), 0);
+			assert_memory_equal(back, raw, n);
+			if (less)
+				assert_int_equal(codec_decode(used, s, NULL, less, n - 1), -EBADMSG);
+			free(raw);
+			free(back);
+			free(less);
+		}
+		coder_free(c);
+	}
+}
+
+/* Damage that a checksum would have caught must still not crash a decoder. */
+static void codecs_hostile(void **state)
+{
+	uint8_t raw[3000], bad[4000], back[3000];
+	uint32_t seed = 5;
+
+	(void)state;
+	fill(raw, sizeof(raw), false, 1);
+	for (unsigned codec = 0; codec < SST_CODECS; codec++) {
+		enum sst_codec used;
+		struct coder *c;
+		struct slice s;
+
+		assert_int_equal(coder_new((enum sst_codec)codec, 1, &c), 0);
+		assert_int_equal(coder_encode(c, slice_of(raw, sizeof(raw)), &used, &s), 0);
+		for (unsigned i = 0; i < 2000; i++) {
+			int err;
+
+			memcpy(bad, s.p, s.n);
+			bad[next_random(&seed) % s.n] ^= (uint8_t)(1 + next_random(&seed) % 255);
+			bad[next_random(&seed) % s.n] ^= (uint8_t)(1 + next_random(&seed) % 255);
+			err = codec_decode(used, slice_of(bad, next_random(&seed) % 4 ? s.n : next_random(&seed) % s.n),
+					   NULL, back, sizeof(back));
+			assert_true(err == 0 || err == -EBADMSG);
+		}
+		assert_int_equal(codec_decode(used, slice_of(bad, 0), NULL, back, sizeof(back)), -EBADMSG);
+		coder_free(c);
+	}
+	assert_int_equal(codec_decode(SST_ZSTD_DICT, slice_of(raw, 10), NULL, back, 10), -EBADMSG);
+	assert_int_equal(codec_decode(SST_CODECS, slice_of(raw, 10), NULL, back, 10), -EBADMSG);
+}
+
+static void scratch(void **state)
+{
+	uint8_t *p;
+
+	(void)state;
+	assert_non_null(codec_scratch(1));
+	p = codec_scratch(5 << 20);
+	assert_non_null(p);
+	memset(p, 1, 5 << 20);
+	p = codec_scratch(100);
+	assert_non_null(p);
+	memset(p, 1, 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(block_round_trip), cmocka_unit_test(block_hostile), cmocka_unit_test(map_round_trip),
+		cmocka_unit_test(filters_round_trip), cmocka_unit_test(trailer_round_trip), cmocka_unit_test(trailer_hostile),
+		cmocka_unit_test(codecs), cmocka_unit_test(codecs_hostile), cmocka_unit_test(scratch),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

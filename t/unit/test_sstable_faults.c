@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SSTables under bad luck: every byte damaged, every truncation, every I/O
+ * call and every allocation failing in turn.  The answer is the right data or
+ * an error, never other data; and damage costs the block it lies in alone.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "t/unit/dir.h"
+#include "t/unit/sstable_lib.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static const void *const unused[] __attribute__((unused)) = {(const void *)contents};
+
+static int setup(void **state)
+{
+	msg_to_nowhere();
+	return test_dir_setup(state);
+}
+
+/* ---- allocations that fail, from our own code (LevelDB's are operator new's) ---- */
+static uint64_t allocations, fail_at;
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t m);
+void *__wrap_realloc(void *p, size_t n);
+
+static bool fails(void)
+{
+	return ++allocations == fail_at;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t m)
+{
+	return fails() ? NULL : __real_calloc(n, m);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	return fails() ? NULL : __real_realloc(p, n);
+}
+
+/* ---- files ---- */
+static void write_file(const char *path, const uint8_t *p, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(p, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Reads all keys by seek; returns how many were right, -1 when one was wrong, and how many gave EBADMSG. */
+static int read_all(const struct shape *s, const char *path, unsigned *bad)
+{
+	struct sst_cache *c;
+	struct sst *t;
+	struct iter *it;
+	int good = 0, err;
+
+	*bad = 0;
+	assert_int_equal(sst_cache_new(1 << 20, 1 << 20, &c), 0);
+	assert_int_equal(sst_new(c, path, false, &t), 0);
+	err = sst_iter_new(t, &it);
+	if (err) {
+		assert_int_equal(err, -EBADMSG);
+		assert_int_equal(sst_iter_new(t, &it), -EBADMSG); /* and again */
+		assert_true(sst_may_contain(t, slice_of("", 0), slice_str("z"), slice_str("x")));
+		*bad = s->n;
+		goto out;
+	}
+	for (uint32_t i = 0; i < s->n && good >= 0; i++) {
+		iter_seek(it, shape_key(s, 2 * i));
+		if (it->valid) {
+			good = shape_at(s, it, i) ? -1 : good + 1;
+		} else {
+			good = it->err == -EBADMSG ? good : -1;
+			++*bad;
+		}
+		/* a filter may be lost, but may not deny */
+		if (!sst_may_contain(t, shape_key(s, 2 * i), shape_key(s, 2 * i), shape_key(s, 2 * i)))
+			good = -1;
+	}
+	iter_free(it);
+out:
+	sst_put(t);
+	sst_cache_free(c);
+	return good;
+}
+
+static void each_byte_damaged(void **state)
+{
+	static const enum sst_codec codecs[] = {SST_NONE, SST_SNAPPY, SST_LZ4, SST_ZSTD};
+
+	(void)state;
+	for (unsigned k = 0; k < sizeof(codecs) / sizeof(codecs[0]); k++) {
+		struct shape s = {{codecs[k], 3, 256, 10, false}, 64, 16, 40, 0};
+		const char *path = in_dir("g.sst");
+		struct buf b = {0};
+		uint64_t bytes, keys;
+		unsigned bad, costly = 0;
+		char *why;
+
+		(void)!file_unlink(path);
+		assert_int_equal(shape_write(&s, path, &bytes), 0);
+		assert_int_equal(file_read_all(path, 1 << 20, &b), 0);
+		assert_int_equal(read_all(&s, path, &bad), 64);
+		for (size_t i = 0; i < b.n; i++) {
+			int good;
+
+			b.p[i] ^= (uint8_t)(1u << (i % 8));
+			write_file(path, b.p, b.n);
+			good = read_all(&s, path, &bad);
+			assert_int_not_equal(good, -1);
+			assert_int_equal((unsigned)good + bad, 64);
+			assert_true(bad == 0 || bad == 16 || bad == 64); /* none, its block, or the file cannot be opened */
+			costly += bad == 64;
+			assert_int_equal(sst_verify(path, &keys, &why), -EBADMSG); /* no byte is unchecked */
+			assert_non_null(why);
+			assert_non_null(strstr(why, "offset"));
+			free(why);
+			b.p[i] ^= (uint8_t)(1u << (i % 8));
+		}
+		assert_true(costly < b.n * 2 / 3);
+		buf_fini(&b);
+	}
+}
+
+static void each_truncation(void **state)
+{
+	struct shape s = {{SST_ZSTD, 3, 256, 10, false}, 64, 16, 40, 0};
+	struct buf b = {0};
+	uint64_t bytes, keys;
+	unsigned bad;
+	char *why;
+
+	(void)state;
+	assert_int_equal(shape_write(&s, in_dir("g.sst"), &bytes), 0);
+	assert_int_equal(file_read_all(in_dir("g.sst"), 1 << 20, &b), 0);
+	for (size_t n = 0; n < b.n; n++) {
+		write_file(in_dir("g.sst"), b.p, n);
+		assert_int_equal(read_all(&s, in_dir("g.sst"), &bad), 0);
+		assert_int_equal(bad, 64);
+		assert_int_equal(sst_verify(in_dir("g.sst"), &keys, &why), -EBADMSG);
+		free(why);
+	}
+	buf_fini(&b);
+}
+
+/* A scan stops at the damaged block; a seek past it goes on; the damage is logged once. */
+static void damage_in_the_way_of_a_scan(void **state)
+{
+	struct shape s = {{SST_NONE, 0, 256, 0, false}, 64, 16, 40, 0};
+	struct sst_cache *c;
+	struct sst *t;
+	struct iter *it;
+	struct buf b = {0}, log = {0};
+	uint64_t bytes, off;
+	uint32_t i = 0;
+	unsigned lines = 0;
+	char *at;
+
+	(void)state;
+	assert_int_equal(shape_write(&s, in_dir("g.sst"), &bytes), 0);
+	assert_int_equal(file_read_all(in_dir("g.sst"), 1 << 20, &b), 0);
+	assert_int_equal(sst_cache_new(1 << 20, 1 << 20, &c), 0);
+	assert_int_equal(sst_new(c, in_dir("g.sst"), false, &t), 0);
+	assert_int_equal(sst_offset_of(t, shape_key(&s, 2 * 20), &off), 0);
+	b.p[off + 30] ^= 1;
+	write_file(in_dir("g.sst"), b.p, b.n);
+	assert_int_equal(sst_iter_new(t, &it), 0);
+	for (unsigned round = 0; round < 3; round++) {
+		for (i = 0, iter_seek(it, slice_of("", 0)); it->valid; iter_next(it), i++)
+			assert_int_equal(shape_at(&s, it, i), 0);
+		assert_int_equal(it->err, -EBADMSG);
+		assert_int_equal(i, 16);
+		iter_seek(it, shape_key(&s, 2 * 32));
+		assert_int_equal(shape_at(&s, it, 32), 0);
+		for (i = 32; it->valid; iter_next(it), i++)
+			assert_int_equal(shape_at(&s, it, i), 0);
+		assert_int_equal(it->err, 0);
+		assert_int_equal(i, 64);
+		iter_seek(it, shape_key(&s, 2 * 20));
+		assert_false(it->valid);
+		assert_int_equal(it->err, -EBADMSG);
+		iter_free(it); /* after an error, to the pool or not: the next one is clean */
+		assert_int_equal(sst_iter_new(t, &it), 0);
+		assert_int_equal(it->err, 0);
+	}
+	iter_free(it);
+	assert_int_equal(msg_ring(&log), 0);
+	assert_int_equal(buf_u8(&log, 0), 0);
+	for (at = (char *)log.p; (at = strstr(at, in_dir("g.sst"))); at++)
+		lines++;
+	assert_int_equal(lines, 1);
+	buf_fini(&log);
+	buf_fini(&b);
+	sst_put(t);
+	sst_cache_free(c);
+}
+
+/* ---- a fixed workload, failing at the n-th step ---- */
+static uint64_t io_number, io_fail_at;
+static bool io_fail_on; /* from there on */
+
+static int failing_io(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)path, (void)offset, (void)n, (void)number;
+	if (op == FILE_OP_UNLINK)
+		return 0;
+	io_number++;
+	return io_number == io_fail_at || (io_fail_on && io_number > io_fail_at) ? *(int *)arg : 0;
+}
+
+static struct shape work = {{SST_ZSTD_DICT, 1, 4096, 10, false}, 4000, 16, 300, 1500};
+
+/* Writes, reads, checks; the first error, which must be clean.  Right data is asserted. */
+static int workload(void)
+{
+	struct sst_cache *c = NULL;
+	struct sst *t = NULL;
+	struct iter *it = NULL;
+	struct buf p = {0};
+	struct sst_layout l;
+	uint64_t bytes, keys;
+	char *why = NULL;
+	int err = shape_write(&work, in_dir("w.sst"), &bytes);
+
+	if (err) {
+		assert_false(exists("w.sst"));
+		return err;
+	}
+	err = sst_cache_new(64 << 10, 1 << 20, &c);
+	if (!err)
+		err = sst_new(c, in_dir("w.sst"), false, &t);
+	for (unsigned round = 0; round < 2 && !err; round++) {
+		err = sst_iter_new(t, &it);
+		if (err)
+			break;
+		for (uint32_t i = round; i < work.n && !err; i += 97) {
+			iter_seek(it, shape_key(&work, 2 * i));
+			if (it->valid)
+				assert_int_equal(shape_at(&work, it, i), 0);
+			else
+				assert_int_not_equal(it->err, 0); /* a key that is there is never just absent */
+			err = it->err;
+			assert_true(sst_may_contain(t, shape_key(&work, 2 * i), slice_str("z"), shape_key(&work, 2 * i)));
+		}
+		iter_free(it);
+	}
+	if (!err)
+		err = sst_scan_new(t, &it);
+	if (!err) {
+		uint32_t i = 0;
+
+		for (iter_seek(it, slice_of("", 0)); it->valid; iter_next(it), i++)
+			assert_int_equal(shape_at(&work, it, i), 0);
+		err = it->err;
+		assert_true(err || i == work.n);
+		iter_free(it);
+	}
+	if (!err)
+		err = sst_properties(t, &p);
+	if (!err)
+		err = sst_layout(t, &l);
+	if (!err) {
+		err = sst_verify(in_dir("w.sst"), &keys, &why);
+		free(why);
+	}
+	buf_fini(&p);
+	if (t) {
+		sst_doom(t);
+		sst_put(t);
+	} else {
+		(void)!file_unlink(in_dir("w.sst"));
+	}
+	if (c)
+		sst_cache_free(c);
+	assert_false(exists("w.sst"));
+	return err;
+}
+
+static void each_io_fails(void **state)
+{
+	static int errors[] = {-EIO, -ENOSPC};
+	uint64_t steps;
+
+	(void)state;
+	for (unsigned e = 0; e < 2; e++) {
+		file_set_hook(failing_io, &errors[e]);
+		io_fail_at = 0;
+		io_fail_on = false;
+		io_number = 0;
+		assert_int_equal(workload(), 0);
+		steps = io_number;
+		assert_true(steps > 50);
+		io_fail_on = e == 1;
+		for (io_fail_at = 1; io_fail_at <= steps; io_fail_at += io_fail_at < 40 ? 1 : 7) {
+			io_number = 0;
+			assert_int_equal(workload(), errors[e]);
+		}
+		file_set_hook(NULL, NULL);
+		assert_int_equal(workload(), 0);
+	}
+}
+
+static void each_allocation_fails(void **state)
+{
+	uint64_t steps;
+
+	(void)state;
+	allocations = 0;
+	fail_at = 0;
+	assert_int_equal(workload(), 0);
+	steps = allocations;
+	assert_true(steps > 50);
+	for (uint64_t n = 1; n <= steps; n += n < 150 ? 1 : 1 + steps / 100) {
+		int err;
+
+		allocations = 0;
+		fail_at = n;
+		err = workload();
+		fail_at = 0;
+		assert_true(err == -ENOMEM || err == 0);
+	}
+	assert_int_equal(workload(), 0);
+}
+
+/* An I/O error is of the moment: the next try reads. */
+static void errors_of_the_moment_pass(void **state)
+{
+	static int eio = -EIO;
+	struct shape s = {{SST_ZSTD, 3, 256, 10, false}, 64, 16, 40, 0};
+	struct sst_cache *c;
+	struct sst *t;
+	struct iter *it;
+	uint64_t bytes;
+
+	(void)state;
+	assert_int_equal(shape_write(&s, in_dir("g.sst"), &bytes), 0);
+	assert_int_equal(sst_cache_new(1 << 20, 1 << 20, &c), 0);
+	assert_int_equal(sst_new(c, in_dir("g.sst"), false, &t), 0);
+	file_set_hook(failing_io, &eio);
+	io_number = 0;
+	io_fail_at = 1;
+	io_fail_on = false;
+	assert_int_equal(sst_iter_new(t, &it), -EIO);
+	assert_int_equal(sst_iter_new(t, &it), 0);
+	iter_seek(it, shape_key(&s, 0));
+	assert_int_equal(shape_at(&s, it, 0), 0);
+	io_fail_at = io_number + 1;
+	iter_seek(it, shape_key(&s, 2 * 40));
+	assert_int_equal(it->err, -EIO);
+	/* one read was tried, not one for each block after it */
+	assert_int_equal(io_number, io_fail_at);
+	iter_seek(it, shape_key(&s, 2 * 40));
+	assert_int_equal(shape_at(&s, it, 40), 0);
+	iter_free(it);
+	file_set_hook(NULL, NULL);
+	sst_put(t);
+	sst_cache_free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(each_byte_damaged, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(each_truncation, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(damage_in_the_way_of_a_scan, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(each_io_fails, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(each_allocation_fails, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(errors_of_the_moment_pass, setup, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
