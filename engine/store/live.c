@@ -613,8 +613,8 @@ int live_skip_family(struct live *l, struct slice row, uint16_t family)
 	struct slice key;
 	int err;
 
-	if (!l->row.n || !slice_eq(l->row_slice, row) || l->pending == GO_START) {
-		/* a row not walked through: its deletes come first */
+	if (!l->row.n || !slice_eq(l->row_slice, row) || (!l->it->valid && l->it->err)) {
+		/* a row not walked through, or broken off in: its deletes come first */
 		buf_reset(&l->target);
 		err = cellkey_row_prefix(&l->target, row);
 		if (err)
