@@ -25,166 +25,15 @@
  * No allocation per cell: the current row and column are kept in buffers
  * that grow to the longest met.
  */
-#include "engine/store/merge.h"
+#include "engine/store/live_internal.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "engine/base/msg.h"
 
 enum { STEPS_BEFORE_SEEK = 6 };
 
-enum pending {
-	GO_ON,        /* the iterator stands on the entry to look at next */
-	GO_NEXT,      /* on one that has been dealt with */
-	GO_VERSION,   /* on a large cell or somewhere in its chunks: to the entry after them */
-	GO_COLUMN,    /* to the next column */
-	GO_FAMILY,    /* to the next family */
-	GO_ROW,       /* to the next row */
-	GO_START,     /* nowhere yet */
-	GO_NOWHERE,   /* at the end */
-};
-
-struct live {
-	struct iter *it;
-	struct live_options o;
-	enum scan_what what;
-	struct buf start, end;            /* encoded bounds of keys; end.n 0: none */
-	struct buf qfrom, qto;            /* encoded qualifiers; n 0: none */
-	uint16_t *families;               /* sorted; NULL: all */
-	uint32_t family_count;
-	enum pending pending;
-	int64_t large_ts;                 /* for GO_VERSION */
-	uint64_t large_seq;
-	bool astray;                      /* the iterator may stand anywhere: reach the next place by a seek */
-
-	struct buf row_raw, row;          /* the row, raw (where it differs) and encoded; row.n 0: none */
-	struct slice row_slice;
-	uint64_t row_mask;
-
-	bool in_family;
-	uint16_t family;
-	uint64_t family_mask;             /* includes row_mask */
-	bool rule_cached, known;
-	uint16_t rule_family;
-	const struct gc_rule *rule;
-	uint64_t max_versions;
-
-	struct buf column, qualifier_raw; /* encoded row+family+qualifier; n 0: none */
-	struct slice qualifier;
-	uint64_t mask;                    /* includes family_mask */
-	bool has_ts, after_here;
-	int64_t ts;                       /* the version that is decided */
-	uint64_t index;                   /* live versions met in the column */
-	uint64_t shown;                   /* of those, handed out */
-	struct buf target;
-};
-
-static int family_order(const void *a, const void *b)
-{
-	uint16_t x = *(const uint16_t *)a, y = *(const uint16_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Makes *end the smaller of itself and the encoded bound in b. */
-static int lower_end(struct buf *end, const struct buf *b)
-{
-	if (end->n && slice_cmp(buf_slice(end), buf_slice(b)) <= 0)
-		return 0;
-	return buf_set(end, b->p, b->n);
-}
-
-static int set_bounds(struct live *l)
-{
-	const struct scan_spec *s = l->o.spec;
-	struct buf *b = &l->target;
-	int err;
-
-	err = s->row_from_after && !s->one_row ? cellkey_row_after(&l->start, s->row_from)
-					       : cellkey_row_prefix(&l->start, s->row_from);
-	if (err)
-		return err;
-	err = cellkey_row_prefix(b, l->o.row_begin);
-	if (!err && slice_cmp(buf_slice(&l->start), buf_slice(b)) < 0)
-		err = buf_set(&l->start, b->p, b->n);
-	if (!err && s->row_to.p) {
-		buf_reset(b);
-		err = cellkey_row_prefix(b, s->row_to);
-		if (!err)
-			err = lower_end(&l->end, b);
-	}
-	if (!err && l->o.row_end.p) {
-		buf_reset(b);
-		err = cellkey_row_prefix(b, l->o.row_end);
-		if (!err)
-			err = lower_end(&l->end, b);
-	}
-	if (!err && s->one_row) {
-		buf_reset(b);
-		err = cellkey_row_after(b, s->row_from);
-		if (!err)
-			err = lower_end(&l->end, b);
-	}
-	if (!err && (s->qualifier_from.n || s->after_cell))
-		err = cellkey_row_prefix(&l->qfrom, s->qualifier_from);
-	if (!err && s->qualifier_to.p)
-		err = cellkey_row_prefix(&l->qto, s->qualifier_to);
-	return err;
-}
-
-int live_new(struct iter *merged, const struct live_options *o, struct live **out)
-{
-	struct live *l = calloc(1, sizeof(*l));
-	int err = -ENOMEM;
-
-	if (!l) {
-		iter_free(merged);
-		return err;
-	}
-	l->it = merged;
-	l->o = *o;
-	l->what = o->spec->what;
-	l->pending = GO_START;
-	if (o->spec->families) {
-		l->family_count = o->spec->family_count;
-		l->families = malloc((l->family_count + 1) * sizeof(uint16_t));
-		if (!l->families)
-			goto out;
-		if (l->family_count) {
-			memcpy(l->families, o->spec->families, l->family_count * sizeof(uint16_t));
-			qsort(l->families, l->family_count, sizeof(uint16_t), family_order);
-		}
-	}
-	err = set_bounds(l);
-	if (err)
-		goto out;
-	*out = l;
-	return 0;
-out:
-	live_free(l);
-	return err;
-}
-
-void live_free(struct live *l)
-{
-	if (!l)
-		return;
-	iter_free(l->it);
-	free(l->families);
-	buf_fini(&l->start);
-	buf_fini(&l->end);
-	buf_fini(&l->qfrom);
-	buf_fini(&l->qto);
-	buf_fini(&l->row_raw);
-	buf_fini(&l->row);
-	buf_fini(&l->column);
-	buf_fini(&l->qualifier_raw);
-	buf_fini(&l->target);
-	free(l);
-}
-
-static int damaged(struct live *l, const char *what)
+int live_damaged(struct live *l, const char *what)
 {
 	msg_error("store: %s in a cell's entry: key %s", what, Q(l->it->key));
 	return -EBADMSG;
@@ -266,7 +115,7 @@ static uint32_t wanted_from(const struct live *l, uint32_t family)
 }
 
 /* Past the chunks of the large cell (column, ts, seq). */
-static int version_target(struct live *l, int64_t ts, uint64_t seq, uint8_t kind)
+int live_version_target(struct live *l, int64_t ts, uint64_t seq, uint8_t kind)
 {
 	uint8_t suffix[CELL_SUFFIX_BYTES];
 	int err;
@@ -280,7 +129,7 @@ static int version_target(struct live *l, int64_t ts, uint64_t seq, uint8_t kind
 
 static int move_past_version(struct live *l, int64_t ts, uint64_t seq)
 {
-	int err = version_target(l, ts, seq, CELL_CHUNK + 1);
+	int err = live_version_target(l, ts, seq, CELL_CHUNK + 1);
 
 	if (err)
 		return err;
@@ -290,7 +139,7 @@ static int move_past_version(struct live *l, int64_t ts, uint64_t seq)
 }
 
 /* ---- entering ---- */
-static int enter_row(struct live *l, size_t row_len)
+int live_enter_row(struct live *l, size_t row_len)
 {
 	struct slice encoded;
 	int err = buf_set(&l->row, l->it->key.p, row_len);
@@ -344,11 +193,6 @@ static int enter_column(struct live *l, size_t column_len)
 	return 0;
 }
 
-static inline bool in_row(const struct live *l, struct slice key)
-{
-	return l->row.n && slice_has_prefix(key, buf_slice(&l->row));
-}
-
 static inline bool in_column(const struct live *l, struct slice key)
 {
 	return l->column.n && slice_has_prefix(key, buf_slice(&l->column));
@@ -372,13 +216,13 @@ static int enter(struct live *l)
 
 	column_len = cellkey_column_len(key);
 	if (column_len == 0 || key.n < column_len + CELL_SUFFIX_BYTES)
-		return damaged(l, "a malformed key");
-	if (!in_row(l, key)) {
+		return live_damaged(l, "a malformed key");
+	if (!live_in_row(l, key)) {
 		if (l->end.n && slice_cmp(key, buf_slice(&l->end)) >= 0) {
 			l->pending = GO_NOWHERE;
 			return 0;
 		}
-		err = enter_row(l, cellkey_row_len(key));
+		err = live_enter_row(l, cellkey_row_len(key));
 		if (err)
 			return err;
 	}
@@ -387,7 +231,7 @@ static int enter(struct live *l)
 	cellkey_suffix(key, column_len, &ts, &seq, &kind);
 	if (family == 0) {
 		if (kind != CELL_DELETE_ROW)
-			return damaged(l, "an impossible kind");
+			return live_damaged(l, "an impossible kind");
 		if (seq <= l->o.seq && seq > l->row_mask)
 			l->row_mask = seq;
 		iter_next(l->it);
@@ -403,7 +247,7 @@ static int enter(struct live *l)
 		return move_to_family(l, (uint32_t)family + 1);
 	if (q.p[0] == 0x00 && q.p[1] == 0x00) { /* the marker */
 		if (kind != CELL_DELETE_FAMILY)
-			return damaged(l, "an impossible kind");
+			return live_damaged(l, "an impossible kind");
 		if (seq <= l->o.seq && seq > l->family_mask)
 			l->family_mask = seq;
 		iter_next(l->it);
@@ -470,7 +314,7 @@ static int judge(struct live *l, struct live_cell *c)
 	bool decided;
 
 	if (it->key.n < l->column.n + CELL_SUFFIX_BYTES)
-		return damaged(l, "a malformed key");
+		return live_damaged(l, "a malformed key");
 	cellkey_suffix(it->key, l->column.n, &ts, &seq, &kind);
 	l->pending = GO_NEXT;
 	if (kind == CELL_CHUNK || kind == CELL_LARGE) {
@@ -498,7 +342,7 @@ static int judge(struct live *l, struct live_cell *c)
 	case CELL_DELETE_ROW:
 	case CELL_DELETE_FAMILY:
 	default:
-		return damaged(l, "an impossible kind");
+		return live_damaged(l, "an impossible kind");
 	}
 	if (decided || seq < l->mask)
 		return 0;
@@ -523,7 +367,7 @@ static int judge(struct live *l, struct live_cell *c)
 	size = it->value.n;
 	if (kind == CELL_LARGE) {
 		if (it->value.n != 8)
-			return damaged(l, "a bad size");
+			return live_damaged(l, "a bad size");
 		size = load_be64(it->value.p);
 	}
 	*c = (struct live_cell){
@@ -575,148 +419,4 @@ int live_next(struct live *l, struct live_cell *c)
 			l->pending = GO_FAMILY;
 		return 1;
 	}
-}
-
-/* ---- repositioning ---- */
-static void forget_position(struct live *l)
-{
-	l->row.n = 0;
-	l->in_family = false;
-	l->column.n = 0;
-	l->pending = GO_ON;
-	l->astray = false;
-}
-
-/* To the key in target, but never before the scan's start. */
-static void seek_target(struct live *l)
-{
-	struct slice t = buf_slice(&l->target), start = buf_slice(&l->start);
-
-	iter_seek(l->it, slice_cmp(t, start) < 0 ? start : t);
-}
-
-int live_skip_row(struct live *l, struct slice row)
-{
-	int err;
-
-	buf_reset(&l->target);
-	err = cellkey_row_after(&l->target, row);
-	if (err)
-		return err;
-	forget_position(l);
-	seek_target(l);
-	return l->it->valid ? 0 : l->it->err;
-}
-
-int live_skip_family(struct live *l, struct slice row, uint16_t family)
-{
-	struct slice key;
-	int err;
-
-	if (!l->row.n || !slice_eq(l->row_slice, row) || (!l->it->valid && l->it->err)) {
-		/* a row not walked through, or broken off in: its deletes come first */
-		buf_reset(&l->target);
-		err = cellkey_row_prefix(&l->target, row);
-		if (err)
-			return err;
-		forget_position(l);
-		seek_target(l);
-		for (;;) {
-			size_t row_len, column_len;
-			uint64_t seq;
-			int64_t ts;
-			enum cell_kind kind;
-
-			if (!l->it->valid)
-				return l->it->err;
-			key = l->it->key;
-			if (!slice_has_prefix(key, buf_slice(&l->target)))
-				return 0;
-			row_len = l->target.n;
-			column_len = cellkey_column_len(key);
-			if (column_len == 0 || key.n < column_len + CELL_SUFFIX_BYTES)
-				return damaged(l, "a malformed key");
-			if (l->end.n && slice_cmp(key, buf_slice(&l->end)) >= 0) {
-				l->pending = GO_NOWHERE;
-				return 0;
-			}
-			if (!in_row(l, key)) {
-				err = enter_row(l, row_len);
-				if (err)
-					return err;
-			}
-			if (load_be16(key.p + row_len) != 0)
-				break;
-			cellkey_suffix(key, column_len, &ts, &seq, &kind);
-			if (kind != CELL_DELETE_ROW)
-				return damaged(l, "an impossible kind");
-			if (seq <= l->o.seq && seq > l->row_mask)
-				l->row_mask = seq;
-			iter_next(l->it);
-		}
-	}
-	/* seeks: the iterator may stand anywhere in the row, or in its chunks */
-	if (family == UINT16_MAX)
-		return live_skip_row(l, row);
-	err = buf_set(&l->target, l->row.p, l->row.n);
-	if (!err)
-		err = buf_be16(&l->target, (uint16_t)(family + 1));
-	if (err)
-		return err;
-	l->in_family = false;
-	l->column.n = 0;
-	l->pending = GO_ON;
-	l->astray = false;
-	seek_target(l);
-	return l->it->valid ? 0 : l->it->err;
-}
-
-int live_read_large(struct live *l, const struct live_cell *c, uint64_t offset, void *p, size_t n, size_t *got)
-{
-	uint8_t *to = p;
-	size_t done = 0;
-	uint32_t chunk;
-	int err;
-
-	if (offset >= c->size || n == 0) {
-		*got = 0;
-		return 0;
-	}
-	if (n > c->size - offset)
-		n = (size_t)(c->size - offset);
-	if (!c->large) {
-		memcpy(to, c->value.p + offset, n);
-		*got = n;
-		return 0;
-	}
-	chunk = (uint32_t)(offset / CELL_CHUNK_BYTES);
-	err = version_target(l, c->ts, c->seq, CELL_CHUNK);
-	if (!err)
-		err = buf_be32(&l->target, chunk);
-	if (err)
-		return err;
-	l->astray = true; /* what is pending stays right, but must be reached by a seek */
-	iter_seek(l->it, buf_slice(&l->target));
-	for (;; chunk++) {
-		uint64_t first = (uint64_t)chunk * CELL_CHUNK_BYTES, left = c->size - first;
-		size_t length = left < CELL_CHUNK_BYTES ? (size_t)left : CELL_CHUNK_BYTES;
-		size_t skip = (size_t)(offset + done - first), part = length - skip;
-
-		if (!l->it->valid && l->it->err)
-			return l->it->err;
-		put_be32(l->target.p + l->target.n - 4, chunk);
-		if (!l->it->valid || !slice_eq(l->it->key, buf_slice(&l->target)) || l->it->value.n != length) {
-			msg_error("store: chunk %u of a large cell in row %s is missing or damaged", chunk, Q(c->row));
-			return -EBADMSG;
-		}
-		if (part > n - done)
-			part = n - done;
-		memcpy(to + done, l->it->value.p + skip, part);
-		done += part;
-		if (done == n)
-			break;
-		iter_next(l->it);
-	}
-	*got = done;
-	return 0;
 }

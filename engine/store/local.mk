@@ -4,6 +4,12 @@ libstore_la_SOURCES =
 libstore_la_LIBADD = libsstable.la libbase.la
 # cells: keys, rules, memtable, the reading side
 libstore_la_SOURCES += %D%/cellkey.c %D%/cellkey.h %D%/gc.c %D%/gc.h %D%/memtable.c %D%/memtable.h %D%/merge.c %D%/merge.h \
-	%D%/clip.c %D%/live.c %D%/batch_scan.c %D%/op.c %D%/op.h
+	%D%/clip.c %D%/live.c %D%/live_internal.h %D%/live_seek.c %D%/live_setup.c %D%/batch_scan.c %D%/op.c %D%/op.h
 libstore_la_SOURCES += %D%/log.c %D%/log.h %D%/log_file.c %D%/log_format.c %D%/log_format.h %D%/log_internal.h \
 	%D%/log_mem.c %D%/log_replay.c %D%/log_switch.c
+# tablet
+libstore_la_SOURCES += %D%/batch_format.c %D%/batch_format.h %D%/compact.c %D%/compact.h %D%/compact_filter.c \
+	%D%/compact_flush.c %D%/compact_pick.c %D%/compact_run.c %D%/memory.c %D%/mutate.c %D%/mutate.h %D%/mutate_column.c \
+	%D%/mutate_impl.h %D%/props_format.c %D%/props_format.h %D%/tablet.c %D%/tablet.h %D%/tablet_column.c \
+	%D%/tablet_column.h %D%/tablet_impl.h %D%/tablet_read.c %D%/tablet_scan.c %D%/tablet_schema.c %D%/tablet_write.c \
+	%D%/view.c %D%/view.h
