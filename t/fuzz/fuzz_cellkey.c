@@ -11,6 +11,7 @@
 #include "engine/store/gc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t fuzz_example(unsigned i, const uint8_t **data);
 
 #define CHECK(x)                 \
 	do {                     \
@@ -82,4 +83,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		try_rule(data + 1, size - 1);
 	return 0;
+}
+
+size_t fuzz_example(unsigned i, const uint8_t **data)
+{
+	static const char *const rules[] = {
+		"0maxversions=3", "0maxage=7d", "0maxversions=3 or maxage=12h", "0(maxversions=2 or maxage=3us) and maxage=1w",
+		"0 maxversions = 1 and ( maxage=5ms or maxage=6m ) ",
+	};
+	static struct buf b;
+	const unsigned rule_count = sizeof(rules) / sizeof(rules[0]);
+	struct cellkey k = {.row = slice_of("r\0\xffow", 5), .qualifier = slice_of("q\0", 2), .family = 258, .ts = 7, .seq = 9,
+			    .chunk = 3};
+
+	if (i < rule_count) {
+		*data = (const uint8_t *)rules[i];
+		return strlen(rules[i]);
+	}
+	*data = NULL;
+	if (i - rule_count >= CELL_CHUNK)
+		return 0;
+	k.kind = (enum cell_kind)(i - rule_count + 1);
+	buf_reset(&b);
+	CHECK(buf_u8(&b, 1) == 0 && cellkey_append(&b, &k) == 0);
+	*data = b.p;
+	return b.n;
 }
