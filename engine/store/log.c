@@ -145,6 +145,7 @@ static void write_locked(struct log *l)
 		log_group_take_locked(l, s->bytes, &g);
 		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
 		s->io++;
+		l->write_end = s->bytes + g.bytes;
 		if (l->claimed)
 			err = log_claim_wait_locked(l, s->bytes + g.bytes, gen);
 		if (!err) {

@@ -10,14 +10,16 @@
  *   4 the next sync covers both files, then the directory (log.c)
  * Nothing is synced here: a record is durable no earlier than step 4.
  *
- * Preallocation runs a step (4 MiB) ahead of the writer in a task.  Where
- * syncs are frequent it writes zeros and syncs them through a descriptor of
+ * Preallocation runs a step (4 MiB) ahead of the writer in a task, where
+ * syncs are frequent: it writes zeros and syncs them through a descriptor of
  * its own (a descriptor reports a write-back error once; taking it here must
- * not hide it from the log's own sync): later appends then change no
- * metadata and their fdatasync needs no journal commit.  Zeros must not be
- * written over records, so a piece being zeroed is claimed, and a writer who
- * has caught up waits for it.  In bulk a plain fallocate is cheaper.  A log
- * that is hardly used gets nothing.  Failure to preallocate only costs speed.
+ * not hide it from the log's own sync).  Later appends then change no
+ * metadata and their fdatasync is cheaper.  Zeros must not be written over
+ * records, so a piece being zeroed is claimed, and a writer who has caught up
+ * waits for it.  In bulk, from 32 KiB a sync on, nothing is done: measured
+ * with groups of 100 KiB, growing the file took 2.8 us a record, zeroing
+ * beside it 3.1 to 4.2, a plain fallocate 3.2 to 3.8 (unwritten extents must
+ * be converted at each sync).  Failure to preallocate only costs speed.
  *
  * Removal takes whole segments, oldest first, and is not synced: a segment
  * that comes back after a crash lies below what anybody replays from, as
@@ -34,9 +36,8 @@
 #define CONTAINER(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
 #define PIECE_BYTES (512u << 10)   /* zeroed under one claim */
 #define RUNWAY_BYTES (128u << 10)  /* left free in front of the writer */
-#define QUIET_SYNCS 16u            /* below both: no preallocation */
-#define QUIET_BYTES (1u << 20)
-#define BULK_BYTES_PER_SYNC (256u << 10)
+#define QUIET_SYNCS 16u            /* in a segment, below it: no preallocation */
+#define BULK_BYTES_PER_SYNC (32u << 10)
 
 static char *segment_path(const struct log *l, uint64_t number)
 {
@@ -157,7 +158,7 @@ static bool wants_prealloc_locked(const struct log *l)
 {
 	const struct log_segment *s = l->active;
 
-	return !s->no_prealloc && (s->syncs >= QUIET_SYNCS || s->bytes >= QUIET_BYTES) &&
+	return !s->no_prealloc && s->syncs >= QUIET_SYNCS && s->bytes / s->syncs <= BULK_BYTES_PER_SYNC &&
 	       s->allocated < s->bytes + LOG_STEP_BYTES && s->allocated < l->segment_bytes;
 }
 
@@ -170,24 +171,25 @@ void log_prealloc_kick_locked(struct log *l)
 }
 
 /* One piece; 1: done, 0: no more for now, -errno. */
-static int prealloc_piece(struct log *l, struct log_segment *s, struct file *f, uint64_t end, bool zeroed)
+static int prealloc_piece(struct log *l, struct log_segment *s, struct file *f, uint64_t end)
 {
-	uint64_t from, to;
+	uint64_t from, to, used;
 	int err;
 
 	mutex_lock(&l->mu);
+	used = l->writing && l->write_end > s->bytes ? l->write_end : s->bytes;
 	from = s->allocated;
-	if (from < s->bytes + RUNWAY_BYTES)
-		from = (s->bytes + RUNWAY_BYTES + 4095) & ~(uint64_t)4095;
+	if (from < used + RUNWAY_BYTES)
+		from = (used + RUNWAY_BYTES + 4095) & ~(uint64_t)4095;
 	to = end - from > PIECE_BYTES ? from + PIECE_BYTES : end;
 	if (from >= end || s != l->active) {
 		mutex_unlock(&l->mu);
 		return 0;
 	}
-	l->claimed = zeroed ? s : NULL;
+	l->claimed = s;
 	l->claim_from = from;
 	mutex_unlock(&l->mu);
-	err = file_preallocate(f, from, to - from, zeroed);
+	err = file_preallocate(f, from, to - from, true);
 	mutex_lock(&l->mu);
 	l->claimed = NULL;
 	if (!err)
@@ -197,17 +199,17 @@ static int prealloc_piece(struct log *l, struct log_segment *s, struct file *f, 
 	return err ? err : 1;
 }
 
-static int prealloc_step(struct log *l, struct log_segment *s, const char *path, uint64_t end, bool zeroed)
+static int prealloc_step(struct log *l, struct log_segment *s, const char *path, uint64_t end)
 {
 	struct file *f;
 	int err = file_open(path, FILE_READWRITE, &f), r;
 
 	if (err)
 		return err;
-	while ((r = prealloc_piece(l, s, f, end, zeroed)) > 0)
+	while ((r = prealloc_piece(l, s, f, end)) > 0)
 		;
 	err = r;
-	if (!err && zeroed)
+	if (!err)
 		err = file_sync(f);
 	file_close(f);
 	return err;
@@ -219,21 +221,20 @@ void log_prealloc_run(struct task *task)
 	struct log_segment *s;
 	uint64_t end;
 	char *path;
-	bool zeroed, wanted;
+	bool wanted;
 	int err;
 
 	mutex_lock(&l->mu);
 	s = l->active;
 	l->prealloc_queued = false;
 	wanted = wants_prealloc_locked(l);
-	zeroed = s->syncs && s->bytes / s->syncs <= BULK_BYTES_PER_SYNC;
 	end = (s->allocated > s->bytes ? s->allocated : s->bytes) + LOG_STEP_BYTES;
 	if (end > l->segment_bytes)
 		end = l->segment_bytes;
 	s->io++;
 	mutex_unlock(&l->mu);
 	path = wanted ? segment_path(l, s->number) : NULL;
-	err = path ? prealloc_step(l, s, path, end, zeroed) : 0;
+	err = path ? prealloc_step(l, s, path, end) : 0;
 	if (err)
 		msg_warning("%s: preallocation: %s", path, strerror(-err));
 	free(path);

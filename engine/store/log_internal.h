@@ -96,9 +96,9 @@ struct log {
 	uint64_t next_number;
 	bool dropping, reap;
 
-	/* the segment that is being zeroed from claim_from on, or NULL */
+	/* the segment that is being zeroed from claim_from on, or NULL; never below the end of a write under way */
 	struct log_segment *claimed;
-	uint64_t claim_from;
+	uint64_t claim_from, write_end;
 	struct cond claim_cond;
 
 	int refusing; /* 0 or what submit answers */

@@ -373,7 +373,7 @@ static void test_preallocation_keeps_records(void **state)
 	char *path = path_join(e->dir, "0000000001.log");
 
 	start(e, 64 << 20, 0);
-	/* Frequent syncs first (zeroed), then a burst into the claimed range, then bulk. */
+	/* Frequent syncs first (zeroed ahead), then a burst into what is being zeroed. */
 	for (; tag < 400; tag++)
 		must_put(e, tag + 1, 1000, true);
 	for (; tag < 440; tag++) {

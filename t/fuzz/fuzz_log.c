@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit log's formats from any bytes, and whole segment images.
+ *
+ * The first byte chooses.  Format functions: what decodes must encode to the
+ * same bytes and decode again to the same values.  Images: the rest of the
+ * input becomes one or two segments, raw or with their checksums made right
+ * (so that what lies behind the checksums is reached); replay must hand out
+ * rising LSNs, or refuse, and read nothing outside.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/store/log_format.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t fuzz_example(unsigned i, const uint8_t **data);
+
+#define CHECK(x)                 \
+	do {                     \
+		if (!(x))        \
+			abort(); \
+	} while (0)
+
+static void try_header(struct slice s)
+{
+	uint8_t bytes[LOG_HEADER_BYTES];
+	struct log_header h, again;
+
+	if (log_header_decode(s, &h))
+		return;
+	log_header_encode(bytes, &h);
+	CHECK(log_header_decode(slice_of(bytes, sizeof bytes), &again) == 0);
+	CHECK(memcmp(&h, &again, sizeof h) == 0);
+}
+
+static void try_body(struct slice s)
+{
+	size_t padded = (s.n + 7) & ~(size_t)7;
+	uint8_t *body = calloc(1, padded + 1), *copy = calloc(1, padded + 64);
+	struct log_frame f = {.lsn = 9, .durable = 3, .kind = LOG_DATA, .body_bytes = (uint32_t)s.n};
+	struct log_record r;
+	uint32_t n;
+
+	CHECK(body && copy);
+	if (s.n)
+		memcpy(body, s.p, s.n);
+	f.body_crc = crc32c(0, body, padded);
+	if (s.n && log_body_decode(&f, slice_of(body, padded), &r)) {
+		struct log_record again;
+
+		CHECK(log_body_bytes(&r, &n) && n <= s.n); /* varints may have been longer than needed */
+		f.body_bytes = n;
+		f.body_crc = log_body_encode(copy, n, &r);
+		CHECK(log_body_decode(&f, slice_of(copy, log_frame_total(&f) - LOG_FRAME_BYTES), &again));
+		CHECK(slice_eq(r.batch, again.batch) && slice_eq(r.row_from, again.row_from) &&
+		      slice_eq(r.row_to, again.row_to) && r.seq == again.seq && r.token.client == again.token.client);
+	}
+	free(body);
+	free(copy);
+}
+
+static void try_frame(struct slice s)
+{
+	uint8_t bytes[LOG_FRAME_BYTES];
+	struct log_frame f, again;
+
+	if (s.n < LOG_FRAME_BYTES)
+		return;
+	memcpy(bytes, s.p, sizeof bytes);
+	put_be32(bytes + 4, LOG_MAGIC);
+	put_be32(bytes, crc32c(0, bytes + 4, LOG_FRAME_BYTES - 4));
+	if (!log_frame_decode(slice_of(bytes, sizeof bytes), 0, &f))
+		return;
+	log_frame_encode(bytes, &f, 0);
+	CHECK(log_frame_decode(slice_of(bytes, sizeof bytes), 0, &again));
+	CHECK(f.lsn == again.lsn && f.durable == again.durable && f.kind == again.kind && f.body_bytes == again.body_bytes);
+}
+
+/* Makes headers and every frame-like place of an image valid. */
+static void mend(uint8_t *p, size_t n, uint64_t number)
+{
+	struct log_header h = {.incarnation = 1, .number = number, .salt = 77};
+	size_t at = LOG_HEADER_BYTES;
+
+	if (n < LOG_HEADER_BYTES)
+		return;
+	h.first_lsn = 1 + p[0] % 16;
+	h.durable_lsn = p[1] % h.first_lsn;
+	log_header_encode(p, &h);
+	while (at + LOG_FRAME_BYTES <= n) {
+		struct log_frame f = {
+			.lsn = p[at + 15], .durable = p[at + 23], .body_bytes = p[at + 27], .kind = (enum log_kind)(1 + p[at + 35] % 3)};
+		size_t total;
+
+		if (f.kind != LOG_DATA)
+			f.body_bytes = 0;
+		total = log_frame_total(&f);
+		if (at + total > n)
+			break;
+		f.body_crc = crc32c(0, p + at + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES);
+		if (p[at] != 0x55) /* else it stays damaged */
+			log_frame_encode(p + at, &f, h.salt);
+		at += total;
+	}
+}
+
+static int see(void *arg, const struct log_record *r)
+{
+	uint64_t *last = arg;
+
+	CHECK(r->lsn > *last);
+	*last = r->lsn;
+	CHECK(r->batch.n == 0 || r->batch.p[r->batch.n - 1] + 1 > 0);
+	return 0;
+}
+
+static void store(const char *dir, uint64_t number, const uint8_t *p, size_t n, bool mended)
+{
+	uint8_t *copy = malloc(n + 1);
+	char name[32], *path;
+	struct file *f;
+
+	CHECK(copy);
+	if (n)
+		memcpy(copy, p, n);
+	if (mended)
+		mend(copy, n, number);
+	log_segment_name(name, number);
+	path = path_join(dir, name);
+	(void)!file_unlink(path);
+	CHECK(path && file_open(path, FILE_CREATE, &f) == 0);
+	CHECK(n == 0 || file_pwrite(f, copy, n, 0) == 0);
+	file_close(f);
+	free(path);
+	free(copy);
+}
+
+static char dir[] = "/dev/shm/tfs-fuzz-log-XXXXXX";
+
+static void clean(void)
+{
+	for (uint64_t i = 1; i <= 2; i++) {
+		char name[32], *path;
+
+		log_segment_name(name, i);
+		path = path_join(dir, name);
+		if (path)
+			(void)!file_unlink(path);
+		free(path);
+	}
+	(void)!file_rmdir(dir);
+}
+
+static void try_images(struct slice s, bool mended)
+{
+	static bool made;
+	uint64_t seen = 0, last = 0, from;
+	size_t cut;
+	char *why = NULL;
+	int err;
+
+	if (s.n < 3)
+		return;
+	if (!made) {
+		CHECK(mkdtemp(dir));
+		atexit(clean);
+		made = true;
+	}
+	from = s.p[0] % 8;
+	cut = (size_t)load_be16(s.p + 1) % (s.n - 2);
+	store(dir, 1, s.p + 3, cut < s.n - 3 ? cut : s.n - 3, mended);
+	store(dir, 2, s.p + 3 + (cut < s.n - 3 ? cut : s.n - 3), s.n - 3 - (cut < s.n - 3 ? cut : s.n - 3), mended);
+	err = log_replay(dir, from, see, &seen, &last, &why);
+	CHECK(err <= 0);
+	CHECK(err || seen <= last);
+	free(why);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct slice s;
+
+	if (size == 0)
+		return 0;
+	s = slice_of(data + 1, size - 1);
+	switch (data[0] % 5) {
+	case 0: try_header(s); break;
+	case 1: try_body(s); break;
+	case 2: try_frame(s); break;
+	case 3: try_images(s, false); break;
+	default: try_images(s, true); break;
+	}
+	return 0;
+}
+
+/* A header, a body, a frame, and twice a log in two segments, cut where the second begins. */
+size_t fuzz_example(unsigned i, const uint8_t **data)
+{
+	static uint8_t out[8192];
+	struct log_record r = {.row_from = slice_str("row"), .row_to = slice_str("row2"), .seq = 7, .batch = slice_str("some batch")};
+	uint8_t *p = out + (i < 3 ? 1 : 4), *begin;
+	uint32_t n;
+
+	if (i > 4 || !log_body_bytes(&r, &n)) {
+		*data = NULL;
+		return 0;
+	}
+	memset(out, 0, sizeof out);
+	out[0] = (uint8_t)i;
+	begin = p;
+	*data = out;
+	if (i == 1) {
+		log_body_encode(p, n, &r);
+		return 1 + n;
+	}
+	for (uint64_t seg = 1, lsn = 1; seg <= (i < 3 ? 1 : 2); seg++) {
+		struct log_header h = {.incarnation = 1, .number = seg, .first_lsn = lsn, .durable_lsn = lsn - 1, .salt = 77};
+
+		if (i != 2) {
+			log_header_encode(p, &h);
+			p += LOG_HEADER_BYTES;
+		}
+		if (i == 0)
+			return (size_t)(p - out);
+		for (unsigned k = 0; k < 5; k++, lsn++) {
+			struct log_frame f = {.lsn = lsn, .durable = lsn - 1, .kind = LOG_DATA, .body_bytes = n};
+
+			f.body_crc = log_body_encode(p + LOG_FRAME_BYTES, n, &r);
+			log_frame_encode(p, &f, h.salt);
+			if (i == 2)
+				return 1 + LOG_FRAME_BYTES;
+			p += log_frame_total(&f);
+		}
+		if (seg == 1)
+			put_be16(out + 2, (uint16_t)(p - begin));
+	}
+	return (size_t)(p - out);
+}
