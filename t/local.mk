@@ -8,4 +8,5 @@ include t/unit/lock.mk
 include t/unit/schema.mk
 include t/unit/sstable.mk
 include t/unit/log.mk
+include t/unit/tablet.mk
 endif

@@ -105,6 +105,7 @@ struct tablet_env {
 	void *arg;
 	/* Counters for status and metrics. */
 	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
+	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it worked */
 };
 
 struct tablet_params {
@@ -129,6 +130,12 @@ int tablet_new(const struct tablet_params *p, struct tablet **out) TFS_MUST;
 void tablet_free(struct tablet *t);
 /* Recovery, before the first mutate: applies a record of an earlier incarnation. Records below the redo point of `incarnation` are passed over. */
 int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *r) TFS_MUST;
+/*
+ * Recovery is over: every record of earlier incarnations has been through
+ * tablet_replay.  The first mutate says so too.  From then on a minor
+ * compaction drops the redo points of earlier incarnations.
+ */
+void tablet_replay_done(struct tablet *t);
 void tablet_set_schema(struct tablet *t, struct store_schema *s);
 uint32_t tablet_table(const struct tablet *t);
 struct slice tablet_begin(const struct tablet *t);

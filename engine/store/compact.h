@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compactions of a tablet (paper, section 5.4): what compact.c (the jobs),
+ * compact_flush.c (minor), compact_run.c (entries in, files out),
+ * compact_filter.c (which entries stay) and compact_pick.c (policy) share.
+ */
+#ifndef TFS_STORE_COMPACT_H
+#define TFS_STORE_COMPACT_H
+
+#include "engine/store/props_format.h"
+#include "engine/store/tablet_impl.h"
+
+/* ---- which entries stay ---- */
+struct filter_rules {
+	const struct store_schema *schema;
+	bool major;           /* all data of the tablet is in the input: no tombstone stays */
+	bool counts;          /* apply whole rules, as of count_asof; else age alone */
+	int64_t count_asof, age_asof;
+};
+/* What is known of the entry that filter_key was given. */
+struct filter_entry {
+	enum cell_kind kind;
+	uint16_t family;      /* 0: row delete */
+	int64_t ts;
+	uint64_t seq;
+	size_t row_len, column_len;
+};
+struct filter {
+	struct filter_rules rules;
+	struct buf last;      /* the previous key up to its column's end */
+	size_t row_len;
+	uint64_t row_del, family_del, column_del, version_del;
+	uint16_t family;
+	bool known, any_ts, hidden, keep_chunks;
+	const struct gc_rule *rule;
+	int64_t age, version_del_ts, last_ts;
+	uint64_t index;
+};
+void filter_init(struct filter *f, const struct filter_rules *r);
+void filter_fini(struct filter *f);
+/* Entries in key order.  1 stays, 0 goes, -EBADMSG not a cell key, -ENOMEM. */
+int filter_key(struct filter *f, struct slice key, struct filter_entry *e) TFS_MUST;
+
+/* ---- entries in, files out ---- */
+struct run_params {
+	struct tablet *t;
+	struct store_schema *schema;
+	struct filter_rules rules;
+	bool one_group;             /* all output to `group`; else by family */
+	uint16_t group;
+	const struct view *present; /* groups that have files: a row delete goes to each; may be NULL */
+	struct store_schema *freeze_schema; /* for the outputs; NULL: not known */
+	int64_t freeze_us;
+};
+struct file_set {
+	struct vfile **v;
+	unsigned n;
+};
+/* Takes merged.  On 0 the files are written and synced, the directory too; on error they are removed. */
+int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
+/* Lets the files go; doom: unlinks those that are ours alone. */
+void file_set_put(struct file_set *s, bool doom);
+int file_set_add(struct file_set *s, struct vfile *f) TFS_MUST; /* takes a reference */
+
+/* ---- policy ---- */
+/* A run of files adjacent in age within one group that should become one; *n 0: none. */
+int compact_pick(const struct view *v, struct file_set *run) TFS_MUST;
+bool compact_wants_major(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now);
+
+/* ---- jobs ---- */
+void compact_schedule(struct tablet *t);
+/* What a freeze fixed. */
+struct freeze {
+	struct store_schema *schema; /* a reference */
+	int64_t us;
+	bool counts;                 /* no record judged before it is still to be replayed: whole rules may be applied */
+};
+/* One at a time: begin waits. -ESHUTDOWN, -ESTALE. */
+int flush_begin(struct tablet *t) TFS_MUST;
+/* Everything written so far is in files on 0.  between begin and end. */
+int flush_all(struct tablet *t, struct freeze *out) TFS_MUST;
+void flush_end(struct tablet *t, int err);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The properties blob of an SSTable: what its tablet wants to know of it
+ * without reading it.  METADATA repeats most of it (struct tablet_file); the
+ * blob makes a file readable on its own and holds the shares of families.
+ *
+ *	version    u8, 1
+ *	table u32, group u16
+ *	seq_min u64, seq_max u64, oldest u64, newest u64 (two's complement)
+ *	cells, tombstones, row deletes, family deletes, raw bytes: varints
+ *	first row, last row: varint length, bytes
+ *	families   varint count, each: id u16, cells, tombstones, raw bytes (varints)
+ */
+#ifndef TFS_STORE_PROPS_FORMAT_H
+#define TFS_STORE_PROPS_FORMAT_H
+
+#include "engine/base/bytes.h"
+
+struct props_family {
+	uint16_t id; /* 0: row deletes */
+	uint64_t cells, tombstones, raw_bytes;
+};
+struct props {
+	uint32_t table;
+	uint16_t group;
+	uint64_t seq_min, seq_max;
+	int64_t oldest_us, newest_us;
+	uint64_t cells, tombstones, row_deletes, family_deletes, raw_bytes;
+	struct buf first, last;
+	struct props_family *families; /* owned, in id order */
+	uint32_t family_count;
+};
+void props_fini(struct props *p);
+/* The family's entry, added when new; NULL: out of memory. */
+struct props_family *props_family(struct props *p, uint16_t id);
+int props_encode(struct buf *out, const struct props *p) TFS_MUST;
+/* Into {0}; -EBADMSG. props_fini it on 0 only. */
+int props_decode(struct slice s, struct props *p) TFS_MUST;
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a tablet: opening, views for readers, closing, numbers about
+ * it.  Writing is in tablet_write.c, reading in tablet_read.c and
+ * tablet_scan.c, compactions in compact*.c.
+ *
+ * Opening takes no I/O: files are opened when they are first read.  Sequence
+ * numbers start above the mark that METADATA keeps, above every file's, and
+ * (by replay) above every record's.
+ *
+ * Closing waits for calls and background work.  What is not flushed stays in
+ * the log; the redo set in METADATA says from where.
+ */
+#include "engine/store/tablet_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/base/msg.h"
+#include "engine/store/compact.h"
+#include "engine/store/props_format.h"
+
+enum { CLOSE_POLL_US = 1000 };
+
+static const char *const state_names[] = {
+#define X(name, text) [TABLET_##name] = text,
+	TABLET_STATES(X)
+#undef X
+};
+
+void
+snap_take(struct tablet *t, struct snap *s)
+{
+	mutex_lock(&t->view_lock);
+	s->view = view_get(t->view);
+	s->schema = store_schema_get(t->schema);
+	mutex_unlock(&t->view_lock);
+	s->seq = t->published;
+}
+
+void
+snap_put(struct snap *s)
+{
+	view_put(s->view);
+	store_schema_put(s->schema);
+	s->view = NULL;
+	s->schema = NULL;
+}
+
+struct view *
+view_swap(struct tablet *t, struct view *v)
+{
+	struct view *old;
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < v->file_count; i++) {
+		unsigned n = 0;
+
+		for (unsigned j = 0; j < v->file_count; j++)
+			n += v->files[j]->meta.group == v->files[i]->meta.group;
+		if (n > most)
+			most = n;
+	}
+	t->group_files = most;
+	mutex_lock(&t->view_lock);
+	old = t->view;
+	t->view = v;
+	mutex_unlock(&t->view_lock);
+	return old;
+}
+
+bool
+tablet_holds_row(const struct tablet *t, struct slice row)
+{
+	return slice_cmp(row, buf_slice(&t->begin)) >= 0 && (!t->has_end || slice_cmp(row, buf_slice(&t->end)) < 0);
+}
+
+void
+tablet_fail(struct tablet *t, int err)
+{
+	if (err == -ESTALE)
+		t->state = TABLET_BROKEN;
+}
+
+static void
+tablet_destroy(struct tablet *t)
+{
+	flush_job_free(t->pending);
+	compact_job_free(t->pending_compact);
+	view_put(t->view);
+	store_schema_put(t->schema);
+	for (unsigned i = 0; i < STRIPES; i++) {
+		mutex_fini(&t->stripes[i].m);
+		cond_fini(&t->stripes[i].free);
+	}
+	mutex_fini(&t->edit);
+	mutex_fini(&t->lock);
+	mutex_fini(&t->view_lock);
+	cond_fini(&t->changed);
+	buf_fini(&t->begin);
+	buf_fini(&t->end);
+	free(t->redo);
+	free(t);
+}
+
+static int
+first_view(struct tablet *t, const struct tablet_params *p)
+{
+	struct view *v = view_new(p->file_count);
+	int err;
+
+	if (!v)
+		return -ENOMEM;
+	err = vmem_new(p->env->memory_used, &v->mems[0]);
+	v->mem_count = !err;
+	for (unsigned i = 0; i < p->file_count && !err; i++) {
+		const struct tablet_file *f = &p->files[i];
+		struct vfile *vf;
+
+		err = vfile_new(p->env, p->table, f, store_schema_group(p->schema, f->group)->sst.in_memory, &vf);
+		if (err)
+			break;
+		view_add_file(v, vf);
+		vfile_put(vf);
+		if (f->seq_max >= t->next_seq)
+			t->next_seq = f->seq_max + 1;
+		if (f->newest_us >= f->oldest_us && f->newest_us > t->loaded_newest_us)
+			t->loaded_newest_us = f->newest_us;
+	}
+	if (err) {
+		view_put(v);
+		return err;
+	}
+	(void)!view_swap(t, v); /* there was none */
+	return 0;
+}
+
+int
+tablet_new(const struct tablet_params *p, struct tablet **out)
+{
+	struct tablet *t = calloc(1, sizeof *t);
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	t->env = p->env;
+	t->table = p->table;
+	t->commit = p->commit;
+	t->commit_arg = p->commit_arg;
+	t->schema = store_schema_get(p->schema);
+	t->seq_mark = p->seq_mark;
+	t->clock_mark = p->clock_mark;
+	t->major_us = p->major_us ? p->major_us : clock_now(p->env->clock);
+	t->next_seq = p->seq_mark + 1;
+	t->loaded_newest_us = INT64_MIN;
+	t->has_end = p->end.p != NULL;
+	t->writers_tail = &t->writers;
+	mutex_init(&t->edit, (enum rank)p->rank_edit);
+	mutex_init(&t->lock, RANK_TABLET);
+	mutex_init(&t->view_lock, RANK_TABLET_VIEW);
+	cond_init(&t->changed);
+	for (unsigned i = 0; i < STRIPES; i++) {
+		mutex_init(&t->stripes[i].m, RANK_TABLET);
+		cond_init(&t->stripes[i].free);
+		t->stripes[i].newest_us = INT64_MIN;
+	}
+	task_init(&t->flush_task, p->env->flush_pool, tablet_flush_task);
+	task_init(&t->compact_task, p->env->compact_pool, tablet_compact_task);
+	if ((err = buf_append(&t->begin, p->begin.p, p->begin.n)) || (err = buf_reserve(&t->end, p->end.n + 1)) ||
+	    (err = buf_append(&t->end, p->end.p, p->end.n)) || (err = first_view(t, p)))
+		goto out;
+	if (p->redo_count) {
+		t->redo = calloc(p->redo_count, sizeof *t->redo);
+		if (!t->redo) {
+			err = -ENOMEM;
+			goto out;
+		}
+	}
+	for (unsigned i = 0; i < p->redo_count; i++)
+		t->redo[i] = (struct redo_state){p->redo[i], p->redo[i].lsn};
+	t->redo_count = p->redo_count;
+	t->published = t->next_seq - 1;
+	if (p->clock_mark)
+		clock_at_least(p->env->clock, p->clock_mark);
+	compact_schedule(t);
+	*out = t;
+	return 0;
+out:
+	tablet_destroy(t);
+	return err;
+}
+
+void
+tablet_free(struct tablet *t)
+{
+	if (!t)
+		return;
+	mutex_lock(&t->lock);
+	t->state = TABLET_CLOSING;
+	cond_broadcast(&t->changed);
+	mutex_unlock(&t->lock);
+	if (t->flush_task.pool)
+		task_cancel(&t->flush_task);
+	if (t->compact_task.pool)
+		task_cancel(&t->compact_task);
+	mutex_lock(&t->lock);
+	while (t->calls)
+		(void)cond_wait_us(&t->changed, &t->lock, CLOSE_POLL_US);
+	mutex_unlock(&t->lock);
+	if (t->flush_task.pool) /* a call that ended meanwhile may have queued them */
+		task_cancel(&t->flush_task);
+	if (t->compact_task.pool)
+		task_cancel(&t->compact_task);
+	tablet_destroy(t);
+}
+
+void
+tablet_set_schema(struct tablet *t, struct store_schema *s)
+{
+	struct store_schema *old;
+
+	mutex_lock(&t->lock); /* mutations judged under the old one are judged again */
+	mutex_lock(&t->view_lock);
+	old = t->schema;
+	t->schema = store_schema_get(s);
+	mutex_unlock(&t->view_lock);
+	mutex_unlock(&t->lock);
+	store_schema_put(old);
+}
+
+uint32_t
+tablet_table(const struct tablet *t)
+{
+	return t->table;
+}
+
+struct slice
+tablet_begin(const struct tablet *t)
+{
+	return buf_slice(&t->begin);
+}
+
+struct slice
+tablet_end(const struct tablet *t)
+{
+	return t->has_end ? buf_slice(&t->end) : slice_of(NULL, 0);
+}
+
+void *
+tablet_commit_arg(const struct tablet *t)
+{
+	return t->commit_arg;
+}
+
+void
+tablet_get_stats(struct tablet *t, struct tablet_stats *s)
+{
+	struct snap snap;
+	struct tablet_stats st = {0};
+
+	snap_take(t, &snap);
+	st.seq = snap.seq;
+	st.memtables = snap.view->mem_count;
+	st.files = snap.view->file_count;
+	st.state = state_names[t->state];
+	for (unsigned i = 0; i < snap.view->mem_count; i++) {
+		st.memory_bytes += memtable_bytes(snap.view->mems[i]->m);
+		st.cells += memtable_count(snap.view->mems[i]->m);
+		st.tombstones += snap.view->mems[i]->tombstones;
+	}
+	for (unsigned i = 0; i < snap.view->file_count; i++) {
+		const struct tablet_file *f = &snap.view->files[i]->meta;
+
+		st.disk_bytes += f->bytes;
+		st.raw_bytes += f->raw_bytes;
+		st.cells += f->cells;
+		st.tombstones += f->tombstones;
+	}
+	snap_put(&snap);
+	*s = st;
+}
+
+int
+tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s)
+{
+	struct snap snap;
+	struct tablet_stats st = {.state = state_names[t->state]};
+	struct buf blob = {0};
+	int err = 0;
+
+	tablet_enter(t);
+	snap_take(t, &snap);
+	st.seq = snap.seq;
+	for (unsigned i = 0; i < snap.view->file_count; i++) {
+		struct vfile *f = snap.view->files[i];
+		struct props p;
+
+		buf_reset(&blob);
+		if ((err = sst_properties(f->sst, &blob)) || (err = props_decode(buf_slice(&blob), &p)))
+			break;
+		for (uint32_t k = 0; k < p.family_count; k++) {
+			if (p.families[k].id != family)
+				continue;
+			st.files++;
+			st.cells += p.families[k].cells;
+			st.tombstones += p.families[k].tombstones;
+			st.raw_bytes += p.families[k].raw_bytes;
+			if (p.raw_bytes)
+				st.disk_bytes += (uint64_t)((double)f->meta.bytes * (double)p.families[k].raw_bytes /
+							    (double)p.raw_bytes);
+		}
+		props_fini(&p);
+	}
+	buf_fini(&blob);
+	snap_put(&snap);
+	tablet_leave(t);
+	if (!err)
+		*s = st;
+	return err;
+}
+
+uint64_t
+tablet_redo_lsn(struct tablet *t, uint64_t incarnation)
+{
+	uint64_t lsn = UINT64_MAX;
+
+	mutex_lock(&t->lock);
+	for (unsigned i = 0; i < t->redo_count; i++)
+		if (t->redo[i].p.incarnation == incarnation)
+			lsn = t->redo[i].p.lsn;
+	if (incarnation == t->env->incarnation && t->redo_maybe && t->redo_maybe < lsn)
+		lsn = t->redo_maybe;
+	mutex_unlock(&t->lock);
+	return lsn;
+}
+
+int
+tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count)
+{
+	struct snap snap;
+	struct tablet_file *list;
+	unsigned n = 0;
+	int err = 0;
+
+	snap_take(t, &snap);
+	list = calloc(snap.view->file_count + 1u, sizeof *list);
+	if (!list)
+		err = -ENOMEM;
+	while (!err && n < snap.view->file_count) {
+		err = tablet_file_copy(&list[n], &snap.view->files[n]->meta);
+		n += !err;
+	}
+	snap_put(&snap);
+	if (err) {
+		while (n)
+			tablet_file_fini(&list[--n]);
+		free(list);
+		return err;
+	}
+	*files = list;
+	*count = n;
+	return 0;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading one column (tablet_column.h).
+ *
+ * The sources are the memtables, and the files whose range and filters say
+ * that they may hold the column.  Deletes of the row or of the family lie
+ * elsewhere in key order: they are looked for first, and only in memtables
+ * and files that count any.  Then the sources are walked side by side; they
+ * are few, so the least key is found by comparing all.
+ *
+ * Within the column the keys come by falling timestamp and, at one
+ * timestamp, by falling sequence.  So a delete of the column up to T is met
+ * before every version it masks, and the largest sequence at a timestamp
+ * before those it replaces.
+ */
+#include "engine/store/tablet_column.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { KIND_AT = CELL_SUFFIX_BYTES - 1 };
+
+static inline bool
+in_column(const struct colread *c, const struct iter *it)
+{
+	return it->valid && it->key.n >= c->column_len + CELL_SUFFIX_BYTES && memcmp(it->key.p, c->key.p, c->column_len) == 0;
+}
+
+/* The largest visible sequence of the deletes under this prefix (row+00 00 or row+family+00 00). */
+static int
+find_delete(struct colread *c, struct iter *it, struct slice prefix)
+{
+	int64_t ts;
+	uint64_t seq;
+	enum cell_kind kind;
+
+	for (iter_seek(it, prefix); it->valid && slice_has_prefix(it->key, prefix); iter_next(it)) {
+		cellkey_suffix(it->key, prefix.n, &ts, &seq, &kind);
+		if (seq > c->seq)
+			continue;
+		if (seq > c->del_seq)
+			c->del_seq = seq;
+		return 0;
+	}
+	return it->err;
+}
+
+static int
+find_deletes(struct colread *c, struct iter *it, bool row, bool family)
+{
+	struct buf *b = &c->probe;
+	static const uint8_t zeros[4];
+	int err = 0;
+
+	if (row) {
+		buf_reset(b);
+		if ((err = buf_append(b, c->key.p, c->row_len)) || (err = buf_append(b, zeros, 4)))
+			return err;
+		err = find_delete(c, it, buf_slice(b));
+	}
+	if (family && !err) {
+		buf_reset(b);
+		if ((err = buf_append(b, c->key.p, c->row_len + 2)) || (err = buf_append(b, zeros, 2)))
+			return err;
+		err = find_delete(c, it, buf_slice(b));
+	}
+	return err;
+}
+
+static int
+add_mem(struct colread *c, struct vmem *m)
+{
+	struct iter *it;
+	bool rows, families;
+	int err;
+
+	if (!memtable_count(m->m))
+		return 0;
+	err = memtable_iter_new(m->m, &it);
+	if (err)
+		return err;
+	rows = m->row_deletes > 0;
+	families = m->family_deletes > 0;
+	if ((rows || families) && (err = find_deletes(c, it, rows, families)))
+		goto out;
+	c->tombstones |= m->tombstones > 0;
+	iter_seek(it, buf_slice(&c->key));
+	if (in_column(c, it)) {
+		c->src[c->count++] = it;
+		return 0;
+	}
+	err = it->err;
+out:
+	iter_free(it);
+	return err;
+}
+
+/* Asks the filter of f; the probe's bytes are made in c->probe. */
+static int
+may_contain(struct colread *c, struct vfile *f, char tag, struct slice row, uint16_t family, struct slice qualifier, bool *may)
+{
+	struct slice from = slice_of(c->key.p, tag == 'c' ? c->column_len : c->row_len);
+	/* The deletes are the row's and the family's first keys. */
+	struct buf *b = &c->probe;
+	size_t n;
+	int err;
+
+	buf_reset(b);
+	if ((err = cellkey_probe(b, tag, row, family, qualifier)))
+		return err;
+	n = b->n;
+	/* Everything with the prefix: up to the prefix followed by 0xff, above any timestamp's first byte or equal to it. */
+	if ((err = buf_append(b, from.p, from.n)) || (err = buf_append(b, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 17)))
+		return err;
+	*may = sst_may_contain(f->sst, from, slice_of(b->p + n, b->n - n), slice_of(b->p, n));
+	return 0;
+}
+
+static int
+add_file(struct colread *c, struct vfile *f, struct slice row, uint16_t family, struct slice qualifier)
+{
+	struct iter *it;
+	bool column, rows = false, families = false;
+	int err;
+
+	if (slice_cmp(buf_slice(&c->key), buf_slice(&f->first)) < 0 || slice_cmp(buf_slice(&c->key), buf_slice(&f->after)) >= 0)
+		return 0;
+	if ((err = may_contain(c, f, 'c', row, family, qualifier, &column)))
+		return err;
+	if (f->meta.row_deletes && (err = may_contain(c, f, 'R', row, 0, slice_of(NULL, 0), &rows)))
+		return err;
+	if (f->meta.family_deletes && (err = may_contain(c, f, 'F', row, family, slice_of(NULL, 0), &families)))
+		return err;
+	if (!column && !rows && !families)
+		return 0;
+	err = sst_iter_new(f->sst, &it); /* the row is within the clip: none needed */
+	if (err)
+		return err;
+	if ((rows || families) && (err = find_deletes(c, it, rows, families)))
+		goto out;
+	if (column) {
+		c->tombstones |= f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes;
+		iter_seek(it, buf_slice(&c->key));
+		if (in_column(c, it)) {
+			c->src[c->count++] = it;
+			return 0;
+		}
+		err = it->err;
+	}
+out:
+	iter_free(it);
+	return err;
+}
+
+int
+colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice row, uint16_t family, struct slice qualifier)
+{
+	int err;
+
+	memset(c, 0, offsetof(struct colread, index) + sizeof c->index);
+	c->src = c->inline_src;
+	c->seq = seq;
+	if (v->mem_count + v->file_count > COLREAD_INLINE) {
+		c->src = malloc((v->mem_count + v->file_count) * sizeof(struct iter *));
+		if (!c->src)
+			return -ENOMEM;
+	}
+	err = cellkey_column_prefix(&c->key, row, family, qualifier);
+	if (err)
+		goto out;
+	c->column_len = c->key.n;
+	c->row_len = cellkey_row_len(buf_slice(&c->key));
+	for (unsigned i = 0; i < v->mem_count && !err; i++)
+		err = add_mem(c, v->mems[i]);
+	for (unsigned i = 0; i < v->file_count && !err; i++)
+		err = add_file(c, v->files[i], row, family, qualifier);
+out:
+	if (err)
+		colread_close(c);
+	return err;
+}
+
+void
+colread_close(struct colread *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		iter_free(c->src[i]);
+	if (c->src != c->inline_src)
+		free(c->src);
+	c->src = c->inline_src;
+	c->count = 0;
+	buf_fini(&c->key);
+	buf_fini(&c->probe);
+}
+
+void
+colread_skip_to(struct colread *c, int64_t ts)
+{
+	uint8_t suffix[8];
+	size_t n = c->column_len;
+
+	put_be64(suffix, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
+	c->key.n = n;
+	if (buf_append(&c->key, suffix, 8))
+		return; /* walking down gives the same answer */
+	for (unsigned i = 0; i < c->count; i++)
+		if (in_column(c, c->src[i]) && slice_cmp(c->src[i]->key, buf_slice(&c->key)) < 0)
+			iter_seek(c->src[i], buf_slice(&c->key));
+	c->key.n = n;
+}
+
+/* Past the entry that it is on, and past its chunks. */
+static int
+step(struct colread *c, struct iter *it)
+{
+	uint8_t kind = it->key.p[c->column_len + KIND_AT];
+	int err;
+
+	if (kind != CELL_LARGE && kind != CELL_CHUNK) {
+		iter_next(it);
+	} else {
+		buf_reset(&c->probe);
+		if ((err = buf_append(&c->probe, it->key.p, c->column_len + KIND_AT)) || (err = buf_u8(&c->probe, CELL_CHUNK + 1)))
+			return err;
+		iter_seek(it, buf_slice(&c->probe));
+	}
+	return it->valid ? 0 : it->err;
+}
+
+static struct iter *
+least(struct colread *c)
+{
+	struct iter *min = NULL;
+
+	for (unsigned i = 0; i < c->count; i++) {
+		struct iter *it = c->src[i];
+
+		if (in_column(c, it) && (!min || slice_cmp(it->key, min->key) < 0))
+			min = it;
+	}
+	return min;
+}
+
+int
+colread_next(struct colread *c, struct colver *out)
+{
+	struct iter *it;
+	int err;
+
+	if (c->at && (err = step(c, c->at)))
+		return err;
+	c->at = NULL;
+	while ((it = least(c))) {
+		int64_t ts;
+		uint64_t seq;
+		enum cell_kind kind;
+
+		cellkey_suffix(it->key, c->column_len, &ts, &seq, &kind);
+		if (seq > c->seq)
+			goto next;
+		switch (kind) {
+		case CELL_DELETE_COLUMN:
+			if (seq > c->column_del)
+				c->column_del = seq;
+			break;
+		case CELL_DELETE_VERSION:
+			if (c->version_del_ts != ts || seq > c->version_del) {
+				c->version_del_ts = ts;
+				c->version_del = seq;
+			}
+			break;
+		case CELL_VALUE:
+		case CELL_LARGE:
+			if (c->any && c->last_ts == ts)
+				break;
+			if (seq < c->del_seq || seq < c->column_del || (c->version_del_ts == ts && seq < c->version_del))
+				break;
+			if (kind == CELL_LARGE && it->value.n != 8)
+				return -EBADMSG;
+			c->any = true;
+			c->last_ts = ts;
+			c->at = it;
+			out->ts = ts;
+			out->seq = seq;
+			out->index = c->index++;
+			out->large = kind == CELL_LARGE;
+			out->size = out->large ? load_be64(it->value.p) : it->value.n;
+			out->value = out->large ? slice_of(NULL, 0) : it->value;
+			return 1;
+		case CELL_DELETE_ROW:
+		case CELL_DELETE_FAMILY:
+		case CELL_CHUNK:
+			break; /* a chunk without its head: a masked version's rest */
+		}
+next:
+		if ((err = step(c, it)))
+			return err;
+	}
+	return 0;
+}
+
+int
+colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got)
+{
+	struct iter *it = c->at;
+	uint8_t *to = p;
+	size_t done = 0, head;
+	int err;
+
+	if (offset >= ver->size) {
+		*got = 0;
+		return 0;
+	}
+	if (n > ver->size - offset)
+		n = (size_t)(ver->size - offset);
+	if (!ver->large) {
+		memcpy(to, it->value.p + offset, n);
+		*got = n;
+		return 0;
+	}
+	buf_reset(&c->probe);
+	if ((err = buf_append(&c->probe, it->key.p, c->column_len + KIND_AT)) || (err = buf_u8(&c->probe, CELL_CHUNK)))
+		return err;
+	head = c->probe.n;
+	while (done < n) {
+		uint64_t at = offset + done;
+		size_t skip = at % CELL_CHUNK_BYTES, take;
+
+		c->probe.n = head;
+		if ((err = buf_be32(&c->probe, (uint32_t)(at / CELL_CHUNK_BYTES))))
+			return err;
+		if (done == 0)
+			iter_seek(it, buf_slice(&c->probe));
+		else
+			iter_next(it);
+		if (!it->valid && it->err)
+			return it->err;
+		if (!it->valid || !slice_eq(it->key, buf_slice(&c->probe)) || it->value.n <= skip)
+			return -EBADMSG;
+		take = it->value.n - skip;
+		if (take > n - done)
+			take = n - done;
+		memcpy(to + done, it->value.p + skip, take);
+		done += take;
+	}
+	*got = done;
+	return 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The live versions of one column, newest first, straight out of a view:
+ * what point reads and read-modify-writes need.  Files that the Bloom
+ * filters rule out are not touched; no general merge is set up.
+ *
+ * Threads: one at a time.  The view must outlive the reader.
+ */
+#ifndef TFS_STORE_TABLET_COLUMN_H
+#define TFS_STORE_TABLET_COLUMN_H
+
+#include "engine/store/gc.h"
+#include "engine/store/view.h"
+
+enum { COLREAD_INLINE = 8 };
+struct colread {
+	struct iter *inline_src[COLREAD_INLINE], **src;
+	unsigned count;
+	uint64_t seq;
+	size_t row_len, column_len;  /* of the encoded prefix in key */
+	struct buf key, probe;
+	uint64_t del_seq;            /* of the newest row or family delete */
+	uint64_t column_del, version_del;
+	int64_t version_del_ts, last_ts;
+	bool any;                    /* last_ts is set */
+	bool tombstones;             /* column or version deletes may be met */
+	struct iter *at;             /* gave the last version; still on its entry */
+	uint64_t index;              /* live versions given */
+};
+struct colver {
+	int64_t ts;
+	uint64_t seq, size, index;   /* index: live newer versions */
+	bool large;
+	struct slice value;          /* until the next call; empty when large */
+};
+int colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
+void colread_close(struct colread *c);
+/* The next older live version, GC rules not applied: 1, 0 at the end, -errno. */
+int colread_next(struct colread *c, struct colver *out) TFS_MUST;
+/*
+ * Goes straight to the versions with timestamp <= ts.  Only before the first
+ * colread_next, and only when c->tombstones is false; index then counts from there.
+ */
+void colread_skip_to(struct colread *c, int64_t ts);
+/* Bytes [offset, offset+n) of the version that colread_next just gave (colver's value is gone after it). */
+int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
+
+#endif

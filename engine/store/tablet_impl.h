@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of a tablet, shared by tablet*.c, mutate.c, memory.c and
+ * compact*.c and by nobody else.
+ *
+ * Locks, in the order they are taken:
+ *	stripe    one of STRIPES row locks, held from reading a row to
+ *	          publishing what was made of it; shared by writers that read
+ *	          nothing.  Logical: its mutex is held only for an instant, at
+ *	          RANK_TABLET, since a METADATA row is written under a user
+ *	          tablet's EDIT lock, above RANK_ROW.
+ *	edit      one change of the file list or redo set at a time; held over
+ *	          the commit callback
+ *	lock      sequence allotment, memtable switch, writers under way, jobs
+ *	view_lock the pointers that readers take, for an instant
+ */
+#ifndef TFS_STORE_TABLET_IMPL_H
+#define TFS_STORE_TABLET_IMPL_H
+
+#include <stdatomic.h>
+
+#include "engine/base/mutex.h"
+#include "engine/store/tablet.h"
+#include "engine/store/view.h"
+
+/* One clock skew: rules hide first, compactions remove this much later (DESIGN 3.1). */
+#define TABLET_SKEW_US (5 * INT64_C(1000000))
+
+#define TABLET_STATES(X) \
+	X(LOADING, "loading")  /* replay: nothing was written by this incarnation yet */ \
+	X(SERVING, "serving") \
+	X(CLOSING, "closing")  /* tablet_free has begun: background work stops */ \
+	X(BROKEN, "broken")    /* the commit callback said that the tablet is not ours (-ESTALE) */
+enum tablet_state {
+#define X(name, text) TABLET_##name,
+	TABLET_STATES(X)
+#undef X
+};
+
+enum { STRIPES = 64 };
+struct stripe {
+	struct mutex m;
+	struct cond free;
+	int holders;               /* shared: their number; exclusive: -1 */
+	unsigned waiting;          /* for exclusive: new sharers stand back */
+	_Atomic int64_t newest_us; /* at or above every timestamp written through it since load */
+};
+
+/* A mutation between sequence allotment and publication; on the writer's stack. */
+struct writer {
+	uint64_t last;   /* its largest sequence number */
+	bool done, out;  /* inserted or failed; published */
+	struct writer *next;
+};
+
+struct redo_state {
+	struct redo_point p;
+	uint64_t next_lsn; /* earlier incarnations: above every record replayed */
+};
+
+struct flush_job;
+struct compact_job;
+
+struct tablet {
+	/* constant */
+	struct tablet_env *env;
+	uint32_t table;
+	struct buf begin, end;
+	bool has_end;
+	tablet_commit_fn *commit;
+	void *commit_arg;
+	int64_t loaded_newest_us;  /* at or above every timestamp in the files loaded */
+
+	struct stripe stripes[STRIPES];
+	_Atomic unsigned calls;    /* under way; tablet_free waits for 0 */
+	_Atomic uint64_t published;
+
+	struct mutex edit;
+	uint64_t seq_mark;
+	int64_t clock_mark, major_us;
+
+	struct mutex lock;
+	struct cond changed;       /* writers published, jobs ended, state changed */
+	_Atomic int state;         /* enum tablet_state */
+	uint64_t next_seq;
+	struct writer *writers, **writers_tail;
+	struct redo_state *redo;   /* as committed */
+	unsigned redo_count;
+	bool redo_own;             /* the set names this incarnation at or below all that is unflushed */
+	uint64_t redo_maybe;       /* an edit in doubt may have set this point of ours; 0: none */
+	int64_t freeze_us;         /* of the last freeze */
+	bool flushing, compacting;
+	struct flush_job *pending; /* written, its install failed: repeated before anything else */
+	struct compact_job *pending_compact; /* likewise; whoever set compacting has it */
+	_Atomic int flush_error;   /* of the last flush */
+
+	struct mutex view_lock;
+	struct view *view;
+	struct store_schema *schema;
+
+	_Atomic unsigned group_files; /* the largest number of files in one group */
+
+	struct task flush_task, compact_task;
+	uint64_t flush_backoff_us, compact_backoff_us;
+	_Atomic bool flush_wanted;
+};
+
+/* A call is under way; tablet_free waits for its leave. */
+static inline void tablet_enter(struct tablet *t) { t->calls++; }
+static inline void tablet_leave(struct tablet *t) { t->calls--; }
+
+/* What a reader holds. The view is taken before the sequence. */
+struct snap {
+	struct view *view;
+	struct store_schema *schema;
+	uint64_t seq;
+};
+void snap_take(struct tablet *t, struct snap *s);
+void snap_put(struct snap *s);
+/* Publishes v (taken) in place of the current view; the caller holds t->lock. The old one goes back to him to put. */
+struct view *view_swap(struct tablet *t, struct view *v) TFS_MUST;
+bool tablet_holds_row(const struct tablet *t, struct slice row);
+
+void tablet_fail(struct tablet *t, int err); /* what commit said; -ESTALE makes the tablet BROKEN */
+
+/* ---- tablet_write.c ---- */
+struct stripe *stripe_of(struct tablet *t, struct slice row);
+/* Waits until no writer at or below seq is under way. The caller holds t->lock. */
+void writers_wait(struct tablet *t, uint64_t seq);
+/* Raises the accounted memory of m after inserts; the caller holds t->lock. Returns the bytes accounted for m. */
+size_t vmem_account(struct vmem *m);
+
+/* ---- tablet_scan.c ---- */
+extern uint64_t tablet_scan_view_us; /* how long a scan holds a view; tests shorten it */
+
+/* ---- memory.c ---- */
+/* Before a write, holding nothing: waits while too much is unflushed or unmerged.  An error only when flushing fails. */
+int memory_slow_down(struct tablet *t) TFS_MUST;
+/* After a write, holding nothing. */
+void memory_after_write(struct tablet *t, size_t active_bytes, size_t used_before);
+
+/* ---- compact.c, compact_flush.c: background entry points ---- */
+void tablet_flush_task(struct task *task);
+void tablet_compact_task(struct task *task);
+void tablet_want_flush(struct tablet *t);
+/* Drops a written flush that was never installed. */
+void flush_job_free(struct flush_job *j);
+void compact_job_free(struct compact_job *j);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Views (view.h): counted lists of memtables and files.
+ *
+ * A file that a split child shares with its sibling is clipped to the rows
+ * its METADATA column names; only a file whose rows all lie within that
+ * range is known to be ours alone and may be unlinked by us.  Others are
+ * left to the collection of files.
+ *
+ * Decided against: an epoch scheme for readers.  Two short critical sections
+ * a read cost some 40 ns on such machines, a tenth of a block lookup.
+ */
+#include "engine/store/view.h"
+#include "engine/store/merge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int
+vmem_new(_Atomic size_t *memory_used, struct vmem **out)
+{
+	struct vmem *m = calloc(1, sizeof *m);
+	int err;
+
+	if (!m)
+		return -ENOMEM;
+	err = memtable_new(&m->m);
+	if (err) {
+		free(m);
+		return err;
+	}
+	m->refs = 1;
+	m->memory_used = memory_used;
+	m->accounted = memtable_bytes(m->m);
+	if (memory_used)
+		*memory_used += m->accounted;
+	*out = m;
+	return 0;
+}
+
+struct vmem *
+vmem_get(struct vmem *m)
+{
+	m->refs++;
+	return m;
+}
+
+void
+vmem_put(struct vmem *m)
+{
+	if (!m || --m->refs)
+		return;
+	if (m->memory_used)
+		*m->memory_used -= m->accounted;
+	memtable_put(m->m);
+	free(m);
+}
+
+static void
+vfile_free(struct vfile *f)
+{
+	tablet_file_fini(&f->meta);
+	if (f->sst)
+		sst_put(f->sst);
+	buf_fini(&f->from);
+	buf_fini(&f->to);
+	buf_fini(&f->first);
+	buf_fini(&f->after);
+	if (f->schema)
+		store_schema_put(f->schema);
+	free(f);
+}
+
+int
+vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_file *meta, bool in_memory, struct vfile **out)
+{
+	struct vfile *f = calloc(1, sizeof *f);
+	char *path = NULL;
+	bool below, beyond;
+	int err = -ENOMEM;
+
+	if (!f)
+		return err;
+	f->refs = 1;
+	if ((err = tablet_file_copy(&f->meta, meta)))
+		goto out;
+	below = slice_cmp(buf_slice(&meta->first), buf_slice(&meta->begin)) < 0;
+	beyond = meta->end.p && slice_cmp(buf_slice(&meta->last), buf_slice(&meta->end)) >= 0;
+	f->clip = below || beyond;
+	f->owned = !f->clip && meta->table == table;
+	if ((err = cellkey_row_prefix(&f->first, below ? buf_slice(&meta->begin) : buf_slice(&meta->first))) ||
+	    (err = beyond ? cellkey_row_prefix(&f->after, buf_slice(&meta->end)) :
+			    cellkey_row_after(&f->after, buf_slice(&meta->last))))
+		goto out;
+	if (below && (err = cellkey_row_prefix(&f->from, buf_slice(&meta->begin))))
+		goto out;
+	if (beyond && (err = cellkey_row_prefix(&f->to, buf_slice(&meta->end))))
+		goto out;
+	path = tablet_file_path(env->data_dir, meta->table, meta->incarnation, meta->number);
+	if (!path) {
+		err = -ENOMEM;
+		goto out;
+	}
+	err = sst_new(env->cache, path, in_memory, &f->sst);
+	if (err)
+		goto out;
+	*out = f;
+	f = NULL;
+out:
+	free(path);
+	if (f)
+		vfile_free(f);
+	return err;
+}
+
+struct vfile *
+vfile_get(struct vfile *f)
+{
+	f->refs++;
+	return f;
+}
+
+void
+vfile_put(struct vfile *f)
+{
+	if (f && --f->refs == 0)
+		vfile_free(f);
+}
+
+struct view *
+view_new(unsigned files)
+{
+	struct view *v = calloc(1, sizeof *v + files * sizeof v->files[0]);
+
+	if (!v)
+		return NULL;
+	v->refs = 1;
+	v->file_cap = files;
+	return v;
+}
+
+struct view *
+view_get(struct view *v)
+{
+	v->refs++;
+	return v;
+}
+
+void
+view_put(struct view *v)
+{
+	if (!v || --v->refs)
+		return;
+	for (unsigned i = 0; i < v->mem_count; i++)
+		vmem_put(v->mems[i]);
+	for (unsigned i = 0; i < v->file_count; i++)
+		vfile_put(v->files[i]);
+	free(v);
+}
+
+void
+view_add_file(struct view *v, struct vfile *f)
+{
+	unsigned at = v->file_count++;
+
+	for (; at > 0 && v->files[at - 1]->meta.seq_max < f->meta.seq_max; at--)
+		v->files[at] = v->files[at - 1];
+	v->files[at] = vfile_get(f);
+}
+
+int
+vfile_iter(struct vfile *f, struct iter **out)
+{
+	struct iter *it, *clipped;
+	struct slice to = f->to.n ? buf_slice(&f->to) : slice_of(NULL, 0);
+	int err = sst_iter_new(f->sst, &it);
+
+	if (err)
+		return err;
+	if (!f->clip) {
+		*out = it;
+		return 0;
+	}
+	err = clip_iter_new(it, buf_slice(&f->from), to, &clipped);
+	if (!err)
+		*out = clipped;
+	return err;
+}
+
+static bool
+file_overlaps(const struct vfile *f, struct slice from, struct slice to)
+{
+	return slice_cmp(buf_slice(&f->after), from) > 0 && (!to.n || slice_cmp(buf_slice(&f->first), to) < 0);
+}
+
+int
+view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, struct iter **out)
+{
+	struct iter **kids = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
+	unsigned n = 0;
+	int err = 0;
+
+	if (!kids)
+		return -ENOMEM;
+	for (unsigned i = 0; i < v->mem_count && !err; i++) {
+		if (i && !memtable_count(v->mems[i]->m))
+			continue;
+		err = memtable_iter_new(v->mems[i]->m, &kids[n]);
+		n += !err;
+	}
+	for (unsigned i = 0; i < v->file_count && !err; i++) {
+		struct vfile *f = v->files[i];
+
+		if (!file_overlaps(f, from, to))
+			continue;
+		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
+			continue;
+		err = vfile_iter(f, &kids[n]);
+		n += !err;
+	}
+	if (err) {
+		while (n)
+			iter_free(kids[--n]);
+	} else {
+		err = merge_iter_new(kids, n, out);
+	}
+	free(kids);
+	return err;
+}

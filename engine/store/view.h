@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a reader of a tablet reads: a list of memtables and SSTables that does
+ * not change while he holds it.
+ *
+ * A view is counted and immutable once published; installing a flush, a
+ * compaction or a fresh memtable publishes a new one.  Readers take the view
+ * first and the tablet's published sequence second: whatever that sequence
+ * covers was inserted into a memtable of this view or of a later one, and
+ * compactions in this view have only dropped what no such reader could see.
+ */
+#ifndef TFS_STORE_VIEW_H
+#define TFS_STORE_VIEW_H
+
+#include "engine/store/cellkey.h"
+#include "engine/store/memtable.h"
+#include "engine/store/tablet.h"
+
+enum { VIEW_MEMS = 8 }; /* the active memtable and those being flushed */
+
+/* A memtable with what readers and the flush want to know of it. */
+struct vmem {
+	_Atomic uint32_t refs;
+	struct memtable *m;
+	_Atomic uint64_t row_deletes, family_deletes; /* entries; raised before the insert */
+	_Atomic uint64_t tombstones;
+	_Atomic size_t *memory_used;  /* what accounted was added to */
+	size_t accounted;             /* under the tablet's lock */
+	uint64_t seq_max;             /* under the tablet's lock */
+};
+int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
+struct vmem *vmem_get(struct vmem *m);
+void vmem_put(struct vmem *m);
+
+/* A file of the list; immutable but for refs. */
+struct vfile {
+	_Atomic uint32_t refs;
+	struct tablet_file meta;
+	struct sst *sst;
+	struct buf from, to;     /* encoded keys that the file may be used for; to.n 0: no end */
+	bool clip;               /* it holds rows beyond them */
+	struct buf first, after; /* encoded: at or below its first key; above its last one */
+	bool owned;              /* no other tablet can refer to it: unlinked when compacted away */
+	/* As of when, and under which rules, its newest data was frozen; NULL: not known (loaded from METADATA). */
+	struct store_schema *schema;
+	int64_t freeze_us;
+};
+/* Takes no I/O; copies meta. */
+int vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_file *meta, bool in_memory,
+	      struct vfile **out) TFS_MUST;
+struct vfile *vfile_get(struct vfile *f);
+void vfile_put(struct vfile *f);
+
+struct view {
+	_Atomic uint32_t refs;
+	unsigned mem_count, file_count, file_cap;
+	struct vmem *mems[VIEW_MEMS]; /* newest first; [0] is being written */
+	struct vfile *files[];        /* by seq_max, newest first */
+};
+/* Empty, with room for `files` of them. NULL: out of memory. */
+struct view *view_new(unsigned files);
+struct view *view_get(struct view *v);
+void view_put(struct view *v);
+/* Adds a reference to f in its place by age; there must be room. */
+void view_add_file(struct view *v, struct vfile *f);
+
+/* An iterator over what the tablet may use of f. */
+int vfile_iter(struct vfile *f, struct iter **out) TFS_MUST;
+/* One merged iterator over the view; only sources that may hold rows in [from, to) (encoded bounds; to.n 0: no end).
+ * row_probe.n: skip files whose filter says this probe is absent. */
+int view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, struct iter **out) TFS_MUST;
+
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tablet against the reference model: seeded random histories of
+ * mutations over few rows and columns, so that everything meets everything,
+ * with flushes, merging and major compactions and reopenings between.  Every
+ * result, and after every disturbance every cell, must be the model's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "t/model/model.h"
+#include "t/unit/tablet_lib.h"
+
+enum { ROWS = 5, QUALIFIERS = 3, FAMILIES = 5, OPS_MAX = 4, BIG = 300 * 1024 };
+
+static const char *const rules[FAMILIES] = {
+	"", "maxversions=2", "maxage=100s", "maxversions=1 and maxage=50s", "maxversions=3 or maxage=200s",
+};
+static const char *const names[FAMILIES] = {"f1", "f2", "f3", "f4", "f5"};
+static int64_t test_now;
+static uint64_t seed_state;
+static uint8_t big[BIG * 2];
+
+static int64_t now_us(void *arg)
+{
+	(void)arg;
+	return test_now;
+}
+
+static uint32_t rnd(uint32_t below)
+{
+	seed_state ^= seed_state << 13;
+	seed_state ^= seed_state >> 7;
+	seed_state ^= seed_state << 17;
+	return (uint32_t)((seed_state >> 20) % below);
+}
+
+struct pair {
+	struct lib l;
+	struct tfs_store *store;
+	struct tfs_table *table;
+};
+
+static void pair_init(struct pair *p)
+{
+	memset(p, 0, sizeof *p);
+	test_now = 1700000000000000;
+	lib_init(&p->l, "/dev/shm");
+	clock_set_for_test(p->l.clock, now_us, NULL);
+	model_set_clock(now_us, NULL);
+	p->l.schema = lib_schema(rules, FAMILIES, 2);
+	lib_start(&p->l);
+	LIB(model_open("model", NULL, &p->store, NULL));
+	LIB(model_table_create(p->store, "t", 0, 0, 0755));
+	LIB(model_table_open(p->store, "t", &p->table));
+	for (unsigned i = 0; i < FAMILIES; i++) {
+		struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = names[i], .mode = 0644};
+
+		LIB(model_schema_change(p->table, &e, NULL));
+		e = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = names[i], .value = rules[i]};
+		LIB(model_schema_change(p->table, &e, NULL));
+	}
+}
+
+static void pair_fini(struct pair *p)
+{
+	lib_stop(&p->l);
+	lib_fini(&p->l);
+	model_table_close(p->table);
+	LIB(model_close(p->store));
+}
+
+static struct tfs_bytes b_of(struct slice s)
+{
+	return tfs_bytes(s.p, s.n);
+}
+
+static struct tfs_ts ts_of(struct op_time t)
+{
+	return (struct tfs_ts){t.newest ? TFS_NEWEST : TFS_AT, t.us};
+}
+
+static int64_t some_ts(void)
+{
+	switch (rnd(8)) {
+	case 0:
+		return test_now + rnd(100);
+	case 1:
+		return test_now - (int64_t)rnd(300) * 1000000;
+	case 2:
+		return rnd(40) ? (int64_t)rnd(4) : INT64_MAX - (int64_t)rnd(2);
+	default:
+		return 1700000000000000 - 20000000 + (int64_t)rnd(12) * 10000000;
+	}
+}
+
+static struct op_time some_time(void)
+{
+	if (rnd(2))
+		return (struct op_time){true, rnd(3) ? INT64_MIN : some_ts()};
+	return (struct op_time){false, some_ts()};
+}
+
+static struct slice some_value(void)
+{
+	if (rnd(60) == 0)
+		return slice_of(big + rnd(1000), BIG + rnd(BIG / 2));
+	return slice_of(big + rnd(1000), rnd(4) ? rnd(20) : 8);
+}
+
+static const char *const row_names[ROWS] = {"a", "b", "b1", "c", "zz"};
+static const struct slice qualifiers[QUALIFIERS] = {{(const uint8_t *)"", 0}, {(const uint8_t *)"q\0x", 3}, {(const uint8_t *)"q", 1}};
+
+struct both {
+	struct op ops[OPS_MAX];
+	struct op_range ranges[OPS_MAX][2];
+	struct tfs_range model_ranges[OPS_MAX][2];
+	struct tfs_write writes[OPS_MAX];
+};
+
+static void add_op(struct both *b, unsigned i, struct tfs_mutation *m)
+{
+	struct op *o = &b->ops[i];
+	const char *family, *to_family;
+
+	*o = (struct op){.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)), .family = (uint16_t)(1 + rnd(FAMILIES)),
+			 .to_family = (uint16_t)(1 + rnd(FAMILIES)), .qualifier = qualifiers[rnd(QUALIFIERS)],
+			 .to_qualifier = qualifiers[rnd(QUALIFIERS)], .truncate_to = UINT64_MAX};
+	if (rnd(3) == 0)
+		o->kind = OP_WRITE;
+	if (o->kind == OP_CHECK && rnd(2))
+		o->kind = OP_WRITE;
+	if (o->kind == OP_DELETE_ROW && rnd(3))
+		o->kind = OP_WRITE;
+	family = names[o->family - 1];
+	to_family = names[o->to_family - 1];
+	o->ts = some_time();
+	o->to = some_time();
+	switch (o->kind) {
+	case OP_WRITE:
+		if (rnd(2)) {
+			o->value = some_value();
+			LIB(model_mutation_put(m, family, b_of(o->qualifier), ts_of(o->ts), b_of(o->value)));
+			break;
+		}
+		o->base = (enum op_base)rnd(3);
+		o->base_ts = some_ts();
+		o->truncate_to = rnd(2) ? UINT64_MAX : rnd(30);
+		o->range_count = rnd(3);
+		for (unsigned k = 0; k < o->range_count; k++) {
+			b->ranges[i][k] = (struct op_range){rnd(30), some_value()};
+			b->model_ranges[i][k] = (struct tfs_range){b->ranges[i][k].offset, b_of(b->ranges[i][k].data)};
+		}
+		o->ranges = b->ranges[i];
+		o->append = rnd(2) ? some_value() : slice_of(NULL, 0);
+		o->replace = rnd(3) == 0;
+		o->replace_ts = some_ts();
+		o->drop_newer = rnd(4) == 0;
+		b->writes[i] = (struct tfs_write){
+			.family = family, .qualifier = b_of(o->qualifier), .base = (enum tfs_base)o->base, .base_ts = o->base_ts,
+			.truncate_to = o->truncate_to, .ranges = b->model_ranges[i], .range_count = o->range_count,
+			.append = b_of(o->append), .place = ts_of(o->ts), .replace = o->replace, .replace_ts = o->replace_ts,
+			.drop_newer = o->drop_newer};
+		LIB(model_mutation_write(m, &b->writes[i]));
+		break;
+	case OP_DELETE_VERSION:
+		LIB(model_mutation_delete_version(m, family, b_of(o->qualifier), o->ts.us));
+		break;
+	case OP_DELETE_COLUMN:
+		LIB(model_mutation_delete_column(m, family, b_of(o->qualifier)));
+		break;
+	case OP_DELETE_FAMILY:
+		LIB(model_mutation_delete_family(m, family));
+		break;
+	case OP_DELETE_ROW:
+		LIB(model_mutation_delete_row(m));
+		break;
+	case OP_SET_TIME:
+		LIB(model_mutation_set_time(m, family, b_of(o->qualifier), o->ts.us));
+		break;
+	case OP_MOVE:
+		o->noreplace = rnd(4) == 0;
+		LIB(model_mutation_move(m, family, b_of(o->qualifier), ts_of(o->ts), to_family, b_of(o->to_qualifier), ts_of(o->to),
+					o->noreplace));
+		break;
+	case OP_INCREMENT:
+		o->by = rnd(5);
+		LIB(model_mutation_increment(m, family, b_of(o->qualifier), o->by));
+		break;
+	case OP_CHECK:
+		o->check = (enum op_check)rnd(4);
+		o->value = some_value();
+		LIB(model_mutation_check(m, (enum tfs_check)o->check, family, b_of(o->qualifier), ts_of(o->ts), b_of(o->value)));
+		break;
+	case OP_KINDS:
+		abort();
+	}
+}
+
+/* The newest timestamp of a column, so that replace and friends hit. */
+static void aim(struct pair *p, const char *row, struct op *o, struct tfs_write *w)
+{
+	struct cell_info info;
+
+	if (!o->replace && o->base != OP_BASE_VERSION)
+		return;
+	if (tablet_read(p->l.t, slice_str(row), o->family, o->qualifier, (struct op_time){true, 0}, 0, NULL, 0, NULL, &info))
+		return;
+	o->replace_ts = w->replace_ts = info.ts;
+	o->base_ts = w->base_ts = info.ts;
+}
+
+static void mutate_both(struct pair *p)
+{
+	const char *row = row_names[rnd(ROWS)];
+	struct tfs_mutation *m = model_mutation_new(p->table, tfs_str(row));
+	unsigned count = rnd(3) ? 1 : 1 + rnd(OPS_MAX);
+	struct op_result r[OPS_MAX];
+	struct tfs_result mr[OPS_MAX];
+	struct both b;
+	int err, model_err;
+
+	test_now += 1000 + (rnd(10) ? rnd(1000) : rnd(20000000));
+	for (unsigned i = 0; i < count; i++) {
+		add_op(&b, i, m);
+		if (b.ops[i].kind == OP_WRITE && rnd(2) && (b.ops[i].replace || b.ops[i].base))
+			aim(p, row, &b.ops[i], &b.writes[i]);
+	}
+	err = tablet_mutate(p->l.t, slice_str(row), b.ops, count, (struct op_token){0}, false, r);
+	model_err = model_apply(m, 0, mr);
+	if (err != model_err)
+		for (unsigned i = 0; i < count; i++)
+			fprintf(stderr, "# op %u kind %d\n", i, b.ops[i].kind);
+	assert_int_equal(err, model_err);
+	for (unsigned i = 0; i < count && !err; i++) {
+		assert_int_equal(r[i].ts, mr[i].ts);
+		assert_int_equal(r[i].size, mr[i].size);
+		assert_int_equal(r[i].counter, mr[i].counter);
+		assert_int_equal(r[i].replaced, mr[i].replaced);
+	}
+	model_mutation_free(m);
+}
+
+static void read_cell(struct pair *p, const struct tfs_cell *c)
+{
+	static uint8_t got_bytes[BIG * 6], want_bytes[BIG * 6];
+	size_t got, want, offset = c->size > 10 && rnd(2) ? rnd((uint32_t)c->size) : 0;
+	struct cell_info info;
+	struct tfs_info mi;
+
+	assert_int_equal(model_read(p->table, c->row, c->family, c->qualifier, tfs_at(c->ts), offset, want_bytes, sizeof want_bytes,
+				    &want, &mi), 0);
+	assert_int_equal(tablet_read(p->l.t, slice_of(c->row.data, c->row.size), c->family_id,
+				     slice_of(c->qualifier.data, c->qualifier.size), (struct op_time){false, c->ts}, offset,
+				     got_bytes, sizeof got_bytes, &got, &info), 0);
+	assert_int_equal(got, want);
+	assert_memory_equal(got_bytes, want_bytes, got);
+	assert_int_equal(info.size, mi.size);
+	assert_int_equal(info.expires_us, mi.expires_us);
+	assert_int_equal(model_stat(p->table, c->row, c->family, c->qualifier, TFS_AUTO, &mi), 0);
+	assert_int_equal(tablet_read(p->l.t, slice_of(c->row.data, c->row.size), c->family_id,
+				     slice_of(c->qualifier.data, c->qualifier.size), (struct op_time){true, 0}, 0, NULL, 0, NULL,
+				     &info), 0);
+	assert_int_equal(info.ts, mi.ts);
+}
+
+static void compare(struct pair *p)
+{
+	struct tfs_scan_spec ms = {.what = TFS_SCAN_CELLS};
+	struct scan_spec ts = {.what = SCAN_CELLS, .batch_bytes = rnd(2) ? 0 : 200};
+	struct tfs_scan *msc;
+	struct tablet_scan *tsc;
+	struct scan_batch b = {0};
+	struct tfs_cell c;
+	unsigned i = 0;
+	int more;
+
+	LIB(model_scan_new(p->table, &ms, &msc));
+	LIB(tablet_scan_new(p->l.t, &ts, &tsc));
+	LIB(tablet_scan_fill(tsc, &b));
+	while ((more = model_scan_next(msc, &c)) > 0) {
+		const struct scan_cell *s;
+
+		while (i == b.count && !b.done) {
+			LIB(tablet_scan_fill(tsc, &b));
+			i = 0;
+		}
+		assert_true(i < b.count);
+		s = &b.cells[i++];
+		assert_true(slice_eq(s->row, slice_of(c.row.data, c.row.size)));
+		assert_int_equal(s->family, c.family_id);
+		assert_true(slice_eq(s->qualifier, slice_of(c.qualifier.data, c.qualifier.size)));
+		assert_int_equal(s->ts, c.ts);
+		assert_int_equal(s->size, c.size);
+		assert_int_equal(s->expires_us, c.expires_us);
+		if (c.size <= CELL_CHUNK_BYTES)
+			assert_true(slice_eq(s->value, slice_of(c.value.data, c.value.size)));
+		if (rnd(4) == 0)
+			read_cell(p, &c);
+	}
+	assert_int_equal(more, 0);
+	while (i == b.count && !b.done) {
+		LIB(tablet_scan_fill(tsc, &b));
+		i = 0;
+	}
+	assert_true(i == b.count && b.done);
+	scan_batch_fini(&b);
+	tablet_scan_free(tsc);
+	model_scan_free(msc);
+	for (unsigned r = 0; r < ROWS; r++) {
+		bool mine, theirs;
+		uint16_t f = (uint16_t)rnd(FAMILIES + 1);
+
+		LIB(model_row_exists(p->table, tfs_str(row_names[r]), f ? names[f - 1] : NULL, &theirs));
+		LIB(tablet_row_exists(p->l.t, slice_str(row_names[r]), f, &mine));
+		assert_int_equal(mine, theirs);
+	}
+}
+
+static void disturb(struct pair *p)
+{
+	bool did;
+
+	switch (rnd(8)) {
+	case 0:
+		lib_stop(&p->l);
+		lib_start(&p->l);
+		break;
+	case 1:
+		LIB(tablet_compact(p->l.t));
+		break;
+	case 2:
+	case 3:
+		LIB(tablet_compact_step(p->l.t, &did));
+		break;
+	default:
+		LIB(tablet_flush(p->l.t));
+		break;
+	}
+}
+
+static void history(uint64_t seed, unsigned steps)
+{
+	static struct pair p;
+
+	seed_state = seed * 0x9E3779B97F4A7C15u + 1;
+	pair_init(&p);
+	for (unsigned i = 0; i < steps; i++) {
+		mutate_both(&p);
+		if (rnd(12) == 0) {
+			compare(&p);
+			disturb(&p);
+			compare(&p);
+		}
+	}
+	LIB(tablet_compact(p.l.t));
+	compare(&p);
+	pair_fini(&p);
+}
+
+static void test_histories(void **state)
+{
+	const char *from = getenv("TFS_SEED"), *count = getenv("TFS_HISTORIES");
+	uint64_t first = from ? strtoull(from, NULL, 10) : 1, n = count ? strtoull(count, NULL, 10) : 40;
+
+	(void)state;
+	for (uint64_t s = first; s < first + n; s++) {
+		print_message("# seed %llu\n", (unsigned long long)s);
+		history(s, 250);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_histories),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	msg_to_nowhere();
+	for (size_t i = 0; i < sizeof big; i++)
+		big[i] = (uint8_t)(i * 2654435761u >> 13);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
