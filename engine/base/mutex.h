@@ -24,14 +24,13 @@ enum rank {
 	RANK_CLIENT,      /* table handles, location cache */
 	/* master */
 	RANK_MASTER,      /* schema changes, one at a time */
-	/* server */
-	RANK_SERVER,      /* the set of tablets */
-	RANK_ROW,         /* a stripe of row locks: read-modify-writes */
-	/* Tablets nest: a user tablet's flush writes METADATA holding no lock but its EDIT. */
+	/* server: a change of a tablet's file list is written to METADATA under its
+	 * EDIT lock, by a look-up in the server's set and a mutation of the next
+	 * tablet up, whose own EDIT lock its first write takes. */
 	RANK_TABLET_EDIT_USER, /* split, merge, install and move of one user tablet */
 	RANK_TABLET_EDIT_META, /* the same, METADATA tablet */
 	RANK_TABLET_EDIT_ROOT, /* the same, root tablet */
-	RANK_SCHEMA,      /* schema cache */
+	RANK_SERVER,           /* the set of tablets, known schemas, open scans: look-ups only */
 	RANK_LOCKSVC,     /* lock service */
 	RANK_TABLET,      /* sequence allotment and memtable switch of one tablet */
 	RANK_LOG,         /* commit log queue */
