@@ -7,7 +7,7 @@ libpb_la_CFLAGS = $(TFS_CFLAGS) -w
 libpb_la_LIBADD = $(PROTOBUF_C_LIBS)
 
 librpc_la_SOURCES = %D%/tablet_service.h %D%/master_service.h %D%/wire.h %D%/wire.c %D%/tablet_wire.c %D%/master_wire.c
-librpc_la_LIBADD = libpb.la libschema.la libbase.la $(PROTOBUF_C_LIBS)
+librpc_la_LIBADD = libpb.la $(PROTOBUF_C_LIBS)
 
 EXTRA_DIST += %D%/tablet.proto %D%/master.proto
 BUILT_SOURCES += %D%/tablet.pb-c.h %D%/master.pb-c.h

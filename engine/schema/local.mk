@@ -2,4 +2,4 @@
 noinst_LTLIBRARIES += libschema.la
 libschema_la_SOURCES = %D%/schema.h %D%/schema_internal.h %D%/schema.c %D%/values.c %D%/scan.c %D%/text.c %D%/render.c \
 	%D%/edit.c %D%/schema_format.c
-libschema_la_LIBADD = libstore.la libbase.la $(CONFIG_LIBS)
+libschema_la_LIBADD = $(CONFIG_LIBS)

@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages of the services: every field of random requests and answers
+ * survives, NULL and empty byte strings stay apart, damage is refused or
+ * harmless, and the round-trip services hand on exactly what they are given.
+ */
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/tablet_service.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static uint64_t seed = 0x9e3779b97f4a7c15ull;
+
+static uint64_t rnd64(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+static unsigned rnd(unsigned n)
+{
+	return (unsigned)(rnd64() % n);
+}
+
+static int64_t rnd_ts(void)
+{
+	static const int64_t edges[] = {0, -1, 1, INT64_MIN, INT64_MAX, 1307099848000000};
+
+	return rnd(2) ? edges[rnd(6)] : (int64_t)rnd64();
+}
+
+/* NULL, empty, short or long bytes of a static pool. */
+static struct slice rnd_slice(void)
+{
+	static uint8_t pool[70000];
+	unsigned kind = rnd(8);
+
+	if (!pool[0])
+		for (size_t i = 0; i < sizeof pool; i++)
+			pool[i] = (uint8_t)(i * 131 + (i >> 8) + 1);
+	if (kind == 0)
+		return (struct slice){0};
+	if (kind == 1)
+		return slice_of(pool, 0);
+	if (kind == 2)
+		return slice_of(pool + rnd(100), rnd(65000));
+	return slice_of(pool + rnd(60000), rnd(40));
+}
+
+static void expect_slice(struct slice a, struct slice b)
+{
+	assert_int_equal(a.p == NULL, b.p == NULL);
+	assert_true(slice_eq(a, b));
+}
+
+static void expect_time(struct op_time a, struct op_time b)
+{
+	assert_int_equal(a.newest, b.newest);
+	assert_int_equal(a.us, b.us);
+}
+
+static struct op_time rnd_time(void)
+{
+	return (struct op_time){.newest = rnd(2), .us = rnd_ts()};
+}
+
+#define OPS 6
+struct sample {
+	struct ts_request q;
+	struct op ops[OPS];
+	struct op_range ranges[OPS][4];
+	struct scan_spec spec;
+	uint16_t families[5];
+};
+
+static void rnd_op(struct op *op, struct op_range *ranges)
+{
+	*op = (struct op){
+		.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)), .family = (uint16_t)rnd64(), .to_family = (uint16_t)rnd64(),
+		.qualifier = rnd_slice(), .to_qualifier = rnd_slice(), .ts = rnd_time(), .to = rnd_time(), .base = (enum op_base)rnd(3),
+		.base_ts = rnd_ts(), .truncate_to = rnd64(), .range_count = rnd(4), .append = rnd_slice(), .value = rnd_slice(),
+		.replace = rnd(2), .drop_newer = rnd(2), .noreplace = rnd(2), .replace_ts = rnd_ts(), .by = rnd_ts(),
+		.check = (enum op_check)rnd(4)};
+	op->ranges = op->range_count ? ranges : NULL;
+	for (unsigned i = 0; i < op->range_count; i++)
+		ranges[i] = (struct op_range){rnd64(), rnd_slice()};
+}
+
+static void rnd_spec(struct sample *s)
+{
+	s->spec = (struct scan_spec){
+		.what = (enum scan_what)rnd(4), .row_from = rnd_slice(), .row_to = rnd_slice(), .row_from_after = rnd(2), .one_row = rnd(2),
+		.qualifier_from = rnd_slice(), .qualifier_to = rnd_slice(), .after_cell = rnd(2), .after_ts = rnd_ts(), .has_times = rnd(2),
+		.since = rnd_ts(), .until = rnd_ts(), .versions = (uint32_t)rnd64(), .limit = rnd64(), .batch_bytes = rnd(1 << 20)};
+	if (rnd(2)) {
+		s->spec.families = s->families;
+		s->spec.family_count = rnd(6);
+		for (unsigned i = 0; i < 5; i++)
+			s->families[i] = (uint16_t)rnd64();
+	}
+}
+
+static void rnd_request(struct sample *s)
+{
+	*s = (struct sample){0};
+	s->q = (struct ts_request){
+		.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)), .table = (uint32_t)rnd64(), .schema_generation = rnd64(),
+		.row = rnd_slice(), .op_count = rnd(OPS), .sync = rnd(2), .family = (uint16_t)rnd64(), .qualifier = rnd_slice(),
+		.ts = rnd_time(), .offset = rnd64(), .length = rnd(5000), .scan = rnd64()};
+	if (rnd(2))
+		s->q.token = (struct op_token){rnd64() | 1, rnd64(), rnd64()};
+	s->q.ops = s->ops;
+	for (unsigned i = 0; i < s->q.op_count; i++)
+		rnd_op(&s->ops[i], s->ranges[i]);
+	if (rnd(2)) {
+		rnd_spec(s);
+		s->q.spec = &s->spec;
+	}
+}
+
+static void expect_op(const struct op *a, const struct op *b)
+{
+	assert_int_equal(a->kind, b->kind);
+	assert_int_equal(a->family, b->family);
+	assert_int_equal(a->to_family, b->to_family);
+	expect_slice(a->qualifier, b->qualifier);
+	expect_slice(a->to_qualifier, b->to_qualifier);
+	expect_time(a->ts, b->ts);
+	expect_time(a->to, b->to);
+	assert_int_equal(a->base, b->base);
+	assert_int_equal(a->base_ts, b->base_ts);
+	assert_int_equal(a->truncate_to, b->truncate_to);
+	assert_int_equal(a->range_count, b->range_count);
+	for (unsigned i = 0; i < a->range_count; i++) {
+		assert_int_equal(a->ranges[i].offset, b->ranges[i].offset);
+		expect_slice(a->ranges[i].data, b->ranges[i].data);
+	}
+	expect_slice(a->append, b->append);
+	expect_slice(a->value, b->value);
+	assert_int_equal(a->replace, b->replace);
+	assert_int_equal(a->drop_newer, b->drop_newer);
+	assert_int_equal(a->noreplace, b->noreplace);
+	assert_int_equal(a->replace_ts, b->replace_ts);
+	assert_int_equal(a->by, b->by);
+	assert_int_equal(a->check, b->check);
+}
+
+static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
+{
+	assert_int_equal(a->what, b->what);
+	expect_slice(a->row_from, b->row_from);
+	expect_slice(a->row_to, b->row_to);
+	assert_int_equal(a->row_from_after, b->row_from_after);
+	assert_int_equal(a->one_row, b->one_row);
+	assert_int_equal(a->families == NULL, b->families == NULL);
+	assert_int_equal(a->family_count, b->family_count);
+	for (unsigned i = 0; i < a->family_count; i++)
+		assert_int_equal(a->families[i], b->families[i]);
+	expect_slice(a->qualifier_from, b->qualifier_from);
+	expect_slice(a->qualifier_to, b->qualifier_to);
+	assert_int_equal(a->after_cell, b->after_cell);
+	assert_int_equal(a->after_ts, b->after_ts);
+	assert_int_equal(a->has_times, b->has_times);
+	assert_int_equal(a->since, b->since);
+	assert_int_equal(a->until, b->until);
+	assert_int_equal(a->versions, b->versions);
+	assert_int_equal(a->limit, b->limit);
+	assert_int_equal(a->batch_bytes, b->batch_bytes);
+}
+
+static void expect_request(const struct ts_request *a, const struct ts_request *b)
+{
+	assert_int_equal(a->method, b->method);
+	assert_int_equal(a->table, b->table);
+	assert_int_equal(a->schema_generation, b->schema_generation);
+	expect_slice(a->row, b->row);
+	assert_int_equal(a->op_count, b->op_count);
+	for (unsigned i = 0; i < a->op_count; i++)
+		expect_op(&a->ops[i], &b->ops[i]);
+	assert_memory_equal(&a->token, &b->token, sizeof a->token);
+	assert_int_equal(a->sync, b->sync);
+	assert_int_equal(a->family, b->family);
+	expect_slice(a->qualifier, b->qualifier);
+	expect_time(a->ts, b->ts);
+	assert_int_equal(a->offset, b->offset);
+	assert_int_equal(a->length, b->length);
+	assert_int_equal(a->spec == NULL, b->spec == NULL);
+	if (a->spec)
+		expect_spec(a->spec, b->spec);
+	assert_int_equal(a->scan, b->scan);
+}
+
+static void test_requests(void **state)
+{
+	static struct sample s;
+	struct buf b = {0};
+
+	(void)state;
+	for (int i = 0; i < 500; i++) {
+		struct arena arena = {0};
+		struct ts_request q;
+
+		rnd_request(&s);
+		buf_reset(&b);
+		assert_int_equal(ts_request_pack(&s.q, &b), 0);
+		assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &q), 0);
+		expect_request(&s.q, &q);
+		assert_int_equal(q.into == NULL, q.length == 0);
+		arena_fini(&arena);
+	}
+	buf_fini(&b);
+}
+
+static void test_large_values_are_borrowed(void **state)
+{
+	uint8_t *big = malloc(8 << 20);
+	struct op op = {.kind = OP_WRITE, .family = 1, .truncate_to = UINT64_MAX};
+	struct ts_request q = {.method = TS_MUTATE, .op_count = 1, .ops = &op}, got;
+	struct arena arena = {0};
+	struct buf b = {0};
+
+	(void)state;
+	assert_non_null(big);
+	memset(big, 7, 8 << 20);
+	op.value = slice_of(big, 8 << 20);
+	assert_int_equal(ts_request_pack(&q, &b), 0);
+	assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &got), 0);
+	assert_true(got.ops[0].value.p >= b.p && got.ops[0].value.p < b.p + b.n);
+	assert_true(arena.used_bytes < 65536);
+	assert_true(slice_eq(got.ops[0].value, op.value));
+	arena_fini(&arena);
+	buf_fini(&b);
+	free(big);
+}
+
+/* ---- answers, through the round trip ---- */
+
+/* Answers every request as the last made-up answer says, and keeps a look at the request. */
+struct fake {
+	struct tablet_service base;
+	const struct ts_request *want;
+	int rc;
+	struct ts_answer answer; /* values to copy */
+	struct op_result results[OPS];
+	struct scan_cell cells[50];
+	unsigned cell_count;
+	uint8_t bytes[5000];
+	unsigned calls;
+};
+
+static int fake_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct fake *f = (struct fake *)s;
+
+	f->calls++;
+	expect_request(f->want, q);
+	if (f->rc)
+		return f->rc;
+	a->exists = f->answer.exists;
+	a->ts = f->answer.ts;
+	a->expires_us = f->answer.expires_us;
+	a->size = f->answer.size;
+	a->scan = f->answer.scan;
+	a->tablet_end = f->answer.tablet_end;
+	a->tablet = f->answer.tablet;
+	if (q->method == TS_READ) {
+		a->got = q->length / 2;
+		if (a->got)
+			memcpy(q->into, f->bytes, a->got);
+	}
+	if (q->op_count && a->results)
+		memcpy(a->results, f->results, q->op_count * sizeof *f->results);
+	a->batch.cells = malloc(f->cell_count * sizeof *a->batch.cells + 1);
+	assert_non_null(a->batch.cells);
+	memcpy(a->batch.cells, f->cells, f->cell_count * sizeof *f->cells);
+	a->batch.count = a->batch.cap = f->cell_count;
+	a->batch.done = f->answer.batch.done;
+	return 0;
+}
+
+static void rnd_answer(struct fake *f)
+{
+	struct ts_tablet *t = &f->answer.tablet;
+
+	f->rc = rnd(5) ? 0 : -(int)(1 + rnd(130));
+	f->answer.exists = rnd(2);
+	f->answer.ts = rnd_ts();
+	f->answer.expires_us = rnd_ts();
+	f->answer.size = rnd64();
+	f->answer.scan = rnd64();
+	f->answer.tablet_end = rnd_slice();
+	f->answer.batch.done = rnd(2);
+	*t = (struct ts_tablet){rnd_slice(), rnd_slice(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), (uint32_t)rnd64(), (uint32_t)rnd64(),
+				rnd_slice(), rnd_slice()};
+	for (unsigned i = 0; i < OPS; i++)
+		f->results[i] = (struct op_result){rnd_ts(), rnd_ts(), rnd64(), rnd(2)};
+	f->cell_count = rnd(50);
+	for (unsigned i = 0; i < f->cell_count; i++)
+		f->cells[i] = (struct scan_cell){rnd_slice(), rnd_slice(), rnd_slice(), (uint16_t)rnd64(), rnd_ts(), rnd_ts(), rnd64()};
+	for (unsigned i = 0; i < sizeof f->bytes; i++)
+		f->bytes[i] = (uint8_t)rnd64();
+}
+
+static void expect_answer(const struct ts_request *q, const struct fake *f, const struct ts_answer *a)
+{
+	assert_int_equal(a->exists, f->answer.exists);
+	assert_int_equal(a->ts, f->answer.ts);
+	assert_int_equal(a->expires_us, f->answer.expires_us);
+	assert_int_equal(a->size, f->answer.size);
+	assert_int_equal(a->scan, f->answer.scan);
+	expect_slice(a->tablet_end, f->answer.tablet_end);
+	assert_int_equal(a->batch.done, f->answer.batch.done);
+	assert_int_equal(a->batch.count, f->cell_count);
+	for (unsigned i = 0; i < f->cell_count; i++) {
+		expect_slice(a->batch.cells[i].row, f->cells[i].row);
+		expect_slice(a->batch.cells[i].qualifier, f->cells[i].qualifier);
+		expect_slice(a->batch.cells[i].value, f->cells[i].value);
+		assert_int_equal(a->batch.cells[i].family, f->cells[i].family);
+		assert_int_equal(a->batch.cells[i].ts, f->cells[i].ts);
+		assert_int_equal(a->batch.cells[i].expires_us, f->cells[i].expires_us);
+		assert_int_equal(a->batch.cells[i].size, f->cells[i].size);
+	}
+	if (q->method == TS_READ) {
+		assert_int_equal(a->got, q->length / 2);
+		assert_memory_equal(q->into, f->bytes, a->got);
+	}
+	if (q->method == TS_TABLET_INFO) {
+		expect_slice(a->tablet.begin, f->answer.tablet.begin);
+		expect_slice(a->tablet.end, f->answer.tablet.end);
+		expect_slice(a->tablet.server, f->answer.tablet.server);
+		expect_slice(a->tablet.state, f->answer.tablet.state);
+		assert_memory_equal(&a->tablet.disk_bytes, &f->answer.tablet.disk_bytes, 5 * sizeof(uint64_t) + 2 * sizeof(uint32_t));
+	}
+}
+
+static void test_round_trip(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = fake_call};
+	static struct sample s;
+	static struct fake f;
+	static uint8_t into[5000];
+	struct tablet_service *t;
+
+	(void)state;
+	f.base.ops = &ops;
+	t = ts_round_trip_new(&f.base);
+	assert_non_null(t);
+	for (int i = 0; i < 500; i++) {
+		struct op_result results[OPS] = {0};
+		struct ts_answer a = {.results = rnd(2) ? results : NULL};
+		bool wanted = a.results != NULL;
+
+		rnd_request(&s);
+		rnd_answer(&f);
+		memset(into, 0, sizeof into);
+		s.q.into = into;
+		f.want = &s.q;
+		assert_int_equal(ts_call(t, &s.q, &a), f.rc);
+		if (!f.rc) {
+			expect_answer(&s.q, &f, &a);
+			for (unsigned k = 0; wanted && s.q.method == TS_MUTATE && k < s.q.op_count; k++) {
+				assert_int_equal(results[k].ts, f.results[k].ts);
+				assert_int_equal(results[k].counter, f.results[k].counter);
+				assert_int_equal(results[k].size, f.results[k].size);
+				assert_int_equal(results[k].replaced, f.results[k].replaced);
+			}
+		}
+		ts_answer_fini(&a);
+	}
+	assert_int_equal(f.calls, 500);
+	free(t);
+}
+
+/* ---- hostile bytes ---- */
+
+static void test_damaged_tablet_messages(void **state)
+{
+	static struct sample s;
+	static struct fake f;
+	static uint8_t into[5000];
+	struct buf b = {0};
+
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		struct ts_answer a = {0};
+
+		rnd_request(&s);
+		s.q.row = s.q.qualifier = slice_str("short");
+		s.q.into = into;
+		buf_reset(&b);
+		assert_int_equal(ts_request_pack(&s.q, &b), 0);
+		for (size_t n = 0; n < b.n; n += 1 + b.n / 500) {
+			struct arena arena = {0};
+			struct ts_request q;
+
+			assert_int_equal(ts_request_unpack(slice_of(b.p, n), &arena, &q), -EBADMSG);
+			arena_fini(&arena);
+		}
+		/* one byte too many */
+		struct arena arena = {0};
+		struct ts_request q;
+
+		assert_int_equal(buf_u8(&b, 0), 0);
+		assert_int_equal(ts_request_unpack(buf_slice(&b), &arena, &q), -EBADMSG);
+		for (int k = 0; k < 300; k++) {
+			size_t at = rnd((unsigned)(b.n < 300 ? b.n : 300));
+			uint8_t was = b.p[at];
+			int rc;
+
+			b.p[at] ^= (uint8_t)(1u << rnd(8));
+			rc = ts_request_unpack(slice_of(b.p, b.n - 1), &arena, &q);
+			assert_true(rc == 0 || rc == -EBADMSG);
+			b.p[at] = was;
+			arena_reset(&arena);
+		}
+		arena_fini(&arena);
+		rnd_answer(&f);
+		f.rc = 0;
+		f.want = &s.q;
+		f.base.ops = NULL;
+		a.results = f.results;
+		assert_int_equal(fake_call(&f.base, &s.q, &a), 0);
+		buf_reset(&b);
+		assert_int_equal(ts_answer_pack(&s.q, &a, &b), 0);
+		ts_answer_fini(&a);
+		for (int k = 0; k < 300; k++) {
+			struct op_result results[OPS];
+			size_t at = rnd((unsigned)(b.n < 300 ? b.n : 300));
+			uint8_t was = b.p[at];
+			int rc;
+
+			a.results = results;
+			b.p[at] ^= (uint8_t)(1u << rnd(8));
+			rc = ts_answer_unpack(slice_of(b.p, b.n - (k % 3 == 0)), &s.q, &a);
+			assert_true(rc == 0 || rc == -EBADMSG);
+			b.p[at] = was;
+			ts_answer_fini(&a);
+		}
+	}
+	buf_fini(&b);
+}
+
+/* ---- master ---- */
+
+struct fake_master {
+	struct master_service base;
+	const struct ms_request *want;
+	const struct schema *schema;
+	int rc;
+	uint32_t names;
+};
+
+static void same_string(const char *a, const char *b)
+{
+	assert_int_equal(a == NULL, b == NULL);
+	if (a)
+		assert_string_equal(a, b);
+}
+
+static void expect_ms_request(const struct ms_request *a, const struct ms_request *b)
+{
+	assert_int_equal(a->method, b->method);
+	same_string(a->name, b->name);
+	same_string(a->to, b->to);
+	assert_int_equal(a->table, b->table);
+	assert_int_equal(a->noreplace, b->noreplace);
+	assert_int_equal(a->uid, b->uid);
+	assert_int_equal(a->gid, b->gid);
+	assert_int_equal(a->mode, b->mode);
+	assert_int_equal(a->count, b->count);
+	expect_slice(a->text, b->text);
+	assert_int_equal(a->mtime_us, b->mtime_us);
+	assert_int_equal(a->edit == NULL, b->edit == NULL);
+	if (!a->edit)
+		return;
+	assert_int_equal(a->edit->op, b->edit->op);
+	assert_int_equal(a->edit->explicit_act, b->edit->explicit_act);
+	same_string(a->edit->name, b->edit->name);
+	same_string(a->edit->value, b->edit->value);
+	assert_int_equal(a->edit->uid, b->edit->uid);
+	assert_int_equal(a->edit->gid, b->edit->gid);
+	assert_int_equal(a->edit->mode, b->edit->mode);
+	assert_int_equal(a->edit->flag, b->edit->flag);
+	assert_int_equal(a->edit->mtime_us, b->edit->mtime_us);
+}
+
+static int fake_master_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
+{
+	struct fake_master *f = (struct fake_master *)s;
+
+	expect_ms_request(f->want, q);
+	if (f->rc) {
+		a->why = strdup("line 3: because");
+		return f->rc;
+	}
+	a->schema = f->schema ? schema_get(f->schema) : NULL;
+	if (f->names) {
+		a->names = calloc(f->names, sizeof *a->names);
+		assert_non_null(a->names);
+		for (a->name_count = 0; a->name_count < f->names; a->name_count++) {
+			memset(a->names[a->name_count], 'a', TFS_NAME_MAX);
+			a->names[a->name_count][1 + a->name_count % TFS_NAME_MAX] = 0;
+		}
+	}
+	return 0;
+}
+
+static void test_master(void **state)
+{
+	static const struct master_service_ops ops = {.call = fake_master_call};
+	static const char *const strings[] = {NULL, "", "webtable", "\xff\x01"};
+	struct fake_master f = {.base = {&ops}};
+	struct master_service *m = ms_round_trip_new(&f.base);
+	struct schema *s = NULL;
+	struct buf b = {0};
+
+	(void)state;
+	assert_non_null(m);
+	assert_int_equal(schema_new("webtable", 16, 1, 2, 0700, 5, &s), 0);
+	for (int i = 0; i < 400; i++) {
+		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_GROUP_IN_MEMORY + 1), .explicit_act = rnd(2),
+					    .name = strings[rnd(4)], .value = strings[rnd(4)], .uid = (uid_t)rnd64(), .gid = (gid_t)rnd64(),
+					    .mode = (mode_t)rnd64(), .flag = rnd(2), .mtime_us = rnd_ts()};
+		struct ms_request q = {.method = (enum ms_method)(1 + rnd(MS_METHODS - 1)), .name = strings[rnd(4)], .to = strings[rnd(4)],
+				       .table = (uint32_t)rnd64(), .noreplace = rnd(2), .uid = (uid_t)rnd64(), .gid = (gid_t)rnd64(),
+				       .mode = (mode_t)rnd64(), .count = 100, .text = rnd_slice(), .mtime_us = rnd_ts(),
+				       .edit = rnd(2) ? &e : NULL};
+		struct ms_answer a = {0};
+
+		f.want = &q;
+		f.rc = rnd(4) ? 0 : -EINVAL;
+		f.schema = rnd(2) ? s : NULL;
+		f.names = rnd(101);
+		assert_int_equal(ms_call(m, &q, &a), f.rc);
+		assert_int_equal(a.err, f.rc);
+		if (f.rc) {
+			assert_string_equal(a.why, "line 3: because");
+		} else {
+			assert_null(a.why);
+			assert_int_equal(a.name_count, f.names);
+			for (unsigned k = 0; k < f.names; k++)
+				assert_int_equal(strlen(a.names[k]), 1 + k % TFS_NAME_MAX);
+			assert_int_equal(a.schema != NULL, f.schema != NULL);
+			if (a.schema) {
+				assert_string_equal(schema_public(a.schema)->text, schema_public(s)->text);
+				assert_int_equal(schema_public(a.schema)->gid, 2);
+			}
+		}
+		/* damage */
+		buf_reset(&b);
+		assert_int_equal(ms_answer_pack(&q, &a, &b), 0);
+		for (int k = 0; k < 100 && b.n; k++) {
+			struct ms_answer d = {0};
+			size_t at = rnd((unsigned)b.n);
+
+			b.p[at] ^= (uint8_t)(1u << rnd(8));
+			int rc = ms_answer_unpack(slice_of(b.p, b.n), &q, &d);
+
+			assert_true(rc == 0 || rc == -EBADMSG);
+			if (rc == 0)
+				ms_answer_fini(&d);
+			else
+				assert_null(d.schema);
+		}
+		ms_answer_fini(&a);
+		buf_reset(&b);
+		assert_int_equal(ms_request_pack(&q, &b), 0);
+		for (size_t n = 0; n < b.n; n += 1 + b.n / 50) {
+			struct arena arena = {0};
+			struct ms_request d;
+
+			assert_int_equal(ms_request_unpack(slice_of(b.p, n), &arena, &d), -EBADMSG);
+			arena_fini(&arena);
+		}
+	}
+	/* more names than asked for */
+	struct ms_request q = {.method = MS_TABLE_LIST, .name = "", .count = 3};
+	struct ms_answer a = {0};
+
+	f = (struct fake_master){.base = {&ops}, .want = &q, .names = 4};
+	assert_int_equal(ms_call(m, &q, &a), -EBADMSG);
+	ms_answer_fini(&a);
+	schema_put(s);
+	buf_fini(&b);
+	free(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_large_values_are_borrowed),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_damaged_tablet_messages),
+		cmocka_unit_test(test_master),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
