@@ -2,4 +2,4 @@
 noinst_LTLIBRARIES += libclient.la
 libclient_la_SOURCES = %D%/client.h %D%/store.c %D%/table.c %D%/mutation.c %D%/read.c %D%/admin.c %D%/options.c \
 	%D%/metadata.c %D%/metadata.h %D%/cursor.c
-libclient_la_LIBADD = librpc.la libmeta.la libschema.la libbase.la $(CONFIG_LIBS)
+libclient_la_LIBADD = $(CONFIG_LIBS)

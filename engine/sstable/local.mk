@@ -5,4 +5,4 @@ libsstable_la_SOURCES = %D%/sstable.h %D%/blockfile_format.c %D%/blockfile_forma
 	%D%/writer.c %D%/cache.c %D%/cache.h %D%/sst.c %D%/verify.c
 # The programs of the house are linked as C, so the library has to name -lstdc++, which libtool drops when it links as C++.
 libsstable_la_LINK = $(LINK)
-libsstable_la_LIBADD = libbase.la -lleveldb $(ZSTD_LIBS) $(LZ4_LIBS) -lsnappy -lstdc++
+libsstable_la_LIBADD = -lleveldb $(ZSTD_LIBS) $(LZ4_LIBS) -lsnappy -lstdc++

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += libstore.la
 libstore_la_SOURCES =
-libstore_la_LIBADD = libsstable.la libbase.la
+libstore_la_LIBADD =
 # cells: keys, rules, memtable, the reading side
 libstore_la_SOURCES += %D%/cellkey.c %D%/cellkey.h %D%/gc.c %D%/gc.h %D%/memtable.c %D%/memtable.h %D%/merge.c %D%/merge.h \
 	%D%/clip.c %D%/live.c %D%/live_internal.h %D%/live_seek.c %D%/live_setup.c %D%/batch_scan.c %D%/op.c %D%/op.h
