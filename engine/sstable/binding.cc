@@ -155,8 +155,14 @@ const leveldb::FilterPolicy *match_policy()
 
 /* ---- building ---- */
 struct ldb_builder {
-	explicit ldb_builder(struct blockfile_writer *w) : file(w) {}
+	explicit ldb_builder(struct blockfile_writer *w) : file(w)
+	{
+		options.compression = leveldb::kNoCompression;
+		options.filter_policy = nullptr;
+		options.block_size = SIZE_MAX / 2;
+	}
 	UnitWriter file;
+	leveldb::Options options;
 	std::unique_ptr<leveldb::TableBuilder> table;
 	bool closed = false;
 	int err = 0;
@@ -175,12 +181,8 @@ int ldb_builder_new(struct blockfile_writer *w, struct ldb_builder **out)
 {
 	try {
 		std::unique_ptr<ldb_builder> b(new ldb_builder(w));
-		leveldb::Options o;
 
-		o.compression = leveldb::kNoCompression;
-		o.filter_policy = nullptr;
-		o.block_size = SIZE_MAX / 2;
-		b->table.reset(new leveldb::TableBuilder(o, &b->file));
+		b->table.reset(new leveldb::TableBuilder(b->options, &b->file));
 		*out = b.release();
 		return 0;
 	} catch (...) {
@@ -210,6 +212,20 @@ int ldb_builder_end_block(struct ldb_builder *b)
 		b->err = -ENOMEM;
 	}
 	return builder_status(b);
+}
+
+int ldb_builder_restart_every(struct ldb_builder *b, int n)
+{
+	if (b->err || b->options.block_restart_interval == n)
+		return b->err;
+	try {
+		b->options.block_restart_interval = n;
+		if (!b->table->ChangeOptions(b->options).ok())
+			b->err = -EINVAL;
+	} catch (...) {
+		b->err = -ENOMEM;
+	}
+	return b->err;
 }
 
 int ldb_builder_finish(struct ldb_builder *b)

@@ -26,6 +26,8 @@ int ldb_builder_new(struct blockfile_writer *w, struct ldb_builder **out) TFS_MU
 /* Keys strictly rising: the caller has checked. */
 int ldb_builder_add(struct ldb_builder *b, struct slice key, struct slice value) TFS_MUST;
 int ldb_builder_end_block(struct ldb_builder *b) TFS_MUST;
+/* From now on every n-th key is stored whole and searched for by halving, those between linearly. */
+int ldb_builder_restart_every(struct ldb_builder *b, int n) TFS_MUST;
 /* Writes index and footer; nothing may be added after it. */
 int ldb_builder_finish(struct ldb_builder *b) TFS_MUST;
 void ldb_builder_free(struct ldb_builder *b);

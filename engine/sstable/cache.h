@@ -29,6 +29,7 @@ struct open_table {
 	struct bff_filters filters; /* points into filter_bytes */
 	bool has_filters;
 	size_t weight;
+	unsigned idle_max;          /* of idle; fewer where blocks are large */
 	_Atomic uint64_t last_use;  /* cache->tick then */
 	struct sst_iter *_Atomic idle[IDLE_CURSORS];
 	struct open_table *prev, *next; /* the cache's list; its lock */

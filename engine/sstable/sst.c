@@ -23,6 +23,7 @@
 
 enum {
 	POOLED_VALUE_MAX = 64 << 10, /* an iterator on a larger value pins a larger block: not kept */
+	POOLED_BLOCK_MAX = 512 << 10, /* where blocks are larger, one idle iterator is kept */
 };
 
 struct sst_iter {
@@ -160,6 +161,7 @@ static int open_table(struct sst *s, struct open_table **out)
 	if (err)
 		goto out;
 	t->weight = weight_of(t, b);
+	t->idle_max = blockfile_trailer(b)->max_raw_block > POOLED_BLOCK_MAX ? 1 : IDLE_CURSORS;
 	*out = t;
 	t = NULL;
 	atomic_fetch_add_explicit(&s->cache->table_opens, 1, memory_order_relaxed);
@@ -241,7 +243,7 @@ static void sst_iter_free(struct iter *iter)
 	struct open_table *t = it->table;
 	bool keep = it->pooled && it->c.ldb && !(iter->valid && iter->value.n > POOLED_VALUE_MAX);
 
-	for (unsigned i = 0; keep && i < IDLE_CURSORS; i++) {
+	for (unsigned i = 0; keep && i < t->idle_max; i++) {
 		struct sst_iter *none = NULL;
 
 		if (atomic_load_explicit(&t->idle[i], memory_order_relaxed) == NULL &&
@@ -262,7 +264,7 @@ static const struct iter_ops sst_iter_ops = {ldb_cursor_seek, ldb_cursor_next, s
 
 static struct sst_iter *take_idle(struct open_table *t)
 {
-	for (unsigned i = 0; i < IDLE_CURSORS; i++) {
+	for (unsigned i = 0; i < t->idle_max; i++) {
 		struct sst_iter *it;
 
 		if (atomic_load_explicit(&t->idle[i], memory_order_relaxed) == NULL)

@@ -45,7 +45,8 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
 /*
  * Keys strictly rising.  chunk: the value is a piece of a large value; it
  * gets a block of its own.  Otherwise blocks end at the target size, but not
- * before 16 keys (64 KiB keys would otherwise make an index larger than the data).
+ * before 16 keys (64 KiB keys would otherwise make an index larger than the
+ * data) or 16 times the bytes of the block's longest key, whichever is first.
  */
 int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, bool chunk) TFS_MUST;
 /*

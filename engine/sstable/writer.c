@@ -2,15 +2,23 @@
 /*
  * Writing an SSTable: where blocks and filter partitions end.
  *
- * A block ends at the target size but holds at least 16 keys, so that the
- * index, which repeats about one key a block, stays a small part of the
- * file whatever the keys are; a chunk of a large value is alone in its block,
- * so that reading one does not decompress its neighbours.
+ * A block ends at the target size but holds at least 16 keys, or 16 times
+ * the bytes of its longest, so that the index, which repeats about one key a
+ * block, stays a small part of the file whatever the keys are.  (16 keys
+ * alone would make blocks of 4 MiB out of values just too small for chunks:
+ * as much to decompress for one read, and more than a shard of a block cache
+ * of 64 MiB holds.)  A chunk of a large value is alone in its block, so that
+ * reading one does not decompress its neighbours.
  *
  * Probes are kept as 8-byte hashes until their partition ends (a probe can
  * be as long as a 64 KiB row key, and there are two or three for each of
  * 65,536 keys).  A row's probe comes again with each of its cells, between
  * those of its columns: the last few hashes are remembered and not repeated.
+ *
+ * Within a block LevelDB halves its way through the keys stored whole and
+ * goes linearly from there; each step is a cache miss when values are large.
+ * So a key is stored whole about every 4 KiB, by the mean of the block
+ * before, and every 16 keys where they are small and sharing prefixes pays.
  *
  * Durable steps are blockfile_write.c's.
  */
@@ -20,10 +28,12 @@
 #include <stdlib.h>
 
 enum {
-	BLOCK_KEYS_MIN = 16,
+	BLOCK_KEYS_MIN = 16, /* or as many times the longest key */
 	BLOCK_BYTES_DEFAULT = 64 << 10,
 	PARTITION_KEYS = 65536,
 	RECENT = 8, /* a power of two */
+	RESTART_BYTES = 4096,
+	RESTART_KEYS_MAX = 16, /* LevelDB's default */
 	PAIR_BYTES_MAX = BFF_RAW_MAX / 2,
 };
 
@@ -36,6 +46,7 @@ struct sst_writer {
 	struct buf last;
 	uint32_t block_keys;
 	uint64_t block_bytes;
+	size_t block_key_max;   /* longest key */
 	/* filters */
 	uint64_t partitions;    /* ended ones that have a key */
 	struct buf first;       /* first key of the current one */
@@ -87,11 +98,29 @@ static int end_partition(struct sst_writer *w)
 	return err;
 }
 
+static int restart_by(struct sst_writer *w, uint64_t pair_bytes)
+{
+	uint64_t n = RESTART_BYTES / (pair_bytes + 1);
+
+	return ldb_builder_restart_every(w->table, n < 1 ? 1 : n > RESTART_KEYS_MAX ? RESTART_KEYS_MAX : (int)n);
+}
+
 static int end_block(struct sst_writer *w)
 {
+	int err = restart_by(w, w->block_bytes / w->block_keys);
+
+	if (err)
+		return err;
 	w->block_keys = 0;
 	w->block_bytes = 0;
+	w->block_key_max = 0;
 	return ldb_builder_end_block(w->table);
+}
+
+static bool block_full(const struct sst_writer *w)
+{
+	return w->block_bytes >= w->o.block_bytes &&
+		(w->block_keys >= BLOCK_KEYS_MIN || w->block_bytes >= (uint64_t)BLOCK_KEYS_MIN * w->block_key_max);
 }
 
 static int add(struct sst_writer *w, struct slice key, struct slice value, bool chunk)
@@ -109,6 +138,8 @@ static int add(struct sst_writer *w, struct slice key, struct slice value, bool 
 			return err;
 	}
 	err = buf_set(&w->last, key.p, key.n);
+	if (!err && w->keys == 0)
+		err = restart_by(w, key.n + value.n);
 	if (!err)
 		err = ldb_builder_add(w->table, key, value);
 	if (err)
@@ -116,7 +147,9 @@ static int add(struct sst_writer *w, struct slice key, struct slice value, bool 
 	w->keys++;
 	w->block_keys++;
 	w->block_bytes += key.n + value.n;
-	if (chunk || (w->block_bytes >= w->o.block_bytes && w->block_keys >= BLOCK_KEYS_MIN)) {
+	if (key.n > w->block_key_max)
+		w->block_key_max = key.n;
+	if (chunk || block_full(w)) {
 		err = end_block(w);
 		if (err)
 			return err;

@@ -2,7 +2,7 @@
 /*
  * What one SSTable gives: build, warm and cold random gets, scan, probes, by
  * codec and block size, in one process and thread (2 threads at the end).
- *   bench_sstable [ENTRIES [VALUE_BYTES [TEXTFILE [CODEC BLOCK_KIB]]]]
+ *   bench_sstable [ENTRIES [VALUE_BYTES [TEXTFILE [CODEC BLOCK_KIB [GETS]]]]]
  * Values are cut from TEXTFILE (default: this machine's licence texts).
  */
 #include "engine/base/clock.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static uint64_t entries = 300000;
+static uint64_t entries = 300000, gets_n = 500000;
 static size_t value_bytes = 1000;
 static struct buf text;
 static char path[64];
@@ -114,7 +114,7 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 	struct sst_cache *cache;
 	struct sst *s;
 	double build_s, warm, cold, cold_scan, warm_scan, miss, two;
-	uint64_t bytes, t0, n = 500000;
+	uint64_t bytes, t0, n = gets_n;
 	pthread_t th[2];
 	uint8_t k[17];
 	int err;
@@ -201,6 +201,8 @@ int main(int argc, char **argv)
 		entries = strtoull(argv[1], NULL, 10);
 	if (argc > 2)
 		value_bytes = strtoull(argv[2], NULL, 10);
+	if (argc > 6)
+		gets_n = strtoull(argv[6], NULL, 10);
 	snprintf(path, sizeof(path), "/tmp/bench_sstable.%ld.sst", (long)getpid());
 	load_text(argc > 3 && *argv[3] ? argv[3] : NULL);
 	printf("%llu entries of 16 + %zu bytes, text of %zu bytes\n", (unsigned long long)entries, value_bytes, text.n);

@@ -133,6 +133,23 @@ static void large_keys_and_chunks(void **state)
 	assert_int_equal(l.blocks, 4 + 3);
 	sst_doom(t);
 	sst_put(t);
+	/* large values do not wait for 16 keys; the last block has what is left */
+	{
+		struct shape large = {{SST_NONE, 0, 65536, 0, false}, 40, 16, 0, 0};
+		struct sst_writer *w;
+		uint64_t bytes;
+
+		memset(shape_value_bytes, 'x', 100 << 10);
+		assert_int_equal(sst_writer_new(in_dir("l.sst"), &large.o, &w), 0);
+		for (uint32_t i = 0; i < large.n; i++)
+			assert_int_equal(sst_writer_add(w, shape_key(&large, i), slice_of(shape_value_bytes, 100 << 10), false), 0);
+		assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
+		sst_writer_free(w);
+		assert_int_equal(sst_new(cache, in_dir("l.sst"), false, &t), 0);
+		assert_int_equal(sst_layout(t, &l), 0);
+		assert_int_equal(l.blocks, 40 + 3);
+		sst_put(t);
+	}
 	/* a chunk alone: 12 chunks, 12 runs before them */
 	t = open_shape(&chunks, "c.sst", false);
 	assert_int_equal(sst_layout(t, &l), 0);
