@@ -45,7 +45,8 @@ struct blockfile_counters { /* added to atomically, shared by the files of one c
 };
 /*
  * Opens, reads and checks trailer, map and dictionary.  counters may be NULL
- * and must outlive the file.
+ * and must outlive the file.  -ENOENT; otherwise, as in all reading, -EBADMSG,
+ * -ENOMEM, or -EIO for every other failure.
  */
 int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
 void blockfile_close(struct blockfile *b);

@@ -40,6 +40,17 @@ static int read_exactly(struct blockfile *b, void *p, size_t n, uint64_t offset)
 	return got == n ? 0 : -EBADMSG;
 }
 
+/*
+ * What reading may answer is the store's language: an errno of the file
+ * system passed on (EACCES, ESTALE) would be read as the cell's by whoever asked.
+ */
+static int as_read_error(int err)
+{
+	if (err == -EPROTONOSUPPORT)
+		return -EBADMSG;
+	return err == 0 || err == -EBADMSG || err == -ENOMEM ? err : -EIO;
+}
+
 static int damaged(struct blockfile *b, int err, uint64_t offset, const char *what)
 {
 	if (err == -EBADMSG)
@@ -49,7 +60,7 @@ static int damaged(struct blockfile *b, int err, uint64_t offset, const char *wh
 	else
 		msg_error("%s: reading %s at offset %llu: %s", file_path(b->file), what, (unsigned long long)offset,
 			  strerror(-err));
-	return err;
+	return as_read_error(err);
 }
 
 int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *out)
@@ -100,6 +111,8 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
 	err = file_open(path, FILE_READ, &b->file);
 	if (err) {
 		msg_error("%s: cannot open: %s", path, strerror(-err));
+		if (err != -ENOENT)
+			err = as_read_error(err);
 		goto out;
 	}
 	err = read_trailer(b);
@@ -111,7 +124,7 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
 	err = bff_map_decode(buf_slice(&section), b->trailer.blocks, b->trailer.raw_bytes,
 			     b->trailer.section[BFF_DICTIONARY].offset, &b->map);
 	if (err) {
-		damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
+		err = damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
 		goto out;
 	}
 	buf_reset(&section);
@@ -119,7 +132,7 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
 	if (!err && section.n) {
 		err = decode_dict_new(buf_slice(&section), &b->dict);
 		if (err)
-			damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
+			err = damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
 	}
 	if (err)
 		goto out;
@@ -205,7 +218,7 @@ int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst)
 	err = read_block(b, (size_t)i, dst);
 	if (err && err != -ENOMEM && !atomic_exchange_explicit(&b->logged[i], 1, memory_order_relaxed))
 		damaged(b, err, at->physical, "block");
-	return err;
+	return as_read_error(err);
 }
 
 uint64_t blockfile_physical(const struct blockfile *b, uint64_t logical)

@@ -155,6 +155,7 @@ static int open_table(struct sst *s, struct open_table **out)
 		err = load_filters(t, b);
 	if (err) {
 		blockfile_close(b);
+		err = err == -ENOENT ? -EIO : err; /* the file is missing, not the cell */
 		goto out;
 	}
 	err = ldb_table_open(b, s->in_memory ? s->cache->memory_blocks : s->cache->blocks, s->cache_id, &t->ldb);

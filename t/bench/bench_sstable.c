@@ -112,7 +112,7 @@ static double scan(bool fill)
 static void one(enum sst_codec codec, uint32_t block_bytes)
 {
 	struct sst_cache *cache;
-	struct sst *s;
+	struct sst *s = NULL;
 	double build_s, warm, cold, cold_scan, warm_scan, miss, two;
 	uint64_t bytes, t0, n = gets_n;
 	pthread_t th[2];

@@ -171,7 +171,7 @@ static void try_file(const uint8_t *data, size_t n, bool mended)
 	char path[64], *why = NULL;
 	uint8_t *copy;
 	struct sst_cache *c;
-	struct sst *s;
+	struct sst *s = NULL;
 	struct iter *it;
 	struct buf props = {0};
 	uint64_t keys, off;

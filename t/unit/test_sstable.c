@@ -273,6 +273,7 @@ static void filters(void **state)
 	struct sst *t = open_shape(&s, "f.sst", false);
 	struct slice all = slice_str("zzz"), none = slice_of("", 0);
 	uint8_t a[32], b[32];
+	struct iter *none_it;
 	unsigned wrong = 0;
 	struct sst_cache_stats st;
 
@@ -309,8 +310,9 @@ static void filters(void **state)
 	t = open_shape(&s, "nf.sst", false);
 	assert_true(sst_may_contain(t, slice_str("a"), slice_str("b"), slice_str("x")));
 	sst_put(t);
-	/* nor can a file that is not there say no */
+	/* nor can a file that is not there say no; its absence is not the cell's */
 	assert_int_equal(sst_new(cache, in_dir("absent.sst"), false, &t), 0);
+	assert_int_equal(sst_iter_new(t, &none_it), -EIO);
 	assert_true(sst_may_contain(t, slice_str("a"), slice_str("b"), slice_str("x")));
 	sst_put(t);
 }
