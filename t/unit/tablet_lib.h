@@ -39,7 +39,7 @@ struct lib {
 	uint64_t seq_mark;
 	int64_t clock_mark, major_us;
 	/* settings */
-	size_t memtable_bytes;
+	size_t memtable_bytes, cache_bytes;
 	bool background;
 	struct slice begin, end;
 };
@@ -149,7 +149,7 @@ static inline void lib_start(struct lib *l)
 	LIB(log_new(&lo, &l->env.log));
 	free(dir);
 	l->env.next_file = 1;
-	LIB(sst_cache_new(64u << 20, 16u << 20, &l->cache));
+	LIB(sst_cache_new(l->cache_bytes ? l->cache_bytes : 64u << 20, 16u << 20, &l->cache));
 	l->env.cache = l->cache;
 	l->env.memtable_bytes = l->memtable_bytes;
 	l->env.no_background = !l->background;

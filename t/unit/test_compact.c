@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What compactions leave, and what failures and concurrency may not break:
+ * tombstones and files, redo sets, edits that fail or are in doubt, every
+ * n-th allocation and I/O call failing, clipped and regrouped files,
+ * writers and readers beside background work.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "t/unit/tablet_lib.h"
+
+enum { ROWS = 12 };
+static const char *const plain[2] = {"", "maxversions=2"};
+
+/* ---- failing allocations ---- */
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+static _Thread_local long alloc_countdown; /* 0: none fails; this thread's only */
+static bool alloc_failed;
+
+static bool fails(void)
+{
+	if (!alloc_countdown || --alloc_countdown)
+		return false;
+	alloc_failed = true;
+	return true;
+}
+
+void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
+
+/* ---- failing I/O ---- */
+static _Atomic long io_countdown;
+static _Atomic bool io_failed;
+
+static int io_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)op;
+	(void)path;
+	(void)offset;
+	(void)n;
+	(void)number;
+	if (io_countdown > 0 && --io_countdown == 0) {
+		io_failed = true;
+		return -EIO;
+	}
+	return 0;
+}
+
+static void start(struct lib *l, unsigned groups)
+{
+	lib_init(l, "/dev/shm");
+	l->schema = lib_schema(plain, 2, groups);
+	lib_start(l);
+}
+
+static void end(struct lib *l)
+{
+	lib_stop(l);
+	lib_fini(l);
+}
+
+static int read_ts(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, char *out, size_t n)
+{
+	struct op_time at = {ts == INT64_MIN, ts};
+	size_t got = 0;
+	int err = tablet_read(l->t, slice_str(row), family, slice_str(q), at, 0, out, n - 1, &got, NULL);
+
+	out[got] = '\0';
+	return err;
+}
+
+static void expect(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, const char *value)
+{
+	char got[64];
+	int err = read_ts(l, row, family, q, ts, got, sizeof got);
+
+	if (!value) {
+		assert_int_equal(err, -ENOENT);
+		return;
+	}
+	assert_int_equal(err, 0);
+	assert_string_equal(got, value);
+}
+
+static unsigned count_cells(struct lib *l)
+{
+	struct scan_spec spec = {.what = SCAN_KEYS};
+	struct scan_batch b = {0};
+	struct tablet_scan *s;
+	unsigned n = 0;
+
+	LIB(tablet_scan_new(l->t, &spec, &s));
+	do {
+		LIB(tablet_scan_fill(s, &b));
+		n += b.count;
+	} while (!b.done);
+	scan_batch_fini(&b);
+	tablet_scan_free(s);
+	return n;
+}
+
+static void test_major_leaves_nothing_dead(void **state)
+{
+	static struct lib l;
+	struct tablet_stats st;
+	struct op del = {.kind = OP_DELETE_ROW};
+	struct op delf = {.kind = OP_DELETE_FAMILY, .family = 1};
+	char row[16];
+
+	(void)state;
+	start(&l, 2);
+	for (int i = 0; i < 10; i++) {
+		snprintf(row, sizeof row, "r%d", i);
+		for (int ts = 1; ts < 5; ts++) {
+			LIB(lib_put(&l, row, 1, "q", ts, slice_str("one")));
+			LIB(lib_put(&l, row, 2, "q", ts, slice_str("two")));
+		}
+	}
+	LIB(tablet_flush(l.t));
+	LIB(lib_op(&l, "r3", &del, NULL));
+	LIB(lib_op(&l, "r4", &delf, NULL));
+	LIB(tablet_flush(l.t));
+	/* the row's delete went to both groups, for both have files */
+	assert_int_equal(l.file_count, 4);
+	expect(&l, "r3", 1, "q", 4, NULL);
+	expect(&l, "r3", 2, "q", INT64_MIN, NULL);
+	expect(&l, "r4", 1, "q", INT64_MIN, NULL);
+	expect(&l, "r4", 2, "q", INT64_MIN, "two");
+	LIB(lib_put(&l, "r3", 1, "q", 2, slice_str("new"))); /* below the deleted, and seen */
+	expect(&l, "r3", 1, "q", INT64_MIN, "new");
+	LIB(tablet_compact(l.t));
+	tablet_get_stats(l.t, &st);
+	assert_int_equal(st.tombstones, 0);
+	assert_int_equal(st.files, 2);
+	assert_int_equal(st.cells, 8 * 4 + 9 * 2 + 1);
+	assert_int_equal(lib_disk_files(&l), 2);
+	assert_int_equal(count_cells(&l), 8 * 4 + 9 * 2 + 1);
+	expect(&l, "r3", 1, "q", INT64_MIN, "new");
+	LIB(tablet_family_stats(l.t, 2, &st));
+	assert_int_equal(st.cells, 18);
+	/* all gone: no file stays */
+	for (int i = 0; i < 10; i++) {
+		snprintf(row, sizeof row, "r%d", i);
+		LIB(lib_op(&l, row, &del, NULL));
+	}
+	LIB(tablet_compact(l.t));
+	assert_int_equal(l.file_count, 0);
+	assert_int_equal(lib_disk_files(&l), 0);
+	assert_int_equal(count_cells(&l), 0);
+	end(&l);
+}
+
+static void test_files_stay_few(void **state)
+{
+	static struct lib l;
+	char q[16];
+	bool did;
+
+	(void)state;
+	start(&l, 1);
+	for (int i = 0; i < 60; i++) {
+		snprintf(q, sizeof q, "q%03d", i);
+		LIB(lib_put(&l, "row", 1, q, 1, slice_str("v")));
+		LIB(tablet_flush(l.t));
+		do {
+			did = false;
+			LIB(tablet_compact_step(l.t, &did));
+		} while (did);
+		assert_true(l.file_count <= 8);
+		assert_int_equal(lib_disk_files(&l), l.file_count);
+	}
+	assert_int_equal(count_cells(&l), 60);
+	end(&l);
+}
+
+static void test_scan_outlives_its_files(void **state)
+{
+	static struct lib l;
+	struct scan_spec spec = {.what = SCAN_CELLS, .batch_bytes = 1};
+	struct tablet_scan *s;
+	struct scan_batch b = {0};
+	unsigned n = 0;
+	char row[16];
+
+	(void)state;
+	start(&l, 1);
+	for (int i = 0; i < 50; i++) {
+		snprintf(row, sizeof row, "%03d", i);
+		LIB(lib_put(&l, row, 1, "q", 1, slice_str("v")));
+	}
+	LIB(tablet_flush(l.t));
+	LIB(tablet_scan_new(l.t, &spec, &s));
+	LIB(tablet_scan_fill(s, &b));
+	n += b.count;
+	LIB(lib_put(&l, "999", 1, "q", 1, slice_str("later")));
+	LIB(tablet_compact(l.t));
+	assert_int_equal(lib_disk_files(&l), 2);
+	while (!b.done) {
+		LIB(tablet_scan_fill(s, &b));
+		n += b.count;
+	}
+	assert_int_equal(n, 50);
+	tablet_scan_free(s);
+	assert_int_equal(lib_disk_files(&l), 1);
+	/* with a view past its time, whole rows and later writes */
+	tablet_scan_view_us = 0;
+	n = 0;
+	spec.batch_bytes = 300;
+	LIB(tablet_scan_new(l.t, &spec, &s));
+	do {
+		LIB(tablet_scan_fill(s, &b));
+		n += b.count;
+		if (n == 1)
+			LIB(lib_put(&l, "zz", 1, "q", 1, slice_str("seen")));
+	} while (!b.done);
+	assert_true(n >= 51);
+	tablet_scan_free(s);
+	tablet_scan_view_us = UINT64_C(10) * 1000000;
+	scan_batch_fini(&b);
+	end(&l);
+}
+
+static void test_redo_set(void **state)
+{
+	static struct lib l;
+	uint64_t first, lsn;
+
+	(void)state;
+	start(&l, 1);
+	assert_int_equal(tablet_redo_lsn(l.t, l.env.incarnation), UINT64_MAX);
+	l.edit_fail = 1;
+	assert_int_equal(lib_put(&l, "r", 1, "q", 1, slice_str("v")), -EIO);
+	expect(&l, "r", 1, "q", INT64_MIN, NULL);
+	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("v")));
+	assert_int_equal(l.redo_count, 1);
+	first = tablet_redo_lsn(l.t, l.env.incarnation);
+	LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
+	lsn = log_next_lsn(l.env.log);
+	LIB(tablet_flush(l.t));
+	/* nothing is unflushed: the log may go */
+	assert_int_equal(l.redo_count, 0);
+	assert_int_equal(tablet_redo_lsn(l.t, l.env.incarnation), UINT64_MAX);
+	LIB(lib_put(&l, "r", 1, "q", 3, slice_str("x")));
+	assert_true(tablet_redo_lsn(l.t, l.env.incarnation) >= lsn && lsn > first);
+	/* what is replayed keeps its redo point until it is flushed after the replay */
+	lib_stop(&l);
+	lib_start(&l);
+	assert_int_equal(l.redo_count, 1);
+	expect(&l, "r", 1, "q", INT64_MIN, "x");
+	LIB(lib_put(&l, "r", 1, "q", 4, slice_str("y")));
+	assert_int_equal(l.redo_count, 2);
+	lib_stop(&l);
+	lib_start(&l);
+	expect(&l, "r", 1, "q", INT64_MIN, "y");
+	LIB(tablet_flush(l.t));
+	assert_int_equal(l.redo_count, 0);
+	lib_stop(&l);
+	lib_start(&l);
+	expect(&l, "r", 1, "q", INT64_MIN, "y");
+	expect(&l, "r", 1, "q", 1, "v");
+	end(&l);
+}
+
+/* Edits that fail, or fail after they took place: nothing is lost, nothing refers to a missing file. */
+static void test_edits_in_doubt(void **state)
+{
+	static struct lib l;
+	bool did;
+
+	(void)state;
+	for (int doubt = 0; doubt < 2; doubt++) {
+		for (int reopen = 0; reopen < 2; reopen++) {
+			start(&l, 1);
+			for (int i = 0; i < 4; i++) {
+				LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+				*(doubt ? &l.edit_doubt : &l.edit_fail) = 2;
+				assert_int_equal(tablet_flush(l.t), -EIO);
+				expect(&l, "r", 1, "q", i, "v");
+				LIB(lib_put(&l, "r", 1, "x", i, slice_str("w")));
+				assert_int_equal(tablet_flush(l.t), -EIO);
+				if (reopen) {
+					lib_stop(&l);
+					lib_start(&l);
+				}
+				LIB(tablet_flush(l.t));
+				expect(&l, "r", 1, "x", i, "w");
+			}
+			*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
+			assert_int_equal(tablet_compact_step(l.t, &did), -EIO);
+			LIB(lib_put(&l, "r", 1, "y", 1, slice_str("u")));
+			LIB(tablet_flush(l.t));
+			assert_int_equal(count_cells(&l), 9);
+			if (reopen) {
+				lib_stop(&l);
+				lib_start(&l);
+				assert_int_equal(count_cells(&l), 9);
+			}
+			LIB(tablet_compact(l.t));
+			assert_int_equal(l.file_count, 1);
+			assert_int_equal(count_cells(&l), 9);
+			end(&l);
+		}
+	}
+}
+
+/* Two children share their parent's files, each clipped to its rows. */
+static void test_split_by_hand(void **state)
+{
+	static struct lib l;
+	struct tablet_file shared;
+	char row[16];
+
+	(void)state;
+	start(&l, 1);
+	for (int i = 0; i < 40; i++) {
+		snprintf(row, sizeof row, "%02d", i);
+		LIB(lib_put(&l, row, 1, "q", 1, slice_str(row)));
+	}
+	LIB(tablet_flush(l.t));
+	lib_stop(&l);
+	LIB(tablet_file_copy(&shared, &l.files[0]));
+	for (int upper = 0; upper < 2; upper++) {
+		struct tablet_file *f = &l.files[0];
+
+		tablet_file_fini(f);
+		LIB(tablet_file_copy(f, &shared));
+		buf_fini(&f->begin);
+		buf_fini(&f->end);
+		LIB(buf_append(upper ? &f->begin : &f->end, "20", 2));
+		l.begin = slice_of("20", upper ? 2 : 0);
+		l.end = upper ? slice_of(NULL, 0) : slice_str("20");
+		lib_start(&l);
+		assert_int_equal(count_cells(&l), 20);
+		expect(&l, "19", 1, "q", INT64_MIN, upper ? NULL : "19");
+		expect(&l, "20", 1, "q", INT64_MIN, upper ? "20" : NULL);
+		assert_int_equal(lib_put(&l, upper ? "19" : "20", 1, "q", 1, slice_str("no")), -EINVAL);
+		LIB(tablet_compact(l.t));
+		assert_int_equal(count_cells(&l), 20);
+		assert_int_equal(l.file_count, 1);
+		assert_int_equal(l.files[0].cells, 20);
+		assert_int_equal(lib_disk_files(&l), 2 + upper); /* the shared one is not ours to remove */
+		lib_stop(&l);
+	}
+	tablet_file_fini(&shared);
+	lib_fini(&l);
+}
+
+/* A family moves to another group while files of the old one live. */
+static void test_groups_change(void **state)
+{
+	static struct lib l;
+	struct store_schema *s;
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 2}};
+	struct op row = {.kind = OP_DELETE_ROW};
+	bool did;
+
+	(void)state;
+	start(&l, 2);
+	LIB(lib_put(&l, "a", 1, "q", 1, slice_str("v1")));
+	LIB(lib_put(&l, "a", 1, "q", 2, slice_str("v2")));
+	LIB(lib_put(&l, "b", 1, "q", 2, slice_str("b2")));
+	LIB(lib_put(&l, "b", 2, "q", 2, slice_str("b3")));
+	LIB(tablet_flush(l.t));
+	assert_int_equal(l.file_count, 2);
+	s = lib_schema(plain, 2, 2);
+	s->families[0].group = s->families[1].group;
+	tablet_set_schema(l.t, s);
+	store_schema_put(s);
+	LIB(lib_op(&l, "a", &del, NULL));
+	LIB(lib_op(&l, "b", &row, NULL));
+	LIB(tablet_flush(l.t));
+	expect(&l, "a", 1, "q", INT64_MIN, "v1");
+	expect(&l, "b", 1, "q", INT64_MIN, NULL);
+	LIB(tablet_compact_step(l.t, &did));
+	expect(&l, "a", 1, "q", INT64_MIN, "v1");
+	LIB(tablet_compact(l.t));
+	assert_int_equal(l.file_count, 1);
+	expect(&l, "a", 1, "q", INT64_MIN, "v1");
+	expect(&l, "a", 1, "q", 2, NULL);
+	assert_int_equal(count_cells(&l), 1);
+	end(&l);
+}
+
+/* ---- every n-th failure ---- */
+
+/* One fixed history; have[i]: what row i's column must hold (0: nothing). In doubt: -1. */
+static void workload(struct lib *l, int *have, int *next, bool in_doubt)
+{
+	char row[16], value[16];
+	bool did;
+
+	for (int i = 0; i < ROWS; i++) {
+		struct op_range range = {0, slice_str("v")};
+		struct op o = {.kind = OP_WRITE, .family = 1, .qualifier = slice_str("q"), .ts = {true, INT64_MIN},
+			       .truncate_to = UINT64_MAX, .value = slice_of(value, 0)};
+		int n = (*next)++, err;
+
+		snprintf(row, sizeof row, "%02d", i);
+		if (i % 4 == 3) {
+			o = (struct op){.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = slice_str("q")};
+			n = 0;
+		} else if (i % 4 == 2) {
+			o.base = OP_BASE_NEWEST;
+			o.truncate_to = 0;
+			o.ranges = &range;
+			o.range_count = 1;
+			range.data = slice_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
+		} else {
+			o.value = slice_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
+		}
+		err = lib_op(l, row, &o, NULL);
+		if (!err)
+			have[i] = n;
+		else if (in_doubt)
+			have[i] = -1;
+		if (i % 5 == 4)
+			(void)!tablet_flush(l->t);
+	}
+	(void)!tablet_compact_step(l->t, &did);
+	if (*next % 3 == 0)
+		(void)!tablet_compact(l->t);
+}
+
+static void verify(struct lib *l, const int *have)
+{
+	char row[16], value[16];
+
+	for (int i = 0; i < ROWS; i++) {
+		if (have[i] < 0)
+			continue;
+		snprintf(row, sizeof row, "%02d", i);
+		snprintf(value, sizeof value, "%d", have[i]);
+		expect(l, row, 1, "q", INT64_MIN, have[i] ? value : NULL);
+	}
+}
+
+static void test_nth_allocation_fails(void **state)
+{
+	static struct lib l;
+	int have[ROWS] = {0}, next = 1;
+	unsigned failures = 0;
+
+	(void)state;
+	start(&l, 1);
+	for (long n = 1; n < 600; n++) {
+		alloc_failed = false;
+		alloc_countdown = n;
+		workload(&l, have, &next, false);
+		alloc_countdown = 0;
+		failures += alloc_failed;
+		verify(&l, have);
+		if (n % 50 == 0) {
+			lib_stop(&l);
+			lib_start(&l);
+			verify(&l, have);
+		}
+	}
+	print_message("# %u allocations failed\n", failures);
+	assert_true(failures > 100);
+	LIB(tablet_compact(l.t));
+	verify(&l, have);
+	/* an install that was in doubt at a reopening may leave a file that nothing refers to */
+	assert_true(lib_disk_files(&l) >= l.file_count);
+	end(&l);
+}
+
+static void test_nth_io_fails(void **state)
+{
+	static struct lib l;
+	int have[ROWS] = {0}, next = 1;
+	unsigned failures = 0;
+
+	(void)state;
+	start(&l, 1);
+	file_set_hook(io_hook, NULL);
+	for (long n = 1; n < 150; n++) {
+		io_failed = false;
+		io_countdown = n;
+		workload(&l, have, &next, true);
+		io_countdown = 0;
+		failures += io_failed;
+		verify(&l, have);
+		if (n % 20 == 0) {
+			lib_stop(&l);
+			lib_start(&l);
+			verify(&l, have);
+		}
+	}
+	file_set_hook(NULL, NULL);
+	print_message("# %u I/O calls failed\n", failures);
+	assert_true(failures > 20);
+	LIB(tablet_compact(l.t));
+	verify(&l, have);
+	end(&l);
+}
+
+/* ---- many at once ---- */
+
+struct work {
+	struct lib *l;
+	unsigned id, rounds;
+	_Atomic bool *stop;
+};
+
+/* Each mutation writes both families of a row alike and counts; a row is never seen half. */
+static void *writer_main(void *arg)
+{
+	struct work *w = arg;
+	char row[16], value[600];
+
+	memset(value, 'x', sizeof value);
+	for (unsigned i = 0; i < w->rounds; i++) {
+		int n = snprintf(value, 30, "%u.%u", w->id, i);
+		struct op ops[3] = {
+			{.kind = OP_WRITE, .family = 1, .qualifier = slice_str("q"), .ts = {true, INT64_MIN}, .truncate_to = UINT64_MAX},
+			{.kind = OP_WRITE, .family = 2, .qualifier = slice_str("q"), .ts = {true, INT64_MIN}, .truncate_to = UINT64_MAX},
+			{.kind = OP_INCREMENT, .family = 1, .qualifier = slice_str("count"), .by = 1},
+		};
+
+		value[n] = 'x';
+		ops[0].value = ops[1].value = slice_of(value, sizeof value);
+		snprintf(row, sizeof row, "r%u", i % 7);
+		LIB(tablet_mutate(w->l->t, slice_str(row), ops, 3, (struct op_token){0}, i % 16 == 0, NULL));
+	}
+	return NULL;
+}
+
+static void *reader_main(void *arg)
+{
+	struct work *w = arg;
+	struct scan_batch b = {0};
+	int64_t last[7] = {0};
+	char row[16];
+
+	while (!*w->stop) {
+		for (unsigned r = 0; r < 7; r++) {
+			struct scan_spec spec = {.what = SCAN_CELLS, .one_row = true, .versions = 1};
+			struct tablet_scan *s;
+
+			snprintf(row, sizeof row, "r%u", r);
+			spec.row_from = slice_str(row);
+			LIB(tablet_scan_new(w->l->t, &spec, &s));
+			LIB(tablet_scan_fill(s, &b));
+			if (b.count) {
+				if (b.count != 3 || !slice_eq(b.cells[1].value, b.cells[2].value) || b.cells[0].value.n != 8) {
+					fprintf(stderr, "a row was seen in part\n");
+					abort();
+				}
+				if ((int64_t)load_be64(b.cells[0].value.p) < last[r]) {
+					fprintf(stderr, "a row went back\n");
+					abort();
+				}
+				last[r] = (int64_t)load_be64(b.cells[0].value.p);
+			}
+			tablet_scan_free(s);
+		}
+	}
+	scan_batch_fini(&b);
+	return NULL;
+}
+
+static void test_many_at_once(void **state)
+{
+	static struct lib l;
+	_Atomic bool stop = false;
+	struct work w[4];
+	pthread_t th[4];
+	const char *rounds = getenv("TFS_ROUNDS");
+	int64_t sum = 0;
+	uint8_t count[8];
+	char row[16];
+	size_t got;
+
+	(void)state;
+	lib_init(&l, "/dev/shm");
+	l.schema = lib_schema(plain, 2, 2);
+	l.background = true;
+	l.memtable_bytes = 300 * 1024;
+	lib_start(&l);
+	for (unsigned i = 0; i < 4; i++) {
+		w[i] = (struct work){&l, i, rounds ? (unsigned)atoi(rounds) : 2000, &stop};
+		if (pthread_create(&th[i], NULL, i < 2 ? writer_main : reader_main, &w[i]))
+			abort();
+	}
+	for (int i = 0; i < 5; i++)
+		LIB(tablet_compact(l.t));
+	pthread_join(th[0], NULL);
+	pthread_join(th[1], NULL);
+	stop = true;
+	pthread_join(th[2], NULL);
+	pthread_join(th[3], NULL);
+	for (int again = 0; again < 2; again++) {
+		sum = 0;
+		for (unsigned r = 0; r < 7; r++) {
+			snprintf(row, sizeof row, "r%u", r);
+			LIB(tablet_read(l.t, slice_str(row), 1, slice_str("count"), (struct op_time){true, 0}, 0, count, 8, &got, NULL));
+			sum += (int64_t)load_be64(count);
+		}
+		assert_int_equal(sum, 2 * w[0].rounds);
+		assert_true(l.memory_used < 3 * l.memtable_bytes);
+		lib_stop(&l);
+		assert_true(l.env.minor > 2);
+		lib_start(&l);
+	}
+	end(&l);
+}
+
+/* Flushing fails: memory stays bounded, writers get the error, reads go on; all is well again afterwards. */
+static int no_space(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)offset;
+	(void)n;
+	(void)number;
+	return op == FILE_OP_CREATE && strstr(path, ".sst") ? -ENOSPC : 0;
+}
+
+static void test_disk_full(void **state)
+{
+	static struct lib l;
+	static uint8_t value[4000];
+	char row[16];
+	int err = 0, n = 0;
+
+	(void)state;
+	lib_init(&l, "/dev/shm");
+	l.schema = lib_schema(plain, 2, 1);
+	l.background = true;
+	l.memtable_bytes = 200 * 1024;
+	lib_start(&l);
+	file_set_hook(no_space, NULL);
+	while (!err && n < 10000) {
+		snprintf(row, sizeof row, "%05d", n);
+		err = lib_put(&l, row, 1, "q", 1, slice_of(value, sizeof value));
+		n += !err;
+	}
+	assert_int_equal(err, -ENOSPC);
+	assert_true(l.memory_used < 2 * l.memtable_bytes);
+	assert_int_equal(count_cells(&l), n);
+	file_set_hook(NULL, NULL);
+	LIB(tablet_flush(l.t));
+	LIB(lib_put(&l, "x", 1, "q", 1, slice_str("v")));
+	assert_int_equal(count_cells(&l), n + 1);
+	end(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_major_leaves_nothing_dead),
+		cmocka_unit_test(test_files_stay_few),
+		cmocka_unit_test(test_scan_outlives_its_files),
+		cmocka_unit_test(test_redo_set),
+		cmocka_unit_test(test_edits_in_doubt),
+		cmocka_unit_test(test_split_by_hand),
+		cmocka_unit_test(test_groups_change),
+		cmocka_unit_test(test_nth_allocation_fails),
+		cmocka_unit_test(test_nth_io_fails),
+		cmocka_unit_test(test_many_at_once),
+		cmocka_unit_test(test_disk_full),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	msg_to_nowhere();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
