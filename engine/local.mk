@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything behind tabletfs.h, as one library: for the programs here and, installed, for others.
 noinst_LTLIBRARIES += libengine.la
-libengine_la_SOURCES = %D%/open.c %D%/tabletfs.h
+libengine_la_SOURCES = %D%/open.c %D%/open.h %D%/tabletfs.h
 libengine_la_LIBADD = libmaster.la libserver.la libclient.la librpc.la libmeta.la libschema.la liblock.la libstore.la \
 	libsstable.la libbase.la
 
@@ -10,6 +10,6 @@ libtabletfs_la_SOURCES =
 libtabletfs_la_LIBADD = libengine.la
 libtabletfs_la_LDFLAGS = -version-info 0:0:0 -export-symbols-regex '^tfs_'
 # Made with the C++ compiler: LevelDB is below.
-nodist_EXTRA_libtabletfs_la_SOURCES = dummy.cc
+nodist_EXTRA_libtabletfs_la_SOURCES = %D%/dummy.cc
 include_HEADERS = %D%/tabletfs.h
 pkgconfig_DATA = %D%/tabletfs.pc

@@ -5,7 +5,7 @@
  * over their services (DESIGN 1, 6).
  *
  * A data directory holds FORMAT, lock/, log/, sst/ (and ballast).  Making one:
- *	1 mkdir lock, log, sst; fsync the directory
+ *	1 mkdir lock, log, sst; fsync the directory, and the one that holds it
  *	2 write FORMAT (durably, by rename)
  *	3 the server makes root tablet and METADATA (server/recover.c)
  * A directory that is a store has FORMAT; one that holds nothing but some of
@@ -16,6 +16,7 @@
  *	2 count up the file "incarnation": this process' own, never used before
  *	3 server, recovery, master, client
  */
+#include "engine/open.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/client/client.h"
@@ -38,6 +39,7 @@ struct embedded {
 	struct lock_service *locks;
 	struct server *server;
 	struct master *master;
+	struct open_hooks *hooks;       /* a test's, or NULL */
 	struct tablet_service *tablets; /* round trip in debug builds, else NULL */
 	struct master_service *masters;
 };
@@ -84,7 +86,9 @@ static int embedded_metrics(void *arg, struct buf *out)
 
 static int embedded_close(void *arg)
 {
-	return embedded_free(arg, true);
+	const struct embedded *e = arg;
+
+	return embedded_free(arg, !e->hooks || !e->hooks->no_flush);
 }
 
 /* ---- the directory ---- */
@@ -146,6 +150,27 @@ out:
 	return err;
 }
 
+/* The data directory's own name is durable, unless its parent is not ours to open. */
+static int sync_parent(const char *dir)
+{
+	size_t n = strlen(dir);
+	char *parent;
+	int err;
+
+	while (n && dir[n - 1] == '/')
+		n--;
+	while (n && dir[n - 1] != '/')
+		n--;
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	parent = n ? strndup(dir, n) : strdup(".");
+	if (!parent)
+		return -ENOMEM;
+	err = file_sync_dir(parent);
+	free(parent);
+	return err == -EACCES ? 0 : err;
+}
+
 static int prepare_dir(const char *dir, char **why)
 {
 	char line[64];
@@ -177,6 +202,8 @@ static int prepare_dir(const char *dir, char **why)
 			err = make_dir_in(dir, "sst");
 		if (!err)
 			err = file_sync_dir(dir);
+		if (!err)
+			err = sync_parent(dir);
 		snprintf(line, sizeof(line), FORMAT_MAGIC "%u\n", FORMAT_VERSION);
 		if (!err)
 			err = file_replace(format, slice_str(line));
@@ -233,6 +260,8 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		.compaction_threads = o->compaction_threads,
 		.sync = o->sync,
 		.no_background = o->no_background,
+		.clock = e->hooks ? e->hooks->clock : NULL,
+		.log_stall_us = e->hooks ? e->hooks->log_stall_us : 0,
 	};
 	int err = prepare_dir(e->dir, why);
 
@@ -269,6 +298,12 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 
 int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
 {
+	return tfs_open_hooked(source, o, NULL, out, why);
+}
+
+int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out,
+		    char **why)
+{
 	struct client_options co = {
 		.space = embedded_space,
 		.status = embedded_status,
@@ -290,14 +325,18 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		return -ENOMEM;
 	if (o->log_level >= 0)
 		msg_set_level((enum msg_level)o->log_level);
+	e->hooks = hooks;
 	e->dir = strdup(source);
 	if (e->dir)
 		err = open_parts(e, o, &co, &reason);
 	co.arg = e;
 	if (!err)
 		err = client_new(&co, out);
-	if (!err)
+	if (!err) {
+		if (hooks)
+			hooks->server = e->server;
 		return 0;
+	}
 	if (!reason && asprintf(&reason, "%s: %s", source, strerror(-err)) < 0)
 		reason = NULL;
 	if (why)

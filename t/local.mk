@@ -6,7 +6,13 @@ include t/unit/base.mk
 include t/unit/cells.mk
 include t/unit/lock.mk
 include t/unit/schema.mk
+include t/unit/meta.mk
+include t/unit/rpc.mk
 include t/unit/sstable.mk
 include t/unit/log.mk
 include t/unit/tablet.mk
+include t/unit/fs.mk
 endif
+include t/proof.mk
+include t/fuzz.mk
+include t/check.mk

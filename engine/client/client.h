@@ -43,6 +43,8 @@ struct tfs_store {
 const struct schema *table_schema(struct tfs_table *t);
 /* Takes in a newer schema. */
 void table_learn(struct tfs_store *s, const struct schema *schema);
+/* Why a family of the schema as last seen is unknown: -EINVAL, or -ENOENT since the table has gone. */
+int table_no_family(struct tfs_table *t) TFS_MUST;
 /* -errno and the reason of a master's call; why may be NULL. */
 int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
 

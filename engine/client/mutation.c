@@ -229,7 +229,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	int err;
 
 	if (m->err)
-		return m->err;
+		return m->err == -EINVAL ? table_no_family(m->table) : m->err;
 	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX || (flags & ~TFS_APPLY_SYNC))
 		return -EINVAL;
 	if (m->count == 0)

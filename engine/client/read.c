@@ -11,8 +11,10 @@ static int point(struct tfs_table *t, struct ts_request *q, const char *family, 
 	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
 	int err = -EINVAL;
 
-	if (family && !f)
+	if (family && !f) {
+		err = table_no_family(t);
 		goto out;
+	}
 	if (q->row.n == 0 || q->row.n > TFS_ROW_MAX || q->qualifier.n > TFS_QUALIFIER_MAX)
 		goto out;
 	q->table = t->id;
@@ -93,18 +95,19 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 {
 	static const struct scan_spec none;
 	uint16_t *ids = NULL;
+	unsigned count = 0;
 	int err;
 
 	_Static_assert((int)TFS_SCAN_CELLS == SCAN_CELLS && (int)TFS_SCAN_KEYS == SCAN_KEYS &&
 			       (int)TFS_SCAN_ROWS == SCAN_ROWS && (int)TFS_SCAN_FAMILIES == SCAN_FAMILIES,
 		       "kinds of scans are the same in both");
-	if (in->row_from.size > TFS_ROW_MAX || in->qualifier_from.size > TFS_QUALIFIER_MAX ||
-	    (in->one_row && in->row_from.size == 0) || (in->after_cell && (!in->one_row || in->family_count != 1)) ||
-	    (in->has_times && in->until <= in->since) || in->what > TFS_SCAN_FAMILIES)
+	/* Bounds may be longer than any key, and ranges empty. */
+	if ((in->one_row && (in->row_from.size == 0 || in->row_from.size > TFS_ROW_MAX)) ||
+	    (in->after_cell && (!in->one_row || in->family_count != 1)) || in->what > TFS_SCAN_FAMILIES)
 		return -EINVAL;
 	*out = none;
 	err = copy(&s->arena, in->row_from, &out->row_from);
-	if (!err)
+	if (!err && !in->one_row)
 		err = copy(&s->arena, in->row_to, &out->row_to);
 	if (!err)
 		err = copy(&s->arena, in->qualifier_from, &out->qualifier_from);
@@ -112,27 +115,33 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 		err = copy(&s->arena, in->qualifier_to, &out->qualifier_to);
 	if (err)
 		return err;
-	if (in->families) {
-		ids = arena_alloc(&s->arena, (in->family_count ? in->family_count : 1) * sizeof(*ids));
+	if (in->families && in->family_count) {
+		ids = arena_alloc(&s->arena, in->family_count * sizeof(*ids));
 		if (!ids)
 			return -ENOMEM;
 	}
 	for (unsigned i = 0; ids && i < in->family_count; i++) {
+		bool named = false;
 		const struct tfs_family *f = tfs_schema_family(schema_public(s->schema), in->families[i]);
-		unsigned at = i;
+		unsigned at = count;
 
 		if (!f)
-			return -EINVAL;
-		/* The store reads them in id order. */
+			return table_no_family(s->table);
+		/* The store reads them in id order, each once. */
+		for (unsigned k = 0; k < count; k++)
+			named = named || ids[k] == f->id;
+		if (named)
+			continue;
 		for (; at > 0 && ids[at - 1] > f->id; at--)
 			ids[at] = ids[at - 1];
 		ids[at] = f->id;
+		count++;
 	}
 	out->what = (enum scan_what)in->what;
 	out->row_from_after = in->row_from_after;
 	out->one_row = in->one_row;
 	out->families = ids;
-	out->family_count = in->family_count;
+	out->family_count = count;
 	out->after_cell = in->after_cell;
 	out->after_ts = in->after_ts;
 	out->has_times = in->has_times;

@@ -67,6 +67,16 @@ int tfs_table_empty(struct tfs_table *t, bool *empty)
 	return err;
 }
 
+int table_no_family(struct tfs_table *t)
+{
+	struct ts_request q = {.method = TS_EXISTS, .table = t->id, .row = slice_str("-")};
+	struct ts_answer a = {0};
+	int err = ts_call(t->store->o.tablets, &q, &a);
+
+	ts_answer_fini(&a);
+	return err == -ENOENT ? err : -EINVAL;
+}
+
 int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out)
 {
 	*out = schema_public(table_schema(t));

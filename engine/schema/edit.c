@@ -2,7 +2,9 @@
 /*
  * One edit of a schema: what mkdir, rmdir, chmod, chown and writes under
  * .families/ and .groups/ ask for.  The text is rendered anew, but not for
- * its time or its being hidden.
+ * its time or its being hidden; and an edit that leaves everything as it is
+ * leaves text, time and generation too: the chown and chmod by which rsync
+ * and tar end a restored tree must not touch .schema.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -181,12 +183,28 @@ static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dr
 	return -EINVAL;
 }
 
+/* Nothing but text and time differ.  The canonical text says all else. */
+static int same(const struct schema *a, const struct schema *b, bool *equal)
+{
+	struct buf x = {0}, y = {0};
+	int rc = schema_render(a, &x);
+
+	if (!rc)
+		rc = schema_render(b, &y);
+	if (!rc)
+		*equal = slice_eq(buf_slice(&x), buf_slice(&y)) && a->pub.is_set == b->pub.is_set;
+	buf_fini(&x);
+	buf_fini(&y);
+	return rc;
+}
+
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
 		char **why)
 {
 	bool render = e->op != TFS_SCHEMA_TIME && e->op != TFS_SCHEMA_HIDE;
 	struct schema *s = schema_clone(old);
 	const char *reason = NULL;
+	bool unchanged = false;
 	uint16_t gone = 0;
 	int rc;
 
@@ -203,6 +221,12 @@ int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64
 	rc = apply(s, e, &gone, &reason);
 	if (!rc)
 		rc = schema_finish(s, render, &reason);
+	if (!rc && render)
+		rc = same(old, s, &unchanged);
+	if (!rc && unchanged) {
+		schema_put(s);
+		s = schema_get(old);
+	}
 	if (rc) {
 		if (rc == -EINVAL)
 			why_line(why, 0, "%s%s%s", e->name ? e->name : "", e->name ? ": " : "", reason ? reason : "not a legal change");

@@ -1,0 +1,183 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# The house of DESIGN 6, read from the sources: who includes whom, which
+# headers stay inside their room, who may print, how long a file may be, and
+# the licence line in each.  Last it is run over made-up trees in
+# which each rule is broken once, so that it is known to be able to fail.
+use strict;
+use warnings;
+use File::Find;
+use File::Temp qw(tempdir);
+use File::Path qw(make_path);
+
+# Rooms of the engine, lowest first: each may include those before it.
+my @rooms = qw(base sstable store schema meta script lock rpc client server);
+my %level = map { $rooms[$_] => $_ } 0 .. $#rooms;
+my %master_may = map { $_ => 1 } qw(base lock rpc schema meta client);
+# What a pure function's file may include: itself, and no room that does I/O or takes locks.
+my %pure = map { $_ => 1 } qw(fs/name.c fs/name.h master/balance.c master/balance.h);
+my %pure_may = map { $_ => 1 } qw(fs/name.h master/balance.h engine/base/bytes.h engine/tabletfs.h);
+my $longest = 800;        # lines, of a source file
+my $longest_test = 1100;  # of a test: rows of cases
+
+sub room {
+	my ($path) = @_;
+	return $1 if $path =~ m{^engine/([^/]+)/};
+	return 'open' if $path =~ m{^engine/open\.[ch]$};
+	return 'tabletfs.h' if $path eq 'engine/tabletfs.h';
+	return 'model' if $path =~ m{^t/model/};
+	return $1 if $path =~ m{^(fs|master|t|man|tools)/};
+	return 'top';
+}
+
+# undef, or what is wrong with `from` including `to`.
+sub arrow {
+	my ($from, $to) = @_;
+	my ($f, $t) = (room($from), room($to));
+	return "a pure file includes $to" if $pure{$from} && !$pure_may{$to};
+	if ($to =~ m{(?:^|/)internal\.h$|_internal\.h$|_impl\.h$} && $f ne $t && $f ne 't') {
+		return "$to is private to its room";
+	}
+	return if $f eq $t || $f eq 't' || $f eq 'open' || $f eq 'tool';
+	return if $from =~ m{(?:^|/)main\.c$} && $f ne 'fs';
+	if ($f eq 'model') {
+		return if $t eq 'tabletfs.h';
+		return "the model shares nothing with the engine but tabletfs.h";
+	}
+	if ($f eq 'fs') {
+		return if $t eq 'tabletfs.h' || $t eq 'base';
+		return "fs knows tabletfs.h and engine/base only";
+	}
+	if ($f eq 'master') {
+		return if $master_may{$t} || $t eq 'tabletfs.h';
+		return "master may not call $t";
+	}
+	if (exists $level{$f}) {
+		return if exists $level{$t} && $level{$t} < $level{$f};
+		return if $t eq 'tabletfs.h' && $level{$f} >= $level{schema};
+		return "room $f may not call $t";
+	}
+	return if $f eq 'tabletfs.h' && $to eq 'engine/tabletfs.h';
+	return "no rule for $f -> $t";
+}
+
+sub without_comments_and_strings {
+	my ($s) = @_;
+	$s =~ s{/\*.*?\*/}{ my $c = $&; $c =~ s/[^\n]//g; $c }gse;
+	$s =~ s{//[^\n]*}{}g;
+	$s =~ s{"(?:\\.|[^"\\\n])*"}{""}g;
+	return $s;
+}
+
+sub check_tree {
+	my ($src) = @_;
+	my (%bad, @files);
+	my $count = 0;
+
+	for my $top (qw(engine fs master t tools man)) {
+		next unless -d "$src/$top";
+		find({ no_chdir => 1, wanted => sub { push @files, substr($_, length($src) + 1) if -f $_ } }, "$src/$top");
+	}
+	for my $path (sort @files) {
+		next if $path =~ /~$|\.(?:orig|rej|swp|o|lo)$|\.dirstamp$/;
+		my $code = $path =~ /\.(?:c|h|cc)$/;
+		my $text = $code || $path =~ /\.(?:mk|t|sh|proto|pl|am|[1-8])$/ || $path =~ m{^t/lib/|^tools/};
+		next unless $text;
+		open(my $in, '<:raw', "$src/$path") or die "$path: $!";
+		local $/;
+		my $s = <$in>;
+		close($in);
+		$count++;
+		push @{ $bad{licence} }, "$path: no SPDX line near its top"
+			unless substr($s, 0, 400) =~ /SPDX-License-Identifier: Apache-2\.0/;
+		next unless $code;
+		my $lines = ($s =~ tr/\n//);
+		my $most = $path =~ m{^t/} ? $longest_test : $longest;
+		push @{ $bad{length} }, "$path: $lines lines, at most $most" if $lines > $most;
+		while ($s =~ /^[ \t]*#[ \t]*include[ \t]+"([^"]+)"/mg) {
+			my $to = $1;
+			next if $to eq 'config.h';
+			if ($to !~ m{/}) {
+				push @{ $bad{root} }, "$path: \"$to\" is not relative to the root";
+				next;
+			}
+			push @{ $bad{root} }, "$path: there is no $to" unless -e "$src/$to" || $to =~ /\.pb-c\.h$/;
+			my $why = arrow($path, $to);
+			push @{ $bad{arrows} }, "$path -> $to: $why" if $why;
+		}
+		my $room = room($path);
+		next if $room eq 't' || $room eq 'model' || $room eq 'base' || $room eq 'tool' || $path =~ m{/main\.c$|^fs/options\.c$};
+		my $plain = without_comments_and_strings($s);
+		my $n = 0;
+		for my $line (split /\n/, $plain) {
+			$n++;
+			push @{ $bad{prints} }, "$path:$n: prints by $1"
+				if $line =~ /(?<![A-Za-z0-9_])(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|dprintf|syslog)\s*\(/;
+			# options.c reads the user's configuration, by libconfig from a stream: no part of a store.
+			push @{ $bad{files} }, "$path:$n: $1 passes by engine/base/file.h"
+				if $room ne 'fs' && $path ne 'engine/client/options.c' && $line =~ /(?<![A-Za-z0-9_.>])(open|openat|fopen|rename|unlink|fsync|fdatasync|pwrite|pwritev|ftruncate|fallocate|mkdir|rmdir)\s*\(/;
+			push @{ $bad{locks} }, "$path:$n: $1 passes by engine/base/mutex.h"
+				if $line =~ /\b(pthread_mutex_\w+|pthread_rwlock_\w+|pthread_cond_\w+)\s*\(/ && $room ne 'fs';
+		}
+	}
+	$bad{none} = ["no source file found below $src"] unless $count;
+	return \%bad;
+}
+
+my %title = (
+	arrows => 'every include follows an arrow of DESIGN 6',
+	root => 'includes are relative to the root, and exist',
+	licence => 'an SPDX line in each file',
+	length => "no file is too long",
+	prints => 'nothing prints but engine/base, the tools and the mains',
+	files => 'the engine reaches files through engine/base/file.h',
+	locks => 'the engine locks through engine/base/mutex.h',
+	none => 'there are sources',
+);
+my $src = $ENV{SRC} || '.';
+my $n = 0;
+my $bad = check_tree($src);
+for my $rule (sort keys %title) {
+	$n++;
+	print(($bad->{$rule} ? 'not ok' : 'ok') . " $n - $title{$rule}\n");
+	print "# $_\n" for @{ $bad->{$rule} || [] };
+}
+
+# Each rule, broken once.
+my $spdx = "/* SPDX-License-Identifier: Apache-2.0 */\n";
+my @wrong = (
+	['arrows', 'engine/base/x.c', "$spdx#include \"engine/store/y.h\"\n", 'engine/store/y.h'],
+	['arrows', 'engine/client/x.c', "$spdx#include \"engine/server/server.h\"\n", 'engine/server/server.h'],
+	['arrows', 'engine/store/x.c', "$spdx#include \"engine/tabletfs.h\"\n", 'engine/tabletfs.h'],
+	['arrows', 'fs/x.c', "$spdx#include \"engine/store/y.h\"\n", 'engine/store/y.h'],
+	['arrows', 'fs/name.c', "$spdx#include \"engine/base/file.h\"\n", 'engine/base/file.h'],
+	['arrows', 't/model/x.c', "$spdx#include \"engine/base/bytes.h\"\n", 'engine/base/bytes.h'],
+	['arrows', 'master/x.c', "$spdx#include \"engine/store/y.h\"\n", 'engine/store/y.h'],
+	['arrows', 'engine/server/x.c', "$spdx#include \"engine/client/internal.h\"\n", 'engine/client/internal.h'],
+	['root', 'engine/store/x.c', "$spdx#include \"y.h\"\n"],
+	['root', 'engine/store/x.c', "$spdx#include \"engine/base/nowhere.h\"\n"],
+	['licence', 'engine/store/x.c', "int x;\n"],
+	['length', 'engine/store/x.c', $spdx . ("\n" x 900)],
+	['prints', 'engine/store/x.c', "${spdx}void f(void)\n{\n\tprintf(\"x\");\n}\n"],
+	['files', 'engine/store/x.c', "${spdx}int f(void)\n{\n\treturn unlink(\"x\");\n}\n"],
+	['locks', 'engine/store/x.c', "${spdx}void f(void)\n{\n\tpthread_mutex_lock(0);\n}\n"],
+);
+my @missed;
+for my $w (@wrong) {
+	my ($rule, $path, $text, $other) = @$w;
+	my $tree = tempdir(CLEANUP => 1);
+	for my $p ([$path, $text], $other ? [$other, $spdx] : ()) {
+		(my $dir = "$tree/$p->[0]") =~ s{/[^/]+$}{};
+		make_path($dir);
+		open(my $out, '>', "$tree/$p->[0]") or die;
+		print $out $p->[1];
+		close($out);
+	}
+	my $found = check_tree($tree);
+	push @missed, "$rule in $path" unless $found->{$rule};
+	push @missed, "$rule in $path: also " . join(' ', keys %$found) if keys %$found > 1;
+}
+$n++;
+print((@missed ? 'not ok' : 'ok') . " $n - each rule finds the tree that breaks it\n");
+print "# missed: $_\n" for @missed;
+print "1..$n\n";

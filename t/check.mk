@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# How the tests are run.
+#
+#	make check        everything that must hold, through prove
+#	make check-units  the programs alone
+#	make check-asan   } the programs and a mount in a second build under
+#	make check-tsan   } sanitizers, in asan/ and tsan/
+#	make check-crash  100,000 crash points
+#	make check-fuzz   every fuzz target: libFuzzer if there is clang, in fuzz/
+#	make lint         scripts, manuals, static analysis
+#
+# A test is a script t/NN-topic.t or a program that speaks TAP; both get
+# SRC (the sources) and BUILD (this directory).
+tap_programs = $(filter t/unit/test_% t/history/test_% t/engine/test_%,$(check_PROGRAMS))
+tap_scripts = $(wildcard $(srcdir)/t/[0-9]*.t)
+tap_env = SRC='$(abs_srcdir)' BUILD='$(abs_builddir)' CC='$(CC)' LC_ALL=C.UTF-8; export SRC BUILD CC LC_ALL
+PROVE = prove
+PROVE_FLAGS = -j2 --timer
+prove = $(PROVE) $(PROVE_FLAGS) --exec '$(abs_srcdir)/t/lib/run'
+
+check-local: fuzz-standalone
+if !HAVE_CMOCKA
+	@echo "cmocka is needed for make check (Debian: libcmocka-dev); see quickcheck" >&2; exit 1
+endif
+	@$(tap_env); $(prove) $(TESTS_ONLY) $(if $(TESTS_ONLY),,$(tap_scripts) $(tap_programs))
+
+check-units: $(check_PROGRAMS)
+	@$(tap_env); $(prove) $(tap_programs)
+
+check-crash: t/crash/crash_store
+	@$(tap_env); CRASH_POINTS=100000 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/30-crash.t
+
+# In a sanitized build: what is run of it.  The mount tests named smoke if there are any, else the first mount test.
+sanitized_mounts = $(firstword $(wildcard $(srcdir)/t/40-*smoke*.t) $(wildcard $(srcdir)/t/40-*.t))
+check-sanitized: all $(check_PROGRAMS)
+	@$(tap_env); HISTORY_SECONDS=30; TEST_TIMEOUT=3600; SANITIZED=1; export HISTORY_SECONDS TEST_TIMEOUT SANITIZED; \
+	$(prove) $(tap_programs) $(sanitized_mounts)
+
+asan_options = ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+tsan_options = TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$(abs_srcdir)/t/lib/tsan.supp
+check-asan: asan/config.status
+	cd asan && $(asan_options) $(MAKE) $(AM_MAKEFLAGS) check-sanitized
+check-tsan: tsan/config.status
+	cd tsan && $(tsan_options) $(MAKE) $(AM_MAKEFLAGS) check-sanitized
+sanitized_configure = $(abs_srcdir)/configure --enable-debug CC='$(CC)' CXX='$(CXX)' CFLAGS='-O1 -g' CXXFLAGS='-O1 -g'
+asan/config.status: $(srcdir)/configure
+	$(MKDIR_P) asan && cd asan && $(sanitized_configure) --enable-sanitizer=address,undefined
+tsan/config.status: $(srcdir)/configure
+	$(MKDIR_P) tsan && cd tsan && $(sanitized_configure) --enable-sanitizer=thread
+
+shell_files = $(wildcard $(srcdir)/quickstart $(srcdir)/quickcheck $(srcdir)/autogen.sh $(srcdir)/.ci/run $(srcdir)/tools/* $(srcdir)/t/lib/*.sh $(srcdir)/t/lib/run)
+lint:
+	@for f in $(shell_files) $(tap_scripts); do \
+		if head -1 $$f | grep -Eq '^#!.*[ /](ba|da)?sh'; then set -- "$$@" $$f; fi; \
+	done; shellcheck -x -P '$(srcdir)' "$$@"
+	@for f in $(wildcard $(srcdir)/man/*.[1-8]); do mandoc -Tlint -Wwarning $$f || exit 1; done
+	@cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
+		--suppress=missingIncludeSystem --suppress=unknownMacro -I$(srcdir) -DTFS_DEBUG=1 \
+		$(srcdir)/engine $(srcdir)/master $(srcdir)/fs
+
+.PHONY: check-units check-crash check-sanitized check-asan check-tsan lint
+
+clean-local:
+	rm -rf asan tsan fuzz
+	rm -f $(fuzz_programs)
+EXTRA_DIST += $(tap_scripts) $(wildcard $(srcdir)/t/lib/*)
+EXTRA_DIST += %D%/names.tsv

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scans of every kind and point reads, and what they saw as text. */
+#include "t/history/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *spec, struct out *o)
+{
+	struct tfs_scan *sc;
+	struct tfs_cell c;
+	int err = s->api->scan_new(t, spec, &sc);
+
+	if (err) {
+		say(o, "  scan: %s\n", strerror(-err));
+		return;
+	}
+	while ((err = s->api->scan_next(sc, &c)) > 0) {
+		say(o, "  ");
+		say_bytes(o, c.row);
+		if (spec->what == TFS_SCAN_ROWS) {
+			say(o, "\n");
+			continue;
+		}
+		say(o, " %s(%u)", c.family, c.family_id);
+		if (spec->what == TFS_SCAN_FAMILIES) {
+			say(o, "\n");
+			continue;
+		}
+		say(o, ":");
+		say_bytes(o, c.qualifier);
+		say(o, " @%lld expires %lld size %llu ", (long long)c.ts, (long long)c.expires_us, (unsigned long long)c.size);
+		say_bytes(o, c.value);
+		say(o, "\n");
+	}
+	if (err)
+		say(o, "  scan ends: %s\n", strerror(-err));
+	s->api->scan_free(sc);
+}
+
+void say_row(struct side *s, struct tfs_table *t, struct tfs_bytes row, struct out *o)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = row, .one_row = true};
+
+	say_scan(s, t, &spec, o);
+}
+
+int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o)
+{
+	static const char *const kinds[] = {"cells", "keys", "rows", "families"};
+	const char *families[3];
+	struct tfs_scan_spec spec = {.what = (enum tfs_scan_what)below(r, 4)};
+
+	if (one_in(r, 3)) {
+		spec.row_from = pick_row(r, flags);
+		spec.row_from_after = one_in(r, 2);
+		spec.one_row = one_in(r, 2);
+	}
+	if (one_in(r, 3))
+		spec.row_to = pick_row(r, flags);
+	if (one_in(r, 3)) {
+		spec.family_count = 1 + (unsigned)below(r, 3);
+		for (unsigned i = 0; i < spec.family_count; i++)
+			families[i] = pick_family(r);
+		spec.families = families;
+	}
+	if (one_in(r, 3))
+		spec.qualifier_from = pick_qualifier(r, flags);
+	if (one_in(r, 3))
+		spec.qualifier_to = pick_qualifier(r, flags);
+	if (one_in(r, 4)) {
+		spec.after_cell = true;
+		spec.after_ts = pick_time(r);
+		spec.row_from = pick_row(r, flags);
+		spec.row_from_after = false;
+		spec.one_row = true;
+		if (spec.family_count != 1) {
+			spec.family_count = 1;
+			families[0] = pick_family(r);
+			spec.families = families;
+		}
+	}
+	if (one_in(r, 3)) {
+		spec.has_times = true;
+		spec.since = pick_time(r);
+		spec.until = pick_time(r);
+	}
+	if (one_in(r, 2))
+		spec.versions = (uint32_t)below(r, 4);
+	if (one_in(r, 4))
+		spec.limit = 1 + below(r, 10);
+	if (one_in(r, 2))
+		spec.batch_bytes = 1 + below(r, 3000);
+	say(o, "scan %s [", kinds[spec.what]);
+	say_bytes(o, spec.row_from);
+	say(o, "%s ", spec.row_from_after ? " after" : "");
+	say_bytes(o, spec.row_to);
+	say(o, ")%s", spec.one_row ? " one row" : "");
+	for (unsigned i = 0; i < spec.family_count; i++)
+		say(o, " %s", families[i]);
+	say(o, " [");
+	say_bytes(o, spec.qualifier_from);
+	say(o, " ");
+	say_bytes(o, spec.qualifier_to);
+	say(o, ")");
+	if (spec.after_cell)
+		say(o, " after %lld", (long long)spec.after_ts);
+	if (spec.has_times)
+		say(o, " times %lld %lld", (long long)spec.since, (long long)spec.until);
+	say(o, " versions %u limit %llu batch %zu\n", spec.versions, (unsigned long long)spec.limit, spec.batch_bytes);
+	say_scan(s, t, &spec, o);
+	return 0;
+}
+
+int step_point(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o)
+{
+	unsigned n = 1 + (unsigned)below(r, 8);
+
+	for (unsigned i = 0; i < n; i++) {
+		struct tfs_bytes row = pick_row(r, flags), qualifier = pick_qualifier(r, flags);
+		const char *family = pick_family(r);
+		struct tfs_ts ts = tfs_at(pick_time(r));
+		struct tfs_info info = {0};
+		bool exists = false;
+		int err;
+
+		if (one_in(r, 2))
+			ts.when = TFS_NEWEST;
+		say(o, "look ");
+		say_bytes(o, row);
+		say(o, " %s:", family);
+		say_bytes(o, qualifier);
+		say(o, " %s %lld: ", ts.when == TFS_AT ? "at" : "newest", (long long)ts.us);
+		if (one_in(r, 4)) {
+			bool whole = one_in(r, 2);
+
+			err = s->api->row_exists(t, row, whole ? NULL : family, &exists);
+			say(o, "exists %s: %s %d\n", whole ? "row" : "family", strerror(-err), exists);
+		} else if (one_in(r, 3)) {
+			err = s->api->stat(t, row, family, qualifier, ts, &info);
+			say(o, "stat %s %lld %llu %lld\n", strerror(-err), (long long)info.ts, (unsigned long long)info.size,
+			    (long long)info.expires_us);
+		} else {
+			uint64_t offset = one_in(r, 3) ? 0 : below(r, one_in(r, 3) ? 1 << 20 : 50);
+			size_t want = below(r, one_in(r, 4) ? 600000 : 100), got = 0;
+			char *p = malloc(want + 1);
+
+			if (!p)
+				abort();
+			err = s->api->read(t, row, family, qualifier, ts, offset, p, want, &got, one_in(r, 2) ? &info : NULL);
+			say(o, "read %llu+%zu %s %zu ", (unsigned long long)offset, want, strerror(-err), got);
+			say_bytes(o, tfs_bytes(p, err ? 0 : got));
+			say(o, " %lld %llu %lld\n", (long long)info.ts, (unsigned long long)info.size, (long long)info.expires_us);
+			free(p);
+		}
+	}
+	return 0;
+}

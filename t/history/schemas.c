@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random changes of tables and schemas. */
+#include "t/history/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *const table_names[TABLES] = {"t0", "web.table", "z-2"};
+
+static const char *const groups[] = {"default", "g1", "g2"};
+
+void say_schema(struct side *s, struct tfs_table *t, struct out *o)
+{
+	const struct tfs_schema *c;
+	int err = s->api->schema_get(t, &c);
+
+	if (err) {
+		say(o, "  schema: %s\n", strerror(-err));
+		return;
+	}
+	say(o, "  schema %s %u:%u %o set %d hidden %d mtime %lld tablet %llu salt %d\n", c->name, c->uid, c->gid, c->mode, c->is_set,
+	    c->is_hidden, (long long)c->mtime_us, (unsigned long long)c->tablet_size, c->salt);
+	for (unsigned i = 0; i < c->family_count; i++) {
+		const struct tfs_family *f = &c->families[i];
+
+		say(o, "  family %s(%u) gc \"%s\" group %s type %d %u:%u %o acl \"%s\" age %lld\n", f->name, f->id, f->gc, f->group,
+		    f->type, f->uid, f->gid, f->mode, f->acl, (long long)f->max_age_us);
+	}
+	for (unsigned i = 0; i < c->group_count; i++) {
+		const struct tfs_group *g = &c->groups[i];
+
+		say(o, "  group %s(%u) %s %d %u %d %d\n", g->name, g->id, g->compression, g->level, g->block_size, g->bloom_bits,
+		    g->in_memory);
+	}
+	say(o, "  text %zu: %.*s\n", c->text_size, (int)c->text_size, c->text);
+	s->api->schema_put(c);
+}
+
+/* Deletes every row: in mutations of a row each, as rm -r would. */
+static void purge(struct side *s, struct tfs_table *t, const char *family)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
+	struct tfs_scan *sc;
+	struct tfs_cell c;
+	struct tfs_mutation *m;
+
+	if (s->api->scan_new(t, &spec, &sc))
+		return;
+	while (s->api->scan_next(sc, &c) > 0) {
+		char *row = malloc(c.row.size + 1);
+
+		if (!row)
+			abort();
+		memcpy(row, c.row.data, c.row.size);
+		m = s->api->mutation_new(t, tfs_bytes(row, c.row.size));
+		if (!m || (family ? s->api->mutation_delete_family(m, family) : s->api->mutation_delete_row(m)))
+			abort();
+		(void)!s->api->apply(m, 0, NULL);
+		s->api->mutation_free(m);
+		free(row);
+	}
+	s->api->scan_free(sc);
+}
+
+/* The table of a handle has gone: every call says so. */
+static void let_go(struct side *s, unsigned k, struct out *o)
+{
+	bool b = false;
+	struct tfs_info info;
+	int err = s->api->table_empty(s->table[k], &b);
+
+	say(o, "  gone: %s", strerror(-err));
+	err = s->api->stat(s->table[k], TFS_S("a"), "a", TFS_S("q"), TFS_AUTO, &info);
+	say(o, ", %s\n", strerror(-err));
+	s->api->table_close(s->table[k]);
+	s->table[k] = NULL;
+}
+
+static void open_handle(struct side *s, unsigned k, struct out *o)
+{
+	int err = s->api->table_open(s->store, table_names[k], &s->table[k]);
+
+	if (err) {
+		say(o, "  open: %s\n", strerror(-err));
+		s->table[k] = NULL;
+	}
+}
+
+static int rename_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
+{
+	unsigned from = (unsigned)below(r, TABLES), to = (unsigned)below(r, TABLES);
+	bool noreplace = one_in(r, 2);
+	const char *name = one_in(r, 20) ? "no/name" : table_names[to];
+	int err;
+
+	if (one_in(r, 2) && s->table[to] && from != to && !(flags & STEP_SINGLE))
+		purge(s, s->table[to], NULL);
+	say(o, "rename %s to %s%s: ", table_names[from], name, noreplace ? " noreplace" : "");
+	err = s->api->table_rename(s->store, table_names[from], name, noreplace);
+	say(o, "%s\n", strerror(-err));
+	if (err || from == to)
+		return err;
+	if (s->table[to])
+		let_go(s, to, o);
+	s->table[to] = s->table[from];
+	s->table[from] = NULL;
+	say_schema(s, s->table[to], o);
+	return 0;
+}
+
+int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
+{
+	unsigned k = (unsigned)below(r, TABLES), what = (unsigned)below(r, 8);
+	char names[TABLES + 1][TFS_NAME_MAX + 1];
+	bool clear = one_in(r, 2);
+	int err;
+
+	switch (what) {
+	case 0: case 1: case 2:
+		err = s->api->table_create(s->store, table_names[k], (uid_t)below(r, 3), (gid_t)below(r, 3), one_in(r, 2) ? 0755 : 0700);
+		say(o, "create %s: %s\n", table_names[k], strerror(-err));
+		if (!err)
+			open_handle(s, k, o);
+		return err;
+	case 3: case 4:
+		if (s->table[k] && clear && !(flags & STEP_SINGLE))
+			purge(s, s->table[k], NULL);
+		err = s->api->table_drop(s->store, table_names[k]);
+		say(o, "drop %s: %s\n", table_names[k], strerror(-err));
+		if (!err)
+			let_go(s, k, o);
+		return err;
+	case 5: case 6:
+		return rename_table(s, r, flags, o);
+	default:
+		err = s->api->table_list(s->store, clear ? "" : table_names[k], names, one_in(r, 2) ? TABLES + 1 : 1);
+		say(o, "list: %d", err);
+		for (int i = 0; i < err; i++)
+			say(o, " %s", names[i]);
+		say(o, "\n");
+		return err < 0 ? err : 0;
+	}
+}
+
+static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_edit *e, struct out *o)
+{
+	static const char *const names[] = {
+		"table mode", "table owner", "time", "hide", "family add", "family drop", "family mode", "family owner", "family gc",
+		"family group", "family type", "group add", "group drop", "compression", "level", "block size", "bloom bits", "in memory",
+	};
+	char *why = NULL;
+	int err = s->api->schema_change(t, e, &why);
+
+	free(why);
+	say(o, "edit %s %s = %s: %s\n", names[e->op], e->name ? e->name : "", e->value ? e->value : "", strerror(-err));
+	return err;
+}
+
+static const char *pick_gc(struct rng *r)
+{
+	static const char *const rules[] = {
+		"", "maxversions=1", "maxversions=2", "maxversions=3", "maxage=1h", "maxage=10m", "maxversions=2 or maxage=1h",
+		"maxversions=1 and maxage=1h", "(maxage=10m or maxversions=3) and maxage=1m", "maxage=3w", "maxversions=0", "rubbish=1",
+	};
+
+	return rules[below(r, sizeof(rules) / sizeof(*rules))];
+}
+
+int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o)
+{
+	static const enum tfs_schema_op ops[] = {
+		TFS_SCHEMA_TABLE_MODE, TFS_SCHEMA_TABLE_OWNER, TFS_SCHEMA_TIME, TFS_SCHEMA_HIDE, TFS_SCHEMA_FAMILY_ADD,
+		TFS_SCHEMA_FAMILY_ADD, TFS_SCHEMA_FAMILY_ADD, TFS_SCHEMA_FAMILY_DROP, TFS_SCHEMA_FAMILY_DROP, TFS_SCHEMA_FAMILY_MODE,
+		TFS_SCHEMA_FAMILY_OWNER, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_TYPE, TFS_SCHEMA_GROUP_ADD,
+		TFS_SCHEMA_GROUP_DROP, TFS_SCHEMA_GROUP_COMPRESSION, TFS_SCHEMA_GROUP_LEVEL, TFS_SCHEMA_GROUP_BLOCK_SIZE,
+		TFS_SCHEMA_GROUP_BLOOM_BITS, TFS_SCHEMA_GROUP_IN_MEMORY,
+	};
+	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "bzip2"};
+	static const char *const levels[] = {"1", "3", "7", "x"};
+	static const char *const blocks[] = {"4K", "16K", "64K", "1"};
+	static const char *const blooms[] = {"0", "10", "16", "-1"};
+	struct tfs_schema_edit e = {.op = ops[below(r, sizeof(ops) / sizeof(*ops))]};
+	int err;
+
+	e.explicit_act = one_in(r, 3);
+	e.uid = (uid_t)below(r, 3);
+	e.gid = one_in(r, 3) ? (gid_t)-1 : (gid_t)below(r, 3);
+	e.mode = one_in(r, 2) ? 0640 : 0755;
+	e.mtime_us = CLOCK_BASE + (int64_t)below(r, 1000);
+	e.name = groups[below(r, 3)];
+	switch (e.op) {
+	case TFS_SCHEMA_FAMILY_ADD: case TFS_SCHEMA_FAMILY_DROP: case TFS_SCHEMA_FAMILY_MODE: case TFS_SCHEMA_FAMILY_OWNER:
+	case TFS_SCHEMA_FAMILY_GC: case TFS_SCHEMA_FAMILY_GROUP: case TFS_SCHEMA_FAMILY_TYPE:
+		e.name = one_in(r, 30) ? ".bad" : family_names[below(r, FAMILIES)];
+		e.value = e.op == TFS_SCHEMA_FAMILY_TYPE ? (one_in(r, 2) ? "counter" : "bytes") :
+			  e.op == TFS_SCHEMA_FAMILY_GROUP ? groups[below(r, 3)] : NULL;
+		if (one_in(r, 3) && (e.op == TFS_SCHEMA_FAMILY_DROP || e.op == TFS_SCHEMA_FAMILY_TYPE) && !(flags & STEP_SINGLE))
+			purge(s, t, e.name);
+		break;
+	case TFS_SCHEMA_GROUP_COMPRESSION:
+		e.value = codecs[below(r, 5)];
+		break;
+	case TFS_SCHEMA_GROUP_LEVEL:
+		e.value = levels[below(r, 4)];
+		break;
+	case TFS_SCHEMA_GROUP_BLOCK_SIZE:
+		e.value = blocks[below(r, 4)];
+		break;
+	case TFS_SCHEMA_GROUP_BLOOM_BITS:
+		e.value = blooms[below(r, 4)];
+		break;
+	case TFS_SCHEMA_GROUP_IN_MEMORY:
+		e.value = one_in(r, 2) ? "true" : "false";
+		break;
+	case TFS_SCHEMA_TABLE_MODE: case TFS_SCHEMA_TABLE_OWNER: case TFS_SCHEMA_TIME: case TFS_SCHEMA_HIDE:
+	case TFS_SCHEMA_GROUP_ADD: case TFS_SCHEMA_GROUP_DROP:
+		break;
+	}
+	if (e.op == TFS_SCHEMA_HIDE && (flags & STEP_SINGLE))
+		e.op = TFS_SCHEMA_TABLE_MODE;
+	if (e.op == TFS_SCHEMA_HIDE) {
+		/* Hidden does not outlive the store's opening, so it is shown again at once. */
+		e.flag = true;
+		(void)change(s, t, &e, o);
+		e.flag = false;
+	}
+	err = change(s, t, &e, o);
+	say_schema(s, t, o);
+	return err;
+}
+
+int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o)
+{
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_GC};
+	char text[2000], *why = NULL;
+	size_t n = 0;
+	bool first = true;
+	int err;
+
+	if (one_in(r, 2) && (flags & STEP_AGES)) {
+		e.name = family_names[below(r, FAMILIES)];
+		e.value = pick_gc(r);
+		err = change(s, t, &e, o);
+		say_schema(s, t, o);
+		return err;
+	}
+	n += (size_t)snprintf(text, sizeof(text), "families = (");
+	for (unsigned i = 0; i < FAMILIES; i++) {
+		const char *gc = pick_gc(r), *group = groups[below(r, one_in(r, 2) ? 2 : 3)];
+		bool there = !one_in(r, 4), counter = i == FAMILIES - 1;
+
+		if (!(flags & STEP_AGES))
+			gc = i == 0 ? "maxversions=2" : ""; /* loosening shows what is not yet collected */
+		if (!there)
+			continue;
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\n  { name = \"%s\"; gc = \"%s\"; group = \"%s\"; type = \"%s\"; }",
+				      first ? "" : ",", family_names[i], strstr(gc, "rubbish") && !one_in(r, 4) ? "" : gc, group,
+				      counter ? "counter" : "bytes");
+		first = false;
+	}
+	n += (size_t)snprintf(text + n, sizeof(text) - n, ");\ngroups = ( { name = \"g1\"; block_size = \"4K\"; compression = \"%s\"; }%s);\n",
+			      one_in(r, 2) ? "lz4" : "none", one_in(r, 2) ? ", { name = \"g2\"; bloom_bits = 0; }" : "");
+	if (!one_in(r, 3))
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "allow_delete = true;\n");
+	err = s->api->schema_set_text(t, tfs_bytes(text, n), one_in(r, 2) ? TFS_NO_TIME : CLOCK_BASE + 77, &why);
+	free(why);
+	say(o, "set schema: %s\n", strerror(-err));
+	say_schema(s, t, o);
+	return err;
+}

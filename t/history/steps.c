@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a step is, from its seed and number, and running it on one side. */
+#include "t/history/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct choice {
+	struct rng r;
+	enum step_kind kind;
+	unsigned table;
+	bool sync;
+	int64_t clock;
+};
+
+static struct choice choose(const struct step *st)
+{
+	struct choice c = {.r = {st->seed * 0x2545f4914f6cdd1du + st->number}};
+	uint64_t n;
+
+	for (unsigned i = 0; i < 3; i++)
+		rnd(&c.r);
+	n = below(&c.r, 200);
+	c.kind = n < 118 ? STEP_MUTATE : n < 138 ? STEP_SCAN : n < 156 ? STEP_POINT : n < 164 ? STEP_FLUSH : n < 168 ? STEP_COMPACT :
+		 n < 172 ? STEP_SYNCS : n < 176 ? STEP_REOPEN : n < 180 ? STEP_MERGE : n < 184 ? STEP_ALL : n < 191 ? STEP_EDIT :
+		 n < 195 ? STEP_RULES : STEP_TABLE;
+	if ((c.kind == STEP_TABLE && !(st->flags & STEP_TABLES)) ||
+	    ((c.kind == STEP_EDIT || c.kind == STEP_RULES) && !(st->flags & STEP_SCHEMA)))
+		c.kind = STEP_MUTATE;
+	/* Most of it in one table, so that things meet. */
+	c.table = one_in(&c.r, 4) ? (unsigned)below(&c.r, TABLES) : 0;
+	c.sync = one_in(&c.r, 6) && (st->flags & STEP_SYNC) && c.kind == STEP_MUTATE;
+	n = below(&c.r, 100);
+	/* More than any number of unique times that one step can draw; now and then far. */
+	c.clock = 1000 + (int64_t)(n < 80 ? below(&c.r, 5000) : n < 95 ? below(&c.r, 1000000) : n < 99 ? below(&c.r, 600000000) :
+				   INT64_C(7200000000));
+	return c;
+}
+
+enum step_kind step_kind(const struct step *st)
+{
+	return choose(st).kind;
+}
+
+bool step_is_sync(const struct step *st)
+{
+	return choose(st).sync;
+}
+
+int64_t step_clock(const struct step *st)
+{
+	return choose(st).clock;
+}
+
+static int step_all(struct side *s, struct tfs_table *t, struct out *o)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	bool empty = false;
+	int err = s->api->table_empty(t, &empty);
+
+	say(o, "all: empty %s %d\n", strerror(-err), empty);
+	for (int k = 0; k < 4; k++) {
+		spec.what = (enum tfs_scan_what)k;
+		say_scan(s, t, &spec, o);
+	}
+	return 0;
+}
+
+static int look_at_tablet(void *arg, const struct tfs_tablet *tablet)
+{
+	unsigned *n = arg;
+
+	(*n)++;
+	return tablet->state ? 0 : -EINVAL;
+}
+
+int step_run(struct side *s, const struct step *st, struct out *o)
+{
+	struct choice c = choose(st);
+	struct tfs_table *t = s->table[c.table];
+	struct tfs_bytes row;
+	struct tfs_usage usage;
+	unsigned tablets = 0;
+	int err;
+
+	say(o, "step %llu %s ", (unsigned long long)st->number, table_names[c.table]);
+	if (c.kind == STEP_TABLE)
+		return step_table(s, &c.r, st->flags, o);
+	if (c.kind == STEP_SYNCS) {
+		err = s->api->sync(s->store);
+		say(o, "sync: %s\n", strerror(-err));
+		return err;
+	}
+	if (!t) {
+		say(o, "no such table\n");
+		return -ENOENT;
+	}
+	switch (c.kind) {
+	case STEP_MUTATE:
+		err = step_mutate(s, t, &c.r, st->flags, c.sync, o, &row);
+		say_row(s, t, row, o);
+		return err;
+	case STEP_SCAN:
+		return step_scan(s, t, &c.r, st->flags, o);
+	case STEP_POINT:
+		return step_point(s, t, &c.r, st->flags, o);
+	case STEP_EDIT:
+		return step_edit(s, t, &c.r, st->flags, o);
+	case STEP_RULES:
+		return step_rules(s, t, &c.r, st->flags, o);
+	case STEP_FLUSH:
+		err = s->api->flush(t);
+		say(o, "flush: %s\n", strerror(-err));
+		return err;
+	case STEP_COMPACT:
+		err = s->api->compact(t);
+		say(o, "compact: %s\n", strerror(-err));
+		return err;
+	case STEP_ALL:
+		err = s->api->usage(t, NULL, &usage);
+		if (!err)
+			err = s->api->tablets(t, look_at_tablet, &tablets);
+		say(o, "usage: %s\n", strerror(-err));
+		return err ? err : step_all(s, t, o);
+	case STEP_TABLE: case STEP_SYNCS: case STEP_REOPEN: case STEP_MERGE:
+		break;
+	}
+	say(o, "\n");
+	return 0;
+}
+
+void side_open_tables(struct side *s)
+{
+	for (unsigned k = 0; k < TABLES; k++)
+		if (s->api->table_open(s->store, table_names[k], &s->table[k]))
+			s->table[k] = NULL;
+}
+
+void side_close_tables(struct side *s)
+{
+	for (unsigned k = 0; k < TABLES; k++) {
+		if (s->table[k])
+			s->api->table_close(s->table[k]);
+		s->table[k] = NULL;
+	}
+}
+
+int side_setup_part(struct side *s, unsigned flags, unsigned part, struct out *o)
+{
+	static const char text[] =
+		"families = ( { name = \"a\"; gc = \"maxversions=2\"; }, { name = \"anchor\"; group = \"g1\"; },\n"
+		" { name = \"b\"; gc = \"maxage=1h or maxversions=3\"; group = \"g1\"; }, { name = \"contents\"; },\n"
+		" { name = \"n\"; type = \"counter\"; } );\n"
+		"groups = ( { name = \"g1\"; compression = \"lz4\"; block_size = \"4K\"; } );\n";
+	static const char plain[] =
+		"families = ( { name = \"a\"; gc = \"maxversions=2\"; }, { name = \"anchor\"; group = \"g1\"; },\n"
+		" { name = \"b\"; group = \"g1\"; }, { name = \"contents\"; }, { name = \"n\"; type = \"counter\"; } );\n"
+		"groups = ( { name = \"g1\"; compression = \"lz4\"; block_size = \"4K\"; } );\n";
+	struct tfs_bytes schema = flags & STEP_AGES ? TFS_S(text) : TFS_S(plain);
+
+	unsigned k = part / 2;
+	int err;
+
+	if (part % 2 == 0) {
+		err = s->api->table_create(s->store, table_names[k], 0, 0, 0755);
+		if (!err)
+			err = s->api->table_open(s->store, table_names[k], &s->table[k]);
+	} else {
+		err = s->table[k] ? s->api->schema_set_text(s->table[k], schema, TFS_NO_TIME, NULL) : -ENOENT;
+	}
+	say(o, "setup %s: %s\n", table_names[k], strerror(-err));
+	return err;
+}
+
+void side_dump(struct side *s, struct out *o)
+{
+	char names[TABLES + 2][TFS_NAME_MAX + 1];
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	int n = s->api->table_list(s->store, "", names, TABLES + 2);
+
+	say(o, "%d tables\n", n);
+	for (int i = 0; i < n; i++) {
+		struct tfs_table *t;
+		int err = s->api->table_open(s->store, names[i], &t);
+
+		say(o, "table %s: %s\n", names[i], strerror(-err));
+		if (err)
+			continue;
+		say_schema(s, t, o);
+		say_scan(s, t, &spec, o);
+		s->api->table_close(t);
+	}
+}
+
+bool side_expires_within(struct side *s, int64_t from, int64_t to)
+{
+	bool found = false;
+
+	for (unsigned k = 0; k < TABLES; k++) {
+		struct tfs_scan_spec spec = {.what = TFS_SCAN_KEYS};
+		struct tfs_scan *sc;
+		struct tfs_cell c;
+
+		if (!s->table[k] || s->api->scan_new(s->table[k], &spec, &sc))
+			continue;
+		while (s->api->scan_next(sc, &c) > 0)
+			found |= c.expires_us >= from && c.expires_us < to;
+		s->api->scan_free(sc);
+	}
+	return found;
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library beside the reference model: seeded random histories, each step
+ * run on both, everything seen compared after each.
+ *
+ *	test_history                 seeds from 1 until HISTORY_SECONDS (50) are over
+ *	HISTORY_SEEDS=N              N seeds instead
+ *	test_history --seed S [--steps N] [--keep]   one seed, told step by step
+ *
+ * A history runs in a child of its own, on a clock of its own; of one that
+ * disagrees (or dies, or hangs) steps are left out as long as it still does,
+ * and what remains is printed.
+ *
+ * Where the two may differ by contract, the history keeps away from it: what
+ * a GC rule has hidden may come back when the rule is loosened, until it is
+ * collected.  So before a rule changes the clock is moved on until nothing
+ * lies within one clock skew of its expiry, and both sides are compacted.
+ * With background work of the library's own, timestamps are never the
+ * clock's, as METADATA draws unique times from it too.
+ */
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+#include "t/history/history.h"
+#include "t/model/model.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STEPS_MAX 2000
+#define HANG_SECONDS 120
+#define SKEW_US INT64_C(10000000)
+
+/* Between the history's process and its parent. */
+static struct shared {
+	bool skip[STEPS_MAX];
+	unsigned failed_at;
+	unsigned long long cells;
+} *shared;
+
+static unsigned steps = 160;
+static const char *parent_dir;
+
+struct pair {
+	struct side lib, ref;
+	struct open_hooks hooks;
+	struct tfs_options options;
+	char dir[300];
+	struct out lib_saw, ref_saw;
+	uint64_t seed;
+	unsigned flags;
+	bool tell;
+};
+
+static int remove_tree(const char *dir)
+{
+	char cmd[700];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	return system(cmd);
+}
+
+static void open_library(struct pair *p)
+{
+	char *why = NULL;
+	int err = tfs_open_hooked(p->dir, &p->options, &p->hooks, &p->lib.store, &why);
+
+	if (err) {
+		printf("# open: %s: %s\n", strerror(-err), why ? why : "");
+		fflush(stdout);
+		_exit(3);
+	}
+	side_open_tables(&p->lib);
+}
+
+/* Half of the closes leave all to the log. */
+static bool reopen(struct pair *p, uint64_t number)
+{
+	int err;
+
+	side_close_tables(&p->lib);
+	p->hooks.no_flush = number & 1;
+	err = tfs_close(p->lib.store);
+	if (err) {
+		printf("# close: %s\n", strerror(-err));
+		return false;
+	}
+	open_library(p);
+	return true;
+}
+
+/* A merging compaction of every tablet where the policy wants one. */
+static bool merge(struct pair *p)
+{
+	struct held **list;
+	unsigned n;
+	bool did, fine = true;
+
+	if (held_list(p->hooks.server, 0, &list, &n))
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		for (unsigned times = 0; times < 4; times++) {
+			int err = tablet_compact_step(list[i]->tablet, &did);
+
+			if (err)
+				printf("# merging compaction: %s\n", strerror(-err));
+			fine &= err == 0;
+			if (err || !did)
+				break;
+		}
+		held_put(list[i]);
+	}
+	free(list);
+	return fine;
+}
+
+static bool agree(struct pair *p, unsigned number)
+{
+	if (p->tell)
+		printf("# %.*s", (int)p->ref_saw.n, p->ref_saw.p);
+	if (p->lib_saw.n == p->ref_saw.n && memcmp(p->lib_saw.p, p->ref_saw.p, p->ref_saw.n) == 0)
+		return true;
+	if (p->tell) {
+		printf("# step %u differs:\n", number);
+		out_differ(&p->ref_saw, "model", &p->lib_saw, "library");
+	}
+	return false;
+}
+
+/* See the top.  False: now is no good time. */
+static bool prepare_rules(struct pair *p)
+{
+	int64_t now = history_clock + INT64_C(7200000000);
+
+	if (side_expires_within(&p->ref, now - SKEW_US, now + SKEW_US))
+		return false;
+	history_clock = now;
+	for (unsigned k = 0; k < TABLES; k++) {
+		if (!p->lib.table[k])
+			continue;
+		if (p->lib.api->compact(p->lib.table[k]) || p->ref.api->compact(p->ref.table[k])) {
+			printf("# compact failed\n");
+			return false;
+		}
+	}
+	history_clock += 1000; /* METADATA has drawn times */
+	return true;
+}
+
+static bool run_step(struct pair *p, unsigned i)
+{
+	struct step st = {p->seed, i, p->flags};
+
+	history_clock += step_clock(&st);
+	out_reset(&p->lib_saw);
+	out_reset(&p->ref_saw);
+	switch (step_kind(&st)) {
+	case STEP_REOPEN:
+		if (p->tell)
+			printf("# step %u reopen%s\n", i, i & 1 ? " from the log" : "");
+		return reopen(p, i);
+	case STEP_MERGE:
+		if (p->tell)
+			printf("# step %u merge\n", i);
+		return merge(p);
+	case STEP_RULES:
+		if (!prepare_rules(p))
+			return true;
+		break;
+	case STEP_MUTATE: case STEP_SCAN: case STEP_POINT: case STEP_TABLE: case STEP_EDIT: case STEP_FLUSH: case STEP_COMPACT:
+	case STEP_SYNCS: case STEP_ALL:
+		break;
+	}
+	(void)step_run(&p->ref, &st, &p->ref_saw);
+	(void)step_run(&p->lib, &st, &p->lib_saw);
+	return agree(p, i);
+}
+
+static void choose_options(struct pair *p)
+{
+	struct rng r = {p->seed};
+
+	tfs_options_init(&p->options);
+	rnd(&r);
+	p->options.block_cache_bytes = one_in(&r, 2) ? 64 << 10 : 8 << 20;
+	p->options.table_cache_bytes = one_in(&r, 2) ? 32 << 10 : 4 << 20;
+	p->options.memtable_bytes = one_in(&r, 3) ? 64 << 10 : 8 << 20;
+	p->options.log_segment_bytes = one_in(&r, 2) ? 64 << 10 : 4 << 20;
+	p->options.compaction_threads = 1 + (unsigned)below(&r, 2);
+	p->options.no_background = !one_in(&r, 4);
+	p->options.log_level = MSG_ERROR;
+	p->flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_AGES;
+	if (p->options.no_background)
+		p->flags |= STEP_AUTO;
+	if (one_in(&r, 4))
+		p->flags |= STEP_BIG;
+	if (one_in(&r, 4))
+		p->flags |= STEP_LONG;
+}
+
+/* In a child; 0 when both sides agree to the end. */
+static int history(uint64_t seed, bool tell, const struct api *library)
+{
+	struct pair p = {.seed = seed, .tell = tell, .lib = {.api = library}, .ref = {.api = &api_model}};
+	bool real = library == &api_library;
+	int bad = 0;
+
+	choose_options(&p);
+	history_clock = CLOCK_BASE + 10000000;
+	snprintf(p.dir, sizeof(p.dir), "%s/lib", parent_dir);
+	model_set_clock(history_now, NULL);
+	p.hooks.clock = clock_new();
+	if (!p.hooks.clock || model_open(parent_dir, NULL, &p.ref.store, NULL))
+		return 3;
+	clock_set_for_test(p.hooks.clock, history_now, NULL);
+	if (real)
+		open_library(&p);
+	else if (model_open(parent_dir, NULL, &p.lib.store, NULL))
+		return 3;
+	for (unsigned part = 0; part < SETUP_PARTS; part++) {
+		history_clock += 10000;
+		(void)!side_setup_part(&p.ref, p.flags, part, &p.ref_saw);
+		(void)!side_setup_part(&p.lib, p.flags, part, &p.lib_saw);
+	}
+	shared->failed_at = 0;
+	if (!agree(&p, 0))
+		bad = 1;
+	for (unsigned i = 0; i < steps && !bad; i++) {
+		struct step st = {seed, i, p.flags};
+
+		shared->failed_at = i;
+		if (shared->skip[i])
+			continue;
+		if (!real && (step_kind(&st) == STEP_REOPEN || step_kind(&st) == STEP_MERGE))
+			continue;
+		bad = !run_step(&p, i);
+	}
+	/* And all of it once more, from the disk. */
+	if (!bad && real) {
+		out_reset(&p.lib_saw);
+		out_reset(&p.ref_saw);
+		bad = !reopen(&p, seed);
+		side_dump(&p.ref, &p.ref_saw);
+		side_dump(&p.lib, &p.lib_saw);
+		bad |= !agree(&p, steps);
+	}
+	side_close_tables(&p.lib);
+	side_close_tables(&p.ref);
+	if (real && tfs_close(p.lib.store))
+		bad = 1;
+	if (!real)
+		(void)!model_close(p.lib.store);
+	(void)!model_close(p.ref.store);
+	clock_free(p.hooks.clock);
+	out_free(&p.lib_saw);
+	out_free(&p.ref_saw);
+	return bad;
+}
+
+/* What a child told, its last lines as comments. */
+static char story[100];
+
+static void print_story(unsigned lines)
+{
+	char cmd[300];
+
+	snprintf(cmd, sizeof(cmd), "tail -n %u '%s' | sed 's/^\\(# \\)*/# /' | cut -c1-400; rm -f '%s'", lines, story, story);
+	fflush(stdout);
+	(void)!system(cmd);
+}
+
+static int run(uint64_t seed, bool tell, const struct api *library)
+{
+	char dir[64];
+	int status;
+	pid_t pid;
+
+	snprintf(dir, sizeof(dir), "%s/tfs-history-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+	if (!mkdtemp(dir))
+		exit(2);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		alarm(HANG_SECONDS);
+		parent_dir = dir;
+		if (!tell)
+			msg_to_nowhere();
+		if (!freopen(tell ? story : "/dev/null", "w", stdout) || dup2(fileno(stdout), 2) < 0)
+			_exit(2);
+		status = history(seed, tell, library);
+		fflush(stdout);
+		exit(status); /* not _exit: leaks are looked for */
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		exit(2);
+	(void)!remove_tree(dir);
+	return status;
+}
+
+static unsigned left(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < steps; i++)
+		n += !shared->skip[i];
+	return n;
+}
+
+/* Leaves steps out, halves first, as long as it still fails. */
+static void minimise(uint64_t seed, const struct api *library, unsigned seconds)
+{
+	time_t end = time(NULL) + seconds;
+	unsigned failed_at = shared->failed_at;
+
+	for (unsigned i = failed_at + 1; i < steps; i++)
+		shared->skip[i] = true;
+	for (unsigned chunk = (failed_at + 2) / 2; chunk; chunk /= 2) {
+		for (unsigned at = 0; at <= failed_at && time(NULL) < end; at += chunk) {
+			bool before[STEPS_MAX];
+
+			memcpy(before, shared->skip, sizeof(before));
+			for (unsigned i = at; i < at + chunk && i < steps; i++)
+				shared->skip[i] = true;
+			if (memcmp(before, shared->skip, sizeof(before)) != 0 && !run(seed, false, library))
+				memcpy(shared->skip, before, sizeof(before));
+		}
+	}
+}
+
+static void report(uint64_t seed, int status, const struct api *library, unsigned seconds)
+{
+	unsigned at = shared->failed_at;
+
+	printf("# seed %llu fails at step %u", (unsigned long long)seed, at);
+	if (WIFSIGNALED(status))
+		printf(" by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	minimise(seed, library, seconds);
+	printf("; these %u steps are enough:\n", left());
+	(void)run(seed, true, library);
+	print_story(100);
+	memset(shared->skip, 0, sizeof(shared->skip));
+}
+
+/* A library with a flaw: what qualifier 00 01 holds is not counted in row_exists. */
+static int broken_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists)
+{
+	int err = model_row_exists(t, row, family, exists);
+
+	if (!err && family && strcmp(family, "anchor") == 0 && row.size == 2)
+		*exists = false;
+	return err;
+}
+
+static unsigned self_test(void)
+{
+	struct api broken = api_model;
+	uint64_t seed = 1;
+
+	broken.row_exists = broken_exists;
+	while (seed < 50 && run(seed, false, &broken) == 0)
+		seed++;
+	minimise(seed, &broken, 20);
+	return seed < 50 ? left() : 0;
+}
+
+static unsigned long number(const char *name, unsigned long otherwise)
+{
+	const char *s = getenv(name);
+
+	return s && *s ? strtoul(s, NULL, 10) : otherwise;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t one = 0, seed = number("HISTORY_SEED", 1);
+	unsigned long seeds = number("HISTORY_SEEDS", 0), done = 0, failed = 0, steps_left;
+	time_t end = time(NULL) + (time_t)number("HISTORY_SECONDS", 50);
+	bool whole = false;
+	int status;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+			one = strtoull(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--steps") == 0 && i + 1 < argc)
+			steps = (unsigned)strtoul(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--whole") == 0)
+			whole = true;
+	}
+	if (steps > STEPS_MAX)
+		steps = STEPS_MAX;
+	snprintf(story, sizeof(story), "/tmp/tfs-history-%ld", (long)getpid());
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return 2;
+	if (one && whole) {
+		status = run(one, true, &api_library);
+		print_story(1000000);
+		return status != 0;
+	}
+	if (one) {
+		status = run(one, false, &api_library);
+		if (status)
+			report(one, status, &api_library, 60);
+		printf("%s 1 - seed %llu\n1..1\n", status ? "not ok" : "ok", (unsigned long long)one);
+		return status != 0;
+	}
+	while ((seeds ? done < seeds : time(NULL) < end) && failed < 3) {
+		status = run(seed, false, &api_library);
+		if (status) {
+			failed++;
+			report(seed, status, &api_library, 20);
+		}
+		seed++;
+		done++;
+	}
+	printf("%s 1 - %lu random histories of %u steps agree with the reference model\n", failed ? "not ok" : "ok", done, steps);
+	memset(shared->skip, 0, sizeof(shared->skip));
+	steps_left = self_test();
+	printf("%s 2 - a flaw put into one side is found, and its history shrinks (to %lu steps)\n1..2\n",
+	       steps_left && steps_left < 12 ? "ok" : "not ok", steps_left);
+	return failed || !steps_left;
+}

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# The proofs over the whole engine: random histories, crashes, faults, stalls.
+history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/history/schemas.c %D%/history/steps.c \
+	%D%/history/history.h %D%/history/keys.h
+engine_test_libs = t/model/libmodel_ref.la libengine.la $(TFS_LDFLAGS)
+
+check_PROGRAMS += t/history/test_history t/crash/crash_store
+t_history_test_history_SOURCES = %D%/history/test_history.c $(history_sources)
+t_history_test_history_LDADD = $(engine_test_libs)
+t_crash_crash_store_SOURCES = %D%/crash/crash_store.c $(history_sources)
+t_crash_crash_store_LDADD = $(engine_test_libs)
