@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verbs are executed in the write that ends their line, so the shell waits
+ * for a flush or compaction and sees its error.  drop-rows goes row by row:
+ * each row atomically, the range not.
+ */
+#include "fs/admin.h"
+
+#include "engine/base/msg.h"
+#include "fs/reply.h"
+#include "fs/stage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int admin_render_system(const struct node *n, struct buf *out)
+{
+	const char *name = node_name(n);
+	char *text = NULL;
+	int r;
+
+	if (strcmp(name, "version") == 0)
+		return buf_printf(out, "tabletfs %s\n", PACKAGE_VERSION);
+	if (strcmp(name, "log") == 0)
+		return msg_ring(out);
+	if (strcmp(name, "ctl") == 0)
+		return 0;
+	if (strcmp(name, "metrics") == 0)
+		r = tfs_metrics(fs.store, &text);
+	else
+		r = tfs_status(fs.store, &text);
+	if (r)
+		return r;
+	r = buf_append(out, text, strlen(text));
+	free(text);
+	if (r == 0 && strcmp(name, "status") == 0)
+		r = buf_printf(out, "staged_bytes %llu\nchanges %llu\nread_only %d\n", (unsigned long long)stage_memory_used(),
+			       (unsigned long long)atomic_load(&fs.changes), fs.read_only);
+	return r;
+}
+
+/* A key as a TSV field. */
+static int put_field(struct buf *out, struct tfs_bytes b)
+{
+	const uint8_t *p = b.data;
+	int r = 0;
+
+	for (size_t i = 0; i < b.size && r == 0; i++) {
+		switch (p[i]) {
+		case '\t':
+			r = buf_append(out, "\\t", 2);
+			break;
+		case '\n':
+			r = buf_append(out, "\\n", 2);
+			break;
+		case '\r':
+			r = buf_append(out, "\\r", 2);
+			break;
+		case '\\':
+			r = buf_append(out, "\\\\", 2);
+			break;
+		default:
+			r = p[i] < 0x20 || p[i] >= 0x7f ? buf_printf(out, "\\x%02X", p[i]) : buf_u8(out, p[i]);
+			break;
+		}
+	}
+	return r;
+}
+
+static int put_tablet(void *arg, const struct tfs_tablet *t)
+{
+	struct buf *out = arg;
+	int r;
+
+	r = put_field(out, t->begin);
+	if (r == 0)
+		r = buf_u8(out, '\t');
+	if (r == 0)
+		r = put_field(out, t->end);
+	if (r == 0)
+		r = buf_printf(out, "\t%s\t%s\t%llu\t%u\n", t->server, t->state, (unsigned long long)t->bytes, t->sstables);
+	return r;
+}
+
+int admin_render_tablets(struct tfs_table *t, struct buf *out)
+{
+	return tfs_tablets(t, put_tablet, out);
+}
+
+static int each_table(int (*fn)(struct tfs_table *t))
+{
+	char names[16][TFS_NAME_MAX + 1], after[TFS_NAME_MAX + 1] = "";
+	int n;
+
+	while ((n = tfs_table_list(fs.store, after, names, 16)) > 0) {
+		for (int i = 0; i < n; i++) {
+			struct tfs_table *t;
+			int r = tfs_table_open(fs.store, names[i], &t);
+
+			if (r == -ENOENT)
+				continue;
+			if (r == 0) {
+				r = fn(t);
+				tfs_table_close(t);
+			}
+			if (r)
+				return r;
+		}
+		memcpy(after, names[n - 1], sizeof(after));
+	}
+	return n;
+}
+
+static int flush_table(struct tfs_table *t)
+{
+	return tfs_flush(t);
+}
+
+static int compact_table(struct tfs_table *t)
+{
+	return tfs_compact(t);
+}
+
+static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
+{
+	struct tfs_table *t = node_store_table(n);
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .row_from = bytes_of(prefix)};
+	struct tfs_scan *scan;
+	struct tfs_cell cell;
+	int r;
+
+	r = tfs_scan_new(t, &spec, &scan);
+	if (r)
+		return r;
+	while ((r = tfs_scan_next(scan, &cell)) > 0 && slice_has_prefix(slice_from(cell.row), prefix)) {
+		struct tfs_mutation *m = tfs_mutation_new(t, cell.row);
+
+		r = m ? tfs_mutation_delete_row(m) : -ENOMEM;
+		if (r == 0)
+			r = tfs_apply(m, 0, NULL);
+		tfs_mutation_free(m);
+		if (r)
+			break;
+	}
+	tfs_scan_free(scan);
+	atomic_fetch_add(&fs.changes, 1);
+	table_new_epoch(node_table(n));
+	changes_table(c, node_table(n));
+	return r < 0 ? r : 0;
+}
+
+static bool verb(struct slice line, const char *name, struct slice *argument)
+{
+	size_t n = strlen(name);
+
+	if (line.n < n || memcmp(line.p, name, n) != 0)
+		return false;
+	if (line.n == n) {
+		*argument = slice_of(NULL, 0);
+		return true;
+	}
+	if (line.p[n] != ' ')
+		return false;
+	*argument = slice_of(line.p + n + 1, line.n - n - 1);
+	return true;
+}
+
+static int each_line(struct node *n, struct slice text, int (*fn)(struct node *n, struct slice line, struct changes *c),
+		     struct changes *c)
+{
+	while (text.n) {
+		const uint8_t *end = memchr(text.p, '\n', text.n);
+		struct slice line = slice_of(text.p, end ? (size_t)(end - text.p) : text.n);
+		int r;
+
+		text = end ? slice_of(end + 1, text.n - line.n - 1) : slice_of(NULL, 0);
+		if (line.n == 0)
+			continue;
+		r = fn(n, line, c);
+		if (r == -EINVAL)
+			return refuse(r, n, NULL, "no such verb: %s", Q(line));
+		if (r)
+			return refuse(r, n, NULL, "%s", Q(line));
+	}
+	return 0;
+}
+
+static int table_verb(struct node *n, struct slice line, struct changes *c)
+{
+	struct slice argument;
+
+	if (verb(line, "flush", &argument) && !argument.n)
+		return tfs_flush(node_store_table(n));
+	if (verb(line, "compact", &argument) && !argument.n)
+		return tfs_compact(node_store_table(n));
+	if (verb(line, "drop-rows", &argument) && argument.n)
+		return drop_rows(n, argument, c);
+	return -EINVAL;
+}
+
+static int system_verb(struct node *n, struct slice line, struct changes *c)
+{
+	struct slice argument;
+
+	(void)n;
+	(void)c;
+	if (verb(line, "flush", &argument) && !argument.n)
+		return each_table(flush_table);
+	if (verb(line, "compact", &argument) && !argument.n)
+		return each_table(compact_table);
+	if (verb(line, "sync", &argument) && !argument.n)
+		return tfs_sync(fs.store);
+	return -EINVAL;
+}
+
+int admin_apply_table(struct node *n, struct slice text, struct changes *c)
+{
+	if (strcmp(node_name(n), ".ctl") != 0)
+		return refuse(-EACCES, n, NULL, "it can only be read");
+	return each_line(n, text, table_verb, c);
+}
+
+int admin_apply_system(struct node *n, struct slice text)
+{
+	if (strcmp(node_name(n), "ctl") != 0)
+		return refuse(-EACCES, n, NULL, "it can only be read");
+	return each_line(n, text, system_verb, NULL);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the operator's control files say and do: .tablets and .ctl of a
+ * table, /.tabletfs/{version,status,metrics,log,ctl}.
+ * Threads: any; engine calls are made, some long (flush, compact).
+ */
+#ifndef TFS_FS_ADMIN_H
+#define TFS_FS_ADMIN_H
+
+#include "fs/notify.h"
+
+int admin_render_system(const struct node *n, struct buf *out) TFS_MUST;
+int admin_render_tablets(struct tfs_table *t, struct buf *out) TFS_MUST;
+/* Lines of verbs; -EINVAL, logged, at the first that is not understood (those before it were done). */
+int admin_apply_system(struct node *n, struct slice text) TFS_MUST;
+int admin_apply_table(struct node *n, struct slice text, struct changes *c) TFS_MUST;
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cells as files see them: where a node's cell is in the store, what stat
+ * shows of it, its bytes as a reader gets them (counters as decimal text),
+ * and what the kernel must be told when one changes.
+ *
+ * Threads: any; engine calls are made, so not under the tree lock.
+ */
+#ifndef TFS_FS_CELL_H
+#define TFS_FS_CELL_H
+
+#include "fs/fs.h"
+#include "fs/notify.h"
+
+/* Where the cell of a PLAIN or VERSION node (or of a name below a family) is.  Borrows from the nodes. */
+struct cell_place {
+	struct node *family_node;
+	struct tfs_table *table;
+	struct tfs_bytes row, qualifier;
+	const char *family;
+	struct tfs_ts ts; /* TFS_NEWEST: a plain name */
+};
+void cell_place_of(struct node *cell, struct cell_place *out);
+void cell_place_at(struct node *family_node, struct slice qualifier, bool version, int64_t ts, struct cell_place *out);
+
+/* What all cells of a family share. */
+struct family_info {
+	mode_t mode;
+	uid_t uid;
+	gid_t gid;
+	bool counter;
+	bool counted_versions; /* a rule may hide a version when another is written */
+	int64_t max_age_us;
+};
+/* -ENOENT: no such family any more. */
+int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
+void family_info_from(const struct tfs_family *f, struct family_info *out);
+
+/* tfs_stat, with a counter's size that of its text. */
+int cell_stat(const struct cell_place *p, const struct family_info *f, struct tfs_info *info) TFS_MUST;
+/* Reads through p->ts; a counter as text.  info may be NULL. */
+int cell_read(const struct cell_place *p, const struct family_info *f, uint64_t offset, void *buf, size_t n, size_t *got,
+	      struct tfs_info *info) TFS_MUST;
+
+/* A counter's 8 bytes as text "N\n" (dst at least 24 bytes; returns the length), and text to a number: -EINVAL. */
+size_t counter_text(const uint8_t *be8, char *dst);
+int counter_parse(struct slice text, int64_t *value) TFS_MUST;
+/* Could text still become a counter when more is appended? */
+bool counter_prefix(struct slice text);
+
+/* Fills st for a regular file of a family. */
+void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, uint64_t size, struct stat *st);
+void stat_time(struct timespec *t, int64_t us);
+/* How long the kernel may believe what it was told of a version. */
+double version_timeout(const struct family_info *f, int64_t expires_us);
+
+/*
+ * Notes what the kernel may hold about one version of a column: its node, and
+ * with it the listings it is (or was) in.  family_node may be of either view.
+ * gone: the version is no longer there.  not_self: leave this node's pages.
+ */
+void cell_changed(struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone,
+		  const struct node *not_self);
+/* The live versions of a column, newest first, as they are now: collected before a removal or move, noted after it. */
+struct versions {
+	int64_t *ts;
+	size_t n, cap;
+};
+int column_versions(struct node *family_node, struct slice qualifier, struct versions *out) TFS_MUST;
+void versions_fini(struct versions *v);
+void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool gone);
+/* Cells appeared in the family's directory: made directories become ordinary. */
+void cell_arrived(struct changes *c, struct node *family_node);
+/* Cells may have gone: the directories above stay listed until removed or forgotten. */
+void cell_left(struct node *family_node, struct slice qualifier, bool version, int64_t ts);
+/* The family's node in the table's other view, counted, or NULL. */
+struct node *family_twin(struct node *family_node);
+
+#endif

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings are one line each, so a write that ends in a newline is complete
+ * and is applied in the write itself: `echo x > gc` then fails where a shell
+ * looks.  What has no newline is applied at flush.  .schema cannot know its
+ * end before close, so it is applied there.
+ *
+ * A change of the schema may change modes, owners and what rules hide, for
+ * any cell of the table: every node of it that the kernel knows is
+ * invalidated, and remembered sizes are forgotten.
+ */
+#include "fs/control.h"
+
+#include "engine/base/msg.h"
+#include "fs/admin.h"
+#include "fs/reply.h"
+#include "fs/stage.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const family_settings[] = {"gc", "group", "type", "usage", NULL};
+static const char *const group_settings[] = {"block_size", "bloom_bits", "compression", "in_memory", "level", NULL};
+static const char *const system_files[] = {"ctl", "log", "metrics", "status", "version", NULL};
+static const char *const none[] = {NULL};
+
+const char *const *control_names(enum node_kind dir)
+{
+	return dir == NODE_FAMILY_DIR ? family_settings : dir == NODE_GROUP_DIR ? group_settings : dir == NODE_SYSTEM ? system_files : none;
+}
+
+bool control_of_table(const char *name)
+{
+	return strcmp(name, ".tablets") == 0 || strcmp(name, ".ctl") == 0;
+}
+
+static bool named(const struct node *n, const char *name)
+{
+	return strcmp(node_name(n), name) == 0;
+}
+
+static const struct tfs_group *group_named(const struct tfs_schema *s, const char *name)
+{
+	for (unsigned i = 0; i < s->group_count; i++)
+		if (strcmp(s->groups[i].name, name) == 0)
+			return &s->groups[i];
+	return NULL;
+}
+
+static int render_family(const struct node *n, struct tfs_table *t, const struct tfs_schema *s, struct buf *out)
+{
+	const struct tfs_family *f = tfs_schema_family(s, node_name(n->parent));
+	struct tfs_usage u;
+	int r;
+
+	if (!f)
+		return -ENOENT;
+	if (named(n, "gc"))
+		return buf_printf(out, "%s\n", f->gc);
+	if (named(n, "group"))
+		return buf_printf(out, "%s\n", f->group);
+	if (named(n, "type"))
+		return buf_printf(out, "%s\n", f->type == TFS_TYPE_COUNTER ? "counter" : "bytes");
+	r = tfs_usage(t, f->name, &u);
+	if (r)
+		return r;
+	return buf_printf(out, "disk_bytes %llu\nraw_bytes %llu\nmemory_bytes %llu\ncells %llu\ntombstones %llu\n",
+			  (unsigned long long)u.disk_bytes, (unsigned long long)u.raw_bytes, (unsigned long long)u.memory_bytes,
+			  (unsigned long long)u.cells, (unsigned long long)u.tombstones);
+}
+
+static int render_group(const struct node *n, const struct tfs_schema *s, struct buf *out)
+{
+	const struct tfs_group *g = group_named(s, node_name(n->parent));
+
+	if (!g)
+		return -ENOENT;
+	if (named(n, "compression"))
+		return buf_printf(out, "%s\n", g->compression);
+	if (named(n, "level"))
+		return buf_printf(out, "%d\n", g->level);
+	if (named(n, "bloom_bits"))
+		return buf_printf(out, "%d\n", g->bloom_bits);
+	if (named(n, "in_memory"))
+		return buf_printf(out, "%s\n", g->in_memory ? "true" : "false");
+	if (g->block_size % 1024 == 0)
+		return buf_printf(out, "%uK\n", g->block_size / 1024);
+	return buf_printf(out, "%u\n", g->block_size);
+}
+
+int control_render(struct node *n, struct buf *out)
+{
+	const struct tfs_schema *s;
+	struct tfs_table *t;
+	int r;
+
+	if (n->parent->kind == NODE_SYSTEM)
+		return admin_render_system(n, out);
+	t = node_store_table(n);
+	if (n->parent->kind == NODE_TABLE && n->kind == NODE_SETTING)
+		return named(n, ".tablets") ? admin_render_tablets(t, out) : 0;
+	r = tfs_schema_get(t, &s);
+	if (r)
+		return r;
+	if (n->kind == NODE_SCHEMA)
+		r = buf_append(out, s->text, s->text_size);
+	else if (n->parent->kind == NODE_FAMILY_DIR)
+		r = render_family(n, t, s, out);
+	else
+		r = render_group(n, s, out);
+	tfs_schema_put(s);
+	return r;
+}
+
+int control_exists(struct node *n)
+{
+	struct node *table = node_table(n);
+	const struct tfs_schema *s;
+	const char *name = NULL;
+	int r;
+
+	if (!table)
+		return 0;
+	r = tfs_schema_get(node_store_table(n), &s);
+	if (r)
+		return r;
+	if (n->kind == NODE_FAMILY_DIR || n->parent->kind == NODE_FAMILY_DIR) {
+		name = node_name(n->kind == NODE_FAMILY_DIR ? n : n->parent);
+		r = tfs_schema_family(s, name) ? 0 : -ENOENT;
+	} else if (n->kind == NODE_GROUP_DIR || n->parent->kind == NODE_GROUP_DIR) {
+		name = node_name(n->kind == NODE_GROUP_DIR ? n : n->parent);
+		r = group_named(s, name) ? 0 : -ENOENT;
+	} else if (n->kind == NODE_SCHEMA) {
+		uint64_t size;
+		int64_t when;
+
+		r = (s->is_set && !s->is_hidden) || ofile_pending(n, &size, &when) ? 0 : -ENOENT;
+	}
+	tfs_schema_put(s);
+	return r;
+}
+
+int control_attr(struct node *n, struct stat *st)
+{
+	const struct tfs_schema *s;
+	struct buf text = {0};
+	uint64_t size;
+	int64_t when;
+	int r;
+
+	memset(st, 0, sizeof(*st));
+	st->st_ino = n->ino;
+	st->st_nlink = 1;
+	st->st_blksize = 4096;
+	st->st_uid = fs.uid;
+	st->st_gid = fs.gid;
+	st->st_mode = S_IFREG | 0444;
+	if (named(n, "ctl") || named(n, ".ctl"))
+		st->st_mode = S_IFREG | 0600;
+	stat_time(&st->st_mtim, fs_now_us());
+	if (node_table(n)) {
+		r = tfs_schema_get(node_store_table(n), &s);
+		if (r)
+			return r;
+		st->st_uid = s->uid;
+		st->st_gid = s->gid;
+		if (n->kind == NODE_SCHEMA) {
+			st->st_mode = S_IFREG | 0644;
+			stat_time(&st->st_mtim, s->mtime_us);
+		} else if (n->parent->kind != NODE_TABLE && !named(n, "usage")) {
+			st->st_mode = S_IFREG | 0644;
+		}
+		tfs_schema_put(s);
+	}
+	if (n->kind == NODE_SCHEMA && ofile_pending(n, &size, &when)) {
+		st->st_size = (off_t)size;
+		stat_time(&st->st_mtim, when);
+	} else {
+		r = control_exists(n);
+		if (r == 0)
+			r = control_render(n, &text);
+		st->st_size = (off_t)text.n;
+		buf_fini(&text);
+		if (r)
+			return r;
+	}
+	st->st_blocks = (st->st_size + 511) / 512;
+	st->st_atim = st->st_ctim = st->st_mtim;
+	return 0;
+}
+
+int control_open(struct node *n, struct writer *w, bool writable, bool truncate)
+{
+	struct buf text = {0};
+	int r = 0;
+
+	w->whole = true;
+	if (truncate && writable) {
+		writer_begin_whole(w);
+		/* A setting that was only truncated means nothing; a schema may be empty. */
+		if (n->kind != NODE_SCHEMA)
+			w->fresh = false;
+		return 0;
+	}
+	/* A setting is replaced by what is written, not edited. */
+	if (writable && n->kind != NODE_SCHEMA)
+		return 0;
+	r = control_exists(n);
+	if (r == 0)
+		r = control_render(n, &text);
+	if (r == 0 && text.n)
+		r = stage_load(&w->image, 0, text.p, text.n);
+	buf_fini(&text);
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got)
+{
+	struct buf text = {0};
+	int r = control_render(n, &text);
+
+	if (r == 0) {
+		*got = offset >= text.n ? 0 : text.n - offset < size ? (size_t)(text.n - offset) : size;
+		if (*got)
+			memcpy(buf, text.p + offset, *got);
+	}
+	buf_fini(&text);
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+static void schema_changed(struct node *n, struct changes *c)
+{
+	struct node *table = node_table(n);
+
+	atomic_fetch_add(&fs.changes, 1);
+	table_new_epoch(table);
+	changes_table(c, table);
+}
+
+int control_change(struct node *n, const struct tfs_schema_edit *e, struct changes *c)
+{
+	char *why = NULL;
+	int r = tfs_schema_change(node_store_table(n), e, &why);
+
+	if (r == 0)
+		schema_changed(n, c);
+	else if (why)
+		refuse(r, n, NULL, "%s", why);
+	else
+		refuse_store(r, n, NULL, "the schema was not changed");
+	free(why);
+	return r;
+}
+
+int control_set_schema(struct node *n, struct slice text, int64_t mtime_us, struct changes *c)
+{
+	char *why = NULL;
+	int r = tfs_schema_set_text(node_store_table(n), bytes_of(text), mtime_us, &why);
+
+	if (r == 0)
+		schema_changed(n, c);
+	else
+		refuse(r, n, NULL, "%s", why ? why : "the schema was not set");
+	free(why);
+	return r;
+}
+
+/* The text of a setting as a string without the white space around it. */
+static int setting_text(struct slice text, char **out)
+{
+	char *s;
+
+	while (text.n && (text.p[text.n - 1] == '\n' || text.p[text.n - 1] == ' ' || text.p[text.n - 1] == '\t' ||
+			  text.p[text.n - 1] == '\r'))
+		text.n--;
+	while (text.n && (*text.p == ' ' || *text.p == '\t'))
+		text = slice_of(text.p + 1, text.n - 1);
+	if (text.n && memchr(text.p, 0, text.n))
+		return -EINVAL;
+	s = malloc(text.n + 1);
+	if (!s)
+		return -ENOMEM;
+	memcpy(s, text.p, text.n);
+	s[text.n] = 0;
+	*out = s;
+	return 0;
+}
+
+static int setting_op(const struct node *n, enum tfs_schema_op *op)
+{
+	static const struct {
+		enum node_kind dir;
+		const char *name;
+		enum tfs_schema_op op;
+	} ops[] = {
+		{NODE_FAMILY_DIR, "gc", TFS_SCHEMA_FAMILY_GC},
+		{NODE_FAMILY_DIR, "group", TFS_SCHEMA_FAMILY_GROUP},
+		{NODE_FAMILY_DIR, "type", TFS_SCHEMA_FAMILY_TYPE},
+		{NODE_GROUP_DIR, "compression", TFS_SCHEMA_GROUP_COMPRESSION},
+		{NODE_GROUP_DIR, "level", TFS_SCHEMA_GROUP_LEVEL},
+		{NODE_GROUP_DIR, "block_size", TFS_SCHEMA_GROUP_BLOCK_SIZE},
+		{NODE_GROUP_DIR, "bloom_bits", TFS_SCHEMA_GROUP_BLOOM_BITS},
+		{NODE_GROUP_DIR, "in_memory", TFS_SCHEMA_GROUP_IN_MEMORY},
+	};
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		if (ops[i].dir == (enum node_kind)n->parent->kind && named(n, ops[i].name)) {
+			*op = ops[i].op;
+			return 0;
+		}
+	}
+	return -EACCES;
+}
+
+static int apply_setting(struct node *n, struct slice text, struct changes *c)
+{
+	struct tfs_schema_edit e = {.explicit_act = true, .name = node_name(n->parent), .uid = (uid_t)-1, .gid = (gid_t)-1};
+	char *value = NULL;
+	int r;
+
+	if (n->parent->kind == NODE_SYSTEM)
+		return admin_apply_system(n, text);
+	if (n->parent->kind == NODE_TABLE)
+		return admin_apply_table(n, text, c);
+	r = setting_op(n, &e.op);
+	if (r)
+		return refuse(r, n, NULL, "it can only be read");
+	r = setting_text(text, &value);
+	if (r)
+		return refuse(r, n, NULL, "not one line of text");
+	e.value = value;
+	r = control_change(n, &e, c);
+	free(value);
+	return r;
+}
+
+static int apply(struct node *n, struct writer *w, struct changes *c)
+{
+	struct slice text;
+	int r = stage_bytes(&w->image, &text);
+
+	if (r == 0 && n->kind == NODE_SCHEMA) {
+		r = control_set_schema(n, text, w->time_set ? w->time : TFS_NO_TIME, c);
+		w->committed = w->committed || r == 0;
+	} else if (r == 0) {
+		r = apply_setting(n, text, c);
+	}
+	w->dirty = w->fresh = false;
+	return r;
+}
+
+int control_written(struct node *n, struct writer *w)
+{
+	struct changes c = {0};
+	struct slice text;
+	int r;
+
+	if (n->kind == NODE_SCHEMA)
+		return w->image.size > (1u << 20) ? refuse(-EFBIG, n, NULL, "a schema is at most 1 MiB of text") : 0;
+	if (w->image.size > (1u << 20))
+		return refuse(-EFBIG, n, NULL, "too long for a setting");
+	r = stage_bytes(&w->image, &text);
+	if (r || text.n == 0 || text.p[text.n - 1] != '\n')
+		return r;
+	r = apply(n, w, &c);
+	/* Nobody's reply waits: the writer's own is sent by the caller. */
+	changes_send(&c);
+	if (r == 0)
+		stage_reset(&w->image);
+	else
+		w->error = r;
+	return r;
+}
+
+int control_commit(struct node *n, struct filex *x, struct writer *w, bool last, struct changes *c)
+{
+	int r = 0;
+
+	mutex_lock(&x->lock);
+	if (!w->error && !w->dead && (w->dirty || (last && w->fresh && n->kind == NODE_SCHEMA)))
+		r = apply(n, w, c);
+	else if (w->error && n->kind == NODE_SCHEMA)
+		r = w->error;
+	mutex_unlock(&x->lock);
+	return r;
+}
+
+int control_set_time(struct node *n, int64_t us, struct changes *c)
+{
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_TIME, .mtime_us = us, .uid = (uid_t)-1, .gid = (gid_t)-1};
+	struct filex *x;
+	bool done = false;
+
+	if (n->kind != NODE_SCHEMA)
+		return 0;
+	x = filex_find(n);
+	if (x) {
+		mutex_lock(&x->lock);
+		for (struct handle *h = x->handles; h; h = h->next) {
+			if (!h->writable)
+				continue;
+			h->w.time_set = true;
+			h->w.time = us;
+			done = done || writer_pending(&h->w);
+		}
+		mutex_unlock(&x->lock);
+		filex_put(n, x);
+	}
+	return done ? 0 : control_change(n, &e, c);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control names (DESIGN 2.3): .schema, .families/, .groups/, .tablets, .ctl
+ * and /.tabletfs/.  Reading one is reading a rendering made at open; writing
+ * applies all bytes written so far, as a whole or not at all.
+ * Threads: any; engine calls are made.
+ */
+#ifndef TFS_FS_CONTROL_H
+#define TFS_FS_CONTROL_H
+
+#include "fs/file.h"
+
+/* The names below a directory of settings (FAMILY_DIR, GROUP_DIR, SYSTEM), NULL-terminated. */
+const char *const *control_names(enum node_kind dir);
+/* Is it a setting directly below a table, such as .ctl? */
+bool control_of_table(const char *name);
+/* What the file shows. */
+int control_render(struct node *n, struct buf *out) TFS_MUST;
+/* Does the node exist?  0 or -ENOENT. */
+int control_exists(struct node *n) TFS_MUST;
+int control_attr(struct node *n, struct stat *st) TFS_MUST;
+
+int control_open(struct node *n, struct writer *w, bool writable, bool truncate) TFS_MUST;
+int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got) TFS_MUST;
+/* After each write, the file's lock held: a finished line of a setting is applied at once. */
+int control_written(struct node *n, struct writer *w) TFS_MUST;
+int control_commit(struct node *n, struct filex *x, struct writer *w, bool last, struct changes *c) TFS_MUST;
+int control_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
+/* Sets the schema of the table that n lies in. */
+int control_set_schema(struct node *n, struct slice text, int64_t mtime_us, struct changes *c) TFS_MUST;
+/* One change of the schema; a refusal is logged with the node's name. */
+int control_change(struct node *n, const struct tfs_schema_edit *e, struct changes *c) TFS_MUST;
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open files: the FUSE calls on descriptors, for every kind of regular file.
+ *
+ * A node that someone has open has a struct filex.  Plain names and control
+ * files keep what was written per descriptor (struct handle); a version and
+ * a scratch file keep it in the filex, shared, because the kernel's page
+ * cache (a version) or the users (scratch) see one content.
+ * A version opened only for reading has no handle and no filex, just a count.
+ *
+ * Locks: filex.lock guards handles and writers of the file.  Commits hold the
+ * row's lock outside it.  refs and node->file are under the tree lock.
+ */
+#ifndef TFS_FS_FILE_H
+#define TFS_FS_FILE_H
+
+#include "fs/fs.h"
+#include "fs/writer.h"
+
+struct handle {
+	struct handle *next;             /* of the file, newest first */
+	struct handle *all_next, **all_link; /* of the daemon */
+	struct node *node;               /* what was opened; counted */
+	struct node *target;             /* plain: where commits go; counted; another than node after a rename */
+	bool readable, writable;
+	uint32_t life;                   /* version: filex.life at open */
+	struct writer w;                 /* plain and control files */
+};
+
+struct filex {
+	struct mutex lock;
+	unsigned refs;                   /* tree lock */
+	struct handle *handles;          /* changed under the tree lock too */
+	struct writer w;                 /* version, scratch */
+	struct node *forward;            /* what the file was renamed to while open; counted */
+	uint32_t life;                   /* version: removals seen */
+	bool orphan;                     /* tree lock too: version: removed, its content kept in w for those who still read */
+	/* scratch: a node holds a count; after a rename two nodes share it */
+	mode_t mode;
+	uid_t uid;
+	gid_t gid;
+	int64_t mtime_us;
+};
+
+/* Counted; NULL: out of memory. */
+struct filex *filex_get(struct node *n);
+/* Counted, or NULL if nobody has it open. */
+struct filex *filex_find(struct node *n);
+void filex_put(struct node *n, struct filex *x);
+void filex_free(struct filex *x);
+void filex_drop_locked(struct filex *x); /* node.c: a node with it ends; NULL allowed */
+
+/* The row stripe's lock of a node in a row, or NULL for a node that is in none. */
+struct mutex *ofile_row_lock(struct node *n);
+
+void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t offset, struct fuse_file_info *fi);
+void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
+void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+
+/* Opens node as CREATE does; e's node is counted for the kernel when it succeeds and the reply is sent. */
+void ofile_create(fuse_req_t req, struct node *n, bool exists, mode_t mode, struct fuse_file_info *fi);
+
+/* ftruncate and truncate.  h may be NULL. */
+int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct changes *c) TFS_MUST;
+/* utimensat: us as asked for (never 0 here). */
+int ofile_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
+
+/* Is something pending on this plain name or version that stat must show?  Sets what it shows. */
+bool ofile_pending(struct node *n, uint64_t *size, int64_t *time_us);
+/* Does anyone have it open (or anything renamed onto it)?  *size is what the last of them would see. */
+bool ofile_is_open(struct node *n, uint64_t *size);
+
+/*
+ * A version, or all of a plain name, is about to be removed or replaced.
+ * Under the row's lock.  Readers keep what they have, writers are cut off.
+ */
+void ofile_cut_off_version(struct node *family_node, struct slice qualifier, int64_t ts);
+void ofile_cut_off_plain(struct node *family_node, struct slice qualifier);
+/* Versions of a whole column that is about to go. */
+void ofile_cut_off_versions(struct node *family_node, struct slice qualifier, const struct versions *v);
+/* Commits what is pending on n (a rename is about to move it); under the row's lock. */
+int ofile_settle(struct node *n, struct changes *c) TFS_MUST;
+/* From now on the descriptors of n are those of target. */
+void ofile_forward(struct node *n, struct node *target, int64_t commit_ts);
+
+/* The end of the daemon: commits whatever is left, frees all handles. */
+void ofile_close_all(void);
+
+#endif

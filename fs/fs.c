@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all rooms of fs share: the row locks, the views, the clock.
+ */
+#include "fs/fs.h"
+
+#include "fs/cache.h"
+#include "fs/dir.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define ROW_LOCKS 256
+
+struct fs fs;
+static struct mutex row_locks[ROW_LOCKS];
+
+int fs_init(void)
+{
+	int r;
+
+	for (int i = 0; i < ROW_LOCKS; i++)
+		mutex_init(&row_locks[i], RANK_FS_ROW);
+	r = node_table_init();
+	if (r == 0)
+		r = cache_init();
+	if (r == 0)
+		r = dir_init();
+	return r;
+}
+
+void fs_fini(void)
+{
+	dir_fini();
+	cache_fini();
+	node_table_fini();
+	for (int i = 0; i < ROW_LOCKS; i++)
+		mutex_fini(&row_locks[i]);
+}
+
+struct mutex *fs_row_lock(const struct node *row)
+{
+	return &row_locks[hash64(node_key(row), 0) % ROW_LOCKS];
+}
+
+int64_t fs_now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+bool node_is_latest(const struct node *n)
+{
+	if (fs.latest)
+		return true;
+	for (; n; n = n->parent)
+		if (n->kind == NODE_LATEST)
+			return true;
+	return false;
+}
+
+struct tfs_table *node_store_table(struct node *n)
+{
+	return node_table(n)->dir->table;
+}
+
+void table_new_epoch(struct node *table)
+{
+	if (atomic_fetch_add(&table->dir->epoch, 1) == UINT32_MAX)
+		atomic_fetch_add(&table->dir->epoch, 1);
+}
+
+uint32_t table_epoch(struct node *n)
+{
+	return node_table(n)->dir->epoch;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon as a whole: what it was started with, and what every room of
+ * fs/ shares.  fs calls engine/tabletfs.h and engine/base only; nothing here
+ * may know whether the store is in this process.
+ *
+ * Locks, in the order they are taken: a row stripe (fs_row_lock), a file's
+ * lock (filex), a directory stream's (same rank, never both), the tree lock,
+ * the notifier's.  No engine call is made under the tree lock.
+ */
+#ifndef TFS_FS_FS_H
+#define TFS_FS_FS_H
+
+#define FUSE_USE_VERSION 312
+
+#include "engine/base/bytes.h"
+#include "engine/base/mutex.h"
+#include "engine/tabletfs.h"
+#include "fs/node.h"
+
+#include <fuse3/fuse_lowlevel.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+struct fs {
+	struct tfs_store *store;
+	struct fuse_session *session;
+	bool read_only, quiet, latest;
+	bool no_open;              /* read-only, and the kernel takes ENOSYS to OPEN */
+	uid_t uid;                 /* who mounted: owner of the root */
+	gid_t gid;
+	_Atomic uint64_t changes;  /* counts commits: see fs_timeout_guard */
+};
+extern struct fs fs;
+
+#define FS_FOREVER 86400.0
+
+static inline struct node *node_of(fuse_ino_t ino)
+{
+	return ino == FUSE_ROOT_ID ? node_root() : (struct node *)(uintptr_t)ino;
+}
+static inline fuse_ino_t id_of(const struct node *n)
+{
+	return n->kind == NODE_ROOT ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)n;
+}
+static inline struct tfs_bytes bytes_of(struct slice s) { return tfs_bytes(s.p, s.n); }
+static inline struct slice slice_from(struct tfs_bytes b) { return slice_of(b.data, b.size); }
+
+/* One of a fixed set of locks, chosen by row: multi-step operations on one row hold it. */
+struct mutex *fs_row_lock(const struct node *row);
+int fs_init(void) TFS_MUST;
+void fs_fini(void);
+int64_t fs_now_us(void);
+
+/* Is the node in a view that shows plain names only? */
+bool node_is_latest(const struct node *n);
+/* The open table that the node lies in. */
+struct tfs_table *node_store_table(struct node *n);
+/* Makes all remembered sizes of the table unknown. */
+void table_new_epoch(struct node *table);
+uint32_t table_epoch(struct node *n);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletfs SOURCE MOUNTPOINT [-o options]
+ *
+ * In the background by default: the parent waits until the child has opened
+ * the store and mounted, so an error is one line on the terminal and a
+ * non-zero exit before anything is mounted.  The store is opened in the
+ * child, because its threads would not survive the fork.
+ *
+ * End: by fusermount3 -u, SIGTERM or SIGINT.  Order: stop serving, unmount,
+ * commit what open descriptors still had staged, drop scratch (the log names
+ * it), close the tables, close the store (everything durable).  SIGHUP is
+ * ignored.
+ */
+#include "engine/base/msg.h"
+#include "fs/file.h"
+#include "fs/fs.h"
+#include "fs/scratch.h"
+#include "fs/session.h"
+#include "fs/stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEFAULT_CONFIG "/etc/tabletfs.conf"
+
+struct command {
+	char *source, *mountpoint, *config;
+	int foreground, debug, single, help, version;
+	int read_only, sync, quiet, latest;
+};
+
+enum { KEY_RO, KEY_RW };
+
+#define OPTION(text, field) {text, offsetof(struct command, field), 1}
+static const struct fuse_opt option_spec[] = {
+	OPTION("-f", foreground), OPTION("-d", debug), OPTION("debug", debug), OPTION("-s", single),
+	OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version),
+	OPTION("sync", sync), OPTION("quiet", quiet), OPTION("latest", latest),
+	{"config=%s", offsetof(struct command, config), 0},
+	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
+	FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("x-", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_END};
+
+static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
+{
+	struct command *c = data;
+
+	(void)out;
+	if (key == KEY_RO || key == KEY_RW) {
+		c->read_only = key == KEY_RO;
+		return 1; /* the kernel is to know it too */
+	}
+	if (key != FUSE_OPT_KEY_NONOPT)
+		return 1;
+	if (!c->source)
+		c->source = strdup(arg);
+	else if (!c->mountpoint)
+		c->mountpoint = strdup(arg);
+	else {
+		fprintf(stderr, "tabletfs: %s: one argument too many\n", arg);
+		return -1;
+	}
+	return 0;
+}
+
+static void usage(FILE *to)
+{
+	fputs("usage: tabletfs SOURCE MOUNTPOINT [options]\n"
+	      "\n"
+	      "Mounts the tables of a data directory (made if absent or empty) as a file tree.\n"
+	      "\n"
+	      "    -f                     stay in the foreground\n"
+	      "    -d   -o debug          the same, and show every request\n"
+	      "    -s                     serve with a single thread\n"
+	      "    -V   --version         print the version\n"
+	      "    -h   --help            print this\n"
+	      "    -o ro                  read-only, everything cached\n"
+	      "    -o sync                every commit is on disk before close returns\n"
+	      "    -o quiet               chmod and chown of cells succeed without effect\n"
+	      "    -o latest              tables show plain names, newest versions only\n"
+	      "    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"
+	      "\n"
+	      "FUSE options:\n",
+	      to);
+	fuse_lowlevel_help();
+}
+
+/* ---- the background ---- */
+
+static int ready_pipe = -1;
+
+/* Forks.  Returns in the child only; the parent ends with the child's verdict. */
+static int go_background(void)
+{
+	int fds[2];
+	pid_t pid;
+	char verdict;
+	ssize_t n;
+
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		close(fds[0]);
+		ready_pipe = fds[1];
+		setsid();
+		return 0;
+	}
+	close(fds[1]);
+	do {
+		n = read(fds[0], &verdict, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n == 1 && verdict == 0)
+		_exit(0);
+	/* It has said why; pass its exit status on. */
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	_exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1);
+}
+
+static void tell_parent(void)
+{
+	char verdict = 0;
+	int null;
+
+	if (ready_pipe < 0)
+		return;
+	msg_to_syslog("tabletfs");
+	if (chdir("/") != 0)
+		msg_warning("cannot change to /: %s", strerror(errno));
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null >= 0) {
+		dup2(null, 0);
+		dup2(null, 1);
+		dup2(null, 2);
+		if (null > 2)
+			close(null);
+	}
+	if (write(ready_pipe, &verdict, 1) != 1)
+		msg_warning("the mounting process is gone");
+	close(ready_pipe);
+	ready_pipe = -1;
+}
+
+/* ---- the store ---- */
+
+static int open_store(const struct command *c)
+{
+	struct tfs_options o;
+	char *why = NULL;
+	int r = 0;
+
+	tfs_options_init(&o);
+	if (c->config)
+		r = tfs_options_load(&o, c->config, &why);
+	else if (access(DEFAULT_CONFIG, F_OK) == 0)
+		r = tfs_options_load(&o, DEFAULT_CONFIG, &why);
+	if (r) {
+		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-r));
+		free(why);
+		return r;
+	}
+	o.sync = o.sync || c->sync;
+	if (o.log_level >= 0)
+		msg_set_level((enum msg_level)o.log_level);
+	r = tfs_open(c->source, &o, &fs.store, &why);
+	if (r)
+		fprintf(stderr, "tabletfs: %s%s%s\n", why ? why : c->source, why ? "" : ": ", why ? "" : strerror(-r));
+	free(why);
+	return r;
+}
+
+static int close_store(void)
+{
+	int r;
+
+	scratch_report();
+	ofile_close_all();
+	fs_fini();
+	r = tfs_close(fs.store);
+	if (r)
+		msg_error("closing the store: %s", strerror(-r));
+	return r;
+}
+
+static int serve(const struct command *c, struct fuse_args *args, const char *mountpoint)
+{
+	sigset_t ends;
+	int r;
+
+	fs.read_only = c->read_only;
+	fs.quiet = c->quiet;
+	fs.latest = c->latest;
+	fs.uid = getuid();
+	fs.gid = getgid();
+	/* Threads started from here on leave the signals that end the mount to the main one. */
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	r = open_store(c);
+	if (r)
+		return r;
+	/* A data directory takes the spill files; of anything else (a cluster) TMPDIR does. */
+	stage_set_directory(access(c->source, W_OK | X_OK) == 0 ? c->source : "");
+	r = fs_init();
+	if (r) {
+		fprintf(stderr, "tabletfs: %s\n", strerror(-r));
+		(void)!tfs_close(fs.store);
+		return r;
+	}
+	r = session_start(args, mountpoint, c->single);
+	if (r) {
+		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", mountpoint, strerror(-r));
+		(void)!close_store();
+		return r;
+	}
+	tell_parent();
+	msg_notice("%s mounted on %s%s", c->source, mountpoint, fs.read_only ? ", read-only" : "");
+	r = session_run();
+	if (r)
+		msg_error("the mount ended: %s", strerror(-r));
+	session_end();
+	return close_store() || r ? -EIO : 0;
+}
+
+static int add_options(const struct command *c, struct fuse_args *args)
+{
+	char name[512];
+	size_t n = 0;
+	int r;
+
+	/* In the mount table, a comma or a backslash would end the name. */
+	for (const char *s = c->source; *s && n < sizeof(name) - 3; s++) {
+		if (*s == ',' || *s == '\\')
+			name[n++] = '\\';
+		name[n++] = *s;
+	}
+	name[n] = 0;
+	r = fuse_opt_add_arg(args, "-o");
+	if (r == 0) {
+		char *option;
+
+		if (asprintf(&option, "default_permissions,subtype=tabletfs,fsname=%s", name) < 0)
+			return -ENOMEM;
+		r = fuse_opt_add_arg(args, option);
+		free(option);
+	}
+	return r ? -ENOMEM : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
+	struct command c = {0};
+	char *mountpoint = NULL, *source = NULL;
+	int r = 1;
+
+	if (fuse_opt_parse(&args, &c, option_spec, take_argument) != 0)
+		goto out;
+	if (c.help) {
+		usage(stdout);
+		r = 0;
+		goto out;
+	}
+	if (c.version) {
+		printf("tabletfs %s\n", PACKAGE_VERSION);
+		fuse_lowlevel_version();
+		r = 0;
+		goto out;
+	}
+	if (!c.source || !c.mountpoint) {
+		fprintf(stderr, "usage: tabletfs SOURCE MOUNTPOINT [options]; tabletfs -h tells more\n");
+		goto out;
+	}
+	/* The background process works in /. */
+	mountpoint = realpath(c.mountpoint, NULL);
+	if (!mountpoint) {
+		fprintf(stderr, "tabletfs: %s: %s\n", c.mountpoint, strerror(errno));
+		goto out;
+	}
+	if (!strstr(c.source, "://") && c.source[0] != '/') {
+		char *cwd = getcwd(NULL, 0);
+
+		if (!cwd || asprintf(&source, "%s/%s", cwd, c.source) < 0)
+			source = NULL;
+		free(cwd);
+		if (!source)
+			goto out;
+		free(c.source);
+		c.source = source;
+	}
+	if (c.config) {
+		char *config = realpath(c.config, NULL);
+
+		if (config) {
+			free(c.config);
+			c.config = config;
+		}
+	}
+	if (add_options(&c, &args) || (c.debug && fuse_opt_add_arg(&args, "-odebug")))
+		goto out;
+	if (!c.foreground && !c.debug && go_background()) {
+		fprintf(stderr, "tabletfs: %s\n", strerror(errno));
+		goto out;
+	}
+	r = serve(&c, &args, mountpoint) ? 1 : 0;
+out:
+	fuse_opt_free_args(&args);
+	free(mountpoint);
+	free(c.source);
+	free(c.mountpoint);
+	free(c.config);
+	return r;
+}

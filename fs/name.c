@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encoding walks a key in units: a byte that must be escaped gives "%XX", a
+ * valid UTF-8 character its bytes, any other byte itself.  The units are laid
+ * down in components; a first pass measures what is left, because only a
+ * name that does not fit whole is split, and then greedily.  The one context
+ * a unit has is being first in its component, where '.' is escaped: so what
+ * is left is measured anew for each component.
+ *
+ * Decoding is deliberately lenient and then encodes the result again: every
+ * rule of what is canonical is written once, in the encoder.
+ *
+ * Decided against: a table of escaped names or a trie of parts; names are
+ * recomputed from keys wherever they are needed and cost well under 100 ns.
+ */
+#include "fs/name.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static const char hex_digits[] = "0123456789ABCDEF";
+
+/* Length of the valid UTF-8 character at p, or 0. */
+static size_t utf8_length(const uint8_t *p, size_t n)
+{
+	uint8_t c = p[0];
+	size_t len;
+	uint32_t v, least;
+
+	if (c < 0xc2)
+		return 0;
+	if (c < 0xe0) {
+		len = 2;
+		v = c & 0x1fu;
+		least = 0x80;
+	} else if (c < 0xf0) {
+		len = 3;
+		v = c & 0x0fu;
+		least = 0x800;
+	} else if (c < 0xf5) {
+		len = 4;
+		v = c & 0x07u;
+		least = 0x10000;
+	} else {
+		return 0;
+	}
+	if (n < len)
+		return 0;
+	for (size_t i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		v = v << 6 | (p[i] & 0x3fu);
+	}
+	if (v < least || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff))
+		return 0;
+	return len;
+}
+
+static bool always_escaped(uint8_t c)
+{
+	return c < 0x20 || c == 0x7f || c == '/' || c == '%';
+}
+
+/* What is encoded: a key, then plain text that needs no escape ("@TS"). */
+struct source {
+	struct slice key;
+	size_t escaped_at; /* index of the '@' written %40, or SIZE_MAX */
+	const char *tail;
+	size_t tail_n;
+	size_t at;         /* position over key, then tail */
+};
+
+struct unit {
+	uint8_t bytes[4];
+	size_t n;       /* of the name */
+	size_t advance; /* of the source */
+};
+
+static bool unit_at(const struct source *s, size_t at, bool first, struct unit *u)
+{
+	uint8_t c;
+	size_t n;
+
+	if (at >= s->key.n) {
+		if (at - s->key.n >= s->tail_n)
+			return false;
+		u->bytes[0] = (uint8_t)s->tail[at - s->key.n];
+		u->n = u->advance = 1;
+		return true;
+	}
+	c = s->key.p[at];
+	if (always_escaped(c) || at == s->escaped_at || (first && c == '.')) {
+		u->bytes[0] = '%';
+		u->bytes[1] = (uint8_t)hex_digits[c >> 4];
+		u->bytes[2] = (uint8_t)hex_digits[c & 15];
+		u->n = 3;
+		u->advance = 1;
+		return true;
+	}
+	n = c >= 0x80 ? utf8_length(s->key.p + at, s->key.n - at) : 0;
+	if (n == 0)
+		n = 1;
+	memcpy(u->bytes, s->key.p + at, n);
+	u->n = u->advance = n;
+	return true;
+}
+
+/* Writes the next component; *done when it was the last. */
+static int put_component(struct source *s, struct buf *path, bool *done)
+{
+	uint8_t name[NAME_LONGEST + 4];
+	size_t n = 0, part_n = 0, part_at = s->at, at = s->at;
+	struct unit u;
+
+	while (unit_at(s, at, at == s->at, &u)) {
+		if (n + u.n > NAME_LONGEST) {
+			s->at = part_at;
+			*done = false;
+			name[part_n] = '%';
+			return buf_append(path, name, part_n + 1);
+		}
+		memcpy(name + n, u.bytes, u.n);
+		n += u.n;
+		at += u.advance;
+		if (n < NAME_LONGEST) {
+			part_n = n;
+			part_at = at;
+		}
+	}
+	s->at = at;
+	*done = true;
+	return buf_append(path, name, n);
+}
+
+static bool all_digits(const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i] < '0' || p[i] > '9')
+			return false;
+	return true;
+}
+
+static bool like_timestamp(const uint8_t *p, size_t n)
+{
+	return n > 0 && p[0] == '-' ? all_digits(p + 1, n - 1) : all_digits(p, n);
+}
+
+static const uint8_t *last_at_sign(struct slice s)
+{
+	return s.n ? memrchr(s.p, '@', s.n) : NULL;
+}
+
+int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *path)
+{
+	struct source s = {.key = key, .escaped_at = SIZE_MAX};
+	char tail[32];
+	size_t undo = path->n;
+	bool done = false;
+	int r;
+
+	if (kind == NAME_ROW) {
+		if (key.n == 0)
+			return -EINVAL;
+	} else {
+		const uint8_t *at = last_at_sign(key);
+
+		if (at && like_timestamp(at + 1, (size_t)(key.p + key.n - at - 1)))
+			s.escaped_at = (size_t)(at - key.p);
+		if (kind == NAME_VERSION) {
+			s.tail_n = (size_t)snprintf(tail, sizeof(tail), "@%lld", (long long)ts);
+			s.tail = tail;
+		} else if (key.n == 0) {
+			s.tail_n = 1;
+			s.tail = "@";
+		}
+	}
+	for (;;) {
+		r = put_component(&s, path, &done);
+		if (r == 0 && !done)
+			r = buf_u8(path, '/');
+		if (r) {
+			path->n = undo;
+			return r;
+		}
+		if (done)
+			return 0;
+	}
+}
+
+static int hex_value(uint8_t c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* Undoes escapes. */
+static int unescape(const uint8_t *p, size_t n, struct buf *out)
+{
+	int r;
+
+	r = buf_reserve(out, n);
+	if (r)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		uint8_t c = p[i];
+
+		if (c == '%') {
+			int hi = i + 2 < n ? hex_value(p[i + 1]) : -1;
+			int lo = hi >= 0 ? hex_value(p[i + 2]) : -1;
+
+			if (lo < 0)
+				return -ENOENT;
+			c = (uint8_t)(hi << 4 | lo);
+			i += 2;
+		}
+		out->p[out->n++] = c;
+	}
+	return 0;
+}
+
+/* Joins the components of a path, without the parts' lone '%'. */
+static int join(struct slice path, bool parts_only, struct buf *out)
+{
+	size_t at = 0;
+
+	buf_reset(out);
+	while (at <= path.n) {
+		const uint8_t *p = path.p + at;
+		const uint8_t *slash = path.n > at ? memchr(p, '/', path.n - at) : NULL;
+		size_t n = slash ? (size_t)(slash - p) : path.n - at;
+		bool part = slash || parts_only;
+		int r;
+
+		if (n == 0 || n > NAME_LONGEST || (part && p[n - 1] != '%'))
+			return -ENOENT;
+		r = buf_append(out, p, part ? n - 1 : n);
+		if (r)
+			return r;
+		at += n + 1;
+	}
+	return 0;
+}
+
+static int same_again(enum name_kind kind, struct slice key, int64_t ts, struct slice path)
+{
+	struct buf again = {0};
+	int r = name_encode(kind, key, ts, &again);
+
+	if (r == 0 && !slice_eq(buf_slice(&again), path))
+		r = -ENOENT;
+	if (r == -EINVAL)
+		r = -ENOENT;
+	buf_fini(&again);
+	return r;
+}
+
+int name_decode_row(struct slice path, struct buf *key)
+{
+	struct buf text = {0};
+	int r;
+
+	r = join(path, false, &text);
+	if (r)
+		goto out;
+	buf_reset(key);
+	r = unescape(text.p, text.n, key);
+	if (r)
+		goto out;
+	r = same_again(NAME_ROW, buf_slice(key), 0, path);
+out:
+	buf_fini(&text);
+	return r;
+}
+
+bool name_parse_ts(struct slice text, int64_t *ts)
+{
+	bool negative = text.n > 0 && text.p[0] == '-';
+	size_t i = negative ? 1 : 0;
+	uint64_t v = 0, limit = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+
+	if (i == text.n || (text.p[i] == '0' && (negative || text.n > 1)))
+		return false;
+	for (; i < text.n; i++) {
+		uint64_t d;
+
+		if (text.p[i] < '0' || text.p[i] > '9')
+			return false;
+		d = (uint64_t)(text.p[i] - '0');
+		if (v > (limit - d) / 10)
+			return false;
+		v = v * 10 + d;
+	}
+	*ts = negative ? (int64_t)(0 - v) : (int64_t)v;
+	return true;
+}
+
+int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts)
+{
+	struct buf text = {0};
+	enum name_kind k = NAME_NEWEST;
+	const uint8_t *at;
+	int64_t t = 0;
+	size_t n;
+	int r;
+
+	r = join(path, false, &text);
+	if (r)
+		goto out;
+	n = text.n;
+	at = last_at_sign(buf_slice(&text));
+	if (at && n == 1) {
+		n = 0;
+	} else if (at && like_timestamp(at + 1, (size_t)(text.p + n - at - 1))) {
+		if (!name_parse_ts(slice_of(at + 1, (size_t)(text.p + n - at - 1)), &t)) {
+			r = -ENOENT;
+			goto out;
+		}
+		k = NAME_VERSION;
+		n = (size_t)(at - text.p);
+	}
+	buf_reset(qualifier);
+	r = unescape(text.p, n, qualifier);
+	if (r)
+		goto out;
+	r = same_again(k, buf_slice(qualifier), t, path);
+	if (r)
+		goto out;
+	*kind = k;
+	*ts = t;
+out:
+	buf_fini(&text);
+	return r;
+}
+
+bool name_is_part(struct slice component)
+{
+	return component.n > 0 && component.p[component.n - 1] == '%';
+}
+
+bool name_parts_valid(struct slice path)
+{
+	size_t at = 0;
+
+	while (at <= path.n) {
+		const uint8_t *p = path.p + at;
+		const uint8_t *slash = path.n > at ? memchr(p, '/', path.n - at) : NULL;
+		size_t n = slash ? (size_t)(slash - p) : path.n - at;
+
+		/* A part is full to within the longest unit, four bytes. */
+		if (n < NAME_LONGEST - 3 || n > NAME_LONGEST || p[n - 1] != '%' || p[0] == '.')
+			return false;
+		for (size_t i = 0; i < n - 1; i++) {
+			int hi, lo;
+			uint8_t c;
+
+			if (always_escaped(p[i]) && p[i] != '%')
+				return false;
+			if (p[i] != '%')
+				continue;
+			hi = i + 2 < n - 1 ? hex_value(p[i + 1]) : -1;
+			lo = hi >= 0 ? hex_value(p[i + 2]) : -1;
+			if (lo < 0)
+				return false;
+			c = (uint8_t)(hi << 4 | lo);
+			if (!always_escaped(c) && c != '@' && !(c == '.' && i == 0))
+				return false;
+			i += 2;
+		}
+		at += n + 1;
+	}
+	return true;
+}
+
+int name_prefix_init(struct slice path, bool cell, struct name_prefix *out)
+{
+	struct name_prefix p = {0};
+	struct buf text = {0};
+	int r;
+
+	r = join(path, true, &text);
+	if (r == 0)
+		r = unescape(text.p, text.n, &p.raw);
+	if (r == 0 && cell) {
+		const uint8_t *at = last_at_sign(buf_slice(&text));
+
+		if (at && like_timestamp(at + 1, (size_t)(text.p + text.n - at - 1))) {
+			p.split_version = true;
+			r = unescape(text.p, (size_t)(at - text.p), &p.qualifier);
+		} else if (text.n > 0) {
+			/* The part may end exactly before the '@' of a timestamp. */
+			p.split_version = true;
+			r = unescape(text.p, text.n, &p.qualifier);
+		}
+	}
+	buf_fini(&text);
+	if (r) {
+		name_prefix_fini(&p);
+		return r;
+	}
+	*out = p;
+	return 0;
+}
+
+void name_prefix_fini(struct name_prefix *p)
+{
+	buf_fini(&p->raw);
+	buf_fini(&p->qualifier);
+	p->split_version = false;
+}
+
+bool name_component(struct slice path, struct slice dir, struct slice *component, bool *last)
+{
+	const uint8_t *slash;
+	size_t at = 0;
+
+	if (dir.n) {
+		if (path.n <= dir.n || path.p[dir.n] != '/' || memcmp(path.p, dir.p, dir.n) != 0)
+			return false;
+		at = dir.n + 1;
+	}
+	slash = memchr(path.p + at, '/', path.n - at);
+	*component = slice_of(path.p + at, slash ? (size_t)(slash - path.p) - at : path.n - at);
+	*last = !slash;
+	return true;
+}

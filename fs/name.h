@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names: keys to file names and back, pure functions (DESIGN 2.1).
+ *
+ * A name longer than NAME_LONGEST bytes is a path of several components: each
+ * but the last is a "part", ends with a lone '%' and is a directory.  Paths
+ * here are components joined by '/', without a leading one; a name never
+ * holds '/' or NUL, so that is unambiguous.
+ *
+ * One key has exactly one name.  Decoding accepts nothing else: it encodes
+ * what it read again and compares.
+ *
+ * Threads: any.  Errors: -ENOENT not a canonical name, -ENOMEM.
+ */
+#ifndef TFS_FS_NAME_H
+#define TFS_FS_NAME_H
+
+#include "engine/base/bytes.h"
+
+#define NAME_LONGEST 255
+
+enum name_kind {
+	NAME_ROW,     /* key: a row key */
+	NAME_NEWEST,  /* key: a qualifier, its plain name */
+	NAME_VERSION, /* key: a qualifier, with a timestamp */
+};
+
+/* Appends the canonical path of a key; ts is used for NAME_VERSION only.  The empty row key has no name: -EINVAL. */
+int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *path) TFS_MUST;
+
+/* The keys of canonical paths.  *key is replaced; unspecified on error. */
+int name_decode_row(struct slice path, struct buf *key) TFS_MUST;
+int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts) TFS_MUST;
+
+/* Does a component name a part of a split name (a lone '%' at its end)? */
+bool name_is_part(struct slice component);
+/* Could these parts (a path of parts only) begin some key's canonical name? */
+bool name_parts_valid(struct slice path);
+
+/*
+ * Where the keys below a directory of parts are.  raw is the decoded prefix
+ * that their keys begin with; for cells, when text after the last '@' may
+ * also be the beginning of a timestamp, split_version is true and qualifier
+ * is the one whose versions may be meant.
+ */
+struct name_prefix {
+	struct buf raw;
+	struct buf qualifier;
+	bool split_version;
+};
+int name_prefix_init(struct slice path, bool cell, struct name_prefix *out) TFS_MUST;
+void name_prefix_fini(struct name_prefix *p);
+
+/*
+ * The component of `path` directly below the directory `dir` (empty: the
+ * top).  False when path is not below dir.  *last: it is the whole rest.
+ */
+bool name_component(struct slice path, struct slice dir, struct slice *component, bool *last);
+
+/* A canonical decimal int64. */
+bool name_parse_ts(struct slice text, int64_t *ts);
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One hash table over all nodes and one lock over everything in this file:
+ * each hold is a few pointer moves, and the kernel serialises far more than
+ * this does.  Extra entries are allocated apart, so that the million nodes
+ * that have nothing extra do not pay for the tree links.
+ *
+ * Removed directories are unhashed at once: the kernel marks their inodes
+ * dead for ever, so a directory made again needs a new node.  Removed cells
+ * keep their node (a cell can come back to life under it).
+ */
+#include "fs/node.h"
+
+#include "engine/tabletfs.h"
+#include "fs/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+struct extra {
+	RB_ENTRY(extra) link;
+	struct node *node;
+};
+
+static struct {
+	struct mutex lock;
+	struct node **bucket;
+	size_t buckets, count;
+	struct node *root;
+} table;
+
+static unsigned extra_class(const struct node *n)
+{
+	return n->kind == NODE_ROW || n->kind == NODE_FAMILY;
+}
+
+static int extra_cmp_key(const struct node *n, unsigned cls, struct slice key)
+{
+	unsigned c = extra_class(n);
+
+	if (c != cls)
+		return c < cls ? -1 : 1;
+	return slice_cmp(node_key(n), key);
+}
+
+static int extra_cmp(struct extra *a, struct extra *b)
+{
+	return extra_cmp_key(a->node, extra_class(b->node), node_key(b->node));
+}
+
+/* The tree macros of libbsd expect it. */
+#ifndef __unused
+#define __unused __attribute__((unused))
+#endif
+RB_PROTOTYPE_STATIC(extra_tree, extra, link, extra_cmp);
+RB_GENERATE_STATIC(extra_tree, extra, link, extra_cmp);
+
+struct mutex *tree_mutex(void)
+{
+	return &table.lock;
+}
+
+struct node *node_root(void)
+{
+	return table.root;
+}
+
+static uint64_t key_hash(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	uint64_t seed = parent ? parent->ino : 0;
+
+	seed = (seed ^ (uint64_t)ts * 0x9e3779b97f4a7c15u) + (uint64_t)kind * 0xd1b54a32d192ed03u;
+	return hash64(key, seed);
+}
+
+static struct node *node_alloc(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	struct node *n = calloc(1, sizeof(*n) + key.n + 1);
+
+	if (!n)
+		return NULL;
+	n->parent = parent;
+	n->kind = (uint8_t)kind;
+	n->ts = ts;
+	n->key_n = (uint32_t)key.n;
+	if (key.n)
+		memcpy(n->key, key.p, key.n);
+	n->ino = parent ? node_ino(parent, kind, key, ts) : 1;
+	return n;
+}
+
+int node_table_init(void)
+{
+	mutex_init(&table.lock, RANK_FS_TREE);
+	table.buckets = 1024;
+	table.bucket = calloc(table.buckets, sizeof(*table.bucket));
+	table.root = node_alloc(NULL, NODE_ROOT, slice_of(NULL, 0), 0);
+	if (!table.bucket || !table.root) {
+		free(table.bucket);
+		free(table.root);
+		mutex_fini(&table.lock);
+		return -ENOMEM;
+	}
+	table.root->refs = 1;
+	return 0;
+}
+
+static void dirx_free(struct dirx *d)
+{
+	struct extra *e, *next;
+
+	if (!d)
+		return;
+	RB_FOREACH_SAFE(e, extra_tree, &d->extras, next) {
+		RB_REMOVE(extra_tree, &d->extras, e);
+		free(e);
+	}
+	if (d->table)
+		tfs_table_close(d->table);
+	free(d);
+}
+
+static void node_destroy(struct node *n)
+{
+	if (node_is_dir(n))
+		dirx_free(n->dir);
+	else
+		filex_drop_locked(n->file);
+	free(n);
+}
+
+void node_table_fini(void)
+{
+	for (size_t i = 0; i < table.buckets; i++) {
+		struct node *next;
+
+		for (struct node *n = table.bucket[i]; n; n = next) {
+			next = n->next;
+			node_destroy(n);
+		}
+	}
+	node_destroy(table.root);
+	free(table.bucket);
+	table.bucket = NULL;
+	table.root = NULL;
+	mutex_fini(&table.lock);
+}
+
+static void grow(void)
+{
+	size_t buckets = table.buckets * 2;
+	struct node **bucket = calloc(buckets, sizeof(*bucket));
+
+	if (!bucket)
+		return; /* longer chains, nothing worse */
+	for (size_t i = 0; i < table.buckets; i++) {
+		struct node *next;
+
+		for (struct node *n = table.bucket[i]; n; n = next) {
+			next = n->next;
+			n->next = bucket[n->ino & (buckets - 1)];
+			bucket[n->ino & (buckets - 1)] = n;
+		}
+	}
+	free(table.bucket);
+	table.bucket = bucket;
+	table.buckets = buckets;
+}
+
+uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	uint64_t h = key_hash(parent, kind, key, ts);
+
+	return h <= 1 ? h + 2 : h;
+}
+
+struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	uint64_t ino = node_ino(parent, kind, key, ts);
+
+	mutex_assert_held(&table.lock);
+	for (struct node *n = table.bucket[ino & (table.buckets - 1)]; n; n = n->next)
+		if (n->ino == ino && n->kind == kind && n->parent == parent && n->ts == ts && (n->flags & NODE_HASHED) &&
+		    slice_eq(node_key(n), key))
+			return n;
+	return NULL;
+}
+
+struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	struct node *n;
+
+	mutex_lock(&table.lock);
+	n = node_find_locked(parent, kind, key, ts);
+	if (n)
+		n->refs++;
+	mutex_unlock(&table.lock);
+	return n;
+}
+
+struct node *node_get(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	struct node *n, *fresh;
+
+	n = node_find(parent, kind, key, ts);
+	if (n)
+		return n;
+	fresh = node_alloc(parent, kind, key, ts);
+	if (!fresh)
+		return NULL;
+	mutex_lock(&table.lock);
+	n = node_find_locked(parent, kind, key, ts);
+	if (!n) {
+		n = fresh;
+		fresh = NULL;
+		parent->refs++;
+		n->flags = NODE_HASHED;
+		n->next = table.bucket[n->ino & (table.buckets - 1)];
+		table.bucket[n->ino & (table.buckets - 1)] = n;
+		if (++table.count > table.buckets)
+			grow();
+	}
+	n->refs++;
+	mutex_unlock(&table.lock);
+	free(fresh);
+	return n;
+}
+
+void node_hold(struct node *n)
+{
+	mutex_lock(&table.lock);
+	n->refs++;
+	mutex_unlock(&table.lock);
+}
+
+/* Unhashed nodes stay on their chain, where lookups pass them by, until they are freed. */
+static void node_reap_locked(struct node *n)
+{
+	while (n != table.root && n->refs == 0 && n->lookups == 0) {
+		struct node *parent = n->parent, **link = &table.bucket[n->ino & (table.buckets - 1)];
+
+		if (n->flags & NODE_EXTRA) {
+			node_extra_drop_locked(n);
+			if (n->refs)
+				return;
+		}
+		while (*link != n)
+			link = &(*link)->next;
+		*link = n->next;
+		table.count--;
+		node_destroy(n);
+		n = parent;
+		n->refs--;
+	}
+}
+
+void node_put_locked(struct node *n)
+{
+	mutex_assert_held(&table.lock);
+	assert(n->refs > 0);
+	n->refs--;
+	node_reap_locked(n);
+}
+
+void node_put(struct node *n)
+{
+	if (!n)
+		return;
+	mutex_lock(&table.lock);
+	node_put_locked(n);
+	mutex_unlock(&table.lock);
+}
+
+void node_lookup(struct node *n)
+{
+	mutex_lock(&table.lock);
+	n->lookups++;
+	mutex_unlock(&table.lock);
+}
+
+void node_forget(struct node *n, uint64_t count)
+{
+	mutex_lock(&table.lock);
+	n->lookups = n->lookups > count ? n->lookups - count : 0;
+	node_reap_locked(n);
+	mutex_unlock(&table.lock);
+}
+
+bool node_known(struct node *n)
+{
+	bool known;
+
+	mutex_lock(&table.lock);
+	known = n->lookups > 0 || n == table.root;
+	mutex_unlock(&table.lock);
+	return known;
+}
+
+void node_unhash_locked(struct node *n)
+{
+	mutex_assert_held(&table.lock);
+	n->flags &= (uint8_t)~NODE_HASHED;
+}
+
+struct node *node_table(struct node *n)
+{
+	while (n && n->kind != NODE_TABLE)
+		n = n->parent;
+	return n;
+}
+
+struct dirx *node_dirx_locked(struct node *dir)
+{
+	mutex_assert_held(&table.lock);
+	if (!dir->dir) {
+		dir->dir = calloc(1, sizeof(*dir->dir));
+		if (dir->dir)
+			RB_INIT(&dir->dir->extras);
+	}
+	return dir->dir;
+}
+
+static struct extra *extra_find(const struct node *dir, unsigned cls, struct slice key)
+{
+	struct extra *e = dir->dir ? RB_ROOT(&dir->dir->extras) : NULL;
+
+	while (e) {
+		int c = extra_cmp_key(e->node, cls, key);
+
+		if (c == 0)
+			return e;
+		e = c > 0 ? RB_LEFT(e, link) : RB_RIGHT(e, link);
+	}
+	return NULL;
+}
+
+int node_extra_add_locked(struct node *n, bool made)
+{
+	struct dirx *d = node_dirx_locked(n->parent);
+	struct extra *e;
+
+	if (!d)
+		return -ENOMEM;
+	if (!(n->flags & NODE_EXTRA)) {
+		if (extra_find(n->parent, extra_class(n), node_key(n)))
+			return 0; /* an unhashed twin that is still listed */
+		e = calloc(1, sizeof(*e));
+		if (!e)
+			return -ENOMEM;
+		e->node = n;
+		RB_INSERT(extra_tree, &d->extras, e);
+		n->flags |= NODE_EXTRA;
+	}
+	if (made && !(n->flags & NODE_MADE)) {
+		n->flags |= NODE_MADE;
+		n->refs++;
+	}
+	return 0;
+}
+
+void node_extra_drop_locked(struct node *n)
+{
+	struct extra *e;
+
+	mutex_assert_held(&table.lock);
+	if (!(n->flags & NODE_EXTRA))
+		return;
+	e = extra_find(n->parent, extra_class(n), node_key(n));
+	assert(e && e->node == n);
+	RB_REMOVE(extra_tree, &n->parent->dir->extras, e);
+	free(e);
+	n->flags &= (uint8_t)~NODE_EXTRA;
+	if (n->flags & NODE_MADE) {
+		n->flags &= (uint8_t)~NODE_MADE;
+		n->refs--; /* the caller still counts it, or reaps it */
+	}
+}
+
+struct node *node_extra_next_locked(struct node *dir, unsigned cls, const struct slice *above)
+{
+	struct extra *e = dir->dir ? RB_ROOT(&dir->dir->extras) : NULL, *best = NULL;
+
+	mutex_assert_held(&table.lock);
+	while (e) {
+		int c = above ? extra_cmp_key(e->node, cls, *above) : extra_class(e->node) < cls ? -1 : 1;
+
+		if (c > 0) {
+			best = e;
+			e = RB_LEFT(e, link);
+		} else {
+			e = RB_RIGHT(e, link);
+		}
+	}
+	return best && extra_class(best->node) == cls ? best->node : NULL;
+}
+
+struct node *node_extra_find_locked(struct node *dir, unsigned cls, struct slice key)
+{
+	struct extra *e = extra_find(dir, cls, key);
+
+	return e ? e->node : NULL;
+}
+
+bool node_extra_any_locked(const struct node *dir)
+{
+	return dir->dir && !RB_EMPTY(&dir->dir->extras);
+}
+
+void node_each(void (*fn)(void *arg, struct node *n), void *arg)
+{
+	mutex_lock(&table.lock);
+	for (size_t i = 0; i < table.buckets; i++)
+		for (struct node *n = table.bucket[i]; n; n = n->next)
+			fn(arg, n);
+	mutex_unlock(&table.lock);
+}
+
+void node_each_of_table(struct node *t, void (*fn)(void *arg, struct node *n), void *arg)
+{
+	mutex_lock(&table.lock);
+	for (size_t i = 0; i < table.buckets; i++)
+		for (struct node *n = table.bucket[i]; n; n = n->next)
+			if (n->lookups && node_table(n) == t)
+				fn(arg, n);
+	mutex_unlock(&table.lock);
+}

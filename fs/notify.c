@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Out of memory while collecting changes is not an error of the request: what
+ * could not be noted is lost only for the kernel's cache, and to keep that
+ * honest the whole inode list degrades to "nothing cached any more" by the
+ * timeouts; it is logged once.
+ *
+ * Node ids are addresses.  One that the kernel forgot meanwhile gives ENOENT,
+ * or, when the address was used again, an invalidation too many: harmless.
+ */
+#include "fs/notify.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR };
+
+struct item {
+	struct item *next;
+	struct changes changes;
+	enum reply_kind kind;
+	fuse_req_t req;
+	int err;
+	struct stat st;
+	double timeout;
+};
+
+struct later {
+	struct later *next;
+	fuse_ino_t ino;
+	uint64_t due_us;
+};
+
+static struct {
+	struct mutex lock;
+	struct cond wake, wake_entries;
+	struct item *head, **tail;
+	struct item *entries, **entries_tail;
+	struct later *later; /* in order of time */
+	unsigned later_count;
+	bool stop, started, complained;
+	pthread_t inode_thread, entry_thread;
+} q;
+
+#define LATER_MAX 10000
+
+static void complain(void)
+{
+	mutex_lock(&q.lock);
+	if (!q.complained)
+		msg_error("out of memory: the kernel could not be told of a change");
+	q.complained = true;
+	mutex_unlock(&q.lock);
+}
+
+void changes_fini(struct changes *c)
+{
+	for (unsigned i = 0; i < c->entry_count; i++)
+		free(c->entries[i].name);
+	free(c->entries);
+	free(c->inodes);
+	*c = (struct changes){0};
+}
+
+static void add_inode(struct changes *c, fuse_ino_t ino)
+{
+	for (unsigned i = 0; i < c->inode_count && i < 16; i++)
+		if (c->inodes[c->inode_count - 1 - i] == ino)
+			return;
+	if (c->inode_count == c->inode_cap) {
+		unsigned cap = c->inode_cap ? c->inode_cap * 2 : 8;
+		fuse_ino_t *more = realloc(c->inodes, cap * sizeof(*more));
+
+		if (!more)
+			return;
+		c->inodes = more;
+		c->inode_cap = cap;
+	}
+	c->inodes[c->inode_count++] = ino;
+}
+
+void changes_inode_locked(struct changes *c, struct node *n)
+{
+	if (n->lookups || n->kind == NODE_ROOT)
+		add_inode(c, id_of(n));
+}
+
+void changes_inode(struct changes *c, struct node *n)
+{
+	mutex_lock(tree_mutex());
+	changes_inode_locked(c, n);
+	mutex_unlock(tree_mutex());
+}
+
+void changes_listing_locked(struct changes *c, struct node *dir)
+{
+	if (!(dir->flags & NODE_LISTED))
+		return;
+	dir->flags &= (uint8_t)~NODE_LISTED;
+	changes_inode_locked(c, dir);
+}
+
+void changes_listing(struct changes *c, struct node *dir)
+{
+	mutex_lock(tree_mutex());
+	changes_listing_locked(c, dir);
+	mutex_unlock(tree_mutex());
+}
+
+void changes_entry(struct changes *c, struct node *dir, struct slice name)
+{
+	char *copy;
+
+	if (!node_known(dir))
+		return;
+	if (c->entry_count == c->entry_cap) {
+		unsigned cap = c->entry_cap ? c->entry_cap * 2 : 4;
+		struct change_entry *more = realloc(c->entries, cap * sizeof(*more));
+
+		if (!more)
+			return;
+		c->entries = more;
+		c->entry_cap = cap;
+	}
+	copy = malloc(name.n + 1);
+	if (!copy)
+		return;
+	memcpy(copy, name.p, name.n);
+	copy[name.n] = 0;
+	c->entries[c->entry_count++] = (struct change_entry){id_of(dir), copy};
+}
+
+static void add_any(void *arg, struct node *n)
+{
+	changes_inode_locked(arg, n);
+}
+
+void changes_table(struct changes *c, struct node *table)
+{
+	node_each_of_table(table, add_any, c);
+}
+
+static void send_reply(const struct item *it)
+{
+	if (it->kind == REPLY_ERR)
+		fuse_reply_err(it->req, -it->err);
+	else if (it->kind == REPLY_ATTR)
+		fuse_reply_attr(it->req, &it->st, it->timeout);
+}
+
+static void queue(struct changes *c, const struct item *like)
+{
+	struct item *it;
+
+	if (c->inode_count == 0 && like->kind != REPLY_NONE)
+		send_reply(like);
+	if (c->inode_count == 0 && c->entry_count == 0) {
+		changes_fini(c);
+		return;
+	}
+	it = calloc(1, sizeof(*it));
+	if (!it) {
+		complain();
+		if (c->inode_count)
+			send_reply(like);
+		changes_fini(c);
+		return;
+	}
+	*it = *like;
+	if (c->inode_count == 0)
+		it->kind = REPLY_NONE;
+	it->changes = *c;
+	it->next = NULL;
+	*c = (struct changes){0};
+	mutex_lock(&q.lock);
+	*q.tail = it;
+	q.tail = &it->next;
+	cond_signal(&q.wake);
+	mutex_unlock(&q.lock);
+}
+
+void changes_reply_err(struct changes *c, fuse_req_t req, int r)
+{
+	struct item like = {.kind = REPLY_ERR, .req = req, .err = r};
+
+	queue(c, &like);
+}
+
+void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout)
+{
+	struct item like = {.kind = REPLY_ATTR, .req = req, .st = *st, .timeout = timeout};
+
+	queue(c, &like);
+}
+
+void changes_send(struct changes *c)
+{
+	struct item like = {.kind = REPLY_NONE};
+
+	queue(c, &like);
+}
+
+void notify_later(struct node *dir, uint64_t delay_us)
+{
+	struct later *l = malloc(sizeof(*l)), **at;
+
+	if (!l)
+		return;
+	l->ino = id_of(dir);
+	l->due_us = monotonic_us() + delay_us;
+	mutex_lock(&q.lock);
+	if (q.later_count >= LATER_MAX) {
+		l->due_us = 0;
+	}
+	for (at = &q.later; *at && (*at)->due_us <= l->due_us; at = &(*at)->next) {
+		if ((*at)->ino == l->ino) {
+			/* something earlier is planned already */
+			free(l);
+			l = NULL;
+			break;
+		}
+	}
+	if (l) {
+		l->next = *at;
+		*at = l;
+		q.later_count++;
+		cond_signal(&q.wake);
+	}
+	mutex_unlock(&q.lock);
+}
+
+static void run_inodes(struct item *it)
+{
+	for (unsigned i = 0; i < it->changes.inode_count; i++)
+		fuse_lowlevel_notify_inval_inode(fs.session, it->changes.inodes[i], 0, 0);
+	send_reply(it);
+	it->changes.inode_count = 0;
+}
+
+static void pass_on_locked(struct item *it)
+{
+	it->next = NULL;
+	*q.entries_tail = it;
+	q.entries_tail = &it->next;
+	cond_signal(&q.wake_entries);
+}
+
+static void *inode_main(void *arg)
+{
+	(void)arg;
+	mutex_lock(&q.lock);
+	for (;;) {
+		uint64_t now = q.later ? monotonic_us() : 0;
+
+		if (q.head) {
+			struct item *it = q.head;
+
+			q.head = it->next;
+			if (!q.head)
+				q.tail = &q.head;
+			mutex_unlock(&q.lock);
+			run_inodes(it);
+			mutex_lock(&q.lock);
+			if (it->changes.entry_count) {
+				pass_on_locked(it);
+			} else {
+				changes_fini(&it->changes);
+				free(it);
+			}
+		} else if (q.later && q.later->due_us <= now) {
+			struct later *l = q.later;
+
+			q.later = l->next;
+			q.later_count--;
+			mutex_unlock(&q.lock);
+			fuse_lowlevel_notify_inval_inode(fs.session, l->ino, 0, 0);
+			free(l);
+			mutex_lock(&q.lock);
+		} else if (q.stop) {
+			break;
+		} else if (q.later) {
+			cond_wait_us(&q.wake, &q.lock, q.later->due_us - now);
+		} else {
+			cond_wait(&q.wake, &q.lock);
+		}
+	}
+	mutex_unlock(&q.lock);
+	return NULL;
+}
+
+static void *entry_main(void *arg)
+{
+	(void)arg;
+	mutex_lock(&q.lock);
+	while (!q.stop || q.entries) {
+		struct item *it = q.entries;
+
+		if (!it) {
+			cond_wait(&q.wake_entries, &q.lock);
+			continue;
+		}
+		q.entries = it->next;
+		if (!q.entries)
+			q.entries_tail = &q.entries;
+		mutex_unlock(&q.lock);
+		for (unsigned i = 0; i < it->changes.entry_count; i++) {
+			struct change_entry *e = &it->changes.entries[i];
+
+			fuse_lowlevel_notify_inval_entry(fs.session, e->parent, e->name, strlen(e->name));
+		}
+		changes_fini(&it->changes);
+		free(it);
+		mutex_lock(&q.lock);
+	}
+	mutex_unlock(&q.lock);
+	return NULL;
+}
+
+int notify_start(void)
+{
+	int r;
+
+	mutex_init(&q.lock, RANK_FS_NOTIFY);
+	cond_init(&q.wake);
+	cond_init(&q.wake_entries);
+	q.tail = &q.head;
+	q.entries_tail = &q.entries;
+	q.stop = false;
+	r = pthread_create(&q.inode_thread, NULL, inode_main, NULL);
+	if (r)
+		return -r;
+	r = pthread_create(&q.entry_thread, NULL, entry_main, NULL);
+	if (r) {
+		mutex_lock(&q.lock);
+		q.stop = true;
+		cond_signal(&q.wake);
+		mutex_unlock(&q.lock);
+		pthread_join(q.inode_thread, NULL);
+		return -r;
+	}
+	q.started = true;
+	return 0;
+}
+
+void notify_stop(void)
+{
+	struct later *next;
+
+	if (!q.started)
+		return;
+	mutex_lock(&q.lock);
+	q.stop = true;
+	for (struct later *l = q.later; l; l = next) {
+		next = l->next;
+		free(l);
+	}
+	q.later = NULL;
+	cond_signal(&q.wake);
+	cond_signal(&q.wake_entries);
+	mutex_unlock(&q.lock);
+	pthread_join(q.inode_thread, NULL);
+	mutex_lock(&q.lock);
+	cond_signal(&q.wake_entries);
+	mutex_unlock(&q.lock);
+	pthread_join(q.entry_thread, NULL);
+	cond_fini(&q.wake);
+	cond_fini(&q.wake_entries);
+	mutex_fini(&q.lock);
+	q.started = false;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RENAME.  Within a row it is one mutation of the engine.  Scratch onto a
+ * cell is a commit of its content; scratch onto .schema sets the schema.
+ * Whatever else would move data between rows or tables, or in and out of the
+ * store, is EXDEV, so that mv copies.
+ *
+ * Order: commit what the source has pending -> cut off who has the target
+ * open -> one mutation -> the source's descriptors become the target's ->
+ * notify.  A crash leaves it done or not done.
+ */
+#include "fs/tree.h"
+
+#include "fs/control.h"
+#include "fs/file.h"
+#include "fs/reply.h"
+#include "fs/scratch.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+
+static bool is_cell(enum node_kind kind)
+{
+	return kind == NODE_PLAIN || kind == NODE_VERSION;
+}
+
+static bool is_scratch(enum node_kind kind)
+{
+	return kind == NODE_SCRATCH_FILE || kind == NODE_SCRATCH_DIR;
+}
+
+static bool same_row(const struct node *family_a, const struct node *family_b)
+{
+	return node_table((struct node *)family_a) == node_table((struct node *)family_b) &&
+	       slice_eq(node_key(family_a->parent), node_key(family_b->parent));
+}
+
+static struct tfs_ts ts_of(const struct resolved *r)
+{
+	return r->kind == NODE_VERSION ? tfs_at(r->ts) : TFS_AUTO;
+}
+
+static int check_target(struct resolved *to, bool *exists)
+{
+	struct cell_place p;
+	struct tfs_info info;
+	int r;
+
+	cell_place_at(to->parent, buf_slice(&to->key), to->kind == NODE_VERSION, to->ts, &p);
+	r = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
+	*exists = r == 0;
+	return r == -ENOENT ? 0 : r;
+}
+
+static void cut_off_target(struct resolved *to)
+{
+	if (to->kind == NODE_VERSION)
+		ofile_cut_off_version(to->parent, buf_slice(&to->key), to->ts);
+	else
+		ofile_cut_off_plain(to->parent, buf_slice(&to->key));
+}
+
+static int move_locked(struct resolved *from, struct node *source, struct resolved *to, struct node *target, bool noreplace,
+		       struct changes *c)
+{
+	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
+	struct versions all = {0};
+	struct tfs_result result[1] = {{0}};
+	struct tfs_mutation *m = NULL;
+	struct cell_place p, q;
+	bool exists;
+	int r;
+
+	r = ofile_settle(source, c);
+	if (r == 0)
+		r = check_target(to, &exists);
+	if (r == 0 && exists && noreplace)
+		r = -EEXIST;
+	if (r == 0 && from->kind == NODE_PLAIN)
+		r = column_versions(from->parent, from_key, &all);
+	if (r)
+		goto out;
+	cell_place_at(from->parent, from_key, from->kind == NODE_VERSION, from->ts, &p);
+	cell_place_at(to->parent, to_key, to->kind == NODE_VERSION, to->ts, &q);
+	cut_off_target(to);
+	ofile_cut_off_versions(from->parent, from_key, &all);
+	if (from->kind == NODE_VERSION)
+		ofile_cut_off_version(from->parent, from_key, from->ts);
+	m = tfs_mutation_new(p.table, p.row);
+	r = m ? tfs_mutation_move(m, p.family, p.qualifier, ts_of(from), q.family, q.qualifier, ts_of(to), noreplace) : -ENOMEM;
+	if (r == 0)
+		r = tfs_apply(m, 0, result);
+	tfs_mutation_free(m);
+	if (r)
+		goto out;
+	ofile_forward(source, target, result[0].ts);
+	if (from->kind == NODE_PLAIN) {
+		ofile_cut_off_plain(from->parent, from_key);
+		versions_changed(c, from->parent, from_key, &all, true);
+		if (!exists && to->kind == NODE_PLAIN)
+			versions_changed(c, to->parent, to_key, &all, false);
+	} else {
+		cell_changed(c, from->parent, from_key, from->ts, true, NULL);
+	}
+	cell_changed(c, to->parent, to_key, to->kind == NODE_VERSION ? to->ts : result[0].ts, false, NULL);
+	cell_arrived(c, to->parent);
+	cell_left(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
+out:
+	versions_fini(&all);
+	return r;
+}
+
+static int move_cell(struct resolved *from, struct node *source, struct resolved *to, bool noreplace, struct changes *c)
+{
+	struct node *target;
+	struct mutex *row;
+	int r;
+
+	if (!same_row(from->parent, to->parent))
+		return -EXDEV;
+	if (from->kind == to->kind && from->parent == to->parent && from->ts == to->ts && slice_eq(buf_slice(&from->key), buf_slice(&to->key)))
+		return noreplace ? -EEXIST : 0;
+	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	if (!target)
+		return -ENOMEM;
+	row = ofile_row_lock(from->parent);
+	mutex_lock(row);
+	r = move_locked(from, source, to, target, noreplace, c);
+	mutex_unlock(row);
+	node_put(target);
+	return r;
+}
+
+static int scratch_to_cell(struct node *source, struct resolved *to, bool noreplace, struct changes *c)
+{
+	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	struct mutex *row = ofile_row_lock(to->parent);
+	struct filex *x = filex_find(source);
+	bool exists = false;
+	int64_t ts = 0;
+	int r;
+
+	if (!target || !x) {
+		r = -ENOMEM;
+		goto out;
+	}
+	mutex_lock(row);
+	r = check_target(to, &exists);
+	if (r == 0 && exists && noreplace)
+		r = -EEXIST;
+	if (r == 0) {
+		cut_off_target(to);
+		mutex_lock(&x->lock);
+		x->w.life = target->epoch;
+		x->w.fresh = true;
+		x->w.committed = false;
+		r = writer_commit(&x->w, target, true, c);
+		ts = x->w.commit_ts;
+		mutex_unlock(&x->lock);
+	}
+	if (r == 0) {
+		ofile_forward(source, target, ts);
+		r = scratch_remove(source);
+	}
+	mutex_unlock(row);
+out:
+	filex_put(source, x);
+	node_put(target);
+	return r;
+}
+
+static int scratch_to_schema(struct node *source, struct resolved *to, bool noreplace, struct changes *c)
+{
+	struct node *target = node_get(to->parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
+	struct filex *x = filex_find(source);
+	struct slice text;
+	int r;
+
+	if (!target || !x) {
+		r = -ENOMEM;
+		goto out;
+	}
+	r = noreplace && control_exists(target) == 0 ? -EEXIST : 0;
+	if (r)
+		goto out;
+	mutex_lock(&x->lock);
+	r = x->w.error ? x->w.error : stage_bytes(&x->w.image, &text);
+	if (r == 0)
+		r = control_set_schema(target, text, x->w.time_set ? x->w.time : TFS_NO_TIME, c);
+	mutex_unlock(&x->lock);
+	if (r == 0) {
+		ofile_forward(source, target, 0);
+		r = scratch_remove(source);
+	}
+out:
+	filex_put(source, x);
+	node_put(target);
+	return r;
+}
+
+static void table_is_renamed(struct node *n)
+{
+	mutex_lock(tree_mutex());
+	node_unhash_locked(n);
+	mutex_unlock(tree_mutex());
+}
+
+static int rename_table(struct node *source, const char *name, const char *newname, bool noreplace, struct changes *c)
+{
+	struct node *old = node_find(node_root(), NODE_TABLE, slice_str(newname), 0);
+	int r = tfs_table_rename(fs.store, name, newname, noreplace);
+
+	if (r == 0 && old != source) {
+		table_is_renamed(source);
+		if (old)
+			table_is_renamed(old);
+		atomic_fetch_add(&fs.changes, 1);
+		changes_listing(c, node_root());
+		changes_entry(c, node_root(), slice_str(name));
+		changes_entry(c, node_root(), slice_str(newname));
+	}
+	node_put(old);
+	return r;
+}
+
+static int rename_scratch(struct node *source, struct node *newdir, struct resolved *to, const char *newname, bool noreplace,
+			  struct changes *c)
+{
+	if (is_scratch(to->kind))
+		return scratch_rename(source, newdir, buf_slice(&to->key), noreplace);
+	if (source->kind == NODE_SCRATCH_DIR)
+		return -EXDEV;
+	if (is_cell(to->kind))
+		return scratch_to_cell(source, to, noreplace, c);
+	if (to->kind == NODE_SCHEMA)
+		return scratch_to_schema(source, to, noreplace, c);
+	return refuse(-EPERM, newdir, newname, "a file cannot be here");
+}
+
+static int rename_any(struct node *dir, const char *name, struct node *newdir, const char *newname, bool noreplace, struct changes *c)
+{
+	struct resolved from = {0}, to = {0};
+	struct node *source = NULL;
+	bool forbidden;
+	int r;
+
+	r = tree_resolve(dir, name, &from, &forbidden);
+	if (r == 0)
+		r = tree_check(dir, &from, &source);
+	if (r)
+		goto out;
+	r = tree_resolve(newdir, newname, &to, &forbidden);
+	if (r == -ENOENT)
+		r = refuse(forbidden ? -EPERM : -EINVAL, newdir, newname, "not the canonical name of anything that can be here");
+	if (r)
+		goto out;
+	if (is_scratch(source->kind)) {
+		r = rename_scratch(source, newdir, &to, newname, noreplace, c);
+	} else if (is_cell(from.kind) && is_cell(to.kind)) {
+		r = move_cell(&from, source, &to, noreplace, c);
+	} else if (from.kind == NODE_TABLE && to.kind == NODE_TABLE) {
+		r = rename_table(source, name, newname, noreplace, c);
+	} else if (is_cell(from.kind) && !is_scratch(to.kind)) {
+		r = refuse(-EPERM, newdir, newname, "a cell cannot be here");
+	} else if (from.kind == NODE_SETTING || from.kind == NODE_FAMILY_DIR || from.kind == NODE_GROUP_DIR || from.kind == NODE_SYSTEM) {
+		r = refuse(-EPERM, dir, name, "control names cannot be renamed");
+	} else {
+		r = -EXDEV;
+	}
+out:
+	resolved_fini(&from);
+	resolved_fini(&to);
+	node_put(source);
+	return r;
+}
+
+void tree_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags)
+{
+	struct node *dir = node_of(parent), *newdir = node_of(newparent);
+	struct changes c = {0};
+	int r;
+
+	if (flags & ~(unsigned)RENAME_NOREPLACE)
+		r = refuse(-EINVAL, dir, name, "of rename's flags only NOREPLACE is understood");
+	else
+		r = rename_any(dir, name, newdir, newname, (flags & RENAME_NOREPLACE) != 0, &c);
+	if (r == 0) {
+		changes_listing(&c, dir);
+		changes_listing(&c, newdir);
+	}
+	changes_reply_err(&c, req, refuse_store(r, newdir, newname, "cannot be renamed to this"));
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which errors are refusals: those that tell a user "no, because".  Absence,
+ * existence, a directory that is not empty and a rename across rows are
+ * ordinary answers to ordinary questions; a log of them would bury the rest.
+ */
+#include "fs/reply.h"
+
+#include "engine/base/msg.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void reply_err(fuse_req_t req, int r)
+{
+	fuse_reply_err(req, r < 0 ? -r : r);
+}
+
+static void describe(struct node *n, struct buf *out)
+{
+	char quoted[96];
+
+	if (!n || n->kind == NODE_ROOT)
+		return;
+	describe(n->parent, out);
+	switch ((enum node_kind)n->kind) {
+	case NODE_LATEST:
+		(void)!buf_printf(out, "/.latest");
+		return;
+	case NODE_SCHEMA:
+		(void)!buf_printf(out, "/.schema");
+		return;
+	case NODE_FAMILIES:
+		(void)!buf_printf(out, "/.families");
+		return;
+	case NODE_GROUPS:
+		(void)!buf_printf(out, "/.groups");
+		return;
+	case NODE_SYSTEM:
+		(void)!buf_printf(out, "/.tabletfs");
+		return;
+	case NODE_ROOT:
+	case NODE_TABLE:
+	case NODE_ROW:
+	case NODE_ROW_PART:
+	case NODE_FAMILY:
+	case NODE_CELL_PART:
+	case NODE_VERSION:
+	case NODE_PLAIN:
+	case NODE_SCRATCH_FILE:
+	case NODE_SCRATCH_DIR:
+	case NODE_FAMILY_DIR:
+	case NODE_GROUP_DIR:
+	case NODE_SETTING:
+		break;
+	}
+	msg_quote(quoted, sizeof(quoted), node_key(n));
+	(void)!buf_printf(out, "/%s", quoted);
+	if (n->kind == NODE_VERSION)
+		(void)!buf_printf(out, "@%lld", (long long)n->ts);
+}
+
+const char *node_describe(struct node *n, const char *name, char *dst, size_t dst_bytes)
+{
+	struct buf path = {0};
+	char quoted[128] = "";
+
+	describe(n, &path);
+	if (name)
+		msg_quote(quoted, sizeof(quoted), slice_str(name));
+	snprintf(dst, dst_bytes, "%.*s%s%s", (int)path.n, path.p ? (const char *)path.p : "", name ? "/" : path.n ? "" : "/", quoted);
+	buf_fini(&path);
+	return dst;
+}
+
+int refuse(int r, struct node *n, const char *name, const char *fmt, ...)
+{
+	char path[512], reason[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(reason, sizeof(reason), fmt, ap);
+	va_end(ap);
+	msg_warning("%s: %s: %s", node_describe(n, name, path, sizeof(path)), reason, strerror(-r));
+	return r;
+}
+
+int refuse_store(int r, struct node *n, const char *name, const char *doing)
+{
+	switch (r < 0 ? -r : 0) {
+	case 0:
+	case ENOENT:
+	case EEXIST:
+	case ENOTEMPTY:
+	case ESTALE:
+	case EXDEV:
+	case ENODATA:
+	case ENOTDIR:
+	case EISDIR:
+		return r;
+	default:
+		return refuse(r, n, name, "%s", doing);
+	}
+}

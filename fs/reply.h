@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where errno reaches FUSE, and where a refusal leaves its one line of
+ * reason: message ring, so /.tabletfs/log, and standard error or syslog.
+ */
+#ifndef TFS_FS_REPLY_H
+#define TFS_FS_REPLY_H
+
+#include "fs/fs.h"
+
+/* r is 0 or -errno. */
+void reply_err(fuse_req_t req, int r);
+/* Logs "PATH: reason: errno's text" and returns r.  name: a child of n, or NULL. */
+int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Like refuse for an error of the store that no room has explained; ENOENT and other ordinary answers are not logged. */
+int refuse_store(int r, struct node *n, const char *name, const char *doing);
+/* What the user calls the node: a path below the mount point, bounded, for messages. */
+const char *node_describe(struct node *n, const char *name, char *dst, size_t dst_bytes);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A renamed scratch file is a second node over the same filex: the kernel
+ * goes on using the old node for descriptors that are open and finds the new
+ * one by name.  Directories of scratch are not renamed (EXDEV; mv copies).
+ *
+ * Serial numbers keep two lives of one scratch name apart, inode number
+ * included.
+ */
+#include "fs/scratch.h"
+
+#include "engine/base/msg.h"
+#include "fs/file.h"
+#include "fs/reply.h"
+#include "fs/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static _Atomic int64_t serial;
+
+struct node *scratch_find(struct node *dir, struct slice name)
+{
+	struct node *n;
+
+	mutex_lock(tree_mutex());
+	n = node_extra_find_locked(dir, 0, name);
+	if (n && n->kind != NODE_SCRATCH_FILE && n->kind != NODE_SCRATCH_DIR)
+		n = NULL;
+	if (n)
+		n->refs++;
+	mutex_unlock(tree_mutex());
+	return n;
+}
+
+/* A new node for the name, listed; the tree lock is not held. */
+static int place(struct node *dir, struct slice name, enum node_kind kind, struct filex *share, struct node **out)
+{
+	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1);
+	int r = 0;
+
+	if (!n)
+		return -ENOMEM;
+	mutex_lock(tree_mutex());
+	if (node_extra_find_locked(dir, 0, name))
+		r = -EEXIST;
+	else
+		r = node_extra_add_locked(n, true);
+	if (r == 0 && share) {
+		n->file = share;
+		share->refs++;
+	}
+	/* Its directory stays while it has scratch, cells or not. */
+	if (r == 0 && (dir->kind == NODE_ROW || dir->kind == NODE_FAMILY || dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART))
+		r = node_extra_add_locked(dir, false);
+	if (r == 0 && dir->kind == NODE_FAMILY)
+		r = node_extra_add_locked(dir->parent, false);
+	mutex_unlock(tree_mutex());
+	if (r)
+		node_put(n);
+	else
+		*out = n;
+	return r;
+}
+
+int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, uid_t uid, gid_t gid, struct node **out)
+{
+	struct node *n;
+	int r;
+
+	r = place(dir, name, is_dir ? NODE_SCRATCH_DIR : NODE_SCRATCH_FILE, NULL, &n);
+	if (r)
+		return r;
+	if (is_dir) {
+		struct dirx *d;
+
+		mutex_lock(tree_mutex());
+		d = node_dirx_locked(n);
+		if (d) {
+			d->mode = mode;
+			d->uid = uid;
+			d->gid = gid;
+		}
+		mutex_unlock(tree_mutex());
+		r = d ? 0 : -ENOMEM;
+	} else {
+		struct filex *x = filex_get(n); /* the node's own count */
+
+		if (x) {
+			x->mode = mode;
+			x->uid = uid;
+			x->gid = gid;
+			x->mtime_us = fs_now_us();
+			x->w.whole = x->w.keeps = true;
+		}
+		r = x ? 0 : -ENOMEM;
+	}
+	if (r) {
+		(void)!scratch_remove(n);
+		node_put(n);
+		return r;
+	}
+	*out = n;
+	return 0;
+}
+
+int scratch_remove(struct node *n)
+{
+	int r = 0;
+
+	mutex_lock(tree_mutex());
+	if (n->kind == NODE_SCRATCH_DIR && node_extra_any_locked(n)) {
+		r = -ENOTEMPTY;
+	} else {
+		node_extra_drop_locked(n);
+		node_unhash_locked(n);
+		n->flags |= NODE_GONE;
+	}
+	mutex_unlock(tree_mutex());
+	return r;
+}
+
+int scratch_attr(struct node *n, struct stat *st)
+{
+	struct node *forward;
+	struct filex *x;
+	double timeout;
+	int r;
+
+	if (n->kind == NODE_SCRATCH_DIR) {
+		tree_dir_attr(n, n->dir->mode, n->dir->uid, n->dir->gid, st);
+		return 0;
+	}
+	x = filex_find(n);
+	if (!x)
+		return -ESTALE;
+	mutex_lock(&x->lock);
+	forward = x->forward;
+	if (forward)
+		node_hold(forward);
+	memset(st, 0, sizeof(*st));
+	st->st_ino = n->ino;
+	st->st_mode = S_IFREG | (x->mode & 07777);
+	st->st_nlink = n->flags & NODE_GONE ? 0 : 1;
+	st->st_uid = x->uid;
+	st->st_gid = x->gid;
+	st->st_size = (off_t)x->w.image.size;
+	st->st_blksize = 4096;
+	st->st_blocks = (st->st_size + 511) / 512;
+	stat_time(&st->st_mtim, x->mtime_us);
+	st->st_atim = st->st_ctim = st->st_mtim;
+	mutex_unlock(&x->lock);
+	filex_put(n, x);
+	if (!forward)
+		return 0;
+	r = tree_attr(forward, st, &timeout);
+	node_put(forward);
+	return r;
+}
+
+void scratch_chmod(struct node *n, mode_t mode)
+{
+	struct filex *x;
+
+	if (n->kind == NODE_SCRATCH_DIR) {
+		mutex_lock(tree_mutex());
+		n->dir->mode = mode;
+		mutex_unlock(tree_mutex());
+		return;
+	}
+	x = filex_find(n);
+	if (!x)
+		return;
+	mutex_lock(&x->lock);
+	x->mode = mode;
+	mutex_unlock(&x->lock);
+	filex_put(n, x);
+}
+
+void scratch_chown(struct node *n, uid_t uid, gid_t gid)
+{
+	struct filex *x;
+
+	if (n->kind == NODE_SCRATCH_DIR) {
+		mutex_lock(tree_mutex());
+		if (uid != (uid_t)-1)
+			n->dir->uid = uid;
+		if (gid != (gid_t)-1)
+			n->dir->gid = gid;
+		mutex_unlock(tree_mutex());
+		return;
+	}
+	x = filex_find(n);
+	if (!x)
+		return;
+	mutex_lock(&x->lock);
+	if (uid != (uid_t)-1)
+		x->uid = uid;
+	if (gid != (gid_t)-1)
+		x->gid = gid;
+	mutex_unlock(&x->lock);
+	filex_put(n, x);
+}
+
+int scratch_rename(struct node *n, struct node *dir, struct slice name, bool noreplace)
+{
+	struct node *old, *fresh;
+	struct filex *x;
+	int r = 0;
+
+	if (n->kind == NODE_SCRATCH_DIR)
+		return -EXDEV;
+	old = scratch_find(dir, name);
+	if (old == n) {
+		node_put(old);
+		return noreplace ? -EEXIST : 0;
+	}
+	if (old && noreplace)
+		r = -EEXIST;
+	else if (old && old->kind == NODE_SCRATCH_DIR)
+		r = -EISDIR;
+	else if (old)
+		r = scratch_remove(old);
+	node_put(old);
+	if (r)
+		return r;
+	x = filex_find(n);
+	if (!x)
+		return -ESTALE;
+	r = place(dir, name, NODE_SCRATCH_FILE, x, &fresh);
+	filex_put(n, x);
+	if (r)
+		return r;
+	node_put(fresh);
+	return scratch_remove(n);
+}
+
+static void report_one(void *arg, struct node *n)
+{
+	char path[512];
+
+	(void)arg;
+	if (n->kind == NODE_SCRATCH_FILE && (n->flags & NODE_EXTRA))
+		msg_notice("%s: scratch file dropped at the end of the mount", node_describe(n, NULL, path, sizeof(path)));
+}
+
+void scratch_report(void)
+{
+	node_each(report_one, NULL);
+}

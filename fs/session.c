@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Capabilities.  A read-write mount commits at close, so it needs real OPENs;
+ * OPENDIR is answered ENOSYS, which makes listings cached and saves two
+ * requests a directory.  A read-only mount answers OPEN the same way.  The
+ * kernel's own guesses about stale pages are off (everything is notified),
+ * except on a read-only mount, where control files change without notice and
+ * cells never.
+ *
+ * libfuse 3.14 does not tell the kernel that directory operations may run in
+ * parallel; the reply to INIT is patched on its way out (bit 18 of its flags).
+ */
+#include "fs/session.h"
+
+#include "engine/base/msg.h"
+#include "fs/dir.h"
+#include "fs/file.h"
+#include "fs/notify.h"
+#include "fs/reply.h"
+#include "fs/tree.h"
+#include "fs/xattr.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define PARALLEL_DIROPS (1u << 18)
+#define INIT_FLAGS_AT 12 /* in struct fuse_init_out */
+
+static bool one_thread, init_answered;
+
+static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
+{
+	(void)userdata;
+	if (!init_answered) {
+		/* The first reply of a connection is the one to INIT. */
+		init_answered = true;
+		if (count >= 2 && iov[1].iov_len >= INIT_FLAGS_AT + 4) {
+			uint32_t flags;
+
+			memcpy(&flags, (char *)iov[1].iov_base + INIT_FLAGS_AT, 4);
+			flags |= PARALLEL_DIROPS;
+			memcpy((char *)iov[1].iov_base + INIT_FLAGS_AT, &flags, 4);
+		}
+	}
+	return writev(fd, iov, count);
+}
+
+static ssize_t session_read(int fd, void *buf, size_t n, void *userdata)
+{
+	(void)userdata;
+	return read(fd, buf, n);
+}
+
+static void want(struct fuse_conn_info *conn, unsigned cap, bool yes)
+{
+	if (yes && (conn->capable & cap))
+		conn->want |= cap;
+	else
+		conn->want &= ~cap;
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+	(void)userdata;
+	want(conn, FUSE_CAP_ATOMIC_O_TRUNC, true);
+	want(conn, FUSE_CAP_ASYNC_READ, true);
+	want(conn, FUSE_CAP_READDIRPLUS, true);
+	want(conn, FUSE_CAP_READDIRPLUS_AUTO, true);
+	want(conn, FUSE_CAP_AUTO_INVAL_DATA, fs.read_only);
+	want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !fs.read_only);
+	want(conn, FUSE_CAP_WRITEBACK_CACHE, false);
+	want(conn, FUSE_CAP_POSIX_ACL, false);
+	want(conn, FUSE_CAP_SPLICE_READ, false);
+	want(conn, FUSE_CAP_SPLICE_WRITE, false);
+	want(conn, FUSE_CAP_SPLICE_MOVE, false);
+	fs.no_open = fs.read_only && (conn->capable & FUSE_CAP_NO_OPEN_SUPPORT);
+	conn->time_gran = 1;
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
+{
+	if (ino != FUSE_ROOT_ID)
+		node_forget(node_of(ino), count);
+	fuse_reply_none(req);
+}
+
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *v)
+{
+	for (size_t i = 0; i < count; i++)
+		if (v[i].ino != FUSE_ROOT_ID)
+			node_forget(node_of(v[i].ino), v[i].nlookup);
+	fuse_reply_none(req);
+}
+
+static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	(void)ino;
+	(void)fi;
+	fuse_reply_err(req, ENOSYS);
+}
+
+static void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	(void)ino;
+	(void)datasync;
+	(void)fi;
+	reply_err(req, tfs_sync(fs.store));
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct statvfs v = {.f_bsize = 4096, .f_frsize = 4096, .f_namemax = 255};
+	uint64_t total, available;
+	int r = tfs_space(fs.store, &total, &available);
+
+	(void)ino;
+	if (r) {
+		reply_err(req, refuse_store(r, NULL, NULL, "its space cannot be told"));
+		return;
+	}
+	v.f_blocks = total / 4096;
+	v.f_bfree = v.f_bavail = available / 4096;
+	/* Cells need no inodes; tools that look want to see some free. */
+	v.f_files = v.f_ffree = v.f_favail = UINT32_MAX;
+	fuse_reply_statfs(req, &v);
+}
+
+static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
+{
+	(void)link;
+	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no symbolic links in a table"));
+}
+
+static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
+{
+	(void)ino;
+	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no links in a table"));
+}
+
+static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+	(void)mode;
+	(void)rdev;
+	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no devices, pipes or sockets in a table"));
+}
+
+static const struct fuse_lowlevel_ops ops = {
+	.init = op_init,
+	.lookup = tree_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = tree_getattr,
+	.setattr = tree_setattr,
+	.mknod = op_mknod,
+	.mkdir = tree_mkdir,
+	.unlink = tree_unlink,
+	.rmdir = tree_rmdir,
+	.symlink = op_symlink,
+	.rename = tree_rename,
+	.link = op_link,
+	.open = ofile_open,
+	.create = tree_create,
+	.read = ofile_read,
+	.write_buf = ofile_write,
+	.flush = ofile_flush,
+	.release = ofile_release,
+	.fsync = ofile_fsync,
+	.opendir = op_opendir,
+	.readdir = dir_readdir,
+	.readdirplus = dir_readdirplus,
+	.fsyncdir = op_fsyncdir,
+	.statfs = op_statfs,
+	.setxattr = xattr_set,
+	.getxattr = xattr_get,
+	.listxattr = xattr_list,
+	.removexattr = xattr_remove,
+};
+
+int session_start(struct fuse_args *args, const char *mountpoint, bool single_threaded)
+{
+	static const struct fuse_custom_io io = {.writev = session_writev, .read = session_read};
+	int r;
+
+	one_thread = single_threaded;
+	fs.session = fuse_session_new(args, &ops, sizeof(ops), NULL);
+	if (!fs.session)
+		return -EINVAL;
+	if (fuse_session_mount(fs.session, mountpoint) != 0) {
+		fuse_session_destroy(fs.session);
+		fs.session = NULL;
+		return -ENODEV;
+	}
+	r = fuse_session_custom_io(fs.session, &io, fuse_session_fd(fs.session));
+	if (r == 0)
+		r = notify_start();
+	if (r)
+		session_end();
+	return r;
+}
+
+static void ignore(int sig)
+{
+	(void)sig;
+}
+
+int session_run(void)
+{
+	struct sigaction hup = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+	sigset_t ends;
+	int r;
+
+	if (fuse_set_signal_handlers(fs.session) != 0)
+		return -EINVAL;
+	/* A closed terminal is no reason to unmount. */
+	sigaction(SIGHUP, &hup, NULL);
+	/* Only this thread takes the signals that end the mount. */
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+	if (one_thread) {
+		r = fuse_session_loop(fs.session);
+	} else {
+		struct fuse_loop_config *cfg = fuse_loop_cfg_create();
+
+		if (!cfg)
+			return -ENOMEM;
+		fuse_loop_cfg_set_max_threads(cfg, 16);
+		fuse_loop_cfg_set_idle_threads(cfg, 16);
+		r = fuse_session_loop_mt(fs.session, cfg);
+		fuse_loop_cfg_destroy(cfg);
+	}
+	fuse_remove_signal_handlers(fs.session);
+	/* A positive value is the signal that ended it: a clean end. */
+	return r > 0 ? 0 : r;
+}
+
+void session_end(void)
+{
+	if (!fs.session)
+		return;
+	fuse_session_unmount(fs.session);
+	notify_stop();
+	fuse_session_destroy(fs.session);
+	fs.session = NULL;
+}

@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Resolving names, attributes, LOOKUP and GETATTR.
+ *
+ * A directory exists when the store has a cell in it, or when it is an extra
+ * entry (made by mkdir, or just emptied and still known).  What the kernel is
+ * told holds long for directories and versions, because every change passes
+ * here and is notified; plain names, scratch and control names are asked for
+ * each time.
+ *
+ * An answer computed while a commit happened may be stale before the kernel
+ * has it: fs.changes is read before and after, and an answer that saw it move
+ * is given with no lifetime.
+ */
+#include "fs/tree.h"
+
+#include "fs/control.h"
+#include "fs/dir.h"
+#include "fs/file.h"
+#include "fs/name.h"
+#include "fs/reply.h"
+#include "fs/scratch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void resolved_fini(struct resolved *r)
+{
+	buf_fini(&r->key);
+}
+
+static int resolve_as(struct resolved *out, enum node_kind kind, struct node *parent, struct slice key)
+{
+	out->kind = kind;
+	out->parent = parent;
+	out->ts = 0;
+	return buf_set(&out->key, key.p, key.n);
+}
+
+static int resolve_dot(struct node *dir, const char *name, struct resolved *out)
+{
+	static const struct {
+		const char *name;
+		enum node_kind kind;
+	} table_names[] = {
+		{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES}, {".groups", NODE_GROUPS},
+		{".tablets", NODE_SETTING}, {".ctl", NODE_SETTING}, {".latest", NODE_LATEST},
+	};
+	struct slice key = slice_str(name);
+
+	if (dir->kind == NODE_TABLE) {
+		for (size_t i = 0; i < sizeof(table_names) / sizeof(table_names[0]); i++) {
+			if (strcmp(name, table_names[i].name) != 0)
+				continue;
+			return resolve_as(out, table_names[i].kind, dir, table_names[i].kind == NODE_SETTING ? key : slice_of(NULL, 0));
+		}
+	}
+	return resolve_as(out, NODE_SCRATCH_FILE, dir, key);
+}
+
+/* The key path of a name below a table, a family, or the parts of their split names. */
+static int path_below(struct node *dir, const char *name, struct node **base, struct buf *path)
+{
+	int r = 0;
+
+	*base = dir;
+	if (dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART) {
+		*base = dir->parent;
+		r = buf_append_slice(path, node_key(dir));
+		if (r == 0)
+			r = buf_u8(path, '/');
+	}
+	return r ? r : buf_append(path, name, strlen(name));
+}
+
+static int resolve_row(struct node *dir, const char *name, struct resolved *out)
+{
+	struct buf path = {0};
+	struct node *base;
+	int r;
+
+	r = path_below(dir, name, &base, &path);
+	if (r == 0 && name_is_part(slice_str(name))) {
+		r = name_parts_valid(buf_slice(&path)) ? resolve_as(out, NODE_ROW_PART, base, buf_slice(&path)) : -ENOENT;
+	} else if (r == 0) {
+		out->kind = NODE_ROW;
+		out->parent = base;
+		r = name_decode_row(buf_slice(&path), &out->key);
+		if (r == 0 && out->key.n > TFS_ROW_MAX)
+			r = -ENAMETOOLONG;
+	}
+	buf_fini(&path);
+	return r;
+}
+
+static int resolve_cell(struct node *dir, const char *name, struct resolved *out)
+{
+	enum node_kind kind = NODE_CELL_PART;
+	enum name_kind what;
+	struct buf path = {0};
+	struct node *base;
+	int r;
+
+	r = path_below(dir, name, &base, &path);
+	if (r == 0 && name_is_part(slice_str(name))) {
+		r = name_parts_valid(buf_slice(&path)) ? resolve_as(out, kind, base, buf_slice(&path)) : -ENOENT;
+	} else if (r == 0) {
+		out->parent = base;
+		r = name_decode_cell(buf_slice(&path), &out->key, &what, &out->ts);
+		out->kind = what == NAME_VERSION ? NODE_VERSION : NODE_PLAIN;
+		if (r == 0 && out->kind == NODE_VERSION && node_is_latest(base))
+			r = -ENOENT;
+		if (r == 0 && out->key.n > TFS_QUALIFIER_MAX)
+			r = -ENAMETOOLONG;
+	}
+	buf_fini(&path);
+	return r;
+}
+
+static int resolve_setting(struct node *dir, const char *name, struct resolved *out)
+{
+	for (const char *const *p = control_names(dir->kind); *p; p++)
+		if (strcmp(*p, name) == 0)
+			return resolve_as(out, NODE_SETTING, dir, slice_str(name));
+	return -ENOENT;
+}
+
+int tree_resolve(struct node *dir, const char *name, struct resolved *out, bool *forbidden)
+{
+	bool dot = name[0] == '.';
+
+	*out = (struct resolved){0};
+	*forbidden = false;
+	if (strlen(name) > NAME_LONGEST)
+		return -ENAMETOOLONG;
+	switch ((enum node_kind)dir->kind) {
+	case NODE_ROOT:
+		if (strcmp(name, ".tabletfs") == 0)
+			return resolve_as(out, NODE_SYSTEM, dir, slice_of(NULL, 0));
+		*forbidden = dot;
+		return !dot && tfs_name_valid(name) ? resolve_as(out, NODE_TABLE, dir, slice_str(name)) : -ENOENT;
+	case NODE_TABLE:
+	case NODE_LATEST:
+	case NODE_ROW_PART:
+		return dot ? resolve_dot(dir, name, out) : resolve_row(dir, name, out);
+	case NODE_ROW:
+		if (dot)
+			return resolve_dot(dir, name, out);
+		return tfs_name_valid(name) ? resolve_as(out, NODE_FAMILY, dir, slice_str(name)) : -ENOENT;
+	case NODE_FAMILY:
+	case NODE_CELL_PART:
+		return dot ? resolve_dot(dir, name, out) : resolve_cell(dir, name, out);
+	case NODE_SCRATCH_DIR:
+		return resolve_as(out, NODE_SCRATCH_FILE, dir, slice_str(name));
+	case NODE_FAMILIES:
+		return tfs_name_valid(name) ? resolve_as(out, NODE_FAMILY_DIR, dir, slice_str(name)) : -ENOENT;
+	case NODE_GROUPS:
+		return tfs_name_valid(name) ? resolve_as(out, NODE_GROUP_DIR, dir, slice_str(name)) : -ENOENT;
+	case NODE_FAMILY_DIR:
+	case NODE_GROUP_DIR:
+	case NODE_SYSTEM:
+		*forbidden = true;
+		return resolve_setting(dir, name, out);
+	case NODE_VERSION:
+	case NODE_PLAIN:
+	case NODE_SCRATCH_FILE:
+	case NODE_SCHEMA:
+	case NODE_SETTING:
+		break;
+	}
+	return -ENOTDIR;
+}
+
+static bool is_extra(struct node *parent, enum node_kind kind, struct slice key)
+{
+	struct node *n;
+	bool extra;
+
+	mutex_lock(tree_mutex());
+	n = node_find_locked(parent, kind, key, 0);
+	extra = n && (n->flags & NODE_EXTRA);
+	mutex_unlock(tree_mutex());
+	return extra;
+}
+
+static int table_find(const char *name, struct node **out)
+{
+	struct node *n = node_find(node_root(), NODE_TABLE, slice_str(name), 0);
+	struct tfs_table *t;
+	struct dirx *d;
+	int r;
+
+	if (n) {
+		mutex_lock(tree_mutex());
+		d = n->dir;
+		t = d ? d->table : NULL;
+		mutex_unlock(tree_mutex());
+		if (t) {
+			*out = n;
+			return 0;
+		}
+	}
+	r = tfs_table_open(fs.store, name, &t);
+	if (r) {
+		node_put(n);
+		return r;
+	}
+	if (!n)
+		n = node_get(node_root(), NODE_TABLE, slice_str(name), 0);
+	if (!n) {
+		tfs_table_close(t);
+		return -ENOMEM;
+	}
+	mutex_lock(tree_mutex());
+	d = node_dirx_locked(n);
+	if (d && !d->table) {
+		d->table = t;
+		d->epoch = 1;
+		t = NULL;
+	}
+	mutex_unlock(tree_mutex());
+	if (t)
+		tfs_table_close(t);
+	if (!d) {
+		node_put(n);
+		return -ENOMEM;
+	}
+	*out = n;
+	return 0;
+}
+
+static int check_family(struct resolved *r)
+{
+	const char *name = (const char *)r->key.p;
+	struct node *row = r->parent;
+	bool exists = false;
+	int e;
+
+	if (is_extra(row, NODE_FAMILY, buf_slice(&r->key)))
+		return 0;
+	e = tfs_row_exists(node_store_table(row), bytes_of(node_key(row)), name, &exists);
+	if (e == -EINVAL)
+		e = -ENOENT;
+	return e ? e : exists ? 0 : -ENOENT;
+}
+
+static int check_row(struct resolved *r)
+{
+	bool exists = false;
+	int e;
+
+	if (is_extra(r->parent, NODE_ROW, buf_slice(&r->key)))
+		return 0;
+	e = tfs_row_exists(node_store_table(r->parent), bytes_of(buf_slice(&r->key)), NULL, &exists);
+	return e ? e : exists ? 0 : -ENOENT;
+}
+
+static int check_cell(struct resolved *r, struct node **out)
+{
+	bool version = r->kind == NODE_VERSION;
+	uint64_t changes = atomic_load(&fs.changes), size;
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info;
+	struct node *n;
+	int64_t when;
+	int e;
+
+	cell_place_at(r->parent, buf_slice(&r->key), version, r->ts, &p);
+	e = family_info_get(r->parent, &f);
+	if (e)
+		return e;
+	e = cell_stat(&p, &f, &info);
+	if (e && e != -ENOENT)
+		return e;
+	if (e) {
+		/* Created, and not yet committed? */
+		n = node_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
+		if (!n || !ofile_pending(n, &size, &when)) {
+			node_put(n);
+			return -ENOENT;
+		}
+	} else if (out) {
+		n = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
+		if (!n)
+			return -ENOMEM;
+		if (version) {
+			n->size = info.size;
+			if (changes == atomic_load(&fs.changes))
+				n->epoch = table_epoch(n);
+		}
+	} else {
+		return 0;
+	}
+	if (out)
+		*out = n;
+	else
+		node_put(n);
+	return 0;
+}
+
+int tree_check(struct node *dir, struct resolved *r, struct node **out)
+{
+	struct slice key = buf_slice(&r->key);
+	int e = 0;
+
+	/* Names are used as strings where they are names. */
+	if (buf_reserve(&r->key, 1))
+		return -ENOMEM;
+	r->key.p[r->key.n] = 0;
+	key = buf_slice(&r->key);
+	switch (r->kind) {
+	case NODE_TABLE: {
+		struct node *n;
+
+		e = table_find((const char *)key.p, &n);
+		if (e == 0 && out)
+			*out = n;
+		else if (e == 0)
+			node_put(n);
+		return e;
+	}
+	case NODE_ROW:
+		e = check_row(r);
+		break;
+	case NODE_FAMILY:
+		e = check_family(r);
+		break;
+	case NODE_ROW_PART:
+	case NODE_CELL_PART:
+		e = is_extra(r->parent, r->kind, key) ? 0 : dir_part_exists(r->parent, key);
+		break;
+	case NODE_VERSION:
+	case NODE_PLAIN:
+		return check_cell(r, out);
+	case NODE_SCRATCH_FILE:
+	case NODE_SCRATCH_DIR: {
+		struct node *n = scratch_find(dir, key);
+
+		if (!n)
+			return -ENOENT;
+		if (out)
+			*out = n;
+		else
+			node_put(n);
+		return 0;
+	}
+	case NODE_LATEST:
+		e = fs.latest ? -ENOENT : 0;
+		break;
+	case NODE_SCHEMA:
+	case NODE_FAMILY_DIR:
+	case NODE_GROUP_DIR:
+	case NODE_SETTING: {
+		struct node *n = node_get(r->parent, r->kind, key, 0);
+
+		e = n ? control_exists(n) : -ENOMEM;
+		if (e == 0 && out)
+			*out = n;
+		else
+			node_put(n);
+		return e;
+	}
+	case NODE_ROOT:
+	case NODE_FAMILIES:
+	case NODE_GROUPS:
+	case NODE_SYSTEM:
+		break;
+	}
+	if (e || !out)
+		return e;
+	*out = node_get(r->parent, r->kind, key, 0);
+	return *out ? 0 : -ENOMEM;
+}
+
+int tree_find(struct node *dir, const char *name, struct node **out)
+{
+	struct resolved r;
+	bool forbidden;
+	int e;
+
+	e = tree_resolve(dir, name, &r, &forbidden);
+	if (e == 0)
+		e = tree_check(dir, &r, out);
+	resolved_fini(&r);
+	return e;
+}
+
+/* ---- attributes ---- */
+
+void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
+{
+	memset(st, 0, sizeof(*st));
+	st->st_ino = n->ino;
+	st->st_mode = S_IFDIR | (mode & 07777);
+	st->st_nlink = 1;
+	st->st_uid = uid;
+	st->st_gid = gid;
+	st->st_blksize = 4096;
+}
+
+double tree_entry_timeout(const struct node *n)
+{
+	switch ((enum node_kind)n->kind) {
+	case NODE_PLAIN:
+	case NODE_SCRATCH_FILE:
+	case NODE_SCRATCH_DIR:
+	case NODE_SCHEMA:
+	case NODE_FAMILIES:
+	case NODE_FAMILY_DIR:
+	case NODE_GROUPS:
+	case NODE_GROUP_DIR:
+	case NODE_SETTING:
+	case NODE_SYSTEM:
+		return fs.read_only && (n->kind == NODE_PLAIN || n->kind == NODE_SCHEMA) ? FS_FOREVER : 0;
+	case NODE_ROOT:
+	case NODE_TABLE:
+	case NODE_LATEST:
+	case NODE_ROW:
+	case NODE_ROW_PART:
+	case NODE_FAMILY:
+	case NODE_CELL_PART:
+	case NODE_VERSION:
+		break;
+	}
+	return FS_FOREVER;
+}
+
+static mode_t with_x(mode_t mode)
+{
+	return mode | (mode & 0444) >> 2;
+}
+
+static int dir_attr(struct node *n, struct stat *st)
+{
+	const struct tfs_schema *s;
+	const struct tfs_family *f = NULL;
+	int r;
+
+	r = tfs_schema_get(node_store_table(n), &s);
+	if (r)
+		return r == -ENOENT ? -ESTALE : r;
+	if (n->kind == NODE_CELL_PART)
+		f = tfs_schema_family(s, node_name(n->parent));
+	else if (n->kind == NODE_FAMILY || n->kind == NODE_FAMILY_DIR)
+		f = tfs_schema_family(s, node_name(n));
+	if (f)
+		tree_dir_attr(n, with_x(f->mode & 0777), f->uid, f->gid, st);
+	else if (n->kind == NODE_FAMILY || n->kind == NODE_FAMILY_DIR)
+		r = -ESTALE;
+	else
+		tree_dir_attr(n, s->mode, s->uid, s->gid, st);
+	tfs_schema_put(s);
+	return r;
+}
+
+static int version_attr(struct node *n, struct stat *st, double *timeout)
+{
+	uint64_t changes = atomic_load(&fs.changes), size;
+	struct tfs_info info = {.expires_us = INT64_MAX};
+	struct family_info f;
+	struct cell_place p;
+	int64_t when;
+	int r;
+
+	r = family_info_get(n->parent, &f);
+	if (r)
+		return r;
+	if (n->file && ofile_pending(n, &size, &when)) {
+		cell_attr(n, &f, n->ts, size, st);
+		*timeout = 0;
+		return 0;
+	}
+	if (n->epoch != 0 && n->epoch == table_epoch(n) && f.max_age_us == 0 && !f.counted_versions) {
+		cell_attr(n, &f, n->ts, n->size, st);
+		*timeout = FS_FOREVER;
+		return 0;
+	}
+	cell_place_of(n, &p);
+	r = cell_stat(&p, &f, &info);
+	if (r == -ENOENT && ofile_is_open(n, &size)) {
+		cell_attr(n, &f, n->ts, size, st);
+		st->st_nlink = 0;
+		*timeout = 0;
+		return 0;
+	}
+	if (r)
+		return r;
+	cell_attr(n, &f, n->ts, info.size, st);
+	n->size = info.size;
+	*timeout = 0;
+	if (changes == atomic_load(&fs.changes)) {
+		n->epoch = table_epoch(n);
+		*timeout = version_timeout(&f, info.expires_us);
+	}
+	return 0;
+}
+
+static int plain_attr(struct node *n, struct stat *st)
+{
+	struct node *forward = NULL;
+	struct tfs_info info;
+	struct family_info f;
+	struct cell_place p;
+	struct filex *x;
+	uint64_t size;
+	int64_t when;
+	int r;
+
+	r = family_info_get(n->parent, &f);
+	if (r)
+		return r;
+	if (ofile_pending(n, &size, &when)) {
+		cell_attr(n, &f, when, size, st);
+		return 0;
+	}
+	cell_place_of(n, &p);
+	r = cell_stat(&p, &f, &info);
+	if (r == 0)
+		cell_attr(n, &f, info.ts, info.size, st);
+	if (r != -ENOENT)
+		return r;
+	x = filex_find(n);
+	if (x) {
+		mutex_lock(&x->lock);
+		forward = x->forward;
+		if (forward)
+			node_hold(forward);
+		mutex_unlock(&x->lock);
+		filex_put(n, x);
+	}
+	if (forward && forward != n) {
+		double timeout;
+
+		r = tree_attr(forward, st, &timeout);
+		node_put(forward);
+		return r;
+	}
+	node_put(forward);
+	if (!ofile_is_open(n, &size))
+		return -ENOENT;
+	cell_attr(n, &f, fs_now_us(), size, st);
+	st->st_nlink = 0;
+	return 0;
+}
+
+int tree_attr(struct node *n, struct stat *st, double *timeout)
+{
+	int r = 0;
+
+	*timeout = tree_entry_timeout(n);
+	switch ((enum node_kind)n->kind) {
+	case NODE_ROOT:
+	case NODE_SYSTEM:
+		tree_dir_attr(n, 0755, fs.uid, fs.gid, st);
+		break;
+	case NODE_TABLE:
+	case NODE_LATEST:
+	case NODE_ROW:
+	case NODE_ROW_PART:
+	case NODE_FAMILY:
+	case NODE_CELL_PART:
+	case NODE_FAMILIES:
+	case NODE_FAMILY_DIR:
+	case NODE_GROUPS:
+	case NODE_GROUP_DIR:
+		r = dir_attr(n, st);
+		break;
+	case NODE_VERSION:
+		r = version_attr(n, st, timeout);
+		break;
+	case NODE_PLAIN:
+		r = plain_attr(n, st);
+		break;
+	case NODE_SCRATCH_FILE:
+	case NODE_SCRATCH_DIR:
+		r = scratch_attr(n, st);
+		break;
+	case NODE_SCHEMA:
+	case NODE_SETTING:
+		r = control_attr(n, st);
+		break;
+	}
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+int tree_entry(struct node *n, struct fuse_entry_param *e)
+{
+	int r;
+
+	memset(e, 0, sizeof(*e));
+	e->ino = id_of(n);
+	r = tree_attr(n, &e->attr, &e->attr_timeout);
+	e->entry_timeout = tree_entry_timeout(n);
+	if (n->kind == NODE_VERSION && e->attr_timeout < e->entry_timeout)
+		e->entry_timeout = e->attr_timeout;
+	return r;
+}
+
+void tree_entry_version(struct node *n, const struct family_info *f, uint64_t size, int64_t expires_us, struct fuse_entry_param *e)
+{
+	memset(e, 0, sizeof(*e));
+	e->ino = id_of(n);
+	cell_attr(n, f, n->ts, size, &e->attr);
+	e->attr_timeout = e->entry_timeout = version_timeout(f, expires_us);
+}
+
+void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct node *dir = node_of(parent), *n = NULL;
+	struct fuse_entry_param e;
+	int r;
+
+	r = tree_find(dir, name, &n);
+	if (r == 0)
+		r = tree_entry(n, &e);
+	if (r == -ESTALE)
+		r = -ENOENT; /* it went between the two */
+	if (r) {
+		reply_err(req, refuse_store(r, dir, name, "cannot be looked up"));
+	} else {
+		node_lookup(n);
+		if (fuse_reply_entry(req, &e) != 0)
+			node_forget(n, 1);
+	}
+	node_put(n);
+}
+
+void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct node *n = node_of(ino);
+	struct stat st;
+	double timeout;
+	int r;
+
+	(void)fi;
+	r = tree_attr(n, &st, &timeout);
+	if (r)
+		reply_err(req, refuse_store(r, n, NULL, "its attributes cannot be read"));
+	else
+		fuse_reply_attr(req, &st, timeout);
+}

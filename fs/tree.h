@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names to nodes, and what stat shows of a node (DESIGN 2.1, 2.2).
+ * Threads: any; engine calls are made.
+ */
+#ifndef TFS_FS_TREE_H
+#define TFS_FS_TREE_H
+
+#include "fs/cell.h"
+#include "fs/fs.h"
+
+/* What a name below a directory stands for, whether or not it exists. */
+struct resolved {
+	enum node_kind kind;
+	struct node *parent; /* of the node; borrowed */
+	struct buf key;
+	int64_t ts;
+};
+/*
+ * -ENOENT: the name is not canonical, or nothing can have it here (creating
+ * such a name is -EINVAL, or -EPERM when `*forbidden`); -ENAMETOOLONG.
+ */
+int tree_resolve(struct node *dir, const char *name, struct resolved *out, bool *forbidden) TFS_MUST;
+void resolved_fini(struct resolved *r);
+
+/* The node behind a name if it exists, counted (node_put); else -ENOENT. */
+int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
+/* Does what a resolved name stands for exist?  0 or -ENOENT.  *out (may be NULL): its node, counted. */
+int tree_check(struct node *dir, struct resolved *r, struct node **out) TFS_MUST;
+
+int tree_attr(struct node *n, struct stat *st, double *timeout) TFS_MUST;
+/* Attributes and timeouts for an answer that makes the kernel know n; the caller counts the lookup. */
+int tree_entry(struct node *n, struct fuse_entry_param *e) TFS_MUST;
+/* The same for a version just seen in a scan. */
+void tree_entry_version(struct node *n, const struct family_info *f, uint64_t size, int64_t expires_us, struct fuse_entry_param *e);
+/* A directory's attributes without asking the store: for listings. */
+void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st);
+double tree_entry_timeout(const struct node *n);
+
+void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
+void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void tree_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
+void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
+void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
+void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
+void tree_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
+void tree_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags);
+
+#endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A commit is one tfs_write in one mutation.  In order of what it says: the
+ * base (nothing; the newest version; the version itself), cut or extended;
+ * ranges; appended bytes; where the result goes.  The engine judges it under
+ * the row's lock, so two appenders, or a writer and a remover, cannot lose
+ * each other's bytes here.
+ *
+ * Later commits of one writer ask to replace the version of the first, which
+ * the engine grants while that is still the newest.
+ *
+ * In .latest a set time wins over order: the version goes exactly there and
+ * those above it are deleted in the same mutation.
+ */
+#include "fs/writer.h"
+
+#include "fs/file.h"
+#include "fs/reply.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define READ_AT_ONCE (1u << 20)
+
+void writer_init(struct writer *w)
+{
+	*w = (struct writer){.cut = UINT64_MAX};
+	stage_init(&w->image);
+	stage_init(&w->tail);
+}
+
+void writer_fini(struct writer *w)
+{
+	stage_fini(&w->image);
+	stage_fini(&w->tail);
+}
+
+void writer_begin_whole(struct writer *w)
+{
+	stage_reset(&w->image);
+	stage_reset(&w->tail);
+	w->whole = w->fresh = true;
+	w->dirty = w->dead = false;
+	w->error = 0;
+	w->cut = UINT64_MAX;
+	w->touched_us = fs_now_us();
+}
+
+uint64_t writer_size(const struct writer *w)
+{
+	uint64_t size = w->base_size;
+
+	if (w->whole || w->loaded)
+		return w->image.size + w->tail.size;
+	if (w->cut != UINT64_MAX)
+		size = w->cut;
+	if (w->image.size > size)
+		size = w->image.size;
+	return size + w->tail.size;
+}
+
+static int failed(struct writer *w, int r)
+{
+	w->error = r;
+	stage_reset(&w->image);
+	stage_reset(&w->tail);
+	return r;
+}
+
+int writer_write(struct writer *w, uint64_t offset, const void *p, size_t n, bool append)
+{
+	int r;
+
+	if (w->error)
+		return w->error;
+	if (n == 0)
+		return 0;
+	if (append && w->whole) {
+		r = stage_write(&w->image, w->image.size, p, n);
+	} else if (append) {
+		r = writer_size(w) + n > TFS_VALUE_MAX ? -EFBIG : stage_write(&w->tail, w->tail.size, p, n);
+	} else if (w->tail.size) {
+		/* A position past appended bytes: let them be one with it. */
+		uint64_t at = writer_size(w) - w->tail.size;
+
+		if (offset >= at && offset <= at + w->tail.size)
+			r = stage_write(&w->tail, offset - at, p, n);
+		else
+			r = stage_write(&w->image, offset, p, n);
+	} else {
+		r = stage_write(&w->image, offset, p, n);
+	}
+	if (r)
+		return failed(w, r);
+	w->dirty = true;
+	w->touched_us = fs_now_us();
+	return 0;
+}
+
+int writer_truncate(struct writer *w, uint64_t size)
+{
+	static const uint8_t zero;
+	int r = 0;
+
+	if (w->error)
+		return w->error;
+	if (size > TFS_VALUE_MAX)
+		return failed(w, -EFBIG);
+	if (w->tail.size) {
+		uint64_t at = writer_size(w) - w->tail.size;
+
+		if (size > at)
+			r = stage_truncate(&w->tail, size - at);
+		else
+			stage_reset(&w->tail);
+		if (r || size >= at)
+			goto out;
+	}
+	if (w->whole || w->loaded || size < w->image.size)
+		r = stage_truncate(&w->image, size);
+	if (w->whole || r)
+		goto out;
+	if (w->cut == UINT64_MAX || size <= w->cut) {
+		w->cut = size;
+	} else if (size > 0 && (w->image.span_count == 0 || w->image.spans[w->image.span_count - 1].end < size)) {
+		/* Cut, then longer again: the last byte says how long. */
+		r = stage_write(&w->image, size - 1, &zero, 1);
+	}
+out:
+	if (r)
+		return failed(w, r);
+	w->dirty = true;
+	w->touched_us = fs_now_us();
+	return 0;
+}
+
+int writer_read(struct writer *w, uint64_t offset, void *p, size_t n, size_t *got)
+{
+	size_t a = 0, b = 0;
+	int r;
+
+	r = stage_read(&w->image, offset, p, n, &a);
+	if (r == 0 && a < n && w->tail.size && offset + a >= w->image.size)
+		r = stage_read(&w->tail, offset + a - w->image.size, (uint8_t *)p + a, n - a, &b);
+	if (r == 0)
+		*got = a + b;
+	return r;
+}
+
+int writer_load(struct writer *w, struct cell_place *p, const struct family_info *f, struct tfs_info *info)
+{
+	struct tfs_info first, again;
+	struct cell_place at = *p;
+	uint64_t offset = 0;
+	uint8_t *buf;
+	size_t n, got;
+	int r;
+
+	r = cell_stat(p, f, &first);
+	if (r)
+		return r;
+	/* One call reads small values whole; the caller holds the row's lock for the others. */
+	at.ts = tfs_at(first.ts);
+	n = first.size < READ_AT_ONCE ? (size_t)first.size + 1 : READ_AT_ONCE;
+	buf = malloc(n);
+	if (!buf)
+		return -ENOMEM;
+	do {
+		r = cell_read(&at, f, offset, buf, n, &got, &again);
+		if (r == -ENOENT && offset == 0 && p->ts.when == TFS_NEWEST) {
+			at.ts = p->ts;
+			r = cell_read(&at, f, 0, buf, n, &got, &again);
+			if (r == 0)
+				at.ts = tfs_at(again.ts);
+			first = again;
+		}
+		if (r == 0)
+			r = stage_load(&w->image, offset, buf, got);
+		offset += got;
+	} while (r == 0 && got > 0 && offset < again.size);
+	free(buf);
+	if (r)
+		return r;
+	w->loaded = true;
+	w->base_size = again.size;
+	*info = again;
+	info->ts = at.ts.us;
+	return 0;
+}
+
+static void settled(struct writer *w, int64_t ts)
+{
+	w->committed = true;
+	w->commit_ts = ts;
+	w->dirty = w->fresh = false;
+	w->cut = UINT64_MAX;
+	if (w->whole)
+		return;
+	if (w->loaded && w->tail.size) {
+		struct slice bytes;
+		/* What was appended is now part of the content that this handle reads. */
+		if (stage_bytes(&w->tail, &bytes) || stage_load(&w->image, w->image.size, bytes.p, bytes.n))
+			w->error = -EIO;
+	}
+	w->base_size = writer_size(w);
+	stage_reset(&w->tail);
+	if (w->loaded)
+		stage_forget_spans(&w->image);
+	else
+		stage_reset(&w->image);
+}
+
+/* The ranges of the image that were written. */
+static int ranges_of(struct writer *w, struct tfs_range **out, unsigned *count)
+{
+	struct slice bytes;
+	struct tfs_range *v;
+	int r;
+
+	*out = NULL;
+	*count = 0;
+	r = stage_bytes(&w->image, &bytes);
+	if (r)
+		return r;
+	if (w->whole) {
+		if (bytes.n == 0)
+			return 0;
+		v = malloc(sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		v[0] = (struct tfs_range){0, bytes_of(bytes)};
+		*count = 1;
+	} else {
+		if (w->image.span_count == 0)
+			return 0;
+		v = malloc(w->image.span_count * sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		for (unsigned i = 0; i < w->image.span_count; i++) {
+			struct stage_span s = w->image.spans[i];
+
+			v[i] = (struct tfs_range){s.begin, tfs_bytes(bytes.p + s.begin, (size_t)(s.end - s.begin))};
+		}
+		*count = w->image.span_count;
+	}
+	*out = v;
+	return 0;
+}
+
+static int apply_write(struct cell_place *p, const struct tfs_write *w, const int64_t *drop, struct tfs_result *result)
+{
+	struct tfs_result results[2] = {0};
+	struct tfs_mutation *m = tfs_mutation_new(p->table, p->row);
+	int r = m ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = tfs_mutation_write(m, w);
+	if (r == 0 && drop)
+		r = tfs_mutation_delete_version(m, p->family, p->qualifier, *drop);
+	if (r == 0)
+		r = tfs_apply(m, 0, results);
+	tfs_mutation_free(m);
+	if (r == 0)
+		*result = results[0];
+	return r;
+}
+
+static void place_write(const struct writer *w, const struct node *target, struct tfs_write *out)
+{
+	if (target->kind == NODE_VERSION) {
+		out->place = tfs_at(target->ts);
+	} else if (w->time_set && node_is_latest(target)) {
+		out->place = tfs_at(w->time);
+		out->drop_newer = true;
+	} else {
+		out->place = (struct tfs_ts){TFS_NEWEST, w->time_set ? w->time : TFS_NO_TIME};
+		out->replace = w->committed;
+		out->replace_ts = w->commit_ts;
+	}
+}
+
+/* After a commit: the listings, the version now there, and the one that moved away. */
+static void note_commit(struct writer *w, struct node *target, int64_t ts, bool replaced, struct changes *c)
+{
+	cell_arrived(c, target->parent);
+	if (target->kind == NODE_PLAIN && w->committed && w->commit_ts != ts && replaced)
+		cell_changed(c, target->parent, node_key(target), w->commit_ts, true, NULL);
+	/* A version's own pages came from the kernel; anything else in them is out of date. */
+	cell_changed(c, target->parent, node_key(target), ts, false, target->file && w == &target->file->w ? target : NULL);
+}
+
+int writer_commit(struct writer *w, struct node *target, bool last, struct changes *c)
+{
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_write out = {.truncate_to = UINT64_MAX};
+	struct tfs_range *ranges = NULL, counter_range;
+	struct tfs_result result;
+	struct versions newer = {0};
+	struct slice tail;
+	uint8_t be8[8];
+	bool drop;
+	int r;
+
+	if (w->error)
+		return w->error;
+	if (w->dead || (target->kind == NODE_PLAIN && w->life != target->epoch)) {
+		w->dirty = w->fresh = false;
+		w->dead = true;
+		return 0;
+	}
+	if (!w->dirty && !(last && w->fresh))
+		return 0;
+	cell_place_of(target, &p);
+	r = family_info_get(p.family_node, &f);
+	if (r) {
+		r = refuse(-ESTALE, target, NULL, "the family is gone");
+		goto out;
+	}
+	out.family = p.family;
+	out.qualifier = p.qualifier;
+	out.base = w->whole ? TFS_BASE_EMPTY : target->kind == NODE_VERSION ? TFS_BASE_VERSION : TFS_BASE_NEWEST;
+	out.base_ts = target->ts;
+	out.truncate_to = w->whole ? UINT64_MAX : w->cut;
+	place_write(w, target, &out);
+	r = ranges_of(w, &ranges, &out.range_count);
+	if (r == 0)
+		r = stage_bytes(&w->tail, &tail);
+	if (r)
+		goto out;
+	out.ranges = ranges;
+	out.append = bytes_of(tail);
+	if (f.counter) {
+		struct slice text = out.range_count ? slice_from(ranges[0].data) : slice_of(NULL, 0);
+		int64_t value = 0;
+
+		if (text.n && counter_parse(text, &value)) {
+			r = refuse(-EINVAL, target, NULL, "a counter is written as one decimal number");
+			goto out;
+		}
+		put_be64(be8, (uint64_t)value);
+		counter_range = (struct tfs_range){0, tfs_bytes(be8, sizeof(be8))};
+		out.ranges = &counter_range;
+		out.range_count = 1;
+	}
+	drop = out.drop_newer && w->committed && w->commit_ts != w->time;
+	if (out.drop_newer)
+		r = column_versions(target->parent, node_key(target), &newer);
+	if (r == 0)
+		r = apply_write(&p, &out, drop ? &w->commit_ts : NULL, &result);
+	if (r == -ENOENT && target->kind == NODE_VERSION && !w->whole) {
+		w->dead = true; /* removed by another */
+		w->dirty = false;
+		r = 0;
+		goto out;
+	}
+	if (r) {
+		r = refuse_store(r, target, NULL, "not stored");
+		goto out;
+	}
+	versions_changed(c, target->parent, node_key(target), &newer, true);
+	note_commit(w, target, result.ts, result.replaced || drop, c);
+	settled(w, result.ts);
+	if (target->kind == NODE_VERSION && !f.counter) {
+		target->size = result.size;
+		target->epoch = table_epoch(target);
+	}
+out:
+	free(ranges);
+	versions_fini(&newer);
+	if (r && !w->keeps)
+		failed(w, r);
+	return r;
+}
+
+int writer_retime(struct writer *w, struct node *target, struct changes *c)
+{
+	struct cell_place p;
+	struct tfs_write out = {.truncate_to = UINT64_MAX, .base = TFS_BASE_VERSION, .base_ts = w->commit_ts};
+	struct versions newer = {0};
+	struct tfs_result result;
+	bool drop;
+	int r;
+
+	cell_place_of(target, &p);
+	out.family = p.family;
+	out.qualifier = p.qualifier;
+	place_write(w, target, &out);
+	drop = out.drop_newer && w->commit_ts != w->time;
+	if (out.drop_newer && !drop)
+		return 0;
+	r = out.drop_newer ? column_versions(target->parent, node_key(target), &newer) : 0;
+	if (r == 0)
+		r = apply_write(&p, &out, drop ? &w->commit_ts : NULL, &result);
+	if (r == 0)
+		versions_changed(c, target->parent, node_key(target), &newer, true);
+	versions_fini(&newer);
+	if (r)
+		return r == -ENOENT ? 0 : refuse_store(r, target, NULL, "its time was not set");
+	note_commit(w, target, result.ts, result.replaced || drop, c);
+	w->commit_ts = result.ts;
+	return 0;
+}
