@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit log by itself, in groups of 100 records with one sync each,
+ * beside the least that any log must do: one write of the same values into a
+ * preallocated, zeroed file, and fdatasync.
+ */
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/store/log.h"
+#include "engine/tool/bench.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define GROUP 100u
+#define GROUPS_MAX 2000u
+
+static int one_group(const struct bench_options *o, struct log *l, uint64_t group)
+{
+	struct log_ticket tickets[GROUP];
+	char key[BENCH_KEY_BYTES + 1];
+	unsigned sent = 0;
+	int err = 0;
+
+	for (unsigned i = 0; i < GROUP && !err; i++) {
+		uint64_t n = group * GROUP + i;
+		struct log_record r = {.table = 16, .seq = n + 1, .batch = feed_value(o, n)};
+
+		feed_key(key, n);
+		r.row_from = r.row_to = slice_of(key, BENCH_KEY_BYTES);
+		err = log_submit(l, &r, i == GROUP - 1, &tickets[i]);
+		sent += !err;
+	}
+	for (unsigned i = 0; i < sent; i++) {
+		int e = log_wait(l, &tickets[i]);
+
+		err = err ? err : e;
+	}
+	return err;
+}
+
+static int run_ours(const struct bench_options *o, const char *dir, unsigned groups, double *seconds)
+{
+	struct log_options lo = {.dir = dir, .incarnation = 1, .segment_bytes = 64u << 20, .sync_interval_us = 1000000};
+	struct task_pool *pool;
+	struct log *l = NULL;
+	uint64_t start;
+	int err = remove_tree(dir);
+
+	if (!err)
+		err = file_mkdir(dir);
+	if (!err)
+		err = task_pool_new("log", 2, &pool);
+	if (err)
+		return err;
+	lo.pool = pool;
+	err = log_new(&lo, &l);
+	if (!err)
+		err = one_group(o, l, 0); /* the first step of preallocation is everybody's */
+	if (!err)
+		err = one_group(o, l, 1);
+	start = monotonic_us();
+	for (unsigned g = 0; g < groups && !err; g++)
+		err = one_group(o, l, g);
+	*seconds = (double)(monotonic_us() - start) / 1e6;
+	if (l) {
+		int e = log_free(l);
+
+		err = err ? err : e;
+	}
+	task_pool_free(pool);
+	return err;
+}
+
+static int run_bare(const struct bench_options *o, const char *path, unsigned groups, double *seconds)
+{
+	size_t bytes = GROUP * o->value_bytes;
+	uint8_t *p = malloc(bytes);
+	struct file *f = NULL;
+	uint64_t start;
+	int err = p ? file_unlink(path) : -ENOMEM;
+
+	if (err == -ENOENT)
+		err = 0;
+	if (!err)
+		err = file_open(path, FILE_CREATE, &f);
+	if (!err)
+		err = file_preallocate(f, 0, (uint64_t)groups * bytes, true);
+	if (!err)
+		err = file_sync(f);
+	start = monotonic_us();
+	for (unsigned g = 0; g < groups && !err; g++) {
+		for (unsigned i = 0; i < GROUP; i++)
+			memcpy(p + i * o->value_bytes, feed_value(o, (uint64_t)g * GROUP + i).p, o->value_bytes);
+		err = file_pwrite(f, p, bytes, (uint64_t)g * bytes);
+		if (!err)
+			err = file_sync(f);
+	}
+	*seconds = (double)(monotonic_us() - start) / 1e6;
+	file_close(f);
+	free(p);
+	return err;
+}
+
+int bench_log(const struct bench_options *o, double *ours_s, double *bare_s, uint64_t *records)
+{
+	uint64_t groups = o->cells / GROUP / 5;
+	char *dir = path_join(o->dir, "log"), *path = path_join(o->dir, "bare");
+	int err = dir && path ? 0 : -ENOMEM;
+
+	if (groups > GROUPS_MAX)
+		groups = GROUPS_MAX;
+	if (groups < 10)
+		groups = 10;
+	if (!err)
+		err = run_ours(o, dir, (unsigned)groups, ours_s);
+	if (!err)
+		err = run_bare(o, path, (unsigned)groups, bare_s);
+	if (!err) {
+		*records = groups * GROUP;
+		err = remove_tree(dir);
+	}
+	if (!err)
+		err = file_unlink(path);
+	free(dir);
+	free(path);
+	return err;
+}

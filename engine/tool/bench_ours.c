@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our side of the benchmark, through the public tabletfs.h alone: a table of
+ * one family; the key is the row, the qualifier is empty, the timestamp is
+ * explicit (the number of the cell) unless the line is about TFS_AUTO.
+ */
+#include "engine/tabletfs.h"
+#include "engine/base/file.h"
+#include "engine/tool/bench.h"
+#include "engine/tool/tool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define TABLE "bench"
+#define FAMILY "f"
+
+struct ours {
+	struct tfs_store *store;
+	struct tfs_table *table;
+	bool auto_timestamps;
+};
+
+static int make_table(struct ours *u)
+{
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = FAMILY, .mode = 0644};
+	int err = tfs_table_create(u->store, TABLE, 0, 0, 0755);
+
+	if (err && err != -EEXIST)
+		return err;
+	err = tfs_table_open(u->store, TABLE, &u->table);
+	if (!err)
+		err = tfs_schema_change(u->table, &e, NULL);
+	return err == -EEXIST ? 0 : err;
+}
+
+static void ours_close(void *db)
+{
+	struct ours *u = db;
+
+	if (u->table)
+		tfs_table_close(u->table);
+	if (u->store && tfs_close(u->store))
+		complain("our store: an error at close");
+	free(u);
+}
+
+static void *ours_open(const struct side_options *o)
+{
+	struct ours *u = calloc(1, sizeof(*u));
+	struct tfs_options t;
+	char *why = NULL;
+	int err = u ? 0 : -ENOMEM;
+
+	tfs_options_init(&t);
+	t.block_cache_bytes = o->cache_bytes;
+	if (o->memtable_bytes)
+		t.memtable_bytes = o->memtable_bytes;
+	if (!err && o->fresh)
+		err = remove_tree(o->dir);
+	if (!err)
+		err = tfs_open(o->dir, &t, &u->store, &why);
+	if (!err)
+		err = make_table(u);
+	if (err) {
+		complain("%s", why ? why : strerror(-err));
+		free(why);
+		if (u)
+			ours_close(u);
+		return NULL;
+	}
+	u->auto_timestamps = o->auto_timestamps;
+	return u;
+}
+
+static int ours_put(void *db, const char *key, uint64_t number, struct slice value, bool sync)
+{
+	struct ours *u = db;
+	struct tfs_mutation *m = tfs_mutation_new(u->table, tfs_bytes(key, BENCH_KEY_BYTES));
+	int err;
+
+	if (!m)
+		return -ENOMEM;
+	err = tfs_mutation_put(m, FAMILY, TFS_S(""), u->auto_timestamps ? TFS_AUTO : tfs_at((int64_t)number + 1),
+			       tfs_bytes(value.p, value.n));
+	if (!err)
+		err = tfs_apply(m, sync ? TFS_APPLY_SYNC : 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+static long ours_get(void *db, const char *key, void *p, size_t n)
+{
+	struct ours *u = db;
+	size_t got;
+	int err = tfs_read(u->table, tfs_bytes(key, BENCH_KEY_BYTES), FAMILY, TFS_S(""), TFS_AUTO, 0, p, n, &got, NULL);
+
+	return err ? err : (long)got;
+}
+
+static int ours_scan(void *db, const char *from, const char *to, uint64_t *cells, uint64_t *bytes)
+{
+	struct ours *u = db;
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = tfs_bytes(from, BENCH_KEY_BYTES)};
+	struct tfs_scan *s;
+	struct tfs_cell c;
+	uint64_t n = 0, sum = 0;
+	int err;
+
+	if (to)
+		spec.row_to = tfs_bytes(to, BENCH_KEY_BYTES);
+	err = tfs_scan_new(u->table, &spec, &s);
+	if (err)
+		return err;
+	while ((err = tfs_scan_next(s, &c)) > 0) {
+		n++;
+		sum += c.value.size + c.row.size + (c.value.size ? ((const char *)c.value.data)[c.value.size - 1] & 1 : 0);
+	}
+	tfs_scan_free(s);
+	*cells = n;
+	*bytes = sum;
+	return err;
+}
+
+static int ours_settle(void *db)
+{
+	struct ours *u = db;
+
+	return tfs_compact(u->table);
+}
+
+static int add_table(void *arg, const char *name, bool is_dir)
+{
+	static const char *const ends[] = {".sst", NULL};
+	void **pair = arg;
+	uint64_t bytes, *sum = pair[1];
+	char *path = path_join(pair[0], name);
+	int err = path ? 0 : -ENOMEM;
+
+	if (!err && is_dir)
+		err = sum_files(path, ends, &bytes);
+	if (!err && is_dir)
+		*sum += bytes;
+	free(path);
+	return err;
+}
+
+static int ours_size(const char *dir, uint64_t *bytes)
+{
+	uint64_t sum = 0;
+	char *sst = path_join(dir, "sst");
+	void *pair[] = {sst, &sum};
+	int err = sst ? file_list(sst, add_table, pair) : -ENOMEM;
+
+	if (!err)
+		*bytes = sum;
+	free(sst);
+	return err;
+}
+
+const struct side_ops side_ours = {
+	.name = "ours",
+	.open = ours_open,
+	.close = ours_close,
+	.put = ours_put,
+	.get = ours_get,
+	.scan = ours_scan,
+	.settle = ours_settle,
+	.size = ours_size,
+};

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl check: every checksum of a data directory, and every invariant
+ * between its parts (DESIGN 3.2).  Reads only.
+ *
+ * From the top down, as opening a store would: FORMAT, lock service, root
+ * tablet, METADATA (look*.c); then here the tablets of each table against
+ * each other, their SSTables, their logs; last the files that nothing
+ * refers to.  When part of METADATA cannot be read, the checks that need
+ * all of it (is a tablet missing, is a file referred to) are left out: they
+ * would bury the cause.
+ */
+#include "engine/tool/check.h"
+#include "engine/tool/tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <uthash.h>
+
+const char *tablet_name(struct buf *b, const struct look *l, const struct meta_tablet *m)
+{
+	const struct look_table *t = look_table(l, m->table);
+	struct buf q = {0};
+	int err;
+
+	buf_reset(b);
+	if (m->table == META_TABLE)
+		err = buf_printf(b, "METADATA");
+	else if (t)
+		err = buf_printf(b, "table %s", t->p->name);
+	else
+		err = buf_printf(b, "table id %u", m->table);
+	if (!err)
+		err = m->last ? buf_printf(b, ", its last tablet")
+			      : buf_printf(b, ", the tablet ending at %s", quoted(&q, buf_slice(&m->end)));
+	if (!err)
+		err = buf_u8(b, 0);
+	buf_fini(&q);
+	return err ? "a tablet" : (const char *)b->p;
+}
+
+/* ---- SSTables: each file once, however many tablets share it ---- */
+
+struct seen {
+	UT_hash_handle hh;
+	uint64_t bytes;
+	char name[]; /* TABLE/INCARNATION-NUMBER.sst */
+};
+
+static int seen_add(struct seen **set, const struct tablet_file *f, bool *is_new)
+{
+	char name[96];
+	struct seen *s;
+	size_t len = (size_t)snprintf(name, sizeof(name), "%u/%" PRIu64 "-%" PRIu64 ".sst", f->table, f->incarnation, f->number);
+
+	HASH_FIND(hh, *set, name, len, s);
+	*is_new = !s;
+	if (s)
+		return 0;
+	s = malloc(sizeof(*s) + len + 1);
+	if (!s)
+		return -ENOMEM;
+	memcpy(s->name, name, len + 1);
+	s->bytes = f->bytes;
+	HASH_ADD_KEYPTR(hh, *set, s->name, len, s);
+	return 0;
+}
+
+static int check_file(struct check *c, struct seen **set, const struct look_row *row, const struct tablet_file *f)
+{
+	struct buf name = {0};
+	const char *who;
+	uint64_t bytes;
+	bool is_new;
+	char *path = tablet_file_path(c->l.dir, f->table, f->incarnation, f->number);
+	int err = path ? seen_add(set, f, &is_new) : -ENOMEM;
+
+	if (err)
+		goto out;
+	who = tablet_name(&name, &c->l, &row->m);
+	if (f->seq_max > row->m.seq_mark)
+		report_problem(&c->r, "%s: %s holds sequence numbers up to %" PRIu64 ", above the tablet's mark %" PRIu64,
+			       who, path, f->seq_max, row->m.seq_mark);
+	if (f->end.p && slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) >= 0)
+		report_problem(&c->r, "%s: the range for which it may use %s is upside down", who, path);
+	if (slice_cmp(buf_slice(&f->first), buf_slice(&f->last)) > 0)
+		report_problem(&c->r, "%s: first and last row of %s are upside down", who, path);
+	if (!is_new)
+		goto out;
+	c->files++;
+	err = file_stat_size(path, &bytes);
+	if (err == -ENOENT) {
+		report_problem(&c->r, "%s: missing; %s needs it", path, who);
+		err = 0;
+		goto out;
+	}
+	if (err) {
+		complain("%s: %s", path, strerror(-err));
+		goto out;
+	}
+	c->file_bytes += bytes;
+	if (bytes != f->bytes)
+		report_problem(&c->r, "%s: has %" PRIu64 " bytes, METADATA says %" PRIu64, path, bytes, f->bytes);
+	if (c->data)
+		err = check_sst(c, f, path);
+out:
+	buf_fini(&name);
+	free(path);
+	return err;
+}
+
+/* ---- tablets ---- */
+
+static void check_range(struct check *c, const struct look_row *row)
+{
+	struct buf name = {0}, hint = {0}, begin = {0};
+
+	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
+		report_problem(&c->r, "%s: begins at %s, where the tablet before it ends, but its begin hint is %s: a gap",
+			       tablet_name(&name, &c->l, &row->m), quoted(&begin, buf_slice(&row->begin)),
+			       quoted(&hint, buf_slice(&row->m.begin)));
+	if (!row->m.last && slice_cmp(buf_slice(&row->begin), buf_slice(&row->m.end)) >= 0)
+		report_problem(&c->r, "%s: ends before it begins at %s", tablet_name(&name, &c->l, &row->m),
+			       quoted(&begin, buf_slice(&row->begin)));
+	buf_fini(&name);
+	buf_fini(&hint);
+	buf_fini(&begin);
+}
+
+static int check_tablet(struct check *c, struct seen **set, const struct look_row *row)
+{
+	int err = 0;
+
+	c->tablets++;
+	check_range(c, row);
+	for (unsigned i = 0; i < row->m.file_count && !err; i++)
+		err = check_file(c, set, row, &row->m.files[i]);
+	return err;
+}
+
+/* Rows are in order; so a table has no gap if its last tablet is there and the hints fit.  (METADATA goes on after the root tablet.) */
+static int check_level(struct check *c, struct seen **set, const struct look_rows *rows)
+{
+	struct buf name = {0};
+	int err = 0;
+
+	for (unsigned i = 0; i < rows->count && !err; i++) {
+		const struct look_row *row = &rows->v[i], *next = i + 1 < rows->count ? row + 1 : NULL;
+
+		if (row->m.table != META_TABLE && !look_table(&c->l, row->m.table)) {
+			report_note(&c->r, "METADATA: table id %u: a tablet of a table that is half made or half dropped; the "
+					   "next mount removes it", row->m.table);
+			continue;
+		}
+		err = check_tablet(c, set, row);
+		if (!err && !row->m.last && row != &c->l.root && (!next || next->m.table != row->m.table) && !c->l.incomplete)
+			report_problem(&c->r, "%s: no tablet holds the rows after it", tablet_name(&name, &c->l, &row->m));
+	}
+	buf_fini(&name);
+	return err;
+}
+
+static void check_tables(struct check *c)
+{
+	for (unsigned i = 0; i < c->l.table_count && !c->l.incomplete; i++) {
+		const struct look_table *t = &c->l.tables[i];
+		bool has = false;
+
+		for (unsigned k = 0; k < c->l.users.count && !has; k++)
+			has = c->l.users.v[k].m.table == t->p->table_id;
+		if (!has)
+			report_problem(&c->r, "table %s: METADATA has no tablet of it", t->p->name);
+	}
+}
+
+/* ---- what nothing refers to ---- */
+
+struct stray {
+	struct check *c;
+	struct seen *set;
+	const char *dir, *table;
+};
+
+static int stray_file(void *arg, const char *name, bool is_dir)
+{
+	struct stray *w = arg;
+	char key[600];
+	struct seen *s;
+	size_t len = (size_t)snprintf(key, sizeof(key), "%s/%s", w->table, name);
+
+	HASH_FIND(hh, w->set, key, len, s);
+	if (!s || is_dir)
+		report_note(&w->c->r, "%s/%s: no tablet refers to it", w->dir, name);
+	return 0;
+}
+
+static int stray_dir(void *arg, const char *name, bool is_dir)
+{
+	struct stray *w = arg, below = {w->c, w->set, NULL, name};
+	char *path = path_join(w->dir, name), *end;
+	int err = 0;
+
+	if (!path)
+		return -ENOMEM;
+	(void)strtoul(name, &end, 10);
+	below.dir = path;
+	if (!is_dir || *end)
+		report_note(&w->c->r, "%s: not a table's directory", path);
+	else
+		err = file_list(path, stray_file, &below);
+	free(path);
+	return err;
+}
+
+static int stray_top(void *arg, const char *name, bool is_dir)
+{
+	static const char *const known[] = {"FORMAT", "lock", "log", "sst", "ballast", "lost+found"};
+	struct stray *w = arg;
+
+	(void)is_dir;
+	for (unsigned i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (strcmp(name, known[i]) == 0)
+			return 0;
+	report_note(&w->c->r, "%s/%s: not a part of the store", w->dir, name);
+	return 0;
+}
+
+static int check_strays(struct check *c, struct seen *set)
+{
+	char *sst = path_join(c->l.dir, "sst");
+	struct stray w = {.c = c, .set = set, .dir = c->l.dir};
+	int err = sst ? file_list(c->l.dir, stray_top, &w) : -ENOMEM;
+
+	w.dir = sst;
+	if (!err && !c->l.incomplete)
+		err = file_list(sst, stray_dir, &w);
+	if (err == -ENOENT || err == -ENOTDIR) {
+		report_problem(&c->r, "%s: the SSTables' directory is missing", sst);
+		err = 0;
+	}
+	free(sst);
+	return err;
+}
+
+/* ---- all of it ---- */
+
+static int check_all(struct check *c)
+{
+	struct look_rows root = {.v = &c->l.root, .count = c->l.has_root};
+	struct seen *set = NULL, *s, *tmp;
+	int err = check_level(c, &set, &root);
+
+	if (!err)
+		err = check_level(c, &set, &c->l.meta);
+	if (!err)
+		err = check_level(c, &set, &c->l.users);
+	if (!err) {
+		check_tables(c);
+		err = check_logs(c);
+	}
+	if (!err)
+		err = check_strays(c, set);
+	HASH_ITER(hh, set, s, tmp) {
+		HASH_DEL(set, s);
+		free(s);
+	}
+	return err;
+}
+
+static void summary(const struct check *c, const char *dir)
+{
+	printf("%s: %s: %u tables, %" PRIu64 " tablets, %" PRIu64 " SSTables of %" PRIu64 " bytes", dir,
+	       c->r.problems ? "DAMAGED" : "clean", c->l.table_count, c->tablets, c->files, c->file_bytes);
+	if (c->data)
+		printf(" with %" PRIu64 " cells", c->cells);
+	else
+		printf(" (not read)");
+	printf(", %" PRIu64 " log records; %u problems, %u notes\n", c->records, c->r.problems, c->r.notes);
+}
+
+static int run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"quiet", no_argument, NULL, 'q'}, {"no-data", no_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'}, {0}};
+	struct check c = {.r = {.to = stdout}, .data = true};
+	int letter, err;
+
+	while ((letter = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+		switch (letter) {
+		case 'q':
+			c.r.quiet = true;
+			break;
+		case 'n':
+			c.data = false;
+			break;
+		case 'h':
+			return print_help(&check_command);
+		default:
+			return bad_usage(&check_command, "no such option: %s", argv[optind - 1]);
+		}
+	}
+	if (argc - optind != 1)
+		return bad_usage(&check_command, argc == optind ? "a data directory is needed" : "one data directory at a time");
+	err = look_open(argv[optind], &c.r, &c.l);
+	if (err) {
+		report_fini(&c.r);
+		return EXIT_CANNOT;
+	}
+	err = check_all(&c);
+	if (err == -ENOMEM)
+		complain("%s: %s", argv[optind], strerror(ENOMEM));
+	else if (!err && !(c.r.quiet && !c.r.problems))
+		summary(&c, argv[optind]);
+	look_close(&c.l);
+	report_fini(&c.r);
+	return err ? EXIT_CANNOT : c.r.problems ? EXIT_DAMAGED : EXIT_CLEAN;
+}
+
+const struct command check_command = {
+	.name = "check",
+	.brief = "verify every checksum and invariant of a data directory",
+	.usage = "usage: tabletctl check [-q] [--no-data] DATADIR\n"
+		 "\n"
+		 "Verifies a data directory that is not mounted: the lock service's files, the\n"
+		 "root tablet's row, METADATA, every SSTable (checksums, order of keys, counts,\n"
+		 "filters), that tablets leave no gap, and every log from its redo points on.\n"
+		 "Nothing is written.\n"
+		 "\n"
+		 "One line for each thing wrong, \"damaged: FILE: ... offset ...\"; things that the\n"
+		 "next mount tidies up by itself, such as files that nothing refers to, are\n"
+		 "\"note: ...\" lines and no damage.  The last line is a summary.\n"
+		 "\n"
+		 "  -q, --quiet   damage only: no notes, and no summary of a clean store\n"
+		 "  --no-data     do not read the SSTables, only see that they are there and\n"
+		 "                as long as METADATA says\n"
+		 "\n"
+		 "Exit status: 0 clean, 1 damaged, 2 it could not be checked or is in use.\n",
+	.run = run,
+};

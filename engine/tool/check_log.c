@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit logs.  A log that redo sets name must hold, from the least of
+ * its redo points on, every record that was once stated durable, and each
+ * must be decodable and of a table that exists or existed.  Logs that none
+ * names are what a clean end or a recovery left; the next mount removes
+ * them, so damage in them costs nothing and is only noted.
+ */
+#include "engine/store/batch_format.h"
+#include "engine/store/log_format.h"
+#include "engine/tool/check.h"
+#include "engine/tool/tool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct log_check {
+	struct check *c;
+	const char *dir;
+	bool needed;
+	uint64_t records, bad;
+};
+
+static int bad_record(struct log_check *k, const struct log_record *r, const char *what)
+{
+	if (k->bad++ < 10 && k->needed)
+		report_problem(&k->c->r, "%s: record %" PRIu64 " (table %u): %s", k->dir, r->lsn, r->table, what);
+	return 0;
+}
+
+static int check_record(void *arg, const struct log_record *r)
+{
+	struct log_check *k = arg;
+	const struct look *l = &k->c->l;
+	struct batch_reader b;
+	struct batch_cell cell;
+	uint64_t cells = 0;
+	int n;
+
+	k->records++;
+	if (slice_cmp(r->row_from, r->row_to) > 0)
+		return bad_record(k, r, "its row range is upside down");
+	if (batch_open(&b, r->batch))
+		return bad_record(k, r, "its batch cannot be decoded");
+	if (slice_cmp(b.row, r->row_from) < 0 || slice_cmp(b.row, r->row_to) > 0)
+		return bad_record(k, r, "its cells are of a row outside the record's row range");
+	while ((n = batch_next(&b, &cell)) > 0)
+		cells++;
+	if (n < 0)
+		return bad_record(k, r, "its batch cannot be decoded");
+	if (r->seq == 0 || r->seq + cells < r->seq)
+		return bad_record(k, r, "its sequence numbers are out of range");
+	if (r->table != META_TABLE && !look_table(l, r->table) &&
+	    (r->table < META_FIRST_USER_TABLE || (l->next_table && r->table >= l->next_table)))
+		return bad_record(k, r, "there has never been a table of that id");
+	return 0;
+}
+
+/* The least redo point of the incarnation over all tablets; false: none names it. */
+static bool least_redo(const struct look *l, uint64_t incarnation, uint64_t *lsn)
+{
+	const struct look_rows root = {.v = (struct look_row *)&l->root, .count = l->has_root};
+	const struct look_rows *levels[] = {&root, &l->meta, &l->users};
+	bool found = false;
+
+	for (unsigned i = 0; i < 3; i++)
+		for (unsigned k = 0; k < levels[i]->count; k++)
+			for (unsigned p = 0; p < levels[i]->v[k].m.redo_count; p++) {
+				const struct redo_point *redo = &levels[i]->v[k].m.redo[p];
+
+				if (redo->incarnation != incarnation)
+					continue;
+				if (!found || redo->lsn < *lsn)
+					*lsn = redo->lsn;
+				found = true;
+			}
+	return found;
+}
+
+static int note_stray(void *arg, const char *name, bool is_dir)
+{
+	struct log_check *k = arg;
+	uint64_t number;
+
+	if (is_dir || !log_segment_parse(name, &number))
+		report_note(&k->c->r, "%s/%s: not a log segment", k->dir, name);
+	return 0;
+}
+
+static int check_one(struct check *c, uint64_t incarnation)
+{
+	struct log_check k = {.c = c};
+	uint64_t from = 0, last;
+	char *why = NULL, *dir = look_log_dir(&c->l, incarnation);
+	int err = dir ? 0 : -ENOMEM;
+
+	k.dir = dir;
+	k.needed = least_redo(&c->l, incarnation, &from);
+	if (!err)
+		err = file_list(dir, note_stray, &k);
+	if (!err)
+		err = log_replay(dir, from, check_record, &k, &last, &why);
+	if (err == -EBADMSG || err == -ENOTSUP) {
+		if (k.needed)
+			report_problem(&c->r, "%s", why ? why : dir);
+		else
+			report_note(&c->r, "%s (but no redo set names this log)", why ? why : dir);
+		err = 0;
+	} else if (err) {
+		complain("%s: %s", why ? why : dir ? dir : c->l.dir, strerror(-err));
+	} else if (!k.needed) {
+		report_note(&c->r, "%s: no redo set names this log; the next mount removes it", dir);
+	}
+	if (k.bad > 10 && k.needed)
+		report_problem(&c->r, "%s: %" PRIu64 " more records like these", dir, k.bad - 10);
+	c->records += k.records;
+	free(why);
+	free(dir);
+	return err;
+}
+
+struct dirs {
+	struct check *c;
+	const char *path;
+	uint64_t *v;
+	unsigned count;
+};
+
+static int note_dir(void *arg, const char *name, bool is_dir)
+{
+	struct dirs *d = arg;
+	char *end;
+	uint64_t n = strtoull(name, &end, 10);
+	uint64_t *v;
+
+	if (!is_dir || *end || end == name) {
+		report_note(&d->c->r, "%s/%s: not a log", d->path, name);
+		return 0;
+	}
+	v = realloc(d->v, (d->count + 1) * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	d->v = v;
+	v[d->count++] = n;
+	return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void check_named(struct check *c, const struct dirs *d, const struct look_row *row)
+{
+	struct buf name = {0};
+
+	for (unsigned i = 0; i < row->m.redo_count; i++) {
+		bool there = false;
+
+		for (unsigned k = 0; k < d->count && !there; k++)
+			there = d->v[k] == row->m.redo[i].incarnation;
+		if (!there)
+			report_problem(&c->r, "%s: its redo set names %s/%" PRIu64 ", which is missing",
+				       tablet_name(&name, &c->l, &row->m), d->path, row->m.redo[i].incarnation);
+	}
+	buf_fini(&name);
+}
+
+int check_logs(struct check *c)
+{
+	char *logs = path_join(c->l.dir, "log");
+	struct dirs d = {.c = c, .path = logs};
+	int err = logs ? file_list(logs, note_dir, &d) : -ENOMEM;
+
+	if (err == -ENOENT || err == -ENOTDIR) {
+		report_problem(&c->r, "%s: the logs' directory is missing", logs);
+		err = 0;
+	}
+	if (d.count)
+		qsort(d.v, d.count, sizeof(*d.v), by_number);
+	if (c->l.has_root)
+		check_named(c, &d, &c->l.root);
+	for (unsigned i = 0; i < c->l.meta.count; i++)
+		check_named(c, &d, &c->l.meta.v[i]);
+	for (unsigned i = 0; i < c->l.users.count; i++)
+		check_named(c, &d, &c->l.users.v[i]);
+	for (unsigned i = 0; i < d.count && !err; i++)
+		err = check_one(c, d.v[i]);
+	free(d.v);
+	free(logs);
+	return err;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl dump: a log segment, an SSTable, METADATA or a schema as text,
+ * one record a line, bytes escaped.  For people who look for what went wrong,
+ * so each part is shown as far as it can be decoded and the first thing that
+ * cannot be is the last line.
+ */
+#include "engine/store/batch_format.h"
+#include "engine/store/log_format.h"
+#include "engine/store/props_format.h"
+#include "engine/tool/look.h"
+#include "engine/tool/tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const char *const kind_names[] = {
+	[CELL_DELETE_ROW] = "delete-row",         [CELL_DELETE_FAMILY] = "delete-family", [CELL_DELETE_COLUMN] = "delete-column",
+	[CELL_DELETE_VERSION] = "delete-version", [CELL_VALUE] = "value",                 [CELL_LARGE] = "large",
+	[CELL_CHUNK] = "chunk",
+};
+
+/* For the lines: quoted, kept until the next three calls. */
+static const char *q(struct slice s)
+{
+	static struct buf ring[4];
+	static unsigned at;
+
+	at = (at + 1) % 4;
+	return quoted(&ring[at], s);
+}
+
+static int cannot(const char *path, int err)
+{
+	complain("%s: %s", path, err == -EBADMSG ? "damaged" : strerror(-err));
+	return err == -EBADMSG ? EXIT_DAMAGED : EXIT_CANNOT;
+}
+
+/* ---- a log segment ---- */
+
+static void print_cells(struct slice batch)
+{
+	struct batch_reader b;
+	struct batch_cell c;
+	int n = batch_open(&b, batch);
+
+	if (n == 0)
+		printf(" row %s:", q(b.row));
+	while (n == 0 && (n = batch_next(&b, &c)) > 0) {
+		printf(" %s", kind_names[c.kind]);
+		if (c.kind != CELL_DELETE_ROW)
+			printf(" %u", c.family);
+		if (c.kind != CELL_DELETE_ROW && c.kind != CELL_DELETE_FAMILY)
+			printf(":%s@%" PRId64, q(c.qualifier), c.ts);
+		if (c.kind == CELL_VALUE)
+			printf(" %zu bytes", c.value.n);
+		putchar(';');
+		n = 0;
+	}
+	if (n < 0)
+		printf(" (the batch cannot be decoded)");
+}
+
+static int print_record(const struct log_frame *f, struct slice body, uint64_t offset)
+{
+	struct log_record r;
+
+	printf("%" PRIu64 ": lsn %" PRIu64 " durable %" PRIu64, offset, f->lsn, f->durable);
+	if (f->kind == LOG_VOID || f->kind == LOG_MARK) {
+		printf(" %s\n", f->kind == LOG_VOID ? "void" : "end mark");
+		return 0;
+	}
+	if (!log_body_decode(f, body, &r)) {
+		printf(" table %u, %u bytes: damaged\n", f->table, f->body_bytes);
+		return EXIT_DAMAGED;
+	}
+	printf(" table %u rows %s-%s token %" PRIu64 "/%" PRIu64 "/%" PRIu64 " seq %" PRIu64, r.table, q(r.row_from), q(r.row_to),
+	       r.token.client, r.token.number, r.token.lowest_unanswered, r.seq);
+	print_cells(r.batch);
+	putchar('\n');
+	return 0;
+}
+
+static bool all_zero(struct slice s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i])
+			return false;
+	return true;
+}
+
+static int dump_log(const char *path)
+{
+	struct log_header h;
+	struct buf b = {0};
+	uint64_t records = 0;
+	size_t at = LOG_HEADER_BYTES;
+	int status = 0, err = file_read_all(path, SIZE_MAX, &b);
+
+	if (!err)
+		err = log_header_decode(buf_slice(&b), &h);
+	if (err) {
+		buf_fini(&b);
+		return cannot(path, err);
+	}
+	printf("segment %" PRIu64 " of incarnation %" PRIu64 ": first lsn %" PRIu64 ", durable before %" PRIu64 ", %zu bytes\n",
+	       h.number, h.incarnation, h.first_lsn, h.durable_lsn, b.n);
+	while (at < b.n && !status) {
+		struct slice rest = slice_of(b.p + at, b.n - at);
+		struct log_frame f;
+
+		if (!log_frame_decode(rest, h.salt, &f) || log_frame_total(&f) > rest.n)
+			break;
+		status = print_record(&f, slice_of(rest.p + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES), at);
+		at += log_frame_total(&f);
+		records++;
+	}
+	if (!status && at < b.n && all_zero(slice_of(b.p + at, b.n - at)))
+		printf("%zu: end, %" PRIu64 " records; zeros follow\n", at, records);
+	else if (!status && at >= b.n)
+		printf("%zu: end of the file, %" PRIu64 " records\n", at, records);
+	else if (!status)
+		printf("%zu: no whole record, %" PRIu64 " records before; bytes that are not zero follow\n", at, records);
+	buf_fini(&b);
+	return status;
+}
+
+/* ---- an SSTable ---- */
+
+static int print_properties(struct sst *s)
+{
+	struct props p = {0};
+	struct buf blob = {0};
+	int err = sst_properties(s, &blob);
+
+	if (!err && blob.n == 0) {
+		puts("properties: none");
+	} else if (!err) {
+		err = props_decode(buf_slice(&blob), &p);
+		if (err) {
+			puts("properties: cannot be decoded");
+			buf_fini(&blob);
+			return 0;
+		}
+		printf("table %u group %u rows %s-%s\n", p.table, p.group, q(buf_slice(&p.first)), q(buf_slice(&p.last)));
+		printf("cells %" PRIu64 " tombstones %" PRIu64 " row-deletes %" PRIu64 " family-deletes %" PRIu64
+		       " raw-bytes %" PRIu64 "\n",
+		       p.cells, p.tombstones, p.row_deletes, p.family_deletes, p.raw_bytes);
+		printf("sequence numbers %" PRIu64 "-%" PRIu64 " timestamps %" PRId64 "-%" PRId64 "\n", p.seq_min, p.seq_max,
+		       p.oldest_us, p.newest_us);
+		for (uint32_t i = 0; i < p.family_count; i++)
+			printf("family %u cells %" PRIu64 " tombstones %" PRIu64 " raw-bytes %" PRIu64 "\n", p.families[i].id,
+			       p.families[i].cells, p.families[i].tombstones, p.families[i].raw_bytes);
+		props_fini(&p);
+	}
+	buf_fini(&blob);
+	return err;
+}
+
+static int print_keys(struct sst *s)
+{
+	struct buf scratch = {0};
+	struct iter *it;
+	int err = sst_scan_new(s, &it);
+
+	if (err)
+		return err;
+	for (iter_seek(it, slice_of("", 0)); it->valid && !err; iter_next(it)) {
+		struct cellkey k;
+
+		err = cellkey_decode(it->key, &k, &scratch);
+		if (err == -EBADMSG) {
+			printf("not a cell key: %s %zu bytes\n", q(it->key), it->value.n);
+			err = 0;
+			continue;
+		}
+		if (err)
+			break;
+		printf("%s", q(k.row));
+		if (k.kind != CELL_DELETE_ROW)
+			printf(" %u", k.family);
+		if (k.kind != CELL_DELETE_ROW && k.kind != CELL_DELETE_FAMILY)
+			printf(":%s@%" PRId64, q(k.qualifier), k.ts);
+		printf(" seq %" PRIu64 " %s", k.seq, kind_names[k.kind]);
+		if (k.kind == CELL_CHUNK)
+			printf(" %u", k.chunk);
+		if (k.kind == CELL_LARGE && it->value.n == 8)
+			printf(" %" PRIu64 " bytes", load_be64(it->value.p));
+		else if (k.kind == CELL_VALUE || k.kind == CELL_CHUNK)
+			printf(" %zu bytes", it->value.n);
+		putchar('\n');
+	}
+	if (!err)
+		err = it->err;
+	iter_free(it);
+	buf_fini(&scratch);
+	return err;
+}
+
+static int dump_sst(const char *path, bool keys)
+{
+	struct sst_cache *cache = NULL;
+	struct sst_layout y;
+	struct sst *s = NULL;
+	uint64_t bytes;
+	int err = file_stat_size(path, &bytes);
+
+	if (!err)
+		err = sst_cache_new(8u << 20, 8u << 20, &cache);
+	if (!err)
+		err = sst_new(cache, path, false, &s);
+	if (!err)
+		err = sst_layout(s, &y);
+	if (!err) {
+		printf("file-bytes %" PRIu64 " raw-bytes %" PRIu64 " blocks %" PRIu64 " codec %s map-bytes %" PRIu64
+		       " filter-bytes %" PRIu64 " filter-partitions %" PRIu64 "\n",
+		       y.file_bytes, y.raw_bytes, y.blocks, y.codec < SST_CODECS ? sst_codec_names[y.codec] : "?", y.map_bytes,
+		       y.filter_bytes, y.filter_partitions);
+		err = print_properties(s);
+	}
+	if (!err && keys)
+		err = print_keys(s);
+	if (s)
+		sst_put(s);
+	if (cache)
+		sst_cache_free(cache);
+	return err ? cannot(path, err) : 0;
+}
+
+/* ---- METADATA and schemas ---- */
+
+static void print_row(const struct look *l, const struct look_row *row)
+{
+	const struct look_table *t = look_table(l, row->m.table);
+	const struct meta_tablet *m = &row->m;
+
+	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", q(buf_slice(&row->begin)));
+	printf(" end %s hint %s server %" PRIu64 " seq-mark %" PRIu64 " clock-mark %" PRId64 " major %" PRId64 "\n",
+	       m->last ? "-" : q(buf_slice(&m->end)), q(buf_slice(&m->begin)), m->server, m->seq_mark, m->clock_mark, m->major_us);
+	for (unsigned i = 0; i < m->redo_count; i++)
+		printf("  redo log/%" PRIu64 " lsn %" PRIu64 "\n", m->redo[i].incarnation, m->redo[i].lsn);
+	for (unsigned i = 0; i < m->file_count; i++) {
+		const struct tablet_file *f = &m->files[i];
+
+		printf("  sst/%u/%" PRIu64 "-%" PRIu64 ".sst group %u bytes %" PRIu64 " raw-bytes %" PRIu64 " cells %" PRIu64
+		       " tombstones %" PRIu64 " row-deletes %" PRIu64 " family-deletes %" PRIu64,
+		       f->table, f->incarnation, f->number, f->group, f->bytes, f->raw_bytes, f->cells, f->tombstones,
+		       f->row_deletes, f->family_deletes);
+		printf(" seq %" PRIu64 "-%" PRIu64 " timestamps %" PRId64 "-%" PRId64, f->seq_min, f->seq_max, f->oldest_us,
+		       f->newest_us);
+		printf(" range %s-%s rows %s-%s\n", q(buf_slice(&f->begin)), f->end.p ? q(buf_slice(&f->end)) : "",
+		       q(buf_slice(&f->first)), q(buf_slice(&f->last)));
+	}
+	for (const char *p = (const char *)row->events.p, *end = p + row->events.n; p && p < end;) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+
+		printf("  event %.*s\n", (int)((nl ? nl : end) - p), p);
+		p = nl ? nl + 1 : end;
+	}
+}
+
+static int dump_meta(const struct look *l)
+{
+	if (l->has_root)
+		print_row(l, &l->root);
+	for (unsigned i = 0; i < l->meta.count; i++)
+		print_row(l, &l->meta.v[i]);
+	for (unsigned i = 0; i < l->users.count; i++)
+		print_row(l, &l->users.v[i]);
+	return 0;
+}
+
+static int dump_schema(const struct look *l, const char *name)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < l->table_count; i++) {
+		const struct tfs_schema *p = l->tables[i].p;
+
+		if (name && strcmp(name, p->name) != 0)
+			continue;
+		found = true;
+		printf("# table %s id %u generation %" PRIu64 " %s%s time %" PRId64 "\n", p->name, p->table_id, p->generation,
+		       p->is_set ? "set" : "not set", p->is_hidden ? " hidden" : "", p->mtime_us);
+		for (unsigned k = 0; k < p->family_count; k++)
+			printf("# family %u %s\n", p->families[k].id, p->families[k].name);
+		for (unsigned k = 0; k < p->group_count; k++)
+			printf("# group %u %s\n", p->groups[k].id, p->groups[k].name);
+		fwrite(p->text, 1, p->text_size, stdout);
+		if (p->text_size && p->text[p->text_size - 1] != '\n')
+			putchar('\n');
+	}
+	if (name && !found) {
+		complain("%s: no table %s", l->dir, name);
+		return EXIT_CANNOT;
+	}
+	return 0;
+}
+
+static int dump_store(const char *what, const char *dir, const char *table)
+{
+	struct report r = {.to = stderr, .quiet = true};
+	struct look l;
+	int status;
+
+	if (look_open(dir, &r, &l)) {
+		report_fini(&r);
+		return EXIT_CANNOT;
+	}
+	status = strcmp(what, "meta") == 0 ? dump_meta(&l) : dump_schema(&l, table);
+	look_close(&l);
+	report_fini(&r);
+	return status ? status : r.problems ? EXIT_DAMAGED : 0;
+}
+
+static int run(int argc, char **argv)
+{
+	static const struct option options[] = {{"keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {0}};
+	const char *what;
+	bool keys = false;
+	int letter, n;
+
+	while ((letter = getopt_long(argc, argv, ":kh", options, NULL)) != -1) {
+		switch (letter) {
+		case 'k':
+			keys = true;
+			break;
+		case 'h':
+			return print_help(&dump_command);
+		default:
+			return bad_usage(&dump_command, "no such option: %s", argv[optind - 1]);
+		}
+	}
+	argv += optind;
+	n = argc - optind;
+	if (n == 0)
+		return bad_usage(&dump_command, "log, sst, meta or schema?");
+	what = argv[0];
+	if (keys && strcmp(what, "sst") != 0)
+		return bad_usage(&dump_command, "--keys goes with sst");
+	if (strcmp(what, "log") == 0 && n == 2)
+		return dump_log(argv[1]);
+	if (strcmp(what, "sst") == 0 && n == 2)
+		return dump_sst(argv[1], keys);
+	if (strcmp(what, "meta") == 0 && n == 2)
+		return dump_store(what, argv[1], NULL);
+	if (strcmp(what, "schema") == 0 && (n == 2 || n == 3))
+		return dump_store(what, argv[1], n == 3 ? argv[2] : NULL);
+	if (strcmp(what, "log") && strcmp(what, "sst") && strcmp(what, "meta") && strcmp(what, "schema"))
+		return bad_usage(&dump_command, "%s: not a thing that can be dumped", what);
+	return bad_usage(&dump_command, "%s: too %s arguments", what, n < 2 ? "few" : "many");
+}
+
+const struct command dump_command = {
+	.name = "dump",
+	.brief = "print a log segment, an SSTable, METADATA or a schema",
+	.usage = "usage: tabletctl dump log SEGMENT\n"
+		 "       tabletctl dump sst FILE [-k]\n"
+		 "       tabletctl dump meta DATADIR\n"
+		 "       tabletctl dump schema DATADIR [TABLE]\n"
+		 "\n"
+		 "  log     one line a record: file offset, LSN, the LSN known durable then,\n"
+		 "          table, rows, token, first sequence number, and its cells as\n"
+		 "          KIND FAMILY:QUALIFIER@TIMESTAMP SIZE\n"
+		 "  sst     sizes and properties; with -k (--keys) one line a key:\n"
+		 "          ROW FAMILY:QUALIFIER@TIMESTAMP SEQUENCE KIND SIZE\n"
+		 "  meta    METADATA: a line for each tablet, and under it one for each of its\n"
+		 "          redo points, SSTables and events\n"
+		 "  schema  the schema of each table, or of one, as .schema shows it, with ids\n"
+		 "\n"
+		 "Bytes are quoted as \"...\" with \\xHH for what is not printable ASCII; families,\n"
+		 "groups and tables are ids.  meta and schema need a data directory that is not\n"
+		 "mounted.  Exit status: 0, 1 something was damaged, 2 it could not be read.\n",
+	.run = run,
+};

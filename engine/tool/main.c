@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tabletctl: the operator's tool.  One program, a subcommand for each job;
+ * this file finds the subcommand and has the few things all of them need.
+ */
+#include "engine/tool/tool.h"
+#include "engine/base/msg.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct command *const commands[] = {&check_command, &dump_command, &status_command, &bench_command};
+#define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+void complain(const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fputs("tabletctl: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+int bad_usage(const struct command *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "tabletctl: %s: ", c->name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "; see 'tabletctl %s -h'\n", c->name);
+	return EXIT_CANNOT;
+}
+
+int print_help(const struct command *c)
+{
+	fputs(c->usage, stdout);
+	return 0;
+}
+
+const char *quoted(struct buf *b, struct slice s)
+{
+	int err;
+
+	buf_reset(b);
+	err = buf_reserve(b, s.n + 3);
+	if (!err)
+		err = buf_u8(b, '"');
+	for (size_t i = 0; i < s.n && !err; i++) {
+		if (s.p[i] == '"' || s.p[i] == '\\')
+			err = buf_printf(b, "\\%c", s.p[i]);
+		else if (s.p[i] >= 0x20 && s.p[i] < 0x7f)
+			err = buf_u8(b, s.p[i]);
+		else
+			err = buf_printf(b, "\\x%02x", s.p[i]);
+	}
+	if (!err)
+		err = buf_append(b, "\"", 2);
+	return err ? "(out of memory)" : (const char *)b->p;
+}
+
+static void print_usage(void)
+{
+	puts("usage: tabletctl SUBCOMMAND [ARGUMENTS]\n"
+	     "\n"
+	     "Looks at tabletfs data directories and mounts.\n");
+	for (unsigned i = 0; i < COMMANDS; i++)
+		printf("  %-8s %s\n", commands[i]->name, commands[i]->brief);
+	puts("\n"
+	     "  tabletctl SUBCOMMAND -h    tells more about one of them\n"
+	     "  tabletctl -h, --help       this text\n"
+	     "  tabletctl -V, --version    the version\n"
+	     "\n"
+	     "Exit status: 0 done, or clean; 1 damage was found; 2 it could not be done\n"
+	     "(bad usage, the data directory is in use or is not one, an I/O error).");
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : NULL;
+	int status = EXIT_CANNOT;
+
+	/* What the engine's rooms say of damage is said here, in the report's own words. */
+	msg_to_nowhere();
+	if (!name) {
+		complain("a subcommand is needed; see 'tabletctl -h'");
+		return EXIT_CANNOT;
+	}
+	if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0) {
+		print_usage();
+		status = 0;
+	} else if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0) {
+		puts("tabletctl " PACKAGE_VERSION);
+		status = 0;
+	} else {
+		const struct command *c = NULL;
+
+		for (unsigned i = 0; i < COMMANDS && !c; i++)
+			if (strcmp(name, commands[i]->name) == 0)
+				c = commands[i];
+		if (!c) {
+			complain("%s: no such subcommand; see 'tabletctl -h'", name);
+			return EXIT_CANNOT;
+		}
+		status = c->run(argc - 1, argv + 1);
+	}
+	if (fflush(stdout) || ferror(stdout)) {
+		complain("standard output: cannot be written");
+		return EXIT_CANNOT;
+	}
+	return status;
+}

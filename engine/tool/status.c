@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tabletctl status: what a mounted store says of itself, MOUNTPOINT/.tabletfs/status. */
+#include "engine/base/file.h"
+#include "engine/tool/tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define STATUS_BYTES_MAX (1u << 20)
+
+static int show(const char *mountpoint)
+{
+	char *control = path_join(mountpoint, ".tabletfs"), *path = control ? path_join(control, "status") : NULL;
+	struct buf b = {0};
+	int err = path ? file_read_all(path, STATUS_BYTES_MAX, &b) : -ENOMEM;
+
+	if (err == -ENOENT || err == -ENOTDIR)
+		complain("%s: %s", mountpoint, access(mountpoint, F_OK) ? "no such directory" : "tabletfs is not mounted there");
+	else if (err)
+		complain("%s: %s", mountpoint, strerror(-err));
+	else
+		fwrite(b.p, 1, b.n, stdout);
+	buf_fini(&b);
+	free(path);
+	free(control);
+	return err ? EXIT_CANNOT : 0;
+}
+
+static int run(int argc, char **argv)
+{
+	int letter;
+
+	while ((letter = getopt(argc, argv, ":h")) != -1) {
+		if (letter == 'h')
+			return print_help(&status_command);
+		return bad_usage(&status_command, "no such option: -%c", optopt);
+	}
+	if (argc - optind != 1)
+		return bad_usage(&status_command, "the mount point of a mounted store is needed");
+	return show(argv[optind]);
+}
+
+const struct command status_command = {
+	.name = "status",
+	.brief = "print the state of a mounted store",
+	.usage = "usage: tabletctl status MOUNTPOINT\n"
+		 "\n"
+		 "Prints \"name value\" lines of the store that is mounted there: incarnation,\n"
+		 "tablets, memory, caches, log, compactions.  It reads MOUNTPOINT/.tabletfs/status.\n"
+		 "\n"
+		 "Exit status: 0, or 2 when no store is mounted there.\n",
+	.run = run,
+};

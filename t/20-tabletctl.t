@@ -1,0 +1,371 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# tabletctl check and dump on stores that t/lib/fill makes: clean ones are
+# clean, nothing is written, and every kind of damage is found and named.
+use strict;
+use warnings;
+use File::Temp qw(tempdir);
+use IPC::Open2;
+use Test::More;
+
+my $build = $ENV{BUILD} // '.';
+my $ctl = "$build/tabletctl";
+my $fill = "$build/t/lib/fill";
+plan skip_all => 'tabletctl and t/lib/fill are not built' unless -x $ctl && -x $fill;
+my $w = tempdir(CLEANUP => 1);
+srand(7);
+
+# Runs; gives exit status (128+signal when killed), standard output, standard error.
+sub run {
+	my @command = @_;
+	my $pid = fork // die "fork: $!";
+	if (!$pid) {
+		open STDOUT, '>', "$w/out" or die;
+		open STDERR, '>', "$w/err" or die;
+		exec { $command[0] } @command or exit 127;
+	}
+	waitpid $pid, 0;
+	my $status = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+	return ($status, slurp("$w/out"), slurp("$w/err"));
+}
+
+sub slurp {
+	my ($path) = @_;
+	open my $f, '<:raw', $path or die "$path: $!";
+	local $/;
+	my $data = <$f>;
+	return $data // '';
+}
+
+sub spill {
+	my ($path, $data) = @_;
+	open my $f, '>:raw', $path or die "$path: $!";
+	print $f $data;
+	close $f or die "$path: $!";
+}
+
+sub flip {
+	my ($path, $at, $with) = @_;
+	open my $f, '+<:raw', $path or die "$path: $!";
+	seek $f, $at, 0;
+	read $f, my $byte, 1;
+	seek $f, $at, 0;
+	print $f chr(ord($byte) ^ ($with // 0x41));
+	close $f or die;
+}
+
+sub store {
+	my ($name, @verbs) = @_;
+	my ($status, $out, $err) = run($fill, "$w/$name", @verbs);
+	is($status, 0, "fill $name @verbs") or diag($err);
+	return "$w/$name";
+}
+
+my $copies = 0;
+sub copy {
+	my ($from) = @_;
+	system('rm', '-rf', "$w/copy" . $copies++);
+	system('cp', '-a', $from, "$w/copy$copies") == 0 or die 'cp';
+	return "$w/copy$copies";
+}
+
+sub clean {
+	my ($dir, $what, @options) = @_;
+	my ($status, $out, $err) = run($ctl, 'check', @options, $dir);
+	is($status, 0, "clean: $what") or diag($out, $err);
+	is($err, '', "nothing on standard error: $what");
+	return $out;
+}
+
+# Damage is found: exit 1 and a line that names the thing.
+sub damaged {
+	my ($dir, $like, $what, @options) = @_;
+	my ($status, $out, $err) = run($ctl, 'check', @options, $dir);
+	is($status, 1, "damaged: $what") or diag($out, $err);
+	like($out, qr/^damaged: .*$like/m, "named: $what") or diag($out);
+	return $out;
+}
+
+sub one_line_error {
+	my ($what, $like, @arguments) = @_;
+	my ($status, $out, $err) = run($ctl, @arguments);
+	is($status, 2, "exit 2: $what");
+	is($out, '', "nothing on standard output: $what");
+	like($err, qr/\Atabletctl: [^\n]*$like[^\n]*\n\z/, "one line: $what") or diag($err);
+}
+
+# ---- help and bad usage ----
+my ($status, $out, $err) = run($ctl, '-h');
+is($status, 0, '-h');
+like($out, qr/^  $_ /m, "-h names $_") for qw(check dump status bench);
+unlike($out, qr/import|export/, '-h does not promise what is not there');
+is((run($ctl, '--help'))[1], $out, '--help is -h');
+($status, $out) = run($ctl, '-V');
+like($out, qr/\Atabletctl \d+\.\d\S*\n\z/, '-V');
+for my $c (qw(check dump status bench)) {
+	($status, $out, $err) = run($ctl, $c, '-h');
+	is($status, 0, "$c -h");
+	like($out, qr/\Ausage: tabletctl $c /, "$c -h: usage");
+	is($err, '', "$c -h: no error");
+	one_line_error("$c --nonsense", 'no such option', $c, $c eq 'status' ? '-x' : '--nonsense');
+	one_line_error("$c without arguments", 'tabletctl ' . $c . ' -h', $c);
+}
+one_line_error('no subcommand', 'subcommand');
+one_line_error('no such subcommand', 'frobnicate', 'frobnicate');
+one_line_error('two directories', 'one data directory', 'check', 'a', 'b');
+one_line_error('dump of nothing known', 'cannot?|not a thing', 'dump', 'nonsense', 'x');
+one_line_error('dump with too few', 'too few', 'dump', 'log');
+one_line_error('dump with too many', 'too many', 'dump', 'meta', 'a', 'b');
+one_line_error('--keys of a log', '--keys', 'dump', '--keys', 'log', 'x');
+one_line_error('bench of something else', 'engine', 'bench', 'mount');
+one_line_error('bench with a bad number', '--cells', 'bench', 'engine', '--cells', '-1');
+one_line_error('bench with a bad line', '--only', 'bench', 'engine', '--only', 'randwrite,nonsense');
+one_line_error('status where nothing is mounted', 'not mounted', 'status', $w);
+one_line_error('status of nothing', 'no such directory', 'status', "$w/none");
+open my $full, '>', '/dev/full' or die;
+$status = system("$ctl -h > /dev/full 2> $w/err") >> 8;
+is($status, 2, 'standard output that cannot be written is an error');
+
+# ---- what cannot be checked ----
+one_line_error('no such directory', 'not a tabletfs data directory', 'check', "$w/none");
+mkdir "$w/empty" or die;
+one_line_error('an empty directory', 'not a tabletfs data directory', 'check', "$w/empty");
+mkdir "$w/newer" or die;
+spill("$w/newer/FORMAT", "tabletfs data directory, format 2\n");
+one_line_error('a newer format', 'newer', 'check', "$w/newer");
+
+# ---- clean stores ----
+clean(store('fresh'), 'no rows');
+clean(store('closed', 'write', 20, 'close', 'write', 5), 'closed');
+my $a = store('a', 'write', 120, 'flush', 'write', 60, 'delete', 20, 'large', 'flush', 'write', 2000, 'crash');
+sub listing { return `cd $a && find . -printf '%p %s %T@ %C@\\n' | sort` }
+my $before = listing();
+$out = clean($a, 'crashed with data in the log');
+is(listing(), $before, 'check writes nothing');
+like($out, qr/: clean: 2 tables, 4 tablets, 4 SSTables of \d+ bytes with 1\d\d\d cells, \d{4} log records; 0 problems/, 'summary');
+is(clean($a, 'quiet', '-q'), '', '-q says nothing of a clean store');
+like(clean($a, 'no data', '--no-data'), qr/not read/, '--no-data says so');
+my $compacted = store('compacted', 'write', 400, 'flush', 'write', 60, 'delete', 30, 'flush', 'compact', 'write', 9, 'crash');
+clean($compacted, 'after major compactions');
+clean(store('twice', 'write', 30, 'close', 'write', 30, 'flush', 'close', 'delete', 10, 'crash'), 'several incarnations');
+{
+	my $b = copy($compacted);
+	run($fill, $b, 'write', 1, 'crash');
+	clean($b, 'two logs to replay');
+}
+my $split = copy($compacted);
+is((run($fill, $split, 'meta', 'split'))[0], 0, 'a split by hand');
+like(clean($split, 'after a split'), qr/5 tablets/, 'children share their files');
+
+# ---- in use ----
+{
+	my $pid = open2(my $from, my $to, $fill, "$w/held", 'write', 3, 'hold');
+	my $ready = <$from>;
+	is($ready, "ready\n", 'a store is held open');
+	one_line_error('in use', 'in use', 'check', "$w/held");
+	one_line_error('in use', 'in use', 'dump', 'meta', "$w/held");
+	close $to;
+	waitpid $pid, 0;
+	clean("$w/held", 'after it was closed');
+}
+
+# ---- damage: small files, at every byte ----
+my @ssts = glob "$a/sst/*/*.sst";
+is(scalar(@ssts), 4, 'four SSTables to damage');
+my ($log) = glob "$a/log/*/*01.log";
+ok($log, 'a log segment to damage');
+for my $name ('FORMAT', 'lock/root', 'lock/ids', 'lock/incarnation', 'lock/tables/one') {
+	my $b = copy($a);
+	my $data = slurp("$b/$name");
+	my $step = length($data) > 60 ? int(length($data) / 40) : 1;
+	my @missed;
+	for (my $at = 0; $at < length($data); $at += $step) {
+		flip("$b/$name", $at, 1 + int(rand(255)));
+		my ($s, $o, $e) = run($ctl, 'check', '--no-data', '-q', $b);
+		# A digit of FORMAT may become a greater one: a newer format.
+		push @missed, "$at: $s" unless ($s == 1 && $o =~ /\Q$name\E/) || ($name eq 'FORMAT' && $s == 2) ||
+			($s == 2 && $e =~ /later format/);
+		spill("$b/$name", $data);
+	}
+	is("@missed", '', "$name: every flipped byte is found and named");
+	spill("$b/$name", substr $data, 0, length($data) - 1);
+	damaged($b, qr/\Q$name\E/, "$name cut short", '--no-data');
+	spill("$b/$name", '');
+	damaged($b, qr/\Q$name\E/, "$name emptied", '--no-data');
+}
+{
+	my $b = copy($a);
+	unlink "$b/lock/root" or die;
+	damaged($b, qr/root: missing/, 'no root file');
+	$b = copy($a);
+	unlink "$b/lock/tables/two" or die;
+	like(clean($b, 'a table dropped in the middle'), qr/^note: .*half/m, 'its METADATA row is a note');
+	$b = copy($a);
+	spill("$b/lock/journal", "TFLJ\0\1 nonsense");
+	damaged($b, qr/journal/, 'a damaged journal');
+	$b = copy($a);
+	spill("$b/lock/tables/one.tmp", 'x');
+	like(clean($b, 'a temporary file of the lock service'), qr/^note: .*one\.tmp/m, 'is a note');
+}
+
+# ---- damage: SSTables ----
+for my $path (@ssts) {
+	my ($name) = $path =~ m{(sst/.*)};
+	my $b = copy($a);
+	my $data = slurp($path);
+	my @missed;
+	for my $at (0, 1, 11, 12, 40, (map { int rand length $data } 1 .. 12), map { length($data) - $_ } 1, 9, 60, 128, 129, 200) {
+		next if $at < 0;
+		flip("$b/$name", $at, 1 + int(rand(255)));
+		my ($s, $o) = run($ctl, 'check', $b);
+		push @missed, "$at: $s" unless $s == 1 && $o =~ /^damaged: .*\Q$name\E.*offset \d+/m;
+		spill("$b/$name", $data);
+	}
+	is("@missed", '', "$name: flipped bytes are found, with the offset");
+}
+{
+	my ($name) = $ssts[0] =~ m{(sst/.*)};
+	my ($other) = $ssts[1] =~ m{(sst/.*)};
+	my $data = slurp($ssts[0]);
+	my $b = copy($a);
+	flip("$b/$name", 30);
+	clean($b, 'a flipped byte where data is not read', '--no-data');
+	spill("$b/$name", substr $data, 0, length($data) - 1);
+	damaged($b, qr/\Q$name\E.*bytes, METADATA says/, 'an SSTable cut short', '--no-data');
+	damaged($b, qr/\Q$name\E/, 'an SSTable cut short');
+	spill("$b/$name", $data . "\0");
+	damaged($b, qr/\Q$name\E/, 'an SSTable with a byte more');
+	spill("$b/$name", '');
+	damaged($b, qr/\Q$name\E/, 'an empty SSTable');
+	spill("$b/$name", slurp($ssts[1]));
+	damaged($b, qr/\Q$name\E.*METADATA says/, 'another SSTable in its place');
+	unlink "$b/$name" or die;
+	damaged($b, qr/\Q$name\E: missing; table one/, 'a missing SSTable');
+	damaged($b, qr/\Q$name\E: missing/, 'a missing SSTable', '--no-data', '-q');
+	$b = copy($a);
+	spill("$b/sst/16/9-9.sst", 'x');
+	spill("$b/sst/stray", 'x');
+	mkdir "$b/sst/99";
+	spill("$b/notes.txt", 'x');
+	mkdir "$b/log/77";
+	spill("$b/log/old", 'x');
+	$out = clean($b, 'stray files');
+	like($out, qr/^note: .*\Q$_\E/m, "$_ is a note") for 'sst/16/9-9.sst', 'sst/stray', 'notes.txt', 'log/77', 'log/old';
+	is(clean($b, 'stray files, quiet', '-q'), '', '-q leaves notes out');
+}
+
+# ---- damage: METADATA's own SSTables ----
+my $meta = store('meta', 'write', 50, 'flush', 'close', 'write', 5, 'crash');
+my @meta_ssts = glob "$meta/sst/1/*.sst";
+cmp_ok(scalar(@meta_ssts), '>', 0, 'METADATA has SSTables');
+for my $path (@meta_ssts) {
+	my ($name) = $path =~ m{(sst/.*)};
+	my $b = copy($meta);
+	flip("$b/$name", 20);
+	damaged($b, qr/\Q$name\E/, "$name, of METADATA, flipped");
+	unlink "$b/$name" or die;
+	damaged($b, qr/\Q$name\E: missing/, "$name, of METADATA, missing");
+}
+
+# ---- damage: the log ----
+{
+	my ($name) = $log =~ m{(log/.*)};
+	my $data = slurp($log);
+	my ($s, $dump) = run($ctl, 'dump', 'log', $log);
+	my @at = $dump =~ /^(\d+): lsn/mg;
+	cmp_ok(scalar(@at), '>', 300, 'records in the segment');
+	my $b = copy($a);
+	my @missed;
+	# Only what redo sets still need counts: the last two thirds.
+	for my $at (map { $at[@at / 3 + int rand(@at / 2)] + int rand 40 } 1 .. 15) {
+		flip("$b/$name", $at, 1 + int(rand(255)));
+		my ($s, $o) = run($ctl, 'check', $b);
+		push @missed, "$at: $s" unless $s == 1 && $o =~ /^damaged: .*\Q$name\E.*offset \d+/m;
+		spill("$b/$name", $data);
+	}
+	is("@missed", '', "$name: flipped bytes of durable records are found, with the offset");
+	spill("$b/$name", substr $data, 0, $at[@at / 2] + 13);
+	damaged($b, qr/\Q$name\E.*offset/, 'a log cut below what was durable');
+	unlink "$b/$name" or die;
+	damaged($b, qr/log/, 'a missing log segment');
+	system('rm', '-rf', glob("$b/log/*"));
+	damaged($b, qr/names .*log\/1, which is missing/, 'a missing log');
+	rmdir "$b/log";
+	damaged($b, qr/log: .*missing/, 'no logs at all');
+	# The end of the log, written but never said to be durable, may be torn.
+	$b = copy($a);
+	my ($last) = reverse glob "$b/log/*/*.log";
+	(undef, $dump) = run($ctl, 'dump', 'log', $last);
+	my ($end) = $dump =~ /^(\d+): lsn \d+ durable \d+ (?!void|end)[^\n]*\n[^\n]*\n\z/m;
+	ok(defined $end, 'the last record') or diag(substr $dump, -600);
+	flip($last, $end + 50) if defined $end;
+	clean($b, 'the last record torn: the end of the log');
+	# Damage in a log that nothing needs costs nothing.
+	$b = copy("$w/closed");
+	my ($unneeded) = glob "$b/log/*/*.log";
+	if ($unneeded) {
+		flip($unneeded, 1100);
+		like(clean($b, 'damage in a log that nobody needs'), qr/^note: .*log/m, 'is a note');
+	}
+}
+
+# ---- METADATA that does not fit ----
+for my $case (['hint', qr/gap/], ['gap', qr/gap/], ['seq', qr/above the tablet's mark/], ['bytes', qr/bytes, METADATA says/],
+	      ['cells', qr/METADATA says \d+ cells/], ['first', qr/first row/], ['redo', qr/redo set names/],
+	      ['lose', qr/has no tablet/]) {
+	my ($what, $like) = @$case;
+	my $b = copy($compacted);
+	my ($s, $o, $e) = run($fill, $b, 'meta', $what);
+	is($s, 0, "METADATA changed: $what") or diag($e);
+	damaged($b, $like, "METADATA: $what");
+}
+
+# ---- dump ----
+($status, $out) = run($ctl, 'dump', 'log', $log);
+is($status, 0, 'dump log');
+like($out, qr/^segment 1 of incarnation 1: /, 'dump log: header');
+like($out, qr/^\d+: lsn \d+ durable \d+ table 16 rows "row000\d\d\d\\x00tail"-.* seq \d+ row .* value 1:"q\\"\\x0a"\@\d+ 400 bytes;/m,
+     'dump log: a record');
+like($out, qr/delete-column 1:/, 'dump log: deletes');
+unlike($out, qr/[^\x20-\x7e\n]/, 'dump log: printable');
+my ($sst16) = grep { m{/16/} } @ssts;
+($status, $out) = run($ctl, 'dump', 'sst', $sst16);
+is($status, 0, 'dump sst');
+like($out, qr/codec zstd/, 'dump sst: codec');
+like($out, qr/^family 1 cells \d+/m, 'dump sst: families');
+($status, $out) = run($ctl, 'dump', 'sst', '--keys', $sst16);
+like($out, qr/^"row000\d+\\x00tail" 1:"q\\"\\x0a"\@\d+ seq \d+ value 400 bytes$/m, 'dump sst --keys: a key');
+unlike($out, qr/[^\x20-\x7e\n]/, 'dump sst: printable');
+my $keys = join '', map { (run($ctl, 'dump', 'sst', '-k', $_))[1] } @ssts;
+like($keys, qr/ large 1048576 bytes$/m, 'dump sst --keys: a large value');
+like($keys, qr/ chunk 3 262144 bytes$/m, 'dump sst --keys: its last chunk');
+like($keys, qr/ delete-row$/m, 'dump sst --keys: a row delete');
+($status, $out) = run($ctl, 'dump', 'meta', $a);
+is($status, 0, 'dump meta');
+like($out, qr/^tablet table 16 one begin "" end - /m, 'dump meta: a tablet');
+like($out, qr/^  redo log\/1 lsn \d+$/m, 'dump meta: a redo point');
+like($out, qr/^  sst\/16\/1-\d+\.sst .* rows "[^"]+"-"[^"]+"$/m, 'dump meta: an SSTable');
+like($out, qr/^  event \d+ minor compaction/m, 'dump meta: an event');
+($status, $out) = run($ctl, 'dump', 'schema', $a);
+like($out, qr/^# table one id 16 .*^# table two id 17 /ms, 'dump schema: both');
+($status, $out) = run($ctl, 'dump', 'schema', $a, 'two');
+unlike($out, qr/table one/, 'dump schema: one of them');
+like($out, qr/^\# family 2 b\n.*families = \(/ms, 'dump schema: ids and text');
+one_line_error('dump schema of no such table', 'no table three', 'dump', 'schema', $a, 'three');
+one_line_error('dump of a file that is not there', 'No such file', 'dump', 'sst', "$w/none");
+spill("$w/junk", 'junk' x 1000);
+for my $part ('log', 'sst') {
+	($status, $out, $err) = run($ctl, 'dump', $part, "$w/junk");
+	is($status, 1, "dump $part of junk");
+	like($err, qr/\Atabletctl: [^\n]*damaged\n\z/, "dump $part of junk: one line");
+}
+
+# ---- bench, as small as can be ----
+($status, $out, $err) = run($ctl, 'bench', 'engine', '--cells', 3000, '--value', 200, '--threads', '1,2', '--cache', 8 << 20,
+			    '--memtable', 4 << 20, '--synced', 20, '--dir', "$w/bench");
+is($status, 0, 'bench engine') or diag($err);
+like($out, qr/^$_ .* \d+\.\d\d$/m, "bench engine: $_") for
+	qw(seqwrite randwrite randwrite-mem randwrite-auto syncwrite randread-cold randread-warm randread-small seqread scan log);
+like($out, qr/^size .*ratio \d/m, 'bench engine: size');
+ok(!-e "$w/bench/ours", 'bench engine: nothing left behind');
+done_testing();

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes stores for tests that need data without a mount:
+ *
+ *	fill DATADIR [VERB...]
+ *
+ * Verbs, in order; the tables are "one" and "two" with families "a" and "b":
+ *	write N      N more rows in each table, every mutation synced
+ *	delete N     of the first N rows: versions, columns, families, rows in turn
+ *	large        a cell of 1 MiB, in chunks
+ *	flush, compact
+ *	close        ends cleanly and opens again
+ *	crash        ends at once, without closing
+ *	hold         prints "ready" and waits for the end of standard input
+ *	meta WHAT    after the end of all else: changes METADATA behind the
+ *	             store's back: hint, seq, bytes, cells, redo, first, split, gap, lose
+ * At the end the store is closed cleanly.  No background work: files are
+ * what the verbs make them.
+ */
+#include "engine/client/metadata.h"
+#include "engine/lock/lock.h"
+#include "engine/schema/schema.h"
+#include "engine/server/server.h"
+#include "engine/tabletfs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *const table_names[] = {"one", "two"};
+static struct tfs_store *store;
+static struct tfs_table *tables[2];
+static uint64_t written;
+
+static void must(int err, const char *what)
+{
+	if (err >= 0)
+		return;
+	fprintf(stderr, "fill: %s: %s\n", what, strerror(-err));
+	exit(3);
+}
+
+static void open_store(const char *dir)
+{
+	struct tfs_schema_edit a = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "a", .mode = 0644};
+	struct tfs_schema_edit b = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "b", .mode = 0600};
+	struct tfs_options o;
+	char *why = NULL;
+	int err;
+
+	tfs_options_init(&o);
+	o.no_background = true;
+	o.log_segment_bytes = 1 << 20;
+	err = tfs_open(dir, &o, &store, &why);
+	if (err)
+		fprintf(stderr, "fill: %s\n", why ? why : "");
+	must(err, "open");
+	for (int i = 0; i < 2; i++) {
+		err = tfs_table_create(store, table_names[i], 0, 0, 0755);
+		must(err == -EEXIST ? 0 : err, "create");
+		must(tfs_table_open(store, table_names[i], &tables[i]), "open table");
+		err = tfs_schema_change(tables[i], &a, NULL);
+		must(err == -EEXIST ? 0 : err, "family");
+		err = tfs_schema_change(tables[i], &b, NULL);
+		must(err == -EEXIST ? 0 : err, "family");
+	}
+}
+
+static void close_store(void)
+{
+	if (!store)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (tables[i])
+			tfs_table_close(tables[i]);
+	must(tfs_close(store), "close");
+	store = NULL;
+}
+
+static void row_name(char row[32], uint64_t i)
+{
+	/* A zero byte inside, so that escapes are met. */
+	snprintf(row, 32, "row%06" PRIu64 ".tail", i);
+	row[9] = 0;
+}
+#define ROW_BYTES 14
+
+static void write_rows(uint64_t n)
+{
+	char row[32], value[400];
+
+	for (uint64_t i = written; i < written + n; i++)
+		for (int t = 0; t < 2; t++) {
+			struct tfs_mutation *m;
+			int len = snprintf(value, sizeof(value), "value %" PRIu64 " of table %d: ", i, t);
+
+			for (int k = len; k < (int)sizeof(value); k++)
+				value[k] = (char)('a' + (i * 7 + (uint64_t)k * (i % 13 + 1)) % 26);
+			row_name(row, i);
+			m = tfs_mutation_new(tables[t], tfs_bytes(row, ROW_BYTES));
+			must(m ? 0 : -ENOMEM, "mutation");
+			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 1), tfs_bytes(value, sizeof(value))), "put");
+			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 2), tfs_bytes(value, 100)), "put");
+			must(tfs_mutation_put(m, "b", TFS_S(""), tfs_at(-5), tfs_bytes(value, (size_t)(i % 50))), "put");
+			must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
+			tfs_mutation_free(m);
+		}
+	written += n;
+}
+
+static void delete_rows(uint64_t n)
+{
+	char row[32];
+
+	for (uint64_t i = 0; i < n; i++) {
+		struct tfs_mutation *m;
+
+		row_name(row, i);
+		m = tfs_mutation_new(tables[0], tfs_bytes(row, ROW_BYTES));
+		must(m ? 0 : -ENOMEM, "mutation");
+		switch (i % 4) {
+		case 0:
+			must(tfs_mutation_delete_row(m), "delete");
+			break;
+		case 1:
+			must(tfs_mutation_delete_family(m, "a"), "delete");
+			break;
+		case 2:
+			must(tfs_mutation_delete_column(m, "a", TFS_S("q\"\n")), "delete");
+			break;
+		default:
+			must(tfs_mutation_delete_version(m, "b", TFS_S(""), -5), "delete");
+		}
+		must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
+		tfs_mutation_free(m);
+	}
+}
+
+static void write_large(void)
+{
+	struct tfs_mutation *m = tfs_mutation_new(tables[0], TFS_S("large"));
+	char *p = calloc(1, 1 << 20);
+
+	must(m && p ? 0 : -ENOMEM, "mutation");
+	must(tfs_mutation_put(m, "b", TFS_S("big"), tfs_at(7), tfs_bytes(p, 1 << 20)), "put");
+	must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
+	tfs_mutation_free(m);
+	free(p);
+}
+
+/* ---- METADATA by hand: a server without a client ---- */
+
+static uint32_t table_id(struct lock_service *locks, const char *name)
+{
+	struct schema *s;
+	struct buf b = {0};
+	char file[80];
+	uint64_t version;
+	uint32_t id;
+
+	snprintf(file, sizeof(file), "tables/%s", name);
+	must(lock_get(locks, file, &b, &version), file);
+	must(schema_decode(buf_slice(&b), &s), file);
+	id = schema_public(s)->table_id;
+	schema_put(s);
+	buf_fini(&b);
+	return id;
+}
+
+static void put_row(struct server *s, const struct meta_tablet *m)
+{
+	struct arena arena = {0};
+	struct buf key = {0};
+	struct op *ops;
+	unsigned count;
+
+	must(meta_row_key(&key, m->table, m->last, buf_slice(&m->end)), "row key");
+	must(meta_ops_new(m, &arena, &ops, &count), "operations");
+	must(metadata_mutate(server_service(s), buf_slice(&key), ops, count), "METADATA");
+	arena_fini(&arena);
+	buf_fini(&key);
+}
+
+/* Changes of one row; m is the row of table "one", its only tablet. */
+static void change_row(struct server *s, const char *what, struct meta_tablet *m, struct slice key)
+{
+	if (strcmp(what, "hint") == 0) {
+		must(buf_set(&m->begin, "row000003", 9), "hint");
+	} else if (strcmp(what, "seq") == 0) {
+		m->seq_mark = 1;
+	} else if (strcmp(what, "redo") == 0) {
+		must(m->redo_count ? 0 : -ENOENT, "redo point");
+		m->redo[0].incarnation += 1000;
+	} else if (strcmp(what, "split") == 0 || strcmp(what, "gap") == 0) {
+		struct slice middle = slice_of("row000050", 9);
+
+		/* The lower child; "gap" leaves it out, and only the upper one's hint tells. */
+		if (strcmp(what, "split") == 0) {
+			m->last = false;
+			must(buf_set(&m->end, middle.p, middle.n), "end");
+			put_row(s, m);
+			m->last = true;
+			buf_reset(&m->end);
+		}
+		must(buf_set(&m->begin, middle.p, middle.n), "hint");
+	} else if (strcmp(what, "lose") == 0) {
+		must(metadata_delete(server_service(s), key), "METADATA");
+		return;
+	} else {
+		must(m->file_count ? 0 : -ENOENT, "file");
+		if (strcmp(what, "bytes") == 0)
+			m->files[0].bytes++;
+		else if (strcmp(what, "cells") == 0)
+			m->files[0].cells++;
+		else if (strcmp(what, "first") == 0)
+			must(buf_set(&m->files[0].first, "row000100", 9), "first");
+		else
+			must(-EINVAL, what);
+	}
+	put_row(s, m);
+}
+
+static void change_meta(const char *dir, const char *what)
+{
+	struct server_options o = {.data_dir = dir, .block_cache_bytes = 8 << 20, .table_cache_bytes = 8 << 20,
+				   .memtable_bytes = 8 << 20, .log_segment_bytes = 1 << 20, .sync_interval_us = 1000000,
+				   .compaction_threads = 1, .no_background = true};
+	struct lock_service *locks;
+	struct meta_tablet m = {0};
+	struct server *s;
+	struct buf b = {0}, key = {0};
+	uint64_t version;
+	uint8_t bytes[8];
+	char path[4096], *why = NULL;
+	int err;
+
+	snprintf(path, sizeof(path), "%s/lock", dir);
+	must(lock_local_open(path, &locks), path);
+	must(lock_get(locks, "incarnation", &b, &version), "incarnation");
+	o.incarnation = load_be64(b.p) + 1;
+	put_be64(bytes, o.incarnation);
+	must(lock_put(locks, "incarnation", slice_of(bytes, 8), version, NULL), "incarnation");
+	must(server_new(&o, locks, &s), "server");
+	err = server_recover(s, &why);
+	if (err)
+		fprintf(stderr, "fill: %s\n", why ? why : "");
+	must(err, "recovery");
+	must(meta_row_key(&key, table_id(locks, "one"), true, (struct slice){NULL, 0}), "row key");
+	must(metadata_read(server_service(s), buf_slice(&key), &m), "METADATA row");
+	change_row(s, what, &m, buf_slice(&key));
+	meta_tablet_fini(&m);
+	buf_fini(&b);
+	buf_fini(&key);
+	must(server_free(s, false), "server");
+	lock_service_free(locks);
+}
+
+int main(int argc, char **argv)
+{
+	const char *dir;
+
+	if (argc < 2)
+		must(-EINVAL, "usage: fill DATADIR [VERB...]");
+	dir = argv[1];
+	if (argc < 3 || strcmp(argv[2], "meta") != 0)
+		open_store(dir);
+	for (int i = 2; i < argc; i++) {
+		const char *verb = argv[i];
+
+		if (strcmp(verb, "write") == 0 && i + 1 < argc) {
+			write_rows(strtoull(argv[++i], NULL, 10));
+		} else if (strcmp(verb, "delete") == 0 && i + 1 < argc) {
+			delete_rows(strtoull(argv[++i], NULL, 10));
+		} else if (strcmp(verb, "meta") == 0 && i + 1 < argc) {
+			close_store();
+			change_meta(dir, argv[++i]);
+		} else if (strcmp(verb, "large") == 0) {
+			write_large();
+		} else if (strcmp(verb, "flush") == 0) {
+			must(tfs_flush(tables[0]), "flush");
+			must(tfs_flush(tables[1]), "flush");
+		} else if (strcmp(verb, "compact") == 0) {
+			must(tfs_compact(tables[0]), "compact");
+			must(tfs_compact(tables[1]), "compact");
+		} else if (strcmp(verb, "close") == 0) {
+			close_store();
+			open_store(dir);
+		} else if (strcmp(verb, "crash") == 0) {
+			_exit(0);
+		} else if (strcmp(verb, "hold") == 0) {
+			puts("ready");
+			fflush(stdout);
+			while (getchar() != EOF)
+				;
+		} else {
+			must(-EINVAL, verb);
+		}
+	}
+	close_store();
+	return 0;
+}
