@@ -1,0 +1,246 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# What is written about the code, held against the code: manuals, HACKING and
+# completions.  Each check is a function of texts, so that at the end it can
+# be run over texts in which one thing is left out or one thing too many is
+# said, and is known to be able to fail.
+use strict;
+use warnings;
+use Errno;
+
+my $src = $ENV{SRC} || '.';
+my $build = $ENV{BUILD} || '.';
+
+sub slurp {
+	my ($path) = @_;
+	open(my $in, '<', "$src/$path") or die "$path: $!";
+	local $/;
+	return <$in>;
+}
+
+sub sources {
+	my ($pattern) = @_;
+	return join('', map { slurp(substr($_, length($src) + 1)) } sort glob("$src/$pattern"));
+}
+
+sub without_comments {
+	my ($s) = @_;
+	$s =~ s{/\*.*?\*/}{}gs;
+	return $s;
+}
+
+# Lines about what is in one of two lists and not in the other.
+sub differ {
+	my ($one, $other, $in_one, $in_other) = @_;
+	my %one = map { $_ => 1 } @$one;
+	my %other = map { $_ => 1 } @$other;
+	my @bad = ("$in_one: nothing was found there") x !@$one;
+	push @bad, "$_: in $in_one and not in $in_other" for grep { !$other{$_} } sort keys %one;
+	push @bad, "$_: in $in_other and not in $in_one" for grep { !$one{$_} } sort keys %other;
+	return @bad;
+}
+
+# ---- options ----
+
+# "-h", "--help", "-o ro" out of what a program says of itself.
+sub help_options {
+	my ($help) = @_;
+	my @found;
+	while ($help =~ /(?<![\w-])(?:-o ([a-z_]+)|(--?[A-Za-z][a-z-]*))/g) {
+		push @found, $1 ? "-o $1" : $2;
+	}
+	return @found;
+}
+
+# The same out of a page: .Fl lines outside the synopsis.
+sub page_options {
+	my ($page) = @_;
+	my @found;
+	$page =~ s/^\.Sh SYNOPSIS\n.*?^(?=\.Sh )//ms;
+	for my $line (split /\n/, $page) {
+		next unless $line =~ /^\.(?:It |Pq )?Fl /;
+		while ($line =~ /\bFl o Cm ([a-z_]+)|(?:\bFl |, )(-?[A-Za-z][a-z-]*)/g) {
+			push @found, $1 ? "-o $1" : "-$2";
+		}
+	}
+	return @found;
+}
+
+sub check_options {
+	my ($help, $page, $program) = @_;
+	return differ([help_options($help)], [page_options($page)], "$program -h", "$program(1)");
+}
+
+# Options offered by a completion must exist.
+sub check_completion {
+	my ($help, $text, $program) = @_;
+	my %known = map { $_ => 1 } help_options($help);
+	my @offered = map { split } $text =~ /(?:-W |words=)'([^']*)'/g;
+	my @bad = ("$program: the completion offers nothing") x !@offered;
+	for my $o (grep { /^-/ } @offered) {
+		push @bad, "$o: in the completion and not in $program -h" unless $known{$o} || $o eq '-o';
+	}
+	for my $o (grep { /^-(?:-|o )/ } keys %known) {
+		(my $word = $o) =~ s/^-o //;
+		push @bad, "$o: in $program -h and not in the completion" unless grep { $_ eq $word || $_ eq "$word=" } @offered;
+	}
+	return @bad;
+}
+
+# Subcommands and what follows them, from the usage lines.
+sub check_subcommands {
+	my ($help, $page) = @_;
+	my @want = $help =~ /(?:usage:|\n) +tabletctl ((?:[a-z]+ ?)+)(?=[\[A-Z-]|\n)/g;
+	my @bad = ('tabletctl: no usage line was found') x !@want;
+	s/ $// for @want;
+	for my $w (@want) {
+		push @bad, "tabletctl $w: not in tabletctl(1)'s synopsis" unless $page =~ /^\.Cm \Q$w\E$/m;
+	}
+	return @bad;
+}
+
+# ---- configuration ----
+
+sub check_configuration {
+	my ($code, $page) = @_;
+	my @keys = $code =~ /^\t\{"(\w+)", (?:SIZE|DURATION|COUNT|LEVEL),/mg;
+	my @bad = differ(\@keys, [$page =~ /^\.It Va (\w+)/mg], 'engine/client/options.c', 'tabletfs.conf(5)');
+	while ($code =~ /^\t\t\.(\w+)_bytes = (\d+)u << 20,$/mg) {
+		push @bad, "$1: its default is $2M" unless $page =~ /^\.It Va $1 Pq size, default $2M/m;
+	}
+	return @bad;
+}
+
+sub check_schema_keys {
+	my ($code, $control, $page) = @_;
+	my @keys = $code =~ /\{"(\w+)", (?:STRING|INTEGER|BOOLEAN)/g;
+	my @bad = ('engine/schema/text.c: no key was found') x !@keys;
+	my @files = map { /"([^"]+)"/g } $control =~ /^static const char \*const \w+\[\] = \{(".*?), NULL\};/mg;
+	push @bad, 'fs/control.c: no setting was found' unless @files;
+	for my $k (@keys) {
+		push @bad, "$k: a key of schemas, not in tabletfs(7)" unless $page =~ /^\.It Va (?:.* , )?\Q$k\E\b/m;
+	}
+	for my $f (@files) {
+		push @bad, "$f: a control file, not in tabletfs(7)" unless $page =~ m{^(?:\.It )?\.?Pa (?:.*[ /])?\Q$f\E\b}m;
+	}
+	return @bad;
+}
+
+# ---- errors ----
+
+# Two never leave: EINTR, the call is done again, and ECANCELED, what the
+# engine answers to a check that fs/ itself asked for.
+sub check_errors {
+	my ($code, $page) = @_;
+	my %used = map { $_ => 1 } grep { !/^(?:EINTR|ECANCELED)$/ && exists $!{$_} } without_comments($code) =~ /\b(E[A-Z0-9]{3,})\b/g;
+	my %told = map { $_ => 1 } $page =~ /\bEr (E[A-Z0-9]+)/g;
+	my @bad = ('fs: no error was found') x !%used;
+	push @bad, "$_: given by fs/, not in tabletfs(7)" for grep { !$told{$_} } sort keys %used;
+	push @bad, "$_: in tabletfs(7), and no error" for grep { !exists $!{$_} } sort keys %told;
+	return @bad;
+}
+
+# ---- HACKING ----
+
+sub check_ranks {
+	my ($header, $hacking) = @_;
+	my ($list) = $header =~ /enum rank \{(.*?)\};/s;
+	my @ranks = grep { $_ ne 'RANK_NONE' } without_comments($list || '') =~ /\b(RANK_\w+)/g;
+	my @told = $hacking =~ /^  (RANK_\w+)/mg;
+	my @bad = ('engine/base/mutex.h: no rank was found') x !@ranks;
+	push @bad, differ(\@ranks, \@told, 'engine/base/mutex.h', 'HACKING');
+	push @bad, "in another order: HACKING has @told" if !@bad && "@ranks" ne "@told";
+	return @bad;
+}
+
+# Constants that mark a format, as they are written in the code.
+sub magics {
+	my ($code) = @_;
+	my @found = map { lc } $code =~ /\b\w*MAGIC\w*\s+(0x[0-9A-Fa-f]{8})u?\b/g;
+	push @found, $code =~ /\bmagic\[8\] = "([^"]+)"/g;
+	push @found, $code =~ /^#define \w*MAGIC\w* "([^"]+?) ?"/mg;
+	push @found, map { join '', /'(.)'/g } $code =~ /\bmagic\[8\] = \{([^}]+)\}/g;
+	return @found;
+}
+
+sub check_formats {
+	my ($code, $hacking) = @_;
+	my @magic = magics($code);
+	my @bad = ('fewer than seven formats were found in the code') x (@magic < 7);
+	push @bad, "$_: marks a format, not in HACKING" for grep { index($hacking, $_) < 0 } @magic;
+	return @bad;
+}
+
+sub check_paths {
+	my ($text) = @_;
+	my @paths = $text =~ m{(?<![\w./-])((?:engine|fs|master|t|man|completion|tools)/[\w./-]+\.(?:c|h|cc|t|mk|proto|sh|[1-8]))\b}g;
+	my @bad = ('HACKING names no file') x !@paths;
+	push @bad, "$_: named in HACKING, and not there" for grep { !-e "$src/$_" } @paths;
+	return @bad;
+}
+
+# ---- the checks, each with texts that must fail it ----
+
+my ($number, @missed) = (0);
+sub check {
+	my ($title, $fn, $texts, @wrong) = @_;
+	my @bad = $fn->(@$texts);
+	$number++;
+	print((@bad ? 'not ok' : 'ok') . " $number - $title\n");
+	print "# $_\n" for @bad;
+	for my $w (@wrong) {
+		my ($at, $from, $to) = @$w;
+		my @changed = @$texts;
+		$changed[$at] =~ s/$from/$to/m or push @missed, "$title: $from: not in the text";
+		push @missed, "$title: $from: not noticed" if !@bad && !$fn->(@changed);
+	}
+}
+
+sub says {
+	my ($program, @args) = @_;
+	my $out = `$build/$program @args 2>&1`;
+	return $? == 0 ? $out : '';
+}
+
+my %page = map { $_ => slurp("man/$_") } qw(tabletfs.1 tabletctl.1 tabletfs.7 tabletfs.conf.5);
+my $hacking = slurp('HACKING');
+
+for my $name (sort map { m{([^/]+)$} } glob("$src/man/*.[1-8]")) {
+	my $out = `mandoc -Tlint -W warning '$src/man/$name' 2>&1`;
+	$number++;
+	print((($? || $out) ? 'not ok' : 'ok') . " $number - mandoc has nothing to say of $name\n");
+	print "# $_\n" for split /\n/, $out;
+}
+
+my $tabletfs = says('tabletfs', '-h');
+my @subs = says('tabletctl', '-h') =~ /^  ([a-z]+) +[a-z]/mg;
+my $tabletctl = join("\n", says('tabletctl', '-h'), map { says('tabletctl', $_, '-h') } grep { $_ ne 'tabletctl' } @subs);
+
+check('options of tabletfs', \&check_options, [$tabletfs, $page{'tabletfs.1'}, 'tabletfs'],
+	[0, qr/^ +-o latest .*\n/m, ''], [1, qr/^\.It Fl o Cm quiet$/m, '.It Fl o Cm quieter']);
+check('options of tabletctl', \&check_options, [$tabletctl, $page{'tabletctl.1'}, 'tabletctl'],
+	[0, qr/^ +--cells .*\n/m, ''], [1, qr/^\.It Fl -only Ar LINES$/m, '.It Fl -most']);
+check('subcommands of tabletctl', \&check_subcommands, [$tabletctl, $page{'tabletctl.1'}], [1, qr/^\.Cm dump sst$/m, '.Cm dump']);
+check('completion of tabletfs', \&check_completion, [$tabletfs, slurp('completion/tabletfs'), 'tabletfs'],
+	[1, qr/quiet latest/m, 'quiet'], [1, qr/--help/m, '--helps']);
+check('completion of tabletctl', \&check_completion, [$tabletctl, slurp('completion/tabletctl'), 'tabletctl'],
+	[1, qr/ --seed/m, ''], [1, qr/--no-data/m, '--no-date']);
+check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/options.c'), $page{'tabletfs.conf.5'}],
+	[0, qr/\{"log_level"/m, '{"loglevel"'], [1, qr/^\.It Va memtable .*\n/m, ''], [1, qr/default 256M/m, 'default 255M']);
+check('keys of schemas and control files', \&check_schema_keys,
+	[slurp('engine/schema/text.c'), slurp('fs/control.c'), $page{'tabletfs.7'}],
+	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
+check('errors that calls can give', \&check_errors, [sources('fs/*.c'), $page{'tabletfs.7'}],
+	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);
+check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $hacking],
+	[1, qr/^  RANK_CLOCK.*\n/m, ''], [1, qr/^  (RANK_TASK .*\n)  (RANK_CLOCK .*\n)/m, '  RANK_CLOCK' . "\n" . '  RANK_TASK' . "\n"],
+	[0, qr/RANK_LOG,/m, 'RANK_LOGS,']);
+check('format constants in HACKING', \&check_formats,
+	[join('', map { sources($_) } qw(engine/*.c engine/*/*.c engine/*/*.h)), $hacking],
+	[1, qr/TFSSST01/m, ''], [1, qr/0x54465343/m, ''], [0, qr/0x544c5231u/m, '0x544c5232u']);
+check('files that HACKING names', \&check_paths, [$hacking], [0, qr{engine/server/recover\.c}, 'engine/server/recovery.c']);
+
+$number++;
+print((@missed ? 'not ok' : 'ok') . " $number - each check finds what it must\n");
+print "# $_\n" for @missed;
+print "1..$number\n";
