@@ -5,7 +5,8 @@
  *	- follows @include to files that the writer may not be able to read,
  *	- stops at a NUL, takes an unended comment, and drops \x00 in a string,
  *	- wraps a number that does not fit silently,
- *	- recurses with the nesting and compares each name of a group with all others.
+ *	- recurses with the nesting and compares each name of a group with all others,
+ *	- leaks a string that it did not expect.
  * So those are refused here, with their line: the text must be UTF-8, not too
  * long, not too deep, with few names in one group.  What remains is parsed by
  * libconfig alone; this knows only strings, comments, brackets and numbers.
@@ -22,6 +23,8 @@ struct scan {
 	unsigned line;
 	unsigned depth;
 	unsigned names[DEPTH_MAX + 1];
+	uint8_t inside[DEPTH_MAX + 1]; /* the bracket; 0 at the top */
+	uint8_t last;                  /* what stood before: punctuation, '"' or 'a' for a name or number; 0 nothing yet */
 	const char *reason;
 };
 
@@ -94,6 +97,11 @@ static bool skip_comment(struct scan *s)
 
 static bool skip_string(struct scan *s)
 {
+	bool expected = s->last == '=' || s->last == ':' || s->last == '(' || s->last == '"' || (s->last == ',' && s->inside[s->depth] == '(');
+
+	if (!expected)
+		return refuse(s, "a string where none is expected");
+	s->last = '"';
 	for (s->p++; s->p < s->end;) {
 		if (*s->p == '"') {
 			s->p++;
@@ -120,6 +128,7 @@ static bool skip_number(struct scan *s)
 	uint64_t v = 0;
 	unsigned digits = 0;
 
+	s->last = 'a';
 	if (hex)
 		s->p += 2;
 	for (; s->p < s->end; s->p++) {
@@ -143,9 +152,9 @@ static bool skip_number(struct scan *s)
 
 static bool bracket(struct scan *s, uint8_t c)
 {
-	bool open = c == '(' || c == '{' || c == '[';
-
-	if (!open) {
+	if (c == '[' || c == ']')
+		return refuse(s, "an array where none is expected");
+	if (c == ')' || c == '}') {
 		if (s->depth)
 			s->depth--;
 		return true;
@@ -153,6 +162,7 @@ static bool bracket(struct scan *s, uint8_t c)
 	if (s->depth == DEPTH_MAX)
 		return refuse(s, "nested too deeply");
 	s->names[++s->depth] = 0;
+	s->inside[s->depth] = c;
 	return true;
 }
 
@@ -171,11 +181,14 @@ static bool token(struct scan *s)
 	if (is_digit(c))
 		return skip_number(s);
 	if (is_name(c) && c != '-') {
+		s->last = 'a';
 		while (s->p < s->end && is_name(*s->p))
 			s->p++;
 		return true;
 	}
 	s->p++;
+	if (c != ' ' && c != '\t' && c != '\r' && c != '\f')
+		s->last = c;
 	if ((c == '=' || c == ':') && ++s->names[s->depth] > NAMES_MAX)
 		return refuse(s, "too many settings");
 	if (strchr("(){}[]", c))

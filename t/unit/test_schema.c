@@ -306,6 +306,11 @@ static void test_refusals(void **state)
 	refused("mode = \"0755\"; mode = \"0755\";", 1, "duplicate");
 	refused("mode = ", 2, NULL); /* where the text ends */
 	refused("mode = \"0755;", 1, "does not end");
+	refused("mode = (\"a\", \"b\") \"c\";", 1, "expected");
+	refused("mode \"0755\";", 1, "expected");
+	refused("mode = \"0755\", \"0755\";", 1, "expected");
+	refused("families = [ 1, \"x\" ];", 1, "expected");
+	refused("families = ( \"x\", \"y\" );", 1, "name");
 	refused("/* mode", 1, "does not end");
 	refused("mode = \"07\\x0055\";", 1, "NUL");
 	refused("\xef\xbb\xbfmode = \"0755\";", 1, NULL);
@@ -434,6 +439,15 @@ static void test_edits(void **state)
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_OWNER, .uid = (uid_t)-1, .gid = 77});
 	assert_int_equal(schema_public(s)->gid, 77);
 
+	/* what changes nothing renders nothing */
+	struct schema *same = NULL;
+	uint16_t none_dropped;
+
+	assert_int_equal(schema_edit(s, &(struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 01777}, 9999, &same, &none_dropped, NULL), 0);
+	assert_int_equal(schema_public(same)->generation, schema_public(s)->generation);
+	assert_int_equal(schema_public(same)->mtime_us, 3000);
+	schema_put(same);
+
 	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "anchor"}, -EEXIST);
 	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = ".anchor"}, -EINVAL);
 	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_DROP, .name = "nope"}, -ENOENT);
@@ -516,8 +530,9 @@ static void test_round_trips(void **state)
 
 		random_text(&b);
 		s = text_ok(fresh(), (const char *)b.p, 0, false);
-		/* touched, so that it is rendered */
-		t = edited(schema_get(s), (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_OWNER, .uid = (uid_t)-1, .gid = (gid_t)-1});
+		/* changed and changed back, so that it is rendered */
+		t = edited(schema_get(s), (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = schema_public(s)->mode ^ 1});
+		t = edited(t, (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = schema_public(s)->mode});
 		expect_same(s, t);
 		u = text_ok(schema_get(t), schema_public(t)->text, 0, false);
 		expect_same(t, u);

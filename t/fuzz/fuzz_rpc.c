@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of both services from any bytes.  The first byte chooses request
+ * or answer, tablet or master, and for answers the method they are taken to
+ * be of.  What unpacks must pack, and that must unpack and pack to the same.
+ */
+#include "engine/rpc/master_service.h"
+#include "engine/rpc/tablet_service.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t fuzz_example(unsigned i, const uint8_t **data);
+
+#define CHECK(x)                 \
+	do {                     \
+		if (!(x))        \
+			abort(); \
+	} while (0)
+#define OPS 3u
+
+static void ts_request(struct slice in)
+{
+	struct arena a1 = {0}, a2 = {0};
+	struct buf x = {0}, y = {0};
+	struct ts_request q, again;
+
+	if (ts_request_unpack(in, &a1, &q) == 0) {
+		CHECK(ts_request_pack(&q, &x) == 0);
+		CHECK(ts_request_unpack(buf_slice(&x), &a2, &again) == 0);
+		CHECK(ts_request_pack(&again, &y) == 0);
+		CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+	}
+	arena_fini(&a1);
+	arena_fini(&a2);
+	buf_fini(&x);
+	buf_fini(&y);
+}
+
+static void ts_answer(unsigned method, struct slice in)
+{
+	static uint8_t into[1000];
+	const struct ts_request q = {.method = (enum ts_method)(1 + method % (TS_METHODS - 1)), .op_count = OPS, .into = into, .length = sizeof into};
+	struct op_result results[OPS] = {0};
+	struct ts_answer a = {.results = results}, again = {.results = results};
+	struct buf x = {0}, y = {0};
+
+	if (ts_answer_unpack(in, &q, &a) == 0) {
+		CHECK(ts_answer_pack(&q, &a, &x) == 0);
+		CHECK(ts_answer_unpack(buf_slice(&x), &q, &again) == 0);
+		CHECK(ts_answer_pack(&q, &again, &y) == 0);
+		CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+	}
+	ts_answer_fini(&a);
+	ts_answer_fini(&again);
+	buf_fini(&x);
+	buf_fini(&y);
+}
+
+static void ms_request(struct slice in)
+{
+	struct arena a1 = {0}, a2 = {0};
+	struct buf x = {0}, y = {0};
+	struct ms_request q, again;
+
+	if (ms_request_unpack(in, &a1, &q) == 0) {
+		CHECK(ms_request_pack(&q, &x) == 0);
+		CHECK(ms_request_unpack(buf_slice(&x), &a2, &again) == 0);
+		CHECK(ms_request_pack(&again, &y) == 0);
+		CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+	}
+	arena_fini(&a1);
+	arena_fini(&a2);
+	buf_fini(&x);
+	buf_fini(&y);
+}
+
+static void ms_answer(struct slice in)
+{
+	const struct ms_request q = {.method = MS_TABLE_LIST, .count = 10};
+	struct ms_answer a = {0}, again = {0};
+	struct buf x = {0}, y = {0};
+
+	if (ms_answer_unpack(in, &q, &a) == 0) {
+		CHECK(ms_answer_pack(&q, &a, &x) == 0);
+		CHECK(ms_answer_unpack(buf_slice(&x), &q, &again) == 0);
+		CHECK(ms_answer_pack(&q, &again, &y) == 0);
+		CHECK(slice_eq(buf_slice(&x), buf_slice(&y)));
+	}
+	ms_answer_fini(&a);
+	ms_answer_fini(&again);
+	buf_fini(&x);
+	buf_fini(&y);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct slice rest;
+
+	if (!size)
+		return 0;
+	rest = slice_of(data + 1, size - 1);
+	if (data[0] % 4 == 0)
+		ts_request(rest);
+	else if (data[0] % 4 == 1)
+		ts_answer(data[0] / 4, rest);
+	else if (data[0] % 4 == 2)
+		ms_request(rest);
+	else
+		ms_answer(rest);
+	return 0;
+}
+
+static void example_request(struct buf *b)
+{
+	static const struct op_range range = {5, {(const uint8_t *)"bytes", 5}};
+	static const uint16_t families[] = {1, 700};
+	const struct op ops[] = {
+		{.kind = OP_WRITE, .family = 3, .qualifier = slice_str("q"), .ts = {.newest = true, .us = -1}, .base = OP_BASE_NEWEST,
+		 .truncate_to = UINT64_MAX, .ranges = &range, .range_count = 1, .append = slice_str("more")},
+		{.kind = OP_MOVE, .family = 3, .to_family = 4, .qualifier = slice_str("q"), .to_qualifier = slice_str("r"), .noreplace = true},
+		{.kind = OP_INCREMENT, .family = 1, .by = -7, .value = slice_str("")}};
+	const struct scan_spec spec = {.what = SCAN_KEYS, .row_from = slice_str("a"), .families = families, .family_count = 2, .limit = 9};
+	const struct ts_request q = {.method = TS_MUTATE, .table = 16, .row = slice_str("com.cnn.www"), .ops = ops, .op_count = 3,
+				     .token = {1, 2, 3}, .spec = &spec, .length = 100};
+
+	CHECK(buf_u8(b, 0) == 0 && ts_request_pack(&q, b) == 0);
+}
+
+static void example_answer(struct buf *b)
+{
+	static uint8_t into[10] = "123456789";
+	struct scan_cell cells[] = {{.row = slice_str("r"), .qualifier = slice_str(""), .value = slice_str("v"), .family = 1, .ts = 5, .size = 1},
+				    {.row = slice_str("r"), .qualifier = slice_str("q"), .family = 2, .size = 1 << 20}};
+	const struct ts_request q = {.method = TS_READ, .into = into, .length = sizeof into};
+	const struct ts_answer a = {.got = 5, .ts = 9, .size = 50, .exists = true, .scan = 7, .tablet_end = slice_str("m"),
+				    .batch = {.cells = cells, .count = 2, .cap = 2}};
+
+	CHECK(buf_u8(b, 1 + 4 * (TS_READ - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
+}
+
+static void example_master(struct buf *b, bool answer)
+{
+	static const struct tfs_schema_edit edit = {.op = TFS_SCHEMA_FAMILY_GC, .name = "f", .value = "maxversions=1"};
+	const struct ms_request q = {.method = MS_SCHEMA_CHANGE, .name = "webtable", .to = "", .count = 10, .text = slice_str("salt = 0;"), .edit = &edit};
+	char names[2][TFS_NAME_MAX + 1] = {"a", "b"}, why[] = "line 3";
+	struct ms_answer a = {.err = -22, .why = why, .names = names, .name_count = 2};
+	struct schema *s;
+
+	CHECK(buf_u8(b, answer ? 3 : 2) == 0);
+	if (!answer) {
+		CHECK(ms_request_pack(&q, b) == 0);
+		return;
+	}
+	CHECK(schema_new("t", 16, 0, 0, 0755, 1, &s) == 0);
+	a.schema = s;
+	CHECK(ms_answer_pack(&q, &a, b) == 0);
+	schema_put(s);
+}
+
+size_t fuzz_example(unsigned i, const uint8_t **data)
+{
+	static struct buf b;
+
+	buf_reset(&b);
+	if (i == 0)
+		example_request(&b);
+	else if (i == 1)
+		example_answer(&b);
+	else if (i < 4)
+		example_master(&b, i == 3);
+	else
+		return 0;
+	*data = b.p;
+	return b.n;
+}
