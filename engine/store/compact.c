@@ -306,6 +306,7 @@ tablet_compact(struct tablet *t)
 	int err;
 
 	tablet_enter(t);
+	tablet_replay_done(t);
 	err = compact_begin(t);
 	if (!err) {
 		if (t->pending_compact)
@@ -394,7 +395,7 @@ void
 tablet_flush_task(struct task *task)
 {
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, flush_task));
-	int err = tablet_flush(t);
+	int err = flush_now(t);
 
 	if (!err) {
 		t->flush_backoff_us = 0;

@@ -80,5 +80,6 @@ int flush_begin(struct tablet *t) TFS_MUST;
 /* Everything written so far is in files on 0.  between begin and end. */
 int flush_all(struct tablet *t, struct freeze *out) TFS_MUST;
 void flush_end(struct tablet *t, int err);
+int flush_now(struct tablet *t) TFS_MUST; /* all of these */
 
 #endif

@@ -96,6 +96,9 @@ freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
 		n->mems[n->mem_count++] = fresh;
 		for (unsigned i = 0; i < v->mem_count; i++)
 			n->mems[n->mem_count++] = vmem_get(v->mems[i]);
+		v->mems[0]->frozen = v->mems[0]->accounted;
+		v->mems[0]->frozen_sum = &t->env->flushing_bytes;
+		t->env->flushing_bytes += v->mems[0]->frozen;
 		*old = view_swap(t, n);
 		v = n;
 	}
@@ -263,6 +266,8 @@ install(struct tablet *t, struct flush_job *j)
 			v->mems[v->mem_count++] = vmem_get(t->view->mems[i]);
 	old = view_swap(t, v);
 	v = NULL;
+	for (unsigned i = 0; i < j->mem_count; i++)
+		vmem_discount(j->mems[i]);
 	free(t->redo);
 	t->redo = set;
 	set = NULL;
@@ -396,7 +401,7 @@ flush_end(struct tablet *t, int err)
 }
 
 int
-tablet_flush(struct tablet *t)
+flush_now(struct tablet *t)
 {
 	int err;
 
@@ -410,4 +415,11 @@ tablet_flush(struct tablet *t)
 	}
 	tablet_leave(t);
 	return err;
+}
+
+int
+tablet_flush(struct tablet *t)
+{
+	tablet_replay_done(t);
+	return flush_now(t);
 }

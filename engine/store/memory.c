@@ -5,6 +5,7 @@
  *
  * Below the bound nothing happens; a tablet whose active memtable has half
  * of it starts a flush, so the other half takes what is written meanwhile.
+ * What is being flushed counts as memory, but asks for no further flush.
  * Above the bound each write waits a time that grows with the square of the
  * excess, up to 50 ms; at one and a half times the bound it waits until
  * there is room.  Many files waiting for a merge delay in the same way.  If
@@ -45,11 +46,14 @@ pause_us(struct tablet *t, uint64_t us)
 	mutex_unlock(&t->lock);
 }
 
+/* Unless what is being flushed already will do: else small memtables would become small files. */
 static void
 relieve(struct tablet *t)
 {
 	struct tablet_env *env = t->env;
 
+	if (*env->memory_used < env->flushing_bytes + env->memtable_bytes / 2)
+		return;
 	if (env->over_memory)
 		env->over_memory(env->arg);
 	else
@@ -96,10 +100,10 @@ memory_slow_down(struct tablet *t)
 	while (*env->memory_used > bound + bound / 2 && t->state != TABLET_CLOSING) {
 		if (env->flush_error) {
 			err = env->flush_error;
+			task_queue(&t->flush_task); /* there may be room again */
 			break;
 		}
 		relieve(t);
-		tablet_want_flush(t);
 		pause_us(t, DELAY_MOST_US);
 	}
 	env->stalls++;

@@ -106,6 +106,7 @@ struct tablet_env {
 	/* Counters for status and metrics. */
 	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
 	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it worked */
+	_Atomic size_t flushing_bytes; /* of memory_used: frozen memtables, on their way out */
 };
 
 struct tablet_params {
@@ -132,8 +133,9 @@ void tablet_free(struct tablet *t);
 int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *r) TFS_MUST;
 /*
  * Recovery is over: every record of earlier incarnations has been through
- * tablet_replay.  The first mutate says so too.  From then on a minor
- * compaction drops the redo points of earlier incarnations.
+ * tablet_replay.  The first mutate says so too, and so do tablet_flush and
+ * tablet_compact (not the background ones).  From then on a minor compaction
+ * drops the redo points of earlier incarnations, and a major one tombstones.
  */
 void tablet_replay_done(struct tablet *t);
 void tablet_set_schema(struct tablet *t, struct store_schema *s);

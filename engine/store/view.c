@@ -46,12 +46,22 @@ vmem_get(struct vmem *m)
 }
 
 void
+vmem_discount(struct vmem *m)
+{
+	if (m->memory_used)
+		*m->memory_used -= m->accounted;
+	if (m->frozen_sum)
+		*m->frozen_sum -= m->frozen;
+	m->memory_used = NULL;
+	m->frozen_sum = NULL;
+}
+
+void
 vmem_put(struct vmem *m)
 {
 	if (!m || --m->refs)
 		return;
-	if (m->memory_used)
-		*m->memory_used -= m->accounted;
+	vmem_discount(m);
 	memtable_put(m->m);
 	free(m);
 }

@@ -27,10 +27,14 @@ struct vmem {
 	_Atomic size_t *memory_used;  /* what accounted was added to */
 	size_t accounted;             /* under the tablet's lock */
 	uint64_t seq_max;             /* under the tablet's lock */
+	_Atomic size_t *frozen_sum;   /* what frozen was added to; NULL: not frozen */
+	size_t frozen;
 };
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
 void vmem_put(struct vmem *m);
+/* It is flushed: what readers still pin no longer slows writers down, or an idle scan could stop them. */
+void vmem_discount(struct vmem *m);
 
 /* A file of the list; immutable but for refs. */
 struct vfile {

@@ -16,8 +16,12 @@
 
 enum { ROWS = 5, QUALIFIERS = 3, FAMILIES = 5, OPS_MAX = 4, BIG = 300 * 1024 };
 
-static const char *const rules[FAMILIES] = {
-	"", "maxversions=2", "maxage=100s", "maxversions=1 and maxage=50s", "maxversions=3 or maxage=200s",
+enum { STRICTER = 3 };
+/* Each rule, and what it becomes: a stricter one (what a looser one shows again depends on what was collected). */
+static const char *const rules[STRICTER][FAMILIES] = {
+	{"", "maxversions=2", "maxage=100s", "maxversions=1 and maxage=50s", "maxversions=3 or maxage=200s"},
+	{"maxversions=3", "maxversions=2 or maxage=90s", "maxage=60s", "maxversions=1 and maxage=20s", "maxversions=2 or maxage=100s"},
+	{"maxversions=1", "maxversions=1 or maxage=90s", "maxage=30s", "maxversions=1", "maxversions=2 or maxage=50s"},
 };
 static const char *const names[FAMILIES] = {"f1", "f2", "f3", "f4", "f5"};
 static int64_t test_now;
@@ -40,9 +44,12 @@ static uint32_t rnd(uint32_t below)
 
 struct pair {
 	struct lib l;
+	unsigned strict;
 	struct tfs_store *store;
 	struct tfs_table *table;
 };
+
+static void set_rules(struct pair *p);
 
 static void pair_init(struct pair *p)
 {
@@ -51,7 +58,7 @@ static void pair_init(struct pair *p)
 	lib_init(&p->l, "/dev/shm");
 	clock_set_for_test(p->l.clock, now_us, NULL);
 	model_set_clock(now_us, NULL);
-	p->l.schema = lib_schema(rules, FAMILIES, 2);
+	p->l.schema = lib_schema(rules[0], FAMILIES, 2);
 	lib_start(&p->l);
 	LIB(model_open("model", NULL, &p->store, NULL));
 	LIB(model_table_create(p->store, "t", 0, 0, 0755));
@@ -60,9 +67,28 @@ static void pair_init(struct pair *p)
 		struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = names[i], .mode = 0644};
 
 		LIB(model_schema_change(p->table, &e, NULL));
-		e = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = names[i], .value = rules[i]};
+	}
+	set_rules(p);
+}
+
+static void set_rules(struct pair *p)
+{
+	for (unsigned i = 0; i < FAMILIES; i++) {
+		struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_GC, .name = names[i], .value = rules[p->strict][i]};
+
 		LIB(model_schema_change(p->table, &e, NULL));
 	}
+}
+
+static void stricter(struct pair *p)
+{
+	if (p->strict + 1 == STRICTER)
+		return;
+	p->strict++;
+	set_rules(p);
+	store_schema_put(p->l.schema);
+	p->l.schema = lib_schema(rules[p->strict], FAMILIES, 2);
+	tablet_set_schema(p->l.t, p->l.schema);
 }
 
 static void pair_fini(struct pair *p)
@@ -353,6 +379,9 @@ static void history(uint64_t seed, unsigned steps)
 		if (rnd(12) == 0) {
 			compare(&p);
 			disturb(&p);
+			compare(&p);
+			if (rnd(8) == 0)
+				stricter(&p);
 			compare(&p);
 		}
 	}
