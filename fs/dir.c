@@ -57,7 +57,7 @@ int dir_init(void)
 {
 	mutex_init(&pool.lock, RANK_FS_TREE);
 	for (int i = 0; i < STREAMS; i++)
-		mutex_init(&pool.stream[i].lock, RANK_FS_NODE);
+		mutex_init(&pool.stream[i].lock, RANK_FS_ROW); /* entries ask files */
 	pool.next_id = 1;
 	return 0;
 }

@@ -4,9 +4,9 @@
  * fs/ shares.  fs calls engine/tabletfs.h and engine/base only; nothing here
  * may know whether the store is in this process.
  *
- * Locks, in the order they are taken: a row stripe (fs_row_lock), a file's
- * lock (filex), a directory stream's (same rank, never both), the tree lock,
- * the notifier's.  No engine call is made under the tree lock.
+ * Locks, in the order they are taken: a row stripe (fs_row_lock) or a
+ * directory stream's (same rank, never both), a file's lock (filex), the tree
+ * lock, the notifier's.  No engine call is made under the tree lock.
  */
 #ifndef TFS_FS_FS_H
 #define TFS_FS_FS_H
