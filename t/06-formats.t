@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The byte tables of HACKING, section 4, read by a decoder that was written
+from them alone, in another language: every byte of the files of a store that
+t/lib/fill makes must be what the tables say.  Then single bytes are changed,
+and the decoder must notice each."""
+import glob
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+
+BUILD = os.environ.get("BUILD", ".")
+FILL = BUILD + "/t/lib/fill"
+count = 0
+bad = 0
+
+
+def ok(good, what):
+    global count, bad
+    count += 1
+    bad += not good
+    print("%s %d - %s" % ("ok" if good else "not ok", count, what))
+
+
+TABLE = []
+for i in range(256):
+    c = i
+    for _ in range(8):
+        c = (c >> 1) ^ 0x82F63B78 if c & 1 else c >> 1
+    TABLE.append(c)
+
+
+def crc(data, start=0):
+    c = start ^ 0xFFFFFFFF
+    for x in data:
+        c = TABLE[(c ^ x) & 255] ^ (c >> 8)
+    return c ^ 0xFFFFFFFF
+
+
+class Wrong(Exception):
+    pass
+
+
+def must(good, what):
+    if not good:
+        raise Wrong(what)
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        v = self.data[self.at:self.at + n]
+        must(len(v) == n, "cut short")
+        self.at += n
+        return v
+
+    def u(self, n):
+        return int.from_bytes(self.take(n), "big")
+
+    def i64(self):
+        return int.from_bytes(self.take(8), "big", signed=True)
+
+    def varint(self):
+        v = shift = 0
+        while True:
+            b = self.u(1)
+            v |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                must(b or shift == 7, "a varint that is not its shortest form")
+                return v
+
+    def lstr(self):
+        return self.take(self.varint())
+
+    def left(self):
+        return len(self.data) - self.at
+
+    def end(self):
+        must(not self.left(), "%d bytes too many" % self.left())
+
+
+def envelope(data, magic):
+    """u32 magic, u16 format 1, ..., u32 CRC of all before."""
+    must(len(data) > 10 and int.from_bytes(data[-4:], "big") == crc(data[:-4]), "CRC")
+    r = Reader(data[:-4])
+    must(r.take(4) == magic and r.u(2) == 1, "magic and format")
+    return r
+
+
+# ---- 4.2, 4.3 ----
+
+def batch(data):
+    r = Reader(data)
+    must(r.u(1) == 1, "batch version")
+    row, cells = r.lstr(), []
+    while r.left():
+        kind, family, qualifier, ts = r.u(1), r.u(2), r.lstr(), r.i64()
+        must(1 <= kind <= 5 and (family == 0) == (kind == 1), "kind and family of a cell")
+        must(kind > 2 or (not qualifier and ts == 2**63 - 1), "qualifier and time of a marker")
+        cells.append((kind, family, qualifier, ts, r.lstr() if kind == 5 else None))
+    return row, cells
+
+
+def segment_header(data):
+    must(data[:8] == b"TFSLOG\r\n", "magic of a segment")
+    r = Reader(data[8:64])
+    must(r.u(4) == 1 and r.u(4) == 0, "version")
+    h = [r.u(8) for _ in range(5)]
+    must(r.u(4) == 0 and r.u(4) == crc(data[:60]) and not any(data[64:]), "segment header")
+    return h
+
+
+def segment(data, name):
+    incarnation, number, first, durable, salt = segment_header(data[:512])
+    must(segment_header(data[512:1024]) == [incarnation, number, first, durable, salt], "the two headers agree")
+    must("%010d.log" % number == os.path.basename(name), "the segment's name")
+    must(str(incarnation) == os.path.basename(os.path.dirname(name)), "the incarnation's directory")
+    at, lsn, records = 1024, first, []
+    while at + 40 <= len(data) and any(data[at:at + 40]):
+        r = Reader(data[at:at + 40])
+        check, magic = r.u(4), r.u(4)
+        must(magic == 0x544C5231 and check == crc(data[at + 4:at + 40], (salt ^ (salt >> 32)) & 0xFFFFFFFF), "frame")
+        this, known, n, body_crc, kind, table = r.u(8), r.u(8), r.u(4), r.u(4), r.u(4), r.u(4)
+        total = (40 + n + 7) // 8 * 8
+        body = data[at + 40:at + total]
+        must(len(body) == total - 40 and not any(body[n:]), "body and padding")
+        if kind == 1:
+            must(body_crc == crc(body), "CRC of a body")
+            b = Reader(body[:n])
+            token, seq, row = [b.varint() for _ in range(3)], b.varint(), b.lstr()
+            last = row if b.u(1) == 1 else b.lstr()
+            in_batch, cells = batch(b.take(b.left()))
+            must(row <= in_batch <= last, "row of a batch")
+            records.append((this, table, seq, in_batch, cells))
+        else:
+            must(kind in (2, 3) and n == 0, "kind of a record")
+        if kind == 3:
+            must(known == this == lsn - 1, "a mark states its own LSN")
+        else:
+            must(this == lsn and known < this, "gapless LSNs")
+            lsn += 1
+        at += total
+    must(not any(data[at:]), "zeros after the last record")
+    return records
+
+
+# ---- 4.4, 4.5 ----
+
+def cell_key(k):
+    def raw(at):
+        out = b""
+        while True:
+            i = k.index(b"\0", at)
+            out += k[at:i]
+            if k[i + 1] == 1:
+                return out, i + 2
+            must(k[i + 1] == 255, "an escape")
+            out += b"\0"
+            at = i + 2
+
+    row, at = raw(0)
+    family = int.from_bytes(k[at:at + 2], "big")
+    at += 2
+    marker = k[at:at + 2] == b"\0\0"
+    qualifier, at = (None, at + 2) if marker else raw(at)
+    all_ones = 2**64 - 1
+    ts = (~int.from_bytes(k[at:at + 8], "big") & all_ones) ^ 2**63
+    ts -= 2**64 if ts >= 2**63 else 0
+    seq, kind = ~int.from_bytes(k[at + 8:at + 16], "big") & all_ones, k[at + 16]
+    at += 17 + (4 if kind == 7 else 0)
+    must(at == len(k) and 1 <= kind <= 7 and marker == (kind <= 2) and (family == 0) == (kind == 1), "a cell key")
+    return row, family, qualifier, ts, seq, kind
+
+
+def sstable(data):
+    t = data[-128:]
+    must(t[120:] == b"TFSSST01" and int.from_bytes(t[116:120], "big") == crc(t[:116]), "trailer")
+    r = Reader(t)
+    must(r.u(4) == 1, "version")
+    codec, blocks, raw_bytes, keys, partitions = r.u(4), r.u(8), r.u(8), r.u(8), r.u(8)
+    parts = []
+    for _ in range(4):
+        offset, n, c = r.u(8), r.u(4), r.u(4)
+        must((crc(data[offset:offset + n]) if n else 0) == c, "CRC of a section")
+        must(not parts or offset == parts[-1][0] + len(parts[-1][1]), "sections lie back to back")
+        parts.append((offset, data[offset:offset + n]))
+    must(parts[-1][0] + len(parts[-1][1]) == len(data) - 128, "sections end at the trailer")
+    largest = r.u(4)
+    must(codec < 5 and r.u(8) == 0, "codec, zeros")
+
+    p = Reader(parts[2][1])
+    must(p.u(1) == 1, "properties version")
+    table, _group, seq_min, seq_max, oldest, newest = p.u(4), p.u(2), p.u(8), p.u(8), p.i64(), p.i64()
+    cells, _tombstones, _rows, _families, _raw = [p.varint() for _ in range(5)]
+    first, last = p.lstr(), p.lstr()
+    ids = [(p.u(2), p.varint(), p.varint(), p.varint())[0] for _ in range(p.varint())]
+    p.end()
+    must(ids == sorted(set(ids)) and first <= last and seq_min <= seq_max and oldest <= newest and cells <= keys, "properties")
+
+    if parts[1][1]:
+        f = Reader(parts[1][1])
+        must(f.varint() == partitions, "partitions")
+        firsts = [(f.lstr(), f.lstr())[0] for _ in range(partitions)]
+        end = f.lstr()
+        f.end()
+        must(firsts == sorted(firsts) and firsts[-1] <= end, "order of partitions")
+        must(cell_key(firsts[0])[0] == first and cell_key(end)[0] == last, "rows of filters and properties")
+
+    m = Reader(parts[3][1])
+    logical = at = n = most = 0
+    while m.left():
+        raw, stored = m.varint(), m.varint()
+        b = data[at:at + stored]
+        must(int.from_bytes(b[:4], "big") == crc(logical.to_bytes(8, "big") + b[4:]), "CRC of a block")
+        must(b[4] < 5 and not any(b[5:8]) and int.from_bytes(b[8:12], "big") == raw, "header of a block")
+        logical, at, n, most = logical + raw, at + stored, n + 1, max(most, raw)
+    must((logical, at, n, most) == (raw_bytes, parts[0][0], blocks, largest), "sums of the map")
+    return table
+
+
+# ---- 4.6 ----
+
+def metadata_cell(family, qualifier, value):
+    """A column of METADATA, as a batch has it."""
+    r = Reader(value)
+    must(r.u(1) == 1, "format of a value")
+    if family == 1:
+        must(qualifier in (b"begin", b"server", b"seq", b"clock", b"major"), "a tablet column")
+        r.take(r.left() if qualifier == b"begin" else 8)
+    elif family == 2:
+        must(len(qualifier) == 22, "an sst column")
+        for _ in range(8):
+            r.varint()
+        r.i64()
+        r.i64()
+        flags = r.u(1)
+        must(flags < 4, "flags of a file")
+        for _ in range(2 + (flags & 1) + (not flags & 2)):
+            r.lstr()
+    elif family == 3:
+        must(len(qualifier) == 8, "a redo column")
+        r.u(8)
+    else:
+        must(family == 4 and r.take(r.left()).isascii(), "an event")
+    r.end()
+
+
+def root(data):
+    r = envelope(data, b"TFRT")
+    must(r.u(4) == 1 and r.u(1) == 0 and r.lstr() == b"" and r.lstr() == b"\0\0\0\2", "the root tablet's range")
+    for _ in range(4):
+        r.u(8)
+    for _ in range(r.u(4)):
+        key = r.take(22)
+        metadata_cell(2, key, r.lstr())
+    for _ in range(r.u(4)):
+        r.take(16)
+    r.end()
+
+
+# ---- 4.7, 4.8 ----
+
+def lock_file(data):
+    r = envelope(data, b"TFLF")
+    must(r.u(8) > 0, "version of a file")
+    contents = r.take(r.u(4))
+    r.end()
+    return contents
+
+
+def schema(data, name):
+    r = envelope(data, b"TFSC")
+    r.u(4)
+    r.u(8)
+    must(r.lstr().decode() == name, "a table's name")
+    r.take(4 + 4 + 2)
+    must(r.u(1) < 4, "flags of a schema")
+    r.take(8 + 8 + 1)
+    next_family, next_group = r.u(4), r.u(4)
+    groups = []
+    for _ in range(r.u(2)):
+        groups.append(r.u(2))
+        r.lstr()
+        must(r.u(1) < 5 and 1 <= r.u(1) <= 19 and r.u(4) >= 4096 and r.u(1) <= 20 and r.u(1) < 2, "a group")
+    families = []
+    for _ in range(r.u(2)):
+        families.append(r.u(2))
+        r.lstr()
+        r.lstr()
+        must(r.u(2) in groups and r.u(1) < 2, "group and type of a family")
+        r.take(4 + 4 + 2)
+        r.lstr()
+    r.lstr()
+    r.end()
+    must(groups == sorted(groups) and families == sorted(families) and max(families) < next_family and max(groups) < next_group, "ids")
+
+
+# ---- a store ----
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def decode(path, data):
+    """Any file of a store; what it holds, for the kinds that are counted."""
+    rest = path.split("/store/")[1]
+    if rest == "FORMAT":
+        must(data == b"tabletfs data directory, format 1\n", "the line of FORMAT")
+    elif rest.startswith("log/"):
+        found = segment(data, path)
+        for _lsn, table, _seq, _row, cells in found:
+            for kind, family, qualifier, _ts, value in cells:
+                if table == 1 and kind == 5:
+                    metadata_cell(family, qualifier, value)
+        return found
+    elif rest.startswith("sst/"):
+        must(str(sstable(data)) == rest.split("/")[1], "the table's directory")
+    elif rest.startswith("lock/tables/"):
+        schema(lock_file(data), os.path.basename(path))
+    elif rest == "lock/root":
+        root(lock_file(data))
+    elif rest in ("lock/incarnation", "lock/ids"):
+        must(len(lock_file(data)) == (8 if rest == "lock/incarnation" else 4), "a number")
+    else:
+        must(rest in ("lock/held", "ballast"), "a file that HACKING does not name")
+    return None
+
+
+def main():
+    top = tempfile.mkdtemp(prefix="tfs-formats-")
+    store = top + "/store"
+    try:
+        subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "write", "30", "crash"],
+                       check=False, timeout=300)
+        files = sorted(f for f in glob.glob(store + "/**", recursive=True) if os.path.isfile(f))
+        ok(os.path.exists(store + "/FORMAT"), "a store was made")
+        records, seen, sample = 0, {}, {}
+        for path in files:
+            data = read(path)
+            try:
+                found = decode(path, data)
+                records += len(found or ())
+                what = None
+            except (Wrong, ValueError, IndexError) as e:
+                what = e
+            kind = path.split("/store/")[1].split("/")
+            kind = "/".join(kind[:1] if kind[0] != "lock" else kind[:2])
+            seen[kind] = seen.get(kind, 0) + 1
+            if data and (kind not in sample or len(data) < len(sample[kind][1])):
+                sample[kind] = (path, data)
+            if what:
+                ok(False, "%s: %s" % (path, what))
+        ok(bad == 0, "%d files are as the tables say" % len(files))
+        ok(records >= 300, "%d records of the log among them" % records)
+        for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/tables"):
+            ok(seen.get(kind), "%d files: %s" % (seen.get(kind, 0), kind))
+
+        # One byte wrong, anywhere that is written, is seen.
+        rng = random.Random(1)
+        for kind in sorted(sample):
+            path, data = sample[kind]
+            used = len(data.rstrip(b"\0")) if kind == "log" else len(data)
+            missed = []
+            for _ in range(40):
+                at = rng.randrange(used)
+                changed = bytearray(data)
+                changed[at] ^= 1 << rng.randrange(8)
+                try:
+                    decode(path, bytes(changed))
+                    missed.append(at)
+                except (Wrong, ValueError, IndexError):
+                    pass
+            if kind not in ("ballast", "lock/held"):
+                ok(not missed, "%s: 40 damaged bytes noticed%s" % (kind, "" if not missed else ", but not at %s" % missed))
+    finally:
+        shutil.rmtree(top)
+    print("1..%d" % count)
+
+
+if os.access(FILL, os.X_OK):
+    main()
+else:
+    print("not ok 1 - t/lib/fill is not built")
+    print("1..1")
