@@ -413,7 +413,13 @@ int schema_store(const struct schema *s, struct store_schema **out)
 		struct store_family *to = &t->families[i];
 
 		to->id = f->id;
-		to->group = draft_find_group(s, f->group)->id;
+		const struct tfs_group *group = draft_find_group(s, f->group);
+
+		if (!group) { /* every family's group is there: a schema that says otherwise is none */
+			rc = -EBADMSG;
+			goto fail;
+		}
+		to->group = group->id;
 		to->counter = f->type == TFS_TYPE_COUNTER;
 		rc = gc_parse(f->gc, &to->rule, &why);
 		if (rc)

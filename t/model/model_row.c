@@ -289,6 +289,8 @@ static int move_all(struct work *w, struct mdl_column *from, struct mdl_column *
 			return r;
 	}
 	const struct mdl_version *top = newest(from);
+	if (!top)
+		return -ENOENT;
 	res->ts = top->ts;
 	res->size = top->value->size;
 	mdl_column_clear(from);

@@ -152,7 +152,7 @@ static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, con
 {
 	struct tfs_group g = mdl_group_default;
 	config_setting_t *e;
-	const char *text;
+	const char *text = NULL;
 	uint64_t bytes;
 	int r = entry(list, i, &e, &g.name, why);
 
