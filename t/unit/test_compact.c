@@ -392,6 +392,65 @@ static void test_groups_change(void **state)
 	end(&l);
 }
 
+/*
+ * The newest version is deleted while no rule hides anything; the rule that
+ * comes then must not make a merge of the older files, which does not see
+ * the delete, count that version as live.
+ */
+static void test_deleted_under_older_rules(void **state)
+{
+	static const char *const strict[2] = {"maxversions=1", "maxversions=1"};
+	static struct lib l;
+	struct store_schema *s;
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 4}};
+	bool did = false;
+
+	(void)state;
+	start(&l, 1);
+	for (int i = 1; i <= 4; i++) {
+		LIB(lib_put(&l, "r", 1, "q", i, slice_str(i == 3 ? "three" : "v")));
+		LIB(tablet_flush(l.t));
+	}
+	LIB(lib_op(&l, "r", &del, NULL));
+	s = lib_schema(strict, 2, 1);
+	tablet_set_schema(l.t, s);
+	store_schema_put(s);
+	expect(&l, "r", 1, "q", INT64_MIN, "three");
+	LIB(tablet_compact_step(l.t, &did));
+	assert_true(did);
+	expect(&l, "r", 1, "q", INT64_MIN, "three");
+	LIB(tablet_compact(l.t));
+	expect(&l, "r", 1, "q", INT64_MIN, "three");
+	expect(&l, "r", 1, "q", 2, NULL);
+	assert_int_equal(l.files[0].cells, 1);
+	end(&l);
+}
+
+/* Overwritten again and again, a column stays small without any major compaction. */
+static void test_flushes_and_merges_drop_hidden(void **state)
+{
+	static const char *const strict[2] = {"maxversions=1", "maxversions=1"};
+	static struct lib l;
+	uint64_t cells = 0;
+	bool did;
+
+	(void)state;
+	lib_init(&l, "/dev/shm");
+	l.schema = lib_schema(strict, 2, 1);
+	lib_start(&l);
+	for (int i = 1; i <= 64; i++) {
+		LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+		if (i % 8)
+			continue;
+		LIB(tablet_flush(l.t));
+		LIB(tablet_compact_step(l.t, &did));
+	}
+	for (unsigned i = 0; i < l.file_count; i++)
+		cells += l.files[i].cells;
+	assert_int_equal(cells, l.file_count);
+	end(&l);
+}
+
 /* ---- every n-th failure ---- */
 
 /* One fixed history; have[i]: what row i's column must hold (0: nothing). In doubt: -1. */
@@ -665,6 +724,8 @@ int main(void)
 		cmocka_unit_test(test_edits_in_doubt),
 		cmocka_unit_test(test_split_by_hand),
 		cmocka_unit_test(test_groups_change),
+		cmocka_unit_test(test_deleted_under_older_rules),
+		cmocka_unit_test(test_flushes_and_merges_drop_hidden),
 		cmocka_unit_test(test_nth_allocation_fails),
 		cmocka_unit_test(test_nth_io_fails),
 		cmocka_unit_test(test_many_at_once),
