@@ -11,6 +11,7 @@
 #include "engine/lock/watch.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -278,6 +279,66 @@ static void test_watch(void **state)
 	lock_service_free(s);
 }
 
+/* ---- threads: what a watch is given is gone right after unwatch ---- */
+struct told {
+	unsigned calls;
+};
+
+static void on_told(void *arg, const char *name)
+{
+	struct told *t = arg;
+
+	(void)name;
+	__atomic_add_fetch(&t->calls, 1, __ATOMIC_RELAXED);
+}
+
+static void *changer(void *arg)
+{
+	struct lock_service *s = arg;
+
+	for (int i = 0; i < 300; i++) {
+		const struct lock_op ops[2] = {{.name = "tables/x", .contents = slice_str("x"), .expect = LOCK_ANY},
+					       {.name = "tables/y", .remove = i % 2, .contents = slice_str("y"), .expect = LOCK_ANY}};
+
+		if (lock_multi(s, ops, i % 3 ? 1 : 2, NULL))
+			return s;
+	}
+	return NULL;
+}
+
+static void *watcher(void *arg)
+{
+	struct lock_service *s = arg;
+
+	for (int i = 0; i < 3000; i++) {
+		struct told *t = calloc(1, sizeof *t);
+
+		if (!t || s->ops->watch(s, i % 2 ? "tables/" : "tables/y", on_told, t))
+			return s;
+		if (i % 3 == 0 && s->ops->acquire(s, "master") == 0 && s->ops->release(s, "master"))
+			return s;
+		s->ops->unwatch(s, on_told, t);
+		free(t);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct lock_service *s = opened();
+	pthread_t t[4];
+	void *bad;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, i % 2 ? watcher : changer, s), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(pthread_join(t[i], &bad), 0);
+		assert_null(bad);
+	}
+	lock_service_free(s);
+}
+
 static void write_raw(const char *name, const void *p, size_t n)
 {
 	char path[128];
@@ -476,6 +537,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_multi, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_exclusive, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
 		cmocka_unit_test(test_journal_round_trip),
 		cmocka_unit_test_setup_teardown(test_io_errors, setup, teardown),

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Power loss and SIGKILL under the local lock service.
+ *
+ * A child runs a scripted history of puts, removes and multi-operations in
+ * forget mode and dies at its n-th file operation; which step it had been
+ * answered stands in shared memory.  The parent opens what is left: it must
+ * be, names, versions and contents, the state after the last answered step
+ * or after the one in flight, and it must be that again at the next open.
+ *
+ * every    death at every operation in turn: nothing unsynced survives, all
+ *          of it (SIGKILL), or random parts, whole or torn
+ * twice    everything fails from the n-th operation on and the service is
+ *          opened again in the same forget mode, as after a SIGKILL; what is
+ *          read then counts as answered; then death at a later operation
+ * error    one operation fails, the service goes on; then death
+ * skipped  each sync in turn is left out; some death must show it.  This has
+ *          a history of its own: in it no sync is made up for by the next
+ *          one of the same directory before anybody could tell
+ * opening  each kind of sync of an opening is left out after a SIGKILL; some
+ *          death must show it
+ *
+ * usage: crash_lock [RUNS [SEED]]
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/lock/lock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STEPS 16u
+#define NAMES 5u
+#define SYNCS 200u
+static const char *const names[NAMES] = {"root", "tables/a", "tables/b.tmp", "tables/c", "other/d"};
+
+/* ---- the history ---- */
+
+/* For each name: . leave, p put, r remove. */
+typedef char history[STEPS][NAMES + 1];
+static const history mixed = {
+	"p....", ".p...", ".ppp.", ".rp..", "pp...", "...r.", "p...p", ".p...", "p.r.p", "..p..", "r....", "p..p.", ".p.pr", ".p...", "rrrr.", ".pp.p",
+};
+/*
+ * After each multi-operation one of its names below a directory changes
+ * again, alone: a journal that came back would undo that.  And it changes one
+ * name in a directory, or else the next one's sync would do for both.
+ */
+static const history lean = {
+	"p....", ".p...", "pp...", ".p...", "....p", ".p..p", ".r...", "p..p.", "...p.", "r...r", "....p", "r..r.", "...p.", ".p..p", "....r", "p....",
+};
+static const history *script = &mixed;
+struct state {
+	unsigned content[NAMES]; /* the step that wrote it, from 1; 0: absent */
+	uint64_t version[NAMES];
+};
+static struct state states[STEPS + 1];
+
+static size_t contents_of(unsigned step, unsigned name, uint8_t bytes[2000])
+{
+	size_t n = (step * 577 + name * 91) % 1500;
+
+	memset(bytes, (int)(step * 8 + name), n);
+	return n;
+}
+
+static void make_states(void)
+{
+	memset(states, 0, sizeof states);
+	for (unsigned i = 0; i < STEPS; i++) {
+		states[i + 1] = states[i];
+		for (unsigned k = 0; k < NAMES; k++) {
+			if ((*script)[i][k] == 'p') {
+				states[i + 1].content[k] = i + 1;
+				states[i + 1].version[k]++;
+			} else if ((*script)[i][k] == 'r') {
+				states[i + 1].content[k] = 0;
+				states[i + 1].version[k] = 0;
+			}
+		}
+	}
+}
+
+static int run_step(struct lock_service *s, unsigned step)
+{
+	static uint8_t bytes[NAMES][2000];
+	struct lock_op ops[NAMES];
+	unsigned n = 0;
+
+	for (unsigned k = 0; k < NAMES; k++) {
+		if ((*script)[step][k] == '.')
+			continue;
+		ops[n] = (struct lock_op){.name = names[k], .remove = (*script)[step][k] == 'r', .expect = states[step].version[k]};
+		ops[n++].contents = slice_of(bytes[k], contents_of(step + 1, k, bytes[k]));
+	}
+	return lock_multi(s, ops, n, NULL);
+}
+
+/* Which states (of from, from + 1) the service shows; -1: neither, -2: an error. */
+static int shown_state(struct lock_service *s, unsigned from)
+{
+	struct state now = {0};
+	struct buf b = {0};
+	uint8_t want[2000];
+	int which = -1;
+
+	for (unsigned k = 0; k < NAMES; k++) {
+		int rc = lock_get(s, names[k], &b, &now.version[k]);
+		unsigned step = 0;
+
+		if (rc && rc != -ENOENT)
+			which = -2;
+		for (step = 1; !rc && step <= STEPS; step++) {
+			size_t n = contents_of(step, k, want);
+
+			if ((*script)[step - 1][k] == 'p' && slice_eq(buf_slice(&b), slice_of(want, n)))
+				break;
+		}
+		now.content[k] = rc ? 0 : step;
+	}
+	buf_fini(&b);
+	for (unsigned i = from; which == -1 && i <= from + 1 && i <= STEPS; i++)
+		if (memcmp(&now, &states[i], sizeof now) == 0)
+			which = (int)i;
+	return which;
+}
+
+/* ---- the child ---- */
+
+enum survival { NOTHING, EVERYTHING, RANDOM, LATE }; /* LATE: what was done later survives, from the seed-th change on */
+struct plan {
+	uint64_t seed;
+	uint64_t crash_at, fail_at, kill_at, skip; /* 0: never */
+	uint64_t skip_after_open;                  /* the sync left out is this one of the second opening */
+	enum survival survival;
+};
+struct shared {
+	uint64_t ops, acked, syncs, ops_at_open;
+	uint64_t op_of_sync[SYNCS + 1]; /* the operation number of each */
+	bool reached; /* the kill or failure took place */
+	int wrong;    /* shown_state in the child was neither */
+};
+static struct shared *sh;
+static struct plan plan;
+static char dir[64];
+static bool dead; /* as if killed: nothing works until the next opening */
+
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+static unsigned choose(void *arg, unsigned index, unsigned ways)
+{
+	uint64_t *s = arg;
+
+	if (plan.survival == NOTHING)
+		return 0;
+	if (plan.survival == EVERYTHING)
+		return 1 % ways;
+	if (plan.survival == LATE)
+		return index >= plan.seed ? 1 % ways : 0;
+	*s = mix(*s);
+	return (unsigned)(*s % ways);
+}
+
+static void crash(void)
+{
+	uint64_t s = plan.seed;
+
+	_exit(file_forget_crash(choose, &s) ? 3 : 0);
+}
+
+static int hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	uint64_t i = ++sh->ops;
+
+	if ((op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR) && sh->syncs < SYNCS)
+		sh->op_of_sync[++sh->syncs] = i;
+	(void)arg, (void)path, (void)offset, (void)n, (void)number;
+	if (i == plan.crash_at)
+		crash();
+	if (i == plan.kill_at)
+		dead = sh->reached = true;
+	if (i == plan.fail_at) {
+		sh->reached = true;
+		return -EIO;
+	}
+	return dead ? -EIO : 0;
+}
+
+/* What is read after an error or a new opening counts as answered from then on. */
+static unsigned look_again(struct lock_service *s, unsigned acked)
+{
+	int which = shown_state(s, acked);
+
+	if (which < 0) {
+		sh->wrong = which;
+		crash();
+	}
+	sh->acked = (uint64_t)which;
+	return (unsigned)which;
+}
+
+static struct lock_service *open_again(struct lock_service *s)
+{
+	lock_service_free(s);
+	dead = false;
+	sh->ops_at_open = sh->ops;
+	if (plan.skip_after_open)
+		file_forget_skip(file_forget_sync_count() + plan.skip_after_open);
+	s = NULL;
+	if (lock_local_open(dir, &s) < 0) {
+		sh->wrong = -3;
+		crash();
+	}
+	return s;
+}
+
+static void child(void)
+{
+	struct lock_service *s = NULL;
+
+	msg_to_nowhere();
+	if (file_forget_start(dir))
+		_exit(4);
+	if (plan.skip)
+		file_forget_skip(plan.skip);
+	file_set_hook(hook, NULL);
+	if (lock_local_open(dir, &s)) {
+		if (!sh->reached)
+			_exit(5);
+		if (dead)
+			s = open_again(NULL);
+		else
+			crash();
+	}
+	for (unsigned step = 0; step < STEPS;) {
+		if (run_step(s, step) == 0) {
+			sh->acked = ++step;
+			continue;
+		}
+		if (!sh->reached)
+			_exit(6);
+		if (dead)
+			s = open_again(s);
+		step = look_again(s, step);
+	}
+	crash();
+}
+
+/* ---- the parent ---- */
+
+static const char *check(void)
+{
+	for (int again = 0; again < 2; again++) {
+		static char said[128];
+		struct lock_service *s = NULL;
+		int rc = lock_local_open(dir, &s), which;
+
+		if (rc) {
+			snprintf(said, sizeof said, "open: %s", strerror(-rc));
+			return said;
+		}
+		which = shown_state(s, (unsigned)sh->acked);
+		lock_service_free(s);
+		if (which < 0) {
+			snprintf(said, sizeof said, "answered up to step %llu, found %s", (unsigned long long)sh->acked,
+				 which == -1 ? "another state" : "an error");
+			return said;
+		}
+		sh->acked = (uint64_t)which; /* and so it stays */
+	}
+	return NULL;
+}
+
+static int clear_entry(void *arg, const char *name, bool is_dir)
+{
+	char *p = path_join(arg, name);
+	int rc = 0;
+
+	if (!p)
+		return -ENOMEM;
+	if (is_dir) {
+		rc = file_list(p, clear_entry, p);
+		if (!rc)
+			rc = file_rmdir(p);
+	} else {
+		rc = file_unlink(p);
+	}
+	free(p);
+	return rc;
+}
+
+static void clear(char *path)
+{
+	if (file_list(path, clear_entry, path) == 0 && file_rmdir(path) < 0)
+		printf("# %s is left over\n", path);
+}
+
+/* NULL: all held. */
+static const char *run(const struct plan *p)
+{
+	static char said[64];
+	char side[80];
+	const char *bad;
+	int status;
+	pid_t pid;
+
+	plan = *p;
+	memset(sh, 0, sizeof *sh);
+	strcpy(dir, "/dev/shm/tfs-crash-lock-XXXXXX");
+	if (!mkdtemp(dir))
+		return "mkdtemp";
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		child();
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return "fork";
+	bad = sh->wrong ? "after an error or opening again: neither state" : check();
+	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+		snprintf(said, sizeof said, "child ended with status %#x", (unsigned)status);
+		bad = said;
+	}
+	clear(dir);
+	snprintf(side, sizeof side, "%s.forget", dir);
+	clear(side);
+	return bad;
+}
+
+static bool report(const struct plan *p, const char *bad)
+{
+	if (bad)
+		printf("# seed %llu: crash %llu fail %llu kill %llu survival %d: %s\n", (unsigned long long)p->seed,
+		       (unsigned long long)p->crash_at, (unsigned long long)p->fail_at, (unsigned long long)p->kill_at, p->survival, bad);
+	return !bad;
+}
+
+static uint64_t total_ops;
+
+static bool every_test(unsigned runs, uint64_t seed, unsigned *count)
+{
+	unsigned rounds = 2 + runs / (unsigned)total_ops;
+
+	for (unsigned r = 0; r < rounds; r++) {
+		for (uint64_t at = 1; at <= total_ops; at++, ++*count) {
+			struct plan p = {.seed = mix(seed + r * 1000 + at), .crash_at = at, .survival = r < 2 ? (enum survival)r : RANDOM};
+
+			if (!report(&p, run(&p)))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool twice_test(unsigned runs, uint64_t seed, bool kill)
+{
+	for (unsigned i = 0; i < runs; i++) {
+		struct plan p = {.seed = mix(seed * 3 + i), .survival = (enum survival)(i % 3)};
+		uint64_t at = 1 + mix(p.seed) % total_ops;
+
+		/* most deaths soon after, where the settling is */
+		p.crash_at = at + 1 + mix(p.seed + 1) % (i % 4 ? 30 : 200);
+		if (kill)
+			p.kill_at = at;
+		else
+			p.fail_at = at;
+		if (!report(&p, run(&p)))
+			return false;
+	}
+	return true;
+}
+
+/* Some death at or after the operation `from` shows it. */
+static bool caught(struct plan p, uint64_t from, uint64_t to)
+{
+	for (p.crash_at = from; p.crash_at <= to; p.crash_at++) {
+		for (unsigned i = 0; i < 12; i++) {
+			p.survival = i == 0 ? NOTHING : i < 9 ? LATE : RANDOM;
+			p.seed = i < 9 ? i : mix(p.crash_at * 16 + i);
+			if (run(&p))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* The first sync, of the first opening, has nothing to make durable. */
+static bool skipped_test(void)
+{
+	struct plan dry = {.survival = EVERYTHING};
+	uint64_t op_of_sync[SYNCS + 1], syncs, ops;
+	unsigned seen = 0, missed = 0;
+
+	if (run(&dry))
+		return false;
+	syncs = sh->syncs;
+	ops = sh->ops;
+	memcpy(op_of_sync, sh->op_of_sync, sizeof op_of_sync);
+	for (uint64_t k = 2; k <= syncs; k++) {
+		struct plan p = {.skip = k};
+
+		if (caught(p, op_of_sync[k] + 1, ops + 1)) {
+			seen++;
+		} else {
+			missed++;
+			printf("# sync %llu of %llu, operation %llu, left out: not seen\n", (unsigned long long)k, (unsigned long long)syncs,
+			       (unsigned long long)op_of_sync[k]);
+		}
+	}
+	printf("# %u syncs left out and seen, %u missed\n", seen, missed);
+	return seen > 20 && missed == 0;
+}
+
+/* The syncs of an opening: DIR, then each directory in it ("other", "tables"). */
+static bool opening_test(void)
+{
+	static const char *const what[] = {"DIR", "the first directory", "the second directory"};
+	bool all = true;
+
+	for (uint64_t which = 1; which <= 3; which++) {
+		bool seen = false;
+
+		for (uint64_t kill = total_ops / 3; kill <= total_ops && !seen; kill++) {
+			struct plan p = {.kill_at = kill, .survival = EVERYTHING};
+			uint64_t open_ops;
+
+			if (run(&p))
+				return false;
+			open_ops = sh->ops_at_open;
+			if (!open_ops)
+				continue;
+			p.skip_after_open = which;
+			seen = caught(p, open_ops + 1, open_ops + 20);
+		}
+		if (!seen)
+			printf("# sync of %s at opening left out: not seen\n", what[which - 1]);
+		all &= seen;
+	}
+	return all;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned runs = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 600, count = 0, failed = 0;
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+	struct plan dry = {.survival = EVERYTHING};
+	const char *bad;
+
+	sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (sh == MAP_FAILED)
+		return 1;
+	msg_to_nowhere();
+	make_states();
+	printf("1..5\n");
+	bad = run(&dry);
+	if (bad) {
+		printf("Bail out! without a crash: %s\n", bad);
+		return 1;
+	}
+	total_ops = sh->ops;
+	printf("# %llu operations, %llu syncs\n", (unsigned long long)total_ops, (unsigned long long)sh->syncs);
+	failed += !every_test(runs, seed, &count);
+	printf("%sok 1 - %u deaths, at every operation\n", failed ? "not " : "", count);
+	for (int kill = 1; kill >= 0; kill--) {
+		bool ok = twice_test(runs, seed + (uint64_t)kill, kill);
+
+		printf("%sok %d - %u deaths after %s\n", ok ? "" : "not ", 3 - kill, runs, kill ? "a SIGKILL and an opening" : "an I/O error");
+		failed += !ok;
+	}
+	script = &lean;
+	make_states();
+	bad = skipped_test() ? "" : "not ";
+	printf("%sok 4 - every sync left out is seen\n", bad);
+	failed += *bad != 0;
+	bad = opening_test() ? "" : "not ";
+	printf("%sok 5 - every sync of an opening left out is seen\n", bad);
+	failed += *bad != 0;
+	return failed ? 1 : 0;
+}
