@@ -14,6 +14,7 @@
 
 #define GROUP 100u
 #define GROUPS_MAX 2000u
+#define ROUNDS 3u
 
 static int one_group(const struct bench_options *o, struct log *l, uint64_t group)
 {
@@ -104,7 +105,7 @@ static int run_bare(const struct bench_options *o, const char *path, unsigned gr
 
 int bench_log(const struct bench_options *o, double *ours_s, double *bare_s, uint64_t *records)
 {
-	uint64_t groups = o->cells / GROUP / 5;
+	uint64_t groups = o->cells / GROUP;
 	char *dir = path_join(o->dir, "log"), *path = path_join(o->dir, "bare");
 	int err = dir && path ? 0 : -ENOMEM;
 
@@ -112,10 +113,18 @@ int bench_log(const struct bench_options *o, double *ours_s, double *bare_s, uin
 		groups = GROUPS_MAX;
 	if (groups < 10)
 		groups = 10;
-	if (!err)
-		err = run_ours(o, dir, (unsigned)groups, ours_s);
-	if (!err)
-		err = run_bare(o, path, (unsigned)groups, bare_s);
+	/* In turn, since what else the disk does changes from second to second. */
+	for (unsigned i = 0; i < ROUNDS && !err; i++) {
+		double ours, bare;
+
+		err = run_ours(o, dir, (unsigned)groups, &ours);
+		if (!err)
+			err = run_bare(o, path, (unsigned)groups, &bare);
+		if (!err && (i == 0 || ours < *ours_s))
+			*ours_s = ours;
+		if (!err && (i == 0 || bare < *bare_s))
+			*bare_s = bare;
+	}
 	if (!err) {
 		*records = groups * GROUP;
 		err = remove_tree(dir);

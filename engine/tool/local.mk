@@ -12,3 +12,5 @@ check_PROGRAMS += t/lib/fill
 t_lib_fill_SOURCES = t/lib/fill.c
 nodist_EXTRA_t_lib_fill_SOURCES = t/lib/dummy_program.cc
 t_lib_fill_LDADD = libengine.la -lleveldb $(TFS_LDFLAGS)
+# The mount's benchmark, by hand.
+EXTRA_DIST += t/bench/mount.sh t/bench/walk.c

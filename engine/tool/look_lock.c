@@ -310,6 +310,7 @@ static int by_id(const void *a, const void *b)
 static int take_schema(struct report *r, struct look *l, const struct look_file *f)
 {
 	struct look_table t = {0}, *v;
+	const struct look_table *twin;
 	struct schema *s = NULL;
 	const char *name = f->name + strlen("tables/");
 	int err = schema_decode(buf_slice(&f->contents), &s);
@@ -327,9 +328,9 @@ static int take_schema(struct report *r, struct look *l, const struct look_file 
 		report_problem(r, "%s: holds the schema of a table named %s", f->path, t.p->name);
 	if (t.p->table_id < META_FIRST_USER_TABLE)
 		report_problem(r, "%s: table id %u is reserved", f->path, t.p->table_id);
-	if (look_table(l, t.p->table_id))
-		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->table_id,
-			       look_table(l, t.p->table_id)->p->name);
+	twin = look_table(l, t.p->table_id);
+	if (twin)
+		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->table_id, twin->p->name);
 	err = schema_store(s, &t.store);
 	v = err ? NULL : realloc(l->tables, (l->table_count + 1) * sizeof(*v));
 	if (!v) {
