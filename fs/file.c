@@ -334,20 +334,35 @@ void ofile_create(fuse_req_t req, struct node *n, bool exists, mode_t mode, stru
 
 /* ---- read ---- */
 
-static __thread uint8_t *read_buffer;
-static __thread size_t read_buffer_bytes;
+/* One buffer a thread, freed with it. */
+struct thread_buffer {
+	size_t bytes;
+	uint8_t data[];
+};
+static pthread_key_t buffer_key;
+static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
+
+static void make_buffer_key(void)
+{
+	pthread_key_create(&buffer_key, free);
+}
 
 static uint8_t *buffer_of(size_t n)
 {
-	if (n > read_buffer_bytes) {
-		uint8_t *p = realloc(read_buffer, n);
+	struct thread_buffer *b;
 
-		if (!p)
+	pthread_once(&buffer_once, make_buffer_key);
+	b = pthread_getspecific(buffer_key);
+	if (!b || n > b->bytes) {
+		struct thread_buffer *more = realloc(b, sizeof(*b) + n);
+
+		if (!more)
 			return NULL;
-		read_buffer = p;
-		read_buffer_bytes = n;
+		b = more;
+		b->bytes = n;
+		pthread_setspecific(buffer_key, b);
 	}
-	return read_buffer;
+	return b->data;
 }
 
 static int read_version(struct node *n, struct filex *x, uint64_t offset, uint8_t *buf, size_t size, size_t *got)

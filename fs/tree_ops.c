@@ -42,8 +42,8 @@ static int set_times(struct node *n, const struct stat *attr, int to_set, struct
 	int64_t us = fs_now_us();
 	int r = 0;
 
-	if (node_is_dir(n))
-		return 0; /* directories have no time of their own */
+	if (node_is_dir(n) || n->kind == NODE_VERSION)
+		return 0; /* directories have no time of their own, a version has the one in its name */
 	if ((to_set & FUSE_SET_ATTR_SIZE) && !(to_set & FUSE_SET_ATTR_MTIME))
 		return 0; /* truncate(2)'s own "now" */
 	if (!(to_set & FUSE_SET_ATTR_MTIME_NOW)) {
