@@ -20,60 +20,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int
-add_given(uint64_t *bytes, uint64_t n)
-{
-	*bytes += n;
-	return n > MUTATION_VALUE_MAX ? -EFBIG : 0;
-}
-
-static bool
-is_whole(const struct op *o)
-{
-	return o->base == OP_BASE_EMPTY && !o->range_count && !o->append.n && (o->truncate_to == UINT64_MAX || o->value.n);
-}
-
-static int
-check_write(const struct op *o, uint64_t *bytes)
-{
-	int err;
-
-	if (o->base > OP_BASE_VERSION)
-		return -EINVAL;
-	if ((err = add_given(bytes, o->value.n)) || (err = add_given(bytes, o->append.n)))
-		return err;
-	if (o->truncate_to != UINT64_MAX && o->truncate_to > MUTATION_VALUE_MAX)
-		return -EFBIG;
-	for (uint32_t i = 0; i < o->range_count; i++) {
-		uint64_t end;
-
-		if (!o->ranges[i].data.n)
-			continue;
-		if ((err = add_given(bytes, o->ranges[i].data.n)))
-			return err;
-		if (__builtin_add_overflow(o->ranges[i].offset, o->ranges[i].data.n, &end) || end > MUTATION_VALUE_MAX)
-			return -EFBIG;
-	}
-	return 0;
-}
-
-static int
-check_op(const struct store_schema *s, const struct op *o, uint64_t *bytes)
-{
-	if (o->kind == OP_DELETE_ROW)
-		return 0;
-	if (o->kind < OP_WRITE || o->kind >= OP_KINDS || !store_schema_family(s, o->family))
-		return -EINVAL;
-	*bytes += o->qualifier.n;
-	if (o->kind == OP_WRITE)
-		return check_write(o, bytes);
-	if (o->kind == OP_MOVE) {
-		*bytes += o->to_qualifier.n;
-		return store_schema_family(s, o->to_family) ? 0 : -EINVAL;
-	}
-	return o->kind == OP_CHECK && o->check > OP_CHECK_VALUE ? -EINVAL : 0;
-}
-
 int
 mutation_init(struct mutation *m, struct tablet *t, struct slice row, const struct op *ops, unsigned count)
 {
@@ -92,7 +38,7 @@ mutation_init(struct mutation *m, struct tablet *t, struct slice row, const stru
 	if (!row.n || !tablet_holds_row(t, row))
 		return -EINVAL;
 	for (unsigned i = 0; i < count; i++)
-		if ((err = check_op(m->snap.schema, &ops[i], &bytes)))
+		if ((err = op_check(m->snap.schema, &ops[i], &bytes)))
 			return err;
 	if (bytes > MUTATION_BYTES_MAX)
 		return -E2BIG;
@@ -146,7 +92,7 @@ light_write(struct mutation *m, unsigned i, int64_t bound)
 	struct batch_cell cell = {CELL_VALUE, o->family, o->qualifier, o->value, o->ts.us};
 	int err;
 
-	if (!is_whole(o) || o->replace || o->drop_newer)
+	if (!op_is_whole(o) || o->replace || o->drop_newer)
 		return 1;
 	if (o->ts.newest) {
 		if (o->ts.us == INT64_MIN && m->count == 1)
@@ -246,40 +192,6 @@ place(struct mutation *m, const struct mcolumn *c, struct op_time where, int64_t
 	return above_newest(c, floor, ts);
 }
 
-/* The bytes that a write comes to. */
-static int
-build_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out)
-{
-	uint64_t kept = base.n, size;
-	uint8_t *p;
-
-	if (is_whole(o)) {
-		*out = o->value;
-		return 0;
-	}
-	size = o->truncate_to == UINT64_MAX ? kept : o->truncate_to;
-	if (kept > size)
-		kept = size;
-	for (uint32_t i = 0; i < o->range_count; i++)
-		if (o->ranges[i].data.n && o->ranges[i].offset + o->ranges[i].data.n > size)
-			size = o->ranges[i].offset + o->ranges[i].data.n;
-	if (size + o->append.n > MUTATION_VALUE_MAX)
-		return -EFBIG;
-	p = arena_alloc(&m->arena, size + o->append.n + 1);
-	if (!p)
-		return -ENOMEM;
-	if (kept)
-		memcpy(p, base.p, kept);
-	memset(p + kept, 0, size - kept);
-	for (uint32_t i = 0; i < o->range_count; i++)
-		if (o->ranges[i].data.n)
-			memcpy(p + o->ranges[i].offset, o->ranges[i].data.p, o->ranges[i].data.n);
-	if (o->append.n)
-		memcpy(p + size, o->append.p, o->append.n);
-	*out = slice_of(p, size + o->append.n);
-	return 0;
-}
-
 static int
 do_write(struct mutation *m, const struct op *o, struct op_result *res)
 {
@@ -298,7 +210,7 @@ do_write(struct mutation *m, const struct op *o, struct op_result *res)
 		return -ENOENT;
 	if (at < c->n && (err = mcolumn_bytes(m, c, at, &base)))
 		return err;
-	if ((err = build_value(m, o, base, &value)))
+	if ((err = op_value(m, o, base, &value)))
 		return err;
 	replaced = o->replace && c->n && c->v[0].ts == o->replace_ts;
 	if (replaced && o->ts.newest) {
@@ -506,7 +418,7 @@ mutation_heavy(struct mutation *m)
 	for (unsigned i = 0; i < m->count; i++) { /* the schema may be another than at mutation_init */
 		uint64_t bytes = 0;
 
-		if ((err = check_op(m->snap.schema, &m->ops[i], &bytes)))
+		if ((err = op_check(m->snap.schema, &m->ops[i], &bytes)))
 			return err;
 	}
 	for (unsigned i = 0; i < m->count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between mutate.c (operations) and mutate_column.c (the mutation's copy of
- * the columns that it touches).
+ * Between mutate.c (operations), mutate_value.c (their arguments and values)
+ * and mutate_column.c (the mutation's copy of the columns that it touches).
  */
 #ifndef TFS_STORE_MUTATE_IMPL_H
 #define TFS_STORE_MUTATE_IMPL_H
@@ -25,6 +25,12 @@ struct mcolumn {
 	int64_t hidden_ts;
 };
 
+/* The write's value is all of its bytes. */
+bool op_is_whole(const struct op *o);
+/* The arguments alone: -EINVAL, -EFBIG.  Adds the bytes given. */
+int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes) TFS_MUST;
+/* The bytes that a write comes to, in the mutation's memory or borrowed from o. -EFBIG. */
+int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out) TFS_MUST;
 int cell_push(struct cell_list *l, const struct batch_cell *c) TFS_MUST;
 /* The column, loaded at the first touch; newest_only: the rest is not needed by this mutation. */
 int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, bool newest_only, struct mcolumn **out) TFS_MUST;
