@@ -327,6 +327,8 @@ step(struct tablet *t, bool *did)
 	bool wants_major;
 	int err = 0;
 
+	if (t->state == TABLET_LOADING)
+		return 0;
 	if (t->pending_compact) {
 		err = install_or_keep(t, t->pending_compact);
 		*did = !err;
@@ -387,7 +389,7 @@ back_off(uint64_t *us)
 void
 compact_schedule(struct tablet *t)
 {
-	if (!t->env->no_background && !stopping(t))
+	if (!t->env->no_background && t->state == TABLET_SERVING)
 		task_queue(&t->compact_task);
 }
 

@@ -28,7 +28,7 @@ enum {
 void
 tablet_want_flush(struct tablet *t)
 {
-	if (t->env->no_background || t->state == TABLET_CLOSING || t->state == TABLET_BROKEN)
+	if (t->env->no_background || t->state != TABLET_SERVING)
 		return;
 	if (!atomic_exchange_explicit(&t->flush_wanted, true, memory_order_acq_rel))
 		task_queue(&t->flush_task);

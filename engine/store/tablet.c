@@ -182,7 +182,6 @@ tablet_new(const struct tablet_params *p, struct tablet **out)
 	t->published = t->next_seq - 1;
 	if (p->clock_mark)
 		clock_at_least(p->env->clock, p->clock_mark);
-	compact_schedule(t);
 	*out = t;
 	return 0;
 out:

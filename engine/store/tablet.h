@@ -136,6 +136,7 @@ int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_recor
  * tablet_replay.  The first mutate says so too, and so do tablet_flush and
  * tablet_compact (not the background ones).  From then on a minor compaction
  * drops the redo points of earlier incarnations, and a major one tombstones.
+ * Until then nothing runs in the background.
  */
 void tablet_replay_done(struct tablet *t);
 void tablet_set_schema(struct tablet *t, struct store_schema *s);

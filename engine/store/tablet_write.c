@@ -26,6 +26,7 @@
  * time than it was judged by; else it is judged again (DESIGN 3.1, "as of
  * the freeze time").
  */
+#include "engine/store/compact.h"
 #include "engine/store/mutate.h"
 #include "engine/store/tablet_impl.h"
 #include "engine/store/tablet_plan.h"
@@ -214,7 +215,6 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 		err = NEED_JUDGE;
 		goto out;
 	}
-	t->state = TABLET_SERVING;
 	*mem = t->view->mems[0];
 	r.seq = t->next_seq;
 	if ((err = plan_prepare(p, (*mem)->m, r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket)))
@@ -286,6 +286,7 @@ tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned
 	int err;
 
 	tablet_enter(t);
+	tablet_replay_done(t);
 	err = memory_slow_down(t);
 	if (err)
 		goto leave;
@@ -313,16 +314,30 @@ leave:
 	return err;
 }
 
-/* ---- replay ---- */
+/*
+ * ---- replay ----
+ * Nothing of the background runs until it is over: files in flight would be
+ * taken for leftovers of a crash, and a compaction could not know which
+ * deletes are still to come.  What is replayed was unflushed, so it is about
+ * as much as the memory bound allowed before.
+ */
 
 void
 tablet_replay_done(struct tablet *t)
 {
 	int loading = TABLET_LOADING;
+	size_t bytes;
 
+	if (t->state != TABLET_LOADING)
+		return;
 	mutex_lock(&t->lock);
 	atomic_compare_exchange_strong(&t->state, &loading, TABLET_SERVING);
+	bytes = t->view->mems[0]->accounted;
 	mutex_unlock(&t->lock);
+	if (loading != TABLET_LOADING)
+		return;
+	compact_schedule(t);
+	memory_after_write(t, bytes, 0);
 }
 
 static int
@@ -345,7 +360,6 @@ replay_plan(struct plan *p, struct batch_reader *b, int64_t *newest)
 int
 tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *r)
 {
-	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
 	struct redo_state *redo = NULL;
 	struct batch_reader b;
 	struct stripe *s;
@@ -372,7 +386,7 @@ tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *r
 		if ((err = replay_plan(&p, &b, &newest)) || (err = plan_prepare(&p, m->m, r->seq)))
 			goto unlock;
 		plan_insert(&p, m);
-		bytes = vmem_account(m);
+		vmem_account(m);
 		if (p.cells && r->seq + p.cells > t->next_seq)
 			t->next_seq = r->seq + p.cells;
 		if (p.cells && r->seq + p.cells - 1 > m->seq_max)
@@ -389,8 +403,6 @@ unlock:
 	if (err == -EBADMSG)
 		msg_error("log of incarnation %llu: record %llu: the batch is damaged", (unsigned long long)incarnation,
 			  (unsigned long long)r->lsn);
-	if (bytes)
-		memory_after_write(t, bytes, used);
 	tablet_leave(t);
 	return err;
 }
