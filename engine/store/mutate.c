@@ -35,8 +35,10 @@ mutation_init(struct mutation *m, struct tablet *t, struct slice row, const stru
 	m->count = count;
 	m->now = clock_now(t->env->clock);
 	snap_take(t, &m->snap);
-	if (!row.n || !tablet_holds_row(t, row))
+	if (!row.n)
 		return -EINVAL;
+	if (!tablet_holds_row(t, row))
+		return -EREMCHG;
 	for (unsigned i = 0; i < count; i++)
 		if ((err = op_check(m->snap.schema, &ops[i], &bytes)))
 			return err;

@@ -50,7 +50,7 @@ struct mutation {
 	int64_t *draws;            /* unique times, kept over another attempt */
 	unsigned draw_count, draw_next, draw_cap;
 };
-/* The arguments alone, under the current schema: -EINVAL, -EFBIG, -E2BIG, -ENOMEM.  mutation_fini in any case. */
+/* The arguments alone, under the current schema: -EINVAL, -EREMCHG (not a row of this tablet), -EFBIG, -E2BIG, -ENOMEM.  mutation_fini in any case. */
 int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;
 void mutation_fini(struct mutation *m);
 /*

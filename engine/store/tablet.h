@@ -153,6 +153,9 @@ void *tablet_commit_arg(const struct tablet *t);
  * memtable nodes, submit to the log, 4 wait for the log (and its sync), 5
  * insert, 6 publish in order, 7 answer.
  * results: as many as ops.
+ * -EREMCHG: not a row of this tablet.  -ESTALE: it is not ours any more.
+ * -ESHUTDOWN: it is being closed.  -ENOSPC and the like from the background:
+ * memory is full and flushing fails.
  */
 int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
 		  struct op_result *results) TFS_MUST;
