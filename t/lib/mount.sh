@@ -1,0 +1,275 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# For tests of a mounted store: sourced by t/4*.t and t/6*.t.
+#
+# Each test file has a work directory $W, a data directory $D and a mount
+# point $M of its own.  mount_store [ARGUMENT...] mounts and waits until the
+# mount answers; unmount_store ends the daemon cleanly, whose exit status must
+# be 0, and has the data directory checked.  Nothing outlives the script: the
+# trap unmounts, and a watchdog aborts a mount that hangs after LIMIT seconds
+# (then every call on it fails, and the test with it).
+#
+# TAP: ok DESC COMMAND..., fails DESC PATTERN COMMAND..., is, like, unlike,
+# same (two files), py (a Python snippet that uses tap.py), then done_testing.
+# TABLETFS=PROGRAM and MODEL=1 run a test against another daemon, one that
+# keeps nothing over a remount.
+set -u
+SRC=$(cd "${SRC:-$(dirname "$0")/..}" && pwd)
+BUILD=$(cd "${BUILD:-.}" && pwd)
+TABLETFS=${TABLETFS:-$BUILD/tabletfs}
+TABLETCTL=${TABLETCTL:-$BUILD/tabletctl}
+MODEL=${MODEL:-}
+LIMIT=${LIMIT:-200}
+export LC_ALL=C.UTF-8 TZ=UTC PYTHONPATH="$SRC/t/lib" PYTHONDONTWRITEBYTECODE=1
+unset CDPATH POSIXLY_CORRECT
+
+test_number=0
+test_failures=0
+daemon=
+finished=
+
+diag() { cut -b 1-300 | sed 's/^/# /' | head -n "${DIAG_LINES:-25}"; }
+pass() { test_number=$((test_number + 1)); echo "ok $test_number - ${1//#/\\#}"; }
+fail() {
+	test_number=$((test_number + 1))
+	test_failures=$((test_failures + 1))
+	echo "not ok $test_number - ${1//#/\\#}"
+}
+skip_all() { finished=1; echo "1..0 # SKIP $1"; exit 0; }
+# A test that the machine does not allow: in CI that is a failure.
+cannot_run() {
+	if [ "${CI:-}" = true ]; then
+		finished=1
+		echo "not ok 1 - $1"
+		echo "1..1"
+		exit 1
+	fi
+	skip_all "$1"
+}
+skip() { test_number=$((test_number + 1)); echo "ok $test_number - $1 # SKIP $2"; }
+done_testing() {
+	finished=1
+	[ -z "$daemon" ] || unmount_store
+	echo "1..$test_number"
+	[ $test_failures = 0 ]
+	exit
+}
+
+# ok DESC COMMAND...: the command ends with 0.
+ok() {
+	local what=$1
+	shift
+	if "$@" >"$W/.out" 2>&1; then pass "$what"; else
+		local status=$?
+		fail "$what"
+		{ echo "status $status: $*"; cat "$W/.out"; } | diag
+	fi
+}
+# fails DESC PATTERN COMMAND...: it does not, and its output matches PATTERN (an ERE).
+fails() {
+	local what=$1 pattern=$2
+	shift 2
+	if "$@" >"$W/.out" 2>&1; then
+		fail "$what"
+		echo "succeeded: $*" | diag
+	elif ! grep -Eq -- "$pattern" "$W/.out"; then
+		fail "$what"
+		{ echo "not /$pattern/: $*"; cat "$W/.out"; } | diag
+	else
+		pass "$what"
+	fi
+}
+# is GOT WANTED DESC
+is() {
+	if [ "$1" = "$2" ]; then pass "$3"; else
+		fail "$3"
+		{ echo "got:    $1"; echo "wanted: $2"; } | diag
+	fi
+}
+# soon COMMAND-STRING WANTED DESC: is, of something that the kernel does in its own time (it sends RELEASE
+# after close has returned, so what commits at release may come a moment later).
+soon() {
+	local i got
+	for ((i = 0; i < 200; i++)); do
+		got=$(eval "$1" 2>&1)
+		[ "$got" != "$2" ] || break
+		read -r -t 0.05 <>"$W/.never" || :
+	done
+	is "$got" "$2" "$3"
+}
+like() {
+	if grep -Eq -- "$2" <<<"$1"; then pass "$3"; else
+		fail "$3"
+		{ echo "got: $1"; echo "wanted /$2/"; } | diag
+	fi
+}
+unlike() {
+	if ! grep -Eq -- "$2" <<<"$1"; then pass "$3"; else
+		fail "$3"
+		{ echo "got: $1"; echo "wanted no /$2/"; } | diag
+	fi
+}
+# same FILE FILE DESC: the same bytes.
+same() {
+	if cmp -- "$1" "$2" >"$W/.out" 2>&1; then pass "$3"; else
+		fail "$3"
+		{ cat "$W/.out"; diff -U2 -- "$1" "$2"; } 2>&1 | diag
+	fi
+}
+# A Python snippet on stdin; tap.py prints lines that are numbered here.
+py() {
+	local line status
+	timeout -k 5 "${PY_LIMIT:-120}" python3 - "$@" >"$W/.py" 2>"$W/.pyerr"
+	status=$?
+	while IFS= read -r line; do
+		case $line in
+		'ok - '*) pass "${line#ok - }" ;;
+		'not ok - '*) fail "${line#not ok - }" ;;
+		*) echo "# $line" ;;
+		esac
+	done <"$W/.py"
+	if [ $status != 0 ]; then
+		fail "a Python snippet ends with status $status"
+		tail -n 20 "$W/.pyerr" | diag
+	fi
+}
+# t COMMAND...: under a time limit.
+t() { timeout -k 5 "${T:-60}" "$@"; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# wait_for DESC COMMAND...: until it ends with 0, at most 30 s.
+wait_for() {
+	local what=$1 i
+	shift
+	for ((i = 0; i < 600; i++)); do
+		"$@" >/dev/null 2>&1 && return 0
+		read -r -t 0.05 <>"$W/.never" || :
+	done
+	echo "# gave up waiting: $what"
+	return 1
+}
+
+mounted() { grep -qF " $1 fuse" /proc/self/mounts; }
+
+# mount_store [ARGUMENT...]: mounts $D on $M by a daemon in the foreground.
+mount_store() {
+	"$TABLETFS" -f "$D" "$M" "$@" >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
+	daemon=$!
+	if ! wait_for "the mount" mount_answers; then
+		wait_daemon
+		return 1
+	fi
+	[ -n "$daemon" ]
+}
+# Or the daemon has ended: nothing to wait for.
+mount_answers() {
+	if ! kill -0 "$daemon"; then
+		wait_daemon
+		daemon=
+		return 0
+	fi
+	mounted "$M" && t stat -f "$M"
+}
+daemon_status=
+wait_daemon() {
+	wait "$daemon" 2>/dev/null
+	daemon_status=$?
+	daemon=
+}
+# unmount_store: ends the mount and checks what it left.
+unmount_store() {
+	[ -n "$daemon" ] || return 0
+	local pid=$daemon
+	t fusermount3 -u "$M" 2>"$W/.umount" || {
+		fail "fusermount3 -u"
+		diag <"$W/.umount"
+		umount -l "$M"
+	}
+	if ! wait_for "the daemon's end" eval "! kill -0 $pid"; then
+		fail "the daemon ends after the unmount"
+		kill -9 "$pid"
+	fi
+	wait_daemon
+	if [ "$daemon_status" != 0 ]; then
+		fail "the daemon's exit status is $daemon_status"
+		tail -n 25 "$W/daemon.err" | diag
+	fi
+	check_store
+}
+# The store must be whole whenever nobody has it.
+check_store() {
+	[ -z "$MODEL" ] || return 0
+	if ! T=120 t "$TABLETCTL" check "$D" >"$W/.check" 2>&1; then
+		fail "tabletctl check"
+		diag <"$W/.check"
+	fi
+}
+remount() {
+	unmount_store
+	mount_store "$@"
+}
+# kill_daemon [SIGNAL]: it dies (by default at once, with nothing tidied), and the dead mount goes.
+kill_daemon() {
+	[ -n "$daemon" ] || return 0
+	kill "${1:--9}" "$daemon"
+	wait_daemon
+	mounted "$M" && { fusermount3 -u "$M" 2>/dev/null || umount -l "$M"; }
+	return 0
+}
+# daemon_log: what the daemon has to say, for like.
+daemon_log() { cat "$M/.tabletfs/log"; }
+# ts FILE: mtime in microseconds.
+ts() { stat -c %.6Y "$1" | sed -E 's/\.//; s/^(-?)0+(.)/\1\2/'; }
+# tree DIR: all that a backup must keep.
+tree() { (cd "$1" && find . -mindepth 1 -printf '%p %y %s %T@ %m %U %G\n' | LC_ALL=C sort); }
+# cells DIR: just the names.
+cells() { (cd "$1" && find . -mindepth 1 -printf '%p\n' | LC_ALL=C sort); }
+
+abort_mount() {
+	local id
+	id=$(awk -v m="$M" '$5 == m && / - fuse/ { split($3, a, ":"); print a[2] }' /proc/self/mountinfo | tail -n 1)
+	if [ -n "$id" ] && [ -w "/sys/fs/fuse/connections/$id/abort" ]; then echo 1 >"/sys/fs/fuse/connections/$id/abort"; fi
+}
+clean_up() {
+	local status=$? m
+	trap - EXIT
+	cd /
+	[ -z "${watchdog:-}" ] || kill "$watchdog" 2>/dev/null
+	awk -v w="$W/" 'index($2, w) == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r m; do
+		timeout 10 fusermount3 -u "$m" 2>/dev/null || umount -l "$m" 2>/dev/null
+	done
+	[ -z "$daemon" ] || { kill -9 "$daemon" && wait "$daemon"; } 2>/dev/null
+	jobs -p | xargs -r kill -9 2>/dev/null
+	if [ -n "${KEEP:-}" ]; then echo "# kept: $W"; else rm -rf "$W"; fi
+	if [ -z "$finished" ]; then
+		echo "# the script ended early, with status $status"
+		[ $status != 0 ] || status=1
+	fi
+	exit $status
+}
+
+[ -x "$TABLETFS" ] || { echo "Bail out! there is no $TABLETFS"; exit 1; }
+W=$(mktemp -d "${TMPDIR:-/tmp}/tfs-test.XXXXXX") || exit 1
+chmod 755 "$W"
+D=$W/data
+M=$W/mnt
+export W D M TABLETFS TABLETCTL SRC BUILD
+mkdir "$M"
+mkfifo "$W/.never"
+trap clean_up EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+if [ ! -r /dev/fuse ] || [ ! -w /dev/fuse ] || ! has fusermount3; then cannot_run "/dev/fuse or fusermount3 cannot be used"; fi
+if ! has python3; then cannot_run "there is no python3"; fi
+{
+	# The watchdog holds neither prove's pipe nor the script's directory.
+	exec >/dev/null 2>&1 </dev/null
+	trap - EXIT
+	sleep "$LIMIT" &
+	sleeper=$!
+	trap 'kill $sleeper; exit 0' TERM
+	wait
+	abort_mount
+} &
+watchdog=$!

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For the Python snippets of mount tests: TAP lines without numbers (t/lib/mount.sh counts)."""
+import ctypes
+import errno
+import os
+import sys
+import time
+
+M = os.environ.get("M", "")
+D = os.environ.get("D", "")
+W = os.environ.get("W", "")
+sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def ok(good, what):
+    print("ok - " + what if good else "not ok - " + what)
+    return good
+
+
+def note(*text):
+    for line in " ".join(str(t) for t in text).splitlines():
+        print("# " + line)
+
+
+def same(got, want, what):
+    if not ok(got == want, what):
+        note("got:   ", repr(got)[:600])
+        note("wanted:", repr(want)[:600])
+
+
+def soon(fn, want, what):
+    """same, of something that happens at RELEASE, which the kernel sends after close has returned."""
+    deadline = time.time() + 10
+    while fn() != want and time.time() < deadline:
+        time.sleep(0.01)
+    same(fn(), want, what)
+
+
+def name_of(number):
+    """ENOTSUP and EOPNOTSUPP are one number here."""
+    return "EOPNOTSUPP" if number == errno.EOPNOTSUPP else errno.errorcode.get(number, str(number))
+
+
+def errno_of(fn, *args, **kw):
+    """The name of the errno that the call fails with; "0" if it does not."""
+    try:
+        r = fn(*args, **kw)
+    except OSError as e:
+        return name_of(e.errno)
+    if isinstance(r, int) and not isinstance(r, bool) and getattr(fn, "gives_fd", fn is os.open):
+        os.close(r)
+    return "0"
+
+
+def err(want, what, fn, *args, **kw):
+    got = errno_of(fn, *args, **kw)
+    if not ok(got == want, "%s: %s" % (want, what)):
+        note("got:", got)
+
+
+def slurp(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def spill(path, data, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
+    """Writes through one open; raises what open, write or close raise."""
+    fd = os.open(path, flags, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view):]
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT = 1, 2, 4
+
+
+def renameat2(old, new, flags):
+    if libc.renameat2(-100, os.fsencode(old), -100, os.fsencode(new), flags) != 0:
+        e = ctypes.get_errno()
+        raise OSError(e, os.strerror(e))
+
+
+def us(path):
+    """mtime in microseconds."""
+    return os.stat(path).st_mtime_ns // 1000
+
+
+def set_us(path, t, **kw):
+    os.utime(path, ns=(t * 1000, t * 1000), **kw)
+
+
+def walk_open(root, parts, create_dirs=False):
+    """A descriptor of the directory that holds the last of parts: as openat goes."""
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for p in parts[:-1]:
+        try:
+            if create_dirs:
+                try:
+                    os.mkdir(p, dir_fd=fd)
+                except FileExistsError:
+                    pass
+            nfd = os.open(p, os.O_RDONLY | os.O_DIRECTORY, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = nfd
+    return fd
