@@ -97,6 +97,20 @@ static int families_empty(struct master *m, const struct tfs_schema *old, const 
 	return 0;
 }
 
+/* -EBUSY when a family that holds cells would change its type: the bytes of one type are no value of the other. */
+static int types_kept(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < next->family_count && !err; i++) {
+		const struct tfs_family *is = &next->families[i], *was = tfs_schema_family(old, is->name);
+
+		if (was && was->type != is->type)
+			err = families_empty(m, old, &was->id, 1);
+	}
+	return err;
+}
+
 static int write_schema(struct master *m, const struct schema *s, uint64_t version)
 {
 	char file[TABLE_FILE_MAX];
@@ -125,6 +139,8 @@ static int set_text(struct master *m, const struct ms_request *q, struct ms_answ
 	if (!err && !allow)
 		err = families_empty(m, schema_public(old), dropped, dropped_count);
 	if (!err)
+		err = types_kept(m, schema_public(old), schema_public(next));
+	if (!err)
 		err = write_schema(m, next, version);
 	if (!err)
 		a->schema = schema_get(next);
@@ -144,14 +160,8 @@ static int change(struct master *m, const struct ms_request *q, struct ms_answer
 
 	if (!err)
 		err = schema_edit(old, e, clock_now(m->clock), &next, &dropped, &a->why);
-	if (!err && e->op == TFS_SCHEMA_FAMILY_TYPE) {
-		const struct tfs_family *was = tfs_schema_family(schema_public(old), e->name);
-		const struct tfs_family *is = tfs_schema_family(schema_public(next), e->name);
-
-		/* The bytes of one type are no value of the other. */
-		if (was && is && was->type != is->type)
-			dropped = was->id;
-	}
+	if (!err)
+		err = types_kept(m, schema_public(old), schema_public(next));
 	if (!err && dropped)
 		err = families_empty(m, schema_public(old), &dropped, 1);
 	if (!err)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files without references.  At start, before anything can be in flight:
- * every file under sst/ that no tablet's list names is a leftover of a crash
- * (an output never installed, an input never removed) and goes.  While
+ * Files without references.  At start: every file under sst/ of an earlier
+ * incarnation that no tablet's list names is a leftover of a crash (an output
+ * never installed, an input never removed) and goes.  Files of our own are
+ * none: background work may be making them already.  While
  * running, a compaction's inputs are removed by the last reader, and a
  * dropped table's directory when its last tablet is freed.
  */
@@ -25,6 +26,7 @@ struct sweep {
 	struct named *named;
 	char *dir;          /* sst/TABLE */
 	const char *table;
+	uint64_t except;    /* an incarnation whose files stay; 0: none */
 	unsigned removed;
 };
 
@@ -82,13 +84,13 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	int err;
 
 	HASH_FIND(hh, w->named, key, len, n);
-	if (n || is_dir)
+	if (n || is_dir || (w->except && strtoull(name, NULL, 10) == w->except))
 		return 0;
 	path = path_join(w->dir, name);
 	if (!path)
 		return -ENOMEM;
 	err = file_unlink(path);
-	if (err)
+	if (err && err != -ENOENT)
 		msg_warning("%s: cannot be removed: %s", path, strerror(-err));
 	else
 		msg_info("%s: removed, no tablet refers to it", path);
@@ -119,7 +121,7 @@ static int sweep_dir(void *arg, const char *name, bool is_dir)
 
 int sweep_at_start(struct server *s)
 {
-	struct sweep w = {.s = s};
+	struct sweep w = {.s = s, .except = s->incarnation};
 	struct named *n, *tmp;
 	char *sst = path_join(s->data_dir, "sst");
 	int err = sst ? mark(&w) : -ENOMEM;
