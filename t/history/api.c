@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two sides' functions, and the text in which they are compared. */
+#include "engine/base/msg.h"
 #include "t/history/history.h"
 #include "t/model/model.h"
 
@@ -176,4 +177,14 @@ void out_differ(const struct out *a, const char *a_name, const struct out *b, co
 			p = end + 1;
 		}
 	}
+}
+
+void print_messages(void)
+{
+	struct buf b = {0};
+
+	if (!msg_ring(&b))
+		printf("%.*s", (int)b.n, (const char *)b.p);
+	buf_fini(&b);
+	fflush(stdout);
 }

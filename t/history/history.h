@@ -41,6 +41,9 @@ uint64_t out_hash(const struct out *o);
 /* Prints the first line in which they differ, with some before it. */
 void out_differ(const struct out *a, const char *a_name, const struct out *b, const char *b_name);
 
+/* What the library has logged, on standard output. */
+void print_messages(void);
+
 struct rng {
 	uint64_t s;
 };

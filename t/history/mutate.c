@@ -317,6 +317,8 @@ int step_mutate(struct side *s, struct tfs_table *t, struct rng *r, unsigned fla
 	memset(results, 0, sizeof(results));
 	if (!err)
 		err = s->api->apply(m, sync ? TFS_APPLY_SYNC : 0, results);
+	if (err == -EFBIG && n > 1)
+		err = -EINVAL; /* which wrong argument is named first is open */
 	say(o, "  = %s\n", err ? strerror(-err) : "done");
 	for (unsigned i = 0; i < n && !err; i++)
 		say(o, "  result ts %lld size %llu counter %lld%s\n", (long long)results[i].ts, (unsigned long long)results[i].size,

@@ -19,8 +19,9 @@ void say_schema(struct side *s, struct tfs_table *t, struct out *o)
 		say(o, "  schema: %s\n", strerror(-err));
 		return;
 	}
+	/* To the millisecond, as the clock moves: background work draws unique times in between. */
 	say(o, "  schema %s %u:%u %o set %d hidden %d mtime %lld tablet %llu salt %d\n", c->name, c->uid, c->gid, c->mode, c->is_set,
-	    c->is_hidden, (long long)c->mtime_us, (unsigned long long)c->tablet_size, c->salt);
+	    c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size, c->salt);
 	for (unsigned i = 0; i < c->family_count; i++) {
 		const struct tfs_family *f = &c->families[i];
 
@@ -192,7 +193,11 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	switch (e.op) {
 	case TFS_SCHEMA_FAMILY_ADD: case TFS_SCHEMA_FAMILY_DROP: case TFS_SCHEMA_FAMILY_MODE: case TFS_SCHEMA_FAMILY_OWNER:
 	case TFS_SCHEMA_FAMILY_GC: case TFS_SCHEMA_FAMILY_GROUP: case TFS_SCHEMA_FAMILY_TYPE:
-		e.name = one_in(r, 30) ? ".bad" : family_names[below(r, FAMILIES)];
+		e.name = family_names[below(r, FAMILIES)];
+		if (e.op == TFS_SCHEMA_FAMILY_ADD && e.gid == (gid_t)-1)
+			e.gid = 1;
+		if (one_in(r, 30) && e.op == TFS_SCHEMA_FAMILY_ADD)
+			e.name = ".bad";
 		e.value = e.op == TFS_SCHEMA_FAMILY_TYPE ? (one_in(r, 2) ? "counter" : "bytes") :
 			  e.op == TFS_SCHEMA_FAMILY_GROUP ? groups[below(r, 3)] : NULL;
 		if (one_in(r, 3) && (e.op == TFS_SCHEMA_FAMILY_DROP || e.op == TFS_SCHEMA_FAMILY_TYPE) && !(flags & STEP_SINGLE))

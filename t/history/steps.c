@@ -33,8 +33,7 @@ static struct choice choose(const struct step *st)
 	c.sync = one_in(&c.r, 6) && (st->flags & STEP_SYNC) && c.kind == STEP_MUTATE;
 	n = below(&c.r, 100);
 	/* More than any number of unique times that one step can draw; now and then far. */
-	c.clock = 1000 + (int64_t)(n < 80 ? below(&c.r, 5000) : n < 95 ? below(&c.r, 1000000) : n < 99 ? below(&c.r, 600000000) :
-				   INT64_C(7200000000));
+	c.clock = 1000 * (int64_t)(1 + (n < 80 ? below(&c.r, 5) : n < 95 ? below(&c.r, 1000) : n < 99 ? below(&c.r, 600000) : 7200000));
 	return c;
 }
 

@@ -19,6 +19,7 @@
  * clock's, as METADATA draws unique times from it too.
  */
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
 #include "t/history/history.h"
@@ -66,6 +67,17 @@ static int remove_tree(const char *dir)
 	return system(cmd);
 }
 
+/* HISTORY_TRACE=1: what is made and removed. */
+static int trace(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t operation)
+{
+	(void)arg;
+	(void)offset;
+	(void)n;
+	if (op == FILE_OP_CREATE || op == FILE_OP_UNLINK || op == FILE_OP_RENAME || op == FILE_OP_RMDIR)
+		printf("# %llu %s %s\n", (unsigned long long)operation, file_op_names[op], path);
+	return 0;
+}
+
 static void open_library(struct pair *p)
 {
 	char *why = NULL;
@@ -73,7 +85,7 @@ static void open_library(struct pair *p)
 
 	if (err) {
 		printf("# open: %s: %s\n", strerror(-err), why ? why : "");
-		fflush(stdout);
+		print_messages();
 		_exit(3);
 	}
 	side_open_tables(&p->lib);
@@ -89,6 +101,7 @@ static bool reopen(struct pair *p, uint64_t number)
 	err = tfs_close(p->lib.store);
 	if (err) {
 		printf("# close: %s\n", strerror(-err));
+		print_messages();
 		return false;
 	}
 	open_library(p);
@@ -126,10 +139,11 @@ static bool agree(struct pair *p, unsigned number)
 		printf("# %.*s", (int)p->ref_saw.n, p->ref_saw.p);
 	if (p->lib_saw.n == p->ref_saw.n && memcmp(p->lib_saw.p, p->ref_saw.p, p->ref_saw.n) == 0)
 		return true;
-	if (p->tell) {
-		printf("# step %u differs:\n", number);
-		out_differ(&p->ref_saw, "model", &p->lib_saw, "library");
-	}
+	if (!p->tell)
+		printf("# %.*s", (int)p->ref_saw.n, p->ref_saw.p);
+	printf("# step %u differs:\n", number);
+	out_differ(&p->ref_saw, "model", &p->lib_saw, "library");
+	print_messages();
 	return false;
 }
 
@@ -194,7 +208,7 @@ static void choose_options(struct pair *p)
 	p->options.log_segment_bytes = one_in(&r, 2) ? 64 << 10 : 4 << 20;
 	p->options.compaction_threads = 1 + (unsigned)below(&r, 2);
 	p->options.no_background = !one_in(&r, 4);
-	p->options.log_level = MSG_ERROR;
+	p->options.log_level = MSG_WARNING;
 	p->flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_AGES;
 	if (p->options.no_background)
 		p->flags |= STEP_AUTO;
@@ -219,6 +233,10 @@ static int history(uint64_t seed, bool tell, const struct api *library)
 	if (!p.hooks.clock || model_open(parent_dir, NULL, &p.ref.store, NULL))
 		return 3;
 	clock_set_for_test(p.hooks.clock, history_now, NULL);
+	if (getenv("HISTORY_TRACE")) {
+		p.options.log_level = MSG_INFO;
+		file_set_hook(trace, NULL);
+	}
 	if (real)
 		open_library(&p);
 	else if (model_open(parent_dir, NULL, &p.lib.store, NULL))
@@ -291,7 +309,7 @@ static int run(uint64_t seed, bool tell, const struct api *library)
 		parent_dir = dir;
 		if (!tell)
 			msg_to_nowhere();
-		if (!freopen(tell ? story : "/dev/null", "w", stdout) || dup2(fileno(stdout), 2) < 0)
+		if (!freopen(story, "w", stdout) || dup2(fileno(stdout), 2) < 0)
 			_exit(2);
 		status = history(seed, tell, library);
 		fflush(stdout);
@@ -340,8 +358,10 @@ static void report(uint64_t seed, int status, const struct api *library, unsigne
 	printf("# seed %llu fails at step %u", (unsigned long long)seed, at);
 	if (WIFSIGNALED(status))
 		printf(" by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	printf("\n");
+	print_story(60);
 	minimise(seed, library, seconds);
-	printf("; these %u steps are enough:\n", left());
+	printf("# these %u steps are enough:\n", left());
 	(void)run(seed, true, library);
 	print_story(100);
 	memset(shared->skip, 0, sizeof(shared->skip));
@@ -407,6 +427,7 @@ int main(int argc, char **argv)
 		status = run(one, false, &api_library);
 		if (status)
 			report(one, status, &api_library, 60);
+		unlink(story);
 		printf("%s 1 - seed %llu\n1..1\n", status ? "not ok" : "ok", (unsigned long long)one);
 		return status != 0;
 	}
@@ -422,6 +443,7 @@ int main(int argc, char **argv)
 	printf("%s 1 - %lu random histories of %u steps agree with the reference model\n", failed ? "not ok" : "ok", done, steps);
 	memset(shared->skip, 0, sizeof(shared->skip));
 	steps_left = self_test();
+	unlink(story);
 	printf("%s 2 - a flaw put into one side is found, and its history shrinks (to %lu steps)\n1..2\n",
 	       steps_left && steps_left < 12 ? "ok" : "not ok", steps_left);
 	return failed || !steps_left;
