@@ -9,8 +9,12 @@
  * is found again by counting from the start: right unless the directory
  * changed, and needed only by readers that come back after many others.
  *
- * The kernel may cache the answer: a directory is flagged as listed before
- * the store is asked, and one that changed meanwhile is invalidated again.
+ * The kernel caches listings.  It believes its copy only after the empty
+ * answer that ends the listing, so that is where truth is ensured: a commit
+ * after that answer finds the directory flagged as listed and invalidates
+ * it; for one since the listing began (the stream knows the directory's
+ * change count from then) the copy is invalidated first and the end is told
+ * after, which leaves the kernel a copy it knows to be incomplete.
  */
 #include "fs/dir.h"
 
@@ -23,10 +27,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define STREAMS 128
+#define STREAMS 256
 #define RECENT_MAX 1024
 #define CHECKPOINT_EVERY 1024
-#define RACE_DELAY_US 20000
 #define EXPIRY_DELAY_US 1000000
 
 struct mark {
@@ -38,6 +41,9 @@ struct stream {
 	uint32_t id;           /* 0: unused */
 	uint64_t dir_ino;
 	const struct node *dir;
+	uint32_t epoch;        /* of the directory when the listing began */
+	unsigned batches;      /* answers that had entries */
+	bool ended;            /* pool lock: its end was told */
 	unsigned users;        /* pool lock */
 	uint64_t used;         /* pool lock: for choosing whom to forget */
 	struct mark *recent;
@@ -89,26 +95,39 @@ void dir_fini(void)
 	mutex_fini(&pool.lock);
 }
 
-/* The stream of an offset, or a new one; NULL: all are in use. */
+static bool stream_is_of(const struct stream *s, const struct node *dir)
+{
+	return s->id && s->dir == dir && s->dir_ino == dir->ino;
+}
+
+/*
+ * The stream of an offset (id), or for a listing from the start (id 0) a new
+ * one.  NULL: all are in use.  A listing that was ended may be forgotten
+ * before any other.  On a read-only mount nothing changes, so all listings
+ * can have the same offsets.
+ */
 static struct stream *stream_take(const struct node *dir, uint32_t id)
 {
-	struct stream *found = NULL, *oldest = NULL;
+	struct stream *found = NULL, *worst = NULL;
 
 	mutex_lock(&pool.lock);
-	for (int i = 0; i < STREAMS; i++) {
+	for (int i = 0; i < STREAMS && !found; i++) {
 		struct stream *s = &pool.stream[i];
 
-		if (id && s->id == id && s->dir == dir && s->dir_ino == dir->ino) {
+		if (id && s->id == id && stream_is_of(s, dir))
 			found = s;
-			break;
-		}
-		if (s->users == 0 && (!oldest || s->used < oldest->used))
-			oldest = s;
+		else if (s->users == 0 && (!worst || s->ended > worst->ended || (s->ended == worst->ended && s->used < worst->used)))
+			worst = s;
 	}
-	if (!found && oldest) {
-		found = oldest;
+	if (!found && worst) {
+		found = worst;
 		stream_reset(found);
-		if (id == 0) {
+		/* One that was forgotten cannot tell what it missed. */
+		found->epoch = id && !fs.read_only ? dir->epoch - 1 : dir->epoch;
+		found->batches = 0;
+		if (fs.read_only) {
+			id = 1;
+		} else if (id == 0) {
 			id = pool.next_id++;
 			if (pool.next_id > INT32_MAX)
 				pool.next_id = 1;
@@ -116,6 +135,7 @@ static struct stream *stream_take(const struct node *dir, uint32_t id)
 		found->id = id;
 		found->dir = dir;
 		found->dir_ino = dir->ino;
+		found->ended = false;
 	}
 	if (found) {
 		found->users++;
@@ -123,6 +143,28 @@ static struct stream *stream_take(const struct node *dir, uint32_t id)
 	}
 	mutex_unlock(&pool.lock);
 	return found;
+}
+
+/*
+ * May the kernel keep what it collected of this listing?  Not if the
+ * directory changed since it began.  Not while another stream of it, with
+ * other offsets, is under way: its reader would look for its offset in the
+ * kernel's copy, not find it, and stop short.  And not if it took more than
+ * one answer: a reader could come back from a copy that was dropped, much
+ * later, to a place that this stream has long forgotten.
+ */
+static bool stream_may_be_kept(struct stream *s, const struct node *dir)
+{
+	bool keep = s->epoch == dir->epoch && s->batches <= 1;
+
+	if (fs.read_only)
+		return true;
+	mutex_lock(&pool.lock);
+	s->ended = true;
+	for (int i = 0; i < STREAMS && keep; i++)
+		keep = &pool.stream[i] == s || !stream_is_of(&pool.stream[i], dir) || pool.stream[i].ended;
+	mutex_unlock(&pool.lock);
+	return keep;
 }
 
 static void stream_give(struct stream *s)
@@ -237,20 +279,20 @@ static bool entry_at_hand(struct answer *a, struct node *n, const struct list_en
 	p->attr_timeout = p->entry_timeout = FS_FOREVER;
 	switch (e->kind) {
 	case NODE_VERSION:
-		if (n->file)
+		/*
+		 * A size from before a commit would make the kernel cut off
+		 * pages it has just been given: only when nothing changed.
+		 */
+		if (n->file || a->changes != atomic_load(&fs.changes))
 			return false;
 		n->size = e->size;
 		tree_entry_version(n, &a->family, e->size, e->expires_us, p);
-		if (a->changes != atomic_load(&fs.changes)) {
-			p->attr_timeout = p->entry_timeout = 0;
-			return true;
-		}
 		n->epoch = table_epoch(n);
 		if (e->value.data && e->size <= CACHE_VALUE_MAX)
 			cache_put(n, e->value.data, (size_t)e->size, a->changes);
 		return true;
 	case NODE_PLAIN:
-		if (n->file)
+		if (n->file || a->changes != atomic_load(&fs.changes))
 			return false;
 		cell_attr(n, &a->family, e->ts, e->size, &p->attr);
 		p->attr_timeout = p->entry_timeout = tree_entry_timeout(n);
@@ -383,9 +425,6 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 	struct stream *s = NULL;
 	int r = 0;
 
-	mutex_lock(tree_mutex());
-	dir->flags |= NODE_LISTED;
-	mutex_unlock(tree_mutex());
 	a.buf = malloc(size);
 	s = a.buf ? stream_take(dir, (uint32_t)((uint64_t)offset >> 32)) : NULL;
 	if (!s) {
@@ -399,17 +438,26 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 	if (r == 0) {
 		mutex_lock(&s->lock);
 		r = fill(&a, s, (uint64_t)offset & UINT32_MAX);
+		s->batches += a.used > 0;
 		mutex_unlock(&s->lock);
 	}
 out:
-	if (r < 0 && a.used == 0)
+	if (r < 0 && a.used == 0) {
 		reply_err(req, refuse_store(r == -ENOENT ? -ESTALE : r, dir, NULL, "cannot be listed"));
-	else
+	} else if (a.used == 0) {
+		struct changes c = {0};
+
+		mutex_lock(tree_mutex());
+		dir->flags |= NODE_LISTED | NODE_ENDED;
+		mutex_unlock(tree_mutex());
+		if (!stream_may_be_kept(s, dir))
+			changes_inode(&c, dir);
+		changes_reply_end(&c, req);
+		if (a.schema && table_expires(a.schema))
+			notify_later(dir, EXPIRY_DELAY_US);
+	} else {
 		fuse_reply_buf(req, a.buf, a.used);
-	if (a.changes != atomic_load(&fs.changes))
-		notify_later(dir, RACE_DELAY_US);
-	else if (a.schema && table_expires(a.schema))
-		notify_later(dir, EXPIRY_DELAY_US);
+	}
 	if (a.schema)
 		tfs_schema_put(a.schema);
 	if (s)

@@ -350,6 +350,7 @@ int node_extra_add_locked(struct node *n, bool made)
 			return -ENOMEM;
 		e->node = n;
 		RB_INSERT(extra_tree, &d->extras, e);
+		n->parent->epoch++;
 		n->flags |= NODE_EXTRA;
 	}
 	if (made && !(n->flags & NODE_MADE)) {
@@ -369,6 +370,7 @@ void node_extra_drop_locked(struct node *n)
 	e = extra_find(n->parent, extra_class(n), node_key(n));
 	assert(e && e->node == n);
 	RB_REMOVE(extra_tree, &n->parent->dir->extras, e);
+	n->parent->epoch++;
 	free(e);
 	n->flags &= (uint8_t)~NODE_EXTRA;
 	if (n->flags & NODE_MADE) {

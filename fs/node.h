@@ -60,7 +60,8 @@ enum {
 	NODE_EXTRA = 2,      /* directory: listed though it may hold no cell (made, or just emptied) */
 	NODE_MADE = 4,       /* directory: by mkdir; pinned until rmdir or its first commit */
 	NODE_GONE = 8,       /* removed (rmdir, rm of scratch) while still known */
-	NODE_LISTED = 16,    /* directory: the kernel may hold its listing */
+	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
+	NODE_ENDED = 32,     /* directory: a listing was ended since the notifier last looked */
 };
 
 struct node {
@@ -75,7 +76,8 @@ struct node {
 		struct dirx *dir;     /* scratch, extras, listing state; NULL: none */
 	};
 	uint32_t refs;
-	_Atomic uint32_t epoch; /* version: 0, or the table's when size was learnt; plain: its life (a removal ends one) */
+	_Atomic uint32_t epoch; /* version: 0, or the table's when size was learnt; plain: its life
+			      * (a removal ends one); directory: changes of its listing */
 	uint32_t key_n;
 	uint32_t opens;      /* version: descriptors open for reading only (tree lock) */
 	uint8_t kind;

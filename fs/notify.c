@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR };
+enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END };
 
 struct item {
 	struct item *next;
@@ -60,6 +60,9 @@ void changes_fini(struct changes *c)
 {
 	for (unsigned i = 0; i < c->entry_count; i++)
 		free(c->entries[i].name);
+	for (unsigned i = 0; i < c->listing_count; i++)
+		node_put(c->listings[i]);
+	free(c->listings);
 	free(c->entries);
 	free(c->inodes);
 	*c = (struct changes){0};
@@ -97,10 +100,23 @@ void changes_inode(struct changes *c, struct node *n)
 
 void changes_listing_locked(struct changes *c, struct node *dir)
 {
-	if (!(dir->flags & NODE_LISTED))
+	dir->epoch++;
+	if (!(dir->flags & NODE_LISTED) || (!dir->lookups && dir->kind != NODE_ROOT))
 		return;
-	dir->flags &= (uint8_t)~NODE_LISTED;
-	changes_inode_locked(c, dir);
+	for (unsigned i = 0; i < c->listing_count; i++)
+		if (c->listings[i] == dir)
+			return;
+	if (c->listing_count == c->listing_cap) {
+		unsigned cap = c->listing_cap ? c->listing_cap * 2 : 4;
+		struct node **more = realloc(c->listings, cap * sizeof(*more));
+
+		if (!more)
+			return;
+		c->listings = more;
+		c->listing_cap = cap;
+	}
+	dir->refs++;
+	c->listings[c->listing_count++] = dir;
 }
 
 void changes_listing(struct changes *c, struct node *dir)
@@ -135,6 +151,8 @@ void changes_entry(struct changes *c, struct node *dir, struct slice name)
 
 static void add_any(void *arg, struct node *n)
 {
+	if (node_is_dir(n))
+		n->epoch++;
 	changes_inode_locked(arg, n);
 }
 
@@ -149,28 +167,32 @@ static void send_reply(const struct item *it)
 		fuse_reply_err(it->req, -it->err);
 	else if (it->kind == REPLY_ATTR)
 		fuse_reply_attr(it->req, &it->st, it->timeout);
+	else if (it->kind == REPLY_END)
+		fuse_reply_buf(it->req, NULL, 0);
 }
 
 static void queue(struct changes *c, const struct item *like)
 {
 	struct item *it;
 
-	if (c->inode_count == 0 && like->kind != REPLY_NONE)
+	bool first = c->inode_count || c->listing_count;
+
+	if (!first && like->kind != REPLY_NONE)
 		send_reply(like);
-	if (c->inode_count == 0 && c->entry_count == 0) {
+	if (!first && c->entry_count == 0) {
 		changes_fini(c);
 		return;
 	}
 	it = calloc(1, sizeof(*it));
 	if (!it) {
 		complain();
-		if (c->inode_count)
+		if (first)
 			send_reply(like);
 		changes_fini(c);
 		return;
 	}
 	*it = *like;
-	if (c->inode_count == 0)
+	if (!first)
 		it->kind = REPLY_NONE;
 	it->changes = *c;
 	it->next = NULL;
@@ -192,6 +214,13 @@ void changes_reply_err(struct changes *c, fuse_req_t req, int r)
 void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout)
 {
 	struct item like = {.kind = REPLY_ATTR, .req = req, .st = *st, .timeout = timeout};
+
+	queue(c, &like);
+}
+
+void changes_reply_end(struct changes *c, fuse_req_t req)
+{
+	struct item like = {.kind = REPLY_END, .req = req};
 
 	queue(c, &like);
 }
@@ -232,8 +261,29 @@ void notify_later(struct node *dir, uint64_t delay_us)
 	mutex_unlock(&q.lock);
 }
 
+/*
+ * Every commit in a listed directory comes here, also when an earlier one's
+ * invalidation is still queued: it must not be answered before that is done.
+ * Afterwards the kernel holds no whole listing, unless one ended meanwhile.
+ */
+static void run_listing(struct node *dir)
+{
+	mutex_lock(tree_mutex());
+	dir->flags &= (uint8_t)~NODE_ENDED;
+	mutex_unlock(tree_mutex());
+	fuse_lowlevel_notify_inval_inode(fs.session, id_of(dir), 0, 0);
+	mutex_lock(tree_mutex());
+	if (!(dir->flags & NODE_ENDED))
+		dir->flags &= (uint8_t)~NODE_LISTED;
+	node_put_locked(dir);
+	mutex_unlock(tree_mutex());
+}
+
 static void run_inodes(struct item *it)
 {
+	for (unsigned i = 0; i < it->changes.listing_count; i++)
+		run_listing(it->changes.listings[i]);
+	it->changes.listing_count = 0;
 	for (unsigned i = 0; i < it->changes.inode_count; i++)
 		fuse_lowlevel_notify_inval_inode(fs.session, it->changes.inodes[i], 0, 0);
 	send_reply(it);

@@ -28,6 +28,8 @@ struct change_entry {
 	char *name;
 };
 struct changes {
+	struct node **listings;   /* directories, counted */
+	unsigned listing_count, listing_cap;
 	fuse_ino_t *inodes;
 	unsigned inode_count, inode_cap;
 	struct change_entry *entries;
@@ -53,6 +55,8 @@ void changes_table(struct changes *c, struct node *table);
 /* Replies (r: 0 or -errno) after the notifications, and empties c. */
 void changes_reply_err(struct changes *c, fuse_req_t req, int r);
 void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout);
+/* The empty answer that ends a listing. */
+void changes_reply_end(struct changes *c, fuse_req_t req);
 /* No reply waits for these. */
 void changes_send(struct changes *c);
 /* Invalidates dir's listing and attributes after delay_us. */

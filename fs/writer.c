@@ -273,7 +273,10 @@ static void place_write(const struct writer *w, const struct node *target, struc
 		out->place = tfs_at(w->time);
 		out->drop_newer = true;
 	} else {
-		out->place = (struct tfs_ts){TFS_NEWEST, w->time_set ? w->time : TFS_NO_TIME};
+		/* What was never written has the time at which it was created or cut, as stat has shown it. */
+		int64_t us = w->time_set ? w->time : w->dirty ? TFS_NO_TIME : w->touched_us;
+
+		out->place = (struct tfs_ts){TFS_NEWEST, us};
 		out->replace = w->committed;
 		out->replace_ts = w->commit_ts;
 	}
