@@ -123,6 +123,47 @@ static int make_dir_in(const char *dir, const char *name)
 	return err == -EEXIST ? 0 : err;
 }
 
+static int note_any(void *arg, const char *name, bool is_dir)
+{
+	struct contents *c = arg;
+
+	(void)is_dir;
+	snprintf(c->first_other, sizeof(c->first_other), "%s", name);
+	return 1;
+}
+
+static const char *const parts[] = {"lock", "log", "sst"};
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
+
+/* Of a store: that they are there.  Of what may become one: that they are empty, if there at all. */
+static int check_parts(const char *dir, bool is_store, char **why)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < PARTS && !err; i++) {
+		struct contents c = {0};
+		char *path = path_join(dir, parts[i]);
+		int found = path ? file_list(path, note_any, &c) : -ENOMEM;
+
+		if (found == -ENOENT || found == -ENOTDIR) {
+			err = is_store ? -EBADMSG : found == -ENOENT ? 0 : -ENOTEMPTY;
+			if (is_store && asprintf(why, "%s: this directory of the store is missing", path) < 0)
+				*why = NULL;
+		} else if (found < 0) {
+			err = found;
+			if (path && asprintf(why, "%s: %s", path, strerror(-found)) < 0)
+				*why = NULL;
+		} else if (found > 0 && !is_store) {
+			err = -ENOTEMPTY;
+			if (asprintf(why, "%s: not a tabletfs data directory (no FORMAT), and %s is not empty (it holds %s)", dir,
+				     path, c.first_other) < 0)
+				*why = NULL;
+		}
+		free(path);
+	}
+	return err;
+}
+
 static int check_format(const char *path, char **why)
 {
 	struct buf b = {0};
@@ -132,9 +173,12 @@ static int check_format(const char *path, char **why)
 
 	if (!err)
 		err = buf_u8(&b, 0);
-	if (err)
+	if (err) {
+		if (asprintf(why, "%s: %s", path, strerror(-err)) < 0)
+			*why = NULL;
 		goto out;
-	if (sscanf((const char *)b.p, FORMAT_MAGIC "%u\n%n", &version, &used) != 1 || (size_t)used != b.n - 1) {
+	}
+	if (sscanf((const char *)b.p, FORMAT_MAGIC "%u\n%n", &version, &used) != 1 || (size_t)used != b.n - 1 || version == 0) {
 		err = -EBADMSG;
 		if (asprintf(why, "%s: damaged: not a tabletfs format line", path) < 0)
 			*why = NULL;
@@ -142,8 +186,6 @@ static int check_format(const char *path, char **why)
 		err = -EPROTO;
 		if (asprintf(why, "%s: format %u is newer than this program knows (%u)", path, version, FORMAT_VERSION) < 0)
 			*why = NULL;
-	} else if (version == 0) {
-		err = -EBADMSG;
 	}
 out:
 	buf_fini(&b);
@@ -190,16 +232,16 @@ static int prepare_dir(const char *dir, char **why)
 		return -ENOMEM;
 	if (c.format) {
 		err = check_format(format, why);
+		if (!err)
+			err = check_parts(dir, true, why);
 	} else if (c.other) {
 		err = -ENOTEMPTY;
 		if (asprintf(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other) < 0)
 			*why = NULL;
 	} else {
-		err = make_dir_in(dir, "lock");
-		if (!err)
-			err = make_dir_in(dir, "log");
-		if (!err)
-			err = make_dir_in(dir, "sst");
+		err = check_parts(dir, false, why);
+		for (unsigned i = 0; i < PARTS && !err; i++)
+			err = make_dir_in(dir, parts[i]);
 		if (!err)
 			err = file_sync_dir(dir);
 		if (!err)
@@ -244,6 +286,10 @@ static int open_locks(struct embedded *e, char **why)
 
 	if (err == -EBUSY && asprintf(why, "%s: in use by another process", e->dir) < 0)
 		*why = NULL;
+	/* The journal is the one file that opening reads. */
+	if (err && err != -EBUSY && path &&
+	    asprintf(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err)) < 0)
+		*why = NULL;
 	free(path);
 	return err;
 }
@@ -267,12 +313,21 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 
 	if (!err)
 		err = open_locks(e, why);
-	if (!err)
-		err = next_incarnation(e->locks, &so.incarnation);
-	if (!err)
-		err = server_new(&so, e->locks, &e->server);
 	if (err)
 		return err;
+	err = next_incarnation(e->locks, &so.incarnation);
+	if (err) {
+		if (asprintf(why, "%s/lock/incarnation: %s", e->dir, strerror(-err)) < 0)
+			*why = NULL;
+		return err;
+	}
+	err = server_new(&so, e->locks, &e->server);
+	if (err) {
+		if (asprintf(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation,
+			     strerror(-err)) < 0)
+			*why = NULL;
+		return err;
+	}
 	co->tablets = server_service(e->server);
 #ifdef TFS_DEBUG
 	e->tablets = ts_round_trip_new(co->tablets);
@@ -326,9 +381,14 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 	if (o->log_level >= 0)
 		msg_set_level((enum msg_level)o->log_level);
 	e->hooks = hooks;
-	e->dir = strdup(source);
-	if (e->dir)
-		err = open_parts(e, o, &co, &reason);
+	if (source && *source) {
+		e->dir = strdup(source);
+		if (e->dir)
+			err = open_parts(e, o, &co, &reason);
+	} else {
+		err = -EINVAL;
+		source = "no data directory given";
+	}
 	co.arg = e;
 	if (!err)
 		err = client_new(&co, out);

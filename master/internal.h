@@ -20,6 +20,10 @@ void table_file(char *file, const char *name);
 /* The schema of a table and the version of its file.  -ENOENT. */
 int master_read(struct master *m, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
 
+/* Writes to the table are held in between: what is seen of it stays so. */
+int master_hold(struct master *m, uint32_t table) TFS_MUST;
+void master_let_go(struct master *m, uint32_t table);
+
 int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;

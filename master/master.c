@@ -7,6 +7,10 @@
  * A family is dropped only when it holds no cell, or when a written schema
  * says allow_delete: its cells do not exist from the moment the schema is
  * changed, and a major compaction takes them off the disk.
+ *
+ * What is found empty must stay so until the change is made, or a write that
+ * was acknowledged in between would vanish with it.  So writes to the table
+ * are held (tablet_service.h) from before the look to after the change.
  */
 #include "master/master.h"
 #include "engine/base/msg.h"
@@ -82,33 +86,81 @@ static int read_by_id(struct master *m, uint32_t table, const char *hint, struct
 	return 0;
 }
 
-/* -EBUSY when a family of the list holds cells. */
-static int families_empty(struct master *m, const struct tfs_schema *old, const uint16_t *ids, unsigned count)
+int master_hold(struct master *m, uint32_t table)
 {
-	for (unsigned i = 0; i < count; i++) {
-		bool has;
-		int err = table_has_cells(m->tablets, old->table_id, old->generation, ids[i], &has);
+	struct ts_request q = {.method = TS_HOLD, .table = table};
+	struct ts_answer a = {0};
+	int err = ts_call(m->tablets, &q, &a);
 
+	ts_answer_fini(&a);
+	return err == -ENOENT ? -EIO : err; /* there is a schema, and the server does not know it */
+}
+
+void master_let_go(struct master *m, uint32_t table)
+{
+	struct ts_request q = {.method = TS_LET_GO, .table = table};
+	struct ts_answer a = {0};
+	int err = ts_call(m->tablets, &q, &a);
+
+	if (err)
+		msg_error("table %u: its writes stay held: %s", table, strerror(-err));
+	ts_answer_fini(&a);
+}
+
+static const struct tfs_family *family_by_id(const struct tfs_schema *p, uint16_t id)
+{
+	for (unsigned i = 0; i < p->family_count; i++)
+		if (p->families[i].id == id)
+			return &p->families[i];
+	return NULL;
+}
+
+static int refuse(char **why, const char *what, const char *name, const char *reason)
+{
+	free(*why);
+	if (asprintf(why, "%s \"%s\" holds cells: %s", what, name, reason) < 0)
+		*why = NULL;
+	return -EBUSY;
+}
+
+/*
+ * -EBUSY, with a reason, when the change would take cells away or make them
+ * something else.  `kept` families are those of the same id and type; with
+ * allow, left-out ones may hold cells.  The caller holds writes.
+ */
+static int judge(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, bool allow, char **why)
+{
+	bool has;
+	int err;
+
+	for (unsigned i = 0; i < old->family_count; i++) {
+		const struct tfs_family *was = &old->families[i], *is = family_by_id(next, was->id);
+
+		if (is ? is->type == was->type : allow)
+			continue;
+		err = table_has_cells(m->tablets, old->table_id, old->generation, was->id, &has);
 		if (err)
 			return err;
 		if (has)
-			return -EBUSY;
+			return refuse(why, "family", was->name,
+				      is ? "its type cannot change" : "only allow_delete = true deletes it");
 	}
-	return 0;
+	if (old->salt == next->salt)
+		return 0;
+	err = table_has_cells(m->tablets, old->table_id, old->generation, 0, &has);
+	return err ? err : has ? refuse(why, "table", old->name, "its salt cannot change") : 0;
 }
 
-/* -EBUSY when a family that holds cells would change its type: the bytes of one type are no value of the other. */
-static int types_kept(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next)
+/* Whether judge would look at any cell. */
+static bool takes_judging(const struct tfs_schema *old, const struct tfs_schema *next, bool allow)
 {
-	int err = 0;
+	for (unsigned i = 0; i < old->family_count; i++) {
+		const struct tfs_family *is = family_by_id(next, old->families[i].id);
 
-	for (unsigned i = 0; i < next->family_count && !err; i++) {
-		const struct tfs_family *is = &next->families[i], *was = tfs_schema_family(old, is->name);
-
-		if (was && was->type != is->type)
-			err = families_empty(m, old, &was->id, 1);
+		if (is ? is->type != old->families[i].type : !allow)
+			return true;
 	}
-	return err;
+	return old->salt != next->salt;
 }
 
 static int write_schema(struct master *m, const struct schema *s, uint64_t version)
@@ -124,6 +176,27 @@ static int write_schema(struct master *m, const struct schema *s, uint64_t versi
 	return err;
 }
 
+/* Judges next and makes it the table's schema. */
+static int replace(struct master *m, const struct schema *old, const struct schema *next, uint64_t version, bool allow,
+		   struct ms_answer *a)
+{
+	const struct tfs_schema *p = schema_public(old);
+	bool held = takes_judging(p, schema_public(next), allow);
+	int err = held ? master_hold(m, p->table_id) : 0;
+
+	if (err)
+		return err;
+	if (held)
+		err = judge(m, p, schema_public(next), allow, &a->why);
+	if (!err)
+		err = write_schema(m, next, version);
+	if (held)
+		master_let_go(m, p->table_id);
+	if (!err)
+		a->schema = schema_get(next);
+	return err;
+}
+
 static int set_text(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *old = NULL, *next = NULL;
@@ -136,14 +209,8 @@ static int set_text(struct master *m, const struct ms_request *q, struct ms_answ
 
 	if (!err)
 		err = schema_set_text(old, q->text, mtime, &next, &dropped, &dropped_count, &allow, &a->why);
-	if (!err && !allow)
-		err = families_empty(m, schema_public(old), dropped, dropped_count);
 	if (!err)
-		err = types_kept(m, schema_public(old), schema_public(next));
-	if (!err)
-		err = write_schema(m, next, version);
-	if (!err)
-		a->schema = schema_get(next);
+		err = replace(m, old, next, version, allow, a);
 	free(dropped);
 	schema_put(old);
 	schema_put(next);
@@ -153,21 +220,14 @@ static int set_text(struct master *m, const struct ms_request *q, struct ms_answ
 static int change(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *old = NULL, *next = NULL;
-	const struct tfs_schema_edit *e = q->edit;
 	uint16_t dropped = 0;
 	uint64_t version;
-	int err = read_by_id(m, q->table, q->name, &old, &version);
+	int err = q->edit ? read_by_id(m, q->table, q->name, &old, &version) : -EINVAL;
 
 	if (!err)
-		err = schema_edit(old, e, clock_now(m->clock), &next, &dropped, &a->why);
+		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &dropped, &a->why);
 	if (!err)
-		err = types_kept(m, schema_public(old), schema_public(next));
-	if (!err && dropped)
-		err = families_empty(m, schema_public(old), &dropped, 1);
-	if (!err)
-		err = write_schema(m, next, version);
-	if (!err)
-		a->schema = schema_get(next);
+		err = replace(m, old, next, version, false, a);
 	schema_put(old);
 	schema_put(next);
 	return err;

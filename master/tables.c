@@ -8,11 +8,12 @@
  *	3 write tables/NAME, if no such name is there
  * A crash before 3 leaves a METADATA row that no schema names; the next start
  * removes it.  Dropping one:
- *	1 see that it holds no cell
+ *	1 hold its writes, and see that it holds no cell
  *	2 remove tables/NAME; servers let its tablets and files go
- *	3 delete its METADATA rows
+ *	3 let the writes go (they find no table, or the one that stays)
+ *	4 delete its METADATA rows
  * A crash after 2 leaves rows and files that the next start removes.
- * Renaming is one multi-operation.
+ * Renaming is one multi-operation; a table that is replaced is dropped by it.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -115,7 +116,7 @@ static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
 	return metadata_delete(m->tablets, row_key);
 }
 
-/* Step 3 of a drop; what fails here is done at the next start. */
+/* Step 4 of a drop; what fails here is done at the next start. */
 static void delete_metadata(struct master *m, uint32_t table)
 {
 	struct buf from = {0}, to = {0};
@@ -139,12 +140,15 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	uint64_t version;
 	uint32_t id = 0;
 	bool has;
-	int err = master_read(m, q->name, &s, &version);
+	int err = schema_name_valid(slice_str(q->name)) ? master_read(m, q->name, &s, &version) : -EINVAL;
 
 	(void)a;
 	if (err)
 		return err;
 	id = schema_public(s)->table_id;
+	err = master_hold(m, id);
+	if (err)
+		goto out;
 	err = table_has_cells(m->tablets, id, schema_public(s)->generation, 0, &has);
 	if (!err && has)
 		err = -ENOTEMPTY;
@@ -154,6 +158,8 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 		op.expect = version;
 		err = lock_multi(m->locks, &op, 1, NULL);
 	}
+	master_let_go(m, id);
+out:
 	schema_put(s);
 	if (!err)
 		delete_metadata(m, id);
@@ -167,10 +173,10 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	struct buf b = {0};
 	uint64_t from_version, to_version = LOCK_ABSENT;
 	struct lock_op ops[2];
-	bool has;
+	bool has, held = false;
 	int err;
 
-	if (!schema_name_valid(slice_str(q->to)))
+	if (!schema_name_valid(slice_str(q->to)) || !schema_name_valid(slice_str(q->name)))
 		return -EINVAL;
 	err = master_read(m, q->name, &from, &from_version);
 	if (err)
@@ -186,7 +192,10 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	} else if (!err && q->noreplace) {
 		err = -EEXIST;
 	} else if (!err) {
-		err = table_has_cells(m->tablets, schema_public(to)->table_id, schema_public(to)->generation, 0, &has);
+		err = master_hold(m, schema_public(to)->table_id);
+		held = !err;
+		if (!err)
+			err = table_has_cells(m->tablets, schema_public(to)->table_id, schema_public(to)->generation, 0, &has);
 		if (!err && has)
 			err = -ENOTEMPTY;
 	}
@@ -204,9 +213,11 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	if (err)
 		goto out;
 	a->schema = schema_get(renamed);
-	if (to)
-		delete_metadata(m, schema_public(to)->table_id);
 out:
+	if (held)
+		master_let_go(m, schema_public(to)->table_id);
+	if (!err && held)
+		delete_metadata(m, schema_public(to)->table_id);
 	schema_put(from);
 	schema_put(to);
 	schema_put(renamed);

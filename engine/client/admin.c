@@ -19,11 +19,11 @@ static int each_tablet(struct tfs_table *t, enum ts_method method, uint16_t fami
 
 		if (method != TS_TABLET_INFO) {
 			q.method = method;
-			err = ts_call(t->store->o.tablets, &q, &a);
+			err = service_call(t->store->o.tablets, &q, &a);
 			q.method = TS_TABLET_INFO;
 		}
 		if (!err)
-			err = ts_call(t->store->o.tablets, &q, &a);
+			err = service_call(t->store->o.tablets, &q, &a);
 		if (!err && fn)
 			err = fn(arg, &a.tablet);
 		if (!err && a.tablet.end.p) {
@@ -55,7 +55,7 @@ int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
 	const struct schema *s = table_schema(t);
 	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
 	struct tfs_usage sum = {0};
-	int err = family && !f ? -EINVAL : each_tablet(t, TS_TABLET_INFO, f ? f->id : 0, add_usage, &sum);
+	int err = family && !f ? table_no_family(t) : each_tablet(t, TS_TABLET_INFO, f ? f->id : 0, add_usage, &sum);
 
 	schema_put(s);
 	if (!err)

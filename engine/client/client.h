@@ -29,20 +29,26 @@ int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 struct tfs_table {
 	struct tfs_store *store;
 	uint32_t id;
-	unsigned refs;                /* guarded by the store's lock, as are the next two */
+	unsigned refs;                /* guarded by the store's lock, as are the next three */
 	const struct schema *schema;
+	bool gone;                    /* dropped, or replaced by a rename, through this store */
 	UT_hash_handle hh;
 };
 struct tfs_store {
 	struct client_options o;
 	struct mutex lock;            /* RANK_CLIENT; never held over a call of a service */
-	struct tfs_table *tables;     /* by id */
+	struct tfs_table *tables;     /* by id; guarded by lock, as is */
+	unsigned handles;             /* references to them: tfs_close is -EBUSY while there are any */
 };
+/* A reference for what works on the table: a mutation, a scan.  Goes back through tfs_table_close. */
+void table_get(struct tfs_table *t);
 
 /* A reference to the schema as last seen. */
 const struct schema *table_schema(struct tfs_table *t);
 /* Takes in a newer schema. */
 void table_learn(struct tfs_store *s, const struct schema *schema);
+/* A table of that name other than `but` is no more. */
+void table_forget(struct tfs_store *s, const char *name, uint32_t but);
 /* Why a family of the schema as last seen is unknown: -EINVAL, or -ENOENT since the table has gone. */
 int table_no_family(struct tfs_table *t) TFS_MUST;
 /* -errno and the reason of a master's call; why may be NULL. */

@@ -44,7 +44,7 @@ static int open_part(struct row_cursor *c)
 	if (c->spec.limit)
 		c->spec.limit -= c->given;
 	c->given = 0;
-	err = ts_call(c->svc, &q, &c->answer);
+	err = service_call(c->svc, &q, &c->answer);
 	if (err)
 		return err;
 	c->open = true;
@@ -70,7 +70,7 @@ static int next_part(struct row_cursor *c)
 	return 1;
 }
 
-int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
+static int next(struct row_cursor *c, const struct scan_cell **cell)
 {
 	int err;
 
@@ -85,7 +85,7 @@ int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 		if (c->answer.scan) {
 			struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .scan = c->answer.scan};
 
-			err = ts_call(c->svc, &q, &c->answer);
+			err = service_call(c->svc, &q, &c->answer);
 			if (err)
 				return err;
 			c->at = 0;
@@ -106,6 +106,16 @@ int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 	*cell = &c->answer.batch.cells[c->at++];
 	c->given++;
 	return 1;
+}
+
+int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
+{
+	int n = c->failed ? c->failed : next(c, cell);
+
+	/* The service has ended a scan that failed; to begin it anew would give its first cells twice. */
+	if (n < 0)
+		c->failed = n;
+	return n;
 }
 
 void row_cursor_fini(struct row_cursor *c)

@@ -5,7 +5,22 @@
  */
 #include "engine/client/metadata.h"
 
+#include "engine/base/msg.h"
+
 #include <errno.h>
+
+int service_call(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = ts_call(svc, q, a);
+
+	if (err == -EREMCHG)
+		err = ts_call(svc, q, a);
+	if (err == -EREMCHG || err == -ESTALE || err == -ESHUTDOWN) {
+		msg_error("table %u: the tablet of row %s is not served: %s", q->table, Q(q->row), strerror(-err));
+		err = -EIO;
+	}
+	return err;
+}
 
 int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg)
 {
@@ -84,7 +99,7 @@ int metadata_mutate(struct tablet_service *svc, struct slice row_key, const stru
 	struct ts_request q = {
 		.method = TS_MUTATE, .table = META_TABLE, .row = row_key, .ops = ops, .op_count = count, .sync = true};
 	struct ts_answer a = {0};
-	int err = ts_call(svc, &q, &a);
+	int err = service_call(svc, &q, &a);
 
 	ts_answer_fini(&a);
 	return err;

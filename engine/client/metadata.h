@@ -12,6 +12,12 @@
 #include "engine/meta/meta.h"
 #include "engine/rpc/tablet_service.h"
 
+/*
+ * A call of the service as its users see it: a tablet that is not served
+ * where it was looked for is looked for once more, and what then is left of
+ * the service's own errors (-EREMCHG, -ESTALE, -ESHUTDOWN) is -EIO.
+ */
+int service_call(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* -ENOENT: no such row.  *out is {0} or an earlier value, replaced on success. */
 int metadata_read(struct tablet_service *svc, struct slice row_key, struct meta_tablet *out) TFS_MUST;
 /* One mutation of one row, on disk before it returns. */
@@ -32,7 +38,8 @@ struct row_cursor {
 	uint64_t schema_generation;
 	struct scan_spec spec;      /* its slices must live as long as the cursor; row_from moves on */
 	struct buf next_row;        /* where the next tablet begins */
-	bool in_next, open, at_end;
+	bool open, at_end;
+	int failed;                 /* what ended it; told again and again */
 	uint64_t given;             /* entries so far, for the limit */
 	struct ts_answer answer;
 	uint32_t at;

@@ -29,6 +29,7 @@ struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
 	if (!m)
 		return NULL;
 	m->table = t;
+	table_get(t);
 	m->schema = table_schema(t);
 	m->row = slice_of_bytes(row);
 	m->ops = m->first;
@@ -44,6 +45,7 @@ void tfs_mutation_free(struct tfs_mutation *m)
 		free(m->ops);
 	arena_fini(&m->arena);
 	schema_put(m->schema);
+	tfs_table_close(m->table);
 	free(m);
 }
 
@@ -240,7 +242,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 			return -ENOMEM;
 		a.results = many;
 	}
-	err = ts_call(m->table->store->o.tablets, &q, &a);
+	err = service_call(m->table->store->o.tablets, &q, &a);
 	if (!err && results)
 		for (unsigned i = 0; i < m->count; i++)
 			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,

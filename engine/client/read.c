@@ -20,7 +20,7 @@ static int point(struct tfs_table *t, struct ts_request *q, const char *family, 
 	q->table = t->id;
 	q->schema_generation = schema_public(s)->generation;
 	q->family = f ? f->id : 0;
-	err = ts_call(t->store->o.tablets, q, a);
+	err = service_call(t->store->o.tablets, q, a);
 out:
 	schema_put(s);
 	return err;
@@ -103,7 +103,7 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 		       "kinds of scans are the same in both");
 	/* Bounds may be longer than any key, and ranges empty. */
 	if ((in->one_row && (in->row_from.size == 0 || in->row_from.size > TFS_ROW_MAX)) ||
-	    (in->after_cell && (!in->one_row || in->family_count != 1)) || in->what > TFS_SCAN_FAMILIES)
+	    (in->after_cell && (!in->one_row || !in->families || in->family_count != 1)) || in->what > TFS_SCAN_FAMILIES)
 		return -EINVAL;
 	*out = none;
 	err = copy(&s->arena, in->row_from, &out->row_from);
@@ -122,7 +122,8 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 	}
 	for (unsigned i = 0; ids && i < in->family_count; i++) {
 		bool named = false;
-		const struct tfs_family *f = tfs_schema_family(schema_public(s->schema), in->families[i]);
+		const struct tfs_family *f =
+			in->families[i] ? tfs_schema_family(schema_public(s->schema), in->families[i]) : NULL;
 		unsigned at = count;
 
 		if (!f)
@@ -162,11 +163,13 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	if (!s)
 		return -ENOMEM;
 	s->table = t;
+	table_get(t);
 	s->schema = table_schema(t);
 	err = convert(s, spec, &converted);
 	if (err) {
 		arena_fini(&s->arena);
 		schema_put(s->schema);
+		tfs_table_close(t);
 		free(s);
 		return err;
 	}
@@ -231,5 +234,6 @@ void tfs_scan_free(struct tfs_scan *s)
 	row_cursor_fini(&s->cursor);
 	arena_fini(&s->arena);
 	schema_put(s->schema);
+	tfs_table_close(s->table);
 	free(s);
 }

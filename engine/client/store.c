@@ -5,6 +5,7 @@
  * is seen by all.
  */
 #include "engine/client/client.h"
+#include "engine/base/msg.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,10 +24,18 @@ int client_new(const struct client_options *o, struct tfs_store **out)
 
 int tfs_close(struct tfs_store *s)
 {
+	unsigned handles;
 	int err;
 
 	if (!s)
 		return 0;
+	mutex_lock(&s->lock);
+	handles = s->handles;
+	mutex_unlock(&s->lock);
+	if (handles) {
+		msg_error("the store cannot be closed: %u tables, mutations and scans of it are in use", handles);
+		return -EBUSY;
+	}
 	err = s->o.close(s->o.arg);
 	mutex_fini(&s->lock);
 	free(s);
@@ -37,7 +46,7 @@ int tfs_sync(struct tfs_store *s)
 {
 	struct ts_request q = {.method = TS_SYNC};
 	struct ts_answer a = {0};
-	int err = ts_call(s->o.tablets, &q, &a);
+	int err = service_call(s->o.tablets, &q, &a);
 
 	ts_answer_fini(&a);
 	return err;
@@ -104,6 +113,17 @@ void table_learn(struct tfs_store *s, const struct schema *schema)
 		schema_put(old);
 }
 
+void table_forget(struct tfs_store *s, const char *name, uint32_t but)
+{
+	struct tfs_table *t, *tmp;
+
+	mutex_lock(&s->lock);
+	HASH_ITER(hh, s->tables, t, tmp)
+		if (t->id != but && strcmp(schema_public(t->schema)->name, name) == 0)
+			t->gone = true;
+	mutex_unlock(&s->lock);
+}
+
 const struct schema *table_schema(struct tfs_table *t)
 {
 	const struct schema *s;
@@ -118,9 +138,12 @@ int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out
 {
 	struct ms_request q = {.method = MS_SCHEMA_BY_NAME, .name = name};
 	struct ms_answer a = {0};
-	struct tfs_table *t, *made = calloc(1, sizeof(*made));
+	struct tfs_table *t, *made;
 	int err;
 
+	if (!tfs_name_valid(name))
+		return -EINVAL;
+	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
 	err = master_call(s, &q, &a, NULL);
@@ -139,12 +162,21 @@ int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out
 		t->schema = schema_get(a.schema);
 		HASH_ADD(hh, s->tables, id, sizeof(t->id), t);
 	}
+	s->handles++;
 	mutex_unlock(&s->lock);
 	*out = t;
 out:
 	free(made);
 	ms_answer_fini(&a);
 	return err;
+}
+
+void table_get(struct tfs_table *t)
+{
+	mutex_lock(&t->store->lock);
+	t->refs++;
+	t->store->handles++;
+	mutex_unlock(&t->store->lock);
 }
 
 void tfs_table_close(struct tfs_table *t)
@@ -157,6 +189,7 @@ void tfs_table_close(struct tfs_table *t)
 	s = t->store;
 	mutex_lock(&s->lock);
 	last = --t->refs == 0;
+	s->handles--;
 	if (last)
 		HASH_DEL(s->tables, t);
 	mutex_unlock(&s->lock);

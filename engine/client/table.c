@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define LIST_MOST 10000 /* names in one answer */
+
 bool tfs_name_valid(const char *name)
 {
-	return schema_name_valid(slice_str(name));
+	return name && schema_name_valid(slice_str(name));
 }
 
 static int simple_call(struct tfs_store *s, const struct ms_request *q, char **why)
@@ -29,30 +31,46 @@ int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid
 int tfs_table_drop(struct tfs_store *s, const char *name)
 {
 	struct ms_request q = {.method = MS_TABLE_DROP, .name = name};
+	int err = tfs_name_valid(name) ? simple_call(s, &q, NULL) : -EINVAL;
 
-	return simple_call(s, &q, NULL);
+	if (!err)
+		table_forget(s, name, 0);
+	return err;
 }
 
 int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool noreplace)
 {
 	struct ms_request q = {.method = MS_TABLE_RENAME, .name = from, .to = to, .noreplace = noreplace};
+	struct ms_answer a = {0};
+	int err = tfs_name_valid(from) && tfs_name_valid(to) ? master_call(s, &q, &a, NULL) : -EINVAL;
 
-	return simple_call(s, &q, NULL);
+	if (!err && a.schema)
+		table_forget(s, to, schema_public(a.schema)->table_id);
+	ms_answer_fini(&a);
+	return err;
 }
 
 int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAME_MAX + 1], int max)
 {
-	struct ms_request q = {.method = MS_TABLE_LIST, .name = after, .count = max > 0 ? (uint32_t)max : 0};
-	struct ms_answer a = {0};
-	int err = master_call(s, &q, &a, NULL);
+	int n = 0;
 
-	if (!err) {
-		for (uint32_t i = 0; i < a.name_count; i++)
-			memcpy(names[i], a.names[i], sizeof(names[i]));
-		err = (int)a.name_count;
+	while (n < max) {
+		const uint32_t want = max - n < LIST_MOST ? (uint32_t)(max - n) : LIST_MOST;
+		struct ms_request q = {.method = MS_TABLE_LIST, .name = n ? names[n - 1] : after, .count = want};
+		struct ms_answer a = {0};
+		uint32_t got;
+		int err = master_call(s, &q, &a, NULL);
+
+		got = a.name_count;
+		for (uint32_t i = 0; !err && i < got && i < want; i++)
+			memcpy(names[n++], a.names[i], sizeof(names[0]));
+		ms_answer_fini(&a);
+		if (err)
+			return err;
+		if (got < want)
+			break;
 	}
-	ms_answer_fini(&a);
-	return err;
+	return n;
 }
 
 int tfs_table_empty(struct tfs_table *t, bool *empty)
@@ -71,7 +89,7 @@ int table_no_family(struct tfs_table *t)
 {
 	struct ts_request q = {.method = TS_EXISTS, .table = t->id, .row = slice_str("-")};
 	struct ts_answer a = {0};
-	int err = ts_call(t->store->o.tablets, &q, &a);
+	int err = service_call(t->store->o.tablets, &q, &a);
 
 	ts_answer_fini(&a);
 	return err == -ENOENT ? err : -EINVAL;
@@ -79,8 +97,15 @@ int table_no_family(struct tfs_table *t)
 
 int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out)
 {
-	*out = schema_public(table_schema(t));
-	return 0;
+	int err = -ENOENT;
+
+	mutex_lock(&t->store->lock);
+	if (!t->gone) {
+		*out = schema_public(schema_get(t->schema));
+		err = 0;
+	}
+	mutex_unlock(&t->store->lock);
+	return err;
 }
 
 void tfs_schema_put(const struct tfs_schema *s)

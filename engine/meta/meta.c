@@ -528,3 +528,25 @@ int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, st
 	*count = w.count;
 	return 0;
 }
+
+int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count)
+{
+	struct writer w;
+	int rc = writer_init(&w, a, 2);
+
+	if (rc)
+		return rc;
+	rc = write_u64(&w, C_SERVER, old->server);
+	if (!rc) {
+		w.ops[0].kind = OP_CHECK;
+		w.ops[0].check = OP_CHECK_VALUE;
+		if (old->server != own)
+			rc = write_u64(&w, C_SERVER, own);
+	}
+	buf_fini(&w.scratch);
+	if (rc)
+		return rc;
+	*ops = w.ops;
+	*count = w.count;
+	return 0;
+}

@@ -67,6 +67,13 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e) TFS_MU
 int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 
+/*
+ * What goes before an edit's operations, so that only the row's owner changes
+ * it: a check that tablet:server is still old->server and, unless it is that
+ * already, own written there.  A check that fails is -ECANCELED.
+ */
+int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+
 /* The root file: a whole meta_tablet with magic, version and CRC. */
 int meta_root_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST;
 int meta_root_decode(struct slice in, struct meta_tablet *m) TFS_MUST;

@@ -30,6 +30,12 @@ enum ts_method {
 	TS_SYNC,        /* all commits of this server so far are durable */
 	TS_FLUSH, TS_COMPACT, /* the tablet that holds row */
 	TS_TABLET_INFO, /* the tablet that holds row -> tablet; family: its share */
+	/*
+	 * The master's, while it judges whether a table (or a family) is empty:
+	 * from the answer of HOLD to LET_GO no mutation of the table is under
+	 * way; new ones wait, and are judged by what the table then is.
+	 */
+	TS_HOLD, TS_LET_GO, /* table */
 	TS_METHODS
 };
 struct ts_request {

@@ -5,6 +5,7 @@
  * or compactions find none, and made again once there is room (DESIGN 3.2).
  */
 #include "engine/base/file.h"
+#include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
 
@@ -13,6 +14,8 @@
 
 #define BALLAST_BYTES (16u << 20)
 #define RETRY_US 5000000u
+#define ROOM_US 4000000u  /* the commit log tries a fresh file each second */
+#define LOOK_US 100000u
 
 static void refill_run(struct task *t)
 {
@@ -30,10 +33,12 @@ static void refill_run(struct task *t)
 			if (file_preallocate(f, 0, BALLAST_BYTES, false) == 0)
 				atomic_store(&s->ballast, true);
 			file_close(f);
+			if (!atomic_load(&s->ballast))
+				(void)!file_unlink(path); /* a part of it helps nobody */
 		}
 	}
 	free(path);
-	if (!atomic_load(&s->ballast))
+	if (!atomic_load(&s->ballast) && !s->closing)
 		task_queue_after(&s->refill, RETRY_US);
 }
 
@@ -49,19 +54,41 @@ void ballast_start(struct server *s)
 		task_queue(&s->refill);
 }
 
+/* Until the commit log takes records again, which it finds out by itself once there is room. */
+static bool wait_for_log(struct server *s)
+{
+	uint64_t until = atomic_load(&s->room_until_us);
+
+	while (monotonic_us() < until) {
+		if (log_sync(s->log) == 0)
+			return true;
+		mutex_lock(&s->lock);
+		(void)cond_wait_us(&s->changed, &s->lock, LOOK_US);
+		mutex_unlock(&s->lock);
+	}
+	return false;
+}
+
 bool ballast_give_up(struct server *s)
 {
 	bool had = true;
 	char *path;
 	int err;
 
-	if (!atomic_compare_exchange_strong(&s->ballast, &had, false))
-		return false;
-	path = path_join(s->data_dir, "ballast");
-	err = path ? file_unlink(path) : -ENOMEM;
-	free(path);
-	msg_warning("%s: the disk is full; the ballast file is given up so that cells can be removed", s->data_dir);
-	if (!s->no_background)
-		task_queue_after(&s->refill, RETRY_US);
-	return err == 0;
+	if (atomic_compare_exchange_strong(&s->ballast, &had, false)) {
+		path = path_join(s->data_dir, "ballast");
+		err = path ? file_unlink(path) : -ENOMEM;
+		if (err) {
+			msg_error("%s: the disk is full, and the ballast file cannot be given up: %s", s->data_dir, strerror(-err));
+			atomic_store(&s->ballast, err != -ENOENT);
+			free(path);
+			return false;
+		}
+		free(path);
+		msg_warning("%s: the disk is full; the ballast file is given up so that cells can be removed", s->data_dir);
+		atomic_store(&s->room_until_us, monotonic_us() + ROOM_US);
+		if (!s->no_background && !s->closing)
+			task_queue_after(&s->refill, RETRY_US);
+	}
+	return wait_for_log(s);
 }

@@ -4,11 +4,17 @@
  * row, synced before it is published; for the root tablet one
  * compare-and-set of the lock service's file "root" (DESIGN 3.2, 3.3).
  *
+ * Only the owner changes a row: every mutation checks that tablet:server is
+ * what we last knew, and the first one of this incarnation writes our number
+ * there.  A check that fails, or a root file of another version, means that
+ * the row is read again: if it is not ours any more the answer is -ESTALE,
+ * which stops the tablet.
+ *
  * A change that fails leaves the row as it was or, if the failure was one of
- * the disk, in doubt.  In doubt is harmless here: what a later edit adds
- * holds the same cells under the same sequence numbers as what may have been
- * added already, and the tablet leaves the files of a failed edit lying for
- * the next start's sweep.
+ * the disk, in doubt; then too the row is read again before the next change.
+ * What a later edit adds holds the same cells under the same sequence numbers
+ * as what may have been added already, and the tablet leaves the files of a
+ * failed edit lying for the next start's sweep.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -28,67 +34,140 @@ static int copy_row(const struct meta_tablet *from, struct meta_tablet *to)
 	return err;
 }
 
-static int commit_root(struct held *h, const struct tablet_edit *e)
+static int read_row(struct held *h, struct meta_tablet *out, uint64_t *version)
 {
-	struct meta_tablet next = {0};
 	struct buf b = {0};
-	uint64_t version;
-	int err = copy_row(&h->row, &next);
+	int err;
 
-	if (!err)
-		err = meta_tablet_apply(&next, e);
-	if (!err) {
-		next.server = h->server->incarnation;
-		err = meta_root_encode(&next, &b);
+	if (h->kind == KIND_ROOT) {
+		err = lock_get(h->server->locks, "root", &b, version);
+		if (!err)
+			err = meta_root_decode(buf_slice(&b), out);
+	} else {
+		err = meta_row_key(&b, h->table, h->last, buf_slice(&h->end));
+		if (!err)
+			err = metadata_read(h->server->metadata, buf_slice(&b), out);
 	}
-	if (!err)
-		err = lock_put(h->server->locks, "root", buf_slice(&b), h->root_version, &version);
-	if (!err) {
-		meta_tablet_fini(&h->row);
-		h->row = next;
-		next = (struct meta_tablet){0};
-		h->root_version = version;
-	}
-	meta_tablet_fini(&next);
 	buf_fini(&b);
 	return err;
 }
 
-static int commit_row(struct held *h, const struct tablet_edit *e)
+/* The row as it is now; -ESTALE unless it is still ours to change. */
+static int reload(struct held *h)
 {
-	struct meta_tablet next = {0};
+	struct meta_tablet now = {0};
+	uint64_t version = h->root_version;
+	struct buf begin;
+	int err = read_row(h, &now, &version);
+
+	if (err == -ENOENT)
+		err = -ESTALE; /* the table has been dropped */
+	else if (!err && now.server != h->server->incarnation && now.server != h->row.server)
+		err = -ESTALE;
+	if (!err) {
+		begin = now.begin; /* in METADATA a hint; ours is true */
+		now.begin = h->row.begin;
+		h->row.begin = begin;
+		meta_tablet_fini(&h->row);
+		h->row = now;
+		now = (struct meta_tablet){0};
+		h->root_version = version;
+		h->in_doubt = false;
+	}
+	meta_tablet_fini(&now);
+	return err;
+}
+
+/* The row after the edit. */
+static int next_row(struct held *h, const struct tablet_edit *e, struct meta_tablet *next)
+{
+	int err = copy_row(&h->row, next);
+
+	if (!err)
+		err = meta_tablet_apply(next, e);
+	next->server = h->server->incarnation;
+	return err;
+}
+
+static int write_root(struct held *h, const struct meta_tablet *next, uint64_t *version)
+{
+	struct buf b = {0};
+	int err = meta_root_encode(next, &b);
+
+	if (!err)
+		err = lock_put(h->server->locks, "root", buf_slice(&b), h->root_version, version);
+	buf_fini(&b);
+	return err;
+}
+
+static int write_row(struct held *h, const struct tablet_edit *e)
+{
+	struct op *owner = NULL, *edit = NULL, *ops = NULL;
+	unsigned owner_count = 0, edit_count = 0;
 	struct arena arena = {0};
 	struct buf key = {0};
-	struct op *ops;
-	unsigned count;
 	int err = meta_row_key(&key, h->table, h->last, buf_slice(&h->end));
 
 	if (!err)
-		err = copy_row(&h->row, &next);
+		err = meta_ops_owner(&h->row, h->server->incarnation, &arena, &owner, &owner_count);
 	if (!err)
-		err = meta_tablet_apply(&next, e);
-	if (!err)
-		err = meta_ops_edit(&h->row, e, &arena, &ops, &count);
-	if (!err)
-		err = metadata_mutate(h->server->metadata, buf_slice(&key), ops, count);
+		err = meta_ops_edit(&h->row, e, &arena, &edit, &edit_count);
 	if (!err) {
-		meta_tablet_fini(&h->row);
-		h->row = next;
-		next = (struct meta_tablet){0};
+		ops = arena_alloc(&arena, (owner_count + edit_count) * sizeof(*ops));
+		err = ops ? 0 : -ENOMEM;
 	}
-	meta_tablet_fini(&next);
+	if (!err) {
+		memcpy(ops, owner, owner_count * sizeof(*ops));
+		memcpy(ops + owner_count, edit, edit_count * sizeof(*ops));
+		err = metadata_mutate(h->server->metadata, buf_slice(&key), ops, owner_count + edit_count);
+	}
 	arena_fini(&arena);
 	buf_fini(&key);
 	return err;
 }
 
+static bool not_as_known(int err)
+{
+	return err == -ECANCELED || err == -ESTALE || err == -EEXIST || err == -ENOENT;
+}
+
+static int change(struct held *h, const struct tablet_edit *e)
+{
+	struct meta_tablet next = {0};
+	uint64_t version = h->root_version;
+	int err = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		if (h->in_doubt) {
+			err = reload(h);
+			if (err)
+				return err;
+		}
+		err = next_row(h, e, &next);
+		if (!err) {
+			err = h->kind == KIND_ROOT ? write_root(h, &next, &version) : write_row(h, e);
+			h->in_doubt = err != 0;
+		}
+		if (!err) {
+			meta_tablet_fini(&h->row);
+			h->row = next;
+			h->root_version = version;
+			return 0;
+		}
+		meta_tablet_fini(&next);
+		if (!not_as_known(err))
+			return err;
+	}
+	return -EIO; /* what we read is not what is there */
+}
+
 int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 {
 	struct held *h = arg;
-	int err = h->kind == KIND_ROOT ? commit_root(h, e) : commit_row(h, e);
+	int err = change(h, e);
 
 	(void)t;
-	if (err)
+	if (err && (!h->known || !known_gone(h->server, h->known)))
 		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", h->table,
 			  h->last ? "the end" : Q(buf_slice(&h->end)), strerror(-err));
 	return err;

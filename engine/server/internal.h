@@ -5,7 +5,10 @@
  *
  * Locks: server.lock (RANK_SERVER) guards the set of tablets, the known
  * schemas and the open scans; it is held for look-ups only, never over I/O
- * or a call into a tablet that can block.
+ * or a call into a tablet that can block.  server.loading is a lock too, one
+ * that may be held over I/O: tablets are loaded, and schemas handed to them,
+ * by one thread at a time, so that no tablet is loaded twice nor left with an
+ * older schema than the server knows.
  */
 #ifndef TFS_SERVER_INTERNAL_H
 #define TFS_SERVER_INTERNAL_H
@@ -19,26 +22,37 @@
 
 enum kind { KIND_ROOT, KIND_META, KIND_USER, KINDS };
 
+/*
+ * A table whose schema this server knows, counted: by the server, by each of
+ * its tablets.  All fields but the first are guarded by server.lock.  Its
+ * files go with the last reference once the table has gone.
+ */
+struct known {
+	uint32_t table;
+	unsigned refs;
+	char name[TFS_NAME_MAX + 1];
+	uint64_t generation;
+	struct store_schema *schema;
+	unsigned writers;            /* mutations under way */
+	unsigned holds;              /* new ones wait: the master is about to judge what the table holds */
+	bool gone;
+	int doubt;                   /* the error of reading whether the table is still there, else 0 */
+};
+
 /* A tablet that this server serves, counted. */
 struct held {
 	struct server *server;
 	struct tablet *tablet;
+	struct known *known;         /* KIND_USER */
 	uint32_t table;
 	enum kind kind;
 	bool last;
 	struct buf end;              /* unless last */
-	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock */
+	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
+	bool in_doubt;               /* a change failed that may have taken place: read the row again first */
 	uint64_t root_version;       /* KIND_ROOT: of the root file */
 	_Atomic unsigned refs;       /* one is the set's */
-	bool dropped;                /* the table has gone: its files go with the last reference */
-};
-
-/* A table whose schema this server knows. */
-struct known {
-	uint32_t table;
-	char name[TFS_NAME_MAX + 1];
-	uint64_t generation;
-	struct store_schema *schema;
+	_Atomic bool dropped;        /* the table has gone */
 };
 
 struct open_scan {
@@ -68,14 +82,18 @@ struct server {
 	struct store_schema *meta_schema;
 
 	struct mutex lock;
+	struct cond changed;         /* loading, holds, writers, tables gone */
+	bool loading;
 	struct held **set;           /* by table, then end */
 	unsigned set_count, set_cap;
-	struct known *known;         /* by table */
+	struct known **known;        /* by table */
 	unsigned known_count, known_cap;
 	struct open_scan *scans[SCAN_BUCKETS];
 	uint64_t next_scan;
 	_Atomic bool recovering;
+	_Atomic bool closing;        /* no background work is begun any more */
 	_Atomic bool ballast;        /* the file is there */
+	_Atomic uint64_t room_until_us; /* the ballast was given up lately: what it was given up for tries until then */
 };
 
 /* ---- tablets.c: the set ---- */
@@ -86,7 +104,7 @@ int held_find(struct server *s, uint32_t table, struct slice row, struct held **
 int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *count) TFS_MUST;
 void held_put(struct held *h);
 /* Makes a tablet from its METADATA row (taken apart: *row is left {0}) and adds it to the set. */
-int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST;
+int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST; /* load_begin */
 /* Takes the table's tablets out of the set; their files go when the last reader has. */
 void held_drop_table(struct server *s, uint32_t table);
 void held_drop_all(struct server *s);
@@ -95,11 +113,28 @@ void held_drop_all(struct server *s);
 /* Loads the tablets of a table made since the start; those that are there stay. */
 int held_load_table(struct server *s, uint32_t table) TFS_MUST;
 
+/* Around loading tablets and handing schemas out. */
+void load_begin(struct server *s);
+void load_end(struct server *s);
+
 /* ---- schemas.c ---- */
-int schemas_load(struct server *s) TFS_MUST;
-/* A reference to what is known of the table, refreshed when older than generation; -ENOENT. */
-int schemas_get(struct server *s, uint32_t table, uint64_t generation, struct store_schema **out) TFS_MUST;
-bool schemas_know(struct server *s, uint32_t table);
+/* *why as server_recover's. */
+int schemas_load(struct server *s, char **why) TFS_MUST;
+/* A reference to what is known of the table; -ENOENT. */
+int known_get(struct server *s, uint32_t table, struct known **out) TFS_MUST;
+void known_put(struct server *s, struct known *k);
+struct store_schema *known_schema(struct server *s, struct known *k);
+bool known_gone(struct server *s, struct known *k);
+/*
+ * Around a mutation of the table: waits while writes are held, gives the
+ * schema (a reference) that stays the table's until the end, refreshed when
+ * older than generation.  -ENOENT: the table has gone.
+ */
+int known_write_begin(struct server *s, struct known *k, uint64_t generation, struct store_schema **schema) TFS_MUST;
+void known_write_end(struct server *s, struct known *k);
+/* From the return of hold to as many let_go, no mutation of the table is under way. -ENOENT. */
+int schemas_hold(struct server *s, uint32_t table) TFS_MUST;
+void schemas_let_go(struct server *s, uint32_t table);
 void schemas_free(struct server *s);
 
 /* ---- edit.c: the commit callbacks ---- */
@@ -111,7 +146,7 @@ void retire_run(struct task *t);
 int retire_dead_logs(struct server *s) TFS_MUST;
 
 /* ---- sweep.c ---- */
-int sweep_at_start(struct server *s) TFS_MUST;
+int sweep_at_start(struct server *s, char **why) TFS_MUST; /* *why as server_recover's */
 void sweep_table(struct server *s, uint32_t table);
 
 /* ---- scans.c ---- */
@@ -120,7 +155,11 @@ void scans_free(struct server *s);
 
 /* ---- ballast.c ---- */
 void ballast_start(struct server *s);
-/* True if the ballast was given up just now, so that trying again makes sense. */
+/*
+ * For a change that found no space and may live off the ballast: gives it up
+ * if it is there, waits a little for the commit log to come back, and says
+ * whether trying again makes sense.
+ */
 bool ballast_give_up(struct server *s);
 
 #endif

@@ -41,7 +41,45 @@ static int make_root(struct server *s, struct meta_tablet *root, uint64_t *versi
 	return err;
 }
 
-static int load_root(struct server *s, char **why)
+/* ---- where replay must begin ---- */
+struct needed {
+	struct redo_point *v;
+	unsigned count, cap;
+};
+
+static int need(struct needed *n, const struct redo_point *p)
+{
+	for (unsigned i = 0; i < n->count; i++) {
+		if (n->v[i].incarnation == p->incarnation) {
+			if (p->lsn < n->v[i].lsn)
+				n->v[i].lsn = p->lsn;
+			return 0;
+		}
+	}
+	if (n->count == n->cap) {
+		unsigned cap = n->cap ? n->cap * 2 : 8;
+		struct redo_point *v = realloc(n->v, cap * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		n->v = v;
+		n->cap = cap;
+	}
+	n->v[n->count++] = *p;
+	return 0;
+}
+
+/* Taken before the tablet is made, whose background work may change its row. */
+static int need_all(struct needed *n, const struct meta_tablet *m)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < m->redo_count && !err; i++)
+		err = need(n, &m->redo[i]);
+	return err;
+}
+
+static int load_root(struct server *s, struct needed *needed, char **why)
 {
 	struct meta_tablet root = {0};
 	struct buf b = {0};
@@ -52,10 +90,10 @@ static int load_root(struct server *s, char **why)
 		err = meta_root_decode(buf_slice(&b), &root);
 	else if (err == -ENOENT)
 		err = make_root(s, &root, &version);
-	if (err)
+	if (err && asprintf(why, "%s/lock/root: the root tablet's row: %s", s->data_dir, strerror(-err)) < 0)
 		*why = NULL;
-	if (err && asprintf(why, "%s/lock: the root tablet's row: %s", s->data_dir, strerror(-err)) < 0)
-		*why = NULL;
+	if (!err)
+		err = need_all(needed, &root);
 	if (!err)
 		err = held_load(s, &root, KIND_ROOT, version);
 	meta_tablet_fini(&root);
@@ -90,33 +128,6 @@ static int replay_one(void *arg, const struct log_record *r)
 	return err;
 }
 
-struct needed {
-	struct redo_point *v;
-	unsigned count, cap;
-};
-
-static int need(struct needed *n, const struct redo_point *p)
-{
-	for (unsigned i = 0; i < n->count; i++) {
-		if (n->v[i].incarnation == p->incarnation) {
-			if (p->lsn < n->v[i].lsn)
-				n->v[i].lsn = p->lsn;
-			return 0;
-		}
-	}
-	if (n->count == n->cap) {
-		unsigned cap = n->cap ? n->cap * 2 : 8;
-		struct redo_point *v = realloc(n->v, cap * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		n->v = v;
-		n->cap = cap;
-	}
-	n->v[n->count++] = *p;
-	return 0;
-}
-
 static int by_incarnation(const void *a, const void *b)
 {
 	const struct redo_point *x = a, *y = b;
@@ -124,51 +135,35 @@ static int by_incarnation(const void *a, const void *b)
 	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
 }
 
-/* The redo points of all tablets of a kind, the least of each incarnation. */
-static int collect_needed(struct server *s, enum kind kind, bool all_kinds, struct needed *n)
+static int replay_kind(struct server *s, enum kind kind, struct needed *n, char **why)
 {
-	struct held **list;
-	unsigned count;
-	int err = held_list(s, 0, &list, &count);
+	int err = 0;
 
-	if (err)
-		return err;
-	for (unsigned i = 0; i < count; i++) {
-		if (list[i]->kind == kind || all_kinds)
-			for (unsigned k = 0; k < list[i]->row.redo_count && !err; k++)
-				err = need(n, &list[i]->row.redo[k]);
-		held_put(list[i]);
-	}
-	free(list);
 	if (n->count)
 		qsort(n->v, n->count, sizeof(*n->v), by_incarnation);
-	return err;
-}
-
-static int replay_kind(struct server *s, enum kind kind, char **why)
-{
-	struct needed n = {0};
-	int err = collect_needed(s, kind, false, &n);
-
 	/* Oldest incarnation first; order does not matter for the cells, whose sequence numbers decide. */
-	for (unsigned i = 0; i < n.count && !err; i++) {
-		struct replay p = {.s = s, .kind = kind, .incarnation = n.v[i].incarnation};
-		char dir[4096];
+	for (unsigned i = 0; i < n->count && !err; i++) {
+		struct replay p = {.s = s, .kind = kind, .incarnation = n->v[i].incarnation};
+		char *dir = NULL;
 		uint64_t last;
 
-		snprintf(dir, sizeof(dir), "%s/log/%llu", s->data_dir, (unsigned long long)n.v[i].incarnation);
+		if (asprintf(&dir, "%s/log/%llu", s->data_dir, (unsigned long long)n->v[i].incarnation) < 0) {
+			err = -ENOMEM;
+			break;
+		}
 		free(*why);
 		*why = NULL;
-		err = log_replay(dir, n.v[i].lsn, replay_one, &p, &last, why);
+		err = log_replay(dir, n->v[i].lsn, replay_one, &p, &last, why);
 		if (err && !*why && asprintf(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err)) < 0)
 			*why = NULL;
 		if (err == -ENOENT)
 			err = -EBADMSG;
 		if (!err && p.records)
 			msg_info("replayed %llu records of the log of incarnation %llu", (unsigned long long)p.records,
-				 (unsigned long long)n.v[i].incarnation);
+				 (unsigned long long)n->v[i].incarnation);
+		free(dir);
 	}
-	free(n.v);
+	n->count = 0;
 	return err;
 }
 
@@ -179,6 +174,7 @@ struct level {
 	struct buf begin;         /* where the next tablet of `table` begins */
 	uint32_t table;
 	unsigned loaded;
+	struct needed *needed;    /* at start: of all levels */
 	struct buf *orphans;      /* METADATA rows whose table has no schema */
 	unsigned orphan_count;
 };
@@ -186,12 +182,12 @@ struct level {
 static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 {
 	struct level *l = arg;
-	struct store_schema *schema = NULL;
+	struct known *k = NULL;
 	int err = 0;
 
 	if (l->kind == KIND_USER) {
-		err = schemas_get(l->s, m->table, 0, &schema);
-		store_schema_put(schema);
+		err = known_get(l->s, m->table, &k);
+		known_put(l->s, k);
 		if (err == -ENOENT) {
 			struct buf *o = realloc(l->orphans, (l->orphan_count + 1) * sizeof(*o));
 
@@ -216,10 +212,10 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 		err = buf_set(&m->begin, l->begin.p, l->begin.n);
 	if (!err && !m->last)
 		err = buf_set(&l->begin, m->end.p, m->end.n);
+	if (!err && l->needed)
+		err = need_all(l->needed, m);
 	if (!err)
 		err = held_load(l->s, m, l->kind, 0);
-	if (err == -EEXIST && !l->s->recovering)
-		err = 0; /* another caller was first */
 	l->loaded++;
 	return err;
 }
@@ -247,9 +243,9 @@ static int make_metadata_tablet(struct server *s)
 	return err;
 }
 
-static int load_metadata(struct server *s)
+static int load_metadata(struct server *s, struct needed *needed)
 {
-	struct level l = {.s = s, .kind = KIND_META};
+	struct level l = {.s = s, .kind = KIND_META, .needed = needed};
 	struct buf end = {0};
 	int err = meta_root_end(&end);
 
@@ -262,9 +258,9 @@ static int load_metadata(struct server *s)
 	return err;
 }
 
-static int load_users(struct server *s)
+static int load_users(struct server *s, struct needed *needed)
 {
-	struct level l = {.s = s, .kind = KIND_USER};
+	struct level l = {.s = s, .kind = KIND_USER, .needed = needed};
 	struct buf from = {0};
 	int err = meta_root_end(&from);
 
@@ -301,30 +297,94 @@ int held_load_table(struct server *s, uint32_t table)
 	return err;
 }
 
+/* A damaged SSTable of METADATA ends the start: names it.  Other errors have no file to name. */
+static void name_damaged(struct server *s, char **why)
+{
+	struct held **list;
+	unsigned count;
+
+	if (held_list(s, META_TABLE, &list, &count))
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		struct tablet_file *files = NULL;
+		unsigned n = 0;
+
+		if (tablet_files(list[i]->tablet, &files, &n))
+			n = 0;
+		for (unsigned k = 0; k < n; k++) {
+			char *path = tablet_file_path(s->data_dir, files[k].table, files[k].incarnation, files[k].number);
+			char *reason = NULL;
+			uint64_t keys;
+			int err = path && !*why ? sst_verify(path, &keys, &reason) : 0;
+
+			if (err && asprintf(why, "%s: this file of METADATA is damaged: %s", path,
+					    reason ? reason : strerror(-err)) < 0)
+				*why = NULL;
+			free(reason);
+			free(path);
+			tablet_file_fini(&files[k]);
+		}
+		free(files);
+		held_put(list[i]);
+	}
+	free(list);
+}
+
+/* Replay is over for all: compactions may drop what it could still have added to.  Tells of tables without a tablet. */
+static int loaded_all(struct server *s)
+{
+	struct held **list;
+	unsigned count, i, k = 0;
+	int err = held_list(s, 0, &list, &count);
+
+	if (err)
+		return err;
+	for (i = 0; i < count; i++)
+		tablet_replay_done(list[i]->tablet);
+	mutex_lock(&s->lock);
+	for (i = 0; i < s->known_count; i++) {
+		while (k < count && list[k]->table < s->known[i]->table)
+			k++;
+		if (k == count || list[k]->table != s->known[i]->table)
+			msg_error("table %s (%u): METADATA has no tablet of it", s->known[i]->name, s->known[i]->table);
+	}
+	mutex_unlock(&s->lock);
+	for (i = 0; i < count; i++)
+		held_put(list[i]);
+	free(list);
+	return 0;
+}
+
 int server_recover(struct server *s, char **why)
 {
+	struct needed needed = {0};
 	int err;
 
 	*why = NULL;
-	err = load_root(s, why);
+	err = load_root(s, &needed, why);
 	if (!err)
-		err = replay_kind(s, KIND_ROOT, why);
+		err = replay_kind(s, KIND_ROOT, &needed, why);
 	if (!err)
-		err = load_metadata(s);
+		err = load_metadata(s, &needed);
 	if (!err)
-		err = replay_kind(s, KIND_META, why);
+		err = replay_kind(s, KIND_META, &needed, why);
 	if (!err)
-		err = schemas_load(s);
+		err = schemas_load(s, why);
 	if (!err)
-		err = load_users(s);
+		err = load_users(s, &needed);
 	if (!err)
-		err = replay_kind(s, KIND_USER, why);
+		err = replay_kind(s, KIND_USER, &needed, why);
 	if (!err)
-		err = sweep_at_start(s);
+		err = loaded_all(s);
+	if (!err)
+		err = sweep_at_start(s, why);
+	free(needed.v);
 	if (err) {
+		if (!*why && (err == -EBADMSG || err == -ENOENT))
+			name_damaged(s, why);
 		if (!*why && asprintf(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err)) < 0)
 			*why = NULL;
-		return err;
+		return err == -ENOENT ? -EBADMSG : err;
 	}
 	s->recovering = false;
 	ballast_start(s);

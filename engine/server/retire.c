@@ -135,9 +135,10 @@ void retire_run(struct task *t)
 	struct held *holder = NULL;
 	uint64_t before;
 
-	if (s->recovering || each_dead_log(s, true) || retire_dead_logs(s))
+	/* A closing server's set is not whole: what a tablet taken out of it needs would be removed. */
+	if (s->recovering || s->closing || each_dead_log(s, true) || retire_dead_logs(s))
 		return;
-	for (;;) {
+	while (!s->closing) {
 		before = log_bytes(s->log);
 		if (drop_own(s, &holder) || !holder)
 			break;

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static struct open_scan *scan_take(struct server *s, uint64_t id)
+static struct open_scan *scan_take(struct server *s, uint32_t table, uint64_t id)
 {
 	struct open_scan **p, *o;
 
@@ -16,6 +16,8 @@ static struct open_scan *scan_take(struct server *s, uint64_t id)
 	for (p = &s->scans[id % SCAN_BUCKETS]; *p && (*p)->id != id; p = &(*p)->next)
 		;
 	o = *p;
+	if (o && o->held->table != table)
+		o = NULL;
 	if (o)
 		*p = o->next;
 	mutex_unlock(&s->lock);
@@ -41,7 +43,8 @@ static void scan_end(struct open_scan *o)
 
 static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
-	int err = tablet_scan_fill(o->scan, &a->batch);
+	/* A table that has gone has no cells any more, though this tablet still could read them. */
+	int err = atomic_load(&o->held->dropped) ? -ENOENT : tablet_scan_fill(o->scan, &a->batch);
 
 	a->scan = 0;
 	if (err || a->batch.done) {
@@ -55,9 +58,12 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 
 static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct open_scan *o = calloc(1, sizeof(*o));
+	struct open_scan *o;
 	int err;
 
+	if (!q->spec)
+		return -EINVAL;
+	o = calloc(1, sizeof(*o));
 	if (!o)
 		return -ENOMEM;
 	err = held_find(s, q->table, q->row, &o->held);
@@ -85,7 +91,7 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 
 	if (q->method == TS_SCAN_OPEN)
 		return scan_open(s, q, a);
-	o = scan_take(s, q->scan);
+	o = scan_take(s, q->table, q->scan);
 	if (!o)
 		return -ESTALE;
 	if (q->method == TS_SCAN_NEXT)

@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schemas that this server knows, by table id: read from the lock
- * service's tables/NAME at start, kept true by its watch, and read again
- * when a client knows a later one.
+ * The tables that this server knows, by id: read from the lock service's
+ * tables/NAME at start, kept true by its watch, and read again when a client
+ * knows a later schema.
+ *
+ * A write that is acknowledged must not vanish with a drop that then
+ * succeeds.  So whoever judges that a table or family is empty holds writes
+ * first: a hold waits for the mutations under way and keeps new ones waiting,
+ * until the table has gone, the new schema is known here, or nothing came of
+ * it.  Mutations are judged by the schema that they began with, and no other
+ * that drops anything can become true before they end.
+ *
+ * A table whose file cannot be read may have gone: until that is known its
+ * writes are refused, for they could be acknowledged and never seen again.
  */
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -11,15 +21,112 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct known *known_find_locked(struct server *s, uint32_t table)
+#define FILE_BYTES (sizeof("tables/") + TFS_NAME_MAX)
+
+/* Where the table is, or would be inserted. */
+static unsigned known_at_locked(const struct server *s, uint32_t table)
 {
-	for (unsigned i = 0; i < s->known_count; i++)
-		if (s->known[i].table == table)
-			return &s->known[i];
-	return NULL;
+	unsigned lo = 0, hi = s->known_count;
+
+	while (lo < hi) {
+		unsigned mid = lo + (hi - lo) / 2;
+
+		if (s->known[mid]->table < table)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
 }
 
-/* Puts the schema in; hands the tablets the new one. */
+static struct known *known_find_locked(const struct server *s, uint32_t table)
+{
+	unsigned i = known_at_locked(s, table);
+
+	return i < s->known_count && s->known[i]->table == table ? s->known[i] : NULL;
+}
+
+static int known_add_locked(struct server *s, uint32_t table, struct known **out)
+{
+	unsigned i = known_at_locked(s, table);
+	struct known *k;
+
+	if (s->known_count == s->known_cap) {
+		unsigned cap = s->known_cap ? s->known_cap * 2 : 16;
+		struct known **grown = realloc(s->known, cap * sizeof(struct known *));
+
+		if (!grown)
+			return -ENOMEM;
+		s->known = grown;
+		s->known_cap = cap;
+	}
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return -ENOMEM;
+	k->table = table;
+	k->refs = 1;
+	memmove(s->known + i + 1, s->known + i, (s->known_count - i) * sizeof(struct known *));
+	s->known[i] = k;
+	s->known_count++;
+	*out = k;
+	return 0;
+}
+
+int known_get(struct server *s, uint32_t table, struct known **out)
+{
+	struct known *k;
+
+	mutex_lock(&s->lock);
+	k = known_find_locked(s, table);
+	if (k)
+		k->refs++;
+	mutex_unlock(&s->lock);
+	if (!k)
+		return -ENOENT;
+	*out = k;
+	return 0;
+}
+
+void known_put(struct server *s, struct known *k)
+{
+	bool last;
+
+	if (!k)
+		return;
+	mutex_lock(&s->lock);
+	last = --k->refs == 0;
+	mutex_unlock(&s->lock);
+	if (!last)
+		return;
+	if (k->gone)
+		sweep_table(s, k->table);
+	store_schema_put(k->schema);
+	free(k);
+}
+
+struct store_schema *known_schema(struct server *s, struct known *k)
+{
+	struct store_schema *schema;
+
+	mutex_lock(&s->lock);
+	schema = store_schema_get(k->schema);
+	mutex_unlock(&s->lock);
+	return schema;
+}
+
+bool known_gone(struct server *s, struct known *k)
+{
+	bool gone;
+
+	mutex_lock(&s->lock);
+	gone = k->gone;
+	mutex_unlock(&s->lock);
+	return gone;
+}
+
+/* ---- reading ---- */
+
+/* Puts the schema in and hands it to the tablets, in this order and by one thread at a time. */
 static int known_set(struct server *s, const struct schema *schema)
 {
 	const struct tfs_schema *p = schema_public(schema);
@@ -27,198 +134,306 @@ static int known_set(struct server *s, const struct schema *schema)
 	struct held **list = NULL;
 	struct known *k;
 	unsigned count = 0;
+	bool newer = false;
 	int err = schema_store(schema, &now);
 
 	if (err)
 		return err;
+	load_begin(s);
 	mutex_lock(&s->lock);
 	k = known_find_locked(s, p->table_id);
-	if (!k && s->known_count == s->known_cap) {
-		unsigned cap = s->known_cap ? s->known_cap * 2 : 16;
-		struct known *grown = realloc(s->known, cap * sizeof(*grown));
-
-		if (!grown) {
-			mutex_unlock(&s->lock);
-			store_schema_put(now);
-			return -ENOMEM;
-		}
-		s->known = grown;
-		s->known_cap = cap;
+	if (!k)
+		err = known_add_locked(s, p->table_id, &k);
+	if (!err) {
+		k->doubt = 0;
+		newer = !k->schema || p->generation >= k->generation;
 	}
-	if (!k) {
-		k = &s->known[s->known_count++];
-		*k = (struct known){.table = p->table_id};
-	}
-	memcpy(k->name, p->name, sizeof(k->name));
-	if (!k->schema || p->generation >= k->generation) {
+	if (newer) {
+		memcpy(k->name, p->name, sizeof(k->name));
 		old = k->schema;
 		k->schema = store_schema_get(now);
 		k->generation = p->generation;
 	}
 	mutex_unlock(&s->lock);
 	store_schema_put(old);
-	err = held_list(s, p->table_id, &list, &count);
+	if (newer)
+		err = held_list(s, p->table_id, &list, &count);
 	for (unsigned i = 0; i < count; i++) {
 		tablet_set_schema(list[i]->tablet, now);
 		held_put(list[i]);
 	}
 	free(list);
+	load_end(s);
 	store_schema_put(now);
 	return err;
 }
 
-static int known_read(struct server *s, const char *file)
+/* The schema in a file; logs what is wrong but for -ENOENT. */
+static int schema_read(struct server *s, const char *file, struct schema **out)
 {
-	struct schema *schema = NULL;
 	struct buf b = {0};
 	uint64_t version;
 	int err = lock_get(s->locks, file, &b, &version);
 
 	if (!err)
-		err = schema_decode(buf_slice(&b), &schema);
-	if (!err)
-		err = known_set(s, schema);
+		err = schema_decode(buf_slice(&b), out);
 	if (err && err != -ENOENT)
-		msg_error("lock service file %s: %s", file, strerror(-err));
-	schema_put(schema);
+		msg_error("%s/lock/%s: %s", s->data_dir, file, strerror(-err));
 	buf_fini(&b);
 	return err;
 }
 
-static int read_one(void *arg, const char *name)
+static int known_read(struct server *s, const char *file, uint32_t *id)
 {
-	char file[sizeof("tables/") + TFS_NAME_MAX + 1];
-	int err;
+	struct schema *schema = NULL;
+	int err = schema_read(s, file, &schema);
 
-	snprintf(file, sizeof(file), "tables/%s", name);
-	err = known_read(arg, file);
-	return err == -ENOENT ? 0 : err;
+	if (!err)
+		err = known_set(s, schema);
+	if (!err)
+		*id = schema_public(schema)->table_id;
+	schema_put(schema);
+	return err;
 }
 
-struct present {
+/* ---- tables that go ---- */
+
+struct search {
 	struct server *s;
-	uint32_t *ids;
-	unsigned count, cap;
+	uint32_t table;
+	bool found;
+	int unsure;
 };
 
-static int note_present(void *arg, const char *name)
+static bool another_is_named(struct search *f, const char *name)
 {
-	struct present *p = arg;
-	char file[sizeof("tables/") + TFS_NAME_MAX + 1];
+	bool yes = false;
+
+	mutex_lock(&f->s->lock);
+	for (unsigned i = 0; i < f->s->known_count && !yes; i++)
+		yes = f->s->known[i]->table != f->table && strcmp(f->s->known[i]->name, name) == 0;
+	mutex_unlock(&f->s->lock);
+	return yes;
+}
+
+static int search_one(void *arg, const char *name)
+{
+	struct search *f = arg;
 	struct schema *schema = NULL;
-	struct buf b = {0};
-	uint64_t version;
+	char file[FILE_BYTES];
 	int err;
 
+	if (strlen(name) > TFS_NAME_MAX)
+		return 0;
 	snprintf(file, sizeof(file), "tables/%s", name);
-	err = lock_get(p->s->locks, file, &b, &version);
-	if (!err)
-		err = schema_decode(buf_slice(&b), &schema);
-	if (!err && p->count == p->cap) {
-		unsigned cap = p->cap ? p->cap * 2 : 16;
-		uint32_t *ids = realloc(p->ids, cap * sizeof(*ids));
+	err = schema_read(f->s, file, &schema);
+	if (err && err != -ENOENT && !another_is_named(f, name))
+		f->unsure = err; /* it might be this one */
+	if (!err && schema_public(schema)->table_id == f->table) {
+		f->found = true;
+		err = known_set(f->s, schema);
+		if (err)
+			f->unsure = err;
+	}
+	schema_put(schema);
+	return f->found;
+}
 
-		if (ids) {
-			p->ids = ids;
-			p->cap = cap;
+/* A file that named the table does not do so any more: unless another one does, its tablets go. */
+static void table_maybe_gone(struct server *s, uint32_t table, int err)
+{
+	struct search f = {.s = s, .table = table, .unsure = err};
+	struct known *k = NULL;
+	unsigned i;
+
+	if (!err) {
+		err = s->locks->ops->list(s->locks, "tables", search_one, &f);
+		if (err < 0)
+			f.unsure = err;
+	}
+	mutex_lock(&s->lock);
+	i = known_at_locked(s, table);
+	if (i < s->known_count && s->known[i]->table == table && (!f.found || f.unsure)) {
+		k = s->known[i];
+		if (f.unsure) {
+			k->doubt = f.unsure;
+			k = NULL;
 		} else {
-			err = -ENOMEM;
+			k->gone = true;
+			memmove(s->known + i, s->known + i + 1, (s->known_count - i - 1) * sizeof(struct known *));
+			s->known_count--;
 		}
 	}
-	if (!err)
-		p->ids[p->count++] = schema_public(schema)->table_id;
-	schema_put(schema);
-	buf_fini(&b);
+	cond_broadcast(&s->changed);
+	mutex_unlock(&s->lock);
+	if (k) {
+		held_drop_table(s, table);
+		known_put(s, k);
+	}
+}
+
+/* A known table of that name other than `is`, above `after`; 0: none. */
+static uint32_t named_otherwise(struct server *s, const char *name, uint32_t is, uint32_t after)
+{
+	uint32_t table = 0;
+
+	mutex_lock(&s->lock);
+	for (unsigned i = known_at_locked(s, after + 1); i < s->known_count && !table; i++)
+		if (s->known[i]->table != is && strcmp(s->known[i]->name, name) == 0)
+			table = s->known[i]->table;
+	mutex_unlock(&s->lock);
+	return table;
+}
+
+static void table_look(struct server *s, const char *file)
+{
+	const char *name = strchr(file, '/') ? strchr(file, '/') + 1 : file;
+	uint32_t id = 0, other = 0;
+	int err = known_read(s, file, &id);
+
+	if (err == -ENOENT)
+		err = 0;
+	while ((other = named_otherwise(s, name, id, other)))
+		table_maybe_gone(s, other, err);
+}
+
+static void table_changed(void *arg, const char *file)
+{
+	table_look(arg, file);
+}
+
+static int read_one(void *arg, const char *name)
+{
+	char file[FILE_BYTES];
+	uint32_t id;
+	int err;
+
+	if (strlen(name) > TFS_NAME_MAX)
+		return 0; /* not ours */
+	snprintf(file, sizeof(file), "tables/%s", name);
+	err = known_read(arg, file, &id);
 	return err == -ENOENT ? 0 : err;
 }
 
-/* A name went: unless the table lives on under another one, its tablets go too. */
-static void forget_missing(struct server *s)
+struct first_read {
+	struct server *s;
+	char **why;
+};
+
+static int read_first(void *arg, const char *name)
 {
-	struct present p = {.s = s};
+	struct first_read *r = arg;
+	int err = read_one(r->s, name);
 
-	if (s->locks->ops->list(s->locks, "tables", note_present, &p))
-		goto out; /* unsure: keep serving; a client of a dropped table has no schema to speak with */
-	for (;;) {
-		struct store_schema *schema = NULL;
-		uint32_t gone = 0;
-
-		mutex_lock(&s->lock);
-		for (unsigned i = 0; i < s->known_count && !gone; i++) {
-			bool found = false;
-
-			for (unsigned j = 0; j < p.count && !found; j++)
-				found = p.ids[j] == s->known[i].table;
-			if (!found) {
-				gone = s->known[i].table;
-				schema = s->known[i].schema;
-				s->known[i] = s->known[--s->known_count];
-			}
-		}
-		mutex_unlock(&s->lock);
-		if (!gone)
-			break;
-		store_schema_put(schema);
-		held_drop_table(s, gone);
-	}
-out:
-	free(p.ids);
+	if (err && asprintf(r->why, "%s/lock/tables/%s: %s", r->s->data_dir, name, strerror(-err)) < 0)
+		*r->why = NULL;
+	return err;
 }
 
-static void table_changed(void *arg, const char *name)
+int schemas_load(struct server *s, char **why)
 {
-	if (known_read(arg, name) == -ENOENT)
-		forget_missing(arg);
-}
-
-bool schemas_know(struct server *s, uint32_t table)
-{
-	bool known;
-
-	mutex_lock(&s->lock);
-	known = known_find_locked(s, table) != NULL;
-	mutex_unlock(&s->lock);
-	return known;
-}
-
-int schemas_load(struct server *s)
-{
+	struct first_read r = {s, why};
 	int err = s->locks->ops->watch(s->locks, "tables/", table_changed, s);
 
 	if (err)
 		return err;
-	return s->locks->ops->list(s->locks, "tables", read_one, s);
+	return s->locks->ops->list(s->locks, "tables", read_first, &r);
 }
 
-int schemas_get(struct server *s, uint32_t table, uint64_t generation, struct store_schema **out)
+/* ---- writers and holds ---- */
+
+/* What stands in the way of a write, looked at once more: the table's own file, then, for a newer schema, all. */
+static int look_again(struct server *s, struct known *k, bool all)
 {
-	for (int pass = 0; pass < 2; pass++) {
-		struct known *k;
-		bool current;
+	char file[FILE_BYTES];
+	int err = 0;
 
-		mutex_lock(&s->lock);
-		k = known_find_locked(s, table);
-		current = k && (k->generation >= generation || pass == 1);
-		if (current)
-			*out = store_schema_get(k->schema);
-		mutex_unlock(&s->lock);
-		if (current)
-			return 0;
-		if (pass == 0) {
-			int err = s->locks->ops->list(s->locks, "tables", read_one, s);
+	mutex_lock(&s->lock);
+	snprintf(file, sizeof(file), "tables/%s", k->name);
+	mutex_unlock(&s->lock);
+	table_look(s, file);
+	if (all)
+		err = s->locks->ops->list(s->locks, "tables", read_one, s);
+	return err;
+}
 
-			if (err)
-				return err;
+int known_write_begin(struct server *s, struct known *k, uint64_t generation, struct store_schema **schema)
+{
+	unsigned looked = 0;
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	for (;;) {
+		if (k->gone)
+			err = -ENOENT;
+		else if (k->doubt && looked)
+			err = k->doubt;
+		if (err)
+			break;
+		if (k->holds) {
+			cond_wait(&s->changed, &s->lock);
+			continue;
 		}
+		if (!k->doubt && (k->generation >= generation || looked > 1))
+			break;
+		mutex_unlock(&s->lock);
+		err = look_again(s, k, looked > 0);
+		looked++;
+		mutex_lock(&s->lock);
+		if (err)
+			break;
 	}
-	return -ENOENT;
+	if (!err) {
+		k->writers++;
+		*schema = store_schema_get(k->schema);
+	}
+	mutex_unlock(&s->lock);
+	return err;
+}
+
+void known_write_end(struct server *s, struct known *k)
+{
+	mutex_lock(&s->lock);
+	if (--k->writers == 0 && k->holds)
+		cond_broadcast(&s->changed);
+	mutex_unlock(&s->lock);
+}
+
+int schemas_hold(struct server *s, uint32_t table)
+{
+	struct known *k;
+
+	mutex_lock(&s->lock);
+	k = known_find_locked(s, table);
+	if (k) {
+		k->holds++;
+		k->refs++;
+		while (k->writers)
+			cond_wait(&s->changed, &s->lock);
+	}
+	mutex_unlock(&s->lock);
+	if (!k)
+		return -ENOENT;
+	known_put(s, k);
+	return 0;
+}
+
+void schemas_let_go(struct server *s, uint32_t table)
+{
+	struct known *k;
+
+	mutex_lock(&s->lock);
+	k = known_find_locked(s, table);
+	if (k && k->holds && --k->holds == 0)
+		cond_broadcast(&s->changed);
+	mutex_unlock(&s->lock);
 }
 
 void schemas_free(struct server *s)
 {
 	s->locks->ops->unwatch(s->locks, table_changed, s);
 	for (unsigned i = 0; i < s->known_count; i++)
-		store_schema_put(s->known[i].schema);
+		known_put(s, s->known[i]);
 	free(s->known);
 	s->known = NULL;
 	s->known_count = s->known_cap = 0;

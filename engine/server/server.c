@@ -24,7 +24,7 @@ static void flush_largest_run(struct task *t)
 	uint64_t most = 0;
 	unsigned count;
 
-	if (held_list(s, 0, &list, &count))
+	if (s->closing || held_list(s, 0, &list, &count))
 		return;
 	for (unsigned i = 0; i < count; i++) {
 		struct tablet_stats st;
@@ -48,7 +48,7 @@ static void over_memory(void *arg)
 {
 	struct server *s = arg;
 
-	if (!s->no_background && !s->recovering)
+	if (!s->no_background && !s->recovering && !s->closing)
 		task_queue(&s->flush_largest);
 }
 
@@ -56,7 +56,7 @@ static void redo_moved(void *arg)
 {
 	struct server *s = arg;
 
-	if (!s->no_background && !s->recovering)
+	if (!s->no_background && !s->recovering && !s->closing)
 		task_queue(&s->retire);
 }
 
@@ -135,6 +135,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	if (!s)
 		return -ENOMEM;
 	mutex_init(&s->lock, RANK_SERVER);
+	cond_init(&s->changed);
 	s->recovering = true;
 	s->locks = locks;
 	s->incarnation = o->incarnation;
@@ -208,25 +209,26 @@ int server_free(struct server *s, bool flush)
 
 	if (!s)
 		return 0;
-	if (s->misc) {
-		task_cancel(&s->flush_largest);
-		task_cancel(&s->retire);
-		if (s->refill.run)
-			task_cancel(&s->refill);
-	}
+	/*
+	 * Before the set is taken apart nothing may look at it any more: retire
+	 * would take the logs of tablets that it does not see for logs that
+	 * nobody needs.  Whoever has seen closing as false before has queued by
+	 * the time that it is cancelled, or is a task that sees it itself.
+	 */
+	s->closing = true;
+	task_cancel(&s->flush_largest);
+	task_cancel(&s->retire);
+	task_cancel(&s->refill);
 	scans_free(s);
 	if (flush && s->log && !s->recovering) {
 		flush_all(s);
-		task_cancel(&s->flush_largest);
-		task_cancel(&s->retire);
 		if (!retire_dead_logs(s))
 			(void)!log_sync(s->log);
 	}
 	held_drop_all(s);
-	if (s->misc) {
-		task_cancel(&s->flush_largest);
-		task_cancel(&s->retire);
-	}
+	task_cancel(&s->flush_largest);
+	task_cancel(&s->retire);
+	task_cancel(&s->refill);
 	if (s->known || s->locks)
 		schemas_free(s);
 	if (s->log)
@@ -240,6 +242,7 @@ int server_free(struct server *s, bool flush)
 	store_schema_put(s->meta_schema);
 	if (s->own_clock)
 		clock_free(s->own_clock);
+	cond_fini(&s->changed);
 	mutex_fini(&s->lock);
 	free(s->data_dir);
 	free(s);

@@ -48,34 +48,41 @@ static bool only_deletes(const struct ts_request *q)
 	return true;
 }
 
+static int apply(struct server *s, struct held *h, const struct ts_request *q, struct op_result *results)
+{
+	int err;
+
+	do
+		err = tablet_mutate(h->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
+	/* Disk full: removing cells and METADATA changes live off the ballast, so that room can be made. */
+	while ((err == -ENOSPC || err == -EDQUOT) && (h->kind != KIND_USER || only_deletes(q)) && ballast_give_up(s));
+	return err;
+}
+
 static int call_mutate(struct server *s, struct held *h, const struct ts_request *q, struct ts_answer *a)
 {
 	struct op_result *results = a->results;
 	struct store_schema *schema = NULL;
 	int err = 0;
 
-	if (q->op_count == 0)
+	if (q->op_count == 0 || !q->ops)
 		return -EINVAL;
-	if (h->kind == KIND_USER) {
-		err = schemas_get(s, q->table, q->schema_generation, &schema);
-		if (err)
-			return err;
-		err = check_ops(q, schema);
-		store_schema_put(schema);
-		if (err)
-			return err;
-	}
 	if (!results) {
 		results = arena_alloc(&a->arena, q->op_count * sizeof(*results));
 		if (!results)
 			return -ENOMEM;
 	}
-	for (;;) {
-		err = tablet_mutate(h->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
-		/* Disk full: removing cells and METADATA changes live off the ballast, so that room can be made. */
-		if (err != -ENOSPC || (h->kind == KIND_USER && !only_deletes(q)) || !ballast_give_up(s))
-			return err;
-	}
+	if (h->kind != KIND_USER)
+		return apply(s, h, q, results);
+	err = known_write_begin(s, h->known, q->schema_generation, &schema);
+	if (err)
+		return err;
+	err = check_ops(q, schema);
+	if (!err)
+		err = apply(s, h, q, results);
+	store_schema_put(schema);
+	known_write_end(s, h->known);
+	return err;
 }
 
 static int call_info(struct held *h, const struct ts_request *q, struct ts_answer *a)
@@ -100,7 +107,7 @@ static int call_info(struct held *h, const struct ts_request *q, struct ts_answe
 		.files = st.files,
 		.memtables = st.memtables,
 		.server = slice_str("local"),
-		.state = st.state ? slice_str(st.state) : slice_str("SERVING"),
+		.state = slice_str(st.state),
 	};
 	if (!arena_dup(&a->arena, begin, &t->begin))
 		return -ENOMEM;
@@ -137,17 +144,27 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 	case TS_SCAN_NEXT:
 	case TS_SCAN_CLOSE:
 	case TS_SYNC:
+	case TS_HOLD:
+	case TS_LET_GO:
 	case TS_METHODS:
 		break;
 	}
 	return -ENOSYS;
 }
 
+/* What only a tablet says to its server must not leave it: the tablet is not served here, or its table has gone. */
+static int outward(struct server *s, struct held *h, int err)
+{
+	if (err != -ESTALE && err != -ESHUTDOWN)
+		return err;
+	return h->known && known_gone(s, h->known) ? -ENOENT : -EREMCHG;
+}
+
 static int server_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	struct server *s = (struct server *)service;
 	struct held *h;
-	int err;
+	int err = 0;
 
 	switch (q->method) {
 	case TS_SCAN_OPEN:
@@ -157,6 +174,12 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 		break;
 	case TS_SYNC:
 		err = log_sync(s->log);
+		break;
+	case TS_HOLD:
+		err = schemas_hold(s, q->table);
+		break;
+	case TS_LET_GO:
+		schemas_let_go(s, q->table);
 		break;
 	case TS_MUTATE:
 	case TS_READ:
@@ -168,7 +191,7 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 	default:
 		err = held_find(s, q->table, q->row, &h);
 		if (!err) {
-			err = call_tablet(s, h, q, a);
+			err = outward(s, h, call_tablet(s, h, q, a));
 			held_put(h);
 		}
 	}

@@ -119,7 +119,7 @@ static int sweep_dir(void *arg, const char *name, bool is_dir)
 	return err;
 }
 
-int sweep_at_start(struct server *s)
+int sweep_at_start(struct server *s, char **why)
 {
 	struct sweep w = {.s = s, .except = s->incarnation};
 	struct named *n, *tmp;
@@ -128,6 +128,8 @@ int sweep_at_start(struct server *s)
 
 	if (!err)
 		err = file_list(sst, sweep_dir, &w);
+	if (err && sst && asprintf(why, "%s: %s", sst, strerror(-err)) < 0)
+		*why = NULL;
 	HASH_ITER(hh, w.named, n, tmp) {
 		HASH_DEL(w.named, n);
 		free(n);

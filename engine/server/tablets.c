@@ -3,7 +3,9 @@
  * The set of tablets served: an array ordered by (table, end row), looked up
  * by binary search under the server's lock.  A tablet leaves the set when its
  * table is dropped or the server ends; it is freed by whoever gives back the
- * last reference, which waits for its background work.
+ * last reference, which waits for its background work.  Two objects of one
+ * tablet would compact the same files: loading is serialised (load_begin),
+ * and a table that has gone meanwhile gets no tablet.
  */
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -61,15 +63,44 @@ int held_find_loaded(struct server *s, uint32_t table, struct slice row, struct 
 
 int held_find(struct server *s, uint32_t table, struct slice row, struct held **out)
 {
+	struct known *k;
 	int err = held_find_loaded(s, table, row, out);
 
 	if (err != -EREMCHG || s->recovering || table == META_TABLE)
 		return err;
 	/* A table made since the start is loaded by its first request. */
-	if (!schemas_know(s, table))
-		return -ENOENT;
-	err = held_load_table(s, table);
-	return err ? err : held_find_loaded(s, table, row, out);
+	err = known_get(s, table, &k);
+	if (err)
+		return err;
+	load_begin(s);
+	err = held_find_loaded(s, table, row, out); /* another request may have been first */
+	if (err == -EREMCHG) {
+		err = held_load_table(s, table);
+		if (!err)
+			err = held_find_loaded(s, table, row, out);
+	}
+	load_end(s);
+	if (err == -EREMCHG && known_gone(s, k))
+		err = -ENOENT;
+	known_put(s, k);
+	return err;
+}
+
+void load_begin(struct server *s)
+{
+	mutex_lock(&s->lock);
+	while (s->loading)
+		cond_wait(&s->changed, &s->lock);
+	s->loading = true;
+	mutex_unlock(&s->lock);
+}
+
+void load_end(struct server *s)
+{
+	mutex_lock(&s->lock);
+	s->loading = false;
+	cond_broadcast(&s->changed);
+	mutex_unlock(&s->lock);
 }
 
 int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *count)
@@ -97,19 +128,13 @@ int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *co
 
 void held_put(struct held *h)
 {
-	struct server *s = h->server;
-	uint32_t table = h->table;
-	bool dropped;
-
 	if (atomic_fetch_sub(&h->refs, 1) != 1)
 		return;
-	dropped = h->dropped;
 	tablet_free(h->tablet);
+	known_put(h->server, h->known); /* with the last of a table that has gone its files go */
 	meta_tablet_fini(&h->row);
 	buf_fini(&h->end);
 	free(h);
-	if (dropped)
-		sweep_table(s, table);
 }
 
 static int set_insert(struct server *s, struct held *h)
@@ -118,6 +143,10 @@ static int set_insert(struct server *s, struct held *h)
 	int err = 0;
 
 	mutex_lock(&s->lock);
+	if (h->known && h->known->gone) {
+		err = -ENOENT;
+		goto out;
+	}
 	if (s->set_count == s->set_cap) {
 		unsigned cap = s->set_cap ? s->set_cap * 2 : 16;
 		struct held **set = realloc(s->set, cap * sizeof(struct held *));
@@ -164,12 +193,15 @@ int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_
 			goto fail;
 	}
 	if (kind == KIND_USER) {
-		err = schemas_get(s, row->table, 0, &schema);
+		err = known_get(s, row->table, &h->known);
 		if (err)
 			goto fail;
+		schema = known_schema(s, h->known);
 	} else {
 		schema = store_schema_get(s->meta_schema);
 	}
+	/* Before the tablet is there: its background work may change the row at once. */
+	h->row = *row;
 	p = (struct tablet_params){
 		.env = &s->env[kind],
 		.table = row->table,
@@ -191,15 +223,13 @@ int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_
 	store_schema_put(schema);
 	if (err)
 		goto fail;
-	h->row = *row;
 	*row = (struct meta_tablet){0};
 	err = set_insert(s, h);
-	if (err) {
+	if (err)
 		held_put(h);
-		return err;
-	}
-	return 0;
+	return err;
 fail:
+	known_put(s, h->known);
 	buf_fini(&h->end);
 	free(h);
 	return err;
@@ -216,7 +246,7 @@ static void set_remove(struct server *s, uint32_t table, enum kind least, bool d
 			if (table ? s->set[i]->table != table : s->set[i]->kind < least)
 				continue;
 			h = s->set[i];
-			h->dropped = dropped;
+			atomic_store(&h->dropped, dropped);
 			memmove(s->set + i, s->set + i + 1, (s->set_count - i - 1) * sizeof(struct held *));
 			s->set_count--;
 			break;
