@@ -213,20 +213,27 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &ends, NULL);
-	r = open_store(c);
+	r = session_new(args);
 	if (r)
 		return r;
+	r = open_store(c);
+	if (r) {
+		session_end();
+		return r;
+	}
 	/* A data directory takes the spill files; of anything else (a cluster) TMPDIR does. */
 	stage_set_directory(access(c->source, W_OK | X_OK) == 0 ? c->source : "");
 	r = fs_init();
 	if (r) {
 		fprintf(stderr, "tabletfs: %s\n", strerror(-r));
 		(void)!tfs_close(fs.store);
+		session_end();
 		return r;
 	}
-	r = session_start(args, mountpoint, c->single);
+	r = session_start(mountpoint, c->single);
 	if (r) {
 		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", mountpoint, strerror(-r));
+		session_end();
 		(void)!close_store();
 		return r;
 	}

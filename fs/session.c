@@ -181,26 +181,22 @@ static const struct fuse_lowlevel_ops ops = {
 	.removexattr = xattr_remove,
 };
 
-int session_start(struct fuse_args *args, const char *mountpoint, bool single_threaded)
+int session_new(struct fuse_args *args)
+{
+	fs.session = fuse_session_new(args, &ops, sizeof(ops), NULL);
+	return fs.session ? 0 : -EINVAL;
+}
+
+int session_start(const char *mountpoint, bool single_threaded)
 {
 	static const struct fuse_custom_io io = {.writev = session_writev, .read = session_read};
 	int r;
 
 	one_thread = single_threaded;
-	fs.session = fuse_session_new(args, &ops, sizeof(ops), NULL);
-	if (!fs.session)
-		return -EINVAL;
-	if (fuse_session_mount(fs.session, mountpoint) != 0) {
-		fuse_session_destroy(fs.session);
-		fs.session = NULL;
+	if (fuse_session_mount(fs.session, mountpoint) != 0)
 		return -ENODEV;
-	}
 	r = fuse_session_custom_io(fs.session, &io, fuse_session_fd(fs.session));
-	if (r == 0)
-		r = notify_start();
-	if (r)
-		session_end();
-	return r;
+	return r ? r : notify_start();
 }
 
 static void ignore(int sig)

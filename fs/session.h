@@ -5,8 +5,10 @@
 
 #include "fs/fs.h"
 
-/* Mounts; args are libfuse's.  On failure libfuse has said why on standard error. */
-int session_start(struct fuse_args *args, const char *mountpoint, bool single_threaded) TFS_MUST;
+/* Checks libfuse's options and makes the session.  On failure libfuse has said why on standard error. */
+int session_new(struct fuse_args *args) TFS_MUST;
+/* Mounts. */
+int session_start(const char *mountpoint, bool single_threaded) TFS_MUST;
 /* Serves until unmounted or told to end by a signal. */
 int session_run(void) TFS_MUST;
 /* Unmounts if still mounted and frees the session. */
