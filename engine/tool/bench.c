@@ -31,7 +31,7 @@ struct job {
 	uint64_t from, to;      /* of the operations */
 	pthread_barrier_t *start;
 	pthread_t thread;
-	uint64_t done;
+	uint64_t done, sum;
 	int err;
 };
 
@@ -59,7 +59,7 @@ static int do_get(struct job *j, uint64_t number, void *p)
 	long got;
 
 	feed_key(key, number);
-	got = j->side->get(j->db, key, p, j->o->value_bytes);
+	got = j->side->get(j->db, key, p, j->o->value_bytes, &j->sum);
 	if (got < 0)
 		return (int)got;
 	return (size_t)got == j->o->value_bytes ? 0 : -EBADMSG;
@@ -68,12 +68,12 @@ static int do_get(struct job *j, uint64_t number, void *p)
 static int do_scan(struct job *j)
 {
 	char from[BENCH_KEY_BYTES + 1], to[BENCH_KEY_BYTES + 1];
-	uint64_t cells, bytes;
+	uint64_t cells;
 	int err;
 
 	feed_key(from, j->from);
 	feed_key(to, j->to);
-	err = j->side->scan(j->db, from, j->to == j->o->cells ? NULL : to, &cells, &bytes);
+	err = j->side->scan(j->db, from, j->to == j->o->cells ? NULL : to, &cells, &j->sum);
 	if (!err && cells != j->to - j->from)
 		err = -EBADMSG;
 	j->done = cells;
@@ -272,6 +272,13 @@ static int prepare(const struct bench_options *o, const struct side_ops *side, c
 	return err;
 }
 
+static bool there(const char *dir)
+{
+	uint64_t bytes;
+
+	return file_stat_size(dir, &bytes) == 0;
+}
+
 static int print_sizes(const struct bench_options *o, const char *ours_dir, const char *rival_dir)
 {
 	uint64_t ours, rival, raw = o->cells * (o->value_bytes + BENCH_KEY_BYTES);
@@ -334,8 +341,8 @@ static int run_reads(const struct bench_options *o, const char *ours_dir, const 
 		any = any || wanted(o, read_lines[i].name);
 	if (!any)
 		return 0;
-	err = prepare(o, &side_ours, ours_dir);
-	if (!err)
+	err = o->reuse && there(ours_dir) ? 0 : prepare(o, &side_ours, ours_dir);
+	if (!err && !(o->reuse && there(rival_dir)))
 		err = prepare(o, &side_leveldb, rival_dir);
 	for (unsigned i = 0; i < READ_LINES; i++)
 		for (unsigned t = 0; t < o->thread_counts && !err; t++) {
@@ -393,7 +400,7 @@ static int run_all(struct bench_options *o)
 		       "memtables %zu MB\n",
 		       o->cells, o->value_bytes, o->text.n >> 20, o->cache_bytes >> 20, o->memtable_bytes >> 20);
 		printf("rival: LevelDB, its defaults (Snappy, 4 KiB blocks, write buffer 4 MB) with the same cache and 10 bloom "
-		       "bits; ours: explicit timestamps, one version\n");
+		       "bits; ours: explicit timestamps, one version; every byte of a value read is touched\n");
 		printf("ratio: rival's time / ours; best of %u; %s; reads after %s\n", o->repeat,
 		       sched_getaffinity(0, sizeof(cpus), &cpus) ? "pinning unknown"
 								: CPU_COUNT(&cpus) == 1 ? "pinned to one CPU" : "not pinned",
@@ -405,9 +412,10 @@ static int run_all(struct bench_options *o)
 		err = run_reads(o, ours_dir, rival_dir);
 	if (!err)
 		err = run_log(o);
-	if (ours_dir && rival_dir && (remove_tree(ours_dir) || remove_tree(rival_dir)))
+	if (ours_dir && rival_dir && !o->reuse && (remove_tree(ours_dir) || remove_tree(rival_dir)))
 		complain("%s: cannot be emptied", o->dir);
-	(void)!file_rmdir(o->dir);
+	if (!o->reuse)
+		(void)!file_rmdir(o->dir);
 	buf_fini(&o->text);
 	free(o->order);
 	free(ours_dir);
@@ -461,7 +469,7 @@ static bool only_known(const char *only)
 }
 
 enum { OPT_CELLS = 256, OPT_VALUE, OPT_THREADS, OPT_CACHE, OPT_MEMTABLE, OPT_DIR, OPT_ONLY, OPT_READS, OPT_SYNCED, OPT_SEED,
-       OPT_REPEAT, OPT_NO_COMPACT };
+       OPT_REPEAT, OPT_NO_COMPACT, OPT_REUSE };
 
 static const struct option options[] = {
 	{"cells", required_argument, NULL, OPT_CELLS},       {"value", required_argument, NULL, OPT_VALUE},
@@ -470,7 +478,8 @@ static const struct option options[] = {
 	{"only", required_argument, NULL, OPT_ONLY},         {"reads", required_argument, NULL, OPT_READS},
 	{"synced", required_argument, NULL, OPT_SYNCED},     {"seed", required_argument, NULL, OPT_SEED},
 	{"repeat", required_argument, NULL, OPT_REPEAT},     {"no-compact", no_argument, NULL, OPT_NO_COMPACT},
-	{"help", no_argument, NULL, 'h'},                    {0}};
+	{"reuse", no_argument, NULL, OPT_REUSE},             {"help", no_argument, NULL, 'h'},
+	{0}};
 
 static bool take_option(struct bench_options *o, int letter, char *arg)
 {
@@ -518,6 +527,9 @@ static bool take_option(struct bench_options *o, int letter, char *arg)
 		break;
 	case OPT_NO_COMPACT:
 		o->no_compact = true;
+		break;
+	case OPT_REUSE:
+		o->reuse = true;
 		break;
 	default:
 		ok = false;
@@ -583,6 +595,8 @@ const struct command bench_command = {
 		 "  --repeat N       runs of each line and side, of which the best counts (1)\n"
 		 "  --seed N         of the random order (1)\n"
 		 "  --no-compact     read what random writes left, without compacting it first\n"
+		 "  --reuse          leave the databases in --dir, and read those found there (they\n"
+		 "                   must hold as many cells)\n"
 		 "  --dir DIR        where (a new directory in /var/tmp); ours, leveldb, log and\n"
 		 "                   bare in it are removed\n"
 		 "  --only LINES     some of: seqwrite randwrite randwrite-mem randwrite-auto\n"

@@ -18,7 +18,7 @@ struct bench_options {
 	const char *dir;
 	char *only;             /* "" all, else names joined by commas */
 	uint64_t seed;
-	bool no_compact;
+	bool no_compact, reuse;
 	/* what is fed in */
 	struct buf text;
 	uint32_t *order;        /* a permutation of the keys */
@@ -38,10 +38,10 @@ struct side_ops {
 	void (*close)(void *db);
 	/* 0 or -errno; any thread. number: of the cell, for the timestamp. */
 	int (*put)(void *db, const char *key, uint64_t number, struct slice value, bool sync);
-	/* Size of the value, at most n bytes of it are in p; -errno. */
-	long (*get)(void *db, const char *key, void *p, size_t n);
-	/* All cells with from <= key < to (NULL: to the end), values touched. */
-	int (*scan)(void *db, const char *from, const char *to, uint64_t *cells, uint64_t *bytes);
+	/* Size of the value, which is read by feed_touch into *sum; p and n: room for it if that is needed; -errno. */
+	long (*get)(void *db, const char *key, void *p, size_t n, uint64_t *sum);
+	/* All cells with from <= key < to (NULL: to the end), every value read by feed_touch into *sum. */
+	int (*scan)(void *db, const char *from, const char *to, uint64_t *cells, uint64_t *sum);
 	int (*settle)(void *db); /* everything compacted */
 	/* Bytes of the files that hold the data. */
 	int (*size)(const char *dir, uint64_t *bytes);
@@ -54,6 +54,8 @@ int feed_text(struct buf *out, size_t want_bytes) TFS_MUST;
 int feed_order(uint64_t n, uint64_t seed, uint32_t **out) TFS_MUST;
 void feed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number);
 struct slice feed_value(const struct bench_options *o, uint64_t number);
+/* Reads every byte, as whoever asked for the value would. */
+uint64_t feed_touch(const void *p, size_t n);
 int remove_tree(const char *path) TFS_MUST; /* success when absent */
 /* Bytes of the regular files directly in dir whose names end in one of a NULL-ended list. */
 int sum_files(const char *dir, const char *const *ends, uint64_t *bytes) TFS_MUST;

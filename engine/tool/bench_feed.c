@@ -116,6 +116,20 @@ struct slice feed_value(const struct bench_options *o, uint64_t number)
 	return slice_of(o->text.p + number * o->value_bytes % (o->text.n - o->value_bytes), o->value_bytes);
 }
 
+uint64_t feed_touch(const void *p, size_t n)
+{
+	const uint8_t *at = p;
+	uint64_t sum = 0, word;
+
+	for (; n >= sizeof(word); n -= sizeof(word), at += sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		sum += word;
+	}
+	while (n-- > 0)
+		sum += *at++;
+	return sum;
+}
+
 /* ---- files ---- */
 
 static int remove_entry(void *arg, const char *name, bool is_dir)

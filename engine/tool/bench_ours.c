@@ -89,22 +89,25 @@ static int ours_put(void *db, const char *key, uint64_t number, struct slice val
 	return err;
 }
 
-static long ours_get(void *db, const char *key, void *p, size_t n)
+static long ours_get(void *db, const char *key, void *p, size_t n, uint64_t *sum)
 {
 	struct ours *u = db;
 	size_t got;
 	int err = tfs_read(u->table, tfs_bytes(key, BENCH_KEY_BYTES), FAMILY, TFS_S(""), TFS_AUTO, 0, p, n, &got, NULL);
 
-	return err ? err : (long)got;
+	if (err)
+		return err;
+	*sum += feed_touch(p, got);
+	return (long)got;
 }
 
-static int ours_scan(void *db, const char *from, const char *to, uint64_t *cells, uint64_t *bytes)
+static int ours_scan(void *db, const char *from, const char *to, uint64_t *cells, uint64_t *sum)
 {
 	struct ours *u = db;
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = tfs_bytes(from, BENCH_KEY_BYTES)};
 	struct tfs_scan *s;
 	struct tfs_cell c;
-	uint64_t n = 0, sum = 0;
+	uint64_t n = 0;
 	int err;
 
 	if (to)
@@ -114,11 +117,10 @@ static int ours_scan(void *db, const char *from, const char *to, uint64_t *cells
 		return err;
 	while ((err = tfs_scan_next(s, &c)) > 0) {
 		n++;
-		sum += c.value.size + c.row.size + (c.value.size ? ((const char *)c.value.data)[c.value.size - 1] & 1 : 0);
+		*sum += feed_touch(c.value.data, c.value.size);
 	}
 	tfs_scan_free(s);
 	*cells = n;
-	*bytes = sum;
 	return err;
 }
 

@@ -78,13 +78,14 @@ stop() { # stop [kill]
 	daemon=
 }
 drop() { sync; echo 3 >/proc/sys/vm/drop_caches; }
-# seconds COMMAND...: sets $s
+# seconds COMMAND...: sets $s; to "-" when the command fails
 seconds() {
 	local from=$EPOCHREALTIME
-	"${pin[@]}" "$@" >/dev/null || die "failed: $*"
+	"${pin[@]}" "$@" >/dev/null || { echo "mount.sh: failed: $*" >&2; s=-; return; }
 	s=$(awk -v a="$from" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.3f", b - a }')
 }
 report() { # report LINE PLAIN OURS
+	case $2$3 in *-*) printf '%-44s %10s %10s   failed\n' "$1" "$2" "$3"; return ;; esac
 	awk -v l="$1" -v p="$2" -v o="$3" 'BEGIN { printf "%-44s %10.3f %10.3f %8.2f\n", l, p, o, (o > 0 ? p / o : 0) }'
 }
 heading() { printf '\n%s\n%-44s %10s %10s %8s\n' "$1" line 'ext4 s' 'ours s' ratio; }
