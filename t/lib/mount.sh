@@ -172,6 +172,12 @@ mount_answers() {
 }
 daemon_status=
 wait_daemon() {
+	[ -n "$daemon" ] || return 0
+	if ! wait_for "the daemon's end" eval "! kill -0 $daemon"; then
+		fail "the daemon ends"
+		abort_mount
+		kill -9 "$daemon"
+	fi
 	wait "$daemon" 2>/dev/null
 	daemon_status=$?
 	daemon=
@@ -179,16 +185,11 @@ wait_daemon() {
 # unmount_store: ends the mount and checks what it left.
 unmount_store() {
 	[ -n "$daemon" ] || return 0
-	local pid=$daemon
 	t fusermount3 -u "$M" 2>"$W/.umount" || {
 		fail "fusermount3 -u"
 		diag <"$W/.umount"
 		umount -l "$M"
 	}
-	if ! wait_for "the daemon's end" eval "! kill -0 $pid"; then
-		fail "the daemon ends after the unmount"
-		kill -9 "$pid"
-	fi
 	wait_daemon
 	if [ "$daemon_status" != 0 ]; then
 		fail "the daemon's exit status is $daemon_status"
@@ -220,10 +221,13 @@ kill_daemon() {
 daemon_log() { cat "$M/.tabletfs/log"; }
 # ts FILE: mtime in microseconds.
 ts() { stat -c %.6Y "$1" | sed -E 's/\.//; s/^(-?)0+(.)/\1\2/'; }
-# tree DIR: all that a backup must keep.
-tree() { (cd "$1" && find . -mindepth 1 -printf '%p %y %s %T@ %m %U %G\n' | LC_ALL=C sort); }
+# tree DIR: all that a backup must keep (sizes of directories differ between file systems).
+tree() { (cd "$1" && find . -mindepth 1 \( -type d -printf '%p d - %T@ %m %U %G\n' -o -printf '%p %y %s %T@ %m %U %G\n' \) | LC_ALL=C sort); }
 # cells DIR: just the names.
 cells() { (cd "$1" && find . -mindepth 1 -printf '%p\n' | LC_ALL=C sort); }
+
+# What rsync itemises, but for directories' times: plain directories have one, those of a table have not.
+files() { grep -v '^\.d\.\.t\.* ' || :; }
 
 abort_mount() {
 	local id
