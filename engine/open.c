@@ -339,6 +339,8 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 	err = server_recover(e->server, why);
 	if (!err)
 		err = master_new(e->locks, co->tablets, server_clock(e->server), &e->master);
+	if (!err)
+		err = master_start(e->master);
 	if (err)
 		return err;
 	co->master = master_service(e->master);

@@ -9,6 +9,7 @@
 #ifndef TFS_FS_CELL_H
 #define TFS_FS_CELL_H
 
+#include "engine/base/counter.h"
 #include "fs/fs.h"
 #include "fs/notify.h"
 
@@ -41,12 +42,6 @@ int cell_stat(const struct cell_place *p, const struct family_info *f, struct tf
 /* Reads through p->ts; a counter as text.  info may be NULL. */
 int cell_read(const struct cell_place *p, const struct family_info *f, uint64_t offset, void *buf, size_t n, size_t *got,
 	      struct tfs_info *info) TFS_MUST;
-
-/* A counter's 8 bytes as text "N\n" (dst at least 24 bytes; returns the length), and text to a number: -EINVAL. */
-size_t counter_text(const uint8_t *be8, char *dst);
-int counter_parse(struct slice text, int64_t *value) TFS_MUST;
-/* Could text still become a counter when more is appended? */
-bool counter_prefix(struct slice text);
 
 /* Fills st for a regular file of a family. */
 void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, uint64_t size, struct stat *st);

@@ -24,6 +24,16 @@ int master_read(struct master *m, const char *name, struct schema **out, uint64_
 int master_hold(struct master *m, uint32_t table) TFS_MUST;
 void master_let_go(struct master *m, uint32_t table);
 
+/* ---- convert.c ---- */
+#define CONVERT_FILE_MAX 32
+/* 0 if every value of the family is a decimal number; -EBUSY.  The caller holds writes. */
+int convert_judge(struct master *m, const struct tfs_schema *old, uint16_t family) TFS_MUST;
+/* The file that goes with the schema's change: its name (CONVERT_FILE_MAX bytes) and contents (appended). */
+int convert_begin(const struct tfs_schema *old, const uint16_t *families, unsigned count, struct buf *contents,
+		  char *file) TFS_MUST;
+/* Steps 3 and 4; -ENOENT when there is nothing to convert. */
+int convert_run(struct master *m, uint32_t table, uint64_t generation) TFS_MUST;
+
 int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;

@@ -125,10 +125,12 @@ static int refuse(char **why, const char *what, const char *name, const char *re
 
 /*
  * -EBUSY, with a reason, when the change would take cells away or make them
- * something else.  `kept` families are those of the same id and type; with
+ * something else; of families whose cells are texts to be made counters the
+ * ids (convert.c).  `kept` families are those of the same id and type; with
  * allow, left-out ones may hold cells.  The caller holds writes.
  */
-static int judge(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, bool allow, char **why)
+static int judge(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, bool allow, char **why,
+		 uint16_t *convert, unsigned *convert_count)
 {
 	bool has;
 	int err;
@@ -141,6 +143,15 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 		err = table_has_cells(m->tablets, old->table_id, old->generation, was->id, &has);
 		if (err)
 			return err;
+		if (has && is && !old->is_set && is->type == TFS_TYPE_COUNTER) {
+			err = convert_judge(m, old, was->id);
+			if (err == -EBUSY)
+				return refuse(why, "family", was->name, "not all are decimal numbers, so it cannot be a counter");
+			if (err)
+				return err;
+			convert[(*convert_count)++] = was->id;
+			continue;
+		}
 		if (has)
 			return refuse(why, "family", was->name,
 				      is ? "its type cannot change" : "only allow_delete = true deletes it");
@@ -163,16 +174,25 @@ static bool takes_judging(const struct tfs_schema *old, const struct tfs_schema 
 	return old->salt != next->salt;
 }
 
-static int write_schema(struct master *m, const struct schema *s, uint64_t version)
+static int write_schema(struct master *m, const struct schema *s, uint64_t version, const uint16_t *convert, unsigned count)
 {
-	char file[TABLE_FILE_MAX];
-	struct buf b = {0};
+	char file[TABLE_FILE_MAX], convert_file[CONVERT_FILE_MAX];
+	struct buf b = {0}, ids = {0};
 	int err = schema_encode(s, &b);
 
 	table_file(file, schema_public(s)->name);
-	if (!err)
-		err = lock_put(m->locks, file, buf_slice(&b), version, NULL);
+	if (!err && count)
+		err = convert_begin(schema_public(s), convert, count, &ids, convert_file);
+	if (!err) {
+		struct lock_op ops[2] = {
+			{.name = file, .contents = buf_slice(&b), .expect = version},
+			{.name = convert_file, .contents = buf_slice(&ids), .expect = LOCK_ANY},
+		};
+
+		err = lock_multi(m->locks, ops, count ? 2 : 1, NULL);
+	}
 	buf_fini(&b);
+	buf_fini(&ids);
 	return err;
 }
 
@@ -180,18 +200,28 @@ static int write_schema(struct master *m, const struct schema *s, uint64_t versi
 static int replace(struct master *m, const struct schema *old, const struct schema *next, uint64_t version, bool allow,
 		   struct ms_answer *a)
 {
-	const struct tfs_schema *p = schema_public(old);
-	bool held = takes_judging(p, schema_public(next), allow);
-	int err = held ? master_hold(m, p->table_id) : 0;
+	const struct tfs_schema *p = schema_public(old), *n = schema_public(next);
+	bool held = takes_judging(p, n, allow);
+	uint16_t *convert = NULL;
+	unsigned count = 0;
+	int err = 0;
 
-	if (err)
-		return err;
-	if (held)
-		err = judge(m, p, schema_public(next), allow, &a->why);
+	if (held) {
+		convert = calloc(p->family_count + 1, sizeof(*convert));
+		err = convert ? master_hold(m, p->table_id) : -ENOMEM;
+		if (err) {
+			free(convert);
+			return err;
+		}
+		err = judge(m, p, n, allow, &a->why, convert, &count);
+	}
 	if (!err)
-		err = write_schema(m, next, version);
+		err = write_schema(m, next, version, convert, count);
+	if (!err && count)
+		err = convert_run(m, p->table_id, n->generation);
 	if (held)
 		master_let_go(m, p->table_id);
+	free(convert);
 	if (!err)
 		a->schema = schema_get(next);
 	return err;
@@ -276,6 +306,45 @@ static int call(struct master_service *service, const struct ms_request *q, stru
 }
 
 static const struct master_service_ops master_ops = {.call = call};
+
+/* What a table still owes to an earlier life: conversions under way, and a .schema that was hidden until then. */
+static int settle(void *arg, const char *name)
+{
+	struct master *m = arg;
+	struct schema *s = NULL;
+	uint64_t version;
+	int err = master_read(m, name, &s, &version);
+
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	err = convert_run(m, schema_public(s)->table_id, schema_public(s)->generation);
+	if (err == -ENOENT)
+		err = 0;
+	if (!err && schema_public(s)->is_hidden) {
+		struct tfs_schema_edit shown = {.op = TFS_SCHEMA_HIDE, .flag = false};
+		struct schema *next = NULL;
+		uint16_t dropped = 0;
+
+		err = schema_edit(s, &shown, clock_now(m->clock), &next, &dropped, NULL);
+		if (!err)
+			err = write_schema(m, next, version, NULL, 0);
+		schema_put(next);
+	}
+	if (err)
+		msg_error("table %s: what its last schema change left undone cannot be done: %s", name, strerror(-err));
+	schema_put(s);
+	return err;
+}
+
+int master_start(struct master *m)
+{
+	int err;
+
+	mutex_lock(&m->lock);
+	err = m->locks->ops->list(m->locks, "tables", settle, m);
+	mutex_unlock(&m->lock);
+	return err;
+}
 
 int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, struct master **out)
 {

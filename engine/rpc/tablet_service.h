@@ -48,6 +48,7 @@ struct ts_request {
 	uint32_t op_count;
 	struct op_token token;
 	bool sync;
+	bool through_hold; /* the master's own, while it holds the table's writes */
 	/* READ, EXISTS, TABLET_INFO */
 	uint16_t family;
 	struct slice qualifier;

@@ -280,6 +280,8 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	m.token_number = q->token.number;
 	m.token_lowest_unanswered = q->token.lowest_unanswered;
 	m.sync = q->sync;
+	m.has_through_hold = q->through_hold;
+	m.through_hold = q->through_hold;
 	m.family = q->family;
 	m.qualifier_size = tail_put(&tail, q->qualifier);
 	m.ts = &ts;
@@ -314,6 +316,7 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	x.schema_generation = m->schema_generation;
 	x.token = (struct op_token){m->token_client, m->token_number, m->token_lowest_unanswered};
 	x.sync = m->sync;
+	x.through_hold = m->has_through_hold && m->through_hold;
 	x.family = (uint16_t)m->family;
 	x.ts = time_unpack(m->ts);
 	x.offset = m->offset;

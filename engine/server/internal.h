@@ -130,7 +130,8 @@ bool known_gone(struct server *s, struct known *k);
  * schema (a reference) that stays the table's until the end, refreshed when
  * older than generation.  -ENOENT: the table has gone.
  */
-int known_write_begin(struct server *s, struct known *k, uint64_t generation, struct store_schema **schema) TFS_MUST;
+int known_write_begin(struct server *s, struct known *k, uint64_t generation, bool through_hold,
+		      struct store_schema **schema) TFS_MUST;
 void known_write_end(struct server *s, struct known *k);
 /* From the return of hold to as many let_go, no mutation of the table is under way. -ENOENT. */
 int schemas_hold(struct server *s, uint32_t table) TFS_MUST;

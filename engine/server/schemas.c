@@ -357,7 +357,8 @@ static int look_again(struct server *s, struct known *k, bool all)
 	return err;
 }
 
-int known_write_begin(struct server *s, struct known *k, uint64_t generation, struct store_schema **schema)
+int known_write_begin(struct server *s, struct known *k, uint64_t generation, bool through_hold,
+		      struct store_schema **schema)
 {
 	unsigned looked = 0;
 	int err = 0;
@@ -370,7 +371,7 @@ int known_write_begin(struct server *s, struct known *k, uint64_t generation, st
 			err = k->doubt;
 		if (err)
 			break;
-		if (k->holds) {
+		if (k->holds && !through_hold) {
 			cond_wait(&s->changed, &s->lock);
 			continue;
 		}

@@ -74,7 +74,7 @@ static int call_mutate(struct server *s, struct held *h, const struct ts_request
 	}
 	if (h->kind != KIND_USER)
 		return apply(s, h, q, results);
-	err = known_write_begin(s, h->known, q->schema_generation, &schema);
+	err = known_write_begin(s, h->known, q->schema_generation, q->through_hold, &schema);
 	if (err)
 		return err;
 	err = check_ops(q, schema);
