@@ -9,3 +9,11 @@ t_history_test_history_SOURCES = %D%/history/test_history.c $(history_sources)
 t_history_test_history_LDADD = $(engine_test_libs)
 t_crash_crash_store_SOURCES = %D%/crash/crash_store.c $(history_sources)
 t_crash_crash_store_LDADD = $(engine_test_libs)
+
+check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_memory
+t_engine_test_stall_SOURCES = %D%/engine/test_stall.c %D%/engine/lib.h %D%/unit/dir.h
+t_engine_test_stall_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_split_SOURCES = %D%/engine/test_split.c %D%/engine/lib.h
+t_engine_test_split_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_memory_SOURCES = %D%/engine/test_memory.c %D%/engine/lib.h
+t_engine_test_memory_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

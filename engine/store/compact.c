@@ -189,8 +189,12 @@ merged_inputs(const struct file_set *in, struct iter **out)
 
 	if (!kids)
 		return -ENOMEM;
-	for (; n < in->n && !err; n += !err)
-		err = vfile_iter(in->v[n], &kids[n]);
+	for (unsigned i = 0; i < in->n && !err; i++) {
+		if (vfile_empty(in->v[i]))
+			continue;
+		err = vfile_iter(in->v[i], &kids[n]);
+		n += !err;
+	}
 	if (err)
 		while (n)
 			iter_free(kids[--n]);

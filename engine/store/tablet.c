@@ -103,6 +103,29 @@ tablet_destroy(struct tablet *t)
 	free(t);
 }
 
+/*
+ * A file of the list, for the rows that are ours too: a split is one inserted
+ * row, so the upper half's entries still have the range of before it.
+ */
+static int
+clipped_file(const struct tablet_params *p, const struct tablet_file *f, struct vfile **out)
+{
+	bool in_memory = store_schema_group(p->schema, f->group)->sst.in_memory;
+	struct tablet_file c;
+	int err = tablet_file_copy(&c, f);
+
+	if (err)
+		return err;
+	if (slice_cmp(buf_slice(&c.begin), p->begin) < 0)
+		err = buf_set(&c.begin, p->begin.p, p->begin.n);
+	if (!err && p->end.p && (!c.end.p || slice_cmp(buf_slice(&c.end), p->end) > 0))
+		err = buf_set(&c.end, p->end.p, p->end.n);
+	if (!err)
+		err = vfile_new(p->env, p->table, &c, in_memory, out);
+	tablet_file_fini(&c);
+	return err;
+}
+
 static int
 first_view(struct tablet *t, const struct tablet_params *p)
 {
@@ -117,7 +140,7 @@ first_view(struct tablet *t, const struct tablet_params *p)
 		const struct tablet_file *f = &p->files[i];
 		struct vfile *vf;
 
-		err = vfile_new(p->env, p->table, f, store_schema_group(p->schema, f->group)->sst.in_memory, &vf);
+		err = clipped_file(p, f, &vf);
 		if (err)
 			break;
 		view_add_file(v, vf);
@@ -294,6 +317,8 @@ tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s)
 		struct vfile *f = snap.view->files[i];
 		struct props p;
 
+		if (vfile_empty(f))
+			continue;
 		buf_reset(&blob);
 		if ((err = sst_properties(f->sst, &blob)) || (err = props_decode(buf_slice(&blob), &p)))
 			break;

@@ -197,10 +197,16 @@ vfile_iter(struct vfile *f, struct iter **out)
 	return err;
 }
 
+bool
+vfile_empty(const struct vfile *f)
+{
+	return slice_cmp(buf_slice(&f->first), buf_slice(&f->after)) >= 0;
+}
+
 static bool
 file_overlaps(const struct vfile *f, struct slice from, struct slice to)
 {
-	return slice_cmp(buf_slice(&f->after), from) > 0 && (!to.n || slice_cmp(buf_slice(&f->first), to) < 0);
+	return !vfile_empty(f) && slice_cmp(buf_slice(&f->after), from) > 0 && (!to.n || slice_cmp(buf_slice(&f->first), to) < 0);
 }
 
 int

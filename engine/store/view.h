@@ -68,6 +68,8 @@ void view_put(struct view *v);
 /* Adds a reference to f in its place by age; there must be room. */
 void view_add_file(struct view *v, struct vfile *f);
 
+/* None of its rows are ours (it lies wholly in the other part of a split, whose file it now is): never opened. */
+bool vfile_empty(const struct vfile *f);
 /* An iterator over what the tablet may use of f. */
 int vfile_iter(struct vfile *f, struct iter **out) TFS_MUST;
 /* One merged iterator over the view; only sources that may hold rows in [from, to) (encoded bounds; to.n 0: no end).

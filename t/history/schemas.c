@@ -225,6 +225,7 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	if (e.op == TFS_SCHEMA_HIDE && (flags & STEP_SINGLE))
 		e.op = TFS_SCHEMA_TABLE_MODE;
 	if (e.op == TFS_SCHEMA_HIDE) {
+		e.explicit_act = false;
 		/* Hidden does not outlive the store's opening, so it is shown again at once. */
 		e.flag = true;
 		(void)change(s, t, &e, o);

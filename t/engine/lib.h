@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tests of the whole engine share: a store in a directory of its own, with one table "t" and families "f", "g". */
+#ifndef T_ENGINE_LIB_H
+#define T_ENGINE_LIB_H
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/open.h"
+#include "t/unit/dir.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static struct tfs_store *store;
+static struct tfs_table *table;
+static struct open_hooks hooks;
+static struct tfs_options options;
+
+/* ENGINE_TRACE=1: what is made and removed. */
+static inline int trace(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)offset;
+	(void)n;
+	if (op == FILE_OP_CREATE || op == FILE_OP_UNLINK)
+		print_message("# %llu %s %s\n", (unsigned long long)number, file_op_names[op], path);
+	return 0;
+}
+
+static inline void open_store(void)
+{
+	char *why = NULL;
+	int err;
+
+	if (getenv("ENGINE_TRACE")) {
+		options.log_level = MSG_DEBUG;
+		file_set_hook(trace, NULL);
+	}
+	err = tfs_open_hooked(in_dir("store"), &options, &hooks, &store, &why);
+
+	if (err)
+		print_error("%s\n", why);
+	free(why);
+	assert_int_equal(err, 0);
+	err = tfs_table_open(store, "t", &table);
+	if (err == -ENOENT) {
+		struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+
+		assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
+		assert_int_equal(tfs_table_open(store, "t", &table), 0);
+		assert_int_equal(tfs_schema_change(table, &add, NULL), 0);
+		add.name = "g";
+		assert_int_equal(tfs_schema_change(table, &add, NULL), 0);
+	} else {
+		assert_int_equal(err, 0);
+	}
+}
+
+static inline void close_store(void)
+{
+	tfs_table_close(table);
+	assert_int_equal(tfs_close(store), 0);
+}
+
+static inline int put(const char *row, const char *qualifier, int64_t ts, struct tfs_bytes value, bool sync)
+{
+	struct tfs_mutation *m = tfs_mutation_new(table, tfs_str(row));
+	int err = m ? tfs_mutation_put(m, "f", tfs_str(qualifier), tfs_at(ts), value) : -ENOMEM;
+
+	if (!err)
+		err = tfs_apply(m, sync ? TFS_APPLY_SYNC : 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+static inline int setup_options(void **state)
+{
+	tfs_options_init(&options);
+	options.log_level = MSG_ERROR;
+	hooks = (struct open_hooks){0};
+	return test_dir_setup(state);
+}
+
+static const void *const lib_unused[] __attribute__((unused)) = {(const void *)contents, (const void *)exists};
+
+#endif

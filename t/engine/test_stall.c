@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads never wait for writes, compactions or fsyncs: each of them is
+ * stalled in turn through the file layer while readers go on, and the
+ * slowest read is printed.  And the log's two writers: while the active one
+ * is stuck in a write or an fsync, commits go on in a second file.
+ */
+#include "t/engine/lib.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define ROWS 200
+#define READS 3000
+
+/* ---- a gate that operations of one kind on files of one kind wait at ---- */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	enum file_op op;
+	const char *in;      /* part of the path */
+	unsigned most;       /* how many wait at it; those after pass */
+	unsigned waiting, came;
+	bool shut;
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static int at_gate(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)offset;
+	(void)n;
+	(void)number;
+	pthread_mutex_lock(&gate.lock);
+	if (gate.shut && op == gate.op && strstr(path, gate.in) && gate.came < gate.most) {
+		gate.came++;
+		gate.waiting++;
+		pthread_cond_broadcast(&gate.changed);
+		while (gate.shut)
+			pthread_cond_wait(&gate.changed, &gate.lock);
+		gate.waiting--;
+		pthread_cond_broadcast(&gate.changed);
+	}
+	pthread_mutex_unlock(&gate.lock);
+	return 0;
+}
+
+static void shut_gate(enum file_op op, const char *in, unsigned most)
+{
+	pthread_mutex_lock(&gate.lock);
+	gate.op = op;
+	gate.in = in;
+	gate.most = most;
+	gate.came = 0;
+	gate.shut = true;
+	pthread_mutex_unlock(&gate.lock);
+}
+
+static void wait_until_stuck(void)
+{
+	pthread_mutex_lock(&gate.lock);
+	while (!gate.waiting)
+		pthread_cond_wait(&gate.changed, &gate.lock);
+	pthread_mutex_unlock(&gate.lock);
+}
+
+static void open_gate(void)
+{
+	pthread_mutex_lock(&gate.lock);
+	gate.shut = false;
+	pthread_cond_broadcast(&gate.changed);
+	while (gate.waiting)
+		pthread_cond_wait(&gate.changed, &gate.lock);
+	pthread_mutex_unlock(&gate.lock);
+}
+
+/* ---- what is stalled ---- */
+static _Atomic bool done;
+static int result;
+
+static void *write_synced(void *arg)
+{
+	struct tfs_mutation *m = tfs_mutation_new(arg ? arg : table, TFS_S("stalled"));
+
+	result = m ? tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), TFS_S("v")) : -ENOMEM;
+	if (!result)
+		result = tfs_apply(m, TFS_APPLY_SYNC, NULL);
+	tfs_mutation_free(m);
+	done = true;
+	return NULL;
+}
+
+static void *do_flush(void *arg)
+{
+	(void)arg;
+	result = tfs_flush(table);
+	done = true;
+	return NULL;
+}
+
+static void *do_compact(void *arg)
+{
+	(void)arg;
+	result = tfs_compact(table);
+	done = true;
+	return NULL;
+}
+
+static void fill(void)
+{
+	char row[32];
+
+	for (int i = 0; i < ROWS; i++) {
+		snprintf(row, sizeof(row), "row%03d", i);
+		assert_int_equal(put(row, "q", 1, TFS_S("first"), false), 0);
+	}
+	assert_int_equal(tfs_flush(table), 0);
+	for (int i = 0; i < ROWS; i += 2) {
+		snprintf(row, sizeof(row), "row%03d", i);
+		assert_int_equal(put(row, "q", 2, TFS_S("second"), false), 0);
+	}
+}
+
+/* Reads and scans; the slowest, in us.  All of them while something is stuck. */
+static uint64_t read_on(void)
+{
+	uint64_t slowest = 0;
+
+	for (int i = 0; i < READS; i++) {
+		uint64_t from = monotonic_us(), took;
+		char row[32], value[16];
+		size_t got = 0;
+
+		snprintf(row, sizeof(row), "row%03d", i % ROWS);
+		assert_int_equal(tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value), &got, NULL), 0);
+		assert_int_equal(got, i % ROWS % 2 ? 5 : 6);
+		if (i % 100 == 0) {
+			struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+			struct tfs_scan *sc;
+			struct tfs_cell c;
+			unsigned n = 0;
+
+			from = monotonic_us();
+			assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
+			while (tfs_scan_next(sc, &c) > 0)
+				n++;
+			tfs_scan_free(sc);
+			assert_true(n >= ROWS + ROWS / 2);
+		}
+		took = monotonic_us() - from;
+		if (took > slowest)
+			slowest = took;
+	}
+	return slowest;
+}
+
+static void stalled(const char *what, void *(*fn)(void *), enum file_op op, const char *in)
+{
+	pthread_t thread;
+	uint64_t slowest;
+
+	hooks.log_stall_us = 3600u * 1000000u; /* here the log shall wait, not switch */
+	open_store();
+	fill();
+	done = false;
+	file_set_hook(at_gate, NULL);
+	shut_gate(op, in, 1);
+	assert_int_equal(pthread_create(&thread, NULL, fn, NULL), 0);
+	wait_until_stuck();
+	slowest = read_on();
+	assert_false(done); /* it was stuck all the while */
+	open_gate();
+	pthread_join(thread, NULL);
+	assert_int_equal(result, 0);
+	print_message("# slowest of %d reads while %s is stalled: %llu us\n", READS, what, (unsigned long long)slowest);
+	close_store();
+	file_set_hook(NULL, NULL);
+}
+
+static void test_write(void **state)
+{
+	(void)state;
+	stalled("a write of the log", write_synced, FILE_OP_WRITE, "/log/");
+}
+
+static void test_fsync(void **state)
+{
+	(void)state;
+	stalled("an fsync of the log", write_synced, FILE_OP_SYNC, "/log/");
+}
+
+static void test_minor(void **state)
+{
+	(void)state;
+	stalled("a minor compaction", do_flush, FILE_OP_WRITE, "/sst/");
+}
+
+static void test_minor_sync(void **state)
+{
+	(void)state;
+	stalled("the fsync of a minor compaction", do_flush, FILE_OP_SYNC, "/sst/");
+}
+
+static void test_major(void **state)
+{
+	(void)state;
+	options.no_background = true;
+	stalled("a major compaction", do_compact, FILE_OP_WRITE, "/sst/");
+}
+
+/*
+ * While the first writer hangs, commits go on through the second, and all of
+ * it is there afterwards.  The commit that hangs is another table's: within
+ * a tablet, mutations are published in the order of their sequence numbers.
+ */
+static void two_writers(enum file_op op)
+{
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+	struct tfs_table *other;
+	char row[32], value[16];
+	pthread_t thread;
+	uint64_t from;
+	size_t got;
+
+	hooks.log_stall_us = 50000;
+	open_store();
+	fill();
+	assert_int_equal(tfs_table_create(store, "other", 0, 0, 0755), 0);
+	assert_int_equal(tfs_table_open(store, "other", &other), 0);
+	assert_int_equal(tfs_schema_change(other, &add, NULL), 0);
+	assert_int_equal(tfs_sync(store), 0);
+	done = false;
+	file_set_hook(at_gate, NULL);
+	shut_gate(op, "/log/", 1);
+	assert_int_equal(pthread_create(&thread, NULL, write_synced, other), 0);
+	wait_until_stuck();
+	from = monotonic_us();
+	for (int i = 0; i < 50; i++) {
+		snprintf(row, sizeof(row), "while%03d", i);
+		assert_int_equal(put(row, "q", 1, TFS_S("second writer"), true), 0);
+	}
+	assert_false(done); /* that thread is in the system call itself */
+	print_message("# 50 synced commits while the first writer hangs in %s: %llu us\n", file_op_names[op],
+		      (unsigned long long)(monotonic_us() - from));
+	assert_int_equal(gate.waiting, 1);
+	open_gate();
+	pthread_join(thread, NULL);
+	assert_int_equal(result, 0); /* its record was written again by the second writer */
+	hooks.no_flush = true;
+	tfs_table_close(other);
+	close_store();
+	file_set_hook(NULL, NULL);
+	hooks.no_flush = false;
+	open_store();
+	assert_int_equal(tfs_table_open(store, "other", &other), 0);
+	assert_int_equal(tfs_read(other, TFS_S("stalled"), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value), &got, NULL), 0);
+	tfs_table_close(other);
+	for (int i = 0; i < 50; i++) {
+		snprintf(row, sizeof(row), "while%03d", i);
+		assert_int_equal(tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value), &got, NULL), 0);
+		assert_int_equal(got, 13);
+	}
+	read_on();
+	close_store();
+}
+
+static void test_two_writers_write(void **state)
+{
+	(void)state;
+	two_writers(FILE_OP_WRITE);
+}
+
+static void test_two_writers_sync(void **state)
+{
+	(void)state;
+	two_writers(FILE_OP_SYNC);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_write, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_fsync, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_minor, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_minor_sync, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_major, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_two_writers_write, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_two_writers_sync, setup_options, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
