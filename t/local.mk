@@ -11,8 +11,10 @@ include t/unit/rpc.mk
 include t/unit/sstable.mk
 include t/unit/log.mk
 include t/unit/tablet.mk
+include t/unit/server.mk
 include t/unit/fs.mk
 endif
+include t/bench/big.mk
 include t/proof.mk
 include t/fuzz.mk
 include t/check.mk

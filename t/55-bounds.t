@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Bounds: memory beside what is configured, writers that are slowed down but
+# not refused, listings that stream, reads that do not wait for writes.  Short
+# versions of t/bench/big.sh; the numbers are printed, the limits are generous
+# (they are to catch growth and hangs, not slowness).
+# shellcheck source=t/lib/mount.sh disable=SC2119,SC2012
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "bounds are the engine's"
+FILL=$BUILD/t/bench/fill_big
+[ -x "$FILL" ] || { echo "Bail out! there is no $FILL"; exit 1; }
+
+# at_most NUMBER LIMIT DESC: a decimal fraction; under sanitizers memory tells nothing.
+at_most() {
+	echo "# $3: $1"
+	if awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a <= b) }'; then pass "$3: at most $2"; else fail "$3: $1, more than $2"; fi
+}
+memory_at_most() {
+	if [ -n "${SANITIZED:-}" ]; then skip "$3" "sanitizers keep memory"; else at_most "$1" "$2" "$3, MiB"; fi
+}
+# fill DATA VERB...: fill_big with small caches; sets $out.
+fill() {
+	t "$FILL" -c "$W/conf" "$@" >"$W/fill" 2>&1
+	local status=$?
+	out=$(cat "$W/fill")
+	is "$status" 0 "  nothing is refused"
+	[ $status = 0 ] || diag <<<"$out"
+	grep slowest <<<"$out" | diag
+}
+slowest() { sed -n "s/^$1: .*slowest \([0-9.]*\) ms.*/\1/p" <<<"$out"; }
+peak() { sed -n 's/^rss: .* \([0-9.]*\) MiB at most/\1/p' <<<"$out" | sort -n | tail -n 1; }
+resident() { awk '/^VmRSS/ { printf "%.1f", $2 / 1024 }' "/proc/$1/status"; }
+
+# 20 MiB are configured.  The log keeps up to 64 MiB of what no sync has covered, METADATA has 4 MiB of its own.
+echo 'block_cache = "8M"; memtable = "8M"; table_cache = "4M"; log_segment = "4M";' >"$W/conf"
+n=${SANITIZED:+10000}
+echo "# four writers of 10-byte values"
+fill "$D" cells s "${n:-200000}" 10 10 random 4 rss
+at_most "$(slowest cells)" 20000 "  the slowest write, ms"
+memory_at_most "$(peak)" 110 "  resident"
+echo "# four writers of 1 MiB values"
+fill "$D" cells l 60 1048576 1 random 4 rss
+at_most "$(slowest cells)" 20000 "  the slowest write, ms"
+memory_at_most "$(peak)" 180 "  resident"
+echo "# versions of one column"
+fill "$D" versions v "${n:-30000}" 100 4 flush v readv v 200 rss
+at_most "$(slowest read)" 5000 "  the slowest read of the newest, ms"
+memory_at_most "$(peak)" 110 "  resident"
+echo "# tables"
+fill "$D" rss tables 60 10 100 rss
+memory_at_most "$(peak)" 80 "  resident with 60 tables"
+echo 'block_cache = "1M"; memtable = "4M"; table_cache = "1M";' >"$W/conf"
+echo "# reads at random through caches of 1 MiB"
+fill "$D" cells r 20000 1000 1 random 2 compact r rss read r 3000 20000 1 rss
+at_most "$(slowest read)" 5000 "  the slowest read, ms"
+memory_at_most "$(peak)" 110 "  resident"
+
+# ---- a listing of many rows streams ----
+rows=30000
+fill "$D" cells rows $rows 10 1 random 2 compact rows
+for mode in ro rw; do
+	ok "mount -o $mode" mount_store -o "$mode,config=$W/conf"
+	is "$(t ls -U "$M/rows" | head -n 3 | wc -l)" 3 "  the first rows of a listing"
+	before=$(resident "$daemon")
+	is "$(t ls -U "$M/rows" | wc -l)" $rows "  ls -U of $rows rows"
+	is "$(t ls -U "$M/rows" | LC_ALL=C sort -u | wc -l)" $rows "  each once"
+	after=$(resident "$daemon")
+	# What the kernel holds costs 200 bytes an entry at most; a listing alone nothing.
+	memory_at_most "$(awk -v a="$before" -v b="$after" 'BEGIN { print b - a }')" 16 "  the daemon grows by"
+	unmount_store
+done
+
+# ---- reads do not wait ----
+echo 'block_cache = "4M"; memtable = "1M"; table_cache = "1M"; log_segment = "1M";' >"$W/conf"
+ok "mount" mount_store -o config="$W/conf"
+mkdir -p "$M/t/r/f" "$M/w/r/f"
+echo small >"$M/t/r/f/q"
+head -c 1000000 /dev/urandom >"$W/million"
+(
+	i=0
+	while [ ! -e "$W/stop" ]; do
+		split -b 20000 "$W/million" "$M/w/r/f/s$((i++ % 5))-" || echo "split failed" >>"$W/writer"
+		echo compact >"$M/w/.ctl" || echo "compact failed" >>"$W/writer"
+	done
+) 2>>"$W/writer" &
+writer=$!
+export M
+py <<'EOF2'
+from tap import *
+import time
+path = os.environ["M"] + "/t/r/f/q"
+end = time.monotonic() + 4
+slowest, n, right = 0, 0, True
+while time.monotonic() < end:
+    start = time.monotonic()
+    right = slurp(path) == b"small\n" and right
+    slowest = max(slowest, time.monotonic() - start)
+    n += 1
+print(f"{n} reads of a small cell during writes and compactions: slowest {slowest * 1e3:.1f} ms")
+ok(right, "reads during writes and compactions are right")
+ok(slowest < 5, "none of them takes five seconds")
+EOF2
+touch "$W/stop"
+wait $writer
+is "$(cat "$W/writer")" "" "no write was refused"
+grep -E 'compactions|stall' "$M/.tabletfs/status" | diag
+done_testing
