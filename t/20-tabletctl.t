@@ -364,7 +364,7 @@ for my $part ('log', 'sst') {
 ($status, $out, $err) = run($ctl, 'bench', 'engine', '--cells', 3000, '--value', 200, '--threads', '1,2', '--cache', 8 << 20,
 			    '--memtable', 4 << 20, '--synced', 20, '--dir', "$w/bench");
 is($status, 0, 'bench engine') or diag($err);
-like($out, qr/^$_ .* \d+\.\d\d$/m, "bench engine: $_") for
+like($out, qr/^$_ .* \d+\.\d\d +\d+\.\d{3} +\d+\.\d{3}$/m, "bench engine: $_") for
 	qw(seqwrite randwrite randwrite-mem randwrite-auto syncwrite randread-cold randread-warm randread-small seqread scan log);
 like($out, qr/^size .*ratio \d/m, 'bench engine: size');
 ok(!-e "$w/bench/ours", 'bench engine: nothing left behind');
