@@ -256,9 +256,13 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 	return r;
 }
 
+/*
+ * A version that is only written needs no pages: direct I/O saves the kernel
+ * a question about capabilities before each write.
+ */
 static void set_open_flags(const struct node *n, struct fuse_file_info *fi)
 {
-	if (n->kind == NODE_VERSION)
+	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) != O_WRONLY)
 		fi->keep_cache = 1;
 	else
 		fi->direct_io = 1;
@@ -365,12 +369,20 @@ static uint8_t *buffer_of(size_t n)
 	return b->data;
 }
 
+static void mark_paged(struct node *n)
+{
+	mutex_lock(tree_mutex());
+	n->flags |= NODE_PAGED;
+	mutex_unlock(tree_mutex());
+}
+
 static int read_version(struct node *n, struct filex *x, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
 	struct cell_place p;
 	struct family_info f;
 	int r;
 
+	mark_paged(n);
 	if (x) {
 		struct mutex *row = ofile_row_lock(n);
 		struct changes c = {0};
@@ -404,8 +416,11 @@ static int read_without_handle(struct node *n, uint64_t offset, uint8_t *buf, si
 
 	if (n->kind == NODE_SETTING || n->kind == NODE_SCHEMA)
 		return control_read(n, offset, buf, size, got);
-	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= CACHE_VALUE_MAX && cache_take(n, buf, got))
-		return 0;
+	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= CACHE_VALUE_MAX) {
+		mark_paged(n);
+		if (cache_take(n, buf, got))
+			return 0;
+	}
 	x = filex_find(n);
 	r = read_version(n, x, offset, buf, size, got);
 	filex_put(n, x);

@@ -467,8 +467,9 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	if (r)
 		return r;
 	if (n->file && ofile_pending(n, &size, &when)) {
+		/* The kernel follows the size of what it writes itself. */
 		cell_attr(n, &f, n->ts, size, st);
-		*timeout = 0;
+		*timeout = f.max_age_us || f.counter ? 0 : version_timeout(&f, INT64_MAX);
 		return 0;
 	}
 	if (n->epoch != 0 && n->epoch == table_epoch(n) && f.max_age_us == 0 && !f.counted_versions) {

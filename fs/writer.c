@@ -285,11 +285,17 @@ static void place_write(const struct writer *w, const struct node *target, struc
 /* After a commit: the listings, the version now there, and the one that moved away. */
 static void note_commit(struct writer *w, struct node *target, int64_t ts, bool replaced, struct changes *c)
 {
+	bool own;
+
 	cell_arrived(c, target->parent);
 	if (target->kind == NODE_PLAIN && w->committed && w->commit_ts != ts && replaced)
 		cell_changed(c, target->parent, node_key(target), w->commit_ts, true, NULL);
-	/* A version's own pages came from the kernel; anything else in them is out of date. */
-	cell_changed(c, target->parent, node_key(target), ts, false, target->file && w == &target->file->w ? target : NULL);
+	/*
+	 * A version's own writes the kernel knows, size and all, unless it may
+	 * also hold pages that they went past.
+	 */
+	own = target->file && w == &target->file->w && !(target->flags & NODE_PAGED);
+	cell_changed(c, target->parent, node_key(target), ts, false, own ? target : NULL);
 }
 
 int writer_commit(struct writer *w, struct node *target, bool last, struct changes *c)
