@@ -73,7 +73,7 @@ struct node {
 	int64_t ts;
 	_Atomic uint64_t size; /* version: valid while epoch equals the table's */
 	union {
-		struct filex *file;   /* open state; NULL: nobody has it open */
+		_Atomic(struct filex *) file; /* open state; NULL: nobody has it open */
 		struct dirx *dir;     /* scratch, extras, listing state; NULL: none */
 	};
 	uint32_t refs;
