@@ -380,7 +380,7 @@ int server_recover(struct server *s, char **why)
 		err = sweep_at_start(s, why);
 	free(needed.v);
 	if (err) {
-		if (!*why && (err == -EBADMSG || err == -ENOENT))
+		if (!*why && (err == -EBADMSG || err == -EIO || err == -ENOENT))
 			name_damaged(s, why);
 		if (!*why && asprintf(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err)) < 0)
 			*why = NULL;
