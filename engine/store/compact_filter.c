@@ -110,11 +110,17 @@ hides(const struct filter *f, int64_t ts)
 	return ts < edge;
 }
 
+/* By a delete of the row, the family or the column: of all that is at and below here. */
+static bool
+covered(const struct filter *f, uint64_t seq)
+{
+	return seq < f->row_del || seq < f->family_del || seq < f->column_del;
+}
+
 static bool
 masked(const struct filter *f, int64_t ts, uint64_t seq)
 {
-	return seq < f->row_del || seq < f->family_del || seq < f->column_del ||
-	       (f->version_del_ts == ts && seq < f->version_del);
+	return covered(f, seq) || (f->version_del_ts == ts && seq < f->version_del);
 }
 
 static bool
@@ -155,7 +161,7 @@ filter_key(struct filter *f, struct slice key, struct filter_entry *e)
 		f->family_del = e->seq;
 		return stays && f->known;
 	case CELL_DELETE_COLUMN:
-		if (masked(f, e->ts, e->seq))
+		if (covered(f, e->seq)) /* a later delete of one version, at the same timestamp, is narrower */
 			return 0;
 		f->column_del = e->seq;
 		return stays && f->known;

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A fixed workload in which the n-th I/O call, or the n-th allocation, fails,
+ * for every n.  Every call answers 0 or a clear -errno in bounded time; the
+ * store works on or is closed; reopened without faults, whatever was
+ * answered with success is there, and a mutation answered with an error is
+ * there as a whole or not at all: not at all if the error was no disk's.
+ *
+ *	faults --io [--errno ENOSPC] [--stride N]     each I/O call in turn
+ *	faults --memory [--stride N]                  each allocation in turn
+ *	faults ... --at N                             one of them, told
+ *
+ * Each n runs in a child of its own, which ends by exit(), so that a leak
+ * checker sees it.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/open.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROWS 40
+#define HANG_SECONDS 60
+
+static struct shared {
+	_Atomic uint64_t count;      /* of calls or allocations in a whole run */
+	int answer[2][ROWS];         /* of each mutation; 1: not tried */
+	_Atomic int opened;
+} *shared;
+
+static char dir[300], store_dir[340];
+static bool memory, tell;
+static int with = -EIO;
+static _Atomic bool armed;
+static _Atomic uint64_t calls;
+static uint64_t fail_at;
+
+/* ---- allocations ---- */
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+char *__real_strdup(const char *s);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t m);
+void *__wrap_realloc(void *p, size_t n);
+char *__wrap_strdup(const char *s);
+
+static bool fails(void)
+{
+	if (!memory || !armed)
+		return false;
+	return ++calls == fail_at;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t m)
+{
+	return fails() ? NULL : __real_calloc(n, m);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	return fails() ? NULL : __real_realloc(p, n);
+}
+
+char *__wrap_strdup(const char *s)
+{
+	return fails() ? NULL : __real_strdup(s);
+}
+
+static int fail_io(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)offset;
+	(void)n;
+	calls = number;
+	if (number != fail_at)
+		return 0;
+	if (tell)
+		printf("# fails: %s %s\n", file_op_names[op], path);
+	return with;
+}
+
+/* ---- the workload ---- */
+static bool clear(int err)
+{
+	static const int known[] = {0, -EIO, -ENOSPC, -ENOMEM, -EROFS, -ENOENT, -EBADMSG, -EBUSY, -EEXIST, -ESTALE};
+
+	for (unsigned i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (err == known[i])
+			return true;
+	printf("# an error that says nothing: %d\n", err);
+	return false;
+}
+
+static char big[600000];
+
+static struct tfs_bytes value_of(int i)
+{
+	/* One in eight beyond a chunk. */
+	return tfs_bytes(big + i, i % 8 == 7 ? 300000 : (size_t)(i * 17));
+}
+
+static int mutate(struct tfs_table *t, int i, bool again)
+{
+	char row[16];
+	struct tfs_mutation *m;
+	int err = -ENOMEM;
+
+	snprintf(row, sizeof(row), "row%02d", i);
+	m = tfs_mutation_new(t, tfs_str(row));
+	if (m)
+		err = tfs_mutation_put(m, "f", TFS_S("a"), tfs_at(1 + again), value_of(i));
+	if (!err)
+		err = tfs_mutation_put(m, "g", TFS_S("b"), tfs_at(1 + again), TFS_S("the other half"));
+	if (!err)
+		err = tfs_apply(m, i % 5 == 0 ? TFS_APPLY_SYNC : 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+static bool read_all(struct tfs_table *t)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_scan *sc;
+	struct tfs_cell c;
+	int err = tfs_scan_new(t, &spec, &sc);
+
+	if (err)
+		return clear(err);
+	while ((err = tfs_scan_next(sc, &c)) > 0)
+		;
+	tfs_scan_free(sc);
+	return clear(err);
+}
+
+static int make_table(struct tfs_store *s, struct tfs_table **t)
+{
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+	int err = tfs_table_create(s, "t", 0, 0, 0755);
+
+	if (!err || err == -EEXIST)
+		err = tfs_table_open(s, "t", t);
+	if (err)
+		return err;
+	err = tfs_schema_change(*t, &add, NULL);
+	add.name = "g";
+	if (!err)
+		err = tfs_schema_change(*t, &add, NULL);
+	if (err)
+		tfs_table_close(*t);
+	return err;
+}
+
+static struct tfs_options options;
+static struct open_hooks hooks;
+
+static bool workload(void)
+{
+	struct tfs_store *s;
+	struct tfs_table *t;
+	char *why = NULL;
+	bool fine = true;
+	int err = tfs_open_hooked(store_dir, &options, &hooks, &s, &why);
+
+	if (tell && err)
+		printf("# open: %s (%s)\n", strerror(-err), why ? why : "");
+	free(why);
+	if (err)
+		return clear(err);
+	shared->opened = 1;
+	err = make_table(s, &t);
+	if (err) {
+		fine = clear(err);
+		err = tfs_close(s);
+		return clear(err) && fine;
+	}
+	for (int again = 0; again < 2; again++) {
+		for (int i = 0; i < ROWS; i++) {
+			err = mutate(t, i, again);
+			fine &= clear(err);
+			shared->answer[again][i] = err;
+			if (i == 20) {
+				err = tfs_flush(t);
+				fine &= clear(err);
+			}
+		}
+		fine &= read_all(t);
+		err = tfs_sync(s);
+		fine &= clear(err);
+		err = tfs_compact(t);
+		fine &= clear(err);
+		fine &= read_all(t);
+	}
+	tfs_table_close(t);
+	hooks.no_flush = fail_at & 1;
+	err = tfs_close(s);
+	if (tell && err)
+		printf("# close: %s\n", strerror(-err));
+	return clear(err) && fine;
+}
+
+/* What is there now: both cells of the row's mutation, or neither. */
+static bool look_at_row(struct tfs_table *t, int i, int again)
+{
+	int answer = shared->answer[again][i], a, b;
+	bool disk = answer == -EIO || answer == -ENOSPC || answer == -EROFS;
+	struct tfs_info info = {0}, other;
+	char row[16];
+
+#ifdef TFS_DEBUG
+	/* Here the answer is packed and unpacked once more after the commit, which may fail for want of memory. */
+	disk |= answer == -ENOMEM;
+#endif
+
+	snprintf(row, sizeof(row), "row%02d", i);
+	a = tfs_stat(t, tfs_str(row), "f", TFS_S("a"), tfs_at(1 + again), &info);
+	b = tfs_stat(t, tfs_str(row), "g", TFS_S("b"), tfs_at(1 + again), &other);
+	if (answer == 1 && (a == -EINVAL || b == -EINVAL))
+		return a == -ENOENT || a == -EINVAL; /* the families were not made */
+	if (a != b || (a && a != -ENOENT) || (!a && info.size != value_of(i).size)) {
+		printf("# %s, %d: %s and %s, %llu bytes\n", row, again, strerror(-a), strerror(-b), (unsigned long long)info.size);
+		return false;
+	}
+	if (answer == 0 && a) {
+		printf("# %s, %d: was answered with success and is not there\n", row, again);
+		return false;
+	}
+	if (answer != 0 && !disk && !a) {
+		printf("# %s, %d: was answered with %s and is there\n", row, again, answer == 1 ? "nothing" : strerror(-answer));
+		return false;
+	}
+	return true;
+}
+
+static bool look(void)
+{
+	struct tfs_store *s;
+	struct tfs_table *t;
+	char *why = NULL;
+	bool fine = true;
+	int err = tfs_open(store_dir, &options, &s, &why);
+
+	if (err)
+		printf("# opened again: %s (%s)\n", strerror(-err), why ? why : "");
+	free(why);
+	if (err)
+		return false;
+	err = tfs_table_open(s, "t", &t);
+	if (!err) {
+		for (int again = 0; again < 2; again++)
+			for (int i = 0; i < ROWS; i++)
+				fine &= look_at_row(t, i, again);
+		fine &= read_all(t);
+		tfs_table_close(t);
+	} else if (err != -ENOENT || shared->answer[0][0] != 1) {
+		printf("# the table: %s\n", strerror(-err));
+		fine = false;
+	}
+	err = tfs_table_create(s, "after", 0, 0, 0755);
+	if (!err)
+		err = tfs_close(s);
+	if (err)
+		printf("# afterwards: %s\n", strerror(-err));
+	return fine && !err;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+	(void)st;
+	(void)type;
+	(void)f;
+	return remove(path);
+}
+
+static int in_child(bool (*fn)(void), bool with_faults)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		alarm(HANG_SECONDS);
+		if (!tell)
+			msg_to_nowhere();
+		if (with_faults) {
+			if (!memory)
+				file_set_hook(fail_io, NULL);
+			armed = true;
+		}
+		status = fn() ? 0 : 1;
+		armed = false;
+		if (with_faults)
+			shared->count = calls;
+		fflush(stdout);
+		exit(status);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		exit(2);
+	return status;
+}
+
+static bool one(uint64_t at)
+{
+	int ran, found;
+
+	(void)!nftw(store_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	fail_at = at;
+	shared->opened = 0;
+	for (int i = 0; i < 2 * ROWS; i++)
+		shared->answer[i / ROWS][i % ROWS] = 1;
+	ran = in_child(workload, true);
+	found = in_child(look, false);
+	if (ran || found)
+		printf("# %s %llu: the workload ended by status %x, looking by %x\n", memory ? "allocation" : "I/O call",
+		       (unsigned long long)at, (unsigned)ran, (unsigned)found);
+	return !ran && !found;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t total, stride = 1, only = 0, done = 0, failed = 0, first = 1;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--memory") == 0)
+			memory = true;
+		else if (strcmp(argv[i], "--errno") == 0 && i + 1 < argc)
+			with = strcmp(argv[++i], "ENOSPC") == 0 ? -ENOSPC : -EIO;
+		else if (strcmp(argv[i], "--stride") == 0 && i + 1 < argc)
+			stride = strtoull(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--first") == 0 && i + 1 < argc)
+			first = strtoull(argv[++i], NULL, 0);
+		else if (strcmp(argv[i], "--at") == 0 && i + 1 < argc)
+			only = strtoull(argv[++i], NULL, 0);
+	}
+	for (size_t i = 0; i < sizeof(big); i++)
+		big[i] = (char)(i * 2654435761u >> 11);
+	tfs_options_init(&options);
+	options.memtable_bytes = 512 << 10;
+	options.block_cache_bytes = options.table_cache_bytes = 1 << 20;
+	options.log_segment_bytes = 64 << 10;
+	options.no_background = true;
+	options.log_level = MSG_WARNING;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	snprintf(dir, sizeof(dir), "%s/tfs-faults-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+	if (shared == MAP_FAILED || !mkdtemp(dir))
+		return 2;
+	snprintf(store_dir, sizeof(store_dir), "%s/store", dir);
+	if (only) {
+		tell = true;
+		failed = !one(only);
+		printf("# the store is left in %s\n", store_dir);
+		return failed != 0;
+	}
+	if (!one(UINT64_MAX)) {
+		printf("not ok 1 - the workload alone\n1..1\n");
+		return 1;
+	}
+	total = shared->count;
+	for (uint64_t at = first; at <= total && failed < 8; at += stride, done++)
+		failed += !one(at);
+	(void)!nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	printf("%s 1 - %llu of %llu %s failing in turn%s\n1..1\n", failed ? "not ok" : "ok", (unsigned long long)done,
+	       (unsigned long long)total, memory ? "allocations" : "I/O calls", memory ? "" : with == -EIO ? ", EIO" : ", ENOSPC");
+	return failed != 0;
+}
