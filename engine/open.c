@@ -88,6 +88,8 @@ static int embedded_close(void *arg)
 {
 	const struct embedded *e = arg;
 
+	/* Writing the memtables out takes a while; who opens the directory meanwhile shall wait for it. */
+	lock_local_closing(e->locks);
 	return embedded_free(arg, !e->hooks || !e->hooks->no_flush);
 }
 

@@ -21,7 +21,8 @@
  *	4 DIR is fsynced: or else a crash could bring the journal back after
  *	  later changes, and undo them
  * Opening:
- *	1 flock DIR/held
+ *	1 flock DIR/held; a byte in it says that the holder is closing (writing
+ *	  out its memory may take it a while), and then it is worth waiting
  *	2 fsync DIR and its directories: what the last process had done but not
  *	  synced when it was killed is about to be seen, so it must last; and a
  *	  journal must be durable before its first change is carried out
@@ -39,6 +40,7 @@
  * would write all of it).  A name that is removed and made again begins at
  * version 1, as with ZooKeeper.
  */
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
@@ -50,11 +52,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <time.h>
 
 #define HELD "held"
 #define JOURNAL "journal"
 #define TMP ".tmp"
 #define ESCAPE '='
+#define WAIT_US UINT64_C(60000000)     /* for a holder that is closing */
+#define WAIT_OPEN_US UINT64_C(500000)  /* for one that is not: it may be about to say so */
+#define LOOK_NS 20000000
 
 struct local {
 	struct lock_service base;
@@ -586,6 +592,36 @@ static const struct lock_service_ops local_ops = {
 	.watch = local_watch, .unwatch = local_unwatch, .free = local_free,
 };
 
+static bool holder_is_closing(struct local *l)
+{
+	uint8_t byte;
+	size_t got = 0;
+
+	return file_pread(l->held, &byte, 1, 0, &got) == 0 && got == 1;
+}
+
+static int flock_held(struct local *l)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	uint64_t since = monotonic_us();
+	bool told = false;
+
+	while (flock(file_fd(l->held), LOCK_EX | LOCK_NB) < 0) {
+		bool closing;
+
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		closing = holder_is_closing(l);
+		if (monotonic_us() - since > (closing ? WAIT_US : WAIT_OPEN_US))
+			return -EBUSY;
+		if (closing && !told)
+			msg_notice("%s: waiting for the process that is closing it", l->dir);
+		told |= closing;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 /* Step 1 of opening. */
 static int take_hold(struct local *l)
 {
@@ -596,10 +632,21 @@ static int take_hold(struct local *l)
 		rc = file_open(path, FILE_CREATE, &l->held);
 	if (rc == -EEXIST) /* another process has just made it */
 		rc = file_open(path, FILE_READWRITE, &l->held);
-	if (!rc && flock(file_fd(l->held), LOCK_EX | LOCK_NB) < 0)
-		rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (!rc)
+		rc = flock_held(l);
+	if (!rc && holder_is_closing(l)) /* the one before us */
+		rc = file_truncate(l->held, 0);
 	free(path);
 	return rc;
+}
+
+void lock_local_closing(struct lock_service *s)
+{
+	struct local *l = local_of(s);
+	int rc = file_pwrite(l->held, "c", 1, 0);
+
+	if (rc)
+		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, HELD, strerror(-rc));
 }
 
 int lock_local_open(const char *dir, struct lock_service **out)

@@ -66,9 +66,12 @@ static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_
  * The local lock service: files under dir (which exists), changed through a
  * journal of one intent so that a multi-operation is atomic; the durable
  * steps stand at the top of local.c.  Holds flock on dir/held while open:
- * -EBUSY when another process has it.
+ * -EBUSY when another process has it.  One that has said that it is closing is
+ * waited for, up to a minute; one that has not gets half a second to say so.
  */
 int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
+/* Whoever opens dir from now on waits for lock_service_free. */
+void lock_local_closing(struct lock_service *s);
 /* Read-only look for tabletctl, without the flock: -EBUSY if it is held. */
 static inline void lock_service_free(struct lock_service *s)
 {

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 
 static struct open_hooks hooks;
 static struct tfs_options options;
@@ -736,6 +737,60 @@ static void half_made(void **state)
 	assert_int_equal(tfs_open(NULL, NULL, &store, NULL), -EINVAL);
 }
 
+/* Closing stops at its first SSTable until somebody who opens has looked at what the holder says. */
+static _Atomic unsigned looked_at_held;
+
+static int close_slowly(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)offset, (void)n, (void)number;
+	if (op == FILE_OP_READ && strstr(path, "/lock/held"))
+		looked_at_held++;
+	while (op == FILE_OP_CREATE && strstr(path, ".sst") && looked_at_held < 2)
+		sched_yield();
+	return 0;
+}
+
+static void *close_in_thread(void *arg)
+{
+	return (void *)(intptr_t)tfs_close(arg);
+}
+
+/* Who opens a store while its last user still writes its memory out waits; while one is using it, it is in use. */
+static void open_while_closing(void **state)
+{
+	struct open_hooks others = {0};
+	struct tfs_store *other;
+	struct tfs_table *t;
+	pthread_t thread;
+	char *why = NULL;
+	void *closed;
+
+	(void)state;
+	open_store();
+	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, &why), -EBUSY);
+	assert_non_null(strstr(why, "in use"));
+	free(why);
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	looked_at_held = 0;
+	file_set_hook(close_slowly, NULL);
+	assert_int_equal(pthread_create(&thread, NULL, close_in_thread, store), 0);
+	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, &why), 0);
+	pthread_join(thread, &closed);
+	file_set_hook(NULL, NULL);
+	assert_int_equal((intptr_t)closed, 0);
+	assert_true(looked_at_held >= 2);
+	store = other;
+	t = open_table("t");
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	assert_int_equal(tfs_close(other), 0);
+	open_store(); /* the mark has gone with who made it */
+	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, NULL), -EBUSY);
+	close_store(true);
+}
+
 struct reads {
 	_Atomic unsigned tables;
 };
@@ -793,7 +848,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(drop_and_writers), T(first_requests), T(schemas_handed_out_in_order), T(scan_over_drop), T(root_in_doubt),
 		T(row_of_another), T(drop_in_doubt), T(ballast), T(open_fails_everywhere), T(damaged_stores), T(half_made),
-		T(many_tables),
+		T(open_while_closing), T(many_tables),
 	};
 
 	msg_to_nowhere();
