@@ -12,7 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BALLAST_BYTES (16u << 20)
+#define BALLAST_BYTES (16u << 20)  /* or, on a small disk, an eighth of what is free */
+#define BALLAST_LEAST (1u << 20)
 #define RETRY_US 5000000u
 #define ROOM_US 4000000u  /* the commit log tries a fresh file each second */
 #define LOOK_US 100000u
@@ -27,10 +28,10 @@ static void refill_run(struct task *t)
 	if (atomic_load(&s->ballast))
 		return;
 	path = path_join(s->data_dir, "ballast");
-	if (path && file_free_bytes(s->data_dir, &room) == 0 && room > 8ull * BALLAST_BYTES) {
+	if (path && file_free_bytes(s->data_dir, &room) == 0 && room / 8 >= BALLAST_LEAST) {
 		(void)!file_unlink(path);
 		if (file_open(path, FILE_CREATE, &f) == 0) {
-			if (file_preallocate(f, 0, BALLAST_BYTES, false) == 0)
+			if (file_preallocate(f, 0, room / 8 < BALLAST_BYTES ? room / 8 : BALLAST_BYTES, false) == 0)
 				atomic_store(&s->ballast, true);
 			file_close(f);
 			if (!atomic_load(&s->ballast))
@@ -47,7 +48,7 @@ void ballast_start(struct server *s)
 	char *path = path_join(s->data_dir, "ballast");
 	uint64_t bytes;
 
-	atomic_store(&s->ballast, path && file_stat_size(path, &bytes) == 0 && bytes >= BALLAST_BYTES);
+	atomic_store(&s->ballast, path && file_stat_size(path, &bytes) == 0 && bytes >= BALLAST_LEAST);
 	free(path);
 	task_init(&s->refill, s->misc, refill_run);
 	if (!atomic_load(&s->ballast) && !s->no_background)
