@@ -13,6 +13,6 @@ one() {
 	fi
 }
 one --io --stride "${FAULT_STRIDE:-1}"
-one --io --errno ENOSPC --stride "${FAULT_STRIDE:-2}"
-one --memory --stride "${FAULT_STRIDE:-7}"
+one --io --errno ENOSPC --stride "${FAULT_STRIDE:-3}"
+one --memory --stride "${FAULT_STRIDE:-11}"
 echo "1..$n"
