@@ -177,6 +177,7 @@ wait_daemon() {
 		fail "the daemon ends"
 		abort_mount
 		kill -9 "$daemon"
+		umount -l "$M" 2>/dev/null
 	fi
 	wait "$daemon" 2>/dev/null
 	daemon_status=$?
