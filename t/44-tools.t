@@ -72,7 +72,7 @@ is "$(find "$F" -name 'cp@*' | wc -l):$(cat "$F/cp")" "2:alpha" "  makes a versi
 ok "cp -r" t cp -r "$S/r2" "$T1/r3"
 is "$(cat "$T1/r3/f/c")" "gamma" "  makes a row"
 ok "cp -a out" t cp -a "$T1" "$W/cpout"
-is "$(tree "$W/cpout" | grep -v ' d ')" "$(tree "$T1" | grep -v ' d ')" "  all of it"
+is "$(tree "$W/cpout" | grep -av ' d ')" "$(tree "$T1" | grep -av ' d ')" "  all of it"
 fresh tar
 ok "tar c | tar x" t bash -c "set -o pipefail; tar -C '$S' -cf - . | tar -C '$T1' -xf -"
 soon shape "r/f/a@*1 r/f/b@*1 r/f/empty@*1 r2/f/c@*1" "  leaves the cells"
@@ -220,6 +220,6 @@ is "$(t du -s --apparent-size -B1 "$M/cpa/r2/f" | cut -f1)" 6 "du --apparent-siz
 is "$(grep -c . < <(grep -rl alpha "$M/cpa"))" 2 "grep -r"
 before=$(for d in "$M"/*; do tree "$d"; done)
 remount
-is "$(for d in "$M"/*; do tree "$d"; done | grep -v ' d ')" "$(grep -v ' d ' <<<"$before")" "all is the same after a remount"
+is "$(for d in "$M"/*; do tree "$d"; done | grep -av ' d ')" "$(grep -av ' d ' <<<"$before")" "all is the same after a remount"
 unlike "$(cat "$W/daemon.err")" 'scratch' "and no scratch was dropped"
 done_testing
