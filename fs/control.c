@@ -229,10 +229,56 @@ int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t
 	return r == -ENOENT ? -ESTALE : r;
 }
 
+/* Made directories of families that the schema no longer has. */
+struct orphans {
+	struct node *table;
+	const struct tfs_schema *schema;
+	struct node **nodes;
+	size_t n, cap;
+};
+
+static void collect_orphan(void *arg, struct node *n)
+{
+	struct orphans *o = arg;
+
+	if (n->kind != NODE_FAMILY || !(n->flags & NODE_EXTRA) || node_table(n) != o->table ||
+	    tfs_schema_family(o->schema, node_name(n)))
+		return;
+	if (o->n == o->cap) {
+		size_t cap = o->cap ? o->cap * 2 : 16;
+		struct node **more = realloc(o->nodes, cap * sizeof(*more));
+
+		if (!more)
+			return;
+		o->nodes = more;
+		o->cap = cap;
+	}
+	n->refs++;
+	o->nodes[o->n++] = n;
+}
+
+static void drop_orphans(struct node *table)
+{
+	struct orphans o = {.table = table};
+
+	if (tfs_schema_get(node_store_table(table), &o.schema))
+		return;
+	node_each(collect_orphan, &o);
+	mutex_lock(tree_mutex());
+	for (size_t i = 0; i < o.n; i++) {
+		node_extra_drop_locked(o.nodes[i]);
+		node_put_locked(o.nodes[i]);
+	}
+	mutex_unlock(tree_mutex());
+	free(o.nodes);
+	tfs_schema_put(o.schema);
+}
+
 static void schema_changed(struct node *n, struct changes *c)
 {
 	struct node *table = node_table(n);
 
+	drop_orphans(table);
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	changes_table(c, table);

@@ -837,6 +837,7 @@ int ofile_set_time(struct node *n, int64_t us, struct changes *c)
 	struct filex *x;
 	struct handle *h;
 	struct node *target = NULL;
+	uint64_t size;
 	int r = 0;
 
 	if (n->kind == NODE_VERSION)
@@ -879,5 +880,8 @@ int ofile_set_time(struct node *n, int64_t us, struct changes *c)
 		r = touch(n, us, c);
 	if (row)
 		mutex_unlock(row);
-	return r == -ENOENT ? -ESTALE : r;
+	/* The time of a file that was removed while open is nobody's. */
+	if (r == -ENOENT)
+		r = ofile_is_open(n, &size) ? 0 : -ESTALE;
+	return r;
 }
