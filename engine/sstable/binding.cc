@@ -51,6 +51,7 @@ extern "C" {
 namespace {
 
 __thread int io_error; /* of the move under way: 0 or -errno */
+__thread struct walk *walking; /* that the move under way belongs to, or NULL */
 
 leveldb::Slice to_ldb(struct slice s)
 {
@@ -108,12 +109,15 @@ public:
 	explicit UnitReader(struct blockfile *b) : b_(b) {}
 	leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice *result, char *scratch) const override
 	{
+		const void *at = scratch;
+
 		*result = leveldb::Slice();
 		if (!io_error)
-			io_error = blockfile_read(b_, offset, n, scratch);
+			io_error = walking ? walk_read(walking, offset, n, scratch, &at) : blockfile_read(b_, offset, n, scratch);
 		if (io_error)
 			return to_status(io_error);
-		*result = leveldb::Slice(scratch, n);
+		/* Memory that is not the scratch LevelDB neither frees nor caches. */
+		*result = leveldb::Slice(static_cast<const char *>(at), n);
 		return leveldb::Status::OK();
 	}
 
@@ -393,11 +397,13 @@ void ldb_cursor_seek(struct iter *it, struct slice target)
 			o.fill_cache = c->fill_cache;
 			c->ldb = c->table->table->NewIterator(o);
 		}
+		walking = c->walk;
 		ldb_of(c)->Seek(to_ldb(target));
 		cursor_settle(c, ldb_of(c));
 	} catch (...) {
 		cursor_fail(c, -ENOMEM);
 	}
+	walking = nullptr;
 }
 
 void ldb_cursor_next(struct iter *it)
@@ -405,12 +411,14 @@ void ldb_cursor_next(struct iter *it)
 	struct ldb_cursor *c = reinterpret_cast<struct ldb_cursor *>(it);
 
 	io_error = 0;
+	walking = c->walk;
 	try {
 		ldb_of(c)->Next();
 		cursor_settle(c, ldb_of(c));
 	} catch (...) {
 		cursor_fail(c, -ENOMEM);
 	}
+	walking = nullptr;
 }
 
 void ldb_cursor_fini(struct ldb_cursor *c)

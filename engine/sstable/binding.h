@@ -13,6 +13,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/iter.h"
+#include "engine/sstable/ahead.h"
 #include "engine/sstable/blockfile.h"
 
 #ifdef __cplusplus
@@ -60,6 +61,7 @@ struct ldb_cursor {
 	void *ldb;      /* leveldb::Iterator, NULL until the first seek and after an error */
 	struct ldb_table *table;
 	bool fill_cache;
+	struct walk *walk; /* NULL, or how its blocks are read ahead */
 };
 void ldb_cursor_seek(struct iter *it, struct slice target);
 void ldb_cursor_next(struct iter *it);

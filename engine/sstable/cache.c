@@ -23,6 +23,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum {
+	AHEAD_SHARE = 8, /* of the block cache's size, on top of it, for what scans read ahead */
+};
+
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out)
 {
 	struct sst_cache *c = calloc(1, sizeof(*c));
@@ -31,7 +35,9 @@ int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out
 	if (!c)
 		return -ENOMEM;
 	mutex_init(&c->lock, RANK_TABLE_CACHE);
+	c->block_bytes_max = block_bytes;
 	c->table_bytes_max = table_bytes;
+	ahead_env_init(&c->ahead, block_bytes / AHEAD_SHARE);
 	err = ldb_cache_new(block_bytes, &c->blocks);
 	if (!err)
 		err = ldb_cache_new(block_bytes / 4, &c->memory_blocks);
@@ -47,6 +53,7 @@ void sst_cache_free(struct sst_cache *c)
 {
 	if (!c)
 		return;
+	ahead_env_fini(&c->ahead);
 	ldb_cache_free(c->blocks);
 	ldb_cache_free(c->memory_blocks);
 	mutex_fini(&c->lock);

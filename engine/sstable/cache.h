@@ -56,7 +56,8 @@ struct sst {
 
 struct sst_cache {
 	struct ldb_cache *blocks, *memory_blocks;
-	size_t table_bytes_max;
+	size_t block_bytes_max, table_bytes_max;
+	struct ahead_env ahead;
 	_Atomic uint64_t tick;      /* rises with each opening */
 	_Atomic bool over;          /* past a bound, waiting for pins to go */
 	_Atomic uint64_t probes, probe_misses, table_opens;

@@ -28,6 +28,7 @@ enum {
 
 struct sst_iter {
 	struct ldb_cursor c; /* first */
+	struct walk walk;
 	struct sst *sst;     /* a reference and a pin, while in use */
 	struct open_table *table;
 	bool pooled;
@@ -242,7 +243,9 @@ static void sst_iter_free(struct iter *iter)
 	struct sst_iter *it = (struct sst_iter *)iter;
 	struct sst *s = it->sst;
 	struct open_table *t = it->table;
-	bool keep = it->pooled && it->c.ldb && !(iter->valid && iter->value.n > POOLED_VALUE_MAX);
+	bool keep = it->pooled && it->c.ldb && !it->walk.ahead && !(iter->valid && iter->value.n > POOLED_VALUE_MAX);
+
+	it->c.walk = NULL;
 
 	for (unsigned i = 0; keep && i < t->idle_max; i++) {
 		struct sst_iter *none = NULL;
@@ -255,6 +258,7 @@ static void sst_iter_free(struct iter *iter)
 	}
 	if (it) {
 		ldb_cursor_fini(&it->c);
+		walk_fini(&it->walk);
 		free(it);
 	}
 	sst_unpin(s);
@@ -308,6 +312,22 @@ static int iter_new(struct sst *s, bool pooled, struct iter **out)
 int sst_iter_new(struct sst *s, struct iter **out)
 {
 	return iter_new(s, true, out);
+}
+
+int sst_walk_new(struct sst *s, struct iter **out)
+{
+	struct sst_iter *it;
+	struct blockfile *b;
+	int err = iter_new(s, true, out);
+
+	if (err)
+		return err;
+	it = (struct sst_iter *)*out;
+	b = ldb_table_file(it->table->ldb);
+	walk_init(&it->walk, &s->cache->ahead, b,
+		  s->in_memory || blockfile_trailer(b)->raw_bytes <= s->cache->block_bytes_max / 2);
+	it->c.walk = &it->walk;
+	return 0;
 }
 
 int sst_scan_new(struct sst *s, struct iter **out)

@@ -94,6 +94,12 @@ void sst_doom(struct sst *s);
 const char *sst_path(const struct sst *s);
 /* An iterator over the whole table, from a pool; holds a reference on s. */
 int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;
+/*
+ * The same for a reader of many rows: once it has passed through a few blocks
+ * the next ones are read and decompressed ahead; and if the file is larger
+ * than half the block cache they displace nothing there.
+ */
+int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
 /* The same for one pass over everything (compaction, export): the blocks it reads displace no cached ones. */
 int sst_scan_new(struct sst *s, struct iter **out) TFS_MUST;
 /* False: no key in [from, to] was added with this probe.  True on any doubt, failure to open included. */

@@ -192,7 +192,7 @@ merged_inputs(const struct file_set *in, struct iter **out)
 	for (unsigned i = 0; i < in->n && !err; i++) {
 		if (vfile_empty(in->v[i]))
 			continue;
-		err = vfile_iter(in->v[i], &kids[n]);
+		err = vfile_iter(in->v[i], sst_scan_new, &kids[n]);
 		n += !err;
 	}
 	if (err)

@@ -179,11 +179,11 @@ view_add_file(struct view *v, struct vfile *f)
 }
 
 int
-vfile_iter(struct vfile *f, struct iter **out)
+vfile_iter(struct vfile *f, vfile_iter_fn *make, struct iter **out)
 {
 	struct iter *it, *clipped;
 	struct slice to = f->to.n ? buf_slice(&f->to) : slice_of(NULL, 0);
-	int err = sst_iter_new(f->sst, &it);
+	int err = make(f->sst, &it);
 
 	if (err)
 		return err;
@@ -231,7 +231,7 @@ view_iter(struct view *v, struct slice from, struct slice to, struct slice row_p
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
 			continue;
-		err = vfile_iter(f, &kids[n]);
+		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, &kids[n]);
 		n += !err;
 	}
 	if (err) {

@@ -70,8 +70,9 @@ void view_add_file(struct view *v, struct vfile *f);
 
 /* None of its rows are ours (it lies wholly in the other part of a split, whose file it now is): never opened. */
 bool vfile_empty(const struct vfile *f);
-/* An iterator over what the tablet may use of f. */
-int vfile_iter(struct vfile *f, struct iter **out) TFS_MUST;
+/* An iterator over what the tablet may use of f; make: sst_iter_new, sst_walk_new or sst_scan_new. */
+typedef int vfile_iter_fn(struct sst *s, struct iter **out);
+int vfile_iter(struct vfile *f, vfile_iter_fn *make, struct iter **out) TFS_MUST;
 /* One merged iterator over the view; only sources that may hold rows in [from, to) (encoded bounds; to.n 0: no end).
  * row_probe.n: skip files whose filter says this probe is absent. */
 int view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, struct iter **out) TFS_MUST;

@@ -10,3 +10,6 @@ t_unit_test_sstable_faults_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=real
 EXTRA_PROGRAMS += t/bench/bench_sstable
 t_bench_bench_sstable_SOURCES = t/bench/bench_sstable.c
 t_bench_bench_sstable_LDADD = libsstable.la libbase.la $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_walk
+t_unit_test_walk_SOURCES = t/unit/test_walk.c t/unit/sstable_lib.h
+t_unit_test_walk_LDADD = libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks through a table: read ahead, the same pairs; jumps, damage, several at once, caches that are too small. */
+#include "engine/sstable/sstable.h"
+#include "engine/base/file.h"
+#include "t/unit/sstable_lib.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PAIRS = 20000, BLOCK = 8 << 10 };
+
+static const struct shape shape = {
+	.o = {.codec = SST_ZSTD, .level = 3, .block_bytes = BLOCK, .bloom_bits = 10}, .n = PAIRS, .key_bytes = 20,
+	.value_bytes = 600,
+};
+static char path[64];
+static uint64_t raw_bytes, blocks;
+
+static struct sst *table_in(struct sst_cache *c)
+{
+	struct sst *s;
+
+	assert_int_equal(sst_new(c, path, false, &s), 0);
+	return s;
+}
+
+static struct sst_cache *cache_of(size_t bytes)
+{
+	struct sst_cache *c;
+
+	assert_int_equal(sst_cache_new(bytes, 1 << 20, &c), 0);
+	return c;
+}
+
+static uint64_t cached(const struct sst_cache *c)
+{
+	struct sst_cache_stats st;
+
+	sst_cache_get_stats(c, &st);
+	return st.block_bytes;
+}
+
+static int set_up(void **state)
+{
+	struct sst_layout l;
+	struct sst_cache *c = cache_of(1 << 20);
+	struct sst *s;
+	uint64_t bytes;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/test_walk.%d", (int)getpid());
+	if (shape_write(&shape, path, &bytes))
+		return -1;
+	s = table_in(c);
+	if (sst_layout(s, &l))
+		return -1;
+	raw_bytes = l.raw_bytes;
+	blocks = l.blocks;
+	sst_put(s);
+	sst_cache_free(c);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+static void walk_all(struct iter *it, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++) {
+		assert_int_equal(shape_at(&shape, it, i), 0);
+		iter_next(it);
+	}
+}
+
+/* Larger than half the cache: all pairs, and hardly a block left in it. */
+static void past_the_cache(void **state)
+{
+	struct sst_cache *c = cache_of((size_t)raw_bytes);
+	struct sst *s = table_in(c);
+	struct sst_cache_stats st;
+	struct iter *it;
+
+	(void)state;
+	for (unsigned round = 0; round < 3; round++) {
+		assert_int_equal(sst_walk_new(s, &it), 0);
+		iter_seek(it, slice_str(""));
+		walk_all(it, 0, PAIRS);
+		assert_false(it->valid);
+		assert_int_equal(it->err, 0);
+		iter_free(it);
+	}
+	assert_true(cached(c) < 8 * BLOCK);
+	sst_cache_get_stats(c, &st);
+	assert_true(st.blocks_read >= 2 * blocks);
+	assert_true(st.blocks_read <= 3 * blocks + 3); /* nothing is read for nothing */
+	sst_put(s);
+	sst_cache_free(c);
+}
+
+/* Small beside the cache: the second walk reads no block. */
+static void into_the_cache(void **state)
+{
+	struct sst_cache *c = cache_of((size_t)raw_bytes * 3);
+	struct sst *s = table_in(c);
+	struct sst_cache_stats before, after;
+	struct iter *it;
+
+	(void)state;
+	assert_int_equal(sst_walk_new(s, &it), 0);
+	iter_seek(it, slice_str(""));
+	walk_all(it, 0, PAIRS);
+	iter_free(it);
+	sst_cache_get_stats(c, &before);
+	assert_int_equal(sst_walk_new(s, &it), 0);
+	iter_seek(it, slice_str(""));
+	walk_all(it, 0, PAIRS);
+	iter_free(it);
+	sst_cache_get_stats(c, &after);
+	assert_int_equal(before.blocks_read, after.blocks_read);
+	sst_put(s);
+	sst_cache_free(c);
+}
+
+/* Walks of all lengths from anywhere, forward and back, ended anywhere. */
+static void jumps(void **state)
+{
+	struct sst_cache *c = cache_of((size_t)raw_bytes);
+	struct sst *s = table_in(c);
+	uint32_t seed = 4711;
+	struct iter *it = NULL;
+
+	(void)state;
+	for (unsigned round = 0; round < 600; round++) {
+		uint32_t from, n;
+
+		seed = seed * 1664525u + 1013904223u;
+		from = (seed >> 8) % PAIRS;
+		seed = seed * 1664525u + 1013904223u;
+		n = (seed >> 8) % (round % 3 ? 300 : 3);
+		n = n > PAIRS - from ? PAIRS - from : n;
+		if (!it)
+			assert_int_equal(sst_walk_new(s, &it), 0);
+		iter_seek(it, shape_key(&shape, 2 * from));
+		walk_all(it, from, from + n);
+		if (seed & 0x10000) {
+			iter_free(it);
+			it = NULL;
+		}
+	}
+	iter_free(it);
+	sst_put(s);
+	sst_cache_free(c);
+}
+
+/* No room for a ring: the same pairs. */
+static void no_room(void **state)
+{
+	struct sst_cache *c = cache_of(64 << 10);
+	struct sst *s = table_in(c);
+	struct iter *it[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(sst_walk_new(s, &it[i]), 0);
+		iter_seek(it[i], slice_str(""));
+	}
+	for (unsigned i = 0; i < 3; i++)
+		walk_all(it[i], 0, PAIRS);
+	for (unsigned i = 0; i < 3; i++)
+		iter_free(it[i]);
+	sst_put(s);
+	sst_cache_free(c);
+}
+
+/* A damaged block is met where it lies, not where it was read ahead; behind it the walk goes on. */
+static void damage(void **state)
+{
+	struct sst_cache *c = cache_of((size_t)raw_bytes);
+	struct sst *s = table_in(c);
+	uint64_t offset;
+	uint32_t i = 0;
+	struct iter *it;
+	uint8_t byte;
+	int fd;
+
+	(void)state;
+	assert_int_equal(sst_offset_of(s, shape_key(&shape, PAIRS), &offset), 0);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	offset += 100;
+	assert_int_equal(pread(fd, &byte, 1, (off_t)offset), 1);
+	byte ^= 0x55;
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)offset), 1);
+
+	assert_int_equal(sst_walk_new(s, &it), 0);
+	iter_seek(it, slice_str(""));
+	for (; it->valid; i++, iter_next(it))
+		assert_int_equal(shape_at(&shape, it, i), 0);
+	assert_int_equal(it->err, -EBADMSG);
+	assert_true(i > PAIRS / 2 - 100 && i <= PAIRS / 2);
+	for (i += 1; i < PAIRS; i++) { /* the first pair that can be read again */
+		iter_seek(it, shape_key(&shape, 2 * i));
+		if (it->valid)
+			break;
+		assert_int_equal(it->err, -EBADMSG);
+	}
+	assert_true(i < PAIRS / 2 + 100);
+	walk_all(it, i, PAIRS);
+	iter_free(it);
+
+	byte ^= 0x55;
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)offset), 1);
+	close(fd);
+	sst_put(s);
+	sst_cache_free(c);
+}
+
+struct walker {
+	struct sst *s;
+	pthread_t thread;
+	unsigned slow;
+	uint64_t pairs, sum;
+	int err;
+};
+
+static void *walker_run(void *arg)
+{
+	struct walker *w = arg;
+	struct iter *it;
+
+	w->err = sst_walk_new(w->s, &it);
+	if (w->err)
+		return NULL;
+	for (iter_seek(it, slice_str("")); it->valid; iter_next(it)) {
+		w->pairs++;
+		w->sum += hash64(it->key, 0) ^ hash64(it->value, 1);
+		for (unsigned i = 0; i < w->slow; i++) /* behind or ahead of the worker */
+			w->sum += hash64(it->value, i) & 0;
+	}
+	w->err = it->err;
+	iter_free(it);
+	return NULL;
+}
+
+static void many(void **state)
+{
+	struct sst_cache *c = cache_of((size_t)raw_bytes);
+	struct sst *s = table_in(c);
+	struct walker w[6] = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		w[i].s = s;
+		w[i].slow = i % 3 * 20;
+		assert_int_equal(pthread_create(&w[i].thread, NULL, walker_run, &w[i]), 0);
+	}
+	for (unsigned i = 0; i < 6; i++) {
+		pthread_join(w[i].thread, NULL);
+		assert_int_equal(w[i].err, 0);
+		assert_int_equal(w[i].pairs, PAIRS);
+		assert_int_equal(w[i].sum, w[0].sum);
+	}
+	sst_put(s);
+	sst_cache_free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(past_the_cache), cmocka_unit_test(into_the_cache), cmocka_unit_test(jumps),
+		cmocka_unit_test(no_room),        cmocka_unit_test(damage),         cmocka_unit_test(many),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
