@@ -28,6 +28,27 @@ static struct open_hooks hooks;
 static struct tfs_options options;
 static struct tfs_store *store;
 
+/* One hook for good, as background threads may be in it at any time; what it does is changed here. */
+static _Atomic(file_hook_fn *) hook_now;
+static _Atomic(void *) hook_arg;
+static _Atomic uint64_t hook_number;
+
+static int dispatch(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	file_hook_fn *fn = hook_now;
+
+	(void)arg, (void)number;
+	return fn ? fn(hook_arg, op, path, offset, n, ++hook_number) : 0;
+}
+
+static void set_hook(file_hook_fn *fn, void *arg)
+{
+	hook_now = NULL;
+	hook_arg = arg;
+	hook_number = 0;
+	hook_now = fn;
+}
+
 static int setup(void **state)
 {
 	hooks = (struct open_hooks){0};
@@ -40,7 +61,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	file_set_hook(NULL, NULL);
+	set_hook(NULL, NULL);
 	return test_dir_teardown(state);
 }
 
@@ -198,12 +219,16 @@ static void drop_and_writers(void **state)
 	for (unsigned i = 0; i < 240; i++) {
 		enum victim v = i % VICTIMS;
 		struct tfs_table *t = make_table("t"), *other = v == REPLACED ? make_table("other") : NULL;
-		struct writer w = {.table = t};
+		static struct writer w;
 		int err;
 
+		w.table = t;
+		w.go = w.stop = false;
+		w.acked = 0;
+		w.last = 0;
 		assert_int_equal(pthread_create(&w.thread, NULL, write_on, &w), 0);
 		if (i < 40) {
-			file_set_hook(let_loose, &w);
+			set_hook(let_loose, &w);
 		} else {
 			w.go = true;
 			for (volatile unsigned k = (i * 7919) % 900000; k; k--)
@@ -212,7 +237,7 @@ static void drop_and_writers(void **state)
 		err = take_away(v, t);
 		w.stop = w.go = true;
 		pthread_join(w.thread, NULL);
-		file_set_hook(NULL, NULL);
+		set_hook(NULL, NULL);
 		if (err) {
 			assert_int_equal(err, refusals[v]);
 			assert_true(w.acked > 0);
@@ -407,9 +432,9 @@ static void scan_over_drop(void **state)
 /* ---- METADATA that cannot be changed ---- */
 struct fault {
 	enum file_op op;
-	const char *part; /* of the path */
-	unsigned times;   /* left */
-	unsigned seen;
+	const char *part;         /* of the path */
+	_Atomic unsigned times;   /* left */
+	_Atomic unsigned seen;
 	int err;
 };
 
@@ -441,10 +466,10 @@ static void root_in_doubt(void **state)
 	close_store(true);
 	open_store();
 	f.times = 1;
-	file_set_hook(fail_some, &f);
+	set_hook(fail_some, &f);
 	t = open_table("a");
 	assert_int_equal(put(t, "r2", "f", "v"), -EIO); /* the first write of METADATA's, and of root's */
-	file_set_hook(NULL, NULL);
+	set_hook(NULL, NULL);
 	assert_int_equal(f.times, 0);
 	assert_int_equal(put(t, "r2", "f", "v"), 0);
 	assert_int_equal(tfs_flush(t), 0);
@@ -503,12 +528,12 @@ static void drop_in_doubt(void **state)
 	t = make_table("t");
 	assert_int_equal(look(t, "r"), -ENOENT);
 	f.times = 5;
-	file_set_hook(fail_some, &f);
+	set_hook(fail_some, &f);
 	assert_int_equal(tfs_table_drop(store, "t"), -EIO);
 	assert_int_equal(put(t, "r", "f", "v"), -EIO);
 	f.times = 0;
 	assert_int_equal(put(t, "r", "f", "v"), -ENOENT);
-	file_set_hook(NULL, NULL);
+	set_hook(NULL, NULL);
 	tfs_table_close(t);
 	close_store(false);
 	open_store();
@@ -550,7 +575,7 @@ static void ballast(void **state)
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
-	file_set_hook(full_disk, &f);
+	set_hook(full_disk, &f);
 	f.full = true;
 	assert_int_equal(put(t, "r2", "f", "v"), -ENOSPC);
 	assert_int_equal(put(t, "r2", "f", "v"), -ENOSPC);
@@ -559,7 +584,7 @@ static void ballast(void **state)
 	assert_false(f.ballast);
 	f.full = false;
 	assert_int_equal(put(t, "r3", "f", "v"), 0);
-	file_set_hook(NULL, NULL);
+	set_hook(NULL, NULL);
 	tfs_table_close(t);
 	close_store(false);
 	open_store();
@@ -573,8 +598,8 @@ static void ballast(void **state)
 
 /* ---- opening ---- */
 struct nth {
-	uint64_t at;
-	int err;
+	_Atomic uint64_t at;
+	_Atomic int err;
 };
 
 static int fail_nth(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
@@ -594,11 +619,13 @@ static void open_fails_everywhere(void **state)
 	(void)state;
 	for (unsigned fresh = 0; fresh < 2; fresh++) {
 		for (uint64_t at = 1;; at++) {
-			struct nth f = {at, errs[at % 2]};
+			static struct nth f;
 			struct tfs_table *t;
 			char *why = NULL, cmd[600];
 			int err;
 
+			f.err = errs[at % 2];
+			f.at = at;
 			if (fresh) {
 				snprintf(cmd, sizeof(cmd), "rm -rf '%s'", in_dir("d"));
 				assert_int_equal(system(cmd), 0);
@@ -609,10 +636,10 @@ static void open_fails_everywhere(void **state)
 				tfs_table_close(t);
 				close_store(false);
 			}
-			file_set_hook(fail_nth, &f);
+			set_hook(fail_nth, &f);
 			hooks.no_flush = true;
 			err = tfs_open_hooked(in_dir("d"), &options, &hooks, &store, &why);
-			file_set_hook(NULL, NULL);
+			set_hook(NULL, NULL);
 			if (err) {
 				failed++;
 				assert_non_null(why);
@@ -796,11 +823,11 @@ static void open_while_closing(void **state)
 	assert_int_equal(put(t, "r", "f", "v"), 0);
 	tfs_table_close(t);
 	looked_at_held = 0;
-	file_set_hook(close_slowly, NULL);
+	set_hook(close_slowly, NULL);
 	assert_int_equal(pthread_create(&thread, NULL, close_in_thread, store), 0);
 	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, &why), 0);
 	pthread_join(thread, &closed);
-	file_set_hook(NULL, NULL);
+	set_hook(NULL, NULL);
 	assert_int_equal((intptr_t)closed, 0);
 	assert_true(looked_at_held >= 2);
 	store = other;
@@ -842,7 +869,7 @@ static void many_tables(void **state)
 		assert_int_equal(tfs_table_create(store, name, 0, 0, 0755), 0);
 	}
 	close_store(true);
-	file_set_hook(count_reads, &r);
+	set_hook(count_reads, &r);
 	open_store();
 	assert_true(r.tables >= 300 && r.tables <= 600); /* by the server and by the master */
 	t = open_table("t7");
@@ -860,7 +887,7 @@ static void many_tables(void **state)
 		assert_int_equal(look(t, "r"), -ENOENT);
 	assert_int_equal(r.tables, 0);
 	tfs_table_close(t);
-	file_set_hook(NULL, NULL);
+	set_hook(NULL, NULL);
 	close_store(true);
 }
 
@@ -874,6 +901,7 @@ int main(void)
 	};
 
 	msg_to_nowhere();
+	file_set_hook(dispatch, NULL);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
