@@ -192,7 +192,7 @@ struct tablet_stats {
 	const char *state;
 };
 void tablet_get_stats(struct tablet *t, struct tablet_stats *s);
-/* Share of one family, from the SSTables' properties (opens them). */
+/* Share of one family: by a walk over the memtables, and from the SSTables' properties (opens them). */
 int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST;
 /* The smallest LSN of env's own incarnation that this tablet still needs; UINT64_MAX: none. */
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation);
