@@ -17,6 +17,20 @@ void reply_err(fuse_req_t req, int r)
 	fuse_reply_err(req, r < 0 ? -r : r);
 }
 
+/* A component without the quotes that msg_quote puts around it. */
+static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
+{
+	size_t n;
+
+	msg_quote(dst, dst_bytes, s);
+	n = strlen(dst);
+	if (n < 2 || dst[0] != '"')
+		return dst;
+	if (dst[n - 1] == '"')
+		dst[n - 1] = 0;
+	return dst + 1;
+}
+
 static void describe(struct node *n, struct buf *out)
 {
 	char quoted[96];
@@ -55,8 +69,7 @@ static void describe(struct node *n, struct buf *out)
 	case NODE_SETTING:
 		break;
 	}
-	msg_quote(quoted, sizeof(quoted), node_key(n));
-	(void)!buf_printf(out, "/%s", quoted);
+	(void)!buf_printf(out, "/%s", plain_quote(quoted, sizeof(quoted), node_key(n)));
 	if (n->kind == NODE_VERSION)
 		(void)!buf_printf(out, "@%lld", (long long)n->ts);
 }
@@ -67,9 +80,8 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 	char quoted[128] = "";
 
 	describe(n, &path);
-	if (name)
-		msg_quote(quoted, sizeof(quoted), slice_str(name));
-	snprintf(dst, dst_bytes, "%.*s%s%s", (int)path.n, path.p ? (const char *)path.p : "", name ? "/" : path.n ? "" : "/", quoted);
+	snprintf(dst, dst_bytes, "%.*s%s%s", (int)path.n, path.p ? (const char *)path.p : "", name ? "/" : path.n ? "" : "/",
+		 name ? plain_quote(quoted, sizeof(quoted), slice_str(name)) : "");
 	buf_fini(&path);
 	return dst;
 }

@@ -15,6 +15,7 @@
 #include "engine/base/msg.h"
 #include "fs/dir.h"
 #include "fs/file.h"
+#include "fs/loop.h"
 #include "fs/notify.h"
 #include "fs/reply.h"
 #include "fs/tree.h"
@@ -220,18 +221,7 @@ int session_run(void)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGHUP);
 	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
-	if (one_thread) {
-		r = fuse_session_loop(fs.session);
-	} else {
-		struct fuse_loop_config *cfg = fuse_loop_cfg_create();
-
-		if (!cfg)
-			return -ENOMEM;
-		fuse_loop_cfg_set_max_threads(cfg, 16);
-		fuse_loop_cfg_set_idle_threads(cfg, 16);
-		r = fuse_session_loop_mt(fs.session, cfg);
-		fuse_loop_cfg_destroy(cfg);
-	}
+	r = one_thread ? fuse_session_loop(fs.session) : loop_run();
 	fuse_remove_signal_handlers(fs.session);
 	/* A positive value is the signal that ended it: a clean end. */
 	return r > 0 ? 0 : r;

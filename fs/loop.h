@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Serving requests with several threads at the latency of one.  See loop.c.
+ */
+#ifndef TFS_FS_LOOP_H
+#define TFS_FS_LOOP_H
+
+#include "fs/fs.h"
+
+/*
+ * Serves fs.session until it is unmounted or told to exit by the signal
+ * handlers of libfuse, which must be set and reach the calling thread only.
+ * All requests begun are finished when it returns.
+ */
+int loop_run(void) TFS_MUST;
+
+#endif
