@@ -24,7 +24,11 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 
-enum { CHECK_EVERY = 256 };
+enum {
+	CHECK_EVERY = 256,
+	MAJOR_LEVELS_MORE = 6, /* zstd: 3 becomes 9 */
+	MAJOR_LEVEL_MOST = 9,
+};
 
 struct output {
 	uint16_t group;
@@ -87,10 +91,23 @@ output_fini(struct output *o)
 	buf_fini(&o->row_with_delete);
 }
 
+/*
+ * What a major compaction writes stays longest and is read most, and nobody
+ * waits for it: it compresses harder than the flushes and merges before it.
+ */
+static int
+major_level(int level)
+{
+	if (level >= MAJOR_LEVEL_MOST)
+		return level;
+	return level + MAJOR_LEVELS_MORE < MAJOR_LEVEL_MOST ? level + MAJOR_LEVELS_MORE : MAJOR_LEVEL_MOST;
+}
+
 static int
 output_open(struct run *r, uint16_t group, struct output **out)
 {
 	const struct run_params *p = r->p;
+	struct sst_options options;
 	const struct store_group *g = store_schema_group(p->schema, group);
 	struct tablet_env *env = p->t->env;
 	struct output *outs, *o;
@@ -115,7 +132,10 @@ output_open(struct run *r, uint16_t group, struct output **out)
 	path = tablet_file_path(env->data_dir, o->meta.table, o->meta.incarnation, o->meta.number);
 	if (!path)
 		return -ENOMEM;
-	err = sst_writer_new(path, &g->sst, &o->w);
+	options = g->sst;
+	if (p->rules.major)
+		options.level = major_level(options.level);
+	err = sst_writer_new(path, &options, &o->w);
 	free(path);
 	if (err)
 		return err;
