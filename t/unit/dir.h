@@ -30,7 +30,7 @@ static int test_dir_teardown(void **state)
 /* test_dir/name; four at a time. */
 static const char *in_dir(const char *name)
 {
-	static __thread char s[4][512];
+	static __thread char s[4][1024];
 	static __thread unsigned i;
 	char *p = s[i++ % 4];
 
