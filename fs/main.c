@@ -21,10 +21,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
 	/*
 	 * Memtables come and go in blocks of a MiB: their memory must go back
 	 * when they are freed.  malloc would learn to keep such blocks, a heap
-	 * for each thread (4 times the configured memory was seen, now 1.6).
+	 * for each thread (4 times the configured memory was seen).
 	 */
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	if (fuse_opt_parse(&args, &c, option_spec, take_argument) != 0)

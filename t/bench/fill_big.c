@@ -32,6 +32,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <regex.h>
 #include <signal.h>
@@ -416,6 +417,7 @@ int main(int argc, char **argv)
 	double start;
 	int c;
 
+	mallopt(M_MMAP_THRESHOLD, 256 << 10); /* as the daemon: fs/main.c */
 	tfs_options_init(&o);
 	while ((c = getopt(argc, argv, "+c:t:")) != -1) {
 		if (c == 'c') {
