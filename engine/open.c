@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define FORMAT_MAGIC "tabletfs data directory, format "
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 1u
 
 struct embedded {
 	char *dir;
