@@ -785,7 +785,7 @@ int main(int argc, char **argv)
 		return bad != 0;
 	}
 	in_workers(jobs, seed, by_kill, points, end);
-	bad = tally->failures != 0 || tally->points < points;
+	bad = tally->failures != 0 || tally->points == 0 || (!end && tally->points < points);
 	printf("%s 1 - %llu %s, %llu of them within a history\n1..1\n", bad ? "not ok" : "ok", (unsigned long long)tally->points,
 	       by_kill ? "deaths by SIGKILL" : "power cuts", (unsigned long long)tally->crashed);
 	return bad != 0;
