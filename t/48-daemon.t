@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The daemon as a program: options, data directories it must refuse, how it ends.
+# shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2015,SC2016,SC2317
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+
+like "$(t "$TABLETFS" -V 2>&1)" '^tabletfs (version )?[0-9]' "-V says the version"
+ok "  and ends with 0" t "$TABLETFS" -V
+ok "--version too" t "$TABLETFS" --version
+ok "-h ends with 0" t "$TABLETFS" -h
+like "$(t "$TABLETFS" -h 2>&1)" 'usage: .*tabletfs' "  and prints the usage"
+for o in allow_other ro sync quiet latest config; do like "$(t "$TABLETFS" -h 2>&1)" "$o" "  with $o"; done
+fails "no argument" 'usage|needed|missing|mount ?point' t "$TABLETFS"
+fails "no mount point" 'mount ?point|usage' t "$TABLETFS" "$D"
+fails "an unknown option" 'colour' t "$TABLETFS" -o colour=red "$D" "$M"
+fails "a mount point that is not there" 'nowhere' t "$TABLETFS" "$D" "$W/nowhere"
+ok "  nothing is mounted" bash -c "! mountpoint -q '$M'"
+rm -rf "$D"
+
+# ---- data directories ----
+# refused DESC PATTERN DIR: one clear line, a status that is not 0, no mount.
+refused() {
+	local what=$1 pattern=$2 dir=$3
+	shift 3
+	t "$@" "$TABLETFS" "$dir" "$M" >"$W/.o" 2>"$W/.e" </dev/null
+	local status=$?
+	if mounted "$M"; then
+		fail "$what: it was mounted"
+		fusermount3 -u "$M"
+		return
+	fi
+	ok "$what: the status is not 0" test $status != 0 -a $status != 124
+	is "$(cat "$W/.o" "$W/.e" | wc -l)" 1 "  one line"
+	like "$(cat "$W/.e")" "$pattern" "  that says why"
+}
+ok "an absent data directory" mount_store
+ok "  is made" test -f "$D/FORMAT"
+mkdir "$M/t"
+M2=$W/mnt2
+mkdir "$M2"
+t "$TABLETFS" "$D" "$M2" >"$W/.e" 2>&1 </dev/null
+is "$?:$(mounted "$M2" && echo mounted):$(wc -l <"$W/.e")" "1::1" "one that is in use: 1, one line"
+like "$(cat "$W/.e")" 'in use' "  that says so"
+ok "  the first goes on" mkdir "$M/u"
+unmount_store
+mkdir "$W/empty"
+D=$W/empty mount_store
+ok "an empty one is filled" test -f "$W/empty/FORMAT"
+unmount_store
+cp -r "$D" "$W/damaged"
+echo rubbish >"$W/damaged/FORMAT"
+refused "damaged FORMAT" 'damaged|FORMAT' "$W/damaged"
+: >"$W/damaged/FORMAT"
+refused "empty FORMAT" 'damaged|FORMAT' "$W/damaged"
+sed 's/[0-9][0-9]*/99/' "$D/FORMAT" >"$W/damaged/FORMAT"
+refused "a newer format" 'newer' "$W/damaged"
+cp "$D/FORMAT" "$W/damaged/FORMAT"
+mkdir "$W/full"
+echo mine >"$W/full/file"
+refused "a directory that is no store" 'not' "$W/full"
+is "$(ls -A "$W/full")" file "  is left alone"
+refused "a file" 'not a directory|Not a directory' "$W/full/file"
+refused "below a file" '' "$W/full/file/x"
+if [ "$(id -u)" = 0 ] && has setpriv; then
+	mkdir "$W/theirs"
+	chmod 700 "$W/theirs"
+	refused "a directory that cannot be read" 'Permission denied|not permitted' "$W/theirs" setpriv --reuid=65534 --regid=65534 --clear-groups --
+	cp -r "$D" "$W/readonly"
+	chmod -R a+rX,a-w "$W/readonly"
+	refused "one that is not writable" 'Permission denied|not writable' "$W/readonly" setpriv --reuid=65534 --regid=65534 --clear-groups --
+else
+	skip "not writable" "needs root and setpriv"
+fi
+
+# ---- configuration ----
+# A refused setting names file and line.
+bad_config() {
+	printf '%s\n' "$2" >"$W/bad.conf"
+	t "$TABLETFS" -o config="$W/bad.conf" "$D" "$M" >"$W/.e" 2>&1 </dev/null
+	is "$?:$(mounted "$M" && echo mounted)" "1:" "$1: refused"
+	like "$(cat "$W/.e")" "bad.conf:$3" "  with file and line"
+}
+bad_config "an unknown setting" $'# one\ncolour = "red";' 2
+bad_config "an ill-typed setting" $'\n\nlog_level = 17.5;' 3
+bad_config "a syntax error" 'log_level = ' '[12]'
+fails "a configuration that is not there" 'nowhere.conf' t "$TABLETFS" -o config="$W/nowhere.conf" "$D" "$M"
+: >"$W/good.conf"
+ok "an empty configuration" mount_store -o config="$W/good.conf"
+unmount_store
+
+# ---- in the background ----
+ok "in the background it returns when the mount answers" t "$TABLETFS" "$D" "$M"
+ok "  the mount is there" mountpoint -q "$M"
+ok "  and answers" mkdir "$M/background"
+ok "fusermount3 -u" t fusermount3 -u "$M"
+released() { t "$TABLETCTL" check "$D"; }
+ok "  the daemon lets go of the store" wait_for "the store" released
+ok "-f -d" mount_store -d
+ls "$M" >/dev/null
+unmount_store
+like "$(cat "$W/daemon.err" "$W/daemon.out")" 'LOOKUP|GETATTR|unique' "  prints the requests"
+ok "options of the kernel" mount_store -o noatime,nosuid,nodev
+like "$(grep -F " $M " /proc/self/mounts)" ' fuse.tabletfs rw,nosuid,nodev,noatime' "  are passed on"
+unmount_store
+mount_store
+mkdir -p "$M/sig/r/f"
+echo TERM >"$M/sig/r/f/q"
+kill -TERM "$daemon"
+wait_daemon
+is "$daemon_status:$(mounted "$M" && echo mounted)" "0:" "SIGTERM ends it cleanly"
+check_store
+mount_store
+is "$(cat "$M/sig/r/f/q")" TERM "  nothing is lost"
+unmount_store
+mount_store
+exec 7>"$M/sig/r/f/open"
+echo pending >&7
+kill -TERM "$daemon"
+wait_daemon
+exec 7>&-
+is "$daemon_status" 0 "SIGTERM with a file open"
+mounted "$M" && umount -l "$M"
+check_store
+mount_store
+is "$(cat "$M/sig/r/f/open" 2>/dev/null)" "pending" "  what was written is committed"
+echo keep >"$M/sig/r/f/.scratch"
+unmount_store
+like "$(cat "$W/daemon.err" "$W/daemon.out")" 'scratch' "the log names each scratch file dropped"
+mount_store -o sync
+echo s >"$M/sig/r/f/s"
+is "$(cat "$M/sig/r/f/s")" s "-o sync"
+unmount_store
+
+# ---- mount(8) ----
+if [ "$(id -u)" = 0 ] && has mount.fuse3 && has unshare; then
+	# A private mount namespace, where an installed daemon can be pretended.
+	mkdir "$W/bin"
+	printf '#!/bin/sh\nexec "%s" "$@"\n' "$TABLETFS" >"$W/bin/tabletfs"
+	chmod 755 "$W/bin/tabletfs"
+	cat >"$W/mount8" <<'TXT'
+mkdir "$W/over" "$W/work" "$W/up" 2>/dev/null
+mount -t tmpfs none "$W/over" || exit 1
+cp -a /usr/local/bin/. "$W/over/" 2>/dev/null
+cp "$W/bin/tabletfs" "$W/over/tabletfs"
+mount --bind "$W/over" /usr/local/bin || exit 1
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+mount -t fuse.tabletfs -o ro "$D" "$M" || exit 2
+cat "$M/sig/r/f/s"
+grep -F " $M " /proc/self/mounts | cut -d' ' -f3
+umount "$M"
+TXT
+	out=$(t unshare -m --propagation private bash "$W/mount8" 2>"$W/.e")
+	is "$out" $'s\nfuse.tabletfs' "mount -t fuse.tabletfs DATADIR MOUNTPOINT" || :
+	diag <"$W/.e"
+	wait_for "the store" released
+else
+	skip "mount -t fuse.tabletfs" "needs root, mount.fuse3 and unshare"
+fi
+done_testing
