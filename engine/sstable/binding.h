@@ -61,6 +61,8 @@ struct ldb_cursor {
 	void *ldb;      /* leveldb::Iterator, NULL until the first seek and after an error */
 	struct ldb_table *table;
 	bool fill_cache;
+	bool rising;       /* the last seek was one step */
+	unsigned char seeks;
 	struct walk *walk; /* NULL, or how its blocks are read ahead */
 };
 void ldb_cursor_seek(struct iter *it, struct slice target);
