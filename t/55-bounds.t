@@ -48,7 +48,7 @@ at_most "$(slowest read)" 5000 "  the slowest read of the newest, ms"
 memory_at_most "$(peak)" 110 "  resident"
 echo "# tables"
 fill "$D" rss tables 60 10 100 rss
-memory_at_most "$(peak)" 80 "  resident with 60 tables"
+memory_at_most "$(peak)" 60 "  resident with 60 tables"
 echo 'block_cache = "1M"; memtable = "4M"; table_cache = "1M";' >"$W/conf"
 echo "# reads at random through caches of 1 MiB"
 fill "$D" cells r 20000 1000 1 random 2 compact r rss read r 3000 20000 1 rss
