@@ -187,9 +187,7 @@ int loop_run(void)
 			started++;
 		}
 	}
-	if (started == 0)
-		r = r ? r : EAGAIN;
-	else
+	if (started)
 		r = 0; /* fewer will do */
 	while (r == 0 && !fuse_session_exited(fs.session)) {
 		struct timespec until;
