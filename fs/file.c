@@ -83,6 +83,7 @@ static void handle_free(struct handle *h)
 	if (!x->handles) {
 		forward = x->forward;
 		x->forward = NULL;
+		filex_let_go(x);
 	}
 	mutex_unlock(&x->lock);
 	node_put(forward);
@@ -223,7 +224,9 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 		break;
 	case NODE_SCRATCH_FILE:
 		mutex_lock(&x->lock);
-		if (truncate) {
+		if (x->given && x->handles == h && !h->next) {
+			r = -ESTALE; /* it is a cell now, and found by its name */
+		} else if (truncate) {
 			r = writer_truncate(&x->w, 0);
 			x->mtime_us = fs_now_us();
 		}

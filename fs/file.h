@@ -34,6 +34,7 @@ struct filex {
 	struct writer w;                 /* version, scratch */
 	struct node *forward;            /* what the file was renamed to while open; counted */
 	uint32_t life;                   /* version: removals seen */
+	bool given;                      /* scratch: its content has become a cell's or the schema's; only open descriptors need it still */
 	bool orphan;                     /* tree lock too: version: removed, its content kept in w for those who still read */
 	/* scratch: a node holds a count; after a rename two nodes share it */
 	mode_t mode;
@@ -48,6 +49,8 @@ struct filex *filex_get(struct node *n);
 struct filex *filex_find(struct node *n);
 void filex_put(struct node *n, struct filex *x);
 void filex_free(struct filex *x);
+/* The lock is held: gives back the staged content when it is given and nobody has it open. */
+void filex_let_go(struct filex *x);
 void filex_drop_locked(struct filex *x); /* node.c: a node with it ends; NULL allowed */
 
 /* The row stripe's lock of a node in a row, or NULL for a node that is in none. */

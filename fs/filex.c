@@ -75,6 +75,14 @@ void filex_free(struct filex *x)
 	free(x);
 }
 
+void filex_let_go(struct filex *x)
+{
+	if (!x->given || x->handles)
+		return;
+	writer_fini(&x->w);
+	writer_init(&x->w);
+}
+
 void filex_drop_locked(struct filex *x)
 {
 	if (x && (x->refs <= 1 || --x->refs == 0))
@@ -265,6 +273,8 @@ void ofile_forward(struct node *n, struct node *target, int64_t commit_ts)
 		x->w.commit_ts = commit_ts;
 		x->w.life = target->epoch;
 		x->w.dirty = x->w.fresh = false;
+		x->given = true;
+		filex_let_go(x);
 	}
 	if (x->handles) {
 		old = x->forward;

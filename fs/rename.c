@@ -226,15 +226,22 @@ static int rename_table(struct node *source, const char *name, const char *newna
 static int rename_scratch(struct node *source, struct node *newdir, struct resolved *to, const char *newname, bool noreplace,
 			  struct changes *c)
 {
+	int r;
+
 	if (is_scratch(to->kind))
 		return scratch_rename(source, newdir, buf_slice(&to->key), noreplace);
 	if (source->kind == NODE_SCRATCH_DIR)
 		return -EXDEV;
 	if (is_cell(to->kind))
-		return scratch_to_cell(source, to, noreplace, c);
-	if (to->kind == NODE_SCHEMA)
-		return scratch_to_schema(source, to, noreplace, c);
-	return refuse(-EPERM, newdir, newname, "a file cannot be here");
+		r = scratch_to_cell(source, to, noreplace, c);
+	else if (to->kind == NODE_SCHEMA)
+		r = scratch_to_schema(source, to, noreplace, c);
+	else
+		return refuse(-EPERM, newdir, newname, "a file cannot be here");
+	/* The kernel has moved the scratch file's inode to the new name: let it go, one by one they would add up. */
+	if (r == 0)
+		changes_entry(c, newdir, slice_str(newname));
+	return r;
 }
 
 static int rename_any(struct node *dir, const char *name, struct node *newdir, const char *newname, bool noreplace, struct changes *c)

@@ -135,6 +135,11 @@ int scratch_attr(struct node *n, struct stat *st)
 	if (!x)
 		return -ESTALE;
 	mutex_lock(&x->lock);
+	if (x->given && !x->handles) {
+		mutex_unlock(&x->lock);
+		filex_put(n, x);
+		return -ESTALE;
+	}
 	forward = x->forward;
 	if (forward)
 		node_hold(forward);

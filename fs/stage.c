@@ -8,9 +8,16 @@
  *
  * Bytes beyond an image's size are kept zero, in memory and in the file, so
  * that extending needs no writing.
+ *
+ * There are two shared files, cut into slots: of STAGE_MEMORY for the many
+ * small images (rsync --delay-updates keeps every file of a transfer), of
+ * TFS_VALUE_MAX for those that have grown.  A slot given back is punched out,
+ * so the files hold no more than what is staged.  Where holes cannot be
+ * punched, or all slots are taken, a stage has a file of its own.
  */
 #include "fs/stage.h"
 
+#include "engine/base/mutex.h"
 #include "engine/tabletfs.h"
 
 #include <errno.h>
@@ -21,8 +28,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Offsets stay below 1 TiB, which every file system has. */
+#define SPILL_END (UINT64_C(1) << 40)
+
+struct spill {
+	uint64_t slot_bytes;
+	int fd;             /* -1: not made yet */
+	bool useless;       /* the file system punches no holes */
+	uint32_t next;      /* the first slot never used */
+	uint32_t *given_back;
+	size_t n, cap;
+};
+
 static _Atomic uint64_t memory_used;
 static char directory[4096];
+static struct mutex spill_lock; /* RANK_FS_NOTIFY: nothing is called under it */
+static pthread_once_t spill_once = PTHREAD_ONCE_INIT;
+static struct spill small = {.slot_bytes = STAGE_MEMORY, .fd = -1}, large = {.slot_bytes = TFS_VALUE_MAX, .fd = -1};
 
 void stage_set_directory(const char *path)
 {
@@ -37,35 +59,6 @@ uint64_t stage_memory_used(void)
 void stage_init(struct stage *s)
 {
 	*s = (struct stage){.fd = -1};
-}
-
-static void unmap(struct stage *s)
-{
-	if (s->map)
-		munmap(s->map, s->map_bytes);
-	s->map = NULL;
-}
-
-void stage_reset(struct stage *s)
-{
-	unmap(s);
-	atomic_fetch_sub(&memory_used, s->memory_bytes);
-	free(s->memory);
-	if (s->fd >= 0)
-		close(s->fd);
-	s->memory = NULL;
-	s->memory_bytes = 0;
-	s->fd = -1;
-	s->size = 0;
-	s->span_count = 0;
-}
-
-void stage_fini(struct stage *s)
-{
-	stage_reset(s);
-	free(s->spans);
-	s->spans = NULL;
-	s->span_cap = 0;
 }
 
 static int open_in(const char *dir)
@@ -102,10 +95,10 @@ static int full_pwrite(int fd, const uint8_t *p, size_t n, uint64_t offset)
 	return 0;
 }
 
-static int spill(struct stage *s)
+static int open_file(void)
 {
 	const char *tmp = getenv("TMPDIR");
-	int fd = -ENOENT, r;
+	int fd = -ENOENT;
 
 	if (directory[0])
 		fd = open_in(directory);
@@ -113,21 +106,184 @@ static int spill(struct stage *s)
 		fd = open_in(tmp);
 	if (fd < 0)
 		fd = open_in("/tmp");
-	if (fd < 0)
-		return fd;
-	r = s->memory ? full_pwrite(fd, s->memory, s->size, 0) : 0;
-	if (r == 0 && ftruncate(fd, (off_t)s->size) != 0)
-		r = -errno;
-	if (r) {
-		close(fd);
-		return r;
+	return fd;
+}
+
+/* ---- slots ---- */
+
+static void make_spill_lock(void)
+{
+	mutex_init(&spill_lock, RANK_FS_NOTIFY);
+}
+
+static int punch(int fd, uint64_t at, uint64_t n)
+{
+	int r;
+
+	do {
+		r = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)n);
+	} while (r != 0 && errno == EINTR);
+	return r ? -errno : 0;
+}
+
+static int slot_take_locked(struct spill *sp, uint32_t *slot)
+{
+	if (sp->fd < 0 && !sp->useless) {
+		int fd = open_file();
+
+		if (fd < 0)
+			return fd;
+		if (punch(fd, 0, 4096)) {
+			sp->useless = true;
+			close(fd);
+		} else {
+			sp->fd = fd;
+		}
 	}
+	if (sp->useless)
+		return -EOPNOTSUPP;
+	if (sp->n) {
+		*slot = sp->given_back[--sp->n];
+		return 0;
+	}
+	if (sp->next == SPILL_END / sp->slot_bytes)
+		return -EOPNOTSUPP;
+	if (ftruncate(sp->fd, (off_t)((sp->next + 1) * sp->slot_bytes)) != 0)
+		return -errno;
+	*slot = sp->next++;
+	return 0;
+}
+
+static void slot_give(struct spill *sp, uint32_t slot)
+{
+	/* One that cannot be emptied or noted is not used again: a piece of address space, no more. */
+	if (punch(sp->fd, (uint64_t)slot * sp->slot_bytes, sp->slot_bytes))
+		return;
+	mutex_lock(&spill_lock);
+	if (sp->n == sp->cap) {
+		size_t cap = sp->cap ? sp->cap * 2 : 64;
+		uint32_t *more = realloc(sp->given_back, cap * sizeof(*more));
+
+		if (more) {
+			sp->given_back = more;
+			sp->cap = cap;
+		}
+	}
+	if (sp->n < sp->cap)
+		sp->given_back[sp->n++] = slot;
+	mutex_unlock(&spill_lock);
+}
+
+/* Where an image that is to hold n bytes goes. */
+static int place_take(uint64_t n, struct stage *out)
+{
+	struct spill *sp = n > STAGE_MEMORY ? &large : &small;
+	int r;
+
+	pthread_once(&spill_once, make_spill_lock);
+	mutex_lock(&spill_lock);
+	r = slot_take_locked(sp, &out->slot);
+	mutex_unlock(&spill_lock);
+	if (r == 0) {
+		out->spill = sp;
+		out->fd = sp->fd;
+		out->base = (uint64_t)out->slot * sp->slot_bytes;
+		return 0;
+	}
+	if (r != -EOPNOTSUPP)
+		return r;
+	out->spill = NULL;
+	out->base = 0;
+	out->fd = open_file();
+	return out->fd < 0 ? out->fd : 0;
+}
+
+static void leave_file(struct stage *s)
+{
+	if (s->fd >= 0 && s->spill)
+		slot_give(s->spill, s->slot);
+	else if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	s->spill = NULL;
+	s->base = 0;
+}
+
+/* Cuts or extends the image in its file. */
+static int file_resize(struct stage *s, uint64_t size)
+{
+	if (!s->spill)
+		return ftruncate(s->fd, (off_t)size) != 0 ? -errno : 0;
+	if (size < s->size)
+		return punch(s->fd, s->base + size, s->size - size);
+	return 0; /* the file is as long as its slots */
+}
+
+static void unmap(struct stage *s)
+{
+	if (s->map)
+		munmap(s->map, s->map_bytes);
+	s->map = NULL;
+}
+
+void stage_reset(struct stage *s)
+{
+	unmap(s);
 	atomic_fetch_sub(&memory_used, s->memory_bytes);
 	free(s->memory);
+	leave_file(s);
 	s->memory = NULL;
 	s->memory_bytes = 0;
-	s->fd = fd;
-	return 0;
+	s->size = 0;
+	s->span_count = 0;
+}
+
+void stage_fini(struct stage *s)
+{
+	stage_reset(s);
+	free(s->spans);
+	s->spans = NULL;
+	s->span_cap = 0;
+}
+
+/* To a file, or from a small slot to a large one. */
+static int spill(struct stage *s, uint64_t n)
+{
+	struct stage to = {.fd = -1};
+	uint8_t *bytes = s->memory;
+	size_t got;
+	int r;
+
+	if (s->fd >= 0) {
+		bytes = malloc(s->size ? (size_t)s->size : 1);
+		r = bytes ? stage_read(s, 0, bytes, (size_t)s->size, &got) : -ENOMEM;
+		if (r)
+			goto out;
+	}
+	r = place_take(n, &to);
+	if (r)
+		goto out;
+	r = bytes ? full_pwrite(to.fd, bytes, (size_t)s->size, to.base) : 0;
+	if (r) {
+		leave_file(&to);
+		goto out;
+	}
+	if (bytes == s->memory)
+		bytes = NULL;
+	atomic_fetch_sub(&memory_used, s->memory_bytes);
+	free(s->memory);
+	leave_file(s);
+	s->memory = NULL;
+	s->memory_bytes = 0;
+	s->fd = to.fd;
+	s->spill = to.spill;
+	s->slot = to.slot;
+	s->base = to.base;
+	r = file_resize(s, s->size);
+out:
+	if (bytes != s->memory)
+		free(bytes);
+	return r;
 }
 
 /* Makes room in memory for n bytes, or moves to a file. */
@@ -136,14 +292,16 @@ static int reserve(struct stage *s, uint64_t n)
 	size_t want = s->memory_bytes ? s->memory_bytes : 64;
 	uint8_t *p;
 
-	if (s->fd >= 0 || n <= s->memory_bytes)
+	if (s->fd >= 0)
+		return s->spill && n > s->spill->slot_bytes ? spill(s, n) : 0;
+	if (n <= s->memory_bytes)
 		return 0;
 	while (want < n && want < STAGE_MEMORY)
 		want *= 2;
 	if (s->memory_bytes == 0 && n < want && n > 512)
 		want = (size_t)n;
 	if (n > STAGE_MEMORY || atomic_load(&memory_used) + want > STAGE_MEMORY_ALL)
-		return spill(s);
+		return spill(s, n);
 	p = realloc(s->memory, want);
 	if (!p)
 		return -ENOMEM;
@@ -167,7 +325,7 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 	if (r)
 		return r;
 	if (s->fd >= 0) {
-		r = full_pwrite(s->fd, p, n, offset);
+		r = full_pwrite(s->fd, p, n, s->base + offset);
 		if (r)
 			return r;
 	} else {
@@ -242,8 +400,9 @@ int stage_truncate(struct stage *s, uint64_t size)
 			return r;
 	}
 	if (s->fd >= 0) {
-		if (ftruncate(s->fd, (off_t)size) != 0)
-			return -errno;
+		r = file_resize(s, size);
+		if (r)
+			return r;
 	} else if (size < s->size) {
 		memset(s->memory + size, 0, (size_t)(s->size - size));
 	}
@@ -271,7 +430,7 @@ int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
 		return 0;
 	}
 	while (done < n) {
-		ssize_t r = pread(s->fd, (uint8_t *)p + done, n - done, (off_t)(offset + done));
+		ssize_t r = pread(s->fd, (uint8_t *)p + done, n - done, (off_t)(s->base + offset + done));
 
 		if (r < 0 && errno == EINTR)
 			continue;
@@ -301,9 +460,11 @@ int stage_bytes(struct stage *s, struct slice *out)
 		void *p;
 
 		/* A write past the last one may have left the file short of its size. */
-		if (ftruncate(s->fd, (off_t)s->size) != 0)
-			return -errno;
-		p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, 0);
+		int r = file_resize(s, s->size);
+
+		if (r)
+			return r;
+		p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, (off_t)s->base);
 		if (p == MAP_FAILED)
 			return -errno;
 		s->map = p;

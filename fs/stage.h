@@ -4,7 +4,8 @@
  * image of the file, bytes at their own offsets, and the list of spans that
  * were written into it.  Small images live in memory; one that grows past
  * STAGE_MEMORY, or any when all stages together hold STAGE_MEMORY_ALL, moves
- * to an unlinked file.
+ * to an unlinked file: to a slot of one that it shares with others, so that
+ * descriptors do not grow with the number of stages.
  *
  * Threads: the owner serialises.  Errors: -errno; -EFBIG past TFS_VALUE_MAX.
  */
@@ -24,6 +25,9 @@ struct stage {
 	uint8_t *memory;
 	size_t memory_bytes;       /* allocated */
 	int fd;                    /* the spill file, or -1 */
+	struct spill *spill;       /* whose descriptor fd is, or NULL: the stage's own */
+	uint32_t slot;
+	uint64_t base;             /* of the image in the file */
 	void *map;                 /* the spill file, mapped by stage_bytes */
 	size_t map_bytes;
 	struct stage_span *spans;  /* written; sorted, apart from each other */

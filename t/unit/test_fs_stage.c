@@ -8,6 +8,7 @@
 #include "engine/tabletfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -172,6 +173,72 @@ static int set_directory(void **state)
 	return 0;
 }
 
+static int open_descriptors(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* Many spilled at once share descriptors; each keeps its own bytes, grown, cut and used again. */
+static void test_shared(void **state)
+{
+	enum { MANY = 600 };
+	static struct stage s[MANY];
+	static uint8_t big[STAGE_MEMORY], bytes[STAGE_MEMORY + 2];
+	struct stage filler[STAGE_MEMORY_ALL / STAGE_MEMORY];
+	int before = open_descriptors();
+	struct slice all;
+	size_t got;
+
+	(void)state;
+	memset(big, 0x55, sizeof(big));
+	for (size_t i = 0; i < sizeof(filler) / sizeof(filler[0]); i++) {
+		stage_init(&filler[i]);
+		assert_int_equal(0, stage_write(&filler[i], 0, big, sizeof(big)));
+	}
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < MANY; i++) {
+			uint8_t text[40];
+
+			stage_init(&s[i]);
+			memset(text, i + round, sizeof(text));
+			assert_int_equal(0, stage_write(&s[i], 0, text, sizeof(text)));
+			assert_true(s[i].fd >= 0);
+		}
+		assert_true(open_descriptors() <= before + 2);
+		for (int i = 0; i < MANY; i += 7) { /* out of the small slot */
+			assert_int_equal(0, stage_write(&s[i], STAGE_MEMORY, "end", 3));
+			assert_int_equal(0, stage_truncate(&s[i], STAGE_MEMORY + 1));
+		}
+		for (int i = 1; i < MANY; i += 7) { /* what was cut away comes back as zeros */
+			assert_int_equal(0, stage_truncate(&s[i], 10));
+			assert_int_equal(0, stage_truncate(&s[i], 20));
+		}
+		for (int i = 0; i < MANY; i++) {
+			size_t n = i % 7 == 0 ? STAGE_MEMORY + 1 : i % 7 == 1 ? 20 : 40;
+
+			assert_int_equal(0, stage_read(&s[i], 0, bytes, sizeof(bytes), &got));
+			assert_int_equal(got, n);
+			for (size_t at = 0; at < 40 && at < n; at++)
+				assert_int_equal(bytes[at], i % 7 == 1 && at >= 10 ? 0 : (uint8_t)(i + round));
+			for (size_t at = 40; at < n; at++)
+				assert_int_equal(bytes[at], at < STAGE_MEMORY ? 0 : 'e');
+			assert_int_equal(0, stage_bytes(&s[i], &all));
+			assert_int_equal(all.n, n);
+			assert_memory_equal(all.p, bytes, n);
+		}
+		assert_true(open_descriptors() <= before + 2);
+		for (int i = 0; i < MANY; i++)
+			stage_fini(&s[i]);
+	}
+	for (size_t i = 0; i < sizeof(filler) / sizeof(filler[0]); i++)
+		stage_fini(&filler[i]);
+	assert_int_equal(0, stage_memory_used());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +246,7 @@ int main(void)
 		cmocka_unit_test(test_spilled),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_memory_bound),
+		cmocka_unit_test(test_shared),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
