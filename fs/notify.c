@@ -12,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
+#include "fs/reply.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -164,7 +165,7 @@ void changes_table(struct changes *c, struct node *table)
 static void send_reply(const struct item *it)
 {
 	if (it->kind == REPLY_ERR)
-		fuse_reply_err(it->req, -it->err);
+		reply_err(it->req, it->err);
 	else if (it->kind == REPLY_ATTR)
 		fuse_reply_attr(it->req, &it->st, it->timeout);
 	else if (it->kind == REPLY_END)

@@ -12,9 +12,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+int reply_errno(int r)
+{
+	/* Damage is the engine's word for what users know as an input/output error. */
+	return r == -EBADMSG ? EIO : r < 0 ? -r : r;
+}
+
 void reply_err(fuse_req_t req, int r)
 {
-	fuse_reply_err(req, r < 0 ? -r : r);
+	fuse_reply_err(req, reply_errno(r));
 }
 
 /* A component without the quotes that msg_quote puts around it. */
@@ -94,7 +100,7 @@ int refuse(int r, struct node *n, const char *name, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(reason, sizeof(reason), fmt, ap);
 	va_end(ap);
-	msg_warning("%s: %s: %s", node_describe(n, name, path, sizeof(path)), reason, strerror(-r));
+	msg_warning("%s: %s: %s", node_describe(n, name, path, sizeof(path)), reason, strerror(reply_errno(r)));
 	return r;
 }
 

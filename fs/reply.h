@@ -8,7 +8,8 @@
 
 #include "fs/fs.h"
 
-/* r is 0 or -errno. */
+/* What the caller sees of r, 0 or -errno: as errno, positive. */
+int reply_errno(int r);
 void reply_err(fuse_req_t req, int r);
 /* Logs "PATH: reason: errno's text" and returns r.  name: a child of n, or NULL. */
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
