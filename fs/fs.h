@@ -27,6 +27,7 @@ struct fs {
 	struct fuse_session *session;
 	bool read_only, quiet, latest;
 	bool no_open;              /* read-only, and the kernel takes ENOSYS to OPEN */
+	unsigned max_read;         /* libfuse's option, 0: not given */
 	uid_t uid;                 /* who mounted: owner of the root */
 	gid_t gid;
 	_Atomic uint64_t changes;  /* counts commits: see fs_timeout_guard */

@@ -36,9 +36,10 @@ struct command {
 	char *source, *mountpoint, *config;
 	int foreground, debug, single, help, version;
 	int read_only, sync, quiet, latest;
+	bool own_source; /* fsname= was given */
 };
 
-enum { KEY_RO, KEY_RW };
+enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ };
 
 #define OPTION(text, field) {text, offsetof(struct command, field), 1}
 static const struct fuse_opt option_spec[] = {
@@ -49,7 +50,8 @@ static const struct fuse_opt option_spec[] = {
 	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
 	FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("x-", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("fsname=", KEY_FSNAME), FUSE_OPT_KEY("max_read=", KEY_MAX_READ),
 	FUSE_OPT_END};
 
 static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
@@ -61,6 +63,13 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 		c->read_only = key == KEY_RO;
 		return 1; /* the kernel is to know it too */
 	}
+	if (key == KEY_FSNAME)
+		c->own_source = true;
+	if (key == KEY_MAX_READ)
+		fs.max_read = (unsigned)strtoul(arg + strlen("max_read="), NULL, 10);
+	/* Remarks of fstab, for other programs. */
+	if (key == FUSE_OPT_KEY_OPT && (strncmp(arg, "x-", 2) == 0 || strncmp(arg, "X-", 2) == 0 || strncmp(arg, "comment=", 8) == 0))
+		return 0;
 	if (key != FUSE_OPT_KEY_NONOPT)
 		return 1;
 	if (!c->source)
@@ -264,7 +273,8 @@ static int add_options(const struct command *c, struct fuse_args *args)
 	if (r == 0) {
 		char *option;
 
-		if (asprintf(&option, "default_permissions,subtype=tabletfs,fsname=%s", name) < 0)
+		if (asprintf(&option, "default_permissions,subtype=tabletfs%s%s", c->own_source ? "" : ",fsname=",
+			     c->own_source ? "" : name) < 0)
 			return -ENOMEM;
 		r = fuse_opt_add_arg(args, option);
 		free(option);
