@@ -38,7 +38,8 @@ static void unhex(const char *p, size_t n, struct buf *out)
 
 static int load(void **state)
 {
-	const char *dir = getenv("srcdir");
+	/* By make check SRC is set; by hand from the build directory, or the sources', the path known at build time does. */
+	const char *dir = getenv("SRC");
 	char path[4096];
 	char *line = NULL;
 	size_t cap = 0;
@@ -46,7 +47,7 @@ static int load(void **state)
 	FILE *f;
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/t/names.tsv", dir ? dir : ".");
+	snprintf(path, sizeof(path), "%s/t/names.tsv", dir ? dir : TFS_SRC);
 	f = fopen(path, "r");
 	if (!f) {
 		print_error("%s: cannot open\n", path);
