@@ -509,8 +509,19 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 		x->mtime_us = fs_now_us();
 		x->w.time_set = false;
 		break;
-	case NODE_SCHEMA:
 	case NODE_SETTING:
+		/* Lines before this one have been applied and are gone. */
+		if (h->w.image.size == 0)
+			h->w.origin = offset;
+		if (offset < h->w.origin) {
+			r = refuse(-EINVAL, n, NULL, "written out of order");
+			break;
+		}
+		r = writer_write(&h->w, offset - h->w.origin, p, size, append);
+		if (r == 0)
+			r = control_written(n, &h->w);
+		break;
+	case NODE_SCHEMA:
 		r = writer_write(&h->w, offset, p, size, append);
 		if (r == 0)
 			r = control_written(n, &h->w);
@@ -682,6 +693,7 @@ void ofile_close_all(void)
 		mutex_unlock(tree_mutex());
 		if (!h)
 			return;
+		refuse_begin();
 		(void)!commit_handle(h, true, &c);
 		changes_fini(&c);
 		handle_free(h);

@@ -92,11 +92,22 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 	return dst;
 }
 
+/* The request of this thread has left its line. */
+static _Thread_local bool said;
+
+void refuse_begin(void)
+{
+	said = false;
+}
+
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...)
 {
 	char path[512], reason[512];
 	va_list ap;
 
+	if (said)
+		return r;
+	said = true;
 	va_start(ap, fmt);
 	vsnprintf(reason, sizeof(reason), fmt, ap);
 	va_end(ap);

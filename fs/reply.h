@@ -11,7 +11,9 @@
 /* What the caller sees of r, 0 or -errno: as errno, positive. */
 int reply_errno(int r);
 void reply_err(fuse_req_t req, int r);
-/* Logs "PATH: reason: errno's text" and returns r.  name: a child of n, or NULL. */
+/* A thread is about to take a request: nothing has been refused in it. */
+void refuse_begin(void);
+/* Logs "PATH: reason: errno's text" and returns r; only the first time in a request, where most is known.  name: a child of n, or NULL. */
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Like refuse for an error of the store that no room has explained; ENOENT and other ordinary answers are not logged. */
 int refuse_store(int r, struct node *n, const char *name, const char *doing);

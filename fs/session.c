@@ -54,6 +54,7 @@ static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userda
 static ssize_t session_read(int fd, void *buf, size_t n, void *userdata)
 {
 	(void)userdata;
+	refuse_begin();
 	return read(fd, buf, n);
 }
 
@@ -71,7 +72,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_ATOMIC_O_TRUNC, true);
 	want(conn, FUSE_CAP_ASYNC_READ, true);
 	want(conn, FUSE_CAP_READDIRPLUS, true);
-	want(conn, FUSE_CAP_READDIRPLUS_AUTO, true);
+	/* dir.c decides how long a listing comes with attributes; the kernel's guess costs a LOOKUP an entry past the first answer. */
+	want(conn, FUSE_CAP_READDIRPLUS_AUTO, false);
 	want(conn, FUSE_CAP_AUTO_INVAL_DATA, fs.read_only);
 	want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !fs.read_only);
 	want(conn, FUSE_CAP_WRITEBACK_CACHE, false);
@@ -81,6 +83,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_SPLICE_MOVE, false);
 	fs.no_open = fs.read_only && (conn->capable & FUSE_CAP_NO_OPEN_SUPPORT);
 	conn->time_gran = 1;
+	if (fs.max_read)
+		conn->max_read = fs.max_read; /* libfuse wants to hear it twice */
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)

@@ -30,6 +30,7 @@ struct writer {
 	int error;               /* a failed write or commit: nothing more is stored */
 	uint64_t cut;            /* the base is first cut or extended to this; UINT64_MAX: no */
 	uint64_t base_size;      /* of the base, as it was at open */
+	uint64_t origin;         /* control files: where in the file the line being written began */
 	bool committed;
 	int64_t commit_ts;       /* of the version this writer made */
 	bool time_set;
