@@ -29,8 +29,11 @@
 
 #define STREAMS 256
 #define RECENT_MAX 1024
+#define RECENT_BYTES (256u << 10) /* of long keys fewer are remembered */
 #define CHECKPOINT_EVERY 1024
 #define EXPIRY_DELAY_US 1000000
+/* A stream's first entries come with attributes, if the kernel asks; past them, names only: each node it holds costs us memory. */
+#define PLUS_ENTRIES 32768
 
 struct mark {
 	uint64_t ordinal; /* entries given before this place; 0: unused */
@@ -186,7 +189,7 @@ static int remember(struct stream *s, uint64_t ordinal, const struct cursor *at)
 {
 	int r;
 
-	if (s->recent_at == s->recent_cap && s->recent_cap < RECENT_MAX) {
+	if (s->recent_at == s->recent_cap && s->recent_cap < RECENT_MAX && (!s->recent_cap || s->recent_cap * at->key.n < RECENT_BYTES)) {
 		unsigned cap = s->recent_cap ? s->recent_cap * 4 : 16;
 		struct mark *more = realloc(s->recent, cap * sizeof(*more));
 
@@ -349,7 +352,7 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 
 	memcpy(name, e->name.p, e->name.n);
 	name[e->name.n] = 0;
-	if (!a->plus)
+	if (!a->plus || (offset & UINT32_MAX) > PLUS_ENTRIES)
 		return add_plain(a, name, node_ino(e->parent, e->kind, e->key, e->kind == NODE_PLAIN ? 0 : e->ts), type_of(e->kind), offset);
 	r = entry_node(a, e, name, &n);
 	if (r == 0 && !entry_at_hand(a, n, e, &p))
