@@ -46,6 +46,7 @@ struct stream {
 	const struct node *dir;
 	uint32_t epoch;        /* of the directory when the listing began */
 	unsigned batches;      /* answers that had entries */
+	bool damaged;          /* something could not be read: said at the end */
 	bool ended;            /* pool lock: its end was told */
 	unsigned users;        /* pool lock */
 	uint64_t used;         /* pool lock: for choosing whom to forget */
@@ -80,6 +81,7 @@ static void stream_reset(struct stream *s)
 		buf_fini(&s->checkpoints[i].at.key);
 	s->checkpoint_count = 0;
 	s->recent_at = 0;
+	s->damaged = false;
 }
 
 void dir_fini(void)
@@ -409,6 +411,8 @@ static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
 			break;
 		r = remember(s, at, lister_cursor(l));
 	}
+	if (l && lister_damaged(l))
+		s->damaged = true;
 	lister_free(l);
 	return r;
 }
@@ -441,6 +445,8 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 	if (r == 0) {
 		mutex_lock(&s->lock);
 		r = fill(&a, s, (uint64_t)offset & UINT32_MAX);
+		if (r >= 0 && a.used == 0 && s->damaged)
+			r = -EIO;
 		s->batches += a.used > 0;
 		mutex_unlock(&s->lock);
 	}

@@ -41,6 +41,8 @@ int lister_new(struct node *dir, const struct cursor *from, bool values, struct 
 int lister_next(struct lister *l, struct list_entry *e) TFS_MUST;
 /* The place after the entry last given, borrowed. */
 const struct cursor *lister_cursor(const struct lister *l);
+/* Has it passed over what cannot be read? */
+bool lister_damaged(const struct lister *l);
 void lister_free(struct lister *l);
 
 int dir_init(void) TFS_MUST;

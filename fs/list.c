@@ -10,6 +10,12 @@
  * (a shorter name may lie between), so a part is listed at its first key, and
  * whether a key is the first of its part is asked of the store.  That costs a
  * seek per change of part and keeps the cursor a plain key.
+ *
+ * Damage.  A scan ends at the first block that cannot be read, and what it had
+ * fetched with it is lost.  So the listing goes on from its cursor entry by
+ * entry, up to the damage, and then looks for the first place behind it:
+ * steps that grow, then halving.  It is bounded (DAMAGE_PROBES), finds every
+ * key behind one damaged block, and the end of the listing is then EIO.
  */
 #include "fs/dir.h"
 
@@ -33,6 +39,11 @@ struct lister {
 	bool scan_done, peeked, prefixed, phase_begun;
 	struct tfs_cell cell;      /* the scan's current one, when peeked */
 	struct name_prefix prefix;
+	bool damaged;              /* something was passed over */
+	unsigned careful;          /* so many entries are still fetched one by one */
+	bool jumped, jump_ts;      /* the scan begins at `jump`, not after the cursor; or after the cursor's key at `ts` */
+	struct buf jump;
+	int64_t ts;
 	struct buf to;             /* end of the scan's range */
 	struct buf from;
 	struct buf name, last_part;
@@ -48,6 +59,16 @@ const struct cursor *lister_cursor(const struct lister *l)
 	return &l->at;
 }
 
+bool lister_damaged(const struct lister *l)
+{
+	return l->damaged;
+}
+
+static bool is_damage(int r)
+{
+	return r == -EBADMSG || r == -EIO;
+}
+
 static void end_scan(struct lister *l)
 {
 	if (l->scan)
@@ -61,21 +82,9 @@ static void next_phase(struct lister *l)
 	end_scan(l);
 	l->at.phase++;
 	l->at.number = 0;
-	l->phase_begun = false;
+	l->phase_begun = l->jumped = l->jump_ts = false;
 	buf_reset(&l->at.key);
 	buf_reset(&l->last_part);
-}
-
-/* The first byte string after all that begin with s; empty: there is none. */
-static int after_prefix(struct slice s, struct buf *out)
-{
-	int r = buf_set(out, s.p, s.n);
-
-	while (r == 0 && out->n && out->p[out->n - 1] == 0xff)
-		out->n--;
-	if (r == 0 && out->n)
-		out->p[out->n - 1]++;
-	return r;
 }
 
 static int lister_init(struct lister *l, struct node *base, struct slice path)
@@ -96,6 +105,7 @@ static void lister_fini(struct lister *l)
 	if (l->schema)
 		tfs_schema_put(l->schema);
 	buf_fini(&l->at.key);
+	buf_fini(&l->jump);
 	buf_fini(&l->to);
 	buf_fini(&l->from);
 	buf_fini(&l->name);
@@ -149,17 +159,19 @@ void lister_free(struct lister *l)
 
 static int rows_scan(struct lister *l)
 {
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .limit = l->careful ? 1 : 0};
 	int r;
 
-	if (l->phase_begun) {
+	if (l->jumped) {
+		r = buf_set(&l->from, l->jump.p, l->jump.n);
+	} else if (l->phase_begun) {
 		r = buf_set(&l->from, l->at.key.p, l->at.key.n);
 		spec.row_from_after = true;
 	} else {
 		r = buf_set(&l->from, l->prefix.raw.p, l->prefix.raw.n);
 	}
 	if (r == 0 && l->prefixed)
-		r = after_prefix(buf_slice(&l->prefix.raw), &l->to);
+		r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
 	if (r)
 		return r;
 	spec.row_from = bytes_of(buf_slice(&l->from));
@@ -168,15 +180,126 @@ static int rows_scan(struct lister *l)
 	return tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
 }
 
-static int peek(struct lister *l)
+/* ---- past damage ---- */
+
+#define DAMAGE_PROBES 96
+#define CAREFUL_ENTRIES 1000
+
+/* Opens the scan where the lister says and takes its first entry. */
+static int probe(struct lister *l, int (*open_scan)(struct lister *l))
 {
 	int r;
 
+	end_scan(l);
+	r = open_scan(l);
+	if (r == 0 && l->scan)
+		r = tfs_scan_next(l->scan, &l->cell);
+	return r;
+}
+
+/* Behind the damage are other versions of the same column: the first of them. */
+static int past_versions(struct lister *l, int (*open_scan)(struct lister *l))
+{
+	int64_t bad = l->at.number, good = INT64_MIN;
+	int r;
+
+	l->jump_ts = true;
+	l->ts = INT64_MIN;
+	r = probe(l, open_scan);
+	if (r < 0) {
+		l->jump_ts = false;
+		return r;
+	}
+	while ((uint64_t)bad - (uint64_t)good > 1) {
+		l->ts = (int64_t)((uint64_t)good + ((uint64_t)bad - (uint64_t)good) / 2);
+		r = probe(l, open_scan);
+		if (r >= 0)
+			good = l->ts;
+		else if (is_damage(r))
+			bad = l->ts;
+		else
+			return r;
+	}
+	l->ts = good;
+	return probe(l, open_scan);
+}
+
+/* Leaves the scan at its first entry behind the damage that the cursor stands before: 1, 0 at the end, -errno. */
+static int past_damage(struct lister *l, int (*open_scan)(struct lister *l), bool versions)
+{
+	static const uint8_t top[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+	struct buf lo = {0}, hi = {0};
+	bool found = false;
+	int r = 0, probes = 0;
+
+	l->damaged = true;
+	l->careful = CAREFUL_ENTRIES;
+	if (versions) {
+		r = past_versions(l, open_scan);
+		if (r >= 0 || !is_damage(r))
+			return r;
+		r = 0;
+	}
+	l->jumped = true;
+	if (l->phase_begun)
+		r = buf_set(&lo, l->at.key.p, l->at.key.n);
+	else
+		r = buf_set(&lo, l->prefix.raw.p, l->prefix.raw.n);
+	for (size_t step = 1; r == 0 && !found && step <= lo.n; step *= 2) {
+		r = key_after_prefix(slice_of(lo.p, lo.n + 1 - step), &l->jump);
+		if (r || l->jump.n == 0 || ++probes > DAMAGE_PROBES)
+			break;
+		r = probe(l, open_scan);
+		found = r >= 0;
+		if (found)
+			r = buf_set(&hi, l->jump.p, l->jump.n);
+		else if (is_damage(r))
+			r = buf_set(&lo, l->jump.p, l->jump.n); /* still in it */
+	}
+	if (r == 0 && !found)
+		r = l->to.n ? buf_set(&hi, l->to.p, l->to.n) : buf_set(&hi, top, sizeof(top));
+	while (r == 0 && probes++ < DAMAGE_PROBES && key_between(buf_slice(&lo), buf_slice(&hi), &l->jump)) {
+		r = probe(l, open_scan);
+		if (r >= 0) {
+			found = true;
+			r = buf_set(&hi, l->jump.p, l->jump.n);
+		} else if (is_damage(r)) {
+			r = buf_set(&lo, l->jump.p, l->jump.n);
+		}
+	}
+	if (r == 0 && found) {
+		r = buf_set(&l->jump, hi.p, hi.n);
+		if (r == 0)
+			r = probe(l, open_scan);
+	}
+	buf_fini(&lo);
+	buf_fini(&hi);
+	return r;
+}
+
+static int peek(struct lister *l, int (*open_scan)(struct lister *l), bool versions)
+{
+	int r = 0;
+
 	if (l->peeked || l->scan_done)
 		return 0;
-	r = tfs_scan_next(l->scan, &l->cell);
+	if (l->careful && l->scan) {
+		l->careful--;
+		end_scan(l);
+	}
+	if (!l->scan)
+		r = open_scan(l);
+	if (r == 0 && l->scan)
+		r = tfs_scan_next(l->scan, &l->cell);
+	if (is_damage(r) && !l->careful) {
+		l->careful = CAREFUL_ENTRIES;
+		r = probe(l, open_scan);
+	}
+	if (is_damage(r))
+		r = past_damage(l, open_scan, versions && l->phase_begun);
 	if (r < 0)
 		return r;
+	l->jumped = l->jump_ts = false;
 	l->peeked = r > 0;
 	l->scan_done = r == 0;
 	return 0;
@@ -187,12 +310,9 @@ static int rows_next(struct lister *l)
 {
 	struct slice row = {0}, *above = NULL, key = buf_slice(&l->at.key), prefix = buf_slice(&l->prefix.raw);
 	struct node *extra;
-	int r = 0;
+	int r;
 
-	if (!l->scan && !l->scan_done)
-		r = rows_scan(l);
-	if (r == 0)
-		r = peek(l);
+	r = peek(l, rows_scan, false);
 	if (r)
 		return r;
 	if (l->peeked)
@@ -242,6 +362,7 @@ static int cells_scan(struct lister *l)
 		.families = &family,
 		.family_count = 1,
 		.versions = l->latest ? 1 : 0,
+		.limit = l->careful ? 1 : 0,
 	};
 	int r = 0;
 
@@ -255,14 +376,16 @@ static int cells_scan(struct lister *l)
 	} else if (l->prefixed) {
 		r = buf_set(&l->from, l->prefix.raw.p, l->prefix.raw.n);
 		if (r == 0)
-			r = after_prefix(buf_slice(&l->prefix.raw), &l->to);
+			r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
 	}
-	if (r == 0 && l->phase_begun) {
+	if (r == 0 && l->jumped) {
+		r = buf_set(&l->from, l->jump.p, l->jump.n);
+	} else if (r == 0 && l->phase_begun) {
 		r = buf_set(&l->from, l->at.key.p, l->at.key.n);
 		if (r == 0 && l->latest)
 			r = buf_u8(&l->from, 0);
 		spec.after_cell = !l->latest;
-		spec.after_ts = l->at.number;
+		spec.after_ts = l->jump_ts ? l->ts : l->at.number;
 	}
 	if (r)
 		return r;
@@ -279,12 +402,9 @@ static int cells_scan(struct lister *l)
 
 static int cells_next(struct lister *l)
 {
-	int r = 0;
+	int r;
 
-	if (!l->scan && !l->scan_done)
-		r = cells_scan(l);
-	if (r == 0)
-		r = peek(l);
+	r = peek(l, cells_scan, !l->latest);
 	if (r || !l->peeked)
 		return r;
 	l->peeked = false;
@@ -465,7 +585,19 @@ static int families_load(struct lister *l)
 		if (l->family_count < l->schema->family_count)
 			l->families[l->family_count++] = cell.family_id;
 	end_scan(l);
-	return r;
+	if (!is_damage(r))
+		return r;
+	/* One by one: what can be read of the others is listed. */
+	l->damaged = true;
+	l->family_count = 0;
+	for (unsigned i = 0; i < l->schema->family_count; i++) {
+		bool exists;
+
+		if (tfs_row_exists(node_store_table(l->base), bytes_of(node_key(l->base)), l->schema->families[i].name, &exists) == 0 &&
+		    exists)
+			l->families[l->family_count++] = l->schema->families[i].id;
+	}
+	return 0;
 }
 
 static int list_families(struct lister *l, struct list_entry *e)
