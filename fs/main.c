@@ -168,6 +168,24 @@ static void tell_parent(void)
 
 /* ---- the store ---- */
 
+/* Has the engine, where it met the error, already named the file that why begins with? */
+static bool already_said(const char *why)
+{
+	const char *end = strstr(why, ": ");
+	struct buf ring = {0};
+	bool said = false;
+
+	if (why[0] == '/' && end && msg_ring(&ring) == 0 && ring.n) {
+		char *wanted = NULL;
+
+		if (asprintf(&wanted, " error: %.*s:", (int)(end - why), why) > 0)
+			said = memmem(ring.p, ring.n, wanted, strlen(wanted)) != NULL;
+		free(wanted);
+	}
+	buf_fini(&ring);
+	return said;
+}
+
 static int open_store(const struct command *c)
 {
 	struct tfs_options o;
@@ -188,7 +206,7 @@ static int open_store(const struct command *c)
 	if (o.log_level >= 0)
 		msg_set_level((enum msg_level)o.log_level);
 	r = tfs_open(c->source, &o, &fs.store, &why);
-	if (r)
+	if (r && !(why && already_said(why)))
 		fprintf(stderr, "tabletfs: %s%s%s\n", why ? why : c->source, why ? "" : ": ", why ? "" : strerror(-r));
 	free(why);
 	return r;

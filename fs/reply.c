@@ -7,6 +7,7 @@
 #include "fs/reply.h"
 
 #include "engine/base/msg.h"
+#include "fs/name.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -39,7 +40,9 @@ static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
 
 static void describe(struct node *n, struct buf *out)
 {
-	char quoted[96];
+	struct buf name = {0};
+	char quoted[300];
+	int r = 0;
 
 	if (!n || n->kind == NODE_ROOT)
 		return;
@@ -75,9 +78,13 @@ static void describe(struct node *n, struct buf *out)
 	case NODE_SETTING:
 		break;
 	}
-	(void)!buf_printf(out, "/%s", plain_quote(quoted, sizeof(quoted), node_key(n)));
-	if (n->kind == NODE_VERSION)
-		(void)!buf_printf(out, "@%lld", (long long)n->ts);
+	/* Keys as they are typed; parts and the rest are names already. */
+	if (n->kind == NODE_ROW)
+		r = name_encode(NAME_ROW, node_key(n), 0, &name);
+	else if (n->kind == NODE_VERSION || n->kind == NODE_PLAIN)
+		r = name_encode(n->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(n), n->ts, &name);
+	(void)!buf_printf(out, "/%s", plain_quote(quoted, sizeof(quoted), r == 0 && name.n ? buf_slice(&name) : node_key(n)));
+	buf_fini(&name);
 }
 
 const char *node_describe(struct node *n, const char *name, char *dst, size_t dst_bytes)
@@ -102,7 +109,7 @@ void refuse_begin(void)
 
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...)
 {
-	char path[512], reason[512];
+	char path[1024], reason[512];
 	va_list ap;
 
 	if (said)
