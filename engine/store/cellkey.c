@@ -298,7 +298,7 @@ int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, 
 		err = cellkey_row_prefix(out, row);
 	else if (tag == 'F')
 		err = cellkey_family_prefix(out, row, family);
-	else if (tag == 'c')
+	else if (tag == 'c' || tag == 'C')
 		err = cellkey_column_prefix(out, row, family, qualifier);
 	else
 		err = -EINVAL;

@@ -77,7 +77,8 @@ size_t cellkey_column_len(struct slice key);
 void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
 
 /* Bloom probes (tagged): tag, then the encoded prefix, so a writer can also cut them out of a key.
- * 'r' row; 'c' row+family+qualifier; 'R' a row delete exists; 'F' a family delete exists in row. */
+ * 'r' row; 'c' row+family+qualifier; 'R' a row delete exists; 'F' a family delete exists in row; 'C' a column
+ * delete exists in the column. */
 int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
 
 #endif

@@ -178,7 +178,8 @@ probes(struct run *r, struct output *o, struct slice key, const struct filter_en
 
 	o->partition = partition;
 	o->any = true;
-	if (!new_row && !new_column && e->kind != CELL_DELETE_ROW && e->kind != CELL_DELETE_FAMILY)
+	if (!new_row && !new_column && e->kind != CELL_DELETE_ROW && e->kind != CELL_DELETE_FAMILY &&
+	    e->kind != CELL_DELETE_COLUMN)
 		return 0;
 	if (!cellkey_parse(key, &k, &r->scratch))
 		return -EBADMSG;
@@ -194,7 +195,9 @@ probes(struct run *r, struct output *o, struct slice key, const struct filter_en
 		return probe(r, o, 'R', &k);
 	if (e->kind == CELL_DELETE_FAMILY)
 		return probe(r, o, 'F', &k);
-	return new_column ? probe(r, o, 'c', &k) : 0;
+	if (new_column && (err = probe(r, o, 'c', &k)))
+		return err;
+	return e->kind == CELL_DELETE_COLUMN ? probe(r, o, 'C', &k) : 0;
 }
 
 static int

@@ -6,7 +6,7 @@
  * need not know what they delete, and puts through the plain name whose time
  * is above every timestamp that the row can hold (the stripe keeps a bound).
  * That is nearly every write, and its stripe is shared.  All else takes the
- * heavy way over copies of the columns, the stripe held alone.
+ * heavy way over the columns (mutate_column.c), the stripe held alone.
  *
  * Order of judging: arguments of all operations, then all checks, then each
  * operation.  Nothing is applied on any error.  A unique time of the clock is
@@ -168,19 +168,24 @@ mutation_light(struct mutation *m, int64_t bound)
 
 /* max(floor, newest + 1) */
 static int
-above_newest(const struct mcolumn *c, int64_t floor, int64_t *ts)
+above_newest(struct mutation *m, struct mcolumn *c, int64_t floor, int64_t *ts)
 {
+	struct mversion *newest;
+	int err = mcolumn_newest(m, c, &newest);
+
+	if (err)
+		return err;
 	*ts = floor;
-	if (c->n && c->v[0].ts >= floor) {
-		if (c->v[0].ts == INT64_MAX)
+	if (newest && newest->ts >= floor) {
+		if (newest->ts == INT64_MAX)
 			return -EOVERFLOW;
-		*ts = c->v[0].ts + 1;
+		*ts = newest->ts + 1;
 	}
 	return 0;
 }
 
 static int
-place(struct mutation *m, const struct mcolumn *c, struct op_time where, int64_t *ts)
+place(struct mutation *m, struct mcolumn *c, struct op_time where, int64_t *ts)
 {
 	int64_t floor = where.us;
 	int err;
@@ -191,46 +196,81 @@ place(struct mutation *m, const struct mcolumn *c, struct op_time where, int64_t
 	}
 	if (where.us == INT64_MIN && (err = draw(m, &floor)))
 		return err;
-	return above_newest(c, floor, ts);
+	return above_newest(m, c, floor, ts);
+}
+
+/* The timestamps of the newest two. */
+struct newest {
+	unsigned n;
+	int64_t ts[2];
+	uint64_t size;
+};
+
+static int
+newest_two(struct mutation *m, struct mcolumn *c, struct newest *out)
+{
+	struct mversion *v;
+	struct mwalk w = {0};
+	int err;
+
+	out->n = 0;
+	while (out->n < 2) {
+		if ((err = mcolumn_next(m, c, &w, &v)))
+			return err;
+		if (!v)
+			break;
+		if (out->n == 0)
+			out->size = v->size;
+		out->ts[out->n++] = v->ts;
+	}
+	return 0;
+}
+
+/* Of what a write starts from. -ENOENT. */
+static int
+base_bytes(struct mutation *m, struct mcolumn *c, const struct op *o, struct slice *base)
+{
+	struct mversion *v = NULL;
+	int err = 0;
+
+	if (o->base == OP_BASE_NEWEST)
+		err = mcolumn_newest(m, c, &v);
+	else if (o->base == OP_BASE_VERSION)
+		err = mcolumn_find(m, c, o->base_ts, &v);
+	if (err)
+		return err;
+	if (o->base == OP_BASE_VERSION && !v)
+		return -ENOENT;
+	return v ? mcolumn_bytes(m, c, v, base) : 0;
 }
 
 static int
 do_write(struct mutation *m, const struct op *o, struct op_result *res)
 {
-	bool newest_only = m->count == 1 && o->base != OP_BASE_VERSION && !o->replace && !o->drop_newer && o->ts.newest;
 	struct slice base = {NULL, 0}, value;
+	struct newest newest = {0};
 	struct mcolumn *c;
 	bool replaced;
-	unsigned at;
 	int64_t ts;
-	int err = mcolumn_touch(m, o->family, o->qualifier, newest_only, &c);
+	int err;
 
-	if (err)
+	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = base_bytes(m, c, o, &base)) ||
+	    (err = op_value(m, o, base, &value)))
 		return err;
-	at = o->base == OP_BASE_NEWEST && c->n ? 0 : c->n;
-	if (o->base == OP_BASE_VERSION && (at = mcolumn_find(c, o->base_ts)) == c->n)
-		return -ENOENT;
-	if (at < c->n && (err = mcolumn_bytes(m, c, at, &base)))
+	if (o->replace && (err = newest_two(m, c, &newest)))
 		return err;
-	if ((err = op_value(m, o, base, &value)))
-		return err;
-	replaced = o->replace && c->n && c->v[0].ts == o->replace_ts;
+	replaced = newest.n && newest.ts[0] == o->replace_ts;
 	if (replaced && o->ts.newest) {
-		ts = o->ts.us == INT64_MIN ? c->v[0].ts : o->ts.us;
-		if (c->n > 1 && ts <= c->v[1].ts)
-			ts = c->v[1].ts + 1;
+		ts = o->ts.us == INT64_MIN ? newest.ts[0] : o->ts.us;
+		if (newest.n > 1 && ts <= newest.ts[1])
+			ts = newest.ts[1] + 1;
 	} else if ((err = place(m, c, o->ts, &ts))) {
 		return err;
 	}
-	if (replaced && ts != o->replace_ts && (err = mcolumn_delete(m, c, 0)))
+	if (replaced && ts != o->replace_ts && (err = mcolumn_delete(m, c, o->replace_ts)))
 		return err;
-	if (o->drop_newer) {
-		if ((err = mcolumn_purge(m, c)))
-			return err;
-		while (c->n && c->v[0].ts > ts)
-			if ((err = mcolumn_delete(m, c, 0)))
-				return err;
-	}
+	if (o->drop_newer && (err = mcolumn_delete_newer(m, c, ts)))
+		return err;
 	*res = (struct op_result){.ts = ts, .size = value.n, .replaced = replaced};
 	return mcolumn_put(m, c, ts, value);
 }
@@ -238,20 +278,23 @@ do_write(struct mutation *m, const struct op *o, struct op_result *res)
 static int
 do_set_time(struct mutation *m, const struct op *o, struct op_result *res)
 {
+	struct newest newest;
+	struct mversion *v;
 	struct mcolumn *c;
 	struct slice value;
-	int err = mcolumn_touch(m, o->family, o->qualifier, false, &c);
+	int err;
 
-	if (err)
+	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = newest_two(m, c, &newest)))
 		return err;
-	if (!c->n)
+	if (!newest.n)
 		return -ENOENT;
-	if (c->n > 1 && o->ts.us <= c->v[1].ts)
+	if (newest.n > 1 && o->ts.us <= newest.ts[1])
 		return -EINVAL;
-	*res = (struct op_result){.ts = o->ts.us, .size = c->v[0].size};
-	if (c->v[0].ts == o->ts.us)
+	*res = (struct op_result){.ts = o->ts.us, .size = newest.size};
+	if (newest.ts[0] == o->ts.us)
 		return 0;
-	if ((err = mcolumn_bytes(m, c, 0, &value)) || (err = mcolumn_delete(m, c, 0)))
+	if ((err = mcolumn_newest(m, c, &v)) || (err = mcolumn_bytes(m, c, v, &value)) ||
+	    (err = mcolumn_delete(m, c, newest.ts[0])))
 		return err;
 	return mcolumn_put(m, c, o->ts.us, value);
 }
@@ -259,49 +302,59 @@ do_set_time(struct mutation *m, const struct op *o, struct op_result *res)
 static int
 move_all(struct mutation *m, struct mcolumn *from, struct mcolumn *to, struct op_result *res)
 {
+	struct mversion *v;
+	struct mwalk w = {0};
 	struct slice value;
+	bool first = true;
 	int err;
 
-	for (unsigned i = 0; i < from->n; i++) {
-		if (from->v[i].size > MUTATION_BYTES_MAX - m->written)
+	while (!(err = mcolumn_next(m, from, &w, &v)) && v) {
+		if (first)
+			*res = (struct op_result){.ts = v->ts, .size = v->size};
+		first = false;
+		if (v->size > MUTATION_BYTES_MAX - m->written)
 			return -E2BIG;
-		if ((err = mcolumn_bytes(m, from, i, &value)) || (err = mcolumn_put(m, to, from->v[i].ts, value)))
+		if ((err = mcolumn_bytes(m, from, v, &value)) || (err = mcolumn_put(m, to, v->ts, value)))
 			return err;
 	}
-	*res = (struct op_result){.ts = from->v[0].ts, .size = from->v[0].size};
-	return mcolumn_delete_all(m, from);
+	return err ? err : mcolumn_delete_all(m, from);
 }
 
 static int
 do_move(struct mutation *m, const struct op *o, struct op_result *res)
 {
 	bool whole = o->ts.newest, onto_column = o->to.newest;
+	struct mversion *v, *there = NULL;
 	struct mcolumn *from, *to;
 	struct slice value;
-	unsigned at;
-	int64_t ts, from_ts;
+	int64_t ts = o->to.us, from_ts;
 	int err;
 
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, false, &from)) ||
-	    (err = mcolumn_touch(m, o->to_family, o->to_qualifier, false, &to)))
+	if ((err = mcolumn_touch(m, o->family, o->qualifier, &from)) ||
+	    (err = mcolumn_touch(m, o->to_family, o->to_qualifier, &to)) ||
+	    (err = whole ? mcolumn_newest(m, from, &v) : mcolumn_find(m, from, o->ts.us, &v)))
 		return err;
-	at = whole ? 0 : mcolumn_find(from, o->ts.us);
-	if (at >= from->n)
+	if (!v)
 		return -ENOENT;
-	if (o->noreplace && (onto_column ? to->n > 0 : mcolumn_find(to, o->to.us) < to->n))
+	from_ts = v->ts;
+	*res = (struct op_result){.ts = from_ts, .size = v->size};
+	if (onto_column)
+		err = mcolumn_newest(m, to, &there);
+	else if (o->noreplace)
+		err = mcolumn_find(m, to, ts, &there);
+	if (err)
+		return err;
+	if (o->noreplace && there)
 		return -EEXIST;
-	from_ts = from->v[at].ts;
-	*res = (struct op_result){.ts = from_ts, .size = from->v[at].size};
-	if (from == to && ((onto_column && at == 0) || (!onto_column && !whole && o->to.us == from_ts)))
+	if (from == to && (onto_column ? there && there->ts == from_ts : !whole && ts == from_ts))
 		return 0;
-	if (whole && onto_column && !to->n)
+	if (whole && onto_column && !there)
 		return move_all(m, from, to, res);
-	ts = o->to.us;
-	if (onto_column && (err = above_newest(to, from_ts, &ts)))
+	if (onto_column && (err = above_newest(m, to, from_ts, &ts)))
 		return err;
-	if ((err = mcolumn_bytes(m, from, at, &value)))
+	if ((err = mcolumn_find(m, from, from_ts, &v)) || (err = v ? mcolumn_bytes(m, from, v, &value) : -EBADMSG))
 		return err;
-	err = whole ? mcolumn_delete_all(m, from) : mcolumn_delete(m, from, at);
+	err = whole ? mcolumn_delete_all(m, from) : mcolumn_delete(m, from, from_ts);
 	if (err)
 		return err;
 	res->ts = ts;
@@ -311,18 +364,19 @@ do_move(struct mutation *m, const struct op *o, struct op_result *res)
 static int
 do_increment(struct mutation *m, const struct op *o, struct op_result *res)
 {
+	struct mversion *newest;
 	struct mcolumn *c;
 	struct slice value;
 	int64_t sum = 0, ts;
 	uint8_t *p;
-	int err = mcolumn_touch(m, o->family, o->qualifier, m->count == 1, &c);
+	int err;
 
-	if (err)
+	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_newest(m, c, &newest)))
 		return err;
-	if (c->n) {
-		if (c->v[0].size != 8)
+	if (newest) {
+		if (newest->size != 8)
 			return -EINVAL;
-		if ((err = mcolumn_bytes(m, c, 0, &value)))
+		if ((err = mcolumn_bytes(m, c, newest, &value)))
 			return err;
 		sum = (int64_t)load_be64(value.p);
 	}
@@ -341,28 +395,30 @@ do_increment(struct mutation *m, const struct op *o, struct op_result *res)
 static int
 do_check(struct mutation *m, const struct op *o)
 {
+	bool at_version = (o->check == OP_CHECK_EXISTS || o->check == OP_CHECK_ABSENT) && !o->ts.newest;
+	struct mversion *v;
 	struct mcolumn *c;
 	struct slice value;
-	bool holds = false, found;
-	int err = mcolumn_touch(m, o->family, o->qualifier, false, &c);
+	bool holds = false;
+	int err;
 
-	if (err)
+	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) ||
+	    (err = at_version ? mcolumn_find(m, c, o->ts.us, &v) : mcolumn_newest(m, c, &v)))
 		return err;
-	found = o->ts.newest ? c->n > 0 : mcolumn_find(c, o->ts.us) < c->n;
 	switch (o->check) {
 	case OP_CHECK_EXISTS:
-		holds = found;
+		holds = v != NULL;
 		break;
 	case OP_CHECK_ABSENT:
-		holds = !found;
+		holds = v == NULL;
 		break;
 	case OP_CHECK_NEWEST_IS:
-		holds = c->n && c->v[0].ts == o->ts.us;
+		holds = v && v->ts == o->ts.us;
 		break;
 	case OP_CHECK_VALUE:
-		if (!c->n || c->v[0].size != o->value.n)
+		if (!v || v->size != o->value.n)
 			break;
-		if ((err = mcolumn_bytes(m, c, 0, &value)))
+		if ((err = mcolumn_bytes(m, c, v, &value)))
 			return err;
 		holds = slice_eq(value, o->value);
 		break;
@@ -381,10 +437,10 @@ do_op(struct mutation *m, const struct op *o, struct op_result *res)
 	case OP_WRITE:
 		return do_write(m, o, res);
 	case OP_DELETE_VERSION:
-		err = mcolumn_touch(m, o->family, o->qualifier, false, &c);
-		return err ? err : mcolumn_delete(m, c, mcolumn_find(c, o->ts.us));
+		err = mcolumn_touch(m, o->family, o->qualifier, &c);
+		return err ? err : mcolumn_delete(m, c, o->ts.us);
 	case OP_DELETE_COLUMN:
-		err = mcolumn_touch(m, o->family, o->qualifier, false, &c);
+		err = mcolumn_touch(m, o->family, o->qualifier, &c);
 		return err ? err : mcolumn_delete_all(m, c);
 	case OP_DELETE_FAMILY:
 		cell.kind = CELL_DELETE_FAMILY;

@@ -12,6 +12,11 @@
  * timestamp, by falling sequence.  So a delete of the column up to T is met
  * before every version it masks, and the largest sequence at a timestamp
  * before those it replaces.
+ *
+ * To go straight to a timestamp, only deletes of the column above it must be
+ * known, and they are rare: a memtable counts them, a file's filter knows
+ * the columns that have any.  So a version is found by one seek in each
+ * source also where thousands of others were deleted one by one.
  */
 #include "engine/store/tablet_column.h"
 
@@ -83,10 +88,9 @@ add_mem(struct colread *c, struct vmem *m)
 	families = m->family_deletes > 0;
 	if ((rows || families) && (err = find_deletes(c, it, rows, families)))
 		goto out;
-	c->tombstones |= m->tombstones > 0;
 	iter_seek(it, buf_slice(&c->key));
 	if (in_column(c, it)) {
-		c->src[c->count++] = it;
+		c->src[c->count++] = (struct colsrc){it, m->column_deletes > 0};
 		return 0;
 	}
 	err = it->err;
@@ -99,7 +103,7 @@ out:
 static int
 may_contain(struct colread *c, struct vfile *f, char tag, struct slice row, uint16_t family, struct slice qualifier, bool *may)
 {
-	struct slice from = slice_of(c->key.p, tag == 'c' ? c->column_len : c->row_len);
+	struct slice from = slice_of(c->key.p, tag == 'c' || tag == 'C' ? c->column_len : c->row_len);
 	/* The deletes are the row's and the family's first keys. */
 	struct buf *b = &c->probe;
 	size_t n;
@@ -120,7 +124,7 @@ static int
 add_file(struct colread *c, struct vfile *f, struct slice row, uint16_t family, struct slice qualifier)
 {
 	struct iter *it;
-	bool column, rows = false, families = false;
+	bool column, deletes, rows = false, families = false;
 	int err;
 
 	if (slice_cmp(buf_slice(&c->key), buf_slice(&f->first)) < 0 || slice_cmp(buf_slice(&c->key), buf_slice(&f->after)) >= 0)
@@ -139,10 +143,12 @@ add_file(struct colread *c, struct vfile *f, struct slice row, uint16_t family, 
 	if ((rows || families) && (err = find_deletes(c, it, rows, families)))
 		goto out;
 	if (column) {
-		c->tombstones |= f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes;
+		deletes = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes;
+		if (deletes && (err = may_contain(c, f, 'C', row, family, qualifier, &deletes)))
+			goto out;
 		iter_seek(it, buf_slice(&c->key));
 		if (in_column(c, it)) {
-			c->src[c->count++] = it;
+			c->src[c->count++] = (struct colsrc){it, deletes};
 			return 0;
 		}
 		err = it->err;
@@ -161,7 +167,7 @@ colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice row, 
 	c->src = c->inline_src;
 	c->seq = seq;
 	if (v->mem_count + v->file_count > COLREAD_INLINE) {
-		c->src = malloc((v->mem_count + v->file_count) * sizeof(struct iter *));
+		c->src = malloc((v->mem_count + v->file_count) * sizeof *c->src);
 		if (!c->src)
 			return -ENOMEM;
 	}
@@ -184,29 +190,13 @@ void
 colread_close(struct colread *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
-		iter_free(c->src[i]);
+		iter_free(c->src[i].it);
 	if (c->src != c->inline_src)
 		free(c->src);
 	c->src = c->inline_src;
 	c->count = 0;
 	buf_fini(&c->key);
 	buf_fini(&c->probe);
-}
-
-void
-colread_skip_to(struct colread *c, int64_t ts)
-{
-	uint8_t suffix[8];
-	size_t n = c->column_len;
-
-	put_be64(suffix, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
-	c->key.n = n;
-	if (buf_append(&c->key, suffix, 8))
-		return; /* walking down gives the same answer */
-	for (unsigned i = 0; i < c->count; i++)
-		if (in_column(c, c->src[i]) && slice_cmp(c->src[i]->key, buf_slice(&c->key)) < 0)
-			iter_seek(c->src[i], buf_slice(&c->key));
-	c->key.n = n;
 }
 
 /* Past the entry that it is on, and past its chunks. */
@@ -227,13 +217,61 @@ step(struct colread *c, struct iter *it)
 	return it->valid ? 0 : it->err;
 }
 
+/* To target, within the column, taking note of the column deletes before it. */
+static int
+walk_to(struct colread *c, struct iter *it, struct slice target)
+{
+	int64_t ts;
+	uint64_t seq;
+	enum cell_kind kind;
+	int err;
+
+	while (in_column(c, it) && slice_cmp(it->key, target) < 0) {
+		cellkey_suffix(it->key, c->column_len, &ts, &seq, &kind);
+		if (kind == CELL_DELETE_COLUMN && seq <= c->seq && seq > c->column_del)
+			c->column_del = seq;
+		if ((err = step(c, it)))
+			return err;
+	}
+	return 0;
+}
+
+int
+colread_skip_to(struct colread *c, int64_t ts)
+{
+	uint8_t suffix[8];
+	struct slice target;
+	int err;
+
+	put_be64(suffix, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
+	c->key.n = c->column_len;
+	err = buf_append(&c->key, suffix, 8);
+	target = buf_slice(&c->key);
+	for (unsigned i = 0; i < c->count && !err; i++) {
+		struct iter *it = c->src[i].it;
+
+		if (!in_column(c, it) || slice_cmp(it->key, target) >= 0)
+			continue;
+		if (it == c->at)
+			c->at = NULL;
+		if (c->src[i].column_deletes) {
+			err = walk_to(c, it, target);
+		} else {
+			iter_seek(it, target);
+			err = it->valid ? 0 : it->err;
+		}
+	}
+	c->key.n = c->column_len;
+	return err;
+}
+
 static struct iter *
 least(struct colread *c)
 {
 	struct iter *min = NULL;
 
 	for (unsigned i = 0; i < c->count; i++) {
-		struct iter *it = c->src[i];
+		struct iter *it = c->src[i].it;
 
 		if (in_column(c, it) && (!min || slice_cmp(it->key, min->key) < 0))
 			min = it;

@@ -13,8 +13,12 @@
 #include "engine/store/view.h"
 
 enum { COLREAD_INLINE = 8 };
+struct colsrc {
+	struct iter *it;
+	bool column_deletes;         /* it may hold some in this column */
+};
 struct colread {
-	struct iter *inline_src[COLREAD_INLINE], **src;
+	struct colsrc inline_src[COLREAD_INLINE], *src;
 	unsigned count;
 	uint64_t seq;
 	size_t row_len, column_len;  /* of the encoded prefix in key */
@@ -23,7 +27,6 @@ struct colread {
 	uint64_t column_del, version_del;
 	int64_t version_del_ts, last_ts;
 	bool any;                    /* last_ts is set */
-	bool tombstones;             /* column or version deletes may be met */
 	struct iter *at;             /* gave the last version; still on its entry */
 	uint64_t index;              /* live versions given */
 };
@@ -38,10 +41,11 @@ void colread_close(struct colread *c);
 /* The next older live version, GC rules not applied: 1, 0 at the end, -errno. */
 int colread_next(struct colread *c, struct colver *out) TFS_MUST;
 /*
- * Goes straight to the versions with timestamp <= ts.  Only before the first
- * colread_next, and only when c->tombstones is false; index then counts from there.
+ * Goes straight to the versions with timestamp <= ts: the next ones, if it
+ * is there or beyond.  Only sources that may hold column deletes of this
+ * column are walked, for those.  What is passed does not count in index.
  */
-void colread_skip_to(struct colread *c, int64_t ts);
+int colread_skip_to(struct colread *c, int64_t ts) TFS_MUST;
 /* Bytes [offset, offset+n) of the version that colread_next just gave (colver's value is gone after it). */
 int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 

@@ -56,6 +56,7 @@ plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsigned
 
 	p->row_deletes += c->kind == CELL_DELETE_ROW;
 	p->family_deletes += c->kind == CELL_DELETE_FAMILY;
+	p->column_deletes += c->kind == CELL_DELETE_COLUMN;
 	p->tombstones += c->kind != CELL_VALUE;
 	if (c->kind != CELL_VALUE || c->value.n <= CELL_CHUNK_BYTES)
 		return plan_entry(p, &k, cell, c->value, 0);
@@ -128,6 +129,7 @@ plan_insert(struct plan *p, struct vmem *m)
 	if (p->tombstones) {
 		m->row_deletes += p->row_deletes;
 		m->family_deletes += p->family_deletes;
+		m->column_deletes += p->column_deletes;
 		m->tombstones += p->tombstones - p->row_deletes - p->family_deletes;
 	}
 	for (unsigned i = 0; i < p->n; i++)

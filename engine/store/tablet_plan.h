@@ -23,7 +23,7 @@ struct plan {
 	struct buf keys, batch;
 	struct planned *v, fixed_[PLAN_INLINE];
 	unsigned n, cap, cells;
-	uint64_t row_deletes, family_deletes, tombstones;
+	uint64_t row_deletes, family_deletes, column_deletes, tombstones;
 };
 
 

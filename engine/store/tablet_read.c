@@ -4,8 +4,8 @@
  *
  * One column is read straight out of the sources that may hold it
  * (tablet_column.c).  The newest version is the first live one; a version at
- * a timestamp is sought directly where no column delete can lie above it and
- * the rules count no versions, else the column is walked down to it.  Bytes
+ * a timestamp is sought directly where the rules count no versions, else the
+ * column is walked down to it.  Bytes
  * of a large value are read chunk by chunk from the one that holds the
  * offset.
  */
@@ -22,8 +22,9 @@ find(struct colread *c, const struct gc_rule *rule, int64_t now, struct op_time 
 	int err;
 
 	/* Hidden at the same time however many are above it: the rules do not count here. */
-	if (!ts.newest && !c->tombstones && (!rule || gc_expires(rule, 0, ts.us) == gc_expires(rule, UINT64_MAX, ts.us)))
-		colread_skip_to(c, ts.us);
+	if (!ts.newest && (!rule || gc_expires(rule, 0, ts.us) == gc_expires(rule, UINT64_MAX, ts.us)) &&
+	    (err = colread_skip_to(c, ts.us)))
+		return err;
 	while ((err = colread_next(c, ver)) > 0) {
 		if (gc_hides(rule, ver->index, ver->ts, now))
 			return -ENOENT;

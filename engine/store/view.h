@@ -23,7 +23,7 @@ struct vmem {
 	_Atomic uint32_t refs;
 	struct memtable *m;
 	_Atomic uint64_t row_deletes, family_deletes; /* entries; raised before the insert */
-	_Atomic uint64_t tombstones;
+	_Atomic uint64_t tombstones, column_deletes;
 	_Atomic size_t *memory_used;  /* what accounted was added to */
 	size_t accounted;             /* under the tablet's lock */
 	uint64_t seq_max;             /* under the tablet's lock */

@@ -145,6 +145,8 @@ static int count_key(struct check *c, struct counted *n, const struct iter *it)
 		err = ask_filter(c, n, it->key, &k, 'F');
 	else if (!err && new_column)
 		err = ask_filter(c, n, it->key, &k, 'c');
+	if (!err && k.kind == CELL_DELETE_COLUMN)
+		err = ask_filter(c, n, it->key, &k, 'C');
 	if (!err)
 		err = buf_set(&n->column, it->key.p, column_len);
 	n->row_len = row_len;
