@@ -285,7 +285,7 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		mutex_lock(tree_mutex());
 		n->opens++;
 		mutex_unlock(tree_mutex());
-		r = open_reader(n);
+		r = stale_answer(req, n, open_reader(n));
 		fi->fh = 0;
 		fi->keep_cache = 1;
 		fi->noflush = 1;
@@ -300,7 +300,12 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		}
 		return;
 	}
-	r = handle_open(n, fi->flags, false, &h);
+	r = stale_answer(req, n, handle_open(n, fi->flags, false, &h));
+	/* What opens for writing has mostly O_CREAT, which the kernel does not pass on here. */
+	if (r == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION)) {
+		r = handle_open(n, fi->flags, true, &h);
+		r = r == -ESTALE ? -ENOENT : r;
+	}
 	if (r) {
 		reply_err(req, refuse_store(r, n, NULL, "cannot be opened"));
 		return;
@@ -427,6 +432,11 @@ static int read_without_handle(struct node *n, uint64_t offset, uint8_t *buf, si
 	x = filex_find(n);
 	r = read_version(n, x, offset, buf, size, got);
 	filex_put(n, x);
+	if (r == -ESTALE && !x && (x = filex_find(n)) != NULL) {
+		/* Removed just now: its content has been kept for those who have it open. */
+		r = read_version(n, x, offset, buf, size, got);
+		filex_put(n, x);
+	}
 	return r;
 }
 

@@ -154,7 +154,7 @@ void ofile_cut_off_version(struct node *family_node, struct slice qualifier, int
 {
 	struct node *main_family = family_node, *twin = NULL, *n;
 	struct filex *x = NULL;
-	bool wanted;
+	bool wanted, again;
 
 	if (node_is_latest(family_node)) {
 		twin = family_twin(family_node);
@@ -174,7 +174,8 @@ void ofile_cut_off_version(struct node *family_node, struct slice qualifier, int
 	if (!x)
 		goto out;
 	mutex_lock(&x->lock);
-	if (!x->orphan) {
+	again = x->orphan; /* an earlier life, still open: its reference is there */
+	if (!again || !x->w.dead) {
 		struct cell_place p;
 		struct family_info f;
 		struct tfs_info info;
@@ -194,11 +195,10 @@ void ofile_cut_off_version(struct node *family_node, struct slice qualifier, int
 		x->life++;
 		x->orphan = true; /* keeps the reference taken above until nobody has it open */
 		n->epoch = 0;
-		mutex_unlock(&x->lock);
-		goto out;
 	}
 	mutex_unlock(&x->lock);
-	filex_put(n, x);
+	if (again)
+		filex_put(n, x);
 out:
 	node_put(n);
 	node_put(twin);

@@ -99,6 +99,40 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 	return dst;
 }
 
+/* Threads that were told ESTALE, by id: which node and, in the lowest bit, whether they have found it since. */
+#define STALE_SLOTS 256
+static _Atomic uint64_t stale[STALE_SLOTS];
+
+static _Atomic uint64_t *stale_slot(fuse_req_t req, const struct node *n, uint64_t *mark)
+{
+	uint64_t pid = (uint64_t)fuse_req_ctx(req)->pid;
+
+	*mark = (n->ino ^ pid * 0x9e3779b97f4a7c15u) | 3;
+	return &stale[pid % STALE_SLOTS];
+}
+
+void stale_found(fuse_req_t req, const struct node *n)
+{
+	uint64_t mark;
+	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
+
+	if (atomic_load_explicit(slot, memory_order_relaxed) == (mark & ~UINT64_C(1)))
+		atomic_store_explicit(slot, mark, memory_order_relaxed);
+}
+
+int stale_answer(fuse_req_t req, const struct node *n, int r)
+{
+	uint64_t mark;
+	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
+
+	if (r != -ESTALE)
+		return r;
+	if (atomic_load_explicit(slot, memory_order_relaxed) == mark)
+		return -ENOENT;
+	atomic_store_explicit(slot, mark & ~UINT64_C(1), memory_order_relaxed);
+	return r;
+}
+
 /* The request of this thread has left its line. */
 static _Thread_local bool said;
 

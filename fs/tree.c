@@ -621,6 +621,7 @@ void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		reply_err(req, refuse_store(r, dir, name, "cannot be looked up"));
 	} else {
 		node_lookup(n);
+		stale_found(req, n);
 		if (fuse_reply_entry(req, &e) != 0)
 			node_forget(n, 1);
 	}
@@ -630,12 +631,20 @@ void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct node *n = node_of(ino);
+	struct family_info f;
 	struct stat st;
 	double timeout;
 	int r;
 
 	(void)fi;
-	r = tree_attr(n, &st, &timeout);
+	r = stale_answer(req, n, tree_attr(n, &st, &timeout));
+	if (r == -ENOENT && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) && family_info_get(n->parent, &f) == 0) {
+		/* Gone since it was looked up: a file without a name.  If it is to be opened, OPEN decides. */
+		cell_attr(n, &f, n->kind == NODE_VERSION ? n->ts : fs_now_us(), 0, &st);
+		st.st_nlink = 0;
+		timeout = 0;
+		r = 0;
+	}
 	if (r)
 		reply_err(req, refuse_store(r, n, NULL, "its attributes cannot be read"));
 	else

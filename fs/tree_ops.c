@@ -166,6 +166,7 @@ void tree_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		r = set_times(n, attr, to_set, &c);
 	if (r == 0)
 		r = tree_attr(n, &st, &timeout);
+	r = stale_answer(req, n, r);
 	if (r)
 		changes_reply_err(&c, req, refuse_store(r, n, NULL, "not changed"));
 	else
