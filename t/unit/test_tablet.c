@@ -402,9 +402,78 @@ static void test_histories(void **state)
 	}
 }
 
+static void use_rules(struct lib *l, const char *const *texts)
+{
+	store_schema_put(l->schema);
+	l->schema = lib_schema(texts, 2, 1);
+	tablet_set_schema(l->t, l->schema);
+}
+
+static int there(struct lib *l, int64_t us)
+{
+	struct cell_info info;
+	size_t got;
+
+	return tablet_read(l->t, slice_str("r"), 1, slice_str("q"), (struct op_time){false, us}, 0, NULL, 0, &got, &info);
+}
+
+/*
+ * A seek to a version passes over deletes of the column above it: at the
+ * top, in the middle, in memtables and in files, of this column or not.
+ */
+static void test_seeks_see_column_deletes(void **state)
+{
+	static const char *const aged[] = {"maxage=1s", ""}, *const none[] = {"", ""};
+	enum { N = 300, CUT = 100 };
+	struct op one = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q")};
+	struct op all = {.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = slice_str("other")};
+
+	(void)state;
+	for (int flushes = 0; flushes < 4; flushes++) {
+		static struct lib l;
+		int64_t now;
+
+		lib_init(&l, "/dev/shm");
+		l.schema = lib_schema(none, 2, 1);
+		lib_start(&l);
+		now = clock_now(l.env.clock);
+		for (int i = 1; i <= N; i++)
+			LIB(lib_put(&l, "r", 1, "q", i <= CUT ? i : now + i * INT64_C(1000000), slice_str("v")));
+		LIB(lib_put(&l, "r", 1, "other", 1, slice_str("v")));
+		LIB(lib_op(&l, "r", &all, NULL));
+		if (flushes & 1)
+			LIB(tablet_flush(l.t));
+		/* the rule hides the first CUT; one delete takes them along for ever */
+		use_rules(&l, aged);
+		one.ts.us = now + N * INT64_C(1000000);
+		LIB(lib_op(&l, "r", &one, NULL));
+		use_rules(&l, none);
+		if (flushes & 2)
+			LIB(tablet_flush(l.t));
+		for (int i = 1; i <= N; i++)
+			assert_int_equal(there(&l, i <= CUT ? i : now + i * INT64_C(1000000)), i <= CUT || i == N ? -ENOENT : 0);
+		/* written again after the delete, and then deleted one by one */
+		LIB(lib_put(&l, "r", 1, "q", 7, slice_str("again")));
+		assert_int_equal(there(&l, 7), 0);
+		assert_int_equal(there(&l, 6), -ENOENT);
+		for (int i = N; i > CUT; i--) {
+			struct op pair[2] = {{.kind = OP_CHECK, .family = 1, .qualifier = slice_str("q"), .check = OP_CHECK_EXISTS}, one};
+
+			pair[0].ts.us = pair[1].ts.us = now + i * INT64_C(1000000);
+			assert_int_equal(tablet_mutate(l.t, slice_str("r"), pair, 2, (struct op_token){0}, false, NULL),
+					 i == N ? -ECANCELED : 0);
+			assert_int_equal(there(&l, now + i * INT64_C(1000000)), -ENOENT);
+		}
+		assert_int_equal(there(&l, 7), 0);
+		lib_stop(&l);
+		lib_fini(&l);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_seeks_see_column_deletes),
 		cmocka_unit_test(test_histories),
 	};
 
