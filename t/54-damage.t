@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A damaged block is EIO for the cells in it and for nothing else, with file
+# and offset in the log; `tabletctl check` finds it.
+# shellcheck source=t/lib/mount.sh disable=SC2119,SC2001,SC2010,SC2012,SC2016
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "the model has no files"
+ok "mount" mount_store
+py <<'EOF2'
+from tap import *
+import random
+rnd = random.Random(3)
+# Incompressible values, so that there are many blocks.
+for r in range(40):
+    F = "%s/t/row%02d/f" % (M, r)
+    os.makedirs(F)
+    for i in range(40):
+        spill("%s/q%02d@5" % (F, i), rnd.randbytes(1000))
+spill(M + "/t/.ctl", b"compact\n", os.O_WRONLY)
+ok(True, "1,600 cells, compacted")
+EOF2
+(cd "$M/t" && find . -type f -exec md5sum {} + | sort -k 2) >"$W/sums"
+unmount_store
+sst=$(find "$D/sst" -name '*.sst' -size +1000k | head -n 1)
+ok "an SSTable of more than a megabyte" test -n "$sst"
+cp -p "$sst" "$W/good.sst"
+size=$(stat -c %s "$sst")
+
+# flip OFFSET: one bit of the file.
+flip() {
+	python3 - "$sst" "$1" <<'EOF2'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(int(sys.argv[2]))
+    b = f.read(1)[0] ^ 0x10
+    f.seek(int(sys.argv[2]))
+    f.write(bytes([b]))
+EOF2
+}
+# Prints the names that cannot be read, and why; says WRONG where bytes are.
+read_all() {
+	t python3 - "$W/sums" <<'EOF2'
+import hashlib, os, sys
+for line in open(sys.argv[1]):
+    want, name = line.split()
+    try:
+        with open(os.path.join(os.environ["M"], "t", name), "rb") as f:
+            if hashlib.md5(f.read()).hexdigest() != want:
+                print("WRONG", name)
+    except OSError as e:
+        print(name, e.strerror)
+EOF2
+}
+for at in $((size / 2)) $((size / 5)); do
+	flip "$at"
+	t "$TABLETCTL" check "$D" >"$W/.c" 2>&1
+	is $? 1 "a bit at $at: check ends with 1"
+	like "$(cat "$W/.c")" "$(basename "$sst")" "  and names the file"
+	like "$(cat "$W/.c")" '[0-9]{4,}' "  and where"
+	mount_store || { fail "the store does not mount"; break; }
+	bad=$(read_all)
+	n=$(grep -c . <<<"$bad")
+	echo "# $n of 1600 cells cannot be read"
+	ok "  some cells cannot be read" test "$n" -gt 0
+	ok "  few" test "$n" -lt 200
+	is "$(sed 's/^[^ ]* //' <<<"$bad" | sort -u)" "Input/output error" "  with EIO, the others are right"
+	like "$(daemon_log)" "$(basename "$sst").*[0-9]{3,}" "  file and offset are in the log"
+	sed 's/^\.\/\(row[0-9]*\).*/\1/' <<<"$bad" | sort -u >"$W/rows"
+	is "$(t ls -U "$M/t" 2>"$W/.ls" | grep -cvxFf "$W/rows")" $((40 - $(wc -l <"$W/rows"))) "  the other rows are listed"
+	other=$(sed 's/.*\.\/\(row[0-9]*\)\/.*/\1/' "$W/sums" | sort -u | grep -vxFf "$W/rows" | tail -n 1)
+	is "$(find "$M/t/$other" -type f 2>&1 | wc -l)" 40 "  other rows are listed"
+	echo new >"$M/t/$other/f/new"
+	is "$(cat "$M/t/$other/f/new")" new "  other rows take writes"
+	ok "  a flush goes on" bash -c "echo flush >'$M/t/.ctl'"
+	fails "  a compaction over it says EIO" 'Input/output error' bash -c "echo compact >'$M/t/.ctl'"
+	rm "$M/t/$other/f/new"
+	t fusermount3 -u "$M"
+	wait_daemon
+	is "$daemon_status" 0 "  the daemon ends as ever"
+	cp -p "$W/good.sst" "$sst"
+	check_store
+done
+mount_store
+is "$(read_all)" "" "with the block mended all is there"
+unmount_store
+
+# Cut short, its trailer damaged, gone: EIO, never a crash, never wrong bytes.
+for how in "truncate -s $((size / 2)) '$sst'" "flip $((size - 5))" "truncate -s 0 '$sst'" "rm '$sst'"; do
+	eval "$how"
+	t "$TABLETCTL" check "$D" >"$W/.c" 2>&1
+	is $? 1 "${how%% *}: check ends with 1"
+	if mount_store 2>/dev/null && mounted "$M"; then
+		bad=$(read_all)
+		is "$(grep -c WRONG <<<"$bad")" 0 "  no wrong byte is read"
+		is "$(sed 's/^[^ ]* //' <<<"$bad" | grep -v '^$' | sort -u | head -n 3)" "Input/output error" "  but EIO"
+		mkdir -p "$M/other/r/f"
+		echo fine >"$M/other/r/f/q"
+		is "$(cat "$M/other/r/f/q")" fine "  other tables work"
+		rm -r "$M/other"
+		t fusermount3 -u "$M"
+			wait_daemon
+		is "$daemon_status" 0 "  the daemon ends as ever"
+	else
+		like "$(cat "$W/daemon.err")" "$(basename "$sst")" "  or the mount is refused, with the file's name"
+	fi
+	cp -p "$W/good.sst" "$sst"
+done
+check_store
+mount_store
+is "$(read_all)" "" "with the file back all is there"
+done_testing
