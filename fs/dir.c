@@ -33,7 +33,7 @@
 #define CHECKPOINT_EVERY 1024
 #define EXPIRY_DELAY_US 1000000
 /* A stream's first entries come with attributes, if the kernel asks; past them, names only: each node it holds costs us memory. */
-#define PLUS_ENTRIES 32768
+#define PLUS_ENTRIES 12288
 
 struct mark {
 	uint64_t ordinal; /* entries given before this place; 0: unused */
