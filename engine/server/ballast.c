@@ -51,8 +51,9 @@ void ballast_start(struct server *s)
 	atomic_store(&s->ballast, path && file_stat_size(path, &bytes) == 0 && bytes >= BALLAST_LEAST);
 	free(path);
 	task_init(&s->refill, s->misc, refill_run);
+	/* At once: the disk may fill before a task would run. */
 	if (!atomic_load(&s->ballast) && !s->no_background)
-		task_queue(&s->refill);
+		refill_run(&s->refill);
 }
 
 /* Until the commit log takes records again, which it finds out by itself once there is room. */
