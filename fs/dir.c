@@ -46,6 +46,9 @@ struct stream {
 	const struct node *dir;
 	uint32_t epoch;        /* of the directory when the listing began */
 	unsigned batches;      /* answers that had entries */
+	uint64_t end;          /* the ordinal at which an answer found nothing more; 0: not met */
+	uint64_t end_changes;  /* and what fs.changes and the epoch were before it looked */
+	uint32_t end_epoch;
 	bool damaged;          /* something could not be read: said at the end */
 	bool ended;            /* pool lock: its end was told */
 	unsigned users;        /* pool lock */
@@ -130,6 +133,7 @@ static struct stream *stream_take(const struct node *dir, uint32_t id)
 		/* One that was forgotten cannot tell what it missed. */
 		found->epoch = id && !fs.read_only ? dir->epoch - 1 : dir->epoch;
 		found->batches = 0;
+		found->end = 0;
 		if (fs.read_only) {
 			id = 1;
 		} else if (id == 0) {
@@ -162,14 +166,12 @@ static bool stream_may_be_kept(struct stream *s, const struct node *dir)
 {
 	bool keep = s->epoch == dir->epoch && s->batches <= 1;
 
-	if (fs.read_only)
-		return true;
 	mutex_lock(&pool.lock);
 	s->ended = true;
 	for (int i = 0; i < STREAMS && keep; i++)
 		keep = &pool.stream[i] == s || !stream_is_of(&pool.stream[i], dir) || pool.stream[i].ended;
 	mutex_unlock(&pool.lock);
-	return keep;
+	return keep || fs.read_only;
 }
 
 static void stream_give(struct stream *s)
@@ -246,7 +248,8 @@ struct answer {
 	bool plus;
 	char *buf;
 	size_t size, used;
-	uint64_t changes;
+	uint64_t changes;            /* as they were before anything was looked at */
+	uint32_t epoch;
 	struct family_info family;   /* of the cells here */
 	const struct tfs_schema *schema;
 };
@@ -378,6 +381,15 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 	return r;
 }
 
+/*
+ * Every listing is ended by one more request, whose answer is empty.  If the
+ * one before it met the end and nothing has changed since, that is known.
+ */
+static bool at_known_end(const struct answer *a, const struct stream *s, uint64_t ordinal)
+{
+	return s->end && s->end == ordinal && s->end_changes == a->changes && s->end_epoch == a->epoch;
+}
+
 static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
 {
 	const struct mark *from = recall(s, ordinal);
@@ -403,6 +415,11 @@ static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
 	}
 	while (r == 0) {
 		r = lister_next(l, &e);
+		if (r == 0) {
+			s->end = at;
+			s->end_changes = a->changes;
+			s->end_epoch = a->epoch;
+		}
 		if (r <= 0)
 			break;
 		at++;
@@ -428,7 +445,7 @@ static bool table_expires(const struct tfs_schema *schema)
 static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool plus)
 {
 	struct node *dir = node_of(ino), *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;
-	struct answer a = {.req = req, .dir = dir, .plus = plus, .size = size, .changes = atomic_load(&fs.changes)};
+	struct answer a = {.req = req, .dir = dir, .plus = plus, .size = size, .changes = atomic_load(&fs.changes), .epoch = dir->epoch};
 	struct stream *s = NULL;
 	int r = 0;
 
@@ -444,7 +461,8 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 		r = family_info_get(family, &a.family);
 	if (r == 0) {
 		mutex_lock(&s->lock);
-		r = fill(&a, s, (uint64_t)offset & UINT32_MAX);
+		if (!at_known_end(&a, s, (uint64_t)offset & UINT32_MAX))
+			r = fill(&a, s, (uint64_t)offset & UINT32_MAX);
 		if (r >= 0 && a.used == 0 && s->damaged)
 			r = -EIO;
 		s->batches += a.used > 0;

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A listing between its answers: what comes to a place that a reader has not
+# passed is listed, also when the answer before had met the end already.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+ok "mount" mount_store
+mkdir -p "$M/t/r/f"
+echo 1 >"$M/t/r/f/a"
+export M
+py <<'EOF2'
+from tap import *
+import ctypes
+import struct
+import subprocess
+libc = ctypes.CDLL(None, use_errno=True)
+
+def entries(fd):
+    buf = ctypes.create_string_buffer(32768)
+    n = libc.getdents64(fd, buf, len(buf))
+    assert n >= 0, os.strerror(ctypes.get_errno())
+    names, at = [], 0
+    while at < n:
+        size = struct.unpack_from("H", buf, at + 16)[0]
+        names.append(buf.raw[at + 19:at + size].split(b"\0")[0].decode())
+        at += size
+    return [n.split("@")[0] for n in names if n not in (".", "..")]
+
+def listing(path, change=None):
+    """The parts of a listing, with a change made by another process after the first."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    parts = [entries(fd)]
+    if change:
+        subprocess.run(["sh", "-c", change], check=True)
+    while parts[-1] or len(parts) == 1:
+        parts.append(entries(fd))
+    os.close(fd)
+    return parts
+
+t = os.environ["M"] + "/t"
+f = t + "/r/f"
+same(listing(f, f"echo 2 >{f}/b"), [["a"], ["b"], []], "a cell comes behind the end")
+same(listing(f, f"echo 0 >{f}/0"), [["a", "b"], []], "one comes before the place")
+same(listing(f), [["0", "a", "b"], []], "  and is there next time")
+same(listing(f, f"rm {f}/b"), [["0", "a", "b"], []], "one goes")
+same(listing(f), [["0", "a"], []], "  and is gone next time")
+same(listing(t, f"mkdir {t}/s"), [["r"], ["s"], []], "a row is made behind the end")
+same(listing(t, f"rmdir {t}/s"), [["r", "s"], []], "  and goes")
+same(listing(t, f"echo x >{t}/.x"), [["r"], []], "scratch comes before the keys")
+same(listing(t), [[".x", "r"], []], "  and is listed next time")
+same(listing(t + "/r", f"mkdir -p {t}/.families/g {t}/r/g"), [["f"], ["g"], []], "a family is made and used")
+for again in ("", ", again"): # from here on the kernel may answer
+    same(listing(f), [["0", "a"], []], "nothing changes" + again)
+EOF2
+unmount_store
+mount_store -o ro
+is "$(ls -U "$M/t/r/f" | wc -l) $(ls -U "$M/t/r/f" | wc -l)" "2 2" "read-only, listed twice"
+done_testing
