@@ -19,6 +19,9 @@
 # ours, so higher is better.  Cold: caches dropped and daemon started anew
 # before the line; warm: a second run.  Nothing is asserted.
 #
+# The lines of writing are also run against a daemon with nothing behind it
+# (empty.c), which shows how much of the ratio is FUSE's own cost.
+#
 # Values are real text, cut from the documentation on this machine.
 set -u -o pipefail
 src=$(cd "$(dirname "$0")/../.." && pwd)
@@ -26,7 +29,7 @@ TABLETFS=${TABLETFS:-$src/build/tabletfs}
 rows=10000 cells=10 bytes=1000 top='' states=compacted,spread pins='pinned unpinned' only=write,stat,tar,randread,rsync,size
 export LC_ALL=C
 
-usage() { sed -n '3,25s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,28s/^# \{0,1\}//p' "$0"; exit "$1"; }
 die() { echo "mount.sh: $*" >&2; exit 2; }
 while getopts n:c:b:d:s:PUo:h option; do
 	case $option in
@@ -47,7 +50,7 @@ done
 if [ -z "$top" ]; then top=$(mktemp -d /var/tmp/tabletfs-mount-XXXXXX); else mkdir -p "$top" || exit 2; fi
 daemon='' pin=()
 cleanup() {
-	mounted && fusermount3 -u "$top/mnt"
+	mounted && fusermount3 -uz "$top/mnt"
 	[ -z "$daemon" ] || { wait "$daemon" 2>/dev/null; }
 	rm -rf "${top:?}"/{plain,out,in,data,mnt,walk,text,names,tar}*
 	rmdir "$top" 2>/dev/null
@@ -57,14 +60,15 @@ trap 'exit 1' INT TERM
 
 wanted() { case ,$only, in *,$1,*) ;; *) return 1 ;; esac; }
 mounted() { grep -qF " $top/mnt fuse" /proc/self/mounts; }
-start() { # start [OPTION...]: mounts the store, waits until it answers
-	"${pin[@]}" "$TABLETFS" -f "$top/data" "$top/mnt" "$@" </dev/null >"$top/data.log" 2>&1 &
+run_daemon() { # run_daemon COMMAND...: waits until the mount answers
+	"${pin[@]}" "$@" </dev/null >"$top/data.log" 2>&1 &
 	daemon=$!
 	until mounted && stat -f "$top/mnt" >/dev/null 2>&1; do
 		kill -0 "$daemon" 2>/dev/null || { cat "$top/data.log" >&2; die "the daemon ended"; }
 		read -r -t 0.02 < <(sleep 1)
 	done
 }
+start() { run_daemon "$TABLETFS" -f "$top/data" "$top/mnt" "$@"; } # start [OPTION...]
 stop() { # stop [kill]
 	[ -n "$daemon" ] || return 0
 	if [ "${1:-}" = kill ]; then
@@ -99,6 +103,9 @@ ${CC:-cc} -O2 -D_GNU_SOURCE -o "$top/walk" "$src/t/bench/walk.c" || die "no C co
 find /usr/share/doc /usr/share/perl /usr/share/perl5 -type f ! -name '*.gz' -size -2M -print0 2>/dev/null |
 	sort -z | xargs -0 cat 2>/dev/null | tr -d '\000' | head -c 64M >"$top/text"
 [ "$(stat -c %s "$top/text")" -gt $((1 << 20)) ] || die "not enough text under /usr/share/doc"
+# shellcheck disable=SC2046 # the flags are words
+${CC:-cc} -O2 -D_GNU_SOURCE $(pkg-config --cflags fuse3) -o "$top/walk-empty" "$src/t/bench/empty.c" $(pkg-config --libs fuse3) ||
+	die "libfuse3-dev is needed"
 mkdir -p "$top/plain" "$top/mnt"
 "$top/walk" create "$top/plain" "$rows" "$cells" "$bytes" "$top/text" 0 >/dev/null || exit 2
 tar cf "$top/tar" -C "$top/plain" . || exit 2
@@ -116,6 +123,12 @@ write_line() { # write_line NAME FUNCTION
 	"$2" "$top/in"
 	plain=$s
 	rm -rf "$top/in" "$top/data"
+	run_daemon "$top/walk-empty" -f "$top/mnt"
+	mkdir "$top/mnt/t"
+	drop
+	"$2" "$top/mnt/t"
+	stop
+	report "$1: an empty daemon" "$plain" "$s"
 	start
 	mkdir "$top/mnt/t" "$top/mnt/t/.families/f"
 	drop
