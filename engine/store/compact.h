@@ -73,7 +73,7 @@ void compact_schedule(struct tablet *t);
 struct freeze {
 	struct store_schema *schema; /* a reference */
 	int64_t us;
-	bool counts;                 /* no record judged before it is still to be replayed: whole rules may be applied */
+	bool counts;                 /* nothing judged before it is left out (to be replayed, or not frozen): whole rules may be applied */
 };
 /* One at a time: begin waits. -ESHUTDOWN, -ESTALE. */
 int flush_begin(struct tablet *t) TFS_MUST;

@@ -19,11 +19,18 @@
  * When step 3 fails it may still have taken place.  So its files are kept,
  * and the very same edit is repeated before any other flush; edits are
  * idempotent.  When step 2 fails the files are removed and the memtables
- * stay; the next flush takes all that are frozen together.
+ * stay; the next flush takes all that are frozen together.  Once there are
+ * VIEW_MEMS of them none is frozen any more: such a flush takes what was
+ * frozen before, and since the active memtable may hold deletes of that,
+ * judged by other rules or earlier than now, it applies none that count.
  *
  * An edit that leaves nothing unflushed takes this incarnation out of the
  * redo set, so that an idle tablet holds no log; the next writer waits for
- * EDIT and enters it again.
+ * EDIT and enters it again, also where it is in doubt whether that edit took
+ * place.
+ *
+ * A memtable without an entry may hold memory all the same, prepared for
+ * writes that the log then refused: it is replaced without any of this.
  */
 #include "engine/store/compact.h"
 
@@ -79,12 +86,12 @@ static int
 freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
 {
 	struct view *v = t->view;
-	bool dirty = memtable_count(v->mems[0]->m) > 0 || t->writers;
+	bool dirty = memtable_count(v->mems[0]->m) > 0 || t->writers, wasted = !dirty && vmem_wasted(v->mems[0]);
 	struct vmem *fresh;
 	int err;
 
 	j->froze = !dirty || v->mem_count < VIEW_MEMS;
-	if (dirty && j->froze) {
+	if ((dirty && j->froze) || wasted) {
 		struct view *n = copy_files(v, 0, NULL);
 
 		if (!n)
@@ -94,11 +101,13 @@ freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
 			return err;
 		}
 		n->mems[n->mem_count++] = fresh;
-		for (unsigned i = 0; i < v->mem_count; i++)
+		for (unsigned i = wasted; i < v->mem_count; i++)
 			n->mems[n->mem_count++] = vmem_get(v->mems[i]);
-		v->mems[0]->frozen = v->mems[0]->accounted;
-		v->mems[0]->frozen_sum = &t->env->flushing_bytes;
-		t->env->flushing_bytes += v->mems[0]->frozen;
+		if (!wasted) {
+			v->mems[0]->frozen = v->mems[0]->accounted;
+			v->mems[0]->frozen_sum = &t->env->flushing_bytes;
+			t->env->flushing_bytes += v->mems[0]->frozen;
+		}
 		*old = view_swap(t, n);
 		v = n;
 	}
@@ -108,7 +117,7 @@ freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
 	j->lsn = log_next_lsn(t->env->log);
 	j->freeze.us = clock_now(t->env->clock);
 	j->freeze.schema = store_schema_get(t->schema);
-	j->freeze.counts = t->state != TABLET_LOADING;
+	j->freeze.counts = t->state != TABLET_LOADING && j->froze;
 	if (j->freeze.us > t->freeze_us)
 		t->freeze_us = j->freeze.us;
 	j->dead = calloc(t->redo_count + 1u, sizeof *j->dead);
@@ -188,7 +197,7 @@ next_redo(struct tablet *t, const struct flush_job *j, struct redo_state **set, 
 		named |= t->redo[k].p.incarnation == t->env->incarnation;
 	clean = t->view->mem_count == j->mem_count + 1 && !memtable_count(t->view->mems[0]->m) && !t->writers;
 	if (clean)
-		t->redo_own = false; /* writers come to EDIT first */
+		t->redo_own = false; /* writers come to EDIT first, and whatever becomes of this edit make theirs */
 	if (named && !clean) {
 		s[n].p = p[n] = (struct redo_point){t->env->incarnation, j->lsn};
 		n++;
@@ -197,15 +206,6 @@ next_redo(struct tablet *t, const struct flush_job *j, struct redo_state **set, 
 	*points = p;
 	*count = n;
 	return 0;
-}
-
-static bool
-names_own(const struct tablet *t)
-{
-	for (unsigned k = 0; k < t->redo_count; k++)
-		if (t->redo[k].p.incarnation == t->env->incarnation)
-			return true;
-	return false;
 }
 
 static bool
@@ -258,7 +258,6 @@ install(struct tablet *t, struct flush_job *j)
 	mutex_lock(&t->lock);
 	if (err) {
 		tablet_fail(t, err);
-		t->redo_own = names_own(t);
 		goto unlock;
 	}
 	for (unsigned i = 0; i < t->view->mem_count; i++)

@@ -97,7 +97,7 @@ memory_slow_down(struct tablet *t)
 	if (used > bound)
 		relieve(t);
 	pause_us(t, us);
-	while (*env->memory_used > bound + bound / 2 && t->state != TABLET_CLOSING) {
+	while (*env->memory_used > bound + bound / 2 && t->state == TABLET_SERVING) {
 		if (env->flush_error) {
 			err = env->flush_error;
 			task_queue(&t->flush_task); /* there may be room again */

@@ -109,16 +109,14 @@ list_set(struct mversions *l, const struct mversion *v)
 
 /* ---- reading ---- */
 
-/* The family's rule; an outcome that asked it is judged. */
+/* The family's rule; an outcome that asked for it is judged, also if there was none. */
 static const struct gc_rule *
 rule_of(struct mutation *m, const struct mcolumn *c)
 {
 	const struct store_family *f = store_schema_family(m->snap.schema, c->family);
 
-	if (!f || !f->rule)
-		return NULL;
 	m->judged = true;
-	return f->rule;
+	return f ? f->rule : NULL;
 }
 
 static int

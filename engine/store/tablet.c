@@ -79,8 +79,11 @@ tablet_holds_row(const struct tablet *t, struct slice row)
 void
 tablet_fail(struct tablet *t, int err)
 {
-	if (err == -ESTALE)
-		t->state = TABLET_BROKEN;
+	int loading = TABLET_LOADING, serving = TABLET_SERVING;
+
+	/* not one that is being closed: its background work would not hear of that any more */
+	if (err == -ESTALE && !atomic_compare_exchange_strong(&t->state, &serving, TABLET_BROKEN))
+		atomic_compare_exchange_strong(&t->state, &loading, TABLET_BROKEN);
 }
 
 static void

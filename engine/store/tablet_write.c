@@ -136,27 +136,31 @@ ensure_redo(struct tablet *t)
 	struct redo_point *points = NULL;
 	struct redo_state *set = NULL;
 	struct tablet_edit e = {.set_redo = true, .event = "first write"};
-	unsigned n;
+	unsigned n = 0;
+	bool named = false; /* still: an edit that took us out of the set is in doubt */
 	int err = 0;
 
 	mutex_lock(&t->edit);
 	mutex_lock(&t->lock);
 	if (t->redo_own)
 		goto unlock;
-	n = t->redo_count + 1;
-	points = calloc(n, sizeof *points);
-	set = calloc(n, sizeof *set);
+	points = calloc(t->redo_count + 1u, sizeof *points);
+	set = calloc(t->redo_count + 1u, sizeof *set);
 	if (!points || !set) {
 		err = -ENOMEM;
 		goto unlock;
 	}
-	for (unsigned i = 0; i + 1 < n; i++) {
-		set[i] = t->redo[i];
-		points[i] = t->redo[i].p;
+	for (; n < t->redo_count; n++) {
+		set[n] = t->redo[n];
+		points[n] = t->redo[n].p;
+		named |= points[n].incarnation == t->env->incarnation;
 	}
-	if (!t->redo_maybe)
-		t->redo_maybe = log_next_lsn(t->env->log);
-	points[n - 1] = set[n - 1].p = (struct redo_point){t->env->incarnation, t->redo_maybe};
+	if (!named) {
+		if (!t->redo_maybe)
+			t->redo_maybe = log_next_lsn(t->env->log);
+		points[n] = set[n].p = (struct redo_point){t->env->incarnation, t->redo_maybe};
+		n++;
+	}
 	e.redo = points;
 	e.redo_count = n;
 	mutex_unlock(&t->lock);
@@ -198,7 +202,7 @@ state_error(const struct tablet *t)
 /* Step 3.  0; NEED_REDO, NEED_JUDGE; -errno. */
 static int
 submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
-       struct log_ticket *ticket, struct writer *w, struct vmem **mem)
+       struct log_ticket *ticket, struct writer *w, struct vmem **mem, size_t *bytes)
 {
 	struct log_record r = {.table = t->table, .row_from = m->row, .row_to = m->row, .token = token,
 			       .batch = buf_slice(&p->batch)};
@@ -217,8 +221,10 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 	}
 	*mem = t->view->mems[0];
 	r.seq = t->next_seq;
-	if ((err = plan_prepare(p, (*mem)->m, r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket)))
+	if ((err = plan_prepare(p, (*mem)->m, r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
+		*bytes = vmem_account(*mem); /* what was prepared stays until the memtable goes */
 		goto out;
+	}
 	t->next_seq += p->cells;
 	(*mem)->seq_max = t->next_seq - 1;
 	if (m->any_put && m->newest_us > s->newest_us)
@@ -232,7 +238,7 @@ out:
 static int
 commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool sync, struct stripe *s, bool *alone)
 {
-	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes;
+	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
 	struct log_ticket ticket = {0};
 	struct vmem *mem = NULL;
 	struct writer w;
@@ -245,7 +251,7 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 		plan_init(&p);
 		if ((err = plan_mutation(&p, m)))
 			goto out;
-		while ((err = submit(t, m, &p, token, sync, s, &ticket, &w, &mem)) == NEED_REDO)
+		while ((err = submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes)) == NEED_REDO)
 			if ((err = ensure_redo(t)))
 				goto out;
 		if (err != NEED_JUDGE)
@@ -269,9 +275,10 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 	bytes = vmem_account(mem);
 	writer_end(t, &w);
 	mutex_unlock(&t->lock);
-	memory_after_write(t, bytes, used);
 out:
 	plan_fini(&p);
+	if (bytes)
+		memory_after_write(t, bytes, used);
 	return err;
 }
 

@@ -31,11 +31,17 @@ vmem_new(_Atomic size_t *memory_used, struct vmem **out)
 	}
 	m->refs = 1;
 	m->memory_used = memory_used;
-	m->accounted = memtable_bytes(m->m);
+	m->accounted = m->fresh = memtable_bytes(m->m);
 	if (memory_used)
 		*memory_used += m->accounted;
 	*out = m;
 	return 0;
+}
+
+bool
+vmem_wasted(const struct vmem *m)
+{
+	return memtable_bytes(m->m) > m->fresh;
 }
 
 struct vmem *

@@ -25,7 +25,7 @@ struct vmem {
 	_Atomic uint64_t row_deletes, family_deletes; /* entries; raised before the insert */
 	_Atomic uint64_t tombstones, column_deletes;
 	_Atomic size_t *memory_used;  /* what accounted was added to */
-	size_t accounted;             /* under the tablet's lock */
+	size_t accounted, fresh;      /* under the tablet's lock; what an empty one holds */
 	uint64_t seq_max;             /* under the tablet's lock */
 	_Atomic size_t *frozen_sum;   /* what frozen was added to; NULL: not frozen */
 	size_t frozen;
@@ -33,6 +33,8 @@ struct vmem {
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
 void vmem_put(struct vmem *m);
+/* It holds more than a fresh one (and, the caller knows, not for any entry). The caller holds the tablet's lock. */
+bool vmem_wasted(const struct vmem *m);
 /* It is flushed: what readers still pin no longer slows writers down, or an idle scan could stop them. */
 void vmem_discount(struct vmem *m);
 

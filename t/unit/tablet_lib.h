@@ -36,6 +36,7 @@ struct lib {
 	unsigned file_count;
 	struct redo_point redo[LIB_REDO];
 	unsigned redo_count, edits, edit_fail, edit_doubt; /* how many of the next edits fail; fail after taking place */
+	void (*on_edit)(struct lib *l); /* called in the next edit, holding nothing of ours */
 	uint64_t seq_mark;
 	int64_t clock_mark, major_us;
 	/* settings */
@@ -56,9 +57,13 @@ static inline void lib_must(int err, const char *what)
 static inline int lib_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 {
 	struct lib *l = arg;
+	void (*on_edit)(struct lib *) = l->on_edit;
 	int err = 0;
 
 	(void)t;
+	l->on_edit = NULL;
+	if (on_edit)
+		on_edit(l);
 	pthread_mutex_lock(&l->meta_lock);
 	l->edits++;
 	if (l->edit_fail) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What compactions leave, and what failures and concurrency may not break:
- * tombstones and files, redo sets, edits that fail or are in doubt, every
- * n-th allocation and I/O call failing, clipped and regrouped files,
- * writers and readers beside background work.
+ * What compactions leave, and what concurrency may not break: tombstones and
+ * files, redo sets, rules that change, clipped and regrouped files, writers
+ * and readers beside background work.  Failures are in test_compact_faults.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,104 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "t/unit/tablet_lib.h"
-
-enum { ROWS = 12 };
-static const char *const plain[2] = {"", "maxversions=2"};
-
-/* ---- failing allocations ---- */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-static _Thread_local long alloc_countdown; /* 0: none fails; this thread's only */
-static bool alloc_failed;
-
-static bool fails(void)
-{
-	if (!alloc_countdown || --alloc_countdown)
-		return false;
-	alloc_failed = true;
-	return true;
-}
-
-void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
-void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
-
-/* ---- failing I/O ---- */
-static _Atomic long io_countdown;
-static _Atomic bool io_failed;
-
-static int io_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
-{
-	(void)arg;
-	(void)op;
-	(void)path;
-	(void)offset;
-	(void)n;
-	(void)number;
-	if (io_countdown > 0 && --io_countdown == 0) {
-		io_failed = true;
-		return -EIO;
-	}
-	return 0;
-}
-
-static void start(struct lib *l, unsigned groups)
-{
-	lib_init(l, "/dev/shm");
-	l->schema = lib_schema(plain, 2, groups);
-	lib_start(l);
-}
-
-static void end(struct lib *l)
-{
-	lib_stop(l);
-	lib_fini(l);
-}
-
-static int read_ts(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, char *out, size_t n)
-{
-	struct op_time at = {ts == INT64_MIN, ts};
-	size_t got = 0;
-	int err = tablet_read(l->t, slice_str(row), family, slice_str(q), at, 0, out, n - 1, &got, NULL);
-
-	out[got] = '\0';
-	return err;
-}
-
-static void expect(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, const char *value)
-{
-	char got[64];
-	int err = read_ts(l, row, family, q, ts, got, sizeof got);
-
-	if (!value) {
-		assert_int_equal(err, -ENOENT);
-		return;
-	}
-	assert_int_equal(err, 0);
-	assert_string_equal(got, value);
-}
-
-static unsigned count_cells(struct lib *l)
-{
-	struct scan_spec spec = {.what = SCAN_KEYS};
-	struct scan_batch b = {0};
-	struct tablet_scan *s;
-	unsigned n = 0;
-
-	LIB(tablet_scan_new(l->t, &spec, &s));
-	do {
-		LIB(tablet_scan_fill(s, &b));
-		n += b.count;
-	} while (!b.done);
-	scan_batch_fini(&b);
-	tablet_scan_free(s);
-	return n;
-}
+#include "t/unit/compact_lib.h"
 
 static void test_major_leaves_nothing_dead(void **state)
 {
@@ -272,48 +174,6 @@ static void test_redo_set(void **state)
 	end(&l);
 }
 
-/* Edits that fail, or fail after they took place: nothing is lost, nothing refers to a missing file. */
-static void test_edits_in_doubt(void **state)
-{
-	static struct lib l;
-	bool did;
-
-	(void)state;
-	for (int doubt = 0; doubt < 2; doubt++) {
-		for (int reopen = 0; reopen < 2; reopen++) {
-			start(&l, 1);
-			for (int i = 0; i < 4; i++) {
-				LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
-				*(doubt ? &l.edit_doubt : &l.edit_fail) = 2;
-				assert_int_equal(tablet_flush(l.t), -EIO);
-				expect(&l, "r", 1, "q", i, "v");
-				LIB(lib_put(&l, "r", 1, "x", i, slice_str("w")));
-				assert_int_equal(tablet_flush(l.t), -EIO);
-				if (reopen) {
-					lib_stop(&l);
-					lib_start(&l);
-				}
-				LIB(tablet_flush(l.t));
-				expect(&l, "r", 1, "x", i, "w");
-			}
-			*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
-			assert_int_equal(tablet_compact_step(l.t, &did), -EIO);
-			LIB(lib_put(&l, "r", 1, "y", 1, slice_str("u")));
-			LIB(tablet_flush(l.t));
-			assert_int_equal(count_cells(&l), 9);
-			if (reopen) {
-				lib_stop(&l);
-				lib_start(&l);
-				assert_int_equal(count_cells(&l), 9);
-			}
-			LIB(tablet_compact(l.t));
-			assert_int_equal(l.file_count, 1);
-			assert_int_equal(count_cells(&l), 9);
-			end(&l);
-		}
-	}
-}
-
 /* Two children share their parent's files, each clipped to its rows. */
 static void test_split_by_hand(void **state)
 {
@@ -426,6 +286,41 @@ static void test_deleted_under_older_rules(void **state)
 	end(&l);
 }
 
+static void set_strict(struct lib *l)
+{
+	static const char *const strict[2] = {"maxversions=1", "maxversions=1"};
+	struct store_schema *s = lib_schema(strict, 2, 1);
+
+	tablet_set_schema(l->t, s);
+	store_schema_put(s);
+}
+
+/* A rule comes between the judging of a delete and its record: what the rule hides by then goes too. */
+static void test_rules_change_under_a_delete(void **state)
+{
+	static struct lib l;
+
+	(void)state;
+	for (int heavy = 0; heavy < 2; heavy++) {
+		struct op ops[2] = {
+			{.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 2}},
+			{.kind = OP_CHECK, .family = 1, .qualifier = slice_str("q"), .ts = {false, 2}, .check = OP_CHECK_EXISTS},
+		};
+
+		start(&l, 1);
+		LIB(lib_put(&l, "r", 1, "q", 1, slice_str("v")));
+		LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
+		LIB(tablet_flush(l.t));
+		l.on_edit = set_strict; /* the first write after a flush enters the redo set */
+		LIB(tablet_mutate(l.t, slice_str("r"), ops, 1u + (unsigned)heavy, (struct op_token){0}, false, NULL));
+		assert_null(l.on_edit);
+		expect(&l, "r", 1, "q", INT64_MIN, NULL);
+		LIB(tablet_compact(l.t));
+		expect(&l, "r", 1, "q", INT64_MIN, NULL);
+		end(&l);
+	}
+}
+
 /* Overwritten again and again, a column stays small without any major compaction. */
 static void test_flushes_and_merges_drop_hidden(void **state)
 {
@@ -448,119 +343,6 @@ static void test_flushes_and_merges_drop_hidden(void **state)
 	for (unsigned i = 0; i < l.file_count; i++)
 		cells += l.files[i].cells;
 	assert_int_equal(cells, l.file_count);
-	end(&l);
-}
-
-/* ---- every n-th failure ---- */
-
-/* One fixed history; have[i]: what row i's column must hold (0: nothing). In doubt: -1. */
-static void workload(struct lib *l, int *have, int *next, bool in_doubt)
-{
-	char row[16], value[16];
-	bool did;
-
-	for (int i = 0; i < ROWS; i++) {
-		struct op_range range = {0, slice_str("v")};
-		struct op o = {.kind = OP_WRITE, .family = 1, .qualifier = slice_str("q"), .ts = {true, INT64_MIN},
-			       .truncate_to = UINT64_MAX, .value = slice_of(value, 0)};
-		int n = (*next)++, err;
-
-		snprintf(row, sizeof row, "%02d", i);
-		if (i % 4 == 3) {
-			o = (struct op){.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = slice_str("q")};
-			n = 0;
-		} else if (i % 4 == 2) {
-			o.base = OP_BASE_NEWEST;
-			o.truncate_to = 0;
-			o.ranges = &range;
-			o.range_count = 1;
-			range.data = slice_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
-		} else {
-			o.value = slice_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
-		}
-		err = lib_op(l, row, &o, NULL);
-		if (!err)
-			have[i] = n;
-		else if (in_doubt)
-			have[i] = -1;
-		if (i % 5 == 4)
-			(void)!tablet_flush(l->t);
-	}
-	(void)!tablet_compact_step(l->t, &did);
-	if (*next % 3 == 0)
-		(void)!tablet_compact(l->t);
-}
-
-static void verify(struct lib *l, const int *have)
-{
-	char row[16], value[16];
-
-	for (int i = 0; i < ROWS; i++) {
-		if (have[i] < 0)
-			continue;
-		snprintf(row, sizeof row, "%02d", i);
-		snprintf(value, sizeof value, "%d", have[i]);
-		expect(l, row, 1, "q", INT64_MIN, have[i] ? value : NULL);
-	}
-}
-
-static void test_nth_allocation_fails(void **state)
-{
-	static struct lib l;
-	int have[ROWS] = {0}, next = 1;
-	unsigned failures = 0;
-
-	(void)state;
-	start(&l, 1);
-	for (long n = 1; n < 600; n++) {
-		alloc_failed = false;
-		alloc_countdown = n;
-		workload(&l, have, &next, false);
-		alloc_countdown = 0;
-		failures += alloc_failed;
-		verify(&l, have);
-		if (n % 50 == 0) {
-			lib_stop(&l);
-			lib_start(&l);
-			verify(&l, have);
-		}
-	}
-	print_message("# %u allocations failed\n", failures);
-	assert_true(failures > 100);
-	LIB(tablet_compact(l.t));
-	verify(&l, have);
-	/* an install that was in doubt at a reopening may leave a file that nothing refers to */
-	assert_true(lib_disk_files(&l) >= l.file_count);
-	end(&l);
-}
-
-static void test_nth_io_fails(void **state)
-{
-	static struct lib l;
-	int have[ROWS] = {0}, next = 1;
-	unsigned failures = 0;
-
-	(void)state;
-	start(&l, 1);
-	file_set_hook(io_hook, NULL);
-	for (long n = 1; n < 150; n++) {
-		io_failed = false;
-		io_countdown = n;
-		workload(&l, have, &next, true);
-		io_countdown = 0;
-		failures += io_failed;
-		verify(&l, have);
-		if (n % 20 == 0) {
-			lib_stop(&l);
-			lib_start(&l);
-			verify(&l, have);
-		}
-	}
-	file_set_hook(NULL, NULL);
-	print_message("# %u I/O calls failed\n", failures);
-	assert_true(failures > 20);
-	LIB(tablet_compact(l.t));
-	verify(&l, have);
 	end(&l);
 }
 
@@ -675,45 +457,6 @@ static void test_many_at_once(void **state)
 	end(&l);
 }
 
-/* Flushing fails: memory stays bounded, writers get the error, reads go on; all is well again afterwards. */
-static int no_space(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
-{
-	(void)arg;
-	(void)offset;
-	(void)n;
-	(void)number;
-	return op == FILE_OP_CREATE && strstr(path, ".sst") ? -ENOSPC : 0;
-}
-
-static void test_disk_full(void **state)
-{
-	static struct lib l;
-	static uint8_t value[4000];
-	char row[16];
-	int err = 0, n = 0;
-
-	(void)state;
-	lib_init(&l, "/dev/shm");
-	l.schema = lib_schema(plain, 2, 1);
-	l.background = true;
-	l.memtable_bytes = 200 * 1024;
-	lib_start(&l);
-	file_set_hook(no_space, NULL);
-	while (!err && n < 10000) {
-		snprintf(row, sizeof row, "%05d", n);
-		err = lib_put(&l, row, 1, "q", 1, slice_of(value, sizeof value));
-		n += !err;
-	}
-	assert_int_equal(err, -ENOSPC);
-	assert_true(l.memory_used < 2 * l.memtable_bytes);
-	assert_int_equal(count_cells(&l), n);
-	file_set_hook(NULL, NULL);
-	LIB(tablet_flush(l.t));
-	LIB(lib_put(&l, "x", 1, "q", 1, slice_str("v")));
-	assert_int_equal(count_cells(&l), n + 1);
-	end(&l);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -721,15 +464,12 @@ int main(void)
 		cmocka_unit_test(test_files_stay_few),
 		cmocka_unit_test(test_scan_outlives_its_files),
 		cmocka_unit_test(test_redo_set),
-		cmocka_unit_test(test_edits_in_doubt),
 		cmocka_unit_test(test_split_by_hand),
 		cmocka_unit_test(test_groups_change),
 		cmocka_unit_test(test_deleted_under_older_rules),
+		cmocka_unit_test(test_rules_change_under_a_delete),
 		cmocka_unit_test(test_flushes_and_merges_drop_hidden),
-		cmocka_unit_test(test_nth_allocation_fails),
-		cmocka_unit_test(test_nth_io_fails),
 		cmocka_unit_test(test_many_at_once),
-		cmocka_unit_test(test_disk_full),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

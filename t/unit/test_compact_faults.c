@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What failures may not break in a tablet: edits of METADATA that fail or
+ * are in doubt, flushes that fail for long, a log that takes nothing, every
+ * n-th allocation and I/O call failing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "t/unit/compact_lib.h"
+
+enum { ROWS = 12 };
+
+/* ---- failing allocations ---- */
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+static _Thread_local long alloc_countdown; /* 0: none fails; this thread's only */
+static bool alloc_failed;
+
+static bool fails(void)
+{
+	if (!alloc_countdown || --alloc_countdown)
+		return false;
+	alloc_failed = true;
+	return true;
+}
+
+void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
+
+/* ---- failing I/O ---- */
+static _Atomic long io_countdown;
+static _Atomic bool io_failed;
+
+static int io_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)op;
+	(void)path;
+	(void)offset;
+	(void)n;
+	(void)number;
+	if (io_countdown > 0 && --io_countdown == 0) {
+		io_failed = true;
+		return -EIO;
+	}
+	return 0;
+}
+
+/* Edits that fail, or fail after they took place: nothing is lost, nothing refers to a missing file. */
+static void test_edits_in_doubt(void **state)
+{
+	static struct lib l;
+	bool did;
+
+	(void)state;
+	for (int doubt = 0; doubt < 2; doubt++) {
+		for (int reopen = 0; reopen < 2; reopen++) {
+			start(&l, 1);
+			for (int i = 0; i < 4; i++) {
+				LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+				*(doubt ? &l.edit_doubt : &l.edit_fail) = 2;
+				assert_int_equal(tablet_flush(l.t), -EIO);
+				expect(&l, "r", 1, "q", i, "v");
+				/* the redo set is in doubt too: no write until that is settled */
+				assert_int_equal(lib_put(&l, "r", 1, "x", i, slice_str("w")), -EIO);
+				LIB(lib_put(&l, "r", 1, "x", i, slice_str("w")));
+				*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
+				assert_int_equal(tablet_flush(l.t), -EIO);
+				if (reopen) {
+					lib_stop(&l);
+					lib_start(&l);
+				}
+				LIB(tablet_flush(l.t));
+				expect(&l, "r", 1, "x", i, "w");
+			}
+			*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
+			assert_int_equal(tablet_compact_step(l.t, &did), -EIO);
+			LIB(lib_put(&l, "r", 1, "y", 1, slice_str("u")));
+			LIB(tablet_flush(l.t));
+			assert_int_equal(count_cells(&l), 9);
+			if (reopen) {
+				lib_stop(&l);
+				lib_start(&l);
+				assert_int_equal(count_cells(&l), 9);
+			}
+			LIB(tablet_compact(l.t));
+			assert_int_equal(l.file_count, 1);
+			assert_int_equal(count_cells(&l), 9);
+			end(&l);
+		}
+	}
+}
+
+/*
+ * The edit that took this incarnation out of the redo set took place, though
+ * it said that it failed.  What is written next must be replayed all the same.
+ */
+static void test_redo_set_in_doubt(void **state)
+{
+	static struct lib l;
+
+	(void)state;
+	for (int again = 0; again < 2; again++) {
+		start(&l, 1);
+		LIB(lib_put(&l, "r", 1, "q", 1, slice_str("v")));
+		l.edit_doubt = 1;
+		assert_int_equal(tablet_flush(l.t), -EIO);
+		assert_int_equal(l.redo_count, 0);
+		LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
+		if (again) {
+			LIB(tablet_flush(l.t));
+			LIB(lib_put(&l, "r", 1, "q", 3, slice_str("x")));
+		}
+		assert_int_equal(l.redo_count, 1);
+		lib_stop(&l); /* without a flush: as a crash */
+		lib_start(&l);
+		expect(&l, "r", 1, "q", 1, "v");
+		expect(&l, "r", 1, "q", 2, "w");
+		expect(&l, "r", 1, "q", 3, again ? "x" : NULL);
+		end(&l);
+	}
+}
+
+static int no_space(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)offset;
+	(void)n;
+	(void)number;
+	return op == FILE_OP_CREATE && strstr(path, ".sst") ? -ENOSPC : 0;
+}
+
+/*
+ * Flushes fail until no further memtable can be frozen; then the newest
+ * version is deleted, and then the rules change.  The flush that does work
+ * takes the frozen memtables, but not the one that holds the delete.
+ */
+static void test_flush_without_its_deletes(void **state)
+{
+	static const char *const strict[2] = {"maxversions=1", "maxversions=1"};
+	static struct lib l;
+	struct store_schema *s;
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, VIEW_MEMS - 1}};
+	struct tablet_stats st;
+
+	(void)state;
+	start(&l, 1);
+	file_set_hook(no_space, NULL);
+	for (int i = 1; i < VIEW_MEMS; i++) {
+		LIB(lib_put(&l, "r", 1, "q", i, slice_str(i == VIEW_MEMS - 2 ? "second" : "v")));
+		assert_int_equal(tablet_flush(l.t), -ENOSPC);
+	}
+	tablet_get_stats(l.t, &st);
+	assert_int_equal(st.memtables, VIEW_MEMS);
+	LIB(lib_put(&l, "r", 1, "x", 1, slice_str("v")));
+	LIB(lib_op(&l, "r", &del, NULL));
+	s = lib_schema(strict, 2, 1);
+	tablet_set_schema(l.t, s);
+	store_schema_put(s);
+	expect(&l, "r", 1, "q", INT64_MIN, "second");
+	file_set_hook(NULL, NULL);
+	LIB(tablet_flush(l.t));
+	expect(&l, "r", 1, "q", INT64_MIN, "second");
+	LIB(tablet_compact(l.t));
+	expect(&l, "r", 1, "q", INT64_MIN, "second");
+	end(&l);
+}
+
+/* ---- every n-th failure ---- */
+
+/* One fixed history; have[i]: what row i's column must hold (0: nothing). In doubt: -1. */
+static void workload(struct lib *l, int *have, int *next, bool in_doubt)
+{
+	char row[16], value[16];
+	bool did;
+
+	for (int i = 0; i < ROWS; i++) {
+		struct op_range range = {0, slice_str("v")};
+		struct op o = {.kind = OP_WRITE, .family = 1, .qualifier = slice_str("q"), .ts = {true, INT64_MIN},
+			       .truncate_to = UINT64_MAX, .value = slice_of(value, 0)};
+		int n = (*next)++, err;
+
+		snprintf(row, sizeof row, "%02d", i);
+		if (i % 4 == 3) {
+			o = (struct op){.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = slice_str("q")};
+			n = 0;
+		} else if (i % 4 == 2) {
+			o.base = OP_BASE_NEWEST;
+			o.truncate_to = 0;
+			o.ranges = &range;
+			o.range_count = 1;
+			range.data = slice_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
+		} else {
+			o.value = slice_of(value, (size_t)snprintf(value, sizeof value, "%d", n));
+		}
+		err = lib_op(l, row, &o, NULL);
+		if (!err)
+			have[i] = n;
+		else if (in_doubt)
+			have[i] = -1;
+		if (i % 5 == 4)
+			(void)!tablet_flush(l->t);
+	}
+	(void)!tablet_compact_step(l->t, &did);
+	if (*next % 3 == 0)
+		(void)!tablet_compact(l->t);
+}
+
+static void verify(struct lib *l, const int *have)
+{
+	char row[16], value[16];
+
+	for (int i = 0; i < ROWS; i++) {
+		if (have[i] < 0)
+			continue;
+		snprintf(row, sizeof row, "%02d", i);
+		snprintf(value, sizeof value, "%d", have[i]);
+		expect(l, row, 1, "q", INT64_MIN, have[i] ? value : NULL);
+	}
+}
+
+static void test_nth_allocation_fails(void **state)
+{
+	static struct lib l;
+	int have[ROWS] = {0}, next = 1;
+	unsigned failures = 0;
+
+	(void)state;
+	start(&l, 1);
+	for (long n = 1; n < 600; n++) {
+		alloc_failed = false;
+		alloc_countdown = n;
+		workload(&l, have, &next, false);
+		alloc_countdown = 0;
+		failures += alloc_failed;
+		verify(&l, have);
+		if (n % 50 == 0) {
+			lib_stop(&l);
+			lib_start(&l);
+			verify(&l, have);
+		}
+	}
+	print_message("# %u allocations failed\n", failures);
+	assert_true(failures > 100);
+	LIB(tablet_compact(l.t));
+	verify(&l, have);
+	/* an install that was in doubt at a reopening may leave a file that nothing refers to */
+	assert_true(lib_disk_files(&l) >= l.file_count);
+	end(&l);
+}
+
+static void test_nth_io_fails(void **state)
+{
+	static struct lib l;
+	int have[ROWS] = {0}, next = 1;
+	unsigned failures = 0;
+
+	(void)state;
+	start(&l, 1);
+	file_set_hook(io_hook, NULL);
+	for (long n = 1; n < 150; n++) {
+		io_failed = false;
+		io_countdown = n;
+		workload(&l, have, &next, true);
+		io_countdown = 0;
+		failures += io_failed;
+		verify(&l, have);
+		if (n % 20 == 0) {
+			lib_stop(&l);
+			lib_start(&l);
+			verify(&l, have);
+		}
+	}
+	file_set_hook(NULL, NULL);
+	print_message("# %u I/O calls failed\n", failures);
+	assert_true(failures > 20);
+	LIB(tablet_compact(l.t));
+	verify(&l, have);
+	end(&l);
+}
+
+/* Flushing fails: memory stays bounded, writers get the error, reads go on; all is well again afterwards. */
+static void test_disk_full(void **state)
+{
+	static struct lib l;
+	static uint8_t value[4000];
+	char row[16];
+	int err = 0, n = 0;
+
+	(void)state;
+	lib_init(&l, "/dev/shm");
+	l.schema = lib_schema(plain, 2, 1);
+	l.background = true;
+	l.memtable_bytes = 200 * 1024;
+	lib_start(&l);
+	file_set_hook(no_space, NULL);
+	while (!err && n < 10000) {
+		snprintf(row, sizeof row, "%05d", n);
+		err = lib_put(&l, row, 1, "q", 1, slice_of(value, sizeof value));
+		n += !err;
+	}
+	assert_int_equal(err, -ENOSPC);
+	assert_true(l.memory_used < 2 * l.memtable_bytes);
+	assert_int_equal(count_cells(&l), n);
+	file_set_hook(NULL, NULL);
+	LIB(tablet_flush(l.t));
+	LIB(lib_put(&l, "x", 1, "q", 1, slice_str("v")));
+	assert_int_equal(count_cells(&l), n + 1);
+	end(&l);
+}
+
+/* The log takes nothing: what was prepared for refused writes must not pile up, nor stop writers later. */
+static int no_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)offset;
+	(void)n;
+	(void)number;
+	return (op == FILE_OP_WRITE || op == FILE_OP_CREATE) && strstr(path, "/log") ? -ENOSPC : 0;
+}
+
+static void test_refused_writes_cost_nothing(void **state)
+{
+	static struct lib l;
+	static uint8_t value[4000];
+	struct tablet_stats st;
+
+	(void)state;
+	lib_init(&l, "/dev/shm");
+	l.schema = lib_schema(plain, 2, 1);
+	l.background = true;
+	l.memtable_bytes = 200 * 1024;
+	lib_start(&l);
+	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("kept")));
+	for (int with = 0; with < 2; with++) { /* a cell in the memtable, and none */
+		file_set_hook(no_log, NULL);
+		for (int i = 0; i < 500; i++) {
+			int err = lib_put(&l, "r", 1, "q", 2, slice_of(value, sizeof value));
+
+			assert_true(err == -ENOSPC || err == -EROFS);
+			tablet_get_stats(l.t, &st);
+			assert_true(st.memory_bytes < 2 * l.memtable_bytes);
+			assert_true(l.memory_used < 2 * l.memtable_bytes);
+		}
+		file_set_hook(NULL, NULL);
+		lib_stop(&l);
+		lib_start(&l);
+		expect(&l, "r", 1, "q", INT64_MIN, "kept");
+		LIB(tablet_flush(l.t));
+	}
+	end(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_edits_in_doubt),
+		cmocka_unit_test(test_redo_set_in_doubt),
+		cmocka_unit_test(test_flush_without_its_deletes),
+		cmocka_unit_test(test_nth_allocation_fails),
+		cmocka_unit_test(test_nth_io_fails),
+		cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_refused_writes_cost_nothing),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	msg_to_nowhere();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
