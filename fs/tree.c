@@ -255,6 +255,28 @@ static int check_row(struct resolved *r)
 	return e ? e : exists ? 0 : -ENOENT;
 }
 
+/*
+ * A commit counts itself in fs.changes, then makes the node's size unknown
+ * under the tree lock, and remembers its own afterwards.  So looking and
+ * remembering are one step under that lock: in two, the older size could be
+ * put in the place of the commit's and be believed.
+ */
+bool tree_size_learnt(struct node *version, uint64_t size, uint64_t changes)
+{
+	bool current;
+
+	if (version->epoch != 0 && version->epoch == table_epoch(version) && version->size == size)
+		return changes == atomic_load(&fs.changes);
+	mutex_lock(tree_mutex());
+	current = changes == atomic_load(&fs.changes);
+	if (current) {
+		version->size = size;
+		version->epoch = table_epoch(version);
+	}
+	mutex_unlock(tree_mutex());
+	return current;
+}
+
 static int check_cell(struct resolved *r, struct node **out)
 {
 	bool version = r->kind == NODE_VERSION;
@@ -271,6 +293,8 @@ static int check_cell(struct resolved *r, struct node **out)
 	if (e)
 		return e;
 	e = cell_stat(&p, &f, &info);
+	if (e == -EINVAL)
+		return -ENOENT; /* the family went just now */
 	if (e && e != -ENOENT)
 		return e;
 	if (e) {
@@ -284,11 +308,8 @@ static int check_cell(struct resolved *r, struct node **out)
 		n = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
 		if (!n)
 			return -ENOMEM;
-		if (version) {
-			n->size = info.size;
-			if (changes == atomic_load(&fs.changes))
-				n->epoch = table_epoch(n);
-		}
+		if (version)
+			(void)tree_size_learnt(n, info.size, changes);
 	} else {
 		return 0;
 	}
@@ -387,6 +408,8 @@ int tree_find(struct node *dir, const char *name, struct node **out)
 }
 
 /* ---- attributes ---- */
+
+#define FORWARDS_MAX 16
 
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
 {
@@ -488,56 +511,76 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	if (r)
 		return r;
 	cell_attr(n, &f, n->ts, info.size, st);
-	n->size = info.size;
-	*timeout = 0;
-	if (changes == atomic_load(&fs.changes)) {
-		n->epoch = table_epoch(n);
-		*timeout = version_timeout(&f, info.expires_us);
-	}
+	*timeout = tree_size_learnt(n, info.size, changes) ? version_timeout(&f, info.expires_us) : 0;
 	return 0;
 }
 
-static int plain_attr(struct node *n, struct stat *st)
+/* What a plain name shows: what is pending, else what the store has. */
+static int named_attr(struct node *n, const struct family_info *f, struct stat *st)
 {
-	struct node *forward = NULL;
 	struct tfs_info info;
-	struct family_info f;
 	struct cell_place p;
-	struct filex *x;
 	uint64_t size;
 	int64_t when;
 	int r;
 
-	r = family_info_get(n->parent, &f);
-	if (r)
-		return r;
 	if (ofile_pending(n, &size, &when)) {
-		cell_attr(n, &f, when, size, st);
+		cell_attr(n, f, when, size, st);
 		return 0;
 	}
 	cell_place_of(n, &p);
-	r = cell_stat(&p, &f, &info);
+	r = cell_stat(&p, f, &info);
 	if (r == 0)
-		cell_attr(n, &f, info.ts, info.size, st);
+		cell_attr(n, f, info.ts, info.size, st);
+	return r;
+}
+
+/* What the file was renamed to while open, counted, or NULL. */
+static struct node *forward_of(struct node *n)
+{
+	struct filex *x = filex_find(n);
+	struct node *forward;
+
+	if (!x)
+		return NULL;
+	mutex_lock(&x->lock);
+	forward = x->forward;
+	if (forward)
+		node_hold(forward);
+	mutex_unlock(&x->lock);
+	filex_put(n, x);
+	return forward;
+}
+
+static int plain_attr(struct node *n, struct stat *st)
+{
+	struct node *at, *next;
+	struct family_info f;
+	double timeout;
+	uint64_t size;
+	int r;
+
+	r = family_info_get(n->parent, &f);
+	if (r == 0)
+		r = named_attr(n, &f, st);
 	if (r != -ENOENT)
 		return r;
-	x = filex_find(n);
-	if (x) {
-		mutex_lock(&x->lock);
-		forward = x->forward;
-		if (forward)
-			node_hold(forward);
-		mutex_unlock(&x->lock);
-		filex_put(n, x);
-	}
-	if (forward && forward != n) {
-		double timeout;
+	/* Files renamed while open are followed, but not for ever: they can have been renamed in a circle. */
+	at = forward_of(n);
+	for (int steps = 0; at; steps++, at = next) {
+		struct family_info g;
 
-		r = tree_attr(forward, st, &timeout);
-		node_put(forward);
-		return r;
+		next = NULL;
+		if (at->kind != NODE_PLAIN)
+			r = tree_attr(at, st, &timeout);
+		else if ((r = family_info_get(at->parent, &g)) == 0)
+			r = named_attr(at, &g, st);
+		if (r == -ENOENT && steps < FORWARDS_MAX)
+			next = forward_of(at);
+		node_put(at);
+		if (r != -ENOENT && r != -ESTALE)
+			return r;
 	}
-	node_put(forward);
 	if (!ofile_is_open(n, &size))
 		return -ENOENT;
 	cell_attr(n, &f, fs_now_us(), size, st);
