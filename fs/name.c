@@ -340,9 +340,9 @@ bool name_is_part(struct slice component)
 	return component.n > 0 && component.p[component.n - 1] == '%';
 }
 
-bool name_parts_valid(struct slice path)
+bool name_parts_valid(struct slice path, size_t *raw_n)
 {
-	size_t at = 0;
+	size_t at = 0, raw = 0;
 
 	while (at <= path.n) {
 		const uint8_t *p = path.p + at;
@@ -356,6 +356,7 @@ bool name_parts_valid(struct slice path)
 			int hi, lo;
 			uint8_t c;
 
+			raw++;
 			if (always_escaped(p[i]) && p[i] != '%')
 				return false;
 			if (p[i] != '%')
@@ -371,6 +372,7 @@ bool name_parts_valid(struct slice path)
 		}
 		at += n + 1;
 	}
+	*raw_n = raw;
 	return true;
 }
 

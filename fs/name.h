@@ -34,8 +34,8 @@ int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *k
 
 /* Does a component name a part of a split name (a lone '%' at its end)? */
 bool name_is_part(struct slice component);
-/* Could these parts (a path of parts only) begin some key's canonical name? */
-bool name_parts_valid(struct slice path);
+/* Could these parts (a path of parts only) begin some key's canonical name?  *raw_n: the bytes of the key (and version) in them. */
+bool name_parts_valid(struct slice path, size_t *raw_n);
 
 /*
  * Where the keys below a directory of parts are.  raw is the decoded prefix

@@ -73,6 +73,16 @@ static int path_below(struct node *dir, const char *name, struct node **base, st
 	return r ? r : buf_append(path, name, strlen(name));
 }
 
+/* A directory of a split name: there must be room for a key behind its parts, or directories could be made ever deeper. */
+static int resolve_part(struct resolved *out, enum node_kind kind, struct node *base, struct slice path, size_t raw_max)
+{
+	size_t raw_n;
+
+	if (!name_parts_valid(path, &raw_n))
+		return -ENOENT;
+	return raw_n < raw_max ? resolve_as(out, kind, base, path) : -ENAMETOOLONG;
+}
+
 static int resolve_row(struct node *dir, const char *name, struct resolved *out)
 {
 	struct buf path = {0};
@@ -81,7 +91,7 @@ static int resolve_row(struct node *dir, const char *name, struct resolved *out)
 
 	r = path_below(dir, name, &base, &path);
 	if (r == 0 && name_is_part(slice_str(name))) {
-		r = name_parts_valid(buf_slice(&path)) ? resolve_as(out, NODE_ROW_PART, base, buf_slice(&path)) : -ENOENT;
+		r = resolve_part(out, NODE_ROW_PART, base, buf_slice(&path), TFS_ROW_MAX);
 	} else if (r == 0) {
 		out->kind = NODE_ROW;
 		out->parent = base;
@@ -95,7 +105,6 @@ static int resolve_row(struct node *dir, const char *name, struct resolved *out)
 
 static int resolve_cell(struct node *dir, const char *name, struct resolved *out)
 {
-	enum node_kind kind = NODE_CELL_PART;
 	enum name_kind what;
 	struct buf path = {0};
 	struct node *base;
@@ -103,7 +112,7 @@ static int resolve_cell(struct node *dir, const char *name, struct resolved *out
 
 	r = path_below(dir, name, &base, &path);
 	if (r == 0 && name_is_part(slice_str(name))) {
-		r = name_parts_valid(buf_slice(&path)) ? resolve_as(out, kind, base, buf_slice(&path)) : -ENOENT;
+		r = resolve_part(out, NODE_CELL_PART, base, buf_slice(&path), TFS_QUALIFIER_MAX + sizeof("@-9223372036854775808") - 1);
 	} else if (r == 0) {
 		out->parent = base;
 		r = name_decode_cell(buf_slice(&path), &out->key, &what, &out->ts);

@@ -272,6 +272,7 @@ static void test_random(void **state)
 		rest = slice_of(path.p, 0);
 		for (;;) {
 			struct slice component;
+			size_t raw_n;
 			bool last;
 
 			assert_true(name_component(buf_slice(&path), rest, &component, &last));
@@ -280,8 +281,9 @@ static void test_random(void **state)
 			if (last)
 				break;
 			rest.n = (size_t)(component.p + component.n - path.p);
-			assert_true(name_parts_valid(rest));
+			assert_true(name_parts_valid(rest, &raw_n));
 			assert_int_equal(0, name_prefix_init(rest, want != NAME_ROW, &prefix));
+			assert_int_equal(raw_n, prefix.raw.n);
 			if (!slice_has_prefix(buf_slice(&key), buf_slice(&prefix.raw))) {
 				assert_true(want == NAME_VERSION && prefix.split_version);
 				assert_true(slice_eq(buf_slice(&key), buf_slice(&prefix.qualifier)));
@@ -302,6 +304,7 @@ static void test_hostile(void **state)
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		uint8_t *exact;
+		size_t raw_n;
 
 		random_key(&path);
 		if (path.n > 3000)
@@ -311,7 +314,7 @@ static void test_hostile(void **state)
 		memcpy(exact, path.p, path.n);
 		refused_or_canonical(NAME_ROW, slice_of(exact, path.n));
 		refused_or_canonical(NAME_NEWEST, slice_of(exact, path.n));
-		name_parts_valid(slice_of(exact, path.n));
+		name_parts_valid(slice_of(exact, path.n), &raw_n);
 		free(exact);
 	}
 	buf_fini(&path);
