@@ -136,7 +136,7 @@ int lister_new(struct node *dir, const struct cursor *from, bool values, struct 
 	if (r == 0 && from) {
 		l->at.phase = from->phase;
 		l->at.number = from->number;
-		l->phase_begun = from->key.n > 0 || from->number != 0;
+		l->phase_begun = true; /* behind an entry, be its key empty and its timestamp 0 */
 		r = buf_append_slice(&l->at.key, buf_slice(&from->key));
 	}
 	if (r) {
