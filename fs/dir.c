@@ -31,7 +31,6 @@
 #define RECENT_MAX 1024
 #define RECENT_BYTES (256u << 10) /* of long keys fewer are remembered */
 #define CHECKPOINT_EVERY 1024
-#define EXPIRY_DELAY_US 1000000
 /* A stream's first entries come with attributes, if the kernel asks; past them, names only: each node it holds costs us memory. */
 #define PLUS_ENTRIES 12288
 
@@ -481,7 +480,7 @@ out:
 			changes_inode(&c, dir);
 		changes_reply_end(&c, req);
 		if (a.schema && table_expires(a.schema))
-			notify_later(dir, EXPIRY_DELAY_US);
+			notify_later(dir);
 	} else {
 		fuse_reply_buf(req, a.buf, a.used);
 	}

@@ -61,8 +61,9 @@ enum {
 	NODE_MADE = 4,       /* directory: by mkdir; pinned until rmdir or its first commit */
 	NODE_GONE = 8,       /* removed (rmdir, rm of scratch) while still known */
 	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
-	NODE_PAGED = 64,     /* version: the kernel may hold pages of it */
 	NODE_ENDED = 32,     /* directory: a listing was ended since the notifier last looked */
+	NODE_PAGED = 64,     /* version: the kernel may hold pages of it */
+	NODE_EXPIRING = 128, /* directory: its listing will be invalidated, as cells in it expire */
 };
 
 struct node {

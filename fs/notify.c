@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Out of memory while collecting changes is not an error of the request: what
- * could not be noted is lost only for the kernel's cache, and to keep that
- * honest the whole inode list degrades to "nothing cached any more" by the
- * timeouts; it is logged once.
+ * Out of memory while collecting changes is not an error of the request,
+ * which has been done: what could not be noted is lost only for the kernel's
+ * cache, which then shows an old answer until its timeout.  It is logged,
+ * once.
  *
  * Node ids are addresses.  One that the kernel forgot meanwhile gives ENOENT,
  * or, when the address was used again, an invalidation too many: harmless.
@@ -31,7 +31,7 @@ struct item {
 
 struct later {
 	struct later *next;
-	fuse_ino_t ino;
+	struct node *dir; /* counted; flagged NODE_EXPIRING: in the queue once */
 	uint64_t due_us;
 };
 
@@ -40,21 +40,18 @@ static struct {
 	struct cond wake, wake_entries;
 	struct item *head, **tail;
 	struct item *entries, **entries_tail;
-	struct later *later; /* in order of time */
-	unsigned later_count;
-	bool stop, started, complained;
+	struct later *later, **later_tail; /* all wait equally long, so in order of time */
+	bool stop, started;
+	_Atomic bool complained;
 	pthread_t inode_thread, entry_thread;
 } q;
 
-#define LATER_MAX 10000
+#define LATER_US 1000000
 
 static void complain(void)
 {
-	mutex_lock(&q.lock);
-	if (!q.complained)
+	if (!atomic_exchange(&q.complained, true))
 		msg_error("out of memory: the kernel could not be told of a change");
-	q.complained = true;
-	mutex_unlock(&q.lock);
 }
 
 void changes_fini(struct changes *c)
@@ -78,8 +75,10 @@ static void add_inode(struct changes *c, fuse_ino_t ino)
 		unsigned cap = c->inode_cap ? c->inode_cap * 2 : 8;
 		fuse_ino_t *more = realloc(c->inodes, cap * sizeof(*more));
 
-		if (!more)
+		if (!more) {
+			complain();
 			return;
+		}
 		c->inodes = more;
 		c->inode_cap = cap;
 	}
@@ -111,8 +110,10 @@ void changes_listing_locked(struct changes *c, struct node *dir)
 		unsigned cap = c->listing_cap ? c->listing_cap * 2 : 4;
 		struct node **more = realloc(c->listings, cap * sizeof(*more));
 
-		if (!more)
+		if (!more) {
+			complain();
 			return;
+		}
 		c->listings = more;
 		c->listing_cap = cap;
 	}
@@ -137,14 +138,18 @@ void changes_entry(struct changes *c, struct node *dir, struct slice name)
 		unsigned cap = c->entry_cap ? c->entry_cap * 2 : 4;
 		struct change_entry *more = realloc(c->entries, cap * sizeof(*more));
 
-		if (!more)
+		if (!more) {
+			complain();
 			return;
+		}
 		c->entries = more;
 		c->entry_cap = cap;
 	}
 	copy = malloc(name.n + 1);
-	if (!copy)
+	if (!copy) {
+		complain();
 		return;
+	}
 	memcpy(copy, name.p, name.n);
 	copy[name.n] = 0;
 	c->entries[c->entry_count++] = (struct change_entry){id_of(dir), copy};
@@ -174,9 +179,8 @@ static void send_reply(const struct item *it)
 
 static void queue(struct changes *c, const struct item *like)
 {
-	struct item *it;
-
 	bool first = c->inode_count || c->listing_count;
+	struct item *it;
 
 	if (!first && like->kind != REPLY_NONE)
 		send_reply(like);
@@ -233,33 +237,43 @@ void changes_send(struct changes *c)
 	queue(c, &like);
 }
 
-void notify_later(struct node *dir, uint64_t delay_us)
+void notify_later(struct node *dir)
 {
-	struct later *l = malloc(sizeof(*l)), **at;
+	struct later *l;
+	bool planned;
 
-	if (!l)
+	mutex_lock(tree_mutex());
+	planned = dir->flags & NODE_EXPIRING;
+	dir->flags |= NODE_EXPIRING;
+	dir->refs += !planned;
+	mutex_unlock(tree_mutex());
+	if (planned)
 		return;
-	l->ino = id_of(dir);
-	l->due_us = monotonic_us() + delay_us;
+	l = malloc(sizeof(*l));
+	if (!l) {
+		complain();
+		mutex_lock(tree_mutex());
+		dir->flags &= (uint8_t)~NODE_EXPIRING;
+		node_put_locked(dir);
+		mutex_unlock(tree_mutex());
+		return;
+	}
+	*l = (struct later){.dir = dir, .due_us = monotonic_us() + LATER_US};
 	mutex_lock(&q.lock);
-	if (q.later_count >= LATER_MAX) {
-		l->due_us = 0;
-	}
-	for (at = &q.later; *at && (*at)->due_us <= l->due_us; at = &(*at)->next) {
-		if ((*at)->ino == l->ino) {
-			/* something earlier is planned already */
-			free(l);
-			l = NULL;
-			break;
-		}
-	}
-	if (l) {
-		l->next = *at;
-		*at = l;
-		q.later_count++;
-		cond_signal(&q.wake);
-	}
+	*q.later_tail = l;
+	q.later_tail = &l->next;
+	cond_signal(&q.wake);
 	mutex_unlock(&q.lock);
+}
+
+static void run_later(struct later *l)
+{
+	mutex_lock(tree_mutex());
+	l->dir->flags &= (uint8_t)~NODE_EXPIRING;
+	mutex_unlock(tree_mutex());
+	fuse_lowlevel_notify_inval_inode(fs.session, id_of(l->dir), 0, 0);
+	node_put(l->dir);
+	free(l);
 }
 
 /*
@@ -325,10 +339,10 @@ static void *inode_main(void *arg)
 			struct later *l = q.later;
 
 			q.later = l->next;
-			q.later_count--;
+			if (!q.later)
+				q.later_tail = &q.later;
 			mutex_unlock(&q.lock);
-			fuse_lowlevel_notify_inval_inode(fs.session, l->ino, 0, 0);
-			free(l);
+			run_later(l);
 			mutex_lock(&q.lock);
 		} else if (q.stop) {
 			break;
@@ -379,6 +393,7 @@ int notify_start(void)
 	cond_init(&q.wake_entries);
 	q.tail = &q.head;
 	q.entries_tail = &q.entries;
+	q.later_tail = &q.later;
 	q.stop = false;
 	r = pthread_create(&q.inode_thread, NULL, inode_main, NULL);
 	if (r)
@@ -406,7 +421,7 @@ void notify_stop(void)
 	q.stop = true;
 	for (struct later *l = q.later; l; l = next) {
 		next = l->next;
-		free(l);
+		free(l); /* the nodes end with the node table */
 	}
 	q.later = NULL;
 	cond_signal(&q.wake);

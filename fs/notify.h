@@ -59,7 +59,7 @@ void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st
 void changes_reply_end(struct changes *c, fuse_req_t req);
 /* No reply waits for these. */
 void changes_send(struct changes *c);
-/* Invalidates dir's listing and attributes after delay_us. */
-void notify_later(struct node *dir, uint64_t delay_us);
+/* Invalidates dir's listing and attributes in a second. */
+void notify_later(struct node *dir);
 
 #endif

@@ -52,6 +52,14 @@ same(listing(t + "/r", f"mkdir -p {t}/.families/g {t}/r/g"), [["f"], ["g"], []],
 for again in ("", ", again"): # from here on the kernel may answer
     same(listing(f), [["0", "a"], []], "nothing changes" + again)
 EOF2
+# ---- cells that expire while the kernel holds the listing ----
+mkdir "$M/t/.families/e"
+echo 'maxage=2s' >"$M/t/.families/e/gc"
+mkdir "$M/t/r/e"
+echo 1 >"$M/t/r/e/x"
+is "$(ls "$M/t/r/e" | wc -l) $(ls "$M/t/r/e" | wc -l)" "1 1" "maxage=2s: there at first"
+sleep 3.2 # time itself: two seconds of age, and one in which a listing may be kept
+is "$(ls "$M/t/r/e" | wc -l)" 0 "  gone three seconds later"
 unmount_store
 mount_store -o ro
 is "$(ls -U "$M/t/r/f" | wc -l) $(ls -U "$M/t/r/f" | wc -l)" "2 2" "read-only, listed twice"
