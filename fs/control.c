@@ -14,6 +14,7 @@
 #include "engine/base/msg.h"
 #include "fs/admin.h"
 #include "fs/reply.h"
+#include "fs/scratch.h"
 #include "fs/stage.h"
 
 #include <errno.h>
@@ -229,32 +230,20 @@ int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t
 	return r == -ENOENT ? -ESTALE : r;
 }
 
-/* Made directories of families that the schema no longer has. */
+/* Is it a family's directory, or something in one, that the schema no longer has? */
 struct orphans {
 	struct node *table;
 	const struct tfs_schema *schema;
-	struct node **nodes;
-	size_t n, cap;
 };
 
-static void collect_orphan(void *arg, struct node *n)
+static bool is_orphan(void *arg, const struct node *n)
 {
-	struct orphans *o = arg;
+	const struct orphans *o = arg;
 
-	if (n->kind != NODE_FAMILY || !(n->flags & NODE_EXTRA) || node_table(n) != o->table ||
-	    tfs_schema_family(o->schema, node_name(n)))
-		return;
-	if (o->n == o->cap) {
-		size_t cap = o->cap ? o->cap * 2 : 16;
-		struct node **more = realloc(o->nodes, cap * sizeof(*more));
-
-		if (!more)
-			return;
-		o->nodes = more;
-		o->cap = cap;
-	}
-	n->refs++;
-	o->nodes[o->n++] = n;
+	for (; n; n = n->parent)
+		if (n->kind == NODE_FAMILY)
+			return node_table((struct node *)n) == o->table && !tfs_schema_family(o->schema, node_name(n));
+	return false;
 }
 
 static void drop_orphans(struct node *table)
@@ -263,14 +252,7 @@ static void drop_orphans(struct node *table)
 
 	if (tfs_schema_get(node_store_table(table), &o.schema))
 		return;
-	node_each(collect_orphan, &o);
-	mutex_lock(tree_mutex());
-	for (size_t i = 0; i < o.n; i++) {
-		node_extra_drop_locked(o.nodes[i]);
-		node_put_locked(o.nodes[i]);
-	}
-	mutex_unlock(tree_mutex());
-	free(o.nodes);
+	scratch_end(is_orphan, &o);
 	tfs_schema_put(o.schema);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/base/msg.h"
 #include "fs/cache.h"
 #include "fs/control.h"
+#include "fs/name.h"
 #include "fs/reply.h"
 #include "fs/tree.h"
 
@@ -93,6 +94,49 @@ static void handle_free(struct handle *h)
 	node_put(h->target);
 	free(h);
 	node_put(n);
+}
+
+static bool lies_in(const struct node *dir, const struct node *cell)
+{
+	struct slice component;
+	struct buf path = {0};
+	bool last, in;
+
+	if (dir->kind != NODE_CELL_PART)
+		return true;
+	in = name_encode(cell->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(cell), cell->ts, &path) == 0 &&
+	     name_component(buf_slice(&path), node_key(dir), &component, &last);
+	buf_fini(&path);
+	return in;
+}
+
+/* The open files are few, the nodes of a directory are not: so it is they that are looked at. */
+bool ofile_pending_below(struct node *dir)
+{
+	struct node *base = dir->kind == NODE_CELL_PART ? dir->parent : dir, **some = NULL;
+	size_t count = 0, n = 0;
+	bool pending = false;
+	uint64_t size;
+	int64_t when;
+
+	mutex_lock(tree_mutex());
+	for (struct handle *h = all_handles; h; h = h->all_next)
+		count += h->writable && h->target->parent == base;
+	some = count ? malloc(count * sizeof(*some)) : NULL;
+	pending = count && !some;
+	for (struct handle *h = some ? all_handles : NULL; h; h = h->all_next) {
+		if (!h->writable || h->target->parent != base)
+			continue;
+		h->target->refs++;
+		some[n++] = h->target;
+	}
+	mutex_unlock(tree_mutex());
+	for (size_t i = 0; i < n; i++) {
+		pending = pending || (lies_in(dir, some[i]) && ofile_pending(some[i], &size, &when));
+		node_put(some[i]);
+	}
+	free(some);
+	return pending;
 }
 
 /* ---- open ---- */

@@ -73,6 +73,8 @@ int ofile_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 
 /* Is something pending on this plain name or version that stat must show?  Sets what it shows. */
 bool ofile_pending(struct node *n, uint64_t *size, int64_t *time_us);
+/* Is there a file in the directory, created or written through a descriptor still open, that is not committed? */
+bool ofile_pending_below(struct node *dir);
 /* Does anyone have it open (or anything renamed onto it)?  *size is what the last of them would see. */
 bool ofile_is_open(struct node *n, uint64_t *size);
 

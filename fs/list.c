@@ -675,8 +675,12 @@ static int list_own(struct lister *l, struct list_entry *e)
 
 static int list_tables(struct lister *l, struct list_entry *e)
 {
+	uint8_t key[TABLE_KEY_BYTES];
+	struct tfs_table *t;
 	const char *name;
+	int r;
 
+again:
 	if (l->table_at == l->table_count) {
 		char after[TFS_NAME_MAX + 1] = "";
 
@@ -685,15 +689,25 @@ static int list_tables(struct lister *l, struct list_entry *e)
 		l->table_at = 0;
 		l->table_count = tfs_table_list(fs.store, after, l->tables, 16);
 		if (l->table_count <= 0) {
-			int r = l->table_count;
-
+			r = l->table_count;
 			l->table_count = 0;
 			return r;
 		}
 	}
 	name = l->tables[l->table_at++];
-	*e = (struct list_entry){.name = slice_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = slice_str(name)};
-	return buf_set(&l->at.key, name, strlen(name)) ? -ENOMEM : 1;
+	r = buf_set(&l->at.key, name, strlen(name));
+	if (r)
+		return r;
+	r = tfs_table_open(fs.store, name, &t);
+	if (r == -ENOENT)
+		goto again; /* dropped meanwhile */
+	if (r)
+		return r;
+	tree_table_key(t, key);
+	tfs_table_close(t);
+	r = buf_set(&l->name, key, sizeof(key));
+	*e = (struct list_entry){.name = slice_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = buf_slice(&l->name)};
+	return r ? r : 1;
 }
 
 static int list_names(struct lister *l, struct list_entry *e)

@@ -409,6 +409,32 @@ bool node_extra_any_locked(const struct node *dir)
 	return dir->dir && !RB_EMPTY(&dir->dir->extras);
 }
 
+/* In helpings: no memory is asked for, so it cannot fail. */
+void node_extras_end(bool (*ends)(void *arg, const struct node *n), void *arg, void (*dropping)(struct node *n))
+{
+	struct node *some[64];
+	unsigned count;
+
+	mutex_lock(&table.lock);
+	do {
+		count = 0;
+		for (size_t i = 0; i < table.buckets && count < 64; i++) {
+			for (struct node *n = table.bucket[i]; n && count < 64; n = n->next) {
+				if (!(n->flags & NODE_EXTRA) || !ends(arg, n))
+					continue;
+				n->refs++;
+				some[count++] = n;
+			}
+		}
+		for (unsigned i = 0; i < count; i++) {
+			dropping(some[i]);
+			node_extra_drop_locked(some[i]);
+			node_put_locked(some[i]);
+		}
+	} while (count == 64);
+	mutex_unlock(&table.lock);
+}
+
 void node_each(void (*fn)(void *arg, struct node *n), void *arg)
 {
 	mutex_lock(&table.lock);

@@ -17,7 +17,8 @@
  *
  * Threads: everything here takes the tree lock (RANK_FS_TREE) itself unless
  * its name ends in _locked.  kind, parent, key and ino never change while a
- * node lives, so a renamed table or scratch file is another node.
+ * node lives, so a renamed scratch file is another node (and a renamed table
+ * the same: its key is not its name).
  *
  * Memory: 90 bytes and the key for a node nobody has open.
  */
@@ -32,7 +33,7 @@
 
 enum node_kind {
 	NODE_ROOT,
-	NODE_TABLE,        /* key: name */
+	NODE_TABLE,        /* key: its id, u32: a renamed table stays what it is, and all below it */
 	NODE_LATEST,       /* TABLE/.latest */
 	NODE_ROW,          /* key: row key */
 	NODE_ROW_PART,     /* key: path of parts */
@@ -170,6 +171,11 @@ void node_extra_drop_locked(struct node *n);
 struct node *node_extra_next_locked(struct node *dir, unsigned cls, const struct slice *above);
 struct node *node_extra_find_locked(struct node *dir, unsigned cls, struct slice key);
 bool node_extra_any_locked(const struct node *dir);
+/*
+ * Ends every extra entry for which ends() is true (asked under the tree lock;
+ * dropping sees each before it goes): they are unlisted and unpinned.
+ */
+void node_extras_end(bool (*ends)(void *arg, const struct node *n), void *arg, void (*dropping)(struct node *n));
 
 /* Calls fn for every node (of a table: that the kernel knows), under the tree lock. */
 void node_each(void (*fn)(void *arg, struct node *n), void *arg);

@@ -198,27 +198,20 @@ out:
 	return r;
 }
 
-static void table_is_renamed(struct node *n)
+/* The table stays the node it is (its key is its id), so nothing the kernel holds of it or below it is wrong. */
+static int rename_table(struct node *source, struct resolved *to, const char *name, const char *newname, bool noreplace)
 {
-	mutex_lock(tree_mutex());
-	node_unhash_locked(n);
-	mutex_unlock(tree_mutex());
-}
+	struct node *old = NULL;
+	int r = tree_check(node_root(), to, &old);
 
-static int rename_table(struct node *source, const char *name, const char *newname, bool noreplace, struct changes *c)
-{
-	struct node *old = node_find(node_root(), NODE_TABLE, slice_str(newname), 0);
-	int r = tfs_table_rename(fs.store, name, newname, noreplace);
-
-	if (r == 0 && old != source) {
-		table_is_renamed(source);
-		if (old)
-			table_is_renamed(old);
-		atomic_fetch_add(&fs.changes, 1);
-		changes_listing(c, node_root());
-		changes_entry(c, node_root(), slice_str(name));
-		changes_entry(c, node_root(), slice_str(newname));
-	}
+	if (r == -ENOENT || old == source)
+		r = 0;
+	if (r == 0 && old && old != source && !noreplace && tree_has_extras(old))
+		r = -ENOTEMPTY;
+	if (r == 0)
+		r = tfs_table_rename(fs.store, name, newname, noreplace);
+	if (r == 0 && old && old != source)
+		tree_dir_gone(old);
 	node_put(old);
 	return r;
 }
@@ -266,7 +259,7 @@ static int rename_any(struct node *dir, const char *name, struct node *newdir, c
 	} else if (is_cell(from.kind) && is_cell(to.kind)) {
 		r = move_cell(&from, source, &to, noreplace, c);
 	} else if (from.kind == NODE_TABLE && to.kind == NODE_TABLE) {
-		r = rename_table(source, name, newname, noreplace, c);
+		r = rename_table(source, &to, name, newname, noreplace);
 	} else if (is_cell(from.kind) && !is_scratch(to.kind)) {
 		r = refuse(-EPERM, newdir, newname, "a cell cannot be here");
 	} else if (from.kind == NODE_SETTING || from.kind == NODE_FAMILY_DIR || from.kind == NODE_GROUP_DIR || from.kind == NODE_SYSTEM) {

@@ -38,6 +38,19 @@ static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
 	return dst + 1;
 }
 
+/* By the name it has now, if it has one. */
+static void describe_table(const struct node *n, struct buf *out)
+{
+	const struct tfs_schema *s;
+
+	if (n->dir && n->dir->table && tfs_schema_get(n->dir->table, &s) == 0) {
+		(void)!buf_printf(out, "/%s", s->name);
+		tfs_schema_put(s);
+	} else {
+		(void)!buf_printf(out, "/(table %u, dropped)", load_be32(n->key));
+	}
+}
+
 static void describe(struct node *n, struct buf *out)
 {
 	struct buf name = {0};
@@ -63,8 +76,10 @@ static void describe(struct node *n, struct buf *out)
 	case NODE_SYSTEM:
 		(void)!buf_printf(out, "/.tabletfs");
 		return;
-	case NODE_ROOT:
 	case NODE_TABLE:
+		describe_table(n, out);
+		return;
+	case NODE_ROOT:
 	case NODE_ROW:
 	case NODE_ROW_PART:
 	case NODE_FAMILY:

@@ -249,6 +249,19 @@ static void report_one(void *arg, struct node *n)
 		msg_notice("%s: scratch file dropped at the end of the mount", node_describe(n, NULL, path, sizeof(path)));
 }
 
+static void end_one(struct node *n)
+{
+	char path[512];
+
+	if (n->kind == NODE_SCRATCH_FILE)
+		msg_notice("%s: scratch file dropped with its directory", node_describe(n, NULL, path, sizeof(path)));
+}
+
+void scratch_end(bool (*ends)(void *arg, const struct node *n), void *arg)
+{
+	node_extras_end(ends, arg, end_one);
+}
+
 void scratch_report(void)
 {
 	node_each(report_one, NULL);

@@ -27,5 +27,7 @@ void scratch_chown(struct node *n, uid_t uid, gid_t gid);
 int scratch_rename(struct node *n, struct node *dir, struct slice name, bool noreplace) TFS_MUST;
 /* One line for each scratch file that the end of the mount drops. */
 void scratch_report(void);
+/* Scratch and made directories for which ends() is true go, with what they are in: a line for each file. */
+void scratch_end(bool (*ends)(void *arg, const struct node *n), void *arg);
 
 #endif

@@ -192,30 +192,24 @@ static bool is_extra(struct node *parent, enum node_kind kind, struct slice key)
 	return extra;
 }
 
+void tree_table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES])
+{
+	put_be32(key, tfs_table_id(t));
+}
+
 static int table_find(const char *name, struct node **out)
 {
-	struct node *n = node_find(node_root(), NODE_TABLE, slice_str(name), 0);
+	uint8_t key[TABLE_KEY_BYTES];
 	struct tfs_table *t;
 	struct dirx *d;
+	struct node *n;
 	int r;
 
-	if (n) {
-		mutex_lock(tree_mutex());
-		d = n->dir;
-		t = d ? d->table : NULL;
-		mutex_unlock(tree_mutex());
-		if (t) {
-			*out = n;
-			return 0;
-		}
-	}
 	r = tfs_table_open(fs.store, name, &t);
-	if (r) {
-		node_put(n);
+	if (r)
 		return r;
-	}
-	if (!n)
-		n = node_get(node_root(), NODE_TABLE, slice_str(name), 0);
+	tree_table_key(t, key);
+	n = node_get(node_root(), NODE_TABLE, slice_of(key, sizeof(key)), 0);
 	if (!n) {
 		tfs_table_close(t);
 		return -ENOMEM;

@@ -9,11 +9,15 @@
 #include "fs/cell.h"
 #include "fs/fs.h"
 
+/* The key of a table's node. */
+#define TABLE_KEY_BYTES 4
+void tree_table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
+
 /* What a name below a directory stands for, whether or not it exists. */
 struct resolved {
 	enum node_kind kind;
 	struct node *parent; /* of the node; borrowed */
-	struct buf key;
+	struct buf key;      /* of the node; of a table, its name */
 	int64_t ts;
 };
 /*
@@ -22,6 +26,11 @@ struct resolved {
  */
 int tree_resolve(struct node *dir, const char *name, struct resolved *out, bool *forbidden) TFS_MUST;
 void resolved_fini(struct resolved *r);
+
+/* Has the directory entries that the store knows nothing of: scratch, made or lingering directories? */
+bool tree_has_extras(struct node *dir);
+/* The directory was removed or replaced: it is found no more, and what only the daemon had below it ends. */
+void tree_dir_gone(struct node *dir);
 
 /* The node behind a name if it exists, counted (node_put); else -ENOENT. */
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;

@@ -368,21 +368,32 @@ void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 
 /* ---- rmdir ---- */
 
-static void remove_dir_node(struct node *n)
+static bool lies_below(void *arg, const struct node *n)
 {
-	mutex_lock(tree_mutex());
-	node_extra_drop_locked(n);
-	node_unhash_locked(n);
-	n->flags |= NODE_GONE;
-	mutex_unlock(tree_mutex());
+	for (n = n->parent; n; n = n->parent)
+		if (n == arg)
+			return true;
+	return false;
 }
 
-static bool has_extras(struct node *n)
+void tree_dir_gone(struct node *dir)
+{
+	mutex_lock(tree_mutex());
+	node_extra_drop_locked(dir);
+	node_unhash_locked(dir);
+	dir->flags |= NODE_GONE;
+	mutex_unlock(tree_mutex());
+	/* Of all directories, only a table can have any left: what its other view had. */
+	if (dir->kind == NODE_TABLE)
+		scratch_end(lies_below, dir);
+}
+
+bool tree_has_extras(struct node *dir)
 {
 	bool any;
 
 	mutex_lock(tree_mutex());
-	any = node_extra_any_locked(n);
+	any = node_extra_any_locked(dir);
 	mutex_unlock(tree_mutex());
 	return any;
 }
@@ -393,7 +404,10 @@ static int remove_dir(struct node *n, const char *name, struct changes *c)
 	bool exists = false;
 	int r = 0;
 
-	if (has_extras(n))
+	if (tree_has_extras(n))
+		return -ENOTEMPTY;
+	/* A file that was created, and is not committed yet, is in no store. */
+	if ((n->kind == NODE_FAMILY || n->kind == NODE_CELL_PART) && ofile_pending_below(n))
 		return -ENOTEMPTY;
 	switch ((enum node_kind)n->kind) {
 	case NODE_TABLE:
@@ -438,7 +452,7 @@ static int remove_dir(struct node *n, const char *name, struct changes *c)
 	if (r == 0 && exists)
 		r = -ENOTEMPTY;
 	if (r == 0)
-		remove_dir_node(n);
+		tree_dir_gone(n);
 	return r;
 }
 
