@@ -7,6 +7,7 @@
 #include "fs/admin.h"
 
 #include "engine/base/msg.h"
+#include "fs/name.h"
 #include "fs/reply.h"
 #include "fs/stage.h"
 
@@ -121,17 +122,42 @@ static int compact_table(struct tfs_table *t)
 	return tfs_compact(t);
 }
 
+/* The kernel is to ask again for the names, in one view, of a row that was dropped: the row's and its parts'. */
+static void forget_row(struct node *view, struct slice row, struct changes *c)
+{
+	struct node *holder = view, *below;
+	struct slice name, at = {0};
+	struct buf path = {0};
+	bool last = false;
+
+	if (name_encode(NAME_ROW, row, 0, &path))
+		goto out;
+	node_hold(view);
+	while (!last && holder && name_component(buf_slice(&path), at, &name, &last)) {
+		at = slice_of(path.p, (size_t)(name.p + name.n - path.p));
+		below = last ? node_find(view, NODE_ROW, row, 0) : node_find(view, NODE_ROW_PART, at, 0);
+		if (below && node_known(below))
+			changes_entry(c, holder, name);
+		node_put(holder);
+		holder = below;
+	}
+	node_put(holder);
+out:
+	buf_fini(&path);
+}
+
 static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
 {
+	struct node *table = node_table(n), *latest = node_find(table, NODE_LATEST, slice_of(NULL, 0), 0);
 	struct tfs_table *t = node_store_table(n);
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .row_from = bytes_of(prefix)};
-	struct tfs_scan *scan;
+	struct tfs_scan *scan = NULL;
 	struct tfs_cell cell;
 	int r;
 
 	r = tfs_scan_new(t, &spec, &scan);
 	if (r)
-		return r;
+		goto out;
 	while ((r = tfs_scan_next(scan, &cell)) > 0 && slice_has_prefix(slice_from(cell.row), prefix)) {
 		struct tfs_mutation *m = tfs_mutation_new(t, cell.row);
 
@@ -141,11 +167,16 @@ static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
 		tfs_mutation_free(m);
 		if (r)
 			break;
+		forget_row(table, slice_from(cell.row), c);
+		if (latest)
+			forget_row(latest, slice_from(cell.row), c);
 	}
 	tfs_scan_free(scan);
 	atomic_fetch_add(&fs.changes, 1);
-	table_new_epoch(node_table(n));
-	changes_table(c, node_table(n));
+	table_new_epoch(table);
+	changes_table(c, table);
+out:
+	node_put(latest);
 	return r < 0 ? r : 0;
 }
 
