@@ -489,16 +489,15 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	mutex_lock(row);
 	n = node_find(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
 	pending = n && ofile_pending(n, &size, &when);
-	if (version) {
-		ofile_cut_off_version(family, qualifier, ts);
-	} else {
+	if (!version)
 		r = column_versions(family, qualifier, &all);
-		ofile_cut_off_versions(family, qualifier, &all);
-		ofile_cut_off_plain(family, qualifier);
-	}
-	m = tfs_mutation_new(p.table, p.row);
+	m = r ? NULL : tfs_mutation_new(p.table, p.row);
 	if (r == 0 && !m)
 		r = -ENOMEM;
+	if (r == 0 && version)
+		ofile_cut_off_version(family, qualifier, ts);
+	else if (r == 0)
+		ofile_cut_off_versions(family, qualifier, &all);
 	if (r == 0)
 		r = tfs_mutation_check(m, TFS_CHECK_EXISTS, p.family, p.qualifier, p.ts, tfs_bytes(NULL, 0));
 	if (r == 0 && version)
@@ -508,6 +507,9 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	if (r == 0)
 		r = tfs_apply(m, 0, NULL);
 	tfs_mutation_free(m);
+	/* Readers of a version got its content before it went.  Writers of the plain name end only when it is gone: a refused rm loses nothing. */
+	if (!version && (r == 0 || r == -ECANCELED))
+		ofile_cut_off_plain(family, qualifier);
 	if (r == 0 && version)
 		cell_changed(c, family, qualifier, ts, true, NULL);
 	else if (r == 0)
@@ -525,7 +527,8 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 static int hide_schema(struct node *n, struct changes *c)
 {
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_HIDE, .flag = true, .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
-	struct filex *x = filex_find(n);
+	int r = control_change(n, &e, c);
+	struct filex *x = r == 0 ? filex_find(n) : NULL;
 
 	if (x) {
 		mutex_lock(&x->lock);
@@ -534,7 +537,7 @@ static int hide_schema(struct node *n, struct changes *c)
 		mutex_unlock(&x->lock);
 		filex_put(n, x);
 	}
-	return control_change(n, &e, c);
+	return r;
 }
 
 void tree_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
