@@ -309,7 +309,8 @@ static int setting_text(struct slice text, char **out)
 	s = malloc(text.n + 1);
 	if (!s)
 		return -ENOMEM;
-	memcpy(s, text.p, text.n);
+	if (text.n)
+		memcpy(s, text.p, text.n);
 	s[text.n] = 0;
 	*out = s;
 	return 0;

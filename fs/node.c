@@ -13,6 +13,7 @@
 
 #include "engine/tabletfs.h"
 #include "fs/file.h"
+#include "fs/notify.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -234,14 +235,16 @@ void node_hold(struct node *n)
 	mutex_unlock(&table.lock);
 }
 
-/* Unhashed nodes stay on their chain, where lookups pass them by, until they are freed. */
-static void node_reap_locked(struct node *n)
+/* Unhashed nodes stay on their chain, where lookups pass them by, until they are freed.  unlisted: NULL, or where listings that change go. */
+static void node_reap_locked(struct node *n, struct changes *unlisted)
 {
 	while (n != table.root && n->refs == 0 && n->lookups == 0) {
 		struct node *parent = n->parent, **link = &table.bucket[n->ino & (table.buckets - 1)];
 
 		if (n->flags & NODE_EXTRA) {
 			node_extra_drop_locked(n);
+			if (unlisted)
+				changes_listing_locked(unlisted, parent);
 			if (n->refs)
 				return;
 		}
@@ -260,7 +263,7 @@ void node_put_locked(struct node *n)
 	mutex_assert_held(&table.lock);
 	assert(n->refs > 0);
 	n->refs--;
-	node_reap_locked(n);
+	node_reap_locked(n, NULL);
 }
 
 void node_put(struct node *n)
@@ -281,10 +284,15 @@ void node_lookup(struct node *n)
 
 void node_forget(struct node *n, uint64_t count)
 {
+	struct changes unlisted = {0};
+
+	/* An emptied directory that stayed for the kernel's sake goes now; a listing that the kernel kept may have it. */
 	mutex_lock(&table.lock);
 	n->lookups = n->lookups > count ? n->lookups - count : 0;
-	node_reap_locked(n);
+	node_reap_locked(n, &unlisted);
 	mutex_unlock(&table.lock);
+	if (unlisted.listing_count)
+		changes_send(&unlisted);
 }
 
 bool node_known(struct node *n)
