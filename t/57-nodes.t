@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What the tree of nodes must keep right when names come, go and move:
+# each of these was once wrong.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+ok "mount" mount_store
+
+# ---- files renamed in a circle while both are open ----
+py <<'EOF2'
+from tap import *
+F = M + "/circle/r/f"
+os.makedirs(F)
+os.chdir(F)
+spill("a", b"one")
+a = os.open("a", os.O_RDWR)
+os.rename("a", "b")
+b = os.open("b", os.O_RDWR)
+os.rename("b", "a")
+same(os.fstat(b).st_size, 3, "a file renamed there and back is found by its descriptor")
+os.unlink("a")
+st = os.fstat(a)
+same(st.st_nlink, 0, "removed, its first descriptor has a file without a name")
+same(os.fstat(b).st_nlink, 0, "  the second too")
+os.close(a)
+os.close(b)
+ok(os.path.isdir(M), "  and the daemon lives")
+EOF2
+
+# ---- a listing goes on behind the version 0 of the empty qualifier ----
+py <<'EOF2'
+from tap import *
+libc.opendir.restype = ctypes.c_void_p
+libc.readdir.restype = ctypes.c_void_p
+libc.telldir.restype = ctypes.c_long
+for f in (libc.readdir, libc.telldir, libc.closedir):
+    f.argtypes = [ctypes.c_void_p]
+libc.seekdir.argtypes = [ctypes.c_void_p, ctypes.c_long]
+F = M + "/zero/r/f"
+os.makedirs(F)
+for n in ("@2", "@1", "@0", "@-1", "a@0", "b@0"):
+    spill(F + "/" + n, b"x")
+d = libc.opendir(os.fsencode(F))
+def name():
+    e = libc.readdir(d)
+    return ctypes.string_at(e + 19).decode() if e else None
+got = []
+while True:
+    n = name()
+    if n is None:
+        break
+    got.append(n)
+    if n == "@0":
+        at = libc.telldir(d)
+same([n for n in got if n[0] != "."], ["@2", "@1", "@0", "@-1", "a@0", "b@0"], "versions of the empty qualifier are listed in order")
+libc.seekdir(d, at)
+again = []
+while (n := name()) is not None and len(again) < 20:
+    again.append(n)
+libc.closedir(d)
+same(again, ["@-1", "a@0", "b@0"], "a listing resumed behind @0 goes on behind it")
+EOF2
+
+# ---- split names are no deeper than keys are long ----
+py <<'EOF2'
+from tap import *
+T = M + "/deep"
+os.makedirs(T + "/r/f")
+part = "p" * 254 + "%"
+def depth(top, most):
+    fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    n, e = 0, "0"
+    while n < most and e == "0":
+        e = errno_of(os.mkdir, part, dir_fd=fd)
+        if e == "0":
+            nfd = os.open(part, os.O_RDONLY | os.O_DIRECTORY, dir_fd=fd)
+            os.close(fd)
+            fd = nfd
+            n += 1
+    os.close(fd)
+    return n, e
+same(depth(T, 300), (65536 // 254, "ENAMETOOLONG"), "parts of a row's name end where row keys do")
+same(depth(T + "/r/f", 100), ((16384 + 20) // 254, "ENAMETOOLONG"), "parts of a cell's name end where qualifiers do")
+EOF2
+
+# ---- rows dropped by a verb are gone for the kernel as well ----
+mkdir -p "$M/drop/r1/f" "$M/drop/r2/f"
+echo x >"$M/drop/r1/f/q"
+echo x >"$M/drop/r2/f/q"
+long=$(printf 'r1%0300d' 7)
+mkdir -p "$M/drop/${long:0:254}%/${long:254}/f"
+echo x >"$M/drop/${long:0:254}%/${long:254}/f/q"
+ls "$M/drop/r1/f" "$M/drop/.latest/r1/f" >/dev/null
+echo 'drop-rows r1' >"$M/drop/.ctl"
+is "$(ls "$M/drop" | grep -v %)" r2 "drop-rows: the rows are not listed"
+fails "  stat knows them no more" 'No such file' stat "$M/drop/r1"
+fails "  in the other view" 'No such file' stat "$M/drop/.latest/r1"
+fails "  nor under a long name" 'No such file' stat "$M/drop/${long:0:254}%/${long:254}"
+ok "  and one can be made again" mkdir "$M/drop/r1"
+
+# ---- a directory in which a file has been created is not empty ----
+mkdir -p "$M/pend/r/f"
+exec 3>"$M/pend/r/f/q"
+fails "rmdir of a family with a file just created" 'not empty' rmdir "$M/pend/r/f"
+echo kept >&3
+exec 3>&-
+is "$(cat "$M/pend/r/f/q")" kept "  which is there when it is closed"
+exec 3<>"$M/pend/r/f/q"
+echo more >&3
+rm "$M/pend/r/f/q"
+ok "  one removed while open keeps no directory" rmdir "$M/pend/r/f"
+exec 3>&-
+
+# ---- a directory that stayed, empty, and was forgotten is not listed ----
+mkdir -p "$M/forget/r/f"
+echo x >"$M/forget/r/f/q"
+rm "$M/forget/r/f/q"
+cd "$M/forget" || exit 1
+is "$(ls)" r "an emptied row stays for whom knows it"
+if echo 2 >/proc/sys/vm/drop_caches 2>/dev/null; then
+	soon 'ls -l 2>&1 | grep -v ^total' "" "  and is not listed once the kernel has forgotten it"
+fi
+cd / || exit 1
+
+# ---- a table that is renamed takes everything along ----
+mkdir -p "$M/old/made/f" "$M/old/row/f" "$M/old/.latest/lmade"
+echo 1 >"$M/old/row/f/q"
+echo scratch >"$M/old/row/f/.s"
+echo top >"$M/old/.t"
+mkdir "$M/old/.d"
+echo deep >"$M/old/.d/x"
+ino=$(stat -c %i "$M/old/row/f/q")
+cd "$M/old/row" || exit 1
+mv "$M/old" "$M/new"
+is "$(cd "$M/new" && find . -mindepth 1 -not -name 'q@*' | LC_ALL=C sort | tr '\n' ' ')" \
+	"./.d ./.d/x ./.t ./made ./made/f ./row ./row/f ./row/f/.s " "a renamed table keeps its made directories and scratch"
+is "$(ls "$M/new/.latest" | tr '\n' ' ')" "lmade row " "  those of .latest too"
+is "$(cat "$M/new/row/f/.s" "$M/new/.t" "$M/new/.d/x" | tr '\n' ' ')" "scratch top deep " "  with their content"
+is "$(stat -c %i "$M/new/row/f/q")" "$ino" "  inode numbers stay"
+echo 2 >"$M/new/row/f/q"
+is "$(cat f/q)" 2 "  who stands in it sees what is written through the new name"
+cd / || exit 1
+fails "  the old name is gone" 'No such file' ls "$M/old"
+if [ -z "$MODEL" ]; then
+	remount
+	is "$(stat -c %i "$M/new/row/f/q")" "$ino" "  inode numbers are the same after a remount"
+fi
+mkdir -p "$M/onto/made"
+fails "a table is not renamed onto one with directories in it" 'not empty' mv -T "$M/new" "$M/onto"
+rmdir "$M/onto/made"
+ok "  but onto an empty one" mv -T "$M/new" "$M/onto"
+is "$(cat "$M/onto/row/f/q")" 2 "  whose name it has then"
+is "$(stat -c %i "$M/onto/row/f/q")" "$ino" "  and it is still the same files"
+
+# ---- a table or family that goes takes its scratch along ----
+mkdir -p "$M/gone/.latest/r"
+echo x >"$M/gone/.latest/.s"
+ok "rmdir of a table with scratch in .latest" rmdir "$M/gone"
+like "$(daemon_log)" 'dropped\)/.latest/.s: scratch file dropped' "  which the log names"
+mkdir "$M/gone"
+fails "  a new table has none of it" 'No such file' stat "$M/gone/.latest/.s"
+is "$(ls -A "$M/gone/.latest")" "" "  nor directories"
+mkdir -p "$M/gone/r/f" "$M/gone/.families/g"
+echo x >"$M/gone/r/f/.s"
+rmdir "$M/gone/.families/f"
+like "$(daemon_log)" '/gone/r/f/.s: scratch file dropped' "a family that is dropped: the log names its scratch"
+ok "  and the row can go" rmdir "$M/gone/r"
+done_testing
