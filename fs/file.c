@@ -304,6 +304,31 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 }
 
 /*
+ * The name was found and gone at OPEN, twice running.  Whether O_CREAT was
+ * asked for the kernel does not say here, so neither creating it nor ENOENT
+ * is right for all; but a file that was opened and removed the instant after
+ * is: it has no name, and what is written to it goes nowhere.
+ */
+static int open_gone(struct node *n, int flags, struct handle **out)
+{
+	struct handle *h = handle_new(n, flags);
+
+	if (!h)
+		return -ENOMEM;
+	mutex_lock(&n->file->lock);
+	if (n->kind == NODE_PLAIN) {
+		writer_begin_whole(&h->w);
+		h->w.fresh = false;
+		h->w.dead = true;
+	} else {
+		h->life--; /* of an earlier life than any */
+	}
+	mutex_unlock(&n->file->lock);
+	*out = h;
+	return 0;
+}
+
+/*
  * A version that is only written needs no pages: direct I/O saves the kernel
  * a question about capabilities before each write.
  */
@@ -345,11 +370,8 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	r = stale_answer(req, n, handle_open(n, fi->flags, false, &h));
-	/* What opens for writing has mostly O_CREAT, which the kernel does not pass on here. */
-	if (r == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION)) {
-		r = handle_open(n, fi->flags, true, &h);
-		r = r == -ESTALE ? -ENOENT : r;
-	}
+	if (r == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
+		r = open_gone(n, fi->flags, &h);
 	if (r) {
 		reply_err(req, refuse_store(r, n, NULL, "cannot be opened"));
 		return;

@@ -122,6 +122,53 @@ if echo 2 >/proc/sys/vm/drop_caches 2>/dev/null; then
 fi
 cd / || exit 1
 
+# ---- opening what comes and goes creates nothing ----
+py <<'EOF2'
+from tap import *
+import multiprocessing
+F = M + "/race/r/f"
+os.makedirs(F)
+os.chdir(F)
+def opener(name, flags, stop, seen):
+    n = set()
+    while not stop.is_set():
+        try:
+            fd = os.open(name, flags)
+            os.write(fd, b"B")
+            os.close(fd)
+        except OSError as x:
+            n.add(name_of(x.errno))
+    seen.put(n)
+def race(name, flags, fn):
+    stop, seen = multiprocessing.Event(), multiprocessing.Queue()
+    ps = [multiprocessing.Process(target=opener, args=(name, flags, stop, seen)) for _ in range(3)]
+    for p in ps:
+        p.start()
+    end = time.time() + 0.8
+    while time.time() < end:
+        fn(name)
+    stop.set()
+    errors = set().union(*(seen.get() for _ in ps))
+    for p in ps:
+        p.join()
+    return errors
+for name in ("q", "v@5"):
+    ghosts = []
+    def come_and_go(name):
+        spill(name, b"A")
+        os.unlink(name)
+        ghosts.extend(1 for _ in range(3) if errno_of(os.stat, name) == "0")
+    same(race(name, os.O_WRONLY, come_and_go) - {"ENOENT"}, set(), "open of %s, which comes and goes, is ENOENT or succeeds" % name)
+    same(len(ghosts), 0, "  and never makes it")
+    def go(name):
+        try:
+            os.unlink(name)
+        except FileNotFoundError:
+            pass
+    same(race(name, os.O_WRONLY | os.O_CREAT, go), set(), "  with O_CREAT it always succeeds")
+    go(name)
+EOF2
+
 # ---- a table that is renamed takes everything along ----
 mkdir -p "$M/old/made/f" "$M/old/row/f" "$M/old/.latest/lmade"
 echo 1 >"$M/old/row/f/q"
