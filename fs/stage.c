@@ -361,6 +361,8 @@ static int add_span(struct stage *s, uint64_t begin, uint64_t end)
 			end = s->spans[drop].end;
 	}
 	if (drop == lo) {
+		if (s->span_count == STAGE_SPANS_MAX)
+			return -EFBIG;
 		if (s->span_count == s->span_cap) {
 			unsigned cap = s->span_cap ? s->span_cap * 2 : 4;
 			struct stage_span *more = realloc(s->spans, cap * sizeof(*more));
@@ -436,6 +438,8 @@ int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
 			continue;
 		if (r < 0)
 			return -errno;
+		if (r == 0 && s->spill)
+			return -EIO; /* slots are always there */
 		if (r == 0) {
 			memset((uint8_t *)p + done, 0, n - done);
 			break;
@@ -467,6 +471,12 @@ int stage_bytes(struct stage *s, struct slice *out)
 		p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, (off_t)s->base);
 		if (p == MAP_FAILED)
 			return -errno;
+		/* What the disk will not give back is an error here, not a SIGBUS in the engine.  (EINVAL: kernels before 5.14.) */
+		if (madvise(p, (size_t)s->size, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
+			r = errno == ENOMEM ? -ENOMEM : -EIO;
+			munmap(p, (size_t)s->size);
+			return r;
+		}
 		s->map = p;
 		s->map_bytes = (size_t)s->size;
 	}

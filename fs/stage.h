@@ -7,7 +7,8 @@
  * to an unlinked file: to a slot of one that it shares with others, so that
  * descriptors do not grow with the number of stages.
  *
- * Threads: the owner serialises.  Errors: -errno; -EFBIG past TFS_VALUE_MAX.
+ * Threads: the owner serialises.  Errors: -errno; -EFBIG past TFS_VALUE_MAX,
+ * or for more than STAGE_SPANS_MAX spans.
  */
 #ifndef TFS_FS_STAGE_H
 #define TFS_FS_STAGE_H
@@ -16,6 +17,7 @@
 
 #define STAGE_MEMORY (256 * 1024)
 #define STAGE_MEMORY_ALL (32 * 1024 * 1024)
+#define STAGE_SPANS_MAX 65536
 
 struct stage_span {
 	uint64_t begin, end;
