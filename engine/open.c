@@ -84,6 +84,18 @@ static int embedded_metrics(void *arg, struct buf *out)
 	return server_metrics(((struct embedded *)arg)->server, out);
 }
 
+static int embedded_servers(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg)
+{
+	struct server_load l;
+	struct tfs_server one;
+	int err = server_get_load(((struct embedded *)arg)->server, &l);
+
+	if (err)
+		return err;
+	one = (struct tfs_server){l.name, l.state, l.incarnation, l.tablets, l.bytes};
+	return fn(fn_arg, &one);
+}
+
 static int embedded_close(void *arg)
 {
 	const struct embedded *e = arg;
@@ -367,6 +379,7 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 		.space = embedded_space,
 		.status = embedded_status,
 		.metrics = embedded_metrics,
+		.servers = embedded_servers,
 		.close = embedded_close,
 	};
 	struct embedded *e = calloc(1, sizeof(*e));

@@ -123,6 +123,16 @@ TFS_API int tfs_status(struct tfs_store *s, char **text) TFS_CHECKED;
 /* The same numbers as one Prometheus text page. */
 TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
 
+/* A tablet server; an embedded store has one. */
+struct tfs_server {
+	const char *name, *state; /* name: as tfs_tablets gives it */
+	uint64_t incarnation;
+	unsigned tablets;         /* METADATA's included */
+	uint64_t bytes;           /* their SSTables and memtables */
+};
+/* Calls fn for each. */
+TFS_API int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg) TFS_CHECKED;
+
 /* ---- tables (the master service) ---- */
 struct tfs_table;
 /* A legal table, family or group name: [A-Za-z0-9_][A-Za-z0-9_.-]{0,63} */

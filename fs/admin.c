@@ -14,6 +14,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static int put_server(void *arg, const struct tfs_server *s)
+{
+	return buf_printf(arg, "%s\t%llu\t%u\t%llu\t%s\n", s->name, (unsigned long long)s->incarnation, s->tablets,
+			  (unsigned long long)s->bytes, s->state);
+}
+
 int admin_render_system(const struct node *n, struct buf *out)
 {
 	const char *name = node_name(n);
@@ -26,6 +32,8 @@ int admin_render_system(const struct node *n, struct buf *out)
 		return msg_ring(out);
 	if (strcmp(name, "ctl") == 0)
 		return 0;
+	if (strcmp(name, "servers") == 0)
+		return tfs_servers(fs.store, put_server, out);
 	if (strcmp(name, "metrics") == 0)
 		r = tfs_metrics(fs.store, &text);
 	else

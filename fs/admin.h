@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the operator's control files say and do: .tablets and .ctl of a
- * table, /.tabletfs/{version,status,metrics,log,ctl}.
+ * table, /.tabletfs/{version,status,metrics,servers,log,ctl}.
  * Threads: any; engine calls are made, some long (flush, compact).
  */
 #ifndef TFS_FS_ADMIN_H

@@ -23,7 +23,7 @@
 
 static const char *const family_settings[] = {"gc", "group", "type", "usage", NULL};
 static const char *const group_settings[] = {"block_size", "bloom_bits", "compression", "in_memory", "level", NULL};
-static const char *const system_files[] = {"ctl", "log", "metrics", "status", "version", NULL};
+static const char *const system_files[] = {"ctl", "log", "metrics", "servers", "status", "version", NULL};
 static const char *const none[] = {NULL};
 
 const char *const *control_names(enum node_kind dir)

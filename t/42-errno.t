@@ -180,7 +180,7 @@ for path, bad in (("t/.families/f/gc", b"maxversions=\n"), ("t/.families/f/gc", 
     refused("EINVAL", "%s < %r" % (path, bad), spill, path, bad, os.O_WRONLY | os.O_TRUNC)
     same(slurp(path), before, "  nothing is changed")
 refused("EINVAL", "a .schema that is no schema", spill, "t/.schema", b"families = (")
-for path in (".tabletfs/version", ".tabletfs/status", ".tabletfs/log", "t/.families/f/usage", "t/.tablets"):
+for path in (".tabletfs/version", ".tabletfs/status", ".tabletfs/log", ".tabletfs/servers", "t/.families/f/usage", "t/.tablets"):
     err("EACCES", "writing " + path, spill, path, b"x\n", os.O_WRONLY)
 
 # ---- counters ----

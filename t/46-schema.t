@@ -178,6 +178,16 @@ is "$(find d -type f | sed 's/@.*//')" "d/s1/f/q" "  drops the rows with the pre
 # ---- /.tabletfs ----
 is "$(ls -A "$M" | tr '\n' ' ')" "d g t " "/.tabletfs is not listed"
 is "$(cat .tabletfs/version)" "$("$TABLETFS" -V 2>&1 | grep -m 1 -o 'tabletfs [0-9][^ ]*')" "/.tabletfs/version"
+like "$(cat .tabletfs/servers)" '^(local|model)	[0-9]+	[0-9]+	[0-9]+	SERVING$' "/.tabletfs/servers: name, incarnation, tablets, bytes, state"
+is "$(wc -l <.tabletfs/servers)" 1 "  one line: an embedded store has one server"
+[ -n "$MODEL" ] || is "$(cut -f 2,3 .tabletfs/servers | tr '\t' ' ')" \
+	"$(awk '$1 == "incarnation" { i = $2 } $1 == "tablets" { t = $2 } END { print i, t }' .tabletfs/status)" "  as .tabletfs/status has it"
+before=$(cut -f 4 .tabletfs/servers)
+mkdir -p load/r/f
+head -c 300000 /dev/urandom >load/r/f/q
+ok "  bytes grow with what is stored" test "$(cut -f 4 .tabletfs/servers)" -ge $((before + 300000))
+rm -r load
+fails "  it is read-only" 'Permission denied|not permitted' bash -c 'echo x >.tabletfs/servers'
 ok "/.tabletfs/status" test -n "$(cat .tabletfs/status)"
 like "$(cat .tabletfs/metrics)" '^[a-z_]+(\{.*\})? [0-9]' "/.tabletfs/metrics"
 ok "/.tabletfs/log" test -n "$(cat .tabletfs/log)"

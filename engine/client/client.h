@@ -21,6 +21,7 @@ struct client_options {
 	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
 	int (*status)(void *arg, struct buf *out);
 	int (*metrics)(void *arg, struct buf *out);
+	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	int (*close)(void *arg); /* last: ends everything behind the services */
 	void *arg;
 };

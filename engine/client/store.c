@@ -82,6 +82,11 @@ int tfs_metrics(struct tfs_store *s, char **text)
 	return text_of(s, s->o.metrics, text);
 }
 
+int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)
+{
+	return s->o.servers(s->o.arg, fn, arg);
+}
+
 int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
 {
 	int err = ms_call(s->o.master, q, a);

@@ -55,6 +55,9 @@ struct held {
 	_Atomic bool dropped;        /* the table has gone */
 };
 
+/* What tablets say of who serves them. */
+#define SERVER_NAME "local"
+
 struct open_scan {
 	uint64_t id;
 	struct held *held;

@@ -49,5 +49,12 @@ struct clock *server_clock(struct server *s);
 /* "name value\n" lines. */
 int server_status(struct server *s, struct buf *out) TFS_MUST;
 int server_metrics(struct server *s, struct buf *out) TFS_MUST;
+/* What it serves, in short. */
+struct server_load {
+	const char *name, *state; /* static strings */
+	uint64_t incarnation, bytes;
+	unsigned tablets;
+};
+int server_get_load(struct server *s, struct server_load *out) TFS_MUST;
 
 #endif

@@ -106,7 +106,7 @@ static int call_info(struct held *h, const struct ts_request *q, struct ts_answe
 		.tombstones = st.tombstones,
 		.files = st.files,
 		.memtables = st.memtables,
-		.server = slice_str("local"),
+		.server = slice_str(SERVER_NAME),
 		.state = slice_str(st.state),
 	};
 	if (!arena_dup(&a->arena, begin, &t->begin))

@@ -98,3 +98,26 @@ int server_metrics(struct server *s, struct buf *out)
 	}
 	return err;
 }
+
+int server_get_load(struct server *s, struct server_load *out)
+{
+	struct server_load l = {SERVER_NAME, "SERVING", s->incarnation, 0, 0};
+	struct tablet_stats st;
+	struct held **list;
+	int err = held_list(s, 0, &list, &l.tablets);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < l.tablets; i++) {
+		tablet_get_stats(list[i]->tablet, &st);
+		l.bytes += st.disk_bytes + st.memory_bytes;
+		held_put(list[i]);
+	}
+	free(list);
+	if (atomic_load(&s->recovering))
+		l.state = "LOADING";
+	else if (atomic_load(&s->closing))
+		l.state = "CLOSING";
+	*out = l;
+	return 0;
+}

@@ -173,6 +173,14 @@ int tfs_status(struct tfs_store *s, char **text)
 	return 0;
 }
 
+int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)
+{
+	struct totals n = count(s);
+	struct tfs_server one = {"model", "SERVING", 1, (unsigned)n.tables, n.bytes};
+
+	return fn(arg, &one);
+}
+
 int tfs_metrics(struct tfs_store *s, char **text)
 {
 	struct totals n = count(s);

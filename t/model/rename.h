@@ -17,6 +17,7 @@
 #define tfs_space model_space
 #define tfs_status model_status
 #define tfs_metrics model_metrics
+#define tfs_servers model_servers
 #define tfs_name_valid model_name_valid
 #define tfs_table_create model_table_create
 #define tfs_table_drop model_table_drop

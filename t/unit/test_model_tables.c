@@ -318,6 +318,12 @@ static void options(void **state)
 	assert_int_equal(tfs_options_load(&o, path, NULL), -ENOENT);
 }
 
+static int keep_server(void *arg, const struct tfs_server *server)
+{
+	*(uint64_t *)arg = server->tablets;
+	return 43;
+}
+
 static int keep_tablet(void *arg, const struct tfs_tablet *tablet)
 {
 	assert_int_equal(tablet->begin.size, 0);
@@ -342,6 +348,8 @@ static void numbers(void **state)
 	assert_int_equal(tfs_usage(w->table, "nope", &u), -EINVAL);
 	assert_int_equal(tfs_tablets(w->table, keep_tablet, &a), 42);
 	assert_true(a > 0);
+	assert_int_equal(tfs_servers(w->store, keep_server, &a), 43);
+	assert_int_equal(a, 1);
 	assert_int_equal(tfs_space(w->store, &a, &b), 0);
 	assert_true(a >= b);
 	assert_int_equal(tfs_status(w->store, &text), 0);
