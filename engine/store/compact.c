@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Merging and major compactions, and the background tasks.
+ * Merging and major compactions.
  *
  * Steps of both: 1 pick files of the current view, 2 write the output
  * unlocked, synced with its directory (compact_run.c), 3 one edit, under
@@ -11,16 +11,20 @@
  *
  * When step 3 fails the edit may have taken place, so the outputs may not be
  * unlinked, nor the inputs: the same edit is repeated until it succeeds,
- * before any other compaction.
+ * before any other compaction of its kind.
  *
- * One compaction of a tablet runs at a time; flushes may run beside it, as
- * they only add files.  But a major compaction begins with a minor one and
- * takes as its input what is there when that ends, with no flush between:
- * then the rules as of that freeze may be applied whole, and no tombstone
- * can have anything left to mask.
+ * A tablet has at most one merging and one major compaction under way.
+ * Flushes may run beside both, as they only add files.  A major compaction
+ * begins with a minor one and takes as its input what is there when that
+ * ends, with no flush or merge between: then the rules as of that freeze may
+ * be applied whole, and no tombstone can have anything left to mask.  From
+ * then on merges go on beside it, among the files that came later: a major
+ * compaction of a large tablet takes minutes, and without them writers would
+ * be slowed down all that while.
  *
- * Background errors are told once, by the pool's task, and tried again with
- * growing pauses; a full disk is such an error, reads and writes go on.
+ * An input that cannot be read ends its compaction.  It is found out and
+ * left alone from then on, so that the others are merged as before; what a
+ * damaged block costs is the cells in it.
  */
 #include "engine/store/compact.h"
 
@@ -29,10 +33,6 @@
 
 #include "engine/base/msg.h"
 #include "engine/store/merge.h"
-
-#define BACKOFF_LEAST_US (UINT64_C(100) * 1000)
-#define BACKOFF_MOST_US (UINT64_C(10) * 1000000)
-#define LOOK_AGAIN_US (UINT64_C(3600) * 1000000)
 
 struct compact_job {
 	struct file_set in, out;
@@ -50,54 +50,40 @@ compact_job_free(struct compact_job *j)
 	free(j);
 }
 
-static int
-compact_begin(struct tablet *t)
+int
+job_begin(struct tablet *t, _Atomic bool *busy)
 {
 	int err = 0;
 
 	mutex_lock(&t->lock);
-	while (t->compacting && t->state != TABLET_CLOSING)
+	while (*busy && t->state != TABLET_CLOSING)
 		cond_wait(&t->changed, &t->lock);
 	if (t->state == TABLET_CLOSING)
 		err = -ESHUTDOWN;
 	else if (t->state == TABLET_BROKEN)
 		err = -ESTALE;
 	else
-		t->compacting = true;
+		*busy = true;
 	mutex_unlock(&t->lock);
 	return err;
 }
 
-static void
-compact_end(struct tablet *t)
+void
+job_end(struct tablet *t, _Atomic bool *busy)
 {
 	mutex_lock(&t->lock);
-	t->compacting = false;
+	*busy = false;
 	cond_broadcast(&t->changed);
 	mutex_unlock(&t->lock);
 }
 
-static bool
-is_in(const struct file_set *s, const struct vfile *f)
+/* The caller holds t->lock. */
+static void
+set_busy(struct tablet *t, const struct file_set *in, bool busy)
 {
-	for (unsigned i = 0; i < s->n; i++)
-		if (s->v[i] == f)
-			return true;
-	return false;
-}
-
-/* The view after the job, but for its memtables; files change under EDIT only. */
-static struct view *
-next_files(const struct view *v, const struct compact_job *j)
-{
-	struct view *n = view_new(v->file_count + j->out.n);
-
-	for (unsigned i = 0; n && i < v->file_count; i++)
-		if (!is_in(&j->in, v->files[i]))
-			view_add_file(n, v->files[i]);
-	for (unsigned i = 0; n && i < j->out.n; i++)
-		view_add_file(n, j->out.v[i]);
-	return n;
+	for (unsigned i = 0; i < in->n; i++)
+		in->v[i]->busy = busy;
+	t->debt = compact_debt(t->view);
 }
 
 /* Steps 3 and 4. */
@@ -115,7 +101,7 @@ install(struct tablet *t, struct compact_job *j)
 	if (t->state == TABLET_BROKEN)
 		err = -ESTALE;
 	else
-		v = next_files(t->view, j);
+		v = view_change(t->view, &j->in, &j->out); /* files change under EDIT only */
 	mutex_unlock(&t->lock);
 	if (!added || !removed || !v)
 		goto unlock;
@@ -136,8 +122,7 @@ install(struct tablet *t, struct compact_job *j)
 	if (err) {
 		tablet_fail(t, err);
 	} else {
-		for (unsigned i = 0; i < t->view->mem_count; i++)
-			v->mems[v->mem_count++] = vmem_get(t->view->mems[i]);
+		view_take_mems(v, t->view, NULL, 0);
 		old = view_swap(t, v);
 		v = NULL;
 		t->clock_mark = e.clock_mark;
@@ -154,19 +139,25 @@ unlock:
 	return err;
 }
 
+/* Where a job of this kind waits whose edit failed. */
+static struct compact_job **
+pending(struct tablet *t, const struct compact_job *j)
+{
+	return j->major ? &t->pending_major : &t->pending_merge;
+}
+
 static int
 install_or_keep(struct tablet *t, struct compact_job *j)
 {
 	struct tablet_env *env = t->env;
 	int err = install(t, j);
 
+	*pending(t, j) = err ? j : NULL;
 	if (err) {
-		t->pending_compact = j;
 		msg_error("table %u: a %s compaction could not be entered in METADATA: %s", t->table,
 			  j->major ? "major" : "merging", strerror(-err));
 		return err;
 	}
-	t->pending_compact = NULL;
 	for (unsigned i = 0; i < j->in.n; i++)
 		env->bytes_compacted_in += j->in.v[i]->meta.bytes;
 	for (unsigned i = 0; i < j->out.n; i++)
@@ -204,7 +195,35 @@ merged_inputs(const struct file_set *in, struct iter **out)
 	return err;
 }
 
-/* Steps 2 to 5 over j->in; takes j. */
+static bool
+readable(struct tablet *t, struct vfile *f)
+{
+	struct iter *it;
+	int err = vfile_iter(f, sst_scan_new, &it);
+
+	if (!err) {
+		for (iter_seek(it, slice_of(NULL, 0)); it->valid && !err && t->state != TABLET_CLOSING; iter_next(it))
+			err = cellkey_column_len(it->key) ? 0 : -EBADMSG;
+		err = err ? err : it->err;
+		iter_free(it);
+	}
+	return err != -EBADMSG && err != -EIO && err != -ENOENT;
+}
+
+static void
+find_damaged(struct tablet *t, const struct file_set *in)
+{
+	for (unsigned i = 0; i < in->n; i++) {
+		struct vfile *f = in->v[i];
+
+		if (vfile_empty(f) || f->damaged || readable(t, f))
+			continue;
+		f->damaged = true;
+		msg_error("table %u: %s is damaged: it is left out of compactions", t->table, sst_path(f->sst));
+	}
+}
+
+/* Steps 2 to 5 over j->in, whose files are busy; takes j. */
 static int
 run(struct tablet *t, struct run_params *p, struct compact_job *j)
 {
@@ -213,38 +232,41 @@ run(struct tablet *t, struct run_params *p, struct compact_job *j)
 
 	if (!err)
 		err = compact_run(p, merged, &j->out);
-	if (err) {
-		compact_job_free(j);
-		return err;
-	}
-	return install_or_keep(t, j);
+	if (!err)
+		return install_or_keep(t, j);
+	if (err == -EBADMSG || err == -EIO || err == -ENOENT)
+		find_damaged(t, &j->in);
+	mutex_lock(&t->lock);
+	set_busy(t, &j->in, false);
+	mutex_unlock(&t->lock);
+	compact_job_free(j);
+	return err;
 }
 
-/* A merging compaction of the run, taken. */
 static int
-merge_run(struct tablet *t, struct file_set *in)
+settle(struct tablet *t, struct compact_job *j)
 {
-	struct compact_job *j = calloc(1, sizeof *j);
-	struct run_params p = {.t = t, .one_group = true, .group = in->v[0]->meta.group};
+	return j ? install_or_keep(t, j) : 0;
+}
+
+/* A merging compaction of the files of j, which it takes; they are busy. */
+static int
+merge_run(struct tablet *t, struct compact_job *j)
+{
+	struct run_params p = {.t = t, .one_group = true, .group = j->in.v[0]->meta.group, .freeze_us = INT64_MAX};
 	struct snap snap;
 	int err;
 
-	if (!j) {
-		file_set_put(in, false);
-		return -ENOMEM;
-	}
-	j->in = *in;
 	j->clock_mark = clock_now(t->env->clock);
 	snap_take(t, &snap);
 	p.schema = snap.schema;
 	p.rules.schema = snap.schema;
 	p.rules.age_asof = j->clock_mark - TABLET_SKEW_US;
 	p.rules.counts = true;
-	p.freeze_us = INT64_MAX;
-	for (unsigned i = 0; i < in->n; i++) { /* one set of rules ever since the first was frozen: compact_filter.c */
-		p.rules.counts &= in->v[i]->schema == snap.schema;
-		if (in->v[i]->freeze_us < p.freeze_us)
-			p.freeze_us = in->v[i]->freeze_us;
+	for (unsigned i = 0; i < j->in.n; i++) { /* one set of rules ever since the first was frozen: compact_filter.c */
+		p.rules.counts &= j->in.v[i]->schema == snap.schema;
+		if (j->in.v[i]->freeze_us < p.freeze_us)
+			p.freeze_us = j->in.v[i]->freeze_us;
 	}
 	p.freeze_schema = p.rules.counts ? snap.schema : NULL;
 	p.rules.count_asof = p.freeze_us - TABLET_SKEW_US;
@@ -253,18 +275,80 @@ merge_run(struct tablet *t, struct file_set *in)
 	return err;
 }
 
+int
+compact_merge(struct tablet *t, bool *did)
+{
+	struct compact_job *j = NULL;
+	int err = job_begin(t, &t->merging);
+
+	*did = false;
+	if (err)
+		return err;
+	if (t->state == TABLET_LOADING)
+		goto out;
+	if (t->pending_merge) {
+		err = settle(t, t->pending_merge);
+		*did = !err;
+		goto out;
+	}
+	j = calloc(1, sizeof *j);
+	if (!j) {
+		err = -ENOMEM;
+		goto out;
+	}
+	mutex_lock(&t->lock);
+	err = compact_pick(t->view, &j->in);
+	if (!err)
+		set_busy(t, &j->in, true);
+	mutex_unlock(&t->lock);
+	if (!err && j->in.n) {
+		err = merge_run(t, j);
+		j = NULL;
+		*did = !err;
+	}
+out:
+	compact_job_free(j);
+	job_end(t, &t->merging);
+	return err;
+}
+
 static int
 pick_all(struct tablet *t, struct file_set *in)
 {
-	struct snap snap;
 	int err = 0;
 
-	snap_take(t, &snap);
-	for (unsigned i = 0; i < snap.view->file_count && !err; i++)
-		err = file_set_add(in, snap.view->files[i]);
-	snap_put(&snap);
+	mutex_lock(&t->lock);
+	for (unsigned i = 0; i < t->view->file_count && !err; i++)
+		err = file_set_add(in, t->view->files[i]);
+	if (!err)
+		set_busy(t, in, true);
+	mutex_unlock(&t->lock);
 	if (err)
 		file_set_put(in, false);
+	return err;
+}
+
+/* A minor compaction, and what there is then; no merge is under way meanwhile. */
+static int
+major_inputs(struct tablet *t, struct freeze *f, struct file_set *in)
+{
+	int err = job_begin(t, &t->merging), picked;
+
+	if (err)
+		return err;
+	err = settle(t, t->pending_merge);
+	if (!err)
+		err = job_begin(t, &t->flushing);
+	if (!err) {
+		err = flush_all(t, f);
+		picked = err ? 0 : pick_all(t, in);
+		flush_end(t, err);
+		if (err)
+			tablet_want_flush(t);
+		else
+			err = picked;
+	}
+	job_end(t, &t->merging);
 	return err;
 }
 
@@ -278,13 +362,7 @@ major(struct tablet *t)
 
 	if (!j)
 		return -ENOMEM;
-	err = flush_begin(t);
-	if (err)
-		goto out;
-	err = flush_all(t, &f);
-	if (!err)
-		err = pick_all(t, &j->in);
-	flush_end(t, err);
+	err = major_inputs(t, &f, &j->in);
 	if (err || !j->in.n)
 		goto out;
 	j->major = true;
@@ -305,134 +383,43 @@ out:
 }
 
 int
+compact_major(struct tablet *t)
+{
+	int err = job_begin(t, &t->majoring);
+
+	if (err)
+		return err;
+	err = settle(t, t->pending_major);
+	if (!err)
+		err = major(t);
+	job_end(t, &t->majoring);
+	if (!err)
+		compact_schedule(t);
+	return err;
+}
+
+int
 tablet_compact(struct tablet *t)
 {
 	int err;
 
 	tablet_enter(t);
 	tablet_replay_done(t);
-	err = compact_begin(t);
-	if (!err) {
-		if (t->pending_compact)
-			err = install_or_keep(t, t->pending_compact);
-		if (!err)
-			err = major(t);
-		compact_end(t);
-	}
+	err = compact_major(t);
 	tablet_leave(t);
-	return err;
-}
-
-static int
-step(struct tablet *t, bool *did)
-{
-	struct file_set in = {0};
-	struct snap snap;
-	bool wants_major;
-	int err = 0;
-
-	if (t->state == TABLET_LOADING)
-		return 0;
-	if (t->pending_compact) {
-		err = install_or_keep(t, t->pending_compact);
-		*did = !err;
-		return err;
-	}
-	snap_take(t, &snap);
-	err = compact_pick(snap.view, &in);
-	wants_major = !err && !in.n && !t->env->no_background &&
-		      compact_wants_major(snap.view, snap.schema, t->major_us, clock_now(t->env->clock));
-	snap_put(&snap);
-	if (err)
-		return err;
-	if (in.n)
-		err = merge_run(t, &in);
-	else if (wants_major)
-		err = major(t);
-	else
-		return 0;
-	*did = !err;
 	return err;
 }
 
 int
 tablet_compact_step(struct tablet *t, bool *did)
 {
-	bool done = false;
+	bool done;
 	int err;
 
 	tablet_enter(t);
-	err = compact_begin(t);
-	if (!err) {
-		err = step(t, &done);
-		compact_end(t);
-	}
+	err = compact_merge(t, &done);
 	tablet_leave(t);
 	if (!err)
 		*did = done;
 	return err;
-}
-
-/* ---- background ---- */
-
-static bool
-stopping(const struct tablet *t)
-{
-	return t->state == TABLET_CLOSING || t->state == TABLET_BROKEN;
-}
-
-static uint64_t
-back_off(uint64_t *us)
-{
-	*us = *us ? *us * 2 : BACKOFF_LEAST_US;
-	if (*us > BACKOFF_MOST_US)
-		*us = BACKOFF_MOST_US;
-	return *us;
-}
-
-void
-compact_schedule(struct tablet *t)
-{
-	if (!t->env->no_background && t->state == TABLET_SERVING)
-		task_queue(&t->compact_task);
-}
-
-void
-tablet_flush_task(struct task *task)
-{
-	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, flush_task));
-	int err = flush_now(t);
-
-	if (!err) {
-		t->flush_backoff_us = 0;
-		return;
-	}
-	if (stopping(t) || err == -ESHUTDOWN)
-		return;
-	if (!t->flush_backoff_us)
-		msg_error("table %u: a minor compaction failed, to be tried again: %s", t->table, strerror(-err));
-	t->flush_wanted = true;
-	task_queue_after(&t->flush_task, back_off(&t->flush_backoff_us));
-}
-
-void
-tablet_compact_task(struct task *task)
-{
-	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, compact_task));
-	bool did = false;
-	int err = tablet_compact_step(t, &did);
-
-	if (stopping(t) || err == -ESHUTDOWN)
-		return;
-	if (err) {
-		if (!t->compact_backoff_us)
-			msg_error("table %u: a compaction failed, to be tried again: %s", t->table, strerror(-err));
-		task_queue_after(&t->compact_task, back_off(&t->compact_backoff_us));
-		return;
-	}
-	t->compact_backoff_us = 0;
-	if (did)
-		task_queue(task);
-	else
-		task_queue_after(task, LOOK_AGAIN_US);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compactions of a tablet (paper, section 5.4): what compact.c (the jobs),
- * compact_flush.c (minor), compact_run.c (entries in, files out),
- * compact_filter.c (which entries stay) and compact_pick.c (policy) share.
+ * Compactions of a tablet (paper, section 5.4): what compact.c (merging and
+ * major), compact_flush.c (minor), compact_task.c (the background),
+ * compact_run.c (entries in, files out), compact_filter.c (which entries
+ * stay) and compact_pick.c (policy) share.
  */
 #ifndef TFS_STORE_COMPACT_H
 #define TFS_STORE_COMPACT_H
@@ -52,22 +53,23 @@ struct run_params {
 	struct store_schema *freeze_schema; /* for the outputs; NULL: not known */
 	int64_t freeze_us;
 };
-struct file_set {
-	struct vfile **v;
-	unsigned n;
-};
 /* Takes merged.  On 0 the files are written and synced, the directory too; on error they are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
-/* Lets the files go; doom: unlinks those that are ours alone. */
-void file_set_put(struct file_set *s, bool doom);
-int file_set_add(struct file_set *s, struct vfile *f) TFS_MUST; /* takes a reference */
 
 /* ---- policy ---- */
-/* A run of files adjacent in age within one group that should become one; *n 0: none. */
+/* A run of files adjacent in age within one group that should become one; n 0: none. The caller holds the tablet's lock. */
 int compact_pick(const struct view *v, struct file_set *run) TFS_MUST;
+/* The most files of one group that wait for a merge. The caller holds the tablet's lock. */
+unsigned compact_debt(const struct view *v);
 bool compact_wants_major(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now);
 
 /* ---- jobs ---- */
+/* Jobs of one kind (tablet.flushing, merging, majoring) run one at a time: waits while *busy, sets it. -ESHUTDOWN, -ESTALE. */
+int job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
+void job_end(struct tablet *t, _Atomic bool *busy);
+/* One merging compaction, if one is wanted; *did. */
+int compact_merge(struct tablet *t, bool *did) TFS_MUST;
+int compact_major(struct tablet *t) TFS_MUST;
 void compact_schedule(struct tablet *t);
 /* What a freeze fixed. */
 struct freeze {
@@ -75,9 +77,7 @@ struct freeze {
 	int64_t us;
 	bool counts;                 /* nothing judged before it is left out (to be replayed, or not frozen): whole rules may be applied */
 };
-/* One at a time: begin waits. -ESHUTDOWN, -ESTALE. */
-int flush_begin(struct tablet *t) TFS_MUST;
-/* Everything written so far is in files on 0.  between begin and end. */
+/* Everything written so far is in files on 0.  Between job_begin of flushing and flush_end. */
 int flush_all(struct tablet *t, struct freeze *out) TFS_MUST;
 void flush_end(struct tablet *t, int err);
 int flush_now(struct tablet *t) TFS_MUST; /* all of these */

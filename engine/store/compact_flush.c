@@ -40,6 +40,8 @@
 #include "engine/base/msg.h"
 #include "engine/store/merge.h"
 
+static const struct file_set none;
+
 struct flush_job {
 	struct vmem *mems[VIEW_MEMS];
 	unsigned mem_count;
@@ -64,23 +66,6 @@ flush_job_free(struct flush_job *j)
 	free(j);
 }
 
-/* A view with the current files, room for `more`, and no memtables. The caller keeps the file list still or checks. */
-static struct view *
-copy_files(const struct view *v, unsigned more, const struct file_set *without)
-{
-	struct view *n = view_new(v->file_count + more);
-
-	for (unsigned i = 0; n && i < v->file_count; i++) {
-		bool gone = false;
-
-		for (unsigned k = 0; without && k < without->n; k++)
-			gone |= without->v[k] == v->files[i];
-		if (!gone)
-			n->files[n->file_count++] = vfile_get(v->files[i]);
-	}
-	return n;
-}
-
 /* Step 1. The caller holds t->lock. */
 static int
 freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
@@ -92,7 +77,7 @@ freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
 
 	j->froze = !dirty || v->mem_count < VIEW_MEMS;
 	if ((dirty && j->froze) || wasted) {
-		struct view *n = copy_files(v, 0, NULL);
+		struct view *n = view_change(v, &none, &none);
 
 		if (!n)
 			return -ENOMEM;
@@ -101,8 +86,7 @@ freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
 			return err;
 		}
 		n->mems[n->mem_count++] = fresh;
-		for (unsigned i = wasted; i < v->mem_count; i++)
-			n->mems[n->mem_count++] = vmem_get(v->mems[i]);
+		view_take_mems(n, v, v->mems, wasted);
 		if (!wasted) {
 			v->mems[0]->frozen = v->mems[0]->accounted;
 			v->mems[0]->frozen_sum = &t->env->flushing_bytes;
@@ -208,15 +192,6 @@ next_redo(struct tablet *t, const struct flush_job *j, struct redo_state **set, 
 	return 0;
 }
 
-static bool
-is_in(const struct flush_job *j, const struct vmem *m)
-{
-	for (unsigned i = 0; i < j->mem_count; i++)
-		if (j->mems[i] == m)
-			return true;
-	return false;
-}
-
 /* Steps 3 and 4. */
 static int
 install(struct tablet *t, struct flush_job *j)
@@ -237,16 +212,14 @@ install(struct tablet *t, struct flush_job *j)
 		err = -ESTALE;
 		goto unlock;
 	}
-	v = copy_files(t->view, j->outs.n, NULL); /* files change under EDIT only */
+	v = view_change(t->view, &none, &j->outs); /* files change under EDIT only */
 	if (v)
 		err = next_redo(t, j, &set, &points, &redo_count);
 	if (err)
 		goto unlock;
 	mutex_unlock(&t->lock);
-	for (unsigned i = 0; i < j->outs.n; i++) {
+	for (unsigned i = 0; i < j->outs.n; i++)
 		added[i] = j->outs.v[i]->meta; /* borrowed */
-		view_add_file(v, j->outs.v[i]);
-	}
 	e.added = added;
 	e.added_count = j->outs.n;
 	e.redo = points;
@@ -260,9 +233,7 @@ install(struct tablet *t, struct flush_job *j)
 		tablet_fail(t, err);
 		goto unlock;
 	}
-	for (unsigned i = 0; i < t->view->mem_count; i++)
-		if (!is_in(j, t->view->mems[i]))
-			v->mems[v->mem_count++] = vmem_get(t->view->mems[i]);
+	view_take_mems(v, t->view, j->mems, j->mem_count);
 	old = view_swap(t, v);
 	v = NULL;
 	for (unsigned i = 0; i < j->mem_count; i++)
@@ -351,24 +322,6 @@ flush_once(struct tablet *t, bool *froze, struct freeze *out)
 }
 
 int
-flush_begin(struct tablet *t)
-{
-	int err = 0;
-
-	mutex_lock(&t->lock);
-	while (t->flushing && t->state != TABLET_CLOSING)
-		cond_wait(&t->changed, &t->lock);
-	if (t->state == TABLET_CLOSING)
-		err = -ESHUTDOWN;
-	else if (t->state == TABLET_BROKEN)
-		err = -ESTALE;
-	else
-		t->flushing = true;
-	mutex_unlock(&t->lock);
-	return err;
-}
-
-int
 flush_all(struct tablet *t, struct freeze *out)
 {
 	struct freeze f = {0};
@@ -390,13 +343,9 @@ flush_all(struct tablet *t, struct freeze *out)
 void
 flush_end(struct tablet *t, int err)
 {
-	mutex_lock(&t->lock);
-	t->flushing = false;
-	t->flush_error = err;
 	if (err != -ECANCELED)
 		t->env->flush_error = err;
-	cond_broadcast(&t->changed);
-	mutex_unlock(&t->lock);
+	job_end(t, &t->flushing);
 }
 
 int
@@ -405,7 +354,7 @@ flush_now(struct tablet *t)
 	int err;
 
 	tablet_enter(t);
-	err = flush_begin(t);
+	err = job_begin(t, &t->flushing);
 	if (!err) {
 		err = flush_all(t, NULL);
 		flush_end(t, err);
@@ -419,6 +368,13 @@ flush_now(struct tablet *t)
 int
 tablet_flush(struct tablet *t)
 {
+	int err;
+
+	tablet_enter(t);
 	tablet_replay_done(t);
-	return flush_now(t);
+	err = flush_now(t);
+	if (err)
+		tablet_want_flush(t); /* what is frozen now is not to wait until somebody asks again */
+	tablet_leave(t);
+	return err;
 }

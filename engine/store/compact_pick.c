@@ -9,6 +9,9 @@
  * group back to it is merged, whatever its sizes: reads meet a bounded
  * number of files.
  *
+ * A file that another compaction has, or that cannot be read, parts its
+ * group: runs are adjacent in age, so none reaches across it.
+ *
  * Decided against: levels with key ranges.  Tablets are small (128 MiB) and
  * split by load, so a level of ranges within one would hold few files.
  */
@@ -19,30 +22,6 @@
 
 enum { WORTH_FILES = 4, MOST_FILES = 8, RATIO = 2 };
 #define HALF_PROMISE_US (INT64_C(12) * 3600 * 1000000)
-
-void
-file_set_put(struct file_set *s, bool doom)
-{
-	for (unsigned i = 0; i < s->n; i++) {
-		if (doom && s->v[i]->owned)
-			sst_doom(s->v[i]->sst);
-		vfile_put(s->v[i]);
-	}
-	free(s->v);
-	*s = (struct file_set){0};
-}
-
-int
-file_set_add(struct file_set *s, struct vfile *f)
-{
-	struct vfile **v = reallocarray(s->v, s->n + 1u, sizeof(struct vfile *));
-
-	if (!v)
-		return -ENOMEM;
-	s->v = v;
-	v[s->n++] = vfile_get(f);
-	return 0;
-}
 
 /* Files of one group, newest first: the run [from, from+count). */
 static void
@@ -77,34 +56,80 @@ choose(struct vfile *const *v, unsigned n, unsigned *from, unsigned *count)
 	}
 }
 
+/* The files of group from v->files[*at] on that one run may be chosen of; *at: behind them. */
+static unsigned
+stretch(const struct view *v, uint16_t group, unsigned *at, struct vfile **out)
+{
+	unsigned n = 0;
+
+	for (; *at < v->file_count; ++*at) {
+		struct vfile *f = v->files[*at];
+
+		if (f->meta.group != group)
+			continue;
+		if (f->busy || f->damaged) {
+			++*at;
+			break;
+		}
+		out[n++] = f;
+	}
+	return n;
+}
+
+static bool
+group_begins(const struct view *v, unsigned i)
+{
+	for (unsigned k = 0; k < i; k++)
+		if (v->files[k]->meta.group == v->files[i]->meta.group)
+			return false;
+	return true;
+}
+
 int
 compact_pick(const struct view *v, struct file_set *run)
 {
-	struct vfile **group = calloc(v->file_count + 1u, sizeof(struct vfile *));
+	struct vfile **files = calloc(v->file_count + 1u, sizeof(struct vfile *));
 	int err = 0;
 
-	if (!group)
+	if (!files)
 		return -ENOMEM;
 	*run = (struct file_set){0};
 	for (unsigned i = 0; i < v->file_count && !run->n && !err; i++) {
-		unsigned n = 0, from = 0, count;
-		bool seen = false;
-
-		for (unsigned k = 0; k < i && !seen; k++)
-			seen = v->files[k]->meta.group == v->files[i]->meta.group;
-		if (seen)
+		if (!group_begins(v, i))
 			continue;
-		for (unsigned k = i; k < v->file_count; k++)
-			if (v->files[k]->meta.group == v->files[i]->meta.group)
-				group[n++] = v->files[k];
-		choose(group, n, &from, &count);
-		for (unsigned k = 0; k < count && !err; k++)
-			err = file_set_add(run, group[from + k]);
+		for (unsigned at = i; at < v->file_count && !run->n && !err;) {
+			unsigned n = stretch(v, v->files[i]->meta.group, &at, files), from = 0, count;
+
+			choose(files, n, &from, &count);
+			for (unsigned k = 0; k < count && !err; k++)
+				err = file_set_add(run, files[from + k]);
+		}
 	}
-	free(group);
+	free(files);
 	if (err)
 		file_set_put(run, false);
 	return err;
+}
+
+unsigned
+compact_debt(const struct view *v)
+{
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < v->file_count; i++) {
+		unsigned n = 0;
+
+		for (unsigned k = i; k < v->file_count; k++) {
+			if (v->files[k]->meta.group != v->files[i]->meta.group)
+				continue;
+			if (v->files[k]->busy || v->files[k]->damaged)
+				break;
+			n++;
+		}
+		if (n > most)
+			most = n;
+	}
+	return most;
 }
 
 bool
@@ -116,6 +141,8 @@ compact_wants_major(const struct view *v, const struct store_schema *s, int64_t 
 	for (unsigned i = 0; i < v->file_count; i++) {
 		const struct vfile *f = v->files[i];
 
+		if (f->damaged)
+			return false; /* it would fail again and again */
 		cells += f->meta.cells;
 		tombstones += f->meta.tombstones;
 		stale |= f->clip;

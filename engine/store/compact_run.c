@@ -2,8 +2,9 @@
 /*
  * Entries in key order into one SSTable per locality group that has data.
  *
- * Durable steps: 1 the table's directory (made and its parent synced when
- * new), 2 each file is written and synced (sst_writer_finish), 3 the
+ * Durable steps: 1 the table's directory: made, and its parent synced (by
+ * each tablet once: one that is there may have been left unsynced by a
+ * crash), 2 each file is written and synced (sst_writer_finish), 3 the
  * directory is synced.  A crash before the caller's commit leaves files that
  * nothing refers to; opening a store removes them.
  *
@@ -56,7 +57,7 @@ struct run {
 static int
 make_dir(struct run *r)
 {
-	const struct tablet *t = r->p->t;
+	struct tablet *t = r->p->t;
 	char *parent = path_join(t->env->data_dir, "sst");
 	int err = -ENOMEM;
 
@@ -64,18 +65,13 @@ make_dir(struct run *r)
 		r->dir = NULL;
 		goto out;
 	}
+	err = 0;
+	if (t->dir_durable)
+		goto out;
 	err = file_mkdir(r->dir);
-	if (err == -ENOENT) {
-		err = file_mkdir(parent);
-		if (!err || err == -EEXIST)
-			err = file_sync_dir(t->env->data_dir);
-		if (!err)
-			err = file_mkdir(r->dir);
-	}
-	if (!err)
+	if (!err || err == -EEXIST)
 		err = file_sync_dir(parent);
-	else if (err == -EEXIST)
-		err = 0;
+	t->dir_durable = !err;
 out:
 	free(parent);
 	return err;

@@ -21,7 +21,7 @@
 
 enum {
 	DELAY_MOST_US = 50000,
-	FILES_FREE = 12,  /* in one group: no delay */
+	FILES_FREE = 12,  /* of one group waiting for a merge: no delay */
 	FILES_STEP_US = 100,
 };
 
@@ -64,7 +64,7 @@ static uint64_t
 delay_us(const struct tablet *t, size_t used, size_t bound)
 {
 	uint64_t us = 0;
-	unsigned files = t->group_files;
+	unsigned files = t->debt;
 
 	if (used > bound) {
 		double excess = 2.0 * (double)(used - bound) / (double)bound;

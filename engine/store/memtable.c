@@ -263,8 +263,11 @@ int memtable_prepare(struct memtable *m, struct slice key, struct slice value, s
 	return 0;
 }
 
-/* Below `level` the last node before key goes to splice[i]; x is before key at `level`. */
-static void find_splice(struct memtable *m, struct slice key, struct memnode *x, int level)
+/*
+ * From x, which is before key at `level`, down to the first node at or after
+ * key, or NULL.  splice, unless NULL: per level the last node before key.
+ */
+static inline struct memnode *search(struct memnode *x, int level, struct slice key, struct memnode **splice)
 {
 	struct memnode *not_before = NULL;
 
@@ -281,9 +284,10 @@ static void find_splice(struct memtable *m, struct slice key, struct memnode *x,
 			}
 		}
 		not_before = next;
-		m->splice[level] = x;
+		if (splice)
+			splice[level] = x;
 		if (level-- == 0)
-			return;
+			return next;
 	}
 }
 
@@ -298,7 +302,7 @@ void memtable_insert(struct memtable *m, struct memnode *n)
 	 * on every level what comes after it lies past this gap.
 	 */
 	if (!m->last || slice_cmp(node_key(m->last), key) >= 0 || (after && slice_cmp(node_key(after), key) <= 0))
-		find_splice(m, key, m->head, height - 1);
+		(void)search(m->head, height - 1, key, m->splice);
 	if (n->height > height) {
 		/* levels above are empty: their splice is still the head */
 		atomic_store_explicit(&m->height, n->height, memory_order_relaxed);
@@ -311,30 +315,6 @@ void memtable_insert(struct memtable *m, struct memnode *n)
 	}
 	m->last = n;
 	atomic_fetch_add_explicit(&m->count, 1, memory_order_relaxed);
-}
-
-/* First node with a key >= target, or NULL. */
-static struct memnode *find_first(const struct memtable *m, struct slice target)
-{
-	int level = atomic_load_explicit(&m->height, memory_order_relaxed) - 1;
-	struct memnode *x = m->head, *not_before = NULL;
-
-	for (;;) {
-		struct memnode *next = node_next(x, level);
-
-		if (level > 0)
-			__builtin_prefetch(node_next(x, level - 1));
-		if (next && next != not_before) {
-			__builtin_prefetch(node_next(next, level));
-			if (slice_cmp(node_key(next), target) < 0) {
-				x = next;
-				continue;
-			}
-		}
-		not_before = next;
-		if (level-- == 0)
-			return next;
-	}
 }
 
 /* ---- iterator ---- */
@@ -360,7 +340,7 @@ static void mem_iter_seek(struct iter *it, struct slice target)
 {
 	struct mem_iter *mi = (struct mem_iter *)it;
 
-	mi->at = find_first(mi->m, target);
+	mi->at = search(mi->m->head, atomic_load_explicit(&mi->m->height, memory_order_relaxed) - 1, target, NULL);
 	mem_iter_show(mi);
 }
 

@@ -52,17 +52,8 @@ struct view *
 view_swap(struct tablet *t, struct view *v)
 {
 	struct view *old;
-	unsigned most = 0;
 
-	for (unsigned i = 0; i < v->file_count; i++) {
-		unsigned n = 0;
-
-		for (unsigned j = 0; j < v->file_count; j++)
-			n += v->files[j]->meta.group == v->files[i]->meta.group;
-		if (n > most)
-			most = n;
-	}
-	t->group_files = most;
+	t->debt = compact_debt(v);
 	mutex_lock(&t->view_lock);
 	old = t->view;
 	t->view = v;
@@ -90,7 +81,8 @@ static void
 tablet_destroy(struct tablet *t)
 {
 	flush_job_free(t->pending);
-	compact_job_free(t->pending_compact);
+	compact_job_free(t->pending_merge);
+	compact_job_free(t->pending_major);
 	view_put(t->view);
 	store_schema_put(t->schema);
 	for (unsigned i = 0; i < STRIPES; i++) {
@@ -192,7 +184,8 @@ tablet_new(const struct tablet_params *p, struct tablet **out)
 		t->stripes[i].newest_us = INT64_MIN;
 	}
 	task_init(&t->flush_task, p->env->flush_pool, tablet_flush_task);
-	task_init(&t->compact_task, p->env->compact_pool, tablet_compact_task);
+	task_init(&t->merge_task, p->env->compact_pool, tablet_merge_task);
+	task_init(&t->major_task, p->env->compact_pool, tablet_major_task);
 	if ((err = buf_append(&t->begin, p->begin.p, p->begin.n)) || (err = buf_reserve(&t->end, p->end.n + 1)) ||
 	    (err = buf_append(&t->end, p->end.p, p->end.n)) || (err = first_view(t, p)))
 		goto out;
@@ -216,6 +209,16 @@ out:
 	return err;
 }
 
+static void
+cancel_tasks(struct tablet *t)
+{
+	struct task *tasks[] = {&t->flush_task, &t->merge_task, &t->major_task};
+
+	for (unsigned i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
+		if (tasks[i]->pool)
+			task_cancel(tasks[i]);
+}
+
 void
 tablet_free(struct tablet *t)
 {
@@ -225,18 +228,12 @@ tablet_free(struct tablet *t)
 	t->state = TABLET_CLOSING;
 	cond_broadcast(&t->changed);
 	mutex_unlock(&t->lock);
-	if (t->flush_task.pool)
-		task_cancel(&t->flush_task);
-	if (t->compact_task.pool)
-		task_cancel(&t->compact_task);
+	cancel_tasks(t);
 	mutex_lock(&t->lock);
 	while (t->calls)
 		(void)cond_wait_us(&t->changed, &t->lock, CLOSE_POLL_US);
 	mutex_unlock(&t->lock);
-	if (t->flush_task.pool) /* a call that ended meanwhile may have queued them */
-		task_cancel(&t->flush_task);
-	if (t->compact_task.pool)
-		task_cancel(&t->compact_task);
+	cancel_tasks(t); /* a call that ended meanwhile may have queued them */
 	tablet_destroy(t);
 }
 

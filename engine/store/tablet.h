@@ -105,6 +105,7 @@ struct tablet_env {
 	void *arg;
 	/* Counters for status and metrics. */
 	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
+	_Atomic bool major_under_way;  /* in the background: one at a time, the other workers are for merges */
 	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it worked */
 	_Atomic size_t flushing_bytes; /* of memory_used: frozen memtables, on their way out */
 };

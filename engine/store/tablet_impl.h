@@ -89,20 +89,20 @@ struct tablet {
 	bool redo_own;             /* the set names this incarnation at or below all that is unflushed */
 	uint64_t redo_maybe;       /* an edit in doubt may have set this point of ours; 0: none */
 	int64_t freeze_us;         /* of the last freeze */
-	bool flushing, compacting;
-	struct flush_job *pending; /* written, its install failed: repeated before anything else */
-	struct compact_job *pending_compact; /* likewise; whoever set compacting has it */
-	_Atomic int flush_error;   /* of the last flush */
+	_Atomic bool flushing, merging, majoring; /* a job of the kind is under way (job_begin) */
+	struct flush_job *pending; /* written, its install failed: repeated before anything else; the flusher's */
+	struct compact_job *pending_merge, *pending_major; /* likewise, of the kind */
 
 	struct mutex view_lock;
 	struct view *view;
 	struct store_schema *schema;
 
-	_Atomic unsigned group_files; /* the largest number of files in one group */
+	_Atomic unsigned debt;     /* files that wait for a merge: compact_debt */
 
-	struct task flush_task, compact_task;
-	uint64_t flush_backoff_us, compact_backoff_us;
+	struct task flush_task, merge_task, major_task;
+	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
 	_Atomic bool flush_wanted;
+	_Atomic bool dir_durable;  /* the name of the directory of our SSTables */
 };
 
 /* A call is under way; tablet_free waits for its leave. */
@@ -139,9 +139,10 @@ int memory_slow_down(struct tablet *t) TFS_MUST;
 /* After a write, holding nothing. */
 void memory_after_write(struct tablet *t, size_t active_bytes, size_t used_before);
 
-/* ---- compact.c, compact_flush.c: background entry points ---- */
+/* ---- compact_task.c, compact.c, compact_flush.c ---- */
 void tablet_flush_task(struct task *task);
-void tablet_compact_task(struct task *task);
+void tablet_merge_task(struct task *task);
+void tablet_major_task(struct task *task);
 void tablet_want_flush(struct tablet *t);
 /* Drops a written flush that was never installed. */
 void flush_job_free(struct flush_job *j);

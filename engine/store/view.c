@@ -143,6 +143,39 @@ vfile_put(struct vfile *f)
 		vfile_free(f);
 }
 
+int
+file_set_add(struct file_set *s, struct vfile *f)
+{
+	struct vfile **v = reallocarray(s->v, s->n + 1u, sizeof(struct vfile *));
+
+	if (!v)
+		return -ENOMEM;
+	s->v = v;
+	v[s->n++] = vfile_get(f);
+	return 0;
+}
+
+bool
+file_set_has(const struct file_set *s, const struct vfile *f)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->v[i] == f)
+			return true;
+	return false;
+}
+
+void
+file_set_put(struct file_set *s, bool doom)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		if (doom && s->v[i]->owned)
+			sst_doom(s->v[i]->sst);
+		vfile_put(s->v[i]);
+	}
+	free(s->v);
+	*s = (struct file_set){0};
+}
+
 struct view *
 view_new(unsigned files)
 {
@@ -153,6 +186,32 @@ view_new(unsigned files)
 	v->refs = 1;
 	v->file_cap = files;
 	return v;
+}
+
+struct view *
+view_change(const struct view *v, const struct file_set *without, const struct file_set *with)
+{
+	struct view *n = view_new(v->file_count + with->n);
+
+	for (unsigned i = 0; n && i < v->file_count; i++)
+		if (!file_set_has(without, v->files[i]))
+			view_add_file(n, v->files[i]);
+	for (unsigned i = 0; n && i < with->n; i++)
+		view_add_file(n, with->v[i]);
+	return n;
+}
+
+void
+view_take_mems(struct view *n, const struct view *v, struct vmem *const *without, unsigned count)
+{
+	for (unsigned i = 0; i < v->mem_count; i++) {
+		unsigned k = 0;
+
+		while (k < count && without[k] != v->mems[i])
+			k++;
+		if (k == count)
+			n->mems[n->mem_count++] = vmem_get(v->mems[i]);
+	}
 }
 
 struct view *

@@ -47,6 +47,8 @@ struct vfile {
 	bool clip;               /* it holds rows beyond them */
 	struct buf first, after; /* encoded: at or below its first key; above its last one */
 	bool owned;              /* no other tablet can refer to it: unlinked when compacted away */
+	bool busy;               /* under the tablet's lock: a compaction has it as input */
+	_Atomic bool damaged;    /* a compaction could not read it: none takes it any more, but a major one asked for */
 	/* As of when, and under which rules, its newest data was frozen; NULL: not known (loaded from METADATA). */
 	struct store_schema *schema;
 	int64_t freeze_us;
@@ -57,6 +59,15 @@ int vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_
 struct vfile *vfile_get(struct vfile *f);
 void vfile_put(struct vfile *f);
 
+struct file_set {
+	struct vfile **v;
+	unsigned n;
+};
+int file_set_add(struct file_set *s, struct vfile *f) TFS_MUST; /* takes a reference */
+bool file_set_has(const struct file_set *s, const struct vfile *f);
+/* Lets the files go; doom: unlinks those that are ours alone. */
+void file_set_put(struct file_set *s, bool doom);
+
 struct view {
 	_Atomic uint32_t refs;
 	unsigned mem_count, file_count, file_cap;
@@ -65,6 +76,10 @@ struct view {
 };
 /* Empty, with room for `files` of them. NULL: out of memory. */
 struct view *view_new(unsigned files);
+/* v's files less `without`, and `with`; no memtables.  NULL: out of memory. */
+struct view *view_change(const struct view *v, const struct file_set *without, const struct file_set *with);
+/* v's memtables behind those that n has, but the `count` in `without`. */
+void view_take_mems(struct view *n, const struct view *v, struct vmem *const *without, unsigned count);
 struct view *view_get(struct view *v);
 void view_put(struct view *v);
 /* Adds a reference to f in its place by age; there must be room. */

@@ -182,10 +182,14 @@ static inline void lib_stop(struct lib *l)
 
 static inline void lib_init(struct lib *l, const char *base)
 {
+	char sst[80];
+
 	memset(l, 0, sizeof *l);
 	snprintf(l->dir, sizeof l->dir, "%s/tfs-tablet-XXXXXX", base);
 	if (!mkdtemp(l->dir))
 		abort();
+	snprintf(sst, sizeof sst, "%s/sst", l->dir);
+	LIB(file_mkdir(sst));
 	pthread_mutex_init(&l->meta_lock, NULL);
 	l->clock = clock_new();
 	LIB(task_pool_new("flush", 1, &l->flush_pool));

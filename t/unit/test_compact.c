@@ -346,6 +346,76 @@ static void test_flushes_and_merges_drop_hidden(void **state)
 	end(&l);
 }
 
+/* ---- beside a major compaction ---- */
+
+static struct lib *beside;
+static unsigned beside_rounds;
+
+/* In the major compaction's own thread, when it makes its output: it holds no lock there. */
+static int work_beside(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("old"), .ts = {false, 2}};
+	struct lib *l = beside;
+	char q[16];
+	bool did = false;
+
+	(void)arg;
+	(void)offset;
+	(void)n;
+	(void)number;
+	if (!l || op != FILE_OP_CREATE || !strstr(path, ".sst"))
+		return 0;
+	beside = NULL;
+	LIB(lib_op(l, "r", &del, NULL));
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(q, sizeof q, "new%02u", i);
+		LIB(lib_put(l, "r", 1, q, 1, slice_str("v")));
+		LIB(tablet_flush(l->t));
+		LIB(tablet_compact_step(l->t, &did));
+		beside_rounds += did;
+		assert_true(l->t->debt <= 8);
+	}
+	return 0;
+}
+
+/* Merges go on among what came after its inputs, and what they keep still masks what it writes. */
+static void test_merges_beside_a_major_compaction(void **state)
+{
+	static struct lib l;
+
+	(void)state;
+	for (int in_doubt = 0; in_doubt < 2; in_doubt++) {
+		start(&l, 1);
+		for (int ts = 1; ts <= 3; ts++) {
+			LIB(lib_put(&l, "r", 1, "old", ts, slice_str(ts == 1 ? "one" : "v")));
+			LIB(tablet_flush(l.t));
+		}
+		beside = &l;
+		beside_rounds = 0;
+		file_set_hook(work_beside, NULL);
+		LIB(tablet_compact(l.t));
+		file_set_hook(NULL, NULL);
+		assert_null(beside);
+		assert_true(beside_rounds > 3);
+		assert_true(l.file_count > 1 && l.file_count <= 9);
+		assert_int_equal(lib_disk_files(&l), l.file_count);
+		for (int again = 0; again < 2; again++) {
+			assert_int_equal(count_cells(&l), 22);
+			expect(&l, "r", 1, "old", 2, NULL);
+			expect(&l, "r", 1, "old", 3, "v");
+			expect(&l, "r", 1, "old", 1, "one");
+			if (in_doubt && !again) {
+				l.edit_doubt = 1;
+				assert_int_equal(tablet_compact(l.t), -EIO);
+			}
+			LIB(tablet_compact(l.t));
+			assert_int_equal(l.file_count, 1);
+			assert_int_equal(lib_disk_files(&l), 1);
+		}
+		end(&l);
+	}
+}
+
 /* ---- many at once ---- */
 
 struct work {
@@ -469,6 +539,7 @@ int main(void)
 		cmocka_unit_test(test_deleted_under_older_rules),
 		cmocka_unit_test(test_rules_change_under_a_delete),
 		cmocka_unit_test(test_flushes_and_merges_drop_hidden),
+		cmocka_unit_test(test_merges_beside_a_major_compaction),
 		cmocka_unit_test(test_many_at_once),
 	};
 

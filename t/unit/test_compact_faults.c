@@ -360,6 +360,58 @@ static void test_refused_writes_cost_nothing(void **state)
 	end(&l);
 }
 
+static void damage(struct lib *l, unsigned file)
+{
+	const struct tablet_file *m = &l->files[file];
+	char *path = tablet_file_path(l->dir, LIB_TABLE, m->incarnation, m->number);
+	uint8_t byte = 0;
+	struct file *f;
+	size_t got;
+
+	LIB(file_open(path, FILE_READWRITE, &f));
+	LIB(file_pread(f, &byte, 1, 14, &got));
+	byte ^= 0x40;
+	LIB(file_pwrite(f, &byte, 1, 14));
+	file_close(f);
+	free(path);
+}
+
+/* A file that cannot be read is left alone; the others are merged as if it were not there. */
+static void test_a_damaged_file_stops_no_merge(void **state)
+{
+	static struct lib l;
+	char row[16], got[16];
+	bool did = false;
+	int failures = 0;
+
+	(void)state;
+	start(&l, 1);
+	for (int i = 0; i < 3; i++) {
+		snprintf(row, sizeof row, "%02d", i);
+		LIB(lib_put(&l, row, 1, "q", 1, slice_str("v")));
+		LIB(tablet_flush(l.t));
+	}
+	lib_stop(&l);
+	damage(&l, 1);
+	lib_start(&l);
+	for (int i = 3; i < 40; i++) {
+		snprintf(row, sizeof row, "%02d", i);
+		LIB(lib_put(&l, row, 1, "q", 1, slice_str("v")));
+		LIB(tablet_flush(l.t));
+		failures += tablet_compact_step(l.t, &did) != 0;
+	}
+	assert_int_equal(failures, 1);
+	assert_true(l.file_count <= 1 + 1 + 8);
+	for (int i = 0; i < 40; i++) {
+		snprintf(row, sizeof row, "%02d", i);
+		assert_int_equal(read_ts(&l, row, 1, "q", INT64_MIN, got, sizeof got), i == 1 ? -EBADMSG : 0);
+	}
+	/* who asks for a major compaction is told; in the background none is tried */
+	assert_int_equal(tablet_compact(l.t), -EBADMSG);
+	expect(&l, "39", 1, "q", INT64_MIN, "v");
+	end(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +422,7 @@ int main(void)
 		cmocka_unit_test(test_nth_io_fails),
 		cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_refused_writes_cost_nothing),
+		cmocka_unit_test(test_a_damaged_file_stops_no_merge),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
