@@ -1,39 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock service over a local directory: "root" is DIR/root and
- * "tables/webtable" DIR/tables/webtable.  Beside them lie DIR/held, flocked
- * while the service is open, and for moments DIR/journal and *.tmp.  A name
- * that ends in .tmp is kept with a "=" after it, so that a temporary file is
- * never taken for a file nor the other way round; the names "held" and
- * "journal" are refused.
+ * The lock service over a local directory; its files are local_files.c's.
  *
- * Durable steps of an operation that changes one file:
- *	1 a directory that the file needs is made, and DIR fsynced
- *	2 put: file_replace (write NAME.tmp, fdatasync, rename, fsync the directory)
- *	  remove: unlink, fsync the directory
- * A crash before the rename or unlink leaves the state before; after it, the
- * state before or after; NAME.tmp is removed at the next open.
- *
- * Durable steps of one that changes several:
- *	1 DIR/journal holds all of it (file_replace): from its rename on it is done
- *	2 each change as above, in order
- *	3 the journal is unlinked
- *	4 DIR is fsynced: or else a crash could bring the journal back after
- *	  later changes, and undo them
  * Opening:
  *	1 flock DIR/held; a byte in it says that the holder is closing (writing
  *	  out its memory may take it a while), and then it is worth waiting
- *	2 fsync DIR and its directories: what the last process had done but not
- *	  synced when it was killed is about to be seen, so it must last; and a
- *	  journal must be durable before its first change is carried out
- *	3 temporary files are removed
- *	4 the journal, if there is one, is carried out from its step 2 on.  It
- *	  states contents and versions, so doing it twice is doing it once.
+ *	2 settle what the last process left
  *
- * After an I/O error the change is in doubt.  Then nothing is answered until
- * it is settled: every later call first carries out steps 2 to 4 of opening
- * anew, and fails as they fail.  So no caller sees half of a journal, or a
- * rename that a crash may take back.
+ * After an error that leaves a change in doubt nothing is answered until that
+ * is settled: every later call first tries to, and fails as that fails.  So
+ * no caller sees half of a journal, or a rename that a crash may take back.
  *
  * Decided against: keeping all contents in memory (a store of 10,000 tables
  * would read 10,000 files to open), one file for everything (each change
@@ -45,7 +21,7 @@
 #include "engine/base/msg.h"
 #include "engine/base/mutex.h"
 #include "engine/lock/lock.h"
-#include "engine/lock/lock_format.h"
+#include "engine/lock/local_files.h"
 #include "engine/lock/watch.h"
 
 #include <errno.h>
@@ -54,9 +30,6 @@
 #include <sys/file.h>
 #include <time.h>
 
-#define HELD "held"
-#define JOURNAL "journal"
-#define TMP ".tmp"
 #define ESCAPE '='
 #define WAIT_US UINT64_C(60000000)     /* for a holder that is closing */
 #define WAIT_OPEN_US UINT64_C(500000)  /* for one that is not: it may be about to say so */
@@ -76,257 +49,10 @@ static struct local *local_of(struct lock_service *s)
 	return (struct local *)s;
 }
 
-/* ---- names and paths ---- */
-
-static bool ends_in_tmp(const char *s)
-{
-	size_t n = strlen(s);
-
-	return n >= sizeof TMP - 1 && strcmp(s + n - (sizeof TMP - 1), TMP) == 0;
-}
-
-static bool name_allowed(const char *name)
-{
-	return lock_name_valid(name) && strcmp(name, HELD) != 0 && strcmp(name, JOURNAL) != 0;
-}
-
-/* A name cut in its directory ("" for none) and its last component. */
-static void name_split(const char *name, char dir[LOCK_COMPONENT_MAX + 1], const char **last)
-{
-	const char *slash = strchr(name, '/');
-	size_t n = slash ? (size_t)(slash - name) : 0;
-
-	memcpy(dir, name, n);
-	dir[n] = 0;
-	*last = slash ? slash + 1 : name;
-}
-
-/*
- * DIR, or DIR/component.  A directory's entry is written like a file's, so
- * that "a.tmp/b" has no directory which looks like a temporary file.
- */
-static char *dir_path(const struct local *l, const char *component)
-{
-	char *p = NULL;
-
-	if (!*component)
-		return strdup(l->dir);
-	return asprintf(&p, ends_in_tmp(component) ? "%s/%s=" : "%s/%s", l->dir, component) < 0 ? NULL : p;
-}
-
-static char *name_path(const struct local *l, const char *name)
-{
-	char dir[LOCK_COMPONENT_MAX + 1], *d, *p = NULL;
-	const char *last;
-
-	name_split(name, dir, &last);
-	d = dir_path(l, dir);
-	if (!d)
-		return NULL;
-	if (asprintf(&p, ends_in_tmp(last) ? "%s/%s=" : "%s/%s", d, last) < 0)
-		p = NULL;
-	free(d);
-	return p;
-}
-
-/* ---- reading ---- */
-
-/* contents may be NULL.  -ENOENT. */
-static int read_file(const struct local *l, const char *name, struct buf *contents, uint64_t *version)
-{
-	char *path = name_path(l, name);
-	struct buf bytes = {0};
-	struct slice c;
-	uint64_t v;
-	int rc;
-
-	if (!path)
-		return -ENOMEM;
-	rc = file_read_all(path, LOCK_FILE_BYTES_MAX, &bytes);
-	if (rc == -ENOTDIR || rc == -EISDIR)
-		rc = -ENOENT;
-	if (rc == -ENOENT)
-		goto out;
-	if (rc == -EFBIG)
-		rc = -EBADMSG;
-	if (!rc)
-		rc = lock_file_decode(buf_slice(&bytes), &c, &v);
-	if (rc == -EBADMSG)
-		msg_error("%s: damaged", path);
-	else if (rc == -EPROTO)
-		msg_error("%s: written in a later format", path);
-	else if (rc)
-		msg_error("%s: %s", path, strerror(-rc));
-	if (!rc && contents)
-		rc = buf_set(contents, c.p, c.n);
-	if (!rc)
-		*version = v;
-out:
-	buf_fini(&bytes);
-	free(path);
-	return rc;
-}
-
-/* ---- changing ---- */
-
-static int ensure_dir(const struct local *l, const char *path)
-{
-	int rc = file_mkdir(path);
-
-	if (rc == -EEXIST)
-		return 0;
-	return rc ? rc : file_sync_dir(l->dir);
-}
-
-static int put_file(const struct lock_step *s, const char *path)
-{
-	struct buf bytes = {0};
-	int rc = lock_file_encode(s->contents, s->version, &bytes);
-
-	if (!rc)
-		rc = file_replace(path, buf_slice(&bytes));
-	buf_fini(&bytes);
-	return rc;
-}
-
-/* The durable steps of one change; doing it again does no harm. */
-static int apply_step(const struct local *l, const struct lock_step *s)
-{
-	char dir[LOCK_COMPONENT_MAX + 1], *dpath = NULL, *path = NULL;
-	const char *last;
-	int rc = -ENOMEM;
-
-	name_split(s->name, dir, &last);
-	dpath = dir_path(l, dir);
-	path = name_path(l, s->name);
-	if (!dpath || !path)
-		goto out;
-	if (!s->remove) {
-		rc = *dir ? ensure_dir(l, dpath) : 0;
-		if (!rc)
-			rc = put_file(s, path);
-	} else {
-		rc = file_unlink(path);
-		if (rc == -ENOENT || rc == -ENOTDIR)
-			rc = 0;
-		else if (!rc)
-			rc = file_sync_dir(dpath);
-	}
-	if (rc && rc != -ENOMEM)
-		msg_error("%s: %s", path, strerror(-rc));
-out:
-	free(path);
-	free(dpath);
-	return rc;
-}
-
-/* Steps 2 to 4 of a journal. */
-static int carry_out(const struct local *l, const struct lock_step *steps, unsigned count, const char *journal)
-{
-	int rc = 0;
-
-	for (unsigned i = 0; i < count && !rc; i++)
-		rc = apply_step(l, &steps[i]);
-	if (!rc)
-		rc = file_unlink(journal);
-	if (!rc)
-		rc = file_sync_dir(l->dir);
-	return rc;
-}
-
-static int apply_journal(const struct local *l, const struct lock_step *steps, unsigned count)
-{
-	char *journal = path_join(l->dir, JOURNAL);
-	struct buf bytes = {0};
-	int rc = journal ? lock_journal_encode(steps, count, &bytes) : -ENOMEM;
-
-	if (!rc)
-		rc = file_replace(journal, buf_slice(&bytes));
-	if (!rc)
-		rc = carry_out(l, steps, count, journal);
-	if (rc && rc != -ENOMEM)
-		msg_error("%s: %s", l->dir, strerror(-rc));
-	buf_fini(&bytes);
-	free(journal);
-	return rc;
-}
-
-/* ---- settling: at open and after an error ---- */
-
-static int replay_journal(const struct local *l)
-{
-	char *journal = path_join(l->dir, JOURNAL);
-	struct lock_step *steps = NULL;
-	struct buf bytes = {0};
-	unsigned count = 0;
-	int rc = journal ? file_read_all(journal, LOCK_JOURNAL_BYTES_MAX, &bytes) : -ENOMEM;
-
-	if (rc == -ENOENT) {
-		rc = 0;
-		goto out;
-	}
-	if (!rc)
-		rc = lock_journal_decode(buf_slice(&bytes), &steps, &count);
-	else if (rc == -EFBIG)
-		rc = -EBADMSG;
-	if (rc == -EBADMSG)
-		msg_error("%s: damaged", journal);
-	if (!rc)
-		rc = carry_out(l, steps, count, journal);
-out:
-	free(steps);
-	buf_fini(&bytes);
-	free(journal);
-	return rc;
-}
-
-struct sweep {
-	const char *dir;
-	bool top;
-};
-
-static int sweep_entry(void *arg, const char *name, bool is_dir)
-{
-	const struct sweep *w = arg;
-	char *path = path_join(w->dir, name);
-	int rc = 0;
-
-	if (!path)
-		return -ENOMEM;
-	if (is_dir && w->top) {
-		struct sweep below = {path, false};
-
-		rc = file_sync_dir(path);
-		if (!rc)
-			rc = file_list(path, sweep_entry, &below);
-	} else if (!is_dir && ends_in_tmp(name)) {
-		rc = file_unlink(path);
-		if (rc == -ENOENT)
-			rc = 0;
-	}
-	free(path);
-	return rc;
-}
-
-/* Steps 2 to 4 of opening. */
-static int settle(const struct local *l)
-{
-	struct sweep top = {l->dir, true};
-	int rc = file_sync_dir(l->dir);
-
-	if (!rc)
-		rc = file_list(l->dir, sweep_entry, &top);
-	if (!rc)
-		rc = replay_journal(l);
-	if (rc && rc != -EBADMSG && rc != -ENOMEM)
-		msg_error("%s: %s", l->dir, strerror(-rc));
-	return rc;
-}
-
 /* The caller holds the mutex. */
 static int settled_locked(struct local *l)
 {
-	int rc = l->in_doubt ? settle(l) : 0;
+	int rc = l->in_doubt ? lock_files_settle(l->dir) : 0;
 
 	if (!rc)
 		l->in_doubt = false;
@@ -341,12 +67,12 @@ static int local_get(struct lock_service *s, const char *name, struct buf *conte
 	uint64_t v;
 	int rc;
 
-	if (!name_allowed(name))
+	if (!lock_name_allowed(name))
 		return -EINVAL;
 	mutex_lock(&l->mutex);
 	rc = settled_locked(l);
 	if (!rc)
-		rc = read_file(l, name, contents, &v);
+		rc = lock_files_read(l->dir, name, contents, &v);
 	mutex_unlock(&l->mutex);
 	if (!rc && version)
 		*version = v;
@@ -370,12 +96,12 @@ static int fits(const struct local *l, const char *name)
 	uint64_t version;
 	int rc;
 
-	name_split(name, dir, &last);
+	lock_name_split(name, dir, &last);
 	if (*dir) {
-		rc = read_file(l, dir, NULL, &version);
+		rc = lock_files_read(l->dir, dir, NULL, &version);
 		return rc == -ENOENT ? 0 : rc ? rc : -EINVAL;
 	}
-	path = name_path(l, name);
+	path = lock_name_path(l->dir, name);
 	if (!path)
 		return -ENOMEM;
 	rc = file_list(path, no_entry, NULL);
@@ -387,7 +113,7 @@ static int fits(const struct local *l, const char *name)
 static int judge(const struct local *l, const struct lock_op *op, struct lock_step *step, bool *changes)
 {
 	uint64_t now = 0;
-	int rc = read_file(l, op->name, NULL, &now);
+	int rc = lock_files_read(l->dir, op->name, NULL, &now);
 
 	if (rc == -ENOENT)
 		rc = now = 0;
@@ -421,7 +147,7 @@ static int check_ops(const struct lock_op *ops, unsigned count)
 	if (count == 0 || count > LOCK_OPS_MAX)
 		return -EINVAL;
 	for (unsigned i = 0; i < count; i++) {
-		if (!name_allowed(ops[i].name))
+		if (!lock_name_allowed(ops[i].name))
 			return -EINVAL;
 		if (!ops[i].remove && ops[i].contents.n > LOCK_CONTENTS_MAX)
 			return -EFBIG;
@@ -448,9 +174,7 @@ static int multi_locked(struct local *l, const struct lock_op *ops, unsigned cou
 	}
 	if (rc || n == 0)
 		return rc;
-	rc = n == 1 ? apply_step(l, &steps[0]) : apply_journal(l, steps, n);
-	l->in_doubt = rc != 0;
-	return rc;
+	return lock_files_change(l->dir, steps, n, &l->in_doubt);
 }
 
 static int local_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, uint64_t *versions)
@@ -488,7 +212,7 @@ static int listing_entry(void *arg, const char *name, bool is_dir)
 	struct listing *g = arg;
 	size_t n = strlen(name);
 
-	if (ends_in_tmp(name) || (g->top && (strcmp(name, HELD) == 0 || strcmp(name, JOURNAL) == 0)) || (is_dir && !g->top))
+	if (lock_ends_in_tmp(name) || (g->top && (strcmp(name, LOCK_HELD) == 0 || strcmp(name, LOCK_JOURNAL) == 0)) || (is_dir && !g->top))
 		return 0;
 	if (n && name[n - 1] == ESCAPE)
 		n--;
@@ -530,9 +254,9 @@ static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *a
 	char *path;
 	int rc;
 
-	if (*dir && (!name_allowed(dir) || strchr(dir, '/')))
+	if (*dir && (!lock_name_allowed(dir) || strchr(dir, '/')))
 		return -EINVAL;
-	path = dir_path(l, dir);
+	path = lock_dir_path(l->dir, dir);
 	if (!path)
 		return -ENOMEM;
 	mutex_lock(&l->mutex);
@@ -625,7 +349,7 @@ static int flock_held(struct local *l)
 /* Step 1 of opening. */
 static int take_hold(struct local *l)
 {
-	char *path = path_join(l->dir, HELD);
+	char *path = path_join(l->dir, LOCK_HELD);
 	int rc = path ? file_open(path, FILE_READWRITE, &l->held) : -ENOMEM;
 
 	if (rc == -ENOENT)
@@ -646,7 +370,7 @@ void lock_local_closing(struct lock_service *s)
 	int rc = file_pwrite(l->held, "c", 1, 0);
 
 	if (rc)
-		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, HELD, strerror(-rc));
+		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, LOCK_HELD, strerror(-rc));
 }
 
 int lock_local_open(const char *dir, struct lock_service **out)
@@ -663,7 +387,7 @@ int lock_local_open(const char *dir, struct lock_service **out)
 	watch_set_init(&l->watches);
 	rc = take_hold(l);
 	if (!rc)
-		rc = settle(l);
+		rc = lock_files_settle(l->dir);
 	if (rc) {
 		local_free(&l->base);
 		return rc;

@@ -10,8 +10,8 @@
  * that rises with each change.
  *
  * Errors: -ENOENT, -EEXIST, -ESTALE (version is not the expected one),
- * -EBUSY (lock held), -EBADMSG (damaged), I/O errors (then the change is in
- * doubt: read again).
+ * -EBUSY (lock held), -EBADMSG (damaged), -ENOSPC (nothing was changed), other
+ * I/O errors (then the change is in doubt: read again).
  * Threads: any.  Watch callbacks come on the thread that made the change
  * (local) holding no lock of the service; they must not block.
  */
@@ -32,6 +32,7 @@ struct lock_op {
 };
 typedef void lock_watch_fn(void *arg, const char *name);
 struct lock_service_ops {
+	/* contents, version: may be NULL. */
 	int (*get)(struct lock_service *s, const char *name, struct buf *contents, uint64_t *version);
 	/* All or nothing, durable on return. versions (may be NULL): the new ones. */
 	int (*multi)(struct lock_service *s, const struct lock_op *ops, unsigned count, uint64_t *versions);
@@ -65,14 +66,13 @@ static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_
 /*
  * The local lock service: files under dir (which exists), changed through a
  * journal of one intent so that a multi-operation is atomic; the durable
- * steps stand at the top of local.c.  Holds flock on dir/held while open:
+ * steps stand at the top of local_files.c.  Holds flock on dir/held while open:
  * -EBUSY when another process has it.  One that has said that it is closing is
  * waited for, up to a minute; one that has not gets half a second to say so.
  */
 int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
 /* Whoever opens dir from now on waits for lock_service_free. */
 void lock_local_closing(struct lock_service *s);
-/* Read-only look for tabletctl, without the flock: -EBUSY if it is held. */
 static inline void lock_service_free(struct lock_service *s)
 {
 	if (s)

@@ -528,6 +528,55 @@ static void test_in_doubt_is_not_shown(void **state)
 	}
 }
 
+struct full {
+	uint64_t at; /* from this operation on, of those that need room, the disk has none */
+	uint64_t seen;
+};
+
+static int full_from(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct full *f = arg;
+	bool needs_room = op == FILE_OP_CREATE || op == FILE_OP_WRITE || op == FILE_OP_ALLOCATE || op == FILE_OP_MKDIR;
+
+	(void)path, (void)offset, (void)n, (void)number;
+	return needs_room && ++f->seen >= f->at ? -ENOSPC : 0;
+}
+
+/* A disk that is full, from whichever operation on: the change is refused or made as a whole, and reads are answered at once. */
+static void test_full_disk(void **state)
+{
+	const struct lock_op ops[3] = {
+		{.name = "tables/a", .contents = slice_str("1"), .expect = LOCK_ANY},
+		{.name = "b", .contents = slice_str("2"), .expect = LOCK_ANY},
+		{.name = "old", .remove = true, .expect = LOCK_ANY},
+	};
+	unsigned refused = 0, made = 0;
+
+	(void)state;
+	for (uint64_t at = 1; at < 12; at++) {
+		struct lock_service *s = opened();
+		struct full f = {.at = at};
+		struct lock_op undo[3] = {{.name = "tables/a", .remove = true, .expect = LOCK_ANY}, {.name = "b", .remove = true, .expect = LOCK_ANY},
+					  {.name = "old", .remove = true, .expect = LOCK_ANY}};
+		int rc;
+
+		assert_int_equal(put(s, "old", "0", LOCK_ANY), 0);
+		file_set_hook(full_from, &f);
+		rc = lock_multi(s, ops, 3, NULL);
+		assert_true(rc == 0 || rc == -ENOSPC);
+		expect_file(s, "old", rc ? "0" : NULL, 1);
+		expect_file(s, "tables/a", rc ? NULL : "1", 1);
+		expect_file(s, "b", rc ? NULL : "2", 1);
+		refused += rc != 0;
+		made += rc == 0;
+		file_set_hook(NULL, NULL);
+		expect_file(s, "b", rc ? NULL : "2", 1);
+		assert_int_equal(lock_multi(s, undo, 3, NULL), 0);
+		lock_service_free(s);
+	}
+	assert_true(refused > 4 && made > 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -542,6 +591,7 @@ int main(void)
 		cmocka_unit_test(test_journal_round_trip),
 		cmocka_unit_test_setup_teardown(test_io_errors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_in_doubt_is_not_shown, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
 	};
 
 	msg_to_nowhere();
