@@ -193,6 +193,35 @@ static int enter_column(struct live *l, size_t column_len)
 	return 0;
 }
 
+/*
+ * A scan that begins within a column goes straight to its place where nothing
+ * above that counts: no rule looks at how many versions there are, nobody
+ * limits them, and no delete of the column lies there.  So a listing that
+ * goes on in a column of many versions does not walk them again each time,
+ * and what cannot be read of those above does not end it.
+ */
+static int skip_to_after(struct live *l)
+{
+	const struct scan_spec *s = l->o.spec;
+	uint8_t suffix[8];
+	int err;
+
+	if (s->versions || gc_expires(l->rule, 0, 0) != gc_expires(l->rule, UINT64_MAX, 0) || !l->o.column_deletes ||
+	    l->o.column_deletes(l->o.deletes_arg, l->row_slice, l->family, l->qualifier))
+		return 0;
+	if (s->after_ts == INT64_MIN) {
+		move_past_column(l);
+		return 0;
+	}
+	put_be64(suffix, ~((uint64_t)(s->after_ts - 1) ^ (UINT64_C(1) << 63)));
+	err = buf_set(&l->target, l->column.p, l->column.n);
+	if (!err)
+		err = buf_append(&l->target, suffix, sizeof(suffix));
+	if (!err)
+		iter_seek(l->it, buf_slice(&l->target)); /* steps would read what is to be passed over */
+	return err;
+}
+
 static inline bool in_column(const struct live *l, struct slice key)
 {
 	return l->column.n && slice_has_prefix(key, buf_slice(&l->column));
@@ -200,8 +229,8 @@ static inline bool in_column(const struct live *l, struct slice key)
 
 /*
  * The iterator stands on an entry outside the current column.  1: a column
- * has been entered whose entries are wanted; 0: moved or taken note of
- * something, look again; -errno.  At the end pending is GO_NOWHERE.
+ * has been entered whose entries are wanted, and it stands on the first; 0:
+ * moved or taken note of something, look again; -errno.  At the end pending is GO_NOWHERE.
  */
 static int enter(struct live *l)
 {
@@ -264,7 +293,9 @@ static int enter(struct live *l)
 	if (l->qto.n && slice_cmp(q, buf_slice(&l->qto)) >= 0)
 		return move_to_family(l, (uint32_t)family + 1);
 	err = enter_column(l, column_len);
-	return err ? err : 1;
+	if (err || !l->after_here)
+		return err ? err : 1;
+	return skip_to_after(l);
 }
 
 /* Carries out what the last call left to do. */

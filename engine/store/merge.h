@@ -39,6 +39,9 @@ struct live_options {
 	uint64_t seq;
 	int64_t now;
 	const struct scan_spec *spec;   /* borrowed while the live lives; limit and batch are the caller's business */
+	/* May the column hold deletes of versions up to a timestamp?  NULL: any may. */
+	bool (*column_deletes)(const void *arg, struct slice row, uint16_t family, struct slice qualifier);
+	const void *deletes_arg;
 	struct slice row_begin, row_end; /* the tablet's range; row_end.p NULL: none */
 };
 struct live_cell {

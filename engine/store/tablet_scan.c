@@ -41,6 +41,34 @@ rule_of(const void *arg, uint16_t family, bool *known)
 	return f ? f->rule : NULL;
 }
 
+/* What counts in a column beside its versions, as point reads know it: by the memtables' counts and the files' filters. */
+static bool
+column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
+{
+	const struct view *v = arg;
+	struct buf from = {0}, to = {0}, probe = {0};
+	bool may = false;
+
+	for (unsigned i = 0; i < v->mem_count && !may; i++)
+		may = atomic_load(&v->mems[i]->column_deletes) > 0;
+	if (may)
+		return true;
+	if (cellkey_column_prefix(&from, row, family, qualifier) || buf_append(&to, from.p, from.n) || buf_be64(&to, UINT64_MAX) ||
+	    buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff) || cellkey_probe(&probe, 'C', row, family, qualifier))
+		may = true;
+	for (unsigned i = 0; i < v->file_count && !may; i++) {
+		const struct vfile *f = v->files[i];
+
+		may = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes && !vfile_empty(f) &&
+		      slice_cmp(buf_slice(&from), buf_slice(&f->first)) >= 0 && slice_cmp(buf_slice(&from), buf_slice(&f->after)) < 0 &&
+		      sst_may_contain(f->sst, buf_slice(&from), buf_slice(&to), buf_slice(&probe));
+	}
+	buf_fini(&from);
+	buf_fini(&to);
+	buf_fini(&probe);
+	return may;
+}
+
 static int
 open_view(struct tablet_scan *s)
 {
@@ -73,6 +101,8 @@ open_view(struct tablet_scan *s)
 	o.now = clock_now(s->t->env->clock);
 	o.row_begin = tablet_begin(s->t);
 	o.row_end = end;
+	o.column_deletes = column_deletes;
+	o.deletes_arg = s->snap.view;
 	err = live_new(merged, &o, &s->live);
 out:
 	buf_fini(&from);

@@ -291,10 +291,29 @@ int open_merge(const struct model *md, struct iter **out)
 	return merge_iter_new(its, (unsigned)md->children, out);
 }
 
+/* As a filter would say it: of any that there are it knows, of others sometimes too. */
+static bool model_column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
+{
+	const struct model *md = arg;
+
+	for (int i = 0; i < md->count; i++) {
+		const struct entry *e = &md->e[i];
+
+		if (e->kind == CELL_DELETE_COLUMN && slice_eq(rows[e->row], row) && family_ids[e->family] == family &&
+		    slice_eq(qualifiers[e->qualifier], qualifier))
+			return true;
+	}
+	return rnd(8) == 0;
+}
+
 void random_spec(struct scan_spec *s, struct live_options *o, const struct model *md, uint16_t *families)
 {
 	*s = (struct scan_spec){.what = (enum scan_what)rnd(4)};
 	*o = (struct live_options){.rules = {model_rule, md}, .seq = rnd(2) ? UINT64_MAX : rnd(MAX_ENTRIES), .now = rnd(20), .spec = s};
+	if (rnd(3)) {
+		o->column_deletes = model_column_deletes;
+		o->deletes_arg = md;
+	}
 	if (rnd(4) == 0)
 		o->row_begin = rows[rnd(ROWS)];
 	if (rnd(4) == 0)
