@@ -290,11 +290,9 @@ static bool entry_at_hand(struct answer *a, struct node *n, const struct list_en
 		 * A size from before a commit would make the kernel cut off
 		 * pages it has just been given: only when nothing changed.
 		 */
-		if (n->file || a->changes != atomic_load(&fs.changes))
+		if (n->file || !tree_size_learnt(n, e->size, a->changes))
 			return false;
-		n->size = e->size;
 		tree_entry_version(n, &a->family, e->size, e->expires_us, p);
-		n->epoch = table_epoch(n);
 		if (e->value.data && e->size <= CACHE_VALUE_MAX)
 			cache_put(n, e->value.data, (size_t)e->size, a->changes);
 		return true;
