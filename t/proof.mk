@@ -4,11 +4,14 @@ history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/
 	%D%/history/history.h %D%/history/keys.h
 engine_test_libs = t/model/libmodel_ref.la libengine.la $(TFS_LDFLAGS)
 
-check_PROGRAMS += t/history/test_history t/crash/crash_store
+check_PROGRAMS += t/history/test_history t/crash/crash_store t/crash/crash_syncs
 t_history_test_history_SOURCES = %D%/history/test_history.c $(history_sources)
 t_history_test_history_LDADD = $(engine_test_libs)
-t_crash_crash_store_SOURCES = %D%/crash/crash_store.c $(history_sources)
+store_point_sources = %D%/crash/store_point.c %D%/crash/store_point.h $(history_sources)
+t_crash_crash_store_SOURCES = %D%/crash/crash_store.c $(store_point_sources)
 t_crash_crash_store_LDADD = $(engine_test_libs)
+t_crash_crash_syncs_SOURCES = %D%/crash/crash_syncs.c $(store_point_sources)
+t_crash_crash_syncs_LDADD = $(engine_test_libs)
 
 check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_memory
 t_engine_test_stall_SOURCES = %D%/engine/test_stall.c %D%/engine/lib.h %D%/unit/dir.h

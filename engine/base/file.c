@@ -69,6 +69,13 @@ void file_set_hook(file_hook_fn *fn, void *arg)
 	atomic_store(&hook_number, 0);
 }
 
+static __thread const char *sync_place;
+
+const char *file_sync_place(void)
+{
+	return sync_place;
+}
+
 static int fault(enum file_op op, const char *path, uint64_t offset, size_t n)
 {
 	if (!hook)
@@ -243,10 +250,12 @@ int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset)
 	return file_pwritev(f, &s, 1, offset);
 }
 
-int file_sync(struct file *f)
+int file_sync_at(struct file *f, const char *place)
 {
-	int entered, rc = fault(FILE_OP_SYNC, f->path, 0, 0);
+	int entered, rc;
 
+	sync_place = place;
+	rc = fault(FILE_OP_SYNC, f->path, 0, 0);
 	if (rc < 0)
 		return rc;
 	entered = forget_enter(f->path, NULL);
@@ -413,11 +422,12 @@ int file_rmdir(const char *path)
 	return rc;
 }
 
-int file_sync_dir(const char *path)
+int file_sync_dir_at(const char *path, const char *place)
 {
-	int rc = fault(FILE_OP_SYNCDIR, path, 0, 0);
-	int fd;
+	int fd, rc;
 
+	sync_place = place;
+	rc = fault(FILE_OP_SYNCDIR, path, 0, 0);
 	if (rc < 0)
 		return rc;
 	rc = forget_sync_dir(path);
@@ -570,7 +580,7 @@ static char *parent_of(const char *path)
 	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-int file_replace(const char *path, struct slice contents)
+int file_replace_at(const char *path, struct slice contents, const char *place)
 {
 	char *tmp = suffixed(path, ".tmp"), *dir = parent_of(path);
 	struct file *f = NULL;
@@ -590,13 +600,13 @@ int file_replace(const char *path, struct slice contents)
 	made = true;
 	rc = file_pwrite(f, contents.p, contents.n, 0);
 	if (rc == 0)
-		rc = file_sync(f);
+		rc = file_sync_at(f, place);
 	if (rc == 0)
 		rc = file_rename(tmp, path);
 	if (rc < 0)
 		goto out;
 	made = false;
-	rc = file_sync_dir(dir);
+	rc = file_sync_dir_at(dir, place);
 out:
 	file_close(f);
 	if (made && file_unlink(tmp) < 0)

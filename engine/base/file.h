@@ -25,6 +25,11 @@
 
 struct file; /* an open file; knows its path */
 
+/* Where a sync is asked for, "FILE.c:LINE": tests leave out the syncs of each such place and must notice (t/32-syncs.t). */
+#define FILE_LINE_TEXT(line) #line
+#define FILE_LINE(line) FILE_LINE_TEXT(line)
+#define FILE_PLACE __FILE__ ":" FILE_LINE(__LINE__)
+
 enum file_mode {
 	FILE_READ,       /* O_RDONLY */
 	FILE_CREATE,     /* O_RDWR|O_CREAT|O_EXCL, 0600 & ~umask -> private to the owner */
@@ -42,7 +47,8 @@ int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got) 
 int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset) TFS_MUST;
 /* One system call for several pieces. */
 int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t offset) TFS_MUST;
-int file_sync(struct file *f) TFS_MUST;                 /* fdatasync */
+#define file_sync(f) file_sync_at((f), FILE_PLACE)      /* fdatasync */
+int file_sync_at(struct file *f, const char *place) TFS_MUST;
 int file_size(struct file *f, uint64_t *bytes) TFS_MUST;
 int file_truncate(struct file *f, uint64_t bytes) TFS_MUST;
 /*
@@ -56,7 +62,8 @@ int file_unlink(const char *path) TFS_MUST;
 int file_rename(const char *from, const char *to) TFS_MUST;
 int file_mkdir(const char *path) TFS_MUST;              /* 0700; -EEXIST */
 int file_rmdir(const char *path) TFS_MUST;
-int file_sync_dir(const char *path) TFS_MUST;
+#define file_sync_dir(path) file_sync_dir_at((path), FILE_PLACE)
+int file_sync_dir_at(const char *path, const char *place) TFS_MUST;
 int file_stat_size(const char *path, uint64_t *bytes) TFS_MUST; /* -ENOENT; also "does it exist" */
 /* Calls fn for every entry but . and .. ; stops at a non-zero return and passes it on. */
 int file_list(const char *dir, int (*fn)(void *arg, const char *name, bool is_dir), void *arg) TFS_MUST;
@@ -66,7 +73,8 @@ int file_read_all(const char *path, size_t limit, struct buf *out) TFS_MUST;
  * Replaces path by new contents, durably and atomically.  Steps: 1 write
  * path.tmp, 2 fdatasync it, 3 rename over path, 4 fsync the directory.
  */
-int file_replace(const char *path, struct slice contents) TFS_MUST;
+#define file_replace(path, contents) file_replace_at((path), (contents), FILE_PLACE)
+int file_replace_at(const char *path, struct slice contents, const char *place) TFS_MUST;
 /* dir/name into a fresh string, NULL when out of memory; free() it. */
 char *path_join(const char *dir, const char *name);
 int file_free_bytes(const char *path, uint64_t *bytes) TFS_MUST; /* statvfs f_bavail */
@@ -81,6 +89,8 @@ extern const char *const file_op_names[FILE_OPS];
 /* Called before the operation takes place; number counts all hooked operations from 1. */
 typedef int file_hook_fn(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number);
 void file_set_hook(file_hook_fn *fn, void *arg); /* NULL: none.  Not while I/O is under way. */
+/* In the hook, at a SYNC or SYNCDIR: the place that asks for it; of file_replace's it is its caller's. */
+const char *file_sync_place(void);
 
 /*
  * Forget mode.  While on, file_sync and file_sync_dir do not reach the disk

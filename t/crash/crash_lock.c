@@ -20,15 +20,15 @@
  * opening  each kind of sync of an opening is left out after a SIGKILL; some
  *          death must show it
  *
- * usage: crash_lock [RUNS [SEED]]
+ * usage: crash_lock [RUNS [SEED]]    the first three
+ *        crash_lock --syncs          the others
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/lock/lock.h"
+#include "t/crash/places.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -141,6 +141,8 @@ struct plan {
 struct shared {
 	uint64_t ops, acked, syncs, ops_at_open;
 	uint64_t op_of_sync[SYNCS + 1]; /* the operation number of each */
+	char place_of_sync[SYNCS + 1][PLACE_BYTES];
+	uint64_t syncs_at_open;
 	bool reached; /* the kill or failure took place */
 	int wrong;    /* shown_state in the child was neither */
 };
@@ -182,8 +184,10 @@ static int hook(void *arg, enum file_op op, const char *path, uint64_t offset, s
 {
 	uint64_t i = ++sh->ops;
 
-	if ((op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR) && sh->syncs < SYNCS)
+	if ((op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR) && sh->syncs < SYNCS) {
 		sh->op_of_sync[++sh->syncs] = i;
+		place_name(sh->place_of_sync[sh->syncs], op);
+	}
 	(void)arg, (void)path, (void)offset, (void)n, (void)number;
 	if (i == plan.crash_at)
 		crash();
@@ -214,6 +218,7 @@ static struct lock_service *open_again(struct lock_service *s)
 	lock_service_free(s);
 	dead = false;
 	sh->ops_at_open = sh->ops;
+	sh->syncs_at_open = sh->syncs;
 	if (plan.skip_after_open)
 		file_forget_skip(file_forget_sync_count() + plan.skip_after_open);
 	s = NULL;
@@ -407,9 +412,19 @@ static bool caught(struct plan p, uint64_t from, uint64_t to)
 	return caught_at(p, near + 1, to);
 }
 
+static void note_place(const char *name, bool seen, const char *test)
+{
+	struct place *p = place_of(name);
+
+	p->tried++;
+	if (seen && !p->seen++)
+		snprintf(p->by, sizeof p->by, "crash_lock --syncs, %s", test);
+}
+
 /* The first sync, of the first opening, has nothing to make durable. */
 static bool skipped_test(void)
 {
+	static char place[SYNCS + 1][PLACE_BYTES];
 	struct plan dry = {.survival = EVERYTHING};
 	uint64_t op_of_sync[SYNCS + 1], syncs, ops;
 	unsigned seen = 0, missed = 0;
@@ -419,10 +434,13 @@ static bool skipped_test(void)
 	syncs = sh->syncs;
 	ops = sh->ops;
 	memcpy(op_of_sync, sh->op_of_sync, sizeof op_of_sync);
+	memcpy(place, sh->place_of_sync, sizeof place);
 	for (uint64_t k = 2; k <= syncs; k++) {
 		struct plan p = {.skip = k};
+		bool noticed = caught(p, op_of_sync[k] + 1, ops + 1);
 
-		if (caught(p, op_of_sync[k] + 1, ops + 1)) {
+		note_place(place[k], noticed, "every");
+		if (noticed) {
 			seen++;
 		} else {
 			missed++;
@@ -441,6 +459,7 @@ static bool opening_test(void)
 	bool all = true;
 
 	for (uint64_t which = 1; which <= 3; which++) {
+		char place[PLACE_BYTES] = "";
 		bool seen = false;
 
 		for (uint64_t kill = total_ops / 3; kill <= total_ops && !seen; kill++) {
@@ -452,9 +471,11 @@ static bool opening_test(void)
 			open_ops = sh->ops_at_open;
 			if (!open_ops)
 				continue;
+			memcpy(place, sh->place_of_sync[sh->syncs_at_open + which], sizeof place);
 			p.skip_after_open = which;
 			seen = caught_at(p, open_ops + 1, open_ops + 20);
 		}
+		note_place(place, seen, "opening");
 		if (!seen)
 			printf("# sync of %s at opening left out: not seen\n", what[which - 1]);
 		all &= seen;
@@ -462,9 +483,46 @@ static bool opening_test(void)
 	return all;
 }
 
+static void result(bool good, unsigned n, const char *what, unsigned *failed)
+{
+	printf("%sok %u - %s\n", good ? "" : "not ", n, what);
+	*failed += !good;
+}
+
+static unsigned syncs_tests(void)
+{
+	unsigned failed = 0;
+
+	script = &lean;
+	make_states();
+	result(skipped_test(), 1, "every sync left out is seen", &failed);
+	result(opening_test(), 2, "every sync of an opening left out is seen", &failed);
+	places_print();
+	printf("1..2\n");
+	return failed;
+}
+
+static unsigned death_tests(unsigned runs, uint64_t seed)
+{
+	unsigned failed = 0, count = 0;
+	char what[80];
+	bool good = every_test(runs, seed, &count);
+
+	snprintf(what, sizeof what, "%u deaths, at every operation", count);
+	result(good, 1, what, &failed);
+	for (int kill = 1; kill >= 0; kill--) {
+		good = twice_test(runs, seed + (uint64_t)kill, kill);
+		snprintf(what, sizeof what, "%u deaths after %s", runs, kill ? "a SIGKILL and an opening" : "an I/O error");
+		result(good, kill ? 2 : 3, what, &failed);
+	}
+	printf("1..3\n");
+	return failed;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned runs = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 600, count = 0, failed = 0;
+	bool syncs = argc > 1 && strcmp(argv[1], "--syncs") == 0;
+	unsigned runs = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 600;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	struct plan dry = {.survival = EVERYTHING};
 	const char *bad;
@@ -474,7 +532,6 @@ int main(int argc, char **argv)
 		return 1;
 	msg_to_nowhere();
 	make_states();
-	printf("1..5\n");
 	bad = run(&dry);
 	if (bad) {
 		printf("Bail out! without a crash: %s\n", bad);
@@ -482,21 +539,5 @@ int main(int argc, char **argv)
 	}
 	total_ops = sh->ops;
 	printf("# %llu operations, %llu syncs\n", (unsigned long long)total_ops, (unsigned long long)sh->syncs);
-	failed += !every_test(runs, seed, &count);
-	printf("%sok 1 - %u deaths, at every operation\n", failed ? "not " : "", count);
-	for (int kill = 1; kill >= 0; kill--) {
-		bool ok = twice_test(runs, seed + (uint64_t)kill, kill);
-
-		printf("%sok %d - %u deaths after %s\n", ok ? "" : "not ", 3 - kill, runs, kill ? "a SIGKILL and an opening" : "an I/O error");
-		failed += !ok;
-	}
-	script = &lean;
-	make_states();
-	bad = skipped_test() ? "" : "not ";
-	printf("%sok 4 - every sync left out is seen\n", bad);
-	failed += *bad != 0;
-	bad = opening_test() ? "" : "not ";
-	printf("%sok 5 - every sync of an opening left out is seen\n", bad);
-	failed += *bad != 0;
-	return failed ? 1 : 0;
+	return (syncs ? syncs_tests() : death_tests(runs, seed)) ? 1 : 0;
 }

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A history (t/history) runs in a child with a hook in the file layer that
+ * ends it at the n-th operation: by SIGKILL, or by a power cut in which the
+ * writes and directory entries that no fsync covered are dropped, kept or
+ * torn, by seed.  What the child has been told lives in a shared page: the
+ * step it is in, the last one answered, the last one known durable.  Another
+ * child opens the directory, and what it finds must be the reference model
+ * after k steps for one k between what was durable (SIGKILL: answered) and
+ * what was begun: nothing durable missing, nothing half applied, lost only
+ * from the end.
+ *
+ * So that the steps have one order, each one that changes a table or a
+ * schema (durable by itself, outside the log) is preceded by tfs_sync.
+ */
+#include "t/crash/store_point.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "t/history/history.h"
+#include "t/model/model.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STEPS 120
+#define STATES (SETUP_PARTS + STEPS + 1) /* state i: after i steps, setup's parts included */
+#define HANG_SECONDS 60
+enum { DONE = 0, CRASHED = 77, FAILED = 3 };
+
+struct told *told;
+struct tally *tally;
+
+static struct expected {
+	uint64_t hash[STATES];
+	int result[STATES]; /* of the step that led there */
+	int64_t clock[STATES];
+} *expected;
+
+static char dir[300], store_dir[340];
+static unsigned flags;
+static struct tfs_options options;
+static bool tell, by_hand;
+
+/* ---- the history on the model: every state there may be ---- */
+static bool is_barrier(const struct step *st)
+{
+	enum step_kind k = step_kind(st);
+
+	return k == STEP_TABLE || k == STEP_EDIT || k == STEP_RULES;
+}
+
+static void choose_history(uint64_t seed)
+{
+	struct rng r = {seed * 77 + 5};
+
+	tfs_options_init(&options);
+	options.block_cache_bytes = 256 << 10;
+	options.table_cache_bytes = 256 << 10;
+	options.memtable_bytes = one_in(&r, 2) ? 32 << 10 : 1 << 20;
+	options.log_segment_bytes = one_in(&r, 3) ? 1 << 20 : 16 << 10;
+	options.sync_interval_us = one_in(&r, 2) ? 1000 : 1000000;
+	options.compaction_threads = 1;
+	options.no_background = !one_in(&r, 3);
+	options.sync = one_in(&r, 8);
+	if (by_hand)
+		options.sync_interval_us = 3600000000u;
+	options.log_level = MSG_WARNING;
+	flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_SINGLE;
+	if (options.no_background)
+		flags |= STEP_AUTO;
+	if (one_in(&r, 8))
+		flags |= STEP_BIG;
+}
+
+/* One step or part of the setup on one side. */
+static int one_step(struct side *s, uint64_t seed, unsigned i, struct out *o)
+{
+	struct step st = {seed, i - SETUP_PARTS, flags};
+
+	if (i < SETUP_PARTS)
+		return side_setup_part(s, flags, i, o);
+	if (step_kind(&st) == STEP_REOPEN || step_kind(&st) == STEP_MERGE)
+		return 0; /* on the model; library_step has its own */
+	return step_run(s, &st, o);
+}
+
+static void set_clock(uint64_t seed)
+{
+	history_clock = CLOCK_BASE + 10000000;
+	for (unsigned i = 0; i < SETUP_PARTS + STEPS; i++) {
+		struct step st = {seed, i - SETUP_PARTS, flags};
+
+		expected->clock[i] = history_clock += i < SETUP_PARTS ? 10000 : step_clock(&st);
+	}
+}
+
+static void dump(struct side *s, struct out *o)
+{
+	out_reset(o);
+	side_dump(s, o);
+}
+
+static bool run_model(uint64_t seed, unsigned tell_state, struct out *told_state)
+{
+	struct side ref = {.api = &api_model};
+	struct out o = {0}, d = {0};
+	bool fine = model_open(dir, NULL, &ref.store, NULL) == 0;
+
+	set_clock(seed);
+	model_set_clock(history_now, NULL);
+	for (unsigned i = 0; i <= SETUP_PARTS + STEPS && fine; i++) {
+		dump(&ref, &d);
+		expected->hash[i] = out_hash(&d);
+		if (told_state && i == tell_state) {
+			out_reset(told_state);
+			side_dump(&ref, told_state);
+		}
+		if (i == SETUP_PARTS + STEPS)
+			break;
+		history_clock = expected->clock[i];
+		out_reset(&o);
+		expected->result[i] = one_step(&ref, seed, i, &o);
+		if (tell && told_state && i + 3 > tell_state && i < tell_state + 2)
+			printf("# %.*s", (int)o.n, o.p);
+	}
+	side_close_tables(&ref);
+	(void)!model_close(ref.store);
+	out_free(&o);
+	out_free(&d);
+	return fine;
+}
+
+/* ---- the child that dies ---- */
+static struct point now;
+static struct rng choices;
+
+static unsigned choose(void *arg, unsigned index, unsigned ways)
+{
+	(void)arg;
+	(void)index;
+	switch (now.way % 4) {
+	case 0:
+		return 0;
+	case 1: /* either, whole */
+		return ways == 3 ? (unsigned)below(&choices, 2) : (unsigned)below(&choices, ways);
+	case 2: /* anything, torn too */
+		return (unsigned)below(&choices, ways);
+	default: /* nearly all survives */
+		return one_in(&choices, 8) ? 0 : 1;
+	}
+}
+
+static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg;
+	(void)offset;
+	(void)n;
+	told->operations = number;
+	if (op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR) {
+		uint64_t k = told->syncs++;
+
+		if (k < SYNCS_MAX) {
+			const char *from = strncmp(path, store_dir, strlen(store_dir)) == 0 ? path + strlen(store_dir) : path;
+			struct told_sync *s = &told->sync[k];
+
+			s->at = number;
+			snprintf(s->of, sizeof(s->of), "%s", *from ? from : "/");
+			snprintf(s->place, sizeof(s->place), "%s %s", file_sync_place(), file_op_names[op]);
+		}
+	}
+	if (number != now.at)
+		return 0;
+	snprintf(told->last_op, sizeof(told->last_op), "%s %s", file_op_names[op], path);
+	if (now.kill)
+		kill(getpid(), SIGKILL);
+	if (file_forget_crash(choose, NULL))
+		_exit(FAILED);
+	_exit(CRASHED);
+}
+
+static struct open_hooks hooks;
+
+static int open_store(struct side *s)
+{
+	char *why = NULL;
+	int err = tfs_open_hooked(store_dir, &options, &hooks, &s->store, &why);
+
+	if (err) {
+		printf("# open: %s: %s\n", strerror(-err), why ? why : "");
+		fflush(stdout);
+	} else {
+		side_open_tables(s);
+	}
+	free(why);
+	return err;
+}
+
+static int close_store(struct side *s)
+{
+	side_close_tables(s);
+	return tfs_close(s->store);
+}
+
+static int library_step(struct side *s, unsigned i, struct out *o)
+{
+	struct step st = {now.seed, i - SETUP_PARTS, flags};
+	int err;
+
+	if (i >= SETUP_PARTS && step_kind(&st) == STEP_REOPEN) {
+		hooks.no_flush = i & 1;
+		err = close_store(s);
+		if (!err)
+			told->durable = i; /* closed: all of it is on disk */
+		if (!err)
+			err = open_store(s);
+		if (err)
+			_exit(FAILED);
+		return 0;
+	}
+	if (i >= SETUP_PARTS && is_barrier(&st)) {
+		err = tfs_sync(s->store);
+		if (err)
+			_exit(FAILED);
+		told->durable = i;
+	}
+	return one_step(s, now.seed, i, o);
+}
+
+static void run_history(void)
+{
+	struct side lib = {.api = &api_library};
+	struct out o = {0};
+
+	alarm(HANG_SECONDS);
+	choices = (struct rng){now.seed * 31 + now.at * 7 + now.way};
+	history_clock = CLOCK_BASE + 10000000;
+	hooks.clock = clock_new();
+	if (!hooks.clock)
+		_exit(FAILED);
+	clock_set_for_test(hooks.clock, history_now, NULL);
+	if (!now.kill && file_forget_start(store_dir))
+		_exit(FAILED);
+	if (now.skip)
+		file_forget_skip(now.skip);
+	file_set_hook(die_at, NULL);
+	if (open_store(&lib))
+		_exit(FAILED);
+	for (unsigned i = 0; i < SETUP_PARTS + STEPS; i++) {
+		struct step st = {now.seed, i - SETUP_PARTS, flags};
+		int err;
+
+		history_clock = expected->clock[i];
+		told->begun = i + 1;
+		out_reset(&o);
+		err = library_step(&lib, i, &o);
+		if (err != expected->result[i]) {
+			printf("# seed %llu step %u: %s, the model says %s\n# %.*s\n", (unsigned long long)now.seed, i, strerror(-err),
+			       strerror(-expected->result[i]), (int)o.n, o.p);
+			print_messages();
+			_exit(FAILED);
+		}
+		told->answered = i + 1;
+		/* What is durable now, with all before it.  A mutation that changed nothing has no record to sync. */
+		if (!err && (i < SETUP_PARTS || is_barrier(&st) || step_kind(&st) == STEP_SYNCS ||
+			     ((options.sync || step_is_sync(&st)) && step_kind(&st) == STEP_MUTATE &&
+			      expected->hash[i + 1] != expected->hash[i])))
+			told->durable = i + 1;
+	}
+	file_set_hook(NULL, NULL);
+	if (now.at == 0 && now.way != 99) {
+		/* The power goes while the store is idle. */
+		if (now.kill)
+			kill(getpid(), SIGKILL);
+		if (file_forget_crash(choose, NULL))
+			_exit(FAILED);
+		_exit(CRASHED);
+	}
+	_exit(close_store(&lib) ? FAILED : DONE);
+}
+
+/* ---- the child that looks ---- */
+static bool write_something(struct side *s)
+{
+	struct tfs_mutation *m;
+	struct tfs_info info;
+	struct tfs_table *t;
+	int err;
+
+	err = tfs_table_create(s->store, "after", 0, 0, 0755);
+	if (!err)
+		err = tfs_table_open(s->store, "after", &t);
+	if (err) {
+		printf("# making a table after it: %s\n", strerror(-err));
+		return false;
+	}
+	for (unsigned k = 0; k < TABLES; k++) {
+		if (!s->table[k] || tfs_table_id(s->table[k]) != tfs_table_id(t))
+			continue;
+		printf("# two tables have the id %u\n", tfs_table_id(t));
+		tfs_table_close(t);
+		return false;
+	}
+	err = tfs_schema_change(t, &(struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644}, NULL);
+	m = tfs_mutation_new(t, TFS_S("row"));
+	if (!err)
+		err = tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, TFS_S("value"));
+	if (!err)
+		err = tfs_apply(m, TFS_APPLY_SYNC, NULL);
+	if (!err)
+		err = tfs_compact(t);
+	if (!err)
+		err = tfs_stat(t, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, &info);
+	tfs_mutation_free(m);
+	tfs_table_close(t);
+	if (err)
+		printf("# writing after it: %s\n", strerror(-err));
+	return err == 0 && info.size == 5;
+}
+
+static bool run_check(void)
+{
+	const char *build = getenv("BUILD");
+	char tool[500], cmd[1200], format[400];
+	int status;
+
+	snprintf(format, sizeof(format), "%s/FORMAT", store_dir);
+	if (access(format, F_OK))
+		return true; /* not made yet */
+
+	snprintf(tool, sizeof(tool), "%s/tabletctl", build ? build : ".");
+	if (access(tool, X_OK))
+		return true;
+	snprintf(cmd, sizeof(cmd), "'%s' check '%s' >'%s/check.out' 2>&1", tool, store_dir, dir);
+	status = system(cmd);
+	if (status == 0)
+		return true;
+	printf("# tabletctl check: status %d\n", status);
+	snprintf(cmd, sizeof(cmd), "sed 's/^/# /' '%s/check.out' | head -20", dir);
+	fflush(stdout);
+	(void)!system(cmd);
+	return false;
+}
+
+static int look(bool thorough)
+{
+	struct side lib = {.api = &api_library};
+	struct out d = {0};
+	unsigned least = now.kill ? told->answered : told->durable, most = told->begun;
+	uint64_t h;
+	int err;
+
+	alarm(HANG_SECONDS);
+	history_clock = expected->clock[STATES - 2];
+	options.no_background = true;
+	hooks.clock = clock_new();
+	clock_set_for_test(hooks.clock, history_now, NULL);
+	hooks.no_flush = !thorough;
+	/* A crash before the store was made leaves what can be made. */
+	if (thorough && !run_check())
+		return FAILED;
+	if (open_store(&lib))
+		return FAILED;
+	side_dump(&lib, &d);
+	h = out_hash(&d);
+	for (unsigned k = most + 1; k-- > least;) {
+		if (expected->hash[k] != h)
+			continue;
+		told->found = k;
+		err = thorough && !write_something(&lib);
+		if (close_store(&lib)) {
+			printf("# close failed\n");
+			err = 1;
+		}
+		if (!err && thorough)
+			err = !run_check();
+		if (!err && thorough) {
+			err = open_store(&lib) != 0 || close_store(&lib) != 0;
+		}
+		return err ? FAILED : DONE;
+	}
+	printf("# the state found is none of %u (durable) to %u (begun); answered %u\n", least, most, told->answered);
+	for (unsigned k = 0; k < STATES; k++)
+		if (expected->hash[k] == h)
+			printf("# it is that after %u steps\n", k);
+	if (tell) {
+		struct out want = {0};
+
+		(void)!run_model(now.seed, least, &want);
+		out_differ(&want, "durable", &d, "found");
+		(void)!run_model(now.seed, most, &want);
+		out_differ(&want, "begun", &d, "found");
+		out_free(&want);
+	}
+	return FAILED;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+	(void)st;
+	(void)type;
+	(void)f;
+	return remove(path);
+}
+
+static void remove_stores(void)
+{
+	char forget[400];
+
+	snprintf(forget, sizeof(forget), "%s.forget", store_dir);
+	(void)!nftw(store_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	(void)!nftw(forget, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static int in_child(int (*fn)(bool), bool arg, bool quiet)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		msg_to_nowhere();
+		if (quiet && (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)))
+			_exit(FAILED);
+		status = fn(arg);
+		if (status && !quiet)
+			print_messages();
+		fflush(stdout);
+		_exit(status);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		exit(2);
+	return status;
+}
+
+static int history_child(bool unused)
+{
+	(void)unused;
+	run_history();
+	return FAILED;
+}
+
+bool try_point(const struct point *p, bool thorough, bool quiet)
+{
+	int status;
+	bool died;
+
+	now = *p;
+	remove_stores();
+	told->begun = told->answered = told->durable = 0;
+	told->syncs = 0;
+	status = in_child(history_child, false, quiet);
+	died = p->kill ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : WIFEXITED(status) && WEXITSTATUS(status) == CRASHED;
+	if (!died && !(WIFEXITED(status) && WEXITSTATUS(status) == DONE)) {
+		if (!quiet)
+			printf("# the history ended by status %x in step %u\n", (unsigned)status, told->begun);
+		return false;
+	}
+	tally->points++;
+	tally->crashed += died;
+	status = in_child(look, thorough, quiet);
+	if (status && !quiet)
+		printf("# looking ended by status %x; the crash was at %s\n", (unsigned)status, told->last_op);
+	return status == 0;
+}
+
+void *share(size_t n)
+{
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		exit(2);
+	return p;
+}
+
+bool point_begin(unsigned job)
+{
+	snprintf(dir, sizeof(dir), "%s/tfs-crash-%ld-%u", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (long)getpid(), job);
+	snprintf(store_dir, sizeof(store_dir), "%s/store", dir);
+	told = share(sizeof(*told));
+	expected = share(sizeof(*expected));
+	return mkdir(dir, 0700) == 0;
+}
+
+void point_end(void)
+{
+	remove_stores();
+	rmdir(dir);
+}
+
+const char *point_store_dir(void)
+{
+	return store_dir;
+}
+
+void point_tell(bool on)
+{
+	tell = on;
+}
+
+void point_by_hand(void)
+{
+	by_hand = true;
+}
+
+bool history_is_plain(uint64_t seed)
+{
+	choose_history(seed);
+	return options.no_background && !options.sync;
+}
+
+bool prepare_model(uint64_t seed)
+{
+	choose_history(seed);
+	return run_model(seed, 0, NULL);
+}
+
+
+bool prepare(uint64_t seed)
+{
+	struct point p = {.seed = seed, .way = 99};
+
+	return prepare_model(seed) && try_point(&p, true, false);
+}

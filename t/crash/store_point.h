@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One death of a store and what the next start finds: what crash_store and
+ * crash_syncs share.  One history at a time in a process; workers are forked.
+ */
+#ifndef T_CRASH_STORE_POINT_H
+#define T_CRASH_STORE_POINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SYNCS_MAX 4096
+
+struct point {
+	uint64_t seed, at, skip; /* at 0: no crash but at the end; skip: the sync left out, 0 none */
+	unsigned way;            /* how what was not durable survives */
+	bool kill;
+};
+
+/* Written by the child that runs the history, shared with us. */
+struct told {
+	_Atomic unsigned begun, answered, durable;
+	_Atomic uint64_t operations;
+	_Atomic uint64_t syncs;
+	struct told_sync {
+		uint64_t at;    /* its operation's number */
+		char place[160]; /* who asked for it, "FILE:LINE sync" or "... syncdir" */
+		char of[48];    /* what was synced, below the store */
+	} sync[SYNCS_MAX];
+	unsigned found;         /* by the child that reopens: the state it saw */
+	char last_op[200];
+};
+extern struct told *told;
+
+/* Shared by all workers. */
+struct tally {
+	_Atomic uint64_t points, failures, crashed;
+};
+extern struct tally *tally;
+
+void *share(unsigned long n);
+/* A directory of this worker's own, and memory that its children share.  False: it cannot be made. */
+bool point_begin(unsigned job);
+void point_end(void);
+const char *point_store_dir(void);
+
+/* Failing points tell what they found; comes before prepare. */
+void point_tell(bool on);
+/* No thread but the caller's does anything by time: the same seed gives the same operations. */
+void point_by_hand(void);
+/* Has the history neither background work nor a sync at each commit? */
+bool history_is_plain(uint64_t seed);
+/* The model's states, and a run without a crash: told->operations, told->syncs.  False: that failed. */
+bool prepare(uint64_t seed);
+/* The model's states alone. */
+bool prepare_model(uint64_t seed);
+/* True when the point holds. */
+bool try_point(const struct point *p, bool thorough, bool quiet);
+
+#endif
