@@ -31,9 +31,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define FORMAT_MAGIC "tabletfs data directory, format "
-#define FORMAT_VERSION 1u
-
 struct embedded {
 	char *dir;
 	struct lock_service *locks;
@@ -178,30 +175,44 @@ static int check_parts(const char *dir, bool is_store, char **why)
 	return err;
 }
 
+size_t store_format_line(unsigned version, char line[STORE_FORMAT_LINE_MAX])
+{
+	return (size_t)snprintf(line, STORE_FORMAT_LINE_MAX, "tabletfs data directory, format %u\n", version);
+}
+
+/* Lenient, then written again: what is not the same is no such line. */
+int store_format_parse(struct slice text, unsigned *version)
+{
+	char copy[STORE_FORMAT_LINE_MAX] = "", again[STORE_FORMAT_LINE_MAX];
+	unsigned v = 0;
+
+	if (text.n && text.n < sizeof(copy))
+		memcpy(copy, text.p, text.n);
+	if (sscanf(copy, "tabletfs data directory, format %u", &v) != 1 || v == 0 ||
+	    !slice_eq(text, slice_of(again, store_format_line(v, again))))
+		return -EBADMSG;
+	*version = v;
+	return 0;
+}
+
 static int check_format(const char *path, char **why)
 {
 	struct buf b = {0};
 	unsigned version = 0;
-	int used = 0;
 	int err = file_read_all(path, 4096, &b);
 
-	if (!err)
-		err = buf_u8(&b, 0);
-	if (err) {
+	if (err && err != -EFBIG) {
 		if (asprintf(why, "%s: %s", path, strerror(-err)) < 0)
 			*why = NULL;
-		goto out;
-	}
-	if (sscanf((const char *)b.p, FORMAT_MAGIC "%u\n%n", &version, &used) != 1 || (size_t)used != b.n - 1 || version == 0) {
+	} else if (err || store_format_parse(buf_slice(&b), &version)) {
 		err = -EBADMSG;
 		if (asprintf(why, "%s: damaged: not a tabletfs format line", path) < 0)
 			*why = NULL;
-	} else if (version > FORMAT_VERSION) {
+	} else if (version > STORE_FORMAT_VERSION) {
 		err = -EPROTO;
-		if (asprintf(why, "%s: format %u is newer than this program knows (%u)", path, version, FORMAT_VERSION) < 0)
+		if (asprintf(why, "%s: format %u is newer than this program knows (%u)", path, version, STORE_FORMAT_VERSION) < 0)
 			*why = NULL;
 	}
-out:
 	buf_fini(&b);
 	return err;
 }
@@ -229,8 +240,9 @@ static int sync_parent(const char *dir)
 
 static int prepare_dir(const char *dir, char **why)
 {
-	char line[64];
+	char line[STORE_FORMAT_LINE_MAX];
 	struct contents c = {0};
+	size_t n = store_format_line(STORE_FORMAT_VERSION, line);
 	char *format;
 	int err = file_mkdir(dir);
 
@@ -260,9 +272,8 @@ static int prepare_dir(const char *dir, char **why)
 			err = file_sync_dir(dir);
 		if (!err)
 			err = sync_parent(dir);
-		snprintf(line, sizeof(line), FORMAT_MAGIC "%u\n", FORMAT_VERSION);
 		if (!err)
-			err = file_replace(format, slice_str(line));
+			err = file_replace(format, slice_of(line, n));
 	}
 	free(format);
 	return err;

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * What the composition root shows to others than the library's callers; not
+ * in its exported names.
+ *
  * tfs_open for tests: the same store, with a clock that the test sets, a log
  * that calls a stall early, and a close that leaves everything to the log.
- * Not in the library's exported names; only tests include this.
  */
 #ifndef TFS_OPEN_H
 #define TFS_OPEN_H
 
+#include "engine/base/bytes.h"
 #include "engine/tabletfs.h"
+
+/* The one line of FORMAT (HACKING 4.1), for whoever looks at a data directory without opening it. */
+#define STORE_FORMAT_VERSION 1u
+#define STORE_FORMAT_LINE_MAX 64
+size_t store_format_line(unsigned version, char line[STORE_FORMAT_LINE_MAX]); /* its length, newline included */
+/* Exactly such a line, of any version from 1: 0; else -EBADMSG. */
+int store_format_parse(struct slice text, unsigned *version) TFS_MUST;
 
 struct clock;
 struct server;

@@ -6,6 +6,7 @@
  * files in memory, as the next opening will do on disk.
  */
 #include "engine/lock/lock_format.h"
+#include "engine/open.h"
 #include "engine/tool/look.h"
 #include "engine/tool/tool.h"
 
@@ -14,9 +15,6 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
-
-#define FORMAT_VERSION 1
-#define FORMAT_LINE "tabletfs data directory, format %u\n"
 
 /* NULL: told before. */
 static char *line_new(struct report *r, const char *fmt, va_list ap)
@@ -85,7 +83,6 @@ void report_fini(struct report *r)
 static int look_format(struct report *r, const struct look *l)
 {
 	unsigned version = 0;
-	char line[64];
 	int err;
 	struct buf b = {0};
 	char *path = path_join(l->dir, "FORMAT");
@@ -96,20 +93,12 @@ static int look_format(struct report *r, const struct look *l)
 		err = -ENOENT;
 	} else if (err && err != -EFBIG) {
 		complain("%s: %s", path ? path : l->dir, strerror(-err));
-	} else {
-		if (!err)
-			err = buf_u8(&b, 0);
-		if (!err && sscanf((const char *)b.p, FORMAT_LINE, &version) != 1)
-			err = -EBADMSG;
-		/* Written again it must be the same: sscanf is lenient. */
-		snprintf(line, sizeof(line), FORMAT_LINE, version);
-		if (err || version == 0 || strcmp((const char *)b.p, line) != 0 || b.n != strlen(line) + 1) {
-			report_problem(r, "%s: not a tabletfs format line", path);
-			err = 0;
-		} else if (version > FORMAT_VERSION) {
-			complain("%s: format %u is newer than this program knows (%u)", path, version, FORMAT_VERSION);
-			err = -EPROTO;
-		}
+	} else if (err || store_format_parse(buf_slice(&b), &version)) {
+		report_problem(r, "%s: not a tabletfs format line", path);
+		err = 0;
+	} else if (version > STORE_FORMAT_VERSION) {
+		complain("%s: format %u is newer than this program knows (%u)", path, version, STORE_FORMAT_VERSION);
+		err = -EPROTO;
 	}
 	buf_fini(&b);
 	free(path);

@@ -6,6 +6,8 @@
  * random from those: INPUTS of them, or as many as S seconds allow; 10,000
  * where neither is given, none where only files are.  The inputs depend on
  * SEED alone.
+ *   fuzz_NAME --write DIR
+ * writes the examples to files in DIR, for another fuzzer.
  *
  * A target may offer examples: fuzz_example(i) returns the length of the
  * i-th and sets *data to it, valid until the next call; NULL ends them.
@@ -16,12 +18,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data) __attribute__((weak));
 
-enum { SEEDS_MAX = 256, INPUT_MAX = 1 << 20 };
+enum { SEEDS_MAX = 2048, INPUT_MAX = 1 << 20 };
 static struct {
 	uint8_t *p;
 	size_t n;
@@ -136,6 +139,30 @@ static void feed_examples(void)
 	}
 }
 
+static int write_examples(const char *dir)
+{
+	const uint8_t *p;
+	char path[4096];
+	size_t n;
+
+	(void)!mkdir(dir, 0777); /* or it is there */
+	for (unsigned i = 0; fuzz_example; i++) {
+		FILE *f;
+
+		p = NULL;
+		n = fuzz_example(i, &p);
+		if (!p)
+			break;
+		snprintf(path, sizeof(path), "%s/%04u", dir, i);
+		f = fopen(path, "wb");
+		if (!f || fwrite(p, 1, n, f) != n || fclose(f)) {
+			perror(path);
+			return 1;
+		}
+	}
+	return 0;
+}
+
 static void feed_mutated(void)
 {
 	static uint8_t b[INPUT_MAX];
@@ -155,7 +182,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"runs", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-		{"seconds", required_argument, NULL, 't'}, {NULL, 0, NULL, 0},
+		{"seconds", required_argument, NULL, 't'}, {"write", required_argument, NULL, 'w'}, {NULL, 0, NULL, 0},
 	};
 	unsigned long runs = 0, seconds = 0, seed = 1, done = 0;
 	bool files_only = true;
@@ -169,8 +196,9 @@ int main(int argc, char **argv)
 		case 'n': runs = v; files_only = false; break;
 		case 's': seed = v; break;
 		case 't': seconds = v; files_only = false; break;
+		case 'w': return write_examples(optarg);
 		default:
-			fprintf(stderr, "usage: %s [--runs N] [--seconds S] [--seed N] [FILE...]\n", argv[0]);
+			fprintf(stderr, "usage: %s [--runs N] [--seconds S] [--seed N] [--write DIR] [FILE...]\n", argv[0]);
 			return 2;
 		}
 	}

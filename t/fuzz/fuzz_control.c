@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lines written to .ctl and /.tabletfs/ctl, from any bytes.  The first byte
+ * chooses the file, and what fails.  fs/admin.c is given a store of our own
+ * here, which notes what it is asked for; that must be what a second reading
+ * of the text, written the plainest way, comes to: each verb in its turn, up
+ * to the first line that is none or that fails.
+ */
+#include "engine/base/msg.h"
+#include "fs/admin.h"
+#include "fs/reply.h"
+#include "fs/stage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t fuzz_example(unsigned i, const uint8_t **data);
+
+#define CHECK(x)                 \
+	do {                     \
+		if (!(x))        \
+			abort(); \
+	} while (0)
+#define DONE_MAX 64u
+static const char *const rows[] = {"", "a", "ab", "abc", "b", "drop-rows", "\377", "\377\377"};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]), TABLES = 2 };
+
+/* What was asked of the store: f, c, s and 0.. for the removal of a row. */
+static char done[DONE_MAX];
+static unsigned done_n, refusals;
+static bool flush_fails;
+
+static void note(char what)
+{
+	if (done_n < DONE_MAX)
+		done[done_n++] = what;
+}
+
+/* ---- the store and the rest of fs/, as far as verbs need them (t/fuzz.mk leaves what renders undefined) ---- */
+struct tfs_table {
+	int unused;
+};
+struct tfs_mutation {
+	unsigned row;
+};
+struct tfs_scan {
+	unsigned at;
+};
+static struct tfs_table the_table;
+static struct tfs_scan the_scan;
+static struct tfs_mutation the_mutation;
+struct fs fs;
+
+int tfs_flush(struct tfs_table *t)
+{
+	CHECK(t == &the_table);
+	note('f');
+	return flush_fails ? -EIO : 0;
+}
+
+int tfs_compact(struct tfs_table *t)
+{
+	CHECK(t == &the_table);
+	note('c');
+	return 0;
+}
+
+int tfs_sync(struct tfs_store *s)
+{
+	(void)s;
+	note('s');
+	return 0;
+}
+
+int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAME_MAX + 1], int max)
+{
+	(void)s;
+	CHECK(max >= TABLES);
+	if (*after)
+		return 0;
+	strcpy(names[0], "t");
+	strcpy(names[1], "u");
+	return TABLES;
+}
+
+int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)
+{
+	(void)s;
+	(void)name;
+	*out = &the_table;
+	return 0;
+}
+
+void tfs_table_close(struct tfs_table *t)
+{
+	CHECK(t == &the_table);
+}
+
+int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out)
+{
+	CHECK(t == &the_table);
+	the_scan.at = 0;
+	while (the_scan.at < ROWS && slice_cmp(slice_str(rows[the_scan.at]), slice_from(spec->row_from)) < 0)
+		the_scan.at++;
+	*out = &the_scan;
+	return 0;
+}
+
+int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
+{
+	if (s->at == ROWS)
+		return 0;
+	*cell = (struct tfs_cell){.row = bytes_of(slice_str(rows[s->at++]))};
+	return 1;
+}
+
+void tfs_scan_free(struct tfs_scan *s)
+{
+	CHECK(s == &the_scan);
+}
+
+struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
+{
+	CHECK(t == &the_table);
+	for (the_mutation.row = 0; !slice_eq(slice_from(row), slice_str(rows[the_mutation.row])); the_mutation.row++)
+		;
+	return &the_mutation;
+}
+
+int tfs_mutation_delete_row(struct tfs_mutation *m)
+{
+	note((char)('0' + m->row));
+	return 0;
+}
+
+int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
+{
+	(void)flags;
+	(void)results;
+	CHECK(m == &the_mutation);
+	return 0;
+}
+
+void tfs_mutation_free(struct tfs_mutation *m)
+{
+	CHECK(m == &the_mutation);
+}
+
+struct node *node_table(struct node *n)
+{
+	return n;
+}
+
+struct tfs_table *node_store_table(struct node *n)
+{
+	(void)n;
+	return &the_table;
+}
+
+/* The kernel knows no node but the table. */
+struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
+{
+	(void)parent, (void)kind, (void)key, (void)ts;
+	return NULL;
+}
+
+void node_hold(struct node *n)
+{
+	CHECK(n);
+}
+
+void node_put(struct node *n)
+{
+	(void)n;
+}
+
+void table_new_epoch(struct node *table)
+{
+	(void)table;
+}
+
+void changes_table(struct changes *c, struct node *table)
+{
+	(void)c;
+	(void)table;
+}
+
+int refuse(int r, struct node *n, const char *name, const char *fmt, ...)
+{
+	(void)n, (void)name, (void)fmt;
+	refusals++;
+	return r;
+}
+
+/* ---- the second reading ---- */
+static bool is(struct slice line, const char *verb)
+{
+	size_t n = strlen(verb);
+
+	return slice_eq(line, slice_str(verb)) || (line.n == n + 1 && slice_has_prefix(line, slice_str(verb)) && line.p[n] == ' ');
+}
+
+static int expect_rows(struct slice prefix, char *want, unsigned *n)
+{
+	for (unsigned i = 0; i < ROWS; i++)
+		if (slice_has_prefix(slice_str(rows[i]), prefix) && *n < DONE_MAX)
+			want[(*n)++] = (char)('0' + i);
+	return 0;
+}
+
+static void expect_tables(char what, bool all, char *want, unsigned *n)
+{
+	for (unsigned i = 0; i < (all ? TABLES : 1) && *n < DONE_MAX; i++) {
+		want[(*n)++] = what;
+		if (what == 'f' && flush_fails)
+			return;
+	}
+}
+
+static int expect_line(struct slice line, bool system, char *want, unsigned *n)
+{
+	static const char drop[] = "drop-rows ";
+
+	if (line.n == 0)
+		return 0;
+	if (is(line, "flush")) {
+		expect_tables('f', system, want, n);
+		return flush_fails ? -EIO : 0;
+	}
+	if (is(line, "compact")) {
+		expect_tables('c', system, want, n);
+		return 0;
+	}
+	if (system && is(line, "sync")) {
+		if (*n < DONE_MAX)
+			want[(*n)++] = 's';
+		return 0;
+	}
+	if (!system && line.n > sizeof(drop) - 1 && slice_has_prefix(line, slice_str(drop)))
+		return expect_rows(slice_of(line.p + sizeof(drop) - 1, line.n - sizeof(drop) + 1), want, n);
+	return -EINVAL;
+}
+
+static int expect(struct slice text, bool system, char *want, unsigned *n)
+{
+	int r = 0;
+
+	for (size_t at = 0, end; at < text.n && !r; at = end + 1) {
+		for (end = at; end < text.n && text.p[end] != '\n'; end++)
+			;
+		r = expect_line(slice_of(text.p + at, end - at), system, want, n);
+	}
+	return r;
+}
+
+static void try(struct slice text, bool system)
+{
+	const char *name = system ? "ctl" : ".ctl";
+	struct node *n = calloc(1, sizeof(*n) + 8);
+	struct changes c = {0};
+	char want[DONE_MAX];
+	unsigned want_n = 0;
+	int wanted, got;
+
+	CHECK(n);
+	memcpy(n->key, name, strlen(name) + 1);
+	done_n = refusals = 0;
+	wanted = expect(text, system, want, &want_n);
+	got = system ? admin_apply_system(n, text) : admin_apply_table(n, text, &c);
+	CHECK(got == wanted && (refusals == 1) == (got != 0));
+	CHECK(slice_eq(slice_of(done, done_n), slice_of(want, want_n)));
+	free(n);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (!size)
+		return 0;
+	flush_fails = data[0] & 2;
+	try(slice_of(data + 1, size - 1), data[0] & 1);
+	return 0;
+}
+
+size_t fuzz_example(unsigned i, const uint8_t **data)
+{
+	static const char *const texts[] = {
+		"0flush\ncompact\n\ndrop-rows a\nflush \n",
+		"0drop-rows \377\ndrop-rows drop-rows\nflush x\ncompact",
+		"1flush\nsync\ncompact\n",
+		"2compact\nflush\ncompact\n",
+		"3compact\nflush\nsync\n",
+	};
+
+	if (i >= sizeof(texts) / sizeof(texts[0]))
+		return 0;
+	*data = (const uint8_t *)texts[i];
+	return strlen(texts[i]);
+}
