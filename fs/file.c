@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The FUSE calls on descriptors.
+ * The FUSE calls on descriptors that are open.
  *
  * Plain names: direct I/O; a reader's bytes are loaded at open and are his
  * own, a writer's are staged per descriptor.  Versions: cached by the kernel;
@@ -22,392 +22,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-static struct handle *all_handles; /* tree lock */
-
 static struct handle *handle_of(const struct fuse_file_info *fi)
 {
 	return fi ? (struct handle *)(uintptr_t)fi->fh : NULL;
-}
-
-static struct handle *handle_new(struct node *n, int flags)
-{
-	struct handle *h = calloc(1, sizeof(*h));
-	struct filex *x = h ? filex_get(n) : NULL;
-
-	if (!x) {
-		free(h);
-		return NULL;
-	}
-	writer_init(&h->w);
-	h->node = h->target = n;
-	h->readable = (flags & O_ACCMODE) != O_WRONLY;
-	h->writable = (flags & O_ACCMODE) != O_RDONLY;
-	node_hold(n);
-	node_hold(n);
-	mutex_lock(&x->lock);
-	h->life = x->life;
-	h->w.life = n->kind == NODE_PLAIN ? n->epoch : 0;
-	mutex_lock(tree_mutex());
-	h->next = x->handles;
-	x->handles = h;
-	h->all_next = all_handles;
-	h->all_link = &all_handles;
-	if (all_handles)
-		all_handles->all_link = &h->all_next;
-	all_handles = h;
-	mutex_unlock(tree_mutex());
-	mutex_unlock(&x->lock);
-	return h;
-}
-
-static void handle_free(struct handle *h)
-{
-	struct node *n = h->node, *forward = NULL;
-	struct filex *x = n->file, *orphan = NULL;
-
-	mutex_lock(&x->lock);
-	mutex_lock(tree_mutex());
-	for (struct handle **at = &x->handles; *at; at = &(*at)->next) {
-		if (*at == h) {
-			*at = h->next;
-			break;
-		}
-	}
-	*h->all_link = h->all_next;
-	if (h->all_next)
-		h->all_next->all_link = h->all_link;
-	if (!x->handles && x->orphan && n->opens == 0) {
-		x->orphan = false;
-		orphan = x;
-	}
-	mutex_unlock(tree_mutex());
-	if (!x->handles) {
-		forward = x->forward;
-		x->forward = NULL;
-		filex_let_go(x);
-	}
-	mutex_unlock(&x->lock);
-	node_put(forward);
-	writer_fini(&h->w);
-	filex_put(n, orphan);
-	filex_put(n, x);
-	node_put(h->target);
-	free(h);
-	node_put(n);
-}
-
-static bool lies_in(const struct node *dir, const struct node *cell)
-{
-	struct slice component;
-	struct buf path = {0};
-	bool last, in;
-
-	if (dir->kind != NODE_CELL_PART)
-		return true;
-	in = name_encode(cell->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(cell), cell->ts, &path) == 0 &&
-	     name_component(buf_slice(&path), node_key(dir), &component, &last);
-	buf_fini(&path);
-	return in;
-}
-
-/* The open files are few, the nodes of a directory are not: so it is they that are looked at. */
-bool ofile_pending_below(struct node *dir)
-{
-	struct node *base = dir->kind == NODE_CELL_PART ? dir->parent : dir, **some = NULL;
-	size_t count = 0, n = 0;
-	bool pending = false;
-	uint64_t size;
-	int64_t when;
-
-	mutex_lock(tree_mutex());
-	for (struct handle *h = all_handles; h; h = h->all_next)
-		count += h->writable && h->target->parent == base;
-	some = count ? malloc(count * sizeof(*some)) : NULL;
-	pending = count && !some;
-	for (struct handle *h = some ? all_handles : NULL; h; h = h->all_next) {
-		if (!h->writable || h->target->parent != base)
-			continue;
-		h->target->refs++;
-		some[n++] = h->target;
-	}
-	mutex_unlock(tree_mutex());
-	for (size_t i = 0; i < n; i++) {
-		pending = pending || (lies_in(dir, some[i]) && ofile_pending(some[i], &size, &when));
-		node_put(some[i]);
-	}
-	free(some);
-	return pending;
-}
-
-/* ---- open ---- */
-
-static int open_plain(struct node *n, struct handle *h, bool truncate, bool created)
-{
-	struct filex *x = n->file;
-	struct mutex *row = NULL;
-	struct cell_place p;
-	struct family_info f;
-	struct tfs_info info = {.ts = INT64_MIN};
-	uint64_t size;
-	int64_t when;
-	int r;
-
-	cell_place_of(n, &p);
-	r = family_info_get(p.family_node, &f);
-	if (r)
-		return r == -ENOENT ? -ESTALE : r;
-	r = cell_stat(&p, &f, &info);
-	if (r == -ENOENT && (created || ofile_pending(n, &size, &when))) {
-		info = (struct tfs_info){.ts = INT64_MIN};
-		r = 0;
-	} else if (r == 0 && !truncate && (h->readable || f.counter)) {
-		if (info.size >= (1u << 20)) {
-			row = ofile_row_lock(n);
-			mutex_lock(row);
-		}
-		mutex_lock(&x->lock);
-		r = writer_load(&h->w, &p, &f, &info);
-		mutex_unlock(&x->lock);
-		if (row)
-			mutex_unlock(row);
-	} else if (r == 0) {
-		h->w.base_size = info.size;
-	}
-	if (r)
-		return r == -ENOENT ? -ESTALE : r;
-	if (h->writable && info.ts == INT64_MAX)
-		return refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
-	mutex_lock(&x->lock);
-	if (f.counter)
-		h->w.whole = true;
-	if (truncate || created)
-		writer_begin_whole(&h->w);
-	mutex_unlock(&x->lock);
-	return 0;
-}
-
-static int open_version(struct node *n, struct handle *h, bool truncate, bool created)
-{
-	struct filex *x = n->file;
-	struct cell_place p;
-	struct family_info f;
-	struct tfs_info info;
-	int r;
-
-	cell_place_of(n, &p);
-	r = family_info_get(p.family_node, &f);
-	if (r)
-		return r == -ENOENT ? -ESTALE : r;
-	mutex_lock(&x->lock);
-	r = cell_stat(&p, &f, &info);
-	if (r == -ENOENT && created) {
-		r = 0;
-		truncate = true;
-	} else if (r == -ENOENT && writer_pending(&x->w)) {
-		r = 0;
-	} else if (r == 0 && x->w.dead) {
-		/* a new life of the name */
-		writer_fini(&x->w);
-		writer_init(&x->w);
-	}
-	if (r == 0 && (truncate || created)) {
-		writer_begin_whole(&x->w);
-	} else if (r == 0 && f.counter && !writer_pending(&x->w)) {
-		struct tfs_info got;
-
-		writer_fini(&x->w);
-		writer_init(&x->w);
-		r = writer_load(&x->w, &p, &f, &got);
-		x->w.whole = r == 0;
-	} else if (r == 0 && !writer_pending(&x->w)) {
-		x->w.base_size = info.size;
-		x->w.error = 0;
-	}
-	h->life = x->life;
-	mutex_unlock(&x->lock);
-	return r == -ENOENT ? -ESTALE : r;
-}
-
-/* A version for reading only: no state, if the store still has it. */
-static int open_reader(struct node *n)
-{
-	struct cell_place p;
-	struct family_info f;
-	struct tfs_info info;
-	uint64_t size;
-	int64_t when;
-	int r;
-
-	if (n->epoch != 0 && n->epoch == table_epoch(n))
-		return 0;
-	cell_place_of(n, &p);
-	r = family_info_get(p.family_node, &f);
-	if (r == 0)
-		r = cell_stat(&p, &f, &info);
-	if (r == -ENOENT && ofile_pending(n, &size, &when))
-		return 0;
-	return r == -ENOENT ? -ESTALE : r;
-}
-
-static int handle_open(struct node *n, int flags, bool created, struct handle **out)
-{
-	bool truncate = (flags & O_TRUNC) != 0;
-	struct handle *h = handle_new(n, flags);
-	struct filex *x;
-	int r = 0;
-
-	if (!h)
-		return -ENOMEM;
-	x = n->file;
-	switch ((enum node_kind)n->kind) {
-	case NODE_PLAIN:
-		r = open_plain(n, h, truncate, created);
-		break;
-	case NODE_VERSION:
-		r = open_version(n, h, truncate, created);
-		break;
-	case NODE_SCRATCH_FILE:
-		mutex_lock(&x->lock);
-		if (x->given && x->handles == h && !h->next) {
-			r = -ESTALE; /* it is a cell now, and found by its name */
-		} else if (truncate) {
-			r = writer_truncate(&x->w, 0);
-			x->mtime_us = fs_now_us();
-		}
-		mutex_unlock(&x->lock);
-		break;
-	case NODE_SCHEMA:
-	case NODE_SETTING:
-		r = control_open(n, &h->w, h->writable, truncate || created);
-		break;
-	case NODE_ROOT:
-	case NODE_TABLE:
-	case NODE_LATEST:
-	case NODE_ROW:
-	case NODE_ROW_PART:
-	case NODE_FAMILY:
-	case NODE_CELL_PART:
-	case NODE_SCRATCH_DIR:
-	case NODE_FAMILIES:
-	case NODE_FAMILY_DIR:
-	case NODE_GROUPS:
-	case NODE_GROUP_DIR:
-	case NODE_SYSTEM:
-		r = -EISDIR;
-		break;
-	}
-	if (r)
-		handle_free(h);
-	else
-		*out = h;
-	return r;
-}
-
-/*
- * The name was found and gone at OPEN, twice running.  Whether O_CREAT was
- * asked for the kernel does not say here, so neither creating it nor ENOENT
- * is right for all; but a file that was opened and removed the instant after
- * is: it has no name, and what is written to it goes nowhere.
- */
-static int open_gone(struct node *n, int flags, struct handle **out)
-{
-	struct handle *h = handle_new(n, flags);
-
-	if (!h)
-		return -ENOMEM;
-	mutex_lock(&n->file->lock);
-	if (n->kind == NODE_PLAIN) {
-		writer_begin_whole(&h->w);
-		h->w.fresh = false;
-		h->w.dead = true;
-	} else {
-		h->life--; /* of an earlier life than any */
-	}
-	mutex_unlock(&n->file->lock);
-	*out = h;
-	return 0;
-}
-
-/*
- * A version that is only written needs no pages: direct I/O saves the kernel
- * a question about capabilities before each write.
- */
-static void set_open_flags(const struct node *n, struct fuse_file_info *fi)
-{
-	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) != O_WRONLY)
-		fi->keep_cache = 1;
-	else
-		fi->direct_io = 1;
-}
-
-void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	struct node *n = node_of(ino);
-	struct handle *h;
-	int r;
-
-	if (fs.no_open) {
-		fuse_reply_err(req, ENOSYS);
-		return;
-	}
-	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC)) {
-		mutex_lock(tree_mutex());
-		n->opens++;
-		mutex_unlock(tree_mutex());
-		r = stale_answer(req, n, open_reader(n));
-		fi->fh = 0;
-		fi->keep_cache = 1;
-		fi->noflush = 1;
-		if (r)
-			reply_err(req, r);
-		else
-			r = fuse_reply_open(req, fi);
-		if (r) {
-			mutex_lock(tree_mutex());
-			n->opens--;
-			mutex_unlock(tree_mutex());
-		}
-		return;
-	}
-	r = stale_answer(req, n, handle_open(n, fi->flags, false, &h));
-	if (r == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
-		r = open_gone(n, fi->flags, &h);
-	if (r) {
-		reply_err(req, refuse_store(r, n, NULL, "cannot be opened"));
-		return;
-	}
-	fi->fh = (uint64_t)(uintptr_t)h;
-	set_open_flags(n, fi);
-	if (!h->writable)
-		fi->noflush = 1;
-	if (fuse_reply_open(req, fi) != 0)
-		handle_free(h);
-}
-
-void ofile_create(fuse_req_t req, struct node *n, bool exists, mode_t mode, struct fuse_file_info *fi)
-{
-	struct fuse_entry_param e = {0};
-	struct handle *h;
-	int r;
-
-	(void)mode;
-	r = handle_open(n, fi->flags, !exists, &h);
-	if (r == 0) {
-		r = tree_entry(n, &e);
-		if (r)
-			handle_free(h);
-	}
-	if (r) {
-		reply_err(req, refuse_store(r, n, NULL, "cannot be created"));
-		return;
-	}
-	fi->fh = (uint64_t)(uintptr_t)h;
-	set_open_flags(n, fi);
-	node_lookup(n);
-	if (fuse_reply_create(req, &e, fi) != 0) {
-		handle_free(h);
-		node_forget(n, 1);
-	}
 }
 
 /* ---- read ---- */
@@ -450,6 +67,28 @@ static void mark_paged(struct node *n)
 	mutex_unlock(tree_mutex());
 }
 
+/* Stores in place are committed before anything is read again, or made durable. */
+static int commit_version(struct node *n, struct filex *x)
+{
+	struct mutex *row = ofile_row_lock(n);
+	struct changes c = {0};
+	bool pending;
+	int r;
+
+	mutex_lock(&x->lock);
+	pending = writer_pending(&x->w);
+	mutex_unlock(&x->lock);
+	if (!pending)
+		return 0;
+	mutex_lock(row);
+	mutex_lock(&x->lock);
+	r = writer_commit(&x->w, n, true, &c);
+	mutex_unlock(&x->lock);
+	mutex_unlock(row);
+	changes_send(&c);
+	return r;
+}
+
 static int read_version(struct node *n, struct filex *x, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
 	struct cell_place p;
@@ -458,21 +97,7 @@ static int read_version(struct node *n, struct filex *x, uint64_t offset, uint8_
 
 	mark_paged(n);
 	if (x) {
-		struct mutex *row = ofile_row_lock(n);
-		struct changes c = {0};
-
-		mutex_lock(row);
-		mutex_lock(&x->lock);
-		r = writer_pending(&x->w) ? writer_commit(&x->w, n, true, &c) : 0;
-		if (r == 0 && x->w.dead) {
-			r = writer_read(&x->w, offset, buf, size, got);
-			mutex_unlock(&x->lock);
-			mutex_unlock(row);
-			return r;
-		}
-		mutex_unlock(&x->lock);
-		mutex_unlock(row);
-		changes_send(&c);
+		r = commit_version(n, x);
 		if (r)
 			return r;
 	}
@@ -480,6 +105,12 @@ static int read_version(struct node *n, struct filex *x, uint64_t offset, uint8_
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
 		r = cell_read(&p, &f, offset, buf, size, got, NULL);
+	if (r == -ENOENT && x) {
+		mutex_lock(&x->lock);
+		if (x->w.dead)
+			r = writer_read(&x->w, offset, buf, size, got);
+		mutex_unlock(&x->lock);
+	}
 	return r == -ENOENT ? -ESTALE : r;
 }
 
@@ -685,6 +316,8 @@ static int commit_handle(struct handle *h, bool last, struct changes *c)
 		if (row)
 			mutex_lock(row);
 		mutex_lock(&x->lock);
+		if (x->forward_file && x->forward_file->life != x->forward_life)
+			x->w.dead = true; /* the version was removed or replaced */
 		if (forward->kind == NODE_PLAIN || forward->kind == NODE_VERSION)
 			r = writer_commit(&x->w, forward, false, c);
 		mutex_unlock(&x->lock);
@@ -719,12 +352,20 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
 	struct handle *h = handle_of(fi);
+	struct node *n = h ? h->node : node_of(ino);
 	struct changes c = {0};
-	int r;
+	int r = 0;
 
-	(void)ino;
 	(void)datasync;
-	r = h ? commit_handle(h, false, &c) : 0;
+	/* A cell that was only created or truncated is on disk after this too; a version's stores are everybody's. */
+	if (n->kind == NODE_VERSION && !(h && h->writable)) {
+		struct filex *x = filex_find(n);
+
+		r = x ? commit_version(n, x) : 0;
+		filex_put(n, x);
+	} else if (h) {
+		r = commit_handle(h, n->kind == NODE_PLAIN || n->kind == NODE_VERSION, &c);
+	}
 	if (r == 0)
 		r = tfs_sync(fs.store);
 	changes_reply_err(&c, req, r);
@@ -761,12 +402,9 @@ void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void ofile_close_all(void)
 {
 	for (;;) {
-		struct handle *h;
+		struct handle *h = handle_any();
 		struct changes c = {0};
 
-		mutex_lock(tree_mutex());
-		h = all_handles;
-		mutex_unlock(tree_mutex());
 		if (!h)
 			return;
 		refuse_begin();

@@ -33,6 +33,8 @@ struct filex {
 	struct handle *handles;          /* changed under the tree lock too */
 	struct writer w;                 /* version, scratch */
 	struct node *forward;            /* what the file was renamed to while open; counted */
+	struct filex *forward_file;      /* forward is a version: its state, counted, and ... */
+	uint32_t forward_life;           /* ... its life at the time */
 	uint32_t life;                   /* version: removals seen */
 	bool given;                      /* scratch: its content has become a cell's or the schema's; only open descriptors need it still */
 	bool orphan;                     /* tree lock too: version: removed, its content kept in w for those who still read */
@@ -42,6 +44,11 @@ struct filex {
 	gid_t gid;
 	int64_t mtime_us;
 };
+
+/* A descriptor of n, in the lists; NULL: out of memory. */
+struct handle *handle_new(struct node *n, int flags);
+void handle_free(struct handle *h);
+struct handle *handle_any(void);
 
 /* Counted; NULL: out of memory. */
 struct filex *filex_get(struct node *n);
@@ -79,13 +86,19 @@ bool ofile_pending_below(struct node *dir);
 bool ofile_is_open(struct node *n, uint64_t *size);
 
 /*
- * A version, or all of a plain name, is about to be removed or replaced.
- * Under the row's lock.  Readers keep what they have, writers are cut off.
+ * Removal and replacement, under the row's lock: keep the versions that are
+ * about to go, for those who have them open; remove them from the store; if
+ * that has succeeded, cut off their writers.  kept_fini in any case.
  */
-void ofile_cut_off_version(struct node *family_node, struct slice qualifier, int64_t ts);
+struct kept {
+	struct kept_version *first;
+};
+int ofile_keep_version(struct node *family_node, struct slice qualifier, int64_t ts, struct kept *k) TFS_MUST;
+int ofile_keep_versions(struct node *family_node, struct slice qualifier, const struct versions *v, struct kept *k) TFS_MUST;
+void kept_cut_off(struct kept *k);
+void kept_fini(struct kept *k);
+/* All of a plain name has gone, or is another's now: its writers are cut off. */
 void ofile_cut_off_plain(struct node *family_node, struct slice qualifier);
-/* Versions of a whole column that is about to go. */
-void ofile_cut_off_versions(struct node *family_node, struct slice qualifier, const struct versions *v);
 /* Commits what is pending on n (a rename is about to move it); under the row's lock. */
 int ofile_settle(struct node *n, struct changes *c) TFS_MUST;
 /* From now on the descriptors of n are those of target. */

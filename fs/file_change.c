@@ -5,8 +5,8 @@
  * ftruncate and truncate come with and without a descriptor; without one the
  * cut is a commit of its own.  Kernels send futimens without a descriptor, so
  * a time is matched by node: it is meant for the last descriptor that wrote
- * and has not been released; if there is none, it moves the newest version,
- * atomically, as touch -d asks.
+ * and has not been released, as long as what it committed is the newest
+ * version; else it moves the newest version, atomically, as touch -d asks.
  */
 #include "fs/file.h"
 
@@ -183,10 +183,11 @@ int ofile_set_time(struct node *n, int64_t us, struct changes *c)
 			x->w.time_set = true;
 			x->w.time = us;
 			target = x->forward;
-			if (target && target->kind == NODE_PLAIN && target->epoch == x->w.life) {
-				/* renamed onto a cell, still open */
-				if (!x->w.dirty)
-					r = writer_retime(&x->w, target, c);
+			/* renamed onto a cell, still open */
+			if (target && target->kind == NODE_PLAIN && target->epoch == x->w.life && !x->w.dirty) {
+				r = writer_retime(&x->w, target, c);
+				if (r == 1)
+					r = touch(target, us, c);
 			}
 		} else {
 			h = timed_handle(n, x);
@@ -196,6 +197,8 @@ int ofile_set_time(struct node *n, int64_t us, struct changes *c)
 				h->w.time = us;
 				if (!writer_pending(&h->w))
 					r = writer_retime(&h->w, h->target, c);
+				if (r == 1)
+					r = touch(target, us, c);
 			} else if (x->forward) {
 				target = x->forward;
 				r = touch(target, us, c);

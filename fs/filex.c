@@ -4,11 +4,12 @@
  * open, what stat shows while something is pending, and what happens to open
  * descriptors when their name is removed, replaced or renamed.
  *
- * Removal: readers of a version are given a private copy of its content
- * before it goes (the store has no notion of an unlinked cell that is still
- * open); a plain name's readers have theirs since open.  Writers are cut off
- * by a new life: plain nodes count theirs in node->epoch, versions in
- * filex.life, and a writer of an older life commits nothing.
+ * Removal: for those who have a version open its content is copied before it
+ * goes (the store has no notion of an unlinked cell that is still open); a
+ * plain name's readers have theirs since open.  Once it has gone, and only
+ * then, writers are cut off by a new life: plain nodes count theirs in
+ * node->epoch, versions in filex.life, and a writer of an older life commits
+ * nothing.  A removal that fails has changed nothing.
  */
 #include "fs/file.h"
 
@@ -17,77 +18,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-struct filex *filex_get(struct node *n)
-{
-	struct filex *fresh = calloc(1, sizeof(*fresh)), *x;
-
-	if (!fresh)
-		return NULL;
-	mutex_init(&fresh->lock, RANK_FS_NODE);
-	writer_init(&fresh->w);
-	fresh->mtime_us = TFS_NO_TIME;
-	mutex_lock(tree_mutex());
-	if (!n->file) {
-		n->file = fresh;
-		fresh = NULL;
-	}
-	x = n->file;
-	x->refs++;
-	mutex_unlock(tree_mutex());
-	filex_free(fresh);
-	return x;
-}
-
-struct filex *filex_find(struct node *n)
-{
-	struct filex *x;
-
-	mutex_lock(tree_mutex());
-	x = n->file;
-	if (x)
-		x->refs++;
-	mutex_unlock(tree_mutex());
-	return x;
-}
-
-void filex_put(struct node *n, struct filex *x)
-{
-	bool last;
-
-	if (!x)
-		return;
-	mutex_lock(tree_mutex());
-	last = --x->refs == 0;
-	if (last && n->file == x)
-		n->file = NULL;
-	mutex_unlock(tree_mutex());
-	if (last)
-		filex_free(x);
-}
-
-void filex_free(struct filex *x)
-{
-	if (!x)
-		return;
-	writer_fini(&x->w);
-	mutex_fini(&x->lock);
-	free(x);
-}
-
-void filex_let_go(struct filex *x)
-{
-	if (!x->given || x->handles)
-		return;
-	writer_fini(&x->w);
-	writer_init(&x->w);
-}
-
-void filex_drop_locked(struct filex *x)
-{
-	if (x && (x->refs <= 1 || --x->refs == 0))
-		filex_free(x);
-}
 
 struct mutex *ofile_row_lock(struct node *n)
 {
@@ -150,64 +80,114 @@ bool ofile_is_open(struct node *n, uint64_t *size)
 	return open;
 }
 
-void ofile_cut_off_version(struct node *family_node, struct slice qualifier, int64_t ts)
-{
-	struct node *main_family = family_node, *twin = NULL, *n;
-	struct filex *x = NULL;
-	bool wanted, again;
+/* ---- removal ---- */
 
-	if (node_is_latest(family_node)) {
-		twin = family_twin(family_node);
-		main_family = twin;
-		if (!twin)
-			return;
+struct kept_version {
+	struct kept_version *next;
+	struct node *n;
+	struct filex *x;
+	struct writer copy;
+};
+
+int ofile_keep_version(struct node *family_node, struct slice qualifier, int64_t ts, struct kept *k)
+{
+	struct node *family = node_is_latest(family_node) ? family_twin(family_node) : family_node, *n = NULL;
+	struct kept_version *e = NULL;
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info;
+	bool wanted = false;
+	int r = 0;
+
+	if (family)
+		n = node_find(family, NODE_VERSION, qualifier, ts);
+	if (n) {
+		mutex_lock(tree_mutex());
+		wanted = n->opens > 0 || n->file;
+		mutex_unlock(tree_mutex());
 	}
-	n = node_find(main_family, NODE_VERSION, qualifier, ts);
-	if (!n)
-		goto out;
-	mutex_lock(tree_mutex());
-	wanted = n->opens > 0 || n->file;
-	mutex_unlock(tree_mutex());
 	if (!wanted)
 		goto out;
-	x = filex_get(n);
-	if (!x)
+	e = calloc(1, sizeof(*e));
+	if (e)
+		e->x = filex_get(n);
+	if (!e || !e->x) {
+		free(e);
+		r = -ENOMEM;
 		goto out;
-	mutex_lock(&x->lock);
-	again = x->orphan; /* an earlier life, still open: its reference is there */
-	if (!again || !x->w.dead) {
-		struct cell_place p;
-		struct family_info f;
-		struct tfs_info info;
-		bool keep = writer_pending(&x->w) && x->w.whole;
-
-		cell_place_of(n, &p);
-		if (!keep) {
-			/* What a writer had staged goes; the readers see the version as it was. */
-			writer_fini(&x->w);
-			writer_init(&x->w);
-			if (family_info_get(main_family, &f) == 0)
-				(void)!writer_load(&x->w, &p, &f, &info);
-		}
-		x->w.dead = true;
-		x->w.loaded = true;
-		x->w.dirty = x->w.fresh = false;
-		x->life++;
-		x->orphan = true; /* keeps the reference taken above until nobody has it open */
-		n->epoch = 0;
 	}
-	mutex_unlock(&x->lock);
-	if (again)
-		filex_put(n, x);
+	writer_init(&e->copy);
+	cell_place_of(n, &p);
+	r = family_info_get(family, &f);
+	if (r == 0)
+		r = writer_load(&e->copy, &p, &f, &info);
+	e->n = n;
+	n = NULL;
+	e->next = k->first;
+	k->first = e;
+	if (r == -ENOENT)
+		r = 0; /* what keeps it known has not been committed */
 out:
 	node_put(n);
-	node_put(twin);
+	if (family && family != family_node)
+		node_put(family);
+	return r;
 }
 
-void ofile_cut_off_versions(struct node *family_node, struct slice qualifier, const struct versions *v)
+int ofile_keep_versions(struct node *family_node, struct slice qualifier, const struct versions *v, struct kept *k)
 {
-	for (size_t i = 0; i < v->n; i++)
-		ofile_cut_off_version(family_node, qualifier, v->ts[i]);
+	int r = 0;
+
+	for (size_t i = 0; i < v->n && r == 0; i++)
+		r = ofile_keep_version(family_node, qualifier, v->ts[i], k);
+	return r;
+}
+
+static void cut_off(struct kept_version *e)
+{
+	struct filex *x = e->x;
+	bool staged, stays;
+
+	mutex_lock(&x->lock);
+	staged = writer_pending(&x->w) && x->w.whole;
+	if (!staged && e->copy.loaded) {
+		/* What a writer had staged goes; the readers see the version as it was. */
+		writer_fini(&x->w);
+		x->w = e->copy;
+		writer_init(&e->copy);
+	}
+	x->w.dead = x->w.loaded = true;
+	x->w.dirty = x->w.fresh = false;
+	x->life++;
+	mutex_lock(tree_mutex());
+	e->n->epoch = 0;
+	stays = !x->orphan && (x->handles || e->n->opens > 0);
+	if (stays)
+		x->orphan = true; /* with the count taken above, until nobody has it open */
+	mutex_unlock(tree_mutex());
+	mutex_unlock(&x->lock);
+	if (stays)
+		e->x = NULL;
+}
+
+void kept_cut_off(struct kept *k)
+{
+	for (struct kept_version *e = k->first; e; e = e->next)
+		cut_off(e);
+}
+
+void kept_fini(struct kept *k)
+{
+	struct kept_version *next;
+
+	for (struct kept_version *e = k->first; e; e = next) {
+		next = e->next;
+		writer_fini(&e->copy);
+		filex_put(e->n, e->x);
+		node_put(e->n);
+		free(e);
+	}
+	k->first = NULL;
 }
 
 static void new_life(struct node *family_node, struct slice qualifier)
@@ -251,11 +231,13 @@ int ofile_settle(struct node *n, struct changes *c)
 
 void ofile_forward(struct node *n, struct node *target, int64_t commit_ts)
 {
-	struct filex *x = filex_find(n);
+	struct filex *x = filex_find(n), *file, *old_file = NULL;
 	struct node *old = NULL;
 
 	if (!x)
 		return;
+	/* A version counts its lives there; the row's lock keeps it from ending one. */
+	file = target->kind == NODE_VERSION ? filex_get(target) : NULL;
 	mutex_lock(&x->lock);
 	if (n->kind == NODE_PLAIN) {
 		for (struct handle *h = x->handles; h; h = h->next) {
@@ -278,10 +260,16 @@ void ofile_forward(struct node *n, struct node *target, int64_t commit_ts)
 	}
 	if (x->handles) {
 		old = x->forward;
+		old_file = x->forward_file;
 		node_hold(target);
 		x->forward = target;
+		x->forward_file = file;
+		x->forward_life = file ? file->life : 0;
+		file = NULL;
 	}
 	mutex_unlock(&x->lock);
+	filex_put(target, file);
 	filex_put(n, x);
+	filex_put(old, old_file);
 	node_put(old);
 }

@@ -5,9 +5,10 @@
  * Whatever else would move data between rows or tables, or in and out of the
  * store, is EXDEV, so that mv copies.
  *
- * Order: commit what the source has pending -> cut off who has the target
- * open -> one mutation -> the source's descriptors become the target's ->
- * notify.  A crash leaves it done or not done.
+ * Order: commit what the source has pending -> one mutation -> cut off who has
+ * the target open -> the source's descriptors become the target's -> notify.
+ * A crash leaves it done or not done; a refusal leaves everybody's descriptors
+ * as they were.
  */
 #include "fs/tree.h"
 
@@ -52,12 +53,9 @@ static int check_target(struct resolved *to, bool *exists)
 	return r == -ENOENT ? 0 : r;
 }
 
-static void cut_off_target(struct resolved *to)
+static int keep(struct resolved *r, struct kept *k)
 {
-	if (to->kind == NODE_VERSION)
-		ofile_cut_off_version(to->parent, buf_slice(&to->key), to->ts);
-	else
-		ofile_cut_off_plain(to->parent, buf_slice(&to->key));
+	return r->kind == NODE_VERSION ? ofile_keep_version(r->parent, buf_slice(&r->key), r->ts, k) : 0;
 }
 
 static int move_locked(struct resolved *from, struct node *source, struct resolved *to, struct node *target, bool noreplace,
@@ -65,6 +63,7 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 {
 	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
 	struct versions all = {0};
+	struct kept kept = {0};
 	struct tfs_result result[1] = {{0}};
 	struct tfs_mutation *m = NULL;
 	struct cell_place p, q;
@@ -78,14 +77,16 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 		r = -EEXIST;
 	if (r == 0 && from->kind == NODE_PLAIN)
 		r = column_versions(from->parent, from_key, &all);
+	if (r == 0)
+		r = keep(to, &kept);
+	if (r == 0)
+		r = ofile_keep_versions(from->parent, from_key, &all, &kept);
+	if (r == 0)
+		r = keep(from, &kept);
 	if (r)
 		goto out;
 	cell_place_at(from->parent, from_key, from->kind == NODE_VERSION, from->ts, &p);
 	cell_place_at(to->parent, to_key, to->kind == NODE_VERSION, to->ts, &q);
-	cut_off_target(to);
-	ofile_cut_off_versions(from->parent, from_key, &all);
-	if (from->kind == NODE_VERSION)
-		ofile_cut_off_version(from->parent, from_key, from->ts);
 	m = tfs_mutation_new(p.table, p.row);
 	r = m ? tfs_mutation_move(m, p.family, p.qualifier, ts_of(from), q.family, q.qualifier, ts_of(to), noreplace) : -ENOMEM;
 	if (r == 0)
@@ -93,6 +94,9 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 	tfs_mutation_free(m);
 	if (r)
 		goto out;
+	kept_cut_off(&kept);
+	if (to->kind == NODE_PLAIN)
+		ofile_cut_off_plain(to->parent, to_key);
 	ofile_forward(source, target, result[0].ts);
 	if (from->kind == NODE_PLAIN) {
 		ofile_cut_off_plain(from->parent, from_key);
@@ -106,20 +110,31 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 	cell_arrived(c, to->parent);
 	cell_left(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 out:
+	kept_fini(&kept);
 	versions_fini(&all);
 	return r;
 }
 
 static int move_cell(struct resolved *from, struct node *source, struct resolved *to, bool noreplace, struct changes *c)
 {
+	struct family_info a, b;
 	struct node *target;
 	struct mutex *row;
 	int r;
 
 	if (!same_row(from->parent, to->parent))
 		return -EXDEV;
-	if (from->kind == to->kind && from->parent == to->parent && from->ts == to->ts && slice_eq(buf_slice(&from->key), buf_slice(&to->key)))
+	/* The table's two views are two names of one cell. */
+	if (from->kind == to->kind && slice_eq(node_key(from->parent), node_key(to->parent)) && from->ts == to->ts &&
+	    slice_eq(buf_slice(&from->key), buf_slice(&to->key)))
 		return noreplace ? -EEXIST : 0;
+	r = family_info_get(from->parent, &a);
+	if (r == 0)
+		r = family_info_get(to->parent, &b);
+	if (r)
+		return r;
+	if (a.counter != b.counter)
+		return -EXDEV; /* mv copies: the text of one becomes that of the other, or is refused */
 	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	if (!target)
 		return -ENOMEM;
@@ -136,6 +151,7 @@ static int scratch_to_cell(struct node *source, struct resolved *to, bool norepl
 	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	struct mutex *row = ofile_row_lock(to->parent);
 	struct filex *x = filex_find(source);
+	struct kept kept = {0};
 	bool exists = false;
 	int64_t ts = 0;
 	int r;
@@ -148,21 +164,26 @@ static int scratch_to_cell(struct node *source, struct resolved *to, bool norepl
 	r = check_target(to, &exists);
 	if (r == 0 && exists && noreplace)
 		r = -EEXIST;
+	if (r == 0)
+		r = keep(to, &kept);
 	if (r == 0) {
-		cut_off_target(to);
 		mutex_lock(&x->lock);
 		x->w.life = target->epoch;
-		x->w.fresh = true;
+		x->w.dirty = true;
 		x->w.committed = false;
 		r = writer_commit(&x->w, target, true, c);
 		ts = x->w.commit_ts;
 		mutex_unlock(&x->lock);
 	}
 	if (r == 0) {
+		kept_cut_off(&kept);
+		if (to->kind == NODE_PLAIN)
+			ofile_cut_off_plain(to->parent, buf_slice(&to->key));
 		ofile_forward(source, target, ts);
 		r = scratch_remove(source);
 	}
 	mutex_unlock(row);
+	kept_fini(&kept);
 out:
 	filex_put(source, x);
 	node_put(target);

@@ -2,10 +2,11 @@
 /*
  * SETATTR, CREATE, MKDIR, RMDIR, UNLINK.
  *
- * A removal first cuts off whoever has the cell open and notes what the
- * kernel may hold, then removes it in one mutation under a check that it is
- * there, and only then lets the directories above linger: they stay, empty,
- * until they are removed or forgotten, so rm -r does not find them gone.
+ * A removal first copies what somebody has open, then removes it in one
+ * mutation under a check that it is there, then cuts off its writers and notes
+ * what the kernel may hold, and only then lets the directories above linger:
+ * they stay, empty, until they are removed or forgotten, so rm -r does not
+ * find them gone.
  */
 #include "fs/tree.h"
 
@@ -478,6 +479,7 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	struct mutex *row = ofile_row_lock(family);
 	struct tfs_mutation *m = NULL;
 	struct versions all = {0};
+	struct kept kept = {0};
 	struct cell_place p;
 	struct node *n = NULL;
 	uint64_t size;
@@ -489,15 +491,15 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	mutex_lock(row);
 	n = node_find(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
 	pending = n && ofile_pending(n, &size, &when);
-	if (!version)
+	if (version)
+		r = ofile_keep_version(family, qualifier, ts, &kept);
+	else
 		r = column_versions(family, qualifier, &all);
+	if (r == 0)
+		r = ofile_keep_versions(family, qualifier, &all, &kept);
 	m = r ? NULL : tfs_mutation_new(p.table, p.row);
 	if (r == 0 && !m)
 		r = -ENOMEM;
-	if (r == 0 && version)
-		ofile_cut_off_version(family, qualifier, ts);
-	else if (r == 0)
-		ofile_cut_off_versions(family, qualifier, &all);
 	if (r == 0)
 		r = tfs_mutation_check(m, TFS_CHECK_EXISTS, p.family, p.qualifier, p.ts, tfs_bytes(NULL, 0));
 	if (r == 0 && version)
@@ -507,18 +509,21 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	if (r == 0)
 		r = tfs_apply(m, 0, NULL);
 	tfs_mutation_free(m);
-	/* Readers of a version got its content before it went.  Writers of the plain name end only when it is gone: a refused rm loses nothing. */
-	if (!version && (r == 0 || r == -ECANCELED))
-		ofile_cut_off_plain(family, qualifier);
-	if (r == 0 && version)
-		cell_changed(c, family, qualifier, ts, true, NULL);
-	else if (r == 0)
-		versions_changed(c, family, qualifier, &all, true);
-	mutex_unlock(row);
-	versions_fini(&all);
-	node_put(n);
 	if (r == -ECANCELED)
 		r = pending ? 0 : -ENOENT;
+	if (r == 0) {
+		kept_cut_off(&kept);
+		if (!version)
+			ofile_cut_off_plain(family, qualifier);
+		if (version)
+			cell_changed(c, family, qualifier, ts, true, NULL);
+		else
+			versions_changed(c, family, qualifier, &all, true);
+	}
+	mutex_unlock(row);
+	kept_fini(&kept);
+	versions_fini(&all);
+	node_put(n);
 	if (r == 0)
 		cell_left(family, qualifier, version, ts);
 	return r;

@@ -67,6 +67,22 @@ static int failed(struct writer *w, int r)
 	return r;
 }
 
+/* What lies where bytes were appended goes there: they may land elsewhere. */
+static int write_around_tail(struct writer *w, uint64_t offset, const uint8_t *p, size_t n)
+{
+	uint64_t at = writer_size(w) - w->tail.size;
+	size_t below = offset >= at ? 0 : n < at - offset ? n : (size_t)(at - offset);
+	int r = 0;
+
+	if (offset > TFS_VALUE_MAX || n > TFS_VALUE_MAX - offset)
+		return -EFBIG;
+	if (below)
+		r = stage_write(&w->image, offset, p, below);
+	if (r == 0 && n > below)
+		r = stage_write(&w->tail, offset + below - at, p + below, n - below);
+	return r;
+}
+
 int writer_write(struct writer *w, uint64_t offset, const void *p, size_t n, bool append)
 {
 	int r;
@@ -75,21 +91,14 @@ int writer_write(struct writer *w, uint64_t offset, const void *p, size_t n, boo
 		return w->error;
 	if (n == 0)
 		return 0;
-	if (append && w->whole) {
-		r = stage_write(&w->image, w->image.size, p, n);
-	} else if (append) {
+	if (w->whole)
+		r = stage_load(&w->image, append ? w->image.size : offset, p, n); /* all of it is written: no spans */
+	else if (append)
 		r = writer_size(w) + n > TFS_VALUE_MAX ? -EFBIG : stage_write(&w->tail, w->tail.size, p, n);
-	} else if (w->tail.size) {
-		/* A position past appended bytes: let them be one with it. */
-		uint64_t at = writer_size(w) - w->tail.size;
-
-		if (offset >= at && offset <= at + w->tail.size)
-			r = stage_write(&w->tail, offset - at, p, n);
-		else
-			r = stage_write(&w->image, offset, p, n);
-	} else {
+	else if (w->tail.size)
+		r = write_around_tail(w, offset, p, n);
+	else
 		r = stage_write(&w->image, offset, p, n);
-	}
 	if (r)
 		return failed(w, r);
 	w->dirty = true;
@@ -102,6 +111,8 @@ int writer_truncate(struct writer *w, uint64_t size)
 	static const uint8_t zero;
 	int r = 0;
 
+	if (w->error && w->keeps && size == 0)
+		writer_begin_whole(w); /* scratch: what could not be written is given up */
 	if (w->error)
 		return w->error;
 	if (size > TFS_VALUE_MAX)
@@ -188,12 +199,13 @@ int writer_load(struct writer *w, struct cell_place *p, const struct family_info
 	return 0;
 }
 
-static void settled(struct writer *w, int64_t ts)
+static void settled(struct writer *w, const struct tfs_result *result)
 {
 	w->committed = true;
-	w->commit_ts = ts;
+	w->commit_ts = result->ts;
 	w->dirty = w->fresh = false;
 	w->cut = UINT64_MAX;
+	w->base_size = result->size;
 	if (w->whole)
 		return;
 	if (w->loaded && w->tail.size) {
@@ -202,7 +214,6 @@ static void settled(struct writer *w, int64_t ts)
 		if (stage_bytes(&w->tail, &bytes) || stage_load(&w->image, w->image.size, bytes.p, bytes.n))
 			w->error = -EIO;
 	}
-	w->base_size = writer_size(w);
 	stage_reset(&w->tail);
 	if (w->loaded)
 		stage_forget_spans(&w->image);
@@ -298,6 +309,18 @@ static void note_commit(struct writer *w, struct node *target, int64_t ts, bool 
 	cell_changed(c, target->parent, node_key(target), ts, false, own ? target : NULL);
 }
 
+/* Nothing but a truncation, and another has committed since: 1, else 0, -errno. */
+static int truncation_is_over(const struct writer *w, const struct node *target, const struct cell_place *p)
+{
+	struct tfs_info info;
+	int r;
+
+	if (w->dirty || target->kind != NODE_PLAIN)
+		return 0;
+	r = tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, &info);
+	return r == -ENOENT ? 0 : r ? r : info.ts != w->base_ts;
+}
+
 int writer_commit(struct writer *w, struct node *target, bool last, struct changes *c)
 {
 	struct cell_place p;
@@ -324,6 +347,16 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct chang
 	r = family_info_get(p.family_node, &f);
 	if (r) {
 		r = refuse(-ESTALE, target, NULL, "the family is gone");
+		goto out;
+	}
+	r = truncation_is_over(w, target, &p);
+	if (r > 0) {
+		w->fresh = false;
+		r = 0;
+		goto out;
+	}
+	if (r) {
+		r = refuse_store(r, target, NULL, "not stored");
 		goto out;
 	}
 	out.family = p.family;
@@ -369,7 +402,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct chang
 	}
 	versions_changed(c, target->parent, node_key(target), &newer, true);
 	note_commit(w, target, result.ts, result.replaced || drop, c);
-	settled(w, result.ts);
+	settled(w, &result);
 	if (target->kind == NODE_VERSION && !f.counter) {
 		target->size = result.size;
 		target->epoch = table_epoch(target);
@@ -388,10 +421,16 @@ int writer_retime(struct writer *w, struct node *target, struct changes *c)
 	struct tfs_write out = {.truncate_to = UINT64_MAX, .base = TFS_BASE_VERSION, .base_ts = w->commit_ts};
 	struct versions newer = {0};
 	struct tfs_result result;
+	struct tfs_info newest;
 	bool drop;
 	int r;
 
 	cell_place_of(target, &p);
+	r = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &newest);
+	if (r)
+		return r == -ENOENT ? 0 : refuse_store(r, target, NULL, "its time was not set");
+	if (newest.ts != w->commit_ts)
+		return 1;
 	out.family = p.family;
 	out.qualifier = p.qualifier;
 	place_write(w, target, &out);

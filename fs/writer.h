@@ -29,7 +29,8 @@ struct writer {
 	bool keeps;              /* scratch: a refused commit leaves the content as it is */
 	int error;               /* a failed write or commit: nothing more is stored */
 	uint64_t cut;            /* the base is first cut or extended to this; UINT64_MAX: no */
-	uint64_t base_size;      /* of the base, as it was at open */
+	uint64_t base_size;      /* of the base, as it was at open or after the last commit */
+	int64_t base_ts;         /* plain: of the newest version at open; INT64_MIN: there was none */
 	uint64_t origin;         /* control files: where in the file the line being written began */
 	bool committed;
 	int64_t commit_ts;       /* of the version this writer made */
@@ -58,9 +59,12 @@ int writer_load(struct writer *w, struct cell_place *p, const struct family_info
  * Commits to target, a PLAIN or VERSION node, under its row's lock.  Nothing
  * to do (not dirty; fresh counts only when `last`) is success.  An error
  * sticks: later calls give it again and store nothing.
+ *
+ * A truncation that nothing was written after is what it was when it
+ * happened: if another has committed since, it is over, and commits nothing.
  */
 int writer_commit(struct writer *w, struct node *target, bool last, struct changes *c) TFS_MUST;
-/* Moves the version this writer committed to the time now set. */
+/* Moves the version this writer committed to the time now set; 1: that is no longer the newest, nothing was done. */
 int writer_retime(struct writer *w, struct node *target, struct changes *c) TFS_MUST;
 
 #endif

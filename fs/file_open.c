@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OPEN and CREATE.
+ *
+ * A plain name's reader is given the version of this moment: its bytes are
+ * loaded, and are his own.  A version for reading only needs no state.
+ */
+#include "fs/file.h"
+
+#include "fs/control.h"
+#include "fs/reply.h"
+#include "fs/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+static int open_plain(struct node *n, struct handle *h, bool truncate, bool created)
+{
+	struct filex *x = n->file;
+	struct mutex *row = NULL;
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info = {.ts = INT64_MIN};
+	uint64_t size;
+	int64_t when;
+	int r;
+
+	cell_place_of(n, &p);
+	r = family_info_get(p.family_node, &f);
+	if (r)
+		return r == -ENOENT ? -ESTALE : r;
+	r = cell_stat(&p, &f, &info);
+	if (r == -ENOENT && (created || ofile_pending(n, &size, &when))) {
+		info = (struct tfs_info){.ts = INT64_MIN};
+		r = 0;
+	} else if (r == 0 && !truncate && (h->readable || f.counter)) {
+		if (info.size >= (1u << 20)) {
+			row = ofile_row_lock(n);
+			mutex_lock(row);
+		}
+		mutex_lock(&x->lock);
+		r = writer_load(&h->w, &p, &f, &info);
+		mutex_unlock(&x->lock);
+		if (row)
+			mutex_unlock(row);
+	} else if (r == 0) {
+		h->w.base_size = info.size;
+	}
+	if (r)
+		return r == -ENOENT ? -ESTALE : r;
+	h->w.base_ts = info.ts;
+	if (h->writable && info.ts == INT64_MAX)
+		return refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
+	mutex_lock(&x->lock);
+	if (f.counter)
+		h->w.whole = true;
+	if (truncate || created)
+		writer_begin_whole(&h->w);
+	mutex_unlock(&x->lock);
+	return 0;
+}
+
+static int open_version(struct node *n, struct handle *h, bool truncate, bool created)
+{
+	struct filex *x = n->file;
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info;
+	int r;
+
+	cell_place_of(n, &p);
+	r = family_info_get(p.family_node, &f);
+	if (r)
+		return r == -ENOENT ? -ESTALE : r;
+	mutex_lock(&x->lock);
+	r = cell_stat(&p, &f, &info);
+	if (r == -ENOENT && created) {
+		r = 0;
+		truncate = true;
+	} else if (r == -ENOENT && writer_pending(&x->w)) {
+		r = 0;
+	} else if (r == 0 && x->w.dead) {
+		/* a new life of the name */
+		writer_fini(&x->w);
+		writer_init(&x->w);
+	}
+	if (r == 0 && (truncate || created)) {
+		writer_begin_whole(&x->w);
+	} else if (r == 0 && f.counter && !writer_pending(&x->w)) {
+		struct tfs_info got;
+
+		writer_fini(&x->w);
+		writer_init(&x->w);
+		r = writer_load(&x->w, &p, &f, &got);
+		x->w.whole = r == 0;
+	} else if (r == 0 && !writer_pending(&x->w)) {
+		x->w.base_size = info.size;
+		x->w.error = 0;
+	}
+	h->life = x->life;
+	mutex_unlock(&x->lock);
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+/* A version for reading only: no state, if the store still has it. */
+static int open_reader(struct node *n)
+{
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info;
+	uint64_t size;
+	int64_t when;
+	int r;
+
+	if (n->epoch != 0 && n->epoch == table_epoch(n))
+		return 0;
+	cell_place_of(n, &p);
+	r = family_info_get(p.family_node, &f);
+	if (r == 0)
+		r = cell_stat(&p, &f, &info);
+	if (r == -ENOENT && ofile_pending(n, &size, &when))
+		return 0;
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+static int handle_open(struct node *n, int flags, bool created, struct handle **out)
+{
+	bool truncate = (flags & O_TRUNC) != 0;
+	struct handle *h = handle_new(n, flags);
+	struct filex *x;
+	int r = 0;
+
+	if (!h)
+		return -ENOMEM;
+	x = n->file;
+	switch ((enum node_kind)n->kind) {
+	case NODE_PLAIN:
+		r = open_plain(n, h, truncate, created);
+		break;
+	case NODE_VERSION:
+		r = open_version(n, h, truncate, created);
+		break;
+	case NODE_SCRATCH_FILE:
+		mutex_lock(&x->lock);
+		if (x->given && x->handles == h && !h->next) {
+			r = -ESTALE; /* it is a cell now, and found by its name */
+		} else if (truncate) {
+			r = writer_truncate(&x->w, 0);
+			x->mtime_us = fs_now_us();
+		}
+		mutex_unlock(&x->lock);
+		break;
+	case NODE_SCHEMA:
+	case NODE_SETTING:
+		r = control_open(n, &h->w, h->writable, truncate || created);
+		break;
+	case NODE_ROOT:
+	case NODE_TABLE:
+	case NODE_LATEST:
+	case NODE_ROW:
+	case NODE_ROW_PART:
+	case NODE_FAMILY:
+	case NODE_CELL_PART:
+	case NODE_SCRATCH_DIR:
+	case NODE_FAMILIES:
+	case NODE_FAMILY_DIR:
+	case NODE_GROUPS:
+	case NODE_GROUP_DIR:
+	case NODE_SYSTEM:
+		r = -EISDIR;
+		break;
+	}
+	if (r)
+		handle_free(h);
+	else
+		*out = h;
+	return r;
+}
+
+/*
+ * The name was found and gone at OPEN, twice running.  Whether O_CREAT was
+ * asked for the kernel does not say here, so neither creating it nor ENOENT
+ * is right for all; but a file that was opened and removed the instant after
+ * is: it has no name, and what is written to it goes nowhere.
+ */
+static int open_gone(struct node *n, int flags, struct handle **out)
+{
+	struct handle *h = handle_new(n, flags);
+
+	if (!h)
+		return -ENOMEM;
+	mutex_lock(&n->file->lock);
+	if (n->kind == NODE_PLAIN) {
+		writer_begin_whole(&h->w);
+		h->w.fresh = false;
+		h->w.dead = true;
+	} else {
+		h->life--; /* of an earlier life than any */
+	}
+	mutex_unlock(&n->file->lock);
+	*out = h;
+	return 0;
+}
+
+/*
+ * A version that is only written needs no pages: direct I/O saves the kernel
+ * a question about capabilities before each write.
+ */
+static void set_open_flags(const struct node *n, struct fuse_file_info *fi)
+{
+	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) != O_WRONLY)
+		fi->keep_cache = 1;
+	else
+		fi->direct_io = 1;
+}
+
+void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct node *n = node_of(ino);
+	struct handle *h;
+	int r;
+
+	if (fs.no_open) {
+		fuse_reply_err(req, ENOSYS);
+		return;
+	}
+	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC)) {
+		mutex_lock(tree_mutex());
+		n->opens++;
+		mutex_unlock(tree_mutex());
+		r = stale_answer(req, n, open_reader(n));
+		fi->fh = 0;
+		fi->keep_cache = 1;
+		fi->noflush = 1;
+		if (r)
+			reply_err(req, r);
+		else
+			r = fuse_reply_open(req, fi);
+		if (r) {
+			mutex_lock(tree_mutex());
+			n->opens--;
+			mutex_unlock(tree_mutex());
+		}
+		return;
+	}
+	r = stale_answer(req, n, handle_open(n, fi->flags, false, &h));
+	if (r == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
+		r = open_gone(n, fi->flags, &h);
+	if (r) {
+		reply_err(req, refuse_store(r, n, NULL, "cannot be opened"));
+		return;
+	}
+	fi->fh = (uint64_t)(uintptr_t)h;
+	set_open_flags(n, fi);
+	if (!h->writable)
+		fi->noflush = 1;
+	if (fuse_reply_open(req, fi) != 0)
+		handle_free(h);
+}
+
+void ofile_create(fuse_req_t req, struct node *n, bool exists, mode_t mode, struct fuse_file_info *fi)
+{
+	struct fuse_entry_param e = {0};
+	struct handle *h;
+	int r;
+
+	(void)mode;
+	r = handle_open(n, fi->flags, !exists, &h);
+	if (r == 0) {
+		r = tree_entry(n, &e);
+		if (r)
+			handle_free(h);
+	}
+	if (r) {
+		reply_err(req, refuse_store(r, n, NULL, "cannot be created"));
+		return;
+	}
+	fi->fh = (uint64_t)(uintptr_t)h;
+	set_open_flags(n, fi);
+	node_lookup(n);
+	if (fuse_reply_create(req, &e, fi) != 0) {
+		handle_free(h);
+		node_forget(n, 1);
+	}
+}

@@ -1,0 +1,213 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Several descriptors of one cell, and what others do to its name meanwhile:
+# nothing that was committed is hidden or lost, nothing removed comes back.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+ok "mount" mount_store
+F=$M/t/r/f
+L=$M/t/.latest/r/f
+mkdir -p "$F" "$M/t/r/g" "$M/t/r2/f" "$M/t/.families/n" "$M/t/r/n"
+echo counter >"$M/t/.families/n/type"
+DAEMON=$daemon
+export F L DAEMON
+
+cat >"$W/cells.py" <<'PY'
+from tap import *
+F, L = os.environ["F"], os.environ["L"]
+os.chdir(F)
+C = os.O_WRONLY | os.O_CREAT
+def versions(q):
+    return sorted(int(n.rpartition("@")[2]) for n in os.listdir(".") if n.startswith(q + "@"))
+PY
+export PYTHONPATH="$PYTHONPATH:$W"
+
+py <<'EOF2'
+from cells import *
+# ---- times: matched by node, meant for the newest version ----
+fd = os.open("a", C)
+os.write(fd, b"old")
+os.fsync(fd)
+spill("a", b"new")
+os.utime("a")
+same((slurp("a"), len(versions("a"))), (b"new", 2), "touch moves the newest version, not the one that a descriptor still open made")
+os.close(fd)
+same((slurp("a"), len(versions("a"))), (b"new", 2), "  also when that is closed")
+fd = os.open(L + "/al", C)
+os.write(fd, b"old")
+os.fsync(fd)
+spill(L + "/al", b"new")
+set_us(L + "/al", 10 ** 15)
+os.close(fd)
+same((slurp(L + "/al"), versions("al")), (b"new", [10 ** 15]), "  in .latest, where it deletes what is newer, too")
+fd = os.open(".a", C)
+os.write(fd, b"old")
+os.rename(".a", "as")
+spill("as", b"new")
+os.utime(fd, ns=(1, 2 * 10 ** 18))
+os.close(fd)
+same((slurp("as"), len(versions("as"))), (b"new", 2), "  and through a descriptor of what was scratch")
+
+# ---- a truncation that nothing was written after ----
+for q, before in (("c", None), ("c2", b"before")):
+    if before:
+        spill(q, before)
+    fd = os.open(q, C | os.O_TRUNC)
+    spill(q, b"written later")
+    n = len(versions(q))
+    os.close(fd)
+    spill("tick", b"")
+    same((slurp(q), len(versions(q))), (b"written later", n), "a bare truncation hides nothing that was written after it (%s)" % (before or "new"))
+fd = os.open("c3", C | os.O_TRUNC)
+os.fsync(fd)
+same((slurp("c3"), len(versions("c3"))), (b"", 1), "fsync commits a file that was only created")
+os.write(fd, b"more")
+os.close(fd)
+same((slurp("c3"), len(versions("c3"))), (b"more", 1), "  and what follows replaces it")
+fd = os.open(".empty", C)
+os.close(fd)
+os.rename(".empty", "c4")
+ok(us("c4") > 10 ** 15, "an empty scratch file becomes a cell of now")
+
+# ---- scratch that became a version ----
+fd = os.open(".s", C)
+os.write(fd, b"x")
+os.rename(".s", "d@9")
+os.unlink("d@9")
+os.write(fd, b"y")
+os.close(fd)
+same(versions("d"), [], "scratch renamed onto a version, removed while open: it does not come back")
+fd = os.open(".s", C)
+os.write(fd, b"x")
+os.rename(".s", "d@9")
+spill(".t", b"other")
+os.rename(".t", "d@9")
+os.write(fd, b"y")
+os.close(fd)
+same(slurp("d@9"), b"other", "  replaced while open: it stays so")
+fd = os.open(".s", C)
+os.write(fd, b"x")
+os.rename(".s", "d@8")
+os.write(fd, b"y")
+os.close(fd)
+same(slurp("d@8"), b"xy", "  left alone: the descriptor is one of the version")
+spill("d@7", b"first life")
+r = os.open("d@7", os.O_RDONLY)
+os.unlink("d@7")
+same(os.pread(r, 99, 0), b"first life", "a reader of a removed version keeps it")
+spill(".t", b"second life")
+os.rename(".t", "d@7")
+same(slurp("d@7"), b"second life", "  who opens it anew after a rename onto the name sees the new one")
+os.unlink("d@7")
+ok(os.pread(r, 99, 0) in (b"first life", b"second life"), "  and after another removal it still can be read")
+os.close(r)
+err("ENOENT", "  and is gone", os.stat, "d@7")
+
+# ---- renames ----
+spill("e", b"1")
+spill("e", b"2")
+v = versions("e")
+fd = os.open("e", os.O_WRONLY | os.O_APPEND)
+os.write(fd, b"+")
+os.rename(L + "/e", "e")
+os.close(fd)
+same((slurp("e"), versions("e")[:2], len(versions("e"))), (b"2+", v, 3), "rename from one view of the table to the same name in the other: nothing happens")
+err("EEXIST", "  NOREPLACE", renameat2, L + "/e", F + "/e", RENAME_NOREPLACE)
+fd = os.open("../n/k", C)
+os.write(fd, b"42")
+spill("text", b"text")
+err("EXDEV", "rename of bytes onto a counter", os.rename, "text", "../n/k")
+err("EXDEV", "  and of a counter to bytes", os.rename, "../n/k", "text")
+os.close(fd)
+same(slurp("../n/k"), b"42\n", "  leaves a writer of the counter as he was")
+# A rename that the store refuses: the column is more than one mutation takes.
+big = os.urandom(1 << 20) * 52
+for i in range(5):
+    spill("huge@%d" % i, big)
+fd = os.open("huge@2", os.O_WRONLY)
+os.pwrite(fd, b"mark", 0)
+w = os.open("huge", os.O_WRONLY | os.O_APPEND)
+os.write(w, b"tail")
+err("E2BIG", "rename of a column of 260 MiB", os.rename, "huge", "huger")
+os.pwrite(fd, b"MARK", 4)
+os.close(fd)
+os.close(w)
+with open("huge@2", "rb") as f:
+    same(f.read(8), b"markMARK", "  descriptors of its versions go on")
+same(os.stat("huge").st_size, len(big) + 4, "  and of the plain name")
+os.unlink("huge")
+
+# ---- sizes and positions ----
+spill("g", b"x" * 1000)
+fd = os.open("g", os.O_WRONLY)
+os.ftruncate(fd, 10)
+os.fsync(fd)
+os.pwrite(fd, b"y", 0)
+same(os.fstat(fd).st_size, 10, "the size after a cut was committed")
+os.close(fd)
+same(slurp("g"), b"y" + b"x" * 9, "  and the bytes")
+import fcntl
+for at, data, want in ((8, b"wxyz", b"01234567wxyzC"), (10, b"abc", b"0123456789abc"), (12, b"cd", b"0123456789ABcd"),
+                       (15, b"!", b"0123456789ABC\0\0!"), (0, b"zero", b"zero456789ABC")):
+    spill("i", b"0123456789")
+    fd = os.open("i", os.O_WRONLY | os.O_APPEND)
+    os.write(fd, b"ABC")
+    fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+    os.pwrite(fd, data, at)
+    os.close(fd)
+    same(slurp("i"), want, "a write at %d after an append to 10 bytes" % at)
+fd = os.open("i", os.O_WRONLY | os.O_APPEND)
+os.write(fd, b"ABC")
+fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+err("EFBIG", "  past 64 MiB", os.pwrite, fd, b"x", 64 << 20)
+errno_of(os.close, fd)
+
+# ---- scratch after an error ----
+fd = os.open(".big", C)
+os.write(fd, b"x")
+err("EFBIG", "scratch past 64 MiB", os.pwrite, fd, b"x", 64 << 20)
+err("EFBIG", "  is not made a cell of", os.rename, ".big", "big")
+os.ftruncate(fd, 0)
+os.pwrite(fd, b"small", 0)
+os.close(fd)
+os.rename(".big", "big")
+same(slurp("big"), b"small", "  until it is truncated and written again")
+EOF2
+# ---- the unlinked file that large stages are in ----
+py <<'EOF2'
+from cells import *
+fd = os.open("spilled", os.O_RDWR | os.O_CREAT)
+os.write(fd, os.urandom(1 << 20))
+os.fsync(fd)
+os.pwrite(fd, b"more", 0)
+pid = int(os.environ["DAEMON"])
+lost = 0
+for n in os.listdir("/proc/%d/fd" % pid):
+    path = "/proc/%d/fd/%s" % (pid, n)
+    if "(deleted)" in os.readlink(path) and os.stat(path).st_size >= 64 << 20:
+        os.truncate(path, 0)
+        lost += 1
+ok(lost > 0, "a disk that does not give back what was staged")
+err("EIO", "  reading it", os.pread, fd, 10, 500000)
+err("EIO", "  committing it", os.fsync, fd)
+err("EIO", "  and closing", os.close, fd)
+same(os.stat("spilled").st_size, 1 << 20, "  the last commit is there, the daemon too")
+# Small pieces far apart: what their places take is bounded.
+fd = os.open("pieces", C)
+os.close(fd)
+spill("pieces", bytes(200000))
+fd = os.open("pieces", os.O_WRONLY)
+got, n = "0", 0
+while got == "0" and n < 70000:
+    got = errno_of(os.pwrite, fd, b"x", n * 2)
+    n += 1
+same((got, n), ("EFBIG", 65537), "65,536 separate pieces are the most for one commit")
+errno_of(os.close, fd)
+same(slurp("pieces"), bytes(200000), "  nothing of them is stored")
+fd = os.open("pieces", os.O_WRONLY | os.O_TRUNC)
+for i in range(70000, 0, -1):
+    os.pwrite(fd, b"x", i * 2)
+os.close(fd)
+same(slurp("pieces").count(b"x"), 70000, "  a truncated file has no such bound")
+EOF2
+done_testing
