@@ -26,6 +26,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* An answer has room for some 200 entries; what a scan fetches beyond is lost when the next answer begins a new one. */
+#define BATCH_BYTES (32u << 10)
+
 enum list_phase { LIST_SCHEMA, LIST_OWN, LIST_PARTS, LIST_KEYS, LIST_KEYS_AFTER, LIST_NAMES, LIST_END };
 
 
@@ -159,7 +162,7 @@ void lister_free(struct lister *l)
 
 static int rows_scan(struct lister *l)
 {
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .limit = l->careful ? 1 : 0};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .limit = l->careful ? 1 : 0, .batch_bytes = BATCH_BYTES};
 	int r;
 
 	if (l->jumped) {
@@ -363,6 +366,7 @@ static int cells_scan(struct lister *l)
 		.family_count = 1,
 		.versions = l->latest ? 1 : 0,
 		.limit = l->careful ? 1 : 0,
+		.batch_bytes = BATCH_BYTES,
 	};
 	int r = 0;
 
