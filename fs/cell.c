@@ -13,6 +13,7 @@
 
 #include "fs/file.h"
 #include "fs/name.h"
+#include "fs/share.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -214,6 +215,7 @@ static void changed_in_view(struct changes *c, struct node *family_node, struct 
 		goto out;
 	mutex_lock(tree_mutex());
 	above_locked(c, family_node);
+	share_changed_locked(family_node, qualifier);
 	listings_locked(c, family_node, NODE_CELL_PART, buf_slice(&path));
 	if (!latest) {
 		n = node_find_locked(family_node, NODE_VERSION, qualifier, ts);

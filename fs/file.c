@@ -16,6 +16,7 @@
 #include "fs/control.h"
 #include "fs/name.h"
 #include "fs/reply.h"
+#include "fs/share.h"
 #include "fs/tree.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ static int commit_version(struct node *n, struct filex *x)
 		return 0;
 	mutex_lock(row);
 	mutex_lock(&x->lock);
-	r = writer_commit(&x->w, n, true, &c);
+	r = writer_commit(&x->w, n, true, &x->lock, &c);
 	mutex_unlock(&x->lock);
 	mutex_unlock(row);
 	changes_send(&c);
@@ -157,6 +158,10 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 		n = h->node;
 		if (n->kind == NODE_VERSION) {
 			r = read_version(n, x, (uint64_t)offset, buf, size, &got);
+		} else if (h->w.shares) {
+			r = share_read(h, (uint64_t)offset, buf, size, &got);
+		} else if (n->kind == NODE_PLAIN && !h->writable) {
+			r = writer_read(&h->w, (uint64_t)offset, buf, size, &got); /* nobody changes it */
 		} else {
 			mutex_lock(&x->lock);
 			r = writer_read(n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w, (uint64_t)offset, buf, size, &got);
@@ -198,6 +203,7 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 	int r = 0;
 
 	mutex_lock(&x->lock);
+	filex_wait(x, n, n->kind == NODE_VERSION || n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w);
 	switch ((enum node_kind)n->kind) {
 	case NODE_PLAIN:
 		r = writer_write(&h->w, offset, p, size, append);
@@ -319,7 +325,7 @@ static int commit_handle(struct handle *h, bool last, struct changes *c)
 		if (x->forward_file && x->forward_file->life != x->forward_life)
 			x->w.dead = true; /* the version was removed or replaced */
 		if (forward->kind == NODE_PLAIN || forward->kind == NODE_VERSION)
-			r = writer_commit(&x->w, forward, false, c);
+			r = writer_commit(&x->w, forward, false, &x->lock, c);
 		mutex_unlock(&x->lock);
 		if (row)
 			mutex_unlock(row);
@@ -330,9 +336,9 @@ static int commit_handle(struct handle *h, bool last, struct changes *c)
 	mutex_lock(row);
 	mutex_lock(&x->lock);
 	if (n->kind == NODE_PLAIN)
-		r = writer_commit(&h->w, h->target, last, c);
+		r = handle_commit(h, last, c);
 	else if (h->life == x->life)
-		r = writer_commit(&x->w, n, last, c);
+		r = writer_commit(&x->w, n, last, &x->lock, c);
 	mutex_unlock(&x->lock);
 	mutex_unlock(row);
 	return r;

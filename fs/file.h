@@ -9,7 +9,10 @@
  * A version opened only for reading has no handle and no filex, just a count.
  *
  * Locks: filex.lock guards handles and writers of the file.  Commits hold the
- * row's lock outside it.  refs and node->file are under the tree lock.
+ * row's lock outside it, and let go of filex.lock while the store works: the
+ * writer is busy then, and whoever wants to change it waits for the row's
+ * lock (filex_wait); nobody who reads or asks waits for a commit.
+ * refs and node->file are under the tree lock.
  */
 #ifndef TFS_FS_FILE_H
 #define TFS_FS_FILE_H
@@ -24,6 +27,7 @@ struct handle {
 	struct node *target;             /* plain: where commits go; counted; another than node after a rename */
 	bool readable, writable;
 	uint32_t life;                   /* version: filex.life at open */
+	uint32_t seen;                   /* w.shares: the changes of the column that the image has */
 	struct writer w;                 /* plain and control files */
 };
 
@@ -36,6 +40,7 @@ struct filex {
 	struct filex *forward_file;      /* forward is a version: its state, counted, and ... */
 	uint32_t forward_life;           /* ... its life at the time */
 	uint32_t life;                   /* version: removals seen */
+	_Atomic uint32_t commits;        /* plain: changes of the column, counted while any descriptor shares */
 	bool given;                      /* scratch: its content has become a cell's or the schema's; only open descriptors need it still */
 	bool orphan;                     /* tree lock too: version: removed, its content kept in w for those who still read */
 	/* scratch: a node holds a count; after a rename two nodes share it */
@@ -49,12 +54,16 @@ struct filex {
 struct handle *handle_new(struct node *n, int flags);
 void handle_free(struct handle *h);
 struct handle *handle_any(void);
+/* writer_commit of a plain name's descriptor. */
+int handle_commit(struct handle *h, bool last, struct changes *c) TFS_MUST;
 
 /* Counted; NULL: out of memory. */
 struct filex *filex_get(struct node *n);
 /* Counted, or NULL if nobody has it open. */
 struct filex *filex_find(struct node *n);
 void filex_put(struct node *n, struct filex *x);
+/* The file's lock is held (no row's): waits until w, a writer of x, is in no commit. */
+void filex_wait(struct filex *x, struct node *n, const struct writer *w);
 void filex_free(struct filex *x);
 /* The lock is held: gives back the staged content when it is given and nobody has it open. */
 void filex_let_go(struct filex *x);

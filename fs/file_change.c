@@ -18,7 +18,7 @@
 int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct changes *c)
 {
 	struct filex *x = filex_get(n);
-	struct mutex *row = ofile_row_lock(n);
+	struct mutex *row = n->kind == NODE_SCRATCH_FILE ? NULL : ofile_row_lock(n);
 	struct node *target = h ? h->target : n;
 	struct writer once, *w = NULL;
 	int r = 0;
@@ -38,6 +38,7 @@ int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct chang
 		break;
 	case NODE_SCRATCH_FILE:
 		w = &x->w;
+		filex_wait(x, n, w);
 		x->mtime_us = fs_now_us();
 		break;
 	case NODE_SCHEMA:
@@ -92,7 +93,7 @@ int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct chang
 	if (r == -EFBIG)
 		refuse(r, n, NULL, "a value is at most 64 MiB");
 	if (r == 0 && !h && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
-		r = writer_commit(w, target, true, c);
+		r = writer_commit(w, target, true, &x->lock, c);
 out:
 	mutex_unlock(&x->lock);
 	if (row)

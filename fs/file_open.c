@@ -9,6 +9,7 @@
 
 #include "fs/control.h"
 #include "fs/reply.h"
+#include "fs/share.h"
 #include "fs/tree.h"
 
 #include <errno.h>
@@ -29,6 +30,8 @@ static int open_plain(struct node *n, struct handle *h, bool truncate, bool crea
 	r = family_info_get(p.family_node, &f);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
+	if (h->readable && h->writable && !f.counter)
+		share_open(h);
 	r = cell_stat(&p, &f, &info);
 	if (r == -ENOENT && (created || ofile_pending(n, &size, &when))) {
 		info = (struct tfs_info){.ts = INT64_MIN};
@@ -73,6 +76,7 @@ static int open_version(struct node *n, struct handle *h, bool truncate, bool cr
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
 	mutex_lock(&x->lock);
+	filex_wait(x, n, &x->w);
 	r = cell_stat(&p, &f, &info);
 	if (r == -ENOENT && created) {
 		r = 0;
@@ -145,6 +149,7 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 		if (x->given && x->handles == h && !h->next) {
 			r = -ESTALE; /* it is a cell now, and found by its name */
 		} else if (truncate) {
+			filex_wait(x, n, &x->w);
 			r = writer_truncate(&x->w, 0);
 			x->mtime_us = fs_now_us();
 		}

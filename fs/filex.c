@@ -220,9 +220,9 @@ int ofile_settle(struct node *n, struct changes *c)
 	if (n->kind == NODE_PLAIN) {
 		for (struct handle *h = x->handles; h && r == 0; h = h->next)
 			if (h->target == n && writer_pending(&h->w))
-				r = writer_commit(&h->w, n, true, c);
+				r = handle_commit(h, true, c);
 	} else if (n->kind == NODE_VERSION) {
-		r = writer_commit(&x->w, n, true, c);
+		r = writer_commit(&x->w, n, true, &x->lock, c);
 	}
 	mutex_unlock(&x->lock);
 	filex_put(n, x);

@@ -6,6 +6,7 @@
 #include "fs/file.h"
 
 #include "fs/name.h"
+#include "fs/share.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -83,6 +84,21 @@ void filex_drop_locked(struct filex *x)
 		filex_free(x);
 }
 
+void filex_wait(struct filex *x, struct node *n, const struct writer *w)
+{
+	while (w->busy) {
+		struct node *at = n->kind == NODE_SCRATCH_FILE && x->forward ? x->forward : n;
+		struct mutex *row = ofile_row_lock(at);
+
+		node_hold(at);
+		mutex_unlock(&x->lock);
+		mutex_lock(row);
+		mutex_unlock(row);
+		node_put(at);
+		mutex_lock(&x->lock);
+	}
+}
+
 /* ---- descriptors ---- */
 
 struct handle *handle_new(struct node *n, int flags)
@@ -122,6 +138,7 @@ void handle_free(struct handle *h)
 	struct filex *x = n->file, *orphan = NULL, *forward_file = NULL;
 
 	mutex_lock(&x->lock);
+	filex_wait(x, n, &h->w); /* a rename, or a reader, may be committing it */
 	mutex_lock(tree_mutex());
 	for (struct handle **at = &x->handles; *at; at = &(*at)->next) {
 		if (*at == h) {
@@ -147,12 +164,25 @@ void handle_free(struct handle *h)
 	mutex_unlock(&x->lock);
 	filex_put(forward, forward_file);
 	node_put(forward);
+	share_close(h);
 	writer_fini(&h->w);
 	filex_put(n, orphan);
 	filex_put(n, x);
 	node_put(h->target);
 	free(h);
 	node_put(n);
+}
+
+int handle_commit(struct handle *h, bool last, struct changes *c)
+{
+	struct filex *x = h->node->file;
+	uint32_t before = x->commits;
+	int r = writer_commit(&h->w, h->target, last, &x->lock, c);
+
+	/* What it wrote itself it has. */
+	if (h->seen == before)
+		h->seen = x->commits;
+	return r;
 }
 
 struct handle *handle_any(void)

@@ -171,7 +171,7 @@ static int scratch_to_cell(struct node *source, struct resolved *to, bool norepl
 		x->w.life = target->epoch;
 		x->w.dirty = true;
 		x->w.committed = false;
-		r = writer_commit(&x->w, target, true, c);
+		r = writer_commit(&x->w, target, true, &x->lock, c);
 		ts = x->w.commit_ts;
 		mutex_unlock(&x->lock);
 	}

@@ -206,6 +206,11 @@ static void settled(struct writer *w, const struct tfs_result *result)
 	w->dirty = w->fresh = false;
 	w->cut = UINT64_MAX;
 	w->base_size = result->size;
+	if (w->shares) {
+		/* From now on only what is written more is its own: others may write too. */
+		w->whole = false;
+		w->loaded = true;
+	}
 	if (w->whole)
 		return;
 	if (w->loaded && w->tail.size) {
@@ -321,7 +326,7 @@ static int truncation_is_over(const struct writer *w, const struct node *target,
 	return r == -ENOENT ? 0 : r ? r : info.ts != w->base_ts;
 }
 
-int writer_commit(struct writer *w, struct node *target, bool last, struct changes *c)
+int writer_commit(struct writer *w, struct node *target, bool last, struct mutex *lock, struct changes *c)
 {
 	struct cell_place p;
 	struct family_info f;
@@ -386,10 +391,14 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct chang
 		out.range_count = 1;
 	}
 	drop = out.drop_newer && w->committed && w->commit_ts != w->time;
+	w->busy = true;
+	mutex_unlock(lock);
 	if (out.drop_newer)
 		r = column_versions(target->parent, node_key(target), &newer);
 	if (r == 0)
 		r = apply_write(&p, &out, drop ? &w->commit_ts : NULL, &result);
+	mutex_lock(lock);
+	w->busy = false;
 	if (r == -ENOENT && target->kind == NODE_VERSION && !w->whole) {
 		w->dead = true; /* removed by another */
 		w->dirty = false;

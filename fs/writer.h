@@ -27,6 +27,8 @@ struct writer {
 	bool fresh;              /* created or truncated, nothing committed since */
 	bool dead;               /* its name was removed or replaced: commits are discarded */
 	bool keeps;              /* scratch: a refused commit leaves the content as it is */
+	bool shares;             /* plain, readable too: once committed it is no longer whole (share.h) */
+	bool busy;               /* in a commit: nothing may be changed */
 	int error;               /* a failed write or commit: nothing more is stored */
 	uint64_t cut;            /* the base is first cut or extended to this; UINT64_MAX: no */
 	uint64_t base_size;      /* of the base, as it was at open or after the last commit */
@@ -56,14 +58,15 @@ static inline bool writer_pending(const struct writer *w)
 /* Loads the cell at p into the image; info of what was read. */
 int writer_load(struct writer *w, struct cell_place *p, const struct family_info *f, struct tfs_info *info) TFS_MUST;
 /*
- * Commits to target, a PLAIN or VERSION node, under its row's lock.  Nothing
+ * Commits to target, a PLAIN or VERSION node, under its row's lock.  `lock`,
+ * the file's, is held too, and let go while the store works.  Nothing
  * to do (not dirty; fresh counts only when `last`) is success.  An error
  * sticks: later calls give it again and store nothing.
  *
  * A truncation that nothing was written after is what it was when it
  * happened: if another has committed since, it is over, and commits nothing.
  */
-int writer_commit(struct writer *w, struct node *target, bool last, struct changes *c) TFS_MUST;
+int writer_commit(struct writer *w, struct node *target, bool last, struct mutex *lock, struct changes *c) TFS_MUST;
 /* Moves the version this writer committed to the time now set; 1: that is no longer the newest, nothing was done. */
 int writer_retime(struct writer *w, struct node *target, struct changes *c) TFS_MUST;
 

@@ -173,6 +173,65 @@ os.close(fd)
 os.rename(".big", "big")
 same(slurp("big"), b"small", "  until it is truncated and written again")
 EOF2
+# ---- descriptors open for reading and writing show each other's bytes ----
+py <<'EOF2'
+from cells import *
+a = os.open("share", os.O_RDWR | os.O_CREAT)
+os.write(a, b"0123456789")
+b = os.open("share", os.O_RDWR)
+same(os.pread(b, 99, 0), b"0123456789", "a second one sees what the first has not committed")
+os.pwrite(b, b"BB", 0)
+same(os.pread(a, 99, 0), b"BB23456789", "  the first what the second wrote")
+os.pwrite(a, b"AA", 4)
+os.pwrite(b, b"CC", 8)
+same((os.pread(a, 99, 0), os.pread(b, 99, 0)), (b"BB23AA67CC",) * 2, "  both what both wrote")
+os.ftruncate(a, 6)
+same(os.pread(b, 99, 0), b"BB23AA", "  a truncation")
+r = os.open("share", os.O_RDONLY)
+spill("share", b"!", os.O_WRONLY | os.O_APPEND)
+same((os.pread(a, 99, 0), os.pread(b, 99, 0), os.pread(r, 99, 0)), (b"BB23AA!", b"BB23AA!", b"BB23AA"), "  what others commit; a reader keeps its version")
+os.pwrite(a, b"a", 0)
+os.fsync(a)
+os.pwrite(b, b"b", 1)
+os.fsync(b)
+os.pwrite(a, b"a", 2)
+for fd in (a, b, r):
+    os.close(fd)
+same(slurp("share"), b"ab" + b"a3AA!", "  the creator's later commits take nothing back")
+a = os.open("share", os.O_RDWR)
+os.pread(a, 9, 0)
+os.unlink("share")
+spill("share", b"another life")
+os.pwrite(a, b"x", 0)
+same(os.pread(a, 9, 0), b"xba3AA!"[:1] + b"ba3AA!", "one that was unlinked keeps its bytes")
+os.close(a)
+same(slurp("share"), b"another life", "  and gives none")
+EOF2
+cat >"$W/sql.py" <<'PY'
+import sqlite3, sys
+path, me, n, sync = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+db = sqlite3.connect(path, timeout=100)
+db.execute("pragma synchronous=" + sync)
+for i in range(n):
+    with db:
+        db.execute("insert into k(who, i) values(?, ?)", (me, i))
+        db.execute("update total set n = n + 1")
+PY
+for sync in full off; do
+	q=$F/db.$sync
+	python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.executescript("create table k(a integer primary key, who, i); create table total(n); insert into total values(0);")' "$q"
+	pids=()
+	for p in 1 2 3; do
+		t python3 "$W/sql.py" "$q" $p 20 $sync 2>"$W/sql.$p" &
+		pids+=($!)
+	done
+	bad=0
+	for p in "${pids[@]}"; do wait "$p" || bad=1; done
+	is "$bad:$(cat "$W"/sql.?)" "0:" "three processes write one sqlite database, synchronous=$sync"
+	is "$(t python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); print(*d.execute("select (select count(*) from k), (select n from total)").fetchone(), *d.execute("pragma integrity_check").fetchone())' "$q")" \
+		"60 60 ok" "  nothing is lost, and it is whole"
+done
+
 # ---- the unlinked file that large stages are in ----
 py <<'EOF2'
 from cells import *
