@@ -313,6 +313,12 @@ int main(int argc, char **argv)
 	 * for each thread (4 times the configured memory was seen).
 	 */
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	/*
+	 * Blocks in the cache are smaller and outlive what was got beside them,
+	 * so each thread's heap stays as large as it ever was: 2.4 GB was seen
+	 * where 2 heaps take 0.6 (HACKING 9).
+	 */
+	mallopt(M_ARENA_MAX, 2);
 	if (fuse_opt_parse(&args, &c, option_spec, take_argument) != 0)
 		goto out;
 	if (c.help) {

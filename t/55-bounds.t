@@ -70,6 +70,23 @@ for mode in ro rw; do
 	unmount_store
 done
 
+# ---- listings of a large column beside a writer ----
+# Blocks come and go in all threads: a heap for each would keep what each ever had (three times this).
+echo 'block_cache = "16M"; memtable = "8M"; table_cache = "4M"; log_segment = "4M";' >"$W/conf"
+fill "$D" versions wide 10000 4000 1
+ok "mount" mount_store -o config="$W/conf"
+wide=$(echo "$M"/wide/*/*)
+users=()
+for i in 1 2 3 4; do
+	for _ in 1 2 3 4 5 6 7 8; do t find "$wide" -size +9 >/dev/null; done &
+	users+=($!)
+done
+for i in $(seq 300); do echo "$i" >"$wide/w@$i"; done &
+wait "${users[@]}" $!
+is "$(t ls -U "$wide" | wc -l)" 10300 "a column of 40 MB and its writer"
+memory_at_most "$(resident "$daemon")" 100 "  resident after 32 listings by four"
+unmount_store
+
 # ---- reads do not wait ----
 echo 'block_cache = "4M"; memtable = "1M"; table_cache = "1M"; log_segment = "1M";' >"$W/conf"
 ok "mount" mount_store -o config="$W/conf"
