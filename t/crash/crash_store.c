@@ -5,7 +5,8 @@
  *
  *	crash_store [--points N] [--seconds S] [--seed S]     power cuts
  *	crash_store --kill [...]                              SIGKILL
- *	crash_store --seed S --at N --way W [--kill] [--skip K]   one point, told
+ *	crash_store --twice [...]                             SIGKILL, then a power cut in the next process
+ *	crash_store --seed S --at N --way W [--kill | --killed N] [--skip K]   one point, told
  *
  * Leaving out each fsync in turn is crash_syncs.
  */
@@ -24,6 +25,8 @@ static void report(const struct point *p)
 	tally->failures++;
 	printf("# FAILED: crash_store --seed %llu --at %llu --way %u%s", (unsigned long long)p->seed, (unsigned long long)p->at, p->way,
 	       p->kill ? " --kill" : "");
+	if (p->killed)
+		printf(" --killed %llu", (unsigned long long)p->killed);
 	if (p->skip)
 		printf(" --skip %llu", (unsigned long long)p->skip);
 	printf("\n");
@@ -32,8 +35,19 @@ static void report(const struct point *p)
 	point_tell(false);
 }
 
+enum mode { POWER_CUT, BY_KILL, TWICE };
+static const char *const mode_names[] = {"power cuts", "deaths by SIGKILL", "power cuts after a SIGKILL"};
+
+/* How many operations after the second opening: during it, soon after it, or much later. */
+static uint64_t second_death(uint64_t seed, uint64_t at)
+{
+	uint64_t x = (seed * 1000003 + at) * 0x9e3779b97f4a7c15u >> 20;
+
+	return 1 + x % (x / 7 % 3 == 0 ? 30 : x / 7 % 3 == 1 ? 90 : 500);
+}
+
 /* Points of one history, every stride-th operation from first on. */
-static void one_history(uint64_t seed, bool by_kill, uint64_t first, uint64_t stride, uint64_t most, time_t end)
+static void one_history(uint64_t seed, enum mode mode, uint64_t first, uint64_t stride, uint64_t most, time_t end)
 {
 	uint64_t operations, made = 0;
 
@@ -44,7 +58,12 @@ static void one_history(uint64_t seed, bool by_kill, uint64_t first, uint64_t st
 	}
 	operations = told->operations;
 	for (uint64_t at = first; at <= operations + 1 && made < most && (!end || time(NULL) < end); at += stride, made++) {
-		struct point p = {.seed = seed, .at = at > operations ? 0 : at, .kill = by_kill, .way = (unsigned)((at / stride + seed) % 4)};
+		struct point p = {.seed = seed, .at = at > operations ? 0 : at, .kill = mode == BY_KILL, .way = (unsigned)((at / stride + seed) % 4)};
+
+		if (mode == TWICE) {
+			p.killed = at;
+			p.at = second_death(seed, at);
+		}
 
 		if (!try_point(&p, made % 64 == 0, true))
 			report(&p);
@@ -53,17 +72,17 @@ static void one_history(uint64_t seed, bool by_kill, uint64_t first, uint64_t st
 	}
 }
 
-static void worker(unsigned job, unsigned jobs, uint64_t seed, bool by_kill, uint64_t points, time_t end)
+static void worker(unsigned job, unsigned jobs, uint64_t seed, enum mode mode, uint64_t points, time_t end)
 {
 	if (!point_begin(job))
 		exit(2);
 	/* The first history at each of its operations; of the others a part, from a place of their own. */
 	for (uint64_t s = seed + job; tally->points < points && tally->failures <= 5 && (!end || time(NULL) < end); s += jobs)
-		one_history(s, by_kill, s == seed ? 1 : 1 + s % 7, s == seed ? 1 : 7, points - tally->points, end);
+		one_history(s, mode, s == seed ? 1 : 1 + s % 7, s == seed ? 1 : 7, points - tally->points, end);
 	point_end();
 }
 
-static void in_workers(unsigned jobs, uint64_t seed, bool by_kill, uint64_t points, time_t end)
+static void in_workers(unsigned jobs, uint64_t seed, enum mode mode, uint64_t points, time_t end)
 {
 	for (unsigned job = 0; job < jobs; job++) {
 		pid_t pid;
@@ -73,7 +92,7 @@ static void in_workers(unsigned jobs, uint64_t seed, bool by_kill, uint64_t poin
 		if (pid < 0)
 			exit(2);
 		if (pid == 0) {
-			worker(job, jobs, seed, by_kill, points, end);
+			worker(job, jobs, seed, mode, points, end);
 			fflush(stdout);
 			_exit(0);
 		}
@@ -109,14 +128,19 @@ int main(int argc, char **argv)
 	struct point one = {0};
 	uint64_t points = 2000, seed = 1;
 	unsigned jobs = 1, bad;
-	bool by_kill = false, just_one = false;
+	enum mode mode = POWER_CUT;
+	bool just_one = false;
 	time_t end = 0;
 
 	for (int i = 1; i < argc; i++) {
 		uint64_t v = i + 1 < argc ? strtoull(argv[i + 1], NULL, 0) : 0;
 
 		if (strcmp(argv[i], "--kill") == 0) {
-			by_kill = true;
+			mode = BY_KILL;
+			continue;
+		}
+		if (strcmp(argv[i], "--twice") == 0) {
+			mode = TWICE;
 			continue;
 		}
 		if (strcmp(argv[i], "--points") == 0)
@@ -131,18 +155,20 @@ int main(int argc, char **argv)
 			just_one = true, one.at = v;
 		else if (strcmp(argv[i], "--way") == 0)
 			one.way = (unsigned)v;
+		else if (strcmp(argv[i], "--killed") == 0)
+			one.killed = v;
 		else if (strcmp(argv[i], "--skip") == 0)
 			one.skip = v;
 		i++;
 	}
 	tally = share(sizeof(*tally));
 	one.seed = seed;
-	one.kill = by_kill;
+	one.kill = mode == BY_KILL;
 	if (just_one)
 		return (int)single(&one);
-	in_workers(jobs, seed, by_kill, points, end);
+	in_workers(jobs, seed, mode, points, end);
 	bad = tally->failures != 0 || tally->points == 0 || (!end && tally->points < points);
 	printf("%s 1 - %llu %s, %llu of them within a history\n1..1\n", bad ? "not ok" : "ok", (unsigned long long)tally->points,
-	       by_kill ? "deaths by SIGKILL" : "power cuts", (unsigned long long)tally->crashed);
+	       mode_names[mode], (unsigned long long)tally->crashed);
 	return bad != 0;
 }

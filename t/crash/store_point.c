@@ -10,6 +10,12 @@
  * what was begun: nothing durable missing, nothing half applied, lost only
  * from the end.
  *
+ * Two deaths: a SIGKILL leaves to the next process what no fsync has covered,
+ * and that must make it durable before it counts on it.  The first death is
+ * played within the child (forget mode's records would die with it): from an
+ * operation on everything fails, the store is closed in that state and opened
+ * again.  What is read then is what was answered; the power cut comes later.
+ *
  * So that the steps have one order, each one that changes a table or a
  * schema (durable by itself, outside the log) is preceded by tfs_sync.
  */
@@ -159,6 +165,10 @@ static unsigned choose(void *arg, unsigned index, unsigned ways)
 	}
 }
 
+static _Atomic bool dead; /* as if killed */
+static bool rose;
+static uint64_t rose_at;  /* operation number of the second opening */
+
 static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	(void)arg;
@@ -177,7 +187,11 @@ static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset,
 			snprintf(s->place, sizeof(s->place), "%s %s", file_sync_place(), file_op_names[op]);
 		}
 	}
-	if (number != now.at)
+	if (number == now.killed)
+		dead = true;
+	if (dead)
+		return -EIO;
+	if (now.killed ? !rose || number != rose_at + now.at : number != now.at)
 		return 0;
 	snprintf(told->last_op, sizeof(told->last_op), "%s %s", file_op_names[op], path);
 	if (now.kill)
@@ -206,8 +220,12 @@ static int open_store(struct side *s)
 
 static int close_store(struct side *s)
 {
+	int err;
+
 	side_close_tables(s);
-	return tfs_close(s->store);
+	err = tfs_close(s->store);
+	s->store = NULL;
+	return err;
 }
 
 static int library_step(struct side *s, unsigned i, struct out *o)
@@ -222,17 +240,56 @@ static int library_step(struct side *s, unsigned i, struct out *o)
 			told->durable = i; /* closed: all of it is on disk */
 		if (!err)
 			err = open_store(s);
-		if (err)
+		if (err && !dead)
 			_exit(FAILED);
 		return 0;
 	}
 	if (i >= SETUP_PARTS && is_barrier(&st)) {
 		err = tfs_sync(s->store);
+		if (dead)
+			return err;
 		if (err)
 			_exit(FAILED);
 		told->durable = i;
 	}
 	return one_step(s, now.seed, i, o);
+}
+
+static void new_clock(void)
+{
+	hooks.clock = clock_new();
+	if (!hooks.clock)
+		_exit(FAILED);
+	clock_set_for_test(hooks.clock, history_now, NULL);
+}
+
+/* After the first death in step i: the step to go on with. */
+static unsigned rise_again(struct side *s, unsigned i)
+{
+	struct out d = {0};
+	uint64_t h;
+
+	if (s->store)
+		(void)!close_store(s);
+	clock_free(hooks.clock);
+	new_clock();
+	dead = false;
+	rose = true;
+	rose_at = told->operations;
+	if (open_store(s))
+		_exit(FAILED);
+	side_dump(s, &d);
+	h = out_hash(&d);
+	for (unsigned k = told->begun + 1; k-- > told->answered;) {
+		if (expected->hash[k] != h)
+			continue;
+		told->begun = told->answered = k;
+		out_free(&d);
+		return k;
+	}
+	printf("# after the first death, in step %u, neither state is found\n", i);
+	print_messages();
+	_exit(FAILED);
 }
 
 static void run_history(void)
@@ -243,18 +300,18 @@ static void run_history(void)
 	alarm(HANG_SECONDS);
 	choices = (struct rng){now.seed * 31 + now.at * 7 + now.way};
 	history_clock = CLOCK_BASE + 10000000;
-	hooks.clock = clock_new();
-	if (!hooks.clock)
-		_exit(FAILED);
-	clock_set_for_test(hooks.clock, history_now, NULL);
+	new_clock();
 	if (!now.kill && file_forget_start(store_dir))
 		_exit(FAILED);
 	if (now.skip)
 		file_forget_skip(now.skip);
 	file_set_hook(die_at, NULL);
-	if (open_store(&lib))
-		_exit(FAILED);
-	for (unsigned i = 0; i < SETUP_PARTS + STEPS; i++) {
+	if (open_store(&lib)) {
+		if (!dead)
+			_exit(FAILED);
+		(void)rise_again(&lib, 0);
+	}
+	for (unsigned i = 0; i < SETUP_PARTS + STEPS;) {
 		struct step st = {now.seed, i - SETUP_PARTS, flags};
 		int err;
 
@@ -262,6 +319,10 @@ static void run_history(void)
 		told->begun = i + 1;
 		out_reset(&o);
 		err = library_step(&lib, i, &o);
+		if (dead) {
+			i = rise_again(&lib, i);
+			continue;
+		}
 		if (err != expected->result[i]) {
 			printf("# seed %llu step %u: %s, the model says %s\n# %.*s\n", (unsigned long long)now.seed, i, strerror(-err),
 			       strerror(-expected->result[i]), (int)o.n, o.p);
@@ -274,9 +335,10 @@ static void run_history(void)
 			     ((options.sync || step_is_sync(&st)) && step_kind(&st) == STEP_MUTATE &&
 			      expected->hash[i + 1] != expected->hash[i])))
 			told->durable = i + 1;
+		i++;
 	}
 	file_set_hook(NULL, NULL);
-	if (now.at == 0 && now.way != 99) {
+	if ((now.at == 0 || now.killed) && now.way != 99) {
 		/* The power goes while the store is idle. */
 		if (now.kill)
 			kill(getpid(), SIGKILL);

@@ -15,6 +15,12 @@ struct point {
 	uint64_t seed, at, skip; /* at 0: no crash but at the end; skip: the sync left out, 0 none */
 	unsigned way;            /* how what was not durable survives */
 	bool kill;
+	/*
+	 * Not 0: at this operation the process is as if killed (from there on all
+	 * operations fail, and the store is opened again in the same forget
+	 * mode), and `at` counts from the second opening.
+	 */
+	uint64_t killed;
 };
 
 /* Written by the child that runs the history, shared with us. */
