@@ -141,19 +141,30 @@ double version_timeout(const struct family_info *f, int64_t expires_us)
 	return left > (int64_t)FS_FOREVER * 1000000 ? FS_FOREVER : (double)left / 1e6;
 }
 
+/* What is known of a family's place in the table's other view; each NULL where it is not. */
+struct other_view {
+	struct node *view, *row, *family;
+};
+
+static struct other_view other_view_locked(const struct node *family_node)
+{
+	struct node *row = family_node->parent, *view = row->parent;
+	struct other_view o = {0};
+
+	o.view = view->kind == NODE_LATEST ? view->parent : node_find_locked(view, NODE_LATEST, slice_of(NULL, 0), 0);
+	if (o.view)
+		o.row = node_find_locked(o.view, NODE_ROW, node_key(row), 0);
+	if (o.row)
+		o.family = node_find_locked(o.row, NODE_FAMILY, node_key(family_node), 0);
+	return o;
+}
+
 struct node *family_twin(struct node *family_node)
 {
-	struct node *row = family_node->parent, *view = row->parent, *other_view, *other_row = NULL, *twin = NULL;
+	struct node *twin;
 
 	mutex_lock(tree_mutex());
-	if (view->kind == NODE_LATEST)
-		other_view = view->parent;
-	else
-		other_view = node_find_locked(view, NODE_LATEST, slice_of(NULL, 0), 0);
-	if (other_view)
-		other_row = node_find_locked(other_view, NODE_ROW, node_key(row), 0);
-	if (other_row)
-		twin = node_find_locked(other_row, NODE_FAMILY, node_key(family_node), 0);
+	twin = other_view_locked(family_node).family;
 	if (twin)
 		twin->refs++;
 	mutex_unlock(tree_mutex());
@@ -250,17 +261,14 @@ void cell_changed(struct changes *c, struct node *family_node, struct slice qual
 		changed_in_view(c, twin, qualifier, ts, gone, not_self);
 	else {
 		/* The other view may know the row or the table's listing without knowing the family. */
-		struct node *view = family_node->parent->parent, *other;
+		struct other_view o;
 
 		mutex_lock(tree_mutex());
-		other = view->kind == NODE_LATEST ? view->parent : node_find_locked(view, NODE_LATEST, slice_of(NULL, 0), 0);
-		if (other) {
-			struct node *row = node_find_locked(other, NODE_ROW, node_key(family_node->parent), 0);
-
-			changes_listing_locked(c, other);
-			if (row)
-				changes_listing_locked(c, row);
-		}
+		o = other_view_locked(family_node);
+		if (o.view)
+			changes_listing_locked(c, o.view);
+		if (o.row)
+			changes_listing_locked(c, o.row);
 		mutex_unlock(tree_mutex());
 	}
 	node_put(twin);
@@ -383,7 +391,43 @@ out:
 	buf_fini(&name);
 }
 
-void cell_left(struct node *family_node, struct slice qualifier, bool version, int64_t ts)
+/*
+ * Nobody is about to rmdir them in the other view: what has become empty
+ * there has gone.
+ */
+static void leave_other_view(struct changes *c, struct node *family_node)
+{
+	struct tfs_table *table = node_store_table(family_node);
+	struct slice key = node_key(family_node->parent), name;
+	struct buf path = {0};
+	struct other_view o;
+	struct node *dir;
+	bool exists;
+
+	mutex_lock(tree_mutex());
+	o = other_view_locked(family_node);
+	if (o.row && o.row->lookups) {
+		o.row->refs++;
+	} else {
+		o.row = NULL;
+	}
+	mutex_unlock(tree_mutex());
+	if (!o.row)
+		return;
+	if (tfs_row_exists(table, bytes_of(key), node_name(family_node), &exists) == 0 && !exists)
+		changes_entry(c, o.row, node_key(family_node));
+	if (tfs_row_exists(table, bytes_of(key), NULL, &exists) == 0 && !exists && name_encode(NAME_ROW, key, 0, &path) == 0) {
+		dir = holder(o.row->parent, NODE_ROW_PART, buf_slice(&path), &name);
+		if (dir)
+			changes_entry(c, dir, name);
+		node_put(dir);
+	}
+	buf_fini(&path);
+	node_put(o.row);
+}
+
+void cell_left(struct changes *c, struct node *family_node, struct slice qualifier, bool version, int64_t ts)
 {
 	linger(family_node, qualifier, version, ts);
+	leave_other_view(c, family_node);
 }

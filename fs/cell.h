@@ -66,8 +66,8 @@ void versions_fini(struct versions *v);
 void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool gone);
 /* Cells appeared in the family's directory: made directories become ordinary. */
 void cell_arrived(struct changes *c, struct node *family_node);
-/* Cells may have gone: the directories above stay listed until removed or forgotten. */
-void cell_left(struct node *family_node, struct slice qualifier, bool version, int64_t ts);
+/* Cells may have gone: the directories above stay listed until removed or forgotten (in the other view: go). */
+void cell_left(struct changes *c, struct node *family_node, struct slice qualifier, bool version, int64_t ts);
 /* The family's node in the table's other view, counted, or NULL. */
 struct node *family_twin(struct node *family_node);
 

@@ -24,7 +24,7 @@ struct handle {
 	struct handle *next;             /* of the file, newest first */
 	struct handle *all_next, **all_link; /* of the daemon */
 	struct node *node;               /* what was opened; counted */
-	struct node *target;             /* plain: where commits go; counted; another than node after a rename */
+	struct node *target;             /* plain: where commits go; counted; another than node after a rename; tree lock too */
 	bool readable, writable;
 	uint32_t life;                   /* version: filex.life at open */
 	uint32_t seen;                   /* w.shares: the changes of the column that the image has */
@@ -36,7 +36,7 @@ struct filex {
 	unsigned refs;                   /* tree lock */
 	struct handle *handles;          /* changed under the tree lock too */
 	struct writer w;                 /* version, scratch */
-	struct node *forward;            /* what the file was renamed to while open; counted */
+	struct node *forward;            /* what the file was renamed to while open; counted; changed under the tree lock too */
 	struct filex *forward_file;      /* forward is a version: its state, counted, and ... */
 	uint32_t forward_life;           /* ... its life at the time */
 	uint32_t life;                   /* version: removals seen */
@@ -54,6 +54,8 @@ struct filex {
 struct handle *handle_new(struct node *n, int flags);
 void handle_free(struct handle *h);
 struct handle *handle_any(void);
+/* The nodes through which n, a plain name, or its twin (may be NULL) is open; each counted, the array for free(). */
+int handle_nodes(struct node *n, struct node *twin, struct node ***out, size_t *count) TFS_MUST;
 /* writer_commit of a plain name's descriptor. */
 int handle_commit(struct handle *h, bool last, struct changes *c) TFS_MUST;
 
@@ -108,9 +110,9 @@ void kept_cut_off(struct kept *k);
 void kept_fini(struct kept *k);
 /* All of a plain name has gone, or is another's now: its writers are cut off. */
 void ofile_cut_off_plain(struct node *family_node, struct slice qualifier);
-/* Commits what is pending on n (a rename is about to move it); under the row's lock. */
+/* Commits what is pending on n, a cell (a rename is about to move it), in either view; under the row's lock. */
 int ofile_settle(struct node *n, struct changes *c) TFS_MUST;
-/* From now on the descriptors of n are those of target. */
+/* From now on the descriptors of n, a cell or scratch, are those of target, through whatever name they were opened. */
 void ofile_forward(struct node *n, struct node *target, int64_t commit_ts);
 
 /* The end of the daemon: commits whatever is left, frees all handles. */

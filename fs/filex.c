@@ -190,6 +190,15 @@ void kept_fini(struct kept *k)
 	k->first = NULL;
 }
 
+/* The plain name's node in the table's other view, counted, or NULL. */
+static struct node *plain_twin(struct node *n)
+{
+	struct node *family = family_twin(n->parent), *twin = family ? node_find(family, NODE_PLAIN, node_key(n), 0) : NULL;
+
+	node_put(family);
+	return twin;
+}
+
 static void new_life(struct node *family_node, struct slice qualifier)
 {
 	struct node *n = node_find(family_node, NODE_PLAIN, qualifier, 0);
@@ -209,67 +218,140 @@ void ofile_cut_off_plain(struct node *family_node, struct slice qualifier)
 	node_put(twin);
 }
 
-int ofile_settle(struct node *n, struct changes *c)
+/* ---- renames ---- */
+
+/* One of the nodes through which a plain name is open, its file's lock held: what of it goes to n or twin? */
+static bool goes_to(const struct node *at, const struct node *n, const struct node *twin)
 {
-	struct filex *x = filex_find(n);
+	return at && (at == n || at == twin);
+}
+
+static int settle_through(struct node *m, struct node *n, struct node *twin, struct changes *c)
+{
+	struct filex *x = filex_find(m);
 	int r = 0;
 
 	if (!x)
 		return 0;
 	mutex_lock(&x->lock);
-	if (n->kind == NODE_PLAIN) {
+	if (m->kind == NODE_SCRATCH_FILE) {
+		if (goes_to(x->forward, n, twin))
+			r = writer_commit(&x->w, x->forward, true, &x->lock, c);
+	} else {
 		for (struct handle *h = x->handles; h && r == 0; h = h->next)
-			if (h->target == n && writer_pending(&h->w))
+			if (goes_to(h->target, n, twin) && writer_pending(&h->w))
 				r = handle_commit(h, true, c);
-	} else if (n->kind == NODE_VERSION) {
-		r = writer_commit(&x->w, n, true, &x->lock, c);
 	}
 	mutex_unlock(&x->lock);
-	filex_put(n, x);
+	filex_put(m, x);
 	return r;
 }
 
-void ofile_forward(struct node *n, struct node *target, int64_t commit_ts)
+int ofile_settle(struct node *n, struct changes *c)
 {
-	struct filex *x = filex_find(n), *file, *old_file = NULL;
+	struct node *twin, **through;
+	struct filex *x;
+	size_t count;
+	int r;
+
+	if (n->kind != NODE_PLAIN) {
+		x = n->kind == NODE_VERSION ? filex_find(n) : NULL;
+		if (!x)
+			return 0;
+		mutex_lock(&x->lock);
+		r = writer_commit(&x->w, n, true, &x->lock, c);
+		mutex_unlock(&x->lock);
+		filex_put(n, x);
+		return r;
+	}
+	twin = plain_twin(n);
+	r = handle_nodes(n, twin, &through, &count);
+	for (size_t i = 0; i < count; i++) {
+		if (r == 0)
+			r = settle_through(through[i], n, twin, c);
+		node_put(through[i]);
+	}
+	free(through);
+	node_put(twin);
+	return r;
+}
+
+static void aim(struct writer *w, const struct node *target, int64_t commit_ts)
+{
+	w->life = target->epoch;
+	if (w->committed)
+		w->commit_ts = commit_ts;
+}
+
+/* The descriptors of m that are n's, or twin's, are target's from now on. */
+static void forward_through(struct node *m, struct node *n, struct node *twin, struct node *target, int64_t commit_ts)
+{
+	struct filex *x = filex_find(m), *file, *old_file = NULL;
 	struct node *old = NULL;
+	bool any = m == n;
 
 	if (!x)
 		return;
 	/* A version counts its lives there; the row's lock keeps it from ending one. */
 	file = target->kind == NODE_VERSION ? filex_get(target) : NULL;
 	mutex_lock(&x->lock);
-	if (n->kind == NODE_PLAIN) {
-		for (struct handle *h = x->handles; h; h = h->next) {
-			if (h->target != n || h->w.life != n->epoch)
-				continue;
-			node_hold(target);
-			node_put(h->target);
-			h->target = target;
-			h->w.life = target->epoch;
-			if (h->w.committed)
-				h->w.commit_ts = commit_ts;
-		}
-	} else if (n->kind == NODE_SCRATCH_FILE) {
+	for (struct handle *h = m->kind == NODE_PLAIN ? x->handles : NULL; h; h = h->next) {
+		if (!goes_to(h->target, n, twin) || h->w.life != h->target->epoch)
+			continue;
+		any = true;
+		aim(&h->w, target, commit_ts);
+		node_hold(target);
+		mutex_lock(tree_mutex());
+		old = h->target;
+		h->target = target;
+		node_put_locked(old);
+		mutex_unlock(tree_mutex());
+	}
+	old = NULL;
+	if (m->kind == NODE_SCRATCH_FILE && m != n && goes_to(x->forward, n, twin) && x->w.life == x->forward->epoch) {
+		any = true;
+		aim(&x->w, target, commit_ts);
+	} else if (m->kind == NODE_SCRATCH_FILE && m == n) {
 		x->w.committed = true;
-		x->w.commit_ts = commit_ts;
-		x->w.life = target->epoch;
+		aim(&x->w, target, commit_ts);
 		x->w.dirty = x->w.fresh = false;
 		x->given = true;
 		filex_let_go(x);
 	}
-	if (x->handles) {
-		old = x->forward;
-		old_file = x->forward_file;
+	if (any && x->handles) {
 		node_hold(target);
+		mutex_lock(tree_mutex());
+		old = x->forward;
 		x->forward = target;
+		mutex_unlock(tree_mutex());
+		old_file = x->forward_file;
 		x->forward_file = file;
 		x->forward_life = file ? file->life : 0;
 		file = NULL;
 	}
 	mutex_unlock(&x->lock);
 	filex_put(target, file);
-	filex_put(n, x);
+	filex_put(m, x);
 	filex_put(old, old_file);
 	node_put(old);
+}
+
+void ofile_forward(struct node *n, struct node *target, int64_t commit_ts)
+{
+	struct node *twin = NULL, **through = NULL;
+	size_t count = 0;
+
+	if (n->kind == NODE_PLAIN) {
+		twin = plain_twin(n);
+		if (handle_nodes(n, twin, &through, &count))
+			msg_error("out of memory: writers of a renamed file were cut off");
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (through[i] != n)
+			forward_through(through[i], n, twin, target, commit_ts);
+		node_put(through[i]);
+	}
+	free(through);
+	forward_through(n, n, twin, target, commit_ts);
+	node_put(twin);
 }

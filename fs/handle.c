@@ -8,6 +8,7 @@
 #include "fs/name.h"
 #include "fs/share.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 
@@ -153,11 +154,13 @@ void handle_free(struct handle *h)
 		x->orphan = false;
 		orphan = x;
 	}
-	mutex_unlock(tree_mutex());
 	if (!x->handles) {
 		forward = x->forward;
-		forward_file = x->forward_file;
 		x->forward = NULL;
+	}
+	mutex_unlock(tree_mutex());
+	if (!x->handles) {
+		forward_file = x->forward_file;
 		x->forward_file = NULL;
 		filex_let_go(x);
 	}
@@ -177,8 +180,11 @@ int handle_commit(struct handle *h, bool last, struct changes *c)
 {
 	struct filex *x = h->node->file;
 	uint32_t before = x->commits;
-	int r = writer_commit(&h->w, h->target, last, &x->lock, c);
+	int r;
 
+	if (h->target == x->forward && x->forward_file && x->forward_file->life != x->forward_life)
+		h->w.dead = true; /* renamed to a version, which was removed or replaced */
+	r = writer_commit(&h->w, h->target, last, &x->lock, c);
 	/* What it wrote itself it has. */
 	if (h->seen == before)
 		h->seen = x->commits;
@@ -193,6 +199,43 @@ struct handle *handle_any(void)
 	h = all_handles;
 	mutex_unlock(tree_mutex());
 	return h;
+}
+
+static bool leads_to(const struct handle *h, const struct node *n, const struct node *twin)
+{
+	const struct node *at = h->target;
+
+	if (at->kind == NODE_SCRATCH_FILE)
+		at = h->node->file->forward;
+	return at && (at == n || at == twin);
+}
+
+int handle_nodes(struct node *n, struct node *twin, struct node ***out, size_t *count)
+{
+	size_t found = 0;
+	int r = 0;
+
+	*out = NULL;
+	*count = 0;
+	mutex_lock(tree_mutex());
+	for (struct handle *h = all_handles; h; h = h->all_next)
+		found += leads_to(h, n, twin);
+	if (found)
+		*out = calloc(found, sizeof(struct node *));
+	if (found && !*out)
+		r = -ENOMEM;
+	for (struct handle *h = *out ? all_handles : NULL; h; h = h->all_next) {
+		bool have = !leads_to(h, n, twin);
+
+		for (size_t i = 0; i < *count && !have; i++)
+			have = (*out)[i] == h->node;
+		if (have)
+			continue;
+		h->node->refs++;
+		(*out)[(*count)++] = h->node;
+	}
+	mutex_unlock(tree_mutex());
+	return r;
 }
 
 static bool lies_in(const struct node *dir, const struct node *cell)

@@ -108,7 +108,7 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 	}
 	cell_changed(c, to->parent, to_key, to->kind == NODE_VERSION ? to->ts : result[0].ts, false, NULL);
 	cell_arrived(c, to->parent);
-	cell_left(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
+	cell_left(c, from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 out:
 	kept_fini(&kept);
 	versions_fini(&all);

@@ -525,7 +525,7 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	versions_fini(&all);
 	node_put(n);
 	if (r == 0)
-		cell_left(family, qualifier, version, ts);
+		cell_left(c, family, qualifier, version, ts);
 	return r;
 }
 
