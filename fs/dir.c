@@ -26,8 +26,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #define STREAMS 256
+#define BUCKETS 128
 #define RECENT_MAX 1024
 #define RECENT_BYTES (256u << 10) /* of long keys fewer are remembered */
 #define CHECKPOINT_EVERY 1024
@@ -40,6 +42,8 @@ struct mark {
 };
 struct stream {
 	struct mutex lock;
+	TAILQ_ENTRY(stream) age;  /* pool lock */
+	LIST_ENTRY(stream) same;  /* pool lock: in a bucket, while id != 0 */
 	uint32_t id;           /* 0: unused */
 	uint64_t dir_ino;
 	const struct node *dir;
@@ -51,25 +55,31 @@ struct stream {
 	bool damaged;          /* something could not be read: said at the end */
 	bool ended;            /* pool lock: its end was told */
 	unsigned users;        /* pool lock */
-	uint64_t used;         /* pool lock: for choosing whom to forget */
 	struct mark *recent;
 	unsigned recent_cap, recent_at;
 	struct mark *checkpoints;
 	unsigned checkpoint_count, checkpoint_cap;
 };
 
+LIST_HEAD(bucket, stream);
 static struct {
 	struct mutex lock;     /* RANK_FS_TREE; nothing is called under it */
 	struct stream stream[STREAMS];
+	TAILQ_HEAD(, stream) ages;     /* whom to forget first: those ended, then those not used for longest */
+	struct bucket buckets[BUCKETS]; /* by directory */
 	uint32_t next_id;
-	uint64_t clock;
 } pool;
 
 int dir_init(void)
 {
 	mutex_init(&pool.lock, RANK_FS_TREE);
-	for (int i = 0; i < STREAMS; i++)
+	TAILQ_INIT(&pool.ages);
+	for (int i = 0; i < BUCKETS; i++)
+		LIST_INIT(&pool.buckets[i]);
+	for (int i = 0; i < STREAMS; i++) {
 		mutex_init(&pool.stream[i].lock, RANK_FS_ROW); /* entries ask files */
+		TAILQ_INSERT_TAIL(&pool.ages, &pool.stream[i], age);
+	}
 	pool.next_id = 1;
 	return 0;
 }
@@ -104,53 +114,66 @@ void dir_fini(void)
 
 static bool stream_is_of(const struct stream *s, const struct node *dir)
 {
-	return s->id && s->dir == dir && s->dir_ino == dir->ino;
+	return s->dir == dir && s->dir_ino == dir->ino;
 }
 
-/*
- * The stream of an offset (id), or for a listing from the start (id 0) a new
- * one.  NULL: all are in use.  A listing that was ended may be forgotten
- * before any other.  On a read-only mount nothing changes, so all listings
- * can have the same offsets.
- */
+static struct bucket *bucket_of(uint64_t dir_ino)
+{
+	return &pool.buckets[(dir_ino ^ dir_ino >> 32) % BUCKETS];
+}
+
+/* A stream for a listing of dir from the start (id 0), or one that goes on but has been forgotten; NULL: all are in use. */
+static struct stream *stream_new_locked(const struct node *dir, uint32_t id)
+{
+	struct stream *s;
+
+	TAILQ_FOREACH(s, &pool.ages, age)
+		if (s->users == 0)
+			break;
+	if (!s)
+		return NULL;
+	if (s->id)
+		LIST_REMOVE(s, same);
+	stream_reset(s);
+	/* One that was forgotten cannot tell what it missed. */
+	s->epoch = id && !fs.read_only ? dir->epoch - 1 : dir->epoch;
+	s->batches = 0;
+	s->end = 0;
+	if (fs.read_only) {
+		/* Nothing changes, so all listings can have the same offsets. */
+		id = 1;
+	} else if (id == 0) {
+		id = pool.next_id++;
+		if (pool.next_id > INT32_MAX)
+			pool.next_id = 1;
+	}
+	s->id = id;
+	s->dir = dir;
+	s->dir_ino = dir->ino;
+	s->ended = false;
+	LIST_INSERT_HEAD(bucket_of(dir->ino), s, same);
+	return s;
+}
+
+/* The stream of an offset (id), or for a listing from the start (id 0) a new one.  NULL: all are in use. */
 static struct stream *stream_take(const struct node *dir, uint32_t id)
 {
-	struct stream *found = NULL, *worst = NULL;
+	struct stream *s = NULL;
 
 	mutex_lock(&pool.lock);
-	for (int i = 0; i < STREAMS && !found; i++) {
-		struct stream *s = &pool.stream[i];
-
-		if (id && s->id == id && stream_is_of(s, dir))
-			found = s;
-		else if (s->users == 0 && (!worst || s->ended > worst->ended || (s->ended == worst->ended && s->used < worst->used)))
-			worst = s;
-	}
-	if (!found && worst) {
-		found = worst;
-		stream_reset(found);
-		/* One that was forgotten cannot tell what it missed. */
-		found->epoch = id && !fs.read_only ? dir->epoch - 1 : dir->epoch;
-		found->batches = 0;
-		found->end = 0;
-		if (fs.read_only) {
-			id = 1;
-		} else if (id == 0) {
-			id = pool.next_id++;
-			if (pool.next_id > INT32_MAX)
-				pool.next_id = 1;
-		}
-		found->id = id;
-		found->dir = dir;
-		found->dir_ino = dir->ino;
-		found->ended = false;
-	}
-	if (found) {
-		found->users++;
-		found->used = ++pool.clock;
+	if (id)
+		LIST_FOREACH(s, bucket_of(dir->ino), same)
+			if (s->id == id && stream_is_of(s, dir))
+				break;
+	if (!s)
+		s = stream_new_locked(dir, id);
+	if (s) {
+		s->users++;
+		TAILQ_REMOVE(&pool.ages, s, age);
+		TAILQ_INSERT_TAIL(&pool.ages, s, age);
 	}
 	mutex_unlock(&pool.lock);
-	return found;
+	return s;
 }
 
 /*
@@ -164,11 +187,14 @@ static struct stream *stream_take(const struct node *dir, uint32_t id)
 static bool stream_may_be_kept(struct stream *s, const struct node *dir)
 {
 	bool keep = s->epoch == dir->epoch && s->batches <= 1;
+	struct stream *other;
 
 	mutex_lock(&pool.lock);
 	s->ended = true;
-	for (int i = 0; i < STREAMS && keep; i++)
-		keep = &pool.stream[i] == s || !stream_is_of(&pool.stream[i], dir) || pool.stream[i].ended;
+	TAILQ_REMOVE(&pool.ages, s, age);
+	TAILQ_INSERT_HEAD(&pool.ages, s, age);
+	LIST_FOREACH(other, bucket_of(dir->ino), same)
+		keep = keep && (other == s || !stream_is_of(other, dir) || other->ended);
 	mutex_unlock(&pool.lock);
 	return keep || fs.read_only;
 }

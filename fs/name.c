@@ -150,6 +150,22 @@ static const uint8_t *last_at_sign(struct slice s)
 	return s.n ? memrchr(s.p, '@', s.n) : NULL;
 }
 
+/* "@" and the timestamp at the end of text; returns where they begin.  Not by printf: a listing asks for each of its cells. */
+static const char *version_tail(int64_t ts, char *text, size_t bytes)
+{
+	uint64_t n = ts < 0 ? 0 - (uint64_t)ts : (uint64_t)ts;
+	char *p = text + bytes;
+
+	do {
+		*--p = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
+	if (ts < 0)
+		*--p = '-';
+	*--p = '@';
+	return p;
+}
+
 int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *path)
 {
 	struct source s = {.key = key, .escaped_at = SIZE_MAX};
@@ -167,8 +183,8 @@ int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *p
 		if (at && like_timestamp(at + 1, (size_t)(key.p + key.n - at - 1)))
 			s.escaped_at = (size_t)(at - key.p);
 		if (kind == NAME_VERSION) {
-			s.tail_n = (size_t)snprintf(tail, sizeof(tail), "@%lld", (long long)ts);
-			s.tail = tail;
+			s.tail = version_tail(ts, tail, sizeof(tail));
+			s.tail_n = (size_t)(tail + sizeof(tail) - (const char *)s.tail);
 		} else if (key.n == 0) {
 			s.tail_n = 1;
 			s.tail = "@";
