@@ -28,6 +28,18 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 	return fi ? (struct handle *)(uintptr_t)fi->fh : NULL;
 }
 
+uint64_t ofile_end(const struct fuse_file_info *fi)
+{
+	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
+	struct filex *x = h->node->file;
+	uint64_t end;
+
+	mutex_lock(&x->lock);
+	end = writer_size(&h->w);
+	mutex_unlock(&x->lock);
+	return end;
+}
+
 /* ---- read ---- */
 
 /* One buffer a thread, freed with it. */
@@ -287,6 +299,7 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 		}
 		size = (size_t)n;
 	}
+	h->pid = fuse_req_ctx(req)->pid;
 	r = write_bytes(h, (uint64_t)offset, p, size, fi->flags);
 	done = size;
 	if (r)

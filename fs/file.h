@@ -26,6 +26,7 @@ struct handle {
 	struct node *node;               /* what was opened; counted */
 	struct node *target;             /* plain: where commits go; counted; another than node after a rename; tree lock too */
 	bool readable, writable;
+	_Atomic pid_t pid;               /* the thread that opened it, or wrote last */
 	uint32_t life;                   /* version: filex.life at open */
 	uint32_t seen;                   /* w.shares: the changes of the column that the image has */
 	struct writer w;                 /* plain and control files */
@@ -89,8 +90,17 @@ int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct chang
 /* utimensat: us as asked for (never 0 here). */
 int ofile_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 
-/* Is something pending on this plain name or version that stat must show?  Sets what it shows. */
+/* Is something pending on this plain name or version?  Sets what its writer is to see. */
 bool ofile_pending(struct node *n, uint64_t *size, int64_t *time_us);
+/*
+ * The same of a plain name, for stat: *own, it was staged by the process that
+ * asks.  To others a cell is what has been committed, as it is for reading.
+ */
+bool ofile_staged(struct node *n, bool *own, uint64_t *size, int64_t *time_us);
+/* Which thread asks, from now on in this one. */
+void ofile_asked_by(pid_t pid);
+/* A plain name's descriptor: where what it reads ends. */
+uint64_t ofile_end(const struct fuse_file_info *fi);
 /* Is there a file in the directory, created or written through a descriptor still open, that is not committed? */
 bool ofile_pending_below(struct node *dir);
 /* Does anyone have it open (or anything renamed onto it)?  *size is what the last of them would see. */

@@ -255,6 +255,7 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_err(req, refuse_store(r, n, NULL, "cannot be opened"));
 		return;
 	}
+	h->pid = fuse_req_ctx(req)->pid;
 	fi->fh = (uint64_t)(uintptr_t)h;
 	set_open_flags(n, fi);
 	if (!h->writable)
@@ -272,6 +273,7 @@ void ofile_create(fuse_req_t req, struct node *n, bool exists, mode_t mode, stru
 	(void)mode;
 	r = handle_open(n, fi->flags, !exists, &h);
 	if (r == 0) {
+		h->pid = fuse_req_ctx(req)->pid;
 		r = tree_entry(n, &e);
 		if (r)
 			handle_free(h);

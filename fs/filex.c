@@ -17,7 +17,9 @@
 #include "fs/control.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct mutex *ofile_row_lock(struct node *n)
 {
@@ -27,13 +29,18 @@ struct mutex *ofile_row_lock(struct node *n)
 	return NULL;
 }
 
-/* The writer whose state stat shows; the file's lock is held. */
+static bool is_pending(const struct handle *h, const struct node *n)
+{
+	return h->target == n && h->w.life == n->epoch && writer_pending(&h->w);
+}
+
+/* A writer that has something staged; the file's lock is held. */
 static const struct writer *pending_of(struct node *n, struct filex *x)
 {
 	if (n->kind == NODE_VERSION)
 		return writer_pending(&x->w) ? &x->w : NULL;
 	for (struct handle *h = x->handles; h; h = h->next)
-		if (h->target == n && h->w.life == n->epoch && writer_pending(&h->w))
+		if (is_pending(h, n))
 			return &h->w;
 	return NULL;
 }
@@ -47,6 +54,60 @@ bool ofile_pending(struct node *n, uint64_t *size, int64_t *time_us)
 		return false;
 	mutex_lock(&x->lock);
 	w = pending_of(n, x);
+	if (w) {
+		*size = writer_size(w);
+		*time_us = w->time_set ? w->time : w->touched_us;
+	}
+	mutex_unlock(&x->lock);
+	filex_put(n, x);
+	return w != NULL;
+}
+
+static _Thread_local pid_t asker;
+
+void ofile_asked_by(pid_t pid)
+{
+	asker = pid;
+}
+
+/* GETATTR says which thread asks, and not through which descriptor. */
+static bool is_askers(const struct handle *h)
+{
+	char path[64];
+
+	if (h->pid == asker)
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)h->pid, (int)asker);
+	return access(path, F_OK) == 0;
+}
+
+/* Those that share a file see what any of them has staged. */
+static bool shows_to_asker(const struct handle *h, const struct filex *x)
+{
+	if (is_askers(h))
+		return true;
+	for (const struct handle *g = h->w.shares ? x->handles : NULL; g; g = g->next)
+		if (g != h && g->w.shares && is_askers(g))
+			return true;
+	return false;
+}
+
+bool ofile_staged(struct node *n, bool *own, uint64_t *size, int64_t *time_us)
+{
+	struct filex *x = filex_find(n);
+	const struct writer *w = NULL;
+
+	*own = false;
+	if (!x)
+		return false;
+	mutex_lock(&x->lock);
+	for (struct handle *h = x->handles; h && !*own; h = h->next) {
+		if (!is_pending(h, n))
+			continue;
+		*own = shows_to_asker(h, x);
+		if (*own || !w)
+			w = &h->w;
+	}
 	if (w) {
 		*size = writer_size(w);
 		*time_us = w->time_set ? w->time : w->touched_us;

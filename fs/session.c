@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
@@ -53,9 +54,17 @@ static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userda
 
 static ssize_t session_read(int fd, void *buf, size_t n, void *userdata)
 {
+	struct fuse_in_header head;
+	ssize_t r;
+
 	(void)userdata;
 	refuse_begin();
-	return read(fd, buf, n);
+	r = read(fd, buf, n);
+	if (r >= (ssize_t)sizeof(head)) {
+		memcpy(&head, buf, sizeof(head));
+		ofile_asked_by((pid_t)head.pid);
+	}
+	return r;
 }
 
 static void want(struct fuse_conn_info *conn, unsigned cap, bool yes)

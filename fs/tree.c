@@ -525,16 +525,19 @@ static int named_attr(struct node *n, const struct family_info *f, struct stat *
 	struct cell_place p;
 	uint64_t size;
 	int64_t when;
-	int r;
+	bool own, staged = ofile_staged(n, &own, &size, &when);
+	int r = -ENOENT;
 
-	if (ofile_pending(n, &size, &when)) {
-		cell_attr(n, f, when, size, st);
-		return 0;
+	if (!staged || !own) {
+		cell_place_of(n, &p);
+		r = cell_stat(&p, f, &info);
 	}
-	cell_place_of(n, &p);
-	r = cell_stat(&p, f, &info);
-	if (r == 0)
+	if (r == 0) {
 		cell_attr(n, f, info.ts, info.size, st);
+	} else if (r == -ENOENT && staged) {
+		cell_attr(n, f, when, own ? size : 0, st);
+		r = 0;
+	}
 	return r;
 }
 
@@ -682,8 +685,9 @@ void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	double timeout;
 	int r;
 
-	(void)fi;
 	r = stale_answer(req, n, tree_attr(n, &st, &timeout));
+	if (r == 0 && n->kind == NODE_PLAIN && fi)
+		st.st_size = (off_t)ofile_end(fi); /* lseek: the end of what this descriptor reads */
 	if (r == -ENOENT && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) && family_info_get(n->parent, &f) == 0) {
 		/* Gone since it was looked up: a file without a name.  If it is to be opened, OPEN decides. */
 		cell_attr(n, &f, n->kind == NODE_VERSION ? n->ts : fs_now_us(), 0, &st);

@@ -268,6 +268,74 @@ for sync in full off; do
 		"60 60 ok" "  nothing is lost, and it is whole"
 done
 
+# ---- what is staged is seen by its process alone: others stat what they would read ----
+py <<'EOF2'
+from cells import *
+import subprocess
+import threading
+# Started before anything is open: a child's exec closes what it inherits, and that commits.
+other = subprocess.Popen([sys.executable, "-c", '''
+import os, sys
+for q in sys.stdin:
+    with open(q.strip(), "rb") as f:
+        print(repr((os.stat(q.strip()).st_size, f.read())), flush=True)
+'''], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def others(q):
+    other.stdin.write(q + "\n")
+    other.stdin.flush()
+    return eval(other.stdout.readline())
+spill("see", b"committed")
+before = os.stat("see").st_mtime_ns
+fd = os.open("see", os.O_WRONLY | os.O_TRUNC)
+same((os.fstat(fd).st_size, others("see")), (0, (9, b"committed")), "truncated: to others it is what was committed")
+os.write(fd, b"more than that")
+same((os.fstat(fd).st_size, others("see")), (14, (9, b"committed")), "  written: too")
+seen = []
+t = threading.Thread(target=lambda: seen.append(os.fstat(fd).st_size))
+t.start()
+t.join()
+same(seen, [14], "  another thread of the writer sees what it wrote")
+os.close(fd)
+same(others("see"), (14, b"more than that"), "  closed: so do all")
+fd = os.open("fresh", C)
+os.write(fd, b"abc")
+same((os.fstat(fd).st_size, others("fresh")), (3, (0, b"")), "a file that was created is there for all, and empty for others")
+err("EEXIST", "  O_EXCL", os.open, "fresh", C | os.O_EXCL)
+os.close(fd)
+same(others("fresh"), (3, b"abc"), "  closed: it is what was written")
+fd = os.open("see", os.O_WRONLY | os.O_APPEND)
+os.write(fd, b"!")
+same((os.fstat(fd).st_size, os.lseek(fd, 0, os.SEEK_END), others("see")), (15, 15, (14, b"more than that")), "appended")
+r = os.open("see", os.O_RDONLY)
+os.close(fd)
+same((os.lseek(r, 0, os.SEEK_END), os.fstat(r).st_size), (14, 15), "SEEK_END is the end of the version that a descriptor reads")
+os.close(r)
+other.stdin.close()
+other.wait()
+# A reader that believes what it is told, beside a slow writer of other sizes.
+writer = subprocess.Popen([sys.executable, "-c", '''
+import os, sys, time
+for n in range(60):
+    fd = os.open("rewritten", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for i in range((1, 10, 5)[n % 3]):
+        os.write(fd, b"%08d" % n * 1250)
+    os.close(fd)
+'''])
+reads = torn = 0
+while writer.poll() is None:
+    try:
+        fd = os.open("rewritten", os.O_RDONLY)
+    except FileNotFoundError:
+        continue
+    size = os.lseek(fd, 0, os.SEEK_END)
+    data = os.pread(fd, size, 0)
+    os.close(fd)
+    reads += 1
+    torn += len(data) not in (0, 10000, 100000, 50000) or data != data[:8] * (len(data) // 8)
+note(reads, "reads")
+same(torn, 0, "who reads as much as it is told reads whole versions")
+EOF2
+
 # ---- the unlinked file that large stages are in ----
 py <<'EOF2'
 from cells import *
