@@ -292,6 +292,20 @@ int log_wait(struct log *l, struct log_ticket *t)
 	return err;
 }
 
+bool log_settled(struct log *l, const struct log_ticket *t, int *err)
+{
+	bool done;
+
+	mutex_lock(&l->mu);
+	done = t->private_state == TICKET_DONE;
+	if (done)
+		*err = t->private_error;
+	else if (log_stalled_locked(l, monotonic_us()))
+		task_queue(&l->sync_task); /* whoever asks waits elsewhere: somebody must replace the thread */
+	mutex_unlock(&l->mu);
+	return done;
+}
+
 /* Waits until all submitted so far is durable, as one more synced ticket without a record. */
 static int flush_locked(struct log *l)
 {

@@ -73,6 +73,11 @@ struct log_ticket {
 int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_ticket *t) TFS_MUST;
 /* Must be called once for each submitted ticket.  0: written (and synced if asked). */
 int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;
+/*
+ * Has t been settled, so that log_wait's answer is *err?  Its thread may still
+ * be inside log_wait: in the system call that another thread has replaced.
+ */
+bool log_settled(struct log *l, const struct log_ticket *t, int *err);
 /* Everything submitted so far is durable on return. */
 int log_sync(struct log *l) TFS_MUST;
 uint64_t log_next_lsn(struct log *l);     /* that the next submit will get */

@@ -47,10 +47,15 @@ struct stripe {
 };
 
 /* A mutation between sequence allotment and publication; on the writer's stack. */
+struct plan;
 struct writer {
 	uint64_t last;   /* its largest sequence number */
 	bool done, out;  /* inserted or failed; published */
 	struct writer *next;
+	/* for who inserts in its place: tablet_write.c */
+	const struct log_ticket *ticket;
+	struct plan *plan;
+	struct vmem *mem;
 };
 
 struct redo_state {

@@ -13,6 +13,11 @@
  *	4 wait for the log (and for its sync)
  *	5 under the tablet's lock: insert the nodes, publish in sequence order
  *	6 answer, once published: the writer reads its own write
+ * A thread may be stuck in step 4, in a system call of the log that another
+ * thread's has replaced: then its record is settled though it does not know.
+ * Who waits for it in step 5 (or to freeze) carries it out in its place, or
+ * one stuck disk would hold up the whole tablet where the log's two writers
+ * have long gone on.
  * A crash before 4's write leaves nothing; after it, replay inserts the same
  * cells at the same sequence numbers.  A record whose wait failed is not
  * inserted and counts as published, or later writers would wait for ever.
@@ -37,6 +42,7 @@
 #include "engine/base/msg.h"
 
 enum { NEED_REDO = 1, NEED_JUDGE = 2 };
+enum { LOOK_FOR_STUCK_US = 20000 };
 
 /* ---- stripes ---- */
 
@@ -77,20 +83,18 @@ stripe_unlock(struct stripe *s)
 /* ---- publishing ---- */
 
 static void
-writer_begin(struct tablet *t, struct writer *w, uint64_t last)
+writer_begin(struct tablet *t, struct writer *w)
 {
-	*w = (struct writer){.last = last};
 	*t->writers_tail = w;
 	t->writers_tail = &w->next;
 }
 
-/* Publishes as far as writers are done; returns when w is published. The caller holds t->lock. */
-static void
-writer_end(struct tablet *t, struct writer *w)
+/* Publishes as far as writers are done; were there others than w among them? The caller holds t->lock. */
+static bool
+publish(struct tablet *t, const struct writer *w)
 {
 	bool others = false;
 
-	w->done = true;
 	while (t->writers && t->writers->done) {
 		struct writer *first = t->writers;
 
@@ -101,17 +105,48 @@ writer_end(struct tablet *t, struct writer *w)
 		others |= first != w;
 		first->out = true;
 	}
-	if (others || t->flushing)
+	return others;
+}
+
+/* Step 5's first half. The caller holds t->lock. */
+static void
+writer_settle(struct writer *w, int err)
+{
+	if (!w->done && !err)
+		plan_insert(w->plan, w->mem);
+	w->done = true;
+}
+
+/* Waits for those before; what is settled of them is published at last without them. The caller holds t->lock. */
+static void
+wait_for_writers(struct tablet *t)
+{
+	int err;
+
+	if (cond_wait_us(&t->changed, &t->lock, LOOK_FOR_STUCK_US))
+		return;
+	for (struct writer *w = t->writers; w && log_settled(t->env->log, w->ticket, &err); w = w->next)
+		writer_settle(w, err);
+	if (publish(t, NULL))
+		cond_broadcast(&t->changed);
+}
+
+/* Publishes as far as writers are done; returns when w is published. The caller holds t->lock. */
+static void
+writer_end(struct tablet *t, struct writer *w, int err)
+{
+	writer_settle(w, err);
+	if (publish(t, w) || t->flushing)
 		cond_broadcast(&t->changed);
 	while (!w->out)
-		cond_wait(&t->changed, &t->lock);
+		wait_for_writers(t);
 }
 
 void
 writers_wait(struct tablet *t, uint64_t seq)
 {
 	while (t->writers && t->published < seq)
-		cond_wait(&t->changed, &t->lock);
+		wait_for_writers(t);
 }
 
 size_t
@@ -229,7 +264,8 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 	(*mem)->seq_max = t->next_seq - 1;
 	if (m->any_put && m->newest_us > s->newest_us)
 		s->newest_us = m->newest_us;
-	writer_begin(t, w, t->next_seq - 1);
+	*w = (struct writer){.last = t->next_seq - 1, .ticket = ticket, .plan = p, .mem = *mem};
+	writer_begin(t, w);
 out:
 	mutex_unlock(&t->lock);
 	return err;
@@ -270,10 +306,8 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 		goto out;
 	err = log_wait(t->env->log, &ticket);
 	mutex_lock(&t->lock);
-	if (!err)
-		plan_insert(&p, mem);
 	bytes = vmem_account(mem);
-	writer_end(t, &w);
+	writer_end(t, &w, err);
 	mutex_unlock(&t->lock);
 out:
 	plan_fini(&p);
