@@ -686,7 +686,7 @@ void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int r;
 
 	r = stale_answer(req, n, tree_attr(n, &st, &timeout));
-	if (r == 0 && n->kind == NODE_PLAIN && fi)
+	if (r == 0 && n->kind == NODE_PLAIN && fi && fi->fh)
 		st.st_size = (off_t)ofile_end(fi); /* lseek: the end of what this descriptor reads */
 	if (r == -ENOENT && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) && family_info_get(n->parent, &f) == 0) {
 		/* Gone since it was looked up: a file without a name.  If it is to be opened, OPEN decides. */
