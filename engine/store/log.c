@@ -133,6 +133,7 @@ static void write_locked(struct log *l)
 {
 	struct log_group g;
 	struct log_segment *s;
+	struct slice pad = {0};
 	uint64_t gen = l->gen;
 	int err = 0;
 
@@ -146,6 +147,8 @@ static void write_locked(struct log *l)
 		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
 		s->io++;
 		l->write_end = s->bytes + g.bytes;
+		pad = log_segment_pad(s, l->write_end);
+		g.v[g.count] = pad;
 		if (l->claimed)
 			err = log_claim_wait_locked(l, s->bytes + g.bytes, gen);
 		if (!err) {
@@ -153,7 +156,7 @@ static void write_locked(struct log *l)
 
 			l->inflight++;
 			mutex_unlock(&l->mu);
-			err = file_pwritev(s->file, g.v, g.count, at);
+			err = file_pwritev(s->file, g.v, g.count + (pad.n != 0), at);
 			mutex_lock(&l->mu);
 			l->inflight--;
 		}
@@ -168,7 +171,7 @@ static void write_locked(struct log *l)
 		log_switch_locked(l, err, "write");
 		return;
 	}
-	s->bytes += g.bytes;
+	log_segment_wrote(s, s->bytes + g.bytes, pad.n);
 	l->wchunk = g.chunk[g.count - 1];
 	l->woff = g.end;
 	l->stats.groups++;
@@ -449,7 +452,7 @@ static void retry_run(struct task *task)
 static int first_segment(struct log *l)
 {
 	struct log_segment *s;
-	int err = log_segment_new(l, 1, 1, &s);
+	int err = log_segment_new(l, 1, 1, NULL, &s);
 
 	if (err)
 		return err;
@@ -548,6 +551,7 @@ int log_free(struct log *l)
 		file_close(s->file);
 		free(s);
 	}
+	log_spent_discard(l, l->spent);
 	log_mem_fini(l);
 	free(l->voids);
 	free(l->dir);

@@ -83,8 +83,10 @@ int log_sync(struct log *l) TFS_MUST;
 uint64_t log_next_lsn(struct log *l);     /* that the next submit will get */
 uint64_t log_durable_lsn(struct log *l);  /* all records up to this are on disk */
 uint64_t log_bytes(struct log *l);        /* size of all segments */
-/* Removes segments whose every record is below lsn. */
+/* Removes segments whose every record is below lsn, or keeps a few of them to write over. */
 int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
+/* Gives back the disk space of those kept; done by itself when a write finds none. */
+void log_give_up_room(struct log *l);
 
 struct log_stats {
 	uint64_t records, bytes, groups, syncs, switches, retained_bytes;

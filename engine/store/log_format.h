@@ -6,8 +6,10 @@
  *
  *	0     segment header, first copy
  *	512   segment header, second copy (one damaged sector loses no segment)
- *	1024  records, each starting at a multiple of 8; zeros or the end of
- *	      the file where they end (the tail is preallocated)
+ *	1024  records, each starting at a multiple of 8; where they end,
+ *	      zeros (the tail is preallocated), what an earlier life of the
+ *	      file left (records of LSNs below the segment's first, cut
+ *	      anywhere), or the end of the file
  *
  * Segment header, 64 bytes of each 512 (the rest zeros):
  *	0  "TFSLOG\r\n"        8  u32 format version 1    12 u32 zero
@@ -15,6 +17,9 @@
  *	40 u64 durable LSN of the log when the segment was begun
  *	48 u64 salt, random per log                      56 u32 zero
  *	60 u32 crc32c of bytes 0..60
+ *
+ * A file without a whole header, or with one of another number than its
+ * name, is no segment: never finished, or dropped and kept to be used again.
  *
  * A segment cuts every earlier one just below its first LSN.  One begun by
  * rolling over starts at the next LSN, so it cuts nothing; one begun by

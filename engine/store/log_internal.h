@@ -30,6 +30,8 @@
 #define LOG_GROUP_BYTES (4u << 20)
 #define LOG_GROUP_PIECES 64u
 #define LOG_STEP_BYTES (4u << 20)    /* preallocation */
+#define LOG_SPENT_MOST 2u            /* dropped segments kept for reuse */
+#define LOG_PAGE_BYTES 4096u
 #define LOG_RETRY_US 1000000u
 #define LOG_MAX_GHOSTS 2u            /* replaced threads still inside I/O before retries pause */
 
@@ -47,13 +49,16 @@ struct log_segment {
 	uint64_t number, first_lsn;
 	uint64_t last_lsn;  /* of the records that count; grows while active */
 	uint64_t bytes;     /* where the next record goes */
-	uint64_t allocated; /* preallocated up to here */
+	uint64_t allocated; /* preallocated up to here, or what an earlier life left */
+	uint64_t reused;    /* bytes of an earlier life; 0: a fresh file */
+	uint64_t touched;   /* reused: whole pages have been written up to here */
 	uint64_t syncs;
 	struct file *file;  /* NULL once durable or abandoned */
 	unsigned io;        /* threads using file */
 	bool entry_durable; /* its name in the directory */
 	bool retired;       /* needs no further I/O */
 	bool no_prealloc;   /* it failed once */
+	bool abandoned;     /* by a switch: what it holds above last_lsn is unknown */
 };
 
 enum ticket_state { TICKET_QUEUED = 1, TICKET_WRITTEN, TICKET_DONE };
@@ -93,6 +98,8 @@ struct log {
 
 	/* segments, oldest first; the last is active */
 	struct log_segment *segments, *active;
+	struct log_segment *spent; /* dropped, oldest first: to be used again */
+	unsigned spent_count;
 	uint64_t next_number;
 	bool dropping, reap;
 
@@ -128,7 +135,7 @@ void log_mem_fini(struct log *l);
  * References each chunk.  Returns the number of pieces.
  */
 struct log_group {
-	struct slice v[LOG_GROUP_PIECES];
+	struct slice v[LOG_GROUP_PIECES + 1]; /* room for the padding of a page */
 	struct log_chunk *chunk[LOG_GROUP_PIECES];
 	unsigned count;
 	size_t bytes, end; /* end: offset in the last chunk */
@@ -138,11 +145,17 @@ void log_group_take_locked(struct log *l, uint64_t bytes, struct log_group *g);
 void log_group_put_locked(struct log *l, struct log_group *g);
 
 /* log_file.c */
-/* Creates the file, empty; no header.  No lock. */
-int log_segment_new(struct log *l, uint64_t number, uint64_t first_lsn, struct log_segment **out) TFS_MUST;
+/* Makes the file, without a header: of the spent one, if not NULL, which it takes; else empty.  No lock. */
+int log_segment_new(struct log *l, uint64_t number, uint64_t first_lsn, struct log_segment *spent,
+		    struct log_segment **out) TFS_MUST;
 int log_segment_header(struct log *l, struct log_segment *s, uint64_t durable_lsn) TFS_MUST;
 void log_segment_discard(struct log *l, struct log_segment *s); /* unlinks, closes, frees; no lock */
 void log_segment_append_locked(struct log *l, struct log_segment *s); /* it becomes the active one */
+/* Zeros to write behind end, so that no page of a reused segment is read before it is written. */
+struct slice log_segment_pad(const struct log_segment *s, uint64_t end);
+void log_segment_wrote(struct log_segment *s, uint64_t end, size_t pad); /* moves bytes on */
+struct log_segment *log_spent_take_all_locked(struct log *l) TFS_MUST;
+void log_spent_discard(struct log *l, struct log_segment *list); /* unlinks and frees them; no lock */
 /* Writer's role: a fresh active segment.  Unlocks meanwhile; -ECANCELED when replaced. */
 int log_roll_locked(struct log *l, uint64_t gen) TFS_MUST;
 /* Writer's role: waits while [0, end) of the active segment is being zeroed.  -ETIMEDOUT, -ECANCELED. */

@@ -3,11 +3,12 @@
  * Reading a dead incarnation's log.
  *
  * Segments are taken in order of their numbers.  One without a whole header
- * was never finished and is passed over.  A later segment cuts all earlier
- * ones just below its first LSN (log_format.h), so every LSN is found in one
- * place only: in the last segment that begins at or below it.  Replay from
- * from_lsn therefore begins at the last segment that starts there or lower;
- * whether older ones are missing, or have come back after an unsynced
+ * of its number was never finished and is passed over (a crash may separate
+ * the rename of a file used again from its header).  A later segment cuts all
+ * earlier ones just below its first LSN (log_format.h), so every LSN is found
+ * in one place only: in the last segment that begins at or below it.  Replay
+ * from from_lsn therefore begins at the last segment that starts there or
+ * lower; whether older ones are missing, or have come back after an unsynced
  * unlink, makes no difference.
  *
  * The log ends where the next LSN is not to be had.  Whether that is the
@@ -35,7 +36,7 @@
 struct segment {
 	uint64_t number, bytes;
 	struct log_header h;
-	bool whole;   /* its header is */
+	bool whole;   /* its header is, and is its own */
 	uint64_t cut; /* LSNs above belong to later segments */
 };
 
@@ -183,14 +184,13 @@ static int read_headers(struct replay *r)
 		}
 		if (err)
 			continue;
-		if (g->h.number != g->number ||
-		    (first && (first->salt != g->h.salt || first->incarnation != g->h.incarnation))) {
+		if (first && (first->salt != g->h.salt || first->incarnation != g->h.incarnation)) {
 			say(r, i, 0, "segment of another log");
 			return -EBADMSG;
 		}
 		if (!first)
 			first = &g->h;
-		g->whole = true;
+		g->whole = g->h.number == g->number;
 		r->salt = g->h.salt;
 		if (g->h.durable_lsn > r->stated)
 			r->stated = g->h.durable_lsn;

@@ -251,7 +251,7 @@ static int write_again(struct log *l, const struct job *j, struct log_segment *s
 static int job_run(struct log *l, const struct job *j, struct log_segment **out)
 {
 	struct log_segment *s;
-	int err = log_segment_new(l, j->number, j->durable + 1, &s);
+	int err = log_segment_new(l, j->number, j->durable + 1, NULL, &s);
 
 	if (err)
 		return err;
@@ -281,6 +281,7 @@ static void install_locked(struct log *l, const struct job *j, struct log_segmen
 	for (old = l->segments; old; old = old->next) {
 		if (old == l->active || old->last_lsn > j->durable)
 			old->last_lsn = j->durable;
+		old->abandoned |= !old->retired;
 		old->retired = true;
 	}
 	l->reap = true;
@@ -317,10 +318,13 @@ void log_switch_locked(struct log *l, int error, const char *why)
 	l->stats.switches++;
 	err = job_take_locked(l, &j);
 	if (!err) {
+		struct log_segment *spent = error == -ENOSPC || error == -EDQUOT ? log_spent_take_all_locked(l) : NULL;
+
 		if (l->attempted_lsn < j.last)
 			l->attempted_lsn = j.last;
 		l->inflight++;
 		mutex_unlock(&l->mu);
+		log_spent_discard(l, spent);
 		err = job_run(l, &j, &s);
 		mutex_lock(&l->mu);
 		l->inflight--;

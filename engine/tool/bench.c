@@ -385,7 +385,7 @@ static int run_log(const struct bench_options *o)
 		return 0;
 	err = bench_log(o, &ours.wall, &bare.wall, &records);
 	if (!err)
-		print_line("log", "commit log, groups of 100, rival: bare loop", 1, records, &ours, &bare);
+		print_line("log", "log at work, groups of 100; rival: bare loop", 1, records, &ours, &bare);
 	else
 		complain("commit log: %s", strerror(-err));
 	return err;

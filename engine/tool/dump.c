@@ -95,7 +95,7 @@ static int dump_log(const char *path)
 {
 	struct log_header h;
 	struct buf b = {0};
-	uint64_t records = 0;
+	uint64_t records = 0, next;
 	size_t at = LOG_HEADER_BYTES;
 	int status = 0, err = file_read_all(path, SIZE_MAX, &b);
 
@@ -107,11 +107,14 @@ static int dump_log(const char *path)
 	}
 	printf("segment %" PRIu64 " of incarnation %" PRIu64 ": first lsn %" PRIu64 ", durable before %" PRIu64 ", %zu bytes\n",
 	       h.number, h.incarnation, h.first_lsn, h.durable_lsn, b.n);
+	next = h.first_lsn;
 	while (at < b.n && !status) {
 		struct slice rest = slice_of(b.p + at, b.n - at);
 		struct log_frame f;
 
 		if (!log_frame_decode(rest, h.salt, &f) || log_frame_total(&f) > rest.n)
+			break;
+		if (f.kind != LOG_MARK && f.lsn != next++) /* of an earlier life of the file */
 			break;
 		status = print_record(&f, slice_of(rest.p + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES), at);
 		at += log_frame_total(&f);
