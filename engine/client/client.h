@@ -12,6 +12,8 @@
 #include "engine/rpc/tablet_service.h"
 #include "engine/tabletfs.h"
 
+/* Or it would end the process when memory does: an element that could not be added has no hh.tbl. */
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct client_options {

@@ -160,16 +160,21 @@ int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out
 	if (t) {
 		t->refs++;
 	} else {
-		t = made;
-		made = NULL;
-		t->store = s;
-		t->refs = 1;
-		t->schema = schema_get(a.schema);
-		HASH_ADD(hh, s->tables, id, sizeof(t->id), t);
+		HASH_ADD(hh, s->tables, id, sizeof(made->id), made);
+		if (made->hh.tbl) {
+			t = made;
+			made = NULL;
+			t->store = s;
+			t->refs = 1;
+			t->schema = schema_get(a.schema);
+		} else {
+			err = -ENOMEM;
+		}
 	}
-	s->handles++;
+	s->handles += t != NULL;
 	mutex_unlock(&s->lock);
-	*out = t;
+	if (t)
+		*out = t;
 out:
 	free(made);
 	ms_answer_fini(&a);
