@@ -128,6 +128,8 @@ int known_get(struct server *s, uint32_t table, struct known **out) TFS_MUST;
 void known_put(struct server *s, struct known *k);
 struct store_schema *known_schema(struct server *s, struct known *k);
 bool known_gone(struct server *s, struct known *k);
+/* A read named a family that is unknown here: true when the schema was older than generation and has been looked at again. */
+bool known_look_again(struct server *s, struct known *k, uint64_t generation);
 /*
  * Around a mutation of the table: waits while writes are held, gives the
  * schema (a reference) that stays the table's until the end, refreshed when

@@ -140,9 +140,11 @@ static int known_set(struct server *s, const struct schema *schema)
 	if (err)
 		return err;
 	load_begin(s);
+	/* First all that can fail: a schema known to the server and not to the tablets would be looked for no more. */
+	err = held_list(s, p->table_id, &list, &count);
 	mutex_lock(&s->lock);
 	k = known_find_locked(s, p->table_id);
-	if (!k)
+	if (!err && !k)
 		err = known_add_locked(s, p->table_id, &k);
 	if (!err) {
 		k->doubt = 0;
@@ -156,10 +158,9 @@ static int known_set(struct server *s, const struct schema *schema)
 	}
 	mutex_unlock(&s->lock);
 	store_schema_put(old);
-	if (newer)
-		err = held_list(s, p->table_id, &list, &count);
 	for (unsigned i = 0; i < count; i++) {
-		tablet_set_schema(list[i]->tablet, now);
+		if (newer)
+			tablet_set_schema(list[i]->tablet, now);
 		held_put(list[i]);
 	}
 	free(list);
@@ -355,6 +356,16 @@ static int look_again(struct server *s, struct known *k, bool all)
 	if (all)
 		err = s->locks->ops->list(s->locks, "tables", read_one, s);
 	return err;
+}
+
+bool known_look_again(struct server *s, struct known *k, uint64_t generation)
+{
+	bool behind;
+
+	mutex_lock(&s->lock);
+	behind = !k->gone && (k->doubt || k->generation < generation);
+	mutex_unlock(&s->lock);
+	return behind && look_again(s, k, true) == 0;
 }
 
 int known_write_begin(struct server *s, struct known *k, uint64_t generation, bool through_hold,
