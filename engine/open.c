@@ -260,6 +260,11 @@ static int prepare_dir(const char *dir, char **why)
 		err = check_format(format, why);
 		if (!err)
 			err = check_parts(dir, true, why);
+		/* Whoever made it may have been killed before these. */
+		if (!err)
+			err = file_sync_dir(dir);
+		if (!err)
+			err = sync_parent(dir);
 	} else if (c.other) {
 		err = -ENOTEMPTY;
 		if (asprintf(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other) < 0)
@@ -279,10 +284,11 @@ static int prepare_dir(const char *dir, char **why)
 	return err;
 }
 
-static int next_incarnation(struct lock_service *locks, uint64_t *incarnation)
+/* Never one that has been: were the file missing or an older one, it would be used twice, so the logs are looked at too. */
+static int next_incarnation(const char *dir, struct lock_service *locks, uint64_t *incarnation, char **why)
 {
 	struct buf b = {0};
-	uint64_t version = LOCK_ABSENT, n = 0;
+	uint64_t version = LOCK_ABSENT, n = 0, latest = 0;
 	uint8_t bytes[8];
 	int err = lock_get(locks, "incarnation", &b, &version);
 
@@ -295,10 +301,20 @@ static int next_incarnation(struct lock_service *locks, uint64_t *incarnation)
 		n = load_be64(b.p);
 	}
 	buf_fini(&b);
-	if (err)
-		return err;
-	put_be64(bytes, n + 1);
-	err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
+	if (!err)
+		err = server_latest_log(dir, &latest);
+	if (!err && latest > n) {
+		err = -EBADMSG;
+		if (asprintf(why, "%s/lock/incarnation: %s, but there is a log of incarnation %llu", dir,
+			     version == LOCK_ABSENT ? "missing" : "an old one", (unsigned long long)latest) < 0)
+			*why = NULL;
+	}
+	if (!err) {
+		put_be64(bytes, n + 1);
+		err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
+	}
+	if (err && !*why && asprintf(why, "%s/lock/incarnation: %s", dir, strerror(-err)) < 0)
+		*why = NULL;
 	if (!err)
 		*incarnation = n + 1;
 	return err;
@@ -316,6 +332,17 @@ static int open_locks(struct embedded *e, char **why)
 	    asprintf(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err)) < 0)
 		*why = NULL;
 	free(path);
+	return err;
+}
+
+static int start_master(struct embedded *e, char **why)
+{
+	char *what = NULL;
+	int err = master_start(e->master, &what);
+
+	if (err && asprintf(why, "%s: %s", e->dir, what ? what : strerror(-err)) < 0)
+		*why = NULL;
+	free(what);
 	return err;
 }
 
@@ -340,12 +367,9 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		err = open_locks(e, why);
 	if (err)
 		return err;
-	err = next_incarnation(e->locks, &so.incarnation);
-	if (err) {
-		if (asprintf(why, "%s/lock/incarnation: %s", e->dir, strerror(-err)) < 0)
-			*why = NULL;
+	err = next_incarnation(e->dir, e->locks, &so.incarnation, why);
+	if (err)
 		return err;
-	}
 	err = server_new(&so, e->locks, &e->server);
 	if (err) {
 		if (asprintf(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation,
@@ -365,7 +389,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 	if (!err)
 		err = master_new(e->locks, co->tablets, server_clock(e->server), &e->master);
 	if (!err)
-		err = master_start(e->master);
+		err = start_master(e, why);
 	if (err)
 		return err;
 	co->master = master_service(e->master);

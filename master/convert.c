@@ -12,17 +12,24 @@
  * Durable steps, the table's writes held meanwhile:
  *	1 look at every value: one that is no number refuses the schema
  *	2 one multi-operation: the new schema, and the file "convert/TABLE ID"
- *	  with the families' ids
- *	3 write each value anew, as 8 bytes
+ *	  with the families' ids and the twins
+ *	3 write each value anew, as 8 bytes; sync
  *	4 remove "convert/TABLE ID"
  * A crash between 2 and 4 leaves the file, and the next start does 3 and 4
- * before anybody can write.  Doing 3 twice is harmless: the 8 bytes that the
- * text of a number of at most 8 characters becomes begin with 00 or FF,
- * which no text does, and longer or shorter values are texts.
+ * before anybody can write.  After an error there the table's writes are
+ * refused until the schema is written again, or the next start: what is
+ * written meanwhile could not be told from what is still to be converted.
+ *
+ * Doing 3 twice must do it once.  What has been converted is 8 bytes, and
+ * those of a small number begin with 00 or FF, which no text does; but the 8
+ * bytes of 3544952156018063160 read "12345678".  Such values are found in
+ * step 1 and noted as twins: of 8 bytes that are a text, those of a twin have
+ * been converted, all others have not.
  */
 #include "engine/base/counter.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
+#include "master/convert_format.h"
 #include "master/internal.h"
 
 #include <errno.h>
@@ -31,45 +38,77 @@
 
 /* Longer texts are no numbers that anybody wrote. */
 #define TEXT_MAX 4096
+/* Of all twins: a file of the lock service holds no more. */
+#define TWINS_MAX (900 * 1024)
+#define FILE_MAX 32
 
 static void convert_file(char *file, uint32_t table)
 {
-	snprintf(file, CONVERT_FILE_MAX, "convert/%u", table);
+	snprintf(file, FILE_MAX, "convert/%u", table);
 }
 
-/* Is the value a text yet to be converted; *value its number. */
-static bool is_text(const struct scan_cell *c, int64_t *value)
+static bool is_number(struct slice text, int64_t *value)
 {
-	return c->value.p && c->value.n <= TEXT_MAX && counter_parse(c->value, value) == 0;
+	return text.p && text.n <= TEXT_MAX && counter_parse(text, value) == 0;
 }
+
+struct walk {
+	struct master *m;
+	uint32_t table;
+	uint64_t generation;
+	struct conversion *found;   /* judging */
+	struct reader twins;        /* converting: those still to come */
+	struct convert_key twin;    /* the next one, if there */
+	int there;                  /* 1; 0 no more; -errno */
+};
 
 /* Calls fn for each version of the family. */
-static int each_cell(struct master *m, uint32_t table, uint64_t generation, uint16_t family,
-		     int (*fn)(struct master *m, uint32_t table, uint64_t generation, const struct scan_cell *c))
+static int each_cell(struct walk *w, uint16_t family, int (*fn)(struct walk *w, const struct scan_cell *c))
 {
 	struct scan_spec spec = {.what = SCAN_CELLS, .families = &family, .family_count = 1};
 	const struct scan_cell *cell;
 	struct row_cursor c;
 	int err = 0, n;
 
-	row_cursor_init(&c, m->tablets, table, generation, &spec);
+	row_cursor_init(&c, w->m->tablets, w->table, w->generation, &spec);
 	while (!err && (n = row_cursor_next(&c, &cell)) != 0)
-		err = n < 0 ? n : fn(m, table, generation, cell);
+		err = n < 0 ? n : fn(w, cell);
 	row_cursor_fini(&c);
 	return err;
 }
 
-static int look_at(struct master *m, uint32_t table, uint64_t generation, const struct scan_cell *c)
+static int look_at(struct walk *w, const struct scan_cell *c)
 {
-	int64_t value;
+	struct convert_key key = {c->family, c->row, c->qualifier, c->ts};
+	uint8_t bytes[8];
+	int64_t value, again;
 
-	(void)m;
-	(void)table;
-	(void)generation;
-	return is_text(c, &value) ? 0 : -EBUSY;
+	if (!is_number(c->value, &value))
+		return -EBUSY;
+	put_be64(bytes, (uint64_t)value);
+	if (!is_number(slice_of(bytes, sizeof(bytes)), &again))
+		return 0;
+	return w->found->twins.n > TWINS_MAX ? -EBUSY : convert_twin_encode(&key, &w->found->twins);
 }
 
-static int rewrite(struct master *m, uint32_t table, uint64_t generation, const struct scan_cell *c)
+static int key_cmp(const struct convert_key *k, const struct scan_cell *c)
+{
+	int d = k->family == c->family ? slice_cmp(k->row, c->row) : k->family < c->family ? -1 : 1;
+
+	if (d == 0)
+		d = slice_cmp(k->qualifier, c->qualifier);
+	return d ? d : (k->ts < c->ts) - (k->ts > c->ts);
+}
+
+/* Twins stand in the order of the walk; some may have expired since. */
+static bool is_twin(struct walk *w, const struct scan_cell *c)
+{
+	while (w->there > 0 && key_cmp(&w->twin, c) < 0)
+		w->there = convert_twin_decode(&w->twins, &w->twin);
+	return w->there > 0 && key_cmp(&w->twin, c) == 0;
+}
+
+static int rewrite(struct walk *w, const struct scan_cell *c)
 {
 	struct op op = {
 		.kind = OP_WRITE,
@@ -80,8 +119,8 @@ static int rewrite(struct master *m, uint32_t table, uint64_t generation, const 
 	};
 	struct ts_request q = {
 		.method = TS_MUTATE,
-		.table = table,
-		.schema_generation = generation,
+		.table = w->table,
+		.schema_generation = w->generation,
 		.row = c->row,
 		.ops = &op,
 		.op_count = 1,
@@ -92,11 +131,11 @@ static int rewrite(struct master *m, uint32_t table, uint64_t generation, const 
 	int64_t value;
 	int err;
 
-	if (!is_text(c, &value))
-		return 0;
+	if (!is_number(c->value, &value) || (c->value.n == sizeof(bytes) && is_twin(w, c)))
+		return w->there < 0 ? w->there : 0;
 	put_be64(bytes, (uint64_t)value);
 	op.value = slice_of(bytes, sizeof(bytes));
-	err = ts_call(m->tablets, &q, &a);
+	err = service_call(w->m->tablets, &q, &a);
 	ts_answer_fini(&a);
 	return err;
 }
@@ -111,36 +150,64 @@ static int sync_all(struct master *m)
 	return err;
 }
 
-int convert_judge(struct master *m, const struct tfs_schema *old, uint16_t family)
+int convert_judge(struct master *m, const struct tfs_schema *old, uint16_t family, struct conversion *c)
 {
-	return each_cell(m, old->table_id, old->generation, family, look_at);
+	struct walk w = {.m = m, .table = old->table_id, .generation = old->generation, .found = c};
+	uint16_t *ids = realloc(c->families, (c->count + 1) * sizeof(*ids));
+
+	if (!ids)
+		return -ENOMEM;
+	c->families = ids;
+	ids[c->count++] = family;
+	return each_cell(&w, family, look_at);
 }
 
-int convert_begin(const struct tfs_schema *old, const uint16_t *families, unsigned count, struct buf *contents, char *file)
+void conversion_fini(struct conversion *c)
 {
-	int err = 0;
+	free(c->families);
+	buf_fini(&c->twins);
+	buf_fini(&c->contents);
+}
 
-	convert_file(file, old->table_id);
+int convert_step(struct conversion *c, uint32_t table, struct lock_op *op)
+{
+	int err = convert_head_encode(c->families, c->count, &c->contents);
+
+	if (!err)
+		err = buf_append_slice(&c->contents, buf_slice(&c->twins));
+	convert_file(c->file, table);
+	*op = (struct lock_op){.name = c->file, .contents = buf_slice(&c->contents), .expect = LOCK_ANY};
+	return err;
+}
+
+/* Each family by the ids in the file; the twins of each stand together. */
+static int convert_all(struct walk *w, struct slice contents)
+{
+	struct slice families;
+	unsigned count;
+	int err;
+
+	w->twins = reader_of(contents);
+	err = convert_head_decode(&w->twins, &families, &count);
+	if (!err)
+		w->there = convert_twin_decode(&w->twins, &w->twin);
 	for (unsigned i = 0; i < count && !err; i++)
-		err = buf_be16(contents, families[i]);
+		err = each_cell(w, load_be16(families.p + 2 * i), rewrite);
 	return err;
 }
 
 int convert_run(struct master *m, uint32_t table, uint64_t generation)
 {
+	struct walk w = {.m = m, .table = table, .generation = generation};
 	struct lock_op done = {.remove = true, .expect = LOCK_ANY};
-	char file[CONVERT_FILE_MAX];
 	struct buf b = {0};
-	struct reader r;
-	uint64_t version;
-	uint16_t family;
+	char file[FILE_MAX];
 	int err;
 
 	convert_file(file, table);
-	err = lock_get(m->locks, file, &b, &version);
-	r = reader_of(buf_slice(&b));
-	while (!err && reader_left(&r))
-		err = get_be16(&r, &family) ? each_cell(m, table, generation, family, rewrite) : -EBADMSG;
+	err = lock_get(m->locks, file, &b, NULL);
+	if (!err)
+		err = convert_all(&w, buf_slice(&b));
 	if (!err)
 		err = sync_all(m);
 	done.name = file;
@@ -148,4 +215,54 @@ int convert_run(struct master *m, uint32_t table, uint64_t generation)
 		err = lock_multi(m->locks, &done, 1, NULL);
 	buf_fini(&b);
 	return err;
+}
+
+int convert_pending(struct master *m, uint32_t table)
+{
+	char file[FILE_MAX];
+
+	convert_file(file, table);
+	return lock_get(m->locks, file, NULL, NULL);
+}
+
+/* ---- at start ---- */
+
+struct finish {
+	struct master *m;
+	char **why;
+};
+
+static int finish_one(void *arg, const char *name)
+{
+	struct finish *f = arg;
+	struct lock_op stray = {.remove = true, .expect = LOCK_ANY};
+	char file[FILE_MAX], *end;
+	unsigned long table = strtoul(name, &end, 10);
+	struct schema *s = NULL;
+	uint64_t version;
+	int err;
+
+	if (*end || table > UINT32_MAX)
+		return 0; /* not ours */
+	err = master_read_by_id(f->m, (uint32_t)table, NULL, &s, &version);
+	if (!err) {
+		err = convert_run(f->m, (uint32_t)table, schema_public(s)->generation);
+	} else if (err == -ENOENT) { /* of a table dropped meanwhile */
+		convert_file(file, (uint32_t)table);
+		stray.name = file;
+		err = lock_multi(f->m->locks, &stray, 1, NULL);
+	}
+	if (err && !*f->why &&
+	    asprintf(f->why, "lock/convert/%s: table %s: texts cannot be made counters: %s", name, s ? schema_public(s)->name : "?",
+		     strerror(-err)) < 0)
+		*f->why = NULL;
+	schema_put(s);
+	return err;
+}
+
+int convert_finish_all(struct master *m, char **why)
+{
+	struct finish f = {m, why};
+
+	return m->locks->ops->list(m->locks, "convert", finish_one, &f);
 }

@@ -19,21 +19,38 @@ struct master {
 void table_file(char *file, const char *name);
 /* The schema of a table and the version of its file.  -ENOENT. */
 int master_read(struct master *m, const char *name, struct schema **out, uint64_t *version) TFS_MUST;
+/* hint: the name the caller knows it by, or NULL; only a renamed table is searched for. */
+int master_read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version) TFS_MUST;
 
-/* Writes to the table are held in between: what is seen of it stays so. */
+/* Writes to the table are held in between: what is seen of it stays so.  refuse: of the request of that name. */
 int master_hold(struct master *m, uint32_t table) TFS_MUST;
-void master_let_go(struct master *m, uint32_t table);
+void master_let_go(struct master *m, uint32_t table, int refuse);
 
 /* ---- convert.c ---- */
-#define CONVERT_FILE_MAX 32
-/* 0 if every value of the family is a decimal number; -EBUSY.  The caller holds writes. */
-int convert_judge(struct master *m, const struct tfs_schema *old, uint16_t family) TFS_MUST;
-/* The file that goes with the schema's change: its name (CONVERT_FILE_MAX bytes) and contents (appended). */
-int convert_begin(const struct tfs_schema *old, const uint16_t *families, unsigned count, struct buf *contents,
-		  char *file) TFS_MUST;
+/* Families whose texts become counters. {0} is none. */
+struct conversion {
+	uint16_t *families;
+	unsigned count;
+	struct buf twins, contents;
+	char file[32];
+};
+void conversion_fini(struct conversion *c);
+/* Adds the family if every value of it is a decimal number; -EBUSY.  The caller holds writes. */
+int convert_judge(struct master *m, const struct tfs_schema *old, uint16_t family, struct conversion *c) TFS_MUST;
+/* The operation that goes with the schema's change; what it points to is c's. */
+int convert_step(struct conversion *c, uint32_t table, struct lock_op *op) TFS_MUST;
 /* Steps 3 and 4; -ENOENT when there is nothing to convert. */
 int convert_run(struct master *m, uint32_t table, uint64_t generation) TFS_MUST;
+/* 0: an earlier one was not finished.  -ENOENT: none was begun.  Else it is not known. */
+int convert_pending(struct master *m, uint32_t table) TFS_MUST;
+int convert_finish_all(struct master *m, char **why) TFS_MUST;
 
+/* One compare-and-set of the table's file, with the conversion (NULL: none). */
+int write_schema(struct master *m, const struct schema *s, uint64_t version, struct conversion *c) TFS_MUST;
+
+/* ---- tables.c ---- */
+/* The next table id, and the version of its file. */
+int ids_read(struct master *m, uint32_t *next, uint64_t *version) TFS_MUST;
 int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;

@@ -20,6 +20,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#define LET_GO_US 10000
 
 void table_file(char *file, const char *name)
 {
@@ -39,7 +42,7 @@ int master_read(struct master *m, const char *name, struct schema **out, uint64_
 	table_file(file, name);
 	err = lock_get(m->locks, file, &b, version);
 	if (!err)
-		err = schema_decode(buf_slice(&b), out);
+		err = schema_decode_named(buf_slice(&b), name, out);
 	buf_fini(&b);
 	return err;
 }
@@ -69,8 +72,7 @@ static int match_id(void *arg, const char *name)
 	return 0;
 }
 
-/* hint: the name the caller knows it by, or NULL; only a renamed table is searched for. */
-static int read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version)
+int master_read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version)
 {
 	struct by_id f = {.m = m, .table = table};
 	int err = hint ? match_id(&f, hint) : 0;
@@ -96,12 +98,15 @@ int master_hold(struct master *m, uint32_t table)
 	return err == -ENOENT ? -EIO : err; /* there is a schema, and the server does not know it */
 }
 
-void master_let_go(struct master *m, uint32_t table)
+void master_let_go(struct master *m, uint32_t table, int refuse)
 {
-	struct ts_request q = {.method = TS_LET_GO, .table = table};
+	struct ts_request q = {.method = TS_LET_GO, .table = table, .refuse = refuse};
 	struct ts_answer a = {0};
-	int err = ts_call(m->tablets, &q, &a);
+	int err;
 
+	/* Held for ever is worse than a while: nothing but a lack of memory keeps this from the server. */
+	while ((err = ts_call(m->tablets, &q, &a)) == -ENOMEM)
+		(void)usleep(LET_GO_US);
 	if (err)
 		msg_error("table %u: its writes stay held: %s", table, strerror(-err));
 	ts_answer_fini(&a);
@@ -125,12 +130,12 @@ static int refuse(char **why, const char *what, const char *name, const char *re
 
 /*
  * -EBUSY, with a reason, when the change would take cells away or make them
- * something else; of families whose cells are texts to be made counters the
- * ids (convert.c).  `kept` families are those of the same id and type; with
+ * something else; families whose cells are texts to be made counters go to
+ * convert.  `kept` families are those of the same id and type; with
  * allow, left-out ones may hold cells.  The caller holds writes.
  */
 static int judge(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, bool allow, char **why,
-		 uint16_t *convert, unsigned *convert_count)
+		 struct conversion *convert)
 {
 	bool has;
 	int err;
@@ -144,12 +149,11 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 		if (err)
 			return err;
 		if (has && is && !old->is_set && is->type == TFS_TYPE_COUNTER) {
-			err = convert_judge(m, old, was->id);
+			err = convert_judge(m, old, was->id, convert);
 			if (err == -EBUSY)
 				return refuse(why, "family", was->name, "not all are decimal numbers, so it cannot be a counter");
 			if (err)
 				return err;
-			convert[(*convert_count)++] = was->id;
 			continue;
 		}
 		if (has)
@@ -174,25 +178,20 @@ static bool takes_judging(const struct tfs_schema *old, const struct tfs_schema 
 	return old->salt != next->salt;
 }
 
-static int write_schema(struct master *m, const struct schema *s, uint64_t version, const uint16_t *convert, unsigned count)
+int write_schema(struct master *m, const struct schema *s, uint64_t version, struct conversion *c)
 {
-	char file[TABLE_FILE_MAX], convert_file[CONVERT_FILE_MAX];
-	struct buf b = {0}, ids = {0};
+	struct lock_op ops[2];
+	char file[TABLE_FILE_MAX];
+	struct buf b = {0};
 	int err = schema_encode(s, &b);
 
 	table_file(file, schema_public(s)->name);
-	if (!err && count)
-		err = convert_begin(schema_public(s), convert, count, &ids, convert_file);
-	if (!err) {
-		struct lock_op ops[2] = {
-			{.name = file, .contents = buf_slice(&b), .expect = version},
-			{.name = convert_file, .contents = buf_slice(&ids), .expect = LOCK_ANY},
-		};
-
-		err = lock_multi(m->locks, ops, count ? 2 : 1, NULL);
-	}
+	ops[0] = (struct lock_op){.name = file, .contents = buf_slice(&b), .expect = version};
+	if (!err && c)
+		err = convert_step(c, schema_public(s)->table_id, &ops[1]);
+	if (!err)
+		err = lock_multi(m->locks, ops, c ? 2 : 1, NULL);
 	buf_fini(&b);
-	buf_fini(&ids);
 	return err;
 }
 
@@ -201,27 +200,33 @@ static int replace(struct master *m, const struct schema *old, const struct sche
 		   struct ms_answer *a)
 {
 	const struct tfs_schema *p = schema_public(old), *n = schema_public(next);
-	bool held = takes_judging(p, n, allow);
-	uint16_t *convert = NULL;
-	unsigned count = 0;
-	int err = 0;
+	int pending = convert_pending(m, p->table_id), refuse = 0, err = pending == -ENOENT ? 0 : pending;
+	bool held = pending == 0 || takes_judging(p, n, allow);
+	struct conversion convert = {0};
 
-	if (held) {
-		convert = calloc(p->family_count + 1, sizeof(*convert));
-		err = convert ? master_hold(m, p->table_id) : -ENOMEM;
-		if (err) {
-			free(convert);
-			return err;
-		}
-		err = judge(m, p, n, allow, &a->why, convert, &count);
+	if (!err && held)
+		err = master_hold(m, p->table_id);
+	if (err)
+		return err;
+	if (pending == 0) {
+		err = convert_run(m, p->table_id, p->generation);
+		refuse = err ? err : 1;
 	}
-	if (!err)
-		err = write_schema(m, next, version, convert, count);
-	if (!err && count)
-		err = convert_run(m, p->table_id, n->generation);
+	if (!err && held)
+		err = judge(m, p, n, allow, &a->why, &convert);
+	if (!err) {
+		err = write_schema(m, next, version, convert.count ? &convert : NULL);
+		if (!err && convert.count)
+			err = convert_run(m, p->table_id, n->generation);
+		if (err && convert.count && convert_pending(m, p->table_id) != -ENOENT) {
+			refuse = err;
+			msg_error("table %s: texts cannot be made counters: %s; until its schema is written again, or the next start, "
+				  "it takes no writes", p->name, strerror(-err));
+		}
+	}
 	if (held)
-		master_let_go(m, p->table_id);
-	free(convert);
+		master_let_go(m, p->table_id, refuse);
+	conversion_fini(&convert);
 	if (!err)
 		a->schema = schema_get(next);
 	return err;
@@ -234,7 +239,7 @@ static int set_text(struct master *m, const struct ms_request *q, struct ms_answ
 	unsigned dropped_count = 0;
 	bool allow = false;
 	uint64_t version;
-	int err = read_by_id(m, q->table, q->name, &old, &version);
+	int err = master_read_by_id(m, q->table, q->name, &old, &version);
 	int64_t mtime = q->mtime_us == TFS_NO_TIME ? clock_now(m->clock) : q->mtime_us;
 
 	if (!err)
@@ -252,7 +257,7 @@ static int change(struct master *m, const struct ms_request *q, struct ms_answer
 	struct schema *old = NULL, *next = NULL;
 	uint16_t dropped = 0;
 	uint64_t version;
-	int err = q->edit ? read_by_id(m, q->table, q->name, &old, &version) : -EINVAL;
+	int err = q->edit ? master_read_by_id(m, q->table, q->name, &old, &version) : -EINVAL;
 
 	if (!err)
 		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &dropped, &a->why);
@@ -278,7 +283,7 @@ static int by_table_id(struct master *m, const struct ms_request *q, struct ms_a
 {
 	struct schema *s = NULL;
 	uint64_t version;
-	int err = read_by_id(m, q->table, q->name, &s, &version);
+	int err = master_read_by_id(m, q->table, q->name, &s, &version);
 
 	if (!err)
 		a->schema = s;
@@ -294,57 +299,24 @@ static int call(struct master_service *service, const struct ms_request *q, stru
 		[MS_SCHEMA_SET_TEXT] = set_text,         [MS_SCHEMA_CHANGE] = change,
 	};
 	struct master *m = (struct master *)service;
+	struct ms_request named = *q;
 	int err;
 
 	if (q->method < MS_TABLE_CREATE || q->method >= MS_METHODS)
 		return -ENOSYS;
+	/* Whoever calls may leave out any string; of those that a call must have there is no good empty one. */
+	if (!named.name)
+		named.name = "";
+	if (!named.to)
+		named.to = "";
 	mutex_lock(&m->lock);
-	err = calls[q->method](m, q, a);
+	err = calls[q->method](m, &named, a);
 	mutex_unlock(&m->lock);
 	a->err = err;
 	return err;
 }
 
 static const struct master_service_ops master_ops = {.call = call};
-
-/* What a table still owes to an earlier life: conversions under way, and a .schema that was hidden until then. */
-static int settle(void *arg, const char *name)
-{
-	struct master *m = arg;
-	struct schema *s = NULL;
-	uint64_t version;
-	int err = master_read(m, name, &s, &version);
-
-	if (err)
-		return err == -ENOENT ? 0 : err;
-	err = convert_run(m, schema_public(s)->table_id, schema_public(s)->generation);
-	if (err == -ENOENT)
-		err = 0;
-	if (!err && schema_public(s)->is_hidden) {
-		struct tfs_schema_edit shown = {.op = TFS_SCHEMA_HIDE, .flag = false};
-		struct schema *next = NULL;
-		uint16_t dropped = 0;
-
-		err = schema_edit(s, &shown, clock_now(m->clock), &next, &dropped, NULL);
-		if (!err)
-			err = write_schema(m, next, version, NULL, 0);
-		schema_put(next);
-	}
-	if (err)
-		msg_error("table %s: what its last schema change left undone cannot be done: %s", name, strerror(-err));
-	schema_put(s);
-	return err;
-}
-
-int master_start(struct master *m)
-{
-	int err;
-
-	mutex_lock(&m->lock);
-	err = m->locks->ops->list(m->locks, "tables", settle, m);
-	mutex_unlock(&m->lock);
-	return err;
-}
 
 int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, struct master **out)
 {

@@ -16,8 +16,8 @@
 struct master;
 /* tablets: where METADATA and user tables are served.  All are borrowed. */
 int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, struct master **out) TFS_MUST;
-/* Finishes what an earlier process began; before anybody is served. */
-int master_start(struct master *m) TFS_MUST;
+/* Finishes what an earlier process began; before anybody is served.  *why (free it): one line naming what is wrong. */
+int master_start(struct master *m, char **why) TFS_MUST;
 void master_free(struct master *m);
 struct master_service *master_service(struct master *m);
 

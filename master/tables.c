@@ -6,13 +6,17 @@
  *	1 take a table id: the file "ids" counts up (ids are never reused)
  *	2 write the METADATA row of its one tablet
  *	3 write tables/NAME, if no such name is there
- * A crash before 3 leaves a METADATA row that no schema names; the next start
- * removes it.  Dropping one:
+ * A crash before 3 leaves a METADATA row that no schema names, without files;
+ * the next start removes it.  Dropping one:
  *	1 hold its writes, and see that it holds no cell
- *	2 remove tables/NAME; servers let its tablets and files go
+ *	2 one multi-operation: remove tables/NAME, make the note dropped/ID;
+ *	  servers let its tablets and files go
  *	3 let the writes go (they find no table, or the one that stays)
  *	4 delete its METADATA rows
- * A crash after 2 leaves rows and files that the next start removes.
+ *	5 remove the note
+ * A crash after 2 leaves rows and files that the next start removes.  Without
+ * the note it would not: a tables/NAME that was lost otherwise must not take
+ * the table's data with it.
  * Renaming is one multi-operation; a table that is replaced is dropped by it.
  */
 #include "engine/base/msg.h"
@@ -20,25 +24,38 @@
 #include "master/internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#define NOTE_MAX 32
+
+int ids_read(struct master *m, uint32_t *next, uint64_t *version)
+{
+	struct buf b = {0};
+	int err = lock_get(m->locks, "ids", &b, version);
+
+	if (!err && b.n != 4) {
+		err = -EBADMSG;
+	} else if (!err) {
+		*next = load_be32(b.p);
+	} else if (err == -ENOENT) {
+		*next = META_FIRST_USER_TABLE;
+		*version = LOCK_ABSENT;
+		err = 0;
+	}
+	buf_fini(&b);
+	return err;
+}
 
 static int take_id(struct master *m, uint32_t *id)
 {
 	for (;;) {
-		uint32_t next = META_FIRST_USER_TABLE;
-		struct buf b = {0};
-		uint64_t version = LOCK_ABSENT;
 		uint8_t bytes[4];
-		int err = lock_get(m->locks, "ids", &b, &version);
+		uint64_t version;
+		uint32_t next;
+		int err = ids_read(m, &next, &version);
 
-		if (!err && b.n != sizeof(bytes))
-			err = -EBADMSG;
-		if (!err)
-			next = load_be32(b.p);
-		else if (err == -ENOENT)
-			version = LOCK_ABSENT;
-		buf_fini(&b);
-		if (err && err != -ENOENT)
+		if (err)
 			return err;
 		if (next == UINT32_MAX)
 			return -ENOSPC;
@@ -116,9 +133,18 @@ static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
 	return metadata_delete(m->tablets, row_key);
 }
 
-/* Step 4 of a drop; what fails here is done at the next start. */
+/* Of step 2: the note that goes with the removal of tables/NAME.  name has NOTE_MAX bytes. */
+static struct lock_op note_of(uint32_t table, char *name)
+{
+	snprintf(name, NOTE_MAX, "dropped/%u", table);
+	return (struct lock_op){.name = name, .expect = LOCK_ANY};
+}
+
+/* Steps 4 and 5 of a drop; what fails here is done at the next start. */
 static void delete_metadata(struct master *m, uint32_t table)
 {
+	char name[NOTE_MAX];
+	struct lock_op note = note_of(table, name);
 	struct buf from = {0}, to = {0};
 	int err = meta_table_begin(&from, table);
 
@@ -126,6 +152,9 @@ static void delete_metadata(struct master *m, uint32_t table)
 		err = meta_table_begin(&to, table + 1);
 	if (!err)
 		err = metadata_scan(m->tablets, buf_slice(&from), buf_slice(&to), delete_row, m);
+	note.remove = true;
+	if (!err)
+		err = lock_multi(m->locks, &note, 1, NULL);
 	if (err)
 		msg_warning("table %u: dropped, but its METADATA rows stay until the next start: %s", table, strerror(-err));
 	buf_fini(&from);
@@ -135,8 +164,8 @@ static void delete_metadata(struct master *m, uint32_t table)
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *s = NULL;
-	struct lock_op op = {.remove = true};
-	char file[TABLE_FILE_MAX];
+	char file[TABLE_FILE_MAX], note[NOTE_MAX];
+	struct lock_op ops[2];
 	uint64_t version;
 	uint32_t id = 0;
 	bool has;
@@ -154,11 +183,11 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 		err = -ENOTEMPTY;
 	if (!err) {
 		table_file(file, q->name);
-		op.name = file;
-		op.expect = version;
-		err = lock_multi(m->locks, &op, 1, NULL);
+		ops[0] = (struct lock_op){.name = file, .remove = true, .expect = version};
+		ops[1] = note_of(id, note);
+		err = lock_multi(m->locks, ops, 2, NULL);
 	}
-	master_let_go(m, id);
+	master_let_go(m, id, 0);
 out:
 	schema_put(s);
 	if (!err)
@@ -169,10 +198,10 @@ out:
 int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *from = NULL, *to = NULL, *renamed = NULL;
-	char from_file[TABLE_FILE_MAX], to_file[TABLE_FILE_MAX];
+	char from_file[TABLE_FILE_MAX], to_file[TABLE_FILE_MAX], note[NOTE_MAX];
 	struct buf b = {0};
 	uint64_t from_version, to_version = LOCK_ABSENT;
-	struct lock_op ops[2];
+	struct lock_op ops[3];
 	bool has, held = false;
 	int err;
 
@@ -209,13 +238,15 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	table_file(to_file, q->to);
 	ops[0] = (struct lock_op){.name = from_file, .remove = true, .expect = from_version};
 	ops[1] = (struct lock_op){.name = to_file, .contents = buf_slice(&b), .expect = to_version};
-	err = lock_multi(m->locks, ops, 2, NULL);
+	if (held)
+		ops[2] = note_of(schema_public(to)->table_id, note);
+	err = lock_multi(m->locks, ops, held ? 3 : 2, NULL);
 	if (err)
 		goto out;
 	a->schema = schema_get(renamed);
 out:
 	if (held)
-		master_let_go(m, schema_public(to)->table_id);
+		master_let_go(m, schema_public(to)->table_id, 0);
 	if (!err && held)
 		delete_metadata(m, schema_public(to)->table_id);
 	schema_put(from);

@@ -199,6 +199,9 @@ for my $name ('FORMAT', 'lock/root', 'lock/ids', 'lock/incarnation', 'lock/table
 	damaged($b, qr/root: missing/, 'no root file');
 	$b = copy($a);
 	unlink "$b/lock/tables/two" or die;
+	damaged($b, qr/no file here has its schema/, 'a table without its schema');
+	mkdir "$b/lock/dropped";
+	system('cp', "$b/lock/ids", "$b/lock/dropped/17") == 0 or die;
 	like(clean($b, 'a table dropped in the middle'), qr/^note: .*half/m, 'its METADATA row is a note');
 	$b = copy($a);
 	spill("$b/lock/journal", "TFLJ\0\1 nonsense");

@@ -49,6 +49,8 @@ struct ts_request {
 	struct op_token token;
 	bool sync;
 	bool through_hold; /* the master's own, while it holds the table's writes */
+	/* LET_GO */
+	int refuse;        /* -errno: the table's writes are answered with it from now on; 1: no longer; 0: as before */
 	/* READ, EXISTS, TABLET_INFO */
 	uint16_t family;
 	struct slice qualifier;

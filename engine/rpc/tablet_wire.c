@@ -282,6 +282,8 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	m.sync = q->sync;
 	m.has_through_hold = q->through_hold;
 	m.through_hold = q->through_hold;
+	m.has_refuse = q->refuse != 0;
+	m.refuse = q->refuse;
 	m.family = q->family;
 	m.qualifier_size = tail_put(&tail, q->qualifier);
 	m.ts = &ts;
@@ -309,7 +311,8 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	if (rc)
 		return rc;
 	m = (const Tfs__TsRequest *)base;
-	if (m->method == 0 || m->method >= TS_METHODS || m->family > UINT16_MAX || m->length > READ_MAX)
+	if (m->method == 0 || m->method >= TS_METHODS || m->family > UINT16_MAX || m->length > READ_MAX ||
+	    (m->has_refuse && (m->refuse > 1 || m->refuse < -4095)))
 		return -EBADMSG;
 	x.method = (enum ts_method)m->method;
 	x.table = m->table;
@@ -317,6 +320,7 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	x.token = (struct op_token){m->token_client, m->token_number, m->token_lowest_unanswered};
 	x.sync = m->sync;
 	x.through_hold = m->has_through_hold && m->through_hold;
+	x.refuse = m->has_refuse ? m->refuse : 0;
 	x.family = (uint16_t)m->family;
 	x.ts = time_unpack(m->ts);
 	x.offset = m->offset;

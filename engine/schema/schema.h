@@ -41,6 +41,8 @@ int schema_rename(const struct schema *old, const char *name, struct schema **ou
 /* The file tables/NAME in the lock service: versioned, with a CRC. Decode of damage: -EBADMSG. */
 int schema_encode(const struct schema *s, struct buf *out) TFS_MUST;
 int schema_decode(struct slice in, struct schema **out) TFS_MUST;
+/* The same of the file tables/name: a schema of another name, as a file copied by hand has, is -EBADMSG. */
+int schema_decode_named(struct slice in, const char *name, struct schema **out) TFS_MUST;
 /* What tablets need of it. */
 int schema_store(const struct schema *s, struct store_schema **out) TFS_MUST;
 

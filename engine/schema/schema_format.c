@@ -239,3 +239,18 @@ int schema_decode(struct slice in, struct schema **out)
 	*out = s;
 	return 0;
 }
+
+int schema_decode_named(struct slice in, const char *name, struct schema **out)
+{
+	struct schema *s;
+	int rc = schema_decode(in, &s);
+
+	if (rc)
+		return rc;
+	if (strcmp(s->pub.name, name) != 0) {
+		schema_put(s);
+		return -EBADMSG;
+	}
+	*out = s;
+	return 0;
+}

@@ -37,6 +37,7 @@ struct known {
 	unsigned holds;              /* new ones wait: the master is about to judge what the table holds */
 	bool gone;
 	int doubt;                   /* the error of reading whether the table is still there, else 0 */
+	int refuse;                  /* what writes are answered: the master left a change unfinished; else 0 */
 };
 
 /* A tablet that this server serves, counted. */
@@ -140,13 +141,15 @@ int known_write_begin(struct server *s, struct known *k, uint64_t generation, bo
 void known_write_end(struct server *s, struct known *k);
 /* From the return of hold to as many let_go, no mutation of the table is under way. -ENOENT. */
 int schemas_hold(struct server *s, uint32_t table) TFS_MUST;
-void schemas_let_go(struct server *s, uint32_t table);
+void schemas_let_go(struct server *s, uint32_t table, int refuse);
 void schemas_free(struct server *s);
 
 /* ---- edit.c: the commit callbacks ---- */
 int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
 
 /* ---- retire.c: log segments that nobody needs ---- */
+/* A decimal number as we write it, "0" and up, all of the text or up to `end`: what looks otherwise is nobody's file of ours. */
+bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
 void retire_run(struct task *t);
 /* Removes the log directories of dead incarnations that no redo set names. */
 int retire_dead_logs(struct server *s) TFS_MUST;

@@ -11,8 +11,15 @@
  * crash between the two leaves a root tablet without that row, and step 2 is
  * done at the next start.
  *
+ * What is missing is not taken for new or for dropped: a root file that is
+ * gone while tables or SSTables are there, a tablet with data whose table has
+ * no schema though nobody dropped it, a table without tablets, a gap between
+ * two.  Going on would end in the sweep of everything that nothing names any
+ * more; so the start is refused, with the name of what is missing.
+ *
  * Nothing is written to METADATA before the replay that concerns it is over.
- * Replayed data stays in memtables and in the old logs until a minor
+ * Replayed data is on disk before anybody sees it: the old logs are synced.
+ * It stays in memtables and in the old logs until a minor
  * compaction, which is queued at once: then no redo set names the old
  * incarnations and their logs go, at the next start or when the last has
  * been flushed.
@@ -23,6 +30,7 @@
 #include "engine/server/internal.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,6 +47,48 @@ static int make_root(struct server *s, struct meta_tablet *root, uint64_t *versi
 		err = lock_put(s->locks, "root", buf_slice(&b), LOCK_ABSENT, version);
 	buf_fini(&b);
 	return err;
+}
+
+static int found_one(void *arg, const char *name)
+{
+	(void)arg, (void)name;
+	return 1;
+}
+
+static int found_file(void *arg, const char *name, bool is_dir)
+{
+	(void)is_dir;
+	return found_one(arg, name);
+}
+
+/* 1: tables were made, or files written, so there must have been a root tablet. */
+static int is_used(struct server *s)
+{
+	char *sst = path_join(s->data_dir, "sst");
+	struct buf ids = {0};
+	int err = sst ? file_list(sst, found_file, NULL) : -ENOMEM;
+
+	if (!err)
+		err = s->locks->ops->list(s->locks, "tables", found_one, NULL);
+	if (!err) {
+		err = lock_get(s->locks, "ids", &ids, NULL);
+		err = err == -ENOENT ? 0 : err ? err : 1;
+	}
+	buf_fini(&ids);
+	free(sst);
+	return err;
+}
+
+/* One line for whoever opens the store, instead of the one that is there. */
+static void say(char **why, const char *fmt, ...)
+{
+	va_list ap;
+
+	free(*why);
+	va_start(ap, fmt);
+	if (vasprintf(why, fmt, ap) < 0)
+		*why = NULL;
+	va_end(ap);
 }
 
 /* ---- where replay must begin ---- */
@@ -84,14 +134,18 @@ static int load_root(struct server *s, struct needed *needed, char **why)
 	struct meta_tablet root = {0};
 	struct buf b = {0};
 	uint64_t version = 0;
-	int err = lock_get(s->locks, "root", &b, &version);
+	int err = lock_get(s->locks, "root", &b, &version), used;
 
-	if (!err)
+	if (!err) {
 		err = meta_root_decode(buf_slice(&b), &root);
-	else if (err == -ENOENT)
-		err = make_root(s, &root, &version);
-	if (err && asprintf(why, "%s/lock/root: the root tablet's row: %s", s->data_dir, strerror(-err)) < 0)
-		*why = NULL;
+	} else if (err == -ENOENT) {
+		used = is_used(s);
+		err = used > 0 ? -EBADMSG : used ? used : make_root(s, &root, &version);
+		if (used > 0)
+			say(why, "%s/lock/root: missing, though the store has been used", s->data_dir);
+	}
+	if (err && !*why)
+		say(why, "%s/lock/root: the root tablet's row: %s", s->data_dir, strerror(-err));
 	if (!err)
 		err = need_all(needed, &root);
 	if (!err)
@@ -128,6 +182,32 @@ static int replay_one(void *arg, const struct log_record *r)
 	return err;
 }
 
+/*
+ * What was shown may not vanish: the dead process may have been killed before
+ * it synced its last records, and a sync of ours does not cover them.
+ */
+static int sync_segment(void *arg, const char *name, bool is_dir)
+{
+	char *path = path_join(arg, name);
+	struct file *f = NULL;
+	int err = path ? 0 : -ENOMEM;
+
+	if (!err && !is_dir)
+		err = file_open(path, FILE_READ, &f);
+	if (f)
+		err = file_sync(f);
+	file_close(f);
+	free(path);
+	return err;
+}
+
+static int sync_log(char *dir)
+{
+	int err = file_list(dir, sync_segment, dir);
+
+	return err ? err : file_sync_dir(dir);
+}
+
 static int by_incarnation(const void *a, const void *b)
 {
 	const struct redo_point *x = a, *y = b;
@@ -154,10 +234,14 @@ static int replay_kind(struct server *s, enum kind kind, struct needed *n, char 
 		free(*why);
 		*why = NULL;
 		err = log_replay(dir, n->v[i].lsn, replay_one, &p, &last, why);
-		if (err && !*why && asprintf(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err)) < 0)
-			*why = NULL;
+		if (err && !*why)
+			say(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err));
 		if (err == -ENOENT)
 			err = -EBADMSG;
+		if (!err && p.records)
+			err = sync_log(dir);
+		if (err && !*why)
+			say(why, "%s: %s", dir, strerror(-err));
 		if (!err && p.records)
 			msg_info("replayed %llu records of the log of incarnation %llu", (unsigned long long)p.records,
 				 (unsigned long long)n->v[i].incarnation);
@@ -175,9 +259,48 @@ struct level {
 	uint32_t table;
 	unsigned loaded;
 	struct needed *needed;    /* at start: of all levels */
-	struct buf *orphans;      /* METADATA rows whose table has no schema */
+	struct buf *orphans;      /* METADATA rows of tables half made or half dropped */
 	unsigned orphan_count;
+	char **why;               /* at start */
 };
+
+/*
+ * A table without a schema: half made, and then nobody can have written to
+ * it, or dropped, and then the master has left a note of that (tables.c).
+ */
+static int load_orphan(struct level *l, struct slice row_key, const struct meta_tablet *m)
+{
+	char note[32];
+	struct buf *o;
+	int err = 0;
+
+	if (m->file_count || m->redo_count) {
+		snprintf(note, sizeof(note), "dropped/%u", m->table);
+		err = lock_get(l->s->locks, note, NULL, NULL);
+		if (err == -ENOENT && l->why)
+			say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema", l->s->data_dir,
+			    m->table);
+		if (err)
+			return err == -ENOENT ? -EBADMSG : err;
+	}
+	o = realloc(l->orphans, (l->orphan_count + 1) * sizeof(*o));
+	if (!o)
+		return -ENOMEM;
+	l->orphans = o;
+	o[l->orphan_count] = (struct buf){0};
+	return buf_append_slice(&o[l->orphan_count++], row_key);
+}
+
+/* Where a tablet must begin is where the one before it ends; its own hint is never above that. */
+static int gap(const struct level *l, const struct meta_tablet *m)
+{
+	if (slice_cmp(buf_slice(&m->begin), buf_slice(&l->begin)) <= 0)
+		return 0;
+	if (l->why)
+		say(l->why, "%s: METADATA: no tablet of table id %u holds the rows from %s on", l->s->data_dir, m->table,
+		    Q(buf_slice(&l->begin)));
+	return -EBADMSG;
+}
 
 static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 {
@@ -188,16 +311,8 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 	if (l->kind == KIND_USER) {
 		err = known_get(l->s, m->table, &k);
 		known_put(l->s, k);
-		if (err == -ENOENT) {
-			struct buf *o = realloc(l->orphans, (l->orphan_count + 1) * sizeof(*o));
-
-			if (!o)
-				return -ENOMEM;
-			l->orphans = o;
-			o[l->orphan_count] = (struct buf){0};
-			l->orphan_count++;
-			return buf_append_slice(&o[l->orphan_count - 1], row_key);
-		}
+		if (err == -ENOENT)
+			return load_orphan(l, row_key, m);
 		if (err)
 			return err;
 	}
@@ -208,6 +323,8 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 		if (l->kind == KIND_META)
 			err = meta_root_end(&l->begin);
 	}
+	if (!err)
+		err = gap(l, m);
 	if (!err)
 		err = buf_set(&m->begin, l->begin.p, l->begin.n);
 	if (!err && !m->last)
@@ -243,9 +360,9 @@ static int make_metadata_tablet(struct server *s)
 	return err;
 }
 
-static int load_metadata(struct server *s, struct needed *needed)
+static int load_metadata(struct server *s, struct needed *needed, char **why)
 {
-	struct level l = {.s = s, .kind = KIND_META, .needed = needed};
+	struct level l = {.s = s, .kind = KIND_META, .needed = needed, .why = why};
 	struct buf end = {0};
 	int err = meta_root_end(&end);
 
@@ -258,9 +375,23 @@ static int load_metadata(struct server *s, struct needed *needed)
 	return err;
 }
 
-static int load_users(struct server *s, struct needed *needed)
+/* The notes of drops whose METADATA rows have gone. */
+static int drop_note(void *arg, const char *name)
 {
-	struct level l = {.s = s, .kind = KIND_USER, .needed = needed};
+	struct server *s = arg;
+	struct lock_op op = {.remove = true, .expect = LOCK_ANY};
+	char note[64];
+
+	if (strlen(name) >= sizeof(note) - sizeof("dropped/"))
+		return 0; /* not ours */
+	snprintf(note, sizeof(note), "dropped/%s", name);
+	op.name = note;
+	return lock_multi(s->locks, &op, 1, NULL);
+}
+
+static int load_users(struct server *s, struct needed *needed, char **why)
+{
+	struct level l = {.s = s, .kind = KIND_USER, .needed = needed, .why = why};
 	struct buf from = {0};
 	int err = meta_root_end(&from);
 
@@ -272,6 +403,8 @@ static int load_users(struct server *s, struct needed *needed)
 			err = metadata_delete(s->metadata, buf_slice(&l.orphans[i]));
 		buf_fini(&l.orphans[i]);
 	}
+	if (!err)
+		err = s->locks->ops->list(s->locks, "dropped", drop_note, s);
 	free(l.orphans);
 	buf_fini(&l.begin);
 	buf_fini(&from);
@@ -317,9 +450,8 @@ static void name_damaged(struct server *s, char **why)
 			uint64_t keys;
 			int err = path && !*why ? sst_verify(path, &keys, &reason) : 0;
 
-			if (err && asprintf(why, "%s: this file of METADATA is damaged: %s", path,
-					    reason ? reason : strerror(-err)) < 0)
-				*why = NULL;
+			if (err)
+				say(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
 			free(reason);
 			free(path);
 			tablet_file_fini(&files[k]);
@@ -330,29 +462,43 @@ static void name_damaged(struct server *s, char **why)
 	free(list);
 }
 
-/* Replay is over for all: compactions may drop what it could still have added to.  Tells of tables without a tablet. */
-static int loaded_all(struct server *s)
+/* Each table has a last tablet. */
+static int each_has_tablets(struct server *s, struct held *const *list, unsigned count, char **why)
+{
+	unsigned k = 0;
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	for (unsigned i = 0; i < s->known_count && !err; i++) {
+		const struct known *t = s->known[i];
+
+		while (k < count && (list[k]->table < t->table || (list[k]->table == t->table && !list[k]->last)))
+			k++;
+		if (k < count && list[k]->table == t->table)
+			continue;
+		err = -EBADMSG;
+		say(why, "%s: METADATA: no tablet of table %s (id %u) holds its last rows", s->data_dir, t->name, t->table);
+	}
+	mutex_unlock(&s->lock);
+	return err;
+}
+
+/* Replay is over for all: compactions may drop what it could still have added to. */
+static int loaded_all(struct server *s, char **why)
 {
 	struct held **list;
-	unsigned count, i, k = 0;
+	unsigned count, i;
 	int err = held_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
-	for (i = 0; i < count; i++)
+	err = each_has_tablets(s, list, count, why);
+	for (i = 0; i < count && !err; i++)
 		tablet_replay_done(list[i]->tablet);
-	mutex_lock(&s->lock);
-	for (i = 0; i < s->known_count; i++) {
-		while (k < count && list[k]->table < s->known[i]->table)
-			k++;
-		if (k == count || list[k]->table != s->known[i]->table)
-			msg_error("table %s (%u): METADATA has no tablet of it", s->known[i]->name, s->known[i]->table);
-	}
-	mutex_unlock(&s->lock);
 	for (i = 0; i < count; i++)
 		held_put(list[i]);
 	free(list);
-	return 0;
+	return err;
 }
 
 int server_recover(struct server *s, char **why)
@@ -365,25 +511,25 @@ int server_recover(struct server *s, char **why)
 	if (!err)
 		err = replay_kind(s, KIND_ROOT, &needed, why);
 	if (!err)
-		err = load_metadata(s, &needed);
+		err = load_metadata(s, &needed, why);
 	if (!err)
 		err = replay_kind(s, KIND_META, &needed, why);
 	if (!err)
 		err = schemas_load(s, why);
 	if (!err)
-		err = load_users(s, &needed);
+		err = load_users(s, &needed, why);
 	if (!err)
 		err = replay_kind(s, KIND_USER, &needed, why);
 	if (!err)
-		err = loaded_all(s);
+		err = loaded_all(s, why);
 	if (!err)
 		err = sweep_at_start(s, why);
 	free(needed.v);
 	if (err) {
 		if (!*why && (err == -EBADMSG || err == -EIO || err == -ENOENT))
 			name_damaged(s, why);
-		if (!*why && asprintf(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err)) < 0)
-			*why = NULL;
+		if (!*why)
+			say(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err));
 		return err == -ENOENT ? -EBADMSG : err;
 	}
 	s->recovering = false;

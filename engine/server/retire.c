@@ -26,6 +26,63 @@ struct dead {
 	bool flush; /* flush what holds a dead log rather than remove logs */
 };
 
+bool number_parse(const char *text, char end, uint64_t *n, const char **rest)
+{
+	const char *p = text;
+	uint64_t v = 0;
+
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return false;
+	if (p == text || *p != end || (*text == '0' && p > text + 1))
+		return false;
+	*n = v;
+	if (rest)
+		*rest = *p ? p + 1 : p;
+	return true;
+}
+
+struct latest {
+	const char *logs;
+	uint64_t incarnation;
+};
+
+static int found(void *arg, const char *name, bool is_dir)
+{
+	(void)arg, (void)name, (void)is_dir;
+	return 1;
+}
+
+/* An empty directory is nobody's log: the next start removes it. */
+static int later_log(void *arg, const char *name, bool is_dir)
+{
+	struct latest *l = arg;
+	uint64_t n;
+	char *dir;
+	int any;
+
+	if (!is_dir || !number_parse(name, 0, &n, NULL) || n <= l->incarnation)
+		return 0;
+	dir = path_join(l->logs, name);
+	any = dir ? file_list(dir, found, NULL) : -ENOMEM;
+	free(dir);
+	if (any > 0)
+		l->incarnation = n;
+	return any < 0 ? any : 0;
+}
+
+int server_latest_log(const char *data_dir, uint64_t *incarnation)
+{
+	char *dir = path_join(data_dir, "log");
+	struct latest l = {.logs = dir};
+	int err = dir ? file_list(dir, later_log, &l) : -ENOMEM;
+
+	free(dir);
+	if (!err)
+		*incarnation = l.incarnation;
+	return err;
+}
+
 static int unlink_in(void *arg, const char *name, bool is_dir)
 {
 	char *path = path_join(arg, name);
@@ -40,11 +97,11 @@ static int unlink_in(void *arg, const char *name, bool is_dir)
 static int dead_log(void *arg, const char *name, bool is_dir)
 {
 	struct dead *d = arg;
-	char *end, *dir;
-	uint64_t incarnation = strtoull(name, &end, 10);
+	uint64_t incarnation;
+	char *dir;
 	int err;
 
-	if (!is_dir || *end || end == name || incarnation == d->s->incarnation)
+	if (!is_dir || !number_parse(name, 0, &incarnation, NULL) || incarnation == d->s->incarnation)
 		return 0;
 	for (unsigned i = 0; i < d->count; i++) {
 		if (tablet_redo_lsn(d->tablets[i]->tablet, incarnation) == UINT64_MAX)

@@ -177,7 +177,7 @@ static int schema_read(struct server *s, const char *file, struct schema **out)
 	int err = lock_get(s->locks, file, &b, &version);
 
 	if (!err)
-		err = schema_decode(buf_slice(&b), out);
+		err = schema_decode_named(buf_slice(&b), strchr(file, '/') + 1, out);
 	if (err && err != -ENOENT)
 		msg_error("%s/lock/%s: %s", s->data_dir, file, strerror(-err));
 	buf_fini(&b);
@@ -380,6 +380,8 @@ int known_write_begin(struct server *s, struct known *k, uint64_t generation, bo
 			err = -ENOENT;
 		else if (k->doubt && looked)
 			err = k->doubt;
+		else if (k->refuse && !k->holds)
+			err = k->refuse;
 		if (err)
 			break;
 		if (k->holds && !through_hold) {
@@ -430,12 +432,14 @@ int schemas_hold(struct server *s, uint32_t table)
 	return 0;
 }
 
-void schemas_let_go(struct server *s, uint32_t table)
+void schemas_let_go(struct server *s, uint32_t table, int refuse)
 {
 	struct known *k;
 
 	mutex_lock(&s->lock);
 	k = known_find_locked(s, table);
+	if (k && refuse)
+		k->refuse = refuse < 0 ? refuse : 0;
 	if (k && k->holds && --k->holds == 0)
 		cond_broadcast(&s->changed);
 	mutex_unlock(&s->lock);

@@ -46,6 +46,8 @@ int server_sync(struct server *s) TFS_MUST;
 /* flush: write the memtables out first, so that the next start has no log to replay. */
 int server_free(struct server *s, bool flush);
 struct clock *server_clock(struct server *s);
+/* The latest incarnation that has left a log in the data directory; 0: none has. */
+int server_latest_log(const char *data_dir, uint64_t *incarnation) TFS_MUST;
 /* "name value\n" lines. */
 int server_status(struct server *s, struct buf *out) TFS_MUST;
 int server_metrics(struct server *s, struct buf *out) TFS_MUST;

@@ -179,7 +179,7 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 		err = schemas_hold(s, q->table);
 		break;
 	case TS_LET_GO:
-		schemas_let_go(s, q->table);
+		schemas_let_go(s, q->table, q->refuse);
 		break;
 	case TS_MUTATE:
 	case TS_READ:

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files without references.  At start: every file under sst/ of an earlier
+ * Files without references.  At start: every SSTable under sst/ of an earlier
  * incarnation that no tablet's list names is a leftover of a crash (an output
  * never installed, an input never removed) and goes.  Files of our own are
- * none: background work may be making them already.  While
- * running, a compaction's inputs are removed by the last reader, and a
- * dropped table's directory when its last tablet is freed.
+ * none: background work may be making them already; and what is not named as
+ * our SSTables are is somebody else's.  While running, a compaction's inputs
+ * are removed by the last reader, and a dropped table's directory when its
+ * last tablet is freed, but for what another table's tablets name.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -27,8 +28,14 @@ struct sweep {
 	char *dir;          /* sst/TABLE */
 	const char *table;
 	uint64_t except;    /* an incarnation whose files stay; 0: none */
-	unsigned removed;
 };
+
+static bool is_sstable(const char *name, uint64_t *incarnation)
+{
+	uint64_t number;
+
+	return number_parse(name, '-', incarnation, &name) && number_parse(name, '.', &number, &name) && strcmp(name, "sst") == 0;
+}
 
 static int name_add(struct sweep *w, const struct tablet_file *f)
 {
@@ -74,17 +81,28 @@ static int mark(struct sweep *w)
 	return err;
 }
 
+static void names_free(struct sweep *w)
+{
+	struct named *n, *tmp;
+
+	HASH_ITER(hh, w->named, n, tmp) {
+		HASH_DEL(w->named, n);
+		free(n);
+	}
+}
+
 static int sweep_file(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
 	char key[300];
 	struct named *n;
 	size_t len = (size_t)snprintf(key, sizeof(key), "%s/%s", w->table, name);
+	uint64_t incarnation;
 	char *path;
 	int err;
 
 	HASH_FIND(hh, w->named, key, len, n);
-	if (n || is_dir || (w->except && strtoull(name, NULL, 10) == w->except))
+	if (n || is_dir || !is_sstable(name, &incarnation) || incarnation == w->except)
 		return 0;
 	path = path_join(w->dir, name);
 	if (!path)
@@ -95,17 +113,17 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	else
 		msg_info("%s: removed, no tablet refers to it", path);
 	free(path);
-	w->removed++;
 	return 0;
 }
 
 static int sweep_dir(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
+	uint64_t table;
 	char *top;
 	int err;
 
-	if (!is_dir)
+	if (!is_dir || !number_parse(name, 0, &table, NULL))
 		return 0;
 	top = path_join(w->s->data_dir, "sst");
 	w->dir = top ? path_join(top, name) : NULL;
@@ -122,7 +140,6 @@ static int sweep_dir(void *arg, const char *name, bool is_dir)
 int sweep_at_start(struct server *s, char **why)
 {
 	struct sweep w = {.s = s, .except = s->incarnation};
-	struct named *n, *tmp;
 	char *sst = path_join(s->data_dir, "sst");
 	int err = sst ? mark(&w) : -ENOMEM;
 
@@ -130,10 +147,7 @@ int sweep_at_start(struct server *s, char **why)
 		err = file_list(sst, sweep_dir, &w);
 	if (err && sst && asprintf(why, "%s: %s", sst, strerror(-err)) < 0)
 		*why = NULL;
-	HASH_ITER(hh, w.named, n, tmp) {
-		HASH_DEL(w.named, n);
-		free(n);
-	}
+	names_free(&w);
 	free(sst);
 	if (!err)
 		err = retire_dead_logs(s);
@@ -151,9 +165,10 @@ void sweep_table(struct server *s, uint32_t table)
 	dir = top ? path_join(top, name) : NULL;
 	w.dir = dir;
 	w.table = name;
-	/* What cannot be removed now goes at the next start. */
-	if (dir && file_list(dir, sweep_file, &w) == 0)
+	/* What cannot be removed now goes at the next start; a directory in which something stays is not removed. */
+	if (dir && mark(&w) == 0 && file_list(dir, sweep_file, &w) == 0)
 		(void)!file_rmdir(dir);
+	names_free(&w);
 	free(dir);
 	free(top);
 }

@@ -150,8 +150,15 @@ static int check_level(struct check *c, struct seen **set, const struct look_row
 		const struct look_row *row = &rows->v[i], *next = i + 1 < rows->count ? row + 1 : NULL;
 
 		if (row->m.table != META_TABLE && !look_table(&c->l, row->m.table)) {
-			report_note(&c->r, "METADATA: table id %u: a tablet of a table that is half made or half dropped; the "
-					   "next mount removes it", row->m.table);
+			char note[32];
+
+			snprintf(note, sizeof(note), "dropped/%u", row->m.table);
+			if (look_file(&c->l, note) || (!row->m.file_count && !row->m.redo_count))
+				report_note(&c->r, "METADATA: table id %u: a tablet of a table that is half made or half dropped; the "
+						   "next mount removes it", row->m.table);
+			else if (!c->l.incomplete)
+				report_problem(&c->r, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
+					       c->l.dir, row->m.table);
 			continue;
 		}
 		err = check_tablet(c, set, row);

@@ -6,6 +6,7 @@
  * names are what a clean end or a recovery left; the next mount removes
  * them, so damage in them costs nothing and is only noted.
  */
+#include "engine/server/server.h"
 #include "engine/store/batch_format.h"
 #include "engine/store/log_format.h"
 #include "engine/tool/check.h"
@@ -173,6 +174,7 @@ int check_logs(struct check *c)
 {
 	char *logs = path_join(c->l.dir, "log");
 	struct dirs d = {.c = c, .path = logs};
+	uint64_t latest = 0;
 	int err = logs ? file_list(logs, note_dir, &d) : -ENOMEM;
 
 	if (err == -ENOENT || err == -ENOTDIR) {
@@ -187,6 +189,11 @@ int check_logs(struct check *c)
 		check_named(c, &d, &c->l.meta.v[i]);
 	for (unsigned i = 0; i < c->l.users.count; i++)
 		check_named(c, &d, &c->l.users.v[i]);
+	if (!err && d.path && (err = server_latest_log(c->l.dir, &latest)) == -ENOENT)
+		err = 0;
+	if (!err && latest > c->l.incarnation)
+		report_problem(&c->r, "%s/lock/incarnation: %s, but there is a log of incarnation %" PRIu64, c->l.dir,
+			       c->l.incarnation ? "an old one" : "missing", latest);
 	for (unsigned i = 0; i < d.count && !err; i++)
 		err = check_one(c, d.v[i]);
 	free(d.v);

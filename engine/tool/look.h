@@ -56,6 +56,7 @@ struct look {
 	struct look_table *tables; /* by id */
 	unsigned table_count;
 	uint32_t next_table;       /* no table has had this id yet; 0: not known */
+	uint64_t incarnation;      /* of the last process; 0: none; UINT64_MAX: not known */
 	bool has_root;
 	struct look_row root;      /* the root tablet's row */
 	struct look_rows meta;     /* rows of the root tablet: METADATA's tablets */
@@ -76,6 +77,7 @@ const struct look_table *look_table(const struct look *l, uint32_t id); /* or NU
 char *look_log_dir(const struct look *l, uint64_t incarnation);
 
 /* ---- look_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */
+struct look_file *look_file(const struct look *l, const char *name); /* or NULL */
 int look_locks(struct report *r, struct look *l) TFS_MUST;
 void look_locks_close(struct look *l);
 /* ---- look_meta.c: the root tablet's row and METADATA ---- */

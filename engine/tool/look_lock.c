@@ -9,6 +9,7 @@
 #include "engine/open.h"
 #include "engine/tool/look.h"
 #include "engine/tool/tool.h"
+#include "master/convert_format.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -130,7 +131,7 @@ static int take_flock(struct look *l)
 
 /* ---- files ---- */
 
-static struct look_file *file_named(struct look *l, const char *name)
+struct look_file *look_file(const struct look *l, const char *name)
 {
 	for (unsigned i = 0; i < l->file_count; i++)
 		if (strcmp(l->files[i].name, name) == 0)
@@ -217,6 +218,8 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 	if (err) {
 		report_problem(w->r, "%s: offset 0: a lock service file with a bad checksum or form", path);
 		w->l->incomplete = true;
+		if (strcmp(full, "incarnation") == 0)
+			w->l->incarnation = UINT64_MAX;
 		err = 0;
 		goto out;
 	}
@@ -233,7 +236,7 @@ out:
 
 static int lay_step(struct look *l, const struct lock_step *s, const char *journal)
 {
-	struct look_file *f = file_named(l, s->name);
+	struct look_file *f = look_file(l, s->name);
 	int err = 0;
 
 	if (s->remove) {
@@ -341,6 +344,25 @@ const struct look_table *look_table(const struct look *l, uint32_t id)
 	return NULL;
 }
 
+/* Of a conversion of texts to counters that was under way (master/convert.c). */
+static int take_conversion(struct report *r, const struct look_file *f)
+{
+	struct reader in = reader_of(buf_slice(&f->contents));
+	struct convert_key twin;
+	struct slice families;
+	unsigned count;
+	int n = convert_head_decode(&in, &families, &count);
+
+	if (n == 0)
+		while ((n = convert_twin_decode(&in, &twin)) > 0)
+			;
+	if (n < 0)
+		report_problem(r, "%s: not a conversion under way", f->path);
+	else
+		report_note(r, "%s: texts that become counters; the next mount goes on with it", f->path);
+	return 0;
+}
+
 static int take_files(struct report *r, struct look *l)
 {
 	int err = 0;
@@ -364,12 +386,19 @@ static int take_files(struct report *r, struct look *l)
 			else
 				report_problem(r, "%s: not a table id counter", f->path);
 		} else if (strcmp(f->name, "incarnation") == 0) {
+			l->incarnation = f->contents.n == 8 ? load_be64(f->contents.p) : UINT64_MAX;
 			if (f->contents.n != 8)
 				report_problem(r, "%s: not an incarnation counter", f->path);
+		} else if (strncmp(f->name, "dropped/", 8) == 0) {
+			report_note(r, "%s: a table was dropped; the next mount removes the rest of it", f->path);
+		} else if (strncmp(f->name, "convert/", 8) == 0) {
+			err = take_conversion(r, f);
 		} else {
 			report_note(r, "%s: not a file that this version knows", f->path);
 		}
 	}
+	if (!err && l->table_count && !look_file(l, "ids"))
+		report_problem(r, "%s/lock/ids: missing, though there are tables", l->dir);
 	for (unsigned i = 0; i < l->table_count && !err; i++)
 		if (l->next_table && l->tables[i].p->table_id >= l->next_table)
 			report_problem(r, "%s/lock/ids: the next table id is %u, but table %s has id %u", l->dir, l->next_table,

@@ -377,6 +377,22 @@ static int read_levels(struct report *r, struct look *l, struct store_schema *sc
 	return err;
 }
 
+static int found(void *arg, const char *name, bool is_dir)
+{
+	(void)arg, (void)name, (void)is_dir;
+	return 1;
+}
+
+/* What opening asks too before it makes a root tablet (engine/server/recover.c). */
+static bool is_used(const struct look *l)
+{
+	char *sst = path_join(l->dir, "sst");
+	bool used = l->table_count || l->next_table || (sst && file_list(sst, found, NULL) > 0);
+
+	free(sst);
+	return used;
+}
+
 int look_metadata(struct report *r, struct look *l)
 {
 	struct store_schema *schema = NULL;
@@ -384,7 +400,7 @@ int look_metadata(struct report *r, struct look *l)
 	int err = sst_cache_new(META_CACHE_BYTES, META_CACHE_BYTES, &l->cache);
 
 	if (!err && !l->has_root) {
-		if (!l->incomplete && (l->table_count || l->next_table))
+		if (!l->incomplete && is_used(l))
 			report_problem(r, "%s/lock/root: missing", l->dir);
 		else if (!l->incomplete)
 			report_note(r, "%s: a store half made; the next mount will finish it", l->dir);

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Server, master and opening behind the public API.
-check_PROGRAMS += t/unit/test_server
-t_unit_test_server_SOURCES = t/unit/test_server.c t/unit/dir.h
+check_PROGRAMS += t/unit/test_server t/unit/test_server_faults t/unit/test_server_open
+t_unit_test_server_SOURCES = t/unit/test_server.c t/unit/server_lib.h t/unit/dir.h
 t_unit_test_server_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_server_faults_SOURCES = t/unit/test_server_faults.c t/unit/server_lib.h t/unit/dir.h
+t_unit_test_server_faults_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_server_open_SOURCES = t/unit/test_server_open.c t/unit/server_lib.h t/unit/dir.h
+t_unit_test_server_open_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_convert
+t_unit_test_convert_SOURCES = t/unit/test_convert.c t/unit/server_lib.h t/unit/dir.h
+t_unit_test_convert_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

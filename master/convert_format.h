@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of the lock service's file convert/TABLE: what a conversion of
+ * texts to counters that is under way must know to be done again (convert.c).
+ * Big-endian; lstr is a LEB128 length and that many bytes.
+ *
+ *	u16 count, families: u16 id
+ *	to the end, twins: u16 family id  lstr row  lstr qualifier  i64 timestamp
+ *
+ * A twin is a value whose 8 bytes, once it is converted, would be taken for a
+ * text again.  Twins stand in the order in which the families are read.
+ */
+#ifndef TFS_MASTER_CONVERT_FORMAT_H
+#define TFS_MASTER_CONVERT_FORMAT_H
+
+#include "engine/base/bytes.h"
+
+struct convert_key {
+	uint16_t family;
+	struct slice row, qualifier;
+	int64_t ts;
+};
+
+int convert_head_encode(const uint16_t *families, unsigned count, struct buf *out) TFS_MUST; /* appends */
+int convert_twin_encode(const struct convert_key *k, struct buf *out) TFS_MUST;              /* appends */
+/* The families, borrowed, as `count` u16; r then stands before the twins.  -EBADMSG. */
+int convert_head_decode(struct reader *r, struct slice *families, unsigned *count) TFS_MUST;
+/* 1 and the next twin (borrowed), 0 at the end, -EBADMSG. */
+int convert_twin_decode(struct reader *r, struct convert_key *k) TFS_MUST;
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the master does before anybody is served: it finishes conversions
+ * that an earlier life began (convert.c), shows each .schema again that was
+ * hidden until the end of that life, and sees that ids are handed out above
+ * every table's.
+ */
+#include "engine/base/msg.h"
+#include "master/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct start {
+	struct master *m;
+	char **why;
+	uint32_t next_id;   /* the next that a new table gets */
+};
+
+static int told(struct start *s, const char *name, const char *what, int err)
+{
+	if (err && !*s->why && asprintf(s->why, "table %s: %s: %s", name, what, strerror(-err)) < 0)
+		*s->why = NULL;
+	return err;
+}
+
+static int show_again(struct master *m, const struct schema *s, uint64_t version)
+{
+	const struct tfs_schema_edit shown = {.op = TFS_SCHEMA_HIDE, .flag = false};
+	struct schema *next = NULL;
+	uint16_t dropped = 0;
+	int err = schema_edit(s, &shown, clock_now(m->clock), &next, &dropped, NULL);
+
+	if (!err)
+		err = write_schema(m, next, version, NULL);
+	schema_put(next);
+	return err;
+}
+
+static int settle_table(void *arg, const char *name)
+{
+	struct start *s = arg;
+	struct schema *schema = NULL;
+	const struct tfs_schema *p;
+	uint64_t version;
+	int err = master_read(s->m, name, &schema, &version);
+
+	if (err)
+		return err == -ENOENT ? 0 : told(s, name, "its schema", err);
+	p = schema_public(schema);
+	if (p->table_id >= s->next_id) {
+		err = -EBADMSG;
+		if (asprintf(s->why, "lock/ids: the next table id is %u, but table %s has id %u", s->next_id, name, p->table_id) < 0)
+			*s->why = NULL;
+	} else if (p->is_hidden) {
+		err = told(s, name, "its .schema cannot be shown again", show_again(s->m, schema, version));
+	}
+	schema_put(schema);
+	return err;
+}
+
+int master_start(struct master *m, char **why)
+{
+	struct start s = {.m = m, .why = why};
+	uint64_t version;
+	int err;
+
+	mutex_lock(&m->lock);
+	err = ids_read(m, &s.next_id, &version);
+	if (err && asprintf(why, "lock/ids: %s", strerror(-err)) < 0)
+		*why = NULL;
+	if (!err)
+		err = m->locks->ops->list(m->locks, "tables", settle_table, &s);
+	if (!err)
+		err = convert_finish_all(m, why);
+	mutex_unlock(&m->lock);
+	return err;
+}

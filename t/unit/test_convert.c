@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Families of bytes that become counters (master/convert.c): death at each
+ * file operation of the conversion, by SIGKILL and by power cut, and again
+ * in the opening that finishes it; an I/O error at each.  Afterwards each
+ * value is the text that it was or its 8 bytes, all of them alike, and
+ * those that read like texts themselves are converted once.
+ */
+#include "t/unit/server_lib.h"
+
+#include <sys/wait.h>
+
+static const struct {
+	const char *text;
+	int64_t value;
+} values[] = {
+	{"7", 7}, {"12345678", 12345678}, {"-1\n", -1}, {" 0 ", 0}, {"+1234567", 1234567}, {"-9999999", -9999999},
+	/* Their 8 bytes read "12345678", "00000000", "-7\n\n\n\n\n\n" and "       9". */
+	{"3544952156018063160", 3544952156018063160}, {"3472328296227680304", 3472328296227680304},
+	{"3258083893660224010\n", 3258083893660224010}, {" 2314885530818453561", 2314885530818453561},
+	{"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN},
+};
+#define VALUES (sizeof(values) / sizeof(values[0]))
+
+static const char as_counter[] = "families = ( { name = \"f\"; type = \"counter\"; } );";
+
+static int set_schema(struct tfs_table *t)
+{
+	return tfs_schema_set_text(t, tfs_str(as_counter), TFS_NO_TIME, NULL);
+}
+
+static void fill(void)
+{
+	struct tfs_table *t;
+	char row[16];
+
+	open_store();
+	t = make_table("t");
+	for (unsigned i = 0; i < VALUES; i++) {
+		struct tfs_mutation *m;
+
+		snprintf(row, sizeof(row), "r%u", i / 3);
+		m = tfs_mutation_new(t, tfs_str(row));
+		assert_int_equal(tfs_mutation_put(m, "f", tfs_bytes("abc" + i % 3, 1), tfs_at((int64_t)i), tfs_str(values[i].text)), 0);
+		assert_int_equal(tfs_mutation_put(m, "f", tfs_bytes("abc" + i % 3, 1), tfs_at((int64_t)i + 100), tfs_str(values[i].text)), 0);
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		tfs_mutation_free(m);
+	}
+	tfs_table_close(t);
+	close_store(true);
+}
+
+static bool is_counter(struct tfs_table *t)
+{
+	const struct tfs_schema *s;
+	bool yes;
+
+	assert_int_equal(tfs_schema_get(t, &s), 0);
+	yes = tfs_schema_family(s, "f")->type == TFS_TYPE_COUNTER;
+	tfs_schema_put(s);
+	return yes;
+}
+
+static void expect_values(struct tfs_table *t, bool counters)
+{
+	for (unsigned i = 0; i < 2 * VALUES; i++) {
+		unsigned v = i % VALUES;
+		char row[16], p[64] = {0};
+		size_t got, n = counters ? 8 : strlen(values[v].text);
+		uint8_t be[8];
+		int err;
+
+		snprintf(row, sizeof(row), "r%u", v / 3);
+		put_be64(be, (uint64_t)values[v].value);
+		err = tfs_read(t, tfs_str(row), "f", tfs_bytes("abc" + v % 3, 1), tfs_at((int64_t)(i < VALUES ? v : v + 100)), 0, p,
+			       sizeof(p), &got, NULL);
+		assert_int_equal(err, 0);
+		if (got != n || memcmp(p, counters ? (const char *)be : values[v].text, n))
+			print_message("%s of \"%s\" is \"%.*s\"\n", counters ? "the counter" : "the text", values[v].text, (int)got, p);
+		assert_int_equal(got, n);
+		assert_memory_equal(p, counters ? (const char *)be : values[v].text, n);
+	}
+}
+
+/* ---- deaths ---- */
+static struct death {
+	uint64_t at;
+	bool power;
+	uint64_t seed;
+	_Atomic bool armed;
+} death;
+
+static unsigned choose(void *arg, unsigned index, unsigned ways)
+{
+	uint64_t x = (death.seed * 1000003 + index + 1) * 0x9e3779b97f4a7c15u;
+
+	(void)arg;
+	return death.seed == 0 ? 0 : (unsigned)((x >> 33) % ways);
+}
+
+static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)op, (void)path, (void)offset, (void)n;
+	if (!death.armed || number != death.at)
+		return 0;
+	if (death.power && file_forget_crash(choose, NULL))
+		_exit(3);
+	_exit(1);
+}
+
+/* Runs fn in a child that dies at its at-th file operation; 0: it came to its end, 1: it died. */
+static int dies(void (*fn)(void), uint64_t at, bool power, uint64_t seed)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		death = (struct death){at, power, seed, false};
+		if (power && file_forget_start(in_dir("d")))
+			_exit(4);
+		fn();
+		if (power && file_forget_crash(choose, NULL))
+			_exit(3);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+	return WEXITSTATUS(status);
+}
+
+static void arm(void)
+{
+	set_hook(die_at, NULL);
+	death.armed = true;
+}
+
+static void convert_and_die(void)
+{
+	struct tfs_table *t;
+
+	hooks.no_flush = true;
+	open_store();
+	t = open_table("t");
+	arm();
+	if (set_schema(t))
+		_exit(5);
+	death.armed = false;
+}
+
+static void open_and_die(void)
+{
+	arm();
+	open_store();
+	death.armed = false;
+}
+
+/* Leftovers of a conversion are a note, not damage. */
+static void check_is_clean(void)
+{
+	const char *build = getenv("BUILD");
+	char cmd[900];
+
+	snprintf(cmd, sizeof(cmd), "%s/tabletctl", build ? build : "");
+	if (!build || access(cmd, X_OK))
+		return;
+	snprintf(cmd, sizeof(cmd), "%s/tabletctl check d > said 2>&1 || { cat said; false; }; ! test -e d/lock/convert/16 || grep -q "
+		 "'^note: .*convert/16' said", build);
+	shell(cmd);
+}
+
+static bool look_after(bool answered)
+{
+	struct tfs_table *t;
+	bool counters;
+
+	check_is_clean();
+	open_store();
+	t = open_table("t");
+	counters = is_counter(t);
+	assert_true(counters || !answered);
+	expect_values(t, counters);
+	if (!counters)
+		assert_int_equal(set_schema(t), 0);
+	expect_values(t, true);
+	assert_false(exists("d/lock/convert/16"));
+	tfs_table_close(t);
+	close_store(true);
+	return counters;
+}
+
+static void deaths(bool power)
+{
+	unsigned before = 0, after = 0;
+	bool ended = false;
+
+	fill();
+	shell("cp -a d whole");
+	for (uint64_t at = 1; !ended; at++) {
+		for (uint64_t seed = 0; seed < (power ? 3 : 1); seed++) {
+			shell("rm -rf d d.forget && cp -a whole d");
+			ended = !dies(convert_and_die, at, power, seed);
+			if (look_after(ended))
+				after++;
+			else
+				before++;
+		}
+	}
+	print_message("# %u deaths before the schema's change, %u after it\n", before, after);
+	assert_true(before > 5 && after > 5);
+}
+
+static void killed(void **state)
+{
+	(void)state;
+	deaths(false);
+}
+
+static void power_cut(void **state)
+{
+	(void)state;
+	deaths(true);
+}
+
+/* Died in the middle, and again in the openings that would finish it. */
+static void killed_again(void **state)
+{
+	unsigned died = 0;
+
+	(void)state;
+	fill();
+	shell("cp -a d whole");
+	for (uint64_t at = 12; at < 40; at += 3) {
+		for (uint64_t again = 20; again < 90; again += 7) {
+			shell("rm -rf d && cp -a whole d");
+			(void)!dies(convert_and_die, at, false, 0);
+			died += (unsigned)dies(open_and_die, again, false, 0);
+			died += (unsigned)dies(open_and_die, again + 3, false, 0);
+			(void)look_after(false);
+		}
+	}
+	print_message("# %u openings died\n", died);
+	assert_true(died > 50);
+}
+
+/* ---- errors ---- */
+static int put_counter(struct tfs_table *t)
+{
+	struct tfs_mutation *m = tfs_mutation_new(t, tfs_str("new"));
+	int err = tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), TFS_S("12345678"));
+
+	if (!err)
+		err = tfs_apply(m, 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+struct failing {
+	_Atomic uint64_t at, times;
+};
+
+static int fail_from(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	const struct failing *f = arg;
+
+	(void)op, (void)path, (void)offset, (void)n;
+	return number >= f->at && number < f->at + f->times ? -EIO : 0;
+}
+
+/*
+ * A conversion that an error ends in the middle: no write is taken that
+ * would be converted with the rest, until it is finished, by the schema
+ * written once more or by the next start.
+ */
+static void errors(void **state)
+{
+	static struct failing f;
+	unsigned stuck = 0;
+
+	(void)state;
+	fill();
+	shell("cp -a d whole");
+	for (unsigned round = 0; round < 3; round++) {
+		/* One error, then the schema again; one, then a new start; an error for good, then a new start. */
+		for (uint64_t at = 1; at < 60; at++) {
+			struct tfs_table *t;
+			bool counters;
+			int err, wrote;
+
+			shell("rm -rf d && cp -a whole d");
+			open_store();
+			t = open_table("t");
+			f.at = at;
+			f.times = round == 2 ? 1000 : 1;
+			set_hook(fail_from, &f);
+			err = set_schema(t);
+			set_hook(NULL, NULL);
+			wrote = put_counter(t);
+			if (wrote) {
+				assert_int_not_equal(err, 0);
+				assert_true(wrote == -EIO || wrote == -EROFS);
+				if (round < 2)
+					assert_int_equal(delete_row(t, "new"), -EIO);
+				stuck++;
+			}
+			if (round == 0)
+				assert_int_equal(set_schema(t), 0);
+			tfs_table_close(t);
+			close_store(round == 1);
+			open_store();
+			t = open_table("t");
+			counters = is_counter(t);
+			assert_true(counters || round > 0);
+			expect_values(t, counters);
+			assert_int_equal(put_counter(t), 0);
+			tfs_table_close(t);
+			close_store(false);
+		}
+	}
+	print_message("# %u times no write was taken\n", stuck);
+	assert_true(stuck > 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {T(killed), T(power_cut), T(killed_again), T(errors)};
+
+	return RUN(tests);
+}

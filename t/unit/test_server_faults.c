@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server and the master when METADATA or the lock service cannot be
+ * changed, and when the disk is full.
+ */
+#include "t/unit/server_lib.h"
+
+/* The root file is written, yet its put says EIO: the next change must find that out, not stop for ever. */
+static void root_in_doubt(void **state)
+{
+	static struct fault f = {.op = FILE_OP_SYNCDIR, .part = "/lock", .err = -EIO};
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("a");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	close_store(true);
+	open_store();
+	f.times = 1;
+	set_hook(fail_some, &f);
+	t = open_table("a");
+	assert_int_equal(put(t, "r2", "f", "v"), -EIO); /* the first write of METADATA's, and of root's */
+	set_hook(NULL, NULL);
+	assert_int_equal(f.times, 0);
+	assert_int_equal(put(t, "r2", "f", "v"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	tfs_table_close(t);
+	close_store(false);
+	open_store();
+	t = open_table("a");
+	assert_int_equal(look(t, "r"), 0);
+	assert_int_equal(look(t, "r2"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+/* A METADATA row that has become another server's is not written to, and users hear of -EIO, not of -ESTALE. */
+static void row_of_another(void **state)
+{
+	struct tfs_table *t;
+	struct arena arena = {0};
+	struct meta_tablet now = {0};
+	struct buf key = {0};
+	struct op *ops;
+	unsigned count, files;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct slice){NULL, 0}), 0);
+	assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
+	assert_int_equal(now.server, hooks.server->incarnation);
+	files = now.file_count;
+	assert_int_equal(meta_ops_owner(&now, 4711, &arena, &ops, &count), 0);
+	assert_int_equal(count, 2);
+	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+	assert_int_equal(tfs_flush(t), -EIO);
+	assert_int_equal(put(t, "r2", "f", "v"), -EIO);
+	assert_int_equal(look(t, "r"), 0);
+	assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), &now), 0);
+	assert_int_equal(now.server, 4711);
+	assert_int_equal(now.file_count, files);
+	meta_tablet_fini(&now);
+	arena_fini(&arena);
+	buf_fini(&key);
+	tfs_table_close(t);
+	close_store(false);
+}
+
+/* A drop whose unlink could not be synced, and a file that cannot be read: no write is acknowledged before it is known. */
+static void drop_in_doubt(void **state)
+{
+	static struct fault f = {.op = FILE_OP_SYNCDIR, .part = "/lock/tables", .err = -EIO};
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(look(t, "r"), -ENOENT);
+	f.times = 5;
+	set_hook(fail_some, &f);
+	assert_int_equal(tfs_table_drop(store, "t"), -EIO);
+	assert_int_equal(put(t, "r", "f", "v"), -EIO);
+	f.times = 0;
+	assert_int_equal(put(t, "r", "f", "v"), -ENOENT);
+	set_hook(NULL, NULL);
+	tfs_table_close(t);
+	close_store(false);
+	open_store();
+	assert_int_equal(tfs_table_open(store, "t", &t), -ENOENT);
+	close_store(true);
+}
+
+/* ---- a full disk ---- */
+struct full {
+	_Atomic bool full;
+	_Atomic bool ballast;
+};
+
+static int full_disk(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct full *f = arg;
+
+	(void)offset, (void)n, (void)number;
+	if (op == FILE_OP_UNLINK && strstr(path, "/ballast"))
+		f->ballast = false;
+	if (f->full && f->ballast && (op == FILE_OP_WRITE || op == FILE_OP_CREATE || op == FILE_OP_ALLOCATE))
+		return -ENOSPC;
+	return 0;
+}
+
+static void ballast(void **state)
+{
+	static struct full f;
+	struct tfs_table *t;
+	int fd;
+
+	(void)state;
+	f = (struct full){.ballast = true};
+	open_store();
+	close_store(true);
+	fd = open(in_dir("d/ballast"), O_CREAT | O_RDWR, 0600);
+	assert_true(fd >= 0 && ftruncate(fd, 16 << 20) == 0);
+	close(fd);
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	set_hook(full_disk, &f);
+	f.full = true;
+	assert_int_equal(put(t, "r2", "f", "v"), -ENOSPC);
+	assert_int_equal(put(t, "r2", "f", "v"), -ENOSPC);
+	assert_true(f.ballast);
+	assert_int_equal(delete_row(t, "r"), 0);
+	assert_false(f.ballast);
+	f.full = false;
+	assert_int_equal(put(t, "r3", "f", "v"), 0);
+	set_hook(NULL, NULL);
+	tfs_table_close(t);
+	close_store(false);
+	open_store();
+	t = open_table("t");
+	assert_int_equal(look(t, "r"), -ENOENT);
+	assert_int_equal(look(t, "r2"), -ENOENT);
+	assert_int_equal(look(t, "r3"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(root_in_doubt), T(row_of_another), T(drop_in_doubt), T(ballast),
+	};
+
+	return RUN(tests);
+}

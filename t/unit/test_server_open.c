@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a store: each file operation failing, files damaged, missing or
+ * somebody else's, another process closing it, many tables.
+ */
+#include "t/unit/server_lib.h"
+
+struct nth {
+	_Atomic uint64_t at;
+	_Atomic int err;
+};
+
+static int fail_nth(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	const struct nth *f = arg;
+
+	(void)op, (void)path, (void)offset, (void)n;
+	return number == f->at ? f->err : 0;
+}
+
+/* Every file operation of an open fails in turn: one message, nothing held, and the next open finds everything. */
+static void open_fails_everywhere(void **state)
+{
+	static const int errs[] = {-EIO, -ENOSPC};
+	unsigned failed = 0;
+
+	(void)state;
+	for (unsigned fresh = 0; fresh < 2; fresh++) {
+		for (uint64_t at = 1;; at++) {
+			static struct nth f;
+			struct tfs_table *t;
+			char *why = NULL, cmd[600];
+			int err;
+
+			f.err = errs[at % 2];
+			f.at = at;
+			if (fresh) {
+				snprintf(cmd, sizeof(cmd), "rm -rf '%s'", in_dir("d"));
+				assert_int_equal(system(cmd), 0);
+			} else if (at == 1) {
+				open_store();
+				t = make_table("t");
+				assert_int_equal(put(t, "r", "f", "v"), 0);
+				tfs_table_close(t);
+				close_store(false);
+			}
+			set_hook(fail_nth, &f);
+			hooks.no_flush = true;
+			err = tfs_open_hooked(in_dir("d"), &options, &hooks, &store, &why);
+			set_hook(NULL, NULL);
+			if (err) {
+				failed++;
+				assert_non_null(why);
+				assert_non_null(strstr(why, in_dir("d")));
+				assert_null(strchr(why, '\n'));
+				free(why);
+				open_store();
+			} else {
+				assert_null(why);
+			}
+			if (!fresh) {
+				t = open_table("t");
+				assert_int_equal(look(t, "r"), 0);
+				tfs_table_close(t);
+			}
+			close_store(false);
+			if (!err && at > 400)
+				break;
+		}
+	}
+	print_message("%u opens failed\n", failed);
+	assert_true(failed > 60);
+}
+
+static void damaged_stores(void **state)
+{
+	static const char *const files[] = {"lock/root", "lock/incarnation", "lock/tables/t", "FORMAT"};
+	struct tfs_table *t;
+	char path[300];
+	FILE *p;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	close_store(true);
+	shell("cp -a d whole");
+	for (unsigned i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "d/%s", files[i]);
+		damage(in_dir(path), -2);
+		refused(files[i], -EBADMSG);
+		shell("rm -rf d && cp -a whole d");
+	}
+	shell("rm -r d/log");
+	refused("/log", -EBADMSG);
+	shell("rm -rf d && cp -a whole d && rm -r d/sst");
+	refused("/sst", -EBADMSG);
+	/* an SSTable of METADATA: damaged, then missing */
+	for (unsigned i = 0; i < 2; i++) {
+		shell("rm -rf d && cp -a whole d");
+		shell("ls d/sst/1/*.sst > list");
+		p = fopen(in_dir("list"), "r");
+		while (p && fgets(path, sizeof(path), p)) {
+			path[strcspn(path, "\n")] = 0;
+			if (i)
+				unlink(in_dir(path));
+			else
+				damage(in_dir(path), 20);
+		}
+		fclose(p);
+		refused("sst/1/", i ? -EIO : -EBADMSG);
+	}
+	/* a log that is needed: missing, damaged below what is durable */
+	shell("rm -rf d && cp -a whole d");
+	open_store();
+	t = open_table("t");
+	for (unsigned i = 0; i < 30; i++) {
+		assert_int_equal(put(t, "r", "f", "v2"), 0);
+		assert_int_equal(tfs_sync(store), 0);
+	}
+	tfs_table_close(t);
+	close_store(false);
+	shell("rm -rf whole && cp -a d whole && rm -r d/log/2");
+	refused("log/2", -EBADMSG);
+	shell("rm -rf d && cp -a whole d");
+	snprintf(path, sizeof(path), "d/log/2/1.log");
+	if (access(in_dir(path), F_OK)) {
+		shell("ls d/log/2/* > list");
+		p = fopen(in_dir("list"), "r");
+		assert_non_null(fgets(path, sizeof(path), p));
+		path[strcspn(path, "\n")] = 0;
+		fclose(p);
+	}
+	for (long at = 1500; at < 2500; at += 100) /* some thirty records of about a hundred bytes, all but the last synced */
+		damage(in_dir(path), at);
+	refused("log/2", -EBADMSG);
+}
+
+static void delete_metadata_row(const char *name)
+{
+	struct tfs_table *t;
+	struct buf key = {0};
+
+	open_store();
+	t = open_table(name);
+	assert_int_equal(meta_row_key(&key, tfs_table_id(t), true, (struct slice){NULL, 0}), 0);
+	assert_int_equal(metadata_delete(server_service(hooks.server), buf_slice(&key)), 0);
+	buf_fini(&key);
+	tfs_table_close(t);
+	close_store(false);
+}
+
+/* tabletctl check calls it damage too. */
+static void check_says(const char *part)
+{
+	const char *build = getenv("BUILD");
+	char cmd[900];
+
+	snprintf(cmd, sizeof(cmd), "%s/tabletctl", build ? build : "");
+	if (!build || access(cmd, X_OK))
+		return;
+	snprintf(cmd, sizeof(cmd), "%s/tabletctl check d > said 2>&1; test $? = 1 && grep -q '^damaged: .*%s' said || { cat said; false; }",
+		 build, part);
+	shell(cmd);
+}
+
+/* A part that is missing, old or there twice is not taken for "new", nor for "dropped": nothing is swept for want of it. */
+static void missing_parts(void **state)
+{
+	static const struct {
+		const char *command, *part;
+	} cases[] = {
+		{"rm d/lock/root", "lock/root: missing"},
+		{"rm d/lock/root d/lock/ids && rm -r d/lock/tables", "lock/root: missing"},
+		{"rm -r d/lock && mkdir d/lock", "lock/incarnation: missing"},
+		{"rm d/lock/incarnation", "lock/incarnation: missing"},
+		{"cp old/lock/incarnation d/lock/incarnation", "lock/incarnation: an old one"},
+		{"rm d/lock/ids", "lock/ids"},
+		{"rm d/lock/tables/t", "lock/tables"},
+		{"rm -r d/lock/tables", "lock/tables"},
+		{"mv d/lock/tables/t d/lock/tables/u", "lock/tables/u"},
+		{"cp d/lock/tables/t d/lock/tables/u", "lock/tables/u"},
+		{"METADATA", "table t"},
+	};
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	close_store(false);
+	shell("cp -a d old");
+	for (unsigned round = 0; round < 2; round++) { /* the data in SSTables; in the log alone */
+		open_store();
+		t = round ? open_table("t") : make_table("t");
+		assert_int_equal(put(t, round ? "r2" : "r", "f", "v"), 0);
+		tfs_table_close(t);
+		close_store(!round);
+		shell("rm -rf whole && cp -a d whole");
+		for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+			bool metadata = strcmp(cases[i].command, "METADATA") == 0;
+
+			if (metadata)
+				delete_metadata_row("t");
+			else
+				shell(cases[i].command);
+			refused(cases[i].part, -EBADMSG);
+			check_says(cases[i].part);
+			/* All the rest is still there: with the lock service's files again, but a count that goes on, it opens. */
+			if (metadata)
+				shell("rm -rf d && cp -a whole d");
+			else if (strstr(cases[i].part, "incarnation"))
+				shell("rm -rf d/lock && cp -a whole/lock d/lock");
+			else
+				shell("cp d/lock/incarnation . && rm -rf d/lock && cp -a whole/lock d/lock && cp incarnation d/lock");
+			open_store();
+			t = open_table("t");
+			assert_int_equal(look(t, "r"), 0);
+			assert_int_equal(look(t, round ? "r2" : "r"), 0);
+			tfs_table_close(t);
+			close_store(false);
+			shell("rm -rf d && cp -a whole d");
+		}
+	}
+}
+
+/* Files that are none of ours stay where they are. */
+static void others_files(void **state)
+{
+	static const char *const files[] = {"sst/16/notes.txt", "sst/16/1-2.sst.bak", "sst/16/1-02.sst", "sst/backup/1-1.sst", "sst/016/1-1.sst",
+					    "sst/16/-1-1.sst", "log/-1/1.log", "log/keep/1.log", "log/007/1.log", "log/+1/1.log"};
+	struct tfs_table *t;
+	char cmd[200];
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(tfs_table_id(t), 16);
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	close_store(true);
+	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(cmd, sizeof(cmd), "mkdir -p $(dirname d/%s) && echo mine > d/%s", files[i], files[i]);
+		shell(cmd);
+	}
+	shell("echo stray > d/sst/16/1-99.sst");
+	open_store();
+	assert_false(exists("d/sst/16/1-99.sst"));
+	t = open_table("t");
+	assert_int_equal(delete_row(t, "r"), 0);
+	tfs_table_close(t);
+	assert_int_equal(tfs_table_drop(store, "t"), 0);
+	close_store(true);
+	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(cmd, sizeof(cmd), "d/%s", files[i]);
+		assert_true(exists(cmd));
+	}
+}
+
+/* A directory that merely looks like half a store is not taken over; half a store is. */
+static void half_made(void **state)
+{
+	struct tfs_table *t;
+
+	(void)state;
+	shell("mkdir -p d/log/17 && echo precious > d/log/17/file");
+	refused("log", -ENOTEMPTY);
+	assert_string_equal(contents("d/log/17/file", NULL), "precious\n");
+	assert_true(exists("d/log"));
+	shell("rm -rf d && mkdir -p d/lock d/sst && echo x > d/FORMAT.tmp");
+	open_store();
+	t = make_table("t");
+	tfs_table_close(t);
+	close_store(true);
+	shell("rm -rf d && echo x > d");
+	refused("d", -ENOTDIR);
+	assert_int_equal(tfs_open("", NULL, &store, NULL), -EINVAL);
+	assert_int_equal(tfs_open(NULL, NULL, &store, NULL), -EINVAL);
+}
+
+/* Closing stops at its first SSTable until somebody who opens has looked at what the holder says. */
+static _Atomic unsigned looked_at_held;
+
+static int close_slowly(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)offset, (void)n, (void)number;
+	if (op == FILE_OP_READ && strstr(path, "/lock/held"))
+		looked_at_held++;
+	while (op == FILE_OP_CREATE && strstr(path, ".sst") && looked_at_held < 2)
+		sched_yield();
+	return 0;
+}
+
+static void *close_in_thread(void *arg)
+{
+	return (void *)(intptr_t)tfs_close(arg);
+}
+
+/* Who opens a store while its last user still writes its memory out waits; while one is using it, it is in use. */
+static void open_while_closing(void **state)
+{
+	struct open_hooks others = {0};
+	struct tfs_store *other;
+	struct tfs_table *t;
+	pthread_t thread;
+	char *why = NULL;
+	void *closed;
+
+	(void)state;
+	open_store();
+	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, &why), -EBUSY);
+	assert_non_null(strstr(why, "in use"));
+	free(why);
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	looked_at_held = 0;
+	set_hook(close_slowly, NULL);
+	assert_int_equal(pthread_create(&thread, NULL, close_in_thread, store), 0);
+	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, &why), 0);
+	pthread_join(thread, &closed);
+	set_hook(NULL, NULL);
+	assert_int_equal((intptr_t)closed, 0);
+	assert_true(looked_at_held >= 2);
+	store = other;
+	t = open_table("t");
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	assert_int_equal(tfs_close(other), 0);
+	open_store(); /* the mark has gone with who made it */
+	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, NULL), -EBUSY);
+	close_store(true);
+}
+
+struct reads {
+	_Atomic unsigned tables;
+};
+
+static int count_reads(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct reads *r = arg;
+
+	(void)offset, (void)n, (void)number;
+	if (op == FILE_OP_OPEN && strstr(path, "/lock/tables/"))
+		r->tables++;
+	return 0;
+}
+
+/* Opening reads each table's file once or twice, and an old handle of a dropped table makes nobody read them all again. */
+static void many_tables(void **state)
+{
+	static struct reads r;
+	struct tfs_table *t;
+	char name[16];
+
+	(void)state;
+	options.no_background = true;
+	open_store();
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(name, sizeof(name), "t%u", i);
+		assert_int_equal(tfs_table_create(store, name, 0, 0, 0755), 0);
+	}
+	close_store(true);
+	set_hook(count_reads, &r);
+	open_store();
+	assert_true(r.tables >= 300 && r.tables <= 600); /* by the server and by the master */
+	t = open_table("t7");
+	assert_int_equal(add_family(t, "f"), 0);
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(delete_row(t, "r"), 0);
+	r.tables = 0;
+	for (unsigned i = 0; i < 50; i++)
+		assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(r.tables, 0);
+	assert_int_equal(delete_row(t, "r"), 0);
+	assert_int_equal(tfs_table_drop(store, "t7"), 0);
+	r.tables = 0;
+	for (unsigned i = 0; i < 50; i++)
+		assert_int_equal(look(t, "r"), -ENOENT);
+	assert_int_equal(r.tables, 0);
+	tfs_table_close(t);
+	set_hook(NULL, NULL);
+	close_store(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(open_fails_everywhere), T(damaged_stores), T(missing_parts), T(others_files), T(half_made),
+		T(open_while_closing), T(many_tables),
+	};
+
+	return RUN(tests);
+}
