@@ -6,6 +6,7 @@
 
 #include "fs/cache.h"
 #include "fs/dir.h"
+#include "fs/dirtime.h"
 
 #include <errno.h>
 #include <time.h>
@@ -21,6 +22,7 @@ int fs_init(void)
 
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_init(&row_locks[i], RANK_FS_ROW);
+	dirtime_init();
 	r = node_table_init();
 	if (r == 0)
 		r = cache_init();
@@ -34,6 +36,7 @@ void fs_fini(void)
 	dir_fini();
 	cache_fini();
 	node_table_fini();
+	dirtime_fini();
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_fini(&row_locks[i]);
 }

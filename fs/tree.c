@@ -16,6 +16,7 @@
 
 #include "fs/control.h"
 #include "fs/dir.h"
+#include "fs/dirtime.h"
 #include "fs/file.h"
 #include "fs/name.h"
 #include "fs/reply.h"
@@ -423,6 +424,7 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 	st->st_uid = uid;
 	st->st_gid = gid;
 	st->st_blksize = 4096;
+	stat_time(&st->st_mtim, dirtime_get(n));
 }
 
 double tree_entry_timeout(const struct node *n)

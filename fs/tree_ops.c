@@ -12,6 +12,7 @@
 
 #include "fs/control.h"
 #include "fs/dir.h"
+#include "fs/dirtime.h"
 #include "fs/file.h"
 #include "fs/name.h"
 #include "fs/reply.h"
@@ -43,8 +44,13 @@ static int set_times(struct node *n, const struct stat *attr, int to_set, struct
 	int64_t us = fs_now_us();
 	int r = 0;
 
-	if (node_is_dir(n) || n->kind == NODE_VERSION)
-		return 0; /* directories have no time of their own, a version has the one in its name */
+	if (n->kind == NODE_VERSION)
+		return 0; /* it has the time in its name */
+	if (node_is_dir(n)) {
+		if ((to_set & FUSE_SET_ATTR_MTIME_NOW) || time_us(&attr->st_mtim, &us) == 0)
+			dirtime_set(n, us);
+		return 0;
+	}
 	if ((to_set & FUSE_SET_ATTR_SIZE) && !(to_set & FUSE_SET_ATTR_MTIME))
 		return 0; /* truncate(2)'s own "now" */
 	if (!(to_set & FUSE_SET_ATTR_MTIME_NOW)) {
@@ -384,6 +390,7 @@ void tree_dir_gone(struct node *dir)
 	node_unhash_locked(dir);
 	dir->flags |= NODE_GONE;
 	mutex_unlock(tree_mutex());
+	dirtime_forget(dir);
 	/* Of all directories, only a table can have any left: what its other view had. */
 	if (dir->kind == NODE_TABLE)
 		scratch_end(lies_below, dir);

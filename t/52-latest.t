@@ -47,8 +47,9 @@ touch -d '2012-12-12 12:12:12.5' "$S"/*/f/*
 sync_in() { t rsync -ai "$@" "$S/" "$L/"; }
 ok "rsync -a --delete of a plain tree" sync_in --delete
 is "$(diff -r "$S" "$L")" "" "the trees are the same"
-is "$(sync_in --delete | files)" "" "a second one itemises nothing"
-is "$(t rsync -ai --delete "$L/" "$S/" | files)" "" "nor the other direction"
+is "$(sync_in --delete)" "" "a second one itemises nothing, directories neither"
+is "$(t rsync -ai --delete "$L/" "$S/")" "" "nor the other direction"
+is "$(stat -c %Y "$T1/r")" 0 "directories of versions have no time"
 echo "two" >"$S/r/f/k1"
 touch -d '2013-01-01 00:00:00' "$S/r/f/k1"
 echo "older" >"$S/r/f/k2"
@@ -56,7 +57,7 @@ touch -d '2011-01-01 00:00:00' "$S/r/f/k2"
 rm "$S/r/f/k3"
 for opts in "" --inplace --delay-updates --checksum; do
 	is "$(sync_in --delete $opts | files | tr -s ' ' | sed 's/^>[^ ]* //' | LC_ALL=C sort | tr '\n' ';')" "*deleting r/f/k3;r/f/k1;r/f/k2;" "rsync $opts: a newer, an older and a deleted one"
-	is "$(diff -r "$S" "$L")$(sync_in --delete $opts | files)" "" "  converges"
+	is "$(diff -r "$S" "$L")$(sync_in --delete $opts)" "" "  converges"
 	is "$(cat "$T1/r/f/k2"):$(stat -c %Y "$T1/r/f/k2")" "older:1293840000" "  the older one is current"
 	# And back for the next round.
 	echo "one 3" >"$S/r/f/k3"
@@ -83,9 +84,22 @@ is "$(find "$M/u/r" -type f 2>/dev/null | wc -l)" 0 "  removes the row"
 # ---- -o latest ----
 want=$(cd "$S" && find . | sort)
 unmount_store
+mount_store
+is "$(sync_in --delete -O)" "" "rsync -O: a new mount knows no directory's time"
+like "$(sync_in --delete)" '^\.d\.\.t' "  without it, they are set again"
+is "$(sync_in --delete)" "" "  once"
+rm -r "$L/s"
+cp -r "$S/s" "$L/"
+is "$(stat -c %Y "$L/s")" 0 "a directory made again has none"
+touch -d @5 "$S/s" "$L/s"
+touch -d @7 "$S/s/f"
+sync_in >/dev/null
+is "$(stat -c %Y "$L/s" "$L/s/f" | tr '\n' ' ')" "5 7 " "  until it is set"
+unmount_store
 ok "-o latest" mount_store -o latest
 is "$(cd "$T1" && find . | sort)" "$want" "the plain tree is in the place of the table"
 is "$(diff -r "$S" "$T1")$(t rsync -ai --delete "$S/" "$T1/" | files)" "" "the same files"
+is "$(t rsync -ai --delete "$S/" "$T1/")" "" "  and then nothing is itemised"
 echo x >"$T1/r/f/x"
 fails "no versions" 'Invalid argument' bash -c "echo x >'$T1/r/f/x@1'"
 t touch -d '2000-01-01' "$T1/r/f/x"
