@@ -96,8 +96,8 @@ void log_get_stats(struct log *l, struct log_stats *s);
 /*
  * Reads a dead incarnation's segments in order: fn for each record once, in
  * LSN order.  Stops at the first LSN gap (the log's end).  Damage below a
- * later-stated durable LSN is -EBADMSG, above it the end of the log.  What
- * has been handed out is durable on return.
+ * later-stated durable LSN is -EBADMSG, above it the end of the log.  After
+ * a kill it may be in the page cache only: syncing it is the caller's.
  * from_lsn: records below are not handed out and segments wholly below may
  * be missing.  A non-zero return of fn stops and is passed on.
  * check_only-style callers (tabletctl) get messages through why (free it).

@@ -18,10 +18,6 @@
  * Statements are true wherever they stand, in cut parts too.  If one covers
  * a record that is missing, the answer is EBADMSG and not a shorter log.
  *
- * What is read is synced, files and directory: after a kill it may be in the
- * page cache only, and whoever replays it serves it, and syncs a log of his
- * own, as though it were on disk.
- *
  * Reads through a window that grows to the largest record met.
  */
 #include "engine/store/log_format.h"
@@ -116,15 +112,6 @@ static int open_segment(struct replay *r, size_t i)
 	if (err)
 		say(r, i, 0, strerror(-err));
 	r->open = i;
-	return err;
-}
-
-static int sync_segment(struct replay *r, size_t i)
-{
-	int err = file_sync(r->file);
-
-	if (err)
-		say(r, i, 0, strerror(-err));
 	return err;
 }
 
@@ -314,8 +301,6 @@ static int run(struct replay *r)
 		if (g->h.first_lsn != r->next)
 			break;
 		err = open_segment(r, i);
-		if (!err)
-			err = sync_segment(r, i);
 		if (err)
 			return err;
 		while (more == 1 && r->next <= g->cut)
@@ -325,10 +310,7 @@ static int run(struct replay *r)
 		r->at = i;
 		r->at_offset = offset;
 	}
-	err = file_sync_dir(r->dir);
-	if (err)
-		say(r, r->at, r->at_offset, strerror(-err));
-	return err ? err : judge(r);
+	return judge(r);
 }
 
 int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, uint64_t *last_lsn, char **why)
