@@ -86,7 +86,7 @@ static inline struct tfs_ts tfs_at(int64_t us)
 
 /* ---- store ---- */
 struct tfs_options {
-	size_t block_cache_bytes;     /* uncompressed blocks; default 256 MiB */
+	size_t block_cache_bytes;     /* uncompressed blocks and cells; default 256 MiB */
 	size_t memtable_bytes;        /* all memtables together; default 128 MiB */
 	size_t table_cache_bytes;     /* indexes and filters of open SSTables; default 64 MiB */
 	size_t log_segment_bytes;     /* default 64 MiB */

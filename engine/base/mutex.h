@@ -37,7 +37,7 @@ enum rank {
 	RANK_LOG_FILE,    /* commit log file being written or abandoned */
 	RANK_TABLET_VIEW, /* a tablet's current view pointer */
 	RANK_TABLE_CACHE, /* open SSTables */
-	RANK_SSTABLE,     /* one SSTable's iterator pool */
+	RANK_SSTABLE,     /* one SSTable's opening; a shard of the cache of blocks and cells */
 	RANK_TASK,        /* worker queue */
 	RANK_CLOCK,
 	RANK_FILE,        /* fault layer's records (tests) */

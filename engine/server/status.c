@@ -43,6 +43,9 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("memtable_bytes", "memory of all memtables", memory, true);
 	ADD("memtable_limit_bytes", "bound of memtable_bytes", s->memtable_bytes, true);
 	ADD("block_cache_bytes", "uncompressed blocks in memory", c.block_bytes, true);
+	ADD("cell_cache_bytes", "single cells in memory, under the same bound", c.cell_bytes, true);
+	ADD("cells_found", "reads of one column that found it remembered, for each SSTable asked", c.cells_found, false);
+	ADD("cells_missed", "those that did not", c.cells_missed, false);
 	ADD("table_cache_bytes", "indexes and filters of open SSTables", c.table_bytes, true);
 	ADD("tables_open", "SSTables open", c.tables_open, true);
 	ADD("blocks_read", "data blocks read from disk", c.blocks_read, false);

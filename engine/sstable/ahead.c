@@ -173,7 +173,7 @@ static void ahead_free(struct ahead *a)
 
 static struct ahead *ahead_new(struct ahead_env *e, struct blockfile *b)
 {
-	size_t each = (size_t)blockfile_trailer(b)->max_raw_block;
+	size_t each = blockfile_data_block_max(b);
 	struct task_pool *pool;
 	struct ahead *a;
 
@@ -251,8 +251,7 @@ static void drop_old(struct ahead *a, int64_t block)
 /* Wants what comes after the block, and calls the worker when it is worth it. */
 static void want_more(struct ahead *a, int64_t block)
 {
-	/* The last two units are LevelDB's own: its meta index, its index. */
-	int64_t end = (int64_t)blockfile_map(a->file)->n - 2;
+	int64_t end = (int64_t)blockfile_data_blocks(a->file);
 
 	if (!a->task.pool)
 		return;

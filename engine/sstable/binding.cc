@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one C++ file: leveldb::TableBuilder, Table, Iterator, Cache and the
- * Bloom filter policy behind binding.h.
+ * The one C++ file: leveldb::TableBuilder, Table, Iterator and the Bloom
+ * filter policy behind binding.h, and lru.h behind leveldb::Cache.
  *
  * Building: no compression and no filter on LevelDB's side, and a block
  * size never reached, so that sst_writer ends blocks.  LevelDB writes each
@@ -51,6 +51,7 @@ extern "C" {
 namespace {
 
 __thread int io_error; /* of the move under way: 0 or -errno */
+__thread bool read_one; /* the move under way has read a block */
 __thread struct walk *walking; /* that the move under way belongs to, or NULL */
 
 leveldb::Slice to_ldb(struct slice s)
@@ -112,6 +113,7 @@ public:
 		const void *at = scratch;
 
 		*result = leveldb::Slice();
+		read_one = true;
 		if (!io_error)
 			io_error = walking ? walk_read(walking, offset, n, scratch, &at) : blockfile_read(b_, offset, n, scratch);
 		if (io_error)
@@ -125,26 +127,31 @@ private:
 	struct blockfile *b_;
 };
 
-/* The shared block cache under one file's own number: closed and opened again, a table finds its blocks. */
+typedef void (*Deleter)(const leveldb::Slice &key, void *value);
+
+/* The shared cache as LevelDB sees it, under one file's own number: closed and opened again, a table finds its blocks. */
 class NumberedCache : public leveldb::Cache {
 public:
-	NumberedCache(leveldb::Cache *shared, uint64_t id) : shared_(shared), id_(id) {}
-	Handle *Insert(const leveldb::Slice &key, void *value, size_t charge,
-		       void (*deleter)(const leveldb::Slice &key, void *value)) override
+	NumberedCache(struct lru *shared, uint64_t number) : shared_(shared), number_(number) {}
+	/* NULL when there is no memory: LevelDB keeps the block to itself then. */
+	Handle *Insert(const leveldb::Slice &key, void *value, size_t charge, Deleter deleter) override
 	{
-		return shared_->Insert(key, value, charge, deleter);
+		return handle_of(lru_block_add(shared_, from_ldb(key), value, charge, reinterpret_cast<void (*)(void)>(deleter)));
 	}
-	Handle *Lookup(const leveldb::Slice &key) override { return shared_->Lookup(key); }
-	void Release(Handle *handle) override { shared_->Release(handle); }
-	void *Value(Handle *handle) override { return shared_->Value(handle); }
-	void Erase(const leveldb::Slice &key) override { shared_->Erase(key); }
-	uint64_t NewId() override { return id_; }
-	void Prune() override { shared_->Prune(); }
-	size_t TotalCharge() const override { return shared_->TotalCharge(); }
+	Handle *Lookup(const leveldb::Slice &key) override { return handle_of(lru_block_find(shared_, from_ldb(key))); }
+	void Release(Handle *handle) override { lru_release(shared_, entry_of(handle)); }
+	void *Value(Handle *handle) override { return lru_block(entry_of(handle)); }
+	void Erase(const leveldb::Slice &) override {} /* tables do not: what is of no use goes by itself */
+	uint64_t NewId() override { return number_; }
+	void Prune() override {}
+	size_t TotalCharge() const override { return 0; }
 
 private:
-	leveldb::Cache *shared_;
-	uint64_t id_;
+	static Handle *handle_of(struct lru_entry *e) { return reinterpret_cast<Handle *>(e); }
+	static struct lru_entry *entry_of(Handle *h) { return reinterpret_cast<struct lru_entry *>(h); }
+
+	struct lru *shared_;
+	uint64_t number_;
 };
 
 const leveldb::FilterPolicy *match_policy()
@@ -257,57 +264,26 @@ void ldb_builder_free(struct ldb_builder *b)
 	delete b;
 }
 
-/* ---- block caches ---- */
-struct ldb_cache {
-	std::unique_ptr<leveldb::Cache> lru;
-};
-
-int ldb_cache_new(size_t bytes, struct ldb_cache **out)
-{
-	try {
-		std::unique_ptr<ldb_cache> c(new ldb_cache);
-
-		c->lru.reset(leveldb::NewLRUCache(bytes));
-		*out = c.release();
-		return 0;
-	} catch (...) {
-		return -ENOMEM;
-	}
-}
-
-void ldb_cache_free(struct ldb_cache *c)
-{
-	delete c;
-}
-
-size_t ldb_cache_bytes(const struct ldb_cache *c)
-{
-	return c->lru->TotalCharge();
-}
-
-uint64_t ldb_cache_new_id(struct ldb_cache *c)
-{
-	return c->lru->NewId();
-}
-
 /* ---- tables ---- */
+void ldb_block_drop(struct slice key, void *block, void (*how)(void))
+{
+	reinterpret_cast<Deleter>(how)(to_ldb(key), block);
+}
+
 struct ldb_table {
-	ldb_table(struct blockfile *b, struct ldb_cache *c, uint64_t id)
-		: file(b), reader(b), cache(c ? c->lru.get() : nullptr, id)
-	{
-	}
+	ldb_table(struct blockfile *b, struct lru *c, uint64_t number) : file(b), reader(b), cache(c, number) {}
 	struct blockfile *file;
 	UnitReader reader;
 	NumberedCache cache;
 	std::unique_ptr<leveldb::Table> table;
 };
 
-int ldb_table_open(struct blockfile *b, struct ldb_cache *cache, uint64_t cache_id, struct ldb_table **out)
+int ldb_table_open(struct blockfile *b, struct lru *cache, uint64_t file, struct ldb_table **out)
 {
 	int err;
 
 	try {
-		std::unique_ptr<ldb_table> t(new ldb_table(b, cache, cache_id));
+		std::unique_ptr<ldb_table> t(new ldb_table(b, cache, file));
 		leveldb::Options o;
 		leveldb::Table *table = nullptr;
 		leveldb::Status s;
@@ -414,6 +390,7 @@ void ldb_cursor_seek(struct iter *it, struct slice target)
 	struct ldb_cursor *c = reinterpret_cast<struct ldb_cursor *>(it);
 
 	io_error = 0;
+	read_one = false;
 	try {
 		walking = c->walk;
 		if (!c->ldb || !cursor_step_to(c, to_ldb(target))) {
@@ -430,6 +407,7 @@ void ldb_cursor_seek(struct iter *it, struct slice target)
 		cursor_fail(c, -ENOMEM);
 	}
 	walking = nullptr;
+	c->read = read_one;
 }
 
 void ldb_cursor_next(struct iter *it)

@@ -15,6 +15,7 @@
 #include "engine/base/iter.h"
 #include "engine/sstable/ahead.h"
 #include "engine/sstable/blockfile.h"
+#include "engine/sstable/lru.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,18 +34,12 @@ int ldb_builder_restart_every(struct ldb_builder *b, int n) TFS_MUST;
 int ldb_builder_finish(struct ldb_builder *b) TFS_MUST;
 void ldb_builder_free(struct ldb_builder *b);
 
-/* ---- block caches ---- */
-struct ldb_cache;
-int ldb_cache_new(size_t bytes, struct ldb_cache **out) TFS_MUST;
-void ldb_cache_free(struct ldb_cache *c);
-size_t ldb_cache_bytes(const struct ldb_cache *c);
-/* A number for the blocks of one file, the same each time the file is opened again. */
-uint64_t ldb_cache_new_id(struct ldb_cache *c);
-
 /* ---- tables ---- */
+/* What an lru of LevelDB's blocks drops them with. */
+void ldb_block_drop(struct slice key, void *block, void (*how)(void));
 struct ldb_table;
-/* Takes b over, also when it fails.  cache may be NULL. */
-int ldb_table_open(struct blockfile *b, struct ldb_cache *cache, uint64_t cache_id, struct ldb_table **out) TFS_MUST;
+/* Takes b over, also when it fails.  cache may be NULL; file: the file's number in it, the same each time it is opened. */
+int ldb_table_open(struct blockfile *b, struct lru *cache, uint64_t file, struct ldb_table **out) TFS_MUST;
 void ldb_table_close(struct ldb_table *t); /* no cursor may be left */
 struct blockfile *ldb_table_file(struct ldb_table *t);
 /* Logical offset; never fails. */
@@ -62,6 +57,7 @@ struct ldb_cursor {
 	struct ldb_table *table;
 	bool fill_cache;
 	bool rising;       /* the last seek was one step */
+	bool read;         /* the last seek read a block that was not in the cache */
 	unsigned char seeks;
 	struct walk *walk; /* NULL, or how its blocks are read ahead */
 };

@@ -54,6 +54,9 @@ const char *blockfile_path(const struct blockfile *b);
 const struct bff_trailer *blockfile_trailer(const struct blockfile *b);
 const struct bff_map *blockfile_map(const struct blockfile *b);
 uint64_t blockfile_file_bytes(const struct blockfile *b);
+/* The blocks that hold pairs are the first so many; behind them LevelDB's meta index, index and footer. */
+size_t blockfile_data_blocks(const struct blockfile *b);
+size_t blockfile_data_block_max(const struct blockfile *b); /* bytes of the largest of them, raw */
 size_t blockfile_memory(const struct blockfile *b);
 /* The unit that begins at this logical offset and is n bytes long, into dst.  -EBADMSG also where there is none. */
 int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst) TFS_MUST;

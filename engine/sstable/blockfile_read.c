@@ -27,6 +27,7 @@ struct blockfile {
 	struct bff_map map;
 	struct decode_dict *dict;
 	_Atomic uint8_t *logged; /* per block */
+	size_t data_block_max;
 	struct blockfile_counters *counters;
 };
 
@@ -127,6 +128,9 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
 		err = damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
 		goto out;
 	}
+	for (size_t i = 0; i < blockfile_data_blocks(b); i++)
+		if (b->map.at[i + 1].logical - b->map.at[i].logical > b->data_block_max)
+			b->data_block_max = (size_t)(b->map.at[i + 1].logical - b->map.at[i].logical);
 	buf_reset(&section);
 	err = blockfile_section(b, BFF_DICTIONARY, &section);
 	if (!err && section.n) {
@@ -178,6 +182,16 @@ const struct bff_map *blockfile_map(const struct blockfile *b)
 uint64_t blockfile_file_bytes(const struct blockfile *b)
 {
 	return b->file_bytes;
+}
+
+size_t blockfile_data_blocks(const struct blockfile *b)
+{
+	return b->map.n > 3 ? b->map.n - 3 : 0;
+}
+
+size_t blockfile_data_block_max(const struct blockfile *b)
+{
+	return b->data_block_max;
 }
 
 size_t blockfile_memory(const struct blockfile *b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caches of one server: LevelDB's LRU caches for blocks, and here the
- * open tables, bounded in bytes (index, filters, block map) and descriptors.
+ * The caches of one server: for blocks and cells lru.c's, and here the open
+ * tables, bounded in bytes (index, filters, block map) and descriptors.
  *
  * Reads must not meet on a lock for a table that is open, so using one takes
  * no part in any list: it counts pins on the sst and notes the cache's tick
@@ -38,9 +38,9 @@ int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out
 	c->block_bytes_max = block_bytes;
 	c->table_bytes_max = table_bytes;
 	ahead_env_init(&c->ahead, block_bytes / AHEAD_SHARE);
-	err = ldb_cache_new(block_bytes, &c->blocks);
+	err = lru_new(block_bytes, ldb_block_drop, &c->blocks);
 	if (!err)
-		err = ldb_cache_new(block_bytes / 4, &c->memory_blocks);
+		err = lru_new(block_bytes / 4, ldb_block_drop, &c->memory_blocks);
 	if (err) {
 		sst_cache_free(c);
 		return err;
@@ -54,8 +54,8 @@ void sst_cache_free(struct sst_cache *c)
 	if (!c)
 		return;
 	ahead_env_fini(&c->ahead);
-	ldb_cache_free(c->blocks);
-	ldb_cache_free(c->memory_blocks);
+	lru_free(c->blocks);
+	lru_free(c->memory_blocks);
 	mutex_fini(&c->lock);
 	free(c);
 }
@@ -63,9 +63,15 @@ void sst_cache_free(struct sst_cache *c)
 void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s)
 {
 	struct sst_cache *m = (struct sst_cache *)c; /* to lock */
+	struct lru_stats blocks, memory;
 
+	lru_get_stats(c->blocks, &blocks);
+	lru_get_stats(c->memory_blocks, &memory);
 	*s = (struct sst_cache_stats){
-		.block_bytes = ldb_cache_bytes(c->blocks) + ldb_cache_bytes(c->memory_blocks),
+		.block_bytes = blocks.block_bytes + memory.block_bytes,
+		.cell_bytes = blocks.cell_bytes + memory.cell_bytes,
+		.cells_found = blocks.cells_found + memory.cells_found,
+		.cells_missed = blocks.cells_missed + memory.cells_missed,
 		.blocks_read = __atomic_load_n(&c->counters.blocks_read, __ATOMIC_RELAXED),
 		.bytes_read = __atomic_load_n(&c->counters.bytes_read, __ATOMIC_RELAXED),
 		.table_opens = atomic_load_explicit(&m->table_opens, memory_order_relaxed),

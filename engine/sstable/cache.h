@@ -40,7 +40,7 @@ struct sst {
 	struct sst_cache *cache;
 	char *path;
 	bool in_memory;
-	uint64_t cache_id;
+	struct lru_file *file;      /* its blocks and cells in the cache */
 	/* atomic */
 	_Atomic unsigned refs;
 	_Atomic bool doomed;
@@ -55,7 +55,7 @@ struct sst {
 };
 
 struct sst_cache {
-	struct ldb_cache *blocks, *memory_blocks;
+	struct lru *blocks, *memory_blocks; /* and cells */
 	size_t block_bytes_max, table_bytes_max;
 	struct ahead_env ahead;
 	_Atomic uint64_t tick;      /* rises with each opening */
@@ -67,6 +67,11 @@ struct sst_cache {
 	struct open_table *head;
 	size_t table_bytes, tables;
 };
+
+static inline struct lru *sst_lru(const struct sst *s)
+{
+	return s->in_memory ? s->cache->memory_blocks : s->cache->blocks;
+}
 
 /* cache.c */
 /* Enters a freshly opened (and pinned) table, then closes others beyond the bounds. */
@@ -80,5 +85,7 @@ void cache_forget(struct sst_cache *c, struct sst *s);
 void open_table_close(struct open_table *t);
 int sst_pin(struct sst *s, struct open_table **out) TFS_MUST;
 void sst_unpin(struct sst *s);
+/* Takes over a pin; *out is a struct ldb_cursor too. */
+int sst_iter_take(struct sst *s, struct open_table *t, bool pooled, struct iter **out) TFS_MUST;
 
 #endif

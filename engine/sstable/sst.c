@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One SSTable: references, opening at first use, iterators, filter probes.
+ * One SSTable: references, opening at first use, iterators.
  *
  * Two counts.  refs keep the struct (and, doomed, the file's name) alive;
- * pins keep the file open.  A warm point read is: count a pin, load the
- * table, take an idle iterator out of one of four slots by an atomic
- * exchange, seek, put it back, drop the pin.  No lock, no allocation, and
- * when the key lies in the block of that iterator's last seek, no lookup in
- * the block cache.
+ * pins keep the file open.  A warm seek is: count a pin, load the table, take
+ * an idle iterator out of one of four slots by an atomic exchange, seek, put
+ * it back, drop the pin.  No lock, no allocation, and when the key lies in
+ * the block of that iterator's last seek, no lookup in the cache.  find.c
+ * has what point reads do before it comes to that.
  *
  * Opening happens once however many want it: the first does it holding no
  * lock, the others wait on `opened`.  A file that cannot be opened because
@@ -41,14 +41,14 @@ int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **
 
 	if (!s)
 		return -ENOMEM;
+	s->cache = c;
+	s->in_memory = in_memory;
 	s->path = strdup(path);
-	if (!s->path) {
+	if (!s->path || lru_file_new(sst_lru(s), &s->file)) {
+		free(s->path);
 		free(s);
 		return -ENOMEM;
 	}
-	s->cache = c;
-	s->in_memory = in_memory;
-	s->cache_id = ldb_cache_new_id(in_memory ? c->memory_blocks : c->blocks);
 	mutex_init(&s->lock, RANK_SSTABLE);
 	cond_init(&s->opened);
 	atomic_store(&s->refs, 1);
@@ -76,6 +76,7 @@ void sst_put(struct sst *s)
 	}
 	cond_fini(&s->opened);
 	mutex_fini(&s->lock);
+	lru_file_free(s->file);
 	free(s->path);
 	free(s);
 }
@@ -159,11 +160,11 @@ static int open_table(struct sst *s, struct open_table **out)
 		err = err == -ENOENT ? -EIO : err; /* the file is missing, not the cell */
 		goto out;
 	}
-	err = ldb_table_open(b, s->in_memory ? s->cache->memory_blocks : s->cache->blocks, s->cache_id, &t->ldb);
+	err = ldb_table_open(b, sst_lru(s), lru_file_number(s->file), &t->ldb);
 	if (err)
 		goto out;
 	t->weight = weight_of(t, b);
-	t->idle_max = blockfile_trailer(b)->max_raw_block > POOLED_BLOCK_MAX ? 1 : IDLE_CURSORS;
+	t->idle_max = blockfile_data_block_max(b) > POOLED_BLOCK_MAX ? 1 : IDLE_CURSORS;
 	*out = t;
 	t = NULL;
 	atomic_fetch_add_explicit(&s->cache->table_opens, 1, memory_order_relaxed);
@@ -238,6 +239,17 @@ void sst_unpin(struct sst *s)
 }
 
 /* ---- iterators ---- */
+/* Where a thread looks first: two that each read in order would spoil one another's place. */
+static unsigned own_slot(void)
+{
+	static _Atomic unsigned threads;
+	static __thread unsigned slot; /* and 1 */
+
+	if (!slot)
+		slot = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % IDLE_CURSORS + 1;
+	return slot - 1;
+}
+
 static void sst_iter_free(struct iter *iter)
 {
 	struct sst_iter *it = (struct sst_iter *)iter;
@@ -247,11 +259,11 @@ static void sst_iter_free(struct iter *iter)
 
 	it->c.walk = NULL;
 
-	for (unsigned i = 0; keep && i < t->idle_max; i++) {
+	for (unsigned i = 0, first = own_slot(); keep && i < t->idle_max; i++) {
+		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % t->idle_max];
 		struct sst_iter *none = NULL;
 
-		if (atomic_load_explicit(&t->idle[i], memory_order_relaxed) == NULL &&
-		    atomic_compare_exchange_strong(&t->idle[i], &none, it)) {
+		if (atomic_load_explicit(slot, memory_order_relaxed) == NULL && atomic_compare_exchange_strong(slot, &none, it)) {
 			it = NULL;
 			break;
 		}
@@ -269,27 +281,25 @@ static const struct iter_ops sst_iter_ops = {ldb_cursor_seek, ldb_cursor_next, s
 
 static struct sst_iter *take_idle(struct open_table *t)
 {
+	unsigned first = own_slot();
+
 	for (unsigned i = 0; i < t->idle_max; i++) {
+		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % t->idle_max];
 		struct sst_iter *it;
 
-		if (atomic_load_explicit(&t->idle[i], memory_order_relaxed) == NULL)
+		if (atomic_load_explicit(slot, memory_order_relaxed) == NULL)
 			continue;
-		it = atomic_exchange(&t->idle[i], NULL);
+		it = atomic_exchange(slot, NULL);
 		if (it)
 			return it;
 	}
 	return NULL;
 }
 
-static int iter_new(struct sst *s, bool pooled, struct iter **out)
+int sst_iter_take(struct sst *s, struct open_table *t, bool pooled, struct iter **out)
 {
-	struct open_table *t;
-	struct sst_iter *it;
-	int err = sst_pin(s, &t);
+	struct sst_iter *it = pooled ? take_idle(t) : NULL;
 
-	if (err)
-		return err;
-	it = pooled ? take_idle(t) : NULL;
 	if (!it) {
 		it = calloc(1, sizeof(*it));
 		if (!it) {
@@ -307,6 +317,14 @@ static int iter_new(struct sst *s, bool pooled, struct iter **out)
 	it->c.it.err = 0;
 	*out = &it->c.it;
 	return 0;
+}
+
+static int iter_new(struct sst *s, bool pooled, struct iter **out)
+{
+	struct open_table *t;
+	int err = sst_pin(s, &t);
+
+	return err ? err : sst_iter_take(s, t, pooled, out);
 }
 
 int sst_iter_new(struct sst *s, struct iter **out)
@@ -336,52 +354,6 @@ int sst_scan_new(struct sst *s, struct iter **out)
 }
 
 /* ---- questions ---- */
-/* The last partition whose first key is <= key, or 0. */
-static size_t partition_of(const struct bff_filters *f, struct slice key)
-{
-	size_t lo = 0, hi = f->n;
-
-	while (hi - lo > 1) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (slice_cmp(f->part[mid].first, key) <= 0)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static bool ask(const struct bff_filters *f, struct slice from, struct slice to, struct slice probe)
-{
-	uint64_t h;
-
-	if (f->n == 0 || slice_cmp(from, f->last) > 0)
-		return false;
-	h = hash64(probe, 0);
-	for (size_t i = partition_of(f, from); i < f->n && slice_cmp(f->part[i].first, to) <= 0; i++)
-		if (ldb_filter_match(h, f->part[i].filter))
-			return true;
-	return false;
-}
-
-bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe)
-{
-	struct open_table *t;
-	bool may = true;
-
-	if (sst_pin(s, &t))
-		return true;
-	if (t->has_filters) {
-		may = ask(&t->filters, from, to, probe);
-		atomic_fetch_add_explicit(&s->cache->probes, 1, memory_order_relaxed);
-		if (!may)
-			atomic_fetch_add_explicit(&s->cache->probe_misses, 1, memory_order_relaxed);
-	}
-	sst_unpin(s);
-	return may;
-}
-
 int sst_properties(struct sst *s, struct buf *out)
 {
 	struct buf bytes = {0};

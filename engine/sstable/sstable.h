@@ -66,13 +66,15 @@ void sst_writer_free(struct sst_writer *w);
 
 /* ---- reading ---- */
 /*
- * The caches of one server: uncompressed blocks (LevelDB's LRU cache), a
- * bounded one for in-memory groups, and the open tables (index, filters) in
- * a weighted LRU bounded in bytes and in descriptors (at most 500).
+ * The caches of one server: uncompressed blocks and cells that sst_find gave,
+ * a bounded one of the same kind for in-memory groups, and the open tables
+ * (index, filters) in a weighted LRU bounded in bytes and in descriptors (at
+ * most 500).
  */
 struct sst_cache; /* in-memory groups: up to a quarter of block_bytes, on top of it */
 struct sst_cache_stats {
-	uint64_t block_bytes, table_bytes, tables_open;
+	uint64_t block_bytes, cell_bytes, table_bytes, tables_open;
+	uint64_t cells_found, cells_missed;
 	uint64_t blocks_read, bytes_read;        /* from disk, compressed */
 	uint64_t table_opens, probes, probe_misses; /* filter asked; said no */
 };
@@ -104,6 +106,15 @@ int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
 int sst_scan_new(struct sst *s, struct iter **out) TFS_MUST;
 /* False: no key in [from, to] was added with this probe.  True on any doubt, failure to open included. */
 bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe);
+/*
+ * What a point read asks of one table: *out is an iterator on the first key
+ * that begins with prefix, or NULL when there is none.  to: above all keys
+ * with the prefix; probe: what the filter is asked for.  Small cells that it
+ * had to look for far from the last ones are remembered, and then need
+ * neither filter nor index nor block; the iterator looks those up when it is
+ * moved.  It holds no reference on s.
+ */
+int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice probe, struct iter **out) TFS_MUST;
 /* A copy of the properties blob. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
 /* Reads the whole file past the caches and checks every checksum and the order of keys.  On damage *why (free it) names the offset. */

@@ -23,12 +23,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { KIND_AT = CELL_SUFFIX_BYTES - 1 };
+#include "engine/base/msg.h"
+
+enum {
+	KIND_AT = CELL_SUFFIX_BYTES - 1,
+	TAG = 1,     /* before the column in key, so that tag and column are the filter's probe as they stand */
+	ABOVE = CELL_SUFFIX_BYTES, /* ff bytes behind a prefix: at or above any timestamp's */
+};
+
+static inline struct slice
+column(const struct colread *c)
+{
+	return slice_of(c->key.p + TAG, c->column_len);
+}
 
 static inline bool
 in_column(const struct colread *c, const struct iter *it)
 {
-	return it->valid && it->key.n >= c->column_len + CELL_SUFFIX_BYTES && memcmp(it->key.p, c->key.p, c->column_len) == 0;
+	return it->valid && it->key.n >= c->column_len + CELL_SUFFIX_BYTES && memcmp(it->key.p, c->key.p + TAG, c->column_len) == 0;
 }
 
 /* The largest visible sequence of the deletes under this prefix (row+00 00 or row+family+00 00). */
@@ -59,13 +71,13 @@ find_deletes(struct colread *c, struct iter *it, bool row, bool family)
 
 	if (row) {
 		buf_reset(b);
-		if ((err = buf_append(b, c->key.p, c->row_len)) || (err = buf_append(b, zeros, 4)))
+		if ((err = buf_append(b, c->key.p + TAG, c->row_len)) || (err = buf_append(b, zeros, 4)))
 			return err;
 		err = find_delete(c, it, buf_slice(b));
 	}
 	if (family && !err) {
 		buf_reset(b);
-		if ((err = buf_append(b, c->key.p, c->row_len + 2)) || (err = buf_append(b, zeros, 2)))
+		if ((err = buf_append(b, c->key.p + TAG, c->row_len + 2)) || (err = buf_append(b, zeros, 2)))
 			return err;
 		err = find_delete(c, it, buf_slice(b));
 	}
@@ -88,7 +100,7 @@ add_mem(struct colread *c, struct vmem *m)
 	families = m->family_deletes > 0;
 	if ((rows || families) && (err = find_deletes(c, it, rows, families)))
 		goto out;
-	iter_seek(it, buf_slice(&c->key));
+	iter_seek(it, column(c));
 	if (in_column(c, it)) {
 		c->src[c->count++] = (struct colsrc){it, m->column_deletes > 0};
 		return 0;
@@ -99,63 +111,78 @@ out:
 	return err;
 }
 
-/* Asks the filter of f; the probe's bytes are made in c->probe. */
+/* Asks the filter of f for a delete of the row ('R') or family ('F'), which are its first keys. */
 static int
-may_contain(struct colread *c, struct vfile *f, char tag, struct slice row, uint16_t family, struct slice qualifier, bool *may)
+may_hold_delete(struct colread *c, struct vfile *f, char tag, bool *may)
 {
-	struct slice from = slice_of(c->key.p, tag == 'c' || tag == 'C' ? c->column_len : c->row_len);
-	/* The deletes are the row's and the family's first keys. */
 	struct buf *b = &c->probe;
-	size_t n;
+	size_t n = tag == 'R' ? c->row_len : c->row_len + 2;
 	int err;
 
 	buf_reset(b);
-	if ((err = cellkey_probe(b, tag, row, family, qualifier)))
+	if ((err = buf_u8(b, (uint8_t)tag)) || (err = buf_append(b, c->key.p + TAG, n)) ||
+	    (err = buf_append(b, "\xff\xff\xff", 3)))
 		return err;
-	n = b->n;
-	/* Everything with the prefix: up to the prefix followed by 0xff, above any timestamp's first byte or equal to it. */
-	if ((err = buf_append(b, from.p, from.n)) || (err = buf_append(b, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 17)))
-		return err;
-	*may = sst_may_contain(f->sst, from, slice_of(b->p + n, b->n - n), slice_of(b->p, n));
+	*may = sst_may_contain(f->sst, slice_of(b->p + TAG, c->row_len), slice_of(b->p + TAG, n + 3), slice_of(b->p, TAG + n));
 	return 0;
 }
 
 static int
-add_file(struct colread *c, struct vfile *f, struct slice row, uint16_t family, struct slice qualifier)
+add_file(struct colread *c, struct vfile *f)
 {
+	struct slice key = column(c), to = slice_of(key.p, key.n + ABOVE), probe = slice_of(c->key.p, TAG + c->column_len);
 	struct iter *it;
-	bool column, deletes, rows = false, families = false;
+	bool deletes, rows = false, families = false;
 	int err;
 
-	if (slice_cmp(buf_slice(&c->key), buf_slice(&f->first)) < 0 || slice_cmp(buf_slice(&c->key), buf_slice(&f->after)) >= 0)
+	if (slice_cmp(key, buf_slice(&f->first)) < 0 || slice_cmp(key, buf_slice(&f->after)) >= 0)
 		return 0;
-	if ((err = may_contain(c, f, 'c', row, family, qualifier, &column)))
+	if (f->meta.row_deletes && (err = may_hold_delete(c, f, 'R', &rows)))
 		return err;
-	if (f->meta.row_deletes && (err = may_contain(c, f, 'R', row, 0, slice_of(NULL, 0), &rows)))
+	if (f->meta.family_deletes && (err = may_hold_delete(c, f, 'F', &families)))
 		return err;
-	if (f->meta.family_deletes && (err = may_contain(c, f, 'F', row, family, slice_of(NULL, 0), &families)))
-		return err;
-	if (!column && !rows && !families)
-		return 0;
-	err = sst_iter_new(f->sst, &it); /* the row is within the clip: none needed */
-	if (err)
-		return err;
-	if ((rows || families) && (err = find_deletes(c, it, rows, families)))
-		goto out;
-	if (column) {
-		deletes = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes;
-		if (deletes && (err = may_contain(c, f, 'C', row, family, qualifier, &deletes)))
-			goto out;
-		iter_seek(it, buf_slice(&c->key));
-		if (in_column(c, it)) {
-			c->src[c->count++] = (struct colsrc){it, deletes};
-			return 0;
-		}
-		err = it->err;
+	if (rows || families) {
+		err = sst_iter_new(f->sst, &it); /* the row is within the clip: none needed */
+		if (err)
+			return err;
+		err = find_deletes(c, it, rows, families);
+		iter_free(it);
+		if (err)
+			return err;
 	}
-out:
-	iter_free(it);
-	return err;
+	c->key.p[0] = 'c';
+	err = sst_find(f->sst, key, to, probe, &it);
+	if (err || !it)
+		return err;
+	if (!in_column(c, it)) {
+		msg_error("%s: damaged: a malformed key: %s", sst_path(f->sst), Q(it->key));
+		iter_free(it);
+		return -EBADMSG;
+	}
+	deletes = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes;
+	if (deletes) {
+		c->key.p[0] = 'C';
+		deletes = sst_may_contain(f->sst, key, to, probe);
+	}
+	c->src[c->count++] = (struct colsrc){it, deletes};
+	return 0;
+}
+
+/* The column into key, between the tag's place and ff bytes. */
+static int
+set_key(struct colread *c, struct slice row, uint16_t family, struct slice qualifier)
+{
+	static const uint8_t above[ABOVE] = {[0 ... ABOVE - 1] = 0xff};
+	struct buf *b = &c->key;
+	int err;
+
+	if (TAG + 2 * (row.n + qualifier.n) + 6 + ABOVE <= sizeof c->inline_key)
+		*b = (struct buf){c->inline_key, 0, sizeof c->inline_key}; /* nothing appended to it makes it grow */
+	if ((err = buf_u8(b, 0)) || (err = cellkey_column_prefix(b, row, family, qualifier)))
+		return err;
+	c->column_len = b->n - TAG;
+	c->row_len = cellkey_row_len(column(c));
+	return buf_append(b, above, ABOVE);
 }
 
 int
@@ -171,16 +198,11 @@ colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice row, 
 		if (!c->src)
 			return -ENOMEM;
 	}
-	err = cellkey_column_prefix(&c->key, row, family, qualifier);
-	if (err)
-		goto out;
-	c->column_len = c->key.n;
-	c->row_len = cellkey_row_len(buf_slice(&c->key));
+	err = set_key(c, row, family, qualifier);
 	for (unsigned i = 0; i < v->mem_count && !err; i++)
 		err = add_mem(c, v->mems[i]);
 	for (unsigned i = 0; i < v->file_count && !err; i++)
-		err = add_file(c, v->files[i], row, family, qualifier);
-out:
+		err = add_file(c, v->files[i]);
 	if (err)
 		colread_close(c);
 	return err;
@@ -195,7 +217,8 @@ colread_close(struct colread *c)
 		free(c->src);
 	c->src = c->inline_src;
 	c->count = 0;
-	buf_fini(&c->key);
+	if (c->key.p != c->inline_key)
+		buf_fini(&c->key);
 	buf_fini(&c->probe);
 }
 
@@ -239,14 +262,10 @@ walk_to(struct colread *c, struct iter *it, struct slice target)
 int
 colread_skip_to(struct colread *c, int64_t ts)
 {
-	uint8_t suffix[8];
-	struct slice target;
-	int err;
+	struct slice target = slice_of(c->key.p + TAG, c->column_len + 8);
+	int err = 0;
 
-	put_be64(suffix, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
-	c->key.n = c->column_len;
-	err = buf_append(&c->key, suffix, 8);
-	target = buf_slice(&c->key);
+	put_be64(c->key.p + TAG + c->column_len, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
 	for (unsigned i = 0; i < c->count && !err; i++) {
 		struct iter *it = c->src[i].it;
 
@@ -261,7 +280,6 @@ colread_skip_to(struct colread *c, int64_t ts)
 			err = it->valid ? 0 : it->err;
 		}
 	}
-	c->key.n = c->column_len;
 	return err;
 }
 

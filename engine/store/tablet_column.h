@@ -21,14 +21,16 @@ struct colread {
 	struct colsrc inline_src[COLREAD_INLINE], *src;
 	unsigned count;
 	uint64_t seq;
-	size_t row_len, column_len;  /* of the encoded prefix in key */
-	struct buf key, probe;
+	size_t row_len, column_len;  /* of the encoded row; of row, family and qualifier, in key */
+	struct buf key;              /* a probe's tag, the column, and room for what is sought in it */
+	struct buf probe;            /* scratch */
 	uint64_t del_seq;            /* of the newest row or family delete */
 	uint64_t column_del, version_del;
 	int64_t version_del_ts, last_ts;
 	bool any;                    /* last_ts is set */
 	struct iter *at;             /* gave the last version; still on its entry */
 	uint64_t index;              /* live versions given */
+	uint8_t inline_key[192];     /* the key's memory, if it fits */
 };
 struct colver {
 	int64_t ts;

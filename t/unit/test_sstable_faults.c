@@ -244,6 +244,22 @@ static int workload(void)
 	err = sst_cache_new(64 << 10, 1 << 20, &c);
 	if (!err)
 		err = sst_new(c, in_dir("w.sst"), false, &t);
+	for (unsigned round = 0; round < 4 && !err; round++) { /* each found twice, remembered or not */
+		uint32_t i = (round / 2 * 977 + 5) % work.n;
+		uint8_t to[KEY_BUF];
+		struct slice key = shape_key_in(&work, 2 * i, to);
+
+		memset(to + key.n, 0xff, 8);
+		err = sst_find(t, key, slice_of(to, key.n + 8), key, &it);
+		if (err)
+			break;
+		assert_int_equal(shape_at(&work, it, i), 0);
+		iter_next(it);
+		if (it->valid)
+			assert_int_equal(shape_at(&work, it, i + 1), 0);
+		err = it->err;
+		iter_free(it);
+	}
 	for (unsigned round = 0; round < 2 && !err; round++) {
 		err = sst_iter_new(t, &it);
 		if (err)
@@ -341,6 +357,37 @@ static void each_allocation_fails(void **state)
 	assert_int_equal(workload(), 0);
 }
 
+/* Several readers of a table whose index is larger than its blocks keep their iterators: none is made anew. */
+static void idle_iterators_stay(void **state)
+{
+	struct shape s = {{SST_ZSTD, 1, 4096, 0, false}, 500, 20000, 0, 0}; /* blocks of 16 keys, 320 KB; an index of 620 KB */
+	struct sst_cache *c;
+	struct sst_layout l;
+	struct sst *t;
+	struct iter *it[3];
+	uint64_t bytes;
+
+	(void)state;
+	assert_int_equal(shape_write(&s, in_dir("i.sst"), &bytes), 0);
+	assert_int_equal(sst_cache_new(64 << 20, 8 << 20, &c), 0);
+	assert_int_equal(sst_new(c, in_dir("i.sst"), false, &t), 0);
+	assert_int_equal(sst_layout(t, &l), 0);
+	assert_true(l.blocks > 30);
+	for (unsigned round = 0; round < 2; round++) {
+		allocations = 0;
+		for (unsigned i = 0; i < 3; i++)
+			assert_int_equal(sst_iter_new(t, &it[i]), 0);
+		assert_int_equal(allocations, round ? 0 : 3);
+		for (unsigned i = 0; i < 3; i++) {
+			iter_seek(it[i], shape_key(&s, 2 * 100 * i));
+			assert_int_equal(shape_at(&s, it[i], 100 * i), 0);
+			iter_free(it[i]);
+		}
+	}
+	sst_put(t);
+	sst_cache_free(c);
+}
+
 /* An I/O error is of the moment: the next try reads. */
 static void errors_of_the_moment_pass(void **state)
 {
@@ -385,6 +432,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_io_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(each_allocation_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(errors_of_the_moment_pass, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(idle_iterators_stay, setup, test_dir_teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

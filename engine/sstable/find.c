@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Point reads of one table: the remembered cell, else the filter, else index
+ * and block.
+ *
+ * A cell that had to be looked for is remembered when its block had to be
+ * read, or while the cache has room; not when it lay just behind the one
+ * before it: who reads in order has the block in hand, and will not come
+ * back.  A remembered cell is an iterator that stands; what lies behind it
+ * (older versions, the chunks of a large value) is looked up when it is
+ * moved, in the file.
+ */
+#include "engine/sstable/cache.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- filters ---- */
+/* The last partition whose first key is <= key, or 0. */
+static size_t partition_of(const struct bff_filters *f, struct slice key)
+{
+	size_t lo = 0, hi = f->n;
+
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (slice_cmp(f->part[mid].first, key) <= 0)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static bool ask(const struct bff_filters *f, struct slice from, struct slice to, struct slice probe)
+{
+	uint64_t h;
+
+	if (f->n == 0 || slice_cmp(from, f->last) > 0)
+		return false;
+	h = hash64(probe, 0);
+	for (size_t i = partition_of(f, from); i < f->n && slice_cmp(f->part[i].first, to) <= 0; i++)
+		if (ldb_filter_match(h, f->part[i].filter))
+			return true;
+	return false;
+}
+
+/* Of a pinned table. */
+static bool may_contain(struct open_table *t, struct slice from, struct slice to, struct slice probe)
+{
+	struct sst_cache *c = t->sst->cache;
+	bool may;
+
+	if (!t->has_filters)
+		return true;
+	may = ask(&t->filters, from, to, probe);
+	atomic_fetch_add_explicit(&c->probes, 1, memory_order_relaxed);
+	if (!may)
+		atomic_fetch_add_explicit(&c->probe_misses, 1, memory_order_relaxed);
+	return may;
+}
+
+bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe)
+{
+	struct open_table *t;
+	bool may;
+
+	if (sst_pin(s, &t))
+		return true;
+	may = may_contain(t, from, to, probe);
+	sst_unpin(s);
+	return may;
+}
+
+/* ---- a remembered cell as an iterator ---- */
+struct found_iter {
+	struct iter it; /* first */
+	struct sst *sst;
+	struct lru_entry *cell; /* that it stands on, until it is moved */
+	struct iter *real;      /* from then on */
+};
+
+/* Has the real iterator; false: it cannot be had. */
+static bool go_on(struct found_iter *f)
+{
+	int err = f->real ? 0 : sst_iter_new(f->sst, &f->real);
+
+	f->it.valid = false;
+	f->it.err = err;
+	return !err;
+}
+
+static void settle(struct found_iter *f)
+{
+	f->it.key = f->real->key;
+	f->it.value = f->real->value;
+	f->it.valid = f->real->valid;
+	f->it.err = f->real->err;
+	lru_release(sst_lru(f->sst), f->cell);
+	f->cell = NULL;
+}
+
+static void found_seek(struct iter *it, struct slice target)
+{
+	struct found_iter *f = (struct found_iter *)it;
+
+	if (!go_on(f))
+		return;
+	iter_seek(f->real, target);
+	settle(f);
+}
+
+static void found_next(struct iter *it)
+{
+	struct found_iter *f = (struct found_iter *)it;
+
+	if (!go_on(f))
+		return;
+	if (f->cell)
+		iter_seek(f->real, lru_cell_key(f->cell));
+	if (f->real->valid)
+		iter_next(f->real);
+	settle(f);
+}
+
+static void found_free(struct iter *it)
+{
+	struct found_iter *f = (struct found_iter *)it;
+
+	iter_free(f->real);
+	lru_release(sst_lru(f->sst), f->cell);
+	free(f);
+}
+
+static const struct iter_ops found_ops = {found_seek, found_next, found_free};
+
+static int found_new(struct sst *s, struct lru_entry *cell, struct iter **out)
+{
+	struct found_iter *f = malloc(sizeof(*f));
+
+	if (!f) {
+		lru_release(sst_lru(s), cell);
+		return -ENOMEM;
+	}
+	*f = (struct found_iter){
+		.it = {.ops = &found_ops, .key = lru_cell_key(cell), .value = lru_cell_value(cell), .valid = true},
+		.sst = s,
+		.cell = cell,
+	};
+	*out = &f->it;
+	return 0;
+}
+
+/* ---- finding ---- */
+int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice probe, struct iter **out)
+{
+	struct lru_entry *cell = lru_cell_find(sst_lru(s), s->file, prefix);
+	struct ldb_cursor *c;
+	struct open_table *t;
+	struct iter *it;
+	int err;
+
+	if (cell)
+		return found_new(s, cell, out);
+	err = sst_pin(s, &t);
+	if (err)
+		return err;
+	if (!may_contain(t, prefix, to, probe)) {
+		sst_unpin(s);
+		*out = NULL;
+		return 0;
+	}
+	err = sst_iter_take(s, t, true, &it);
+	if (err)
+		return err;
+	iter_seek(it, prefix);
+	if (!it->valid || !slice_has_prefix(it->key, prefix)) {
+		err = it->valid ? 0 : it->err;
+		iter_free(it);
+		if (!err)
+			*out = NULL;
+		return err;
+	}
+	c = (struct ldb_cursor *)it;
+	if (!c->rising)
+		lru_cell_add(sst_lru(s), s->file, prefix.n, it->key, it->value, c->read);
+	*out = it;
+	return 0;
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One bound for blocks and cells, in 16 shards; in each, for either kind, a
+ * hash table and a queue.
+ *
+ * Queues are by arrival with a second chance: what was found since it came,
+ * or is held, goes to the back once more instead of out.  To be found costs
+ * an entry a mark in its own memory; moving it in a list would touch its
+ * neighbours', and with a million cells each of those is a cache miss.
+ *
+ * Who makes room.  A block serves reads nearby, soon; a cell, 60 times
+ * smaller, the same read again, whenever that is.  So blocks go first, down
+ * to an eighth of the bound: reads all over a table larger than the cache
+ * leave it full of what was asked for, not of 60 times as much around it.
+ * But blocks are not starved for cells that nobody asks for any more: a cell
+ * not found while WAIT times the bound was read in blocks has had its time
+ * (that is about the ratio of their sizes, so both have waited in proportion
+ * to what they save), and so has one whose file has gone.
+ *
+ * A cell is kept with the whole key found, and the length of the prefix that
+ * was asked for: what a memtable above has, or which rules apply, is not
+ * known here.
+ *
+ * Decided against: LevelDB's own LRU cache (it knows one kind of entry, and
+ * its lists cost three misses for each hit); a bound of its own for cells
+ * (whatever it is, it is wrong for tables that are only scanned).
+ */
+#include "engine/sstable/lru.h"
+
+#include "engine/base/mutex.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum {
+	SHARD_BITS = 4,
+	SHARDS = 1 << SHARD_BITS,
+	BUCKETS_MIN = 16,
+	BLOCK_SHARE = 8,   /* an eighth of the bound is the blocks' in any case */
+	WAIT = 64,
+	LOOK = 8,          /* cells looked at for one that has had its time */
+	MALLOC_BYTES = 16, /* what malloc adds */
+};
+
+enum kind { BLOCK, CELL, KINDS };
+
+struct lru_file {
+	_Atomic unsigned refs; /* its owner's, and one of each cell */
+	_Atomic bool gone;
+	uint64_t number;
+};
+
+struct lru_entry {
+	struct lru_entry *chain;        /* bucket */
+	struct lru_entry *prev, *next;  /* queue, or the list of what is to be freed */
+	uint32_t hash;
+	_Atomic uint32_t refs;          /* holders, and 1 while it is in the table */
+	uint32_t key_bytes, prefix_bytes;
+	uint32_t charge;
+	uint32_t seen;                  /* of cells: the shard's clock when last found */
+	uint8_t kind;
+	bool found;                     /* since it came to the back */
+	union {
+		struct {
+			void *p;
+			void (*how)(void);
+		} block;
+		struct {
+			struct lru_file *file;
+			size_t value_bytes;
+		} cell;
+	};
+	uint8_t bytes[];                /* key; of a cell, its value */
+};
+
+/* The entries of one kind: by hash, and by arrival. */
+struct entries {
+	struct lru_entry **bucket;
+	size_t buckets;
+	struct lru_entry *newest, *oldest;
+	size_t bytes, n;
+};
+
+struct shard {
+	struct mutex lock;
+	struct entries of[KINDS];
+	size_t bytes_max;
+	uint64_t read_bytes;            /* of blocks that came */
+	uint64_t found, missed;         /* cells */
+} __attribute__((aligned(64)));
+
+struct lru {
+	struct shard shard[SHARDS];
+	lru_drop_fn *drop;
+	_Atomic uint64_t next_file;
+};
+
+/* ---- files ---- */
+int lru_file_new(struct lru *c, struct lru_file **out)
+{
+	struct lru_file *f = malloc(sizeof(*f));
+
+	if (!f)
+		return -ENOMEM;
+	atomic_init(&f->refs, 1);
+	atomic_init(&f->gone, false);
+	f->number = atomic_fetch_add_explicit(&c->next_file, 1, memory_order_relaxed);
+	*out = f;
+	return 0;
+}
+
+uint64_t lru_file_number(const struct lru_file *f)
+{
+	return f->number;
+}
+
+static void file_put(struct lru_file *f)
+{
+	if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) == 1)
+		free(f);
+}
+
+void lru_file_free(struct lru_file *f)
+{
+	if (!f)
+		return;
+	atomic_store_explicit(&f->gone, true, memory_order_relaxed);
+	file_put(f);
+}
+
+/* ---- entries ---- */
+void lru_release(struct lru *c, struct lru_entry *e)
+{
+	if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	if (e->kind == BLOCK)
+		c->drop(slice_of(e->bytes, e->key_bytes), e->block.p, e->block.how);
+	else
+		file_put(e->cell.file);
+	free(e);
+}
+
+static void release_list(struct lru *c, struct lru_entry *dead)
+{
+	while (dead) {
+		struct lru_entry *e = dead;
+
+		dead = e->next;
+		lru_release(c, e);
+	}
+}
+
+static struct shard *shard_of(struct lru *c, uint64_t hash)
+{
+	return &c->shard[hash >> (64 - SHARD_BITS)];
+}
+
+static uint64_t block_hash(struct slice key)
+{
+	return hash64(key, 0);
+}
+
+static uint64_t cell_hash(const struct lru_file *f, struct slice prefix)
+{
+	return hash64(prefix, f->number + 1);
+}
+
+static bool is_block(const struct lru_entry *e, uint64_t hash, struct slice key)
+{
+	return e->hash == (uint32_t)hash && slice_eq(slice_of(e->bytes, e->key_bytes), key);
+}
+
+static bool is_cell(const struct lru_entry *e, uint64_t hash, const struct lru_file *f, struct slice prefix)
+{
+	return e->hash == (uint32_t)hash && e->cell.file == f &&
+		slice_eq(slice_of(e->bytes, e->prefix_bytes), prefix);
+}
+
+/* ---- a shard; its lock is held ---- */
+static uint32_t clock_of(const struct shard *s)
+{
+	return (uint32_t)(s->read_bytes >> 16);
+}
+
+static size_t shard_bytes(const struct shard *s)
+{
+	return s->of[BLOCK].bytes + s->of[CELL].bytes;
+}
+
+static void queue_push(struct entries *q, struct lru_entry *e)
+{
+	e->prev = NULL;
+	e->next = q->newest;
+	if (q->newest)
+		q->newest->prev = e;
+	else
+		q->oldest = e;
+	q->newest = e;
+	q->bytes += e->charge;
+	q->n++;
+}
+
+static void queue_remove(struct entries *q, struct lru_entry *e)
+{
+	if (e->prev)
+		e->prev->next = e->next;
+	else
+		q->newest = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+	else
+		q->oldest = e->prev;
+	q->bytes -= e->charge;
+	q->n--;
+}
+
+static struct lru_entry **bucket_of(const struct entries *q, uint32_t hash)
+{
+	return &q->bucket[hash & (q->buckets - 1)];
+}
+
+/* Makes more buckets; when there is no memory the chains grow longer. */
+static void grow(struct entries *q)
+{
+	size_t n = q->buckets * 2, before = q->buckets;
+	struct lru_entry **bucket = calloc(n, sizeof(struct lru_entry *)), **old = q->bucket, *e;
+
+	if (!bucket)
+		return;
+	q->bucket = bucket;
+	q->buckets = n;
+	for (size_t i = 0; i < before; i++)
+		while ((e = old[i])) {
+			old[i] = e->chain;
+			e->chain = *bucket_of(q, e->hash);
+			*bucket_of(q, e->hash) = e;
+		}
+	free(old);
+}
+
+static void enter(struct shard *s, struct lru_entry *e)
+{
+	struct entries *q = &s->of[e->kind];
+	struct lru_entry **b;
+
+	if (q->n >= q->buckets)
+		grow(q);
+	b = bucket_of(q, e->hash);
+	e->chain = *b;
+	*b = e;
+	queue_push(q, e);
+}
+
+/* Out of the table, onto the list of what the caller releases once the lock is given back. */
+static void take_out(struct shard *s, struct lru_entry *e, struct lru_entry **dead)
+{
+	struct entries *q = &s->of[e->kind];
+	struct lru_entry **p = bucket_of(q, e->hash);
+
+	while (*p != e)
+		p = &(*p)->chain;
+	*p = e->chain;
+	queue_remove(q, e);
+	e->next = *dead;
+	*dead = e;
+}
+
+/* The entry of a queue whose turn it is to go; NULL: in so many there is none. */
+static struct lru_entry *turn(struct entries *q, size_t tries)
+{
+	for (struct lru_entry *e; q->n && tries > 0; tries--) {
+		e = q->oldest;
+
+		if (!e->found && atomic_load_explicit(&e->refs, memory_order_relaxed) == 1)
+			return e;
+		e->found = false;
+		queue_remove(q, e);
+		queue_push(q, e);
+	}
+	return NULL;
+}
+
+static bool had_its_time(const struct shard *s, const struct lru_entry *cell)
+{
+	return atomic_load_explicit(&cell->cell.file->gone, memory_order_relaxed) ||
+		(uint64_t)(clock_of(s) - cell->seen) << 16 > WAIT * s->bytes_max;
+}
+
+static void make_room(struct shard *s, struct lru_entry **dead)
+{
+	struct entries *blocks = &s->of[BLOCK], *cells = &s->of[CELL];
+
+	while (shard_bytes(s) > s->bytes_max) {
+		bool block = blocks->bytes > s->bytes_max / BLOCK_SHARE;
+		struct lru_entry *e = turn(cells, block ? LOOK : 2 * cells->n);
+
+		if (!e || (block && !had_its_time(s, e)))
+			e = turn(blocks, 2 * blocks->n);
+		if (!e)
+			e = turn(cells, 2 * cells->n);
+		if (!e)
+			return; /* over the bound rather than refused: what is held is in use */
+		take_out(s, e, dead);
+	}
+}
+
+/* ---- blocks ---- */
+static struct lru_entry *block_locked(struct shard *s, uint64_t hash, struct slice key)
+{
+	struct lru_entry *e = *bucket_of(&s->of[BLOCK], (uint32_t)hash);
+
+	while (e && !is_block(e, hash, key))
+		e = e->chain;
+	return e;
+}
+
+struct lru_entry *lru_block_find(struct lru *c, struct slice key)
+{
+	uint64_t hash = block_hash(key);
+	struct shard *s = shard_of(c, hash);
+	struct lru_entry *e;
+
+	mutex_lock(&s->lock);
+	e = block_locked(s, hash, key);
+	if (e) {
+		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+		e->found = true;
+	}
+	mutex_unlock(&s->lock);
+	return e;
+}
+
+struct lru_entry *lru_block_add(struct lru *c, struct slice key, void *block, size_t bytes, void (*how)(void))
+{
+	uint64_t hash = block_hash(key);
+	struct shard *s = shard_of(c, hash);
+	struct lru_entry *e = malloc(sizeof(*e) + key.n), *old, *dead = NULL;
+
+	if (!e)
+		return NULL;
+	*e = (struct lru_entry){
+		.hash = (uint32_t)hash,
+		.refs = 2,
+		.key_bytes = (uint32_t)key.n,
+		.charge = (uint32_t)(bytes + sizeof(*e) + key.n + 2 * MALLOC_BYTES),
+		.kind = BLOCK,
+		.block = {block, how},
+	};
+	memcpy(e->bytes, key.p, key.n);
+	mutex_lock(&s->lock);
+	s->read_bytes += bytes;
+	old = block_locked(s, hash, key);
+	if (old)
+		take_out(s, old, &dead);
+	enter(s, e);
+	make_room(s, &dead);
+	mutex_unlock(&s->lock);
+	release_list(c, dead);
+	return e;
+}
+
+void *lru_block(struct lru_entry *e)
+{
+	return e->block.p;
+}
+
+/* ---- cells ---- */
+static struct lru_entry *cell_locked(struct shard *s, uint64_t hash, const struct lru_file *f, struct slice prefix)
+{
+	struct lru_entry *e = *bucket_of(&s->of[CELL], (uint32_t)hash);
+
+	while (e && !is_cell(e, hash, f, prefix))
+		e = e->chain;
+	return e;
+}
+
+struct lru_entry *lru_cell_find(struct lru *c, struct lru_file *f, struct slice prefix)
+{
+	uint64_t hash = cell_hash(f, prefix);
+	struct shard *s = shard_of(c, hash);
+	struct lru_entry *e;
+
+	mutex_lock(&s->lock);
+	e = cell_locked(s, hash, f, prefix);
+	if (e) {
+		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+		e->found = true;
+		e->seen = clock_of(s);
+		s->found++;
+	} else {
+		s->missed++;
+	}
+	mutex_unlock(&s->lock);
+	return e;
+}
+
+void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct slice key, struct slice value, bool evict)
+{
+	struct slice prefix = slice_of(key.p, prefix_bytes);
+	uint64_t hash = cell_hash(f, prefix);
+	struct shard *s = shard_of(c, hash);
+	size_t bytes = sizeof(struct lru_entry) + key.n + value.n;
+	struct lru_entry *e, *dead = NULL;
+	bool want;
+
+	if (value.n > LRU_CELL_MAX || key.n > LRU_CELL_MAX - value.n)
+		return;
+	mutex_lock(&s->lock);
+	want = bytes + MALLOC_BYTES <= s->bytes_max / BLOCK_SHARE &&
+		(evict || shard_bytes(s) + bytes + MALLOC_BYTES <= s->bytes_max);
+	mutex_unlock(&s->lock);
+	e = want ? malloc(bytes) : NULL;
+	if (!e)
+		return;
+	*e = (struct lru_entry){
+		.hash = (uint32_t)hash,
+		.refs = 1,
+		.key_bytes = (uint32_t)key.n,
+		.prefix_bytes = (uint32_t)prefix_bytes,
+		.charge = (uint32_t)(bytes + MALLOC_BYTES),
+		.kind = CELL,
+		.cell = {f, value.n},
+	};
+	memcpy(e->bytes, key.p, key.n);
+	if (value.n)
+		memcpy(e->bytes + key.n, value.p, value.n);
+	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+	mutex_lock(&s->lock);
+	if (cell_locked(s, hash, f, prefix)) { /* by another thread, meanwhile */
+		e->next = NULL;
+		dead = e;
+	} else {
+		e->seen = clock_of(s);
+		enter(s, e);
+		make_room(s, &dead);
+	}
+	mutex_unlock(&s->lock);
+	release_list(c, dead);
+}
+
+struct slice lru_cell_key(const struct lru_entry *e)
+{
+	return slice_of(e->bytes, e->key_bytes);
+}
+
+struct slice lru_cell_value(const struct lru_entry *e)
+{
+	return slice_of(e->bytes + e->key_bytes, e->cell.value_bytes);
+}
+
+/* ---- the whole ---- */
+int lru_new(size_t bytes, lru_drop_fn *drop, struct lru **out)
+{
+	struct lru *c = aligned_alloc(64, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	memset(c, 0, sizeof(*c));
+	c->drop = drop;
+	atomic_init(&c->next_file, 1);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *s = &c->shard[i];
+
+		mutex_init(&s->lock, RANK_SSTABLE);
+		s->bytes_max = (bytes + SHARDS - 1) / SHARDS;
+	}
+	for (unsigned i = 0; i < SHARDS * KINDS; i++) {
+		struct entries *q = &c->shard[i / KINDS].of[i % KINDS];
+
+		q->bucket = calloc(BUCKETS_MIN, sizeof(struct lru_entry *));
+		q->buckets = BUCKETS_MIN;
+		if (!q->bucket) {
+			lru_free(c);
+			return -ENOMEM;
+		}
+	}
+	*out = c;
+	return 0;
+}
+
+void lru_free(struct lru *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *s = &c->shard[i];
+		struct lru_entry *e;
+
+		for (unsigned k = 0; k < KINDS; k++) {
+			while ((e = s->of[k].newest)) {
+				queue_remove(&s->of[k], e);
+				lru_release(c, e);
+			}
+			free(s->of[k].bucket);
+		}
+		mutex_fini(&s->lock);
+	}
+	free(c);
+}
+
+void lru_get_stats(struct lru *c, struct lru_stats *st)
+{
+	*st = (struct lru_stats){0};
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *s = &c->shard[i];
+
+		mutex_lock(&s->lock);
+		st->block_bytes += s->of[BLOCK].bytes;
+		st->cell_bytes += s->of[CELL].bytes;
+		st->cells_found += s->found;
+		st->cells_missed += s->missed;
+		mutex_unlock(&s->lock);
+	}
+}
