@@ -284,7 +284,7 @@ view_iter(struct view *v, struct slice from, struct slice to, struct slice row_p
 	if (!kids)
 		return -ENOMEM;
 	for (unsigned i = 0; i < v->mem_count && !err; i++) {
-		if (i && !memtable_count(v->mems[i]->m))
+		if (!memtable_count(v->mems[i]->m)) /* nothing of what the caller's sequence covers */
 			continue;
 		err = memtable_iter_new(v->mems[i]->m, &kids[n]);
 		n += !err;
