@@ -368,7 +368,7 @@ for my $part ('log', 'sst') {
 			    '--memtable', 4 << 20, '--synced', 20, '--dir', "$w/bench");
 is($status, 0, 'bench engine') or diag($err);
 like($out, qr/^$_ .* \d+\.\d\d +\d+\.\d{3} +\d+\.\d{3}$/m, "bench engine: $_") for
-	qw(seqwrite randwrite randwrite-mem randwrite-auto syncwrite randread-cold randread-warm randread-small seqread scan log);
+	qw(seqwrite randwrite randwrite-mem randwrite-auto syncwrite randread-cold randread-warm randread-small randread-new seqread scan log);
 like($out, qr/^size .*ratio \d/m, 'bench engine: size');
 ok(!-e "$w/bench/ours", 'bench engine: nothing left behind');
 done_testing();
