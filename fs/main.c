@@ -7,10 +7,11 @@
  * non-zero exit before anything is mounted.  The store is opened in the
  * child, because its threads would not survive the fork.
  *
- * End: by fusermount3 -u, SIGTERM or SIGINT.  Order: stop serving, unmount,
+ * End: by fusermount3 -u, SIGTERM, SIGINT or SIGHUP.  Order: stop serving, unmount,
  * commit what open descriptors still had staged, drop scratch (the log names
- * it), close the tables, close the store (everything durable).  SIGHUP is
- * ignored.
+ * it), close the tables, close the store (everything durable).  A second
+ * signal finds that under way and changes nothing.  SIGUSR1 and SIGUSR2 are
+ * not for this program, and do not end it; nor does a log nobody reads.
  */
 #include "engine/base/msg.h"
 #include "fs/file.h"
@@ -51,6 +52,9 @@ static const struct fuse_opt option_spec[] = {
 	FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD),
 	FUSE_OPT_KEY("fsname=", KEY_FSNAME), FUSE_OPT_KEY("max_read=", KEY_MAX_READ),
 	FUSE_OPT_END};
 
@@ -235,6 +239,9 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 	fs.latest = c->latest;
 	fs.uid = getuid();
 	fs.gid = getgid();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGUSR1, SIG_IGN);
+	signal(SIGUSR2, SIG_IGN);
 	/* Threads started from here on leave the signals that end the mount to the main one. */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);

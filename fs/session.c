@@ -218,21 +218,13 @@ int session_start(const char *mountpoint, bool single_threaded)
 	return r ? r : notify_start();
 }
 
-static void ignore(int sig)
-{
-	(void)sig;
-}
-
 int session_run(void)
 {
-	struct sigaction hup = {.sa_handler = ignore, .sa_flags = SA_RESTART};
 	sigset_t ends;
 	int r;
 
 	if (fuse_set_signal_handlers(fs.session) != 0)
 		return -EINVAL;
-	/* A closed terminal is no reason to unmount. */
-	sigaction(SIGHUP, &hup, NULL);
 	/* Only this thread takes the signals that end the mount. */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
@@ -240,6 +232,8 @@ int session_run(void)
 	sigaddset(&ends, SIGHUP);
 	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
 	r = one_thread ? fuse_session_loop(fs.session) : loop_run();
+	/* What is still to be committed is not ended by a second one. */
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
 	fuse_remove_signal_handlers(fs.session);
 	/* A positive value is the signal that ended it: a clean end. */
 	return r > 0 ? 0 : r;

@@ -102,6 +102,8 @@ like "$(cat "$W/daemon.err" "$W/daemon.out")" 'LOOKUP|GETATTR|unique' "  prints 
 ok "options of the kernel" mount_store -o noatime,nosuid,nodev
 like "$(grep -F " $M " /proc/self/mounts)" ' fuse.tabletfs rw,nosuid,nodev,noatime' "  are passed on"
 unmount_store
+ok "words of fstab for others" mount_store -o x-systemd.automount,comment=mine,defaults,_netdev,nofail,noauto,users,user,relatime
+unmount_store
 mount_store
 mkdir -p "$M/sig/r/f"
 echo TERM >"$M/sig/r/f/q"
@@ -112,17 +114,60 @@ check_store
 mount_store
 is "$(cat "$M/sig/r/f/q")" TERM "  nothing is lost"
 unmount_store
+# A process that has written and neither closed nor fsynced, until fd 8 is closed.
+mkfifo "$W/hold" "$W/held"
+hold() {
+	python3 -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.write(fd, b"staged")
+print("ready", flush=True)
+sys.stdin.read()' "$1" <"$W/hold" >"$W/held" &
+	holder=$!
+	exec 8>"$W/hold"
+	read -r _ <"$W/held"
+}
+let_go() {
+	exec 8>&-
+	wait "$holder"
+	mounted "$M" && umount -l "$M"
+}
+# A shell's background processes ignore SIGINT.
+printf '#!/bin/sh\nexec env --default-signal=INT "%s" "$@"\n' "$TABLETFS" >"$W/heeds"
+chmod 755 "$W/heeds"
+for signals in TERM INT HUP "TERM INT HUP"; do
+	for args in "" -s; do
+		TABLETFS=$W/heeds mount_store $args
+		hold "$M/sig/r/f/$signals$args"
+		# Several: again and again, also while it ends.
+		for s in $signals; do kill "-$s" "$daemon"; done
+		while [ "$signals" != "${signals% *}" ] && kill -TERM "$daemon" 2>/dev/null; do :; done
+		wait_daemon
+		let_go
+		is "$daemon_status" 0 "SIG$signals ends it cleanly${args:+ ($args)}"
+		check_store
+	done
+done
 mount_store
-exec 7>"$M/sig/r/f/open"
-echo pending >&7
-kill -TERM "$daemon"
-wait_daemon
-exec 7>&-
-is "$daemon_status" 0 "SIGTERM with a file open"
-mounted "$M" && umount -l "$M"
+is "$(cd "$M/sig/r/f" && cat TERM INT HUP "TERM INT HUP" TERM-s INT-s HUP-s "TERM INT HUP-s")" "$(printf 'staged%.0s' 1 2 3 4 5 6 7 8)" \
+	"what was written and not closed is committed then"
+kill -USR1 "$daemon"
+kill -USR2 "$daemon"
+kill -PIPE "$daemon"
+ok "SIGUSR1, SIGUSR2 and SIGPIPE do not end it" mkdir "$M/sig/still"
+unmount_store
+# Its messages go to a pipe that nobody reads any more.
+{ "$TABLETFS" -f "$D" "$M" 2>&1 >/dev/null </dev/null; echo $? >"$W/status"; } | true &
+wait_for "the mount" mounted "$M"
+echo keep >"$M/sig/r/f/.scratch"
+hold "$M/sig/r/f/unread"
+umount -l "$M"
+let_go
+wait $!
+wait_for "its status" test -s "$W/status"
+is "$(cat "$W/status")" 0 "a log that nobody reads does not end it early"
 check_store
 mount_store
-is "$(cat "$M/sig/r/f/open" 2>/dev/null)" "pending" "  what was written is committed"
+is "$(cat "$M/sig/r/f/unread")" staged "  nothing is lost"
 echo keep >"$M/sig/r/f/.scratch"
 unmount_store
 like "$(cat "$W/daemon.err" "$W/daemon.out")" 'scratch' "the log names each scratch file dropped"
@@ -144,7 +189,7 @@ cp -a /usr/local/bin/. "$W/over/" 2>/dev/null
 cp "$W/bin/tabletfs" "$W/over/tabletfs"
 mount --bind "$W/over" /usr/local/bin || exit 1
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-mount -t fuse.tabletfs -o ro "$D" "$M" || exit 2
+mount -t fuse.tabletfs -o "ro,x-systemd.automount,comment=mine,defaults,_netdev,nofail,noatime,nodev,nosuid,user" "$D" "$M" || exit 2
 cat "$M/sig/r/f/s"
 grep -F " $M " /proc/self/mounts | cut -d' ' -f3
 umount "$M"
