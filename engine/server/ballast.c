@@ -94,3 +94,18 @@ bool ballast_give_up(struct server *s)
 	}
 	return wait_for_log(s);
 }
+
+bool ballast_make_room(struct server *s, uint64_t bytes)
+{
+	char *path = path_join(s->data_dir, "ballast");
+	uint64_t room = 0, kept = 0;
+	bool enough = false;
+
+	if (path && file_free_bytes(s->data_dir, &room) == 0) {
+		if (atomic_load(&s->ballast) && file_stat_size(path, &kept))
+			kept = 0;
+		enough = bytes <= room + kept;
+	}
+	free(path);
+	return enough && (bytes <= room || ballast_give_up(s));
+}

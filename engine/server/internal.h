@@ -170,5 +170,7 @@ void ballast_start(struct server *s);
  * whether trying again makes sense.
  */
 bool ballast_give_up(struct server *s);
+/* The same for a compaction that will write about so many bytes: not unless that leaves it enough. */
+bool ballast_make_room(struct server *s, uint64_t bytes);
 
 #endif

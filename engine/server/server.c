@@ -60,6 +60,11 @@ static void redo_moved(void *arg)
 		task_queue(&s->retire);
 }
 
+static bool make_room(void *arg, uint64_t bytes)
+{
+	return ballast_make_room(arg, bytes);
+}
+
 static int make_log(struct server *s, const struct server_options *o)
 {
 	struct log_options lo = {
@@ -124,6 +129,7 @@ static void fill_env(struct server *s, enum kind k)
 	if (k == KIND_USER)
 		e->over_memory = over_memory;
 	e->redo_moved = redo_moved;
+	e->make_room = make_room;
 	e->arg = s;
 }
 

@@ -22,6 +22,9 @@
  * compaction of a large tablet takes minutes, and without them writers would
  * be slowed down all that while.
  *
+ * On a full disk a major compaction may live off what is kept for that
+ * (env->make_room): it is what makes room of removed cells.
+ *
  * An input that cannot be read ends its compaction.  It is found out and
  * left alone from then on, so that the others are merged as before; what a
  * damaged block costs is the cells in it.
@@ -31,6 +34,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/store/merge.h"
 
@@ -84,6 +88,15 @@ set_busy(struct tablet *t, const struct file_set *in, bool busy)
 	for (unsigned i = 0; i < in->n; i++)
 		in->v[i]->busy = busy;
 	t->debt = compact_debt(t->view);
+}
+
+static void
+give_up(struct tablet *t, struct compact_job *j)
+{
+	mutex_lock(&t->lock);
+	set_busy(t, &j->in, false);
+	mutex_unlock(&t->lock);
+	compact_job_free(j);
 }
 
 /* Steps 3 and 4. */
@@ -236,10 +249,7 @@ run(struct tablet *t, struct run_params *p, struct compact_job *j)
 		return install_or_keep(t, j);
 	if (err == -EBADMSG || err == -EIO || err == -ENOENT)
 		find_damaged(t, &j->in);
-	mutex_lock(&t->lock);
-	set_busy(t, &j->in, false);
-	mutex_unlock(&t->lock);
-	compact_job_free(j);
+	give_up(t, j);
 	return err;
 }
 
@@ -249,14 +259,47 @@ settle(struct tablet *t, struct compact_job *j)
 	return j ? install_or_keep(t, j) : 0;
 }
 
+/*
+ * Merging only tidies up: it must not take the room that writers find, nor
+ * fill the disk again and again to find that it does not fit.  So the oldest
+ * of the run, mostly the largest, are left out until it does.
+ */
+static int
+merge_what_fits(struct tablet *t, struct file_set *in)
+{
+	uint64_t bytes = 0, room;
+	unsigned n = 0;
+	int err = file_free_bytes(t->env->data_dir, &room);
+
+	for (; !err && n < in->n; n++) {
+		bytes += in->v[n]->meta.bytes;
+		if (bytes + bytes / 4 > room)
+			break;
+	}
+	if (err || n < 2)
+		return err ? err : -ENOSPC;
+	mutex_lock(&t->lock);
+	while (in->n > n) {
+		in->v[--in->n]->busy = false;
+		vfile_put(in->v[in->n]); /* the view has it too */
+	}
+	set_busy(t, in, true);
+	mutex_unlock(&t->lock);
+	return 0;
+}
+
 /* A merging compaction of the files of j, which it takes; they are busy. */
 static int
 merge_run(struct tablet *t, struct compact_job *j)
 {
 	struct run_params p = {.t = t, .one_group = true, .group = j->in.v[0]->meta.group, .freeze_us = INT64_MAX};
 	struct snap snap;
-	int err;
+	int err = merge_what_fits(t, &j->in);
 
+	if (err) {
+		give_up(t, j);
+		return err;
+	}
 	j->clock_mark = clock_now(t->env->clock);
 	snap_take(t, &snap);
 	p.schema = snap.schema;
@@ -382,16 +425,42 @@ out:
 	return err;
 }
 
+/* What a major compaction will write, about: what is in memory, and of the files what their tombstones leave. */
+static uint64_t
+room_needed(struct tablet *t)
+{
+	uint64_t bytes = 0, memory = 0, cells = 0, dead = 0;
+	struct snap snap;
+
+	snap_take(t, &snap);
+	for (unsigned i = 0; i < snap.view->mem_count; i++) {
+		memory += memtable_bytes(snap.view->mems[i]->m);
+		dead += snap.view->mems[i]->tombstones;
+	}
+	for (unsigned i = 0; i < snap.view->file_count; i++) {
+		bytes += snap.view->files[i]->meta.bytes;
+		cells += snap.view->files[i]->meta.cells;
+		dead += snap.view->files[i]->meta.tombstones;
+	}
+	snap_put(&snap);
+	return memory + (dead < cells ? bytes / cells * (cells - dead) : 0);
+}
+
 int
 compact_major(struct tablet *t)
 {
 	int err = job_begin(t, &t->majoring);
+	bool again = false;
 
 	if (err)
 		return err;
-	err = settle(t, t->pending_major);
-	if (!err)
-		err = major(t);
+	do {
+		err = settle(t, t->pending_major);
+		if (!err)
+			err = major(t);
+		again = !again && (err == -ENOSPC || err == -EDQUOT) && t->env->make_room &&
+			t->env->make_room(t->env->arg, room_needed(t));
+	} while (again);
 	job_end(t, &t->majoring);
 	if (!err)
 		compact_schedule(t);

@@ -100,6 +100,11 @@ struct tablet_env {
 	bool no_background;
 	/* Called, holding no lock, when memory_used passes the bound: the server flushes the largest. */
 	void (*over_memory)(void *arg);
+	/*
+	 * Called, holding no lock, when a compaction that would make room finds
+	 * none: is there room for so many bytes now?  NULL: there is not.
+	 */
+	bool (*make_room)(void *arg, uint64_t bytes);
 	/* Called after an edit moved the redo point, so that log segments can go. */
 	void (*redo_moved)(void *arg);
 	void *arg;
