@@ -30,6 +30,7 @@ static int open_plain(struct node *n, struct handle *h, bool truncate, bool crea
 	r = family_info_get(p.family_node, &f);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
+	h->w.only_reads = !h->writable;
 	if (h->readable && h->writable && !f.counter)
 		share_open(h);
 	r = cell_stat(&p, &f, &info);

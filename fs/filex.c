@@ -178,6 +178,7 @@ int ofile_keep_version(struct node *family_node, struct slice qualifier, int64_t
 		goto out;
 	}
 	writer_init(&e->copy);
+	e->copy.only_reads = true;
 	cell_place_of(n, &p);
 	r = family_info_get(family, &f);
 	if (r == 0)

@@ -40,7 +40,7 @@ struct spill {
 	size_t n, cap;
 };
 
-static _Atomic uint64_t memory_used;
+static _Atomic uint64_t memory_used, memory_spared;
 static char directory[4096];
 static struct mutex spill_lock; /* RANK_FS_NOTIFY: nothing is called under it */
 static pthread_once_t spill_once = PTHREAD_ONCE_INIT;
@@ -207,6 +207,8 @@ static void leave_file(struct stage *s)
 	s->fd = -1;
 	s->spill = NULL;
 	s->base = 0;
+	atomic_fetch_sub(&memory_spared, s->spared);
+	s->spared = 0;
 }
 
 /* Cuts or extends the image in its file. */
@@ -312,6 +314,40 @@ static int reserve(struct stage *s, uint64_t n)
 	return 0;
 }
 
+/* Where it is there is no room: to memory, if it is only to be read. */
+static int spare(struct stage *s)
+{
+	struct stage to = {.fd = -1};
+	uint8_t piece[16384];
+	size_t got = 1;
+	int r = 0;
+
+	if (!s->only_read || s->spared)
+		return -ENOSPC;
+	to.spared = s->only_read;
+	if (atomic_fetch_add(&memory_spared, to.spared) + to.spared > STAGE_MEMORY_FULL)
+		r = -ENOSPC;
+	if (r == 0 && (to.fd = memfd_create("tabletfs-stage", MFD_CLOEXEC)) < 0)
+		r = -errno;
+	for (uint64_t at = 0; r == 0 && at < s->size; at += got) {
+		r = stage_read(s, at, piece, sizeof(piece), &got);
+		if (r == 0)
+			r = full_pwrite(to.fd, piece, got, at);
+	}
+	if (r) {
+		leave_file(&to);
+		return r;
+	}
+	atomic_fetch_sub(&memory_used, s->memory_bytes);
+	free(s->memory);
+	s->memory = NULL;
+	s->memory_bytes = 0;
+	leave_file(s);
+	s->fd = to.fd;
+	s->spared = to.spared;
+	return 0;
+}
+
 int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 {
 	int r;
@@ -322,10 +358,17 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 		return 0;
 	unmap(s);
 	r = reserve(s, offset + n);
+	if (r == -ENOSPC)
+		r = spare(s);
 	if (r)
 		return r;
 	if (s->fd >= 0) {
 		r = full_pwrite(s->fd, p, n, s->base + offset);
+		if (r == -ENOSPC) {
+			r = spare(s);
+			if (r == 0)
+				r = full_pwrite(s->fd, p, n, offset);
+		}
 		if (r)
 			return r;
 	} else {

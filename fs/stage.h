@@ -5,7 +5,9 @@
  * were written into it.  Small images live in memory; one that grows past
  * STAGE_MEMORY, or any when all stages together hold STAGE_MEMORY_ALL, moves
  * to an unlinked file: to a slot of one that it shares with others, so that
- * descriptors do not grow with the number of stages.
+ * descriptors do not grow with the number of stages.  On a full disk a stage
+ * of somebody who only reads is given memory after all, STAGE_MEMORY_FULL of
+ * it for all together: reads go on, a write is told at once.
  *
  * Threads: the owner serialises.  Errors: -errno; -EFBIG past TFS_VALUE_MAX,
  * or for more than STAGE_SPANS_MAX spans.
@@ -17,6 +19,7 @@
 
 #define STAGE_MEMORY (256 * 1024)
 #define STAGE_MEMORY_ALL (32 * 1024 * 1024)
+#define STAGE_MEMORY_FULL (128 * 1024 * 1024)
 #define STAGE_SPANS_MAX 65536
 
 struct stage_span {
@@ -30,6 +33,8 @@ struct stage {
 	struct spill *spill;       /* whose descriptor fd is, or NULL: the stage's own */
 	uint32_t slot;
 	uint64_t base;             /* of the image in the file */
+	uint64_t only_read;        /* a reader's: the size it will have; 0: it is written */
+	uint64_t spared;           /* its part of STAGE_MEMORY_FULL */
 	void *map;                 /* the spill file, mapped by stage_bytes */
 	size_t map_bytes;
 	struct stage_span *spans;  /* written; sorted, apart from each other */

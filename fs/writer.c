@@ -173,6 +173,7 @@ int writer_load(struct writer *w, struct cell_place *p, const struct family_info
 	/* One call reads small values whole; the caller holds the row's lock for the others. */
 	at.ts = tfs_at(first.ts);
 	n = first.size < READ_AT_ONCE ? (size_t)first.size + 1 : READ_AT_ONCE;
+	w->image.only_read = w->only_reads ? first.size : 0;
 	buf = malloc(n);
 	if (!buf)
 		return -ENOMEM;

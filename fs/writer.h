@@ -27,6 +27,7 @@ struct writer {
 	bool fresh;              /* created or truncated, nothing committed since */
 	bool dead;               /* its name was removed or replaced: commits are discarded */
 	bool keeps;              /* scratch: a refused commit leaves the content as it is */
+	bool only_reads;         /* a reader's: what it loads is not to be written */
 	bool shares;             /* plain, readable too: once committed it is no longer whole (share.h) */
 	bool busy;               /* in a commit: nothing may be changed */
 	int error;               /* a failed write or commit: nothing more is stored */

@@ -77,6 +77,8 @@ rm "$W/disk/fill"
 # Filled from outside, to the last byte, and killed.
 t dd if=/dev/zero of="$W/disk/fill" bs=1M status=none 2>/dev/null
 is "$(cat "$M/t/keep/f/k")" precious "a disk filled by another: reads go on"
+is "$(cd "$M/t/r/f" && for i in $(seq $removed $((done - 1))); do cmp "q$i" "q$i@1" || echo "q$i"; done)" "" \
+	"  large ones too, through plain names, which are kept for who opens them"
 py <<'EOF2'
 from tap import *
 F = M + "/t/r/f"
