@@ -257,8 +257,8 @@ static void sleep_locked(struct log *l, struct log_ticket *t)
 		until = l->write_since_us + l->stall_us;
 	if (l->syncing && l->sync_since_us + l->stall_us < until)
 		until = l->sync_since_us + l->stall_us;
-	if (l->switching && l->switch_since_us + l->stall_us < until)
-		until = l->switch_since_us + l->stall_us;
+	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < until)
+		until = l->switch_since_us + LOG_PATIENCE * l->stall_us;
 	cond_init(&c);
 	t->private_ = &c;
 	cond_wait_us(&c, &l->mu, until > now ? until - now + 1 : 1);
@@ -341,6 +341,17 @@ int log_sync(struct log *l)
 	return err;
 }
 
+int log_wait_room(struct log *l)
+{
+	int err = 0;
+
+	mutex_lock(&l->mu);
+	while (!err && l->retained_bytes > LOG_HARD_BYTES)
+		err = flush_locked(l);
+	mutex_unlock(&l->mu);
+	return err;
+}
+
 /* Room to note every outstanding ticket as answered with an error, so that failing cannot fail. */
 static int reserve_voids_locked(struct log *l)
 {
@@ -375,10 +386,10 @@ int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_
 		crc = log_body_encode(large->data + LOG_FRAME_BYTES, body_bytes, r);
 	}
 	mutex_lock(&l->mu);
-	while (!err && l->retained_bytes > LOG_HARD_BYTES)
-		err = flush_locked(l);
 	if (l->refusing)
 		err = l->refusing;
+	else if (l->retained_bytes > LOG_HARD_BYTES)
+		err = -EAGAIN;
 	if (!err)
 		err = reserve_voids_locked(l);
 	if (!err)

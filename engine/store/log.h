@@ -17,8 +17,9 @@
  * error the file is abandoned at its last durable LSN, which the next file's
  * header states, and the retained records are appended there again in LSN
  * order before any new one; a record whose waiter was already told of an
- * error is not.  If that fails too the waiters get the error, writes are
- * refused with -EROFS, and a fresh file is tried again after a second.
+ * error is not.  If that fails too, or one of its calls takes six times what
+ * counts as a stall, the waiters get the error, writes are refused with
+ * -EROFS, and a fresh file is tried again after a second.
  *
  * Threads: all calls from any thread.
  */
@@ -66,11 +67,14 @@ struct log_ticket {
 	struct log_ticket *private_next;
 };
 /*
- * -ENOMEM, -EINVAL (longer than the format allows), -EROFS (refusing) or
- * -ENOSPC (refusing because the disk is full): nothing was submitted.
- * Blocks while more than 64 MiB wait for an fsync.
+ * -ENOMEM, -EINVAL (longer than the format allows), -EROFS (refusing),
+ * -ENOSPC (refusing because the disk is full) or -EAGAIN (more than 64 MiB
+ * wait for an fsync: log_wait_room): nothing was submitted.  Never blocks,
+ * since the caller's lock is one that many others need.
  */
 int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_ticket *t) TFS_MUST;
+/* Syncs until no more than 64 MiB wait for an fsync. */
+int log_wait_room(struct log *l) TFS_MUST;
 /* Must be called once for each submitted ticket.  0: written (and synced if asked). */
 int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;
 /*

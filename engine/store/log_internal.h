@@ -26,13 +26,14 @@
 #define LOG_LARGE_BYTES (64u << 10)  /* from here on a record has a chunk of its own */
 #define LOG_SPARES 16u               /* chunks kept for reuse */
 #define LOG_SOFT_BYTES (16u << 20)   /* retained: an early sync is queued */
-#define LOG_HARD_BYTES (64u << 20)   /* retained: submitters wait */
+#define LOG_HARD_BYTES (64u << 20)   /* retained: nothing is submitted */
 #define LOG_GROUP_BYTES (4u << 20)
 #define LOG_GROUP_PIECES 64u
 #define LOG_STEP_BYTES (4u << 20)    /* preallocation */
 #define LOG_SPENT_MOST 2u            /* dropped segments kept for reuse */
 #define LOG_PAGE_BYTES 4096u
 #define LOG_RETRY_US 1000000u
+#define LOG_PATIENCE 6u              /* stall times that a call of the second writer may take */
 #define LOG_MAX_GHOSTS 2u            /* replaced threads still inside I/O before retries pause */
 
 /* Encoded records, in LSN order.  One reference is the list's, one each those of writes under way. */

@@ -20,6 +20,9 @@
  * old file holds.  Between 4 and 6 either file may count, and either holds
  * all that is durable; nobody has been answered yet.
  *
+ * A disk that is slow for both files is slow, not stuck: rewriting all that is
+ * retained is given LOG_PATIENCE times as long.
+ *
  * If a step fails or stalls, the file is unlinked, every waiter gets the
  * error, and the log refuses writes until a later attempt succeeds.  Those
  * records are void from then on: every later attempt leaves them out.  As
@@ -55,7 +58,7 @@ struct job {
 
 bool log_stalled_locked(const struct log *l, uint64_t now)
 {
-	return (l->switching && now > l->switch_since_us + l->stall_us) ||
+	return (l->switching && now > l->switch_since_us + LOG_PATIENCE * l->stall_us) ||
 	       (l->writing && now > l->write_since_us + l->stall_us) ||
 	       (l->syncing && now > l->sync_since_us + l->stall_us);
 }

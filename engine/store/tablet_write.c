@@ -41,7 +41,7 @@
 
 #include "engine/base/msg.h"
 
-enum { NEED_REDO = 1, NEED_JUDGE = 2 };
+enum { NEED_REDO = 1, NEED_JUDGE = 2, NEED_ROOM = 3 };
 enum { LOOK_FOR_STUCK_US = 20000 };
 
 /* ---- stripes ---- */
@@ -234,7 +234,7 @@ state_error(const struct tablet *t)
 	return -ESHUTDOWN;
 }
 
-/* Step 3.  0; NEED_REDO, NEED_JUDGE; -errno. */
+/* Step 3.  0; NEED_REDO, NEED_JUDGE, NEED_ROOM; -errno. */
 static int
 submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
        struct log_ticket *ticket, struct writer *w, struct vmem **mem, size_t *bytes)
@@ -254,21 +254,24 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 		err = NEED_JUDGE;
 		goto out;
 	}
-	*mem = t->view->mems[0];
 	r.seq = t->next_seq;
-	if ((err = plan_prepare(p, (*mem)->m, r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
-		*bytes = vmem_account(*mem); /* what was prepared stays until the memtable goes */
+	if ((err = plan_prepare(p, t->view->mems[0]->m, r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
+		*bytes = vmem_account(t->view->mems[0]); /* what was prepared stays until the memtable goes */
 		goto out;
 	}
+	/* Held: published by another while this thread is stuck, the memtable may be flushed meanwhile. */
+	*mem = vmem_get(t->view->mems[0]);
 	t->next_seq += p->cells;
 	(*mem)->seq_max = t->next_seq - 1;
 	if (m->any_put && m->newest_us > s->newest_us)
 		s->newest_us = m->newest_us;
+	if (!plan_deletes_versions_only(p))
+		s->changed_seq = t->next_seq - 1;
 	*w = (struct writer){.last = t->next_seq - 1, .ticket = ticket, .plan = p, .mem = *mem};
 	writer_begin(t, w);
 out:
 	mutex_unlock(&t->lock);
-	return err;
+	return err == -EAGAIN ? NEED_ROOM : err;
 }
 
 static int
@@ -287,9 +290,14 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 		plan_init(&p);
 		if ((err = plan_mutation(&p, m)))
 			goto out;
-		while ((err = submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes)) == NEED_REDO)
-			if ((err = ensure_redo(t)))
-				goto out;
+		do {
+			/* First: what submit has copied when the log refuses stays in the memtable's arena. */
+			err = log_wait_room(t->env->log);
+			if (!err)
+				err = submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);
+			if (err == NEED_REDO && !(err = ensure_redo(t)))
+				err = NEED_ROOM;
+		} while (err == NEED_ROOM);
 		if (err != NEED_JUDGE)
 			break;
 		plan_fini(&p);
@@ -308,6 +316,7 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 	mutex_lock(&t->lock);
 	bytes = vmem_account(mem);
 	writer_end(t, &w, err);
+	vmem_put(mem);
 	mutex_unlock(&t->lock);
 out:
 	plan_fini(&p);

@@ -88,6 +88,7 @@ static void *append(void *arg)
 				.batch = slice_of(value, VALUE_BYTES - 70), /* frame and rows fill the rest */
 			};
 
+			die("log_wait_room", log_wait_room(j->log));
 			die("log_submit", log_submit(j->log, &r, j->sync, &t[k]));
 		}
 		for (unsigned k = 0; k < j->group; k++)

@@ -107,7 +107,9 @@ static __attribute__((unused)) int put(struct env *e, uint64_t tag, size_t n, bo
 	int err;
 
 	fill(&r, batch, tag, n < 8 ? 8 : n);
-	err = log_submit(e->log, &r, sync, t);
+	while ((err = log_submit(e->log, &r, sync, t)) == -EAGAIN)
+		if ((err = log_wait_room(e->log)))
+			break;
 	memset(batch, 0xee, n); /* it has been copied */
 	free(batch);
 	return err ? err : log_wait(e->log, t);

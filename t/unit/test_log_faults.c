@@ -353,6 +353,67 @@ static void test_a_second_file_without_header_cuts_nothing(void **state)
 	free(two);
 }
 
+/* Its caller holds the tablet's lock: behind a disk that hangs, all else in the tablet would hang too. */
+static void test_submit_never_blocks(void **state)
+{
+	struct env *e = *state;
+	uint8_t *batch = malloc(1 << 20);
+	struct log_ticket t;
+	struct log_record r;
+	struct fault f;
+	unsigned n = 0;
+	int err;
+
+	fault_init(&f, OP(SYNC), 1, 0);
+	f.block = true;
+	start(e, 256 << 20, 3600000000u);
+	file_set_hook(fault_hook, &f);
+	f.on = true;
+	fill(&r, batch, 1, 1 << 20);
+	while ((err = log_submit(e->log, &r, false, &t)) == 0 && ++n < 100)
+		assert_int_equal(log_wait(e->log, &t), 0);
+	assert_int_equal(err, -EAGAIN);
+	assert_in_range(n, 64, 66);
+	await_blocked(&f);
+	let_go(&f);
+	assert_int_equal(log_wait_room(e->log), 0);
+	assert_int_equal(log_submit(e->log, &r, false, &t), 0);
+	assert_int_equal(log_wait(e->log, &t), 0);
+	file_set_hook(NULL, NULL);
+	assert_int_equal(log_free(e->log), 0);
+	free(batch);
+}
+
+static int slow_sync(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)path;
+	(void)offset;
+	(void)n;
+	(void)number;
+	if (op == FILE_OP_SYNC)
+		usleep(*(unsigned *)arg);
+	return 0;
+}
+
+/* Every sync takes longer than a stall, for either writer: slow, but nobody is refused. */
+static void test_a_slow_disk_is_not_a_broken_one(void **state)
+{
+	struct env *e = *state;
+	struct worker *w = calloc(4, sizeof *w);
+	unsigned takes_us = 30000;
+	struct seen s;
+
+	start(e, 1 << 20, 20000);
+	file_set_hook(slow_sync, &takes_us);
+	run_workers(w, 4, e, 15);
+	file_set_hook(NULL, NULL);
+	assert_int_equal(log_free(e->log), 0);
+	assert_int_equal(replay(e, &s), 0);
+	assert_int_equal(s.count, 60);
+	check_workers(w, 4, &s);
+	free(w);
+}
+
 static void test_threads_under_random_faults(void **state)
 {
 	struct env *e = *state;
@@ -390,6 +451,8 @@ int main(void)
 		T(test_both_writers_fail_and_recover),
 		T(test_a_failed_fsync_is_not_tried_again),
 		T(test_a_second_file_without_header_cuts_nothing),
+		T(test_submit_never_blocks),
+		T(test_a_slow_disk_is_not_a_broken_one),
 		T(test_threads_under_random_faults),
 	};
 
