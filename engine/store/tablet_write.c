@@ -254,12 +254,13 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 		err = NEED_JUDGE;
 		goto out;
 	}
-	*mem = t->view->mems[0];
 	r.seq = t->next_seq;
-	if ((err = plan_prepare(p, (*mem)->m, r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
-		*bytes = vmem_account(*mem); /* what was prepared stays until the memtable goes */
+	if ((err = plan_prepare(p, t->view->mems[0]->m, r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
+		*bytes = vmem_account(t->view->mems[0]); /* what was prepared stays until the memtable goes */
 		goto out;
 	}
+	/* Held: published by another while this thread is stuck, the memtable may be flushed meanwhile. */
+	*mem = vmem_get(t->view->mems[0]);
 	t->next_seq += p->cells;
 	(*mem)->seq_max = t->next_seq - 1;
 	if (m->any_put && m->newest_us > s->newest_us)
@@ -313,6 +314,7 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 	mutex_lock(&t->lock);
 	bytes = vmem_account(mem);
 	writer_end(t, &w, err);
+	vmem_put(mem);
 	mutex_unlock(&t->lock);
 out:
 	plan_fini(&p);
