@@ -108,6 +108,37 @@ ok "sed -i.bak" t sed -i.bak s/one/1/ "$F/q"
 is "$(shape):$(head -n 1 "$F/q")" "r/f/q.bak@*2 r/f/q@*1:1" "  keeps the history in the backup"
 ok "perl -pi" t perl -pi -e 's/1/uno/' "$F/q"
 is "$(head -n 1 "$F/q"):$(cells "$T1" | grep -c '/\.')" "uno:0" "  works and leaves nothing"
+cat >"$W/screen.py" <<'PY'
+import pty, select, time
+from tap import *
+def drive(argv, *steps):
+    """Runs an editor on a terminal: of each step, what it must show, and what is typed then (or a function to call first)."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm"
+        os.execvp(argv[0], argv)
+    end, seen, steps, deadline = os.pidfd_open(pid), b"", list(steps), time.monotonic() + 30
+    while True:
+        ready = select.select([fd, end], [], [], max(0, deadline - time.monotonic()))[0]
+        if not ready:
+            os.kill(pid, 9)
+        if fd in ready:
+            try:
+                seen += os.read(fd, 65536)
+            except OSError:
+                pass # nobody has the terminal any more
+        if end in ready or not ready:
+            os.close(fd)
+            return os.waitpid(pid, 0)[1]
+        if steps and steps[0][0] in seen:
+            for do in steps.pop(0)[1:]:
+                if callable(do):
+                    do()
+                else:
+                    os.write(fd, do)
+            seen = b""
+PY
+export PYTHONPATH="$PYTHONPATH:$W" F
 fresh vim
 vim=$(command -v vim || command -v vim.tiny || command -v vi || :)
 if [ -n "$vim" ]; then
@@ -116,47 +147,33 @@ if [ -n "$vim" ]; then
 	is "$(shape):$(tr '\n' , <"$F/q")" "r/f/q@*2:hello,vim," "  is one version more and nothing else"
 	ok "vim of a new file" t "$vim" -es -c 'normal ihello' -c 'wq' "$F/new" </dev/null
 	is "$(shape):$(cat "$F/new")" "r/f/new@*1 r/f/q@*2:hello" "  makes a cell"
+	rm "$F/new"
+	for how in yes no auto; do
+		echo "$how" >"$F/q"
+		ok "vim, backupcopy=$how, with a swap file" t "$vim" -N -es -c "set backupcopy=$how swapfile updatecount=1" -c "%s/$how/done/" -c 'wq' "$F/q" </dev/null
+		# Where vim was built with backups, "no" renames the old file away, and its versions go along.
+		like "$(shape):$(cat "$F/q")" '^r/f/q@\*[0-9]+:done$' "  leaves the cell and nothing else"
+	done
+	rm "$F/q"
+	echo text >"$F/q"
+	VIM_IS=$vim py <<'EOF2'
+from screen import *
+os.chdir(os.environ["F"])
+def look():
+    same(sorted(n for n in os.listdir(".") if n.startswith(".")), [".q.swp"], "vim on a terminal has its swap file")
+same(drive([os.environ["VIM_IS"], "-N", "-u", "NONE", "q"], (b"text", look, b"ofrom vim\x1b:w\r"), (b"written", b"oand more\x1b:wq\r")), 0, "vim, written twice")
+same(slurp("q"), b"text\nfrom vim\nand more\n", "  writes the cell")
+EOF2
+	is "$(shape)" "r/f/q@*3" "  is a version for each and nothing else"
 else
 	skip "vim" "there is no vim"
 fi
 if has nano; then
 	fresh nano
 	echo text >"$F/q"
-	export F
 	py <<'EOF2'
-import pty, select, time
-from tap import *
-def nano(path, text):
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.environ["TERM"] = "xterm"
-        os.execvp("nano", ["nano", "-I", path])
-    seen, sent, deadline, steps = b"", 0, time.time() + 30, [(b"\x18", text.encode()), (None, b"\x0f"), (b"Write", b"\r"), (b"Wrote", b"\x18")]
-    steps = [(b"Exit", text.encode() + b"\x0f"), (b"Write", b"\r"), (b"Wrote", b"\x18")]
-    while time.time() < deadline:
-        r, _, _ = select.select([fd], [], [], 0.2)
-        if r:
-            try:
-                piece = os.read(fd, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            seen += piece
-        if sent < len(steps) and steps[sent][0] in seen:
-            os.write(fd, steps[sent][1])
-            seen = b""
-            sent += 1
-    os.close(fd)
-    for _ in range(100):
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.05)
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
-    return -1
-same(nano(os.environ["F"] + "/q", "more "), 0, "nano")
+from screen import *
+same(drive(["nano", "-I", os.environ["F"] + "/q"], (b"Exit", b"more \x0f"), (b"Write", b"\r"), (b"Wrote", b"\x18")), 0, "nano")
 same(slurp(os.environ["F"] + "/q"), b"more text\n", "  writes the cell")
 EOF2
 	is "$(shape)" "r/f/q@*2" "  is one version more and nothing else"
