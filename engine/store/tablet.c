@@ -88,6 +88,7 @@ tablet_destroy(struct tablet *t)
 	for (unsigned i = 0; i < STRIPES; i++) {
 		mutex_fini(&t->stripes[i].m);
 		cond_fini(&t->stripes[i].free);
+		buf_fini(&t->stripes[i].note.column);
 	}
 	mutex_fini(&t->edit);
 	mutex_fini(&t->lock);

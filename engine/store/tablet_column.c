@@ -259,8 +259,9 @@ walk_to(struct colread *c, struct iter *it, struct slice target)
 	return 0;
 }
 
-int
-colread_skip_to(struct colread *c, int64_t ts)
+/* walk: over the deletes of the column before it, taking note of them. */
+static int
+go_to(struct colread *c, int64_t ts, bool walk)
 {
 	struct slice target = slice_of(c->key.p + TAG, c->column_len + 8);
 	int err = 0;
@@ -273,7 +274,7 @@ colread_skip_to(struct colread *c, int64_t ts)
 			continue;
 		if (it == c->at)
 			c->at = NULL;
-		if (c->src[i].column_deletes) {
+		if (walk && c->src[i].column_deletes) {
 			err = walk_to(c, it, target);
 		} else {
 			iter_seek(it, target);
@@ -281,6 +282,26 @@ colread_skip_to(struct colread *c, int64_t ts)
 		}
 	}
 	return err;
+}
+
+int
+colread_skip_to(struct colread *c, int64_t ts)
+{
+	return go_to(c, ts, true);
+}
+
+int
+colread_jump_to(struct colread *c, int64_t ts, uint64_t column_del)
+{
+	if (column_del > c->column_del)
+		c->column_del = column_del;
+	return go_to(c, ts, false);
+}
+
+struct slice
+colread_column(const struct colread *c)
+{
+	return column(c);
 }
 
 static struct iter *
@@ -351,6 +372,8 @@ colread_next(struct colread *c, struct colver *out)
 next:
 		if ((err = step(c, it)))
 			return err;
+		if (c->patience && --c->patience == 0)
+			return COLREAD_TIRED;
 	}
 	return 0;
 }

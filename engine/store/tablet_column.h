@@ -29,6 +29,7 @@ struct colread {
 	int64_t version_del_ts, last_ts;
 	bool any;                    /* last_ts is set */
 	struct iter *at;             /* gave the last version; still on its entry */
+	unsigned patience;           /* how many dead entries colread_next passes before it says so; 0: all */
 	uint64_t index;              /* live versions given */
 	uint8_t inline_key[192];     /* the key's memory, if it fits */
 };
@@ -40,14 +41,18 @@ struct colver {
 };
 int colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
 void colread_close(struct colread *c);
-/* The next older live version, GC rules not applied: 1, 0 at the end, -errno. */
+/* The next older live version, GC rules not applied: 1, 0 at the end, -errno; or COLREAD_TIRED, patience being spent. */
+enum { COLREAD_TIRED = 2 };
 int colread_next(struct colread *c, struct colver *out) TFS_MUST;
+struct slice colread_column(const struct colread *c); /* encoded */
 /*
  * Goes straight to the versions with timestamp <= ts: the next ones, if it
  * is there or beyond.  Only sources that may hold column deletes of this
  * column are walked, for those.  What is passed does not count in index.
  */
 int colread_skip_to(struct colread *c, int64_t ts) TFS_MUST;
+/* The same for who knows the largest sequence of those deletes: nothing is walked. */
+int colread_jump_to(struct colread *c, int64_t ts, uint64_t column_del) TFS_MUST;
 /* Bytes [offset, offset+n) of the version that colread_next just gave (colver's value is gone after it). */
 int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 

@@ -37,6 +37,15 @@ enum tablet_state {
 #undef X
 };
 
+/* Of one column, for who sees seq (0: no note): nothing above ts lives.  tablet_read.c */
+struct note {
+	struct buf column;
+	uint64_t seq;
+	uint64_t changed;          /* it holds while the stripe's changed_seq is this */
+	uint64_t column_del;       /* the largest of the column deletes above ts */
+	int64_t ts;
+};
+
 enum { STRIPES = 64 };
 struct stripe {
 	struct mutex m;
@@ -44,6 +53,8 @@ struct stripe {
 	int holders;               /* shared: their number; exclusive: -1 */
 	unsigned waiting;          /* for exclusive: new sharers stand back */
 	_Atomic int64_t newest_us; /* at or above every timestamp written through it since load */
+	_Atomic uint64_t changed_seq; /* of the last mutation that did more than delete single versions */
+	struct note note;          /* under m */
 };
 
 /* A mutation between sequence allotment and publication; on the writer's stack. */

@@ -25,6 +25,12 @@ struct plan {
 	unsigned n, cap, cells;
 	uint64_t row_deletes, family_deletes, column_deletes, tombstones;
 };
+/* Does it delete single versions and nothing else? */
+static inline bool
+plan_deletes_versions_only(const struct plan *p)
+{
+	return p->tombstones == p->cells && !p->row_deletes && !p->family_deletes && !p->column_deletes;
+}
 
 
 void plan_init(struct plan *p);

@@ -5,9 +5,17 @@
  * One column is read straight out of the sources that may hold it
  * (tablet_column.c).  The newest version is the first live one; a version at
  * a timestamp is sought directly where the rules count no versions, else the
- * column is walked down to it.  Bytes
- * of a large value are read chunk by chunk from the one that holds the
- * offset.
+ * column is walked down to it.  Bytes of a large value are read chunk by
+ * chunk from the one that holds the offset.
+ *
+ * Versions deleted one by one, newest first, leave ever more to pass over
+ * before the newest live one.  A reader of the newest that has passed much
+ * keeps a note for the next one, one in each stripe of rows: nothing above
+ * that timestamp of this column lives.  It holds as long as nothing has gone
+ * through the stripe since but deletes of single versions
+ * (stripe.changed_seq, raised before a mutation is published): what is dead
+ * stays dead, and neither a version nor a delete of others can lie in what
+ * is jumped over.
  */
 #include "engine/store/tablet_impl.h"
 
@@ -16,21 +24,97 @@
 #include "engine/store/merge.h"
 #include "engine/store/tablet_column.h"
 
+enum { PATIENCE = 64 };
+
+/*
+ * Does a reader with this snapshot see all that has gone through the stripe,
+ * *changed being the last of it?  The sequence of a snapshot may be later
+ * than its view, so that what it covers is in a memtable that the view lacks.
+ */
+static bool
+sees_all(struct tablet *t, const struct snap *snap, const struct stripe *s, uint64_t *changed)
+{
+	bool same;
+
+	*changed = s->changed_seq;
+	mutex_lock(&t->view_lock);
+	same = t->view->mems[0] == snap->view->mems[0];
+	mutex_unlock(&t->view_lock);
+	return same && *changed <= snap->seq;
+}
+
+/* To where the last tired reader of the column found something alive, if that still holds. */
 static int
-find(struct colread *c, const struct gc_rule *rule, int64_t now, struct op_time ts, struct colver *ver)
+note_use(struct stripe *s, struct colread *c)
+{
+	struct note n = {0};
+
+	mutex_lock(&s->m);
+	if (slice_eq(buf_slice(&s->note.column), colread_column(c)) && s->note.seq <= c->seq && s->changed_seq == s->note.changed)
+		n = s->note;
+	mutex_unlock(&s->m);
+	return n.seq ? colread_jump_to(c, n.ts, n.column_del) : 0;
+}
+
+/* Nothing above ts lives. A note costs nothing but memory, so that failing to keep one is no failure. */
+static void
+note_keep(struct stripe *s, const struct colread *c, uint64_t changed, int64_t ts)
+{
+	struct slice column = colread_column(c);
+
+	mutex_lock(&s->m);
+	s->note.seq = 0;
+	if (buf_set(&s->note.column, column.p, column.n) == 0) {
+		s->note.seq = c->seq;
+		s->note.changed = changed;
+		s->note.ts = ts;
+		s->note.column_del = c->column_del;
+	}
+	mutex_unlock(&s->m);
+}
+
+/* colread_next of a reader who wants the newest only. */
+static int
+newest(struct tablet *t, const struct snap *snap, struct slice row, struct colread *c, struct colver *ver)
+{
+	struct stripe *s;
+	uint64_t changed;
+	bool all;
+	int err;
+
+	c->patience = PATIENCE;
+	err = colread_next(c, ver);
+	if (err != COLREAD_TIRED)
+		return err;
+	s = stripe_of(t, row);
+	if ((err = note_use(s, c)))
+		return err;
+	c->patience = PATIENCE;
+	err = colread_next(c, ver);
+	if (err != COLREAD_TIRED)
+		return err;
+	all = sees_all(t, snap, s, &changed);
+	err = colread_next(c, ver);
+	if (err >= 0 && all)
+		note_keep(s, c, changed, err ? ver->ts : INT64_MIN);
+	return err;
+}
+
+/* The version at ts. */
+static int
+find(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, struct colver *ver)
 {
 	int err;
 
 	/* Hidden at the same time however many are above it: the rules do not count here. */
-	if (!ts.newest && (!rule || gc_expires(rule, 0, ts.us) == gc_expires(rule, UINT64_MAX, ts.us)) &&
-	    (err = colread_skip_to(c, ts.us)))
+	if ((!rule || gc_expires(rule, 0, ts) == gc_expires(rule, UINT64_MAX, ts)) && (err = colread_skip_to(c, ts)))
 		return err;
 	while ((err = colread_next(c, ver)) > 0) {
 		if (gc_hides(rule, ver->index, ver->ts, now))
 			return -ENOENT;
-		if (ts.newest || ver->ts == ts.us)
+		if (ver->ts == ts)
 			return 0;
-		if (ver->ts < ts.us)
+		if (ver->ts < ts)
 			return -ENOENT;
 	}
 	return err ? err : -ENOENT;
@@ -45,6 +129,7 @@ tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qu
 	struct colver ver;
 	struct snap snap;
 	size_t done = 0;
+	int64_t now;
 	int err;
 
 	tablet_enter(t);
@@ -57,7 +142,11 @@ tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qu
 	err = colread_open(&c, snap.view, snap.seq, row, family, qualifier);
 	if (err)
 		goto out;
-	err = find(&c, f->rule, f->rule && gc_has_age(f->rule) ? clock_now(t->env->clock) : 0, ts, &ver);
+	now = f->rule && gc_has_age(f->rule) ? clock_now(t->env->clock) : 0;
+	if (!ts.newest)
+		err = find(&c, f->rule, now, ts.us, &ver);
+	else if ((err = newest(t, &snap, row, &c, &ver)) >= 0)
+		err = err && !gc_hides(f->rule, 0, ver.ts, now) ? 0 : -ENOENT;
 	if (!err && n)
 		err = colread_bytes(&c, &ver, offset, p, n, &done);
 	colread_close(&c);

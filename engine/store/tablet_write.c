@@ -265,6 +265,8 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 	(*mem)->seq_max = t->next_seq - 1;
 	if (m->any_put && m->newest_us > s->newest_us)
 		s->newest_us = m->newest_us;
+	if (!plan_deletes_versions_only(p))
+		s->changed_seq = t->next_seq - 1;
 	*w = (struct writer){.last = t->next_seq - 1, .ticket = ticket, .plan = p, .mem = *mem};
 	writer_begin(t, w);
 out:

@@ -470,10 +470,120 @@ static void test_seeks_see_column_deletes(void **state)
 	}
 }
 
+/*
+ * The newest version below many deleted ones, which readers keep notes of:
+ * whatever happens to the column in between, it is the model's.
+ */
+static void test_newest_below_deleted(void **state)
+{
+	static const char *const rules_of[] = {"", "maxversions=100"};
+	enum { N = 400, STEPS = 3000 };
+	static struct lib l;
+	static bool alive[2][N + 1];
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1}, all = {.kind = OP_DELETE_COLUMN, .family = 1},
+		  row = {.kind = OP_DELETE_ROW};
+	bool did;
+
+	(void)state;
+	for (unsigned rule = 0; rule < 2; rule++) {
+		seed_state = 77 + rule;
+		lib_init(&l, "/dev/shm");
+		l.schema = lib_schema(&rules_of[rule], 1, 1);
+		lib_start(&l);
+		memset(alive, 0, sizeof alive);
+		for (unsigned i = 0; i < STEPS; i++) {
+			unsigned q = rnd(8) == 0, what = rnd(200);
+			int64_t ts = N;
+
+			while (ts > 0 && !alive[q][ts])
+				ts--;
+			del.qualifier = all.qualifier = slice_str(q ? "b" : "a");
+			if (what == 0 || ts == 0) { /* a column full of versions */
+				for (int64_t k = 1; k <= N; k++) {
+					LIB(lib_put(&l, "r", 1, q ? "b" : "a", k, slice_str("v")));
+					alive[q][k] = true;
+				}
+				if (rule) { /* those that it hides are not to come back */
+					memset(alive[q], 0, sizeof alive[q]);
+					memset(&alive[q][N - 99], 1, 100);
+				}
+			} else if (what < 4) {
+				ts = 1 + rnd(N);
+				if (!rule || alive[q][ts]) {
+					LIB(lib_put(&l, "r", 1, q ? "b" : "a", ts, slice_str("again")));
+					alive[q][ts] = true;
+				}
+			} else if (what < 5) {
+				bool whole = rnd(2);
+
+				LIB(lib_op(&l, "r", whole ? &row : &all, NULL));
+				memset(alive[q], 0, sizeof alive[q]);
+				if (whole)
+					memset(alive[!q], 0, sizeof alive[q]);
+			} else if (what < 10) {
+				LIB(tablet_flush(l.t));
+			} else if (what < 12) {
+				LIB(tablet_compact_step(l.t, &did));
+			} else if (what < 13) {
+				lib_stop(&l);
+				lib_start(&l);
+			} else {
+				del.ts.us = rnd(20) ? ts : 1 + (int64_t)rnd(N);
+				LIB(lib_op(&l, "r", &del, NULL));
+				alive[q][del.ts.us] = false;
+			}
+			for (q = 0; q < 2; q++) {
+				struct cell_info info;
+				int err = tablet_read(l.t, slice_str("r"), 1, slice_str(q ? "b" : "a"), (struct op_time){true, 0}, 0, NULL,
+						      0, NULL, &info);
+
+				for (ts = N; ts > 0 && !alive[q][ts];)
+					ts--;
+				assert_int_equal(err, ts ? 0 : -ENOENT);
+				if (ts)
+					assert_int_equal(info.ts, ts);
+			}
+		}
+		lib_stop(&l);
+		lib_fini(&l);
+	}
+}
+
+/* Told, not judged: a read of the newest after each of many deletes. */
+static void test_newest_after_each_delete(void **state)
+{
+	enum { N = 5000 };
+	static struct lib l;
+	static const char *const none[] = {""};
+	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q")};
+	struct cell_info info;
+	uint64_t from, spent = 0;
+
+	(void)state;
+	lib_init(&l, "/dev/shm");
+	l.schema = lib_schema(none, 1, 1);
+	lib_start(&l);
+	for (int64_t i = 1; i <= N; i++)
+		LIB(lib_put(&l, "r", 1, "q", i, slice_str("v")));
+	for (int64_t i = N; i > 1; i--) {
+		del.ts.us = i;
+		LIB(lib_op(&l, "r", &del, NULL));
+		from = monotonic_us();
+		LIB(tablet_read(l.t, slice_str("r"), 1, slice_str("q"), (struct op_time){true, 0}, 0, NULL, 0, NULL, &info));
+		spent += monotonic_us() - from;
+		assert_int_equal(info.ts, i - 1);
+	}
+	print_message("# %d reads of the newest version, each after it was deleted: %llu us\n", N, (unsigned long long)spent);
+	lib_stop(&l);
+	lib_fini(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seeks_see_column_deletes),
+		cmocka_unit_test(test_newest_below_deleted),
+		cmocka_unit_test(test_newest_after_each_delete),
 		cmocka_unit_test(test_histories),
 	};
 
