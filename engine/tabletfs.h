@@ -329,6 +329,7 @@ struct tfs_cell {
 	uint64_t size;            /* of the whole value */
 	struct tfs_bytes value;   /* data NULL when keys only, or when size > TFS_INLINE_MAX: then tfs_read */
 	int64_t expires_us;       /* when age will hide it; INT64_MAX: never */
+	bool unsure;              /* past_damage: what could not be read, here or before, may have hidden or replaced it */
 };
 #define TFS_INLINE_MAX (256 * 1024)
 
@@ -355,6 +356,7 @@ struct tfs_scan_spec {
 	uint32_t versions;                /* of each column; 0: all live */
 	uint64_t limit;                   /* entries; 0: all */
 	size_t batch_bytes;               /* hint: fetch about this much at a time; 0: default */
+	bool past_damage;                 /* go on behind what cannot be read; -EBADMSG comes in the place of the end */
 };
 struct tfs_scan;
 /* Order: rows, families by id, qualifiers ascending, timestamps descending.  Copies the spec. */

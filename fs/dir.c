@@ -380,13 +380,13 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 
 	memcpy(name, e->name.p, e->name.n);
 	name[e->name.n] = 0;
-	if (!a->plus || (offset & UINT32_MAX) > PLUS_ENTRIES)
+	if (!a->plus || e->unsure || (offset & UINT32_MAX) > PLUS_ENTRIES)
 		return add_plain(a, name, node_ino(e->parent, e->kind, e->key, e->kind == NODE_PLAIN ? 0 : e->ts), type_of(e->kind), offset);
 	r = entry_node(a, e, name, &n);
 	if (r == 0 && !entry_at_hand(a, n, e, &p))
 		r = tree_entry(n, &p);
-	if (r == -ENOENT || r == -ESTALE) {
-		/* It went meanwhile; the kernel will find that out by itself. */
+	if (r == -ENOENT || r == -ESTALE || r == -EBADMSG || r == -EIO) {
+		/* It went meanwhile, or cannot be read; the kernel will find that out by itself. */
 		node_put(n);
 		return add_plain(a, name, 2, type_of(e->kind), offset);
 	}

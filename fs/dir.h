@@ -32,6 +32,7 @@ struct list_entry {
 	int64_t expires_us;
 	struct tfs_bytes value;  /* data NULL: not at hand */
 	bool sized;
+	bool unsure;             /* what could not be read may have hidden it: nothing but its name is known */
 };
 
 struct lister;

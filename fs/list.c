@@ -11,11 +11,10 @@
  * whether a key is the first of its part is asked of the store.  That costs a
  * seek per change of part and keeps the cursor a plain key.
  *
- * Damage.  A scan ends at the first block that cannot be read, and what it had
- * fetched with it is lost.  So the listing goes on from its cursor entry by
- * entry, up to the damage, and then looks for the first place behind it:
- * steps that grow, then halving.  It is bounded (DAMAGE_PROBES), finds every
- * key behind one damaged block, and the end of the listing is then EIO.
+ * Damage.  A scan ends at the first block that cannot be read.  The listing
+ * then goes on from its cursor with a scan that passes over such blocks, and
+ * its own end is EIO.  What stood in them may have hidden what comes behind, so
+ * those entries are names only: the kernel asks for each, and gets the truth.
  */
 #include "fs/dir.h"
 
@@ -31,7 +30,6 @@
 
 enum list_phase { LIST_SCHEMA, LIST_OWN, LIST_PARTS, LIST_KEYS, LIST_KEYS_AFTER, LIST_NAMES, LIST_END };
 
-
 struct lister {
 	struct node *dir;          /* NULL: only keys, for parts */
 	struct node *base;         /* whose keys: table, latest, row or family */
@@ -42,11 +40,7 @@ struct lister {
 	bool scan_done, peeked, prefixed, phase_begun;
 	struct tfs_cell cell;      /* the scan's current one, when peeked */
 	struct name_prefix prefix;
-	bool damaged;              /* something was passed over */
-	unsigned careful;          /* so many entries are still fetched one by one */
-	bool jumped, jump_ts;      /* the scan begins at `jump`, not after the cursor; or after the cursor's key at `ts` */
-	struct buf jump;
-	int64_t ts;
+	bool damaged;              /* something could not be read: scans go on behind it */
 	struct buf to;             /* end of the scan's range */
 	struct buf from;
 	struct buf name, last_part;
@@ -85,7 +79,7 @@ static void next_phase(struct lister *l)
 	end_scan(l);
 	l->at.phase++;
 	l->at.number = 0;
-	l->phase_begun = l->jumped = l->jump_ts = false;
+	l->phase_begun = false;
 	buf_reset(&l->at.key);
 	buf_reset(&l->last_part);
 }
@@ -108,7 +102,6 @@ static void lister_fini(struct lister *l)
 	if (l->schema)
 		tfs_schema_put(l->schema);
 	buf_fini(&l->at.key);
-	buf_fini(&l->jump);
 	buf_fini(&l->to);
 	buf_fini(&l->from);
 	buf_fini(&l->name);
@@ -162,12 +155,10 @@ void lister_free(struct lister *l)
 
 static int rows_scan(struct lister *l)
 {
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .limit = l->careful ? 1 : 0, .batch_bytes = BATCH_BYTES};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .batch_bytes = BATCH_BYTES, .past_damage = l->damaged};
 	int r;
 
-	if (l->jumped) {
-		r = buf_set(&l->from, l->jump.p, l->jump.n);
-	} else if (l->phase_begun) {
+	if (l->phase_begun) {
 		r = buf_set(&l->from, l->at.key.p, l->at.key.n);
 		spec.row_from_after = true;
 	} else {
@@ -183,126 +174,28 @@ static int rows_scan(struct lister *l)
 	return tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
 }
 
-/* ---- past damage ---- */
-
-#define DAMAGE_PROBES 96
-#define CAREFUL_ENTRIES 1000
-
-/* Opens the scan where the lister says and takes its first entry. */
-static int probe(struct lister *l, int (*open_scan)(struct lister *l))
-{
-	int r;
-
-	end_scan(l);
-	r = open_scan(l);
-	if (r == 0 && l->scan)
-		r = tfs_scan_next(l->scan, &l->cell);
-	return r;
-}
-
-/* Behind the damage are other versions of the same column: the first of them. */
-static int past_versions(struct lister *l, int (*open_scan)(struct lister *l))
-{
-	int64_t bad = l->at.number, good = INT64_MIN;
-	int r;
-
-	l->jump_ts = true;
-	l->ts = INT64_MIN;
-	r = probe(l, open_scan);
-	if (r < 0) {
-		l->jump_ts = false;
-		return r;
-	}
-	while ((uint64_t)bad - (uint64_t)good > 1) {
-		l->ts = (int64_t)((uint64_t)good + ((uint64_t)bad - (uint64_t)good) / 2);
-		r = probe(l, open_scan);
-		if (r >= 0)
-			good = l->ts;
-		else if (is_damage(r))
-			bad = l->ts;
-		else
-			return r;
-	}
-	l->ts = good;
-	return probe(l, open_scan);
-}
-
-/* Leaves the scan at its first entry behind the damage that the cursor stands before: 1, 0 at the end, -errno. */
-static int past_damage(struct lister *l, int (*open_scan)(struct lister *l), bool versions)
-{
-	static const uint8_t top[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-	struct buf lo = {0}, hi = {0};
-	bool found = false;
-	int r = 0, probes = 0;
-
-	l->damaged = true;
-	l->careful = CAREFUL_ENTRIES;
-	if (versions) {
-		r = past_versions(l, open_scan);
-		if (r >= 0 || !is_damage(r))
-			return r;
-		r = 0;
-	}
-	l->jumped = true;
-	if (l->phase_begun)
-		r = buf_set(&lo, l->at.key.p, l->at.key.n);
-	else
-		r = buf_set(&lo, l->prefix.raw.p, l->prefix.raw.n);
-	for (size_t step = 1; r == 0 && !found && step <= lo.n; step *= 2) {
-		r = key_after_prefix(slice_of(lo.p, lo.n + 1 - step), &l->jump);
-		if (r || l->jump.n == 0 || ++probes > DAMAGE_PROBES)
-			break;
-		r = probe(l, open_scan);
-		found = r >= 0;
-		if (found)
-			r = buf_set(&hi, l->jump.p, l->jump.n);
-		else if (is_damage(r))
-			r = buf_set(&lo, l->jump.p, l->jump.n); /* still in it */
-	}
-	if (r == 0 && !found)
-		r = l->to.n ? buf_set(&hi, l->to.p, l->to.n) : buf_set(&hi, top, sizeof(top));
-	while (r == 0 && probes++ < DAMAGE_PROBES && key_between(buf_slice(&lo), buf_slice(&hi), &l->jump)) {
-		r = probe(l, open_scan);
-		if (r >= 0) {
-			found = true;
-			r = buf_set(&hi, l->jump.p, l->jump.n);
-		} else if (is_damage(r)) {
-			r = buf_set(&lo, l->jump.p, l->jump.n);
-		}
-	}
-	if (r == 0 && found) {
-		r = buf_set(&l->jump, hi.p, hi.n);
-		if (r == 0)
-			r = probe(l, open_scan);
-	}
-	buf_fini(&lo);
-	buf_fini(&hi);
-	return r;
-}
-
-static int peek(struct lister *l, int (*open_scan)(struct lister *l), bool versions)
+/* Makes l->cell the scan's next entry, if there is one (l->peeked). */
+static int peek(struct lister *l, int (*open_scan)(struct lister *l))
 {
 	int r = 0;
 
 	if (l->peeked || l->scan_done)
 		return 0;
-	if (l->careful && l->scan) {
-		l->careful--;
+	for (;;) {
+		if (!l->scan)
+			r = open_scan(l);
+		if (r == 0 && l->scan)
+			r = tfs_scan_next(l->scan, &l->cell);
+		if (!is_damage(r) || l->damaged)
+			break;
+		l->damaged = true;
 		end_scan(l);
-	}
-	if (!l->scan)
-		r = open_scan(l);
-	if (r == 0 && l->scan)
-		r = tfs_scan_next(l->scan, &l->cell);
-	if (is_damage(r) && !l->careful) {
-		l->careful = CAREFUL_ENTRIES;
-		r = probe(l, open_scan);
+		r = 0;
 	}
 	if (is_damage(r))
-		r = past_damage(l, open_scan, versions && l->phase_begun);
+		r = 0; /* the end, then: past_damage says it there */
 	if (r < 0)
 		return r;
-	l->jumped = l->jump_ts = false;
 	l->peeked = r > 0;
 	l->scan_done = r == 0;
 	return 0;
@@ -315,7 +208,7 @@ static int rows_next(struct lister *l)
 	struct node *extra;
 	int r;
 
-	r = peek(l, rows_scan, false);
+	r = peek(l, rows_scan);
 	if (r)
 		return r;
 	if (l->peeked)
@@ -365,8 +258,8 @@ static int cells_scan(struct lister *l)
 		.families = &family,
 		.family_count = 1,
 		.versions = l->latest ? 1 : 0,
-		.limit = l->careful ? 1 : 0,
 		.batch_bytes = BATCH_BYTES,
+		.past_damage = l->damaged,
 	};
 	int r = 0;
 
@@ -382,14 +275,12 @@ static int cells_scan(struct lister *l)
 		if (r == 0)
 			r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
 	}
-	if (r == 0 && l->jumped) {
-		r = buf_set(&l->from, l->jump.p, l->jump.n);
-	} else if (r == 0 && l->phase_begun) {
+	if (r == 0 && l->phase_begun) {
 		r = buf_set(&l->from, l->at.key.p, l->at.key.n);
 		if (r == 0 && l->latest)
 			r = buf_u8(&l->from, 0);
 		spec.after_cell = !l->latest;
-		spec.after_ts = l->jump_ts ? l->ts : l->at.number;
+		spec.after_ts = l->at.number;
 	}
 	if (r)
 		return r;
@@ -408,7 +299,7 @@ static int cells_next(struct lister *l)
 {
 	int r;
 
-	r = peek(l, cells_scan, !l->latest);
+	r = peek(l, cells_scan);
 	if (r || !l->peeked)
 		return r;
 	l->peeked = false;
@@ -471,6 +362,8 @@ static int part_first(struct node *base, struct slice path, struct buf *key, int
 		buf_reset(&l.at.key);
 		r = keys_next(&l);
 	}
+	if (r == 0 && l.damaged)
+		r = -EBADMSG;
 	if (r > 0) {
 		*ts = l.at.number;
 		if (buf_set(key, l.at.key.p, l.at.key.n))
@@ -516,7 +409,10 @@ static int part_is_due(struct lister *l, struct slice part)
 	if (r || extra)
 		return r;
 	r = part_first(l->base, part, &first, &ts);
-	if (r > 0)
+	if (is_damage(r)) {
+		l->damaged = true;
+		r = 1; /* its first key may be the one that cannot be read: rather here than not at all */
+	} else if (r > 0)
 		r = slice_eq(buf_slice(&first), buf_slice(&l->at.key)) && ts == l->at.number;
 	buf_fini(&first);
 	return r;
@@ -549,6 +445,7 @@ static int list_keys(struct lister *l, struct list_entry *e)
 			continue;
 		e->name = component;
 		e->parent = l->base;
+		e->unsure = l->cell.unsure;
 		if (last) {
 			e->key = buf_slice(&l->at.key);
 			if (l->base->kind == NODE_FAMILY) {
@@ -582,26 +479,21 @@ static int families_load(struct lister *l)
 	l->families = calloc(l->schema->family_count + 1, sizeof(*l->families));
 	if (!l->families)
 		return -ENOMEM;
-	r = tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
-	if (r)
-		return r;
-	while ((r = tfs_scan_next(l->scan, &cell)) > 0)
-		if (l->family_count < l->schema->family_count)
-			l->families[l->family_count++] = cell.family_id;
-	end_scan(l);
-	if (!is_damage(r))
-		return r;
-	/* One by one: what can be read of the others is listed. */
-	l->damaged = true;
-	l->family_count = 0;
-	for (unsigned i = 0; i < l->schema->family_count; i++) {
-		bool exists;
-
-		if (tfs_row_exists(node_store_table(l->base), bytes_of(node_key(l->base)), l->schema->families[i].name, &exists) == 0 &&
-		    exists)
-			l->families[l->family_count++] = l->schema->families[i].id;
+	for (;;) {
+		l->family_count = 0;
+		spec.past_damage = l->damaged;
+		r = tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
+		while (r == 0 && (r = tfs_scan_next(l->scan, &cell)) > 0) {
+			if (l->family_count < l->schema->family_count)
+				l->families[l->family_count++] = cell.family_id;
+			r = 0;
+		}
+		end_scan(l);
+		if (!is_damage(r) || l->damaged)
+			break;
+		l->damaged = true;
 	}
-	return 0;
+	return is_damage(r) ? 0 : r;
 }
 
 static int list_families(struct lister *l, struct list_entry *e)

@@ -455,24 +455,3 @@ int key_after_prefix(struct slice s, struct buf *out)
 		out->p[out->n - 1]++;
 	return r;
 }
-
-bool key_between(struct slice lo, struct slice hi, struct buf *out)
-{
-	uint8_t a[8] = {0}, b[8] = {0}, mid[8];
-	size_t same = 0, n = sizeof(mid);
-	uint64_t from;
-
-	while (same < lo.n && same < hi.n && lo.p[same] == hi.p[same])
-		same++;
-	if (lo.n > same)
-		memcpy(a, lo.p + same, lo.n - same < n ? lo.n - same : n);
-	if (hi.n > same)
-		memcpy(b, hi.p + same, hi.n - same < n ? hi.n - same : n);
-	from = load_be64(a);
-	if (load_be64(b) <= from + 1)
-		return false;
-	put_be64(mid, from + (load_be64(b) - from) / 2);
-	while (n > 0 && mid[n - 1] == 0)
-		n--;
-	return buf_set(out, hi.p, same) == 0 && buf_append(out, mid, n) == 0;
-}

@@ -63,7 +63,5 @@ bool name_parse_ts(struct slice text, int64_t *ts);
 /* ---- places between keys ---- */
 /* The first byte string after all that begin with s; empty: there is none. */
 int key_after_prefix(struct slice s, struct buf *out) TFS_MUST;
-/* A key about half way from lo to hi; false: there is none of reasonable length. */
-bool key_between(struct slice lo, struct slice hi, struct buf *out);
 
 #endif

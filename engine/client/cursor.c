@@ -47,6 +47,7 @@ static int open_part(struct row_cursor *c)
 	err = service_call(c->svc, &q, &c->answer);
 	if (err)
 		return err;
+	c->damaged = c->damaged || c->answer.batch.damaged;
 	c->open = true;
 	c->at = 0;
 	return 0;
@@ -88,6 +89,7 @@ static int next(struct row_cursor *c, const struct scan_cell **cell)
 			err = service_call(c->svc, &q, &c->answer);
 			if (err)
 				return err;
+			c->damaged = c->damaged || c->answer.batch.damaged;
 			c->at = 0;
 			continue;
 		}

@@ -39,6 +39,7 @@ struct row_cursor {
 	struct scan_spec spec;      /* its slices must live as long as the cursor; row_from moves on */
 	struct buf next_row;        /* where the next tablet begins */
 	bool open, at_end;
+	bool damaged;               /* past_damage: something was passed over */
 	int failed;                 /* what ended it; told again and again */
 	uint64_t given;             /* entries so far, for the limit */
 	struct ts_answer answer;

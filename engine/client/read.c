@@ -151,6 +151,7 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 	out->versions = in->versions;
 	out->limit = in->limit;
 	out->batch_bytes = in->batch_bytes;
+	out->past_damage = in->past_damage;
 	return 0;
 }
 
@@ -199,6 +200,8 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 		const struct tfs_family *f = NULL;
 		int n = row_cursor_next(&s->cursor, &c);
 
+		if (n == 0 && s->cursor.damaged)
+			return -EBADMSG;
 		if (n <= 0)
 			return n;
 		if (!rows) {
@@ -222,6 +225,7 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 			.size = c->size,
 			.value = bytes_of_slice(c->value),
 			.expires_us = c->expires_us,
+			.unsure = s->cursor.damaged,
 		};
 		return 1;
 	}

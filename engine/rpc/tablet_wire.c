@@ -209,6 +209,7 @@ static int spec_pack(const struct scan_spec *s, Tfs__ScanSpec *m, struct arena *
 	m->versions = s->versions;
 	m->limit = s->limit;
 	m->batch_bytes = s->batch_bytes;
+	m->past_damage = s->past_damage;
 	return 0;
 }
 
@@ -253,6 +254,7 @@ static int spec_unpack(const Tfs__ScanSpec *m, struct arena *a, struct reader *t
 	s->versions = m->versions;
 	s->limit = m->limit;
 	s->batch_bytes = (size_t)m->batch_bytes;
+	s->past_damage = m->past_damage;
 	*out = s;
 	return rc;
 }
@@ -423,6 +425,7 @@ static int body_pack(const struct ts_request *q, const struct ts_answer *a, Tfs_
 	if (!rc && a->batch.count)
 		rc = cells_pack(&a->batch, m, arena, t);
 	m->done = a->batch.done;
+	m->damaged = a->batch.damaged;
 	m->scan = a->scan;
 	m->tablet_end_size = tail_put(t, a->tablet_end);
 	if (q->method == TS_TABLET_INFO) {
@@ -538,6 +541,7 @@ static int body_unpack(const Tfs__TsAnswer *m, struct reader *tail, const struct
 	if (rc)
 		return rc;
 	a->batch.done = m->done;
+	a->batch.damaged = m->damaged;
 	if (!tail_get(tail, m->tablet_end_size, &end))
 		return -EBADMSG;
 	if (!keep(&a->arena, end, &a->tablet_end))

@@ -121,6 +121,8 @@ int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
 int sst_verify(const char *path, uint64_t *keys, char **why) TFS_MUST;
 /* The approximate file offset at which key would lie (for shares of a clipped table). */
 int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset) TFS_MUST;
+/* The first key of the next block that can be read, behind the one that would hold key; -ENOENT: there is none. */
+int sst_key_behind(struct sst *s, struct slice key, struct buf *out) TFS_MUST;
 /* Sizes for tabletctl dump: blocks, index, filters. */
 struct sst_layout {
 	uint64_t file_bytes, raw_bytes, blocks, filter_bytes, filter_partitions, map_bytes;

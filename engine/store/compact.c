@@ -196,7 +196,7 @@ merged_inputs(const struct file_set *in, struct iter **out)
 	for (unsigned i = 0; i < in->n && !err; i++) {
 		if (vfile_empty(in->v[i]))
 			continue;
-		err = vfile_iter(in->v[i], sst_scan_new, &kids[n]);
+		err = vfile_iter(in->v[i], sst_scan_new, NULL, &kids[n]);
 		n += !err;
 	}
 	if (err)
@@ -212,7 +212,7 @@ static bool
 readable(struct tablet *t, struct vfile *f)
 {
 	struct iter *it;
-	int err = vfile_iter(f, sst_scan_new, &it);
+	int err = vfile_iter(f, sst_scan_new, NULL, &it);
 
 	if (!err) {
 		for (iter_seek(it, slice_of(NULL, 0)); it->valid && !err && t->state != TABLET_CLOSING; iter_next(it))

@@ -12,7 +12,7 @@ void scan_batch_reset(struct scan_batch *b)
 {
 	arena_reset(&b->arena);
 	b->count = 0;
-	b->done = false;
+	b->done = b->damaged = false;
 }
 
 void scan_batch_fini(struct scan_batch *b)

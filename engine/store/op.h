@@ -67,6 +67,7 @@ struct scan_spec {
 	uint32_t versions;
 	uint64_t limit;
 	size_t batch_bytes;                   /* 0: 256 KiB */
+	bool past_damage;                     /* go on behind what cannot be read: batches then say so */
 };
 struct scan_cell {
 	struct slice row, qualifier, value;   /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */
@@ -80,6 +81,7 @@ struct scan_batch {
 	struct scan_cell *cells;
 	uint32_t count, cap;
 	bool done;
+	bool damaged; /* past_damage: something was passed over, in this batch or before */
 };
 void scan_batch_reset(struct scan_batch *b);
 void scan_batch_fini(struct scan_batch *b);

@@ -174,13 +174,21 @@ tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exi
 		spec.families = &family;
 		spec.family_count = 1;
 	}
-	err = tablet_scan_new(t, &spec, &s);
-	if (err)
-		return err;
-	err = tablet_scan_fill(s, &b);
+	/* If the first block cannot be read others may be. */
+	for (;;) {
+		err = tablet_scan_new(t, &spec, &s);
+		if (!err) {
+			err = tablet_scan_fill(s, &b);
+			tablet_scan_free(s);
+		}
+		if (spec.past_damage || (err != -EBADMSG && err != -EIO))
+			break;
+		spec.past_damage = true;
+	}
+	if (!err && !b.count && b.damaged)
+		err = -EBADMSG;
 	if (!err)
 		*exists = b.count > 0;
 	scan_batch_fini(&b);
-	tablet_scan_free(s);
 	return err;
 }

@@ -29,6 +29,7 @@ struct tablet_scan {
 	struct snap snap;
 	uint64_t taken_us, already;
 	struct live *live;
+	int passed;                 /* what could not be read and was passed over */
 	bool done;
 };
 
@@ -93,7 +94,8 @@ open_view(struct tablet_scan *s)
 	if (!err && s->now.one_row)
 		err = cellkey_probe(&probe, 'r', s->now.row_from, 0, slice_of(NULL, 0));
 	if (!err)
-		err = view_iter(s->snap.view, buf_slice(&from), buf_slice(&to), buf_slice(&probe), &merged);
+		err = view_iter(s->snap.view, buf_slice(&from), buf_slice(&to), buf_slice(&probe),
+				s->spec.past_damage ? &s->passed : NULL, &merged);
 	if (err)
 		goto out;
 	o.rules.arg = s->snap.schema;
@@ -209,6 +211,7 @@ tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 	scan_batch_reset(b);
 	if (s->done) {
 		b->done = true;
+		b->damaged = s->passed != 0;
 		return 0;
 	}
 	if (!s->live) {
@@ -220,6 +223,7 @@ tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 	if (err)
 		return err;
 	s->done = b->done;
+	b->damaged = s->passed != 0;
 	if (!b->done && b->count && !s->spec.one_row && monotonic_us() - s->taken_us > tablet_scan_view_us)
 		err = leave_view(s, b);
 	return err;

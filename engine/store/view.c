@@ -244,12 +244,14 @@ view_add_file(struct view *v, struct vfile *f)
 }
 
 int
-vfile_iter(struct vfile *f, vfile_iter_fn *make, struct iter **out)
+vfile_iter(struct vfile *f, vfile_iter_fn *make, int *passed, struct iter **out)
 {
 	struct iter *it, *clipped;
 	struct slice to = f->to.n ? buf_slice(&f->to) : slice_of(NULL, 0);
 	int err = make(f->sst, &it);
 
+	if (!err && passed)
+		err = past_iter_new(it, f->sst, passed, &it);
 	if (err)
 		return err;
 	if (!f->clip) {
@@ -275,7 +277,7 @@ file_overlaps(const struct vfile *f, struct slice from, struct slice to)
 }
 
 int
-view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, struct iter **out)
+view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, int *passed, struct iter **out)
 {
 	struct iter **kids = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
 	unsigned n = 0;
@@ -296,8 +298,12 @@ view_iter(struct view *v, struct slice from, struct slice to, struct slice row_p
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
 			continue;
-		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, &kids[n]);
+		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, passed, &kids[n]);
 		n += !err;
+		if (passed && (err == -EBADMSG || err == -EIO || err == -ENOENT)) {
+			*passed = err == -ENOENT ? -EBADMSG : err; /* none of the file can be read */
+			err = 0;
+		}
 	}
 	if (err) {
 		while (n)

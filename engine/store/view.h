@@ -89,9 +89,11 @@ void view_add_file(struct view *v, struct vfile *f);
 bool vfile_empty(const struct vfile *f);
 /* An iterator over what the tablet may use of f; make: sst_iter_new, sst_walk_new or sst_scan_new. */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
-int vfile_iter(struct vfile *f, vfile_iter_fn *make, struct iter **out) TFS_MUST;
+int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *passed, struct iter **out) TFS_MUST; /* passed: as of view_iter */
+/* An iterator that goes on behind blocks of sst that cannot be read; *passed is then why.  Takes the child (also on failure); borrows the rest. */
+int past_iter_new(struct iter *child, struct sst *sst, int *passed, struct iter **out) TFS_MUST;
 /* One merged iterator over the view; only sources that may hold rows in [from, to) (encoded bounds; to.n 0: no end).
- * row_probe.n: skip files whose filter says this probe is absent. */
-int view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, struct iter **out) TFS_MUST;
+ * row_probe.n: skip files whose filter says this probe is absent.  passed: NULL, or goes on behind what cannot be read, and says so there. */
+int view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, int *passed, struct iter **out) TFS_MUST;
 
 #endif
