@@ -3,8 +3,8 @@
 #
 #	make check        everything that must hold, through prove
 #	make check-units  the programs alone
-#	make check-asan   } the programs and a mount in a second build under
-#	make check-tsan   } sanitizers, in asan/ and tsan/
+#	make check-asan   } the programs and two mounts (a session, many at once)
+#	make check-tsan   } in a second build under sanitizers, in asan/ and tsan/
 #	make check-crash  100,000 crash points
 #	make check-fuzz   every fuzz target: libFuzzer if there is clang, in fuzz/
 #	make lint         scripts, manuals, static analysis
@@ -30,10 +30,10 @@ check-units: $(check_PROGRAMS)
 check-crash: t/crash/crash_store
 	@$(tap_env); CRASH_POINTS=100000 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/30-crash.t
 
-# In a sanitized build: what is run of it.  The mount tests named smoke if there are any, else the first mount test.
-sanitized_mounts = $(firstword $(wildcard $(srcdir)/t/40-*smoke*.t) $(wildcard $(srcdir)/t/40-*.t))
+# In a sanitized build: what is run of it.
+sanitized_mounts = $(srcdir)/t/40-session.t $(srcdir)/t/50-concurrency.t
 check-sanitized: all $(check_PROGRAMS)
-	@$(tap_env); HISTORY_SECONDS=30; TEST_TIMEOUT=3600; SANITIZED=1; export HISTORY_SECONDS TEST_TIMEOUT SANITIZED; \
+	@$(tap_env); HISTORY_SECONDS=30; TEST_TIMEOUT=3600; LIMIT=1800; SANITIZED=1; export HISTORY_SECONDS TEST_TIMEOUT LIMIT SANITIZED; \
 	$(prove) $(tap_programs) $(sanitized_mounts)
 
 asan_options = ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
