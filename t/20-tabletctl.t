@@ -110,6 +110,11 @@ for my $c (qw(check dump status bench)) {
 	one_line_error("$c --nonsense", 'no such option', $c, $c eq 'status' ? '-x' : '--nonsense');
 	one_line_error("$c without arguments", 'tabletctl ' . $c . ' -h', $c);
 }
+is((run($ctl, 'status', '--help'))[0], 0, 'status --help');
+one_line_error('an unknown letter amid others', 'no such option: -x', 'check', '-xq', 'a');
+one_line_error('a value for what takes none', '--quiet=1', 'check', '--quiet=1', 'a');
+one_line_error('an argument that would be another line', 'no such subcommand', "a\ntabletctl: forged");
+one_line_error('a directory whose name would be another line', 'not a tabletfs data directory', 'check', "$w/a\nclean");
 one_line_error('no subcommand', 'subcommand');
 one_line_error('no such subcommand', 'frobnicate', 'frobnicate');
 one_line_error('two directories', 'one data directory', 'check', 'a', 'b');
@@ -255,6 +260,24 @@ for my $path (@ssts) {
 	$out = clean($b, 'stray files');
 	like($out, qr/^note: .*\Q$_\E/m, "$_ is a note") for 'sst/16/9-9.sst', 'sst/stray', 'notes.txt', 'log/77', 'log/old';
 	is(clean($b, 'stray files, quiet', '-q'), '', '-q leaves notes out');
+}
+
+{
+	# A name cannot forge a line, and what is no file is not waited for.
+	my $b = copy($a);
+	spill("$b/x\ndamaged: forged\e[2J", 'x');
+	$out = clean($b, 'a stray file with a hostile name');
+	like($out, qr/^note: .*x\?damaged: forged\?\[2J: /m, 'is one line');
+	my ($name) = $ssts[0] =~ m{(sst/.*)};
+	unlink "$b/$name" or die;
+	system('mkfifo', "$b/$name") == 0 or die;
+	my ($s, $o, $e) = run('timeout', 20, $ctl, 'check', $b);
+	ok($s == 1 || $s == 2, 'a FIFO in the place of an SSTable: an error') or diag("status $s");
+	like($o . $e, qr/\Q$name\E/, '  that names it');
+	unlink "$b/FORMAT" or die;
+	system('mkfifo', "$b/FORMAT") == 0 or die;
+	($s, $o, $e) = run('timeout', 20, $ctl, 'check', $b);
+	ok($s == 1 || $s == 2, 'a FIFO in the place of FORMAT: an error') or diag("status $s");
 }
 
 # ---- damage: METADATA's own SSTables ----

@@ -105,10 +105,11 @@ static int open_fd(const char *path, int flags)
 
 int file_open(const char *path, enum file_mode mode, struct file **out)
 {
+	/* NONBLOCK: a FIFO in the place of a file is an error, not a wait for somebody to write it. */
 	static const int flags[] = {
-		[FILE_READ] = O_RDONLY,
+		[FILE_READ] = O_RDONLY | O_NONBLOCK,
 		[FILE_CREATE] = O_RDWR | O_CREAT | O_EXCL,
-		[FILE_READWRITE] = O_RDWR,
+		[FILE_READWRITE] = O_RDWR | O_NONBLOCK,
 	};
 	size_t n = strlen(path) + 1;
 	struct file *f;

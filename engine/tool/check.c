@@ -305,7 +305,7 @@ static int run(int argc, char **argv)
 		case 'h':
 			return print_help(&check_command);
 		default:
-			return bad_usage(&check_command, "no such option: %s", argv[optind - 1]);
+			return bad_option(&check_command, argv);
 		}
 	}
 	if (argc - optind != 1)

@@ -333,7 +333,7 @@ static int run(int argc, char **argv)
 		case 'h':
 			return print_help(&dump_command);
 		default:
-			return bad_usage(&dump_command, "no such option: %s", argv[optind - 1]);
+			return bad_option(&dump_command, argv);
 		}
 	}
 	argv += optind;

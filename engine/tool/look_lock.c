@@ -27,6 +27,7 @@ static char *line_new(struct report *r, const char *fmt, va_list ap)
 		complain("%s", strerror(ENOMEM));
 		exit(EXIT_CANNOT);
 	}
+	make_one_line(line);
 	hash = hash64(slice_str(line), 0);
 	for (unsigned i = 0; i < r->told_count; i++)
 		if (r->told[i] == hash) {

@@ -6,6 +6,8 @@
 #include "engine/tool/tool.h"
 #include "engine/base/msg.h"
 
+#include <errno.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,28 +15,56 @@
 static const struct command *const commands[] = {&check_command, &dump_command, &status_command, &bench_command};
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
+void make_one_line(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+}
+
+static void complain_of(const char *about, const char *fmt, va_list ap, const char *end)
+{
+	char *line;
+
+	fflush(stdout);
+	if (vasprintf(&line, fmt, ap) < 0)
+		line = NULL;
+	else
+		make_one_line(line);
+	fprintf(stderr, "tabletctl: %s%s%s\n", about, line ? line : strerror(ENOMEM), end);
+	free(line);
+}
+
 void complain(const char *fmt, ...)
 {
 	va_list ap;
 
-	fflush(stdout);
-	fputs("tabletctl: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	complain_of("", fmt, ap, "");
 	va_end(ap);
-	fputc('\n', stderr);
 }
 
 int bad_usage(const struct command *c, const char *fmt, ...)
 {
+	char about[32], end[64];
 	va_list ap;
 
-	fprintf(stderr, "tabletctl: %s: ", c->name);
+	snprintf(about, sizeof(about), "%s: ", c->name);
+	snprintf(end, sizeof(end), "; see 'tabletctl %s -h'", c->name);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	complain_of(about, fmt, ap, end);
 	va_end(ap);
-	fprintf(stderr, "; see 'tabletctl %s -h'\n", c->name);
 	return EXIT_CANNOT;
+}
+
+int bad_option(const struct command *c, char **argv)
+{
+	const char *last = argv[optind - 1];
+
+	/* A letter may stand amid others; a long option is a word of its own. */
+	if (strncmp(last, "--", 2) == 0)
+		return bad_usage(c, "no such option, or not so: %s", last);
+	return bad_usage(c, "no such option: -%c", optopt);
 }
 
 int print_help(const struct command *c)

@@ -4,6 +4,7 @@
 #include "engine/tool/tool.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -30,13 +31,11 @@ static int show(const char *mountpoint)
 
 static int run(int argc, char **argv)
 {
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	int letter;
 
-	while ((letter = getopt(argc, argv, ":h")) != -1) {
-		if (letter == 'h')
-			return print_help(&status_command);
-		return bad_usage(&status_command, "no such option: -%c", optopt);
-	}
+	while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1)
+		return letter == 'h' ? print_help(&status_command) : bad_option(&status_command, argv);
 	if (argc - optind != 1)
 		return bad_usage(&status_command, "the mount point of a mounted store is needed");
 	return show(argv[optind]);

@@ -21,10 +21,14 @@ struct command {
 };
 extern const struct command check_command, dump_command, status_command, bench_command;
 
-/* "tabletctl: ..." on standard error. */
+/* Control bytes become '?': a file's name cannot forge a line of ours. */
+void make_one_line(char *text);
+/* "tabletctl: ..." on standard error, one line. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same with a pointer to the subcommand's help; returns EXIT_CANNOT. */
 int bad_usage(const struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What getopt_long has just refused (its letter is '?' or ':'); returns EXIT_CANNOT. */
+int bad_option(const struct command *c, char **argv);
 /* For option letter 'h'; returns 0. */
 int print_help(const struct command *c);
 
