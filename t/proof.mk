@@ -22,6 +22,7 @@ t_engine_test_memory_SOURCES = %D%/engine/test_memory.c %D%/engine/lib.h
 t_engine_test_memory_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 
 check_PROGRAMS += t/engine/faults
-t_engine_faults_SOURCES = %D%/engine/faults.c
+t_engine_faults_SOURCES = %D%/engine/faults.c %D%/engine/faults_new.cc
 t_engine_faults_LDADD = libengine.la $(TFS_LDFLAGS)
-t_engine_faults_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
+t_engine_faults_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup,--wrap=reallocarray \
+	-Wl,--wrap=asprintf,--wrap=vasprintf,--wrap=__asprintf_chk,--wrap=__vasprintf_chk

@@ -236,11 +236,14 @@ static int serve(struct master_service *inner, struct slice in, struct buf *out)
 	struct arena arena = {0};
 	struct ms_answer a = {0};
 	struct ms_request q;
+	unsigned tries = 0;
 	int rc = ms_request_unpack(in, &arena, &q);
 
 	if (!rc) {
 		a.err = ms_call(inner, &q, &a);
-		rc = ms_answer_pack(&q, &a, out);
+		do
+			rc = ms_answer_pack(&q, &a, out);
+		while (wire_again(rc, &tries));
 	}
 	ms_answer_fini(&a);
 	arena_fini(&arena);
@@ -251,12 +254,15 @@ static int round_trip_call(struct master_service *s, const struct ms_request *q,
 {
 	struct round_trip *r = (struct round_trip *)s;
 	struct buf there = {0}, back = {0};
+	unsigned tries = 0;
 	int rc = ms_request_pack(q, &there);
 
 	if (!rc)
 		rc = serve(r->inner, buf_slice(&there), &back);
 	if (!rc)
-		rc = ms_answer_unpack(buf_slice(&back), q, a);
+		do
+			rc = ms_answer_unpack(buf_slice(&back), q, a);
+		while (wire_again(rc, &tries));
 	buf_fini(&there);
 	buf_fini(&back);
 	return rc ? rc : a->err;

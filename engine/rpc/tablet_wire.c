@@ -588,6 +588,7 @@ static int serve(struct tablet_service *inner, struct slice in, struct buf *out)
 	struct arena arena = {0};
 	struct ts_answer a = {0};
 	struct ts_request q;
+	unsigned tries = 0;
 	int rc = ts_request_unpack(in, &arena, &q);
 
 	if (rc)
@@ -600,7 +601,9 @@ static int serve(struct tablet_service *inner, struct slice in, struct buf *out)
 		}
 	}
 	a.err = ts_call(inner, &q, &a);
-	rc = ts_answer_pack(&q, &a, out);
+	do
+		rc = ts_answer_pack(&q, &a, out);
+	while (wire_again(rc, &tries));
 out:
 	ts_answer_fini(&a);
 	arena_fini(&arena);
@@ -611,12 +614,15 @@ static int round_trip_call(struct tablet_service *s, const struct ts_request *q,
 {
 	struct round_trip *r = (struct round_trip *)s;
 	struct buf there = {0}, back = {0};
+	unsigned tries = 0;
 	int rc = ts_request_pack(q, &there);
 
 	if (!rc)
 		rc = serve(r->inner, buf_slice(&there), &back);
 	if (!rc)
-		rc = ts_answer_unpack(buf_slice(&back), q, a);
+		do
+			rc = ts_answer_unpack(buf_slice(&back), q, a);
+		while (wire_again(rc, &tries));
 	buf_fini(&there);
 	buf_fini(&back);
 	return rc ? rc : a->err;

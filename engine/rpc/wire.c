@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* A "none" that is still a pointer: {non-NULL, 0}. */
 static const uint8_t empty[1];
@@ -162,4 +163,12 @@ int tail_get_string(struct reader *tail, uint64_t size, struct arena *arena, con
 	copy[v.n] = 0;
 	*s = copy;
 	return 0;
+}
+
+bool wire_again(int rc, unsigned *tries)
+{
+	if (rc != -ENOMEM || ++*tries > 100)
+		return false;
+	(void)usleep(1000);
+	return true;
 }

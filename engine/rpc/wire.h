@@ -34,4 +34,11 @@ int tail_get_string(struct reader *tail, uint64_t size, struct arena *arena, con
 /* All of the tail was used and nothing was wrong. */
 static inline bool tail_done(const struct reader *tail) { return !tail->bad && reader_left(tail) == 0; }
 
+/*
+ * For the round trips of debug builds: what has been done must not be
+ * answered with an error because its answer found no memory.  True: rc says
+ * so, and after a short wait it may be tried again.
+ */
+bool wire_again(int rc, unsigned *tries);
+
 #endif

@@ -244,9 +244,12 @@ int ldb_builder_finish(struct ldb_builder *b)
 	if (b->err)
 		return b->err;
 	try {
-		leveldb::Status s = b->table->Finish();
+		leveldb::Status s;
 
+		/* Whether Finish has closed the builder when it throws cannot be seen, but without a block of its own to write it has. */
+		b->table->Flush();
 		b->closed = true;
+		s = b->table->Finish();
 		if (!s.ok() && !b->file.err)
 			b->err = -EIO;
 	} catch (...) {

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ void *__wrap_calloc(size_t n, size_t m);
 void *__wrap_realloc(void *p, size_t n);
 char *__wrap_strdup(const char *s);
 
-static bool fails(void)
+bool fault_fails(void); /* of operator new too: faults_new.cc */
+bool fault_fails(void)
 {
 	if (!memory || !armed)
 		return false;
@@ -62,22 +64,76 @@ static bool fails(void)
 
 void *__wrap_malloc(size_t n)
 {
-	return fails() ? NULL : __real_malloc(n);
+	return fault_fails() ? NULL : __real_malloc(n);
 }
 
 void *__wrap_calloc(size_t n, size_t m)
 {
-	return fails() ? NULL : __real_calloc(n, m);
+	return fault_fails() ? NULL : __real_calloc(n, m);
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
-	return fails() ? NULL : __real_realloc(p, n);
+	return fault_fails() ? NULL : __real_realloc(p, n);
 }
 
 char *__wrap_strdup(const char *s)
 {
-	return fails() ? NULL : __real_strdup(s);
+	return fault_fails() ? NULL : __real_strdup(s);
+}
+
+char *__real_strndup(const char *s, size_t n);
+void *__real_reallocarray(void *p, size_t n, size_t m);
+int __real_vasprintf(char **p, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+char *__wrap_strndup(const char *s, size_t n);
+void *__wrap_reallocarray(void *p, size_t n, size_t m);
+int __wrap_vasprintf(char **p, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+int __wrap_asprintf(char **p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int __wrap___vasprintf_chk(char **p, int flag, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
+int __wrap___asprintf_chk(char **p, int flag, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+char *__wrap_strndup(const char *s, size_t n)
+{
+	return fault_fails() ? NULL : __real_strndup(s, n);
+}
+
+void *__wrap_reallocarray(void *p, size_t n, size_t m)
+{
+	return fault_fails() ? NULL : __real_reallocarray(p, n, m);
+}
+
+int __wrap_vasprintf(char **p, const char *fmt, va_list ap)
+{
+	return fault_fails() ? -1 : __real_vasprintf(p, fmt, ap);
+}
+
+int __wrap___vasprintf_chk(char **p, int flag, const char *fmt, va_list ap)
+{
+	(void)flag;
+	return __wrap_vasprintf(p, fmt, ap);
+}
+
+int __wrap_asprintf(char **p, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = __wrap_vasprintf(p, fmt, ap);
+	va_end(ap);
+	return n;
+}
+
+int __wrap___asprintf_chk(char **p, int flag, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	(void)flag;
+	va_start(ap, fmt);
+	n = __wrap_vasprintf(p, fmt, ap);
+	va_end(ap);
+	return n;
 }
 
 static int fail_io(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
@@ -167,6 +223,125 @@ static int make_table(struct tfs_store *s, struct tfs_table **t)
 static struct tfs_options options;
 static struct open_hooks hooks;
 
+static int count_tablet(void *arg, const struct tfs_tablet *tablet)
+{
+	(void)tablet;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* A mutation of table "u"; op chooses. */
+static int change_u(struct tfs_table *t, int op)
+{
+	static const struct tfs_range range = {2, {"67", 2}};
+	struct tfs_write w = {.family = "c", .qualifier = TFS_S("w"), .base = TFS_BASE_NEWEST, .truncate_to = 1, .ranges = &range,
+			      .range_count = 1, .append = TFS_S("8"), .place = TFS_AUTO};
+	struct tfs_mutation *m = tfs_mutation_new(t, TFS_S("row"));
+	struct tfs_result results[8];
+	int err = -ENOMEM;
+
+	if (!m)
+		return err;
+	switch (op) {
+	case 0:
+		err = tfs_mutation_put(m, "c", TFS_S("q"), tfs_at(5), TFS_S("12"));
+		if (!err)
+			err = tfs_mutation_put(m, "c", TFS_S("w"), tfs_at(6), TFS_S("99"));
+		break;
+	case 1:
+		err = tfs_mutation_increment(m, "c", TFS_S("q"), 3);
+		if (!err)
+			err = tfs_mutation_check(m, TFS_CHECK_EXISTS, "c", TFS_S("q"), TFS_AUTO, TFS_S(""));
+		if (!err)
+			err = tfs_mutation_move(m, "c", TFS_S("w"), TFS_AUTO, "c", TFS_S("v"), TFS_AUTO, false);
+		break;
+	case 2:
+		err = tfs_mutation_write(m, &w);
+		break;
+	case 3:
+		err = tfs_mutation_delete_version(m, "c", TFS_S("q"), 5);
+		if (!err)
+			err = tfs_mutation_delete_column(m, "c", TFS_S("w"));
+		if (!err)
+			err = tfs_mutation_set_time(m, "c", TFS_S("q"), INT64_C(1) << 60);
+		break;
+	default:
+		err = tfs_mutation_delete_row(m);
+	}
+	if (!err)
+		err = tfs_apply(m, 0, results);
+	tfs_mutation_free(m);
+	return err;
+}
+
+/* What the first table's workload does not call: a table is made, becomes one of counters, changes its name, is dropped. */
+static int life_of_u(struct tfs_store *s)
+{
+	static const char text[] = "families = ( { name = \"c\"; type = \"counter\"; gc = \"maxversions=3\"; } );";
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "c", .mode = 0644};
+	struct tfs_table *t = NULL;
+	struct tfs_usage usage;
+	unsigned tablets = 0;
+	char *why = NULL;
+	bool empty;
+	int err = tfs_table_create(s, "u", 1, 2, 0700);
+
+	if (!err)
+		err = tfs_table_open(s, "u", &t);
+	if (!err)
+		err = tfs_schema_change(t, &add, &why);
+	if (!err)
+		err = change_u(t, 2);
+	if (!err)
+		err = change_u(t, 4);
+	if (!err)
+		err = change_u(t, 0);
+	if (!err)
+		err = tfs_schema_set_text(t, tfs_str(text), 77, &why);
+	if (!err)
+		err = change_u(t, 1);
+	if (!err)
+		err = tfs_usage(t, "c", &usage);
+	if (!err)
+		err = tfs_tablets(t, count_tablet, &tablets);
+	if (!err)
+		err = tfs_table_rename(s, "u", "w", false);
+	if (!err)
+		err = change_u(t, 3);
+	if (!err)
+		err = change_u(t, 4);
+	if (!err)
+		err = tfs_table_empty(t, &empty);
+	if (!err)
+		err = tfs_table_drop(s, "w");
+	if (t)
+		tfs_table_close(t);
+	if (tell && err)
+		printf("# life of u: %s (%s)\n", strerror(-err), why ? why : "");
+	free(why);
+	return err;
+}
+
+static int ask(struct tfs_store *s)
+{
+	char (*names)[TFS_NAME_MAX + 1] = calloc(8, sizeof(*names)), *text;
+	uint64_t total, available;
+	int err = names ? tfs_table_list(s, "", names, 8) : -ENOMEM;
+
+	free(names);
+	if (err >= 0)
+		err = tfs_status(s, &text);
+	if (!err) {
+		free(text);
+		err = tfs_metrics(s, &text);
+	}
+	if (!err) {
+		free(text);
+		err = tfs_space(s, &total, &available);
+	}
+	return err;
+}
+
 static bool workload(void)
 {
 	struct tfs_store *s;
@@ -187,6 +362,10 @@ static bool workload(void)
 		err = tfs_close(s);
 		return clear(err) && fine;
 	}
+	err = life_of_u(s);
+	fine &= clear(err);
+	err = ask(s);
+	fine &= clear(err);
 	for (int again = 0; again < 2; again++) {
 		for (int i = 0; i < ROWS; i++) {
 			err = mutate(t, i, again);
@@ -220,11 +399,6 @@ static bool look_at_row(struct tfs_table *t, int i, int again)
 	struct tfs_info info = {0}, other;
 	char row[16];
 
-#ifdef TFS_DEBUG
-	/* Here the answer is packed and unpacked once more after the commit, which may fail for want of memory. */
-	disk |= answer == -ENOMEM;
-#endif
-
 	snprintf(row, sizeof(row), "row%02d", i);
 	a = tfs_stat(t, tfs_str(row), "f", TFS_S("a"), tfs_at(1 + again), &info);
 	b = tfs_stat(t, tfs_str(row), "g", TFS_S("b"), tfs_at(1 + again), &other);
@@ -240,6 +414,41 @@ static bool look_at_row(struct tfs_table *t, int i, int again)
 	}
 	if (answer != 0 && !disk && !a) {
 		printf("# %s, %d: was answered with %s and is there\n", row, again, answer == 1 ? "nothing" : strerror(-answer));
+		return false;
+	}
+	return true;
+}
+
+/* What is left of the other table: all of one kind, and it can be dropped. */
+static bool look_at_u(struct tfs_store *s, const char *name)
+{
+	const struct tfs_schema *schema;
+	struct tfs_table *t;
+	char p[32];
+	size_t got = 0;
+	unsigned families = 0;
+	bool counters = false;
+	int err = tfs_table_open(s, name, &t), found = -ENOENT;
+
+	if (err == -ENOENT)
+		return true;
+	if (!err)
+		err = tfs_schema_get(t, &schema);
+	if (!err) {
+		families = schema->family_count;
+		if (families) {
+			counters = schema->families[0].type == TFS_TYPE_COUNTER;
+			found = tfs_read(t, TFS_S("row"), "c", TFS_S("q"), tfs_at(5), 0, p, sizeof(p), &got, NULL);
+		}
+		tfs_schema_put(schema);
+	}
+	if (!err && families)
+		err = change_u(t, 4);
+	tfs_table_close(t);
+	if (!err)
+		err = tfs_table_drop(s, name);
+	if (err || (found && found != -ENOENT) || (!found && got != (counters ? 8u : 2u))) {
+		printf("# table %s: %s; %s %s, %zu bytes\n", name, strerror(-err), counters ? "counter" : "text", strerror(-found), got);
 		return false;
 	}
 	return true;
@@ -269,6 +478,7 @@ static bool look(void)
 		printf("# the table: %s\n", strerror(-err));
 		fine = false;
 	}
+	fine &= look_at_u(s, "u") && look_at_u(s, "w");
 	err = tfs_table_create(s, "after", 0, 0, 0755);
 	if (!err)
 		err = tfs_close(s);
