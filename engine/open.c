@@ -402,9 +402,62 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 	return 0;
 }
 
+/* What is 0 takes its default: a caller may set just what it cares for. */
+static void options_fill(struct tfs_options *to, const struct tfs_options *from)
+{
+	struct tfs_options d;
+
+	tfs_options_init(&d);
+	*to = from ? *from : d;
+	if (!to->block_cache_bytes)
+		to->block_cache_bytes = d.block_cache_bytes;
+	if (!to->memtable_bytes)
+		to->memtable_bytes = d.memtable_bytes;
+	if (!to->table_cache_bytes)
+		to->table_cache_bytes = d.table_cache_bytes;
+	if (!to->log_segment_bytes)
+		to->log_segment_bytes = d.log_segment_bytes;
+	if (!to->sync_interval_us)
+		to->sync_interval_us = d.sync_interval_us;
+	if (!to->compaction_threads)
+		to->compaction_threads = d.compaction_threads;
+}
+
 int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
 {
 	return tfs_open_hooked(source, o, NULL, out, why);
+}
+
+/* On a disk so full that a store cannot be opened its cells could not be removed either. */
+static bool give_up_ballast(const char *dir)
+{
+	char *path = path_join(dir, "ballast");
+	bool gone = path && file_unlink(path) == 0;
+
+	if (gone)
+		msg_warning("%s: the disk is full; the ballast file is given up so that it can be opened", dir);
+	free(path);
+	return gone;
+}
+
+static int open_once(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct client_options *co,
+		     struct embedded **out, char **reason)
+{
+	struct embedded *e = calloc(1, sizeof(*e));
+	int err = -ENOMEM;
+
+	if (!e)
+		return err;
+	e->hooks = hooks;
+	e->dir = strdup(source);
+	if (e->dir)
+		err = open_parts(e, o, co, reason);
+	if (err) {
+		(void)!embedded_free(e, false);
+		return err;
+	}
+	*out = e;
+	return 0;
 }
 
 int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out,
@@ -417,29 +470,24 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 		.servers = embedded_servers,
 		.close = embedded_close,
 	};
-	struct embedded *e = calloc(1, sizeof(*e));
-	struct tfs_options defaults;
+	struct embedded *e = NULL;
+	struct tfs_options filled;
 	char *reason = NULL;
-	int err = -ENOMEM;
+	int err = -EINVAL;
 
 	if (why)
 		*why = NULL;
-	if (!o) {
-		tfs_options_init(&defaults);
-		o = &defaults;
-	}
-	if (!e)
-		return -ENOMEM;
-	if (o->log_level >= 0)
-		msg_set_level((enum msg_level)o->log_level);
-	e->hooks = hooks;
-	if (source && *source) {
-		e->dir = strdup(source);
-		if (e->dir)
-			err = open_parts(e, o, &co, &reason);
-	} else {
-		err = -EINVAL;
+	options_fill(&filled, o);
+	if (filled.log_level >= 0)
+		msg_set_level((enum msg_level)filled.log_level);
+	if (source && *source)
+		err = open_once(source, &filled, hooks, &co, &e, &reason);
+	else
 		source = "no data directory given";
+	if ((err == -ENOSPC || err == -EDQUOT) && give_up_ballast(source)) {
+		free(reason);
+		reason = NULL;
+		err = open_once(source, &filled, hooks, &co, &e, &reason);
 	}
 	co.arg = e;
 	if (!err)
@@ -449,12 +497,12 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 			hooks->server = e->server;
 		return 0;
 	}
+	(void)!embedded_free(e, false);
 	if (!reason && asprintf(&reason, "%s: %s", source, strerror(-err)) < 0)
 		reason = NULL;
 	if (why)
 		*why = reason;
 	else
 		free(reason);
-	(void)!embedded_free(e, false);
 	return err;
 }

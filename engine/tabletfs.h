@@ -5,7 +5,8 @@
  * mutation changes one row atomically; a scan reads rows, each as of one
  * instant.
  *
- *	struct tfs_store *s;  tfs_open("/data", NULL, &s);
+ *	struct tfs_store *s;  char *why;
+ *	if (tfs_open("/data", NULL, &s, &why)) { fprintf(stderr, "%s\n", why); free(why); }
  *	struct tfs_table *t;  tfs_table_open(s, "webtable", &t);
  *
  *	// paper, Figure 2
@@ -29,7 +30,17 @@
  * used by one thread at a time.
  * Ownership: what a _new/_open/_get call returns is the caller's and goes
  * back through the matching _free/_close/_put.
+ * What is lent (the bytes of a tfs_cell, of a tfs_tablet) is valid until
+ * the next call on the same scan, or until the callback returns.
  * Times and timestamps are int64 microseconds since 1970.
+ * Messages go to standard error, one line each; tfs_options.log_level says
+ * which.
+ * Memory: memtables and blocks come and go in pieces of 64 KiB to 1 MiB, in
+ * all threads.  glibc's malloc learns to keep such pieces, a heap for each
+ * thread, and a process may grow to several times what tfs_options allow.
+ * The library leaves malloc to its caller; the tabletfs daemon calls, before
+ * anything else,
+ *	mallopt(M_MMAP_THRESHOLD, 256 << 10);  mallopt(M_ARENA_MAX, 2);
  */
 #ifndef TABLETFS_H
 #define TABLETFS_H
@@ -85,6 +96,7 @@ static inline struct tfs_ts tfs_at(int64_t us)
 }
 
 /* ---- store ---- */
+/* What is 0 takes its default: {.sync = true} is as good as tfs_options_init and a setting. */
 struct tfs_options {
 	size_t block_cache_bytes;     /* uncompressed blocks and cells; default 256 MiB */
 	size_t memtable_bytes;        /* all memtables together; default 128 MiB */
@@ -94,7 +106,7 @@ struct tfs_options {
 	unsigned compaction_threads;  /* default 2 */
 	bool sync;                    /* every commit is on disk before it is acknowledged */
 	bool no_background;           /* tests: flush and compact only when asked */
-	int log_level;                /* as engine/base/msg.h; -1: leave it */
+	int log_level;                /* 0 errors, 1 and warnings, 2 notices, 3 infos, 4 debug; -1: leave it (2).  Of the process */
 };
 /* Fills in the defaults. */
 TFS_API void tfs_options_init(struct tfs_options *o);
@@ -109,10 +121,17 @@ struct tfs_store;
  * Opens a data directory (made if absent or empty) as a cluster of one.
  * -EBUSY in use by another process; -ENOTEMPTY neither empty nor a store;
  * -EPROTO of a newer format; -EBADMSG damaged beyond its data blocks;
- * -EACCES/-EROFS not writable.  why as above: one line naming path and cause.
+ * -EACCES/-EROFS not writable.  o NULL: the defaults.  why as above, of any
+ * error: one line naming path and cause.  One process at a time; a store that
+ * is being closed is waited for.
  */
 TFS_API int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why) TFS_CHECKED;
-/* Makes everything durable and closes; the store must have no open tables, scans or calls under way. */
+/*
+ * Makes everything durable and closes; no call may be under way.  -EBUSY: a
+ * table, mutation or scan has not been given back, and the store stays open.
+ * Any other error: it is closed, and what had not been synced before may be
+ * lost.
+ */
 TFS_API int tfs_close(struct tfs_store *s);
 /* Every commit acknowledged so far is on disk when this returns 0. */
 TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
@@ -141,11 +160,11 @@ TFS_API bool tfs_name_valid(const char *name);
 TFS_API int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid, mode_t mode) TFS_CHECKED;
 /* -ENOENT; -ENOTEMPTY while it has cells.  Durable when it returns. */
 TFS_API int tfs_table_drop(struct tfs_store *s, const char *name) TFS_CHECKED;
-/* Onto an existing table: -EEXIST when noreplace or when that has cells (-ENOTEMPTY), else replaces it. */
+/* -ENOENT: no `from`.  Onto an existing table: -EEXIST when noreplace, -ENOTEMPTY when that has cells, else replaces it. */
 TFS_API int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool noreplace) TFS_CHECKED;
-/* Names in byte order, strictly after `after` ("" from the start); fills at most max; returns the count. */
+/* Names in byte order, strictly after `after` (NULL or "": from the start); fills at most max; returns the count. */
 TFS_API int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAME_MAX + 1], int max) TFS_CHECKED;
-/* A handle is bound to the table, not its name: it survives rename; after drop every call gives -ENOENT. */
+/* -ENOENT.  A handle is bound to the table, not its name: it survives rename; after drop every call gives -ENOENT. */
 TFS_API int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out) TFS_CHECKED;
 TFS_API void tfs_table_close(struct tfs_table *t);
 TFS_API uint32_t tfs_table_id(const struct tfs_table *t);
@@ -184,7 +203,7 @@ struct tfs_schema {
 	uid_t uid;
 	gid_t gid;
 	mode_t mode;               /* default 0755 */
-	bool is_set;               /* by an explicit act (DESIGN 2.2): new families then need mkdir .families/F */
+	bool is_set;               /* by an explicit act (tabletfs(7)): a family is then made by an explicit act only */
 	bool is_hidden;            /* .schema was removed by name; the schema itself stays */
 	int64_t mtime_us;          /* of .schema */
 	const char *text;          /* what .schema shows: bytes last written, or rendered */
@@ -231,14 +250,18 @@ struct tfs_schema_edit {
 	bool flag;
 	int64_t mtime_us;
 };
-/* Atomic and durable; -EINVAL with *why as above. */
+/* Atomic and durable; -EINVAL with *why as above; -ENOENT no such family or group, -EEXIST, -EBUSY. */
 TFS_API int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why) TFS_CHECKED;
 
 /* ---- mutations: one row, atomic ---- */
 struct tfs_mutation;
 TFS_API struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row); /* NULL: out of memory */
 TFS_API void tfs_mutation_free(struct tfs_mutation *m);
-/* Adding an operation copies nothing: keys and values must live until tfs_apply returns. -ENOMEM only. */
+/*
+ * Adding an operation copies nothing: keys and values (of the row too) must
+ * live until tfs_apply returns.  -ENOMEM only: what else is wrong, tfs_apply
+ * says.  A mutation may be applied more than once.
+ */
 TFS_API int tfs_mutation_put(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
 			     struct tfs_bytes value);
 
@@ -279,7 +302,7 @@ TFS_API int tfs_mutation_delete_row(struct tfs_mutation *m);
 /* Moves the newest version to timestamp `to`; -ENOENT without one, -EINVAL if it would meet or pass another version. */
 TFS_API int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t to);
 /*
- * rename(2) within a row (DESIGN 2.2).  from.when TFS_NEWEST means the whole
+ * rename(2) within a row (tabletfs(7)).  from.when TFS_NEWEST means the whole
  * column (plain name), TFS_AT one version; likewise to.
  *   column -> absent column: all versions move.
  *   column -> existing column: the newest becomes the newest there, at max(its time, newest there + 1); source column goes.

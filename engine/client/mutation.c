@@ -18,7 +18,7 @@ struct tfs_mutation {
 	struct op first[OPS_INLINE];
 	struct op *ops;
 	unsigned count, cap;
-	int err;              /* an unknown family; told by tfs_apply */
+	int err;              /* an unknown family or kind; told by tfs_apply */
 	struct arena arena;   /* converted ranges */
 };
 
@@ -113,6 +113,8 @@ int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 	_Static_assert((int)TFS_BASE_EMPTY == OP_BASE_EMPTY && (int)TFS_BASE_NEWEST == OP_BASE_NEWEST &&
 			       (int)TFS_BASE_VERSION == OP_BASE_VERSION,
 		       "bases are the same in both");
+	if (w->base > TFS_BASE_VERSION)
+		m->err = -EINVAL;
 	if (w->range_count) {
 		struct op_range *r = arena_alloc(&m->arena, w->range_count * sizeof(*r));
 
@@ -212,6 +214,8 @@ int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char 
 		.value = slice_of_bytes(value),
 	};
 
+	if (check > TFS_CHECK_VALUE)
+		m->err = -EINVAL;
 	return add(m, &op);
 }
 

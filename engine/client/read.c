@@ -44,7 +44,7 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 		.ts = time_of(ts),
 		.offset = offset,
 		.into = p,
-		.length = n,
+		.length = n < TFS_VALUE_MAX ? n : TFS_VALUE_MAX, /* no value has more */
 	};
 	struct ts_answer a = {0};
 	int err = family ? point(t, &q, family, &a) : -EINVAL;

@@ -25,7 +25,7 @@ int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid
 {
 	struct ms_request q = {.method = MS_TABLE_CREATE, .name = name, .uid = uid, .gid = gid, .mode = mode};
 
-	return simple_call(s, &q, NULL);
+	return tfs_name_valid(name) ? simple_call(s, &q, NULL) : -EINVAL;
 }
 
 int tfs_table_drop(struct tfs_store *s, const char *name)
@@ -54,6 +54,8 @@ int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAM
 {
 	int n = 0;
 
+	if (!after)
+		after = "";
 	while (n < max) {
 		const uint32_t want = max - n < LIST_MOST ? (uint32_t)(max - n) : LIST_MOST;
 		struct ms_request q = {.method = MS_TABLE_LIST, .name = n ? names[n - 1] : after, .count = want};
@@ -116,7 +118,7 @@ void tfs_schema_put(const struct tfs_schema *s)
 
 const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const char *name)
 {
-	for (unsigned i = 0; i < s->family_count; i++)
+	for (unsigned i = 0; name && i < s->family_count; i++)
 		if (strcmp(s->families[i].name, name) == 0)
 			return &s->families[i];
 	return NULL;

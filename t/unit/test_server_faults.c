@@ -140,6 +140,20 @@ static void ballast(void **state)
 	set_hook(NULL, NULL);
 	tfs_table_close(t);
 	close_store(false);
+	/* So full that it cannot even be opened: the ballast goes for that too, or nobody could remove anything. */
+	fd = open(in_dir("d/ballast"), O_CREAT | O_RDWR, 0600);
+	assert_true(fd >= 0 && ftruncate(fd, 16 << 20) == 0);
+	close(fd);
+	f = (struct full){.full = true, .ballast = true};
+	set_hook(full_disk, &f);
+	open_store();
+	assert_false(f.ballast);
+	assert_false(exists("d/ballast"));
+	t = open_table("t");
+	assert_int_equal(delete_row(t, "r"), 0);
+	set_hook(NULL, NULL);
+	tfs_table_close(t);
+	close_store(false);
 	open_store();
 	t = open_table("t");
 	assert_int_equal(look(t, "r"), -ENOENT);

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# libtabletfs as a stranger has it: installed, found by pkg-config, used by a
+# small C program through tabletfs.h alone; and by a C++ one.
+SRC=${SRC:-.}
+BUILD=${BUILD:-.}
+W=$(mktemp -d) || exit 1
+trap 'rm -rf "$W"' EXIT
+fail() {
+	echo "not ok 1 - $1"
+	sed 's/^/# /' "$W/out" | tail -n 30
+	echo 1..1
+	exit 1
+}
+unset MAKEFLAGS MFLAGS MAKELEVEL
+for target in install-libLTLIBRARIES install-includeHEADERS install-pkgconfigDATA; do
+	${MAKE:-make} -s -C "$BUILD" "$target" DESTDIR="$W/root" >"$W/out" 2>&1 || fail "make $target"
+done
+pc=$(find "$W/root" -name tabletfs.pc)
+export PKG_CONFIG_PATH="${pc%/*}" PKG_CONFIG_SYSROOT_DIR="$W/root"
+flags=$(pkg-config --cflags --libs tabletfs 2>"$W/out") || fail 'pkg-config'
+lib=$(dirname "$(find "$W/root" -name libtabletfs.so)")
+more=$(sed -n 's/^TFS_LDFLAGS = .*\(-fsanitize=[a-z,]*\).*/\1/p' "$BUILD/Makefile")
+# shellcheck disable=SC2086
+${CC:-cc} -std=c99 -D_DEFAULT_SOURCE -Wall -Wextra -Werror $more "$SRC/t/lib/library.c" -o "$W/program" $flags >"$W/out" 2>&1 || fail 'compile'
+printf '#include <tabletfs.h>\nint main() { struct tfs_options o; tfs_options_init(&o); return tfs_at(3).us != 3 || TFS_AUTO.when != TFS_NEWEST; }\n' >"$W/x.cc"
+# shellcheck disable=SC2086
+${CXX:-c++} -Wall -Wextra -Werror $more "$W/x.cc" -o "$W/cxx" $flags >"$W/out" 2>&1 || fail 'compile C++'
+mkdir "$W/dir"
+LD_LIBRARY_PATH=$lib "$W/cxx" || fail 'the C++ program'
+LD_LIBRARY_PATH=$lib "$W/program" "$W/dir" 2>"$W/err"
+sed 's/^/# /' "$W/err"
