@@ -167,7 +167,6 @@ static unsigned choose(void *arg, unsigned index, unsigned ways)
 
 static _Atomic bool dead; /* as if killed */
 static bool rose;
-static uint64_t rose_at;  /* operation number of the second opening */
 
 static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
@@ -175,6 +174,12 @@ static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset,
 	(void)offset;
 	(void)n;
 	told->operations = number;
+	if (number == now.killed)
+		dead = true;
+	if (dead)
+		return -EIO;
+	if (op == FILE_OP_ALLOCATE)
+		told->zeroed = true;
 	if (op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR) {
 		uint64_t k = told->syncs++;
 
@@ -187,11 +192,7 @@ static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset,
 			snprintf(s->place, sizeof(s->place), "%s %s", file_sync_place(), file_op_names[op]);
 		}
 	}
-	if (number == now.killed)
-		dead = true;
-	if (dead)
-		return -EIO;
-	if (now.killed ? !rose || number != rose_at + now.at : number != now.at)
+	if (now.killed ? !rose || number != told->rose_at + now.at : number != now.at)
 		return 0;
 	snprintf(told->last_op, sizeof(told->last_op), "%s %s", file_op_names[op], path);
 	if (now.kill)
@@ -275,7 +276,7 @@ static unsigned rise_again(struct side *s, unsigned i)
 	new_clock();
 	dead = false;
 	rose = true;
-	rose_at = told->operations;
+	told->rose_at = told->operations;
 	if (open_store(s))
 		_exit(FAILED);
 	side_dump(s, &d);
@@ -520,6 +521,8 @@ bool try_point(const struct point *p, bool thorough, bool quiet)
 	remove_stores();
 	told->begun = told->answered = told->durable = 0;
 	told->syncs = 0;
+	told->rose_at = 0;
+	told->zeroed = false;
 	status = in_child(history_child, false, quiet);
 	died = p->kill ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : WIFEXITED(status) && WEXITSTATUS(status) == CRASHED;
 	if (!died && !(WIFEXITED(status) && WEXITSTATUS(status) == DONE)) {

@@ -28,11 +28,13 @@ struct told {
 	_Atomic unsigned begun, answered, durable;
 	_Atomic uint64_t operations;
 	_Atomic uint64_t syncs;
+	uint64_t rose_at;       /* operation number of the second opening, 0: there is none */
 	struct told_sync {
 		uint64_t at;    /* its operation's number */
 		char place[160]; /* who asked for it, "FILE:LINE sync" or "... syncdir" */
 		char of[48];    /* what was synced, below the store */
 	} sync[SYNCS_MAX];
+	_Atomic bool zeroed;    /* the log has zeroed ahead, which a thread of its own does */
 	unsigned found;         /* by the child that reopens: the state it saw */
 	char last_op[200];
 };
