@@ -225,6 +225,8 @@ install(struct tablet *t, struct flush_job *j)
 	e.redo = points;
 	e.redo_count = redo_count;
 	e.clock_mark = j->freeze.us;
+	if (t->major_unset) /* from here on the time to the first one counts, over any number of openings */
+		e.major_us = t->major_us;
 	if (e.seq_mark < t->seq_mark)
 		e.seq_mark = t->seq_mark;
 	err = t->commit(t->commit_arg, t, &e);
@@ -244,6 +246,7 @@ install(struct tablet *t, struct flush_job *j)
 	t->redo_count = redo_count;
 	t->seq_mark = e.seq_mark;
 	t->clock_mark = e.clock_mark;
+	t->major_unset = false;
 unlock:
 	mutex_unlock(&t->lock);
 	mutex_unlock(&t->edit);

@@ -132,10 +132,23 @@ compact_debt(const struct view *v)
 	return most;
 }
 
+/* May the rule's age hide a version of this time, at one of the indexes that matter?  In doubt yes. */
+static bool
+age_is_up(const struct gc_rule *rule, int64_t oldest, int64_t asof)
+{
+	int64_t first = gc_expires(rule, 0, oldest), last = gc_expires(rule, UINT64_MAX, oldest);
+	bool first_by_age = first != INT64_MIN && first != INT64_MAX, last_by_age = last != INT64_MIN && last != INT64_MAX;
+
+	if (!first_by_age && !last_by_age)
+		return true;
+	return (first_by_age && first <= asof) || (last_by_age && last <= asof);
+}
+
 bool
 compact_wants_major(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now)
 {
 	uint64_t cells = 0, tombstones = 0;
+	int64_t oldest = INT64_MAX;
 	bool stale = false;
 
 	for (unsigned i = 0; i < v->file_count; i++) {
@@ -143,6 +156,8 @@ compact_wants_major(const struct view *v, const struct store_schema *s, int64_t 
 
 		if (f->damaged)
 			return false; /* it would fail again and again */
+		if (f->meta.cells && f->meta.oldest_us < oldest)
+			oldest = f->meta.oldest_us;
 		cells += f->meta.cells;
 		tombstones += f->meta.tombstones;
 		stale |= f->clip;
@@ -151,8 +166,8 @@ compact_wants_major(const struct view *v, const struct store_schema *s, int64_t 
 	}
 	if (!v->file_count)
 		return false;
-	for (unsigned i = 0; i < s->family_count; i++)
-		stale |= s->families[i].rule && gc_has_age(s->families[i].rule);
+	for (unsigned i = 0; i < s->family_count && !stale; i++)
+		stale = gc_has_age(s->families[i].rule) && age_is_up(s->families[i].rule, oldest, now - TABLET_SKEW_US);
 	if (tombstones && tombstones >= cells / 4 + 1000)
 		return true;
 	return (stale || tombstones) && now - last_major_us >= HALF_PROMISE_US;

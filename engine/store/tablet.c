@@ -171,6 +171,7 @@ tablet_new(const struct tablet_params *p, struct tablet **out)
 	t->seq_mark = p->seq_mark;
 	t->clock_mark = p->clock_mark;
 	t->major_us = p->major_us ? p->major_us : clock_now(p->env->clock);
+	t->major_unset = !p->major_us;
 	t->next_seq = p->seq_mark + 1;
 	t->loaded_newest_us = INT64_MIN;
 	t->has_end = p->end.p != NULL;

@@ -94,6 +94,7 @@ struct tablet {
 	struct mutex edit;
 	uint64_t seq_mark;
 	int64_t clock_mark, major_us;
+	bool major_unset;          /* METADATA has no major_us yet */
 
 	struct mutex lock;
 	struct cond changed;       /* writers published, jobs ended, state changed */

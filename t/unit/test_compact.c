@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "engine/store/compact.h"
 #include "t/unit/compact_lib.h"
 
 static void test_major_leaves_nothing_dead(void **state)
@@ -346,6 +347,46 @@ static void test_flushes_and_merges_drop_hidden(void **state)
 	end(&l);
 }
 
+/* When the background wants a major compaction, and from when it counts. */
+static void test_wants_major(void **state)
+{
+	static const char *const aged[2] = {"maxage=100s", ""}, *const both[2] = {"maxversions=2 and maxage=100s", ""};
+	static const int64_t day = INT64_C(86400) * 1000000;
+	static struct lib l;
+	struct store_schema *old = lib_schema(aged, 2, 1), *two = lib_schema(both, 2, 1), *none = lib_schema(plain, 1, 1);
+	int64_t now, counted_from;
+
+	(void)state;
+	start(&l, 1);
+	now = clock_now(l.clock);
+	LIB(lib_put(&l, "r", 1, "q", now, slice_str("v")));
+	assert_int_equal(l.major_us, 0);
+	LIB(tablet_flush(l.t));
+	counted_from = l.major_us;
+	assert_true(counted_from >= now - day && counted_from <= clock_now(l.clock));
+	/* one file: nothing in it to go, then something by its age, but not before the time has come */
+	assert_false(compact_wants_major(l.t->view, none, now - day, now + 50000000));
+	assert_false(compact_wants_major(l.t->view, old, now - day, now + 50000000));
+	assert_false(compact_wants_major(l.t->view, two, now - day, now + 50000000));
+	assert_true(compact_wants_major(l.t->view, old, now - day, now + 200000000));
+	assert_true(compact_wants_major(l.t->view, two, now - day, now + 200000000));
+	assert_false(compact_wants_major(l.t->view, old, now, now + 200000000));
+	/* closing and opening begins no new half day */
+	lib_stop(&l);
+	lib_start(&l);
+	assert_int_equal(l.t->major_us, counted_from);
+	LIB(lib_put(&l, "r", 1, "q", now + 1, slice_str("v")));
+	LIB(tablet_flush(l.t));
+	assert_int_equal(l.major_us, counted_from);
+	assert_true(compact_wants_major(l.t->view, none, now - day, now)); /* two: what only together is too much */
+	LIB(tablet_compact(l.t));
+	assert_true(l.major_us > counted_from);
+	store_schema_put(old);
+	store_schema_put(two);
+	store_schema_put(none);
+	end(&l);
+}
+
 /* ---- beside a major compaction ---- */
 
 static struct lib *beside;
@@ -539,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_deleted_under_older_rules),
 		cmocka_unit_test(test_rules_change_under_a_delete),
 		cmocka_unit_test(test_flushes_and_merges_drop_hidden),
+		cmocka_unit_test(test_wants_major),
 		cmocka_unit_test(test_merges_beside_a_major_compaction),
 		cmocka_unit_test(test_many_at_once),
 	};
