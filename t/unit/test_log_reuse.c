@@ -10,23 +10,25 @@
 
 enum { SEGMENT = 8192 };
 
+/* Atomic: the log's own threads come to the hook, too. */
 static struct {
-	unsigned ops[FILE_OPS];
-	enum file_op fail;  /* FILE_OPS: none */
-	unsigned fail_from; /* the how-manieth of it, and all that follow up to fail_to */
-	unsigned fail_to;
-	int err;
+	_Atomic unsigned ops[FILE_OPS];
+	_Atomic enum file_op fail;  /* FILE_OPS: none */
+	_Atomic unsigned fail_from; /* the how-manieth of it, and all that follow up to fail_to */
+	_Atomic unsigned fail_to;
+	_Atomic int err;
 } io;
 
 static int count_ops(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
+	unsigned now = ++io.ops[op];
+
 	(void)arg;
 	(void)path;
 	(void)offset;
 	(void)n;
 	(void)number;
-	io.ops[op]++;
-	return op == io.fail && io.ops[op] >= io.fail_from && io.ops[op] <= io.fail_to ? io.err : 0;
+	return op == io.fail && now >= io.fail_from && now <= io.fail_to ? io.err : 0;
 }
 
 static void watch(void)
