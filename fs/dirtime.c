@@ -65,29 +65,10 @@ static bool grow(void)
 
 static bool keeps_time(const struct node *dir)
 {
-	switch ((enum node_kind)dir->kind) {
-	case NODE_ROOT:
-	case NODE_TABLE:
-	case NODE_LATEST:
-	case NODE_ROW:
-	case NODE_ROW_PART:
-	case NODE_FAMILY:
-	case NODE_CELL_PART:
-		return node_is_latest(dir);
-	case NODE_VERSION:
-	case NODE_PLAIN:
-	case NODE_SCRATCH_FILE:
-	case NODE_SCRATCH_DIR:
-	case NODE_SCHEMA:
-	case NODE_FAMILIES:
-	case NODE_FAMILY_DIR:
-	case NODE_GROUPS:
-	case NODE_GROUP_DIR:
-	case NODE_SETTING:
-	case NODE_SYSTEM:
-		break;
-	}
-	return false;
+	const unsigned of_data = 1u << NODE_ROOT | 1u << NODE_TABLE | 1u << NODE_LATEST | 1u << NODE_ROW | 1u << NODE_ROW_PART |
+				 1u << NODE_FAMILY | 1u << NODE_CELL_PART;
+
+	return (of_data >> dir->kind & 1) && node_is_latest(dir);
 }
 
 void dirtime_set(const struct node *dir, int64_t us)

@@ -216,25 +216,25 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 
 	mutex_lock(&x->lock);
 	filex_wait(x, n, n->kind == NODE_VERSION || n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w);
-	switch ((enum node_kind)n->kind) {
-	case NODE_PLAIN:
+	switch (file_kind(n)) {
+	case FILE_PLAIN:
 		r = writer_write(&h->w, offset, p, size, append);
 		if (r == 0)
 			r = counter_check(h->target, &h->w);
 		break;
-	case NODE_VERSION:
+	case FILE_VERSION:
 		if (h->life != x->life)
 			break; /* removed: nobody will read it */
 		r = writer_write(&x->w, offset, p, size, false);
 		if (r == 0)
 			r = counter_check(n, &x->w);
 		break;
-	case NODE_SCRATCH_FILE:
+	case FILE_SCRATCH:
 		r = writer_write(&x->w, offset, p, size, append);
 		x->mtime_us = fs_now_us();
 		x->w.time_set = false;
 		break;
-	case NODE_SETTING:
+	case FILE_SETTING:
 		/* Lines before this one have been applied and are gone. */
 		if (h->w.image.size == 0)
 			h->w.origin = offset;
@@ -246,24 +246,12 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 		if (r == 0)
 			r = control_written(n, &h->w);
 		break;
-	case NODE_SCHEMA:
+	case FILE_SCHEMA:
 		r = writer_write(&h->w, offset, p, size, append);
 		if (r == 0)
 			r = control_written(n, &h->w);
 		break;
-	case NODE_ROOT:
-	case NODE_TABLE:
-	case NODE_LATEST:
-	case NODE_ROW:
-	case NODE_ROW_PART:
-	case NODE_FAMILY:
-	case NODE_CELL_PART:
-	case NODE_SCRATCH_DIR:
-	case NODE_FAMILIES:
-	case NODE_FAMILY_DIR:
-	case NODE_GROUPS:
-	case NODE_GROUP_DIR:
-	case NODE_SYSTEM:
+	case FILE_NONE:
 		r = -EISDIR;
 		break;
 	}

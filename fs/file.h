@@ -20,6 +20,21 @@
 #include "fs/fs.h"
 #include "fs/writer.h"
 
+/* What the calls on descriptors tell apart. */
+enum file_kind { FILE_NONE, FILE_PLAIN, FILE_VERSION, FILE_SCRATCH, FILE_SCHEMA, FILE_SETTING };
+static inline enum file_kind file_kind(const struct node *n)
+{
+	static const uint8_t kinds[NODE_SYSTEM + 1] = {
+		[NODE_PLAIN] = FILE_PLAIN,
+		[NODE_VERSION] = FILE_VERSION,
+		[NODE_SCRATCH_FILE] = FILE_SCRATCH,
+		[NODE_SCHEMA] = FILE_SCHEMA,
+		[NODE_SETTING] = FILE_SETTING,
+	};
+
+	return (enum file_kind)kinds[n->kind];
+}
+
 struct handle {
 	struct handle *next;             /* of the file, newest first */
 	struct handle *all_next, **all_link; /* of the daemon */

@@ -29,35 +29,23 @@ int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct chang
 	if (row)
 		mutex_lock(row);
 	mutex_lock(&x->lock);
-	switch ((enum node_kind)n->kind) {
-	case NODE_PLAIN:
+	switch (file_kind(n)) {
+	case FILE_PLAIN:
 		w = h ? &h->w : &once;
 		break;
-	case NODE_VERSION:
+	case FILE_VERSION:
 		w = h && h->life != x->life ? NULL : &x->w;
 		break;
-	case NODE_SCRATCH_FILE:
+	case FILE_SCRATCH:
 		w = &x->w;
 		filex_wait(x, n, w);
 		x->mtime_us = fs_now_us();
 		break;
-	case NODE_SCHEMA:
-	case NODE_SETTING:
+	case FILE_SCHEMA:
+	case FILE_SETTING:
 		w = h ? &h->w : NULL; /* without a descriptor there is nothing to keep it in: O_TRUNC does it at open */
 		break;
-	case NODE_ROOT:
-	case NODE_TABLE:
-	case NODE_LATEST:
-	case NODE_ROW:
-	case NODE_ROW_PART:
-	case NODE_FAMILY:
-	case NODE_CELL_PART:
-	case NODE_SCRATCH_DIR:
-	case NODE_FAMILIES:
-	case NODE_FAMILY_DIR:
-	case NODE_GROUPS:
-	case NODE_GROUP_DIR:
-	case NODE_SYSTEM:
+	case FILE_NONE:
 		r = -EISDIR;
 		break;
 	}

@@ -138,14 +138,14 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 	if (!h)
 		return -ENOMEM;
 	x = n->file;
-	switch ((enum node_kind)n->kind) {
-	case NODE_PLAIN:
+	switch (file_kind(n)) {
+	case FILE_PLAIN:
 		r = open_plain(n, h, truncate, created);
 		break;
-	case NODE_VERSION:
+	case FILE_VERSION:
 		r = open_version(n, h, truncate, created);
 		break;
-	case NODE_SCRATCH_FILE:
+	case FILE_SCRATCH:
 		mutex_lock(&x->lock);
 		if (x->given && x->handles == h && !h->next) {
 			r = -ESTALE; /* it is a cell now, and found by its name */
@@ -156,23 +156,11 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 		}
 		mutex_unlock(&x->lock);
 		break;
-	case NODE_SCHEMA:
-	case NODE_SETTING:
+	case FILE_SCHEMA:
+	case FILE_SETTING:
 		r = control_open(n, &h->w, h->writable, truncate || created);
 		break;
-	case NODE_ROOT:
-	case NODE_TABLE:
-	case NODE_LATEST:
-	case NODE_ROW:
-	case NODE_ROW_PART:
-	case NODE_FAMILY:
-	case NODE_CELL_PART:
-	case NODE_SCRATCH_DIR:
-	case NODE_FAMILIES:
-	case NODE_FAMILY_DIR:
-	case NODE_GROUPS:
-	case NODE_GROUP_DIR:
-	case NODE_SYSTEM:
+	case FILE_NONE:
 		r = -EISDIR;
 		break;
 	}

@@ -163,47 +163,24 @@ int scratch_attr(struct node *n, struct stat *st)
 	return r;
 }
 
-void scratch_chmod(struct node *n, mode_t mode)
+void scratch_set(struct node *n, mode_t mode, uid_t uid, gid_t gid)
 {
-	struct filex *x;
+	struct filex *x = n->kind == NODE_SCRATCH_FILE ? filex_find(n) : NULL;
+	struct mutex *lock = n->kind == NODE_SCRATCH_DIR ? tree_mutex() : x ? &x->lock : NULL;
+	mode_t *m = x ? &x->mode : lock ? &n->dir->mode : NULL;
+	uid_t *u = x ? &x->uid : lock ? &n->dir->uid : NULL;
+	gid_t *g = x ? &x->gid : lock ? &n->dir->gid : NULL;
 
-	if (n->kind == NODE_SCRATCH_DIR) {
-		mutex_lock(tree_mutex());
-		n->dir->mode = mode;
-		mutex_unlock(tree_mutex());
+	if (!lock)
 		return;
-	}
-	x = filex_find(n);
-	if (!x)
-		return;
-	mutex_lock(&x->lock);
-	x->mode = mode;
-	mutex_unlock(&x->lock);
-	filex_put(n, x);
-}
-
-void scratch_chown(struct node *n, uid_t uid, gid_t gid)
-{
-	struct filex *x;
-
-	if (n->kind == NODE_SCRATCH_DIR) {
-		mutex_lock(tree_mutex());
-		if (uid != (uid_t)-1)
-			n->dir->uid = uid;
-		if (gid != (gid_t)-1)
-			n->dir->gid = gid;
-		mutex_unlock(tree_mutex());
-		return;
-	}
-	x = filex_find(n);
-	if (!x)
-		return;
-	mutex_lock(&x->lock);
+	mutex_lock(lock);
+	if (mode != (mode_t)-1)
+		*m = mode;
 	if (uid != (uid_t)-1)
-		x->uid = uid;
+		*u = uid;
 	if (gid != (gid_t)-1)
-		x->gid = gid;
-	mutex_unlock(&x->lock);
+		*g = gid;
+	mutex_unlock(lock);
 	filex_put(n, x);
 }
 

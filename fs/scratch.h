@@ -20,9 +20,8 @@ int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, 
 /* Takes n out of its directory.  -ENOTEMPTY. */
 int scratch_remove(struct node *n) TFS_MUST;
 int scratch_attr(struct node *n, struct stat *st) TFS_MUST;
-/* chmod, chown; -1 leaves. */
-void scratch_chmod(struct node *n, mode_t mode);
-void scratch_chown(struct node *n, uid_t uid, gid_t gid);
+/* chmod, chown; each -1 leaves. */
+void scratch_set(struct node *n, mode_t mode, uid_t uid, gid_t gid);
 /* Gives n's content and descriptors to another scratch name, replacing what has it. */
 int scratch_rename(struct node *n, struct node *dir, struct slice name, bool noreplace) TFS_MUST;
 /* One line for each scratch file that the end of the mount drops. */

@@ -131,11 +131,8 @@ static int set_mode(struct node *n, const struct stat *attr, int to_set, struct 
 		return set_table(n, attr, to_set, c);
 	case NODE_SCRATCH_FILE:
 	case NODE_SCRATCH_DIR:
-		if (to_set & FUSE_SET_ATTR_MODE)
-			scratch_chmod(n, attr->st_mode & 07777);
-		if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
-			scratch_chown(n, to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
-				      to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1);
+		scratch_set(n, to_set & FUSE_SET_ATTR_MODE ? attr->st_mode & 07777 : (mode_t)-1,
+			    to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1, to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1);
 		return 0;
 	case NODE_ROOT:
 	case NODE_LATEST:
