@@ -77,6 +77,7 @@ bool ballast_give_up(struct server *s)
 	char *path;
 	int err;
 
+	log_give_up_room(s->log);
 	if (atomic_compare_exchange_strong(&s->ballast, &had, false)) {
 		path = path_join(s->data_dir, "ballast");
 		err = path ? file_unlink(path) : -ENOMEM;
@@ -100,8 +101,13 @@ bool ballast_make_room(struct server *s, uint64_t bytes)
 	char *path = path_join(s->data_dir, "ballast");
 	uint64_t room = 0, kept = 0;
 	bool enough = false;
+	int err = path ? file_free_bytes(s->data_dir, &room) : -ENOMEM;
 
-	if (path && file_free_bytes(s->data_dir, &room) == 0) {
+	if (!err && room < bytes) {
+		log_give_up_room(s->log);
+		err = file_free_bytes(s->data_dir, &room);
+	}
+	if (!err) {
 		if (atomic_load(&s->ballast) && file_stat_size(path, &kept))
 			kept = 0;
 		enough = bytes <= room + kept;
