@@ -15,7 +15,7 @@
 #define BALLAST_BYTES (16u << 20)  /* or, on a small disk, an eighth of what is free */
 #define BALLAST_LEAST (1u << 20)
 #define RETRY_US 5000000u
-#define ROOM_US 4000000u  /* the commit log tries a fresh file each second */
+#define ROOM_US 10000000u /* the commit log tries a fresh file each second; a machine under load takes its time */
 #define LOOK_US 100000u
 
 static void refill_run(struct task *t)
@@ -78,6 +78,9 @@ bool ballast_give_up(struct server *s)
 	int err;
 
 	log_give_up_room(s->log);
+	/* Before it goes: whoever comes while it is going shall wait too. */
+	if (atomic_load(&s->ballast))
+		atomic_store(&s->room_until_us, monotonic_us() + ROOM_US);
 	if (atomic_compare_exchange_strong(&s->ballast, &had, false)) {
 		path = path_join(s->data_dir, "ballast");
 		err = path ? file_unlink(path) : -ENOMEM;

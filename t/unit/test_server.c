@@ -3,6 +3,7 @@
  * The server and the master behind the public API: what only happens when
  * things meet: drops and writers, first requests, schemas handed out.
  */
+#include "engine/client/client.h"
 #include "t/unit/server_lib.h"
 
 struct writer {
@@ -181,6 +182,143 @@ static void first_requests(void **state)
 	close_store(true);
 }
 
+/* The same when all of them have seen that it is not loaded before one loads it. */
+static void load_race(void **state)
+{
+	struct tfs_table *t;
+	struct writer w[4];
+	struct held **list;
+	unsigned count;
+
+	(void)state;
+	open_store();
+	assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
+	t = open_table("t");
+	assert_int_equal(add_family(t, "f"), 0);
+	load_begin(hooks.server);
+	for (unsigned k = 0; k < 4; k++) {
+		w[k] = (struct writer){.table = t, .go = true, .last = 1};
+		assert_int_equal(pthread_create(&w[k].thread, NULL, k % 2 ? look_once : write_on, &w[k]), 0);
+	}
+	for (unsigned i = 0; i < 2000; i++)
+		sched_yield();
+	for (unsigned k = 0; k < 4; k++)
+		assert_int_equal(w[k].acked, 0);
+	load_end(hooks.server);
+	for (unsigned k = 0; k < 4; k++)
+		pthread_join(w[k].thread, NULL);
+	assert_int_equal(w[0].acked, 40);
+	assert_int_equal(w[2].acked, 40);
+	assert_int_equal(held_list(hooks.server, tfs_table_id(t), &list, &count), 0);
+	assert_int_equal(count, 1);
+	held_put(list[0]);
+	free(list);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+/* A service whose tablet has moved: looked for once more, and then it is an error of ours. */
+static unsigned moves, asked;
+
+static int moved(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	(void)s, (void)q, (void)a;
+	return asked++ < moves ? -EREMCHG : 0;
+}
+
+static void moved_tablets(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = moved};
+	static const int want[] = {0, 0, -EIO, -EIO};
+	struct tablet_service s = {&ops};
+	const struct ts_request q = {.method = TS_EXISTS, .table = 16, .row = slice_str("r")};
+
+	(void)state;
+	for (moves = 0; moves < 4; moves++) {
+		struct ts_answer a = {0};
+
+		asked = 0;
+		assert_int_equal(service_call(&s, &q, &a), want[moves]);
+		assert_int_equal(asked, moves ? 2 : 1);
+		ts_answer_fini(&a);
+	}
+}
+
+/* Requests that leave everything out, as somebody else's could. */
+static void requests_of_nothing(void **state)
+{
+	const uint32_t tables[] = {0, 1, 16, 4711};
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	for (unsigned i = MS_TABLE_CREATE; i < MS_METHODS; i++) {
+		struct ms_request q = {.method = (enum ms_method)i};
+		struct ms_answer a = {0};
+		int err = ms_call(store->o.master, &q, &a);
+
+		assert_true(i == MS_TABLE_LIST ? err == 0 : err < 0);
+		ms_answer_fini(&a);
+	}
+	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		for (unsigned k = TS_MUTATE; k < TS_METHODS; k++) {
+			struct ts_request q = {.method = (enum ts_method)k, .table = tables[i]};
+			struct ts_answer a = {0};
+
+			(void)!ts_call(store->o.tablets, &q, &a);
+			ts_answer_fini(&a);
+		}
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+/* The flush of what was replayed stops at its first SSTable until the store is being closed. */
+static _Atomic bool closing;
+
+static int flush_slowly(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)offset, (void)n, (void)number;
+	for (unsigned i = 0; op == FILE_OP_CREATE && strstr(path, ".sst") && (!closing || i < 1000); i++)
+		sched_yield();
+	return 0;
+}
+
+static void close_over_recovery(void **state)
+{
+	char row[16];
+	struct tfs_table *t;
+
+	(void)state;
+	for (unsigned round = 0; round < 8; round++) {
+		open_store();
+		t = round ? open_table("t") : make_table("t");
+		for (unsigned i = 0; i < 50; i++) {
+			snprintf(row, sizeof(row), "r%u-%u", round, i);
+			assert_int_equal(put(t, row, "f", "v"), 0);
+		}
+		tfs_table_close(t);
+		close_store(false);
+		closing = false;
+		set_hook(flush_slowly, NULL);
+		options.no_background = false;
+		open_store();
+		closing = true;
+		close_store(round % 2);
+		set_hook(NULL, NULL);
+		options.no_background = true;
+		open_store();
+		t = open_table("t");
+		for (unsigned i = 0; i < 50; i++) {
+			snprintf(row, sizeof(row), "r%u-%u", round, i);
+			assert_int_equal(look(t, row), 0);
+		}
+		tfs_table_close(t);
+		close_store(true);
+	}
+}
+
 struct adder {
 	pthread_t thread;
 	struct tfs_table *table;
@@ -280,7 +418,8 @@ static void scan_over_drop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(drop_and_writers), T(first_requests), T(schemas_handed_out_in_order), T(scan_over_drop),
+		T(drop_and_writers), T(first_requests), T(schemas_handed_out_in_order), T(scan_over_drop), T(load_race),
+		T(moved_tablets), T(requests_of_nothing), T(close_over_recovery),
 	};
 
 	return RUN(tests);

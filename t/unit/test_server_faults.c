@@ -112,6 +112,66 @@ static int full_disk(void *arg, enum file_op op, const char *path, uint64_t offs
 	return 0;
 }
 
+/* The ballast's removal takes long enough for another delete to find the disk full. */
+static struct {
+	struct full full;
+	_Atomic bool going;
+	_Atomic unsigned refused;
+} slow;
+
+static int slow_ballast(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	int err = full_disk(&slow.full, op == FILE_OP_UNLINK ? FILE_OP_READ : op, path, offset, n, number);
+
+	(void)arg;
+	if (op == FILE_OP_UNLINK && strstr(path, "/ballast")) {
+		slow.going = true;
+		for (unsigned i = 0; i < 300000 && !slow.refused; i++)
+			sched_yield();
+		slow.full.ballast = false;
+	}
+	return err;
+}
+
+static void *delete_too(void *arg)
+{
+	int err;
+
+	while (!slow.going)
+		sched_yield();
+	err = delete_row(arg, "r2");
+	slow.refused += err != 0;
+	return (void *)(intptr_t)err;
+}
+
+static void deletes_share_the_ballast(void **state)
+{
+	struct tfs_table *t;
+	pthread_t thread;
+	void *other;
+	int fd;
+
+	(void)state;
+	open_store();
+	close_store(true);
+	fd = open(in_dir("d/ballast"), O_CREAT | O_RDWR, 0600);
+	assert_true(fd >= 0 && ftruncate(fd, 16 << 20) == 0);
+	close(fd);
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(put(t, "r2", "f", "v"), 0);
+	slow.full = (struct full){.full = true, .ballast = true};
+	assert_int_equal(pthread_create(&thread, NULL, delete_too, t), 0);
+	set_hook(slow_ballast, NULL);
+	assert_int_equal(delete_row(t, "r"), 0);
+	pthread_join(thread, &other);
+	set_hook(NULL, NULL);
+	assert_int_equal((intptr_t)other, 0);
+	tfs_table_close(t);
+	close_store(false);
+}
+
 static void ballast(void **state)
 {
 	static struct full f;
@@ -166,7 +226,7 @@ static void ballast(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(root_in_doubt), T(row_of_another), T(drop_in_doubt), T(ballast),
+		T(root_in_doubt), T(row_of_another), T(drop_in_doubt), T(ballast), T(deletes_share_the_ballast),
 	};
 
 	return RUN(tests);

@@ -349,20 +349,25 @@ static int count_reads(void *arg, enum file_op op, const char *path, uint64_t of
 static void many_tables(void **state)
 {
 	static struct reads r;
+	struct timespec from, to;
 	struct tfs_table *t;
 	char name[16];
 
 	(void)state;
 	options.no_background = true;
 	open_store();
-	for (unsigned i = 0; i < 300; i++) {
+	for (unsigned i = 0; i < 1000; i++) {
 		snprintf(name, sizeof(name), "t%u", i);
 		assert_int_equal(tfs_table_create(store, name, 0, 0, 0755), 0);
 	}
 	close_store(true);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
 	set_hook(count_reads, &r);
 	open_store();
-	assert_true(r.tables >= 300 && r.tables <= 600); /* by the server and by the master */
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+	print_message("# 1,000 tables: opened in %ld ms of CPU time\n",
+		      (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000);
+	assert_true(r.tables >= 1000 && r.tables <= 2000); /* by the server and by the master */
 	t = open_table("t7");
 	assert_int_equal(add_family(t, "f"), 0);
 	assert_int_equal(put(t, "r", "f", "v"), 0);
