@@ -64,10 +64,14 @@ static bool
 wants_major(struct tablet *t)
 {
 	struct snap snap;
+	int64_t last;
 	bool wants;
 
+	mutex_lock(&t->lock);
+	last = t->major_us;
+	mutex_unlock(&t->lock);
 	snap_take(t, &snap);
-	wants = compact_wants_major(snap.view, snap.schema, t->major_us, clock_now(t->env->clock));
+	wants = compact_wants_major(snap.view, snap.schema, last, clock_now(t->env->clock));
 	snap_put(&snap);
 	return wants;
 }
