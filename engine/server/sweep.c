@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#define HASH_NONFATAL_OOM 1 /* or it would end the process */
 #include <uthash.h>
 
 struct named {
@@ -52,6 +53,10 @@ static int name_add(struct sweep *w, const struct tablet_file *f)
 		return -ENOMEM;
 	memcpy(n->name, name, len + 1);
 	HASH_ADD_KEYPTR(hh, w->named, n->name, len, n);
+	if (!n->hh.tbl) {
+		free(n);
+		return -ENOMEM;
+	}
 	return 0;
 }
 
