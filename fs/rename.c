@@ -220,7 +220,7 @@ out:
 }
 
 /* The table stays the node it is (its key is its id), so nothing the kernel holds of it or below it is wrong. */
-static int rename_table(struct node *source, struct resolved *to, const char *name, const char *newname, bool noreplace)
+static int rename_table(struct node *source, struct resolved *to, const char *name, const char *newname, bool noreplace, struct changes *c)
 {
 	struct node *old = NULL;
 	int r = tree_check(node_root(), to, &old);
@@ -231,6 +231,8 @@ static int rename_table(struct node *source, struct resolved *to, const char *na
 		r = -ENOTEMPTY;
 	if (r == 0)
 		r = tfs_table_rename(fs.store, name, newname, noreplace);
+	tree_in_doubt(c, node_root(), name, r);
+	tree_in_doubt(c, node_root(), newname, r);
 	if (r == 0 && old && old != source)
 		tree_dir_gone(old);
 	node_put(old);
@@ -280,7 +282,7 @@ static int rename_any(struct node *dir, const char *name, struct node *newdir, c
 	} else if (is_cell(from.kind) && is_cell(to.kind)) {
 		r = move_cell(&from, source, &to, noreplace, c);
 	} else if (from.kind == NODE_TABLE && to.kind == NODE_TABLE) {
-		r = rename_table(source, &to, name, newname, noreplace);
+		r = rename_table(source, &to, name, newname, noreplace, c);
 	} else if (is_cell(from.kind) && !is_scratch(to.kind)) {
 		r = refuse(-EPERM, newdir, newname, "a cell cannot be here");
 	} else if (from.kind == NODE_SETTING || from.kind == NODE_FAMILY_DIR || from.kind == NODE_GROUP_DIR || from.kind == NODE_SYSTEM) {

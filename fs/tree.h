@@ -32,6 +32,9 @@ bool tree_has_extras(struct node *dir);
 /* The directory was removed or replaced: it is found no more, and what only the daemon had below it ends. */
 void tree_dir_gone(struct node *dir);
 
+/* r may be an error that came when the thing was done already: then the kernel is to ask again for the name and the listing. */
+void tree_in_doubt(struct changes *c, struct node *dir, const char *name, int r);
+
 /* The node behind a name if it exists, counted (node_put); else -ENOENT. */
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
 /* Does what a resolved name stands for exist?  0 or -ENOENT.  *out (may be NULL): its node, counted. */

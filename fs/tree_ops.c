@@ -233,6 +233,14 @@ out:
 	node_put(n);
 }
 
+void tree_in_doubt(struct changes *c, struct node *dir, const char *name, int r)
+{
+	if (r != -ENOMEM && r != -EIO)
+		return;
+	changes_listing(c, dir);
+	changes_entry(c, dir, slice_str(name));
+}
+
 /* ---- mkdir ---- */
 
 static int make_family(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c)
@@ -360,6 +368,7 @@ void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 		r = tree_entry(n, &e);
 	}
 	if (r) {
+		tree_in_doubt(&c, dir, name, r);
 		changes_reply_err(&c, req, refuse_store(r, dir, name, "cannot be made"));
 	} else {
 		node_lookup(n);
@@ -472,6 +481,8 @@ void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 		r = remove_dir(n, name, &c);
 	if (r == 0)
 		changes_listing(&c, dir);
+	else
+		tree_in_doubt(&c, dir, name, r);
 	node_put(n);
 	changes_reply_err(&c, req, refuse_store(r, dir, name, "cannot be removed"));
 }
@@ -596,6 +607,8 @@ void tree_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 	}
 	if (r == 0)
 		changes_listing(&c, dir);
+	else
+		tree_in_doubt(&c, dir, name, r);
 out:
 	resolved_fini(&what);
 	node_put(n);
