@@ -49,7 +49,6 @@ struct slot {
 	_Atomic int state;
 	_Atomic int64_t block;
 	uint8_t *p;
-	size_t cap;
 };
 
 struct ahead {
@@ -57,6 +56,7 @@ struct ahead {
 	struct ahead_env *env;
 	struct blockfile *file;
 	size_t bytes;               /* taken of env's */
+	size_t slot_bytes;          /* the largest block that is read ahead */
 	struct slot slot[SLOTS];
 	struct slot *held[2];       /* handed out: the last, and the one before */
 	int64_t next;               /* the first block not yet wanted */
@@ -189,6 +189,7 @@ static struct ahead *ahead_new(struct ahead_env *e, struct blockfile *b)
 	a->env = e;
 	a->file = b;
 	a->bytes = SLOTS * each;
+	a->slot_bytes = each;
 	mutex_init(&a->lock, RANK_SSTABLE);
 	cond_init(&a->ready);
 	if (pool)
@@ -214,16 +215,10 @@ static struct slot *slot_want(struct ahead *a, int64_t block)
 
 		if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_FREE)
 			continue;
-		if (s->cap < n) {
-			/* all of one size, as a rule: blocks end when past their target */
-			size_t cap = n + n / 8;
-
-			free(s->p);
-			s->p = malloc(cap);
-			s->cap = s->p ? cap : 0;
-			if (!s->p)
-				return NULL;
-		}
+		if (!s->p)
+			s->p = malloc(a->slot_bytes);
+		if (!s->p || n > a->slot_bytes)
+			return NULL;
 		s->block = block;
 		atomic_store(&s->state, SLOT_WANTED);
 		return s;

@@ -15,8 +15,6 @@
 
 #include "engine/sstable/blockfile.h"
 
-enum { TAIL_UNITS = 3 };
-
 static int first_key(struct slice block, struct buf *out)
 {
 	struct reader r = reader_of(block);
@@ -43,7 +41,7 @@ int sst_key_behind(struct sst *s, struct slice key, struct buf *out)
 	map = blockfile_map(b);
 	i = bff_map_find(map, ldb_table_offset_of(t->ldb, key));
 	err = -ENOENT;
-	while (err != -ENOMEM && err != 0 && i >= 0 && ++i + TAIL_UNITS < (int64_t)map->n) {
+	while (err != -ENOMEM && err != 0 && i >= 0 && ++i < (int64_t)blockfile_data_blocks(b)) {
 		size_t n = (size_t)(map->at[i + 1].logical - map->at[i].logical);
 		uint8_t *p = malloc(n);
 

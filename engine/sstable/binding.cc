@@ -18,6 +18,9 @@
  * The errno of a failure does not fit in leveldb::Status, hence io_error:
  * per thread, valid for the move under way.
  *
+ * LevelDB trusts what it reads; so each block is looked at before it gets it
+ * (table_format.h), whatever its checksum says.
+ *
  * Every entry point catches everything.  What an exception interrupts is
  * never used again: the builder keeps its error, the cursor its iterator
  * not.
@@ -46,6 +49,7 @@ extern "C" {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #include "engine/sstable/binding.h"
+#include "engine/sstable/table_format.h"
 #pragma GCC diagnostic pop
 
 namespace {
@@ -116,6 +120,8 @@ public:
 		read_one = true;
 		if (!io_error)
 			io_error = walking ? walk_read(walking, offset, n, scratch, &at) : blockfile_read(b_, offset, n, scratch);
+		if (!io_error && !good(offset, slice_of(at, n)))
+			io_error = blockfile_unsound(b_, offset);
 		if (io_error)
 			return to_status(io_error);
 		/* Memory that is not the scratch LevelDB neither frees nor caches. */
@@ -124,6 +130,15 @@ public:
 	}
 
 private:
+	bool good(uint64_t offset, struct slice unit) const
+	{
+		const struct bff_map *m = blockfile_map(b_);
+
+		if (offset == m->at[m->n - 1].logical)
+			return table_footer_good(unit, m);
+		return offset == m->at[m->n - 2].logical ? table_index_good(unit, m) : table_block_good(unit);
+	}
+
 	struct blockfile *b_;
 };
 
@@ -285,6 +300,11 @@ int ldb_table_open(struct blockfile *b, struct lru *cache, uint64_t file, struct
 {
 	int err;
 
+	if (blockfile_map(b)->n < TABLE_UNITS) {
+		err = blockfile_unsound(b, 0);
+		blockfile_close(b);
+		return err;
+	}
 	try {
 		std::unique_ptr<ldb_table> t(new ldb_table(b, cache, file));
 		leveldb::Options o;

@@ -60,6 +60,8 @@ size_t blockfile_data_block_max(const struct blockfile *b); /* bytes of the larg
 size_t blockfile_memory(const struct blockfile *b);
 /* The unit that begins at this logical offset and is n bytes long, into dst.  -EBADMSG also where there is none. */
 int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst) TFS_MUST;
+/* What was read there has the right checksum and is no block of a table: logs that once, returns -EBADMSG. */
+int blockfile_unsound(struct blockfile *b, uint64_t logical);
 /* A section's bytes, checked, appended to out. */
 int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *out) TFS_MUST;
 /* Logical to physical, for sizes. */

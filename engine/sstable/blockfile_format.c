@@ -48,7 +48,7 @@ int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *ou
 	payload = slice_of(stored.p + BFF_BLOCK_HEADER_BYTES, stored.n - BFF_BLOCK_HEADER_BYTES);
 	if (load_be32(stored.p) != block_crc(logical, stored.p + 4, payload))
 		return -EBADMSG;
-	if (stored.p[4] >= SST_CODECS || load_be32(stored.p + 8) > BFF_RAW_MAX)
+	if (stored.p[4] >= SST_CODECS || stored.p[5] || stored.p[6] || stored.p[7] || load_be32(stored.p + 8) > BFF_RAW_MAX)
 		return -EBADMSG;
 	*out = (struct bff_block){(enum sst_codec)stored.p[4], load_be32(stored.p + 8), payload};
 	if (out->codec == SST_NONE && payload.n != out->raw_bytes)
@@ -224,6 +224,8 @@ int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *
 	for (unsigned i = 0; i < BFF_SECTIONS; i++, p += 16)
 		t.section[i] = (struct bff_section){load_be64(p), load_be32(p + 8), load_be32(p + 12)};
 	t.max_raw_block = load_be32(p);
+	if (load_be64(p + 4) != 0)
+		return -EBADMSG;
 	/* The sections lie back to back, in order, right before the trailer. */
 	for (unsigned i = BFF_SECTIONS; i-- > 0;) {
 		if (t.section[i].bytes > end || t.section[i].offset != end - t.section[i].bytes)

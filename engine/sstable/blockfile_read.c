@@ -16,6 +16,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/sstable/codec.h"
+#include "engine/sstable/table_format.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -100,6 +101,21 @@ static int read_trailer(struct blockfile *b)
 	return err ? damaged(b, err, b->file_bytes - sizeof(bytes), "trailer") : 0;
 }
 
+/* Bytes of the largest block, and of the largest data block into b. */
+static uint64_t find_largest(struct blockfile *b)
+{
+	uint64_t largest = 0;
+
+	for (size_t i = 0; i < b->map.n; i++) {
+		uint64_t n = b->map.at[i + 1].logical - b->map.at[i].logical;
+
+		largest = n > largest ? n : largest;
+		if (i < blockfile_data_blocks(b))
+			b->data_block_max = (size_t)largest;
+	}
+	return largest;
+}
+
 int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out)
 {
 	struct blockfile *b = calloc(1, sizeof(*b));
@@ -128,9 +144,10 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
 		err = damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
 		goto out;
 	}
-	for (size_t i = 0; i < blockfile_data_blocks(b); i++)
-		if (b->map.at[i + 1].logical - b->map.at[i].logical > b->data_block_max)
-			b->data_block_max = (size_t)(b->map.at[i + 1].logical - b->map.at[i].logical);
+	if (find_largest(b) != b->trailer.max_raw_block) {
+		err = damaged(b, -EBADMSG, b->trailer.section[BFF_MAP].offset, "block map");
+		goto out;
+	}
 	buf_reset(&section);
 	err = blockfile_section(b, BFF_DICTIONARY, &section);
 	if (!err && section.n) {
@@ -186,7 +203,7 @@ uint64_t blockfile_file_bytes(const struct blockfile *b)
 
 size_t blockfile_data_blocks(const struct blockfile *b)
 {
-	return b->map.n > 3 ? b->map.n - 3 : 0;
+	return b->map.n > TABLE_UNITS ? b->map.n - TABLE_UNITS : 0;
 }
 
 size_t blockfile_data_block_max(const struct blockfile *b)
@@ -233,6 +250,15 @@ int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst)
 	if (err && err != -ENOMEM && !atomic_exchange_explicit(&b->logged[i], 1, memory_order_relaxed))
 		damaged(b, err, at->physical, "block");
 	return as_read_error(err);
+}
+
+int blockfile_unsound(struct blockfile *b, uint64_t logical)
+{
+	int64_t i = bff_map_find(&b->map, logical);
+
+	if (i < 0 || !atomic_exchange_explicit(&b->logged[i], 1, memory_order_relaxed))
+		damaged(b, -EBADMSG, i < 0 ? 0 : b->map.at[i].physical, "table structure");
+	return -EBADMSG;
 }
 
 uint64_t blockfile_physical(const struct blockfile *b, uint64_t logical)

@@ -36,11 +36,12 @@ int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out
 		return -ENOMEM;
 	mutex_init(&c->lock, RANK_TABLE_CACHE);
 	c->block_bytes_max = block_bytes;
+	c->memory_block_bytes_max = block_bytes / 4;
 	c->table_bytes_max = table_bytes;
 	ahead_env_init(&c->ahead, block_bytes / AHEAD_SHARE);
 	err = lru_new(block_bytes, ldb_block_drop, &c->blocks);
 	if (!err)
-		err = lru_new(block_bytes / 4, ldb_block_drop, &c->memory_blocks);
+		err = lru_new(c->memory_block_bytes_max, ldb_block_drop, &c->memory_blocks);
 	if (err) {
 		sst_cache_free(c);
 		return err;

@@ -17,6 +17,7 @@
 enum {
 	TABLES_MAX = 500,  /* descriptors */
 	IDLE_CURSORS = 4,  /* per table; each pins at most one block */
+	IDLE_SHARE = 4,    /* they all together about a quarter of the cache */
 };
 
 struct sst_iter;
@@ -29,7 +30,7 @@ struct open_table {
 	struct bff_filters filters; /* points into filter_bytes */
 	bool has_filters;
 	size_t weight;
-	unsigned idle_max;          /* of idle; fewer where blocks are large */
+	size_t block_bytes;         /* of the largest data block, and 1 */
 	_Atomic uint64_t last_use;  /* cache->tick then */
 	struct sst_iter *_Atomic idle[IDLE_CURSORS];
 	struct open_table *prev, *next; /* the cache's list; its lock */
@@ -56,7 +57,7 @@ struct sst {
 
 struct sst_cache {
 	struct lru *blocks, *memory_blocks; /* and cells */
-	size_t block_bytes_max, table_bytes_max;
+	size_t block_bytes_max, memory_block_bytes_max, table_bytes_max;
 	struct ahead_env ahead;
 	_Atomic uint64_t tick;      /* rises with each opening */
 	_Atomic bool over;          /* past a bound, waiting for pins to go */
@@ -65,7 +66,8 @@ struct sst_cache {
 	struct mutex lock;
 	/* under lock */
 	struct open_table *head;
-	size_t table_bytes, tables;
+	size_t table_bytes;
+	_Atomic size_t tables;      /* read by all */
 };
 
 static inline struct lru *sst_lru(const struct sst *s)

@@ -23,7 +23,6 @@
 
 enum {
 	POOLED_VALUE_MAX = 64 << 10, /* an iterator on a larger value pins a larger block: not kept */
-	POOLED_BLOCK_MAX = 512 << 10, /* where blocks are larger, one idle iterator is kept */
 };
 
 struct sst_iter {
@@ -164,7 +163,7 @@ static int open_table(struct sst *s, struct open_table **out)
 	if (err)
 		goto out;
 	t->weight = weight_of(t, b);
-	t->idle_max = blockfile_data_block_max(b) > POOLED_BLOCK_MAX ? 1 : IDLE_CURSORS;
+	t->block_bytes = blockfile_data_block_max(b) + 1;
 	*out = t;
 	t = NULL;
 	atomic_fetch_add_explicit(&s->cache->table_opens, 1, memory_order_relaxed);
@@ -250,6 +249,16 @@ static unsigned own_slot(void)
 	return slot - 1;
 }
 
+/* How many of a table's iterators may lie idle: the blocks that they pin cannot make room. */
+static size_t idle_room(const struct sst *s, const struct open_table *t)
+{
+	const struct sst_cache *c = s->cache;
+	size_t bytes = (s->in_memory ? c->memory_block_bytes_max : c->block_bytes_max) / IDLE_SHARE;
+	size_t room = bytes / (t->block_bytes * (atomic_load_explicit(&c->tables, memory_order_relaxed) + 1));
+
+	return room < IDLE_CURSORS ? room : IDLE_CURSORS;
+}
+
 static void sst_iter_free(struct iter *iter)
 {
 	struct sst_iter *it = (struct sst_iter *)iter;
@@ -259,8 +268,8 @@ static void sst_iter_free(struct iter *iter)
 
 	it->c.walk = NULL;
 
-	for (unsigned i = 0, first = own_slot(); keep && i < t->idle_max; i++) {
-		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % t->idle_max];
+	for (size_t i = 0, n = keep ? idle_room(s, t) : 0, first = own_slot(); i < n; i++) {
+		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % n];
 		struct sst_iter *none = NULL;
 
 		if (atomic_load_explicit(slot, memory_order_relaxed) == NULL && atomic_compare_exchange_strong(slot, &none, it)) {
@@ -283,8 +292,8 @@ static struct sst_iter *take_idle(struct open_table *t)
 {
 	unsigned first = own_slot();
 
-	for (unsigned i = 0; i < t->idle_max; i++) {
-		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % t->idle_max];
+	for (unsigned i = 0; i < IDLE_CURSORS; i++) {
+		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % IDLE_CURSORS];
 		struct sst_iter *it;
 
 		if (atomic_load_explicit(slot, memory_order_relaxed) == NULL)

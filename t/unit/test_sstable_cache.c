@@ -486,6 +486,41 @@ static void prefixes(void **state)
 		}
 }
 
+/* Idle iterators pin blocks, which cannot make room: they are kept by few tables, or few of each. */
+static void idle_within_the_bound(void **state)
+{
+	enum { TABLES = 40, EACH = 4, BYTES = 1 << 20 };
+	static const struct shape s = {{SST_ZSTD, 1, 16 << 10, 0, false}, 300, 16, 900, 0};
+	struct sst_cache *c;
+	struct sst *t[TABLES];
+	struct sst_cache_stats st;
+	uint64_t bytes;
+
+	(void)state;
+	assert_int_equal(sst_cache_new(BYTES, 8 << 20, &c), 0);
+	for (unsigned i = 0; i < TABLES; i++) {
+		struct iter *it[EACH];
+		char name[16];
+
+		snprintf(name, sizeof(name), "%u.sst", i);
+		assert_int_equal(shape_write(&s, in_dir(name), &bytes), 0);
+		assert_int_equal(sst_new(c, in_dir(name), false, &t[i]), 0);
+		for (unsigned k = 0; k < EACH; k++) {
+			assert_int_equal(sst_iter_new(t[i], &it[k]), 0);
+			iter_seek(it[k], shape_key(&s, 2 * k * 70));
+			assert_int_equal(shape_at(&s, it[k], k * 70), 0);
+		}
+		for (unsigned k = 0; k < EACH; k++)
+			iter_free(it[k]);
+	}
+	sst_cache_get_stats(c, &st);
+	assert_int_equal(st.tables_open, TABLES);
+	assert_true(st.block_bytes > BYTES / 4 && st.block_bytes <= BYTES + BYTES / 16);
+	for (unsigned i = 0; i < TABLES; i++)
+		sst_put(t[i]);
+	sst_cache_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -502,6 +537,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(moved_into_damage, table_setup, table_teardown),
 		cmocka_unit_test_setup_teardown(in_order, table_setup, table_teardown),
 		cmocka_unit_test_setup_teardown(prefixes, table_setup, table_teardown),
+		cmocka_unit_test_setup_teardown(idle_within_the_bound, table_setup, table_teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -6,6 +6,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/sstable/blockfile.h"
 #include "t/unit/dir.h"
 #include "t/unit/sstable_lib.h"
 #include <errno.h>
@@ -357,6 +358,127 @@ static void each_allocation_fails(void **state)
 	assert_int_equal(workload(), 0);
 }
 
+/* ---- files made to harm: every checksum right ---- */
+static void le32(struct buf *b, uint32_t v)
+{
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(buf_u8(b, (uint8_t)(v >> (8 * i))), 0);
+}
+
+/* A block of one entry, its lengths as said; not NULL: a restart there instead of at 0. */
+static struct slice block_of(struct buf *b, uint32_t shared, uint32_t unshared, uint32_t value_bytes, struct slice rest,
+			     const uint32_t *restart)
+{
+	buf_reset(b);
+	assert_int_equal(buf_varint(b, shared) || buf_varint(b, unshared) || buf_varint(b, value_bytes) || buf_append_slice(b, rest), 0);
+	le32(b, restart ? *restart : 0);
+	le32(b, 1);
+	assert_int_equal(buf_append(b, "\0\0\0\0", 5), 0); /* type, checksum */
+	return buf_slice(b);
+}
+
+struct harm {
+	uint32_t shared, unshared, value_bytes; /* of the data block's one entry, whose bytes are "keyvalue" */
+	uint32_t restart;
+	uint64_t size_off;                      /* added to the size in the index */
+	uint64_t footer_off;                    /* to the size of the index in the footer */
+	unsigned cut;                           /* bytes that the data block has instead of what it should */
+};
+
+static void write_harm(const char *path, const struct harm *h)
+{
+	struct blockfile_writer *w;
+	struct buf b = {0}, rest = {0}, footer = {0};
+	struct slice unit;
+	uint64_t bytes, at[4] = {0};
+
+	assert_int_equal(blockfile_writer_new(path, SST_NONE, 0, &w), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t data = at[1] - 5 + h->size_off;
+
+		buf_reset(&rest);
+		if (i == 0) {
+			unit = block_of(&b, h->shared, h->unshared, h->value_bytes, slice_str("keyvalue"), &h->restart);
+			unit.n = h->cut ? h->cut : unit.n;
+		} else if (i == 1) { /* the meta index: nothing */
+			buf_reset(&b);
+			le32(&b, 0);
+			le32(&b, 1);
+			assert_int_equal(buf_append(&b, "\0\0\0\0", 5), 0);
+			unit = buf_slice(&b);
+		} else {
+			assert_int_equal(buf_append(&rest, "l", 1) || buf_varint(&rest, 0) || buf_varint(&rest, data), 0);
+			unit = block_of(&b, 0, 1, (uint32_t)rest.n - 1, buf_slice(&rest), NULL);
+		}
+		at[i + 1] = at[i] + unit.n;
+		assert_int_equal(blockfile_writer_append(w, unit.p, unit.n), 0);
+		assert_int_equal(blockfile_writer_end_unit(w), 0);
+	}
+	assert_int_equal(buf_varint(&footer, at[1]) || buf_varint(&footer, at[2] - at[1] - 5) || buf_varint(&footer, at[2]) ||
+			 buf_varint(&footer, at[3] - at[2] - 5 + h->footer_off), 0);
+	while (footer.n < 40)
+		assert_int_equal(buf_u8(&footer, 0), 0);
+	assert_int_equal(buf_append(&footer, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8), 0);
+	assert_int_equal(blockfile_writer_append(w, footer.p, footer.n), 0);
+	assert_int_equal(blockfile_writer_finish(w, 1, 0, slice_of("", 0), slice_str("p"), &bytes), 0);
+	blockfile_writer_free(w);
+	buf_fini(&b);
+	buf_fini(&rest);
+	buf_fini(&footer);
+}
+
+static void made_to_harm(void **state)
+{
+	static const struct {
+		struct harm h;
+		bool good;
+	} cases[] = {
+		{{0, 3, 5, 0, 0, 0, 0}, true},
+		{{0, 0xfffffff0, 0x18, 0, 0, 0, 0}, false}, /* their sum is 8 in 32 bits */
+		{{0, 3, 6, 0, 0, 0, 0}, false},
+		{{1, 3, 5, 0, 0, 0, 0}, false},
+		{{0, 3, 5, 4, 0, 0, 0}, false},
+		{{0, 3, 5, 0x7fffffff, 0, 0, 0}, false},
+		{{0, 3, 5, 0, 1, 0, 0}, false},
+		{{0, 3, 5, 0, UINT64_C(1) << 62, 0, 0}, false},
+		{{0, 3, 5, 0, 0, UINT64_C(1) << 62, 0}, false},
+		{{0, 3, 5, 0, 0, 0, 1}, false}, /* a block of 1 byte, and the size that with 5 more is 1 in 64 bits */
+		{{0, 3, 5, 0, 0, 0, 4}, false},
+		{{0, 3, 5, 0, 0, 0, 8}, false},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct sst_cache *c;
+		struct sst *t;
+		struct iter *it;
+		uint64_t keys;
+		char *why;
+		int err;
+
+		write_harm(in_dir("h.sst"), &cases[i].h);
+		assert_int_equal(sst_cache_new(1 << 20, 1 << 20, &c), 0);
+		assert_int_equal(sst_new(c, in_dir("h.sst"), false, &t), 0);
+		err = sst_iter_new(t, &it);
+		if (!err) {
+			iter_seek(it, slice_str("k"));
+			err = it->err;
+			if (it->valid) {
+				assert_true(slice_eq(it->key, slice_str("key")));
+				assert_true(slice_eq(it->value, slice_str("value")));
+			}
+			assert_int_equal(it->valid, cases[i].good);
+			iter_free(it);
+		}
+		assert_int_equal(err, cases[i].good ? 0 : -EBADMSG);
+		assert_int_equal(sst_verify(in_dir("h.sst"), &keys, &why), cases[i].good ? 0 : -EBADMSG);
+		free(why);
+		sst_doom(t);
+		sst_put(t);
+		sst_cache_free(c);
+	}
+}
+
 /* Several readers of a table whose index is larger than its blocks keep their iterators: none is made anew. */
 static void idle_iterators_stay(void **state)
 {
@@ -432,6 +554,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_io_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(each_allocation_fails, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(errors_of_the_moment_pass, setup, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(made_to_harm, setup, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(idle_iterators_stay, setup, test_dir_teardown),
 	};
 
