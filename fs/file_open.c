@@ -15,15 +15,14 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static int open_plain(struct node *n, struct handle *h, bool truncate, bool created)
+static int open_plain(struct node *n, struct handle *h, bool truncate, bool created, bool append)
 {
 	struct filex *x = n->file;
 	struct mutex *row = NULL;
 	struct cell_place p;
 	struct family_info f;
 	struct tfs_info info = {.ts = INT64_MIN};
-	uint64_t size;
-	int64_t when;
+	bool pending;
 	int r;
 
 	cell_place_of(n, &p);
@@ -33,8 +32,10 @@ static int open_plain(struct node *n, struct handle *h, bool truncate, bool crea
 	h->w.only_reads = !h->writable;
 	if (h->readable && h->writable && !f.counter)
 		share_open(h);
-	r = cell_stat(&p, &f, &info);
-	if (r == -ENOENT && (created || ofile_pending(n, &size, &when))) {
+	r = ofile_stat(n, &p, &f, &info, &pending);
+	if (r == 0)
+		created = false; /* another was faster: what it wrote is the base of what is written here */
+	if (r == -ENOENT && (created || pending)) {
 		info = (struct tfs_info){.ts = INT64_MIN};
 		r = 0;
 	} else if (r == 0 && !truncate && (h->readable || f.counter)) {
@@ -58,8 +59,13 @@ static int open_plain(struct node *n, struct handle *h, bool truncate, bool crea
 	mutex_lock(&x->lock);
 	if (f.counter)
 		h->w.whole = true;
-	if (truncate || created)
+	if (truncate || (created && !append)) {
 		writer_begin_whole(&h->w);
+	} else if (created) {
+		/* What is appended is not the whole of it: another may have created it as well, and be first to commit. */
+		h->w.fresh = h->w.loaded = true;
+		h->w.touched_us = fs_now_us();
+	}
 	mutex_unlock(&x->lock);
 	return 0;
 }
@@ -79,10 +85,9 @@ static int open_version(struct node *n, struct handle *h, bool truncate, bool cr
 	mutex_lock(&x->lock);
 	filex_wait(x, n, &x->w);
 	r = cell_stat(&p, &f, &info);
-	if (r == -ENOENT && created) {
-		r = 0;
-		truncate = true;
-	} else if (r == -ENOENT && writer_pending(&x->w)) {
+	if (r == 0 || (r == -ENOENT && writer_pending(&x->w)))
+		created = false; /* by another, just before */
+	if (r == -ENOENT && (created || writer_pending(&x->w))) {
 		r = 0;
 	} else if (r == 0 && x->w.dead) {
 		/* a new life of the name */
@@ -113,8 +118,7 @@ static int open_reader(struct node *n)
 	struct cell_place p;
 	struct family_info f;
 	struct tfs_info info;
-	uint64_t size;
-	int64_t when;
+	bool pending;
 	int r;
 
 	if (n->epoch != 0 && n->epoch == table_epoch(n))
@@ -122,8 +126,10 @@ static int open_reader(struct node *n)
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
-		r = cell_stat(&p, &f, &info);
-	if (r == -ENOENT && ofile_pending(n, &size, &when))
+		r = ofile_stat(n, &p, &f, &info, &pending);
+	else
+		pending = false;
+	if (r == -ENOENT && pending)
 		return 0;
 	return r == -ENOENT ? -ESTALE : r;
 }
@@ -140,7 +146,7 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 	x = n->file;
 	switch (file_kind(n)) {
 	case FILE_PLAIN:
-		r = open_plain(n, h, truncate, created);
+		r = open_plain(n, h, truncate, created, (flags & O_APPEND) != 0);
 		break;
 	case FILE_VERSION:
 		r = open_version(n, h, truncate, created);

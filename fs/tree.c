@@ -284,12 +284,12 @@ bool tree_size_learnt(struct node *version, uint64_t size, uint64_t changes)
 static int check_cell(struct resolved *r, struct node **out)
 {
 	bool version = r->kind == NODE_VERSION;
-	uint64_t changes = atomic_load(&fs.changes), size;
+	uint64_t changes = atomic_load(&fs.changes);
 	struct cell_place p;
 	struct family_info f;
 	struct tfs_info info;
-	struct node *n;
-	int64_t when;
+	struct node *n = NULL;
+	bool pending = false;
 	int e;
 
 	cell_place_at(r->parent, buf_slice(&r->key), version, r->ts, &p);
@@ -299,23 +299,23 @@ static int check_cell(struct resolved *r, struct node **out)
 	e = cell_stat(&p, &f, &info);
 	if (e == -EINVAL)
 		return -ENOENT; /* the family went just now */
-	if (e && e != -ENOENT)
-		return e;
-	if (e) {
-		/* Created, and not yet committed? */
+	if (e == -ENOENT) {
+		/* Created, and not yet committed, or just now? */
 		n = node_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
-		if (!n || !ofile_pending(n, &size, &when)) {
-			node_put(n);
-			return -ENOENT;
-		}
-	} else if (out) {
-		n = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
+		if (n)
+			e = ofile_stat(n, &p, &f, &info, &pending);
+	}
+	if (e && !pending) {
+		node_put(n);
+		return e;
+	}
+	if (!pending && out) {
+		if (!n)
+			n = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
 		if (!n)
 			return -ENOMEM;
 		if (version)
 			(void)tree_size_learnt(n, info.size, changes);
-	} else {
-		return 0;
 	}
 	if (out)
 		*out = n;

@@ -169,6 +169,21 @@ for name in ("q", "v@5"):
     go(name)
 EOF2
 
+# ---- who appends first to an absent name is not alone ----
+mkdir -p "$M/app/r/f"
+short=0
+for ((n = 0; n < 60; n++)); do
+	pids=
+	for p in 1 2 3 4 5 6 7 8; do
+		(for i in 1 2 3 4 5 6 7 8; do echo "$p.$i" >>"$M/app/r/f/log$n"; done) &
+		pids="$pids $!"
+	done
+	# shellcheck disable=SC2086
+	wait $pids
+	[ "$(sort -u "$M/app/r/f/log$n" | wc -l)" = 64 ] || short=$((short + 1))
+done
+is $short 0 "eight appenders to each of 60 absent names lose nothing"
+
 # ---- a table that is renamed takes everything along ----
 mkdir -p "$M/old/made/f" "$M/old/row/f" "$M/old/.latest/lmade"
 echo 1 >"$M/old/row/f/q"
