@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the tree of nodes must keep right when names come, go and move:
 # each of these was once wrong.
-# shellcheck source=t/lib/mount.sh disable=SC2119
+# shellcheck source=t/lib/mount.sh disable=SC2010,SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store
 
@@ -91,11 +91,13 @@ long=$(printf 'r1%0300d' 7)
 mkdir -p "$M/drop/${long:0:254}%/${long:254}/f"
 echo x >"$M/drop/${long:0:254}%/${long:254}/f/q"
 ls "$M/drop/r1/f" "$M/drop/.latest/r1/f" >/dev/null
+# Names are dropped behind the answer (fs/notify.h).
+still() { if stat -c 'still there' "$1" 2>/dev/null; then :; fi; }
 echo 'drop-rows r1' >"$M/drop/.ctl"
 is "$(ls "$M/drop" | grep -v %)" r2 "drop-rows: the rows are not listed"
-fails "  stat knows them no more" 'No such file' stat "$M/drop/r1"
-fails "  in the other view" 'No such file' stat "$M/drop/.latest/r1"
-fails "  nor under a long name" 'No such file' stat "$M/drop/${long:0:254}%/${long:254}"
+soon 'still "$M/drop/r1"' "" "  stat knows them no more"
+soon 'still "$M/drop/.latest/r1"' "" "  in the other view"
+soon 'still "$M/drop/${long:0:254}%/${long:254}"' "" "  nor under a long name"
 ok "  and one can be made again" mkdir "$M/drop/r1"
 
 # ---- a directory in which a file has been created is not empty ----
