@@ -207,12 +207,8 @@ class Work:
             if name in ("other", "another"):
                 os.rmdir("%s/%s" % (M, name))
         # What was done though it was answered with an error: the kernel is told, after the answer.
-        deadline = time.time() + 5
-        while any(os.path.isdir(M + "/" + n) for n in ("other", "another")):
-            if time.time() > deadline:
-                bad.append("%s: a table that is no more is still there for the kernel" % when)
-                break
-            time.sleep(0.01)
+        if not settles(lambda: any(os.path.isdir(M + "/" + n) for n in ("other", "another")), False, 5):
+            bad.append("%s: a table that is no more is still there for the kernel" % when)
 
 LARGE = random.Random(2).randbytes(300_000)
 class Maintenance(Work):

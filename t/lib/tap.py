@@ -28,14 +28,20 @@ def same(got, want, what):
         note("wanted:", repr(want)[:600])
 
 
-def soon(fn, want, what):
+def settles(fn, want, seconds=10):
     """
-    same, of something that happens at RELEASE, which the kernel sends after close has returned.  It tells nobody
-    when that is done; but fn asks the daemon, which has the RELEASE before that question, or serves it meanwhile.
+    Does fn come to give what is wanted?  For what happens behind an answer: at RELEASE, which the kernel sends after
+    close has returned, or by the notifier.  That tells nobody when it is done; but fn asks the daemon, which has it
+    before that question, or serves it meanwhile.
     """
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + seconds
     while fn() != want and time.monotonic() < deadline:
         os.sched_yield()
+    return fn() == want
+
+
+def soon(fn, want, what):
+    settles(fn, want)
     same(fn(), want, what)
 
 
