@@ -195,12 +195,33 @@ for i in range(200):
     except OSError:
         pass
 same(len(good), 200, "a row that begins in a damaged block: the cells of other blocks can be read")
+def state(name):
+    try:
+        return len(slurp(F + "/" + name))
+    except OSError as e:
+        return name_of(e.errno)
+versions = [state("q@%d" % (i * 10)) for i in range(400, 0, -1)]
+note("%d versions of the column that begins in it cannot be read" % versions.count("EIO"))
+ok(0 < versions.count("EIO") < 100 and set(versions) == {1000, "EIO"}, "  so can older versions of the column that begins in it")
+same(versions[-1], 1000, "  to the last")
 same(good - listed, set(), "  and are listed")
 ok(len([n for n in listed if n[0] == "q"]) > 200, "  and so are the versions, in other blocks, of the column that begins in it")
 same(ended, "EIO", "  and the end of the listing is EIO")
 same(names(M + "/v")[0], {"r"}, "  the row is listed")
 ok(os.path.isdir(F), "  and is there")
 EOF2
+t fusermount3 -u "$M"
+wait_daemon
+flip 100 "$vsst"
+
+# The same where the rules count versions.
+mount_store
+echo maxversions=1000 >"$M/v/.families/f/gc"
+unmount_store
+flip 100 "$vsst"
+mount_store
+is "$(wc -c <"$M/v/r/f/q@10")" 1000 "  and where the rules count versions"
+fails "  the newest is in the block" 'Input/output error' cat "$M/v/r/f/q@4000"
 t fusermount3 -u "$M"
 wait_daemon
 cp -p "$W/goodv.sst" "$vsst"

@@ -19,11 +19,6 @@ struct past_iter {
 	struct buf last; /* the key it stands on, or was sought */
 };
 
-static bool is_damage(int err)
-{
-	return err == -EBADMSG || err == -EIO;
-}
-
 /* Takes over where the child stands or, when it failed at or behind `last`, at the first key behind that. */
 static void settle(struct past_iter *p)
 {

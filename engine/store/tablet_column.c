@@ -17,6 +17,10 @@
  * known, and they are rare: a memtable counts them, a file's filter knows
  * the columns that have any.  So a version is found by one seek in each
  * source also where thousands of others were deleted one by one.
+ *
+ * A file that cannot be read where it stands stays among the sources,
+ * damaged: its bounds in time and sequence tell which versions of the others
+ * nothing in it could replace or delete (matters), and those are given.
  */
 #include "engine/store/tablet_column.h"
 
@@ -40,7 +44,17 @@ column(const struct colread *c)
 static inline bool
 in_column(const struct colread *c, const struct iter *it)
 {
-	return it->valid && it->key.n >= c->column_len + CELL_SUFFIX_BYTES && memcmp(it->key.p, c->key.p + TAG, c->column_len) == 0;
+	return it && it->valid && it->key.n >= c->column_len + CELL_SUFFIX_BYTES && memcmp(it->key.p, c->key.p + TAG, c->column_len) == 0;
+}
+
+/* After its iterator was moved: the reader's error, or its own. */
+static int
+moved(struct colsrc *s)
+{
+	int err = s->it->valid ? 0 : s->it->err;
+
+	s->damage = s->file && is_damage(err) ? err : 0;
+	return s->damage ? 0 : err;
 }
 
 /* The largest visible sequence of the deletes under this prefix (row+00 00 or row+family+00 00). */
@@ -102,7 +116,7 @@ add_mem(struct colread *c, struct vmem *m)
 		goto out;
 	iter_seek(it, column(c));
 	if (in_column(c, it)) {
-		c->src[c->count++] = (struct colsrc){it, m->column_deletes > 0};
+		c->src[c->count++] = (struct colsrc){.it = it, .column_deletes = m->column_deletes > 0};
 		return 0;
 	}
 	err = it->err;
@@ -143,28 +157,35 @@ add_file(struct colread *c, struct vfile *f)
 		return err;
 	if (rows || families) {
 		err = sst_iter_new(f->sst, &it); /* the row is within the clip: none needed */
-		if (err)
-			return err;
-		err = find_deletes(c, it, rows, families);
-		iter_free(it);
+		if (!err) {
+			err = find_deletes(c, it, rows, families);
+			iter_free(it);
+		}
+		if (is_damage(err)) {
+			c->doubt = err;
+			c->doubt_seq = f->meta.seq_max > c->doubt_seq ? f->meta.seq_max : c->doubt_seq;
+			err = 0;
+		}
 		if (err)
 			return err;
 	}
 	c->key.p[0] = 'c';
 	err = sst_find(f->sst, key, to, probe, &it);
-	if (err || !it)
-		return err;
-	if (!in_column(c, it)) {
+	if (!err && !it)
+		return 0;
+	if (!err && !in_column(c, it)) {
 		msg_error("%s: damaged: a malformed key: %s", sst_path(f->sst), Q(it->key));
 		iter_free(it);
-		return -EBADMSG;
+		err = -EBADMSG;
 	}
+	if (err && !is_damage(err))
+		return err;
 	deletes = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes;
 	if (deletes) {
 		c->key.p[0] = 'C';
 		deletes = sst_may_contain(f->sst, key, to, probe);
 	}
-	c->src[c->count++] = (struct colsrc){it, deletes};
+	c->src[c->count++] = (struct colsrc){.it = err ? NULL : it, .column_deletes = deletes, .file = f, .damage = err};
 	return 0;
 }
 
@@ -193,6 +214,7 @@ colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice row, 
 	memset(c, 0, offsetof(struct colread, index) + sizeof c->index);
 	c->src = c->inline_src;
 	c->seq = seq;
+	c->limit = INT64_MAX;
 	if (v->mem_count + v->file_count > COLREAD_INLINE) {
 		c->src = malloc((v->mem_count + v->file_count) * sizeof *c->src);
 		if (!c->src)
@@ -224,8 +246,9 @@ colread_close(struct colread *c)
 
 /* Past the entry that it is on, and past its chunks. */
 static int
-step(struct colread *c, struct iter *it)
+step(struct colread *c, struct colsrc *s)
 {
+	struct iter *it = s->it;
 	uint8_t kind = it->key.p[c->column_len + KIND_AT];
 	int err;
 
@@ -237,23 +260,39 @@ step(struct colread *c, struct iter *it)
 			return err;
 		iter_seek(it, buf_slice(&c->probe));
 	}
-	return it->valid ? 0 : it->err;
+	return moved(s);
+}
+
+/* Of the versions up to ts, met before them.  Of a damaged file it may leave none that could matter. */
+static void
+column_delete(struct colread *c, int64_t ts, uint64_t seq)
+{
+	if (seq > c->seq)
+		return;
+	if (seq > c->column_del)
+		c->column_del = seq;
+	for (unsigned i = 0; i < c->count; i++) {
+		struct colsrc *s = &c->src[i];
+
+		if (s->damage && seq > s->file->meta.seq_max && ts >= s->file->meta.newest_us)
+			s->damage = 0;
+	}
 }
 
 /* To target, within the column, taking note of the column deletes before it. */
 static int
-walk_to(struct colread *c, struct iter *it, struct slice target)
+walk_to(struct colread *c, struct colsrc *s, struct slice target)
 {
 	int64_t ts;
 	uint64_t seq;
 	enum cell_kind kind;
 	int err;
 
-	while (in_column(c, it) && slice_cmp(it->key, target) < 0) {
-		cellkey_suffix(it->key, c->column_len, &ts, &seq, &kind);
-		if (kind == CELL_DELETE_COLUMN && seq <= c->seq && seq > c->column_del)
-			c->column_del = seq;
-		if ((err = step(c, it)))
+	while (in_column(c, s->it) && slice_cmp(s->it->key, target) < 0) {
+		cellkey_suffix(s->it->key, c->column_len, &ts, &seq, &kind);
+		if (kind == CELL_DELETE_COLUMN)
+			column_delete(c, ts, seq);
+		if ((err = step(c, s)))
 			return err;
 	}
 	return 0;
@@ -267,18 +306,26 @@ go_to(struct colread *c, int64_t ts, bool walk)
 	int err = 0;
 
 	put_be64(c->key.p + TAG + c->column_len, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
+	if (ts < c->limit)
+		c->limit = ts;
 	for (unsigned i = 0; i < c->count && !err; i++) {
-		struct iter *it = c->src[i].it;
+		struct colsrc *s = &c->src[i];
 
-		if (!in_column(c, it) || slice_cmp(it->key, target) >= 0)
+		if (!s->damage && !(in_column(c, s->it) && slice_cmp(s->it->key, target) < 0))
 			continue;
-		if (it == c->at)
+		if (s == c->at)
 			c->at = NULL;
-		if (walk && c->src[i].column_deletes) {
-			err = walk_to(c, it, target);
-		} else {
-			iter_seek(it, target);
-			err = it->valid ? 0 : it->err;
+		if (walk && s->column_deletes) {
+			err = walk_to(c, s, target); /* a damaged one stays so */
+			continue;
+		}
+		if (!s->it)
+			err = sst_iter_new(s->file->sst, &s->it);
+		if (!err) {
+			iter_seek(s->it, target);
+			err = moved(s);
+		} else if (is_damage(err)) {
+			err = 0; /* not one block of it can be read */
 		}
 	}
 	return err;
@@ -304,30 +351,54 @@ colread_column(const struct colread *c)
 	return column(c);
 }
 
-static struct iter *
+static struct colsrc *
 least(struct colread *c)
 {
-	struct iter *min = NULL;
+	struct colsrc *min = NULL;
 
 	for (unsigned i = 0; i < c->count; i++) {
-		struct iter *it = c->src[i].it;
+		struct colsrc *s = &c->src[i];
 
-		if (in_column(c, it) && (!min || slice_cmp(it->key, min->key) < 0))
-			min = it;
+		if (in_column(c, s->it) && (!min || slice_cmp(s->it->key, min->it->key) < 0))
+			min = s;
 	}
 	return min;
+}
+
+/* Could a damaged file hold a version above this one and not passed, or one in its place, or a delete of it? */
+static int
+matters(const struct colread *c, int64_t ts, uint64_t seq)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct colsrc *s = &c->src[i];
+
+		if (s->damage && (seq <= s->file->meta.seq_max || (ts != c->limit && ts <= s->file->meta.newest_us)))
+			return s->damage;
+	}
+	return seq <= c->doubt_seq ? c->doubt : 0;
+}
+
+/* Nothing more can be read; could a damaged file hold a version that lives? */
+static int
+at_end(const struct colread *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->src[i].damage && c->del_seq <= c->src[i].file->meta.seq_max)
+			return c->src[i].damage;
+	return 0;
 }
 
 int
 colread_next(struct colread *c, struct colver *out)
 {
-	struct iter *it;
+	struct colsrc *s;
 	int err;
 
 	if (c->at && (err = step(c, c->at)))
 		return err;
 	c->at = NULL;
-	while ((it = least(c))) {
+	while ((s = least(c))) {
+		const struct iter *it = s->it;
 		int64_t ts;
 		uint64_t seq;
 		enum cell_kind kind;
@@ -337,8 +408,7 @@ colread_next(struct colread *c, struct colver *out)
 			goto next;
 		switch (kind) {
 		case CELL_DELETE_COLUMN:
-			if (seq > c->column_del)
-				c->column_del = seq;
+			column_delete(c, ts, seq);
 			break;
 		case CELL_DELETE_VERSION:
 			if (c->version_del_ts != ts || seq > c->version_del) {
@@ -354,9 +424,11 @@ colread_next(struct colread *c, struct colver *out)
 				break;
 			if (kind == CELL_LARGE && it->value.n != 8)
 				return -EBADMSG;
+			if ((err = matters(c, ts, seq)))
+				return err;
 			c->any = true;
 			c->last_ts = ts;
-			c->at = it;
+			c->at = s;
 			out->ts = ts;
 			out->seq = seq;
 			out->index = c->index++;
@@ -370,18 +442,18 @@ colread_next(struct colread *c, struct colver *out)
 			break; /* a chunk without its head: a masked version's rest */
 		}
 next:
-		if ((err = step(c, it)))
+		if ((err = step(c, s)))
 			return err;
 		if (c->patience && --c->patience == 0)
 			return COLREAD_TIRED;
 	}
-	return 0;
+	return at_end(c);
 }
 
 int
 colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got)
 {
-	struct iter *it = c->at;
+	struct iter *it = c->at->it;
 	uint8_t *to = p;
 	size_t done = 0, head;
 	int err;

@@ -4,6 +4,10 @@
  * what point reads and read-modify-writes need.  Files that the Bloom
  * filters rule out are not touched; no general merge is set up.
  *
+ * A damaged block is an error for what may depend on what it held, and for
+ * nothing else: a version that is newer than all of its file is given, and
+ * so is one in another block that was gone to by its time.
+ *
  * Threads: one at a time.  The view must outlive the reader.
  */
 #ifndef TFS_STORE_TABLET_COLUMN_H
@@ -16,6 +20,8 @@ enum { COLREAD_INLINE = 8 };
 struct colsrc {
 	struct iter *it;
 	bool column_deletes;         /* it may hold some in this column */
+	struct vfile *file;          /* NULL: a memtable */
+	int damage;                  /* why it cannot be read where it stands; 0 */
 };
 struct colread {
 	struct colsrc inline_src[COLREAD_INLINE], *src;
@@ -25,10 +31,13 @@ struct colread {
 	struct buf key;              /* a probe's tag, the column, and room for what is sought in it */
 	struct buf probe;            /* scratch */
 	uint64_t del_seq;            /* of the newest row or family delete */
+	uint64_t doubt_seq;          /* a delete up to this one could not be read, because of: */
+	int doubt;
+	int64_t limit;               /* what lies above is passed */
 	uint64_t column_del, version_del;
 	int64_t version_del_ts, last_ts;
 	bool any;                    /* last_ts is set */
-	struct iter *at;             /* gave the last version; still on its entry */
+	struct colsrc *at;           /* gave the last version; still on its entry */
 	unsigned patience;           /* how many dead entries colread_next passes before it says so; 0: all */
 	uint64_t index;              /* live versions given */
 	uint8_t inline_key[192];     /* the key's memory, if it fits */

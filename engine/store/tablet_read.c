@@ -109,7 +109,14 @@ find(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, str
 	/* Hidden at the same time however many are above it: the rules do not count here. */
 	if ((!rule || gc_expires(rule, 0, ts) == gc_expires(rule, UINT64_MAX, ts)) && (err = colread_skip_to(c, ts)))
 		return err;
-	while ((err = colread_next(c, ver)) > 0) {
+	while ((err = colread_next(c, ver)) != 0) {
+		if (is_damage(err) && c->limit > ts) { /* it counts as listings do: what can be read */
+			if ((err = colread_skip_to(c, ts)))
+				return err;
+			continue;
+		}
+		if (err < 0)
+			return err;
 		if (gc_hides(rule, ver->index, ver->ts, now))
 			return -ENOENT;
 		if (ver->ts == ts)
@@ -117,7 +124,7 @@ find(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, str
 		if (ver->ts < ts)
 			return -ENOENT;
 	}
-	return err ? err : -ENOENT;
+	return -ENOENT;
 }
 
 int
@@ -181,7 +188,7 @@ tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exi
 			err = tablet_scan_fill(s, &b);
 			tablet_scan_free(s);
 		}
-		if (spec.past_damage || (err != -EBADMSG && err != -EIO))
+		if (spec.past_damage || !is_damage(err))
 			break;
 		spec.past_damage = true;
 	}

@@ -12,6 +12,8 @@
 #ifndef TFS_STORE_VIEW_H
 #define TFS_STORE_VIEW_H
 
+#include <errno.h>
+
 #include "engine/store/cellkey.h"
 #include "engine/store/memtable.h"
 #include "engine/store/tablet.h"
@@ -90,6 +92,11 @@ bool vfile_empty(const struct vfile *f);
 /* An iterator over what the tablet may use of f; make: sst_iter_new, sst_walk_new or sst_scan_new. */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
 int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *passed, struct iter **out) TFS_MUST; /* passed: as of view_iter */
+/* The errors of a file that cannot be read, rather than of the reader. */
+static inline bool is_damage(int err)
+{
+	return err == -EBADMSG || err == -EIO;
+}
 /* An iterator that goes on behind blocks of sst that cannot be read; *passed is then why.  Takes the child (also on failure); borrows the rest. */
 int past_iter_new(struct iter *child, struct sst *sst, int *passed, struct iter **out) TFS_MUST;
 /* One merged iterator over the view; only sources that may hold rows in [from, to) (encoded bounds; to.n 0: no end).

@@ -10,6 +10,9 @@ check_PROGRAMS += t/unit/test_compact_faults
 t_unit_test_compact_faults_SOURCES = t/unit/test_compact_faults.c t/unit/compact_lib.h t/unit/tablet_lib.h
 t_unit_test_compact_faults_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_compact_faults_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+check_PROGRAMS += t/unit/test_damage
+t_unit_test_damage_SOURCES = t/unit/test_damage.c t/unit/compact_lib.h t/unit/tablet_lib.h
+t_unit_test_damage_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 EXTRA_PROGRAMS += t/bench/bench_tablet
 t_bench_bench_tablet_SOURCES = t/bench/bench_tablet.c t/unit/tablet_lib.h
 t_bench_bench_tablet_LDADD = libstore.la libsstable.la libbase.la $(TFS_LDFLAGS)
