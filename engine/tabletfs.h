@@ -399,7 +399,7 @@ TFS_API int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *fami
 /* Reads up to n bytes at offset; info may be NULL.  *got < n only at the value's end. */
 TFS_API int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
 		     uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info) TFS_CHECKED;
-/* Does the row (family NULL) or the row's family hold a live cell? */
+/* Does the row (family NULL) or the row's family hold a live cell, or may it, in a block that cannot be read? */
 TFS_API int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists) TFS_CHECKED;
 
 /* ---- tablets ---- */

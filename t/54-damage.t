@@ -226,6 +226,29 @@ t fusermount3 -u "$M"
 wait_daemon
 cp -p "$W/goodv.sst" "$vsst"
 
+# A row with all its cells in the damaged block is still a place to write to.
+mount_store
+mkdir -p "$M/w/r/f"
+echo lost >"$M/w/r/f/q@5"
+echo compact >"$M/w/.ctl"
+unmount_store
+wsst=$(find "$D/sst/$(ls "$D/sst" | sort -n | tail -n 1)" -name "*.sst")
+cp -p "$wsst" "$W/goodw.sst"
+flip 3 "$wsst"
+mount_store
+fails "a row with nothing that can be read: its cell is EIO" 'Input/output error' cat "$M/w/r/f/q@5"
+fails "  so is listing it" 'Input/output error' ls "$M/w/r/f"
+ok "  a new cell can be written" bash -c "echo new >'$M/w/r/f/new'"
+is "$(cat "$M/w/r/f/new")" new "  and read"
+is "$(find "$M/w" -name '*@*' -printf '%P\n' 2>/dev/null | sed 's/@.*//')" r/f/new "  and is listed"
+mkdir "$M/w/r2" && mkdir "$M/w/r2/f"
+echo other >"$M/w/r2/f/q@5"
+is "$(cat "$M/w/r2/f/q@5")" other "  a new row, too"
+rm -r "$M/w/r2" "$M/w/r/f/new"
+t fusermount3 -u "$M"
+wait_daemon
+cp -p "$W/goodw.sst" "$wsst"
+
 # Cut short, its trailer damaged, gone: EIO, never a crash, never wrong bytes.
 for how in "truncate -s $((size / 2)) '$sst'" "flip $((size - 5))" "truncate -s 0 '$sst'" "rm '$sst'"; do
 	eval "$how"

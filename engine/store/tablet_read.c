@@ -181,7 +181,11 @@ tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exi
 		spec.families = &family;
 		spec.family_count = 1;
 	}
-	/* If the first block cannot be read others may be. */
+	/*
+	 * If the first block cannot be read others may be.  If none can, the
+	 * file's filter has said that the row is in it: it is there, so that
+	 * what was lost can be written anew.
+	 */
 	for (;;) {
 		err = tablet_scan_new(t, &spec, &s);
 		if (!err) {
@@ -192,10 +196,8 @@ tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exi
 			break;
 		spec.past_damage = true;
 	}
-	if (!err && !b.count && b.damaged)
-		err = -EBADMSG;
 	if (!err)
-		*exists = b.count > 0;
+		*exists = b.count > 0 || b.damaged;
 	scan_batch_fini(&b);
 	return err;
 }
