@@ -227,14 +227,15 @@ static int name_cmp(const void *a, const void *b)
 /* Hands the collected names out sorted (an escape may have changed their order). */
 static int hand_out(const struct listing *g, int (*fn)(void *arg, const char *name), void *arg)
 {
-	const char *end = (const char *)g->names.p + g->names.n, **v;
+	const char *end, **v;
 	size_t count = 0, i = 0;
 	int rc = 0;
 
+	if (g->names.n == 0)
+		return 0;
+	end = (const char *)g->names.p + g->names.n;
 	for (const char *p = (const char *)g->names.p; p < end; p += strlen(p) + 1)
 		count++;
-	if (count == 0)
-		return 0;
 	v = malloc(count * sizeof *v);
 	if (!v)
 		return -ENOMEM;

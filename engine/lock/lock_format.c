@@ -5,16 +5,16 @@
  * magic included, so a torn or damaged file is never taken for a short one.
  */
 #include "engine/lock/lock_format.h"
+#include "engine/base/envelope.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define FILE_MAGIC 0x54464c46u    /* TFLF */
 #define JOURNAL_MAGIC 0x54464c4au /* TFLJ */
-#define FORMAT 1u
 #define STEP_PUT 1u
 #define STEP_REMOVE 2u
-#define CRC_BYTES 4u
+#define VERSION_MAX ((uint64_t)INT64_MAX) /* nothing counts so far; LOCK_ANY and wrapping are above */
 
 static bool name_byte(char c)
 {
@@ -42,37 +42,14 @@ bool lock_name_valid(const char *name)
 	return component_valid(name, (size_t)(slash - name)) && component_valid(slash + 1, strlen(slash + 1));
 }
 
-static int append_crc(struct buf *out, size_t from)
-{
-	return buf_be32(out, crc32c(0, out->p + from, out->n - from));
-}
-
-/* Checks magic, format and checksum; *r then stands after the format, its end before the checksum. */
-static int open_envelope(struct slice in, uint32_t magic, struct reader *r)
-{
-	uint32_t m;
-	uint16_t format;
-
-	*r = reader_of(in);
-	if (!get_be32(r, &m) || !get_be16(r, &format) || m != magic)
-		return -EBADMSG;
-	if (format != FORMAT)
-		return -EPROTO;
-	if (reader_left(r) < CRC_BYTES || load_be32(in.p + in.n - CRC_BYTES) != crc32c(0, in.p, in.n - CRC_BYTES))
-		return -EBADMSG;
-	r->end -= CRC_BYTES;
-	return 0;
-}
-
 int lock_file_encode(struct slice contents, uint64_t version, struct buf *out)
 {
 	size_t from = out->n;
 
 	if (contents.n > LOCK_CONTENTS_MAX)
 		return -EFBIG;
-	if (buf_reserve(out, contents.n + 64) || buf_be32(out, FILE_MAGIC) || buf_be16(out, FORMAT) ||
-	    buf_be64(out, version) || buf_be32(out, (uint32_t)contents.n) || buf_append_slice(out, contents) ||
-	    append_crc(out, from)) {
+	if (buf_reserve(out, contents.n + 64) || envelope_begin(out, FILE_MAGIC) || buf_be64(out, version) ||
+	    buf_be32(out, (uint32_t)contents.n) || buf_append_slice(out, contents) || envelope_end(out, from)) {
 		out->n = from;
 		return -ENOMEM;
 	}
@@ -85,11 +62,11 @@ int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version)
 	struct slice c;
 	uint64_t v;
 	uint32_t n;
-	int rc = open_envelope(in, FILE_MAGIC, &r);
+	int rc = envelope_open(in, FILE_MAGIC, &r);
 
 	if (rc)
 		return rc;
-	if (!get_be64(&r, &v) || !get_be32(&r, &n) || n > LOCK_CONTENTS_MAX || v == 0 || !get_bytes(&r, n, &c) || reader_left(&r))
+	if (!get_be64(&r, &v) || !get_be32(&r, &n) || n > LOCK_CONTENTS_MAX || v == 0 || v > VERSION_MAX || !get_bytes(&r, n, &c) || reader_left(&r))
 		return -EBADMSG;
 	*contents = c;
 	*version = v;
@@ -110,12 +87,12 @@ int lock_journal_encode(const struct lock_step *steps, unsigned count, struct bu
 	size_t from = out->n;
 	int rc = -ENOMEM;
 
-	if (buf_be32(out, JOURNAL_MAGIC) || buf_be16(out, FORMAT) || buf_be32(out, count))
+	if (envelope_begin(out, JOURNAL_MAGIC) || buf_be32(out, count))
 		goto fail;
 	for (unsigned i = 0; i < count; i++)
 		if (encode_step(&steps[i], out))
 			goto fail;
-	rc = append_crc(out, from);
+	rc = envelope_end(out, from);
 	if (!rc)
 		return 0;
 fail:
@@ -139,7 +116,8 @@ static bool decode_step(struct reader *r, struct lock_step *s)
 	s->remove = kind == STEP_REMOVE;
 	s->version = 0;
 	s->contents = (struct slice){0};
-	return s->remove || (get_be64(r, &s->version) && s->version && get_lstr(r, &s->contents) && s->contents.n <= LOCK_CONTENTS_MAX);
+	return s->remove || (get_be64(r, &s->version) && s->version && s->version <= VERSION_MAX && get_lstr(r, &s->contents) &&
+			     s->contents.n <= LOCK_CONTENTS_MAX);
 }
 
 int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count)
@@ -147,7 +125,7 @@ int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *cou
 	struct lock_step *v;
 	struct reader r;
 	uint32_t n;
-	int rc = open_envelope(in, JOURNAL_MAGIC, &r);
+	int rc = envelope_open(in, JOURNAL_MAGIC, &r);
 
 	if (rc)
 		return rc;

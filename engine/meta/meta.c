@@ -174,13 +174,13 @@ int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace)
 
 int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace)
 {
-	unsigned i = 0;
+	unsigned i = m->redo_count;
 
-	while (i < m->redo_count && m->redo[i].incarnation < p.incarnation)
-		i++;
-	if (i < m->redo_count && m->redo[i].incarnation == p.incarnation) {
+	while (i && m->redo[i - 1].incarnation > p.incarnation)
+		i--;
+	if (i && m->redo[i - 1].incarnation == p.incarnation) {
 		if (replace)
-			m->redo[i] = p;
+			m->redo[i - 1] = p;
 		return 0;
 	}
 	if (open_gap(&m->redo, m->redo_count, i, sizeof p))

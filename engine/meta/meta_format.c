@@ -4,13 +4,13 @@
  * tables are in the header.
  */
 #include "engine/meta/meta_format.h"
+#include "engine/base/envelope.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define FORMAT 1u
 #define ROOT_MAGIC 0x54465254u /* TFRT */
-#define CRC_BYTES 4u
 #define HAS_END 1u
 #define FIRST_IS_BEGIN 2u
 #define ENTRY_MAX (250 * 1024) /* of the four rows of a file's entry */
@@ -133,6 +133,16 @@ static int own(struct buf *to, struct slice from)
 	return rc ? rc : buf_append_slice(to, from);
 }
 
+/* What no encoder was ever given: with an empty range, say, a tablet would quietly show nothing of the file. */
+static bool makes_sense(const struct tablet_file *f, const struct slice *begin, const struct slice *end, const struct slice *first,
+			const struct slice *last)
+{
+	bool no_puts = f->oldest_us == INT64_MAX && f->newest_us == INT64_MIN;
+
+	return slice_cmp(*first, *last) <= 0 && (!end || slice_cmp(*begin, *end) < 0) && f->seq_min <= f->seq_max &&
+	       f->seq_max < UINT64_MAX && (f->oldest_us <= f->newest_us || no_puts);
+}
+
 int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 {
 	struct tablet_file x = {.table = f->table, .incarnation = f->incarnation, .number = f->number, .group = f->group};
@@ -153,8 +163,12 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 	if ((flags & ~(HAS_END | FIRST_IS_BEGIN)) || (flags & HAS_END && !get_lstr(&r, &end)) ||
 	    (!(flags & FIRST_IS_BEGIN) && !get_lstr(&r, &first)) || !get_lstr(&r, &last) || reader_left(&r))
 		return -EBADMSG;
+	if (!(flags & FIRST_IS_BEGIN) != (first.n == 0 || !slice_eq(first, begin)))
+		return -EBADMSG; /* written in the other way */
 	x.oldest_us = (int64_t)oldest;
 	x.newest_us = (int64_t)newest;
+	if (!makes_sense(&x, &begin, flags & HAS_END ? &end : NULL, &first, &last))
+		return -EBADMSG;
 	if (own(&x.begin, begin) || (flags & HAS_END && own(&x.end, end)) || own(&x.first, first) || own(&x.last, last)) {
 		tablet_file_fini(&x);
 		return -ENOMEM;
@@ -189,7 +203,7 @@ int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 	size_t from = out->n;
 	int rc = -ENOMEM;
 
-	if (buf_be32(out, ROOT_MAGIC) || buf_be16(out, FORMAT) || buf_be32(out, m->table) || buf_u8(out, m->last) ||
+	if (envelope_begin(out, ROOT_MAGIC) || buf_be32(out, m->table) || buf_u8(out, m->last) ||
 	    buf_lstr(out, buf_slice(&m->begin)) || buf_lstr(out, buf_slice(&m->end)) || buf_be64(out, m->server) ||
 	    buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) || buf_be64(out, (uint64_t)m->major_us))
 		goto fail;
@@ -198,7 +212,7 @@ int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 	for (unsigned i = 0; i < m->redo_count; i++)
 		if ((rc = buf_be64(out, m->redo[i].incarnation)) || (rc = buf_be64(out, m->redo[i].lsn)))
 			goto fail;
-	rc = buf_be32(out, crc32c(0, out->p + from, out->n - from));
+	rc = envelope_end(out, from);
 	if (!rc)
 		return 0;
 fail:
@@ -206,14 +220,16 @@ fail:
 	return rc;
 }
 
+/* In rising order only, as they are written: then adding one is cheap, too. */
 static int decode_file(struct meta_tablet *m, struct reader *r)
 {
 	struct tablet_file f = {0};
 	struct slice key, value;
-	unsigned before = m->file_count;
 	int rc;
 
 	if (!get_bytes(r, META_SST_KEY_BYTES, &key) || !get_lstr(r, &value) || !meta_sst_key_get(key, &f))
+		return -EBADMSG;
+	if (m->file_count && meta_file_order(&m->files[m->file_count - 1], &f) >= 0)
 		return -EBADMSG;
 	rc = meta_sst_value_decode(value, &f);
 	if (rc)
@@ -221,7 +237,7 @@ static int decode_file(struct meta_tablet *m, struct reader *r)
 	rc = meta_files_add(m, &f, false);
 	if (rc)
 		tablet_file_fini(&f);
-	return rc ? rc : m->file_count == before ? -EBADMSG : 0;
+	return rc;
 }
 
 static int decode_lists(struct meta_tablet *m, struct reader *r)
@@ -239,35 +255,25 @@ static int decode_lists(struct meta_tablet *m, struct reader *r)
 	if (!get_be32(r, &count) || count > COUNT_MAX)
 		return -EBADMSG;
 	for (uint32_t i = 0; i < count && !rc; i++) {
-		unsigned before = m->redo_count;
-
-		if (!get_be64(r, &p.incarnation) || !get_be64(r, &p.lsn))
+		if (!get_be64(r, &p.incarnation) || !get_be64(r, &p.lsn) ||
+		    (m->redo_count && m->redo[m->redo_count - 1].incarnation >= p.incarnation))
 			return -EBADMSG;
 		rc = meta_redo_add(m, p, false);
-		if (!rc && m->redo_count == before)
-			rc = -EBADMSG;
 	}
 	return !rc && reader_left(r) ? -EBADMSG : rc;
 }
 
 int meta_root_decode(struct slice in, struct meta_tablet *m)
 {
-	struct reader r = reader_of(in);
 	struct meta_tablet x = {0};
+	struct reader r;
 	struct slice begin, end;
 	uint64_t clock, major;
-	uint32_t magic;
-	uint16_t format;
 	uint8_t last;
-	int rc;
+	int rc = envelope_open(in, ROOT_MAGIC, &r);
 
-	if (!get_be32(&r, &magic) || !get_be16(&r, &format) || magic != ROOT_MAGIC)
-		return -EBADMSG;
-	if (format != FORMAT)
-		return -EPROTO;
-	if (reader_left(&r) < CRC_BYTES || load_be32(in.p + in.n - CRC_BYTES) != crc32c(0, in.p, in.n - CRC_BYTES))
-		return -EBADMSG;
-	r.end -= CRC_BYTES;
+	if (rc)
+		return rc;
 	if (!get_be32(&r, &x.table) || !get_u8(&r, &last) || last > 1 || !get_lstr(&r, &begin) || !get_lstr(&r, &end) ||
 	    !get_be64(&r, &x.server) || !get_be64(&r, &x.seq_mark) || !get_be64(&r, &clock) || !get_be64(&r, &major))
 		return -EBADMSG;

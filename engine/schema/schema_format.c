@@ -14,18 +14,18 @@
  *	u32 CRC-32C of all before
  * Groups and families are in the order of their ids.  The decoder accepts
  * what a schema can be and nothing else: names legal and unique, ids rising
- * and below the next, groups known, limits kept.
+ * and below the next, the default group's and no other's 0, groups known,
+ * limits kept, no salt yet.
  */
+#include "engine/base/envelope.h"
 #include "engine/schema/schema_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define MAGIC 0x54465343u /* TFSC */
-#define FORMAT 1u
 #define FLAG_SET 1u
 #define FLAG_HIDDEN 2u
-#define CRC_BYTES 4u
 
 /* ---- encode ---- */
 
@@ -50,7 +50,7 @@ static int encode_table(const struct schema *s, struct buf *out)
 	const struct tfs_schema *t = &s->pub;
 	uint8_t flags = (uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0));
 
-	return buf_be32(out, MAGIC) || buf_be16(out, FORMAT) || buf_be32(out, t->table_id) || buf_be64(out, t->generation) ||
+	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be64(out, t->generation) ||
 	       buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) || buf_be32(out, t->gid) ||
 	       buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) || buf_be64(out, (uint64_t)t->mtime_us) ||
 	       buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) || buf_be32(out, s->next_family) ||
@@ -71,7 +71,7 @@ int schema_encode(const struct schema *s, struct buf *out)
 	for (unsigned i = 0; i < s->pub.family_count; i++)
 		if (encode_family(s, &s->families[i], out))
 			goto fail;
-	if (buf_lstr(out, slice_of(s->text, s->pub.text_size)) || buf_be32(out, crc32c(0, out->p + from, out->n - from)))
+	if (buf_lstr(out, slice_of(s->text, s->pub.text_size)) || envelope_end(out, from))
 		goto fail;
 	return 0;
 fail:
@@ -113,7 +113,8 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	    !get_be32(r, &t->uid) || !get_be32(r, &t->gid) || !get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) ||
 	    !get_be64(r, &t->tablet_size) || !get_u8(r, &salt) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;
-	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN) || t->generation == 0)
+	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN) || t->generation == 0 ||
+	    t->generation == UINT64_MAX || salt)
 		return false;
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
 	    s->next_group < 1 || s->next_group > 65536)
@@ -123,7 +124,6 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	t->is_set = flags & FLAG_SET;
 	t->is_hidden = flags & FLAG_HIDDEN;
 	t->mtime_us = (int64_t)mtime;
-	t->salt = salt;
 	return true;
 }
 
@@ -139,8 +139,8 @@ static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no
 	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) || !get_u8(r, &codec) || !get_u8(r, &level) ||
 	    !get_be32(r, &block) || !get_u8(r, &bloom) || !get_u8(r, &in_memory))
 		return false;
-	if (id <= *last || id >= s->next_group || codec >= SST_CODECS || level < 1 || level > 19 || bloom > 20 || in_memory > 1 ||
-	    block < 4 * 1024 || block > 4 * 1024 * 1024)
+	if (id <= *last || id >= s->next_group || (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0) || codec >= SST_CODECS ||
+	    level < 1 || level > 19 || bloom > 20 || in_memory > 1 || block < 4 * 1024 || block > 4 * 1024 * 1024)
 		return false;
 	*last = id;
 	rc = draft_group(s, name, id, &g, &reason);
@@ -213,21 +213,14 @@ static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 
 int schema_decode(struct slice in, struct schema **out)
 {
-	struct reader r = reader_of(in);
 	bool no_memory = false;
 	const char *reason;
 	struct schema *s;
-	uint32_t magic;
-	uint16_t format;
-	int rc;
+	struct reader r;
+	int rc = envelope_open(in, MAGIC, &r);
 
-	if (!get_be32(&r, &magic) || !get_be16(&r, &format) || magic != MAGIC)
-		return -EBADMSG;
-	if (format != FORMAT)
-		return -EPROTO;
-	if (reader_left(&r) < CRC_BYTES || load_be32(in.p + in.n - CRC_BYTES) != crc32c(0, in.p, in.n - CRC_BYTES))
-		return -EBADMSG;
-	r.end -= CRC_BYTES;
+	if (rc)
+		return rc;
 	s = schema_draft(NULL);
 	if (!s)
 		return -ENOMEM;
