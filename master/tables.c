@@ -38,6 +38,7 @@ int ids_read(struct master *m, uint32_t *next, uint64_t *version)
 		err = -EBADMSG;
 	} else if (!err) {
 		*next = load_be32(b.p);
+		err = *next < META_FIRST_USER_TABLE ? -EBADMSG : 0;
 	} else if (err == -ENOENT) {
 		*next = META_FIRST_USER_TABLE;
 		*version = LOCK_ABSENT;

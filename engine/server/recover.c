@@ -15,7 +15,9 @@
  * gone while tables or SSTables are there, a tablet with data whose table has
  * no schema though nobody dropped it, a table without tablets, a gap between
  * two.  Going on would end in the sweep of everything that nothing names any
- * more; so the start is refused, with the name of what is missing.
+ * more; so the start is refused, with the name of what is missing.  So it is
+ * where METADATA names a log or file of this incarnation or a later one:
+ * lock/incarnation is an old copy, and going on would use names twice.
  *
  * Nothing is written to METADATA before the replay that concerns it is over.
  * Replayed data is on disk before anybody sees it: the old logs are synced.
@@ -129,6 +131,33 @@ static int need_all(struct needed *n, const struct meta_tablet *m)
 	return err;
 }
 
+/* Does the row, written by our predecessors, name one that is not before us? */
+static int check_past(const struct server *s, const struct meta_tablet *m, char **why)
+{
+	uint64_t latest = m->server;
+
+	for (unsigned i = 0; i < m->file_count; i++)
+		latest = m->files[i].incarnation > latest ? m->files[i].incarnation : latest;
+	for (unsigned i = 0; i < m->redo_count; i++)
+		latest = m->redo[i].incarnation > latest ? m->redo[i].incarnation : latest;
+	if (latest < s->incarnation)
+		return 0;
+	say(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);
+	return -EBADMSG;
+}
+
+/* It covers METADATA's own rows, those and no other. */
+static int check_root(const struct server *s, const struct meta_tablet *m, char **why)
+{
+	struct buf end = {0};
+	int err = meta_root_end(&end);
+
+	if (!err && (m->table != META_TABLE || m->last || m->begin.n || !slice_eq(buf_slice(&m->end), buf_slice(&end))))
+		err = -EBADMSG;
+	buf_fini(&end);
+	return err ? err : check_past(s, m, why);
+}
+
 static int load_root(struct server *s, struct needed *needed, char **why)
 {
 	struct meta_tablet root = {0};
@@ -138,6 +167,8 @@ static int load_root(struct server *s, struct needed *needed, char **why)
 
 	if (!err) {
 		err = meta_root_decode(buf_slice(&b), &root);
+		if (!err)
+			err = check_root(s, &root, why);
 	} else if (err == -ENOENT) {
 		used = is_used(s);
 		err = used > 0 ? -EBADMSG : used ? used : make_root(s, &root, &version);
@@ -291,15 +322,24 @@ static int load_orphan(struct level *l, struct slice row_key, const struct meta_
 	return buf_append_slice(&o[l->orphan_count++], row_key);
 }
 
-/* Where a tablet must begin is where the one before it ends; its own hint is never above that. */
-static int gap(const struct level *l, const struct meta_tablet *m)
+/*
+ * Where a tablet must begin is where the one before it ends; its own hint is
+ * never above that, and its end is.  Below the root tablet, whose rows are
+ * METADATA's, there is no other table.
+ */
+static int check_place(const struct level *l, const struct meta_tablet *m)
 {
-	if (slice_cmp(buf_slice(&m->begin), buf_slice(&l->begin)) <= 0)
-		return 0;
-	if (l->why)
-		say(l->why, "%s: METADATA: no tablet of table id %u holds the rows from %s on", l->s->data_dir, m->table,
-		    Q(buf_slice(&l->begin)));
-	return -EBADMSG;
+	const char *what = NULL;
+
+	if (slice_cmp(buf_slice(&m->begin), buf_slice(&l->begin)) > 0)
+		what = "no tablet of it holds the rows from there on";
+	else if (!m->last && slice_cmp(buf_slice(&m->end), buf_slice(&l->begin)) <= 0)
+		what = "a tablet that should begin there ends before";
+	else if (l->kind == KIND_META && m->table != META_TABLE)
+		what = "it is in the root tablet";
+	if (what && l->why)
+		say(l->why, "%s: METADATA: table id %u, row %s: %s", l->s->data_dir, m->table, Q(buf_slice(&l->begin)), what);
+	return what ? -EBADMSG : l->needed ? check_past(l->s, m, l->why) : 0;
 }
 
 static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
@@ -324,7 +364,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 			err = meta_root_end(&l->begin);
 	}
 	if (!err)
-		err = gap(l, m);
+		err = check_place(l, m);
 	if (!err)
 		err = buf_set(&m->begin, l->begin.p, l->begin.n);
 	if (!err && !m->last)

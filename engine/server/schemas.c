@@ -187,8 +187,15 @@ static int schema_read(struct server *s, const char *file, struct schema **out)
 static int known_read(struct server *s, const char *file, uint32_t *id)
 {
 	struct schema *schema = NULL;
+	struct known *twin = NULL;
 	int err = schema_read(s, file, &schema);
 
+	/* Two names of one table, or a user's name for METADATA: made by hand. */
+	if (!err && schema_public(schema)->table_id < META_FIRST_USER_TABLE)
+		err = -EBADMSG;
+	if (!err && s->recovering && known_get(s, schema_public(schema)->table_id, &twin) == 0)
+		err = -EBADMSG;
+	known_put(s, twin);
 	if (!err)
 		err = known_set(s, schema);
 	if (!err)

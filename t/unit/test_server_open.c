@@ -3,6 +3,7 @@
  * Opening a store: each file operation failing, files damaged, missing or
  * somebody else's, another process closing it, many tables.
  */
+#include "engine/meta/meta_format.h"
 #include "t/unit/server_lib.h"
 
 struct nth {
@@ -223,6 +224,135 @@ static void missing_parts(void **state)
 	}
 }
 
+/* ---- parts that are whole, and lie ---- */
+
+static void forge_file(const char *name, struct slice contents)
+{
+	struct lock_service *locks;
+
+	assert_int_equal(lock_local_open(in_dir("d/lock"), &locks), 0);
+	assert_int_equal(lock_put(locks, name, contents, LOCK_ANY, NULL), 0);
+	lock_service_free(locks);
+}
+
+static void forge_root(uint32_t table, bool last, const char *begin, struct slice end, uint64_t server)
+{
+	struct meta_tablet m = {.table = table, .last = last, .server = server};
+	struct buf b = {0};
+
+	assert_int_equal(buf_append_slice(&m.begin, slice_str(begin)) || buf_append_slice(&m.end, end), 0);
+	assert_int_equal(meta_root_encode(&m, &b), 0);
+	forge_file("root", buf_slice(&b));
+	meta_tablet_fini(&m);
+	buf_fini(&b);
+}
+
+static void forge_schema(const char *name, uint32_t id)
+{
+	struct buf b = {0};
+	struct schema *s;
+	char file[40];
+
+	snprintf(file, sizeof(file), "tables/%s", name);
+	assert_int_equal(schema_new(name, id, 0, 0, 0755, 1, &s), 0);
+	assert_int_equal(schema_encode(s, &b), 0);
+	forge_file(file, buf_slice(&b));
+	schema_put(s);
+	buf_fini(&b);
+}
+
+/* A row of METADATA: written through the server, as an edit is. */
+static void forge_row(struct meta_tablet *m, struct slice end)
+{
+	struct arena arena = {0};
+	struct buf key = {0};
+	struct op *ops;
+	unsigned count;
+
+	open_store();
+	assert_int_equal(meta_row_key(&key, m->table, m->last, end), 0);
+	assert_int_equal(meta_ops_new(m, &arena, &ops, &count), 0);
+	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+	close_store(false);
+	arena_fini(&arena);
+	buf_fini(&key);
+	meta_tablet_fini(m);
+}
+
+static void forge(unsigned which)
+{
+	struct tablet_file f = {.incarnation = 77, .number = 1, .table = 16, .seq_max = 1};
+	const struct slice root_end = slice_of("\0\0\0\2", 4);
+	struct meta_tablet m = {.table = 16, .last = true};
+
+	switch (which) {
+	case 0: forge_file("ids", slice_of("\0\0\0\1", 4)); break; /* the next table would be METADATA's twin */
+	case 1: forge_schema("t", META_TABLE); break;
+	case 2: forge_schema("u", 16); break;
+	case 3: forge_root(16, false, "", root_end, 1); break;
+	case 4: forge_root(META_TABLE, true, "", slice_of(NULL, 0), 1); break;
+	case 5: forge_root(META_TABLE, false, "a", root_end, 1); break;
+	case 6: forge_root(META_TABLE, false, "", slice_of("\0\0\0\3", 4), 1); break;
+	case 7: forge_root(META_TABLE, false, "", root_end, 77); break;
+	case 8:
+		assert_int_equal(meta_redo_add(&m, (struct redo_point){77, 1}, false), 0);
+		forge_row(&m, slice_of(NULL, 0));
+		break;
+	case 9:
+		assert_int_equal(meta_files_add(&m, &f, false), 0);
+		forge_row(&m, slice_of(NULL, 0));
+		break;
+	case 10:
+		m.server = 77;
+		forge_row(&m, slice_of(NULL, 0));
+		break;
+	case 11: /* a tablet of METADATA that ends within the root tablet */
+		m = (struct meta_tablet){.table = META_TABLE};
+		forge_row(&m, slice_of("\0\0\0\1", 4));
+		break;
+	default: /* one of no table */
+		m = (struct meta_tablet){.table = 0, .last = true};
+		forge_row(&m, slice_of(NULL, 0));
+		break;
+	}
+}
+
+static void forged_parts(void **state)
+{
+	static const char *const parts[] = {"lock/ids",		"lock/tables/t",    "lock/tables/u",	"lock/root", "lock/root",
+					    "lock/root",	"lock/root",	    "lock/incarnation", "lock/incarnation", "lock/incarnation",
+					    "lock/incarnation", "METADATA: table id 1", "METADATA: table id 0"};
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	close_store(true);
+	/* nothing is written, so that no log is left that would tell */
+	for (unsigned i = 0; i < 2; i++) {
+		open_store();
+		close_store(true);
+	}
+	shell("cp -a d whole");
+	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		forge(i);
+		refused(parts[i], -EBADMSG);
+		shell("rm -rf d && cp -a whole d");
+	}
+	shell("rm d/lock/incarnation");
+	refused("lock/incarnation", -EBADMSG);
+	forge_file("incarnation", slice_of("\0\0\0\0\0\0\0", 8));
+	refused("lock/incarnation", -EBADMSG);
+	shell("cp whole/lock/incarnation d/lock/incarnation");
+	open_store();
+	t = open_table("t");
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
 /* Files that are none of ours stay where they are. */
 static void others_files(void **state)
 {
@@ -390,7 +520,7 @@ static void many_tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(open_fails_everywhere), T(damaged_stores), T(missing_parts), T(others_files), T(half_made),
+		T(open_fails_everywhere), T(damaged_stores), T(missing_parts), T(forged_parts), T(others_files), T(half_made),
 		T(open_while_closing), T(many_tables),
 	};
 
