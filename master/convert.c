@@ -59,7 +59,7 @@ struct walk {
 	struct conversion *found;   /* judging */
 	struct reader twins;        /* converting: those still to come */
 	struct convert_key twin;    /* the next one, if there */
-	int there;                  /* 1; 0 no more; -errno */
+	int there;                  /* 1; 0 no more */
 };
 
 /* Calls fn for each version of the family. */
@@ -91,21 +91,14 @@ static int look_at(struct walk *w, const struct scan_cell *c)
 	return w->found->twins.n > TWINS_MAX ? -EBUSY : convert_twin_encode(&key, &w->found->twins);
 }
 
-static int key_cmp(const struct convert_key *k, const struct scan_cell *c)
-{
-	int d = k->family == c->family ? slice_cmp(k->row, c->row) : k->family < c->family ? -1 : 1;
-
-	if (d == 0)
-		d = slice_cmp(k->qualifier, c->qualifier);
-	return d ? d : (k->ts < c->ts) - (k->ts > c->ts);
-}
-
 /* Twins stand in the order of the walk; some may have expired since. */
 static bool is_twin(struct walk *w, const struct scan_cell *c)
 {
-	while (w->there > 0 && key_cmp(&w->twin, c) < 0)
+	const struct convert_key key = {c->family, c->row, c->qualifier, c->ts};
+
+	while (w->there > 0 && convert_key_cmp(&w->twin, &key) < 0)
 		w->there = convert_twin_decode(&w->twins, &w->twin);
-	return w->there > 0 && key_cmp(&w->twin, c) == 0;
+	return w->there > 0 && convert_key_cmp(&w->twin, &key) == 0;
 }
 
 static int rewrite(struct walk *w, const struct scan_cell *c)
@@ -132,7 +125,7 @@ static int rewrite(struct walk *w, const struct scan_cell *c)
 	int err;
 
 	if (!is_number(c->value, &value) || (c->value.n == sizeof(bytes) && is_twin(w, c)))
-		return w->there < 0 ? w->there : 0;
+		return 0;
 	put_be64(bytes, (uint64_t)value);
 	op.value = slice_of(bytes, sizeof(bytes));
 	err = service_call(w->m->tablets, &q, &a);
@@ -180,15 +173,28 @@ int convert_step(struct conversion *c, uint32_t table, struct lock_op *op)
 	return err;
 }
 
-/* Each family by the ids in the file; the twins of each stand together. */
+/*
+ * Each family by the ids in the file; the twins of each stand together.  The
+ * file is read through first: half of it would do harm.
+ */
 static int convert_all(struct walk *w, struct slice contents)
 {
+	struct convert_key key = {0};
 	struct slice families;
+	struct reader r;
 	unsigned count;
 	int err;
 
 	w->twins = reader_of(contents);
 	err = convert_head_decode(&w->twins, &families, &count);
+	for (r = w->twins; !err;) {
+		int n = convert_twin_decode(&r, &key);
+
+		if (n <= 0) {
+			err = n;
+			break;
+		}
+	}
 	if (!err)
 		w->there = convert_twin_decode(&w->twins, &w->twin);
 	for (unsigned i = 0; i < count && !err; i++)
@@ -242,13 +248,13 @@ static int finish_one(void *arg, const char *name)
 	uint64_t version;
 	int err;
 
-	if (*end || table > UINT32_MAX)
+	convert_file(file, (uint32_t)table);
+	if (*end || table > UINT32_MAX || strcmp(strchr(file, '/') + 1, name) != 0)
 		return 0; /* not ours */
 	err = master_read_by_id(f->m, (uint32_t)table, NULL, &s, &version);
 	if (!err) {
 		err = convert_run(f->m, (uint32_t)table, schema_public(s)->generation);
 	} else if (err == -ENOENT) { /* of a table dropped meanwhile */
-		convert_file(file, (uint32_t)table);
 		stray.name = file;
 		err = lock_multi(f->m->locks, &stray, 1, NULL);
 	}

@@ -27,19 +27,37 @@ int convert_head_decode(struct reader *r, struct slice *families, unsigned *coun
 
 	if (!get_be16(r, &n) || n == 0 || !get_bytes(r, 2u * n, &ids))
 		return -EBADMSG;
+	for (unsigned i = 0, last = 0; i < n; i++) {
+		if (load_be16(ids.p + 2 * i) <= last)
+			return -EBADMSG;
+		last = load_be16(ids.p + 2 * i);
+	}
 	*families = ids;
 	*count = n;
 	return 0;
 }
 
+int convert_key_cmp(const struct convert_key *a, const struct convert_key *b)
+{
+	int d = a->family == b->family ? slice_cmp(a->row, b->row) : a->family < b->family ? -1 : 1;
+
+	if (d == 0)
+		d = slice_cmp(a->qualifier, b->qualifier);
+	return d ? d : (a->ts < b->ts) - (a->ts > b->ts);
+}
+
 int convert_twin_decode(struct reader *r, struct convert_key *k)
 {
+	struct convert_key next;
 	uint64_t ts;
 
 	if (reader_left(r) == 0)
 		return 0;
-	if (!get_be16(r, &k->family) || !get_lstr(r, &k->row) || !get_lstr(r, &k->qualifier) || !get_be64(r, &ts))
+	if (!get_be16(r, &next.family) || !get_lstr(r, &next.row) || !get_lstr(r, &next.qualifier) || !get_be64(r, &ts))
 		return -EBADMSG;
-	k->ts = (int64_t)ts;
+	next.ts = (int64_t)ts;
+	if (convert_key_cmp(k, &next) >= 0)
+		return -EBADMSG;
+	*k = next;
 	return 1;
 }

@@ -8,7 +8,9 @@
  *	to the end, twins: u16 family id  lstr row  lstr qualifier  i64 timestamp
  *
  * A twin is a value whose 8 bytes, once it is converted, would be taken for a
- * text again.  Twins stand in the order in which the families are read.
+ * text again.  Families and twins stand in the order in which the families
+ * are read (ids, rows, qualifiers rising, timestamps falling), each once: in
+ * another order a value would be converted twice.
  */
 #ifndef TFS_MASTER_CONVERT_FORMAT_H
 #define TFS_MASTER_CONVERT_FORMAT_H
@@ -25,7 +27,9 @@ int convert_head_encode(const uint16_t *families, unsigned count, struct buf *ou
 int convert_twin_encode(const struct convert_key *k, struct buf *out) TFS_MUST;              /* appends */
 /* The families, borrowed, as `count` u16; r then stands before the twins.  -EBADMSG. */
 int convert_head_decode(struct reader *r, struct slice *families, unsigned *count) TFS_MUST;
-/* 1 and the next twin (borrowed), 0 at the end, -EBADMSG. */
+/* The order of twins, and of a walk over the families. */
+int convert_key_cmp(const struct convert_key *a, const struct convert_key *b);
+/* *k: the twin before, {0} at first.  1 and the next one (borrowed), 0 at the end, -EBADMSG. */
 int convert_twin_decode(struct reader *r, struct convert_key *k) TFS_MUST;
 
 #endif

@@ -349,7 +349,7 @@ const struct look_table *look_table(const struct look *l, uint32_t id)
 static int take_conversion(struct report *r, const struct look_file *f)
 {
 	struct reader in = reader_of(buf_slice(&f->contents));
-	struct convert_key twin;
+	struct convert_key twin = {0};
 	struct slice families;
 	unsigned count;
 	int n = convert_head_decode(&in, &families, &count);

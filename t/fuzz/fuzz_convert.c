@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lock service's file convert/TABLE from any bytes.  What decodes lies
- * inside the input and encodes to the same bytes (varints have one form).
+ * inside the input, rises, and encodes to the same bytes (varints have one
+ * form).
  */
 #include "master/convert_format.h"
 
@@ -22,28 +23,37 @@ static void inside(struct slice outer, struct slice inner)
 	CHECK(inner.n == 0 || (inner.p >= outer.p && inner.p + inner.n <= outer.p + outer.n));
 }
 
+static bool rising(const uint8_t *ids, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (load_be16(ids + 2 * i) <= (i ? load_be16(ids + 2 * i - 2) : 0))
+			return false;
+	return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct slice in = slice_of(data, size), families;
 	struct reader r = reader_of(in);
-	struct convert_key k;
+	struct convert_key k = {0}, before;
 	struct buf again = {0};
 	uint16_t *ids;
 	unsigned count;
 	int n;
 
 	if (convert_head_decode(&r, &families, &count)) {
-		CHECK(size < 2 || load_be16(data) == 0 || size < 2u + 2u * load_be16(data));
+		CHECK(size < 2 || load_be16(data) == 0 || size < 2u + 2u * load_be16(data) || !rising(data + 2, load_be16(data)));
 		return 0;
 	}
-	CHECK(count > 0 && families.n == 2 * (size_t)count);
+	CHECK(count > 0 && families.n == 2 * (size_t)count && rising(families.p, count));
 	inside(in, families);
 	ids = malloc(families.n);
 	CHECK(ids);
 	for (unsigned i = 0; i < count; i++)
 		ids[i] = load_be16(families.p + 2 * i);
 	CHECK(convert_head_encode(ids, count, &again) == 0);
-	while ((n = convert_twin_decode(&r, &k)) > 0) {
+	for (before = k; (n = convert_twin_decode(&r, &k)) > 0; before = k) {
+		CHECK(convert_key_cmp(&before, &k) < 0 && convert_key_cmp(&k, &before) > 0);
 		inside(in, k.row);
 		inside(in, k.qualifier);
 		CHECK(convert_twin_encode(&k, &again) == 0);
@@ -58,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static const uint16_t families[] = {1, 700};
-	const struct convert_key k = {.family = 700, .row = slice_str("com.cnn.www"), .qualifier = slice_str("visits"), .ts = -5};
+	struct convert_key k = {.family = 700, .row = slice_str("com.cnn.www"), .qualifier = slice_str("visits"), .ts = -5};
 	static struct buf b;
 
 	*data = NULL;
@@ -66,7 +76,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		return 0;
 	buf_reset(&b);
 	CHECK(convert_head_encode(families, i ? 2 : 1, &b) == 0);
-	for (unsigned n = 0; n < i; n++)
+	for (unsigned n = 0; n < i; n++, k.ts--)
 		CHECK(convert_twin_encode(&k, &b) == 0);
 	*data = b.p;
 	return b.n;

@@ -6,6 +6,7 @@
  * value is the text that it was or its 8 bytes, all of them alike, and
  * those that read like texts themselves are converted once.
  */
+#include "master/convert_format.h"
 #include "t/unit/server_lib.h"
 
 #include <sys/wait.h>
@@ -321,9 +322,59 @@ static void errors(void **state)
 	assert_true(stuck > 4);
 }
 
+static void file_convert(const char *name, struct slice contents)
+{
+	struct lock_service *locks;
+
+	assert_int_equal(lock_local_open(in_dir("d/lock"), &locks), 0);
+	assert_int_equal(lock_put(locks, name, contents, LOCK_ANY, NULL), 0);
+	lock_service_free(locks);
+}
+
+/*
+ * A conversion under way whose file is whole and makes no sense: the start is
+ * refused before a value is touched.  A list that is damaged only at its end
+ * must not have let what stands before it be converted.
+ */
+static void senseless_files(void **state)
+{
+	static const uint16_t ids[][2] = {{1, 1}, {2, 1}, {0, 1}};
+	struct convert_key key = {.family = 1, .row = slice_str("r1"), .qualifier = slice_str("a"), .ts = 5};
+	struct buf b = {0};
+	struct tfs_table *t;
+
+	(void)state;
+	fill();
+	shell("cp -a d whole");
+	for (unsigned i = 0; i < 6; i++) {
+		buf_reset(&b);
+		assert_int_equal(convert_head_encode(i < 3 ? ids[i] : ids[0], i < 3 ? 2 : 1, &b), 0);
+		assert_int_equal(convert_twin_encode(&key, &b), 0);
+		key.ts = i == 4 ? 6 : 5; /* newest first; 3: twice the same */
+		if (i > 2)
+			assert_int_equal(i == 5 ? buf_u8(&b, 0) : convert_twin_encode(&key, &b), 0);
+		key.ts = 5;
+		file_convert("convert/16", buf_slice(&b));
+		refused("convert/16", -EBADMSG);
+		shell("cp d/lock/incarnation . && rm -r d/lock && cp -a whole/lock d/lock && cp incarnation d/lock");
+		open_store();
+		t = open_table("t");
+		expect_values(t, false);
+		tfs_table_close(t);
+		close_store(true);
+	}
+	/* what is not named as ours are is nobody's */
+	file_convert("convert/016", slice_str("x"));
+	file_convert("convert/notes", slice_str("x"));
+	open_store();
+	close_store(true);
+	assert_true(exists("d/lock/convert/016"));
+	buf_fini(&b);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(killed), T(power_cut), T(killed_again), T(errors)};
+	const struct CMUnitTest tests[] = {T(killed), T(power_cut), T(killed_again), T(errors), T(senseless_files)};
 
 	return RUN(tests);
 }
