@@ -32,7 +32,7 @@ check-fuzz: fuzz-standalone
 		$(MKDIR_P) fuzz && cd fuzz && \
 		{ test -f config.status || $(abs_srcdir)/configure --enable-debug --enable-fuzzers CC=clang CXX=clang++ \
 			CFLAGS='-O1 -g -fsanitize=fuzzer-no-link,address,undefined' \
-			CXXFLAGS='-O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr' LDFLAGS='-fsanitize=address,undefined'; } && \
+			CXXFLAGS='-O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr,function' LDFLAGS='-fsanitize=address,undefined'; } && \
 		$(MAKE) $(AM_MAKEFLAGS) run-fuzz; \
 	else \
 		echo "no clang: the standalone driver instead"; $(MAKE) $(AM_MAKEFLAGS) run-standalone; \
