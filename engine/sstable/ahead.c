@@ -265,6 +265,16 @@ static void want_more(struct ahead *a, int64_t block)
 	}
 }
 
+/* Between two looks at what another processor changes. */
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 /* Until the slot, which another has in work, is done: works on later ones meanwhile. */
 static void await(struct ahead *a, struct slot *s)
 {
@@ -278,7 +288,7 @@ static void await(struct ahead *a, struct slot *s)
 		}
 		if (spin < SPINS) {
 			for (unsigned i = 0; i < SPINS && atomic_load_explicit(&s->state, memory_order_relaxed) == SLOT_BUSY; i++)
-				__builtin_ia32_pause();
+				relax();
 			continue;
 		}
 		mutex_lock(&a->lock);
