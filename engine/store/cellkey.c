@@ -35,9 +35,9 @@ static inline bool kind_is_marker(enum cell_kind kind)
 /* Writes s escaped and ended; p has room for 2 * s.n + 2.  Returns the end. */
 static uint8_t *put_escaped(uint8_t *p, struct slice s)
 {
-	const uint8_t *q = s.p, *end = s.p + s.n;
+	const uint8_t *q = s.p, *end = s.n ? s.p + s.n : s.p;
 
-	while (s.n && q < end) {
+	while (q < end) {
 		const uint8_t *zero = memchr(q, 0, (size_t)(end - q));
 		size_t n = (size_t)((zero ? zero : end) - q);
 

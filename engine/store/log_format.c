@@ -176,6 +176,21 @@ bool log_frame_decode(struct slice s, uint64_t salt, struct log_frame *f)
 	return true;
 }
 
+bool log_frame_decode_unsalted(struct slice s, struct log_frame *f)
+{
+	uint32_t crc;
+
+	if (s.n < LOG_FRAME_BYTES || load_be32(s.p + 4) != LOG_MAGIC)
+		return false;
+	crc = ~load_be32(s.p);
+	for (unsigned at = LOG_FRAME_BYTES; at-- > 4;) { /* CRC-32C run backwards, bit by bit */
+		for (unsigned bit = 0; bit < 8; bit++)
+			crc = crc >> 31 ? (crc ^ 0x82f63b78u) << 1 | 1 : crc << 1;
+		crc ^= s.p[at];
+	}
+	return log_frame_decode(s, (uint32_t)~crc, f);
+}
+
 void log_frame_peek(const uint8_t *p, uint64_t *lsn, size_t *total_bytes)
 {
 	struct log_frame f = {.body_bytes = load_be32(p + 24)};

@@ -17,6 +17,8 @@
  * place (looked for at every multiple of 8, since damage hides lengths).
  * Statements are true wherever they stand, in cut parts too.  If one covers
  * a record that is missing, the answer is EBADMSG and not a shorter log.
+ * Both copies of a header lie in one page; when that is lost and no other
+ * segment tells the salt, frames are known by their bodies' checksum.
  *
  * Reads through a window that grows to the largest record met.
  */
@@ -41,6 +43,7 @@ struct replay {
 	struct segment *seg;
 	size_t count, cap;
 	uint64_t from, next, stated, salt;
+	bool headed; /* the salt is known */
 	size_t at; /* segment and offset where reading stopped */
 	uint64_t at_offset;
 	log_replay_fn *fn;
@@ -179,6 +182,7 @@ static int read_headers(struct replay *r)
 			first = &g->h;
 		g->whole = g->h.number == g->number;
 		r->salt = g->h.salt;
+		r->headed = true;
 		if (g->h.durable_lsn > r->stated)
 			r->stated = g->h.durable_lsn;
 	}
@@ -258,15 +262,34 @@ static int search(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
 	return err;
 }
 
+/* The same where the salt is not known. */
+static int search_unsalted(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
+{
+	struct log_record rec;
+	struct log_frame f;
+	struct slice s;
+	int err = open_segment(r, i);
+
+	for (; !err && r->stated < lsn && offset + LOG_FRAME_BYTES <= r->seg[i].bytes; offset += 8) {
+		err = get(r, offset, LOG_FRAME_BYTES, &s);
+		if (err || !log_frame_decode_unsalted(s, &f) || f.lsn < lsn || f.durable < lsn)
+			continue;
+		err = get(r, offset + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES, &s);
+		if (!err && log_body_decode(&f, s, &rec))
+			r->stated = f.durable;
+	}
+	return err;
+}
+
 /* The log ends here: rightly? */
 static int judge(struct replay *r)
 {
-	uint64_t lsn = r->next > r->from ? r->next : r->from;
+	uint64_t lsn = r->next > r->from ? r->next : r->from ? r->from : 1;
 	uint64_t offset = r->at_offset;
 	int err = 0;
 
 	for (size_t i = r->at; !err && r->stated < lsn && i < r->count; i++, offset = LOG_HEADER_BYTES)
-		err = search(r, i, offset, lsn);
+		err = r->headed ? search(r, i, offset, lsn) : search_unsalted(r, i, offset, lsn);
 	if (err || r->stated < lsn)
 		return err;
 	say(r, r->at, r->at_offset, "damaged");
@@ -285,10 +308,9 @@ static int run(struct replay *r)
 		if (r->seg[i].whole && (r->seg[i].h.first_lsn <= r->from || (r->from == 0 && start == r->count)))
 			start = i;
 	if (start == r->count) { /* what is asked for has no beginning */
-		for (r->at = 0; r->at + 1 < r->count && !r->seg[r->at].whole; r->at++)
-			;
+		r->at = 0;
 		r->at_offset = LOG_HEADER_BYTES;
-		return r->salt ? judge(r) : 0;
+		return judge(r);
 	}
 	r->next = r->seg[start].h.first_lsn;
 	for (i = start; i < r->count; i++) {

@@ -253,6 +253,52 @@ static void test_every_damaged_byte(void **state)
 	}
 }
 
+/* The page that holds both copies of the header, and whatever follows: lost records that had been stated durable are not "no log". */
+static void test_a_lost_head(void **state)
+{
+	struct env *e = *state;
+	struct buf img = {0};
+	struct seen s;
+	char *path;
+
+	for (int clean = 0; clean < 2; clean++) {
+		unsigned refused = 0;
+
+		small_log(e, &img, &path, clean);
+		for (size_t n = LOG_HEADER_BYTES; n <= img.n; n += 8) {
+			bool stated = false;
+
+			for (size_t at = n; at + LOG_FRAME_BYTES <= img.n; at += 8)
+				stated = stated || (load_be32(img.p + at + 4) == LOG_MAGIC && load_be32(img.p + at + 32) == LOG_DATA &&
+						    load_be64(img.p + at + 16) > 0);
+			memset(img.p, 0, n);
+			write_image(path, img.p, img.n);
+			for (uint64_t from = 0; from < 2; from++) {
+				assert_int_equal(replay_from(e->dir, from, &s), stated ? -EBADMSG : 0);
+				assert_int_equal(s.count, 0);
+			}
+			refused += stated;
+		}
+		assert_true(refused > 50);
+		buf_fini(&img);
+		free(path);
+		empty_dir(e->dir);
+	}
+	/* Never synced: a crash may lose the header and keep records. */
+	start(e, 1 << 20, 0);
+	for (unsigned i = 1; i <= 5; i++)
+		must_put(e, i, 100, false);
+	path = path_join(e->dir, "0000000001.log");
+	assert_int_equal(file_read_all(path, 1 << 20, &img), 0);
+	memset(img.p, 0, LOG_HEADER_BYTES);
+	write_image(path, img.p, img.n);
+	assert_int_equal(replay(e, &s), 0);
+	assert_int_equal(s.count, 0);
+	assert_int_equal(log_free(e->log), 0);
+	free(path);
+	buf_fini(&img);
+}
+
 static void test_a_missing_or_short_segment(void **state)
 {
 	struct env *e = *state;
@@ -412,6 +458,7 @@ int main(void)
 		T(test_a_group_is_cut_at_the_segment_end),
 		T(test_every_truncation),
 		T(test_every_damaged_byte),
+		T(test_a_lost_head),
 		T(test_a_missing_or_short_segment),
 		T(test_another_logs_segment_and_a_newer_format),
 		T(test_eight_threads),
