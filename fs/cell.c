@@ -171,6 +171,43 @@ struct node *family_twin(struct node *family_node)
 	return twin;
 }
 
+static bool lies_in_latest(const struct node *family_node)
+{
+	return family_node->parent->parent->kind == NODE_LATEST;
+}
+
+struct node *cell_home(struct node *cell, bool make)
+{
+	struct node *(*step)(struct node *, enum node_kind, struct slice, int64_t) = make ? node_get : node_find;
+	struct node *row, *family, *home;
+
+	if (cell->kind != NODE_PLAIN || !lies_in_latest(cell->parent)) {
+		node_hold(cell);
+		return cell;
+	}
+	row = step(node_table(cell), NODE_ROW, node_key(cell->parent->parent), 0);
+	family = row ? step(row, NODE_FAMILY, node_key(cell->parent), 0) : NULL;
+	home = family ? step(family, NODE_PLAIN, node_key(cell), 0) : NULL;
+	node_put(family);
+	node_put(row);
+	return home;
+}
+
+struct node *cell_home_find(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
+{
+	struct node *home, *twin = NULL;
+
+	if (lies_in_latest(family_node)) {
+		twin = family_twin(family_node);
+		if (!twin)
+			return NULL;
+		family_node = twin;
+	}
+	home = node_find(family_node, kind, qualifier, ts);
+	node_put(twin);
+	return home;
+}
+
 /* Listings of a directory and of the parts of split names below it. */
 static void listings_locked(struct changes *c, struct node *dir, enum node_kind part_kind, struct slice path)
 {
@@ -234,6 +271,9 @@ static void changed_in_view(struct changes *c, struct node *family_node, struct 
 			n->epoch = 0;
 			if (n != not_self)
 				changes_inode_locked(c, n);
+			/* What was renamed to it while open has pages of its own. */
+			for (struct filex *x = n->file ? n->file->followers : NULL; x; x = x->next_follower)
+				changes_inode_locked(c, x->node);
 			entry = gone && n->lookups > 0;
 		}
 	}
@@ -342,20 +382,27 @@ void versions_changed(struct changes *c, struct node *family_node, struct slice 
 		cell_changed(c, family_node, qualifier, v->ts[i], gone, NULL);
 }
 
-void cell_arrived(struct changes *c, struct node *family_node)
+/* The caller counts them. */
+static void becomes_ordinary_locked(struct node *family_node)
 {
 	struct node *row = family_node->parent;
 
-	(void)c;
+	if (family_node->flags & NODE_MADE)
+		node_extra_drop_locked(family_node);
+	if (row->flags & NODE_MADE)
+		node_extra_drop_locked(row);
+}
+
+void cell_arrived(struct node *family_node)
+{
+	struct node *twin = family_twin(family_node);
+
 	mutex_lock(tree_mutex());
-	if (family_node->flags & NODE_MADE || row->flags & NODE_MADE) {
-		/* Both are held by the caller through the cell's node. */
-		if (family_node->flags & NODE_MADE)
-			node_extra_drop_locked(family_node);
-		if (row->flags & NODE_MADE)
-			node_extra_drop_locked(row);
-	}
+	becomes_ordinary_locked(family_node);
+	if (twin)
+		becomes_ordinary_locked(twin);
 	mutex_unlock(tree_mutex());
+	node_put(twin);
 }
 
 static void linger_parts_locked(struct node *dir, enum node_kind part_kind, struct slice path)

@@ -65,9 +65,17 @@ int column_versions(struct node *family_node, struct slice qualifier, struct ver
 void versions_fini(struct versions *v);
 void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool gone);
 /* Cells appeared in the family's directory: made directories become ordinary. */
-void cell_arrived(struct changes *c, struct node *family_node);
+void cell_arrived(struct node *family_node);
 /* Cells may have gone: the directories above stay listed until removed or forgotten (in the other view: go). */
 void cell_left(struct changes *c, struct node *family_node, struct slice qualifier, bool version, int64_t ts);
+/*
+ * The node of a cell in the table itself, counted: of a version, and of a plain
+ * name there, the node itself; of a plain name in .latest its twin.  NULL: there
+ * is none, or with make: out of memory.
+ */
+struct node *cell_home(struct node *cell, bool make);
+/* The home of a name below a family's directory in either view, counted, or NULL: there is none. */
+struct node *cell_home_find(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
 /* The family's node in the table's other view, counted, or NULL. */
 struct node *family_twin(struct node *family_node);
 

@@ -31,11 +31,6 @@ const char *const *control_names(enum node_kind dir)
 	return dir == NODE_FAMILY_DIR ? family_settings : dir == NODE_GROUP_DIR ? group_settings : dir == NODE_SYSTEM ? system_files : none;
 }
 
-bool control_of_table(const char *name)
-{
-	return strcmp(name, ".tablets") == 0 || strcmp(name, ".ctl") == 0;
-}
-
 static bool named(const struct node *n, const char *name)
 {
 	return strcmp(node_name(n), name) == 0;
@@ -281,7 +276,7 @@ int control_change(struct node *n, const struct tfs_schema_edit *e, struct chang
 	return r;
 }
 
-int control_set_schema(struct node *n, struct slice text, int64_t mtime_us, struct changes *c)
+static int set_schema(struct node *n, struct slice text, int64_t mtime_us, struct changes *c)
 {
 	char *why = NULL;
 	int r = tfs_schema_set_text(node_store_table(n), bytes_of(text), mtime_us, &why);
@@ -292,6 +287,22 @@ int control_set_schema(struct node *n, struct slice text, int64_t mtime_us, stru
 		refuse(r, n, NULL, "%s", why ? why : "the schema was not set");
 	free(why);
 	return r;
+}
+
+int control_apply_scratch(struct node *n, struct writer *w, struct changes *c)
+{
+	struct slice text;
+	int r = w->error ? w->error : stage_bytes(&w->image, &text);
+
+	return r ? r : set_schema(n, text, w->time_set ? w->time : TFS_NO_TIME, c);
+}
+
+int control_commit_scratch(struct filex *x, struct changes *c)
+{
+	if (!x->w.dirty || !writer_lives(&x->w, x->forward))
+		return 0;
+	x->w.dirty = false;
+	return control_apply_scratch(x->forward, &x->w, c);
 }
 
 /* The text of a setting as a string without the white space around it. */
@@ -370,7 +381,7 @@ static int apply(struct node *n, struct writer *w, struct changes *c)
 	int r = stage_bytes(&w->image, &text);
 
 	if (r == 0 && n->kind == NODE_SCHEMA) {
-		r = control_set_schema(n, text, w->time_set ? w->time : TFS_NO_TIME, c);
+		r = set_schema(n, text, w->time_set ? w->time : TFS_NO_TIME, c);
 		w->committed = w->committed || r == 0;
 	} else if (r == 0) {
 		r = apply_setting(n, text, c);
@@ -407,7 +418,9 @@ int control_commit(struct node *n, struct filex *x, struct writer *w, bool last,
 	int r = 0;
 
 	mutex_lock(&x->lock);
-	if (!w->error && !w->dead && (w->dirty || (last && w->fresh && n->kind == NODE_SCHEMA)))
+	if (!writer_lives(w, n))
+		r = 0; /* removed, or replaced */
+	else if (!w->error && (w->dirty || (last && w->fresh && n->kind == NODE_SCHEMA)))
 		r = apply(n, w, c);
 	else if (w->error && n->kind == NODE_SCHEMA)
 		r = w->error;
@@ -434,7 +447,7 @@ int control_set_time(struct node *n, int64_t us, struct changes *c)
 			done = done || writer_pending(&h->w);
 		}
 		mutex_unlock(&x->lock);
-		filex_put(n, x);
+		filex_put(x);
 	}
 	return done ? 0 : control_change(n, &e, c);
 }

@@ -12,8 +12,6 @@
 
 /* The names below a directory of settings (FAMILY_DIR, GROUP_DIR, SYSTEM), NULL-terminated. */
 const char *const *control_names(enum node_kind dir);
-/* Is it a setting directly below a table, such as .ctl? */
-bool control_of_table(const char *name);
 /* What the file shows. */
 int control_render(struct node *n, struct buf *out) TFS_MUST;
 /* Does the node exist?  0 or -ENOENT. */
@@ -26,8 +24,10 @@ int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t
 int control_written(struct node *n, struct writer *w) TFS_MUST;
 int control_commit(struct node *n, struct filex *x, struct writer *w, bool last, struct changes *c) TFS_MUST;
 int control_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
-/* Sets the schema of the table that n lies in. */
-int control_set_schema(struct node *n, struct slice text, int64_t mtime_us, struct changes *c) TFS_MUST;
+/* Sets the schema of the table that n lies in to what w, a scratch file's, holds; under that file's lock. */
+int control_apply_scratch(struct node *n, struct writer *w, struct changes *c) TFS_MUST;
+/* The same for what was written to a scratch file since it was renamed to .schema. */
+int control_commit_scratch(struct filex *x, struct changes *c) TFS_MUST;
 /* One change of the schema; a refusal is logged with the node's name. */
 int control_change(struct node *n, const struct tfs_schema_edit *e, struct changes *c) TFS_MUST;
 

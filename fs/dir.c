@@ -19,6 +19,7 @@
 #include "fs/dir.h"
 
 #include "fs/cache.h"
+#include "fs/file.h"
 #include "fs/notify.h"
 #include "fs/reply.h"
 #include "fs/scratch.h"
@@ -323,8 +324,8 @@ static bool entry_at_hand(struct answer *a, struct node *n, const struct list_en
 			cache_put(n, e->value.data, (size_t)e->size, a->changes);
 		return true;
 	case NODE_PLAIN:
-		if (n->file || a->changes != atomic_load(&fs.changes))
-			return false;
+		if (handle_are_any() || a->changes != atomic_load(&fs.changes))
+			return false; /* something may be staged: that is asked of its file */
 		cell_attr(n, &a->family, e->ts, e->size, &p->attr);
 		p->attr_timeout = p->entry_timeout = tree_entry_timeout(n);
 		return true;

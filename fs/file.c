@@ -31,7 +31,7 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 uint64_t ofile_end(const struct fuse_file_info *fi)
 {
 	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
-	struct filex *x = h->node->file;
+	struct filex *x = h->x;
 	uint64_t end;
 
 	mutex_lock(&x->lock);
@@ -80,58 +80,88 @@ static void mark_paged(struct node *n)
 	mutex_unlock(tree_mutex());
 }
 
+/* Under the row's lock nothing is renamed. */
+static int commit_version_locked(struct node *n, bool last, struct changes *c)
+{
+	struct filex *x = version_lock(n);
+	int r;
+
+	if (!x)
+		return 0;
+	r = writer_commit(&x->w, x->node, last, x, c);
+	version_unlock(x);
+	return r;
+}
+
 /* Stores in place are committed before anything is read again, or made durable. */
-static int commit_version(struct node *n, struct filex *x)
+static int commit_version(struct node *n)
 {
 	struct mutex *row = ofile_row_lock(n);
+	struct filex *x = version_find(n);
 	struct changes c = {0};
 	bool pending;
 	int r;
 
+	if (!x)
+		return 0;
 	mutex_lock(&x->lock);
 	pending = writer_pending(&x->w);
 	mutex_unlock(&x->lock);
+	filex_put(x);
 	if (!pending)
 		return 0;
 	mutex_lock(row);
-	mutex_lock(&x->lock);
-	r = writer_commit(&x->w, n, true, &x->lock, &c);
-	mutex_unlock(&x->lock);
+	r = commit_version_locked(n, true, &c);
 	mutex_unlock(row);
 	changes_send(&c);
 	return r;
 }
 
-static int read_version(struct node *n, struct filex *x, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+/* -ENOENT: it has gone, and nobody keeps it. */
+static int read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
+	struct filex *x = version_find(n);
+	struct node *at = x ? x->node : n;
 	struct cell_place p;
 	struct family_info f;
+	int r = -ENOENT;
+
+	if (x) {
+		mutex_lock(&x->lock);
+		if (x->w.dead && at->flags & NODE_GONE)
+			r = writer_read(&x->w, offset, buf, size, got);
+		mutex_unlock(&x->lock);
+	}
+	if (r == -ENOENT && !(at->flags & NODE_GONE)) {
+		cell_place_of(at, &p);
+		r = family_info_get(p.family_node, &f);
+		if (r == 0)
+			r = cell_read(&p, &f, offset, buf, size, got, NULL);
+	}
+	filex_put(x);
+	return r;
+}
+
+static int read_version(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	struct mutex *row = ofile_row_lock(n);
 	int r;
 
 	mark_paged(n);
-	if (x) {
-		r = commit_version(n, x);
-		if (r)
-			return r;
-	}
-	cell_place_of(n, &p);
-	r = family_info_get(p.family_node, &f);
+	r = commit_version(n);
 	if (r == 0)
-		r = cell_read(&p, &f, offset, buf, size, got, NULL);
-	if (r == -ENOENT && x) {
-		mutex_lock(&x->lock);
-		if (x->w.dead)
-			r = writer_read(&x->w, offset, buf, size, got);
-		mutex_unlock(&x->lock);
+		r = read_once(n, offset, buf, size, got);
+	if (r == -ENOENT) {
+		/* Who is removing or renaming it just now keeps it for those who have it open; that is done then. */
+		mutex_lock(row);
+		mutex_unlock(row);
+		r = read_once(n, offset, buf, size, got);
 	}
 	return r == -ENOENT ? -ESTALE : r;
 }
 
 static int read_without_handle(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
-	struct filex *x;
-	int r;
-
 	if (n->kind == NODE_SETTING || n->kind == NODE_SCHEMA)
 		return control_read(n, offset, buf, size, got);
 	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= CACHE_VALUE_MAX) {
@@ -139,15 +169,7 @@ static int read_without_handle(struct node *n, uint64_t offset, uint8_t *buf, si
 		if (cache_take(n, buf, got))
 			return 0;
 	}
-	x = filex_find(n);
-	r = read_version(n, x, offset, buf, size, got);
-	filex_put(n, x);
-	if (r == -ESTALE && !x && (x = filex_find(n)) != NULL) {
-		/* Removed just now: its content has been kept for those who have it open. */
-		r = read_version(n, x, offset, buf, size, got);
-		filex_put(n, x);
-	}
-	return r;
+	return read_version(n, offset, buf, size, got);
 }
 
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
@@ -165,11 +187,11 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 	if (!h) {
 		r = read_without_handle(n, (uint64_t)offset, buf, size, &got);
 	} else {
-		struct filex *x = h->node->file;
+		struct filex *x = h->x;
 
 		n = h->node;
 		if (n->kind == NODE_VERSION) {
-			r = read_version(n, x, (uint64_t)offset, buf, size, &got);
+			r = read_version(n, (uint64_t)offset, buf, size, &got);
 		} else if (h->w.shares) {
 			r = share_read(h, (uint64_t)offset, buf, size, &got);
 		} else if (n->kind == NODE_PLAIN && !h->writable) {
@@ -207,27 +229,33 @@ static int counter_check(struct node *n, struct writer *w)
 	return refuse(-EINVAL, n, NULL, "a counter is written as one decimal number");
 }
 
+static int write_version(struct node *n, uint64_t offset, const uint8_t *p, size_t size)
+{
+	struct filex *x = version_lock(n);
+	int r = writer_write(&x->w, offset, p, size, false);
+
+	if (r == 0)
+		r = counter_check(x->node, &x->w);
+	version_unlock(x);
+	return r;
+}
+
 static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size_t size, int flags)
 {
 	struct node *n = h->node;
-	struct filex *x = n->file;
+	struct filex *x = h->x;
 	bool append = (flags & O_APPEND) != 0;
 	int r = 0;
 
+	if (n->kind == NODE_VERSION)
+		return h->w.dead ? 0 : write_version(n, offset, p, size);
 	mutex_lock(&x->lock);
-	filex_wait(x, n, n->kind == NODE_VERSION || n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w);
+	filex_wait(x, n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w);
 	switch (file_kind(n)) {
 	case FILE_PLAIN:
 		r = writer_write(&h->w, offset, p, size, append);
 		if (r == 0)
 			r = counter_check(h->target, &h->w);
-		break;
-	case FILE_VERSION:
-		if (h->life != x->life)
-			break; /* removed: nobody will read it */
-		r = writer_write(&x->w, offset, p, size, false);
-		if (r == 0)
-			r = counter_check(n, &x->w);
 		break;
 	case FILE_SCRATCH:
 		r = writer_write(&x->w, offset, p, size, append);
@@ -252,13 +280,12 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 			r = control_written(n, &h->w);
 		break;
 	case FILE_NONE:
+	case FILE_VERSION:
 		r = -EISDIR;
 		break;
 	}
 	mutex_unlock(&x->lock);
-	if (r == -EFBIG)
-		return refuse(r, n, NULL, "a value is at most 64 MiB; nothing of it is stored");
-	return r == -EINVAL ? r : refuse_store(r, n, NULL, "the write was not taken");
+	return r;
 }
 
 void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t offset, struct fuse_file_info *fi)
@@ -290,6 +317,10 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 	h->pid = fuse_req_ctx(req)->pid;
 	r = write_bytes(h, (uint64_t)offset, p, size, fi->flags);
 	done = size;
+	if (r == -EFBIG)
+		refuse(r, h->node, NULL, "a value is at most 64 MiB; nothing of it is stored");
+	else if (r != -EINVAL)
+		refuse_store(r, h->node, NULL, "the write was not taken");
 	if (r)
 		reply_err(req, r);
 	else
@@ -298,10 +329,39 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 
 /* ---- flush, fsync, release ---- */
 
+/* What was scratch, and was renamed while open, is a descriptor of its target. */
+static int commit_scratch(struct filex *x, struct changes *c)
+{
+	struct node *forward;
+	struct mutex *row;
+	int r = 0;
+
+	mutex_lock(&x->lock);
+	forward = x->forward;
+	if (forward)
+		node_hold(forward);
+	mutex_unlock(&x->lock);
+	if (!forward)
+		return 0;
+	row = ofile_row_lock(forward);
+	if (row)
+		mutex_lock(row);
+	mutex_lock(&x->lock);
+	if (x->forward && x->forward->kind == NODE_SCHEMA)
+		r = control_commit_scratch(x, c);
+	else if (x->forward)
+		r = writer_commit(&x->w, x->forward, false, x, c);
+	mutex_unlock(&x->lock);
+	if (row)
+		mutex_unlock(row);
+	node_put(forward);
+	return r;
+}
+
 static int commit_handle(struct handle *h, bool last, struct changes *c)
 {
 	struct node *n = h->node;
-	struct filex *x = n->file;
+	struct filex *x = h->x;
 	struct mutex *row;
 	int r = 0;
 
@@ -309,38 +369,17 @@ static int commit_handle(struct handle *h, bool last, struct changes *c)
 		return 0;
 	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
 		return control_commit(n, x, &h->w, last, c);
-	if (n->kind == NODE_SCRATCH_FILE) {
-		struct node *forward;
-
-		mutex_lock(&x->lock);
-		forward = x->forward;
-		if (forward)
-			node_hold(forward);
-		mutex_unlock(&x->lock);
-		if (!forward)
-			return 0;
-		row = ofile_row_lock(forward);
-		if (row)
-			mutex_lock(row);
-		mutex_lock(&x->lock);
-		if (x->forward_file && x->forward_file->life != x->forward_life)
-			x->w.dead = true; /* the version was removed or replaced */
-		if (forward->kind == NODE_PLAIN || forward->kind == NODE_VERSION)
-			r = writer_commit(&x->w, forward, false, &x->lock, c);
-		mutex_unlock(&x->lock);
-		if (row)
-			mutex_unlock(row);
-		node_put(forward);
-		return r;
-	}
+	if (n->kind == NODE_SCRATCH_FILE)
+		return commit_scratch(x, c);
 	row = ofile_row_lock(n);
 	mutex_lock(row);
-	mutex_lock(&x->lock);
-	if (n->kind == NODE_PLAIN)
+	if (n->kind == NODE_PLAIN) {
+		mutex_lock(&x->lock);
 		r = handle_commit(h, last, c);
-	else if (h->life == x->life)
-		r = writer_commit(&x->w, n, last, &x->lock, c);
-	mutex_unlock(&x->lock);
+		mutex_unlock(&x->lock);
+	} else if (!h->w.dead) {
+		r = commit_version_locked(n, last, c);
+	}
 	mutex_unlock(row);
 	return r;
 }
@@ -366,10 +405,7 @@ void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 	(void)datasync;
 	/* A cell that was only created or truncated is on disk after this too; a version's stores are everybody's. */
 	if (n->kind == NODE_VERSION && !(h && h->writable)) {
-		struct filex *x = filex_find(n);
-
-		r = x ? commit_version(n, x) : 0;
-		filex_put(n, x);
+		r = commit_version(n);
 	} else if (h) {
 		r = commit_handle(h, n->kind == NODE_PLAIN || n->kind == NODE_VERSION, &c);
 	}
@@ -387,21 +423,8 @@ void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (h) {
 		r = commit_handle(h, true, &c);
 		handle_free(h);
-	} else if (!fs.no_open) {
-		struct node *n = node_of(ino);
-		struct filex *orphan = NULL;
-
-		if (n->kind == NODE_VERSION) {
-			mutex_lock(tree_mutex());
-			if (n->opens > 0)
-				n->opens--;
-			if (n->opens == 0 && n->file && n->file->orphan && !n->file->handles) {
-				orphan = n->file;
-				orphan->orphan = false;
-			}
-			mutex_unlock(tree_mutex());
-			filex_put(n, orphan);
-		}
+	} else if (!fs.no_open && node_of(ino)->kind == NODE_VERSION) {
+		version_leave(node_of(ino));
 	}
 	changes_reply_err(&c, req, r);
 }

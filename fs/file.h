@@ -2,17 +2,21 @@
 /*
  * Open files: the FUSE calls on descriptors, for every kind of regular file.
  *
- * A node that someone has open has a struct filex.  Plain names and control
- * files keep what was written per descriptor (struct handle); a version and
- * a scratch file keep it in the filex, shared, because the kernel's page
- * cache (a version) or the users (scratch) see one content.
+ * A cell that someone has open has a struct filex, and so has each scratch
+ * and control file.  Plain names and control files keep what was written per
+ * descriptor (struct handle); a version and a scratch file keep it in the
+ * filex, shared, because the kernel's page cache (a version) or the users
+ * (scratch) see one content.
  * A version opened only for reading has no handle and no filex, just a count.
+ *
+ * A plain name has two nodes, in the table itself and in .latest, and one
+ * filex: that of its home (cell_home), the node in the table itself.
  *
  * Locks: filex.lock guards handles and writers of the file.  Commits hold the
  * row's lock outside it, and let go of filex.lock while the store works: the
- * writer is busy then, and whoever wants to change it waits for the row's
- * lock (filex_wait); nobody who reads or asks waits for a commit.
- * refs and node->file are under the tree lock.
+ * writer is busy then, and whoever wants to change it waits (filex_wait);
+ * nobody who reads or asks waits for a commit.
+ * refs, node->file, now and followers are under the tree lock.
  */
 #ifndef TFS_FS_FILE_H
 #define TFS_FS_FILE_H
@@ -39,26 +43,27 @@ struct handle {
 	struct handle *next;             /* of the file, newest first */
 	struct handle *all_next, **all_link; /* of the daemon */
 	struct node *node;               /* what was opened; counted */
-	struct node *target;             /* plain: where commits go; counted; another than node after a rename; tree lock too */
+	struct filex *x;                 /* its state; counted */
+	struct node *target;             /* plain: where commits go, a home; counted; another than x->node after a rename; tree lock too */
 	bool readable, writable;
 	_Atomic pid_t pid;               /* the thread that opened it, or wrote last */
-	uint32_t life;                   /* version: filex.life at open */
 	uint32_t seen;                   /* w.shares: the changes of the column that the image has */
 	struct writer w;                 /* plain and control files */
 };
 
 struct filex {
 	struct mutex lock;
+	struct cond idle;                /* w, or a descriptor's writer, is no longer busy */
 	unsigned refs;                   /* tree lock */
+	struct node *node;               /* whose state it is, a home; counted.  NULL: scratch, whose nodes count the filex */
 	struct handle *handles;          /* changed under the tree lock too */
 	struct writer w;                 /* version, scratch */
-	struct node *forward;            /* what the file was renamed to while open; counted; changed under the tree lock too */
-	struct filex *forward_file;      /* forward is a version: its state, counted, and ... */
-	uint32_t forward_life;           /* ... its life at the time */
-	uint32_t life;                   /* version: removals seen */
+	struct node *forward;            /* plain, scratch: what it was renamed to while open; counted; changed under the tree lock too */
+	struct filex *now;               /* version: renamed while open, it is this one now; counted.  That has no `now` itself */
+	struct filex *followers, *next_follower; /* version: those whose `now` it is */
 	_Atomic uint32_t commits;        /* plain: changes of the column, counted while any descriptor shares */
 	bool given;                      /* scratch: its content has become a cell's or the schema's; only open descriptors need it still */
-	bool orphan;                     /* tree lock too: version: removed, its content kept in w for those who still read */
+	bool orphan;                     /* tree lock too: version: removed or renamed; counted once for those who only read it */
 	/* scratch: a node holds a count; after a rename two nodes share it */
 	mode_t mode;
 	uid_t uid;
@@ -70,8 +75,10 @@ struct filex {
 struct handle *handle_new(struct node *n, int flags);
 void handle_free(struct handle *h);
 struct handle *handle_any(void);
-/* The nodes through which n, a plain name, or its twin (may be NULL) is open; each counted, the array for free(). */
-int handle_nodes(struct node *n, struct node *twin, struct node ***out, size_t *count) TFS_MUST;
+/* The files with descriptors of their own whose commits go to n, a home; each counted, the array for free(). */
+int handle_files(struct node *n, struct filex ***out, size_t *count) TFS_MUST;
+/* Has anybody a descriptor with state? */
+bool handle_are_any(void);
 /* writer_commit of a plain name's descriptor. */
 int handle_commit(struct handle *h, bool last, struct changes *c) TFS_MUST;
 
@@ -79,13 +86,29 @@ int handle_commit(struct handle *h, bool last, struct changes *c) TFS_MUST;
 struct filex *filex_get(struct node *n);
 /* Counted, or NULL if nobody has it open. */
 struct filex *filex_find(struct node *n);
-void filex_put(struct node *n, struct filex *x);
-/* The file's lock is held (no row's): waits until w, a writer of x, is in no commit. */
-void filex_wait(struct filex *x, struct node *n, const struct writer *w);
+void filex_put(struct filex *x); /* NULL allowed */
+/* The file's lock is held: waits until w, a writer of x, is in no commit. */
+void filex_wait(struct filex *x, const struct writer *w);
 void filex_free(struct filex *x);
 /* The lock is held: gives back the staged content when it is given and nobody has it open. */
 void filex_let_go(struct filex *x);
 void filex_drop_locked(struct filex *x); /* node.c: a node with it ends; NULL allowed */
+
+/*
+ * The state that n, a version somebody may have open, has now, wherever it
+ * was renamed to: counted; NULL, nobody has it open.  The one that locks also
+ * waits (filex_wait), and stays right until the unlock.
+ */
+struct filex *version_find(struct node *n);
+struct filex *version_lock(struct node *n);
+void version_unlock(struct filex *x); /* and filex_put */
+/* Counts one that opens n, a version; waits for who is removing it.  leave: whoever counted has closed, or has a descriptor with state. */
+void version_enter(struct node *n);
+void version_leave(struct node *n);
+/* What has the name of n now, a version that was removed or replaced: counted, or NULL if n is not such a one. */
+struct node *version_again(struct node *n);
+/* The lock is held: a writer with nothing staged begins with what the store has.  -ENOENT: there is nothing. */
+int version_ready(struct filex *x) TFS_MUST;
 
 /* The row stripe's lock of a node in a row, or NULL for a node that is in none. */
 struct mutex *ofile_row_lock(struct node *n);
@@ -124,22 +147,26 @@ bool ofile_pending_below(struct node *dir);
 bool ofile_is_open(struct node *n, uint64_t *size);
 
 /*
- * Removal and replacement, under the row's lock: keep the versions that are
- * about to go, for those who have them open; remove them from the store; if
- * that has succeeded, cut off their writers.  kept_fini in any case.
+ * Removal, replacement and renames, under the row's lock: note the versions
+ * that are about to go, with a copy for those who have them open; change the
+ * store; if that has succeeded, say which of them have moved, and end the
+ * others.  kept_fini in any case.
  */
 struct kept {
 	struct kept_version *first;
 };
-int ofile_keep_version(struct node *family_node, struct slice qualifier, int64_t ts, struct kept *k) TFS_MUST;
-int ofile_keep_versions(struct node *family_node, struct slice qualifier, const struct versions *v, struct kept *k) TFS_MUST;
-void kept_cut_off(struct kept *k);
+int kept_add(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
+/* It moved: whoever has it open has the version to_ts of target's column open from now on. */
+void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target, int64_t to_ts,
+		struct changes *c);
+/* The others have gone. */
+void kept_end(struct kept *k, struct changes *c);
 void kept_fini(struct kept *k);
 /* All of a plain name has gone, or is another's now: its writers are cut off. */
 void ofile_cut_off_plain(struct node *family_node, struct slice qualifier);
 /* Commits what is pending on n, a cell (a rename is about to move it), in either view; under the row's lock. */
 int ofile_settle(struct node *n, struct changes *c) TFS_MUST;
-/* From now on the descriptors of n, a cell or scratch, are those of target, through whatever name they were opened. */
+/* From now on the descriptors of n, a cell or scratch, that have a writer of their own are target's, through whatever name they were opened. */
 void ofile_forward(struct node *n, struct node *target, int64_t commit_ts);
 
 /* The end of the daemon: commits whatever is left, frees all handles. */

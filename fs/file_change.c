@@ -15,193 +15,294 @@
 
 #include <errno.h>
 
-int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct changes *c)
+/* A commit of its own. */
+static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct changes *c)
+{
+	struct writer once;
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info = {0};
+	int r;
+
+	writer_init(&once);
+	once.life = x->node->epoch;
+	once.latest = node_is_latest(n);
+	cell_place_of(n, &p);
+	r = family_info_get(p.family_node, &f);
+	if (r == 0)
+		r = cell_stat(&p, &f, &info);
+	if (r == -ENOENT && x->handles)
+		r = 0; /* created, and not yet committed */
+	if (r == 0 && info.ts == INT64_MAX)
+		r = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
+	once.base_size = info.size;
+	if (r == 0 && f.counter) {
+		r = writer_load(&once, &p, &f, &info);
+		once.whole = true;
+	}
+	if (r == 0)
+		r = writer_truncate(&once, size);
+	if (r == 0)
+		r = writer_commit(&once, x->node, true, x, c);
+	writer_fini(&once);
+	return r;
+}
+
+static int truncate_plain(struct node *n, struct handle *h, uint64_t size, struct changes *c)
 {
 	struct filex *x = filex_get(n);
-	struct mutex *row = n->kind == NODE_SCRATCH_FILE ? NULL : ofile_row_lock(n);
-	struct node *target = h ? h->target : n;
-	struct writer once, *w = NULL;
+	struct mutex *row = ofile_row_lock(n);
+	int r;
+
+	if (!x)
+		return -ENOMEM;
+	mutex_lock(row);
+	mutex_lock(&x->lock);
+	r = h ? writer_truncate(&h->w, size) : cut_plain(x, n, size, c);
+	mutex_unlock(&x->lock);
+	mutex_unlock(row);
+	filex_put(x);
+	return r;
+}
+
+static int truncate_version(struct node *n, struct handle *h, uint64_t size, struct changes *c)
+{
+	struct filex *own = filex_get(n), *x;
+	struct mutex *row = ofile_row_lock(n);
+	bool pending;
+	int r = 0;
+
+	if (!own)
+		return -ENOMEM;
+	mutex_lock(row);
+	x = version_lock(n);
+	pending = writer_pending(&x->w);
+	if (!h)
+		r = n->flags & NODE_GONE ? -ESTALE : version_ready(x);
+	if (r == -ENOENT && pending)
+		r = 0;
+	if (r == 0)
+		r = writer_truncate(&x->w, size);
+	if (r == 0 && !h)
+		r = writer_commit(&x->w, x->node, true, x, c);
+	version_unlock(x);
+	mutex_unlock(row);
+	filex_put(own);
+	return r;
+}
+
+static int truncate_other(struct node *n, struct handle *h, uint64_t size)
+{
+	struct filex *x = filex_get(n);
 	int r = 0;
 
 	if (!x)
 		return -ENOMEM;
-	writer_init(&once);
-	if (row)
-		mutex_lock(row);
 	mutex_lock(&x->lock);
+	if (n->kind == NODE_SCRATCH_FILE) {
+		filex_wait(x, &x->w);
+		x->mtime_us = fs_now_us();
+		r = writer_truncate(&x->w, size);
+	} else if (h) {
+		r = writer_truncate(&h->w, size);
+	} /* else there is nothing to keep it in: O_TRUNC does it at open */
+	mutex_unlock(&x->lock);
+	filex_put(x);
+	return r;
+}
+
+int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct changes *c)
+{
+	int r = -EISDIR;
+
 	switch (file_kind(n)) {
 	case FILE_PLAIN:
-		w = h ? &h->w : &once;
+		r = truncate_plain(n, h, size, c);
 		break;
 	case FILE_VERSION:
-		w = h && h->life != x->life ? NULL : &x->w;
+		r = h && h->w.dead ? 0 : truncate_version(n, h, size, c);
 		break;
 	case FILE_SCRATCH:
-		w = &x->w;
-		filex_wait(x, n, w);
-		x->mtime_us = fs_now_us();
-		break;
 	case FILE_SCHEMA:
 	case FILE_SETTING:
-		w = h ? &h->w : NULL; /* without a descriptor there is nothing to keep it in: O_TRUNC does it at open */
+		r = truncate_other(n, h, size);
 		break;
 	case FILE_NONE:
-		r = -EISDIR;
 		break;
 	}
-	if (!w)
-		goto out;
-	if (!h && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION)) {
-		struct cell_place p;
-		struct family_info f;
-		struct tfs_info info = {0};
-
-		cell_place_of(n, &p);
-		r = family_info_get(p.family_node, &f);
-		if (r == 0)
-			r = cell_stat(&p, &f, &info);
-		if (r == -ENOENT && (writer_pending(w) || x->handles))
-			r = 0;
-		if (r == 0 && info.ts == INT64_MAX && n->kind == NODE_PLAIN)
-			r = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
-		if (r == 0 && f.counter && n->kind == NODE_PLAIN) {
-			r = writer_load(w, &p, &f, &info);
-			w->whole = true;
-		}
-		once.life = n->epoch;
-		if (r == 0 && w->dead && n->kind == NODE_VERSION) {
-			writer_fini(w);
-			writer_init(w);
-		}
-		if (r == 0 && !writer_pending(w))
-			w->base_size = info.size;
-	}
-	if (r == 0)
-		r = writer_truncate(w, size);
 	if (r == -EFBIG)
 		refuse(r, n, NULL, "a value is at most 64 MiB");
-	if (r == 0 && !h && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
-		r = writer_commit(w, target, true, &x->lock, c);
-out:
-	mutex_unlock(&x->lock);
-	if (row)
-		mutex_unlock(row);
-	writer_fini(&once);
-	filex_put(n, x);
 	return r == -ENOENT ? -ESTALE : r;
 }
 
 /* The descriptor that a time set on the node is meant for: the last one that wrote. */
-static struct handle *timed_handle(struct node *n, struct filex *x)
+static struct handle *timed_handle(struct filex *x)
 {
 	struct handle *done = NULL;
 
 	for (struct handle *h = x->handles; h; h = h->next) {
-		if (!h->writable || h->w.error || h->w.dead || h->w.life != h->target->epoch)
+		if (!h->writable || h->w.error || h->w.dead || !writer_lives(&h->w, h->target))
 			continue;
 		if (writer_pending(&h->w))
 			return h;
 		if (h->w.committed && !done)
 			done = h;
 	}
-	(void)n;
 	return done;
 }
 
-static int touch(struct node *n, int64_t us, struct changes *c)
+/* Under the row's lock, and no file's. */
+static int touch(struct node *n, int64_t us, bool latest, struct changes *c)
 {
 	struct tfs_result result[1];
 	struct tfs_mutation *m;
+	struct kept kept = {0};
 	struct cell_place p;
 	struct tfs_info info;
 	int r;
 
+	if (n->kind != NODE_PLAIN)
+		return 0;
 	cell_place_of(n, &p);
 	r = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
 	if (r || info.ts == us)
 		return r;
-	if (node_is_latest(n)) {
+	if (latest) {
 		struct writer w;
 
 		writer_init(&w);
-		w.committed = true;
+		w.committed = w.time_set = w.latest = true;
 		w.commit_ts = info.ts;
-		w.time_set = true;
 		w.time = us;
 		r = writer_retime(&w, n, c);
 		writer_fini(&w);
 		return r;
 	}
-	m = tfs_mutation_new(p.table, p.row);
-	if (!m)
-		return -ENOMEM;
-	r = tfs_mutation_set_time(m, p.family, p.qualifier, us);
+	r = kept_add(&kept, p.family_node, node_key(n), info.ts, true);
+	m = r ? NULL : tfs_mutation_new(p.table, p.row);
+	if (r == 0)
+		r = m ? tfs_mutation_set_time(m, p.family, p.qualifier, us) : -ENOMEM;
 	if (r == 0)
 		r = tfs_apply(m, 0, result);
 	tfs_mutation_free(m);
-	if (r == -EINVAL)
-		return refuse(r, n, NULL, "a time cannot pass another version's");
-	if (r)
-		return r;
-	cell_changed(c, p.family_node, node_key(n), info.ts, true, NULL);
-	cell_changed(c, p.family_node, node_key(n), us, false, NULL);
-	return 0;
+	if (r == 0) {
+		cell_changed(c, p.family_node, node_key(n), info.ts, true, NULL);
+		cell_changed(c, p.family_node, node_key(n), us, false, NULL);
+		kept_moved(&kept, p.family_node, node_key(n), info.ts, n, us, c);
+	}
+	kept_fini(&kept);
+	return r == -EINVAL ? refuse(r, n, NULL, "a time cannot pass another version's") : r;
 }
 
-int ofile_set_time(struct node *n, int64_t us, struct changes *c)
+/* The time of what w writes, staged or committed.  The row's and the file's lock are held; the latter is let go while the store works. */
+static int set_writers_time(struct filex *x, struct writer *w, struct node *target, int64_t us, struct changes *c)
 {
-	struct mutex *row;
-	struct filex *x;
-	struct handle *h;
+	bool was_set = w->time_set;
+	int64_t was = w->time;
+	int r;
+
+	w->time_set = true;
+	w->time = us;
+	if (writer_pending(w))
+		return 0;
+	w->busy = true;
+	mutex_unlock(&x->lock);
+	r = writer_retime(w, target, c);
+	if (r == 1)
+		r = touch(target, us, w->latest, c);
+	mutex_lock(&x->lock);
+	w->busy = false;
+	cond_broadcast(&x->idle);
+	if (r) {
+		w->time_set = was_set;
+		w->time = was;
+	}
+	return r;
+}
+
+static int set_plain_time(struct node *n, int64_t us, struct changes *c)
+{
+	struct mutex *row = ofile_row_lock(n);
 	struct node *target = NULL;
+	struct handle *h = NULL;
+	struct filex *x;
 	uint64_t size;
 	int r = 0;
 
-	if (n->kind == NODE_VERSION)
-		return 0; /* the name has the time */
-	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
-		return control_set_time(n, us, c);
-	row = ofile_row_lock(n);
-	if (row)
-		mutex_lock(row);
+	mutex_lock(row);
 	x = filex_find(n);
 	if (x) {
 		mutex_lock(&x->lock);
-		if (n->kind == NODE_SCRATCH_FILE) {
-			x->mtime_us = us;
-			x->w.time_set = true;
-			x->w.time = us;
-			target = x->forward;
-			/* renamed onto a cell, still open */
-			if (target && target->kind == NODE_PLAIN && target->epoch == x->w.life && !x->w.dirty) {
-				r = writer_retime(&x->w, target, c);
-				if (r == 1)
-					r = touch(target, us, c);
-			}
-		} else {
-			h = timed_handle(n, x);
-			if (h) {
-				target = h->target;
-				h->w.time_set = true;
-				h->w.time = us;
-				if (!writer_pending(&h->w))
-					r = writer_retime(&h->w, h->target, c);
-				if (r == 1)
-					r = touch(target, us, c);
-			} else if (x->forward) {
-				target = x->forward;
-				r = touch(target, us, c);
-			}
-		}
+		h = timed_handle(x);
+		target = h ? h->target : x->forward;
+		if (target)
+			node_hold(target);
+		if (h)
+			r = set_writers_time(x, &h->w, target, us, c);
 		mutex_unlock(&x->lock);
-		filex_put(n, x);
+		filex_put(x);
 	}
-	if (!target && n->kind == NODE_PLAIN)
-		r = touch(n, us, c);
-	if (row)
-		mutex_unlock(row);
+	if (!h)
+		r = touch(target ? target : n, us, node_is_latest(n), c);
+	mutex_unlock(row);
+	node_put(target);
 	/* The time of a file that was removed while open is nobody's. */
 	if (r == -ENOENT)
 		r = ofile_is_open(n, &size) ? 0 : -ESTALE;
 	return r;
+}
+
+static int set_scratch_time(struct node *n, int64_t us, struct changes *c)
+{
+	struct filex *x = filex_find(n);
+	struct node *target;
+	struct mutex *row;
+	int r = 0;
+
+	if (!x)
+		return -ESTALE;
+	mutex_lock(&x->lock);
+	target = x->forward;
+	if (target)
+		node_hold(target);
+	mutex_unlock(&x->lock);
+	row = target ? ofile_row_lock(target) : NULL;
+	if (row)
+		mutex_lock(row);
+	mutex_lock(&x->lock);
+	x->mtime_us = us;
+	filex_wait(x, &x->w);
+	/* Renamed onto a cell, still open?  What was written to it since has the time of its own commit. */
+	if (row && x->forward && writer_lives(&x->w, x->forward) && x->forward->kind == NODE_PLAIN && !x->w.dirty) {
+		node_put(target);
+		target = x->forward;
+		node_hold(target);
+		r = set_writers_time(x, &x->w, target, us, c);
+	} else {
+		x->w.time_set = true;
+		x->w.time = us;
+	}
+	mutex_unlock(&x->lock);
+	if (row)
+		mutex_unlock(row);
+	node_put(target);
+	filex_put(x);
+	return r == -ENOENT ? 0 : r;
+}
+
+int ofile_set_time(struct node *n, int64_t us, struct changes *c)
+{
+	switch (file_kind(n)) {
+	case FILE_PLAIN:
+		return set_plain_time(n, us, c);
+	case FILE_SCRATCH:
+		return set_scratch_time(n, us, c);
+	case FILE_SCHEMA:
+	case FILE_SETTING:
+		return control_set_time(n, us, c);
+	case FILE_VERSION: /* the name has the time */
+	case FILE_NONE:
+		break;
+	}
+	return 0;
 }

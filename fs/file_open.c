@@ -17,7 +17,7 @@
 
 static int open_plain(struct node *n, struct handle *h, bool truncate, bool created, bool append)
 {
-	struct filex *x = n->file;
+	struct filex *x = h->x;
 	struct mutex *row = NULL;
 	struct cell_place p;
 	struct family_info f;
@@ -70,45 +70,48 @@ static int open_plain(struct node *n, struct handle *h, bool truncate, bool crea
 	return 0;
 }
 
-static int open_version(struct node *n, struct handle *h, bool truncate, bool created)
+int version_ready(struct filex *x)
 {
-	struct filex *x = n->file;
 	struct cell_place p;
 	struct family_info f;
 	struct tfs_info info;
 	int r;
 
-	cell_place_of(n, &p);
+	cell_place_of(x->node, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
-	mutex_lock(&x->lock);
-	filex_wait(x, n, &x->w);
 	r = cell_stat(&p, &f, &info);
-	if (r == 0 || (r == -ENOENT && writer_pending(&x->w)))
-		created = false; /* by another, just before */
-	if (r == -ENOENT && (created || writer_pending(&x->w))) {
-		r = 0;
-	} else if (r == 0 && x->w.dead) {
+	if (r || writer_pending(&x->w))
+		return r;
+	if (x->w.dead || f.counter) {
 		/* a new life of the name */
 		writer_fini(&x->w);
 		writer_init(&x->w);
 	}
-	if (r == 0 && (truncate || created)) {
-		writer_begin_whole(&x->w);
-	} else if (r == 0 && f.counter && !writer_pending(&x->w)) {
-		struct tfs_info got;
+	x->w.error = 0;
+	x->w.base_size = info.size;
+	if (!f.counter)
+		return 0;
+	r = writer_load(&x->w, &p, &f, &info);
+	x->w.whole = r == 0;
+	return r;
+}
 
-		writer_fini(&x->w);
-		writer_init(&x->w);
-		r = writer_load(&x->w, &p, &f, &got);
-		x->w.whole = r == 0;
-	} else if (r == 0 && !writer_pending(&x->w)) {
-		x->w.base_size = info.size;
-		x->w.error = 0;
+static int open_version(struct node *n, bool truncate, bool created)
+{
+	struct filex *x = version_lock(n);
+	bool pending = writer_pending(&x->w);
+	int r = x->node->flags & NODE_GONE ? -ESTALE : version_ready(x);
+
+	/* created: unless by another, just before */
+	if (r == -ENOENT && (created || pending)) {
+		truncate = truncate || !pending;
+		r = 0;
 	}
-	h->life = x->life;
-	mutex_unlock(&x->lock);
+	if (r == 0 && truncate)
+		writer_begin_whole(&x->w);
+	version_unlock(x);
 	return r == -ENOENT ? -ESTALE : r;
 }
 
@@ -123,6 +126,8 @@ static int open_reader(struct node *n)
 
 	if (n->epoch != 0 && n->epoch == table_epoch(n))
 		return 0;
+	if (n->flags & NODE_GONE)
+		return -ESTALE;
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
@@ -134,29 +139,26 @@ static int open_reader(struct node *n)
 	return r == -ENOENT ? -ESTALE : r;
 }
 
-static int handle_open(struct node *n, int flags, bool created, struct handle **out)
+static int open_handle(struct handle *h, int flags, bool created)
 {
 	bool truncate = (flags & O_TRUNC) != 0;
-	struct handle *h = handle_new(n, flags);
-	struct filex *x;
+	struct node *n = h->node;
+	struct filex *x = h->x;
 	int r = 0;
 
-	if (!h)
-		return -ENOMEM;
-	x = n->file;
 	switch (file_kind(n)) {
 	case FILE_PLAIN:
 		r = open_plain(n, h, truncate, created, (flags & O_APPEND) != 0);
 		break;
 	case FILE_VERSION:
-		r = open_version(n, h, truncate, created);
+		r = open_version(n, truncate, created);
 		break;
 	case FILE_SCRATCH:
 		mutex_lock(&x->lock);
 		if (x->given && x->handles == h && !h->next) {
 			r = -ESTALE; /* it is a cell now, and found by its name */
 		} else if (truncate) {
-			filex_wait(x, n, &x->w);
+			filex_wait(x, &x->w);
 			r = writer_truncate(&x->w, 0);
 			x->mtime_us = fs_now_us();
 		}
@@ -170,9 +172,23 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 		r = -EISDIR;
 		break;
 	}
-	if (r)
+	return r;
+}
+
+static int handle_open(struct node *n, int flags, bool created, struct handle **out)
+{
+	struct handle *h;
+	int r;
+
+	if (n->kind == NODE_VERSION)
+		version_enter(n);
+	h = handle_new(n, flags);
+	r = h ? open_handle(h, flags, created) : -ENOMEM;
+	if (h && r)
 		handle_free(h);
-	else
+	if (n->kind == NODE_VERSION)
+		version_leave(n);
+	if (r == 0)
 		*out = h;
 	return r;
 }
@@ -189,15 +205,11 @@ static int open_gone(struct node *n, int flags, struct handle **out)
 
 	if (!h)
 		return -ENOMEM;
-	mutex_lock(&n->file->lock);
-	if (n->kind == NODE_PLAIN) {
-		writer_begin_whole(&h->w);
-		h->w.fresh = false;
-		h->w.dead = true;
-	} else {
-		h->life--; /* of an earlier life than any */
-	}
-	mutex_unlock(&n->file->lock);
+	mutex_lock(&h->x->lock);
+	writer_begin_whole(&h->w);
+	h->w.fresh = false;
+	h->w.dead = true;
+	mutex_unlock(&h->x->lock);
 	*out = h;
 	return 0;
 }
@@ -214,9 +226,30 @@ static void set_open_flags(const struct node *n, struct fuse_file_info *fi)
 		fi->direct_io = 1;
 }
 
+static bool only_counted(const struct node *n, const struct fuse_file_info *fi)
+{
+	return n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
+}
+
+/* A version for reading only.  True: answered. */
+static bool count_reader(fuse_req_t req, struct node *n, struct fuse_file_info *fi, int *r)
+{
+	version_enter(n);
+	*r = open_reader(n);
+	if (*r == 0) {
+		fi->fh = 0;
+		fi->keep_cache = 1;
+		fi->noflush = 1;
+		if (fuse_reply_open(req, fi) == 0)
+			return true;
+	}
+	version_leave(n);
+	return *r == 0;
+}
+
 void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct node *n = node_of(ino);
+	struct node *n = node_of(ino), *other;
 	struct handle *h;
 	int r;
 
@@ -224,26 +257,23 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, ENOSYS);
 		return;
 	}
-	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC)) {
-		mutex_lock(tree_mutex());
-		n->opens++;
-		mutex_unlock(tree_mutex());
-		r = stale_answer(req, n, open_reader(n));
-		fi->fh = 0;
-		fi->keep_cache = 1;
-		fi->noflush = 1;
-		if (r)
-			reply_err(req, r);
-		else
-			r = fuse_reply_open(req, fi);
-		if (r) {
-			mutex_lock(tree_mutex());
-			n->opens--;
-			mutex_unlock(tree_mutex());
-		}
-		return;
+	if (only_counted(n, fi)) {
+		if (count_reader(req, n, fi, &r))
+			return;
+	} else {
+		r = handle_open(n, fi->flags, false, &h);
+		if (r == 0)
+			set_open_flags(n, fi);
 	}
-	r = stale_answer(req, n, handle_open(n, fi->flags, false, &h));
+	other = r == -ESTALE ? version_again(n) : NULL;
+	if (other) {
+		/* Replaced as it was opened: the kernel would look for it again, but once only.  Past the pages that it has of n. */
+		fi->direct_io = 1;
+		fi->keep_cache = 0;
+		r = handle_open(other, fi->flags, false, &h);
+		node_put(other);
+	}
+	r = stale_answer(req, n, r);
 	if (r == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
 		r = open_gone(n, fi->flags, &h);
 	if (r) {
@@ -252,7 +282,6 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	h->pid = fuse_req_ctx(req)->pid;
 	fi->fh = (uint64_t)(uintptr_t)h;
-	set_open_flags(n, fi);
 	if (!h->writable)
 		fi->noflush = 1;
 	if (fuse_reply_open(req, fi) != 0)

@@ -16,50 +16,84 @@ static struct handle *all_handles; /* tree lock */
 
 struct filex *filex_get(struct node *n)
 {
-	struct filex *fresh = calloc(1, sizeof(*fresh)), *x;
+	struct node *home = n->kind == NODE_SCRATCH_FILE ? NULL : cell_home(n, true), *owner = home ? home : n;
+	struct filex *fresh = home || n->kind == NODE_SCRATCH_FILE ? calloc(1, sizeof(*fresh)) : NULL, *x;
 
-	if (!fresh)
+	if (!fresh) {
+		node_put(home);
 		return NULL;
+	}
 	mutex_init(&fresh->lock, RANK_FS_NODE);
+	cond_init(&fresh->idle);
 	writer_init(&fresh->w);
 	fresh->mtime_us = TFS_NO_TIME;
 	mutex_lock(tree_mutex());
-	if (!n->file) {
-		n->file = fresh;
+	if (!owner->file) {
+		fresh->node = home;
+		owner->file = fresh;
 		fresh = NULL;
+		home = NULL;
 	}
-	x = n->file;
+	x = owner->file;
 	x->refs++;
 	mutex_unlock(tree_mutex());
 	filex_free(fresh);
+	node_put(home);
 	return x;
 }
 
 struct filex *filex_find(struct node *n)
 {
-	struct filex *x;
+	struct node *home = n->kind == NODE_PLAIN ? cell_home(n, false) : n;
+	struct filex *x = NULL;
 
-	mutex_lock(tree_mutex());
-	x = n->file;
-	if (x)
-		x->refs++;
-	mutex_unlock(tree_mutex());
+	if (home) {
+		mutex_lock(tree_mutex());
+		x = home->file;
+		if (x)
+			x->refs++;
+		mutex_unlock(tree_mutex());
+	}
+	if (n->kind == NODE_PLAIN)
+		node_put(home);
 	return x;
 }
 
-void filex_put(struct node *n, struct filex *x)
+static void leave_now_locked(struct filex *x)
 {
+	struct filex **at = &x->now->followers;
+
+	while (*at != x)
+		at = &(*at)->next_follower;
+	*at = x->next_follower;
+}
+
+void filex_put(struct filex *x)
+{
+	struct node *node = NULL, *forward = NULL;
+	struct filex *now = NULL;
 	bool last;
 
 	if (!x)
 		return;
 	mutex_lock(tree_mutex());
 	last = --x->refs == 0;
-	if (last && n->file == x)
-		n->file = NULL;
+	if (last) {
+		node = x->node;
+		forward = x->forward;
+		now = x->now;
+		if (node)
+			node->file = NULL;
+		if (now)
+			leave_now_locked(x);
+	}
 	mutex_unlock(tree_mutex());
-	if (last)
-		filex_free(x);
+	if (!last)
+		return;
+	filex_free(x);
+	node_put(forward);
+	node_put(node);
+	filex_put(now);
 }
 
 void filex_free(struct filex *x)
@@ -67,8 +101,51 @@ void filex_free(struct filex *x)
 	if (!x)
 		return;
 	writer_fini(&x->w);
+	cond_fini(&x->idle);
 	mutex_fini(&x->lock);
 	free(x);
+}
+
+void filex_wait(struct filex *x, const struct writer *w)
+{
+	while (w->busy)
+		cond_wait(&x->idle, &x->lock);
+}
+
+struct filex *version_find(struct node *n)
+{
+	struct filex *x;
+
+	mutex_lock(tree_mutex());
+	x = n->file;
+	if (x && x->now)
+		x = x->now;
+	if (x)
+		x->refs++;
+	mutex_unlock(tree_mutex());
+	return x;
+}
+
+struct filex *version_lock(struct node *n)
+{
+	struct filex *x, *again;
+
+	while ((x = version_find(n)) != NULL) {
+		mutex_lock(&x->lock);
+		filex_wait(x, &x->w);
+		again = version_find(n);
+		filex_put(again);
+		if (again == x)
+			break;
+		version_unlock(x); /* renamed just now */
+	}
+	return x;
+}
+
+void version_unlock(struct filex *x)
+{
+	mutex_unlock(&x->lock);
+	filex_put(x);
 }
 
 void filex_let_go(struct filex *x)
@@ -81,23 +158,48 @@ void filex_let_go(struct filex *x)
 
 void filex_drop_locked(struct filex *x)
 {
-	if (x && (x->refs <= 1 || --x->refs == 0))
+	/* Who holds a node keeps it from ending, so of others than scratch only the end of the daemon comes here. */
+	if (x && (x->node || x->refs <= 1 || --x->refs == 0))
 		filex_free(x);
 }
 
-void filex_wait(struct filex *x, struct node *n, const struct writer *w)
+void version_enter(struct node *n)
 {
-	while (w->busy) {
-		struct node *at = n->kind == NODE_SCRATCH_FILE && x->forward ? x->forward : n;
-		struct mutex *row = ofile_row_lock(at);
+	struct mutex *row = ofile_row_lock(n);
+	bool leaving;
 
-		node_hold(at);
-		mutex_unlock(&x->lock);
+	for (;;) {
+		mutex_lock(tree_mutex());
+		leaving = n->flags & NODE_LEAVING;
+		n->opens += !leaving;
+		mutex_unlock(tree_mutex());
+		if (!leaving)
+			return;
 		mutex_lock(row);
 		mutex_unlock(row);
-		node_put(at);
-		mutex_lock(&x->lock);
 	}
+}
+
+void version_leave(struct node *n)
+{
+	struct filex *orphan = NULL;
+
+	mutex_lock(tree_mutex());
+	if (n->opens > 0)
+		n->opens--;
+	if (n->opens == 0 && n->file && n->file->orphan && !n->file->handles) {
+		orphan = n->file;
+		orphan->orphan = false;
+	}
+	mutex_unlock(tree_mutex());
+	filex_put(orphan);
+}
+
+struct node *version_again(struct node *n)
+{
+	bool again = n->kind == NODE_VERSION && (n->flags & NODE_GONE) && !(n->flags & NODE_MOVED);
+
+	return again ? node_get(n->parent, NODE_VERSION, node_key(n), n->ts) : NULL;
 }
 
 /* ---- descriptors ---- */
@@ -112,14 +214,16 @@ struct handle *handle_new(struct node *n, int flags)
 		return NULL;
 	}
 	writer_init(&h->w);
-	h->node = h->target = n;
+	h->node = n;
+	h->x = x;
+	h->target = x->node ? x->node : n;
 	h->readable = (flags & O_ACCMODE) != O_WRONLY;
 	h->writable = (flags & O_ACCMODE) != O_RDONLY;
-	node_hold(n);
-	node_hold(n);
+	node_hold(h->node);
+	node_hold(h->target);
 	mutex_lock(&x->lock);
-	h->life = x->life;
-	h->w.life = n->kind == NODE_PLAIN ? n->epoch : 0;
+	h->w.life = node_is_dir(n) ? 0 : h->target->epoch;
+	h->w.latest = node_is_latest(n);
 	mutex_lock(tree_mutex());
 	h->next = x->handles;
 	x->handles = h;
@@ -135,11 +239,11 @@ struct handle *handle_new(struct node *n, int flags)
 
 void handle_free(struct handle *h)
 {
-	struct node *n = h->node, *forward = NULL;
-	struct filex *x = n->file, *orphan = NULL, *forward_file = NULL;
+	struct filex *x = h->x, *orphan = NULL;
+	struct node *forward = NULL;
 
 	mutex_lock(&x->lock);
-	filex_wait(x, n, &h->w); /* a rename, or a reader, may be committing it */
+	filex_wait(x, &h->w); /* a rename, or a reader, may be committing it */
 	mutex_lock(tree_mutex());
 	for (struct handle **at = &x->handles; *at; at = &(*at)->next) {
 		if (*at == h) {
@@ -150,7 +254,7 @@ void handle_free(struct handle *h)
 	*h->all_link = h->all_next;
 	if (h->all_next)
 		h->all_next->all_link = h->all_link;
-	if (!x->handles && x->orphan && n->opens == 0) {
+	if (!x->handles && x->orphan && x->node->opens == 0) {
 		x->orphan = false;
 		orphan = x;
 	}
@@ -159,36 +263,39 @@ void handle_free(struct handle *h)
 		x->forward = NULL;
 	}
 	mutex_unlock(tree_mutex());
-	if (!x->handles) {
-		forward_file = x->forward_file;
-		x->forward_file = NULL;
-		filex_let_go(x);
-	}
+	filex_let_go(x);
 	mutex_unlock(&x->lock);
-	filex_put(forward, forward_file);
-	node_put(forward);
 	share_close(h);
 	writer_fini(&h->w);
-	filex_put(n, orphan);
-	filex_put(n, x);
+	node_put(forward);
+	filex_put(orphan);
 	node_put(h->target);
+	node_put(h->node);
 	free(h);
-	node_put(n);
+	filex_put(x);
 }
 
 int handle_commit(struct handle *h, bool last, struct changes *c)
 {
-	struct filex *x = h->node->file;
+	struct filex *x = h->x;
 	uint32_t before = x->commits;
 	int r;
 
-	if (h->target == x->forward && x->forward_file && x->forward_file->life != x->forward_life)
-		h->w.dead = true; /* renamed to a version, which was removed or replaced */
-	r = writer_commit(&h->w, h->target, last, &x->lock, c);
+	r = writer_commit(&h->w, h->target, last, x, c);
 	/* What it wrote itself it has. */
 	if (h->seen == before)
 		h->seen = x->commits;
 	return r;
+}
+
+bool handle_are_any(void)
+{
+	bool any;
+
+	mutex_lock(tree_mutex());
+	any = all_handles != NULL;
+	mutex_unlock(tree_mutex());
+	return any;
 }
 
 struct handle *handle_any(void)
@@ -201,16 +308,24 @@ struct handle *handle_any(void)
 	return h;
 }
 
-static bool leads_to(const struct handle *h, const struct node *n, const struct node *twin)
+/* Those of a version commit through its filex. */
+static bool leads_to(const struct handle *h, const struct node *n)
 {
-	const struct node *at = h->target;
-
-	if (at->kind == NODE_SCRATCH_FILE)
-		at = h->node->file->forward;
-	return at && (at == n || at == twin);
+	switch (file_kind(h->node)) {
+	case FILE_PLAIN:
+		return h->target == n;
+	case FILE_SCRATCH:
+		return h->x->forward == n;
+	case FILE_NONE:
+	case FILE_VERSION:
+	case FILE_SCHEMA:
+	case FILE_SETTING:
+		break;
+	}
+	return false;
 }
 
-int handle_nodes(struct node *n, struct node *twin, struct node ***out, size_t *count)
+int handle_files(struct node *n, struct filex ***out, size_t *count)
 {
 	size_t found = 0;
 	int r = 0;
@@ -219,20 +334,20 @@ int handle_nodes(struct node *n, struct node *twin, struct node ***out, size_t *
 	*count = 0;
 	mutex_lock(tree_mutex());
 	for (struct handle *h = all_handles; h; h = h->all_next)
-		found += leads_to(h, n, twin);
+		found += leads_to(h, n);
 	if (found)
-		*out = calloc(found, sizeof(struct node *));
+		*out = calloc(found, sizeof(struct filex *));
 	if (found && !*out)
 		r = -ENOMEM;
 	for (struct handle *h = *out ? all_handles : NULL; h; h = h->all_next) {
-		bool have = !leads_to(h, n, twin);
+		bool have = !leads_to(h, n);
 
 		for (size_t i = 0; i < *count && !have; i++)
-			have = (*out)[i] == h->node;
+			have = (*out)[i] == h->x;
 		if (have)
 			continue;
-		h->node->refs++;
-		(*out)[(*count)++] = h->node;
+		h->x->refs++;
+		(*out)[(*count)++] = h->x;
 	}
 	mutex_unlock(tree_mutex());
 	return r;
@@ -255,7 +370,7 @@ static bool lies_in(const struct node *dir, const struct node *cell)
 /* The open files are few, the nodes of a directory are not: so it is they that are looked at. */
 bool ofile_pending_below(struct node *dir)
 {
-	struct node *base = dir->kind == NODE_CELL_PART ? dir->parent : dir, **some = NULL;
+	struct node *family = dir->kind == NODE_CELL_PART ? dir->parent : dir, *twin = family_twin(family), **some = NULL;
 	size_t count = 0, n = 0;
 	bool pending = false;
 	uint64_t size;
@@ -263,11 +378,11 @@ bool ofile_pending_below(struct node *dir)
 
 	mutex_lock(tree_mutex());
 	for (struct handle *h = all_handles; h; h = h->all_next)
-		count += h->writable && h->target->parent == base;
+		count += h->writable && (h->target->parent == family || h->target->parent == twin);
 	some = count ? malloc(count * sizeof(*some)) : NULL;
 	pending = count && !some;
 	for (struct handle *h = some ? all_handles : NULL; h; h = h->all_next) {
-		if (!h->writable || h->target->parent != base)
+		if (!h->writable || (h->target->parent != family && h->target->parent != twin))
 			continue;
 		h->target->refs++;
 		some[n++] = h->target;
@@ -278,5 +393,6 @@ bool ofile_pending_below(struct node *dir)
 		node_put(some[i]);
 	}
 	free(some);
+	node_put(twin);
 	return pending;
 }

@@ -60,9 +60,11 @@ enum {
 	NODE_HASHED = 1,     /* can be found by key */
 	NODE_EXTRA = 2,      /* directory: listed though it may hold no cell (made, or just emptied) */
 	NODE_MADE = 4,       /* directory: by mkdir; pinned until rmdir or its first commit */
-	NODE_GONE = 8,       /* removed (rmdir, rm of scratch) while still known */
+	NODE_GONE = 8,       /* removed (rmdir, rm of scratch; version: renamed, replaced) while still known */
 	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
+	NODE_MOVED = 16,     /* version, gone: renamed, so the kernel may know it by another name */
 	NODE_ENDED = 32,     /* directory: a listing was ended since the notifier last looked */
+	NODE_LEAVING = 32,   /* version: is being removed or renamed; opening it waits for the row's lock */
 	NODE_PAGED = 64,     /* version: the kernel may hold pages of it */
 	NODE_EXPIRING = 128, /* directory: its listing will be invalidated, as cells in it expire */
 };
@@ -82,7 +84,7 @@ struct node {
 	_Atomic uint32_t epoch; /* version: 0, or the table's when size was learnt; plain: its life
 			      * (a removal ends one); directory: changes of its listing */
 	uint32_t key_n;
-	uint32_t opens;      /* version: descriptors open for reading only (tree lock) */
+	uint32_t opens;      /* version: descriptors open for reading only, and openings under way (tree lock) */
 	uint8_t kind;
 	uint8_t flags;       /* tree lock */
 	uint8_t key[];       /* NUL-terminated for convenience */

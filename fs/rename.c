@@ -12,6 +12,7 @@
  */
 #include "fs/tree.h"
 
+#include "engine/base/msg.h"
 #include "fs/control.h"
 #include "fs/file.h"
 #include "fs/reply.h"
@@ -53,9 +54,63 @@ static int check_target(struct resolved *to, bool *exists)
 	return r == -ENOENT ? 0 : r;
 }
 
-static int keep(struct resolved *r, struct kept *k)
+/* The versions that go, of the source, and the one that the target's name has now: not the one that is moved onto itself. */
+static int note_source(struct resolved *from, struct versions *all, struct kept *moved)
 {
-	return r->kind == NODE_VERSION ? ofile_keep_version(r->parent, buf_slice(&r->key), r->ts, k) : 0;
+	struct slice key = buf_slice(&from->key);
+	int r = 0;
+
+	if (from->kind == NODE_VERSION)
+		return kept_add(moved, from->parent, key, from->ts, true);
+	r = column_versions(from->parent, key, all);
+	for (size_t i = 0; i < all->n && r == 0; i++)
+		r = kept_add(moved, from->parent, key, all->ts[i], false);
+	return r;
+}
+
+static int note_target(struct resolved *to, struct kept *replaced)
+{
+	return to->kind == NODE_VERSION ? kept_add(replaced, to->parent, buf_slice(&to->key), to->ts, false) : 0;
+}
+
+static bool same_column(const struct resolved *a, const struct resolved *b)
+{
+	return slice_eq(node_key(a->parent), node_key(b->parent)) && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
+}
+
+/* The descriptors with a writer of their own.  A version that was replaced has ended: its name is another node's now. */
+static void forward(struct node *source, struct node *target, int64_t ts)
+{
+	struct node *now = NULL;
+
+	if (target->flags & NODE_GONE) {
+		now = node_get(target->parent, NODE_VERSION, node_key(target), target->ts);
+		if (!now)
+			msg_error("out of memory: writers of a renamed file were cut off");
+	}
+	ofile_forward(source, now ? now : target, ts);
+	node_put(now);
+}
+
+/* The store has done it: descriptors go along, or are cut off. */
+static void follow(struct resolved *from, const struct versions *all, struct node *source, bool onto, struct node *target, int64_t to_ts,
+		   struct kept *moved, struct kept *replaced, struct changes *c)
+{
+	struct slice key = buf_slice(&from->key);
+	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
+
+	kept_end(replaced, c);
+	if (target->kind == NODE_PLAIN)
+		ofile_cut_off_plain(target->parent, node_key(target));
+	if (from->kind == NODE_VERSION)
+		kept_moved(moved, from->parent, key, from->ts, target, to_ts, c);
+	for (size_t i = 0; i < all->n && (i == 0 || column); i++)
+		kept_moved(moved, from->parent, key, all->ts[i], target, column ? all->ts[i] : to_ts, c);
+	kept_end(moved, c);
+	if (from->kind == NODE_PLAIN) {
+		forward(source, target, to_ts);
+		ofile_cut_off_plain(from->parent, key);
+	}
 }
 
 static int move_locked(struct resolved *from, struct node *source, struct resolved *to, struct node *target, bool noreplace,
@@ -63,11 +118,12 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 {
 	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
 	struct versions all = {0};
-	struct kept kept = {0};
+	struct kept moved = {0}, replaced = {0};
 	struct tfs_result result[1] = {{0}};
 	struct tfs_mutation *m = NULL;
 	struct cell_place p, q;
 	bool exists;
+	int64_t ts;
 	int r;
 
 	r = ofile_settle(source, c);
@@ -75,14 +131,10 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 		r = check_target(to, &exists);
 	if (r == 0 && exists && noreplace)
 		r = -EEXIST;
-	if (r == 0 && from->kind == NODE_PLAIN)
-		r = column_versions(from->parent, from_key, &all);
 	if (r == 0)
-		r = keep(to, &kept);
-	if (r == 0)
-		r = ofile_keep_versions(from->parent, from_key, &all, &kept);
-	if (r == 0)
-		r = keep(from, &kept);
+		r = note_source(from, &all, &moved);
+	if (r == 0 && !(same_column(from, to) && all.n && all.ts[0] == to->ts))
+		r = note_target(to, &replaced);
 	if (r)
 		goto out;
 	cell_place_at(from->parent, from_key, from->kind == NODE_VERSION, from->ts, &p);
@@ -94,23 +146,21 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 	tfs_mutation_free(m);
 	if (r)
 		goto out;
-	kept_cut_off(&kept);
-	if (to->kind == NODE_PLAIN)
-		ofile_cut_off_plain(to->parent, to_key);
-	ofile_forward(source, target, result[0].ts);
+	ts = to->kind == NODE_VERSION ? to->ts : result[0].ts;
 	if (from->kind == NODE_PLAIN) {
-		ofile_cut_off_plain(from->parent, from_key);
 		versions_changed(c, from->parent, from_key, &all, true);
 		if (!exists && to->kind == NODE_PLAIN)
 			versions_changed(c, to->parent, to_key, &all, false);
 	} else {
 		cell_changed(c, from->parent, from_key, from->ts, true, NULL);
 	}
-	cell_changed(c, to->parent, to_key, to->kind == NODE_VERSION ? to->ts : result[0].ts, false, NULL);
-	cell_arrived(c, to->parent);
+	cell_changed(c, to->parent, to_key, ts, false, NULL);
+	follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
+	cell_arrived(to->parent);
 	cell_left(c, from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 out:
-	kept_fini(&kept);
+	kept_fini(&moved);
+	kept_fini(&replaced);
 	versions_fini(&all);
 	return r;
 }
@@ -149,14 +199,15 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 static int scratch_to_cell(struct node *source, struct resolved *to, bool noreplace, struct changes *c)
 {
 	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	struct node *home = target ? cell_home(target, true) : NULL;
 	struct mutex *row = ofile_row_lock(to->parent);
 	struct filex *x = filex_find(source);
-	struct kept kept = {0};
+	struct kept replaced = {0};
 	bool exists = false;
 	int64_t ts = 0;
 	int r;
 
-	if (!target || !x) {
+	if (!home || !x) {
 		r = -ENOMEM;
 		goto out;
 	}
@@ -165,27 +216,30 @@ static int scratch_to_cell(struct node *source, struct resolved *to, bool norepl
 	if (r == 0 && exists && noreplace)
 		r = -EEXIST;
 	if (r == 0)
-		r = keep(to, &kept);
+		r = note_target(to, &replaced);
 	if (r == 0) {
 		mutex_lock(&x->lock);
-		x->w.life = target->epoch;
+		filex_wait(x, &x->w);
+		x->w.life = home->epoch;
+		x->w.latest = node_is_latest(to->parent);
 		x->w.dirty = true;
 		x->w.committed = false;
-		r = writer_commit(&x->w, target, true, &x->lock, c);
+		r = writer_commit(&x->w, home, true, x, c);
 		ts = x->w.commit_ts;
 		mutex_unlock(&x->lock);
 	}
 	if (r == 0) {
-		kept_cut_off(&kept);
+		kept_end(&replaced, c);
 		if (to->kind == NODE_PLAIN)
 			ofile_cut_off_plain(to->parent, buf_slice(&to->key));
-		ofile_forward(source, target, ts);
+		forward(source, target, ts);
 		r = scratch_remove(source);
 	}
 	mutex_unlock(row);
-	kept_fini(&kept);
+	kept_fini(&replaced);
 out:
-	filex_put(source, x);
+	filex_put(x);
+	node_put(home);
 	node_put(target);
 	return r;
 }
@@ -194,7 +248,6 @@ static int scratch_to_schema(struct node *source, struct resolved *to, bool nore
 {
 	struct node *target = node_get(to->parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
 	struct filex *x = filex_find(source);
-	struct slice text;
 	int r;
 
 	if (!target || !x) {
@@ -205,16 +258,16 @@ static int scratch_to_schema(struct node *source, struct resolved *to, bool nore
 	if (r)
 		goto out;
 	mutex_lock(&x->lock);
-	r = x->w.error ? x->w.error : stage_bytes(&x->w.image, &text);
-	if (r == 0)
-		r = control_set_schema(target, text, x->w.time_set ? x->w.time : TFS_NO_TIME, c);
+	filex_wait(x, &x->w);
+	r = control_apply_scratch(target, &x->w, c);
 	mutex_unlock(&x->lock);
 	if (r == 0) {
+		target->epoch++; /* a life of .schema: whose name it was commits no more */
 		ofile_forward(source, target, 0);
 		r = scratch_remove(source);
 	}
 out:
-	filex_put(source, x);
+	filex_put(x);
 	node_put(target);
 	return r;
 }
@@ -281,6 +334,9 @@ static int rename_any(struct node *dir, const char *name, struct node *newdir, c
 		r = rename_scratch(source, newdir, &to, newname, noreplace, c);
 	} else if (is_cell(from.kind) && is_cell(to.kind)) {
 		r = move_cell(&from, source, &to, noreplace, c);
+		/* The kernel has moved the version's inode to the new name. */
+		if (r == 0 && from.kind == NODE_VERSION)
+			changes_entry(c, newdir, slice_str(newname));
 	} else if (from.kind == NODE_TABLE && to.kind == NODE_TABLE) {
 		r = rename_table(source, &to, name, newname, noreplace, c);
 	} else if (is_cell(from.kind) && !is_scratch(to.kind)) {

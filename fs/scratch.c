@@ -137,7 +137,7 @@ int scratch_attr(struct node *n, struct stat *st)
 	mutex_lock(&x->lock);
 	if (x->given && !x->handles) {
 		mutex_unlock(&x->lock);
-		filex_put(n, x);
+		filex_put(x);
 		return -ESTALE;
 	}
 	forward = x->forward;
@@ -155,7 +155,7 @@ int scratch_attr(struct node *n, struct stat *st)
 	stat_time(&st->st_mtim, x->mtime_us);
 	st->st_atim = st->st_ctim = st->st_mtim;
 	mutex_unlock(&x->lock);
-	filex_put(n, x);
+	filex_put(x);
 	if (!forward)
 		return 0;
 	r = tree_attr(forward, st, &timeout);
@@ -181,7 +181,7 @@ void scratch_set(struct node *n, mode_t mode, uid_t uid, gid_t gid)
 	if (gid != (gid_t)-1)
 		*g = gid;
 	mutex_unlock(lock);
-	filex_put(n, x);
+	filex_put(x);
 }
 
 int scratch_rename(struct node *n, struct node *dir, struct slice name, bool noreplace)
@@ -210,7 +210,7 @@ int scratch_rename(struct node *n, struct node *dir, struct slice name, bool nor
 	if (!x)
 		return -ESTALE;
 	r = place(dir, name, NODE_SCRATCH_FILE, x, &fresh);
-	filex_put(n, x);
+	filex_put(x);
 	if (r)
 		return r;
 	node_put(fresh);

@@ -38,7 +38,7 @@ void share_changed_locked(struct node *family_node, struct slice qualifier)
 
 static bool has_name(const struct handle *h)
 {
-	return h->target == h->node && h->w.life == h->node->epoch && !h->w.dead && !h->w.error;
+	return h->target == h->x->node && writer_lives(&h->w, h->target) && !h->w.dead && !h->w.error;
 }
 
 static bool staged_by(const struct handle *g)
@@ -111,7 +111,7 @@ static int catch_up(struct handle *h, struct filex *x, struct changes *c)
 
 void share_open(struct handle *h)
 {
-	struct filex *x = h->node->file;
+	struct filex *x = h->x;
 	struct mutex *row = ofile_row_lock(h->node);
 	struct changes c = {0};
 	bool others;
@@ -141,7 +141,7 @@ void share_close(struct handle *h)
 
 int share_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
 {
-	struct filex *x = h->node->file;
+	struct filex *x = h->x;
 	struct mutex *row;
 	struct changes c = {0};
 	int r;

@@ -301,26 +301,21 @@ static int check_cell(struct resolved *r, struct node **out)
 		return -ENOENT; /* the family went just now */
 	if (e == -ENOENT) {
 		/* Created, and not yet committed, or just now? */
-		n = node_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
+		n = cell_home_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
 		if (n)
 			e = ofile_stat(n, &p, &f, &info, &pending);
-	}
-	if (e && !pending) {
 		node_put(n);
+	}
+	if (e && !pending)
 		return e;
-	}
-	if (!pending && out) {
-		if (!n)
-			n = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
-		if (!n)
-			return -ENOMEM;
-		if (version)
-			(void)tree_size_learnt(n, info.size, changes);
-	}
-	if (out)
-		*out = n;
-	else
-		node_put(n);
+	if (!out)
+		return 0;
+	n = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
+	if (!n)
+		return -ENOMEM;
+	if (version && !pending)
+		(void)tree_size_learnt(n, info.size, changes);
+	*out = n;
 	return 0;
 }
 
@@ -482,6 +477,33 @@ static int dir_attr(struct node *n, struct stat *st)
 	return r;
 }
 
+static int version_attr(struct node *n, struct stat *st, double *timeout);
+
+/* Removed, replaced or renamed: for those who have it open. */
+static int gone_attr(struct node *n, struct stat *st, double *timeout)
+{
+	struct filex *x = version_find(n);
+	struct family_info f;
+	int r;
+
+	if (!x)
+		return -ENOENT;
+	if (x->node->flags & NODE_GONE) {
+		r = family_info_get(n->parent, &f);
+		if (r == 0) {
+			mutex_lock(&x->lock);
+			cell_attr(n, &f, n->ts, writer_size(&x->w), st);
+			mutex_unlock(&x->lock);
+			st->st_nlink = 0;
+		}
+	} else {
+		r = version_attr(x->node, st, timeout);
+	}
+	*timeout = 0;
+	filex_put(x);
+	return r;
+}
+
 static int version_attr(struct node *n, struct stat *st, double *timeout)
 {
 	uint64_t changes = atomic_load(&fs.changes), size;
@@ -491,6 +513,8 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	int64_t when;
 	int r;
 
+	if (n->flags & NODE_GONE)
+		return gone_attr(n, st, timeout);
 	r = family_info_get(n->parent, &f);
 	if (r)
 		return r;
@@ -556,7 +580,7 @@ static struct node *forward_of(struct node *n)
 	if (forward)
 		node_hold(forward);
 	mutex_unlock(&x->lock);
-	filex_put(n, x);
+	filex_put(x);
 	return forward;
 }
 
@@ -681,13 +705,18 @@ void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct node *n = node_of(ino);
+	struct node *n = node_of(ino), *other;
 	struct family_info f;
 	struct stat st;
 	double timeout;
 	int r;
 
-	r = stale_answer(req, n, tree_attr(n, &st, &timeout));
+	r = tree_attr(n, &st, &timeout);
+	other = r == -ESTALE ? version_again(n) : NULL;
+	if (other)
+		r = tree_attr(other, &st, &timeout);
+	node_put(other);
+	r = stale_answer(req, n, r);
 	if (r == 0 && n->kind == NODE_PLAIN && fi && fi->fh)
 		st.st_size = (off_t)ofile_end(fi); /* lseek: the end of what this descriptor reads */
 	if (r == -ENOENT && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) && family_info_get(n->parent, &f) == 0) {

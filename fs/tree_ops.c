@@ -504,14 +504,14 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 
 	cell_place_at(family, qualifier, version, ts, &p);
 	mutex_lock(row);
-	n = node_find(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
+	n = cell_home_find(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
 	pending = n && ofile_pending(n, &size, &when);
 	if (version)
-		r = ofile_keep_version(family, qualifier, ts, &kept);
+		r = kept_add(&kept, family, qualifier, ts, false);
 	else
 		r = column_versions(family, qualifier, &all);
-	if (r == 0)
-		r = ofile_keep_versions(family, qualifier, &all, &kept);
+	for (size_t i = 0; i < all.n && r == 0; i++)
+		r = kept_add(&kept, family, qualifier, all.ts[i], false);
 	m = r ? NULL : tfs_mutation_new(p.table, p.row);
 	if (r == 0 && !m)
 		r = -ENOMEM;
@@ -527,13 +527,13 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	if (r == -ECANCELED)
 		r = pending ? 0 : -ENOENT;
 	if (r == 0) {
-		kept_cut_off(&kept);
-		if (!version)
-			ofile_cut_off_plain(family, qualifier);
 		if (version)
 			cell_changed(c, family, qualifier, ts, true, NULL);
 		else
 			versions_changed(c, family, qualifier, &all, true);
+		kept_end(&kept, c);
+		if (!version)
+			ofile_cut_off_plain(family, qualifier);
 	}
 	mutex_unlock(row);
 	kept_fini(&kept);
@@ -548,15 +548,9 @@ static int hide_schema(struct node *n, struct changes *c)
 {
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_HIDE, .flag = true, .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
 	int r = control_change(n, &e, c);
-	struct filex *x = r == 0 ? filex_find(n) : NULL;
 
-	if (x) {
-		mutex_lock(&x->lock);
-		for (struct handle *h = x->handles; h; h = h->next)
-			h->w.dead = true;
-		mutex_unlock(&x->lock);
-		filex_put(n, x);
-	}
+	if (r == 0)
+		n->epoch++; /* who has it open writes nothing more */
 	return r;
 }
 

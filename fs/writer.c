@@ -286,7 +286,7 @@ static void place_write(const struct writer *w, const struct node *target, struc
 {
 	if (target->kind == NODE_VERSION) {
 		out->place = tfs_at(target->ts);
-	} else if (w->time_set && node_is_latest(target)) {
+	} else if (w->time_set && w->latest) {
 		out->place = tfs_at(w->time);
 		out->drop_newer = true;
 	} else {
@@ -304,15 +304,59 @@ static void note_commit(struct writer *w, struct node *target, int64_t ts, bool 
 {
 	bool own;
 
-	cell_arrived(c, target->parent);
+	cell_arrived(target->parent);
 	if (target->kind == NODE_PLAIN && w->committed && w->commit_ts != ts && replaced)
 		cell_changed(c, target->parent, node_key(target), w->commit_ts, true, NULL);
 	/*
 	 * A version's own writes the kernel knows, size and all, unless it may
 	 * also hold pages that they went past.
 	 */
-	own = target->file && w == &target->file->w && !(target->flags & NODE_PAGED);
+	own = target->file && w == &target->file->w && !(target->flags & NODE_PAGED) && !target->file->followers;
 	cell_changed(c, target->parent, node_key(target), ts, false, own ? target : NULL);
+}
+
+/* The versions that a commit moves or removes: its own earlier one, and in .latest those above the time that was set. */
+struct replaced {
+	struct versions column;
+	struct kept kept;
+};
+
+static int replaced_find(const struct writer *w, struct node *target, const struct tfs_write *out, struct replaced *g)
+{
+	struct slice key = node_key(target);
+	int r = 0;
+
+	if (target->kind != NODE_PLAIN)
+		return 0;
+	if (w->committed)
+		r = kept_add(&g->kept, target->parent, key, w->commit_ts, true);
+	if (r == 0 && out->drop_newer)
+		r = column_versions(target->parent, key, &g->column);
+	for (size_t i = 0; i < g->column.n && r == 0; i++)
+		if (g->column.ts[i] > out->place.us && !(w->committed && g->column.ts[i] == w->commit_ts))
+			r = kept_add(&g->kept, target->parent, key, g->column.ts[i], false);
+	return r;
+}
+
+/* No file's lock is held. */
+static void replaced_note(struct writer *w, struct node *target, const struct tfs_result *result, bool dropped, struct replaced *g,
+			  struct changes *c)
+{
+	bool moved = w->committed && w->commit_ts != result->ts && (result->replaced || dropped);
+
+	versions_changed(c, target->parent, node_key(target), &g->column, true);
+	note_commit(w, target, result->ts, result->replaced || dropped, c);
+	if (target->kind != NODE_PLAIN)
+		return;
+	if (w->committed)
+		kept_moved(&g->kept, target->parent, node_key(target), w->commit_ts, target, moved ? result->ts : w->commit_ts, c);
+	kept_end(&g->kept, c);
+}
+
+static void replaced_fini(struct replaced *g)
+{
+	versions_fini(&g->column);
+	kept_fini(&g->kept);
 }
 
 /* Nothing but a truncation, and another has committed since: 1, else 0, -errno. */
@@ -327,14 +371,19 @@ static int truncation_is_over(const struct writer *w, const struct node *target,
 	return r == -ENOENT ? 0 : r ? r : info.ts != w->base_ts;
 }
 
-int writer_commit(struct writer *w, struct node *target, bool last, struct mutex *lock, struct changes *c)
+bool writer_lives(const struct writer *w, const struct node *target)
+{
+	return target->kind == NODE_VERSION ? !(target->flags & NODE_GONE) : w->life == target->epoch;
+}
+
+int writer_commit(struct writer *w, struct node *target, bool last, struct filex *x, struct changes *c)
 {
 	struct cell_place p;
 	struct family_info f;
 	struct tfs_write out = {.truncate_to = UINT64_MAX};
 	struct tfs_range *ranges = NULL, counter_range;
 	struct tfs_result result;
-	struct versions newer = {0};
+	struct replaced gone = {0};
 	struct slice tail;
 	uint8_t be8[8];
 	bool drop;
@@ -342,7 +391,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct mutex
 
 	if (w->error)
 		return w->error;
-	if (w->dead || (target->kind == NODE_PLAIN && w->life != target->epoch)) {
+	if (w->dead || !writer_lives(w, target)) {
 		w->dirty = w->fresh = false;
 		w->dead = true;
 		return 0;
@@ -393,13 +442,15 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct mutex
 	}
 	drop = out.drop_newer && w->committed && w->commit_ts != w->time;
 	w->busy = true;
-	mutex_unlock(lock);
-	if (out.drop_newer)
-		r = column_versions(target->parent, node_key(target), &newer);
+	mutex_unlock(&x->lock);
+	r = replaced_find(w, target, &out, &gone);
 	if (r == 0)
 		r = apply_write(&p, &out, drop ? &w->commit_ts : NULL, &result);
-	mutex_lock(lock);
+	if (r == 0)
+		replaced_note(w, target, &result, drop, &gone, c);
+	mutex_lock(&x->lock);
 	w->busy = false;
+	cond_broadcast(&x->idle);
 	if (r == -ENOENT && target->kind == NODE_VERSION && !w->whole) {
 		w->dead = true; /* removed by another */
 		w->dirty = false;
@@ -410,8 +461,6 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct mutex
 		r = refuse_store(r, target, NULL, "not stored");
 		goto out;
 	}
-	versions_changed(c, target->parent, node_key(target), &newer, true);
-	note_commit(w, target, result.ts, result.replaced || drop, c);
 	settled(w, &result);
 	if (target->kind == NODE_VERSION && !f.counter) {
 		target->size = result.size;
@@ -419,7 +468,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct mutex
 	}
 out:
 	free(ranges);
-	versions_fini(&newer);
+	replaced_fini(&gone);
 	if (r && !w->keeps)
 		failed(w, r);
 	return r;
@@ -429,12 +478,14 @@ int writer_retime(struct writer *w, struct node *target, struct changes *c)
 {
 	struct cell_place p;
 	struct tfs_write out = {.truncate_to = UINT64_MAX, .base = TFS_BASE_VERSION, .base_ts = w->commit_ts};
-	struct versions newer = {0};
+	struct replaced gone = {0};
 	struct tfs_result result;
 	struct tfs_info newest;
 	bool drop;
 	int r;
 
+	if (target->kind == NODE_VERSION)
+		return 0; /* the name has the time */
 	cell_place_of(target, &p);
 	r = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &newest);
 	if (r)
@@ -447,15 +498,14 @@ int writer_retime(struct writer *w, struct node *target, struct changes *c)
 	drop = out.drop_newer && w->commit_ts != w->time;
 	if (out.drop_newer && !drop)
 		return 0;
-	r = out.drop_newer ? column_versions(target->parent, node_key(target), &newer) : 0;
+	r = replaced_find(w, target, &out, &gone);
 	if (r == 0)
 		r = apply_write(&p, &out, drop ? &w->commit_ts : NULL, &result);
 	if (r == 0)
-		versions_changed(c, target->parent, node_key(target), &newer, true);
-	versions_fini(&newer);
+		replaced_note(w, target, &result, drop, &gone, c);
+	replaced_fini(&gone);
 	if (r)
 		return r == -ENOENT ? 0 : refuse_store(r, target, NULL, "its time was not set");
-	note_commit(w, target, result.ts, result.replaced || drop, c);
 	w->commit_ts = result.ts;
 	return 0;
 }

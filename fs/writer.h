@@ -18,6 +18,7 @@
 #include "fs/cell.h"
 #include "fs/stage.h"
 
+struct filex;
 struct writer {
 	struct stage image;      /* bytes at their offsets; with base content when readable */
 	struct stage tail;       /* appended, when not whole */
@@ -28,6 +29,7 @@ struct writer {
 	bool dead;               /* its name was removed or replaced: commits are discarded */
 	bool keeps;              /* scratch: a refused commit leaves the content as it is */
 	bool only_reads;         /* a reader's: what it loads is not to be written */
+	bool latest;             /* through .latest: a set time wins over order */
 	bool shares;             /* plain, readable too: once committed it is no longer whole (share.h) */
 	bool busy;               /* in a commit: nothing may be changed */
 	int error;               /* a failed write or commit: nothing more is stored */
@@ -40,7 +42,7 @@ struct writer {
 	bool time_set;
 	int64_t time;            /* what utimensat asked for */
 	int64_t touched_us;      /* last write, for stat while nothing is committed */
-	uint32_t life;           /* of the plain node when it was opened */
+	uint32_t life;           /* plain: of the target when it was opened or renamed to */
 };
 
 void writer_init(struct writer *w);
@@ -58,16 +60,18 @@ static inline bool writer_pending(const struct writer *w)
 }
 /* Loads the cell at p into the image; info of what was read. */
 int writer_load(struct writer *w, struct cell_place *p, const struct family_info *f, struct tfs_info *info) TFS_MUST;
+/* Is the target still what the writer was opened for: neither removed nor replaced since? */
+bool writer_lives(const struct writer *w, const struct node *target);
 /*
- * Commits to target, a PLAIN or VERSION node, under its row's lock.  `lock`,
- * the file's, is held too, and let go while the store works.  Nothing
+ * Commits to target, a home (cell_home), under its row's lock.  The lock of
+ * x, the file that w is of, is held too, and let go while the store works.  Nothing
  * to do (not dirty; fresh counts only when `last`) is success.  An error
  * sticks: later calls give it again and store nothing.
  *
  * A truncation that nothing was written after is what it was when it
  * happened: if another has committed since, it is over, and commits nothing.
  */
-int writer_commit(struct writer *w, struct node *target, bool last, struct mutex *lock, struct changes *c) TFS_MUST;
+int writer_commit(struct writer *w, struct node *target, bool last, struct filex *x, struct changes *c) TFS_MUST;
 /* Moves the version this writer committed to the time now set; 1: that is no longer the newest, nothing was done. */
 int writer_retime(struct writer *w, struct node *target, struct changes *c) TFS_MUST;
 

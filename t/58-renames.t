@@ -1,0 +1,298 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A file that is renamed, replaced or removed while it is open: descriptors go
+# where the file goes, as in any file system, whatever it was opened as.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+ok "mount" mount_store
+F=$M/t/r/f
+L=$M/t/.latest/r/f
+mkdir -p "$F" "$M/t/r/g"
+echo x >"$F/stays"
+echo x >"$M/t/r/g/stays"
+export F L
+cat >"$W/cells.py" <<'PY'
+from tap import *
+import mmap
+F, L = os.environ["F"], os.environ["L"]
+os.chdir(F)
+C = os.O_WRONLY | os.O_CREAT
+LONG = "l" * 400
+def split(name):
+    """The path of a name longer than 255 bytes; its directories are made."""
+    path = ""
+    while len(name) > 255:
+        path, name = path + name[:254] + "%/", name[254:]
+        os.makedirs(path, exist_ok=True)
+    return path + name
+def versions(q, d="."):
+    return sorted(int(n.rpartition("@")[2]) for n in os.listdir(d) if n.startswith(q + "@"))
+def clear():
+    for d in (".", "../g"):
+        for top, dirs, files in os.walk(d, topdown=False):
+            for n in files:
+                if not n.startswith("stays"):
+                    os.unlink(os.path.join(top, n))
+PY
+export PYTHONPATH="$PYTHONPATH:$W"
+
+# ---- what it was opened as, and what it was renamed to, and on ----
+py <<'EOF2'
+from cells import *
+names = ("q", "q@5", L + "/q", split(LONG + "@5"), split(LONG), ".s")
+targets = ("p", "p@7", "../g/p", "../g/p@7", L + "/p", split("m" * 400 + "@7"), split("m" * 400), "q@9")
+def short(p):
+    return p.replace(L, "LATEST").replace("l" * 254 + "%/" + "l" * 146, "LONG").replace("m" * 254 + "%/" + "m" * 146, "MORE")
+count = lost = 0
+for flags in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND):
+    for name in names:
+        for target in targets:
+            for onto in (None, "closed", "open"):
+                for sync in (False, True):
+                    clear()
+                    for n in (name, target):
+                        split(os.path.basename(n))
+                    what = "%s, flags %o, renamed to %s (%s)" % (short(name), flags, short(target), onto or "absent")
+                    try:
+                        if onto:
+                            spill(target, b"what was there before, and is longer")
+                        other = os.open(target, os.O_WRONLY) if onto == "open" else None
+                        spill(name, b"first ")
+                        fd = os.open(name, flags)
+                        os.lseek(fd, 0, os.SEEK_END)
+                        os.write(fd, b"before ")
+                        if sync:
+                            os.fsync(fd)
+                        os.rename(name, target)
+                        os.write(fd, b"after ")
+                        if flags & os.O_RDWR:
+                            want = b"first before after "
+                            if os.pread(fd, 99, 0) != want:
+                                lost += 1
+                                note(what, "reads", os.pread(fd, 99, 0))
+                        os.rename(target, target + "2" if target[-1] != "q" else "p2")
+                        target2 = target + "2" if target[-1] != "q" else "p2"
+                        os.write(fd, b"last")
+                        if other is not None:
+                            os.write(other, b"of the replaced one")
+                            os.close(other)
+                        os.close(fd)
+                        got = slurp(target2)
+                    except OSError as e:
+                        got = str(e).encode()
+                    count += 1
+                    if got != b"first before after last":
+                        lost += 1
+                        note(what, "gives", got[:99])
+same((count, lost), (864, 0), "every open file goes where it is renamed to, twice running, and what it replaces gives nothing")
+EOF2
+# ---- descriptors that only read, mappings, sizes ----
+py <<'EOF2'
+from cells import *
+spill("v@5", b"content")
+r = os.open("v@5", os.O_RDONLY)
+w = os.open("v@5", os.O_RDWR)
+m = mmap.mmap(w, 7)
+other = os.open("v@5", os.O_WRONLY)
+os.rename("v@5", "u@6")
+m[0:1] = b"C"
+m.flush()
+same((slurp("u@6"), us("u@6")), (b"Content", 6), "a store through a mapping goes to the version's new name")
+os.pwrite(other, b"NTENT, longer", 2)
+os.fsync(other)
+same(os.pread(w, 99, 0), b"CoNTENT, longer", "  descriptors see each other's writes")
+same(os.pread(r, 99, 0), b"CoNTENT, longer", "  those that only read, too")
+same((os.fstat(r).st_size, os.fstat(w).st_size, os.fstat(w).st_nlink, us("u@6")), (15, 15, 1, 6), "  and their size")
+os.ftruncate(other, 3)
+os.close(os.open("u@6", os.O_RDONLY))
+same((os.pread(r, 99, 0), os.fstat(r).st_size, slurp("u@6")), (b"CoN",) + (3,) + (b"CoN",), "  a truncation")
+spill("u@6", b"by its new name", os.O_WRONLY)
+same((os.pread(r, 99, 0), m[0:3]), (b"by its new name", b"by "), "  and what is written by the new name")
+spill("v@5", b"another file of the old name")
+same((os.pread(r, 99, 0), slurp("v@5")), (b"by its new name", b"another file of the old name"), "  but nothing of another file with the old name")
+os.unlink("u@6")
+os.pwrite(other, b"BY", 0)
+same((os.pread(r, 99, 0), os.fstat(r).st_nlink), (b"BY its new name", 0), "  removed: it is theirs alone")
+spill("u@6", b"second life")
+same(os.pread(r, 99, 0), b"BY its new name", "  also when there is another of that name")
+for fd in (r, w, other):
+    os.close(fd)
+m.close()
+same(slurp("u@6"), b"second life", "  which it does not touch")
+os.unlink("u@6")
+same((versions("v"), versions("u")), ([5], []), "  and it is gone when they close")
+
+# A version that the plain name's changes move is renamed, too.
+spill("n", b"1")
+t = versions("n")[0]
+fd = os.open("n@%d" % t, os.O_RDWR)
+os.utime("n", ns=(1, 10 ** 18))
+os.pwrite(fd, b"23", 1)
+os.close(fd)
+same((slurp("n"), versions("n")), (b"123", [10 ** 15]), "touch -d moves the newest version, and its descriptors with it")
+fd = os.open("k", C)
+os.write(fd, b"1")
+os.fsync(fd)
+r = os.open("k@%d" % versions("k")[0], os.O_RDONLY)
+os.write(fd, b"2")
+os.utime(fd, ns=(1, 10 ** 18))
+os.close(fd)
+same((os.pread(r, 9, 0), versions("k")), (b"12", [10 ** 15]), "  so does its writer, when it sets a time")
+os.close(r)
+for i in (1, 2, 3):
+    spill("c@%d" % i, b"%d" % i)
+fds = [os.open("c@%d" % i, os.O_WRONLY | os.O_APPEND) for i in (1, 2, 3)]
+os.rename("c", "d")
+for fd in fds:
+    os.write(fd, b"+")
+    os.close(fd)
+same(([slurp("d@%d" % i) for i in (1, 2, 3)], versions("c")), ([b"1+", b"2+", b"3+"], []), "a column that is renamed takes the descriptors of all its versions along")
+fds = [os.open("d@%d" % i, os.O_RDWR) for i in (1, 2, 3)]
+os.rename("d", "e@9")
+for fd in fds:
+    os.pwrite(fd, b"x", 0)
+same([os.pread(fd, 9, 0) for fd in fds], [b"x+"] * 3, "  renamed onto a version: the newest's, and the others' files have no name")
+for fd in fds:
+    os.close(fd)
+same((slurp("e@9"), versions("d"), versions("e")), (b"x+", [], [9]), "  nor do they get one")
+
+# Each descriptor has its own way.
+fds = []
+for i in (1, 2):
+    fds.append(os.open("w", C | os.O_TRUNC))
+    os.write(fds[-1], b"%d" % i)
+    os.rename("w", "w%d@1" % i)
+os.unlink("w1@1")
+for fd in fds:
+    os.write(fd, b"+")
+    os.close(fd)
+same((versions("w1"), slurp("w2@1")), ([], b"2+"), "two descriptors of one name, renamed to two versions: the one that was removed stays so")
+spill("x", b"1")
+fd = os.open("x", os.O_WRONLY | os.O_APPEND)
+for i in range(20):
+    os.write(fd, b".")
+    os.rename("x", "y@1")
+    os.write(fd, b",")
+    os.rename("y@1", "x")
+os.close(fd)
+same((slurp("x"), versions("y")), (b"1" + b".," * 20, []), "to and fro")
+os.mkdir("../../../moved")
+os.makedirs("../../../moved/r/f")
+spill("../../../moved/r/f/q@1", b"1")
+fd = os.open("../../../moved/r/f/q@1", os.O_WRONLY | os.O_APPEND)
+fp = os.open("../../../moved/r/f/p", C)
+err("EXDEV", "a row is not renamed", os.rename, "../../../moved/r", "../../../moved/s")
+err("EXDEV", "  nor a family", os.rename, "../../../moved/r/f", "../../../moved/r/g")
+os.rename("../../../moved", "../../../elsewhere")
+for d, b in ((fd, b"2"), (fp, b"p")):
+    os.write(d, b)
+    os.close(d)
+same((slurp("../../../elsewhere/r/f/q@1"), slurp("../../../elsewhere/r/f/p")), (b"12", b"p"), "a table is, and what is open below goes along")
+
+# ---- .schema ----
+T = "../../../elsewhere/"
+fd = os.open(T + ".s", C)
+os.write(fd, b'families = ({ name = "f"; });')
+os.rename(T + ".s", T + ".schema")
+os.pwrite(fd, b'families = ({ name = "f"; gc = "maxversions=7"; });', 0)
+os.close(fd)
+same(slurp(T + ".families/f/gc"), b"maxversions=7\n", "what was scratch and is .schema now, written again: it is a schema write")
+fd = os.open(T + ".schema", os.O_WRONLY | os.O_TRUNC)
+os.write(fd, b'families = ({ name = "f"; gc = "maxversions=8"; });')
+spill(T + ".s", b'families = ({ name = "f"; gc = "maxversions=9"; });')
+os.rename(T + ".s", T + ".schema")
+os.close(fd)
+same(slurp(T + ".families/f/gc"), b"maxversions=9\n", "  one that was replaced while open writes nothing")
+EOF2
+
+# ---- both views of the table are one file ----
+py <<'EOF2'
+from cells import *
+a = os.open("both", os.O_RDWR | os.O_CREAT)
+os.write(a, b"0123456789")
+b = os.open(L + "/both", os.O_RDWR)
+same(os.pread(b, 99, 0), b"0123456789", "what is staged through the table's tree is read through .latest")
+os.pwrite(b, b"BB", 0)
+same(os.pread(a, 99, 0), b"BB23456789", "  and the other way round")
+os.ftruncate(b, 4)
+same((os.pread(a, 99, 0), os.fstat(a).st_size), (b"BB23", 4), "  a truncation")
+os.pwrite(a, b"AA", 2)
+os.close(b)
+os.close(a)
+same((slurp("both"), slurp(L + "/both")), (b"BBAA", b"BBAA"), "  committed it is all there")
+fd = os.open("soon", C)
+same((errno_of(os.stat, L + "/soon"), errno_of(os.open, L + "/soon", C | os.O_EXCL)), ("0", "EEXIST"), "a file that was created is there in both")
+os.unlink(L + "/soon")
+os.write(fd, b"x")
+os.close(fd)
+same(versions("soon"), [], "  removed in one, it does not come back through the other")
+fd = os.open(L + "/dated", C)
+os.write(fd, b"1")
+spill("dated", b"newer")
+os.utime(fd, ns=(1, 10 ** 18))
+os.close(fd)
+same((versions("dated"), slurp("dated")), ([10 ** 15], b"1"), "a time set through .latest wins over newer versions")
+EOF2
+
+# ---- at once ----
+py <<'EOF2'
+from cells import *
+import threading, time, collections
+def beside(fn, *others):
+    """Runs fn, and the others over and over until it has ended."""
+    done = threading.Event()
+    def again(f):
+        while not done.is_set():
+            f()
+    threads = [threading.Thread(target=again, args=(f,)) for f in others]
+    for t in threads:
+        t.start()
+    fn()
+    done.set()
+    for t in threads:
+        t.join()
+spill("r@1", b"")
+fd = os.open("r@1", os.O_WRONLY)
+wrote = bytearray()
+def write():
+    wrote.extend(b"%07d\n" % len(wrote))
+    os.write(fd, wrote[-8:])
+def to_and_fro():
+    for i in range(300):
+        os.rename("r@1", "s@2")
+        os.rename("s@2", "r@1")
+beside(to_and_fro, write)
+os.close(fd)
+same(slurp("r@1") == wrote, True, "a version that is written while it is renamed 600 times loses nothing")
+note(len(wrote) // 8, "writes")
+S = "../../.s"
+spill(S, b"0" * 100000)
+fd = os.open(S, os.O_RDWR)
+def make_cells():
+    for i in range(200):
+        os.rename(S, "made")
+        spill(S, b"1" * 100000)
+beside(make_cells, lambda: os.pwrite(fd, b"2" * 4096, 0))
+os.close(fd)
+ok(os.path.isdir(F), "a scratch file of the table is written while it becomes a cell")
+
+seen = collections.Counter()
+spill("seen@7", b"A" * 100)
+def read():
+    try:
+        d = os.open("seen@7", os.O_RDONLY)
+        data = os.read(d, 200)
+        os.close(d)
+        seen["right" if len(data) == 100 and data == data[:1] * 100 else "torn"] += 1
+    except OSError as x:
+        seen[x.strerror] += 1
+def replace():
+    for i in range(600):
+        name = (".t", "t@1", "t")[i % 3]
+        spill(name, bytes([65 + i % 26]) * 100)
+        os.rename(name, "seen@7")
+beside(replace, read, read)
+note(dict(seen))
+same(set(seen), {"right"}, "who opens and reads a version that others replace finds one or the other, whole")
+EOF2
+done_testing
