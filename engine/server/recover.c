@@ -470,6 +470,20 @@ int held_load_table(struct server *s, uint32_t table)
 	return err;
 }
 
+static void name_if_damaged(const struct server *s, const struct tablet_file *f, char **why)
+{
+	char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number), *reason = NULL;
+	uint64_t keys, bytes;
+	int err = path ? sst_verify(path, &keys, &reason) : 0;
+
+	if (path && !err && (file_stat_size(path, &bytes) || bytes != f->bytes))
+		say(why, "%s: this file of METADATA is another: it should have %llu bytes", path, (unsigned long long)f->bytes);
+	if (err)
+		say(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
+	free(reason);
+	free(path);
+}
+
 /* A damaged SSTable of METADATA ends the start: names it.  Other errors have no file to name. */
 static void name_damaged(struct server *s, char **why)
 {
@@ -485,15 +499,8 @@ static void name_damaged(struct server *s, char **why)
 		if (tablet_files(list[i]->tablet, &files, &n))
 			n = 0;
 		for (unsigned k = 0; k < n; k++) {
-			char *path = tablet_file_path(s->data_dir, files[k].table, files[k].incarnation, files[k].number);
-			char *reason = NULL;
-			uint64_t keys;
-			int err = path && !*why ? sst_verify(path, &keys, &reason) : 0;
-
-			if (err)
-				say(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
-			free(reason);
-			free(path);
+			if (!*why)
+				name_if_damaged(s, &files[k], why);
 			tablet_file_fini(&files[k]);
 		}
 		free(files);

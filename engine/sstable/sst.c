@@ -55,6 +55,11 @@ int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **
 	return 0;
 }
 
+void sst_expect_bytes(struct sst *s, uint64_t bytes)
+{
+	s->bytes = bytes;
+}
+
 struct sst *sst_get(struct sst *s)
 {
 	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
@@ -109,6 +114,16 @@ void open_table_close(struct open_table *t)
 	free(t);
 }
 
+/* Every checksum of one SSTable is right in the place of another, too. */
+static int check_size(const struct sst *s, const struct blockfile *b)
+{
+	if (!s->bytes || s->bytes == blockfile_file_bytes(b))
+		return 0;
+	msg_error("%s: damaged: another file: it has %llu bytes, and should have %llu", s->path,
+		  (unsigned long long)blockfile_file_bytes(b), (unsigned long long)s->bytes);
+	return -EBADMSG;
+}
+
 /* Filters that cannot be used are logged and done without. */
 static int load_filters(struct open_table *t, struct blockfile *b)
 {
@@ -152,6 +167,8 @@ static int open_table(struct sst *s, struct open_table **out)
 		return -ENOMEM;
 	t->sst = s;
 	err = blockfile_open(s->path, &s->cache->counters, &b);
+	if (!err)
+		err = check_size(s, b);
 	if (!err)
 		err = load_filters(t, b);
 	if (err) {

@@ -86,6 +86,8 @@ void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s);
 struct sst;
 /* Takes no I/O.  The path is copied. */
 int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out) TFS_MUST;
+/* Before the first use: a file of another size is another file, and damage. */
+void sst_expect_bytes(struct sst *s, uint64_t bytes);
 struct sst *sst_get(struct sst *s);
 /*
  * The last put frees it; with sst_doom set before, also unlinks the file

@@ -120,6 +120,7 @@ vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_file
 	err = sst_new(env->cache, path, in_memory, &f->sst);
 	if (err)
 		goto out;
+	sst_expect_bytes(f->sst, meta->bytes);
 	*out = f;
 	f = NULL;
 out:

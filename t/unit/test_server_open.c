@@ -353,6 +353,39 @@ static void forged_parts(void **state)
 	close_store(true);
 }
 
+/* Whole SSTables in each other's place: no checksum tells, and neither shows the other's cells. */
+static void exchanged_files(void **state)
+{
+	struct tfs_table *t, *u;
+	char row[16];
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	u = make_table("u");
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(row, sizeof(row), "r%u", i);
+		assert_int_equal(put(t, row, "f", "of t"), 0);
+		if (i % 2)
+			assert_int_equal(put(u, row, "f", "of u, longer, and fewer"), 0);
+	}
+	tfs_table_close(t);
+	tfs_table_close(u);
+	close_store(true);
+	shell("cp -a d whole && cp d/sst/17/*.sst d/sst/16/*.sst");
+	open_store();
+	t = open_table("t");
+	u = open_table("u");
+	assert_int_equal(look(t, "r1"), -EBADMSG);
+	assert_int_equal(look(t, "r2"), -EBADMSG);
+	assert_int_equal(look(u, "r1"), 0);
+	tfs_table_close(t);
+	tfs_table_close(u);
+	close_store(false);
+	shell("rm -rf d && cp -a whole d && for f in d/sst/1/*.sst; do cp d/sst/17/*.sst $f; done");
+	refused("sst/1/", -EBADMSG);
+}
+
 /* Files that are none of ours stay where they are. */
 static void others_files(void **state)
 {
@@ -520,7 +553,7 @@ static void many_tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(open_fails_everywhere), T(damaged_stores), T(missing_parts), T(forged_parts), T(others_files), T(half_made),
+		T(open_fails_everywhere), T(damaged_stores), T(missing_parts), T(forged_parts), T(exchanged_files), T(others_files), T(half_made),
 		T(open_while_closing), T(many_tables),
 	};
 
