@@ -106,8 +106,9 @@ const char *file_sync_place(void);
  * directory entries likewise.  A file that was created but whose entry was
  * forgotten disappears; an unlinked or renamed-over one comes back.  Data in
  * pages that no fsync covered may come back as zeros where the file grew.
- * file_forget_skip(n) makes the n-th sync (file or directory, counted from
- * 1) a no-op in the records: "taking out any one fsync makes a test fail".
+ * file_forget_skip(n) makes the n-th sync (of a file below root_dir, or of any
+ * directory, counted from 1) a no-op in the records: "taking out any one fsync
+ * makes a test fail".
  * After the crash the process must touch no file of the store again (it
  * _exits): calls under root_dir fail with -EIO in the thread that crashed and
  * never return in others, until file_forget_stop.  An entry's change does

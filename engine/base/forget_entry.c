@@ -270,6 +270,7 @@ int forget_sync_dir(const char *path)
 	struct forget_node *n;
 	struct stat st;
 	int entered, rc = 1;
+	bool counts;
 
 	if (!forget_on())
 		return 0;
@@ -285,11 +286,13 @@ int forget_sync_dir(const char *path)
 	if (rc < 0)
 		goto out;
 	n = forget_node_find(st.st_dev, st.st_ino);
+	/* With records or without, in the root or not: so a hook that sees them all counts alike. */
+	counts = forget.state == FORGET_ON && forget_sync_counts();
 	if (entered == 0 && (!n || forget.state != FORGET_ON)) {
 		rc = 0;
 		goto out;
 	}
-	if (!forget_sync_counts() || !n)
+	if (!counts || !n)
 		goto out;
 	for (size_t i = forget.recs; i-- > 0;) {
 		struct forget_rec *r = forget.rec[i];
