@@ -95,29 +95,33 @@ static void say(char **why, const char *fmt, ...)
 
 /* ---- where replay must begin ---- */
 struct needed {
-	struct redo_point *v;
+	struct dead_log {
+		struct redo_point from; /* for the level being loaded, if wanted there */
+		bool wanted, synced;
+	} *v;
 	unsigned count, cap;
 };
 
 static int need(struct needed *n, const struct redo_point *p)
 {
-	for (unsigned i = 0; i < n->count; i++) {
-		if (n->v[i].incarnation == p->incarnation) {
-			if (p->lsn < n->v[i].lsn)
-				n->v[i].lsn = p->lsn;
-			return 0;
-		}
-	}
-	if (n->count == n->cap) {
+	unsigned i = 0;
+
+	while (i < n->count && n->v[i].from.incarnation != p->incarnation)
+		i++;
+	if (i == n->cap) {
 		unsigned cap = n->cap ? n->cap * 2 : 8;
-		struct redo_point *v = realloc(n->v, cap * sizeof(*v));
+		struct dead_log *v = realloc(n->v, cap * sizeof(*v));
 
 		if (!v)
 			return -ENOMEM;
 		n->v = v;
 		n->cap = cap;
 	}
-	n->v[n->count++] = *p;
+	if (i == n->count)
+		n->v[n->count++] = (struct dead_log){0};
+	if (!n->v[i].wanted || p->lsn < n->v[i].from.lsn)
+		n->v[i].from = *p;
+	n->v[i].wanted = true;
 	return 0;
 }
 
@@ -215,7 +219,8 @@ static int replay_one(void *arg, const struct log_record *r)
 
 /*
  * What was shown may not vanish: the dead process may have been killed before
- * it synced its last records, and a sync of ours does not cover them.
+ * it synced its last records, and a sync of ours does not cover them.  Once
+ * for all levels, since nobody writes to a dead log.
  */
 static int sync_segment(void *arg, const char *name, bool is_dir)
 {
@@ -241,9 +246,9 @@ static int sync_log(char *dir)
 
 static int by_incarnation(const void *a, const void *b)
 {
-	const struct redo_point *x = a, *y = b;
+	uint64_t x = ((const struct dead_log *)a)->from.incarnation, y = ((const struct dead_log *)b)->from.incarnation;
 
-	return (x->incarnation > y->incarnation) - (x->incarnation < y->incarnation);
+	return (x > y) - (x < y);
 }
 
 static int replay_kind(struct server *s, enum kind kind, struct needed *n, char **why)
@@ -254,31 +259,36 @@ static int replay_kind(struct server *s, enum kind kind, struct needed *n, char 
 		qsort(n->v, n->count, sizeof(*n->v), by_incarnation);
 	/* Oldest incarnation first; order does not matter for the cells, whose sequence numbers decide. */
 	for (unsigned i = 0; i < n->count && !err; i++) {
-		struct replay p = {.s = s, .kind = kind, .incarnation = n->v[i].incarnation};
+		struct dead_log *d = &n->v[i];
+		struct replay p = {.s = s, .kind = kind, .incarnation = d->from.incarnation};
 		char *dir = NULL;
 		uint64_t last;
 
-		if (asprintf(&dir, "%s/log/%llu", s->data_dir, (unsigned long long)n->v[i].incarnation) < 0) {
+		if (!d->wanted)
+			continue;
+		d->wanted = false;
+		if (asprintf(&dir, "%s/log/%llu", s->data_dir, (unsigned long long)p.incarnation) < 0) {
 			err = -ENOMEM;
 			break;
 		}
 		free(*why);
 		*why = NULL;
-		err = log_replay(dir, n->v[i].lsn, replay_one, &p, &last, why);
+		err = log_replay(dir, d->from.lsn, replay_one, &p, &last, why);
 		if (err && !*why)
 			say(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err));
 		if (err == -ENOENT)
 			err = -EBADMSG;
-		if (!err && p.records)
+		if (!err && p.records && !d->synced) {
 			err = sync_log(dir);
+			d->synced = !err;
+		}
 		if (err && !*why)
 			say(why, "%s: %s", dir, strerror(-err));
 		if (!err && p.records)
 			msg_info("replayed %llu records of the log of incarnation %llu", (unsigned long long)p.records,
-				 (unsigned long long)n->v[i].incarnation);
+				 (unsigned long long)p.incarnation);
 		free(dir);
 	}
-	n->count = 0;
 	return err;
 }
 
