@@ -10,7 +10,8 @@ t_history_test_history_LDADD = $(engine_test_libs)
 store_point_sources = %D%/crash/store_point.c %D%/crash/store_point.h $(history_sources)
 t_crash_crash_store_SOURCES = %D%/crash/crash_store.c $(store_point_sources)
 t_crash_crash_store_LDADD = $(engine_test_libs)
-t_crash_crash_syncs_SOURCES = %D%/crash/crash_syncs.c %D%/crash/places.h $(store_point_sources)
+t_crash_crash_syncs_SOURCES = %D%/crash/crash_syncs.c %D%/crash/handed_on.c %D%/crash/handed_on.h \
+	%D%/crash/places.h $(store_point_sources)
 t_crash_crash_syncs_LDADD = $(engine_test_libs)
 
 check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_memory

@@ -7,10 +7,10 @@
  * what it covers has been covered already; so of each place calls are left
  * out one after another until enough of them have been noticed: some power
  * cut after it left a store that the next start could not make right.  What
- * an opening syncs is what a killed process left undone; so of places that
- * this does not show, syncs are left out in a second process, after a SIGKILL.
+ * an opening syncs is what a killed process left undone: that has a history of
+ * its own (handed_on.c), which comes first.
  *
- * The histories are those of a fixed list of seeds, and no thread in them acts
+ * The other histories are those of a fixed list of seeds, and no thread in them acts
  * by time; there is no other limit.  So a run repeats itself.
  *
  *	crash_syncs [--each] [--seed S] [--histories N]
@@ -19,6 +19,7 @@
  * point that noticed it first, for crash_store --skip.  --each leaves out every
  * sync and tells which of them nobody misses.
  */
+#include "t/crash/handed_on.h"
 #include "t/crash/places.h"
 #include "t/crash/store_point.h"
 
@@ -26,10 +27,8 @@
 
 #define ENOUGH 2u     /* noticed so often a place is proved */
 #define TRIES_MOST 4u /* of a place that nothing has noticed yet */
-#define OPENING_MOST 60u /* operations of an opening, about */
 
 static uint64_t points;
-static unsigned tried_twice[PLACES_MAX];
 
 static bool noticed_by(struct point p, bool thorough, struct point *by)
 {
@@ -59,7 +58,7 @@ static bool noticed(const struct point *p, uint64_t operations, struct point *by
 		for (q.at = near; q.at <= operations; q.at += step, step += q.way ? step : step / 3 + 1)
 			if (noticed_by(q, false, by))
 				return true;
-		q.at = p->killed ? UINT64_MAX : 0;
+		q.at = 0;
 		if (noticed_by(q, true, by))
 			return true;
 	}
@@ -72,15 +71,59 @@ static void note(struct place *p, const struct told_sync *s, const struct point 
 		return;
 	snprintf(p->by, sizeof(p->by), "crash_store --seed %llu --at %llu --way %u --skip %llu", (unsigned long long)by->seed,
 		 (unsigned long long)by->at, by->way, (unsigned long long)by->skip);
-	if (by->killed)
-		snprintf(p->by + strlen(p->by), sizeof(p->by) - strlen(p->by), " --killed %llu", (unsigned long long)by->killed);
 	snprintf(p->by + strlen(p->by), sizeof(p->by) - strlen(p->by), " (%s)", s->of);
+}
+
+/* Each sync of the second process is left out in turn.  False: it fails without that. */
+static bool skip_in_second(struct handed_plan p, bool each)
+{
+	static struct told_sync sync[SYNCS_MAX];
+	uint64_t syncs, rose_at;
+
+	if (handed_on(&p) != HANDED_KEPT) {
+		printf("# killed at operation %llu: what the next process saw is not there\n", (unsigned long long)p.killed);
+		return false;
+	}
+	rose_at = told->rose_at;
+	syncs = told->syncs < SYNCS_MAX ? told->syncs : SYNCS_MAX;
+	memcpy(sync, told->sync, sizeof(sync));
+	for (p.skip = 1; p.skip <= syncs; p.skip++) {
+		const struct told_sync *s = &sync[p.skip - 1];
+		struct place *l = place_of(s->place);
+
+		if (s->at <= rose_at || (!each && l->seen >= ENOUGH))
+			continue;
+		points++;
+		l->tried++;
+		if (handed_on(&p) == HANDED_LOST && !l->seen++)
+			snprintf(l->by, sizeof(l->by), "what was handed on at operation %llu (%s)", (unsigned long long)p.killed, s->of);
+	}
+	return true;
+}
+
+/* What a process hands on that is killed: at its end, and then at each operation before it. */
+static bool skip_handed_on(bool each)
+{
+	struct handed_plan p = {.killed = UINT64_MAX};
+	bool fine = handed_on(&p) == HANDED_KEPT;
+	const uint64_t last = told->rose_at;
+
+	p.killed = last;
+	fine = fine && skip_in_second(p, each);
+	for (p.killed = 1; fine && p.killed < last; p.killed++) {
+		p.writes = false;
+		fine = skip_in_second(p, each);
+		p.writes = true;
+		fine = fine && skip_in_second(p, each);
+	}
+	return fine;
 }
 
 /* 0: done; 1: it does something by a thread of its own, so that its operations have no fixed numbers; -1: it failed. */
 static int skip_history(uint64_t seed, bool each)
 {
 	static struct told_sync sync[SYNCS_MAX];
+	static unsigned tried[PLACES_MAX];
 	uint64_t operations, syncs;
 
 	if (!prepare(seed))
@@ -103,8 +146,9 @@ static int skip_history(uint64_t seed, bool each)
 		const struct point here = {.seed = seed, .at = sync[k - 1].at, .skip = k};
 		struct point by;
 
-		if (!each && (p->seen >= ENOUGH || p->tried >= TRIES_MOST + p->seen))
+		if (!each && (p->seen >= ENOUGH || tried[p - places] >= TRIES_MOST))
 			continue;
+		tried[p - places]++;
 		p->tried++;
 		if (noticed(&here, operations, &by))
 			note(p, &sync[k - 1], &by);
@@ -114,73 +158,6 @@ static int skip_history(uint64_t seed, bool each)
 			       (unsigned long long)seed);
 	}
 	return 0;
-}
-
-/* Are there places that only the second process' death may show?  A sync of an opening covers what the first left. */
-static bool wanted(const struct place *p)
-{
-	return !p->seen && tried_twice[p - places] < TRIES_MOST;
-}
-
-/* The first process dies at `killed`; then each sync of the second is left out that nothing has noticed yet. */
-static bool skip_twice(uint64_t seed, uint64_t killed)
-{
-	static struct told_sync sync[SYNCS_MAX];
-	const struct point dry = {.seed = seed, .killed = killed, .at = UINT64_MAX, .way = 1};
-	bool tried_here[PLACES_MAX] = {false};
-	uint64_t operations, syncs, rose_at;
-
-	if (!try_point(&dry, false, true))
-		return false;
-	operations = told->operations;
-	syncs = told->syncs < SYNCS_MAX ? told->syncs : SYNCS_MAX;
-	rose_at = told->rose_at;
-	memcpy(sync, told->sync, sizeof(sync));
-	/* Of each place the last call in the opening: the newest of the files that the dead process wrote. */
-	for (uint64_t k = rose_at ? syncs : 0; k > 0; k--) {
-		struct place *p = place_of(sync[k - 1].place);
-		const struct point here = {.seed = seed, .killed = killed, .at = sync[k - 1].at - rose_at, .skip = k};
-		struct point by;
-
-		if (sync[k - 1].at <= rose_at || sync[k - 1].at > rose_at + OPENING_MOST || !wanted(p) || tried_here[p - places])
-			continue;
-		tried_here[p - places] = true;
-		p->tried++;
-		tried_twice[p - places]++;
-		if (noticed(&here, operations - rose_at, &by))
-			note(p, &sync[k - 1], &by);
-	}
-	return true;
-}
-
-static bool any_wanted(void)
-{
-	for (unsigned k = 0; k < place_count; k++)
-		if (wanted(&places[k]))
-			return true;
-	return false;
-}
-
-/*
- * Kills at syncs, when most is unsynced: at each while the store is made, and
- * then at those of the log, which leave records that the next process finds.
- */
-static bool history_twice(uint64_t seed)
-{
-	static struct told_sync sync[SYNCS_MAX];
-	uint64_t n;
-
-	if (!prepare(seed))
-		return false;
-	n = told->syncs < SYNCS_MAX ? told->syncs : SYNCS_MAX;
-	memcpy(sync, told->sync, sizeof(sync));
-	for (unsigned part = 0; part < 2; part++) {
-		memset(tried_twice, 0, sizeof(tried_twice));
-		for (uint64_t i = part ? n / 3 : 0; i < (part ? n : 12) && any_wanted(); i++)
-			if ((!part || strstr(sync[i].place, "/log.c:")) && !skip_twice(seed, sync[i].at))
-				return false;
-	}
-	return true;
 }
 
 int main(int argc, char **argv)
@@ -203,11 +180,10 @@ int main(int argc, char **argv)
 	if (!point_begin(0))
 		return 2;
 	point_by_hand();
+	fine = skip_handed_on(each);
 	for (unsigned i = 0; i < histories && fine; seed++) {
 		int r = history_is_plain(seed) ? skip_history(seed, each) : 1;
 
-		if (r == 0 && !history_twice(seed))
-			r = -1;
 		fine = r >= 0;
 		i += r == 0;
 		if (!fine)

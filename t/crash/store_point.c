@@ -165,6 +165,20 @@ static unsigned choose(void *arg, unsigned index, unsigned ways)
 	}
 }
 
+void told_sync(enum file_op op, const char *path, uint64_t number)
+{
+	uint64_t k = told->syncs++;
+	const char *from = strncmp(path, store_dir, strlen(store_dir)) == 0 ? path + strlen(store_dir) : path;
+	struct told_sync *s;
+
+	if (k >= SYNCS_MAX)
+		return;
+	s = &told->sync[k];
+	s->at = number;
+	snprintf(s->of, sizeof(s->of), "%s", *from ? from : "/");
+	snprintf(s->place, sizeof(s->place), "%s %s", file_sync_place(), file_op_names[op]);
+}
+
 static _Atomic bool dead; /* as if killed */
 static bool rose;
 
@@ -180,18 +194,8 @@ static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset,
 		return -EIO;
 	if (op == FILE_OP_ALLOCATE)
 		told->zeroed = true;
-	if (op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR) {
-		uint64_t k = told->syncs++;
-
-		if (k < SYNCS_MAX) {
-			const char *from = strncmp(path, store_dir, strlen(store_dir)) == 0 ? path + strlen(store_dir) : path;
-			struct told_sync *s = &told->sync[k];
-
-			s->at = number;
-			snprintf(s->of, sizeof(s->of), "%s", *from ? from : "/");
-			snprintf(s->place, sizeof(s->place), "%s %s", file_sync_place(), file_op_names[op]);
-		}
-	}
+	if (op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR)
+		told_sync(op, path, number);
 	if (now.killed ? !rose || number != told->rose_at + now.at : number != now.at)
 		return 0;
 	snprintf(told->last_op, sizeof(told->last_op), "%s %s", file_op_names[op], path);
@@ -512,17 +516,22 @@ static int history_child(bool unused)
 	return FAILED;
 }
 
+void point_clear(void)
+{
+	remove_stores();
+	told->begun = told->answered = told->durable = 0;
+	told->syncs = 0;
+	told->rose_at = 0;
+	told->zeroed = false;
+}
+
 bool try_point(const struct point *p, bool thorough, bool quiet)
 {
 	int status;
 	bool died;
 
 	now = *p;
-	remove_stores();
-	told->begun = told->answered = told->durable = 0;
-	told->syncs = 0;
-	told->rose_at = 0;
-	told->zeroed = false;
+	point_clear();
 	status = in_child(history_child, false, quiet);
 	died = p->kill ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : WIFEXITED(status) && WEXITSTATUS(status) == CRASHED;
 	if (!died && !(WIFEXITED(status) && WEXITSTATUS(status) == DONE)) {

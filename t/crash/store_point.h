@@ -6,6 +6,8 @@
 #ifndef T_CRASH_STORE_POINT_H
 #define T_CRASH_STORE_POINT_H
 
+#include "engine/base/file.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,6 +41,8 @@ struct told {
 	char last_op[200];
 };
 extern struct told *told;
+/* For a hook, at a sync. */
+void told_sync(enum file_op op, const char *path, uint64_t number);
 
 /* Shared by all workers. */
 struct tally {
@@ -50,6 +54,8 @@ void *share(unsigned long n);
 /* A directory of this worker's own, and memory that its children share.  False: it cannot be made. */
 bool point_begin(unsigned job);
 void point_end(void);
+/* Nothing told, and no store left over. */
+void point_clear(void);
 const char *point_store_dir(void);
 
 /* Failing points tell what they found; comes before prepare. */

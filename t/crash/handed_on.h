@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a killed process hands on to the next (handed_on.c). */
+#ifndef T_CRASH_HANDED_ON_H
+#define T_CRASH_HANDED_ON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum handed { HANDED_KEPT, HANDED_LOST, HANDED_FAILED };
+struct handed_plan {
+	uint64_t killed; /* the operation at which the first process dies; past its last one: when it is done */
+	uint64_t skip;   /* the sync left out; 0: none */
+	bool writes;     /* the second process changes something, too */
+};
+
+/* One run, in point_store_dir.  Leaves in `told` the syncs, and in rose_at the operation at which the second process began. */
+enum handed handed_on(const struct handed_plan *p);
+
+#endif
