@@ -83,6 +83,11 @@ bad_config() {
 bad_config "an unknown setting" $'# one\ncolour = "red";' 2
 bad_config "an ill-typed setting" $'\n\nlog_level = 17.5;' 3
 bad_config "a syntax error" 'log_level = ' '[12]'
+bad_config "a number that libconfig would wrap to 4 MiB" $'\nmemtable = 0x100400000;' 2
+bad_config "another file included" '@include "/etc/passwd"' 1
+bad_config "nested too deeply" "a = $(printf '(%.0s' {1..20000})" 1
+fails "a directory" 'full: Is a directory' t "$TABLETFS" -o config="$W/full" "$D" "$M"
+fails "what does not end" 'zero:1: the text is too long' t "$TABLETFS" -o config=/dev/zero "$D" "$M"
 fails "a configuration that is not there" 'nowhere.conf' t "$TABLETFS" -o config="$W/nowhere.conf" "$D" "$M"
 : >"$W/good.conf"
 ok "an empty configuration" mount_store -o config="$W/good.conf"

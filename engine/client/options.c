@@ -2,10 +2,13 @@
 /*
  * Options and their file, tabletfs.conf(5).  Strict: a setting that is not
  * known or not of its type is an error with file and line.
+ *
+ * The file is read here, not by libconfig, whose scanner ends the process
+ * when a read fails (of a directory, say) and wraps large numbers.
  */
 #include "engine/base/msg.h"
 #include "engine/base/units.h"
-#include "engine/tabletfs.h"
+#include "engine/schema/schema.h"
 
 #include <errno.h>
 #include <libconfig.h>
@@ -98,29 +101,61 @@ static void say(char **why, const char *path, int line, const char *what, const 
 		*why = NULL;
 }
 
+/* All of the file, be it a pipe, up to one byte more than a text may have. */
+static int read_text(const char *path, struct buf *text)
+{
+	FILE *f = fopen(path, "re");
+	int err = 0;
+
+	if (!f)
+		return -errno;
+	err = buf_reserve(text, SCHEMA_TEXT_MAX + 3);
+	if (!err) {
+		text->n = fread(text->p, 1, SCHEMA_TEXT_MAX + 1, f);
+		err = ferror(f) ? -errno : 0;
+	}
+	fclose(f);
+	return err;
+}
+
+static int parse(const char *path, struct buf *text, config_t *config, char **why)
+{
+	const char *reason;
+	unsigned line;
+	int err = schema_scan_text(buf_slice(text), &line, &reason);
+
+	if (err) {
+		say(why, path, (int)line, "", reason);
+		return err;
+	}
+	/* libconfig wants a newline after a comment, at the end of the text too */
+	if (text->n && text->p[text->n - 1] != '\n')
+		text->p[text->n++] = '\n';
+	text->p[text->n] = 0;
+	if (config_read_string(config, (const char *)text->p))
+		return 0;
+	say(why, path, config_error_line(config), "", config_error_text(config));
+	return -EINVAL;
+}
+
 int tfs_options_load(struct tfs_options *o, const char *path, char **why)
 {
 	struct tfs_options next = *o;
 	const config_setting_t *root;
+	struct buf text = {0};
 	config_t config;
-	FILE *f;
-	int err = 0;
+	int err;
 
 	if (why)
 		*why = NULL;
-	f = fopen(path, "re");
-	if (!f) {
-		err = -errno;
-		if (why && asprintf(why, "%s: %s", path, strerror(-err)) < 0)
-			*why = NULL;
-		return err;
-	}
+	err = read_text(path, &text);
+	if (err && why && asprintf(why, "%s: %s", path, strerror(-err)) < 0)
+		*why = NULL;
 	config_init(&config);
-	if (!config_read(&config, f)) {
-		say(why, path, config_error_line(&config), "", config_error_text(&config));
-		err = -EINVAL;
+	if (!err)
+		err = parse(path, &text, &config, why);
+	if (err)
 		goto out;
-	}
 	root = config_root_setting(&config);
 	for (int i = 0; i < config_setting_length(root); i++) {
 		const config_setting_t *c = config_setting_get_elem(root, (unsigned)i);
@@ -135,6 +170,6 @@ int tfs_options_load(struct tfs_options *o, const char *path, char **why)
 	*o = next;
 out:
 	config_destroy(&config);
-	fclose(f);
+	buf_fini(&text);
 	return err;
 }

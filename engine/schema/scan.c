@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A first look at the bytes of a written .schema, before libconfig parses
- * them.  The text comes from whoever may write the file, and libconfig
+ * them.  The text comes from whoever may write the file (that of a
+ * configuration file from whatever was taken for one), and libconfig
  *	- follows @include to files that the writer may not be able to read,
  *	- stops at a NUL, takes an unended comment, and drops \x00 in a string,
  *	- wraps a number that does not fit silently,

@@ -43,6 +43,12 @@ int schema_encode(const struct schema *s, struct buf *out) TFS_MUST;
 int schema_decode(struct slice in, struct schema **out) TFS_MUST;
 /* The same of the file tables/name: a schema of another name, as a file copied by hand has, is -EBADMSG. */
 int schema_decode_named(struct slice in, const char *name, struct schema **out) TFS_MUST;
+/*
+ * Looks a text over before libconfig sees it, that of a configuration file
+ * too (scan.c).  -EINVAL with *line and a static *reason.
+ */
+#define SCHEMA_TEXT_MAX (256 * 1024) /* bytes; of .schema, written or rendered */
+int schema_scan_text(struct slice text, unsigned *line, const char **reason) TFS_MUST;
 /* What tablets need of it. */
 int schema_store(const struct schema *s, struct store_schema **out) TFS_MUST;
 

@@ -10,7 +10,6 @@
 
 #include "engine/schema/schema.h"
 
-#define SCHEMA_TEXT_MAX (256 * 1024)   /* bytes of .schema, written or rendered */
 #define SCHEMA_ENCODED_MAX (960 * 1024) /* what a file of the lock service holds, with room to spare */
 #define SCHEMA_FAMILIES_MAX 1000u
 #define SCHEMA_GROUPS_MAX 100u
@@ -56,8 +55,6 @@ int codec_by_name(const char *name);                 /* enum sst_codec, or -1 */
 /* Valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 
-/* Looks text over before libconfig sees it (scan.c).  -EINVAL with *line and a static *reason. */
-int schema_scan_text(struct slice text, unsigned *line, const char **reason) TFS_MUST;
 /* The libconfig text of s (render.c); appends. */
 int schema_render(const struct schema *s, struct buf *out) TFS_MUST;
 /* *why = text, unless why is NULL. */
