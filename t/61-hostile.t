@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Texts and names that somebody means to do harm with, through a mount: each
+# is refused as a whole, at once, with its errno; nothing has changed, and the
+# daemon answers as before.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "the limits are ours"
+ok "mount" mount_store
+py <<'EOF2'
+from tap import *
+T = M + "/t"
+os.makedirs(T + "/r/f")
+spill(T + "/r/f/q@7", b"precious")
+SCHEMA = b'families = ( { name = "f"; gc = "maxversions=3"; } );\n'
+spill(T + "/.schema", SCHEMA)
+
+slow = []
+def write(path, text):
+    """The errno of writing and closing; "0" if it was taken."""
+    start = time.monotonic()
+    got = errno_of(spill, path, text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    if time.monotonic() - start > 5:
+        slow.append((path, text[:60]))
+    return got
+
+def each(what, fn, cases, want):
+    wrong = [(c[:60], got) for c in cases for got in [fn(c)] if got not in want]
+    same(wrong, [], "%s: %d, all %s" % (what, len(cases), " or ".join(sorted(want))))
+
+def fam(rest):
+    return b'families = ( { name = "f"; } , { ' + rest + b' } );'
+
+deep = 10000
+each("texts of .schema", lambda c: write(T + "/.schema", c), [
+    b"(" * deep, b"a = " + b"(" * deep, b"a = " + b"{ a = " * deep, b"families = ( " + b"( " * deep + b") " * deep + b");",
+    b"[" * deep, b"families = [ ];", b"families = 1;", b'families = "f";', b"families = ( 1 );", b"families = ( { } );",
+    b"families = ( { name = 1; } );", b"families = ( { gc = \"\"; } );",
+    b"/* for ever", b'owner = "', b'owner = "a\\', b'@include "/etc/passwd"', b' \t@include "/etc/passwd"', b'/*\n@include "x"\n*/',
+    b"a\0b", SCHEMA + b"\0", b"\xff\xfe", b"\xef\xbb\xbf" + SCHEMA, b'owner = "\xc3\x28";', b'owner = "\x1b[31m";', b'owner = "a\\x00b";',
+    b'owner = "a\\x1bb";', b'owner = "a\\nb";', b"x" * 300000, b"# " + b"x" * (256 * 1024), b"\n" * 300000,
+    b";".join(b"a%d = 1" % i for i in range(10000)) + b";",
+    b"families = ( " + b", ".join(b'{ name = "f%d"; }' % i for i in range(1001)) + b" );",
+    b"families = ( " + b", ".join(b"{ }" for i in range(50000)) + b" );",
+    b"groups = ( " + b", ".join(b'{ name = "g%d"; }' % i for i in range(101)) + b" );",
+    SCHEMA + SCHEMA, fam(b'name = "f";'), fam(b'name = "a"; name = "b";'), fam(b'name = "";'), fam(b'name = ".";'), fam(b'name = "..";'),
+    fam(b'name = "../x";'), fam(b'name = "a/b";'), fam(b'name = "-a";'), fam(b'name = "a b";'), fam(b'name = "' + b"a" * 65 + b'";'),
+    fam(b'name = "a"; gc = "' + b"(" * 500 + b"maxversions=1" + b")" * 500 + b'";'), fam(b'name = "a"; gc = "' + b"(" * deep + b'";'),
+    fam(b'name = "a"; gc = "' + b" or ".join([b"maxversions=1"] * 65) + b'";'), fam(b'name = "a"; gc = "maxversions=99999999999999999999";'),
+    fam(b'name = "a"; gc = "maxage=9223372036854775807d";'), fam(b'name = "a"; gc = "maxage=0s";'), fam(b'name = "a"; gc = "maxversions=-1";'),
+    fam(b'name = "a"; gc = "maxversions=1 maxage=1d";'), fam(b'name = "a"; gc = "maxversions=\\x311\\x00";'), fam(b'name = "a"; acl = "' + b"a" * 5000 + b'";'),
+    fam(b'name = "a"; group = "nowhere";'), fam(b'name = "a"; group = "../g";'), fam(b'name = "a"; type = "";'), fam(b'name = "a"; mode = "1644";'),
+    fam(b'name = "a"; mode = 420;'), fam(b'name = "a"; owner = "-1";'), fam(b'name = "a"; owner = 4294967295L;'), fam(b'name = "a"; owner = -1;'),
+    fam(b'name = "a"; owner = "' + b"r" * 300 + b'";'), fam(b'name = "a"; colour = "red";'),
+    b'tablet_size = "99999999999G";', b'tablet_size = "18446744073709551616";', b'tablet_size = "17179869184G";', b'tablet_size = "0";',
+    b'tablet_size = "-1";', b'tablet_size = "1e9";', b'tablet_size = "0x100000";', b'tablet_size = "";', b'tablet_size = "K";', b'tablet_size = "2T";',
+    b"tablet_size = 4294967296;", b"tablet_size = 0x100400000;", b"tablet_size = 1.5;", b"tablet_size = true;", b"tablet_size = 128MM;",
+    b"salt = 1;", b"salt = -1;", b"salt = 256;", b"salt = 4294967296L;", b'mode = "99";', b'mode = "777777";', b'mode = "";', b"allow_delete = 1;",
+    b'allow_delete = "true";', b'owner = "";', b'owner_group = "no such group";', b"owner = ;", b"= 1;", b"a.b = 1;", b"*", b"mode",
+    b'groups = ( { name = "default"; level = 0; } );', b'groups = ( { name = "default"; level = 20; } );',
+    b'groups = ( { name = "default"; level = 99999999999L; } );', b'groups = ( { name = "default"; block_size = "5M"; } );',
+    b'groups = ( { name = "default"; block_size = "1"; } );', b'groups = ( { name = "default"; bloom_bits = -1; } );',
+    b'groups = ( { name = "default"; bloom_bits = 21; } );', b'groups = ( { name = "default"; in_memory = 1; } );',
+    b'groups = ( { name = "default"; compression = "zstd\\x00"; } );',
+], {"EINVAL"})
+def grow(path):
+    """Writes two megabytes; the errno of the write, not that of the close after it."""
+    fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    got = errno_of(lambda: [os.write(fd, b"#" * 65536) for i in range(32)] and None)
+    errno_of(os.close, fd)
+    return got
+same(grow(T + "/.schema"), "EFBIG", "two megabytes of .schema")
+err("EBUSY", "a text that leaves the family with cells out", spill, T + "/.schema", b"families = ( );", os.O_WRONLY | os.O_TRUNC)
+same(slurp(T + "/.schema"), SCHEMA, "the schema is what it was")
+
+def setting(path):
+    return lambda c: write(T + path, c)
+each(".families/f/gc", setting("/.families/f/gc"), [
+    b"(" * deep + b"\n", b"(" * 500 + b"maxversions=1" + b")" * 500, b"maxversions=99999999999999999999\n", b"maxage=106751992d\n", b"or\n",
+    b"maxversions=1\0\n", b"maxversions=1 # or\n", b"\xff\n", b"maxversions=3\nmaxversions=\n", b"maxversions=1\x1b[31m\n", b"x" * 100000 + b"\n"], {"EINVAL"})
+each(".families/f/group and type", lambda c: write(T + "/.families/f/" + c[0], c[1]), [
+    ("group", b"..\n"), ("group", b"../default\n"), ("group", b"a" * 65 + b"\n"), ("group", b"\n"), ("type", b"BYTES\n"), ("type", b"\n"),
+    ("type", b"counters\n"), ("type", b"bytes\0\n")], {"EINVAL"})
+each(".groups/default", lambda c: write(T + "/.groups/default/" + c[0], c[1]), [
+    ("block_size", b"99999999999G\n"), ("block_size", b"18446744073709551616\n"), ("block_size", b"-1\n"), ("block_size", b"\n"), ("block_size", b"64 K\n"),
+    ("level", b"4294967299\n"), ("level", b"-3\n"), ("level", b"3.0\n"), ("bloom_bits", b"4294967306\n"), ("bloom_bits", b"0x0a\n"),
+    ("in_memory", b"TRUE\n"), ("in_memory", b"1\n"), ("compression", b"zstd\0\n"), ("compression", b"ZSTD\n"), ("compression", b"x" * 70000 + b"\n")], {"EINVAL"})
+same(grow(T + "/.families/f/gc"), "EFBIG", "two megabytes of gc")
+same(slurp(T + "/.families/f/gc"), b"maxversions=3\n", "the settings are what they were")
+same(slurp(T + "/.schema"), SCHEMA, "  and so is the text")
+
+bad = ["-a", "a b", "a\n", "\u00e4", "a*", "a:b", "a\\b", "a" * 65, "a%2Fb", "%00", "\x7f"]
+each("names of tables", lambda c: errno_of(os.mkdir, M + "/" + c), bad, {"EINVAL"})
+each("  that begin with a dot", lambda c: errno_of(os.mkdir, M + "/" + c), [".a", "...", ".schema", ".families", ".tabletfs"], {"EPERM", "EEXIST"})
+each("names of families", lambda c: errno_of(os.mkdir, T + "/.families/" + c), bad + [".a", "..."], {"EINVAL", "EPERM"})
+each("names of groups", lambda c: errno_of(os.mkdir, T + "/.groups/" + c), bad + [".a", "..."], {"EINVAL", "EPERM"})
+each("names too long", lambda c: errno_of(os.mkdir, c), [M + "/" + "a" * 256, T + "/.families/" + "a" * 256, T + "/" + "a" * 256], {"ENAMETOOLONG"})
+same(sorted(os.listdir(M)) + sorted(os.listdir(T + "/.families")) + sorted(os.listdir(T + "/.groups")), ["t", "f", "default"], "nothing was made")
+
+each("lines of .ctl", lambda c: write(T + "/.ctl", c), [
+    b"explode\n", b"flush now\n", b"compact \xff\n", b"drop-rows\n", b"drop-rows \n", b"FLUSH\n", b" flush\n", b"flush\0\n", b"\0\n", b"flush\r\n", b"\xff" * 5000 + b"\n",
+    b"flush" * 100000 + b"\n", b"flush\nexplode\nflush\n", b"split\n", b"merge x\n"], {"EINVAL"})
+each("lines of /.tabletfs/ctl", lambda c: write(M + "/.tabletfs/ctl", c), [b"drop-rows r\n", b"sync x\n", b"\x1b]0;x\a\n"], {"EINVAL"})
+each("files that are only read", lambda c: write(c, b"x\n"), [T + "/.tablets", T + "/.families/f/usage", M + "/.tabletfs/status", M + "/.tabletfs/log"], {"EACCES"})
+err("0", "a prefix that no row has", spill, T + "/.ctl", b"drop-rows \xff\xff\n", os.O_WRONLY)
+log = slurp(M + "/.tabletfs/log")
+ok(not any(b < 32 and b != 10 or b == 127 for b in log), "no byte of all that reaches a terminal through the log")
+same(slow, [], "none of it took long")
+same(slurp(T + "/r/f/q@7"), b"precious", "the data is there")
+EOF2
+remount
+is "$(cat "$M/t/r/f/q")" precious "and after a remount"
+done_testing
