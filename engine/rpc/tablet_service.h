@@ -97,7 +97,7 @@ static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_req
 
 /* Encodings (protobuf-c): pack appends; unpack borrows from in and arena.  -EBADMSG for anything malformed. */
 int ts_request_pack(const struct ts_request *q, struct buf *out) TFS_MUST;
-int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q) TFS_MUST; /* q->into: from the arena, zeroed */
+int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q) TFS_MUST; /* q->into of TS_READ: from the arena, zeroed */
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out) TFS_MUST;
 int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* copies bytes to q->into and results */
 

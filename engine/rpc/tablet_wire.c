@@ -338,7 +338,7 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 		rc = spec_unpack(m->spec, arena, &tail, &x.spec);
 	if (!rc && !tail_done(&tail))
 		rc = -EBADMSG;
-	if (!rc && x.length) {
+	if (!rc && x.length && x.method == TS_READ) { /* the others have no use for 64 MiB */
 		x.into = zalloc(arena, x.length, 1);
 		rc = x.into ? 0 : -ENOMEM;
 	}

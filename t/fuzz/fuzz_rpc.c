@@ -127,6 +127,25 @@ static void example_request(struct buf *b)
 	CHECK(buf_u8(b, 0) == 0 && ts_request_pack(&q, b) == 0);
 }
 
+static void example_mutated(struct buf *b)
+{
+	const struct ts_request q = {.method = TS_MUTATE, .op_count = OPS};
+	struct op_result results[OPS] = {{.ts = 5, .counter = -1, .size = 9, .replaced = true}, {.ts = INT64_MIN}, {.size = UINT64_MAX}};
+	const struct ts_answer a = {.results = results};
+
+	CHECK(buf_u8(b, 1 + 4 * (TS_MUTATE - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
+}
+
+static void example_info(struct buf *b)
+{
+	const struct ts_request q = {.method = TS_TABLET_INFO};
+	const struct ts_answer a = {.tablet = {.begin = slice_str("a"), .end = slice_str("m"), .disk_bytes = 5, .raw_bytes = 6, .memory_bytes = 7,
+					       .cells = 8, .tombstones = 9, .files = 10, .memtables = 1, .server = slice_str("local"),
+					       .state = slice_str("serving")}};
+
+	CHECK(buf_u8(b, 1 + 4 * (TS_TABLET_INFO - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
+}
+
 static void example_answer(struct buf *b)
 {
 	static uint8_t into[10] = "123456789";
@@ -169,6 +188,10 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		example_answer(&b);
 	else if (i < 4)
 		example_master(&b, i == 3);
+	else if (i == 4)
+		example_mutated(&b);
+	else if (i == 5)
+		example_info(&b);
 	else
 		return 0;
 	*data = b.p;
