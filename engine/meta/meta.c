@@ -133,6 +133,17 @@ int meta_tablet_row(struct meta_tablet *m, struct slice row_key)
 	return 0;
 }
 
+uint64_t meta_tablet_latest(const struct meta_tablet *m)
+{
+	uint64_t latest = m->server;
+
+	for (unsigned i = 0; i < m->file_count; i++)
+		latest = m->files[i].incarnation > latest ? m->files[i].incarnation : latest;
+	for (unsigned i = 0; i < m->redo_count; i++)
+		latest = m->redo[i].incarnation > latest ? m->redo[i].incarnation : latest;
+	return latest;
+}
+
 /* Room for one more at `at`.  Both lists grow by single elements: they are short and change rarely. */
 static int open_gap(void *array, unsigned count, unsigned at, size_t size)
 {

@@ -57,6 +57,8 @@ void meta_tablet_fini(struct meta_tablet *m);
 int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c) TFS_MUST;
 /* Sets table, last and end from a row key. */
 int meta_tablet_row(struct meta_tablet *m, struct slice row_key) TFS_MUST;
+/* The latest incarnation that the row names: its server, its files, its logs. */
+uint64_t meta_tablet_latest(const struct meta_tablet *m);
 /* Applies an edit to the decoded form, as reading it back would show it. */
 int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e) TFS_MUST;
 

@@ -138,12 +138,8 @@ static int need_all(struct needed *n, const struct meta_tablet *m)
 /* Does the row, written by our predecessors, name one that is not before us? */
 static int check_past(const struct server *s, const struct meta_tablet *m, char **why)
 {
-	uint64_t latest = m->server;
+	uint64_t latest = meta_tablet_latest(m);
 
-	for (unsigned i = 0; i < m->file_count; i++)
-		latest = m->files[i].incarnation > latest ? m->files[i].incarnation : latest;
-	for (unsigned i = 0; i < m->redo_count; i++)
-		latest = m->redo[i].incarnation > latest ? m->redo[i].incarnation : latest;
 	if (latest < s->incarnation)
 		return 0;
 	say(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);

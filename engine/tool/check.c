@@ -135,6 +135,9 @@ static int check_tablet(struct check *c, struct seen **set, const struct look_ro
 
 	c->tablets++;
 	check_range(c, row);
+	if (meta_tablet_latest(&row->m) > c->l.incarnation)
+		report_problem(&c->r, "%s/lock/incarnation: %s, but METADATA names incarnation %" PRIu64, c->l.dir,
+			       c->l.incarnation ? "an old one" : "missing", meta_tablet_latest(&row->m));
 	for (unsigned i = 0; i < row->m.file_count && !err; i++)
 		err = check_file(c, set, row, &row->m.files[i]);
 	return err;
@@ -149,6 +152,10 @@ static int check_level(struct check *c, struct seen **set, const struct look_row
 	for (unsigned i = 0; i < rows->count && !err; i++) {
 		const struct look_row *row = &rows->v[i], *next = i + 1 < rows->count ? row + 1 : NULL;
 
+		if (rows == &c->l.meta && row->m.table != META_TABLE) {
+			report_problem(&c->r, "METADATA: table id %u: a tablet of it is in the root tablet", row->m.table);
+			continue;
+		}
 		if (row->m.table != META_TABLE && !look_table(&c->l, row->m.table)) {
 			char note[32];
 

@@ -338,10 +338,12 @@ static void forged_parts(void **state)
 	shell("cp -a d whole");
 	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		forge(i);
+		check_says("");
 		refused(parts[i], -EBADMSG);
 		shell("rm -rf d && cp -a whole d");
 	}
 	shell("rm d/lock/incarnation");
+	check_says("lock/incarnation: missing");
 	refused("lock/incarnation", -EBADMSG);
 	forge_file("incarnation", slice_of("\0\0\0\0\0\0\0", 8));
 	refused("lock/incarnation", -EBADMSG);
