@@ -13,10 +13,15 @@
  *
  * So no request may wait for another one longer than that, and none needs
  * to: replies that depend on notifications are the notifier's.
+ *
+ * The end, by a signal.  A notification can wait in the kernel for a
+ * directory's lock, whose holder waits for his reply; nothing ends that but to
+ * serve him.  So the notifier is ended first, and then the loop.
  */
 #include "fs/loop.h"
 
 #include "engine/base/msg.h"
+#include "fs/notify.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -43,7 +48,7 @@ static struct {
 	_Atomic int leader;
 	_Atomic bool parked;   /* the monitor sleeps until the next request */
 	bool stop;
-	sem_t ended;
+	sem_t ended;           /* posted by a worker that found the connection ended, and by signals */
 } loop;
 
 static void wake_monitor(void)
@@ -145,6 +150,23 @@ static void interrupt(int sig)
 	(void)sig;
 }
 
+static void end_by_signal(int sig)
+{
+	(void)sig;
+	sem_post(&loop.ended);
+}
+
+static void take_signals(sigset_t *ends)
+{
+	const struct sigaction sa = {.sa_handler = end_by_signal, .sa_flags = SA_RESTART};
+
+	sigemptyset(ends);
+	for (const int *sig = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *sig; sig++) {
+		sigaddset(ends, *sig);
+		sigaction(*sig, &sa, NULL);
+	}
+}
+
 /* Threads in a read of the device are interrupted until they have noticed. */
 static void join(pthread_t thread)
 {
@@ -156,11 +178,12 @@ static void join(pthread_t thread)
 	}
 }
 
-int loop_run(void)
+int loop_run(bool single_threaded)
 {
 	struct sigaction sa = {.sa_handler = interrupt};
+	int r, started = 0, threads = single_threaded ? 1 : THREADS;
 	pthread_t monitor;
-	int r, started = 0;
+	sigset_t ends;
 	bool watched;
 
 	mutex_init(&loop.lock, RANK_FS_NOTIFY);
@@ -169,19 +192,11 @@ int loop_run(void)
 	sem_init(&loop.ended, 0, 0);
 	loop.leader = NOBODY;
 	sigaction(SIGUSR1, &sa, NULL);
+	take_signals(&ends);
 	r = pthread_create(&monitor, NULL, monitor_main, NULL);
 	watched = r == 0;
-	for (int i = 0; r == 0 && i < THREADS; i++) {
-		sigset_t ends, before;
-
-		/* Only the main thread takes the signals that end the mount. */
-		sigemptyset(&ends);
-		sigaddset(&ends, SIGINT);
-		sigaddset(&ends, SIGTERM);
-		sigaddset(&ends, SIGHUP);
-		pthread_sigmask(SIG_BLOCK, &ends, &before);
+	for (int i = 0; r == 0 && i < threads; i++) {
 		r = pthread_create(&loop.worker[i].thread, NULL, worker_main, (void *)(intptr_t)i);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		if (r == 0) {
 			loop.worker[i].started = true;
 			started++;
@@ -189,14 +204,13 @@ int loop_run(void)
 	}
 	if (started)
 		r = 0; /* fewer will do */
-	while (r == 0 && !fuse_session_exited(fs.session)) {
-		struct timespec until;
-
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec++;
-		/* Ends early by a signal, or when a worker says so. */
-		if (sem_timedwait(&loop.ended, &until) == 0)
-			break;
+	if (r == 0) {
+		/* Only this thread takes the signals that end the mount; a second one changes nothing. */
+		pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+		while (sem_wait(&loop.ended) != 0)
+			;
+		pthread_sigmask(SIG_BLOCK, &ends, NULL);
+		notify_stop();
 	}
 	fuse_session_exit(fs.session);
 	mutex_lock(&loop.lock);

@@ -12,6 +12,6 @@
  * handlers of libfuse, which must be set and reach the calling thread only.
  * All requests begun are finished when it returns.
  */
-int loop_run(void) TFS_MUST;
+int loop_run(bool single_threaded) TFS_MUST;
 
 #endif

@@ -41,7 +41,7 @@ static struct {
 	struct item *head, **tail;
 	struct item *entries, **entries_tail;
 	struct later *later, **later_tail; /* all wait equally long, so in order of time */
-	bool stop, started;
+	bool stop, stop_entries, started;
 	_Atomic bool complained;
 	pthread_t inode_thread, entry_thread;
 } q;
@@ -179,7 +179,7 @@ static void send_reply(const struct item *it)
 
 static void queue(struct changes *c, const struct item *like)
 {
-	bool first = c->inode_count || c->listing_count;
+	bool first = c->inode_count || c->listing_count, stopped;
 	struct item *it;
 
 	if (!first && like->kind != REPLY_NONE)
@@ -203,10 +203,19 @@ static void queue(struct changes *c, const struct item *like)
 	it->next = NULL;
 	*c = (struct changes){0};
 	mutex_lock(&q.lock);
-	*q.tail = it;
-	q.tail = &it->next;
-	cond_signal(&q.wake);
+	stopped = q.stop;
+	if (!stopped) {
+		*q.tail = it;
+		q.tail = &it->next;
+		cond_signal(&q.wake);
+	}
 	mutex_unlock(&q.lock);
+	if (stopped) {
+		/* The mount is ending, and with it all that the kernel holds. */
+		send_reply(it);
+		changes_fini(&it->changes);
+		free(it);
+	}
 }
 
 void changes_reply_err(struct changes *c, fuse_req_t req, int r)
@@ -260,9 +269,13 @@ void notify_later(struct node *dir)
 	}
 	*l = (struct later){.dir = dir, .due_us = monotonic_us() + LATER_US};
 	mutex_lock(&q.lock);
-	*q.later_tail = l;
-	q.later_tail = &l->next;
-	cond_signal(&q.wake);
+	if (q.stop) {
+		free(l);
+	} else {
+		*q.later_tail = l;
+		q.later_tail = &l->next;
+		cond_signal(&q.wake);
+	}
 	mutex_unlock(&q.lock);
 }
 
@@ -360,7 +373,7 @@ static void *entry_main(void *arg)
 {
 	(void)arg;
 	mutex_lock(&q.lock);
-	while (!q.stop || q.entries) {
+	while (!q.stop_entries || q.entries) {
 		struct item *it = q.entries;
 
 		if (!it) {
@@ -417,6 +430,7 @@ void notify_stop(void)
 
 	if (!q.started)
 		return;
+	q.started = false;
 	mutex_lock(&q.lock);
 	q.stop = true;
 	for (struct later *l = q.later; l; l = next) {
@@ -424,16 +438,13 @@ void notify_stop(void)
 		free(l); /* the nodes end with the node table */
 	}
 	q.later = NULL;
+	q.later_tail = &q.later;
 	cond_signal(&q.wake);
-	cond_signal(&q.wake_entries);
 	mutex_unlock(&q.lock);
 	pthread_join(q.inode_thread, NULL);
 	mutex_lock(&q.lock);
+	q.stop_entries = true;
 	cond_signal(&q.wake_entries);
 	mutex_unlock(&q.lock);
 	pthread_join(q.entry_thread, NULL);
-	cond_fini(&q.wake);
-	cond_fini(&q.wake_entries);
-	mutex_fini(&q.lock);
-	q.started = false;
 }

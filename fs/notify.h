@@ -37,7 +37,7 @@ struct changes {
 };
 
 int notify_start(void) TFS_MUST;
-/* Sends everything queued, then ends the threads. */
+/* Sends everything queued, then ends the threads; requests must be served meanwhile.  From then on replies go out at once, and nothing else. */
 void notify_stop(void);
 
 void changes_fini(struct changes *c);

@@ -24,7 +24,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -220,31 +219,16 @@ int session_start(const char *mountpoint, bool single_threaded)
 
 int session_run(void)
 {
-	sigset_t ends;
-	int r;
-
-	if (fuse_set_signal_handlers(fs.session) != 0)
-		return -EINVAL;
-	/* Only this thread takes the signals that end the mount. */
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGHUP);
-	pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
-	r = one_thread ? fuse_session_loop(fs.session) : loop_run();
-	/* What is still to be committed is not ended by a second one. */
-	pthread_sigmask(SIG_BLOCK, &ends, NULL);
-	fuse_remove_signal_handlers(fs.session);
-	/* A positive value is the signal that ended it: a clean end. */
-	return r > 0 ? 0 : r;
+	return loop_run(one_thread);
 }
 
 void session_end(void)
 {
 	if (!fs.session)
 		return;
-	fuse_session_unmount(fs.session);
+	/* Nothing is written to the device after this: its descriptor's number may be another file's. */
 	notify_stop();
+	fuse_session_unmount(fs.session);
 	fuse_session_destroy(fs.session);
 	fs.session = NULL;
 }

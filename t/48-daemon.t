@@ -181,6 +181,47 @@ echo s >"$M/sig/r/f/s"
 is "$(cat "$M/sig/r/f/s")" s "-o sync"
 unmount_store
 
+# ---- a signal while many are at work: the notifier may wait for whom the daemon has to answer ----
+cat >"$W/busy.py" <<'PY'
+import errno, os, sys
+os.chdir(sys.argv[1])
+i = 0
+while True:
+    try:
+        n = "a%d@5" % (i % 5)
+        i += 1
+        fd = os.open(n, os.O_RDWR | os.O_CREAT)
+        os.write(fd, b"x" * 20000)
+        os.close(fd)
+        for q in os.listdir("."):
+            with open(q, "rb") as f:
+                f.read()
+        os.rename(n, "b%d@5" % (i % 3))
+        os.unlink("../../.latest/busy/f/b%d" % (i % 3))
+    except OSError as e:
+        if e.errno in (errno.ENOTCONN, errno.ECONNABORTED):
+            break
+PY
+for round in 1 2 3; do
+	mount_store
+	mkdir -p "$M/sig/busy/f"
+	busy=()
+	for i in 1 2 3 4; do
+		t python3 "$W/busy.py" "$M/sig/busy/f" 2>/dev/null &
+		busy+=($!)
+	done
+	# They are at work once there is something to see.
+	wait_for "work" eval 'ls "$M/sig/busy/f" | grep -q b'
+	py <<<'from tap import *; time.sleep(0.5)'
+	kill -TERM "$daemon"
+	wait_daemon
+	is "$daemon_status" 0 "SIGTERM while four processes change one directory (round $round)"
+	kill "${busy[@]}" 2>/dev/null
+	wait "${busy[@]}" 2>/dev/null
+	mounted "$M" && umount -l "$M"
+	check_store
+done
+
 # ---- mount(8) ----
 if [ "$(id -u)" = 0 ] && has mount.fuse3 && has unshare; then
 	# A private mount namespace, where an installed daemon can be pretended.  In a chroot whose / is no mount point
