@@ -176,35 +176,43 @@ static bool lies_in_latest(const struct node *family_node)
 	return family_node->parent->parent->kind == NODE_LATEST;
 }
 
-struct node *cell_home(struct node *cell, bool make)
+struct node *family_home(struct node *family_node, bool make)
 {
 	struct node *(*step)(struct node *, enum node_kind, struct slice, int64_t) = make ? node_get : node_find;
-	struct node *row, *family, *home;
+	struct node *row, *home;
 
-	if (cell->kind != NODE_PLAIN || !lies_in_latest(cell->parent)) {
+	if (!lies_in_latest(family_node)) {
+		node_hold(family_node);
+		return family_node;
+	}
+	row = step(node_table(family_node), NODE_ROW, node_key(family_node->parent), 0);
+	home = row ? step(row, NODE_FAMILY, node_key(family_node), 0) : NULL;
+	node_put(row);
+	return home;
+}
+
+struct node *cell_home(struct node *cell, bool make)
+{
+	struct node *family, *home;
+
+	/* One that has gone is its own: those that are found belong to a later life. */
+	if (cell->kind != NODE_PLAIN || !node_lives(cell)) {
 		node_hold(cell);
 		return cell;
 	}
-	row = step(node_table(cell), NODE_ROW, node_key(cell->parent->parent), 0);
-	family = row ? step(row, NODE_FAMILY, node_key(cell->parent), 0) : NULL;
-	home = family ? step(family, NODE_PLAIN, node_key(cell), 0) : NULL;
+	family = family_home(cell->parent, make);
+	if (!family)
+		return NULL;
+	home = make ? node_get(family, NODE_PLAIN, node_key(cell), 0) : node_find(family, NODE_PLAIN, node_key(cell), 0);
 	node_put(family);
-	node_put(row);
 	return home;
 }
 
 struct node *cell_home_find(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
 {
-	struct node *home, *twin = NULL;
+	struct node *family = family_home(family_node, false), *home = family ? node_find(family, kind, qualifier, ts) : NULL;
 
-	if (lies_in_latest(family_node)) {
-		twin = family_twin(family_node);
-		if (!twin)
-			return NULL;
-		family_node = twin;
-	}
-	home = node_find(family_node, kind, qualifier, ts);
-	node_put(twin);
+	node_put(family);
 	return home;
 }
 
@@ -263,7 +271,12 @@ static void changed_in_view(struct changes *c, struct node *family_node, struct 
 		goto out;
 	mutex_lock(tree_mutex());
 	above_locked(c, family_node);
-	share_changed_locked(family_node, qualifier);
+	n = node_find_locked(family_node, NODE_PLAIN, qualifier, 0);
+	if (n) {
+		share_changed_locked(n);
+		if (n->flags & NODE_PAGED)
+			changes_inode_locked(c, n);
+	}
 	listings_locked(c, family_node, NODE_CELL_PART, buf_slice(&path));
 	if (!latest) {
 		n = node_find_locked(family_node, NODE_VERSION, qualifier, ts);

@@ -76,6 +76,8 @@ void cell_left(struct changes *c, struct node *family_node, struct slice qualifi
 struct node *cell_home(struct node *cell, bool make);
 /* The home of a name below a family's directory in either view, counted, or NULL: there is none. */
 struct node *cell_home_find(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
+/* The same of a family's directory. */
+struct node *family_home(struct node *family_node, bool make);
 /* The family's node in the table's other view, counted, or NULL. */
 struct node *family_twin(struct node *family_node);
 

@@ -299,7 +299,7 @@ int control_apply_scratch(struct node *n, struct writer *w, struct changes *c)
 
 int control_commit_scratch(struct filex *x, struct changes *c)
 {
-	if (!x->w.dirty || !writer_lives(&x->w, x->forward))
+	if (!x->w.dirty || !node_lives(x->forward))
 		return 0;
 	x->w.dirty = false;
 	return control_apply_scratch(x->forward, &x->w, c);
@@ -418,7 +418,7 @@ int control_commit(struct node *n, struct filex *x, struct writer *w, bool last,
 	int r = 0;
 
 	mutex_lock(&x->lock);
-	if (!writer_lives(w, n))
+	if (!node_lives(n))
 		r = 0; /* removed, or replaced */
 	else if (!w->error && (w->dirty || (last && w->fresh && n->kind == NODE_SCHEMA)))
 		r = apply(n, w, c);

@@ -3,7 +3,9 @@
  * The FUSE calls on descriptors that are open.
  *
  * Plain names: direct I/O; a reader's bytes are loaded at open and are his
- * own, a writer's are staged per descriptor.  Versions: cached by the kernel;
+ * own, a writer's are staged per descriptor.  A private mapping is filled from
+ * them as well; but all mappings of a file share its pages, so while several
+ * versions are open, pages are those of the newest.  Versions: cached by the kernel;
  * reads go to the store, stores in place are staged per node and committed
  * before anything is read again.  Scratch: its image is the file.  Control
  * files: a rendering at open; what is written is applied at flush, or at once
@@ -128,11 +130,11 @@ static int read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size,
 
 	if (x) {
 		mutex_lock(&x->lock);
-		if (x->w.dead && at->flags & NODE_GONE)
+		if (x->w.dead && !node_lives(at))
 			r = writer_read(&x->w, offset, buf, size, got);
 		mutex_unlock(&x->lock);
 	}
-	if (r == -ENOENT && !(at->flags & NODE_GONE)) {
+	if (r == -ENOENT && node_lives(at)) {
 		cell_place_of(at, &p);
 		r = family_info_get(p.family_node, &f);
 		if (r == 0)
@@ -172,6 +174,31 @@ static int read_without_handle(struct node *n, uint64_t offset, uint8_t *buf, si
 	return read_version(n, offset, buf, size, got);
 }
 
+/* Pages of a plain name, for a private mapping: are others open that would have others? */
+static bool pages_are_shared(struct handle *h)
+{
+	bool shared = false;
+
+	mutex_lock(&h->x->lock);
+	if (h->target == h->x->node && node_lives(h->target))
+		for (struct handle *g = h->x->handles; g && !shared; g = g->next)
+			shared = g != h && g->readable && (g->w.shares || g->w.base_ts != h->w.base_ts);
+	mutex_unlock(&h->x->lock);
+	return shared;
+}
+
+static int read_newest(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	struct cell_place p;
+	struct family_info f;
+	int r;
+
+	mark_paged(n);
+	cell_place_of(n, &p);
+	r = family_info_get(p.family_node, &f);
+	return r ? r : cell_read(&p, &f, offset, buf, size, got, NULL);
+}
+
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
 	struct node *n = node_of(ino);
@@ -195,7 +222,11 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 		} else if (h->w.shares) {
 			r = share_read(h, (uint64_t)offset, buf, size, &got);
 		} else if (n->kind == NODE_PLAIN && !h->writable) {
-			r = writer_read(&h->w, (uint64_t)offset, buf, size, &got); /* nobody changes it */
+			r = -ENOENT;
+			if (!fi->lock_owner && pages_are_shared(h)) /* read(2) says who reads */
+				r = read_newest(n, (uint64_t)offset, buf, size, &got);
+			if (r == -ENOENT)
+				r = writer_read(&h->w, (uint64_t)offset, buf, size, &got); /* nobody changes it */
 		} else {
 			mutex_lock(&x->lock);
 			r = writer_read(n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w, (uint64_t)offset, buf, size, &got);

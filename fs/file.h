@@ -56,6 +56,7 @@ struct filex {
 	struct cond idle;                /* w, or a descriptor's writer, is no longer busy */
 	unsigned refs;                   /* tree lock */
 	struct node *node;               /* whose state it is, a home; counted.  NULL: scratch, whose nodes count the filex */
+	struct node *latest;             /* plain: its node in .latest, if it was opened there; counted */
 	struct handle *handles;          /* changed under the tree lock too */
 	struct writer w;                 /* version, scratch */
 	struct node *forward;            /* plain, scratch: what it was renamed to while open; counted; changed under the tree lock too */
@@ -105,8 +106,8 @@ void version_unlock(struct filex *x); /* and filex_put */
 /* Counts one that opens n, a version; waits for who is removing it.  leave: whoever counted has closed, or has a descriptor with state. */
 void version_enter(struct node *n);
 void version_leave(struct node *n);
-/* What has the name of n now, a version that was removed or replaced: counted, or NULL if n is not such a one. */
-struct node *version_again(struct node *n);
+/* What has the name of n now, a cell that was removed or replaced: counted, or NULL if n is not such a one. */
+struct node *node_again(struct node *n);
 /* The lock is held: a writer with nothing staged begins with what the store has.  -ENOENT: there is nothing. */
 int version_ready(struct filex *x) TFS_MUST;
 
@@ -162,8 +163,8 @@ void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier
 /* The others have gone. */
 void kept_end(struct kept *k, struct changes *c);
 void kept_fini(struct kept *k);
-/* All of a plain name has gone, or is another's now: its writers are cut off. */
-void ofile_cut_off_plain(struct node *family_node, struct slice qualifier);
+/* All of a plain name has gone, or is another's now: its nodes end, and its writers are cut off. */
+void ofile_end_plain(struct node *family_node, struct slice qualifier, struct changes *c);
 /* Commits what is pending on n, a cell (a rename is about to move it), in either view; under the row's lock. */
 int ofile_settle(struct node *n, struct changes *c) TFS_MUST;
 /* From now on the descriptors of n, a cell or scratch, that have a writer of their own are target's, through whatever name they were opened. */

@@ -25,7 +25,6 @@ static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct chan
 	int r;
 
 	writer_init(&once);
-	once.life = x->node->epoch;
 	once.latest = node_is_latest(n);
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
@@ -58,7 +57,10 @@ static int truncate_plain(struct node *n, struct handle *h, uint64_t size, struc
 		return -ENOMEM;
 	mutex_lock(row);
 	mutex_lock(&x->lock);
-	r = h ? writer_truncate(&h->w, size) : cut_plain(x, n, size, c);
+	if (!h && !node_lives(n))
+		r = -ESTALE;
+	else
+		r = h ? writer_truncate(&h->w, size) : cut_plain(x, n, size, c);
 	mutex_unlock(&x->lock);
 	mutex_unlock(row);
 	filex_put(x);
@@ -78,7 +80,7 @@ static int truncate_version(struct node *n, struct handle *h, uint64_t size, str
 	x = version_lock(n);
 	pending = writer_pending(&x->w);
 	if (!h)
-		r = n->flags & NODE_GONE ? -ESTALE : version_ready(x);
+		r = node_lives(n) ? version_ready(x) : -ESTALE;
 	if (r == -ENOENT && pending)
 		r = 0;
 	if (r == 0)
@@ -141,7 +143,7 @@ static struct handle *timed_handle(struct filex *x)
 	struct handle *done = NULL;
 
 	for (struct handle *h = x->handles; h; h = h->next) {
-		if (!h->writable || h->w.error || h->w.dead || !writer_lives(&h->w, h->target))
+		if (!h->writable || h->w.error || h->w.dead || !node_lives(h->target))
 			continue;
 		if (writer_pending(&h->w))
 			return h;
@@ -161,7 +163,7 @@ static int touch(struct node *n, int64_t us, bool latest, struct changes *c)
 	struct tfs_info info;
 	int r;
 
-	if (n->kind != NODE_PLAIN)
+	if (n->kind != NODE_PLAIN || !node_lives(n))
 		return 0;
 	cell_place_of(n, &p);
 	r = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
@@ -242,7 +244,9 @@ static int set_plain_time(struct node *n, int64_t us, struct changes *c)
 		mutex_unlock(&x->lock);
 		filex_put(x);
 	}
-	if (!h)
+	if (!h && !target && !node_lives(n))
+		r = -ENOENT;
+	else if (!h)
 		r = touch(target ? target : n, us, node_is_latest(n), c);
 	mutex_unlock(row);
 	node_put(target);
@@ -273,7 +277,7 @@ static int set_scratch_time(struct node *n, int64_t us, struct changes *c)
 	x->mtime_us = us;
 	filex_wait(x, &x->w);
 	/* Renamed onto a cell, still open?  What was written to it since has the time of its own commit. */
-	if (row && x->forward && writer_lives(&x->w, x->forward) && x->forward->kind == NODE_PLAIN && !x->w.dirty) {
+	if (row && x->forward && node_lives(x->forward) && x->forward->kind == NODE_PLAIN && !x->w.dirty) {
 		node_put(target);
 		target = x->forward;
 		node_hold(target);

@@ -51,6 +51,9 @@ static int open_plain(struct node *n, struct handle *h, bool truncate, bool crea
 	} else if (r == 0) {
 		h->w.base_size = info.size;
 	}
+	/* What was read may be another's meanwhile.  Who reads nothing has opened what was removed the instant after. */
+	if (r == 0 && !node_lives(n) && h->readable && !truncate && !created)
+		r = -ESTALE;
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
 	h->w.base_ts = info.ts;
@@ -102,7 +105,7 @@ static int open_version(struct node *n, bool truncate, bool created)
 {
 	struct filex *x = version_lock(n);
 	bool pending = writer_pending(&x->w);
-	int r = x->node->flags & NODE_GONE ? -ESTALE : version_ready(x);
+	int r = node_lives(x->node) ? version_ready(x) : -ESTALE;
 
 	/* created: unless by another, just before */
 	if (r == -ENOENT && (created || pending)) {
@@ -126,7 +129,7 @@ static int open_reader(struct node *n)
 
 	if (n->epoch != 0 && n->epoch == table_epoch(n))
 		return 0;
-	if (n->flags & NODE_GONE)
+	if (!node_lives(n))
 		return -ESTALE;
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
@@ -265,7 +268,7 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		if (r == 0)
 			set_open_flags(n, fi);
 	}
-	other = r == -ESTALE ? version_again(n) : NULL;
+	other = r == -ESTALE ? node_again(n) : NULL;
 	if (other) {
 		/* Replaced as it was opened: the kernel would look for it again, but once only.  Past the pages that it has of n. */
 		fi->direct_io = 1;

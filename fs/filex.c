@@ -21,7 +21,7 @@ struct mutex *ofile_row_lock(struct node *n)
 
 static bool is_pending(const struct handle *h, const struct filex *x)
 {
-	return h->target == x->node && writer_lives(&h->w, h->target) && writer_pending(&h->w);
+	return h->target == x->node && node_lives(h->target) && writer_pending(&h->w);
 }
 
 /* A writer that has something staged; the file's lock is held. */

@@ -3,11 +3,11 @@
  * What happens to open descriptors when their name is removed, replaced or
  * renamed.
  *
- * A life of a version is a node: one that goes, and that anybody knows, is
- * unhashed and marked NODE_GONE, so a version that is made by the same name
- * later is another node, with pages of its own in the kernel, and nobody who
- * has the first open meets the second.  Plain nodes are many lives: they count
- * them (node->epoch), and a writer of an older life commits nothing.
+ * A life of a cell is a node: one that goes, and that anybody knows, is
+ * unhashed and marked NODE_GONE, so a cell that is made by the same name later
+ * is another node, with pages and locks of its own in the kernel, and nobody
+ * who has the first open meets the second.  A writer whose target has gone
+ * commits nothing.
  *
  * Removed: for those who have a version open its content is copied before it
  * goes (the store has no notion of an unlinked cell that is still open), and
@@ -106,8 +106,7 @@ static void end_node_locked(struct kept_version *e, struct changes *c)
 	struct node *n = e->n;
 
 	n->epoch = 0;
-	n->flags |= NODE_GONE;
-	node_unhash_locked(n);
+	node_end_locked(n);
 	changes_inode_locked(c, n);
 	if (e->x && !e->x->orphan && (e->x->handles || n->opens > 0)) {
 		e->x->orphan = true;
@@ -217,14 +216,14 @@ void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier
 		struct changes *c)
 {
 	struct kept_version *e = k->first;
-	struct node *home, *to;
+	struct node *family, *to;
 
 	while (e && !(e->n->ts == ts && slice_eq(node_key(e->n), qualifier) && slice_eq(node_key(e->n->parent), node_key(family_node))))
 		e = e->next;
 	if (!e)
 		return;
-	home = cell_home(target, true);
-	to = home ? node_get(home->parent, NODE_VERSION, node_key(home), to_ts) : NULL;
+	family = family_home(target->parent, true);
+	to = family ? node_get(family, NODE_VERSION, node_key(target), to_ts) : NULL;
 	if (!to)
 		msg_error("out of memory: descriptors of a renamed version were cut off");
 	else if (to == e->n)
@@ -232,19 +231,30 @@ void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier
 	else
 		pass_on(e, to, c);
 	node_put(to);
-	node_put(home);
+	node_put(family);
 }
 
-static void new_life(struct node *home)
+static void end_in_view(struct node *family_node, struct slice qualifier, struct changes *c)
 {
-	if (home)
-		home->epoch++;
-	node_put(home);
+	struct node *n;
+
+	mutex_lock(tree_mutex());
+	n = node_find_locked(family_node, NODE_PLAIN, qualifier, 0);
+	if (n) {
+		node_end_locked(n);
+		changes_inode_locked(c, n);
+	}
+	mutex_unlock(tree_mutex());
 }
 
-void ofile_cut_off_plain(struct node *family_node, struct slice qualifier)
+void ofile_end_plain(struct node *family_node, struct slice qualifier, struct changes *c)
 {
-	new_life(cell_home_find(family_node, NODE_PLAIN, qualifier, 0));
+	struct node *twin = family_twin(family_node);
+
+	end_in_view(family_node, qualifier, c);
+	if (twin)
+		end_in_view(twin, qualifier, c);
+	node_put(twin);
 }
 
 /* ---- renames ---- */
@@ -299,7 +309,6 @@ struct aim {
 
 static void aim_at(struct writer *w, const struct aim *a)
 {
-	w->life = a->target->epoch;
 	w->latest = a->latest;
 	if (w->committed)
 		w->commit_ts = a->commit_ts;
@@ -328,7 +337,7 @@ static void forward_through(struct filex *x, struct node *n, const struct aim *a
 
 	mutex_lock(&x->lock);
 	for (struct handle *h = x->node ? x->handles : NULL; h; h = h->next) {
-		if (h->target != n || !writer_lives(&h->w, n))
+		if (h->target != n || !node_lives(n))
 			continue;
 		any = true;
 		aim_at(&h->w, a);
@@ -338,7 +347,7 @@ static void forward_through(struct filex *x, struct node *n, const struct aim *a
 		node_put_locked(n);
 		mutex_unlock(tree_mutex());
 	}
-	if (!x->node && x->forward == n && writer_lives(&x->w, n)) {
+	if (!x->node && x->forward == n && node_lives(n)) {
 		any = true;
 		aim_at(&x->w, a);
 	}

@@ -6,7 +6,6 @@
 #include "fs/file.h"
 
 #include "fs/name.h"
-#include "fs/share.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +35,11 @@ struct filex *filex_get(struct node *n)
 	}
 	x = owner->file;
 	x->refs++;
+	if (owner != n && !x->latest) {
+		n->refs++;
+		n->file = x;
+		x->latest = n;
+	}
 	mutex_unlock(tree_mutex());
 	filex_free(fresh);
 	node_put(home);
@@ -44,18 +48,15 @@ struct filex *filex_get(struct node *n)
 
 struct filex *filex_find(struct node *n)
 {
-	struct node *home = n->kind == NODE_PLAIN ? cell_home(n, false) : n;
-	struct filex *x = NULL;
+	struct node *home = n->kind == NODE_PLAIN ? cell_home(n, false) : NULL, *owner = home ? home : n;
+	struct filex *x;
 
-	if (home) {
-		mutex_lock(tree_mutex());
-		x = home->file;
-		if (x)
-			x->refs++;
-		mutex_unlock(tree_mutex());
-	}
-	if (n->kind == NODE_PLAIN)
-		node_put(home);
+	mutex_lock(tree_mutex());
+	x = owner->file;
+	if (x)
+		x->refs++;
+	mutex_unlock(tree_mutex());
+	node_put(home);
 	return x;
 }
 
@@ -70,7 +71,7 @@ static void leave_now_locked(struct filex *x)
 
 void filex_put(struct filex *x)
 {
-	struct node *node = NULL, *forward = NULL;
+	struct node *node = NULL, *latest = NULL, *forward = NULL;
 	struct filex *now = NULL;
 	bool last;
 
@@ -82,8 +83,11 @@ void filex_put(struct filex *x)
 		node = x->node;
 		forward = x->forward;
 		now = x->now;
+		latest = x->latest;
 		if (node)
 			node->file = NULL;
+		if (latest)
+			latest->file = NULL;
 		if (now)
 			leave_now_locked(x);
 	}
@@ -92,6 +96,7 @@ void filex_put(struct filex *x)
 		return;
 	filex_free(x);
 	node_put(forward);
+	node_put(latest);
 	node_put(node);
 	filex_put(now);
 }
@@ -159,7 +164,9 @@ void filex_let_go(struct filex *x)
 void filex_drop_locked(struct filex *x)
 {
 	/* Who holds a node keeps it from ending, so of others than scratch only the end of the daemon comes here. */
-	if (x && (x->node || x->refs <= 1 || --x->refs == 0))
+	if (x && x->latest && x->node)
+		x->node = NULL; /* the other of the two is still to come */
+	else if (x && (x->node || x->latest || x->refs <= 1 || --x->refs == 0))
 		filex_free(x);
 }
 
@@ -195,11 +202,11 @@ void version_leave(struct node *n)
 	filex_put(orphan);
 }
 
-struct node *version_again(struct node *n)
+struct node *node_again(struct node *n)
 {
-	bool again = n->kind == NODE_VERSION && (n->flags & NODE_GONE) && !(n->flags & NODE_MOVED);
+	bool again = (n->kind == NODE_VERSION || n->kind == NODE_PLAIN) && !node_lives(n) && !(n->flags & NODE_MOVED);
 
-	return again ? node_get(n->parent, NODE_VERSION, node_key(n), n->ts) : NULL;
+	return again ? node_get(n->parent, (enum node_kind)n->kind, node_key(n), n->ts) : NULL;
 }
 
 /* ---- descriptors ---- */
@@ -222,7 +229,6 @@ struct handle *handle_new(struct node *n, int flags)
 	node_hold(h->node);
 	node_hold(h->target);
 	mutex_lock(&x->lock);
-	h->w.life = node_is_dir(n) ? 0 : h->target->epoch;
 	h->w.latest = node_is_latest(n);
 	mutex_lock(tree_mutex());
 	h->next = x->handles;
@@ -265,7 +271,6 @@ void handle_free(struct handle *h)
 	mutex_unlock(tree_mutex());
 	filex_let_go(x);
 	mutex_unlock(&x->lock);
-	share_close(h);
 	writer_fini(&h->w);
 	node_put(forward);
 	filex_put(orphan);

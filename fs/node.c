@@ -6,8 +6,8 @@
  * that have nothing extra do not pay for the tree links.
  *
  * Removed directories are unhashed at once: the kernel marks their inodes
- * dead for ever, so a directory made again needs a new node.  Removed cells
- * keep their node (a cell can come back to life under it).
+ * dead for ever, so a directory made again needs a new node; and so does a
+ * cell, or who has the old one open would meet the new one.
  */
 #include "fs/node.h"
 
@@ -305,10 +305,11 @@ bool node_known(struct node *n)
 	return known;
 }
 
-void node_unhash_locked(struct node *n)
+void node_end_locked(struct node *n)
 {
 	mutex_assert_held(&table.lock);
 	n->flags &= (uint8_t)~NODE_HASHED;
+	n->flags |= NODE_GONE;
 }
 
 struct node *node_table(struct node *n)

@@ -2,9 +2,10 @@
 /*
  * The node table: what the kernel's inodes stand for.
  *
- * A node is bound to a key, not to one life of it (DESIGN 4): deleting a cell
- * does not end its node, only the kernel's forgetting does.  A node id on the
- * wire is the node's address; the inode number that users see is a hash of
+ * A node is bound to a key, and to one life of it: what was removed or
+ * replaced while anybody knew it has a node that is found no more (NODE_GONE),
+ * until the kernel forgets it and whoever has it open closes.  A node id on
+ * the wire is the node's address; the inode number that users see is a hash of
  * the key, so that it is the same after a remount.
  *
  * Keys: a node is found by (parent, kind, key bytes, ts).  The parents are
@@ -60,12 +61,12 @@ enum {
 	NODE_HASHED = 1,     /* can be found by key */
 	NODE_EXTRA = 2,      /* directory: listed though it may hold no cell (made, or just emptied) */
 	NODE_MADE = 4,       /* directory: by mkdir; pinned until rmdir or its first commit */
-	NODE_GONE = 8,       /* removed (rmdir, rm of scratch; version: renamed, replaced) while still known */
+	NODE_GONE = 8,       /* removed (cells: renamed or replaced, too) while still known */
 	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
-	NODE_MOVED = 16,     /* version, gone: renamed, so the kernel may know it by another name */
+	NODE_MOVED = 16,     /* cell, gone: renamed, so the kernel may know it by another name */
 	NODE_ENDED = 32,     /* directory: a listing was ended since the notifier last looked */
 	NODE_LEAVING = 32,   /* version: is being removed or renamed; opening it waits for the row's lock */
-	NODE_PAGED = 64,     /* version: the kernel may hold pages of it */
+	NODE_PAGED = 64,     /* version: the kernel may hold pages of it; plain: of its newest version */
 	NODE_EXPIRING = 128, /* directory: its listing will be invalidated, as cells in it expire */
 };
 
@@ -81,12 +82,11 @@ struct node {
 		struct dirx *dir;     /* scratch, extras, listing state; NULL: none */
 	};
 	uint32_t refs;
-	_Atomic uint32_t epoch; /* version: 0, or the table's when size was learnt; plain: its life
-			      * (a removal ends one); directory: changes of its listing */
+	_Atomic uint32_t epoch; /* version: 0, or the table's when size was learnt; directory: changes of its listing */
 	uint32_t key_n;
 	uint32_t opens;      /* version: descriptors open for reading only, and openings under way (tree lock) */
 	uint8_t kind;
-	uint8_t flags;       /* tree lock */
+	_Atomic uint8_t flags; /* changed under the tree lock */
 	uint8_t key[];       /* NUL-terminated for convenience */
 };
 
@@ -130,8 +130,9 @@ void node_lookup(struct node *n);
 void node_forget(struct node *n, uint64_t count);
 bool node_known(struct node *n); /* does the kernel hold it? */
 
-/* Takes a node out of the table: a new one with the same key may be made beside it. */
-void node_unhash_locked(struct node *n);
+/* What it stood for has gone: it is out of the table, and a new one with the same key may be made beside it. */
+void node_end_locked(struct node *n);
+static inline bool node_lives(const struct node *n) { return !(n->flags & NODE_GONE); }
 
 /* ---- relations ---- */
 struct node *node_table(struct node *n);  /* the table it lies in, itself included; or NULL */

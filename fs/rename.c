@@ -78,13 +78,13 @@ static bool same_column(const struct resolved *a, const struct resolved *b)
 	return slice_eq(node_key(a->parent), node_key(b->parent)) && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
 }
 
-/* The descriptors with a writer of their own.  A version that was replaced has ended: its name is another node's now. */
+/* The descriptors with a writer of their own.  What was replaced has ended: its name is another node's now. */
 static void forward(struct node *source, struct node *target, int64_t ts)
 {
 	struct node *now = NULL;
 
-	if (target->flags & NODE_GONE) {
-		now = node_get(target->parent, NODE_VERSION, node_key(target), target->ts);
+	if (!node_lives(target)) {
+		now = node_get(target->parent, (enum node_kind)target->kind, node_key(target), target->ts);
 		if (!now)
 			msg_error("out of memory: writers of a renamed file were cut off");
 	}
@@ -101,7 +101,7 @@ static void follow(struct resolved *from, const struct versions *all, struct nod
 
 	kept_end(replaced, c);
 	if (target->kind == NODE_PLAIN)
-		ofile_cut_off_plain(target->parent, node_key(target));
+		ofile_end_plain(target->parent, node_key(target), c);
 	if (from->kind == NODE_VERSION)
 		kept_moved(moved, from->parent, key, from->ts, target, to_ts, c);
 	for (size_t i = 0; i < all->n && (i == 0 || column); i++)
@@ -109,7 +109,10 @@ static void follow(struct resolved *from, const struct versions *all, struct nod
 	kept_end(moved, c);
 	if (from->kind == NODE_PLAIN) {
 		forward(source, target, to_ts);
-		ofile_cut_off_plain(from->parent, key);
+		mutex_lock(tree_mutex());
+		source->flags |= NODE_MOVED;
+		mutex_unlock(tree_mutex());
+		ofile_end_plain(from->parent, key, c);
 	}
 }
 
@@ -220,7 +223,6 @@ static int scratch_to_cell(struct node *source, struct resolved *to, bool norepl
 	if (r == 0) {
 		mutex_lock(&x->lock);
 		filex_wait(x, &x->w);
-		x->w.life = home->epoch;
 		x->w.latest = node_is_latest(to->parent);
 		x->w.dirty = true;
 		x->w.committed = false;
@@ -231,7 +233,7 @@ static int scratch_to_cell(struct node *source, struct resolved *to, bool norepl
 	if (r == 0) {
 		kept_end(&replaced, c);
 		if (to->kind == NODE_PLAIN)
-			ofile_cut_off_plain(to->parent, buf_slice(&to->key));
+			ofile_end_plain(to->parent, buf_slice(&to->key), c);
 		forward(source, target, ts);
 		r = scratch_remove(source);
 	}
@@ -262,8 +264,16 @@ static int scratch_to_schema(struct node *source, struct resolved *to, bool nore
 	r = control_apply_scratch(target, &x->w, c);
 	mutex_unlock(&x->lock);
 	if (r == 0) {
-		target->epoch++; /* a life of .schema: whose name it was commits no more */
-		ofile_forward(source, target, 0);
+		/* Who had it open writes nothing more. */
+		mutex_lock(tree_mutex());
+		node_end_locked(target);
+		mutex_unlock(tree_mutex());
+		node_put(target);
+		target = node_get(to->parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
+		if (!target)
+			msg_error("out of memory: writers of a renamed file were cut off");
+		else
+			ofile_forward(source, target, 0);
 		r = scratch_remove(source);
 	}
 out:

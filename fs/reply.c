@@ -141,7 +141,7 @@ int stale_answer(fuse_req_t req, const struct node *n, int r)
 	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
 
 	/* What was renamed has left its old name, which may be another's by now; the kernel knows it by the new one. */
-	if (r != -ESTALE || (n->kind == NODE_VERSION && n->flags & NODE_MOVED))
+	if (r != -ESTALE || ((n->kind == NODE_VERSION || n->kind == NODE_PLAIN) && n->flags & NODE_MOVED))
 		return r;
 	if (atomic_load_explicit(slot, memory_order_relaxed) == mark)
 		return -ENOENT;

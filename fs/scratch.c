@@ -113,8 +113,7 @@ int scratch_remove(struct node *n)
 		r = -ENOTEMPTY;
 	} else {
 		node_extra_drop_locked(n);
-		node_unhash_locked(n);
-		n->flags |= NODE_GONE;
+		node_end_locked(n);
 	}
 	mutex_unlock(tree_mutex());
 	return r;

@@ -22,23 +22,15 @@
 
 #include <errno.h>
 
-/* Without any of them commits have nothing to count. */
-static _Atomic unsigned sharers;
-
-void share_changed_locked(struct node *family_node, struct slice qualifier)
+void share_changed_locked(struct node *plain)
 {
-	struct node *n;
-
-	if (atomic_load(&sharers) == 0)
-		return;
-	n = node_find_locked(family_node, NODE_PLAIN, qualifier, 0);
-	if (n && n->file)
-		atomic_fetch_add(&n->file->commits, 1);
+	if (plain->file && plain->file->node == plain)
+		atomic_fetch_add(&plain->file->commits, 1);
 }
 
 static bool has_name(const struct handle *h)
 {
-	return h->target == h->x->node && writer_lives(&h->w, h->target) && !h->w.dead && !h->w.error;
+	return h->target == h->x->node && node_lives(h->target) && !h->w.dead && !h->w.error;
 }
 
 static bool staged_by(const struct handle *g)
@@ -117,7 +109,6 @@ void share_open(struct handle *h)
 	bool others;
 
 	h->w.shares = true;
-	atomic_fetch_add(&sharers, 1);
 	mutex_lock(&x->lock);
 	others = others_staged(h, x);
 	h->seen = x->commits;
@@ -131,12 +122,6 @@ void share_open(struct handle *h)
 	mutex_unlock(&x->lock);
 	mutex_unlock(row);
 	changes_send(&c);
-}
-
-void share_close(struct handle *h)
-{
-	if (h->w.shares)
-		atomic_fetch_sub(&sharers, 1);
 }
 
 int share_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)

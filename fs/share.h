@@ -13,10 +13,9 @@
 
 /* h is one of them from now on.  What others have staged is committed, so that what h loads next has it. */
 void share_open(struct handle *h);
-void share_close(struct handle *h);
 /* Read through it: with what any of them has written. */
 int share_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 /* The column has changed (tree lock). */
-void share_changed_locked(struct node *family_node, struct slice qualifier);
+void share_changed_locked(struct node *plain);
 
 #endif

@@ -408,8 +408,6 @@ int tree_find(struct node *dir, const char *name, struct node **out)
 
 /* ---- attributes ---- */
 
-#define FORWARDS_MAX 16
-
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
 {
 	memset(st, 0, sizeof(*st));
@@ -488,7 +486,7 @@ static int gone_attr(struct node *n, struct stat *st, double *timeout)
 
 	if (!x)
 		return -ENOENT;
-	if (x->node->flags & NODE_GONE) {
+	if (!node_lives(x->node)) {
 		r = family_info_get(n->parent, &f);
 		if (r == 0) {
 			mutex_lock(&x->lock);
@@ -513,7 +511,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	int64_t when;
 	int r;
 
-	if (n->flags & NODE_GONE)
+	if (!node_lives(n))
 		return gone_attr(n, st, timeout);
 	r = family_info_get(n->parent, &f);
 	if (r)
@@ -586,33 +584,26 @@ static struct node *forward_of(struct node *n)
 
 static int plain_attr(struct node *n, struct stat *st)
 {
-	struct node *at, *next;
-	struct family_info f;
+	struct node *at;
+	struct family_info f, g;
 	double timeout;
 	uint64_t size;
 	int r;
 
 	r = family_info_get(n->parent, &f);
-	if (r == 0)
-		r = named_attr(n, &f, st);
+	if (r)
+		return r;
+	r = node_lives(n) ? named_attr(n, &f, st) : -ENOENT;
 	if (r != -ENOENT)
 		return r;
-	/* Files renamed while open are followed, but not for ever: they can have been renamed in a circle. */
 	at = forward_of(n);
-	for (int steps = 0; at; steps++, at = next) {
-		struct family_info g;
-
-		next = NULL;
-		if (at->kind != NODE_PLAIN)
-			r = tree_attr(at, st, &timeout);
-		else if ((r = family_info_get(at->parent, &g)) == 0)
-			r = named_attr(at, &g, st);
-		if (r == -ENOENT && steps < FORWARDS_MAX)
-			next = forward_of(at);
-		node_put(at);
-		if (r != -ENOENT && r != -ESTALE)
-			return r;
-	}
+	if (at && at->kind != NODE_PLAIN)
+		r = tree_attr(at, st, &timeout);
+	else if (at && node_lives(at) && (r = family_info_get(at->parent, &g)) == 0)
+		r = named_attr(at, &g, st);
+	node_put(at);
+	if (r != -ENOENT && r != -ESTALE)
+		return r;
 	if (!ofile_is_open(n, &size))
 		return -ENOENT;
 	cell_attr(n, &f, fs_now_us(), size, st);
@@ -712,7 +703,7 @@ void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int r;
 
 	r = tree_attr(n, &st, &timeout);
-	other = r == -ESTALE ? version_again(n) : NULL;
+	other = r == -ESTALE ? node_again(n) : NULL;
 	if (other)
 		r = tree_attr(other, &st, &timeout);
 	node_put(other);

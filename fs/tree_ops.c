@@ -393,8 +393,7 @@ void tree_dir_gone(struct node *dir)
 {
 	mutex_lock(tree_mutex());
 	node_extra_drop_locked(dir);
-	node_unhash_locked(dir);
-	dir->flags |= NODE_GONE;
+	node_end_locked(dir);
 	mutex_unlock(tree_mutex());
 	dirtime_forget(dir);
 	/* Of all directories, only a table can have any left: what its other view had. */
@@ -533,7 +532,7 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 			versions_changed(c, family, qualifier, &all, true);
 		kept_end(&kept, c);
 		if (!version)
-			ofile_cut_off_plain(family, qualifier);
+			ofile_end_plain(family, qualifier, c);
 	}
 	mutex_unlock(row);
 	kept_fini(&kept);
@@ -549,8 +548,12 @@ static int hide_schema(struct node *n, struct changes *c)
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_HIDE, .flag = true, .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
 	int r = control_change(n, &e, c);
 
-	if (r == 0)
-		n->epoch++; /* who has it open writes nothing more */
+	if (r == 0) {
+		/* Who has it open writes nothing more. */
+		mutex_lock(tree_mutex());
+		node_end_locked(n);
+		mutex_unlock(tree_mutex());
+	}
 	return r;
 }
 

@@ -371,11 +371,6 @@ static int truncation_is_over(const struct writer *w, const struct node *target,
 	return r == -ENOENT ? 0 : r ? r : info.ts != w->base_ts;
 }
 
-bool writer_lives(const struct writer *w, const struct node *target)
-{
-	return target->kind == NODE_VERSION ? !(target->flags & NODE_GONE) : w->life == target->epoch;
-}
-
 int writer_commit(struct writer *w, struct node *target, bool last, struct filex *x, struct changes *c)
 {
 	struct cell_place p;
@@ -391,7 +386,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct filex
 
 	if (w->error)
 		return w->error;
-	if (w->dead || !writer_lives(w, target)) {
+	if (w->dead || !node_lives(target)) {
 		w->dirty = w->fresh = false;
 		w->dead = true;
 		return 0;

@@ -42,7 +42,6 @@ struct writer {
 	bool time_set;
 	int64_t time;            /* what utimensat asked for */
 	int64_t touched_us;      /* last write, for stat while nothing is committed */
-	uint32_t life;           /* plain: of the target when it was opened or renamed to */
 };
 
 void writer_init(struct writer *w);
@@ -60,8 +59,6 @@ static inline bool writer_pending(const struct writer *w)
 }
 /* Loads the cell at p into the image; info of what was read. */
 int writer_load(struct writer *w, struct cell_place *p, const struct family_info *f, struct tfs_info *info) TFS_MUST;
-/* Is the target still what the writer was opened for: neither removed nor replaced since? */
-bool writer_lives(const struct writer *w, const struct node *target);
 /*
  * Commits to target, a home (cell_home), under its row's lock.  The lock of
  * x, the file that w is of, is held too, and let go while the store works.  Nothing

@@ -205,6 +205,64 @@ os.close(fd)
 same(slurp(T + ".families/f/gc"), b"maxversions=9\n", "  one that was replaced while open writes nothing")
 EOF2
 
+# ---- a life of a name is a file of its own, a version of it is not ----
+py <<'EOF2'
+from cells import *
+import fcntl
+PAGE = mmap.PAGESIZE
+def opened(name):
+    fd = os.open(name, os.O_RDONLY)
+    return fd, mmap.mmap(fd, 2 * PAGE, mmap.MAP_PRIVATE, mmap.PROT_READ)
+def pages(m):
+    return bytes((m[0], m[PAGE]))
+for name in ("life", L + "/life", "life@5"):
+    spill(name, b"A" * 2 * PAGE)
+    fd, m = opened(name)
+    m[0]
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    os.unlink(name)
+    spill(name, b"B" * 2 * PAGE)
+    fd2, m2 = opened(name)
+    what = name.replace(L, ".latest")
+    same((pages(m), pages(m2), pages(m)), (b"AA", b"BB", b"AA"), "%s, removed and made again: mappings keep to their file" % what)
+    same((os.pread(fd, 1, 0), os.pread(fd2, 1, 0), os.fstat(fd).st_nlink, os.fstat(fd2).st_nlink), (b"A", b"B", 0, 1), "  descriptors too")
+    err("0", "  and locks", fcntl.flock, fd2, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    spill(".new", b"C" * 2 * PAGE)
+    os.rename(".new", name)
+    fd3, m3 = opened(name)
+    same((pages(m), pages(m2), pages(m3), pages(m2)), (b"AA", b"BB", b"CC", b"BB"), "  replaced by rename: also")
+    os.rename(name, name.replace("life", "after"))
+    spill(name, b"D" * 2 * PAGE)
+    same((pages(m3), os.fstat(fd3).st_nlink, slurp(name)[:1]), (b"CC", 1, b"D"), "  renamed away")
+    for x in (m, m2, m3):
+        x.close()
+    for x in (fd, fd2, fd3):
+        os.close(x)
+    os.unlink(name)
+spill("map", b"A" * 2 * PAGE)
+fd, m = opened("map")
+m[0]
+spill("map", b"B" * 2 * PAGE)
+same((m[PAGE:PAGE + 1], os.pread(fd, 1, 0)), (b"A", b"A"), "a mapping of a plain name has the version that was opened")
+fd2, m2 = opened("map")
+same((pages(m2), pages(m)), (b"BB", b"BB"), "  until another version is open: mappings of one file share its pages, the newest's")
+spill("map", b"C" * 2 * PAGE)
+same((pages(m2), pages(m)), (b"CC", b"CC"), "  and then change with it")
+same((os.pread(fd, 1, 0), os.pread(fd2, 1, 0)), (b"A", b"B"), "  reads do not")
+for x in (m, m2):
+    x.close()
+w = os.open("map", os.O_RDWR)
+m = mmap.mmap(w, 2 * PAGE, mmap.MAP_PRIVATE, mmap.PROT_READ)
+os.pwrite(w, b"D" * PAGE, PAGE)
+same(pages(m), b"CD", "who maps what he writes sees it")
+fcntl.flock(w, fcntl.LOCK_EX)
+spill("map", b"E" * 2 * PAGE)
+err("EAGAIN", "a new version does not free a lock", fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+m.close()
+for x in (fd, fd2, w):
+    os.close(x)
+EOF2
+
 # ---- both views of the table are one file ----
 py <<'EOF2'
 from cells import *
