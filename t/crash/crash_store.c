@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define STRIDE 31u
+
 static void report(const struct point *p)
 {
 	tally->failures++;
@@ -76,9 +78,9 @@ static void worker(unsigned job, unsigned jobs, uint64_t seed, enum mode mode, u
 {
 	if (!point_begin(job))
 		exit(2);
-	/* The first history at each of its operations; of the others a part, from a place of their own. */
+	/* The first history at each of its operations; of many others a few, from a place of their own. */
 	for (uint64_t s = seed + job; tally->points < points && tally->failures <= 5 && (!end || time(NULL) < end); s += jobs)
-		one_history(s, mode, s == seed ? 1 : 1 + s % 7, s == seed ? 1 : 7, points - tally->points, end);
+		one_history(s, mode, s == seed ? 1 : 1 + s % STRIDE, s == seed ? 1 : STRIDE, points - tally->points, end);
 	point_end();
 }
 

@@ -74,16 +74,23 @@ static void note(struct place *p, const struct told_sync *s, const struct point 
 	snprintf(p->by + strlen(p->by), sizeof(p->by) - strlen(p->by), " (%s)", s->of);
 }
 
+static bool kept(const struct handed_plan *p)
+{
+	bool fine = handed_on(p) == HANDED_KEPT;
+
+	if (!fine)
+		printf("# killed at operation %llu: what the next process saw is not there\n", (unsigned long long)p->killed);
+	return fine;
+}
+
 /* Each sync of the second process is left out in turn.  False: it fails without that. */
 static bool skip_in_second(struct handed_plan p, bool each)
 {
 	static struct told_sync sync[SYNCS_MAX];
 	uint64_t syncs, rose_at;
 
-	if (handed_on(&p) != HANDED_KEPT) {
-		printf("# killed at operation %llu: what the next process saw is not there\n", (unsigned long long)p.killed);
+	if (!kept(&p))
 		return false;
-	}
 	rose_at = told->rose_at;
 	syncs = told->syncs < SYNCS_MAX ? told->syncs : SYNCS_MAX;
 	memcpy(sync, told->sync, sizeof(sync));
@@ -105,7 +112,7 @@ static bool skip_in_second(struct handed_plan p, bool each)
 static bool skip_handed_on(bool each)
 {
 	struct handed_plan p = {.killed = UINT64_MAX};
-	bool fine = handed_on(&p) == HANDED_KEPT;
+	bool fine = kept(&p);
 	const uint64_t last = told->rose_at;
 
 	p.killed = last;

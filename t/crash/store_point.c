@@ -16,6 +16,11 @@
  * operation on everything fails, the store is closed in that state and opened
  * again.  What is read then is what was answered; the power cut comes later.
  *
+ * A write during a flush: where the step behind a flush or compaction is a
+ * mutation it is done when the first SSTable is created, between the freeze
+ * and the edit, so that its record is the first that the new redo point must
+ * keep.
+ *
  * So that the steps have one order, each one that changes a table or a
  * schema (durable by itself, outside the log) is preceded by tfs_sync.
  */
@@ -181,13 +186,36 @@ void told_sync(enum file_op op, const char *path, uint64_t number)
 
 static _Atomic bool dead; /* as if killed */
 static bool rose;
+static struct side *_Atomic between_side; /* not NULL: the step `between` is to be done when an SSTable is created */
+static unsigned between;
+
+static void step_done(unsigned i, int err, const struct out *o);
+
+/* Called by the thread that flushes; the one that asked for it waits. */
+static void do_between(void)
+{
+	struct side *s = between_side;
+	struct out o = {0};
+	int err;
+
+	between_side = NULL;
+	history_clock = expected->clock[between];
+	told->begun = between + 1;
+	err = one_step(s, now.seed, between, &o);
+	if (!dead)
+		step_done(between, err, &o);
+	out_free(&o);
+}
 
 static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	(void)arg;
 	(void)offset;
 	(void)n;
-	told->operations = number;
+	if (!dead && op == FILE_OP_CREATE && between_side && strcmp(path + strlen(path) - 4, ".sst") == 0)
+		do_between();
+	if (number > told->operations)
+		told->operations = number;
 	if (number == now.killed)
 		dead = true;
 	if (dead)
@@ -257,7 +285,13 @@ static int library_step(struct side *s, unsigned i, struct out *o)
 			_exit(FAILED);
 		told->durable = i;
 	}
-	return one_step(s, now.seed, i, o);
+	between = i + 1;
+	if (options.no_background && (step_kind(&st) == STEP_FLUSH || step_kind(&st) == STEP_COMPACT) && i >= SETUP_PARTS &&
+	    between < SETUP_PARTS + STEPS && step_kind(&(struct step){now.seed, between - SETUP_PARTS, flags}) == STEP_MUTATE)
+		between_side = s;
+	err = one_step(s, now.seed, i, o);
+	between_side = NULL;
+	return err;
 }
 
 static void new_clock(void)
@@ -297,6 +331,25 @@ static unsigned rise_again(struct side *s, unsigned i)
 	_exit(FAILED);
 }
 
+/* Answered, and as the model has it. */
+static void step_done(unsigned i, int err, const struct out *o)
+{
+	struct step st = {now.seed, i - SETUP_PARTS, flags};
+
+	if (err != expected->result[i]) {
+		printf("# seed %llu step %u: %s, the model says %s\n# %.*s\n", (unsigned long long)now.seed, i, strerror(-err),
+		       strerror(-expected->result[i]), (int)o->n, o->p);
+		print_messages();
+		_exit(FAILED);
+	}
+	if (told->answered < i + 1)
+		told->answered = i + 1;
+	/* What is durable now, with all before it.  A mutation that changed nothing has no record to sync. */
+	if (!err && (i < SETUP_PARTS || is_barrier(&st) || step_kind(&st) == STEP_SYNCS ||
+		     ((options.sync || step_is_sync(&st)) && step_kind(&st) == STEP_MUTATE && expected->hash[i + 1] != expected->hash[i])))
+		told->durable = i + 1;
+}
+
 static void run_history(void)
 {
 	struct side lib = {.api = &api_library};
@@ -317,7 +370,6 @@ static void run_history(void)
 		(void)rise_again(&lib, 0);
 	}
 	for (unsigned i = 0; i < SETUP_PARTS + STEPS;) {
-		struct step st = {now.seed, i - SETUP_PARTS, flags};
 		int err;
 
 		history_clock = expected->clock[i];
@@ -328,19 +380,8 @@ static void run_history(void)
 			i = rise_again(&lib, i);
 			continue;
 		}
-		if (err != expected->result[i]) {
-			printf("# seed %llu step %u: %s, the model says %s\n# %.*s\n", (unsigned long long)now.seed, i, strerror(-err),
-			       strerror(-expected->result[i]), (int)o.n, o.p);
-			print_messages();
-			_exit(FAILED);
-		}
-		told->answered = i + 1;
-		/* What is durable now, with all before it.  A mutation that changed nothing has no record to sync. */
-		if (!err && (i < SETUP_PARTS || is_barrier(&st) || step_kind(&st) == STEP_SYNCS ||
-			     ((options.sync || step_is_sync(&st)) && step_kind(&st) == STEP_MUTATE &&
-			      expected->hash[i + 1] != expected->hash[i])))
-			told->durable = i + 1;
-		i++;
+		step_done(i, err, &o);
+		i = told->answered;
 	}
 	file_set_hook(NULL, NULL);
 	if ((now.at == 0 || now.killed) && now.way != 99) {
