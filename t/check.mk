@@ -37,7 +37,7 @@ check-sanitized: all $(check_PROGRAMS)
 	$(prove) $(tap_programs) $(sanitized_mounts)
 
 asan_options = ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-tsan_options = TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$(abs_srcdir)/t/lib/tsan.supp
+tsan_options = TSAN_OPTIONS=halt_on_error=1:atexit_sleep_ms=50:second_deadlock_stack=1:suppressions=$(abs_srcdir)/t/lib/tsan.supp
 check-asan: asan/config.status
 	cd asan && $(asan_options) $(MAKE) $(AM_MAKEFLAGS) check-sanitized
 check-tsan: tsan/config.status
