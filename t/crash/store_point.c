@@ -561,7 +561,7 @@ void point_clear(void)
 {
 	remove_stores();
 	told->begun = told->answered = told->durable = 0;
-	told->syncs = 0;
+	told->operations = told->syncs = 0;
 	told->rose_at = 0;
 	told->zeroed = false;
 }
