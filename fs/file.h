@@ -45,9 +45,9 @@ struct handle {
 	struct node *node;               /* what was opened; counted */
 	struct filex *x;                 /* its state; counted */
 	struct node *target;             /* plain: where commits go, a home; counted; another than x->node after a rename; tree lock too */
-	bool readable, writable;
+	bool readable, writable;         /* to truncate is to write */
 	_Atomic pid_t pid;               /* the thread that opened it, or wrote last */
-	uint32_t seen;                   /* w.shares: the changes of the column that the image has */
+	uint32_t seen;                   /* plain: the changes of the column at open, or that the image has (w.shares) */
 	struct writer w;                 /* plain and control files */
 };
 
@@ -62,7 +62,7 @@ struct filex {
 	struct node *forward;            /* plain, scratch: what it was renamed to while open; counted; changed under the tree lock too */
 	struct filex *now;               /* version: renamed while open, it is this one now; counted.  That has no `now` itself */
 	struct filex *followers, *next_follower; /* version: those whose `now` it is */
-	_Atomic uint32_t commits;        /* plain: changes of the column, counted while any descriptor shares */
+	_Atomic uint32_t commits;        /* plain: changes of the column */
 	bool given;                      /* scratch: its content has become a cell's or the schema's; only open descriptors need it still */
 	bool orphan;                     /* tree lock too: version: removed or renamed; counted once for those who only read it */
 	/* scratch: a node holds a count; after a rename two nodes share it */

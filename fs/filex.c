@@ -21,7 +21,10 @@ struct mutex *ofile_row_lock(struct node *n)
 
 static bool is_pending(const struct handle *h, const struct filex *x)
 {
-	return h->target == x->node && node_lives(h->target) && writer_pending(&h->w);
+	if (h->target != x->node || !node_lives(h->target) || !writer_pending(&h->w))
+		return false;
+	/* A truncation that nothing was written after is over once another has committed. */
+	return h->w.dirty || h->seen == x->commits;
 }
 
 /* A writer that has something staged; the file's lock is held. */

@@ -225,11 +225,12 @@ struct handle *handle_new(struct node *n, int flags)
 	h->x = x;
 	h->target = x->node ? x->node : n;
 	h->readable = (flags & O_ACCMODE) != O_WRONLY;
-	h->writable = (flags & O_ACCMODE) != O_RDONLY;
+	h->writable = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
 	node_hold(h->node);
 	node_hold(h->target);
 	mutex_lock(&x->lock);
 	h->w.latest = node_is_latest(n);
+	h->seen = x->commits;
 	mutex_lock(tree_mutex());
 	h->next = x->handles;
 	x->handles = h;

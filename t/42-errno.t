@@ -138,6 +138,28 @@ fd = os.open("t/r/f/q@1", os.O_RDWR)
 err("0", "shared mmap of a version", mmap.mmap, fd, 1, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
 os.close(fd)
 
+# ---- what there is none of ----
+import fcntl
+for path in ("t/r/f/p", "t/r/f/q@1", "t/.schema"):
+    if path == "t/.schema":
+        spill("t/.families/f/gc", b"\n")
+    fd = os.open(path, os.O_RDWR)
+    for mode in (0, 1, 3, 0x10, 8, 0x20):
+        def fallocate():
+            if libc.fallocate(fd, mode, ctypes.c_long(0), ctypes.c_long(4)) != 0:
+                raise OSError(ctypes.get_errno(), "")
+        err("EOPNOTSUPP", "fallocate of %s, mode %d" % (path, mode), fallocate)
+    err("ENOTTY", "ioctl of " + path, fcntl.ioctl, fd, 0x80086601, bytearray(8))
+    err("EOPNOTSUPP", "FICLONE of " + path, fcntl.ioctl, fd, 0x40049409, fd)
+    os.close(fd)
+err("EOPNOTSUPP", "O_TMPFILE", os.open, "t/r/f", os.O_TMPFILE | os.O_RDWR)
+spill("t/r/f/grown", b"x")
+fd = os.open("t/r/f/grown", os.O_RDWR)
+err("0", "posix_fallocate", os.posix_fallocate, fd, 0, 5)
+os.close(fd)
+same(slurp("t/r/f/grown"), b"x\0\0\0\0", "  writes zeros")
+os.unlink("t/r/f/grown")
+
 # ---- EOPNOTSUPP, ENODATA, and the attributes there are ----
 for path in ("t/r/f/p", "t/r/f/q@1", "t/r/f", "t/r", "t"):
     err("EOPNOTSUPP", "getxattr security.selinux of " + path, os.getxattr, path, "security.selinux")

@@ -58,6 +58,17 @@ for q, before in (("c", None), ("c2", b"before")):
     os.close(fd)
     spill("tick", b"")
     same((slurp(q), len(versions(q))), (b"written later", n), "a bare truncation hides nothing that was written after it (%s)" % (before or "new"))
+fd = os.open("c5", C | os.O_TRUNC)
+spill("c5", b"written later")
+r, w = os.pipe()
+d = os.open("c5", os.O_RDONLY)
+same((os.stat("c5").st_size, os.sendfile(w, d, 0, 99)), (13, 13), "  nor does it to stat and sendfile, while its descriptor is still open")
+for f in (fd, r, w, d):
+    os.close(f)
+for q in ("c5", "c6@5"):
+    spill(q, b"before")
+    os.close(os.open(q, os.O_RDONLY | os.O_TRUNC))
+    soon(lambda: slurp(q), b"", "O_TRUNC truncates %s, opened for reading only as it is" % q)
 fd = os.open("c3", C | os.O_TRUNC)
 os.fsync(fd)
 same((slurp("c3"), len(versions("c3"))), (b"", 1), "fsync commits a file that was only created")
