@@ -302,6 +302,15 @@ static mode_t type_of(enum node_kind kind)
 	return node_is_dir(&n) ? S_IFDIR : S_IFREG;
 }
 
+/* Something of it may be staged. */
+static bool is_open(struct node *plain)
+{
+	struct filex *x = handle_are_any() ? filex_find(plain) : NULL;
+
+	filex_put(x);
+	return x != NULL;
+}
+
 /* Attributes without asking the store, where the scan and the schema have all there is to know. */
 static bool entry_at_hand(struct answer *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
@@ -324,8 +333,8 @@ static bool entry_at_hand(struct answer *a, struct node *n, const struct list_en
 			cache_put(n, e->value.data, (size_t)e->size, a->changes);
 		return true;
 	case NODE_PLAIN:
-		if (handle_are_any() || a->changes != atomic_load(&fs.changes))
-			return false; /* something may be staged: that is asked of its file */
+		if (is_open(n) || a->changes != atomic_load(&fs.changes))
+			return false;
 		cell_attr(n, &a->family, e->ts, e->size, &p->attr);
 		p->attr_timeout = p->entry_timeout = tree_entry_timeout(n);
 		return true;

@@ -388,6 +388,21 @@ void node_extra_drop_locked(struct node *n)
 	}
 }
 
+void node_extra_replace_locked(struct node *old, struct node *n)
+{
+	const uint8_t made = NODE_EXTRA | NODE_MADE;
+	struct extra *e = extra_find(old->parent, extra_class(old), node_key(old));
+
+	mutex_assert_held(&table.lock);
+	assert(e && e->node == old && (old->flags & made) == made && !(n->flags & NODE_EXTRA));
+	e->node = n;
+	n->parent->epoch++;
+	n->flags |= made;
+	n->refs++;
+	old->flags &= (uint8_t)~made;
+	node_put_locked(old);
+}
+
 struct node *node_extra_next_locked(struct node *dir, unsigned cls, const struct slice *above)
 {
 	struct extra *e = dir->dir ? RB_ROOT(&dir->dir->extras) : NULL, *best = NULL;

@@ -170,6 +170,8 @@ struct dirx *node_dirx_locked(struct node *dir);
 /* n becomes listed in its parent though it may hold no cell.  made: pinned until it is dropped. */
 int node_extra_add_locked(struct node *n, bool made) TFS_MUST;
 void node_extra_drop_locked(struct node *n);
+/* n, of the same directory and key, takes the place of old, which was made: at no time is there neither, and no memory is needed. */
+void node_extra_replace_locked(struct node *old, struct node *n);
 /* The first extra of a class above key (NULL: the first). */
 struct node *node_extra_next_locked(struct node *dir, unsigned cls, const struct slice *above);
 struct node *node_extra_find_locked(struct node *dir, unsigned cls, struct slice key);

@@ -33,28 +33,36 @@ struct node *scratch_find(struct node *dir, struct slice name)
 	return n;
 }
 
-/* A new node for the name, listed; the tree lock is not held. */
+/*
+ * A new node for the name, listed; the tree lock is not held.  share: it is
+ * renamed from another name, and takes the place of a file that has this one.
+ */
 static int place(struct node *dir, struct slice name, enum node_kind kind, struct filex *share, struct node **out)
 {
-	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1);
+	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1), *old;
 	int r = 0;
 
 	if (!n)
 		return -ENOMEM;
 	mutex_lock(tree_mutex());
-	if (node_extra_find_locked(dir, 0, name))
+	/* Its directory stays while it has scratch, cells or not. */
+	if (dir->kind == NODE_ROW || dir->kind == NODE_FAMILY || dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART)
+		r = node_extra_add_locked(dir, false);
+	if (r == 0 && dir->kind == NODE_FAMILY)
+		r = node_extra_add_locked(dir->parent, false);
+	old = r ? NULL : node_extra_find_locked(dir, 0, name);
+	if (old && share && old->kind == NODE_SCRATCH_FILE) {
+		node_end_locked(old);
+		node_extra_replace_locked(old, n);
+	} else if (old) {
 		r = -EEXIST;
-	else
+	} else if (r == 0) {
 		r = node_extra_add_locked(n, true);
+	}
 	if (r == 0 && share) {
 		n->file = share;
 		share->refs++;
 	}
-	/* Its directory stays while it has scratch, cells or not. */
-	if (r == 0 && (dir->kind == NODE_ROW || dir->kind == NODE_FAMILY || dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART))
-		r = node_extra_add_locked(dir, false);
-	if (r == 0 && dir->kind == NODE_FAMILY)
-		r = node_extra_add_locked(dir->parent, false);
 	mutex_unlock(tree_mutex());
 	if (r)
 		node_put(n);
@@ -127,6 +135,8 @@ int scratch_attr(struct node *n, struct stat *st)
 	int r;
 
 	if (n->kind == NODE_SCRATCH_DIR) {
+		if (!n->dir)
+			return -ESTALE; /* just being made */
 		tree_dir_attr(n, n->dir->mode, n->dir->uid, n->dir->gid, st);
 		return 0;
 	}
@@ -200,8 +210,6 @@ int scratch_rename(struct node *n, struct node *dir, struct slice name, bool nor
 		r = -EEXIST;
 	else if (old && old->kind == NODE_SCRATCH_DIR)
 		r = -EISDIR;
-	else if (old)
-		r = scratch_remove(old);
 	node_put(old);
 	if (r)
 		return r;

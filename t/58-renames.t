@@ -337,21 +337,32 @@ os.close(fd)
 ok(os.path.isdir(F), "a scratch file of the table is written while it becomes a cell")
 
 seen = collections.Counter()
-spill("seen@7", b"A" * 100)
-def read():
+spill(".scratch", b"A" * 100)
+def read(name=".scratch"):
     try:
-        d = os.open("seen@7", os.O_RDONLY)
+        d = os.open(name, os.O_RDONLY)
         data = os.read(d, 200)
         os.close(d)
         seen["right" if len(data) == 100 and data == data[:1] * 100 else "torn"] += 1
     except OSError as x:
         seen[x.strerror] += 1
+def replace_scratch():
+    for i in range(1000):
+        spill(".new", bytes([65 + i % 26]) * 100)
+        os.rename(".new", ".scratch")
+beside(replace_scratch, read, read)
+note(dict(seen))
+same(set(seen), {"right"}, "who opens a scratch file that is replaced finds one or the other")
+seen.clear()
+spill("seen@7", b"A" * 100)
+def read_version():
+    read("seen@7")
 def replace():
     for i in range(600):
         name = (".t", "t@1", "t")[i % 3]
         spill(name, bytes([65 + i % 26]) * 100)
         os.rename(name, "seen@7")
-beside(replace, read, read)
+beside(replace, read_version, read_version)
 note(dict(seen))
 same(set(seen), {"right"}, "who opens and reads a version that others replace finds one or the other, whole")
 EOF2
