@@ -121,8 +121,8 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
-/* Opens node as CREATE does; e's node is counted for the kernel when it succeeds and the reply is sent. */
-void ofile_create(fuse_req_t req, struct node *n, bool exists, mode_t mode, struct fuse_file_info *fi);
+/* Opens node as CREATE does.  0: answered.  -errno: not answered; -ESTALE: it went meanwhile. */
+int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi) TFS_MUST;
 
 /* ftruncate and truncate.  h may be NULL. */
 int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct changes *c) TFS_MUST;

@@ -291,23 +291,20 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		handle_free(h);
 }
 
-void ofile_create(fuse_req_t req, struct node *n, bool exists, mode_t mode, struct fuse_file_info *fi)
+int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi)
 {
 	struct fuse_entry_param e = {0};
 	struct handle *h;
 	int r;
 
-	(void)mode;
 	r = handle_open(n, fi->flags, !exists, &h);
-	if (r == 0) {
-		h->pid = fuse_req_ctx(req)->pid;
-		r = tree_entry(n, &e);
-		if (r)
-			handle_free(h);
-	}
+	if (r)
+		return r;
+	h->pid = fuse_req_ctx(req)->pid;
+	r = tree_entry(n, &e);
 	if (r) {
-		reply_err(req, refuse_store(r, n, NULL, "cannot be created"));
-		return;
+		handle_free(h);
+		return r;
 	}
 	fi->fh = (uint64_t)(uintptr_t)h;
 	set_open_flags(n, fi);
@@ -316,4 +313,5 @@ void ofile_create(fuse_req_t req, struct node *n, bool exists, mode_t mode, stru
 		handle_free(h);
 		node_forget(n, 1);
 	}
+	return 0;
 }

@@ -30,6 +30,8 @@ static bool is_pending(const struct handle *h, const struct filex *x)
 /* A writer that has something staged; the file's lock is held. */
 static const struct writer *pending_of(const struct filex *x)
 {
+	if (!x->node)
+		return NULL; /* scratch is what it is */
 	if (x->node->kind == NODE_VERSION)
 		return writer_pending(&x->w) ? &x->w : NULL;
 	for (struct handle *h = x->handles; h; h = h->next)

@@ -196,41 +196,54 @@ static bool may_be_file(enum node_kind kind)
 	return kind == NODE_VERSION || kind == NODE_PLAIN || kind == NODE_SCRATCH_FILE || kind == NODE_SCHEMA;
 }
 
-void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
+/* The node to be opened, counted; *exists: it was there. */
+static int create_node(fuse_req_t req, struct node *dir, const char *name, mode_t mode, int flags, struct resolved *what, bool *exists,
+		       struct node **out)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	struct node *dir = node_of(parent), *n = NULL;
+	int r = tree_check(dir, what, out);
+
+	*exists = r == 0;
+	if (r == 0 && (flags & O_EXCL))
+		r = -EEXIST;
+	else if (r == 0 && node_is_dir(*out))
+		r = -EISDIR;
+	if (r != -ENOENT)
+		return r;
+	if (!may_be_file(what->kind))
+		return refuse(-EPERM, dir, name, "a file cannot be here: TABLE/ROW/FAMILY/QUALIFIER");
+	if (what->kind == NODE_SCRATCH_FILE)
+		return scratch_make(dir, buf_slice(&what->key), false, mode & 07777, ctx->uid, ctx->gid, out);
+	*out = node_get(what->parent, what->kind, buf_slice(&what->key), what->ts);
+	return *out ? 0 : -ENOMEM;
+}
+
+/* The kernel would try once more what went as it was opened. */
+#define CREATE_TRIES 10
+
+void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
+{
+	struct node *dir = node_of(parent);
 	struct resolved what;
-	bool forbidden, exists = true;
+	bool forbidden, exists, answered = false;
 	int r;
 
 	r = tree_resolve(dir, name, &what, &forbidden);
-	if (r) {
-		r = cannot_create(r, dir, name, forbidden);
-		goto out;
-	}
-	r = tree_check(dir, &what, &n);
-	if (r == -ENOENT) {
-		exists = false;
-		r = 0;
-		if (!may_be_file(what.kind))
-			r = refuse(-EPERM, dir, name, "a file cannot be here: TABLE/ROW/FAMILY/QUALIFIER");
-		else if (what.kind == NODE_SCRATCH_FILE)
-			r = scratch_make(dir, buf_slice(&what.key), false, mode & 07777, ctx->uid, ctx->gid, &n);
-		else if (!(n = node_get(what.parent, what.kind, buf_slice(&what.key), what.ts)))
-			r = -ENOMEM;
-	} else if (r == 0 && (fi->flags & O_EXCL)) {
-		r = -EEXIST;
-	} else if (r == 0 && node_is_dir(n)) {
-		r = -EISDIR;
-	}
-out:
-	resolved_fini(&what);
 	if (r)
-		reply_err(req, r);
-	else
-		ofile_create(req, n, exists, mode, fi);
-	node_put(n);
+		r = cannot_create(r, dir, name, forbidden);
+	for (int i = 0; !answered && (r == 0 || r == -ESTALE) && i < CREATE_TRIES; i++) {
+		struct node *n = NULL;
+
+		r = create_node(req, dir, name, mode, fi->flags, &what, &exists, &n);
+		if (r == 0) {
+			r = ofile_create(req, n, exists, fi);
+			answered = r == 0;
+		}
+		node_put(n);
+	}
+	if (!answered)
+		reply_err(req, refuse_store(r, dir, name, "cannot be created"));
+	resolved_fini(&what);
 }
 
 void tree_in_doubt(struct changes *c, struct node *dir, const char *name, int r)

@@ -112,6 +112,11 @@ echo more >&3
 rm "$M/pend/r/f/q"
 ok "  one removed while open keeps no directory" rmdir "$M/pend/r/f"
 exec 3>&-
+mkdir "$M/pend/r/f"
+exec 3>"$M/pend/r/f/.s"
+rm "$M/pend/r/f/.s"
+ok "  nor does a scratch file" rmdir "$M/pend/r/f"
+exec 3>&-
 
 # ---- a directory that stayed, empty, and was forgotten is not listed ----
 mkdir -p "$M/forget/r/f"
