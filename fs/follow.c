@@ -163,7 +163,7 @@ static void lead_locked(struct filex *x, struct filex *now)
 static void pass_on(struct kept_version *e, struct node *to, struct changes *c)
 {
 	struct filex *x, *now = NULL, *f, *next;
-	int r = 0;
+	int r = 0, earlier;
 
 	ofile_forward(e->n, to, to->ts);
 	mutex_lock(tree_mutex());
@@ -183,6 +183,7 @@ static void pass_on(struct kept_version *e, struct node *to, struct changes *c)
 	}
 	r = !now ? -ENOMEM : r == -ENOENT ? 0 : r;
 	mutex_lock(&x->lock);
+	earlier = x->w.error;
 	if (r == 0 && writer_pending(&x->w))
 		r = writer_commit(&x->w, to, true, x, c);
 	writer_fini(&x->w);
@@ -202,9 +203,9 @@ static void pass_on(struct kept_version *e, struct node *to, struct changes *c)
 	}
 	mutex_unlock(tree_mutex());
 	mutex_unlock(&x->lock);
-	if (r && now) {
+	if ((r || earlier) && now) {
 		mutex_lock(&now->lock);
-		now->w.error = r;
+		now->w.error = r ? r : earlier;
 		mutex_unlock(&now->lock);
 	}
 	if (r) /* they hear of it at their next call */
@@ -292,7 +293,7 @@ int ofile_settle(struct node *n, struct changes *c)
 	x = r == 0 && home->kind == NODE_VERSION ? filex_find(home) : NULL;
 	if (x) {
 		mutex_lock(&x->lock);
-		r = writer_commit(&x->w, home, true, x, c);
+		r = writer_pending(&x->w) ? writer_commit(&x->w, home, true, x, c) : 0;
 		mutex_unlock(&x->lock);
 		filex_put(x);
 	}

@@ -156,6 +156,14 @@ for fd in fds:
     os.close(fd)
 same((slurp("e@9"), versions("d"), versions("e")), (b"x+", [], [9]), "  nor do they get one")
 
+spill("b@1", b"small")
+fd = os.open("b@1", os.O_WRONLY)
+err("EFBIG", "a write past 64 MiB", os.pwrite, fd, b"x", 64 << 20)
+err("0", "  does not keep its version from being renamed", os.rename, "b@1", "b@2")
+err("EFBIG", "  but stays an error of its descriptor", os.pwrite, fd, b"y", 0)
+err("EFBIG", "  until it is closed", os.close, fd)
+same(slurp("b@2"), b"small", "  and nothing of it is stored")
+
 # Each descriptor has its own way.
 fds = []
 for i in (1, 2):
