@@ -20,10 +20,14 @@
  */
 #include "fs/loop.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/msg.h"
 #include "fs/notify.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -34,6 +38,8 @@
 #define PATIENCE_US 500
 #define IDLE_LOOKS 20
 #define NOBODY -1
+#define LOOK_US 50
+#define IN_VAIN_MOST 63
 
 struct worker {
 	pthread_t thread;
@@ -50,6 +56,49 @@ static struct {
 	bool stop;
 	sem_t ended;           /* posted by a worker that found the connection ended, and by signals */
 } loop;
+
+/* Is there a processor for us while the client runs?  Then reads of the device do not wait by themselves. */
+static void look_out(int fd)
+{
+	cpu_set_t cpus;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > 1 && flags >= 0)
+		(void)!fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+ssize_t loop_read(int fd, void *buf, size_t n)
+{
+	static _Thread_local unsigned in_vain, sleeps; /* what the last look was worth; how many more go without */
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	uint64_t until = 0;
+	ssize_t r;
+
+	r = read(fd, buf, n);
+	if (r >= 0 || errno != EAGAIN)
+		return r;
+	if (sleeps) {
+		sleeps--;
+	} else {
+		until = monotonic_us() + LOOK_US;
+		do {
+			sched_yield();
+			r = read(fd, buf, n);
+		} while (r < 0 && errno == EAGAIN && monotonic_us() < until);
+		if (r >= 0 || errno != EAGAIN) {
+			in_vain = 0;
+			return r;
+		}
+		in_vain = in_vain >= IN_VAIN_MOST ? IN_VAIN_MOST : 2 * in_vain + 1;
+		sleeps = in_vain;
+	}
+	do {
+		if (poll(&p, 1, -1) < 0)
+			return -1;
+		r = read(fd, buf, n); /* another may have been faster */
+	} while (r < 0 && errno == EAGAIN);
+	return r;
+}
 
 static void wake_monitor(void)
 {
@@ -191,6 +240,7 @@ int loop_run(bool single_threaded)
 	cond_init(&loop.monitor);
 	sem_init(&loop.ended, 0, 0);
 	loop.leader = NOBODY;
+	look_out(fuse_session_fd(fs.session));
 	sigaction(SIGUSR1, &sa, NULL);
 	take_signals(&ends);
 	r = pthread_create(&monitor, NULL, monitor_main, NULL);

@@ -13,5 +13,7 @@
  * All requests begun are finished when it returns.
  */
 int loop_run(bool single_threaded) TFS_MUST;
+/* read(2) of the device, for whoever receives; may look for a while before it sleeps. */
+ssize_t loop_read(int fd, void *buf, size_t n);
 
 #endif

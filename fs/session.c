@@ -58,7 +58,7 @@ static ssize_t session_read(int fd, void *buf, size_t n, void *userdata)
 
 	(void)userdata;
 	refuse_begin();
-	r = read(fd, buf, n);
+	r = loop_read(fd, buf, n);
 	if (r >= (ssize_t)sizeof(head)) {
 		memcpy(&head, buf, sizeof(head));
 		ofile_asked_by((pid_t)head.pid);
