@@ -390,9 +390,8 @@ static int apply(struct node *n, struct writer *w, struct changes *c)
 	return r;
 }
 
-int control_written(struct node *n, struct writer *w)
+int control_written(struct node *n, struct writer *w, struct changes *c)
 {
-	struct changes c = {0};
 	struct slice text;
 	int r;
 
@@ -403,9 +402,7 @@ int control_written(struct node *n, struct writer *w)
 	r = stage_bytes(&w->image, &text);
 	if (r || text.n == 0 || text.p[text.n - 1] != '\n')
 		return r;
-	r = apply(n, w, &c);
-	/* Nobody's reply waits: the writer's own is sent by the caller. */
-	changes_send(&c);
+	r = apply(n, w, c);
 	if (r == 0)
 		stage_reset(&w->image);
 	else

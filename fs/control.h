@@ -21,7 +21,7 @@ int control_attr(struct node *n, struct stat *st) TFS_MUST;
 int control_open(struct node *n, struct writer *w, bool writable, bool truncate) TFS_MUST;
 int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got) TFS_MUST;
 /* After each write, the file's lock held: a finished line of a setting is applied at once. */
-int control_written(struct node *n, struct writer *w) TFS_MUST;
+int control_written(struct node *n, struct writer *w, struct changes *c) TFS_MUST;
 int control_commit(struct node *n, struct filex *x, struct writer *w, bool last, struct changes *c) TFS_MUST;
 int control_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 /* Sets the schema of the table that n lies in to what w, a scratch file's, holds; under that file's lock. */

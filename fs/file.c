@@ -271,7 +271,7 @@ static int write_version(struct node *n, uint64_t offset, const uint8_t *p, size
 	return r;
 }
 
-static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size_t size, int flags)
+static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size_t size, int flags, struct changes *c)
 {
 	struct node *n = h->node;
 	struct filex *x = h->x;
@@ -303,12 +303,12 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 		}
 		r = writer_write(&h->w, offset - h->w.origin, p, size, append);
 		if (r == 0)
-			r = control_written(n, &h->w);
+			r = control_written(n, &h->w, c);
 		break;
 	case FILE_SCHEMA:
 		r = writer_write(&h->w, offset, p, size, append);
 		if (r == 0)
-			r = control_written(n, &h->w);
+			r = control_written(n, &h->w, c);
 		break;
 	case FILE_NONE:
 	case FILE_VERSION:
@@ -322,8 +322,9 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t offset, struct fuse_file_info *fi)
 {
 	struct handle *h = handle_of(fi);
-	size_t size = fuse_buf_size(in), done = 0;
+	size_t size = fuse_buf_size(in);
 	struct fuse_bufvec whole = FUSE_BUFVEC_INIT(size);
+	struct changes c = {0};
 	const uint8_t *p;
 	int r;
 
@@ -346,16 +347,15 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 		size = (size_t)n;
 	}
 	h->pid = fuse_req_ctx(req)->pid;
-	r = write_bytes(h, (uint64_t)offset, p, size, fi->flags);
-	done = size;
+	r = write_bytes(h, (uint64_t)offset, p, size, fi->flags, &c);
 	if (r == -EFBIG)
 		refuse(r, h->node, NULL, "a value is at most 64 MiB; nothing of it is stored");
 	else if (r != -EINVAL)
 		refuse_store(r, h->node, NULL, "the write was not taken");
 	if (r)
-		reply_err(req, r);
+		changes_reply_err(&c, req, r);
 	else
-		fuse_reply_write(req, done);
+		changes_reply_write(&c, req, size);
 }
 
 /* ---- flush, fsync, release ---- */

@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END };
+enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END, REPLY_WRITE, REPLY_ENTRY };
 
 struct item {
 	struct item *next;
@@ -25,8 +25,11 @@ struct item {
 	enum reply_kind kind;
 	fuse_req_t req;
 	int err;
+	size_t written;
 	struct stat st;
 	double timeout;
+	struct node *made; /* of the entry; counted for the kernel */
+	struct fuse_entry_param entry;
 };
 
 struct later {
@@ -175,6 +178,10 @@ static void send_reply(const struct item *it)
 		fuse_reply_attr(it->req, &it->st, it->timeout);
 	else if (it->kind == REPLY_END)
 		fuse_reply_buf(it->req, NULL, 0);
+	else if (it->kind == REPLY_WRITE)
+		fuse_reply_write(it->req, it->written);
+	else if (it->kind == REPLY_ENTRY && fuse_reply_entry(it->req, &it->entry) != 0)
+		node_forget(it->made, 1);
 }
 
 static void queue(struct changes *c, const struct item *like)
@@ -229,6 +236,21 @@ void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st
 {
 	struct item like = {.kind = REPLY_ATTR, .req = req, .st = *st, .timeout = timeout};
 
+	queue(c, &like);
+}
+
+void changes_reply_write(struct changes *c, fuse_req_t req, size_t n)
+{
+	struct item like = {.kind = REPLY_WRITE, .req = req, .written = n};
+
+	queue(c, &like);
+}
+
+void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, const struct fuse_entry_param *e)
+{
+	struct item like = {.kind = REPLY_ENTRY, .req = req, .made = n, .entry = *e};
+
+	node_lookup(n);
 	queue(c, &like);
 }
 

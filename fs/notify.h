@@ -55,6 +55,9 @@ void changes_table(struct changes *c, struct node *table);
 /* Replies (r: 0 or -errno) after the notifications, and empties c. */
 void changes_reply_err(struct changes *c, fuse_req_t req, int r);
 void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout);
+void changes_reply_write(struct changes *c, fuse_req_t req, size_t n);
+/* Counts n, which was made, for the kernel; the caller keeps his own count. */
+void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, const struct fuse_entry_param *e);
 /* The empty answer that ends a listing. */
 void changes_reply_end(struct changes *c, fuse_req_t req);
 /* No reply waits for these. */

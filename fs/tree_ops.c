@@ -384,10 +384,7 @@ void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 		tree_in_doubt(&c, dir, name, r);
 		changes_reply_err(&c, req, refuse_store(r, dir, name, "cannot be made"));
 	} else {
-		node_lookup(n);
-		if (fuse_reply_entry(req, &e) != 0)
-			node_forget(n, 1);
-		changes_send(&c);
+		changes_reply_entry(&c, req, n, &e);
 	}
 	node_put(n);
 }

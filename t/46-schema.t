@@ -25,6 +25,30 @@ is "$(find t | sort | tr '\n' ' ')" "t t/r t/r/f " "  find never meets them"
 # ---- piecewise ----
 mkdir t/.families/c
 is "$(ls -A t | tr '\n' ' ')" ".schema r " "mkdir .families/F sets the schema: it is listed"
+py <<'EOF2'
+from tap import *
+import shutil
+stale = 0
+for i in range(60):
+    T = "%s/set%d" % (M, i)
+    os.makedirs(T + "/r/f")
+    os.listdir(T)
+    os.mkdir(T + "/.families/c")
+    stale += sorted(os.listdir(T)) != [".schema", "r"]
+    shutil.rmtree(T)
+same(stale, 0, "  by whoever lists as soon as mkdir has returned, 60 times of 60")
+stale = 0
+for i in range(60):
+    T = "%s/set%d" % (M, i)
+    os.makedirs(T + "/r/f")
+    os.listdir(T)
+    fd = os.open(T + "/.families/f/gc", os.O_WRONLY)
+    os.write(fd, b"maxversions=3\n")
+    stale += sorted(os.listdir(T)) != [".schema", "r"]
+    os.close(fd)
+    shutil.rmtree(T)
+same(stale, 0, "  and as soon as a setting's line is written")
+EOF2
 fails "mkdir ROW/unknown" 'Operation not permitted' mkdir t/r/unknown
 ok "mkdir ROW/F of the family" mkdir t/r/c
 echo 'maxversions=3 or maxage=7d' >t/.families/c/gc
