@@ -371,15 +371,25 @@ int column_versions(struct node *family_node, struct slice qualifier, struct ver
 		goto out;
 	spec.qualifier_from = bytes_of(qualifier);
 	spec.qualifier_to = bytes_of(buf_slice(&after));
-	r = tfs_scan_new(node_store_table(family_node), &spec, &scan);
-	if (r)
-		goto out;
-	while ((r = tfs_scan_next(scan, &cell)) > 0) {
-		r = versions_add(&v, cell.ts);
+	for (;;) {
+		r = tfs_scan_new(node_store_table(family_node), &spec, &scan);
 		if (r)
+			goto out;
+		while ((r = tfs_scan_next(scan, &cell)) > 0) {
+			r = versions_add(&v, cell.ts);
+			if (r)
+				break;
+		}
+		tfs_scan_free(scan);
+		if (r != -EBADMSG && r != -EIO)
 			break;
+		if (spec.past_damage) {
+			r = 0; /* the end, then; nobody has what cannot be read */
+			break;
+		}
+		versions_fini(&v);
+		spec.past_damage = true;
 	}
-	tfs_scan_free(scan);
 out:
 	buf_fini(&after);
 	if (r)

@@ -244,7 +244,8 @@ is "$(find "$M/w" -name '*@*' -printf '%P\n' 2>/dev/null | sed 's/@.*//')" r/f/n
 mkdir "$M/w/r2" && mkdir "$M/w/r2/f"
 echo other >"$M/w/r2/f/q@5"
 is "$(cat "$M/w/r2/f/q@5")" other "  a new row, too"
-rm -r "$M/w/r2" "$M/w/r/f/new"
+ok "  they can be removed" rm -r "$M/w/r2" "$M/w/r/f/new"
+fails "  and are gone" 'No such file' cat "$M/w/r/f/new"
 t fusermount3 -u "$M"
 wait_daemon
 cp -p "$W/goodw.sst" "$wsst"
