@@ -213,6 +213,17 @@ static void pass_on(struct kept_version *e, struct node *to, struct changes *c)
 	filex_put(now);
 }
 
+/* Whoever writes on is told so; kept_end does the rest. */
+static void cannot_follow(struct kept_version *e)
+{
+	msg_error("out of memory: descriptors of a renamed version were cut off");
+	if (!e->x)
+		return;
+	mutex_lock(&e->x->lock);
+	e->x->w.error = -ENOMEM;
+	mutex_unlock(&e->x->lock);
+}
+
 void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target, int64_t to_ts,
 		struct changes *c)
 {
@@ -226,7 +237,7 @@ void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier
 	family = family_home(target->parent, true);
 	to = family ? node_get(family, NODE_VERSION, node_key(target), to_ts) : NULL;
 	if (!to)
-		msg_error("out of memory: descriptors of a renamed version were cut off");
+		cannot_follow(e);
 	else if (to == e->n)
 		e->done = true;
 	else
