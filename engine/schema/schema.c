@@ -410,10 +410,10 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	}
 	for (unsigned i = 0; i < s->pub.family_count; i++) {
 		const struct tfs_family *f = &s->families[i];
-		struct store_family *to = &t->families[i];
+		struct store_family *to = &t->families[t->family_count++];
+		const struct tfs_group *group = draft_find_group(s, f->group);
 
 		to->id = f->id;
-		const struct tfs_group *group = draft_find_group(s, f->group);
 
 		if (!group) { /* every family's group is there: a schema that says otherwise is none */
 			rc = -EBADMSG;
@@ -421,10 +421,10 @@ int schema_store(const struct schema *s, struct store_schema **out)
 		}
 		to->group = group->id;
 		to->counter = f->type == TFS_TYPE_COUNTER;
-		rc = gc_parse(f->gc, &to->rule, &why);
+		to->name = strdup(f->name);
+		rc = to->name ? gc_parse(f->gc, &to->rule, &why) : -ENOMEM;
 		if (rc)
 			goto fail;
-		t->family_count++;
 	}
 	*out = t;
 	return 0;

@@ -41,7 +41,8 @@ void blockfile_writer_free(struct blockfile_writer *w);
 /* ---- reading ---- */
 struct blockfile;
 struct blockfile_counters { /* added to atomically, shared by the files of one cache */
-	uint64_t blocks_read, bytes_read;
+	uint64_t blocks_read; /* of data */
+	uint64_t bytes_read;  /* of these and everything else */
 };
 /*
  * Opens, reads and checks trailer, map and dictionary.  counters may be NULL
@@ -49,6 +50,10 @@ struct blockfile_counters { /* added to atomically, shared by the files of one c
  * -ENOMEM, or -EIO for every other failure.
  */
 int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
+/* One section alone, without what an open file holds: reads the trailer and it.  bytes: the size the file must have; 0: is not known. */
+int blockfile_peek(const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out) TFS_MUST;
+/* Is the file as long as it must be?  Logs it if not: every checksum of one SSTable is right in the place of another, too. */
+int blockfile_check_size(const struct blockfile *b, uint64_t bytes) TFS_MUST;
 void blockfile_close(struct blockfile *b);
 const char *blockfile_path(const struct blockfile *b);
 const struct bff_trailer *blockfile_trailer(const struct blockfile *b);

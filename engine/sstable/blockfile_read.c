@@ -39,6 +39,8 @@ static int read_exactly(struct blockfile *b, void *p, size_t n, uint64_t offset)
 
 	if (err)
 		return err;
+	if (b->counters)
+		__atomic_fetch_add(&b->counters->bytes_read, got, __ATOMIC_RELAXED);
 	return got == n ? 0 : -EBADMSG;
 }
 
@@ -116,10 +118,10 @@ static uint64_t find_largest(struct blockfile *b)
 	return largest;
 }
 
-int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out)
+/* The file and its trailer. */
+static int open_trailer(const char *path, struct blockfile_counters *counters, struct blockfile **out)
 {
 	struct blockfile *b = calloc(1, sizeof(*b));
-	struct buf section = {0};
 	int err;
 
 	if (!b)
@@ -130,11 +132,47 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
 		msg_error("%s: cannot open: %s", path, strerror(-err));
 		if (err != -ENOENT)
 			err = as_read_error(err);
-		goto out;
+	} else {
+		err = read_trailer(b);
 	}
-	err = read_trailer(b);
 	if (err)
-		goto out;
+		blockfile_close(b);
+	else
+		*out = b;
+	return err;
+}
+
+int blockfile_check_size(const struct blockfile *b, uint64_t bytes)
+{
+	if (!bytes || bytes == b->file_bytes)
+		return 0;
+	msg_error("%s: damaged: another file: it has %llu bytes, and should have %llu", file_path(b->file),
+		  (unsigned long long)b->file_bytes, (unsigned long long)bytes);
+	return -EBADMSG;
+}
+
+int blockfile_peek(const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out)
+{
+	struct blockfile *b;
+	int err = open_trailer(path, counters, &b);
+
+	if (err)
+		return err;
+	err = blockfile_check_size(b, bytes);
+	if (!err)
+		err = blockfile_section(b, id, out);
+	blockfile_close(b);
+	return err;
+}
+
+int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out)
+{
+	struct buf section = {0};
+	struct blockfile *b;
+	int err = open_trailer(path, counters, &b);
+
+	if (err)
+		return err;
 	err = blockfile_section(b, BFF_MAP, &section);
 	if (err)
 		goto out;
@@ -231,10 +269,8 @@ static int read_block(struct blockfile *b, size_t i, void *dst)
 		err = bff_block_decode(slice_of(p, stored), at->logical, &block);
 	if (err)
 		return err;
-	if (b->counters) {
+	if (b->counters && i < blockfile_data_blocks(b))
 		__atomic_fetch_add(&b->counters->blocks_read, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&b->counters->bytes_read, stored, __ATOMIC_RELAXED);
-	}
 	return block.raw_bytes == raw ? codec_decode(block.codec, block.payload, b->dict, dst, raw) : -EBADMSG;
 }
 

@@ -114,16 +114,6 @@ void open_table_close(struct open_table *t)
 	free(t);
 }
 
-/* Every checksum of one SSTable is right in the place of another, too. */
-static int check_size(const struct sst *s, const struct blockfile *b)
-{
-	if (!s->bytes || s->bytes == blockfile_file_bytes(b))
-		return 0;
-	msg_error("%s: damaged: another file: it has %llu bytes, and should have %llu", s->path,
-		  (unsigned long long)blockfile_file_bytes(b), (unsigned long long)s->bytes);
-	return -EBADMSG;
-}
-
 /* Filters that cannot be used are logged and done without. */
 static int load_filters(struct open_table *t, struct blockfile *b)
 {
@@ -168,7 +158,7 @@ static int open_table(struct sst *s, struct open_table **out)
 	t->sst = s;
 	err = blockfile_open(s->path, &s->cache->counters, &b);
 	if (!err)
-		err = check_size(s, b);
+		err = blockfile_check_size(b, s->bytes);
 	if (!err)
 		err = load_filters(t, b);
 	if (err) {
@@ -380,19 +370,23 @@ int sst_scan_new(struct sst *s, struct iter **out)
 }
 
 /* ---- questions ---- */
+/* Of a table that is not open, from the file: whoever counts what there is would else push out those in use. */
 int sst_properties(struct sst *s, struct buf *out)
 {
 	struct buf bytes = {0};
 	struct open_table *t;
-	int err = sst_pin(s, &t);
+	int err;
 
-	if (err)
-		return err;
-	err = blockfile_section(ldb_table_file(t->ldb), BFF_PROPERTIES, &bytes);
+	atomic_fetch_add(&s->pins, 1);
+	t = atomic_load(&s->table);
+	if (t)
+		err = blockfile_section(ldb_table_file(t->ldb), BFF_PROPERTIES, &bytes);
+	else
+		err = blockfile_peek(s->path, s->bytes, &s->cache->counters, BFF_PROPERTIES, &bytes);
 	sst_unpin(s);
 	if (err) {
 		buf_fini(&bytes);
-		return err;
+		return err == -ENOENT ? -EIO : err; /* the file is missing, not the cell */
 	}
 	buf_fini(out);
 	*out = bytes;

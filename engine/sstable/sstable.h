@@ -75,7 +75,8 @@ struct sst_cache; /* in-memory groups: up to a quarter of block_bytes, on top of
 struct sst_cache_stats {
 	uint64_t block_bytes, cell_bytes, table_bytes, tables_open;
 	uint64_t cells_found, cells_missed;
-	uint64_t blocks_read, bytes_read;        /* from disk, compressed */
+	uint64_t blocks_read;                    /* of data, from disk */
+	uint64_t bytes_read;                     /* of SSTables, from disk: these, and what opening one reads */
 	uint64_t table_opens, probes, probe_misses; /* filter asked; said no */
 };
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out) TFS_MUST;
@@ -117,7 +118,7 @@ bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct s
  * moved.  It holds no reference on s.
  */
 int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice probe, struct iter **out) TFS_MUST;
-/* A copy of the properties blob. */
+/* A copy of the properties blob.  A table that is not open stays so. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
 /* Reads the whole file past the caches and checks every checksum and the order of keys.  On damage *why (free it) names the offset. */
 int sst_verify(const char *path, uint64_t *keys, char **why) TFS_MUST;

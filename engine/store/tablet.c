@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a tablet: opening, views for readers, closing, numbers about
- * it.  Writing is in tablet_write.c, reading in tablet_read.c and
+ * The life of a tablet: opening, views for readers, closing.  Numbers about
+ * it are in tablet_usage.c, writing is in tablet_write.c, reading in tablet_read.c and
  * tablet_scan.c, compactions in compact*.c.
  *
  * Opening takes no I/O: files are opened when they are first read.  Sequence
@@ -19,15 +19,8 @@
 #include "engine/base/msg.h"
 #include "engine/store/cellkey.h"
 #include "engine/store/compact.h"
-#include "engine/store/props_format.h"
 
 enum { CLOSE_POLL_US = 1000 };
-
-static const char *const state_names[] = {
-#define X(name, text) [TABLET_##name] = text,
-	TABLET_STATES(X)
-#undef X
-};
 
 void
 snap_take(struct tablet *t, struct snap *s)
@@ -275,113 +268,6 @@ void *
 tablet_commit_arg(const struct tablet *t)
 {
 	return t->commit_arg;
-}
-
-void
-tablet_get_stats(struct tablet *t, struct tablet_stats *s)
-{
-	struct snap snap;
-	struct tablet_stats st = {0};
-
-	snap_take(t, &snap);
-	st.seq = snap.seq;
-	st.memtables = snap.view->mem_count;
-	st.files = snap.view->file_count;
-	st.state = state_names[t->state];
-	for (unsigned i = 0; i < snap.view->mem_count; i++) {
-		st.memory_bytes += memtable_bytes(snap.view->mems[i]->m);
-		st.cells += memtable_count(snap.view->mems[i]->m);
-		st.tombstones += snap.view->mems[i]->tombstones;
-	}
-	for (unsigned i = 0; i < snap.view->file_count; i++) {
-		const struct tablet_file *f = &snap.view->files[i]->meta;
-
-		st.disk_bytes += f->bytes;
-		st.raw_bytes += f->raw_bytes;
-		st.cells += f->cells;
-		st.tombstones += f->tombstones;
-	}
-	snap_put(&snap);
-	*s = st;
-}
-
-/* Adds a family's part of one memtable: its entries are looked through, since writers do not count by family. */
-static int
-family_in_memory(struct memtable *m, uint16_t family, struct tablet_stats *st)
-{
-	uint64_t all = 0, part = 0;
-	struct iter *it;
-	int err = memtable_iter_new(m, &it);
-
-	if (err)
-		return err;
-	for (iter_seek(it, slice_of(NULL, 0)); it->valid; iter_next(it)) {
-		size_t row_len = cellkey_row_len(it->key), column_len = cellkey_column_len(it->key);
-		enum cell_kind kind;
-		uint64_t seq;
-		int64_t ts;
-
-		if (!row_len || !column_len) {
-			err = -EBADMSG;
-			break;
-		}
-		all += it->key.n + it->value.n;
-		if (load_be16(it->key.p + row_len) != family)
-			continue;
-		part += it->key.n + it->value.n;
-		cellkey_suffix(it->key, column_len, &ts, &seq, &kind);
-		st->cells += kind == CELL_VALUE || kind == CELL_LARGE;
-		st->tombstones += kind < CELL_VALUE;
-	}
-	if (!err)
-		err = it->err;
-	iter_free(it);
-	if (!err && all)
-		st->memory_bytes += (uint64_t)((double)memtable_bytes(m) * (double)part / (double)all);
-	return err;
-}
-
-int
-tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s)
-{
-	struct snap snap;
-	struct tablet_stats st = {.state = state_names[t->state]};
-	struct buf blob = {0};
-	int err = 0;
-
-	tablet_enter(t);
-	snap_take(t, &snap);
-	st.seq = snap.seq;
-	for (unsigned i = 0; i < snap.view->mem_count && !err; i++)
-		err = family_in_memory(snap.view->mems[i]->m, family, &st);
-	for (unsigned i = 0; i < snap.view->file_count && !err; i++) {
-		struct vfile *f = snap.view->files[i];
-		struct props p;
-
-		if (vfile_empty(f))
-			continue;
-		buf_reset(&blob);
-		if ((err = sst_properties(f->sst, &blob)) || (err = props_decode(buf_slice(&blob), &p)))
-			break;
-		for (uint32_t k = 0; k < p.family_count; k++) {
-			if (p.families[k].id != family)
-				continue;
-			st.files++;
-			st.cells += p.families[k].cells;
-			st.tombstones += p.families[k].tombstones;
-			st.raw_bytes += p.families[k].raw_bytes;
-			if (p.raw_bytes)
-				st.disk_bytes += (uint64_t)((double)f->meta.bytes * (double)p.families[k].raw_bytes /
-							    (double)p.raw_bytes);
-		}
-		props_fini(&p);
-	}
-	buf_fini(&blob);
-	snap_put(&snap);
-	tablet_leave(t);
-	if (!err)
-		*s = st;
-	return err;
 }
 
 uint64_t

@@ -25,6 +25,7 @@
 /* ---- what a tablet must know of its table's schema; immutable, counted ---- */
 struct store_family {
 	uint16_t id, group;
+	char *name;            /* owned by the store_schema; NULL: has none */
 	bool counter;
 	struct gc_rule *rule; /* owned by the store_schema */
 };
@@ -197,9 +198,16 @@ struct tablet_stats {
 	unsigned files, memtables;
 	const char *state;
 };
+/* Of a file that the tablet uses in part, its part; cells and tombstones: entries stored, whatever masks them. */
 void tablet_get_stats(struct tablet *t, struct tablet_stats *s);
-/* Share of one family: by a walk over the memtables, and from the SSTables' properties (opens them). */
-int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST;
+/* The shares of the families that have any, dropped ones not yet collected included, in id order; 0: row deletes, which are no family's. */
+struct tablet_family {
+	uint16_t id;
+	unsigned files;
+	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones;
+};
+int tablet_families(struct tablet *t, struct tablet_family **out, unsigned *count) TFS_MUST; /* free it */
+int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST; /* of one of them */
 /* The smallest LSN of env's own incarnation that this tablet still needs; UINT64_MAX: none. */
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation);
 /* Copies of the list as of now. */

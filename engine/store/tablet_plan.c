@@ -43,7 +43,9 @@ plan_entry(struct plan *p, const struct cellkey *k, unsigned cell, struct slice 
 	if (err)
 		return err;
 	e = &p->v[p->n++];
-	*e = (struct planned){at, p->keys.n - at, cell, k->kind == CELL_CHUNK, value, size_at, NULL};
+	*e = (struct planned){.key_at = at, .key_bytes = p->keys.n - at, .cell = cell, .chunk = k->kind == CELL_CHUNK,
+			      .live = k->kind == CELL_VALUE || k->kind == CELL_LARGE, .dead = k->kind < CELL_VALUE,
+			      .family = k->family, .value = value, .size_at = size_at};
 	return 0;
 }
 
@@ -107,8 +109,10 @@ plan_mutation(struct plan *p, const struct mutation *m)
 }
 
 int
-plan_prepare(struct plan *p, struct memtable *m, uint64_t seq)
+plan_prepare(struct plan *p, struct vmem *m, uint64_t seq)
 {
+	struct mem_family *f = NULL;
+
 	for (unsigned i = 0; i < p->n; i++) {
 		struct planned *e = &p->v[i];
 		uint8_t *key = p->keys.p + e->key_at;
@@ -116,11 +120,21 @@ plan_prepare(struct plan *p, struct memtable *m, uint64_t seq)
 		int err;
 
 		put_be64(key + e->key_bytes - (e->chunk ? SEQ_FROM_END_CHUNK : SEQ_FROM_END), ~(seq + e->cell));
-		err = memtable_prepare(m, slice_of(key, e->key_bytes), value, &e->node);
+		if (!f || f->id != e->family)
+			f = mem_usage_family(&m->usage, e->family);
+		e->count = f;
+		err = f ? memtable_prepare(m->m, slice_of(key, e->key_bytes), value, &e->node) : -ENOMEM;
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+/* One thread counts at a time: no locked instruction is needed. */
+static inline void
+add(_Atomic uint64_t *to, uint64_t n)
+{
+	atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
 void
@@ -132,6 +146,12 @@ plan_insert(struct plan *p, struct vmem *m)
 		m->column_deletes += p->column_deletes;
 		m->tombstones += p->tombstones - p->row_deletes - p->family_deletes;
 	}
-	for (unsigned i = 0; i < p->n; i++)
-		memtable_insert(m->m, p->v[i].node);
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct planned *e = &p->v[i];
+
+		add(&e->count->cells, e->live);
+		add(&e->count->tombstones, e->dead);
+		add(&e->count->bytes, e->key_bytes + e->value.n);
+		memtable_insert(m->m, e->node);
+	}
 }

@@ -15,9 +15,12 @@ struct planned {
 	size_t key_at, key_bytes;
 	unsigned cell;          /* index in the batch: its sequence is the first plus this */
 	bool chunk;
+	bool live, dead;        /* it counts as a cell; as a tombstone */
+	uint16_t family;
 	struct slice value;     /* CELL_LARGE: the 8 bytes at size_at in keys */
 	size_t size_at;
 	struct memnode *node;
+	struct mem_family *count;
 };
 struct plan {
 	struct buf keys, batch;
@@ -40,7 +43,7 @@ int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsi
 /* Batch and entries of a resolved mutation, whose memory they borrow. */
 int plan_mutation(struct plan *p, const struct mutation *m) TFS_MUST;
 /* Copies all entries into nodes of m, numbered from seq. Nothing is in the memtable yet. */
-int plan_prepare(struct plan *p, struct memtable *m, uint64_t seq) TFS_MUST;
+int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq) TFS_MUST; /* the caller serialises */
 /* Cannot fail; the caller serialises. */
 void plan_insert(struct plan *p, struct vmem *m);
 

@@ -21,8 +21,10 @@ store_schema_put(struct store_schema *s)
 {
 	if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	for (unsigned i = 0; i < s->family_count; i++)
+	for (unsigned i = 0; i < s->family_count; i++) {
 		gc_free(s->families[i].rule);
+		free(s->families[i].name);
+	}
 	free(s->families);
 	free(s->groups);
 	free(s);

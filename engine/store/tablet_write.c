@@ -255,7 +255,7 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 		goto out;
 	}
 	r.seq = t->next_seq;
-	if ((err = plan_prepare(p, t->view->mems[0]->m, r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
+	if ((err = plan_prepare(p, t->view->mems[0], r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
 		*bytes = vmem_account(t->view->mems[0]); /* what was prepared stays until the memtable goes */
 		goto out;
 	}
@@ -433,7 +433,7 @@ tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *r
 	if (tablet_holds_row(t, b.row)) {
 		struct vmem *m = t->view->mems[0];
 
-		if ((err = replay_plan(&p, &b, &newest)) || (err = plan_prepare(&p, m->m, r->seq)))
+		if ((err = replay_plan(&p, &b, &newest)) || (err = plan_prepare(&p, m, r->seq)))
 			goto unlock;
 		plan_insert(&p, m);
 		vmem_account(m);

@@ -69,6 +69,7 @@ vmem_put(struct vmem *m)
 		return;
 	vmem_discount(m);
 	memtable_put(m->m);
+	mem_usage_fini(&m->usage);
 	free(m);
 }
 
@@ -84,6 +85,7 @@ vfile_free(struct vfile *f)
 	buf_fini(&f->after);
 	if (f->schema)
 		store_schema_put(f->schema);
+	free(f->usage);
 	free(f);
 }
 

@@ -17,6 +17,7 @@
 #include "engine/store/cellkey.h"
 #include "engine/store/memtable.h"
 #include "engine/store/tablet.h"
+#include "engine/store/tablet_usage.h"
 
 enum { VIEW_MEMS = 8 }; /* the active memtable and those being flushed */
 
@@ -31,6 +32,7 @@ struct vmem {
 	uint64_t seq_max;             /* under the tablet's lock */
 	_Atomic size_t *frozen_sum;   /* what frozen was added to; NULL: not frozen */
 	size_t frozen;
+	struct mem_usage usage;       /* counted under the tablet's lock */
 };
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
@@ -50,6 +52,7 @@ struct vfile {
 	struct buf first, after; /* encoded: at or below its first key; above its last one */
 	bool owned;              /* no other tablet can refer to it: unlinked when compacted away */
 	bool busy;               /* under the tablet's lock: a compaction has it as input */
+	struct file_usage *_Atomic usage; /* made when first asked for */
 	_Atomic bool damaged;    /* a compaction could not read it: none takes it any more, but a major one asked for */
 	/* As of when, and under which rules, its newest data was frozen; NULL: not known (loaded from METADATA). */
 	struct store_schema *schema;

@@ -16,3 +16,6 @@ t_unit_test_damage_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $
 EXTRA_PROGRAMS += t/bench/bench_tablet
 t_bench_bench_tablet_SOURCES = t/bench/bench_tablet.c t/unit/tablet_lib.h
 t_bench_bench_tablet_LDADD = libstore.la libsstable.la libbase.la $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_usage
+t_unit_test_usage_SOURCES = t/unit/test_usage.c t/unit/tablet_lib.h
+t_unit_test_usage_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a tablet holds, counted as it comes: entries by family, in each
+ * memtable as they are inserted, in each SSTable by its properties.
+ *
+ * A file that is used in part (after a split) counts in part: by where the
+ * range begins and ends in it, so that the parts come to the whole.
+ */
+#ifndef TFS_STORE_TABLET_USAGE_H
+#define TFS_STORE_TABLET_USAGE_H
+
+#include <stdatomic.h>
+
+#include "engine/store/props_format.h"
+
+/* Entries of one family in one memtable.  One thread at a time counts, any may read. */
+struct mem_family {
+	uint16_t id; /* 0: row deletes */
+	_Atomic uint64_t cells, tombstones, bytes;
+	struct mem_family *_Atomic next;
+};
+struct mem_usage {
+	struct mem_family *_Atomic of[16]; /* lists, by id */
+};
+/* The family's counts, made if need be; NULL: out of memory.  The caller serialises. */
+struct mem_family *mem_usage_family(struct mem_usage *u, uint16_t id);
+void mem_usage_fini(struct mem_usage *u);
+
+struct vfile;
+/* What is counted of one file, of the part that the tablet may use. */
+struct file_usage {
+	uint64_t disk_bytes, raw_bytes, cells, tombstones;
+	unsigned count;
+	struct file_family {
+		uint16_t id;
+		uint64_t disk_bytes, raw_bytes, cells, tombstones;
+	} families[];
+};
+/* The file was just written, with these properties: saves reading them.  Best effort. */
+void file_usage_know(struct vfile *f, const struct props *p);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a tablet says that it holds, against counts made by hand: two families
+ * in two groups, overwrites and every kind of delete, in memory, after
+ * flushes, after a major compaction, reopened; and the parts of two children
+ * that share the files, which come to the whole.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "t/unit/tablet_lib.h"
+
+enum {
+	ROWS = 100,
+	KEY = 4 + 2 + 2 + 1 + 2 + 8 + 8 + 1,    /* "rNNN", a family, "q", timestamp, sequence, kind */
+	WIDE = 4 + 2 + 2 + 2 + 8 + 8 + 1,       /* of a row or family delete */
+	SMALL = 10, LARGE = 1000,
+};
+static struct lib l;
+
+static void del(enum op_kind kind, unsigned row, uint16_t family, int64_t ts)
+{
+	struct op o = {.kind = kind, .family = family, .qualifier = slice_str("q"), .ts = {false, ts}};
+	char name[16];
+
+	snprintf(name, sizeof name, "r%03u", row);
+	LIB(lib_op(&l, name, &o, NULL));
+}
+
+static void put(unsigned row, uint16_t family, int64_t ts)
+{
+	static uint8_t bytes[LARGE];
+	char name[16];
+
+	for (unsigned i = 0; i < LARGE; i++)
+		bytes[i] = (uint8_t)(row * 2654435761u >> (i * 7 % 25));
+	snprintf(name, sizeof name, "r%03u", row);
+	LIB(lib_put(&l, name, family, "q", ts, slice_of(bytes, family == 1 ? SMALL : LARGE)));
+}
+
+static uint64_t on_disk(void)
+{
+	char cmd[200];
+	unsigned long long n = 0;
+	FILE *f;
+
+	snprintf(cmd, sizeof cmd, "find '%s/sst' -name '*.sst' -printf '%%s\\n' | awk '{ n += $1 } END { print n + 0 }'", l.dir);
+	f = popen(cmd, "r");
+	if (!f || fscanf(f, "%llu", &n) != 1)
+		abort();
+	pclose(f);
+	return n;
+}
+
+/* The families' own numbers, and the row deletes', come to the table's. */
+static struct tablet_stats total(void)
+{
+	struct tablet_family *v;
+	struct tablet_stats st, sum = {0};
+	unsigned n;
+
+	tablet_get_stats(l.t, &st);
+	LIB(tablet_families(l.t, &v, &n));
+	for (unsigned i = 0; i < n; i++) {
+		assert_true(!i || v[i].id > v[i - 1].id);
+		sum.disk_bytes += v[i].disk_bytes;
+		sum.raw_bytes += v[i].raw_bytes;
+		sum.memory_bytes += v[i].memory_bytes;
+		sum.cells += v[i].cells;
+		sum.tombstones += v[i].tombstones;
+	}
+	free(v);
+	assert_int_equal(sum.disk_bytes, st.disk_bytes);
+	assert_int_equal(sum.raw_bytes, st.raw_bytes);
+	assert_int_equal(sum.cells, st.cells);
+	assert_int_equal(sum.tombstones, st.tombstones);
+	assert_true(sum.memory_bytes == 0 || st.memory_bytes - sum.memory_bytes < 8192); /* but for an empty memtable beside it */
+	assert_int_equal(st.disk_bytes, on_disk());
+	return st;
+}
+
+static struct tablet_stats family(uint16_t id)
+{
+	struct tablet_stats st;
+
+	LIB(tablet_family_stats(l.t, id, &st));
+	return st;
+}
+
+static void holds(uint16_t id, uint64_t cells, uint64_t tombstones, uint64_t raw)
+{
+	struct tablet_stats st = id ? family(id) : total();
+
+	assert_int_equal(st.cells, cells);
+	assert_int_equal(st.tombstones, tombstones);
+	assert_int_equal(st.raw_bytes, raw);
+}
+
+static void counts(void **state)
+{
+	static const char *const rules[] = {"", ""};
+	struct tablet_stats whole, part[2];
+	struct sst_cache_stats before, after;
+	struct tablet *child[2];
+	uint64_t raw1, raw2;
+
+	(void)state;
+	lib_init(&l, "/tmp");
+	l.schema = lib_schema(rules, 2, 2);
+	lib_start(&l);
+	holds(0, 0, 0, 0);
+	for (unsigned i = 0; i < ROWS; i++) {
+		put(i, 1, 5);
+		put(i, 2, 5);
+	}
+	for (unsigned i = 0; i < 10; i++)
+		put(i, 1, 5); /* in the place of the first one */
+	for (unsigned i = 10; i < 30; i++)
+		put(i, 1, 6); /* beside it */
+	for (unsigned i = 10; i < 15; i++)
+		del(OP_DELETE_VERSION, i, 1, 6);
+	for (unsigned i = 20; i < 22; i++)
+		del(OP_DELETE_COLUMN, i, 1, 0);
+	for (unsigned i = 30; i < 33; i++)
+		del(OP_DELETE_FAMILY, i, 2, 0);
+	del(OP_DELETE_ROW, 40, 0, 0);
+
+	/* in memory every entry is there, whatever masks it */
+	holds(1, 130, 7, 0);
+	holds(2, 100, 3, 0);
+	holds(0, 230, 11, 0);
+	assert_true(family(1).memory_bytes > 130 * (KEY + SMALL) && family(2).memory_bytes > 100 * (KEY + LARGE));
+	assert_true(family(2).memory_bytes > 10 * family(1).memory_bytes);
+
+	/* a minor compaction drops what is masked within it, and a row delete that there is no file for */
+	LIB(tablet_flush(l.t));
+	raw1 = 110 * (KEY + SMALL) + 7 * KEY;
+	raw2 = 96 * (KEY + LARGE) + 3 * WIDE;
+	holds(1, 130 - 10 - 5 - 4 - 1, 7, raw1);
+	holds(2, 100 - 3 - 1, 3, raw2);
+	holds(0, 206, 10, raw1 + raw2);
+	assert_int_equal(family(1).memory_bytes + family(2).memory_bytes, 0);
+	assert_int_equal(family(1).files + family(2).files, 2); /* a group each */
+
+	/* the second row delete goes to both groups' files, and is no family's */
+	del(OP_DELETE_ROW, 41, 0, 0);
+	LIB(tablet_flush(l.t));
+	holds(1, 110, 7, raw1);
+	holds(2, 96, 3, raw2);
+	holds(0, 206, 12, raw1 + raw2 + 2 * WIDE);
+
+	/* written down, and read again without opening a table */
+	lib_stop(&l);
+	lib_start(&l);
+	sst_cache_get_stats(l.cache, &before);
+	holds(1, 110, 7, raw1);
+	holds(2, 96, 3, raw2);
+	holds(0, 206, 12, raw1 + raw2 + 2 * WIDE);
+	sst_cache_get_stats(l.cache, &after);
+	assert_int_equal(after.table_opens, before.table_opens);
+	assert_true(after.bytes_read > before.bytes_read);
+	before = after;
+	holds(0, 206, 12, raw1 + raw2 + 2 * WIDE);
+	sst_cache_get_stats(l.cache, &after);
+	assert_int_equal(after.bytes_read, before.bytes_read); /* once */
+
+	/* beside what is in memory */
+	put(50, 1, 7);
+	holds(1, 111, 7, raw1);
+
+	/* a major compaction leaves what lives */
+	LIB(tablet_compact(l.t));
+	raw1 = (98 - 2 + 5 + 8 + 1) * (KEY + SMALL);
+	raw2 = 95 * (KEY + LARGE);
+	holds(1, 98 - 2 + 5 + 8 + 1, 0, raw1);
+	holds(2, 95, 0, raw2);
+	holds(0, 110 + 95, 0, raw1 + raw2);
+
+	/* two children share the files */
+	whole = total();
+	for (unsigned i = 0; i < 2; i++) {
+		struct tablet_params p = {
+			.env = &l.env, .table = LIB_TABLE, .begin = i ? slice_str("r050") : slice_str(""),
+			.end = i ? slice_of(NULL, 0) : slice_str("r050"), .schema = l.schema, .files = l.files,
+			.file_count = l.file_count, .seq_mark = l.seq_mark, .clock_mark = l.clock_mark, .major_us = l.major_us,
+			.rank_edit = RANK_TABLET_EDIT_USER, .commit = lib_commit, .commit_arg = &l,
+		};
+
+		LIB(tablet_new(&p, &child[i]));
+		tablet_get_stats(child[i], &part[i]);
+	}
+	assert_int_equal(part[0].disk_bytes + part[1].disk_bytes, whole.disk_bytes);
+	assert_int_equal(part[0].raw_bytes + part[1].raw_bytes, whole.raw_bytes);
+	assert_int_equal(part[0].cells + part[1].cells, whole.cells);
+	for (unsigned i = 0; i < 2; i++) /* to a block, and the filters at the end */
+		assert_true(part[i].raw_bytes > whole.raw_bytes / 3 && part[i].disk_bytes > whole.disk_bytes / 4);
+	for (uint16_t id = 1; id <= 2; id++) {
+		for (unsigned i = 0; i < 2; i++)
+			LIB(tablet_family_stats(child[i], id, &part[i]));
+		assert_int_equal(part[0].cells + part[1].cells, family(id).cells);
+		assert_int_equal(part[0].raw_bytes + part[1].raw_bytes, family(id).raw_bytes);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		tablet_free(child[i]);
+	lib_stop(&l);
+	lib_fini(&l);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(counts)};
+
+	msg_to_nowhere();
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
