@@ -122,9 +122,6 @@ one_line_error('dump of nothing known', 'cannot?|not a thing', 'dump', 'nonsense
 one_line_error('dump with too few', 'too few', 'dump', 'log');
 one_line_error('dump with too many', 'too many', 'dump', 'meta', 'a', 'b');
 one_line_error('--keys of a log', '--keys', 'dump', '--keys', 'log', 'x');
-one_line_error('bench of something else', 'engine', 'bench', 'mount');
-one_line_error('bench with a bad number', '--cells', 'bench', 'engine', '--cells', '-1');
-one_line_error('bench with a bad line', '--only', 'bench', 'engine', '--only', 'randwrite,nonsense');
 one_line_error('status where nothing is mounted', 'not mounted', 'status', $w);
 one_line_error('status of nothing', 'no such directory', 'status', "$w/none");
 open my $full, '>', '/dev/full' or die;
@@ -386,12 +383,4 @@ for my $part ('log', 'sst') {
 	like($err, qr/\Atabletctl: [^\n]*damaged\n\z/, "dump $part of junk: one line");
 }
 
-# ---- bench, as small as can be ----
-($status, $out, $err) = run($ctl, 'bench', 'engine', '--cells', 3000, '--value', 200, '--threads', '1,2', '--cache', 8 << 20,
-			    '--memtable', 4 << 20, '--synced', 20, '--dir', "$w/bench");
-is($status, 0, 'bench engine') or diag($err);
-like($out, qr/^$_ .* \d+\.\d\d +\d+\.\d{3} +\d+\.\d{3}$/m, "bench engine: $_") for
-	qw(seqwrite randwrite randwrite-mem randwrite-auto syncwrite randread-cold randread-warm randread-small randread-new seqread scan log);
-like($out, qr/^size .*ratio \d/m, 'bench engine: size');
-ok(!-e "$w/bench/ours", 'bench engine: nothing left behind');
 done_testing();

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the files of `tabletctl bench engine`: two sides behind one table
- * of calls, so that one loop drives both, and what they are fed with.
+ * Between the files of `tabletctl bench`: our store and its rivals behind one
+ * table of calls, so that one loop drives them all, and what they are fed
+ * with.
+ *
+ *	bench.c          command line, and the process that cleans up behind
+ *	bench_run.c      threads, clocks, latencies, the printed rows
+ *	bench_paper.c    } what is measured: `engine`,
+ *	bench_writers.c  } `writers`,
+ *	bench_ycsb.c     } `ycsb`,
+ *	bench_amplify.c  } `amplify`,
+ *	bench_recovery.c } `recovery`
+ *	bench_feed.c     keys, values, orders; directories
+ *	bench_ours.c, bench_leveldb.c, t/bench/rocksdb.c   the sides
+ *	bench_sides.c    which sides a program has: t/bench/rivals has RocksDB, too
  */
 #ifndef TFS_TOOL_BENCH_H
 #define TFS_TOOL_BENCH_H
@@ -9,19 +21,35 @@
 #include "engine/base/bytes.h"
 
 #define BENCH_KEY_BYTES 16
+#define BENCH_SIDES 8
+#define BENCH_THREADS 64
+
+struct side_ops;
 
 struct bench_options {
-	uint64_t cells, reads, cold_reads, synced;
+	uint64_t cells, reads, cold_reads, synced, ops;
 	size_t value_bytes, cache_bytes, memtable_bytes;
+	uint64_t tablet_bytes;
 	unsigned threads[8], thread_counts;
 	unsigned repeat;
 	const char *dir;
-	char *only;             /* "" all, else names joined by commas */
+	const char *only;       /* "" all, else names joined by commas */
+	const char *group;      /* settings of our locality group, as in a schema; "" the defaults */
 	uint64_t seed;
-	bool no_compact, reuse;
+	bool no_compact, reuse, plain;
+	const struct side_ops *sides[BENCH_SIDES]; /* sides[0] is ours */
+	char *dirs[BENCH_SIDES];                   /* of each, in dir */
+	unsigned side_count;
 	/* what is fed in */
 	struct buf text;
 	uint32_t *order;        /* a permutation of the keys */
+};
+
+/* Where our cells' timestamps come from.  The rivals have none. */
+enum stamps {
+	STAMP_NUMBER, /* the cell's number: written once */
+	STAMP_CLOCK,  /* the caller's clock: an overwrite that need not look at what it replaces */
+	STAMP_AUTO,   /* TFS_AUTO: the store looks for the newest version first */
 };
 
 /* How a database is opened for one line. */
@@ -29,36 +57,107 @@ struct side_options {
 	const char *dir;        /* its own */
 	size_t cache_bytes, memtable_bytes; /* memtable_bytes 0: the side's default */
 	bool fresh;             /* whatever is there is removed first */
-	bool auto_timestamps;   /* ours: TFS_AUTO in the place of explicit timestamps */
+	bool plain;             /* nothing is compressed */
+	/* ours */
+	enum stamps stamps;
+	bool one_version;       /* gc = "maxversions=1": what is overwritten is garbage, as with the rivals */
+	uint64_t tablet_bytes;  /* 0: the default */
+	const char *group;
 };
 struct side_ops {
 	const char *name;
+	const char *what;       /* its settings, for the heading */
 	/* NULL: failed, and complained. */
 	void *(*open)(const struct side_options *o);
 	void (*close)(void *db);
-	/* 0 or -errno; any thread. number: of the cell, for the timestamp. */
+	/* 0 or -errno; any thread. number: of the cell, for STAMP_NUMBER. */
 	int (*put)(void *db, const char *key, uint64_t number, struct slice value, bool sync);
 	/* Size of the value, which is read by feed_touch into *sum; p and n: room for it if that is needed; -errno. */
 	long (*get)(void *db, const char *key, void *p, size_t n, uint64_t *sum);
-	/* All cells with from <= key < to (NULL: to the end), every value read by feed_touch into *sum. */
-	int (*scan)(void *db, const char *from, const char *to, uint64_t *cells, uint64_t *sum);
+	/* Cells with from <= key < to (NULL: to the end), at most limit (0: all), every value read by feed_touch into *sum. */
+	int (*scan)(void *db, const char *from, const char *to, uint64_t limit, uint64_t *cells, uint64_t *sum);
 	int (*settle)(void *db); /* everything compacted */
 	/* Bytes of the files that hold the data. */
 	int (*size)(const char *dir, uint64_t *bytes);
+	/* Tablets of the table; NULL: has none. */
+	unsigned (*tablets)(void *db);
 };
 extern const struct side_ops side_ours, side_leveldb;
+extern const struct side_ops *const bench_sides[]; /* ours first, NULL-ended */
+
+/* ---- bench_run.c ---- */
+/* Buckets of a sixteenth of a power of two; of nanoseconds. */
+#define LATENCY_BUCKETS (64 * 16)
+struct latency {
+	uint64_t count, max_ns, buckets[LATENCY_BUCKETS];
+};
+struct took {
+	double wall, cpu;       /* seconds; cpu: of all threads, background work too */
+	uint64_t ops;
+	unsigned tablets;
+	struct latency latency; /* count 0: not measured */
+};
+/* One thread's share of a line. */
+struct job {
+	const struct bench_options *o;
+	const struct side_ops *side;
+	void *db;
+	void *line;             /* as given to run_jobs */
+	uint64_t from, to;      /* of the operations */
+	unsigned number;        /* of the thread */
+	uint8_t *p;             /* room for a value */
+	uint64_t sum;           /* of what was read: nothing may be left out */
+	struct latency *latency; /* or NULL */
+};
+typedef int (*job_fn)(struct job *j);
+/* `ops` operations spread over the threads; *took from the common start to the last one's end. */
+int run_jobs(const struct bench_options *o, const struct side_ops *side, void *db, job_fn fn, void *line, uint64_t ops,
+	     unsigned threads, bool latencies, struct took *took) TFS_MUST;
+double cpu_seconds(void); /* of this process, so far */
+/* Around one operation whose latency counts. */
+uint64_t job_clock(const struct job *j);
+void job_count(struct job *j, uint64_t since);
+int job_put(struct job *j, const char *key, uint64_t number, bool sync) TFS_MUST;
+int job_get(struct job *j, const char *key) TFS_MUST; /* -EBADMSG: not the value's size */
+
+typedef int (*turn_fn)(const struct bench_options *o, unsigned side, void *line, struct took *t);
+/* Side after side, o->repeat times over; best[side] is the one that took least. */
+int take_turns(const struct bench_options *o, turn_fn fn, void *line, struct took best[BENCH_SIDES]) TFS_MUST;
+/* What all lines open a database with. */
+struct side_options side_options(const struct bench_options *o, unsigned side);
+/* Is the line of this name asked for? */
+bool line_wanted(const struct bench_options *o, const char *name);
+void print_heading(const struct bench_options *o);
+void print_line(const struct bench_options *o, const char *name, const char *what, unsigned threads,
+		const struct took took[BENCH_SIDES]);
+/* Under a line: percentiles of one operation for each side, if they were measured. */
+void print_latencies(const struct bench_options *o, const struct took took[BENCH_SIDES]);
+double latency_us(const struct latency *l, double share); /* share 1: the longest */
+
+/* ---- what can be measured ---- */
+struct bench_kind {
+	const char *name, *lines;   /* lines: names, each between blanks */
+	int (*run)(const struct bench_options *o);
+};
+extern const struct bench_kind bench_paper, bench_writers, bench_ycsb, bench_amplify, bench_recovery;
 
 /* ---- bench_feed.c ---- */
 /* Real text from documentation on this machine. */
 int feed_text(struct buf *out, size_t want_bytes) TFS_MUST;
 int feed_order(uint64_t n, uint64_t seed, uint32_t **out) TFS_MUST;
 void feed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number);
+/* Keys whose order says nothing of their numbers'. */
+void feed_hashed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number);
 struct slice feed_value(const struct bench_options *o, uint64_t number);
 /* Reads every byte, as whoever asked for the value would. */
 uint64_t feed_touch(const void *p, size_t n);
+uint64_t feed_hash(uint64_t number);       /* one to one */
+uint64_t feed_random(uint64_t *state);
 int remove_tree(const char *path) TFS_MUST; /* success when absent */
 /* Bytes of the regular files directly in dir whose names end in one of a NULL-ended list. */
 int sum_files(const char *dir, const char *const *ends, uint64_t *bytes) TFS_MUST;
+/* What all files below dir take on the disk. */
+int disk_usage(const char *dir, uint64_t *bytes) TFS_MUST;
 /* 0, or -errno when the kernel's caches cannot be dropped. */
 int drop_caches(void) TFS_MUST;
 

@@ -75,14 +75,17 @@ int feed_text(struct buf *out, size_t want_bytes)
 	return out->n >= TEXT_MIN ? 0 : -ENODATA;
 }
 
-/* splitmix64: a few good bits a step from any seed. */
-static uint64_t next_random(uint64_t *state)
+uint64_t feed_hash(uint64_t z)
 {
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
 	return z ^ (z >> 31);
+}
+
+/* splitmix64: good bits at each step from any seed. */
+uint64_t feed_random(uint64_t *state)
+{
+	return feed_hash(*state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
 int feed_order(uint64_t n, uint64_t seed, uint32_t **out)
@@ -94,7 +97,7 @@ int feed_order(uint64_t n, uint64_t seed, uint32_t **out)
 	for (uint64_t i = 0; i < n; i++)
 		v[i] = (uint32_t)i;
 	for (uint64_t i = n; i > 1; i--) {
-		uint64_t k = next_random(&seed) % i;
+		uint64_t k = feed_random(&seed) % i;
 		uint32_t t = v[i - 1];
 
 		v[i - 1] = v[k];
@@ -108,6 +111,15 @@ void feed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number)
 {
 	for (int i = BENCH_KEY_BYTES; i-- > 0; number /= 10)
 		key[i] = (char)('0' + number % 10);
+	key[BENCH_KEY_BYTES] = 0;
+}
+
+void feed_hashed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number)
+{
+	uint64_t hash = feed_hash(number + 1);
+
+	for (int i = BENCH_KEY_BYTES; i-- > 0; hash >>= 4)
+		key[i] = "0123456789abcdef"[hash & 15];
 	key[BENCH_KEY_BYTES] = 0;
 }
 
@@ -187,6 +199,36 @@ int sum_files(const char *dir, const char *const *ends, uint64_t *bytes)
 {
 	struct sum s = {dir, ends, 0};
 	int err = file_list(dir, sum_entry, &s);
+
+	if (!err)
+		*bytes = s.bytes;
+	return err;
+}
+
+static int usage_entry(void *arg, const char *name, bool is_dir)
+{
+	struct sum *s = arg;
+	char *path = path_join(s->dir, name);
+	struct stat st;
+	int err = path ? 0 : -ENOMEM;
+
+	if (!err && is_dir) {
+		struct sum below = {path, NULL, 0};
+
+		err = file_list(path, usage_entry, &below);
+		s->bytes += below.bytes;
+	}
+	/* A file may be removed while this goes on. */
+	if (!err && lstat(path, &st) == 0)
+		s->bytes += (uint64_t)st.st_blocks * 512;
+	free(path);
+	return err;
+}
+
+int disk_usage(const char *dir, uint64_t *bytes)
+{
+	struct sum s = {dir, NULL, 0};
+	int err = file_list(dir, usage_entry, &s);
 
 	if (!err)
 		*bytes = s.bytes;

@@ -19,10 +19,19 @@
 #define GROUP 100u
 #define GROUPS_MAX 2000u
 #define ROUNDS 5u
-#define SEGMENT_BYTES (64u << 20)
+#define SEGMENT_BYTES (64u << 20) /* at most */
+#define SEGMENTS 3u               /* at least, while the clock runs */
 #define SEGMENTS_BEFORE 3u /* written before the clock starts: from then on dropped ones are used again */
 
-static int one_group(const struct bench_options *o, struct log *l, uint64_t group)
+/* As in a store; less when few cells are written, or what comes before the clock starts would be most of it. */
+static uint64_t segment_bytes(const struct bench_options *o, unsigned groups)
+{
+	uint64_t bytes = (uint64_t)groups * GROUP * o->value_bytes / SEGMENTS;
+
+	return bytes > SEGMENT_BYTES ? SEGMENT_BYTES : bytes < 1u << 20 ? 1u << 20 : bytes;
+}
+
+static int one_group(const struct bench_options *o, struct log *l, uint64_t segment, uint64_t group)
 {
 	struct log_ticket tickets[GROUP];
 	char key[BENCH_KEY_BYTES + 1];
@@ -43,14 +52,14 @@ static int one_group(const struct bench_options *o, struct log *l, uint64_t grou
 
 		err = err ? err : e;
 	}
-	if (!err && log_bytes(l) > 2 * SEGMENT_BYTES)
+	if (!err && log_bytes(l) > 2 * segment)
 		err = log_drop_below(l, log_durable_lsn(l));
 	return err;
 }
 
 static int run_ours(const struct bench_options *o, const char *dir, unsigned groups, double *seconds)
 {
-	struct log_options lo = {.dir = dir, .incarnation = 1, .segment_bytes = SEGMENT_BYTES, .sync_interval_us = 1000000};
+	struct log_options lo = {.dir = dir, .incarnation = 1, .segment_bytes = segment_bytes(o, groups), .sync_interval_us = 1000000};
 	struct task_pool *pool;
 	struct log *l = NULL;
 	struct log_stats st = {0};
@@ -65,13 +74,13 @@ static int run_ours(const struct bench_options *o, const char *dir, unsigned gro
 		return err;
 	lo.pool = pool;
 	err = log_new(&lo, &l);
-	while (!err && st.bytes < SEGMENTS_BEFORE * (uint64_t)SEGMENT_BYTES) {
-		err = one_group(o, l, g++ % groups);
+	while (!err && st.bytes < SEGMENTS_BEFORE * lo.segment_bytes) {
+		err = one_group(o, l, lo.segment_bytes, g++ % groups);
 		log_get_stats(l, &st);
 	}
 	start = monotonic_us();
 	for (g = 0; g < groups && !err; g++)
-		err = one_group(o, l, g);
+		err = one_group(o, l, lo.segment_bytes, g);
 	*seconds = (double)(monotonic_us() - start) / 1e6;
 	if (l) {
 		int e = log_free(l);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Our side of the benchmark, through the public tabletfs.h alone: a table of
- * one family; the key is the row, the qualifier is empty, the timestamp is
- * explicit (the number of the cell) unless the line is about TFS_AUTO.
+ * one family; the key is the row, the qualifier is empty, the timestamp as
+ * the line has it (enum stamps).
  */
 #include "engine/tabletfs.h"
 #include "engine/base/file.h"
@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define TABLE "bench"
 #define FAMILY "f"
@@ -18,20 +19,34 @@
 struct ours {
 	struct tfs_store *store;
 	struct tfs_table *table;
-	bool auto_timestamps;
+	enum stamps stamps;
 };
 
-static int make_table(struct ours *u)
+static int set_schema(struct ours *u, const struct side_options *o, char **why)
 {
-	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = FAMILY, .mode = 0644};
+	struct buf text = {0};
+	int err = buf_printf(&text, "families = ({ name = \"" FAMILY "\"; gc = \"%s\"; });\n", o->one_version ? "maxversions=1" : "");
+
+	if (!err && (o->plain || *o->group))
+		err = buf_printf(&text, "groups = ({ name = \"default\"; %s%s });\n", o->plain ? "compression = \"none\"; " : "",
+				 o->group);
+	if (!err && o->tablet_bytes)
+		err = buf_printf(&text, "tablet_size = \"%llu\";\n", (unsigned long long)o->tablet_bytes);
+	if (!err)
+		err = tfs_schema_set_text(u->table, tfs_bytes(text.p, text.n), TFS_NO_TIME, why);
+	buf_fini(&text);
+	return err;
+}
+
+static int make_table(struct ours *u, const struct side_options *o, char **why)
+{
 	int err = tfs_table_create(u->store, TABLE, 0, 0, 0755);
+	bool made = !err;
 
 	if (err && err != -EEXIST)
 		return err;
 	err = tfs_table_open(u->store, TABLE, &u->table);
-	if (!err)
-		err = tfs_schema_change(u->table, &e, NULL);
-	return err == -EEXIST ? 0 : err;
+	return err || !made ? err : set_schema(u, o, why);
 }
 
 static void ours_close(void *db)
@@ -61,7 +76,7 @@ static void *ours_open(const struct side_options *o)
 	if (!err)
 		err = tfs_open(o->dir, &t, &u->store, &why);
 	if (!err)
-		err = make_table(u);
+		err = make_table(u, o, &why);
 	if (err) {
 		complain("%s", why ? why : strerror(-err));
 		free(why);
@@ -69,8 +84,20 @@ static void *ours_open(const struct side_options *o)
 			ours_close(u);
 		return NULL;
 	}
-	u->auto_timestamps = o->auto_timestamps;
+	u->stamps = o->stamps;
 	return u;
+}
+
+static struct tfs_ts stamp(const struct ours *u, uint64_t number)
+{
+	struct timespec now;
+
+	if (u->stamps == STAMP_AUTO)
+		return TFS_AUTO;
+	if (u->stamps == STAMP_NUMBER)
+		return tfs_at((int64_t)number + 1);
+	clock_gettime(CLOCK_REALTIME, &now);
+	return tfs_at((int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
 static int ours_put(void *db, const char *key, uint64_t number, struct slice value, bool sync)
@@ -81,8 +108,7 @@ static int ours_put(void *db, const char *key, uint64_t number, struct slice val
 
 	if (!m)
 		return -ENOMEM;
-	err = tfs_mutation_put(m, FAMILY, TFS_S(""), u->auto_timestamps ? TFS_AUTO : tfs_at((int64_t)number + 1),
-			       tfs_bytes(value.p, value.n));
+	err = tfs_mutation_put(m, FAMILY, TFS_S(""), stamp(u, number), tfs_bytes(value.p, value.n));
 	if (!err)
 		err = tfs_apply(m, sync ? TFS_APPLY_SYNC : 0, NULL);
 	tfs_mutation_free(m);
@@ -101,10 +127,10 @@ static long ours_get(void *db, const char *key, void *p, size_t n, uint64_t *sum
 	return (long)got;
 }
 
-static int ours_scan(void *db, const char *from, const char *to, uint64_t *cells, uint64_t *sum)
+static int ours_scan(void *db, const char *from, const char *to, uint64_t limit, uint64_t *cells, uint64_t *sum)
 {
 	struct ours *u = db;
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = tfs_bytes(from, BENCH_KEY_BYTES)};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = tfs_bytes(from, BENCH_KEY_BYTES), .limit = limit};
 	struct tfs_scan *s;
 	struct tfs_cell c;
 	uint64_t n = 0;
@@ -160,8 +186,24 @@ static int ours_size(const char *dir, uint64_t *bytes)
 	return err;
 }
 
+static int count_tablet(void *arg, const struct tfs_tablet *tablet)
+{
+	(void)tablet;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static unsigned ours_tablets(void *db)
+{
+	struct ours *u = db;
+	unsigned n = 0;
+
+	return tfs_tablets(u->table, count_tablet, &n) ? 0 : n;
+}
+
 const struct side_ops side_ours = {
 	.name = "ours",
+	.what = "a table of one family, default settings but for --group, explicit timestamps",
 	.open = ours_open,
 	.close = ours_close,
 	.put = ours_put,
@@ -169,4 +211,5 @@ const struct side_ops side_ours = {
 	.scan = ours_scan,
 	.settle = ours_settle,
 	.size = ours_size,
+	.tablets = ours_tablets,
 };

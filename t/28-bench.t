@@ -1,0 +1,177 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# tabletctl bench, as small as can be: every line is there with its numbers,
+# bad arguments are refused, and nothing is left behind, whatever ends it.
+# With RocksDB among the rivals where t/bench/rivals was built.
+use strict;
+use warnings;
+use File::Temp qw(tempdir);
+use Test::More;
+
+my $build = $ENV{BUILD} // '.';
+my $ctl = "$build/tabletctl";
+plan skip_all => 'tabletctl is not built' unless -x $ctl;
+my $w = tempdir(CLEANUP => 1);
+
+sub slurp {
+	my ($path) = @_;
+	open my $f, '<:raw', $path or die "$path: $!";
+	local $/;
+	return <$f> // '';
+}
+
+sub start {
+	my @command = @_;
+	my $pid = fork // die "fork: $!";
+	if (!$pid) {
+		open STDOUT, '>', "$w/out" or die;
+		open STDERR, '>', "$w/err" or die;
+		exec { $command[0] } @command or exit 127;
+	}
+	return $pid;
+}
+
+# Exit status (128+signal when killed), standard output, standard error.
+sub finish {
+	my ($pid) = @_;
+	waitpid $pid, 0;
+	my $status = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+	return ($status, slurp("$w/out"), slurp("$w/err"));
+}
+
+sub refused {
+	my ($like, @arguments) = @_;
+	my ($status, $out, $err) = finish(start($ctl, 'bench', @arguments));
+	is($status, 2, "refused: @arguments");
+	is($out, '', '  nothing on standard output');
+	like($err, qr/\Atabletctl: bench: [^\n]*$like[^\n]*\n\z/, '  one line');
+}
+
+# ---- arguments ----
+refused('engine', 'mount');
+refused('engine');
+refused('engine', 'engine', 'ycsb');
+refused('--cells', 'engine', '--cells', '-1');
+refused('--cells', 'engine', '--cells', '10x');
+refused('--threads', 'writers', '--threads', '1,0');
+refused('--threads', 'writers', '--threads', '65');
+refused('--threads', 'writers', '--threads', ',');
+refused('--rivals', 'ycsb', '--rivals', 'ours');
+refused('--scale', 'amplify', '--scale', '1001');
+refused('--only', 'engine', '--only', 'randwrite,nonsense');
+refused('--only', 'ycsb', '--only', 'randwrite');
+refused('--only', 'engine', '--only', ',');
+refused('--only', 'amplify', '--only', 'A');
+refused('--reuse', 'writers', '--reuse');
+refused('--dir', 'engine', '--dir', '');
+refused('argument is missing', 'engine', '--cells');
+my ($status, $help) = finish(start($ctl, 'bench', '-h'));
+is($status, 0, '-h');
+like($help, qr/--\Q$_\E\b/, "-h names --$_") for qw(cells scale value threads cache memtable tablet group plain rivals
+	reads synced ops repeat seed no-compact reuse dir only);
+
+# ---- lines ----
+my %lines = (
+	engine => [qw(seqwrite randwrite randwrite-mem randwrite-auto syncwrite randread-cold randread-warm randread-small randread-new
+		seqread scan-cold scan log)],
+	writers => [qw(write sync split)],
+	ycsb => [qw(load A B C D E F)],
+	recovery => [qw(recovery)],
+);
+my @small = ('--cells', 3000, '--value', 200, '--threads', '1,2', '--cache', 8 << 20, '--memtable', 4 << 20, '--synced', 20,
+	'--ops', 600);
+my %programs = ($ctl => ['leveldb']);
+my $rivals = "$build/t/bench/rivals";
+if (-x $rivals) {
+	$programs{$rivals} = ['leveldb', 'rocksdb', 'rocksdb-zstd'];
+} else {
+	note 't/bench/rivals is not built: no RocksDB';
+}
+for my $program (sort keys %programs) {
+	my @rivals = @{ $programs{$program} };
+	my $n = @rivals;
+	(my $short = $program) =~ s{.*/}{};
+	for my $kind (sort keys %lines) {
+		my ($s, $out, $err) = finish(start($program, 'bench', $kind, @small, '--dir', "$w/new"));
+		is($s, 0, "$short $kind") or diag($err);
+		is($err, '', '  nothing on standard error');
+		for my $line (@{ $lines{$kind} }) {
+			my $sides = $line eq 'log' ? 1 : $n;
+			like($out, qr/^\Q$line\E .* \d+ +\d+\.\d\d(?: \| +\d+ +\d+\.\d\d +\d+\.\d\d){$sides}$/m, "  $line");
+		}
+		like($out, qr/^\Q$_\E: \w/m, "  $_ is said what it is") for 'ours', @rivals;
+		ok(!-e "$w/new", '  nothing left behind');
+		my $each = join ', ', map { "\Q$_\E [\\d.]+/[\\d.]+/[\\d.]+/[\\d.]+(?: \\(\\d+ tablets?\\))?" } 'ours', @rivals;
+		like($out, qr/^  us, .*: $each$/m, '  latencies') if $kind eq 'writers' || $kind eq 'ycsb';
+		like($out, qr/^  2 threads to 1: ours \d+\.\d\d times/m, '  gains') if $kind eq 'writers';
+		like($out, qr/^size .*: ours \d+ \| leveldb \d+: ratio \d+\.\d\d/m, '  size') if $kind eq 'engine';
+		like($out, qr/MB of log a second: ours [\d.]+, \d+;/, '  rates') if $kind eq 'recovery';
+	}
+	my ($s, $out, $err) = finish(start($program, 'bench', 'amplify', @small, '--plain', '--dir', "$w/new"));
+	is($s, 0, "$short amplify") or diag($err);
+	for my $side ('ours', @rivals) {
+		my ($calls, $disk, $space) = $out =~ /^\Q$side\E +\d+ +([\d.]+) +([\d.]+) +([\d.]+) +[\d.]+  [\d.]+\//m or fail("  $side");
+		# The log alone is a byte for each, and nothing was compressed.
+		cmp_ok($calls, '>=', 1, "  $side: bytes written");
+		cmp_ok($space, '>=', 1, "  $side: bytes kept");
+	}
+	ok(!-e "$w/new", '  nothing left behind');
+}
+{
+	my ($s, $out) = finish(start($ctl, 'bench', 'ycsb', @small, '--only', 'C,E', '--threads', 1, '--rivals', 'leveldb', '--group',
+		'compression = "lz4"; block_size = "4K";', '--dir', "$w/new"));
+	is($s, 0, '--only, --rivals, --group');
+	is(join(' ', $out =~ /^(load|[A-F]) /mg), 'load C E', '  just these lines');
+	($s, $out, my $err) = finish(start($ctl, 'bench', 'ycsb', @small, '--group', 'nonsense = 1;', '--dir', "$w/new"));
+	is($s, 2, '--group that is no setting');
+	like($err, qr/nonsense/, '  is said');
+	ok(!-e "$w/new", '  nothing left behind');
+}
+
+# ---- what was there stays; --reuse ----
+mkdir "$w/kept" or die;
+open my $f, '>', "$w/kept/mine" or die;
+close $f;
+($status) = finish(start($ctl, 'bench', 'engine', @small, '--only', 'scan', '--dir', "$w/kept"));
+is($status, 0, 'in a directory that was there');
+is(join(' ', map { s{.*/}{}r } glob "$w/kept/*"), 'mine', '  is as it was');
+for my $round (1, 2) {
+	($status) = finish(start($ctl, 'bench', 'engine', @small, '--only', 'scan', '--reuse', '--dir', "$w/kept"));
+	is($status, 0, "--reuse, $round");
+	ok(-d "$w/kept/ours" && -d "$w/kept/leveldb", '  the databases stay');
+}
+($status) = finish(start($ctl, 'bench', 'engine', @small, '--dir', "$w/none/below"));
+is($status, 2, 'a directory that cannot be made');
+
+# ---- signals ----
+# The first row says that databases are open, or have just been; there are many more to come.
+for my $signal (qw(INT TERM HUP)) {
+	pipe(my $from, my $to) or die;
+	my $pid = fork // die;
+	if (!$pid) {
+		open STDOUT, '>&', $to or die;
+		close $from;
+		close $to;
+		exec $ctl, 'bench', 'engine', @small, '--cells', 200000, '--dir', "$w/signal" or exit 127;
+	}
+	close $to;
+	while (<$from>) {
+		last if /^seqwrite/;
+	}
+	ok(-d "$w/signal", "$signal: a directory while it runs");
+	kill $signal, $pid;
+	waitpid $pid, 0;
+	is($? & 127, { INT => 2, TERM => 15, HUP => 1 }->{$signal}, '  ended by it');
+	ok(!-e "$w/signal", '  nothing left behind');
+	local $/;
+	my $rest = <$from>; # at the end of it the child is gone, too
+	close $from;
+}
+# Nobody reads on: SIGPIPE.
+is(system("$ctl bench engine @small --dir $w/pipe | head -n 1 >$w/out"), 0, 'output cut off');
+ok(!-e "$w/pipe", '  nothing left behind');
+# The disk is too small: an error like any other.  ulimit -f is of 1 KiB here.
+($status) = finish(start('/bin/sh', '-c', "trap '' XFSZ; ulimit -f 64; exec $ctl bench engine @small --only seqwrite --dir $w/full"));
+is($status, 2, 'files that cannot grow');
+ok(!-e "$w/full", '  nothing left behind');
+done_testing();
