@@ -63,10 +63,14 @@ static int embedded_space(void *arg, uint64_t *total_bytes, uint64_t *available_
 {
 	const struct embedded *e = arg;
 	struct statvfs v;
+	uint64_t used;
+	int err = server_disk_bytes(e->server, &used);
 
+	if (err)
+		return err;
 	if (statvfs(e->dir, &v))
 		return -errno;
-	*total_bytes = (uint64_t)v.f_blocks * v.f_frsize;
+	*total_bytes = used + (uint64_t)v.f_bavail * v.f_frsize;
 	*available_bytes = (uint64_t)v.f_bavail * v.f_frsize;
 	return 0;
 }

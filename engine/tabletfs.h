@@ -135,7 +135,7 @@ TFS_API int tfs_open(const char *source, const struct tfs_options *o, struct tfs
 TFS_API int tfs_close(struct tfs_store *s);
 /* Every commit acknowledged so far is on disk when this returns 0. */
 TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
-/* Space of the underlying file system. */
+/* available: what the file system that the store is on has left for it; total: that and what the store takes up. */
 TFS_API int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes) TFS_CHECKED;
 /* "name value" lines: incarnation, memory, caches, log, compactions.  *text is NUL-terminated, free() it. */
 TFS_API int tfs_status(struct tfs_store *s, char **text) TFS_CHECKED;
@@ -404,19 +404,20 @@ TFS_API int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char
 
 /* ---- tablets ---- */
 struct tfs_usage {
-	uint64_t disk_bytes;      /* SSTables, compressed (a family: its share) */
+	uint64_t disk_bytes;      /* SSTables, compressed (a family, a tablet that shares files: its share) */
 	uint64_t raw_bytes;       /* keys and values in SSTables, uncompressed */
 	uint64_t memory_bytes;    /* memtables */
 	uint64_t cells;           /* entries stored, dead ones not yet collected included */
-	uint64_t tombstones;
+	uint64_t tombstones;      /* deletes stored; of whole rows: the table's, and no family's */
 };
 /* family NULL: the whole table. */
 TFS_API int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u) TFS_CHECKED;
 struct tfs_tablet {
 	struct tfs_bytes begin, end;  /* [begin, end); end.data NULL: to the end */
 	const char *server, *state;
-	uint64_t bytes;
+	uint64_t bytes;               /* on disk and in memory */
 	unsigned sstables;
+	struct tfs_usage usage;
 };
 /* Calls fn for each tablet in order. */
 TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg) TFS_CHECKED;

@@ -87,7 +87,9 @@ static int put_tablet(void *arg, const struct tfs_tablet *t)
 	if (r == 0)
 		r = put_field(out, t->end);
 	if (r == 0)
-		r = buf_printf(out, "\t%s\t%s\t%llu\t%u\n", t->server, t->state, (unsigned long long)t->bytes, t->sstables);
+		r = buf_printf(out, "\t%s\t%s\t%llu\t%u\t%llu\t%llu\t%llu\t%llu\n", t->server, t->state, (unsigned long long)t->bytes,
+			       t->sstables, (unsigned long long)t->usage.raw_bytes, (unsigned long long)t->usage.memory_bytes,
+			       (unsigned long long)t->usage.cells, (unsigned long long)t->usage.tombstones);
 	return r;
 }
 

@@ -128,16 +128,23 @@ static void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fus
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct statvfs v = {.f_bsize = 4096, .f_frsize = 4096, .f_namemax = 255};
+	struct node *n = node_of(ino);
+	struct tfs_usage u;
 	uint64_t total, available;
 	int r = tfs_space(fs.store, &total, &available);
 
-	(void)ino;
+	/* In a table it is the table's: what it takes up, and what there is for it beside that. */
+	if (r == 0 && node_table(n)) {
+		r = tfs_usage(node_store_table(n), NULL, &u);
+		total = available + u.disk_bytes + u.memory_bytes;
+	}
+	r = stale_answer(req, n, r == -ENOENT ? -ESTALE : r);
 	if (r) {
-		reply_err(req, refuse_store(r, NULL, NULL, "its space cannot be told"));
+		reply_err(req, refuse_store(r, n, NULL, "its space cannot be told"));
 		return;
 	}
-	v.f_blocks = total / 4096;
 	v.f_bfree = v.f_bavail = available / 4096;
+	v.f_blocks = v.f_bfree + (total - available + 4095) / 4096;
 	/* Cells need no inodes; tools that look want to see some free. */
 	v.f_files = v.f_ffree = v.f_favail = UINT32_MAX;
 	fuse_reply_statfs(req, &v);

@@ -126,6 +126,30 @@ sub check_schema_keys {
 	return @bad;
 }
 
+# ---- metrics ----
+
+# The names that metrics have: of the ADD lines, and of tables' and families' numbers.
+sub metrics_of {
+	my ($code) = @_;
+	my @found;
+	while ($code =~ /\bADD\("(\w+)",.*?, (true|false)\);/g) {
+		my ($name, $gauge) = ($1, $2);
+		$name =~ s/_us$/_seconds/;
+		push @found, $name . ($gauge eq 'true' ? '' : '_total');
+	}
+	my ($usage) = $code =~ /usage_metrics\[\] = \{(.*?)\n\};/s;
+	push @found, "table_$_", "family_$_" for ($usage || '') =~ /^\t\{"(\w+)",/mg;
+	push @found, "table_$_" for $code =~ /put_head\(out, "table", "(\w+)"/g;
+	return @found;
+}
+
+sub check_metrics {
+	my ($code, $page) = @_;
+	my ($section) = $page =~ /^\.Sh METRICS\n(.*?)^\.Sh /ms;
+	my @told = map { split / , / } ($section || '') =~ /^\.It Va (.*)$/mg;
+	return differ([metrics_of($code)], \@told, 'engine/server/status.c', 'tabletfs(7), METRICS');
+}
+
 # ---- errors ----
 
 # Four never leave: EINTR and EAGAIN, reading requests is done again; EBADMSG,
@@ -231,6 +255,9 @@ check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/
 check('keys of schemas and control files', \&check_schema_keys,
 	[slurp('engine/schema/text.c'), slurp('fs/control.c'), $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
+check('metrics', \&check_metrics, [slurp('engine/server/status.c'), $page{'tabletfs.7'}],
+	[0, qr/ADD\("ballast"/m, 'ADD("ballast_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
+	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables known", s->known_count, true/m, '"tables known", s->known_count, false']);
 check('errors that calls can give', \&check_errors, [sources('fs/*.c'), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);
 check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $hacking],

@@ -91,6 +91,7 @@ static int give_tablet(void *arg, const struct ts_tablet *t)
 		.state = state,
 		.bytes = t->disk_bytes + t->memory_bytes,
 		.sstables = t->files,
+		.usage = {t->disk_bytes, t->raw_bytes, t->memory_bytes, t->cells, t->tombstones},
 	};
 	int err = server && state ? a->fn(a->arg, &out) : -ENOMEM;
 

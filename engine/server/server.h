@@ -51,6 +51,8 @@ int server_latest_log(const char *data_dir, uint64_t *incarnation) TFS_MUST;
 /* "name value\n" lines. */
 int server_status(struct server *s, struct buf *out) TFS_MUST;
 int server_metrics(struct server *s, struct buf *out) TFS_MUST;
+/* What it takes up on disk: SSTables, log, ballast. */
+int server_disk_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 /* What it serves, in short. */
 struct server_load {
 	const char *name, *state; /* static strings */

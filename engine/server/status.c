@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's numbers, gathered once and shown two ways: "name value" lines
- * for /.tabletfs/status and Prometheus text for /.tabletfs/metrics.
+ * for /.tabletfs/status and Prometheus text for /.tabletfs/metrics, where
+ * counters end in _total and times are seconds.  The metrics also have what
+ * each table and family holds.  tabletfs(7) lists them all (t/05-docs.t).
  */
+#include "engine/base/file.h"
 #include "engine/server/internal.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct number {
@@ -12,7 +17,7 @@ struct number {
 	uint64_t value;
 	bool gauge;
 };
-#define NUMBERS_MAX 40
+#define NUMBERS_MAX 48
 
 static unsigned gather(struct server *s, struct number *v)
 {
@@ -43,13 +48,18 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("memtable_bytes", "memory of all memtables", memory, true);
 	ADD("memtable_limit_bytes", "bound of memtable_bytes", s->memtable_bytes, true);
 	ADD("block_cache_bytes", "uncompressed blocks in memory", c.block_bytes, true);
+	ADD("block_cache_hits", "look-ups of a block that was in memory", c.block_hits, false);
+	ADD("block_cache_misses", "look-ups of a block that was not", c.block_misses, false);
 	ADD("cell_cache_bytes", "single cells in memory, under the same bound", c.cell_bytes, true);
-	ADD("cells_found", "reads of one column that found it remembered, for each SSTable asked", c.cells_found, false);
-	ADD("cells_missed", "those that did not", c.cells_missed, false);
-	ADD("table_cache_bytes", "indexes and filters of open SSTables", c.table_bytes, true);
+	ADD("cell_cache_hits", "look-ups of a column in an SSTable that found its newest cell remembered", c.cell_hits, false);
+	ADD("cell_cache_misses", "look-ups of a column in an SSTable that went to its index and blocks", c.cell_misses, false);
+	ADD("cache_limit_bytes", "bound of block_cache_bytes and cell_cache_bytes together, but for in-memory groups", c.block_bytes_max, true);
+	ADD("in_memory_cache_bytes", "of blocks and cells in memory, those of in-memory groups", c.memory_bytes, true);
+	ADD("table_cache_bytes", "indexes, filters and dictionaries of open SSTables", c.table_bytes, true);
+	ADD("table_cache_limit_bytes", "bound of table_cache_bytes", c.table_bytes_max, true);
 	ADD("tables_open", "SSTables open", c.tables_open, true);
 	ADD("blocks_read", "data blocks read from disk", c.blocks_read, false);
-	ADD("bytes_read", "bytes of blocks read from disk, compressed", c.bytes_read, false);
+	ADD("bytes_read", "bytes of SSTables read from disk", c.bytes_read, false);
 	ADD("sstable_opens", "SSTables opened", c.table_opens, false);
 	ADD("bloom_probes", "Bloom filter look-ups", c.probes, false);
 	ADD("bloom_misses", "Bloom filter look-ups that spared a read", c.probe_misses, false);
@@ -86,6 +96,165 @@ int server_status(struct server *s, struct buf *out)
 	return err;
 }
 
+/* ---- what tables and families hold ---- */
+#define METADATA_LABEL ".METADATA" /* no table can be called so */
+
+struct table_numbers {
+	uint32_t table;
+	char name[TFS_NAME_MAX + 1];
+	struct store_schema *schema;
+	uint64_t tablets, sstables;
+	struct tablet_family all;
+	struct tablet_family *families; /* by id */
+	unsigned family_count;
+	bool unread;                   /* not all of them could be told */
+};
+
+static void add_stats(struct tablet_family *to, const struct tablet_family *from)
+{
+	to->disk_bytes += from->disk_bytes;
+	to->raw_bytes += from->raw_bytes;
+	to->memory_bytes += from->memory_bytes;
+	to->cells += from->cells;
+	to->tombstones += from->tombstones;
+}
+
+/* Those that the schema has, to begin with; what is counted of others is in the table's number only. */
+static int begin_table(struct server *s, const struct held *h, struct table_numbers *t)
+{
+	*t = (struct table_numbers){.table = h->table, .name = METADATA_LABEL};
+	if (!h->known)
+		return 0;
+	mutex_lock(&s->lock);
+	memcpy(t->name, h->known->name, sizeof(t->name));
+	mutex_unlock(&s->lock);
+	t->schema = known_schema(s, h->known);
+	t->families = calloc(t->schema->family_count + 1u, sizeof(*t->families));
+	if (!t->families)
+		return -ENOMEM;
+	t->family_count = t->schema->family_count;
+	for (unsigned i = 0; i < t->family_count; i++)
+		t->families[i].id = t->schema->families[i].id;
+	return 0;
+}
+
+static int add_tablet(struct table_numbers *t, struct tablet *tablet)
+{
+	struct tablet_family *v, all;
+	struct tablet_stats st;
+	unsigned n;
+	int err;
+
+	tablet_get_stats(tablet, &st);
+	all = (struct tablet_family){.disk_bytes = st.disk_bytes, .raw_bytes = st.raw_bytes, .memory_bytes = st.memory_bytes,
+				     .cells = st.cells, .tombstones = st.tombstones};
+	add_stats(&t->all, &all);
+	t->tablets++;
+	t->sstables += st.files;
+	if (!t->schema || t->unread)
+		return 0;
+	err = tablet_families(tablet, &v, &n);
+	if (err == -ENOMEM)
+		return err;
+	t->unread = err != 0;
+	for (unsigned i = 0, k = 0; !err && i < n; i++) {
+		while (k < t->family_count && t->families[k].id < v[i].id)
+			k++;
+		if (k < t->family_count && t->families[k].id == v[i].id)
+			add_stats(&t->families[k], &v[i]);
+	}
+	if (!err)
+		free(v);
+	return 0;
+}
+
+struct usage_metric {
+	const char *name, *help;
+	size_t at; /* in struct tablet_family */
+};
+static const struct usage_metric usage_metrics[] = {
+	{"disk_bytes", "bytes of SSTables", offsetof(struct tablet_family, disk_bytes)},
+	{"raw_bytes", "keys and values in SSTables, uncompressed", offsetof(struct tablet_family, raw_bytes)},
+	{"memory_bytes", "memory of memtables", offsetof(struct tablet_family, memory_bytes)},
+	{"cells", "cells stored, also those not yet collected", offsetof(struct tablet_family, cells)},
+	{"tombstones", "deletes stored", offsetof(struct tablet_family, tombstones)},
+};
+
+static int put_head(struct buf *out, const char *what, const char *name, const char *help)
+{
+	return buf_printf(out, "# HELP tabletfs_%s_%s %s, of one %s\n# TYPE tabletfs_%s_%s gauge\n", what, name, help, what, what, name);
+}
+
+static int put_table(struct buf *out, const char *name, const struct table_numbers *t, uint64_t value)
+{
+	return buf_printf(out, "tabletfs_table_%s{table=\"%s\"} %llu\n", name, t->name, (unsigned long long)value);
+}
+
+static int put_families(struct buf *out, const struct usage_metric *m, const struct table_numbers *t)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < t->family_count && !t->unread && !err; i++)
+		if (t->schema->families[i].name)
+			err = buf_printf(out, "tabletfs_family_%s{table=\"%s\",family=\"%s\"} %llu\n", m->name, t->name,
+					 t->schema->families[i].name,
+					 (unsigned long long)*(const uint64_t *)((const char *)&t->families[i] + m->at));
+	return err;
+}
+
+static int put_tables(struct buf *out, const struct table_numbers *v, unsigned n)
+{
+	int err = put_head(out, "table", "tablets", "tablets");
+
+	for (unsigned i = 0; i < n && !err; i++)
+		err = put_table(out, "tablets", &v[i], v[i].tablets);
+	if (!err)
+		err = put_head(out, "table", "sstables", "SSTables; one that several tablets share counts for each");
+	for (unsigned i = 0; i < n && !err; i++)
+		err = put_table(out, "sstables", &v[i], v[i].sstables);
+	for (const struct usage_metric *m = usage_metrics; m < usage_metrics + sizeof(usage_metrics) / sizeof(*m) && !err; m++) {
+		err = put_head(out, "table", m->name, m->help);
+		for (unsigned i = 0; i < n && !err; i++)
+			err = put_table(out, m->name, &v[i], *(const uint64_t *)((const char *)&v[i].all + m->at));
+		if (!err)
+			err = put_head(out, "family", m->name, m->help);
+		for (unsigned i = 0; i < n && !err; i++)
+			err = put_families(out, m, &v[i]);
+	}
+	return err;
+}
+
+static int tables_metrics(struct server *s, struct buf *out)
+{
+	struct table_numbers *v = NULL;
+	struct held **list;
+	unsigned count, n = 0;
+	int err = held_list(s, 0, &list, &count);
+
+	if (err)
+		return err;
+	v = calloc(count + 1u, sizeof(*v));
+	if (!v)
+		err = -ENOMEM;
+	for (unsigned i = 0; i < count && !err; i++) {
+		if (!n || v[n - 1].table != list[i]->table)
+			err = begin_table(s, list[i], &v[n++]);
+		if (!err)
+			err = add_tablet(&v[n - 1], list[i]->tablet);
+	}
+	if (!err)
+		err = put_tables(out, v, n);
+	for (unsigned i = 0; i < n; i++) {
+		free(v[i].families);
+		store_schema_put(v[i].schema);
+	}
+	free(v);
+	for (unsigned i = 0; i < count; i++)
+		held_put(list[i]);
+	free(list);
+	return err;
+}
+
 int server_metrics(struct server *s, struct buf *out)
 {
 	struct number v[NUMBERS_MAX];
@@ -93,12 +262,44 @@ int server_metrics(struct server *s, struct buf *out)
 	int err = 0;
 
 	for (unsigned i = 0; i < n && !err; i++) {
-		const char *suffix = v[i].gauge ? "" : "_total";
+		const char *suffix = v[i].gauge ? "" : "_total", *type = v[i].gauge ? "gauge" : "counter";
+		size_t len = strlen(v[i].name);
+		bool time = len > 3 && strcmp(v[i].name + len - 3, "_us") == 0;
+		char name[64];
 
-		err = buf_printf(out, "# HELP tabletfs_%s%s %s\n# TYPE tabletfs_%s%s %s\ntabletfs_%s%s %llu\n", v[i].name, suffix,
-				 v[i].help, v[i].name, suffix, v[i].gauge ? "gauge" : "counter", v[i].name, suffix,
-				 (unsigned long long)v[i].value);
+		snprintf(name, sizeof(name), "%.*s%s%s", (int)(time ? len - 3 : len), v[i].name, time ? "_seconds" : "", suffix);
+		err = buf_printf(out, "# HELP tabletfs_%s %s\n# TYPE tabletfs_%s %s\ntabletfs_%s ", name, v[i].help, name, type, name);
+		if (!err && time)
+			err = buf_printf(out, "%llu.%06llu\n", (unsigned long long)v[i].value / 1000000,
+					 (unsigned long long)v[i].value % 1000000);
+		else if (!err)
+			err = buf_printf(out, "%llu\n", (unsigned long long)v[i].value);
 	}
+	return err ? err : tables_metrics(s, out);
+}
+
+int server_disk_bytes(struct server *s, uint64_t *bytes)
+{
+	char *ballast = path_join(s->data_dir, "ballast");
+	struct tablet_stats st;
+	struct held **list;
+	uint64_t sum = log_bytes(s->log), n;
+	unsigned count;
+	int err = ballast ? held_list(s, 0, &list, &count) : -ENOMEM;
+
+	if (err)
+		goto out;
+	for (unsigned i = 0; i < count; i++) {
+		tablet_get_stats(list[i]->tablet, &st);
+		sum += st.disk_bytes;
+		held_put(list[i]);
+	}
+	free(list);
+	if (atomic_load(&s->ballast) && file_stat_size(ballast, &n) == 0)
+		sum += n;
+	*bytes = sum;
+out:
+	free(ballast);
 	return err;
 }
 

@@ -62,7 +62,7 @@ struct sst_cache {
 	struct ahead_env ahead;
 	_Atomic uint64_t tick;      /* rises with each opening */
 	_Atomic bool over;          /* past a bound, waiting for pins to go */
-	_Atomic uint64_t probes, probe_misses, table_opens;
+	_Atomic uint64_t probes, probe_misses, table_opens, cell_misses;
 	struct blockfile_counters counters;
 	struct mutex lock;
 	/* under lock */

@@ -170,6 +170,7 @@ int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice p
 		*out = NULL;
 		return 0;
 	}
+	atomic_fetch_add_explicit(&s->cache->cell_misses, 1, memory_order_relaxed);
 	err = sst_iter_take(s, t, true, &it);
 	if (err)
 		return err;

@@ -87,7 +87,7 @@ struct shard {
 	struct entries of[KINDS];
 	size_t bytes_max;
 	uint64_t read_bytes;            /* of blocks that came */
-	uint64_t found, missed;         /* cells */
+	uint64_t cell_hits, block_hits, block_misses;
 } __attribute__((aligned(64)));
 
 struct lru {
@@ -326,6 +326,9 @@ struct lru_entry *lru_block_find(struct lru *c, struct slice key)
 	if (e) {
 		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
 		e->found = true;
+		s->block_hits++;
+	} else {
+		s->block_misses++;
 	}
 	mutex_unlock(&s->lock);
 	return e;
@@ -387,9 +390,7 @@ struct lru_entry *lru_cell_find(struct lru *c, struct lru_file *f, struct slice 
 		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
 		e->found = true;
 		e->seen = clock_of(s);
-		s->found++;
-	} else {
-		s->missed++;
+		s->cell_hits++;
 	}
 	mutex_unlock(&s->lock);
 	return e;
@@ -508,8 +509,9 @@ void lru_get_stats(struct lru *c, struct lru_stats *st)
 		mutex_lock(&s->lock);
 		st->block_bytes += s->of[BLOCK].bytes;
 		st->cell_bytes += s->of[CELL].bytes;
-		st->cells_found += s->found;
-		st->cells_missed += s->missed;
+		st->cell_hits += s->cell_hits;
+		st->block_hits += s->block_hits;
+		st->block_misses += s->block_misses;
 		mutex_unlock(&s->lock);
 	}
 }

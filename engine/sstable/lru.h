@@ -32,7 +32,7 @@ int lru_new(size_t bytes, lru_drop_fn *drop, struct lru **out) TFS_MUST;
 void lru_free(struct lru *c); /* nothing may be held */
 struct lru_stats {
 	size_t block_bytes, cell_bytes;
-	uint64_t cells_found, cells_missed;
+	uint64_t cell_hits, block_hits, block_misses;
 };
 void lru_get_stats(struct lru *c, struct lru_stats *s);
 

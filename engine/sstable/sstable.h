@@ -73,8 +73,10 @@ void sst_writer_free(struct sst_writer *w);
  */
 struct sst_cache; /* in-memory groups: up to a quarter of block_bytes, on top of it */
 struct sst_cache_stats {
-	uint64_t block_bytes, cell_bytes, table_bytes, tables_open;
-	uint64_t cells_found, cells_missed;
+	uint64_t block_bytes, cell_bytes, memory_bytes, table_bytes, tables_open; /* memory_bytes: what of the first two is in-memory groups' */
+	uint64_t block_bytes_max, table_bytes_max;
+	uint64_t cell_hits, cell_misses;         /* sst_find had the cell remembered, or looked for it in the table */
+	uint64_t block_hits, block_misses;       /* look-ups of a block; an iterator that has it in hand needs none */
 	uint64_t blocks_read;                    /* of data, from disk */
 	uint64_t bytes_read;                     /* of SSTables, from disk: these, and what opening one reads */
 	uint64_t table_opens, probes, probe_misses; /* filter asked; said no */

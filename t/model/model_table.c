@@ -280,6 +280,7 @@ int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_table
 	if (r < 0)
 		return r;
 	one.bytes = u.memory_bytes;
+	one.usage = u;
 	return fn(arg, &one);
 }
 

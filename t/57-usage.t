@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Accounting: what usage, .tablets, metrics, df and du say, against what lies
+# in the data directory, key by key; and filters that spare reads of what is
+# not there.
+# shellcheck source=t/lib/mount.sh disable=SC2119,SC2012
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "disk usage is the engine's"
+printf 'block_cache = "1M";\n' >"$W/conf"
+ok "mount" mount_store -o config="$W/conf"
+
+usage() { awk -v n="$2" '$1 == n { print $2 }' "$M/t/.families/$1/usage"; }
+metric() { awk -v n="tabletfs_$1" '$1 == n { print $2 }' "$M/.tabletfs/metrics"; }
+tablets() { awk -F '\t' -v c="$1" '{ n += $c } END { print n + 0 }' "$M/t/.tablets"; }
+used() { df --output=used -B1 "$1" | tail -n 1 | tr -d ' '; }
+id() { awk -v n="$1" '$1 == n { print $2 }' <<<"a 1
+b 2"; }
+# The table's files, and what is in them: the only table's id is 16.
+sst_files() { find "$D/sst/16" -name '*.sst'; }
+keys() { sst_files | while read -r f; do "$TABLETCTL" dump sst -k "$f"; done; }
+count() { # FAMILY: "cells tombstones", counted; of no FAMILY, all
+	keys | awk -v f="$1" '
+		!/ seq [0-9]+ / { next }
+		f != "" && !match($0, "^\"[^\"]*\" " f ":") { next }
+		/ seq [0-9]+ (value|large) / { c++ }
+		/ seq [0-9]+ delete/ { d++ }
+		END { print c + 0, d + 0 }'
+}
+# Every place that shows a number shows the same one.
+agree() {
+	local f n
+	for f in a b; do
+		for n in disk_bytes raw_bytes memory_bytes cells tombstones; do
+			is "$(metric "family_$n{table=\"t\",family=\"$f\"}")" "$(usage $f $n)" "  metric and usage of $f: $n"
+		done
+	done
+	is "$(metric 'table_cells{table="t"}') $(metric 'table_tombstones{table="t"}')" "$(tablets 9) $(tablets 10)" "  metrics and .tablets: cells, tombstones"
+	is "$(metric 'table_raw_bytes{table="t"}') $(metric 'table_memory_bytes{table="t"}')" "$(tablets 7) $(tablets 8)" "  raw bytes, memory"
+	is "$(($(metric 'table_disk_bytes{table="t"}') + $(tablets 8)))" "$(tablets 5)" "  bytes are those on disk and in memory"
+}
+on_disk() {
+	local f
+	for f in a b; do is "$(usage $f cells) $(usage $f tombstones)" "$(count "$(id $f)")" "  $f: cells and tombstones are those in its files"; done
+	is "$(tablets 9) $(tablets 10)" "$(count '')" "  and the table's"
+	is "$(metric 'table_disk_bytes{table="t"}')" "$(sst_files | xargs stat -c %s | awk '{ n += $1 } END { print n }')" "  bytes on disk are the files'"
+	agree
+}
+
+# ---- two families in two groups ----
+mkdir "$M/t"
+mkdir "$M/t/.families/a" "$M/t/.families/b" "$M/t/.groups/wide"
+echo wide >"$M/t/.families/b/group"
+py <<'EOF2'
+from tap import *
+for i in range(60):
+    for f, n in (("a", 10), ("b", 5000)):
+        d = "%s/t/r%03d/%s" % (M, i, f)
+        os.makedirs(d)
+        spill(d + "/q@5", os.urandom(n))
+    if i < 20:
+        spill("%s/t/r%03d/a/q@6" % (M, i), b"another")
+    if 10 <= i < 15:
+        spill("%s/t/r%03d/a/q@5" % (M, i), b"in its place")
+EOF2
+is "$(usage a cells) $(usage b cells)" "85 60" "in memory: each write is a cell"
+is "$(usage a disk_bytes) $(usage b raw_bytes)" "0 0" "  nothing is on disk"
+ok "  b takes up most" test "$(usage b memory_bytes)" -gt $((50 * $(usage a memory_bytes)))
+ok "  of the memory there is" test $(($(usage a memory_bytes) + $(usage b memory_bytes))) -le "$(tablets 8)"
+agree
+before=$(used "$M/t")
+ok "df of the table: what is in memory" test "$before" -ge 300000 -a "$before" -lt 2000000
+echo flush >"$M/t/.ctl"
+is "$(usage a cells) $(usage b cells)" "80 60" "flushed: what was replaced has gone"
+is "$(usage a memory_bytes) $(usage b memory_bytes)" "0 0" "  nothing is in memory"
+is "$(sst_files | wc -l)" 2 "  a file for each group"
+is "$(usage b disk_bytes)" "$(sst_files | xargs stat -c %s | sort -n | tail -n 1)" "  of which one is b's alone"
+on_disk
+rm "$M/t/r000/a/q@6" "$M/t/r001/a/q"
+rm -r "$M/t/r002/b"
+py <<'EOF2'
+from tap import *
+for i in range(60, 64):
+    os.makedirs("%s/t/x%03d/b" % (M, i))
+    spill("%s/t/x%03d/b/q" % (M, i), b"x")
+EOF2
+echo drop-rows r03 >"$M/t/.ctl"
+is "$(usage a tombstones) $(usage b tombstones) $(tablets 10)" "2 1 13" "deletes are tombstones; of rows, the table's"
+echo flush >"$M/t/.ctl"
+on_disk
+ok "  the table has more tombstones than its families: those of rows" test "$(tablets 10)" -gt $(($(usage a tombstones) + $(usage b tombstones)))
+echo compact >"$M/t/.ctl"
+is "$(tablets 10)" 0 "compacted: no tombstone is left"
+is "$(usage a cells) $(usage b cells)" "67 53" "  and what lives"
+on_disk
+before=$(cat "$M/t/.families/a/usage" "$M/t/.families/b/usage" | grep -v memory)
+
+# ---- df and du ----
+avail=$(df --output=avail -B1 "$D" | tail -n 1)
+py "$avail" <<'EOF2'
+from tap import *
+def space(path):
+    v = os.statvfs(path)
+    return (v.f_blocks - v.f_bfree) * v.f_frsize, v.f_bavail * v.f_frsize, v
+for path in ("t", "t/r000", "t/r000/a", "t/r000/a/q@5", "t/.latest", "t/.latest/r000", "t/.families"):
+    same(space("%s/%s" % (M, path))[0], space(M + "/t")[0], "df in the table is the table's: " + path)
+same(space(M + "/.tabletfs")[0], space(M)[0], "elsewhere the store's")
+near = 1 << 30 # others use the disk
+ok(abs(space(M)[1] - int(sys.argv[1])) < near and abs(space(M + "/t")[1] - int(sys.argv[1])) < near, "available is what the disk has")
+stored = sum(os.stat(os.path.join(p, n)).st_size for p, d, names in os.walk(D) for n in names)
+# All but the lock service's files and FORMAT; a segment may have grown since.
+ok(abs(space(M)[0] - stored) < 100000, "the store takes up what is in its directory")
+EOF2
+bytes=$(tablets 5)
+is "$(used "$M/t")" $(((bytes + 4095) / 4096 * 4096)) "df of a table is what .tablets counts, in blocks"
+is "$(df --output=target "$M/t" | tail -n 1)" "$M" "  df knows where it is mounted"
+du_facts() {
+	is "$(t du -s --apparent-size -B1 "$M/$1" | cut -f 1)" "$(find "$M/$1" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')" "du --apparent-size of $1: the bytes of its files"
+	is "$(t du -s -B1 "$M/$1" | cut -f 1)" "$(find "$M/$1" -type f -printf '%s\n' | awk '{ n += int(($1 + 511) / 512) * 512 } END { print n }')" "du of $1: these, in blocks"
+}
+for path in t t/r004 t/r004/a t/.latest t/.latest/r004; do du_facts $path; done
+ok "  the newest versions are less than all" test "$(t du -s -B1 "$M/t/.latest" | cut -f 1)" -lt "$(t du -s -B1 "$M/t" | cut -f 1)"
+unmount_store
+ok "mount -o ro" mount_store -o ro,config="$W/conf"
+for path in t t/r004 t/.latest; do du_facts $path; done
+is "$(cat "$M/t/.families/a/usage" "$M/t/.families/b/usage" | grep -v memory)" "$before" "usage after a remount, read-only"
+ok "  df" test "$(used "$M/t")" -ge "$(metric 'table_disk_bytes{table="t"}')"
+unmount_store
+
+# ---- what is not there is not looked for ----
+ok "mount" mount_store -o config="$W/conf"
+py <<'EOF2'
+from tap import *
+import random
+import re
+def metric(name):
+    return int(re.search(r"^tabletfs_%s (\d+)$" % name, slurp(M + "/.tabletfs/metrics").decode(), re.M).group(1))
+def ctl(table, verb):
+    spill("%s/%s/.ctl" % (M, table), verb, os.O_WRONLY)
+def setting(path, text):
+    spill("%s/%s" % (M, path), text, os.O_WRONLY)
+ROWS = 800
+def make(table, bits):
+    os.mkdir("%s/%s" % (M, table))
+    os.mkdir("%s/%s/.families/f" % (M, table))
+    setting(table + "/.groups/default/block_size", b"4K\n")
+    setting(table + "/.groups/default/compression", b"none\n")
+    setting(table + "/.groups/default/bloom_bits", b"%d\n" % bits)
+    for i in range(0, 2 * ROWS, 2):
+        os.makedirs("%s/%s/row%05d/f" % (M, table, i))
+        spill("%s/%s/row%05d/f/q" % (M, table, i), b"%05d" % i * 300)
+    ctl(table, b"flush\n")
+def absent(table, path):
+    """Blocks read while as many absent names are asked for as there are rows."""
+    before, found = metric("blocks_read_total"), 0
+    for i in range(1, 2 * ROWS, 2):
+        found += os.path.exists("%s/%s/row%05d%s" % (M, table, i, path))
+    same(found, 0, "  none is there: " + path)
+    return metric("blocks_read_total") - before
+make("with", 10)
+make("without", 0)
+n = absent("with", "")
+ok(n <= ROWS // 50, "%d absent rows with filters: %d blocks read" % (ROWS, n))
+n = absent("with", "x/f/q")
+ok(n <= ROWS // 50, "of other names: %d" % n)
+n = absent("without", "")
+ok(n > ROWS // 4, "without filters: %d" % n)
+for i in range(0, 200, 2):
+    os.unlink("%s/with/row%05d/f/q" % (M, i))
+ctl("with", b"drop-rows row001\n")
+ctl("with", b"flush\n")
+n = absent("with", "y")
+ok(n <= ROWS // 25, "beside deletes of rows and columns, two files: %d" % n)
+before = metric("cell_cache_hits_total")
+for i in range(4):
+    slurp("%s/with/row00400/f/q" % M)
+ok(metric("cell_cache_hits_total") > before, "a cell that was read is remembered")
+before = metric("block_cache_hits_total"), metric("block_cache_misses_total")
+rows = list(range(500, 1500, 2))
+random.Random(1).shuffle(rows)
+for i in rows:
+    slurp("%s/with/row%05d/f/q" % (M, i))
+ok(metric("block_cache_hits_total") > before[0] and metric("block_cache_misses_total") > before[1], "blocks are found in the cache, or not")
+ok(metric("block_cache_bytes") + metric("cell_cache_bytes") <= metric("cache_limit_bytes") == 1 << 20, "the bound holds")
+EOF2
+done_testing
