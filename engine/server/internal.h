@@ -114,8 +114,22 @@ void held_drop_table(struct server *s, uint32_t table);
 void held_drop_all(struct server *s);
 
 /* ---- recover.c ---- */
+/* One line for whoever opens the store, instead of the one that is there. */
+void why_say(char **why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Loads the tablets of a table made since the start; those that are there stay. */
 int held_load_table(struct server *s, uint32_t table) TFS_MUST;
+
+/* ---- replay.c: the logs of dead incarnations ---- */
+struct needed { /* which of them, each from where on */
+	struct dead_log *v;
+	unsigned count, cap;
+};
+/* What the redo set of a row of the level that is being loaded names.  Before the tablet is made, whose background work may change its row. */
+int replay_need(struct needed *n, const struct meta_tablet *m) TFS_MUST;
+/* The tablets of this kind take in what was needed since the last level. *why as server_recover's. */
+int replay_level(struct server *s, enum kind kind, struct needed *n, char **why) TFS_MUST;
+void replay_needed_fini(struct needed *n);
+extern size_t replay_stretch_bytes; /* sorted at a time, and there are two; tests make it small */
 
 /* Around loading tablets and handing schemas out. */
 void load_begin(struct server *s);

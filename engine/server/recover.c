@@ -81,8 +81,7 @@ static int is_used(struct server *s)
 	return err;
 }
 
-/* One line for whoever opens the store, instead of the one that is there. */
-static void say(char **why, const char *fmt, ...)
+void why_say(char **why, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -93,48 +92,6 @@ static void say(char **why, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* ---- where replay must begin ---- */
-struct needed {
-	struct dead_log {
-		struct redo_point from; /* for the level being loaded, if wanted there */
-		bool wanted, synced;
-	} *v;
-	unsigned count, cap;
-};
-
-static int need(struct needed *n, const struct redo_point *p)
-{
-	unsigned i = 0;
-
-	while (i < n->count && n->v[i].from.incarnation != p->incarnation)
-		i++;
-	if (i == n->cap) {
-		unsigned cap = n->cap ? n->cap * 2 : 8;
-		struct dead_log *v = realloc(n->v, cap * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		n->v = v;
-		n->cap = cap;
-	}
-	if (i == n->count)
-		n->v[n->count++] = (struct dead_log){0};
-	if (!n->v[i].wanted || p->lsn < n->v[i].from.lsn)
-		n->v[i].from = *p;
-	n->v[i].wanted = true;
-	return 0;
-}
-
-/* Taken before the tablet is made, whose background work may change its row. */
-static int need_all(struct needed *n, const struct meta_tablet *m)
-{
-	int err = 0;
-
-	for (unsigned i = 0; i < m->redo_count && !err; i++)
-		err = need(n, &m->redo[i]);
-	return err;
-}
-
 /* Does the row, written by our predecessors, name one that is not before us? */
 static int check_past(const struct server *s, const struct meta_tablet *m, char **why)
 {
@@ -142,7 +99,7 @@ static int check_past(const struct server *s, const struct meta_tablet *m, char 
 
 	if (latest < s->incarnation)
 		return 0;
-	say(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);
+	why_say(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);
 	return -EBADMSG;
 }
 
@@ -173,118 +130,16 @@ static int load_root(struct server *s, struct needed *needed, char **why)
 		used = is_used(s);
 		err = used > 0 ? -EBADMSG : used ? used : make_root(s, &root, &version);
 		if (used > 0)
-			say(why, "%s/lock/root: missing, though the store has been used", s->data_dir);
+			why_say(why, "%s/lock/root: missing, though the store has been used", s->data_dir);
 	}
 	if (err && !*why)
-		say(why, "%s/lock/root: the root tablet's row: %s", s->data_dir, strerror(-err));
+		why_say(why, "%s/lock/root: the root tablet's row: %s", s->data_dir, strerror(-err));
 	if (!err)
-		err = need_all(needed, &root);
+		err = replay_need(needed, &root);
 	if (!err)
 		err = held_load(s, &root, KIND_ROOT, version);
 	meta_tablet_fini(&root);
 	buf_fini(&b);
-	return err;
-}
-
-/* ---- replay ---- */
-struct replay {
-	struct server *s;
-	enum kind kind;
-	uint64_t incarnation;
-	uint64_t records;
-};
-
-static int replay_one(void *arg, const struct log_record *r)
-{
-	struct replay *p = arg;
-	struct held *h;
-	int err;
-
-	if ((r->table == META_TABLE) != (p->kind != KIND_USER))
-		return 0;
-	err = held_find(p->s, r->table, r->row_from, &h);
-	if (err)
-		return err == -EREMCHG ? 0 : err; /* its table has been dropped */
-	if (h->kind == p->kind) {
-		err = tablet_replay(h->tablet, p->incarnation, r);
-		p->records++;
-	}
-	held_put(h);
-	return err;
-}
-
-/*
- * What was shown may not vanish: the dead process may have been killed before
- * it synced its last records, and a sync of ours does not cover them.  Once
- * for all levels, since nobody writes to a dead log.
- */
-static int sync_segment(void *arg, const char *name, bool is_dir)
-{
-	char *path = path_join(arg, name);
-	struct file *f = NULL;
-	int err = path ? 0 : -ENOMEM;
-
-	if (!err && !is_dir)
-		err = file_open(path, FILE_READ, &f);
-	if (f)
-		err = file_sync(f);
-	file_close(f);
-	free(path);
-	return err;
-}
-
-static int sync_log(char *dir)
-{
-	int err = file_list(dir, sync_segment, dir);
-
-	return err ? err : file_sync_dir(dir);
-}
-
-static int by_incarnation(const void *a, const void *b)
-{
-	uint64_t x = ((const struct dead_log *)a)->from.incarnation, y = ((const struct dead_log *)b)->from.incarnation;
-
-	return (x > y) - (x < y);
-}
-
-static int replay_kind(struct server *s, enum kind kind, struct needed *n, char **why)
-{
-	int err = 0;
-
-	if (n->count)
-		qsort(n->v, n->count, sizeof(*n->v), by_incarnation);
-	/* Oldest incarnation first; order does not matter for the cells, whose sequence numbers decide. */
-	for (unsigned i = 0; i < n->count && !err; i++) {
-		struct dead_log *d = &n->v[i];
-		struct replay p = {.s = s, .kind = kind, .incarnation = d->from.incarnation};
-		char *dir = NULL;
-		uint64_t last;
-
-		if (!d->wanted)
-			continue;
-		d->wanted = false;
-		if (asprintf(&dir, "%s/log/%llu", s->data_dir, (unsigned long long)p.incarnation) < 0) {
-			err = -ENOMEM;
-			break;
-		}
-		free(*why);
-		*why = NULL;
-		err = log_replay(dir, d->from.lsn, replay_one, &p, &last, why);
-		if (err && !*why)
-			say(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err));
-		if (err == -ENOENT)
-			err = -EBADMSG;
-		if (!err && p.records && !d->synced) {
-			err = sync_log(dir);
-			d->synced = !err;
-		}
-		if (err && !*why)
-			say(why, "%s: %s", dir, strerror(-err));
-		if (!err && p.records)
-			msg_info("replayed %llu records of the log of incarnation %llu", (unsigned long long)p.records,
-				 (unsigned long long)p.incarnation);
-		free(dir);
-	}
 	return err;
 }
 
@@ -315,7 +170,7 @@ static int load_orphan(struct level *l, struct slice row_key, const struct meta_
 		snprintf(note, sizeof(note), "dropped/%u", m->table);
 		err = lock_get(l->s->locks, note, NULL, NULL);
 		if (err == -ENOENT && l->why)
-			say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema", l->s->data_dir,
+			why_say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema", l->s->data_dir,
 			    m->table);
 		if (err)
 			return err == -ENOENT ? -EBADMSG : err;
@@ -344,7 +199,7 @@ static int check_place(const struct level *l, const struct meta_tablet *m)
 	else if (l->kind == KIND_META && m->table != META_TABLE)
 		what = "it is in the root tablet";
 	if (what && l->why)
-		say(l->why, "%s: METADATA: table id %u, row %s: %s", l->s->data_dir, m->table, Q(buf_slice(&l->begin)), what);
+		why_say(l->why, "%s: METADATA: table id %u, row %s: %s", l->s->data_dir, m->table, Q(buf_slice(&l->begin)), what);
 	return what ? -EBADMSG : l->needed ? check_past(l->s, m, l->why) : 0;
 }
 
@@ -376,7 +231,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 	if (!err && !m->last)
 		err = buf_set(&l->begin, m->end.p, m->end.n);
 	if (!err && l->needed)
-		err = need_all(l->needed, m);
+		err = replay_need(l->needed, m);
 	if (!err)
 		err = held_load(l->s, m, l->kind, 0);
 	l->loaded++;
@@ -483,9 +338,9 @@ static void name_if_damaged(const struct server *s, const struct tablet_file *f,
 	int err = path ? sst_verify(path, &keys, &reason) : 0;
 
 	if (path && !err && (file_stat_size(path, &bytes) || bytes != f->bytes))
-		say(why, "%s: this file of METADATA is another: it should have %llu bytes", path, (unsigned long long)f->bytes);
+		why_say(why, "%s: this file of METADATA is another: it should have %llu bytes", path, (unsigned long long)f->bytes);
 	if (err)
-		say(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
+		why_say(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
 	free(reason);
 	free(path);
 }
@@ -530,7 +385,7 @@ static int each_has_tablets(struct server *s, struct held *const *list, unsigned
 		if (k < count && list[k]->table == t->table)
 			continue;
 		err = -EBADMSG;
-		say(why, "%s: METADATA: no tablet of table %s (id %u) holds its last rows", s->data_dir, t->name, t->table);
+		why_say(why, "%s: METADATA: no tablet of table %s (id %u) holds its last rows", s->data_dir, t->name, t->table);
 	}
 	mutex_unlock(&s->lock);
 	return err;
@@ -562,27 +417,27 @@ int server_recover(struct server *s, char **why)
 	*why = NULL;
 	err = load_root(s, &needed, why);
 	if (!err)
-		err = replay_kind(s, KIND_ROOT, &needed, why);
+		err = replay_level(s, KIND_ROOT, &needed, why);
 	if (!err)
 		err = load_metadata(s, &needed, why);
 	if (!err)
-		err = replay_kind(s, KIND_META, &needed, why);
+		err = replay_level(s, KIND_META, &needed, why);
 	if (!err)
 		err = schemas_load(s, why);
 	if (!err)
 		err = load_users(s, &needed, why);
 	if (!err)
-		err = replay_kind(s, KIND_USER, &needed, why);
+		err = replay_level(s, KIND_USER, &needed, why);
 	if (!err)
 		err = loaded_all(s, why);
 	if (!err)
 		err = sweep_at_start(s, why);
-	free(needed.v);
+	replay_needed_fini(&needed);
 	if (err) {
 		if (!*why && (err == -EBADMSG || err == -EIO || err == -ENOENT))
 			name_damaged(s, why);
 		if (!*why)
-			say(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err));
+			why_say(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err));
 		return err == -ENOENT ? -EBADMSG : err;
 	}
 	s->recovering = false;

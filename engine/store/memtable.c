@@ -291,7 +291,21 @@ static inline struct memnode *search(struct memnode *x, int level, struct slice 
 	}
 }
 
-void memtable_insert(struct memtable *m, struct memnode *n)
+/* Makes splice the places where n, whose key is above the last one's, goes: up from there as far as must be, and down again. */
+static void search_near(struct memtable *m, struct slice key, int height)
+{
+	int level = 1;
+
+	for (; level < height; level++) {
+		struct memnode *next = node_next(m->splice[level], level);
+
+		if (!next || slice_cmp(node_key(next), key) >= 0)
+			break;
+	}
+	(void)search(m->splice[level - 1], level - 1, key, m->splice);
+}
+
+static inline void insert(struct memtable *m, struct memnode *n, bool near)
 {
 	int height = atomic_load_explicit(&m->height, memory_order_relaxed);
 	struct slice key = node_key(n);
@@ -301,8 +315,14 @@ void memtable_insert(struct memtable *m, struct memnode *n)
 	 * Between the last insert and what follows it, the splice still holds:
 	 * on every level what comes after it lies past this gap.
 	 */
-	if (!m->last || slice_cmp(node_key(m->last), key) >= 0 || (after && slice_cmp(node_key(after), key) <= 0))
+	if (!m->last || slice_cmp(node_key(m->last), key) >= 0)
 		(void)search(m->head, height - 1, key, m->splice);
+	else if (after && slice_cmp(node_key(after), key) <= 0) {
+		if (near)
+			search_near(m, key, height);
+		else
+			(void)search(m->head, height - 1, key, m->splice);
+	}
 	if (n->height > height) {
 		/* levels above are empty: their splice is still the head */
 		atomic_store_explicit(&m->height, n->height, memory_order_relaxed);
@@ -315,6 +335,16 @@ void memtable_insert(struct memtable *m, struct memnode *n)
 	}
 	m->last = n;
 	atomic_fetch_add_explicit(&m->count, 1, memory_order_relaxed);
+}
+
+void memtable_insert(struct memtable *m, struct memnode *n)
+{
+	insert(m, n, false);
+}
+
+void memtable_insert_near(struct memtable *m, struct memnode *n)
+{
+	insert(m, n, true);
 }
 
 /* ---- iterator ---- */

@@ -136,8 +136,14 @@ struct tablet_params {
 int tablet_new(const struct tablet_params *p, struct tablet **out) TFS_MUST;
 /* Stops background work, waits for calls under way; unflushed data stays in the log. */
 void tablet_free(struct tablet *t);
-/* Recovery, before the first mutate: applies a record of an earlier incarnation. Records below the redo point of `incarnation` are passed over. */
-int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *r) TFS_MUST;
+/*
+ * Recovery, before the first mutate: applies records of one stretch of an
+ * earlier incarnation's log.  They may come in any order, quickest in that of
+ * log_sort.h; a later call's are of a later stretch.  Those below the redo
+ * point of `incarnation` are passed over.  -EBADMSG: the batch of record
+ * *bad_lsn is damaged; -ENOMEM.
+ */
+int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *const *v, size_t n, uint64_t *bad_lsn) TFS_MUST;
 /*
  * Recovery is over: every record of earlier incarnations has been through
  * tablet_replay.  The first mutate says so too, and so do tablet_flush and

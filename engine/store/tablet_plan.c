@@ -85,6 +85,15 @@ plan_init(struct plan *p)
 	p->v = p->fixed_;
 }
 
+void
+plan_reset(struct plan *p)
+{
+	buf_reset(&p->keys);
+	buf_reset(&p->batch);
+	p->n = p->cells = 0;
+	p->row_deletes = p->family_deletes = p->column_deletes = p->tombstones = 0;
+}
+
 int
 plan_mutation(struct plan *p, const struct mutation *m)
 {
@@ -152,6 +161,9 @@ plan_insert(struct plan *p, struct vmem *m)
 		add(&e->count->cells, e->live);
 		add(&e->count->tombstones, e->dead);
 		add(&e->count->bytes, e->key_bytes + e->value.n);
-		memtable_insert(m->m, e->node);
+		if (p->near)
+			memtable_insert_near(m->m, e->node);
+		else
+			memtable_insert(m->m, e->node);
 	}
 }

@@ -27,6 +27,7 @@ struct plan {
 	struct planned *v, fixed_[PLAN_INLINE];
 	unsigned n, cap, cells;
 	uint64_t row_deletes, family_deletes, column_deletes, tombstones;
+	bool near;              /* keys mostly rise from one plan to the next */
 };
 /* Does it delete single versions and nothing else? */
 static inline bool
@@ -37,6 +38,7 @@ plan_deletes_versions_only(const struct plan *p)
 
 
 void plan_init(struct plan *p);
+void plan_reset(struct plan *p); /* empty again; its memory is kept */
 void plan_fini(struct plan *p);
 /* The entries of one cell; its sequence number will be the first plus `cell`. p->cells is the caller's to count. */
 int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsigned cell) TFS_MUST;

@@ -39,8 +39,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/base/msg.h"
-
 enum { NEED_REDO = 1, NEED_JUDGE = 2, NEED_ROOM = 3 };
 enum { LOOK_FOR_STUCK_US = 20000 };
 
@@ -360,99 +358,6 @@ tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned
 fini:
 	mutation_fini(&m);
 leave:
-	tablet_leave(t);
-	return err;
-}
-
-/*
- * ---- replay ----
- * Nothing of the background runs until it is over: files in flight would be
- * taken for leftovers of a crash, and a compaction could not know which
- * deletes are still to come.  What is replayed was unflushed, so it is about
- * as much as the memory bound allowed before.
- */
-
-void
-tablet_replay_done(struct tablet *t)
-{
-	int loading = TABLET_LOADING;
-	size_t bytes;
-
-	if (t->state != TABLET_LOADING)
-		return;
-	mutex_lock(&t->lock);
-	atomic_compare_exchange_strong(&t->state, &loading, TABLET_SERVING);
-	bytes = t->view->mems[0]->accounted;
-	mutex_unlock(&t->lock);
-	if (loading != TABLET_LOADING)
-		return;
-	compact_schedule(t);
-	memory_after_write(t, bytes, 0);
-}
-
-static int
-replay_plan(struct plan *p, struct batch_reader *b, int64_t *newest)
-{
-	struct batch_cell c;
-	int err;
-
-	*newest = INT64_MIN;
-	while ((err = batch_next(b, &c)) > 0) {
-		if (c.kind == CELL_VALUE && c.ts > *newest)
-			*newest = c.ts;
-		if ((err = plan_cell(p, b->row, &c, p->cells)))
-			return err;
-		p->cells++;
-	}
-	return err;
-}
-
-int
-tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *r)
-{
-	struct redo_state *redo = NULL;
-	struct batch_reader b;
-	struct stripe *s;
-	struct plan p;
-	int64_t newest;
-	int err;
-
-	tablet_enter(t);
-	plan_init(&p);
-	mutex_lock(&t->lock);
-	for (unsigned i = 0; i < t->redo_count; i++)
-		if (t->redo[i].p.incarnation == incarnation)
-			redo = &t->redo[i];
-	if (!redo || r->lsn < redo->next_lsn) {
-		err = 0;
-		goto unlock;
-	}
-	err = batch_open(&b, r->batch);
-	if (err)
-		goto unlock;
-	if (tablet_holds_row(t, b.row)) {
-		struct vmem *m = t->view->mems[0];
-
-		if ((err = replay_plan(&p, &b, &newest)) || (err = plan_prepare(&p, m, r->seq)))
-			goto unlock;
-		plan_insert(&p, m);
-		vmem_account(m);
-		if (p.cells && r->seq + p.cells > t->next_seq)
-			t->next_seq = r->seq + p.cells;
-		if (p.cells && r->seq + p.cells - 1 > m->seq_max)
-			m->seq_max = r->seq + p.cells - 1;
-		t->published = t->next_seq - 1;
-		s = stripe_of(t, b.row);
-		if (newest > s->newest_us)
-			s->newest_us = newest;
-	}
-	redo->next_lsn = r->lsn + 1;
-unlock:
-	mutex_unlock(&t->lock);
-	plan_fini(&p);
-	if (err == -EBADMSG)
-		msg_error("log of incarnation %llu: record %llu: the batch is damaged", (unsigned long long)incarnation,
-			  (unsigned long long)r->lsn);
 	tablet_leave(t);
 	return err;
 }

@@ -121,8 +121,9 @@ struct lib_replay {
 static inline int lib_replay_one(void *arg, const struct log_record *r)
 {
 	struct lib_replay *p = arg;
+	uint64_t bad;
 
-	return tablet_replay(p->l->t, p->incarnation, r);
+	return tablet_replay(p->l->t, p->incarnation, &r, 1, &bad);
 }
 
 static inline char *lib_log_dir(struct lib *l, uint64_t incarnation)

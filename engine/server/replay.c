@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replay of dead incarnations' logs (paper, section 5.3, and section 6
+ * "Speeding up tablet recovery").
+ *
+ * Each log is read once for the root tablet and METADATA, whose few records
+ * are kept for the second of these levels, and once for user tablets, for
+ * whose places METADATA must be there.  There a stretch of the log is
+ * gathered and sorted by (table, row, LSN), so that each tablet's part lies
+ * together; workers take part after part, while the next stretch is read.
+ * Two stretches bound the memory, however long the log is.  A stretch is
+ * begun on when the one before it has been applied: a tablet sees the
+ * stretches in order.
+ *
+ * What was shown may not vanish: the dead process may have been killed before
+ * it synced its last records, and a sync of ours does not cover them.  So a
+ * log is synced once something of it was replayed, at the first level where
+ * that is so, before anything that follows from it is written; nobody writes
+ * to it any more.
+ */
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+#include "engine/store/log_sort.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define KEPT_BYTES (8u << 20)
+#define WORKERS_MOST 16
+
+size_t replay_stretch_bytes = 16u << 20;
+
+struct dead_log {
+	struct redo_point from;   /* for the level being loaded, if wanted there */
+	bool wanted, synced;
+	struct log_stretch *kept; /* METADATA's records from kept_from on; NULL: not read, or too many */
+	uint64_t kept_from;
+};
+
+static int need(struct needed *n, const struct redo_point *p)
+{
+	unsigned i = 0;
+
+	while (i < n->count && n->v[i].from.incarnation != p->incarnation)
+		i++;
+	if (i == n->cap) {
+		unsigned cap = n->cap ? n->cap * 2 : 8;
+		struct dead_log *v = realloc(n->v, cap * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		n->v = v;
+		n->cap = cap;
+	}
+	if (i == n->count)
+		n->v[n->count++] = (struct dead_log){0};
+	if (!n->v[i].wanted || p->lsn < n->v[i].from.lsn)
+		n->v[i].from = *p;
+	n->v[i].wanted = true;
+	return 0;
+}
+
+int replay_need(struct needed *n, const struct meta_tablet *m)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < m->redo_count && !err; i++)
+		err = need(n, &m->redo[i]);
+	return err;
+}
+
+static int sync_segment(void *arg, const char *name, bool is_dir)
+{
+	char *path = path_join(arg, name);
+	struct file *f = NULL;
+	int err = path ? 0 : -ENOMEM;
+
+	if (!err && !is_dir)
+		err = file_open(path, FILE_READ, &f);
+	if (f)
+		err = file_sync(f);
+	file_close(f);
+	free(path);
+	return err;
+}
+
+static int sync_log(char *dir)
+{
+	int err = file_list(dir, sync_segment, dir);
+
+	return err ? err : file_sync_dir(dir);
+}
+
+/* ---- one log for one level ---- */
+struct replay {
+	struct server *s;
+	enum kind kind;
+	uint64_t incarnation;
+	uint64_t records;   /* that tablets of this level hold */
+	uint64_t bad_lsn;   /* the record whose batch is damaged; 0: none */
+	struct log_stretch *keep;
+	struct crew *crew;  /* KIND_USER */
+};
+
+/* ---- the root tablet and METADATA: record by record ---- */
+static int apply_meta(struct replay *p, const struct log_record *r)
+{
+	struct held *h;
+	int err = held_find(p->s, r->table, r->row_from, &h);
+
+	if (err)
+		return err == -EREMCHG ? 0 : err; /* of a level not loaded yet */
+	if (h->kind == p->kind) {
+		err = tablet_replay(h->tablet, p->incarnation, &r, 1, &p->bad_lsn);
+		p->records++;
+	}
+	held_put(h);
+	return err;
+}
+
+static int meta_record(void *arg, const struct log_record *r)
+{
+	struct replay *p = arg;
+	int err = 0;
+
+	if (r->table != META_TABLE)
+		return 0;
+	if (p->keep)
+		err = log_stretch_add(p->keep, r);
+	if (err == -ENOSPC) { /* then it is read once more */
+		log_stretch_free(p->keep);
+		p->keep = NULL;
+		err = 0;
+	}
+	return err ? err : apply_meta(p, r);
+}
+
+static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, char **why)
+{
+	uint64_t last;
+	int err = 0;
+
+	if (p->kind == KIND_META && d->kept && d->kept_from <= d->from.lsn) {
+		size_t count;
+		const struct log_record *const *v = log_stretch_records(d->kept, &count);
+
+		for (size_t i = 0; i < count && !err; i++)
+			err = apply_meta(p, v[i]);
+		return err;
+	}
+	if (p->kind == KIND_ROOT)
+		err = log_stretch_new(KEPT_BYTES, &p->keep);
+	if (!err)
+		err = log_replay(dir, d->from.lsn, meta_record, p, &last, why);
+	d->kept = p->keep;
+	d->kept_from = d->from.lsn;
+	return err;
+}
+
+/* ---- user tablets: sorted, by several threads ---- */
+struct part { /* of a stretch: one tablet's */
+	struct held *held;
+	const struct log_record *const *v;
+	size_t n;
+	int err;
+	uint64_t bad_lsn;
+};
+
+struct worker {
+	struct task task;
+	struct crew *crew;
+};
+
+struct crew {
+	struct server *s;
+	struct task_pool *pool;
+	struct log_stretch *fill, *applied;
+	uint64_t incarnation;
+	struct part *parts;
+	unsigned part_count, part_cap;
+	_Atomic unsigned next;
+	unsigned worker_count;
+	struct worker workers[WORKERS_MOST];
+};
+
+static void work(struct task *t)
+{
+	struct crew *c = ((struct worker *)(void *)((char *)t - offsetof(struct worker, task)))->crew;
+	unsigned i;
+
+	while ((i = atomic_fetch_add(&c->next, 1)) < c->part_count) {
+		struct part *p = &c->parts[i];
+
+		p->err = tablet_replay(p->held->tablet, c->incarnation, p->v, p->n, &p->bad_lsn);
+	}
+}
+
+static void crew_free(struct crew *c)
+{
+	if (!c)
+		return;
+	task_pool_free(c->pool);
+	log_stretch_free(c->fill);
+	log_stretch_free(c->applied);
+	free(c->parts);
+	free(c);
+}
+
+static int crew_new(struct server *s, struct crew **out)
+{
+	struct crew *c = calloc(1, sizeof(*c));
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int err;
+
+	if (!c)
+		return -ENOMEM;
+	c->s = s;
+	c->worker_count = cpus < 1 ? 1 : cpus > WORKERS_MOST ? WORKERS_MOST : (unsigned)cpus;
+	err = task_pool_new("replay", c->worker_count, &c->pool);
+	if (!err)
+		err = log_stretch_new(replay_stretch_bytes, &c->fill);
+	if (!err)
+		err = log_stretch_new(replay_stretch_bytes, &c->applied);
+	if (err) {
+		crew_free(c);
+		return err;
+	}
+	for (unsigned i = 0; i < c->worker_count; i++) {
+		c->workers[i].crew = c;
+		task_init(&c->workers[i].task, c->pool, work);
+	}
+	*out = c;
+	return 0;
+}
+
+/* Waits until the stretch before is applied; the error is the one of its first damaged record. */
+static int crew_wait(struct crew *c, uint64_t *bad_lsn)
+{
+	int err = 0;
+
+	task_pool_drain(c->pool);
+	for (unsigned i = 0; i < c->part_count; i++) {
+		struct part *p = &c->parts[i];
+
+		if (p->err && (!err || p->bad_lsn < *bad_lsn)) {
+			err = p->err;
+			*bad_lsn = p->bad_lsn;
+		}
+		held_put(p->held);
+	}
+	c->part_count = 0;
+	return err;
+}
+
+static int part_add(struct crew *c, struct held *h, const struct log_record *const *v, size_t n)
+{
+	if (c->part_count == c->part_cap) {
+		unsigned cap = c->part_cap ? c->part_cap * 2 : 64;
+		struct part *p = reallocarray(c->parts, cap, sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		c->parts = p;
+		c->part_cap = cap;
+	}
+	c->parts[c->part_count++] = (struct part){.held = h, .v = v, .n = n};
+	return 0;
+}
+
+/* How many of the sorted records, from the first on, are of its table and, if h, in its rows. */
+static size_t part_size(const struct held *h, const struct log_record *const *v, size_t count)
+{
+	size_t lo = 0, hi = count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		bool in = v[mid]->table == v[0]->table && (!h || h->last || slice_cmp(v[mid]->row_from, buf_slice(&h->end)) < 0);
+
+		if (in)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* What has been gathered goes to the workers. */
+static int hand_over(struct replay *p)
+{
+	struct crew *c = p->crew;
+	const struct log_record *const *v;
+	struct log_stretch *s = c->fill;
+	size_t count;
+	int err;
+
+	log_stretch_sort(s);
+	err = crew_wait(c, &p->bad_lsn);
+	if (err)
+		return err;
+	c->fill = c->applied;
+	c->applied = s;
+	log_stretch_clear(c->fill);
+	c->incarnation = p->incarnation;
+	atomic_store(&c->next, 0);
+	v = log_stretch_records(s, &count);
+	for (size_t i = 0, n; i < count; i += n) {
+		struct held *h = NULL;
+
+		err = held_find(p->s, v[i]->table, v[i]->row_from, &h);
+		if (err && err != -EREMCHG)
+			return err;
+		n = part_size(h, v + i, count - i); /* no tablet: its table has been dropped */
+		if (err)
+			continue;
+		err = part_add(c, h, v + i, n);
+		if (err) {
+			held_put(h);
+			return err;
+		}
+		p->records += n;
+	}
+	for (unsigned i = 0; i < c->worker_count && i < c->part_count; i++)
+		task_queue(&c->workers[i].task);
+	return 0;
+}
+
+static int user_record(void *arg, const struct log_record *r)
+{
+	struct replay *p = arg;
+	int err;
+
+	if (r->table == META_TABLE)
+		return 0;
+	err = log_stretch_add(p->crew->fill, r);
+	if (err == -ENOSPC) {
+		err = hand_over(p);
+		if (!err)
+			err = log_stretch_add(p->crew->fill, r);
+	}
+	return err;
+}
+
+static int replay_users(struct replay *p, const struct dead_log *d, const char *dir, char **why)
+{
+	uint64_t last, lsn;
+	int err = log_replay(dir, d->from.lsn, user_record, p, &last, why), e;
+
+	if (!err)
+		err = hand_over(p);
+	e = crew_wait(p->crew, err ? &lsn : &p->bad_lsn);
+	log_stretch_clear(p->crew->fill);
+	return err ? err : e;
+}
+
+/* ---- levels ---- */
+static int by_incarnation(const void *a, const void *b)
+{
+	uint64_t x = ((const struct dead_log *)a)->from.incarnation, y = ((const struct dead_log *)b)->from.incarnation;
+
+	return (x > y) - (x < y);
+}
+
+static int replay_log(struct replay *p, struct dead_log *d, const char *dir, char **why)
+{
+	int err;
+
+	free(*why);
+	*why = NULL;
+	err = p->kind == KIND_USER ? replay_users(p, d, dir, why) : replay_meta(p, d, dir, why);
+	if (err == -EBADMSG && p->bad_lsn)
+		why_say(why, "%s: record %llu: the batch is damaged", dir, (unsigned long long)p->bad_lsn);
+	else if (err && !*why)
+		why_say(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err));
+	if (err == -ENOENT)
+		err = -EBADMSG;
+	return err;
+}
+
+int replay_level(struct server *s, enum kind kind, struct needed *n, char **why)
+{
+	struct crew *crew = NULL;
+	int err = 0;
+
+	if (n->count)
+		qsort(n->v, n->count, sizeof(*n->v), by_incarnation);
+	/* Oldest incarnation first; order does not matter for the cells, whose sequence numbers decide. */
+	for (unsigned i = 0; i < n->count && !err; i++) {
+		struct dead_log *d = &n->v[i];
+		struct replay p = {.s = s, .kind = kind, .incarnation = d->from.incarnation};
+		char *dir = NULL;
+
+		if (!d->wanted)
+			continue;
+		d->wanted = false;
+		if (kind == KIND_USER && !crew)
+			err = crew_new(s, &crew);
+		p.crew = crew;
+		if (!err && asprintf(&dir, "%s/log/%llu", s->data_dir, (unsigned long long)p.incarnation) < 0) {
+			dir = NULL;
+			err = -ENOMEM;
+		}
+		if (!err)
+			err = replay_log(&p, d, dir, why);
+		if (!err && p.records && !d->synced) {
+			err = sync_log(dir);
+			d->synced = !err;
+			if (err)
+				why_say(why, "%s: %s", dir, strerror(-err));
+		}
+		if (!err && p.records)
+			msg_info("replayed %llu records of the log of incarnation %llu", (unsigned long long)p.records,
+				 (unsigned long long)p.incarnation);
+		free(dir);
+	}
+	crew_free(crew);
+	return err;
+}
+
+void replay_needed_fini(struct needed *n)
+{
+	for (unsigned i = 0; i < n->count; i++)
+		log_stretch_free(n->v[i].kept);
+	free(n->v);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replay of dead logs: sorted, a stretch at a time, by several threads.
+ * Tablets of one table, cut by rows put into METADATA; several logs; what is
+ * read afterwards is held against a model, as is what a start says of a
+ * damaged record.
+ */
+#include "engine/store/log.h"
+#include "t/unit/server_lib.h"
+
+enum { TABLETS = 12, ROWS = 300, TABLES = 3, VALUE = 24 };
+
+/* What each cell must read as; "" there is none. */
+static char model[TABLES][ROWS][VALUE];
+
+static uint64_t state;
+static uint64_t rnd(uint64_t below)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state % below;
+}
+
+static const char *name_of(unsigned table)
+{
+	static const char *const names[TABLES] = {"t", "u", "v"};
+
+	return names[table];
+}
+
+static const char *row_of(unsigned i)
+{
+	static char row[16];
+
+	snprintf(row, sizeof(row), "r%03u", i);
+	return row;
+}
+
+static void cut(const char *name)
+{
+	struct tablet_service *svc = server_service(hooks.server);
+	struct tfs_table *t = open_table(name);
+
+	for (unsigned i = 1; i < TABLETS; i++) {
+		struct meta_tablet m = {.table = tfs_table_id(t)};
+		const char *end = row_of(i * ROWS / TABLETS);
+		struct server_load load;
+		struct arena arena = {0};
+		struct buf key = {0};
+		struct op *ops;
+		unsigned count;
+
+		assert_int_equal(server_get_load(hooks.server, &load), 0);
+		m.server = load.incarnation;
+		assert_int_equal(buf_set(&m.end, end, strlen(end)), 0);
+		assert_int_equal(meta_row_key(&key, m.table, false, slice_str(end)), 0);
+		assert_int_equal(meta_ops_new(&m, &arena, &ops, &count), 0);
+		assert_int_equal(metadata_mutate(svc, buf_slice(&key), ops, count), 0);
+		meta_tablet_fini(&m);
+		arena_fini(&arena);
+		buf_fini(&key);
+	}
+	tfs_table_close(t);
+}
+
+/* One of two tables is one tablet, the other many. */
+static void make_store(void)
+{
+	open_store();
+	for (unsigned i = 0; i < TABLES; i++)
+		tfs_table_close(make_table(name_of(i)));
+	cut("t");
+	cut("u");
+	close_store(true);
+	memset(model, 0, sizeof(model));
+	state = 88172645463325252u;
+}
+
+static void write_some(unsigned n)
+{
+	struct tfs_table *t[TABLES];
+
+	for (unsigned i = 0; i < TABLES; i++)
+		t[i] = open_table(name_of(i));
+	while (n--) {
+		unsigned k = (unsigned)rnd(TABLES), i = (unsigned)rnd(ROWS);
+
+		if (rnd(5)) {
+			snprintf(model[k][i], VALUE, "%u of %llu", k, (unsigned long long)state);
+			assert_int_equal(put(t[k], row_of(i), "f", model[k][i]), 0);
+		} else {
+			model[k][i][0] = 0;
+			assert_int_equal(delete_row(t[k], row_of(i)), 0);
+		}
+	}
+	for (unsigned i = 0; i < TABLES; i++)
+		tfs_table_close(t[i]);
+}
+
+static void all_is_there(void)
+{
+	for (unsigned k = 0; k < TABLES; k++) {
+		struct tfs_table *t = open_table(name_of(k));
+
+		for (unsigned i = 0; i < ROWS; i++) {
+			char value[VALUE] = "";
+			size_t got = 0;
+			int err = tfs_read(t, tfs_str(row_of(i)), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL);
+
+			assert_int_equal(err, model[k][i][0] ? 0 : -ENOENT);
+			value[got] = 0;
+			assert_string_equal(value, model[k][i]);
+		}
+		tfs_table_close(t);
+	}
+}
+
+static void flush_one(void)
+{
+	struct tfs_table *t = open_table("u");
+
+	assert_int_equal(tfs_flush(t), 0);
+	tfs_table_close(t);
+}
+
+/* Stretches from one record on to all; one dead log after the other, all unflushed but for one table's. */
+static void in_stretches(void **arg)
+{
+	static const size_t sizes[] = {1, 1000, 5000, 100000, 16u << 20};
+	size_t usual = replay_stretch_bytes;
+
+	(void)arg;
+	make_store();
+	for (unsigned round = 0; round < 2 * sizeof(sizes) / sizeof(sizes[0]); round++) {
+		replay_stretch_bytes = sizes[round / 2];
+		open_store();
+		all_is_there();
+		write_some(400);
+		if (round % 3 == 1)
+			flush_one(); /* its redo points move on, beyond what the others need */
+		write_some(100);
+		all_is_there();
+		close_store(false);
+	}
+	open_store();
+	all_is_there();
+	close_store(true);
+	open_store();
+	all_is_there();
+	close_store(true);
+	replay_stretch_bytes = usual;
+}
+
+/* Values larger than a stretch, and than what the log reads at a time. */
+static void large_values(void **arg)
+{
+	size_t usual = replay_stretch_bytes, got;
+	uint8_t *value = malloc(3u << 20), *read = malloc(3u << 20);
+	struct tfs_table *t;
+
+	(void)arg;
+	for (size_t i = 0; i < 3u << 20; i++)
+		value[i] = (uint8_t)(i * 7 + (i >> 9));
+	make_store();
+	options.log_segment_bytes = 64u << 20;
+	options.memtable_bytes = 64u << 20;
+	replay_stretch_bytes = 1u << 20;
+	open_store();
+	t = open_table("t");
+	for (unsigned i = 0; i < 8; i++) {
+		struct tfs_mutation *m = tfs_mutation_new(t, tfs_str(row_of(i * 37)));
+
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes(value + i, (i % 2 ? 3u << 20 : 100u) - 8)), 0);
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		tfs_mutation_free(m);
+	}
+	tfs_table_close(t);
+	close_store(false);
+	open_store();
+	t = open_table("t");
+	for (unsigned i = 0; i < 8; i++) {
+		assert_int_equal(tfs_read(t, tfs_str(row_of(i * 37)), "f", TFS_S("q"), TFS_AUTO, 0, read, 3u << 20, &got, NULL), 0);
+		assert_int_equal(got, (i % 2 ? 3u << 20 : 100u) - 8);
+		assert_memory_equal(read, value + i, got);
+	}
+	tfs_table_close(t);
+	close_store(true);
+	replay_stretch_bytes = usual;
+	free(value);
+	free(read);
+}
+
+/* A table dropped after its records were written: they are nobody's. */
+static void of_a_dropped_table(void **arg)
+{
+	struct tfs_table *t;
+
+	(void)arg;
+	make_store();
+	open_store();
+	write_some(300);
+	t = open_table("u");
+	for (unsigned i = 0; i < ROWS; i++) {
+		assert_int_equal(delete_row(t, row_of(i)), 0);
+		model[1][i][0] = 0;
+	}
+	tfs_table_close(t);
+	assert_int_equal(tfs_table_drop(store, "u"), 0);
+	tfs_table_close(make_table("u")); /* another one of that name */
+	close_store(false);
+	open_store();
+	all_is_there();
+	close_store(true);
+}
+
+/* ---- records that are whole, with a batch that is not ---- */
+struct forge {
+	struct log *log;
+	uint64_t bad[2];
+};
+
+static int copy_record(void *arg, const struct log_record *r)
+{
+	struct forge *f = arg;
+	struct log_record c = *r;
+	uint8_t bad[64] = {1, (uint8_t)r->row_from.n};
+	struct log_ticket t;
+	int err;
+
+	if (r->lsn == f->bad[0] || r->lsn == f->bad[1]) {
+		assert_in_range(r->row_from.n, 1, sizeof(bad) - 3);
+		memcpy(bad + 2, r->row_from.p, r->row_from.n);
+		bad[2 + r->row_from.n] = 255; /* a cell of no kind */
+		c.batch = slice_of(bad, 3 + r->row_from.n);
+	}
+	err = log_submit(f->log, &c, false, &t);
+	if (!err)
+		err = log_wait(f->log, &t);
+	assert_int_equal(t.lsn, r->lsn);
+	return err;
+}
+
+static void forge_log(unsigned incarnation, uint64_t bad, uint64_t bad_too)
+{
+	struct forge f = {.bad = {bad, bad_too}};
+	struct log_options o = {.incarnation = incarnation, .segment_bytes = 1 << 20};
+	char dir[32], forged[600];
+	uint64_t last;
+
+	assert_int_equal(task_pool_new("forge", 1, &o.pool), 0);
+	snprintf(dir, sizeof(dir), "d/log/%u", incarnation);
+	snprintf(forged, sizeof(forged), "%s", in_dir("forged"));
+	o.dir = forged;
+	assert_int_equal(file_mkdir(forged), 0);
+	assert_int_equal(log_new(&o, &f.log), 0);
+	assert_int_equal(log_replay(in_dir(dir), 1, copy_record, &f, &last, NULL), 0);
+	assert_int_equal(log_free(f.log), 0);
+	task_pool_free(o.pool);
+	snprintf(forged, sizeof(forged), "rm -r %s && mv forged %s", dir, dir);
+	shell(forged);
+}
+
+struct seen {
+	uint64_t of_user[2000];
+	unsigned users;
+};
+
+static int see(void *arg, const struct log_record *r)
+{
+	struct seen *s = arg;
+
+	if (r->table != META_TABLE && s->users < 2000)
+		s->of_user[s->users++] = r->lsn;
+	return 0;
+}
+
+/* The start is refused, names the log and the first such record of the stretch, and changes nothing. */
+static void damaged_batches(void **arg)
+{
+	static struct seen seen;
+	size_t usual = replay_stretch_bytes;
+	uint64_t last;
+	char part[100];
+
+	(void)arg;
+	make_store();
+	open_store();
+	write_some(600);
+	close_store(false);
+	seen.users = 0;
+	assert_int_equal(log_replay(in_dir("d/log/2"), 1, see, &seen, &last, NULL), 0);
+	assert_true(seen.users > 500);
+	shell("cp -a d whole");
+	for (unsigned i = 0; i < 12; i++) {
+		uint64_t bad = seen.of_user[i % 4 ? i * 40 : seen.users - 1], too = seen.of_user[i % 3 ? i * 45 + 3 : seen.users - 2];
+
+		forge_log(2, bad, too);
+		replay_stretch_bytes = i % 2 ? 16u << 20 : 2000;
+		snprintf(part, sizeof(part), "log/2: record %llu: the batch is damaged", (unsigned long long)(bad < too ? bad : too));
+		refused(part, -EBADMSG);
+		shell("rm -rf d && cp -a whole d");
+	}
+	replay_stretch_bytes = usual;
+	open_store();
+	all_is_there();
+	close_store(true);
+}
+
+/* Reads that fail: the log is named, and the next start finds everything. */
+static void reads_fail(void **arg)
+{
+	static struct fault f;
+
+	(void)arg;
+	make_store();
+	open_store();
+	write_some(600);
+	close_store(false);
+	for (unsigned i = 1; i < 12; i++) {
+		f = (struct fault){.op = i % 2 ? FILE_OP_READ : FILE_OP_OPEN, .part = "/log/2/", .times = 1, .err = -EIO};
+		set_hook(fail_some, &f);
+		refused("log/2", -EIO);
+		set_hook(NULL, NULL);
+	}
+	open_store();
+	all_is_there();
+	close_store(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {T(in_stretches), T(large_values), T(of_a_dropped_table), T(damaged_batches), T(reads_fail)};
+
+	return RUN(tests);
+}
