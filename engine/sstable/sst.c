@@ -23,6 +23,7 @@
 
 enum {
 	POOLED_VALUE_MAX = 64 << 10, /* an iterator on a larger value pins a larger block: not kept */
+	OPEN_BYTES = 500 + 640,      /* what LevelDB and malloc add to an open table; and one idle iterator, as most have */
 };
 
 struct sst_iter {
@@ -140,7 +141,7 @@ static int load_filters(struct open_table *t, struct blockfile *b)
 static size_t weight_of(const struct open_table *t, struct blockfile *b)
 {
 	const struct bff_map *m = blockfile_map(b);
-	size_t w = sizeof(*t) + blockfile_memory(b) + t->filter_bytes.cap + t->filters.n * sizeof(*t->filters.part);
+	size_t w = OPEN_BYTES + sizeof(*t) + blockfile_memory(b) + t->filter_bytes.cap + t->filters.n * sizeof(*t->filters.part);
 
 	if (m->n >= 2) /* the index comes before the footer */
 		w += (size_t)(m->at[m->n - 1].logical - m->at[m->n - 2].logical);

@@ -45,11 +45,11 @@ const char *tablet_name(struct buf *b, const struct look *l, const struct meta_t
 
 struct seen {
 	UT_hash_handle hh;
-	uint64_t bytes;
+	struct tablet_file first; /* as the first tablet of them has it; no rows */
 	char name[]; /* TABLE/INCARNATION-NUMBER.sst */
 };
 
-static int seen_add(struct seen **set, const struct tablet_file *f, bool *is_new)
+static int seen_add(struct seen **set, const struct tablet_file *f, struct seen **out, bool *is_new)
 {
 	char name[96];
 	struct seen *s;
@@ -57,15 +57,26 @@ static int seen_add(struct seen **set, const struct tablet_file *f, bool *is_new
 
 	HASH_FIND(hh, *set, name, len, s);
 	*is_new = !s;
+	*out = s;
 	if (s)
 		return 0;
 	s = malloc(sizeof(*s) + len + 1);
 	if (!s)
 		return -ENOMEM;
 	memcpy(s->name, name, len + 1);
-	s->bytes = f->bytes;
+	s->first = *f;
+	s->first.begin = s->first.end = s->first.first = s->first.last = (struct buf){0};
 	HASH_ADD_KEYPTR(hh, *set, s->name, len, s);
+	*out = s;
 	return 0;
+}
+
+/* What METADATA says of a file's contents is the same for all tablets that share it: the first one's is compared with the file. */
+static bool says_the_same(const struct tablet_file *a, const struct tablet_file *b)
+{
+	return a->group == b->group && a->bytes == b->bytes && a->raw_bytes == b->raw_bytes && a->cells == b->cells &&
+	       a->tombstones == b->tombstones && a->row_deletes == b->row_deletes && a->family_deletes == b->family_deletes &&
+	       a->seq_min == b->seq_min && a->seq_max == b->seq_max && a->oldest_us == b->oldest_us && a->newest_us == b->newest_us;
 }
 
 static int check_file(struct check *c, struct seen **set, const struct look_row *row, const struct tablet_file *f)
@@ -75,7 +86,8 @@ static int check_file(struct check *c, struct seen **set, const struct look_row 
 	uint64_t bytes;
 	bool is_new;
 	char *path = tablet_file_path(c->l.dir, f->table, f->incarnation, f->number);
-	int err = path ? seen_add(set, f, &is_new) : -ENOMEM;
+	struct seen *s;
+	int err = path ? seen_add(set, f, &s, &is_new) : -ENOMEM;
 
 	if (err)
 		goto out;
@@ -87,8 +99,11 @@ static int check_file(struct check *c, struct seen **set, const struct look_row 
 		report_problem(&c->r, "%s: the range for which it may use %s is upside down", who, path);
 	if (slice_cmp(buf_slice(&f->first), buf_slice(&f->last)) > 0)
 		report_problem(&c->r, "%s: first and last row of %s are upside down", who, path);
-	if (!is_new)
+	if (!is_new) {
+		if (!says_the_same(&s->first, f))
+			report_problem(&c->r, "%s: METADATA does not say of %s what it says to another tablet", who, path);
 		goto out;
+	}
 	c->files++;
 	err = file_stat_size(path, &bytes);
 	if (err == -ENOENT) {

@@ -179,6 +179,7 @@ static void compare_properties(struct check *c, const char *path, const struct p
 		differs(c, path, where, "as a family's id", says->families[i].id, is->families[i].id);
 		differs(c, path, where, "cells in a family", says->families[i].cells, is->families[i].cells);
 		differs(c, path, where, "tombstones in a family", says->families[i].tombstones, is->families[i].tombstones);
+		differs(c, path, where, "bytes of a family", says->families[i].raw_bytes, is->families[i].raw_bytes);
 	}
 	if (says->seq_min != is->seq_min || says->seq_max != is->seq_max)
 		report_problem(&c->r, "%s: %s says sequence numbers %" PRIu64 "-%" PRIu64 ", they are %" PRIu64 "-%" PRIu64,

@@ -13,7 +13,7 @@
  *	crash        ends at once, without closing
  *	hold         prints "ready" and waits for the end of standard input
  *	meta WHAT    after the end of all else: changes METADATA behind the
- *	             store's back: hint, seq, bytes, cells, redo, first, split, gap, lose
+ *	             store's back: hint, seq, bytes, cells, redo, first, split, share, gap, lose
  * At the end the store is closed cleanly.  No background work: files are
  * what the verbs make them.
  */
@@ -193,11 +193,11 @@ static void change_row(struct server *s, const char *what, struct meta_tablet *m
 	} else if (strcmp(what, "redo") == 0) {
 		must(m->redo_count ? 0 : -ENOENT, "redo point");
 		m->redo[0].incarnation += 1000;
-	} else if (strcmp(what, "split") == 0 || strcmp(what, "gap") == 0) {
+	} else if (strcmp(what, "split") == 0 || strcmp(what, "share") == 0 || strcmp(what, "gap") == 0) {
 		struct slice middle = slice_of("row000050", 9);
 
-		/* The lower child; "gap" leaves it out, and only the upper one's hint tells. */
-		if (strcmp(what, "split") == 0) {
+		/* The lower child; "gap" leaves it out, and only the upper one's hint tells.  "share": they say different of a file. */
+		if (strcmp(what, "gap") != 0) {
 			m->last = false;
 			must(buf_set(&m->end, middle.p, middle.n), "end");
 			put_row(s, m);
@@ -205,6 +205,8 @@ static void change_row(struct server *s, const char *what, struct meta_tablet *m
 			buf_reset(&m->end);
 		}
 		must(buf_set(&m->begin, middle.p, middle.n), "hint");
+		if (strcmp(what, "share") == 0)
+			m->files[0].cells++;
 	} else if (strcmp(what, "lose") == 0) {
 		must(metadata_delete(server_service(s), key), "METADATA");
 		return;
