@@ -15,11 +15,14 @@
  *	1 take the lock directory's flock: one process at a time
  *	2 count up the file "incarnation": this process' own, never used before
  *	3 server, recovery, master, client
+ * Client, master and the server itself reach tablets through one router, which
+ * looks them up in METADATA as it would across machines.
  */
 #include "engine/open.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/client/client.h"
+#include "engine/client/route.h"
 #include "engine/lock/lock.h"
 #include "engine/server/server.h"
 #include "master/master.h"
@@ -37,7 +40,9 @@ struct embedded {
 	struct server *server;
 	struct master *master;
 	struct open_hooks *hooks;       /* a test's, or NULL */
-	struct tablet_service *tablets; /* round trip in debug builds, else NULL */
+	struct tablet_service *tablets; /* the server's */
+	struct tablet_service *round_trip; /* in front of it in debug builds, else NULL */
+	struct router *router;
 	struct master_service *masters;
 };
 
@@ -50,12 +55,45 @@ static int embedded_free(struct embedded *e, bool flush)
 	master_free(e->master);
 	if (e->server)
 		err = server_free(e->server, flush);
+	route_free(e->router);
 	lock_service_free(e->locks);
-	free(e->tablets);
+	free(e->round_trip);
 	free(e->masters);
 	free(e->dir);
 	free(e);
 	return err;
+}
+
+/* ---- the servers that METADATA names ---- */
+
+/*
+ * Each mount is an incarnation; a tablet's row names a dead one until its
+ * first change by this one.  Whatever it names, nobody else has the store:
+ * this process holds its lock.
+ */
+static struct tablet_service *embedded_connect(void *arg, uint64_t incarnation)
+{
+	(void)incarnation;
+	return ((struct embedded *)arg)->tablets;
+}
+
+static int embedded_services(void *arg, int (*fn)(void *fn_arg, struct tablet_service *service), void *fn_arg)
+{
+	return fn(fn_arg, ((struct embedded *)arg)->tablets);
+}
+
+static int make_router(struct embedded *e)
+{
+	struct route_options o = {.locks = e->locks, .connect = embedded_connect, .servers = embedded_services, .arg = e};
+
+	e->tablets = server_service(e->server);
+#ifdef TFS_DEBUG
+	e->round_trip = ts_round_trip_new(e->tablets);
+	if (!e->round_trip)
+		return -ENOMEM;
+	e->tablets = e->round_trip;
+#endif
+	return route_new(&o, &e->router);
 }
 
 /* ---- what the client asks of the side behind the services ---- */
@@ -381,13 +419,11 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 			*why = NULL;
 		return err;
 	}
-	co->tablets = server_service(e->server);
-#ifdef TFS_DEBUG
-	e->tablets = ts_round_trip_new(co->tablets);
-	if (!e->tablets)
-		return -ENOMEM;
-	co->tablets = e->tablets;
-#endif
+	err = make_router(e);
+	if (err)
+		return err;
+	co->router = e->router;
+	co->tablets = route_service(e->router);
 	server_set_metadata(e->server, co->tablets);
 	err = server_recover(e->server, why);
 	if (!err)

@@ -147,7 +147,7 @@ sub check_metrics {
 	my ($code, $page) = @_;
 	my ($section) = $page =~ /^\.Sh METRICS\n(.*?)^\.Sh /ms;
 	my @told = map { split / , / } ($section || '') =~ /^\.It Va (.*)$/mg;
-	return differ([metrics_of($code)], \@told, 'engine/server/status.c', 'tabletfs(7), METRICS');
+	return differ([metrics_of($code)], \@told, 'the code', 'tabletfs(7), METRICS');
 }
 
 # ---- errors ----
@@ -255,7 +255,7 @@ check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/
 check('keys of schemas and control files', \&check_schema_keys,
 	[slurp('engine/schema/text.c'), slurp('fs/control.c'), $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
-check('metrics', \&check_metrics, [slurp('engine/server/status.c'), $page{'tabletfs.7'}],
+check('metrics', \&check_metrics, [join('', map { slurp($_) } qw(engine/server/status.c engine/client/store.c)), $page{'tabletfs.7'}],
 	[0, qr/ADD\("ballast"/m, 'ADD("ballast_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables known", s->known_count, true/m, '"tables known", s->known_count, false']);
 check('errors that calls can give', \&check_errors, [sources('fs/*.c'), $page{'tabletfs.7'}],

@@ -12,6 +12,7 @@ include t/unit/sstable.mk
 include t/unit/log.mk
 include t/unit/tablet.mk
 include t/unit/server.mk
+include t/unit/client.mk
 include t/unit/fs.mk
 endif
 include t/bench/big.mk

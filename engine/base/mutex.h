@@ -21,7 +21,7 @@ enum rank {
 	RANK_FS_TREE,     /* node table, scratch tree, directory streams */
 	RANK_FS_NOTIFY,   /* the notifier's queue */
 	/* client */
-	RANK_CLIENT,      /* table handles, location cache */
+	RANK_CLIENT,      /* table handles */
 	/* master */
 	RANK_MASTER,      /* schema changes, one at a time */
 	/* server: a change of a tablet's file list is written to METADATA under its
@@ -30,6 +30,8 @@ enum rank {
 	RANK_TABLET_EDIT_USER, /* split, merge, install and move of one user tablet */
 	RANK_TABLET_EDIT_META, /* the same, METADATA tablet */
 	RANK_TABLET_EDIT_ROOT, /* the same, root tablet */
+	/* client: below it are those that write METADATA, and so look for its tablets */
+	RANK_LOCATIONS,   /* the cache of tablet locations: a leaf */
 	RANK_SERVER,           /* the set of tablets, known schemas, open scans: look-ups only */
 	RANK_LOCKSVC,     /* lock service */
 	RANK_TABLET,      /* sequence allotment and memtable switch of one tablet */

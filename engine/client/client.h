@@ -8,6 +8,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/client/metadata.h"
+#include "engine/client/route.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
 #include "engine/tabletfs.h"
@@ -19,6 +20,7 @@
 struct client_options {
 	struct tablet_service *tablets;
 	struct master_service *master;
+	struct router *router;        /* for its numbers; NULL: none */
 	/* What only the side that put the parts together can answer. */
 	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
 	int (*status)(void *arg, struct buf *out);

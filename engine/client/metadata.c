@@ -13,8 +13,6 @@ int service_call(struct tablet_service *svc, const struct ts_request *q, struct 
 {
 	int err = ts_call(svc, q, a);
 
-	if (err == -EREMCHG)
-		err = ts_call(svc, q, a);
 	if (err == -EREMCHG || err == -ESTALE || err == -ESHUTDOWN) {
 		msg_error("table %u: the tablet of row %s is not served: %s", q->table, Q(q->row), strerror(-err));
 		err = -EIO;

@@ -13,9 +13,8 @@
 #include "engine/rpc/tablet_service.h"
 
 /*
- * A call of the service as its users see it: a tablet that is not served
- * where it was looked for is looked for once more, and what then is left of
- * the service's own errors (-EREMCHG, -ESTALE, -ESHUTDOWN) is -EIO.
+ * A call of the service as its users see it: what a router (route.h) could
+ * not mend of the service's own errors (-EREMCHG, -ESTALE, -ESHUTDOWN) is -EIO.
  */
 int service_call(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* -ENOENT: no such row.  *out is {0} or an earlier value, replaced on success. */

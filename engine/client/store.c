@@ -6,6 +6,7 @@
  */
 #include "engine/client/client.h"
 #include "engine/base/msg.h"
+#include "engine/base/numbers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -57,11 +58,36 @@ int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_by
 	return s->o.space(s->o.arg, total_bytes, available_bytes);
 }
 
-static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *), char **text)
+/* The client's own numbers, behind those of the servers. */
+#define NUMBERS_MAX 8
+static unsigned gather(struct tfs_store *s, struct number *v)
 {
+	struct route_stats r;
+	unsigned n = 0;
+
+	if (!s->o.router)
+		return 0;
+	route_get_stats(s->o.router, &r);
+#define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
+	ADD("location_hits", "requests whose tablet server the client knew", r.hits, false);
+	ADD("location_reads", "look-ups of a tablet's server in METADATA, the root tablet or the root file", r.reads, false);
+	ADD("location_stale", "known locations that the server there did not serve any more", r.stale, false);
+	ADD("location_prefetched", "locations read beside one that was looked for", r.prefetched, false);
+	ADD("location_entries", "locations known", r.entries, true);
+	ADD("location_bytes", "memory of the locations known", r.bytes, true);
+#undef ADD
+	return n;
+}
+
+static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *), int (*own)(const struct number *, unsigned, struct buf *),
+		   char **text)
+{
+	struct number v[NUMBERS_MAX];
 	struct buf b = {0};
 	int err = fill(s->o.arg, &b);
 
+	if (!err)
+		err = own(v, gather(s, v), &b);
 	if (!err)
 		err = buf_u8(&b, 0);
 	if (err) {
@@ -74,12 +100,12 @@ static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *), char 
 
 int tfs_status(struct tfs_store *s, char **text)
 {
-	return text_of(s, s->o.status, text);
+	return text_of(s, s->o.status, numbers_status, text);
 }
 
 int tfs_metrics(struct tfs_store *s, char **text)
 {
-	return text_of(s, s->o.metrics, text);
+	return text_of(s, s->o.metrics, numbers_metrics, text);
 }
 
 int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)

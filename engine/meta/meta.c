@@ -282,6 +282,17 @@ int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	}
 }
 
+int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server)
+{
+	if (c->family != META_TABLET)
+		return 0;
+	if (slice_eq(c->qualifier, slice_str(column_names[C_BEGIN])))
+		return meta_bytes_decode(c->value, begin);
+	if (slice_eq(c->qualifier, slice_str(column_names[C_SERVER])))
+		return meta_u64_decode(c->value, server);
+	return 0;
+}
+
 /* ---- edits ---- */
 
 static struct tablet_file *find_file(const struct meta_tablet *m, const struct tablet_file *f)

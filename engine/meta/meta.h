@@ -55,6 +55,8 @@ struct meta_tablet {
 void meta_tablet_fini(struct meta_tablet *m);
 /* Takes in one cell of the row; call for each, in any order. -EBADMSG, -EPROTO. */
 int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c) TFS_MUST;
+/* Of a cell only what finds the tablet: its begin hint (borrowed from c) or its server, set if c is that; others set nothing. */
+int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server) TFS_MUST;
 /* Sets table, last and end from a row key. */
 int meta_tablet_row(struct meta_tablet *m, struct slice row_key) TFS_MUST;
 /* The latest incarnation that the row names: its server, its files, its logs. */

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's numbers, gathered once and shown two ways: "name value" lines
- * for /.tabletfs/status and Prometheus text for /.tabletfs/metrics, where
- * counters end in _total and times are seconds.  The metrics also have what
- * each table and family holds.  tabletfs(7) lists them all (t/05-docs.t).
+ * The server's numbers, gathered once and shown two ways (base/numbers.h).
+ * The metrics also have what each table and family holds.  tabletfs(7) lists them all (t/05-docs.t).
  */
 #include "engine/base/file.h"
+#include "engine/base/numbers.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-struct number {
-	const char *name, *help;
-	uint64_t value;
-	bool gauge;
-};
 #define NUMBERS_MAX 48
 
 static unsigned gather(struct server *s, struct number *v)
@@ -88,12 +81,8 @@ static unsigned gather(struct server *s, struct number *v)
 int server_status(struct server *s, struct buf *out)
 {
 	struct number v[NUMBERS_MAX];
-	unsigned n = gather(s, v);
-	int err = 0;
 
-	for (unsigned i = 0; i < n && !err; i++)
-		err = buf_printf(out, "%s %llu\n", v[i].name, (unsigned long long)v[i].value);
-	return err;
+	return numbers_status(v, gather(s, v), out);
 }
 
 /* ---- what tables and families hold ---- */
@@ -258,23 +247,8 @@ static int tables_metrics(struct server *s, struct buf *out)
 int server_metrics(struct server *s, struct buf *out)
 {
 	struct number v[NUMBERS_MAX];
-	unsigned n = gather(s, v);
-	int err = 0;
+	int err = numbers_metrics(v, gather(s, v), out);
 
-	for (unsigned i = 0; i < n && !err; i++) {
-		const char *suffix = v[i].gauge ? "" : "_total", *type = v[i].gauge ? "gauge" : "counter";
-		size_t len = strlen(v[i].name);
-		bool time = len > 3 && strcmp(v[i].name + len - 3, "_us") == 0;
-		char name[64];
-
-		snprintf(name, sizeof(name), "%.*s%s%s", (int)(time ? len - 3 : len), v[i].name, time ? "_seconds" : "", suffix);
-		err = buf_printf(out, "# HELP tabletfs_%s %s\n# TYPE tabletfs_%s %s\ntabletfs_%s ", name, v[i].help, name, type, name);
-		if (!err && time)
-			err = buf_printf(out, "%llu.%06llu\n", (unsigned long long)v[i].value / 1000000,
-					 (unsigned long long)v[i].value % 1000000);
-		else if (!err)
-			err = buf_printf(out, "%llu\n", (unsigned long long)v[i].value);
-	}
 	return err ? err : tables_metrics(s, out);
 }
 

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache of locations: one array of entries in the order of (table, end
+ * row) under one lock, and in front of it, per thread, copies of the few
+ * entries that the thread used last.
+ *
+ * A point read takes a microsecond, and nearly all of a client's reads go
+ * where its last one went.  So the usual look-up touches no memory that other
+ * threads write: it compares an epoch, and the row with two bounds.  Every
+ * change of the array that could make a copy wrong takes a new epoch, under
+ * the lock; epochs come from one counter for all caches of the process, so a
+ * thread's copy never fits another cache, nor one that has been freed.
+ *
+ * Decided against: handing out counted references to entries (two writes to
+ * shared memory for each read, to keep alive what is two pointers), and
+ * keeping entries disjoint.  A begin row out of METADATA is a hint that may
+ * lie too low, so the end decides; an entry that a merge made useless is
+ * found out when it is used.
+ */
+#include "engine/client/locations.h"
+#include "engine/base/mutex.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct entry {
+	uint32_t table;
+	bool last;
+	uint64_t used;            /* the tick of its last use, threads' copies not counted */
+	struct slice begin, end;  /* in bytes */
+	struct tablet_service *service;
+	uint8_t bytes[];
+};
+
+/* Hits are counted by every look-up of every thread: not all on one cache line. */
+#define STRIPES 16
+struct stripe {
+	_Alignas(64) _Atomic uint64_t n;
+};
+
+struct locations {
+	struct stripe hits[STRIPES];
+	_Alignas(64) _Atomic uint64_t epoch; /* changed under lock */
+	struct mutex lock;
+	struct entry **v;         /* guarded by lock, as are the next */
+	size_t count, cap;
+	size_t bytes, bytes_max;
+	uint64_t tick;            /* rises with each use */
+};
+
+/* ---- a thread's copies ---- */
+
+#define NEAR 4u
+#define NEAR_KEY 96u
+struct near {
+	uint64_t epoch;           /* 0: empty */
+	struct tablet_service *service;
+	uint32_t table;
+	bool last;
+	uint8_t begin_n, end_n;
+	uint8_t begin[NEAR_KEY], end[NEAR_KEY];
+};
+static __thread struct near nears[NEAR];
+static __thread unsigned stripe; /* 0: none yet */
+static _Atomic uint64_t epochs;
+static _Atomic unsigned stripes;
+
+static bool near_holds(const struct near *n, struct slice row)
+{
+	return slice_cmp(row, slice_of(n->begin, n->begin_n)) >= 0 && (n->last || slice_cmp(row, slice_of(n->end, n->end_n)) < 0);
+}
+
+static void near_set(struct near *n, uint64_t epoch, const struct entry *e, struct slice begin)
+{
+	n->epoch = 0;
+	if (begin.n > NEAR_KEY || e->end.n > NEAR_KEY)
+		return;
+	n->service = e->service;
+	n->table = e->table;
+	n->last = e->last;
+	n->begin_n = (uint8_t)begin.n;
+	n->end_n = (uint8_t)e->end.n;
+	if (begin.n)
+		memcpy(n->begin, begin.p, begin.n);
+	if (e->end.n)
+		memcpy(n->end, e->end.p, e->end.n);
+	n->epoch = epoch;
+}
+
+static void count_hit(struct locations *l)
+{
+	if (!stripe)
+		stripe = atomic_fetch_add_explicit(&stripes, 1, memory_order_relaxed) % STRIPES + 1;
+	atomic_fetch_add_explicit(&l->hits[stripe - 1].n, 1, memory_order_relaxed);
+}
+
+static void changed_locked(struct locations *l)
+{
+	mutex_assert_held(&l->lock);
+	atomic_store_explicit(&l->epoch, atomic_fetch_add(&epochs, 1) + 1, memory_order_release);
+}
+
+/* ---- the array ---- */
+
+/* The first entry that does not stand below (table, last, end) or, `past`, stands above it. */
+static size_t bound(const struct locations *l, uint32_t table, bool last, struct slice end, bool past)
+{
+	size_t lo = 0, hi = l->count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		const struct entry *e = l->v[mid];
+		int c;
+
+		if (e->table != table)
+			c = e->table < table ? -1 : 1;
+		else if (e->last || last)
+			c = (int)e->last - (int)last;
+		else
+			c = slice_cmp(e->end, end);
+		if (c < 0 || (past && c == 0))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* The entry that holds row: of the table's, the first that ends above it. */
+static struct entry *holding(struct locations *l, uint32_t table, struct slice row, size_t *at)
+{
+	size_t i = bound(l, table, false, row, true);
+
+	if (i == l->count || l->v[i]->table != table || slice_cmp(row, l->v[i]->begin) < 0)
+		return NULL;
+	*at = i;
+	return l->v[i];
+}
+
+static size_t size_of(const struct entry *e)
+{
+	return sizeof(*e) + e->begin.n + e->end.n + sizeof(struct entry *);
+}
+
+static void remove_at(struct locations *l, size_t i)
+{
+	l->bytes -= size_of(l->v[i]);
+	free(l->v[i]);
+	memmove(l->v + i, l->v + i + 1, (l->count - i - 1) * sizeof(struct entry *));
+	l->count--;
+}
+
+/* Down to seven eighths, out of those whose last use is longer ago than the average. */
+static void shrink(struct locations *l)
+{
+	const size_t goal = l->bytes_max / 8 * 7;
+
+	while (l->bytes > goal && l->count > 1) {
+		size_t kept = 0;
+		uint64_t age = 0;
+
+		for (size_t i = 0; i < l->count; i++)
+			age += (l->tick - l->v[i]->used) / l->count;
+		for (size_t i = 0; i < l->count; i++) {
+			struct entry *e = l->v[i];
+
+			/* Ticks differ, so one at least is older than the rest. */
+			if (l->bytes > goal && l->tick - e->used > age) {
+				l->bytes -= size_of(e);
+				free(e);
+			} else {
+				l->v[kept++] = e;
+			}
+		}
+		l->count = kept;
+	}
+	if (l->bytes > l->bytes_max)
+		remove_at(l, 0); /* the only one, of enormous rows */
+}
+
+struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row)
+{
+	struct near *n = &nears[table % NEAR];
+	struct tablet_service *service = NULL;
+	struct entry *e;
+	size_t i;
+
+	if (n->epoch == atomic_load_explicit(&l->epoch, memory_order_acquire) && n->table == table && near_holds(n, row)) {
+		count_hit(l);
+		return n->service;
+	}
+	mutex_lock(&l->lock);
+	e = holding(l, table, row, &i);
+	if (e) {
+		struct slice begin = e->begin;
+
+		/* The copy knows no neighbours: what of it a lower entry has is not in it. */
+		if (i && l->v[i - 1]->table == table && slice_cmp(l->v[i - 1]->end, begin) > 0)
+			begin = l->v[i - 1]->end;
+		near_set(n, atomic_load_explicit(&l->epoch, memory_order_relaxed), e, begin);
+		e->used = ++l->tick;
+		service = e->service;
+	}
+	mutex_unlock(&l->lock);
+	if (service)
+		count_hit(l);
+	return service;
+}
+
+static struct entry *entry_new(uint32_t table, struct slice begin, struct slice end, struct tablet_service *service)
+{
+	struct entry *e = malloc(sizeof(*e) + begin.n + end.n);
+
+	if (!e)
+		return NULL;
+	*e = (struct entry){.table = table, .last = !end.p, .service = service};
+	e->begin = slice_of(e->bytes, begin.n);
+	e->end = slice_of(e->bytes + begin.n, end.n);
+	if (begin.n)
+		memcpy(e->bytes, begin.p, begin.n);
+	if (end.n)
+		memcpy(e->bytes + begin.n, end.p, end.n);
+	return e;
+}
+
+static bool grow(struct locations *l)
+{
+	size_t cap = l->cap ? l->cap * 2 : 16;
+	struct entry **v;
+
+	if (l->count < l->cap)
+		return true;
+	v = realloc(l->v, cap * sizeof(struct entry *));
+	if (!v)
+		return false;
+	l->v = v;
+	l->cap = cap;
+	return true;
+}
+
+void locations_put(struct locations *l, uint32_t table, struct slice begin, struct slice end, struct tablet_service *service)
+{
+	struct entry *e = entry_new(table, begin, end, service);
+	size_t i;
+
+	if (!e)
+		return;
+	mutex_lock(&l->lock);
+	i = bound(l, table, e->last, e->end, false);
+	if (i < l->count && l->v[i]->table == table && l->v[i]->last == e->last && (e->last || slice_eq(l->v[i]->end, e->end))) {
+		remove_at(l, i);
+	} else if (!grow(l)) {
+		free(e);
+		goto out;
+	}
+	memmove(l->v + i + 1, l->v + i, (l->count - i) * sizeof(struct entry *));
+	l->v[i] = e;
+	l->count++;
+	l->bytes += size_of(e);
+	e->used = ++l->tick;
+	if (l->bytes > l->bytes_max)
+		shrink(l);
+	changed_locked(l);
+out:
+	mutex_unlock(&l->lock);
+}
+
+void locations_forget(struct locations *l, uint32_t table, struct slice row, const struct tablet_service *service)
+{
+	struct entry *e;
+	size_t i;
+
+	mutex_lock(&l->lock);
+	e = holding(l, table, row, &i);
+	if (e && e->service == service)
+		remove_at(l, i);
+	changed_locked(l);
+	mutex_unlock(&l->lock);
+}
+
+int locations_end(struct locations *l, uint32_t table, struct slice row, struct buf *end, bool *last)
+{
+	const struct entry *e;
+	int err = -ENOENT;
+	size_t i;
+
+	mutex_lock(&l->lock);
+	e = holding(l, table, row, &i);
+	if (e) {
+		*last = e->last;
+		err = buf_append_slice(end, e->end);
+	}
+	mutex_unlock(&l->lock);
+	return err;
+}
+
+void locations_get_stats(struct locations *l, struct locations_stats *out)
+{
+	*out = (struct locations_stats){0};
+	for (unsigned i = 0; i < STRIPES; i++)
+		out->hits += atomic_load_explicit(&l->hits[i].n, memory_order_relaxed);
+	mutex_lock(&l->lock);
+	out->entries = l->count;
+	out->bytes = l->bytes;
+	mutex_unlock(&l->lock);
+}
+
+int locations_new(size_t bytes_max, struct locations **out)
+{
+	struct locations *l = aligned_alloc(64, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	memset(l, 0, sizeof(*l));
+	l->bytes_max = bytes_max;
+	mutex_init(&l->lock, RANK_LOCATIONS);
+	atomic_init(&l->epoch, atomic_fetch_add(&epochs, 1) + 1);
+	*out = l;
+	return 0;
+}
+
+void locations_free(struct locations *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; i < l->count; i++)
+		free(l->v[i]);
+	free(l->v);
+	mutex_fini(&l->lock);
+	free(l);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The look-up of tablets in a whole store: METADATA is read once for what is
+ * then read a thousand times, whoever it names as the server; tables that go
+ * and come are found out.
+ */
+#include "t/engine/lib.h"
+
+static uint64_t number(const char *name)
+{
+	char *text, *line = NULL, *save;
+	uint64_t v = UINT64_MAX;
+	size_t n = strlen(name);
+
+	assert_int_equal(tfs_status(store, &text), 0);
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (strncmp(line, name, n) == 0 && line[n] == ' ')
+			v = strtoull(line + n, NULL, 10);
+	free(text);
+	assert_true(v != UINT64_MAX);
+	return v;
+}
+
+static void read_all(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds * 100; i++) {
+		struct tfs_info info;
+		char row[16];
+
+		snprintf(row, sizeof(row), "row%02u", i % 100);
+		assert_int_equal(tfs_stat(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, &info), 0);
+	}
+}
+
+static void known_once(void **state)
+{
+	uint64_t reads, hits;
+	char *text;
+
+	(void)state;
+	open_store();
+	for (unsigned i = 0; i < 100; i++) {
+		char row[16];
+
+		snprintf(row, sizeof(row), "row%02u", i);
+		assert_int_equal(put(row, "q", 1, TFS_S("value"), false), 0);
+	}
+	reads = number("location_reads");
+	hits = number("location_hits");
+	read_all(10);
+	assert_int_equal(number("location_reads"), reads);
+	assert_int_equal(number("location_hits"), hits + 1000);
+	assert_true(number("location_entries") >= 2); /* the table's tablet, METADATA's */
+	assert_true(number("location_bytes") > 0);
+	assert_int_equal(tfs_metrics(store, &text), 0);
+	assert_non_null(strstr(text, "# TYPE tabletfs_location_hits_total counter\ntabletfs_location_hits_total "));
+	assert_non_null(strstr(text, "# TYPE tabletfs_location_entries gauge\ntabletfs_location_entries "));
+	free(text);
+	/* METADATA names the process before this one, until the first change. */
+	for (unsigned i = 0; i < 2; i++) {
+		hooks.no_flush = i;
+		close_store();
+		open_store();
+		read_all(1);
+		reads = number("location_reads");
+		read_all(9);
+		assert_int_equal(number("location_reads"), reads);
+		assert_int_equal(number("location_stale"), 0);
+		assert_int_equal(put("row00", "q", 2 + i, TFS_S("value"), true), 0);
+	}
+	close_store();
+}
+
+static void dropped_and_made(void **state)
+{
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+	struct tfs_table *again;
+	struct tfs_info info;
+
+	(void)state;
+	open_store();
+	assert_int_equal(put("row", "q", 1, TFS_S("value"), false), 0);
+	{
+		struct tfs_mutation *m = tfs_mutation_new(table, TFS_S("row"));
+
+		assert_int_equal(tfs_mutation_delete_row(m), 0);
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		tfs_mutation_free(m);
+	}
+	assert_int_equal(tfs_table_drop(store, "t"), 0);
+	assert_int_equal(put("row", "q", 1, TFS_S("value"), false), -ENOENT);
+	assert_int_equal(tfs_stat(table, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, &info), -ENOENT);
+	assert_int_equal(tfs_flush(table), -ENOENT);
+	assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
+	assert_int_equal(tfs_table_open(store, "t", &again), 0);
+	assert_int_equal(tfs_schema_change(again, &add, NULL), 0);
+	tfs_table_close(table);
+	table = again;
+	assert_int_equal(put("row", "q", 1, TFS_S("value"), false), 0);
+	assert_int_equal(tfs_stat(table, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, &info), 0);
+	close_store();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(known_once, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(dropped_and_made, setup_options, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

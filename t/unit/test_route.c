@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The router over a made-up cluster: how many steps each look-up takes, and that whatever is stale is corrected. */
+#include "t/unit/route_lib.h"
+
+#include "engine/base/clock.h"
+
+static void cold_then_known(void **state)
+{
+	struct route_stats st;
+
+	(void)state;
+	assert_int_equal(ask(16, "005"), 0);
+	assert_int_equal(seen[LOCK_READ], 1);
+	assert_int_equal(seen[AT_ROOT], 1);
+	assert_int_equal(seen[AT_META], 1);
+	assert_int_equal(seen[AT_USER], 1);
+	assert_int_equal(total(), 4);
+	/* Its whole range, and the tablets behind it, were learnt by that. */
+	forget_seen();
+	assert_int_equal(ask(16, "000"), 0);
+	assert_int_equal(ask(16, ""), 0);
+	assert_int_equal(ask(16, "009zzz"), 0);
+	for (unsigned i = 1; i < ROUTE_PREFETCH; i++) {
+		char row[8];
+
+		snprintf(row, sizeof(row), "%02u3", i);
+		assert_int_equal(ask(16, row), 0);
+	}
+	assert_int_equal(seen[AT_USER], 3 + ROUTE_PREFETCH - 1);
+	assert_int_equal(total(), seen[AT_USER]);
+	/* The next one is not; the levels above it are known. */
+	forget_seen();
+	assert_int_equal(ask(16, "160"), 0);
+	assert_int_equal(seen[AT_META], 1);
+	assert_int_equal(seen[AT_USER], 1);
+	assert_int_equal(total(), 2);
+	route_get_stats(router, &st);
+	assert_int_equal(st.stale, 0);
+	assert_int_equal(st.prefetched, 2 * (ROUTE_PREFETCH - 1) + 1); /* 1: METADATA's other tablet */
+	assert_int_equal(st.reads, 4);                                 /* root file, root tablet, METADATA twice */
+	assert_int_equal(st.entries, 2 * ROUTE_PREFETCH + 2);
+	assert_true(st.bytes > 0);
+	/* METADATA's other tablet, known by the first reading of the root tablet. */
+	forget_seen();
+	assert_int_equal(ask(17, "x"), 0);
+	assert_int_equal(total(), 2);
+}
+
+static void batches_of_metadata(void **state)
+{
+	(void)state;
+	for (batch_rows = 1; batch_rows < 20; batch_rows += 3) {
+		assert_int_equal(ask(16, "200"), 0);
+		forget_seen();
+		assert_int_equal(ask(16, "350"), 0);
+		assert_int_equal(total(), 1); /* 15 tablets on: prefetched */
+		forget_seen();
+		assert_int_equal(ask(16, "360"), 0);
+		assert_int_equal(seen[AT_USER], 1);
+		route_free(router);
+		router_new(20000, 0);
+	}
+}
+
+static void stale_on_each_level(void **state)
+{
+	struct route_stats st;
+
+	(void)state;
+	assert_int_equal(ask(16, "005"), 0);
+	/* The tablet has moved: it refuses, METADATA is asked. */
+	forget_seen();
+	move(tablet_of_row(16, "005"));
+	assert_int_equal(ask(16, "005"), 0);
+	assert_int_equal(seen[REFUSED], 1);
+	assert_int_equal(seen[AT_META], 1);
+	assert_int_equal(seen[AT_USER], 1);
+	assert_int_equal(total(), 3);
+	/* And METADATA's tablet: so is the root. */
+	forget_seen();
+	move(tablet_of_row(16, "005"));
+	move(&tablets[0]);
+	assert_int_equal(ask(16, "005"), 0);
+	assert_int_equal(seen[REFUSED], 2);
+	assert_int_equal(seen[AT_ROOT], 1);
+	assert_int_equal(seen[AT_META], 1);
+	assert_int_equal(seen[LOCK_READ], 0);
+	assert_int_equal(total(), 5);
+	/* And the root's: the paper's six steps, and then the request. */
+	forget_seen();
+	move(tablet_of_row(16, "005"));
+	move(&tablets[0]);
+	root_serves = root_said = 3;
+	assert_int_equal(ask(16, "005"), 0);
+	assert_int_equal(seen[REFUSED], 3);
+	assert_int_equal(seen[LOCK_READ], 1);
+	assert_int_equal(seen[AT_ROOT], 1);
+	assert_int_equal(seen[AT_META], 1);
+	assert_int_equal(total(), 6 + 1);
+	route_get_stats(router, &st);
+	assert_int_equal(st.stale, 1 + 2 + 3);
+	forget_seen();
+	assert_int_equal(ask(16, "005"), 0);
+	assert_int_equal(total(), 1);
+	/* A METADATA change by a server or the master goes the same way. */
+	forget_seen();
+	root_serves = root_said = 2;
+	{
+		struct buf key = {0};
+		struct ts_request q = {.method = TS_SCAN_OPEN, .table = META_TABLE};
+		struct scan_spec spec = {.what = SCAN_CELLS};
+		struct ts_answer a = {0};
+
+		q.spec = &spec;
+		assert_int_equal(meta_row_key(&key, META_TABLE, true, (struct slice){NULL, 0}), 0);
+		q.row = spec.row_from = buf_slice(&key);
+		assert_int_equal(ts_call(service, &q, &a), 0);
+		assert_int_equal(a.batch.count, 4); /* the row of METADATA's last tablet */
+		ts_answer_fini(&a);
+		buf_fini(&key);
+	}
+	assert_int_equal(seen[REFUSED], 1);
+	assert_int_equal(seen[LOCK_READ], 1);
+	assert_int_equal(seen[AT_ROOT], 1);
+	assert_int_equal(total(), 3);
+}
+
+/* Refused where METADATA says: a pause, and again, for so long. */
+static void patience(void **state)
+{
+	uint64_t from;
+
+	(void)state;
+	refuse_next = 3;
+	assert_int_equal(ask(16, "005"), 0);
+	assert_int_equal(seen[REFUSED], 3);
+	assert_int_equal(seen[AT_META], 4);
+	forget_seen();
+	refuse_next = 1000;
+	from = monotonic_us();
+	assert_int_equal(ask(16, "005"), -EREMCHG);
+	assert_true(monotonic_us() - from >= 20000);
+	/* 1 + 2 + 4 + 8 + 5 ms: five pauses, each with the location read anew, after the one that was known. */
+	assert_int_equal(seen[REFUSED], 7);
+	assert_int_equal(seen[AT_META], 6);
+	refuse_next = 0;
+	assert_int_equal(ask(16, "005"), 0);
+	/* METADATA's tablet is served nowhere: what waits for it waits no longer than that, though two levels wait. */
+	forget_seen();
+	tablets[0].serves = SERVERS;
+	assert_int_equal(ask(16, "005"), 0); /* is known */
+	move(tablet_of_row(16, "005"));
+	assert_int_equal(ask(16, "005"), -EIO);
+	assert_true(total() < 40);
+	/* Nobody is known to serve it, and then somebody. */
+	tablets[0].serves = 1;
+	tablet_of_row(16, "005")->said = SERVERS + 5;
+	assert_int_equal(ask(16, "005"), -EREMCHG);
+	tablet_of_row(16, "005")->said = tablet_of_row(16, "005")->serves;
+	assert_int_equal(ask(16, "005"), 0);
+	/* A store that is being made has no root file yet. */
+	route_free(router);
+	router_new(5000, 0);
+	root_said = SERVERS + 1;
+	assert_int_equal(ask(16, "005"), -EIO);
+	root_said = root_serves;
+	assert_int_equal(ask(16, "005"), 0);
+}
+
+static void split_and_merge(void **state)
+{
+	struct tablet_of *t;
+
+	(void)state;
+	assert_int_equal(ask(17, "m"), 0);
+	assert_int_equal(ask(17, "c"), 0);
+	/* 17 splits at "k", the lower half moves.  METADATA's begin column of the upper stays the hint that it was. */
+	t = &tablets[tablet_count - 1];
+	assert_int_equal(t->table, 17);
+	tablets[tablet_count++] = *t;
+	snprintf(t->end, sizeof(t->end), "k");
+	t->serves = t->said = 0;
+	forget_seen();
+	assert_int_equal(ask(17, "m"), 0);
+	assert_int_equal(total(), 1);
+	/* serve_row takes begin as true: the upper tablet serves its rows only */
+	snprintf(t[1].begin, sizeof(t[1].begin), "k");
+	assert_int_equal(ask(17, "c"), 0);
+	assert_int_equal(seen[REFUSED], 1);
+	forget_seen();
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(ask(17, "c"), 0);
+		assert_int_equal(ask(17, "m"), 0);
+		assert_int_equal(ask(17, "j"), 0);
+		assert_int_equal(ask(17, "k"), 0);
+	}
+	assert_int_equal(total(), 40);
+	/* Merged, at a third server; read while METADATA has no row that covers "c": nobody has it, so again. */
+	snprintf(t[0].end, sizeof(t[0].end), "%s", "");
+	t[0].serves = 2;
+	t[0].said = 2;
+	tablet_count--;
+	forget_seen();
+	assert_int_equal(ask(17, "c"), 0);
+	assert_int_equal(ask(17, "m"), 0);
+	assert_int_equal(seen[REFUSED], 1); /* what was learnt for "c" replaced what was known for "m" */
+	snprintf(t[0].begin, sizeof(t[0].begin), "k");
+	route_free(router);
+	router_new(5000, 0);
+	assert_int_equal(ask(17, "c"), -EREMCHG);
+	assert_int_equal(ask(17, "m"), 0);
+	t[0].begin[0] = 0;
+	assert_int_equal(ask(17, "c"), 0);
+}
+
+static void tables_come_and_go(void **state)
+{
+	(void)state;
+	assert_int_equal(ask(15, "a"), -ENOENT);
+	assert_int_equal(ask(4711, "a"), -ENOENT);
+	assert_int_equal(ask(UINT32_MAX, "a"), -ENOENT);
+	add_tablet(4711, "", "", 1);
+	assert_int_equal(ask(4711, "a"), 0);
+	/* Dropped: what is known of it is tried, and then METADATA says that there is none. */
+	tablet_count--;
+	forget_seen();
+	assert_int_equal(ask(4711, "a"), -ENOENT);
+	assert_int_equal(seen[REFUSED], 1);
+	assert_int_equal(seen[AT_META], 1);
+	/* A METADATA tablet that has no row of the table, though it holds where it would stand: on to the next. */
+	tablets[0].end[0] = tablets[1].begin[0] = 0;
+	snprintf(tablets[0].end, sizeof(tablets[0].end), "16");
+	snprintf(tablets[1].begin, sizeof(tablets[1].begin), "16");
+	route_free(router);
+	router_new(5000, 0);
+	assert_int_equal(ask(16, "005"), 0);
+	assert_int_equal(ask(15, "005"), -ENOENT);
+}
+
+static void scans_go_home(void **state)
+{
+	struct ts_request q = {.method = TS_SCAN_OPEN, .table = 16};
+	struct scan_spec spec = {.what = SCAN_ROWS};
+	uint64_t ids[3];
+
+	(void)state;
+	q.spec = &spec;
+	for (unsigned i = 0; i < 3; i++) {
+		char row[8];
+		struct ts_answer a = {0};
+
+		snprintf(row, sizeof(row), "%02u5", i + 1);
+		q.row = spec.row_from = slice_str(row);
+		assert_int_equal(ts_call(service, &q, &a), 0);
+		ids[i] = a.scan;
+		ts_answer_fini(&a);
+	}
+	/* The tablets move; their scans do not. */
+	for (unsigned i = 0; i < 3; i++) {
+		char row[8];
+
+		snprintf(row, sizeof(row), "%02u5", i + 1);
+		move(tablet_of_row(16, row));
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		struct ts_request next = {.method = TS_SCAN_NEXT, .table = 16, .scan = ids[i]};
+		struct ts_answer a = {0};
+
+		assert_int_equal(ts_call(service, &next, &a), 0);
+		assert_int_equal(a.scan, ids[i]);
+		assert_int_equal(servers[(i + 1) % SERVERS].nexts, 1);
+		next.method = TS_SCAN_CLOSE;
+		assert_int_equal(ts_call(service, &next, &a), 0);
+		ts_answer_fini(&a);
+	}
+	assert_int_equal(seen[CLOSED], 3);
+	/* An id of nobody's. */
+	{
+		struct ts_request next = {.method = TS_SCAN_NEXT, .table = 16, .scan = UINT64_MAX};
+		struct ts_answer a = {0};
+
+		assert_int_equal(ts_call(service, &next, &a), -ESTALE);
+		ts_answer_fini(&a);
+	}
+	/* A server whose numbers leave no room for ours: its scan is closed. */
+	{
+		struct ts_answer a = {0};
+
+		forget_seen();
+		scan_number = UINT64_C(1) << 48;
+		q.row = spec.row_from = slice_str("005");
+		assert_int_equal(ts_call(service, &q, &a), -EBADMSG);
+		scan_number = 7;
+		assert_int_equal(a.scan, 0);
+		assert_int_equal(seen[CLOSED], 1);
+		ts_answer_fini(&a);
+	}
+}
+
+static int all(enum ts_method method)
+{
+	struct ts_request q = {.method = method, .table = 16};
+	struct ts_answer a = {0};
+	int err = ts_call(service, &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+static void what_goes_to_all(void **state)
+{
+	(void)state;
+	assert_int_equal(all(TS_SYNC), 0);
+	servers[1].sync_err = -EIO;
+	servers[2].sync_err = -ENOSPC;
+	assert_int_equal(all(TS_SYNC), -EIO);
+	for (unsigned i = 0; i < SERVERS; i++)
+		assert_int_equal(servers[i].syncs, 2);
+	assert_int_equal(all(TS_HOLD), 0);
+	servers[1].no_memory = 3;
+	assert_int_equal(all(TS_LET_GO), 0);
+	for (unsigned i = 0; i < SERVERS; i++)
+		assert_int_equal(servers[i].holds, 0);
+	servers[2].hold_err = -ENOENT;
+	assert_int_equal(all(TS_HOLD), -ENOENT);
+	for (unsigned i = 0; i < SERVERS; i++)
+		assert_int_equal(servers[i].holds, 0);
+}
+
+/* ---- many at once ---- */
+
+static _Atomic bool stop;
+static _Atomic unsigned wrong;
+
+static void *asker(void *arg)
+{
+	unsigned seed = (unsigned)(uintptr_t)arg;
+
+	for (unsigned i = 0; i < 3000; i++) {
+		char row[8];
+
+		snprintf(row, sizeof(row), "%03u", (unsigned)rand_r(&seed) % 400);
+		if (ask(rand_r(&seed) % 8 ? 16 : 17, row))
+			wrong++;
+	}
+	return NULL;
+}
+
+static void *mover(void *arg)
+{
+	unsigned seed = 4711;
+
+	(void)arg;
+	while (!stop) {
+		unsigned i = (unsigned)rand_r(&seed) % (tablet_count + 1);
+
+		if (i == tablet_count) {
+			mutex_lock(&world);
+			root_serves = root_said = (root_serves + 1) % SERVERS;
+			mutex_unlock(&world);
+		} else {
+			move(&tablets[i]);
+		}
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void many_at_once(void **state)
+{
+	pthread_t threads[4], m;
+	struct route_stats st;
+
+	(void)state;
+	route_free(router);
+	router_new(10000000, 4096); /* so small that entries come and go */
+	stop = false;
+	assert_int_equal(pthread_create(&m, NULL, mover, NULL), 0);
+	for (uintptr_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, asker, (void *)(i + 1)), 0);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	stop = true;
+	pthread_join(m, NULL);
+	assert_int_equal(wrong, 0);
+	route_get_stats(router, &st);
+	assert_true(st.stale > 0);
+	assert_true(st.bytes <= 4096);
+}
+
+/* ---- no memory ---- */
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+static __thread unsigned countdown;
+static __thread bool in_fake;
+
+static bool fails(void)
+{
+	return countdown && !in_fake && --countdown == 0;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	return fails() ? NULL : __real_realloc(p, n);
+}
+
+static int call_with_memory(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	int err;
+
+	in_fake = true;
+	err = fake_call(s, q, a);
+	in_fake = false;
+	return err;
+}
+
+static void no_memory(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = call_with_memory};
+	unsigned failures = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < SERVERS; i++)
+		servers[i].service.ops = &ops;
+	for (unsigned n = 1;; n++) {
+		struct route_options o = {.locks = &fake_locks, .connect = fake_connect, .servers = fake_servers, .patience_us = 1000};
+		unsigned left;
+		int err;
+
+		route_free(router);
+		router = NULL;
+		countdown = n;
+		err = route_new(&o, &router);
+		if (!err) {
+			service = route_service(router);
+			err = ask(16, "105");
+		}
+		left = countdown;
+		countdown = 0;
+		if (err)
+			assert_int_equal(err, -ENOMEM);
+		failures += err != 0;
+		if (router) {
+			assert_int_equal(ask(16, "105"), 0);
+			assert_int_equal(ask(16, "205"), 0);
+		}
+		if (left)
+			break;
+	}
+	assert_true(failures > 5);
+}
+
+#define R(f) cmocka_unit_test_setup_teardown(f, cluster, cluster_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		R(cold_then_known), R(batches_of_metadata), R(stale_on_each_level), R(patience), R(split_and_merge),
+		R(tables_come_and_go), R(scans_go_home), R(what_goes_to_all), R(many_at_once), R(no_memory),
+	};
+
+	msg_to_nowhere();
+	mutex_init(&world, RANK_SERVER);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
