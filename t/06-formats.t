@@ -188,11 +188,14 @@ def cell_key(k):
     return row, family, qualifier, ts, seq, kind
 
 
+ZSTD_FRAME = bytes.fromhex("28b52ffd")
+
+
 def sstable(data):
     t = data[-128:]
     must(t[120:] == b"TFSSST01" and int.from_bytes(t[116:120], "big") == crc(t[:116]), "trailer")
     r = Reader(t)
-    must(r.u(4) == 1, "version")
+    version = r.u(4)
     codec, blocks, raw_bytes, keys, partitions = r.u(4), r.u(8), r.u(8), r.u(8), r.u(8)
     parts = []
     for _ in range(4):
@@ -203,6 +206,8 @@ def sstable(data):
     must(parts[-1][0] + len(parts[-1][1]) == len(data) - 128, "sections end at the trailer")
     largest = r.u(4)
     must(codec < 5 and r.u(8) == 0, "codec, zeros")
+    must(version == 1 or (version == 2 and codec == 4), "version")
+    must(version == 1 or not parts[0][1] or parts[0][1][:4] == ZSTD_FRAME, "a packed dictionary")
 
     p = Reader(parts[2][1])
     must(p.u(1) == 1, "properties version")
@@ -224,11 +229,17 @@ def sstable(data):
 
     m = Reader(parts[3][1])
     logical = at = n = most = 0
+    codecs = []
     while m.left():
         raw, stored = m.varint(), m.varint()
         b = data[at:at + stored]
         must(int.from_bytes(b[:4], "big") == crc(logical.to_bytes(8, "big") + b[4:]), "CRC of a block")
-        must(b[4] < 5 and not any(b[5:8]) and int.from_bytes(b[8:12], "big") == raw, "header of a block")
+        must(b[4] < 4 + version and not any(b[5:8]) and int.from_bytes(b[8:12], "big") == raw, "header of a block")
+        codecs.append(b[4])
+        if b[4] == 5:
+            against = Reader(b[12:])
+            back = against.varint()
+            must(0 < back <= n and codecs[n - back] != 5 and against.take(4) == ZSTD_FRAME, "a block against another")
         logical, at, n, most = logical + raw, at + stored, n + 1, max(most, raw)
     must((logical, at, n, most) == (raw_bytes, parts[0][0], blocks, largest), "sums of the map")
     return table

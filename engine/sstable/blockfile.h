@@ -23,6 +23,19 @@ extern "C" {
 struct blockfile_writer;
 /* Creates path (O_EXCL). */
 int blockfile_writer_new(const char *path, enum sst_codec codec, int level, struct blockfile_writer **out) TFS_MUST;
+/*
+ * Before the first unit: with zstd-dict the dictionary is trained on s.
+ * Without this it is trained on the first units, held back for that.
+ */
+int blockfile_writer_train(struct blockfile_writer *w, const struct sst_sample *s) TFS_MUST;
+/*
+ * Of the unit being built, which ends next: others may look like it, or it
+ * may look like one said that of.  keep: it is base number keep (0: and all
+ * earlier ones are forgotten); against: it is compressed against that base,
+ * if that halves it.  Only zstd-dict heeds them.
+ */
+#define BLOCKFILE_NO_BASE UINT32_MAX
+void blockfile_writer_note(struct blockfile_writer *w, uint32_t keep, uint32_t against);
 /* Bytes of the unit being built; an error sticks. */
 int blockfile_writer_append(struct blockfile_writer *w, const void *p, size_t n) TFS_MUST;
 /* Ends the unit: compresses and writes it.  Nothing pending: nothing happens. */

@@ -30,10 +30,10 @@ static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct sli
 	return payload.n ? crc32c(crc, payload.p, payload.n) : crc;
 }
 
-void bff_block_header(uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, enum sst_codec codec,
+void bff_block_header(uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec,
 		      uint32_t raw_bytes, struct slice payload)
 {
-	header[4] = (uint8_t)codec;
+	header[4] = codec;
 	memset(header + 5, 0, 3);
 	put_be32(header + 8, raw_bytes);
 	put_be32(header, block_crc(logical, header + 4, payload));
@@ -48,12 +48,25 @@ int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *ou
 	payload = slice_of(stored.p + BFF_BLOCK_HEADER_BYTES, stored.n - BFF_BLOCK_HEADER_BYTES);
 	if (load_be32(stored.p) != block_crc(logical, stored.p + 4, payload))
 		return -EBADMSG;
-	if (stored.p[4] >= SST_CODECS || stored.p[5] || stored.p[6] || stored.p[7] || load_be32(stored.p + 8) > BFF_RAW_MAX)
+	if (stored.p[4] > BFF_CODEC_AGAINST || stored.p[5] || stored.p[6] || stored.p[7] || load_be32(stored.p + 8) > BFF_RAW_MAX)
 		return -EBADMSG;
-	*out = (struct bff_block){(enum sst_codec)stored.p[4], load_be32(stored.p + 8), payload};
+	*out = (struct bff_block){.codec = (enum sst_codec)stored.p[4], .raw_bytes = load_be32(stored.p + 8), .payload = payload};
+	if (stored.p[4] == BFF_CODEC_AGAINST) {
+		struct reader r = reader_of(payload);
+
+		if (!get_varint(&r, &out->back) || out->back == 0)
+			return -EBADMSG;
+		out->codec = SST_ZSTD;
+		out->payload = slice_of(payload.p + payload.n - reader_left(&r), reader_left(&r));
+	}
 	if (out->codec == SST_NONE && payload.n != out->raw_bytes)
 		return -EBADMSG;
 	return 0;
+}
+
+int bff_block_back(struct buf *out, uint64_t back)
+{
+	return buf_varint(out, back);
 }
 
 int bff_map_encode(const struct bff_map *m, struct buf *out)
@@ -210,9 +223,9 @@ int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *
 	if (load_be32(p + BFF_TRAILER_BYTES - 12) != crc32c(0, p, BFF_TRAILER_BYTES - 12))
 		return -EBADMSG;
 	t.version = load_be32(p);
-	if (t.version != BFF_VERSION)
-		return t.version > BFF_VERSION ? -EPROTONOSUPPORT : -EBADMSG;
-	if (load_be32(p + 4) >= SST_CODECS)
+	if (t.version > BFF_VERSION)
+		return -EPROTONOSUPPORT;
+	if (t.version < BFF_VERSION_PLAIN || load_be32(p + 4) >= SST_CODECS)
 		return -EBADMSG;
 	t.codec = (enum sst_codec)load_be32(p + 4);
 	t.blocks = load_be64(p + 8);

@@ -8,12 +8,15 @@
  * big-endian; varint is LEB128; lstr is varint length and bytes.
  *
  *   stored block:  u32 crc32c of (u64 logical offset, the rest of the block)
- *                  u8 codec (enum sst_codec), 3 bytes 0
+ *                  u8 codec (enum sst_codec, or 5), 3 bytes 0
  *                  u32 raw length
- *                  payload
+ *                  payload; of codec 5: varint, how many blocks before this
+ *                  one its base lies, and a zstd frame that has the base's
+ *                  raw bytes as its prefix.  A base is of no codec 5
  *     The logical offset is in no stored byte: a block read from the wrong
  *     place fails its checksum.
- *   section dictionary: what ZSTD_createDDict takes; empty without one
+ *   section dictionary: what ZSTD_createDDict takes; from version 2 on a zstd
+ *                  frame that holds it; empty without one
  *   section filters:    varint partitions; for each lstr first key, lstr
  *                  filter (LevelDB's, over the 8 big-endian bytes of
  *                  hash64(probe, 0)); lstr last key of the table.
@@ -22,7 +25,8 @@
  *   section map:   for each block varint raw length, varint stored length;
  *                  both files begin at 0 and have no gaps
  *   trailer (128 bytes, the end of the file):
- *                  u32 version (1), u32 codec asked for
+ *                  u32 version, u32 codec asked for: 2 for zstd-dict (which
+ *                  may have blocks of codec 5), else 1
  *                  u64 blocks, u64 raw bytes, u64 keys, u64 filter partitions
  *                  4 times u64 offset, u32 length, u32 crc32c: dictionary,
  *                  filters, properties, map
@@ -44,7 +48,9 @@ extern "C" {
 #endif
 
 enum {
-	BFF_VERSION = 1,
+	BFF_VERSION = 2,      /* the newest; files that need nothing of it say 1 */
+	BFF_VERSION_PLAIN = 1,
+	BFF_CODEC_AGAINST = SST_CODECS, /* of a block, never asked for */
 	BFF_BLOCK_HEADER_BYTES = 12,
 	BFF_TRAILER_BYTES = 128,
 	BFF_PROPERTIES_MAX = 1 << 20,
@@ -54,12 +60,15 @@ enum {
 /* ---- stored blocks ---- */
 struct bff_block {
 	enum sst_codec codec;
+	uint64_t back;        /* 0; or the payload is a zstd frame against the block so many before this one */
 	uint32_t raw_bytes;
 	struct slice payload; /* borrowed */
 };
-/* Fills header for a payload that will follow it. */
-void bff_block_header(uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, enum sst_codec codec,
+/* Fills header for a payload that will follow it; codec: or BFF_CODEC_AGAINST. */
+void bff_block_header(uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec,
 		      uint32_t raw_bytes, struct slice payload);
+/* What a payload of BFF_CODEC_AGAINST begins with. */
+int bff_block_back(struct buf *out, uint64_t back) TFS_MUST;
 /* stored: header and payload.  -EBADMSG: too short, checksum, codec. */
 int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *out) TFS_MUST;
 

@@ -9,6 +9,10 @@
  * a partial read.  What a block costs to hold is 17 bytes: its place and one
  * flag that says its damage has been logged.
  *
+ * A block that was compressed against an earlier one costs reading that too.
+ * Neighbours mostly have the same base (versions of one page), so each thread
+ * keeps the last one it made, known by the opening's number and the block's.
+ *
  * Decided against: mmap (a truncated or failing file would be a SIGBUS in
  * the daemon), and reading ahead (the kernel does, for rising preads).
  */
@@ -29,8 +33,11 @@ struct blockfile {
 	struct decode_dict *dict;
 	_Atomic uint8_t *logged; /* per block */
 	size_t data_block_max;
+	uint64_t opening;        /* no other one has this number */
 	struct blockfile_counters *counters;
 };
+
+static _Atomic uint64_t openings;
 
 static int read_exactly(struct blockfile *b, void *p, size_t n, uint64_t offset)
 {
@@ -127,6 +134,7 @@ static int open_trailer(const char *path, struct blockfile_counters *counters, s
 	if (!b)
 		return -ENOMEM;
 	b->counters = counters;
+	b->opening = ++openings;
 	err = file_open(path, FILE_READ, &b->file);
 	if (err) {
 		msg_error("%s: cannot open: %s", path, strerror(-err));
@@ -189,7 +197,7 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
 	buf_reset(&section);
 	err = blockfile_section(b, BFF_DICTIONARY, &section);
 	if (!err && section.n) {
-		err = decode_dict_new(buf_slice(&section), &b->dict);
+		err = decode_dict_new(buf_slice(&section), b->trailer.version > BFF_VERSION_PLAIN, &b->dict);
 		if (err)
 			err = damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
 	}
@@ -254,24 +262,64 @@ size_t blockfile_memory(const struct blockfile *b)
 	return sizeof(*b) + (b->map.n + 1) * (sizeof(*b->map.at) + 1) + decode_dict_bytes(b->dict);
 }
 
-static int read_block(struct blockfile *b, size_t i, void *dst)
+/* Block i as stored, checked, in the thread's scratch. */
+static int fetch(struct blockfile *b, size_t i, enum codec_scratch where, struct bff_block *block)
 {
 	const struct bff_place *at = &b->map.at[i];
-	size_t stored = (size_t)(at[1].physical - at[0].physical), raw = (size_t)(at[1].logical - at[0].logical);
-	uint8_t *p = codec_scratch(stored);
-	struct bff_block block;
+	size_t stored = (size_t)(at[1].physical - at[0].physical);
+	uint8_t *p = codec_scratch(where, stored);
 	int err;
 
 	if (!p)
 		return -ENOMEM;
 	err = read_exactly(b, p, stored, at->physical);
 	if (!err)
-		err = bff_block_decode(slice_of(p, stored), at->logical, &block);
+		err = bff_block_decode(slice_of(p, stored), at->logical, block);
 	if (err)
 		return err;
 	if (b->counters && i < blockfile_data_blocks(b))
 		__atomic_fetch_add(&b->counters->blocks_read, 1, __ATOMIC_RELAXED);
-	return block.raw_bytes == raw ? codec_decode(block.codec, block.payload, b->dict, dst, raw) : -EBADMSG;
+	return block->raw_bytes == at[1].logical - at[0].logical ? 0 : -EBADMSG;
+}
+
+/* The raw bytes of block i, which others are compressed against, in the thread's scratch. */
+static int read_base(struct blockfile *b, size_t i, struct slice *out)
+{
+	size_t raw = (size_t)(b->map.at[i + 1].logical - b->map.at[i].logical);
+	struct scratch_base *base = codec_scratch_base();
+	struct bff_block block;
+	uint8_t *p;
+	int err;
+
+	if (!base)
+		return -ENOMEM;
+	if (base->file != b->opening || base->block != i) {
+		err = fetch(b, i, SCRATCH_BASE_STORED, &block);
+		if (err)
+			return err;
+		if (block.back)
+			return -EBADMSG;
+		p = codec_scratch(SCRATCH_BASE, raw);
+		err = p ? codec_decode(block.codec, block.payload, b->dict, p, raw) : -ENOMEM;
+		if (err)
+			return err;
+		base->file = b->opening;
+		base->block = i;
+	}
+	*out = slice_of(base->p, raw);
+	return 0;
+}
+
+static int read_block(struct blockfile *b, size_t i, void *dst)
+{
+	struct bff_block block;
+	struct slice base;
+	int err = fetch(b, i, SCRATCH_STORED, &block);
+
+	if (err || !block.back)
+		return err ? err : codec_decode(block.codec, block.payload, b->dict, dst, block.raw_bytes);
+	err = block.back <= i ? read_base(b, i - (size_t)block.back, &base) : -EBADMSG;
+	return err ? err : codec_decode_against(block.payload, base, dst, block.raw_bytes);
 }
 
 int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst)

@@ -4,8 +4,14 @@
  *
  * Appends collect in `unit` until end_unit, which compresses them in the
  * calling thread and adds the stored block to `pending`; pending goes to the
- * file in writes of about 512 KiB.  With zstd-dict the first units are held
- * back uncompressed, up to 4 MiB, until the dictionary is trained on them.
+ * file in writes of about 512 KiB.  With zstd-dict, and no sample given to
+ * train on, the first units are held back uncompressed, up to 4 MiB, until the
+ * dictionary is trained on them.
+ *
+ * Bases: the raw bytes of units that later ones may look like, 8 MiB of them
+ * at most.  None is itself compressed against another, so that reading a
+ * block takes two at most.  Compressing against one costs a second try, and
+ * reading it twice the time: so only a unit that it halves is stored so.
  *
  * Durable steps, all in finish: 1 the last blocks, the sections and the
  * trailer are written, 2 fdatasync.  A crash before 2 leaves a file that
@@ -24,6 +30,20 @@
 enum {
 	WRITE_BYTES = 512 << 10,
 	TRAIN_BYTES = 4 << 20,
+	BASES_BYTES = 8 << 20,
+	HELD_SHARE = 8,       /* what goes on past what was held back is taken to be so many times as much */
+	AGAINST_GAIN = 2,
+};
+
+struct note {
+	uint32_t length;
+	uint32_t keep, against;
+};
+
+struct base {
+	struct buf raw;
+	size_t unit;
+	bool set;
 };
 
 struct blockfile_writer {
@@ -36,13 +56,17 @@ struct blockfile_writer {
 	uint64_t physical;    /* stored blocks, pending included */
 	uint64_t written;     /* in the file */
 	uint32_t max_raw;
-	struct buf unit, pending;
+	struct buf unit, pending, against;
+	struct note note;     /* of the unit being built */
+	struct base *bases;
+	uint32_t bases_n;
+	size_t bases_bytes;
 	struct bff_map map;
 	size_t map_cap;
 	/* While training: */
 	bool training;
 	struct buf held;
-	uint32_t *held_lengths;
+	struct note *held_notes;
 	size_t held_n, held_cap;
 	struct slice dict;    /* the coder's */
 };
@@ -56,6 +80,7 @@ int blockfile_writer_new(const char *path, enum sst_codec codec, int level, stru
 		return -ENOMEM;
 	w->codec = codec;
 	w->training = codec == SST_ZSTD_DICT;
+	w->note = (struct note){.keep = BLOCKFILE_NO_BASE, .against = BLOCKFILE_NO_BASE};
 	w->map_cap = 64;
 	w->map.at = calloc(w->map_cap + 1, sizeof(*w->map.at));
 	if (!w->map.at) {
@@ -102,15 +127,82 @@ static int write_pending(struct blockfile_writer *w, size_t at_least)
 	return 0;
 }
 
-/* Compresses one unit and enters it into pending and the map. */
-static int store(struct blockfile_writer *w, struct slice raw)
+void blockfile_writer_note(struct blockfile_writer *w, uint32_t keep, uint32_t against)
 {
-	uint8_t header[BFF_BLOCK_HEADER_BYTES];
+	w->note.keep = keep;
+	w->note.against = against;
+}
+
+static void forget_bases(struct blockfile_writer *w)
+{
+	for (uint32_t i = 0; i < w->bases_n; i++)
+		w->bases[i].set = false;
+	w->bases_bytes = 0;
+}
+
+/* The unit that comes next is base number `number`, if there is room. */
+static int keep_base(struct blockfile_writer *w, uint32_t number, struct slice raw)
+{
+	struct base *b;
+
+	if (number == 0)
+		forget_bases(w);
+	if (raw.n > BASES_BYTES - w->bases_bytes || number > w->bases_n)
+		return 0;
+	if (number == w->bases_n) {
+		b = realloc(w->bases, (number + 1u) * sizeof(*b));
+		if (!b)
+			return -ENOMEM;
+		b[number] = (struct base){0};
+		w->bases = b;
+		w->bases_n++;
+	}
+	b = &w->bases[number];
+	if (buf_set(&b->raw, raw.p, raw.n))
+		return -ENOMEM;
+	b->unit = w->map.n;
+	b->set = true;
+	w->bases_bytes += raw.n;
+	return 0;
+}
+
+/* The payload of raw against a base, into *payload with *codec, where that halves what is there. */
+static int try_against(struct blockfile_writer *w, uint32_t number, struct slice raw, uint8_t *codec, struct slice *payload)
+{
+	const struct base *b = number < w->bases_n ? &w->bases[number] : NULL;
+	struct slice frame;
+	int err;
+
+	if (!b || !b->set)
+		return 0;
+	err = coder_encode_against(w->coder, raw, buf_slice(&b->raw), &frame);
+	if (err || frame.n * AGAINST_GAIN > payload->n)
+		return err;
+	buf_reset(&w->against);
+	err = bff_block_back(&w->against, w->map.n - b->unit);
+	if (!err)
+		err = buf_append_slice(&w->against, frame);
+	if (err)
+		return err;
+	*codec = BFF_CODEC_AGAINST;
+	*payload = buf_slice(&w->against);
+	return 0;
+}
+
+/* Compresses one unit and enters it into pending and the map. */
+static int store(struct blockfile_writer *w, struct slice raw, const struct note *note)
+{
+	uint8_t header[BFF_BLOCK_HEADER_BYTES], codec;
 	enum sst_codec used;
 	struct slice payload;
 	struct bff_place end;
 	int err = coder_encode(w->coder, raw, &used, &payload);
 
+	codec = (uint8_t)used;
+	if (!err && w->codec == SST_ZSTD_DICT && note->keep != BLOCKFILE_NO_BASE)
+		err = keep_base(w, note->keep, raw);
+	else if (!err && w->codec == SST_ZSTD_DICT)
+		err = try_against(w, note->against, raw, &codec, &payload);
 	if (err)
 		return err;
 	if (w->map.n == w->map_cap) {
@@ -121,7 +213,7 @@ static int store(struct blockfile_writer *w, struct slice raw)
 		w->map.at = p;
 		w->map_cap *= 2;
 	}
-	bff_block_header(header, w->logical, used, (uint32_t)raw.n, payload);
+	bff_block_header(header, w->logical, codec, (uint32_t)raw.n, payload);
 	err = buf_reserve(&w->pending, sizeof(header) + payload.n);
 	if (!err)
 		err = buf_append(&w->pending, header, sizeof(header));
@@ -142,31 +234,45 @@ static int hold_back(struct blockfile_writer *w)
 {
 	if (w->held_n == w->held_cap) {
 		size_t cap = w->held_cap ? w->held_cap * 2 : 64;
-		void *p = realloc(w->held_lengths, cap * sizeof(*w->held_lengths));
+		void *p = realloc(w->held_notes, cap * sizeof(*w->held_notes));
 
 		if (!p)
 			return -ENOMEM;
-		w->held_lengths = p;
+		w->held_notes = p;
 		w->held_cap = cap;
 	}
 	if (buf_append_slice(&w->held, buf_slice(&w->unit)))
 		return -ENOMEM;
-	w->held_lengths[w->held_n++] = (uint32_t)w->unit.n;
+	w->note.length = (uint32_t)w->unit.n;
+	w->held_notes[w->held_n++] = w->note;
 	return 0;
 }
 
-static int end_training(struct blockfile_writer *w, bool whole)
+int blockfile_writer_train(struct blockfile_writer *w, const struct sst_sample *s)
 {
+	if (!w->training)
+		return 0;
+	w->training = false;
+	return coder_train(w->coder, buf_slice(&s->raw), s->lengths, s->n, s->of_bytes, &w->dict);
+}
+
+static int end_training(struct blockfile_writer *w, uint64_t expect)
+{
+	uint32_t *lengths = calloc(w->held_n + 1, sizeof(*lengths));
 	size_t at = 0;
-	int err;
+	int err = lengths ? 0 : -ENOMEM;
 
 	w->training = false;
-	err = coder_train(w->coder, buf_slice(&w->held), w->held_lengths, w->held_n, whole, &w->dict);
-	for (size_t i = 0; i < w->held_n && !err; at += w->held_lengths[i], i++)
-		err = store(w, slice_of(w->held.p + at, w->held_lengths[i]));
+	for (size_t i = 0; i < w->held_n && !err; i++)
+		lengths[i] = w->held_notes[i].length;
+	if (!err)
+		err = coder_train(w->coder, buf_slice(&w->held), lengths, w->held_n, expect, &w->dict);
+	for (size_t i = 0; i < w->held_n && !err; at += w->held_notes[i].length, i++)
+		err = store(w, slice_of(w->held.p + at, w->held_notes[i].length), &w->held_notes[i]);
 	buf_fini(&w->held);
-	free(w->held_lengths);
-	w->held_lengths = NULL;
+	free(w->held_notes);
+	free(lengths);
+	w->held_notes = NULL;
 	w->held_n = w->held_cap = 0;
 	return err;
 }
@@ -176,12 +282,13 @@ int blockfile_writer_end_unit(struct blockfile_writer *w)
 	if (w->err || w->unit.n == 0)
 		return w->err;
 	if (!w->training) {
-		w->err = store(w, buf_slice(&w->unit));
+		w->err = store(w, buf_slice(&w->unit), &w->note);
 	} else {
 		w->err = hold_back(w);
 		if (!w->err && w->held.n >= TRAIN_BYTES)
-			w->err = end_training(w, false);
+			w->err = end_training(w, HELD_SHARE * (uint64_t)w->held.n);
 	}
+	blockfile_writer_note(w, BLOCKFILE_NO_BASE, BLOCKFILE_NO_BASE);
 	buf_reset(&w->unit);
 	return w->err;
 }
@@ -208,7 +315,8 @@ static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum b
 int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
 			    struct slice properties, uint64_t *bytes)
 {
-	struct bff_trailer t = {.version = BFF_VERSION, .codec = w->codec, .keys = keys, .partitions = partitions};
+	struct bff_trailer t = {.version = w->codec == SST_ZSTD_DICT ? BFF_VERSION : BFF_VERSION_PLAIN, .codec = w->codec,
+				 .keys = keys, .partitions = partitions};
 	uint8_t trailer[BFF_TRAILER_BYTES];
 	struct buf map = {0};
 	int err;
@@ -217,7 +325,7 @@ int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t 
 		return -EINVAL;
 	err = blockfile_writer_end_unit(w);
 	if (!err && w->training)
-		err = end_training(w, true);
+		err = end_training(w, w->held.n);
 	if (err)
 		goto out;
 	t.blocks = w->map.n;
@@ -268,7 +376,11 @@ void blockfile_writer_free(struct blockfile_writer *w)
 	bff_map_fini(&w->map);
 	buf_fini(&w->unit);
 	buf_fini(&w->pending);
+	buf_fini(&w->against);
+	for (uint32_t i = 0; i < w->bases_n; i++)
+		buf_fini(&w->bases[i].raw);
+	free(w->bases);
 	buf_fini(&w->held);
-	free(w->held_lengths);
+	free(w->held_notes);
 	free(w);
 }

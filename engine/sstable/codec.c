@@ -7,12 +7,18 @@
  * on for units of 1 MiB and more (groups with large blocks, where pages of
  * one site repeat each other far apart, the paper's section 6).
  *
- * Dictionary: trained on up to 4 MiB of the table's first blocks, cut into
- * samples of 8 KiB.  It costs its own size in the file, so it must save more
- * than that: it is trained on the first three quarters, both ways are tried
- * on the last (a dictionary is made of pieces of what it was trained on, and
- * would look good on noise there), and it is dropped unless it wins, for a
- * whole table its full size counted, for one that goes on an eighth of it.
+ * Dictionary: trained on samples of up to 8 MiB, units of the table from all
+ * over it where the writer was given them, else its first ones.  It is a 32nd
+ * of them, at most 256 KiB, and stored as a zstd frame itself (a quarter of
+ * its size).  It must save more than that: it is trained without every fourth
+ * unit, both ways are tried on those (a dictionary is made of pieces of what
+ * it was trained on, and would look good on noise there), and it is dropped
+ * unless it wins.
+ *
+ * What has been there before: a later version of a page is nearly the same as
+ * the one that lies before it, perhaps a quarter of a megabyte away.  Such a
+ * unit is compressed against that one (coder_encode_against), which is raw
+ * content to zstd; the dictionary is not used then.
  *
  * Decided against: a dictionary shared by several tables (a table would then
  * depend on another file's life).
@@ -33,8 +39,13 @@ enum {
 	SAMPLE_BYTES = 8 << 10,
 	SAMPLES_MIN = 16,
 	DICT_BYTES_MIN = 4 << 10,
-	DICT_BYTES_MAX = 96 << 10,
+	DICT_BYTES_MAX = 256 << 10,
+	DICT_SHARE = 32, /* of the samples; zstd advises a hundredth, at a third of that it gains still */
+	DICT_PACK_LEVEL = 12,
 	TRIAL_BYTES = 1 << 20,
+	TRIAL_EVERY = 4,
+	TABLES_LOG = 18, /* of zstd's tables beside a dictionary: for a quarter of a megabyte */
+	DICT_BYTES_KNOWN = 16 << 20, /* more than any format may need: what a reader allocates for a packed one */
 	SCRATCH_KEEP_BYTES = 1 << 20, /* a larger scratch is not kept once a small one is asked for */
 };
 
@@ -47,8 +58,9 @@ struct coder {
 	int level;
 	bool ldm;          /* as set in zstd now */
 	ZSTD_CCtx *zstd;
-	ZSTD_CDict *cdict; /* in use when not NULL */
-	struct buf dict, out;
+	ZSTD_CCtx *against; /* for coder_encode_against, made when first needed */
+	bool has_dict;     /* in use */
+	struct buf dict, packed, out, out_against;
 };
 
 int coder_new(enum sst_codec codec, int level, struct coder **out)
@@ -77,10 +89,12 @@ void coder_free(struct coder *c)
 {
 	if (!c)
 		return;
-	ZSTD_freeCDict(c->cdict);
 	ZSTD_freeCCtx(c->zstd);
+	ZSTD_freeCCtx(c->against);
 	buf_fini(&c->dict);
+	buf_fini(&c->packed);
 	buf_fini(&c->out);
+	buf_fini(&c->out_against);
 	free(c);
 }
 
@@ -136,7 +150,7 @@ int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct
 			return -ENOMEM;
 		break;
 	case SST_ZSTD_DICT:
-		if (!c->cdict)
+		if (!c->has_dict)
 			codec = SST_ZSTD;
 		err = encode_zstd(c, raw, &n);
 		break;
@@ -154,9 +168,30 @@ int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct
 	return 0;
 }
 
-/* The compressed size of the units from `from` on, up to TRIAL_BYTES of them; how much that was in *raw_bytes. */
-static int trial(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, size_t from, uint64_t *bytes,
-		 uint64_t *raw_bytes)
+int coder_encode_against(struct coder *c, struct slice raw, struct slice base, struct slice *out)
+{
+	size_t r;
+
+	if (!c->against) {
+		c->against = ZSTD_createCCtx();
+		if (!c->against || ZSTD_isError(ZSTD_CCtx_setParameter(c->against, ZSTD_c_compressionLevel, c->level)))
+			return -ENOMEM;
+	}
+	if (reserve(&c->out_against, ZSTD_compressBound(raw.n)))
+		return -ENOMEM;
+	if (ZSTD_isError(ZSTD_CCtx_refPrefix(c->against, base.p, base.n))) /* for one frame */
+		return -ENOMEM;
+	r = ZSTD_compress2(c->against, c->out_against.p, c->out_against.cap, raw.p, raw.n);
+	if (ZSTD_isError(r))
+		return -ENOMEM;
+	*out = slice_of(c->out_against.p, r);
+	return 0;
+}
+
+/* ---- training ---- */
+
+/* The compressed size of every fourth unit, up to TRIAL_BYTES of them; how much that was in *raw_bytes. */
+static int trial(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t *bytes, uint64_t *raw_bytes)
 {
 	uint64_t sum = 0, tried = 0;
 	size_t at = 0;
@@ -166,7 +201,7 @@ static int trial(struct coder *c, struct slice raw, const uint32_t *lengths, siz
 		struct slice s;
 		int err;
 
-		if (at < from)
+		if (i % TRIAL_EVERY != TRIAL_EVERY - 1)
 			continue;
 		err = coder_encode(c, slice_of(raw.p + at, lengths[i]), &used, &s);
 		if (err)
@@ -179,58 +214,91 @@ static int trial(struct coder *c, struct slice raw, const uint32_t *lengths, siz
 	return 0;
 }
 
-int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, bool whole, struct slice *dict)
+/* The dictionary into c->dict, trained on the units that no trial looks at; left empty when zstd makes none. */
+static int make_dict(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, size_t want)
 {
-	size_t part = raw.n / 4 * 3, samples = part / SAMPLE_BYTES, want, got;
-	size_t *sizes = NULL;
-	uint64_t plain, with, tried;
-	double saved;
-	int err = 0;
+	struct buf train = {0};
+	size_t samples, at = 0, got, *sizes = NULL;
+	int err = buf_reserve(&train, raw.n);
 
-	*dict = slice_of(NULL, 0);
-	if (c->codec != SST_ZSTD_DICT || samples < SAMPLES_MIN)
-		return 0;
-	/* zstd advises a hundred times as much sample as dictionary; below 4 KiB it saves nothing. */
-	want = raw.n / 32;
-	want = want > DICT_BYTES_MAX ? DICT_BYTES_MAX : want;
-	if (want < DICT_BYTES_MIN)
-		return 0;
+	for (size_t i = 0; i < n && !err; at += lengths[i], i++)
+		if (n < TRIAL_EVERY || i % TRIAL_EVERY != TRIAL_EVERY - 1)
+			err = buf_append(&train, raw.p + at, lengths[i]);
+	samples = train.n / SAMPLE_BYTES;
+	if (err || samples < SAMPLES_MIN)
+		goto out;
+	err = -ENOMEM;
 	sizes = calloc(samples, sizeof(*sizes));
-	if (!sizes)
-		return -ENOMEM;
+	if (!sizes || buf_reserve(&c->dict, want))
+		goto out;
+	err = 0;
 	for (size_t i = 0; i < samples; i++)
 		sizes[i] = SAMPLE_BYTES;
-	err = buf_reserve(&c->dict, want);
-	if (err)
-		goto out;
-	got = ZDICT_trainFromBuffer(c->dict.p, want, raw.p, sizes, (unsigned)samples);
-	if (ZDICT_isError(got))
-		goto out; /* too uniform or too random: plain zstd */
-	err = trial(c, raw, lengths, n, part, &plain, &tried);
-	if (err)
-		goto out;
-	c->dict.n = got;
-	c->cdict = ZSTD_createCDict(c->dict.p, c->dict.n, c->level);
-	if (!c->cdict || ZSTD_isError(ZSTD_CCtx_refCDict(c->zstd, c->cdict))) {
-		err = -ENOMEM;
-		goto drop;
-	}
-	err = trial(c, raw, lengths, n, part, &with, &tried);
-	if (err)
-		goto drop;
-	saved = tried ? ((double)plain - (double)with) * (double)raw.n / (double)tried : 0;
-	if (saved <= (double)(whole ? got : got / 8))
-		goto drop;
-	*dict = buf_slice(&c->dict);
-	goto out;
-drop:
-	if (ZSTD_isError(ZSTD_CCtx_refCDict(c->zstd, NULL)) && !err)
-		err = -ENOMEM;
-	ZSTD_freeCDict(c->cdict);
-	c->cdict = NULL;
-	c->dict.n = 0;
+	got = ZDICT_trainFromBuffer(c->dict.p, want, train.p, sizes, (unsigned)samples);
+	if (!ZDICT_isError(got)) /* else too uniform or too random: plain zstd */
+		c->dict.n = got;
 out:
+	buf_fini(&train);
 	free(sizes);
+	return err;
+}
+
+/* c->dict is used from now on, or (n 0) none. */
+static int use_dict(struct coder *c, size_t n)
+{
+	/*
+	 * zstd sizes its tables by the dictionary, as if each unit were small; in
+	 * too small ones what stood 50 KiB before is forgotten.
+	 */
+	int log = n ? TABLES_LOG : 0;
+
+	if (ZSTD_isError(ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_hashLog, log)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_chainLog, log)) ||
+	    ZSTD_isError(ZSTD_CCtx_loadDictionary(c->zstd, c->dict.p, n)))
+		return -ENOMEM;
+	c->has_dict = n != 0;
+	return 0;
+}
+
+static int pack_dict(struct coder *c)
+{
+	size_t n = ZSTD_compressBound(c->dict.n);
+
+	if (buf_reserve(&c->packed, n))
+		return -ENOMEM;
+	n = ZSTD_compress(c->packed.p, n, c->dict.p, c->dict.n, DICT_PACK_LEVEL);
+	if (ZSTD_isError(n))
+		return -ENOMEM;
+	c->packed.n = n;
+	return 0;
+}
+
+int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t expect, struct slice *dict)
+{
+	size_t want = raw.n / DICT_SHARE;
+	uint64_t plain, with, tried;
+	int err;
+
+	*dict = slice_of(NULL, 0);
+	if (c->codec != SST_ZSTD_DICT || want < DICT_BYTES_MIN)
+		return 0;
+	err = make_dict(c, raw, lengths, n, want < DICT_BYTES_MAX ? want : DICT_BYTES_MAX);
+	if (err || !c->dict.n)
+		return err;
+	err = trial(c, raw, lengths, n, &plain, &tried);
+	if (!err)
+		err = pack_dict(c);
+	if (!err)
+		err = use_dict(c, c->dict.n);
+	if (!err)
+		err = trial(c, raw, lengths, n, &with, &tried);
+	if (!err && tried && ((double)plain - (double)with) * (double)expect / (double)tried > (double)c->packed.n) {
+		*dict = buf_slice(&c->packed);
+		return 0;
+	}
+	if (use_dict(c, 0) && !err)
+		err = -ENOMEM;
+	c->dict.n = c->packed.n = 0;
 	return err;
 }
 
@@ -239,19 +307,36 @@ struct decode_dict {
 	ZSTD_DDict *d;
 };
 
-int decode_dict_new(struct slice dict, struct decode_dict **out)
+int decode_dict_new(struct slice dict, bool packed, struct decode_dict **out)
 {
 	struct decode_dict *d = calloc(1, sizeof(*d));
+	unsigned long long n = packed ? ZSTD_getFrameContentSize(dict.p, dict.n) : dict.n;
+	void *raw = NULL;
+	int err = -ENOMEM;
 
 	if (!d)
 		return -ENOMEM;
-	d->d = ZSTD_createDDict(dict.p, dict.n);
-	if (!d->d) {
-		free(d);
-		return -EBADMSG; /* or out of memory: zstd does not say */
+	if (packed) {
+		err = -EBADMSG;
+		if (n == 0 || n > DICT_BYTES_KNOWN) /* what zstd says for "unknown" and "not a frame" is more */
+			goto out;
+		err = -ENOMEM;
+		raw = malloc((size_t)n);
+		if (!raw)
+			goto out;
+		err = codec_decode(SST_ZSTD, dict, NULL, raw, (size_t)n);
+		if (err)
+			goto out;
 	}
-	*out = d;
-	return 0;
+	d->d = ZSTD_createDDict(packed ? raw : dict.p, (size_t)n);
+	err = d->d ? 0 : -EBADMSG; /* or out of memory: zstd does not say */
+out:
+	free(raw);
+	if (err)
+		free(d);
+	else
+		*out = d;
+	return err;
 }
 
 void decode_dict_free(struct decode_dict *d)
@@ -269,8 +354,9 @@ size_t decode_dict_bytes(const struct decode_dict *d)
 
 struct per_thread {
 	ZSTD_DCtx *zstd;
-	uint8_t *scratch;
-	size_t scratch_bytes;
+	uint8_t *scratch[SCRATCHES];
+	size_t scratch_bytes[SCRATCHES];
+	struct scratch_base base;
 };
 
 static __thread struct per_thread *mine;
@@ -283,7 +369,8 @@ static void per_thread_free(void *arg)
 	struct per_thread *t = arg;
 
 	ZSTD_freeDCtx(t->zstd);
-	free(t->scratch);
+	for (int i = 0; i < SCRATCHES; i++)
+		free(t->scratch[i]);
 	free(t);
 	mine = NULL;
 }
@@ -311,40 +398,69 @@ static struct per_thread *per_thread_get(void)
 	return t;
 }
 
-uint8_t *codec_scratch(size_t n)
+uint8_t *codec_scratch(enum codec_scratch kind, size_t n)
 {
 	struct per_thread *t = per_thread_get();
 
 	if (!t)
 		return NULL;
-	if (n > t->scratch_bytes || (t->scratch_bytes > SCRATCH_KEEP_BYTES && n <= SCRATCH_KEEP_BYTES)) {
+	if (n > t->scratch_bytes[kind] || (t->scratch_bytes[kind] > SCRATCH_KEEP_BYTES && n <= SCRATCH_KEEP_BYTES)) {
 		size_t want = n < (64 << 10) ? 64 << 10 : n;
 
-		free(t->scratch);
-		t->scratch_bytes = 0;
-		t->scratch = malloc(want);
-		if (t->scratch)
-			t->scratch_bytes = want;
+		free(t->scratch[kind]);
+		t->scratch_bytes[kind] = 0;
+		t->scratch[kind] = malloc(want);
+		if (t->scratch[kind])
+			t->scratch_bytes[kind] = want;
 	}
-	return t->scratch;
+	if (kind == SCRATCH_BASE)
+		t->base = (struct scratch_base){.p = t->scratch[kind]};
+	return t->scratch[kind];
+}
+
+struct scratch_base *codec_scratch_base(void)
+{
+	struct per_thread *t = per_thread_get();
+
+	return t ? &t->base : NULL;
+}
+
+static ZSTD_DCtx *decoder(void)
+{
+	struct per_thread *t = per_thread_get();
+
+	if (t && !t->zstd)
+		t->zstd = ZSTD_createDCtx();
+	return t ? t->zstd : NULL;
+}
+
+static int decoded(size_t n, size_t raw_bytes)
+{
+	if (ZSTD_isError(n))
+		return ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
+	return n == raw_bytes ? 0 : -EBADMSG;
 }
 
 static int decode_zstd(struct slice payload, const struct decode_dict *dict, void *dst, size_t raw_bytes)
 {
-	struct per_thread *t = per_thread_get();
-	size_t n;
+	ZSTD_DCtx *z = decoder();
 
-	if (t && !t->zstd)
-		t->zstd = ZSTD_createDCtx();
-	if (!t || !t->zstd)
+	if (!z)
 		return -ENOMEM;
-	if (dict)
-		n = ZSTD_decompress_usingDDict(t->zstd, dst, raw_bytes, payload.p, payload.n, dict->d);
-	else
-		n = ZSTD_decompressDCtx(t->zstd, dst, raw_bytes, payload.p, payload.n);
-	if (ZSTD_isError(n))
-		return ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
-	return n == raw_bytes ? 0 : -EBADMSG;
+	return decoded(dict ? ZSTD_decompress_usingDDict(z, dst, raw_bytes, payload.p, payload.n, dict->d) :
+			      ZSTD_decompress_usingDict(z, dst, raw_bytes, payload.p, payload.n, NULL, 0),
+		       raw_bytes);
+}
+
+int codec_decode_against(struct slice payload, struct slice base, void *dst, size_t raw_bytes)
+{
+	ZSTD_DCtx *z = decoder();
+
+	if (!z)
+		return -ENOMEM;
+	if (ZSTD_isError(ZSTD_DCtx_refPrefix(z, base.p, base.n))) /* for one frame */
+		return -EBADMSG;
+	return decoded(ZSTD_decompressDCtx(z, dst, raw_bytes, payload.p, payload.n), raw_bytes);
 }
 
 int codec_decode(enum sst_codec codec, struct slice payload, const struct decode_dict *dict, void *dst, size_t raw_bytes)

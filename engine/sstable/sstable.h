@@ -26,12 +26,14 @@ extern "C" {
 enum sst_codec { SST_NONE, SST_SNAPPY, SST_LZ4, SST_ZSTD, SST_ZSTD_DICT, SST_CODECS };
 extern const char *const sst_codec_names[SST_CODECS]; /* none snappy lz4 zstd zstd-dict */
 
+struct sst_sample;
 struct sst_options {
 	enum sst_codec codec;
 	int level;             /* zstd */
 	uint32_t block_bytes;  /* target of an uncompressed block */
 	int bloom_bits;        /* per probe; 0: no filters */
 	bool in_memory;        /* blocks go to the in-memory cache */
+	const struct sst_sample *sample; /* while the writer is made: what to train a dictionary on; may be NULL */
 };
 
 /* ---- writing ---- */
@@ -43,12 +45,17 @@ struct sst_writer;
  */
 int sst_writer_new(const char *path, const struct sst_options *o, struct sst_writer **out) TFS_MUST;
 /*
- * Keys strictly rising.  chunk: the value is a piece of a large value; it
+ * Keys strictly rising.  SST_CHUNK: the value is a piece of a large value; it
  * gets a block of its own.  Otherwise blocks end at the target size, but not
  * before 16 keys (64 KiB keys would otherwise make an index larger than the
  * data) or 16 times the bytes of the block's longest key, whichever is first.
+ * SST_AGAIN: not a chunk, and an older version of what the keys before it
+ * are, the chunks that follow included: with zstd-dict those stay in one
+ * block up to four times its size, and beyond are compressed against the
+ * first.
  */
-int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, bool chunk) TFS_MUST;
+enum { SST_CHUNK = 1, SST_AGAIN = 2 };
+int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, unsigned flags) TFS_MUST;
 /*
  * Adds a probe to the filter partition that the next added key falls in.
  * Partitions end every 65,536 keys; sst_writer_partition tells the number of
@@ -120,6 +127,18 @@ bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct s
  * moved.  It holds no reference on s.
  */
 int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice probe, struct iter **out) TFS_MUST;
+/* ---- samples of tables, to train the dictionary of the one that takes their place ---- */
+struct sst_sample {
+	struct buf raw;        /* whole blocks */
+	uint32_t *lengths;
+	size_t n;
+	uint64_t of_bytes;     /* raw bytes that they were taken from */
+};
+/* Raw bytes of the blocks that may hold keys in [from, to); to.n 0: no end. */
+int sst_raw_bytes(struct sst *s, struct slice from, struct slice to, uint64_t *bytes) TFS_MUST;
+/* Adds about `bytes` of those, evenly spread; they displace nothing in the caches. */
+int sst_sample_add(struct sst_sample *sample, struct sst *s, struct slice from, struct slice to, uint64_t bytes) TFS_MUST;
+void sst_sample_fini(struct sst_sample *sample);
 /* A copy of the properties blob.  A table that is not open stays so. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
 /* Reads the whole file past the caches and checks every checksum and the order of keys.  On damage *why (free it) names the offset. */

@@ -20,6 +20,15 @@
  * So a key is stored whole about every 4 KiB, by the mean of the block
  * before, and every 16 keys where they are small and sharing prefixes pays.
  *
+ * Versions (zstd-dict only).  The versions of one column, newest first, are
+ * much alike, and in one block the older ones cost next to nothing, to take
+ * apart too.  So they count for an eighth of their bytes, or a block would
+ * hold fewer pages to learn from than without them, and a block goes on to
+ * four times its size rather than end between them.  Where even that is not
+ * enough, the block in which the column begins, and each chunk of its first
+ * large version, are bases: a block that begins with an older version ends
+ * with the column and is compressed against them.
+ *
  * Durable steps are blockfile_write.c's.
  */
 #include "engine/sstable/binding.h"
@@ -35,6 +44,8 @@ enum {
 	RESTART_BYTES = 4096,
 	RESTART_KEYS_MAX = 16, /* LevelDB's default */
 	PAIR_BYTES_MAX = BFF_RAW_MAX / 2,
+	VERSIONS_STRETCH = 4, /* times the target, within a column */
+	VERSIONS_SHARE = 8,
 };
 
 struct sst_writer {
@@ -46,7 +57,13 @@ struct sst_writer {
 	struct buf last;
 	uint32_t block_keys;
 	uint64_t block_bytes;
+	uint64_t block_counted; /* of them, towards the block's size */
 	size_t block_key_max;   /* longest key */
+	/* zstd-dict: versions */
+	bool versions;
+	bool block_again;       /* the block began with an older version */
+	bool again;             /* the version being written is an older one */
+	uint32_t chunk;         /* the number, from 1, of its last chunk */
 	/* filters */
 	uint64_t partitions;    /* ended ones that have a key */
 	struct buf first;       /* first key of the current one */
@@ -71,7 +88,11 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
 	w->o = *o;
 	if (w->o.block_bytes == 0)
 		w->o.block_bytes = BLOCK_BYTES_DEFAULT;
+	w->versions = o->codec == SST_ZSTD_DICT;
 	err = blockfile_writer_new(path, o->codec, o->level, &w->file);
+	if (!err && o->sample)
+		err = blockfile_writer_train(w->file, o->sample);
+	w->o.sample = NULL;
 	if (!err)
 		err = ldb_builder_new(w->file, &w->table);
 	if (err) {
@@ -111,27 +132,53 @@ static int end_block(struct sst_writer *w)
 
 	if (err)
 		return err;
+	if (w->versions) {
+		bool older = w->chunk ? w->again : w->block_again;
+
+		blockfile_writer_note(w->file, older ? BLOCKFILE_NO_BASE : w->chunk, older ? w->chunk : BLOCKFILE_NO_BASE);
+	}
 	w->block_keys = 0;
-	w->block_bytes = 0;
+	w->block_bytes = w->block_counted = 0;
 	w->block_key_max = 0;
 	return ldb_builder_end_block(w->table);
 }
 
-static bool block_full(const struct sst_writer *w)
+static bool keys_enough(const struct sst_writer *w)
 {
-	return w->block_bytes >= w->o.block_bytes &&
-		(w->block_keys >= BLOCK_KEYS_MIN || w->block_bytes >= (uint64_t)BLOCK_KEYS_MIN * w->block_key_max);
+	return w->block_keys >= BLOCK_KEYS_MIN || w->block_bytes >= (uint64_t)BLOCK_KEYS_MIN * w->block_key_max;
 }
 
-static int add(struct sst_writer *w, struct slice key, struct slice value, bool chunk)
+/* Must the block end behind this key, whatever comes? */
+static bool block_full(const struct sst_writer *w)
 {
+	return w->block_bytes >= (w->versions ? VERSIONS_STRETCH : 1) * (uint64_t)w->o.block_bytes && keys_enough(w);
+}
+
+/* Must the block end before this key? */
+static bool ends_before(const struct sst_writer *w, unsigned flags)
+{
+	if (!w->block_keys)
+		return false;
+	if (flags & SST_CHUNK)
+		return true;
+	return w->versions && !(flags & SST_AGAIN) && 
+		(w->block_again || (w->block_counted >= w->o.block_bytes && keys_enough(w)));
+}
+
+static int add(struct sst_writer *w, struct slice key, struct slice value, unsigned flags)
+{
+	bool chunk = flags & SST_CHUNK;
 	int err;
 
-	if (chunk && w->block_keys) {
+	if (ends_before(w, flags)) {
 		err = end_block(w);
 		if (err)
 			return err;
 	}
+	w->again = chunk ? w->again : (flags & SST_AGAIN) != 0;
+	w->chunk = chunk ? w->chunk + 1 : 0;
+	if (!w->block_keys)
+		w->block_again = w->again;
 	if (w->o.bloom_bits && w->keys % PARTITION_KEYS == 0) {
 		err = buf_set(&w->first, key.p, key.n);
 		if (err)
@@ -147,6 +194,7 @@ static int add(struct sst_writer *w, struct slice key, struct slice value, bool 
 	w->keys++;
 	w->block_keys++;
 	w->block_bytes += key.n + value.n;
+	w->block_counted += w->again ? (key.n + value.n) / VERSIONS_SHARE : key.n + value.n;
 	if (key.n > w->block_key_max)
 		w->block_key_max = key.n;
 	if (chunk || block_full(w)) {
@@ -157,7 +205,7 @@ static int add(struct sst_writer *w, struct slice key, struct slice value, bool 
 	return w->o.bloom_bits && w->keys % PARTITION_KEYS == 0 ? end_partition(w) : 0;
 }
 
-int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, bool chunk)
+int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, unsigned flags)
 {
 	if (w->err)
 		return w->err;
@@ -165,7 +213,7 @@ int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, b
 		return -EINVAL;
 	if (key.n > PAIR_BYTES_MAX || value.n > PAIR_BYTES_MAX - key.n)
 		return -EINVAL;
-	w->err = add(w, key, value, chunk);
+	w->err = add(w, key, value, flags);
 	return w->err;
 }
 

@@ -243,6 +243,8 @@ run(struct tablet *t, struct run_params *p, struct compact_job *j)
 	struct iter *merged;
 	int err = merged_inputs(&j->in, &merged);
 
+	p->in = &j->in;
+
 	if (!err)
 		err = compact_run(p, merged, &j->out);
 	if (!err)

@@ -49,6 +49,7 @@ struct run_params {
 	struct filter_rules rules;
 	bool one_group;             /* all output to `group`; else by family */
 	uint16_t group;
+	const struct file_set *in;  /* what merged reads; NULL: memtables */
 	const struct view *present; /* groups that have files: a row delete goes to each; may be NULL */
 	struct store_schema *freeze_schema; /* for the outputs; NULL: not known */
 	int64_t freeze_us;

@@ -29,6 +29,7 @@ enum {
 	CHECK_EVERY = 256,
 	MAJOR_LEVELS_MORE = 6, /* zstd: 3 becomes 9 */
 	MAJOR_LEVEL_MOST = 9,
+	SAMPLE_BYTES = 8 << 20,
 };
 
 struct output {
@@ -39,6 +40,7 @@ struct output {
 	struct props props;
 	struct buf last_column;    /* encoded, of the last key added */
 	size_t last_row_len;
+	bool column_has_cell;      /* the column of the last key */
 	unsigned partition;
 	bool any;
 	struct buf row_with_delete; /* encoded row whose delete this output has */
@@ -99,6 +101,49 @@ major_level(int level)
 	return level + MAJOR_LEVELS_MORE < MAJOR_LEVEL_MOST ? level + MAJOR_LEVELS_MORE : MAJOR_LEVEL_MOST;
 }
 
+/* Does the input hold files of the group?  If none (families have moved into it), all of them are like what it will hold. */
+static bool
+has_files(const struct file_set *in, uint16_t group)
+{
+	for (unsigned i = 0; i < in->n; i++)
+		if (in->v[i]->meta.group == group)
+			return true;
+	return false;
+}
+
+/* What the output of the group will be like, from all over the inputs; empty when there are none. */
+static int
+take_sample(const struct run *r, uint16_t group, struct sst_sample *sample)
+{
+	const struct file_set *in = r->p->in;
+	bool some = in && has_files(in, group);
+	uint64_t sum = 0, *bytes;
+	int err = 0;
+
+	if (!in)
+		return 0;
+	bytes = calloc(in->n + 1u, sizeof *bytes);
+	if (!bytes)
+		return -ENOMEM;
+	for (unsigned i = 0; i < in->n && !err; i++) {
+		struct vfile *f = in->v[i];
+
+		if (vfile_empty(f) || (some && f->meta.group != group))
+			continue;
+		err = sst_raw_bytes(f->sst, buf_slice(&f->from), buf_slice(&f->to), &bytes[i]);
+		sum += bytes[i];
+	}
+	for (unsigned i = 0; i < in->n && !err; i++) {
+		struct vfile *f = in->v[i];
+
+		if (bytes[i])
+			err = sst_sample_add(sample, f->sst, buf_slice(&f->from), buf_slice(&f->to),
+					     sum < SAMPLE_BYTES ? bytes[i] : bytes[i] * SAMPLE_BYTES / sum);
+	}
+	free(bytes);
+	return err;
+}
+
 static int
 output_open(struct run *r, uint16_t group, struct output **out)
 {
@@ -107,6 +152,7 @@ output_open(struct run *r, uint16_t group, struct output **out)
 	const struct store_group *g = store_schema_group(p->schema, group);
 	struct tablet_env *env = p->t->env;
 	struct output *outs, *o;
+	struct sst_sample sample = {0};
 	char *path;
 	int err;
 
@@ -131,7 +177,11 @@ output_open(struct run *r, uint16_t group, struct output **out)
 	options = g->sst;
 	if (p->rules.major)
 		options.level = major_level(options.level);
-	err = sst_writer_new(path, &options, &o->w);
+	err = options.codec == SST_ZSTD_DICT ? take_sample(r, group, &sample) : 0;
+	options.sample = sample.n ? &sample : NULL;
+	if (!err)
+		err = sst_writer_new(path, &options, &o->w);
+	sst_sample_fini(&sample);
 	free(path);
 	if (err)
 		return err;
@@ -202,14 +252,17 @@ output_add(struct run *r, struct output *o, struct slice key, struct slice value
 	struct props_family *f = props_family(&o->props, e->family);
 	struct tablet_file *m = &o->meta;
 	bool cell = e->kind == CELL_VALUE || e->kind == CELL_LARGE;
+	bool same = o->last_column.n == e->column_len && memcmp(o->last_column.p, key.p, e->column_len) == 0;
+	unsigned flags = e->kind == CELL_CHUNK ? SST_CHUNK : cell && same && o->column_has_cell ? SST_AGAIN : 0;
 	int err;
 
 	if (!f)
 		return -ENOMEM;
+	o->column_has_cell = cell || (same && o->column_has_cell);
 	if ((err = probes(r, o, key, e)) || (err = buf_set(&o->last_column, key.p, e->column_len)))
 		return err;
 	o->last_row_len = e->row_len;
-	if ((err = sst_writer_add(o->w, key, value, e->kind == CELL_CHUNK)))
+	if ((err = sst_writer_add(o->w, key, value, flags)))
 		return err;
 	m->seq_min = e->seq < m->seq_min ? e->seq : m->seq_min;
 	m->seq_max = e->seq > m->seq_max ? e->seq : m->seq_max;

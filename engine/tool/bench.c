@@ -22,7 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct bench_kind *const kinds[] = {&bench_paper, &bench_writers, &bench_ycsb, &bench_amplify, &bench_recovery};
+static const struct bench_kind *const kinds[] = {&bench_paper, &bench_writers, &bench_ycsb, &bench_amplify, &bench_recovery,
+					      &bench_compression};
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
 /* ---- the child ---- */
@@ -43,7 +44,11 @@ static void print_conditions(const struct bench_options *o, const struct bench_k
 static int measure(struct bench_options *o, const struct bench_kind *k)
 {
 	size_t want = (size_t)(o->cells * o->value_bytes * 2);
-	int err = feed_text(&o->text, want < (size_t)96 << 20 ? want : (size_t)96 << 20);
+	int err;
+
+	if (k->feeds_itself)
+		return k->run(o) ? EXIT_CANNOT : 0;
+	err = feed_text(&o->text, want < (size_t)96 << 20 ? want : (size_t)96 << 20);
 
 	if (err == -ENODATA)
 		complain("there is not enough text under /usr/share/doc and its like to cut values from");
@@ -384,7 +389,7 @@ static int run(int argc, char **argv)
 		if (strcmp(argv[optind], kinds[i]->name) == 0)
 			k = kinds[i];
 	if (!k)
-		return bad_usage(&bench_command, "engine, writers, ycsb, amplify or recovery is what can be measured here");
+		return bad_usage(&bench_command, "engine, writers, ycsb, amplify, recovery or compression is what can be measured here");
 	if (*o.only && !each_word(o.only, take_line, (void *)k))
 		return bad_usage(&bench_command, "--only: not lines of %s: %s", k->name, o.only);
 	if (o.reuse && k != &bench_paper)
@@ -396,7 +401,7 @@ static int run(int argc, char **argv)
 const struct command bench_command = {
 	.name = "bench",
 	.brief = "measure the engine beside other databases",
-	.usage = "usage: tabletctl bench engine|writers|ycsb|amplify|recovery [OPTIONS]\n"
+	.usage = "usage: tabletctl bench engine|writers|ycsb|amplify|recovery|compression [OPTIONS]\n"
 		 "\n"
 		 "Runs work on a fresh store and on a LevelDB database, line by line, side by side\n"
 		 "with the same loop, and prints for each the rival's time divided by ours: higher\n"
@@ -408,6 +413,8 @@ const struct command bench_command = {
 		 "  ycsb       YCSB's mixes A to F, Zipfian keys\n"
 		 "  amplify    a random overwrite: bytes written and kept for each byte put\n"
 		 "  recovery   opening after kill -9\n"
+		 "  compression  what settings of a locality group make of web pages; of the\n"
+		 "             options only --dir and --only (t/bench/compression.sh)\n"
 		 "\n"
 		 "  --cells N        cells written and read (1000000)\n"
 		 "  --scale N        as many cells as make N thousandths of 5 GiB\n"

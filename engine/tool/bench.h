@@ -10,7 +10,8 @@
  *	bench_writers.c  } `writers`,
  *	bench_ycsb.c     } `ycsb`,
  *	bench_amplify.c  } `amplify`,
- *	bench_recovery.c } `recovery`
+ *	bench_recovery.c } `recovery`,
+ *	bench_compression.c } `compression`, bench_pages.c the pages it makes
  *	bench_feed.c     keys, values, orders; directories
  *	bench_ours.c, bench_leveldb.c, t/bench/rocksdb.c   the sides
  *	bench_sides.c    which sides a program has: t/bench/rivals has RocksDB, too
@@ -138,8 +139,9 @@ double latency_us(const struct latency *l, double share); /* share 1: the longes
 struct bench_kind {
 	const char *name, *lines;   /* lines: names, each between blanks */
 	int (*run)(const struct bench_options *o);
+	bool feeds_itself;          /* needs neither cells nor rivals, and prints its own heading */
 };
-extern const struct bench_kind bench_paper, bench_writers, bench_ycsb, bench_amplify, bench_recovery;
+extern const struct bench_kind bench_paper, bench_writers, bench_ycsb, bench_amplify, bench_recovery, bench_compression;
 
 /* ---- bench_feed.c ---- */
 /* Real text from documentation on this machine. */

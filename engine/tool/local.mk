@@ -2,7 +2,7 @@
 bin_PROGRAMS += tabletctl
 tabletctl_parts = %D%/tool.h %D%/main.c %D%/look.h %D%/look_lock.c %D%/look_meta.c %D%/check.h %D%/check.c %D%/check_sst.c \
 	%D%/check_log.c %D%/dump.c %D%/status.c %D%/bench.h %D%/bench.c %D%/bench_run.c %D%/bench_paper.c %D%/bench_writers.c \
-	%D%/bench_ycsb.c %D%/bench_amplify.c %D%/bench_recovery.c %D%/bench_feed.c %D%/bench_ours.c %D%/bench_leveldb.c %D%/bench_log.c
+	%D%/bench_ycsb.c %D%/bench_amplify.c %D%/bench_recovery.c %D%/bench_compression.c %D%/bench_pages.c %D%/bench_pages.h %D%/bench_feed.c %D%/bench_ours.c %D%/bench_leveldb.c %D%/bench_log.c
 tabletctl_SOURCES = $(tabletctl_parts) %D%/bench_sides.c
 # Made with the C++ compiler: LevelDB is below.
 nodist_EXTRA_tabletctl_SOURCES = %D%/dummy_program.cc
@@ -14,4 +14,4 @@ t_lib_fill_SOURCES = t/lib/fill.c
 nodist_EXTRA_t_lib_fill_SOURCES = t/lib/dummy_program.cc
 t_lib_fill_LDADD = libengine.la -lleveldb $(TFS_LDFLAGS)
 # The mount's benchmark, by hand.
-EXTRA_DIST += t/bench/mount.sh t/bench/walk.c
+EXTRA_DIST += t/bench/mount.sh t/bench/compression.sh t/bench/walk.c

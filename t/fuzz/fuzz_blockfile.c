@@ -49,7 +49,7 @@ static void try_block(struct slice s)
 			must((unsigned)b.codec < SST_CODECS && b.raw_bytes <= BFF_RAW_MAX);
 		}
 		if (s.n >= BFF_BLOCK_HEADER_BYTES)
-			bff_block_header(copy, 12345, (enum sst_codec)copy[4], load_be32(copy + 8),
+			bff_block_header(copy, 12345, copy[4], load_be32(copy + 8),
 					 slice_of(copy + BFF_BLOCK_HEADER_BYTES, s.n - BFF_BLOCK_HEADER_BYTES));
 	}
 	free(copy);
@@ -126,10 +126,15 @@ static void try_codecs(struct slice s)
 	dict_n = s.p[2] * 4u < s.n - 4 ? s.p[2] * 4u : 0;
 	out = malloc(n);
 	must(out);
-	if (dict_n && decode_dict_new(slice_of(s.p + 4, dict_n), &dict))
+	if (dict_n && decode_dict_new(slice_of(s.p + 4, dict_n), s.p[3] & 1, &dict))
 		dict = NULL;
 	for (unsigned codec = 0; codec <= SST_CODECS; codec++) {
 		int err = codec_decode((enum sst_codec)codec, slice_of(s.p + 4 + dict_n, s.n - 4 - dict_n), dict, out, n);
+
+		must(err == 0 || err == -EBADMSG);
+	}
+	{
+		int err = codec_decode_against(slice_of(s.p + 4 + dict_n, s.n - 4 - dict_n), slice_of(s.p + 4, dict_n), out, n);
 
 		must(err == 0 || err == -EBADMSG);
 	}
@@ -159,7 +164,7 @@ static void mend(uint8_t *p, size_t n)
 		uint8_t *b = p + m.at[i].physical;
 		size_t stored = (size_t)(m.at[i + 1].physical - m.at[i].physical);
 
-		bff_block_header(b, m.at[i].logical, (enum sst_codec)b[4], load_be32(b + 8),
+		bff_block_header(b, m.at[i].logical, b[4], load_be32(b + 8),
 				 slice_of(b + BFF_BLOCK_HEADER_BYTES, stored - BFF_BLOCK_HEADER_BYTES));
 	}
 	bff_map_fini(&m);

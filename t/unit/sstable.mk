@@ -19,3 +19,6 @@ t_unit_test_sstable_cache_LDADD = libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_
 check_PROGRAMS += t/unit/test_table_cache
 t_unit_test_table_cache_SOURCES = t/unit/test_table_cache.c t/unit/sstable_lib.h t/unit/dir.h
 t_unit_test_table_cache_LDADD = libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_versions
+t_unit_test_versions_SOURCES = t/unit/test_versions.c t/unit/dir.h
+t_unit_test_versions_LDADD = libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

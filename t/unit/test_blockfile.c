@@ -42,8 +42,20 @@ static void block_hostile(void **state)
 	struct bff_block b;
 
 	(void)state;
-	bff_block_header(stored, 0, SST_CODECS, 8, payload);
+	bff_block_header(stored, 0, BFF_CODEC_AGAINST + 1, 8, payload);
 	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	/* against itself; against one before all */
+	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
+	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	memset(stored + BFF_BLOCK_HEADER_BYTES, 0xff, 8);
+	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
+	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
+	stored[BFF_BLOCK_HEADER_BYTES] = 3;
+	bff_block_header(stored, 0, BFF_CODEC_AGAINST, 8, payload);
+	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), 0);
+	assert_int_equal(b.back, 3);
+	assert_int_equal(b.codec, SST_ZSTD);
+	assert_int_equal(b.payload.n, 7);
 	bff_block_header(stored, 0, SST_NONE, 9, payload);
 	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
 	bff_block_header(stored, 0, SST_ZSTD, UINT32_MAX, payload);
@@ -296,11 +308,11 @@ static void scratch(void **state)
 	uint8_t *p;
 
 	(void)state;
-	assert_non_null(codec_scratch(1));
-	p = codec_scratch(5 << 20);
+	assert_non_null(codec_scratch(SCRATCH_STORED, 1));
+	p = codec_scratch(SCRATCH_STORED, 5 << 20);
 	assert_non_null(p);
 	memset(p, 1, 5 << 20);
-	p = codec_scratch(100);
+	p = codec_scratch(SCRATCH_STORED, 100);
 	assert_non_null(p);
 	memset(p, 1, 100);
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Web pages for `tabletctl bench compression`: made ones, and later versions
+ * of any page.  Pure functions of their numbers: the same on every machine.
+ */
+#ifndef TFS_TOOL_BENCH_PAGES_H
+#define TFS_TOOL_BENCH_PAGES_H
+
+#include "engine/base/bytes.h"
+
+enum { PAGES_SITES = 6 };
+/*
+ * Page number `page` of a site, and its row key, a reversed host and a path.
+ * A site's pages share a template (head, navigation, scripts, footer, 5 to
+ * 8 KiB) and have a title, links and one to three KiB of text of their own:
+ * gzip makes 3.5 of each alone.  Keys of a site are not in order of numbers.
+ */
+int pages_make(unsigned site, unsigned page, struct buf *row, struct buf *html) TFS_MUST;
+/*
+ * The page one version later: a few words replaced here and there, a sentence
+ * put in, another one gone, the edits as many as the page is long.
+ */
+int pages_edit(struct slice html, uint64_t seed, struct buf *out) TFS_MUST;
+
+#endif
