@@ -224,7 +224,7 @@ colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice row, 
 	for (unsigned i = 0; i < v->mem_count && !err; i++)
 		err = add_mem(c, v->mems[i]);
 	for (unsigned i = 0; i < v->file_count && !err; i++)
-		err = add_file(c, v->files[i]);
+		err = v->mixed && !vfile_concerns(v->files[i], &family, 1) ? 0 : add_file(c, v->files[i]);
 	if (err)
 		colread_close(c);
 	return err;

@@ -58,9 +58,10 @@ column_deletes(const void *arg, struct slice row, uint16_t family, struct slice 
 	    buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff) || cellkey_probe(&probe, 'C', row, family, qualifier))
 		may = true;
 	for (unsigned i = 0; i < v->file_count && !may; i++) {
-		const struct vfile *f = v->files[i];
+		struct vfile *f = v->files[i];
 
 		may = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes && !vfile_empty(f) &&
+		      (!v->mixed || vfile_concerns(f, &family, 1)) &&
 		      slice_cmp(buf_slice(&from), buf_slice(&f->first)) >= 0 && slice_cmp(buf_slice(&from), buf_slice(&f->after)) < 0 &&
 		      sst_may_contain(f->sst, buf_slice(&from), buf_slice(&to), buf_slice(&probe));
 	}
@@ -94,7 +95,7 @@ open_view(struct tablet_scan *s)
 	if (!err && s->now.one_row)
 		err = cellkey_probe(&probe, 'r', s->now.row_from, 0, slice_of(NULL, 0));
 	if (!err)
-		err = view_iter(s->snap.view, buf_slice(&from), buf_slice(&to), buf_slice(&probe),
+		err = view_iter(s->snap.view, s->now.families, s->now.family_count, buf_slice(&from), buf_slice(&to), buf_slice(&probe),
 				s->spec.past_damage ? &s->passed : NULL, &merged);
 	if (err)
 		goto out;

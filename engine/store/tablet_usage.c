@@ -6,7 +6,8 @@
  * df: memtables are counted as they are written, and what a file's
  * properties say is kept with the file once it was read (or known from
  * writing it), without opening index and filters.  Only a file that is used
- * in part is opened, once, to see where its part begins and ends.
+ * in part is opened, once, to see where its part begins and ends.  Which
+ * families a file has also tells readers whether it concerns them.
  *
  * Shares.  A block belongs to several families, and a part of a file to one
  * of several tablets.  Both are divided by position: x bytes from a to b out
@@ -63,64 +64,23 @@ below(uint64_t x, uint64_t part, uint64_t whole)
 	return part >= whole ? x : (uint64_t)((double)x * ((double)part / (double)whole));
 }
 
-/* Where the tablet's part of the file begins and ends, in bytes out of *whole. */
 static int
-part_of(struct vfile *f, uint64_t *from, uint64_t *to, uint64_t *whole)
-{
-	uint64_t end;
-	int err;
-
-	*from = 0;
-	*to = *whole = 1;
-	if (!f->clip)
-		return 0;
-	err = sst_offset_of(f->sst, slice_of("\xff\xff\xff\xff", 4), &end); /* above every key */
-	if (!err && f->from.n)
-		err = sst_offset_of(f->sst, buf_slice(&f->from), from);
-	*to = *whole = end;
-	if (!err && f->to.n)
-		err = sst_offset_of(f->sst, buf_slice(&f->to), to);
-	return err;
-}
-
-static int
-usage_of_props(struct vfile *f, const struct props *p, struct file_usage **out)
+usage_of_props(const struct props *p, struct file_usage **out)
 {
 	struct file_usage *u = calloc(1, sizeof *u + p->family_count * sizeof u->families[0]);
-	uint64_t from, to, whole, raw = 0;
-	int err;
 
 	if (!u)
 		return -ENOMEM;
-	err = part_of(f, &from, &to, &whole);
-	if (err) {
-		free(u);
-		return err;
-	}
-#define SHARE(x) (below(x, to, whole) - below(x, from, whole))
-	u->disk_bytes = SHARE(f->meta.bytes);
-	u->raw_bytes = SHARE(p->raw_bytes);
+	u->raw_bytes = p->raw_bytes;
 	u->count = p->family_count;
-	for (unsigned i = 0; i < u->count; i++) {
-		const struct props_family *pf = &p->families[i];
-		struct file_family *ff = &u->families[i];
-
-		ff->id = pf->id;
-		ff->raw_bytes = SHARE(pf->raw_bytes);
-		ff->cells = SHARE(pf->cells);
-		ff->tombstones = SHARE(pf->tombstones);
-		ff->disk_bytes = below(u->disk_bytes, raw + pf->raw_bytes, p->raw_bytes) - below(u->disk_bytes, raw, p->raw_bytes);
-		raw += pf->raw_bytes;
-		u->cells += ff->cells;
-		u->tombstones += ff->tombstones;
-	}
-#undef SHARE
+	if (u->count)
+		memcpy(u->families, p->families, u->count * sizeof u->families[0]);
 	*out = u;
 	return 0;
 }
 
 /* The first one stays; *out is what is there now. */
-static const struct file_usage *
+static struct file_usage *
 keep(struct vfile *f, struct file_usage *u)
 {
 	struct file_usage *none = NULL;
@@ -136,15 +96,14 @@ file_usage_know(struct vfile *f, const struct props *p)
 {
 	struct file_usage *u;
 
-	if (!f->clip && usage_of_props(f, p, &u) == 0)
+	if (usage_of_props(p, &u) == 0)
 		(void)keep(f, u);
 }
 
 static int
-file_usage(struct vfile *f, const struct file_usage **out)
+file_usage(struct vfile *f, struct file_usage **out)
 {
-	const struct file_usage *u = atomic_load(&f->usage);
-	struct file_usage *made;
+	struct file_usage *u = atomic_load(&f->usage), *made;
 	struct buf blob = {0};
 	struct props p;
 	int err = 0;
@@ -154,7 +113,7 @@ file_usage(struct vfile *f, const struct file_usage **out)
 		if (!err)
 			err = props_decode(buf_slice(&blob), &p);
 		if (!err) {
-			err = usage_of_props(f, &p, &made);
+			err = usage_of_props(&p, &made);
 			props_fini(&p);
 		}
 		if (!err)
@@ -164,6 +123,56 @@ file_usage(struct vfile *f, const struct file_usage **out)
 	if (!err)
 		*out = u;
 	return err;
+}
+
+bool
+vfile_concerns(struct vfile *f, const uint16_t *families, unsigned n)
+{
+	struct file_usage *u;
+
+	if (!families || f->meta.row_deletes || file_usage(f, &u))
+		return true;
+	for (unsigned i = 0; i < u->count; i++)
+		for (unsigned k = 0; k < n; k++)
+			if (u->families[i].id == families[k])
+				return true;
+	return false;
+}
+
+/* The tablet's part of a file. */
+struct part {
+	uint64_t from, to, whole;
+};
+
+static uint64_t
+share(const struct part *p, uint64_t x)
+{
+	return below(x, p->to, p->whole) - below(x, p->from, p->whole);
+}
+
+static int
+part_of(struct vfile *f, struct file_usage *u, struct part *p)
+{
+	int err;
+
+	*p = (struct part){0, 1, 1};
+	if (!f->clip)
+		return 0;
+	*p = (struct part){u->from, u->to, u->whole};
+	if (p->whole)
+		return 0;
+	err = sst_offset_of(f->sst, slice_of("\xff\xff\xff\xff", 4), &p->whole); /* above every key */
+	p->to = p->whole;
+	if (!err && f->from.n)
+		err = sst_offset_of(f->sst, buf_slice(&f->from), &p->from);
+	if (!err && f->to.n)
+		err = sst_offset_of(f->sst, buf_slice(&f->to), &p->to);
+	if (err)
+		return err;
+	u->from = p->from; /* whoever is first: all say the same */
+	u->to = p->to;
+	u->whole = p->whole;
+	return 0;
 }
 
 /* ---- the tablet ---- */
@@ -198,18 +207,19 @@ tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 		}
 	}
 	for (unsigned i = 0; i < snap.view->file_count; i++) {
-		const struct tablet_file *f = &snap.view->files[i]->meta;
-		const struct file_usage *u = NULL;
+		struct vfile *f = snap.view->files[i];
+		struct part p = {0, 1, 1};
+		struct file_usage *u;
 
-		if (vfile_empty(snap.view->files[i]))
+		if (vfile_empty(f))
 			continue;
 		/* One that cannot be read counts as a whole: rather too much than nothing. */
-		if (snap.view->files[i]->clip && file_usage(snap.view->files[i], &u))
-			u = NULL;
-		st.disk_bytes += u ? u->disk_bytes : f->bytes;
-		st.raw_bytes += u ? u->raw_bytes : f->raw_bytes;
-		st.cells += u ? u->cells : f->cells;
-		st.tombstones += u ? u->tombstones : f->tombstones;
+		if (f->clip && (file_usage(f, &u) || part_of(f, u, &p)))
+			p = (struct part){0, 1, 1};
+		st.disk_bytes += share(&p, f->meta.bytes);
+		st.raw_bytes += share(&p, f->meta.raw_bytes);
+		st.cells += share(&p, f->meta.cells);
+		st.tombstones += share(&p, f->meta.tombstones);
 	}
 	snap_put(&snap);
 	tablet_leave(t);
@@ -261,11 +271,40 @@ add_memtable(const struct vmem *m, struct tablet_family **v, unsigned *n)
 	return 0;
 }
 
+static int
+add_file(struct vfile *f, struct tablet_family **v, unsigned *n)
+{
+	struct file_usage *u;
+	uint64_t disk, raw_all, raw = 0;
+	struct part p;
+	int err = file_usage(f, &u);
+
+	if (!err)
+		err = part_of(f, u, &p);
+	if (err)
+		return err;
+	disk = share(&p, f->meta.bytes);
+	raw_all = u->raw_bytes;
+	for (unsigned i = 0; i < u->count; i++) {
+		const struct props_family *from = &u->families[i];
+		struct tablet_family *to = family_of(v, n, from->id);
+
+		if (!to)
+			return -ENOMEM;
+		to->files++;
+		to->raw_bytes += share(&p, from->raw_bytes);
+		to->cells += share(&p, from->cells);
+		to->tombstones += share(&p, from->tombstones);
+		to->disk_bytes += below(disk, raw + from->raw_bytes, raw_all) - below(disk, raw, raw_all);
+		raw += from->raw_bytes;
+	}
+	return 0;
+}
+
 int
 tablet_families(struct tablet *t, struct tablet_family **out, unsigned *count)
 {
-	struct tablet_family *v = NULL, *to;
-	const struct file_usage *u;
+	struct tablet_family *v = NULL;
 	struct snap snap;
 	unsigned n = 0;
 	int err = 0;
@@ -274,23 +313,9 @@ tablet_families(struct tablet *t, struct tablet_family **out, unsigned *count)
 	snap_take(t, &snap);
 	for (unsigned i = 0; i < snap.view->mem_count && !err; i++)
 		err = add_memtable(snap.view->mems[i], &v, &n);
-	for (unsigned i = 0; i < snap.view->file_count && !err; i++) {
-		if (vfile_empty(snap.view->files[i]))
-			continue;
-		err = file_usage(snap.view->files[i], &u);
-		for (unsigned k = 0; !err && k < u->count; k++) {
-			to = family_of(&v, &n, u->families[k].id);
-			if (!to) {
-				err = -ENOMEM;
-				break;
-			}
-			to->files++;
-			to->disk_bytes += u->families[k].disk_bytes;
-			to->raw_bytes += u->families[k].raw_bytes;
-			to->cells += u->families[k].cells;
-			to->tombstones += u->families[k].tombstones;
-		}
-	}
+	for (unsigned i = 0; i < snap.view->file_count && !err; i++)
+		if (!vfile_empty(snap.view->files[i]))
+			err = add_file(snap.view->files[i], &v, &n);
 	snap_put(&snap);
 	tablet_leave(t);
 	if (err) {

@@ -27,16 +27,20 @@ struct mem_family *mem_usage_family(struct mem_usage *u, uint16_t id);
 void mem_usage_fini(struct mem_usage *u);
 
 struct vfile;
-/* What is counted of one file, of the part that the tablet may use. */
+/* What one file's properties say of its families; and, once asked for, which part of the file is the tablet's. */
 struct file_usage {
-	uint64_t disk_bytes, raw_bytes, cells, tombstones;
+	uint64_t raw_bytes;
+	_Atomic uint64_t from, to, whole; /* [from, to) of so many bytes; whole 0: not known yet */
 	unsigned count;
-	struct file_family {
-		uint16_t id;
-		uint64_t disk_bytes, raw_bytes, cells, tombstones;
-	} families[];
+	struct props_family families[]; /* by id; of the whole file */
 };
 /* The file was just written, with these properties: saves reading them.  Best effort. */
 void file_usage_know(struct vfile *f, const struct props *p);
+
+/*
+ * May the file hold anything that counts in these families (NULL: in any): their entries, or deletes of rows?  In doubt
+ * yes.  So what is stored in one locality group is read without the files of the others.
+ */
+bool vfile_concerns(struct vfile *f, const uint16_t *families, unsigned n);
 
 #endif

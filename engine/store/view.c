@@ -241,6 +241,7 @@ view_add_file(struct view *v, struct vfile *f)
 {
 	unsigned at = v->file_count++;
 
+	v->mixed |= at > 0 && v->files[0]->meta.group != f->meta.group;
 	for (; at > 0 && v->files[at - 1]->meta.seq_max < f->meta.seq_max; at--)
 		v->files[at] = v->files[at - 1];
 	v->files[at] = vfile_get(f);
@@ -280,7 +281,8 @@ file_overlaps(const struct vfile *f, struct slice from, struct slice to)
 }
 
 int
-view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, int *passed, struct iter **out)
+view_iter(struct view *v, const uint16_t *families, unsigned family_count, struct slice from, struct slice to,
+	  struct slice row_probe, int *passed, struct iter **out)
 {
 	struct iter **kids = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
 	unsigned n = 0;
@@ -297,7 +299,7 @@ view_iter(struct view *v, struct slice from, struct slice to, struct slice row_p
 	for (unsigned i = 0; i < v->file_count && !err; i++) {
 		struct vfile *f = v->files[i];
 
-		if (!file_overlaps(f, from, to))
+		if (!file_overlaps(f, from, to) || (v->mixed && !vfile_concerns(f, families, family_count)))
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
 			continue;

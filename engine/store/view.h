@@ -76,6 +76,7 @@ void file_set_put(struct file_set *s, bool doom);
 struct view {
 	_Atomic uint32_t refs;
 	unsigned mem_count, file_count, file_cap;
+	bool mixed;                   /* the files are of more than one group: not each concerns each family */
 	struct vmem *mems[VIEW_MEMS]; /* newest first; [0] is being written */
 	struct vfile *files[];        /* by seq_max, newest first */
 };
@@ -102,8 +103,10 @@ static inline bool is_damage(int err)
 }
 /* An iterator that goes on behind blocks of sst that cannot be read; *passed is then why.  Takes the child (also on failure); borrows the rest. */
 int past_iter_new(struct iter *child, struct sst *sst, int *passed, struct iter **out) TFS_MUST;
-/* One merged iterator over the view; only sources that may hold rows in [from, to) (encoded bounds; to.n 0: no end).
+/* One merged iterator over the view; only sources that may hold rows in [from, to) (encoded bounds; to.n 0: no end)
+ * and may concern the families (NULL: all).
  * row_probe.n: skip files whose filter says this probe is absent.  passed: NULL, or goes on behind what cannot be read, and says so there. */
-int view_iter(struct view *v, struct slice from, struct slice to, struct slice row_probe, int *passed, struct iter **out) TFS_MUST;
+int view_iter(struct view *v, const uint16_t *families, unsigned family_count, struct slice from, struct slice to,
+	      struct slice row_probe, int *passed, struct iter **out) TFS_MUST;
 
 #endif

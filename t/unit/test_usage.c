@@ -4,6 +4,9 @@
  * in two groups, overwrites and every kind of delete, in memory, after
  * flushes, after a major compaction, reopened; and the parts of two children
  * that share the files, which come to the whole.
+ *
+ * And that who reads one family reads no other group's files, unless there
+ * are deletes of rows in them, also after the family has changed groups.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -209,10 +212,112 @@ static void counts(void **state)
 	lib_fini(&l);
 }
 
+/* Live cells of the family, by a scan of it; of one row if that is named. */
+static unsigned scan(uint16_t id, const char *row)
+{
+	struct scan_spec spec = {.what = SCAN_KEYS, .families = &id, .family_count = 1};
+	struct scan_batch b = {0};
+	struct tablet_scan *sc;
+	unsigned n = 0;
+
+	if (row) {
+		spec.row_from = slice_str(row);
+		spec.one_row = true;
+	}
+	LIB(tablet_scan_new(l.t, &spec, &sc));
+	do {
+		LIB(tablet_scan_fill(sc, &b));
+		for (unsigned i = 0; i < b.count; i++)
+			assert_int_equal(b.cells[i].family, id);
+		n += b.count;
+	} while (!b.done);
+	tablet_scan_free(sc);
+	scan_batch_fini(&b);
+	return n;
+}
+
+static int read_one(uint16_t id, unsigned row)
+{
+	char name[16];
+
+	snprintf(name, sizeof name, "r%03u", row);
+	return tablet_read(l.t, slice_str(name), id, slice_str("q"), (struct op_time){true, 0}, 0, NULL, 0, NULL, NULL);
+}
+
+static uint64_t opens(void)
+{
+	struct sst_cache_stats st;
+
+	sst_cache_get_stats(l.cache, &st);
+	return st.table_opens;
+}
+
+static void one_group_alone(void **state)
+{
+	static const char *const rules[] = {"", ""};
+	struct sst_cache_stats before, after;
+	struct store_schema *moved;
+
+	(void)state;
+	lib_init(&l, "/tmp");
+	l.schema = lib_schema(rules, 2, 2);
+	lib_start(&l);
+	for (unsigned i = 0; i < ROWS; i++) {
+		put(i, 1, 5);
+		put(i, 2, 5);
+	}
+	LIB(tablet_flush(l.t));
+	lib_stop(&l);
+	lib_start(&l); /* nothing is open, nothing known */
+	assert_int_equal(scan(1, NULL), ROWS);
+	assert_int_equal(scan(1, "r007"), 1);
+	assert_int_equal(read_one(1, 8), 0);
+	assert_int_equal(opens(), 1);
+	sst_cache_get_stats(l.cache, &before);
+	assert_int_equal(scan(1, NULL), ROWS);
+	assert_int_equal(scan(1, "r017"), 1);
+	assert_int_equal(read_one(1, 18), 0);
+	sst_cache_get_stats(l.cache, &after);
+	assert_true(after.bytes_read - before.bytes_read < family(1).disk_bytes + 100);
+	assert_int_equal(scan(2, NULL), ROWS);
+	assert_int_equal(opens(), 2);
+
+	/* from now on the first family goes to the second one's group: its old file concerns it as before */
+	moved = lib_schema(rules, 2, 2);
+	moved->families[0].group = moved->families[1].group;
+	tablet_set_schema(l.t, moved);
+	store_schema_put(l.schema);
+	l.schema = moved;
+	put(60, 1, 6);
+	del(OP_DELETE_COLUMN, 61, 1, 0);
+	del(OP_DELETE_FAMILY, 62, 1, 0);
+	del(OP_DELETE_VERSION, 63, 1, 5);
+	LIB(tablet_flush(l.t));
+	assert_int_equal(scan(1, NULL), ROWS + 1 - 3);
+	for (unsigned i = 60; i < 65; i++)
+		assert_int_equal(read_one(1, i), i > 60 && i < 64 ? -ENOENT : 0);
+	del(OP_DELETE_ROW, 70, 0, 0);
+	LIB(tablet_flush(l.t));
+	lib_stop(&l);
+	lib_start(&l);
+	for (uint16_t id = 1; id <= 2; id++) {
+		assert_int_equal(read_one(id, 70), -ENOENT);
+		assert_int_equal(scan(id, "r070"), 0);
+	}
+	assert_int_equal(scan(1, NULL), ROWS + 1 - 3 - 1);
+	assert_int_equal(scan(2, NULL), ROWS - 1);
+	LIB(tablet_compact(l.t));
+	assert_int_equal(scan(1, NULL), ROWS + 1 - 3 - 1);
+	assert_int_equal(scan(2, NULL), ROWS - 1);
+	assert_int_equal(lib_disk_files(&l), 1); /* one group has both */
+	lib_stop(&l);
+	lib_fini(&l);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(counts)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(counts), cmocka_unit_test(one_group_alone)};
 
 	msg_to_nowhere();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
