@@ -19,3 +19,6 @@ t_bench_bench_tablet_LDADD = libstore.la libsstable.la libbase.la $(TFS_LDFLAGS)
 check_PROGRAMS += t/unit/test_usage
 t_unit_test_usage_SOURCES = t/unit/test_usage.c t/unit/tablet_lib.h
 t_unit_test_usage_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_absent
+t_unit_test_absent_SOURCES = t/unit/test_absent.c t/unit/tablet_lib.h
+t_unit_test_absent_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is not there costs no block: reads of absent rows and columns, scans
+ * of absent rows, versions of absent columns, beside deletes of every kind
+ * and in several files and groups, touch neither index nor block but for
+ * what the filters cannot tell.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "t/unit/tablet_lib.h"
+
+enum { ROWS = 4000, ASKED = 4000, WRONG = ASKED / 33 /* 3%: 10 bits a probe give 1, and some reads ask two probes */ };
+static struct lib l;
+
+static const char *row_name(unsigned i)
+{
+	static char name[24];
+
+	snprintf(name, sizeof name, "row%06u", i);
+	return name;
+}
+
+static void fill(unsigned step)
+{
+	static uint8_t value[500];
+
+	for (unsigned i = 0; i < ROWS; i += step) {
+		for (unsigned k = 0; k < sizeof value; k++)
+			value[k] = (uint8_t)((i + 1) * 2654435761u >> (k * 5 % 25));
+		LIB(lib_put(&l, row_name(2 * i), 1, "q", 5, slice_of(value, sizeof value)));
+		LIB(lib_put(&l, row_name(2 * i), 2, "q", 5, slice_of(value, sizeof value)));
+	}
+}
+
+static void del(enum op_kind kind, unsigned i)
+{
+	struct op o = {.kind = kind, .family = kind == OP_DELETE_ROW ? 0 : 1, .qualifier = slice_str("q"), .ts = {false, 5}};
+
+	LIB(lib_op(&l, row_name(2 * i), &o, NULL));
+}
+
+struct seen {
+	uint64_t blocks, looked;
+};
+static struct seen now(void)
+{
+	struct sst_cache_stats st;
+
+	sst_cache_get_stats(l.cache, &st);
+	/* a block that was in the cache was touched, too */
+	return (struct seen){st.block_hits + st.block_misses, st.cell_misses};
+}
+
+/* Odd rows were never written; nor was any "z". */
+static void ask(bool one_row, bool odd, const char *qualifier, bool newest)
+{
+	for (unsigned i = 0; i < ASKED; i++) {
+		unsigned row = 2 * (i % ROWS) + odd;
+		bool exists;
+
+		if (one_row) {
+			LIB(tablet_row_exists(l.t, slice_str(row_name(row)), (uint16_t)(i % 3), &exists));
+			assert_false(exists);
+		} else {
+			assert_int_equal(tablet_read(l.t, slice_str(row_name(row)), (uint16_t)(1 + i % 2), slice_str(qualifier),
+						     (struct op_time){newest, 7}, 0, NULL, 0, NULL, NULL), -ENOENT);
+		}
+	}
+}
+
+static void touches_nothing(const char *when)
+{
+	for (unsigned i = 0; i < 5; i++) {
+		static const char *const what[] = {"absent rows", "their versions", "scans of absent rows", "absent columns", "their versions"};
+		struct seen before = now(), after;
+
+		ask(i == 2, i < 3, i < 3 ? "q" : "z", i % 3 == 0);
+		after = now();
+		print_message("# %s: %s: %llu of %u touched a block\n", when, what[i], (unsigned long long)(after.blocks - before.blocks), ASKED);
+		assert_true(after.blocks - before.blocks <= WRONG);
+		assert_true(after.looked - before.looked <= WRONG);
+	}
+}
+
+static void filters(void **state)
+{
+	static const char *const rules[] = {"", ""};
+
+	(void)state;
+	lib_init(&l, "/tmp");
+	l.schema = lib_schema(rules, 2, 2);
+	lib_start(&l);
+	fill(1);
+	LIB(tablet_flush(l.t));
+	touches_nothing("a file for each group");
+	fill(3);
+	LIB(tablet_flush(l.t));
+	for (unsigned i = 0; i < 40; i++) {
+		del(OP_DELETE_ROW, 10 * i);
+		del(OP_DELETE_FAMILY, 10 * i + 1);
+		del(OP_DELETE_COLUMN, 10 * i + 2);
+		del(OP_DELETE_VERSION, 10 * i + 3);
+	}
+	LIB(tablet_flush(l.t));
+	touches_nothing("three, and deletes");
+	LIB(tablet_compact(l.t));
+	touches_nothing("compacted");
+	lib_stop(&l);
+	lib_fini(&l);
+}
+
+/* The same reads, and no filters: the numbers above mean something. */
+static void without(void **state)
+{
+	static const char *const rules[] = {"", ""};
+	struct seen before, after;
+
+	(void)state;
+	lib_init(&l, "/tmp");
+	l.schema = lib_schema(rules, 2, 2);
+	for (unsigned i = 0; i < l.schema->group_count; i++)
+		l.schema->groups[i].sst.bloom_bits = 0;
+	lib_start(&l);
+	fill(1);
+	LIB(tablet_flush(l.t));
+	for (unsigned i = 0; i < 2; i++) {
+		before = now();
+		ask(false, i == 0, i ? "z" : "q", true);
+		after = now();
+		assert_true(after.looked - before.looked >= ASKED - 1); /* the last row lies beyond the file */
+		assert_true(after.blocks - before.blocks > ASKED / 20); /* rows asked for in order: one block serves many */
+	}
+	lib_stop(&l);
+	lib_fini(&l);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(filters), cmocka_unit_test(without)};
+
+	msg_to_nowhere();
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
