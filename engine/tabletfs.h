@@ -421,6 +421,18 @@ struct tfs_tablet {
 };
 /* Calls fn for each tablet in order. */
 TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg) TFS_CHECKED;
+/*
+ * Splits the tablet that holds row, at row, which becomes the first of the
+ * upper part (paper, section 5.2).  Reads, writes and scans go on.  Tablets
+ * also split by themselves past the schema's tablet_size.  -EEXIST: a tablet
+ * begins at row already.
+ */
+TFS_API int tfs_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
+/*
+ * Makes one of the tablet that holds row and the one after it.  Small
+ * neighbours are merged by themselves, too.  -ENOENT: there is none after it.
+ */
+TFS_API int tfs_merge(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /* Minor compaction of every tablet of the table; returns when done. */
 TFS_API int tfs_flush(struct tfs_table *t) TFS_CHECKED;
 /* Major compaction of every tablet of the table; returns when done. */

@@ -206,6 +206,24 @@ static bool verb(struct slice line, const char *name, struct slice *argument)
 	return true;
 }
 
+enum { NO_SUCH_VERB = 1 };
+
+static int refuse_line(struct node *n, struct slice line, int r)
+{
+	switch (r) {
+	case NO_SUCH_VERB:
+		return refuse(-EINVAL, n, NULL, "no such verb: %s", Q(line));
+	case -EINVAL:
+		return refuse(r, n, NULL, "not the name of a row: %s", Q(line));
+	case -EEXIST:
+		return refuse(-EINVAL, n, NULL, "a tablet begins there already: %s", Q(line));
+	case -ENOENT:
+		return refuse(-EINVAL, n, NULL, "there is no tablet after it, or no table: %s", Q(line));
+	default:
+		return refuse(r, n, NULL, "%s", Q(line));
+	}
+}
+
 static int each_line(struct node *n, struct slice text, int (*fn)(struct node *n, struct slice line, struct changes *c),
 		     struct changes *c)
 {
@@ -218,12 +236,24 @@ static int each_line(struct node *n, struct slice text, int (*fn)(struct node *n
 		if (line.n == 0)
 			continue;
 		r = fn(n, line, c);
-		if (r == -EINVAL)
-			return refuse(r, n, NULL, "no such verb: %s", Q(line));
 		if (r)
-			return refuse(r, n, NULL, "%s", Q(line));
+			return refuse_line(n, line, r);
 	}
 	return 0;
+}
+
+/* The argument is a row's name, as ls shows it; one that is split has its slashes. */
+static int at_row(struct node *n, struct slice name, int (*fn)(struct tfs_table *t, struct tfs_bytes row))
+{
+	struct buf row = {0};
+	int r = name_decode_row(name, &row);
+
+	if (r == -ENOENT)
+		r = -EINVAL;
+	if (r == 0)
+		r = fn(node_store_table(n), bytes_of(buf_slice(&row)));
+	buf_fini(&row);
+	return r;
 }
 
 static int table_verb(struct node *n, struct slice line, struct changes *c)
@@ -234,9 +264,13 @@ static int table_verb(struct node *n, struct slice line, struct changes *c)
 		return tfs_flush(node_store_table(n));
 	if (verb(line, "compact", &argument) && !argument.n)
 		return tfs_compact(node_store_table(n));
+	if (verb(line, "split", &argument) && argument.n)
+		return at_row(n, argument, tfs_split);
+	if (verb(line, "merge", &argument) && argument.n)
+		return at_row(n, argument, tfs_merge);
 	if (verb(line, "drop-rows", &argument) && argument.n)
 		return drop_rows(n, argument, c);
-	return -EINVAL;
+	return NO_SUCH_VERB;
 }
 
 static int system_verb(struct node *n, struct slice line, struct changes *c)
@@ -251,7 +285,7 @@ static int system_verb(struct node *n, struct slice line, struct changes *c)
 		return each_table(compact_table);
 	if (verb(line, "sync", &argument) && !argument.n)
 		return tfs_sync(fs.store);
-	return -EINVAL;
+	return NO_SUCH_VERB;
 }
 
 int admin_apply_table(struct node *n, struct slice text, struct changes *c)

@@ -13,22 +13,19 @@ static int each_tablet(struct tfs_table *t, enum ts_method method, uint16_t fami
 	int err = 0;
 
 	for (;;) {
-		struct ts_request q = {.method = TS_TABLET_INFO, .table = t->id, .row = buf_slice(&row), .family = family};
+		struct ts_request q = {.method = method, .table = t->id, .row = buf_slice(&row), .family = family};
 		struct ts_answer a = {0};
+		struct slice end;
 		bool more = false;
 
-		if (method != TS_TABLET_INFO) {
-			q.method = method;
-			err = service_call(t->store->o.tablets, &q, &a);
-			q.method = TS_TABLET_INFO;
-		}
-		if (!err)
-			err = service_call(t->store->o.tablets, &q, &a);
+		err = service_call(t->store->o.tablets, &q, &a);
+		/* Of the tablet that was called, whatever has been split or merged since. */
+		end = method == TS_TABLET_INFO ? a.tablet.end : a.tablet_end;
 		if (!err && fn)
 			err = fn(arg, &a.tablet);
-		if (!err && a.tablet.end.p) {
+		if (!err && end.p) {
 			more = true;
-			err = buf_set(&row, a.tablet.end.p, a.tablet.end.n);
+			err = buf_set(&row, end.p, end.n);
 		}
 		ts_answer_fini(&a);
 		if (err || !more)
@@ -115,4 +112,24 @@ int tfs_flush(struct tfs_table *t)
 int tfs_compact(struct tfs_table *t)
 {
 	return each_tablet(t, TS_COMPACT, 0, NULL, NULL);
+}
+
+static int at_row(struct tfs_table *t, enum ts_method method, struct tfs_bytes row)
+{
+	struct ts_request q = {.method = method, .table = t->id, .row = slice_of_bytes(row)};
+	struct ts_answer a = {0};
+	int err = service_call(t->store->o.tablets, &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+int tfs_split(struct tfs_table *t, struct tfs_bytes row)
+{
+	return row.size && row.size <= TFS_ROW_MAX ? at_row(t, TS_SPLIT, row) : -EINVAL;
+}
+
+int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
+{
+	return row.size <= TFS_ROW_MAX ? at_row(t, TS_MERGE, row) : -EINVAL;
 }

@@ -4,7 +4,8 @@
  *
  * Each tablet's part is one service scan.  The answer that opens it says
  * where the tablet ends; when the part is done the next one begins there.  A
- * split meanwhile only means that the part was longer or shorter.
+ * tablet that was split meanwhile may end its part earlier: then the last
+ * answer says where.
  */
 #include "engine/client/metadata.h"
 
@@ -59,11 +60,13 @@ static int next_part(struct row_cursor *c)
 	struct slice end = c->answer.tablet_end;
 
 	if (c->spec.one_row || !end.p)
-		return 0;
+		return 0; /* one row is read in one view to its end */
 	if (c->spec.row_to.p && slice_cmp(end, c->spec.row_to) >= 0)
 		return 0;
 	if (c->spec.limit && c->given >= c->spec.limit)
 		return 0;
+	if (slice_cmp(end, c->spec.row_from) < 0)
+		return -EBADMSG; /* or it would go round for ever */
 	if (buf_set(&c->next_row, end.p, end.n))
 		return -ENOMEM;
 	c->spec.row_from = buf_slice(&c->next_row);

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * METADATA rows: their keys, the decoded row and what an edit makes of it,
- * and the operations that write it.
+ * METADATA rows: their keys, the decoded row and what an edit, a split or a
+ * merge makes of it.  meta_ops.c has the operations that write it.
  *
- * A column is written as the newest version (maxversions=1 hides the one
- * before), a list's element that goes is a deleted column; so one mutation
- * is one edit, and reading the row back gives what meta_tablet_apply gives.
  * Lists are kept in the order of their columns.
  *
- * Columns that this version does not write: tablet:tokens is passed over
- * (retries of mutations come with the cluster), tablet:merge is refused with
- * -EPROTO, for a row that carries it has more files than its own columns say.
+ * tablet:tokens is a column that this version does not write: it is passed
+ * over (retries of mutations come with the cluster).
  */
 #include "engine/meta/meta.h"
 #include "engine/meta/meta_format.h"
@@ -20,7 +16,6 @@
 
 #define KEY_END 1u
 #define KEY_LAST 2u
-#define NO_TIME INT64_MIN /* TFS_NO_TIME: the server's clock */
 
 int meta_store_schema(struct store_schema **out)
 {
@@ -113,6 +108,10 @@ void meta_tablet_fini(struct meta_tablet *m)
 	free(m->redo);
 	buf_fini(&m->begin);
 	buf_fini(&m->end);
+	if (m->merge) {
+		meta_tablet_fini(m->merge);
+		free(m->merge);
+	}
 	*m = (struct meta_tablet){0};
 }
 
@@ -203,8 +202,30 @@ int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace)
 
 /* ---- cells ---- */
 
-enum column { C_BEGIN, C_SERVER, C_SEQ, C_CLOCK, C_MAJOR, C_TOKENS, C_MERGE, COLUMNS };
-static const char *const column_names[COLUMNS] = {"begin", "server", "seq", "clock", "major", "tokens", "merge"};
+const char *const meta_column_names[COLUMNS] = {"begin", "server", "seq", "clock", "major", "tokens", "merge"};
+
+static int merge_cell(struct meta_tablet *m, struct slice value)
+{
+	struct meta_tablet *lower;
+	struct slice bytes;
+	int rc = meta_bytes_decode(value, &bytes);
+
+	if (rc || m->merge) /* versions come newest first */
+		return rc;
+	lower = calloc(1, sizeof *lower);
+	if (!lower)
+		return -ENOMEM;
+	rc = meta_root_decode(bytes, lower);
+	if (!rc && lower->last)
+		rc = -EBADMSG;
+	if (rc) {
+		meta_tablet_fini(lower);
+		free(lower);
+		return rc;
+	}
+	m->merge = lower;
+	return 0;
+}
 
 static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 {
@@ -212,12 +233,14 @@ static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	uint64_t v;
 	int col = 0, rc;
 
-	while (col < COLUMNS && !slice_eq(c->qualifier, slice_str(column_names[col])))
+	while (col < COLUMNS && !slice_eq(c->qualifier, slice_str(meta_column_names[col])))
 		col++;
 	if (col == C_TOKENS)
 		return 0;
-	if (col == COLUMNS || col == C_MERGE)
+	if (col == COLUMNS)
 		return -EPROTO;
+	if (col == C_MERGE)
+		return merge_cell(m, c->value);
 	if (col == C_BEGIN) {
 		rc = meta_bytes_decode(c->value, &begin);
 		return rc ? rc : buf_set(&m->begin, begin.p, begin.n);
@@ -286,16 +309,16 @@ int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t 
 {
 	if (c->family != META_TABLET)
 		return 0;
-	if (slice_eq(c->qualifier, slice_str(column_names[C_BEGIN])))
+	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_BEGIN])))
 		return meta_bytes_decode(c->value, begin);
-	if (slice_eq(c->qualifier, slice_str(column_names[C_SERVER])))
+	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_SERVER])))
 		return meta_u64_decode(c->value, server);
 	return 0;
 }
 
 /* ---- edits ---- */
 
-static struct tablet_file *find_file(const struct meta_tablet *m, const struct tablet_file *f)
+struct tablet_file *meta_find_file(const struct meta_tablet *m, const struct tablet_file *f)
 {
 	/* A removed file is named by incarnation, number and group; those are unique in a store. */
 	for (unsigned i = 0; i < m->file_count; i++) {
@@ -305,14 +328,6 @@ static struct tablet_file *find_file(const struct meta_tablet *m, const struct t
 			return g;
 	}
 	return NULL;
-}
-
-static bool redo_has(const struct redo_point *v, unsigned count, uint64_t incarnation)
-{
-	for (unsigned i = 0; i < count; i++)
-		if (v[i].incarnation == incarnation)
-			return true;
-	return false;
 }
 
 static void drop_file(struct meta_tablet *m, struct tablet_file *f)
@@ -356,7 +371,7 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 		return rc;
 	}
 	for (unsigned i = 0; i < e->removed_count; i++)
-		if ((f = find_file(m, &e->removed[i])))
+		if ((f = meta_find_file(m, &e->removed[i])))
 			drop_file(m, f);
 	/* two sorted lists, merged from their ends into the room made above; equal ones: the new */
 	for (unsigned i = 0; i < fresh.file_count; i++)
@@ -383,192 +398,159 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 	return 0;
 }
 
-/* ---- operations ---- */
-
-struct writer {
-	struct arena *arena;
-	struct op *ops;
-	unsigned count;
-	struct buf scratch;
-};
-
-static int writer_init(struct writer *w, struct arena *a, size_t most)
+int meta_tablet_copy(const struct meta_tablet *from, struct meta_tablet *to)
 {
-	*w = (struct writer){.arena = a};
-	w->ops = arena_alloc(a, (most ? most : 1) * sizeof *w->ops);
-	return w->ops ? 0 : -ENOMEM;
-}
+	struct buf b = {0};
+	int rc = meta_root_encode(from, &b);
 
-/* Takes what stands in scratch as the value. */
-static int write_column(struct writer *w, enum meta_family family, struct slice qualifier)
-{
-	struct op *op = &w->ops[w->count];
-
-	*op = (struct op){.kind = OP_WRITE, .family = (uint16_t)family, .ts = {.newest = true, .us = NO_TIME}, .truncate_to = UINT64_MAX};
-	if (!arena_dup(w->arena, qualifier, &op->qualifier) || !arena_dup(w->arena, buf_slice(&w->scratch), &op->value))
-		return -ENOMEM;
-	buf_reset(&w->scratch);
-	w->count++;
-	return 0;
-}
-
-static int delete_column(struct writer *w, enum meta_family family, struct slice qualifier)
-{
-	struct op *op = &w->ops[w->count];
-
-	*op = (struct op){.kind = OP_DELETE_COLUMN, .family = (uint16_t)family, .truncate_to = UINT64_MAX};
-	if (!arena_dup(w->arena, qualifier, &op->qualifier))
-		return -ENOMEM;
-	w->count++;
-	return 0;
-}
-
-static int write_u64(struct writer *w, enum column c, uint64_t v)
-{
-	int rc = meta_u64_encode(v, &w->scratch);
-
-	return rc ? rc : write_column(w, META_TABLET, slice_str(column_names[c]));
-}
-
-static int write_bytes(struct writer *w, enum meta_family family, const char *qualifier, struct slice v)
-{
-	int rc = meta_bytes_encode(v, &w->scratch);
-
-	return rc ? rc : write_column(w, family, slice_str(qualifier));
-}
-
-static int write_file(struct writer *w, const struct tablet_file *f)
-{
-	uint8_t key[META_SST_KEY_BYTES];
-	struct tablet_file copy = {0};
-	int rc = tablet_file_copy(&copy, f);
-
-	if (rc)
-		return rc;
-	meta_file_normalise(&copy);
-	meta_sst_key_put(key, &copy);
-	rc = meta_sst_value_encode(&copy, &w->scratch);
-	tablet_file_fini(&copy);
-	return rc ? rc : write_column(w, META_SST, slice_of(key, sizeof key));
-}
-
-static int write_redo(struct writer *w, const struct redo_point *p)
-{
-	uint8_t key[META_REDO_KEY_BYTES];
-	int rc = meta_u64_encode(p->lsn, &w->scratch);
-
-	put_be64(key, p->incarnation);
-	return rc ? rc : write_column(w, META_REDO, slice_of(key, sizeof key));
-}
-
-int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
-{
-	struct writer w;
-	int rc = writer_init(&w, a, 5u + m->file_count + m->redo_count);
-
-	if (rc)
-		return rc;
-	rc = write_bytes(&w, META_TABLET, column_names[C_BEGIN], buf_slice(&m->begin));
 	if (!rc)
-		rc = write_u64(&w, C_SERVER, m->server);
-	if (!rc)
-		rc = write_u64(&w, C_SEQ, m->seq_mark);
-	if (!rc)
-		rc = write_u64(&w, C_CLOCK, (uint64_t)m->clock_mark);
-	if (!rc)
-		rc = write_u64(&w, C_MAJOR, (uint64_t)m->major_us);
-	for (unsigned i = 0; i < m->file_count && !rc; i++)
-		rc = write_file(&w, &m->files[i]);
-	for (unsigned i = 0; i < m->redo_count && !rc; i++)
-		rc = write_redo(&w, &m->redo[i]);
-	buf_fini(&w.scratch);
-	if (rc)
-		return rc;
-	*ops = w.ops;
-	*count = w.count;
-	return 0;
+		rc = meta_root_decode(buf_slice(&b), to);
+	buf_fini(&b);
+	return rc;
 }
 
-static int edit_redo(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
+/* An end of no bytes is a row, too: only p NULL means none. */
+static int set_end(struct buf *b, struct slice end)
 {
-	uint8_t key[META_REDO_KEY_BYTES];
-	int rc = 0;
+	int rc = buf_reserve(b, end.n + 1);
 
-	for (unsigned i = 0; i < old->redo_count && !rc; i++) {
-		if (redo_has(e->redo, e->redo_count, old->redo[i].incarnation))
+	return rc ? rc : buf_set(b, end.p, end.n);
+}
+
+int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_tablet *lower)
+{
+	struct meta_tablet l = {0};
+	int rc = meta_tablet_copy(m, &l);
+
+	l.last = false;
+	if (!rc)
+		rc = set_end(&l.end, at);
+	for (unsigned i = 0; i < l.file_count && !rc;) {
+		struct tablet_file *f = &l.files[i];
+
+		if (slice_cmp(buf_slice(&f->begin), at) >= 0 || slice_cmp(buf_slice(&f->first), at) >= 0) {
+			drop_file(&l, f);
 			continue;
-		put_be64(key, old->redo[i].incarnation);
-		rc = delete_column(w, META_REDO, slice_of(key, sizeof key));
+		}
+		if (!f->end.p || slice_cmp(buf_slice(&f->end), at) > 0)
+			rc = set_end(&f->end, at);
+		i++;
 	}
-	for (unsigned i = 0; i < e->redo_count && !rc; i++)
-		rc = write_redo(w, &e->redo[i]);
-	return rc;
+	if (rc) {
+		meta_tablet_fini(&l);
+		return rc;
+	}
+	*lower = l;
+	return 0;
 }
 
-static int edit_files(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
+/* f for no rows outside [begin, end) (end.p NULL: none). *empty: then it holds none. */
+static int clip_file(struct tablet_file *f, struct slice begin, struct slice end, bool *empty)
 {
-	uint8_t key[META_SST_KEY_BYTES];
 	int rc = 0;
 
-	for (unsigned i = 0; i < e->removed_count && !rc; i++) {
-		const struct tablet_file *f = find_file(old, &e->removed[i]);
-
-		meta_sst_key_put(key, f ? f : &e->removed[i]);
-		rc = delete_column(w, META_SST, slice_of(key, sizeof key));
-	}
-	for (unsigned i = 0; i < e->added_count && !rc; i++)
-		rc = write_file(w, &e->added[i]);
+	if (slice_cmp(buf_slice(&f->begin), begin) < 0)
+		rc = buf_set(&f->begin, begin.p, begin.n);
+	if (!rc && end.p && (!f->end.p || slice_cmp(buf_slice(&f->end), end) > 0))
+		rc = set_end(&f->end, end);
+	*empty = slice_cmp(buf_slice(&f->last), buf_slice(&f->begin)) < 0 ||
+		 (f->end.p && (slice_cmp(buf_slice(&f->first), buf_slice(&f->end)) >= 0 ||
+			       slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) >= 0));
 	return rc;
 }
 
-/* The begin hint is rewritten with every edit (DESIGN 3.2). */
-int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count)
+static int clip_files(struct meta_tablet *m, struct slice begin, struct slice end)
 {
-	struct writer w;
-	size_t most = 5u + e->added_count + e->removed_count + (e->set_redo ? old->redo_count + e->redo_count : 0);
-	int rc = writer_init(&w, a, most);
+	for (unsigned i = 0; i < m->file_count;) {
+		bool empty;
+		int rc = clip_file(&m->files[i], begin, end, &empty);
 
-	if (rc)
-		return rc;
-	rc = write_bytes(&w, META_TABLET, column_names[C_BEGIN], buf_slice(&old->begin));
-	if (!rc)
-		rc = edit_files(&w, old, e);
-	if (!rc && e->set_redo)
-		rc = edit_redo(&w, old, e);
-	if (!rc && e->seq_mark)
-		rc = write_u64(&w, C_SEQ, e->seq_mark);
-	if (!rc && e->clock_mark)
-		rc = write_u64(&w, C_CLOCK, (uint64_t)e->clock_mark);
-	if (!rc && e->major_us)
-		rc = write_u64(&w, C_MAJOR, (uint64_t)e->major_us);
-	if (!rc && e->event)
-		rc = write_bytes(&w, META_EVENT, "", slice_str(e->event));
-	buf_fini(&w.scratch);
-	if (rc)
-		return rc;
-	*ops = w.ops;
-	*count = w.count;
+		if (rc)
+			return rc;
+		if (empty)
+			drop_file(m, &m->files[i]);
+		else
+			i++;
+	}
 	return 0;
 }
 
-int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count)
+static int fold_file(struct meta_tablet *both, const struct tablet_file *f)
 {
-	struct writer w;
-	int rc = writer_init(&w, a, 2);
+	struct tablet_file copy = {0}, *g = NULL;
+	int rc;
 
-	if (rc)
-		return rc;
-	rc = write_u64(&w, C_SERVER, old->server);
-	if (!rc) {
-		w.ops[0].kind = OP_CHECK;
-		w.ops[0].check = OP_CHECK_VALUE;
-		if (old->server != own)
-			rc = write_u64(&w, C_SERVER, own);
+	for (unsigned i = 0; i < both->file_count && !g; i++)
+		if (meta_file_order(&both->files[i], f) == 0)
+			g = &both->files[i];
+	if (g) {
+		if (!f->end.p || !slice_eq(buf_slice(&f->end), buf_slice(&g->begin)))
+			return -EBUSY;
+		return buf_set(&g->begin, f->begin.p, f->begin.n);
 	}
-	buf_fini(&w.scratch);
-	if (rc)
+	rc = tablet_file_copy(&copy, f);
+	if (!rc) {
+		rc = meta_files_add(both, &copy, false);
+		if (rc)
+			tablet_file_fini(&copy);
+	}
+	return rc;
+}
+
+int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *upper, struct meta_tablet *both)
+{
+	const struct slice middle = buf_slice(&lower->end), end = upper->last ? (struct slice){NULL, 0} : buf_slice(&upper->end);
+	struct meta_tablet l = {0}, m = {0};
+	int rc = meta_tablet_copy(lower, &l);
+
+	if (!rc)
+		rc = meta_tablet_copy(upper, &m);
+	if (!rc)
+		rc = clip_files(&l, buf_slice(&lower->begin), middle);
+	if (!rc)
+		rc = clip_files(&m, middle, end);
+	for (unsigned i = 0; i < l.file_count && !rc; i++)
+		rc = fold_file(&m, &l.files[i]);
+	for (unsigned i = 0; i < l.redo_count && !rc; i++) {
+		for (unsigned k = 0; k < m.redo_count; k++)
+			if (m.redo[k].incarnation == l.redo[i].incarnation && m.redo[k].lsn > l.redo[i].lsn)
+				m.redo[k].lsn = l.redo[i].lsn;
+		rc = meta_redo_add(&m, l.redo[i], false);
+	}
+	if (!rc)
+		rc = buf_set(&m.begin, lower->begin.p, lower->begin.n);
+	m.seq_mark = l.seq_mark > m.seq_mark ? l.seq_mark : m.seq_mark;
+	m.clock_mark = l.clock_mark > m.clock_mark ? l.clock_mark : m.clock_mark;
+	m.major_us = l.major_us < m.major_us ? l.major_us : m.major_us; /* the promise of whichever waits longer */
+	m.unfolded = true;
+	meta_tablet_fini(&l);
+	if (rc) {
+		meta_tablet_fini(&m);
 		return rc;
-	*ops = w.ops;
-	*count = w.count;
+	}
+	*both = m;
 	return 0;
+}
+
+int meta_tablet_settle(struct meta_tablet *m, struct slice before)
+{
+	struct meta_tablet *lower = m->merge, both = {0};
+	int rc = 0;
+
+	if (!lower)
+		return 0;
+	if (lower->table != m->table || slice_cmp(buf_slice(&lower->begin), buf_slice(&lower->end)) >= 0)
+		rc = -EBADMSG;
+	else if (slice_eq(before, buf_slice(&lower->begin)))
+		rc = meta_tablet_fold(lower, m, &both);
+	else /* its row is there, or m was split since; m's begin has moved down by no merge, which would have written another */
+		m->stale_merge = true;
+	m->merge = NULL;
+	meta_tablet_fini(lower);
+	free(lower);
+	if (!rc && both.unfolded) {
+		meta_tablet_fini(m);
+		*m = both;
+	}
+	return rc == -EBUSY ? -EBADMSG : rc;
 }

@@ -51,8 +51,12 @@ struct meta_tablet {
 	unsigned file_count;
 	struct redo_point *redo;
 	unsigned redo_count;
+	struct meta_tablet *merge;   /* owned, or NULL: the tablet below it, which is part of this one once its own row is gone */
+	bool unfolded;               /* such a row is folded in here, and not yet in METADATA */
+	bool stale_merge;            /* METADATA's row has one of a merge that has not been: an edit deletes it */
 };
 void meta_tablet_fini(struct meta_tablet *m);
+int meta_tablet_copy(const struct meta_tablet *from, struct meta_tablet *to) TFS_MUST; /* *to: {0}; without merge and unfolded */
 /* Takes in one cell of the row; call for each, in any order. -EBADMSG, -EPROTO. */
 int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c) TFS_MUST;
 /* Of a cell only what finds the tablet: its begin hint (borrowed from c) or its server, set if c is that; others set nothing. */
@@ -65,10 +69,38 @@ uint64_t meta_tablet_latest(const struct meta_tablet *m);
 int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e) TFS_MUST;
 
 /*
+ * The row that a split at `at` inserts: m's lower part.  What is shared is
+ * clipped; files that lie above are left out.  m's own row need not change: a
+ * tablet begins where the one before it ends.
+ */
+int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_tablet *lower) TFS_MUST;
+
+/*
+ * The row of the two together: lists and marks of both, each file for the
+ * rows that either used it for.  -EBUSY: one of the files is used for rows
+ * with others between them, which a list cannot say.
+ */
+int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *upper, struct meta_tablet *both) TFS_MUST;
+/*
+ * m as it was read, and where its table's tablet before it ends: takes merge
+ * in, if that one's row is gone, or drops it, as of a merge that did not come
+ * about.  -EBADMSG: it is no tablet's below.
+ */
+int meta_tablet_settle(struct meta_tablet *m, struct slice before) TFS_MUST;
+
+/*
  * Operations for a mutation of the row; keys and values live in the arena.
  * meta_ops_edit needs the redo set before the edit (old) to delete what goes.
  */
 int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+/*
+ * The row of a split's lower tablet: a check that there is none yet, and all of it.  A check that fails is -ECANCELED.
+ */
+int meta_ops_split(const struct meta_tablet *lower, const char *event, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+/* A merge's first step, on the upper row: the lower one goes into its merge column.  -E2BIG: it is too large for that. */
+int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+/* Its last one: m, unfolded, as the row's own columns, and no merge column any more. */
+int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 
 /*

@@ -13,6 +13,7 @@
  *		u8 flags: 1 has an end, 2 first is begin (and not stored)
  *		lstr begin  [lstr end]  [lstr first]  lstr last
  *	redo:<u64 incarnation>  u64 LSN
+ *	tablet:merge   a row in the root file's form
  *	event:         text to the end
  *
  * The root file:
@@ -35,6 +36,10 @@
 #define META_SST_KEY_BYTES 22u
 #define META_REDO_KEY_BYTES 8u
 
+/* The columns of family META_TABLET. */
+enum meta_column { C_BEGIN, C_SERVER, C_SEQ, C_CLOCK, C_MAJOR, C_TOKENS, C_MERGE, COLUMNS };
+extern const char *const meta_column_names[COLUMNS];
+
 void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file *f);
 bool meta_sst_key_get(struct slice key, struct tablet_file *f);
 void meta_file_normalise(struct tablet_file *f); /* only ever shortens first */
@@ -51,5 +56,8 @@ int meta_file_order(const struct tablet_file *a, const struct tablet_file *b);
 /* Adds in order; an equal one is replaced (replace) or kept.  Takes *f over on success. */
 int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace) TFS_MUST;
 int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace) TFS_MUST;
+
+/* meta.c: the file of m's list that is f by incarnation, number and group; NULL. */
+struct tablet_file *meta_find_file(const struct meta_tablet *m, const struct tablet_file *f);
 
 #endif

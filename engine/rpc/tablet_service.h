@@ -28,7 +28,7 @@ enum ts_method {
 	TS_SCAN_NEXT,   /* scan -> batch */
 	TS_SCAN_CLOSE,  /* scan */
 	TS_SYNC,        /* all commits of this server so far are durable */
-	TS_FLUSH, TS_COMPACT, /* the tablet that holds row */
+	TS_FLUSH, TS_COMPACT, /* the tablet that holds row -> tablet_end */
 	TS_TABLET_INFO, /* the tablet that holds row -> tablet; family: its share */
 	/*
 	 * The master's, while it judges whether a table (or a family) is empty:
@@ -36,6 +36,8 @@ enum ts_method {
 	 * way; new ones wait, and are judged by what the table then is.
 	 */
 	TS_HOLD, TS_LET_GO, /* table */
+	TS_SPLIT,       /* the tablet that holds row, at row; -EEXIST: one begins there already */
+	TS_MERGE,       /* the tablet that holds row with the one after it; -ENOENT: there is none */
 	TS_METHODS
 };
 struct ts_request {
@@ -77,7 +79,8 @@ struct ts_answer {
 	uint64_t size;
 	struct scan_batch batch;
 	uint64_t scan;              /* 0: the scan is over */
-	struct slice tablet_end;    /* SCAN_OPEN: where this tablet's rows end; p NULL: the table's end.  In arena */
+	struct slice tablet_end;    /* SCAN_OPEN: where this tablet's rows end, p NULL: the table's end; SCAN_NEXT, the last: if not NULL, where to
+				     * go on, rather than there.  In arena */
 	struct ts_tablet tablet;
 	struct arena arena;
 };

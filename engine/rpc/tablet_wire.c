@@ -544,7 +544,8 @@ static int body_unpack(const Tfs__TsAnswer *m, struct reader *tail, const struct
 	a->batch.damaged = m->damaged;
 	if (!tail_get(tail, m->tablet_end_size, &end))
 		return -EBADMSG;
-	if (!keep(&a->arena, end, &a->tablet_end))
+	/* What an earlier answer of the scan said holds until another says otherwise. */
+	if ((end.p || q->method != TS_SCAN_NEXT) && !keep(&a->arena, end, &a->tablet_end))
 		return -ENOMEM;
 	if ((m->tablet != NULL) != (q->method == TS_TABLET_INFO))
 		return -EBADMSG;

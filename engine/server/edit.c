@@ -14,7 +14,8 @@
  * the disk, in doubt; then too the row is read again before the next change.
  * What a later edit adds holds the same cells under the same sequence numbers
  * as what may have been added already, and the tablet leaves the files of a
- * failed edit lying for the next start's sweep.
+ * failed edit lying for the next start's sweep.  A split whose insertion of a
+ * row is in doubt is undone first.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -22,17 +23,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-static int copy_row(const struct meta_tablet *from, struct meta_tablet *to)
-{
-	struct buf b = {0};
-	int err = meta_root_encode(from, &b);
-
-	if (!err)
-		err = meta_root_decode(buf_slice(&b), to);
-	buf_fini(&b);
-	return err;
-}
 
 static int read_row(struct held *h, struct meta_tablet *out, uint64_t *version)
 {
@@ -52,6 +42,30 @@ static int read_row(struct held *h, struct meta_tablet *out, uint64_t *version)
 	return err;
 }
 
+/* Takes next. */
+static void row_becomes(struct held *h, struct meta_tablet *next)
+{
+	listed_add(h->server, next);
+	listed_remove(h->server, &h->row);
+	meta_tablet_fini(&h->row);
+	h->row = *next;
+	*next = (struct meta_tablet){0};
+}
+
+/* A split that failed may have inserted its row.  Nobody has seen it: it is deleted, and has not been. */
+static int undo_split(struct held *h)
+{
+	struct buf key = {0};
+	int err = meta_row_key(&key, h->table, false, buf_slice(&h->split_doubt));
+
+	if (!err)
+		err = metadata_delete(h->server->metadata, buf_slice(&key));
+	buf_fini(&key);
+	if (!err)
+		buf_fini(&h->split_doubt);
+	return err;
+}
+
 /* The row as it is now; -ESTALE unless it is still ours to change. */
 static int reload(struct held *h)
 {
@@ -60,6 +74,9 @@ static int reload(struct held *h)
 	struct buf begin;
 	int err = read_row(h, &now, &version);
 
+	/* Of the tablet below: folded in here already, or with a row of its own. */
+	if (!err)
+		err = meta_tablet_settle(&now, buf_slice(&h->row.begin));
 	if (err == -ENOENT)
 		err = -ESTALE; /* the table has been dropped */
 	else if (!err && now.server != h->server->incarnation && now.server != h->row.server)
@@ -68,9 +85,7 @@ static int reload(struct held *h)
 		begin = now.begin; /* in METADATA a hint; ours is true */
 		now.begin = h->row.begin;
 		h->row.begin = begin;
-		meta_tablet_fini(&h->row);
-		h->row = now;
-		now = (struct meta_tablet){0};
+		row_becomes(h, &now);
 		h->root_version = version;
 		h->in_doubt = false;
 	}
@@ -81,7 +96,7 @@ static int reload(struct held *h)
 /* The row after the edit. */
 static int next_row(struct held *h, const struct tablet_edit *e, struct meta_tablet *next)
 {
-	int err = copy_row(&h->row, next);
+	int err = meta_tablet_copy(&h->row, next);
 
 	if (!err)
 		err = meta_tablet_apply(next, e);
@@ -102,24 +117,28 @@ static int write_root(struct held *h, const struct meta_tablet *next, uint64_t *
 
 static int write_row(struct held *h, const struct tablet_edit *e)
 {
-	struct op *owner = NULL, *edit = NULL, *ops = NULL;
-	unsigned owner_count = 0, edit_count = 0;
+	struct op *owner = NULL, *fold = NULL, *edit = NULL, *ops = NULL;
+	unsigned owner_count = 0, fold_count = 0, edit_count = 0;
 	struct arena arena = {0};
 	struct buf key = {0};
 	int err = meta_row_key(&key, h->table, h->last, buf_slice(&h->end));
 
 	if (!err)
 		err = meta_ops_owner(&h->row, h->server->incarnation, &arena, &owner, &owner_count);
+	if (!err && h->row.unfolded)
+		err = meta_ops_fold(&h->row, &arena, &fold, &fold_count);
 	if (!err)
 		err = meta_ops_edit(&h->row, e, &arena, &edit, &edit_count);
 	if (!err) {
-		ops = arena_alloc(&arena, (owner_count + edit_count) * sizeof(*ops));
+		ops = arena_alloc(&arena, (owner_count + fold_count + edit_count) * sizeof(*ops));
 		err = ops ? 0 : -ENOMEM;
 	}
 	if (!err) {
 		memcpy(ops, owner, owner_count * sizeof(*ops));
-		memcpy(ops + owner_count, edit, edit_count * sizeof(*ops));
-		err = metadata_mutate(h->server->metadata, buf_slice(&key), ops, owner_count + edit_count);
+		if (fold_count)
+			memcpy(ops + owner_count, fold, fold_count * sizeof(*ops));
+		memcpy(ops + owner_count + fold_count, edit, edit_count * sizeof(*ops));
+		err = metadata_mutate(h->server->metadata, buf_slice(&key), ops, owner_count + fold_count + edit_count);
 	}
 	arena_fini(&arena);
 	buf_fini(&key);
@@ -131,6 +150,15 @@ static bool not_as_known(int err)
 	return err == -ECANCELED || err == -ESTALE || err == -EEXIST || err == -ENOENT;
 }
 
+int edit_settle(struct held *h)
+{
+	int err = 0;
+
+	if (h->split_doubt.n)
+		err = undo_split(h);
+	return !err && h->in_doubt ? reload(h) : err;
+}
+
 static int change(struct held *h, const struct tablet_edit *e)
 {
 	struct meta_tablet next = {0};
@@ -138,19 +166,16 @@ static int change(struct held *h, const struct tablet_edit *e)
 	int err = 0;
 
 	for (int pass = 0; pass < 2; pass++) {
-		if (h->in_doubt) {
-			err = reload(h);
-			if (err)
-				return err;
-		}
+		err = edit_settle(h);
+		if (err)
+			return err;
 		err = next_row(h, e, &next);
 		if (!err) {
 			err = h->kind == KIND_ROOT ? write_root(h, &next, &version) : write_row(h, e);
 			h->in_doubt = err != 0;
 		}
 		if (!err) {
-			meta_tablet_fini(&h->row);
-			h->row = next;
+			row_becomes(h, &next);
 			h->root_version = version;
 			return 0;
 		}

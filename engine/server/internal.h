@@ -51,6 +51,8 @@ struct held {
 	struct buf end;              /* unless last */
 	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
 	bool in_doubt;               /* a change failed that may have taken place: read the row again first */
+	struct buf split_doubt;      /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
+	uint64_t not_before_us;      /* the splitting thread's: it is not to be tried before */
 	uint64_t root_version;       /* KIND_ROOT: of the root file */
 	_Atomic unsigned refs;       /* one is the set's */
 	_Atomic bool dropped;        /* the table has gone */
@@ -79,17 +81,21 @@ struct server {
 	struct clock *clock, *own_clock;
 	struct sst_cache *cache;
 	struct log *log;
-	struct task_pool *flush[KINDS], *compact, *misc;
+	uint64_t metadata_tablet_bytes;
+	struct task_pool *flush[KINDS], *compact, *misc, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_largest, retire, refill;
+	struct task flush_largest, retire, refill, split;
 	struct store_schema *meta_schema;
 
 	struct mutex lock;
-	struct cond changed;         /* loading, holds, writers, tables gone */
+	struct cond changed;         /* loading, moving, holds, writers, tables gone */
 	bool loading;
+	bool moving;                 /* a split or merge is under way */
+	struct listed *listed;       /* listed.c */
+	bool listed_lost;
 	struct held **set;           /* by table, then end */
-	unsigned set_count, set_cap;
+	unsigned set_count, set_cap, set_spare; /* spare: kept for whoever must not fail */
 	struct known **known;        /* by table */
 	unsigned known_count, known_cap;
 	struct open_scan *scans[SCAN_BUCKETS];
@@ -107,7 +113,15 @@ int held_find(struct server *s, uint32_t table, struct slice row, struct held **
 /* References to all tablets of a table (0: all of all), in order; put each, free the array. */
 int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *count) TFS_MUST;
 void held_put(struct held *h);
-/* Makes a tablet from its METADATA row (taken apart: *row is left {0}) and adds it to the set. */
+/* Makes a tablet from its METADATA row (taken apart: *row is left {0}). */
+int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct held **out) TFS_MUST;
+/* One that never came into the set.  NULL is allowed. */
+void held_abandon(struct held *h);
+/* Room in the set for so many more. */
+int set_reserve(struct server *s, unsigned more) TFS_MUST;
+/* At one instant `with` take the place of those of `old` that are still there; if none is, the table has been dropped. */
+void set_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count);
+/* The same, and adds it to the set. */
 int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST; /* load_begin */
 /* Takes the table's tablets out of the set; their files go when the last reader has. */
 void held_drop_table(struct server *s, uint32_t table);
@@ -158,7 +172,29 @@ int schemas_hold(struct server *s, uint32_t table) TFS_MUST;
 void schemas_let_go(struct server *s, uint32_t table, int refuse);
 void schemas_free(struct server *s);
 
+/* ---- listed.c: which files METADATA's rows list ---- */
+void listed_add(struct server *s, const struct meta_tablet *m);
+void listed_remove(struct server *s, const struct meta_tablet *m);
+bool listed_nowhere(struct server *s, const struct tablet_file *f);
+void listed_free(struct server *s);
+
+/* ---- split.c ---- */
+/* One split or merge at a time, and nothing else of either. */
+void moving_begin(struct server *s);
+void moving_end(struct server *s);
+/* Splits the tablet that holds row, at row.  -EEXIST: a tablet begins there. */
+int split_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
+uint64_t split_size(struct server *s, struct held *h); /* past so many bytes it is split */
+/* ---- merge.c ---- */
+/* Makes one of the tablet that holds row and the next.  -ENOENT: there is none. */
+int merge_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
+/* The same for two that are neighbours; between moving_begin and moving_end. */
+int merge_held(struct server *s, struct held *lower, struct held *upper) TFS_MUST;
+void split_run(struct task *t);
+
 /* ---- edit.c: the commit callbacks ---- */
+/* What is in doubt of the tablet's row is settled.  The caller has EDIT. */
+int edit_settle(struct held *h) TFS_MUST;
 int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
 
 /* ---- retire.c: log segments that nobody needs ---- */

@@ -224,6 +224,12 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 		if (l->kind == KIND_META)
 			err = meta_root_end(&l->begin);
 	}
+	if (!err) {
+		err = meta_tablet_settle(m, buf_slice(&l->begin));
+		if (err == -EBADMSG && l->why)
+			why_say(l->why, "%s: METADATA: table id %u, row %s: what it is to be merged with is no tablet below it",
+			    l->s->data_dir, m->table, Q(buf_slice(&l->begin)));
+	}
 	if (!err)
 		err = check_place(l, m);
 	if (!err)

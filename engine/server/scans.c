@@ -44,9 +44,14 @@ static void scan_end(struct open_scan *o)
 static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
 	/* A table that has gone has no cells any more, though this tablet still could read them. */
-	int err = atomic_load(&o->held->dropped) ? -ENOENT : tablet_scan_fill(o->scan, &a->batch);
+	const bool gone = o->held->known && known_gone(s, o->held->known);
+	int err = gone ? -ENOENT : tablet_scan_fill(o->scan, &a->batch);
+	struct slice row;
 
 	a->scan = 0;
+	/* The part ends here: where to go on, other tablets serve. */
+	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
+		err = -ENOMEM;
 	if (err || a->batch.done) {
 		scan_end(o);
 		return err;

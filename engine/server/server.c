@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #define META_MEMTABLE_BYTES (4u << 20)
+#define METADATA_TABLET_BYTES (UINT64_C(16) << 20)
 
 static void flush_largest_run(struct task *t)
 {
@@ -60,6 +61,20 @@ static void redo_moved(void *arg)
 		task_queue(&s->retire);
 }
 
+static void tablet_changed(void *arg, struct tablet *t)
+{
+	struct server *s = arg;
+
+	(void)t;
+	if (!s->no_background && !s->recovering && !s->closing)
+		task_queue(&s->split);
+}
+
+static bool unlisted(void *arg, const struct tablet_file *f)
+{
+	return listed_nowhere(arg, f);
+}
+
 static bool make_room(void *arg, uint64_t bytes)
 {
 	return ballast_make_room(arg, bytes);
@@ -100,6 +115,9 @@ static int make_pools(struct server *s, const struct server_options *o)
 	static const char *const names[KINDS] = {"flush-root", "flush-meta", "flush"};
 	int err = task_pool_new("misc", 2, &s->misc);
 
+	if (!err)
+		err = task_pool_new("split", 1, &s->move);
+
 	for (unsigned k = 0; k < KINDS && !err; k++)
 		err = task_pool_new(names[k], 1, &s->flush[k]);
 	if (!err)
@@ -130,6 +148,8 @@ static void fill_env(struct server *s, enum kind k)
 		e->over_memory = over_memory;
 	e->redo_moved = redo_moved;
 	e->make_room = make_room;
+	e->unlisted = unlisted;
+	e->changed = tablet_changed;
 	e->arg = s;
 }
 
@@ -149,6 +169,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->no_background = o->no_background;
 	s->memtable_bytes = o->memtable_bytes;
 	s->log_segment_bytes = o->log_segment_bytes;
+	s->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
 	s->metadata = server_service(s);
 	s->data_dir = strdup(o->data_dir);
 	if (!o->clock)
@@ -160,6 +181,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		/* So that freeing needs not know whether these were ever used. */
 		task_init(&s->flush_largest, s->misc, flush_largest_run);
 		task_init(&s->retire, s->misc, retire_run);
+		task_init(&s->split, s->move, split_run);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
 	if (!err)
@@ -225,6 +247,7 @@ int server_free(struct server *s, bool flush)
 	task_cancel(&s->flush_largest);
 	task_cancel(&s->retire);
 	task_cancel(&s->refill);
+	task_cancel(&s->split);
 	scans_free(s);
 	if (flush && s->log && !s->recovering) {
 		flush_all(s);
@@ -235,6 +258,7 @@ int server_free(struct server *s, bool flush)
 	task_cancel(&s->flush_largest);
 	task_cancel(&s->retire);
 	task_cancel(&s->refill);
+	task_cancel(&s->split);
 	if (s->known || s->locks)
 		schemas_free(s);
 	if (s->log)
@@ -243,6 +267,8 @@ int server_free(struct server *s, bool flush)
 		task_pool_free(s->flush[k]);
 	task_pool_free(s->compact);
 	task_pool_free(s->misc);
+	task_pool_free(s->move);
+	listed_free(s);
 	if (s->cache)
 		sst_cache_free(s->cache);
 	store_schema_put(s->meta_schema);

@@ -10,6 +10,7 @@
 
 #define ROW_BYTES_MAX (64u * 1024u)
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
+#define MOVED_TRIES 8 /* splits and merges of one tablet that one call may meet */
 
 /* Root and METADATA rows are longer than a user's: a table id and a marker before the end row. */
 static bool row_ok(const struct ts_request *q)
@@ -117,6 +118,12 @@ static int call_info(struct held *h, const struct ts_request *q, struct ts_answe
 	return 0;
 }
 
+static int give_end(struct held *h, struct ts_answer *a)
+{
+	a->tablet_end = (struct slice){NULL, 0};
+	return h->last || arena_dup(&a->arena, buf_slice(&h->end), &a->tablet_end) ? 0 : -ENOMEM;
+}
+
 static int call_tablet(struct server *s, struct held *h, const struct ts_request *q, struct ts_answer *a)
 {
 	struct cell_info info = {0};
@@ -135,9 +142,11 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 	case TS_EXISTS:
 		return tablet_row_exists(h->tablet, q->row, q->family, &a->exists);
 	case TS_FLUSH:
-		return tablet_flush(h->tablet);
+		err = tablet_flush(h->tablet);
+		return err ? err : give_end(h, a);
 	case TS_COMPACT:
-		return tablet_compact(h->tablet);
+		err = tablet_compact(h->tablet);
+		return err ? err : give_end(h, a);
 	case TS_TABLET_INFO:
 		return call_info(h, q, a);
 	case TS_SCAN_OPEN:
@@ -146,6 +155,8 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 	case TS_SYNC:
 	case TS_HOLD:
 	case TS_LET_GO:
+	case TS_SPLIT:
+	case TS_MERGE:
 	case TS_METHODS:
 		break;
 	}
@@ -160,10 +171,32 @@ static int outward(struct server *s, struct held *h, int err)
 	return h->known && known_gone(s, h->known) ? -ENOENT : -EREMCHG;
 }
 
+/* A call of the tablet that holds the row. */
+static int call_row(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct held *h;
+	int err;
+
+	/* While it was looked for, or waited, its place may have been taken by others: they are in the set by then. */
+	for (unsigned tries = 0; tries < MOVED_TRIES; tries++) {
+		err = held_find(s, q->table, q->row, &h);
+		if (err)
+			return err;
+		err = call_tablet(s, h, q, a);
+		/* A family that the client knows and we do not: what told us of it may have failed. */
+		if (err == -EINVAL && q->method == TS_READ && h->known && known_look_again(s, h->known, q->schema_generation))
+			err = call_tablet(s, h, q, a);
+		err = outward(s, h, err);
+		held_put(h);
+		if (err != -EREMCHG)
+			break;
+	}
+	return err;
+}
+
 static int server_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	struct server *s = (struct server *)service;
-	struct held *h;
 	int err = 0;
 
 	switch (q->method) {
@@ -181,6 +214,12 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 	case TS_LET_GO:
 		schemas_let_go(s, q->table, q->refuse);
 		break;
+	case TS_SPLIT:
+		err = row_ok(q) ? split_at(s, q->table, q->row) : -EINVAL;
+		break;
+	case TS_MERGE:
+		err = merge_at(s, q->table, q->row);
+		break;
 	case TS_MUTATE:
 	case TS_READ:
 	case TS_EXISTS:
@@ -189,15 +228,7 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 	case TS_TABLET_INFO:
 	case TS_METHODS:
 	default:
-		err = held_find(s, q->table, q->row, &h);
-		if (!err) {
-			err = call_tablet(s, h, q, a);
-			/* A family that the client knows and we do not: what told us of it may have failed. */
-			if (err == -EINVAL && q->method == TS_READ && h->known && known_look_again(s, h->known, q->schema_generation))
-				err = call_tablet(s, h, q, a);
-			err = outward(s, h, err);
-			held_put(h);
-		}
+		err = call_row(s, q, a);
 	}
 	a->err = err;
 	return err;

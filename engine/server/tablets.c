@@ -130,11 +130,91 @@ void held_put(struct held *h)
 {
 	if (atomic_fetch_sub(&h->refs, 1) != 1)
 		return;
+	if (atomic_load(&h->dropped))
+		listed_remove(h->server, &h->row);
 	tablet_free(h->tablet);
 	known_put(h->server, h->known); /* with the last of a table that has gone its files go */
 	meta_tablet_fini(&h->row);
+	buf_fini(&h->split_doubt);
 	buf_fini(&h->end);
 	free(h);
+}
+
+void held_abandon(struct held *h)
+{
+	if (!h)
+		return;
+	listed_remove(h->server, &h->row);
+	held_put(h);
+}
+
+static int reserve_locked(struct server *s, unsigned more)
+{
+	unsigned cap = s->set_cap ? s->set_cap : 16;
+	struct held **set;
+
+	while (cap < s->set_count + more)
+		cap *= 2;
+	if (cap == s->set_cap)
+		return 0;
+	set = realloc(s->set, cap * sizeof(struct held *));
+	if (!set)
+		return -ENOMEM;
+	s->set = set;
+	s->set_cap = cap;
+	return 0;
+}
+
+int set_reserve(struct server *s, unsigned more)
+{
+	int err;
+
+	mutex_lock(&s->lock);
+	s->set_spare = more;
+	err = reserve_locked(s, more);
+	mutex_unlock(&s->lock);
+	return err;
+}
+
+static void insert_locked(struct server *s, struct held *h)
+{
+	unsigned i = held_lower(s, h->table, h->last, buf_slice(&h->end));
+
+	memmove(s->set + i + 1, s->set + i, (s->set_count - i) * sizeof(struct held *));
+	s->set[i] = h;
+	s->set_count++;
+}
+
+static bool remove_locked(struct server *s, const struct held *h)
+{
+	unsigned i = held_lower(s, h->table, h->last, buf_slice(&h->end));
+
+	if (i == s->set_count || s->set[i] != h)
+		return false;
+	memmove(s->set + i, s->set + i + 1, (s->set_count - i - 1) * sizeof(struct held *));
+	s->set_count--;
+	return true;
+}
+
+void set_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count)
+{
+	bool there = false;
+
+	mutex_lock(&s->lock);
+	for (unsigned i = 0; i < old_count; i++)
+		there |= remove_locked(s, old[i]);
+	for (unsigned i = 0; i < count; i++) {
+		if (there) {
+			insert_locked(s, with[i]);
+			atomic_fetch_add(&with[i]->refs, 1);
+		} else {
+			atomic_store(&with[i]->dropped, true);
+		}
+	}
+	s->set_spare = 0;
+	mutex_unlock(&s->lock);
+	for (unsigned i = 0; i < old_count && there; i++)
+		held_put(old[i]);
 }
 
 static int set_insert(struct server *s, struct held *h)
@@ -147,31 +227,21 @@ static int set_insert(struct server *s, struct held *h)
 		err = -ENOENT;
 		goto out;
 	}
-	if (s->set_count == s->set_cap) {
-		unsigned cap = s->set_cap ? s->set_cap * 2 : 16;
-		struct held **set = realloc(s->set, cap * sizeof(struct held *));
-
-		if (!set) {
-			err = -ENOMEM;
-			goto out;
-		}
-		s->set = set;
-		s->set_cap = cap;
-	}
+	err = reserve_locked(s, s->set_spare + 1);
+	if (err)
+		goto out;
 	i = held_lower(s, h->table, h->last, buf_slice(&h->end));
 	if (i < s->set_count && held_cmp(s->set[i], h->table, h->last, buf_slice(&h->end)) == 0) {
 		err = -EEXIST;
 		goto out;
 	}
-	memmove(s->set + i + 1, s->set + i, (s->set_count - i) * sizeof(struct held *));
-	s->set[i] = h;
-	s->set_count++;
+	insert_locked(s, h);
 out:
 	mutex_unlock(&s->lock);
 	return err;
 }
 
-int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
+int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct held **out)
 {
 	static const enum rank ranks[KINDS] = {RANK_TABLET_EDIT_ROOT, RANK_TABLET_EDIT_META, RANK_TABLET_EDIT_USER};
 	struct tablet_params p;
@@ -224,14 +294,26 @@ int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_
 	if (err)
 		goto fail;
 	*row = (struct meta_tablet){0};
-	err = set_insert(s, h);
-	if (err)
-		held_put(h);
-	return err;
+	listed_add(s, &h->row);
+	*out = h;
+	return 0;
 fail:
 	known_put(s, h->known);
 	buf_fini(&h->end);
 	free(h);
+	return err;
+}
+
+int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
+{
+	struct held *h;
+	int err = held_new(s, row, kind, root_version, &h);
+
+	if (err)
+		return err;
+	err = set_insert(s, h);
+	if (err)
+		held_abandon(h);
 	return err;
 }
 

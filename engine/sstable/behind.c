@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Past a block that cannot be read: where does the next one begin?
+ * Keys by which blocks begin.  Past a block that cannot be read: where does
+ * the next one begin?  And to part a file: what stands at its middle?
  *
  * LevelDB's index tells which block would hold a key; those after it are the
  * next ones in the block file, up to its own last three (LevelDB's directory
@@ -27,9 +28,47 @@ static int first_key(struct slice block, struct buf *out)
 	return buf_set(out, key.p, key.n);
 }
 
+static int key_of_block(struct blockfile *b, int64_t i, struct buf *out)
+{
+	const struct bff_map *map = blockfile_map(b);
+	size_t n = (size_t)(map->at[i + 1].logical - map->at[i].logical);
+	uint8_t *p = malloc(n);
+	int err = p ? blockfile_read(b, map->at[i].logical, n, p) : -ENOMEM;
+
+	if (!err)
+		err = first_key(slice_of(p, n), out);
+	free(p);
+	return err;
+}
+
+int sst_key_near(struct sst *s, uint64_t offset, struct buf *out)
+{
+	struct open_table *t;
+	struct blockfile *b;
+	int64_t lo = 0, hi;
+	int err = sst_pin(s, &t);
+
+	if (err)
+		return err;
+	b = ldb_table_file(t->ldb);
+	hi = (int64_t)blockfile_data_blocks(b);
+	err = hi ? 0 : -ENOENT;
+	while (hi - lo > 1) { /* the last block that begins at or below offset */
+		int64_t mid = lo + (hi - lo) / 2;
+
+		if (blockfile_map(b)->at[mid].physical <= offset)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	if (!err)
+		err = key_of_block(b, lo, out);
+	sst_unpin(s);
+	return err;
+}
+
 int sst_key_behind(struct sst *s, struct slice key, struct buf *out)
 {
-	const struct bff_map *map;
 	struct open_table *t;
 	struct blockfile *b;
 	int64_t i;
@@ -38,18 +77,10 @@ int sst_key_behind(struct sst *s, struct slice key, struct buf *out)
 	if (err)
 		return err;
 	b = ldb_table_file(t->ldb);
-	map = blockfile_map(b);
-	i = bff_map_find(map, ldb_table_offset_of(t->ldb, key));
+	i = bff_map_find(blockfile_map(b), ldb_table_offset_of(t->ldb, key));
 	err = -ENOENT;
-	while (err != -ENOMEM && err != 0 && i >= 0 && ++i < (int64_t)blockfile_data_blocks(b)) {
-		size_t n = (size_t)(map->at[i + 1].logical - map->at[i].logical);
-		uint8_t *p = malloc(n);
-
-		err = p ? blockfile_read(b, map->at[i].logical, n, p) : -ENOMEM;
-		if (!err)
-			err = first_key(slice_of(p, n), out);
-		free(p);
-	}
+	while (err != -ENOMEM && err != 0 && i >= 0 && ++i < (int64_t)blockfile_data_blocks(b))
+		err = key_of_block(b, i, out);
 	sst_unpin(s);
 	return err == 0 || err == -ENOMEM ? err : -ENOENT;
 }

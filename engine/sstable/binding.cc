@@ -34,6 +34,7 @@
 #include <vector>
 
 #include <leveldb/cache.h>
+#include <leveldb/comparator.h>
 #include <leveldb/env.h>
 #include <leveldb/filter_policy.h>
 #include <leveldb/iterator.h>
@@ -53,6 +54,16 @@ extern "C" {
 #pragma GCC diagnostic pop
 
 namespace {
+
+/*
+ * LevelDB makes these at first use, without exceptions in mind: memory that
+ * ran out then would leave their guards taken, and whoever came next waiting
+ * for ever.  So they are made before anything else is.
+ */
+[[maybe_unused]] const struct {
+	leveldb::Env *env = leveldb::Env::Default();
+	const leveldb::Comparator *order = leveldb::BytewiseComparator();
+} made_early;
 
 __thread int io_error; /* of the move under way: 0 or -errno */
 __thread bool read_one; /* the move under way has read a block */

@@ -180,11 +180,49 @@ void cache_enter(struct sst_cache *c, struct open_table *t)
 		cache_trim(c);
 }
 
+/* A reference to one that still has any: the last one's put is not to be undone. */
+static bool get_alive(struct sst *s)
+{
+	unsigned refs = atomic_load(&s->refs);
+
+	while (refs && !atomic_compare_exchange_weak(&s->refs, &refs, refs + 1))
+		;
+	return refs != 0;
+}
+
+int cache_intern(struct sst_cache *c, struct sst **s)
+{
+	struct sst *fresh = *s, *there;
+	const size_t n = strlen(fresh->path);
+	int err = 0;
+
+	mutex_lock(&c->lock);
+	HASH_FIND(hh, c->known, fresh->path, n, there);
+	if (there && get_alive(there)) {
+		*s = there;
+	} else {
+		if (there)
+			HASH_DEL(c->known, there);
+		fresh->hh.tbl = NULL;
+		HASH_ADD_KEYPTR(hh, c->known, fresh->path, n, fresh);
+		err = fresh->hh.tbl ? 0 : -ENOMEM;
+		if (there)
+			there->hh.tbl = NULL;
+		there = NULL;
+	}
+	mutex_unlock(&c->lock);
+	if (there || err)
+		sst_free(fresh);
+	return err;
+}
+
 void cache_forget(struct sst_cache *c, struct sst *s)
 {
 	struct open_table *t;
 
 	mutex_lock(&c->lock);
+	if (s->hh.tbl)
+		HASH_DEL(c->known, s);
 	t = atomic_load(&s->table);
 	if (t)
 		list_remove_locked(c, t);

@@ -14,6 +14,9 @@
 #include "engine/sstable/sstable.h"
 #include <stdatomic.h>
 
+#define HASH_NONFATAL_OOM 1 /* or it would end the process: what could not be added has no hh.tbl */
+#include <uthash.h>
+
 enum {
 	TABLES_MAX = 500,  /* descriptors */
 	IDLE_CURSORS = 4,  /* per table; each pins at most one block */
@@ -54,6 +57,8 @@ struct sst {
 	struct cond opened;
 	bool opening;
 	int damaged; /* 0 or -EBADMSG, for good: the file cannot be opened */
+	/* under the cache's lock */
+	UT_hash_handle hh;          /* by path */
 };
 
 struct sst_cache {
@@ -67,6 +72,7 @@ struct sst_cache {
 	struct mutex lock;
 	/* under lock */
 	struct open_table *head;
+	struct sst *known;          /* all there are; one that nobody refers to any more may still be among them */
 	size_t table_bytes;
 	_Atomic size_t tables;      /* read by all */
 };
@@ -81,11 +87,14 @@ static inline struct lru *sst_lru(const struct sst *s)
 void cache_enter(struct sst_cache *c, struct open_table *t);
 /* Closes least recently used, unpinned tables until within bounds or none is left. */
 void cache_trim(struct sst_cache *c);
-/* For the last put of s: its table, if open, leaves the list and is closed. */
+/* *s, fresh, takes its place among those known, or is freed for the one of its path that is there.  On error it is freed. */
+int cache_intern(struct sst_cache *c, struct sst **s) TFS_MUST;
+/* For the last put of s: it is known no more; its table, if open, leaves the list and is closed. */
 void cache_forget(struct sst_cache *c, struct sst *s);
 
 /* sst.c */
 void open_table_close(struct open_table *t);
+void sst_free(struct sst *s); /* one that was never shared, or is known no more */
 int sst_pin(struct sst *s, struct open_table **out) TFS_MUST;
 void sst_unpin(struct sst *s);
 /* Takes over a pin; *out is a struct ldb_cursor too. */

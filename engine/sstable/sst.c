@@ -35,7 +35,17 @@ struct sst_iter {
 };
 
 /* ---- the object ---- */
-int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
+void sst_free(struct sst *s)
+{
+	cond_fini(&s->opened);
+	mutex_fini(&s->lock);
+	if (s->file)
+		lru_file_free(s->file);
+	free(s->path);
+	free(s);
+}
+
+static int sst_make(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
 {
 	struct sst *s = calloc(1, sizeof(*s));
 
@@ -43,17 +53,32 @@ int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **
 		return -ENOMEM;
 	s->cache = c;
 	s->in_memory = in_memory;
-	s->path = strdup(path);
-	if (!s->path || lru_file_new(sst_lru(s), &s->file)) {
-		free(s->path);
-		free(s);
-		return -ENOMEM;
-	}
 	mutex_init(&s->lock, RANK_SSTABLE);
 	cond_init(&s->opened);
 	atomic_store(&s->refs, 1);
+	s->path = strdup(path);
+	if (!s->path || lru_file_new(sst_lru(s), &s->file)) {
+		sst_free(s);
+		return -ENOMEM;
+	}
 	*out = s;
 	return 0;
+}
+
+/*
+ * One object a file, however many tablets use it: a file that split children
+ * share is cached once, and unlinked only when nobody reads it any more.
+ */
+int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
+{
+	struct sst *s;
+	int err = sst_make(c, path, in_memory, &s);
+
+	if (!err)
+		err = cache_intern(c, &s);
+	if (!err)
+		*out = s;
+	return err;
 }
 
 void sst_expect_bytes(struct sst *s, uint64_t bytes)
@@ -79,11 +104,7 @@ void sst_put(struct sst *s)
 		if (err)
 			msg_warning("%s: cannot remove: %s", s->path, strerror(-err));
 	}
-	cond_fini(&s->opened);
-	mutex_fini(&s->lock);
-	lru_file_free(s->file);
-	free(s->path);
-	free(s);
+	sst_free(s);
 }
 
 void sst_doom(struct sst *s)

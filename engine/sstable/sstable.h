@@ -94,7 +94,10 @@ void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s);
 
 /* One SSTable file, opened at first use and perhaps closed again by the cache. */
 struct sst;
-/* Takes no I/O.  The path is copied. */
+/*
+ * Takes no I/O.  The path is copied.  There is one object for a path: whoever
+ * asks while others have it gets a reference to theirs.
+ */
 int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out) TFS_MUST;
 /* Before the first use: a file of another size is another file, and damage. */
 void sst_expect_bytes(struct sst *s, uint64_t bytes);
@@ -145,6 +148,8 @@ int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
 int sst_verify(const char *path, uint64_t *keys, char **why) TFS_MUST;
 /* The approximate file offset at which key would lie (for shares of a clipped table). */
 int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset) TFS_MUST;
+/* The first key of the block that lies at about this offset of the file; -ENOENT: the table is empty. */
+int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
 /* The first key of the next block that can be read, behind the one that would hold key; -ENOENT: there is none. */
 int sst_key_behind(struct sst *s, struct slice key, struct buf *out) TFS_MUST;
 /* Sizes for tabletctl dump: blocks, index, filters. */

@@ -60,10 +60,12 @@ job_begin(struct tablet *t, _Atomic bool *busy)
 	int err = 0;
 
 	mutex_lock(&t->lock);
-	while (*busy && t->state != TABLET_CLOSING)
+	while (*busy && t->state != TABLET_CLOSING && t->state != TABLET_GONE)
 		cond_wait(&t->changed, &t->lock);
 	if (t->state == TABLET_CLOSING)
 		err = -ESHUTDOWN;
+	else if (t->state == TABLET_GONE)
+		err = -EREMCHG;
 	else if (t->state == TABLET_BROKEN)
 		err = -ESTALE;
 	else
@@ -152,6 +154,20 @@ unlock:
 	return err;
 }
 
+void
+compact_let_go(struct tablet *t, struct file_set *s, bool gone)
+{
+	const struct tablet_env *env = t->env;
+
+	for (unsigned i = 0; i < s->n; i++) {
+		if (gone && (env->unlisted ? env->unlisted(env->arg, &s->v[i]->meta) : s->v[i]->owned))
+			sst_doom(s->v[i]->sst);
+		vfile_put(s->v[i]);
+	}
+	free(s->v);
+	*s = (struct file_set){0};
+}
+
 /* Where a job of this kind waits whose edit failed. */
 static struct compact_job **
 pending(struct tablet *t, const struct compact_job *j)
@@ -179,8 +195,10 @@ install_or_keep(struct tablet *t, struct compact_job *j)
 		env->major++;
 	else
 		env->merging++;
-	file_set_put(&j->in, true);
+	compact_let_go(t, &j->in, true);
 	compact_job_free(j);
+	if (env->changed)
+		env->changed(env->arg, t);
 	return 0;
 }
 
@@ -259,6 +277,14 @@ static int
 settle(struct tablet *t, struct compact_job *j)
 {
 	return j ? install_or_keep(t, j) : 0;
+}
+
+int
+compact_settle(struct tablet *t)
+{
+	int err = settle(t, t->pending_merge);
+
+	return err ? err : settle(t, t->pending_major);
 }
 
 /*
@@ -398,10 +424,10 @@ major_inputs(struct tablet *t, struct freeze *f, struct file_set *in)
 }
 
 static int
-major(struct tablet *t)
+major(struct tablet *t, bool gives_way)
 {
 	struct compact_job *j = calloc(1, sizeof *j);
-	struct run_params p = {.t = t};
+	struct run_params p = {.t = t, .gives_way = gives_way};
 	struct freeze f = {0};
 	int err;
 
@@ -449,7 +475,7 @@ room_needed(struct tablet *t)
 }
 
 int
-compact_major(struct tablet *t)
+compact_major(struct tablet *t, bool gives_way)
 {
 	int err = job_begin(t, &t->majoring);
 	bool again = false;
@@ -459,7 +485,7 @@ compact_major(struct tablet *t)
 	do {
 		err = settle(t, t->pending_major);
 		if (!err)
-			err = major(t);
+			err = major(t, gives_way);
 		again = !again && (err == -ENOSPC || err == -EDQUOT) && t->env->make_room &&
 			t->env->make_room(t->env->arg, room_needed(t));
 	} while (again);
@@ -476,7 +502,7 @@ tablet_compact(struct tablet *t)
 
 	tablet_enter(t);
 	tablet_replay_done(t);
-	err = compact_major(t);
+	err = compact_major(t, false);
 	tablet_leave(t);
 	return err;
 }

@@ -53,6 +53,7 @@ struct run_params {
 	const struct view *present; /* groups that have files: a row delete goes to each; may be NULL */
 	struct store_schema *freeze_schema; /* for the outputs; NULL: not known */
 	int64_t freeze_us;
+	bool gives_way;             /* -ECANCELED when a split waits */
 };
 /* Takes merged.  On 0 the files are written and synced, the directory too; on error they are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
@@ -70,8 +71,12 @@ int job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
 void job_end(struct tablet *t, _Atomic bool *busy);
 /* One merging compaction, if one is wanted; *did. */
 int compact_merge(struct tablet *t, bool *did) TFS_MUST;
-int compact_major(struct tablet *t) TFS_MUST;
+int compact_major(struct tablet *t, bool gives_way) TFS_MUST; /* gives_way: to a split, with -ECANCELED */
 void compact_schedule(struct tablet *t);
+/* Installs what a merging or major compaction wrote and could not enter in METADATA.  Between job_begin and job_end of both. */
+int compact_settle(struct tablet *t) TFS_MUST;
+/* The files left the tablet's list, durably (gone), or did not. */
+void compact_let_go(struct tablet *t, struct file_set *s, bool gone);
 /* What a freeze fixed. */
 struct freeze {
 	struct store_schema *schema; /* a reference */

@@ -87,11 +87,8 @@ freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
 		}
 		n->mems[n->mem_count++] = fresh;
 		view_take_mems(n, v, v->mems, wasted);
-		if (!wasted) {
-			v->mems[0]->frozen = v->mems[0]->accounted;
-			v->mems[0]->frozen_sum = &t->env->flushing_bytes;
-			t->env->flushing_bytes += v->mems[0]->frozen;
-		}
+		if (!wasted)
+			vmem_freeze(v->mems[0], &t->env->flushing_bytes);
 		*old = view_swap(t, n);
 		v = n;
 	}
@@ -140,7 +137,7 @@ write_files(struct tablet *t, struct flush_job *j)
 	int err = 0;
 
 	for (; n < j->mem_count && !err; n += !err)
-		err = memtable_iter_new(j->mems[n]->m, &kids[n]);
+		err = tablet_mem_iter(t, j->mems[n], &kids[n]);
 	if (err) {
 		while (n)
 			iter_free(kids[--n]);
@@ -261,6 +258,8 @@ unlock:
 			t->env->bytes_flushed += j->outs.v[i]->meta.bytes;
 		if (t->env->redo_moved)
 			t->env->redo_moved(t->env->arg);
+		if (t->env->changed)
+			t->env->changed(t->env->arg, t);
 	}
 	return err;
 }

@@ -388,7 +388,7 @@ consume(struct run *r, struct iter *it)
 	int keep, err;
 
 	for (iter_seek(it, slice_of(NULL, 0)); it->valid; iter_next(it)) {
-		if (++n % CHECK_EVERY == 0 && r->p->t->state == TABLET_CLOSING)
+		if (++n % CHECK_EVERY == 0 && (r->p->t->state == TABLET_CLOSING || (r->p->gives_way && r->p->t->split_wanted)))
 			return -ECANCELED;
 		keep = filter_key(&r->filter, it->key, &e);
 		if (keep < 0) {

@@ -24,7 +24,7 @@
 static bool
 stopping(const struct tablet *t)
 {
-	return t->state == TABLET_CLOSING || t->state == TABLET_BROKEN;
+	return t->state == TABLET_CLOSING || t->state == TABLET_BROKEN || t->state == TABLET_GONE;
 }
 
 /* Again after a pause; the first failure of a row is told. */
@@ -81,8 +81,11 @@ tablet_merge_task(struct task *task)
 {
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, merge_task));
 	bool did;
-	int err = compact_merge(t, &did);
+	int err;
 
+	if (t->split_wanted)
+		return; /* it is scheduled anew afterwards */
+	err = compact_merge(t, &did);
 	if (stopping(t) || err == -ESHUTDOWN)
 		return;
 	if (err) {
@@ -105,16 +108,16 @@ tablet_major_task(struct task *task)
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, major_task));
 	int err;
 
-	if (stopping(t) || !wants_major(t))
+	if (stopping(t) || t->split_wanted || !wants_major(t))
 		return;
 	if (t->majoring || atomic_exchange(&t->env->major_under_way, true)) {
 		task_queue_after(task, SOON_US);
 		return;
 	}
-	err = compact_major(t);
+	err = compact_major(t, true);
 	t->env->major_under_way = false;
 	if (!err)
 		t->major_backoff_us = 0;
-	else if (!stopping(t) && err != -ESHUTDOWN)
+	else if (!stopping(t) && err != -ESHUTDOWN && !(err == -ECANCELED && t->split_wanted))
 		try_again(t, task, &t->major_backoff_us, "major", err);
 }

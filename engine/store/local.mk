@@ -13,5 +13,5 @@ libstore_la_SOURCES += %D%/batch_format.c %D%/batch_format.h %D%/compact.c %D%/c
 	%D%/compact_flush.c %D%/compact_pick.c %D%/compact_run.c %D%/compact_task.c %D%/memory.c %D%/mutate.c %D%/mutate.h %D%/mutate_column.c \
 	%D%/mutate_value.c %D%/past.c %D%/tablet_plan.c %D%/tablet_plan.h \
 	%D%/mutate_impl.h %D%/props_format.c %D%/props_format.h %D%/tablet.c %D%/tablet.h %D%/tablet_column.c \
-	%D%/tablet_column.h %D%/tablet_impl.h %D%/tablet_read.c %D%/tablet_scan.c %D%/tablet_schema.c %D%/tablet_usage.c %D%/tablet_usage.h %D%/tablet_write.c \
+	%D%/tablet_column.h %D%/tablet_impl.h %D%/tablet_read.c %D%/tablet_scan.c %D%/tablet_schema.c %D%/tablet_split.c %D%/tablet_usage.c %D%/tablet_usage.h %D%/tablet_write.c \
 	%D%/view.c %D%/view.h

@@ -19,6 +19,7 @@
 #include "engine/base/msg.h"
 #include "engine/store/cellkey.h"
 #include "engine/store/compact.h"
+#include "engine/store/merge.h"
 
 enum { CLOSE_POLL_US = 1000 };
 
@@ -58,6 +59,26 @@ bool
 tablet_holds_row(const struct tablet *t, struct slice row)
 {
 	return slice_cmp(row, buf_slice(&t->begin)) >= 0 && (!t->has_end || slice_cmp(row, buf_slice(&t->end)) < 0);
+}
+
+int
+tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out)
+{
+	struct buf from = {0}, to = {0};
+	struct iter *it;
+	int err = cellkey_row_prefix(&from, buf_slice(&t->begin));
+
+	if (!err && t->has_end)
+		err = cellkey_row_prefix(&to, buf_slice(&t->end));
+	if (!err)
+		err = memtable_iter_new(m->m, &it);
+	if (!err && (t->begin.n || t->has_end))
+		err = clip_iter_new(it, buf_slice(&from), t->has_end ? buf_slice(&to) : slice_of(NULL, 0), &it);
+	buf_fini(&from);
+	buf_fini(&to);
+	if (!err)
+		*out = it;
+	return err;
 }
 
 void

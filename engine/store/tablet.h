@@ -36,6 +36,7 @@ struct store_group {
 struct store_schema {
 	uint32_t refs;             /* atomic */
 	uint64_t generation;
+	uint64_t tablet_bytes;     /* past which a tablet is split; 0: never */
 	struct store_family *families; /* in id order */
 	unsigned family_count;
 	struct store_group *groups;    /* in id order; the first is the default */
@@ -106,6 +107,14 @@ struct tablet_env {
 	 * none: is there room for so many bytes now?  NULL: there is not.
 	 */
 	bool (*make_room)(void *arg, uint64_t bytes);
+	/*
+	 * After an edit took f off a tablet's list: does no other one here list
+	 * it?  Then it is unlinked with its last reader.  NULL: only files that
+	 * lie wholly in the tablet's rows are.
+	 */
+	bool (*unlisted)(void *arg, const struct tablet_file *f);
+	/* Called after a compaction, holding no lock: the tablet may have grown past its size, or shrunk. */
+	void (*changed)(void *arg, struct tablet *t);
 	/* Called after an edit moved the redo point, so that log segments can go. */
 	void (*redo_moved)(void *arg);
 	void *arg;
@@ -166,7 +175,8 @@ void *tablet_commit_arg(const struct tablet *t);
  * memtable nodes, submit to the log, 4 wait for the log (and its sync), 5
  * insert, 6 publish in order, 7 answer.
  * results: as many as ops.
- * -EREMCHG: not a row of this tablet.  -ESTALE: it is not ours any more.
+ * -EREMCHG: not a row of this tablet, or other tablets have taken its place.
+ * -ESTALE: it is not ours any more.
  * -ESHUTDOWN: it is being closed.  -ENOSPC and the like from the background:
  * memory is full and flushing fails.
  */
@@ -190,7 +200,38 @@ int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool 
 struct tablet_scan;
 int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct tablet_scan **out) TFS_MUST; /* copies the spec */
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST; /* resets b */
+/* After a batch that was the last: did the scan end because the tablet is gone?  Then *row (until the scan is freed) is where to go on. */
+bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row);
 void tablet_scan_free(struct tablet_scan *s);
+
+/*
+ * ---- splitting and merging: engine/store/tablet_split.c has the order ----
+ * A row at which to split, such that either side has about half of the
+ * files' bytes, and a row.  -ENOENT: there is none (a single row).
+ */
+int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
+/* From 0 on to tablet_split_end the list of files stands still and the calling thread has EDIT.  -ESTALE, -ESHUTDOWN, -EREMCHG as mutate. */
+int tablet_split_begin(struct tablet *t) TFS_MUST;
+/* child: made by tablet_new from its METADATA row, known to nobody. */
+int tablet_split_adopt(struct tablet *parent, struct tablet *child) TFS_MUST;
+/* Writers under way end, new ones wait for tablet_split_end. */
+void tablet_split_drain(struct tablet *t);
+void tablet_split_inherit(struct tablet *parent, struct tablet *child);
+/* done: the tablet is gone, its callers are answered -EREMCHG; else it goes on as before. */
+void tablet_split_end(struct tablet *t, bool done);
+/*
+ * For a merge: all is flushed, the redo set is empty, writers wait, until
+ * tablet_merge_end.  What the tablet's METADATA row says stands still.
+ * -EBUSY: it cannot be brought to that now.
+ */
+int tablet_merge_begin(struct tablet *t) TFS_MUST;
+void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
+/* What a parent knows of the files that the child has, too. */
+void tablet_inherit_files(struct tablet *parent, struct tablet *child);
+/* The child's background work may begin. */
+void tablet_split_start(struct tablet *child);
+/* Takes files off the list of which no row is the tablet's. */
+int tablet_split_tidy(struct tablet *t, const char *event) TFS_MUST;
 
 /* Minor compaction of everything written so far, now; waits. */
 int tablet_flush(struct tablet *t) TFS_MUST;

@@ -29,6 +29,8 @@
 #define TABLET_STATES(X) \
 	X(LOADING, "loading")  /* replay: nothing was written by this incarnation yet */ \
 	X(SERVING, "serving") \
+	X(SPLITTING, "splitting") /* other tablets are about to take its place: writers wait */ \
+	X(GONE, "gone")        /* they have: -EREMCHG; who reads it goes on in the view that he has */ \
 	X(CLOSING, "closing")  /* tablet_free has begun: background work stops */ \
 	X(BROKEN, "broken")    /* the commit callback said that the tablet is not ours (-ESTALE) */
 enum tablet_state {
@@ -107,6 +109,7 @@ struct tablet {
 	uint64_t redo_maybe;       /* an edit in doubt may have set this point of ours; 0: none */
 	int64_t freeze_us;         /* of the last freeze */
 	_Atomic bool flushing, merging, majoring; /* a job of the kind is under way (job_begin) */
+	_Atomic bool split_wanted; /* somebody waits for all three: the background begins no more and gives up what takes long */
 	struct flush_job *pending; /* written, its install failed: repeated before anything else; the flusher's */
 	struct compact_job *pending_merge, *pending_major; /* likewise, of the kind */
 
@@ -139,6 +142,9 @@ struct view *view_swap(struct tablet *t, struct view *v) TFS_MUST;
 bool tablet_holds_row(const struct tablet *t, struct slice row);
 
 void tablet_fail(struct tablet *t, int err); /* what commit said; -ESTALE makes the tablet BROKEN */
+
+/* What the tablet may see of a memtable, which it may share with a sibling. */
+int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out) TFS_MUST;
 
 /* ---- tablet_write.c ---- */
 struct stripe *stripe_of(struct tablet *t, struct slice row);

@@ -31,6 +31,7 @@ struct tablet_scan {
 	struct live *live;
 	int passed;                 /* what could not be read and was passed over */
 	bool done;
+	bool moved;                 /* done, since the tablet is gone: row is where to go on */
 };
 
 static const struct gc_rule *
@@ -204,6 +205,25 @@ leave_view(struct tablet_scan *s, struct scan_batch *b)
 	return 0;
 }
 
+/* Between two views: what was written since the tablet's place was taken is elsewhere. */
+static bool
+move_on(struct tablet_scan *s, struct scan_batch *b)
+{
+	if (s->t->state != TABLET_GONE)
+		return false;
+	s->moved = s->done = b->done = true;
+	b->damaged = s->passed != 0;
+	return true;
+}
+
+bool
+tablet_scan_moved(const struct tablet_scan *s, struct slice *row)
+{
+	if (s->moved)
+		*row = buf_slice(&s->row);
+	return s->moved;
+}
+
 int
 tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 {
@@ -216,6 +236,8 @@ tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 		return 0;
 	}
 	if (!s->live) {
+		if (move_on(s, b))
+			return 0;
 		err = open_view(s);
 		if (err)
 			return err;

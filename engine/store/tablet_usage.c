@@ -177,6 +177,15 @@ part_of(struct vfile *f, struct file_usage *u, struct part *p)
 
 /* ---- the tablet ---- */
 
+/* A memtable that siblings share, since a split, until both have flushed it: about as much to each. */
+static uint64_t
+part_in_memory(const struct vmem *m, uint64_t x)
+{
+	const uint32_t tablets = m->tablets;
+
+	return tablets > 1 ? x / tablets : x;
+}
+
 static const char *const state_names[] = {
 #define X(name, text) [TABLET_##name] = text,
 	TABLET_STATES(X)
@@ -198,11 +207,11 @@ tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	for (unsigned i = 0; i < snap.view->mem_count; i++) {
 		struct vmem *m = snap.view->mems[i];
 
-		st.memory_bytes += memtable_bytes(m->m);
+		st.memory_bytes += part_in_memory(m, memtable_bytes(m->m));
 		for (unsigned k = 0; k < sizeof m->usage.of / sizeof m->usage.of[0]; k++) {
 			for (struct mem_family *f = m->usage.of[k]; f; f = f->next) {
-				st.cells += f->cells;
-				st.tombstones += f->tombstones;
+				st.cells += part_in_memory(m, f->cells);
+				st.tombstones += part_in_memory(m, f->tombstones);
 			}
 		}
 	}
@@ -262,9 +271,9 @@ add_memtable(const struct vmem *m, struct tablet_family **v, unsigned *n)
 
 			if (!to)
 				return -ENOMEM;
-			to->cells += f->cells;
-			to->tombstones += f->tombstones;
-			to->memory_bytes += below(held, after, all) - below(held, before, all);
+			to->cells += part_in_memory(m, f->cells);
+			to->tombstones += part_in_memory(m, f->tombstones);
+			to->memory_bytes += part_in_memory(m, below(held, after, all) - below(held, before, all));
 			before = after;
 		}
 	}

@@ -162,6 +162,24 @@ vmem_account(struct vmem *m)
 
 /* ---- the commit ---- */
 
+static int
+state_error(const struct tablet *t)
+{
+	switch ((enum tablet_state)t->state) {
+	case TABLET_LOADING:
+	case TABLET_SERVING:
+		return 0;
+	case TABLET_CLOSING:
+		return -ESHUTDOWN;
+	case TABLET_BROKEN:
+		return -ESTALE;
+	case TABLET_SPLITTING:
+	case TABLET_GONE:
+		return -EREMCHG;
+	}
+	return -ESHUTDOWN;
+}
+
 /* Names this incarnation in the redo set, durably, unless it is there. */
 static int
 ensure_redo(struct tablet *t)
@@ -175,7 +193,7 @@ ensure_redo(struct tablet *t)
 
 	mutex_lock(&t->edit);
 	mutex_lock(&t->lock);
-	if (t->redo_own)
+	if (t->redo_own || (err = state_error(t)))
 		goto unlock;
 	points = calloc(t->redo_count + 1u, sizeof *points);
 	set = calloc(t->redo_count + 1u, sizeof *set);
@@ -217,21 +235,6 @@ unlock:
 	return err;
 }
 
-static int
-state_error(const struct tablet *t)
-{
-	switch ((enum tablet_state)t->state) {
-	case TABLET_LOADING:
-	case TABLET_SERVING:
-		return 0;
-	case TABLET_CLOSING:
-		return -ESHUTDOWN;
-	case TABLET_BROKEN:
-		return -ESTALE;
-	}
-	return -ESHUTDOWN;
-}
-
 /* Step 3.  0; NEED_REDO, NEED_JUDGE, NEED_ROOM; -errno. */
 static int
 submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
@@ -242,6 +245,8 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 	int err;
 
 	mutex_lock(&t->lock);
+	while (t->state == TABLET_SPLITTING)
+		cond_wait(&t->changed, &t->lock);
 	if ((err = state_error(t)))
 		goto out;
 	if (!t->redo_own) {

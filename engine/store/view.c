@@ -30,6 +30,7 @@ vmem_new(_Atomic size_t *memory_used, struct vmem **out)
 		return err;
 	}
 	m->refs = 1;
+	m->tablets = 1;
 	m->memory_used = memory_used;
 	m->accounted = m->fresh = memtable_bytes(m->m);
 	if (memory_used)
@@ -52,7 +53,15 @@ vmem_get(struct vmem *m)
 }
 
 void
-vmem_discount(struct vmem *m)
+vmem_freeze(struct vmem *m, _Atomic size_t *sum)
+{
+	m->frozen = m->accounted;
+	m->frozen_sum = sum;
+	*sum += m->frozen;
+}
+
+static void
+forget_bytes(struct vmem *m)
 {
 	if (m->memory_used)
 		*m->memory_used -= m->accounted;
@@ -63,11 +72,18 @@ vmem_discount(struct vmem *m)
 }
 
 void
+vmem_discount(struct vmem *m)
+{
+	if (--m->tablets == 0)
+		forget_bytes(m);
+}
+
+void
 vmem_put(struct vmem *m)
 {
 	if (!m || --m->refs)
 		return;
-	vmem_discount(m);
+	forget_bytes(m);
 	memtable_put(m->m);
 	mem_usage_fini(&m->usage);
 	free(m);

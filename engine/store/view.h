@@ -32,6 +32,7 @@ struct vmem {
 	uint64_t seq_max;             /* under the tablet's lock */
 	_Atomic size_t *frozen_sum;   /* what frozen was added to; NULL: not frozen */
 	size_t frozen;
+	_Atomic uint32_t tablets;     /* that have yet to flush it: 1, or more once their parent was split */
 	struct mem_usage usage;       /* counted under the tablet's lock */
 };
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
@@ -39,8 +40,10 @@ struct vmem *vmem_get(struct vmem *m);
 void vmem_put(struct vmem *m);
 /* It holds more than a fresh one (and, the caller knows, not for any entry). The caller holds the tablet's lock. */
 bool vmem_wasted(const struct vmem *m);
-/* It is flushed: what readers still pin no longer slows writers down, or an idle scan could stop them. */
+/* One tablet has flushed it.  With the last: what readers still pin no longer slows writers down, or an idle scan could stop them. */
 void vmem_discount(struct vmem *m);
+/* No more is written to it: what is accounted counts as on its way out from now on.  The caller holds the tablet's lock. */
+void vmem_freeze(struct vmem *m, _Atomic size_t *sum);
 
 /* A file of the list; immutable but for refs. */
 struct vfile {

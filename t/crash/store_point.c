@@ -85,7 +85,7 @@ static void choose_history(uint64_t seed)
 	if (by_hand)
 		options.sync_interval_us = 3600000000u;
 	options.log_level = MSG_WARNING;
-	flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_SINGLE;
+	flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_SINGLE | STEP_TABLETS;
 	if (options.no_background)
 		flags |= STEP_AUTO;
 	if (one_in(&r, 8))

@@ -20,7 +20,7 @@
 	X(mutation_free) X(mutation_put) X(mutation_write) X(mutation_delete_version) X(mutation_delete_column)       \
 	X(mutation_delete_family) X(mutation_delete_row) X(mutation_set_time) X(mutation_move) X(mutation_increment)  \
 	X(mutation_check) X(apply) X(scan_new) X(scan_next) X(scan_free) X(stat) X(read) X(row_exists) X(usage)       \
-	X(tablets) X(flush) X(compact) X(status) X(metrics)
+	X(tablets) X(split) X(merge) X(flush) X(compact) X(status) X(metrics)
 struct api {
 #define API_FIELD(f) __typeof__(&tfs_##f) f;
 	API_FUNCTIONS(API_FIELD)
@@ -70,6 +70,7 @@ enum {
 	STEP_SYNC = 16,   /* some mutations with TFS_APPLY_SYNC */
 	STEP_LONG = 32,   /* keys of the greatest length, and longer */
 	STEP_AGES = 64,   /* cells that expire */
+	STEP_TABLETS = 256, /* tablets split and merged */
 	STEP_SINGLE = 128, /* every step is at most one durable change of what the store holds */
 };
 struct step {
@@ -78,7 +79,7 @@ struct step {
 };
 enum step_kind {
 	STEP_MUTATE, STEP_SCAN, STEP_POINT, STEP_TABLE, STEP_EDIT, STEP_RULES, STEP_FLUSH, STEP_COMPACT, STEP_SYNCS, STEP_REOPEN,
-	STEP_MERGE, STEP_ALL
+	STEP_MERGE, STEP_ALL, STEP_SPLIT, STEP_JOIN
 };
 enum step_kind step_kind(const struct step *st);
 /* Whether the step is a mutation that asks for TFS_APPLY_SYNC. */

@@ -28,6 +28,8 @@ static struct choice choose(const struct step *st)
 	if ((c.kind == STEP_TABLE && !(st->flags & STEP_TABLES)) ||
 	    ((c.kind == STEP_EDIT || c.kind == STEP_RULES) && !(st->flags & STEP_SCHEMA)))
 		c.kind = STEP_MUTATE;
+	if (c.kind == STEP_MUTATE && (st->flags & STEP_TABLETS) && one_in(&c.r, 12))
+		c.kind = one_in(&c.r, 3) ? STEP_JOIN : STEP_SPLIT;
 	/* Most of it in one table, so that things meet. */
 	c.table = one_in(&c.r, 4) ? (unsigned)below(&c.r, TABLES) : 0;
 	c.sync = one_in(&c.r, 6) && (st->flags & STEP_SYNC) && c.kind == STEP_MUTATE;
@@ -68,9 +70,15 @@ static int step_all(struct side *s, struct tfs_table *t, struct out *o)
 
 static int look_at_tablet(void *arg, const struct tfs_tablet *tablet)
 {
-	unsigned *n = arg;
+	struct out *o = arg;
 
-	(*n)++;
+	say(o, "tablet ");
+	say_bytes(o, tablet->begin.size ? tablet->begin : TFS_S(""));
+	if (tablet->end.data) {
+		say(o, " ");
+		say_bytes(o, tablet->end);
+	}
+	say(o, "\n");
 	return tablet->state ? 0 : -EINVAL;
 }
 
@@ -80,7 +88,6 @@ int step_run(struct side *s, const struct step *st, struct out *o)
 	struct tfs_table *t = s->table[c.table];
 	struct tfs_bytes row;
 	struct tfs_usage usage;
-	unsigned tablets = 0;
 	int err;
 
 	say(o, "step %llu %s ", (unsigned long long)st->number, table_names[c.table]);
@@ -116,10 +123,18 @@ int step_run(struct side *s, const struct step *st, struct out *o)
 		err = s->api->compact(t);
 		say(o, "compact: %s\n", strerror(-err));
 		return err;
+	case STEP_SPLIT:
+	case STEP_JOIN:
+		row = pick_row(&c.r, st->flags);
+		err = (c.kind == STEP_SPLIT ? s->api->split : s->api->merge)(t, row);
+		say(o, "%s ", c.kind == STEP_SPLIT ? "split" : "join");
+		say_bytes(o, row);
+		say(o, ": %s\n", strerror(-err));
+		return err;
 	case STEP_ALL:
 		err = s->api->usage(t, NULL, &usage);
 		if (!err)
-			err = s->api->tablets(t, look_at_tablet, &tablets);
+			err = s->api->tablets(t, look_at_tablet, o);
 		say(o, "usage: %s\n", strerror(-err));
 		return err ? err : step_all(s, t, o);
 	case STEP_TABLE: case STEP_SYNCS: case STEP_REOPEN: case STEP_MERGE:
@@ -187,6 +202,7 @@ void side_dump(struct side *s, struct out *o)
 		if (err)
 			continue;
 		say_schema(s, t, o);
+		(void)!s->api->tablets(t, look_at_tablet, o);
 		say_scan(s, t, &spec, o);
 		s->api->table_close(t);
 	}

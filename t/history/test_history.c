@@ -188,7 +188,7 @@ static bool run_step(struct pair *p, unsigned i)
 			return true;
 		break;
 	case STEP_MUTATE: case STEP_SCAN: case STEP_POINT: case STEP_TABLE: case STEP_EDIT: case STEP_FLUSH: case STEP_COMPACT:
-	case STEP_SYNCS: case STEP_ALL:
+	case STEP_SYNCS: case STEP_ALL: case STEP_SPLIT: case STEP_JOIN:
 		break;
 	}
 	(void)step_run(&p->ref, &st, &p->ref_saw);
@@ -210,6 +210,8 @@ static void choose_options(struct pair *p)
 	p->options.no_background = !one_in(&r, 4);
 	p->options.log_level = MSG_WARNING;
 	p->flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_AGES;
+	if (!one_in(&r, 3))
+		p->flags |= STEP_TABLETS;
 	if (p->options.no_background)
 		p->flags |= STEP_AUTO;
 	if (one_in(&r, 4))

@@ -68,6 +68,8 @@ int model_read(struct tfs_table *t, struct tfs_bytes row, const char *family, st
 int model_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists);
 int model_usage(struct tfs_table *t, const char *family, struct tfs_usage *u);
 int model_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg);
+int model_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
+int model_merge(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 int model_flush(struct tfs_table *t);
 int model_compact(struct tfs_table *t);
 

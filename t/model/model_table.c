@@ -78,6 +78,7 @@ void mdl_table_put(struct tfs_table *t)
 	for (size_t i = 0; i < t->n; i++)
 		mdl_row_free(t->row[i]);
 	free(t->row);
+	mdl_tablets_free(t);
 	mdl_schema_unref(t->schema);
 	free(t);
 }
@@ -269,19 +270,6 @@ int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
 	if (r == 0)
 		*u = sum;
 	return r;
-}
-
-int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg)
-{
-	struct tfs_tablet one = {.begin = TFS_S(""), .server = "model", .state = "SERVING"};
-	struct tfs_usage u;
-	int r = tfs_usage(t, NULL, &u);
-
-	if (r < 0)
-		return r;
-	one.bytes = u.memory_bytes;
-	one.usage = u;
-	return fn(arg, &one);
 }
 
 int tfs_flush(struct tfs_table *t)

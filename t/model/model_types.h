@@ -100,7 +100,10 @@ struct tfs_table {
 	struct mdl_schema *schema;
 	struct mdl_row **row;     /* by key */
 	size_t n, capacity;
+	struct tfs_bytes *cut;    /* rows at which tablets begin, rising; model_tablets.c */
+	size_t cuts;
 };
+void mdl_tablets_free(struct tfs_table *t);
 int64_t mdl_now(struct tfs_store *s);
 int64_t mdl_unique(struct tfs_store *s);
 void mdl_table_get(struct tfs_table *t);

@@ -53,6 +53,8 @@
 #define tfs_row_exists model_row_exists
 #define tfs_usage(...) model_usage(__VA_ARGS__)
 #define tfs_tablets model_tablets
+#define tfs_split model_split
+#define tfs_merge model_merge
 #define tfs_flush model_flush
 #define tfs_compact model_compact
 

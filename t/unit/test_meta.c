@@ -375,7 +375,7 @@ static void test_damage(void **state)
 	cell(META_TABLET, slice_str("server"), slice_of("", 0), -EBADMSG);
 	cell(META_TABLET, slice_str("begin"), (struct slice){0}, -EBADMSG);
 	cell(META_TABLET, slice_str("tokens"), slice_of("anything", 8), 0);
-	cell(META_TABLET, slice_str("merge"), slice_of("\1x", 2), -EPROTO);
+	cell(META_TABLET, slice_str("merge"), slice_of("\1x", 2), -EBADMSG);
 	cell(META_TABLET, slice_str("colour"), slice_of("\1x", 2), -EPROTO);
 	cell(META_EVENT, slice_str(""), slice_of("\1opened", 7), 0);
 	cell(META_EVENT, slice_str(""), slice_of("\2opened", 7), -EPROTO);

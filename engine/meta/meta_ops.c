@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operations that write a METADATA row.
+ *
+ * A column is written as the newest version (maxversions=1 hides the one
+ * before), a list's element that goes is a deleted column; so one mutation
+ * is one edit, and reading the row back gives what meta_tablet_apply gives.
+ */
+#include "engine/meta/meta.h"
+#include "engine/meta/meta_format.h"
+
+#include <errno.h>
+
+#define NO_TIME INT64_MIN /* TFS_NO_TIME: the server's clock */
+
+struct writer {
+	struct arena *arena;
+	struct op *ops;
+	unsigned count;
+	struct buf scratch;
+};
+
+static int writer_init(struct writer *w, struct arena *a, size_t most)
+{
+	*w = (struct writer){.arena = a};
+	w->ops = arena_alloc(a, (most ? most : 1) * sizeof *w->ops);
+	return w->ops ? 0 : -ENOMEM;
+}
+
+/* Takes what stands in scratch as the value. */
+static int write_column(struct writer *w, enum meta_family family, struct slice qualifier)
+{
+	struct op *op = &w->ops[w->count];
+
+	*op = (struct op){.kind = OP_WRITE, .family = (uint16_t)family, .ts = {.newest = true, .us = NO_TIME}, .truncate_to = UINT64_MAX};
+	if (!arena_dup(w->arena, qualifier, &op->qualifier) || !arena_dup(w->arena, buf_slice(&w->scratch), &op->value))
+		return -ENOMEM;
+	buf_reset(&w->scratch);
+	w->count++;
+	return 0;
+}
+
+static int delete_column(struct writer *w, enum meta_family family, struct slice qualifier)
+{
+	struct op *op = &w->ops[w->count];
+
+	*op = (struct op){.kind = OP_DELETE_COLUMN, .family = (uint16_t)family, .truncate_to = UINT64_MAX};
+	if (!arena_dup(w->arena, qualifier, &op->qualifier))
+		return -ENOMEM;
+	w->count++;
+	return 0;
+}
+
+static int write_u64(struct writer *w, enum meta_column c, uint64_t v)
+{
+	int rc = meta_u64_encode(v, &w->scratch);
+
+	return rc ? rc : write_column(w, META_TABLET, slice_str(meta_column_names[c]));
+}
+
+static int write_bytes(struct writer *w, enum meta_family family, const char *qualifier, struct slice v)
+{
+	int rc = meta_bytes_encode(v, &w->scratch);
+
+	return rc ? rc : write_column(w, family, slice_str(qualifier));
+}
+
+static int write_file(struct writer *w, const struct tablet_file *f)
+{
+	uint8_t key[META_SST_KEY_BYTES];
+	struct tablet_file copy = {0};
+	int rc = tablet_file_copy(&copy, f);
+
+	if (rc)
+		return rc;
+	meta_file_normalise(&copy);
+	meta_sst_key_put(key, &copy);
+	rc = meta_sst_value_encode(&copy, &w->scratch);
+	tablet_file_fini(&copy);
+	return rc ? rc : write_column(w, META_SST, slice_of(key, sizeof key));
+}
+
+static int write_redo(struct writer *w, const struct redo_point *p)
+{
+	uint8_t key[META_REDO_KEY_BYTES];
+	int rc = meta_u64_encode(p->lsn, &w->scratch);
+
+	put_be64(key, p->incarnation);
+	return rc ? rc : write_column(w, META_REDO, slice_of(key, sizeof key));
+}
+
+int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
+{
+	struct writer w;
+	int rc = writer_init(&w, a, 5u + m->file_count + m->redo_count);
+
+	if (rc)
+		return rc;
+	rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
+	if (!rc)
+		rc = write_u64(&w, C_SERVER, m->server);
+	if (!rc)
+		rc = write_u64(&w, C_SEQ, m->seq_mark);
+	if (!rc)
+		rc = write_u64(&w, C_CLOCK, (uint64_t)m->clock_mark);
+	if (!rc)
+		rc = write_u64(&w, C_MAJOR, (uint64_t)m->major_us);
+	for (unsigned i = 0; i < m->file_count && !rc; i++)
+		rc = write_file(&w, &m->files[i]);
+	for (unsigned i = 0; i < m->redo_count && !rc; i++)
+		rc = write_redo(&w, &m->redo[i]);
+	buf_fini(&w.scratch);
+	if (rc)
+		return rc;
+	*ops = w.ops;
+	*count = w.count;
+	return 0;
+}
+
+int meta_ops_split(const struct meta_tablet *lower, const char *event, struct arena *a, struct op **ops, unsigned *count)
+{
+	struct op *columns, *all;
+	struct writer w;
+	unsigned n;
+	int rc = meta_ops_new(lower, a, &columns, &n);
+
+	if (!rc)
+		rc = writer_init(&w, a, n + 2u);
+	if (rc)
+		return rc;
+	all = w.ops;
+	all[0] = (struct op){.kind = OP_CHECK, .check = OP_CHECK_ABSENT, .family = META_TABLET, .ts = {.newest = true}, .truncate_to = UINT64_MAX,
+			     .qualifier = slice_str(meta_column_names[C_SERVER])};
+	memcpy(all + 1, columns, n * sizeof *all);
+	w.count = n + 1;
+	rc = write_bytes(&w, META_EVENT, "", slice_str(event));
+	buf_fini(&w.scratch);
+	if (rc)
+		return rc;
+	*ops = all;
+	*count = w.count;
+	return 0;
+}
+
+#define MERGE_MOST (200u * 1024u) /* a scan hands out whole what has up to 256 KiB */
+
+int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op **ops, unsigned *count)
+{
+	struct buf row = {0};
+	struct writer w;
+	int rc = writer_init(&w, a, 2);
+
+	if (!rc)
+		rc = meta_root_encode(lower, &row);
+	if (!rc && row.n > MERGE_MOST)
+		rc = -E2BIG;
+	if (!rc)
+		rc = write_bytes(&w, META_TABLET, meta_column_names[C_MERGE], buf_slice(&row));
+	if (!rc) /* the hint is never above where the tablet begins */
+		rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&lower->begin));
+	buf_fini(&row);
+	buf_fini(&w.scratch);
+	if (rc)
+		return rc;
+	*ops = w.ops;
+	*count = w.count;
+	return 0;
+}
+
+int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
+{
+	struct writer w;
+	int rc = writer_init(&w, a, 5u + m->file_count + m->redo_count);
+
+	if (rc)
+		return rc;
+	rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
+	if (!rc)
+		rc = write_u64(&w, C_SEQ, m->seq_mark);
+	if (!rc)
+		rc = write_u64(&w, C_CLOCK, (uint64_t)m->clock_mark);
+	if (!rc)
+		rc = write_u64(&w, C_MAJOR, (uint64_t)m->major_us);
+	for (unsigned i = 0; i < m->file_count && !rc; i++)
+		rc = write_file(&w, &m->files[i]);
+	for (unsigned i = 0; i < m->redo_count && !rc; i++)
+		rc = write_redo(&w, &m->redo[i]);
+	if (!rc)
+		rc = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
+	buf_fini(&w.scratch);
+	if (rc)
+		return rc;
+	*ops = w.ops;
+	*count = w.count;
+	return 0;
+}
+
+static bool redo_has(const struct redo_point *v, unsigned count, uint64_t incarnation)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (v[i].incarnation == incarnation)
+			return true;
+	return false;
+}
+
+static int edit_redo(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
+{
+	uint8_t key[META_REDO_KEY_BYTES];
+	int rc = 0;
+
+	for (unsigned i = 0; i < old->redo_count && !rc; i++) {
+		if (redo_has(e->redo, e->redo_count, old->redo[i].incarnation))
+			continue;
+		put_be64(key, old->redo[i].incarnation);
+		rc = delete_column(w, META_REDO, slice_of(key, sizeof key));
+	}
+	for (unsigned i = 0; i < e->redo_count && !rc; i++)
+		rc = write_redo(w, &e->redo[i]);
+	return rc;
+}
+
+static int edit_files(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
+{
+	uint8_t key[META_SST_KEY_BYTES];
+	int rc = 0;
+
+	for (unsigned i = 0; i < e->removed_count && !rc; i++) {
+		const struct tablet_file *f = meta_find_file(old, &e->removed[i]);
+
+		meta_sst_key_put(key, f ? f : &e->removed[i]);
+		rc = delete_column(w, META_SST, slice_of(key, sizeof key));
+	}
+	for (unsigned i = 0; i < e->added_count && !rc; i++)
+		rc = write_file(w, &e->added[i]);
+	return rc;
+}
+
+/* The begin hint is rewritten with every edit (DESIGN 3.2). */
+int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count)
+{
+	struct writer w;
+	size_t most = 6u + e->added_count + e->removed_count + (e->set_redo ? old->redo_count + e->redo_count : 0);
+	int rc = writer_init(&w, a, most);
+
+	if (rc)
+		return rc;
+	rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&old->begin));
+	if (!rc && old->stale_merge)
+		rc = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
+	if (!rc)
+		rc = edit_files(&w, old, e);
+	if (!rc && e->set_redo)
+		rc = edit_redo(&w, old, e);
+	if (!rc && e->seq_mark)
+		rc = write_u64(&w, C_SEQ, e->seq_mark);
+	if (!rc && e->clock_mark)
+		rc = write_u64(&w, C_CLOCK, (uint64_t)e->clock_mark);
+	if (!rc && e->major_us)
+		rc = write_u64(&w, C_MAJOR, (uint64_t)e->major_us);
+	if (!rc && e->event)
+		rc = write_bytes(&w, META_EVENT, "", slice_str(e->event));
+	buf_fini(&w.scratch);
+	if (rc)
+		return rc;
+	*ops = w.ops;
+	*count = w.count;
+	return 0;
+}
+
+int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count)
+{
+	struct writer w;
+	int rc = writer_init(&w, a, 2);
+
+	if (rc)
+		return rc;
+	rc = write_u64(&w, C_SERVER, old->server);
+	if (!rc) {
+		w.ops[0].kind = OP_CHECK;
+		w.ops[0].check = OP_CHECK_VALUE;
+		if (old->server != own)
+			rc = write_u64(&w, C_SERVER, own);
+	}
+	buf_fini(&w.scratch);
+	if (rc)
+		return rc;
+	*ops = w.ops;
+	*count = w.count;
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many tablets' METADATA rows list each SSTable.  A split leaves one file
+ * to two tablets, and either may compact its part away first: the file goes
+ * with the last row that lists it (paper, section 5.2: "shared SSTables").
+ *
+ * Rows are counted as METADATA has them, not as tablets use them: a row that
+ * still names a file of which no row of the table is its own keeps it too, so
+ * nothing that METADATA names is ever missing.  A tablet that is unloaded
+ * keeps its files; only an edit, a split's or merge's end and a drop give
+ * files up.  What cannot be counted for want of memory stays until the next
+ * start's sweep.
+ */
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#define HASH_NONFATAL_OOM 1 /* or it would end the process */
+#include <uthash.h>
+
+struct listed_key {
+	uint64_t incarnation, number;
+	uint32_t table, zero;
+};
+
+struct listed {
+	UT_hash_handle hh;
+	struct listed_key key;
+	unsigned rows;
+};
+
+static struct listed_key key_of(const struct tablet_file *f)
+{
+	return (struct listed_key){.incarnation = f->incarnation, .number = f->number, .table = f->table};
+}
+
+static struct listed *find_locked(struct server *s, const struct tablet_file *f)
+{
+	struct listed_key key = key_of(f);
+	struct listed *l;
+
+	HASH_FIND(hh, s->listed, &key, sizeof(key), l);
+	return l;
+}
+
+static void add_locked(struct server *s, const struct tablet_file *f)
+{
+	struct listed *l = find_locked(s, f);
+
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		if (l) {
+			l->key = key_of(f);
+			HASH_ADD(hh, s->listed, key, sizeof(l->key), l);
+		}
+		if (!l || !l->hh.tbl) {
+			free(l);
+			s->listed_lost = true;
+			return;
+		}
+	}
+	l->rows++;
+}
+
+void listed_add(struct server *s, const struct meta_tablet *m)
+{
+	mutex_lock(&s->lock);
+	for (unsigned i = 0; i < m->file_count; i++)
+		add_locked(s, &m->files[i]);
+	mutex_unlock(&s->lock);
+}
+
+void listed_remove(struct server *s, const struct meta_tablet *m)
+{
+	mutex_lock(&s->lock);
+	for (unsigned i = 0; i < m->file_count; i++) {
+		struct listed *l = find_locked(s, &m->files[i]);
+
+		if (!l || --l->rows)
+			continue;
+		HASH_DEL(s->listed, l);
+		free(l);
+	}
+	mutex_unlock(&s->lock);
+}
+
+bool listed_nowhere(struct server *s, const struct tablet_file *f)
+{
+	bool nowhere;
+
+	mutex_lock(&s->lock);
+	nowhere = !s->listed_lost && !find_locked(s, f);
+	mutex_unlock(&s->lock);
+	return nowhere;
+}
+
+void listed_free(struct server *s)
+{
+	struct listed *l, *tmp;
+
+	HASH_ITER(hh, s->listed, l, tmp) {
+		HASH_DEL(s->listed, l);
+		free(l);
+	}
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Merging a tablet with the one after it (DESIGN 3.2).
+ *
+ * Durable steps:
+ *	1 both tablets are flushed, at last with writers waiting: their rows say
+ *	  all there is of them, and name no log
+ *	2 the lower one's row is written into the upper one's `merge` column
+ *	3 the lower one's row is deleted.  That is the merge.
+ *	4 the upper row's own columns become those of both, and the column goes
+ * A crash before 3 leaves both: whoever loads the upper row passes over its
+ * merge column as long as the lower row is there.  After 3 recovery takes the
+ * column in (meta_tablet_settle), and the tablet's next change of its row
+ * does step 4.
+ *
+ * When step 3 fails it may have taken place.  The lower row is read until
+ * there is an answer; if there is none both go on to be read, and neither is
+ * written to: flushed, they are in no redo set, and would have to change
+ * their rows first.
+ *
+ * In memory the merged tablet is one made from its row, as if loaded.
+ */
+#include "engine/base/msg.h"
+#include "engine/client/metadata.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ASK_AGAIN_US 50000
+#define ASK_TIMES 100
+
+/* A mutation of the tablet's row, under a check that it is still ours. */
+static int mutate_row(struct server *s, struct held *h, const struct op *ops, unsigned count)
+{
+	struct op *owner, *all;
+	struct arena arena = {0};
+	struct buf key = {0};
+	unsigned n;
+	int err = meta_row_key(&key, h->table, h->last, buf_slice(&h->end));
+
+	if (!err)
+		err = meta_ops_owner(&h->row, h->row.server, &arena, &owner, &n);
+	if (!err) {
+		all = arena_alloc(&arena, (n + count) * sizeof(*all));
+		err = all ? 0 : -ENOMEM;
+	}
+	if (!err) {
+		memcpy(all, owner, n * sizeof(*all));
+		memcpy(all + n, ops, count * sizeof(*all));
+		err = metadata_mutate(s->metadata, buf_slice(&key), all, n + count);
+	}
+	arena_fini(&arena);
+	buf_fini(&key);
+	return err;
+}
+
+/* Step 2. */
+static int write_merge(struct server *s, struct held *lower, struct held *upper)
+{
+	struct arena arena = {0};
+	struct op *ops;
+	unsigned count;
+	int err = meta_ops_merge(&lower->row, &arena, &ops, &count);
+
+	if (!err) {
+		err = mutate_row(s, upper, ops, count);
+		upper->in_doubt |= err != 0;
+	}
+	arena_fini(&arena);
+	return err;
+}
+
+/* Is the row there?  1 or 0; what keeps us from knowing. */
+static int ask_row(struct server *s, struct held *h)
+{
+	struct meta_tablet now = {0};
+	struct buf key = {0};
+	int err = meta_row_key(&key, h->table, h->last, buf_slice(&h->end));
+
+	if (!err)
+		err = metadata_read(s->metadata, buf_slice(&key), &now);
+	meta_tablet_fini(&now);
+	buf_fini(&key);
+	return err == 0 ? 1 : err == -ENOENT ? 0 : err;
+}
+
+/* Step 3. */
+static int delete_lower(struct server *s, struct held *lower)
+{
+	const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
+	int err = mutate_row(s, lower, &op, 1), there = -EIO;
+
+	if (!err)
+		return 0;
+	for (unsigned i = 0; i < ASK_TIMES && there < 0 && !s->closing; i++) {
+		if (i)
+			(void)usleep(ASK_AGAIN_US);
+		there = ask_row(s, lower);
+	}
+	lower->in_doubt = true;
+	return there == 0 ? 0 : err;
+}
+
+static void replace_both(struct server *s, struct held *lower, struct held *upper, struct held *both)
+{
+	struct held *old[2] = {lower, upper};
+
+	load_begin(s); /* schemas are handed to those in the set */
+	if (both->known) {
+		struct store_schema *schema = known_schema(s, both->known);
+
+		tablet_set_schema(both->tablet, schema);
+		store_schema_put(schema);
+	}
+	set_replace(s, old, 2, &both, 1);
+	listed_remove(s, &lower->row);
+	listed_remove(s, &upper->row);
+	load_end(s);
+}
+
+static int merge_begun(struct server *s, struct held *lower, struct held *upper)
+{
+	struct meta_tablet row = {0};
+	struct held *both = NULL;
+	char event[256];
+	int err = edit_settle(lower);
+
+	if (!err)
+		err = edit_settle(upper);
+	if (!err)
+		err = meta_tablet_fold(&lower->row, &upper->row, &row);
+	if (!err)
+		err = set_reserve(s, 1);
+	if (!err)
+		err = held_new(s, &row, upper->kind, 0, &both);
+	if (!err)
+		err = write_merge(s, lower, upper);
+	if (!err)
+		err = delete_lower(s, lower);
+	if (err) {
+		held_abandon(both);
+		meta_tablet_fini(&row);
+		return err;
+	}
+	tablet_inherit_files(lower->tablet, both->tablet);
+	tablet_inherit_files(upper->tablet, both->tablet);
+	tablet_split_inherit(lower->tablet, both->tablet);
+	tablet_split_inherit(upper->tablet, both->tablet);
+	replace_both(s, lower, upper, both);
+	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
+	(void)!tablet_split_tidy(both->tablet, event); /* step 4; logged there, and then the next change does it */
+	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));
+	tablet_split_start(both->tablet);
+	held_put(both);
+	return 0;
+}
+
+static int merge_pair(struct server *s, struct held *lower, struct held *upper)
+{
+	int err = tablet_merge_begin(lower->tablet);
+
+	if (err)
+		return err;
+	err = tablet_merge_begin(upper->tablet);
+	if (!err) {
+		err = merge_begun(s, lower, upper);
+		tablet_merge_end(upper->tablet, !err);
+	}
+	tablet_merge_end(lower->tablet, !err);
+	return err;
+}
+
+int merge_held(struct server *s, struct held *lower, struct held *upper)
+{
+	struct store_schema *schema = NULL;
+	int err = lower->known ? known_write_begin(s, lower->known, 0, false, &schema) : 0;
+
+	if (err)
+		return err;
+	store_schema_put(schema);
+	err = merge_pair(s, lower, upper);
+	/* A file that both use, but not for one stretch of rows: one of them is to do without it. */
+	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
+		err = merge_pair(s, lower, upper);
+	if (lower->known)
+		known_write_end(s, lower->known);
+	return err;
+}
+
+int merge_at(struct server *s, uint32_t table, struct slice row)
+{
+	struct held *lower, *upper;
+	int err;
+
+	moving_begin(s);
+	err = held_find(s, table, row, &lower);
+	if (err)
+		goto out;
+	err = lower->last ? -ENOENT : lower->kind == KIND_ROOT ? -EINVAL : held_find(s, table, buf_slice(&lower->end), &upper);
+	if (!err) {
+		err = merge_held(s, lower, upper);
+		held_put(upper);
+	}
+	held_put(lower);
+out:
+	moving_end(s);
+	return err;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tablets in the model: rows at which a table is cut, and nothing else.  It never splits or merges by itself. */
+#include "t/model/model_types.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(struct tfs_bytes a, struct tfs_bytes b)
+{
+	size_t n = a.size < b.size ? a.size : b.size;
+	int c = n ? memcmp(a.data, b.data, n) : 0;
+
+	return c ? c : (a.size > b.size) - (a.size < b.size);
+}
+
+/* The tablet that holds row: the number of cuts at or below it. */
+static size_t tablet_of(const struct tfs_table *t, struct tfs_bytes row)
+{
+	size_t i = 0;
+
+	while (i < t->cuts && compare(t->cut[i], row) <= 0)
+		i++;
+	return i;
+}
+
+int tfs_split(struct tfs_table *t, struct tfs_bytes row)
+{
+	struct tfs_bytes *cut;
+	void *copy = NULL;
+	size_t at;
+	int r = -EINVAL;
+
+	if (!row.size || row.size > TFS_ROW_MAX)
+		return r;
+	mdl_lock();
+	at = tablet_of(t, row);
+	r = t->dropped ? -ENOENT : at && compare(t->cut[at - 1], row) == 0 ? -EEXIST : 0;
+	if (!r) {
+		copy = malloc(row.size);
+		cut = realloc(t->cut, (t->cuts + 1) * sizeof(*cut));
+		if (cut)
+			t->cut = cut;
+		r = copy && cut ? 0 : -ENOMEM;
+	}
+	if (!r) {
+		memcpy(copy, row.data, row.size);
+		memmove(t->cut + at + 1, t->cut + at, (t->cuts - at) * sizeof(*t->cut));
+		t->cut[at] = tfs_bytes(copy, row.size);
+		t->cuts++;
+		copy = NULL;
+	}
+	mdl_unlock();
+	free(copy);
+	return r;
+}
+
+int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
+{
+	size_t at;
+	int r = -EINVAL;
+
+	if (row.size > TFS_ROW_MAX)
+		return r;
+	mdl_lock();
+	at = tablet_of(t, row);
+	r = t->dropped || at == t->cuts ? -ENOENT : 0;
+	if (!r) {
+		free((void *)(uintptr_t)t->cut[at].data);
+		memmove(t->cut + at, t->cut + at + 1, (t->cuts - at - 1) * sizeof(*t->cut));
+		t->cuts--;
+	}
+	mdl_unlock();
+	return r;
+}
+
+int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg)
+{
+	struct tfs_usage u;
+	int r = tfs_usage(t, NULL, &u);
+
+	for (size_t i = 0; i <= t->cuts && !r; i++) {
+		struct tfs_tablet one = {.begin = i ? t->cut[i - 1] : TFS_S(""), .server = "model", .state = "SERVING"};
+
+		if (i < t->cuts)
+			one.end = t->cut[i];
+		else
+			one.usage = u;
+		one.bytes = one.usage.memory_bytes;
+		r = fn(arg, &one);
+	}
+	return r;
+}
+
+void mdl_tablets_free(struct tfs_table *t)
+{
+	for (size_t i = 0; i < t->cuts; i++)
+		free((void *)(uintptr_t)t->cut[i].data);
+	free(t->cut);
+}
