@@ -140,6 +140,17 @@ static setter *group_setter(enum tfs_schema_op op)
 						    set_group_in_memory;
 }
 
+static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_schema_edit *e, const char **reason)
+{
+	const char *ignored;
+	int rc = set_value(s, g, e, group_setter(e->op), reason);
+
+	/* Another codec does not fail for a level that was meant for the last one. */
+	if (!rc && e->op == TFS_SCHEMA_GROUP_COMPRESSION && group_fits(g, &ignored))
+		g->level = SCHEMA_LEVEL;
+	return rc ? rc : group_fits(g, reason);
+}
+
 static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dropped, const char **reason)
 {
 	struct tfs_family *f = e->name ? draft_find_family(s, e->name) : NULL;
@@ -177,7 +188,7 @@ static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dr
 	case TFS_SCHEMA_GROUP_BLOCK_SIZE:
 	case TFS_SCHEMA_GROUP_BLOOM_BITS:
 	case TFS_SCHEMA_GROUP_IN_MEMORY:
-		return g ? set_value(s, g, e, group_setter(e->op), reason) : -ENOENT;
+		return g ? edit_group(s, g, e, reason) : -ENOENT;
 	}
 	*reason = "no such operation";
 	return -EINVAL;

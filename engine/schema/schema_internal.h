@@ -15,6 +15,7 @@
 #define SCHEMA_GROUPS_MAX 100u
 #define SCHEMA_GC_MAX 1024             /* bytes of a gc rule */
 #define SCHEMA_ACL_MAX 4096
+#define SCHEMA_LEVEL 3                 /* the default; and what stands where a codec has no levels */
 #define SCHEMA_DEFAULT_GROUP "default" /* its id is 0, the smallest */
 
 struct schema {
@@ -47,6 +48,9 @@ typedef int setter(struct schema *s, void *target, const char *value, const char
 setter set_table_owner, set_table_owner_group, set_table_mode, set_tablet_size, set_salt;
 setter set_family_gc, set_family_group, set_family_type, set_family_owner, set_family_owner_group, set_family_mode, set_family_acl;
 setter set_group_compression, set_group_level, set_group_block_size, set_group_bloom_bits, set_group_in_memory;
+
+/* After all of a group's values are set: do they fit together?  -EINVAL with a static *reason. */
+int group_fits(const struct tfs_group *g, const char **reason) TFS_MUST;
 
 const char *value_user(uid_t uid, char name[256]);   /* a name that maps back to uid, or the number */
 const char *value_group(gid_t gid, char name[256]);

@@ -140,7 +140,14 @@ static int apply_group(struct schema *s, const struct schema *old, const config_
 	rc = draft_group(s, name, was ? was->id : -1, &g, &reason);
 	if (rc == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
-	return rc ? rc : apply_keys(s, g, group_keys, c, why);
+	if (!rc)
+		rc = apply_keys(s, g, group_keys, c, why);
+	if (rc)
+		return rc;
+	rc = group_fits(g, &reason);
+	if (rc)
+		why_line(why, line_of(c), "level: %s", reason);
+	return rc;
 }
 
 static int apply_family(struct schema *s, const struct schema *old, const config_setting_t *c, char **why)

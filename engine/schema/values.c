@@ -355,6 +355,16 @@ int set_group_compression(struct schema *s, void *target, const char *value, con
 	return 0;
 }
 
+/* The codecs without levels are those that have no slower, tighter way, or none that we use. */
+int group_fits(const struct tfs_group *g, const char **reason)
+{
+	int codec = codec_by_name(g->compression);
+
+	if (codec == SST_ZSTD || codec == SST_ZSTD_DICT || g->level == SCHEMA_LEVEL)
+		return 0;
+	return refuse(reason, "only zstd and zstd-dict have levels");
+}
+
 int set_group_level(struct schema *s, void *target, const char *value, const char **reason)
 {
 	uint64_t v;

@@ -16,6 +16,7 @@
  * split by load, so a level of ranges within one would hold few files.
  */
 #include "engine/store/compact.h"
+#include "engine/store/tablet_usage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -152,7 +153,7 @@ compact_wants_major(const struct view *v, const struct store_schema *s, int64_t 
 	bool stale = false;
 
 	for (unsigned i = 0; i < v->file_count; i++) {
-		const struct vfile *f = v->files[i];
+		struct vfile *f = v->files[i];
 
 		if (f->damaged)
 			return false; /* it would fail again and again */
@@ -160,7 +161,7 @@ compact_wants_major(const struct view *v, const struct store_schema *s, int64_t 
 			oldest = f->meta.oldest_us;
 		cells += f->meta.cells;
 		tombstones += f->meta.tombstones;
-		stale |= f->clip;
+		stale |= f->clip || (!vfile_empty(f) && vfile_misplaced(f, s)); /* readers of two groups meet it */
 		for (unsigned k = 0; k < i; k++)
 			stale |= v->files[k]->meta.group == f->meta.group; /* versions that only together are too many */
 	}

@@ -20,6 +20,7 @@
 #include "engine/store/tablet_impl.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "engine/store/merge.h"
 #include "engine/store/tablet_column.h"
@@ -169,18 +170,17 @@ out:
 	return err;
 }
 
-int
-tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists)
+/* Has the row cells in one of these families (count 0: in any)? */
+static int
+exists_in(struct tablet *t, struct slice row, const uint16_t *families, unsigned count, bool *exists)
 {
-	struct scan_spec spec = {.what = SCAN_ROWS, .row_from = row, .one_row = true, .limit = 1};
+	struct scan_spec spec = {.what = SCAN_ROWS, .row_from = row, .one_row = true, .limit = 1, .family_count = count};
 	struct scan_batch b = {0};
 	struct tablet_scan *s;
 	int err;
 
-	if (family) {
-		spec.families = &family;
-		spec.family_count = 1;
-	}
+	if (count)
+		spec.families = families;
 	/*
 	 * If the first block cannot be read others may be.  If none can, the
 	 * file's filter has said that the row is in it: it is there, so that
@@ -199,5 +199,50 @@ tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exi
 	if (!err)
 		*exists = b.count > 0 || b.damaged;
 	scan_batch_fini(&b);
+	return err;
+}
+
+/* Group by group, those in memory first: one that has the row spares reading the others, which may be large. */
+static int
+exists_in_any(struct tablet *t, const struct store_schema *s, struct slice row, bool *exists)
+{
+	uint16_t *families;
+	int err = 0;
+
+	*exists = false;
+	if (s->group_count == 1)
+		return exists_in(t, row, NULL, 0, exists);
+	families = malloc((s->family_count + 1u) * sizeof *families);
+	if (!families)
+		return -ENOMEM;
+	for (unsigned i = 0; i < 2 * s->group_count && !err && !*exists; i++) {
+		const struct store_group *g = &s->groups[i % s->group_count];
+		unsigned n = 0;
+
+		if (g->sst.in_memory != (i < s->group_count))
+			continue;
+		for (unsigned k = 0; k < s->family_count; k++)
+			if (s->families[k].group == g->id)
+				families[n++] = s->families[k].id;
+		if (n)
+			err = exists_in(t, row, families, n, exists);
+	}
+	free(families);
+	return err;
+}
+
+int
+tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists)
+{
+	struct snap snap;
+	int err;
+
+	if (family)
+		return exists_in(t, row, &family, 1, exists);
+	tablet_enter(t);
+	snap_take(t, &snap);
+	err = exists_in_any(t, snap.schema, row, exists);
+	snap_put(&snap);
+	tablet_leave(t);
 	return err;
 }

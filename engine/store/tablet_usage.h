@@ -27,6 +27,7 @@ struct mem_family *mem_usage_family(struct mem_usage *u, uint16_t id);
 void mem_usage_fini(struct mem_usage *u);
 
 struct vfile;
+struct store_schema;
 /* What one file's properties say of its families; and, once asked for, which part of the file is the tablet's. */
 struct file_usage {
 	uint64_t raw_bytes;
@@ -42,5 +43,7 @@ void file_usage_know(struct vfile *f, const struct props *p);
  * yes.  So what is stored in one locality group is read without the files of the others.
  */
 bool vfile_concerns(struct vfile *f, const uint16_t *families, unsigned n);
+/* Does it hold families that are in another group now?  In doubt no. */
+bool vfile_misplaced(struct vfile *f, const struct store_schema *s);
 
 #endif

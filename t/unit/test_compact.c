@@ -381,6 +381,12 @@ static void test_wants_major(void **state)
 	assert_true(compact_wants_major(l.t->view, none, now - day, now)); /* two: what only together is too much */
 	LIB(tablet_compact(l.t));
 	assert_true(l.major_us > counted_from);
+	/* one file again; but not where its family is now */
+	assert_false(compact_wants_major(l.t->view, none, now - day, now));
+	none->groups[0].id++;
+	none->families[0].group = none->groups[0].id;
+	assert_true(compact_wants_major(l.t->view, none, now - day, now));
+	assert_false(compact_wants_major(l.t->view, none, now, now));
 	store_schema_put(old);
 	store_schema_put(two);
 	store_schema_put(none);

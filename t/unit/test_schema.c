@@ -283,6 +283,7 @@ static void test_refusals(void **state)
 	refused("groups = ( { name = \"g\"; level = 0; } );", 1, "level");
 	refused("groups = ( { name = \"g\"; level = 20; } );", 1, "level");
 	refused("groups = ( { name = \"g\"; level = \"3\"; } );", 1, "type");
+	refused("groups = ( { name = \"h\"; },\n { name = \"g\"; level = 4; compression = \"lz4\"; } );", 2, "only zstd");
 	refused("groups = ( { name = \"g\"; bloom_bits = 21; } );", 1, "bloom_bits");
 	refused("groups = ( { name = \"g\"; bloom_bits = -1; } );", 1, "bloom_bits");
 	refused("groups = ( { name = \"g\"; block_size = \"4095\"; } );", 1, "block_size");
@@ -432,6 +433,8 @@ static void test_edits(void **state)
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_BLOCK_SIZE, .name = "pages", .value = "1m"});
 	assert_int_equal(group(s, "pages")->block_size, 1 << 20);
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_COMPRESSION, .name = "pages", .value = "lz4"});
+	assert_int_equal(group(s, "pages")->level, 3); /* was 9 */
+	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_LEVEL, .name = "pages", .value = "9"}, -EINVAL);
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_IN_MEMORY, .name = "pages", .value = "false"});
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_LEVEL, .name = "default", .value = "19"});
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_BLOOM_BITS, .name = "default", .value = "0"});
@@ -512,10 +515,13 @@ static void random_text(struct buf *b)
 					    i ? "," : "", i * 7 % 11 + rnd(2) * 100, rules[rnd(5)], groups ? "g" : "default", groups ? rnd(groups) : 0,
 					    rnd(2) ? "bytes" : "counter", rnd(100000), rnd(512), acls[rnd(5)]), 0);
 	assert_int_equal(buf_printf(b, ");\ngroups = ("), 0);
-	for (unsigned i = 0; i < (groups ? groups : 1); i++)
+	for (unsigned i = 0; i < (groups ? groups : 1); i++) {
+		unsigned codec = rnd(5);
+
 		assert_int_equal(buf_printf(b, "%s\n{ name = \"%s%u\"; compression = \"%s\"; level = %u; block_size = %u; bloom_bits = %u; in_memory = %s }",
-					    i ? "," : "", groups ? "g" : "default", i, codecs[rnd(5)], 1 + rnd(19), 4096 + rnd(4000000), rnd(21),
+					    i ? "," : "", groups ? "g" : "default", i, codecs[codec], codec < 3 ? 3 : 1 + rnd(19), 4096 + rnd(4000000), rnd(21),
 					    rnd(2) ? "true" : "false"), 0);
+	}
 	assert_int_equal(buf_printf(b, ");\n"), 0);
 	assert_int_equal(buf_u8(b, 0), 0);
 }
