@@ -82,10 +82,11 @@ struct server {
 	struct sst_cache *cache;
 	struct log *log;
 	uint64_t metadata_tablet_bytes;
-	struct task_pool *flush[KINDS], *compact, *misc, *move;
+	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
 	struct task flush_largest, retire, refill, split;
+	uint64_t aged_lsn, aged_at_us; /* retire.c's */
 	struct store_schema *meta_schema;
 
 	struct mutex lock;
@@ -201,6 +202,7 @@ int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MU
 /* A decimal number as we write it, "0" and up, all of the text or up to `end`: what looks otherwise is nobody's file of ours. */
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
 void retire_run(struct task *t);
+extern uint64_t retire_age_us; /* what is older is flushed; tests make it short */
 /* Removes the log directories of dead incarnations that no redo set names. */
 int retire_dead_logs(struct server *s) TFS_MUST;
 

@@ -2,12 +2,23 @@
 /*
  * Logs that nobody needs any more.  A segment of our own log goes when every
  * tablet's redo point is past it; the log of a dead incarnation when no redo
- * set names it.  A tablet that alone holds back much log is flushed.
+ * set names it.
+ *
+ * A tablet that is hardly written would hold the log for ever.  So where the
+ * log has grown to LOG_MOST_SEGMENTS, all tablets are flushed that need more
+ * than the last LOG_KEPT_SEGMENTS of it: a thousand of them in one round, and
+ * the next one is due when as much has been written again.  This is looked at
+ * when a segment is full and when a redo point has moved.  And what was
+ * written more than retire_age_us ago is flushed whatever the log's size, or
+ * a store that rests would keep its log, to be replayed at the next start, as
+ * long as it rests.  How old that is nobody writes down: the LSN of the last
+ * look tells what is older than it, so the age is between one period and two.
  *
  * The order matters: the next LSN is read before the tablets' redo points,
  * so a tablet that writes its first record meanwhile needs only what comes
  * after.
  */
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -16,7 +27,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOG_BEHIND_SEGMENTS 6
+#define LOG_MOST_SEGMENTS 6
+#define LOG_KEPT_SEGMENTS 3
+
+uint64_t retire_age_us = 3600u * UINT64_C(1000000);
 
 struct dead {
 	struct server *s;
@@ -154,13 +168,12 @@ int retire_dead_logs(struct server *s)
 	return each_dead_log(s, false);
 }
 
-/* Our own log: drops what nobody needs; *holder is the tablet that needs the oldest record. */
-static int drop_own(struct server *s, struct held **holder)
+/* Our own log: drops what nobody needs. */
+static int drop_own(struct server *s)
 {
 	uint64_t least = log_next_lsn(s->log);
 	struct held **list;
-	unsigned count, at = 0;
-	bool found = false;
+	unsigned count;
 	int err = held_list(s, 0, &list, &count);
 
 	if (err)
@@ -168,44 +181,62 @@ static int drop_own(struct server *s, struct held **holder)
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t lsn = tablet_redo_lsn(list[i]->tablet, s->incarnation);
 
-		if (lsn < least) {
+		if (lsn < least)
 			least = lsn;
-			at = i;
-			found = true;
-		}
+		held_put(list[i]);
 	}
-	err = log_drop_below(s->log, least);
-	*holder = NULL;
-	for (unsigned i = 0; i < count; i++) {
-		if (found && i == at)
-			*holder = list[i];
-		else
-			held_put(list[i]);
+	free(list);
+	return log_drop_below(s->log, least);
+}
+
+/* Flushes the tablets that need records of ours below lsn: user tablets, then METADATA, then the root tablet, as each writes into the next. */
+static int flush_below(struct server *s, uint64_t lsn)
+{
+	struct held **list;
+	unsigned count;
+	int err = held_list(s, 0, &list, &count);
+
+	if (err)
+		return err;
+	for (unsigned i = count; i-- > 0;) {
+		if (!err && !s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
+			err = tablet_flush(list[i]->tablet);
+		if (err == -EREMCHG)
+			err = 0; /* others have taken its place: they are looked at the next time */
+		held_put(list[i]);
 	}
 	free(list);
 	return err;
 }
 
+/* What was there at the last look is old now. */
+static void flush_aged(struct server *s)
+{
+	uint64_t now = monotonic_us();
+
+	if (now >= s->aged_at_us + retire_age_us) {
+		if (s->aged_lsn)
+			(void)!flush_below(s, s->aged_lsn); /* logged there; tried again a period later */
+		s->aged_lsn = log_next_lsn(s->log);
+		s->aged_at_us = now;
+	}
+	task_queue_after(&s->retire, s->aged_at_us + retire_age_us - now);
+}
+
 void retire_run(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, retire));
-	struct held *holder = NULL;
-	uint64_t before;
+	uint64_t most = LOG_MOST_SEGMENTS * s->log_segment_bytes;
 
 	/* A closing server's set is not whole: what a tablet taken out of it needs would be removed. */
-	if (s->recovering || s->closing || each_dead_log(s, true) || retire_dead_logs(s))
+	if (s->recovering || s->closing)
 		return;
-	while (!s->closing) {
-		before = log_bytes(s->log);
-		if (drop_own(s, &holder) || !holder)
-			break;
-		if (log_bytes(s->log) < LOG_BEHIND_SEGMENTS * s->log_segment_bytes || tablet_flush(holder->tablet))
-			break;
-		held_put(holder);
-		holder = NULL;
-		if (log_bytes(s->log) >= before)
-			break;
-	}
-	if (holder)
-		held_put(holder);
+	flush_aged(s);
+	if (each_dead_log(s, true) || retire_dead_logs(s))
+		return;
+	if (drop_own(s) || log_bytes(s->log) < most)
+		return;
+	/* Synced, or the segments that nobody needs any more could not go yet, and nobody would look again. */
+	if (!flush_below(s, log_tail_lsn(s->log, LOG_KEPT_SEGMENTS * s->log_segment_bytes)) && !s->closing && !log_sync(s->log))
+		(void)!drop_own(s);
 }

@@ -87,7 +87,8 @@ static int make_log(struct server *s, const struct server_options *o)
 		.segment_bytes = o->log_segment_bytes,
 		.sync_interval_us = o->sync_interval_us,
 		.stall_us = o->log_stall_us,
-		.pool = s->misc,
+		.pool = s->log_pool,
+		.rolled = o->no_background ? NULL : &s->retire,
 	};
 	char number[24];
 	char *logs = path_join(s->data_dir, "log"), *dir = NULL;
@@ -115,9 +116,10 @@ static int make_pools(struct server *s, const struct server_options *o)
 	static const char *const names[KINDS] = {"flush-root", "flush-meta", "flush"};
 	int err = task_pool_new("misc", 2, &s->misc);
 
+	if (!err) /* of its own: flushes, which misc's tasks wait for, take longer than a lazy sync may */
+		err = task_pool_new("log", 2, &s->log_pool);
 	if (!err)
 		err = task_pool_new("split", 1, &s->move);
-
 	for (unsigned k = 0; k < KINDS && !err; k++)
 		err = task_pool_new(names[k], 1, &s->flush[k]);
 	if (!err)
@@ -266,6 +268,7 @@ int server_free(struct server *s, bool flush)
 	for (unsigned k = KINDS; k-- > 0;)
 		task_pool_free(s->flush[k]);
 	task_pool_free(s->compact);
+	task_pool_free(s->log_pool);
 	task_pool_free(s->misc);
 	task_pool_free(s->move);
 	listed_free(s);

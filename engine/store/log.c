@@ -498,6 +498,7 @@ int log_new(const struct log_options *o, struct log **out)
 	task_init(&l->sync_task, o->pool, lazy_sync_run);
 	task_init(&l->retry_task, o->pool, retry_run);
 	task_init(&l->prealloc_task, o->pool, log_prealloc_run);
+	l->rolled = o->rolled;
 	l->dir = strdup(o->dir);
 	if (!l->dir)
 		goto out;

@@ -46,6 +46,7 @@ struct log_options {
 	uint64_t sync_interval_us; /* unsynced records are synced after this by a task */
 	uint64_t stall_us;        /* default 0: 5 s */
 	struct task_pool *pool;   /* for the lazy sync, preallocation and the second writer */
+	struct task *rolled;      /* queued each time that a segment is full; NULL: none */
 };
 int log_new(const struct log_options *o, struct log **out) TFS_MUST;
 /* Syncs and closes.  Returns the error of the last sync. */
@@ -87,6 +88,8 @@ int log_sync(struct log *l) TFS_MUST;
 uint64_t log_next_lsn(struct log *l);     /* that the next submit will get */
 uint64_t log_durable_lsn(struct log *l);  /* all records up to this are on disk */
 uint64_t log_bytes(struct log *l);        /* size of all segments */
+/* Where the last `bytes` of it begin, in whole segments, or the active one: dropping below leaves no more. */
+uint64_t log_tail_lsn(struct log *l, uint64_t bytes);
 /* Removes segments whose every record is below lsn, or keeps a few of them to write over. */
 int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
 /* Gives back the disk space of those kept; done by itself when a write finds none. */

@@ -234,6 +234,8 @@ int log_roll_locked(struct log *l, uint64_t gen)
 		l->active->last_lsn = first - 1;
 		l->write_since_us = monotonic_us();
 		log_segment_append_locked(l, s);
+		if (l->rolled)
+			task_queue(l->rolled);
 		return 0;
 	}
 	if (!err)
@@ -385,6 +387,21 @@ uint64_t log_bytes(struct log *l)
 		n += s->bytes;
 	mutex_unlock(&l->mu);
 	return n;
+}
+
+uint64_t log_tail_lsn(struct log *l, uint64_t bytes)
+{
+	struct log_segment *s, *from;
+	uint64_t n = 0, lsn;
+
+	mutex_lock(&l->mu);
+	for (s = l->segments; s; s = s->next)
+		n += s->bytes;
+	for (from = l->segments; from != l->active && n > bytes; from = from->next)
+		n -= from->bytes;
+	lsn = from->first_lsn;
+	mutex_unlock(&l->mu);
+	return lsn;
 }
 
 /* Makes a dropped segment a spent one. */

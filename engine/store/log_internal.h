@@ -113,7 +113,7 @@ struct log {
 	uint64_t retry_at_us;
 
 	bool sync_armed, sync_urgent, prealloc_queued;
-	struct task sync_task, retry_task, prealloc_task;
+	struct task sync_task, retry_task, prealloc_task, *rolled;
 	struct log_stats stats;
 };
 
