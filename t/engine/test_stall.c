@@ -3,8 +3,10 @@
  * Reads never wait for writes, compactions or fsyncs: each of them is
  * stalled in turn through the file layer while readers go on, and the
  * slowest read is printed.  And the log's two writers: while the active one
- * is stuck in a write or an fsync, commits go on in a second file.
+ * is stuck in a write or an fsync, commits go on in a second file; the log
+ * then has each record once, in order, and so has the store that replays it.
  */
+#include "engine/store/log.h"
 #include "t/engine/lib.h"
 
 #include <pthread.h>
@@ -209,6 +211,36 @@ static void test_major(void **state)
 	stalled("a major compaction", do_compact, FILE_OP_WRITE, "/sst/");
 }
 
+/* ---- what the log says afterwards ---- */
+struct told {
+	uint64_t next_lsn, seq; /* of the one tablet's records */
+	unsigned stalled, next_while, late;
+	uint32_t table;
+};
+
+static int tell(void *arg, const struct log_record *r)
+{
+	struct told *t = arg;
+	char row[32];
+
+	assert_int_equal(r->lsn, t->next_lsn);
+	t->next_lsn++;
+	if (r->table < 16)
+		return 0;
+	t->stalled += slice_eq(r->row_from, slice_str("stalled"));
+	t->late += slice_eq(r->row_from, slice_str("late"));
+	if (r->table != t->table)
+		return 0;
+	assert_true(r->seq > t->seq);
+	t->seq = r->seq;
+	snprintf(row, sizeof(row), "while%03u", t->next_while);
+	if (slice_has_prefix(r->row_from, slice_str("while"))) {
+		assert_true(slice_eq(r->row_from, slice_str(row)));
+		t->next_while++;
+	}
+	return 0;
+}
+
 /*
  * While the first writer hangs, commits go on through the second, and all of
  * it is there afterwards: commits to another tablet, and to the very one
@@ -218,10 +250,11 @@ static void test_major(void **state)
 static void two_writers(enum file_op op, bool same)
 {
 	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+	struct told told = {.next_lsn = 1};
 	struct tfs_table *other;
 	char row[32], value[16];
 	pthread_t thread;
-	uint64_t from, slowest = 0;
+	uint64_t from, slowest = 0, last;
 	size_t got;
 
 	hooks.log_stall_us = 50000;
@@ -242,6 +275,7 @@ static void two_writers(enum file_op op, bool same)
 		from = monotonic_us();
 		snprintf(row, sizeof(row), "while%03d", i);
 		assert_int_equal(put(row, "q", 1, TFS_S("second writer"), i % 2 == 1), 0);
+		assert_int_equal(put("order", "q", 1, tfs_str(row), false), 0); /* one cell: the last one counts */
 		if (monotonic_us() - from > slowest)
 			slowest = monotonic_us() - from;
 	}
@@ -254,15 +288,26 @@ static void two_writers(enum file_op op, bool same)
 	open_gate();
 	pthread_join(thread, NULL);
 	assert_int_equal(result, 0); /* its record was written again by the second writer */
+	assert_int_equal(put("late", "q", 1, TFS_S("after the late return"), true), 0);
+	told.table = tfs_table_id(table);
 	hooks.no_flush = true;
 	tfs_table_close(other);
 	close_store();
+	assert_true(exists("store/log/1/0000000002.log")); /* the second writer's */
+	assert_int_equal(log_replay(in_dir("store/log/1"), 1, tell, &told, &last, NULL), 0);
+	assert_int_equal(told.next_while, 50);
+	assert_int_equal(told.late, 1);
+	assert_int_equal(told.stalled, 2); /* the other table has had one before */
 	file_set_hook(NULL, NULL);
 	hooks.no_flush = false;
 	open_store();
 	assert_int_equal(tfs_table_open(store, "other", &other), 0);
 	assert_int_equal(tfs_read(same ? table : other, TFS_S("stalled"), "f", TFS_S("q"), tfs_at(next_ts), 0, value, sizeof(value), &got, NULL), 0);
 	tfs_table_close(other);
+	assert_int_equal(tfs_read(table, TFS_S("order"), "f", TFS_S("q"), tfs_at(1), 0, value, sizeof(value), &got, NULL), 0);
+	assert_int_equal(got, strlen("while049"));
+	assert_memory_equal(value, "while049", got);
+	assert_int_equal(tfs_read(table, TFS_S("late"), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value), &got, NULL), 0);
 	for (int i = 0; i < 50; i++) {
 		snprintf(row, sizeof(row), "while%03d", i);
 		assert_int_equal(tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value), &got, NULL), 0);
