@@ -402,6 +402,8 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		.no_background = o->no_background,
 		.clock = e->hooks ? e->hooks->clock : NULL,
 		.log_stall_us = e->hooks ? e->hooks->log_stall_us : 0,
+		.metadata_tablet_bytes = e->hooks ? e->hooks->metadata_tablet_bytes : 0,
+		.merge_after_us = e->hooks ? e->hooks->merge_after_us : 0,
 	};
 	int err = prepare_dir(e->dir, why);
 

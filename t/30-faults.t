@@ -14,5 +14,5 @@ one() {
 }
 one --io --stride "${FAULT_STRIDE:-1}"
 one --io --errno ENOSPC --stride "${FAULT_STRIDE:-3}"
-one --memory --stride "${FAULT_STRIDE:-17}"
+one --memory --stride "${FAULT_STRIDE:-23}"
 echo "1..$n"

@@ -52,7 +52,8 @@ struct held {
 	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
 	bool in_doubt;               /* a change failed that may have taken place: read the row again first */
 	struct buf split_doubt;      /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
-	uint64_t not_before_us;      /* the splitting thread's: it is not to be tried before */
+	uint64_t split_after_us, merge_after_us; /* the splitting thread's: it is not to be tried before */
+	uint64_t made_us;            /* when it was loaded or made, monotonic */
 	uint64_t root_version;       /* KIND_ROOT: of the root file */
 	_Atomic unsigned refs;       /* one is the set's */
 	_Atomic bool dropped;        /* the table has gone */
@@ -81,7 +82,7 @@ struct server {
 	struct clock *clock, *own_clock;
 	struct sst_cache *cache;
 	struct log *log;
-	uint64_t metadata_tablet_bytes;
+	uint64_t metadata_tablet_bytes, merge_after_us;
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];

@@ -450,5 +450,7 @@ int server_recover(struct server *s, char **why)
 	ballast_start(s);
 	if (!s->no_background)
 		task_queue(&s->retire);
+	if (!s->no_background)
+		task_queue(&s->split);
 	return 0;
 }

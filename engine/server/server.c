@@ -17,6 +17,7 @@
 
 #define META_MEMTABLE_BYTES (4u << 20)
 #define METADATA_TABLET_BYTES (UINT64_C(16) << 20)
+#define MERGE_AFTER_US UINT64_C(3600000000)
 
 static void flush_largest_run(struct task *t)
 {
@@ -171,6 +172,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->no_background = o->no_background;
 	s->memtable_bytes = o->memtable_bytes;
 	s->log_segment_bytes = o->log_segment_bytes;
+	s->merge_after_us = o->merge_after_us ? o->merge_after_us : MERGE_AFTER_US;
 	s->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
 	s->metadata = server_service(s);
 	s->data_dir = strdup(o->data_dir);

@@ -20,6 +20,7 @@ struct server_options {
 	uint64_t incarnation;          /* of this process, never used before */
 	size_t block_cache_bytes, table_cache_bytes, memtable_bytes, log_segment_bytes;
 	uint64_t metadata_tablet_bytes; /* past which a tablet of METADATA is split; 0: the default */
+	uint64_t merge_after_us;       /* how long neighbours must have been there before they are merged as small; 0: the default */
 	uint64_t sync_interval_us;
 	uint64_t log_stall_us;         /* 0: the log's default */
 	unsigned compaction_threads;

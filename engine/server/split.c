@@ -23,7 +23,11 @@
  * A table's drop is not to pass between a split's two looks at METADATA: a
  * split counts as a write to the table, which holds keep out (schemas.c).
  *
- * One split or merge at a time, by a thread of its own or of who asked.
+ * One split or merge at a time, by a thread of its own or of who asked.  By
+ * themselves tablets split past the table's tablet_size, and neighbours merge
+ * that together have less than a quarter of it: so what was merged does not
+ * split again soon, and an hour passes before what was split (by hand, say,
+ * for what is yet to be written) or loaded is merged.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -33,7 +37,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TRY_AGAIN_US UINT64_C(60000000) /* a tablet that could not be split, as it is one row */
+#define TRY_AGAIN_US UINT64_C(60000000) /* what could not be split, as it is one row, or merged */
+#define LOOK_AGAIN_US UINT64_C(60000000)
 
 void moving_begin(struct server *s)
 {
@@ -224,7 +229,7 @@ static void split_if_large(struct server *s, struct held *h)
 	uint64_t size;
 	int err;
 
-	if (h->kind == KIND_ROOT || monotonic_us() < h->not_before_us)
+	if (h->kind == KIND_ROOT || monotonic_us() < h->split_after_us)
 		return;
 	size = split_size(s, h);
 	tablet_get_stats(h->tablet, &st);
@@ -237,7 +242,7 @@ static void split_if_large(struct server *s, struct held *h)
 		moving_end(s);
 	}
 	if (err) {
-		h->not_before_us = monotonic_us() + TRY_AGAIN_US;
+		h->split_after_us = monotonic_us() + TRY_AGAIN_US;
 		if (err != -ENOENT && err != -EREMCHG && err != -ESHUTDOWN)
 			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table, h->last ? "the end" : Q(buf_slice(&h->end)),
 				  strerror(-err));
@@ -245,18 +250,59 @@ static void split_if_large(struct server *s, struct held *h)
 	buf_fini(&at);
 }
 
+static bool are_small(struct server *s, struct held *lower, struct held *upper)
+{
+	const uint64_t now = monotonic_us();
+	struct tablet_stats a, b;
+
+	if (lower->table != upper->table || lower->kind != upper->kind || now - lower->made_us < s->merge_after_us ||
+	    now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
+		return false;
+	tablet_get_stats(lower->tablet, &a);
+	tablet_get_stats(upper->tablet, &b);
+	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < split_size(s, lower) / 4;
+}
+
+/* True when two have become one. */
+static bool merge_if_small(struct server *s, struct held *lower, struct held *upper)
+{
+	int err;
+
+	if (!are_small(s, lower, upper))
+		return false;
+	moving_begin(s);
+	err = merge_held(s, lower, upper);
+	moving_end(s);
+	if (!err)
+		return true;
+	upper->merge_after_us = monotonic_us() + TRY_AGAIN_US;
+	if (err != -EREMCHG && err != -ESHUTDOWN && err != -ENOENT)
+		msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table, Q(buf_slice(&lower->end)),
+			  strerror(-err));
+	return false;
+}
+
 void split_run(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, split));
 	struct held **list;
 	unsigned count;
+	bool again = false;
 
 	if (s->closing || held_list(s, 0, &list, &count))
 		return;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < count; i++)
 		if (!s->closing)
 			split_if_large(s, list[i]);
-		held_put(list[i]);
+	for (unsigned i = 0; i + 1 < count; i++) {
+		if (s->closing || !merge_if_small(s, list[i], list[i + 1]))
+			continue;
+		again = true;
+		i++; /* that one is gone */
 	}
+	for (unsigned i = 0; i < count; i++)
+		held_put(list[i]);
 	free(list);
+	if (!s->closing) /* a change of a tablet asks sooner */
+		task_queue_after(t, again ? 0 : LOOK_AGAIN_US);
 }

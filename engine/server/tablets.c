@@ -256,6 +256,7 @@ int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t
 	h->kind = kind;
 	h->last = row->last;
 	h->root_version = root_version;
+	h->made_us = monotonic_us();
 	atomic_init(&h->refs, 1);
 	if (!row->last) {
 		err = buf_set(&h->end, row->end.p, row->end.n);

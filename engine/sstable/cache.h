@@ -44,7 +44,7 @@ struct sst {
 	struct sst_cache *cache;
 	char *path;
 	bool in_memory;
-	uint64_t bytes;             /* its size is known to be this; 0: is not known */
+	_Atomic uint64_t bytes;     /* its size is known to be this; 0: is not known */
 	struct lru_file *file;      /* its blocks and cells in the cache */
 	/* atomic */
 	_Atomic unsigned refs;

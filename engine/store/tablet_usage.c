@@ -221,7 +221,7 @@ tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	st.seq = snap.seq;
 	st.memtables = snap.view->mem_count;
 	st.files = snap.view->file_count;
-	st.state = state_names[t->state];
+	st.state = state_names[atomic_load(&t->state)];
 	for (unsigned i = 0; i < snap.view->mem_count; i++) {
 		struct vmem *m = snap.view->mems[i];
 
@@ -357,7 +357,7 @@ tablet_families(struct tablet *t, struct tablet_family **out, unsigned *count)
 int
 tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s)
 {
-	struct tablet_stats st = {.state = state_names[t->state], .seq = t->published};
+	struct tablet_stats st = {.state = state_names[atomic_load(&t->state)], .seq = t->published};
 	struct tablet_family *v;
 	unsigned n;
 	int err = tablet_families(t, &v, &n);

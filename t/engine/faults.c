@@ -374,6 +374,12 @@ static bool workload(void)
 			if (i == 20) {
 				err = tfs_flush(t);
 				fine &= clear(err);
+				err = tfs_split(t, TFS_S("row10"));
+				fine &= again && err == -EEXIST ? true : clear(err);
+			}
+			if (i == 30) {
+				err = again ? tfs_merge(t, TFS_S("row00")) : tfs_split(t, TFS_S("row25"));
+				fine &= again && err == -ENOENT ? true : clear(err); /* the split before it may have failed */
 			}
 		}
 		fine &= read_all(t);

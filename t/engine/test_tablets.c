@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tablets that split and merge: by hand, by themselves, METADATA's own, and
+ * under traffic, which is to notice nothing.
+ */
+#include "engine/base/mutex.h"
+#include "engine/base/task.h"
+#include "engine/server/internal.h"
+#include "engine/store/tablet_impl.h"
+#include "t/engine/lib.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static void check_is_clean(void)
+{
+	const char *build = getenv("BUILD");
+	char tool[600], cmd[1400];
+
+	snprintf(tool, sizeof(tool), "%s/tabletctl", build ? build : "");
+	if (!build || access(tool, X_OK))
+		return;
+	snprintf(cmd, sizeof(cmd), "%s check '%s' > '%s' 2>&1 && ! grep '^damaged' '%s' || { cat '%s'; false; }", tool, in_dir("store"),
+		 in_dir("said"), in_dir("said"), in_dir("said"));
+	assert_int_equal(system(cmd), 0);
+}
+
+static void reopen(void)
+{
+	close_store();
+	check_is_clean();
+	open_store();
+}
+
+static void set_schema(const char *text)
+{
+	char *why = NULL;
+	int err = tfs_schema_set_text(table, tfs_str(text), TFS_NO_TIME, &why);
+
+	if (err)
+		print_error("%s\n", why);
+	free(why);
+	assert_int_equal(err, 0);
+}
+
+static int add_tablet(void *arg, const struct tfs_tablet *t)
+{
+	char *text = arg;
+	size_t n = strlen(text);
+
+	snprintf(text + n, 4000 - n, "%.*s-%.*s ", (int)t->begin.size, (const char *)t->begin.data, (int)t->end.size,
+		 t->end.size ? (const char *)t->end.data : "");
+	return 0;
+}
+
+static const char *tablets(void)
+{
+	static char text[4000];
+
+	text[0] = 0;
+	assert_int_equal(tfs_tablets(table, add_tablet, text), 0);
+	return text;
+}
+
+static int count_one(void *arg, const struct tfs_tablet *t)
+{
+	(void)t;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static unsigned tablet_count(struct tfs_table *t)
+{
+	unsigned n = 0;
+
+	assert_int_equal(tfs_tablets(t, count_one, &n), 0);
+	return n;
+}
+
+static void fill(int from, int to, size_t bytes)
+{
+	char row[32];
+	uint8_t *value = malloc(bytes + 1);
+	uint32_t x = 12345;
+
+	for (int i = from; i < to; i++) {
+		for (size_t k = 0; k < bytes; k++)
+			value[k] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(put(row, "q", 1, tfs_bytes(value, bytes), false), 0);
+	}
+	free(value);
+}
+
+/* Every row of [from, to) once and in order. */
+static void expect_rows(int from, int to)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
+	struct tfs_scan *sc;
+	struct tfs_cell c;
+	char row[32];
+	int i = from, err;
+
+	assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
+	while ((err = tfs_scan_next(sc, &c)) > 0) {
+		snprintf(row, sizeof(row), "row%05d", i++);
+		assert_int_equal(c.row.size, strlen(row));
+		assert_memory_equal(c.row.data, row, c.row.size);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(i, to);
+	tfs_scan_free(sc);
+}
+
+static void test_by_hand(void **state)
+{
+	(void)state;
+	options.no_background = true;
+	open_store();
+	fill(0, 100, 20);
+	assert_string_equal(tablets(), "- ");
+	assert_int_equal(tfs_merge(table, tfs_str("x")), -ENOENT);
+	assert_int_equal(tfs_split(table, tfs_str("")), -EINVAL);
+	assert_int_equal(tfs_split(table, tfs_str("row00050")), 0);
+	assert_int_equal(tfs_split(table, tfs_str("row00050")), -EEXIST);
+	assert_string_equal(tablets(), "-row00050 row00050- ");
+	expect_rows(0, 100);
+	fill(100, 120, 20);
+	assert_int_equal(tfs_split(table, tfs_str("row00110")), 0); /* of a tablet that shares memtables already */
+	assert_int_equal(tfs_split(table, tfs_str("a")), 0);        /* an empty one below all */
+	assert_string_equal(tablets(), "-a a-row00050 row00050-row00110 row00110- ");
+	expect_rows(0, 120);
+	assert_int_equal(tfs_flush(table), 0);
+	expect_rows(0, 120);
+	assert_int_equal(tfs_split(table, tfs_str("row00025")), 0); /* shares a file */
+	assert_int_equal(tfs_compact(table), 0);
+	expect_rows(0, 120);
+	reopen();
+	assert_string_equal(tablets(), "-a a-row00025 row00025-row00050 row00050-row00110 row00110- ");
+	expect_rows(0, 120);
+	assert_int_equal(tfs_merge(table, tfs_str("row00030")), 0);
+	assert_int_equal(tfs_merge(table, tfs_str("row00030")), 0);
+	assert_string_equal(tablets(), "-a a-row00025 row00025- ");
+	assert_int_equal(tfs_merge(table, tfs_str("row00110")), -ENOENT);
+	expect_rows(0, 120);
+	assert_int_equal(tfs_merge(table, tfs_str("")), 0);
+	assert_int_equal(tfs_merge(table, tfs_str("")), 0);
+	assert_string_equal(tablets(), "- ");
+	expect_rows(0, 120);
+	fill(0, 120, 30);
+	reopen();
+	expect_rows(0, 120);
+	assert_int_equal(tfs_compact(table), 0);
+	close_store();
+	check_is_clean();
+}
+
+/* A file that its two users have for rows with others between: one is compacted, then they merge. */
+static void test_merge_of_parts(void **state)
+{
+	(void)state;
+	options.no_background = true;
+	open_store();
+	fill(0, 90, 20);
+	assert_int_equal(tfs_flush(table), 0);
+	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
+	assert_int_equal(tfs_split(table, tfs_str("row00060")), 0);
+	{
+		struct held *h;
+
+		/* The one in the middle leaves the file that the others share. */
+		assert_int_equal(held_find(hooks.server, tfs_table_id(table), slice_str("row00040"), &h), 0);
+		assert_int_equal(tablet_compact(h->tablet), 0);
+		held_put(h);
+	}
+	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
+	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
+	assert_string_equal(tablets(), "- ");
+	expect_rows(0, 90);
+	reopen();
+	expect_rows(0, 90);
+	close_store();
+}
+
+/* ---- by themselves ---- */
+
+#define WAIT_MS 20000
+
+/* What the background will do comes about: asked for, not slept for. */
+static void wait_until(bool (*is)(void))
+{
+	uint64_t end = monotonic_us() + WAIT_MS * UINT64_C(1000);
+
+	while (!is()) {
+		if (monotonic_us() >= end)
+			print_error("%s\n", tablets());
+		assert_true(monotonic_us() < end);
+		task_queue(&hooks.server->split);
+		(void)sched_yield();
+	}
+}
+
+static bool four_or_more(void)
+{
+	return tablet_count(table) >= 4;
+}
+
+static bool one_left(void)
+{
+	return tablet_count(table) == 1;
+}
+
+static int no_giant(void *arg, const struct tfs_tablet *t)
+{
+	(void)arg;
+	assert_true(t->usage.disk_bytes < (400 << 10) || (t->begin.size == 8 && memcmp(t->begin.data, "row00100", 8) == 0));
+	return 0;
+}
+
+static bool settled(void)
+{
+	struct held **list;
+	unsigned n;
+	bool large = false;
+
+	assert_int_equal(held_list(hooks.server, tfs_table_id(table), &list, &n), 0);
+	for (unsigned i = 0; i < n; i++) {
+		struct buf at = {0};
+		struct tablet_stats st;
+
+		tablet_get_stats(list[i]->tablet, &st);
+		large |= st.disk_bytes > split_size(hooks.server, list[i]) && tablet_split_key(list[i]->tablet, &at) == 0;
+		buf_fini(&at);
+		held_put(list[i]);
+	}
+	free(list);
+	return !large;
+}
+
+static void test_by_themselves(void **state)
+{
+	uint8_t *big = calloc(1, 3 << 20);
+	uint32_t x = 1;
+
+	(void)state;
+	for (size_t i = 0; i < 3 << 20; i++)
+		big[i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
+	options.memtable_bytes = 1 << 20;
+	open_store();
+	set_schema("tablet_size = \"256K\"; families = ( { name = \"f\"; }, { name = \"g\"; } );");
+	fill(0, 400, 5000);
+	assert_int_equal(tfs_flush(table), 0);
+	wait_until(four_or_more);
+	/* A row larger than a tablet: it gets one of its own, and that never splits. */
+	assert_int_equal(put("row00100", "big", 1, tfs_bytes(big, 3 << 20), false), 0);
+	assert_int_equal(tfs_flush(table), 0);
+	wait_until(settled);
+	assert_int_equal(tfs_tablets(table, no_giant, NULL), 0);
+	expect_rows(0, 400);
+	reopen();
+	expect_rows(0, 400);
+	close_store();
+	check_is_clean();
+
+	/* What is left after nearly all has been deleted is one tablet again. */
+	hooks.merge_after_us = 1;
+	open_store();
+	for (int i = 1; i < 400; i++) {
+		struct tfs_mutation *m;
+		char row[32];
+
+		snprintf(row, sizeof(row), "row%05d", i);
+		m = tfs_mutation_new(table, tfs_str(row));
+		assert_int_equal(tfs_mutation_delete_row(m), 0);
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		tfs_mutation_free(m);
+	}
+	assert_int_equal(tfs_compact(table), 0);
+	wait_until(one_left);
+	expect_rows(0, 1);
+	close_store();
+	check_is_clean();
+	free(big);
+}
+
+/* ---- METADATA ---- */
+
+static unsigned metadata_tablets(void)
+{
+	struct held **list;
+	unsigned n;
+
+	assert_int_equal(held_list(hooks.server, META_TABLE, &list, &n), 0);
+	for (unsigned i = 0; i < n; i++) {
+		(void)!tablet_flush(list[i]->tablet);
+		held_put(list[i]);
+	}
+	free(list);
+	return n;
+}
+
+static bool metadata_has_split(void)
+{
+	return metadata_tablets() >= 4; /* the root tablet, too */
+}
+
+static void test_metadata(void **state)
+{
+	char row[32];
+
+	(void)state;
+	hooks.metadata_tablet_bytes = 2000;
+	open_store();
+	fill(0, 200, 10);
+	for (int i = 5; i < 200; i += 5) {
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(tfs_split(table, tfs_str(row)), 0);
+	}
+	wait_until(metadata_has_split);
+	expect_rows(0, 200);
+	for (int i = 3; i < 200; i += 5) {
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(tfs_split(table, tfs_str(row)), 0);
+	}
+	expect_rows(0, 200);
+	assert_int_equal(tablet_count(table), 80);
+	reopen();
+	assert_int_equal(tablet_count(table), 80);
+	assert_true(metadata_tablets() >= 4);
+	expect_rows(0, 200);
+	for (int i = 0; i < 79; i++)
+		assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
+	assert_string_equal(tablets(), "- ");
+	reopen();
+	expect_rows(0, 200);
+	close_store();
+	check_is_clean();
+}
+
+/* ---- under traffic ---- */
+
+#define ROWS 300
+#define WRITERS 3
+static _Atomic uint64_t told[ROWS]; /* acknowledged: of each row the newest value */
+static _Atomic int64_t counted;
+static _Atomic bool over;
+static _Atomic uint64_t scans, reads, writes, moves;
+
+static void row_name(char *row, unsigned i)
+{
+	snprintf(row, 32, "row%05u", i);
+}
+
+static void *write_rows(void *arg)
+{
+	unsigned who = (unsigned)(uintptr_t)arg, x = who + 1;
+	char row[32], value[400];
+
+	for (uint64_t n = 1; !over; n++) {
+		unsigned i;
+		uint64_t was;
+
+		x = x * 1103515245 + 12345;
+		i = (x >> 8) % (ROWS / WRITERS) * WRITERS + who; /* each its own rows, so that order is known */
+		row_name(row, i);
+		was = told[i];
+		snprintf(value, sizeof(value), "%llu %0300d", (unsigned long long)was + 1, 7);
+		assert_int_equal(put(row, "q", (int64_t)was + 1, tfs_str(value), n % 64 == 0), 0);
+		told[i] = was + 1;
+		writes++;
+	}
+	return NULL;
+}
+
+static void *count_up(void *arg)
+{
+	char row[32];
+
+	(void)arg;
+	for (unsigned n = 0; !over; n++) {
+		struct tfs_mutation *m;
+		int err;
+
+		row_name(row, n * 7 % ROWS);
+		m = tfs_mutation_new(table, tfs_str(row));
+		err = tfs_mutation_increment(m, "g", TFS_S("n"), 1);
+		if (!err)
+			err = tfs_apply(m, 0, NULL);
+		assert_int_equal(err, 0);
+		tfs_mutation_free(m);
+		counted++;
+	}
+	return NULL;
+}
+
+static void *read_rows(void *arg)
+{
+	unsigned x = 77;
+	char row[32], value[500];
+
+	(void)arg;
+	while (!over) {
+		size_t got = 0;
+		uint64_t least;
+		unsigned i;
+		int err;
+
+		x = x * 1103515245 + 12345;
+		i = (x >> 8) % ROWS;
+		row_name(row, i);
+		least = told[i];
+		err = tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL);
+		assert_true(!err || (err == -ENOENT && !least));
+		value[got] = 0;
+		assert_true(err || strtoull(value, NULL, 10) >= least);
+		reads++;
+	}
+	return NULL;
+}
+
+static void *scan_rows(void *arg)
+{
+	(void)arg;
+	while (!over) {
+		struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .versions = 1, .batch_bytes = 2000};
+		char before[32] = "";
+		struct tfs_scan *sc;
+		struct tfs_cell c;
+		unsigned n = 0;
+		int err;
+
+		assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
+		while ((err = tfs_scan_next(sc, &c)) > 0) {
+			if (strcmp(c.family, "f"))
+				continue;
+			assert_true(c.row.size == 8 && memcmp(before, c.row.data, 8) < 0);
+			memcpy(before, c.row.data, 8);
+			n++;
+		}
+		assert_int_equal(err, 0);
+		assert_int_equal(n, ROWS);
+		tfs_scan_free(sc);
+		scans++;
+	}
+	return NULL;
+}
+
+static void *move_tablets(void *arg)
+{
+	unsigned x = 4242;
+	char row[32];
+
+	(void)arg;
+	while (!over) {
+		int err;
+
+		x = x * 1103515245 + 12345;
+		row_name(row, (x >> 8) % ROWS);
+		if ((x >> 4) % 16 == 0)
+			err = tfs_compact(table);
+		else if ((x >> 4) % 16 < 8)
+			err = tfs_merge(table, tfs_str(row));
+		else
+			err = tfs_split(table, tfs_str(row));
+		assert_true(err == 0 || err == -ENOENT || err == -EEXIST);
+		moves += !err;
+	}
+	return NULL;
+}
+
+static void test_traffic(void **state)
+{
+	pthread_t t[WRITERS + 5];
+	unsigned n = 0;
+	int64_t sum = 0;
+	char row[32], value[500];
+	uint64_t end;
+
+	(void)state;
+	options.memtable_bytes = 1 << 20;
+	tablet_scan_view_us = 1000; /* views are left often */
+	open_store();
+	set_schema("families = ( { name = \"f\"; gc = \"maxversions=3\"; }, { name = \"g\"; type = \"counter\"; group = \"n\"; } );"
+		   "groups = ( { name = \"n\"; } );");
+	for (unsigned i = 0; i < ROWS; i++) {
+		row_name(row, i);
+		assert_int_equal(put(row, "q", 1, tfs_str("1"), false), 0);
+		told[i] = 1;
+	}
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&t[n++], NULL, write_rows, (void *)(uintptr_t)i), 0);
+	assert_int_equal(pthread_create(&t[n++], NULL, count_up, NULL), 0);
+	assert_int_equal(pthread_create(&t[n++], NULL, read_rows, NULL), 0);
+	assert_int_equal(pthread_create(&t[n++], NULL, scan_rows, NULL), 0);
+	assert_int_equal(pthread_create(&t[n++], NULL, move_tablets, NULL), 0);
+	end = monotonic_us() + 60000000;
+	while ((moves < 150 || scans < 20 || writes < 3000) && monotonic_us() < end)
+		(void)sched_yield();
+	over = true;
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+	print_message("# %llu writes, %llu reads, %llu scans, %llu splits and merges, %u tablets\n", (unsigned long long)writes,
+		      (unsigned long long)reads, (unsigned long long)scans, (unsigned long long)moves, tablet_count(table));
+	assert_true(moves >= 150 && scans >= 20 && writes >= 3000);
+	for (int again = 0; again < 2; again++) {
+		sum = 0;
+		for (unsigned i = 0; i < ROWS; i++) {
+			size_t got = 0;
+			uint8_t c[8] = {0};
+
+			row_name(row, i);
+			assert_int_equal(tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL), 0);
+			value[got] = 0;
+			assert_int_equal(strtoull(value, NULL, 10), told[i]);
+			if (tfs_read(table, tfs_str(row), "g", TFS_S("n"), TFS_AUTO, 0, c, 8, &got, NULL) == 0)
+				sum += (int64_t)load_be64(c);
+		}
+		assert_int_equal(sum, counted);
+		hooks.no_flush = true;
+		if (!again)
+			reopen();
+	}
+	close_store();
+	tablet_scan_view_us = 10000000;
+	check_is_clean();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_by_hand, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_merge_of_parts, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_by_themselves, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_metadata, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_traffic, setup_options, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
