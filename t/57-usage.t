@@ -119,6 +119,35 @@ du_facts() {
 }
 for path in t t/r004 t/r004/a t/.latest t/.latest/r004; do du_facts $path; done
 ok "  the newest versions are less than all" test "$(t du -s -B1 "$M/t/.latest" | cut -f 1)" -lt "$(t du -s -B1 "$M/t" | cut -f 1)"
+
+# ---- two tablets share files and a memtable ----
+totals() { echo "$(usage a cells) $(usage b cells) $(tablets 9) $(tablets 10)"; }
+py <<'EOF2'
+from tap import *
+for i in range(10, 50):
+    spill("%s/t/r%03d/b/more@%d" % (M, i, i), b"more" * i) if os.path.isdir("%s/t/r%03d/b" % (M, i)) else None
+EOF2
+before=$(totals)
+memory=$(tablets 8)
+echo 'split r040' >"$M/t/.ctl"
+is "$(wc -l <"$M/t/.tablets")" 2 "split: two tablets"
+is "$(totals)" "$before" "  have together what the one had: cells, tombstones"
+is "$(awk -F '\t' '$5 <= 0 || $9 <= 0' "$M/t/.tablets" | wc -l)" 0 "  each some of it"
+ok "  memory: of the shared memtable each its part" test $(($(tablets 8) - memory)) -lt 12000
+agree
+echo 'split r020' >"$M/t/.ctl"
+# A child may have flushed its part by now: bytes can be in another place.
+is "$(wc -l <"$M/t/.tablets"):$(totals)" "3:$before" "split again: as many cells"
+echo flush >"$M/t/.ctl"
+is "$(tablets 9)" "$(cut -d ' ' -f 3 <<<"$before")" "flushed: as many cells"
+echo compact >"$M/t/.ctl"
+is "$(tablets 9)" "$(cut -d ' ' -f 3 <<<"$before")" "compacted: as many"
+on_disk
+is "$(sst_files | wc -l)" 6 "  a file for each tablet and group, the shared ones have gone"
+echo 'merge r000' >"$M/t/.ctl"
+is "$(wc -l <"$M/t/.tablets"):$(tablets 9)" "2:$(cut -d ' ' -f 3 <<<"$before")" "merged: as many"
+on_disk
+before=$(cat "$M/t/.families/a/usage" "$M/t/.families/b/usage" | grep -v memory)
 unmount_store
 ok "mount -o ro" mount_store -o ro,config="$W/conf"
 for path in t t/r004 t/.latest; do du_facts $path; done

@@ -170,8 +170,10 @@ tablet_split_drain(struct tablet *t)
 	writers_wait(t, t->next_seq - 1);
 	if (!t->view->mems[0]->frozen_sum)
 		vmem_freeze(t->view->mems[0], &t->env->flushing_bytes);
-	for (unsigned i = 0; i < t->view->mem_count; i++)
+	for (unsigned i = 0; i < t->view->mem_count; i++) {
 		t->view->mems[i]->tablets++; /* the parent's share passes to one of two children */
+		t->view->mems[i]->shared = true;
+	}
 	mutex_unlock(&t->lock);
 }
 

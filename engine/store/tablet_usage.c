@@ -22,6 +22,13 @@
 
 #include "engine/store/tablet_impl.h"
 
+/* Of x, what lies below `part` out of `whole`. */
+static uint64_t
+below(uint64_t x, uint64_t part, uint64_t whole)
+{
+	return part >= whole ? x : (uint64_t)((double)x * ((double)part / (double)whole));
+}
+
 /* ---- memtables ---- */
 
 struct mem_family *
@@ -55,14 +62,99 @@ mem_usage_fini(struct mem_usage *u)
 	}
 }
 
-/* ---- files ---- */
-
-/* Of x, what lies below `part` out of `whole`. */
-static uint64_t
-below(uint64_t x, uint64_t part, uint64_t whole)
+void
+mem_usage_free(struct mem_usage *u)
 {
-	return part >= whole ? x : (uint64_t)((double)x * ((double)part / (double)whole));
+	if (u)
+		mem_usage_fini(u);
+	free(u);
 }
+
+#define EACH_FAMILY(f, u) \
+	for (unsigned k_ = 0; k_ < sizeof (u)->of / sizeof (u)->of[0]; k_++) \
+		for (const struct mem_family *f = (u)->of[k_]; f; f = f->next)
+
+static uint64_t
+mem_usage_bytes(const struct mem_usage *u)
+{
+	uint64_t n = 0;
+
+	EACH_FAMILY(f, u)
+		n += f->bytes;
+	return n;
+}
+
+/* What the tablet's rows have in a memtable that is not its alone. */
+static int
+count_part(struct tablet *t, struct vmem *m, struct mem_usage *u)
+{
+	struct iter *it;
+	int err = tablet_mem_iter(t, m, &it);
+
+	if (err)
+		return err;
+	for (iter_seek(it, slice_of(NULL, 0)); it->valid && !err; iter_next(it)) {
+		size_t column_len = cellkey_column_len(it->key);
+		struct mem_family *f;
+		enum cell_kind kind;
+		uint64_t seq;
+		int64_t ts;
+
+		if (!column_len) {
+			err = -EBADMSG;
+			break;
+		}
+		cellkey_suffix(it->key, column_len, &ts, &seq, &kind);
+		f = mem_usage_family(u, load_be16(it->key.p + cellkey_row_len(it->key)));
+		if (!f) {
+			err = -ENOMEM;
+			break;
+		}
+		f->cells += kind == CELL_VALUE || kind == CELL_LARGE;
+		f->tombstones += kind < CELL_VALUE;
+		f->bytes += it->key.n + it->value.n;
+	}
+	if (!err)
+		err = it->err;
+	iter_free(it);
+	return err;
+}
+
+/*
+ * Memtable i of a view of the tablet: entries by family, and the memory that
+ * is theirs.  A shared one, which siblings flush when they do, is looked
+ * through once in each view.
+ */
+static int
+mem_usage_of(struct tablet *t, struct view *v, unsigned i, const struct mem_usage **out, uint64_t *held)
+{
+	struct vmem *m = v->mems[i];
+	struct mem_usage *u = v->parts[i], *none = NULL;
+	int err;
+
+	*held = memtable_bytes(m->m);
+	if (!m->shared) {
+		*out = &m->usage;
+		return 0;
+	}
+	if (!u) {
+		u = calloc(1, sizeof *u);
+		err = u ? count_part(t, m, u) : -ENOMEM;
+		if (err) {
+			mem_usage_free(u);
+			return err;
+		}
+		if (!atomic_compare_exchange_strong(&v->parts[i], &none, u)) {
+			mem_usage_free(u);
+			u = none;
+		}
+	}
+	*held = below(*held, mem_usage_bytes(u), mem_usage_bytes(&m->usage));
+	*out = u;
+	return 0;
+}
+
+/* ---- files ---- */
 
 static int
 usage_of_props(const struct props *p, struct file_usage **out)
@@ -195,15 +287,6 @@ part_of(struct vfile *f, struct file_usage *u, struct part *p)
 
 /* ---- the tablet ---- */
 
-/* A memtable that siblings share, since a split, until both have flushed it: about as much to each. */
-static uint64_t
-part_in_memory(const struct vmem *m, uint64_t x)
-{
-	const uint32_t tablets = m->tablets;
-
-	return tablets > 1 ? x / tablets : x;
-}
-
 static const char *const state_names[] = {
 #define X(name, text) [TABLET_##name] = text,
 	TABLET_STATES(X)
@@ -223,14 +306,15 @@ tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	st.files = snap.view->file_count;
 	st.state = state_names[atomic_load(&t->state)];
 	for (unsigned i = 0; i < snap.view->mem_count; i++) {
-		struct vmem *m = snap.view->mems[i];
+		const struct mem_usage *u;
+		uint64_t held;
 
-		st.memory_bytes += part_in_memory(m, memtable_bytes(m->m));
-		for (unsigned k = 0; k < sizeof m->usage.of / sizeof m->usage.of[0]; k++) {
-			for (struct mem_family *f = m->usage.of[k]; f; f = f->next) {
-				st.cells += part_in_memory(m, f->cells);
-				st.tombstones += part_in_memory(m, f->tombstones);
-			}
+		if (mem_usage_of(t, snap.view, i, &u, &held))
+			u = &snap.view->mems[i]->usage;
+		st.memory_bytes += held;
+		EACH_FAMILY(f, u) {
+			st.cells += f->cells;
+			st.tombstones += f->tombstones;
 		}
 	}
 	for (unsigned i = 0; i < snap.view->file_count; i++) {
@@ -275,25 +359,28 @@ family_of(struct tablet_family **v, unsigned *n, uint16_t id)
 }
 
 static int
-add_memtable(const struct vmem *m, struct tablet_family **v, unsigned *n)
+add_memtable(struct tablet *t, struct view *view, unsigned i, struct tablet_family **v, unsigned *n)
 {
-	uint64_t all = 0, held = memtable_bytes(m->m), before = 0;
+	const struct mem_usage *u;
+	uint64_t all, held, before = 0;
+	int err = mem_usage_of(t, view, i, &u, &held);
 
-	for (unsigned k = 0; k < sizeof m->usage.of / sizeof m->usage.of[0]; k++)
-		for (struct mem_family *f = m->usage.of[k]; f; f = f->next)
-			all += f->bytes;
-	for (unsigned k = 0; all && k < sizeof m->usage.of / sizeof m->usage.of[0]; k++) {
-		for (struct mem_family *f = m->usage.of[k]; f; f = f->next) {
-			struct tablet_family *to = family_of(v, n, f->id);
-			uint64_t after = before + f->bytes;
+	if (err)
+		return err;
+	all = mem_usage_bytes(u);
+	EACH_FAMILY(f, u) {
+		struct tablet_family *to;
+		uint64_t after = before + f->bytes;
 
-			if (!to)
-				return -ENOMEM;
-			to->cells += part_in_memory(m, f->cells);
-			to->tombstones += part_in_memory(m, f->tombstones);
-			to->memory_bytes += part_in_memory(m, below(held, after, all) - below(held, before, all));
-			before = after;
-		}
+		if (!f->bytes) /* prepared only */
+			continue;
+		to = family_of(v, n, f->id);
+		if (!to)
+			return -ENOMEM;
+		to->cells += f->cells;
+		to->tombstones += f->tombstones;
+		to->memory_bytes += below(held, after, all) - below(held, before, all);
+		before = after;
 	}
 	return 0;
 }
@@ -339,7 +426,7 @@ tablet_families(struct tablet *t, struct tablet_family **out, unsigned *count)
 	tablet_enter(t);
 	snap_take(t, &snap);
 	for (unsigned i = 0; i < snap.view->mem_count && !err; i++)
-		err = add_memtable(snap.view->mems[i], &v, &n);
+		err = add_memtable(t, snap.view, i, &v, &n);
 	for (unsigned i = 0; i < snap.view->file_count && !err; i++)
 		if (!vfile_empty(snap.view->files[i]))
 			err = add_file(snap.view->files[i], &v, &n);

@@ -25,6 +25,7 @@ struct mem_usage {
 /* The family's counts, made if need be; NULL: out of memory.  The caller serialises. */
 struct mem_family *mem_usage_family(struct mem_usage *u, uint16_t id);
 void mem_usage_fini(struct mem_usage *u);
+void mem_usage_free(struct mem_usage *u); /* NULL is allowed */
 
 struct vfile;
 struct store_schema;

@@ -245,8 +245,10 @@ view_put(struct view *v)
 {
 	if (!v || --v->refs)
 		return;
-	for (unsigned i = 0; i < v->mem_count; i++)
+	for (unsigned i = 0; i < v->mem_count; i++) {
 		vmem_put(v->mems[i]);
+		mem_usage_free(v->parts[i]);
+	}
 	for (unsigned i = 0; i < v->file_count; i++)
 		vfile_put(v->files[i]);
 	free(v);

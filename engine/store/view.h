@@ -34,6 +34,7 @@ struct vmem {
 	size_t frozen;
 	_Atomic uint32_t tablets;     /* that have yet to flush it: 1, or more once their parent was split */
 	struct mem_usage usage;       /* counted under the tablet's lock */
+	_Atomic bool shared;          /* since a split: not all of it is one tablet's; nothing is written to it any more */
 };
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
@@ -81,6 +82,7 @@ struct view {
 	unsigned mem_count, file_count, file_cap;
 	bool mixed;                   /* the files are of more than one group: not each concerns each family */
 	struct vmem *mems[VIEW_MEMS]; /* newest first; [0] is being written */
+	struct mem_usage *_Atomic parts[VIEW_MEMS]; /* of those that are shared, what is the tablet's; made when first asked for */
 	struct vfile *files[];        /* by seq_max, newest first */
 };
 /* Empty, with room for `files` of them. NULL: out of memory. */
