@@ -16,9 +16,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef TFS_DEBUG
 
@@ -197,11 +200,10 @@ void cond_wait(struct cond *c, struct mutex *m)
 	held_push(m);
 }
 
-bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us)
+static struct timespec deadline(uint64_t timeout_us)
 {
 	const uint64_t year_us = 366ull * 86400 * 1000000;
 	struct timespec ts;
-	int rc;
 
 	if (timeout_us > year_us)
 		timeout_us = year_us;
@@ -212,12 +214,42 @@ bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us)
 		ts.tv_sec++;
 		ts.tv_nsec -= 1000000000;
 	}
+	return ts;
+}
+
+bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us)
+{
+	struct timespec ts = deadline(timeout_us);
+	int rc;
+
 	held_check(m, "wait with");
 	held_pop(m);
 	rc = pthread_cond_timedwait(&c->c, &m->m, &ts);
 	held_push(m);
 	assert(rc == 0 || rc == ETIMEDOUT);
 	return rc == 0;
+}
+
+void bell_tell(struct bell *b, uint32_t number)
+{
+	__atomic_store_n(&b->told, number, __ATOMIC_RELEASE);
+}
+
+void bell_wake(struct bell *b)
+{
+	/* At worst a stranger who sleeps where b was looks for nothing. */
+	syscall(SYS_futex, &b->told, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+uint32_t bell_wait_us(struct bell *b, uint64_t timeout_us)
+{
+	struct timespec ts = deadline(timeout_us);
+	uint32_t told;
+
+	while (!(told = __atomic_load_n(&b->told, __ATOMIC_ACQUIRE)))
+		if (syscall(SYS_futex, &b->told, FUTEX_WAIT_BITSET_PRIVATE, 0, &ts, NULL, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT)
+			return 0;
+	return told;
 }
 
 void cond_signal(struct cond *c)

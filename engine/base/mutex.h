@@ -72,4 +72,21 @@ bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us);
 void cond_signal(struct cond *c);
 void cond_broadcast(struct cond *c);
 
+/*
+ * What one thread sleeps on until another tells it something, a number above
+ * 0.  No mutex belongs to it, so who is woken waits for none.
+ *
+ * Telling and waking are two steps: a thread that is woken takes the
+ * processor from its waker, who had better hold no mutex then.  bell_wake
+ * does not look at the bell: it may have gone, for its sleeper sees what is
+ * told whether it is woken or not.
+ */
+struct bell {
+	uint32_t told; /* atomic */
+};
+void bell_tell(struct bell *b, uint32_t number); /* numbers rise */
+void bell_wake(struct bell *b);
+/* The number told, or 0 when timeout_us passed first. */
+uint32_t bell_wait_us(struct bell *b, uint64_t timeout_us);
+
 #endif

@@ -65,20 +65,61 @@ static struct log_ticket *list_pop(struct ticket_list *q)
 	return t;
 }
 
-static void wake_locked(struct log_ticket *t)
+/* What a sleeper is told. */
+enum { LOOK = 1, ANSWERED = 2 };
+
+/* Sleepers who have been told, and are woken when l->mu is free: they want it for their next commit. */
+struct woken {
+	struct bell *v[64];
+	unsigned n;
+};
+
+/* Answers the head; gives who is to be woken, or NULL.  The ticket may be gone when its sleeper sees that. */
+static struct bell *finish_locked(struct log *l, struct ticket_list *list, int error)
 {
-	if (t->private_)
-		cond_signal(t->private_);
+	struct log_ticket *t = list_pop(list);
+	struct bell *b = t->private_;
+
+	t->private_error = error;
+	l->outstanding--;
+	t->private_state = TICKET_DONE; /* log_answered */
+	if (b)
+		bell_tell(b, ANSWERED);
+	return b;
 }
 
 void log_finish_locked(struct log *l, struct ticket_list *list, int error)
 {
-	struct log_ticket *t = list_pop(list);
+	struct bell *b = finish_locked(l, list, error);
 
-	t->private_state = TICKET_DONE;
-	t->private_error = error;
-	l->outstanding--;
-	wake_locked(t);
+	if (b)
+		bell_wake(b);
+}
+
+static void finish_later_locked(struct log *l, struct ticket_list *list, struct woken *w)
+{
+	struct bell *b = finish_locked(l, list, 0);
+
+	if (b && w->n < sizeof(w->v) / sizeof(*w->v))
+		w->v[w->n++] = b;
+	else if (b)
+		bell_wake(b);
+}
+
+static void wake_locked(struct log *l, const struct woken *w)
+{
+	if (!w->n)
+		return;
+	mutex_unlock(&l->mu);
+	for (unsigned i = 0; i < w->n; i++)
+		bell_wake(w->v[i]);
+	mutex_lock(&l->mu);
+}
+
+static void look_locked(struct log_ticket *t)
+{
+	bell_tell(t->private_, LOOK);
+	bell_wake(t->private_);
 }
 
 /*
@@ -94,25 +135,25 @@ void log_kick_locked(struct log *l)
 	if (!l->writing)
 		for (t = l->queued.head; t; t = t->private_next)
 			if (t->private_ && (!t->sync || !l->syncing)) {
-				wake_locked(t);
+				look_locked(t);
 				return;
 			}
 	if (!l->syncing)
 		for (t = l->written.head; t; t = t->private_next)
 			if (t->private_) {
-				wake_locked(t);
+				look_locked(t);
 				return;
 			}
 }
 
-static void written_locked(struct log *l, uint64_t lsn)
+static void written_locked(struct log *l, uint64_t lsn, struct woken *w)
 {
 	struct log_ticket *t;
 
 	l->written_lsn = lsn;
 	while ((t = l->queued.head) && t->lsn <= lsn) {
 		if (!t->sync) {
-			log_finish_locked(l, &l->queued, 0);
+			finish_later_locked(l, &l->queued, w);
 			continue;
 		}
 		list_push(&l->written, list_pop(&l->queued));
@@ -131,6 +172,7 @@ static void written_locked(struct log *l, uint64_t lsn)
 /* Writer's role: one group. */
 static void write_locked(struct log *l)
 {
+	struct woken woken = {.n = 0};
 	struct log_group g;
 	struct log_segment *s;
 	struct slice pad = {0};
@@ -176,9 +218,10 @@ static void write_locked(struct log *l)
 	l->woff = g.end;
 	l->stats.groups++;
 	l->writing = false;
-	written_locked(l, g.last_lsn);
+	written_locked(l, g.last_lsn, &woken);
 	log_prealloc_kick_locked(l);
 	log_kick_locked(l);
+	wake_locked(l, &woken);
 }
 
 /* Files first, the directory last: either of them alone proves nothing. */
@@ -220,6 +263,7 @@ static void sync_locked(struct log *l)
 {
 	uint64_t gen = l->gen, target = l->written_lsn;
 	struct log_segment *last = l->active, *s;
+	struct woken woken = {.n = 0};
 	struct log_ticket *t;
 	int err;
 
@@ -243,15 +287,17 @@ static void sync_locked(struct log *l)
 	l->stats.syncs++;
 	l->syncing = false;
 	while ((t = l->written.head) && t->lsn <= target)
-		log_finish_locked(l, &l->written, 0);
+		finish_later_locked(l, &l->written, &woken);
 	log_mem_trim_locked(l);
 	log_kick_locked(l);
+	wake_locked(l, &woken);
 }
 
-static void sleep_locked(struct log *l, struct log_ticket *t)
+/* True: t has been answered, and l->mu is not held. */
+static bool sleep_locked(struct log *l, struct log_ticket *t)
 {
 	uint64_t now = monotonic_us(), until = now + l->stall_us;
-	struct cond c;
+	struct bell b = {0};
 
 	if (l->writing && l->write_since_us + l->stall_us < until)
 		until = l->write_since_us + l->stall_us;
@@ -259,14 +305,17 @@ static void sleep_locked(struct log *l, struct log_ticket *t)
 		until = l->sync_since_us + l->stall_us;
 	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < until)
 		until = l->switch_since_us + LOG_PATIENCE * l->stall_us;
-	cond_init(&c);
-	t->private_ = &c;
-	cond_wait_us(&c, &l->mu, until > now ? until - now + 1 : 1);
+	t->private_ = &b;
+	mutex_unlock(&l->mu);
+	if (bell_wait_us(&b, until > now ? until - now + 1 : 1) == ANSWERED)
+		return true;
+	mutex_lock(&l->mu);
 	t->private_ = NULL;
-	cond_fini(&c);
+	return false;
 }
 
-static int wait_locked(struct log *l, struct log_ticket *t)
+/* Lets go of l->mu. */
+static int wait_unlock(struct log *l, struct log_ticket *t)
 {
 	while (t->private_state != TICKET_DONE) {
 		bool mine_to_write = t->private_state == TICKET_QUEUED && !(t->sync && l->syncing);
@@ -277,22 +326,27 @@ static int wait_locked(struct log *l, struct log_ticket *t)
 			sync_locked(l);
 		else if (log_stalled_locked(l, monotonic_us()))
 			log_takeover_locked(l);
-		else
-			sleep_locked(l, t);
+		else if (sleep_locked(l, t))
+			return t->private_error;
 	}
 	if (l->reap)
 		log_reap_locked(l);
+	mutex_unlock(&l->mu);
 	return t->private_error;
 }
 
 int log_wait(struct log *l, struct log_ticket *t)
 {
-	int err;
-
 	mutex_lock(&l->mu);
-	err = wait_locked(l, t);
-	mutex_unlock(&l->mu);
-	return err;
+	return wait_unlock(l, t);
+}
+
+bool log_answered(const struct log_ticket *t, int *err)
+{
+	if (t->private_state != TICKET_DONE)
+		return false;
+	*err = t->private_error;
+	return true;
 }
 
 bool log_settled(struct log *l, const struct log_ticket *t, int *err)
@@ -300,10 +354,8 @@ bool log_settled(struct log *l, const struct log_ticket *t, int *err)
 	bool done;
 
 	mutex_lock(&l->mu);
-	done = t->private_state == TICKET_DONE;
-	if (done)
-		*err = t->private_error;
-	else if (log_stalled_locked(l, monotonic_us()))
+	done = log_answered(t, err);
+	if (!done && log_stalled_locked(l, monotonic_us()))
 		task_queue(&l->sync_task); /* whoever asks waits elsewhere: somebody must replace the thread */
 	mutex_unlock(&l->mu);
 	return done;
@@ -313,6 +365,7 @@ bool log_settled(struct log *l, const struct log_ticket *t, int *err)
 static int flush_locked(struct log *l)
 {
 	struct log_ticket t = {.lsn = l->last_lsn, .sync = true};
+	int err;
 
 	if (l->refusing)
 		return l->refusing;
@@ -326,7 +379,9 @@ static int flush_locked(struct log *l)
 		t.private_state = TICKET_WRITTEN;
 		list_push(&l->written, &t);
 	}
-	return wait_locked(l, &t);
+	err = wait_unlock(l, &t);
+	mutex_lock(&l->mu);
+	return err;
 }
 
 int log_sync(struct log *l)
@@ -345,6 +400,8 @@ int log_wait_room(struct log *l)
 {
 	int err = 0;
 
+	if (l->retained_bytes <= LOG_HARD_BYTES) /* log_submit looks again, with the lock */
+		return 0;
 	mutex_lock(&l->mu);
 	while (!err && l->retained_bytes > LOG_HARD_BYTES)
 		err = flush_locked(l);

@@ -64,7 +64,8 @@ struct log_ticket {
 	bool in_doubt;
 	bool private_record;
 	void *private_;
-	int private_state, private_error;
+	_Atomic int private_state;
+	int private_error;
 	struct log_ticket *private_next;
 };
 /*
@@ -83,6 +84,8 @@ int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;
  * be inside log_wait: in the system call that another thread has replaced.
  */
 bool log_settled(struct log *l, const struct log_ticket *t, int *err);
+/* The same by a look at the ticket alone: takes no lock, and replaces no thread. */
+bool log_answered(const struct log_ticket *t, int *err);
 /* Everything submitted so far is durable on return. */
 int log_sync(struct log *l) TFS_MUST;
 uint64_t log_next_lsn(struct log *l);     /* that the next submit will get */

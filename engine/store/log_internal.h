@@ -78,7 +78,7 @@ struct log {
 	struct log_chunk *wchunk; /* the next byte to write is wchunk->data[woff] */
 	size_t woff;
 	unsigned spares;
-	uint64_t retained_bytes;
+	_Atomic uint64_t retained_bytes;
 	uint64_t last_lsn;        /* submitted */
 	uint64_t attempted_lsn;   /* handed to a write */
 	uint64_t written_lsn, durable_lsn;

@@ -129,11 +129,21 @@ wait_for_writers(struct tablet *t)
 		cond_broadcast(&t->changed);
 }
 
-/* Publishes as far as writers are done; returns when w is published. The caller holds t->lock. */
+/*
+ * Publishes as far as writers are done; returns when w is published. The caller holds t->lock.
+ *
+ * The log answers a group at once, but its writers wake up one by one: the
+ * first to come here does the rest for all, or each would sleep again until
+ * those before it have been here.
+ */
 static void
 writer_end(struct tablet *t, struct writer *w, int err)
 {
+	int other;
+
 	writer_settle(w, err);
+	for (struct writer *o = t->writers; o && log_answered(o->ticket, &other); o = o->next)
+		writer_settle(o, other);
 	if (publish(t, w) || t->flushing)
 		cond_broadcast(&t->changed);
 	while (!w->out)

@@ -276,10 +276,49 @@ static void test_timeout(void **state)
 	cond_fini(&c);
 }
 
+/* Rings and is rung, back and forth; what has been told before the sleep is not missed. */
+static struct bell there[2000], back[2000];
+
+static void *answers(void *arg)
+{
+	for (unsigned i = 0; i < sizeof(there) / sizeof(*there); i++) {
+		if (bell_wait_us(&there[i], UINT64_MAX) != i + 1)
+			return NULL;
+		bell_tell(&back[i], 2);
+		bell_wake(&back[i]);
+	}
+	return arg;
+}
+
+static void test_bell(void **state)
+{
+	struct bell b = {0};
+	uint64_t from = monotonic_us();
+	pthread_t t;
+	void *ok;
+
+	(void)state;
+	assert_int_equal(bell_wait_us(&b, 2000), 0);
+	assert_true(monotonic_us() - from >= 2000);
+	bell_wake(&b);
+	assert_int_equal(bell_wait_us(&b, 0), 0);
+	bell_tell(&b, 1);
+	assert_int_equal(bell_wait_us(&b, UINT64_MAX), 1);
+	assert_int_equal(pthread_create(&t, NULL, answers, &b), 0);
+	for (unsigned i = 0; i < sizeof(there) / sizeof(*there); i++) {
+		bell_tell(&there[i], i + 1);
+		bell_wake(&there[i]);
+		assert_int_equal(bell_wait_us(&back[i], UINT64_MAX), 2);
+	}
+	assert_int_equal(pthread_join(t, &ok), 0);
+	assert_ptr_equal(ok, &b);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		T(test_bell),
 		T(test_right_order),
 		T(test_wrong_order),
 		T(test_order_after_unlock_in_between),
