@@ -239,7 +239,11 @@ static bool take_rival(void *arg, const char *word)
 {
 	struct bench_options *o = arg;
 
-	for (unsigned i = 1; bench_sides[i]; i++)
+	if (strcmp(word, "none") == 0) {
+		o->alone = true;
+		return o->side_count == 1;
+	}
+	for (unsigned i = 1; bench_sides[i] && !o->alone; i++)
 		if (strcmp(bench_sides[i]->name, word) == 0 && o->side_count < BENCH_SIDES) {
 			o->sides[o->side_count++] = bench_sides[i];
 			return true;
@@ -320,6 +324,7 @@ static bool take_option(struct bench_options *o, int letter, char *arg)
 		return each_word(arg, take_threads, o);
 	case OPT_RIVALS:
 		o->side_count = 1;
+		o->alone = false;
 		return each_word(arg, take_rival, o);
 	case OPT_DIR:
 		o->dir = arg;
@@ -364,7 +369,7 @@ static void fill_in(struct bench_options *o, const struct bench_kind *k)
 	o->synced = o->synced < o->cells ? o->synced : o->cells;
 	if (!o->ops)
 		o->ops = 200000;
-	if (o->side_count == 1)
+	if (o->side_count == 1 && !o->alone)
 		for (unsigned i = 1; bench_sides[i]; i++)
 			o->sides[o->side_count++] = bench_sides[i];
 }
@@ -428,7 +433,7 @@ const struct command bench_command = {
 		 "  --group TEXT     settings of our locality group, as in a schema, such as\n"
 		 "                   'compression = \"lz4\"; block_size = \"4K\";'\n"
 		 "  --plain          no side compresses\n"
-		 "  --rivals LIST    some of the rivals (all)\n"
+		 "  --rivals LIST    some of the rivals, or none (all)\n"
 		 "  --reads N        random reads (200000; of those at most 50000 cold)\n"
 		 "  --synced N       synced writes of one thread (20000)\n"
 		 "  --ops N          operations of a mix of ycsb (200000; E a tenth)\n"

@@ -41,6 +41,7 @@ struct bench_options {
 	const struct side_ops *sides[BENCH_SIDES]; /* sides[0] is ours */
 	char *dirs[BENCH_SIDES];                   /* of each, in dir */
 	unsigned side_count;
+	bool alone;             /* no rivals are wanted */
 	/* what is fed in */
 	struct buf text;
 	uint32_t *order;        /* a permutation of the keys */

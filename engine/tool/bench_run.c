@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- clocks ---- */
 
@@ -212,6 +213,8 @@ int take_turns(const struct bench_options *o, turn_fn fn, void *line, struct too
 		for (unsigned i = 0; i < o->side_count && !err; i++) {
 			struct took t = {0};
 
+			/* What was written before, by whomever, is not to be written while this side's clock runs. */
+			sync();
 			err = fn(o, i, line, &t);
 			if (!err && (r == 0 || t.wall < best[i].wall))
 				best[i] = t;
