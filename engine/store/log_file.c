@@ -391,21 +391,12 @@ uint64_t log_bytes(struct log *l)
 
 uint64_t log_tail_lsn(struct log *l, uint64_t bytes)
 {
-<<<<<<< HEAD
-	struct log_segment *s, *from;
-=======
 	struct log_segment *s;
->>>>>>> d893d99 (WIP)
 	uint64_t n = 0, lsn;
 
 	mutex_lock(&l->mu);
 	for (s = l->segments; s; s = s->next)
 		n += s->bytes;
-<<<<<<< HEAD
-	for (from = l->segments; from != l->active && n > bytes; from = from->next)
-		n -= from->bytes;
-	lsn = from->first_lsn;
-=======
 	lsn = l->active->first_lsn;
 	for (s = l->segments; s && s != l->active; s = s->next) {
 		if (n <= bytes) {
@@ -414,7 +405,6 @@ uint64_t log_tail_lsn(struct log *l, uint64_t bytes)
 		}
 		n -= s->bytes;
 	}
->>>>>>> d893d99 (WIP)
 	mutex_unlock(&l->mu);
 	return lsn;
 }
