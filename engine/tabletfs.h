@@ -343,6 +343,52 @@ struct tfs_result {
  */
 TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results) TFS_CHECKED;
 
+/* ---- writing many rows (the paper's batch interface for clients) ---- */
+/*
+ * A batch takes mutations of any rows of one table, in any number, and has
+ * them applied by threads of its own: rows of one tablet in one request, many
+ * requests under way, so that the server's log writes them together.  Each
+ * row mutation is atomic and succeeds or fails by itself.  Mutations of one
+ * row are applied in the order in which they were added.
+ *
+ *	struct tfs_batch *b;  tfs_batch_new(t, &(struct tfs_batch_options){.failed = complain}, &b);
+ *	while (more) {
+ *		struct tfs_mutation *m = tfs_mutation_new(t, row);
+ *		tfs_mutation_put(m, "contents", TFS_S(""), TFS_AUTO, value);
+ *		err = tfs_batch_add(b, m);  tfs_mutation_free(m);
+ *	}
+ *	err = tfs_batch_close(b);
+ *
+ * Threads: add and flush from any; new and close from one.
+ */
+struct tfs_batch;
+struct tfs_batch_options {
+	size_t max_bytes;        /* of mutations that wait or are under way; default 16 MiB */
+	unsigned threads;        /* requests under way at a time; default 4, at most 64 */
+	bool sync;               /* what counts as applied is on disk */
+	/*
+	 * Called for each row mutation that was not applied, or (I/O errors) is in
+	 * doubt, with the errno that tfs_apply would have given; by threads of the
+	 * batch, one call at a time.  It may not call the batch.  NULL: none.
+	 */
+	void (*failed)(void *arg, struct tfs_bytes row, int err);
+	void *arg;
+};
+/* o NULL: the defaults.  The batch keeps the table open.  -EINVAL: more than 64 threads. */
+TFS_API int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct tfs_batch **out) TFS_CHECKED;
+/*
+ * Adds a copy of what the mutation is now: keys, values and the mutation
+ * itself are the caller's again.  Waits while max_bytes are held; a mutation
+ * larger than that has the batch to itself.  An error (-EINVAL unknown family
+ * or bad argument, or of another table; -ENOENT table dropped; -ENOMEM) means
+ * that it was not added.
+ */
+TFS_API int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m) TFS_CHECKED;
+/* Waits until all that was added before is applied or has failed.  0, or the first error since the last flush. */
+TFS_API int tfs_batch_flush(struct tfs_batch *b) TFS_CHECKED;
+/* Flushes and frees; as tfs_batch_flush. */
+TFS_API int tfs_batch_close(struct tfs_batch *b) TFS_CHECKED;
+
 /* ---- reading ---- */
 struct tfs_cell {
 	struct tfs_bytes row, qualifier;

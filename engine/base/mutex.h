@@ -21,7 +21,7 @@ enum rank {
 	RANK_FS_TREE,     /* node table, scratch tree, directory streams */
 	RANK_FS_NOTIFY,   /* the notifier's queue */
 	/* client */
-	RANK_CLIENT,      /* table handles */
+	RANK_CLIENT,      /* table handles; a batch */
 	/* master */
 	RANK_MASTER,      /* schema changes, one at a time */
 	/* server: a change of a tablet's file list is written to METADATA under its

@@ -48,6 +48,14 @@ struct tfs_store {
 /* A reference for what works on the table: a mutation, a scan.  Goes back through tfs_table_close. */
 void table_get(struct tfs_table *t);
 
+/*
+ * The request that applies the mutation, which lends it everything; or why
+ * it cannot be: -EINVAL, -ENOENT the table has gone.
+ */
+int mutation_request(const struct tfs_mutation *m, struct ts_request *q) TFS_MUST;
+/* Is it a mutation of this table? */
+bool mutation_is_of(const struct tfs_mutation *m, const struct tfs_table *t);
+
 /* A reference to the schema as last seen. */
 const struct schema *table_schema(struct tfs_table *t);
 /* Takes in a newer schema. */

@@ -219,25 +219,40 @@ int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char 
 	return add(m, &op);
 }
 
-int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
+int mutation_request(const struct tfs_mutation *m, struct ts_request *q)
 {
-	struct op_result few[OPS_INLINE] = {0}, *many = NULL;
-	struct ts_request q = {
+	if (m->err)
+		return m->err == -EINVAL ? table_no_family(m->table) : m->err;
+	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX)
+		return -EINVAL;
+	*q = (struct ts_request){
 		.method = TS_MUTATE,
 		.table = m->table->id,
 		.schema_generation = schema_public(m->schema)->generation,
 		.row = m->row,
 		.ops = m->ops,
 		.op_count = m->count,
-		.sync = flags & TFS_APPLY_SYNC,
 	};
-	struct ts_answer a = {.results = few};
-	int err;
+	return 0;
+}
 
-	if (m->err)
-		return m->err == -EINVAL ? table_no_family(m->table) : m->err;
-	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX || (flags & ~TFS_APPLY_SYNC))
+bool mutation_is_of(const struct tfs_mutation *m, const struct tfs_table *t)
+{
+	return m->table == t;
+}
+
+int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
+{
+	struct op_result few[OPS_INLINE] = {0}, *many = NULL;
+	struct ts_request q;
+	struct ts_answer a = {.results = few};
+	int err = mutation_request(m, &q);
+
+	if (err)
+		return err;
+	if (flags & ~TFS_APPLY_SYNC)
 		return -EINVAL;
+	q.sync = flags & TFS_APPLY_SYNC;
 	if (m->count == 0)
 		return 0;
 	if (m->count > OPS_INLINE) {

@@ -31,6 +31,12 @@ enum ts_method {
 	TS_FLUSH, TS_COMPACT, /* the tablet that holds row -> tablet_end */
 	TS_TABLET_INFO, /* the tablet that holds row -> tablet; family: its share */
 	/*
+	 * rows, sync -> row_errs; row: one of them.  Each row by itself, in their
+	 * order: from the first on that is not served here all are refused, as a
+	 * row may come twice.  With sync all are on disk at the end.
+	 */
+	TS_MUTATE_ROWS,
+	/*
 	 * The master's, while it judges whether a table (or a family) is empty:
 	 * from the answer of HOLD to LET_GO no mutation of the table is under
 	 * way; new ones wait, and are judged by what the table then is.
@@ -40,6 +46,12 @@ enum ts_method {
 	TS_MERGE,       /* the tablet that holds row with the one after it; -ENOENT: there is none */
 	TS_METHODS
 };
+struct ts_row {
+	struct slice row;
+	const struct op *ops;
+	uint32_t op_count;
+};
+#define TS_ROWS_MAX 65536u
 struct ts_request {
 	enum ts_method method;
 	uint32_t table;
@@ -51,6 +63,9 @@ struct ts_request {
 	struct op_token token;
 	bool sync;
 	bool through_hold; /* the master's own, while it holds the table's writes */
+	/* MUTATE_ROWS */
+	const struct ts_row *rows;
+	uint32_t row_count;
 	/* LET_GO */
 	int refuse;        /* -errno: the table's writes are answered with it from now on; 1: no longer; 0: as before */
 	/* READ, EXISTS, TABLET_INFO */
@@ -73,6 +88,7 @@ struct ts_tablet {
 struct ts_answer {
 	int err;
 	struct op_result *results;  /* MUTATE: the caller's array of op_count, or NULL: not wanted */
+	int *row_errs;              /* MUTATE_ROWS: the caller's array of row_count: 0 or -errno, -EREMCHG: not served here */
 	bool exists;
 	size_t got;
 	int64_t ts, expires_us;

@@ -150,33 +150,76 @@ static int op_unpack(const Tfs__Op *m, struct arena *a, struct reader *tail, str
 	return tail_get(tail, m->append_size, &op->append) && tail_get(tail, m->value_size, &op->value) ? 0 : -EBADMSG;
 }
 
-static int ops_pack(const struct ts_request *q, Tfs__TsRequest *m, struct arena *a, struct tail *t)
+static int ops_pack(const struct op *ops, uint32_t count, Tfs__Op ***out, struct arena *a, struct tail *t)
 {
-	struct packed_op *p = zalloc(a, q->op_count, sizeof *p);
+	struct packed_op *p = zalloc(a, count, sizeof *p);
+	Tfs__Op **v = zalloc(a, count, sizeof *v);
 	int rc = 0;
 
-	m->ops = zalloc(a, q->op_count, sizeof *m->ops);
-	if (!p || !m->ops)
+	if (!p || !v)
 		return -ENOMEM;
-	m->n_ops = q->op_count;
-	for (uint32_t i = 0; i < q->op_count && !rc; i++) {
-		rc = op_pack(&q->ops[i], &p[i], a, t);
-		m->ops[i] = &p[i].op;
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		rc = op_pack(&ops[i], &p[i], a, t);
+		v[i] = &p[i].op;
 	}
+	*out = v;
 	return rc;
 }
 
-static int ops_unpack(const Tfs__TsRequest *m, struct arena *a, struct reader *tail, struct ts_request *q)
+static int ops_unpack(Tfs__Op *const *m, size_t count, struct arena *a, struct reader *tail, const struct op **out)
 {
-	struct op *ops = zalloc(a, m->n_ops, sizeof *ops);
+	struct op *ops = zalloc(a, count, sizeof *ops);
 	int rc = 0;
 
 	if (!ops)
 		return -ENOMEM;
-	for (size_t i = 0; i < m->n_ops && !rc; i++)
-		rc = op_unpack(m->ops[i], a, tail, &ops[i]);
-	q->ops = ops;
-	q->op_count = (uint32_t)m->n_ops;
+	for (size_t i = 0; i < count && !rc; i++)
+		rc = op_unpack(m[i], a, tail, &ops[i]);
+	*out = ops;
+	return rc;
+}
+
+static int rows_pack(const struct ts_request *q, Tfs__TsRequest *m, struct arena *a, struct tail *t)
+{
+	Tfs__Row *r = zalloc(a, q->row_count, sizeof *r);
+	int rc = 0;
+
+	m->rows = zalloc(a, q->row_count, sizeof *m->rows);
+	if (!r || !m->rows)
+		return -ENOMEM;
+	m->n_rows = q->row_count;
+	for (uint32_t i = 0; i < q->row_count && !rc; i++) {
+		tfs__row__init(&r[i]);
+		m->rows[i] = &r[i];
+		r[i].row_size = tail_put(t, q->rows[i].row);
+		r[i].n_ops = q->rows[i].op_count;
+		if (r[i].n_ops)
+			rc = ops_pack(q->rows[i].ops, q->rows[i].op_count, &r[i].ops, a, t);
+	}
+	return rc;
+}
+
+static int rows_unpack(const Tfs__TsRequest *m, struct arena *a, struct reader *tail, struct ts_request *q)
+{
+	struct ts_row *rows;
+	int rc = 0;
+
+	if (m->n_rows > TS_ROWS_MAX)
+		return -EBADMSG;
+	rows = zalloc(a, m->n_rows, sizeof *rows);
+	if (!rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->n_rows && !rc; i++) {
+		const Tfs__Row *r = m->rows[i];
+
+		if (r->n_ops > UINT32_MAX || !tail_get(tail, r->row_size, &rows[i].row))
+			return -EBADMSG;
+		rows[i].op_count = (uint32_t)r->n_ops;
+		if (r->n_ops)
+			rc = ops_unpack(r->ops, r->n_ops, a, tail, &rows[i].ops);
+	}
+	q->rows = rows;
+	q->row_count = (uint32_t)m->n_rows;
 	return rc;
 }
 
@@ -275,8 +318,10 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	m.table = q->table;
 	m.schema_generation = q->schema_generation;
 	m.row_size = tail_put(&tail, q->row);
-	if (q->op_count)
-		rc = ops_pack(q, &m, &arena, &tail);
+	if (q->op_count) {
+		m.n_ops = q->op_count;
+		rc = ops_pack(q->ops, q->op_count, &m.ops, &arena, &tail);
+	}
 	m.has_token_client = m.has_token_number = m.has_token_lowest_unanswered = q->token.client != 0;
 	m.token_client = q->token.client;
 	m.token_number = q->token.number;
@@ -296,6 +341,8 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 		m.spec = &spec;
 	}
 	m.scan = q->scan;
+	if (q->row_count && !rc)
+		rc = rows_pack(q, &m, &arena, &tail);
 	tail.no_memory |= rc != 0;
 	rc = wire_close(&tail, &m.base, out);
 	arena_fini(&arena);
@@ -330,12 +377,17 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	x.scan = m->scan;
 	if (!tail_get(&tail, m->row_size, &x.row))
 		return -EBADMSG;
+	if (m->n_ops > UINT32_MAX)
+		return -EBADMSG;
+	x.op_count = (uint32_t)m->n_ops;
 	if (m->n_ops)
-		rc = ops_unpack(m, arena, &tail, &x);
+		rc = ops_unpack(m->ops, m->n_ops, arena, &tail, &x.ops);
 	if (!rc && !tail_get(&tail, m->qualifier_size, &x.qualifier))
 		rc = -EBADMSG;
 	if (!rc && m->spec)
 		rc = spec_unpack(m->spec, arena, &tail, &x.spec);
+	if (!rc && m->n_rows)
+		rc = rows_unpack(m, arena, &tail, &x);
 	if (!rc && !tail_done(&tail))
 		rc = -EBADMSG;
 	if (!rc && x.length && x.method == TS_READ) { /* the others have no use for 64 MiB */
@@ -416,6 +468,10 @@ static int body_pack(const struct ts_request *q, const struct ts_answer *a, Tfs_
 
 	if (q->method == TS_MUTATE && a->results && q->op_count)
 		rc = results_pack(q, a, m, arena);
+	if (q->method == TS_MUTATE_ROWS && a->row_errs) {
+		m->n_row_errs = q->row_count;
+		m->row_errs = a->row_errs;
+	}
 	m->exists = a->exists;
 	if (q->method == TS_READ && a->got)
 		m->got_size = tail_put(t, slice_of(q->into, a->got));
@@ -520,11 +576,26 @@ static int tablet_unpack(const Tfs__TabletInfo *m, struct reader *tail, struct t
 	return 0;
 }
 
+static int row_errs_unpack(const Tfs__TsAnswer *m, const struct ts_request *q, struct ts_answer *a)
+{
+	if (m->n_row_errs != (q->method == TS_MUTATE_ROWS ? q->row_count : 0))
+		return -EBADMSG;
+	for (size_t i = 0; i < m->n_row_errs; i++) {
+		if (m->row_errs[i] > 0 || m->row_errs[i] < -4095)
+			return -EBADMSG;
+		if (a->row_errs)
+			a->row_errs[i] = m->row_errs[i];
+	}
+	return 0;
+}
+
 static int body_unpack(const Tfs__TsAnswer *m, struct reader *tail, const struct ts_request *q, struct ts_answer *a)
 {
 	struct slice bytes, end;
 	int rc = results_unpack(m, q, a);
 
+	if (!rc)
+		rc = row_errs_unpack(m, q, a);
 	if (rc)
 		return rc;
 	if (!tail_get(tail, m->got_size, &bytes) || (m->got_size && q->method != TS_READ) || bytes.n > q->length)
@@ -597,6 +668,13 @@ static int serve(struct tablet_service *inner, struct slice in, struct buf *out)
 	if (q.op_count) {
 		a.results = zalloc(&arena, q.op_count, sizeof *a.results);
 		if (!a.results) {
+			rc = -ENOMEM;
+			goto out;
+		}
+	}
+	if (q.row_count) {
+		a.row_errs = zalloc(&arena, q.row_count, sizeof *a.row_errs);
+		if (!a.row_errs) {
 			rc = -ENOMEM;
 			goto out;
 		}

@@ -36,8 +36,9 @@ uint64_t tail_put(struct tail *t, struct slice s)
 
 int wire_close(struct tail *t, const ProtobufCMessage *m, struct buf *out)
 {
-	size_t from = out->n, n = protobuf_c_message_get_packed_size(m), total = n + 16;
+	/* What had no memory may be half filled in. */
 	int rc = t->no_memory ? -ENOMEM : 0;
+	size_t from = out->n, n = rc ? 0 : protobuf_c_message_get_packed_size(m), total = n + 16;
 
 	for (size_t i = 0; i < t->count; i++)
 		total += t->v[i].n;

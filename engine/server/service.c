@@ -152,6 +152,7 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 	case TS_SCAN_OPEN:
 	case TS_SCAN_NEXT:
 	case TS_SCAN_CLOSE:
+	case TS_MUTATE_ROWS:
 	case TS_SYNC:
 	case TS_HOLD:
 	case TS_LET_GO:
@@ -194,6 +195,26 @@ static int call_row(struct server *s, const struct ts_request *q, struct ts_answ
 	return err;
 }
 
+/* What is to be on disk is synced once, for all. */
+static int call_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = 0;
+
+	if (q->row_count && (!q->rows || !a->row_errs))
+		return -EINVAL; /* somebody must hear of what fails */
+	for (uint32_t i = 0; i < q->row_count; i++) {
+		struct ts_request one = {.method = TS_MUTATE, .table = q->table, .schema_generation = q->schema_generation,
+					 .row = q->rows[i].row, .ops = q->rows[i].ops, .op_count = q->rows[i].op_count};
+		struct ts_answer answer = {0};
+
+		a->row_errs[i] = err ? err : call_row(s, &one, &answer);
+		if (a->row_errs[i] == -EREMCHG)
+			err = -EREMCHG;
+		ts_answer_fini(&answer);
+	}
+	return q->sync ? log_sync(s->log) : 0;
+}
+
 static int server_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	struct server *s = (struct server *)service;
@@ -204,6 +225,9 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 	case TS_SCAN_NEXT:
 	case TS_SCAN_CLOSE:
 		err = scans_call(s, q, a);
+		break;
+	case TS_MUTATE_ROWS:
+		err = call_rows(s, q, a);
 		break;
 	case TS_SYNC:
 		err = log_sync(s->log);

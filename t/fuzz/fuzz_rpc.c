@@ -40,9 +40,10 @@ static void ts_request(struct slice in)
 static void ts_answer(unsigned method, struct slice in)
 {
 	static uint8_t into[1000];
-	const struct ts_request q = {.method = (enum ts_method)(1 + method % (TS_METHODS - 1)), .op_count = OPS, .into = into, .length = sizeof into};
+	const struct ts_request q = {.method = (enum ts_method)(1 + method % (TS_METHODS - 1)), .op_count = OPS, .row_count = OPS, .into = into, .length = sizeof into};
 	struct op_result results[OPS] = {0};
-	struct ts_answer a = {.results = results}, again = {.results = results};
+	int row_errs[OPS] = {0};
+	struct ts_answer a = {.results = results, .row_errs = row_errs}, again = a;
 	struct buf x = {0}, y = {0};
 
 	if (ts_answer_unpack(in, &q, &a) == 0) {
@@ -120,9 +121,10 @@ static void example_request(struct buf *b)
 		 .truncate_to = UINT64_MAX, .ranges = &range, .range_count = 1, .append = slice_str("more")},
 		{.kind = OP_MOVE, .family = 3, .to_family = 4, .qualifier = slice_str("q"), .to_qualifier = slice_str("r"), .noreplace = true},
 		{.kind = OP_INCREMENT, .family = 1, .by = -7, .value = slice_str("")}};
+	const struct ts_row rows[] = {{slice_str("r1"), ops, 2}, {slice_str("r2"), ops + 2, 1}};
 	const struct scan_spec spec = {.what = SCAN_KEYS, .row_from = slice_str("a"), .families = families, .family_count = 2, .limit = 9};
 	const struct ts_request q = {.method = TS_MUTATE, .table = 16, .row = slice_str("com.cnn.www"), .ops = ops, .op_count = 3,
-				     .token = {1, 2, 3}, .spec = &spec, .length = 100};
+				     .token = {1, 2, 3}, .spec = &spec, .length = 100, .rows = rows, .row_count = 2};
 
 	CHECK(buf_u8(b, 0) == 0 && ts_request_pack(&q, b) == 0);
 }
@@ -134,6 +136,15 @@ static void example_mutated(struct buf *b)
 	const struct ts_answer a = {.results = results};
 
 	CHECK(buf_u8(b, 1 + 4 * (TS_MUTATE - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
+}
+
+static void example_rows(struct buf *b)
+{
+	const struct ts_request q = {.method = TS_MUTATE_ROWS, .row_count = OPS};
+	int row_errs[OPS] = {0, -2, -78};
+	const struct ts_answer a = {.row_errs = row_errs};
+
+	CHECK(buf_u8(b, 1 + 4 * (TS_MUTATE_ROWS - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
 }
 
 static void example_info(struct buf *b)
@@ -192,6 +203,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		example_mutated(&b);
 	else if (i == 5)
 		example_info(&b);
+	else if (i == 6)
+		example_rows(&b);
 	else
 		return 0;
 	*data = b.p;

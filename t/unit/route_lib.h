@@ -237,6 +237,31 @@ static inline int serve_row(struct fake_server *s, const struct ts_request *q, s
 	return -EREMCHG;
 }
 
+/* For rows "NNN": what their latest mutation said, and how many there were. */
+static int64_t latest[1000];
+static unsigned applied[1000];
+static _Atomic unsigned out_of_order;
+
+static inline int serve_rows(struct fake_server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < q->row_count; i++) {
+		struct ts_request one = {.method = TS_MUTATE, .table = q->table, .row = q->rows[i].row};
+
+		a->row_errs[i] = err ? err : serve_row(s, &one, a);
+		err = a->row_errs[i];
+		if (!err) {
+			unsigned row = (unsigned)strtoul((const char *)q->rows[i].row.p, NULL, 10) % 1000;
+
+			out_of_order += q->rows[i].ops[0].ts.us <= latest[row];
+			latest[row] = q->rows[i].ops[0].ts.us;
+			applied[row]++;
+		}
+	}
+	return 0;
+}
+
 static inline int serve_next(struct fake_server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct scan_spec spec = {.row_from = buf_slice(&open_scan.at)};
@@ -283,6 +308,12 @@ static inline int fake_call(struct tablet_service *service, const struct ts_requ
 	} else if (q->method == TS_SCAN_CLOSE) {
 		seen[CLOSED]++;
 		err = q->scan == scan_number + s->number ? 0 : -ESTALE;
+	} else if (q->method == TS_MUTATE || q->method == TS_MUTATE_ROWS) {
+		struct ts_row row = {q->row, q->ops, q->op_count};
+		struct ts_request rows = {.table = q->table, .rows = &row, .row_count = 1};
+		struct ts_answer one = {.row_errs = &err};
+
+		(void)(q->method == TS_MUTATE ? serve_rows(s, &rows, &one) : serve_rows(s, q, a));
 	} else {
 		err = q->table == META_TABLE ? serve_meta(s, q, a) : serve_row(s, q, a);
 	}
@@ -302,7 +333,7 @@ static inline int fake_get(struct lock_service *l, const char *name, struct buf 
 	m.server = root_said;
 	seen[LOCK_READ]++;
 	mutex_unlock(&world);
-	if (!err && root_said == SERVERS + 1)
+	if (!err && m.server == SERVERS + 1)
 		err = -ENOENT;
 	if (!err)
 		err = meta_root_encode(&m, contents);

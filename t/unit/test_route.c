@@ -3,6 +3,7 @@
 #include "t/unit/route_lib.h"
 
 #include "engine/base/clock.h"
+#include "engine/client/client.h"
 
 static void cold_then_known(void **state)
 {
@@ -388,6 +389,71 @@ static void many_at_once(void **state)
 	assert_true(st.bytes <= 4096);
 }
 
+/* ---- a batch while tablets move ---- */
+
+static void no_failure(void *arg, struct tfs_bytes row, int err)
+{
+	(void)arg, (void)row, (void)err;
+	wrong++;
+}
+
+static void batch_over_moves(void **state)
+{
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+	struct tfs_batch_options o = {.failed = no_failure, .max_bytes = 40000};
+	struct tfs_store store = {.handles = 0};
+	struct tfs_table table = {.store = &store, .id = 16, .refs = 1};
+	struct schema *first, *schema;
+	struct tfs_batch *b;
+	struct route_stats st;
+	uint16_t dropped;
+	unsigned seed = 1;
+	pthread_t m;
+
+	(void)state;
+	route_free(router);
+	router_new(10000000, 0);
+	store.o = (struct client_options){.tablets = service, .router = router};
+	mutex_init(&store.lock, RANK_CLIENT);
+	assert_int_equal(schema_new("t", 16, 0, 0, 0755, 1, &first), 0);
+	assert_int_equal(schema_edit(first, &add, 1, &schema, &dropped, NULL), 0);
+	table.schema = schema;
+	memset(latest, 0, sizeof(latest));
+	memset(applied, 0, sizeof(applied));
+	out_of_order = wrong = 0;
+	stop = false;
+	HASH_ADD(hh, store.tables, id, sizeof(table.id), (&table));
+	assert_int_equal(tfs_batch_new(&table, &o, &b), 0);
+	assert_int_equal(pthread_create(&m, NULL, mover, NULL), 0);
+	for (unsigned i = 0; i < 8000; i++) {
+		struct tfs_mutation *mutation;
+		char row[8];
+
+		/* often the same row again, so that one request has it twice */
+		snprintf(row, sizeof(row), "%03u", (unsigned)rand_r(&seed) % 400 / (1 + i % 7));
+		mutation = tfs_mutation_new(&table, tfs_str(row));
+		assert_int_equal(tfs_mutation_put(mutation, "f", TFS_S("q"), tfs_at(i + 1), TFS_S("v")), 0);
+		assert_int_equal(tfs_batch_add(b, mutation), 0);
+		tfs_mutation_free(mutation);
+	}
+	assert_int_equal(tfs_batch_close(b), 0);
+	stop = true;
+	pthread_join(m, NULL);
+	assert_int_equal(wrong, 0);
+	assert_int_equal(out_of_order, 0);
+	for (unsigned i = 0, n = 0; i < 1000; i++) {
+		n += applied[i];
+		if (i == 999)
+			assert_int_equal(n, 8000);
+	}
+	route_get_stats(router, &st);
+	assert_true(st.stale > 0);
+	HASH_DEL(store.tables, &table);
+	schema_put(first);
+	schema_put(schema);
+	mutex_fini(&store.lock);
+}
+
 /* ---- no memory ---- */
 
 void *__real_malloc(size_t n);
@@ -471,7 +537,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		R(cold_then_known), R(batches_of_metadata), R(stale_on_each_level), R(patience), R(split_and_merge),
-		R(tables_come_and_go), R(scans_go_home), R(what_goes_to_all), R(many_at_once), R(no_memory),
+		R(tables_come_and_go), R(scans_go_home), R(what_goes_to_all), R(many_at_once), R(batch_over_moves), R(no_memory),
 	};
 
 	msg_to_nowhere();

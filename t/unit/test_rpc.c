@@ -72,10 +72,12 @@ static struct op_time rnd_time(void)
 }
 
 #define OPS 6
+#define ROWS 5
 struct sample {
 	struct ts_request q;
 	struct op ops[OPS];
 	struct op_range ranges[OPS][4];
+	struct ts_row rows[ROWS];
 	struct scan_spec spec;
 	uint16_t families[5];
 };
@@ -122,6 +124,12 @@ static void rnd_request(struct sample *s)
 	if (rnd(2)) {
 		rnd_spec(s);
 		s->q.spec = &s->spec;
+	}
+	if (s->q.method == TS_MUTATE_ROWS || rnd(4) == 0) {
+		s->q.rows = s->rows;
+		s->q.row_count = rnd(ROWS + 1);
+		for (unsigned i = 0; i < s->q.row_count; i++)
+			s->rows[i] = (struct ts_row){rnd_slice(), s->ops, rnd(s->q.op_count + 1)};
 	}
 }
 
@@ -196,6 +204,13 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	if (a->spec)
 		expect_spec(a->spec, b->spec);
 	assert_int_equal(a->scan, b->scan);
+	assert_int_equal(a->row_count, b->row_count);
+	for (unsigned i = 0; i < a->row_count; i++) {
+		expect_slice(a->rows[i].row, b->rows[i].row);
+		assert_int_equal(a->rows[i].op_count, b->rows[i].op_count);
+		for (unsigned k = 0; k < a->rows[i].op_count; k++)
+			expect_op(&a->rows[i].ops[k], &b->rows[i].ops[k]);
+	}
 }
 
 static void test_requests(void **state)
@@ -250,6 +265,7 @@ struct fake {
 	int rc;
 	struct ts_answer answer; /* values to copy */
 	struct op_result results[OPS];
+	int row_errs[ROWS];
 	struct scan_cell cells[50];
 	unsigned cell_count;
 	uint8_t bytes[5000];
@@ -278,6 +294,8 @@ static int fake_call(struct tablet_service *s, const struct ts_request *q, struc
 	}
 	if (q->op_count && a->results)
 		memcpy(a->results, f->results, q->op_count * sizeof *f->results);
+	for (unsigned i = 0; i < q->row_count && a->row_errs; i++)
+		a->row_errs[i] = f->row_errs[i];
 	a->batch.cells = malloc(f->cell_count * sizeof *a->batch.cells + 1);
 	assert_non_null(a->batch.cells);
 	memcpy(a->batch.cells, f->cells, f->cell_count * sizeof *f->cells);
@@ -302,6 +320,8 @@ static void rnd_answer(struct fake *f)
 				rnd_slice(), rnd_slice()};
 	for (unsigned i = 0; i < OPS; i++)
 		f->results[i] = (struct op_result){rnd_ts(), rnd_ts(), rnd64(), rnd(2)};
+	for (unsigned i = 0; i < ROWS; i++)
+		f->row_errs[i] = -(int)rnd(130);
 	f->cell_count = rnd(50);
 	for (unsigned i = 0; i < f->cell_count; i++)
 		f->cells[i] = (struct scan_cell){rnd_slice(), rnd_slice(), rnd_slice(), (uint16_t)rnd64(), rnd_ts(), rnd_ts(), rnd64()};
@@ -355,7 +375,8 @@ static void test_round_trip(void **state)
 	assert_non_null(t);
 	for (int i = 0; i < 500; i++) {
 		struct op_result results[OPS] = {0};
-		struct ts_answer a = {.results = rnd(2) ? results : NULL};
+		int row_errs[ROWS];
+		struct ts_answer a = {.results = rnd(2) ? results : NULL, .row_errs = row_errs};
 		bool wanted = a.results != NULL;
 
 		rnd_request(&s);
@@ -366,6 +387,8 @@ static void test_round_trip(void **state)
 		assert_int_equal(ts_call(t, &s.q, &a), f.rc);
 		if (!f.rc) {
 			expect_answer(&s.q, &f, &a);
+			for (unsigned k = 0; s.q.method == TS_MUTATE_ROWS && k < s.q.row_count; k++)
+				assert_int_equal(row_errs[k], f.row_errs[k]);
 			for (unsigned k = 0; wanted && s.q.method == TS_MUTATE && k < s.q.op_count; k++) {
 				assert_int_equal(results[k].ts, f.results[k].ts);
 				assert_int_equal(results[k].counter, f.results[k].counter);

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing many rows (tabletfs.h).  A mutation that is added is copied into
+ * one piece of memory and put on a lane, chosen by its row; a lane is one
+ * task of the batch's own pool, so all mutations of a row are applied by one
+ * thread after another, in their order, while lanes run at the same time.
+ *
+ * A lane is set going when it holds a request's worth (SEND_BYTES, SEND_ROWS),
+ * or when somebody waits: for room, or for the end.  It takes what there is,
+ * sorts it by row, keeping the order within a row, and sends what falls into
+ * one tablet as one request.  Sorted rows also go into the memtable faster.
+ * Where the client does not know the tablet it sends one row by itself, after
+ * which it does.  What a server does not serve any more is sent again row by
+ * row, in order: the router finds out where it is now.
+ *
+ * Decided against: requests made up per tablet while mutations are added.
+ * With many tablets most of the memory would sit in requests that are not
+ * full, and with one tablet there would be one request at a time.
+ *
+ * The lock is held over no call of a service and no callback.
+ */
+#include "engine/client/client.h"
+
+#include "engine/base/task.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BYTES_DEFAULT (16u << 20)
+#define THREADS_DEFAULT 4u
+#define THREADS_MOST 64u
+#define SEND_BYTES (256u << 10)
+#define SEND_ROWS 256u
+#define NONE UINT64_MAX
+
+/* A row's mutation, with all that it refers to behind it. */
+struct added {
+	struct added *next;
+	size_t bytes;
+	uint64_t generation, number; /* number: in the order of adding */
+	struct slice row;
+	struct op *ops;
+	uint32_t op_count;
+};
+
+struct lane {
+	struct task task;            /* first */
+	struct tfs_batch *batch;
+	struct added *first, **last;
+	size_t bytes, rows;
+	bool told;                   /* queued, and has not looked since */
+	uint64_t sending;            /* the first of what it has taken; NONE */
+};
+
+struct tfs_batch {
+	struct tfs_table *table;
+	struct tfs_batch_options o;
+	struct task_pool *pool;
+	size_t send_bytes;
+	struct mutex lock;           /* RANK_CLIENT; guards the lanes and the following */
+	struct cond progress, report;
+	size_t bytes;                /* waiting or under way */
+	uint64_t added;
+	unsigned waiters;            /* of add and flush: lanes send what they have */
+	bool reporting;              /* a thread is in o.failed */
+	int err;
+	unsigned lane_count;
+	struct lane lanes[];
+};
+
+/* ---- copying ---- */
+
+static uint8_t *put_slice(uint8_t *at, struct slice from, struct slice *to)
+{
+	*to = from;
+	if (!from.p)
+		return at;
+	to->p = at;
+	if (from.n)
+		memcpy(at, from.p, from.n);
+	return at + from.n;
+}
+
+static size_t op_bytes(const struct op *op)
+{
+	size_t n = op->qualifier.n + op->to_qualifier.n + op->append.n + op->value.n;
+
+	for (uint32_t i = 0; i < op->range_count; i++)
+		n += sizeof(struct op_range) + op->ranges[i].data.n;
+	return n;
+}
+
+/* What must be aligned first: operations, their ranges; then bytes. */
+static struct added *copy(const struct ts_request *q)
+{
+	size_t n = sizeof(struct added) + q->op_count * sizeof(struct op) + q->row.n;
+	struct op_range *ranges;
+	struct added *a;
+	uint8_t *at;
+
+	for (uint32_t i = 0; i < q->op_count; i++)
+		n += op_bytes(&q->ops[i]);
+	a = malloc(n);
+	if (!a)
+		return NULL;
+	*a = (struct added){.bytes = n, .generation = q->schema_generation, .op_count = q->op_count};
+	a->ops = (struct op *)(a + 1);
+	ranges = (struct op_range *)(a->ops + q->op_count);
+	at = (uint8_t *)ranges;
+	for (uint32_t i = 0; i < q->op_count; i++)
+		at += q->ops[i].range_count * sizeof(struct op_range);
+	at = put_slice(at, q->row, &a->row);
+	for (uint32_t i = 0; i < q->op_count; i++) {
+		const struct op *from = &q->ops[i];
+		struct op *to = &a->ops[i];
+
+		*to = *from;
+		to->ranges = from->range_count ? ranges : NULL;
+		for (uint32_t k = 0; k < from->range_count; k++, ranges++) {
+			ranges->offset = from->ranges[k].offset;
+			at = put_slice(at, from->ranges[k].data, &ranges->data);
+		}
+		at = put_slice(at, from->qualifier, &to->qualifier);
+		at = put_slice(at, from->to_qualifier, &to->to_qualifier);
+		at = put_slice(at, from->append, &to->append);
+		at = put_slice(at, from->value, &to->value);
+	}
+	return a;
+}
+
+/* ---- sending ---- */
+
+static void failed(struct tfs_batch *b, const struct added *a, int err)
+{
+	mutex_lock(&b->lock);
+	b->err = b->err ? b->err : err;
+	while (b->o.failed && b->reporting)
+		cond_wait(&b->report, &b->lock);
+	b->reporting = b->o.failed;
+	mutex_unlock(&b->lock);
+	if (!b->o.failed)
+		return;
+	b->o.failed(b->o.arg, bytes_of_slice(a->row), err);
+	mutex_lock(&b->lock);
+	b->reporting = false;
+	cond_signal(&b->report);
+	mutex_unlock(&b->lock);
+}
+
+static void finish(struct tfs_batch *b, struct added *const *v, unsigned n)
+{
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		bytes += v[i]->bytes;
+		free(v[i]);
+	}
+	mutex_lock(&b->lock);
+	b->bytes -= bytes;
+	cond_broadcast(&b->progress);
+	mutex_unlock(&b->lock);
+}
+
+static int send_one(struct tfs_batch *b, const struct added *a)
+{
+	struct ts_request q = {.method = TS_MUTATE, .table = b->table->id, .schema_generation = a->generation, .row = a->row,
+			       .ops = a->ops, .op_count = a->op_count, .sync = b->o.sync};
+	struct ts_answer answer = {0};
+	int err = service_call(b->table->store->o.tablets, &q, &answer);
+
+	ts_answer_fini(&answer);
+	return err;
+}
+
+/* Rows of one tablet, as far as is known. */
+static void send(struct tfs_batch *b, struct added *const *v, unsigned n)
+{
+	struct ts_row rows[SEND_ROWS];
+	int errs[SEND_ROWS] = {0};
+	struct ts_request q = {.method = TS_MUTATE_ROWS, .table = b->table->id, .row = v[0]->row, .rows = rows, .row_count = n,
+			       .sync = b->o.sync};
+	struct ts_answer a = {.row_errs = errs};
+	int err = -EREMCHG;
+
+	for (unsigned i = 0; i < n; i++) {
+		rows[i] = (struct ts_row){v[i]->row, v[i]->ops, v[i]->op_count};
+		if (v[i]->generation > q.schema_generation)
+			q.schema_generation = v[i]->generation;
+	}
+	if (n > 1) {
+		err = ts_call(b->table->store->o.tablets, &q, &a);
+		ts_answer_fini(&a);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		int e = err ? err : errs[i];
+
+		if (e == -EREMCHG)
+			e = send_one(b, v[i]);
+		if (e)
+			failed(b, v[i], e);
+	}
+	finish(b, v, n);
+}
+
+static int by_row(const void *x, const void *y)
+{
+	const struct added *a = *(struct added *const *)x, *b = *(struct added *const *)y;
+	int c = slice_cmp(a->row, b->row);
+
+	return c ? c : (a->number > b->number) - (a->number < b->number);
+}
+
+static void send_all(struct tfs_batch *b, struct added **v, unsigned n)
+{
+	struct router *r = b->table->store->o.router;
+	struct buf end = {0};
+	unsigned from = 0;
+
+	qsort(v, n, sizeof(*v), by_row);
+	while (from < n) {
+		unsigned to = n;
+		bool last = true;
+
+		buf_reset(&end);
+		if (r && route_tablet_end(r, b->table->id, v[from]->row, &end, &last))
+			to = from + 1;
+		for (unsigned i = from; !last && to == n && i < n; i++)
+			if (slice_cmp(v[i]->row, buf_slice(&end)) >= 0)
+				to = i;
+		send(b, v + from, to - from);
+		from = to;
+	}
+	buf_fini(&end);
+}
+
+/* ---- lanes ---- */
+
+static bool worth_it(const struct tfs_batch *b, const struct lane *l)
+{
+	return l->rows && (b->waiters || l->bytes >= b->send_bytes || l->rows >= SEND_ROWS);
+}
+
+static void lane_run(struct task *t)
+{
+	struct lane *l = (struct lane *)t;
+	struct tfs_batch *b = l->batch;
+
+	for (;;) {
+		struct added *v[SEND_ROWS];
+		unsigned n = 0;
+		size_t bytes = 0;
+
+		mutex_lock(&b->lock);
+		if (l->sending != NONE)
+			cond_broadcast(&b->progress);
+		l->sending = NONE;
+		if (!worth_it(b, l)) {
+			l->told = false;
+			mutex_unlock(&b->lock);
+			return;
+		}
+		while (l->first && n < SEND_ROWS && (!n || bytes + l->first->bytes <= b->send_bytes)) {
+			v[n] = l->first;
+			bytes += v[n]->bytes;
+			l->first = v[n++]->next;
+		}
+		if (!l->first)
+			l->last = &l->first;
+		l->bytes -= bytes;
+		l->rows -= n;
+		l->sending = v[0]->number;
+		mutex_unlock(&b->lock);
+		send_all(b, v, n);
+	}
+}
+
+static void tell_locked(struct lane *l)
+{
+	if (l->told || !worth_it(l->batch, l))
+		return;
+	l->told = true;
+	task_queue(&l->task);
+}
+
+/* Waits for something to be finished, with all lanes sending what they have. */
+static void wait_locked(struct tfs_batch *b)
+{
+	b->waiters++;
+	for (unsigned i = 0; i < b->lane_count; i++)
+		tell_locked(&b->lanes[i]);
+	cond_wait(&b->progress, &b->lock);
+	b->waiters--;
+}
+
+/* Is all finished that was added before number?  Lanes go in the order of adding. */
+static bool finished_locked(const struct tfs_batch *b, uint64_t number)
+{
+	for (unsigned i = 0; i < b->lane_count; i++) {
+		const struct lane *l = &b->lanes[i];
+
+		if (l->sending < number || (l->first && l->first->number < number))
+			return false;
+	}
+	return true;
+}
+
+int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
+{
+	struct ts_request q;
+	struct added *a;
+	struct lane *l;
+	int err = mutation_is_of(m, b->table) ? mutation_request(m, &q) : -EINVAL;
+
+	if (err || q.op_count == 0)
+		return err;
+	a = copy(&q);
+	if (!a)
+		return -ENOMEM;
+	l = &b->lanes[hash64(a->row, 0) % b->lane_count];
+	mutex_lock(&b->lock);
+	while (b->bytes && b->bytes + a->bytes > b->o.max_bytes)
+		wait_locked(b);
+	a->number = b->added++;
+	b->bytes += a->bytes;
+	*l->last = a;
+	l->last = &a->next;
+	l->bytes += a->bytes;
+	l->rows++;
+	tell_locked(l);
+	mutex_unlock(&b->lock);
+	return 0;
+}
+
+int tfs_batch_flush(struct tfs_batch *b)
+{
+	uint64_t until;
+	int err;
+
+	mutex_lock(&b->lock);
+	until = b->added;
+	while (!finished_locked(b, until))
+		wait_locked(b);
+	err = b->err;
+	b->err = 0;
+	mutex_unlock(&b->lock);
+	return err;
+}
+
+static void batch_free(struct tfs_batch *b)
+{
+	if (b->pool)
+		task_pool_free(b->pool);
+	cond_fini(&b->progress);
+	cond_fini(&b->report);
+	mutex_fini(&b->lock);
+	tfs_table_close(b->table);
+	free(b);
+}
+
+int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct tfs_batch **out)
+{
+	struct tfs_batch_options filled = o ? *o : (struct tfs_batch_options){0};
+	struct tfs_batch *b;
+	int err;
+
+	filled.max_bytes = filled.max_bytes ? filled.max_bytes : BYTES_DEFAULT;
+	filled.threads = filled.threads ? filled.threads : THREADS_DEFAULT;
+	if (filled.threads > THREADS_MOST)
+		return -EINVAL;
+	b = calloc(1, sizeof(*b) + filled.threads * sizeof(b->lanes[0]));
+	if (!b)
+		return -ENOMEM;
+	b->o = filled;
+	b->table = t;
+	table_get(t);
+	mutex_init(&b->lock, RANK_CLIENT);
+	cond_init(&b->progress);
+	cond_init(&b->report);
+	/* Of the memory half is under way while the other half gathers. */
+	b->send_bytes = filled.max_bytes / 2 / filled.threads < SEND_BYTES ? filled.max_bytes / 2 / filled.threads : SEND_BYTES;
+	err = task_pool_new("batch", filled.threads, &b->pool);
+	if (err) {
+		batch_free(b);
+		return err;
+	}
+	b->lane_count = filled.threads;
+	for (unsigned i = 0; i < b->lane_count; i++) {
+		struct lane *l = &b->lanes[i];
+
+		task_init(&l->task, b->pool, lane_run);
+		l->batch = b;
+		l->last = &l->first;
+		l->sending = NONE;
+	}
+	*out = b;
+	return 0;
+}
+
+int tfs_batch_close(struct tfs_batch *b)
+{
+	int err = b ? tfs_batch_flush(b) : 0;
+
+	if (b)
+		batch_free(b);
+	return err;
+}

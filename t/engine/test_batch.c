@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The batch writer over a whole store: against the same mutations one by
+ * one, in their order within each row; every row that fails is told of, and
+ * the others are there; memory bounded.
+ */
+#include "t/engine/lib.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+static struct tfs_table *other;
+static unsigned failures;
+static int last_err;
+
+static void count_failure(void *arg, struct tfs_bytes row, int err)
+{
+	assert_true(row.size > 0);
+	assert_true(err < 0);
+	failures++; /* one call at a time */
+	last_err = err;
+	if (arg)
+		memcpy((char *)arg + 16 * (failures - 1), row.data, row.size);
+}
+
+static struct tfs_table *make_other(void)
+{
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+	struct tfs_table *t;
+
+	assert_int_equal(tfs_table_create(store, "u", 0, 0, 0755), 0);
+	assert_int_equal(tfs_table_open(store, "u", &t), 0);
+	assert_int_equal(tfs_schema_change(t, &add, NULL), 0);
+	add.name = "g";
+	assert_int_equal(tfs_schema_change(t, &add, NULL), 0);
+	return t;
+}
+
+/* ---- at random ---- */
+
+static void random_op(struct tfs_mutation *m, unsigned *seed, unsigned number)
+{
+	static const char *const families[] = {"f", "g"};
+	static char qualifier[8], value[300]; /* the mutation borrows these until it has been added */
+	static struct tfs_range range;
+	static struct tfs_write w;
+	const char *family = families[rand_r(seed) % 2];
+	struct tfs_bytes q, v;
+
+	snprintf(qualifier, sizeof(qualifier), "q%d", rand_r(seed) % 3);
+	memset(value, 'a' + (int)(number % 26), sizeof(value));
+	snprintf(value, sizeof(value), "%u", number);
+	q = tfs_str(qualifier);
+	v = tfs_bytes(value, (size_t)rand_r(seed) % sizeof(value));
+	range = (struct tfs_range){(uint64_t)rand_r(seed) % 50, v};
+	/* What they came to depends on their order. */
+	switch (rand_r(seed) % 8) {
+	case 0:
+		assert_int_equal(tfs_mutation_delete_column(m, family, q), 0);
+		break;
+	case 1:
+		assert_int_equal(tfs_mutation_delete_row(m), 0);
+		break;
+	case 2:
+		assert_int_equal(tfs_mutation_delete_version(m, family, q, rand_r(seed) % 20), 0);
+		break;
+	case 3:
+	case 4:
+		w = (struct tfs_write){.family = family, .qualifier = q, .base = TFS_BASE_NEWEST, .truncate_to = UINT64_MAX, .append = v,
+				       .place = tfs_at(rand_r(seed) % 20)};
+		if (rand_r(seed) % 2) {
+			w.ranges = &range;
+			w.range_count = 1;
+		}
+		assert_int_equal(tfs_mutation_write(m, &w), 0);
+		break;
+	default:
+		assert_int_equal(tfs_mutation_put(m, family, q, tfs_at(rand_r(seed) % 20), v), 0);
+	}
+}
+
+static void one_mutation(struct tfs_table *t, struct tfs_batch *b, unsigned *seed, unsigned number)
+{
+	struct tfs_mutation *m;
+	char row[16];
+
+	snprintf(row, sizeof(row), "row%d", rand_r(seed) % 40);
+	m = tfs_mutation_new(t, tfs_str(row));
+	assert_non_null(m);
+	random_op(m, seed, number);
+	if (b)
+		assert_int_equal(tfs_batch_add(b, m), 0);
+	else
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+	tfs_mutation_free(m);
+}
+
+static void same_cells(void)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_scan *a, *b;
+	struct tfs_cell x, y;
+	unsigned cells = 0;
+	int n;
+
+	assert_int_equal(tfs_scan_new(table, &spec, &a), 0);
+	assert_int_equal(tfs_scan_new(other, &spec, &b), 0);
+	while ((n = tfs_scan_next(a, &x)) > 0) {
+		assert_int_equal(tfs_scan_next(b, &y), 1);
+		assert_true(x.row.size == y.row.size && memcmp(x.row.data, y.row.data, x.row.size) == 0);
+		assert_true(x.qualifier.size == y.qualifier.size && memcmp(x.qualifier.data, y.qualifier.data, x.qualifier.size) == 0);
+		assert_string_equal(x.family, y.family);
+		assert_int_equal(x.ts, y.ts);
+		assert_true(x.size == y.size && memcmp(x.value.data, y.value.data, x.size) == 0);
+		cells++;
+	}
+	assert_int_equal(n, 0);
+	assert_int_equal(tfs_scan_next(b, &y), 0);
+	assert_true(cells > 20);
+	tfs_scan_free(a);
+	tfs_scan_free(b);
+}
+
+static void against_one_by_one(void **state)
+{
+	(void)state;
+	open_store();
+	other = make_other();
+	for (unsigned round = 0; round < 12; round++) {
+		struct tfs_batch_options o = {.threads = round % 5, .max_bytes = round % 3 ? (size_t)4096 << (round % 4) : 0,
+					      .sync = round % 4 == 1, .failed = count_failure};
+		unsigned seed = round + 1, seed2 = round + 1;
+		struct tfs_batch *b;
+
+		failures = 0;
+		assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+		for (unsigned i = 0; i < 1500; i++) {
+			one_mutation(table, b, &seed, i);
+			one_mutation(other, NULL, &seed2, i);
+			if (i % 500 == 250) {
+				assert_int_equal(tfs_batch_flush(b), 0);
+				same_cells();
+			}
+		}
+		assert_int_equal(tfs_batch_close(b), 0);
+		assert_int_equal(failures, 0);
+		same_cells();
+	}
+	tfs_table_close(other);
+	close_store();
+}
+
+/* ---- failures ---- */
+
+static int add_put(struct tfs_batch *b, struct tfs_table *t, const char *row, const char *family, int64_t ts)
+{
+	struct tfs_mutation *m = tfs_mutation_new(t, tfs_str(row));
+	int err = tfs_mutation_put(m, family, TFS_S("q"), tfs_at(ts), TFS_S("v"));
+
+	if (!err)
+		err = tfs_batch_add(b, m);
+	tfs_mutation_free(m);
+	return err;
+}
+
+static int look(const char *row)
+{
+	struct tfs_info info;
+
+	return tfs_stat(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, &info);
+}
+
+static void rows_that_fail(void **state)
+{
+	static char names[100][16];
+	struct tfs_batch_options o = {.failed = count_failure, .arg = names};
+	struct tfs_batch *b;
+	char row[16];
+
+	(void)state;
+	open_store();
+	other = make_other();
+	failures = 0;
+	memset(names, 0, sizeof(names));
+	assert_int_equal(tfs_batch_new(table, &(struct tfs_batch_options){.threads = 65}, &b), -EINVAL);
+	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+	/* What can be told at once is not added. */
+	assert_int_equal(add_put(b, table, "row", "no such", 1), -EINVAL);
+	assert_int_equal(add_put(b, table, "", "f", 1), -EINVAL);
+	assert_int_equal(add_put(b, other, "row", "f", 1), -EINVAL);
+	assert_int_equal(tfs_batch_flush(b), 0);
+	assert_int_equal(look("row"), -ENOENT);
+	/* A check that fails, among others that do not. */
+	for (unsigned i = 0; i < 100; i++) {
+		struct tfs_mutation *m;
+
+		snprintf(row, sizeof(row), "row%02u", i);
+		m = tfs_mutation_new(table, tfs_str(row));
+		if (i % 10 == 3)
+			assert_int_equal(tfs_mutation_check(m, TFS_CHECK_EXISTS, "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0);
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), TFS_S("v")), 0);
+		assert_int_equal(tfs_batch_add(b, m), 0);
+		tfs_mutation_free(m);
+	}
+	assert_int_equal(tfs_batch_flush(b), -ECANCELED);
+	assert_int_equal(failures, 10);
+	for (unsigned i = 0; i < 100; i++) {
+		bool told = false;
+
+		snprintf(row, sizeof(row), "row%02u", i);
+		for (unsigned k = 0; k < failures; k++)
+			told |= strcmp(names[k], row) == 0;
+		assert_int_equal(told, i % 10 == 3);
+		assert_int_equal(look(row), i % 10 == 3 ? -ENOENT : 0);
+	}
+	/* An error is told once. */
+	assert_int_equal(tfs_batch_flush(b), 0);
+	assert_int_equal(tfs_close(store), -EBUSY); /* the batch holds the table */
+	assert_int_equal(tfs_batch_close(b), 0);
+	tfs_table_close(other);
+	close_store();
+}
+
+static void table_dropped(void **state)
+{
+	struct tfs_batch_options o = {.failed = count_failure};
+	struct tfs_batch *b;
+	char row[16];
+
+	(void)state;
+	open_store();
+	failures = 0;
+	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+	assert_int_equal(tfs_table_drop(store, "t"), 0);
+	for (unsigned i = 0; i < 50; i++) {
+		snprintf(row, sizeof(row), "row%02u", i);
+		assert_int_equal(add_put(b, table, row, "f", 1), 0);
+	}
+	assert_int_equal(tfs_batch_close(b), -ENOENT);
+	assert_int_equal(failures, 50);
+	assert_int_equal(last_err, -ENOENT);
+	close_store();
+}
+
+static _Atomic unsigned log_writes;
+
+/* From the tenth write of the log on it finds no space. */
+static int full_disk(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)offset, (void)n, (void)number;
+	if (!strstr(path, "/log/") || (op != FILE_OP_WRITE && op != FILE_OP_CREATE && op != FILE_OP_ALLOCATE))
+		return 0;
+	return log_writes++ >= 10 ? -ENOSPC : 0;
+}
+
+static void disk_full(void **state)
+{
+	static char names[2000][16];
+	struct tfs_batch_options o = {.failed = count_failure, .arg = names, .max_bytes = 8192};
+	static bool told[2000];
+	struct tfs_batch *b;
+	char row[16];
+
+	(void)state;
+	options.no_background = true;
+	open_store();
+	failures = 0;
+	memset(names, 0, sizeof(names));
+	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+	assert_int_equal(add_put(b, table, "first", "f", 1), 0);
+	assert_int_equal(tfs_batch_flush(b), 0);
+	log_writes = 0;
+	file_set_hook(full_disk, NULL);
+	for (unsigned i = 0; i < 2000; i++) {
+		snprintf(row, sizeof(row), "row%04u", i);
+		assert_int_equal(add_put(b, table, row, "f", 1), 0);
+	}
+	assert_true(tfs_batch_flush(b) < 0);
+	assert_true(failures > 0 && failures < 2000);
+	assert_true(last_err == -ENOSPC || last_err == -EROFS || last_err == -EIO);
+	for (unsigned k = 0; k < failures; k++)
+		told[atoi(names[k] + 3)] = true;
+	file_set_hook(NULL, NULL);
+	assert_int_equal(tfs_batch_close(b), 0);
+	hooks.no_flush = true;
+	close_store();
+	open_store();
+	for (unsigned i = 0; i < 2000; i++) {
+		snprintf(row, sizeof(row), "row%04u", i);
+		if (!told[i])
+			assert_int_equal(look(row), 0);
+	}
+	close_store();
+}
+
+/* ---- memory ---- */
+
+static _Atomic unsigned added;
+static _Atomic bool blocked, over;
+
+/* The log does not write until what fits has been added; no more than that. */
+static int hold_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)offset, (void)n, (void)number;
+	if (op != FILE_OP_WRITE || !strstr(path, "/log/") || !blocked)
+		return 0;
+	while (added < 15)
+		sched_yield();
+	for (unsigned i = 0; i < 20000; i++) {
+		over |= added > 15;
+		sched_yield();
+	}
+	blocked = false;
+	return 0;
+}
+
+static void memory_is_bounded(void **state)
+{
+	static char value[64 << 10];
+	struct tfs_batch_options o = {.max_bytes = 1 << 20, .threads = 3};
+	struct tfs_batch *b;
+	char row[16];
+
+	(void)state;
+	hooks.log_stall_us = 600 * UINT64_C(1000000);
+	open_store();
+	assert_int_equal(put("first", "q", 1, TFS_S("v"), true), 0);
+	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
+	added = 0;
+	blocked = true;
+	over = false;
+	file_set_hook(hold_log, NULL);
+	for (unsigned i = 0; i < 100; i++) {
+		struct tfs_mutation *m;
+
+		snprintf(row, sizeof(row), "row%04u", i);
+		m = tfs_mutation_new(table, tfs_str(row));
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes(value, sizeof(value))), 0);
+		assert_int_equal(tfs_batch_add(b, m), 0);
+		tfs_mutation_free(m);
+		added++;
+	}
+	assert_int_equal(tfs_batch_flush(b), 0);
+	file_set_hook(NULL, NULL);
+	assert_false(blocked);
+	assert_false(over);
+	/* Larger than all that may be held: by itself. */
+	{
+		struct tfs_mutation *m = tfs_mutation_new(table, TFS_S("large"));
+		static char large[2 << 20];
+
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes(large, sizeof(large))), 0);
+		assert_int_equal(add_put(b, table, "small", "f", 1), 0);
+		assert_int_equal(tfs_batch_add(b, m), 0);
+		tfs_mutation_free(m);
+	}
+	assert_int_equal(add_put(b, table, "small too", "f", 1), 0);
+	assert_int_equal(tfs_batch_close(b), 0);
+	assert_int_equal(look("large"), 0);
+	assert_int_equal(look("small"), 0);
+	assert_int_equal(look("small too"), 0);
+	close_store();
+}
+
+/* ---- many callers ---- */
+
+static struct tfs_batch *shared;
+
+static void *caller(void *arg)
+{
+	char row[32];
+
+	for (unsigned i = 0; i < 500; i++) {
+		snprintf(row, sizeof(row), "%d.%03u", (int)(intptr_t)arg, i % 100);
+		assert_int_equal(add_put(shared, table, row, "f", i), 0);
+		if (i % 100 == 99) {
+			assert_int_equal(tfs_batch_flush(shared), 0);
+			assert_int_equal(look(row), 0); /* whatever the others add */
+		}
+	}
+	return NULL;
+}
+
+static void many_callers(void **state)
+{
+	pthread_t threads[4];
+
+	(void)state;
+	open_store();
+	assert_int_equal(tfs_batch_new(table, NULL, &shared), 0);
+	for (intptr_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, caller, (void *)i), 0);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(tfs_batch_close(shared), 0);
+	close_store();
+}
+
+int main(void)
+{
+#define B(f) cmocka_unit_test_setup_teardown(f, setup_options, test_dir_teardown)
+	const struct CMUnitTest tests[] = {
+		B(against_one_by_one), B(rows_that_fail), B(table_dropped), B(disk_full), B(memory_is_bounded), B(many_callers),
+	};
+
+	msg_to_nowhere();
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
