@@ -188,10 +188,13 @@ def cell_key(k):
     return row, family, qualifier, ts, seq, kind
 
 
+kinds_of_block = {}
+dictionaries = 0
 ZSTD_FRAME = bytes.fromhex("28b52ffd")
 
 
 def sstable(data):
+    global dictionaries
     t = data[-128:]
     must(t[120:] == b"TFSSST01" and int.from_bytes(t[116:120], "big") == crc(t[:116]), "trailer")
     r = Reader(t)
@@ -207,6 +210,7 @@ def sstable(data):
     largest = r.u(4)
     must(codec < 5 and r.u(8) == 0, "codec, zeros")
     must(version == 1 or (version == 2 and codec == 4), "version")
+    dictionaries += bool(parts[0][1])
     must(version == 1 or not parts[0][1] or parts[0][1][:4] == ZSTD_FRAME, "a packed dictionary")
 
     p = Reader(parts[2][1])
@@ -236,6 +240,7 @@ def sstable(data):
         must(int.from_bytes(b[:4], "big") == crc(logical.to_bytes(8, "big") + b[4:]), "CRC of a block")
         must(b[4] < 4 + version and not any(b[5:8]) and int.from_bytes(b[8:12], "big") == raw, "header of a block")
         codecs.append(b[4])
+        kinds_of_block[b[4]] = kinds_of_block.get(b[4], 0) + 1
         if b[4] == 5:
             against = Reader(b[12:])
             back = against.varint()
@@ -358,7 +363,8 @@ def main():
     top = tempfile.mkdtemp(prefix="tfs-formats-")
     store = top + "/store"
     try:
-        subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "write", "30", "crash"],
+        subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "write", "30", "versions",
+                        "flush", "write", "30", "crash"],
                        check=False, timeout=300)
         files = sorted(f for f in glob.glob(store + "/**", recursive=True) if os.path.isfile(f))
         ok(os.path.exists(store + "/FORMAT"), "a store was made")
@@ -380,6 +386,7 @@ def main():
                 ok(False, "%s: %s" % (path, what))
         ok(bad == 0, "%d files are as the tables say" % len(files))
         ok(records >= 300, "%d records of the log among them" % records)
+        ok(dictionaries and kinds_of_block.get(4) and kinds_of_block.get(5), "a dictionary, and blocks against others: %s" % kinds_of_block)
         for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/tables"):
             ok(seen.get(kind), "%d files: %s" % (seen.get(kind, 0), kind))
 

@@ -161,7 +161,7 @@ static bool ends_before(const struct sst_writer *w, unsigned flags)
 		return false;
 	if (flags & SST_CHUNK)
 		return true;
-	return w->versions && !(flags & SST_AGAIN) && 
+	return w->versions && !(flags & SST_AGAIN) &&
 		(w->block_again || (w->block_counted >= w->o.block_bytes && keys_enough(w)));
 }
 

@@ -8,6 +8,8 @@
  *	write N      N more rows in each table, every mutation synced
  *	delete N     of the first N rows: versions, columns, families, rows in turn
  *	large        a cell of 1 MiB, in chunks
+ *	versions     zstd-dict for table "two", and in it text that makes a
+ *	             dictionary, and three versions of a large cell
  *	flush, compact
  *	close        ends cleanly and opens again
  *	crash        ends at once, without closing
@@ -150,6 +152,40 @@ static void write_large(void)
 	free(p);
 }
 
+static void put_text(const char *row, char *p, size_t n, int64_t ts, uint32_t seed)
+{
+	struct tfs_mutation *m = tfs_mutation_new(tables[1], tfs_bytes(row, strlen(row)));
+
+	for (size_t at = 0; at < n; at += 8) {
+		char word[16];
+
+		seed = seed * 1664525u + 1013904223u;
+		snprintf(word, sizeof(word), "%07x ", (seed >> 20) * 40503u);
+		memcpy(p + at, word, 8);
+	}
+	p[n / 2] = (char)('0' + ts); /* all that differs between versions */
+	must(m ? 0 : -ENOMEM, "mutation");
+	must(tfs_mutation_put(m, "a", TFS_S("text"), tfs_at(ts), tfs_bytes(p, n)), "put");
+	must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
+	tfs_mutation_free(m);
+}
+
+static void write_versions(void)
+{
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_GROUP_COMPRESSION, .name = "default", .value = "zstd-dict"};
+	char *p = calloc(1, 600 << 10), row[32];
+
+	must(p ? 0 : -ENOMEM, "versions");
+	must(tfs_schema_change(tables[1], &e, NULL), "schema");
+	for (uint32_t i = 0; i < 200; i++) {
+		snprintf(row, sizeof(row), "text%u", i);
+		put_text(row, p, 4096, 1, i);
+	}
+	for (int64_t ts = 1; ts <= 3; ts++)
+		put_text("versions", p, 600 << 10, ts, 7);
+	free(p);
+}
+
 /* ---- METADATA by hand: a server without a client ---- */
 
 static uint32_t table_id(struct lock_service *locks, const char *name)
@@ -280,6 +316,8 @@ int main(int argc, char **argv)
 			change_meta(dir, argv[++i]);
 		} else if (strcmp(verb, "large") == 0) {
 			write_large();
+		} else if (strcmp(verb, "versions") == 0) {
+			write_versions();
 		} else if (strcmp(verb, "flush") == 0) {
 			must(tfs_flush(tables[0]), "flush");
 			must(tfs_flush(tables[1]), "flush");
