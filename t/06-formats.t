@@ -252,13 +252,20 @@ def sstable(data):
 
 # ---- 4.6 ----
 
+merges = []
+
+
 def metadata_cell(family, qualifier, value):
     """A column of METADATA, as a batch has it."""
     r = Reader(value)
     must(r.u(1) == 1, "format of a value")
     if family == 1:
-        must(qualifier in (b"begin", b"server", b"seq", b"clock", b"major"), "a tablet column")
-        r.take(r.left() if qualifier == b"begin" else 8)
+        must(qualifier in (b"begin", b"server", b"seq", b"clock", b"major", b"merge"), "a tablet column")
+        if qualifier == b"merge":
+            row(r.take(r.left()))
+            merges.append(qualifier)
+        else:
+            r.take(r.left() if qualifier == b"begin" else 8)
     elif family == 2:
         must(len(qualifier) == 22, "an sst column")
         for _ in range(8):
@@ -278,8 +285,16 @@ def metadata_cell(family, qualifier, value):
 
 
 def root(data):
+    table, begin, end = row(data)
+    must((table, begin, end) == (1, b"", b"\0\0\0\2"), "the root tablet's range")
+
+
+def row(data):
+    """A METADATA row in the root file's form."""
     r = envelope(data, b"TFRT")
-    must(r.u(4) == 1 and r.u(1) == 0 and r.lstr() == b"" and r.lstr() == b"\0\0\0\2", "the root tablet's range")
+    table = r.u(4)
+    must(r.u(1) == 0, "not a last tablet")
+    begin, end = r.lstr(), r.lstr()
     for _ in range(4):
         r.u(8)
     for _ in range(r.u(4)):
@@ -288,6 +303,7 @@ def root(data):
     for _ in range(r.u(4)):
         r.take(16)
     r.end()
+    return table, begin, end
 
 
 # ---- 4.7, 4.8 ----
@@ -363,8 +379,8 @@ def main():
     top = tempfile.mkdtemp(prefix="tfs-formats-")
     store = top + "/store"
     try:
-        subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "write", "30", "versions",
-                        "flush", "write", "30", "crash"],
+        subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "split", "merge", "write", "30",
+                        "versions", "flush", "write", "30", "crash"],
                        check=False, timeout=300)
         files = sorted(f for f in glob.glob(store + "/**", recursive=True) if os.path.isfile(f))
         ok(os.path.exists(store + "/FORMAT"), "a store was made")
@@ -385,6 +401,7 @@ def main():
             if what:
                 ok(False, "%s: %s" % (path, what))
         ok(bad == 0, "%d files are as the tables say" % len(files))
+        ok(merges, "a merge among them")
         ok(records >= 300, "%d records of the log among them" % records)
         ok(dictionaries and kinds_of_block.get(4) and kinds_of_block.get(5), "a dictionary, and blocks against others: %s" % kinds_of_block)
         for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/tables"):

@@ -334,8 +334,8 @@ static int read_tablet(struct report *r, struct look *l, const struct meta_table
 	return err;
 }
 
-/* A tablet begins where the previous one of its table ends; `first` is where METADATA's begin. */
-static int set_begins(struct look_rows *rows, struct slice first)
+/* A tablet begins where the previous one of its table ends; `first` is where METADATA's begin.  A merge half done is done. */
+static int set_begins(struct report *r, struct look_rows *rows, struct slice first)
 {
 	int err = 0;
 
@@ -346,7 +346,13 @@ static int set_begins(struct look_rows *rows, struct slice first)
 
 		if (prev && prev->table == row->m.table)
 			begin = buf_slice(&prev->end);
-		err = buf_set(&row->begin, begin.p, begin.n);
+		err = meta_tablet_settle(&row->m, begin);
+		if (err == -EBADMSG) {
+			report_problem(r, "METADATA: table id %u: a tablet is to be merged with one that is not below it", row->m.table);
+			err = 0;
+		}
+		if (!err)
+			err = buf_set(&row->begin, begin.p, begin.n);
 	}
 	return err;
 }
@@ -365,7 +371,7 @@ static int read_levels(struct report *r, struct look *l, struct store_schema *sc
 	if (!err)
 		err = read_tablet(r, l, root, schema, &l->meta);
 	if (!err)
-		err = set_begins(&l->meta, root_end);
+		err = set_begins(r, &l->meta, root_end);
 	for (unsigned i = 0; i < l->meta.count && !err; i++) {
 		struct meta_tablet m = l->meta.v[i].m;
 
@@ -373,7 +379,7 @@ static int read_levels(struct report *r, struct look *l, struct store_schema *sc
 		err = read_tablet(r, l, &m, schema, &l->users);
 	}
 	if (!err)
-		err = set_begins(&l->users, (struct slice){(const uint8_t *)"", 0});
+		err = set_begins(r, &l->users, (struct slice){(const uint8_t *)"", 0});
 	return err;
 }
 

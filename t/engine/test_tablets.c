@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void check_is_clean(void)
 {
@@ -180,6 +182,94 @@ static void test_merge_of_parts(void **state)
 	reopen();
 	expect_rows(0, 90);
 	close_store();
+}
+
+/* ---- killed at each file operation of a split and of a merge ---- */
+
+static unsigned kill_at, ops_done;
+
+static int kill_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)op, (void)path, (void)offset, (void)n, (void)number;
+	if (++ops_done == kill_at)
+		_exit(0);
+	return 0;
+}
+
+/* What is done, and by how many file operations; 0: it was killed before. */
+static unsigned killed_at(unsigned at, int (*move)(struct tfs_table *t, struct tfs_bytes row), const char *row)
+{
+	int status, fds[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	fflush(stdout);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		open_store();
+		kill_at = at;
+		file_set_hook(kill_hook, NULL);
+		if (move(table, tfs_str(row)))
+			_exit(1);
+		(void)!write(fds[1], &ops_done, sizeof(ops_done));
+		_exit(0);
+	}
+	close(fds[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	status = 0;
+	(void)!read(fds[0], &status, sizeof(status));
+	close(fds[0]);
+	return (unsigned)status;
+}
+
+static void test_killed(void **state)
+{
+	unsigned done, kept = 0, undone = 0;
+
+	(void)state;
+	options.no_background = true;
+	hooks.no_flush = true;
+	open_store();
+	fill(0, 60, 20);
+	assert_int_equal(tfs_flush(table), 0);
+	fill(60, 90, 20);
+	close_store();
+	for (int merging = 0; merging < 2; merging++) {
+		kept = undone = 0;
+		for (unsigned at = 1;; at++) {
+			unsigned before, after;
+
+			open_store();
+			before = tablet_count(table);
+			/* Of several forms: with memtables shared, files shared, files of one's own. */
+			if (merging && before == 1) {
+				assert_int_equal(tfs_split(table, tfs_str(at % 2 ? "row00040" : "row00070")), 0);
+				if (at % 3 == 0)
+					assert_int_equal(tfs_compact(table), 0);
+			} else if (!merging && before == 2) {
+				assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
+				fill(80, 90, 20);
+			}
+			before = tablet_count(table);
+			close_store();
+			done = killed_at(at, merging ? tfs_merge : tfs_split, merging ? "row00000" : "row00040");
+			check_is_clean();
+			open_store();
+			expect_rows(0, 90);
+			after = tablet_count(table);
+			assert_true(after == before || after == (merging ? 1 : 2));
+			kept += after == before;
+			undone += after != before;
+			close_store();
+			if (done)
+				break;
+		}
+		/* Cut short before, and after, the step that counts. */
+		assert_true(kept > 0 && undone > 0);
+	}
+	hooks.no_flush = false;
 }
 
 /* ---- by themselves ---- */
@@ -530,6 +620,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_by_hand, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_parts, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_killed, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_by_themselves, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_metadata, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_traffic, setup_options, test_dir_teardown),

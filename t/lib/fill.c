@@ -321,6 +321,11 @@ int main(int argc, char **argv)
 		} else if (strcmp(verb, "flush") == 0) {
 			must(tfs_flush(tables[0]), "flush");
 			must(tfs_flush(tables[1]), "flush");
+		} else if (strcmp(verb, "split") == 0) {
+			must(tfs_split(tables[0], TFS_S("row000100")), "split");
+			must(tfs_split(tables[0], TFS_S("row000200")), "split");
+		} else if (strcmp(verb, "merge") == 0) {
+			must(tfs_merge(tables[0], TFS_S("row000100")), "merge");
 		} else if (strcmp(verb, "compact") == 0) {
 			must(tfs_compact(tables[0]), "compact");
 			must(tfs_compact(tables[1]), "compact");
