@@ -218,6 +218,12 @@ static int edit_group(struct mdl_schema *s, const struct tfs_schema_edit *e, con
 		mdl_why(why, "%s", reason);
 		return -EINVAL;
 	}
+	if (e->op == TFS_SCHEMA_GROUP_COMPRESSION && !mdl_group_fits(&fresh))
+		fresh.level = 3;
+	if (!mdl_group_fits(&fresh)) {
+		mdl_why(why, "the codec has no levels");
+		return -EINVAL;
+	}
 	r = set_string(&g->compression, fresh.compression);
 	if (r < 0)
 		return r;

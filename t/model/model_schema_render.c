@@ -117,6 +117,12 @@ static bool small_number(const char *s, int least, int most, int *out)
 	return true;
 }
 
+/* Only zstd has levels; the other codecs keep the default. */
+bool mdl_group_fits(const struct tfs_group *g)
+{
+	return strncmp(g->compression, "zstd", 4) == 0 || g->level == 3;
+}
+
 const char *mdl_group_set(struct tfs_group *g, enum tfs_schema_op op, const char *value)
 {
 	static const char *const codec[] = {"none", "snappy", "lz4", "zstd", "zstd-dict"};
@@ -131,7 +137,7 @@ const char *mdl_group_set(struct tfs_group *g, enum tfs_schema_op op, const char
 			}
 		return "compression is none, snappy, lz4, zstd or zstd-dict";
 	case TFS_SCHEMA_GROUP_LEVEL:
-		return small_number(value, 0, 22, &g->level) ? NULL : "level is a number from 0 to 22";
+		return small_number(value, 1, 19, &g->level) ? NULL : "level is a number from 1 to 19";
 	case TFS_SCHEMA_GROUP_BLOCK_SIZE:
 		if (!mdl_size(value, &bytes) || bytes < 1024 || bytes > 16 * 1024 * 1024)
 			return "block_size is a size from 1K to 16M";

@@ -171,7 +171,7 @@ static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, con
 			if (reason)
 				r = bad(why, s, "%s", reason);
 		} else if (strcmp(key, "level") == 0) {
-			r = want_int(s, 0, 22, &g.level, why);
+			r = want_int(s, 1, 19, &g.level, why);
 		} else if (strcmp(key, "block_size") == 0) {
 			r = want_size(s, 1024, 16 * 1024 * 1024, &bytes, why);
 			if (r == 0)
@@ -186,6 +186,8 @@ static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, con
 	}
 	if (r < 0)
 		return r;
+	if (!mdl_group_fits(&g))
+		return bad(why, e, "the codec has no levels");
 	const struct tfs_group *before = mdl_schema_group(old, g.name);
 	g.id = before ? before->id : 0;
 	return mdl_schema_add_group(new, &g);

@@ -80,6 +80,7 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size);
 /* One named value of a group, as text; NULL or what is wrong. */
 const char *mdl_group_set(struct tfs_group *g, enum tfs_schema_op op, const char *value);
+bool mdl_group_fits(const struct tfs_group *g);
 void mdl_why(char **why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- store, tables, rows ---- */
