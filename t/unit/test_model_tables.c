@@ -230,6 +230,8 @@ static void edits(void **state)
 	assert_int_equal(change(w, TFS_SCHEMA_GROUP_DROP, "default", NULL), -EBUSY);
 	assert_int_equal(change(w, TFS_SCHEMA_GROUP_COMPRESSION, "g", "lz4"), 0);
 	assert_int_equal(change(w, TFS_SCHEMA_GROUP_COMPRESSION, "g", "rar"), -EINVAL);
+	assert_int_equal(change(w, TFS_SCHEMA_GROUP_LEVEL, "g", "12"), -EINVAL); /* lz4 has none */
+	assert_int_equal(change(w, TFS_SCHEMA_GROUP_COMPRESSION, "g", "zstd"), 0);
 	assert_int_equal(change(w, TFS_SCHEMA_GROUP_LEVEL, "g", "12"), 0);
 	assert_int_equal(change(w, TFS_SCHEMA_GROUP_LEVEL, "g", "1K"), -EINVAL);
 	assert_int_equal(change(w, TFS_SCHEMA_GROUP_BLOCK_SIZE, "g", "8K"), 0);
@@ -244,7 +246,7 @@ static void edits(void **state)
 	assert_string_equal(f->group, "g");
 	assert_true(s->uid == 5 && s->gid == 8);
 	const struct tfs_group *g = &s->groups[s->group_count - 1];
-	assert_string_equal(g->compression, "lz4");
+	assert_string_equal(g->compression, "zstd");
 	assert_true(g->level == 12 && g->block_size == 8192 && g->in_memory);
 	tfs_schema_put(s);
 	assert_int_equal(change(w, TFS_SCHEMA_FAMILY_DROP, "x", NULL), 0);
