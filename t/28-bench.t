@@ -128,6 +128,14 @@ for my $program (sort keys %programs) {
 	ok(!-e "$w/new", '  nothing left behind');
 }
 
+refused('--rivals', 'ycsb', '--rivals', 'none,leveldb');
+refused('--rivals', 'ycsb', '--rivals', 'leveldb,none');
+{
+	my ($s, $out) = finish(start($ctl, 'bench', 'writers', @small, '--rivals', 'none', '--dir', "$w/new"));
+	is($s, 0, '--rivals none');
+	unlike($out, qr/leveldb/, '  and there are none');
+}
+
 # ---- what was there stays; --reuse ----
 mkdir "$w/kept" or die;
 open my $f, '>', "$w/kept/mine" or die;
