@@ -14,7 +14,7 @@
  * the disk, in doubt; then too the row is read again before the next change.
  * What a later edit adds holds the same cells under the same sequence numbers
  * as what may have been added already, and the tablet leaves the files of a
- * failed edit lying for the next start's sweep.  A split whose insertion of a
+ * failed edit lying for the sweep.  A split whose insertion of a
  * row is in doubt is undone first.
  */
 #include "engine/base/msg.h"
@@ -173,6 +173,8 @@ static int change(struct held *h, const struct tablet_edit *e)
 		if (!err) {
 			err = h->kind == KIND_ROOT ? write_root(h, &next, &version) : write_row(h, e);
 			h->in_doubt = err != 0;
+			if (err)
+				sweep_soon(h->server);
 		}
 		if (!err) {
 			row_becomes(h, &next);

@@ -86,7 +86,8 @@ struct server {
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_largest, retire, refill, split;
+	struct task flush_largest, retire, refill, split, sweep;
+	struct named *suspects;      /* sweep.c's, of the last round */
 	uint64_t aged_lsn, aged_at_us; /* retire.c's */
 	struct store_schema *meta_schema;
 
@@ -178,6 +179,9 @@ void schemas_free(struct server *s);
 void listed_add(struct server *s, const struct meta_tablet *m);
 void listed_remove(struct server *s, const struct meta_tablet *m);
 bool listed_nowhere(struct server *s, const struct tablet_file *f);
+/* fn for each of them, of whose key alone is set; non-zero stops and is passed on. */
+typedef int listed_fn(void *arg, const struct tablet_file *f);
+int listed_each(struct server *s, listed_fn *fn, void *arg) TFS_MUST;
 void listed_free(struct server *s);
 
 /* ---- split.c ---- */
@@ -210,6 +214,11 @@ int retire_dead_logs(struct server *s) TFS_MUST;
 /* ---- sweep.c ---- */
 int sweep_at_start(struct server *s, char **why) TFS_MUST; /* *why as server_recover's */
 void sweep_table(struct server *s, uint32_t table);
+/* One round of mark and sweep; one thread at a time.  What two in a row find unreferenced goes. */
+int sweep_round(struct server *s) TFS_MUST;
+void sweep_run(struct task *t);
+void sweep_soon(struct server *s); /* there may be a file that nothing refers to */
+void sweep_free(struct server *s);
 
 /* ---- scans.c ---- */
 int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;

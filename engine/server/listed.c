@@ -94,6 +94,22 @@ bool listed_nowhere(struct server *s, const struct tablet_file *f)
 	return nowhere;
 }
 
+int listed_each(struct server *s, listed_fn *fn, void *arg)
+{
+	struct tablet_file f = {0};
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	for (struct listed *l = s->listed; l && !err; l = l->hh.next) {
+		f.table = l->key.table;
+		f.incarnation = l->key.incarnation;
+		f.number = l->key.number;
+		err = fn(arg, &f);
+	}
+	mutex_unlock(&s->lock);
+	return err;
+}
+
 void listed_free(struct server *s)
 {
 	struct listed *l, *tmp;

@@ -452,5 +452,6 @@ int server_recover(struct server *s, char **why)
 		task_queue(&s->retire);
 	if (!s->no_background)
 		task_queue(&s->split);
+	sweep_soon(s);
 	return 0;
 }

@@ -186,6 +186,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		task_init(&s->flush_largest, s->misc, flush_largest_run);
 		task_init(&s->retire, s->misc, retire_run);
 		task_init(&s->split, s->move, split_run);
+		task_init(&s->sweep, s->move, sweep_run);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
 	if (!err)
@@ -252,6 +253,7 @@ int server_free(struct server *s, bool flush)
 	task_cancel(&s->retire);
 	task_cancel(&s->refill);
 	task_cancel(&s->split);
+	task_cancel(&s->sweep);
 	scans_free(s);
 	if (flush && s->log && !s->recovering) {
 		flush_all(s);
@@ -263,6 +265,7 @@ int server_free(struct server *s, bool flush)
 	task_cancel(&s->retire);
 	task_cancel(&s->refill);
 	task_cancel(&s->split);
+	task_cancel(&s->sweep);
 	if (s->known || s->locks)
 		schemas_free(s);
 	if (s->log)
@@ -274,6 +277,7 @@ int server_free(struct server *s, bool flush)
 	task_pool_free(s->misc);
 	task_pool_free(s->move);
 	listed_free(s);
+	sweep_free(s);
 	if (s->cache)
 		sst_cache_free(s->cache);
 	store_schema_put(s->meta_schema);

@@ -1,15 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files without references.  At start: every SSTable under sst/ of an earlier
- * incarnation that no tablet's list names is a leftover of a crash (an output
- * never installed, an input never removed) and goes.  Files of our own are
- * none: background work may be making them already; and what is not named as
- * our SSTables are is somebody else's.  While running, a compaction's inputs
- * are removed by the last reader, and a dropped table's directory when its
- * last tablet is freed, but for what another table's tablets name.
+ * Files without references.
+ *
+ * At start every SSTable under sst/ of an earlier incarnation that no
+ * tablet's list names is a leftover of a crash (an output never installed, an
+ * input never removed) and goes.  Files of our own are none: background work
+ * may be making them already.
+ *
+ * While running, a compaction's inputs are removed by the last reader, and a
+ * dropped table's directory when its last tablet is freed, but for what
+ * another table's tablets name.  What slips through (an output whose edit was
+ * in doubt, a removal that failed) is found by mark and sweep (DESIGN 3.2),
+ * in rounds:
+ *	1 the log is synced.  While it takes no writes METADATA may come back
+ *	  from a crash with more than it shows now, and no round is held.
+ *	2 sst/ is listed.
+ *	3 METADATA is scanned, from the root file down, and what any row names
+ *	  is marked, what is in a merge column too.  By a scan, and not from
+ *	  what this server has in memory: a bug there is not to remove what
+ *	  METADATA names.  The two are compared, and a difference is told.
+ *	4 A file that has no mark, in METADATA or in memory, and is not in use
+ *	  here, is a suspect.  In use is what has an object in the table cache:
+ *	  outputs have one from before their creation until they are installed
+ *	  or removed, files on a tablet's list, and files that readers hold.
+ *	5 What was a suspect in the last round, too, is unlinked.
+ * The list comes before the marks, so a file that gets its reference
+ * meanwhile is seen to have one.  A split moves files from a row that the scan
+ * has yet to meet to one that it has passed: such a round may miss them, but
+ * not two in a row, and the children have them in use.  A crash anywhere
+ * leaves more files than it should, for the next start.
+ *
+ * What is not named as our SSTables are is somebody else's, and so is what an
+ * incarnation made that has not been yet.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/client/metadata.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
@@ -18,16 +44,23 @@
 #define HASH_NONFATAL_OOM 1 /* or it would end the process */
 #include <uthash.h>
 
+#define SWEEP_EVERY_US UINT64_C(3600000000)
+#define SWEEP_SOON_US UINT64_C(60000000) /* when there is a suspect, or may be */
+
+enum { LISTED = 1, IN_METADATA = 2, IN_MEMORY = 4, TOLD = 8 };
 struct named {
 	UT_hash_handle hh;
-	char name[]; /* TABLE/INCARNATION-NUMBER.sst */
+	unsigned where; /* a round's */
+	char name[];    /* TABLE/INCARNATION-NUMBER.sst */
 };
+enum { FILE_NAME_MAX = 96 };
 
 struct sweep {
 	struct server *s;
 	struct named *named;
 	char *dir;          /* sst/TABLE */
 	const char *table;
+	int (*each)(void *arg, const char *name, bool is_dir);
 	uint64_t except;    /* an incarnation whose files stay; 0: none */
 };
 
@@ -38,26 +71,51 @@ static bool is_sstable(const char *name, uint64_t *incarnation)
 	return number_parse(name, '-', incarnation, &name) && number_parse(name, '.', &number, &name) && strcmp(name, "sst") == 0;
 }
 
-static int name_add(struct sweep *w, const struct tablet_file *f)
+static size_t file_name(char *name, const struct tablet_file *f)
 {
-	char name[96];
-	struct named *n;
-	size_t len = (size_t)snprintf(name, sizeof(name), "%u/%llu-%llu.sst", f->table, (unsigned long long)f->incarnation,
-				      (unsigned long long)f->number);
+	return (size_t)snprintf(name, FILE_NAME_MAX, "%u/%llu-%llu.sst", f->table, (unsigned long long)f->incarnation,
+				(unsigned long long)f->number);
+}
 
-	HASH_FIND(hh, w->named, name, len, n);
-	if (n)
+static int name_add(struct named **set, const char *name, unsigned where)
+{
+	size_t len = strlen(name);
+	struct named *n;
+
+	HASH_FIND(hh, *set, name, len, n);
+	if (n) {
+		n->where |= where;
 		return 0;
+	}
 	n = malloc(sizeof(*n) + len + 1);
 	if (!n)
 		return -ENOMEM;
+	n->where = where;
 	memcpy(n->name, name, len + 1);
-	HASH_ADD_KEYPTR(hh, w->named, n->name, len, n);
+	HASH_ADD_KEYPTR(hh, *set, n->name, len, n);
 	if (!n->hh.tbl) {
 		free(n);
 		return -ENOMEM;
 	}
 	return 0;
+}
+
+static int file_add(struct named **set, const struct tablet_file *f, unsigned where)
+{
+	char name[FILE_NAME_MAX];
+
+	file_name(name, f);
+	return name_add(set, name, where);
+}
+
+static void names_free(struct named **set)
+{
+	struct named *n, *tmp;
+
+	HASH_ITER(hh, *set, n, tmp) {
+		HASH_DEL(*set, n);
+		free(n);
+	}
 }
 
 static int mark(struct sweep *w)
@@ -76,7 +134,7 @@ static int mark(struct sweep *w)
 			err = tablet_files(list[i]->tablet, &files, &n);
 		for (unsigned k = 0; k < n; k++) {
 			if (!err)
-				err = name_add(w, &files[k]);
+				err = file_add(&w->named, &files[k], IN_MEMORY);
 			tablet_file_fini(&files[k]);
 		}
 		free(files);
@@ -86,14 +144,15 @@ static int mark(struct sweep *w)
 	return err;
 }
 
-static void names_free(struct sweep *w)
+static int remove_file(const char *path)
 {
-	struct named *n, *tmp;
+	int err = file_unlink(path);
 
-	HASH_ITER(hh, w->named, n, tmp) {
-		HASH_DEL(w->named, n);
-		free(n);
-	}
+	if (err && err != -ENOENT)
+		msg_warning("%s: cannot be removed: %s", path, strerror(-err));
+	else
+		msg_info("%s: removed, no tablet refers to it", path);
+	return err == -ENOENT ? 0 : err;
 }
 
 static int sweep_file(void *arg, const char *name, bool is_dir)
@@ -104,7 +163,6 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	size_t len = (size_t)snprintf(key, sizeof(key), "%s/%s", w->table, name);
 	uint64_t incarnation;
 	char *path;
-	int err;
 
 	HASH_FIND(hh, w->named, key, len, n);
 	if (n || is_dir || !is_sstable(name, &incarnation) || incarnation == w->except)
@@ -112,15 +170,12 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	path = path_join(w->dir, name);
 	if (!path)
 		return -ENOMEM;
-	err = file_unlink(path);
-	if (err && err != -ENOENT)
-		msg_warning("%s: cannot be removed: %s", path, strerror(-err));
-	else
-		msg_info("%s: removed, no tablet refers to it", path);
+	(void)!remove_file(path);
 	free(path);
 	return 0;
 }
 
+/* Calls w->each for what is in the directory of a table. */
 static int sweep_dir(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
@@ -136,7 +191,7 @@ static int sweep_dir(void *arg, const char *name, bool is_dir)
 	if (!w->dir)
 		return -ENOMEM;
 	w->table = name;
-	err = file_list(w->dir, sweep_file, w);
+	err = file_list(w->dir, w->each, w);
 	free(w->dir);
 	w->dir = NULL;
 	return err;
@@ -144,7 +199,7 @@ static int sweep_dir(void *arg, const char *name, bool is_dir)
 
 int sweep_at_start(struct server *s, char **why)
 {
-	struct sweep w = {.s = s, .except = s->incarnation};
+	struct sweep w = {.s = s, .except = s->incarnation, .each = sweep_file};
 	char *sst = path_join(s->data_dir, "sst");
 	int err = sst ? mark(&w) : -ENOMEM;
 
@@ -152,7 +207,7 @@ int sweep_at_start(struct server *s, char **why)
 		err = file_list(sst, sweep_dir, &w);
 	if (err && sst && asprintf(why, "%s: %s", sst, strerror(-err)) < 0)
 		*why = NULL;
-	names_free(&w);
+	names_free(&w.named);
 	free(sst);
 	if (!err)
 		err = retire_dead_logs(s);
@@ -173,7 +228,157 @@ void sweep_table(struct server *s, uint32_t table)
 	/* What cannot be removed now goes at the next start; a directory in which something stays is not removed. */
 	if (dir && mark(&w) == 0 && file_list(dir, sweep_file, &w) == 0)
 		(void)!file_rmdir(dir);
-	names_free(&w);
+	names_free(&w.named);
 	free(dir);
 	free(top);
+}
+
+/* ---- rounds ---- */
+
+static int list_file(void *arg, const char *name, bool is_dir)
+{
+	struct sweep *w = arg;
+	char key[300];
+	uint64_t incarnation;
+
+	if (is_dir || !is_sstable(name, &incarnation) || incarnation > w->s->incarnation)
+		return 0;
+	snprintf(key, sizeof(key), "%s/%s", w->table, name);
+	return name_add(&w->named, key, LISTED);
+}
+
+static int mark_row(void *arg, struct slice row_key, struct meta_tablet *m)
+{
+	struct sweep *w = arg;
+	int err = w->s->closing ? -ECANCELED : 0;
+
+	(void)row_key;
+	for (; m && !err; m = m->merge)
+		for (unsigned i = 0; i < m->file_count && !err; i++)
+			err = file_add(&w->named, &m->files[i], IN_METADATA);
+	return err;
+}
+
+static int mark_root(struct sweep *w)
+{
+	struct meta_tablet m = {0};
+	struct buf b = {0};
+	uint64_t version;
+	int err = lock_get(w->s->locks, "root", &b, &version);
+
+	if (!err)
+		err = meta_root_decode(buf_slice(&b), &m);
+	if (!err)
+		err = mark_row(w, (struct slice){NULL, 0}, &m);
+	meta_tablet_fini(&m);
+	buf_fini(&b);
+	return err;
+}
+
+static int mark_memory(void *arg, const struct tablet_file *f)
+{
+	return file_add(&((struct sweep *)arg)->named, f, IN_MEMORY);
+}
+
+/* Steps 1 to 3. */
+static int look(struct sweep *w)
+{
+	char *sst;
+	int err = log_sync(w->s->log);
+
+	if (err)
+		return err;
+	sst = path_join(w->s->data_dir, "sst");
+	err = sst ? file_list(sst, sweep_dir, w) : -ENOMEM;
+	free(sst);
+	if (!err)
+		err = mark_root(w);
+	if (!err)
+		err = metadata_scan(w->s->metadata, (struct slice){(const uint8_t *)"", 0}, (struct slice){NULL, 0}, mark_row, w);
+	if (!err)
+		err = listed_each(w->s, mark_memory, w);
+	return err;
+}
+
+/* METADATA and what this server has of it are not the same: true when that is told. */
+static bool differs(const struct server *s, const struct named *n, const struct named *before)
+{
+	if (s->listed_lost || !before || before->where & LISTED)
+		return false;
+	if (!(before->where & TOLD))
+		msg_error("%s/sst/%s: %s", s->data_dir, n->name,
+			  n->where & IN_METADATA ? "METADATA names it, and no tablet here does" : "a tablet uses it, and METADATA does not name it");
+	return true;
+}
+
+/* Steps 4 and 5, for one file; what was found goes to s->suspects. */
+static int judge(struct server *s, const struct named *n, struct named *last, struct named **next)
+{
+	const unsigned both = IN_METADATA | IN_MEMORY;
+	struct named *before;
+	char *path, name[FILE_NAME_MAX + 8];
+	bool in_use;
+	int err;
+
+	HASH_FIND(hh, last, n->name, strlen(n->name), before);
+	if ((n->where & both) == both)
+		return 0;
+	if (n->where & both)
+		return name_add(next, n->name, differs(s, n, before) ? TOLD : 0);
+	snprintf(name, sizeof(name), "sst/%s", n->name);
+	path = path_join(s->data_dir, name);
+	if (!path)
+		return -ENOMEM;
+	in_use = sst_in_use(s->cache, path);
+	if (in_use)
+		err = 0;
+	else if (!before || !(before->where & LISTED))
+		err = name_add(next, n->name, LISTED);
+	else if (!remove_file(path))
+		err = 0;
+	else
+		err = name_add(next, n->name, LISTED);
+	free(path);
+	return err;
+}
+
+int sweep_round(struct server *s)
+{
+	struct sweep w = {.s = s, .each = list_file};
+	struct named *next = NULL, *n, *tmp;
+	int err = look(&w);
+
+	HASH_ITER(hh, w.named, n, tmp)
+		if (!err)
+			err = judge(s, n, s->suspects, &next);
+	names_free(&w.named);
+	names_free(&s->suspects);
+	if (err)
+		names_free(&next);
+	s->suspects = next;
+	return err;
+}
+
+void sweep_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, sweep));
+	int err;
+
+	if (s->closing)
+		return;
+	err = sweep_round(s);
+	if (err && !s->closing)
+		msg_warning("%s/sst: files without references could not be looked for: %s", s->data_dir, strerror(-err));
+	task_queue_after(t, !err && s->suspects ? SWEEP_SOON_US : SWEEP_EVERY_US);
+}
+
+void sweep_soon(struct server *s)
+{
+	if (!s->no_background && !s->recovering && !s->closing)
+		task_queue_after(&s->sweep, SWEEP_SOON_US);
+}
+
+void sweep_free(struct server *s)
+{
+	names_free(&s->suspects);
 }

@@ -216,6 +216,16 @@ int cache_intern(struct sst_cache *c, struct sst **s)
 	return err;
 }
 
+bool sst_in_use(struct sst_cache *c, const char *path)
+{
+	struct sst *s;
+
+	mutex_lock(&c->lock);
+	HASH_FIND(hh, c->known, path, strlen(path), s);
+	mutex_unlock(&c->lock);
+	return s != NULL;
+}
+
 void cache_forget(struct sst_cache *c, struct sst *s)
 {
 	struct open_table *t;

@@ -99,6 +99,8 @@ struct sst;
  * asks while others have it gets a reference to theirs.
  */
 int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out) TFS_MUST;
+/* Has anybody an object for the path? */
+bool sst_in_use(struct sst_cache *c, const char *path);
 /* Before the first use: a file of another size is another file, and damage. */
 void sst_expect_bytes(struct sst *s, uint64_t bytes);
 struct sst *sst_get(struct sst *s);

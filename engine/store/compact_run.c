@@ -36,6 +36,7 @@ struct output {
 	uint16_t group;
 	bool in_memory;
 	struct sst_writer *w;
+	struct sst *in_use;        /* since before the file was there: it is not swept */
 	struct tablet_file meta;
 	struct props props;
 	struct buf last_column;    /* encoded, of the last key added */
@@ -83,6 +84,7 @@ static void
 output_fini(struct output *o)
 {
 	sst_writer_free(o->w);
+	sst_put(o->in_use);
 	tablet_file_fini(&o->meta);
 	props_fini(&o->props);
 	buf_fini(&o->last_column);
@@ -180,11 +182,15 @@ output_open(struct run *r, uint16_t group, struct output **out)
 	err = options.codec == SST_ZSTD_DICT ? take_sample(r, group, &sample) : 0;
 	options.sample = sample.n ? &sample : NULL;
 	if (!err)
+		err = sst_new(env->cache, path, o->in_memory, &o->in_use);
+	if (!err)
 		err = sst_writer_new(path, &options, &o->w);
 	sst_sample_fini(&sample);
 	free(path);
-	if (err)
+	if (err) {
+		sst_put(o->in_use);
 		return err;
+	}
 	r->n++;
 	*out = o;
 	return 0;

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mark and sweep while the server runs: leftovers go in the second round that
+ * finds them; what METADATA names, what is being made, what is read and what
+ * is somebody else's stays.
+ */
+#include "engine/meta/meta_format.h"
+#include "t/unit/server_lib.h"
+
+static void rounds(unsigned n)
+{
+	while (n--)
+		assert_int_equal(sweep_round(hooks.server), 0);
+}
+
+/* Copies one of table 16's SSTables to d/sst/NAME. */
+static void plant(const char *name)
+{
+	char cmd[300];
+
+	snprintf(cmd, sizeof(cmd), "cp $(ls d/sst/16/*.sst | head -1) d/sst/%s", name);
+	shell(cmd);
+}
+
+static void planted(void **state)
+{
+	static const char *const others[] = {"16/notes.txt", "16/1-2.sst.bak", "16/1-02.sst", "16/-1-1.sst", "backup/1-1.sst", "016/1-1.sst",
+					     "16/99-7.sst"};
+	struct tfs_table *t;
+	char name[64];
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	tfs_table_close(t);
+	close_store(true);
+	open_store(); /* incarnation 2 */
+	t = open_table("t");
+	assert_int_equal(put(t, "s", "f", "w"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	shell("mkdir -p d/sst/backup d/sst/016");
+	plant("16/1-12345.sst");
+	plant("16/2-12345.sst");
+	shell("printf half > d/sst/16/2-12346.sst");
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		plant(others[i]);
+	rounds(1);
+	assert_true(exists("d/sst/16/1-12345.sst") && exists("d/sst/16/2-12345.sst") && exists("d/sst/16/2-12346.sst"));
+	rounds(1);
+	assert_false(exists("d/sst/16/1-12345.sst") || exists("d/sst/16/2-12345.sst") || exists("d/sst/16/2-12346.sst"));
+	rounds(2);
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		snprintf(name, sizeof(name), "d/sst/%s", others[i]);
+		assert_true(exists(name));
+	}
+	/* One that comes and goes is no suspect twice in a row. */
+	plant("16/1-12345.sst");
+	rounds(1);
+	shell("rm d/sst/16/1-12345.sst");
+	rounds(1);
+	plant("16/1-12345.sst");
+	rounds(1);
+	assert_true(exists("d/sst/16/1-12345.sst"));
+	assert_int_equal(look(t, "r"), 0);
+	assert_int_equal(look(t, "s"), 0);
+	assert_int_equal(tfs_compact(t), 0);
+	rounds(2);
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+/* An input that could not be removed is a leftover; one that a scan reads is not, until it ends. */
+static void read_by_a_scan(void **state)
+{
+	struct tfs_scan_spec spec = {0};
+	struct tfs_scan *scan;
+	struct tfs_table *t;
+	struct tfs_cell cell;
+	char value[2000], row[16];
+	struct fault f = {FILE_OP_UNLINK, ".sst", 0, 0, -EIO};
+	unsigned n = 1;
+
+	(void)state;
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	open_store();
+	t = make_table("t");
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(row, sizeof(row), "r%03u", i);
+		assert_int_equal(put(t, row, "f", value), 0);
+	}
+	assert_int_equal(tfs_flush(t), 0);
+	assert_int_equal(tfs_scan_new(t, &spec, &scan), 0);
+	assert_int_equal(tfs_scan_next(scan, &cell), 1);
+	assert_int_equal(files_in("d/sst/16"), 1);
+	assert_int_equal(tfs_compact(t), 0);
+	assert_int_equal(files_in("d/sst/16"), 2);
+	rounds(3);
+	assert_int_equal(files_in("d/sst/16"), 2);
+	f.times = 1;
+	set_hook(fail_some, &f);
+	while (tfs_scan_next(scan, &cell) > 0)
+		n++;
+	assert_int_equal(n, 1000);
+	tfs_scan_free(scan);
+	set_hook(NULL, NULL);
+	assert_int_equal(f.times, 0);
+	assert_int_equal(files_in("d/sst/16"), 2);
+	rounds(2);
+	assert_int_equal(files_in("d/sst/16"), 1);
+	assert_int_equal(look(t, "r999"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+/* Sweeps, as often as it takes to be sure, while a file is being written. */
+static int sweep_in_write(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct fault *f = arg;
+
+	(void)offset, (void)n, (void)number;
+	if (op != f->op || !strstr(path, f->part) || f->times)
+		return 0;
+	f->times = 1; /* the rounds come here, too */
+	rounds(3);
+	f->seen++;
+	return 0;
+}
+
+/* So much, and hard to compress, that a file is written in several pieces. */
+static void put_much(struct tfs_table *t)
+{
+	static char value[60000];
+	uint32_t x = 1;
+	char row[16];
+
+	for (unsigned i = 0; i < 60; i++) {
+		for (size_t k = 0; k + 1 < sizeof(value); k++)
+			value[k] = (char)(1 + (x = x * 1664525u + 1013904223u) % 255u % 251u);
+		snprintf(row, sizeof(row), "m%02u", i);
+		assert_int_equal(put(t, row, "f", value), 0);
+	}
+}
+
+static void being_made(void **state)
+{
+	static const enum file_op ops[] = {FILE_OP_WRITE, FILE_OP_SYNC, FILE_OP_SYNCDIR};
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	for (unsigned i = 0; i < 3; i++) {
+		struct fault f = {ops[i], "sst/16", 0, 0, 0};
+
+		assert_int_equal(put(t, i % 2 ? "r" : "s", "f", "v"), 0);
+		put_much(t);
+		set_hook(sweep_in_write, &f);
+		assert_int_equal(i ? tfs_compact(t) : tfs_flush(t), 0);
+		set_hook(NULL, NULL);
+		assert_int_equal(f.seen, 1);
+		rounds(2);
+		assert_int_equal(look(t, "s"), 0);
+		assert_int_equal(files_in("d/sst/16"), 1);
+	}
+	tfs_table_close(t);
+	close_store(true);
+	open_store();
+	t = open_table("t");
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+/* Named by nothing but what a merge has written so far, which no tablet here knows of. */
+static void in_a_merge_column(void **state)
+{
+	struct tablet_file file = {.incarnation = 1, .number = 12345, .table = 16, .seq_max = 1};
+	struct meta_tablet lower = {.table = 16};
+	struct arena arena = {0};
+	struct buf key = {0};
+	struct op *ops;
+	struct tfs_table *t;
+	unsigned count;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	plant("16/1-12345.sst");
+	plant("16/1-12346.sst");
+	assert_int_equal(buf_set(&lower.end, (const uint8_t *)"k", 1), 0);
+	assert_int_equal(meta_files_add(&lower, &file, false), 0);
+	assert_int_equal(meta_row_key(&key, 16, true, slice_of(NULL, 0)), 0);
+	assert_int_equal(meta_ops_merge(&lower, &arena, &ops, &count), 0);
+	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+	rounds(3);
+	assert_true(exists("d/sst/16/1-12345.sst"));
+	assert_false(exists("d/sst/16/1-12346.sst"));
+	arena_fini(&arena);
+	buf_fini(&key);
+	meta_tablet_fini(&lower);
+	tfs_table_close(t);
+	close_store(false);
+}
+
+/* Both parts of a split name the file; one gives it up, then the other. */
+static void split(void **state)
+{
+	struct tfs_table *t;
+	char row[16];
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(row, sizeof(row), "r%02u", i);
+		assert_int_equal(put(t, row, "f", "v"), 0);
+	}
+	assert_int_equal(tfs_flush(t), 0);
+	assert_int_equal(tfs_split(t, tfs_str("r50")), 0);
+	plant("16/1-12345.sst");
+	rounds(2);
+	assert_int_equal(files_in("d/sst/16"), 1);
+	assert_int_equal(tfs_compact(t), 0);
+	rounds(2);
+	assert_int_equal(files_in("d/sst/16"), 2);
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(row, sizeof(row), "r%02u", i);
+		assert_int_equal(look(t, row), 0);
+	}
+	tfs_table_close(t);
+	close_store(true);
+}
+
+static int fail_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)offset, (void)n, (void)number;
+	return strstr(path, "/log/") && op != FILE_OP_UNLINK && op != FILE_OP_LIST ? -EIO : 0;
+}
+
+/* Without a log that takes writes nobody knows what METADATA will be after a crash. */
+static void no_log(void **state)
+{
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	plant("16/1-12345.sst");
+	rounds(1);
+	set_hook(fail_log, NULL);
+	assert_int_not_equal(put(t, "r", "f", "v"), 0);
+	assert_int_not_equal(sweep_round(hooks.server), 0);
+	assert_int_not_equal(sweep_round(hooks.server), 0);
+	assert_true(exists("d/sst/16/1-12345.sst"));
+	set_hook(NULL, NULL);
+	tfs_table_close(t);
+	close_store(false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {T(planted), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(split), T(no_log)};
+
+	return RUN(tests);
+}
