@@ -170,10 +170,12 @@ int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op *
 int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w;
-	int rc = writer_init(&w, a, 5u + m->file_count + m->redo_count);
+	int rc = writer_init(&w, a, 6u + m->file_count + m->redo_count);
 
 	if (rc)
 		return rc;
+	/* A file of which no row was the upper one's was left out; its column, for rows that are m's now, must not stay. */
+	w.ops[w.count++] = (struct op){.kind = OP_DELETE_FAMILY, .family = META_SST, .truncate_to = UINT64_MAX};
 	rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
 	if (!rc)
 		rc = write_u64(&w, C_SEQ, m->seq_mark);

@@ -14,8 +14,8 @@
  * the disk, in doubt; then too the row is read again before the next change.
  * What a later edit adds holds the same cells under the same sequence numbers
  * as what may have been added already, and the tablet leaves the files of a
- * failed edit lying for the sweep.  A split whose insertion of a
- * row is in doubt is undone first.
+ * failed edit lying for the sweep.  A split whose insertion of a row is in
+ * doubt is undone first; a merge of which that is not known is asked for.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -64,6 +64,31 @@ static int undo_split(struct held *h)
 	if (!err)
 		buf_fini(&h->split_doubt);
 	return err;
+}
+
+int edit_is_there(struct server *s, uint32_t table, struct slice end)
+{
+	struct meta_tablet now = {0};
+	struct buf key = {0};
+	int err = meta_row_key(&key, table, false, end);
+
+	if (!err)
+		err = metadata_read(s->metadata, buf_slice(&key), &now);
+	meta_tablet_fini(&now);
+	buf_fini(&key);
+	return err == 0 ? 1 : err == -ENOENT ? 0 : err;
+}
+
+/* A merge that failed may have deleted the row of the tablet below: then the two are one, though not here. */
+static int ask_merge(struct held *h)
+{
+	int there = edit_is_there(h->server, h->table, buf_slice(&h->row.begin));
+
+	if (there == 0)
+		msg_error("table %u: the tablets that meet at %s have been merged, and take no writes until the next start", h->table,
+			  Q(buf_slice(&h->row.begin)));
+	h->merge_doubt = there <= 0;
+	return there < 0 ? there : there ? 0 : -ESTALE;
 }
 
 /* The row as it is now; -ESTALE unless it is still ours to change. */
@@ -156,6 +181,8 @@ int edit_settle(struct held *h)
 
 	if (h->split_doubt.n)
 		err = undo_split(h);
+	if (!err && h->merge_doubt)
+		err = ask_merge(h);
 	return !err && h->in_doubt ? reload(h) : err;
 }
 
@@ -186,6 +213,14 @@ static int change(struct held *h, const struct tablet_edit *e)
 			return err;
 	}
 	return -EIO; /* what we read is not what is there */
+}
+
+int edit_fold(struct held *h)
+{
+	static const struct tablet_edit none = {.event = "merged"};
+	int err = edit_settle(h);
+
+	return !err && h->row.unfolded ? change(h, &none) : err;
 }
 
 int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e)

@@ -52,6 +52,7 @@ struct held {
 	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
 	bool in_doubt;               /* a change failed that may have taken place: read the row again first */
 	struct buf split_doubt;      /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
+	bool merge_doubt;            /* under EDIT: a merge's step 3 failed, and the row of the tablet below may have gone */
 	uint64_t split_after_us, merge_after_us; /* the splitting thread's: it is not to be tried before */
 	uint64_t made_us;            /* when it was loaded or made, monotonic */
 	uint64_t root_version;       /* KIND_ROOT: of the root file */
@@ -196,11 +197,16 @@ uint64_t split_size(struct server *s, struct held *h); /* past so many bytes it 
 int merge_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
 /* The same for two that are neighbours; between moving_begin and moving_end. */
 int merge_held(struct server *s, struct held *lower, struct held *upper) TFS_MUST;
+extern unsigned merge_ask_times; /* how often it asks what became of its third step; tests ask less */
 void split_run(struct task *t);
 
 /* ---- edit.c: the commit callbacks ---- */
 /* What is in doubt of the tablet's row is settled.  The caller has EDIT. */
 int edit_settle(struct held *h) TFS_MUST;
+/* Is there a row of the tablet that ends at `end`?  1 or 0; what keeps us from knowing. */
+int edit_is_there(struct server *s, uint32_t table, struct slice end) TFS_MUST;
+/* And the row says by itself what is the tablet's: another split or merge would lose what its merge column still has. */
+int edit_fold(struct held *h) TFS_MUST;
 int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
 
 /* ---- retire.c: log segments that nobody needs ---- */

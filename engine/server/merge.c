@@ -15,8 +15,10 @@
  *
  * When step 3 fails it may have taken place.  The lower row is read until
  * there is an answer; if there is none both go on to be read, and neither is
- * written to: flushed, they are in no redo set, and would have to change
- * their rows first.
+ * written to before there is one: flushed, they are in no redo set, and have
+ * to change their rows first, which asks again (edit_settle).  If the lower
+ * row turns out to have gone, both stay as they are up to the next start,
+ * where they are one.
  *
  * In memory the merged tablet is one made from its row, as if loaded.
  */
@@ -30,7 +32,8 @@
 #include <unistd.h>
 
 #define ASK_AGAIN_US 50000
-#define ASK_TIMES 100
+
+unsigned merge_ask_times = 100;
 
 /* A mutation of the tablet's row, under a check that it is still ours. */
 static int mutate_row(struct server *s, struct held *h, const struct op *ops, unsigned count)
@@ -73,34 +76,21 @@ static int write_merge(struct server *s, struct held *lower, struct held *upper)
 	return err;
 }
 
-/* Is the row there?  1 or 0; what keeps us from knowing. */
-static int ask_row(struct server *s, struct held *h)
-{
-	struct meta_tablet now = {0};
-	struct buf key = {0};
-	int err = meta_row_key(&key, h->table, h->last, buf_slice(&h->end));
-
-	if (!err)
-		err = metadata_read(s->metadata, buf_slice(&key), &now);
-	meta_tablet_fini(&now);
-	buf_fini(&key);
-	return err == 0 ? 1 : err == -ENOENT ? 0 : err;
-}
-
 /* Step 3. */
-static int delete_lower(struct server *s, struct held *lower)
+static int delete_lower(struct server *s, struct held *lower, struct held *upper)
 {
 	const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
 	int err = mutate_row(s, lower, &op, 1), there = -EIO;
 
 	if (!err)
 		return 0;
-	for (unsigned i = 0; i < ASK_TIMES && there < 0 && !s->closing; i++) {
+	for (unsigned i = 0; i < merge_ask_times && there < 0 && !s->closing; i++) {
 		if (i)
 			(void)usleep(ASK_AGAIN_US);
-		there = ask_row(s, lower);
+		there = edit_is_there(s, lower->table, buf_slice(&lower->end));
 	}
 	lower->in_doubt = true;
+	upper->merge_doubt = there < 0;
 	return there == 0 ? 0 : err;
 }
 
@@ -126,10 +116,10 @@ static int merge_begun(struct server *s, struct held *lower, struct held *upper)
 	struct meta_tablet row = {0};
 	struct held *both = NULL;
 	char event[256];
-	int err = edit_settle(lower);
+	int err = edit_fold(lower);
 
 	if (!err)
-		err = edit_settle(upper);
+		err = edit_fold(upper);
 	if (!err)
 		err = meta_tablet_fold(&lower->row, &upper->row, &row);
 	if (!err)
@@ -139,7 +129,7 @@ static int merge_begun(struct server *s, struct held *lower, struct held *upper)
 	if (!err)
 		err = write_merge(s, lower, upper);
 	if (!err)
-		err = delete_lower(s, lower);
+		err = delete_lower(s, lower, upper);
 	if (err) {
 		held_abandon(both);
 		meta_tablet_fini(&row);

@@ -90,7 +90,7 @@ static int make_part(struct server *s, struct held *parent, struct meta_tablet *
 /* Both tablets, known to nobody yet. EDIT of the parent is the caller's. */
 static int make_parts(struct server *s, struct held *h, struct slice at, struct parts *p)
 {
-	int err = edit_settle(h);
+	int err = edit_fold(h);
 
 	if (!err)
 		err = meta_tablet_lower(&h->row, at, &p->lower_row);
@@ -146,9 +146,13 @@ static int split_begun(struct server *s, struct held *h, struct slice at)
 		err = make_part(s, h, &p.upper_row, &p.upper);
 	if (!err) {
 		event_text(event, sizeof(event), "the lower part", at);
+		err = buf_set(&h->split_doubt, at.p, at.n); /* said before: afterwards there may be no memory to say it */
+	}
+	if (!err) {
 		err = insert_row(s, &p.lower->row, event);
-		if (err && err != -EEXIST && buf_set(&h->split_doubt, at.p, at.n) == 0)
-			h->in_doubt = true;
+		h->in_doubt = err && err != -EEXIST;
+		if (!h->in_doubt)
+			buf_fini(&h->split_doubt);
 	}
 	if (!err) {
 		replace_parent(s, h, &p);

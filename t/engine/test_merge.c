@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Splits and merges that a crash cut short between two of their steps, and
+ * what is done to their tablets then, before anything else has changed their
+ * METADATA rows.  The steps that were done are written into METADATA by hand.
+ */
+#include "engine/client/metadata.h"
+#include "engine/server/internal.h"
+#include "engine/store/tablet_impl.h"
+#include "t/engine/lib.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void reopen(void)
+{
+	hooks.no_flush = true;
+	close_store();
+	open_store();
+}
+
+static void fill(const char *word, int from, int to)
+{
+	char row[32];
+
+	for (int i = from; i < to; i++) {
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(put(row, "q", 1, tfs_str(word), false), 0);
+	}
+}
+
+/* Every row of [from, to) once, in order and with this value. */
+static void expect_rows(const char *word, int from, int to)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_scan *sc;
+	struct tfs_cell c;
+	char row[32];
+	int i = from, err;
+
+	assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
+	while ((err = tfs_scan_next(sc, &c)) > 0) {
+		snprintf(row, sizeof(row), "row%05d", i++);
+		assert_int_equal(c.row.size, strlen(row));
+		assert_memory_equal(c.row.data, row, c.row.size);
+		assert_int_equal(c.value.size, strlen(word));
+		assert_memory_equal(c.value.data, word, c.value.size);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(i, to);
+	tfs_scan_free(sc);
+}
+
+static void row_key(struct buf *key, const char *end)
+{
+	assert_int_equal(meta_row_key(key, tfs_table_id(table), !end, end ? slice_str(end) : slice_of(NULL, 0)), 0);
+}
+
+static void read_row(const char *end, struct meta_tablet *m)
+{
+	struct buf key = {0};
+
+	row_key(&key, end);
+	assert_int_equal(metadata_read(server_service(hooks.server), buf_slice(&key), m), 0);
+	buf_fini(&key);
+}
+
+static void mutate_row(const char *end, const struct op *ops, unsigned count)
+{
+	struct buf key = {0};
+
+	row_key(&key, end);
+	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+	buf_fini(&key);
+}
+
+/* Step 1 of a split of the tablet that ends at `end` (NULL: the table). */
+static void begin_split(const char *end, const char *at)
+{
+	struct meta_tablet m = {0}, lower = {0};
+	struct arena arena = {0};
+	struct op *ops;
+	unsigned count;
+
+	read_row(end, &m);
+	assert_int_equal(meta_tablet_lower(&m, slice_str(at), &lower), 0);
+	assert_int_equal(meta_ops_split(&lower, "by hand", &arena, &ops, &count), 0);
+	mutate_row(at, ops, count);
+	meta_tablet_fini(&m);
+	meta_tablet_fini(&lower);
+	arena_fini(&arena);
+}
+
+/* Steps 2 and, unless it is cut short before, 3 of a merge of the tablets that end at `middle` and `end`. */
+static void begin_merge(const char *begin, const char *middle, const char *end, bool third)
+{
+	const struct op gone = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
+	struct meta_tablet lower = {0};
+	struct arena arena = {0};
+	struct op *ops;
+	unsigned count;
+
+	read_row(middle, &lower);
+	assert_int_equal(lower.redo_count, 0);
+	assert_int_equal(buf_set(&lower.begin, begin, strlen(begin)), 0);
+	assert_int_equal(meta_ops_merge(&lower, &arena, &ops, &count), 0);
+	mutate_row(end, ops, count);
+	if (third)
+		mutate_row(middle, &gone, 1);
+	meta_tablet_fini(&lower);
+	arena_fini(&arena);
+}
+
+static void compact_at(const char *row)
+{
+	struct held *h;
+
+	assert_int_equal(held_find(hooks.server, tfs_table_id(table), slice_str(row), &h), 0);
+	assert_int_equal(tablet_compact(h->tablet), 0);
+	held_put(h);
+}
+
+static unsigned count_files(const char *row)
+{
+	struct tablet_stats st;
+	struct held *h;
+
+	assert_int_equal(held_find(hooks.server, tfs_table_id(table), slice_str(row), &h), 0);
+	tablet_get_stats(h->tablet, &st);
+	held_put(h);
+	return st.files;
+}
+
+/* Three tablets, each with a file of its own; the upper two then have come through a merge's step 3. */
+static void make_merged(void)
+{
+	options.no_background = true;
+	open_store();
+	fill("v", 0, 90);
+	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
+	assert_int_equal(tfs_split(table, tfs_str("row00060")), 0);
+	assert_int_equal(tfs_compact(table), 0);
+	begin_merge("row00030", "row00060", NULL, true);
+	reopen();
+	expect_rows("v", 0, 90);
+	assert_int_equal(count_files("row00050"), 2);
+}
+
+static void test_split_of_merged(void **state)
+{
+	(void)state;
+	make_merged();
+	assert_int_equal(tfs_split(table, tfs_str("row00045")), 0);
+	expect_rows("v", 0, 90);
+	reopen();
+	expect_rows("v", 0, 90);
+	close_store();
+}
+
+/* What lies wholly below is still in the upper row when both are merged again. */
+static void test_merge_of_split(void **state)
+{
+	(void)state;
+	options.no_background = true;
+	open_store();
+	fill("old", 0, 30);
+	assert_int_equal(tfs_flush(table), 0);
+	fill("old", 30, 60);
+	assert_int_equal(tfs_flush(table), 0);
+	hooks.no_flush = true;
+	begin_split(NULL, "row00030");
+	reopen();
+	expect_rows("old", 0, 60);
+	fill("old", 30, 60);
+	for (int i = 0; i < 30; i++) {
+		struct tfs_mutation *m;
+		char row[32];
+
+		snprintf(row, sizeof(row), "row%05d", i);
+		m = tfs_mutation_new(table, tfs_str(row));
+		assert_int_equal(tfs_mutation_delete_row(m), 0);
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		tfs_mutation_free(m);
+	}
+	compact_at("row00000"); /* no tombstone stays */
+	expect_rows("old", 30, 60);
+	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
+	expect_rows("old", 30, 60);
+	reopen();
+	expect_rows("old", 30, 60);
+	close_store();
+}
+
+/* ---- a merge, killed at each of its file operations ---- */
+
+static unsigned kill_at, ops_done;
+
+static int kill_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)op, (void)path, (void)offset, (void)n, (void)number;
+	if (++ops_done == kill_at)
+		_exit(0);
+	return 0;
+}
+
+static void copy_store(const char *from, const char *to)
+{
+	char cmd[600];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf '%s/%s' && cp -a '%s/%s' '%s/%s'", in_dir(""), to, in_dir(""), from, in_dir(""), to);
+	assert_int_equal(system(cmd), 0);
+}
+
+/* True when it was done before the kill. */
+static bool merge_killed_at(unsigned at)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		open_store();
+		kill_at = at;
+		file_set_hook(kill_hook, NULL);
+		_exit(tfs_merge(table, tfs_str("row00000")) ? 2 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+	return WEXITSTATUS(status) == 1;
+}
+
+/* With the one below it: its step 2 must not write over what the other merge left. */
+static void test_merge_of_merged(void **state)
+{
+	bool done = false;
+
+	(void)state;
+	make_merged();
+	close_store();
+	copy_store("store", "saved");
+	for (unsigned at = 1; !done; at++) {
+		copy_store("saved", "store");
+		done = merge_killed_at(at);
+		open_store();
+		expect_rows("v", 0, 90);
+		close_store();
+	}
+}
+
+/* ---- METADATA that answers with errors ---- */
+
+static struct faulty {
+	struct tablet_service service; /* first */
+	struct tablet_service *real;
+	bool lose_deletes, no_reads;
+} faulty;
+
+static bool deletes_row(const struct ts_request *q)
+{
+	return q->method == TS_MUTATE && q->op_count && q->ops[q->op_count - 1].kind == OP_DELETE_ROW;
+}
+
+static int faulty_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct faulty *f = (struct faulty *)s;
+	bool lost = f->lose_deletes && deletes_row(q);
+	int err;
+
+	if (f->no_reads && q->method == TS_SCAN_OPEN)
+		return a->err = -EIO;
+	err = ts_call(f->real, q, a);
+	if (lost) {
+		f->no_reads = true;
+		a->err = err = -EIO;
+	}
+	return err;
+}
+
+/* The third step took place, and nobody is told: what is written next must not make the start take the merge for one that was not. */
+static void test_merge_in_doubt(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = faulty_call};
+
+	(void)state;
+	options.no_background = true;
+	merge_ask_times = 2;
+	open_store();
+	fill("v", 0, 90);
+	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
+	assert_int_equal(tfs_split(table, tfs_str("row00060")), 0);
+	assert_int_equal(tfs_compact(table), 0);
+	faulty = (struct faulty){.service.ops = &ops, .real = hooks.server->metadata, .lose_deletes = true};
+	hooks.server->metadata = &faulty.service;
+	assert_int_equal(tfs_merge(table, tfs_str("row00030")), -EIO);
+	expect_rows("v", 0, 90);
+	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0); /* not known yet */
+	faulty.no_reads = false;
+	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0);
+	assert_int_not_equal(put("row00050", "q", 2, tfs_str("v"), true), 0);
+	assert_int_not_equal(tfs_split(table, tfs_str("row00070")), 0);
+	assert_int_equal(put("row00010", "q", 1, tfs_str("v"), true), 0);
+	expect_rows("v", 0, 90);
+	reopen();
+	expect_rows("v", 0, 90);
+	fill("w", 0, 90);
+	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
+	reopen();
+	expect_rows("w", 0, 90);
+	close_store();
+	merge_ask_times = 100;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_split_of_merged, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_merge_of_merged, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_merge_in_doubt, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_merge_of_split, setup_options, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
