@@ -218,7 +218,13 @@ struct tfs_schema {
 /* A counted reference; cheap (no I/O). */
 TFS_API int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out) TFS_CHECKED;
 TFS_API void tfs_schema_put(const struct tfs_schema *s);
-TFS_API const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const char *name); /* or NULL */
+/*
+ * Or NULL.  Wherever this library takes a family's or group's name, but for a
+ * new one, it also takes "#ID", its id in decimal: that goes on meaning the
+ * family or group when it has been renamed.
+ */
+TFS_API const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const char *name);
+TFS_API const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char *name);
 /*
  * Sets the whole schema from libconfig text, or changes nothing.  -EINVAL:
  * *why (may be NULL) says the line and reason; -EBUSY: would delete a family that holds
@@ -238,6 +244,8 @@ enum tfs_schema_op {
 	TFS_SCHEMA_GROUP_ADD, TFS_SCHEMA_GROUP_DROP, /* -EBUSY while a family is in it; "default" stays */
 	TFS_SCHEMA_GROUP_COMPRESSION, TFS_SCHEMA_GROUP_LEVEL, TFS_SCHEMA_GROUP_BLOCK_SIZE,
 	TFS_SCHEMA_GROUP_BLOOM_BITS, TFS_SCHEMA_GROUP_IN_MEMORY,               /* value, as text */
+	TFS_SCHEMA_FAMILY_RENAME, /* value: the new name; cells and id stay; -EEXIST: another has it */
+	TFS_SCHEMA_GROUP_RENAME,  /* likewise, with its families; -EBUSY: "default" keeps its name */
 };
 struct tfs_schema_edit {
 	enum tfs_schema_op op;

@@ -11,6 +11,7 @@
  */
 #include "fs/cell.h"
 
+#include "fs/control.h"
 #include "fs/file.h"
 #include "fs/name.h"
 #include "fs/share.h"
@@ -469,6 +470,7 @@ static void leave_other_view(struct changes *c, struct node *family_node)
 {
 	struct tfs_table *table = node_store_table(family_node);
 	struct slice key = node_key(family_node->parent), name;
+	char family[TFS_NAME_MAX + 1];
 	struct buf path = {0};
 	struct other_view o;
 	struct node *dir;
@@ -484,8 +486,8 @@ static void leave_other_view(struct changes *c, struct node *family_node)
 	mutex_unlock(tree_mutex());
 	if (!o.row)
 		return;
-	if (tfs_row_exists(table, bytes_of(key), node_name(family_node), &exists) == 0 && !exists)
-		changes_entry(c, o.row, node_key(family_node));
+	if (tfs_row_exists(table, bytes_of(key), node_name(family_node), &exists) == 0 && !exists && control_name(family_node, family))
+		changes_entry(c, o.row, slice_str(family));
 	if (tfs_row_exists(table, bytes_of(key), NULL, &exists) == 0 && !exists && name_encode(NAME_ROW, key, 0, &path) == 0) {
 		dir = holder(o.row->parent, NODE_ROW_PART, buf_slice(&path), &name);
 		if (dir)

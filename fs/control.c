@@ -7,7 +7,9 @@
  *
  * A change of the schema may change modes, owners and what rules hide, for
  * any cell of the table: every node of it that the kernel knows is
- * invalidated, and remembered sizes are forgotten.
+ * invalidated, and remembered sizes are forgotten.  A family that is renamed
+ * changes its name in every row: its nodes stay what they are, with whatever
+ * is open below them, and the entries of the old name go.
  */
 #include "fs/control.h"
 
@@ -25,6 +27,17 @@ static const char *const family_settings[] = {"gc", "group", "type", "usage", NU
 static const char *const group_settings[] = {"block_size", "bloom_bits", "compression", "in_memory", "level", NULL};
 static const char *const system_files[] = {"ctl", "log", "metrics", "servers", "status", "version", NULL};
 static const char *const none[] = {NULL};
+static struct mutex schema_lock; /* RANK_FS_SCHEMA */
+
+void control_init(void)
+{
+	mutex_init(&schema_lock, RANK_FS_SCHEMA);
+}
+
+void control_fini(void)
+{
+	mutex_fini(&schema_lock);
+}
 
 const char *const *control_names(enum node_kind dir)
 {
@@ -36,12 +49,23 @@ static bool named(const struct node *n, const char *name)
 	return strcmp(node_name(n), name) == 0;
 }
 
-static const struct tfs_group *group_named(const struct tfs_schema *s, const char *name)
+bool control_name(struct node *n, char *dst)
 {
-	for (unsigned i = 0; i < s->group_count; i++)
-		if (strcmp(s->groups[i].name, name) == 0)
-			return &s->groups[i];
-	return NULL;
+	const char *name = NULL;
+	const struct tfs_family *f;
+	const struct tfs_group *g;
+	const struct tfs_schema *s;
+
+	if (tfs_schema_get(node_store_table(n), &s))
+		return false;
+	if (n->kind == NODE_GROUP_DIR)
+		name = (g = tfs_schema_group(s, node_name(n))) ? g->name : NULL;
+	else
+		name = (f = tfs_schema_family(s, node_name(n))) ? f->name : NULL;
+	if (name)
+		strcpy(dst, name); /* fits: it is a legal name */
+	tfs_schema_put(s);
+	return name != NULL;
 }
 
 static int render_family(const struct node *n, struct tfs_table *t, const struct tfs_schema *s, struct buf *out)
@@ -68,7 +92,7 @@ static int render_family(const struct node *n, struct tfs_table *t, const struct
 
 static int render_group(const struct node *n, const struct tfs_schema *s, struct buf *out)
 {
-	const struct tfs_group *g = group_named(s, node_name(n->parent));
+	const struct tfs_group *g = tfs_schema_group(s, node_name(n->parent));
 
 	if (!g)
 		return -ENOENT;
@@ -126,7 +150,7 @@ int control_exists(struct node *n)
 		r = tfs_schema_family(s, name) ? 0 : -ENOENT;
 	} else if (n->kind == NODE_GROUP_DIR || n->parent->kind == NODE_GROUP_DIR) {
 		name = node_name(n->kind == NODE_GROUP_DIR ? n : n->parent);
-		r = group_named(s, name) ? 0 : -ENOENT;
+		r = tfs_schema_group(s, name) ? 0 : -ENOENT;
 	} else if (n->kind == NODE_SCHEMA) {
 		uint64_t size;
 		int64_t when;
@@ -251,24 +275,65 @@ static void drop_orphans(struct node *table)
 	tfs_schema_put(o.schema);
 }
 
-static void schema_changed(struct node *n, struct changes *c)
+struct renamed {
+	const struct tfs_schema *before, *after;
+	struct changes *c;
+};
+
+static void forget_name(void *arg, struct node *n)
+{
+	const struct renamed *s = arg;
+	const struct tfs_family *was, *is;
+
+	if (n->kind != NODE_FAMILY)
+		return;
+	was = tfs_schema_family(s->before, node_name(n));
+	is = tfs_schema_family(s->after, node_name(n));
+	if (was && (!is || strcmp(was->name, is->name) != 0))
+		changes_entry_locked(s->c, n->parent, slice_str(was->name));
+}
+
+/* Under schema_lock, so that no name is passed over which a family had between two changes. */
+static void schema_changed(struct node *n, const struct tfs_schema *before, struct changes *c)
 {
 	struct node *table = node_table(n);
+	struct renamed s = {.before = before, .c = c};
 
 	drop_orphans(table);
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	changes_table(c, table);
+	if (tfs_schema_get(node_store_table(table), &s.after))
+		return;
+	node_each_of_table(table, forget_name, &s);
+	tfs_schema_put(s.after);
+}
+
+/* By an edit or, without one, by a text. */
+static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us, char **why, struct changes *c)
+{
+	struct tfs_table *t = node_store_table(n);
+	const struct tfs_schema *before;
+	int r;
+
+	mutex_lock(&schema_lock);
+	r = tfs_schema_get(t, &before);
+	if (r == 0) {
+		r = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text(t, bytes_of(text), mtime_us, why);
+		if (r == 0)
+			schema_changed(n, before, c);
+		tfs_schema_put(before);
+	}
+	mutex_unlock(&schema_lock);
+	return r;
 }
 
 int control_change(struct node *n, const struct tfs_schema_edit *e, struct changes *c)
 {
 	char *why = NULL;
-	int r = tfs_schema_change(node_store_table(n), e, &why);
+	int r = change_schema(n, e, slice_of(NULL, 0), 0, &why, c);
 
-	if (r == 0)
-		schema_changed(n, c);
-	else if (why)
+	if (r && why)
 		refuse(r, n, NULL, "%s", why);
 	else
 		refuse_store(r, n, NULL, "the schema was not changed");
@@ -279,11 +344,9 @@ int control_change(struct node *n, const struct tfs_schema_edit *e, struct chang
 static int set_schema(struct node *n, struct slice text, int64_t mtime_us, struct changes *c)
 {
 	char *why = NULL;
-	int r = tfs_schema_set_text(node_store_table(n), bytes_of(text), mtime_us, &why);
+	int r = change_schema(n, NULL, text, mtime_us, &why, c);
 
-	if (r == 0)
-		schema_changed(n, c);
-	else
+	if (r)
 		refuse(r, n, NULL, "%s", why ? why : "the schema was not set");
 	free(why);
 	return r;
@@ -382,6 +445,7 @@ static int apply(struct node *n, struct writer *w, struct changes *c)
 
 	if (r == 0 && n->kind == NODE_SCHEMA) {
 		r = set_schema(n, text, w->time_set ? w->time : TFS_NO_TIME, c);
+		c->entries_first = true;
 		w->committed = w->committed || r == 0;
 	} else if (r == 0) {
 		r = apply_setting(n, text, c);

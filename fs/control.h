@@ -10,6 +10,8 @@
 
 #include "fs/file.h"
 
+void control_init(void);
+void control_fini(void);
 /* The names below a directory of settings (FAMILY_DIR, GROUP_DIR, SYSTEM), NULL-terminated. */
 const char *const *control_names(enum node_kind dir);
 /* What the file shows. */
@@ -28,6 +30,8 @@ int control_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 int control_apply_scratch(struct node *n, struct writer *w, struct changes *c) TFS_MUST;
 /* The same for what was written to a scratch file since it was renamed to .schema. */
 int control_commit_scratch(struct filex *x, struct changes *c) TFS_MUST;
+/* The name that a family's or group's directory has, or had; dst has TFS_NAME_MAX + 1 bytes.  false: it has none any more. */
+bool control_name(struct node *n, char *dst);
 /* One change of the schema; a refusal is logged with the node's name. */
 int control_change(struct node *n, const struct tfs_schema_edit *e, struct changes *c) TFS_MUST;
 

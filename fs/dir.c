@@ -404,11 +404,16 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 		node_put(n);
 		return r;
 	}
+	/* Counted first: whoever renames it then tells the kernel, or it is seen here. */
+	node_lookup(n);
+	if (tree_renamed(n, e->name))
+		p.entry_timeout = 0;
 	used = fuse_add_direntry_plus(a->req, a->buf + a->used, a->size - a->used, name, &p, offset);
 	if (used <= a->size - a->used) {
 		a->used += used;
-		node_lookup(n);
 		r = 1;
+	} else {
+		node_forget(n, 1);
 	}
 	node_put(n);
 	return r;

@@ -5,6 +5,7 @@
 #include "fs/fs.h"
 
 #include "fs/cache.h"
+#include "fs/control.h"
 #include "fs/dir.h"
 #include "fs/dirtime.h"
 
@@ -22,6 +23,7 @@ int fs_init(void)
 
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_init(&row_locks[i], RANK_FS_ROW);
+	control_init();
 	dirtime_init();
 	r = node_table_init();
 	if (r == 0)
@@ -37,6 +39,7 @@ void fs_fini(void)
 	cache_fini();
 	node_table_fini();
 	dirtime_fini();
+	control_fini();
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_fini(&row_locks[i]);
 }

@@ -48,6 +48,7 @@ struct lister {
 	uint16_t *families;        /* with cells in the row */
 	unsigned family_count;
 	char tables[16][TFS_NAME_MAX + 1];
+	char family_key[FAMILY_KEY_BYTES];
 	int table_count, table_at;
 };
 
@@ -511,14 +512,15 @@ static int list_families(struct lister *l, struct list_entry *e)
 		l->at.number = f->id;
 		for (unsigned j = 0; j < l->family_count && !here; j++)
 			here = l->families[j] == f->id;
+		tree_family_key(f->id, l->family_key);
 		if (!here) {
 			mutex_lock(tree_mutex());
-			here = node_extra_find_locked(l->base, 1, slice_str(f->name)) != NULL;
+			here = node_extra_find_locked(l->base, 1, slice_str(l->family_key)) != NULL;
 			mutex_unlock(tree_mutex());
 		}
 		if (!here)
 			continue;
-		*e = (struct list_entry){.name = slice_str(f->name), .kind = NODE_FAMILY, .parent = l->base, .key = slice_str(f->name)};
+		*e = (struct list_entry){.name = slice_str(f->name), .kind = NODE_FAMILY, .parent = l->base, .key = slice_str(l->family_key)};
 		return 1;
 	}
 	return r;
@@ -610,7 +612,7 @@ static int list_names(struct lister *l, struct list_entry *e)
 {
 	enum node_kind dir = (enum node_kind)l->dir->kind, kind = NODE_SETTING;
 	const char *const *fixed = control_names(dir);
-	const char *name = NULL;
+	const char *name = NULL, *key;
 	int64_t i = l->at.number;
 
 	if (dir == NODE_ROOT)
@@ -618,16 +620,22 @@ static int list_names(struct lister *l, struct list_entry *e)
 	if (dir == NODE_FAMILIES) {
 		kind = NODE_FAMILY_DIR;
 		name = i < l->schema->family_count ? l->schema->families[i].name : NULL;
+		if (name)
+			tree_family_key(l->schema->families[i].id, l->family_key);
+		key = l->family_key;
 	} else if (dir == NODE_GROUPS) {
 		kind = NODE_GROUP_DIR;
 		name = i < l->schema->group_count ? l->schema->groups[i].name : NULL;
+		if (name)
+			tree_family_key(l->schema->groups[i].id, l->family_key);
+		key = l->family_key;
 	} else {
-		name = fixed[i];
+		key = name = fixed[i];
 	}
 	if (!name)
 		return 0;
 	l->at.number++;
-	*e = (struct list_entry){.name = slice_str(name), .kind = kind, .parent = l->dir, .key = slice_str(name)};
+	*e = (struct list_entry){.name = slice_str(name), .kind = kind, .parent = l->dir, .key = slice_str(key)};
 	return 1;
 }
 

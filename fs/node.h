@@ -19,7 +19,7 @@
  * Threads: everything here takes the tree lock (RANK_FS_TREE) itself unless
  * its name ends in _locked.  kind, parent, key and ino never change while a
  * node lives, so a renamed scratch file is another node (and a renamed table
- * the same: its key is not its name).
+ * the same, and a renamed family: their keys are not their names).
  *
  * Memory: 90 bytes and the key for a node nobody has open.
  */
@@ -38,7 +38,7 @@ enum node_kind {
 	NODE_LATEST,       /* TABLE/.latest */
 	NODE_ROW,          /* key: row key */
 	NODE_ROW_PART,     /* key: path of parts */
-	NODE_FAMILY,       /* key: name */
+	NODE_FAMILY,       /* key: "#ID", as the library takes it in the place of the name: a renamed family stays what it is */
 	NODE_CELL_PART,    /* key: path of parts */
 	NODE_VERSION,      /* key: qualifier; ts */
 	NODE_PLAIN,        /* key: qualifier */
@@ -46,9 +46,9 @@ enum node_kind {
 	NODE_SCRATCH_DIR,
 	NODE_SCHEMA,       /* TABLE/.schema */
 	NODE_FAMILIES,     /* TABLE/.families */
-	NODE_FAMILY_DIR,   /* key: family */
+	NODE_FAMILY_DIR,   /* key: likewise */
 	NODE_GROUPS,
-	NODE_GROUP_DIR,    /* key: group */
+	NODE_GROUP_DIR,    /* key: "#ID" of the group */
 	NODE_SETTING,      /* a control file; key: name.  Parent: root's .tabletfs, table, family or group dir */
 	NODE_SYSTEM,       /* /.tabletfs */
 };

@@ -20,7 +20,8 @@
 enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END, REPLY_WRITE, REPLY_ENTRY };
 
 struct item {
-	struct item *next;
+	struct item *next, *next_owed;
+	uint64_t due_us; /* owed */
 	struct changes changes;
 	enum reply_kind kind;
 	fuse_req_t req;
@@ -43,6 +44,7 @@ static struct {
 	struct cond wake, wake_entries;
 	struct item *head, **tail;
 	struct item *entries, **entries_tail;
+	struct item *owed, **owed_tail; /* replies that wait for their entries, in order of time */
 	struct later *later, **later_tail; /* all wait equally long, so in order of time */
 	bool stop, stop_entries, started;
 	_Atomic bool complained;
@@ -50,6 +52,7 @@ static struct {
 } q;
 
 #define LATER_US 1000000
+#define OWED_US 100000
 
 static void complain(void)
 {
@@ -133,9 +136,16 @@ void changes_listing(struct changes *c, struct node *dir)
 
 void changes_entry(struct changes *c, struct node *dir, struct slice name)
 {
+	mutex_lock(tree_mutex());
+	changes_entry_locked(c, dir, name);
+	mutex_unlock(tree_mutex());
+}
+
+void changes_entry_locked(struct changes *c, const struct node *dir, struct slice name)
+{
 	char *copy;
 
-	if (!node_known(dir))
+	if (!dir->lookups && dir->kind != NODE_ROOT)
 		return;
 	if (c->entry_count == c->entry_cap) {
 		unsigned cap = c->entry_cap ? c->entry_cap * 2 : 4;
@@ -186,7 +196,7 @@ static void send_reply(const struct item *it)
 
 static void queue(struct changes *c, const struct item *like)
 {
-	bool first = c->inode_count || c->listing_count, stopped;
+	bool first = c->inode_count || c->listing_count || (c->entries_first && c->entry_count), stopped;
 	struct item *it;
 
 	if (!first && like->kind != REPLY_NONE)
@@ -336,16 +346,48 @@ static void run_inodes(struct item *it)
 	it->changes.listing_count = 0;
 	for (unsigned i = 0; i < it->changes.inode_count; i++)
 		fuse_lowlevel_notify_inval_inode(fs.session, it->changes.inodes[i], 0, 0);
-	send_reply(it);
+	if (!it->changes.entries_first || it->changes.entry_count == 0)
+		send_reply(it);
 	it->changes.inode_count = 0;
 }
 
 static void pass_on_locked(struct item *it)
 {
+	if (it->changes.entries_first) {
+		it->due_us = monotonic_us() + OWED_US;
+		*q.owed_tail = it;
+		q.owed_tail = &it->next_owed;
+	}
 	it->next = NULL;
 	*q.entries_tail = it;
 	q.entries_tail = &it->next;
 	cond_signal(&q.wake_entries);
+}
+
+/* Whoever takes it sends the reply. */
+static bool take_owed_locked(struct item *it)
+{
+	struct item **at = &q.owed;
+
+	while (*at && *at != it)
+		at = &(*at)->next_owed;
+	if (!*at)
+		return false;
+	*at = it->next_owed;
+	if (!*at)
+		q.owed_tail = at;
+	return true;
+}
+
+/* Its entries take too long. */
+static void send_owed(void)
+{
+	const struct item reply = *q.owed;
+
+	(void)take_owed_locked(q.owed);
+	mutex_unlock(&q.lock);
+	send_reply(&reply);
+	mutex_lock(&q.lock);
 }
 
 static void *inode_main(void *arg)
@@ -353,7 +395,7 @@ static void *inode_main(void *arg)
 	(void)arg;
 	mutex_lock(&q.lock);
 	for (;;) {
-		uint64_t now = q.later ? monotonic_us() : 0;
+		uint64_t now = q.later || q.owed ? monotonic_us() : 0;
 
 		if (q.head) {
 			struct item *it = q.head;
@@ -370,6 +412,8 @@ static void *inode_main(void *arg)
 				changes_fini(&it->changes);
 				free(it);
 			}
+		} else if (q.owed && (q.stop || q.owed->due_us <= now)) {
+			send_owed();
 		} else if (q.later && q.later->due_us <= now) {
 			struct later *l = q.later;
 
@@ -381,8 +425,12 @@ static void *inode_main(void *arg)
 			mutex_lock(&q.lock);
 		} else if (q.stop) {
 			break;
-		} else if (q.later) {
-			cond_wait_us(&q.wake, &q.lock, q.later->due_us - now);
+		} else if (q.later || q.owed) {
+			uint64_t due = q.owed ? q.owed->due_us : q.later->due_us;
+
+			if (q.later && q.later->due_us < due)
+				due = q.later->due_us;
+			cond_wait_us(&q.wake, &q.lock, due - now);
 		} else {
 			cond_wait(&q.wake, &q.lock);
 		}
@@ -397,6 +445,7 @@ static void *entry_main(void *arg)
 	mutex_lock(&q.lock);
 	while (!q.stop_entries || q.entries) {
 		struct item *it = q.entries;
+		bool owed;
 
 		if (!it) {
 			cond_wait(&q.wake_entries, &q.lock);
@@ -411,6 +460,11 @@ static void *entry_main(void *arg)
 
 			fuse_lowlevel_notify_inval_entry(fs.session, e->parent, e->name, strlen(e->name));
 		}
+		mutex_lock(&q.lock);
+		owed = take_owed_locked(it);
+		mutex_unlock(&q.lock);
+		if (owed)
+			send_reply(it);
 		changes_fini(&it->changes);
 		free(it);
 		mutex_lock(&q.lock);
@@ -428,6 +482,7 @@ int notify_start(void)
 	cond_init(&q.wake_entries);
 	q.tail = &q.head;
 	q.entries_tail = &q.entries;
+	q.owed_tail = &q.owed;
 	q.later_tail = &q.later;
 	q.stop = false;
 	r = pthread_create(&q.inode_thread, NULL, inode_main, NULL);

@@ -15,6 +15,13 @@
  * an invalidated inode's next use asks the daemon, which answers ESTALE, and
  * the kernel looks the name up again.
  *
+ * But a name may come to mean nothing while what it named lives on: the
+ * directories of a family that is renamed.  Then the reply waits for the
+ * entries too (entries_first), so that whoever has renamed it meets the old
+ * name nowhere.  It waits for a tenth of a second at most: the directory of
+ * an entry may be locked by a rename(2) between two directories that waits for
+ * one that this request has locked.
+ *
  * Threads: a struct changes is one request's; the rest any thread, no locks
  * but the tree lock may be held by callers of changes_* that end in _locked.
  */
@@ -34,6 +41,7 @@ struct changes {
 	unsigned inode_count, inode_cap;
 	struct change_entry *entries;
 	unsigned entry_count, entry_cap;
+	bool entries_first;       /* the reply waits for the entries */
 };
 
 int notify_start(void) TFS_MUST;
@@ -48,6 +56,7 @@ void changes_inode(struct changes *c, struct node *n);
 void changes_listing_locked(struct changes *c, struct node *dir);
 void changes_listing(struct changes *c, struct node *dir);
 /* The name below dir no longer means what it did.  name is copied. */
+void changes_entry_locked(struct changes *c, const struct node *dir, struct slice name);
 void changes_entry(struct changes *c, struct node *dir, struct slice name);
 /* Attributes of every node of the table that the kernel knows. */
 void changes_table(struct changes *c, struct node *table);

@@ -7,6 +7,7 @@
  *
  * Order: commit what the source has pending -> one mutation -> cut off who has
  * the target open -> the source's descriptors become the target's -> notify.
+ * A family or group is renamed by an edit of the schema, descriptors or not.
  * A crash leaves it done or not done; a refusal leaves everybody's descriptors
  * as they were.
  */
@@ -302,6 +303,18 @@ static int rename_table(struct node *source, struct resolved *to, const char *na
 	return r;
 }
 
+/* Of a family or a group: an edit of the schema.  Its nodes are bound to its id, so all that is open goes on under the new name. */
+static int rename_in_schema(struct node *source, struct node *newdir, const char *newname, struct changes *c)
+{
+	struct tfs_schema_edit e = {.explicit_act = true, .name = node_name(source), .value = newname, .uid = (uid_t)-1, .gid = (gid_t)-1};
+
+	if (newdir != source->parent)
+		return refuse(-EPERM, newdir, newname, "families and groups stay in their table");
+	e.op = source->kind == NODE_FAMILY_DIR ? TFS_SCHEMA_FAMILY_RENAME : TFS_SCHEMA_GROUP_RENAME;
+	c->entries_first = true;
+	return control_change(source, &e, c);
+}
+
 static int rename_scratch(struct node *source, struct node *newdir, struct resolved *to, const char *newname, bool noreplace,
 			  struct changes *c)
 {
@@ -351,7 +364,9 @@ static int rename_any(struct node *dir, const char *name, struct node *newdir, c
 		r = rename_table(source, &to, name, newname, noreplace, c);
 	} else if (is_cell(from.kind) && !is_scratch(to.kind)) {
 		r = refuse(-EPERM, newdir, newname, "a cell cannot be here");
-	} else if (from.kind == NODE_SETTING || from.kind == NODE_FAMILY_DIR || from.kind == NODE_GROUP_DIR || from.kind == NODE_SYSTEM) {
+	} else if (from.kind == NODE_FAMILY_DIR || from.kind == NODE_GROUP_DIR) {
+		r = rename_in_schema(source, newdir, newname, c);
+	} else if (from.kind == NODE_SETTING || from.kind == NODE_SYSTEM) {
 		r = refuse(-EPERM, dir, name, "control names cannot be renamed");
 	} else {
 		r = -EXDEV;

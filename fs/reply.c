@@ -7,6 +7,7 @@
 #include "fs/reply.h"
 
 #include "engine/base/msg.h"
+#include "fs/control.h"
 #include "fs/name.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ static void describe_table(const struct node *n, struct buf *out)
 static void describe(struct node *n, struct buf *out)
 {
 	struct buf name = {0};
-	char quoted[300];
+	char quoted[300], family[TFS_NAME_MAX + 1];
 	int r = 0;
 
 	if (!n || n->kind == NODE_ROOT)
@@ -79,17 +80,22 @@ static void describe(struct node *n, struct buf *out)
 	case NODE_TABLE:
 		describe_table(n, out);
 		return;
+	case NODE_FAMILY:
+	case NODE_FAMILY_DIR:
+	case NODE_GROUP_DIR:
+		if (control_name(n, family))
+			(void)!buf_printf(out, "/%s", family);
+		else
+			(void)!buf_printf(out, "/(%s, dropped)", node_name(n));
+		return;
 	case NODE_ROOT:
 	case NODE_ROW:
 	case NODE_ROW_PART:
-	case NODE_FAMILY:
 	case NODE_CELL_PART:
 	case NODE_VERSION:
 	case NODE_PLAIN:
 	case NODE_SCRATCH_FILE:
 	case NODE_SCRATCH_DIR:
-	case NODE_FAMILY_DIR:
-	case NODE_GROUP_DIR:
 	case NODE_SETTING:
 		break;
 	}

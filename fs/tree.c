@@ -23,6 +23,7 @@
 #include "fs/scratch.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 void resolved_fini(struct resolved *r)
@@ -233,6 +234,46 @@ static int table_find(const char *name, struct node **out)
 	return 0;
 }
 
+int tree_bind(struct resolved *r)
+{
+	const char *name = r->key.p ? (const char *)r->key.p : "";
+	const struct tfs_family *f;
+	const struct tfs_group *g;
+	const struct tfs_schema *s;
+	char key[FAMILY_KEY_BYTES];
+	int e, id = -1;
+
+	if ((r->kind != NODE_FAMILY && r->kind != NODE_FAMILY_DIR && r->kind != NODE_GROUP_DIR) || name[0] == '#')
+		return 0;
+	e = tfs_schema_get(node_store_table(r->parent), &s);
+	if (e)
+		return e;
+	if (r->kind == NODE_GROUP_DIR)
+		id = (g = tfs_schema_group(s, name)) ? g->id : -1;
+	else
+		id = (f = tfs_schema_family(s, name)) ? f->id : -1;
+	tfs_schema_put(s);
+	if (id < 0)
+		return -ENOENT;
+	tree_family_key((uint16_t)id, key);
+	e = buf_set(&r->key, key, strlen(key) + 1);
+	if (e == 0)
+		r->key.n--;
+	return e;
+}
+
+void tree_family_key(uint16_t id, char key[FAMILY_KEY_BYTES])
+{
+	snprintf(key, FAMILY_KEY_BYTES, "#%u", id);
+}
+
+bool tree_renamed(struct node *n, struct slice name)
+{
+	char now[TFS_NAME_MAX + 1];
+
+	return n->kind == NODE_FAMILY && (!control_name(n, now) || !slice_eq(slice_str(now), name));
+}
+
 static int check_family(struct resolved *r)
 {
 	const char *name = (const char *)r->key.p;
@@ -328,6 +369,9 @@ int tree_check(struct node *dir, struct resolved *r, struct node **out)
 	if (buf_reserve(&r->key, 1))
 		return -ENOMEM;
 	r->key.p[r->key.n] = 0;
+	e = tree_bind(r);
+	if (e)
+		return e;
 	key = buf_slice(&r->key);
 	switch (r->kind) {
 	case NODE_TABLE: {
@@ -688,6 +732,8 @@ void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	} else {
 		node_lookup(n);
 		stale_found(req, n);
+		if (tree_renamed(n, slice_str(name)))
+			e.entry_timeout = 0;
 		if (fuse_reply_entry(req, &e) != 0)
 			node_forget(n, 1);
 	}

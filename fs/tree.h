@@ -9,6 +9,9 @@
 #include "fs/cell.h"
 #include "fs/fs.h"
 
+/* The key of the node of a family, of its directory in .families, or of a group's in .groups. */
+#define FAMILY_KEY_BYTES sizeof("#65535")
+void tree_family_key(uint16_t id, char key[FAMILY_KEY_BYTES]);
 /* The key of a table's node. */
 #define TABLE_KEY_BYTES 4
 void tree_table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
@@ -17,7 +20,7 @@ void tree_table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
 struct resolved {
 	enum node_kind kind;
 	struct node *parent; /* of the node; borrowed */
-	struct buf key;      /* of the node; of a table, its name */
+	struct buf key;      /* of the node; of a table its name, and of a family or group until tree_bind */
 	int64_t ts;
 };
 /*
@@ -26,6 +29,11 @@ struct resolved {
  */
 int tree_resolve(struct node *dir, const char *name, struct resolved *out, bool *forbidden) TFS_MUST;
 void resolved_fini(struct resolved *r);
+
+/* The name of a family or group becomes the key of its node.  -ENOENT: there is none of that name. */
+int tree_bind(struct resolved *r) TFS_MUST;
+/* Was a family's directory named so when it was looked up, and is no more?  Asked when the kernel has been counted (node_lookup). */
+bool tree_renamed(struct node *n, struct slice name);
 
 /* Has the directory entries that the store knows nothing of: scratch, made or lingering directories? */
 bool tree_has_extras(struct node *dir);

@@ -281,9 +281,12 @@ static int make_family(struct node *row, const char *name, const struct fuse_ctx
 /* An empty directory that stays until rmdir. */
 static int make_extra(struct resolved *what, struct node **out)
 {
-	struct node *n = node_get(what->parent, what->kind, buf_slice(&what->key), 0);
-	int r;
+	struct node *n;
+	int r = tree_bind(what);
 
+	if (r)
+		return r;
+	n = node_get(what->parent, what->kind, buf_slice(&what->key), 0);
 	if (!n)
 		return -ENOMEM;
 	mutex_lock(tree_mutex());
@@ -305,6 +308,8 @@ static int make_schema_dir(struct resolved *what, const struct fuse_ctx *ctx, mo
 	e.op = what->kind == NODE_FAMILY_DIR ? TFS_SCHEMA_FAMILY_ADD : TFS_SCHEMA_GROUP_ADD;
 	e.name = (const char *)what->key.p;
 	r = control_change(what->parent, &e, c);
+	if (r == 0)
+		r = tree_bind(what);
 	if (r)
 		return r;
 	*out = node_get(what->parent, what->kind, buf_slice(&what->key), 0);

@@ -36,6 +36,7 @@ static const char *const rank_names[] = {
 	[RANK_NONE] = "NONE",
 	[RANK_FS_ROW] = "FS_ROW",
 	[RANK_FS_NODE] = "FS_NODE",
+	[RANK_FS_SCHEMA] = "FS_SCHEMA",
 	[RANK_FS_TREE] = "FS_TREE",
 	[RANK_FS_NOTIFY] = "FS_NOTIFY",
 	[RANK_CLIENT] = "CLIENT",

@@ -18,6 +18,7 @@ enum rank {
 	/* fs: taken before any call into libtabletfs */
 	RANK_FS_ROW,      /* one directory's or cell's multi-step operation */
 	RANK_FS_NODE,     /* one node: staging, handles */
+	RANK_FS_SCHEMA,   /* one change of a schema, and what the kernel is to forget of it */
 	RANK_FS_TREE,     /* node table, scratch tree, directory streams */
 	RANK_FS_NOTIFY,   /* the notifier's queue */
 	/* client */

@@ -48,7 +48,7 @@ static int edit_unpack(const Tfs__SchemaEdit *m, struct arena *arena, struct rea
 
 	if (!e)
 		return -ENOMEM;
-	if (m->op > TFS_SCHEMA_GROUP_IN_MEMORY)
+	if (m->op > TFS_SCHEMA_GROUP_RENAME)
 		return -EBADMSG;
 	*e = (struct tfs_schema_edit){
 		.op = (enum tfs_schema_op)m->op, .explicit_act = m->explicit_act, .uid = m->uid, .gid = m->gid, .mode = m->mode,

@@ -61,6 +61,76 @@ static void set_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
 		*gid = e->gid;
 }
 
+/* The family or group that an edit names. */
+static struct tfs_family *family_of(const struct schema *s, const char *name)
+{
+	uint16_t id;
+
+	if (!name || !schema_ref(name, &id))
+		return name ? draft_find_family(s, name) : NULL;
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (s->families[i].id == id)
+			return &s->families[i];
+	return NULL;
+}
+
+static struct tfs_group *group_of(const struct schema *s, const char *name)
+{
+	uint16_t id;
+
+	if (!name || !schema_ref(name, &id))
+		return name ? draft_find_group(s, name) : NULL;
+	for (unsigned i = 0; i < s->pub.group_count; i++)
+		if (s->groups[i].id == id)
+			return &s->groups[i];
+	return NULL;
+}
+
+/* 1: it has that name already. */
+static int new_name(struct schema *s, const char *old, const char *name, bool taken, const char **out, const char **reason)
+{
+	struct slice copy;
+
+	if (!name || !schema_name_valid(slice_str(name))) {
+		*reason = "not a legal name";
+		return -EINVAL;
+	}
+	if (strcmp(old, name) == 0)
+		return 1;
+	if (taken) {
+		*reason = "the new name is another's";
+		return -EEXIST;
+	}
+	if (!arena_dup(&s->arena, slice_of(name, strlen(name) + 1), &copy))
+		return -ENOMEM;
+	*out = (const char *)copy.p;
+	return 0;
+}
+
+static int family_rename(struct schema *s, struct tfs_family *f, const char *name, const char **reason)
+{
+	int rc = new_name(s, f->name, name, name && draft_find_family(s, name), &f->name, reason);
+
+	return rc < 0 ? rc : 0;
+}
+
+static int group_rename(struct schema *s, struct tfs_group *g, const char *name, const char **reason)
+{
+	const char *old = g->name;
+	int rc = new_name(s, old, name, name && draft_find_group(s, name), &g->name, reason);
+
+	if (rc)
+		return rc < 0 ? rc : 0;
+	if (strcmp(old, SCHEMA_DEFAULT_GROUP) == 0) {
+		*reason = "the default group keeps its name";
+		return -EBUSY;
+	}
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (strcmp(s->families[i].group, old) == 0)
+			s->families[i].group = g->name;
+	return 0;
+}
+
 static int family_add(struct schema *s, const struct tfs_schema_edit *e, const char **reason)
 {
 	struct tfs_family *f;
@@ -96,9 +166,10 @@ static int group_drop(struct schema *s, struct tfs_group *g, const char **reason
 {
 	size_t after = (size_t)(&s->groups[s->pub.group_count] - g) - 1;
 
-	*reason = "the group is in use";
+	*reason = "the default group stays";
 	if (strcmp(g->name, SCHEMA_DEFAULT_GROUP) == 0)
 		return -EBUSY;
+	*reason = "the group is in use";
 	for (unsigned i = 0; i < s->pub.family_count; i++)
 		if (strcmp(s->families[i].group, g->name) == 0)
 			return -EBUSY;
@@ -153,8 +224,8 @@ static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_sc
 
 static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dropped, const char **reason)
 {
-	struct tfs_family *f = e->name ? draft_find_family(s, e->name) : NULL;
-	struct tfs_group *g = e->name ? draft_find_group(s, e->name) : NULL;
+	struct tfs_family *f = family_of(s, e->name);
+	struct tfs_group *g = group_of(s, e->name);
 
 	switch (e->op) {
 	case TFS_SCHEMA_TABLE_MODE:
@@ -189,6 +260,10 @@ static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dr
 	case TFS_SCHEMA_GROUP_BLOOM_BITS:
 	case TFS_SCHEMA_GROUP_IN_MEMORY:
 		return g ? edit_group(s, g, e, reason) : -ENOENT;
+	case TFS_SCHEMA_FAMILY_RENAME:
+		return f ? family_rename(s, f, e->value, reason) : -ENOENT;
+	case TFS_SCHEMA_GROUP_RENAME:
+		return g ? group_rename(s, g, e->value, reason) : -ENOENT;
 	}
 	*reason = "no such operation";
 	return -EINVAL;
@@ -239,8 +314,10 @@ int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64
 		s = schema_get(old);
 	}
 	if (rc) {
-		if (rc == -EINVAL)
-			why_line(why, 0, "%s%s%s", e->name ? e->name : "", e->name ? ": " : "", reason ? reason : "not a legal change");
+		bool named = e->name && e->name[0] != '#';
+
+		if (rc == -EINVAL || (reason && rc != -ENOMEM))
+			why_line(why, 0, "%s%s%s", named ? e->name : "", named ? ": " : "", reason ? reason : "not a legal change");
 		schema_put(s);
 		return rc;
 	}

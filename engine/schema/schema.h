@@ -5,7 +5,7 @@
  * Pure functions: no I/O, no locks (names of owners are looked up by
  * getpwnam_r and getgrnam_r; a number is taken as it is).
  *
- * Errors: -EINVAL with *why (may be NULL; else free it) saying line and
+ * Errors: -EINVAL (of edits, others too) with *why (may be NULL; else free it) saying line and
  * reason; -ENOMEM; others as said.
  */
 #ifndef TFS_SCHEMA_SCHEMA_H
@@ -25,12 +25,15 @@ const struct tfs_schema *schema_public(const struct schema *s);
 const struct schema *schema_of(const struct tfs_schema *p);
 
 bool schema_name_valid(struct slice name);
+/* Is it "#ID" (tabletfs.h)?  *id: which. */
+bool schema_ref(const char *name, uint16_t *id);
 /* A new table: no families, group "default" (zstd 3, 64K blocks, 10 bloom bits), not set. */
 int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t mode, int64_t now, struct schema **out) TFS_MUST;
 /*
- * From text.  Families keep their ids by name; new ones get ids never used
- * before in this table.  *dropped: ids of families left out (malloc'd, may be NULL when none);
- * *allow_delete: the text says so.  The bytes of text are kept as .schema's.
+ * From text.  Families and groups keep their ids by name, or by the name they
+ * say they had (`was`); new ones get ids never used before in this table.  *dropped: ids of families left out (malloc'd, may be NULL when none);
+ * *allow_delete: the text says so.  The bytes of text are kept as
+ * .schema's, but for those that say what is to be done once.
  */
 int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
 		    unsigned *dropped_count, bool *allow_delete, char **why) TFS_MUST;

@@ -4,8 +4,12 @@
  * type and in its limits, or the whole text is refused with line and reason.
  *
  * What the text leaves out takes its default.  The default of the table's
- * owner is who owns it already, that of a family's owner is the table's.  A
- * family or group keeps its id by its name.
+ * owner is who owns it already, that of a family's owner is the table's.
+ *
+ * A family or group keeps its id by its name, or by the name it had until now:
+ * { name = "B"; was = "A"; } renames A, whatever else the text calls A.  Like
+ * allow_delete that is said once and not kept.  A text that is written twice,
+ * as tools do, has been obeyed when there is no A any more but a B.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -13,6 +17,11 @@
 #include <libconfig.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* What the text says beside the schema itself. */
+struct said {
+	bool allow_delete, renames;
+};
 
 enum { STRING = 1, INTEGER = 2, BOOLEAN = 4 };
 
@@ -22,7 +31,7 @@ struct key {
 	setter *set;
 };
 
-/* Handled by name: families, groups, allow_delete; and `name` of each element. */
+/* Handled by name: families, groups, allow_delete; and `name` and `was` of each element. */
 static const struct key table_keys[] = {
 	{"owner", STRING | INTEGER, set_table_owner}, {"owner_group", STRING | INTEGER, set_table_owner_group},
 	{"mode", STRING, set_table_mode}, {"tablet_size", STRING | INTEGER, set_tablet_size}, {"salt", INTEGER, set_salt}, {NULL, 0, NULL},
@@ -121,23 +130,89 @@ static int apply_keys(struct schema *s, void *target, const struct key *keys, co
 	for (int i = 0; i < config_setting_length(c) && !rc; i++) {
 		const config_setting_t *k = config_setting_get_elem(c, (unsigned)i);
 
-		if (strcmp(shown_name(k), "name") != 0)
+		if (strcmp(shown_name(k), "name") != 0 && strcmp(shown_name(k), "was") != 0)
 			rc = apply_key(s, target, keys, k, why);
 	}
 	return rc;
 }
 
-static int apply_group(struct schema *s, const struct schema *old, const config_setting_t *c, char **why)
+/* The id that a family or group of that name has, or -1. */
+typedef int id_by_name(const struct schema *old, const char *name);
+
+static int group_id(const struct schema *old, const char *name)
 {
-	const struct tfs_group *was;
+	const struct tfs_group *g = draft_find_group(old, name);
+
+	return g ? g->id : -1;
+}
+
+static int family_id(const struct schema *old, const char *name)
+{
+	const struct tfs_family *f = draft_find_family(old, name);
+
+	return f ? f->id : -1;
+}
+
+/* Is there an element, but for c, that says it was that one? */
+static bool renamed_from(const config_setting_t *c, const char *name)
+{
+	const config_setting_t *list = config_setting_parent(c);
+
+	for (int i = 0; i < config_setting_length(list); i++) {
+		const config_setting_t *e = config_setting_get_elem(list, (unsigned)i);
+		const config_setting_t *w =
+			e != c && config_setting_type(e) == CONFIG_TYPE_GROUP ? config_setting_get_member(e, "was") : NULL;
+
+		if (w && config_setting_type(w) == CONFIG_TYPE_STRING && strcmp(config_setting_get_string(w), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The id that an element keeps; -1: it is a new one. */
+static int kept_id(const struct schema *old, const config_setting_t *c, const char *name, id_by_name *of, struct said *said, int *id, char **why)
+{
+	const config_setting_t *w = config_setting_get_member(c, "was");
+	const char *was;
+
+	*id = of(old, name);
+	if (!w) {
+		if (*id >= 0 && renamed_from(c, name))
+			*id = -1;
+		return 0;
+	}
+	if (config_setting_type(w) != CONFIG_TYPE_STRING)
+		return wrong_type(w, why);
+	said->renames = true;
+	was = config_setting_get_string(w);
+	if (renamed_from(c, was)) {
+		why_line(why, line_of(w), "was: two say that they were this one");
+		return -EINVAL;
+	}
+	if (of(old, was) >= 0) {
+		*id = of(old, was);
+	} else if (*id < 0 || renamed_from(c, name)) {
+		why_line(why, line_of(w), "was: there is none of that name");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int apply_group(struct schema *s, const struct schema *old, const config_setting_t *c, struct said *said, char **why)
+{
 	struct tfs_group *g;
 	const char *name, *reason = "";
-	int rc = element_name(c, &name, why);
+	int id, rc = element_name(c, &name, why);
 
+	if (!rc)
+		rc = kept_id(old, c, name, group_id, said, &id, why);
 	if (rc)
 		return rc;
-	was = draft_find_group(old, name);
-	rc = draft_group(s, name, was ? was->id : -1, &g, &reason);
+	if (id >= 0 && (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0)) {
+		why_line(why, line_of(c), "was: the default group keeps its name");
+		return -EINVAL;
+	}
+	rc = draft_group(s, name, id, &g, &reason);
 	if (rc == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
 	if (!rc)
@@ -150,18 +225,18 @@ static int apply_group(struct schema *s, const struct schema *old, const config_
 	return rc;
 }
 
-static int apply_family(struct schema *s, const struct schema *old, const config_setting_t *c, char **why)
+static int apply_family(struct schema *s, const struct schema *old, const config_setting_t *c, struct said *said, char **why)
 {
-	const struct tfs_family *was;
 	struct tfs_family *f;
 	const config_setting_t *g;
 	const char *name, *reason = "";
-	int rc = element_name(c, &name, why);
+	int id, rc = element_name(c, &name, why);
 
+	if (!rc)
+		rc = kept_id(old, c, name, family_id, said, &id, why);
 	if (rc)
 		return rc;
-	was = draft_find_family(old, name);
-	rc = draft_family(s, name, was ? was->id : -1, &f, &reason);
+	rc = draft_family(s, name, id, &f, &reason);
 	if (rc == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
 	if (!rc)
@@ -176,8 +251,8 @@ static int apply_family(struct schema *s, const struct schema *old, const config
 	return 0;
 }
 
-static int each(struct schema *s, const struct schema *old, const config_setting_t *list,
-		int (*fn)(struct schema *, const struct schema *, const config_setting_t *, char **), char **why)
+static int each(struct schema *s, const struct schema *old, const config_setting_t *list, struct said *said,
+		int (*fn)(struct schema *, const struct schema *, const config_setting_t *, struct said *, char **), char **why)
 {
 	int rc = 0;
 
@@ -186,12 +261,12 @@ static int each(struct schema *s, const struct schema *old, const config_setting
 	if (config_setting_type(list) != CONFIG_TYPE_LIST)
 		return wrong_type(list, why);
 	for (int i = 0; i < config_setting_length(list) && !rc; i++)
-		rc = fn(s, old, config_setting_get_elem(list, (unsigned)i), why);
+		rc = fn(s, old, config_setting_get_elem(list, (unsigned)i), said, why);
 	return rc;
 }
 
 /* The table's own first (families take its owner), then groups (families refer to them). */
-static int apply_root(struct schema *s, const struct schema *old, const config_setting_t *root, bool *allow_delete, char **why)
+static int apply_root(struct schema *s, const struct schema *old, const config_setting_t *root, struct said *said, char **why)
 {
 	const config_setting_t *families = NULL, *groups = NULL;
 	const struct tfs_group *was;
@@ -210,22 +285,22 @@ static int apply_root(struct schema *s, const struct schema *old, const config_s
 		else if (strcmp(name, "allow_delete") != 0)
 			rc = apply_key(s, NULL, table_keys, c, why);
 		else if (config_setting_type(c) == CONFIG_TYPE_BOOL)
-			*allow_delete = config_setting_get_bool(c);
+			said->allow_delete = config_setting_get_bool(c);
 		else
 			rc = wrong_type(c, why);
 	}
 	if (!rc)
-		rc = each(s, old, groups, apply_group, why);
+		rc = each(s, old, groups, said, apply_group, why);
 	if (!rc && !draft_find_group(s, SCHEMA_DEFAULT_GROUP)) {
 		was = draft_find_group(old, SCHEMA_DEFAULT_GROUP);
 		rc = draft_group(s, SCHEMA_DEFAULT_GROUP, was ? was->id : -1, &g, &reason);
 		if (rc == -EINVAL)
 			why_line(why, 0, "%s", reason);
 	}
-	return rc ? rc : each(s, old, families, apply_family, why);
+	return rc ? rc : each(s, old, families, said, apply_family, why);
 }
 
-static int parse(struct schema *s, const struct schema *old, const char *text, bool *allow_delete, char **why)
+static int parse(struct schema *s, const struct schema *old, const char *text, struct said *said, char **why)
 {
 	struct buf ended = {0};
 	config_t c;
@@ -238,7 +313,7 @@ static int parse(struct schema *s, const struct schema *old, const char *text, b
 	}
 	config_init(&c);
 	if (config_read_string(&c, (const char *)ended.p)) {
-		rc = apply_root(s, old, config_root_setting(&c), allow_delete, why);
+		rc = apply_root(s, old, config_root_setting(&c), said, why);
 	} else {
 		why_line(why, (unsigned)config_error_line(&c), "%s", config_error_text(&c));
 		rc = -EINVAL;
@@ -251,20 +326,23 @@ static int parse(struct schema *s, const struct schema *old, const char *text, b
 /* allow_delete is judged once and never kept: what is read back does not say it. */
 static int left_out(const struct schema *old, const struct schema *s, uint16_t **ids, unsigned *count)
 {
-	uint16_t *v = NULL;
-	unsigned n = 0;
+	uint16_t *v = malloc((old->pub.family_count + 1) * sizeof *v);
+	unsigned n = 0, k = 0;
 
-	for (unsigned i = 0; i < old->pub.family_count; i++)
-		n += !draft_find_family(s, old->families[i].name);
-	if (n) {
-		v = malloc(n * sizeof *v);
-		if (!v)
-			return -ENOMEM;
+	if (!v)
+		return -ENOMEM;
+	/* Both are in the order of ids. */
+	for (unsigned i = 0; i < old->pub.family_count; i++) {
+		while (k < s->pub.family_count && s->families[k].id < old->families[i].id)
+			k++;
+		if (k == s->pub.family_count || s->families[k].id != old->families[i].id)
+			v[n++] = old->families[i].id;
+	}
+	if (n == 0) {
+		free(v);
+		v = NULL;
 	}
 	*count = n;
-	for (unsigned i = n = 0; i < old->pub.family_count; i++)
-		if (!draft_find_family(s, old->families[i].name))
-			v[n++] = old->families[i].id;
 	*ids = v;
 	return 0;
 }
@@ -274,7 +352,7 @@ int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_u
 {
 	struct schema *s = NULL;
 	const char *reason;
-	bool allow = false;
+	struct said said = {0};
 	unsigned line;
 	int rc = schema_scan_text(text, &line, &reason);
 
@@ -291,18 +369,18 @@ int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_u
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;
-	rc = parse(s, old, s->text, &allow, why);
+	rc = parse(s, old, s->text, &said, why);
 	if (rc)
 		goto fail;
-	/* A text that allowed a deletion is rendered anew, without the permission. */
-	rc = schema_finish(s, allow, &reason);
+	/* A text that allowed a deletion, or renamed, is rendered anew, and does so no more. */
+	rc = schema_finish(s, said.allow_delete || said.renames, &reason);
 	if (rc == -EINVAL)
 		why_line(why, 0, "%s", reason ? reason : "not a legal schema");
 	if (!rc)
 		rc = left_out(old, s, dropped, dropped_count);
 	if (rc)
 		goto fail;
-	*allow_delete = allow;
+	*allow_delete = said.allow_delete;
 	*out = s;
 	return 0;
 fail:

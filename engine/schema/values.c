@@ -41,6 +41,16 @@ static bool parse_number(const char *s, uint64_t most, uint64_t *out)
 	return true;
 }
 
+bool schema_ref(const char *name, uint16_t *id)
+{
+	uint64_t v;
+
+	if (name[0] != '#' || (name[1] == '0' && name[2]) || !parse_number(name + 1, UINT16_MAX, &v))
+		return false;
+	*id = (uint16_t)v;
+	return true;
+}
+
 /* Digits, then perhaps one of K M G T (powers of 1024, either case). */
 static bool parse_size(const char *s, uint64_t *out)
 {

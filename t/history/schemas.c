@@ -149,6 +149,7 @@ static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_e
 	static const char *const names[] = {
 		"table mode", "table owner", "time", "hide", "family add", "family drop", "family mode", "family owner", "family gc",
 		"family group", "family type", "group add", "group drop", "compression", "level", "block size", "bloom bits", "in memory",
+		"family rename", "group rename",
 	};
 	char *why = NULL;
 	int err = s->api->schema_change(t, e, &why);
@@ -168,6 +169,14 @@ static const char *pick_gc(struct rng *r)
 	return rules[below(r, sizeof(rules) / sizeof(*rules))];
 }
 
+/* A family that is renamed or gets another's name: no counters, and where rules are not to change their family, not that which has one. */
+static unsigned renamed(struct rng *r, unsigned flags)
+{
+	unsigned least = flags & STEP_AGES ? 0 : 1;
+
+	return least + (unsigned)below(r, FAMILIES - 1 - least);
+}
+
 int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o)
 {
 	static const enum tfs_schema_op ops[] = {
@@ -175,8 +184,10 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		TFS_SCHEMA_FAMILY_ADD, TFS_SCHEMA_FAMILY_ADD, TFS_SCHEMA_FAMILY_DROP, TFS_SCHEMA_FAMILY_DROP, TFS_SCHEMA_FAMILY_MODE,
 		TFS_SCHEMA_FAMILY_OWNER, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_TYPE, TFS_SCHEMA_GROUP_ADD,
 		TFS_SCHEMA_GROUP_DROP, TFS_SCHEMA_GROUP_COMPRESSION, TFS_SCHEMA_GROUP_LEVEL, TFS_SCHEMA_GROUP_BLOCK_SIZE,
-		TFS_SCHEMA_GROUP_BLOOM_BITS, TFS_SCHEMA_GROUP_IN_MEMORY,
+		TFS_SCHEMA_GROUP_BLOOM_BITS, TFS_SCHEMA_GROUP_IN_MEMORY, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_RENAME,
+		TFS_SCHEMA_FAMILY_RENAME, TFS_SCHEMA_FAMILY_RENAME, TFS_SCHEMA_GROUP_RENAME,
 	};
+	static const char *const refs[] = {"#1", "#2", "#3", "#9"};
 	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "bzip2"};
 	static const char *const levels[] = {"1", "3", "7", "x"};
 	static const char *const blocks[] = {"4K", "16K", "64K", "1"};
@@ -202,6 +213,17 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 			  e.op == TFS_SCHEMA_FAMILY_GROUP ? groups[below(r, 3)] : NULL;
 		if (one_in(r, 3) && (e.op == TFS_SCHEMA_FAMILY_DROP || e.op == TFS_SCHEMA_FAMILY_TYPE) && !(flags & STEP_SINGLE))
 			purge(s, t, e.name);
+		break;
+	case TFS_SCHEMA_FAMILY_RENAME:
+		e.name = family_names[renamed(r, flags)];
+		e.value = one_in(r, 20) ? "no/name" : family_names[renamed(r, flags)];
+		if (one_in(r, 4) && (flags & STEP_AGES))
+			e.name = refs[below(r, 4)];
+		break;
+	case TFS_SCHEMA_GROUP_RENAME:
+		e.value = groups[below(r, 3)];
+		if (one_in(r, 4))
+			e.name = refs[below(r, 4)];
 		break;
 	case TFS_SCHEMA_GROUP_COMPRESSION:
 		e.value = codecs[below(r, 5)];
@@ -241,6 +263,7 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_GC};
 	char text[2000], *why = NULL;
 	size_t n = 0;
+	unsigned from = FAMILIES, to = FAMILIES;
 	bool first = true;
 	int err;
 
@@ -251,8 +274,14 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 		say_schema(s, t, o);
 		return err;
 	}
+	/* Now and then two families or groups change names, or one gets another's. */
+	if (one_in(r, 3)) {
+		from = renamed(r, flags);
+		to = renamed(r, flags);
+	}
 	n += (size_t)snprintf(text, sizeof(text), "families = (");
 	for (unsigned i = 0; i < FAMILIES; i++) {
+		char was[40] = "";
 		const char *gc = pick_gc(r), *group = groups[below(r, one_in(r, 2) ? 2 : 3)];
 		bool there = !one_in(r, 4), counter = i == FAMILIES - 1;
 
@@ -260,13 +289,18 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 			gc = i == 0 ? "maxversions=2" : ""; /* loosening shows what is not yet collected */
 		if (!there)
 			continue;
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\n  { name = \"%s\"; gc = \"%s\"; group = \"%s\"; type = \"%s\"; }",
-				      first ? "" : ",", family_names[i], strstr(gc, "rubbish") && !one_in(r, 4) ? "" : gc, group,
+		if (i == to)
+			snprintf(was, sizeof(was), " was = \"%s\";", family_names[from]);
+		else if (i == from && one_in(r, 2))
+			snprintf(was, sizeof(was), " was = \"%s\";", family_names[to]);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\n  { name = \"%s\";%s gc = \"%s\"; group = \"%s\"; type = \"%s\"; }",
+				      first ? "" : ",", family_names[i], was, strstr(gc, "rubbish") && !one_in(r, 4) ? "" : gc, group,
 				      counter ? "counter" : "bytes");
 		first = false;
 	}
-	n += (size_t)snprintf(text + n, sizeof(text) - n, ");\ngroups = ( { name = \"g1\"; block_size = \"4K\"; compression = \"%s\"; }%s);\n",
-			      one_in(r, 2) ? "lz4" : "none", one_in(r, 2) ? ", { name = \"g2\"; bloom_bits = 0; }" : "");
+	n += (size_t)snprintf(text + n, sizeof(text) - n, ");\ngroups = ( { name = \"g1\";%s block_size = \"4K\"; compression = \"%s\"; }%s);\n",
+			      one_in(r, 8) ? " was = \"g2\";" : "", one_in(r, 2) ? "lz4" : "none",
+			      !one_in(r, 2) ? "" : one_in(r, 4) ? ", { name = \"g2\"; was = \"g1\"; }" : ", { name = \"g2\"; bloom_bits = 0; }");
 	if (!one_in(r, 3))
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "allow_delete = true;\n");
 	err = s->api->schema_set_text(t, tfs_bytes(text, n), one_in(r, 2) ? TFS_NO_TIME : CLOCK_BASE + 77, &why);

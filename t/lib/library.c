@@ -131,6 +131,50 @@ static void tables(struct tfs_store *s)
 	tfs_table_close(NULL);
 }
 
+/* Families and groups have names and ids, and either may be given. */
+static void renames(struct tfs_table *t)
+{
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_RENAME, .name = "f", .value = "g"};
+	const struct tfs_schema *s = NULL;
+	const struct tfs_family *f;
+	struct tfs_mutation *put;
+	struct tfs_info info;
+	char *why = NULL, id[8];
+
+	is(tfs_schema_get(t, &s), 0, "tfs_schema_get");
+	snprintf(id, sizeof(id), "#%u", tfs_schema_family(s, "f")->id);
+	put = tfs_mutation_new(t, TFS_S("renamed"));
+	is(tfs_mutation_put(put, "f", TFS_S("q"), TFS_AUTO, TFS_S("v")), 0, "a mutation made before a rename");
+	is(tfs_schema_change(t, &e, NULL), 0, "  a family is renamed");
+	is(tfs_apply(put, 0, NULL), 0, "  applied after it");
+	is(tfs_stat(t, TFS_S("renamed"), "g", TFS_S("q"), TFS_AUTO, &info), 0, "  its cell is the renamed family's");
+	is(tfs_stat(t, TFS_S("renamed"), id, TFS_S("q"), TFS_AUTO, &info), 0, "  which can be named by its id");
+	is(tfs_stat(t, TFS_S("renamed"), "f", TFS_S("q"), TFS_AUTO, &info), -EINVAL, "  and not by its old name");
+	is(tfs_stat(t, TFS_S("renamed"), "#999", TFS_S("q"), TFS_AUTO, &info), -EINVAL, "  nor by an id that is none");
+	tfs_schema_put(s);
+	is(tfs_schema_get(t, &s), 0, "tfs_schema_get");
+	f = tfs_schema_family(s, id);
+	ok(f && f == tfs_schema_family(s, "g") && !tfs_schema_family(s, "#01"), "tfs_schema_family by id");
+	ok(tfs_schema_group(s, "#0") && tfs_schema_group(s, "#0") == tfs_schema_group(s, "default") && !tfs_schema_group(s, "none") &&
+		   !tfs_schema_group(s, NULL), "tfs_schema_group");
+	tfs_schema_put(s);
+	e = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_RENAME, .name = id, .value = "n"};
+	is(tfs_schema_change(t, &e, &why), -EEXIST, "a family gets no name that another has");
+	ok(why != NULL, "is told why");
+	free(why);
+	e.value = "f";
+	is(tfs_schema_change(t, &e, NULL), 0, "its old name again, by its id");
+	tfs_mutation_free(put);
+	put = tfs_mutation_new(t, TFS_S("renamed"));
+	is(tfs_mutation_delete_family(put, id), 0, "a mutation by id");
+	is(tfs_apply(put, 0, NULL), 0, "applied");
+	tfs_mutation_free(put);
+	e = (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_RENAME, .name = "default", .value = "x"};
+	is(tfs_schema_change(t, &e, &why), -EBUSY, "the default group keeps its name");
+	ok(why != NULL, "is told why");
+	free(why);
+}
+
 static void schemas(struct tfs_table *t)
 {
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .uid = 7, .gid = 8, .mode = 0640};
@@ -169,6 +213,7 @@ static void schemas(struct tfs_table *t)
 	is(tfs_schema_get(t, &s), 0, "tfs_schema_get");
 	ok(s->is_set && s->mtime_us == 5 && s->family_count == 2 && s->families[1].type == TFS_TYPE_COUNTER, "what the text says");
 	tfs_schema_put(s);
+	renames(t);
 }
 
 static struct tfs_mutation *m; /* under way */

@@ -68,10 +68,27 @@ void mdl_schema_unref(struct mdl_schema *s)
 	free(s);
 }
 
+/* Called name, or #ID? */
+static bool is_called(const char *asked, const char *name, unsigned id)
+{
+	char by_id[16];
+
+	snprintf(by_id, sizeof(by_id), "#%u", id);
+	return strcmp(asked, name) == 0 || strcmp(asked, by_id) == 0;
+}
+
 struct tfs_family *mdl_schema_family(const struct mdl_schema *s, const char *name)
 {
 	for (unsigned i = 0; i < s->pub.family_count; i++)
-		if (strcmp(s->family[i].name, name) == 0)
+		if (is_called(name, s->family[i].name, s->family[i].id))
+			return &s->family[i];
+	return NULL;
+}
+
+struct tfs_family *mdl_schema_family_id(const struct mdl_schema *s, uint16_t id)
+{
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (s->family[i].id == id)
 			return &s->family[i];
 	return NULL;
 }
@@ -79,7 +96,7 @@ struct tfs_family *mdl_schema_family(const struct mdl_schema *s, const char *nam
 struct tfs_group *mdl_schema_group(const struct mdl_schema *s, const char *name)
 {
 	for (unsigned i = 0; i < s->pub.group_count; i++)
-		if (strcmp(s->group[i].name, name) == 0)
+		if (is_called(name, s->group[i].name, s->group[i].id))
 			return &s->group[i];
 	return NULL;
 }
@@ -267,7 +284,7 @@ void tfs_schema_put(const struct tfs_schema *s)
 const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const char *name)
 {
 	for (unsigned i = 0; i < s->family_count; i++)
-		if (strcmp(s->families[i].name, name) == 0)
+		if (is_called(name, s->families[i].name, s->families[i].id))
 			return &s->families[i];
 	return NULL;
 }

@@ -13,7 +13,8 @@
  *  - Writing the text makes the schema set and shown.
  *  - What is named (family, group) and absent is -ENOENT; a bad value, an
  *    unknown group to put a family into included, is -EINVAL.
- *  - Blanks and newlines around an edit's value are ignored (echo).
+ *  - Blanks and newlines around an edit's value are ignored (echo), but for
+ *    new names: those are no lines of text.
  *  - Type changes by text are held to the same -EBUSY as by edit.
  *  - "Holds cells" means live cells; hidden ones go with the family.
  */
@@ -26,7 +27,7 @@
 static void publish(struct tfs_table *t, struct mdl_schema *next)
 {
 	for (unsigned i = 0; i < t->schema->pub.family_count; i++)
-		if (!mdl_schema_family(next, t->schema->family[i].name))
+		if (!mdl_schema_family_id(next, t->schema->family[i].id))
 			mdl_table_drop_family(t, t->schema->family[i].id);
 	mdl_schema_unref(t->schema);
 	t->schema = next;
@@ -35,7 +36,7 @@ static void publish(struct tfs_table *t, struct mdl_schema *next)
 static int check_families(struct tfs_table *t, const struct mdl_schema *next, bool allow_delete, char **why)
 {
 	for (unsigned i = 0; i < t->schema->pub.family_count; i++) {
-		const struct tfs_family *old = &t->schema->family[i], *kept = mdl_schema_family(next, old->name);
+		const struct tfs_family *old = &t->schema->family[i], *kept = mdl_schema_family_id(next, old->id);
 		if ((kept && kept->type == old->type) || (!kept && allow_delete) ||
 		    !mdl_table_has_cells(t, old->id, false))
 			continue;
@@ -117,6 +118,36 @@ static int set_mode(mode_t *mode, mode_t to)
 	return changed;
 }
 
+/* 1: it is to be called so from now on; 0: it is already. */
+static int new_name(const char *old, const char *name, bool taken, char **why)
+{
+	if (!tfs_name_valid(name)) {
+		mdl_why(why, "not a legal name");
+		return -EINVAL;
+	}
+	if (strcmp(old, name) == 0)
+		return 0;
+	if (taken)
+		mdl_why(why, "there is a \"%s\" already", name);
+	return taken ? -EEXIST : 1;
+}
+
+static int rename_group(struct mdl_schema *s, struct tfs_group *g, const char *name, char **why)
+{
+	int r = new_name(g->name, name, name && mdl_schema_group(s, name), why);
+
+	if (r <= 0)
+		return r;
+	if (g->id == 0) {
+		mdl_why(why, "group \"default\" keeps its name");
+		return -EBUSY;
+	}
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (strcmp(s->family[i].group, g->name) == 0 && set_string(&s->family[i].group, name) < 0)
+			return -ENOMEM;
+	return set_string(&g->name, name);
+}
+
 static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct tfs_schema_edit *e, const char *value,
 		       char **why)
 {
@@ -139,6 +170,9 @@ static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct t
 	if (!f)
 		return -ENOENT;
 	switch ((int)e->op) {
+	case TFS_SCHEMA_FAMILY_RENAME:
+		r = new_name(f->name, e->value, e->value && mdl_schema_family(s, e->value), why);
+		return r > 0 ? set_string(&f->name, e->value) : r;
 	case TFS_SCHEMA_FAMILY_DROP:
 		if (mdl_table_has_cells(t, f->id, false)) {
 			mdl_why(why, "family \"%s\" holds cells", e->name);
@@ -199,6 +233,8 @@ static int edit_group(struct mdl_schema *s, const struct tfs_schema_edit *e, con
 	}
 	if (!g)
 		return -ENOENT;
+	if (e->op == TFS_SCHEMA_GROUP_RENAME)
+		return rename_group(s, g, e->value, why);
 	if (e->op == TFS_SCHEMA_GROUP_DROP) {
 		bool used = strcmp(e->name, "default") == 0;
 		for (unsigned i = 0; i < s->pub.family_count; i++)
@@ -248,20 +284,23 @@ static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_sche
 	case TFS_SCHEMA_FAMILY_OWNER:
 	case TFS_SCHEMA_FAMILY_GC:
 	case TFS_SCHEMA_FAMILY_GROUP:
-	case TFS_SCHEMA_FAMILY_TYPE: break;
+	case TFS_SCHEMA_FAMILY_TYPE:
+	case TFS_SCHEMA_FAMILY_RENAME: break;
 	case TFS_SCHEMA_GROUP_ADD:
 	case TFS_SCHEMA_GROUP_DROP:
 	case TFS_SCHEMA_GROUP_COMPRESSION:
 	case TFS_SCHEMA_GROUP_LEVEL:
 	case TFS_SCHEMA_GROUP_BLOCK_SIZE:
 	case TFS_SCHEMA_GROUP_BLOOM_BITS:
-	case TFS_SCHEMA_GROUP_IN_MEMORY: break;
+	case TFS_SCHEMA_GROUP_IN_MEMORY:
+	case TFS_SCHEMA_GROUP_RENAME: break;
 	}
-	if (!tfs_name_valid(e->name)) {
+	bool fresh = e->op == TFS_SCHEMA_FAMILY_ADD || e->op == TFS_SCHEMA_GROUP_ADD;
+	if (!tfs_name_valid(e->name) && (fresh || e->name[0] != '#')) {
 		mdl_why(why, "not a legal name");
 		return -EINVAL;
 	}
-	return e->op <= TFS_SCHEMA_FAMILY_TYPE ? edit_family(t, s, e, value, why) : edit_group(s, e, value, why);
+	return e->op <= TFS_SCHEMA_FAMILY_TYPE || e->op == TFS_SCHEMA_FAMILY_RENAME ? edit_family(t, s, e, value, why) : edit_group(s, e, value, why);
 }
 
 static char *trimmed(const char *s)

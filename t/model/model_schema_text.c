@@ -11,8 +11,10 @@
  *    and salt integers; owners strings (a name, or digits) or integers; mode
  *    a string of octal digits.
  *  - The text has at most 1 MiB, no NUL byte and no @include.
- *  - A text with allow_delete is not kept as written but rendered: what is
- *    shown, and so what a backup carries, never has it.
+ *  - A text with allow_delete or was is not kept as written but rendered:
+ *    what is shown, and so what a backup carries, never has them.
+ *  - { name = "B"; was = "A"; } is A, with another name; an A beside it is a
+ *    new one.  Where no A is left, B must be there: it was done before.
  */
 #include <errno.h>
 #include <grp.h>
@@ -148,7 +150,51 @@ static int want_list(const config_setting_t *s, char **why)
 	return 0;
 }
 
-static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *list, int i, char **why)
+/* Does another entry of the list say that it was `name`? */
+static bool is_claimed(const config_setting_t *list, int but, const char *name)
+{
+	for (int i = 0; i < config_setting_length(list); i++) {
+		const char *was;
+		config_setting_t *e = config_setting_get_elem(list, (unsigned)i);
+		if (i != but && config_setting_is_group(e) && config_setting_lookup_string(e, "was", &was) && strcmp(was, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What the i-th entry was called before: NULL, it is new; -EINVAL. */
+static int called_before(const config_setting_t *list, int i, const config_setting_t *e, const char *name,
+			 bool (*there)(const struct mdl_schema *, const char *), const struct mdl_schema *old, const char **before,
+			 bool *as_written, char **why)
+{
+	const config_setting_t *w = config_setting_get_member(e, "was");
+	const char *was;
+
+	if (!w) {
+		*before = there(old, name) && !is_claimed(list, i, name) ? name : NULL;
+		return 0;
+	}
+	if (want_string(w, &was, why) < 0)
+		return -EINVAL;
+	*as_written = false;
+	if (is_claimed(list, i, was))
+		return bad(why, w, "two were \"%.80s\"", was);
+	*before = there(old, was) ? was : there(old, name) && !is_claimed(list, i, name) ? name : NULL;
+	return *before ? 0 : bad(why, w, "there is no \"%.80s\"", was);
+}
+
+static bool has_family(const struct mdl_schema *s, const char *name)
+{
+	return tfs_name_valid(name) && mdl_schema_family(s, name);
+}
+
+static bool has_group(const struct mdl_schema *s, const char *name)
+{
+	return tfs_name_valid(name) && mdl_schema_group(s, name);
+}
+
+static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *list, int i,
+		       bool *as_written, char **why)
 {
 	struct tfs_group g = mdl_group_default;
 	config_setting_t *e;
@@ -163,7 +209,7 @@ static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, con
 	for (int k = 0; r == 0 && k < config_setting_length(e); k++) {
 		config_setting_t *s = config_setting_get_elem(e, (unsigned)k);
 		const char *key = config_setting_name(s);
-		if (strcmp(key, "name") == 0) {
+		if (strcmp(key, "name") == 0 || strcmp(key, "was") == 0) {
 			continue;
 		} else if (strcmp(key, "compression") == 0) {
 			r = want_string(s, &text, why);
@@ -173,11 +219,11 @@ static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, con
 		} else if (strcmp(key, "level") == 0) {
 			r = want_int(s, 1, 19, &g.level, why);
 		} else if (strcmp(key, "block_size") == 0) {
-			r = want_size(s, 1024, 16 * 1024 * 1024, &bytes, why);
+			r = want_size(s, 4096, 4 * 1024 * 1024, &bytes, why);
 			if (r == 0)
 				g.block_size = (uint32_t)bytes;
 		} else if (strcmp(key, "bloom_bits") == 0) {
-			r = want_int(s, 0, 32, &g.bloom_bits, why);
+			r = want_int(s, 0, 20, &g.bloom_bits, why);
 		} else if (strcmp(key, "in_memory") == 0) {
 			r = want_bool(s, &g.in_memory, why);
 		} else {
@@ -188,13 +234,17 @@ static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, con
 		return r;
 	if (!mdl_group_fits(&g))
 		return bad(why, e, "the codec has no levels");
-	const struct tfs_group *before = mdl_schema_group(old, g.name);
-	g.id = before ? before->id : 0;
+	const char *before;
+	if (called_before(list, i, e, g.name, has_group, old, &before, as_written, why) < 0)
+		return -EINVAL;
+	g.id = before ? mdl_schema_group(old, before)->id : 0;
+	if (before && (strcmp(before, "default") == 0) != (strcmp(g.name, "default") == 0))
+		return bad(why, e, "group \"default\" keeps its name");
 	return mdl_schema_add_group(new, &g);
 }
 
 static int parse_family(const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *list, int i,
-			char **why)
+			bool *as_written, char **why)
 {
 	struct tfs_family f = mdl_family_default;
 	config_setting_t *e;
@@ -211,7 +261,7 @@ static int parse_family(const struct mdl_schema *old, struct mdl_schema *new, co
 	for (int k = 0; r == 0 && k < config_setting_length(e); k++) {
 		config_setting_t *s = config_setting_get_elem(e, (unsigned)k);
 		const char *key = config_setting_name(s);
-		if (strcmp(key, "name") == 0) {
+		if (strcmp(key, "name") == 0 || strcmp(key, "was") == 0) {
 			continue;
 		} else if (strcmp(key, "gc") == 0) {
 			r = want_string(s, &f.gc, why);
@@ -246,8 +296,10 @@ static int parse_family(const struct mdl_schema *old, struct mdl_schema *new, co
 	}
 	if (r < 0)
 		return r;
-	const struct tfs_family *before = mdl_schema_family(old, f.name);
-	f.id = before ? before->id : 0;
+	const char *before;
+	if (called_before(list, i, e, f.name, has_family, old, &before, as_written, why) < 0)
+		return -EINVAL;
+	f.id = before ? mdl_schema_family(old, before)->id : 0;
 	return mdl_schema_add_family(new, &f);
 }
 
@@ -284,11 +336,11 @@ static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, cons
 		}
 	}
 	for (int i = 0; r == 0 && groups && i < config_setting_length(groups); i++)
-		r = parse_group(old, new, groups, i, why);
+		r = parse_group(old, new, groups, i, as_written, why);
 	if (r == 0 && !mdl_schema_group(new, "default"))
 		r = mdl_schema_add_group(new, &mdl_group_default);
 	for (int i = 0; r == 0 && families && i < config_setting_length(families); i++)
-		r = parse_family(old, new, families, i, why);
+		r = parse_family(old, new, families, i, as_written, why);
 	return r;
 }
 

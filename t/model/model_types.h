@@ -70,6 +70,7 @@ int mdl_schema_add_group(struct mdl_schema *s, const struct tfs_group *g);   /* 
 extern const struct tfs_family mdl_family_default;
 extern const struct tfs_group mdl_group_default;
 struct tfs_family *mdl_schema_family(const struct mdl_schema *s, const char *name);
+struct tfs_family *mdl_schema_family_id(const struct mdl_schema *s, uint16_t id);
 struct tfs_group *mdl_schema_group(const struct mdl_schema *s, const char *name);
 /* Sorts, compiles the rules, publishes; then keeps `text`, or renders it if text.data is NULL. */
 int mdl_schema_finish(struct mdl_schema *s, struct tfs_bytes text);

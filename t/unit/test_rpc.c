@@ -557,7 +557,7 @@ static void test_master(void **state)
 	assert_non_null(m);
 	assert_int_equal(schema_new("webtable", 16, 1, 2, 0700, 5, &s), 0);
 	for (int i = 0; i < 400; i++) {
-		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_GROUP_IN_MEMORY + 1), .explicit_act = rnd(2),
+		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_GROUP_RENAME + 1), .explicit_act = rnd(2),
 					    .name = strings[rnd(4)], .value = strings[rnd(4)], .uid = (uid_t)rnd64(), .gid = (gid_t)rnd64(),
 					    .mode = (mode_t)rnd64(), .flag = rnd(2), .mtime_us = rnd_ts()};
 		struct ms_request q = {.method = (enum ms_method)(1 + rnd(MS_METHODS - 1)), .name = strings[rnd(4)], .to = strings[rnd(4)],
