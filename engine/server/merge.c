@@ -148,6 +148,7 @@ static int merge_begun(struct server *s, struct held *lower, struct held *upper)
 	return 0;
 }
 
+/* Writers wait for both only when little is left to be done, and nothing that takes long. */
 static int merge_pair(struct server *s, struct held *lower, struct held *upper)
 {
 	int err = tablet_merge_begin(lower->tablet);
@@ -156,14 +157,18 @@ static int merge_pair(struct server *s, struct held *lower, struct held *upper)
 		return err;
 	err = tablet_merge_begin(upper->tablet);
 	if (!err) {
-		err = merge_begun(s, lower, upper);
+		err = tablet_merge_stop(lower->tablet);
+		if (!err)
+			err = tablet_merge_stop(upper->tablet);
+		if (!err)
+			err = merge_begun(s, lower, upper);
 		tablet_merge_end(upper->tablet, !err);
 	}
 	tablet_merge_end(lower->tablet, !err);
 	return err;
 }
 
-int merge_held(struct server *s, struct held *lower, struct held *upper)
+static int merge_prepared(struct server *s, struct held *lower, struct held *upper)
 {
 	struct store_schema *schema = NULL;
 	int err = lower->known ? known_write_begin(s, lower->known, 0, false, &schema) : 0;
@@ -172,11 +177,33 @@ int merge_held(struct server *s, struct held *lower, struct held *upper)
 		return err;
 	store_schema_put(schema);
 	err = merge_pair(s, lower, upper);
-	/* A file that both use, but not for one stretch of rows: one of them is to do without it. */
-	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
-		err = merge_pair(s, lower, upper);
 	if (lower->known)
 		known_write_end(s, lower->known);
+	return err;
+}
+
+static int merge_once(struct server *s, struct held *lower, struct held *upper)
+{
+	int err = tablet_move_prepare(lower->tablet);
+
+	if (err)
+		return err;
+	err = tablet_move_prepare(upper->tablet);
+	if (!err) {
+		err = merge_prepared(s, lower, upper);
+		tablet_move_done(upper->tablet);
+	}
+	tablet_move_done(lower->tablet);
+	return err;
+}
+
+int merge_held(struct server *s, struct held *lower, struct held *upper)
+{
+	int err = merge_once(s, lower, upper);
+
+	/* A file that both use, but not for one stretch of rows: one of them is to do without it. */
+	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
+		err = merge_once(s, lower, upper);
 	return err;
 }
 

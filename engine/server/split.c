@@ -177,16 +177,21 @@ static int split_begun(struct server *s, struct held *h, struct slice at)
 static int split_held(struct server *s, struct held *h, struct slice at)
 {
 	struct store_schema *schema = NULL;
-	int err = h->known ? known_write_begin(s, h->known, 0, false, &schema) : 0;
+	int err = tablet_move_prepare(h->tablet); /* first: whoever holds the table's writes would wait as well, and keep all others waiting */
 
 	if (err)
 		return err;
-	store_schema_put(schema);
-	err = tablet_split_begin(h->tablet);
-	if (!err)
-		err = split_begun(s, h, at);
 	if (h->known)
-		known_write_end(s, h->known);
+		err = known_write_begin(s, h->known, 0, false, &schema);
+	if (!err) {
+		store_schema_put(schema);
+		err = tablet_split_begin(h->tablet);
+		if (!err)
+			err = split_begun(s, h, at);
+		if (h->known)
+			known_write_end(s, h->known);
+	}
+	tablet_move_done(h->tablet);
 	return err;
 }
 

@@ -210,6 +210,13 @@ void tablet_scan_free(struct tablet_scan *s);
  * files' bytes, and a row.  -ENOENT: there is none (a single row).
  */
 int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
+/*
+ * Around a split or merge: from 0 on to tablet_move_done no merging or major
+ * compaction is under way.  It waits for one that somebody asked for, so the
+ * caller is to hold up nobody.  -ESTALE, -ESHUTDOWN, -EREMCHG as mutate.
+ */
+int tablet_move_prepare(struct tablet *t) TFS_MUST;
+void tablet_move_done(struct tablet *t);
 /* From 0 on to tablet_split_end the list of files stands still and the calling thread has EDIT.  -ESTALE, -ESHUTDOWN, -EREMCHG as mutate. */
 int tablet_split_begin(struct tablet *t) TFS_MUST;
 /* child: made by tablet_new from its METADATA row, known to nobody. */
@@ -219,12 +226,14 @@ void tablet_split_drain(struct tablet *t);
 void tablet_split_inherit(struct tablet *parent, struct tablet *child);
 /* done: the tablet is gone, its callers are answered -EREMCHG; else it goes on as before. */
 void tablet_split_end(struct tablet *t, bool done);
-/*
- * For a merge: all is flushed, the redo set is empty, writers wait, until
- * tablet_merge_end.  What the tablet's METADATA row says stands still.
- * -EBUSY: it cannot be brought to that now.
- */
+/* For a merge: no flush is under way, to tablet_merge_end, and little is left to be flushed. */
 int tablet_merge_begin(struct tablet *t) TFS_MUST;
+/*
+ * Then: all is flushed, the redo set is empty, writers wait.  What the
+ * tablet's METADATA row says stands still.  -EBUSY: it cannot be brought to
+ * that now; after an error, too, tablet_merge_end.
+ */
+int tablet_merge_stop(struct tablet *t) TFS_MUST;
 void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
 /* What a parent knows of the files that the child has, too. */
 void tablet_inherit_files(struct tablet *parent, struct tablet *child);

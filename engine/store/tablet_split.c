@@ -6,9 +6,10 @@
  * A split is committed by the server, with one inserted METADATA row
  * (DESIGN 3.2).  Here the parent's memory becomes its children's, in these
  * steps:
- *	1 begin: no flush or compaction of the parent is under way, none
- *	  begins, EDIT is taken: its list of files stands still.  Reads and
- *	  writes go on.
+ *	0 prepare: no merging or major compaction of the parent is under way,
+ *	  and none begins.  This may take as long as one that was asked for.
+ *	1 begin: nor is a flush, EDIT is taken: its list of files stands still.
+ *	  Reads and writes go on.
  *	2 adopt, for each child: a tablet made from its METADATA row shares the
  *	  parent's memtables, behind a fresh one of its own.  All that can fail
  *	  is done now.
@@ -29,8 +30,8 @@
  * The shared memtables are flushed by each child for its own rows, and count
  * as memory until both have.
  *
- * Merging is simpler and slower: both tablets are flushed, first beside
- * writers, then without them, and one is made of their files.
+ * Merging is simpler and slower: both tablets are prepared and flushed, then
+ * flushed again with writers waiting, and one is made of their files.
  */
 #include "engine/store/compact.h"
 #include "engine/store/merge.h"
@@ -57,43 +58,35 @@ enough_room(struct tablet *t)
 	return mems <= SHARED_MOST && !t->pending ? 0 : flush_all(t, NULL);
 }
 
-static void
-slots_give(struct tablet *t)
-{
-	mutex_lock(&t->lock);
-	t->flushing = t->merging = t->majoring = false;
-	t->split_wanted = false;
-	cond_broadcast(&t->changed);
-	mutex_unlock(&t->lock);
-}
-
-static int
-slots_take(struct tablet *t)
+int
+tablet_move_prepare(struct tablet *t)
 {
 	int err;
 
+	tablet_replay_done(t);
 	t->split_wanted = true; /* the background leaves off */
-	if ((err = job_begin(t, &t->majoring)))
-		goto none;
-	if ((err = job_begin(t, &t->merging)))
-		goto major;
-	if (!(err = job_begin(t, &t->flushing)))
-		return 0;
-	job_end(t, &t->merging);
-major:
-	job_end(t, &t->majoring);
-none:
-	t->split_wanted = false;
+	err = job_begin(t, &t->majoring);
+	if (!err && (err = job_begin(t, &t->merging)))
+		job_end(t, &t->majoring);
+	if (err)
+		t->split_wanted = false;
 	return err;
+}
+
+void
+tablet_move_done(struct tablet *t)
+{
+	t->split_wanted = false;
+	job_end(t, &t->merging);
+	job_end(t, &t->majoring);
+	compact_schedule(t);
 }
 
 int
 tablet_split_begin(struct tablet *t)
 {
-	int err;
+	int err = job_begin(t, &t->flushing);
 
-	tablet_replay_done(t);
-	err = slots_take(t);
 	if (err)
 		return err;
 	/* What was compacted and could not be entered in METADATA comes first: the children must not both have it. */
@@ -101,9 +94,8 @@ tablet_split_begin(struct tablet *t)
 	if (!err)
 		err = enough_room(t);
 	if (err) {
-		slots_give(t);
+		job_end(t, &t->flushing);
 		tablet_want_flush(t);
-		compact_schedule(t);
 		return err;
 	}
 	mutex_lock(&t->edit);
@@ -215,9 +207,7 @@ tablet_split_end(struct tablet *t, bool done)
 		t->state = TABLET_GONE;
 	mutex_unlock(&t->lock);
 	mutex_unlock(&t->edit);
-	slots_give(t);
-	if (!done)
-		compact_schedule(t);
+	job_end(t, &t->flushing);
 }
 
 /* ---- merging ---- */
@@ -249,42 +239,42 @@ stop_writers(struct tablet *t)
 int
 tablet_merge_begin(struct tablet *t)
 {
-	int err;
+	int err = job_begin(t, &t->flushing);
 
-	tablet_replay_done(t);
-	err = slots_take(t);
 	if (err)
 		return err;
 	err = compact_settle(t);
 	if (!err)
 		err = flush_all(t, NULL); /* most of it, with writers going on */
-	if (err)
-		goto fail;
+	if (err) {
+		job_end(t, &t->flushing);
+		tablet_want_flush(t);
+	}
+	return err;
+}
+
+int
+tablet_merge_stop(struct tablet *t)
+{
+	int err;
+
 	stop_writers(t);
 	err = flush_all(t, NULL);
-	if (!err && !is_clean(t))
-		err = -EBUSY;
-	if (!err)
-		return 0;
-	mutex_lock(&t->lock);
-	t->state = TABLET_SERVING;
-	mutex_unlock(&t->lock);
-fail:
-	slots_give(t);
-	tablet_want_flush(t);
-	compact_schedule(t);
-	return err;
+	return err ? err : is_clean(t) ? 0 : -EBUSY;
 }
 
 void
 tablet_merge_end(struct tablet *t, bool done)
 {
 	mutex_lock(&t->lock);
-	t->state = done ? TABLET_GONE : TABLET_SERVING;
+	if (done)
+		t->state = TABLET_GONE;
+	else if (t->state == TABLET_SPLITTING)
+		t->state = TABLET_SERVING;
 	mutex_unlock(&t->lock);
-	slots_give(t);
+	job_end(t, &t->flushing);
 	if (!done)
-		compact_schedule(t);
+		tablet_want_flush(t);
 }
 
 void

@@ -3,12 +3,14 @@
  * Splits and merges that a crash cut short between two of their steps, and
  * what is done to their tablets then, before anything else has changed their
  * METADATA rows.  The steps that were done are written into METADATA by hand.
+ * And whom a split or merge that must wait keeps waiting.
  */
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"
 #include "engine/store/tablet_impl.h"
 #include "t/engine/lib.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -312,12 +314,74 @@ static void test_merge_in_doubt(void **state)
 	merge_ask_times = 100;
 }
 
+/* ---- a compaction that takes long ---- */
+
+enum { HANG_S = 30 };
+
+static void *merge_first(void *arg)
+{
+	(void)arg;
+	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
+	return NULL;
+}
+
+static void *split_last(void *arg)
+{
+	(void)arg;
+	assert_int_equal(tfs_split(table, tfs_str("row00070")), 0);
+	return NULL;
+}
+
+/* While somebody compacts the upper tablet, a split or merge waits for that; who writes, or changes the schema, does not. */
+static void in_the_way(void *(*move)(void *arg), const char *drop)
+{
+	struct tfs_schema_edit edit = {.op = TFS_SCHEMA_FAMILY_DROP, .name = drop};
+	struct held *h;
+	pthread_t t;
+
+	assert_int_equal(held_find(hooks.server, tfs_table_id(table), slice_str("row00050"), &h), 0);
+	mutex_lock(&h->tablet->lock);
+	h->tablet->majoring = true;
+	mutex_unlock(&h->tablet->lock);
+	assert_int_equal(pthread_create(&t, NULL, move, NULL), 0);
+	while (!h->tablet->split_wanted)
+		(void)sched_yield();
+	assert_int_equal(put("row00010", "q", 1, tfs_str("v"), false), 0);
+	assert_int_equal(put("row00050", "q", 1, tfs_str("v"), false), 0);
+	assert_int_equal(tfs_schema_change(table, &edit, NULL), 0);
+	mutex_lock(&h->tablet->lock);
+	h->tablet->majoring = false;
+	cond_broadcast(&h->tablet->changed);
+	mutex_unlock(&h->tablet->lock);
+	pthread_join(t, NULL);
+	held_put(h);
+	expect_rows("v", 0, 90);
+}
+
+static void test_compaction_in_the_way(void **state)
+{
+	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "h", .mode = 0644};
+
+	(void)state;
+	options.no_background = true;
+	open_store();
+	assert_int_equal(tfs_schema_change(table, &add, NULL), 0);
+	fill("v", 0, 90);
+	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
+	alarm(HANG_S);
+	in_the_way(merge_first, "g");
+	in_the_way(split_last, "h");
+	alarm(0);
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_split_of_merged, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_merged, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_in_doubt, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_compaction_in_the_way, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_split, setup_options, test_dir_teardown),
 	};
 
