@@ -241,6 +241,7 @@ install(struct tablet *t, struct flush_job *j)
 	t->redo = set;
 	set = NULL;
 	t->redo_count = redo_count;
+	t->redo_maybe = 0; /* METADATA has what we have */
 	t->seq_mark = e.seq_mark;
 	t->clock_mark = e.clock_mark;
 	t->major_unset = false;
@@ -287,6 +288,7 @@ redo_is_stale(struct tablet *t, const struct flush_job *j)
 
 	mutex_lock(&t->lock);
 	stale = t->redo_count > j->dead_count + (memtable_count(t->view->mems[0]->m) || t->writers ? 1u : 0u);
+	stale |= t->redo_maybe != 0; /* a first write's edit failed: it would hold the log until somebody writes again */
 	for (unsigned i = 0; i < j->dead_count && i < t->redo_count; i++)
 		stale |= t->redo[i].p.lsn != j->dead[i].p.lsn;
 	mutex_unlock(&t->lock);

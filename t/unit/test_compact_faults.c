@@ -130,6 +130,31 @@ static void test_redo_set_in_doubt(void **state)
 	}
 }
 
+/* The edit before the first write failed, and nobody writes again: a flush lets go of the log. */
+static void test_redo_set_let_go(void **state)
+{
+	static struct lib l;
+
+	(void)state;
+	for (int doubt = 0; doubt < 2; doubt++) {
+		start(&l, 1);
+		*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
+		assert_int_equal(lib_put(&l, "r", 1, "q", 1, slice_str("v")), -EIO);
+		assert_int_equal(l.redo_count, doubt);
+		assert_true(tablet_redo_lsn(l.t, l.env.incarnation) != UINT64_MAX);
+		LIB(tablet_flush(l.t));
+		assert_int_equal(l.redo_count, 0);
+		assert_true(tablet_redo_lsn(l.t, l.env.incarnation) == UINT64_MAX);
+		LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
+		assert_int_equal(l.redo_count, 1);
+		lib_stop(&l);
+		lib_start(&l);
+		expect(&l, "r", 1, "q", 1, NULL);
+		expect(&l, "r", 1, "q", 2, "w");
+		end(&l);
+	}
+}
+
 static int no_space(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	(void)arg;
@@ -417,6 +442,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_edits_in_doubt),
 		cmocka_unit_test(test_redo_set_in_doubt),
+		cmocka_unit_test(test_redo_set_let_go),
 		cmocka_unit_test(test_flush_without_its_deletes),
 		cmocka_unit_test(test_nth_allocation_fails),
 		cmocka_unit_test(test_nth_io_fails),
