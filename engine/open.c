@@ -398,6 +398,8 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		.log_segment_bytes = o->log_segment_bytes,
 		.sync_interval_us = o->sync_interval_us,
 		.compaction_threads = o->compaction_threads,
+		.compaction_rate = o->compaction_rate,
+		.major_within_us = o->major_within_us,
 		.sync = o->sync,
 		.no_background = o->no_background,
 		.clock = e->hooks ? e->hooks->clock : NULL,
@@ -463,6 +465,8 @@ static void options_fill(struct tfs_options *to, const struct tfs_options *from)
 		to->sync_interval_us = d.sync_interval_us;
 	if (!to->compaction_threads)
 		to->compaction_threads = d.compaction_threads;
+	if (!to->major_within_us)
+		to->major_within_us = d.major_within_us;
 }
 
 int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)

@@ -104,6 +104,8 @@ struct tfs_options {
 	size_t log_segment_bytes;     /* default 64 MiB */
 	uint64_t sync_interval_us;    /* lazy sync of the commit log; default 1 s */
 	unsigned compaction_threads;  /* default 2 */
+	size_t compaction_rate;       /* bytes a second that compactions in the background write; 0, the default: no limit */
+	uint64_t major_within_us;     /* what was removed is off the disk within this; default 7 days */
 	bool sync;                    /* every commit is on disk before it is acknowledged */
 	bool no_background;           /* tests: flush and compact only when asked */
 	int log_level;                /* 0 errors, 1 and warnings, 2 notices, 3 infos, 4 debug; -1: leave it (2).  Of the process */

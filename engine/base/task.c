@@ -41,6 +41,7 @@ struct task_pool {
 	ev_timer due; /* the loop's thread only */
 	pthread_t timer_thread;
 	unsigned threads;
+	task_urgency_fn *urgency; /* NULL: first come, first served */
 	char name[16];
 	pthread_t worker[];
 };
@@ -49,6 +50,8 @@ static void enqueue_locked(struct task_pool *p, struct task *t)
 {
 	t->queued = 1;
 	t->next = NULL;
+	if (p->urgency)
+		t->queued_us = monotonic_us();
 	if (p->last)
 		p->last->next = t;
 	else
@@ -71,6 +74,26 @@ static void dequeue_locked(struct task_pool *p, struct task *t)
 		p->last = prev;
 	t->next = NULL;
 	t->queued = 0;
+}
+
+/* What a free worker runs next; NULL: nothing, or nothing now.  A pool that ends runs all there is. */
+static struct task *next_locked(const struct task_pool *p)
+{
+	uint64_t most = 0, now;
+	struct task *best = NULL;
+
+	if (!p->urgency || p->stopping || !p->first)
+		return p->first;
+	now = monotonic_us();
+	for (struct task *t = p->first; t; t = t->next) {
+		uint64_t u = p->urgency(t, now > t->queued_us ? now - t->queued_us : 0);
+
+		if (u > most) {
+			most = u;
+			best = t;
+		}
+	}
+	return best;
 }
 
 static void make_due_locked(struct task_pool *p, struct task *t)
@@ -162,9 +185,8 @@ static void *worker_main(void *arg)
 	for (;;) {
 		struct task *t;
 
-		while (!p->first && !p->stopping)
+		while (!(t = next_locked(p)) && !p->stopping)
 			cond_wait(&p->work, &p->lock);
-		t = p->first;
 		if (!t) {
 			/* A run that has not ended may still queue something. */
 			if (p->busy == 0)
@@ -188,7 +210,7 @@ static void *worker_main(void *arg)
 			enqueue_locked(p, t);
 		}
 		cond_broadcast(&p->done);
-		if (p->stopping)
+		if (p->stopping || (p->urgency && p->first)) /* what was not to run then may run now */
 			cond_broadcast(&p->work);
 	}
 	mutex_unlock(&p->lock);
@@ -262,6 +284,13 @@ int task_pool_new(const char *name, unsigned threads, struct task_pool **out)
 	pthread_setname_np(p->timer_thread, p->name);
 	*out = p;
 	return 0;
+}
+
+void task_pool_order(struct task_pool *p, task_urgency_fn *fn)
+{
+	mutex_lock(&p->lock);
+	p->urgency = fn;
+	mutex_unlock(&p->lock);
 }
 
 void task_pool_free(struct task_pool *p)

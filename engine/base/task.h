@@ -25,11 +25,21 @@ struct task {
 	struct task *next;
 	struct task_pool *pool;
 	unsigned char queued, running, again, armed;
-	uint64_t due_us; /* CLOCK_MONOTONIC, when armed */
+	uint64_t due_us;    /* CLOCK_MONOTONIC, when armed */
+	uint64_t queued_us; /* the same, since when it is queued; in ordered pools */
 	struct task *timer_next;
 };
 
 int task_pool_new(const char *name, unsigned threads, struct task_pool **out) TFS_MUST;
+/*
+ * Workers take the most urgent of what is queued, and not the first of it;
+ * of equals the first.  Called for each of them whenever a worker is free,
+ * under the pool's lock: fn takes no lock below RANK_CLOCK and is quick.  0: not now;
+ * looked at again when another task ends or is queued.  waited_us added to the
+ * urgency keeps anything from waiting for ever.  Before the first task.
+ */
+typedef uint64_t task_urgency_fn(const struct task *t, uint64_t waited_us);
+void task_pool_order(struct task_pool *p, task_urgency_fn *fn);
 /* Runs what is queued to its end, drops timers, joins the threads. */
 void task_pool_free(struct task_pool *p);
 void task_init(struct task *t, struct task_pool *p, task_fn *run);

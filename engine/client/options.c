@@ -24,6 +24,7 @@ void tfs_options_init(struct tfs_options *o)
 		.log_segment_bytes = 64u << 20,
 		.sync_interval_us = 1000000,
 		.compaction_threads = 2,
+		.major_within_us = 7 * 86400000000ull,
 		.log_level = -1,
 	};
 }
@@ -42,6 +43,8 @@ static const struct setting settings[] = {
 	{"log_segment", SIZE, offsetof(struct tfs_options, log_segment_bytes), 1u << 20, 1ull << 32},
 	{"sync_interval", DURATION, offsetof(struct tfs_options, sync_interval_us), 1000, 3600000000ull},
 	{"compaction_threads", COUNT, offsetof(struct tfs_options, compaction_threads), 1, 64},
+	{"compaction_rate", SIZE, offsetof(struct tfs_options, compaction_rate), 1u << 20, 1ull << 42},
+	{"major_within", DURATION, offsetof(struct tfs_options, major_within_us), 3600000000ull, 3650 * 86400000000ull},
 	{"log_level", LEVEL, offsetof(struct tfs_options, log_level), 0, 0},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))

@@ -83,7 +83,7 @@ struct server {
 	struct clock *clock, *own_clock;
 	struct sst_cache *cache;
 	struct log *log;
-	uint64_t metadata_tablet_bytes, merge_after_us;
+	uint64_t metadata_tablet_bytes, merge_after_us, compaction_rate, major_within_us;
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];

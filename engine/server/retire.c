@@ -14,6 +14,15 @@
  * long as it rests.  How old that is nobody writes down: the LSN of the last
  * look tells what is older than it, so the age is between one period and two.
  *
+ * The log is also to forget.  What was deleted is promised to be off the disk
+ * within major_within, and the log has it too: in the active segment, which a
+ * store that rests never fills, and in the segments kept to be written over.
+ * So the active one is ended when it has records as old as that, and those
+ * kept go with each look; a store that is written to as fast as that gains by
+ * them has used them before.  The period is a sixteenth of the promise at the
+ * most: within three of them nothing of a record is left, or it is in a
+ * tablet that cannot be flushed.
+ *
  * The order matters: the next LSN is read before the tablets' redo points,
  * so a tablet that writes its first record meanwhile needs only what comes
  * after.
@@ -31,6 +40,11 @@
 #define LOG_KEPT_SEGMENTS 3
 
 uint64_t retire_age_us = 3600u * UINT64_C(1000000);
+
+static uint64_t period_us(const struct server *s)
+{
+	return retire_age_us < s->major_within_us / 16 ? retire_age_us : s->major_within_us / 16;
+}
 
 struct dead {
 	struct server *s;
@@ -212,15 +226,16 @@ static int flush_below(struct server *s, uint64_t lsn)
 /* What was there at the last look is old now. */
 static void flush_aged(struct server *s)
 {
-	uint64_t now = monotonic_us();
+	uint64_t now = monotonic_us(), period = period_us(s);
 
-	if (now >= s->aged_at_us + retire_age_us) {
-		if (s->aged_lsn)
+	if (now >= s->aged_at_us + period) {
+		log_give_up_room(s->log);
+		if (s->aged_lsn && !log_roll_below(s->log, s->aged_lsn))
 			(void)!flush_below(s, s->aged_lsn); /* logged there; tried again a period later */
 		s->aged_lsn = log_next_lsn(s->log);
 		s->aged_at_us = now;
 	}
-	task_queue_after(&s->retire, s->aged_at_us + retire_age_us - now);
+	task_queue_after(&s->retire, s->aged_at_us + period - now);
 }
 
 void retire_run(struct task *t)

@@ -125,6 +125,8 @@ static int make_pools(struct server *s, const struct server_options *o)
 		err = task_pool_new(names[k], 1, &s->flush[k]);
 	if (!err)
 		err = task_pool_new("compact", o->compaction_threads ? o->compaction_threads : 1, &s->compact);
+	if (!err)
+		task_pool_order(s->compact, tablet_compact_urgency);
 	return err;
 }
 
@@ -145,6 +147,8 @@ static void fill_env(struct server *s, enum kind k)
 	e->memtable_bytes = k == KIND_USER ? s->memtable_bytes : META_MEMTABLE_BYTES;
 	atomic_init(&s->memory[k], 0);
 	e->memory_used = &s->memory[k];
+	e->major_within_us = s->major_within_us;
+	e->compaction_rate = k == KIND_USER ? s->compaction_rate : 0;
 	e->unthrottled = k != KIND_USER;
 	e->no_background = s->no_background;
 	if (k == KIND_USER)
@@ -172,6 +176,8 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->no_background = o->no_background;
 	s->memtable_bytes = o->memtable_bytes;
 	s->log_segment_bytes = o->log_segment_bytes;
+	s->compaction_rate = o->compaction_rate;
+	s->major_within_us = o->major_within_us;
 	s->merge_after_us = o->merge_after_us ? o->merge_after_us : MERGE_AFTER_US;
 	s->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
 	s->metadata = server_service(s);

@@ -24,6 +24,8 @@ struct server_options {
 	uint64_t sync_interval_us;
 	uint64_t log_stall_us;         /* 0: the log's default */
 	unsigned compaction_threads;
+	uint64_t compaction_rate;      /* bytes a second; 0: no limit */
+	uint64_t major_within_us;      /* what was removed is off the disk within this */
 	bool sync;                     /* every commit is synced before it is answered */
 	bool no_background;
 	struct clock *clock;           /* the caller's, or NULL: its own */

@@ -318,9 +318,9 @@ merge_what_fits(struct tablet *t, struct file_set *in)
 
 /* A merging compaction of the files of j, which it takes; they are busy. */
 static int
-merge_run(struct tablet *t, struct compact_job *j)
+merge_run(struct tablet *t, struct compact_job *j, bool paced)
 {
-	struct run_params p = {.t = t, .one_group = true, .group = j->in.v[0]->meta.group, .freeze_us = INT64_MAX};
+	struct run_params p = {.t = t, .one_group = true, .group = j->in.v[0]->meta.group, .freeze_us = INT64_MAX, .paced = paced};
 	struct snap snap;
 	int err = merge_what_fits(t, &j->in);
 
@@ -347,7 +347,7 @@ merge_run(struct tablet *t, struct compact_job *j)
 }
 
 int
-compact_merge(struct tablet *t, bool *did)
+compact_merge(struct tablet *t, bool paced, bool *did)
 {
 	struct compact_job *j = NULL;
 	int err = job_begin(t, &t->merging);
@@ -373,7 +373,7 @@ compact_merge(struct tablet *t, bool *did)
 		set_busy(t, &j->in, true);
 	mutex_unlock(&t->lock);
 	if (!err && j->in.n) {
-		err = merge_run(t, j);
+		err = merge_run(t, j, paced);
 		j = NULL;
 		*did = !err;
 	}
@@ -424,10 +424,10 @@ major_inputs(struct tablet *t, struct freeze *f, struct file_set *in)
 }
 
 static int
-major(struct tablet *t, bool gives_way)
+major(struct tablet *t, bool background)
 {
 	struct compact_job *j = calloc(1, sizeof *j);
-	struct run_params p = {.t = t, .gives_way = gives_way};
+	struct run_params p = {.t = t, .gives_way = background, .paced = background};
 	struct freeze f = {0};
 	int err;
 
@@ -475,7 +475,7 @@ room_needed(struct tablet *t)
 }
 
 int
-compact_major(struct tablet *t, bool gives_way)
+compact_major(struct tablet *t, bool background)
 {
 	int err = job_begin(t, &t->majoring);
 	bool again = false;
@@ -485,7 +485,7 @@ compact_major(struct tablet *t, bool gives_way)
 	do {
 		err = settle(t, t->pending_major);
 		if (!err)
-			err = major(t, gives_way);
+			err = major(t, background);
 		again = !again && (err == -ENOSPC || err == -EDQUOT) && t->env->make_room &&
 			t->env->make_room(t->env->arg, room_needed(t));
 	} while (again);
@@ -514,7 +514,7 @@ tablet_compact_step(struct tablet *t, bool *did)
 	int err;
 
 	tablet_enter(t);
-	err = compact_merge(t, &done);
+	err = compact_merge(t, false, &done);
 	tablet_leave(t);
 	if (!err)
 		*did = done;

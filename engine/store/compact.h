@@ -54,24 +54,31 @@ struct run_params {
 	struct store_schema *freeze_schema; /* for the outputs; NULL: not known */
 	int64_t freeze_us;
 	bool gives_way;             /* -ECANCELED when a split waits */
+	bool paced;                 /* to env->compaction_rate */
 };
 /* Takes merged.  On 0 the files are written and synced, the directory too; on error they are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
 
 /* ---- policy ---- */
+enum { COMPACT_MOST_FILES = 8 }; /* of one group, once merges are through */
 /* A run of files adjacent in age within one group that should become one; n 0: none. The caller holds the tablet's lock. */
 int compact_pick(const struct view *v, struct file_set *run) TFS_MUST;
 /* The most files of one group that wait for a merge. The caller holds the tablet's lock. */
 unsigned compact_debt(const struct view *v);
-bool compact_wants_major(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now);
+/* How long after the last one, at the least, that a tablet has a major compaction, so that within_us is kept. */
+int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_us);
+/* By how much one is late, in microseconds; -1: there is nothing for it to do, or it is not time. */
+int64_t compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t after_us);
 
 /* ---- jobs ---- */
 /* Jobs of one kind (tablet.flushing, merging, majoring) run one at a time: waits while *busy, sets it. -ESHUTDOWN, -ESTALE. */
 int job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
 void job_end(struct tablet *t, _Atomic bool *busy);
-/* One merging compaction, if one is wanted; *did. */
-int compact_merge(struct tablet *t, bool *did) TFS_MUST;
-int compact_major(struct tablet *t, bool gives_way) TFS_MUST; /* gives_way: to a split, with -ECANCELED */
+/* One merging compaction, if one is wanted; *did.  paced: to env->compaction_rate. */
+int compact_merge(struct tablet *t, bool paced, bool *did) TFS_MUST;
+int compact_major(struct tablet *t, bool background) TFS_MUST; /* background: gives way to a split, with -ECANCELED, and is paced */
+/* Waits, holding nothing, until so many bytes more may have been written in the background. */
+void compact_pace(struct tablet *t, uint64_t bytes);
 void compact_schedule(struct tablet *t);
 /* Installs what a merging or major compaction wrote and could not enter in METADATA.  Between job_begin and job_end of both. */
 int compact_settle(struct tablet *t) TFS_MUST;

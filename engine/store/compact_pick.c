@@ -4,13 +4,32 @@
  *
  * Within one group the files are runs by age.  From the newest on, files of
  * like size are gathered as long as the next is at most twice all gathered
- * so far; four of them are worth a merge, so an entry is rewritten about
- * log4(size) times.  Beyond MOST_FILES the cheapest window that brings the
- * group back to it is merged, whatever its sizes: reads meet a bounded
- * number of files.
+ * so far; four of them are worth a merge.  Beyond COMPACT_MOST_FILES the
+ * cheapest window that brings the group back to it is merged, whatever its
+ * sizes.
+ *
+ * What that bounds.  Files: the second rule leaves COMPACT_MOST_FILES of a
+ * group, whatever was flushed.  Bytes: whom the first rule rewrites finds
+ * himself in a file at least half as large again, since the oldest file of a
+ * merge is at most twice the others together; so it rewrites a byte at most
+ * log1.5(size / flush) times.  The second rule seldom acts: where the first
+ * has nothing to do, of any four files in a row one is larger than twice all
+ * newer ones of the four, so three files further back there is three times
+ * as much, and nine files are a group 27 times its newest.  Then two
+ * neighbours are merged that have a quarter of all bytes at most, mostly two
+ * small ones.  t/unit/test_policy has both for thousands of flushes of seven
+ * kinds of sizes: never more than eight files, and a byte is written once and
+ * 0.45 to 0.7 times for each doubling of size / flush (8 times at 5,000).
  *
  * A file that another compaction has, or that cannot be read, parts its
  * group: runs are adjacent in age, so none reaches across it.
+ *
+ * Majors.  What was removed is to be off the disk within a promised time
+ * (major_within).  A tablet that may hold any of it is major-compacted within
+ * half of that since its last one; where in the last quarter of the half is
+ * drawn from its place, so that tablets made together are not due together.
+ * The other half is for what comes before (memtables and the log are old
+ * after a while, retire.c) and for waiting one's turn.
  *
  * Decided against: levels with key ranges.  Tablets are small (128 MiB) and
  * split by load, so a level of ranges within one would hold few files.
@@ -21,8 +40,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { WORTH_FILES = 4, MOST_FILES = 8, RATIO = 2 };
-#define HALF_PROMISE_US (INT64_C(12) * 3600 * 1000000)
+enum { WORTH_FILES = 4, RATIO = 2 };
 
 /* Files of one group, newest first: the run [from, from+count). */
 static void
@@ -42,9 +60,9 @@ choose(struct vfile *const *v, unsigned n, unsigned *from, unsigned *count)
 			return;
 		}
 	}
-	if (n <= MOST_FILES)
+	if (n <= COMPACT_MOST_FILES)
 		return;
-	width = n - MOST_FILES + 1;
+	width = n - COMPACT_MOST_FILES + 1;
 	for (unsigned start = 0; start + width <= n; start++) {
 		sum = 0;
 		for (k = start; k < start + width; k++)
@@ -145,9 +163,32 @@ age_is_up(const struct gc_rule *rule, int64_t oldest, int64_t asof)
 	return (first_by_age && first <= asof) || (last_by_age && last <= asof);
 }
 
-bool
-compact_wants_major(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now)
+/* Cells may have been kept under the old rules that the new ones hide. */
+static bool
+rules_changed(const struct store_schema *old, const struct store_schema *s)
 {
+	for (unsigned i = 0; old && old != s && i < s->family_count; i++) {
+		const struct gc_rule *now = s->families[i].rule;
+		const struct store_family *f = store_schema_family(old, s->families[i].id);
+
+		if (f && (gc_max_versions(f->rule) != gc_max_versions(now) || gc_max_age(f->rule) != gc_max_age(now)))
+			return true;
+	}
+	return false;
+}
+
+int64_t
+compact_major_after(uint32_t table, struct slice begin, uint64_t within_us)
+{
+	int64_t half = (int64_t)(within_us / 2);
+
+	return half - half / 4 / 1024 * (int64_t)(hash64(begin, table) % 1024);
+}
+
+int64_t
+compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t after_us)
+{
+	int64_t late = now - last_major_us - after_us;
 	uint64_t cells = 0, tombstones = 0;
 	int64_t oldest = INT64_MAX;
 	bool stale = false;
@@ -156,20 +197,22 @@ compact_wants_major(const struct view *v, const struct store_schema *s, int64_t 
 		struct vfile *f = v->files[i];
 
 		if (f->damaged)
-			return false; /* it would fail again and again */
+			return -1; /* it would fail again and again */
 		if (f->meta.cells && f->meta.oldest_us < oldest)
 			oldest = f->meta.oldest_us;
 		cells += f->meta.cells;
 		tombstones += f->meta.tombstones;
-		stale |= f->clip || (!vfile_empty(f) && vfile_misplaced(f, s)); /* readers of two groups meet it */
+		stale |= f->clip || rules_changed(f->schema, s);
 		for (unsigned k = 0; k < i; k++)
 			stale |= v->files[k]->meta.group == f->meta.group; /* versions that only together are too many */
 	}
-	if (!v->file_count)
-		return false;
+	if (tombstones && tombstones >= cells / 4 + 1000)
+		return late > 0 ? late : 0;
+	if (!v->file_count || late < 0)
+		return -1;
 	for (unsigned i = 0; i < s->family_count && !stale; i++)
 		stale = gc_has_age(s->families[i].rule) && age_is_up(s->families[i].rule, oldest, now - TABLET_SKEW_US);
-	if (tombstones && tombstones >= cells / 4 + 1000)
-		return true;
-	return (stale || tombstones) && now - last_major_us >= HALF_PROMISE_US;
+	for (unsigned i = 0; i < v->file_count && !stale; i++) /* last: it may read their properties */
+		stale = !vfile_empty(v->files[i]) && vfile_misplaced(v->files[i], s);
+	return stale || tombstones ? late : -1;
 }

@@ -54,6 +54,7 @@ struct run {
 	char *dir;
 	struct buf row_delete;     /* key of the row delete in force, kept for groups yet to come; n 0: none */
 	size_t row_delete_row;     /* bytes of it that are the row */
+	uint64_t paced;            /* bytes of the outputs that compact_pace has been told of */
 	struct buf probe, scratch;
 };
 
@@ -386,6 +387,18 @@ out:
 	return err;
 }
 
+static void
+pace(struct run *r)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < r->n; i++)
+		bytes += sst_writer_bytes(r->outs[i].w);
+	if (bytes > r->paced)
+		compact_pace(r->p->t, bytes - r->paced);
+	r->paced = bytes;
+}
+
 static int
 consume(struct run *r, struct iter *it)
 {
@@ -396,6 +409,8 @@ consume(struct run *r, struct iter *it)
 	for (iter_seek(it, slice_of(NULL, 0)); it->valid; iter_next(it)) {
 		if (++n % CHECK_EVERY == 0 && (r->p->t->state == TABLET_CLOSING || (r->p->gives_way && r->p->t->split_wanted)))
 			return -ECANCELED;
+		if (r->p->paced && n % CHECK_EVERY == 0)
+			pace(r);
 		keep = filter_key(&r->filter, it->key, &e);
 		if (keep < 0) {
 			if (keep == -EBADMSG)

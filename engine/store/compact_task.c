@@ -9,6 +9,17 @@
  * writers are slowed down when they fall behind, so they come first: of the
  * background's workers one at most is in a major compaction, and none waits
  * for one that somebody asked for.
+ *
+ * When a worker is free it takes the tablet that needs it most
+ * (tablet_compact_urgency): first those whose files slow writers down, then
+ * those of which reads meet too many, then other merges, then majors, those
+ * before the others whose promised time is nearer; one that has used up the
+ * time that is left to wait passes everything.  Waiting counts like need, so
+ * nothing waits for ever.  Tablets of METADATA have workers of their own.
+ *
+ * A rate limit: who writes more than his time allows waits for the rest of
+ * it.  Not while writers are slowed down, not for a split that waits, and
+ * never in what somebody asked for; flushes know no limit.
  */
 #include "engine/store/compact.h"
 
@@ -20,6 +31,12 @@
 #define BACKOFF_MOST_US (UINT64_C(10) * 1000000)
 #define SOON_US (UINT64_C(1000) * 1000)
 #define LOOK_AGAIN_US (UINT64_C(3600) * 1000000)
+#define MINUTE_US (UINT64_C(60) * 1000000)
+#define PACE_BURST_US (UINT64_C(200) * 1000)
+#define PACE_LOOK_US (UINT64_C(50) * 1000)
+#define SLOWED_LATELY_US (UINT64_C(2000) * 1000)
+
+uint64_t tablet_look_us;
 
 static bool
 stopping(const struct tablet *t)
@@ -60,20 +77,74 @@ tablet_flush_task(struct task *task)
 	}
 }
 
+uint64_t
+tablet_compact_urgency(const struct task *task, uint64_t waited_us)
+{
+	const struct tablet *t;
+	uint64_t need, share;
+
+	if (task->run == tablet_major_task) {
+		t = (const struct tablet *)((const char *)task - offsetof(struct tablet, major_task));
+		if (t->env->major_under_way)
+			return 0;
+		share = t->env->major_within_us / 64 + 1; /* half of the promise is 32 of them */
+		need = (uint64_t)t->major_late_us / share * 8 * MINUTE_US;
+	} else {
+		t = (const struct tablet *)((const char *)task - offsetof(struct tablet, merge_task));
+		need = (t->debt > FILES_FREE ? 120 : t->debt > COMPACT_MOST_FILES ? 60 : 30) * MINUTE_US;
+		need += (t->debt < 60 ? t->debt : 60) * MINUTE_US / 2;
+	}
+	return 1 + need + waited_us;
+}
+
+/* Nobody may wait for a compaction that takes its time. */
+static bool
+unpaced(const struct tablet *t, uint64_t now)
+{
+	return stopping(t) || t->split_wanted || t->debt > FILES_FREE || now - t->env->slowed_us < SLOWED_LATELY_US;
+}
+
+void
+compact_pace(struct tablet *t, uint64_t bytes)
+{
+	struct tablet_env *env = t->env;
+	uint64_t now = monotonic_us(), paid, until;
+
+	if (!env->compaction_rate || unpaced(t, now))
+		return;
+	paid = env->paced_us;
+	do
+		until = (paid + PACE_BURST_US < now ? now - PACE_BURST_US : paid) + bytes * 1000000 / env->compaction_rate;
+	while (!atomic_compare_exchange_weak(&env->paced_us, &paid, until));
+	mutex_lock(&t->lock);
+	while ((now = monotonic_us()) < until && !unpaced(t, now))
+		(void)cond_wait_us(&t->changed, &t->lock, until - now < PACE_LOOK_US ? until - now : PACE_LOOK_US);
+	mutex_unlock(&t->lock);
+}
+
+static uint64_t
+look_again_us(const struct tablet *t)
+{
+	uint64_t us = t->env->major_within_us / 16;
+
+	return tablet_look_us ? tablet_look_us : us < LOOK_AGAIN_US ? us : LOOK_AGAIN_US;
+}
+
 static bool
 wants_major(struct tablet *t)
 {
+	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us), late;
 	struct snap snap;
 	int64_t last;
-	bool wants;
 
 	mutex_lock(&t->lock);
 	last = t->major_us;
 	mutex_unlock(&t->lock);
 	snap_take(t, &snap);
-	wants = compact_wants_major(snap.view, snap.schema, last, clock_now(t->env->clock));
+	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), after);
 	snap_put(&snap);
-	return wants;
+	t->major_late_us = late < 0 ? 0 : late;
+	return late >= 0;
 }
 
 void
@@ -85,7 +156,7 @@ tablet_merge_task(struct task *task)
 
 	if (t->split_wanted)
 		return; /* it is scheduled anew afterwards */
-	err = compact_merge(t, &did);
+	err = compact_merge(t, true, &did);
 	if (stopping(t) || err == -ESHUTDOWN)
 		return;
 	if (err) {
@@ -99,7 +170,7 @@ tablet_merge_task(struct task *task)
 	}
 	if (wants_major(t))
 		task_queue(&t->major_task);
-	task_queue_after(task, LOOK_AGAIN_US);
+	task_queue_after(task, look_again_us(t));
 }
 
 void

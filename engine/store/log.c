@@ -396,6 +396,34 @@ int log_sync(struct log *l)
 	return err;
 }
 
+int log_roll_below(struct log *l, uint64_t lsn)
+{
+	uint64_t gen;
+	int err;
+
+	mutex_lock(&l->mu);
+	err = flush_locked(l);
+	if (err || l->writing || l->syncing || l->switching || l->active->first_lsn >= lsn || l->written_lsn < l->active->first_lsn)
+		goto out; /* busy: the next look is soon enough */
+	gen = l->gen;
+	l->writing = true;
+	l->write_since_us = monotonic_us();
+	err = log_roll_locked(l, gen);
+	if (gen != l->gen) {
+		l->reap = true;
+	} else if (err) {
+		log_switch_locked(l, err, "write");
+	} else {
+		l->writing = false;
+		log_kick_locked(l);
+		if (!l->syncing && !l->switching)
+			sync_locked(l); /* the old one is done with */
+	}
+out:
+	mutex_unlock(&l->mu);
+	return err;
+}
+
 int log_wait_room(struct log *l)
 {
 	int err = 0;

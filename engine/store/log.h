@@ -95,6 +95,8 @@ uint64_t log_bytes(struct log *l);        /* size of all segments */
 uint64_t log_tail_lsn(struct log *l, uint64_t bytes);
 /* Removes segments whose every record is below lsn, or keeps a few of them to write over. */
 int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
+/* Ends the active segment if it has records below lsn, though it is not full: so that it, too, can go. */
+int log_roll_below(struct log *l, uint64_t lsn) TFS_MUST;
 /* Gives back the disk space of those kept; done by itself when a write finds none. */
 void log_give_up_room(struct log *l);
 

@@ -21,7 +21,6 @@
 
 enum {
 	DELAY_MOST_US = 50000,
-	FILES_FREE = 12,  /* of one group waiting for a merge: no delay */
 	FILES_STEP_US = 100,
 };
 
@@ -94,6 +93,7 @@ memory_slow_down(struct tablet *t)
 	if (!us)
 		return 0;
 	start = monotonic_us();
+	env->slowed_us = start;
 	if (used > bound)
 		relieve(t);
 	pause_us(t, us);

@@ -82,6 +82,11 @@ struct tablet_edit {
 	const char *event;                 /* one line for the tablet's event log */
 };
 
+/* The order in which a pool of workers runs merging and major compactions, the most needed first: a task_urgency_fn. */
+uint64_t tablet_compact_urgency(const struct task *task, uint64_t waited_us);
+/* Every so often tablets are looked at, whether a major compaction is due; 0: a sixteenth of the promised time, an hour at most.  Tests make it short. */
+extern uint64_t tablet_look_us;
+
 struct tablet;
 /* Durable on 0.  On error nothing or (I/O errors) in doubt: the tablet then re-reads before its next change (params.reload). */
 typedef int tablet_commit_fn(void *arg, struct tablet *t, const struct tablet_edit *e);
@@ -98,6 +103,8 @@ struct tablet_env {
 	struct task_pool *compact_pool;
 	size_t memtable_bytes;         /* all memtables of the tablets that share memory_used */
 	_Atomic size_t *memory_used;
+	uint64_t major_within_us;      /* what was removed is off the disk within this */
+	uint64_t compaction_rate;      /* bytes a second that merging and major compactions in the background may write; 0: any */
 	bool unthrottled;              /* root and METADATA: pass by write slow-down */
 	bool no_background;
 	/* Called, holding no lock, when memory_used passes the bound: the server flushes the largest. */
@@ -120,6 +127,8 @@ struct tablet_env {
 	void *arg;
 	/* Counters for status and metrics. */
 	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
+	_Atomic uint64_t paced_us;     /* monotonic: what compactions wrote is paid for by then */
+	_Atomic uint64_t slowed_us;    /* monotonic: a writer was slowed down last */
 	_Atomic bool major_under_way;  /* in the background: one at a time, the other workers are for merges */
 	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it worked */
 	_Atomic size_t flushing_bytes; /* of memory_used: frozen memtables, on their way out */

@@ -118,6 +118,7 @@ struct tablet {
 	struct store_schema *schema;
 
 	_Atomic unsigned debt;     /* files that wait for a merge: compact_debt */
+	_Atomic int64_t major_late_us; /* as of when major_task was queued */
 
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
@@ -157,6 +158,7 @@ size_t vmem_account(struct vmem *m);
 extern uint64_t tablet_scan_view_us; /* how long a scan holds a view; tests shorten it */
 
 /* ---- memory.c ---- */
+enum { FILES_FREE = 12 }; /* of one group waiting for a merge: writers are not slowed down yet */
 /* Before a write, holding nothing: waits while too much is unflushed or unmerged.  An error only when flushing fails. */
 int memory_slow_down(struct tablet *t) TFS_MUST;
 /* After a write, holding nothing. */

@@ -236,14 +236,12 @@ vfile_misplaced(struct vfile *f, const struct store_schema *s)
 {
 	struct file_usage *u;
 
-	if (s->group_count == 1 && s->groups[0].id == f->meta.group)
-		return false; /* and nothing read to know it */
 	if (file_usage(f, &u))
 		return false;
 	for (unsigned i = 0; i < u->count; i++) {
 		const struct store_family *family = store_schema_family(s, u->families[i].id);
 
-		if (family && family->group != f->meta.group)
+		if (u->families[i].id && (!family || family->group != f->meta.group))
 			return true;
 	}
 	return false;

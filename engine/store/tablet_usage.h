@@ -44,7 +44,7 @@ void file_usage_know(struct vfile *f, const struct props *p);
  * yes.  So what is stored in one locality group is read without the files of the others.
  */
 bool vfile_concerns(struct vfile *f, const uint16_t *families, unsigned n);
-/* Does it hold families that are in another group now?  In doubt no. */
+/* Does it hold families that are in another group now, or have gone?  In doubt no. */
 bool vfile_misplaced(struct vfile *f, const struct store_schema *s);
 
 #endif

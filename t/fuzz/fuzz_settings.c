@@ -50,7 +50,8 @@ static void try_config(struct slice text)
 		CHECK(memcmp(&o, &before, sizeof(o)) == 0);
 	} else {
 		CHECK(o.block_cache_bytes >= 1 << 20 && o.memtable_bytes >= 1 << 20 && o.log_segment_bytes >= 1 << 20);
-		CHECK(o.compaction_threads >= 1 && o.compaction_threads <= 64 && o.sync_interval_us >= 1000);
+		CHECK(o.compaction_threads >= 1 && o.compaction_threads <= 64 && o.sync_interval_us >= 1000 &&
+		      o.major_within_us >= 3600000000ull && (!o.compaction_rate || o.compaction_rate >= 1u << 20));
 		CHECK(o.log_level >= -1 && o.log_level <= MSG_DEBUG);
 	}
 	free(why);
@@ -200,7 +201,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static const char *const texts[] = {
 		"0# all of them\nblock_cache = \"64M\"; memtable = 16777216; table_cache = \"8M\";\nlog_segment = \"4MiB\"; sync_interval = \"500ms\";\n"
-		"compaction_threads = 2; log_level = \"info\";\n",
+		"compaction_threads = 2; compaction_rate = \"8M\"; major_within = \"30d\"; log_level = \"info\";\n",
 		"0log_level = 17.5;", "0memtable = ( { a = [ 1, 2 ]; }, 0x7fffffffffffffffL );", "0compaction_threads = 8L; # \n/* */",
 		"1128M", "19223372036854775807", "164KiB", "2500ms", "252w", "3-9223372036854775808\n", "3 +17 ", "3x",
 		"4tabletfs data directory, format 1\n", "4tabletfs data directory, format 4294967295\n",

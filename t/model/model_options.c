@@ -3,7 +3,7 @@
  * Options: their defaults, and the configuration file.  The names of the
  * settings are those of the struct without their units: block_cache,
  * memtable, table_cache, log_segment (sizes, "256M"), sync_interval ("1s"),
- * compaction_threads, sync, log_level (error warning notice info debug).
+ * compaction_threads, compaction_rate, major_within, sync, log_level (error warning notice info debug).
  */
 #include <errno.h>
 #include <libconfig.h>
@@ -21,6 +21,7 @@ void tfs_options_init(struct tfs_options *o)
 		.log_segment_bytes = (size_t)64 << 20,
 		.sync_interval_us = 1000000,
 		.compaction_threads = 2,
+		.major_within_us = (uint64_t)7 * 86400 * 1000000,
 		.log_level = -1,
 	};
 }
@@ -32,6 +33,7 @@ static const char *set(struct tfs_options *o, const config_setting_t *s)
 	size_t *size = strcmp(key, "block_cache") == 0 ? &o->block_cache_bytes
 		     : strcmp(key, "memtable") == 0 ? &o->memtable_bytes
 		     : strcmp(key, "table_cache") == 0 ? &o->table_cache_bytes
+		     : strcmp(key, "compaction_rate") == 0 ? &o->compaction_rate
 		     : strcmp(key, "log_segment") == 0 ? &o->log_segment_bytes : NULL;
 	uint64_t bytes;
 	int64_t us;
@@ -42,10 +44,10 @@ static const char *set(struct tfs_options *o, const config_setting_t *s)
 		*size = bytes;
 		return NULL;
 	}
-	if (strcmp(key, "sync_interval") == 0) {
+	if (strcmp(key, "sync_interval") == 0 || strcmp(key, "major_within") == 0) {
 		if (!text || !mdl_duration(text, strlen(text), &us))
 			return "must be a duration, such as \"1s\"";
-		o->sync_interval_us = (uint64_t)us;
+		*(*key == 's' ? &o->sync_interval_us : &o->major_within_us) = (uint64_t)us;
 		return NULL;
 	}
 	if (strcmp(key, "compaction_threads") == 0) {

@@ -22,3 +22,6 @@ t_unit_test_usage_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(
 check_PROGRAMS += t/unit/test_absent
 t_unit_test_absent_SOURCES = t/unit/test_absent.c t/unit/tablet_lib.h
 t_unit_test_absent_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_policy
+t_unit_test_policy_SOURCES = t/unit/test_policy.c t/unit/compact_lib.h t/unit/tablet_lib.h
+t_unit_test_policy_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS) -lm

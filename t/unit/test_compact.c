@@ -351,7 +351,7 @@ static void test_flushes_and_merges_drop_hidden(void **state)
 static void test_wants_major(void **state)
 {
 	static const char *const aged[2] = {"maxage=100s", ""}, *const both[2] = {"maxversions=2 and maxage=100s", ""};
-	static const int64_t day = INT64_C(86400) * 1000000;
+	static const int64_t day = INT64_C(86400) * 1000000, half = INT64_C(43200) * 1000000;
 	static struct lib l;
 	struct store_schema *old = lib_schema(aged, 2, 1), *two = lib_schema(both, 2, 1), *none = lib_schema(plain, 1, 1);
 	int64_t now, counted_from;
@@ -364,13 +364,16 @@ static void test_wants_major(void **state)
 	LIB(tablet_flush(l.t));
 	counted_from = l.major_us;
 	assert_true(counted_from >= now - day && counted_from <= clock_now(l.clock));
+	/* by which rules it was written nobody knows any more */
+	lib_stop(&l);
+	lib_start(&l);
 	/* one file: nothing in it to go, then something by its age, but not before the time has come */
-	assert_false(compact_wants_major(l.t->view, none, now - day, now + 50000000));
-	assert_false(compact_wants_major(l.t->view, old, now - day, now + 50000000));
-	assert_false(compact_wants_major(l.t->view, two, now - day, now + 50000000));
-	assert_true(compact_wants_major(l.t->view, old, now - day, now + 200000000));
-	assert_true(compact_wants_major(l.t->view, two, now - day, now + 200000000));
-	assert_false(compact_wants_major(l.t->view, old, now, now + 200000000));
+	assert_int_equal(compact_major_late(l.t->view, none, now - day, now + 50000000, half), -1);
+	assert_int_equal(compact_major_late(l.t->view, old, now - day, now + 50000000, half), -1);
+	assert_int_equal(compact_major_late(l.t->view, two, now - day, now + 50000000, half), -1);
+	assert_true(compact_major_late(l.t->view, old, now - day, now + 200000000, half) >= 0);
+	assert_true(compact_major_late(l.t->view, two, now - day, now + 200000000, half) >= 0);
+	assert_int_equal(compact_major_late(l.t->view, old, now, now + 200000000, half), -1);
 	/* closing and opening begins no new half day */
 	lib_stop(&l);
 	lib_start(&l);
@@ -378,15 +381,16 @@ static void test_wants_major(void **state)
 	LIB(lib_put(&l, "r", 1, "q", now + 1, slice_str("v")));
 	LIB(tablet_flush(l.t));
 	assert_int_equal(l.major_us, counted_from);
-	assert_true(compact_wants_major(l.t->view, none, now - day, now)); /* two: what only together is too much */
+	assert_true(compact_major_late(l.t->view, none, now - day, now, half) >= 0); /* two: what only together is too much */
 	LIB(tablet_compact(l.t));
 	assert_true(l.major_us > counted_from);
-	/* one file again; but not where its family is now */
-	assert_false(compact_wants_major(l.t->view, none, now - day, now));
+	/* one file again, but of other rules than are now, or not where its family is now */
+	assert_true(compact_major_late(l.t->view, old, now - day, now, half) >= 0);
+	assert_int_equal(compact_major_late(l.t->view, none, now - day, now, half), -1);
 	none->groups[0].id++;
 	none->families[0].group = none->groups[0].id;
-	assert_true(compact_wants_major(l.t->view, none, now - day, now));
-	assert_false(compact_wants_major(l.t->view, none, now, now));
+	assert_true(compact_major_late(l.t->view, none, now - day, now, half) >= 0);
+	assert_int_equal(compact_major_late(l.t->view, none, now, now, half), -1);
 	store_schema_put(old);
 	store_schema_put(two);
 	store_schema_put(none);

@@ -4,6 +4,7 @@
 #include "engine/base/task.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -333,6 +334,145 @@ static void test_free_runs_the_queue(void **state)
 	assert_int_equal(late.runs, 0);
 }
 
+/* ---- ordered pools ---- */
+struct wish {
+	struct task task;
+	uint64_t need;
+	_Atomic unsigned order; /* which run of all it was; 0: none yet */
+	_Atomic unsigned left;  /* runs that queue it again */
+};
+static _Atomic unsigned order;
+static _Atomic bool held; /* what needs the odd amounts is not to run now */
+
+static uint64_t urgency(const struct task *t, uint64_t waited_us)
+{
+	const struct wish *w = (const struct wish *)(const void *)((const char *)t - offsetof(struct wish, task));
+
+	return held && w->need % 2 ? 0 : 1 + w->need + waited_us;
+}
+
+static void grant(struct task *t)
+{
+	struct wish *w = (struct wish *)(void *)((char *)t - offsetof(struct wish, task));
+
+	if (w->left) {
+		w->left--;
+		if (w->order == 0)
+			task_queue(t);
+		return;
+	}
+	w->order = ++order;
+}
+
+static void release(struct task *t)
+{
+	held = false;
+	grant(t);
+}
+
+enum { WISHES = 50 };
+#define HOURS UINT64_C(3600000000)
+
+static void wishes_init(struct wish *w, struct task_pool *p)
+{
+	order = 0;
+	held = false;
+	for (unsigned i = 0; i < WISHES; i++) {
+		w[i] = (struct wish){.need = (uint64_t)(i * 7 % WISHES) * HOURS};
+		task_init(&w[i].task, p, grant);
+	}
+}
+
+static void test_most_urgent_first(void **state)
+{
+	struct task_pool *one;
+	struct wish w[WISHES];
+	struct job block;
+
+	(void)state;
+	assert_int_equal(task_pool_new("one", 1, &one), 0);
+	task_pool_order(one, urgency);
+	wishes_init(w, one);
+	/* the worker is kept busy while they are queued */
+	job_init(&block);
+	task_init(&block.task, one, run);
+	block.gate = true;
+	task_pool_order(one, NULL);
+	task_queue(&block.task);
+	mutex_lock(&block.lock);
+	while (!block.inside)
+		cond_wait(&block.changed, &block.lock);
+	mutex_unlock(&block.lock);
+	task_pool_order(one, urgency);
+	for (unsigned i = 0; i < WISHES; i++)
+		task_queue(&w[i].task);
+	mutex_lock(&block.lock);
+	block.gate = false;
+	cond_broadcast(&block.changed);
+	mutex_unlock(&block.lock);
+	task_pool_drain(one);
+	for (unsigned i = 0; i < WISHES; i++)
+		assert_int_equal(w[i].order, WISHES - w[i].need / HOURS);
+	job_fini(&block);
+	task_pool_free(one);
+}
+
+/* What may not run now runs when what is in its way is over; and a pool that ends runs it whatever it says. */
+static void test_not_now(void **state)
+{
+	struct task_pool *two;
+	struct wish w[WISHES];
+	struct wish free_them = {.need = 0};
+
+	(void)state;
+	assert_int_equal(task_pool_new("two", 2, &two), 0);
+	task_pool_order(two, urgency);
+	wishes_init(w, two);
+	for (unsigned i = 0; i < WISHES; i++)
+		w[i].need += i % 2;
+	held = true;
+	for (unsigned i = 0; i < WISHES; i++)
+		task_queue(&w[i].task);
+	task_init(&free_them.task, two, release);
+	while (order < WISHES / 2)
+		sched_yield();
+	for (unsigned i = 1; i < WISHES; i += 2)
+		assert_int_equal(w[i].order, 0);
+	task_queue(&free_them.task);
+	task_pool_drain(two);
+	for (unsigned i = 1; i < WISHES; i += 2)
+		assert_true(w[i].order > WISHES / 2);
+	held = true;
+	task_queue(&w[1].task);
+	task_pool_free(two);
+	assert_int_equal(w[1].order, order);
+}
+
+/* Two that are always more urgent, and always there, keep the third waiting for as long as they need more, not longer. */
+static void test_waiting_counts(void **state)
+{
+	struct wish w[3];
+	struct task_pool *one;
+	uint64_t since = monotonic_us();
+
+	(void)state;
+	order = 0;
+	held = false;
+	assert_int_equal(task_pool_new("one", 1, &one), 0);
+	task_pool_order(one, urgency);
+	for (unsigned i = 0; i < 3; i++) {
+		w[i] = (struct wish){.need = i < 2 ? 20000 : 0, .left = i < 2 ? UINT32_MAX : 0};
+		task_init(&w[i].task, one, grant);
+		task_queue(&w[i].task);
+	}
+	while (!w[2].order)
+		assert_true(monotonic_us() < since + 60000000u);
+	w[0].order = w[1].order = 1; /* they end */
+	w[0].left = w[1].left = 1;
+	task_pool_drain(one);
+	task_pool_free(one);
+}
+
 static void test_bad_pools(void **state)
 {
 	struct task_pool *p = NULL;
@@ -359,6 +499,9 @@ int main(void)
 		T(test_no_lost_wakeup),
 		T(test_free_runs_the_queue),
 		T(test_bad_pools),
+		T(test_most_urgent_first),
+		T(test_not_now),
+		T(test_waiting_counts),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
