@@ -63,7 +63,8 @@ struct stripe {
 struct plan;
 struct writer {
 	uint64_t last;   /* its largest sequence number */
-	bool done, out;  /* inserted or failed; published */
+	bool done;       /* inserted or failed */
+	_Atomic bool out; /* published: nobody but its own thread touches it any more */
 	struct writer *next;
 	/* for who inserts in its place: tablet_write.c */
 	const struct log_ticket *ticket;

@@ -101,7 +101,7 @@ publish(struct tablet *t, const struct writer *w)
 		if (!t->writers)
 			t->writers_tail = &t->writers;
 		others |= first != w;
-		first->out = true;
+		atomic_store_explicit(&first->out, true, memory_order_release);
 	}
 	return others;
 }
@@ -326,11 +326,13 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 	if (err)
 		goto out;
 	err = log_wait(t->env->log, &ticket);
-	mutex_lock(&t->lock);
-	bytes = vmem_account(mem);
-	writer_end(t, &w, err);
+	if (!atomic_load_explicit(&w.out, memory_order_acquire)) { /* else another of its group has done the rest for it */
+		mutex_lock(&t->lock);
+		bytes = vmem_account(mem);
+		writer_end(t, &w, err);
+		mutex_unlock(&t->lock);
+	}
 	vmem_put(mem);
-	mutex_unlock(&t->lock);
 out:
 	plan_fini(&p);
 	if (bytes)
