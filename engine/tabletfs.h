@@ -211,7 +211,7 @@ struct tfs_schema {
 	const char *text;          /* what .schema shows: bytes last written, or rendered */
 	size_t text_size;
 	uint64_t tablet_size;      /* bytes */
-	int salt;
+	int salt;                  /* 0, or the number of ranges that rows are spread over */
 	const struct tfs_family *families; /* in id order */
 	unsigned family_count;
 	const struct tfs_group *groups;
@@ -469,7 +469,8 @@ struct tfs_usage {
 /* family NULL: the whole table. */
 TFS_API int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u) TFS_CHECKED;
 struct tfs_tablet {
-	struct tfs_bytes begin, end;  /* [begin, end); end.data NULL: to the end */
+	/* [begin, end); end.data NULL: to the end.  Keys as they are stored: a salted table's with crc32c(row) mod salt in front */
+	struct tfs_bytes begin, end;
 	const char *server, *state;
 	uint64_t bytes;               /* on disk and in memory */
 	unsigned sstables;
@@ -481,7 +482,8 @@ TFS_API int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct t
  * Splits the tablet that holds row, at row, which becomes the first of the
  * upper part (paper, section 5.2).  Reads, writes and scans go on.  Tablets
  * also split by themselves past the schema's tablet_size.  -EEXIST: a tablet
- * begins at row already.
+ * begins at row already.  In a salted table row is a key as it is stored, as
+ * tfs_tablets gives them, here and in tfs_merge.
  */
 TFS_API int tfs_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /*

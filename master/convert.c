@@ -71,6 +71,7 @@ static int each_cell(struct walk *w, uint16_t family, int (*fn)(struct walk *w, 
 	int err = 0, n;
 
 	row_cursor_init(&c, w->m->tablets, w->table, w->generation, &spec);
+	c.salt = TS_AS_STORED;
 	while (!err && (n = row_cursor_next(&c, &cell)) != 0)
 		err = n < 0 ? n : fn(w, cell);
 	row_cursor_fini(&c);
@@ -114,6 +115,7 @@ static int rewrite(struct walk *w, const struct scan_cell *c)
 		.method = TS_MUTATE,
 		.table = w->table,
 		.schema_generation = w->generation,
+		.salt = TS_AS_STORED,
 		.row = c->row,
 		.ops = &op,
 		.op_count = 1,

@@ -19,7 +19,7 @@
  *
  * The lock is held over no call of a service and no callback.
  */
-#include "engine/client/client.h"
+#include "engine/client/salt.h"
 
 #include "engine/base/task.h"
 
@@ -38,7 +38,8 @@ struct added {
 	struct added *next;
 	size_t bytes;
 	uint64_t generation, number; /* number: in the order of adding */
-	struct slice row;
+	uint8_t *room;               /* for a salt, and the row behind it */
+	struct slice row, key;       /* key: what is sent, with the salt in front if there is one */
 	struct op *ops;
 	uint32_t op_count;
 };
@@ -93,7 +94,7 @@ static size_t op_bytes(const struct op *op)
 /* What must be aligned first: operations, their ranges; then bytes. */
 static struct added *copy(const struct ts_request *q)
 {
-	size_t n = sizeof(struct added) + q->op_count * sizeof(struct op) + q->row.n;
+	size_t n = sizeof(struct added) + q->op_count * sizeof(struct op) + 1 + q->row.n;
 	struct op_range *ranges;
 	struct added *a;
 	uint8_t *at;
@@ -109,7 +110,8 @@ static struct added *copy(const struct ts_request *q)
 	at = (uint8_t *)ranges;
 	for (uint32_t i = 0; i < q->op_count; i++)
 		at += q->ops[i].range_count * sizeof(struct op_range);
-	at = put_slice(at, q->row, &a->row);
+	a->room = at;
+	at = put_slice(at + 1, q->row, &a->row);
 	for (uint32_t i = 0; i < q->op_count; i++) {
 		const struct op *from = &q->ops[i];
 		struct op *to = &a->ops[i];
@@ -161,29 +163,29 @@ static void finish(struct tfs_batch *b, struct added *const *v, unsigned n)
 	mutex_unlock(&b->lock);
 }
 
-static int send_one(struct tfs_batch *b, const struct added *a)
+static int send_one(struct tfs_batch *b, uint32_t salt, const struct added *a)
 {
-	struct ts_request q = {.method = TS_MUTATE, .table = b->table->id, .schema_generation = a->generation, .row = a->row,
+	struct ts_request q = {.method = TS_MUTATE, .table = b->table->id, .schema_generation = a->generation, .salt = salt, .row = a->row,
 			       .ops = a->ops, .op_count = a->op_count, .sync = b->o.sync};
 	struct ts_answer answer = {0};
-	int err = service_call(b->table->store->o.tablets, &q, &answer);
+	int err = salt_call(b->table, &q, &answer);
 
 	ts_answer_fini(&answer);
 	return err;
 }
 
 /* Rows of one tablet, as far as is known. */
-static void send(struct tfs_batch *b, struct added *const *v, unsigned n)
+static void send(struct tfs_batch *b, uint32_t salt, struct added *const *v, unsigned n)
 {
 	struct ts_row rows[SEND_ROWS];
 	int errs[SEND_ROWS] = {0};
-	struct ts_request q = {.method = TS_MUTATE_ROWS, .table = b->table->id, .row = v[0]->row, .rows = rows, .row_count = n,
+	struct ts_request q = {.method = TS_MUTATE_ROWS, .table = b->table->id, .salt = salt, .row = v[0]->key, .rows = rows, .row_count = n,
 			       .sync = b->o.sync};
 	struct ts_answer a = {.row_errs = errs};
 	int err = -EREMCHG;
 
 	for (unsigned i = 0; i < n; i++) {
-		rows[i] = (struct ts_row){v[i]->row, v[i]->ops, v[i]->op_count};
+		rows[i] = (struct ts_row){v[i]->key, v[i]->ops, v[i]->op_count};
 		if (v[i]->generation > q.schema_generation)
 			q.schema_generation = v[i]->generation;
 	}
@@ -194,8 +196,8 @@ static void send(struct tfs_batch *b, struct added *const *v, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		int e = err ? err : errs[i];
 
-		if (e == -EREMCHG)
-			e = send_one(b, v[i]);
+		if (e == -EREMCHG || e == -EKEYREJECTED)
+			e = send_one(b, salt, v[i]);
 		if (e)
 			failed(b, v[i], e);
 	}
@@ -205,7 +207,7 @@ static void send(struct tfs_batch *b, struct added *const *v, unsigned n)
 static int by_row(const void *x, const void *y)
 {
 	const struct added *a = *(struct added *const *)x, *b = *(struct added *const *)y;
-	int c = slice_cmp(a->row, b->row);
+	int c = slice_cmp(a->key, b->key);
 
 	return c ? c : (a->number > b->number) - (a->number < b->number);
 }
@@ -213,21 +215,29 @@ static int by_row(const void *x, const void *y)
 static void send_all(struct tfs_batch *b, struct added **v, unsigned n)
 {
 	struct router *r = b->table->store->o.router;
+	const uint32_t salt = salt_known(b->table);
 	struct buf end = {0};
 	unsigned from = 0;
 
+	for (unsigned i = 0; i < n; i++) {
+		v[i]->key = v[i]->row;
+		if (!salt)
+			continue;
+		v[i]->room[0] = salt_byte(v[i]->row, salt);
+		v[i]->key = slice_of(v[i]->room, 1 + v[i]->row.n);
+	}
 	qsort(v, n, sizeof(*v), by_row);
 	while (from < n) {
 		unsigned to = n;
 		bool last = true;
 
 		buf_reset(&end);
-		if (r && route_tablet_end(r, b->table->id, v[from]->row, &end, &last))
+		if (r && route_tablet_end(r, b->table->id, v[from]->key, &end, &last))
 			to = from + 1;
 		for (unsigned i = from; !last && to == n && i < n; i++)
-			if (slice_cmp(v[i]->row, buf_slice(&end)) >= 0)
+			if (slice_cmp(v[i]->key, buf_slice(&end)) >= 0)
 				to = i;
-		send(b, v + from, to - from);
+		send(b, salt, v + from, to - from);
 		from = to;
 	}
 	buf_fini(&end);

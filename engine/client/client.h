@@ -49,8 +49,8 @@ struct tfs_store {
 void table_get(struct tfs_table *t);
 
 /*
- * The request that applies the mutation, which lends it everything; or why
- * it cannot be: -EINVAL, -ENOENT the table has gone.
+ * The request that applies the mutation, which lends it everything, its row
+ * yet to be salted; or why it cannot be: -EINVAL, -ENOENT the table has gone.
  */
 int mutation_request(const struct tfs_mutation *m, struct ts_request *q) TFS_MUST;
 /* Is it a mutation of this table? */

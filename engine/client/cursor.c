@@ -38,6 +38,7 @@ static int open_part(struct row_cursor *c)
 		.table = c->table,
 		.schema_generation = c->schema_generation,
 		.row = c->spec.row_from,
+		.salt = c->salt,
 		.spec = &c->spec,
 	};
 	int err;
@@ -142,6 +143,7 @@ int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generat
 		spec.family_count = 1;
 	}
 	row_cursor_init(&c, svc, table, generation, &spec);
+	c.salt = TS_AS_STORED;
 	n = row_cursor_next(&c, &cell);
 	row_cursor_fini(&c);
 	if (n < 0)

@@ -4,7 +4,7 @@
  * names and sent as one request.  Keys and values are borrowed until
  * tfs_apply returns.
  */
-#include "engine/client/client.h"
+#include "engine/client/salt.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -229,6 +229,7 @@ int mutation_request(const struct tfs_mutation *m, struct ts_request *q)
 		.method = TS_MUTATE,
 		.table = m->table->id,
 		.schema_generation = schema_public(m->schema)->generation,
+		.salt = (uint32_t)schema_public(m->schema)->salt,
 		.row = m->row,
 		.ops = m->ops,
 		.op_count = m->count,
@@ -261,7 +262,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 			return -ENOMEM;
 		a.results = many;
 	}
-	err = service_call(m->table->store->o.tablets, &q, &a);
+	err = salt_call(m->table, &q, &a);
 	if (!err && results)
 		for (unsigned i = 0; i < m->count; i++)
 			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,

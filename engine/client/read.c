@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Point reads and scans. */
-#include "engine/client/client.h"
+#include "engine/client/salt.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,8 +19,9 @@ static int point(struct tfs_table *t, struct ts_request *q, const char *family, 
 		goto out;
 	q->table = t->id;
 	q->schema_generation = schema_public(s)->generation;
+	q->salt = (uint32_t)schema_public(s)->salt;
 	q->family = f ? f->id : 0;
-	err = service_call(t->store->o.tablets, q, a);
+	err = salt_call(t, q, a);
 out:
 	schema_put(s);
 	return err;
@@ -75,7 +76,7 @@ struct tfs_scan {
 	struct tfs_table *table;
 	const struct schema *schema;
 	struct arena arena;           /* the spec's bytes */
-	struct row_cursor cursor;
+	struct salt_scan rows;
 	const struct tfs_family *last; /* family of the cell before */
 };
 
@@ -174,7 +175,7 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 		free(s);
 		return err;
 	}
-	row_cursor_init(&s->cursor, t->store->o.tablets, t->id, schema_public(s->schema)->generation, &converted);
+	salt_scan_init(&s->rows, t, s->schema, &converted);
 	*out = s;
 	return 0;
 }
@@ -191,16 +192,41 @@ static const struct tfs_family *family_of(struct tfs_scan *s, uint16_t id)
 	return NULL;
 }
 
+static void schema_anew(struct tfs_scan *s)
+{
+	schema_put(s->schema);
+	s->schema = table_schema(s->table);
+	s->last = NULL;
+}
+
+/* The table, empty at that moment, has got another salt. */
+static int salted_otherwise(struct tfs_scan *s)
+{
+	int err = salt_learn(s->table);
+
+	if (err)
+		return err;
+	schema_anew(s);
+	return salt_scan_again(&s->rows, s->schema);
+}
+
 int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 {
-	const bool rows = s->cursor.spec.what == SCAN_ROWS;
+	const bool rows = s->rows.spec.what == SCAN_ROWS;
 
 	for (;;) {
 		const struct scan_cell *c;
 		const struct tfs_family *f = NULL;
-		int n = row_cursor_next(&s->cursor, &c);
+		struct slice row;
+		bool unsure;
+		int n = salt_scan_next(&s->rows, &c, &row, &unsure);
 
-		if (n == 0 && s->cursor.damaged)
+		if (n == -EKEYREJECTED) {
+			n = salted_otherwise(s);
+			if (n == 0)
+				continue;
+		}
+		if (n == 0 && salt_scan_damaged(&s->rows))
 			return -EBADMSG;
 		if (n <= 0)
 			return n;
@@ -208,16 +234,14 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 			f = family_of(s, c->family);
 			if (!f) {
 				/* Made since the scan began: read the schema again. */
-				schema_put(s->schema);
-				s->schema = table_schema(s->table);
-				s->last = NULL;
+				schema_anew(s);
 				f = family_of(s, c->family);
 			}
 			if (!f)
 				continue; /* dropped meanwhile */
 		}
 		*cell = (struct tfs_cell){
-			.row = bytes_of_slice(c->row),
+			.row = bytes_of_slice(row),
 			.qualifier = bytes_of_slice(c->qualifier),
 			.family = f ? f->name : NULL,
 			.family_id = f ? f->id : 0,
@@ -225,7 +249,7 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 			.size = c->size,
 			.value = bytes_of_slice(c->value),
 			.expires_us = c->expires_us,
-			.unsure = s->cursor.damaged,
+			.unsure = unsure,
 		};
 		return 1;
 	}
@@ -235,7 +259,7 @@ void tfs_scan_free(struct tfs_scan *s)
 {
 	if (!s)
 		return;
-	row_cursor_fini(&s->cursor);
+	salt_scan_fini(&s->rows);
 	arena_fini(&s->arena);
 	schema_put(s->schema);
 	tfs_table_close(s->table);

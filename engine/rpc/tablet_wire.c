@@ -331,6 +331,8 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	m.through_hold = q->through_hold;
 	m.has_refuse = q->refuse != 0;
 	m.refuse = q->refuse;
+	m.has_salt = q->salt != 0;
+	m.salt = q->salt;
 	m.family = q->family;
 	m.qualifier_size = tail_put(&tail, q->qualifier);
 	m.ts = &ts;
@@ -370,6 +372,7 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	x.sync = m->sync;
 	x.through_hold = m->has_through_hold && m->through_hold;
 	x.refuse = m->has_refuse ? m->refuse : 0;
+	x.salt = m->has_salt ? m->salt : 0;
 	x.family = (uint16_t)m->family;
 	x.ts = time_unpack(m->ts);
 	x.offset = m->offset;

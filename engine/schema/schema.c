@@ -398,6 +398,7 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	t->refs = 1;
 	t->generation = s->pub.generation;
 	t->tablet_bytes = s->pub.tablet_size;
+	t->salt = (uint32_t)s->pub.salt;
 	t->families = calloc(s->pub.family_count + 1, sizeof *t->families);
 	t->groups = calloc(s->pub.group_count + 1, sizeof *t->groups);
 	if (!t->families || !t->groups)

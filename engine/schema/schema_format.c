@@ -15,7 +15,7 @@
  * Groups and families are in the order of their ids.  The decoder accepts
  * what a schema can be and nothing else: names legal and unique, ids rising
  * and below the next, the default group's and no other's 0, groups known,
- * limits kept, no salt yet.
+ * limits kept.
  */
 #include "engine/base/envelope.h"
 #include "engine/schema/schema_internal.h"
@@ -114,13 +114,14 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	    !get_be64(r, &t->tablet_size) || !get_u8(r, &salt) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;
 	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN) || t->generation == 0 ||
-	    t->generation == UINT64_MAX || salt)
+	    t->generation == UINT64_MAX || salt == 1)
 		return false;
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
 	    s->next_group < 1 || s->next_group > 65536)
 		return false;
 	strcpy(t->name, name); /* fits: it is valid */
 	t->mode = mode;
+	t->salt = salt;
 	t->is_set = flags & FLAG_SET;
 	t->is_hidden = flags & FLAG_HIDDEN;
 	t->mtime_us = (int64_t)mtime;

@@ -15,6 +15,7 @@
 #define SCHEMA_GROUPS_MAX 100u
 #define SCHEMA_GC_MAX 1024             /* bytes of a gc rule */
 #define SCHEMA_ACL_MAX 4096
+#define SCHEMA_SALT_MAX 255            /* ranges: the salt is one byte, and the last range ends at one more */
 #define SCHEMA_LEVEL 3                 /* the default; and what stands where a codec has no levels */
 #define SCHEMA_DEFAULT_GROUP "default" /* its id is 0, the smallest */
 

@@ -366,6 +366,7 @@ int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_u
 		goto fail;
 	s->pub.mode = 0755;
 	s->pub.tablet_size = (uint64_t)128 << 20;
+	s->pub.salt = 0;
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;

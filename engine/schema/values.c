@@ -283,10 +283,9 @@ int set_salt(struct schema *s, void *target, const char *value, const char **rea
 	uint64_t v;
 
 	(void)target;
-	if (!parse_number(value, 255, &v))
-		return refuse(reason, "salt is a number from 0 to 255");
-	if (v != (uint64_t)s->pub.salt)
-		return refuse(reason, s->pub.salt ? "the salt of a table is fixed" : "salted tables are not supported by this version");
+	if (!parse_number(value, SCHEMA_SALT_MAX, &v) || v == 1)
+		return refuse(reason, "salt is 0, or a number from 2 to 255");
+	s->pub.salt = (int)v;
 	return 0;
 }
 

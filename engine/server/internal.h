@@ -37,6 +37,7 @@ struct known {
 	unsigned holds;              /* new ones wait: the master is about to judge what the table holds */
 	bool gone;
 	int doubt;                   /* the error of reading whether the table is still there, else 0 */
+	_Atomic uint32_t salt;       /* the schema's, for readers without the lock */
 	int refuse;                  /* what writes are answered: the master left a change unfinished; else 0 */
 };
 
@@ -67,6 +68,8 @@ struct open_scan {
 	uint64_t id;
 	struct held *held;
 	struct tablet_scan *scan;
+	uint32_t salt;
+	uint64_t generation;         /* of the schema that salt is from */
 	struct open_scan *next;
 };
 #define SCAN_BUCKETS 64
@@ -161,6 +164,12 @@ int known_get(struct server *s, uint32_t table, struct known **out) TFS_MUST;
 void known_put(struct server *s, struct known *k);
 struct store_schema *known_schema(struct server *s, struct known *k);
 bool known_gone(struct server *s, struct known *k);
+/*
+ * Are the rows of a request, salted for `salt` by a schema of that generation,
+ * other ones than the table has?  Asked when something has been read: what was
+ * found under the keys of a table that was empty may belong to other rows now.
+ */
+bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, uint64_t generation);
 /* A read named a family that is unknown here: true when the schema was older than generation and has been looked at again. */
 bool known_look_again(struct server *s, struct known *k, uint64_t generation);
 /*

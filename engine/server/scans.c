@@ -48,6 +48,8 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 	int err = gone ? -ENOENT : tablet_scan_fill(o->scan, &a->batch);
 	struct slice row;
 
+	if (!err && o->held->known && known_salted_otherwise(s, o->held->known, o->salt, o->generation))
+		err = -EKEYREJECTED;
 	a->scan = 0;
 	/* The part ends here: where to go on, other tablets serve. */
 	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
@@ -76,6 +78,8 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 		free(o);
 		return err;
 	}
+	o->salt = q->salt;
+	o->generation = q->schema_generation;
 	arena_reset(&a->arena);
 	a->tablet_end = (struct slice){NULL, 0};
 	if (!o->held->last && !q->spec->one_row && !arena_dup(&a->arena, buf_slice(&o->held->end), &a->tablet_end))

@@ -155,6 +155,7 @@ static int known_set(struct server *s, const struct schema *schema)
 		old = k->schema;
 		k->schema = store_schema_get(now);
 		k->generation = p->generation;
+		atomic_store(&k->salt, (uint32_t)p->salt);
 	}
 	mutex_unlock(&s->lock);
 	store_schema_put(old);
@@ -373,6 +374,13 @@ bool known_look_again(struct server *s, struct known *k, uint64_t generation)
 	behind = !k->gone && (k->doubt || k->generation < generation);
 	mutex_unlock(&s->lock);
 	return behind && look_again(s, k, true) == 0;
+}
+
+bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, uint64_t generation)
+{
+	if (salt == TS_AS_STORED || salt == atomic_load(&k->salt))
+		return false;
+	return !known_look_again(s, k, generation) || salt != atomic_load(&k->salt);
 }
 
 int known_write_begin(struct server *s, struct known *k, uint64_t generation, bool through_hold,

@@ -12,10 +12,14 @@
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
 #define MOVED_TRIES 8 /* splits and merges of one tablet that one call may meet */
 
-/* Root and METADATA rows are longer than a user's: a table id and a marker before the end row. */
+/*
+ * Root and METADATA rows are longer than a user's: a table id and a marker
+ * before the end row.  A salted one has a byte in front, and a split may be
+ * at one.
+ */
 static bool row_ok(const struct ts_request *q)
 {
-	return q->row.n > 0 && q->row.n <= ROW_BYTES_MAX + (q->table == META_TABLE ? 16 : 0);
+	return q->row.n > 0 && q->row.n <= ROW_BYTES_MAX + (q->table == META_TABLE ? 16 : q->salt || q->method == TS_SPLIT ? 1 : 0);
 }
 
 static bool op_needs_family(const struct op *op)
@@ -78,7 +82,11 @@ static int call_mutate(struct server *s, struct held *h, const struct ts_request
 	err = known_write_begin(s, h->known, q->schema_generation, q->through_hold, &schema);
 	if (err)
 		return err;
-	err = check_ops(q, schema);
+	/* Exact: the schema cannot change before the write's end, nor the salt while the table holds a cell. */
+	if (q->salt != TS_AS_STORED && q->salt != schema->salt)
+		err = -EKEYREJECTED;
+	else
+		err = check_ops(q, schema);
 	if (!err)
 		err = apply(s, h, q, results);
 	store_schema_put(schema);
@@ -187,6 +195,9 @@ static int call_row(struct server *s, const struct ts_request *q, struct ts_answ
 		/* A family that the client knows and we do not: what told us of it may have failed. */
 		if (err == -EINVAL && q->method == TS_READ && h->known && known_look_again(s, h->known, q->schema_generation))
 			err = call_tablet(s, h, q, a);
+		if ((q->method == TS_READ || q->method == TS_EXISTS) && h->known &&
+		    known_salted_otherwise(s, h->known, q->salt, q->schema_generation))
+			err = -EKEYREJECTED;
 		err = outward(s, h, err);
 		held_put(h);
 		if (err != -EREMCHG)
@@ -204,7 +215,7 @@ static int call_rows(struct server *s, const struct ts_request *q, struct ts_ans
 		return -EINVAL; /* somebody must hear of what fails */
 	for (uint32_t i = 0; i < q->row_count; i++) {
 		struct ts_request one = {.method = TS_MUTATE, .table = q->table, .schema_generation = q->schema_generation,
-					 .row = q->rows[i].row, .ops = q->rows[i].ops, .op_count = q->rows[i].op_count};
+					 .salt = q->salt, .row = q->rows[i].row, .ops = q->rows[i].ops, .op_count = q->rows[i].op_count};
 		struct ts_answer answer = {0};
 
 		a->row_errs[i] = err ? err : call_row(s, &one, &answer);

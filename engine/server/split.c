@@ -263,10 +263,20 @@ static bool are_small(struct server *s, struct held *lower, struct held *upper)
 {
 	const uint64_t now = monotonic_us();
 	struct tablet_stats a, b;
+	struct store_schema *schema;
+	bool border;
 
 	if (lower->table != upper->table || lower->kind != upper->kind || now - lower->made_us < s->merge_after_us ||
 	    now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
 		return false;
+	/* The ranges of a salted table are apart to be so. */
+	if (lower->known) {
+		schema = known_schema(s, lower->known);
+		border = lower->end.n == 1 && lower->end.p[0] < schema->salt;
+		store_schema_put(schema);
+		if (border)
+			return false;
+	}
 	tablet_get_stats(lower->tablet, &a);
 	tablet_get_stats(upper->tablet, &b);
 	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < split_size(s, lower) / 4;

@@ -37,6 +37,7 @@ struct store_schema {
 	uint32_t refs;             /* atomic */
 	uint64_t generation;
 	uint64_t tablet_bytes;     /* past which a tablet is split; 0: never */
+	uint32_t salt;             /* of the row keys; the tablets themselves do not care */
 	struct store_family *families; /* in id order */
 	unsigned family_count;
 	struct store_group *groups;    /* in id order; the first is the default */

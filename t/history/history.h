@@ -71,6 +71,7 @@ enum {
 	STEP_LONG = 32,   /* keys of the greatest length, and longer */
 	STEP_AGES = 64,   /* cells that expire */
 	STEP_TABLETS = 256, /* tablets split and merged */
+	STEP_SALTED = 512, /* the first table is salted, and schemas salt others */
 	STEP_SINGLE = 128, /* every step is at most one durable change of what the store holds */
 };
 struct step {

@@ -303,6 +303,8 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 			      !one_in(r, 2) ? "" : one_in(r, 4) ? ", { name = \"g2\"; was = \"g1\"; }" : ", { name = \"g2\"; bloom_bits = 0; }");
 	if (!one_in(r, 3))
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "allow_delete = true;\n");
+	if ((flags & STEP_SALTED) && !one_in(r, 4))
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "salt = %s;\n", one_in(r, 4) ? one_in(r, 2) ? "16" : "1" : "3");
 	err = s->api->schema_set_text(t, tfs_bytes(text, n), one_in(r, 2) ? TFS_NO_TIME : CLOCK_BASE + 77, &why);
 	free(why);
 	say(o, "set schema: %s\n", strerror(-err));

@@ -82,6 +82,25 @@ static int look_at_tablet(void *arg, const struct tfs_tablet *tablet)
 	return tablet->state ? 0 : -EINVAL;
 }
 
+#define BORDER_MOST 20000 /* longer ones, several to a tablet, make a METADATA row that is too long to merge */
+/* A row, or one as a salted table stores it. */
+static struct tfs_bytes pick_border(struct rng *r, unsigned flags)
+{
+	static char key[TFS_ROW_MAX + 100];
+	struct tfs_bytes row = pick_row(r, flags);
+
+	if (row.size > BORDER_MOST && row.size <= TFS_ROW_MAX)
+		row.size = BORDER_MOST;
+	if (!(flags & STEP_SALTED) || one_in(r, 8))
+		return row;
+	key[0] = (char)below(r, 4);
+	if (one_in(r, 4))
+		row.size = 0; /* where a range begins */
+	if (row.size)
+		memcpy(key + 1, row.data, row.size);
+	return tfs_bytes(key, row.size + 1);
+}
+
 int step_run(struct side *s, const struct step *st, struct out *o)
 {
 	struct choice c = choose(st);
@@ -125,7 +144,7 @@ int step_run(struct side *s, const struct step *st, struct out *o)
 		return err;
 	case STEP_SPLIT:
 	case STEP_JOIN:
-		row = pick_row(&c.r, st->flags);
+		row = pick_border(&c.r, st->flags);
 		err = (c.kind == STEP_SPLIT ? s->api->split : s->api->merge)(t, row);
 		say(o, "%s ", c.kind == STEP_SPLIT ? "split" : "join");
 		say_bytes(o, row);
@@ -171,17 +190,19 @@ int side_setup_part(struct side *s, unsigned flags, unsigned part, struct out *o
 		"families = ( { name = \"a\"; gc = \"maxversions=2\"; }, { name = \"anchor\"; group = \"g1\"; },\n"
 		" { name = \"b\"; group = \"g1\"; }, { name = \"contents\"; }, { name = \"n\"; type = \"counter\"; } );\n"
 		"groups = ( { name = \"g1\"; compression = \"lz4\"; block_size = \"4K\"; } );\n";
-	struct tfs_bytes schema = flags & STEP_AGES ? TFS_S(text) : TFS_S(plain);
+	const char *families = flags & STEP_AGES ? text : plain;
+	char schema[sizeof(text) + 20];
 
 	unsigned k = part / 2;
 	int err;
 
+	snprintf(schema, sizeof(schema), "%s%s", k == 0 && flags & STEP_SALTED ? "salt = 3;\n" : "", families);
 	if (part % 2 == 0) {
 		err = s->api->table_create(s->store, table_names[k], 0, 0, 0755);
 		if (!err)
 			err = s->api->table_open(s->store, table_names[k], &s->table[k]);
 	} else {
-		err = s->table[k] ? s->api->schema_set_text(s->table[k], schema, TFS_NO_TIME, NULL) : -ENOENT;
+		err = s->table[k] ? s->api->schema_set_text(s->table[k], tfs_str(schema), TFS_NO_TIME, NULL) : -ENOENT;
 	}
 	say(o, "setup %s: %s\n", table_names[k], strerror(-err));
 	return err;

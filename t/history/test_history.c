@@ -212,6 +212,8 @@ static void choose_options(struct pair *p)
 	p->flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_AGES;
 	if (!one_in(&r, 3))
 		p->flags |= STEP_TABLETS;
+	if (one_in(&r, 3))
+		p->flags |= STEP_SALTED;
 	if (p->options.no_background)
 		p->flags |= STEP_AUTO;
 	if (one_in(&r, 4))

@@ -322,6 +322,8 @@ static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, cons
 			r = want_size(s, TABLET_SIZE_MIN, TABLET_SIZE_MAX, &new->pub.tablet_size, why);
 		} else if (strcmp(key, "salt") == 0) {
 			r = want_int(s, 0, 255, &new->pub.salt, why);
+			if (r == 0 && new->pub.salt == 1)
+				r = bad(why, s, "salt spreads over no one range");
 		} else if (strcmp(key, "allow_delete") == 0) {
 			r = want_bool(s, allow_delete, why);
 			*as_written = false;

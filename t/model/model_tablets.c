@@ -24,18 +24,22 @@ static size_t tablet_of(const struct tfs_table *t, struct tfs_bytes row)
 	return i;
 }
 
+/* A salted table is cut at keys with the salt in front. */
+static bool too_long(const struct tfs_table *t, struct tfs_bytes row)
+{
+	return row.size > TFS_ROW_MAX + (t->schema->pub.salt ? 1u : 0u);
+}
+
 int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 {
 	struct tfs_bytes *cut;
 	void *copy = NULL;
 	size_t at;
-	int r = -EINVAL;
+	int r;
 
-	if (!row.size || row.size > TFS_ROW_MAX)
-		return r;
 	mdl_lock();
 	at = tablet_of(t, row);
-	r = t->dropped ? -ENOENT : at && compare(t->cut[at - 1], row) == 0 ? -EEXIST : 0;
+	r = !row.size || too_long(t, row) ? -EINVAL : t->dropped ? -ENOENT : at && compare(t->cut[at - 1], row) == 0 ? -EEXIST : 0;
 	if (!r) {
 		copy = malloc(row.size);
 		cut = realloc(t->cut, (t->cuts + 1) * sizeof(*cut));
@@ -58,13 +62,11 @@ int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
 {
 	size_t at;
-	int r = -EINVAL;
+	int r;
 
-	if (row.size > TFS_ROW_MAX)
-		return r;
 	mdl_lock();
 	at = tablet_of(t, row);
-	r = t->dropped || at == t->cuts ? -ENOENT : 0;
+	r = too_long(t, row) ? -EINVAL : t->dropped || at == t->cuts ? -ENOENT : 0;
 	if (!r) {
 		free((void *)(uintptr_t)t->cut[at].data);
 		memmove(t->cut + at, t->cut + at + 1, (t->cuts - at - 1) * sizeof(*t->cut));

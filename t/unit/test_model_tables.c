@@ -97,7 +97,7 @@ static void bad_schemas_change_nothing(void **state)
 		"\nfamilies = ( { name = \"x\"; color = \"red\"; } );", "\ngroups = ( { name = \"g\"; level = \"3\"; } );",
 		"\ngroups = ( { name = \"g\"; compression = \"gzip\"; } );",
 		"\ngroups = ( { name = \"g\"; block_size = \"1\"; } );", "\ngroups = ( { name = \"g\"; bloom_bits = 99; } );",
-		"\ngroups = ( { name = \"g\"; in_memory = 1; } );", "\nallow_delete = 1;", "\nsalt = -1;", "\nfamilies = (",
+		"\ngroups = ( { name = \"g\"; in_memory = 1; } );", "\nallow_delete = 1;", "\nsalt = -1;", "\nsalt = 1;", "\nsalt = 256;", "\nfamilies = (",
 		"\n @include \"/etc/passwd\"", "\nmode = \"0755\"; mode = \"0755\";",
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

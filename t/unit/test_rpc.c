@@ -113,7 +113,7 @@ static void rnd_request(struct sample *s)
 {
 	*s = (struct sample){0};
 	s->q = (struct ts_request){
-		.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)), .table = (uint32_t)rnd64(), .schema_generation = rnd64(),
+		.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)), .table = (uint32_t)rnd64(), .schema_generation = rnd64(), .salt = (uint32_t)rnd64(),
 		.row = rnd_slice(), .op_count = rnd(OPS), .sync = rnd(2), .family = (uint16_t)rnd64(), .qualifier = rnd_slice(),
 		.ts = rnd_time(), .offset = rnd64(), .length = rnd(5000), .scan = rnd64()};
 	if (rnd(2))
@@ -189,6 +189,7 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	assert_int_equal(a->method, b->method);
 	assert_int_equal(a->table, b->table);
 	assert_int_equal(a->schema_generation, b->schema_generation);
+	assert_int_equal(a->salt, b->salt);
 	expect_slice(a->row, b->row);
 	assert_int_equal(a->op_count, b->op_count);
 	for (unsigned i = 0; i < a->op_count; i++)

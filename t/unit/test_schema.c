@@ -301,7 +301,8 @@ static void test_refusals(void **state)
 	refused("\ntablet_size = 5000000000;", 2, "too large");
 	refused("tablet_size = 0x100000000;", 1, "too large");
 	refused("tablet_size = 9999999999999999L;", 1, "too large");
-	refused("salt = 4;", 1, "not supported");
+	refused("salt = 1;", 1, "salt");
+	refused("salt = -1;", 1, "salt");
 	refused("salt = 256;", 1, "salt");
 	refused("allow_delete = 1;", 1, "type");
 	refused("mode = \"0755\"; mode = \"0755\";", 1, "duplicate");

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scan over the ranges of a salted table.
+ *
+ * Each range is a cursor of its own over the same rows with another byte in
+ * front, read in batches that together are as large as one scan's.  A row is
+ * in one range only, its cells come one after another from there, and a heap
+ * by row says which range is next.  A cell that has been given stays in its
+ * batch until the next call, so a cursor moves on only then.
+ *
+ * A range may hold rows whose byte is another one: cells that had expired
+ * under the keys of an earlier salt, and are shown again by a rule that has
+ * been loosened.  They are passed over, as no reader of a row finds them.
+ *
+ * Decided against: fetching the ranges' next batches in threads.  Blocks are
+ * read ahead and taken apart in parallel below (sstable/ahead.c), where each
+ * of the cursors has a share of that.
+ */
+#include "engine/client/salt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BATCH_BYTES (256u << 10) /* as a scan that does not say */
+#define BATCH_LEAST (8u << 10)
+
+struct range {
+	struct row_cursor cursor;
+	struct buf from, to;         /* the bounds, salted */
+	struct slice row;            /* of its next cell, plain */
+	const struct scan_cell *cell;
+};
+
+void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schema *schema, const struct scan_spec *spec)
+{
+	*s = (struct salt_scan){
+		.svc = t->store->o.tablets,
+		.table = t->id,
+		.salt = (uint32_t)schema_public(schema)->salt,
+		.generation = schema_public(schema)->generation,
+		.spec = *spec,
+	};
+}
+
+static void close_ranges(struct salt_scan *s)
+{
+	for (unsigned i = 0; i < s->range_count; i++) {
+		row_cursor_fini(&s->ranges[i].cursor);
+		buf_fini(&s->ranges[i].from);
+		buf_fini(&s->ranges[i].to);
+	}
+	free(s->ranges);
+	free(s->heap);
+	s->ranges = NULL;
+	s->heap = NULL;
+	s->range_count = s->heap_count = 0;
+	s->begun = false;
+	s->lent = NULL;
+}
+
+void salt_scan_fini(struct salt_scan *s)
+{
+	close_ranges(s);
+	buf_fini(&s->last);
+	buf_fini(&s->from);
+}
+
+/* Do the bounds leave but one row?  Then it is in one range. */
+static bool within_one_row(const struct scan_spec *spec)
+{
+	const struct slice from = spec->row_from, to = spec->row_to;
+
+	return spec->one_row || (to.p && to.n == from.n + 1 && from.n && to.p[from.n] == 0 && memcmp(to.p, from.p, from.n) == 0);
+}
+
+static int salted(struct buf *b, unsigned byte, struct slice row)
+{
+	int err = buf_u8(b, (uint8_t)byte);
+
+	return err ? err : buf_append_slice(b, row);
+}
+
+/* The range of this byte, or of all there is. */
+static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsigned of)
+{
+	struct scan_spec spec = s->spec;
+	const size_t batch = (spec.batch_bytes ? spec.batch_bytes : BATCH_BYTES) / of;
+	int err = 0;
+
+	if (s->salt) {
+		err = salted(&r->from, byte, spec.row_from);
+		if (!err)
+			err = spec.row_to.p ? salted(&r->to, byte, spec.row_to) : buf_u8(&r->to, (uint8_t)(byte + 1));
+		spec.row_from = buf_slice(&r->from);
+		spec.row_to = spec.one_row ? (struct slice){NULL, 0} : buf_slice(&r->to);
+	}
+	if (of > 1)
+		spec.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
+	row_cursor_init(&r->cursor, s->svc, s->table, s->generation, &spec);
+	r->cursor.salt = s->salt;
+	return err;
+}
+
+static int open_ranges(struct salt_scan *s)
+{
+	const bool one = !s->salt || within_one_row(&s->spec);
+	const unsigned n = one ? 1 : s->salt;
+	int err = 0;
+
+	if (s->given && s->spec.limit)
+		s->spec.limit -= s->given;
+	s->given = 0;
+	s->ranges = calloc(n, sizeof(*s->ranges));
+	s->heap = calloc(n, sizeof(struct range *));
+	if (!s->ranges || !s->heap)
+		return -ENOMEM;
+	for (; s->range_count < n && !err; s->range_count++)
+		err = range_init(s, &s->ranges[s->range_count], one && s->salt ? salt_byte(s->spec.row_from, s->salt) : s->range_count, n);
+	s->begun = true;
+	return err;
+}
+
+/* ---- the heap ---- */
+
+static void sift_down(struct salt_scan *s, unsigned i)
+{
+	struct range *r = s->heap[i];
+
+	for (;;) {
+		unsigned child = 2 * i + 1;
+
+		if (child >= s->heap_count)
+			break;
+		if (child + 1 < s->heap_count && slice_cmp(s->heap[child + 1]->row, s->heap[child]->row) < 0)
+			child++;
+		if (slice_cmp(r->row, s->heap[child]->row) <= 0)
+			break;
+		s->heap[i] = s->heap[child];
+		i = child;
+	}
+	s->heap[i] = r;
+}
+
+/* 1: the range has a next cell; 0: it is at its end. */
+static int range_next(struct salt_scan *s, struct range *r)
+{
+	for (;;) {
+		int n;
+
+		/* The cell given last goes with its batch; where a changed salt is met its row is wanted. */
+		if (r == s->lent && row_cursor_fetches(&r->cursor)) {
+			if (buf_set(&s->last, r->row.p, r->row.n))
+				return -ENOMEM;
+			s->lent = NULL;
+		}
+		n = row_cursor_next(&r->cursor, &r->cell);
+		if (n <= 0)
+			return n;
+		if (!s->salt) {
+			r->row = r->cell->row;
+			return 1;
+		}
+		if (r->cell->row.n < 2)
+			continue;
+		r->row = slice_of(r->cell->row.p + 1, r->cell->row.n - 1);
+		if (salt_byte(r->row, s->salt) == r->cell->row.p[0])
+			return 1;
+	}
+}
+
+/* Each range's first cell. */
+static int begin(struct salt_scan *s)
+{
+	int err = open_ranges(s);
+
+	for (unsigned i = 0; i < s->range_count && !err; i++) {
+		int n = range_next(s, &s->ranges[i]);
+
+		if (n > 0)
+			s->heap[s->heap_count++] = &s->ranges[i];
+		err = n < 0 ? n : 0;
+	}
+	for (unsigned i = s->heap_count / 2; i-- > 0;)
+		sift_down(s, i);
+	return err;
+}
+
+bool salt_scan_damaged(const struct salt_scan *s)
+{
+	for (unsigned i = 0; i < s->range_count; i++)
+		if (s->ranges[i].cursor.damaged)
+			return true;
+	return false;
+}
+
+int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct slice *row, bool *unsure)
+{
+	struct range *r;
+	int n = 1;
+
+	if (s->failed)
+		return s->failed;
+	if (!s->begun) {
+		n = begin(s);
+	} else if (s->heap_count && !(s->spec.limit && s->given >= s->spec.limit)) {
+		n = range_next(s, s->heap[0]);
+		if (n == 0)
+			s->heap[0] = s->heap[--s->heap_count];
+		if (n >= 0 && s->heap_count)
+			sift_down(s, 0);
+	}
+	if (n < 0) {
+		s->failed = n;
+		return n;
+	}
+	if (!s->heap_count || (s->spec.limit && s->given >= s->spec.limit))
+		return 0;
+	r = s->heap[0];
+	s->lent = r;
+	s->given++;
+	*cell = r->cell;
+	*row = r->row;
+	*unsure = r->cursor.damaged;
+	return 1;
+}
+
+int salt_scan_again(struct salt_scan *s, const struct schema *schema)
+{
+	const bool some = s->given > 0;
+	int err = 0;
+
+	if (s->failed != -EKEYREJECTED || ++s->changes == SALT_TRIES)
+		return -EIO;
+	if (s->lent)
+		err = buf_set(&s->last, s->lent->row.p, s->lent->row.n);
+	close_ranges(s);
+	if (err)
+		return err;
+	s->failed = 0;
+	s->salt = (uint32_t)schema_public(schema)->salt;
+	s->generation = schema_public(schema)->generation;
+	if (!some)
+		return 0;
+	/* The table was empty meanwhile, so what was left of this row is no more. */
+	if (s->spec.one_row || (s->spec.limit && s->given >= s->spec.limit)) {
+		s->begun = true;
+		return 0;
+	}
+	err = buf_set(&s->from, s->last.p, s->last.n);
+	if (err)
+		return err;
+	s->spec.row_from = buf_slice(&s->from);
+	s->spec.row_from_after = true;
+	return 0;
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Salted tables: the same rows in a plain and in salted ones give the same
+ * answers, whatever is asked; a salt that changes under writers and readers
+ * loses nothing; the ranges are tablets that stay apart.
+ */
+#include "engine/server/internal.h"
+#include "engine/store/tablet_impl.h"
+#include "t/engine/lib.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define FAMILIES "families = ( { name = \"f\"; }, { name = \"g\"; } );"
+#define TWINS 4
+static const char *const salts[TWINS] = {"", "salt = 2;", "salt = 16;", "salt = 255;"};
+static struct tfs_table *twins[TWINS]; /* the same rows, each salted otherwise */
+
+static char long_row[TFS_ROW_MAX + 1];
+
+static void open_twins(void)
+{
+	open_store();
+	for (unsigned i = 0; i < TWINS; i++) {
+		char name[8], text[200];
+
+		snprintf(name, sizeof(name), "t%u", i);
+		snprintf(text, sizeof(text), "%s %s", salts[i], FAMILIES);
+		if (tfs_table_open(store, name, &twins[i]) == 0)
+			continue;
+		assert_int_equal(tfs_table_create(store, name, 0, 0, 0755), 0);
+		assert_int_equal(tfs_table_open(store, name, &twins[i]), 0);
+		assert_int_equal(tfs_schema_set_text(twins[i], tfs_str(text), TFS_NO_TIME, NULL), 0);
+	}
+}
+
+static void close_twins(void)
+{
+	for (unsigned i = 0; i < TWINS; i++)
+		tfs_table_close(twins[i]);
+	close_store();
+}
+
+static void put_at(struct tfs_table *t, struct tfs_bytes row, const char *family, const char *qualifier, int64_t ts)
+{
+	struct tfs_mutation *m = tfs_mutation_new(t, row);
+
+	assert_non_null(m);
+	assert_int_equal(tfs_mutation_put(m, family, tfs_str(qualifier), tfs_at(ts), tfs_str(qualifier)), 0);
+	assert_int_equal(tfs_apply(m, 0, NULL), 0);
+	tfs_mutation_free(m);
+}
+
+/* Rows of all lengths, some that begin with bytes that are salts, in three families' worth of cells. */
+static struct tfs_bytes some_row(unsigned i, char *p)
+{
+	unsigned seed = i;
+	size_t n = i % 97 == 0 ? TFS_ROW_MAX - i % 3 : 1 + (size_t)rand_r(&seed) % 12;
+
+	if (i % 97 == 0) {
+		memcpy(p, long_row, n);
+		snprintf(p, 10, "%u", i);
+		return tfs_bytes(p, n);
+	}
+	for (size_t k = 0; k < n; k++)
+		p[k] = (char)(rand_r(&seed) % (i % 2 ? 4 : 256));
+	return tfs_bytes(p, n);
+}
+
+static void fill_twins(unsigned from, unsigned to)
+{
+	static char p[TFS_ROW_MAX];
+
+	for (unsigned t = 0; t < TWINS; t++) {
+		struct tfs_batch *b;
+
+		assert_int_equal(tfs_batch_new(twins[t], NULL, &b), 0);
+		for (unsigned i = from; i < to; i++) {
+			struct tfs_bytes row = some_row(i, p);
+			struct tfs_mutation *m = tfs_mutation_new(twins[t], row);
+
+			assert_non_null(m);
+			for (unsigned k = 0; k <= i % 3; k++)
+				assert_int_equal(tfs_mutation_put(m, k == 2 ? "g" : "f", tfs_str(k ? "q" : ""), tfs_at((int64_t)i), TFS_S("value")), 0);
+			if (i % 4)
+				assert_int_equal(tfs_batch_add(b, m), 0);
+			else
+				assert_int_equal(tfs_apply(m, 0, NULL), 0);
+			tfs_mutation_free(m);
+		}
+		assert_int_equal(tfs_batch_close(b), 0);
+	}
+}
+
+/* All of a scan in one number, and how many. */
+static uint64_t scan_sum(struct tfs_table *t, const struct tfs_scan_spec *spec, unsigned *count)
+{
+	struct tfs_scan *sc;
+	struct tfs_cell c;
+	uint64_t sum = 0;
+	int n;
+
+	*count = 0;
+	assert_int_equal(tfs_scan_new(t, spec, &sc), 0);
+	while ((n = tfs_scan_next(sc, &c)) > 0) {
+		sum = sum * 31 + hash64(slice_of(c.row.data, c.row.size), (uint64_t)c.ts);
+		sum = sum * 31 + hash64(slice_of(c.qualifier.data, c.qualifier.size), c.family_id + c.size);
+		if (c.value.data)
+			sum = sum * 31 + hash64(slice_of(c.value.data, c.value.size), 1);
+		(*count)++;
+	}
+	assert_int_equal(n, 0);
+	tfs_scan_free(sc);
+	return sum;
+}
+
+static void expect_same(const struct tfs_scan_spec *spec)
+{
+	unsigned want, got;
+	uint64_t sum = scan_sum(twins[0], spec, &want);
+
+	for (unsigned t = 1; t < TWINS; t++) {
+		uint64_t other = scan_sum(twins[t], spec, &got);
+
+		if (got != want || other != sum)
+			print_message("# %s: %u entries instead of %u: what %u limit %llu batch %zu\n", salts[t], got, want, spec->what,
+				      (unsigned long long)spec->limit, spec->batch_bytes);
+		assert_int_equal(got, want);
+		assert_true(other == sum);
+	}
+}
+
+static void expect_same_scans(unsigned seed, unsigned times)
+{
+	static char from[TFS_ROW_MAX], to[TFS_ROW_MAX + 1];
+	const char *families[] = {"g"};
+
+	for (unsigned i = 0; i < times; i++) {
+		struct tfs_scan_spec spec = {.what = (enum tfs_scan_what)(rand_r(&seed) % 4)};
+		unsigned which = (unsigned)rand_r(&seed);
+
+		if (which & 1)
+			spec.row_from = some_row((unsigned)rand_r(&seed) % 1200, from);
+		if (which & 2)
+			spec.row_to = some_row((unsigned)rand_r(&seed) % 1200, to);
+		if ((which & 31) == 1) { /* bounds that leave one row */
+			memcpy(to, from, spec.row_from.size);
+			to[spec.row_from.size] = 0;
+			spec.row_to = tfs_bytes(to, spec.row_from.size + 1);
+		}
+		spec.row_from_after = which & 4;
+		spec.one_row = (which & 1) && !(which & 0x60);
+		spec.limit = which & 0x80 ? (uint64_t)rand_r(&seed) % 300 : 0;
+		spec.batch_bytes = which & 0x100 ? 1 + (size_t)rand_r(&seed) % 5000 : 0;
+		if (which & 0x200) {
+			spec.families = families;
+			spec.family_count = 1;
+		}
+		expect_same(&spec);
+	}
+}
+
+static void expect_same_points(void)
+{
+	static char p[TFS_ROW_MAX];
+
+	for (unsigned i = 0; i < 1400; i++) {
+		struct tfs_bytes row = some_row(i, p);
+		bool want_row = false, want_g = false;
+		struct tfs_info want = {0};
+		int err = 0;
+
+		for (unsigned t = 0; t < TWINS; t++) {
+			bool has, g;
+			struct tfs_info info = {0};
+			int e = tfs_stat(twins[t], row, "f", TFS_S("q"), TFS_AUTO, &info);
+
+			assert_int_equal(tfs_row_exists(twins[t], row, NULL, &has), 0);
+			assert_int_equal(tfs_row_exists(twins[t], row, "g", &g), 0);
+			if (!t) {
+				want = info;
+				want_row = has;
+				want_g = g;
+				err = e;
+			}
+			assert_int_equal(e, err);
+			assert_int_equal(info.ts, want.ts);
+			assert_int_equal(has, want_row);
+			assert_int_equal(g, want_g);
+		}
+	}
+}
+
+static void test_twins(void **state)
+{
+	static const char too_long[TFS_ROW_MAX + 1];
+	struct tfs_mutation *m;
+
+	(void)state;
+	memset(long_row, 'x', sizeof(long_row));
+	open_twins();
+	expect_same_scans(1, 20); /* of nothing */
+	fill_twins(0, 700);
+	expect_same_scans(2, 150);
+	for (unsigned t = 0; t < TWINS; t++)
+		assert_int_equal(tfs_flush(twins[t]), 0);
+	fill_twins(500, 1200);
+	for (unsigned t = 1; t < TWINS; t++) { /* in the middle of ranges */
+		assert_int_equal(tfs_split(twins[t], TFS_S("\1\2")), 0);
+		assert_int_equal(tfs_split(twins[t], tfs_bytes("\0\2", 2)), 0);
+	}
+	expect_same_scans(3, 150);
+	expect_same_points();
+	/* A byte more than a row may have, though a salted key may. */
+	for (unsigned t = 0; t < TWINS; t++) {
+		m = tfs_mutation_new(twins[t], tfs_bytes(too_long, sizeof(too_long)));
+		assert_int_equal(tfs_mutation_delete_row(m), 0);
+		assert_int_equal(tfs_apply(m, 0, NULL), -EINVAL);
+		tfs_mutation_free(m);
+	}
+	for (unsigned t = 0; t < TWINS; t++)
+		assert_int_equal(tfs_compact(twins[t]), 0);
+	close_twins();
+	open_twins();
+	expect_same_scans(4, 100);
+	expect_same_points();
+	close_twins();
+}
+
+/* ---- a salt that changes ---- */
+
+static atomic_bool stop;
+
+static int set_salt(unsigned salt)
+{
+	char text[200], *why = NULL;
+	int err;
+
+	snprintf(text, sizeof(text), "salt = %u; %s", salt, FAMILIES);
+	err = tfs_schema_set_text(table, tfs_str(text), TFS_NO_TIME, &why);
+	if (err)
+		assert_non_null(why);
+	free(why);
+	return err;
+}
+
+/* In threads nothing is asserted, but counted. */
+static atomic_uint wrong, rounds;
+#define MUST(true_) do { if (!(true_)) { atomic_fetch_add(&wrong, 1); print_message("# line %d: %s\n", __LINE__, #true_); } } while (0)
+
+static int change_row(const char *row, bool gone)
+{
+	struct tfs_mutation *m = tfs_mutation_new(table, tfs_str(row));
+	int err = !m ? -ENOMEM : gone ? tfs_mutation_delete_row(m) : tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(5), TFS_S("v"));
+
+	if (!err)
+		err = tfs_apply(m, 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+/* Rows come and go, so that now and then there is none; what was written is found, until it is deleted. */
+static void *come_and_go(void *arg)
+{
+	char row[32] = "";
+
+	for (unsigned i = 0; !stop; i++) {
+		struct tfs_info info;
+
+		snprintf(row, sizeof(row), "row-%u-%u", (unsigned)(uintptr_t)arg, i);
+		MUST(change_row(row, false) == 0);
+		MUST(tfs_stat(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, &info) == 0);
+		MUST(change_row(row, true) == 0);
+		MUST(tfs_stat(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, &info) == -ENOENT);
+		atomic_fetch_add(&rounds, 1);
+		if (i % 8 == 0)
+			usleep(500);
+	}
+	MUST(change_row(row, false) == 0); /* one to stay */
+	return NULL;
+}
+
+static void *watch_rows(void *arg)
+{
+	(void)arg;
+	while (!stop) {
+		struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .batch_bytes = 1};
+		struct tfs_scan *sc;
+		struct tfs_cell c;
+		int n;
+
+		MUST(tfs_scan_new(table, &spec, &sc) == 0);
+		while ((n = tfs_scan_next(sc, &c)) > 0)
+			MUST(c.row.size > 4 && memcmp(c.row.data, "row-", 4) == 0);
+		MUST(n == 0);
+		tfs_scan_free(sc);
+	}
+	return NULL;
+}
+
+static void *batches(void *arg)
+{
+	unsigned i = 0;
+
+	(void)arg;
+	while (!stop) {
+		struct tfs_batch *b;
+
+		MUST(tfs_batch_new(table, NULL, &b) == 0);
+		/* Of one row: written, deleted, written, deleted, in this order through whatever salt. */
+		for (unsigned k = 0; k < 40; k++) {
+			char row[32];
+			struct tfs_mutation *m;
+
+			snprintf(row, sizeof(row), "row-2-%u", i + k / 4);
+			m = tfs_mutation_new(table, tfs_str(row));
+			MUST((k % 2 ? tfs_mutation_delete_row(m) : tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(k), TFS_S("v"))) == 0);
+			MUST(tfs_batch_add(b, m) == 0);
+			tfs_mutation_free(m);
+		}
+		i += 10;
+		MUST(tfs_batch_close(b) == 0);
+		usleep(500);
+	}
+	return NULL;
+}
+
+static void test_change(void **state)
+{
+	static const unsigned values[] = {16, 0, 3, 255, 2};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
+	pthread_t thread[4];
+	unsigned rows, busy = 0, changes = 0;
+
+	(void)state;
+	open_store();
+	stop = false;
+	wrong = 0;
+	rounds = 0;
+	for (uintptr_t i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, come_and_go, (void *)i), 0);
+	assert_int_equal(pthread_create(&thread[2], NULL, batches, NULL), 0);
+	assert_int_equal(pthread_create(&thread[3], NULL, watch_rows, NULL), 0);
+	for (unsigned i = 0; changes < 60; i++) {
+		const unsigned seen = rounds;
+		int err = set_salt(values[i % 5]);
+
+		assert_true(err == 0 || err == -EBUSY);
+		changes += err == 0;
+		busy += err != 0;
+		while (!err && rounds < seen + 5) /* under the new salt, too */
+			sched_yield();
+	}
+	stop = true;
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	assert_int_equal(wrong, 0);
+	(void)scan_sum(table, &spec, &rows);
+	assert_int_equal(rows, 2); /* no row was deleted under another key than it was written under */
+	print_message("# %u changes, %u times the table held cells\n", changes, busy);
+	assert_int_equal(set_salt(7), -EBUSY);
+	close_store();
+	open_store();
+	(void)scan_sum(table, &spec, &rows);
+	assert_int_equal(rows, 2);
+	close_store();
+}
+
+/* A scan that stands in a plain table goes on in the salted one, behind the row it gave last. */
+static void test_scan_goes_on(void **state)
+{
+	static const char value[200000]; /* one is a batch */
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .batch_bytes = 1};
+	const uint64_t view_us = tablet_scan_view_us;
+	struct tfs_scan *sc;
+	struct tfs_cell c;
+
+	(void)state;
+	open_store();
+	tablet_scan_view_us = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		static const char *const before[] = {"b", "d", "f"}, *const after[] = {"a", "b", "c", "d", "e", "x", "y"};
+		static const unsigned salt[] = {3, 0, 16};
+		char last = 'b';
+		int n;
+
+		for (unsigned k = 0; k < 3; k++)
+			assert_int_equal(put(before[k], "q", 5, tfs_bytes(value, sizeof(value)), false), 0);
+		assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
+		assert_int_equal(tfs_scan_next(sc, &c), 1);
+		assert_memory_equal(c.row.data, "b", c.row.size);
+		for (unsigned k = 0; k < 3; k++)
+			assert_int_equal(change_row(before[k], true), 0);
+		assert_int_equal(set_salt(salt[i]), 0);
+		for (unsigned k = 0; k < 7; k++)
+			assert_int_equal(change_row(after[k], false), 0);
+		/* What a batch held already may come, too. */
+		while ((n = tfs_scan_next(sc, &c)) > 0) {
+			assert_int_equal(c.row.size, 1);
+			assert_true(*(const char *)c.row.data > last);
+			last = *(const char *)c.row.data;
+		}
+		assert_int_equal(n, 0);
+		assert_int_equal(last, 'y');
+		tfs_scan_free(sc);
+		for (unsigned k = 0; k < 7; k++)
+			assert_int_equal(change_row(after[k], true), 0);
+	}
+	tablet_scan_view_us = view_us;
+	close_store();
+}
+
+/* Whoever salts otherwise than the schema says hears of it, whatever he asks. */
+static void test_refused(void **state)
+{
+	static const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
+	static const struct scan_spec spec = {.what = SCAN_ROWS};
+	const struct ts_row row = {slice_str("row"), &op, 1};
+	static const enum ts_method methods[] = {TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE_ROWS};
+	const uint32_t given[] = {0, 16, 7, TS_AS_STORED};
+
+	(void)state;
+	open_store();
+	for (unsigned salted = 0; salted < 2; salted++) {
+		if (salted)
+			assert_int_equal(set_salt(7), 0);
+		for (unsigned i = 0; i < 4; i++) {
+			const bool right = given[i] == TS_AS_STORED || given[i] == (salted ? 7u : 0u);
+
+			for (unsigned k = 0; k < 5; k++) {
+				int errs[1] = {0}, err;
+				struct ts_request q = {.method = methods[k], .table = tfs_table_id(table), .salt = given[i],
+						       .row = row.row, .family = 1, .ts = {.newest = true}};
+				struct ts_answer a = {.row_errs = errs};
+
+				if (q.method == TS_MUTATE_ROWS) {
+					q.rows = &row;
+					q.row_count = 1;
+				} else if (q.method == TS_MUTATE) {
+					q.ops = &op;
+					q.op_count = 1;
+				} else if (q.method == TS_SCAN_OPEN) {
+					q.spec = &spec;
+				}
+				err = ts_call(server_service(hooks.server), &q, &a);
+				if (q.method == TS_MUTATE_ROWS)
+					err = err ? err : errs[0];
+				if (right)
+					assert_int_equal(err, q.method == TS_READ ? -ENOENT : 0);
+				else
+					assert_int_equal(err, -EKEYREJECTED);
+				ts_answer_fini(&a);
+			}
+		}
+	}
+	close_store();
+}
+
+static void test_values(void **state)
+{
+	(void)state;
+	open_store();
+	assert_int_equal(set_salt(1), -EINVAL);
+	assert_int_equal(set_salt(256), -EINVAL);
+	assert_int_equal(set_salt(255), 0);
+	put_at(table, TFS_S("row"), "f", "q", 1);
+	assert_int_equal(set_salt(0), -EBUSY);
+	assert_int_equal(set_salt(16), -EBUSY);
+	assert_int_equal(set_salt(255), 0);
+	assert_int_equal(tfs_schema_set_text(table, TFS_S(FAMILIES), TFS_NO_TIME, NULL), -EBUSY); /* as good as salt = 0 */
+	close_store();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_twins, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_change, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_scan_goes_on, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_refused, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_values, setup_options, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
