@@ -155,6 +155,7 @@ static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, ch
 		err = log_stretch_new(KEPT_BYTES, &p->keep);
 	if (!err)
 		err = log_replay(dir, d->from.lsn, meta_record, p, &last, why);
+	log_stretch_free(d->kept); /* did not go back far enough */
 	d->kept = p->keep;
 	d->kept_from = d->from.lsn;
 	return err;
