@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A store of small tablets, METADATA's too, under writers while tablets split,
+ * merge, are compacted and flushed, by themselves and by hand; the process is
+ * killed, or the power goes, at some file operation.  Opened again it has what
+ * was acknowledged.  KILLED_ROUNDS, KILLED_SEED.
+ */
+#include "engine/server/internal.h"
+#include "t/engine/lib.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROWS 120
+#define WRITERS 3
+#define DELETE_EVERY 5 /* each fifth change of a row deletes it */
+
+/* Of each row the number of its last change that was tried, and told; likewise how often its counter was raised. */
+static struct shared {
+	_Atomic uint64_t tried[ROWS], told[ROWS], raising[ROWS], raised[ROWS];
+	_Atomic uint64_t moves, metadata;
+} *shared;
+
+static uint64_t kill_at;
+static uint32_t seed;
+static bool power;
+static _Atomic uint64_t ops_done;
+
+static uint32_t next_random(uint32_t *x)
+{
+	*x = *x * 1664525 + 1013904223;
+	return *x >> 8;
+}
+
+static void row_name(char *row, unsigned i)
+{
+	snprintf(row, 32, "row%05u", i);
+}
+
+/* ---- the process that dies ---- */
+
+static unsigned survives(void *arg, unsigned index, unsigned ways)
+{
+	(void)index;
+	return next_random(arg) % ways;
+}
+
+static int die_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)op, (void)path, (void)offset, (void)n, (void)number;
+	if (atomic_fetch_add(&ops_done, 1) + 1 != kill_at)
+		return 0;
+	if (power)
+		(void)!file_forget_crash(survives, &seed);
+	_exit(0);
+}
+
+static int apply(struct tfs_mutation *m, int err)
+{
+	if (!err)
+		err = tfs_apply(m, power ? TFS_APPLY_SYNC : 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+/* Rows of one's own, so that their order is known. */
+static void *write_rows(void *arg)
+{
+	const unsigned who = (unsigned)(uintptr_t)arg;
+	uint32_t x = seed * 31 + who;
+	char row[32], value[600];
+
+	for (;;) {
+		unsigned i = next_random(&x) % (ROWS / WRITERS) * WRITERS + who;
+		uint64_t n = shared->told[i] + 1;
+		struct tfs_mutation *m;
+		int err;
+
+		row_name(row, i);
+		shared->tried[i] = n;
+		m = tfs_mutation_new(table, tfs_str(row));
+		snprintf(value, sizeof(value), "%llu %0500u", (unsigned long long)n, next_random(&x));
+		err = n % DELETE_EVERY ? tfs_mutation_put(m, "f", TFS_S("q"), tfs_at((int64_t)n), tfs_str(value)) :
+					 tfs_mutation_delete_family(m, "f");
+		if (apply(m, err))
+			_exit(3);
+		shared->told[i] = n;
+	}
+	return NULL;
+}
+
+static void *count_up(void *arg)
+{
+	uint32_t x = seed * 77;
+	char row[32];
+
+	(void)arg;
+	for (;;) {
+		unsigned i = next_random(&x) % ROWS;
+		struct tfs_mutation *m;
+
+		row_name(row, i);
+		shared->raising[i]++;
+		m = tfs_mutation_new(table, tfs_str(row));
+		if (apply(m, tfs_mutation_increment(m, "g", TFS_S("n"), 1)))
+			_exit(4);
+		shared->raised[i]++;
+	}
+	return NULL;
+}
+
+/* METADATA's, which would else be too small to be written out. */
+static int flush_metadata(void)
+{
+	struct held **list;
+	unsigned n;
+	int err = held_list(hooks.server, META_TABLE, &list, &n), e;
+
+	for (unsigned i = n; !err && i-- > 0;) {
+		e = tablet_flush(list[i]->tablet);
+		if (e && e != -EREMCHG)
+			_exit(6);
+		held_put(list[i]);
+	}
+	if (n > shared->metadata)
+		shared->metadata = n;
+	free(list);
+	return err;
+}
+
+static void *move_tablets(void *arg)
+{
+	uint32_t x = seed * 131;
+	char row[32];
+
+	(void)arg;
+	for (;;) {
+		unsigned what = next_random(&x) % 16;
+		int err;
+
+		row_name(row, next_random(&x) % ROWS);
+		if (what == 0)
+			err = tfs_compact(table);
+		else if (what == 1)
+			err = tfs_flush(table);
+		else if (what == 2)
+			err = flush_metadata();
+		else if (what < 9)
+			err = tfs_merge(table, tfs_str(row));
+		else
+			err = tfs_split(table, tfs_str(row));
+		if (err && err != -ENOENT && err != -EEXIST)
+			_exit(5);
+		shared->moves += what >= 3 && !err;
+		task_queue(&hooks.server->split);
+	}
+	return NULL;
+}
+
+static void live_and_die(void)
+{
+	pthread_t t;
+
+	if (power && file_forget_start(in_dir("store")))
+		_exit(2);
+	open_store();
+	file_set_hook(die_hook, NULL);
+	for (unsigned i = 0; i < WRITERS; i++)
+		if (pthread_create(&t, NULL, write_rows, (void *)(uintptr_t)i))
+			_exit(2);
+	if (pthread_create(&t, NULL, count_up, NULL) || pthread_create(&t, NULL, move_tablets, NULL))
+		_exit(2);
+	pthread_join(t, NULL);
+}
+
+/* ---- what is left ---- */
+
+static void look(void)
+{
+	char row[32], value[700];
+
+	for (unsigned i = 0; i < ROWS; i++) {
+		uint64_t n, least = shared->told[i], most = shared->tried[i];
+		uint8_t c[8] = {0};
+		size_t got = 0;
+		int err;
+
+		row_name(row, i);
+		err = tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL);
+		value[got] = 0;
+		n = err ? 0 : strtoull(value, NULL, 10);
+		if (err == -ENOENT) /* deleted by one of those, or never there */
+			n = least % DELETE_EVERY == 0 ? least : most % DELETE_EVERY == 0 ? most : UINT64_MAX;
+		else
+			assert_int_equal(err, 0);
+		if (n < least || n > most)
+			print_error("%s: change %lld, of %llu told and %llu tried\n", row, (long long)n, (unsigned long long)least,
+				    (unsigned long long)most);
+		assert_true(n >= least && n <= most);
+		shared->told[i] = shared->tried[i] = n;
+		err = tfs_read(table, tfs_str(row), "g", TFS_S("n"), TFS_AUTO, 0, c, 8, &got, NULL);
+		assert_true(!err || err == -ENOENT);
+		n = err ? 0 : load_be64(c);
+		if (n < shared->raised[i] || n > shared->raising[i])
+			print_error("%s: raised %llu times, of %llu told and %llu tried\n", row, (unsigned long long)n,
+				    (unsigned long long)shared->raised[i], (unsigned long long)shared->raising[i]);
+		assert_true(n >= shared->raised[i] && n <= shared->raising[i]);
+		shared->raised[i] = shared->raising[i] = n;
+	}
+}
+
+static void check_is_clean(void)
+{
+	const char *build = getenv("BUILD");
+	char tool[600], cmd[1400];
+
+	snprintf(tool, sizeof(tool), "%s/tabletctl", build ? build : "");
+	if (!build || access(tool, X_OK))
+		return;
+	snprintf(cmd, sizeof(cmd), "%s check '%s' > '%s' 2>&1 && ! grep '^damaged' '%s' || { cat '%s'; false; }", tool, in_dir("store"),
+		 in_dir("said"), in_dir("said"), in_dir("said"));
+	assert_int_equal(system(cmd), 0);
+}
+
+static void rounds(unsigned count)
+{
+	uint32_t x = getenv("KILLED_SEED") ? (uint32_t)atoi(getenv("KILLED_SEED")) : 1;
+	char *why = NULL;
+
+	options.memtable_bytes = 128 << 10;
+	options.log_segment_bytes = 256 << 10;
+	hooks.metadata_tablet_bytes = 4000;
+	hooks.merge_after_us = 1;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(shared != MAP_FAILED);
+	open_store();
+	assert_int_equal(tfs_schema_set_text(table, tfs_str("tablet_size = \"64K\"; families = ( { name = \"f\"; gc = \"maxversions=2\"; },"
+							    " { name = \"g\"; type = \"counter\"; group = \"n\"; } );"
+							    "groups = ( { name = \"n\"; } );"), TFS_NO_TIME, &why), 0);
+	close_store();
+	for (unsigned i = 0; i < count; i++) {
+		int status;
+		pid_t pid;
+
+		seed = next_random(&x);
+		kill_at = 1 + next_random(&x) % (i % 3 ? 4000 : 400);
+		fflush(stdout);
+		pid = fork();
+		assert_true(pid >= 0);
+		if (!pid)
+			live_and_die();
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status))
+			print_error("round %u: %x\n", i, (unsigned)status);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		check_is_clean();
+		hooks.no_flush = i % 2;
+		open_store();
+		look();
+		close_store();
+	}
+	print_message("# %llu splits and merges by hand, up to %llu tablets of METADATA\n", (unsigned long long)shared->moves,
+		      (unsigned long long)shared->metadata);
+	munmap(shared, sizeof(*shared));
+}
+
+static unsigned round_count(unsigned usual)
+{
+	const char *text = getenv("KILLED_ROUNDS");
+
+	return text ? (unsigned)atoi(text) : usual;
+}
+
+static void test_killed(void **state)
+{
+	(void)state;
+	power = false;
+	rounds(round_count(15));
+}
+
+static void test_power_cut(void **state)
+{
+	(void)state;
+	power = true;
+	rounds(round_count(15));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_killed, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_power_cut, setup_options, test_dir_teardown),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
