@@ -11,6 +11,7 @@
 #include "t/engine/lib.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -251,6 +252,105 @@ static void test_merge_of_merged(void **state)
 	}
 }
 
+/* ---- a disk that fails for a while ---- */
+
+enum { BAD_ROWS = 60 };
+static unsigned fail_from, fail_to;
+
+static int fail_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)arg, (void)path, (void)offset, (void)n, (void)number;
+	if (op == FILE_OP_READ || op == FILE_OP_OPEN)
+		return 0;
+	++ops_done;
+	return ops_done >= fail_from && ops_done < fail_to ? -EIO : 0;
+}
+
+/* The rows are there, with what was written last, where that was acknowledged, or with that or what was there before. */
+static void expect_written(const bool *told)
+{
+	char row[32], value[8];
+
+	for (int i = 0; i < BAD_ROWS; i++) {
+		size_t got = 0;
+
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value), &got, NULL), 0);
+		assert_int_equal(got, 1);
+		assert_true(value[0] == 'w' || (value[0] == 'v' && !told[i]));
+	}
+}
+
+/* True when there was nothing left to fail. */
+static bool fails_at(unsigned at, unsigned times, bool merging, unsigned *refused)
+{
+	bool told[BAD_ROWS], over;
+	char row[32];
+
+	open_store();
+	ops_done = 0;
+	fail_from = at;
+	fail_to = at + times;
+	file_set_hook(fail_hook, NULL);
+	*refused += (merging ? tfs_merge : tfs_split)(table, tfs_str(merging ? "row00000" : "row00040")) != 0;
+	over = ops_done < at;
+	fail_to = 0;
+	for (int i = 0; i < BAD_ROWS; i++) {
+		snprintf(row, sizeof(row), "row%05d", i);
+		told[i] = put(row, "q", 2, tfs_str("w"), false) == 0;
+	}
+	expect_written(told);
+	/* Once more, and done by who can. */
+	(void)!tfs_flush(table);
+	(void)!(merging ? tfs_split : tfs_merge)(table, tfs_str(merging ? "row00010" : "row00000"));
+	expect_written(told);
+	file_set_hook(NULL, NULL);
+	(void)!tfs_compact(table);
+	expect_written(told);
+	hooks.no_flush = true;
+	close_store();
+	open_store();
+	expect_written(told);
+	for (int i = 0; i < BAD_ROWS; i++) {
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(put(row, "q", 3, tfs_str("w"), false), 0);
+	}
+	close_store();
+	return over;
+}
+
+static void test_disk_fails(void **state)
+{
+	static const unsigned times[] = {1, 2, 5, 1000};
+
+	(void)state;
+	options.no_background = true;
+	assert_int_equal(mkdir(in_dir("none"), 0755), 0);
+	for (int merging = 0; merging < 2; merging++) {
+		open_store();
+		fill("v", 0, BAD_ROWS);
+		if (merging)
+			assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
+		assert_int_equal(tfs_compact(table), 0);
+		fill("v", 10, 50);
+		hooks.no_flush = true;
+		close_store();
+		copy_store("store", "saved");
+		for (unsigned t = 0; t < sizeof(times) / sizeof(times[0]); t++) {
+			unsigned refused = 0, at = 0;
+			bool over = false;
+
+			while (!over) {
+				copy_store("saved", "store");
+				over = fails_at(++at, times[t], merging, &refused);
+			}
+			print_message("# %s, %u failures at each of %u operations: %u refused\n", merging ? "merges" : "splits", times[t], at - 1,
+				      refused);
+		}
+		copy_store("none", "store"); /* the next one begins with an empty one */
+	}
+}
+
 /* ---- METADATA that answers with errors ---- */
 
 static struct faulty {
@@ -380,6 +480,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_split_of_merged, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_merged, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_disk_fails, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_in_doubt, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_compaction_in_the_way, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_split, setup_options, test_dir_teardown),
