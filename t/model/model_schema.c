@@ -288,3 +288,11 @@ const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const cha
 			return &s->families[i];
 	return NULL;
 }
+
+const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char *name)
+{
+	for (unsigned i = 0; i < s->group_count; i++)
+		if (is_called(name, s->groups[i].name, s->groups[i].id))
+			return &s->groups[i];
+	return NULL;
+}

@@ -30,6 +30,7 @@
 #define tfs_schema_get model_schema_get
 #define tfs_schema_put model_schema_put
 #define tfs_schema_family model_schema_family
+#define tfs_schema_group model_schema_group
 #define tfs_schema_set_text model_schema_set_text
 #define tfs_schema_change model_schema_change
 #define tfs_mutation_new model_mutation_new
