@@ -219,8 +219,9 @@ static int call_rows(struct server *s, const struct ts_request *q, struct ts_ans
 		struct ts_answer answer = {0};
 
 		a->row_errs[i] = err ? err : call_row(s, &one, &answer);
-		if (a->row_errs[i] == -EREMCHG)
-			err = -EREMCHG;
+		/* What is sent again keeps its order: a row may be here more than once. */
+		if (a->row_errs[i] == -EREMCHG || a->row_errs[i] == -EKEYREJECTED)
+			err = a->row_errs[i];
 		ts_answer_fini(&answer);
 	}
 	return q->sync ? log_sync(s->log) : 0;
