@@ -17,3 +17,6 @@ t_bench_bench_batch_LDADD = libengine.la $(TFS_LDFLAGS)
 check_PROGRAMS += t/engine/test_salt
 t_engine_test_salt_SOURCES = t/engine/test_salt.c t/engine/lib.h t/unit/dir.h
 t_engine_test_salt_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+EXTRA_PROGRAMS += t/bench/bench_keys
+t_bench_bench_keys_SOURCES = t/bench/bench_keys.c
+t_bench_bench_keys_LDADD = libengine.la $(TFS_LDFLAGS)
