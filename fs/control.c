@@ -459,10 +459,11 @@ int control_written(struct node *n, struct writer *w, struct changes *c)
 	struct slice text;
 	int r;
 
-	if (n->kind == NODE_SCHEMA)
-		return w->image.size > (1u << 20) ? refuse(-EFBIG, n, NULL, "a schema is at most 1 MiB of text") : 0;
+	/* Nothing of it is applied at close: its beginning may read well. */
 	if (w->image.size > (1u << 20))
-		return refuse(-EFBIG, n, NULL, "too long for a setting");
+		return w->error = -EFBIG;
+	if (n->kind == NODE_SCHEMA)
+		return 0;
 	r = stage_bytes(&w->image, &text);
 	if (r || text.n == 0 || text.p[text.n - 1] != '\n')
 		return r;

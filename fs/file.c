@@ -348,7 +348,9 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 	}
 	h->pid = fuse_req_ctx(req)->pid;
 	r = write_bytes(h, (uint64_t)offset, p, size, fi->flags, &c);
-	if (r == -EFBIG)
+	if (r == -EFBIG && (file_kind(h->node) == FILE_SCHEMA || file_kind(h->node) == FILE_SETTING))
+		refuse(r, h->node, NULL, "more than 1 MiB; nothing of it is applied");
+	else if (r == -EFBIG)
 		refuse(r, h->node, NULL, "a value is at most 64 MiB; nothing of it is stored");
 	else if (r != -EINVAL)
 		refuse_store(r, h->node, NULL, "the write was not taken");
