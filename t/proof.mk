@@ -14,9 +14,11 @@ t_crash_crash_syncs_SOURCES = %D%/crash/crash_syncs.c %D%/crash/handed_on.c %D%/
 	%D%/crash/places.h $(store_point_sources)
 t_crash_crash_syncs_LDADD = $(engine_test_libs)
 
-check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_merge t/engine/test_killed t/engine/test_tablets t/engine/test_memory
+check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_merge t/engine/test_killed t/engine/test_tablets t/engine/test_schemas t/engine/test_memory
 t_engine_test_stall_SOURCES = %D%/engine/test_stall.c %D%/engine/lib.h %D%/unit/dir.h
 t_engine_test_stall_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_schemas_SOURCES = %D%/engine/test_schemas.c %D%/engine/lib.h
+t_engine_test_schemas_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_engine_test_tablets_SOURCES = %D%/engine/test_tablets.c %D%/engine/lib.h
 t_engine_test_tablets_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_engine_test_killed_SOURCES = %D%/engine/test_killed.c %D%/engine/lib.h
