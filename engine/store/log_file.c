@@ -271,7 +271,8 @@ static bool wants_prealloc_locked(const struct log *l)
 	const struct log_segment *s = l->active;
 
 	return !s->no_prealloc && s->syncs >= QUIET_SYNCS && s->bytes / s->syncs <= BULK_BYTES_PER_SYNC &&
-	       s->allocated < s->bytes + LOG_STEP_BYTES && s->allocated < l->segment_bytes;
+	       s->allocated < s->bytes + LOG_STEP_BYTES && s->allocated < l->segment_bytes &&
+	       s->bytes + RUNWAY_BYTES < l->segment_bytes;
 }
 
 void log_prealloc_kick_locked(struct log *l)

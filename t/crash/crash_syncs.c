@@ -27,6 +27,8 @@
 
 #define ENOUGH 2u     /* noticed so often a place is proved */
 #define TRIES_MOST 4u /* of a place that nothing has noticed yet */
+#define WAYS 6u       /* of a power cut, tried of each */
+#define WAYS_MOST 40u /* of a place that by then nothing has noticed at all */
 
 static uint64_t points;
 
@@ -43,15 +45,26 @@ static bool noticed_by(struct point p, bool thorough, struct point *by)
  * Does p, with the sync in its `at` left out, show it?  Soon after it, in
  * every way and by two random choices; then ever further away; then when idle.
  */
-static bool noticed(const struct point *p, uint64_t operations, struct point *by)
+#define NEAR 8
+
+static bool noticed_soon(const struct point *p, uint64_t operations, unsigned ways, unsigned most, struct point *by)
 {
-	uint64_t near = p->at + 8;
 	struct point q = *p;
 
-	for (q.way = 0; q.way < 6; q.way++)
-		for (q.at = p->at + 1; q.at <= operations && q.at < near; q.at++)
+	for (q.way = ways; q.way < most; q.way++)
+		for (q.at = p->at + 1; q.at <= operations && q.at < p->at + NEAR; q.at++)
 			if (noticed_by(q, true, by))
 				return true;
+	return false;
+}
+
+static bool noticed(const struct point *p, uint64_t operations, struct point *by)
+{
+	uint64_t near = p->at + NEAR;
+	struct point q = *p;
+
+	if (noticed_soon(p, operations, 0, WAYS, by))
+		return true;
 	for (q.way = 0; q.way < 2; q.way++) {
 		uint64_t step = 1;
 
@@ -130,7 +143,7 @@ static bool skip_handed_on(bool each)
 static int skip_history(uint64_t seed, bool each)
 {
 	static struct told_sync sync[SYNCS_MAX];
-	static unsigned tried[PLACES_MAX];
+	static unsigned tried[PLACES_MAX], again[PLACES_MAX];
 	uint64_t operations, syncs;
 
 	if (!prepare(seed))
@@ -163,6 +176,17 @@ static int skip_history(uint64_t seed, bool each)
 			printf("# nobody misses sync %llu: %s of %s (operation %llu of %llu, seed %llu)\n", (unsigned long long)k,
 			       sync[k - 1].place, sync[k - 1].of, (unsigned long long)sync[k - 1].at, (unsigned long long)operations,
 			       (unsigned long long)seed);
+	}
+	/* What matters for one operation only, as the syncs of the first opening do, is a matter of more throws. */
+	for (uint64_t k = 1; k <= syncs; k++) {
+		struct place *p = place_of(sync[k - 1].place);
+		const struct point here = {.seed = seed, .at = sync[k - 1].at, .skip = k};
+		struct point by;
+
+		if (p->seen || again[p - places]++ >= TRIES_MOST)
+			continue;
+		if (noticed_soon(&here, operations, WAYS, WAYS_MOST, &by))
+			note(p, &sync[k - 1], &by);
 	}
 	return 0;
 }
