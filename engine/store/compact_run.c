@@ -114,6 +114,16 @@ has_files(const struct file_set *in, uint16_t group)
 	return false;
 }
 
+/* A dictionary has bytes of what it was trained on as they are: of what this compaction is to remove for good it may not. */
+static bool
+may_sample(const struct run_params *p)
+{
+	for (unsigned i = 0; p->in && p->rules.major && i < p->in->n; i++)
+		if (p->in->v[i]->meta.tombstones)
+			return false;
+	return true;
+}
+
 /* What the output of the group will be like, from all over the inputs; empty when there are none. */
 static int
 take_sample(const struct run *r, uint16_t group, struct sst_sample *sample)
@@ -180,7 +190,7 @@ output_open(struct run *r, uint16_t group, struct output **out)
 	options = g->sst;
 	if (p->rules.major)
 		options.level = major_level(options.level);
-	err = options.codec == SST_ZSTD_DICT ? take_sample(r, group, &sample) : 0;
+	err = options.codec == SST_ZSTD_DICT && may_sample(p) ? take_sample(r, group, &sample) : 0;
 	options.sample = sample.n ? &sample : NULL;
 	if (!err)
 		err = sst_new(env->cache, path, o->in_memory, &o->in_use);
