@@ -270,6 +270,11 @@ int file_sync_at(struct file *f, const char *place)
 	return fdatasync(f->fd) < 0 ? -errno : 0;
 }
 
+void file_write_out(struct file *f, uint64_t offset, uint64_t n)
+{
+	(void)!sync_file_range(f->fd, (off_t)offset, (off_t)n, SYNC_FILE_RANGE_WRITE);
+}
+
 int file_size(struct file *f, uint64_t *bytes)
 {
 	struct stat st;

@@ -51,6 +51,8 @@ int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t
 int file_sync_at(struct file *f, const char *place) TFS_MUST;
 int file_size(struct file *f, uint64_t *bytes) TFS_MUST;
 int file_truncate(struct file *f, uint64_t bytes) TFS_MUST;
+/* A hint, no sync: these bytes are to go on their way to the disk now, rather than all at once at the file's sync. */
+void file_write_out(struct file *f, uint64_t offset, uint64_t n);
 /*
  * Reserves [offset, offset+n), extending the size.  zeroed: really writes
  * zeros (FACTS: preallocated, zeroed logs sync faster), over whatever is

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 
 enum {
+	WRITE_OUT_BYTES = 1 << 20,
 	WRITE_BYTES = 512 << 10,
 	TRAIN_BYTES = 4 << 20,
 	BASES_BYTES = 8 << 20,
@@ -55,6 +56,7 @@ struct blockfile_writer {
 	uint64_t logical;     /* ended units */
 	uint64_t physical;    /* stored blocks, pending included */
 	uint64_t written;     /* in the file */
+	uint64_t out;         /* of it, on its way to the disk */
 	uint32_t max_raw;
 	struct buf unit, pending, against;
 	struct note note;     /* of the unit being built */
@@ -123,6 +125,10 @@ static int write_pending(struct blockfile_writer *w, size_t at_least)
 		return err;
 	}
 	w->written += w->pending.n;
+	if (w->written - w->out >= WRITE_OUT_BYTES) {
+		file_write_out(w->file, w->out, w->written - w->out);
+		w->out = w->written;
+	}
 	buf_reset(&w->pending);
 	return 0;
 }
