@@ -86,7 +86,7 @@ static void describe(struct node *n, struct buf *out)
 		if (control_name(n, family))
 			(void)!buf_printf(out, "/%s", family);
 		else
-			(void)!buf_printf(out, "/(%s, dropped)", node_name(n));
+			(void)!buf_printf(out, "/(%s %s, dropped)", n->kind == NODE_GROUP_DIR ? "group" : "family", node_name(n));
 		return;
 	case NODE_ROOT:
 	case NODE_ROW:
