@@ -458,6 +458,64 @@ static void test_refused(void **state)
 	close_store();
 }
 
+/* ---- tablets ---- */
+
+struct borders {
+	unsigned count;
+	uint8_t first[8]; /* bytes of the borders, and how long they are */
+	size_t length[8];
+};
+
+static int take_border(void *arg, const struct tfs_tablet *t)
+{
+	struct borders *b = arg;
+
+	if (t->begin.size && b->count < 8) {
+		b->first[b->count] = *(const uint8_t *)t->begin.data;
+		b->length[b->count++] = t->begin.size;
+	}
+	return 0;
+}
+
+/*
+ * The last border is within a range and goes, small as the tablets are; by
+ * then, in the order of the look, those between ranges would have gone, too.
+ */
+static void test_borders(void **state)
+{
+	struct borders b = {0};
+	uint64_t until;
+
+	(void)state;
+	hooks.merge_after_us = UINT64_C(3600000000);
+	open_store();
+	assert_int_equal(set_salt(3), 0);
+	for (char i = 0; i < 9; i++)
+		put_at(table, tfs_bytes(&i, 1), "f", "q", 1);
+	assert_int_equal(tfs_split(table, TFS_S("\1")), 0);
+	assert_int_equal(tfs_split(table, TFS_S("\2")), 0);
+	assert_int_equal(tfs_split(table, TFS_S("\2\4")), 0);
+	assert_int_equal(tfs_split(table, TFS_S("\2")), -EEXIST);
+	assert_int_equal(tfs_tablets(table, take_border, &b), 0);
+	assert_int_equal(b.count, 3);
+	close_store();
+	hooks.merge_after_us = 1;
+	open_store();
+	until = monotonic_us() + UINT64_C(60000000);
+	while (b.count == 3) {
+		assert_true(monotonic_us() < until);
+		task_queue(&hooks.server->split);
+		(void)sched_yield();
+		b.count = 0;
+		assert_int_equal(tfs_tablets(table, take_border, &b), 0);
+	}
+	assert_int_equal(b.count, 2);
+	assert_int_equal(b.first[0], 1);
+	assert_int_equal(b.first[1], 2);
+	assert_int_equal(b.length[0] + b.length[1], 2);
+	close_store();
+}
+
 static void test_values(void **state)
 {
 	(void)state;
@@ -480,6 +538,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_change, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_scan_goes_on, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_refused, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_borders, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_values, setup_options, test_dir_teardown),
 	};
 
