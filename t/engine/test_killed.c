@@ -50,11 +50,13 @@ static unsigned survives(void *arg, unsigned index, unsigned ways)
 
 static int die_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
+	uint32_t x = seed;
+
 	(void)arg, (void)op, (void)path, (void)offset, (void)n, (void)number;
 	if (atomic_fetch_add(&ops_done, 1) + 1 != kill_at)
 		return 0;
 	if (power)
-		(void)!file_forget_crash(survives, &seed);
+		(void)!file_forget_crash(survives, &x);
 	_exit(0);
 }
 
@@ -166,8 +168,8 @@ static void live_and_die(void)
 
 	if (power && file_forget_start(in_dir("store")))
 		_exit(2);
-	open_store();
 	file_set_hook(die_hook, NULL);
+	open_store();
 	for (unsigned i = 0; i < WRITERS; i++)
 		if (pthread_create(&t, NULL, write_rows, (void *)(uintptr_t)i))
 			_exit(2);

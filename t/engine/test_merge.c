@@ -196,12 +196,12 @@ static void test_merge_of_split(void **state)
 
 /* ---- a merge, killed at each of its file operations ---- */
 
-static unsigned kill_at, ops_done;
+static _Atomic unsigned kill_at, ops_done; /* kill_at 0: not yet */
 
 static int kill_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	(void)arg, (void)op, (void)path, (void)offset, (void)n, (void)number;
-	if (++ops_done == kill_at)
+	if (kill_at && ++ops_done == kill_at)
 		_exit(0);
 	return 0;
 }
@@ -224,9 +224,9 @@ static bool merge_killed_at(unsigned at)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
+		file_set_hook(kill_hook, NULL);
 		open_store();
 		kill_at = at;
-		file_set_hook(kill_hook, NULL);
 		_exit(tfs_merge(table, tfs_str("row00000")) ? 2 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -255,15 +255,17 @@ static void test_merge_of_merged(void **state)
 /* ---- a disk that fails for a while ---- */
 
 enum { BAD_ROWS = 60 };
-static unsigned fail_from, fail_to;
+static _Atomic unsigned fail_from, fail_to; /* fail_to 0: none fails */
 
 static int fail_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
+	unsigned done;
+
 	(void)arg, (void)path, (void)offset, (void)n, (void)number;
-	if (op == FILE_OP_READ || op == FILE_OP_OPEN)
+	if (!fail_to || op == FILE_OP_READ || op == FILE_OP_OPEN)
 		return 0;
-	++ops_done;
-	return ops_done >= fail_from && ops_done < fail_to ? -EIO : 0;
+	done = ++ops_done;
+	return done >= fail_from && done < fail_to ? -EIO : 0;
 }
 
 /* The rows are there, with what was written last, where that was acknowledged, or with that or what was there before. */
@@ -287,11 +289,12 @@ static bool fails_at(unsigned at, unsigned times, bool merging, unsigned *refuse
 	bool told[BAD_ROWS], over;
 	char row[32];
 
-	open_store();
 	ops_done = 0;
 	fail_from = at;
-	fail_to = at + times;
+	fail_to = 0;
 	file_set_hook(fail_hook, NULL);
+	open_store();
+	fail_to = at + times;
 	*refused += (merging ? tfs_merge : tfs_split)(table, tfs_str(merging ? "row00000" : "row00040")) != 0;
 	over = ops_done < at;
 	fail_to = 0;
@@ -304,11 +307,11 @@ static bool fails_at(unsigned at, unsigned times, bool merging, unsigned *refuse
 	(void)!tfs_flush(table);
 	(void)!(merging ? tfs_split : tfs_merge)(table, tfs_str(merging ? "row00010" : "row00000"));
 	expect_written(told);
-	file_set_hook(NULL, NULL);
 	(void)!tfs_compact(table);
 	expect_written(told);
 	hooks.no_flush = true;
 	close_store();
+	file_set_hook(NULL, NULL);
 	open_store();
 	expect_written(told);
 	for (int i = 0; i < BAD_ROWS; i++) {
