@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Power cuts and SIGKILL at the file operations of random histories.
-# CRASH_POINTS (2000) power cuts, a fifth as many kills, and a tenth as many
-# power cuts in the process after a killed one.  In slices of at most 4,000
+# CRASH_POINTS (2000) power cuts, a fifth as many kills, a tenth as many power
+# cuts in the process after a killed one, and a fifth as many at every operation
+# of changes of tables, schemas and tablets, of every kind of which some must be met.  In slices of at most 4,000
 # points, each a TAP line and of seeds of its own, so that a slice that failed
 # can be run again alone; make check-crash has 100,000 points.
 cd "${BUILD:-.}" || exit 1
@@ -37,4 +38,6 @@ in_slices() {
 in_slices "$points"
 in_slices $((points / 5)) --kill
 in_slices $((points / 10)) --twice
+CRASH_SEED=1
+in_slices $((points / 5)) --rare
 echo "1..$n"

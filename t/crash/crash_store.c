@@ -5,6 +5,8 @@
  *
  *	crash_store [--points N] [--seconds S] [--seed S]     power cuts
  *	crash_store --kill [...]                              SIGKILL
+ *	crash_store --rare [...]                              power cuts at every operation of every step that changes
+ *	                                                      tables, schemas or tablets, and at no other
  *	crash_store --twice [...]                             SIGKILL, then a power cut in the next process
  *	crash_store --seed S --at N --way W [--kill | --killed N] [--skip K]   one point, told
  *
@@ -40,12 +42,34 @@ static void report(const struct point *p)
 enum mode { POWER_CUT, BY_KILL, TWICE };
 static const char *const mode_names[] = {"power cuts", "deaths by SIGKILL", "power cuts after a SIGKILL"};
 
+static bool rare;
+
 /* How many operations after the second opening: during it, soon after it, or much later. */
 static uint64_t second_death(uint64_t seed, uint64_t at)
 {
 	uint64_t x = (seed * 1000003 + at) * 0x9e3779b97f4a7c15u >> 20;
 
 	return 1 + x % (x / 7 % 3 == 0 ? 30 : x / 7 % 3 == 1 ? 90 : 500);
+}
+
+/* Every operation of the steps that are rare. */
+static void rare_steps(uint64_t seed, enum mode mode, uint64_t most)
+{
+	uint64_t starts[STEPS_MOST + 1], made = 0;
+	unsigned steps = told->steps;
+
+	memcpy(starts, told->starts, steps * sizeof(*starts));
+	starts[steps] = told->operations;
+	for (unsigned i = 0; i < steps; i++) {
+		if (!step_is_rare(seed, i))
+			continue;
+		for (uint64_t at = starts[i] + 1; at <= starts[i + 1] && made < most && tally->failures <= 5; at++, made++) {
+			struct point p = {.seed = seed, .at = at, .kill = mode == BY_KILL, .way = (unsigned)((at + seed) % 4)};
+
+			if (!try_point(&p, made % 16 == 0, true))
+				report(&p);
+		}
+	}
 }
 
 /* Points of one history, every stride-th operation from first on. */
@@ -59,6 +83,10 @@ static void one_history(uint64_t seed, enum mode mode, uint64_t first, uint64_t 
 		return;
 	}
 	operations = told->operations;
+	if (rare) {
+		rare_steps(seed, mode, most);
+		return;
+	}
 	for (uint64_t at = first; at <= operations + 1 && made < most && (!end || time(NULL) < end); at += stride, made++) {
 		struct point p = {.seed = seed, .at = at > operations ? 0 : at, .kill = mode == BY_KILL, .way = (unsigned)((at / stride + seed) % 4)};
 
@@ -141,6 +169,10 @@ int main(int argc, char **argv)
 			mode = BY_KILL;
 			continue;
 		}
+		if (strcmp(argv[i], "--rare") == 0) {
+			rare = true;
+			continue;
+		}
 		if (strcmp(argv[i], "--twice") == 0) {
 			mode = TWICE;
 			continue;
@@ -170,6 +202,10 @@ int main(int argc, char **argv)
 		return (int)single(&one);
 	in_workers(jobs, seed, mode, points, end);
 	bad = tally->failures != 0 || tally->points == 0 || (!end && tally->points < points);
+	if (!tally_print() && rare && points >= 400) {
+		printf("# of some kind there was none\n");
+		bad = 1;
+	}
 	printf("%s 1 - %llu %s, %llu of them within a history\n1..1\n", bad ? "not ok" : "ok", (unsigned long long)tally->points,
 	       mode_names[mode], (unsigned long long)tally->crashed);
 	return bad != 0;

@@ -376,6 +376,8 @@ static void run_history(void)
 
 		history_clock = expected->clock[i];
 		told->begun = i + 1;
+		told->starts[i] = told->operations;
+		told->steps = i + 1;
 		out_reset(&o);
 		err = library_step(&lib, i, &o);
 		if (dead) {
@@ -568,6 +570,51 @@ void point_clear(void)
 	told->zeroed = false;
 }
 
+static const char *const death_places[PLACES_OF_DEATH] = {
+	"/lock/journal", "/lock/tables/", "/lock/dropped/", "/lock/root", "/lock/", "/log/", "/sst/", "unlink ", "",
+};
+
+/* Where the child that died was. */
+static void count_death(void)
+{
+	unsigned i = told->begun ? told->begun - 1 : 0;
+	struct step st = {now.seed, i - SETUP_PARTS, flags};
+
+	tally->within[i < SETUP_PARTS ? STEP_KINDS : step_kind(&st)]++;
+	if (strncmp(told->last_op, "unlink ", 7) == 0 && strstr(told->last_op, "/sst/")) {
+		tally->at[7]++;
+		return;
+	}
+	for (unsigned k = 0; k < PLACES_OF_DEATH; k++) {
+		if (!strstr(told->last_op, death_places[k]))
+			continue;
+		tally->at[k]++;
+		return;
+	}
+}
+
+bool tally_print(void)
+{
+	static const enum step_kind rare[] = {
+		STEP_TABLE, STEP_EDIT, STEP_RULES, STEP_SPLIT, STEP_JOIN,
+	};
+	bool all = true;
+
+	printf("# deaths within");
+	for (unsigned k = 0; k < STEP_KINDS; k++)
+		if (tally->within[k])
+			printf(" %s %llu,", step_kind_names[k], (unsigned long long)tally->within[k]);
+	printf(" setup %llu; at", (unsigned long long)tally->within[STEP_KINDS]);
+	for (unsigned k = 0; k < PLACES_OF_DEATH; k++)
+		printf(" %s %llu%s", k == 7 ? "removal from /sst/" : *death_places[k] ? death_places[k] : "else",
+		       (unsigned long long)tally->at[k], k + 1 < PLACES_OF_DEATH ? "," : "\n");
+	for (unsigned k = 0; k < sizeof(rare) / sizeof(*rare); k++)
+		all &= tally->within[rare[k]] > 0;
+	for (unsigned k = 0; k < 4; k++)
+		all &= tally->at[k] > 0;
+	return all;
+}
+
 bool try_point(const struct point *p, bool thorough, bool quiet)
 {
 	int status;
@@ -584,6 +631,8 @@ bool try_point(const struct point *p, bool thorough, bool quiet)
 	}
 	tally->points++;
 	tally->crashed += died;
+	if (died && p->at)
+		count_death();
 	status = in_child(look, thorough, quiet);
 	if (status && !quiet)
 		printf("# looking ended by status %x; the crash was at %s\n", (unsigned)status, told->last_op);
@@ -641,6 +690,14 @@ bool prepare_model(uint64_t seed)
 	return run_model(seed, 0, NULL);
 }
 
+
+bool step_is_rare(uint64_t seed, unsigned step)
+{
+	struct step st = {seed, step - SETUP_PARTS, flags};
+	enum step_kind k = step_kind(&st);
+
+	return step >= SETUP_PARTS && (k == STEP_TABLE || k == STEP_EDIT || k == STEP_RULES || k == STEP_SPLIT || k == STEP_JOIN);
+}
 
 bool prepare(uint64_t seed)
 {

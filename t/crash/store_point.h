@@ -7,11 +7,14 @@
 #define T_CRASH_STORE_POINT_H
 
 #include "engine/base/file.h"
+#include "t/history/history.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define SYNCS_MAX 4096
+#define PLACES_OF_DEATH 9
+#define STEPS_MOST 256
 
 struct point {
 	uint64_t seed, at, skip; /* at 0: no crash but at the end; skip: the sync left out, 0 none */
@@ -30,6 +33,8 @@ struct told {
 	_Atomic unsigned begun, answered, durable;
 	_Atomic uint64_t operations;
 	_Atomic uint64_t syncs;
+	uint64_t starts[STEPS_MOST]; /* operations before each step, setup's parts included */
+	unsigned steps;
 	uint64_t rose_at;       /* operation number of the second opening, 0: there is none */
 	struct told_sync {
 		uint64_t at;    /* its operation's number */
@@ -47,8 +52,12 @@ void told_sync(enum file_op op, const char *path, uint64_t number);
 /* Shared by all workers. */
 struct tally {
 	_Atomic uint64_t points, failures, crashed;
+	_Atomic uint64_t within[STEP_KINDS + 1]; /* deaths, by what was being done; the last: the setup */
+	_Atomic uint64_t at[PLACES_OF_DEATH];    /* and by what was touched */
 };
 extern struct tally *tally;
+/* One line: how many deaths were where.  False: in some kind of rare step, or at some kind of file, there was none. */
+bool tally_print(void);
 
 void *share(unsigned long n);
 /* A directory of this worker's own, and memory that its children share.  False: it cannot be made. */
@@ -68,6 +77,8 @@ bool history_is_plain(uint64_t seed);
 bool prepare(uint64_t seed);
 /* The model's states alone. */
 bool prepare_model(uint64_t seed);
+/* After prepare: does the step change tables, schemas or tablets? */
+bool step_is_rare(uint64_t seed, unsigned step);
 /* True when the point holds. */
 bool try_point(const struct point *p, bool thorough, bool quiet);
 

@@ -82,6 +82,8 @@ enum step_kind {
 	STEP_MUTATE, STEP_SCAN, STEP_POINT, STEP_TABLE, STEP_EDIT, STEP_RULES, STEP_FLUSH, STEP_COMPACT, STEP_SYNCS, STEP_REOPEN,
 	STEP_MERGE, STEP_ALL, STEP_SPLIT, STEP_JOIN
 };
+#define STEP_KINDS (STEP_JOIN + 1)
+extern const char *const step_kind_names[STEP_KINDS];
 enum step_kind step_kind(const struct step *st);
 /* Whether the step is a mutation that asks for TFS_APPLY_SYNC. */
 bool step_is_sync(const struct step *st);

@@ -6,6 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char *const step_kind_names[STEP_KINDS] = {
+	"mutation", "scan", "point read", "table", "schema edit", "schema text", "flush", "compact", "sync", "reopening", "merging compaction",
+	"look", "split", "merge",
+};
+
 struct choice {
 	struct rng r;
 	enum step_kind kind;
