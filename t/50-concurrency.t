@@ -156,6 +156,7 @@ cat >"$W/mixed.py" <<'PY'
 from tap import *
 import mmap
 import random
+import signal
 import subprocess
 T = M + "/mix"
 me, seconds = int(sys.argv[1]), float(sys.argv[2])
@@ -186,11 +187,21 @@ def op_mmap():
     try:
         size = os.fstat(fd).st_size
         if size >= 8:
-            m = mmap.mmap(fd, 8)
-            m[0:4] = b"mmap"
-            m.close()
-    except (ValueError, mmap.error):
-        pass
+            # In a process of its own: another one may cut the file under the map, and that is SIGBUS, as anywhere.
+            child = os.fork()
+            if child == 0:
+                try:
+                    m = mmap.mmap(fd, 8)
+                    m[0:4] = b"mmap"
+                    m.close()
+                except (ValueError, mmap.error):
+                    pass
+                except BaseException:
+                    os._exit(1)
+                os._exit(0)
+            status = os.waitpid(child, 0)[1]
+            if status and not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS):
+                raise RuntimeError("a store through a map ends with %d" % status)
     finally:
         os.close(fd)
 def op_read():
