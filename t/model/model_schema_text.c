@@ -168,7 +168,7 @@ static int called_before(const config_setting_t *list, int i, const config_setti
 			 bool *as_written, char **why)
 {
 	const config_setting_t *w = config_setting_get_member(e, "was");
-	const char *was;
+	const char *was = "";
 
 	if (!w) {
 		*before = there(old, name) && !is_claimed(list, i, name) ? name : NULL;

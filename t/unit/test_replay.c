@@ -8,7 +8,7 @@
 #include "engine/store/log.h"
 #include "t/unit/server_lib.h"
 
-enum { TABLETS = 12, ROWS = 300, TABLES = 3, VALUE = 24 };
+enum { TABLETS = 12, ROWS = 300, TABLES = 3, VALUE = 40 };
 
 /* What each cell must read as; "" there is none. */
 static char model[TABLES][ROWS][VALUE];
