@@ -89,6 +89,24 @@ static int write_redo(struct writer *w, const struct redo_point *p)
 	return rc ? rc : write_column(w, META_REDO, slice_of(key, sizeof key));
 }
 
+/* All columns but who serves the tablet, and its merge. */
+static int write_all(struct writer *w, const struct meta_tablet *m)
+{
+	int rc = write_bytes(w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
+
+	if (!rc)
+		rc = write_u64(w, C_SEQ, m->seq_mark);
+	if (!rc)
+		rc = write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
+	if (!rc)
+		rc = write_u64(w, C_MAJOR, (uint64_t)m->major_us);
+	for (unsigned i = 0; i < m->file_count && !rc; i++)
+		rc = write_file(w, &m->files[i]);
+	for (unsigned i = 0; i < m->redo_count && !rc; i++)
+		rc = write_redo(w, &m->redo[i]);
+	return rc;
+}
+
 int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w;
@@ -96,19 +114,9 @@ int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, 
 
 	if (rc)
 		return rc;
-	rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
+	rc = write_u64(&w, C_SERVER, m->server);
 	if (!rc)
-		rc = write_u64(&w, C_SERVER, m->server);
-	if (!rc)
-		rc = write_u64(&w, C_SEQ, m->seq_mark);
-	if (!rc)
-		rc = write_u64(&w, C_CLOCK, (uint64_t)m->clock_mark);
-	if (!rc)
-		rc = write_u64(&w, C_MAJOR, (uint64_t)m->major_us);
-	for (unsigned i = 0; i < m->file_count && !rc; i++)
-		rc = write_file(&w, &m->files[i]);
-	for (unsigned i = 0; i < m->redo_count && !rc; i++)
-		rc = write_redo(&w, &m->redo[i]);
+		rc = write_all(&w, m);
 	buf_fini(&w.scratch);
 	if (rc)
 		return rc;
@@ -176,17 +184,7 @@ int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops,
 		return rc;
 	/* A file of which no row was the upper one's was left out; its column, for rows that are m's now, must not stay. */
 	w.ops[w.count++] = (struct op){.kind = OP_DELETE_FAMILY, .family = META_SST, .truncate_to = UINT64_MAX};
-	rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
-	if (!rc)
-		rc = write_u64(&w, C_SEQ, m->seq_mark);
-	if (!rc)
-		rc = write_u64(&w, C_CLOCK, (uint64_t)m->clock_mark);
-	if (!rc)
-		rc = write_u64(&w, C_MAJOR, (uint64_t)m->major_us);
-	for (unsigned i = 0; i < m->file_count && !rc; i++)
-		rc = write_file(&w, &m->files[i]);
-	for (unsigned i = 0; i < m->redo_count && !rc; i++)
-		rc = write_redo(&w, &m->redo[i]);
+	rc = write_all(&w, m);
 	if (!rc)
 		rc = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
 	buf_fini(&w.scratch);
