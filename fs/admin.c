@@ -48,32 +48,10 @@ int admin_render_system(const struct node *n, struct buf *out)
 	return r;
 }
 
-/* A key as a TSV field. */
-static int put_field(struct buf *out, struct tfs_bytes b)
+/* A border as ls shows the row that begins there, and as verbs take it; the table's ends are empty. */
+static int put_border(struct buf *out, struct tfs_bytes b)
 {
-	const uint8_t *p = b.data;
-	int r = 0;
-
-	for (size_t i = 0; i < b.size && r == 0; i++) {
-		switch (p[i]) {
-		case '\t':
-			r = buf_append(out, "\\t", 2);
-			break;
-		case '\n':
-			r = buf_append(out, "\\n", 2);
-			break;
-		case '\r':
-			r = buf_append(out, "\\r", 2);
-			break;
-		case '\\':
-			r = buf_append(out, "\\\\", 2);
-			break;
-		default:
-			r = p[i] < 0x20 || p[i] >= 0x7f ? buf_printf(out, "\\x%02X", p[i]) : buf_u8(out, p[i]);
-			break;
-		}
-	}
-	return r;
+	return b.size ? name_encode(NAME_ROW, slice_from(b), 0, out) : 0;
 }
 
 static int put_tablet(void *arg, const struct tfs_tablet *t)
@@ -81,11 +59,11 @@ static int put_tablet(void *arg, const struct tfs_tablet *t)
 	struct buf *out = arg;
 	int r;
 
-	r = put_field(out, t->begin);
+	r = put_border(out, t->begin);
 	if (r == 0)
 		r = buf_u8(out, '\t');
 	if (r == 0)
-		r = put_field(out, t->end);
+		r = put_border(out, t->end);
 	if (r == 0)
 		r = buf_printf(out, "\t%s\t%s\t%llu\t%u\t%llu\t%llu\t%llu\t%llu\n", t->server, t->state, (unsigned long long)t->bytes,
 			       t->sstables, (unsigned long long)t->usage.raw_bytes, (unsigned long long)t->usage.memory_bytes,
@@ -206,13 +184,15 @@ static bool verb(struct slice line, const char *name, struct slice *argument)
 	return true;
 }
 
-enum { NO_SUCH_VERB = 1 };
+enum { NO_SUCH_VERB = 1, NO_ROW };
 
 static int refuse_line(struct node *n, struct slice line, int r)
 {
 	switch (r) {
 	case NO_SUCH_VERB:
 		return refuse(-EINVAL, n, NULL, "no such verb: %s", Q(line));
+	case NO_ROW:
+		return refuse(-EINVAL, n, NULL, "the name of a row is missing: %s", Q(line));
 	case -EINVAL:
 		return refuse(r, n, NULL, "not the name of a row: %s", Q(line));
 	case -EEXIST:
@@ -242,16 +222,25 @@ static int each_line(struct node *n, struct slice text, int (*fn)(struct node *n
 	return 0;
 }
 
-/* The argument is a row's name, as ls shows it; one that is split has its slashes. */
-static int at_row(struct node *n, struct slice name, int (*fn)(struct tfs_table *t, struct tfs_bytes row))
+/* Verbs about a row, whose name is the argument, as ls shows it; one that is split has its slashes. */
+static int row_verb(struct node *n, struct slice line, struct changes *c)
 {
 	struct buf row = {0};
-	int r = name_decode_row(name, &row);
+	struct slice name;
+	int r;
+	int (*fn)(struct tfs_table *t, struct tfs_bytes row) = verb(line, "split", &name) ? tfs_split :
+							       verb(line, "merge", &name) ? tfs_merge :
+											    NULL;
 
+	if (!fn && !verb(line, "drop-rows", &name))
+		return NO_SUCH_VERB;
+	if (!name.n)
+		return NO_ROW;
+	r = name_decode_row(name, &row);
 	if (r == -ENOENT)
 		r = -EINVAL;
 	if (r == 0)
-		r = fn(node_store_table(n), bytes_of(buf_slice(&row)));
+		r = fn ? fn(node_store_table(n), bytes_of(buf_slice(&row))) : drop_rows(n, buf_slice(&row), c);
 	buf_fini(&row);
 	return r;
 }
@@ -264,13 +253,7 @@ static int table_verb(struct node *n, struct slice line, struct changes *c)
 		return tfs_flush(node_store_table(n));
 	if (verb(line, "compact", &argument) && !argument.n)
 		return tfs_compact(node_store_table(n));
-	if (verb(line, "split", &argument) && argument.n)
-		return at_row(n, argument, tfs_split);
-	if (verb(line, "merge", &argument) && argument.n)
-		return at_row(n, argument, tfs_merge);
-	if (verb(line, "drop-rows", &argument) && argument.n)
-		return drop_rows(n, argument, c);
-	return NO_SUCH_VERB;
+	return row_verb(n, line, c);
 }
 
 static int system_verb(struct node *n, struct slice line, struct changes *c)

@@ -21,10 +21,17 @@ ok "split" ctl split row130
 is "$(ranges)" "-row130 row130- " "two"
 is "$(cat "$M/t/row129/f/q@1" "$M/t/row130/f/q@1" | tr '\n' ' ')" "v129 v130 " "rows on either side are read"
 ok "a row that is not there, in the escapes of names" ctl split 'row1%2Fx'
-is "$(ranges)" "-row1/x row1/x-row130 row130- " "is where a tablet begins"
+is "$(ranges)" "-row1%2Fx row1%2Fx-row130 row130- " "is where a tablet begins, and is shown so"
 ok "merge" ctl merge row0
 is "$(ranges)" "-row130 row130- " "two again"
-for bad in 'split row130' 'split .x' 'split row%2fx' 'split a/b' 'split' 'split ' 'merge row130' 'merge zzz' 'merge' 'splitrow'; do
+odd=$(printf '%%2Ea%%09%%25\xc3\xa4\xff')
+ok "any bytes" ctl "split $odd"
+is "$(ranges)" "-$odd $odd-row130 row130- " "  are shown as they were given"
+ok "  so that what .tablets shows can be given back" ctl "merge $(sed -n 2p "$M/t/.tablets" | cut -f1)"
+ok "merge" ctl 'merge !'
+is "$(ranges)" "- " "one again"
+ok "split" ctl split row130
+for bad in 'split row130' 'split .x' 'split row%2fx' 'split a/b' 'split' 'split ' 'merge row130' 'merge zzz' 'merge' 'splitrow' 'drop-rows' 'drop-rows a/b' 'drop-rows row%'; do
 	before=$(ranges)
 	lines=$(reasons .)
 	is "$(ctl "$bad" 2>&1 | sed 's/.*: //')" "Invalid argument" "\"$bad\" is refused"
