@@ -54,7 +54,8 @@ struct held {
 	bool in_doubt;               /* a change failed that may have taken place: read the row again first */
 	struct buf split_doubt;      /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
 	bool merge_doubt;            /* under EDIT: a merge's step 3 failed, and the row of the tablet below may have gone */
-	uint64_t split_after_us, merge_after_us; /* the splitting thread's: it is not to be tried before */
+	_Atomic uint64_t split_after_us; /* it is not to be tried before; tests are impatient */
+	uint64_t merge_after_us;     /* the same, and the splitting thread's */
 	uint64_t made_us;            /* when it was loaded or made, monotonic */
 	uint64_t root_version;       /* KIND_ROOT: of the root file */
 	_Atomic unsigned refs;       /* one is the set's */

@@ -217,7 +217,8 @@ void tablet_scan_free(struct tablet_scan *s);
 /*
  * ---- splitting and merging: engine/store/tablet_split.c has the order ----
  * A row at which to split, such that either side has about half of the
- * files' bytes, and a row.  -ENOENT: there is none (a single row).
+ * files' bytes, and a row.  -ENOENT: there is none (a single row, or a part
+ * of a single block).
  */
 int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
 /*

@@ -379,6 +379,32 @@ middle(const struct view *v, struct buf *row)
 	return err ? err : best == UINT64_MAX ? -ENOENT : 0;
 }
 
+/*
+ * Would a split there lead anywhere?  Bytes are counted in whole blocks, and a
+ * block that a border cuts is the upper part's.  So where all that a tablet
+ * has lies in one block, a split makes a part with nothing, a row, and one
+ * that seems as large as before; and again, row by row.  This ends where the
+ * block is shared already: a major compaction gives each tablet its own.
+ */
+static int
+leads_on(const struct view *v, struct slice row, bool *on)
+{
+	struct place *p = calloc(v->file_count + 1u, sizeof *p);
+	struct buf prefix = {0};
+	uint64_t bytes, below;
+	unsigned n;
+	int err = p ? places(v, p, &n, &bytes) : -ENOMEM;
+
+	if (!err && !(err = cellkey_row_prefix(&prefix, row)) && !(err = bytes_below(p, n, buf_slice(&prefix), &below))) {
+		*on = true;
+		for (unsigned i = 0; i < n && (!below || below == bytes); i++)
+			*on &= !p[i].file->clip;
+	}
+	buf_fini(&prefix);
+	free(p);
+	return err;
+}
+
 /* The first live row at or above from, or above it. */
 static int
 first_row(struct tablet *t, struct slice from, bool after, struct buf *row)
@@ -402,13 +428,13 @@ int
 tablet_split_key(struct tablet *t, struct buf *out)
 {
 	struct buf row = {0}, least = {0};
+	bool on = false;
 	struct snap snap;
 	int err;
 
 	tablet_enter(t);
 	snap_take(t, &snap);
 	err = middle(snap.view, &row);
-	snap_put(&snap);
 	if (!err)
 		err = first_row(t, slice_of(NULL, 0), false, &least);
 	/* Both parts are to have rows; a row that is larger than half of all leaves no better place than before it or behind it. */
@@ -416,6 +442,11 @@ tablet_split_key(struct tablet *t, struct buf *out)
 		err = first_row(t, buf_slice(&least), true, &row);
 	else if (!err)
 		err = first_row(t, buf_slice(&row), false, &row);
+	if (!err)
+		err = leads_on(snap.view, buf_slice(&row), &on);
+	snap_put(&snap);
+	if (!err && !on)
+		err = -ENOENT;
 	if (!err) {
 		buf_fini(out);
 		*out = row;
