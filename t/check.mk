@@ -27,7 +27,7 @@ endif
 check-units: $(check_PROGRAMS)
 	@$(tap_env); $(prove) $(tap_programs)
 
-check-crash: t/crash/crash_store
+check-crash: t/crash/crash_store t/crash/crash_durable
 	@$(tap_env); CRASH_POINTS=100000 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/30-crash.t
 
 # In a sanitized build: what is run of it.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The proofs over the whole engine: random histories, crashes, faults, stalls.
-history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/history/schemas.c %D%/history/steps.c \
+history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/history/schemas.c %D%/history/steps.c %D%/history/server.c \
 	%D%/history/history.h %D%/history/keys.h
 engine_test_libs = t/model/libmodel_ref.la libengine.la $(TFS_LDFLAGS)
 
@@ -13,6 +13,10 @@ t_crash_crash_store_LDADD = $(engine_test_libs)
 t_crash_crash_syncs_SOURCES = %D%/crash/crash_syncs.c %D%/crash/handed_on.c %D%/crash/handed_on.h \
 	%D%/crash/places.h $(store_point_sources)
 t_crash_crash_syncs_LDADD = $(engine_test_libs)
+check_PROGRAMS += t/crash/crash_durable
+t_crash_crash_durable_SOURCES = %D%/crash/crash_durable.c %D%/crash/durable.c %D%/crash/durable.h $(store_point_sources)
+t_crash_crash_durable_LDADD = $(engine_test_libs)
+t_crash_crash_durable_LDFLAGS = -Wl,--wrap=metadata_mutate,--wrap=metadata_delete
 
 check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_merge t/engine/test_killed t/engine/test_tablets t/engine/test_schemas t/engine/test_memory
 t_engine_test_stall_SOURCES = %D%/engine/test_stall.c %D%/engine/lib.h %D%/unit/dir.h

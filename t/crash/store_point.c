@@ -59,7 +59,8 @@ static struct expected {
 static char dir[300], store_dir[340];
 static unsigned flags;
 static struct tfs_options options;
-static bool tell, by_hand;
+static bool tell, by_hand, changes;
+static const struct point_watch *watch;
 
 /* ---- the history on the model: every state there may be ---- */
 static bool is_barrier(const struct step *st)
@@ -87,11 +88,13 @@ static void choose_history(uint64_t seed)
 		options.log_segment_bytes = 16 << 10; /* too short to be preallocated, by a thread of its own */
 	}
 	options.log_level = MSG_WARNING;
-	flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_SINGLE | STEP_TABLETS;
+	flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_SINGLE | STEP_TABLETS | (changes ? STEP_CHANGES : 0);
 	if (options.no_background)
 		flags |= STEP_AUTO;
 	if (one_in(&r, 8))
 		flags |= STEP_BIG;
+	if (one_in(&r, 3))
+		flags |= STEP_SALTED;
 }
 
 /* One step or part of the setup on one side. */
@@ -101,7 +104,7 @@ static int one_step(struct side *s, uint64_t seed, unsigned i, struct out *o)
 
 	if (i < SETUP_PARTS)
 		return side_setup_part(s, flags, i, o);
-	if (step_kind(&st) == STEP_REOPEN || step_kind(&st) == STEP_MERGE)
+	if (step_kind(&st) == STEP_REOPEN || step_is_server(step_kind(&st)))
 		return 0; /* on the model; library_step has its own */
 	return step_run(s, &st, o);
 }
@@ -218,6 +221,8 @@ static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset,
 		do_between();
 	if (number > told->operations)
 		told->operations = number;
+	if (watch)
+		watch->operation(op, path, number);
 	if (number == now.killed)
 		dead = true;
 	if (dead)
@@ -263,6 +268,22 @@ static int close_store(struct side *s)
 	return err;
 }
 
+static void begins(const char *call)
+{
+	if (watch)
+		watch->call(call);
+}
+
+static int told_server_step(const struct step *st, struct out *o)
+{
+	int err;
+
+	begins(step_kind_names[step_kind(st)]);
+	err = server_step(hooks.server, store_dir, st, o);
+	begins(NULL);
+	return err;
+}
+
 static int library_step(struct side *s, unsigned i, struct out *o)
 {
 	struct step st = {now.seed, i - SETUP_PARTS, flags};
@@ -273,12 +294,18 @@ static int library_step(struct side *s, unsigned i, struct out *o)
 		err = close_store(s);
 		if (!err)
 			told->durable = i; /* closed: all of it is on disk */
-		if (!err)
+		if (!err && !dead) {
+			server_leave(store_dir);
+			begins(step_kind_names[STEP_REOPEN]);
 			err = open_store(s);
+			begins(NULL);
+		}
 		if (err && !dead)
 			_exit(FAILED);
 		return 0;
 	}
+	if (i >= SETUP_PARTS && step_is_server(step_kind(&st)))
+		return told_server_step(&st, o);
 	if (i >= SETUP_PARTS && is_barrier(&st)) {
 		err = tfs_sync(s->store);
 		if (dead)
@@ -354,7 +381,7 @@ static void step_done(unsigned i, int err, const struct out *o)
 
 static void run_history(void)
 {
-	struct side lib = {.api = &api_library};
+	struct side lib = {.api = watch ? watch->library : &api_library};
 	struct out o = {0};
 
 	alarm(HANG_SECONDS);
@@ -481,6 +508,10 @@ static int look(bool thorough)
 		return FAILED;
 	if (open_store(&lib))
 		return FAILED;
+	if (server_leftovers(store_dir, &d)) {
+		printf("# the start has not removed them:\n# %.*s", (int)d.n, d.p);
+		return FAILED;
+	}
 	side_dump(&lib, &d);
 	h = out_hash(&d);
 	for (unsigned k = most + 1; k-- > least;) {
@@ -678,6 +709,16 @@ void point_by_hand(void)
 	by_hand = true;
 }
 
+void point_watch(const struct point_watch *w)
+{
+	watch = w;
+}
+
+void point_changes(void)
+{
+	changes = true;
+}
+
 bool history_is_plain(uint64_t seed)
 {
 	choose_history(seed);
@@ -696,7 +737,8 @@ bool step_is_rare(uint64_t seed, unsigned step)
 	struct step st = {seed, step - SETUP_PARTS, flags};
 	enum step_kind k = step_kind(&st);
 
-	return step >= SETUP_PARTS && (k == STEP_TABLE || k == STEP_EDIT || k == STEP_RULES || k == STEP_SPLIT || k == STEP_JOIN);
+	return step >= SETUP_PARTS && (k == STEP_TABLE || k == STEP_EDIT || k == STEP_RULES || k == STEP_SPLIT || k == STEP_JOIN ||
+				      k == STEP_SWEEP || k == STEP_METADATA);
 }
 
 bool prepare(uint64_t seed)

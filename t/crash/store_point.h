@@ -73,6 +73,15 @@ void point_tell(bool on);
 void point_by_hand(void);
 /* Has the history neither background work nor a sync at each commit? */
 bool history_is_plain(uint64_t seed);
+/* Whoever wants to know what the dying process is in: called there. */
+struct point_watch {
+	const struct api *library;                   /* instead of api_library */
+	void (*call)(const char *name);              /* something else begins; NULL: it is over */
+	void (*operation)(enum file_op op, const char *path, uint64_t number);
+};
+void point_watch(const struct point_watch *w);
+/* From now on histories have more of the steps that are rare. */
+void point_changes(void);
 /* The model's states, and a run without a crash: told->operations, told->syncs.  False: that failed. */
 bool prepare(uint64_t seed);
 /* The model's states alone. */

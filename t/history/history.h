@@ -73,6 +73,7 @@ enum {
 	STEP_TABLETS = 256, /* tablets split and merged */
 	STEP_SALTED = 512, /* the first table is salted, and schemas salt others */
 	STEP_SINGLE = 128, /* every step is at most one durable change of what the store holds */
+	STEP_CHANGES = 1024, /* more of the steps that are rare: changes of tables, schemas and tablets */
 };
 struct step {
 	uint64_t seed, number;
@@ -80,17 +81,33 @@ struct step {
 };
 enum step_kind {
 	STEP_MUTATE, STEP_SCAN, STEP_POINT, STEP_TABLE, STEP_EDIT, STEP_RULES, STEP_FLUSH, STEP_COMPACT, STEP_SYNCS, STEP_REOPEN,
-	STEP_MERGE, STEP_ALL, STEP_SPLIT, STEP_JOIN
+	STEP_MERGE, STEP_ALL, STEP_SPLIT, STEP_JOIN, STEP_SWEEP, STEP_METADATA
 };
-#define STEP_KINDS (STEP_JOIN + 1)
+#define STEP_KINDS (STEP_METADATA + 1)
 extern const char *const step_kind_names[STEP_KINDS];
+extern const char *const schema_op_names[TFS_SCHEMA_GROUP_RENAME + 1];
 enum step_kind step_kind(const struct step *st);
 /* Whether the step is a mutation that asks for TFS_APPLY_SYNC. */
 bool step_is_sync(const struct step *st);
 /* By how much the clock moves before it. */
 int64_t step_clock(const struct step *st);
-/* Runs the step; REOPEN and MERGE are the caller's.  Returns the library's return value of its main call. */
+/* Runs the step; REOPEN and those of server_step are the caller's.  Returns the library's return value of its main call. */
 int step_run(struct side *s, const struct step *st, struct out *o);
+
+/*
+ * server.c: what the library's callers cannot ask for, and what changes
+ * nothing that they see.  MERGE, a merging compaction of every tablet where
+ * the policy wants one; SWEEP, SSTables that nothing refers to, gone after two
+ * rounds; METADATA, its tablets flushed, split or merged.  0, or -errno, said.
+ */
+bool step_is_server(enum step_kind kind);
+struct server;
+int server_step(struct server *s, const char *store_dir, const struct step *st, struct out *o);
+/* SSTables that nothing refers to, of an earlier process. */
+void server_leave(const char *store_dir);
+/* Says and counts the files of SWEEP that are there. */
+unsigned server_leftovers(const char *store_dir, struct out *o);
+
 /* The first two tables with families and groups; the start of every history.  In parts, each one durable change. */
 #define SETUP_PARTS 4
 int side_setup_part(struct side *s, unsigned flags, unsigned part, struct out *o);

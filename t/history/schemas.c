@@ -144,18 +144,19 @@ int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 	}
 }
 
+const char *const schema_op_names[TFS_SCHEMA_GROUP_RENAME + 1] = {
+	"table mode", "table owner", "time", "hide", "family add", "family drop", "family mode", "family owner", "family gc",
+	"family group", "family type", "group add", "group drop", "compression", "level", "block size", "bloom bits", "in memory",
+	"family rename", "group rename",
+};
+
 static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_edit *e, struct out *o)
 {
-	static const char *const names[] = {
-		"table mode", "table owner", "time", "hide", "family add", "family drop", "family mode", "family owner", "family gc",
-		"family group", "family type", "group add", "group drop", "compression", "level", "block size", "bloom bits", "in memory",
-		"family rename", "group rename",
-	};
 	char *why = NULL;
 	int err = s->api->schema_change(t, e, &why);
 
 	free(why);
-	say(o, "edit %s %s = %s: %s\n", names[e->op], e->name ? e->name : "", e->value ? e->value : "", strerror(-err));
+	say(o, "edit %s %s = %s: %s\n", schema_op_names[e->op], e->name ? e->name : "", e->value ? e->value : "", strerror(-err));
 	return err;
 }
 

@@ -8,7 +8,7 @@
 
 const char *const step_kind_names[STEP_KINDS] = {
 	"mutation", "scan", "point read", "table", "schema edit", "schema text", "flush", "compact", "sync", "reopening", "merging compaction",
-	"look", "split", "merge",
+	"look", "split", "merge", "sweep", "METADATA",
 };
 
 struct choice {
@@ -27,13 +27,15 @@ static struct choice choose(const struct step *st)
 	for (unsigned i = 0; i < 3; i++)
 		rnd(&c.r);
 	n = below(&c.r, 200);
+	if ((st->flags & STEP_CHANGES) && n < 80)
+		n = n < 64 ? 184 + n % 16 : 170 + n % 4 / 2 * 9;
 	c.kind = n < 118 ? STEP_MUTATE : n < 138 ? STEP_SCAN : n < 156 ? STEP_POINT : n < 164 ? STEP_FLUSH : n < 168 ? STEP_COMPACT :
-		 n < 172 ? STEP_SYNCS : n < 176 ? STEP_REOPEN : n < 180 ? STEP_MERGE : n < 184 ? STEP_ALL : n < 191 ? STEP_EDIT :
-		 n < 195 ? STEP_RULES : STEP_TABLE;
+		 n < 170 ? STEP_SYNCS : n < 172 ? STEP_SWEEP : n < 176 ? STEP_REOPEN : n < 179 ? STEP_MERGE : n < 180 ? STEP_METADATA :
+		 n < 184 ? STEP_ALL : n < 191 ? STEP_EDIT : n < 195 ? STEP_RULES : STEP_TABLE;
 	if ((c.kind == STEP_TABLE && !(st->flags & STEP_TABLES)) ||
 	    ((c.kind == STEP_EDIT || c.kind == STEP_RULES) && !(st->flags & STEP_SCHEMA)))
 		c.kind = STEP_MUTATE;
-	if (c.kind == STEP_MUTATE && (st->flags & STEP_TABLETS) && one_in(&c.r, 12))
+	if (c.kind == STEP_MUTATE && (st->flags & STEP_TABLETS) && one_in(&c.r, st->flags & STEP_CHANGES ? 3 : 12))
 		c.kind = one_in(&c.r, 3) ? STEP_JOIN : STEP_SPLIT;
 	/* Most of it in one table, so that things meet. */
 	c.table = one_in(&c.r, 4) ? (unsigned)below(&c.r, TABLES) : 0;
@@ -161,7 +163,7 @@ int step_run(struct side *s, const struct step *st, struct out *o)
 			err = s->api->tablets(t, look_at_tablet, o);
 		say(o, "usage: %s\n", strerror(-err));
 		return err ? err : step_all(s, t, o);
-	case STEP_TABLE: case STEP_SYNCS: case STEP_REOPEN: case STEP_MERGE:
+	case STEP_TABLE: case STEP_SYNCS: case STEP_REOPEN: case STEP_MERGE: case STEP_SWEEP: case STEP_METADATA:
 		break;
 	}
 	say(o, "\n");

@@ -108,31 +108,6 @@ static bool reopen(struct pair *p, uint64_t number)
 	return true;
 }
 
-/* A merging compaction of every tablet where the policy wants one. */
-static bool merge(struct pair *p)
-{
-	struct held **list;
-	unsigned n;
-	bool did, fine = true;
-
-	if (held_list(p->hooks.server, 0, &list, &n))
-		return false;
-	for (unsigned i = 0; i < n; i++) {
-		for (unsigned times = 0; times < 4; times++) {
-			int err = tablet_compact_step(list[i]->tablet, &did);
-
-			if (err)
-				printf("# merging compaction: %s\n", strerror(-err));
-			fine &= err == 0;
-			if (err || !did)
-				break;
-		}
-		held_put(list[i]);
-	}
-	free(list);
-	return fine;
-}
-
 static bool agree(struct pair *p, unsigned number)
 {
 	if (p->tell)
@@ -179,10 +154,15 @@ static bool run_step(struct pair *p, unsigned i)
 		if (p->tell)
 			printf("# step %u reopen%s\n", i, i & 1 ? " from the log" : "");
 		return reopen(p, i);
-	case STEP_MERGE:
+	case STEP_MERGE: case STEP_SWEEP: case STEP_METADATA:
 		if (p->tell)
-			printf("# step %u merge\n", i);
-		return merge(p);
+			printf("# step %u %s\n", i, step_kind_names[step_kind(&st)]);
+		if (server_step(p->hooks.server, p->dir, &st, &p->lib_saw)) {
+			printf("# %.*s", (int)p->lib_saw.n, p->lib_saw.p);
+			print_messages();
+			return false;
+		}
+		return true;
 	case STEP_RULES:
 		if (!prepare_rules(p))
 			return true;
@@ -259,7 +239,7 @@ static int history(uint64_t seed, bool tell, const struct api *library)
 		shared->failed_at = i;
 		if (shared->skip[i])
 			continue;
-		if (!real && (step_kind(&st) == STEP_REOPEN || step_kind(&st) == STEP_MERGE))
+		if (!real && (step_kind(&st) == STEP_REOPEN || step_is_server(step_kind(&st))))
 			continue;
 		bad = !run_step(&p, i);
 	}

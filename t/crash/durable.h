@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a store's process was doing, by name, when it died: the call (a schema
+ * edit by its kind), the step of it as the file that does it numbers them
+ * (split.c, merge.c, tables.c, local_files.c), and the file operation.
+ */
+#ifndef T_CRASH_DURABLE_H
+#define T_CRASH_DURABLE_H
+
+#include "engine/base/file.h"
+#include "t/history/history.h"
+
+#define DURABLE_BYTES 112u
+#define DURABLE_UNKNOWN "nobody-knows" /* in a name */
+
+/* api_library, of which is known here what it is in. */
+struct api durable_api(void);
+/* The same for what is no call of the library's; NULL: it is over. */
+void durable_call(const char *name);
+/* For a hook.  False: an operation that changes nothing.  An empty name: it is within no call that has one. */
+bool durable_name(char name[DURABLE_BYTES], enum file_op op, const char *path);
+/* The call that has ended since this was asked last, or NULL. */
+const char *durable_over(void);
+
+#endif
