@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Families of bytes that turn out to be counters.
+ * Families of bytes that turn out to be counters, and rows that turn out to
+ * be salted.
  *
  * A restore writes cells and .schema in whatever order a tool likes, so a
  * family of counters may first be made as one of bytes, its values stored as
  * the text that was written (DESIGN 2.2).  As long as the table's schema has
  * not been set, a written schema may therefore make such a family one of
  * counters: every value, which must be a decimal number, becomes its 8 bytes
- * at the same timestamp.
+ * at the same timestamp.  Or it may give the table a salt: every row is
+ * written anew under its salted key, and deleted under its plain one.
  *
  * Durable steps, the table's writes held meanwhile:
- *	1 look at every value: one that is no number refuses the schema
+ *	1 look at every cell: a value that is no number, or a row that could be
+ *	  taken for a salted one, refuses the schema
  *	2 one multi-operation: the new schema, and the file "convert/TABLE ID"
- *	  with the families' ids and the twins
+ *	  with the families' ids and the twins, and whether there is a new salt
  *	3 write each value anew, as 8 bytes; sync
- *	4 remove "convert/TABLE ID"
- * A crash between 2 and 4 leaves the file, and the next start does 3 and 4
- * before anybody can write.  After an error there the table's writes are
+ *	4 if there is a new salt: the file says no more than that; then write
+ *	  and delete each row; sync
+ *	5 remove "convert/TABLE ID"
+ * A crash between 2 and 5 leaves the file, and the next start goes on from 3
+ * or 4 before anybody can write.  After an error there the table's writes are
  * refused until the schema is written again, or the next start: what is
  * written meanwhile could not be told from what is still to be converted.
  *
@@ -24,11 +29,17 @@
  * those of a small number begin with 00 or FF, which no text does; but the 8
  * bytes of 3544952156018063160 read "12345678".  Such values are found in
  * step 1 and noted as twins: of 8 bytes that are a text, those of a twin have
- * been converted, all others have not.
+ * been converted, all others have not.  Twins are known by their plain rows,
+ * so 4 begins when 3 is known to be done.
+ *
+ * A salted key begins with a byte below the salt, and by step 1 no plain row
+ * does: what has been salted is not again.  A row is deleted after its copy,
+ * and the log keeps that order.
  */
 #include "engine/base/counter.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
+#include "engine/client/salt.h"
 #include "master/convert_format.h"
 #include "master/internal.h"
 
@@ -60,12 +71,14 @@ struct walk {
 	struct reader twins;        /* converting: those still to come */
 	struct convert_key twin;    /* the next one, if there */
 	int there;                  /* 1; 0 no more */
+	uint8_t salt;
+	struct buf row, key;        /* salting: the row that is being copied, plain, and where to */
 };
 
-/* Calls fn for each version of the family. */
-static int each_cell(struct walk *w, uint16_t family, int (*fn)(struct walk *w, const struct scan_cell *c))
+/* Calls fn for each version of the family (0: of all), from a row on, by keys as they are stored. */
+static int each_cell(struct walk *w, uint16_t family, struct slice from, int (*fn)(struct walk *w, const struct scan_cell *c))
 {
-	struct scan_spec spec = {.what = SCAN_CELLS, .families = &family, .family_count = 1};
+	struct scan_spec spec = {.what = SCAN_CELLS, .row_from = from, .families = family ? &family : NULL, .family_count = family ? 1 : 0};
 	const struct scan_cell *cell;
 	struct row_cursor c;
 	int err = 0, n;
@@ -102,36 +115,81 @@ static bool is_twin(struct walk *w, const struct scan_cell *c)
 	return w->there > 0 && convert_key_cmp(&w->twin, &key) == 0;
 }
 
-static int rewrite(struct walk *w, const struct scan_cell *c)
+static int apply(struct walk *w, struct slice row, const struct op *op)
 {
-	struct op op = {
-		.kind = OP_WRITE,
-		.family = c->family,
-		.qualifier = c->qualifier,
-		.ts = {.us = c->ts},
-		.truncate_to = UINT64_MAX,
-	};
 	struct ts_request q = {
 		.method = TS_MUTATE,
 		.table = w->table,
 		.schema_generation = w->generation,
 		.salt = TS_AS_STORED,
-		.row = c->row,
-		.ops = &op,
+		.row = row,
+		.ops = op,
 		.op_count = 1,
 		.through_hold = true,
 	};
 	struct ts_answer a = {0};
+	int err = service_call(w->m->tablets, &q, &a);
+
+	ts_answer_fini(&a);
+	return err;
+}
+
+static int put(struct walk *w, struct slice row, const struct scan_cell *c, struct slice value)
+{
+	const struct op op = {
+		.kind = OP_WRITE,
+		.family = c->family,
+		.qualifier = c->qualifier,
+		.ts = {.us = c->ts},
+		.truncate_to = UINT64_MAX,
+		.value = value,
+	};
+
+	return apply(w, row, &op);
+}
+
+static int rewrite(struct walk *w, const struct scan_cell *c)
+{
 	uint8_t bytes[8];
 	int64_t value;
-	int err;
 
 	if (!is_number(c->value, &value) || (c->value.n == sizeof(bytes) && is_twin(w, c)))
 		return 0;
 	put_be64(bytes, (uint64_t)value);
-	op.value = slice_of(bytes, sizeof(bytes));
-	err = service_call(w->m->tablets, &q, &a);
-	ts_answer_fini(&a);
+	return put(w, c->row, c, slice_of(bytes, sizeof(bytes)));
+}
+
+/* The row that has been copied whole. */
+static int delete_plain(struct walk *w)
+{
+	const struct op op = {.kind = OP_DELETE_ROW};
+
+	return w->row.n ? apply(w, buf_slice(&w->row), &op) : 0;
+}
+
+static int salt_cell(struct walk *w, const struct scan_cell *c)
+{
+	int err = 0;
+
+	if (!slice_eq(buf_slice(&w->row), c->row)) {
+		err = delete_plain(w);
+		buf_reset(&w->key);
+		if (!err && (buf_set(&w->row, c->row.p, c->row.n) || buf_u8(&w->key, salt_byte(c->row, w->salt)) ||
+			     buf_append_slice(&w->key, c->row)))
+			err = -ENOMEM;
+	}
+	return err ? err : put(w, buf_slice(&w->key), c, c->value);
+}
+
+/* Rows that begin with a byte below the salt are there already. */
+static int salt_all(struct walk *w)
+{
+	int err = each_cell(w, 0, slice_of(&w->salt, 1), salt_cell);
+
+	if (!err)
+		err = delete_plain(w);
+	buf_fini(&w->row);
+	buf_fini(&w->key);
 	return err;
 }
 
@@ -154,7 +212,20 @@ int convert_judge(struct master *m, const struct tfs_schema *old, uint16_t famil
 		return -ENOMEM;
 	c->families = ids;
 	ids[c->count++] = family;
-	return each_cell(&w, family, look_at);
+	return each_cell(&w, family, slice_of(NULL, 0), look_at);
+}
+
+static int look_at_row(struct walk *w, const struct scan_cell *c)
+{
+	return c->row.p[0] < w->salt ? -EBUSY : 0;
+}
+
+int convert_judge_salt(struct master *m, const struct tfs_schema *old, int salt, struct conversion *c)
+{
+	struct walk w = {.m = m, .table = old->table_id, .generation = old->generation, .salt = (uint8_t)salt};
+
+	c->salt = true;
+	return each_cell(&w, 0, slice_of(NULL, 0), look_at_row);
 }
 
 void conversion_fini(struct conversion *c)
@@ -166,7 +237,7 @@ void conversion_fini(struct conversion *c)
 
 int convert_step(struct conversion *c, uint32_t table, struct lock_op *op)
 {
-	int err = convert_head_encode(c->families, c->count, &c->contents);
+	int err = convert_head_encode(c->salt, c->families, c->count, &c->contents);
 
 	if (!err)
 		err = buf_append_slice(&c->contents, buf_slice(&c->twins));
@@ -179,7 +250,7 @@ int convert_step(struct conversion *c, uint32_t table, struct lock_op *op)
  * Each family by the ids in the file; the twins of each stand together.  The
  * file is read through first: half of it would do harm.
  */
-static int convert_all(struct walk *w, struct slice contents)
+static int convert_all(struct walk *w, struct slice contents, bool *salt)
 {
 	struct convert_key key = {0};
 	struct slice families;
@@ -188,7 +259,7 @@ static int convert_all(struct walk *w, struct slice contents)
 	int err;
 
 	w->twins = reader_of(contents);
-	err = convert_head_decode(&w->twins, &families, &count);
+	err = convert_head_decode(&w->twins, salt, &families, &count);
 	for (r = w->twins; !err;) {
 		int n = convert_twin_decode(&r, &key);
 
@@ -197,27 +268,46 @@ static int convert_all(struct walk *w, struct slice contents)
 			break;
 		}
 	}
+	if (!err && !count) /* that has been done */
+		return 0;
 	if (!err)
 		w->there = convert_twin_decode(&w->twins, &w->twin);
 	for (unsigned i = 0; i < count && !err; i++)
-		err = each_cell(w, load_be16(families.p + 2 * i), rewrite);
-	return err;
+		err = each_cell(w, load_be16(families.p + 2 * i), slice_of(NULL, 0), rewrite);
+	return err ? err : sync_all(w->m);
 }
 
-int convert_run(struct master *m, uint32_t table, uint64_t generation)
+/* Step 4. */
+static int convert_salt(struct walk *w, const char *file)
 {
-	struct walk w = {.m = m, .table = table, .generation = generation};
+	struct lock_op only = {.name = file, .expect = LOCK_ANY};
+	struct buf b = {0};
+	int err = convert_head_encode(true, NULL, 0, &b);
+
+	only.contents = buf_slice(&b);
+	if (!err)
+		err = lock_multi(w->m->locks, &only, 1, NULL);
+	if (!err)
+		err = salt_all(w);
+	buf_fini(&b);
+	return err ? err : sync_all(w->m);
+}
+
+int convert_run(struct master *m, const struct tfs_schema *p)
+{
+	struct walk w = {.m = m, .table = p->table_id, .generation = p->generation, .salt = (uint8_t)p->salt};
 	struct lock_op done = {.remove = true, .expect = LOCK_ANY};
 	struct buf b = {0};
 	char file[FILE_MAX];
+	bool salt = false;
 	int err;
 
-	convert_file(file, table);
+	convert_file(file, p->table_id);
 	err = lock_get(m->locks, file, &b, NULL);
 	if (!err)
-		err = convert_all(&w, buf_slice(&b));
-	if (!err)
-		err = sync_all(m);
+		err = convert_all(&w, buf_slice(&b), &salt);
+	if (!err && salt)
+		err = convert_salt(&w, file);
 	done.name = file;
 	if (!err)
 		err = lock_multi(m->locks, &done, 1, NULL);
@@ -255,13 +345,13 @@ static int finish_one(void *arg, const char *name)
 		return 0; /* not ours */
 	err = master_read_by_id(f->m, (uint32_t)table, NULL, &s, &version);
 	if (!err) {
-		err = convert_run(f->m, (uint32_t)table, schema_public(s)->generation);
+		err = convert_run(f->m, schema_public(s));
 	} else if (err == -ENOENT) { /* of a table dropped meanwhile */
 		stray.name = file;
 		err = lock_multi(f->m->locks, &stray, 1, NULL);
 	}
 	if (err && !*f->why &&
-	    asprintf(f->why, "lock/convert/%s: table %s: texts cannot be made counters: %s", name, s ? schema_public(s)->name : "?",
+	    asprintf(f->why, "lock/convert/%s: table %s: its cells cannot be converted: %s", name, s ? schema_public(s)->name : "?",
 		     strerror(-err)) < 0)
 		*f->why = NULL;
 	schema_put(s);

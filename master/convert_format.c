@@ -4,9 +4,9 @@
 
 #include <errno.h>
 
-int convert_head_encode(const uint16_t *families, unsigned count, struct buf *out)
+int convert_head_encode(bool salt, const uint16_t *families, unsigned count, struct buf *out)
 {
-	int err = buf_be16(out, (uint16_t)count);
+	int err = buf_be16(out, (uint16_t)(count | (salt ? CONVERT_SALT : 0)));
 
 	for (unsigned i = 0; i < count && !err; i++)
 		err = buf_be16(out, families[i]);
@@ -20,18 +20,24 @@ int convert_twin_encode(const struct convert_key *k, struct buf *out)
 		       : 0;
 }
 
-int convert_head_decode(struct reader *r, struct slice *families, unsigned *count)
+int convert_head_decode(struct reader *r, bool *salt, struct slice *families, unsigned *count)
 {
 	struct slice ids;
 	uint16_t n;
+	bool salted;
 
-	if (!get_be16(r, &n) || n == 0 || !get_bytes(r, 2u * n, &ids))
+	if (!get_be16(r, &n))
+		return -EBADMSG;
+	salted = n & CONVERT_SALT;
+	n &= (uint16_t)~CONVERT_SALT;
+	if ((n == 0 && !salted) || !get_bytes(r, 2u * n, &ids))
 		return -EBADMSG;
 	for (unsigned i = 0, last = 0; i < n; i++) {
 		if (load_be16(ids.p + 2 * i) <= last)
 			return -EBADMSG;
 		last = load_be16(ids.p + 2 * i);
 	}
+	*salt = salted;
 	*families = ids;
 	*count = n;
 	return 0;

@@ -27,20 +27,24 @@ int master_hold(struct master *m, uint32_t table) TFS_MUST;
 void master_let_go(struct master *m, uint32_t table, int refuse);
 
 /* ---- convert.c ---- */
-/* Families whose texts become counters. {0} is none. */
+/* Families whose texts become counters, and rows that get a salt. {0} is none. */
 struct conversion {
 	uint16_t *families;
 	unsigned count;
+	bool salt;
 	struct buf twins, contents;
 	char file[32];
 };
+static inline bool conversion_is(const struct conversion *c) { return c->count || c->salt; }
 void conversion_fini(struct conversion *c);
 /* Adds the family if every value of it is a decimal number; -EBUSY.  The caller holds writes. */
 int convert_judge(struct master *m, const struct tfs_schema *old, uint16_t family, struct conversion *c) TFS_MUST;
+/* Rows are salted if no key of one could be taken for a salted one; -EBUSY.  The caller holds writes. */
+int convert_judge_salt(struct master *m, const struct tfs_schema *old, int salt, struct conversion *c) TFS_MUST;
 /* The operation that goes with the schema's change; what it points to is c's. */
 int convert_step(struct conversion *c, uint32_t table, struct lock_op *op) TFS_MUST;
-/* Steps 3 and 4; -ENOENT when there is nothing to convert. */
-int convert_run(struct master *m, uint32_t table, uint64_t generation) TFS_MUST;
+/* Steps 3 to 5, p being the schema written in 2; -ENOENT when there is nothing to convert. */
+int convert_run(struct master *m, const struct tfs_schema *p) TFS_MUST;
 /* 0: an earlier one was not finished.  -ENOENT: none was begun.  Else it is not known. */
 int convert_pending(struct master *m, uint32_t table) TFS_MUST;
 int convert_finish_all(struct master *m, char **why) TFS_MUST;

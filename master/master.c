@@ -130,8 +130,8 @@ static int refuse(char **why, const char *what, const char *name, const char *re
 
 /*
  * -EBUSY, with a reason, when the change would take cells away or make them
- * something else; families whose cells are texts to be made counters go to
- * convert.  `kept` families are those of the same id and type; with
+ * something else; families whose cells are texts to be made counters, and
+ * rows to be salted, go to convert.  `kept` families are those of the same id and type; with
  * allow, left-out ones may hold cells.  The caller holds writes.
  */
 static int judge(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, bool allow, char **why,
@@ -163,7 +163,13 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 	if (old->salt == next->salt)
 		return 0;
 	err = table_has_cells(m->tablets, old->table_id, old->generation, 0, &has);
-	return err ? err : has ? refuse(why, "table", old->name, "its salt cannot change") : 0;
+	if (err || !has)
+		return err;
+	if (old->is_set)
+		return refuse(why, "table", old->name, "its salt cannot change");
+	err = convert_judge_salt(m, old, next->salt, convert);
+	return err == -EBUSY ? refuse(why, "table", old->name, "a row's first byte is less than the salt, so that has to be set before "
+				      "the rows are written") : err;
 }
 
 /* Whether judge would look at any cell. */
@@ -209,18 +215,18 @@ static int replace(struct master *m, const struct schema *old, const struct sche
 	if (err)
 		return err;
 	if (pending == 0) {
-		err = convert_run(m, p->table_id, p->generation);
+		err = convert_run(m, p);
 		refuse = err ? err : 1;
 	}
 	if (!err && held)
 		err = judge(m, p, n, allow, &a->why, &convert);
 	if (!err) {
-		err = write_schema(m, next, version, convert.count ? &convert : NULL);
-		if (!err && convert.count)
-			err = convert_run(m, p->table_id, n->generation);
-		if (err && convert.count && convert_pending(m, p->table_id) != -ENOENT) {
+		err = write_schema(m, next, version, conversion_is(&convert) ? &convert : NULL);
+		if (!err && conversion_is(&convert))
+			err = convert_run(m, n);
+		if (err && conversion_is(&convert) && convert_pending(m, p->table_id) != -ENOENT) {
 			refuse = err;
-			msg_error("table %s: texts cannot be made counters: %s; until its schema is written again, or the next start, "
+			msg_error("table %s: its cells cannot be converted: %s; until its schema is written again, or the next start, "
 				  "it takes no writes", p->name, strerror(-err));
 		}
 	}

@@ -101,4 +101,26 @@ is "$(rm -r "$M/salted" 2>&1)" "" "rm -r"
 ok "tar x" tar -C "$M" -xf "$W/salted.tar"
 (cd "$M/salted" && rm -r 0001700000*)
 is "$(tree salted)" "$(tree plain)" "is the same again"
+
+# What reads a directory of ext4 meets .schema after some rows, or all.
+tar -C "$W/backup" -cf "$W/last.tar" --no-recursion salted -T <(cd "$W/backup" && find salted -mindepth 1 ! -name .schema; echo salted/.schema)
+is "$(rm -r "$M/salted" 2>&1)" "" "rm -r"
+ok "tar x of it" tar -C "$M" -xf "$W/last.tar"
+like "$(cat "$M/salted/.schema")" "salt = 16;" "the table is salted"
+(cd "$M/salted" && rm -r 0001700000*)
+is "$(tree salted)" "$(tree plain)" "and the same"
+ok "cells are written where they are found" sh -c "echo 'split %05' >'$M/salted/.ctl'; awk '{n+=\$9} END {exit !n}' '$M/salted/.tablets'"
+remount
+is "$(tree salted)" "$(tree plain)" "also after a remount"
+is "$(set_schema salted "salt = 8;" 2>&1 | sed 's/.*: //')" "Device or resource busy" "the salt is fixed from then on"
+mkdir -p "$M/low/"$'\xc3\xa4'/f "$M/low/%07x/f"
+echo 1 >"$M/low/"$'\xc3\xa4'/f/q
+is "$(set_schema low "salt = 16;" 2>&1)" "" "rows that begin high are salted"
+is "$(cat "$M/low/"$'\xc3\xa4'/f/q)" "1" "and read"
+mkdir -p "$M/lower/%07x/f"
+echo 1 >"$M/lower/%07x/f/q"
+is "$(set_schema lower "salt = 16;" 2>&1 | sed 's/.*: //')" "Device or resource busy" "a row that could be taken for a salted one is not"
+is "$(reasons "a row's first byte is less than the salt")" 1 "with a reason"
+is "$(set_schema lower "salt = 7;" 2>&1)" "" "but for a lesser salt"
+is "$(cat "$M/lower/%07x/f/q")" "1" "and read"
 done_testing

@@ -345,14 +345,15 @@ const struct look_table *look_table(const struct look *l, uint32_t id)
 	return NULL;
 }
 
-/* Of a conversion of texts to counters that was under way (master/convert.c). */
+/* Of a conversion that was under way (master/convert.c). */
 static int take_conversion(struct report *r, const struct look_file *f)
 {
 	struct reader in = reader_of(buf_slice(&f->contents));
 	struct convert_key twin = {0};
 	struct slice families;
 	unsigned count;
-	int n = convert_head_decode(&in, &families, &count);
+	bool salt;
+	int n = convert_head_decode(&in, &salt, &families, &count);
 
 	if (n == 0)
 		while ((n = convert_twin_decode(&in, &twin)) > 0)
@@ -360,7 +361,8 @@ static int take_conversion(struct report *r, const struct look_file *f)
 	if (n < 0)
 		report_problem(r, "%s: not a conversion under way", f->path);
 	else
-		report_note(r, "%s: texts that become counters; the next mount goes on with it", f->path);
+		report_note(r, "%s: %s; the next mount goes on with it", f->path,
+			    count ? "texts that become counters" : "rows that get their salt");
 	return 0;
 }
 

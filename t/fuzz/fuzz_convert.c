@@ -39,19 +39,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct buf again = {0};
 	uint16_t *ids;
 	unsigned count;
+	bool salt;
 	int n;
 
-	if (convert_head_decode(&r, &families, &count)) {
-		CHECK(size < 2 || load_be16(data) == 0 || size < 2u + 2u * load_be16(data) || !rising(data + 2, load_be16(data)));
+	if (convert_head_decode(&r, &salt, &families, &count)) {
+		unsigned n_ids = size < 2 ? 0 : load_be16(data) & ~CONVERT_SALT;
+
+		CHECK(size < 2 || load_be16(data) == 0 || size < 2u + 2u * n_ids || !rising(data + 2, n_ids));
 		return 0;
 	}
-	CHECK(count > 0 && families.n == 2 * (size_t)count && rising(families.p, count));
+	CHECK((count > 0 || salt) && families.n == 2 * (size_t)count && rising(families.p, count));
 	inside(in, families);
-	ids = malloc(families.n);
+	ids = malloc(families.n + 1);
 	CHECK(ids);
 	for (unsigned i = 0; i < count; i++)
 		ids[i] = load_be16(families.p + 2 * i);
-	CHECK(convert_head_encode(ids, count, &again) == 0);
+	CHECK(convert_head_encode(salt, ids, count, &again) == 0);
 	for (before = k; (n = convert_twin_decode(&r, &k)) > 0; before = k) {
 		CHECK(convert_key_cmp(&before, &k) < 0 && convert_key_cmp(&k, &before) > 0);
 		inside(in, k.row);
@@ -72,11 +75,11 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	static struct buf b;
 
 	*data = NULL;
-	if (i > 2)
+	if (i > 4)
 		return 0;
 	buf_reset(&b);
-	CHECK(convert_head_encode(families, i ? 2 : 1, &b) == 0);
-	for (unsigned n = 0; n < i; n++, k.ts--)
+	CHECK(convert_head_encode(i > 2, families, i == 3 ? 0 : i ? 2 : 1, &b) == 0);
+	for (unsigned n = 0; n < i && i != 3; n++, k.ts--)
 		CHECK(convert_twin_encode(&k, &b) == 0);
 	*data = b.p;
 	return b.n;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Families of bytes that become counters (master/convert.c): death at each
+ * Families of bytes that become counters, in a table that may get a salt at
+ * the same time (master/convert.c): death at each
  * file operation of the conversion, by SIGKILL and by power cut, and again
  * in the opening that finishes it; an I/O error at each.  Afterwards each
  * value is the text that it was or its 8 bytes, all of them alike, and
- * those that read like texts themselves are converted once.
+ * those that read like texts themselves are converted once; and each row is
+ * there once.
  */
 #include "master/convert_format.h"
 #include "t/unit/server_lib.h"
@@ -25,9 +27,24 @@ static const struct {
 
 static const char as_counter[] = "families = ( { name = \"f\"; type = \"counter\"; } );";
 
+static const char as_salted_counter[] = "salt = 7; families = ( { name = \"f\"; type = \"counter\"; } );";
+static const char *wanted = as_counter;
+
 static int set_schema(struct tfs_table *t)
 {
-	return tfs_schema_set_text(t, tfs_str(as_counter), TFS_NO_TIME, NULL);
+	return tfs_schema_set_text(t, tfs_str(wanted), TFS_NO_TIME, NULL);
+}
+
+static int plain(void **state)
+{
+	wanted = as_counter;
+	return setup(state);
+}
+
+static int salted(void **state)
+{
+	wanted = as_salted_counter;
+	return setup(state);
 }
 
 static void fill(void)
@@ -60,6 +77,24 @@ static bool is_counter(struct tfs_table *t)
 	yes = tfs_schema_family(s, "f")->type == TFS_TYPE_COUNTER;
 	tfs_schema_put(s);
 	return yes;
+}
+
+static void expect_rows(struct tfs_table *t)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
+	struct tfs_scan *s;
+	struct tfs_cell c;
+	char row[16];
+
+	assert_int_equal(tfs_scan_new(t, &spec, &s), 0);
+	for (unsigned i = 0; i < VALUES / 3; i++) {
+		snprintf(row, sizeof(row), "r%u", i);
+		assert_int_equal(tfs_scan_next(s, &c), 1);
+		assert_int_equal(c.row.size, strlen(row));
+		assert_memory_equal(c.row.data, row, c.row.size);
+	}
+	assert_int_equal(tfs_scan_next(s, &c), 0);
+	tfs_scan_free(s);
 }
 
 static void expect_values(struct tfs_table *t, bool counters)
@@ -184,6 +219,7 @@ static bool look_after(bool answered)
 	if (!counters)
 		assert_int_equal(set_schema(t), 0);
 	expect_values(t, true);
+	expect_rows(t);
 	assert_false(exists("d/lock/convert/16"));
 	tfs_table_close(t);
 	close_store(true);
@@ -348,7 +384,7 @@ static void senseless_files(void **state)
 	shell("cp -a d whole");
 	for (unsigned i = 0; i < 6; i++) {
 		buf_reset(&b);
-		assert_int_equal(convert_head_encode(i < 3 ? ids[i] : ids[0], i < 3 ? 2 : 1, &b), 0);
+		assert_int_equal(convert_head_encode(false, i < 3 ? ids[i] : ids[0], i < 3 ? 2 : 1, &b), 0);
 		assert_int_equal(convert_twin_encode(&key, &b), 0);
 		key.ts = i == 4 ? 6 : 5; /* newest first; 3: twice the same */
 		if (i > 2)
@@ -374,7 +410,12 @@ static void senseless_files(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(killed), T(power_cut), T(killed_again), T(errors), T(senseless_files)};
+#define PLAIN(f) {#f, f, plain, teardown, NULL}
+#define SALTED(f) {#f "_salted", f, salted, teardown, NULL}
+	const struct CMUnitTest tests[] = {
+		PLAIN(killed),        SALTED(killed),       PLAIN(power_cut), SALTED(power_cut), PLAIN(killed_again),
+		SALTED(killed_again), PLAIN(errors),        SALTED(errors),   PLAIN(senseless_files),
+	};
 
 	return RUN(tests);
 }
