@@ -90,6 +90,7 @@ static int delete_lower(struct server *s, struct held *lower, struct held *upper
 		there = edit_is_there(s, lower->table, buf_slice(&lower->end));
 	}
 	lower->in_doubt = true;
+	upper->in_doubt = true; /* it has the merge column of a merge that has not been: read again, it will be deleted */
 	upper->merge_doubt = there < 0;
 	return there == 0 ? 0 : err;
 }

@@ -47,7 +47,7 @@
 #define SWEEP_EVERY_US UINT64_C(3600000000)
 #define SWEEP_SOON_US UINT64_C(60000000) /* when there is a suspect, or may be */
 
-enum { LISTED = 1, IN_METADATA = 2, IN_MEMORY = 4, TOLD = 8 };
+enum { LISTED = 1, IN_METADATA = 2, IN_MEMORY = 4, IN_MERGE = 8, TOLD = 16 };
 struct named {
 	UT_hash_handle hh;
 	unsigned where; /* a round's */
@@ -253,9 +253,9 @@ static int mark_row(void *arg, struct slice row_key, struct meta_tablet *m)
 	int err = w->s->closing ? -ECANCELED : 0;
 
 	(void)row_key;
-	for (; m && !err; m = m->merge)
+	for (unsigned where = IN_METADATA; m && !err; m = m->merge, where = IN_MERGE)
 		for (unsigned i = 0; i < m->file_count && !err; i++)
-			err = file_add(&w->named, &m->files[i], IN_METADATA);
+			err = file_add(&w->named, &m->files[i], where);
 	return err;
 }
 
@@ -300,10 +300,14 @@ static int look(struct sweep *w)
 	return err;
 }
 
-/* METADATA and what this server has of it are not the same: true when that is told. */
+/*
+ * METADATA and what this server has of it are not the same: true when that is
+ * told.  In the same way for two rounds: a file may be made while one looks,
+ * and gone while the next one does.
+ */
 static bool differs(const struct server *s, const struct named *n, const struct named *before)
 {
-	if (s->listed_lost || !before || before->where & LISTED)
+	if (s->listed_lost || !before || !(before->where & n->where & (IN_METADATA | IN_MEMORY)))
 		return false;
 	if (!(before->where & TOLD))
 		msg_error("%s/sst/%s: %s", s->data_dir, n->name,
@@ -323,8 +327,10 @@ static int judge(struct server *s, const struct named *n, struct named *last, st
 	HASH_FIND(hh, last, n->name, strlen(n->name), before);
 	if ((n->where & both) == both)
 		return 0;
+	if (n->where & IN_MERGE) /* of a merge under way, or given up: it stays, whether a tablet has it or not */
+		return 0;
 	if (n->where & both)
-		return name_add(next, n->name, differs(s, n, before) ? TOLD : 0);
+		return name_add(next, n->name, (n->where & both) | (differs(s, n, before) ? TOLD : 0));
 	snprintf(name, sizeof(name), "sst/%s", n->name);
 	path = path_join(s->data_dir, name);
 	if (!path)

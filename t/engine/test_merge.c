@@ -359,7 +359,7 @@ static void test_disk_fails(void **state)
 static struct faulty {
 	struct tablet_service service; /* first */
 	struct tablet_service *real;
-	bool lose_deletes, no_reads;
+	bool lose_deletes, refuse_deletes, no_reads;
 } faulty;
 
 static bool deletes_row(const struct ts_request *q)
@@ -375,6 +375,8 @@ static int faulty_call(struct tablet_service *s, const struct ts_request *q, str
 
 	if (f->no_reads && q->method == TS_SCAN_OPEN)
 		return a->err = -EIO;
+	if (f->refuse_deletes && deletes_row(q))
+		return a->err = -EIO;
 	err = ts_call(f->real, q, a);
 	if (lost) {
 		f->no_reads = true;
@@ -383,11 +385,47 @@ static int faulty_call(struct tablet_service *s, const struct ts_request *q, str
 	return err;
 }
 
-/* The third step took place, and nobody is told: what is written next must not make the start take the merge for one that was not. */
-static void test_merge_in_doubt(void **state)
+static void answer_with_errors(const struct faulty *f)
 {
 	static const struct tablet_service_ops ops = {.call = faulty_call};
 
+	faulty = *f;
+	faulty.service.ops = &ops;
+	faulty.real = hooks.server->metadata;
+	hooks.server->metadata = &faulty.service;
+}
+
+/* The third step did not take place: the two go on as they were, and the next change of the upper one's row forgets the merge. */
+static void test_merge_refused(void **state)
+{
+	struct meta_tablet upper = {0};
+
+	(void)state;
+	options.no_background = true;
+	open_store();
+	fill("v", 0, 60);
+	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
+	assert_int_equal(tfs_compact(table), 0);
+	answer_with_errors(&(struct faulty){.refuse_deletes = true});
+	assert_int_equal(tfs_merge(table, tfs_str("row00000")), -EIO);
+	read_row(NULL, &upper);
+	assert_non_null(upper.merge);
+	meta_tablet_fini(&upper);
+	fill("w", 0, 60);
+	read_row(NULL, &upper);
+	assert_null(upper.merge);
+	meta_tablet_fini(&upper);
+	assert_int_equal(tfs_compact(table), 0);
+	reopen();
+	expect_rows("w", 0, 60);
+	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
+	expect_rows("w", 0, 60);
+	close_store();
+}
+
+/* The third step took place, and nobody is told: what is written next must not make the start take the merge for one that was not. */
+static void test_merge_in_doubt(void **state)
+{
 	(void)state;
 	options.no_background = true;
 	merge_ask_times = 2;
@@ -396,8 +434,7 @@ static void test_merge_in_doubt(void **state)
 	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
 	assert_int_equal(tfs_split(table, tfs_str("row00060")), 0);
 	assert_int_equal(tfs_compact(table), 0);
-	faulty = (struct faulty){.service.ops = &ops, .real = hooks.server->metadata, .lose_deletes = true};
-	hooks.server->metadata = &faulty.service;
+	answer_with_errors(&(struct faulty){.lose_deletes = true});
 	assert_int_equal(tfs_merge(table, tfs_str("row00030")), -EIO);
 	expect_rows("v", 0, 90);
 	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0); /* not known yet */
@@ -484,6 +521,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_split_of_merged, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_merged, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_disk_fails, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_merge_refused, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_in_doubt, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_compaction_in_the_way, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_split, setup_options, test_dir_teardown),

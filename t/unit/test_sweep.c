@@ -13,6 +13,20 @@ static void rounds(unsigned n)
 		assert_int_equal(sweep_round(hooks.server), 0);
 }
 
+/* How often the log has that text. */
+static unsigned told(const char *text)
+{
+	struct buf ring = {0};
+	unsigned n = 0;
+
+	assert_int_equal(msg_ring(&ring), 0);
+	assert_int_equal(buf_u8(&ring, 0), 0);
+	for (const char *p = (const char *)ring.p; (p = strstr(p, text)); p++)
+		n++;
+	buf_fini(&ring);
+	return n;
+}
+
 /* Copies one of table 16's SSTables to d/sst/NAME. */
 static void plant(const char *name)
 {
@@ -199,6 +213,7 @@ static void in_a_merge_column(void **state)
 	assert_int_equal(meta_ops_merge(&lower, &arena, &ops, &count), 0);
 	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
 	rounds(3);
+	assert_int_equal(told("12345.sst: METADATA names it"), 0); /* the merge may have been given up: no tablet needs to know of the file */
 	assert_true(exists("d/sst/16/1-12345.sst"));
 	assert_false(exists("d/sst/16/1-12346.sst"));
 	arena_fini(&arena);
@@ -206,6 +221,53 @@ static void in_a_merge_column(void **state)
 	meta_tablet_fini(&lower);
 	tfs_table_close(t);
 	close_store(false);
+}
+
+/* A row of table 16's only tablet that names the file, or does not. */
+static void name_in_metadata(const struct tablet_file *f, bool yes)
+{
+	struct meta_tablet row = {.table = 16, .last = true};
+	struct tablet_edit e = {.added = f, .added_count = yes, .removed = f, .removed_count = !yes};
+	struct arena arena = {0};
+	struct buf key = {0};
+	struct op *ops;
+	unsigned count;
+
+	assert_int_equal(meta_row_key(&key, 16, true, slice_of(NULL, 0)), 0);
+	assert_int_equal(meta_ops_edit(&row, &e, &arena, &ops, &count), 0);
+	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
+	arena_fini(&arena);
+	buf_fini(&key);
+}
+
+/*
+ * What is made while one round looks, and gone while the next one does, is no
+ * difference between METADATA and what the server has of it; what stays so is.
+ */
+static void differences(void **state)
+{
+	struct tablet_file file = {.incarnation = 1, .number = 54321, .table = 16, .oldest_us = INT64_MAX, .newest_us = INT64_MIN};
+	struct meta_tablet listed = {.table = 16, .files = &file, .file_count = 1};
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	listed_add(hooks.server, &listed);
+	rounds(1);
+	listed_remove(hooks.server, &listed);
+	name_in_metadata(&file, true);
+	rounds(1);
+	assert_int_equal(told("16/1-54321.sst"), 0);
+	rounds(3);
+	assert_int_equal(told("16/1-54321.sst: METADATA names it, and no tablet here does"), 1);
+	name_in_metadata(&file, false);
+	listed_add(hooks.server, &listed);
+	rounds(2);
+	assert_int_equal(told("16/1-54321.sst: a tablet uses it, and METADATA does not name it"), 1);
+	listed_remove(hooks.server, &listed);
+	tfs_table_close(t);
+	close_store(true);
 }
 
 /* Both parts of a split name the file; one gives it up, then the other. */
@@ -267,7 +329,7 @@ static void no_log(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(planted), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(split), T(no_log)};
+	const struct CMUnitTest tests[] = {T(planted), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(differences), T(split), T(no_log)};
 
 	return RUN(tests);
 }
