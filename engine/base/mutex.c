@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,9 +147,15 @@ static void must(int rc)
 	(void)rc;
 }
 
+/* Held for an instant by most, often by as many threads as there are processors: worth looking again before sleeping. */
 void mutex_init(struct mutex *m, enum rank rank)
 {
-	must(pthread_mutex_init(&m->m, NULL));
+	pthread_mutexattr_t a;
+
+	must(pthread_mutexattr_init(&a));
+	must(pthread_mutexattr_settype(&a, PTHREAD_MUTEX_ADAPTIVE_NP));
+	must(pthread_mutex_init(&m->m, &a));
+	must(pthread_mutexattr_destroy(&a));
 	m->rank = rank;
 }
 
@@ -242,14 +249,19 @@ void bell_wake(struct bell *b)
 	syscall(SYS_futex, &b->told, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-uint32_t bell_wait_us(struct bell *b, uint64_t timeout_us)
+void bell_wake_all(struct bell *b)
+{
+	syscall(SYS_futex, &b->told, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+uint32_t bell_wait_us(struct bell *b, uint32_t known, uint64_t timeout_us)
 {
 	struct timespec ts = deadline(timeout_us);
 	uint32_t told;
 
-	while (!(told = __atomic_load_n(&b->told, __ATOMIC_ACQUIRE)))
-		if (syscall(SYS_futex, &b->told, FUTEX_WAIT_BITSET_PRIVATE, 0, &ts, NULL, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT)
-			return 0;
+	while ((told = __atomic_load_n(&b->told, __ATOMIC_ACQUIRE)) == known)
+		if (syscall(SYS_futex, &b->told, FUTEX_WAIT_BITSET_PRIVATE, known, &ts, NULL, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT)
+			return known;
 	return told;
 }
 

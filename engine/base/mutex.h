@@ -74,7 +74,7 @@ void cond_signal(struct cond *c);
 void cond_broadcast(struct cond *c);
 
 /*
- * What one thread sleeps on until another tells it something, a number above
+ * What a thread sleeps on until another tells it something, a number above
  * 0.  No mutex belongs to it, so who is woken waits for none.
  *
  * Telling and waking are two steps: a thread that is woken takes the
@@ -86,8 +86,9 @@ struct bell {
 	uint32_t told; /* atomic */
 };
 void bell_tell(struct bell *b, uint32_t number); /* numbers rise */
-void bell_wake(struct bell *b);
-/* The number told, or 0 when timeout_us passed first. */
-uint32_t bell_wait_us(struct bell *b, uint64_t timeout_us);
+void bell_wake(struct bell *b);     /* one sleeper */
+void bell_wake_all(struct bell *b); /* several threads may sleep on one bell that outlives them */
+/* A number other than the one known already (0 at first); that one when timeout_us passed first. */
+uint32_t bell_wait_us(struct bell *b, uint32_t known, uint64_t timeout_us);
 
 #endif

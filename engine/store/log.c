@@ -15,7 +15,9 @@
  * The two run beside each other, so an unsynced commit never waits for the
  * lazy sync.  A synced one does not write while a sync is under way: it
  * could not be durable before the next one anyway, and meanwhile a group
- * gathers.
+ * gathers.  After a sync the next one waits a little for those who were just
+ * answered (struct log_gather): whoever of them comes last leads, so nobody
+ * need be woken for it.
  *
  * A crash:
  *   after the pwritev, before the sync   any of the group's pages may be
@@ -39,6 +41,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
+
+#define GATHER_MOST_US 2000u
+#define GATHER_ROUNDS_MOST 256u
 
 #define CONTAINER(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
 
@@ -65,14 +70,51 @@ static struct log_ticket *list_pop(struct ticket_list *q)
 	return t;
 }
 
-/* What a sleeper is told. */
+/* ---- gathering ---- */
+
+/* False: nothing is waited for, since every writer has come that the next sync waits for, or they took too long. */
+static bool gathering_locked(struct log *l, uint64_t now)
+{
+	struct log_gather *g = &l->gather;
+
+	if (!g->until_us)
+		return false;
+	if (l->syncers >= g->want) {
+		if (g->cap_rounds)
+			g->cap_rounds--;
+		else
+			g->cap_next = 1;
+	} else if (now < g->until_us) {
+		return true;
+	} else {
+		g->cap = l->syncers > g->left ? l->syncers - g->left : 0;
+		g->cap_rounds = g->cap_next;
+		g->cap_next = g->cap_next < GATHER_ROUNDS_MOST ? 2 * g->cap_next : GATHER_ROUNDS_MOST;
+	}
+	g->until_us = 0;
+	return false;
+}
+
+/* A sync that took so many us has answered so many records that were to be synced. */
+static void gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uint64_t us)
+{
+	struct log_gather *g = &l->gather;
+
+	us = us < GATHER_MOST_US ? us : GATHER_MOST_US;
+	g->sync_us = g->sync_us ? (7 * g->sync_us + us) / 8 : us;
+	g->left = l->syncers;
+	g->want = l->syncers + (g->cap_rounds && g->cap < answered ? g->cap : answered);
+	g->until_us = now + g->sync_us;
+	g->timed = false;
+}
+
+/* What a sleeper is told by a bell of its own, for a write; the number told by a sync's means nothing. */
 enum { LOOK = 1, ANSWERED = 2 };
 
-/* Sleepers who have been told, and are woken when l->mu is free: they want it for their next commit. */
-struct woken {
-	struct bell *v[64];
-	unsigned n;
-};
+static bool is_round(const struct log *l, const struct bell *b)
+{
+	return b == &l->rounds[0] || b == &l->rounds[1];
+}
 
 /* Answers the head; gives who is to be woken, or NULL.  The ticket may be gone when its sleeper sees that. */
 static struct bell *finish_locked(struct log *l, struct ticket_list *list, int error)
@@ -82,9 +124,10 @@ static struct bell *finish_locked(struct log *l, struct ticket_list *list, int e
 
 	t->private_error = error;
 	l->outstanding--;
+	l->syncers -= t->sync && t->private_record;
 	t->private_state = TICKET_DONE; /* log_answered */
 	if (b)
-		bell_tell(b, ANSWERED);
+		bell_tell(b, is_round(l, b) ? b->told + 1 : ANSWERED);
 	return b;
 }
 
@@ -93,33 +136,39 @@ void log_finish_locked(struct log *l, struct ticket_list *list, int error)
 	struct bell *b = finish_locked(l, list, error);
 
 	if (b)
-		bell_wake(b);
+		bell_wake_all(b);
 }
 
-static void finish_later_locked(struct log *l, struct ticket_list *list, struct woken *w)
+static void finish_later_locked(struct log *l, struct ticket_list *list, struct log_told *w)
 {
 	struct bell *b = finish_locked(l, list, 0);
 
-	if (b && w->n < sizeof(w->v) / sizeof(*w->v))
+	if (b && is_round(l, b)) {
+		w->rounds = l->rounds;
+		w->round[b - l->rounds] = true;
+	} else if (b && w->n < sizeof(w->v) / sizeof(*w->v)) {
 		w->v[w->n++] = b;
-	else if (b)
+	} else if (b) {
 		bell_wake(b);
+	}
 }
 
-static void wake_locked(struct log *l, const struct woken *w)
+void log_wake(struct log_told *w)
 {
-	if (!w->n)
-		return;
-	mutex_unlock(&l->mu);
 	for (unsigned i = 0; i < w->n; i++)
 		bell_wake(w->v[i]);
-	mutex_lock(&l->mu);
+	for (unsigned i = 0; w->rounds && i < 2; i++)
+		if (w->round[i])
+			bell_wake_all(&w->rounds[i]);
+	*w = (struct log_told){.n = 0};
 }
 
-static void look_locked(struct log_ticket *t)
+static void look_locked(const struct log *l, struct log_ticket *t)
 {
-	bell_tell(t->private_, LOOK);
-	bell_wake(t->private_);
+	struct bell *b = t->private_;
+
+	bell_tell(b, is_round(l, b) ? b->told + 1 : LOOK);
+	bell_wake(b); /* of those who wait for one sync, any will do */
 }
 
 /*
@@ -128,25 +177,26 @@ static void look_locked(struct log_ticket *t)
  */
 void log_kick_locked(struct log *l)
 {
+	bool may_sync = !l->syncing && !(l->gather.until_us && l->gather.timed);
 	struct log_ticket *t;
 
 	if (l->switching)
 		return;
 	if (!l->writing)
 		for (t = l->queued.head; t; t = t->private_next)
-			if (t->private_ && (!t->sync || !l->syncing)) {
-				look_locked(t);
+			if (t->private_ && (!t->sync || may_sync)) {
+				look_locked(l, t);
 				return;
 			}
-	if (!l->syncing)
+	if (may_sync)
 		for (t = l->written.head; t; t = t->private_next)
 			if (t->private_) {
-				look_locked(t);
+				look_locked(l, t);
 				return;
 			}
 }
 
-static void written_locked(struct log *l, uint64_t lsn, struct woken *w)
+static void written_locked(struct log *l, uint64_t lsn, struct log_told *w)
 {
 	struct log_ticket *t;
 
@@ -170,9 +220,8 @@ static void written_locked(struct log *l, uint64_t lsn, struct woken *w)
 }
 
 /* Writer's role: one group. */
-static void write_locked(struct log *l)
+static void write_locked(struct log *l, struct log_told *w)
 {
-	struct woken woken = {.n = 0};
 	struct log_group g;
 	struct log_segment *s;
 	struct slice pad = {0};
@@ -218,10 +267,9 @@ static void write_locked(struct log *l)
 	l->woff = g.end;
 	l->stats.groups++;
 	l->writing = false;
-	written_locked(l, g.last_lsn, &woken);
+	written_locked(l, g.last_lsn, w);
 	log_prealloc_kick_locked(l);
 	log_kick_locked(l);
-	wake_locked(l, &woken);
 }
 
 /* Files first, the directory last: either of them alone proves nothing. */
@@ -259,15 +307,18 @@ static int sync_files_locked(struct log *l, struct log_segment *last, uint64_t g
 }
 
 /* Syncer's role: all that has been written so far. */
-static void sync_locked(struct log *l)
+static void sync_locked(struct log *l, struct log_told *w)
 {
-	uint64_t gen = l->gen, target = l->written_lsn;
+	uint64_t gen = l->gen, target = l->written_lsn, began = monotonic_us(), now;
 	struct log_segment *last = l->active, *s;
-	struct woken woken = {.n = 0};
+	unsigned syncers;
 	struct log_ticket *t;
 	int err;
 
 	l->syncing = true;
+	l->round++;
+	l->sync_target = target;
+	l->gather.until_us = 0;
 	err = sync_files_locked(l, last, gen);
 	if (gen != l->gen) {
 		l->reap = true;
@@ -286,18 +337,22 @@ static void sync_locked(struct log *l)
 	l->durable_lsn = target;
 	l->stats.syncs++;
 	l->syncing = false;
+	syncers = l->syncers;
 	while ((t = l->written.head) && t->lsn <= target)
-		finish_later_locked(l, &l->written, &woken);
+		finish_later_locked(l, &l->written, w);
+	now = monotonic_us();
+	gather_begin_locked(l, syncers - l->syncers, now, now - began);
 	log_mem_trim_locked(l);
 	log_kick_locked(l);
-	wake_locked(l, &woken);
 }
 
 /* True: t has been answered, and l->mu is not held. */
 static bool sleep_locked(struct log *l, struct log_ticket *t)
 {
 	uint64_t now = monotonic_us(), until = now + l->stall_us;
-	struct bell b = {0};
+	bool timed = t->sync && t->private_record && l->gather.until_us && !l->gather.timed;
+	struct bell own = {0}, *b = &own;
+	uint32_t known = 0;
 
 	if (l->writing && l->write_since_us + l->stall_us < until)
 		until = l->write_since_us + l->stall_us;
@@ -305,25 +360,41 @@ static bool sleep_locked(struct log *l, struct log_ticket *t)
 		until = l->sync_since_us + l->stall_us;
 	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < until)
 		until = l->switch_since_us + LOG_PATIENCE * l->stall_us;
-	t->private_ = &b;
+	if (timed) {
+		l->gather.timed = true;
+		until = l->gather.until_us < until ? l->gather.until_us : until;
+	}
+	if (t->sync) {
+		b = &l->rounds[(l->round + !(l->syncing && t->lsn <= l->sync_target)) % 2];
+		known = b->told;
+	}
+	t->private_ = b;
 	mutex_unlock(&l->mu);
-	if (bell_wait_us(&b, until > now ? until - now + 1 : 1) == ANSWERED)
+	if (bell_wait_us(b, known, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
+		return true;
+	if (b != &own && t->private_state == TICKET_DONE)
 		return true;
 	mutex_lock(&l->mu);
 	t->private_ = NULL;
+	if (timed)
+		l->gather.timed = false;
 	return false;
 }
 
-/* Lets go of l->mu. */
-static int wait_unlock(struct log *l, struct log_ticket *t)
+/* Lets go of l->mu.  Whom the last step answered, the caller is to wake; the others have been woken. */
+static int wait_unlock(struct log *l, struct log_ticket *t, struct log_told *w)
 {
 	while (t->private_state != TICKET_DONE) {
-		bool mine_to_write = t->private_state == TICKET_QUEUED && !(t->sync && l->syncing);
+		bool may_sync = !l->syncing && !(t->private_record && gathering_locked(l, monotonic_us()));
 
-		if (!l->switching && !l->writing && mine_to_write)
-			write_locked(l);
-		else if (!l->switching && !l->syncing && t->private_state == TICKET_WRITTEN)
-			sync_locked(l);
+		if (w->n || w->rounds) {
+			mutex_unlock(&l->mu);
+			log_wake(w);
+			mutex_lock(&l->mu);
+		} else if (!l->switching && !l->writing && t->private_state == TICKET_QUEUED && (may_sync || !t->sync))
+			write_locked(l, w);
+		else if (!l->switching && may_sync && t->private_state == TICKET_WRITTEN)
+			sync_locked(l, w);
 		else if (log_stalled_locked(l, monotonic_us()))
 			log_takeover_locked(l);
 		else if (sleep_locked(l, t))
@@ -335,10 +406,20 @@ static int wait_unlock(struct log *l, struct log_ticket *t)
 	return t->private_error;
 }
 
+int log_wait_telling(struct log *l, struct log_ticket *t, struct log_told *told)
+{
+	*told = (struct log_told){.n = 0};
+	mutex_lock(&l->mu);
+	return wait_unlock(l, t, told);
+}
+
 int log_wait(struct log *l, struct log_ticket *t)
 {
-	mutex_lock(&l->mu);
-	return wait_unlock(l, t);
+	struct log_told told;
+	int err = log_wait_telling(l, t, &told);
+
+	log_wake(&told);
+	return err;
 }
 
 bool log_answered(const struct log_ticket *t, int *err)
@@ -365,6 +446,7 @@ bool log_settled(struct log *l, const struct log_ticket *t, int *err)
 static int flush_locked(struct log *l)
 {
 	struct log_ticket t = {.lsn = l->last_lsn, .sync = true};
+	struct log_told told = {.n = 0};
 	int err;
 
 	if (l->refusing)
@@ -379,7 +461,8 @@ static int flush_locked(struct log *l)
 		t.private_state = TICKET_WRITTEN;
 		list_push(&l->written, &t);
 	}
-	err = wait_unlock(l, &t);
+	err = wait_unlock(l, &t, &told);
+	log_wake(&told);
 	mutex_lock(&l->mu);
 	return err;
 }
@@ -398,6 +481,7 @@ int log_sync(struct log *l)
 
 int log_roll_below(struct log *l, uint64_t lsn)
 {
+	struct log_told told = {.n = 0};
 	uint64_t gen;
 	int err;
 
@@ -417,10 +501,11 @@ int log_roll_below(struct log *l, uint64_t lsn)
 		l->writing = false;
 		log_kick_locked(l);
 		if (!l->syncing && !l->switching)
-			sync_locked(l); /* the old one is done with */
+			sync_locked(l, &told); /* the old one is done with */
 	}
 out:
 	mutex_unlock(&l->mu);
+	log_wake(&told);
 	return err;
 }
 
@@ -484,6 +569,7 @@ int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_
 					 .private_state = TICKET_QUEUED};
 		list_push(&l->queued, t);
 		l->outstanding++;
+		l->syncers += sync;
 		large = NULL;
 	}
 	mutex_unlock(&l->mu);
@@ -580,6 +666,7 @@ int log_new(const struct log_options *o, struct log **out)
 	l->segment_bytes = o->segment_bytes;
 	l->sync_interval_us = o->sync_interval_us ? o->sync_interval_us : 1000000;
 	l->stall_us = o->stall_us ? o->stall_us : 5000000;
+	l->gather.cap_next = 1;
 	task_init(&l->sync_task, o->pool, lazy_sync_run);
 	task_init(&l->retry_task, o->pool, retry_run);
 	task_init(&l->prealloc_task, o->pool, log_prealloc_run);

@@ -80,6 +80,19 @@ int log_wait_room(struct log *l) TFS_MUST;
 /* Must be called once for each submitted ticket.  0: written (and synced if asked). */
 int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;
 /*
+ * The same, but those whom its last step answered sleep on until log_wake,
+ * which the caller owes them soon: what it does for all of them before, they
+ * need not wake up to do, one after another.
+ */
+struct log_told {
+	struct bell *rounds;  /* of the log; NULL: none to be woken */
+	bool round[2];
+	struct bell *v[16];
+	unsigned n;
+};
+int log_wait_telling(struct log *l, struct log_ticket *t, struct log_told *told) TFS_MUST;
+void log_wake(struct log_told *told);
+/*
  * Has t been settled, so that log_wait's answer is *err?  Its thread may still
  * be inside log_wait: in the system call that another thread has replaced.
  */

@@ -67,6 +67,22 @@ struct ticket_list {
 	struct log_ticket *head, **tail;
 };
 
+/*
+ * A sync wakes those it answers, and most of them have another record in a
+ * moment.  The next sync waits for as many as came back in time before, at
+ * most as long as a sync takes, or the writers fall into two halves, of which
+ * one waits while the other's sync is under way.  Who is alone waits for nobody.
+ */
+struct log_gather {
+	uint64_t until_us;  /* the wait under way ends, or 0 */
+	unsigned want;      /* or as soon as so many wait */
+	unsigned left;      /* who waited already when it began */
+	bool timed;         /* a sleeper wakes up at until_us */
+	uint64_t sync_us;   /* what a sync takes: mean of the last few */
+	unsigned cap;       /* so many came back in time when not all did */
+	unsigned cap_rounds, cap_next; /* as long as this, and the next one, counts */
+};
+
 struct log {
 	struct mutex mu;
 	/* constant */
@@ -90,6 +106,16 @@ struct log {
 	/* tickets in LSN order: not yet written; written but waiting for a sync */
 	struct ticket_list queued, written;
 	size_t outstanding;
+	unsigned syncers; /* of them, records to be synced */
+	/*
+	 * What waits for a sync sleeps on one of these, told at that sync's end: one
+	 * call wakes all, before the first of them takes the processor.  Syncs take
+	 * them by turns, by their numbers.
+	 */
+	struct bell rounds[2];
+	unsigned round;        /* number of the last sync that was begun */
+	uint64_t sync_target;  /* the LSN that it is for */
+	struct log_gather gather;
 
 	/* roles */
 	bool writing, syncing, switching;

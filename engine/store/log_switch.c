@@ -316,6 +316,7 @@ void log_switch_locked(struct log *l, int error, const char *why)
 			  (unsigned long long)l->active->number, strerror(-error), (unsigned long long)l->durable_lsn);
 	l->gen++;
 	l->writing = l->syncing = false;
+	l->gather.until_us = 0;
 	l->switching = true;
 	l->switch_since_us = monotonic_us();
 	l->stats.switches++;

@@ -133,11 +133,12 @@ wait_for_writers(struct tablet *t)
  * Publishes as far as writers are done; returns when w is published. The caller holds t->lock.
  *
  * The log answers a group at once, but its writers wake up one by one: the
- * first to come here does the rest for all, or each would sleep again until
- * those before it have been here.
+ * first to come here, who is to wake the others, does the rest for all before,
+ * or each would wait for this lock, and sleep again until those before it have
+ * been here.
  */
 static void
-writer_end(struct tablet *t, struct writer *w, int err)
+writer_end(struct tablet *t, struct writer *w, int err, struct log_told *told)
 {
 	int other;
 
@@ -146,6 +147,11 @@ writer_end(struct tablet *t, struct writer *w, int err)
 		writer_settle(o, other);
 	if (publish(t, w) || t->flushing)
 		cond_broadcast(&t->changed);
+	if (!w->out) {
+		mutex_unlock(&t->lock);
+		log_wake(told);
+		mutex_lock(&t->lock);
+	}
 	while (!w->out)
 		wait_for_writers(t);
 }
@@ -292,6 +298,7 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 {
 	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
 	struct log_ticket ticket = {0};
+	struct log_told told;
 	struct vmem *mem = NULL;
 	struct writer w;
 	struct plan p;
@@ -325,13 +332,14 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 	}
 	if (err)
 		goto out;
-	err = log_wait(t->env->log, &ticket);
+	err = log_wait_telling(t->env->log, &ticket, &told);
 	if (!atomic_load_explicit(&w.out, memory_order_acquire)) { /* else another of its group has done the rest for it */
 		mutex_lock(&t->lock);
 		bytes = vmem_account(mem);
-		writer_end(t, &w, err);
+		writer_end(t, &w, err, &told);
 		mutex_unlock(&t->lock);
 	}
+	log_wake(&told);
 	vmem_put(mem);
 out:
 	plan_fini(&p);

@@ -282,7 +282,7 @@ static struct bell there[2000], back[2000];
 static void *answers(void *arg)
 {
 	for (unsigned i = 0; i < sizeof(there) / sizeof(*there); i++) {
-		if (bell_wait_us(&there[i], UINT64_MAX) != i + 1)
+		if (bell_wait_us(&there[i], 0, UINT64_MAX) != i + 1)
 			return NULL;
 		bell_tell(&back[i], 2);
 		bell_wake(&back[i]);
@@ -298,17 +298,17 @@ static void test_bell(void **state)
 	void *ok;
 
 	(void)state;
-	assert_int_equal(bell_wait_us(&b, 2000), 0);
+	assert_int_equal(bell_wait_us(&b, 0, 2000), 0);
 	assert_true(monotonic_us() - from >= 2000);
 	bell_wake(&b);
-	assert_int_equal(bell_wait_us(&b, 0), 0);
+	assert_int_equal(bell_wait_us(&b, 0, 0), 0);
 	bell_tell(&b, 1);
-	assert_int_equal(bell_wait_us(&b, UINT64_MAX), 1);
+	assert_int_equal(bell_wait_us(&b, 0, UINT64_MAX), 1);
 	assert_int_equal(pthread_create(&t, NULL, answers, &b), 0);
 	for (unsigned i = 0; i < sizeof(there) / sizeof(*there); i++) {
 		bell_tell(&there[i], i + 1);
 		bell_wake(&there[i]);
-		assert_int_equal(bell_wait_us(&back[i], UINT64_MAX), 2);
+		assert_int_equal(bell_wait_us(&back[i], 0, UINT64_MAX), 2);
 	}
 	assert_int_equal(pthread_join(t, &ok), 0);
 	assert_ptr_equal(ok, &b);
