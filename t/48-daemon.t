@@ -43,6 +43,11 @@ is "$?:$(mounted "$M2" && echo mounted):$(wc -l <"$W/.e")" "1::1" "one that is i
 like "$(cat "$W/.e")" 'in use' "  that says so"
 ok "  the first goes on" mkdir "$M/u"
 unmount_store
+mkdir "$W/left"
+for i in $([ -n "$MODEL" ] || seq 5); do
+	"$TABLETFS" "$W/left" "$M2" && mkdir -p "$M2/t/r/f" && head -c 4000000 /dev/zero >"$M2/t/r/f/q" && fusermount3 -u "$M2"
+	ok "tabletctl check of a store whose daemon is still closing it waits ($i)" "$TABLETCTL" check "$W/left"
+done
 mkdir "$W/empty"
 D=$W/empty mount_store
 ok "an empty one is filled" test -f "$W/empty/FORMAT"

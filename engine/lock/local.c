@@ -317,30 +317,30 @@ static const struct lock_service_ops local_ops = {
 	.watch = local_watch, .unwatch = local_unwatch, .free = local_free,
 };
 
-static bool holder_is_closing(struct local *l)
+static bool holder_is_closing(struct file *held)
 {
 	uint8_t byte;
 	size_t got = 0;
 
-	return file_pread(l->held, &byte, 1, 0, &got) == 0 && got == 1;
+	return file_pread(held, &byte, 1, 0, &got) == 0 && got == 1;
 }
 
-static int flock_held(struct local *l)
+int lock_local_flock(struct file *held, const char *dir)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	uint64_t since = monotonic_us();
 	bool told = false;
 
-	while (flock(file_fd(l->held), LOCK_EX | LOCK_NB) < 0) {
+	while (flock(file_fd(held), LOCK_EX | LOCK_NB) < 0) {
 		bool closing;
 
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
-		closing = holder_is_closing(l);
+		closing = holder_is_closing(held);
 		if (monotonic_us() - since > (closing ? WAIT_US : WAIT_OPEN_US))
 			return -EBUSY;
 		if (closing && !told)
-			msg_notice("%s: waiting for the process that is closing it", l->dir);
+			msg_notice("%s: waiting for the process that is closing it", dir);
 		told |= closing;
 		nanosleep(&pause, NULL);
 	}
@@ -358,8 +358,8 @@ static int take_hold(struct local *l)
 	if (rc == -EEXIST) /* another process has just made it */
 		rc = file_open(path, FILE_READWRITE, &l->held);
 	if (!rc)
-		rc = flock_held(l);
-	if (!rc && holder_is_closing(l)) /* the one before us */
+		rc = lock_local_flock(l->held, l->dir);
+	if (!rc && holder_is_closing(l->held)) /* the one before us */
 		rc = file_truncate(l->held, 0);
 	free(path);
 	return rc;

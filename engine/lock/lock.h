@@ -63,6 +63,8 @@ static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_
 	return s->ops->multi(s, ops, count, versions);
 }
 
+struct file;
+
 /*
  * The local lock service: files under dir (which exists), changed through a
  * journal of one intent so that a multi-operation is atomic; the durable
@@ -71,6 +73,8 @@ static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_
  * waited for, up to a minute; one that has not gets half a second to say so.
  */
 int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
+/* That flock alone, on dir/held as it was opened, with the same waiting: for who only looks.  dir is for messages. */
+int lock_local_flock(struct file *held, const char *dir) TFS_MUST;
 /* Whoever opens dir from now on waits for lock_service_free. */
 void lock_local_closing(struct lock_service *s);
 static inline void lock_service_free(struct lock_service *s)

@@ -5,6 +5,7 @@
  * that lies there is a change that has happened, so it is laid over the
  * files in memory, as the next opening will do on disk.
  */
+#include "engine/lock/lock.h"
 #include "engine/lock/lock_format.h"
 #include "engine/open.h"
 #include "engine/tool/look.h"
@@ -14,7 +15,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 /* NULL: told before. */
@@ -119,11 +119,11 @@ static int take_flock(struct look *l)
 		err = 0; /* no mount has ever got that far */
 	} else if (err) {
 		complain("%s: %s", path, strerror(-err));
-	} else if (flock(file_fd(l->held), LOCK_EX | LOCK_NB)) {
-		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	} else {
+		err = lock_local_flock(l->held, l->dir);
 		if (err == -EBUSY)
 			complain("%s: in use by another process", l->dir);
-		else
+		else if (err)
 			complain("%s: %s", path, strerror(-err));
 	}
 	free(path);
