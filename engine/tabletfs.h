@@ -361,13 +361,16 @@ TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result 
  * row mutation is atomic and succeeds or fails by itself.  Mutations of one
  * row are applied in the order in which they were added.
  *
- *	struct tfs_batch *b;  tfs_batch_new(t, &(struct tfs_batch_options){.failed = complain}, &b);
- *	while (more) {
+ *	struct tfs_batch *b;
+ *	int err = tfs_batch_new(t, &(struct tfs_batch_options){.failed = complain}, &b);
+ *	while (!err && more) {
  *		struct tfs_mutation *m = tfs_mutation_new(t, row);
- *		tfs_mutation_put(m, "contents", TFS_S(""), TFS_AUTO, value);
- *		err = tfs_batch_add(b, m);  tfs_mutation_free(m);
+ *		err = tfs_mutation_put(m, "contents", TFS_S(""), TFS_AUTO, value);
+ *		if (!err)
+ *			err = tfs_batch_add(b, m);
+ *		tfs_mutation_free(m);
  *	}
- *	err = tfs_batch_close(b);
+ *	last = tfs_batch_close(b);
  *
  * Threads: add and flush from any; new and close from one.
  */

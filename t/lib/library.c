@@ -432,6 +432,40 @@ static void tablets(struct tfs_store *s, struct tfs_table *t)
 	free(text);
 }
 
+static void complain(void *arg, struct tfs_bytes row, int err)
+{
+	*(int *)arg += err == -ECANCELED && row.size == 4 && memcmp(row.data, "b007", 4) == 0;
+}
+
+/* As the header's example has it. */
+static void batches(struct tfs_table *t)
+{
+	int complaints = 0, err;
+	struct tfs_batch *b;
+	char row[8], value[8];
+	size_t got;
+
+	err = tfs_batch_new(t, &(struct tfs_batch_options){.failed = complain, .arg = &complaints, .sync = true}, &b);
+	for (int i = 0; !err && i < 100; i++) {
+		struct tfs_mutation *m;
+
+		snprintf(row, sizeof(row), "b%03d", i);
+		m = tfs_mutation_new(t, tfs_str(row));
+		err = tfs_mutation_put(m, "f", TFS_S(""), TFS_AUTO, tfs_str(row));
+		if (!err && i == 7)
+			err = tfs_mutation_check(m, TFS_CHECK_EXISTS, "f", TFS_S("none"), TFS_AUTO, TFS_S(""));
+		if (!err)
+			err = tfs_batch_add(b, m);
+		tfs_mutation_free(m);
+	}
+	is(err, 0, "a batch");
+	is(tfs_batch_close(b), -ECANCELED, "tfs_batch_close");
+	is(tfs_read(t, TFS_S("b099"), "f", TFS_S(""), TFS_AUTO, 0, value, sizeof(value), &got, NULL), 0, "what it wrote is there");
+	ok(got == 4 && memcmp(value, "b099", 4) == 0, "as it was written");
+	is(complaints, 1, "and who failed was told");
+	is(tfs_batch_new(t, &(struct tfs_batch_options){.threads = 65}, &b), -EINVAL, "65 threads");
+}
+
 int main(int argc, char **argv)
 {
 	struct tfs_info info;
@@ -448,6 +482,7 @@ int main(int argc, char **argv)
 	schemas(t);
 	mutations(t);
 	scans(t);
+	batches(t);
 	tablets(s, t);
 	is(tfs_table_drop(s, "a"), -ENOTEMPTY, "tfs_table_drop with cells");
 	tfs_table_close(t);
