@@ -350,7 +350,7 @@ static int rename_any(struct node *dir, const char *name, struct node *newdir, c
 		goto out;
 	r = tree_resolve(newdir, newname, &to, &forbidden);
 	if (r == -ENOENT)
-		r = refuse(forbidden ? -EPERM : -EINVAL, newdir, newname, "not the canonical name of anything that can be here");
+		r = refuse(forbidden ? -EPERM : -EINVAL, newdir, newname, "%s", tree_name_reason(newdir));
 	if (r)
 		goto out;
 	if (is_scratch(source->kind)) {

@@ -45,6 +45,8 @@ void tree_in_doubt(struct changes *c, struct node *dir, const char *name, int r)
 
 /* The node behind a name if it exists, counted (node_put); else -ENOENT. */
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
+/* Why nothing can be made in dir under a name that is none there: for the log. */
+const char *tree_name_reason(const struct node *dir);
 /* Does what a resolved name stands for exist?  0 or -ENOENT.  *out (may be NULL): its node, counted. */
 int tree_check(struct node *dir, struct resolved *r, struct node **out) TFS_MUST;
 

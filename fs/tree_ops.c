@@ -179,6 +179,13 @@ void tree_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 
 /* ---- create ---- */
 
+const char *tree_name_reason(const struct node *dir)
+{
+	return dir->kind == NODE_ROOT || dir->kind == NODE_FAMILIES || dir->kind == NODE_GROUPS
+		       ? "names of tables, families and groups match [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+		       : "not the canonical name of anything that can be here";
+}
+
 /* What creating an impossible name gives. */
 static int cannot_create(int r, struct node *dir, const char *name, bool forbidden)
 {
@@ -188,7 +195,7 @@ static int cannot_create(int r, struct node *dir, const char *name, bool forbidd
 		return r;
 	if (forbidden)
 		return refuse(-EPERM, dir, name, "no such name can be made here");
-	return refuse(-EINVAL, dir, name, "not the canonical name of anything that can be here");
+	return refuse(-EINVAL, dir, name, "%s", tree_name_reason(dir));
 }
 
 static bool may_be_file(enum node_kind kind)

@@ -158,7 +158,7 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 		}
 		if (has)
 			return refuse(why, "family", was->name,
-				      is ? "its type cannot change" : "only allow_delete = true deletes it");
+				      is ? "its type cannot change" : "only a .schema with allow_delete = true deletes it");
 	}
 	if (old->salt == next->salt)
 		return 0;

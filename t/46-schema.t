@@ -199,6 +199,11 @@ for r in r1 r2 s1; do echo x >d/$r/f/q; done
 if echo 'drop-rows r' >d/.ctl; then pass "drop-rows"; else fail "drop-rows"; fi
 is "$(find d -type f | sed 's/@.*//')" "d/s1/f/q" "  drops the rows with the prefix"
 
+fails "a family's name" 'Invalid argument' mkdir 'd/.families/a b'
+log_has 'd/.families/a b: names of tables, families and groups match'
+fails "a table's" 'Invalid argument' python3 -c 'import os; os.rename("d", "a b")'
+log_has 'a b: names of tables, families and groups match'
+
 # ---- /.tabletfs ----
 is "$(ls -A "$M" | tr '\n' ' ')" "d g t " "/.tabletfs is not listed"
 is "$(cat .tabletfs/version)" "$("$TABLETFS" -V 2>&1 | grep -m 1 -o 'tabletfs [0-9][^ ]*')" "/.tabletfs/version"

@@ -119,7 +119,7 @@ bad("t/.ctl", ["explode\n", "Flush\n", "flush now\n", " flush\n", "flush\t\n", "
                "flush\0\n", b"\xff\xfe\n", "flushcompact\n", "z" * 5000 + "\n", "z" * (1 << 20), "  \n"] + [v + "\n" for v in verbs] + [v + " \n" for v in verbs], how=both)
 names = ["/", "a//b", "/a", "a/", ".", "..", ".hidden", "%2e", "%41", "%4", "%", "a%zz", "a%0", "%2fb", "%00"[:2], "x" * 256, "x" * 5000, "x" * 254 + "%", "x" * 254 + "%/",
          "x" * 253 + "%/x", "a\x01b", "a\tb", "a\x7f", b"a\0b"]
-for v in ("split ", "merge "):
+for v in ("split ", "merge ", "drop-rows "):
     bad("t/.ctl", [v.encode() + (n if isinstance(n, bytes) else n.encode()) + b"\n" for n in names], how=both)
 bad("t/.ctl", ["split b\n"], how=both)                    # a border is there
 bad("t/.ctl", ["merge b\n", "merge c\n", "merge zzz\n"], how=both)    # none behind it

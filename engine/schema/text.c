@@ -78,9 +78,18 @@ static const char *value_text(const config_setting_t *c, unsigned types, char *s
 	}
 }
 
-static int wrong_type(const config_setting_t *c, char **why)
+/* types 0: a list. */
+static int wrong_type(const config_setting_t *c, unsigned types, char **why)
 {
-	why_line(why, line_of(c), "%s: not of the right type", shown_name(c));
+	static const char *const wanted[] = {
+		[0] = "a list in ( )",
+		[STRING] = "a string in quotes",
+		[INTEGER] = "a whole number",
+		[STRING | INTEGER] = "a string in quotes or a whole number",
+		[BOOLEAN] = "true or false",
+	};
+
+	why_line(why, line_of(c), "%s: not of the right type: %s is wanted", shown_name(c), wanted[types]);
 	return -EINVAL;
 }
 
@@ -98,7 +107,7 @@ static int apply_key(struct schema *s, void *target, const struct key *keys, con
 	}
 	value = value_text(c, keys->types, scratch);
 	if (!value)
-		return wrong_type(c, why);
+		return wrong_type(c, keys->types, why);
 	rc = keys->set(s, target, value, &reason);
 	if (rc == -EINVAL)
 		why_line(why, line_of(c), "%s: %s", name, reason);
@@ -182,7 +191,7 @@ static int kept_id(const struct schema *old, const config_setting_t *c, const ch
 		return 0;
 	}
 	if (config_setting_type(w) != CONFIG_TYPE_STRING)
-		return wrong_type(w, why);
+		return wrong_type(w, STRING, why);
 	said->renames = true;
 	was = config_setting_get_string(w);
 	if (renamed_from(c, was)) {
@@ -259,7 +268,7 @@ static int each(struct schema *s, const struct schema *old, const config_setting
 	if (!list)
 		return 0;
 	if (config_setting_type(list) != CONFIG_TYPE_LIST)
-		return wrong_type(list, why);
+		return wrong_type(list, 0, why);
 	for (int i = 0; i < config_setting_length(list) && !rc; i++)
 		rc = fn(s, old, config_setting_get_elem(list, (unsigned)i), said, why);
 	return rc;
@@ -287,7 +296,7 @@ static int apply_root(struct schema *s, const struct schema *old, const config_s
 		else if (config_setting_type(c) == CONFIG_TYPE_BOOL)
 			said->allow_delete = config_setting_get_bool(c);
 		else
-			rc = wrong_type(c, why);
+			rc = wrong_type(c, BOOLEAN, why);
 	}
 	if (!rc)
 		rc = each(s, old, groups, said, apply_group, why);

@@ -41,7 +41,7 @@ static int check_families(struct tfs_table *t, const struct mdl_schema *next, bo
 		    !mdl_table_has_cells(t, old->id, false))
 			continue;
 		mdl_why(why, kept ? "family \"%s\" holds cells: its type cannot change"
-				  : "family \"%s\" holds cells: only allow_delete = true deletes it", old->name);
+				  : "family \"%s\" holds cells: only a .schema with allow_delete = true deletes it", old->name);
 		return -EBUSY;
 	}
 	return 0;

@@ -456,7 +456,11 @@ static void test_renames(void **state)
 	s = text_ok(s, "families = ( { name = \"a\"; was = \"b\"; }, { name = \"contents\"; } ); groups = ( { name = \"h\"; } );", 1, false);
 	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = \"y\"; } );"), 1, "was: there is none");
 	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = \"a\"; },\n { name = \"y\"; was = \"a\"; } );"), 1, "was: two");
-	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = 1; } );"), 1, "was: not of the right type");
+	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = 1; } );"), 1, "was: not of the right type: a string in quotes is wanted");
+	refused_bytes(s, slice_str("groups = 1;"), 1, "groups: not of the right type: a list in ( ) is wanted");
+	refused_bytes(s, slice_str("salt = \"16\";"), 1, "salt: not of the right type: a whole number is wanted");
+	refused_bytes(s, slice_str("tablet_size = true;"), 1, "tablet_size: not of the right type: a string in quotes or a whole number is wanted");
+	refused_bytes(s, slice_str("allow_delete = 1;"), 1, "allow_delete: not of the right type: true or false is wanted");
 	refused_bytes(s, slice_str("families = ( { name = \"contents\"; was = \"z\"; }, { name = \"y\"; was = \"contents\"; } );"), 1, "was: there is none");
 	refused_bytes(s, slice_str("groups = ( { name = \"default\"; was = \"h\"; } );"), 1, "default group keeps its name");
 	refused_bytes(s, slice_str("groups = ( { name = \"x\"; was = \"default\"; } );"), 1, "default group keeps its name");
