@@ -89,6 +89,8 @@ bad_config "an unknown setting" $'# one\ncolour = "red";' 2
 bad_config "an ill-typed setting" $'\n\nlog_level = 17.5;' 3
 bad_config "a syntax error" 'log_level = ' '[12]'
 bad_config "a number that libconfig would wrap to 4 MiB" $'\nmemtable = 0x100400000;' 2
+bad_config "less than there can be" 'major_within = "59m";' '1: major_within: must be from 1h to 3650d'
+bad_config "more" 'log_segment = "5G";' '1: log_segment: must be from 1M to 4G'
 bad_config "another file included" '@include "/etc/passwd"' 1
 bad_config "nested too deeply" "a = $(printf '(%.0s' {1..20000})" 1
 fails "a directory" 'full: Is a directory' t "$TABLETFS" -o config="$W/full" "$D" "$M"

@@ -35,17 +35,18 @@ struct setting {
 	enum setting_type type;
 	size_t at;
 	uint64_t least, most;
+	const char *range;
 };
 static const struct setting settings[] = {
-	{"block_cache", SIZE, offsetof(struct tfs_options, block_cache_bytes), 1u << 20, 1ull << 42},
-	{"memtable", SIZE, offsetof(struct tfs_options, memtable_bytes), 1u << 20, 1ull << 40},
-	{"table_cache", SIZE, offsetof(struct tfs_options, table_cache_bytes), 1u << 20, 1ull << 40},
-	{"log_segment", SIZE, offsetof(struct tfs_options, log_segment_bytes), 1u << 20, 1ull << 32},
-	{"sync_interval", DURATION, offsetof(struct tfs_options, sync_interval_us), 1000, 3600000000ull},
-	{"compaction_threads", COUNT, offsetof(struct tfs_options, compaction_threads), 1, 64},
-	{"compaction_rate", SIZE, offsetof(struct tfs_options, compaction_rate), 1u << 20, 1ull << 42},
-	{"major_within", DURATION, offsetof(struct tfs_options, major_within_us), 3600000000ull, 3650 * 86400000000ull},
-	{"log_level", LEVEL, offsetof(struct tfs_options, log_level), 0, 0},
+	{"block_cache", SIZE, offsetof(struct tfs_options, block_cache_bytes), 1u << 20, 1ull << 42, "must be from 1M to 4T"},
+	{"memtable", SIZE, offsetof(struct tfs_options, memtable_bytes), 1u << 20, 1ull << 40, "must be from 1M to 1T"},
+	{"table_cache", SIZE, offsetof(struct tfs_options, table_cache_bytes), 1u << 20, 1ull << 40, "must be from 1M to 1T"},
+	{"log_segment", SIZE, offsetof(struct tfs_options, log_segment_bytes), 1u << 20, 1ull << 32, "must be from 1M to 4G"},
+	{"sync_interval", DURATION, offsetof(struct tfs_options, sync_interval_us), 1000, 3600000000ull, "must be from 1ms to 1h"},
+	{"compaction_threads", COUNT, offsetof(struct tfs_options, compaction_threads), 1, 64, "must be from 1 to 64"},
+	{"compaction_rate", SIZE, offsetof(struct tfs_options, compaction_rate), 1u << 20, 1ull << 42, "must be from 1M to 4T"},
+	{"major_within", DURATION, offsetof(struct tfs_options, major_within_us), 3600000000ull, 3650 * 86400000000ull, "must be from 1h to 3650d"},
+	{"log_level", LEVEL, offsetof(struct tfs_options, log_level), 0, 0, ""},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
@@ -83,10 +84,8 @@ static const char *apply(struct tfs_options *o, const config_setting_t *c)
 	} else if (!text || !units_size(text, &v)) {
 		return "must be a size such as \"64M\"";
 	}
-	if (v < s->least)
-		return "is too small";
-	if (v > s->most)
-		return "is too large";
+	if (v < s->least || v > s->most)
+		return s->range;
 	if (s->type == COUNT)
 		*(unsigned *)((char *)o + s->at) = (unsigned)v;
 	else if (s->type == DURATION)
