@@ -141,16 +141,16 @@ may_hold_delete(struct colread *c, struct vfile *f, char tag, bool *may)
 	return 0;
 }
 
+/* s->file at the column, or s without an iterator when it is not there. */
 static int
-add_file(struct colread *c, struct vfile *f)
+open_file(struct colread *c, struct colsrc *s)
 {
 	struct slice key = column(c), to = slice_of(key.p, key.n + ABOVE), probe = slice_of(c->key.p, TAG + c->column_len);
+	struct vfile *f = s->file;
 	struct iter *it;
-	bool deletes, rows = false, families = false;
+	bool rows = false, families = false;
 	int err;
 
-	if (slice_cmp(key, buf_slice(&f->first)) < 0 || slice_cmp(key, buf_slice(&f->after)) >= 0)
-		return 0;
 	if (f->meta.row_deletes && (err = may_hold_delete(c, f, 'R', &rows)))
 		return err;
 	if (f->meta.family_deletes && (err = may_hold_delete(c, f, 'F', &families)))
@@ -180,13 +180,56 @@ add_file(struct colread *c, struct vfile *f)
 	}
 	if (err && !is_damage(err))
 		return err;
-	deletes = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes;
-	if (deletes) {
+	s->it = err ? NULL : it;
+	s->damage = err;
+	s->column_deletes = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes;
+	if (s->column_deletes) {
 		c->key.p[0] = 'C';
-		deletes = sst_may_contain(f->sst, key, to, probe);
+		s->column_deletes = sst_may_contain(f->sst, key, to, probe);
 	}
-	c->src[c->count++] = (struct colsrc){.it = err ? NULL : it, .column_deletes = deletes, .file = f, .damage = err};
 	return 0;
+}
+
+static int
+add_file(struct colread *c, struct vfile *f)
+{
+	struct slice key = column(c);
+	struct colsrc *s = &c->src[c->count];
+
+	if (slice_cmp(key, buf_slice(&f->first)) < 0 || slice_cmp(key, buf_slice(&f->after)) >= 0)
+		return 0;
+	*s = (struct colsrc){.file = f, .waits = !f->meta.tombstones};
+	c->count++;
+	if (!s->waits)
+		return open_file(c, s);
+	if (!c->waiting++ || f->meta.newest_us > c->waits_for)
+		c->waits_for = f->meta.newest_us;
+	return 0;
+}
+
+/* Opens the newest of the files that wait, of which there is one. */
+static int
+wake(struct colread *c)
+{
+	struct colsrc *first = NULL;
+
+	for (unsigned i = 0; i < c->count && !first; i++)
+		if (c->src[i].waits && c->src[i].file->meta.newest_us == c->waits_for)
+			first = &c->src[i];
+	c->waits_for = INT64_MIN;
+	c->waiting = 0;
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct colsrc *s = &c->src[i];
+
+		if (s->waits && s != first) {
+			c->waiting++;
+			c->waits_for = s->file->meta.newest_us > c->waits_for ? s->file->meta.newest_us : c->waits_for;
+		}
+	}
+	if (!first)
+		return -EINVAL;
+	first->waits = false;
+	return open_file(c, first);
 }
 
 /* The column into key, between the tag's place and ff bytes. */
@@ -305,6 +348,10 @@ go_to(struct colread *c, int64_t ts, bool walk)
 	struct slice target = slice_of(c->key.p + TAG, c->column_len + 8);
 	int err = 0;
 
+	/* In those that go on waiting all lies behind. */
+	while (c->waiting && c->waits_for >= ts)
+		if ((err = wake(c)))
+			return err;
 	put_be64(c->key.p + TAG + c->column_len, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
 	if (ts < c->limit)
 		c->limit = ts;
@@ -328,6 +375,7 @@ go_to(struct colread *c, int64_t ts, bool walk)
 			err = 0; /* not one block of it can be read */
 		}
 	}
+	memset(c->key.p + TAG + c->column_len, 0xff, 8);
 	return err;
 }
 
@@ -397,13 +445,20 @@ colread_next(struct colread *c, struct colver *out)
 	if (c->at && (err = step(c, c->at)))
 		return err;
 	c->at = NULL;
-	while ((s = least(c))) {
-		const struct iter *it = s->it;
+	while ((s = least(c)) || c->waiting) {
+		const struct iter *it;
 		int64_t ts;
 		uint64_t seq;
 		enum cell_kind kind;
 
-		cellkey_suffix(it->key, c->column_len, &ts, &seq, &kind);
+		if (s)
+			cellkey_suffix(s->it->key, c->column_len, &ts, &seq, &kind);
+		if (c->waiting && (!s || c->waits_for >= ts)) {
+			if ((err = wake(c)))
+				return err;
+			continue;
+		}
+		it = s->it;
 		if (seq > c->seq)
 			goto next;
 		switch (kind) {

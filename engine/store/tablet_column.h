@@ -2,7 +2,8 @@
 /*
  * The live versions of one column, newest first, straight out of a view:
  * what point reads and read-modify-writes need.  Files that the Bloom
- * filters rule out are not touched; no general merge is set up.
+ * filters rule out are not touched, nor are those that are older than what
+ * was asked for; no general merge is set up.
  *
  * A damaged block is an error for what may depend on what it held, and for
  * nothing else: a version that is newer than all of its file is given, and
@@ -21,11 +22,13 @@ struct colsrc {
 	struct iter *it;
 	bool column_deletes;         /* it may hold some in this column */
 	struct vfile *file;          /* NULL: a memtable */
+	bool waits;                  /* nothing of it has been looked at */
 	int damage;                  /* why it cannot be read where it stands; 0 */
 };
 struct colread {
 	struct colsrc inline_src[COLREAD_INLINE], *src;
-	unsigned count;
+	unsigned count, waiting;
+	int64_t waits_for;           /* the newest timestamp in the files that wait; waiting > 0 */
 	uint64_t seq;
 	size_t row_len, column_len;  /* of the encoded row; of row, family and qualifier, in key */
 	struct buf key;              /* a probe's tag, the column, and room for what is sought in it */

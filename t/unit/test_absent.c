@@ -3,7 +3,8 @@
  * What is not there costs no block: reads of absent rows and columns, scans
  * of absent rows, versions of absent columns, beside deletes of every kind
  * and in several files and groups, touch neither index nor block but for
- * what the filters cannot tell.
+ * what the filters cannot tell.  Nor does what was replaced: a read of the
+ * newest looks into no file that is older than what it finds.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,10 +139,71 @@ static void without(void **state)
 	lib_fini(&l);
 }
 
+static void write_all(int64_t ts, unsigned row_step, char what)
+{
+	for (unsigned i = 0; i < 1000; i += row_step)
+		LIB(lib_put(&l, row_name(i), 1, "q", ts, slice_of(&what, 1)));
+}
+
+/* All rows' newest is `what`, or in every step-th `other`, and that took so many looks into files. */
+static void newest(char what, unsigned step, char other, int64_t ts, uint64_t looks)
+{
+	struct seen before = now();
+
+	for (unsigned i = 0; i < 1000; i++) {
+		struct cell_info info;
+		size_t got;
+		char c = 0;
+
+		LIB(tablet_read(l.t, slice_str(row_name(i)), 1, slice_str("q"), (struct op_time){true, 0}, 0, &c, 1, &got, &info));
+		assert_int_equal(c, step && i % step == 0 ? other : what);
+		if (!step)
+			assert_int_equal(info.ts, ts);
+	}
+	assert_in_range(now().looked - before.looked, looks, looks + 1000 / 33); /* filters err */
+}
+
+static void replaced(void **state)
+{
+	static const char *const rules[] = {""};
+	char c = 0;
+
+	(void)state;
+	lib_init(&l, "/tmp");
+	l.cache_bytes = 1; /* nothing is remembered: each look counts */
+	l.schema = lib_schema(rules, 1, 1);
+	lib_start(&l);
+	write_all(10, 1, 'a');
+	LIB(tablet_flush(l.t));
+	newest('a', 0, 0, 10, 1000);
+	write_all(20, 1, 'b');
+	LIB(tablet_flush(l.t));
+	newest('b', 0, 0, 20, 1000); /* one file each, of the two that hold it */
+	write_all(30, 2, 'c');
+	newest('b', 2, 'c', 0, 500); /* those in the memtable none */
+	LIB(tablet_flush(l.t));
+	newest('b', 2, 'c', 0, 1000);
+	/* Written last, and older: seen nowhere, and no reason to look into it. */
+	write_all(5, 1, 'd');
+	LIB(tablet_flush(l.t));
+	newest('b', 2, 'c', 0, 1000);
+	/* The same time: what was written last counts, and both are looked into. */
+	write_all(30, 2, 'e');
+	LIB(tablet_flush(l.t));
+	newest('b', 2, 'e', 0, 1500);
+	/* A file that holds deletes is looked into whatever its times. */
+	LIB(lib_op(&l, row_name(0), &(struct op){.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 30}}, NULL));
+	LIB(tablet_flush(l.t));
+	LIB(tablet_read(l.t, slice_str(row_name(0)), 1, slice_str("q"), (struct op_time){true, 0}, 0, &c, 1, NULL, NULL));
+	assert_int_equal(c, 'b');
+	lib_stop(&l);
+	lib_fini(&l);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(filters), cmocka_unit_test(without)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(filters), cmocka_unit_test(without), cmocka_unit_test(replaced)};
 
 	msg_to_nowhere();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
