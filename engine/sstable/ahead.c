@@ -340,6 +340,19 @@ void walk_fini(struct walk *w)
 	w->ahead = NULL;
 }
 
+bool walk_may_rest(struct walk *w)
+{
+	struct ahead_env *e = w->env;
+	bool room;
+
+	if (!w->ahead)
+		return true;
+	mutex_lock(&e->lock);
+	room = e->bytes <= e->bytes_max / 2;
+	mutex_unlock(&e->lock);
+	return room && w->last + 1 < (int64_t)blockfile_data_blocks(w->file);
+}
+
 int walk_read(struct walk *w, uint64_t logical, size_t n, void *dst, const void **at)
 {
 	const struct bff_map *m = blockfile_map(w->file);

@@ -43,6 +43,8 @@ struct walk {
 void walk_init(struct walk *w, struct ahead_env *env, struct blockfile *file, bool fill);
 /* After the iterator that may point into its memory; waits for a read under way. */
 void walk_fini(struct walk *w);
+/* May it lie idle as it is?  Not at its end; and idle ones leave half of the room to others. */
+bool walk_may_rest(struct walk *w);
 /* The unit at this logical offset: in dst, of n bytes, or in the walk's memory.  Errors are blockfile_read's. */
 int walk_read(struct walk *w, uint64_t logical, size_t n, void *dst, const void **at) TFS_MUST;
 

@@ -23,6 +23,7 @@
 
 enum {
 	POOLED_VALUE_MAX = 64 << 10, /* an iterator on a larger value pins a larger block: not kept */
+	STEPS_MIN = 64,              /* point reads in key order before blocks are read ahead of them */
 	OPEN_BYTES = 500 + 640,      /* what LevelDB and malloc add to an open table; and one idle iterator, as most have */
 };
 
@@ -32,6 +33,7 @@ struct sst_iter {
 	struct sst *sst;     /* a reference and a pin, while in use */
 	struct open_table *table;
 	bool pooled;
+	unsigned steps;      /* seeks in a row that were a step */
 };
 
 /* ---- the object ---- */
@@ -127,6 +129,7 @@ void open_table_close(struct open_table *t)
 
 		if (it) {
 			ldb_cursor_fini(&it->c);
+			walk_fini(&it->walk);
 			free(it);
 		}
 	}
@@ -288,14 +291,40 @@ static size_t idle_room(const struct sst *s, const struct open_table *t)
 	return room < IDLE_CURSORS ? room : IDLE_CURSORS;
 }
 
+/* What blocks are had by: copied for the block cache, unless the file is larger than half of it. */
+static void walk_from(struct sst_iter *it)
+{
+	const struct sst *s = it->sst;
+	struct blockfile *b = ldb_table_file(it->table->ldb);
+
+	walk_init(&it->walk, &s->cache->ahead, b, s->in_memory || blockfile_trailer(b)->raw_bytes <= s->cache->block_bytes_max / 2);
+	it->c.walk = &it->walk;
+}
+
+/*
+ * Before it lies idle: point reads that go on in key order are a walk, too,
+ * and the iterator that serves them keeps it.  False: what was read ahead is
+ * not to be kept, and the iterator may stand in it.
+ */
+static bool note_steps(struct sst_iter *it)
+{
+	if (it->c.rising && ++it->steps >= STEPS_MIN) {
+		if (!it->c.walk)
+			walk_from(it);
+		return walk_may_rest(&it->walk);
+	}
+	if (!it->c.rising)
+		it->steps = 0;
+	it->c.walk = NULL;
+	return !it->walk.ahead;
+}
+
 static void sst_iter_free(struct iter *iter)
 {
 	struct sst_iter *it = (struct sst_iter *)iter;
 	struct sst *s = it->sst;
 	struct open_table *t = it->table;
-	bool keep = it->pooled && it->c.ldb && !it->walk.ahead && !(iter->valid && iter->value.n > POOLED_VALUE_MAX);
-
-	it->c.walk = NULL;
+	bool keep = it->pooled && it->c.ldb && !(iter->valid && iter->value.n > POOLED_VALUE_MAX) && note_steps(it);
 
 	for (size_t i = 0, n = keep ? idle_room(s, t) : 0, first = own_slot(); i < n; i++) {
 		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % n];
@@ -372,18 +401,11 @@ int sst_iter_new(struct sst *s, struct iter **out)
 
 int sst_walk_new(struct sst *s, struct iter **out)
 {
-	struct sst_iter *it;
-	struct blockfile *b;
 	int err = iter_new(s, true, out);
 
-	if (err)
-		return err;
-	it = (struct sst_iter *)*out;
-	b = ldb_table_file(it->table->ldb);
-	walk_init(&it->walk, &s->cache->ahead, b,
-		  s->in_memory || blockfile_trailer(b)->raw_bytes <= s->cache->block_bytes_max / 2);
-	it->c.walk = &it->walk;
-	return 0;
+	if (!err && !((struct sst_iter *)*out)->c.walk)
+		walk_from((struct sst_iter *)*out);
+	return err;
 }
 
 int sst_scan_new(struct sst *s, struct iter **out)
