@@ -380,7 +380,7 @@ def main():
     store = top + "/store"
     try:
         subprocess.run([FILL, store, "write", "300", "flush", "delete", "40", "write", "20", "large", "flush", "split", "merge", "write", "30",
-                        "versions", "flush", "write", "30", "crash"],
+                        "versions", "compact", "write", "30", "crash"],
                        check=False, timeout=300)
         files = sorted(f for f in glob.glob(store + "/**", recursive=True) if os.path.isfile(f))
         ok(os.path.exists(store + "/FORMAT"), "a store was made")

@@ -60,7 +60,7 @@ like "$(cat t/.schema)" '^families = ' "  as libconfig text"
 echo '' >t/.families/c/gc
 is "$(cat t/.families/c/gc)" "" "an empty line takes it away"
 mkdir t/.groups/pages
-is "$(cat t/.groups/pages/compression)" "zstd" "a new group has defaults"
+is "$(cat t/.groups/pages/compression)" "zstd-dict" "a new group has defaults"
 echo lz4 >t/.groups/pages/compression
 echo 16K >t/.groups/pages/block_size
 echo 12 >t/.groups/pages/bloom_bits
@@ -95,7 +95,7 @@ families = (
     owner = "root"; owner_group = "daemon"; mode = "0640"; },
   { name = "anchor"; gc = "maxversions=3 or maxage=30d"; } );
 groups = (
-  { name = "default"; compression = "zstd"; level = 3; block_size = "64K"; bloom_bits = 10; in_memory = false; },
+  { name = "default"; compression = "zstd-dict"; level = 3; block_size = "16K"; bloom_bits = 10; in_memory = false; },
   { name = "pages"; compression = "snappy"; block_size = "32K"; } );
 TXT
 touch -d '2015-05-05 05:05:05.123456' "$W/schema"

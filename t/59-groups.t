@@ -70,7 +70,7 @@ def size_with(**settings):
     compact()
     return sizes()[0]
 
-none = size_with(compression="none")
+none = size_with(compression="none", block_size="64K")
 ok(none > ROWS * 20000, "compression none: %d bytes" % none)
 snappy, lz4 = size_with(compression="snappy"), size_with(compression="lz4")
 ok(snappy < none * 0.95 and lz4 < none * 0.95 and snappy != lz4, "snappy and lz4 make less: %d, %d" % (snappy, lz4))
@@ -99,7 +99,7 @@ fd = os.open(T + "/.groups/default/level", os.O_WRONLY)
 same(errno_of(os.write, fd, b"9\n"), "EINVAL", "a level for lz4")
 os.close(fd)
 ok("only zstd" in slurp(M + "/.tabletfs/log").decode().splitlines()[-1], "  the log says why")
-spill(T + "/.groups/default/compression", "zstd\n")
+spill(T + "/.groups/default/compression", "zstd-dict\n")
 same(slurp(T + "/.schema"), before, "nothing has changed")
 
 # ---- moving a family while it is read and written ----

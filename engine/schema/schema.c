@@ -189,7 +189,7 @@ int draft_family(struct schema *s, const char *name, int id, struct tfs_family *
 
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason)
 {
-	struct tfs_group x = {.compression = sst_codec_names[SST_ZSTD], .level = SCHEMA_LEVEL, .block_size = 64 * 1024, .bloom_bits = 10};
+	struct tfs_group x = {.compression = sst_codec_names[SST_ZSTD_DICT], .level = SCHEMA_LEVEL, .block_size = 16 * 1024, .bloom_bits = 10};
 
 	*reason = NULL;
 	if (!schema_name_valid(slice_str(name)))

@@ -21,8 +21,8 @@ extern "C" {
 
 /* ---- writing ---- */
 struct blockfile_writer;
-/* Creates path (O_EXCL). */
-int blockfile_writer_new(const char *path, enum sst_codec codec, int level, struct blockfile_writer **out) TFS_MUST;
+/* Creates path (O_EXCL).  train: with zstd-dict a dictionary is made. */
+int blockfile_writer_new(const char *path, enum sst_codec codec, int level, bool train, struct blockfile_writer **out) TFS_MUST;
 /*
  * Before the first unit: with zstd-dict the dictionary is trained on s.
  * Without this it is trained on the first units, held back for that.

@@ -4,9 +4,9 @@
  *
  * Appends collect in `unit` until end_unit, which compresses them in the
  * calling thread and adds the stored block to `pending`; pending goes to the
- * file in writes of about 512 KiB.  With zstd-dict, and no sample given to
- * train on, the first units are held back uncompressed, up to 4 MiB, until the
- * dictionary is trained on them.
+ * file in writes of about 512 KiB.  When a dictionary is to be trained, and no
+ * sample is given to train it on, the first units are held back uncompressed,
+ * up to 4 MiB, until it is trained on them.
  *
  * Bases: the raw bytes of units that later ones may look like, 8 MiB of them
  * at most.  None is itself compressed against another, so that reading a
@@ -73,7 +73,7 @@ struct blockfile_writer {
 	struct slice dict;    /* the coder's */
 };
 
-int blockfile_writer_new(const char *path, enum sst_codec codec, int level, struct blockfile_writer **out)
+int blockfile_writer_new(const char *path, enum sst_codec codec, int level, bool train, struct blockfile_writer **out)
 {
 	struct blockfile_writer *w = calloc(1, sizeof(*w));
 	int err;
@@ -81,7 +81,7 @@ int blockfile_writer_new(const char *path, enum sst_codec codec, int level, stru
 	if (!w)
 		return -ENOMEM;
 	w->codec = codec;
-	w->training = codec == SST_ZSTD_DICT;
+	w->training = train && codec == SST_ZSTD_DICT;
 	w->note = (struct note){.keep = BLOCKFILE_NO_BASE, .against = BLOCKFILE_NO_BASE};
 	w->map_cap = 64;
 	w->map.at = calloc(w->map_cap + 1, sizeof(*w->map.at));

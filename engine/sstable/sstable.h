@@ -33,7 +33,8 @@ struct sst_options {
 	uint32_t block_bytes;  /* target of an uncompressed block */
 	int bloom_bits;        /* per probe; 0: no filters */
 	bool in_memory;        /* blocks go to the in-memory cache */
-	const struct sst_sample *sample; /* while the writer is made: what to train a dictionary on; may be NULL */
+	const struct sst_sample *sample; /* while the writer is made: what to train a dictionary on; NULL: on the table's beginning */
+	bool no_dictionary;    /* zstd-dict without one: the table is soon written again */
 };
 
 /* ---- writing ---- */

@@ -38,7 +38,7 @@
 
 enum {
 	BLOCK_KEYS_MIN = 16, /* or as many times the longest key */
-	BLOCK_BYTES_DEFAULT = 64 << 10,
+	BLOCK_BYTES_DEFAULT = 16 << 10,
 	PARTITION_KEYS = 65536,
 	RECENT = 8, /* a power of two */
 	RESTART_BYTES = 4096,
@@ -89,7 +89,7 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
 	if (w->o.block_bytes == 0)
 		w->o.block_bytes = BLOCK_BYTES_DEFAULT;
 	w->versions = o->codec == SST_ZSTD_DICT;
-	err = blockfile_writer_new(path, o->codec, o->level, &w->file);
+	err = blockfile_writer_new(path, o->codec, o->level, !o->no_dictionary, &w->file);
 	if (!err && o->sample)
 		err = blockfile_writer_train(w->file, o->sample);
 	w->o.sample = NULL;

@@ -94,7 +94,9 @@ output_fini(struct output *o)
 
 /*
  * What a major compaction writes stays longest and is read most, and nobody
- * waits for it: it compresses harder than the flushes and merges before it.
+ * waits for it: it compresses harder than the flushes and merges before it,
+ * and it alone trains a dictionary, which costs a flush as much as all the
+ * rest of it.
  */
 static int
 major_level(int level)
@@ -190,7 +192,8 @@ output_open(struct run *r, uint16_t group, struct output **out)
 	options = g->sst;
 	if (p->rules.major)
 		options.level = major_level(options.level);
-	err = options.codec == SST_ZSTD_DICT && may_sample(p) ? take_sample(r, group, &sample) : 0;
+	options.no_dictionary = !p->rules.major;
+	err = options.codec == SST_ZSTD_DICT && p->rules.major && may_sample(p) ? take_sample(r, group, &sample) : 0;
 	options.sample = sample.n ? &sample : NULL;
 	if (!err)
 		err = sst_new(env->cache, path, o->in_memory, &o->in_use);
