@@ -77,6 +77,20 @@ static inline int put(const char *row, const char *qualifier, int64_t ts, struct
 	return err;
 }
 
+/* What tabletctl says of the closed store; nothing where it was not built. */
+static inline void check_is_clean(void)
+{
+	const char *build = getenv("BUILD");
+	char tool[600], cmd[1400];
+
+	snprintf(tool, sizeof(tool), "%s/tabletctl", build ? build : "");
+	if (!build || access(tool, X_OK))
+		return;
+	snprintf(cmd, sizeof(cmd), "%s check '%s' > '%s' 2>&1 && ! grep '^damaged' '%s' || { cat '%s'; false; }", tool, in_dir("store"),
+		 in_dir("said"), in_dir("said"), in_dir("said"));
+	assert_int_equal(system(cmd), 0);
+}
+
 static inline int setup_options(void **state)
 {
 	tfs_options_init(&options);

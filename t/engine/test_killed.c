@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A store of small tablets, METADATA's too, under writers while tablets split,
- * merge, are compacted and flushed, by themselves and by hand; the process is
- * killed, or the power goes, at some file operation.  Opened again it has what
- * was acknowledged.  KILLED_ROUNDS, KILLED_SEED.
+ * merge, are compacted and flushed, by themselves and by hand; whoever scans it
+ * meanwhile, in one go or in pages, meets each row once and in order, as it was
+ * in between.  The process is killed, or the power goes, at some file
+ * operation.  Opened again it has what was acknowledged.  KILLED_ROUNDS,
+ * KILLED_SEED.
  */
 #include "engine/server/internal.h"
 #include "t/engine/lib.h"
@@ -21,7 +23,7 @@
 /* Of each row the number of its last change that was tried, and told; likewise how often its counter was raised. */
 static struct shared {
 	_Atomic uint64_t tried[ROWS], told[ROWS], raising[ROWS], raised[ROWS];
-	_Atomic uint64_t moves, metadata;
+	_Atomic uint64_t moves, metadata, scans;
 } *shared;
 
 static uint64_t kill_at;
@@ -114,6 +116,74 @@ static void *count_up(void *arg)
 	return NULL;
 }
 
+/* Was the row deleted by one of the changes from `least` to `most`, or not yet there? */
+static bool may_be_gone(uint64_t least, uint64_t most)
+{
+	return most / DELETE_EVERY * DELETE_EVERY >= least;
+}
+
+/* Of rows that a scan has passed or met: -1 before the first. */
+static void expect_absent(int above, int below, const uint64_t *told)
+{
+	for (int i = above + 1; i < below; i++)
+		if (!may_be_gone(told[i], shared->tried[i]))
+			_exit(7);
+}
+
+/* Goes on behind row `last` for as many as `limit` (0: all); the last one met, ROWS at the end. */
+static int scan_page(int last, uint64_t limit, const uint64_t *told)
+{
+	struct tfs_scan_spec spec = {.families = (const char *const[]){"f"}, .family_count = 1, .versions = 1, .limit = limit,
+				     .row_from_after = last >= 0, .batch_bytes = limit ? 0 : 2000};
+	struct tfs_scan *scan;
+	struct tfs_cell c;
+	char row[32];
+	int n;
+
+	row_name(row, (unsigned)last);
+	if (last >= 0)
+		spec.row_from = tfs_str(row);
+	if (tfs_scan_new(table, &spec, &scan))
+		_exit(8);
+	while ((n = tfs_scan_next(scan, &c)) > 0) {
+		uint64_t change = strtoull(c.value.data, NULL, 10);
+		int i;
+
+		memcpy(row, c.row.data, c.row.size < sizeof(row) ? c.row.size : 0);
+		row[c.row.size < sizeof(row) ? c.row.size : 0] = '\0';
+		i = atoi(row + 3);
+		if (i <= last || i >= ROWS || change < told[i] || change > shared->tried[i] || change % DELETE_EVERY == 0)
+			_exit(7);
+		expect_absent(last, i, told);
+		last = i;
+		if (limit && --limit == 0)
+			break;
+	}
+	tfs_scan_free(scan);
+	if (n < 0)
+		_exit(8);
+	if (n == 0)
+		expect_absent(last, ROWS, told);
+	return n ? last : ROWS;
+}
+
+static void *scan_rows(void *arg)
+{
+	uint32_t x = seed * 53;
+
+	(void)arg;
+	for (;;) {
+		uint64_t told[ROWS], limit = next_random(&x) % 3 ? 1 + next_random(&x) % 40 : 0;
+
+		for (unsigned i = 0; i < ROWS; i++)
+			told[i] = shared->told[i];
+		for (int last = -1; last < ROWS;)
+			last = scan_page(last, limit, told);
+		shared->scans++;
+	}
+	return NULL;
+}
+
 /* METADATA's, which would else be too small to be written out. */
 static int flush_metadata(void)
 {
@@ -173,7 +243,7 @@ static void live_and_die(void)
 	for (unsigned i = 0; i < WRITERS; i++)
 		if (pthread_create(&t, NULL, write_rows, (void *)(uintptr_t)i))
 			_exit(2);
-	if (pthread_create(&t, NULL, count_up, NULL) || pthread_create(&t, NULL, move_tablets, NULL))
+	if (pthread_create(&t, NULL, count_up, NULL) || pthread_create(&t, NULL, scan_rows, NULL) || pthread_create(&t, NULL, move_tablets, NULL))
 		_exit(2);
 	pthread_join(t, NULL);
 }
@@ -214,19 +284,6 @@ static void look(void)
 	}
 }
 
-static void check_is_clean(void)
-{
-	const char *build = getenv("BUILD");
-	char tool[600], cmd[1400];
-
-	snprintf(tool, sizeof(tool), "%s/tabletctl", build ? build : "");
-	if (!build || access(tool, X_OK))
-		return;
-	snprintf(cmd, sizeof(cmd), "%s check '%s' > '%s' 2>&1 && ! grep '^damaged' '%s' || { cat '%s'; false; }", tool, in_dir("store"),
-		 in_dir("said"), in_dir("said"), in_dir("said"));
-	assert_int_equal(system(cmd), 0);
-}
-
 static void rounds(unsigned count)
 {
 	uint32_t x = getenv("KILLED_SEED") ? (uint32_t)atoi(getenv("KILLED_SEED")) : 1;
@@ -264,8 +321,8 @@ static void rounds(unsigned count)
 		look();
 		close_store();
 	}
-	print_message("# %llu splits and merges by hand, up to %llu tablets of METADATA\n", (unsigned long long)shared->moves,
-		      (unsigned long long)shared->metadata);
+	print_message("# %llu splits and merges by hand, up to %llu tablets of METADATA, %llu scans\n", (unsigned long long)shared->moves,
+		      (unsigned long long)shared->metadata, (unsigned long long)shared->scans);
 	munmap(shared, sizeof(*shared));
 }
 

@@ -103,19 +103,6 @@ static void split_by_hand(const char *at)
 }
 
 /* The upper tablet's row still has the lower's files, and they are clipped: no damage, and nothing is left over. */
-static void check_is_clean(void)
-{
-	const char *build = getenv("BUILD");
-	char tool[600], cmd[1400];
-
-	snprintf(tool, sizeof(tool), "%s/tabletctl", build ? build : "");
-	if (!build || access(tool, X_OK))
-		return;
-	snprintf(cmd, sizeof(cmd), "%s check '%s' > '%s' 2>&1 && ! grep '^damaged' '%s' || { cat '%s'; false; }", tool, in_dir("store"),
-		 in_dir("said"), in_dir("said"), in_dir("said"));
-	assert_int_equal(system(cmd), 0);
-}
-
 static void reopen(bool flush)
 {
 	hooks.no_flush = !flush;

@@ -14,19 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void check_is_clean(void)
-{
-	const char *build = getenv("BUILD");
-	char tool[600], cmd[1400];
-
-	snprintf(tool, sizeof(tool), "%s/tabletctl", build ? build : "");
-	if (!build || access(tool, X_OK))
-		return;
-	snprintf(cmd, sizeof(cmd), "%s check '%s' > '%s' 2>&1 && ! grep '^damaged' '%s' || { cat '%s'; false; }", tool, in_dir("store"),
-		 in_dir("said"), in_dir("said"), in_dir("said"));
-	assert_int_equal(system(cmd), 0);
-}
-
 static void reopen(void)
 {
 	close_store();
