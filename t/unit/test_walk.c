@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks through a table: read ahead, the same pairs; jumps, damage, several at once, caches that are too small. */
-#include "engine/sstable/sstable.h"
+/* Walks through a table, and point reads in order: read ahead, the same pairs; jumps, damage, several at once, caches that are too small. */
+#include "engine/sstable/cache.h"
 #include "engine/base/file.h"
 #include "t/unit/sstable_lib.h"
 
@@ -273,11 +273,98 @@ static void many(void **state)
 	sst_cache_free(c);
 }
 
+/* The pair by a point read. */
+static void find(struct sst *s, uint32_t i)
+{
+	uint8_t bytes[KEY_BUF], to[KEY_BUF + 8];
+	struct slice key = shape_key_in(&shape, 2 * i, bytes);
+	struct iter *it;
+
+	memcpy(to, key.p, key.n);
+	memset(to + key.n, 0xff, 8);
+	assert_int_equal(sst_find(s, key, slice_of(to, key.n + 8), key, &it), 0);
+	assert_non_null(it);
+	assert_true(slice_eq(it->key, key));
+	iter_free(it);
+}
+
+static size_t ahead_of(struct sst_cache *c)
+{
+	size_t n;
+
+	mutex_lock(&c->ahead.lock);
+	n = c->ahead.bytes;
+	mutex_unlock(&c->ahead.lock);
+	return n;
+}
+
+/* Point reads in key order are read ahead of, and past the cache; elsewhere, and at the table's end, that is over. */
+static void in_order(void **state)
+{
+	struct sst_cache *c = cache_of((size_t)raw_bytes);
+	struct sst *s = table_in(c);
+	struct sst_cache_stats st;
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++) /* what is read here and there is not */
+		find(s, i * 1000);
+	assert_int_equal(ahead_of(c), 0);
+	for (uint32_t i = 0; i < PAIRS / 2; i++)
+		find(s, i);
+	assert_true(ahead_of(c) > 0);
+	assert_true(cached(c) < blocks / 8 * BLOCK);
+	find(s, PAIRS - 1);
+	assert_int_equal(ahead_of(c), 0);
+	sst_cache_get_stats(c, &st);
+	assert_true(st.blocks_read < blocks / 2 + 40);
+	for (uint32_t i = PAIRS / 2; i < PAIRS; i++)
+		find(s, i);
+	assert_int_equal(ahead_of(c), 0);
+	for (uint32_t i = 0; i < PAIRS / 2; i++)
+		find(s, i);
+	assert_true(ahead_of(c) > 0); /* goes with the table */
+	sst_put(s);
+	assert_int_equal(ahead_of(c), 0);
+	sst_cache_free(c);
+}
+
+static void *finder_run(void *arg)
+{
+	struct walker *w = arg;
+
+	for (uint32_t i = 0; i < PAIRS; i++) {
+		find(w->s, i);
+		if (w->slow && i % 1000 == 0)
+			find(w->s, (i * 7919) % PAIRS);
+	}
+	return NULL;
+}
+
+static void many_in_order(void **state)
+{
+	struct sst_cache *c = cache_of((size_t)raw_bytes / 4);
+	struct sst *s = table_in(c);
+	struct walker w[6] = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		w[i].s = s;
+		w[i].slow = i % 2;
+		assert_int_equal(pthread_create(&w[i].thread, NULL, finder_run, &w[i]), 0);
+	}
+	for (unsigned i = 0; i < 6; i++)
+		pthread_join(w[i].thread, NULL);
+	sst_put(s);
+	assert_int_equal(ahead_of(c), 0);
+	sst_cache_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(past_the_cache), cmocka_unit_test(into_the_cache), cmocka_unit_test(jumps),
 		cmocka_unit_test(no_room),        cmocka_unit_test(damage),         cmocka_unit_test(many),
+		cmocka_unit_test(in_order),       cmocka_unit_test(many_in_order),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
