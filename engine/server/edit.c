@@ -79,16 +79,20 @@ int edit_is_there(struct server *s, uint32_t table, struct slice end)
 	return err == 0 ? 1 : err == -ENOENT ? 0 : err;
 }
 
-/* A merge that failed may have deleted the row of the tablet below: then the two are one, though not here. */
+/*
+ * A merge that failed may have deleted the row of its lower tablet, which is
+ * this one or the one below.  Then the two are one, though not here: no edit
+ * is possible until merge.c has made them so.
+ */
 static int ask_merge(struct held *h)
 {
-	int there = edit_is_there(h->server, h->table, buf_slice(&h->row.begin));
+	int there = edit_is_there(h->server, h->table, h->doubt_own ? buf_slice(&h->end) : buf_slice(&h->row.begin));
 
 	if (there == 0)
-		msg_error("table %u: the tablets that meet at %s have been merged, and take no writes until the next start", h->table,
-			  Q(buf_slice(&h->row.begin)));
-	h->merge_doubt = there <= 0;
-	return there < 0 ? there : there ? 0 : -ESTALE;
+		merge_doubt_soon(h->server);
+	else if (there > 0)
+		h->doubt_own = h->doubt_below = false;
+	return there < 0 ? there : there ? 0 : -EIO;
 }
 
 /* The row as it is now; -ESTALE unless it is still ours to change. */
@@ -181,7 +185,7 @@ int edit_settle(struct held *h)
 
 	if (h->split_doubt.n)
 		err = undo_split(h);
-	if (!err && h->merge_doubt)
+	if (!err && (h->doubt_own || h->doubt_below))
 		err = ask_merge(h);
 	return !err && h->in_doubt ? reload(h) : err;
 }

@@ -53,7 +53,7 @@ struct held {
 	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
 	bool in_doubt;               /* a change failed that may have taken place: read the row again first */
 	struct buf split_doubt;      /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
-	bool merge_doubt;            /* under EDIT: a merge's step 3 failed, and the row of the tablet below may have gone */
+	_Atomic bool doubt_below, doubt_own; /* a merge's step 3 failed: the row of the tablet below, or our own, may have gone */
 	_Atomic uint64_t split_after_us; /* it is not to be tried before; tests are impatient */
 	uint64_t merge_after_us;     /* the same, and the splitting thread's */
 	uint64_t made_us;            /* when it was loaded or made, monotonic */
@@ -91,7 +91,8 @@ struct server {
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_largest, retire, refill, split, sweep;
+	struct task flush_largest, retire, refill, split, sweep, doubt;
+	uint64_t doubt_wait_us;      /* merge.c's, the moving thread's */
 	struct named *suspects;      /* sweep.c's, of the last round */
 	uint64_t aged_lsn, aged_at_us; /* retire.c's */
 	struct store_schema *meta_schema;
@@ -207,7 +208,10 @@ uint64_t split_size(struct server *s, struct held *h); /* past so many bytes it 
 int merge_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
 /* The same for two that are neighbours; between moving_begin and moving_end. */
 int merge_held(struct server *s, struct held *lower, struct held *upper) TFS_MUST;
-extern unsigned merge_ask_times; /* how often it asks what became of its third step; tests ask less */
+extern unsigned merge_ask_times; /* how often it asks what became of its third step before it lets go; tests ask less */
+/* Merges in doubt are asked for again, and ended. */
+void merge_doubt_run(struct task *t);
+void merge_doubt_soon(struct server *s); /* an answer is to be had */
 void split_run(struct task *t);
 
 /* ---- edit.c: the commit callbacks ---- */

@@ -14,11 +14,12 @@
  * does step 4.
  *
  * When step 3 fails it may have taken place.  The lower row is read until
- * there is an answer; if there is none both go on to be read, and neither is
- * written to before there is one: flushed, they are in no redo set, and have
- * to change their rows first, which asks again (edit_settle).  If the lower
- * row turns out to have gone, both stay as they are up to the next start,
- * where they are one.
+ * there is an answer, for some seconds; then both tablets are let go.  They
+ * are read as before, and neither is written to before there is an answer:
+ * flushed, they are in no redo set, and have to change their rows first, which
+ * asks again (edit_settle).  A task goes on asking.  If the lower row is there
+ * the merge has not been, and if it has gone the merge is ended from what
+ * METADATA says, as the next start would.
  *
  * In memory the merged tablet is one made from its row, as if loaded.
  */
@@ -32,6 +33,8 @@
 #include <unistd.h>
 
 #define ASK_AGAIN_US 50000
+#define DOUBT_LEAST_US UINT64_C(500000)
+#define DOUBT_MOST_US UINT64_C(30000000)
 
 unsigned merge_ask_times = 100;
 
@@ -91,7 +94,14 @@ static int delete_lower(struct server *s, struct held *lower, struct held *upper
 	}
 	lower->in_doubt = true;
 	upper->in_doubt = true; /* it has the merge column of a merge that has not been: read again, it will be deleted */
-	upper->merge_doubt = there < 0;
+	if (there < 0) {
+		lower->doubt_own = upper->doubt_below = true;
+		s->doubt_wait_us = DOUBT_LEAST_US;
+		if (!s->closing)
+			task_queue_after(&s->doubt, s->doubt_wait_us);
+		msg_warning("table %u: whether the tablets that meet at %s have been merged is not known: %s", lower->table,
+			    Q(buf_slice(&lower->end)), strerror(-there));
+	}
 	return there == 0 ? 0 : err;
 }
 
@@ -112,11 +122,27 @@ static void replace_both(struct server *s, struct held *lower, struct held *uppe
 	load_end(s);
 }
 
+/* From here on nothing fails. */
+static void become_one(struct server *s, struct held *lower, struct held *upper, struct held *both)
+{
+	char event[256];
+
+	tablet_inherit_files(lower->tablet, both->tablet);
+	tablet_inherit_files(upper->tablet, both->tablet);
+	tablet_split_inherit(lower->tablet, both->tablet);
+	tablet_split_inherit(upper->tablet, both->tablet);
+	replace_both(s, lower, upper, both);
+	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
+	(void)!tablet_split_tidy(both->tablet, event); /* step 4; logged there, and then the next change does it */
+	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));
+	tablet_split_start(both->tablet);
+	held_put(both);
+}
+
 static int merge_begun(struct server *s, struct held *lower, struct held *upper)
 {
 	struct meta_tablet row = {0};
 	struct held *both = NULL;
-	char event[256];
 	int err = edit_fold(lower);
 
 	if (!err)
@@ -136,16 +162,7 @@ static int merge_begun(struct server *s, struct held *lower, struct held *upper)
 		meta_tablet_fini(&row);
 		return err;
 	}
-	tablet_inherit_files(lower->tablet, both->tablet);
-	tablet_inherit_files(upper->tablet, both->tablet);
-	tablet_split_inherit(lower->tablet, both->tablet);
-	tablet_split_inherit(upper->tablet, both->tablet);
-	replace_both(s, lower, upper, both);
-	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
-	(void)!tablet_split_tidy(both->tablet, event); /* step 4; logged there, and then the next change does it */
-	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));
-	tablet_split_start(both->tablet);
-	held_put(both);
+	become_one(s, lower, upper, both);
 	return 0;
 }
 
@@ -196,6 +213,132 @@ static int merge_once(struct server *s, struct held *lower, struct held *upper)
 	}
 	tablet_move_done(lower->tablet);
 	return err;
+}
+
+/* ---- merges in doubt ---- */
+
+/* The row of both as the next start would read it. */
+static int read_both(struct server *s, struct held *lower, struct held *upper, struct meta_tablet *row)
+{
+	struct slice begin = tablet_begin(lower->tablet);
+	struct buf key = {0};
+	int err = meta_row_key(&key, upper->table, upper->last, buf_slice(&upper->end));
+
+	if (!err)
+		err = metadata_read(s->metadata, buf_slice(&key), row);
+	if (!err)
+		err = meta_tablet_settle(row, begin);
+	if (!err && !row->unfolded)
+		err = -EBADMSG;
+	if (!err)
+		err = buf_set(&row->begin, begin.p, begin.n);
+	buf_fini(&key);
+	return err;
+}
+
+/* The lower row has gone. */
+static int end_merge(struct server *s, struct held *lower, struct held *upper)
+{
+	struct meta_tablet row = {0};
+	struct held *both = NULL;
+	int err = read_both(s, lower, upper, &row);
+
+	if (!err)
+		err = set_reserve(s, 1);
+	if (!err)
+		err = held_new(s, &row, upper->kind, 0, &both);
+	if (!err)
+		become_one(s, lower, upper, both);
+	meta_tablet_fini(&row);
+	return err;
+}
+
+static int end_pair(struct server *s, struct held *lower, struct held *upper)
+{
+	int err = tablet_merge_again(lower->tablet), err2;
+
+	if (err == -EBUSY)
+		tablet_merge_end(lower->tablet, false);
+	if (err)
+		return err;
+	err = err2 = tablet_merge_again(upper->tablet);
+	if (!err)
+		err = end_merge(s, lower, upper);
+	if (!err2 || err2 == -EBUSY)
+		tablet_merge_end(upper->tablet, !err);
+	tablet_merge_end(lower->tablet, !err);
+	return err;
+}
+
+static int settle_prepared(struct server *s, struct held *lower, struct held *upper)
+{
+	struct store_schema *schema = NULL;
+	int err = lower->known ? known_write_begin(s, lower->known, 0, false, &schema) : 0;
+
+	if (err)
+		return err;
+	store_schema_put(schema);
+	err = end_pair(s, lower, upper);
+	if (lower->known)
+		known_write_end(s, lower->known);
+	return err;
+}
+
+/* Between begin and end of moving. */
+static int settle(struct server *s, struct held *lower, struct held *upper)
+{
+	int there = edit_is_there(s, lower->table, buf_slice(&lower->end)), err;
+
+	if (there < 0)
+		return there;
+	if (there) {
+		lower->doubt_own = upper->doubt_below = false;
+		msg_notice("table %u: the tablets that meet at %s have not been merged", lower->table, Q(buf_slice(&lower->end)));
+		return 0;
+	}
+	err = tablet_move_prepare(lower->tablet);
+	if (err)
+		return err;
+	err = tablet_move_prepare(upper->tablet);
+	if (!err) {
+		err = settle_prepared(s, lower, upper);
+		tablet_move_done(upper->tablet);
+	}
+	tablet_move_done(lower->tablet);
+	return err;
+}
+
+void merge_doubt_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, doubt));
+	struct held **list;
+	unsigned count = 0;
+	int err, e;
+
+	if (s->closing)
+		return;
+	moving_begin(s);
+	list = NULL;
+	err = held_list(s, 0, &list, &count);
+	for (unsigned i = 0; !err && i < count; i++) {
+		if (i + 1 < count && list[i]->doubt_own && list[i + 1]->doubt_below && !s->closing) {
+			e = settle(s, list[i], list[i + 1]);
+			err = e == -ENOENT || e == -EREMCHG ? 0 : e; /* the table has gone */
+		}
+	}
+	for (unsigned i = 0; i < count; i++)
+		held_put(list[i]);
+	free(list);
+	s->doubt_wait_us = s->doubt_wait_us < DOUBT_MOST_US / 2 ? s->doubt_wait_us * 2 : DOUBT_MOST_US;
+	if (err && !s->closing)
+		task_queue_after(t, s->doubt_wait_us);
+	moving_end(s);
+}
+
+void merge_doubt_soon(struct server *s)
+{
+	if (!s->closing)
+		task_queue(&s->doubt);
 }
 
 int merge_held(struct server *s, struct held *lower, struct held *upper)

@@ -192,6 +192,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		task_init(&s->flush_largest, s->misc, flush_largest_run);
 		task_init(&s->retire, s->misc, retire_run);
 		task_init(&s->split, s->move, split_run);
+		task_init(&s->doubt, s->move, merge_doubt_run);
 		task_init(&s->sweep, s->move, sweep_run);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
@@ -259,6 +260,7 @@ int server_free(struct server *s, bool flush)
 	task_cancel(&s->retire);
 	task_cancel(&s->refill);
 	task_cancel(&s->split);
+	task_cancel(&s->doubt);
 	task_cancel(&s->sweep);
 	scans_free(s);
 	if (flush && s->log && !s->recovering) {
@@ -271,6 +273,7 @@ int server_free(struct server *s, bool flush)
 	task_cancel(&s->retire);
 	task_cancel(&s->refill);
 	task_cancel(&s->split);
+	task_cancel(&s->doubt);
 	task_cancel(&s->sweep);
 	if (s->known || s->locks)
 		schemas_free(s);

@@ -245,6 +245,12 @@ int tablet_merge_begin(struct tablet *t) TFS_MUST;
  * that now; after an error, too, tablet_merge_end.
  */
 int tablet_merge_stop(struct tablet *t) TFS_MUST;
+/*
+ * Instead of both, for a tablet that a merge in doubt left and whose edits
+ * have all failed since: writers wait.  What was compacted meanwhile, and is
+ * in no METADATA row, is the sweep's.
+ */
+int tablet_merge_again(struct tablet *t) TFS_MUST;
 void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
 /* What a parent knows of the files that the child has, too. */
 void tablet_inherit_files(struct tablet *parent, struct tablet *child);

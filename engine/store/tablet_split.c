@@ -224,6 +224,24 @@ is_clean(struct tablet *t)
 	return clean;
 }
 
+/*
+ * What writes that were refused leave: they have noted from where on they
+ * would need the log (redo_maybe), and a flush may be trying to enter that it
+ * has flushed nothing (pending).
+ */
+static bool
+has_no_cells(struct tablet *t)
+{
+	bool none;
+
+	mutex_lock(&t->lock);
+	none = !t->writers && !t->redo_count && !t->redo_own;
+	for (unsigned i = 0; i < t->view->mem_count; i++)
+		none &= !memtable_count(t->view->mems[i]->m);
+	mutex_unlock(&t->lock);
+	return none;
+}
+
 static void
 stop_writers(struct tablet *t)
 {
@@ -261,6 +279,17 @@ tablet_merge_stop(struct tablet *t)
 	stop_writers(t);
 	err = flush_all(t, NULL);
 	return err ? err : is_clean(t) ? 0 : -EBUSY;
+}
+
+int
+tablet_merge_again(struct tablet *t)
+{
+	int err = job_begin(t, &t->flushing);
+
+	if (err)
+		return err;
+	stop_writers(t);
+	return has_no_cells(t) ? 0 : -EBUSY;
 }
 
 void

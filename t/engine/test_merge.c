@@ -359,7 +359,8 @@ static void test_disk_fails(void **state)
 static struct faulty {
 	struct tablet_service service; /* first */
 	struct tablet_service *real;
-	bool lose_deletes, refuse_deletes, no_reads;
+	bool lose_deletes, refuse_deletes, then_no_reads;
+	_Atomic bool no_reads;
 } faulty;
 
 static bool deletes_row(const struct ts_request *q)
@@ -375,11 +376,13 @@ static int faulty_call(struct tablet_service *s, const struct ts_request *q, str
 
 	if (f->no_reads && q->method == TS_SCAN_OPEN)
 		return a->err = -EIO;
-	if (f->refuse_deletes && deletes_row(q))
+	if (f->refuse_deletes && deletes_row(q)) {
+		f->no_reads = f->then_no_reads;
 		return a->err = -EIO;
+	}
 	err = ts_call(f->real, q, a);
 	if (lost) {
-		f->no_reads = true;
+		f->no_reads = f->then_no_reads;
 		a->err = err = -EIO;
 	}
 	return err;
@@ -423,10 +426,21 @@ static void test_merge_refused(void **state)
 	close_store();
 }
 
-/* The third step took place, and nobody is told: what is written next must not make the start take the merge for one that was not. */
-static void test_merge_in_doubt(void **state)
+static unsigned count_tablets(void)
 {
-	(void)state;
+	struct held **list;
+	unsigned n;
+
+	assert_int_equal(held_list(hooks.server, tfs_table_id(table), &list, &n), 0);
+	for (unsigned i = 0; i < n; i++)
+		held_put(list[i]);
+	free(list);
+	return n;
+}
+
+/* Three tablets, and the upper two's merge in doubt; `took`: its third step has taken place. */
+static void make_doubt(bool took)
+{
 	options.no_background = true;
 	merge_ask_times = 2;
 	open_store();
@@ -434,24 +448,65 @@ static void test_merge_in_doubt(void **state)
 	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
 	assert_int_equal(tfs_split(table, tfs_str("row00060")), 0);
 	assert_int_equal(tfs_compact(table), 0);
-	answer_with_errors(&(struct faulty){.lose_deletes = true});
+	answer_with_errors(&(struct faulty){.lose_deletes = took, .refuse_deletes = !took, .then_no_reads = true});
 	assert_int_equal(tfs_merge(table, tfs_str("row00030")), -EIO);
+	merge_ask_times = 100;
 	expect_rows("v", 0, 90);
 	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0); /* not known yet */
-	faulty.no_reads = false;
-	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0);
 	assert_int_not_equal(put("row00050", "q", 2, tfs_str("v"), true), 0);
 	assert_int_not_equal(tfs_split(table, tfs_str("row00070")), 0);
-	assert_int_equal(put("row00010", "q", 1, tfs_str("v"), true), 0);
+	(void)!tfs_compact(table);
 	expect_rows("v", 0, 90);
-	reopen();
+	assert_int_equal(count_tablets(), 3);
+}
+
+static void written_again(unsigned tablets)
+{
+	assert_int_equal(count_tablets(), tablets);
 	expect_rows("v", 0, 90);
 	fill("w", 0, 90);
+	expect_rows("w", 0, 90);
+	reopen();
+	assert_int_equal(count_tablets(), tablets);
+	expect_rows("w", 0, 90);
+	assert_int_equal(tfs_compact(table), 0);
 	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
 	reopen();
 	expect_rows("w", 0, 90);
 	close_store();
-	merge_ask_times = 100;
+}
+
+/* The third step took place, and nobody is told: once METADATA answers again the two are one, by themselves. */
+static void test_merge_in_doubt(void **state)
+{
+	(void)state;
+	make_doubt(true);
+	alarm(30);
+	faulty.no_reads = false;
+	while (count_tablets() != 2)
+		(void)sched_yield();
+	alarm(0);
+	written_again(2);
+}
+
+/* It did not. */
+static void test_merge_that_was_not(void **state)
+{
+	(void)state;
+	make_doubt(false);
+	faulty.no_reads = faulty.refuse_deletes = false;
+	merge_doubt_run(&hooks.server->doubt);
+	written_again(3);
+}
+
+/* Or nobody asks again before the next start: what was written next must not make that take the merge for one that was not. */
+static void test_merge_in_doubt_to_the_end(void **state)
+{
+	(void)state;
+	make_doubt(true);
+	assert_int_equal(put("row00010", "q", 1, tfs_str("v"), true), 0);
+	reopen();
+	written_again(2);
 }
 
 /* ---- a compaction that takes long ---- */
@@ -523,6 +578,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_disk_fails, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_refused, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_in_doubt, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_merge_that_was_not, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_merge_in_doubt_to_the_end, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_compaction_in_the_way, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_split, setup_options, test_dir_teardown),
 	};
