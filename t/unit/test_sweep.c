@@ -327,9 +327,65 @@ static void no_log(void **state)
 	close_store(false);
 }
 
+/* METADATA whose second row and those after it cannot be read. */
+struct faulty {
+	struct tablet_service service; /* first */
+	struct tablet_service *real;
+	unsigned good; /* so many parts of a scan come through */
+};
+
+static int faulty_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct faulty *f = (struct faulty *)s;
+
+	if (q->method == TS_SCAN_OPEN || q->method == TS_SCAN_NEXT) {
+		if (!f->good)
+			return a->err = -EIO;
+		f->good--;
+	}
+	return ts_call(f->real, q, a);
+}
+
+/*
+ * METADATA cannot be scanned to its end: what is not marked is no suspect, not
+ * even what the round before found to be one.
+ */
+static void metadata_fails(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = faulty_call};
+	struct faulty faulty = {.service.ops = &ops};
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	plant("16/1-12345.sst");
+	faulty.real = hooks.server->metadata;
+	for (unsigned good = 0; good < 2; good++) {
+		rounds(1);
+		hooks.server->metadata = &faulty.service;
+		for (unsigned i = 0; i < 3; i++) {
+			faulty.good = good;
+			assert_int_equal(sweep_round(hooks.server), -EIO);
+			assert_int_equal(files_in("d/sst/16"), 2);
+		}
+		hooks.server->metadata = faulty.real;
+	}
+	/* As if there had been no round at all. */
+	rounds(1);
+	assert_int_equal(files_in("d/sst/16"), 2);
+	rounds(1);
+	assert_int_equal(files_in("d/sst/16"), 1);
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(planted), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(differences), T(split), T(no_log)};
+	const struct CMUnitTest tests[] = {T(metadata_fails), T(planted), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(differences), T(split), T(no_log)};
 
 	return RUN(tests);
 }
