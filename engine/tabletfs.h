@@ -492,8 +492,9 @@ TFS_API int tfs_split(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /*
  * Makes one of the tablet that holds row and the one after it.  Small
  * neighbours are merged by themselves, too.  -ENOENT: there is none after it;
- * -E2BIG: with row keys of many KiB, the lower one's list of files is too long
- * for a cell of METADATA: compact it first; -EBUSY: try again.
+ * -E2BIG: with row keys of tens of KiB the lower one's range and files do not
+ * fit a cell of METADATA, and nothing has changed; fewer files, after tfs_compact,
+ * may.  -EBUSY: try again.
  */
 TFS_API int tfs_merge(struct tfs_table *t, struct tfs_bytes row) TFS_CHECKED;
 /* Minor compaction of every tablet of the table; returns when done. */

@@ -199,6 +199,8 @@ static int refuse_line(struct node *n, struct slice line, int r)
 		return refuse(-EINVAL, n, NULL, "a tablet begins there already: %s", Q(line));
 	case -ENOENT:
 		return refuse(-EINVAL, n, NULL, "there is no tablet after it, or no table: %s", Q(line));
+	case -E2BIG:
+		return refuse(r, n, NULL, "row keys too long to merge the tablet's list of files: %s", Q(line));
 	default:
 		return refuse(r, n, NULL, "%s", Q(line));
 	}

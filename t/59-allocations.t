@@ -11,8 +11,9 @@
 [ -z "$MODEL" ] || skip_all "the model does not look at what malloc gives"
 [ -z "${SANITIZED:-}" ] || skip_all "sanitizers bring their own malloc"
 [ "${ALLOCATIONS:-}" = all ] && LIMIT=3600 PY_LIMIT=3600 && export PY_LIMIT
-has "${CC:-cc}" || cannot_run "no C compiler"
-ok "the library that lets allocations fail" "${CC:-cc}" -shared -fPIC -O2 -o "$W/fail_alloc.so" "$SRC/t/lib/fail_alloc.c"
+read -ra cc <<<"${CC:-cc}" # "ccache gcc" is two words
+has "${cc[0]}" || cannot_run "no C compiler"
+ok "the library that lets allocations fail" "${cc[@]}" -shared -fPIC -O2 -o "$W/fail_alloc.so" "$SRC/t/lib/fail_alloc.c"
 head -c 4096 /dev/zero >"$W/alloc"
 export FAIL_ALLOC=$W/alloc TABLETFS
 LD_PRELOAD=$W/fail_alloc.so mount_store || fail "mount"
