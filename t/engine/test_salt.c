@@ -4,6 +4,7 @@
  * answers, whatever is asked; a salt that changes under writers and readers
  * loses nothing; the ranges are tablets that stay apart.
  */
+#include "engine/client/salt.h"
 #include "engine/server/internal.h"
 #include "engine/store/tablet_impl.h"
 #include "t/engine/lib.h"
@@ -458,6 +459,88 @@ static void test_refused(void **state)
 	close_store();
 }
 
+/* ---- a salt that changes between two rows of one batch ---- */
+
+static _Atomic bool armed;
+static _Atomic int changed;
+static struct known *held_of; /* the table's, whose writes are to be held */
+
+#define AGED "families = ( { name = \"f\"; gc = \"maxage=1h\"; }, { name = \"g\"; } );"
+
+static void *salt_anew(void *arg)
+{
+	(void)arg;
+	changed = tfs_schema_set_text(table, TFS_S("salt = 5; " AGED), TFS_NO_TIME, NULL);
+	return NULL;
+}
+
+/* At the first row's log record; that row goes on when the change waits for it, and the next one waits for the change. */
+static int change_between(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	bool holds = false;
+
+	(void)offset, (void)n, (void)number;
+	if (op != FILE_OP_WRITE || !strstr(path, "/log/") || !atomic_exchange(&armed, false))
+		return 0;
+	assert_int_equal(pthread_create(arg, NULL, salt_anew, NULL), 0);
+	while (!holds) {
+		mutex_lock(&hooks.server->lock);
+		holds = held_of->holds;
+		mutex_unlock(&hooks.server->lock);
+		(void)sched_yield();
+	}
+	return 0;
+}
+
+/* The first row is written and hidden at once by its age, so that the table is empty and its salt may change. */
+static void test_batch_between(void **state)
+{
+	enum { ROWS = 5 };
+	static const struct op aged = {.kind = OP_WRITE, .family = 1, .ts = {.us = 1}, .truncate_to = UINT64_MAX},
+			       kept = {.kind = OP_WRITE, .family = 2, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
+	struct ts_row rows[ROWS];
+	char row[ROWS][8];
+	int errs[ROWS];
+	struct ts_request q = {.method = TS_MUTATE_ROWS, .salt = 7, .rows = rows, .row_count = ROWS};
+	struct ts_answer a = {.row_errs = errs};
+	unsigned count;
+	pthread_t changer;
+
+	(void)state;
+	options.no_background = true;
+	file_set_hook(change_between, &changer);
+	open_store();
+	assert_int_equal(tfs_schema_set_text(table, TFS_S("salt = 7; " AGED), TFS_NO_TIME, NULL), 0);
+	q.table = tfs_table_id(table);
+	assert_int_equal(known_get(hooks.server, q.table, &held_of), 0);
+	for (unsigned i = 0; i < ROWS; i++) {
+		snprintf(row[i] + 1, sizeof(row[i]) - 1, "row%u", i);
+		row[i][0] = (char)salt_byte(slice_str(row[i] + 1), 7);
+		rows[i] = (struct ts_row){slice_of(row[i], 1 + strlen(row[i] + 1)), i ? &kept : &aged, 1};
+	}
+	armed = true;
+	assert_int_equal(ts_call(server_service(hooks.server), &q, &a), 0);
+	ts_answer_fini(&a);
+	assert_false(armed);
+	pthread_join(changer, NULL);
+	assert_int_equal(changed, 0);
+	assert_int_equal(atomic_load(&held_of->salt), 5);
+	for (unsigned i = 0; i < ROWS; i++)
+		assert_int_equal(errs[i], i ? -EKEYREJECTED : 0);
+	(void)scan_sum(table, &spec, &count);
+	assert_int_equal(count, 0);
+	for (unsigned i = 1; i < ROWS; i++)
+		put_at(table, tfs_str(row[i] + 1), "g", "q", 1);
+	known_put(hooks.server, held_of);
+	close_store();
+	file_set_hook(NULL, NULL);
+	open_store();
+	(void)scan_sum(table, &spec, &count);
+	assert_int_equal(count, ROWS - 1);
+	close_store();
+}
+
 /* ---- tablets ---- */
 
 struct borders {
@@ -538,6 +621,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_change, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_scan_goes_on, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_refused, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_batch_between, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_borders, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_values, setup_options, test_dir_teardown),
 	};
