@@ -690,7 +690,11 @@ bool point_begin(unsigned job)
 
 void point_end(void)
 {
+	char said[400];
+
 	remove_stores();
+	snprintf(said, sizeof(said), "%s/check.out", dir);
+	unlink(said);
 	rmdir(dir);
 }
 
