@@ -169,7 +169,8 @@ bool known_gone(struct server *s, struct known *k);
 /*
  * Are the rows of a request, salted for `salt` by a schema of that generation,
  * other ones than the table has?  Asked when something has been read: what was
- * found under the keys of a table that was empty may belong to other rows now.
+ * found under the keys of a table that was empty may belong to other rows now,
+ * and what was not found may have been salted meanwhile (master/convert.c).
  */
 bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, uint64_t generation);
 /* A read named a family that is unknown here: true when the schema was older than generation and has been looked at again. */

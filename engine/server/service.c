@@ -82,7 +82,7 @@ static int call_mutate(struct server *s, struct held *h, const struct ts_request
 	err = known_write_begin(s, h->known, q->schema_generation, q->through_hold, &schema);
 	if (err)
 		return err;
-	/* Exact: the schema cannot change before the write's end, nor the salt while the table holds a cell. */
+	/* Exact: the schema cannot change before the write's end, and the salt of a table that holds cells only with its writes held. */
 	if (q->salt != TS_AS_STORED && q->salt != schema->salt)
 		err = -EKEYREJECTED;
 	else
