@@ -73,6 +73,7 @@ struct walk {
 	int there;                  /* 1; 0 no more */
 	uint8_t salt;
 	struct buf row, key;        /* salting: the row that is being copied, plain, and where to */
+	struct buf large;           /* a value that a scan does not give */
 };
 
 /* Calls fn for each version of the family (0: of all), from a row on, by keys as they are stored. */
@@ -167,8 +168,41 @@ static int delete_plain(struct walk *w)
 	return w->row.n ? apply(w, buf_slice(&w->row), &op) : 0;
 }
 
+/* All of a value that is too large for a scan. */
+static int read_large(struct walk *w, const struct scan_cell *c)
+{
+	struct ts_request q = {
+		.method = TS_READ,
+		.table = w->table,
+		.schema_generation = w->generation,
+		.salt = TS_AS_STORED,
+		.row = c->row,
+		.family = c->family,
+		.qualifier = c->qualifier,
+		.ts = {.us = c->ts},
+	};
+	int err;
+
+	buf_reset(&w->large);
+	err = buf_reserve(&w->large, (size_t)c->size);
+	while (!err && w->large.n < c->size) {
+		struct ts_answer a = {0};
+
+		q.offset = w->large.n;
+		q.into = w->large.p + w->large.n;
+		q.length = (size_t)c->size - w->large.n;
+		err = service_call(w->m->tablets, &q, &a);
+		if (!err && a.got == 0)
+			err = -EIO;
+		w->large.n += err ? 0 : a.got;
+		ts_answer_fini(&a);
+	}
+	return err;
+}
+
 static int salt_cell(struct walk *w, const struct scan_cell *c)
 {
+	struct slice value = c->value;
 	int err = 0;
 
 	if (!slice_eq(buf_slice(&w->row), c->row)) {
@@ -178,7 +212,11 @@ static int salt_cell(struct walk *w, const struct scan_cell *c)
 			     buf_append_slice(&w->key, c->row)))
 			err = -ENOMEM;
 	}
-	return err ? err : put(w, buf_slice(&w->key), c, c->value);
+	if (!err && c->value.n != c->size) {
+		err = read_large(w, c);
+		value = buf_slice(&w->large);
+	}
+	return err ? err : put(w, buf_slice(&w->key), c, value);
 }
 
 /* Rows that begin with a byte below the salt are there already. */
@@ -190,6 +228,7 @@ static int salt_all(struct walk *w)
 		err = delete_plain(w);
 	buf_fini(&w->row);
 	buf_fini(&w->key);
+	buf_fini(&w->large);
 	return err;
 }
 

@@ -115,8 +115,13 @@ is "$(tree salted)" "$(tree plain)" "also after a remount"
 is "$(set_schema salted "salt = 8;" 2>&1 | sed 's/.*: //')" "Device or resource busy" "the salt is fixed from then on"
 mkdir -p "$M/low/"$'\xc3\xa4'/f "$M/low/%07x/f"
 echo 1 >"$M/low/"$'\xc3\xa4'/f/q
+: >"$M/low/"$'\xc3\xa4'/f/empty
+head -c 3000000 /dev/urandom >"$W/large"
+cp "$W/large" "$M/low/"$'\xc3\xa4'/f/large
 is "$(set_schema low "salt = 16;" 2>&1)" "" "rows that begin high are salted"
 is "$(cat "$M/low/"$'\xc3\xa4'/f/q)" "1" "and read"
+ok "large values, too" cmp "$W/large" "$M/low/"$'\xc3\xa4'/f/large
+is "$(stat -c %s "$M/low/"$'\xc3\xa4'/f/empty)" 0 "and empty ones"
 mkdir -p "$M/lower/%07x/f"
 echo 1 >"$M/lower/%07x/f/q"
 is "$(set_schema lower "salt = 16;" 2>&1 | sed 's/.*: //')" "Device or resource busy" "a row that could be taken for a salted one is not"
