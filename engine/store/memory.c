@@ -6,11 +6,13 @@
  * Below the bound nothing happens; a tablet whose active memtable has half
  * of it starts a flush, so the other half takes what is written meanwhile.
  * What is being flushed counts as memory, but asks for no further flush.
- * Above the bound each write waits a time that grows with the square of the
- * excess, up to 50 ms; at one and a half times the bound it waits until
- * there is room.  Many files waiting for a merge delay in the same way.  If
- * flushing fails (a full disk) the wait at the top ends with its error:
- * waiting longer would hang the mount.
+ * Above the bound writers share a rate that falls with the square of the room
+ * left below one and a half times the bound: each has its turn when what came
+ * before it is paid for.  So all wait a little and nobody long (16 writers of
+ * 1000 bytes 16 ms at the lowest rate), whatever flushing achieves, and the
+ * room lasts until a flush is done; without room a write waits for one.  Many
+ * files waiting for a merge delay each write.  If flushing fails (a full disk)
+ * the wait at the top ends with its error: waiting longer would hang the mount.
  *
  * The delay is taken before any lock.  Tablets of METADATA and root pass by
  * (env->unthrottled): a flush of a user tablet needs them.
@@ -20,8 +22,14 @@
 #include <errno.h>
 
 enum {
-	DELAY_MOST_US = 50000,
+	DELAY_MOST_US = 50000,  /* one write of many: large values */
+	DELAY_LEAST_US = 200,   /* less is owed, and paid by whoever comes when it is more */
 	FILES_STEP_US = 100,
+	FILES_MOST_US = 10000,
+	LOOK_FOR_ROOM_US = 2000,
+	RATE_LEAST = 1 << 20,   /* bytes a second */
+	RATE_MOST = 128 << 20,
+	CELL_BYTES = 100,       /* what a cell takes beside its bytes, about */
 };
 
 void
@@ -33,16 +41,13 @@ tablet_want_flush(struct tablet *t)
 		task_queue(&t->flush_task);
 }
 
+/* Nobody ends it early: it is short, and what changes in the tablet meanwhile concerns it seldom. */
 static void
-pause_us(struct tablet *t, uint64_t us)
+pause_us(uint64_t us)
 {
-	uint64_t until = monotonic_us() + us, now;
+	struct bell never = {0};
 
-	mutex_lock(&t->lock);
-	while (t->state != TABLET_CLOSING && (now = monotonic_us()) < until)
-		if (!cond_wait_us(&t->changed, &t->lock, until - now))
-			break;
-	mutex_unlock(&t->lock);
+	(void)bell_wait_us(&never, 0, us);
 }
 
 /* Unless what is being flushed already will do: else small memtables would become small files. */
@@ -59,27 +64,46 @@ relieve(struct tablet *t)
 		tablet_want_flush(t);
 }
 
+/* How long until it is the turn of so many bytes: they are paid for from then on. */
 static uint64_t
-delay_us(const struct tablet *t, size_t used, size_t bound)
+turn_us(struct tablet_env *env, size_t used, size_t bound, uint64_t bytes)
 {
-	uint64_t us = 0;
+	double room = used < bound + bound / 2 ? 1 - 2.0 * (double)(used - bound) / (double)bound : 0;
+	double rate = RATE_MOST * room * room;
+	uint64_t cost, now = monotonic_us(), old = env->turn_us, turn;
+
+	cost = (uint64_t)((double)bytes * 1e6 / (rate > RATE_LEAST ? rate : RATE_LEAST));
+	do
+		turn = (old < now ? now : old > now + DELAY_MOST_US ? now + DELAY_MOST_US : old) + cost;
+	while (!atomic_compare_exchange_weak(&env->turn_us, &old, turn));
+	return turn - now < DELAY_MOST_US ? turn - now : DELAY_MOST_US;
+}
+
+static uint64_t
+delay_us(struct tablet *t, size_t used, size_t bound, uint64_t bytes)
+{
+	uint64_t us = used > bound ? turn_us(t->env, used, bound, bytes) : 0, f = 0;
 	unsigned files = t->debt;
 
-	if (used > bound) {
-		double excess = 2.0 * (double)(used - bound) / (double)bound;
+	if (files > FILES_FREE)
+		f = (uint64_t)(files - FILES_FREE) * (files - FILES_FREE) * FILES_STEP_US;
+	f = f < FILES_MOST_US ? f : FILES_MOST_US;
+	us = us > f ? us : f;
+	return us < DELAY_LEAST_US ? 0 : us;
+}
 
-		us = excess >= 1 ? DELAY_MOST_US : (uint64_t)(DELAY_MOST_US * excess * excess);
-	}
-	if (files > FILES_FREE) {
-		uint64_t f = (uint64_t)(files - FILES_FREE) * (files - FILES_FREE) * FILES_STEP_US;
+static uint64_t
+op_bytes(struct slice row, const struct op *ops, unsigned count)
+{
+	uint64_t bytes = 0;
 
-		us = f > us ? f : us;
-	}
-	return us < DELAY_MOST_US ? us : DELAY_MOST_US;
+	for (unsigned i = 0; i < count; i++)
+		bytes += CELL_BYTES + row.n + ops[i].qualifier.n + ops[i].value.n + ops[i].append.n;
+	return bytes;
 }
 
 int
-memory_slow_down(struct tablet *t)
+memory_slow_down(struct tablet *t, struct slice row, const struct op *ops, unsigned count)
 {
 	struct tablet_env *env = t->env;
 	size_t bound = env->memtable_bytes, used;
@@ -89,14 +113,15 @@ memory_slow_down(struct tablet *t)
 	if (env->unthrottled || env->no_background || !env->memory_used)
 		return 0;
 	used = *env->memory_used;
-	us = delay_us(t, used, bound);
-	if (!us)
+	if (used <= bound && t->debt <= FILES_FREE)
 		return 0;
 	start = monotonic_us();
 	env->slowed_us = start;
 	if (used > bound)
 		relieve(t);
-	pause_us(t, us);
+	us = delay_us(t, used, bound, op_bytes(row, ops, count));
+	if (us)
+		pause_us(us);
 	while (*env->memory_used > bound + bound / 2 && t->state == TABLET_SERVING) {
 		if (env->flush_error) {
 			err = env->flush_error;
@@ -104,10 +129,11 @@ memory_slow_down(struct tablet *t)
 			break;
 		}
 		relieve(t);
-		pause_us(t, DELAY_MOST_US);
+		pause_us(LOOK_FOR_ROOM_US);
+		us = 1;
 	}
-	env->stalls++;
-	env->stall_us += monotonic_us() - start;
+	env->stalls += us != 0;
+	env->stall_us += us ? monotonic_us() - start : 0;
 	return err;
 }
 

@@ -130,6 +130,7 @@ struct tablet_env {
 	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
 	_Atomic uint64_t paced_us;     /* monotonic: what compactions wrote is paid for by then */
 	_Atomic uint64_t slowed_us;    /* monotonic: a writer was slowed down last */
+	_Atomic uint64_t turn_us;      /* monotonic: what writers above the bound wrote is paid for by then */
 	_Atomic bool major_under_way;  /* in the background: one at a time, the other workers are for merges */
 	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it worked */
 	_Atomic size_t flushing_bytes; /* of memory_used: frozen memtables, on their way out */

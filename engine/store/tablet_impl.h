@@ -161,7 +161,7 @@ extern uint64_t tablet_scan_view_us; /* how long a scan holds a view; tests shor
 /* ---- memory.c ---- */
 enum { FILES_FREE = 12 }; /* of one group waiting for a merge: writers are not slowed down yet */
 /* Before a write, holding nothing: waits while too much is unflushed or unmerged.  An error only when flushing fails. */
-int memory_slow_down(struct tablet *t) TFS_MUST;
+int memory_slow_down(struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;
 /* After a write, holding nothing. */
 void memory_after_write(struct tablet *t, size_t active_bytes, size_t used_before);
 

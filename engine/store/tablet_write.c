@@ -360,7 +360,7 @@ tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned
 
 	tablet_enter(t);
 	tablet_replay_done(t);
-	err = memory_slow_down(t);
+	err = memory_slow_down(t, row, ops, count);
 	if (err)
 		goto leave;
 	err = mutation_init(&m, t, row, ops, count);

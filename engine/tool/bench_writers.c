@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tabletctl bench writers: many threads write at once, with and without sync,
- * and while tablets split under them.
+ * and while tablets split under them (which they do when memtables, at most a
+ * sixteenth of what is written there, have been flushed).
  *
  * Synced writes wait for the disk; what 16 threads gain over one says how
  * well the log's leader gathers a group.  The first number of threads is what
@@ -15,6 +16,7 @@
 #include <stdio.h>
 
 #define TABLET_LEAST (UINT64_C(1) << 20)
+#define MEMTABLE_LEAST ((size_t)4 << 20)
 
 struct line {
 	const char *name, *what;
@@ -51,6 +53,9 @@ static int one_side(const struct bench_options *o, unsigned side, void *line, st
 
 	so.fresh = true;
 	so.memtable_bytes = o->memtable_bytes;
+	/* Tablets split by their files' size: there must be some long before the last write. */
+	if (l->splits && so.memtable_bytes > o->cells * o->value_bytes / 16)
+		so.memtable_bytes = o->cells * o->value_bytes / 16 > MEMTABLE_LEAST ? o->cells * o->value_bytes / 16 : MEMTABLE_LEAST;
 	if (l->splits && !o->tablet_bytes) /* a few dozen */
 		so.tablet_bytes = o->cells * o->value_bytes / 32 > TABLET_LEAST ? o->cells * o->value_bytes / 32 : TABLET_LEAST;
 	db = o->sides[side]->open(&so);
