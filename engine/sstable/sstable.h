@@ -135,15 +135,12 @@ bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct s
 int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice probe, struct iter **out) TFS_MUST;
 /* ---- samples of tables, to train the dictionary of the one that takes their place ---- */
 struct sst_sample {
-	struct buf raw;        /* whole blocks */
-	uint32_t *lengths;
+	struct buf raw;
+	uint32_t *lengths;     /* of units as large as blocks, in raw */
 	size_t n;
-	uint64_t of_bytes;     /* raw bytes that they were taken from */
+	uint64_t of_bytes;     /* raw bytes that the table will have, about */
 };
-/* Raw bytes of the blocks that may hold keys in [from, to); to.n 0: no end. */
-int sst_raw_bytes(struct sst *s, struct slice from, struct slice to, uint64_t *bytes) TFS_MUST;
-/* Adds about `bytes` of those, evenly spread; they displace nothing in the caches. */
-int sst_sample_add(struct sst_sample *sample, struct sst *s, struct slice from, struct slice to, uint64_t bytes) TFS_MUST;
+int sst_sample_add(struct sst_sample *sample, struct slice unit) TFS_MUST;
 void sst_sample_fini(struct sst_sample *sample);
 /* A copy of the properties blob.  A table that is not open stays so. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;

@@ -2,8 +2,8 @@
 /*
  * Compactions of a tablet (paper, section 5.4): what compact.c (merging and
  * major), compact_flush.c (minor), compact_task.c (the background),
- * compact_run.c (entries in, files out), compact_filter.c (which entries
- * stay) and compact_pick.c (policy) share.
+ * compact_run.c (entries in, files out), compact_sample.c (what dictionaries
+ * are trained on), compact_filter.c (which entries stay) and compact_pick.c (policy) share.
  */
 #ifndef TFS_STORE_COMPACT_H
 #define TFS_STORE_COMPACT_H
@@ -58,6 +58,21 @@ struct run_params {
 };
 /* Takes merged.  On 0 the files are written and synced, the directory too; on error they are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
+
+/* ---- what dictionaries are trained on ---- */
+struct group_sample {
+	uint16_t group;
+	struct sst_sample sample;
+	struct buf unit;       /* the next one */
+};
+struct samples {
+	struct group_sample *v;
+	unsigned n;
+};
+/* For the groups that want one; `merged` is left anywhere.  Also on error samples_fini. */
+int samples_take(const struct run_params *p, struct iter *merged, struct samples *s) TFS_MUST;
+const struct sst_sample *samples_of(const struct samples *s, uint16_t group); /* NULL: none */
+void samples_fini(struct samples *s);
 
 /* ---- policy ---- */
 enum { COMPACT_MOST_FILES = 8 }; /* of one group, once merges are through */

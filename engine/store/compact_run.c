@@ -29,7 +29,6 @@ enum {
 	CHECK_EVERY = 256,
 	MAJOR_LEVELS_MORE = 6, /* zstd: 3 becomes 9 */
 	MAJOR_LEVEL_MOST = 9,
-	SAMPLE_BYTES = 8 << 20,
 };
 
 struct output {
@@ -54,6 +53,7 @@ struct run {
 	char *dir;
 	struct buf row_delete;     /* key of the row delete in force, kept for groups yet to come; n 0: none */
 	size_t row_delete_row;     /* bytes of it that are the row */
+	struct samples samples;
 	uint64_t paced;            /* bytes of the outputs that compact_pace has been told of */
 	struct buf probe, scratch;
 };
@@ -106,59 +106,6 @@ major_level(int level)
 	return level + MAJOR_LEVELS_MORE < MAJOR_LEVEL_MOST ? level + MAJOR_LEVELS_MORE : MAJOR_LEVEL_MOST;
 }
 
-/* Does the input hold files of the group?  If none (families have moved into it), all of them are like what it will hold. */
-static bool
-has_files(const struct file_set *in, uint16_t group)
-{
-	for (unsigned i = 0; i < in->n; i++)
-		if (in->v[i]->meta.group == group)
-			return true;
-	return false;
-}
-
-/* A dictionary has bytes of what it was trained on as they are: of what this compaction is to remove for good it may not. */
-static bool
-may_sample(const struct run_params *p)
-{
-	for (unsigned i = 0; p->in && p->rules.major && i < p->in->n; i++)
-		if (p->in->v[i]->meta.tombstones)
-			return false;
-	return true;
-}
-
-/* What the output of the group will be like, from all over the inputs; empty when there are none. */
-static int
-take_sample(const struct run *r, uint16_t group, struct sst_sample *sample)
-{
-	const struct file_set *in = r->p->in;
-	bool some = in && has_files(in, group);
-	uint64_t sum = 0, *bytes;
-	int err = 0;
-
-	if (!in)
-		return 0;
-	bytes = calloc(in->n + 1u, sizeof *bytes);
-	if (!bytes)
-		return -ENOMEM;
-	for (unsigned i = 0; i < in->n && !err; i++) {
-		struct vfile *f = in->v[i];
-
-		if (vfile_empty(f) || (some && f->meta.group != group))
-			continue;
-		err = sst_raw_bytes(f->sst, buf_slice(&f->from), buf_slice(&f->to), &bytes[i]);
-		sum += bytes[i];
-	}
-	for (unsigned i = 0; i < in->n && !err; i++) {
-		struct vfile *f = in->v[i];
-
-		if (bytes[i])
-			err = sst_sample_add(sample, f->sst, buf_slice(&f->from), buf_slice(&f->to),
-					     sum < SAMPLE_BYTES ? bytes[i] : bytes[i] * SAMPLE_BYTES / sum);
-	}
-	free(bytes);
-	return err;
-}
-
 static int
 output_open(struct run *r, uint16_t group, struct output **out)
 {
@@ -167,7 +114,6 @@ output_open(struct run *r, uint16_t group, struct output **out)
 	const struct store_group *g = store_schema_group(p->schema, group);
 	struct tablet_env *env = p->t->env;
 	struct output *outs, *o;
-	struct sst_sample sample = {0};
 	char *path;
 	int err;
 
@@ -193,13 +139,10 @@ output_open(struct run *r, uint16_t group, struct output **out)
 	if (p->rules.major)
 		options.level = major_level(options.level);
 	options.no_dictionary = !p->rules.major;
-	err = options.codec == SST_ZSTD_DICT && p->rules.major && may_sample(p) ? take_sample(r, group, &sample) : 0;
-	options.sample = sample.n ? &sample : NULL;
-	if (!err)
-		err = sst_new(env->cache, path, o->in_memory, &o->in_use);
+	options.sample = samples_of(&r->samples, group);
+	err = sst_new(env->cache, path, o->in_memory, &o->in_use);
 	if (!err)
 		err = sst_writer_new(path, &options, &o->w);
-	sst_sample_fini(&sample);
 	free(path);
 	if (err) {
 		sst_put(o->in_use);
@@ -444,12 +387,15 @@ compact_run(const struct run_params *p, struct iter *merged, struct file_set *ou
 	int err;
 
 	filter_init(&r.filter, &p->rules);
-	err = consume(&r, merged);
+	err = samples_take(p, merged, &r.samples);
+	if (!err)
+		err = consume(&r, merged);
 	for (unsigned i = 0; i < r.n && !err; i++)
 		err = finish(&r, &r.outs[i], &set);
 	if (!err && set.n)
 		err = file_sync_dir(r.dir);
 	iter_free(merged);
+	samples_fini(&r.samples);
 	filter_fini(&r.filter);
 	for (unsigned i = 0; i < r.n; i++)
 		output_fini(&r.outs[i]);

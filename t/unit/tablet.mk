@@ -25,3 +25,6 @@ t_unit_test_absent_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $
 check_PROGRAMS += t/unit/test_policy
 t_unit_test_policy_SOURCES = t/unit/test_policy.c t/unit/compact_lib.h t/unit/tablet_lib.h
 t_unit_test_policy_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS) -lm
+check_PROGRAMS += t/unit/test_samples
+t_unit_test_samples_SOURCES = t/unit/test_samples.c t/unit/tablet_lib.h
+t_unit_test_samples_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
