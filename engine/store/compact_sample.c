@@ -116,6 +116,7 @@ take_piece(const struct run_params *p, struct iter *it, struct slice row, struct
 		const struct store_group *to;
 		const struct store_family *f;
 		struct group_sample *g;
+		struct slice value;
 
 		looked += it->key.n + it->value.n;
 		keep = filter_key(&filter, it->key, &e);
@@ -124,10 +125,11 @@ take_piece(const struct run_params *p, struct iter *it, struct slice row, struct
 		if (keep > 0 && e.kind != CELL_DELETE_ROW) {
 			f = store_schema_family(p->schema, e.family);
 			to = store_schema_group(p->schema, p->one_group ? p->group : f ? f->group : 0);
-			taken += it->key.n + it->value.n;
+			value = slice_of(it->value.p, it->value.n < PIECE_BYTES - taken ? it->value.n : PIECE_BYTES - taken);
+			taken += value.n;
 			g = to->sst.codec == SST_ZSTD_DICT ? group_of(s, to->id) : NULL;
 			if (g)
-				err = take(g, it->key, it->value, shared_bytes(buf_slice(last), it->key), to->sst.block_bytes);
+				err = take(g, it->key, value, shared_bytes(buf_slice(last), it->key), to->sst.block_bytes);
 			else if (to->sst.codec == SST_ZSTD_DICT)
 				err = -ENOMEM;
 		}
