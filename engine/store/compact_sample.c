@@ -102,13 +102,18 @@ shared_bytes(struct slice a, struct slice b)
 	return n;
 }
 
-/* From the row on.  *last: the key read last. */
+/*
+ * From the row on, of each column what comes first: older versions are stored
+ * by what differs, and would be the same once more to a dictionary.  *last: the
+ * key read last.
+ */
 static int
 take_piece(const struct run_params *p, struct iter *it, struct slice row, struct samples *s, struct buf *last)
 {
 	struct filter filter;
 	struct filter_entry e;
 	size_t taken = 0, looked = 0;
+	bool again = false;
 	int keep, err = 0;
 
 	filter_init(&filter, &p->rules);
@@ -122,7 +127,9 @@ take_piece(const struct run_params *p, struct iter *it, struct slice row, struct
 		keep = filter_key(&filter, it->key, &e);
 		if (keep < 0)
 			err = keep;
-		if (keep > 0 && e.kind != CELL_DELETE_ROW) {
+		if (keep > 0 && e.kind != CELL_CHUNK)
+			again = last->n > e.column_len && memcmp(last->p, it->key.p, e.column_len) == 0;
+		if (keep > 0 && !again) {
 			f = store_schema_family(p->schema, e.family);
 			to = store_schema_group(p->schema, p->one_group ? p->group : f ? f->group : 0);
 			value = slice_of(it->value.p, it->value.n < PIECE_BYTES - taken ? it->value.n : PIECE_BYTES - taken);
