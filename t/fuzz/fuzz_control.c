@@ -8,6 +8,7 @@
  */
 #include "engine/base/msg.h"
 #include "fs/admin.h"
+#include "fs/name.h"
 #include "fs/reply.h"
 #include "fs/stage.h"
 
@@ -26,7 +27,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data);
 static const char *const rows[] = {"", "a", "ab", "abc", "b", "drop-rows", "\377", "\377\377"};
 enum { ROWS = sizeof(rows) / sizeof(rows[0]), TABLES = 2 };
 
-/* What was asked of the store: f, c, s and 0.. for the removal of a row. */
+/* What was asked of the store: f, c, s, / for a split, + for a merge, and 0.. for the removal of a row. */
 static char done[DONE_MAX];
 static unsigned done_n, refusals;
 static bool flush_fails;
@@ -63,6 +64,20 @@ int tfs_compact(struct tfs_table *t)
 {
 	CHECK(t == &the_table);
 	note('c');
+	return 0;
+}
+
+int tfs_split(struct tfs_table *t, struct tfs_bytes row)
+{
+	CHECK(t == &the_table && row.size);
+	note('/');
+	return 0;
+}
+
+int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
+{
+	CHECK(t == &the_table && row.size);
+	note('+');
 	return 0;
 }
 
@@ -218,10 +233,30 @@ static void expect_tables(char what, bool all, char *want, unsigned *n)
 	}
 }
 
+/* A verb about a row that there is, by the name that ls would show. */
+static int expect_row(struct slice line, char *want, unsigned *n)
+{
+	static const char *const verbs[] = {"drop-rows ", "split ", "merge "};
+	struct buf row = {0};
+	int r = -EINVAL;
+
+	for (unsigned i = 0; i < 3; i++) {
+		size_t skip = strlen(verbs[i]);
+
+		if (line.n <= skip || !slice_has_prefix(line, slice_str(verbs[i])))
+			continue;
+		r = name_decode_row(slice_of(line.p + skip, line.n - skip), &row) ? -EINVAL : 0;
+		if (r == 0 && i == 0)
+			(void)expect_rows(buf_slice(&row), want, n);
+		else if (r == 0 && *n < DONE_MAX)
+			want[(*n)++] = i == 1 ? '/' : '+';
+	}
+	buf_fini(&row);
+	return r;
+}
+
 static int expect_line(struct slice line, bool system, char *want, unsigned *n)
 {
-	static const char drop[] = "drop-rows ";
-
 	if (line.n == 0)
 		return 0;
 	if (is(line, "flush")) {
@@ -237,9 +272,7 @@ static int expect_line(struct slice line, bool system, char *want, unsigned *n)
 			want[(*n)++] = 's';
 		return 0;
 	}
-	if (!system && line.n > sizeof(drop) - 1 && slice_has_prefix(line, slice_str(drop)))
-		return expect_rows(slice_of(line.p + sizeof(drop) - 1, line.n - sizeof(drop) + 1), want, n);
-	return -EINVAL;
+	return system ? -EINVAL : expect_row(line, want, n);
 }
 
 static int expect(struct slice text, bool system, char *want, unsigned *n)
@@ -290,6 +323,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		"1flush\nsync\ncompact\n",
 		"2compact\nflush\ncompact\n",
 		"3compact\nflush\nsync\n",
+		"0split a\nmerge b%0A\nsplit \ndrop-rows %61\n",
 	};
 
 	if (i >= sizeof(texts) / sizeof(texts[0]))
