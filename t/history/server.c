@@ -117,10 +117,18 @@ static int sweep(struct server *s, const char *store_dir, struct out *o)
 	int err;
 
 	server_leave(store_dir);
+	/*
+	 * Two rounds take what neither misses.  Seen once in some 2,000 repetitions
+	 * of one history under load, and not understood yet: one of two leftovers
+	 * in a directory was still there.  A third round must take it.
+	 */
 	err = sweep_round(s);
-	if (!err)
+	for (unsigned more = 2; !err && more > 0; more--) {
 		err = sweep_round(s);
-	return err ? err : server_leftovers(store_dir, o) ? -EEXIST : 0;
+		if (!err && !server_leftovers(store_dir, o))
+			return 0;
+	}
+	return err ? err : -EEXIST;
 }
 
 /* ---- METADATA ---- */
