@@ -343,6 +343,47 @@ for my $case (['hint', qr/gap/], ['gap', qr/gap/], ['seq', qr/above the tablet's
 	damaged($b, $like, "METADATA: $what");
 }
 
+# ---- salted rows where nobody looks for them ----
+{
+	my $stray = qr/table one, its last tablet: row "stray0000\d\d" is stored with salt byte \d+ in front, not \d+: nobody finds it/;
+	my $salted = store('salted', 'salt', 16, 'write', 150, 'flush', 'write', 20, 'delete', 9, 'crash');
+	clean($salted, 'a salted table');
+	my $b = copy($salted);
+	is((run($fill, $b, 'stray', 3, 'crash'))[0], 0, 'rows under other salts');
+	damaged($b, $stray, 'misplaced rows in the log');
+	run($fill, $b, 'flush', 'stray', 13, 'flush', 'crash');
+	$out = damaged($b, $stray, 'misplaced rows in SSTables');
+	is(scalar(() = $out =~ /^damaged: $stray$/mg), 10, 'ten of them are named');
+	like($out, qr/^damaged: .*: 3 more rows like these$/m, 'and the others counted');
+	like($out, qr/DAMAGED.*; 11 problems/, 'and nothing else is found');
+	clean($b, 'misplaced rows where data is not read', '--no-data');
+	run($fill, $b, 'unstray', 12, 'crash');
+	$out = damaged($b, qr/row "stray000012"/, 'those but one deleted, in the log');
+	like($out, qr/; 1 problems/, 'the one is left');
+	run($fill, $b, 'unstray', 13, 'flush', 'crash');
+	clean($b, 'all of them deleted');
+	# What was deleted under an earlier salt is still in files and logs, and no mistake.
+	for my $how (['in SSTables', 'flush'], ['in the log'], ['in both', 'flush', 'write', 10, 'clear']) {
+		my ($what, @verbs) = @$how;
+		my $c = store("resalted @verbs", 'salt', 16, 'write', 60, @verbs ? 'flush' : (), 'clear', @verbs, 'salt', 7, 'write', 30,
+			      @verbs ? 'clear' : (), @verbs ? ('salt', 0, 'write', 30, 'clear', 'salt', 3, 'write', 5) : (), 'crash');
+		clean($c, "deleted under another salt, $what");
+		clean($c, "the same, compacted") if (run($fill, $c, 'compact', 'crash'))[0] == 0;
+	}
+	# Where a delete cannot be read, nobody can tell: the damage is named, and no row with it.
+	$b = store('torn', 'salt', 16, 'write', 60, 'flush', 'clear', 'flush', 'salt', 7, 'write', 9, 'flush', 'crash');
+	clean($b, 'before the damage');
+	for my $path (glob "$b/sst/16/*.sst") {
+		my ($name) = $path =~ m{(sst/.*)};
+		my $c = copy($b);
+		flip("$c/$name", 40);
+		$out = damaged($c, qr/\Q$name\E/, "$name of a salted table");
+		unlike($out, qr/salt byte/, 'no row is named');
+		unlink "$c/$name" or die;
+		unlike(damaged($c, qr/\Q$name\E: missing/, "$name missing"), qr/salt byte/, 'no row is named');
+	}
+}
+
 # ---- dump ----
 ($status, $out) = run($ctl, 'dump', 'log', $log);
 is($status, 0, 'dump log');

@@ -5,8 +5,8 @@
  *
  * From the top down, as opening a store would: FORMAT, lock service, root
  * tablet, METADATA (look*.c); then here the tablets of each table against
- * each other, their SSTables, their logs; last the files that nothing
- * refers to.  When part of METADATA cannot be read, the checks that need
+ * each other, their SSTables, their logs, the bytes that salted rows begin
+ * with; last the files that nothing refers to.  When part of METADATA cannot be read, the checks that need
  * all of it (is a tablet missing, is a file referred to) are left out: they
  * would bury the cause.
  */
@@ -289,6 +289,8 @@ static int check_all(struct check *c)
 		check_tables(c);
 		err = check_logs(c);
 	}
+	if (!err && c->data)
+		err = check_salts(c);
 	if (!err)
 		err = check_strays(c, set);
 	HASH_ITER(hh, set, s, tmp) {
@@ -354,7 +356,8 @@ const struct command check_command = {
 		 "\n"
 		 "Verifies a data directory that is not mounted: the lock service's files, the\n"
 		 "root tablet's row, METADATA, every SSTable (checksums, order of keys, counts,\n"
-		 "filters), that tablets leave no gap, and every log from its redo points on.\n"
+		 "filters), that tablets leave no gap, every log from its redo points on, and that\n"
+		 "rows of salted tables are where readers look for them.\n"
 		 "Nothing is written.\n"
 		 "\n"
 		 "One line for each thing wrong, \"damaged: FILE: ... offset ...\"; things that the\n"

@@ -20,6 +20,7 @@
 
 struct counted {
 	const char *path;
+	struct look_table *table;
 	struct sst *s;
 	struct props p;            /* counted, not read */
 	struct buf column;         /* encoded, of the last key */
@@ -132,6 +133,7 @@ static int count_key(struct check *c, struct counted *n, const struct iter *it)
 	new_row = n->row_len != row_len || memcmp(n->column.p, it->key.p, row_len) != 0;
 	new_column = new_row || n->column.n != column_len || memcmp(n->column.p, it->key.p, column_len) != 0;
 	if (new_row) {
+		check_salt_of(n->table, k.row);
 		if (!n->keys)
 			err = buf_append_slice(&n->p.first, k.row);
 		if (!err)
@@ -269,7 +271,7 @@ static int check_contents(struct check *c, const struct tablet_file *f, struct c
 
 int check_sst(struct check *c, const struct tablet_file *f, const char *path)
 {
-	struct counted n = {.path = path, .p = {.seq_min = UINT64_MAX, .oldest_us = INT64_MAX, .newest_us = INT64_MIN}};
+	struct counted n = {.path = path, .table = look_table(&c->l, f->table), .p = {.seq_min = UINT64_MAX, .oldest_us = INT64_MAX, .newest_us = INT64_MIN}};
 	uint64_t keys;
 	char *why = NULL;
 	int err = sst_verify(path, &keys, &why);

@@ -11,6 +11,7 @@
 #define TFS_TOOL_LOOK_H
 
 #include "engine/base/file.h"
+#include "engine/base/iter.h"
 #include "engine/meta/meta.h"
 #include "engine/schema/schema.h"
 
@@ -37,6 +38,7 @@ struct look_table {
 	const struct schema *schema;
 	const struct tfs_schema *p;
 	struct store_schema *store;
+	bool misplaced;            /* check: a file or log has a row of it under another salt byte, dead or alive */
 };
 struct look_row { /* of METADATA */
 	struct buf key;
@@ -72,10 +74,23 @@ struct look {
  */
 int look_open(const char *dir, struct report *r, struct look *l) TFS_MUST;
 void look_close(struct look *l);
-const struct look_table *look_table(const struct look *l, uint32_t id); /* or NULL */
+struct look_table *look_table(const struct look *l, uint32_t id); /* or NULL */
+
+/* ---- look_view.c: what a tablet's files and logs hold, merged ---- */
+struct look_view {
+	struct report *r;
+	struct look *l;
+	const struct meta_tablet *t;                  /* with its true begin */
+	bool (*wanted)(void *arg, struct slice row);  /* of the logs' rows; NULL: all.  They are kept in memory */
+	void *arg;
+	bool part_missing;       /* something of it cannot be read, and the report says so */
+	struct memtable *m;
+};
+/* Close it on error, too, and after *out was freed. */
+int look_view_open(struct look_view *v, struct iter **out) TFS_MUST;
+void look_view_close(struct look_view *v);
 /* DIR/log/INCARNATION; free it. */
 char *look_log_dir(const struct look *l, uint64_t incarnation);
-
 /* ---- look_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */
 struct look_file *look_file(const struct look *l, const char *name); /* or NULL */
 int look_locks(struct report *r, struct look *l) TFS_MUST;

@@ -337,7 +337,7 @@ static int take_schema(struct report *r, struct look *l, const struct look_file 
 	return 0;
 }
 
-const struct look_table *look_table(const struct look *l, uint32_t id)
+struct look_table *look_table(const struct look *l, uint32_t id)
 {
 	for (unsigned i = 0; i < l->table_count; i++)
 		if (l->tables[i].p->table_id == id)

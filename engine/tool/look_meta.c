@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * METADATA read without a server: for each of its tablets, the SSTables of
- * its list clipped to their ranges, a memtable of our own filled from the
- * logs that its redo set names, one merge, and the live cells of that.  The
- * same pieces that a tablet reads through (DESIGN 3.2), but none of its
- * write side, so nothing can be written.
- *
- * Decided against: tablets made with a commit callback that refuses.  They
- * come with a log to write to, workers and compactions, all to be switched
- * off rightly.
+ * METADATA read without a server: the live cells of each of its tablets
+ * (look_view.c), and the rows that they make up.
  */
-#include "engine/store/batch_format.h"
-#include "engine/store/memtable.h"
 #include "engine/store/merge.h"
 #include "engine/tool/look.h"
 #include "engine/tool/tool.h"
@@ -21,13 +12,6 @@
 #include <stdlib.h>
 
 #define META_CACHE_BYTES (8u << 20)
-
-char *look_log_dir(const struct look *l, uint64_t incarnation)
-{
-	char *dir;
-
-	return asprintf(&dir, "%s/log/%" PRIu64, l->dir, incarnation) < 0 ? NULL : dir;
-}
 
 static void row_fini(struct look_row *row)
 {
@@ -43,168 +27,6 @@ static void rows_fini(struct look_rows *rows)
 		row_fini(&rows->v[i]);
 	free(rows->v);
 	*rows = (struct look_rows){0};
-}
-
-/* ---- the log's part ---- */
-
-struct refill {
-	const struct meta_tablet *t;
-	struct memtable *m;
-	struct buf key;
-};
-
-static int refill_cell(struct refill *f, const struct batch_cell *c, struct slice row, uint64_t seq)
-{
-	struct cellkey k = {.row = row, .qualifier = c->qualifier, .family = c->family, .kind = c->kind, .ts = c->ts, .seq = seq};
-	struct memnode *n;
-	uint8_t size[8];
-	int err;
-
-	buf_reset(&f->key);
-	if (c->kind != CELL_VALUE || c->value.n <= CELL_CHUNK_BYTES) {
-		err = cellkey_append(&f->key, &k);
-		if (!err)
-			err = memtable_prepare(f->m, buf_slice(&f->key), c->value, &n);
-		if (!err)
-			memtable_insert(f->m, n);
-		return err;
-	}
-	k.kind = CELL_LARGE;
-	put_be64(size, c->value.n);
-	err = cellkey_append(&f->key, &k);
-	if (!err)
-		err = memtable_prepare(f->m, buf_slice(&f->key), slice_of(size, 8), &n);
-	if (!err)
-		memtable_insert(f->m, n);
-	k.kind = CELL_CHUNK;
-	for (size_t at = 0; at < c->value.n && !err; at += CELL_CHUNK_BYTES, k.chunk++) {
-		size_t len = c->value.n - at < CELL_CHUNK_BYTES ? c->value.n - at : CELL_CHUNK_BYTES;
-
-		buf_reset(&f->key);
-		err = cellkey_append(&f->key, &k);
-		if (!err)
-			err = memtable_prepare(f->m, buf_slice(&f->key), slice_of(c->value.p + at, len), &n);
-		if (!err)
-			memtable_insert(f->m, n);
-	}
-	return err;
-}
-
-static int refill_record(void *arg, const struct log_record *r)
-{
-	struct refill *f = arg;
-	const struct meta_tablet *t = f->t;
-	struct batch_reader b;
-	struct batch_cell c;
-	uint64_t seq = r->seq;
-	int err;
-
-	if (r->table != META_TABLE || slice_cmp(r->row_from, buf_slice(&t->begin)) < 0 ||
-	    (!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0))
-		return 0;
-	err = batch_open(&b, r->batch);
-	while (!err) {
-		int n = batch_next(&b, &c);
-
-		if (n <= 0)
-			return n;
-		err = refill_cell(f, &c, b.row, seq++);
-	}
-	return err;
-}
-
-static int refill(struct report *r, struct look *l, const struct meta_tablet *t, struct memtable *m)
-{
-	struct refill f = {.t = t, .m = m};
-	int err = 0;
-
-	for (unsigned i = 0; i < t->redo_count && !err; i++) {
-		char *dir = look_log_dir(l, t->redo[i].incarnation), *why = NULL;
-		uint64_t last;
-
-		err = dir ? log_replay(dir, t->redo[i].lsn, refill_record, &f, &last, &why) : -ENOMEM;
-		if (err == -EBADMSG || err == -ENOENT) {
-			report_problem(r, "%s", why ? why : dir);
-			l->incomplete = true;
-			err = 0;
-		} else if (err) {
-			complain("%s: %s", why ? why : l->dir, strerror(-err));
-		}
-		free(why);
-		free(dir);
-	}
-	buf_fini(&f.key);
-	return err;
-}
-
-/* ---- the SSTables' part ---- */
-
-/* The usable rows of f within t as an iterator; *out NULL when the file is not there (and the report says so). */
-static int file_iter(struct report *r, struct look *l, const struct meta_tablet *t, const struct tablet_file *f, struct iter **out)
-{
-	struct slice begin = buf_slice(&t->begin), end = t->last ? (struct slice){NULL, 0} : buf_slice(&t->end);
-	struct buf from = {0}, to = {0};
-	struct iter *it = NULL;
-	struct sst *s = NULL;
-	uint64_t bytes;
-	char *path = tablet_file_path(l->dir, f->table, f->incarnation, f->number);
-	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;
-
-	*out = NULL;
-	if (err == -ENOENT) {
-		report_problem(r, "%s: missing; it holds rows of METADATA", path);
-		l->incomplete = true;
-		err = 0;
-		goto out;
-	}
-	if (slice_cmp(buf_slice(&f->begin), begin) > 0)
-		begin = buf_slice(&f->begin);
-	if (f->end.p && (!end.p || slice_cmp(buf_slice(&f->end), end) < 0))
-		end = buf_slice(&f->end);
-	if (!err)
-		err = cellkey_row_prefix(&from, begin);
-	if (!err && end.p)
-		err = cellkey_row_prefix(&to, end);
-	if (!err)
-		err = sst_new(l->cache, path, false, &s);
-	if (!err)
-		err = sst_scan_new(s, &it);
-	if (err == -EBADMSG) {
-		report_problem(r, "%s: damaged; it holds rows of METADATA", path);
-		l->incomplete = true;
-		err = 0;
-	} else if (!err) {
-		err = clip_iter_new(it, buf_slice(&from), end.p ? buf_slice(&to) : (struct slice){NULL, 0}, out);
-	}
-out:
-	if (s)
-		sst_put(s);
-	buf_fini(&from);
-	buf_fini(&to);
-	free(path);
-	return err;
-}
-
-static int merged(struct report *r, struct look *l, const struct meta_tablet *t, struct memtable *m, struct iter **out)
-{
-	struct iter **children = calloc(t->file_count + 1, sizeof(struct iter *));
-	unsigned n = 0;
-	int err = children ? memtable_iter_new(m, &children[n]) : -ENOMEM;
-
-	if (!err)
-		n++;
-	for (unsigned i = 0; i < t->file_count && !err; i++) {
-		err = file_iter(r, l, t, &t->files[i], &children[n]);
-		if (!err && children[n])
-			n++;
-	}
-	if (!err)
-		err = merge_iter_new(children, n, out);
-	else
-		while (n > 0)
-			iter_free(children[--n]);
-	free(children);
-	return err;
 }
 
 /* ---- rows ---- */
@@ -307,27 +129,24 @@ static int read_tablet(struct report *r, struct look *l, const struct meta_table
 		.row_begin = buf_slice(&t->begin),
 		.row_end = t->last ? (struct slice){NULL, 0} : buf_slice(&t->end),
 	};
-	struct memtable *m = NULL;
+	struct look_view v = {.r = r, .l = l, .t = t};
 	struct iter *it;
 	struct buf q = {0};
-	int err = clock ? memtable_new(&m) : -ENOMEM;
+	int err = clock ? look_view_open(&v, &it) : -ENOMEM;
 
 	if (!err) {
 		o.now = clock_now(clock);
-		err = refill(r, l, t, m);
-	}
-	if (!err)
-		err = merged(r, l, t, m, &it);
-	if (!err)
 		err = read_rows(r, l, it, &o, rows);
+	}
+	if (v.part_missing)
+		l->incomplete = true;
 	if (err == -EBADMSG || err == -EIO) {
 		report_problem(r, "METADATA: the tablet ending at %s can be read in part only (%s)",
 			       t->last ? "the end" : quoted(&q, buf_slice(&t->end)), strerror(-err));
 		l->incomplete = true;
 		err = 0;
 	}
-	if (m)
-		memtable_put(m);
+	look_view_close(&v);
 	if (clock)
 		clock_free(clock);
 	buf_fini(&q);

@@ -10,6 +10,10 @@
  *	large        a cell of 1 MiB, in chunks
  *	versions     zstd-dict for table "two", and in it text that makes a
  *	             dictionary, and three versions of a large cell
+ *	clear        deletes all rows that write wrote
+ *	salt N       of both tables, which must be empty
+ *	stray N      N rows of table "one" under a salt byte that is not theirs
+ *	unstray N    deletes them there
  *	flush, compact
  *	close        ends cleanly and opens again
  *	crash        ends at once, without closing
@@ -20,6 +24,7 @@
  * what the verbs make them.
  */
 #include "engine/client/metadata.h"
+#include "engine/client/salt.h"
 #include "engine/lock/lock.h"
 #include "engine/schema/schema.h"
 #include "engine/server/server.h"
@@ -137,6 +142,56 @@ static void delete_rows(uint64_t n)
 		}
 		must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
 		tfs_mutation_free(m);
+	}
+}
+
+static void clear_rows(void)
+{
+	char row[32];
+
+	for (uint64_t i = 0; i < written; i++)
+		for (int t = 0; t < 2; t++) {
+			struct tfs_mutation *m;
+
+			row_name(row, i);
+			m = tfs_mutation_new(tables[t], tfs_bytes(row, ROW_BYTES));
+			must(m ? 0 : -ENOMEM, "mutation");
+			must(tfs_mutation_delete_row(m), "delete");
+			must(tfs_apply(m, 0, NULL), "apply");
+			tfs_mutation_free(m);
+		}
+}
+
+static void set_salt(const char *salt)
+{
+	char text[200], *why = NULL;
+
+	snprintf(text, sizeof(text), "salt = %s; families = ( { name = \"a\"; }, { name = \"b\"; } );", salt);
+	for (int t = 0; t < 2; t++) {
+		int err = tfs_schema_set_text(tables[t], tfs_str(text), TFS_NO_TIME, &why);
+
+		if (err)
+			fprintf(stderr, "fill: %s\n", why ? why : "");
+		must(err, "salt");
+	}
+}
+
+/* Past the client's salting, as nothing but a mistake could. */
+static void stray_rows(uint64_t n, bool gone)
+{
+	struct op op = {.kind = gone ? OP_DELETE_ROW : OP_WRITE, .family = gone ? 0 : 1, .ts = {.us = 5}, .truncate_to = UINT64_MAX,
+			.value = slice_of(gone ? NULL : "stray", gone ? 0 : 5)};
+
+	for (uint64_t i = 0; i < n; i++) {
+		struct ts_request q = {.method = TS_MUTATE, .table = tables[0]->id, .salt = TS_AS_STORED, .ops = &op, .op_count = 1};
+		struct ts_answer a = {0};
+		char key[32];
+
+		snprintf(key + 1, sizeof(key) - 1, "stray%06" PRIu64, i);
+		key[0] = (char)((salt_byte(slice_of(key + 1, 11), salt_known(tables[0])) + 1) % salt_known(tables[0]));
+		q.row = slice_of(key, 12);
+		must(service_call(tables[0]->store->o.tablets, &q, &a), "stray row");
+		ts_answer_fini(&a);
 	}
 }
 
@@ -314,6 +369,12 @@ int main(int argc, char **argv)
 		} else if (strcmp(verb, "meta") == 0 && i + 1 < argc) {
 			close_store();
 			change_meta(dir, argv[++i]);
+		} else if (strcmp(verb, "clear") == 0) {
+			clear_rows();
+		} else if (strcmp(verb, "salt") == 0 && i + 1 < argc) {
+			set_salt(argv[++i]);
+		} else if ((strcmp(verb, "stray") == 0 || strcmp(verb, "unstray") == 0) && i + 1 < argc) {
+			stray_rows(strtoull(argv[++i], NULL, 10), *verb == 'u');
 		} else if (strcmp(verb, "large") == 0) {
 			write_large();
 		} else if (strcmp(verb, "versions") == 0) {

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tablet read without a server: the SSTables of its list clipped to their
+ * ranges, a memtable of our own filled from the logs that its redo set
+ * names, and one merge.  The same pieces that a tablet reads through
+ * (DESIGN 3.2), but none of its write side, so nothing can be written.
+ *
+ * Decided against: tablets made with a commit callback that refuses.  They
+ * come with a log to write to, workers and compactions, all to be switched
+ * off rightly.
+ */
+#include "engine/store/batch_format.h"
+#include "engine/store/memtable.h"
+#include "engine/store/merge.h"
+#include "engine/tool/look.h"
+#include "engine/tool/tool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+char *look_log_dir(const struct look *l, uint64_t incarnation)
+{
+	char *dir;
+
+	return asprintf(&dir, "%s/log/%" PRIu64, l->dir, incarnation) < 0 ? NULL : dir;
+}
+
+/* ---- the log's part ---- */
+
+struct refill {
+	const struct look_view *v;
+	struct buf key;
+};
+
+static int refill_cell(struct refill *f, const struct batch_cell *c, struct slice row, uint64_t seq)
+{
+	struct cellkey k = {.row = row, .qualifier = c->qualifier, .family = c->family, .kind = c->kind, .ts = c->ts, .seq = seq};
+	struct memnode *n;
+	uint8_t size[8];
+	int err;
+
+	buf_reset(&f->key);
+	if (c->kind != CELL_VALUE || c->value.n <= CELL_CHUNK_BYTES) {
+		err = cellkey_append(&f->key, &k);
+		if (!err)
+			err = memtable_prepare(f->v->m, buf_slice(&f->key), c->value, &n);
+		if (!err)
+			memtable_insert(f->v->m, n);
+		return err;
+	}
+	k.kind = CELL_LARGE;
+	put_be64(size, c->value.n);
+	err = cellkey_append(&f->key, &k);
+	if (!err)
+		err = memtable_prepare(f->v->m, buf_slice(&f->key), slice_of(size, 8), &n);
+	if (!err)
+		memtable_insert(f->v->m, n);
+	k.kind = CELL_CHUNK;
+	for (size_t at = 0; at < c->value.n && !err; at += CELL_CHUNK_BYTES, k.chunk++) {
+		size_t len = c->value.n - at < CELL_CHUNK_BYTES ? c->value.n - at : CELL_CHUNK_BYTES;
+
+		buf_reset(&f->key);
+		err = cellkey_append(&f->key, &k);
+		if (!err)
+			err = memtable_prepare(f->v->m, buf_slice(&f->key), slice_of(c->value.p + at, len), &n);
+		if (!err)
+			memtable_insert(f->v->m, n);
+	}
+	return err;
+}
+
+static int refill_record(void *arg, const struct log_record *r)
+{
+	struct refill *f = arg;
+	const struct look_view *v = f->v;
+	const struct meta_tablet *t = v->t;
+	struct batch_reader b;
+	struct batch_cell c;
+	uint64_t seq = r->seq;
+	int err;
+
+	if (r->table != t->table || slice_cmp(r->row_from, buf_slice(&t->begin)) < 0 ||
+	    (!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0) || (v->wanted && !v->wanted(v->arg, r->row_from)))
+		return 0;
+	err = batch_open(&b, r->batch);
+	while (!err) {
+		int n = batch_next(&b, &c);
+
+		if (n <= 0)
+			return n;
+		err = refill_cell(f, &c, b.row, seq++);
+	}
+	return err;
+}
+
+static int refill(struct look_view *v)
+{
+	struct refill f = {.v = v};
+	int err = 0;
+
+	for (unsigned i = 0; i < v->t->redo_count && !err; i++) {
+		char *dir = look_log_dir(v->l, v->t->redo[i].incarnation), *why = NULL;
+		uint64_t last;
+
+		err = dir ? log_replay(dir, v->t->redo[i].lsn, refill_record, &f, &last, &why) : -ENOMEM;
+		if (err == -EBADMSG || err == -ENOENT) {
+			report_problem(v->r, "%s", why ? why : dir);
+			v->part_missing = true;
+			err = 0;
+		} else if (err) {
+			complain("%s: %s", why ? why : v->l->dir, strerror(-err));
+		}
+		free(why);
+		free(dir);
+	}
+	buf_fini(&f.key);
+	return err;
+}
+
+/* ---- the SSTables' part ---- */
+
+static void missing(struct look_view *v, const char *path, const char *what)
+{
+	v->part_missing = true;
+	if (v->t->table == META_TABLE) /* of others check's look at each file says so */
+		report_problem(v->r, "%s: %s; it holds rows of METADATA", path, what);
+}
+
+/* The usable rows of f within the tablet as an iterator; *out NULL when the file is not there. */
+static int file_iter(struct look_view *v, const struct tablet_file *f, struct iter **out)
+{
+	const struct meta_tablet *t = v->t;
+	struct slice begin = buf_slice(&t->begin), end = t->last ? (struct slice){NULL, 0} : buf_slice(&t->end);
+	struct buf from = {0}, to = {0};
+	struct iter *it = NULL;
+	struct sst *s = NULL;
+	uint64_t bytes;
+	char *path = tablet_file_path(v->l->dir, f->table, f->incarnation, f->number);
+	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;
+
+	*out = NULL;
+	if (err == -ENOENT) {
+		missing(v, path, "missing");
+		err = 0;
+		goto out;
+	}
+	if (slice_cmp(buf_slice(&f->begin), begin) > 0)
+		begin = buf_slice(&f->begin);
+	if (f->end.p && (!end.p || slice_cmp(buf_slice(&f->end), end) < 0))
+		end = buf_slice(&f->end);
+	if (!err)
+		err = cellkey_row_prefix(&from, begin);
+	if (!err && end.p)
+		err = cellkey_row_prefix(&to, end);
+	if (!err)
+		err = sst_new(v->l->cache, path, false, &s);
+	if (!err)
+		err = sst_scan_new(s, &it);
+	if (err == -EBADMSG) {
+		missing(v, path, "damaged");
+		err = 0;
+	} else if (!err) {
+		err = clip_iter_new(it, buf_slice(&from), end.p ? buf_slice(&to) : (struct slice){NULL, 0}, out);
+	}
+out:
+	if (s)
+		sst_put(s);
+	buf_fini(&from);
+	buf_fini(&to);
+	free(path);
+	return err;
+}
+
+static int merged(struct look_view *v, struct iter **out)
+{
+	const struct meta_tablet *t = v->t;
+	struct iter **children = calloc(t->file_count + 1, sizeof(struct iter *));
+	unsigned n = 0;
+	int err = children ? memtable_iter_new(v->m, &children[n]) : -ENOMEM;
+
+	if (!err)
+		n++;
+	for (unsigned i = 0; i < t->file_count && !err; i++) {
+		err = file_iter(v, &t->files[i], &children[n]);
+		if (!err && children[n])
+			n++;
+	}
+	if (!err)
+		err = merge_iter_new(children, n, out);
+	else
+		while (n > 0)
+			iter_free(children[--n]);
+	free(children);
+	return err;
+}
+
+int look_view_open(struct look_view *v, struct iter **out)
+{
+	int err = memtable_new(&v->m);
+
+	if (!err)
+		err = refill(v);
+	return err ? err : merged(v, out);
+}
+
+void look_view_close(struct look_view *v)
+{
+	if (v->m)
+		memtable_put(v->m);
+	v->m = NULL;
+}
