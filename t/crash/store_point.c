@@ -295,9 +295,10 @@ static int library_step(struct side *s, unsigned i, struct out *o)
 		if (!err)
 			told->durable = i; /* closed: all of it is on disk */
 		if (!err && !dead) {
-			server_leave(store_dir);
+			err = server_leave(store_dir);
 			begins(step_kind_names[STEP_REOPEN]);
-			err = open_store(s);
+			if (!err)
+				err = open_store(s);
 			begins(NULL);
 		}
 		if (err && !dead)
@@ -681,11 +682,15 @@ void *share(size_t n)
 
 bool point_begin(unsigned job)
 {
-	snprintf(dir, sizeof(dir), "%s/tfs-crash-%ld-%u", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (long)getpid(), job);
-	snprintf(store_dir, sizeof(store_dir), "%s/store", dir);
+	snprintf(dir, sizeof(dir), "%s/tfs-crash-%u-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", job);
 	told = share(sizeof(*told));
 	expected = share(sizeof(*expected));
-	return mkdir(dir, 0700) == 0;
+	if (!mkdtemp(dir)) {
+		perror(dir);
+		return false;
+	}
+	snprintf(store_dir, sizeof(store_dir), "%s/store", dir);
+	return true;
 }
 
 void point_end(void)

@@ -104,9 +104,9 @@ bool step_is_server(enum step_kind kind);
 struct server;
 int server_step(struct server *s, const char *store_dir, const struct step *st, struct out *o);
 /* SSTables that nothing refers to, of an earlier process. */
-void server_leave(const char *store_dir);
-/* Says and counts the files of SWEEP that are there. */
-unsigned server_leftovers(const char *store_dir, struct out *o);
+int server_leave(const char *store_dir);
+/* 0, or -EEXIST where files of server_leave are there, said. */
+int server_leftovers(const char *store_dir, struct out *o);
 
 /* The first two tables with families and groups; the start of every history.  In parts, each one durable change. */
 #define SETUP_PARTS 4
