@@ -58,6 +58,7 @@ struct stream {
 	unsigned users;        /* pool lock */
 	struct mark *recent;
 	unsigned recent_cap, recent_at;
+	uint64_t furthest;     /* the greatest ordinal remembered */
 	struct mark *checkpoints;
 	unsigned checkpoint_count, checkpoint_cap;
 };
@@ -94,6 +95,7 @@ static void stream_reset(struct stream *s)
 		buf_fini(&s->checkpoints[i].at.key);
 	s->checkpoint_count = 0;
 	s->recent_at = 0;
+	s->furthest = 0;
 	s->damaged = false;
 }
 
@@ -215,10 +217,36 @@ static int mark_set(struct mark *m, uint64_t ordinal, const struct cursor *at)
 	return buf_set(&m->at.key, at->key.p, at->key.n);
 }
 
+static struct mark *mark_find(struct mark *v, unsigned n, uint64_t ordinal)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (v[i].ordinal == ordinal)
+			return &v[i];
+	return NULL;
+}
+
+/* Who has gone back counts on from there: where the directory has changed since, an ordinal means another place now. */
+static int remember_again(struct stream *s, uint64_t ordinal, const struct cursor *at, bool *done)
+{
+	struct mark *m = mark_find(s->checkpoints, s->checkpoint_count, ordinal);
+	int r = m ? mark_set(m, ordinal, at) : 0;
+
+	m = mark_find(s->recent, s->recent_cap, ordinal);
+	*done = m != NULL;
+	return r || !m ? r : mark_set(m, ordinal, at);
+}
+
 static int remember(struct stream *s, uint64_t ordinal, const struct cursor *at)
 {
+	bool done = false;
 	int r;
 
+	if (ordinal <= s->furthest) {
+		r = remember_again(s, ordinal, at, &done);
+		if (r || done)
+			return r;
+	}
+	s->furthest = ordinal > s->furthest ? ordinal : s->furthest;
 	if (s->recent_at == s->recent_cap && s->recent_cap < RECENT_MAX && (!s->recent_cap || s->recent_cap * at->key.n < RECENT_BYTES)) {
 		unsigned cap = s->recent_cap ? s->recent_cap * 4 : 16;
 		struct mark *more = realloc(s->recent, cap * sizeof(*more));

@@ -608,34 +608,42 @@ again:
 	return r ? r : 1;
 }
 
+/* Families or groups stand in the order of their ids; the cursor is one above the last, whatever has come or gone. */
+static int list_schema(struct lister *l, struct list_entry *e)
+{
+	bool families = l->dir->kind == NODE_FAMILIES;
+	unsigned count = families ? l->schema->family_count : l->schema->group_count;
+
+	for (unsigned i = 0; i < count; i++) {
+		uint16_t id = families ? l->schema->families[i].id : l->schema->groups[i].id;
+
+		if (id < l->at.number)
+			continue;
+		l->at.number = id + 1;
+		tree_family_key(id, l->family_key);
+		*e = (struct list_entry){.name = slice_str(families ? l->schema->families[i].name : l->schema->groups[i].name),
+					 .kind = families ? NODE_FAMILY_DIR : NODE_GROUP_DIR,
+					 .parent = l->dir,
+					 .key = slice_str(l->family_key)};
+		return 1;
+	}
+	return 0;
+}
+
 static int list_names(struct lister *l, struct list_entry *e)
 {
-	enum node_kind dir = (enum node_kind)l->dir->kind, kind = NODE_SETTING;
-	const char *const *fixed = control_names(dir);
-	const char *name = NULL, *key;
-	int64_t i = l->at.number;
+	enum node_kind dir = (enum node_kind)l->dir->kind;
+	const char *name;
 
 	if (dir == NODE_ROOT)
 		return list_tables(l, e);
-	if (dir == NODE_FAMILIES) {
-		kind = NODE_FAMILY_DIR;
-		name = i < l->schema->family_count ? l->schema->families[i].name : NULL;
-		if (name)
-			tree_family_key(l->schema->families[i].id, l->family_key);
-		key = l->family_key;
-	} else if (dir == NODE_GROUPS) {
-		kind = NODE_GROUP_DIR;
-		name = i < l->schema->group_count ? l->schema->groups[i].name : NULL;
-		if (name)
-			tree_family_key(l->schema->groups[i].id, l->family_key);
-		key = l->family_key;
-	} else {
-		key = name = fixed[i];
-	}
+	if (dir == NODE_FAMILIES || dir == NODE_GROUPS)
+		return list_schema(l, e);
+	name = control_names(dir)[l->at.number];
 	if (!name)
 		return 0;
 	l->at.number++;
-	*e = (struct list_entry){.name = slice_str(name), .kind = kind, .parent = l->dir, .key = slice_str(key)};
+	*e = (struct list_entry){.name = slice_str(name), .kind = NODE_SETTING, .parent = l->dir, .key = slice_str(name)};
 	return 1;
 }
 

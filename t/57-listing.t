@@ -60,6 +60,74 @@ echo 1 >"$M/t/r/e/x"
 is "$(ls "$M/t/r/e" | wc -l) $(ls "$M/t/r/e" | wc -l)" "1 1" "maxage=2s: there at first"
 sleep 3.2 # time itself: two seconds of age, and one in which a listing may be kept
 is "$(ls "$M/t/r/e" | wc -l)" 0 "  gone three seconds later"
+# ---- who goes back in a listing, while others add and remove ----
+py <<'EOF2'
+from tap import *
+import ctypes, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def some(fd, size):
+    """A few entries, each with the offset behind it; [] at the end."""
+    b = ctypes.create_string_buffer(size)
+    n = libc.syscall(217, fd, b, size) # getdents64
+    if n < 0:
+        raise OSError(ctypes.get_errno(), "getdents64")
+    at, out = 0, []
+    while at < n:
+        _, offset, length = struct.unpack_from("<QqH", b.raw, at)
+        out.append((b.raw[at + 19:at + length].split(b"\0")[0].decode(), offset))
+        at += length
+    return out
+def rest(fd):
+    out = []
+    while part := some(fd, 2048):
+        out += [n for n, _ in part]
+    return out
+t = os.environ["M"] + "/seek"
+d = t + "/r/f/"
+os.makedirs(d)
+names = ["q%03d@1" % i for i in range(700)]
+for n in names:
+    spill(d + n, b"x")
+def gone_back(change):
+    """What is listed from the 400th entry on by who has read 600, after a change."""
+    fd = os.open(d, os.O_RDONLY | os.O_DIRECTORY)
+    seen = []
+    while len(seen) < 600:
+        seen += some(fd, 2048)
+    os.lseek(fd, seen[400][1], os.SEEK_SET)
+    change(seen)
+    got = rest(fd)
+    os.close(fd)
+    return seen[400][0], got
+def remove(seen):
+    for n, _ in seen[401:451]:
+        os.unlink(d + n)
+        names.remove(n)
+back, got = gone_back(remove)
+same(got, [n for n in names if n > back], "50 go behind the place gone back to: the others are listed, once each")
+new = []
+def add(seen):
+    new.extend(seen[400][0][:-2] + "-%02d@1" % i for i in range(50))
+    for n in new:
+        spill(d + n, b"x")
+back, got = gone_back(add)
+same([n for n in got if n not in new], [n for n in names if n > back], "50 come: the others are listed, once each")
+
+# More than one answer holds, each removed as it is met.
+def emptied(where, count, size):
+    for i in range(count):
+        os.mkdir(where + "/n%03d" % i + "x" * 50)
+    fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
+    while part := some(fd, size):
+        for n, _ in part:
+            if n not in (".", "..", "default"):
+                os.rmdir(where + "/" + n)
+    os.close(fd)
+    return os.listdir(where)
+same(emptied(t + "/.groups", 90, 1024), ["default"], "groups are removed while they are listed")
+os.mkdir(t + "2")
+same(emptied(t + "2/.families", 200, 1024), [], "  and families")
+EOF2
 unmount_store
 mount_store -o ro
 is "$(ls -U "$M/t/r/f" | wc -l) $(ls -U "$M/t/r/f" | wc -l)" "2 2" "read-only, listed twice"
