@@ -457,6 +457,7 @@ static void linger(struct node *family_node, struct slice qualifier, bool versio
 	linger_parts_locked(row->parent, NODE_ROW_PART, buf_slice(&name));
 	linger_parts_locked(family_node, NODE_CELL_PART, buf_slice(&cell));
 	mutex_unlock(tree_mutex());
+	(void)control_dropped(family_node);
 out:
 	buf_fini(&cell);
 	buf_fini(&name);

@@ -275,6 +275,18 @@ static void drop_orphans(struct node *table)
 	tfs_schema_put(o.schema);
 }
 
+bool control_dropped(struct node *n)
+{
+	char name[TFS_NAME_MAX + 1];
+
+	while (n && n->kind != NODE_FAMILY)
+		n = n->parent;
+	if (!n || control_name(n, name))
+		return false;
+	drop_orphans(node_table(n));
+	return true;
+}
+
 struct renamed {
 	const struct tfs_schema *before, *after;
 	struct changes *c;
@@ -303,6 +315,7 @@ static void schema_changed(struct node *n, const struct tfs_schema *before, stru
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	changes_table(c, table);
+	notify_table_later(table);
 	if (tfs_schema_get(node_store_table(table), &s.after))
 		return;
 	node_each_of_table(table, forget_name, &s);

@@ -32,6 +32,12 @@ int control_apply_scratch(struct node *n, struct writer *w, struct changes *c) T
 int control_commit_scratch(struct filex *x, struct changes *c) TFS_MUST;
 /* The name that a family's or group's directory has, or had; dst has TFS_NAME_MAX + 1 bytes.  false: it has none any more. */
 bool control_name(struct node *n, char *dst);
+/*
+ * Asked when something has been made in n, or n itself, that only the daemon
+ * has: does n lie in a family that has been dropped meanwhile?  Who dropped it
+ * may have looked before; now all that there was of it has ended.
+ */
+bool control_dropped(struct node *n);
 /* One change of the schema; a refusal is logged with the node's name. */
 int control_change(struct node *n, const struct tfs_schema_edit *e, struct changes *c) TFS_MUST;
 

@@ -432,10 +432,7 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 		node_put(n);
 		return r;
 	}
-	/* Counted first: whoever renames it then tells the kernel, or it is seen here. */
-	node_lookup(n);
-	if (tree_renamed(n, e->name))
-		p.entry_timeout = 0;
+	tree_entry_given(n, e->name, &p);
 	used = fuse_add_direntry_plus(a->req, a->buf + a->used, a->size - a->used, name, &p, offset);
 	if (used <= a->size - a->used) {
 		a->used += used;

@@ -35,8 +35,9 @@ struct item {
 
 struct later {
 	struct later *next;
-	struct node *dir; /* counted; flagged NODE_EXPIRING: in the queue once */
+	struct node *dir; /* counted; flagged NODE_EXPIRING, unless all: in the queue once */
 	uint64_t due_us;
+	bool all;         /* of a table */
 };
 
 static struct {
@@ -260,7 +261,6 @@ void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, cons
 {
 	struct item like = {.kind = REPLY_ENTRY, .req = req, .made = n, .entry = *e};
 
-	node_lookup(n);
 	queue(c, &like);
 }
 
@@ -311,12 +311,65 @@ void notify_later(struct node *dir)
 	mutex_unlock(&q.lock);
 }
 
+/* Counts from now, if it is there already; it is taken out of the queue. */
+static struct later *take_later_locked(const struct node *table)
+{
+	for (struct later **at = &q.later; *at; at = &(*at)->next) {
+		struct later *l = *at;
+
+		if (!l->all || l->dir != table)
+			continue;
+		*at = l->next;
+		if (!*at)
+			q.later_tail = at;
+		return l;
+	}
+	return NULL;
+}
+
+void notify_table_later(struct node *table)
+{
+	struct later *fresh = malloc(sizeof(*fresh)), *l;
+
+	if (!fresh) {
+		complain();
+		return;
+	}
+	*fresh = (struct later){.dir = table, .all = true};
+	node_hold(table);
+	mutex_lock(&q.lock);
+	l = q.stop ? NULL : take_later_locked(table);
+	if (!l && !q.stop) {
+		l = fresh;
+		fresh = NULL;
+	}
+	if (l) {
+		l->due_us = monotonic_us() + LATER_US;
+		l->next = NULL;
+		*q.later_tail = l;
+		q.later_tail = &l->next;
+		cond_signal(&q.wake);
+	}
+	mutex_unlock(&q.lock);
+	if (fresh)
+		node_put(table);
+	free(fresh);
+}
+
 static void run_later(struct later *l)
 {
+	struct changes c = {0};
+
 	mutex_lock(tree_mutex());
-	l->dir->flags &= (uint8_t)~NODE_EXPIRING;
+	if (!l->all)
+		l->dir->flags &= (uint8_t)~NODE_EXPIRING;
+	changes_inode_locked(&c, l->dir);
 	mutex_unlock(tree_mutex());
-	fuse_lowlevel_notify_inval_inode(fs.session, id_of(l->dir), 0, 0);
+	if (l->all)
+		changes_table(&c, l->dir);
+	for (unsigned i = 0; i < c.inode_count; i++)
+		fuse_lowlevel_notify_inval_inode(fs.session, c.inodes[i], l->all ? -1 : 0, 0); /* -1: attributes only */
+	changes_fini(&c);
 	node_put(l->dir);
 	free(l);
 }

@@ -65,7 +65,7 @@ void changes_table(struct changes *c, struct node *table);
 void changes_reply_err(struct changes *c, fuse_req_t req, int r);
 void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout);
 void changes_reply_write(struct changes *c, fuse_req_t req, size_t n);
-/* Counts n, which was made, for the kernel; the caller keeps his own count. */
+/* n, which was made, has been counted for the kernel (tree_entry_given); the caller keeps his own count. */
 void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, const struct fuse_entry_param *e);
 /* The empty answer that ends a listing. */
 void changes_reply_end(struct changes *c, fuse_req_t req);
@@ -73,5 +73,12 @@ void changes_reply_end(struct changes *c, fuse_req_t req);
 void changes_send(struct changes *c);
 /* Invalidates dir's listing and attributes in a second. */
 void notify_later(struct node *dir);
+/*
+ * Invalidates the attributes of all that the kernel knows of the table, in a
+ * second.  For an answer that shows a file or directory to the kernel for the
+ * first time, and was made before its owner or mode changed, the kernel has
+ * nothing to be invalidated until it has taken it in.
+ */
+void notify_table_later(struct node *table);
 
 #endif

@@ -10,6 +10,7 @@
 #include "fs/scratch.h"
 
 #include "engine/base/msg.h"
+#include "fs/control.h"
 #include "fs/file.h"
 #include "fs/reply.h"
 #include "fs/tree.h"
@@ -64,6 +65,8 @@ static int place(struct node *dir, struct slice name, enum node_kind kind, struc
 		share->refs++;
 	}
 	mutex_unlock(tree_mutex());
+	if (r == 0 && control_dropped(dir))
+		r = -ESTALE;
 	if (r)
 		node_put(n);
 	else

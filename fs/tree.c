@@ -274,6 +274,13 @@ bool tree_renamed(struct node *n, struct slice name)
 	return n->kind == NODE_FAMILY && (!control_name(n, now) || !slice_eq(slice_str(now), name));
 }
 
+void tree_entry_given(struct node *n, struct slice name, struct fuse_entry_param *e)
+{
+	node_lookup(n);
+	if (tree_renamed(n, name))
+		e->entry_timeout = 0;
+}
+
 static int check_family(struct resolved *r)
 {
 	const char *name = (const char *)r->key.p;
@@ -730,10 +737,8 @@ void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (r) {
 		reply_err(req, refuse_store(r, dir, name, "cannot be looked up"));
 	} else {
-		node_lookup(n);
+		tree_entry_given(n, slice_str(name), &e);
 		stale_found(req, n);
-		if (tree_renamed(n, slice_str(name)))
-			e.entry_timeout = 0;
 		if (fuse_reply_entry(req, &e) != 0)
 			node_forget(n, 1);
 	}

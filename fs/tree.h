@@ -32,8 +32,10 @@ void resolved_fini(struct resolved *r);
 
 /* The name of a family or group becomes the key of its node.  -ENOENT: there is none of that name. */
 int tree_bind(struct resolved *r) TFS_MUST;
-/* Was a family's directory named so when it was looked up, and is no more?  Asked when the kernel has been counted (node_lookup). */
+/* Has a family's directory, when its name was looked up, had that name, and has it no more? */
 bool tree_renamed(struct node *n, struct slice name);
+/* An answer that makes the kernel know n by this name: counts it (node_lookup).  Who renames it then tells the kernel, or it is seen here. */
+void tree_entry_given(struct node *n, struct slice name, struct fuse_entry_param *e);
 
 /* Has the directory entries that the store knows nothing of: scratch, made or lingering directories? */
 bool tree_has_extras(struct node *dir);
@@ -51,7 +53,7 @@ const char *tree_name_reason(const struct node *dir);
 int tree_check(struct node *dir, struct resolved *r, struct node **out) TFS_MUST;
 
 int tree_attr(struct node *n, struct stat *st, double *timeout) TFS_MUST;
-/* Attributes and timeouts for an answer that makes the kernel know n; the caller counts the lookup. */
+/* Attributes and timeouts for an answer that makes the kernel know n (tree_entry_given). */
 int tree_entry(struct node *n, struct fuse_entry_param *e) TFS_MUST;
 /* The same for a version just seen in a scan. */
 void tree_entry_version(struct node *n, const struct family_info *f, uint64_t size, int64_t expires_us, struct fuse_entry_param *e);

@@ -285,8 +285,8 @@ static int make_family(struct node *row, const char *name, const struct fuse_ctx
 	return r == -EEXIST ? 0 : r;
 }
 
-/* An empty directory that stays until rmdir. */
-static int make_extra(struct resolved *what, struct node **out)
+/* An empty directory that stays until rmdir.  -ESTALE: the name is no longer what it was resolved to. */
+static int make_extra(struct resolved *what, const char *name, struct node **out)
 {
 	struct node *n;
 	int r = tree_bind(what);
@@ -299,6 +299,15 @@ static int make_extra(struct resolved *what, struct node **out)
 	mutex_lock(tree_mutex());
 	r = n->flags & NODE_EXTRA ? -EEXIST : node_extra_add_locked(n, true);
 	mutex_unlock(tree_mutex());
+	/* Who has dropped or renamed the family may not have seen it. */
+	if (r == 0 && control_dropped(n)) {
+		r = -ESTALE;
+	} else if (r == 0 && tree_renamed(n, slice_str(name))) {
+		mutex_lock(tree_mutex());
+		node_extra_drop_locked(n);
+		mutex_unlock(tree_mutex());
+		r = -ESTALE;
+	}
 	if (r)
 		node_put(n);
 	else
@@ -348,12 +357,12 @@ static int make_dir(struct node *dir, const char *name, mode_t mode, const struc
 	case NODE_FAMILY:
 		r = make_family(dir, name, ctx, c);
 		if (r == 0)
-			r = make_extra(&what, out);
+			r = make_extra(&what, name, out);
 		break;
 	case NODE_ROW:
 	case NODE_ROW_PART:
 	case NODE_CELL_PART:
-		r = make_extra(&what, out);
+		r = make_extra(&what, name, out);
 		break;
 	case NODE_SCRATCH_FILE:
 	case NODE_SCRATCH_DIR:
@@ -385,9 +394,10 @@ void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 	struct node *dir = node_of(parent), *n = NULL;
 	struct fuse_entry_param e;
 	struct changes c = {0};
-	int r;
+	int r = -ESTALE;
 
-	r = make_dir(dir, name, mode, fuse_req_ctx(req), &c, &n);
+	for (int i = 0; r == -ESTALE && i < CREATE_TRIES; i++)
+		r = make_dir(dir, name, mode, fuse_req_ctx(req), &c, &n);
 	if (r == 0) {
 		changes_listing(&c, dir);
 		r = tree_entry(n, &e);
@@ -396,6 +406,7 @@ void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 		tree_in_doubt(&c, dir, name, r);
 		changes_reply_err(&c, req, refuse_store(r, dir, name, "cannot be made"));
 	} else {
+		tree_entry_given(n, slice_str(name), &e);
 		changes_reply_entry(&c, req, n, &e);
 	}
 	node_put(n);

@@ -256,6 +256,57 @@ is "$lost" 0 "what shells were told is written is there after all the renames"
 ok "  and they did write" test "$wrote" -gt 300
 echo "# $wrote writes, $renames renames"
 
+# ---- directories that are made while their family gets another name, or goes ----
+py <<'EOF2'
+from lib import *
+import multiprocessing, random
+N = 150
+def beside(first, meanwhile, after):
+    """first(i) in another process beside meanwhile(); then after(i), for each i."""
+    go, done = multiprocessing.Semaphore(0), multiprocessing.Semaphore(0)
+    def other():
+        for i in range(N):
+            go.acquire()
+            errno_of(first, i)
+            done.release()
+    p = multiprocessing.Process(target=other, daemon=True)
+    p.start()
+    for i in range(N):
+        go.release()
+        until = time.monotonic() + random.random() * 0.001
+        while time.monotonic() < until:
+            pass
+        meanwhile()
+        done.acquire()
+        after(i)
+    p.join()
+def make(i):
+    os.mkdir("made/r%d/A" % i)
+os.mkdir("made"); os.mkdir("made/.families/A"); os.mkdir("made/.families/other")
+stale, listed, stuck = [], [], []
+for i in range(N):
+    os.mkdir("made/r%d" % i)
+def look(i):
+    if os.path.exists("made/r%d/A" % i):
+        stale.append(i)
+    if os.listdir("made/r%d" % i) not in ([], ["B"]):
+        listed.append(i)
+    os.rename("made/.families/B", "made/.families/A")
+beside(make, lambda: os.rename("made/.families/A", "made/.families/B"), look)
+same((stale, listed), ([], []), "the old name is nowhere in a row that it was made in at that moment")
+for i in range(N):
+    errno_of(os.rmdir, "made/r%d/A" % i)
+def remove(i):
+    if os.path.exists("made/r%d/A" % i):
+        stale.append(i)
+    if errno_of(os.rmdir, "made/r%d" % i) != "0":
+        stuck.append(i)
+    os.mkdir("made/.families/A")
+beside(make, lambda: os.rmdir("made/.families/A"), remove)
+same((stale, stuck), ([], []), "  and of a dropped family nothing is left that keeps a row from being removed")
+err("0", "  nor the table", os.rmdir, "made")
+EOF2
+
 # ---- it is durable ----
 ok "one more" mv t/.families/A t/.families/last
 cd / || exit 1
