@@ -431,7 +431,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 	server_set_metadata(e->server, co->tablets);
 	err = server_recover(e->server, why);
 	if (!err)
-		err = master_new(e->locks, co->tablets, server_clock(e->server), &e->master);
+		err = master_new(e->locks, co->tablets, server_clock(e->server), o->no_background, &e->master);
 	if (!err)
 		err = start_master(e, why);
 	if (err)

@@ -12,8 +12,8 @@
  * written anew under its salted key, and deleted under its plain one.
  *
  * Durable steps, the table's writes held meanwhile:
- *	1 look at every cell: a value that is no number, or a row that could be
- *	  taken for a salted one, refuses the schema
+ *	1 look at every cell: a value that is no number or cannot be read, or a
+ *	  row that could be taken for a salted one, refuses the schema
  *	2 one multi-operation: the new schema, and the file "convert/TABLE ID"
  *	  with the families' ids and the twins, and whether there is a new salt
  *	3 write each value anew, as 8 bytes; sync
@@ -22,8 +22,11 @@
  *	5 remove "convert/TABLE ID"
  * A crash between 2 and 5 leaves the file, and the next start goes on from 3
  * or 4 before anybody can write.  After an error there the table's writes are
- * refused until the schema is written again, or the next start: what is
- * written meanwhile could not be told from what is still to be converted.
+ * refused, since what is written meanwhile could not be told from what is
+ * still to be converted, and reads (-EIO), since rows that have no salt yet
+ * would look as if they were not there.  So it
+ * is tried again by itself, after 0.1 s and ever less often up to a minute, when
+ * the schema is written again, and at the next start.
  *
  * Doing 3 twice must do it once.  What has been converted is 8 bytes, and
  * those of a small number begin with 00 or FF, which no text does; but the 8
@@ -44,6 +47,7 @@
 #include "master/internal.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,6 +56,8 @@
 /* Of all twins: a file of the lock service holds no more. */
 #define TWINS_MAX (900 * 1024)
 #define FILE_MAX 32
+#define RETRY_LEAST_US 100000
+#define RETRY_MOST_US 60000000
 
 static void convert_file(char *file, uint32_t table)
 {
@@ -76,10 +82,14 @@ struct walk {
 	struct buf large;           /* a value that a scan does not give */
 };
 
-/* Calls fn for each version of the family (0: of all), from a row on, by keys as they are stored. */
+/*
+ * Calls fn for each version of the family (0: of all), from a row on, by keys
+ * as they are stored.  Those too that the rules of the new schema hide: they
+ * may be loosened.
+ */
 static int each_cell(struct walk *w, uint16_t family, struct slice from, int (*fn)(struct walk *w, const struct scan_cell *c))
 {
-	struct scan_spec spec = {.what = SCAN_CELLS, .row_from = from, .families = family ? &family : NULL, .family_count = family ? 1 : 0};
+	struct scan_spec spec = {.what = SCAN_CELLS, .row_from = from, .families = family ? &family : NULL, .family_count = family ? 1 : 0, .hidden = true};
 	const struct scan_cell *cell;
 	struct row_cursor c;
 	int err = 0, n;
@@ -106,7 +116,7 @@ static int look_at(struct walk *w, const struct scan_cell *c)
 	return w->found->twins.n > TWINS_MAX ? -EBUSY : convert_twin_encode(&key, &w->found->twins);
 }
 
-/* Twins stand in the order of the walk; some may have expired since. */
+/* Twins stand in the order of the walk; some may have been removed since. */
 static bool is_twin(struct walk *w, const struct scan_cell *c)
 {
 	const struct convert_key key = {c->family, c->row, c->qualifier, c->ts};
@@ -180,6 +190,7 @@ static int read_large(struct walk *w, const struct scan_cell *c)
 		.family = c->family,
 		.qualifier = c->qualifier,
 		.ts = {.us = c->ts},
+		.hidden = true,
 	};
 	int err;
 
@@ -214,6 +225,8 @@ static int salt_cell(struct walk *w, const struct scan_cell *c)
 	}
 	if (!err && c->value.n != c->size) {
 		err = read_large(w, c);
+		if (err == -ENOENT) /* hidden, and removed since */
+			return 0;
 		value = buf_slice(&w->large);
 	}
 	return err ? err : put(w, buf_slice(&w->key), c, value);
@@ -256,15 +269,21 @@ int convert_judge(struct master *m, const struct tfs_schema *old, uint16_t famil
 
 static int look_at_row(struct walk *w, const struct scan_cell *c)
 {
-	return c->row.p[0] < w->salt ? -EBUSY : 0;
+	int err = c->row.p[0] < w->salt ? -EBUSY : 0;
+
+	if (!err && c->value.n != c->size)
+		err = read_large(w, c);
+	return err == -ENOENT ? 0 : err;
 }
 
 int convert_judge_salt(struct master *m, const struct tfs_schema *old, int salt, struct conversion *c)
 {
 	struct walk w = {.m = m, .table = old->table_id, .generation = old->generation, .salt = (uint8_t)salt};
+	int err = each_cell(&w, 0, slice_of(NULL, 0), look_at_row);
 
 	c->salt = true;
-	return each_cell(&w, 0, slice_of(NULL, 0), look_at_row);
+	buf_fini(&w.large);
+	return err;
 }
 
 void conversion_fini(struct conversion *c)
@@ -362,12 +381,28 @@ int convert_pending(struct master *m, uint32_t table)
 	return lock_get(m->locks, file, NULL, NULL);
 }
 
-/* ---- at start ---- */
+/* ---- those that were not finished ---- */
 
 struct finish {
 	struct master *m;
 	char **why;
+	bool serving; /* after the start: writes are held meanwhile, and one that fails keeps no other from its turn */
+	int failed;
 };
+
+static int run_one(struct finish *f, const struct tfs_schema *p)
+{
+	int err = f->serving ? master_hold(f->m, p->table_id) : 0;
+
+	if (err)
+		return err;
+	err = convert_run(f->m, p);
+	if (f->serving)
+		master_let_go(f->m, p->table_id, err ? err : 1);
+	if (!err && f->serving)
+		msg_notice("table %s: its cells have been converted after all", p->name);
+	return err;
+}
 
 static int finish_one(void *arg, const char *name)
 {
@@ -384,22 +419,48 @@ static int finish_one(void *arg, const char *name)
 		return 0; /* not ours */
 	err = master_read_by_id(f->m, (uint32_t)table, NULL, &s, &version);
 	if (!err) {
-		err = convert_run(f->m, schema_public(s));
+		err = run_one(f, schema_public(s));
 	} else if (err == -ENOENT) { /* of a table dropped meanwhile */
 		stray.name = file;
 		err = lock_multi(f->m->locks, &stray, 1, NULL);
 	}
-	if (err && !*f->why &&
+	if (err && f->why && !*f->why &&
 	    asprintf(f->why, "lock/convert/%s: table %s: its cells cannot be converted: %s", name, s ? schema_public(s)->name : "?",
 		     strerror(-err)) < 0)
 		*f->why = NULL;
 	schema_put(s);
-	return err;
+	f->failed = err ? err : f->failed;
+	return f->serving ? 0 : err;
 }
 
 int convert_finish_all(struct master *m, char **why)
 {
-	struct finish f = {m, why};
+	struct finish f = {.m = m, .why = why};
 
 	return m->locks->ops->list(m->locks, "convert", finish_one, &f);
+}
+
+/* What a disk did once it may not do again; nobody reads or writes the table, so soon. */
+static void retry(struct task *t)
+{
+	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, retry));
+	struct finish f = {.m = m, .serving = true};
+	int err;
+
+	mutex_lock(&m->lock);
+	err = m->locks->ops->list(m->locks, "convert", finish_one, &f);
+	m->retry_us = m->retry_us < RETRY_MOST_US / 2 ? m->retry_us * 2 : RETRY_MOST_US;
+	if (err || f.failed)
+		task_queue_after(t, m->retry_us);
+	mutex_unlock(&m->lock);
+}
+
+void convert_later(struct master *m)
+{
+	if (m->no_background || (!m->pool && task_pool_new("master", 1, &m->pool)))
+		return; /* then the next start, or whoever writes the schema again */
+	if (!m->retry.run)
+		task_init(&m->retry, m->pool, retry);
+	m->retry_us = RETRY_LEAST_US;
+	task_queue_after(&m->retry, m->retry_us);
 }

@@ -4,6 +4,7 @@
 #define TFS_MASTER_INTERNAL_H
 
 #include "engine/base/mutex.h"
+#include "engine/base/task.h"
 #include "master/master.h"
 
 struct master {
@@ -11,7 +12,11 @@ struct master {
 	struct lock_service *locks;
 	struct tablet_service *tablets;
 	struct clock *clock;
-	struct mutex lock; /* RANK_MASTER: one change at a time */
+	bool no_background;
+	struct mutex lock; /* RANK_MASTER: one change at a time, and what follows */
+	struct task_pool *pool;    /* made when a conversion first fails; NULL: none has */
+	struct task retry;
+	uint64_t retry_us;         /* until it is tried again */
 };
 
 #define TABLE_FILE_MAX (sizeof("tables/") + TFS_NAME_MAX)
@@ -47,7 +52,10 @@ int convert_step(struct conversion *c, uint32_t table, struct lock_op *op) TFS_M
 int convert_run(struct master *m, const struct tfs_schema *p) TFS_MUST;
 /* 0: an earlier one was not finished.  -ENOENT: none was begun.  Else it is not known. */
 int convert_pending(struct master *m, uint32_t table) TFS_MUST;
+/* At the start, before anybody is served: all that were not finished.  *why as master_start's. */
 int convert_finish_all(struct master *m, char **why) TFS_MUST;
+/* One has failed, and is tried again in a while.  The caller has the lock. */
+void convert_later(struct master *m);
 
 /* One compare-and-set of the table's file, with the conversion (NULL: none). */
 int write_schema(struct master *m, const struct schema *s, uint64_t version, struct conversion *c) TFS_MUST;

@@ -128,6 +128,16 @@ static int refuse(char **why, const char *what, const char *name, const char *re
 	return -EBUSY;
 }
 
+/* The family's cells (0: all), those too that its rules hide: a looser rule would show them, under another key or as something else. */
+static int look_for(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has, bool *seen)
+{
+	int err = table_has_cells(m->tablets, p->table_id, p->generation, family, true, has);
+
+	if (!err && *has)
+		err = table_has_cells(m->tablets, p->table_id, p->generation, family, false, seen);
+	return err;
+}
+
 /*
  * -EBUSY, with a reason, when the change would take cells away or make them
  * something else; families whose cells are texts to be made counters, and
@@ -137,7 +147,9 @@ static int refuse(char **why, const char *what, const char *name, const char *re
 static int judge(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, bool allow, char **why,
 		 struct conversion *convert)
 {
-	bool has;
+	static const char hidden[] = "all are hidden by gc; until \"compact\" in .ctl has removed them";
+	char reason[160];
+	bool has, seen = true;
 	int err;
 
 	for (unsigned i = 0; i < old->family_count; i++) {
@@ -145,7 +157,8 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 
 		if (is ? is->type == was->type : allow)
 			continue;
-		err = table_has_cells(m->tablets, old->table_id, old->generation, was->id, &has);
+		err = is ? look_for(m, old, was->id, &has, &seen) :
+			   table_has_cells(m->tablets, old->table_id, old->generation, was->id, false, &has);
 		if (err)
 			return err;
 		if (has && is && !old->is_set && is->type == TFS_TYPE_COUNTER) {
@@ -156,17 +169,18 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 				return err;
 			continue;
 		}
+		snprintf(reason, sizeof(reason), "%s%sits type cannot change", seen ? "" : hidden, seen ? "" : " ");
 		if (has)
-			return refuse(why, "family", was->name,
-				      is ? "its type cannot change" : "only a .schema with allow_delete = true deletes it");
+			return refuse(why, "family", was->name, is ? reason : "only a .schema with allow_delete = true deletes it");
 	}
 	if (old->salt == next->salt)
 		return 0;
-	err = table_has_cells(m->tablets, old->table_id, old->generation, 0, &has);
+	err = look_for(m, old, 0, &has, &seen);
 	if (err || !has)
 		return err;
+	snprintf(reason, sizeof(reason), "%s%sits salt cannot change", seen ? "" : hidden, seen ? "" : " ");
 	if (old->is_set)
-		return refuse(why, "table", old->name, "its salt cannot change");
+		return refuse(why, "table", old->name, reason);
 	err = convert_judge_salt(m, old, next->salt, convert);
 	return err == -EBUSY ? refuse(why, "table", old->name, "a row's first byte is less than the salt, so that has to be set before "
 				      "the rows are written") : err;
@@ -226,8 +240,9 @@ static int replace(struct master *m, const struct schema *old, const struct sche
 			err = convert_run(m, n);
 		if (err && conversion_is(&convert) && convert_pending(m, p->table_id) != -ENOENT) {
 			refuse = err;
-			msg_error("table %s: its cells cannot be converted: %s; until its schema is written again, or the next start, "
-				  "it takes no writes", p->name, strerror(-err));
+			msg_error("table %s: its cells cannot be converted: %s; until they are it cannot be read or written", p->name,
+				  strerror(-err));
+			convert_later(m);
 		}
 	}
 	if (held)
@@ -324,7 +339,8 @@ static int call(struct master_service *service, const struct ms_request *q, stru
 
 static const struct master_service_ops master_ops = {.call = call};
 
-int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, struct master **out)
+int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, bool no_background,
+	       struct master **out)
 {
 	struct master *m = calloc(1, sizeof(*m));
 
@@ -334,6 +350,7 @@ int master_new(struct lock_service *locks, struct tablet_service *tablets, struc
 	m->locks = locks;
 	m->tablets = tablets;
 	m->clock = clock;
+	m->no_background = no_background;
 	mutex_init(&m->lock, RANK_MASTER);
 	*out = m;
 	return 0;
@@ -343,6 +360,10 @@ void master_free(struct master *m)
 {
 	if (!m)
 		return;
+	if (m->pool) {
+		task_cancel(&m->retry);
+		task_pool_free(m->pool);
+	}
 	mutex_fini(&m->lock);
 	free(m);
 }

@@ -179,7 +179,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	err = master_hold(m, id);
 	if (err)
 		goto out;
-	err = table_has_cells(m->tablets, id, schema_public(s)->generation, 0, &has);
+	err = table_has_cells(m->tablets, id, schema_public(s)->generation, 0, false, &has);
 	if (!err && has)
 		err = -ENOTEMPTY;
 	if (!err) {
@@ -225,7 +225,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 		err = master_hold(m, schema_public(to)->table_id);
 		held = !err;
 		if (!err)
-			err = table_has_cells(m->tablets, schema_public(to)->table_id, schema_public(to)->generation, 0, &has);
+			err = table_has_cells(m->tablets, schema_public(to)->table_id, schema_public(to)->generation, 0, false, &has);
 		if (!err && has)
 			err = -ENOTEMPTY;
 	}

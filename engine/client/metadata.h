@@ -52,7 +52,7 @@ int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell) TFS_MUS
 /* The next call takes another batch: what it gave last goes then. */
 static inline bool row_cursor_fetches(const struct row_cursor *c) { return c->at == c->answer.batch.count; }
 void row_cursor_fini(struct row_cursor *c);
-/* Does the table, salted or not, hold a live cell of this family (0: any)? */
-int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has) TFS_MUST;
+/* Does the table, salted or not, hold a live cell of this family (0: any), or one that is hidden by its rules and may be shown again? */
+int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool hidden, bool *has) TFS_MUST;
 
 #endif

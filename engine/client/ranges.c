@@ -8,9 +8,8 @@
  * by row says which range is next.  A cell that has been given stays in its
  * batch until the next call, so a cursor moves on only then.
  *
- * A range may hold rows whose byte is another one: cells that had expired
- * under the keys of an earlier salt, and are shown again by a rule that has
- * been loosened.  They are passed over, as no reader of a row finds them.
+ * Rows whose byte is another one are not to be (tabletctl check finds them).
+ * They are passed over, as no reader of a row finds them.
  *
  * Decided against: fetching the ranges' next batches in threads.  Blocks are
  * read ahead and taken apart in parallel below (sstable/ahead.c), where each

@@ -79,7 +79,7 @@ int tfs_table_empty(struct tfs_table *t, bool *empty)
 {
 	const struct schema *s = table_schema(t);
 	bool has = false;
-	int err = table_has_cells(t->store->o.tablets, t->id, schema_public(s)->generation, 0, &has);
+	int err = table_has_cells(t->store->o.tablets, t->id, schema_public(s)->generation, 0, false, &has);
 
 	schema_put(s);
 	if (!err)

@@ -79,6 +79,7 @@ struct ts_request {
 	uint64_t offset;
 	void *into;      /* where the bytes go; length of them */
 	size_t length;
+	bool hidden;     /* READ: also a version that the family's rules hide */
 	/* SCAN_* */
 	const struct scan_spec *spec;
 	uint64_t scan;

@@ -253,6 +253,7 @@ static int spec_pack(const struct scan_spec *s, Tfs__ScanSpec *m, struct arena *
 	m->limit = s->limit;
 	m->batch_bytes = s->batch_bytes;
 	m->past_damage = s->past_damage;
+	m->has_hidden = m->hidden = s->hidden;
 	return 0;
 }
 
@@ -298,6 +299,7 @@ static int spec_unpack(const Tfs__ScanSpec *m, struct arena *a, struct reader *t
 	s->limit = m->limit;
 	s->batch_bytes = (size_t)m->batch_bytes;
 	s->past_damage = m->past_damage;
+	s->hidden = m->has_hidden && m->hidden;
 	*out = s;
 	return rc;
 }
@@ -338,6 +340,7 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	m.ts = &ts;
 	m.offset = q->offset;
 	m.length = q->length;
+	m.has_hidden = m.hidden = q->hidden;
 	if (q->spec && !rc) {
 		rc = spec_pack(q->spec, &spec, &arena, &tail);
 		m.spec = &spec;
@@ -377,6 +380,7 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	x.ts = time_unpack(m->ts);
 	x.offset = m->offset;
 	x.length = (size_t)m->length;
+	x.hidden = m->has_hidden && m->hidden;
 	x.scan = m->scan;
 	if (!tail_get(&tail, m->row_size, &x.row))
 		return -EBADMSG;

@@ -38,7 +38,7 @@ struct known {
 	bool gone;
 	int doubt;                   /* the error of reading whether the table is still there, else 0 */
 	_Atomic uint32_t salt;       /* the schema's, for readers without the lock */
-	int refuse;                  /* what writes are answered: the master left a change unfinished; else 0 */
+	_Atomic int refuse;          /* what writes are answered: the master left a change unfinished; else 0 */
 };
 
 /* A tablet that this server serves, counted. */
@@ -173,6 +173,8 @@ bool known_gone(struct server *s, struct known *k);
  * and what was not found may have been salted meanwhile (master/convert.c).
  */
 bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, uint64_t generation);
+/* Before a read: -EIO where some rows are not yet where their salt says, for they would look as if they were not there. */
+int known_readable(const struct known *k, uint32_t salt) TFS_MUST;
 /* A read named a family that is unknown here: true when the schema was older than generation and has been looked at again. */
 bool known_look_again(struct server *s, struct known *k, uint64_t generation);
 /*

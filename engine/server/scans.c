@@ -45,8 +45,11 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
 	/* A table that has gone has no cells any more, though this tablet still could read them. */
 	const bool gone = o->held->known && known_gone(s, o->held->known);
-	int err = gone ? -ENOENT : tablet_scan_fill(o->scan, &a->batch);
+	int err = gone ? -ENOENT : known_readable(o->held->known, o->salt);
 	struct slice row;
+
+	if (!err)
+		err = tablet_scan_fill(o->scan, &a->batch);
 
 	if (!err && o->held->known && known_salted_otherwise(s, o->held->known, o->salt, o->generation))
 		err = -EKEYREJECTED;

@@ -383,6 +383,16 @@ bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, ui
 	return !known_look_again(s, k, generation) || salt != atomic_load(&k->salt);
 }
 
+/*
+ * Who reads with a table's new salt has learned it from the master, which
+ * answers nobody before a conversion has ended or failed; and `refuse` is set
+ * by then.
+ */
+int known_readable(const struct known *k, uint32_t salt)
+{
+	return k && salt != TS_AS_STORED && atomic_load(&k->refuse) ? -EIO : 0;
+}
+
 int known_write_begin(struct server *s, struct known *k, uint64_t generation, bool through_hold,
 		      struct store_schema **schema)
 {

@@ -141,8 +141,8 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 	case TS_MUTATE:
 		return row_ok(q) ? call_mutate(s, h, q, a) : -EINVAL;
 	case TS_READ:
-		err = tablet_read(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got,
-				  &info);
+		err = (q->hidden ? tablet_read_hidden : tablet_read)(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset,
+								     q->into, q->length, &a->got, &info);
 		a->ts = info.ts;
 		a->expires_us = info.expires_us;
 		a->size = info.size;
@@ -191,7 +191,9 @@ static int call_row(struct server *s, const struct ts_request *q, struct ts_answ
 		err = held_find(s, q->table, q->row, &h);
 		if (err)
 			return err;
-		err = call_tablet(s, h, q, a);
+		err = q->method == TS_READ || q->method == TS_EXISTS ? known_readable(h->known, q->salt) : 0;
+		if (!err)
+			err = call_tablet(s, h, q, a);
 		/* A family that the client knows and we do not: what told us of it may have failed. */
 		if (err == -EINVAL && q->method == TS_READ && h->known && known_look_again(s, h->known, q->schema_generation))
 			err = call_tablet(s, h, q, a);

@@ -128,11 +128,12 @@ find(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, str
 	return -ENOENT;
 }
 
-int
-tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
-	    void *p, size_t n, size_t *got, struct cell_info *info)
+static int
+read_cell(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, bool hidden, uint64_t offset,
+	  void *p, size_t n, size_t *got, struct cell_info *info)
 {
 	const struct store_family *f;
+	const struct gc_rule *rule;
 	struct colread c;
 	struct colver ver;
 	struct snap snap;
@@ -150,11 +151,12 @@ tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qu
 	err = colread_open(&c, snap.view, snap.seq, row, family, qualifier);
 	if (err)
 		goto out;
-	now = f->rule && gc_has_age(f->rule) ? clock_now(t->env->clock) : 0;
+	rule = hidden ? NULL : f->rule;
+	now = rule && gc_has_age(rule) ? clock_now(t->env->clock) : 0;
 	if (!ts.newest)
-		err = find(&c, f->rule, now, ts.us, &ver);
+		err = find(&c, rule, now, ts.us, &ver);
 	else if ((err = newest(t, &snap, row, &c, &ver)) >= 0)
-		err = err && !gc_hides(f->rule, 0, ver.ts, now) ? 0 : -ENOENT;
+		err = err && !gc_hides(rule, 0, ver.ts, now) ? 0 : -ENOENT;
 	if (!err && n)
 		err = colread_bytes(&c, &ver, offset, p, n, &done);
 	colread_close(&c);
@@ -163,11 +165,25 @@ tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qu
 	if (got)
 		*got = done;
 	if (info)
-		*info = (struct cell_info){ver.ts, gc_expires(f->rule, ver.index, ver.ts), ver.size};
+		*info = (struct cell_info){ver.ts, gc_expires(rule, ver.index, ver.ts), ver.size};
 out:
 	snap_put(&snap);
 	tablet_leave(t);
 	return err;
+}
+
+int
+tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
+	    void *p, size_t n, size_t *got, struct cell_info *info)
+{
+	return read_cell(t, row, family, qualifier, ts, false, offset, p, n, got, info);
+}
+
+int
+tablet_read_hidden(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
+		   void *p, size_t n, size_t *got, struct cell_info *info)
+{
+	return read_cell(t, row, family, qualifier, ts, true, offset, p, n, got, info);
 }
 
 /* Has the row cells in one of these families (count 0: in any)? */

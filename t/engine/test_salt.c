@@ -465,12 +465,10 @@ static _Atomic bool armed;
 static _Atomic int changed;
 static struct known *held_of; /* the table's, whose writes are to be held */
 
-#define AGED "families = ( { name = \"f\"; gc = \"maxage=1h\"; }, { name = \"g\"; } );"
-
 static void *salt_anew(void *arg)
 {
 	(void)arg;
-	changed = tfs_schema_set_text(table, TFS_S("salt = 5; " AGED), TFS_NO_TIME, NULL);
+	changed = tfs_schema_set_text(table, TFS_S("salt = 5; " FAMILIES), TFS_NO_TIME, NULL);
 	return NULL;
 }
 
@@ -492,11 +490,11 @@ static int change_between(void *arg, enum file_op op, const char *path, uint64_t
 	return 0;
 }
 
-/* The first row is written and hidden at once by its age, so that the table is empty and its salt may change. */
+/* The first row is but deleted, so that the table is empty and its salt may change. */
 static void test_batch_between(void **state)
 {
 	enum { ROWS = 5 };
-	static const struct op aged = {.kind = OP_WRITE, .family = 1, .ts = {.us = 1}, .truncate_to = UINT64_MAX},
+	static const struct op gone = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX},
 			       kept = {.kind = OP_WRITE, .family = 2, .ts = {.us = 1}, .truncate_to = UINT64_MAX};
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
 	struct ts_row rows[ROWS];
@@ -511,13 +509,13 @@ static void test_batch_between(void **state)
 	options.no_background = true;
 	file_set_hook(change_between, &changer);
 	open_store();
-	assert_int_equal(tfs_schema_set_text(table, TFS_S("salt = 7; " AGED), TFS_NO_TIME, NULL), 0);
+	assert_int_equal(tfs_schema_set_text(table, TFS_S("salt = 7; " FAMILIES), TFS_NO_TIME, NULL), 0);
 	q.table = tfs_table_id(table);
 	assert_int_equal(known_get(hooks.server, q.table, &held_of), 0);
 	for (unsigned i = 0; i < ROWS; i++) {
 		snprintf(row[i] + 1, sizeof(row[i]) - 1, "row%u", i);
 		row[i][0] = (char)salt_byte(slice_str(row[i] + 1), 7);
-		rows[i] = (struct ts_row){slice_of(row[i], 1 + strlen(row[i] + 1)), i ? &kept : &aged, 1};
+		rows[i] = (struct ts_row){slice_of(row[i], 1 + strlen(row[i] + 1)), i ? &kept : &gone, 1};
 	}
 	armed = true;
 	assert_int_equal(ts_call(server_service(hooks.server), &q, &a), 0);

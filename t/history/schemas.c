@@ -196,6 +196,8 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	struct tfs_schema_edit e = {.op = ops[below(r, sizeof(ops) / sizeof(*ops))]};
 	int err;
 
+	if (e.op == TFS_SCHEMA_FAMILY_TYPE && (flags & STEP_AGES)) /* hidden cells would keep it from changing: step_rules does it */
+		e.op = TFS_SCHEMA_FAMILY_MODE;
 	e.explicit_act = one_in(r, 3);
 	e.uid = (uid_t)below(r, 3);
 	e.gid = one_in(r, 3) ? (gid_t)-1 : (gid_t)below(r, 3);
@@ -271,6 +273,12 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 	if (one_in(r, 2) && (flags & STEP_AGES)) {
 		e.name = family_names[below(r, FAMILIES)];
 		e.value = pick_gc(r);
+		if (one_in(r, 3)) {
+			e.op = TFS_SCHEMA_FAMILY_TYPE;
+			e.value = one_in(r, 2) ? "counter" : "bytes";
+			if (one_in(r, 3))
+				purge(s, t, e.name);
+		}
 		err = change(s, t, &e, o);
 		say_schema(s, t, o);
 		return err;

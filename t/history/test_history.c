@@ -13,7 +13,8 @@
  *
  * Where the two may differ by contract, the history keeps away from it: what
  * a GC rule has hidden may come back when the rule is loosened, until it is
- * collected.  So before a rule changes the clock is moved on until nothing
+ * collected, and keeps a family's type and a table's salt from changing.  So
+ * before a rule, a type or a salt changes the clock is moved on until nothing
  * lies within one clock skew of its expiry, and both sides are compacted.
  * With background work of the library's own, timestamps are never the
  * clock's, as METADATA draws unique times from it too.

@@ -292,6 +292,14 @@ static int put_counter(struct tfs_table *t)
 	return err;
 }
 
+/* -ENOENT would be wrong: the last row there is, the last that is moved. */
+static int look_at_value(struct tfs_table *t)
+{
+	struct tfs_info info;
+
+	return tfs_stat(t, TFS_S("r3"), "f", TFS_S("c"), tfs_at(11), &info);
+}
+
 struct failing {
 	_Atomic uint64_t at, times;
 };
@@ -358,6 +366,180 @@ static void errors(void **state)
 	assert_true(stuck > 4);
 }
 
+/*
+ * The same with background work: nobody writes the schema again.  Meanwhile
+ * nobody is told that a row is not there, by name or by a scan.
+ */
+static void by_itself(void **state)
+{
+	static struct failing f;
+	static const uint64_t at[] = {16, 22, 28, 34, 40, 46, 52};
+	unsigned stuck = 0;
+
+	(void)state;
+	fill();
+	shell("cp -a d whole");
+	options.no_background = false;
+	for (unsigned i = 0; i < sizeof(at) / sizeof(*at); i++) {
+		const uint64_t until = monotonic_us() + UINT64_C(60000000);
+		struct tfs_table *t, *other;
+		int err, seen = 0;
+
+		shell("rm -rf d && cp -a whole d");
+		open_store();
+		t = open_table("t");
+		f.at = at[i];
+		f.times = 1 + i % 2; /* or it fails again in the first try */
+		set_hook(fail_from, &f);
+		err = set_schema(t);
+		other = open_table("t"); /* knows the new salt, if there is one */
+		if (err && is_counter(other)) {
+			struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
+			struct tfs_scan *s;
+			struct tfs_cell c;
+			unsigned rows = 0;
+
+			stuck++;
+			while ((seen = look_at_value(other)) == -EIO)
+				assert_true(monotonic_us() < until);
+			assert_int_equal(seen, 0);
+			assert_int_equal(tfs_scan_new(other, &spec, &s), 0);
+			while ((err = tfs_scan_next(s, &c)) > 0)
+				rows++;
+			tfs_scan_free(s);
+			assert_int_equal(err, 0);
+			assert_int_equal(rows, VALUES / 3);
+		}
+		set_hook(NULL, NULL);
+		if (is_counter(other)) {
+			expect_values(other, true);
+			expect_rows(other);
+			assert_int_equal(put_counter(other), 0);
+			assert_false(exists("d/lock/convert/16"));
+		}
+		tfs_table_close(other);
+		tfs_table_close(t);
+		close_store(true);
+	}
+	print_message("# %u times it was ended by itself\n", stuck);
+	assert_true(stuck > 0);
+}
+
+/* ---- a value that a scan does not give ---- */
+#define LARGE 6000000 /* more than the cache of blocks keeps, one in each of its shards at least */
+
+static int fail_read(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	struct failing *f = arg;
+
+	(void)offset, (void)n, (void)number;
+	if (op != FILE_OP_READ || !strstr(path, "/sst/16/"))
+		return 0;
+	return f->at && --f->at == 0 ? -EIO : 0;
+}
+
+static void expect_large(struct tfs_table *t)
+{
+	static uint8_t p[LARGE + 1];
+	uint64_t x = 1;
+	size_t got;
+
+	assert_int_equal(tfs_read(t, TFS_S("s"), "f", TFS_S("q"), tfs_at(5), 0, p, sizeof(p), &got, NULL), 0);
+	assert_int_equal(got, LARGE);
+	for (unsigned i = 0; i < LARGE; i++)
+		assert_int_equal(p[i], (uint8_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 56));
+	assert_int_equal(look(t, "r"), 0);
+	assert_int_equal(look(t, "t"), 0);
+}
+
+static void fill_large(void)
+{
+	static uint8_t p[LARGE];
+	struct tfs_mutation *m;
+	struct tfs_table *t;
+	uint64_t x = 1;
+
+	for (unsigned i = 0; i < LARGE; i++)
+		p[i] = (uint8_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(put(t, "t", "f", "v"), 0);
+	m = tfs_mutation_new(t, TFS_S("s"));
+	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(5), tfs_bytes(p, LARGE)), 0);
+	assert_int_equal(tfs_apply(m, 0, NULL), 0);
+	tfs_mutation_free(m);
+	expect_large(t);
+	tfs_table_close(t);
+	close_store(true);
+}
+
+static int table_salt(struct tfs_table *t)
+{
+	const struct tfs_schema *s;
+	int salt;
+
+	assert_int_equal(tfs_schema_get(t, &s), 0);
+	salt = s->salt;
+	tfs_schema_put(s);
+	return salt;
+}
+
+/*
+ * Read in pieces for its salted copy: a piece that is damaged refuses the
+ * schema, before anything has been moved; an error in between, of each read,
+ * is overcome.
+ */
+static void large(void **state)
+{
+	static struct failing f;
+	unsigned before = 0, after = 0;
+	bool more = true;
+	struct tfs_table *t;
+
+	(void)state;
+	wanted = "salt = 7; families = ( { name = \"f\"; } );";
+	options.block_cache_bytes = 64 << 10;
+	options.memtable_bytes = 64 << 20;
+	fill_large();
+	shell("cp -a d whole; for i in d/sst/16/*; do printf X | dd of=$i bs=1 seek=3000000 conv=notrunc 2>/dev/null; done");
+	open_store();
+	t = open_table("t");
+	assert_int_equal(set_schema(t), -EBADMSG);
+	assert_int_equal(table_salt(t), 0);
+	assert_int_equal(look(t, "r"), 0);
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	tfs_table_close(t);
+	close_store(false);
+	options.no_background = false;
+	for (unsigned at = 1; more; at += 5) {
+		const uint64_t until = monotonic_us() + UINT64_C(60000000);
+		int err;
+
+		shell("rm -rf d && cp -a whole d");
+		open_store();
+		t = open_table("t");
+		f.at = at;
+		set_hook(fail_read, &f);
+		err = set_schema(t);
+		set_hook(NULL, NULL);
+		tfs_table_close(t);
+		t = open_table("t");
+		more = !f.at;
+		assert_int_equal(err, more ? -EIO : 0);
+		before += err && !table_salt(t);
+		after += err && table_salt(t);
+		while (err && table_salt(t) && (err = look(t, "t")) == -EIO)
+			assert_true(monotonic_us() < until);
+		assert_true(!err || !table_salt(t));
+		expect_large(t);
+		tfs_table_close(t);
+		close_store(true);
+	}
+	print_message("# %u reads failed before anything was moved, %u after\n", before, after);
+	assert_true(before > 1 && after > 1);
+}
+
 static void file_convert(const char *name, struct slice contents)
 {
 	struct lock_service *locks;
@@ -415,6 +597,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PLAIN(killed),        SALTED(killed),       PLAIN(power_cut), SALTED(power_cut), PLAIN(killed_again),
 		SALTED(killed_again), PLAIN(errors),        SALTED(errors),   PLAIN(senseless_files),
+		PLAIN(by_itself),     SALTED(by_itself),    PLAIN(large),
 	};
 
 	return RUN(tests);
