@@ -17,6 +17,9 @@
  * With many tablets most of the memory would sit in requests that are not
  * full, and with one tablet there would be one request at a time.
  *
+ * Who waits for room has it in the order of coming.  Else a mutation that
+ * needs all of it would be passed by small ones for as long as they come.
+ *
  * The lock is held over no call of a service and no callback.
  */
 #include "engine/client/salt.h"
@@ -62,6 +65,7 @@ struct tfs_batch {
 	struct cond progress, report;
 	size_t bytes;                /* waiting or under way */
 	uint64_t added;
+	uint64_t came, let_in;       /* to add, and of these with room */
 	unsigned waiters;            /* of add and flush: lanes send what they have */
 	bool reporting;              /* a thread is in o.failed */
 	int err;
@@ -319,6 +323,7 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 	struct ts_request q;
 	struct added *a;
 	struct lane *l;
+	uint64_t turn;
 	int err = mutation_is_of(m, b->table) ? mutation_request(m, &q) : -EINVAL;
 
 	if (err || q.op_count == 0)
@@ -328,8 +333,11 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 		return -ENOMEM;
 	l = &b->lanes[hash64(a->row, 0) % b->lane_count];
 	mutex_lock(&b->lock);
-	while (b->bytes && b->bytes + a->bytes > b->o.max_bytes)
+	turn = b->came++;
+	while (turn != b->let_in || (b->bytes && b->bytes + a->bytes > b->o.max_bytes))
 		wait_locked(b);
+	if (++b->let_in != b->came)
+		cond_broadcast(&b->progress); /* the next one may have room as well */
 	a->number = b->added++;
 	b->bytes += a->bytes;
 	*l->last = a;

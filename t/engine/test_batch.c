@@ -367,6 +367,64 @@ static void memory_is_bounded(void **state)
 
 static struct tfs_batch *shared;
 
+static _Atomic bool large_is_in;
+
+static void *small_ones(void *arg)
+{
+	char row[32];
+
+	for (unsigned i = 0; !large_is_in; i++) {
+		snprintf(row, sizeof(row), "%d.%03u", (int)(intptr_t)arg, i % 100);
+		assert_int_equal(add_put(shared, table, row, "f", i), 0);
+		added++;
+	}
+	return NULL;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	return (int)*(const unsigned *)a - (int)*(const unsigned *)b;
+}
+
+/* A mutation that needs all there is to be held has its turn, however many small ones come meanwhile. */
+static void nobody_is_passed(void **state)
+{
+	static char large[64 << 10];
+	struct tfs_batch_options o = {.max_bytes = sizeof(large)};
+	struct tfs_mutation *m;
+	pthread_t threads[3];
+	unsigned passed[15];
+
+	(void)state;
+	open_store();
+	added = 0;
+	large_is_in = false;
+	assert_int_equal(tfs_batch_new(table, &o, &shared), 0);
+	for (intptr_t i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, small_ones, (void *)i), 0);
+	m = tfs_mutation_new(table, TFS_S("large"));
+	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes(large, sizeof(large))), 0);
+	for (unsigned i = 0; i < 15; i++) {
+		passed[i] = added;
+		while (added < passed[i] + 1000)
+			sched_yield();
+		passed[i] = added;
+		assert_int_equal(tfs_batch_add(shared, m), 0);
+		passed[i] = added - passed[i];
+	}
+	large_is_in = true;
+	/* Before it comes to the lock, and after it has left, others go on: half of the times this is no more than a few. */
+	qsort(passed, 15, sizeof(*passed), by_number);
+	print_message("# passed by %u, %u, %u\n", passed[0], passed[7], passed[14]);
+	assert_true(passed[7] < 150);
+	for (unsigned i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	tfs_mutation_free(m);
+	assert_int_equal(tfs_batch_close(shared), 0);
+	assert_int_equal(look("large"), 0);
+	close_store();
+}
+
 static void *caller(void *arg)
 {
 	char row[32];
@@ -402,6 +460,7 @@ int main(void)
 #define B(f) cmocka_unit_test_setup_teardown(f, setup_options, test_dir_teardown)
 	const struct CMUnitTest tests[] = {
 		B(against_one_by_one), B(rows_that_fail), B(table_dropped), B(disk_full), B(memory_is_bounded), B(many_callers),
+		B(nobody_is_passed),
 	};
 
 	msg_to_nowhere();
