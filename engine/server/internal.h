@@ -52,6 +52,7 @@ struct held {
 	struct buf end;              /* unless last */
 	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
 	bool in_doubt;               /* a change failed that may have taken place: read the row again first */
+	int told;                    /* the error of the last change, if it failed: said once; EDIT's too */
 	struct buf split_doubt;      /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
 	_Atomic bool doubt_below, doubt_own; /* a merge's step 3 failed: the row of the tablet below, or our own, may have gone */
 	_Atomic uint64_t split_after_us; /* it is not to be tried before; tests are impatient */

@@ -182,11 +182,8 @@ install_or_keep(struct tablet *t, struct compact_job *j)
 	int err = install(t, j);
 
 	*pending(t, j) = err ? j : NULL;
-	if (err) {
-		msg_error("table %u: a %s compaction could not be entered in METADATA: %s", t->table,
-			  j->major ? "major" : "merging", strerror(-err));
+	if (err) /* t->commit has said why */
 		return err;
-	}
 	for (unsigned i = 0; i < j->in.n; i++)
 		env->bytes_compacted_in += j->in.v[i]->meta.bytes;
 	for (unsigned i = 0; i < j->out.n; i++)

@@ -37,7 +37,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/base/msg.h"
 #include "engine/store/merge.h"
 
 static const struct file_set none;
@@ -270,9 +269,8 @@ install_or_keep(struct tablet *t, struct flush_job *j)
 {
 	int err = install(t, j);
 
-	if (err) {
+	if (err) { /* t->commit has said why */
 		t->pending = j;
-		msg_error("table %u: a minor compaction could not be entered in METADATA: %s", t->table, strerror(-err));
 	} else {
 		t->pending = NULL;
 		flush_job_free(j);
