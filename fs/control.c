@@ -82,7 +82,7 @@ static int render_family(const struct node *n, struct tfs_table *t, const struct
 		return buf_printf(out, "%s\n", f->group);
 	if (named(n, "type"))
 		return buf_printf(out, "%s\n", f->type == TFS_TYPE_COUNTER ? "counter" : "bytes");
-	r = tfs_usage(t, f->name, &u);
+	r = tfs_usage(t, node_name(n->parent), &u); /* by its id: it may get another name just now */
 	if (r)
 		return r;
 	return buf_printf(out, "disk_bytes %llu\nraw_bytes %llu\nmemory_bytes %llu\ncells %llu\ntombstones %llu\n",

@@ -5,27 +5,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Calls fn with the answer of method for every tablet of the table, in order. */
-static int each_tablet(struct tfs_table *t, enum ts_method method, uint16_t family,
-		       int (*fn)(void *arg, const struct ts_tablet *tablet), void *arg)
+#define CHANGES_MOST 100 /* splits and merges that one look at a table's tablets may meet */
+
+/* Calls method for every tablet of the table, in order. */
+static int each_tablet(struct tfs_table *t, enum ts_method method)
 {
 	struct buf row = {0};
 	int err = 0;
 
 	for (;;) {
-		struct ts_request q = {.method = method, .table = t->id, .row = buf_slice(&row), .family = family};
+		struct ts_request q = {.method = method, .table = t->id, .row = buf_slice(&row)};
 		struct ts_answer a = {0};
-		struct slice end;
 		bool more = false;
 
 		err = service_call(t->store->o.tablets, &q, &a);
 		/* Of the tablet that was called, whatever has been split or merged since. */
-		end = method == TS_TABLET_INFO ? a.tablet.end : a.tablet_end;
-		if (!err && fn)
-			err = fn(arg, &a.tablet);
-		if (!err && end.p) {
+		if (!err && a.tablet_end.p) {
 			more = true;
-			err = buf_set(&row, end.p, end.n);
+			err = buf_set(&row, a.tablet_end.p, a.tablet_end.n);
 		}
 		ts_answer_fini(&a);
 		if (err || !more)
@@ -35,16 +32,79 @@ static int each_tablet(struct tfs_table *t, enum ts_method method, uint16_t fami
 	return err;
 }
 
-static int add_usage(void *arg, const struct ts_tablet *t)
-{
-	struct tfs_usage *u = arg;
+/* What the tablets say of themselves, each row in one of them. */
+struct tablets {
+	struct ts_answer *v;
+	unsigned n, cap;
+};
 
+static void tablets_fini(struct tablets *all)
+{
+	while (all->n)
+		ts_answer_fini(&all->v[--all->n]);
+	free(all->v);
+}
+
+/* Where what has been told of ends: there the next one begins. */
+static struct slice told_to(const struct tablets *all)
+{
+	return all->n ? all->v[all->n - 1].tablet.end : slice_of("", 0);
+}
+
+static int ask(struct tfs_table *t, uint16_t family, struct tablets *all, struct ts_answer *a)
+{
+	struct ts_request q = {.method = TS_TABLET_INFO, .table = t->id, .row = told_to(all), .family = family};
+
+	if (all->n == all->cap) {
+		unsigned cap = all->cap ? all->cap * 2 : 16;
+		struct ts_answer *v = reallocarray(all->v, cap, sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		all->v = v;
+		all->cap = cap;
+	}
+	return service_call(t->store->o.tablets, &q, a);
+}
+
+/*
+ * One that was merged with others since they told of themselves has what they
+ * had: they are left out.  Where one lies across its begin, it is asked again
+ * who is there now.
+ */
+static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *all)
+{
+	unsigned changes = 0;
+	bool more = true;
+	int err = 0;
+
+	while (more) {
+		struct ts_answer a = {0};
+
+		err = ask(t, family, all, &a);
+		if (err) {
+			ts_answer_fini(&a);
+			break;
+		}
+		while (all->n && slice_cmp(told_to(all), a.tablet.begin) > 0)
+			ts_answer_fini(&all->v[--all->n]);
+		if (slice_eq(told_to(all), a.tablet.begin) || ++changes == CHANGES_MOST) {
+			more = a.tablet.end.p != NULL;
+			all->v[all->n++] = a;
+		} else {
+			ts_answer_fini(&a);
+		}
+	}
+	return err;
+}
+
+static void add_usage(struct tfs_usage *u, const struct ts_tablet *t)
+{
 	u->disk_bytes += t->disk_bytes;
 	u->raw_bytes += t->raw_bytes;
 	u->memory_bytes += t->memory_bytes;
 	u->cells += t->cells;
 	u->tombstones += t->tombstones;
-	return 0;
 }
 
 int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
@@ -52,18 +112,17 @@ int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
 	const struct schema *s = table_schema(t);
 	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
 	struct tfs_usage sum = {0};
-	int err = family && !f ? table_no_family(t) : each_tablet(t, TS_TABLET_INFO, f ? f->id : 0, add_usage, &sum);
+	struct tablets all = {0};
+	int err = family && !f ? table_no_family(t) : tablets_gather(t, f ? f->id : 0, &all);
 
 	schema_put(s);
+	for (unsigned i = 0; i < all.n; i++)
+		add_usage(&sum, &all.v[i].tablet);
+	tablets_fini(&all);
 	if (!err)
 		*u = sum;
 	return err;
 }
-
-struct tablets_arg {
-	int (*fn)(void *arg, const struct tfs_tablet *tablet);
-	void *arg;
-};
 
 static char *text(struct slice s)
 {
@@ -77,9 +136,8 @@ static char *text(struct slice s)
 	return p;
 }
 
-static int give_tablet(void *arg, const struct ts_tablet *t)
+static int give_tablet(int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg, const struct ts_tablet *t)
 {
-	struct tablets_arg *a = arg;
 	char *server = text(t->server), *state = text(t->state);
 	struct tfs_tablet out = {
 		.begin = bytes_of_slice(t->begin),
@@ -90,7 +148,7 @@ static int give_tablet(void *arg, const struct ts_tablet *t)
 		.sstables = t->files,
 		.usage = {t->disk_bytes, t->raw_bytes, t->memory_bytes, t->cells, t->tombstones},
 	};
-	int err = server && state ? a->fn(a->arg, &out) : -ENOMEM;
+	int err = server && state ? fn(arg, &out) : -ENOMEM;
 
 	free(server);
 	free(state);
@@ -99,19 +157,23 @@ static int give_tablet(void *arg, const struct ts_tablet *t)
 
 int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg)
 {
-	struct tablets_arg a = {fn, arg};
+	struct tablets all = {0};
+	int err = tablets_gather(t, 0, &all);
 
-	return each_tablet(t, TS_TABLET_INFO, 0, give_tablet, &a);
+	for (unsigned i = 0; i < all.n && !err; i++)
+		err = give_tablet(fn, arg, &all.v[i].tablet);
+	tablets_fini(&all);
+	return err;
 }
 
 int tfs_flush(struct tfs_table *t)
 {
-	return each_tablet(t, TS_FLUSH, 0, NULL, NULL);
+	return each_tablet(t, TS_FLUSH);
 }
 
 int tfs_compact(struct tfs_table *t)
 {
-	return each_tablet(t, TS_COMPACT, 0, NULL, NULL);
+	return each_tablet(t, TS_COMPACT);
 }
 
 /* The row is a key as it is stored. */

@@ -678,8 +678,8 @@ static void test_asked_meanwhile(void **state)
 	assert_true(least < most);
 	assert_int_equal(wrong, 0);
 	assert_int_equal(other, 0);
-	check_is_clean();
 	close_store();
+	check_is_clean();
 }
 
 int main(void)
