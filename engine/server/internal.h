@@ -35,6 +35,7 @@ struct known {
 	struct store_schema *schema;
 	unsigned writers;            /* mutations under way */
 	unsigned holds;              /* new ones wait: the master is about to judge what the table holds */
+	bool left_off;               /* a split or merge has, since */
 	bool gone;
 	int doubt;                   /* the error of reading whether the table is still there, else 0 */
 	_Atomic uint32_t salt;       /* the schema's, for readers without the lock */
@@ -181,14 +182,18 @@ bool known_look_again(struct server *s, struct known *k, uint64_t generation);
 /*
  * Around a mutation of the table: waits while writes are held, gives the
  * schema (a reference) that stays the table's until the end, refreshed when
- * older than generation.  -ENOENT: the table has gone.
+ * older than generation.  -ENOENT: the table has gone.  HOLD_LEAVE: -EAGAIN
+ * while writes are held; who has let go asks for splits and merges again.
  */
-int known_write_begin(struct server *s, struct known *k, uint64_t generation, bool through_hold,
+enum when_held { HOLD_WAIT, HOLD_PASS, HOLD_LEAVE };
+int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held,
 		      struct store_schema **schema) TFS_MUST;
 void known_write_end(struct server *s, struct known *k);
 /* From the return of hold to as many let_go, no mutation of the table is under way. -ENOENT. */
 int schemas_hold(struct server *s, uint32_t table) TFS_MUST;
 void schemas_let_go(struct server *s, uint32_t table, int refuse);
+/* Until nobody holds the table's writes, or the table has gone. */
+void schemas_wait(struct server *s, uint32_t table);
 void schemas_free(struct server *s);
 
 /* ---- listed.c: which files METADATA's rows list ---- */
@@ -210,7 +215,7 @@ uint64_t split_size(struct server *s, struct held *h); /* past so many bytes it 
 /* ---- merge.c ---- */
 /* Makes one of the tablet that holds row and the next.  -ENOENT: there is none. */
 int merge_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
-/* The same for two that are neighbours; between moving_begin and moving_end. */
+/* The same for two that are neighbours; between moving_begin and moving_end.  -EAGAIN: the table's writes are held. */
 int merge_held(struct server *s, struct held *lower, struct held *upper) TFS_MUST;
 extern unsigned merge_ask_times; /* how often it asks what became of its third step before it lets go; tests ask less */
 /* Merges in doubt are asked for again, and ended. */

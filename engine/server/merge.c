@@ -189,7 +189,7 @@ static int merge_pair(struct server *s, struct held *lower, struct held *upper)
 static int merge_prepared(struct server *s, struct held *lower, struct held *upper)
 {
 	struct store_schema *schema = NULL;
-	int err = lower->known ? known_write_begin(s, lower->known, 0, false, &schema) : 0;
+	int err = lower->known ? known_write_begin(s, lower->known, 0, HOLD_LEAVE, &schema) : 0;
 
 	if (err)
 		return err;
@@ -273,7 +273,7 @@ static int end_pair(struct server *s, struct held *lower, struct held *upper)
 static int settle_prepared(struct server *s, struct held *lower, struct held *upper)
 {
 	struct store_schema *schema = NULL;
-	int err = lower->known ? known_write_begin(s, lower->known, 0, false, &schema) : 0;
+	int err = lower->known ? known_write_begin(s, lower->known, 0, HOLD_LEAVE, &schema) : 0;
 
 	if (err)
 		return err;
@@ -351,7 +351,7 @@ int merge_held(struct server *s, struct held *lower, struct held *upper)
 	return err;
 }
 
-int merge_at(struct server *s, uint32_t table, struct slice row)
+static int merge_at_once(struct server *s, uint32_t table, struct slice row)
 {
 	struct held *lower, *upper;
 	int err;
@@ -368,5 +368,14 @@ int merge_at(struct server *s, uint32_t table, struct slice row)
 	held_put(lower);
 out:
 	moving_end(s);
+	return err;
+}
+
+int merge_at(struct server *s, uint32_t table, struct slice row)
+{
+	int err;
+
+	while ((err = merge_at_once(s, table, row)) == -EAGAIN)
+		schemas_wait(s, table);
 	return err;
 }

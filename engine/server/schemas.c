@@ -393,7 +393,7 @@ int known_readable(const struct known *k, uint32_t salt)
 	return k && salt != TS_AS_STORED && atomic_load(&k->refuse) ? -EIO : 0;
 }
 
-int known_write_begin(struct server *s, struct known *k, uint64_t generation, bool through_hold,
+int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held,
 		      struct store_schema **schema)
 {
 	unsigned looked = 0;
@@ -407,9 +407,13 @@ int known_write_begin(struct server *s, struct known *k, uint64_t generation, bo
 			err = k->doubt;
 		else if (k->refuse && !k->holds)
 			err = k->refuse;
+		if (!err && k->holds && held == HOLD_LEAVE) {
+			k->left_off = true;
+			err = -EAGAIN;
+		}
 		if (err)
 			break;
-		if (k->holds && !through_hold) {
+		if (k->holds && held == HOLD_WAIT) {
 			cond_wait(&s->changed, &s->lock);
 			continue;
 		}
@@ -459,14 +463,30 @@ int schemas_hold(struct server *s, uint32_t table)
 
 void schemas_let_go(struct server *s, uint32_t table, int refuse)
 {
+	bool left_off = false;
 	struct known *k;
 
 	mutex_lock(&s->lock);
 	k = known_find_locked(s, table);
 	if (k && refuse)
 		k->refuse = refuse < 0 ? refuse : 0;
-	if (k && k->holds && --k->holds == 0)
+	if (k && k->holds && --k->holds == 0) {
 		cond_broadcast(&s->changed);
+		left_off = k->left_off;
+		k->left_off = false;
+	}
+	mutex_unlock(&s->lock);
+	if (left_off && !s->no_background && !s->recovering && !s->closing)
+		task_queue(&s->split);
+}
+
+void schemas_wait(struct server *s, uint32_t table)
+{
+	struct known *k;
+
+	mutex_lock(&s->lock);
+	while ((k = known_find_locked(s, table)) != NULL && k->holds)
+		cond_wait(&s->changed, &s->lock);
 	mutex_unlock(&s->lock);
 }
 

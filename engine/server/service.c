@@ -79,7 +79,7 @@ static int call_mutate(struct server *s, struct held *h, const struct ts_request
 	}
 	if (h->kind != KIND_USER)
 		return apply(s, h, q, results);
-	err = known_write_begin(s, h->known, q->schema_generation, q->through_hold, &schema);
+	err = known_write_begin(s, h->known, q->schema_generation, q->through_hold ? HOLD_PASS : HOLD_WAIT, &schema);
 	if (err)
 		return err;
 	/* Exact: the schema cannot change before the write's end, and the salt of a table that holds cells only with its writes held. */

@@ -21,7 +21,9 @@
  * never been: nobody has seen it.  If the process dies before, it is one.
  *
  * A table's drop is not to pass between a split's two looks at METADATA: a
- * split counts as a write to the table, which holds keep out (schemas.c).
+ * split counts as a write to the table, which holds keep out (schemas.c).  It
+ * does not wait for their end with the tablet's compactions stopped: whoever
+ * holds the writes may be writing all of the table anew (master/convert.c).
  *
  * One split or merge at a time, by a thread of its own or of who asked.  By
  * themselves tablets split past the table's tablet_size, and neighbours merge
@@ -173,7 +175,7 @@ static int split_begun(struct server *s, struct held *h, struct slice at)
 	return err;
 }
 
-/* Between begin and end of moving. */
+/* Between begin and end of moving.  -EAGAIN: the table's writes are held. */
 static int split_held(struct server *s, struct held *h, struct slice at)
 {
 	struct store_schema *schema = NULL;
@@ -182,7 +184,7 @@ static int split_held(struct server *s, struct held *h, struct slice at)
 	if (err)
 		return err;
 	if (h->known)
-		err = known_write_begin(s, h->known, 0, false, &schema);
+		err = known_write_begin(s, h->known, 0, HOLD_LEAVE, &schema);
 	if (!err) {
 		store_schema_put(schema);
 		err = tablet_split_begin(h->tablet);
@@ -195,7 +197,7 @@ static int split_held(struct server *s, struct held *h, struct slice at)
 	return err;
 }
 
-int split_at(struct server *s, uint32_t table, struct slice row)
+static int split_at_once(struct server *s, uint32_t table, struct slice row)
 {
 	struct held *h;
 	int err;
@@ -213,6 +215,15 @@ int split_at(struct server *s, uint32_t table, struct slice row)
 	held_put(h);
 out:
 	moving_end(s);
+	return err;
+}
+
+int split_at(struct server *s, uint32_t table, struct slice row)
+{
+	int err;
+
+	while ((err = split_at_once(s, table, row)) == -EAGAIN)
+		schemas_wait(s, table);
 	return err;
 }
 
@@ -250,7 +261,7 @@ static void split_if_large(struct server *s, struct held *h)
 		err = split_held(s, h, buf_slice(&at));
 		moving_end(s);
 	}
-	if (err) {
+	if (err && err != -EAGAIN) {
 		h->split_after_us = monotonic_us() + TRY_AGAIN_US;
 		if (err != -ENOENT && err != -EREMCHG && err != -ESHUTDOWN)
 			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table, h->last ? "the end" : Q(buf_slice(&h->end)),
@@ -294,6 +305,8 @@ static bool merge_if_small(struct server *s, struct held *lower, struct held *up
 	moving_end(s);
 	if (!err)
 		return true;
+	if (err == -EAGAIN)
+		return false;
 	upper->merge_after_us = monotonic_us() + TRY_AGAIN_US;
 	if (err != -EREMCHG && err != -ESHUTDOWN && err != -ENOENT)
 		msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table, Q(buf_slice(&lower->end)),

@@ -13,6 +13,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -573,6 +574,68 @@ static void test_compaction_in_the_way(void **state)
 	close_store();
 }
 
+/* ---- who holds the table's writes ---- */
+
+static void hold(enum ts_method method)
+{
+	struct ts_request q = {.method = method, .table = tfs_table_id(table)};
+	struct ts_answer a = {0};
+
+	assert_int_equal(ts_call(server_service(hooks.server), &q, &a), 0);
+	ts_answer_fini(&a);
+}
+
+static bool left_off(void)
+{
+	bool yes;
+
+	mutex_lock(&hooks.server->lock);
+	yes = hooks.server->known[0]->left_off;
+	mutex_unlock(&hooks.server->lock);
+	return yes;
+}
+
+static void *split_meanwhile(void *arg)
+{
+	*(int *)arg = tfs_split(table, tfs_str("row00050"));
+	return NULL;
+}
+
+static void *merge_meanwhile(void *arg)
+{
+	*(int *)arg = tfs_merge(table, tfs_str("row00000"));
+	return NULL;
+}
+
+/* He may be writing all of the table anew: files are merged while a split or merge waits for him. */
+static void test_held(void **state)
+{
+	void *(*const what[])(void *) = {split_meanwhile, merge_meanwhile};
+
+	(void)state;
+	options.no_background = true;
+	open_store();
+	alarm(HANG_S);
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_t thread;
+		int err = -EIO;
+
+		fill("v", 0, 90);
+		hold(TS_HOLD);
+		assert_int_equal(pthread_create(&thread, NULL, what[i], &err), 0);
+		while (!left_off())
+			sched_yield();
+		assert_int_equal(tfs_compact(table), 0);
+		hold(TS_LET_GO);
+		pthread_join(thread, NULL);
+		assert_int_equal(err, 0);
+		expect_rows("v", 0, 90);
+	}
+	alarm(0);
+	close_store();
+	check_is_clean();
+}
+
 /* ---- a change that is refused again and again ---- */
 
 static int no_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
@@ -694,6 +757,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_merge_in_doubt_to_the_end, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_compaction_in_the_way, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_split, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_held, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_told_once, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_asked_meanwhile, setup_options, test_dir_teardown),
 	};
