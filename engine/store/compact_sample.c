@@ -22,9 +22,9 @@ enum {
 	PIECES = 256,
 	PIECE_BYTES = 32 << 10,
 	LOOKED_AT_MOST = 16 * PIECE_BYTES, /* in one piece, most of it dropped */
-	INPUT_LEAST = 8 << 20,             /* raw bytes */
-	SAMPLED_LEAST = 1 << 20,
+	SAMPLED_LEAST = 8,                 /* of what a compaction must have to be sampled, a group's samples one in so many bytes */
 };
+uint64_t samples_input_least = UINT64_C(8) << 20;
 
 struct place {
 	struct buf row; /* encoded */
@@ -176,7 +176,7 @@ settle(struct samples *s, uint64_t raw_bytes)
 		struct sst_sample *one = &s->v[i].sample;
 
 		buf_fini(&s->v[i].unit);
-		if (one->raw.n < SAMPLED_LEAST)
+		if (one->raw.n < samples_input_least / SAMPLED_LEAST)
 			sst_sample_fini(one);
 		else
 			one->of_bytes = (uint64_t)((double)raw_bytes * (double)one->raw.n / (double)sum);
@@ -196,7 +196,7 @@ samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 		wanted |= p->schema->groups[i].sst.codec == SST_ZSTD_DICT;
 	for (unsigned i = 0; p->in && i < p->in->n; i++)
 		raw_bytes += vfile_empty(p->in->v[i]) ? 0 : p->in->v[i]->meta.raw_bytes;
-	if (!wanted || !p->rules.major || raw_bytes < INPUT_LEAST)
+	if (!wanted || !p->rules.major || raw_bytes < samples_input_least)
 		return 0;
 	places = calloc(PIECES + p->in->n, sizeof *places);
 	if (!places)

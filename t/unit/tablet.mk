@@ -28,3 +28,4 @@ t_unit_test_policy_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $
 check_PROGRAMS += t/unit/test_samples
 t_unit_test_samples_SOURCES = t/unit/test_samples.c t/unit/tablet_lib.h
 t_unit_test_samples_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_samples_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray

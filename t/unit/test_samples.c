@@ -12,6 +12,7 @@
 #include <zstd.h>
 
 #include "engine/sstable/blockfile.h"
+#include "engine/store/compact.h"
 #include "t/unit/tablet_lib.h"
 
 enum { ROWS = 6000, WORDS = 300, VALUE = 1000 };
@@ -131,9 +132,180 @@ static void only_what_stays(void **state)
 	lib_fini(&l);
 }
 
+/* ---- failing memory, and blocks that cannot be read ---- */
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_reallocarray(void *p, size_t n, size_t size);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_reallocarray(void *p, size_t n, size_t size);
+static _Thread_local long countdown; /* 0: none fails; this thread's only */
+static bool failed;
+
+static bool fails(void)
+{
+	if (!countdown || --countdown)
+		return false;
+	failed = true;
+	return true;
+}
+
+void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
+void *__wrap_reallocarray(void *p, size_t n, size_t size) { return fails() ? NULL : __real_reallocarray(p, n, size); }
+
+enum { FEW = 250 };
+
+/* Two files of the same rows: what the second one has replaces the first one's. */
+static void start_small(void)
+{
+	static const char *const none[] = {""};
+
+	lib_init(&l, "/dev/shm");
+	l.schema = lib_schema(none, 1, 1);
+	l.schema->groups[0].sst.codec = SST_ZSTD_DICT;
+	lib_start(&l);
+	for (unsigned k = 0; k < 2; k++) {
+		for (unsigned i = 0; i < FEW; i++)
+			put(i, 1, 1, k ? 'S' : 'R');
+		LIB(tablet_flush(l.t));
+	}
+	samples_input_least = 100000;
+}
+
+static void end_small(void)
+{
+	samples_input_least = UINT64_C(8) << 20;
+	lib_stop(&l);
+	lib_fini(&l);
+}
+
+/* 0, or the error of a row that is not as it was written; how many are. */
+static unsigned whole_rows(void)
+{
+	static char got[VALUE];
+	unsigned whole = 0;
+	char row[24];
+	size_t n;
+
+	for (unsigned i = 0; i < FEW; i++) {
+		int err;
+
+		snprintf(row, sizeof row, "row%06u", i);
+		err = tablet_read(l.t, slice_str(row), 1, slice_str("q"), (struct op_time){true, 0}, 0, got, sizeof got, &n, NULL);
+		if (err == -EBADMSG)
+			continue;
+		LIB(err);
+		assert_int_equal(n, VALUE);
+		assert_memory_equal(got, value('S', i).p, VALUE);
+		whole++;
+	}
+	return whole;
+}
+
+static void expect_dictionary(void)
+{
+	size_t n;
+	char *d = dictionary(&n);
+
+	assert_int_equal(words_in(d, n, 'R'), 0);
+	assert_true(words_in(d, n, 'S') > WORDS / 4);
+	free(d);
+}
+
+/* How many allocations a compaction makes until one fails it no more; each once, but for the far ones. */
+static long compact_failing(void)
+{
+	long n = 0;
+	int err;
+
+	do {
+		n += 1 + n / 60;
+		failed = false;
+		countdown = n;
+		err = tablet_compact(l.t);
+		countdown = 0;
+		assert_true(err == 0 || (err == -ENOMEM && failed));
+		if (n % 10 == 0)
+			assert_int_equal(whole_rows(), FEW);
+	} while (err);
+	return n;
+}
+
+static void failing_memory(void **state)
+{
+	long with, without;
+
+	(void)state;
+	start_small();
+	with = compact_failing();
+	expect_dictionary();
+	assert_int_equal(whole_rows(), FEW);
+	end_small();
+	start_small();
+	samples_input_least = UINT64_MAX;
+	without = compact_failing();
+	assert_int_equal(whole_rows(), FEW);
+	end_small();
+	print_message("# %ld allocations with samples, %ld without\n", with, without);
+	assert_true(with > without + 50);
+}
+
+/* A byte of the file flipped, or flipped back. */
+static void flip(unsigned file, uint64_t at)
+{
+	const struct tablet_file *m = &l.files[file];
+	char *path = tablet_file_path(l.dir, m->table, m->incarnation, m->number);
+	uint8_t byte = 0;
+	struct file *f;
+	size_t got;
+
+	lib_stop(&l);
+	LIB(file_open(path, FILE_READWRITE, &f));
+	LIB(file_pread(f, &byte, 1, at, &got));
+	byte ^= 0x40;
+	LIB(file_pwrite(f, &byte, 1, at));
+	file_close(f);
+	free(path);
+	lib_start(&l);
+}
+
+/* The compaction is refused, and its files stay; mended, it trains on what stays as ever. */
+static void damaged_blocks(void **state)
+{
+	(void)state;
+	start_small();
+	for (unsigned i = 0; i < 6; i++) {
+		/* the first block, where the first piece begins; one in the middle; the index, by which places are found */
+		const uint64_t bytes = l.files[i % 2].bytes, at = i < 2 ? 20 : i < 4 ? bytes / 2 : bytes - bytes / 8;
+		int err;
+
+		flip(i % 2, at);
+		err = tablet_compact(l.t);
+		if (i < 4)
+			assert_int_equal(err, -EBADMSG);
+		else
+			assert_true(err == 0 || err == -EBADMSG);
+		assert_true(i < 4 || err || l.file_count == 1);
+		if (!err)
+			break;
+		assert_int_equal(l.file_count, 2);
+		if (i < 4)
+			assert_true(whole_rows() > FEW / 2);
+		flip(i % 2, at);
+	}
+	LIB(tablet_compact(l.t));
+	expect_dictionary();
+	assert_int_equal(whole_rows(), FEW);
+	end_small();
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_stays)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_stays), cmocka_unit_test(failing_memory), cmocka_unit_test(damaged_blocks)};
 
 	msg_to_nowhere();
 	cmocka_set_message_output(CM_OUTPUT_TAP);

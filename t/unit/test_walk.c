@@ -328,6 +328,66 @@ static void in_order(void **state)
 	sst_cache_free(c);
 }
 
+/*
+ * Point reads in order through more tables than there is room for: idle
+ * rings take half of it and no more, so that a scan gets one, and a table
+ * that is closed gives its own to another.
+ */
+static void many_idle(void **state)
+{
+	enum { TABLES = 12 };
+	struct sst *s[TABLES];
+	struct sst_cache *c;
+	struct iter *it;
+	size_t ring, full;
+	unsigned resting = 0;
+
+	(void)state;
+	assert_int_equal(sst_cache_new((size_t)raw_bytes, 64 << 20, &c), 0);
+	for (unsigned t = 0; t < TABLES; t++) { /* a name of its own, or it would be one and the same table */
+		char name[80];
+
+		snprintf(name, sizeof(name), "%s.%u", path, t);
+		assert_int_equal(link(path, name), 0);
+		assert_int_equal(sst_new(c, name, false, &s[t]), 0);
+		find(s[t], 0);
+		assert_int_equal(unlink(name), 0);
+	}
+	for (uint32_t i = 1; i < 400; i++)
+		find(s[0], i);
+	ring = ahead_of(c);
+	assert_true(ring > 0);
+	assert_true(ring * TABLES > c->ahead.bytes_max); /* or the bound would not be met */
+	for (unsigned t = 0; t < TABLES; t++) {
+		size_t before = ahead_of(c);
+
+		for (uint32_t i = t ? 1 : 400; i < 800; i++) {
+			find(s[t], i);
+			assert_true(ahead_of(c) <= c->ahead.bytes_max / 2 + ring);
+		}
+		resting += ahead_of(c) > before;
+	}
+	full = ahead_of(c);
+	assert_true(full > c->ahead.bytes_max / 2 - ring && full <= c->ahead.bytes_max / 2);
+	assert_true(resting > 2 && resting + 1 < TABLES);
+	assert_int_equal(sst_walk_new(s[TABLES - 1], &it), 0);
+	iter_seek(it, slice_of("", 0));
+	walk_all(it, 0, 2000);
+	assert_int_equal(ahead_of(c), full + ring);
+	iter_free(it);
+	assert_int_equal(ahead_of(c), full);
+	sst_put(s[0]);
+	assert_int_equal(ahead_of(c), full - ring);
+	for (uint32_t i = 800; i < 1200; i++)
+		find(s[TABLES - 1], i);
+	assert_int_equal(ahead_of(c), full);
+	for (unsigned t = 1; t < TABLES; t++)
+		sst_put(s[t]);
+	assert_int_equal(ahead_of(c), 0);
+	sst_cache_free(c);
+	print_message("# of %d tables %u have an idle ring\n", TABLES, resting + 1);
+}
+
 static void *finder_run(void *arg)
 {
 	struct walker *w = arg;
@@ -364,7 +424,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(past_the_cache), cmocka_unit_test(into_the_cache), cmocka_unit_test(jumps),
 		cmocka_unit_test(no_room),        cmocka_unit_test(damage),         cmocka_unit_test(many),
-		cmocka_unit_test(in_order),       cmocka_unit_test(many_in_order),
+		cmocka_unit_test(in_order),       cmocka_unit_test(many_in_order), cmocka_unit_test(many_idle),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
