@@ -270,6 +270,87 @@ run(struct tablet *t, struct run_params *p, struct compact_job *j)
 	return err;
 }
 
+/*
+ * Which rules a file was written under is not known after a start, nor of
+ * merges of such files.  If that is the only reason for a major compaction,
+ * the files are looked through first: mostly nothing in them is to go.
+ */
+static bool
+only_unsure(const struct file_set *in, const struct store_schema *s)
+{
+	bool unsure = false;
+
+	for (unsigned i = 0; i < in->n; i++) {
+		struct vfile *f = in->v[i];
+
+		if (f->meta.tombstones || f->clip || (!vfile_empty(f) && vfile_misplaced(f, s)))
+			return false;
+		for (unsigned k = 0; k < i; k++)
+			if (in->v[k]->meta.group == f->meta.group)
+				return false;
+		unsure |= compact_unsure(f, s);
+	}
+	return unsure;
+}
+
+/* Ends at the first entry that is to go. */
+static int
+nothing_goes(struct tablet *t, const struct run_params *p, const struct file_set *in, bool *nothing)
+{
+	enum { CHECK_EVERY = 256 };
+	struct filter_entry e;
+	struct filter filter;
+	struct iter *it;
+	int keep = 1, err = merged_inputs(in, &it);
+
+	if (err)
+		return err;
+	filter_init(&filter, &p->rules);
+	iter_seek(it, slice_of(NULL, 0));
+	for (unsigned n = 1; it->valid && keep > 0; n++) {
+		if (n % CHECK_EVERY == 0 && (t->state == TABLET_CLOSING || t->split_wanted)) {
+			keep = -ECANCELED;
+			break;
+		}
+		keep = filter_key(&filter, it->key, &e);
+		if (keep > 0)
+			iter_next(it);
+	}
+	err = keep < 0 ? keep : it->err;
+	*nothing = keep > 0;
+	filter_fini(&filter);
+	iter_free(it);
+	return err;
+}
+
+/* As good as a major compaction that has written the same again; takes j. */
+static int
+looked_through(struct tablet *t, struct compact_job *j, const struct store_schema *s)
+{
+	struct tablet_edit e = {.event = "major compaction: nothing is to go", .clock_mark = j->clock_mark, .major_us = j->clock_mark};
+	int err = -ESTALE;
+
+	mutex_lock(&t->edit);
+	if (t->state != TABLET_BROKEN) {
+		if (e.clock_mark < t->clock_mark)
+			e.clock_mark = t->clock_mark;
+		err = t->commit(t->commit_arg, t, &e);
+		mutex_lock(&t->lock);
+		if (err) {
+			tablet_fail(t, err);
+		} else {
+			t->clock_mark = e.clock_mark;
+			t->major_us = e.major_us;
+		}
+		mutex_unlock(&t->lock);
+	}
+	mutex_unlock(&t->edit);
+	for (unsigned i = 0; i < j->in.n && !err; i++)
+		atomic_store(&j->in.v[i]->looked, s->generation + 1);
+	give_up(t, j);
+	return err;
+}
+
 static int
 settle(struct tablet *t, struct compact_job *j)
 {
@@ -426,6 +507,7 @@ major(struct tablet *t, bool background)
 	struct compact_job *j = calloc(1, sizeof *j);
 	struct run_params p = {.t = t, .gives_way = background, .paced = background};
 	struct freeze f = {0};
+	bool nothing = false;
 	int err;
 
 	if (!j)
@@ -442,7 +524,12 @@ major(struct tablet *t, bool background)
 	p.rules.major = f.counts; /* else a tombstone still to be replayed may be older than one seen here */
 	p.rules.counts = f.counts;
 	p.rules.count_asof = p.rules.age_asof = f.us - TABLET_SKEW_US;
-	err = run(t, &p, j);
+	if (background && f.counts && only_unsure(&j->in, f.schema))
+		err = nothing_goes(t, &p, &j->in, &nothing);
+	if (err == -ECANCELED)
+		give_up(t, j);
+	else
+		err = nothing && !err ? looked_through(t, j, f.schema) : run(t, &p, j); /* which says what cannot be read */
 	j = NULL;
 out:
 	compact_job_free(j);

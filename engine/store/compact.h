@@ -86,6 +86,9 @@ int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_
 /* By how much one is late, in microseconds; -1: there is nothing for it to do, or it is not time. */
 int64_t compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t after_us);
 
+/* The rules that the file was written under are not known (they were stricter since, maybe), and no one has looked through it. */
+bool compact_unsure(const struct vfile *f, const struct store_schema *s);
+
 /* ---- jobs ---- */
 /* Jobs of one kind (tablet.flushing, merging, majoring) run one at a time: waits while *busy, sets it. -ESHUTDOWN, -ESTALE. */
 int job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;

@@ -177,6 +177,22 @@ rules_changed(const struct store_schema *old, const struct store_schema *s)
 	return false;
 }
 
+/* Does a rule hide versions by their number alone? */
+static bool
+counts_versions(const struct store_schema *s)
+{
+	for (unsigned i = 0; i < s->family_count; i++)
+		if (s->families[i].rule && gc_expires(s->families[i].rule, UINT64_MAX, 0) == INT64_MIN)
+			return true;
+	return false;
+}
+
+bool
+compact_unsure(const struct vfile *f, const struct store_schema *s)
+{
+	return !f->schema && !vfile_empty(f) && atomic_load(&f->looked) != s->generation + 1 && counts_versions(s);
+}
+
 int64_t
 compact_major_after(uint32_t table, struct slice begin, uint64_t within_us)
 {
@@ -202,7 +218,7 @@ compact_major_late(const struct view *v, const struct store_schema *s, int64_t l
 			oldest = f->meta.oldest_us;
 		cells += f->meta.cells;
 		tombstones += f->meta.tombstones;
-		stale |= f->clip || rules_changed(f->schema, s);
+		stale |= f->clip || rules_changed(f->schema, s) || compact_unsure(f, s);
 		for (unsigned k = 0; k < i; k++)
 			stale |= v->files[k]->meta.group == f->meta.group; /* versions that only together are too many */
 	}

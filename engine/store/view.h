@@ -58,6 +58,7 @@ struct vfile {
 	bool busy;               /* under the tablet's lock: a compaction has it as input */
 	struct file_usage *_Atomic usage; /* made when first asked for */
 	_Atomic bool damaged;    /* a compaction could not read it: none takes it any more, but a major one asked for */
+	_Atomic uint64_t looked; /* 1 + the generation of the schema under which it was looked through, and nothing in it was to go; 0: never */
 	/* As of when, and under which rules, its newest data was frozen; NULL: not known (loaded from METADATA). */
 	struct store_schema *schema;
 	int64_t freeze_us;

@@ -205,9 +205,34 @@ static void family_dropped(void **state)
 	end();
 }
 
+/* A rule became stricter while one file had all of a tablet, and the store was closed: nothing but the file tells that it has more. */
+static void rule_stricter(void **state)
+{
+	struct tfs_table *t;
+
+	(void)state;
+	begin();
+	t = plain_table("t");
+	fill(t, "of no account");
+	assert_int_equal(put(t, "r", "f", SECRET), 0);
+	assert_int_equal(put(t, "r", "f", "newer"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	set_schema(t, "families = ( { name = \"f\"; group = \"g\"; gc = \"maxversions=1\"; }, { name = \"x\"; group = \"g\"; } );" GROUPS);
+	tfs_table_close(t);
+	close_store(true);
+	open_store();
+	t = open_table("t");
+	assert_true(on_disk("sst"));
+	now += 7 * DAY_US / 2;
+	until_gone("--exclude=ballast .");
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	end();
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(deleted), T(an_hour_a_day), T(table_dropped), T(family_dropped)};
+	const struct CMUnitTest tests[] = {T(rule_stricter), T(deleted), T(an_hour_a_day), T(table_dropped), T(family_dropped)};
 
 	return RUN(tests);
 }
