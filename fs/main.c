@@ -127,8 +127,9 @@ static int go_background(void)
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {
-		close(fds[0]);
-		ready_pipe = fds[1];
+		ready_pipe = fds[1] == 3 ? 3 : dup3(fds[1], 3, O_CLOEXEC);
+		/* Whoever waits for a lock or a pipe that the caller's shell has open is not to wait for the mount to end. */
+		closefrom(4);
 		setsid();
 		return 0;
 	}

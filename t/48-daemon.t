@@ -101,9 +101,13 @@ ok "an empty configuration" mount_store -o config="$W/good.conf"
 unmount_store
 
 # ---- in the background ----
+exec 7>"$W/lock"
+flock 7
 ok "in the background it returns when the mount answers" t "$TABLETFS" "$D" "$M"
+exec 7>&-
 ok "  the mount is there" mountpoint -q "$M"
 ok "  and answers" mkdir "$M/background"
+ok "  it keeps nothing that the caller had open" flock -n "$W/lock" true
 ok "fusermount3 -u" t fusermount3 -u "$M"
 released() { t "$TABLETCTL" check "$D"; }
 ok "  the daemon lets go of the store" wait_for "the store" released
