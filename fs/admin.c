@@ -184,7 +184,7 @@ static bool verb(struct slice line, const char *name, struct slice *argument)
 	return true;
 }
 
-enum { NO_SUCH_VERB = 1, NO_ROW };
+enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE };
 
 static int refuse_line(struct node *n, struct slice line, int r)
 {
@@ -198,7 +198,9 @@ static int refuse_line(struct node *n, struct slice line, int r)
 	case -EEXIST:
 		return refuse(-EINVAL, n, NULL, "a tablet begins there already: %s", Q(line));
 	case -ENOENT:
-		return refuse(-EINVAL, n, NULL, "there is no tablet after it, or no table: %s", Q(line));
+		return refuse(-EINVAL, n, NULL, "there is no tablet after it, or the table has gone: %s", Q(line));
+	case NO_RANGE:
+		return refuse(-EINVAL, n, NULL, "the table is salted, and no row is stored with this byte in front: %s", Q(line));
 	case -E2BIG:
 		return refuse(r, n, NULL, "row keys too long to merge the tablet's list of files: %s", Q(line));
 	default:
@@ -224,6 +226,19 @@ static int each_line(struct node *n, struct slice text, int (*fn)(struct node *n
 	return 0;
 }
 
+/* Most likely a row as listings show it: where a salted table has no range there will never be any. */
+static int in_a_range(struct tfs_table *t, struct slice key)
+{
+	const struct tfs_schema *s;
+	int r = tfs_schema_get(t, &s);
+
+	if (r == 0) {
+		r = s->salt && key.p[0] >= s->salt ? NO_RANGE : 0;
+		tfs_schema_put(s);
+	}
+	return r;
+}
+
 /* Verbs about a row, whose name is the argument, as ls shows it; one that is split has its slashes. */
 static int row_verb(struct node *n, struct slice line, struct changes *c)
 {
@@ -241,6 +256,8 @@ static int row_verb(struct node *n, struct slice line, struct changes *c)
 	r = name_decode_row(name, &row);
 	if (r == -ENOENT)
 		r = -EINVAL;
+	if (r == 0 && fn == tfs_split)
+		r = in_a_range(node_store_table(n), buf_slice(&row));
 	if (r == 0)
 		r = fn ? fn(node_store_table(n), bytes_of(buf_slice(&row))) : drop_rows(n, buf_slice(&row), c);
 	buf_fini(&row);
