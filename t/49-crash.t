@@ -136,6 +136,7 @@ EOF2
 kill_daemon -9
 check_store
 ok "mount" mount_store
+like "$(cat "$M/.tabletfs/log")" "notice: .*/log/[0-9]+: [0-9]+ records replayed in [0-9.]+ s" "  and says what was replayed"
 is "$(ls "$M/many/r/f" | wc -l)" 3000 "are there after kill -9"
 is "$(cat "$M/many/r/f"/* | md5sum)" "$(LC_ALL=C ls "$M/many/r/f" | while IFS=@ read -r i _; do printf 'value %s' "$i"; done | md5sum)" "with their bytes"
 mkdir -p "$M/many/.families/late" "$M/many/r/late"
