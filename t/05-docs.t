@@ -150,6 +150,15 @@ sub check_metrics {
 	return differ([metrics_of($code)], \@told, 'the code', 'tabletfs(7), METRICS');
 }
 
+# The numbers in status that are the mount's, not the store's.
+sub check_status {
+	my ($code, $page) = @_;
+	my ($format) = $code =~ /^\t\tr = buf_printf\(out, "([a-z_]+ %(?:[^"\\]|\\.)*)"/m;
+	my ($section) = $page =~ /^\.Sh METRICS\n(.*?)^\.Bl /ms;
+	my @told = grep { $_ ne 'write_stall_us' } ($section || '') =~ /^\.Va (\w+)/mg;
+	return differ([($format || '') =~ /(?:^|\\n)([a-z_]+) %/g], \@told, 'fs/admin.c', 'tabletfs(7), METRICS');
+}
+
 # ---- errors ----
 
 # Four never leave: EINTR and EAGAIN, reading requests is done again; EBADMSG,
@@ -258,6 +267,8 @@ check('keys of schemas and control files', \&check_schema_keys,
 check('metrics', \&check_metrics, [join('', map { slurp($_) } qw(engine/server/status.c engine/client/store.c)), $page{'tabletfs.7'}],
 	[0, qr/ADD\("ballast"/m, 'ADD("ballast_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables known", s->known_count, true/m, '"tables known", s->known_count, false']);
+check('numbers of the mount', \&check_status, [slurp('fs/admin.c'), $page{'tabletfs.7'}],
+	[0, qr/staged_bytes %llu/m, 'staged %llu'], [1, qr/^\.Va read_only ,$/m, '.Va readonly ,']);
 check('errors that calls can give', \&check_errors, [sources('fs/*.c'), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);
 check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $hacking],
