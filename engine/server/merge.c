@@ -186,7 +186,9 @@ static int merge_pair(struct server *s, struct held *lower, struct held *upper)
 	return err;
 }
 
-static int merge_prepared(struct server *s, struct held *lower, struct held *upper)
+typedef int pair_fn(struct server *s, struct held *lower, struct held *upper);
+
+static int with_writes(struct server *s, struct held *lower, struct held *upper, pair_fn *fn)
 {
 	struct store_schema *schema = NULL;
 	int err = lower->known ? known_write_begin(s, lower->known, 0, HOLD_LEAVE, &schema) : 0;
@@ -194,13 +196,14 @@ static int merge_prepared(struct server *s, struct held *lower, struct held *upp
 	if (err)
 		return err;
 	store_schema_put(schema);
-	err = merge_pair(s, lower, upper);
+	err = fn(s, lower, upper);
 	if (lower->known)
 		known_write_end(s, lower->known);
 	return err;
 }
 
-static int merge_once(struct server *s, struct held *lower, struct held *upper)
+/* fn while no compaction of either goes on, and nobody holds the table's writes. */
+static int with_both(struct server *s, struct held *lower, struct held *upper, pair_fn *fn)
 {
 	int err = tablet_move_prepare(lower->tablet);
 
@@ -208,7 +211,7 @@ static int merge_once(struct server *s, struct held *lower, struct held *upper)
 		return err;
 	err = tablet_move_prepare(upper->tablet);
 	if (!err) {
-		err = merge_prepared(s, lower, upper);
+		err = with_writes(s, lower, upper, fn);
 		tablet_move_done(upper->tablet);
 	}
 	tablet_move_done(lower->tablet);
@@ -270,24 +273,10 @@ static int end_pair(struct server *s, struct held *lower, struct held *upper)
 	return err;
 }
 
-static int settle_prepared(struct server *s, struct held *lower, struct held *upper)
-{
-	struct store_schema *schema = NULL;
-	int err = lower->known ? known_write_begin(s, lower->known, 0, HOLD_LEAVE, &schema) : 0;
-
-	if (err)
-		return err;
-	store_schema_put(schema);
-	err = end_pair(s, lower, upper);
-	if (lower->known)
-		known_write_end(s, lower->known);
-	return err;
-}
-
 /* Between begin and end of moving. */
 static int settle(struct server *s, struct held *lower, struct held *upper)
 {
-	int there = edit_is_there(s, lower->table, buf_slice(&lower->end)), err;
+	int there = edit_is_there(s, lower->table, buf_slice(&lower->end));
 
 	if (there < 0)
 		return there;
@@ -296,16 +285,7 @@ static int settle(struct server *s, struct held *lower, struct held *upper)
 		msg_notice("table %u: the tablets that meet at %s have not been merged", lower->table, Q(buf_slice(&lower->end)));
 		return 0;
 	}
-	err = tablet_move_prepare(lower->tablet);
-	if (err)
-		return err;
-	err = tablet_move_prepare(upper->tablet);
-	if (!err) {
-		err = settle_prepared(s, lower, upper);
-		tablet_move_done(upper->tablet);
-	}
-	tablet_move_done(lower->tablet);
-	return err;
+	return with_both(s, lower, upper, end_pair);
 }
 
 void merge_doubt_run(struct task *t)
@@ -343,11 +323,11 @@ void merge_doubt_soon(struct server *s)
 
 int merge_held(struct server *s, struct held *lower, struct held *upper)
 {
-	int err = merge_once(s, lower, upper);
+	int err = with_both(s, lower, upper, merge_pair);
 
 	/* A file that both use, but not for one stretch of rows: one of them is to do without it. */
 	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
-		err = merge_once(s, lower, upper);
+		err = with_both(s, lower, upper, merge_pair);
 	return err;
 }
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# For programs whose allocations are to fail: t/unit/wrap_alloc.h.
+wrap_alloc = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray
 check_PROGRAMS += t/unit/test_bytes t/unit/test_mutex t/unit/test_msg t/unit/test_task t/unit/test_file t/unit/test_forget
 t_unit_test_bytes_SOURCES = t/unit/test_bytes.c
 t_unit_test_bytes_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
@@ -11,5 +13,10 @@ t_unit_test_task_SOURCES = t/unit/test_task.c
 t_unit_test_task_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_file_SOURCES = t/unit/test_file.c t/unit/dir.h
 t_unit_test_file_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_forget_SOURCES = t/unit/test_forget.c t/unit/dir.h
+t_unit_test_forget_SOURCES = t/unit/test_forget.c t/unit/forget_lib.h t/unit/dir.h
 t_unit_test_forget_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_forget_names t/unit/test_forget_points
+t_unit_test_forget_names_SOURCES = t/unit/test_forget_names.c t/unit/forget_lib.h t/unit/dir.h
+t_unit_test_forget_names_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_forget_points_SOURCES = t/unit/test_forget_points.c t/unit/forget_lib.h t/unit/dir.h
+t_unit_test_forget_points_LDADD = libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

@@ -2,21 +2,21 @@
 # Cell keys, GC rules, memtable, live cells; their fuzz target and benchmark.
 cells_test_libs = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS)
 check_PROGRAMS += t/unit/test_cellkey t/unit/test_gc t/unit/test_memtable t/unit/test_merge t/unit/test_live
-t_unit_test_cellkey_SOURCES = t/unit/test_cellkey.c
+t_unit_test_cellkey_SOURCES = t/unit/test_cellkey.c t/unit/wrap_alloc.h
 t_unit_test_cellkey_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
-t_unit_test_cellkey_LDFLAGS = -Wl,--wrap=malloc,--wrap=realloc
+t_unit_test_cellkey_LDFLAGS = $(wrap_alloc)
 t_unit_test_gc_SOURCES = t/unit/test_gc.c
 t_unit_test_gc_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
 t_unit_test_gc_LDFLAGS = -Wl,--wrap=calloc
-t_unit_test_memtable_SOURCES = t/unit/test_memtable.c
+t_unit_test_memtable_SOURCES = t/unit/test_memtable.c t/unit/wrap_alloc.h
 t_unit_test_memtable_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
-t_unit_test_memtable_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc
+t_unit_test_memtable_LDFLAGS = $(wrap_alloc)
 t_unit_test_merge_SOURCES = t/unit/test_merge.c
 t_unit_test_merge_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
 t_unit_test_merge_LDFLAGS = -Wl,--wrap=calloc
-t_unit_test_live_SOURCES = t/unit/test_live.c t/unit/cells_model.c t/unit/cells_model.h
+t_unit_test_live_SOURCES = t/unit/test_live.c t/unit/cells_model.c t/unit/cells_model.h t/unit/wrap_alloc.h
 t_unit_test_live_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
-t_unit_test_live_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray
+t_unit_test_live_LDFLAGS = $(wrap_alloc)
 
 EXTRA_PROGRAMS += t/bench/bench_memtable
 t_bench_bench_memtable_SOURCES = t/bench/bench_memtable.c

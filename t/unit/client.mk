@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The client library: its way to the tablets, over servers that are made up and in a whole store.
 check_PROGRAMS += t/unit/test_route t/unit/test_locations t/engine/test_locations
-t_unit_test_route_SOURCES = t/unit/test_route.c t/unit/route_lib.h
+t_unit_test_route_SOURCES = t/unit/test_route.c t/unit/route_lib.h t/unit/wrap_alloc.h
 t_unit_test_route_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_route_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+t_unit_test_route_LDFLAGS = $(wrap_alloc)
 t_unit_test_locations_SOURCES = t/unit/test_locations.c
 t_unit_test_locations_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_engine_test_locations_SOURCES = t/engine/test_locations.c t/engine/lib.h t/unit/dir.h

@@ -23,6 +23,6 @@ EXTRA_PROGRAMS += t/bench/bench_recover
 t_bench_bench_recover_SOURCES = t/bench/bench_recover.c
 t_bench_bench_recover_LDADD = libengine.la $(TFS_LDFLAGS)
 check_PROGRAMS += t/unit/test_server_memory
-t_unit_test_server_memory_SOURCES = t/unit/test_server_memory.c t/unit/server_lib.h t/unit/dir.h
+t_unit_test_server_memory_SOURCES = t/unit/test_server_memory.c t/unit/server_lib.h t/unit/dir.h t/unit/wrap_alloc.h
 t_unit_test_server_memory_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_server_memory_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray
+t_unit_test_server_memory_LDFLAGS = $(wrap_alloc)

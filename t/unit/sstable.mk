@@ -4,9 +4,9 @@ t_unit_test_blockfile_SOURCES = t/unit/test_blockfile.c
 t_unit_test_blockfile_LDADD = libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_sstable_SOURCES = t/unit/test_sstable.c t/unit/sstable_lib.h t/unit/dir.h
 t_unit_test_sstable_LDADD = libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_sstable_faults_SOURCES = t/unit/test_sstable_faults.c t/unit/sstable_lib.h t/unit/dir.h
+t_unit_test_sstable_faults_SOURCES = t/unit/test_sstable_faults.c t/unit/sstable_lib.h t/unit/dir.h t/unit/wrap_alloc.h
 t_unit_test_sstable_faults_LDADD = libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_sstable_faults_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+t_unit_test_sstable_faults_LDFLAGS = $(wrap_alloc)
 EXTRA_PROGRAMS += t/bench/bench_sstable
 t_bench_bench_sstable_SOURCES = t/bench/bench_sstable.c
 t_bench_bench_sstable_LDADD = libsstable.la libbase.la $(TFS_LDFLAGS)

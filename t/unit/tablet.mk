@@ -7,9 +7,9 @@ check_PROGRAMS += t/unit/test_compact
 t_unit_test_compact_SOURCES = t/unit/test_compact.c t/unit/compact_lib.h t/unit/tablet_lib.h
 t_unit_test_compact_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 check_PROGRAMS += t/unit/test_compact_faults
-t_unit_test_compact_faults_SOURCES = t/unit/test_compact_faults.c t/unit/compact_lib.h t/unit/tablet_lib.h
+t_unit_test_compact_faults_SOURCES = t/unit/test_compact_faults.c t/unit/compact_lib.h t/unit/tablet_lib.h t/unit/wrap_alloc.h
 t_unit_test_compact_faults_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_compact_faults_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+t_unit_test_compact_faults_LDFLAGS = $(wrap_alloc)
 check_PROGRAMS += t/unit/test_damage
 t_unit_test_damage_SOURCES = t/unit/test_damage.c t/unit/compact_lib.h t/unit/tablet_lib.h
 t_unit_test_damage_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
@@ -26,6 +26,6 @@ check_PROGRAMS += t/unit/test_policy
 t_unit_test_policy_SOURCES = t/unit/test_policy.c t/unit/compact_lib.h t/unit/tablet_lib.h
 t_unit_test_policy_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS) -lm
 check_PROGRAMS += t/unit/test_samples
-t_unit_test_samples_SOURCES = t/unit/test_samples.c t/unit/tablet_lib.h
+t_unit_test_samples_SOURCES = t/unit/test_samples.c t/unit/tablet_lib.h t/unit/wrap_alloc.h
 t_unit_test_samples_LDADD = libstore.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-t_unit_test_samples_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=reallocarray
+t_unit_test_samples_LDFLAGS = $(wrap_alloc)

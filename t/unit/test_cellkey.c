@@ -10,12 +10,13 @@
 #include "engine/store/cellkey.h"
 
 static long fail_at;
-void *__real_realloc(void *p, size_t n);
-void *__wrap_realloc(void *p, size_t n);
-void *__real_malloc(size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_realloc(void *p, size_t n) { return fail_at > 0 && --fail_at == 0 ? NULL : __real_realloc(p, n); }
-void *__wrap_malloc(size_t n) { return fail_at > 0 && --fail_at == 0 ? NULL : __real_malloc(n); }
+
+static bool fails(void)
+{
+	return fail_at > 0 && --fail_at == 0;
+}
+
+#include "t/unit/wrap_alloc.h"
 
 static uint64_t rng = 88172645463325252u;
 

@@ -15,12 +15,6 @@
 enum { ROWS = 12 };
 
 /* ---- failing allocations ---- */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
 static _Thread_local long alloc_countdown; /* 0: none fails; this thread's only */
 static bool alloc_failed;
 
@@ -32,9 +26,7 @@ static bool fails(void)
 	return true;
 }
 
-void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
-void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
+#include "t/unit/wrap_alloc.h"
 
 /* ---- failing I/O ---- */
 static _Atomic long io_countdown;

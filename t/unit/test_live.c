@@ -17,24 +17,13 @@
 
 /* ---- failing allocations ---- */
 static long fail_at; /* the how-manieth from now; 0: none */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t m);
-void *__real_realloc(void *p, size_t n);
-void *__real_reallocarray(void *p, size_t n, size_t m);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t m);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_reallocarray(void *p, size_t n, size_t m);
 
 static bool fails(void)
 {
 	return fail_at > 0 && --fail_at == 0;
 }
 
-void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t m) { return fails() ? NULL : __real_calloc(n, m); }
-void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
-void *__wrap_reallocarray(void *p, size_t n, size_t m) { return fails() ? NULL : __real_reallocarray(p, n, m); }
+#include "t/unit/wrap_alloc.h"
 
 static void same_value(struct slice v, const struct expect *e)
 {

@@ -12,18 +12,13 @@
 #include "engine/store/memtable.h"
 
 static _Atomic long fail_at;
-void *__real_malloc(size_t n);
-void *__wrap_malloc(size_t n);
-void *__real_calloc(size_t n, size_t m);
-void *__wrap_calloc(size_t n, size_t m);
 
 static bool fails(void)
 {
 	return atomic_load(&fail_at) > 0 && atomic_fetch_sub(&fail_at, 1) == 1;
 }
 
-void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t m) { return fails() ? NULL : __real_calloc(n, m); }
+#include "t/unit/wrap_alloc.h"
 
 static uint64_t rng = 88172645463325252u;
 

@@ -20,13 +20,6 @@
 
 #include <cmocka.h>
 
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
 static unsigned countdown; /* 0: none fails; 1: the next */
 static bool failed;
 
@@ -38,20 +31,7 @@ static bool fails(void)
 	return true;
 }
 
-void *__wrap_malloc(size_t n)
-{
-	return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	return fails() ? NULL : __real_realloc(p, n);
-}
+#include "t/unit/wrap_alloc.h"
 
 /* Runs work until no allocation is left to fail; it gives 0 or -ENOMEM and then must have cleaned up. */
 static unsigned exhaust(int (*work)(void *arg), void *arg)

@@ -456,12 +456,6 @@ static void batch_over_moves(void **state)
 
 /* ---- no memory ---- */
 
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
 static __thread unsigned countdown;
 static __thread bool in_fake;
 
@@ -470,20 +464,7 @@ static bool fails(void)
 	return countdown && !in_fake && --countdown == 0;
 }
 
-void *__wrap_malloc(size_t n)
-{
-	return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	return fails() ? NULL : __real_realloc(p, n);
-}
+#include "t/unit/wrap_alloc.h"
 
 static int call_with_memory(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {

@@ -133,14 +133,6 @@ static void only_what_stays(void **state)
 }
 
 /* ---- failing memory, and blocks that cannot be read ---- */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_reallocarray(void *p, size_t n, size_t size);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_reallocarray(void *p, size_t n, size_t size);
 static _Thread_local long countdown; /* 0: none fails; this thread's only */
 static bool failed;
 
@@ -152,10 +144,7 @@ static bool fails(void)
 	return true;
 }
 
-void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
-void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
-void *__wrap_reallocarray(void *p, size_t n, size_t size) { return fails() ? NULL : __real_reallocarray(p, n, size); }
+#include "t/unit/wrap_alloc.h"
 
 enum { FEW = 250 };
 

@@ -25,32 +25,13 @@ static int setup(void **state)
 
 /* ---- allocations that fail, from our own code (LevelDB's are operator new's) ---- */
 static uint64_t allocations, fail_at;
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t m);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t m);
-void *__wrap_realloc(void *p, size_t n);
 
 static bool fails(void)
 {
 	return ++allocations == fail_at;
 }
 
-void *__wrap_malloc(size_t n)
-{
-	return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t m)
-{
-	return fails() ? NULL : __real_calloc(n, m);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	return fails() ? NULL : __real_realloc(p, n);
-}
+#include "t/unit/wrap_alloc.h"
 
 /* ---- files ---- */
 static void write_file(const char *path, const uint8_t *p, size_t n)
