@@ -248,6 +248,17 @@ static int search_one(void *arg, const char *name)
 	return f->found;
 }
 
+/* The master leaves a note with the drop.  A name that was lost otherwise, or looked for while it changed, takes no data with it. */
+static int was_dropped(struct server *s, uint32_t table)
+{
+	char note[32];
+	int err;
+
+	snprintf(note, sizeof(note), "dropped/%u", table);
+	err = lock_get(s->locks, note, NULL, NULL);
+	return err == -ENOENT ? -EIO : err;
+}
+
 /* A file that named the table does not do so any more: unless another one does, its tablets go. */
 static void table_maybe_gone(struct server *s, uint32_t table, int err)
 {
@@ -259,6 +270,8 @@ static void table_maybe_gone(struct server *s, uint32_t table, int err)
 		err = s->locks->ops->list(s->locks, "tables", search_one, &f);
 		if (err < 0)
 			f.unsure = err;
+		if (!f.found && !f.unsure)
+			f.unsure = was_dropped(s, table);
 	}
 	mutex_lock(&s->lock);
 	i = known_at_locked(s, table);

@@ -574,6 +574,34 @@ static void test_compaction_in_the_way(void **state)
 	close_store();
 }
 
+/* ---- a table's name that is lost ---- */
+
+/* Nobody has dropped the table: what it has stays, and nothing is written that a start would not find. */
+static void test_name_lost(void **state)
+{
+	struct lock_op op = {.name = "tables/t", .remove = true, .expect = LOCK_ANY};
+	struct buf was = {0};
+
+	(void)state;
+	options.no_background = true;
+	open_store();
+	fill("v", 0, 10);
+	assert_int_equal(tfs_flush(table), 0);
+	assert_int_equal(lock_get(hooks.server->locks, op.name, &was, NULL), 0);
+	assert_int_equal(lock_multi(hooks.server->locks, &op, 1, NULL), 0);
+	expect_rows("v", 0, 10);
+	assert_int_equal(put("row", "q", 1, TFS_S("v"), false), -EIO);
+	op.remove = false;
+	op.contents = buf_slice(&was);
+	assert_int_equal(lock_multi(hooks.server->locks, &op, 1, NULL), 0);
+	fill("v", 10, 20);
+	close_store();
+	open_store();
+	expect_rows("v", 0, 20);
+	close_store();
+	buf_fini(&was);
+}
+
 /* ---- who holds the table's writes ---- */
 
 static void hold(enum ts_method method)
@@ -757,6 +785,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_merge_in_doubt_to_the_end, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_compaction_in_the_way, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_merge_of_split, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_name_lost, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_held, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_told_once, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_asked_meanwhile, setup_options, test_dir_teardown),
