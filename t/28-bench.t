@@ -74,7 +74,7 @@ like($help, qr/--\Q$_\E\b/, "-h names --$_") for qw(cells scale value threads ca
 my %lines = (
 	engine => [qw(seqwrite randwrite randwrite-mem randwrite-auto syncwrite randread-cold randread-warm randread-small randread-new
 		seqread scan-cold scan log)],
-	writers => [qw(write sync split)],
+	writers => [qw(write sync split whole)],
 	ycsb => [qw(load A B C D E F)],
 	recovery => [qw(recovery)],
 );
@@ -101,7 +101,7 @@ for my $program (sort keys %programs) {
 		}
 		like($out, qr/^\Q$_\E: \w/m, "  $_ is said what it is") for 'ours', @rivals;
 		ok(!-e "$w/new", '  nothing left behind');
-		my $each = join ', ', map { "\Q$_\E [\\d.]+/[\\d.]+/[\\d.]+/[\\d.]+(?: \\(\\d+ tablets?\\))?" } 'ours', @rivals;
+		my $each = join ', ', map { "\Q$_\E [\\d.]+/[\\d.]+/[\\d.]+/[\\d.]+(?: \\(\\d+ tablets?; longest wait for a split \\d+\\))?" } 'ours', @rivals;
 		like($out, qr/^  us, .*: $each$/m, '  latencies') if $kind eq 'writers' || $kind eq 'ycsb';
 		like($out, qr/^  2 threads to 1: ours \d+\.\d\d times/m, '  gains') if $kind eq 'writers';
 		like($out, qr/^size .*: ours \d+ \| leveldb \d+: ratio \d+\.\d\d/m, '  size') if $kind eq 'engine';

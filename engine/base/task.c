@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct task_pool {
 	struct mutex lock;
@@ -42,6 +43,7 @@ struct task_pool {
 	pthread_t timer_thread;
 	unsigned threads;
 	task_urgency_fn *urgency; /* NULL: first come, first served */
+	int nicer;
 	char name[16];
 	pthread_t worker[];
 };
@@ -180,6 +182,7 @@ static void *timer_main(void *arg)
 static void *worker_main(void *arg)
 {
 	struct task_pool *p = arg;
+	int nicer = 0;
 
 	mutex_lock(&p->lock);
 	for (;;) {
@@ -197,6 +200,10 @@ static void *worker_main(void *arg)
 		dequeue_locked(p, t);
 		t->running = 1;
 		p->busy++;
+		if (nicer != p->nicer) {
+			nicer = p->nicer;
+			(void)!nice(nicer); /* Linux: of this thread alone; to be nicer is never refused */
+		}
 		mutex_unlock(&p->lock);
 
 		t->run(t);
@@ -290,6 +297,13 @@ void task_pool_order(struct task_pool *p, task_urgency_fn *fn)
 {
 	mutex_lock(&p->lock);
 	p->urgency = fn;
+	mutex_unlock(&p->lock);
+}
+
+void task_pool_yield(struct task_pool *p, int by)
+{
+	mutex_lock(&p->lock);
+	p->nicer = by;
 	mutex_unlock(&p->lock);
 }
 

@@ -40,6 +40,11 @@ int task_pool_new(const char *name, unsigned threads, struct task_pool **out) TF
  */
 typedef uint64_t task_urgency_fn(const struct task *t, uint64_t waited_us);
 void task_pool_order(struct task_pool *p, task_urgency_fn *fn);
+/*
+ * Its workers give way to threads that somebody waits for: they are nicer
+ * by so much (nice(2)) than the process.  Before the first task.
+ */
+void task_pool_yield(struct task_pool *p, int by);
 /* Runs what is queued to its end, drops timers, joins the threads. */
 void task_pool_free(struct task_pool *p);
 void task_init(struct task *t, struct task_pool *p, task_fn *run);

@@ -18,6 +18,7 @@
 #define META_MEMTABLE_BYTES (4u << 20)
 #define METADATA_TABLET_BYTES (UINT64_C(16) << 20)
 #define MERGE_AFTER_US UINT64_C(3600000000)
+#define COMPACT_NICER 5 /* a third of the processor beside one who asks; flushes, for whose end writers wait, are not */
 
 static void flush_largest_run(struct task *t)
 {
@@ -125,8 +126,10 @@ static int make_pools(struct server *s, const struct server_options *o)
 		err = task_pool_new(names[k], 1, &s->flush[k]);
 	if (!err)
 		err = task_pool_new("compact", o->compaction_threads ? o->compaction_threads : 1, &s->compact);
-	if (!err)
+	if (!err) {
 		task_pool_order(s->compact, tablet_compact_urgency);
+		task_pool_yield(s->compact, COMPACT_NICER);
+	}
 	return err;
 }
 

@@ -17,6 +17,7 @@ static unsigned gather(struct server *s, struct number *v)
 	struct sst_cache_stats c;
 	struct log_stats l;
 	uint64_t minor = 0, merging = 0, major = 0, flushed = 0, in = 0, out = 0, stalls = 0, stall_us = 0, memory = 0;
+	uint64_t move_waits = 0, move_wait_us = 0, longest_us = 0;
 	unsigned n = 0;
 
 	sst_cache_get_stats(s->cache, &c);
@@ -31,6 +32,10 @@ static unsigned gather(struct server *s, struct number *v)
 		stalls += atomic_load(&s->env[k].stalls);
 		stall_us += atomic_load(&s->env[k].stall_us);
 		memory += atomic_load(&s->memory[k]);
+		move_waits += atomic_load(&s->env[k].move_waits);
+		move_wait_us += atomic_load(&s->env[k].move_wait_us);
+		if (atomic_load(&s->env[k].move_wait_longest_us) > longest_us)
+			longest_us = atomic_load(&s->env[k].move_wait_longest_us);
 	}
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
 	ADD("incarnation", "number of this server process over the store's life", s->incarnation, true);
@@ -73,6 +78,9 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("compacted_bytes_out", "bytes written by merging and major compactions", out, false);
 	ADD("write_stalls", "writes slowed down", stalls, false);
 	ADD("write_stall_us", "time by which writes were slowed down", stall_us, false);
+	ADD("split_waits", "writes that waited for a split or merge of their tablet", move_waits, false);
+	ADD("split_wait_us", "time by which they waited", move_wait_us, false);
+	ADD("split_wait_longest_us", "the longest of them", longest_us, true);
 	ADD("ballast", "1 while the ballast file is there", atomic_load(&s->ballast), true);
 #undef ADD
 	return n;

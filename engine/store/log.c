@@ -219,6 +219,33 @@ static void written_locked(struct log *l, uint64_t lsn, struct log_told *w)
 	}
 }
 
+static bool no_room(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT;
+}
+
+/* The zeros behind it are not worth failing for: *pad is what has been written of them. */
+static int write_group_locked(struct log *l, struct log_segment *s, struct log_group *g, struct slice *pad)
+{
+	uint64_t at = s->bytes;
+	bool ahead = true;
+	int err;
+
+	g->v[g->count] = *pad;
+	l->inflight++;
+	mutex_unlock(&l->mu);
+	err = file_pwritev(s->file, g->v, g->count + (pad->n != 0), at);
+	if (no_room(err) && pad->n) {
+		ahead = false;
+		pad->n = 0;
+		err = file_pwritev(s->file, g->v, g->count, at);
+	}
+	mutex_lock(&l->mu);
+	l->inflight--;
+	s->no_ahead |= !ahead;
+	return err;
+}
+
 /* Writer's role: one group. */
 static void write_locked(struct log *l, struct log_told *w)
 {
@@ -237,20 +264,8 @@ static void write_locked(struct log *l, struct log_told *w)
 		log_group_take_locked(l, s->bytes, &g);
 		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
 		s->io++;
-		l->write_end = s->bytes + g.bytes;
-		pad = log_segment_pad(s, l->write_end);
-		g.v[g.count] = pad;
-		if (l->claimed)
-			err = log_claim_wait_locked(l, s->bytes + g.bytes, gen);
-		if (!err) {
-			uint64_t at = s->bytes;
-
-			l->inflight++;
-			mutex_unlock(&l->mu);
-			err = file_pwritev(s->file, g.v, g.count + (pad.n != 0), at);
-			mutex_lock(&l->mu);
-			l->inflight--;
-		}
+		pad = log_segment_pad(l, s, s->bytes + g.bytes);
+		err = write_group_locked(l, s, &g, &pad);
 		s->io--;
 		log_group_put_locked(l, &g);
 	}
@@ -268,7 +283,6 @@ static void write_locked(struct log *l, struct log_told *w)
 	l->stats.groups++;
 	l->writing = false;
 	written_locked(l, g.last_lsn, w);
-	log_prealloc_kick_locked(l);
 	log_kick_locked(l);
 }
 
@@ -659,7 +673,6 @@ int log_new(const struct log_options *o, struct log **out)
 	if (!l)
 		return -ENOMEM;
 	mutex_init(&l->mu, RANK_LOG);
-	cond_init(&l->claim_cond);
 	list_init(&l->queued);
 	list_init(&l->written);
 	l->incarnation = o->incarnation;
@@ -669,7 +682,6 @@ int log_new(const struct log_options *o, struct log **out)
 	l->gather.cap_next = 1;
 	task_init(&l->sync_task, o->pool, lazy_sync_run);
 	task_init(&l->retry_task, o->pool, retry_run);
-	task_init(&l->prealloc_task, o->pool, log_prealloc_run);
 	l->rolled = o->rolled;
 	l->dir = strdup(o->dir);
 	if (!l->dir)
@@ -679,7 +691,6 @@ int log_new(const struct log_options *o, struct log **out)
 		err = first_segment(l);
 out:
 	if (err) {
-		cond_fini(&l->claim_cond);
 		mutex_fini(&l->mu);
 		free(l->dir);
 		free(l);
@@ -691,7 +702,7 @@ out:
 
 /*
  * The clean end.  Everything is durable before the mark that says so is
- * written; the mark itself and the cutting off of the preallocated tail need
+ * written; the mark itself and the cutting off of the zeros ahead need
  * no sync, they only make damage found later easier to name.
  */
 static void close_active(struct log *l)
@@ -718,7 +729,6 @@ int log_free(struct log *l)
 		return 0;
 	task_cancel(&l->sync_task);
 	task_cancel(&l->retry_task);
-	task_cancel(&l->prealloc_task);
 	mutex_lock(&l->mu);
 	if (l->refusing)
 		log_switch_locked(l, 0, "close");
@@ -727,7 +737,6 @@ int log_free(struct log *l)
 	/* The last write and switch may have armed them again. */
 	task_cancel(&l->sync_task);
 	task_cancel(&l->retry_task);
-	task_cancel(&l->prealloc_task);
 	if (!err)
 		close_active(l);
 	for (s = l->segments; s; s = next) {
@@ -739,7 +748,6 @@ int log_free(struct log *l)
 	log_mem_fini(l);
 	free(l->voids);
 	free(l->dir);
-	cond_fini(&l->claim_cond);
 	mutex_fini(&l->mu);
 	free(l);
 	return err;

@@ -29,7 +29,6 @@
 #define LOG_HARD_BYTES (64u << 20)   /* retained: nothing is submitted */
 #define LOG_GROUP_BYTES (4u << 20)
 #define LOG_GROUP_PIECES 64u
-#define LOG_STEP_BYTES (4u << 20)    /* preallocation */
 #define LOG_SPENT_MOST 2u            /* dropped segments kept for reuse */
 #define LOG_PAGE_BYTES 4096u
 #define LOG_RETRY_US 1000000u
@@ -50,7 +49,7 @@ struct log_segment {
 	uint64_t number, first_lsn;
 	uint64_t last_lsn;  /* of the records that count; grows while active */
 	uint64_t bytes;     /* where the next record goes */
-	uint64_t allocated; /* preallocated up to here, or what an earlier life left */
+	uint64_t allocated; /* the file's end: zeroed ahead, or what an earlier life left */
 	uint64_t reused;    /* bytes of an earlier life; 0: a fresh file */
 	uint64_t touched;   /* reused: whole pages have been written up to here */
 	uint64_t syncs;
@@ -58,7 +57,7 @@ struct log_segment {
 	unsigned io;        /* threads using file */
 	bool entry_durable; /* its name in the directory */
 	bool retired;       /* needs no further I/O */
-	bool no_prealloc;   /* it failed once */
+	bool no_ahead;      /* there was no room for zeros once */
 	bool abandoned;     /* by a switch: what it holds above last_lsn is unknown */
 };
 
@@ -130,16 +129,11 @@ struct log {
 	uint64_t next_number;
 	bool dropping, reap;
 
-	/* the segment that is being zeroed from claim_from on, or NULL; never below the end of a write under way */
-	struct log_segment *claimed;
-	uint64_t claim_from, write_end;
-	struct cond claim_cond;
-
 	int refusing; /* 0 or what submit answers */
 	uint64_t retry_at_us;
 
-	bool sync_armed, sync_urgent, prealloc_queued;
-	struct task sync_task, retry_task, prealloc_task, *rolled;
+	bool sync_armed, sync_urgent;
+	struct task sync_task, retry_task, *rolled;
 	struct log_stats stats;
 };
 
@@ -178,17 +172,16 @@ int log_segment_new(struct log *l, uint64_t number, uint64_t first_lsn, struct l
 int log_segment_header(struct log *l, struct log_segment *s, uint64_t durable_lsn) TFS_MUST;
 void log_segment_discard(struct log *l, struct log_segment *s); /* unlinks, closes, frees; no lock */
 void log_segment_append_locked(struct log *l, struct log_segment *s); /* it becomes the active one */
-/* Zeros to write behind end, so that no page of a reused segment is read before it is written. */
-struct slice log_segment_pad(const struct log_segment *s, uint64_t end);
+/*
+ * Zeros to write behind end: to the end of its page in a reused segment, where
+ * that would be read else; and ahead where syncs are frequent and small.
+ */
+struct slice log_segment_pad(const struct log *l, const struct log_segment *s, uint64_t end);
 void log_segment_wrote(struct log_segment *s, uint64_t end, size_t pad); /* moves bytes on */
 struct log_segment *log_spent_take_all_locked(struct log *l) TFS_MUST;
 void log_spent_discard(struct log *l, struct log_segment *list); /* unlinks and frees them; no lock */
 /* Writer's role: a fresh active segment.  Unlocks meanwhile; -ECANCELED when replaced. */
 int log_roll_locked(struct log *l, uint64_t gen) TFS_MUST;
-/* Writer's role: waits while [0, end) of the active segment is being zeroed.  -ETIMEDOUT, -ECANCELED. */
-int log_claim_wait_locked(struct log *l, uint64_t end, uint64_t gen) TFS_MUST;
-void log_prealloc_kick_locked(struct log *l);
-task_fn log_prealloc_run;
 void log_reap_locked(struct log *l);      /* closes files no longer needed; unlocks meanwhile */
 
 /* log_switch.c */

@@ -128,6 +128,7 @@ struct tablet_env {
 	void *arg;
 	/* Counters for status and metrics. */
 	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
+	_Atomic uint64_t move_waits, move_wait_us, move_wait_longest_us; /* of writers, for a split or merge of their tablet */
 	_Atomic uint64_t paced_us;     /* monotonic: what compactions wrote is paid for by then */
 	_Atomic uint64_t slowed_us;    /* monotonic: a writer was slowed down last */
 	_Atomic uint64_t turn_us;      /* monotonic: what writers above the bound wrote is paid for by then */

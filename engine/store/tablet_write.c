@@ -251,6 +251,23 @@ unlock:
 	return err;
 }
 
+/* A split or merge is about to end here. The caller holds t->lock. */
+static void
+wait_for_move(struct tablet *t)
+{
+	struct tablet_env *env = t->env;
+	uint64_t us = monotonic_us(), longest;
+
+	while (t->state == TABLET_SPLITTING)
+		cond_wait(&t->changed, &t->lock);
+	us = monotonic_us() - us;
+	env->move_waits++;
+	env->move_wait_us += us;
+	longest = env->move_wait_longest_us;
+	while (us > longest && !atomic_compare_exchange_weak(&env->move_wait_longest_us, &longest, us))
+		;
+}
+
 /* Step 3.  0; NEED_REDO, NEED_JUDGE, NEED_ROOM; -errno. */
 static int
 submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
@@ -261,8 +278,8 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 	int err;
 
 	mutex_lock(&t->lock);
-	while (t->state == TABLET_SPLITTING)
-		cond_wait(&t->changed, &t->lock);
+	if (t->state == TABLET_SPLITTING)
+		wait_for_move(t);
 	if ((err = state_error(t)))
 		goto out;
 	if (!t->redo_own) {

@@ -447,7 +447,7 @@ const struct command bench_command = {
 		 "  --only LINES     some lines, joined by commas.  engine: seqwrite randwrite\n"
 		 "                   randwrite-mem randwrite-auto syncwrite randread-cold\n"
 		 "                   randread-warm randread-small randread-new seqread scan-cold\n"
-		 "                   scan size log; writers: write sync split; ycsb: A B C D E F\n"
+		 "                   scan size log; writers: write sync split whole; ycsb: A B C D E F\n"
 		 "\n"
 		 "Cold lines drop the kernel's caches, which only root can.\n",
 	.run = run,

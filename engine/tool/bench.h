@@ -83,6 +83,8 @@ struct side_ops {
 	int (*size)(const char *dir, uint64_t *bytes);
 	/* Tablets of the table; NULL: has none. */
 	unsigned (*tablets)(void *db);
+	/* The longest that a write waited for a split, in microseconds; where tablets is. */
+	uint64_t (*split_wait)(void *db);
 };
 extern const struct side_ops side_ours, side_leveldb;
 extern const struct side_ops *const bench_sides[]; /* ours first, NULL-ended */
@@ -97,6 +99,7 @@ struct took {
 	double wall, cpu;       /* seconds; cpu: of all threads, background work too */
 	uint64_t ops;
 	unsigned tablets;
+	uint64_t split_wait_us; /* the longest */
 	struct latency latency; /* count 0: not measured */
 };
 /* One thread's share of a line. */

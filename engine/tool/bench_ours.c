@@ -201,6 +201,19 @@ static unsigned ours_tablets(void *db)
 	return tfs_tablets(u->table, count_tablet, &n) ? 0 : n;
 }
 
+static uint64_t ours_split_wait(void *db)
+{
+	static const char name[] = "\nsplit_wait_longest_us ";
+	struct ours *u = db;
+	char *text = NULL, *at;
+	uint64_t us = 0;
+
+	if (!tfs_status(u->store, &text) && (at = strstr(text, name)))
+		us = strtoull(at + strlen(name), NULL, 10);
+	free(text);
+	return us;
+}
+
 const struct side_ops side_ours = {
 	.name = "ours",
 	.what = "a table of one family, default settings but for --group, explicit timestamps",
@@ -212,4 +225,5 @@ const struct side_ops side_ours = {
 	.settle = ours_settle,
 	.size = ours_size,
 	.tablets = ours_tablets,
+	.split_wait = ours_split_wait,
 };

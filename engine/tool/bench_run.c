@@ -271,7 +271,8 @@ void print_latencies(const struct bench_options *o, const struct took took[BENCH
 		printf("%s %s %.0f/%.0f/%.0f/%.0f", i ? "," : "", o->sides[i]->name, latency_us(l, 0.5), latency_us(l, 0.99),
 		       latency_us(l, 0.999), latency_us(l, 1));
 		if (took[i].tablets)
-			printf(" (%u tablet%s)", took[i].tablets, took[i].tablets == 1 ? "" : "s");
+			printf(" (%u tablet%s; longest wait for a split %llu)", took[i].tablets, took[i].tablets == 1 ? "" : "s",
+			       (unsigned long long)took[i].split_wait_us);
 	}
 	printf("\n");
 	fflush(stdout);

@@ -8,6 +8,10 @@
  * well the log's leader gathers a group.  The first number of threads is what
  * the others' gain is taken from.  Every write is timed: the longest says
  * what a full memtable, a split or a rival's stall costs whoever waits for it.
+ * What of it is the split's, two numbers say: the longest that a write waited
+ * for one, as the store counts it, and the longest write of the same workload
+ * in one tablet (line whole), where memtables are as small and compactions
+ * take the processors from as many threads.
  */
 #include "engine/tool/bench.h"
 #include "engine/tool/tool.h"
@@ -20,14 +24,16 @@
 
 struct line {
 	const char *name, *what;
-	bool sync, splits;
+	bool sync, small; /* memtables are */
+	bool splits;
 	unsigned threads;
 };
 
 static const struct line lines[] = {
 	{.name = "write", .what = "random write"},
 	{.name = "sync", .what = "synced random write", .sync = true},
-	{.name = "split", .what = "random write, ours splits its tablets", .splits = true},
+	{.name = "split", .what = "random write, ours splits its tablets", .small = true, .splits = true},
+	{.name = "whole", .what = "the same, and nothing splits", .small = true},
 };
 
 static int run_job(struct job *j)
@@ -54,16 +60,20 @@ static int one_side(const struct bench_options *o, unsigned side, void *line, st
 	so.fresh = true;
 	so.memtable_bytes = o->memtable_bytes;
 	/* Tablets split by their files' size: there must be some long before the last write. */
-	if (l->splits && so.memtable_bytes > o->cells * o->value_bytes / 16)
+	if (l->small && so.memtable_bytes > o->cells * o->value_bytes / 16)
 		so.memtable_bytes = o->cells * o->value_bytes / 16 > MEMTABLE_LEAST ? o->cells * o->value_bytes / 16 : MEMTABLE_LEAST;
-	if (l->splits && !o->tablet_bytes) /* a few dozen */
+	if (l->small && !l->splits)
+		so.tablet_bytes = UINT64_C(1) << 40;
+	else if (l->splits && !o->tablet_bytes) /* a few dozen */
 		so.tablet_bytes = o->cells * o->value_bytes / 32 > TABLET_LEAST ? o->cells * o->value_bytes / 32 : TABLET_LEAST;
 	db = o->sides[side]->open(&so);
 	if (!db)
 		return -EIO;
 	err = run_jobs(o, o->sides[side], db, run_job, l, ops < o->cells ? ops : o->cells, l->threads, true, took);
-	if (!err && l->splits && o->sides[side]->tablets)
+	if (!err && l->splits && o->sides[side]->tablets) {
 		took->tablets = o->sides[side]->tablets(db);
+		took->split_wait_us = o->sides[side]->split_wait(db);
+	}
 	o->sides[side]->close(db);
 	return err;
 }
@@ -109,4 +119,4 @@ static int run(const struct bench_options *o)
 	return err;
 }
 
-const struct bench_kind bench_writers = {.name = "writers", .lines = " write sync split ", .run = run};
+const struct bench_kind bench_writers = {.name = "writers", .lines = " write sync split whole ", .run = run};

@@ -85,7 +85,7 @@ static void choose_history(uint64_t seed)
 	options.sync = one_in(&r, 8);
 	if (by_hand) {
 		options.sync_interval_us = 3600000000u;
-		options.log_segment_bytes = 16 << 10; /* too short to be preallocated, by a thread of its own */
+		options.log_segment_bytes = 16 << 10;
 	}
 	options.log_level = MSG_WARNING;
 	flags = STEP_TABLES | STEP_SCHEMA | STEP_SYNC | STEP_SINGLE | STEP_TABLETS | (changes ? STEP_CHANGES : 0);

@@ -413,7 +413,18 @@ static void test_lazy_sync(void **state)
 	assert_int_equal(log_free(e->log), 0);
 }
 
-static void test_preallocation_keeps_records(void **state)
+static int no_room_for_zeros(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	(void)path;
+	(void)offset;
+	(void)number;
+	if (op != FILE_OP_WRITE || n < 100000)
+		return 0;
+	++*(_Atomic unsigned *)arg;
+	return -ENOSPC;
+}
+
+static void test_zeros_ahead_keep_records(void **state)
 {
 	struct env *e = *state;
 	struct log_ticket t;
@@ -424,9 +435,11 @@ static void test_preallocation_keeps_records(void **state)
 	char *path = path_join(e->dir, "0000000001.log");
 
 	start(e, 64 << 20, 0);
-	/* Frequent syncs first (zeroed ahead), then a burst into what is being zeroed. */
+	/* Frequent syncs first (zeroed ahead), then a burst over what is zeroed. */
 	for (; tag < 400; tag++)
 		must_put(e, tag + 1, 1000, true);
+	assert_int_equal(file_stat_size(path, &bytes), 0);
+	assert_true(bytes > log_bytes(e->log) + 4096); /* something lies ahead */
 	for (; tag < 440; tag++) {
 		fill(&r, batch, tag + 1, 250000);
 		assert_int_equal(log_submit(e->log, &r, tag % 9 == 0, &t), 0);
@@ -434,9 +447,6 @@ static void test_preallocation_keeps_records(void **state)
 	}
 	for (; tag < 500; tag++)
 		must_put(e, tag + 1, 1000, true);
-	task_pool_drain(e->pool);
-	assert_int_equal(file_stat_size(path, &bytes), 0);
-	assert_true(bytes > log_bytes(e->log)); /* something lies ahead */
 	assert_int_equal(replay(e, &s), 0);
 	holds(&s, 1, 500);
 	assert_int_equal(log_free(e->log), 0);
@@ -444,6 +454,46 @@ static void test_preallocation_keeps_records(void **state)
 	holds(&s, 1, 500);
 	free(path);
 	free(batch);
+}
+
+static void test_no_room_for_zeros_ahead(void **state)
+{
+	struct env *e = *state;
+	_Atomic unsigned refused = 0;
+	struct log_stats st;
+	struct seen s;
+
+	start(e, 64 << 20, 0);
+	file_set_hook(no_room_for_zeros, &refused);
+	for (uint64_t tag = 1; tag <= 400; tag++)
+		must_put(e, tag, 1000, true);
+	file_set_hook(NULL, NULL);
+	assert_int_equal(refused, 1); /* and is not asked for again */
+	log_get_stats(e->log, &st);
+	assert_int_equal(st.switches, 0);
+	assert_int_equal(log_free(e->log), 0);
+	assert_int_equal(replay(e, &s), 0);
+	holds(&s, 1, 400);
+}
+
+static void test_zeros_ahead_end_with_the_segment(void **state)
+{
+	struct env *e = *state;
+	uint64_t bytes = 0;
+	struct seen s;
+	char *path = path_join(e->dir, "0000000001.log");
+
+	start(e, 100 << 10, 0);
+	for (uint64_t tag = 1; tag <= 50; tag++)
+		must_put(e, tag, 1000, true);
+	assert_int_equal(file_stat_size(path, &bytes), 0);
+	assert_int_equal(bytes, 100 << 10);
+	for (uint64_t tag = 51; tag <= 300; tag++)
+		must_put(e, tag, 1000, true);
+	assert_int_equal(log_free(e->log), 0);
+	assert_int_equal(replay(e, &s), 0);
+	holds(&s, 1, 300);
+	free(path);
 }
 
 int main(void)
@@ -464,7 +514,9 @@ int main(void)
 		T(test_eight_threads),
 		T(test_memory_is_bounded),
 		T(test_lazy_sync),
-		T(test_preallocation_keeps_records),
+		T(test_zeros_ahead_keep_records),
+		T(test_no_room_for_zeros_ahead),
+		T(test_zeros_ahead_end_with_the_segment),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -77,7 +77,7 @@ static unsigned files(struct env *e)
 	return n;
 }
 
-/* Records tag.., so few of them synced that nothing is zeroed ahead: its calls would be counted here. */
+/* Records tag.., so few of them synced that nothing is zeroed ahead. */
 static uint64_t put_many(struct env *e, uint64_t tag, unsigned n)
 {
 	for (unsigned i = 1; i <= n; i++, tag++)

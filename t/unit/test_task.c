@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -383,6 +384,37 @@ static void wishes_init(struct wish *w, struct task_pool *p)
 	}
 }
 
+static int priority_seen;
+
+static void see_priority(struct task *t)
+{
+	(void)t;
+	priority_seen = getpriority(PRIO_PROCESS, 0);
+}
+
+static void test_workers_give_way(void **state)
+{
+	const int mine = getpriority(PRIO_PROCESS, 0);
+	struct task_pool *p;
+	struct task t;
+
+	(void)state;
+	assert_int_equal(task_pool_new("nicer", 1, &p), 0);
+	task_pool_yield(p, 3);
+	task_init(&t, p, see_priority);
+	for (unsigned i = 0; i < 2; i++) { /* once, and not again and again */
+		task_queue(&t);
+		task_pool_drain(p);
+		assert_int_equal(priority_seen, mine + 3 < 19 ? mine + 3 : 19);
+	}
+	task_pool_free(p);
+	task_init(&t, pool, see_priority);
+	task_queue(&t);
+	task_pool_drain(pool);
+	assert_int_equal(priority_seen, mine);
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), mine);
+}
+
 static void test_most_urgent_first(void **state)
 {
 	struct task_pool *one;
@@ -499,6 +531,7 @@ int main(void)
 		T(test_no_lost_wakeup),
 		T(test_free_runs_the_queue),
 		T(test_bad_pools),
+		T(test_workers_give_way),
 		T(test_most_urgent_first),
 		T(test_not_now),
 		T(test_waiting_counts),
