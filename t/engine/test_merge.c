@@ -735,7 +735,8 @@ static int note_borders(void *arg, const struct tfs_tablet *t)
 {
 	struct borders *b = arg;
 
-	b->wrong += b->ended || t->begin.size != strlen(b->last) || memcmp(t->begin.data, b->last, t->begin.size) != 0;
+	b->wrong += b->ended || t->begin.size != strlen(b->last) ||
+		    (t->begin.size && memcmp(t->begin.data, b->last, t->begin.size) != 0);
 	snprintf(b->last, sizeof(b->last), "%.*s", (int)t->end.size, t->end.data ? (const char *)t->end.data : "");
 	b->ended = !t->end.data;
 	b->count++;
