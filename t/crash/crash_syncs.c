@@ -148,8 +148,6 @@ static int skip_history(uint64_t seed, bool each)
 
 	if (!prepare(seed))
 		return -1;
-	if (told->zeroed)
-		return 1;
 	operations = told->operations;
 	syncs = told->syncs < SYNCS_MAX ? told->syncs : SYNCS_MAX;
 	memcpy(sync, told->sync, sizeof(sync));

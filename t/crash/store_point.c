@@ -227,8 +227,6 @@ static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset,
 		dead = true;
 	if (dead)
 		return -EIO;
-	if (op == FILE_OP_ALLOCATE)
-		told->zeroed = true;
 	if (op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR)
 		told_sync(op, path, number);
 	if (now.killed ? !rose || number != told->rose_at + now.at : number != now.at)
@@ -599,7 +597,6 @@ void point_clear(void)
 	told->begun = told->answered = told->durable = 0;
 	told->operations = told->syncs = 0;
 	told->rose_at = 0;
-	told->zeroed = false;
 }
 
 static const char *const death_places[PLACES_OF_DEATH] = {

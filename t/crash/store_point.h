@@ -41,7 +41,6 @@ struct told {
 		char place[160]; /* who asked for it, "FILE:LINE sync" or "... syncdir" */
 		char of[48];    /* what was synced, below the store */
 	} sync[SYNCS_MAX];
-	_Atomic bool zeroed;    /* the log has zeroed ahead, which a thread of its own does */
 	unsigned found;         /* by the child that reopens: the state it saw */
 	char last_op[200];
 };
