@@ -258,10 +258,10 @@ wait_for_move(struct tablet *t)
 	struct tablet_env *env = t->env;
 	uint64_t us = monotonic_us(), longest;
 
+	env->move_waits++;
 	while (t->state == TABLET_SPLITTING)
 		cond_wait(&t->changed, &t->lock);
 	us = monotonic_us() - us;
-	env->move_waits++;
 	env->move_wait_us += us;
 	longest = env->move_wait_longest_us;
 	while (us > longest && !atomic_compare_exchange_weak(&env->move_wait_longest_us, &longest, us))

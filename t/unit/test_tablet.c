@@ -5,6 +5,8 @@
  * with flushes, merging and major compactions and reopenings between.  Every
  * result, and after every disturbance every cell, must be the model's.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -578,6 +580,53 @@ static void test_newest_after_each_delete(void **state)
 	lib_fini(&l);
 }
 
+static void assert_newest(struct lib *l, int64_t ts)
+{
+	struct cell_info info;
+
+	LIB(tablet_read(l->t, slice_str("r"), 1, slice_str("q"), (struct op_time){true, 0}, 0, NULL, 0, NULL, &info));
+	assert_int_equal(info.ts, ts);
+}
+
+static void *put_one(void *l)
+{
+	LIB(lib_put(l, "r", 1, "q", 2, slice_str("after")));
+	return NULL;
+}
+
+/* A write that meets a split or merge waits for its end, which is counted. */
+static void test_waits_for_a_move(void **state)
+{
+	static struct lib l;
+	static const char *const none[] = {""};
+	struct tablet_env *env;
+	pthread_t thread;
+
+	(void)state;
+	lib_init(&l, "/dev/shm");
+	l.schema = lib_schema(none, 1, 1);
+	lib_start(&l);
+	env = &l.env;
+	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("before")));
+	LIB(tablet_move_prepare(l.t));
+	LIB(tablet_merge_begin(l.t));
+	LIB(tablet_merge_stop(l.t));
+	assert_int_equal(env->move_waits, 0);
+	assert_int_equal(pthread_create(&thread, NULL, put_one, &l), 0);
+	while (!env->move_waits)
+		sched_yield();
+	assert_newest(&l, 1);
+	tablet_merge_end(l.t, false);
+	tablet_move_done(l.t);
+	pthread_join(thread, NULL);
+	assert_newest(&l, 2);
+	assert_int_equal(env->move_waits, 1);
+	assert_true(env->move_wait_longest_us > 0);
+	assert_int_equal(env->move_wait_us, env->move_wait_longest_us);
+	lib_stop(&l);
+	lib_fini(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -585,6 +634,7 @@ int main(void)
 		cmocka_unit_test(test_newest_below_deleted),
 		cmocka_unit_test(test_newest_after_each_delete),
 		cmocka_unit_test(test_histories),
+		cmocka_unit_test(test_waits_for_a_move),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
