@@ -336,9 +336,15 @@ static void minimise(uint64_t seed, const struct api *library, unsigned seconds)
 	}
 }
 
+/* On standard error: what is told on the other prove keeps to itself. */
 static void report(uint64_t seed, int status, const struct api *library, unsigned seconds)
 {
 	unsigned at = shared->failed_at;
+	int out = dup(STDOUT_FILENO);
+
+	fflush(stdout);
+	if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		exit(2);
 
 	printf("# seed %llu fails at step %u", (unsigned long long)seed, at);
 	if (WIFSIGNALED(status))
@@ -350,6 +356,10 @@ static void report(uint64_t seed, int status, const struct api *library, unsigne
 	(void)run(seed, true, library);
 	print_story(100);
 	memset(shared->skip, 0, sizeof(shared->skip));
+	fflush(stdout);
+	if (dup2(out, STDOUT_FILENO) < 0)
+		exit(2);
+	close(out);
 }
 
 /* A library with a flaw: what qualifier 00 01 holds is not counted in row_exists. */
