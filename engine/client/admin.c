@@ -88,7 +88,7 @@ static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *
 		}
 		while (all->n && slice_cmp(told_to(all), a.tablet.begin) > 0)
 			ts_answer_fini(&all->v[--all->n]);
-		if (slice_eq(told_to(all), a.tablet.begin) || ++changes == CHANGES_MOST) {
+		if (slice_eq(told_to(all), a.tablet.begin) || ++changes >= CHANGES_MOST) {
 			more = a.tablet.end.p != NULL;
 			all->v[all->n++] = a;
 		} else {

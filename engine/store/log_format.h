@@ -7,7 +7,7 @@
  *	0     segment header, first copy
  *	512   segment header, second copy (one damaged sector loses no segment)
  *	1024  records, each starting at a multiple of 8; where they end,
- *	      zeros (the tail is preallocated), what an earlier life of the
+ *	      zeros (written ahead), what an earlier life of the
  *	      file left (records of LSNs below the segment's first, cut
  *	      anywhere), or the end of the file
  *
