@@ -41,6 +41,7 @@
 #include <stdlib.h>
 
 enum { WORTH_FILES = 4, RATIO = 2 };
+enum { DEAD_LEAST = 1000 }; /* tombstones; a small tablet is not rewritten for every few rows that go */
 
 /* Files of one group, newest first: the run [from, from+count). */
 static void
@@ -201,13 +202,39 @@ compact_major_after(uint32_t table, struct slice begin, uint64_t within_us)
 	return half - half / 4 / 1024 * (int64_t)(hash64(begin, table) % 1024);
 }
 
+/*
+ * Is so much of the tablet deleted that all of it is worth writing anew?  A
+ * file that tablets share after a split counts by what is this one's: with
+ * all of it, nothing would ever be much.
+ */
+static bool
+mostly_dead(const struct view *v)
+{
+	uint64_t cells = 0, tombstones = 0;
+
+	for (unsigned i = 0; i < v->file_count; i++)
+		tombstones += v->files[i]->meta.tombstones;
+	if (tombstones < DEAD_LEAST) /* nobody need be asked */
+		return false;
+	tombstones = 0;
+	for (unsigned i = 0; i < v->file_count; i++) {
+		uint64_t c, d;
+
+		if (vfile_empty(v->files[i]))
+			continue;
+		vfile_entries(v->files[i], &c, &d);
+		cells += c;
+		tombstones += d;
+	}
+	return tombstones >= cells / 4 + DEAD_LEAST;
+}
+
 int64_t
 compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t after_us)
 {
 	int64_t late = now - last_major_us - after_us;
-	uint64_t cells = 0, tombstones = 0;
 	int64_t oldest = INT64_MAX;
-	bool stale = false;
+	bool tombstones = false, stale = false;
 
 	for (unsigned i = 0; i < v->file_count; i++) {
 		struct vfile *f = v->files[i];
@@ -216,13 +243,12 @@ compact_major_late(const struct view *v, const struct store_schema *s, int64_t l
 			return -1; /* it would fail again and again */
 		if (f->meta.cells && f->meta.oldest_us < oldest)
 			oldest = f->meta.oldest_us;
-		cells += f->meta.cells;
-		tombstones += f->meta.tombstones;
+		tombstones |= f->meta.tombstones > 0;
 		stale |= f->clip || rules_changed(f->schema, s) || compact_unsure(f, s);
 		for (unsigned k = 0; k < i; k++)
 			stale |= v->files[k]->meta.group == f->meta.group; /* versions that only together are too many */
 	}
-	if (tombstones && tombstones >= cells / 4 + 1000)
+	if (mostly_dead(v))
 		return late > 0 ? late : 0;
 	if (!v->file_count || late < 0)
 		return -1;

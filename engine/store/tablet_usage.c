@@ -283,6 +283,26 @@ part_of(struct vfile *f, struct file_usage *u, struct part *p)
 	return 0;
 }
 
+/* One that cannot be read counts as a whole: rather too much than nothing. */
+static struct part
+part_or_whole(struct vfile *f)
+{
+	const struct part whole = {0, 1, 1};
+	struct file_usage *u;
+	struct part p;
+
+	return f->clip && !file_usage(f, &u) && !part_of(f, u, &p) ? p : whole;
+}
+
+void
+vfile_entries(struct vfile *f, uint64_t *cells, uint64_t *tombstones)
+{
+	struct part p = part_or_whole(f);
+
+	*cells = share(&p, f->meta.cells);
+	*tombstones = share(&p, f->meta.tombstones);
+}
+
 /* ---- the tablet ---- */
 
 static const char *const state_names[] = {
@@ -317,14 +337,11 @@ tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	}
 	for (unsigned i = 0; i < snap.view->file_count; i++) {
 		struct vfile *f = snap.view->files[i];
-		struct part p = {0, 1, 1};
-		struct file_usage *u;
+		struct part p;
 
 		if (vfile_empty(f))
 			continue;
-		/* One that cannot be read counts as a whole: rather too much than nothing. */
-		if (f->clip && (file_usage(f, &u) || part_of(f, u, &p)))
-			p = (struct part){0, 1, 1};
+		p = part_or_whole(f);
 		st.disk_bytes += share(&p, f->meta.bytes);
 		st.raw_bytes += share(&p, f->meta.raw_bytes);
 		st.cells += share(&p, f->meta.cells);

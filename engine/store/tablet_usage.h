@@ -44,6 +44,8 @@ void file_usage_know(struct vfile *f, const struct props *p);
  * yes.  So what is stored in one locality group is read without the files of the others.
  */
 bool vfile_concerns(struct vfile *f, const uint16_t *families, unsigned n);
+/* What of the file's entries is the tablet's, about.  May read of one that is used in part; not quick the first time. */
+void vfile_entries(struct vfile *f, uint64_t *cells, uint64_t *tombstones);
 /* Does it hold families that are in another group now, or have gone?  In doubt no. */
 bool vfile_misplaced(struct vfile *f, const struct store_schema *s);
 

@@ -217,6 +217,43 @@ static void test_split_by_hand(void **state)
 	lib_fini(&l);
 }
 
+/* What was mostly deleted since a split is mostly deleted: the file's other rows are another tablet's. */
+static void test_much_deleted_of_a_part(void **state)
+{
+	static struct lib l;
+	struct op del = {.kind = OP_DELETE_ROW};
+	struct tablet_file *f = &l.files[0];
+	char row[16];
+	int64_t now;
+
+	(void)state;
+	start(&l, 1);
+	now = clock_now(l.clock);
+	for (int i = 0; i < 12000; i++) {
+		snprintf(row, sizeof row, "%05d", i);
+		LIB(lib_put(&l, row, 1, "q", 1, slice_str(row)));
+	}
+	LIB(tablet_flush(l.t));
+	lib_stop(&l);
+	LIB(buf_append(&f->begin, "09000", 5));
+	l.begin = slice_str("09000");
+	lib_start(&l);
+	for (int i = 0; i < 2000; i++) {
+		snprintf(row, sizeof row, "%05d", 9000 + i);
+		LIB(lib_op(&l, row, &del, NULL));
+		if (i == 1000) {
+			LIB(tablet_flush(l.t)); /* a third of the tablet, but not a quarter and a thousand more */
+			assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, 1000000), -1);
+		}
+	}
+	LIB(tablet_flush(l.t));
+	assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, 1000000), 0);
+	LIB(tablet_compact(l.t));
+	assert_int_equal(count_cells(&l), 1000);
+	assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, 1000000), -1);
+	end(&l);
+}
+
 /* A family moves to another group while files of the old one live. */
 static void test_groups_change(void **state)
 {
@@ -604,6 +641,7 @@ int main(void)
 		cmocka_unit_test(test_scan_outlives_its_files),
 		cmocka_unit_test(test_redo_set),
 		cmocka_unit_test(test_split_by_hand),
+		cmocka_unit_test(test_much_deleted_of_a_part),
 		cmocka_unit_test(test_groups_change),
 		cmocka_unit_test(test_deleted_under_older_rules),
 		cmocka_unit_test(test_rules_change_under_a_delete),
