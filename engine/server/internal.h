@@ -182,8 +182,8 @@ bool known_look_again(struct server *s, struct known *k, uint64_t generation);
 /*
  * Around a mutation of the table: waits while writes are held, gives the
  * schema (a reference) that stays the table's until the end, refreshed when
- * older than generation.  -ENOENT: the table has gone.  HOLD_LEAVE: -EAGAIN
- * while writes are held; who has let go asks for splits and merges again.
+ * older than generation.  -ENOENT: the table has gone.  HOLD_LEAVE: 1, and
+ * nothing begun, while writes are held; who has let go asks for splits and merges again.
  */
 enum when_held { HOLD_WAIT, HOLD_PASS, HOLD_LEAVE };
 int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held,
@@ -215,7 +215,7 @@ uint64_t split_size(struct server *s, struct held *h); /* past so many bytes it 
 /* ---- merge.c ---- */
 /* Makes one of the tablet that holds row and the next.  -ENOENT: there is none. */
 int merge_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
-/* The same for two that are neighbours; between moving_begin and moving_end.  -EAGAIN: the table's writes are held. */
+/* The same for two that are neighbours; between moving_begin and moving_end.  1: the table's writes are held. */
 int merge_held(struct server *s, struct held *lower, struct held *upper) TFS_MUST;
 extern unsigned merge_ask_times; /* how often it asks what became of its third step before it lets go; tests ask less */
 /* Merges in doubt are asked for again, and ended. */

@@ -355,7 +355,7 @@ int merge_at(struct server *s, uint32_t table, struct slice row)
 {
 	int err;
 
-	while ((err = merge_at_once(s, table, row)) == -EAGAIN)
+	while ((err = merge_at_once(s, table, row)) > 0)
 		schemas_wait(s, table);
 	return err;
 }

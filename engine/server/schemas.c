@@ -15,6 +15,7 @@
  * writes are refused, for they could be acknowledged and never seen again.
  */
 #include "engine/base/msg.h"
+#include "engine/client/metadata.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
@@ -248,15 +249,35 @@ static int search_one(void *arg, const char *name)
 	return f->found;
 }
 
-/* The master leaves a note with the drop.  A name that was lost otherwise, or looked for while it changed, takes no data with it. */
+static int has_row(void *arg, struct slice row_key, struct meta_tablet *m)
+{
+	(void)arg, (void)row_key, (void)m;
+	return 1;
+}
+
+/*
+ * The master leaves a note with the drop, and takes it away when the table's
+ * METADATA rows have gone.  A name that was lost otherwise, or looked for
+ * while it changed, takes no data with it.
+ */
 static int was_dropped(struct server *s, uint32_t table)
 {
+	struct buf from = {0}, to = {0};
 	char note[32];
 	int err;
 
 	snprintf(note, sizeof(note), "dropped/%u", table);
 	err = lock_get(s->locks, note, NULL, NULL);
-	return err == -ENOENT ? -EIO : err;
+	if (err != -ENOENT)
+		return err;
+	err = meta_table_begin(&from, table);
+	if (!err)
+		err = meta_table_begin(&to, table + 1);
+	if (!err)
+		err = metadata_scan(s->metadata, buf_slice(&from), buf_slice(&to), has_row, NULL);
+	buf_fini(&from);
+	buf_fini(&to);
+	return err > 0 ? -EIO : err;
 }
 
 /* A file that named the table does not do so any more: unless another one does, its tablets go. */
@@ -422,7 +443,7 @@ int known_write_begin(struct server *s, struct known *k, uint64_t generation, en
 			err = k->refuse;
 		if (!err && k->holds && held == HOLD_LEAVE) {
 			k->left_off = true;
-			err = -EAGAIN;
+			err = 1;
 		}
 		if (err)
 			break;
@@ -482,7 +503,7 @@ void schemas_let_go(struct server *s, uint32_t table, int refuse)
 	mutex_lock(&s->lock);
 	k = known_find_locked(s, table);
 	if (k && refuse)
-		k->refuse = refuse < 0 ? refuse : 0;
+		k->refuse = refuse < 0 ? -EIO : 0;
 	if (k && k->holds && --k->holds == 0) {
 		cond_broadcast(&s->changed);
 		left_off = k->left_off;

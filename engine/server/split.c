@@ -175,7 +175,7 @@ static int split_begun(struct server *s, struct held *h, struct slice at)
 	return err;
 }
 
-/* Between begin and end of moving.  -EAGAIN: the table's writes are held. */
+/* Between begin and end of moving.  1: the table's writes are held. */
 static int split_held(struct server *s, struct held *h, struct slice at)
 {
 	struct store_schema *schema = NULL;
@@ -222,7 +222,7 @@ int split_at(struct server *s, uint32_t table, struct slice row)
 {
 	int err;
 
-	while ((err = split_at_once(s, table, row)) == -EAGAIN)
+	while ((err = split_at_once(s, table, row)) > 0)
 		schemas_wait(s, table);
 	return err;
 }
@@ -261,7 +261,7 @@ static void split_if_large(struct server *s, struct held *h)
 		err = split_held(s, h, buf_slice(&at));
 		moving_end(s);
 	}
-	if (err && err != -EAGAIN) {
+	if (err < 0) {
 		h->split_after_us = monotonic_us() + TRY_AGAIN_US;
 		if (err != -ENOENT && err != -EREMCHG && err != -ESHUTDOWN)
 			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table, h->last ? "the end" : Q(buf_slice(&h->end)),
@@ -305,7 +305,7 @@ static bool merge_if_small(struct server *s, struct held *lower, struct held *up
 	moving_end(s);
 	if (!err)
 		return true;
-	if (err == -EAGAIN)
+	if (err > 0)
 		return false;
 	upper->merge_after_us = monotonic_us() + TRY_AGAIN_US;
 	if (err != -EREMCHG && err != -ESHUTDOWN && err != -ENOENT)

@@ -94,6 +94,80 @@ static void drop_in_doubt(void **state)
 	close_store(true);
 }
 
+/*
+ * The same where the drop is done, and it is the server that could not look
+ * whether it was: later writes hear that the table has gone, not of -EIO.
+ */
+static void drop_missed(void **state)
+{
+	static struct fault f = {.err = -EIO};
+	static const struct { enum file_op op; const char *part; } at[] = {
+		{FILE_OP_READ, "/lock/dropped"}, {FILE_OP_LIST, "/lock/tables"},
+	};
+	struct tfs_table *t;
+	unsigned missed = 0;
+
+	(void)state;
+	open_store();
+	for (unsigned i = 0; i < sizeof(at) / sizeof(*at); i++) {
+		t = make_table("t");
+		assert_int_equal(put(t, "r", "f", "v"), 0);
+		assert_int_equal(delete_row(t, "r"), 0);
+		f.op = at[i].op;
+		f.part = at[i].part;
+		f.times = 1;
+		set_hook(fail_some, &f);
+		assert_int_equal(tfs_table_drop(store, "t"), 0);
+		set_hook(NULL, NULL);
+		missed += f.times == 0;
+		assert_int_equal(put(t, "r", "f", "v"), -ENOENT);
+		tfs_table_close(t);
+	}
+	assert_int_equal(missed, 2);
+	close_store(true);
+	open_store();
+	close_store(true);
+}
+
+/* ---- an error that looks like something else ---- */
+
+static int try_again(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	_Atomic bool *on = arg;
+
+	(void)op, (void)path, (void)offset, (void)n, (void)number;
+	return *on ? -EAGAIN : 0;
+}
+
+/* An -EAGAIN of the disk's: a split or a merge ends with it, and is not repeated like one that has met a hold. */
+static void told_to_try_again(void **state)
+{
+	static _Atomic bool on;
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(put(t, (const char[]){(char)('a' + i), 0}, "f", "v"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	assert_int_equal(tfs_split(t, TFS_S("b")), 0);
+	set_hook(try_again, (void *)&on);
+	for (unsigned i = 0; i < 2; i++) {
+		on = true;
+		assert_int_equal(i ? tfs_merge(t, TFS_S("a")) : tfs_split(t, TFS_S("c")), -EAGAIN);
+		on = false;
+		tfs_table_close(t);
+		close_store(false);
+		open_store();
+		t = open_table("t");
+		for (unsigned k = 0; k < 4; k++)
+			assert_int_equal(look(t, (const char[]){(char)('a' + k), 0}), 0);
+	}
+	tfs_table_close(t);
+	close_store(true);
+}
+
 /* ---- a full disk ---- */
 struct full {
 	_Atomic bool full;
@@ -226,7 +300,7 @@ static void ballast(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(root_in_doubt), T(row_of_another), T(drop_in_doubt), T(ballast), T(deletes_share_the_ballast),
+		T(root_in_doubt), T(row_of_another), T(drop_in_doubt), T(drop_missed), T(told_to_try_again), T(ballast), T(deletes_share_the_ballast),
 	};
 
 	return RUN(tests);
