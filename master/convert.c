@@ -21,12 +21,18 @@
  *	  and delete each row; sync
  *	5 remove "convert/TABLE ID"
  * A crash between 2 and 5 leaves the file, and the next start goes on from 3
- * or 4 before anybody can write.  After an error there the table's writes are
- * refused, since what is written meanwhile could not be told from what is
- * still to be converted, and reads (-EIO), since rows that have no salt yet
- * would look as if they were not there.  So it
- * is tried again by itself, after 0.1 s and ever less often up to a minute, when
- * the schema is written again, and at the next start.
+ * or 4 before anybody can write.  After an error there the table is not
+ * written to, since what is written meanwhile could not be told from what is
+ * still to be converted, nor read, since rows that have no salt yet would look
+ * as if they were not there (-EIO); the others are.  So it is tried again by
+ * itself, after 0.1 s and ever less often up to a minute, when the schema is
+ * written again, and at the next start.
+ *
+ * What fails for good, for a cell that cannot be read any more, leaves one way
+ * out: a schema with allow_delete that keeps none of the table's families
+ * (master.c).  The cells are then nobody's, so that nothing is left to
+ * be converted; what was being restored is restored again.  Going back would
+ * have to read what cannot be read, too.
  *
  * Doing 3 twice must do it once.  What has been converted is 8 bytes, and
  * those of a small number begin with 00 or FF, which no text does; but the 8
@@ -306,9 +312,9 @@ int convert_step(struct conversion *c, uint32_t table, struct lock_op *op)
 
 /*
  * Each family by the ids in the file; the twins of each stand together.  The
- * file is read through first: half of it would do harm.
+ * file is read through first: half of it would do harm.  *sound: it is whole.
  */
-static int convert_all(struct walk *w, struct slice contents, bool *salt)
+static int convert_all(struct walk *w, struct slice contents, bool *salt, bool *sound)
 {
 	struct convert_key key = {0};
 	struct slice families;
@@ -326,6 +332,7 @@ static int convert_all(struct walk *w, struct slice contents, bool *salt)
 			break;
 		}
 	}
+	*sound = !err;
 	if (!err && !count) /* that has been done */
 		return 0;
 	if (!err)
@@ -351,7 +358,8 @@ static int convert_salt(struct walk *w, const char *file)
 	return err ? err : sync_all(w->m);
 }
 
-int convert_run(struct master *m, const struct tfs_schema *p)
+/* *sound: what fails is the table's; else it is lock/convert/TABLE that cannot be read. */
+static int run(struct master *m, const struct tfs_schema *p, bool *sound)
 {
 	struct walk w = {.m = m, .table = p->table_id, .generation = p->generation, .salt = (uint8_t)p->salt};
 	struct lock_op done = {.remove = true, .expect = LOCK_ANY};
@@ -363,7 +371,7 @@ int convert_run(struct master *m, const struct tfs_schema *p)
 	convert_file(file, p->table_id);
 	err = lock_get(m->locks, file, &b, NULL);
 	if (!err)
-		err = convert_all(&w, buf_slice(&b), &salt);
+		err = convert_all(&w, buf_slice(&b), &salt, sound);
 	if (!err && salt)
 		err = convert_salt(&w, file);
 	done.name = file;
@@ -371,6 +379,19 @@ int convert_run(struct master *m, const struct tfs_schema *p)
 		err = lock_multi(m->locks, &done, 1, NULL);
 	buf_fini(&b);
 	return err;
+}
+
+int convert_run(struct master *m, const struct tfs_schema *p)
+{
+	bool sound = false;
+
+	return run(m, p, &sound);
+}
+
+void convert_end_step(struct conversion *c, uint32_t table, struct lock_op *op)
+{
+	convert_file(c->file, table);
+	*op = (struct lock_op){.name = c->file, .remove = true, .expect = LOCK_ANY};
 }
 
 int convert_pending(struct master *m, uint32_t table)
@@ -385,23 +406,29 @@ int convert_pending(struct master *m, uint32_t table)
 
 struct finish {
 	struct master *m;
-	char **why;
-	bool serving; /* after the start: writes are held meanwhile, and one that fails keeps no other from its turn */
-	int failed;
+	char **why;   /* at the start only: a file that makes no sense keeps the store from being opened */
+	int failed;   /* tables whose cells cannot be converted keep no other from its turn */
 };
 
-static int run_one(struct finish *f, const struct tfs_schema *p)
+/* Nobody reads or writes the table until there is no error. */
+static int run_one(struct finish *f, const struct tfs_schema *p, bool *sound)
 {
-	int err = f->serving ? master_hold(f->m, p->table_id) : 0;
+	int err = master_hold(f->m, p->table_id);
 
 	if (err)
 		return err;
-	err = convert_run(f->m, p);
-	if (f->serving)
-		master_let_go(f->m, p->table_id, err ? err : 1);
-	if (!err && f->serving)
+	err = run(f->m, p, sound);
+	master_let_go(f->m, p->table_id, err ? err : 1);
+	if (!err)
 		msg_notice("table %s: its cells have been converted after all", p->name);
 	return err;
+}
+
+void convert_tell(struct master *m, const struct tfs_schema *p, int err)
+{
+	if (err != m->retry_told)
+		msg_error("table %s: its cells cannot be converted: %s; until they are it cannot be read or written", p->name, strerror(-err));
+	m->retry_told = err;
 }
 
 static int finish_one(void *arg, const char *name)
@@ -411,6 +438,7 @@ static int finish_one(void *arg, const char *name)
 	char file[FILE_MAX], *end;
 	unsigned long table = strtoul(name, &end, 10);
 	struct schema *s = NULL;
+	bool sound = false;
 	uint64_t version;
 	int err;
 
@@ -419,32 +447,37 @@ static int finish_one(void *arg, const char *name)
 		return 0; /* not ours */
 	err = master_read_by_id(f->m, (uint32_t)table, NULL, &s, &version);
 	if (!err) {
-		err = run_one(f, schema_public(s));
+		err = run_one(f, schema_public(s), &sound);
 	} else if (err == -ENOENT) { /* of a table dropped meanwhile */
 		stray.name = file;
 		err = lock_multi(f->m->locks, &stray, 1, NULL);
 	}
-	if (err && f->why && !*f->why &&
+	if (err && sound)
+		convert_tell(f->m, schema_public(s), err);
+	if (err && !sound && f->why && !*f->why &&
 	    asprintf(f->why, "lock/convert/%s: table %s: its cells cannot be converted: %s", name, s ? schema_public(s)->name : "?",
 		     strerror(-err)) < 0)
 		*f->why = NULL;
 	schema_put(s);
 	f->failed = err ? err : f->failed;
-	return f->serving ? 0 : err;
+	return f->why && !sound ? err : 0;
 }
 
 int convert_finish_all(struct master *m, char **why)
 {
 	struct finish f = {.m = m, .why = why};
+	int err = m->locks->ops->list(m->locks, "convert", finish_one, &f);
 
-	return m->locks->ops->list(m->locks, "convert", finish_one, &f);
+	if (!err && f.failed)
+		convert_later(m);
+	return err;
 }
 
 /* What a disk did once it may not do again; nobody reads or writes the table, so soon. */
 static void retry(struct task *t)
 {
 	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, retry));
-	struct finish f = {.m = m, .serving = true};
+	struct finish f = {.m = m};
 	int err;
 
 	mutex_lock(&m->lock);

@@ -17,6 +17,7 @@ struct master {
 	struct task_pool *pool;    /* made when a conversion first fails; NULL: none has */
 	struct task retry;
 	uint64_t retry_us;         /* until it is tried again */
+	int retry_told;            /* the error that the log has last; 0: none */
 };
 
 #define TABLE_FILE_MAX (sizeof("tables/") + TFS_NAME_MAX)
@@ -52,17 +53,27 @@ int convert_step(struct conversion *c, uint32_t table, struct lock_op *op) TFS_M
 int convert_run(struct master *m, const struct tfs_schema *p) TFS_MUST;
 /* 0: an earlier one was not finished.  -ENOENT: none was begun.  Else it is not known. */
 int convert_pending(struct master *m, uint32_t table) TFS_MUST;
-/* At the start, before anybody is served: all that were not finished.  *why as master_start's. */
+/*
+ * At the start, before anybody is served: all that were not finished.  What
+ * keeps cells from being converted refuses their table only.  *why as
+ * master_start's.
+ */
 int convert_finish_all(struct master *m, char **why) TFS_MUST;
+/* The operation that ends one that has nothing left to convert; what it points to is c's. */
+void convert_end_step(struct conversion *c, uint32_t table, struct lock_op *op);
+/* Says why one failed, unless it was said last time.  The caller has the lock. */
+void convert_tell(struct master *m, const struct tfs_schema *p, int err);
 /* One has failed, and is tried again in a while.  The caller has the lock. */
 void convert_later(struct master *m);
 
-/* One compare-and-set of the table's file, with the conversion (NULL: none). */
-int write_schema(struct master *m, const struct schema *s, uint64_t version, struct conversion *c) TFS_MUST;
+/* One compare-and-set of the table's file, and in the same step what else changes (name NULL: nothing). */
+int write_schema(struct master *m, const struct schema *s, uint64_t version, struct lock_op more) TFS_MUST;
 
 /* ---- tables.c ---- */
 /* The next table id, and the version of its file. */
 int ids_read(struct master *m, uint32_t *next, uint64_t *version) TFS_MUST;
+/* table_has_cells; a table without families holds none, whatever its files are like: it can be dropped when they cannot be read. */
+int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool hidden, bool *has) TFS_MUST;
 int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;

@@ -131,11 +131,20 @@ static int refuse(char **why, const char *what, const char *name, const char *re
 /* The family's cells (0: all), those too that its rules hide: a looser rule would show them, under another key or as something else. */
 static int look_for(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has, bool *seen)
 {
-	int err = table_has_cells(m->tablets, p->table_id, p->generation, family, true, has);
+	int err = master_has_cells(m, p, family, true, has);
 
 	if (!err && *has)
-		err = table_has_cells(m->tablets, p->table_id, p->generation, family, false, seen);
+		err = master_has_cells(m, p, family, false, seen);
 	return err;
+}
+
+/* Ids are not used again: of the old families' cells, hidden or not, none will be seen, under whatever key. */
+static bool keeps_none(const struct tfs_schema *old, const struct tfs_schema *next)
+{
+	for (unsigned i = 0; i < old->family_count; i++)
+		if (family_by_id(next, old->families[i].id))
+			return false;
+	return true;
 }
 
 /*
@@ -158,7 +167,7 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 		if (is ? is->type == was->type : allow)
 			continue;
 		err = is ? look_for(m, old, was->id, &has, &seen) :
-			   table_has_cells(m->tablets, old->table_id, old->generation, was->id, false, &has);
+			   master_has_cells(m, old, was->id, false, &has);
 		if (err)
 			return err;
 		if (has && is && !old->is_set && is->type == TFS_TYPE_COUNTER) {
@@ -173,7 +182,7 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 		if (has)
 			return refuse(why, "family", was->name, is ? reason : "only a .schema with allow_delete = true deletes it");
 	}
-	if (old->salt == next->salt)
+	if (old->salt == next->salt || keeps_none(old, next))
 		return 0;
 	err = look_for(m, old, 0, &has, &seen);
 	if (err || !has)
@@ -198,19 +207,17 @@ static bool takes_judging(const struct tfs_schema *old, const struct tfs_schema 
 	return old->salt != next->salt;
 }
 
-int write_schema(struct master *m, const struct schema *s, uint64_t version, struct conversion *c)
+int write_schema(struct master *m, const struct schema *s, uint64_t version, struct lock_op more)
 {
-	struct lock_op ops[2];
+	struct lock_op ops[2] = {{0}, more};
 	char file[TABLE_FILE_MAX];
 	struct buf b = {0};
 	int err = schema_encode(s, &b);
 
 	table_file(file, schema_public(s)->name);
 	ops[0] = (struct lock_op){.name = file, .contents = buf_slice(&b), .expect = version};
-	if (!err && c)
-		err = convert_step(c, schema_public(s)->table_id, &ops[1]);
 	if (!err)
-		err = lock_multi(m->locks, ops, c ? 2 : 1, NULL);
+		err = lock_multi(m->locks, ops, more.name ? 2 : 1, NULL);
 	buf_fini(&b);
 	return err;
 }
@@ -221,8 +228,9 @@ static int replace(struct master *m, const struct schema *old, const struct sche
 {
 	const struct tfs_schema *p = schema_public(old), *n = schema_public(next);
 	int pending = convert_pending(m, p->table_id), refuse = 0, err = pending == -ENOENT ? 0 : pending;
-	bool held = pending == 0 || takes_judging(p, n, allow);
+	bool held = pending == 0 || takes_judging(p, n, allow), given_up = false;
 	struct conversion convert = {0};
+	struct lock_op more = {0};
 
 	if (!err && held)
 		err = master_hold(m, p->table_id);
@@ -231,19 +239,29 @@ static int replace(struct master *m, const struct schema *old, const struct sche
 	if (pending == 0) {
 		err = convert_run(m, p);
 		refuse = err ? err : 1;
-	}
-	if (!err && held)
-		err = judge(m, p, n, allow, &a->why, &convert);
-	if (!err) {
-		err = write_schema(m, next, version, conversion_is(&convert) ? &convert : NULL);
-		if (!err && conversion_is(&convert))
-			err = convert_run(m, n);
-		if (err && conversion_is(&convert) && convert_pending(m, p->table_id) != -ENOENT) {
-			refuse = err;
-			msg_error("table %s: its cells cannot be converted: %s; until they are it cannot be read or written", p->name,
-				  strerror(-err));
-			convert_later(m);
+		given_up = err && allow && keeps_none(p, n);
+		if (given_up) {
+			convert_end_step(&convert, p->table_id, &more);
+			err = 0;
 		}
+	}
+	if (!err && held && !given_up)
+		err = judge(m, p, n, allow, &a->why, &convert);
+	if (!err && conversion_is(&convert))
+		err = convert_step(&convert, p->table_id, &more);
+	if (!err)
+		err = write_schema(m, next, version, more);
+	if (!err && conversion_is(&convert))
+		err = convert_run(m, n);
+	if (given_up && convert_pending(m, p->table_id) == -ENOENT) {
+		refuse = 1;
+		msg_notice("table %s: its families have been deleted, so there is nothing to be converted any more", p->name);
+	}
+	if (err && conversion_is(&convert) && convert_pending(m, p->table_id) != -ENOENT) {
+		refuse = err;
+		m->retry_told = 0;
+		convert_tell(m, p, err);
+		convert_later(m);
 	}
 	if (held)
 		master_let_go(m, p->table_id, refuse);

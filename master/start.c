@@ -33,7 +33,7 @@ static int show_again(struct master *m, const struct schema *s, uint64_t version
 	int err = schema_edit(s, &shown, clock_now(m->clock), &next, &dropped, NULL);
 
 	if (!err)
-		err = write_schema(m, next, version, NULL);
+		err = write_schema(m, next, version, (struct lock_op){0});
 	schema_put(next);
 	return err;
 }

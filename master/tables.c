@@ -162,6 +162,12 @@ static void delete_metadata(struct master *m, uint32_t table)
 	buf_fini(&to);
 }
 
+int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool hidden, bool *has)
+{
+	*has = false;
+	return p->family_count ? table_has_cells(m->tablets, p->table_id, p->generation, family, hidden, has) : 0;
+}
+
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *s = NULL;
@@ -179,7 +185,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	err = master_hold(m, id);
 	if (err)
 		goto out;
-	err = table_has_cells(m->tablets, id, schema_public(s)->generation, 0, false, &has);
+	err = master_has_cells(m, schema_public(s), 0, false, &has);
 	if (!err && has)
 		err = -ENOTEMPTY;
 	if (!err) {
@@ -225,7 +231,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 		err = master_hold(m, schema_public(to)->table_id);
 		held = !err;
 		if (!err)
-			err = table_has_cells(m->tablets, schema_public(to)->table_id, schema_public(to)->generation, 0, false, &has);
+			err = master_has_cells(m, schema_public(to), 0, false, &has);
 		if (!err && has)
 			err = -ENOTEMPTY;
 	}

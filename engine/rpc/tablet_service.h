@@ -71,7 +71,7 @@ struct ts_request {
 	const struct ts_row *rows;
 	uint32_t row_count;
 	/* LET_GO */
-	int refuse;        /* -errno: the table's writes are answered with it from now on; 1: no longer; 0: as before */
+	int refuse;        /* -errno: the table is neither read nor written from now on (-EIO); 1: no longer; 0: as before */
 	/* READ, EXISTS, TABLET_INFO */
 	uint16_t family;
 	struct slice qualifier;

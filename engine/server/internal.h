@@ -39,7 +39,7 @@ struct known {
 	bool gone;
 	int doubt;                   /* the error of reading whether the table is still there, else 0 */
 	_Atomic uint32_t salt;       /* the schema's, for readers without the lock */
-	_Atomic int refuse;          /* what writes are answered: the master left a change unfinished; else 0 */
+	_Atomic int refuse;          /* -EIO: the master left a change unfinished, so that nobody reads or writes; else 0 */
 };
 
 /* A tablet that this server serves, counted. */

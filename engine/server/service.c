@@ -116,7 +116,7 @@ static int call_info(struct held *h, const struct ts_request *q, struct ts_answe
 		.files = st.files,
 		.memtables = st.memtables,
 		.server = slice_str(SERVER_NAME),
-		.state = slice_str(st.state),
+		.state = slice_str(h->known && atomic_load(&h->known->refuse) ? "converting" : st.state),
 	};
 	if (!arena_dup(&a->arena, begin, &t->begin))
 		return -ENOMEM;

@@ -18,7 +18,7 @@ static unsigned gather(struct server *s, struct number *v)
 	struct log_stats l;
 	uint64_t minor = 0, merging = 0, major = 0, flushed = 0, in = 0, out = 0, stalls = 0, stall_us = 0, memory = 0;
 	uint64_t move_waits = 0, move_wait_us = 0, longest_us = 0;
-	unsigned n = 0;
+	unsigned n = 0, refused = 0;
 
 	sst_cache_get_stats(s->cache, &c);
 	log_get_stats(s->log, &l);
@@ -40,7 +40,10 @@ static unsigned gather(struct server *s, struct number *v)
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
 	ADD("incarnation", "number of this server process over the store's life", s->incarnation, true);
 	mutex_lock(&s->lock);
+	for (unsigned i = 0; i < s->known_count; i++)
+		refused += s->known[i]->refuse != 0;
 	ADD("tables", "tables known", s->known_count, true);
+	ADD("tables_refused", "of these, tables neither read nor written until their cells have been converted", refused, true);
 	ADD("tablets", "tablets served, METADATA's included", s->set_count, true);
 	mutex_unlock(&s->lock);
 	ADD("memtable_bytes", "memory of all memtables", memory, true);

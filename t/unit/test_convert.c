@@ -540,6 +540,106 @@ static void large(void **state)
 	assert_true(before > 1 && after > 1);
 }
 
+/* ---- what cannot be ended ---- */
+
+/* When all has been looked at and found good. */
+static int damage_then(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	bool *done = arg;
+
+	(void)offset, (void)n, (void)number;
+	if (!*done && op == FILE_OP_CREATE && strstr(path, "/lock/convert/")) {
+		*done = true;
+		shell("for i in d/sst/16/*; do printf X | dd of=$i bs=1 seek=3000000 conv=notrunc 2>/dev/null; done");
+	}
+	return 0;
+}
+
+static char *status_text(void)
+{
+	char *p = NULL;
+
+	assert_int_equal(tfs_status(store, &p), 0);
+	return p;
+}
+
+static int tablet_state(void *arg, const struct tfs_tablet *tablet)
+{
+	snprintf(arg, 20, "%s", tablet->state);
+	return 0;
+}
+
+static void expect_refused(struct tfs_table *t, struct tfs_table *other, bool yes)
+{
+	char *status = status_text(), state[20];
+
+	assert_non_null(strstr(status, yes ? "\ntables_refused 1\n" : "\ntables_refused 0\n"));
+	free(status);
+	assert_int_equal(tfs_tablets(t, tablet_state, state), 0);
+	assert_int_equal(strcmp(state, "converting") == 0, yes);
+	assert_int_equal(put(t, "new", "f", "v"), yes ? -EIO : 0);
+	assert_int_equal(look(t, "new"), yes ? -EIO : 0);
+	assert_int_equal(put(other, "r", "f", "v"), 0);
+	assert_int_equal(look(other, "r"), 0);
+}
+
+/*
+ * The table alone is not to be read or written, over any number of starts,
+ * until all of it is given up.
+ */
+static void for_good(void **state)
+{
+	struct tfs_table *t, *other;
+	bool damaged = false;
+
+	(void)state;
+	wanted = "salt = 7; families = ( { name = \"f\"; } );";
+	options.block_cache_bytes = 64 << 10;
+	options.memtable_bytes = 64 << 20;
+	fill_large();
+	open_store();
+	t = open_table("t");
+	other = make_table("other");
+	set_hook(damage_then, &damaged);
+	assert_int_equal(set_schema(t), -EBADMSG);
+	set_hook(NULL, NULL);
+	assert_true(damaged);
+	for (unsigned i = 0; i < 3; i++) {
+		expect_refused(t, other, true);
+		assert_int_equal(set_schema(t), -EBADMSG);
+		assert_int_equal(tfs_table_drop(store, "t"), -ENOTEMPTY);
+		tfs_table_close(t);
+		tfs_table_close(other);
+		close_store(i == 1);
+		options.no_background = i == 1;
+		open_store();
+		t = open_table("t");
+		other = open_table("other");
+		assert_int_equal(table_salt(t), 7);
+	}
+	/* Not a family that stays, nor without saying so. */
+	assert_int_equal(tfs_schema_set_text(t, tfs_str("allow_delete = true; families = ( { name = \"f\"; } );"), TFS_NO_TIME, NULL), -EBADMSG);
+	assert_int_equal(tfs_schema_set_text(t, tfs_str("families = ( );"), TFS_NO_TIME, NULL), -EBADMSG);
+	expect_refused(t, other, true);
+	assert_int_equal(tfs_schema_set_text(t, tfs_str("allow_delete = true; families = ( );"), TFS_NO_TIME, NULL), 0);
+	assert_false(exists("d/lock/convert/16"));
+	assert_int_equal(set_schema(t), 0);
+	assert_int_equal(look(t, "r"), -ENOENT);
+	expect_refused(t, other, false);
+	/* What is damaged is damaged; a table that has no families goes all the same. */
+	assert_int_equal(tfs_schema_set_text(t, tfs_str("allow_delete = true; families = ( );"), TFS_NO_TIME, NULL), 0);
+	shell("for i in d/sst/16/*; do dd if=/dev/zero of=$i bs=1000 count=5000 conv=notrunc 2>/dev/null; done");
+	tfs_table_close(t);
+	assert_int_equal(tfs_table_drop(store, "t"), 0);
+	t = make_table("t");
+	assert_int_equal(set_schema(t), 0);
+	expect_refused(t, other, false);
+	tfs_table_close(t);
+	tfs_table_close(other);
+	close_store(true);
+	check_is_clean();
+}
+
 static void file_convert(const char *name, struct slice contents)
 {
 	struct lock_service *locks;
@@ -598,6 +698,7 @@ int main(void)
 		PLAIN(killed),        SALTED(killed),       PLAIN(power_cut), SALTED(power_cut), PLAIN(killed_again),
 		SALTED(killed_again), PLAIN(errors),        SALTED(errors),   PLAIN(senseless_files),
 		PLAIN(by_itself),     SALTED(by_itself),    PLAIN(large),
+		PLAIN(for_good),
 	};
 
 	return RUN(tests);
