@@ -360,7 +360,7 @@ static int set_schema(struct node *n, struct slice text, int64_t mtime_us, struc
 	int r = change_schema(n, NULL, text, mtime_us, &why, c);
 
 	if (r)
-		refuse(r, n, NULL, "%s", why ? why : "the schema was not set");
+		refuse(r, n, NULL, "%s", why ? why : r == -EIO ? "the schema may not be set" : "the schema was not set");
 	free(why);
 	return r;
 }

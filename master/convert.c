@@ -26,7 +26,9 @@
  * still to be converted, nor read, since rows that have no salt yet would look
  * as if they were not there (-EIO); the others are.  So it is tried again by
  * itself, after 0.1 s and ever less often up to a minute, when the schema is
- * written again, and at the next start.
+ * written again, and at the next start.  So it is when an error in 2 leaves
+ * open whether that took place; where the file turns out not to be there
+ * nothing was begun, or all has ended, and the table is let go.
  *
  * What fails for good, for a cell that cannot be read any more, leaves one way
  * out: a schema with allow_delete that keeps none of the table's families
@@ -473,6 +475,44 @@ int convert_finish_all(struct master *m, char **why)
 	return err;
 }
 
+/* Of those that are refused: there is nothing to convert after all. */
+static int let_one_go(struct master *m, uint32_t table)
+{
+	struct schema *s = NULL;
+	uint64_t version;
+	int err = convert_pending(m, table);
+
+	if (!err) /* it has failed again */
+		return 0;
+	if (err == -ENOENT) {
+		err = master_read_by_id(m, table, NULL, &s, &version);
+		if (err == -ENOENT) {
+			master_note_refused(m, table, false);
+			return 0;
+		}
+	}
+	if (!err)
+		err = master_hold(m, table);
+	if (!err) {
+		master_let_go(m, table, 1);
+		msg_notice("table %s: there is nothing to be converted: it can be read and written again", schema_public(s)->name);
+	}
+	schema_put(s);
+	return err;
+}
+
+static int let_go(struct master *m)
+{
+	int failed = 0;
+
+	for (unsigned i = m->refused_count; i-- > 0;) {
+		int err = let_one_go(m, m->refused[i]);
+
+		failed = err ? err : failed;
+	}
+	return failed;
+}
+
 /* What a disk did once it may not do again; nobody reads or writes the table, so soon. */
 static void retry(struct task *t)
 {
@@ -482,6 +522,8 @@ static void retry(struct task *t)
 
 	mutex_lock(&m->lock);
 	err = m->locks->ops->list(m->locks, "convert", finish_one, &f);
+	if (!err)
+		err = let_go(m);
 	m->retry_us = m->retry_us < RETRY_MOST_US / 2 ? m->retry_us * 2 : RETRY_MOST_US;
 	if (err || f.failed)
 		task_queue_after(t, m->retry_us);

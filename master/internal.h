@@ -18,6 +18,8 @@ struct master {
 	struct task retry;
 	uint64_t retry_us;         /* until it is tried again */
 	int retry_told;            /* the error that the log has last; 0: none */
+	uint32_t *refused;         /* tables that nobody reads or writes because of one */
+	unsigned refused_count;
 };
 
 #define TABLE_FILE_MAX (sizeof("tables/") + TFS_NAME_MAX)
@@ -28,9 +30,14 @@ int master_read(struct master *m, const char *name, struct schema **out, uint64_
 /* hint: the name the caller knows it by, or NULL; only a renamed table is searched for. */
 int master_read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version) TFS_MUST;
 
-/* Writes to the table are held in between: what is seen of it stays so.  refuse: of the request of that name. */
+/*
+ * Writes to the table are held in between: what is seen of it stays so.
+ * refuse: of the request of that name; such a table is among those refused.
+ */
 int master_hold(struct master *m, uint32_t table) TFS_MUST;
 void master_let_go(struct master *m, uint32_t table, int refuse);
+/* Is it among them?  Best effort.  The caller has the lock. */
+void master_note_refused(struct master *m, uint32_t table, bool refused);
 
 /* ---- convert.c ---- */
 /* Families whose texts become counters, and rows that get a salt. {0} is none. */

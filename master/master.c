@@ -98,12 +98,28 @@ int master_hold(struct master *m, uint32_t table)
 	return err == -ENOENT ? -EIO : err; /* there is a schema, and the server does not know it */
 }
 
+void master_note_refused(struct master *m, uint32_t table, bool refused)
+{
+	uint32_t *more;
+
+	for (unsigned i = 0; i < m->refused_count; i++)
+		if (m->refused[i] == table)
+			m->refused[i--] = m->refused[--m->refused_count];
+	more = refused ? reallocarray(m->refused, m->refused_count + 1, sizeof(*more)) : NULL;
+	if (more) { /* or else the next start asks */
+		m->refused = more;
+		more[m->refused_count++] = table;
+	}
+}
+
 void master_let_go(struct master *m, uint32_t table, int refuse)
 {
 	struct ts_request q = {.method = TS_LET_GO, .table = table, .refuse = refuse};
 	struct ts_answer a = {0};
 	int err;
 
+	if (refuse)
+		master_note_refused(m, table, refuse < 0);
 	/* Held for ever is worse than a while: nothing but a lack of memory keeps this from the server. */
 	while ((err = ts_call(m->tablets, &q, &a)) == -ENOMEM)
 		(void)usleep(LET_GO_US);
@@ -264,7 +280,7 @@ static int replace(struct master *m, const struct schema *old, const struct sche
 		convert_later(m);
 	}
 	if (held)
-		master_let_go(m, p->table_id, refuse);
+		master_let_go(m, p->table_id, refuse ? refuse : !err);
 	conversion_fini(&convert);
 	if (!err)
 		a->schema = schema_get(next);
@@ -383,6 +399,7 @@ void master_free(struct master *m)
 		task_pool_free(m->pool);
 	}
 	mutex_fini(&m->lock);
+	free(m->refused);
 	free(m);
 }
 

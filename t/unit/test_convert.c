@@ -425,6 +425,55 @@ static void by_itself(void **state)
 	assert_true(stuck > 0);
 }
 
+/*
+ * Errors that last a little: whether the schema was changed is not known, and
+ * when it is asked not to be known either.  Then it turns out that it was or
+ * was not, and the table is read and written again in any case; by itself, or
+ * when the schema is written again.
+ */
+static void in_doubt(void **state)
+{
+	static struct failing f;
+	unsigned undone = 0, done = 0;
+
+	(void)state;
+	fill();
+	shell("cp -a d whole");
+	for (unsigned i = 0; i < 80; i++) {
+		const uint64_t until = monotonic_us() + UINT64_C(60000000);
+		struct tfs_table *t, *other;
+		int seen;
+
+		shell("rm -rf d && cp -a whole d");
+		options.no_background = i % 2;
+		open_store();
+		t = open_table("t");
+		f.at = 1 + i / 4;
+		f.times = i % 4 < 2 ? 4 : 12;
+		set_hook(fail_from, &f);
+		(void)!set_schema(t);
+		set_hook(NULL, NULL);
+		other = open_table("t");
+		if (look_at_value(other) == -EIO) {
+			if (options.no_background)
+				assert_int_equal(set_schema(other), 0);
+			while ((seen = look_at_value(other)) == -EIO)
+				assert_true(monotonic_us() < until);
+			assert_int_equal(seen, 0);
+			tfs_table_close(other);
+			other = open_table("t");
+			*(is_counter(other) ? &done : &undone) += 1;
+			expect_values(other, is_counter(other));
+			expect_rows(other);
+		}
+		tfs_table_close(other);
+		tfs_table_close(t);
+		close_store(true);
+	}
+	print_message("# %u times it was, %u times it was not\n", done, undone);
+	assert_true(done > 0 && undone > 0);
+}
+
 /* ---- a value that a scan does not give ---- */
 #define LARGE 6000000 /* more than the cache of blocks keeps, one in each of its shards at least */
 
@@ -698,7 +747,7 @@ int main(void)
 		PLAIN(killed),        SALTED(killed),       PLAIN(power_cut), SALTED(power_cut), PLAIN(killed_again),
 		SALTED(killed_again), PLAIN(errors),        SALTED(errors),   PLAIN(senseless_files),
 		PLAIN(by_itself),     SALTED(by_itself),    PLAIN(large),
-		PLAIN(for_good),
+		PLAIN(for_good),      SALTED(in_doubt),
 	};
 
 	return RUN(tests);
