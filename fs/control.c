@@ -15,6 +15,7 @@
 
 #include "engine/base/msg.h"
 #include "fs/admin.h"
+#include "fs/rendered.h"
 #include "fs/reply.h"
 #include "fs/scratch.h"
 #include "fs/stage.h"
@@ -32,10 +33,12 @@ static struct mutex schema_lock; /* RANK_FS_SCHEMA */
 void control_init(void)
 {
 	mutex_init(&schema_lock, RANK_FS_SCHEMA);
+	rendered_init();
 }
 
 void control_fini(void)
 {
+	rendered_fini();
 	mutex_fini(&schema_lock);
 }
 
@@ -161,10 +164,33 @@ int control_exists(struct node *n)
 	return r;
 }
 
+/* Is there no OPEN that would make a rendering?  (.schema does not change while nobody writes.) */
+static bool keeps_rendering(const struct node *n)
+{
+	return fs.no_open && n->kind == NODE_SETTING;
+}
+
+static int render_and_keep(struct node *n, uint64_t *size)
+{
+	struct buf text = {0};
+	int r = control_render(n, &text);
+
+	*size = text.n;
+	if (r == 0 && keeps_rendering(n))
+		rendered_keep(n->ino, &text, fs_now_us());
+	buf_fini(&text);
+	return r;
+}
+
+void control_looked_up(const struct node *n)
+{
+	if (keeps_rendering(n))
+		rendered_drop(n->ino);
+}
+
 int control_attr(struct node *n, struct stat *st)
 {
 	const struct tfs_schema *s;
-	struct buf text = {0};
 	uint64_t size;
 	int64_t when;
 	int r;
@@ -198,12 +224,13 @@ int control_attr(struct node *n, struct stat *st)
 		stat_time(&st->st_mtim, when);
 	} else {
 		r = control_exists(n);
-		if (r == 0)
-			r = control_render(n, &text);
-		st->st_size = (off_t)text.n;
-		buf_fini(&text);
+		if (r == 0 && keeps_rendering(n) && rendered_stat(n->ino, &size, &when))
+			stat_time(&st->st_mtim, when);
+		else if (r == 0)
+			r = render_and_keep(n, &size);
 		if (r)
 			return r;
+		st->st_size = (off_t)size;
 	}
 	st->st_blocks = (st->st_size + 511) / 512;
 	st->st_atim = st->st_ctim = st->st_mtim;
@@ -238,8 +265,11 @@ int control_open(struct node *n, struct writer *w, bool writable, bool truncate)
 int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got)
 {
 	struct buf text = {0};
-	int r = control_render(n, &text);
+	int r;
 
+	if (keeps_rendering(n) && rendered_read(n->ino, offset, buf, size, got))
+		return 0;
+	r = control_render(n, &text);
 	if (r == 0) {
 		*got = offset >= text.n ? 0 : text.n - offset < size ? (size_t)(text.n - offset) : size;
 		if (*got)

@@ -19,6 +19,8 @@ int control_render(struct node *n, struct buf *out) TFS_MUST;
 /* Does the node exist?  0 or -ENOENT. */
 int control_exists(struct node *n) TFS_MUST;
 int control_attr(struct node *n, struct stat *st) TFS_MUST;
+/* Before the attributes that a look-up of its name answers with. */
+void control_looked_up(const struct node *n);
 
 int control_open(struct node *n, struct writer *w, bool writable, bool truncate) TFS_MUST;
 int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got) TFS_MUST;

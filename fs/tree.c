@@ -730,8 +730,10 @@ void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	int r;
 
 	r = tree_find(dir, name, &n);
-	if (r == 0)
+	if (r == 0) {
+		control_looked_up(n);
 		r = tree_entry(n, &e);
+	}
 	if (r == -ESTALE)
 		r = -ENOENT; /* it went between the two */
 	if (r) {

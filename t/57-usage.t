@@ -153,6 +153,27 @@ ok "mount -o ro" mount_store -o ro,config="$W/conf"
 for path in t t/r004 t/.latest; do du_facts $path; done
 is "$(cat "$M/t/.families/a/usage" "$M/t/.families/b/usage" | grep -v memory)" "$before" "usage after a remount, read-only"
 ok "  df" test "$(used "$M/t")" -ge "$(metric 'table_disk_bytes{table="t"}')"
+py <<'EOF2'
+from tap import *
+def read_some(n):
+    for row in sorted(os.listdir(M + "/t"))[10 * n:10 * n + 10]:
+        for dir, _, files in os.walk("%s/t/%s" % (M, row)):
+            for f in files:
+                slurp(dir + "/" + f)
+# There is no OPEN to keep a rendering by.
+fd = os.open(M + "/.tabletfs/metrics", os.O_RDONLY)
+size = os.fstat(fd).st_size
+whole = b""
+while piece := os.read(fd, 1000):
+    whole += piece
+    if len(whole) == 3000:
+        read_some(0)
+read_some(1)
+same((os.fstat(fd).st_size, len(whole), whole[-1:]), (size, size, b"\n"), "a control file is read to its end, as long as it was when it was opened")
+same(os.pread(fd, 1 << 20, 0), whole, "  and shows what it showed")
+os.close(fd)
+ok(slurp(M + "/.tabletfs/metrics") != whole, "  while its numbers have changed")
+EOF2
 unmount_store
 
 # ---- what is not there is not looked for ----
