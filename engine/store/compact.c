@@ -293,14 +293,29 @@ only_unsure(const struct file_set *in, const struct store_schema *s)
 	return unsure;
 }
 
-/* Ends at the first entry that is to go. */
+/* Of the files, for each byte of keys and values. */
+static double
+stored_for_raw(const struct file_set *in)
+{
+	uint64_t stored = 0, raw = 0;
+
+	for (unsigned i = 0; i < in->n; i++) {
+		stored += in->v[i]->meta.bytes;
+		raw += in->v[i]->meta.raw_bytes;
+	}
+	return raw ? (double)stored / (double)raw : 1;
+}
+
+/* Ends at the first entry that is to go.  It reads what a compaction would write, at the same rate. */
 static int
 nothing_goes(struct tablet *t, const struct run_params *p, const struct file_set *in, bool *nothing)
 {
 	enum { CHECK_EVERY = 256 };
+	const double stored = stored_for_raw(in);
 	struct filter_entry e;
 	struct filter filter;
 	struct iter *it;
+	uint64_t bytes = 0;
 	int keep = 1, err = merged_inputs(in, &it);
 
 	if (err)
@@ -308,10 +323,15 @@ nothing_goes(struct tablet *t, const struct run_params *p, const struct file_set
 	filter_init(&filter, &p->rules);
 	iter_seek(it, slice_of(NULL, 0));
 	for (unsigned n = 1; it->valid && keep > 0; n++) {
-		if (n % CHECK_EVERY == 0 && (t->state == TABLET_CLOSING || t->split_wanted)) {
-			keep = -ECANCELED;
-			break;
+		if (n % CHECK_EVERY == 0) {
+			compact_pace(t, (uint64_t)((double)bytes * stored));
+			bytes = 0;
+			if (t->state == TABLET_CLOSING || t->split_wanted) {
+				keep = -ECANCELED;
+				break;
+			}
 		}
+		bytes += it->key.n + it->value.n;
 		keep = filter_key(&filter, it->key, &e);
 		if (keep > 0)
 			iter_next(it);

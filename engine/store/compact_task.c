@@ -17,8 +17,8 @@
  * time that is left to wait passes everything.  Waiting counts like need, so
  * nothing waits for ever.  Tablets of METADATA have workers of their own.
  *
- * A rate limit: who writes more than his time allows waits for the rest of
- * it.  Not while writers are slowed down, not for a split that waits, and
+ * A rate limit: who writes more than his time allows, or looks through more,
+ * waits for the rest of it.  Not while writers are slowed down, not for a split that waits, and
  * never in what somebody asked for; flushes know no limit.
  */
 #include "engine/store/compact.h"
@@ -189,6 +189,8 @@ tablet_major_task(struct task *task)
 	t->env->major_under_way = false;
 	if (!err)
 		t->major_backoff_us = 0;
-	else if (!stopping(t) && err != -ESHUTDOWN && !(err == -ECANCELED && t->split_wanted))
+	else if (err == -ECANCELED) /* it gave way to a split, which may be over */
+		compact_schedule(t);
+	else if (!stopping(t) && err != -ESHUTDOWN)
 		try_again(t, task, &t->major_backoff_us, "major", err);
 }

@@ -224,6 +224,32 @@ static void rate(void **state)
 	end(&l);
 }
 
+/* What a start does not know it looks through: at that rate, too. */
+static void rate_of_looking(void **state)
+{
+	static struct lib l;
+	uint64_t number;
+	char row[16];
+
+	(void)state;
+	start(&l, 1);
+	for (unsigned i = 0; i < 2000; i++) {
+		snprintf(row, sizeof row, "row%u", i);
+		LIB(lib_put(&l, row, 2, "q", 1, slice_str("value")));
+	}
+	LIB(tablet_flush(l.t));
+	lib_stop(&l);
+	lib_start(&l);
+	assert_int_equal(l.file_count, 1);
+	number = l.files[0].number;
+	l.env.compaction_rate = UINT64_C(1) << 40; /* nobody waits, but it is counted */
+	LIB(compact_major(l.t, true));
+	assert_int_equal(l.file_count, 1);
+	assert_int_equal(l.files[0].number, number);
+	assert_true(l.env.paced_us > 0);
+	end(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +257,7 @@ int main(void)
 		cmocka_unit_test(order),
 		cmocka_unit_test(spread),
 		cmocka_unit_test(rate),
+		cmocka_unit_test(rate_of_looking),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
