@@ -257,6 +257,11 @@ for my $path (@ssts) {
 	$out = clean($b, 'stray files');
 	like($out, qr/^note: .*\Q$_\E/m, "$_ is a note") for 'sst/16/9-9.sst', 'sst/stray', 'notes.txt', 'log/77', 'log/old';
 	is(clean($b, 'stray files, quiet', '-q'), '', '-q leaves notes out');
+	spill("$b/sst/16/garbage", 'x');
+	mkdir "$b/sst/16/directory";
+	$out = clean($b, 'and what no SSTable is called');
+	like($out, qr/^note: .*\Q$_\E: .*no mount removes it/m, "nobody will remove $_") for 'sst/16/garbage', 'sst/16/directory', 'sst/stray', 'notes.txt';
+	like($out, qr/^note: .*9-9\.sst: .*the next mount removes it/m, 'the next mount removes an SSTable');
 }
 
 {

@@ -50,6 +50,8 @@ int server_sync(struct server *s) TFS_MUST;
 /* flush: write the memtables out first, so that the next start has no log to replay. */
 int server_free(struct server *s, bool flush);
 struct clock *server_clock(struct server *s);
+/* Is a file below sst/TABLE named as ours are?  Any other is somebody else's, and is let be. */
+bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;
 /* The latest incarnation that has left a log in the data directory; 0: none has. */
 int server_latest_log(const char *data_dir, uint64_t *incarnation) TFS_MUST;
 /* "name value\n" lines. */

@@ -64,7 +64,7 @@ struct sweep {
 	uint64_t except;    /* an incarnation whose files stay; 0: none */
 };
 
-static bool is_sstable(const char *name, uint64_t *incarnation)
+bool server_is_sstable(const char *name, uint64_t *incarnation)
 {
 	uint64_t number;
 
@@ -165,7 +165,7 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	char *path;
 
 	HASH_FIND(hh, w->named, key, len, n);
-	if (n || is_dir || !is_sstable(name, &incarnation) || incarnation == w->except)
+	if (n || is_dir || !server_is_sstable(name, &incarnation) || incarnation == w->except)
 		return 0;
 	path = path_join(w->dir, name);
 	if (!path)
@@ -241,7 +241,7 @@ static int list_file(void *arg, const char *name, bool is_dir)
 	char key[300];
 	uint64_t incarnation;
 
-	if (is_dir || !is_sstable(name, &incarnation) || incarnation > w->s->incarnation)
+	if (is_dir || !server_is_sstable(name, &incarnation) || incarnation > w->s->incarnation)
 		return 0;
 	snprintf(key, sizeof(key), "%s/%s", w->table, name);
 	return name_add(&w->named, key, LISTED);

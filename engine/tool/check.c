@@ -10,6 +10,7 @@
  * all of it (is a tablet missing, is a file referred to) are left out: they
  * would bury the cause.
  */
+#include "engine/server/server.h"
 #include "engine/tool/check.h"
 #include "engine/tool/tool.h"
 
@@ -218,10 +219,13 @@ static int stray_file(void *arg, const char *name, bool is_dir)
 	char key[600];
 	struct seen *s;
 	size_t len = (size_t)snprintf(key, sizeof(key), "%s/%s", w->table, name);
+	uint64_t incarnation;
 
 	HASH_FIND(hh, w->set, key, len, s);
-	if (!s || is_dir)
-		report_note(&w->c->r, "%s/%s: no tablet refers to it", w->dir, name);
+	if (is_dir || !server_is_sstable(name, &incarnation))
+		report_note(&w->c->r, "%s/%s: not a part of the store; no mount removes it", w->dir, name);
+	else if (!s)
+		report_note(&w->c->r, "%s/%s: no tablet refers to it; the next mount removes it", w->dir, name);
 	return 0;
 }
 
@@ -236,7 +240,7 @@ static int stray_dir(void *arg, const char *name, bool is_dir)
 	(void)strtoul(name, &end, 10);
 	below.dir = path;
 	if (!is_dir || *end)
-		report_note(&w->c->r, "%s: not a table's directory", path);
+		report_note(&w->c->r, "%s: not a table's directory; no mount removes it", path);
 	else
 		err = file_list(path, stray_file, &below);
 	free(path);
@@ -252,7 +256,7 @@ static int stray_top(void *arg, const char *name, bool is_dir)
 	for (unsigned i = 0; i < sizeof(known) / sizeof(*known); i++)
 		if (strcmp(name, known[i]) == 0)
 			return 0;
-	report_note(&w->c->r, "%s/%s: not a part of the store", w->dir, name);
+	report_note(&w->c->r, "%s/%s: not a part of the store; no mount removes it", w->dir, name);
 	return 0;
 }
 
