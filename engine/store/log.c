@@ -638,7 +638,7 @@ static void retry_run(struct task *task)
 		if (l->inflight <= LOG_MAX_GHOSTS)
 			log_switch_locked(l, 0, "retry");
 		else
-			task_queue_after(&l->retry_task, LOG_RETRY_US);
+			task_queue_after(&l->retry_task, l->retry_us);
 	}
 	if (l->reap)
 		log_reap_locked(l);
@@ -650,11 +650,13 @@ static int first_segment(struct log *l)
 	struct log_segment *s;
 	int err = log_segment_new(l, 1, 1, NULL, &s);
 
-	if (err)
-		return err;
-	err = log_segment_header(l, s, 0);
+	if (!err) {
+		err = log_segment_header(l, s, 0);
+		if (err)
+			log_segment_discard(l, s);
+	}
 	if (err) {
-		log_segment_discard(l, s);
+		msg_error("commit log %s: the first segment: %s", l->dir, strerror(-err));
 		return err;
 	}
 	l->next_number = 2;
@@ -679,6 +681,7 @@ int log_new(const struct log_options *o, struct log **out)
 	l->segment_bytes = o->segment_bytes;
 	l->sync_interval_us = o->sync_interval_us ? o->sync_interval_us : 1000000;
 	l->stall_us = o->stall_us ? o->stall_us : 5000000;
+	l->retry_us = o->retry_us ? o->retry_us : LOG_RETRY_US;
 	l->gather.cap_next = 1;
 	task_init(&l->sync_task, o->pool, lazy_sync_run);
 	task_init(&l->retry_task, o->pool, retry_run);

@@ -45,6 +45,7 @@ struct log_options {
 	uint64_t segment_bytes;
 	uint64_t sync_interval_us; /* unsynced records are synced after this by a task */
 	uint64_t stall_us;        /* default 0: 5 s */
+	uint64_t retry_us;        /* between tries to open a fresh file, when both writers have failed; default 0: 1 s */
 	struct task_pool *pool;   /* for the lazy sync and the second writer */
 	struct task *rolled;      /* queued each time that a segment is full; NULL: none */
 };

@@ -107,8 +107,6 @@ int log_segment_new(struct log *l, uint64_t number, uint64_t first_lsn, struct l
 		err = file_open(path, FILE_CREATE, &s->file);
 	else
 		err = 0;
-	if (err)
-		msg_error("%s: %s", path, strerror(-err));
 out:
 	free(spent);
 	free(path);

@@ -86,7 +86,7 @@ struct log {
 	struct mutex mu;
 	/* constant */
 	char *dir;
-	uint64_t incarnation, salt, segment_bytes, sync_interval_us, stall_us;
+	uint64_t incarnation, salt, segment_bytes, sync_interval_us, stall_us, retry_us;
 
 	/* records in memory: durable_lsn < ... <= last_lsn, and a few before */
 	struct log_chunk *head, *tail, *spare;
@@ -131,6 +131,7 @@ struct log {
 
 	int refusing; /* 0 or what submit answers */
 	uint64_t retry_at_us;
+	unsigned failures; /* since the last fresh file */
 
 	bool sync_armed, sync_urgent;
 	struct task sync_task, retry_task, *rolled;

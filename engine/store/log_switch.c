@@ -86,11 +86,13 @@ static void fail_locked(struct log *l, int error)
 	int n = note_void_locked(l, &l->written, error);
 
 	n += note_void_locked(l, &l->queued, error);
+	l->failures++;
 	l->refusing = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EROFS;
-	l->retry_at_us = monotonic_us() + LOG_RETRY_US;
-	task_queue_after(&l->retry_task, LOG_RETRY_US);
-	msg_error("commit log %s: no fresh file: %s; %d records refused, durable up to %llu of %llu", l->dir,
-		  strerror(-error), n, (unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
+	l->retry_at_us = monotonic_us() + l->retry_us;
+	task_queue_after(&l->retry_task, l->retry_us);
+	if (n || (l->failures & (l->failures - 1)) == 0) /* ever more seldom: a disk may stay full for days */
+		msg_error("commit log %s: no fresh file (try %u): %s; %d records refused, durable up to %llu of %llu", l->dir, l->failures,
+			  strerror(-error), n, (unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
 }
 
 /* Where in a chunk the first record above lsn starts. */
@@ -266,8 +268,6 @@ static int job_run(struct log *l, const struct job *j, struct log_segment **out)
 	if (!err)
 		err = go_on(l, j) ? file_sync_dir(l->dir) : -ECANCELED;
 	if (err) {
-		if (err != -ECANCELED)
-			msg_error("%s: %s", file_path(s->file), strerror(-err));
 		log_segment_discard(l, s);
 		return err;
 	}
@@ -295,6 +295,9 @@ static void install_locked(struct log *l, const struct job *j, struct log_segmen
 		l->attempted_lsn = j->last;
 	l->void_count = 0;
 	l->refusing = 0;
+	if (l->failures)
+		msg_notice("commit log %s: goes on with a fresh file, after %u tries", l->dir, l->failures);
+	l->failures = 0;
 	if (j->count) {
 		l->wchunk = j->pieces[j->count - 1].chunk;
 		l->woff = j->pieces[j->count - 1].to;

@@ -68,7 +68,7 @@ static __attribute__((unused)) int teardown(void **state)
 	return 0;
 }
 
-static __attribute__((unused)) void start(struct env *e, uint64_t segment_bytes, uint64_t stall_us)
+static __attribute__((unused)) void start_trying(struct env *e, uint64_t segment_bytes, uint64_t stall_us, uint64_t retry_us)
 {
 	struct log_options o = {
 		.dir = e->dir,
@@ -76,10 +76,16 @@ static __attribute__((unused)) void start(struct env *e, uint64_t segment_bytes,
 		.segment_bytes = segment_bytes,
 		.sync_interval_us = 3600000000u, /* only when asked for */
 		.stall_us = stall_us,
+		.retry_us = retry_us,
 		.pool = e->pool,
 	};
 
 	assert_int_equal(log_new(&o, &e->log), 0);
+}
+
+static __attribute__((unused)) void start(struct env *e, uint64_t segment_bytes, uint64_t stall_us)
+{
+	start_trying(e, segment_bytes, stall_us, 0);
 }
 
 /* A record whose every field follows from n; the batch is n bytes of a pattern after the tag. */

@@ -296,6 +296,47 @@ static void test_both_writers_fail_and_recover(void **state)
 	}
 }
 
+/* Both writers fail for long: told the first time and ever more seldom, and when it is over. */
+static void test_what_stays_broken_is_told_of_seldom(void **state)
+{
+	struct env *e = *state;
+	unsigned told = 0, tries = 0;
+	struct log_ticket t;
+	struct buf ring = {0};
+	struct fault f;
+	char *at;
+
+	fault_init(&f, OP(CREATE) | OP(SYNC), 0, -EIO);
+	f.always = true;
+	start_trying(e, 1 << 20, 0, 500);
+	must_put(e, 1, 100, true);
+	msg_notice("from here on");
+	file_set_hook(fault_hook, &f);
+	f.on = true;
+	assert_int_equal(put(e, 2, 100, true, &t), -EIO);
+	while (f.hits < 50)
+		sched_yield();
+	f.on = false;
+	while (put(e, 3, 100, true, &t))
+		sched_yield();
+	file_set_hook(NULL, NULL);
+	assert_int_equal(log_free(e->log), 0);
+	assert_int_equal(msg_ring(&ring), 0);
+	assert_int_equal(buf_append(&ring, "", 1), 0);
+	at = strstr((char *)ring.p, "from here on");
+	assert_non_null(at);
+	for (char *line = at; (line = strstr(line, "no fresh file")); line++)
+		told++;
+	assert_null(strstr(at, ".log: ")); /* nor of the file alone, each time another one */
+	at = strstr(at, "fresh file, after ");
+	assert_non_null(at);
+	assert_int_equal(sscanf(at, "fresh file, after %u tries", &tries), 1);
+	assert_true(tries >= 48);
+	assert_int_equal(told, 32 - (unsigned)__builtin_clz(tries));
+	buf_fini(&ring);
+	pthread_mutex_destroy(&f.m);
+}
+
 /* After an fsync error the old file is not synced again: a second success would mean nothing. */
 static int no_second_sync(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
@@ -449,6 +490,7 @@ int main(void)
 		T(test_both_writers_stall),
 		T(test_every_nth_failure_is_survived),
 		T(test_both_writers_fail_and_recover),
+		T(test_what_stays_broken_is_told_of_seldom),
 		T(test_a_failed_fsync_is_not_tried_again),
 		T(test_a_second_file_without_header_cuts_nothing),
 		T(test_submit_never_blocks),
