@@ -175,7 +175,7 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* Calls w->each for what is in the directory of a table. */
+/* Calls w->each for what is in the directory of a table; one that was dropped since sst/ was listed has none. */
 static int sweep_dir(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
@@ -194,7 +194,7 @@ static int sweep_dir(void *arg, const char *name, bool is_dir)
 	err = file_list(w->dir, w->each, w);
 	free(w->dir);
 	w->dir = NULL;
-	return err;
+	return err == -ENOENT ? 0 : err;
 }
 
 int sweep_at_start(struct server *s, char **why)

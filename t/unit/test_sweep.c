@@ -299,6 +299,45 @@ static void split(void **state)
 	close_store(true);
 }
 
+/* The table's last tablet is freed, and its directory goes, before the round comes to it. */
+static int drop_meanwhile(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	unsigned *met = arg;
+
+	(void)offset, (void)n, (void)number;
+	if (op == FILE_OP_LIST && strstr(path, "/sst/4000000")) {
+		shell("rm -r d/sst/4000000");
+		++*met;
+	}
+	return 0;
+}
+
+static void dropped_meanwhile(void **state)
+{
+	struct tfs_table *t;
+	unsigned met = 0;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	set_hook(drop_meanwhile, &met);
+	for (unsigned i = 1; i <= 2; i++) { /* the leftover beside it goes all the same */
+		shell("mkdir d/sst/4000000");
+		if (i == 1) {
+			plant("4000000/1-1.sst");
+			plant("16/1-12345.sst");
+		}
+		rounds(1);
+		assert_int_equal(met, i);
+	}
+	set_hook(NULL, NULL);
+	assert_false(exists("d/sst/16/1-12345.sst"));
+	tfs_table_close(t);
+	close_store(true);
+}
+
 static int fail_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	(void)arg, (void)offset, (void)n, (void)number;
@@ -385,7 +424,8 @@ static void metadata_fails(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(metadata_fails), T(planted), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(differences), T(split), T(no_log)};
+	const struct CMUnitTest tests[] = {T(metadata_fails), T(planted), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(differences), T(split), T(dropped_meanwhile),
+					    T(no_log)};
 
 	return RUN(tests);
 }
