@@ -215,6 +215,13 @@ fi
 fresh git
 echo blob >"$F/q"
 is "$(cd "$W" && t git hash-object "$F/q")" "$(echo blob | git hash-object --stdin)" "git hash-object"
+git init -q "$W/flat" 2>/dev/null
+(cd "$W/flat" && echo 1 >one && echo 2 >two && git add . && git -c user.name=n -c user.email=e commit -qm first)
+ok "git clone into a family's directory" t git clone -q "$W/flat" "$T1/.latest/r/g"
+is "$(cd "$T1/.latest/r/g" && t git status --short 2>&1; git log --format=%s; cat one two | tr '\n' ,)" "first
+1,2," "  it is whole, and unchanged"
+ok "git init --separate-git-dir" t git init -q --separate-git-dir="$W/gitdir" "$T1/.latest/r/h"
+is "$(cd "$T1/.latest/r/h" && echo 3 >three && t git add three && git -c user.name=n -c user.email=e commit -qm second && rm .git && git --git-dir="$W/gitdir" --work-tree=. status --short && git --git-dir="$W/gitdir" log --format=%s)" "second" "  what is committed is outside the table"
 is "$(md5sum <"$F/q")" "$(echo blob | md5sum)" "md5sum"
 
 # ---- find -delete, rm ----
