@@ -127,6 +127,8 @@ static void become_one(struct server *s, struct held *lower, struct held *upper,
 {
 	char event[256];
 
+	/* As old as both have been: sixteen small ones become one in their hour, not in four. */
+	both->made_us = lower->made_us > upper->made_us ? lower->made_us : upper->made_us;
 	tablet_inherit_files(lower->tablet, both->tablet);
 	tablet_inherit_files(upper->tablet, both->tablet);
 	tablet_split_inherit(lower->tablet, both->tablet);

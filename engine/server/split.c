@@ -29,7 +29,8 @@
  * themselves tablets split past the table's tablet_size, and neighbours merge
  * that together have less than a quarter of it: so what was merged does not
  * split again soon, and an hour passes before what was split (by hand, say,
- * for what is yet to be written) or loaded is merged.
+ * for what is yet to be written) or loaded is merged; what was merged goes on
+ * to be merged.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"

@@ -368,6 +368,35 @@ static void test_by_themselves(void **state)
 	free(big);
 }
 
+/* Small neighbours that have been there for their hour: all of them become one, not half of them each hour. */
+static void test_small_for_an_hour(void **state)
+{
+	struct held **list;
+	char row[32];
+	unsigned n;
+
+	(void)state;
+	open_store();
+	set_schema("families = ( { name = \"f\"; } );");
+	fill(0, 64, 100);
+	for (int i = 4; i < 64; i += 4) {
+		snprintf(row, sizeof(row), "row%05d", i);
+		assert_int_equal(tfs_split(table, tfs_str(row)), 0);
+	}
+	assert_int_equal(tablet_count(table), 16);
+	assert_int_equal(held_list(hooks.server, tfs_table_id(table), &list, &n), 0);
+	for (unsigned i = 0; i < n; i++) {
+		list[i]->made_us -= UINT64_C(3700000000);
+		held_put(list[i]);
+	}
+	free(list);
+	task_queue(&hooks.server->split);
+	wait_until(one_left);
+	expect_rows(0, 64);
+	close_store();
+	check_is_clean();
+}
+
 /* Tablets as small as a block: of two that share one, each seems as large as it; they are not taken apart row by row. */
 static void test_small_as_a_block(void **state)
 {
@@ -635,6 +664,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_merge_of_parts, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_killed, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_by_themselves, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_small_for_an_hour, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_small_as_a_block, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_metadata, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_traffic, setup_options, test_dir_teardown),
