@@ -30,12 +30,41 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 	return fi ? (struct handle *)(uintptr_t)fi->fh : NULL;
 }
 
+/* One that only writes has loaded nothing: as long as it has written nothing either, the end is that of what others have committed. */
+static void renew_end(struct handle *h)
+{
+	struct filex *x = h->x;
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info;
+	bool behind;
+
+	mutex_lock(&x->lock);
+	behind = h->seen != x->commits && !h->w.whole && !h->w.loaded && !writer_pending(&h->w) && node_lives(h->target);
+	mutex_unlock(&x->lock);
+	if (!behind)
+		return;
+	cell_place_of(h->target, &p);
+	if (family_info_get(p.family_node, &f) || cell_stat(&p, &f, &info))
+		return;
+	mutex_lock(&x->lock);
+	if (!writer_pending(&h->w))
+		h->w.base_size = info.size;
+	mutex_unlock(&x->lock);
+}
+
 uint64_t ofile_end(const struct fuse_file_info *fi)
 {
 	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
 	struct filex *x = h->x;
 	uint64_t end;
+	uint8_t none;
+	size_t got;
 
+	if (h->w.shares) /* what the others wrote first; if that cannot be had it ends where it did */
+		(void)!share_read(h, 0, &none, 0, &got);
+	else if (h->writable)
+		renew_end(h);
 	mutex_lock(&x->lock);
 	end = writer_size(&h->w);
 	mutex_unlock(&x->lock);
