@@ -111,7 +111,7 @@ static int one_step(struct side *s, uint64_t seed, unsigned i, struct out *o)
 
 static void set_clock(uint64_t seed)
 {
-	history_clock = CLOCK_BASE + 10000000;
+	history_clock = CLOCK_START;
 	for (unsigned i = 0; i < SETUP_PARTS + STEPS; i++) {
 		struct step st = {seed, i - SETUP_PARTS, flags};
 
@@ -385,7 +385,7 @@ static void run_history(void)
 
 	alarm(HANG_SECONDS);
 	choices = (struct rng){now.seed * 31 + now.at * 7 + now.way};
-	history_clock = CLOCK_BASE + 10000000;
+	history_clock = CLOCK_START;
 	new_clock();
 	if (!now.kill && file_forget_start(store_dir))
 		_exit(FAILED);

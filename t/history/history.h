@@ -118,6 +118,12 @@ bool side_expires_within(struct side *s, int64_t from, int64_t to);
 
 /* The histories' clock, for both. */
 #define CLOCK_BASE INT64_C(1600000000000000)
+/*
+ * Where a history's clock begins; it moves by milliseconds.  Cells have times a few
+ * microseconds behind CLOCK_BASE, and rules ages of whole seconds: so none expires just where
+ * the clock stands, where times that only the library draws would make it expire on one side.
+ */
+#define CLOCK_START (CLOCK_BASE + 10000500)
 extern _Atomic int64_t history_clock;
 int64_t history_now(void *arg);
 

@@ -211,7 +211,7 @@ static int history(uint64_t seed, bool tell, const struct api *library)
 	int bad = 0;
 
 	choose_options(&p);
-	history_clock = CLOCK_BASE + 10000000;
+	history_clock = CLOCK_START;
 	snprintf(p.dir, sizeof(p.dir), "%s/lib", parent_dir);
 	model_set_clock(history_now, NULL);
 	p.hooks.clock = clock_new();
