@@ -387,6 +387,26 @@ for my $case (['hint', qr/gap/], ['gap', qr/gap/], ['seq', qr/above the tablet's
 		unlink "$c/$name" or die;
 		unlike(damaged($c, qr/\Q$name\E: missing/, "$name missing"), qr/salt byte/, 'no row is named');
 	}
+	# The same of a log that is damaged among such rows, wherever that is.
+	$b = store('torn-log', 'salt', 16, 'write', 20, 'clear', 'salt', 7, 'write', 9, 'crash');
+	clean($b, 'before the damage');
+	my ($log) = glob "$b/log/*/*.log";
+	my ($name) = $log =~ m{(log/.*)};
+	my $data = slurp($log);
+	(undef, my $dump) = run($ctl, 'dump', 'log', $log);
+	my @at = $dump =~ /^(\d+): lsn \d+ durable \d+ table 16 /mg;
+	cmp_ok(scalar(@at), '>', 40, 'records of the table');
+	my ($told, $named) = (0, '');
+	for my $i (1 .. 12) {
+		my $at = $at[@at * $i / 14] + 5 * $i;
+		flip($log, $at);
+		my ($s, $o) = run($ctl, 'check', $b);
+		$told += $s == 1 && $o =~ /^damaged: .*\Q$name\E/m;
+		$named .= "$at: $1\n" if $o =~ /(.*salt byte.*)/;
+		spill($log, $data);
+	}
+	is($told, 12, 'a log that is damaged among rows under an earlier salt is named');
+	is($named, '', 'no row is named');
 }
 
 # ---- dump ----

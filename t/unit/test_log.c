@@ -413,6 +413,8 @@ static void test_lazy_sync(void **state)
 	assert_int_equal(log_free(e->log), 0);
 }
 
+static int no_room_err;
+
 static int no_room_for_zeros(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	(void)path;
@@ -421,7 +423,7 @@ static int no_room_for_zeros(void *arg, enum file_op op, const char *path, uint6
 	if (op != FILE_OP_WRITE || n < 100000)
 		return 0;
 	++*(_Atomic unsigned *)arg;
-	return -ENOSPC;
+	return no_room_err;
 }
 
 static void test_zeros_ahead_keep_records(void **state)
@@ -456,13 +458,14 @@ static void test_zeros_ahead_keep_records(void **state)
 	free(batch);
 }
 
-static void test_no_room_for_zeros_ahead(void **state)
+/* No room on the disk, or of a quota. */
+static void no_room_for_zeros_ahead(struct env *e, int err)
 {
-	struct env *e = *state;
 	_Atomic unsigned refused = 0;
 	struct log_stats st;
 	struct seen s;
 
+	no_room_err = err;
 	start(e, 64 << 20, 0);
 	file_set_hook(no_room_for_zeros, &refused);
 	for (uint64_t tag = 1; tag <= 400; tag++)
@@ -474,6 +477,16 @@ static void test_no_room_for_zeros_ahead(void **state)
 	assert_int_equal(log_free(e->log), 0);
 	assert_int_equal(replay(e, &s), 0);
 	holds(&s, 1, 400);
+}
+
+static void test_no_room_for_zeros_ahead(void **state)
+{
+	no_room_for_zeros_ahead(*state, -ENOSPC);
+}
+
+static void test_no_quota_for_zeros_ahead(void **state)
+{
+	no_room_for_zeros_ahead(*state, -EDQUOT);
 }
 
 static void test_zeros_ahead_end_with_the_segment(void **state)
@@ -516,6 +529,7 @@ int main(void)
 		T(test_lazy_sync),
 		T(test_zeros_ahead_keep_records),
 		T(test_no_room_for_zeros_ahead),
+		T(test_no_quota_for_zeros_ahead),
 		T(test_zeros_ahead_end_with_the_segment),
 	};
 

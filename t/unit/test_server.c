@@ -414,11 +414,64 @@ static void scan_over_drop(void **state)
 	close_store(true);
 }
 
+/* ---- tablets that do not meet ---- */
+
+static struct hole {
+	struct tablet_service service; /* first */
+	struct tablet_service *real;
+	unsigned asked;
+} hole;
+
+/* Each tablet but the first one begins behind where the one before it ends. */
+static int hole_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+{
+	struct hole *h = (struct hole *)s;
+	int err = ts_call(h->real, q, a);
+
+	if (!err && q->method == TS_TABLET_INFO) {
+		h->asked++;
+		if (a->tablet.begin.n)
+			a->tablet.begin = slice_str("bb");
+	}
+	return err;
+}
+
+static int count_tablet(void *arg, const struct tfs_tablet *tablet)
+{
+	(void)tablet;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* Who goes through a table's tablets asks again where one is missing, but not for ever. */
+static void hole_in_tablets(void **state)
+{
+	static const struct tablet_service_ops ops = {.call = hole_call};
+	struct tfs_table *t;
+	unsigned tablets = 0;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "a", "f", "v"), 0);
+	assert_int_equal(put(t, "c", "f", "v"), 0);
+	assert_int_equal(tfs_split(t, TFS_S("b")), 0);
+	hole = (struct hole){.service = {.ops = &ops}, .real = t->store->o.tablets};
+	t->store->o.tablets = &hole.service;
+	assert_int_equal(tfs_tablets(t, count_tablet, &tablets), 0);
+	t->store->o.tablets = hole.real;
+	assert_int_equal(tablets, 2);
+	assert_true(hole.asked > 50 && hole.asked < 200);
+	tfs_table_close(t);
+	close_store(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(drop_and_writers), T(first_requests), T(schemas_handed_out_in_order), T(scan_over_drop), T(load_race),
 		T(errors_of_services), T(requests_of_nothing), T(close_over_recovery),
+		T(hole_in_tablets),
 	};
 
 	return RUN(tests);
