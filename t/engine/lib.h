@@ -77,6 +77,29 @@ static inline int put(const char *row, const char *qualifier, int64_t ts, struct
 	return err;
 }
 
+/* Every row "row%05d" of [from, to) once and in order; word: each with one cell of this value. */
+static inline void expect_rows(const char *word, int from, int to)
+{
+	struct tfs_scan_spec spec = {.what = word ? TFS_SCAN_CELLS : TFS_SCAN_ROWS};
+	struct tfs_scan *sc;
+	struct tfs_cell c;
+	char row[32];
+	int i = from, err;
+
+	assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
+	while ((err = tfs_scan_next(sc, &c)) > 0) {
+		snprintf(row, sizeof(row), "row%05d", i++);
+		assert_int_equal(c.row.size, strlen(row));
+		assert_memory_equal(c.row.data, row, c.row.size);
+		assert_int_equal(c.value.size, word ? strlen(word) : 0);
+		if (word)
+			assert_memory_equal(c.value.data, word, c.value.size);
+	}
+	assert_int_equal(err, 0);
+	assert_int_equal(i, to);
+	tfs_scan_free(sc);
+}
+
 /* What tabletctl says of the closed store; nothing where it was not built. */
 static inline void check_is_clean(void)
 {

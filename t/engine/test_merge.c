@@ -36,28 +36,6 @@ static void fill(const char *word, int from, int to)
 	}
 }
 
-/* Every row of [from, to) once, in order and with this value. */
-static void expect_rows(const char *word, int from, int to)
-{
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
-	struct tfs_scan *sc;
-	struct tfs_cell c;
-	char row[32];
-	int i = from, err;
-
-	assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
-	while ((err = tfs_scan_next(sc, &c)) > 0) {
-		snprintf(row, sizeof(row), "row%05d", i++);
-		assert_int_equal(c.row.size, strlen(row));
-		assert_memory_equal(c.row.data, row, c.row.size);
-		assert_int_equal(c.value.size, strlen(word));
-		assert_memory_equal(c.value.data, word, c.value.size);
-	}
-	assert_int_equal(err, 0);
-	assert_int_equal(i, to);
-	tfs_scan_free(sc);
-}
-
 static void row_key(struct buf *key, const char *end)
 {
 	assert_int_equal(meta_row_key(key, tfs_table_id(table), !end, end ? slice_str(end) : slice_of(NULL, 0)), 0);

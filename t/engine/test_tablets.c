@@ -81,26 +81,6 @@ static void fill(int from, int to, size_t bytes)
 	free(value);
 }
 
-/* Every row of [from, to) once and in order. */
-static void expect_rows(int from, int to)
-{
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
-	struct tfs_scan *sc;
-	struct tfs_cell c;
-	char row[32];
-	int i = from, err;
-
-	assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
-	while ((err = tfs_scan_next(sc, &c)) > 0) {
-		snprintf(row, sizeof(row), "row%05d", i++);
-		assert_int_equal(c.row.size, strlen(row));
-		assert_memory_equal(c.row.data, row, c.row.size);
-	}
-	assert_int_equal(err, 0);
-	assert_int_equal(i, to);
-	tfs_scan_free(sc);
-}
-
 static void test_by_hand(void **state)
 {
 	(void)state;
@@ -113,32 +93,32 @@ static void test_by_hand(void **state)
 	assert_int_equal(tfs_split(table, tfs_str("row00050")), 0);
 	assert_int_equal(tfs_split(table, tfs_str("row00050")), -EEXIST);
 	assert_string_equal(tablets(), "-row00050 row00050- ");
-	expect_rows(0, 100);
+	expect_rows(NULL, 0, 100);
 	fill(100, 120, 20);
 	assert_int_equal(tfs_split(table, tfs_str("row00110")), 0); /* of a tablet that shares memtables already */
 	assert_int_equal(tfs_split(table, tfs_str("a")), 0);        /* an empty one below all */
 	assert_string_equal(tablets(), "-a a-row00050 row00050-row00110 row00110- ");
-	expect_rows(0, 120);
+	expect_rows(NULL, 0, 120);
 	assert_int_equal(tfs_flush(table), 0);
-	expect_rows(0, 120);
+	expect_rows(NULL, 0, 120);
 	assert_int_equal(tfs_split(table, tfs_str("row00025")), 0); /* shares a file */
 	assert_int_equal(tfs_compact(table), 0);
-	expect_rows(0, 120);
+	expect_rows(NULL, 0, 120);
 	reopen();
 	assert_string_equal(tablets(), "-a a-row00025 row00025-row00050 row00050-row00110 row00110- ");
-	expect_rows(0, 120);
+	expect_rows(NULL, 0, 120);
 	assert_int_equal(tfs_merge(table, tfs_str("row00030")), 0);
 	assert_int_equal(tfs_merge(table, tfs_str("row00030")), 0);
 	assert_string_equal(tablets(), "-a a-row00025 row00025- ");
 	assert_int_equal(tfs_merge(table, tfs_str("row00110")), -ENOENT);
-	expect_rows(0, 120);
+	expect_rows(NULL, 0, 120);
 	assert_int_equal(tfs_merge(table, tfs_str("")), 0);
 	assert_int_equal(tfs_merge(table, tfs_str("")), 0);
 	assert_string_equal(tablets(), "- ");
-	expect_rows(0, 120);
+	expect_rows(NULL, 0, 120);
 	fill(0, 120, 30);
 	reopen();
-	expect_rows(0, 120);
+	expect_rows(NULL, 0, 120);
 	assert_int_equal(tfs_compact(table), 0);
 	close_store();
 	check_is_clean();
@@ -165,9 +145,9 @@ static void test_merge_of_parts(void **state)
 	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
 	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
 	assert_string_equal(tablets(), "- ");
-	expect_rows(0, 90);
+	expect_rows(NULL, 0, 90);
 	reopen();
-	expect_rows(0, 90);
+	expect_rows(NULL, 0, 90);
 	close_store();
 }
 
@@ -244,7 +224,7 @@ static void test_killed(void **state)
 			done = killed_at(at, merging ? tfs_merge : tfs_split, merging ? "row00000" : "row00040");
 			check_is_clean();
 			open_store();
-			expect_rows(0, 90);
+			expect_rows(NULL, 0, 90);
 			after = tablet_count(table);
 			assert_true(after == before || after == (merging ? 1 : 2));
 			kept += after == before;
@@ -341,9 +321,9 @@ static void test_by_themselves(void **state)
 	assert_int_equal(tfs_flush(table), 0);
 	wait_until(settled);
 	wait_until(no_giant);
-	expect_rows(0, 400);
+	expect_rows(NULL, 0, 400);
 	reopen();
-	expect_rows(0, 400);
+	expect_rows(NULL, 0, 400);
 	close_store();
 	check_is_clean();
 
@@ -362,7 +342,7 @@ static void test_by_themselves(void **state)
 	}
 	assert_int_equal(tfs_compact(table), 0);
 	wait_until(one_left);
-	expect_rows(0, 1);
+	expect_rows(NULL, 0, 1);
 	close_store();
 	check_is_clean();
 	free(big);
@@ -392,7 +372,7 @@ static void test_small_for_an_hour(void **state)
 	free(list);
 	task_queue(&hooks.server->split);
 	wait_until(one_left);
-	expect_rows(0, 64);
+	expect_rows(NULL, 0, 64);
 	close_store();
 	check_is_clean();
 }
@@ -409,7 +389,7 @@ static void test_small_as_a_block(void **state)
 	wait_until(four_or_more);
 	wait_until(settled);
 	assert_in_range(tablet_count(table), 4, 26); /* there are 13 blocks */
-	expect_rows(0, 400);
+	expect_rows(NULL, 0, 400);
 	close_store();
 	check_is_clean();
 }
@@ -449,22 +429,22 @@ static void test_metadata(void **state)
 		assert_int_equal(tfs_split(table, tfs_str(row)), 0);
 	}
 	wait_until(metadata_has_split);
-	expect_rows(0, 200);
+	expect_rows(NULL, 0, 200);
 	for (int i = 3; i < 200; i += 5) {
 		snprintf(row, sizeof(row), "row%05d", i);
 		assert_int_equal(tfs_split(table, tfs_str(row)), 0);
 	}
-	expect_rows(0, 200);
+	expect_rows(NULL, 0, 200);
 	assert_int_equal(tablet_count(table), 80);
 	reopen();
 	assert_int_equal(tablet_count(table), 80);
 	assert_true(metadata_tablets() >= 4);
-	expect_rows(0, 200);
+	expect_rows(NULL, 0, 200);
 	for (int i = 0; i < 79; i++)
 		assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
 	assert_string_equal(tablets(), "- ");
 	reopen();
-	expect_rows(0, 200);
+	expect_rows(NULL, 0, 200);
 	close_store();
 	check_is_clean();
 }

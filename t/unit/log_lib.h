@@ -259,4 +259,21 @@ static __attribute__((unused)) void check_workers(const struct worker *w, unsign
 	free(at);
 }
 
+static __attribute__((unused)) int count_name(void *arg, const char *name, bool is_dir)
+{
+	(void)name;
+	(void)is_dir;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* In the log's directory. */
+static __attribute__((unused)) unsigned files(struct env *e)
+{
+	unsigned n = 0;
+
+	assert_int_equal(file_list(e->dir, count_name, &n), 0);
+	return n;
+}
+
 #endif

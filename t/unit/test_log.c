@@ -83,22 +83,6 @@ static void test_stops_where_the_callback_says(void **state)
 	assert_int_equal(s.count, 3);
 }
 
-static int count_name(void *arg, const char *name, bool is_dir)
-{
-	(void)name;
-	(void)is_dir;
-	++*(unsigned *)arg;
-	return 0;
-}
-
-static unsigned files(struct env *e)
-{
-	unsigned n = 0;
-
-	assert_int_equal(file_list(e->dir, count_name, &n), 0);
-	return n;
-}
-
 static void test_segments_roll_and_are_dropped(void **state)
 {
 	struct env *e = *state;

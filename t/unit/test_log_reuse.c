@@ -61,22 +61,6 @@ static char *segment(struct env *e, uint64_t number)
 	return path_join(e->dir, name);
 }
 
-static int count_name(void *arg, const char *name, bool is_dir)
-{
-	(void)name;
-	(void)is_dir;
-	++*(unsigned *)arg;
-	return 0;
-}
-
-static unsigned files(struct env *e)
-{
-	unsigned n = 0;
-
-	assert_int_equal(file_list(e->dir, count_name, &n), 0);
-	return n;
-}
-
 /* Records tag.., so few of them synced that nothing is zeroed ahead. */
 static uint64_t put_many(struct env *e, uint64_t tag, unsigned n)
 {
