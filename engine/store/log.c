@@ -25,6 +25,10 @@
  *   between two segments' syncs, or before the directory's   the same, and
  *       no ticket was answered
  *
+ * A write that finds no room syncs first what has been written before it, or
+ * the second writer would have to write all of that again into the room that
+ * there is not.
+ *
  * Sleepers wait at most until the system call they wait for counts as
  * stalled, then replace its thread (log_switch.c).  A lone thread inside a
  * stalled call of its own cannot be helped, and holds nobody up.
@@ -182,7 +186,7 @@ void log_kick_locked(struct log *l)
 
 	if (l->switching)
 		return;
-	if (!l->writing)
+	if (!l->writing && !(l->no_room && l->syncing))
 		for (t = l->queued.head; t; t = t->private_next)
 			if (t->private_ && (!t->sync || may_sync)) {
 				look_locked(l, t);
@@ -244,46 +248,6 @@ static int write_group_locked(struct log *l, struct log_segment *s, struct log_g
 	l->inflight--;
 	s->no_ahead |= !ahead;
 	return err;
-}
-
-/* Writer's role: one group. */
-static void write_locked(struct log *l, struct log_told *w)
-{
-	struct log_group g;
-	struct log_segment *s;
-	struct slice pad = {0};
-	uint64_t gen = l->gen;
-	int err = 0;
-
-	l->writing = true;
-	l->write_since_us = monotonic_us();
-	if (l->active->bytes >= l->segment_bytes)
-		err = log_roll_locked(l, gen);
-	s = l->active;
-	if (!err) {
-		log_group_take_locked(l, s->bytes, &g);
-		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
-		s->io++;
-		pad = log_segment_pad(l, s, s->bytes + g.bytes);
-		err = write_group_locked(l, s, &g, &pad);
-		s->io--;
-		log_group_put_locked(l, &g);
-	}
-	if (gen != l->gen) {
-		l->reap = true;
-		return;
-	}
-	if (err) {
-		log_switch_locked(l, err, "write");
-		return;
-	}
-	log_segment_wrote(s, s->bytes + g.bytes, pad.n);
-	l->wchunk = g.chunk[g.count - 1];
-	l->woff = g.end;
-	l->stats.groups++;
-	l->writing = false;
-	written_locked(l, g.last_lsn, w);
-	log_kick_locked(l);
 }
 
 /* Files first, the directory last: either of them alone proves nothing. */
@@ -360,6 +324,80 @@ static void sync_locked(struct log *l, struct log_told *w)
 	log_kick_locked(l);
 }
 
+/*
+ * There is no room for a group.  What has been written is synced before the
+ * file is abandoned, for else all of it would have to be written again, into
+ * room that there is not; what was written of the group makes way.  False:
+ * not the writer's role any more, or not now: another thread syncs.
+ */
+static bool write_no_room_locked(struct log *l, struct log_segment *s, struct log_told *w)
+{
+	uint64_t gen = l->gen, bytes = s->bytes;
+
+	l->write_since_us = monotonic_us();
+	s->io++;
+	l->inflight++;
+	mutex_unlock(&l->mu);
+	(void)!file_truncate(s->file, bytes);
+	mutex_lock(&l->mu);
+	l->inflight--;
+	s->io--;
+	if (gen == l->gen && l->syncing) {
+		s->allocated = s->touched = s->reused = 0;
+		l->no_room = true;
+		l->writing = false;
+		return false;
+	}
+	l->write_since_us = monotonic_us();
+	if (gen == l->gen && l->written_lsn > l->durable_lsn)
+		sync_locked(l, w);
+	if (gen != l->gen)
+		l->reap = true;
+	return gen == l->gen;
+}
+
+/* Writer's role: one group. */
+static void write_locked(struct log *l, struct log_told *w)
+{
+	struct log_group g;
+	struct log_segment *s;
+	struct slice pad = {0};
+	uint64_t gen = l->gen;
+	int err = 0;
+
+	l->writing = true;
+	l->no_room = false;
+	l->write_since_us = monotonic_us();
+	if (l->active->bytes >= l->segment_bytes)
+		err = log_roll_locked(l, gen);
+	s = l->active;
+	if (!err) {
+		log_group_take_locked(l, s->bytes, &g);
+		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
+		s->io++;
+		pad = log_segment_pad(l, s, s->bytes + g.bytes);
+		err = write_group_locked(l, s, &g, &pad);
+		s->io--;
+		log_group_put_locked(l, &g);
+	}
+	if (gen != l->gen) {
+		l->reap = true;
+		return;
+	}
+	if (err) {
+		if (!no_room(err) || write_no_room_locked(l, s, w))
+			log_switch_locked(l, err, "write");
+		return;
+	}
+	log_segment_wrote(s, s->bytes + g.bytes, pad.n);
+	l->wchunk = g.chunk[g.count - 1];
+	l->woff = g.end;
+	l->stats.groups++;
+	l->writing = false;
+	written_locked(l, g.last_lsn, w);
+	log_kick_locked(l);
+}
+
 /* True: t has been answered, and l->mu is not held. */
 static bool sleep_locked(struct log *l, struct log_ticket *t)
 {
@@ -405,7 +443,8 @@ static int wait_unlock(struct log *l, struct log_ticket *t, struct log_told *w)
 			mutex_unlock(&l->mu);
 			log_wake(w);
 			mutex_lock(&l->mu);
-		} else if (!l->switching && !l->writing && t->private_state == TICKET_QUEUED && (may_sync || !t->sync))
+		} else if (!l->switching && !l->writing && !(l->no_room && l->syncing) && t->private_state == TICKET_QUEUED &&
+			   (may_sync || !t->sync))
 			write_locked(l, w);
 		else if (!l->switching && may_sync && t->private_state == TICKET_WRITTEN)
 			sync_locked(l, w);

@@ -113,6 +113,8 @@ int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
 int log_roll_below(struct log *l, uint64_t lsn) TFS_MUST;
 /* Gives back the disk space of those kept; done by itself when a write finds none. */
 void log_give_up_room(struct log *l);
+/* If it refuses records it tries a fresh file at once, as room has been made: 0, or why it still does.  -EAGAIN: another thread is trying. */
+int log_try_again(struct log *l) TFS_MUST;
 
 struct log_stats {
 	uint64_t records, bytes, groups, syncs, switches, retained_bytes;

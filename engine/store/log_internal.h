@@ -118,6 +118,7 @@ struct log {
 
 	/* roles */
 	bool writing, syncing, switching;
+	bool no_room;      /* there was none for the last write: the next one waits for the sync under way, if there is one */
 	uint64_t write_since_us, sync_since_us, switch_since_us; /* start of the system call under way */
 	uint64_t gen;
 	unsigned inflight; /* threads inside I/O of any generation */

@@ -356,6 +356,20 @@ void log_switch_locked(struct log *l, int error, const char *why)
 	log_kick_locked(l);
 }
 
+int log_try_again(struct log *l)
+{
+	bool busy;
+	int err;
+
+	mutex_lock(&l->mu);
+	busy = l->switching || (l->refusing && l->inflight > LOG_MAX_GHOSTS);
+	if (l->refusing && !busy)
+		log_switch_locked(l, 0, "retry");
+	err = busy ? -EAGAIN : l->refusing;
+	mutex_unlock(&l->mu);
+	return err;
+}
+
 void log_takeover_locked(struct log *l)
 {
 	if (!l->switching) {

@@ -337,6 +337,74 @@ static void test_what_stays_broken_is_told_of_seldom(void **state)
 	pthread_mutex_destroy(&f.m);
 }
 
+/* A disk on which the first file may grow to so much, and any other to a page. */
+static struct little_room {
+	uint64_t first;
+	_Atomic unsigned refused;
+	_Atomic bool hold_sync; /* the first sync takes until a write has been refused */
+	_Atomic bool syncing;
+} little;
+
+static int little_room_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	bool first = strstr(path, "0000000001.log");
+
+	(void)arg, (void)number;
+	if (op == FILE_OP_SYNC && little.hold_sync) {
+		little.syncing = true;
+		while (!little.refused)
+			sched_yield();
+		little.hold_sync = false;
+	}
+	if (op != FILE_OP_WRITE || offset + n <= (first ? little.first : 4096))
+		return 0;
+	little.refused++;
+	return -ENOSPC;
+}
+
+static void *sync_it(void *arg)
+{
+	return (void *)(intptr_t)log_sync(((struct env *)arg)->log);
+}
+
+/* What has been written need not be written again where there is no room for it, whether or not a sync is under way. */
+static void test_no_room(void **state)
+{
+	struct env *e = *state;
+
+	for (unsigned with_sync = 0; with_sync < 2; with_sync++) {
+		struct log_ticket t;
+		pthread_t thread;
+		struct seen s;
+		void *synced = NULL;
+
+		little = (struct little_room){.first = 60000, .hold_sync = with_sync};
+		start(e, 1 << 20, 0);
+		file_set_hook(little_room_hook, NULL);
+		for (unsigned i = 1; i <= 40; i++)
+			must_put(e, i, 1000, false);
+		if (with_sync) {
+			assert_int_equal(pthread_create(&thread, NULL, sync_it, e), 0);
+			while (!little.syncing)
+				sched_yield();
+		}
+		assert_int_equal(put(e, 50, 30000, false, &t), -ENOSPC);
+		if (with_sync)
+			pthread_join(thread, &synced);
+		assert_int_equal((intptr_t)synced, 0);
+		assert_int_equal(log_durable_lsn(e->log), 40);
+		assert_int_equal(log_try_again(e->log), 0);
+		must_put(e, 51, 1000, true);
+		file_set_hook(NULL, NULL);
+		assert_int_equal(log_free(e->log), 0);
+		assert_int_equal(replay(e, &s), 0);
+		for (unsigned i = 1; i <= 40; i++)
+			assert_true(has(&s, i));
+		assert_true(has(&s, 51) && !has(&s, 50));
+		empty_dir(e->dir);
+	}
+}
+
 /* After an fsync error the old file is not synced again: a second success would mean nothing. */
 static int no_second_sync(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
@@ -491,6 +559,7 @@ int main(void)
 		T(test_every_nth_failure_is_survived),
 		T(test_both_writers_fail_and_recover),
 		T(test_what_stays_broken_is_told_of_seldom),
+		T(test_no_room),
 		T(test_a_failed_fsync_is_not_tried_again),
 		T(test_a_second_file_without_header_cuts_nothing),
 		T(test_submit_never_blocks),
