@@ -388,6 +388,11 @@ static int start_master(struct embedded *e, char **why)
 	return err;
 }
 
+static bool make_room(void *arg)
+{
+	return server_make_room(arg);
+}
+
 static int open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)
 {
 	struct server_options so = {
@@ -423,6 +428,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 			*why = NULL;
 		return err;
 	}
+	lock_local_make_room(e->locks, make_room, e->server);
 	err = make_router(e);
 	if (err)
 		return err;
@@ -474,16 +480,31 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 	return tfs_open_hooked(source, o, NULL, out, why);
 }
 
-/* On a disk so full that a store cannot be opened its cells could not be removed either. */
-static bool give_up_ballast(const char *dir)
+/*
+ * On a disk so full that a store cannot be opened its cells could not be
+ * removed either.  An eighth of the ballast at first, which is left for this
+ * (server/ballast.c) and mostly enough; the next time more, in the end all.
+ */
+static bool give_up_ballast(const char *dir, unsigned times)
 {
+	enum { TIMES = 3 };
 	char *path = path_join(dir, "ballast");
-	bool gone = path && file_unlink(path) == 0;
+	struct file *f = NULL;
+	uint64_t bytes;
+	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;
 
-	if (gone)
-		msg_warning("%s: the disk is full; the ballast file is given up so that it can be opened", dir);
+	if (!err && times < TIMES) {
+		err = file_open(path, FILE_READWRITE, &f);
+		if (!err)
+			err = file_truncate(f, bytes - (bytes >> (TIMES - times)));
+		file_close(f);
+	} else if (!err) {
+		err = file_unlink(path);
+	}
+	if (!err)
+		msg_warning("%s: the disk is full; some of the ballast file is given up so that it can be opened", dir);
 	free(path);
-	return gone;
+	return !err;
 }
 
 static int open_once(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct client_options *co,
@@ -530,7 +551,7 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 		err = open_once(source, &filled, hooks, &co, &e, &reason);
 	else
 		source = "no data directory given";
-	if ((err == -ENOSPC || err == -EDQUOT) && give_up_ballast(source)) {
+	for (unsigned times = 0; (err == -ENOSPC || err == -EDQUOT) && give_up_ballast(source, times); times++) {
 		free(reason);
 		reason = NULL;
 		err = open_once(source, &filled, hooks, &co, &e, &reason);

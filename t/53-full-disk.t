@@ -89,18 +89,62 @@ kept = [i for i, e in enumerate(got) if e == "0"]
 same([i for i in kept if slurp("%s/x%d@1" % (F, i)) != data], [], "  what was acknowledged is there")
 open(W + "/kept", "w").write("\n".join("x%d@1" % i for i in kept))
 EOF2
-ok "rm works" t rm "$M/t/r/f/again1"
+py <<'EOF2'
+from tap import *
+F = M + "/t/r/f"
+got = [errno_of(os.unlink, "%s/again%d" % (F, i)) for i in range(1, 10)]
+same(set(got), {"0"}, "rm works, time and again")
+same(errno_of(os.mkdir, M + "/t/.families/more"), "0", "so do METADATA's changes: a family is made")
+same(errno_of(os.rmdir, M + "/t/.families/more"), "0", "  and removed")
+same(errno_of(os.truncate, "%s/new" % F, 0), "0", "and a cell is emptied")
+EOF2
 ls "$M/t/r/f" | LC_ALL=C sort >"$W/before"
 kill_daemon -9
 check_store
-ok "after kill -9 it mounts on the full disk, or says why" bash -c '
-	timeout 60 "$TABLETFS" -o config="$W/conf" "$D" "$M" 2>"$W/full.err" </dev/null || grep -q "No space" "$W/full.err"'
-mounted "$M" && { echo "# it mounted"; t fusermount3 -u "$M"; }
+t dd if=/dev/zero bs=4K status=none 2>/dev/null >>"$W/disk/fill"
+ok "after kill -9 it mounts on the full disk" mount_store -o config="$W/conf"
+ok "  where rm works" t rm "$M/t/r/f/new"
+fails "  and cp does not" 'No space' cp "$W/new" "$M/t/r/f/last"
+ls "$M/t/r/f" | LC_ALL=C sort >"$W/before"
 rm "$W/disk/fill"
-free() { t "$TABLETCTL" check "$D"; }
-wait_for "the store" free
-ok "with room it mounts" mount_store -o config="$W/conf"
+ok "with room it goes on by itself" wait_for "room" cp "$W/new" "$M/t/r/f/by-itself"
+rm "$M/t/r/f/by-itself"
+remount -o config="$W/conf"
 is "$(ls "$M/t/r/f" | LC_ALL=C sort | diff "$W/before" -)" "" "nothing is lost, the removal neither"
 ok "and takes writes" cp "$W/new" "$M/t/r/f/last"
+unmount_store
+
+# Writers that go on, flushes and compactions leave the last room to those who remove.
+rm -r "$D"
+mount_store -o config="$W/conf"
+mkdir -p "$M/t/r/f"
+py <<'EOF2'
+from tap import *
+import threading
+F = M + "/t/r/f"
+block = os.urandom(300000)
+put = lambda name: errno_of(spill, "%s/%s@1" % (F, name), block)
+done = 0
+while put("q%d" % done) == "0":
+    done += 1
+stop = threading.Event()
+def others(k):
+    n = 0
+    while not stop.is_set():
+        n += put("more%d.%d" % (k, n)) == "0"
+def control():
+    while not stop.is_set():
+        for verb in ("flush", "compact"):
+            errno_of(spill, M + "/t/.ctl", (verb + "\n").encode())
+threads = [threading.Thread(target=others, args=(k,)) for k in range(2)] + [threading.Thread(target=control)]
+for x in threads:
+    x.start()
+got = [errno_of(os.unlink, "%s/q%d@1" % (F, i)) for i in range(done // 2)]
+stop.set()
+for x in threads:
+    x.join()
+same([i for i, e in enumerate(got) if e != "0"], [], "on a full disk that others keep writing to, all of %d cells are removed" % len(got))
+same([i for i in range(done // 2, done) if slurp("%s/q%d@1" % (F, i)) != block], [], "  and no other")
+EOF2
 unmount_store
 done_testing

@@ -69,6 +69,15 @@ void file_set_hook(file_hook_fn *fn, void *arg)
 	atomic_store(&hook_number, 0);
 }
 
+static file_room_fn *room_fn;
+static void *room_arg;
+
+void file_set_room(file_room_fn *fn, void *arg)
+{
+	room_fn = fn;
+	room_arg = arg;
+}
+
 static __thread const char *sync_place;
 
 const char *file_sync_place(void)
@@ -636,6 +645,8 @@ int file_free_bytes(const char *path, uint64_t *bytes)
 {
 	struct statvfs v;
 
+	if (room_fn)
+		return room_fn(room_arg, path, bytes);
 	if (statvfs(path, &v) < 0)
 		return -errno;
 	*bytes = (uint64_t)v.f_bavail * (uint64_t)v.f_frsize;

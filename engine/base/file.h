@@ -91,6 +91,9 @@ extern const char *const file_op_names[FILE_OPS];
 /* Called before the operation takes place; number counts all hooked operations from 1. */
 typedef int file_hook_fn(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number);
 void file_set_hook(file_hook_fn *fn, void *arg); /* NULL: none.  Not while I/O is under way. */
+/* In place of statvfs, for a disk that is made up.  NULL: none. */
+typedef int file_room_fn(void *arg, const char *path, uint64_t *bytes);
+void file_set_room(file_room_fn *fn, void *arg);
 /* In the hook, at a SYNC or SYNCDIR: the place that asks for it; of file_replace's it is its caller's. */
 const char *file_sync_place(void);
 

@@ -41,6 +41,8 @@ struct local {
 	struct watch_set watches;
 	struct file *held;
 	bool in_doubt;      /* an I/O error left something unsettled */
+	bool (*make_room)(void *arg);
+	void *room_arg;
 	char dir[];
 };
 
@@ -190,10 +192,12 @@ static int local_multi(struct lock_service *s, const struct lock_op *ops, unsign
 	steps = calloc(count, sizeof *steps);
 	if (!steps)
 		return -ENOMEM;
-	mutex_lock(&l->mutex);
-	rc = multi_locked(l, ops, count, steps, fresh);
-	tell = !rc || l->in_doubt; /* in doubt: whoever watches must look */
-	mutex_unlock(&l->mutex);
+	do {
+		mutex_lock(&l->mutex);
+		rc = multi_locked(l, ops, count, steps, fresh);
+		tell = !rc || l->in_doubt; /* in doubt: whoever watches must look */
+		mutex_unlock(&l->mutex);
+	} while ((rc == -ENOSPC || rc == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
 	free(steps);
 	if (!rc && versions)
 		memcpy(versions, fresh, count * sizeof *versions);
@@ -363,6 +367,14 @@ static int take_hold(struct local *l)
 		rc = file_truncate(l->held, 0);
 	free(path);
 	return rc;
+}
+
+void lock_local_make_room(struct lock_service *s, bool (*fn)(void *arg), void *arg)
+{
+	struct local *l = local_of(s);
+
+	l->make_room = fn;
+	l->room_arg = arg;
 }
 
 void lock_local_closing(struct lock_service *s)

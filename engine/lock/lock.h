@@ -75,6 +75,11 @@ struct file;
 int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
 /* That flock alone, on dir/held as it was opened, with the same waiting: for who only looks.  dir is for messages. */
 int lock_local_flock(struct file *held, const char *dir) TFS_MUST;
+/*
+ * A change that finds the disk full is tried again as long as fn, called
+ * holding no lock of the service, says that it has made room.  NULL: none.
+ */
+void lock_local_make_room(struct lock_service *s, bool (*fn)(void *arg), void *arg);
 /* Whoever opens dir from now on waits for lock_service_free. */
 void lock_local_closing(struct lock_service *s);
 static inline void lock_service_free(struct lock_service *s)

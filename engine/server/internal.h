@@ -77,6 +77,20 @@ struct open_scan {
 };
 #define SCAN_BUCKETS 64
 
+/* ballast.c's */
+struct ballast {
+	struct mutex lock;           /* over changes of the file, and of what follows */
+	struct task refill;
+	uint64_t whole;              /* bytes that the file is to have; 0: there is none */
+	_Atomic uint64_t bytes;      /* that it has */
+	_Atomic bool full;           /* puts are refused */
+	_Atomic int64_t credit;      /* so much may be written before somebody looks at the disk again */
+	_Atomic uint64_t promised;   /* to compactions under way */
+	_Atomic unsigned tidying, wanting; /* compactions that give way to puts, and puts that wait for that */
+	_Atomic uint64_t asked, given; /* the last pass of giving back that was asked for, and that has ended */
+	_Atomic uint64_t left;       /* what that could not give back */
+};
+
 struct server {
 	struct tablet_service service; /* first */
 	struct tablet_service *metadata;
@@ -93,7 +107,8 @@ struct server {
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_largest, retire, refill, split, sweep, doubt;
+	struct task flush_largest, retire, split, sweep, doubt;
+	struct ballast ballast;
 	uint64_t doubt_wait_us;      /* merge.c's, the moving thread's */
 	struct named *suspects;      /* sweep.c's, of the last round */
 	uint64_t aged_lsn, aged_at_us; /* retire.c's */
@@ -113,8 +128,6 @@ struct server {
 	uint64_t next_scan;
 	_Atomic bool recovering;
 	_Atomic bool closing;        /* no background work is begun any more */
-	_Atomic bool ballast;        /* the file is there */
-	_Atomic uint64_t room_until_us; /* the ballast was given up lately: what it was given up for tries until then */
 };
 
 /* ---- tablets.c: the set ---- */
@@ -199,7 +212,7 @@ void schemas_free(struct server *s);
 /* ---- listed.c: which files METADATA's rows list ---- */
 void listed_add(struct server *s, const struct meta_tablet *m);
 void listed_remove(struct server *s, const struct meta_tablet *m);
-bool listed_nowhere(struct server *s, const struct tablet_file *f);
+unsigned listed_rows(struct server *s, const struct tablet_file *f); /* how many do; UINT_MAX: not known */
 /* fn for each of them, of whose key alone is set; non-zero stops and is passed on. */
 typedef int listed_fn(void *arg, const struct tablet_file *f);
 int listed_each(struct server *s, listed_fn *fn, void *arg) TFS_MUST;
@@ -237,6 +250,8 @@ int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MU
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
 void retire_run(struct task *t);
 extern uint64_t retire_age_us; /* what is older is flushed; tests make it short */
+/* Everything in memory into files, and the log gone, as far as there is room: after it ballast.given is what asked was before. */
+void retire_give_back(struct server *s);
 /* Removes the log directories of dead incarnations that no redo set names. */
 int retire_dead_logs(struct server *s) TFS_MUST;
 
@@ -254,14 +269,24 @@ int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a
 void scans_free(struct server *s);
 
 /* ---- ballast.c ---- */
+/* The file and its size; the tablets are loaded.  Before it nothing is refused. */
 void ballast_start(struct server *s);
 /*
- * For a change that found no space and may live off the ballast: gives it up
- * if it is there, waits a little for the commit log to come back, and says
- * whether trying again makes sense.
+ * Before a mutation of so many bytes is logged: -ENOSPC if it may not be.
+ * What makes room may always try, and finds room, as far as the ballast goes.
  */
-bool ballast_give_up(struct server *s);
-/* The same for a compaction that will write about so many bytes: not unless that leaves it enough. */
-bool ballast_make_room(struct server *s, uint64_t bytes);
+int ballast_admit(struct server *s, enum tablet_room what, uint64_t bytes) TFS_MUST;
+/*
+ * After one that found none all the same, for the tries-th time (from 0):
+ * gives some of the ballast up, waits for the commit log to come back, and
+ * says whether trying again makes sense.
+ */
+bool ballast_give_up(struct server *s, enum tablet_room what, unsigned tries);
+/* tablet_env's room_begin and room_end. */
+bool ballast_room_begin(struct server *s, enum tablet_room what, uint64_t bytes, bool again);
+void ballast_room_end(struct server *s, enum tablet_room what, uint64_t bytes);
+/* Something may have made room. */
+void ballast_look_soon(struct server *s);
+void ballast_refill(struct server *s); /* and now */
 
 #endif

@@ -14,6 +14,7 @@
 #include "engine/server/internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #define HASH_NONFATAL_OOM 1 /* or it would end the process */
 #include <uthash.h>
@@ -84,14 +85,16 @@ void listed_remove(struct server *s, const struct meta_tablet *m)
 	mutex_unlock(&s->lock);
 }
 
-bool listed_nowhere(struct server *s, const struct tablet_file *f)
+unsigned listed_rows(struct server *s, const struct tablet_file *f)
 {
-	bool nowhere;
+	const struct listed *l;
+	unsigned rows;
 
 	mutex_lock(&s->lock);
-	nowhere = !s->listed_lost && !find_locked(s, f);
+	l = find_locked(s, f);
+	rows = s->listed_lost ? UINT_MAX : l ? l->rows : 0;
 	mutex_unlock(&s->lock);
-	return nowhere;
+	return rows;
 }
 
 int listed_each(struct server *s, listed_fn *fn, void *arg)

@@ -14,6 +14,9 @@
  * long as it rests.  How old that is nobody writes down: the LSN of the last
  * look tells what is older than it, so the age is between one period and two.
  *
+ * On a full disk all of it is to go at once: the tablets are flushed, each that
+ * there is room for, and the active segment is ended (retire_give_back).
+ *
  * The log is also to forget.  What was deleted is promised to be off the disk
  * within major_within, and the log has it too: in the active segment, which a
  * store that rests never fills, and in the segments kept to be written over.
@@ -223,6 +226,44 @@ static int flush_below(struct server *s, uint64_t lsn)
 	return err;
 }
 
+/* Ends the active segment, so that all that there is now can go. */
+static int roll(struct server *s, uint64_t lsn)
+{
+	enum { TRIES = 20 }; /* none while another thread writes or syncs */
+	int err = 0;
+
+	for (unsigned i = 0; i < TRIES && !err && log_tail_lsn(s->log, 0) < lsn; i++)
+		err = log_roll_below(s->log, lsn);
+	return err;
+}
+
+void retire_give_back(struct server *s)
+{
+	uint64_t asked = s->ballast.asked, lsn = log_next_lsn(s->log);
+	struct held **list;
+	unsigned count;
+
+	if (asked == s->ballast.given)
+		return;
+	log_give_up_room(s->log);
+	if (ballast_admit(s, ROOM_METADATA, 0) == 0 && !roll(s, lsn) && !held_list(s, 0, &list, &count)) {
+		/* One that does not fit must not keep the others from it. */
+		for (unsigned i = count; i-- > 0;) {
+			if (!s->closing && (tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn))
+				(void)!tablet_flush(list[i]->tablet);
+			held_put(list[i]);
+		}
+		free(list);
+		if (!log_sync(s->log))
+			(void)!drop_own(s);
+	}
+	mutex_lock(&s->lock);
+	s->ballast.left = log_bytes(s->log) + s->memory[KIND_ROOT] + s->memory[KIND_META] + s->memory[KIND_USER];
+	s->ballast.given = asked;
+	cond_broadcast(&s->changed);
+	mutex_unlock(&s->lock);
+}
+
 /* What was there at the last look is old now. */
 static void flush_aged(struct server *s)
 {
@@ -246,6 +287,7 @@ void retire_run(struct task *t)
 	/* A closing server's set is not whole: what a tablet taken out of it needs would be removed. */
 	if (s->recovering || s->closing)
 		return;
+	retire_give_back(s);
 	flush_aged(s);
 	if (each_dead_log(s, true) || retire_dead_logs(s))
 		return;

@@ -61,6 +61,7 @@ static void redo_moved(void *arg)
 
 	if (!s->no_background && !s->recovering && !s->closing)
 		task_queue(&s->retire);
+	ballast_look_soon(s);
 }
 
 static void tablet_changed(void *arg, struct tablet *t)
@@ -70,16 +71,36 @@ static void tablet_changed(void *arg, struct tablet *t)
 	(void)t;
 	if (!s->no_background && !s->recovering && !s->closing)
 		task_queue(&s->split);
+	ballast_look_soon(s);
 }
 
-static bool unlisted(void *arg, const struct tablet_file *f)
+static unsigned listed(void *arg, const struct tablet_file *f)
 {
-	return listed_nowhere(arg, f);
+	return listed_rows(arg, f);
 }
 
-static bool make_room(void *arg, uint64_t bytes)
+static bool room_begin(void *arg, enum tablet_room what, uint64_t bytes, bool again)
 {
-	return ballast_make_room(arg, bytes);
+	return ballast_room_begin(arg, what, bytes, again);
+}
+
+static void room_end(void *arg, enum tablet_room what, uint64_t bytes)
+{
+	ballast_room_end(arg, what, bytes);
+}
+
+/* METADATA's compactions are small, and nothing is removed without them. */
+static bool metadata_room_begin(void *arg, enum tablet_room what, uint64_t bytes, bool again)
+{
+	(void)what;
+	return ballast_room_begin(arg, ROOM_METADATA, bytes, again);
+}
+
+static bool pressed(void *arg)
+{
+	const struct ballast *b = &((struct server *)arg)->ballast;
+
+	return b->full || b->wanting;
 }
 
 static int make_log(struct server *s, const struct server_options *o)
@@ -154,11 +175,14 @@ static void fill_env(struct server *s, enum kind k)
 	e->compaction_rate = k == KIND_USER ? s->compaction_rate : 0;
 	e->unthrottled = k != KIND_USER;
 	e->no_background = s->no_background;
-	if (k == KIND_USER)
+	if (k == KIND_USER) {
 		e->over_memory = over_memory;
+		e->room_end = room_end;
+		e->pressed = pressed;
+	}
+	e->room_begin = k == KIND_USER ? room_begin : metadata_room_begin;
 	e->redo_moved = redo_moved;
-	e->make_room = make_room;
-	e->unlisted = unlisted;
+	e->listed = listed;
 	e->changed = tablet_changed;
 	e->arg = s;
 }
@@ -171,6 +195,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	if (!s)
 		return -ENOMEM;
 	mutex_init(&s->lock, RANK_SERVER);
+	mutex_init(&s->ballast.lock, RANK_BALLAST);
 	cond_init(&s->changed);
 	s->recovering = true;
 	s->locks = locks;
@@ -261,7 +286,7 @@ int server_free(struct server *s, bool flush)
 	s->closing = true;
 	task_cancel(&s->flush_largest);
 	task_cancel(&s->retire);
-	task_cancel(&s->refill);
+	task_cancel(&s->ballast.refill);
 	task_cancel(&s->split);
 	task_cancel(&s->doubt);
 	task_cancel(&s->sweep);
@@ -274,7 +299,7 @@ int server_free(struct server *s, bool flush)
 	held_drop_all(s);
 	task_cancel(&s->flush_largest);
 	task_cancel(&s->retire);
-	task_cancel(&s->refill);
+	task_cancel(&s->ballast.refill);
 	task_cancel(&s->split);
 	task_cancel(&s->doubt);
 	task_cancel(&s->sweep);
@@ -296,6 +321,7 @@ int server_free(struct server *s, bool flush)
 	if (s->own_clock)
 		clock_free(s->own_clock);
 	cond_fini(&s->changed);
+	mutex_fini(&s->ballast.lock);
 	mutex_fini(&s->lock);
 	free(s->data_dir);
 	free(s);

@@ -52,6 +52,8 @@ int server_free(struct server *s, bool flush);
 struct clock *server_clock(struct server *s);
 /* Is a file below sst/TABLE named as ours are?  Any other is somebody else's, and is let be. */
 bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;
+/* For a change in the lock service that found the disk full: has some of the ballast been given up for it? */
+bool server_make_room(struct server *s);
 /* The latest incarnation that has left a log in the data directory; 0: none has. */
 int server_latest_log(const char *data_dir, uint64_t *incarnation) TFS_MUST;
 /* "name value\n" lines. */

@@ -10,6 +10,8 @@
 
 #define ROW_BYTES_MAX (64u * 1024u)
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
+#define RECORD_BYTES 64
+#define CELL_BYTES 32
 #define MOVED_TRIES 8 /* splits and merges of one tablet that one call may meet */
 
 /*
@@ -44,23 +46,32 @@ static int check_ops(const struct ts_request *q, const struct store_schema *sche
 	return 0;
 }
 
-static bool only_deletes(const struct ts_request *q)
+/* What its log record has, about; what it reads from the row to write it again is not known here. */
+static uint64_t bytes_of(const struct ts_request *q)
 {
-	for (uint32_t i = 0; i < q->op_count; i++)
-		if (q->ops[i].kind != OP_DELETE_VERSION && q->ops[i].kind != OP_DELETE_COLUMN &&
-		    q->ops[i].kind != OP_DELETE_FAMILY && q->ops[i].kind != OP_DELETE_ROW && q->ops[i].kind != OP_CHECK)
-			return false;
-	return true;
+	uint64_t bytes = RECORD_BYTES;
+
+	for (uint32_t i = 0; i < q->op_count; i++) {
+		const struct op *op = &q->ops[i];
+
+		bytes += CELL_BYTES + q->row.n + op->qualifier.n + op->value.n + op->append.n;
+		for (uint32_t k = 0; k < op->range_count; k++)
+			bytes += op->ranges[k].data.n;
+	}
+	return bytes;
 }
 
 static int apply(struct server *s, struct held *h, const struct ts_request *q, struct op_result *results)
 {
-	int err;
+	enum tablet_room what = h->kind != KIND_USER ? ROOM_METADATA : ops_make_room(q->ops, q->op_count) ? ROOM_REMOVE : ROOM_PUT;
+	unsigned tries = 0;
+	int err = ballast_admit(s, what, bytes_of(q));
 
+	if (err)
+		return err;
 	do
 		err = tablet_mutate(h->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
-	/* Disk full: removing cells and METADATA changes live off the ballast, so that room can be made. */
-	while ((err == -ENOSPC || err == -EDQUOT) && (h->kind != KIND_USER || only_deletes(q)) && ballast_give_up(s));
+	while ((err == -ENOSPC || err == -EDQUOT) && ballast_give_up(s, what, tries++));
 	return err;
 }
 

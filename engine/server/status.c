@@ -84,7 +84,8 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("split_waits", "writes that waited for a split or merge of their tablet", move_waits, false);
 	ADD("split_wait_us", "time by which they waited", move_wait_us, false);
 	ADD("split_wait_longest_us", "the longest of them", longest_us, true);
-	ADD("ballast", "1 while the ballast file is there", atomic_load(&s->ballast), true);
+	ADD("ballast", "1 while the ballast file is whole", s->ballast.whole && s->ballast.bytes >= s->ballast.whole, true);
+	ADD("disk_full", "1 while the disk is too full for puts", s->ballast.full, true);
 #undef ADD
 	return n;
 }
@@ -265,27 +266,22 @@ int server_metrics(struct server *s, struct buf *out)
 
 int server_disk_bytes(struct server *s, uint64_t *bytes)
 {
-	char *ballast = path_join(s->data_dir, "ballast");
 	struct tablet_stats st;
 	struct held **list;
-	uint64_t sum = log_bytes(s->log), n;
+	uint64_t sum = log_bytes(s->log) + s->ballast.bytes;
 	unsigned count;
-	int err = ballast ? held_list(s, 0, &list, &count) : -ENOMEM;
+	int err = held_list(s, 0, &list, &count);
 
 	if (err)
-		goto out;
+		return err;
 	for (unsigned i = 0; i < count; i++) {
 		tablet_get_stats(list[i]->tablet, &st);
 		sum += st.disk_bytes;
 		held_put(list[i]);
 	}
 	free(list);
-	if (atomic_load(&s->ballast) && file_stat_size(ballast, &n) == 0)
-		sum += n;
 	*bytes = sum;
-out:
-	free(ballast);
-	return err;
+	return 0;
 }
 
 int server_get_load(struct server *s, struct server_load *out)

@@ -22,8 +22,10 @@
  * compaction of a large tablet takes minutes, and without them writers would
  * be slowed down all that while.
  *
- * On a full disk a major compaction may live off what is kept for that
- * (env->make_room): it is what makes room of removed cells.
+ * On a full disk none begins that does not fit (env->room_begin), since it
+ * would take the last room of those who remove and of METADATA to find that
+ * out.  A major one that gives back more than it writes may live off what is
+ * kept for that: it is what makes room of removed cells.
  *
  * An input that cannot be read ends its compaction.  It is found out and
  * left alone from then on, so that the others are merged as before; what a
@@ -37,12 +39,6 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/store/merge.h"
-
-struct compact_job {
-	struct file_set in, out;
-	bool major;
-	int64_t clock_mark;
-};
 
 void
 compact_job_free(struct compact_job *j)
@@ -83,20 +79,19 @@ job_end(struct tablet *t, _Atomic bool *busy)
 	mutex_unlock(&t->lock);
 }
 
-/* The caller holds t->lock. */
-static void
-set_busy(struct tablet *t, const struct file_set *in, bool busy)
+void
+compact_set_busy(struct tablet *t, const struct file_set *in, bool busy)
 {
 	for (unsigned i = 0; i < in->n; i++)
 		in->v[i]->busy = busy;
 	t->debt = compact_debt(t->view);
 }
 
-static void
-give_up(struct tablet *t, struct compact_job *j)
+void
+compact_give_up(struct tablet *t, struct compact_job *j)
 {
 	mutex_lock(&t->lock);
-	set_busy(t, &j->in, false);
+	compact_set_busy(t, &j->in, false);
 	mutex_unlock(&t->lock);
 	compact_job_free(j);
 }
@@ -160,7 +155,7 @@ compact_let_go(struct tablet *t, struct file_set *s, bool gone)
 	const struct tablet_env *env = t->env;
 
 	for (unsigned i = 0; i < s->n; i++) {
-		if (gone && (env->unlisted ? env->unlisted(env->arg, &s->v[i]->meta) : s->v[i]->owned))
+		if (gone && (env->listed ? env->listed(env->arg, &s->v[i]->meta) == 0 : s->v[i]->owned))
 			sst_doom(s->v[i]->sst);
 		vfile_put(s->v[i]);
 	}
@@ -199,8 +194,8 @@ install_or_keep(struct tablet *t, struct compact_job *j)
 	return 0;
 }
 
-static int
-merged_inputs(const struct file_set *in, struct iter **out)
+int
+compact_inputs(const struct file_set *in, struct iter **out)
 {
 	struct iter **kids = calloc(in->n + 1u, sizeof(struct iter *));
 	unsigned n = 0;
@@ -251,22 +246,19 @@ find_damaged(struct tablet *t, const struct file_set *in)
 	}
 }
 
-/* Steps 2 to 5 over j->in, whose files are busy; takes j. */
-static int
-run(struct tablet *t, struct run_params *p, struct compact_job *j)
+int
+compact_carry_out(struct tablet *t, struct run_params *p, struct compact_job *j, struct iter *merged)
 {
-	struct iter *merged;
-	int err = merged_inputs(&j->in, &merged);
+	int err = merged ? 0 : compact_inputs(&j->in, &merged);
 
 	p->in = &j->in;
-
 	if (!err)
 		err = compact_run(p, merged, &j->out);
 	if (!err)
 		return install_or_keep(t, j);
 	if (err == -EBADMSG || err == -EIO || err == -ENOENT)
 		find_damaged(t, &j->in);
-	give_up(t, j);
+	compact_give_up(t, j);
 	return err;
 }
 
@@ -293,56 +285,6 @@ only_unsure(const struct file_set *in, const struct store_schema *s)
 	return unsure;
 }
 
-/* Of the files, for each byte of keys and values. */
-static double
-stored_for_raw(const struct file_set *in)
-{
-	uint64_t stored = 0, raw = 0;
-
-	for (unsigned i = 0; i < in->n; i++) {
-		stored += in->v[i]->meta.bytes;
-		raw += in->v[i]->meta.raw_bytes;
-	}
-	return raw ? (double)stored / (double)raw : 1;
-}
-
-/* Ends at the first entry that is to go.  It reads what a compaction would write, at the same rate. */
-static int
-nothing_goes(struct tablet *t, const struct run_params *p, const struct file_set *in, bool *nothing)
-{
-	enum { CHECK_EVERY = 256 };
-	const double stored = stored_for_raw(in);
-	struct filter_entry e;
-	struct filter filter;
-	struct iter *it;
-	uint64_t bytes = 0;
-	int keep = 1, err = merged_inputs(in, &it);
-
-	if (err)
-		return err;
-	filter_init(&filter, &p->rules);
-	iter_seek(it, slice_of(NULL, 0));
-	for (unsigned n = 1; it->valid && keep > 0; n++) {
-		if (n % CHECK_EVERY == 0) {
-			compact_pace(t, (uint64_t)((double)bytes * stored));
-			bytes = 0;
-			if (t->state == TABLET_CLOSING || t->split_wanted) {
-				keep = -ECANCELED;
-				break;
-			}
-		}
-		bytes += it->key.n + it->value.n;
-		keep = filter_key(&filter, it->key, &e);
-		if (keep > 0)
-			iter_next(it);
-	}
-	err = keep < 0 ? keep : it->err;
-	*nothing = keep > 0;
-	filter_fini(&filter);
-	iter_free(it);
-	return err;
-}
-
 /* As good as a major compaction that has written the same again; takes j. */
 static int
 looked_through(struct tablet *t, struct compact_job *j, const struct store_schema *s)
@@ -367,7 +309,7 @@ looked_through(struct tablet *t, struct compact_job *j, const struct store_schem
 	mutex_unlock(&t->edit);
 	for (unsigned i = 0; i < j->in.n && !err; i++)
 		atomic_store(&j->in.v[i]->looked, s->generation + 1);
-	give_up(t, j);
+	compact_give_up(t, j);
 	return err;
 }
 
@@ -388,28 +330,29 @@ compact_settle(struct tablet *t)
 /*
  * Merging only tidies up: it must not take the room that writers find, nor
  * fill the disk again and again to find that it does not fit.  So the oldest
- * of the run, mostly the largest, are left out until it does.
+ * of the run, mostly the largest, are left out until it does.  *bytes: for
+ * compact_room_end.
  */
 static int
-merge_what_fits(struct tablet *t, struct file_set *in)
+merge_what_fits(struct tablet *t, struct file_set *in, uint64_t *bytes)
 {
-	uint64_t bytes = 0, room;
-	unsigned n = 0;
-	int err = file_free_bytes(t->env->data_dir, &room);
+	unsigned n = in->n;
 
-	for (; !err && n < in->n; n++) {
-		bytes += in->v[n]->meta.bytes;
-		if (bytes + bytes / 4 > room)
-			break;
+	*bytes = 0;
+	for (unsigned i = 0; i < n; i++)
+		*bytes += in->v[i]->meta.bytes + in->v[i]->meta.bytes / 4;
+	while (n >= 2 && !compact_room_begin(t, ROOM_MERGE, *bytes, false)) {
+		n--;
+		*bytes -= in->v[n]->meta.bytes + in->v[n]->meta.bytes / 4;
 	}
-	if (err || n < 2)
-		return err ? err : -ENOSPC;
+	if (n < 2)
+		return -ENOSPC;
 	mutex_lock(&t->lock);
 	while (in->n > n) {
 		in->v[--in->n]->busy = false;
 		vfile_put(in->v[in->n]); /* the view has it too */
 	}
-	set_busy(t, in, true);
+	compact_set_busy(t, in, true);
 	mutex_unlock(&t->lock);
 	return 0;
 }
@@ -418,12 +361,14 @@ merge_what_fits(struct tablet *t, struct file_set *in)
 static int
 merge_run(struct tablet *t, struct compact_job *j, bool paced)
 {
-	struct run_params p = {.t = t, .one_group = true, .group = j->in.v[0]->meta.group, .freeze_us = INT64_MAX, .paced = paced};
+	struct run_params p = {.t = t, .one_group = true, .group = j->in.v[0]->meta.group, .freeze_us = INT64_MAX, .paced = paced,
+			       .tidies = true};
 	struct snap snap;
-	int err = merge_what_fits(t, &j->in);
+	uint64_t bytes;
+	int err = merge_what_fits(t, &j->in, &bytes);
 
 	if (err) {
-		give_up(t, j);
+		compact_give_up(t, j);
 		return err;
 	}
 	j->clock_mark = clock_now(t->env->clock);
@@ -439,7 +384,8 @@ merge_run(struct tablet *t, struct compact_job *j, bool paced)
 	}
 	p.freeze_schema = p.rules.counts ? snap.schema : NULL;
 	p.rules.count_asof = p.freeze_us - TABLET_SKEW_US;
-	err = run(t, &p, j);
+	err = compact_carry_out(t, &p, j, NULL);
+	compact_room_end(t, ROOM_MERGE, bytes);
 	snap_put(&snap);
 	return err;
 }
@@ -468,7 +414,7 @@ compact_merge(struct tablet *t, bool paced, bool *did)
 	mutex_lock(&t->lock);
 	err = compact_pick(t->view, &j->in);
 	if (!err)
-		set_busy(t, &j->in, true);
+		compact_set_busy(t, &j->in, true);
 	mutex_unlock(&t->lock);
 	if (!err && j->in.n) {
 		err = merge_run(t, j, paced);
@@ -490,7 +436,7 @@ pick_all(struct tablet *t, struct file_set *in)
 	for (unsigned i = 0; i < t->view->file_count && !err; i++)
 		err = file_set_add(in, t->view->files[i]);
 	if (!err)
-		set_busy(t, in, true);
+		compact_set_busy(t, in, true);
 	mutex_unlock(&t->lock);
 	if (err)
 		file_set_put(in, false);
@@ -521,13 +467,16 @@ major_inputs(struct tablet *t, struct freeze *f, struct file_set *in)
 	return err;
 }
 
+/* *again: the last one found no room where there should have been; then, whether this one did. */
 static int
-major(struct tablet *t, bool background)
+major(struct tablet *t, bool background, bool *again)
 {
 	struct compact_job *j = calloc(1, sizeof *j);
 	struct run_params p = {.t = t, .gives_way = background, .paced = background};
+	struct room room;
 	struct freeze f = {0};
 	bool nothing = false;
+	uint64_t kept;
 	int err;
 
 	if (!j)
@@ -545,11 +494,22 @@ major(struct tablet *t, bool background)
 	p.rules.counts = f.counts;
 	p.rules.count_asof = p.rules.age_asof = f.us - TABLET_SKEW_US;
 	if (background && f.counts && only_unsure(&j->in, f.schema))
-		err = nothing_goes(t, &p, &j->in, &nothing);
-	if (err == -ECANCELED)
-		give_up(t, j);
-	else
-		err = nothing && !err ? looked_through(t, j, f.schema) : run(t, &p, j); /* which says what cannot be read */
+		err = compact_look_through(t, &p, &j->in, true, &kept, &nothing);
+	if (err != -ECANCELED && (err || !nothing)) { /* what cannot be read, the run says */
+		err = compact_major_room(t, &p, &j->in, *again, &room);
+		if (is_damage(err) || err == -ENOENT)
+			err = 0;
+		p.tidies = room.what == ROOM_MERGE;
+		if (err)
+			compact_give_up(t, j);
+		else
+			*again = no_room(err = compact_carry_out(t, &p, j, NULL));
+		compact_room_end(t, room.what, room.bytes);
+	} else if (err) {
+		compact_give_up(t, j);
+	} else {
+		err = looked_through(t, j, f.schema);
+	}
 	j = NULL;
 out:
 	compact_job_free(j);
@@ -557,42 +517,27 @@ out:
 	return err;
 }
 
-/* What a major compaction will write, about: what is in memory, and of the files what their tombstones leave. */
-static uint64_t
-room_needed(struct tablet *t)
-{
-	uint64_t bytes = 0, memory = 0, cells = 0, dead = 0;
-	struct snap snap;
-
-	snap_take(t, &snap);
-	for (unsigned i = 0; i < snap.view->mem_count; i++) {
-		memory += memtable_bytes(snap.view->mems[i]->m);
-		dead += snap.view->mems[i]->tombstones;
-	}
-	for (unsigned i = 0; i < snap.view->file_count; i++) {
-		bytes += snap.view->files[i]->meta.bytes;
-		cells += snap.view->files[i]->meta.cells;
-		dead += snap.view->files[i]->meta.tombstones;
-	}
-	snap_put(&snap);
-	return memory + (dead < cells ? bytes / cells * (cells - dead) : 0);
-}
-
 int
 compact_major(struct tablet *t, bool background)
 {
 	int err = job_begin(t, &t->majoring);
-	bool again = false;
+	bool again, purged = false;
 
 	if (err)
 		return err;
 	do {
-		err = settle(t, t->pending_major);
-		if (!err)
-			err = major(t, background);
-		again = !again && (err == -ENOSPC || err == -EDQUOT) && t->env->make_room &&
-			t->env->make_room(t->env->arg, room_needed(t));
-	} while (again);
+		again = false;
+		for (unsigned pass = 0; pass < 2; pass++) {
+			err = settle(t, t->pending_major);
+			if (!err)
+				err = major(t, background, &again);
+			if (!no_room(err) || !again)
+				break;
+		}
+		/* It does not fit: file by file it may, and then there is more room. */
+		if (no_room(err) && compact_purge(t, background, &purged))
+			break;
+	} while (no_room(err) && purged);
 	job_end(t, &t->majoring);
 	if (!err)
 		compact_schedule(t);
@@ -623,4 +568,10 @@ tablet_compact_step(struct tablet *t, bool *did)
 	if (!err)
 		*did = done;
 	return err;
+}
+
+void
+tablet_compact_soon(struct tablet *t)
+{
+	compact_schedule(t);
 }

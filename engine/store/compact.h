@@ -2,7 +2,7 @@
 /*
  * Compactions of a tablet (paper, section 5.4): what compact.c (merging and
  * major), compact_flush.c (minor), compact_task.c (the background),
- * compact_run.c (entries in, files out), compact_sample.c (what dictionaries
+ * compact_room.c (full disks), compact_run.c (entries in, files out), compact_sample.c (what dictionaries
  * are trained on), compact_filter.c (which entries stay) and compact_pick.c (policy) share.
  */
 #ifndef TFS_STORE_COMPACT_H
@@ -55,7 +55,15 @@ struct run_params {
 	int64_t freeze_us;
 	bool gives_way;             /* -ECANCELED when a split waits */
 	bool paced;                 /* to env->compaction_rate */
+	bool tidies;                /* -ECANCELED when the disk is full */
+	const struct iter *only;    /* a child of merged: what is in none but its siblings is read for what it masks; NULL: all is written */
 };
+/* Does p->only have the key? */
+static inline bool
+run_writes(const struct run_params *p, struct slice key)
+{
+	return !p->only || (p->only->valid && slice_eq(p->only->key, key));
+}
 /* Takes merged.  On 0 the files are written and synced, the directory too; on error they are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
 
@@ -86,6 +94,8 @@ int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_
 /* By how much one is late, in microseconds; -1: there is nothing for it to do, or it is not time. */
 int64_t compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t after_us);
 
+/* A major compaction would give room back: much has been removed, or deletes of whole rows and families say nothing of how much. */
+bool compact_gives_room(const struct view *v);
 /* The rules that the file was written under are not known (they were stricter since, maybe), and no one has looked through it. */
 bool compact_unsure(const struct vfile *f, const struct store_schema *s);
 
@@ -99,10 +109,49 @@ int compact_major(struct tablet *t, bool background) TFS_MUST; /* background: gi
 /* Waits, holding nothing, until so many bytes more may have been written in the background. */
 void compact_pace(struct tablet *t, uint64_t bytes);
 void compact_schedule(struct tablet *t);
+/* A merging or major compaction. */
+struct compact_job {
+	struct file_set in, out;
+	bool major;
+	int64_t clock_mark;
+};
+/* The caller holds t->lock. */
+void compact_set_busy(struct tablet *t, const struct file_set *in, bool busy);
+void compact_give_up(struct tablet *t, struct compact_job *j); /* takes j, whose files are busy no more */
+/* All of them in one order, what the tablet may see of each. */
+int compact_inputs(const struct file_set *in, struct iter **out) TFS_MUST;
+/* Steps 2 to 5 over j->in, whose files are busy; takes j, and merged (NULL: of j->in). */
+int compact_carry_out(struct tablet *t, struct run_params *p, struct compact_job *j, struct iter *merged) TFS_MUST;
 /* Installs what a merging or major compaction wrote and could not enter in METADATA.  Between job_begin and job_end of both. */
 int compact_settle(struct tablet *t) TFS_MUST;
 /* The files left the tablet's list, durably (gone), or did not. */
 void compact_let_go(struct tablet *t, struct file_set *s, bool gone);
+
+/* ---- room ---- */
+static inline bool
+no_room(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT;
+}
+/* env->room_begin and room_end. */
+bool compact_room_begin(struct tablet *t, enum tablet_room what, uint64_t bytes, bool again) TFS_MUST;
+void compact_room_end(struct tablet *t, enum tablet_room what, uint64_t bytes);
+struct room {
+	enum tablet_room what;
+	uint64_t bytes;
+};
+/* Room for a major compaction of these files, until compact_room_end of *r (also on failure, which is harmless). -ENOSPC. */
+int compact_major_room(struct tablet *t, const struct run_params *p, const struct file_set *in, bool again, struct room *r) TFS_MUST;
+/*
+ * What would stay of the input: *kept of its bytes, before compression, and
+ * *all, did everything?  any: that is all that is asked, so the first entry
+ * that is to go ends it.
+ */
+int compact_look_through(struct tablet *t, const struct run_params *p, const struct file_set *in, bool any, uint64_t *kept,
+			 bool *all) TFS_MUST;
+/* Writes single files anew without what has been removed of them, where that gives back room and fits; *did.  Between job_begin and end of majoring. */
+int compact_purge(struct tablet *t, bool background, bool *did) TFS_MUST;
+
 /* What a freeze fixed. */
 struct freeze {
 	struct store_schema *schema; /* a reference */

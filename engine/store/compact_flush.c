@@ -29,6 +29,9 @@
  * EDIT and enters it again, also where it is in doubt whether that edit took
  * place.
  *
+ * Nor is step 2 begun where there is no room for it: what it would write to
+ * find that out is the room of those who remove.
+ *
  * A memtable without an entry may hold memory all the same, prepared for
  * writes that the log then refused: it is replaced without any of this.
  */
@@ -132,9 +135,14 @@ write_files(struct tablet *t, struct flush_job *j)
 	};
 	struct iter *kids[VIEW_MEMS], *merged;
 	struct snap snap;
+	uint64_t bytes = 0;
 	unsigned n = 0;
 	int err = 0;
 
+	for (unsigned i = 0; i < j->mem_count; i++)
+		bytes += memtable_bytes(j->mems[i]->m);
+	if (!compact_room_begin(t, ROOM_FLUSH, bytes, false))
+		return -ENOSPC;
 	for (; n < j->mem_count && !err; n += !err)
 		err = tablet_mem_iter(t, j->mems[n], &kids[n]);
 	if (err) {

@@ -258,3 +258,29 @@ compact_major_late(const struct view *v, const struct store_schema *s, int64_t l
 		stale = !vfile_empty(v->files[i]) && vfile_misplaced(v->files[i], s);
 	return stale || tombstones ? late : -1;
 }
+
+bool
+compact_gives_room(const struct view *v)
+{
+	uint64_t cells = 0, dead = 0;
+	bool wide = false;
+
+	for (unsigned i = 0; i < v->mem_count; i++) {
+		dead += v->mems[i]->tombstones;
+		wide |= v->mems[i]->row_deletes || v->mems[i]->family_deletes;
+	}
+	for (unsigned i = 0; i < v->file_count; i++) {
+		struct vfile *f = v->files[i];
+		uint64_t c, d;
+
+		if (f->damaged)
+			return false;
+		if (vfile_empty(f))
+			continue;
+		vfile_entries(f, &c, &d);
+		cells += c;
+		dead += d;
+		wide |= f->meta.row_deletes || f->meta.family_deletes;
+	}
+	return v->file_count && (wide || dead > cells / 8);
+}

@@ -355,6 +355,15 @@ pace(struct run *r)
 	r->paced = bytes;
 }
 
+static bool
+is_to_end(const struct run_params *p)
+{
+	const struct tablet *t = p->t;
+
+	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) ||
+	       (p->tidies && t->env->pressed && t->env->pressed(t->env->arg));
+}
+
 static int
 consume(struct run *r, struct iter *it)
 {
@@ -363,7 +372,7 @@ consume(struct run *r, struct iter *it)
 	int keep, err;
 
 	for (iter_seek(it, slice_of(NULL, 0)); it->valid; iter_next(it)) {
-		if (++n % CHECK_EVERY == 0 && (r->p->t->state == TABLET_CLOSING || (r->p->gives_way && r->p->t->split_wanted)))
+		if (++n % CHECK_EVERY == 0 && is_to_end(r->p))
 			return -ECANCELED;
 		if (r->p->paced && n % CHECK_EVERY == 0)
 			pace(r);
@@ -373,7 +382,7 @@ consume(struct run *r, struct iter *it)
 				msg_error("table %u: a compaction met bytes that are no cell key", r->p->t->table);
 			return keep;
 		}
-		if (keep && (err = add(r, it->key, it->value, &e)))
+		if (keep && run_writes(r->p, it->key) && (err = add(r, it->key, it->value, &e)))
 			return err;
 	}
 	return it->err;

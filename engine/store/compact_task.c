@@ -17,6 +17,9 @@
  * time that is left to wait passes everything.  Waiting counts like need, so
  * nothing waits for ever.  Tablets of METADATA have workers of their own.
  *
+ * On a full disk a tablet of which much was removed does not wait for the time
+ * promised for that: it would give back the room that writers are refused for.
+ *
  * A rate limit: who writes more than his time allows, or looks through more,
  * waits for the rest of it.  Not while writers are slowed down, not for a split that waits, and
  * never in what somebody asked for; flushes know no limit.
@@ -48,7 +51,7 @@ stopping(const struct tablet *t)
 static void
 try_again(struct tablet *t, struct task *task, uint64_t *pause_us, const char *what, int err)
 {
-	if (!*pause_us)
+	if (!*pause_us && err != -ECANCELED)
 		msg_error("table %u: a %s compaction failed, to be tried again: %s", t->table, what, strerror(-err));
 	*pause_us = *pause_us ? *pause_us * 2 : BACKOFF_LEAST_US;
 	if (*pause_us > BACKOFF_MOST_US)
@@ -142,6 +145,8 @@ wants_major(struct tablet *t)
 	mutex_unlock(&t->lock);
 	snap_take(t, &snap);
 	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), after);
+	if (late < 0 && t->env->pressed && t->env->pressed(t->env->arg) && compact_gives_room(snap.view))
+		late = 0;
 	snap_put(&snap);
 	t->major_late_us = late < 0 ? 0 : late;
 	return late >= 0;
@@ -161,6 +166,8 @@ tablet_merge_task(struct task *task)
 		return;
 	if (err) {
 		try_again(t, task, &t->merge_backoff_us, "merging", err);
+		if (wants_major(t)) /* which may make the room that was missing */
+			task_queue(&t->major_task);
 		return;
 	}
 	t->merge_backoff_us = 0;

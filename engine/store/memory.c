@@ -13,6 +13,8 @@
  * room lasts until a flush is done; without room a write waits for one.  Many
  * files waiting for a merge delay each write.  If flushing fails (a full disk)
  * the wait at the top ends with its error: waiting longer would hang the mount.
+ * What but removes passes then, or a full disk would stay full; the log's room
+ * bounds it.
  *
  * The delay is taken before any lock.  Tablets of METADATA and root pass by
  * (env->unthrottled): a flush of a user tablet needs them.
@@ -124,7 +126,7 @@ memory_slow_down(struct tablet *t, struct slice row, const struct op *ops, unsig
 		pause_us(us);
 	while (*env->memory_used > bound + bound / 2 && t->state == TABLET_SERVING) {
 		if (env->flush_error) {
-			err = env->flush_error;
+			err = ops_make_room(ops, count) ? 0 : env->flush_error;
 			task_queue(&t->flush_task); /* there may be room again */
 			break;
 		}

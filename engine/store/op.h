@@ -41,6 +41,8 @@ struct op {
 	int64_t replace_ts, by;
 	enum op_check check;
 };
+/* Do they but remove, or empty, what is there?  Then a full disk is to carry them out all the same. */
+bool ops_make_room(const struct op *ops, unsigned count);
 struct op_result {
 	int64_t ts, counter;
 	uint64_t size;

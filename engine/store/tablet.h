@@ -92,6 +92,16 @@ struct tablet;
 /* Durable on 0.  On error nothing or (I/O errors) in doubt: the tablet then re-reads before its next change (params.reload). */
 typedef int tablet_commit_fn(void *arg, struct tablet *t, const struct tablet_edit *e);
 
+/* Who wants room on a disk that has little of it; each leaves some to those before it (server/ballast.c). */
+enum tablet_room {
+	ROOM_METADATA, /* METADATA's and the root tablet's log records and files, the lock service's */
+	ROOM_FLUSH,    /* lets the log go */
+	ROOM_MAJOR,    /* of removed cells, or asked for: gives back more than it takes */
+	ROOM_REMOVE,   /* log records of what but removes */
+	ROOM_PUT,      /* of the others; compactions asked for that give nothing back */
+	ROOM_MERGE     /* compactions that only tidy up */
+};
+
 /* ---- shared by the tablets of one server ---- */
 struct tablet_env {
 	const char *data_dir;
@@ -111,16 +121,23 @@ struct tablet_env {
 	/* Called, holding no lock, when memory_used passes the bound: the server flushes the largest. */
 	void (*over_memory)(void *arg);
 	/*
-	 * Called, holding no lock, when a compaction that would make room finds
-	 * none: is there room for so many bytes now?  NULL: there is not.
+	 * Called, holding no lock, before a compaction writes about so many
+	 * bytes: may it?  again: it had been told so, and found no room.
+	 * room_end: it has ended.  NULL: it may if the disk has as much; none.
 	 */
-	bool (*make_room)(void *arg, uint64_t bytes);
+	bool (*room_begin)(void *arg, enum tablet_room what, uint64_t bytes, bool again);
+	void (*room_end)(void *arg, enum tablet_room what, uint64_t bytes);
 	/*
-	 * After an edit took f off a tablet's list: does no other one here list
-	 * it?  Then it is unlinked with its last reader.  NULL: only files that
-	 * lie wholly in the tablet's rows are.
+	 * Is the disk so full that what would make room is not to wait for its
+	 * time, and what was granted ROOM_MERGE to end before its?  NULL: it is not.
 	 */
-	bool (*unlisted)(void *arg, const struct tablet_file *f);
+	bool (*pressed)(void *arg);
+	/*
+	 * How many tablets list f; UINT_MAX: not known.  One that none does, after
+	 * an edit, is unlinked with its last reader.  NULL: only files that lie
+	 * wholly in the tablet's rows are.
+	 */
+	unsigned (*listed)(void *arg, const struct tablet_file *f);
 	/* Called after a compaction, holding no lock: the tablet may have grown past its size, or shrunk. */
 	void (*changed)(void *arg, struct tablet *t);
 	/* Called after an edit moved the redo point, so that log segments can go. */
@@ -270,6 +287,8 @@ int tablet_flush(struct tablet *t) TFS_MUST;
 int tablet_compact(struct tablet *t) TFS_MUST;
 /* A merging compaction if the policy wants one; *did.  Tests and the background task. */
 int tablet_compact_step(struct tablet *t, bool *did) TFS_MUST;
+/* The background looks at once whether there is something to compact. */
+void tablet_compact_soon(struct tablet *t);
 
 struct tablet_stats {
 	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones, seq;

@@ -26,3 +26,6 @@ check_PROGRAMS += t/unit/test_server_memory
 t_unit_test_server_memory_SOURCES = t/unit/test_server_memory.c t/unit/server_lib.h t/unit/dir.h t/unit/wrap_alloc.h
 t_unit_test_server_memory_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_server_memory_LDFLAGS = $(wrap_alloc)
+check_PROGRAMS += t/unit/test_full
+t_unit_test_full_SOURCES = t/unit/test_full.c t/unit/server_lib.h t/unit/dir.h
+t_unit_test_full_LDADD = libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
