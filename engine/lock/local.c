@@ -380,8 +380,11 @@ void lock_local_make_room(struct lock_service *s, bool (*fn)(void *arg), void *a
 void lock_local_closing(struct lock_service *s)
 {
 	struct local *l = local_of(s);
-	int rc = file_pwrite(l->held, "c", 1, 0);
+	int rc;
 
+	do
+		rc = file_pwrite(l->held, "c", 1, 0);
+	while ((rc == -ENOSPC || rc == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
 	if (rc)
 		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, LOCK_HELD, strerror(-rc));
 }

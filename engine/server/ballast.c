@@ -435,7 +435,7 @@ void ballast_start(struct server *s)
 {
 	struct ballast *b = &s->ballast;
 	char *path = path_join(s->data_dir, "ballast");
-	uint64_t bytes = 0, room = 0, store = 0;
+	uint64_t bytes = 0, room = 0, store = 0, whole;
 
 	task_init(&b->refill, s->misc, refill_run);
 	if (!path || file_stat_size(path, &bytes))
@@ -446,13 +446,13 @@ void ballast_start(struct server *s)
 	if (file_free_bytes(s->data_dir, &room) || server_disk_bytes(s, &store))
 		return;
 	room += store + bytes;
-	b->whole = room / 8 < BALLAST_BYTES ? room / 8 / 4096 * 4096 : BALLAST_BYTES;
-	if (b->whole < bytes)
-		b->whole = bytes;
-	if (b->whole < BALLAST_LEAST)
-		b->whole = 0;
-	else
-		b->bytes = bytes;
+	whole = room / 8 < BALLAST_BYTES ? room / 8 / 4096 * 4096 : BALLAST_BYTES;
+	if (whole < bytes)
+		whole = bytes;
+	if (whole < BALLAST_LEAST)
+		return;
+	b->bytes = bytes;
+	b->whole = whole;
 	/* At once: the disk may fill before a task would run. */
 	if (!s->no_background)
 		ballast_refill(s);

@@ -81,7 +81,7 @@ struct open_scan {
 struct ballast {
 	struct mutex lock;           /* over changes of the file, and of what follows */
 	struct task refill;
-	uint64_t whole;              /* bytes that the file is to have; 0: there is none */
+	_Atomic uint64_t whole;      /* bytes that the file is to have; 0: there is none */
 	_Atomic uint64_t bytes;      /* that it has */
 	_Atomic bool full;           /* puts are refused */
 	_Atomic int64_t credit;      /* so much may be written before somebody looks at the disk again */

@@ -32,6 +32,8 @@
 
 #define BACKOFF_LEAST_US (UINT64_C(100) * 1000)
 #define BACKOFF_MOST_US (UINT64_C(10) * 1000000)
+#define PRESSED_LEAST_US (UINT64_C(1000) * 1000)
+#define PRESSED_MOST_US (UINT64_C(300) * 1000000)
 #define SOON_US (UINT64_C(1000) * 1000)
 #define LOOK_AGAIN_US (UINT64_C(3600) * 1000000)
 #define MINUTE_US (UINT64_C(60) * 1000000)
@@ -145,7 +147,8 @@ wants_major(struct tablet *t)
 	mutex_unlock(&t->lock);
 	snap_take(t, &snap);
 	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), after);
-	if (late < 0 && t->env->pressed && t->env->pressed(t->env->arg) && compact_gives_room(snap.view))
+	if (late < 0 && t->env->pressed && t->env->pressed(t->env->arg) && monotonic_us() >= t->pressed_after_us &&
+	    compact_gives_room(snap.view))
 		late = 0;
 	snap_put(&snap);
 	t->major_late_us = late < 0 ? 0 : late;
@@ -194,6 +197,12 @@ tablet_major_task(struct task *task)
 	}
 	err = compact_major(t, true);
 	t->env->major_under_way = false;
+	if (no_room(err)) { /* to find that out it has been read */
+		t->pressed_pause_us = t->pressed_pause_us < PRESSED_MOST_US ? 2 * t->pressed_pause_us + PRESSED_LEAST_US : PRESSED_MOST_US;
+		t->pressed_after_us = monotonic_us() + t->pressed_pause_us;
+	} else {
+		t->pressed_pause_us = 0;
+	}
 	if (!err)
 		t->major_backoff_us = 0;
 	else if (err == -ECANCELED) /* it gave way to a split, which may be over */
