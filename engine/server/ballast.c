@@ -24,11 +24,12 @@
  *
  * A put that does not fit ends the compactions that only tidy up: they take
  * room for a while, which would be refused to puts for nothing.  Then it waits
- * once for what can be given back by flushing (retire.c): where the log and the memtables are large and the disk is small
- * that is most of it.  Then it is refused, and so are all others (full) until
- * there is an eighth of a ballast more than they need, and the ballast is
- * whole: where a quota ends what statvfs calls free, only that shows it.
- * Meanwhile what was removed is compacted away without waiting for its time.
+ * once for what can be given back by flushing (retire.c): where the log and the
+ * memtables are large and the disk is small that is most of it.  Then it is
+ * refused, and so are all others (full) until there is an eighth of a ballast
+ * more than they need, and the ballast is whole: where a quota ends what statvfs
+ * calls free, only that shows it.  Meanwhile what was removed is compacted away
+ * without waiting for its time.
  *
  * Looking at the disk for each mutation would cost as much as its log record.
  * So a look that finds room gives credit for half of what there is, up to
