@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"
+#include "engine/store/compact.h"
 #include "t/history/keys.h"
 
 #include <errno.h>
@@ -18,7 +19,19 @@ bool step_is_server(enum step_kind kind)
 	return kind == STEP_MERGE || kind == STEP_SWEEP || kind == STEP_METADATA;
 }
 
-static int merging_compactions(struct server *s)
+/* What a full disk makes of a major compaction: each file alone, without what newer ones mask. */
+static int purge(struct tablet *t, bool *did)
+{
+	int err = job_begin(t, &t->majoring);
+
+	if (err)
+		return err;
+	err = compact_purge(t, false, did);
+	job_end(t, &t->majoring);
+	return err;
+}
+
+static int merging_compactions(struct server *s, struct rng *r)
 {
 	struct held **list;
 	unsigned n;
@@ -28,6 +41,8 @@ static int merging_compactions(struct server *s)
 	if (err)
 		return err;
 	for (unsigned i = 0; i < n; i++) {
+		if (!err && one_in(r, 2))
+			err = purge(list[i]->tablet, &did);
 		for (unsigned times = 0; times < 4 && !err; times++) {
 			err = tablet_compact_step(list[i]->tablet, &did);
 			if (!did)
@@ -186,7 +201,7 @@ int server_step(struct server *s, const char *store_dir, const struct step *st, 
 {
 	struct rng r = {st->seed * 0x9e3779b97f4a7c15u + st->number};
 	enum step_kind kind = step_kind(st);
-	int err = kind == STEP_MERGE ? merging_compactions(s) : kind == STEP_SWEEP ? sweep(s, store_dir, o) : change_metadata(s, &r);
+	int err = kind == STEP_MERGE ? merging_compactions(s, &r) : kind == STEP_SWEEP ? sweep(s, store_dir, o) : change_metadata(s, &r);
 
 	if (err)
 		say(o, "step %llu %s: %s\n", (unsigned long long)st->number, step_kind_names[kind], strerror(-err));
