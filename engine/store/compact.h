@@ -94,8 +94,8 @@ int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_
 /* By how much one is late, in microseconds; -1: there is nothing for it to do, or it is not time. */
 int64_t compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t after_us);
 
-/* A major compaction would give room back: much has been removed, or deletes of whole rows and families say nothing of how much. */
-bool compact_gives_room(const struct view *v);
+/* A major compaction would give room back: much has been removed, or deletes of whole rows and families say nothing of how much.  *tombstones: in all. */
+bool compact_gives_room(const struct view *v, uint64_t *tombstones);
 /* The rules that the file was written under are not known (they were stricter since, maybe), and no one has looked through it. */
 bool compact_unsure(const struct vfile *f, const struct store_schema *s);
 

@@ -260,11 +260,12 @@ compact_major_late(const struct view *v, const struct store_schema *s, int64_t l
 }
 
 bool
-compact_gives_room(const struct view *v)
+compact_gives_room(const struct view *v, uint64_t *tombstones)
 {
 	uint64_t cells = 0, dead = 0;
 	bool wide = false;
 
+	*tombstones = 0;
 	for (unsigned i = 0; i < v->mem_count; i++) {
 		dead += v->mems[i]->tombstones;
 		wide |= v->mems[i]->row_deletes || v->mems[i]->family_deletes;
@@ -282,5 +283,6 @@ compact_gives_room(const struct view *v)
 		dead += d;
 		wide |= f->meta.row_deletes || f->meta.family_deletes;
 	}
+	*tombstones = dead;
 	return v->file_count && (wide || dead > cells / 8);
 }

@@ -135,6 +135,18 @@ look_again_us(const struct tablet *t)
 	return tablet_look_us ? tablet_look_us : us < LOOK_AGAIN_US ? us : LOOK_AGAIN_US;
 }
 
+/* On a full disk: one that did not fit, which it takes reading the tablet to find out, is tried again later or when more has been removed. */
+static bool
+would_fit_now(struct tablet *t, const struct view *v)
+{
+	uint64_t tombstones, then = t->pressed_tombstones;
+
+	if (!compact_gives_room(v, &tombstones))
+		return false;
+	t->tombstones = tombstones;
+	return tombstones > then + then / 8 || monotonic_us() >= t->pressed_after_us;
+}
+
 static bool
 wants_major(struct tablet *t)
 {
@@ -147,8 +159,7 @@ wants_major(struct tablet *t)
 	mutex_unlock(&t->lock);
 	snap_take(t, &snap);
 	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), after);
-	if (late < 0 && t->env->pressed && t->env->pressed(t->env->arg) && monotonic_us() >= t->pressed_after_us &&
-	    compact_gives_room(snap.view))
+	if (late < 0 && t->env->pressed && t->env->pressed(t->env->arg) && would_fit_now(t, snap.view))
 		late = 0;
 	snap_put(&snap);
 	t->major_late_us = late < 0 ? 0 : late;
@@ -200,6 +211,7 @@ tablet_major_task(struct task *task)
 	if (no_room(err)) { /* to find that out it has been read */
 		t->pressed_pause_us = t->pressed_pause_us < PRESSED_MOST_US ? 2 * t->pressed_pause_us + PRESSED_LEAST_US : PRESSED_MOST_US;
 		t->pressed_after_us = monotonic_us() + t->pressed_pause_us;
+		t->pressed_tombstones = t->tombstones;
 	} else {
 		t->pressed_pause_us = 0;
 	}

@@ -250,6 +250,43 @@ static void rate_of_looking(void **state)
 	end(&l);
 }
 
+static bool is_pressed(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+/* On a full disk: after one that found no room the next waits, unless much more has been removed since. */
+static void pressed(void **state)
+{
+	const struct op gone = {.kind = OP_DELETE_COLUMN, .family = 2, .qualifier = slice_str("q"), .ts = {false, INT64_MAX}};
+	static struct lib l;
+	char row[16];
+
+	(void)state;
+	start(&l, 1);
+	for (unsigned part = 0; part < 2; part++) {
+		for (unsigned i = 0; i < 80; i++) {
+			snprintf(row, sizeof row, "row%u", i);
+			if (part == 0)
+				LIB(lib_put(&l, row, 2, "q", 1, slice_str("value")));
+			else if (i % 2)
+				LIB(lib_op(&l, row, &gone, NULL));
+		}
+		LIB(tablet_flush(l.t));
+	}
+	l.env.major_within_us = UINT64_C(1) << 50; /* its time has not come */
+	l.env.pressed = is_pressed;
+	l.t->pressed_after_us = monotonic_us() + UINT64_C(3600000000);
+	l.t->pressed_tombstones = 37;
+	tablet_major_task(&l.t->major_task);
+	assert_int_equal(l.file_count, 2);
+	l.t->pressed_tombstones = 30;
+	tablet_major_task(&l.t->major_task);
+	assert_int_equal(l.file_count, 1);
+	end(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +295,7 @@ int main(void)
 		cmocka_unit_test(spread),
 		cmocka_unit_test(rate),
 		cmocka_unit_test(rate_of_looking),
+		cmocka_unit_test(pressed),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
