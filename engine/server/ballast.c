@@ -40,6 +40,9 @@
  * that a store that grows, or is opened when the disk is full, asks for no
  * less than before.
  *
+ * No step of it is synced: a ballast that a crash brings back, or takes away, is
+ * measured at the next start.
+ *
  * Decided against: a piece for each use in a file of its own, since nobody
  * knows how much of which will be needed; the ballast as a segment of the
  * log, which nobody else could take: that would help the log alone.
@@ -418,7 +421,7 @@ static void refill_run(struct task *t)
 	if (!short_of_room(b))
 		return;
 	if (b->full) {
-		/* What the last pass could not flush, for want of room, there may be room for now. */
+		/* The last pass left what had no room to be flushed; others may have made some. */
 		if (memory(s) + log_bytes(s->log) >= step(b))
 			(void)ask(s);
 		compact_soon(s);
@@ -448,8 +451,8 @@ void ballast_start(struct server *s)
 		return;
 	room += store + bytes;
 	whole = room / 8 < BALLAST_BYTES ? room / 8 / 4096 * 4096 : BALLAST_BYTES;
-	if (whole < bytes)
-		whole = bytes;
+	if (whole < bytes) /* its size is only believed as far as we would have made it */
+		whole = bytes < BALLAST_BYTES ? bytes : BALLAST_BYTES;
 	if (whole < BALLAST_LEAST)
 		return;
 	b->bytes = bytes;

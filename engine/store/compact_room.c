@@ -15,6 +15,8 @@
  * drop, and by the same rules (compact_filter.c), so every read gives the same
  * answer.  Of a key that several files have, a row delete say, each keeps its
  * own.
+ *
+ * Durable steps: for each file those of a merging compaction (compact.c).
  */
 #include "engine/store/compact.h"
 

@@ -246,6 +246,26 @@ static void deletes_share_the_ballast(void **state)
 	close_store(false);
 }
 
+/* A ballast file larger than any that we make, sparse say, asks for no more room than ours. */
+static void ballast_of_another(void **state)
+{
+	struct tfs_table *t;
+	int fd;
+
+	(void)state;
+	open_store();
+	close_store(true);
+	fd = open(in_dir("d/ballast"), O_CREAT | O_RDWR, 0600);
+	assert_true(fd >= 0 && ftruncate(fd, INT64_C(1) << 42) == 0);
+	close(fd);
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
 static void ballast(void **state)
 {
 	static struct full f;
@@ -299,7 +319,7 @@ static void ballast(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(root_in_doubt), T(row_of_another), T(drop_in_doubt), T(drop_missed), T(told_to_try_again), T(ballast), T(deletes_share_the_ballast),
+		T(root_in_doubt), T(row_of_another), T(drop_in_doubt), T(drop_missed), T(told_to_try_again), T(ballast), T(ballast_of_another), T(deletes_share_the_ballast),
 	};
 
 	return RUN(tests);
