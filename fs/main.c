@@ -16,6 +16,7 @@
 #include "engine/base/msg.h"
 #include "fs/file.h"
 #include "fs/fs.h"
+#include "fs/mountpoint.h"
 #include "fs/scratch.h"
 #include "fs/session.h"
 #include "fs/stage.h"
@@ -250,8 +251,11 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 	sigaddset(&ends, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &ends, NULL);
 	r = session_new(args);
-	if (r)
+	if (r) {
+		/* libfuse has named the option. */
+		fprintf(stderr, "tabletfs: see 'tabletfs -h' for the options\n");
 		return r;
+	}
 	r = open_store(c);
 	if (r) {
 		session_end();
@@ -268,7 +272,8 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 	}
 	r = session_start(mountpoint, c->single);
 	if (r) {
-		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", mountpoint, strerror(-r));
+		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", mountpoint,
+			r == -ENODEV ? "fusermount3 or the kernel refused it, as the line above says" : strerror(-r));
 		session_end();
 		(void)!close_store();
 		return r;
@@ -312,7 +317,7 @@ int main(int argc, char **argv)
 {
 	struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
 	struct command c = {0};
-	char *mountpoint = NULL, *source = NULL;
+	char *mountpoint = NULL, *source = NULL, *why;
 	int r = 1;
 
 	/*
@@ -345,11 +350,6 @@ int main(int argc, char **argv)
 		goto out;
 	}
 	/* The background process works in /. */
-	mountpoint = realpath(c.mountpoint, NULL);
-	if (!mountpoint) {
-		fprintf(stderr, "tabletfs: %s: %s\n", c.mountpoint, strerror(errno));
-		goto out;
-	}
 	if (!strstr(c.source, "://") && c.source[0] != '/') {
 		char *cwd = getcwd(NULL, 0);
 
@@ -361,13 +361,20 @@ int main(int argc, char **argv)
 		free(c.source);
 		c.source = source;
 	}
+	if (mountpoint_check(c.mountpoint, c.source, &mountpoint, &why)) {
+		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(ENOMEM));
+		free(why);
+		goto out;
+	}
 	if (c.config) {
 		char *config = realpath(c.config, NULL);
 
-		if (config) {
-			free(c.config);
-			c.config = config;
+		if (!config) {
+			fprintf(stderr, "tabletfs: -o config=%s: %s\n", c.config, c.config[0] ? strerror(errno) : "the name of a file is missing");
+			goto out;
 		}
+		free(c.config);
+		c.config = config;
 	}
 	if (add_options(&c, &args) || (c.debug && fuse_opt_add_arg(&args, "-odebug")))
 		goto out;

@@ -17,6 +17,37 @@ fails "a mount point that is not there" 'nowhere' t "$TABLETFS" "$D" "$W/nowhere
 ok "  nothing is mounted" bash -c "! mountpoint -q '$M'"
 rm -rf "$D"
 
+# ---- mount points ----
+# refused_at DESC PATTERN DATADIR MOUNTPOINT: one line, status 1, no mount, and the data directory is not touched.
+refused_at() {
+	t "$TABLETFS" "$3" "$4" >"$W/.e" 2>&1 </dev/null
+	is "$?:$(wc -l <"$W/.e"):$(find "$3" -name FORMAT 2>/dev/null)" "1:1:" "$1: refused in one line"
+	like "$(cat "$W/.e")" "$2" "  that says why"
+	ok "  nothing is mounted" bash -c "! mountpoint -q '$4'"
+}
+mkdir -p "$W/over/data/below"
+ln -s data "$W/over/link"
+: >"$W/over/file"
+refused_at "the data directory as mount point" 'is the data directory' "$W/over/data" "$W/over/data"
+refused_at "a link to it" 'is the data directory' "$W/over/data" "$W/over/link"
+refused_at "a mount point above an absent data directory" 'or contains it' "$W/over/absent/data" "$W/over"
+refused_at "a mount point in it" 'lies in the data directory' "$W/over/data" "$W/over/data/below"
+refused_at "a file" 'file: the mount point is not a directory' "$W/over/absent" "$W/over/file"
+refused_at "a directory that is not there" 'nowhere: No such file' "$W/over/absent" "$W/over/nowhere"
+ok "a daemon that dies" mount_store
+kill -9 "$daemon"
+wait "$daemon" 2>/dev/null
+daemon=
+refused_at "  leaves a dead mount, named with its remedy" "has died.*fusermount3 -u $M" "$W/over/absent" "$M"
+fusermount3 -u "$M"
+rm -rf "$D"
+fails "an empty config=" 'config=: the name of a file is missing' t "$TABLETFS" -o config= "$D" "$M"
+fails "an unknown option names the help" 'tabletfs -h' t "$TABLETFS" -o nosuch "$D" "$M"
+if [ "$(id -u)" = 0 ] && has setpriv; then
+	fails "a mount point that its user may not write" 'mount point is not writable' t setpriv --reuid=65534 --regid=65534 --clear-groups -- \
+		"$TABLETFS" /tmp/absent.$$ "$W/over"
+fi
+
 # ---- data directories ----
 # refused DESC PATTERN DIR: one clear line, a status that is not 0, no mount.
 refused() {

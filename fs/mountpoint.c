@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libfuse and fusermount3 report most of these causes as "No such device", or
+ * mount all the same.  A mount point that is the data directory, contains it
+ * or lies in it must be refused: the daemon would wait for its own answers in
+ * system calls that SIGKILL cannot end.  Directories are compared by device
+ * and inode number, so symbolic links and bind mounts are seen through.
+ */
+#include "fs/mountpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void __attribute__((format(printf, 2, 3))) say(char **why, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(why, fmt, ap) < 0)
+		*why = NULL;
+	va_end(ap);
+}
+
+/* Is the directory path, or one of those that contain it, the directory of st?  Absent components are passed over. */
+static bool lies_in(const char *path, const struct stat *st)
+{
+	char *at = strdup(path);
+	bool found = false;
+	struct stat other;
+
+	while (at && *at && !found) {
+		char *slash = strrchr(at, '/');
+
+		found = stat(at, &other) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
+		if (slash && slash != at)
+			*slash = 0;
+		else if (slash && at[1])
+			at[1] = 0;
+		else
+			break;
+	}
+	free(at);
+	return found;
+}
+
+/* The path of a data directory that may not exist yet, without symbolic links as far as it exists.  NULL: out of memory. */
+static char *real_source(const char *source)
+{
+	char *real = realpath(source, NULL), *parent, *joined = NULL, *slash;
+
+	if (real || errno != ENOENT)
+		return real ? real : strdup(source);
+	parent = strdup(source);
+	slash = parent ? strrchr(parent, '/') : NULL;
+	if (slash && slash != parent) {
+		*slash = 0;
+		real = real_source(parent);
+		if (real && asprintf(&joined, "%s/%s", real, slash + 1) < 0)
+			joined = NULL;
+	} else {
+		joined = strdup(source);
+	}
+	free(real);
+	free(parent);
+	return joined;
+}
+
+static int overlap(const char *mountpoint, const struct stat *st, const char *source, char **why)
+{
+	char *real = real_source(source);
+	struct stat other;
+	int err = 0;
+
+	if (!real) {
+		err = -ENOMEM;
+		say(why, "%s: %s", mountpoint, strerror(-err));
+	} else if (lies_in(real, st)) {
+		err = -EINVAL;
+		say(why, "%s: the mount point is the data directory %s or contains it; choose another directory", mountpoint,
+			source);
+	} else if (stat(real, &other) == 0 && lies_in(mountpoint, &other)) {
+		err = -EINVAL;
+		say(why, "%s: the mount point lies in the data directory %s; choose another directory", mountpoint, source);
+	}
+	free(real);
+	return err;
+}
+
+static int device(char **why)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), err = fd < 0 ? -errno : 0;
+
+	if (err)
+		say(why, "/dev/fuse: %s%s", strerror(-err),
+			err == -ENOENT || err == -ENODEV || err == -ENXIO ? "; load the kernel's FUSE: modprobe fuse" :
+			err == -EACCES || err == -EPERM		      ? "; its mode must let you read and write it" :
+									"");
+	else
+		close(fd);
+	return err;
+}
+
+int mountpoint_check(const char *mountpoint, const char *source, char **path, char **why)
+{
+	char *real = realpath(mountpoint, NULL);
+	struct stat st;
+	int err = 0;
+
+	*why = NULL;
+	if (!real || stat(real, &st) != 0) {
+		err = -errno;
+		if (err == -ENOTCONN)
+			say(why, "%s: the daemon of an earlier mount there has died; unmount it with: fusermount3 -u %s",
+				mountpoint, mountpoint);
+		else
+			say(why, "%s: %s", mountpoint, strerror(-err));
+	} else if (!S_ISDIR(st.st_mode)) {
+		err = -ENOTDIR;
+		say(why, "%s: the mount point is not a directory", mountpoint);
+	} else if (access(real, W_OK) != 0) {
+		err = -errno;
+		say(why, "%s: the mount point is not writable: %s", mountpoint, strerror(-err));
+	} else if (!strstr(source, "://")) {
+		err = overlap(real, &st, source, why);
+	}
+	if (!err)
+		err = device(why);
+	if (err)
+		free(real);
+	else
+		*path = real;
+	return err;
+}
