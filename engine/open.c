@@ -13,12 +13,14 @@
  *
  * Opening:
  *	1 take the lock directory's flock: one process at a time
- *	2 count up the file "incarnation": this process' own, never used before
- *	3 server, recovery, master, client
+ *	2 write FORMAT again if one of its copies is damaged
+ *	3 count up the file "incarnation": this process' own, never used before
+ *	4 server, recovery, master, client
  * Client, master and the server itself reach tablets through one router, which
  * looks them up in METADATA as it would across machines.
  */
 #include "engine/open.h"
+#include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/client/client.h"
@@ -217,45 +219,98 @@ static int check_parts(const char *dir, bool is_store, char **why)
 	return err;
 }
 
-size_t store_format_line(unsigned version, char line[STORE_FORMAT_LINE_MAX])
+#define FORMAT_LINE_MAX 64
+#define FORMAT_TEXT "tabletfs data directory, format %u"
+
+static size_t format_line(unsigned version, char line[FORMAT_LINE_MAX])
 {
-	return (size_t)snprintf(line, STORE_FORMAT_LINE_MAX, "tabletfs data directory, format %u\n", version);
+	int n = snprintf(line, FORMAT_LINE_MAX, FORMAT_TEXT, version);
+
+	if (version == 1)
+		return (size_t)(n + snprintf(line + n, FORMAT_LINE_MAX - (size_t)n, "\n"));
+	return (size_t)(n + snprintf(line + n, FORMAT_LINE_MAX - (size_t)n, ", CRC-32C %08x\n", crc32c(0, line, (size_t)n)));
 }
 
-/* Lenient, then written again: what is not the same is no such line. */
-int store_format_parse(struct slice text, unsigned *version)
+int store_format_encode(unsigned version, struct buf *out)
 {
-	char copy[STORE_FORMAT_LINE_MAX] = "", again[STORE_FORMAT_LINE_MAX];
+	char line[FORMAT_LINE_MAX];
+	size_t from = out->n, n = format_line(version, line);
+	int err = buf_append(out, line, n);
+
+	if (!err)
+		err = copies_add(out, from);
+	if (err)
+		out->n = from;
+	return err;
+}
+
+/* Lenient, then written again: bytes that differ are no such line. */
+static bool format_line_decode(struct slice text, unsigned *version)
+{
+	char copy[FORMAT_LINE_MAX] = "", again[FORMAT_LINE_MAX];
 	unsigned v = 0;
 
 	if (text.n && text.n < sizeof(copy))
 		memcpy(copy, text.p, text.n);
-	if (sscanf(copy, "tabletfs data directory, format %u", &v) != 1 || v == 0 ||
-	    !slice_eq(text, slice_of(again, store_format_line(v, again))))
+	if (sscanf(copy, FORMAT_TEXT, &v) != 1 || v == 0 || !slice_eq(text, slice_of(again, format_line(v, again))))
+		return false;
+	*version = v;
+	return true;
+}
+
+int store_format_decode(struct slice file, unsigned *version, bool *whole)
+{
+	const uint8_t *end = file.n ? memchr(file.p, '\n', file.n) : NULL;
+	struct slice first = slice_of(file.p, end ? (size_t)(end + 1 - file.p) : 0);
+	unsigned v;
+
+	if (format_line_decode(first, &v) && (v != 1 || first.n == file.n)) {
+		*version = v;
+		*whole = v == 1 || copies_whole(file, first.n);
+		return 0;
+	}
+	if (!format_line_decode(copies_get(file, 1), &v) || v == 1)
 		return -EBADMSG;
 	*version = v;
+	*whole = false;
 	return 0;
 }
 
-static int check_format(const char *path, char **why)
+int store_format_check(const char *path, bool *whole, char **why)
 {
 	struct buf b = {0};
 	unsigned version = 0;
-	int err = file_read_all(path, 4096, &b);
+	int err = file_read_all(path, 64 * 1024, &b);
 
-	if (err && err != -EFBIG) {
-		if (asprintf(why, "%s: %s", path, strerror(-err)) < 0)
-			*why = NULL;
-	} else if (err || store_format_parse(buf_slice(&b), &version)) {
+	*why = NULL;
+	if (!err)
+		err = store_format_decode(buf_slice(&b), &version, whole);
+	if (err == -EFBIG)
 		err = -EBADMSG;
-		if (asprintf(why, "%s: damaged: not a tabletfs format line", path) < 0)
-			*why = NULL;
-	} else if (version > STORE_FORMAT_VERSION) {
+	if (!err && version != STORE_FORMAT_VERSION)
 		err = -EPROTO;
-		if (asprintf(why, "%s: format %u is newer than this program knows (%u)", path, version, STORE_FORMAT_VERSION) < 0)
-			*why = NULL;
-	}
+	if (err == -EPROTO && asprintf(why, "%s: format %u is %s than this program reads (%u)", path, version,
+				       version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION) < 0)
+		*why = NULL;
+	if (err == -EBADMSG && asprintf(why, "%s: damaged: not a tabletfs format line", path) < 0)
+		*why = NULL;
+	if (err && err != -EPROTO && err != -EBADMSG && asprintf(why, "%s: %s", path, strerror(-err)) < 0)
+		*why = NULL;
 	buf_fini(&b);
+	return err;
+}
+
+/* Step 2 of opening. */
+static int rewrite_format(const char *dir)
+{
+	struct buf b = {0};
+	char *path = path_join(dir, "FORMAT");
+	int err = path ? store_format_encode(STORE_FORMAT_VERSION, &b) : -ENOMEM;
+
+	if (!err)
+		copies_rewrite(path, buf_slice(&b));
+	buf_fini(&b);
+	free(path);
 	return err;
 }
 
@@ -280,11 +335,10 @@ static int sync_parent(const char *dir)
 	return err == -EACCES ? 0 : err;
 }
 
-static int prepare_dir(const char *dir, char **why)
+static int prepare_dir(const char *dir, bool *whole, char **why)
 {
-	char line[STORE_FORMAT_LINE_MAX];
+	struct buf line = {0};
 	struct contents c = {0};
-	size_t n = store_format_line(STORE_FORMAT_VERSION, line);
 	char *format;
 	int err = file_mkdir(dir);
 
@@ -299,7 +353,7 @@ static int prepare_dir(const char *dir, char **why)
 	if (!format)
 		return -ENOMEM;
 	if (c.format) {
-		err = check_format(format, why);
+		err = store_format_check(format, whole, why);
 		if (!err)
 			err = check_parts(dir, true, why);
 		/* Whoever made it may have been killed before these. */
@@ -320,8 +374,11 @@ static int prepare_dir(const char *dir, char **why)
 		if (!err)
 			err = sync_parent(dir);
 		if (!err)
-			err = file_replace(format, slice_of(line, n));
+			err = store_format_encode(STORE_FORMAT_VERSION, &line);
+		if (!err)
+			err = file_replace(format, buf_slice(&line));
 	}
+	buf_fini(&line);
 	free(format);
 	return err;
 }
@@ -412,10 +469,13 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		.metadata_tablet_bytes = e->hooks ? e->hooks->metadata_tablet_bytes : 0,
 		.merge_after_us = e->hooks ? e->hooks->merge_after_us : 0,
 	};
-	int err = prepare_dir(e->dir, why);
+	bool whole = true;
+	int err = prepare_dir(e->dir, &whole, why);
 
 	if (!err)
 		err = open_locks(e, why);
+	if (!err && !whole)
+		err = rewrite_format(e->dir);
 	if (err)
 		return err;
 	err = next_incarnation(e->dir, e->locks, &so.incarnation, why);

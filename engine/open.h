@@ -12,12 +12,16 @@
 #include "engine/base/bytes.h"
 #include "engine/tabletfs.h"
 
-/* The one line of FORMAT (HACKING 4.1), for whoever looks at a data directory without opening it. */
-#define STORE_FORMAT_VERSION 1u
-#define STORE_FORMAT_LINE_MAX 64
-size_t store_format_line(unsigned version, char line[STORE_FORMAT_LINE_MAX]); /* its length, newline included */
-/* Exactly such a line, of any version from 1: 0; else -EBADMSG. */
-int store_format_parse(struct slice text, unsigned *version) TFS_MUST;
+/* FORMAT: two copies (base/copies.h) of one line (HACKING 4.1), for callers that look at a data directory without opening it. */
+#define STORE_FORMAT_VERSION 2u
+int store_format_encode(unsigned version, struct buf *out) TFS_MUST; /* appends */
+/* *whole: both copies are good.  -EBADMSG.  The line of format 1, which had no checksum, is whole. */
+int store_format_decode(struct slice file, unsigned *version, bool *whole) TFS_MUST;
+/*
+ * Reads FORMAT at path.  -EBADMSG damaged; -EPROTO of another format; other
+ * errors of reading.  *why: one line that says so with the path; free() it.
+ */
+int store_format_check(const char *path, bool *whole, char **why) TFS_MUST;
 
 struct clock;
 struct server;

@@ -84,6 +84,15 @@ class Reader:
         must(not self.left(), "%d bytes too many" % self.left())
 
 
+def copies(data):
+    """Two copies, the second at a multiple of 4 KiB."""
+    at = (len(data) + 8191) // 8192 * 4096
+    must(len(data) > at and at - 4096 < len(data) - at <= at, "the size of two copies")
+    one = data[at:]
+    must(data == one + bytes(at - len(one)) + one, "two equal copies")
+    return one
+
+
 def envelope(data, magic):
     """u32 magic, u16 format 1, ..., u32 CRC of all before."""
     must(len(data) > 10 and int.from_bytes(data[-4:], "big") == crc(data[:-4]), "CRC")
@@ -354,7 +363,8 @@ def decode(path, data):
     """Any file of a store; what it holds, for the kinds that are counted."""
     rest = path.split("/store/")[1]
     if rest == "FORMAT":
-        must(data == b"tabletfs data directory, format 1\n", "the line of FORMAT")
+        line = b"tabletfs data directory, format 2"
+        must(copies(data) == b"%s, CRC-32C %08x\n" % (line, crc(line)), "the line of FORMAT")
     elif rest.startswith("log/"):
         found = segment(data, path)
         for _lsn, table, _seq, _row, cells in found:

@@ -82,27 +82,27 @@ void report_fini(struct report *r)
 
 /* ---- FORMAT and the flock ---- */
 
+/* What to report of a file of two copies (base/copies.h) of which one is good. */
+#define ONE_COPY "%s: one of its two copies is damaged; the next mount writes it again from the other"
+
 static int look_format(struct report *r, const struct look *l)
 {
-	unsigned version = 0;
-	int err;
-	struct buf b = {0};
-	char *path = path_join(l->dir, "FORMAT");
+	bool whole = true;
+	char *why = NULL, *path = path_join(l->dir, "FORMAT");
+	int err = path ? store_format_check(path, &whole, &why) : -ENOMEM;
 
-	err = path ? file_read_all(path, 4096, &b) : -ENOMEM;
-	if (err == -ENOENT || err == -ENOTDIR) {
-		complain("%s: not a tabletfs data directory", l->dir);
-		err = -ENOENT;
-	} else if (err && err != -EFBIG) {
-		complain("%s: %s", path ? path : l->dir, strerror(-err));
-	} else if (err || store_format_parse(buf_slice(&b), &version)) {
+	if (!err && !whole) {
+		report_problem(r, ONE_COPY, path);
+	} else if (err == -EBADMSG) {
 		report_problem(r, "%s: not a tabletfs format line", path);
 		err = 0;
-	} else if (version > STORE_FORMAT_VERSION) {
-		complain("%s: format %u is newer than this program knows (%u)", path, version, STORE_FORMAT_VERSION);
-		err = -EPROTO;
+	} else if (err == -ENOENT || err == -ENOTDIR) {
+		complain("%s: not a tabletfs data directory", l->dir);
+		err = -ENOENT;
+	} else if (err) {
+		complain("%s", why ? why : strerror(-err));
 	}
-	buf_fini(&b);
+	free(why);
 	free(path);
 	return err;
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -190,6 +191,28 @@ static inline void damage(const char *path, long at)
 	assert_int_equal(fseek(f, -1, SEEK_CUR), 0);
 	fputc(c ^ 0x5a, f);
 	fclose(f);
+}
+
+/* A file of two copies (base/copies.h): in one of them or in both. */
+static inline void damage_copies(const char *path, bool first, bool second)
+{
+	if (first)
+		damage(path, 3);
+	if (second)
+		damage(path, -2);
+}
+
+static inline bool copies_agree(const char *path)
+{
+	struct buf b = {0};
+	struct slice one;
+	bool agree;
+
+	assert_int_equal(file_read_all(path, 1 << 22, &b), 0);
+	one = copies_get(buf_slice(&b), 0);
+	agree = one.n && slice_eq(one, copies_get(buf_slice(&b), 1));
+	buf_fini(&b);
+	return agree;
 }
 
 static inline void refused(const char *part, int expect)
