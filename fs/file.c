@@ -420,7 +420,7 @@ static int commit_scratch(struct filex *x, struct changes *c)
 	return r;
 }
 
-static int commit_handle(struct handle *h, bool last, struct changes *c)
+int ofile_commit(struct handle *h, bool last, struct changes *c)
 {
 	struct node *n = h->node;
 	struct filex *x = h->x;
@@ -453,7 +453,7 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int r;
 
 	(void)ino;
-	r = h ? commit_handle(h, false, &c) : 0;
+	r = h ? ofile_commit(h, false, &c) : 0;
 	changes_reply_err(&c, req, r);
 }
 
@@ -469,7 +469,7 @@ void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 	if (n->kind == NODE_VERSION && !(h && h->writable)) {
 		r = commit_version(n);
 	} else if (h) {
-		r = commit_handle(h, n->kind == NODE_PLAIN || n->kind == NODE_VERSION, &c);
+		r = ofile_commit(h, n->kind == NODE_PLAIN || n->kind == NODE_VERSION, &c);
 	}
 	if (r == 0)
 		r = tfs_sync(fs.store);
@@ -483,7 +483,7 @@ void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int r = 0;
 
 	if (h) {
-		r = commit_handle(h, true, &c);
+		r = ofile_commit(h, true, &c);
 		handle_free(h);
 	} else if (!fs.no_open && node_of(ino)->kind == NODE_VERSION) {
 		version_leave(node_of(ino));
@@ -500,7 +500,7 @@ void ofile_close_all(void)
 		if (!h)
 			return;
 		refuse_begin();
-		(void)!commit_handle(h, true, &c);
+		(void)!ofile_commit(h, true, &c);
 		changes_fini(&c);
 		handle_free(h);
 	}

@@ -121,6 +121,11 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
+/* Commits what is staged through h; last: h is about to end, so a cell that was only created is committed too. */
+int ofile_commit(struct handle *h, bool last, struct changes *c) TFS_MUST;
+
+/* Makes an empty cell, or opens one that another made first. */
+int ofile_make(struct node *n, struct changes *c) TFS_MUST;
 /* Opens node as CREATE does.  0: answered.  -errno: not answered; -ESTALE: it went meanwhile. */
 int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi) TFS_MUST;
 

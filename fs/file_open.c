@@ -185,7 +185,8 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 
 	if (n->kind == NODE_VERSION)
 		version_enter(n);
-	h = handle_new(n, flags);
+	/* To create a cell is to truncate it, even through a descriptor for reading only: release commits it. */
+	h = handle_new(n, created && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) ? flags | O_TRUNC : flags);
 	r = h ? open_handle(h, flags, created) : -ENOMEM;
 	if (h && r)
 		handle_free(h);
@@ -289,6 +290,18 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fi->noflush = 1;
 	if (fuse_reply_open(req, fi) != 0)
 		handle_free(h);
+}
+
+int ofile_make(struct node *n, struct changes *c)
+{
+	struct handle *h;
+	int r = handle_open(n, O_WRONLY, true, &h);
+
+	if (r)
+		return r;
+	r = ofile_commit(h, true, c);
+	handle_free(h);
+	return r;
 }
 
 int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi)

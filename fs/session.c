@@ -162,13 +162,6 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const cha
 	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no links in a table"));
 }
 
-static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
-{
-	(void)mode;
-	(void)rdev;
-	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no devices, pipes or sockets in a table"));
-}
-
 static const struct fuse_lowlevel_ops ops = {
 	.init = op_init,
 	.lookup = tree_lookup,
@@ -176,7 +169,7 @@ static const struct fuse_lowlevel_ops ops = {
 	.forget_multi = op_forget_multi,
 	.getattr = tree_getattr,
 	.setattr = tree_setattr,
-	.mknod = op_mknod,
+	.mknod = tree_mknod,
 	.mkdir = tree_mkdir,
 	.unlink = tree_unlink,
 	.rmdir = tree_rmdir,

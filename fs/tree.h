@@ -25,7 +25,8 @@ struct resolved {
 };
 /*
  * -ENOENT: the name is not canonical, or nothing can have it here (creating
- * such a name is -EINVAL, or -EPERM when `*forbidden`); -ENAMETOOLONG.
+ * such a name is -EINVAL, or -EPERM when `*forbidden`); -ENAMETOOLONG;
+ * -EOPNOTSUPP, refused: a later version will give the name a meaning.
  */
 int tree_resolve(struct node *dir, const char *name, struct resolved *out, bool *forbidden) TFS_MUST;
 void resolved_fini(struct resolved *r);
@@ -71,6 +72,7 @@ void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void tree_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
 void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
+void tree_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
 void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
 void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
 void tree_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);

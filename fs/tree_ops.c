@@ -253,6 +253,40 @@ void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 	resolved_fini(&what);
 }
 
+void tree_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+	struct node *dir = node_of(parent), *n = NULL;
+	struct fuse_entry_param e;
+	struct changes c = {0};
+	struct resolved what;
+	bool forbidden, exists;
+	int r;
+
+	(void)rdev;
+	if (!S_ISREG(mode)) {
+		reply_err(req, refuse(-EPERM, dir, name, "there are no devices, pipes or sockets in a table"));
+		return;
+	}
+	r = tree_resolve(dir, name, &what, &forbidden);
+	if (r)
+		r = cannot_create(r, dir, name, forbidden);
+	if (r == 0)
+		r = create_node(req, dir, name, mode, O_EXCL, &what, &exists, &n);
+	if (r == 0)
+		r = ofile_make(n, &c);
+	if (r == 0)
+		r = tree_entry(n, &e);
+	if (r) {
+		changes_reply_err(&c, req, refuse_store(r, dir, name, "cannot be created"));
+	} else {
+		changes_listing(&c, dir);
+		node_lookup(n);
+		changes_reply_entry(&c, req, n, &e);
+	}
+	node_put(n);
+	resolved_fini(&what);
+}
+
 void tree_in_doubt(struct changes *c, struct node *dir, const char *name, int r)
 {
 	if (r != -ENOMEM && r != -EIO)

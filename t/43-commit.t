@@ -25,6 +25,10 @@ is "$(versions r3):$(wc -l <r3)" "1:52" "and with readers between them"
 
 : >empty
 soon 'echo "$(versions empty):$(stat -c %s empty)"' "1:0" "created and never written: an empty version"
+if has flock; then
+	ok "flock makes its lock file" flock lock true
+	soon 'versions lock' 1 "  by a descriptor for reading only: an empty version"
+fi
 echo x >trunc
 : >trunc
 soon 'echo "$(versions trunc):$(stat -c %s trunc)"' "2:0" "truncated and never written: an empty version more"
@@ -103,6 +107,15 @@ def versions(q):
 # ---- when ----
 fd = os.open("w", C)
 same((os.stat("w").st_size, versions("w")), (0, []), "created: seen by stat, not yet a version")
+for flags, how in ((os.O_RDONLY, "reading"), (os.O_WRONLY, "writing"), (os.O_RDWR, "both")):
+    for name in ("made%d" % flags, "made%d@5" % flags):
+        os.close(os.open(name, flags | os.O_CREAT))
+        soon(lambda: len(versions(name.split("@")[0])), 2 if "@" in name else 1, "create of %s for %s is an empty version" % (name, how))
+        same(slurp(name), b"", "  that can be read")
+for name in ("node", "node2@5"):
+    os.mknod(name, 0o100644)
+    same((os.stat(name).st_size, len(versions(name.split("@")[0]))), (0, 1), "mknod of a regular file: an empty version")
+err("EEXIST", "  not twice", os.mknod, "node", 0o100644)
 os.write(fd, b"abc")
 same((os.stat("w").st_size, os.fstat(fd).st_size, versions("w")), (3, 3, []), "written: the size is seen, still no version")
 d = os.dup(fd)
