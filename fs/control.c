@@ -47,6 +47,18 @@ const char *const *control_names(enum node_kind dir)
 	return dir == NODE_FAMILY_DIR ? family_settings : dir == NODE_GROUP_DIR ? group_settings : dir == NODE_SYSTEM ? system_files : none;
 }
 
+bool control_reserved(const struct node *dir, const char *name)
+{
+	static const char *const of_table[] = {".scan", ".snap", ".import", ".import.tar", ".export", ".export.tar", ".changes",
+					       ".splits", ".run", ".scripts", ".since", NULL};
+	static const char *const of_row[] = {".row.json", ".mutate", NULL}, *const of_root[] = {".snap", NULL};
+	const char *const *p = dir->kind == NODE_TABLE ? of_table : dir->kind == NODE_ROW ? of_row : dir->kind == NODE_ROOT ? of_root : none;
+
+	while (*p && strcmp(*p, name) != 0)
+		p++;
+	return *p != NULL;
+}
+
 static bool named(const struct node *n, const char *name)
 {
 	return strcmp(node_name(n), name) == 0;

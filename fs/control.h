@@ -14,6 +14,8 @@ void control_init(void);
 void control_fini(void);
 /* The names below a directory of settings (FAMILY_DIR, GROUP_DIR, SYSTEM), NULL-terminated. */
 const char *const *control_names(enum node_kind dir);
+/* Will the name have a meaning in the directory?  Until then it is refused there, so that nobody stores anything in scratch by mistake. */
+bool control_reserved(const struct node *dir, const char *name);
 /* What the file shows. */
 int control_render(struct node *n, struct buf *out) TFS_MUST;
 /* Does the node exist?  0 or -ENOENT. */

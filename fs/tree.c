@@ -144,6 +144,8 @@ int tree_resolve(struct node *dir, const char *name, struct resolved *out, bool 
 	*forbidden = false;
 	if (strlen(name) > NAME_LONGEST)
 		return -ENAMETOOLONG;
+	if (dot && control_reserved(dir, name))
+		return refuse(-EOPNOTSUPP, dir, name, "this name has no meaning yet; a later version will use it");
 	switch ((enum node_kind)dir->kind) {
 	case NODE_ROOT:
 		if (strcmp(name, ".tabletfs") == 0)

@@ -53,6 +53,24 @@ for what, fn in (("a symlink", lambda: os.symlink("x", "t/r/f/s")), ("a hard lin
     refused("EPERM", what, fn)
 same(sorted(os.listdir("t/r/f")), ["p@%d" % us("t/r/f/p"), "q@1", "q@2"], "none of them has been made")
 
+# ---- EOPNOTSUPP: names that a later version will use ----
+later = ["t/." + n for n in "scan snap import import.tar export export.tar changes splits run scripts since".split()]
+spill("t/.scratch", b"x")
+spill("t/r/.scratch", b"x")
+for path in later + ["t/r/.row.json", "t/r/.mutate", ".snap", "t/.latest/r/.mutate"]:
+    refused("EOPNOTSUPP", "mkdir " + path, os.mkdir, path)
+    refused("EOPNOTSUPP", "create of " + path, os.open, path, new)
+    refused("EOPNOTSUPP", "stat of " + path, os.stat, path)
+    if path != ".snap":
+        refused("EOPNOTSUPP", "rename onto " + path, os.rename, "t/r/.scratch" if "/r/" in path else "t/.scratch", path)
+same((os.listdir("t/.latest"), sorted(os.listdir("t/r"))), (["r", "r2"], [".scratch", "f", "g"]), "none of them is listed")
+for path in ("t/r/.row.x.AbCdEf", "t/r/.scan", "t/.mutate", "t/r/f/.snap", "t/.scans"):
+    spill(path, b"x")
+    os.unlink(path)
+    ok(True, path + " is scratch")
+os.unlink("t/.scratch")
+os.unlink("t/r/.scratch")
+
 # ---- ENOENT ----
 for path in ("no", "t/no", "t/r/no", "t/r/f/no", "t/r/f/q@3", "t/r/f/q@01", "t/r/f/q@+1", "t/r/f/%41", "t/r/f/a%2f", "t/%", "t/r/f/.no", "t/.no",
              "t/.families/no", "t/.groups/no", "t/.families/f/no", ".tabletfs/no", ".no", "t/r%2F%2f", "t/.schema", "t/r/f/@", "t/r/f/a\udcff"):
