@@ -269,12 +269,15 @@ def metadata_cell(family, qualifier, value):
     r = Reader(value)
     must(r.u(1) == 1, "format of a value")
     if family == 1:
-        must(qualifier in (b"begin", b"server", b"seq", b"clock", b"major", b"merge"), "a tablet column")
+        must(qualifier in (b"begin", b"server", b"seq", b"clock", b"major", b"tokens", b"merge"), "a tablet column")
         if qualifier == b"merge":
             row(r.take(r.left()))
             merges.append(qualifier)
+        elif qualifier == b"tokens":
+            must(r.left(), "tokens")
+            tokens(r)
         else:
-            r.take(r.left() if qualifier == b"begin" else 8)
+            r.take(r.left() if qualifier == b"begin" else 16 if qualifier == b"server" else 8)
     elif family == 2:
         must(len(qualifier) == 22, "an sst column")
         for _ in range(8):
@@ -293,6 +296,15 @@ def metadata_cell(family, qualifier, value):
     r.end()
 
 
+def tokens(r):
+    before = (-1, 0)
+    while r.left():
+        this = (r.u(8), r.u(8))
+        must(before < this, "order of tokens")
+        before = this
+        r.lstr()
+
+
 def root(data):
     table, begin, end = row(data)
     must((table, begin, end) == (1, b"", b"\0\0\0\2"), "the root tablet's range")
@@ -304,13 +316,14 @@ def row(data):
     table = r.u(4)
     must(r.u(1) == 0, "not a last tablet")
     begin, end = r.lstr(), r.lstr()
-    for _ in range(4):
+    for _ in range(5):
         r.u(8)
     for _ in range(r.u(4)):
         key = r.take(22)
         metadata_cell(2, key, r.lstr())
     for _ in range(r.u(4)):
         r.take(16)
+    tokens(Reader(r.lstr()))
     r.end()
     return table, begin, end
 

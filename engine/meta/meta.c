@@ -4,9 +4,6 @@
  * merge makes of it.  meta_ops.c has the operations that write it.
  *
  * Lists are kept in the order of their columns.
- *
- * tablet:tokens is a column that this version does not write: it is passed
- * over (retries of mutations come with the cluster).
  */
 #include "engine/meta/meta.h"
 #include "engine/meta/meta_format.h"
@@ -106,6 +103,9 @@ void meta_tablet_fini(struct meta_tablet *m)
 		tablet_file_fini(&m->files[i]);
 	free(m->files);
 	free(m->redo);
+	for (unsigned i = 0; i < m->token_count; i++)
+		buf_fini(&m->tokens[i].result);
+	free(m->tokens);
 	buf_fini(&m->begin);
 	buf_fini(&m->end);
 	if (m->merge) {
@@ -200,6 +200,24 @@ int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace)
 	return 0;
 }
 
+int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, struct slice result)
+{
+	struct meta_token t = {.client = client, .number = number};
+	unsigned i = m->token_count;
+
+	while (i && (m->tokens[i - 1].client > client || (m->tokens[i - 1].client == client && m->tokens[i - 1].number > number)))
+		i--;
+	if (i && m->tokens[i - 1].client == client && m->tokens[i - 1].number == number)
+		return 0;
+	if (buf_append_slice(&t.result, result) || open_gap(&m->tokens, m->token_count, i, sizeof t)) {
+		buf_fini(&t.result);
+		return -ENOMEM;
+	}
+	m->tokens[i] = t;
+	m->token_count++;
+	return 0;
+}
+
 /* ---- cells ---- */
 
 const char *const meta_column_names[COLUMNS] = {"begin", "server", "seq", "clock", "major", "tokens", "merge"};
@@ -236,7 +254,9 @@ static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	while (col < COLUMNS && !slice_eq(c->qualifier, slice_str(meta_column_names[col])))
 		col++;
 	if (col == C_TOKENS)
-		return 0;
+		return m->token_count ? 0 : meta_tokens_decode(c->value, m); /* versions come newest first */
+	if (col == C_SERVER)
+		return meta_server_decode(c->value, &m->server, &m->assignment);
 	if (col == COLUMNS)
 		return -EPROTO;
 	if (col == C_MERGE)
@@ -248,9 +268,7 @@ static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	rc = meta_u64_decode(c->value, &v);
 	if (rc)
 		return rc;
-	if (col == C_SERVER)
-		m->server = v;
-	else if (col == C_SEQ)
+	if (col == C_SEQ)
 		m->seq_mark = v;
 	else if (col == C_CLOCK)
 		m->clock_mark = (int64_t)v;
@@ -307,12 +325,14 @@ int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 
 int meta_location_cell(const struct scan_cell *c, struct slice *begin, uint64_t *server)
 {
+	uint64_t assignment;
+
 	if (c->family != META_TABLET)
 		return 0;
 	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_BEGIN])))
 		return meta_bytes_decode(c->value, begin);
 	if (slice_eq(c->qualifier, slice_str(meta_column_names[C_SERVER])))
-		return meta_u64_decode(c->value, server);
+		return meta_server_decode(c->value, server, &assignment);
 	return 0;
 }
 
@@ -517,6 +537,8 @@ int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *
 				m.redo[k].lsn = l.redo[i].lsn;
 		rc = meta_redo_add(&m, l.redo[i], false);
 	}
+	for (unsigned i = 0; i < l.token_count && !rc; i++)
+		rc = meta_token_add(&m, l.tokens[i].client, l.tokens[i].number, buf_slice(&l.tokens[i].result));
 	if (!rc)
 		rc = buf_set(&m.begin, lower->begin.p, lower->begin.n);
 	m.seq_mark = l.seq_mark > m.seq_mark ? l.seq_mark : m.seq_mark;

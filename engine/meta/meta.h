@@ -10,10 +10,11 @@
  *
  * Columns (family:qualifier -> value), each written by one mutation per edit:
  *	1 tablet:begin   the begin row, a hint (never above the true one)
- *	1 tablet:server  incarnation u64
+ *	1 tablet:server  incarnation u64, assignment number u64 (a cluster's master raises it; 0 in an embedded store)
  *	1 tablet:seq     high-water mark of sequence numbers, u64
  *	1 tablet:clock   i64     1 tablet:major  i64
- *	1 tablet:tokens  unanswered mutations (cluster)   1 tablet:merge  (merge)
+ *	1 tablet:tokens  mutations whose clients may ask again, with their results; absent if there are none
+ *	1 tablet:merge   (merge)
  *	2 sst:<table, incarnation, number, group>  the rest of a tablet_file
  *	3 redo:<incarnation>  LSN u64
  *	4 event:         text, 20 versions
@@ -40,17 +41,25 @@ bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct sl
 /* The root tablet's end: just above METADATA's own rows. */
 int meta_root_end(struct buf *out) TFS_MUST;
 
+/* The answer to a client's mutation, kept as long as the client may repeat it. */
+struct meta_token {
+	uint64_t client, number;
+	struct buf result; /* owned */
+};
+
 /* A decoded METADATA row. {0} is empty. */
 struct meta_tablet {
 	uint32_t table;
 	bool last;
 	struct buf begin, end;
-	uint64_t server, seq_mark;
+	uint64_t server, assignment, seq_mark;
 	int64_t clock_mark, major_us;
 	struct tablet_file *files;
 	unsigned file_count;
 	struct redo_point *redo;
 	unsigned redo_count;
+	struct meta_token *tokens;   /* by client, then number */
+	unsigned token_count;
 	struct meta_tablet *merge;   /* owned, or NULL: the tablet below it, which is part of this one once its own row is gone */
 	bool unfolded;               /* such a row is folded in here, and not yet in METADATA */
 	bool stale_merge;            /* METADATA's row has one of a merge that has not been: an edit deletes it */
@@ -105,8 +114,8 @@ int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, st
 
 /*
  * What goes before an edit's operations, so that only the row's owner changes
- * it: a check that tablet:server is still old->server and, unless it is that
- * already, own written there.  A check that fails is -ECANCELED.
+ * it: a check that tablet:server is still old's server and assignment and,
+ * unless it is that already, own written there.  A check that fails is -ECANCELED.
  */
 int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 

@@ -48,6 +48,26 @@ int meta_u64_decode(struct slice in, uint64_t *v)
 	return 0;
 }
 
+int meta_server_encode(uint64_t server, uint64_t assignment, struct buf *out)
+{
+	return buf_u8(out, FORMAT) || buf_be64(out, server) || buf_be64(out, assignment) ? -ENOMEM : 0;
+}
+
+int meta_server_decode(struct slice in, uint64_t *server, uint64_t *assignment)
+{
+	struct reader r;
+	uint64_t s, a;
+	int rc = open_value(in, &r);
+
+	if (rc)
+		return rc;
+	if (!get_be64(&r, &s) || !get_be64(&r, &a) || reader_left(&r))
+		return -EBADMSG;
+	*server = s;
+	*assignment = a;
+	return 0;
+}
+
 int meta_bytes_encode(struct slice v, struct buf *out)
 {
 	return buf_u8(out, FORMAT) || buf_append_slice(out, v) ? -ENOMEM : 0;
@@ -61,6 +81,53 @@ int meta_bytes_decode(struct slice in, struct slice *v)
 	if (!rc)
 		*v = slice_of(r.p, reader_left(&r));
 	return rc;
+}
+
+/* ---- tokens ---- */
+
+static int encode_tokens(const struct meta_tablet *m, struct buf *out)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < m->token_count && !rc; i++)
+		rc = buf_be64(out, m->tokens[i].client) || buf_be64(out, m->tokens[i].number) ||
+				     buf_lstr(out, buf_slice(&m->tokens[i].result))
+			     ? -ENOMEM
+			     : 0;
+	return rc;
+}
+
+/* In rising order only, as they are written. */
+static int decode_tokens(struct reader r, struct meta_tablet *m)
+{
+	uint64_t client, number, last_client = 0, last_number = 0;
+	struct slice result;
+	int rc = 0;
+
+	for (bool first = true; reader_left(&r) && !rc; first = false) {
+		if (!get_be64(&r, &client) || !get_be64(&r, &number) || !get_lstr(&r, &result) ||
+		    (!first && (client < last_client || (client == last_client && number <= last_number))))
+			return -EBADMSG;
+		rc = meta_token_add(m, client, number, result);
+		last_client = client;
+		last_number = number;
+	}
+	return rc;
+}
+
+int meta_tokens_encode(const struct meta_tablet *m, struct buf *out)
+{
+	return buf_u8(out, FORMAT) ? -ENOMEM : encode_tokens(m, out);
+}
+
+int meta_tokens_decode(struct slice in, struct meta_tablet *m)
+{
+	struct reader r;
+	int rc = open_value(in, &r);
+
+	if (rc)
+		return rc;
+	return reader_left(&r) ? decode_tokens(r, m) : -EBADMSG;
 }
 
 /* ---- files ---- */
@@ -201,22 +268,27 @@ static int encode_files(const struct meta_tablet *m, struct buf *out)
 int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 {
 	size_t from = out->n;
+	struct buf tokens = {0};
 	int rc = -ENOMEM;
 
 	if (envelope_begin(out, ROOT_MAGIC) || buf_be32(out, m->table) || buf_u8(out, m->last) ||
 	    buf_lstr(out, buf_slice(&m->begin)) || buf_lstr(out, buf_slice(&m->end)) || buf_be64(out, m->server) ||
-	    buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) || buf_be64(out, (uint64_t)m->major_us))
+	    buf_be64(out, m->assignment) || buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) || buf_be64(out, (uint64_t)m->major_us))
 		goto fail;
 	if ((rc = encode_files(m, out)) || (rc = buf_be32(out, m->redo_count)))
 		goto fail;
 	for (unsigned i = 0; i < m->redo_count; i++)
 		if ((rc = buf_be64(out, m->redo[i].incarnation)) || (rc = buf_be64(out, m->redo[i].lsn)))
 			goto fail;
-	rc = envelope_end(out, from);
+	rc = encode_tokens(m, &tokens);
 	if (!rc)
-		return 0;
+		rc = buf_lstr(out, buf_slice(&tokens));
+	if (!rc)
+		rc = envelope_end(out, from);
 fail:
-	out->n = from;
+	buf_fini(&tokens);
+	if (rc)
+		out->n = from;
 	return rc;
 }
 
@@ -243,6 +315,7 @@ static int decode_file(struct meta_tablet *m, struct reader *r)
 static int decode_lists(struct meta_tablet *m, struct reader *r)
 {
 	struct redo_point p;
+	struct slice tokens;
 	uint32_t count;
 	int rc = 0;
 
@@ -260,7 +333,9 @@ static int decode_lists(struct meta_tablet *m, struct reader *r)
 			return -EBADMSG;
 		rc = meta_redo_add(m, p, false);
 	}
-	return !rc && reader_left(r) ? -EBADMSG : rc;
+	if (rc)
+		return rc;
+	return !get_lstr(r, &tokens) || reader_left(r) ? -EBADMSG : decode_tokens(reader_of(tokens), m);
 }
 
 int meta_root_decode(struct slice in, struct meta_tablet *m)
@@ -275,7 +350,7 @@ int meta_root_decode(struct slice in, struct meta_tablet *m)
 	if (rc)
 		return rc;
 	if (!get_be32(&r, &x.table) || !get_u8(&r, &last) || last > 1 || !get_lstr(&r, &begin) || !get_lstr(&r, &end) ||
-	    !get_be64(&r, &x.server) || !get_be64(&r, &x.seq_mark) || !get_be64(&r, &clock) || !get_be64(&r, &major))
+	    !get_be64(&r, &x.server) || !get_be64(&r, &x.assignment) || !get_be64(&r, &x.seq_mark) || !get_be64(&r, &clock) || !get_be64(&r, &major))
 		return -EBADMSG;
 	x.last = last;
 	x.clock_mark = (int64_t)clock;

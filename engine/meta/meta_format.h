@@ -4,8 +4,11 @@
  * is LEB128, lstr a varint length and that many bytes.  Every value begins
  * with u8 format (1).
  *
- *	tablet:begin   bytes to the end          tablet:server, tablet:seq  u64
+ *	tablet:begin   bytes to the end          tablet:seq  u64
+ *	tablet:server  u64 incarnation  u64 assignment number
  *	tablet:clock, tablet:major  i64
+ *	tablet:tokens  to the end: u64 client  u64 number  lstr result; in rising
+ *	               order, at least one
  *	sst:<u32 table, u64 incarnation, u64 number, u16 group>
  *		varints: bytes, raw bytes, cells, tombstones, row deletes,
  *		         family deletes, seq min, seq max
@@ -18,9 +21,10 @@
  *
  * The root file:
  *	u32 magic "TFRT"  u16 format (1)  u32 table  u8 last  lstr begin  lstr end
- *	u64 server  u64 seq  i64 clock  i64 major
+ *	u64 server  u64 assignment  u64 seq  i64 clock  i64 major
  *	u32 count, files: 22 bytes as sst's qualifier, lstr its value
  *	u32 count, redo points: u64 incarnation  u64 LSN
+ *	lstr tokens, as in tablet:tokens without the format byte, or empty
  *	u32 CRC-32C of all before
  *
  * A file's entry must fit a cell that scans hand out whole (256 KiB), and
@@ -48,6 +52,11 @@ int meta_sst_value_encode(const struct tablet_file *f, struct buf *out) TFS_MUST
 int meta_sst_value_decode(struct slice in, struct tablet_file *f) TFS_MUST;
 int meta_u64_encode(uint64_t v, struct buf *out) TFS_MUST;
 int meta_u64_decode(struct slice in, uint64_t *v) TFS_MUST;
+int meta_server_encode(uint64_t server, uint64_t assignment, struct buf *out) TFS_MUST;
+int meta_server_decode(struct slice in, uint64_t *server, uint64_t *assignment) TFS_MUST;
+int meta_tokens_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST; /* of the column; m has tokens */
+/* Adds them to m's.  On an error some may have been added. */
+int meta_tokens_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
 int meta_bytes_encode(struct slice v, struct buf *out) TFS_MUST;
 int meta_bytes_decode(struct slice in, struct slice *v) TFS_MUST; /* borrows */
 
@@ -56,6 +65,8 @@ int meta_file_order(const struct tablet_file *a, const struct tablet_file *b);
 /* Adds in order; an equal one is replaced (replace) or kept.  Takes *f over on success. */
 int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace) TFS_MUST;
 int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace) TFS_MUST;
+/* result is copied; one that is there already is kept. */
+int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, struct slice result) TFS_MUST;
 
 /* meta.c: the file of m's list that is f by incarnation, number and group; NULL. */
 struct tablet_file *meta_find_file(const struct meta_tablet *m, const struct tablet_file *f);

@@ -58,6 +58,20 @@ static int write_u64(struct writer *w, enum meta_column c, uint64_t v)
 	return rc ? rc : write_column(w, META_TABLET, slice_str(meta_column_names[c]));
 }
 
+static int write_server(struct writer *w, uint64_t server, uint64_t assignment)
+{
+	int rc = meta_server_encode(server, assignment, &w->scratch);
+
+	return rc ? rc : write_column(w, META_TABLET, slice_str(meta_column_names[C_SERVER]));
+}
+
+static int write_tokens(struct writer *w, const struct meta_tablet *m)
+{
+	int rc = meta_tokens_encode(m, &w->scratch);
+
+	return rc ? rc : write_column(w, META_TABLET, slice_str(meta_column_names[C_TOKENS]));
+}
+
 static int write_bytes(struct writer *w, enum meta_family family, const char *qualifier, struct slice v)
 {
 	int rc = meta_bytes_encode(v, &w->scratch);
@@ -100,6 +114,8 @@ static int write_all(struct writer *w, const struct meta_tablet *m)
 		rc = write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
 	if (!rc)
 		rc = write_u64(w, C_MAJOR, (uint64_t)m->major_us);
+	if (!rc && m->token_count)
+		rc = write_tokens(w, m);
 	for (unsigned i = 0; i < m->file_count && !rc; i++)
 		rc = write_file(w, &m->files[i]);
 	for (unsigned i = 0; i < m->redo_count && !rc; i++)
@@ -110,11 +126,11 @@ static int write_all(struct writer *w, const struct meta_tablet *m)
 int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w;
-	int rc = writer_init(&w, a, 5u + m->file_count + m->redo_count);
+	int rc = writer_init(&w, a, 6u + m->file_count + m->redo_count);
 
 	if (rc)
 		return rc;
-	rc = write_u64(&w, C_SERVER, m->server);
+	rc = write_server(&w, m->server, m->assignment);
 	if (!rc)
 		rc = write_all(&w, m);
 	buf_fini(&w.scratch);
@@ -178,7 +194,7 @@ int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op *
 int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w;
-	int rc = writer_init(&w, a, 6u + m->file_count + m->redo_count);
+	int rc = writer_init(&w, a, 7u + m->file_count + m->redo_count);
 
 	if (rc)
 		return rc;
@@ -274,12 +290,12 @@ int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a,
 
 	if (rc)
 		return rc;
-	rc = write_u64(&w, C_SERVER, old->server);
+	rc = write_server(&w, old->server, old->assignment);
 	if (!rc) {
 		w.ops[0].kind = OP_CHECK;
 		w.ops[0].check = OP_CHECK_VALUE;
 		if (old->server != own)
-			rc = write_u64(&w, C_SERVER, own);
+			rc = write_server(&w, own, old->assignment);
 	}
 	buf_fini(&w.scratch);
 	if (rc)

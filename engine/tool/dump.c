@@ -240,8 +240,9 @@ static void print_row(const struct look *l, const struct look_row *row)
 	const struct meta_tablet *m = &row->m;
 
 	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", q(buf_slice(&row->begin)));
-	printf(" end %s hint %s server %" PRIu64 " seq-mark %" PRIu64 " clock-mark %" PRId64 " major %" PRId64 "\n",
-	       m->last ? "-" : q(buf_slice(&m->end)), q(buf_slice(&m->begin)), m->server, m->seq_mark, m->clock_mark, m->major_us);
+	printf(" end %s hint %s server %" PRIu64 " assignment %" PRIu64 " tokens %u seq-mark %" PRIu64 " clock-mark %" PRId64 " major %" PRId64 "\n",
+	       m->last ? "-" : q(buf_slice(&m->end)), q(buf_slice(&m->begin)), m->server, m->assignment,
+	       m->token_count, m->seq_mark, m->clock_mark, m->major_us);
 	for (unsigned i = 0; i < m->redo_count; i++)
 		printf("  redo log/%" PRIu64 " lsn %" PRIu64 "\n", m->redo[i].incarnation, m->redo[i].lsn);
 	for (unsigned i = 0; i < m->file_count; i++) {

@@ -121,12 +121,13 @@ static void example_tablet(struct meta_tablet *m)
 {
 	struct tablet_file f = {.incarnation = 3, .number = 9, .table = 16, .bytes = 1000, .seq_min = 1, .seq_max = 300, .newest_us = 5};
 
-	*m = (struct meta_tablet){.table = 16, .server = 4, .seq_mark = 300, .clock_mark = 7, .major_us = 8};
+	*m = (struct meta_tablet){.table = 16, .server = 4, .assignment = 2, .seq_mark = 300, .clock_mark = 7, .major_us = 8};
 	CHECK(buf_append(&m->begin, "a", 1) == 0 && buf_append(&m->end, "m", 1) == 0);
 	CHECK(buf_append(&f.begin, "a", 1) == 0 && buf_append(&f.end, "m", 1) == 0);
 	CHECK(buf_append(&f.first, "com", 3) == 0 && buf_append(&f.last, "lwn", 3) == 0);
 	CHECK(meta_files_add(m, &f, true) == 0);
 	CHECK(meta_redo_add(m, (struct redo_point){3, 17}, true) == 0);
+	CHECK(meta_token_add(m, 1, 2, slice_str("result")) == 0 && meta_token_add(m, 1, 3, slice_str("")) == 0);
 }
 
 size_t fuzz_example(unsigned i, const uint8_t **data)

@@ -123,7 +123,7 @@ static inline void add_row(struct scan_batch *b, const struct tablet_of *t, stru
 	add_cell(b, key, "clock", buf_slice(&v));
 	add_cell(b, key, "merge", slice_str("what this test knows nothing of"));
 	buf_reset(&v);
-	if (meta_u64_encode(t->said, &v))
+	if (meta_server_encode(t->said, 0, &v))
 		abort();
 	add_cell(b, key, "server", buf_slice(&v));
 	buf_fini(&begin);

@@ -173,6 +173,13 @@ static void same_tablet(const struct meta_tablet *a, const struct meta_tablet *b
 	assert_true(slice_eq(buf_slice(&a->begin), buf_slice(&b->begin)));
 	assert_true(slice_eq(buf_slice(&a->end), buf_slice(&b->end)));
 	assert_int_equal(a->server, b->server);
+	assert_int_equal(a->assignment, b->assignment);
+	assert_int_equal(a->token_count, b->token_count);
+	for (unsigned i = 0; i < a->token_count; i++) {
+		assert_int_equal(a->tokens[i].client, b->tokens[i].client);
+		assert_int_equal(a->tokens[i].number, b->tokens[i].number);
+		assert_true(slice_eq(buf_slice(&a->tokens[i].result), buf_slice(&b->tokens[i].result)));
+	}
 	assert_int_equal(a->seq_mark, b->seq_mark);
 	assert_int_equal(a->clock_mark, b->clock_mark);
 	assert_int_equal(a->major_us, b->major_us);
@@ -237,7 +244,7 @@ static void load(const struct stored *s, const struct meta_tablet *like, struct 
 
 static void rnd_tablet(struct meta_tablet *m, bool large)
 {
-	*m = (struct meta_tablet){.table = 16, .last = rnd(2), .server = rnd64(), .seq_mark = rnd64(), .clock_mark = (int64_t)rnd64(),
+	*m = (struct meta_tablet){.table = 16, .last = rnd(2), .server = rnd64(), .assignment = rnd64(), .seq_mark = rnd64(), .clock_mark = (int64_t)rnd64(),
 				  .major_us = (int64_t)rnd64()};
 	rnd_row(&m->begin, large);
 	if (!m->last)
@@ -250,6 +257,8 @@ static void rnd_tablet(struct meta_tablet *m, bool large)
 	}
 	for (unsigned n = rnd(3); n; n--)
 		assert_int_equal(meta_redo_add(m, (struct redo_point){1 + rnd(4), rnd64()}, true), 0);
+	for (unsigned n = rnd(4); n; n--) /* some equal ones: the first is kept */
+		assert_int_equal(meta_token_add(m, rnd(2), rnd(3), slice_of("result", rnd(7))), 0);
 }
 
 #define MANY 6
@@ -316,6 +325,30 @@ static void test_rows(void **state)
 	}
 }
 
+/* Both parts of a split have the parent's assignment and tokens; two that merge have the tokens of both. */
+static void test_inherited(void **state)
+{
+	struct meta_tablet m = {.table = 16, .last = true, .assignment = 7}, lower = {0}, both = {0};
+
+	(void)state;
+	assert_int_equal(meta_token_add(&m, 1, 5, slice_str("five")), 0);
+	assert_int_equal(meta_tablet_lower(&m, slice_str("m"), &lower), 0);
+	assert_int_equal(lower.assignment, 7);
+	assert_int_equal(lower.token_count, 1);
+	assert_int_equal(meta_token_add(&m, 1, 6, slice_str("six")), 0);
+	assert_int_equal(meta_token_add(&lower, 1, 4, slice_str("four")), 0);
+	lower.assignment = 6;
+	assert_int_equal(meta_tablet_fold(&lower, &m, &both), 0);
+	assert_int_equal(both.assignment, 7);
+	assert_int_equal(both.token_count, 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(both.tokens[i].number, 4 + i);
+	assert_true(slice_eq(buf_slice(&both.tokens[1].result), slice_str("five")));
+	meta_tablet_fini(&m);
+	meta_tablet_fini(&lower);
+	meta_tablet_fini(&both);
+}
+
 /* Four rows of 64 KiB: the entry fits a cell, and first stays a bound on the same side of begin. */
 static void test_largest_entry(void **state)
 {
@@ -368,13 +401,18 @@ static void test_damage(void **state)
 	struct buf b = {0};
 
 	(void)state;
-	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0\7", 9), 0);
-	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0", 8), -EBADMSG);
-	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0\7\0", 10), -EBADMSG);
+	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\1", 17), 0);
+	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0\7", 9), -EBADMSG);
+	cell(META_TABLET, slice_str("seq"), slice_of("\1\0\0\0\0\0\0\0\7", 9), 0);
+	cell(META_TABLET, slice_str("seq"), slice_of("\1\0\0\0\0\0\0\0", 8), -EBADMSG);
+	cell(META_TABLET, slice_str("seq"), slice_of("\1\0\0\0\0\0\0\0\7\0", 10), -EBADMSG);
 	cell(META_TABLET, slice_str("server"), slice_of("\2\0\0\0\0\0\0\0\7", 9), -EPROTO);
 	cell(META_TABLET, slice_str("server"), slice_of("", 0), -EBADMSG);
 	cell(META_TABLET, slice_str("begin"), (struct slice){0}, -EBADMSG);
-	cell(META_TABLET, slice_str("tokens"), slice_of("anything", 8), 0);
+	cell(META_TABLET, slice_str("tokens"), slice_of("anything", 8), -EPROTO);
+	cell(META_TABLET, slice_str("tokens"), slice_of("\1", 1), -EBADMSG);
+	cell(META_TABLET, slice_str("tokens"), slice_of("\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\1r", 19), 0);
+	cell(META_TABLET, slice_str("tokens"), slice_of("\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\2r", 19), -EBADMSG);
 	cell(META_TABLET, slice_str("merge"), slice_of("\1x", 2), -EBADMSG);
 	cell(META_TABLET, slice_str("colour"), slice_of("\1x", 2), -EPROTO);
 	cell(META_EVENT, slice_str(""), slice_of("\1opened", 7), 0);
@@ -519,6 +557,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_row_keys),
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_inherited),
 		cmocka_unit_test(test_largest_entry),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_senseless),
