@@ -342,6 +342,7 @@ struct tfs_result {
 	uint64_t size;    /* of its value */
 	int64_t counter;  /* increment: the new value */
 	bool replaced;    /* write with replace: the earlier version was still the newest and was replaced */
+	int64_t commit_us; /* the time of commit, the same for all operations; 0: the mutation changed nothing */
 };
 #define TFS_APPLY_SYNC 1u  /* on disk before it returns */
 /*
@@ -411,6 +412,7 @@ struct tfs_cell {
 	uint64_t size;            /* of the whole value */
 	struct tfs_bytes value;   /* data NULL when keys only, or when size > TFS_INLINE_MAX: then tfs_read */
 	int64_t expires_us;       /* when age will hide it; INT64_MAX: never */
+	int64_t commit_us;        /* the time of commit (not the timestamp) */
 	bool unsure;              /* past_damage: what could not be read, here or before, may have hidden or replaced it */
 };
 #define TFS_INLINE_MAX (256 * 1024)
@@ -450,7 +452,7 @@ TFS_API void tfs_scan_free(struct tfs_scan *s);
 struct tfs_info {
 	int64_t ts;
 	uint64_t size;
-	int64_t expires_us;
+	int64_t expires_us, commit_us; /* as in tfs_cell */
 };
 /* stat of one version, or of the newest (TFS_NEWEST).  -ENOENT; -EINVAL unknown family. */
 TFS_API int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,

@@ -105,7 +105,8 @@ def envelope(data, magic):
 
 def batch(data):
     r = Reader(data)
-    must(r.u(1) == 1, "batch version")
+    must(r.u(1) == 2, "batch version")
+    must(r.i64() > 1600000000 * 10**6, "the time of commit")
     row, cells = r.lstr(), []
     while r.left():
         kind, family, qualifier, ts = r.u(1), r.u(2), r.lstr(), r.i64()
@@ -193,6 +194,12 @@ def cell_key(k):
     ts -= 2**64 if ts >= 2**63 else 0
     seq, kind = ~int.from_bytes(k[at + 8:at + 16], "big") & all_ones, k[at + 16]
     at += 17 + (4 if kind == 7 else 0)
+    if kind in (5, 6):
+        commit = k[at:]
+        must(len(commit) <= 8 and commit[:1] != b"\0", "the field of the time of commit")
+        z = int.from_bytes(commit, "big")
+        must(ts + ((z >> 1) ^ -(z & 1)) > 1600000000 * 10**6, "a time of commit")
+        at = len(k)
     must(at == len(k) and 1 <= kind <= 7 and marker == (kind <= 2) and (family == 0) == (kind == 1), "a cell key")
     return row, family, qualifier, ts, seq, kind
 

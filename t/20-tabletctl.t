@@ -414,7 +414,7 @@ for my $case (['hint', qr/gap/], ['gap', qr/gap/], ['seq', qr/above the tablet's
 ($status, $out) = run($ctl, 'dump', 'log', $log);
 is($status, 0, 'dump log');
 like($out, qr/^segment 1 of incarnation 1: /, 'dump log: header');
-like($out, qr/^\d+: lsn \d+ durable \d+ table 16 rows "row000\d\d\d\\x00tail"-.* seq \d+ row .* value 1:"q\\"\\x0a"\@\d+ 400 bytes;/m,
+like($out, qr/^\d+: lsn \d+ durable \d+ table 16 rows "row000\d\d\d\\x00tail"-.* seq \d+ commit 1\d{15} row .* value 1:"q\\"\\x0a"\@\d+ 400 bytes;/m,
      'dump log: a record');
 like($out, qr/delete-column 1:/, 'dump log: deletes');
 unlike($out, qr/[^\x20-\x7e\n]/, 'dump log: printable');
@@ -424,10 +424,10 @@ is($status, 0, 'dump sst');
 like($out, qr/codec zstd/, 'dump sst: codec');
 like($out, qr/^family 1 cells \d+/m, 'dump sst: families');
 ($status, $out) = run($ctl, 'dump', 'sst', '--keys', $sst16);
-like($out, qr/^"row000\d+\\x00tail" 1:"q\\"\\x0a"\@\d+ seq \d+ value 400 bytes$/m, 'dump sst --keys: a key');
+like($out, qr/^"row000\d+\\x00tail" 1:"q\\"\\x0a"\@\d+ seq \d+ value 400 bytes commit 1\d{15}$/m, 'dump sst --keys: a key');
 unlike($out, qr/[^\x20-\x7e\n]/, 'dump sst: printable');
 my $keys = join '', map { (run($ctl, 'dump', 'sst', '-k', $_))[1] } @ssts;
-like($keys, qr/ large 1048576 bytes$/m, 'dump sst --keys: a large value');
+like($keys, qr/ large 1048576 bytes commit 1\d{15}$/m, 'dump sst --keys: a large value');
 like($keys, qr/ chunk 3 262144 bytes$/m, 'dump sst --keys: its last chunk');
 like($keys, qr/ delete-row$/m, 'dump sst --keys: a row delete');
 ($status, $out) = run($ctl, 'dump', 'meta', $a);

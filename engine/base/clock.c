@@ -14,7 +14,7 @@
 
 struct clock {
 	struct mutex lock; /* guards all below */
-	int64_t mark_us;
+	int64_t mark_us, commit_us;
 	int64_t (*now_us)(void *arg); /* NULL: the system's */
 	void *arg;
 };
@@ -26,7 +26,7 @@ struct clock *clock_new(void)
 	if (!c)
 		return NULL;
 	mutex_init(&c->lock, RANK_CLOCK);
-	c->mark_us = INT64_MIN;
+	c->mark_us = c->commit_us = INT64_MIN;
 	return c;
 }
 
@@ -72,6 +72,19 @@ int64_t clock_unique(struct clock *c)
 	else if (c->mark_us < INT64_MAX)
 		c->mark_us++;
 	now = c->mark_us;
+	mutex_unlock(&c->lock);
+	return now;
+}
+
+int64_t clock_commit(struct clock *c)
+{
+	int64_t now;
+
+	mutex_lock(&c->lock);
+	now = now_locked(c);
+	if (now <= c->commit_us && c->commit_us < INT64_MAX)
+		now = c->commit_us + 1;
+	c->commit_us = now;
 	mutex_unlock(&c->lock);
 	return now;
 }

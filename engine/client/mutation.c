@@ -266,7 +266,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	if (!err && results)
 		for (unsigned i = 0; i < m->count; i++)
 			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,
-							 a.results[i].replaced};
+							 a.results[i].replaced, a.results[i].commit_us};
 	ts_answer_fini(&a);
 	free(many);
 	return err;

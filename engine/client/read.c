@@ -53,7 +53,7 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 	if (!err) {
 		*got = a.got;
 		if (info)
-			*info = (struct tfs_info){a.ts, a.size, a.expires_us};
+			*info = (struct tfs_info){a.ts, a.size, a.expires_us, a.commit_us};
 	}
 	ts_answer_fini(&a);
 	return err;
@@ -249,6 +249,7 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 			.size = c->size,
 			.value = bytes_of_slice(c->value),
 			.expires_us = c->expires_us,
+			.commit_us = c->commit_us,
 			.unsure = unsure,
 		};
 		return 1;

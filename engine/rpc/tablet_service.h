@@ -96,7 +96,7 @@ struct ts_answer {
 	int *row_errs;              /* MUTATE_ROWS: the caller's array of row_count: 0 or -errno, -EREMCHG: not served here */
 	bool exists;
 	size_t got;
-	int64_t ts, expires_us;
+	int64_t ts, expires_us, commit_us;
 	uint64_t size;
 	struct scan_batch batch;
 	uint64_t scan;              /* 0: the scan is over */

@@ -422,6 +422,7 @@ static int results_pack(const struct ts_request *q, const struct ts_answer *a, T
 		r[i].counter = a->results[i].counter;
 		r[i].size = a->results[i].size;
 		r[i].replaced = a->results[i].replaced;
+		r[i].commit_us = a->results[i].commit_us;
 		m->results[i] = &r[i];
 	}
 	return 0;
@@ -445,6 +446,7 @@ static int cells_pack(const struct scan_batch *b, Tfs__TsAnswer *m, struct arena
 		c[i].family = from->family;
 		c[i].ts = from->ts;
 		c[i].expires_us = from->expires_us;
+		c[i].commit_us = from->commit_us;
 		c[i].size = from->size;
 		m->cells[i] = &c[i];
 	}
@@ -484,6 +486,7 @@ static int body_pack(const struct ts_request *q, const struct ts_answer *a, Tfs_
 		m->got_size = tail_put(t, slice_of(q->into, a->got));
 	m->ts = a->ts;
 	m->expires_us = a->expires_us;
+	m->commit_us = a->commit_us;
 	m->size = a->size;
 	if (!rc && a->batch.count)
 		rc = cells_pack(&a->batch, m, arena, t);
@@ -523,7 +526,8 @@ static int results_unpack(const Tfs__TsAnswer *m, const struct ts_request *q, st
 		return -EBADMSG;
 	for (size_t i = 0; a->results && i < m->n_results; i++)
 		a->results[i] = (struct op_result){.ts = m->results[i]->ts, .counter = m->results[i]->counter,
-						   .size = m->results[i]->size, .replaced = m->results[i]->replaced};
+						   .commit_us = m->results[i]->commit_us, .size = m->results[i]->size,
+						   .replaced = m->results[i]->replaced};
 	return 0;
 }
 
@@ -554,7 +558,8 @@ static int cells_unpack(const Tfs__TsAnswer *m, struct reader *tail, struct scan
 		if (!tail_get(tail, from->row_size, &row) || !tail_get(tail, from->qualifier_size, &qualifier) ||
 		    !tail_get(tail, from->value_size, &value) || from->family > UINT16_MAX)
 			return -EBADMSG;
-		*c = (struct scan_cell){.family = (uint16_t)from->family, .ts = from->ts, .expires_us = from->expires_us, .size = from->size};
+		*c = (struct scan_cell){.family = (uint16_t)from->family, .ts = from->ts, .expires_us = from->expires_us,
+					.commit_us = from->commit_us, .size = from->size};
 		if (!keep(&b->arena, row, &c->row) || !keep(&b->arena, qualifier, &c->qualifier) || !keep(&b->arena, value, &c->value))
 			return -ENOMEM;
 		b->count++;
@@ -613,6 +618,7 @@ static int body_unpack(const Tfs__TsAnswer *m, struct reader *tail, const struct
 	a->exists = m->exists;
 	a->ts = m->ts;
 	a->expires_us = m->expires_us;
+	a->commit_us = m->commit_us;
 	a->size = m->size;
 	a->scan = m->scan;
 	rc = cells_unpack(m, tail, &a->batch);

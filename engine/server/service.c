@@ -156,6 +156,7 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 								     q->into, q->length, &a->got, &info);
 		a->ts = info.ts;
 		a->expires_us = info.expires_us;
+		a->commit_us = info.commit_us;
 		a->size = info.size;
 		return err;
 	case TS_EXISTS:

@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-enum { BATCH_VERSION = 1 };
+enum { BATCH_VERSION = 2, COMMIT_AT = 1 };
 
 static bool
 has_qualifier(enum cell_kind kind)
@@ -25,12 +25,19 @@ has_qualifier(enum cell_kind kind)
 int
 batch_begin(struct buf *out, struct slice row)
 {
-	int err = buf_reserve(out, 1 + 10 + row.n);
+	int err = buf_reserve(out, 1 + 8 + 10 + row.n);
 
 	if (err)
 		return err;
-	err = buf_u8(out, BATCH_VERSION);
-	return err ? err : buf_lstr(out, row);
+	if ((err = buf_u8(out, BATCH_VERSION)) || (err = buf_be64(out, 0)))
+		return err;
+	return buf_lstr(out, row);
+}
+
+void
+batch_set_commit(struct buf *batch, int64_t commit)
+{
+	put_be64(batch->p + COMMIT_AT, (uint64_t)commit);
 }
 
 size_t
@@ -62,15 +69,18 @@ int
 batch_open(struct batch_reader *b, struct slice batch)
 {
 	uint8_t version;
+	uint64_t commit;
 	struct reader r = reader_of(batch);
 	struct slice row;
 
 	get_u8(&r, &version);
+	get_be64(&r, &commit);
 	get_lstr(&r, &row);
 	if (r.bad || version != BATCH_VERSION)
 		return -EBADMSG;
 	b->r = r;
 	b->row = row;
+	b->commit = (int64_t)commit;
 	return 0;
 }
 

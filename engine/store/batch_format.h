@@ -3,7 +3,8 @@
  * The payload of a commit-log record: the cells that one row mutation came
  * to (never its operations, DESIGN 3.1).
  *
- *	version   u8, 1
+ *	version   u8, 2
+ *	commit    u64 BE, two's complement: the time of commit, microseconds
  *	row       varint length, bytes
  *	cells     until the end, each:
  *	  kind      u8: a delete or CELL_VALUE
@@ -27,8 +28,10 @@ struct batch_cell {
 	int64_t ts;
 };
 
-/* Appends the head; then each cell in order. -ENOMEM. */
+/* Appends the head, at the start of out; then each cell in order. -ENOMEM. */
 int batch_begin(struct buf *out, struct slice row) TFS_MUST;
+/* The time of commit into a batch; it is 0 before. */
+void batch_set_commit(struct buf *batch, int64_t commit);
 int batch_add(struct buf *out, const struct batch_cell *c) TFS_MUST;
 /* Upper bound of what batch_add appends for c. */
 size_t batch_cell_bytes(const struct batch_cell *c);
@@ -37,6 +40,7 @@ size_t batch_cell_bytes(const struct batch_cell *c);
 struct batch_reader {
 	struct reader r;
 	struct slice row;
+	int64_t commit;
 };
 /* -EBADMSG. */
 int batch_open(struct batch_reader *b, struct slice batch) TFS_MUST;

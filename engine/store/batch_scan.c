@@ -114,6 +114,7 @@ int scan_fill(struct live *l, const struct scan_spec *spec, uint64_t *already, s
 		*c = (struct scan_cell){
 			.ts = lc.ts,
 			.expires_us = lc.expires_us,
+			.commit_us = lc.commit_us,
 			.size = lc.size,
 		};
 		filled += sizeof(*c);

@@ -102,7 +102,7 @@ static struct slice unescape(const uint8_t *p, size_t len, size_t zeros, struct 
 
 size_t cellkey_max_bytes(const struct cellkey *k)
 {
-	return 2 * k->row.n + 2 + 2 + 2 * k->qualifier.n + 2 + CELL_SUFFIX_BYTES + CHUNK_NO_BYTES;
+	return 2 * k->row.n + 2 + 2 + 2 * k->qualifier.n + 2 + CELL_SUFFIX_BYTES + CELL_COMMIT_BYTES;
 }
 
 int cellkey_append(struct buf *out, const struct cellkey *k)
@@ -132,6 +132,8 @@ int cellkey_append(struct buf *out, const struct cellkey *k)
 	if (k->kind == CELL_CHUNK) {
 		put_be32(p, k->chunk);
 		p += CHUNK_NO_BYTES;
+	} else if (k->kind == CELL_VALUE || k->kind == CELL_LARGE) {
+		p += cellkey_put_commit(p, k->ts, k->commit);
 	}
 	out->n = (size_t)(p - out->p);
 	return 0;
@@ -159,9 +161,15 @@ int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch)
 	cellkey_suffix(key, row_len + 2 + q_len, &d.ts, &d.seq, &d.kind);
 	marker = q[1] == 0x00 && q[0] == 0x00;
 	if (marker != kind_is_marker(d.kind) || (marker && d.ts != INT64_MAX) ||
-	    (d.family == 0) != (d.kind == CELL_DELETE_ROW) ||
-	    left != CELL_SUFFIX_BYTES + (d.kind == CELL_CHUNK ? CHUNK_NO_BYTES : 0))
+	    (d.family == 0) != (d.kind == CELL_DELETE_ROW))
 		return -EBADMSG;
+	left -= CELL_SUFFIX_BYTES;
+	if (d.kind == CELL_VALUE || d.kind == CELL_LARGE) {
+		if ((left && q[q_len + CELL_SUFFIX_BYTES] == 0) || !cellkey_commit(key, row_len + 2 + q_len, d.ts, &d.commit))
+			return -EBADMSG;
+	} else if (left != (d.kind == CELL_CHUNK ? CHUNK_NO_BYTES : 0)) {
+		return -EBADMSG;
+	}
 	if (d.kind == CELL_CHUNK)
 		d.chunk = load_be32(q + q_len + CELL_SUFFIX_BYTES);
 	buf_reset(scratch);
@@ -265,6 +273,32 @@ void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *
 	*ts = ts_decode(load_be64(p));
 	*seq = ~load_be64(p + 8);
 	*kind = (enum cell_kind)p[16];
+}
+
+size_t cellkey_put_commit(uint8_t *p, int64_t ts, int64_t commit)
+{
+	uint64_t d = (uint64_t)commit - (uint64_t)ts;
+	size_t n = 0;
+
+	d = (d << 1) ^ (0 - (d >> 63));
+	for (uint64_t rest = d; rest; rest >>= 8)
+		n++;
+	for (size_t i = n; i--; d >>= 8)
+		p[i] = (uint8_t)d;
+	return n;
+}
+
+bool cellkey_commit(struct slice key, size_t column_len, int64_t ts, int64_t *commit)
+{
+	const uint8_t *p = key.p + column_len + CELL_SUFFIX_BYTES, *end = key.p + key.n;
+	uint64_t d = 0;
+
+	if (end - p > CELL_COMMIT_BYTES)
+		return false;
+	while (p < end)
+		d = d << 8 | *p++;
+	*commit = (int64_t)((uint64_t)ts + ((d >> 1) ^ (0 - (d & 1))));
+	return true;
 }
 
 int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *raw)

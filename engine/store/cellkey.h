@@ -11,6 +11,10 @@
  *	~sequence   u64 BE of ~seq: latest first
  *	kind        u8
  *	chunk       u32 BE, kind CELL_CHUNK only
+ *	commit      CELL_VALUE and CELL_LARGE only: the time of commit minus the
+ *	            timestamp, in microseconds, zigzag, BE, without leading zero
+ *	            bytes (none where the two are equal).  It takes no part in the
+ *	            order, because sequences differ.
  *
  * Deletes sort before what they mask (at the same timestamp by sequence) and
  * mask only smaller sequence numbers:
@@ -37,6 +41,7 @@ enum cell_kind {
 };
 #define CELL_CHUNK_BYTES (256u * 1024u)
 #define CELL_SUFFIX_BYTES 17 /* ~timestamp, ~sequence, kind */
+#define CELL_COMMIT_BYTES 8  /* of the time of commit, at most */
 
 struct cellkey {
 	struct slice row, qualifier; /* raw bytes */
@@ -45,6 +50,7 @@ struct cellkey {
 	int64_t ts;      /* row and family deletes: INT64_MAX */
 	uint64_t seq;
 	uint32_t chunk;
+	int64_t commit;  /* values and large values only */
 };
 
 /* -EINVAL: no such kind, or family 0 in anything but a row delete.  Deletes of rows and families need no qualifier and ts. */
@@ -75,6 +81,10 @@ size_t cellkey_row_len(struct slice key);
 size_t cellkey_column_len(struct slice key);
 /* The suffix of a well-formed key of known column length. */
 void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
+/* Writes the commit field to p, which has room for CELL_COMMIT_BYTES.  Returns its length. */
+size_t cellkey_put_commit(uint8_t *p, int64_t ts, int64_t commit);
+/* The time of commit of a value or large value with this timestamp.  False if the field is longer than any. */
+bool cellkey_commit(struct slice key, size_t column_len, int64_t ts, int64_t *commit) TFS_MUST;
 
 /* Bloom probes (tagged): tag, then the encoded prefix, so a writer can also cut them out of a key.
  * 'r' row; 'c' row+family+qualifier; 'R' a row delete exists; 'F' a family delete exists in row; 'C' a column

@@ -42,8 +42,12 @@ int live_damaged(struct live *l, const char *what)
 /* ---- moving ---- */
 static bool on_large(const struct iter *it)
 {
-	/* true by chance on a chunk, where a seek is right as well */
-	return it->key.n && it->key.p[it->key.n - 1] == CELL_LARGE;
+	size_t n;
+
+	if (it->value.n != 8)
+		return false;
+	n = cellkey_column_len(it->key);
+	return n && it->key.n >= n + CELL_SUFFIX_BYTES && it->key.p[n + CELL_SUFFIX_BYTES - 1] == CELL_LARGE;
 }
 
 /* Forward to the first entry >= target. */
@@ -341,7 +345,7 @@ static int judge(struct live *l, struct live_cell *c)
 	struct iter *it = l->it;
 	enum cell_kind kind;
 	uint64_t seq, size;
-	int64_t ts, expires;
+	int64_t ts, expires, commit;
 	bool decided;
 
 	if (it->key.n < l->column.n + CELL_SUFFIX_BYTES)
@@ -395,6 +399,8 @@ static int judge(struct live *l, struct live_cell *c)
 		l->pending = GO_COLUMN;
 	if (l->after_here && ts >= s->after_ts)
 		return 0;
+	if (!cellkey_commit(it->key, l->column.n, ts, &commit))
+		return live_damaged(l, "a malformed key");
 	size = it->value.n;
 	if (kind == CELL_LARGE) {
 		if (it->value.n != 8)
@@ -407,6 +413,7 @@ static int judge(struct live *l, struct live_cell *c)
 		.family = l->family,
 		.ts = ts,
 		.expires_us = expires,
+		.commit_us = commit,
 		.seq = seq,
 		.size = size,
 		.large = kind == CELL_LARGE,

@@ -47,7 +47,7 @@ struct live_options {
 struct live_cell {
 	struct slice row, qualifier;     /* valid until the next call */
 	uint16_t family;
-	int64_t ts, expires_us;
+	int64_t ts, expires_us, commit_us;
 	uint64_t seq, size;
 	bool large;                      /* value is in chunks */
 	struct slice value;              /* borrowed; empty when large */

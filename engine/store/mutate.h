@@ -31,6 +31,7 @@ struct mutation {
 	const struct op *ops;
 	unsigned count;
 	struct snap snap;
+	int64_t commit_us;         /* the time of commit; 0: nothing was to be committed */
 	int64_t now;               /* at which the rules were asked */
 	bool judged;               /* the outcome depends on the schema and on now */
 	struct cell_list pre;      /* deletes of what the rules hid before the mutation */

@@ -44,7 +44,7 @@ struct op {
 /* Do they but remove, or empty, what is there?  Then a full disk is to carry them out all the same. */
 bool ops_make_room(const struct op *ops, unsigned count);
 struct op_result {
-	int64_t ts, counter;
+	int64_t ts, counter, commit_us;
 	uint64_t size;
 	bool replaced;
 };
@@ -75,7 +75,7 @@ struct scan_spec {
 struct scan_cell {
 	struct slice row, qualifier, value;   /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */
 	uint16_t family;
-	int64_t ts, expires_us;
+	int64_t ts, expires_us, commit_us;
 	uint64_t size;
 };
 /* An answer: cells whose bytes live in the arena. */

@@ -215,6 +215,7 @@ int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsi
 struct cell_info {
 	int64_t ts, expires_us;
 	uint64_t size;
+	int64_t commit_us;
 };
 /* Point read; n 0 and p NULL: stat only.  -ENOENT. */
 int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,

@@ -477,7 +477,7 @@ colread_next(struct colread *c, struct colver *out)
 				break;
 			if (seq < c->del_seq || seq < c->column_del || (c->version_del_ts == ts && seq < c->version_del))
 				break;
-			if (kind == CELL_LARGE && it->value.n != 8)
+			if ((kind == CELL_LARGE && it->value.n != 8) || !cellkey_commit(it->key, c->column_len, ts, &out->commit_us))
 				return -EBADMSG;
 			if ((err = matters(c, ts, seq)))
 				return err;

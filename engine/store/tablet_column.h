@@ -46,7 +46,7 @@ struct colread {
 	uint8_t inline_key[192];     /* the key's memory, if it fits */
 };
 struct colver {
-	int64_t ts;
+	int64_t ts, commit_us;
 	uint64_t seq, size, index;   /* index: live newer versions */
 	bool large;
 	struct slice value;          /* until the next call; empty when large */

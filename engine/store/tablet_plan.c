@@ -42,17 +42,24 @@ plan_entry(struct plan *p, const struct cellkey *k, unsigned cell, struct slice 
 	err = cellkey_append(&p->keys, k);
 	if (err)
 		return err;
-	e = &p->v[p->n++];
-	*e = (struct planned){.key_at = at, .key_bytes = p->keys.n - at, .cell = cell, .chunk = k->kind == CELL_CHUNK,
+	e = &p->v[p->n];
+	*e = (struct planned){.key_at = at, .key_bytes = p->keys.n - at, .ts = k->ts, .cell = cell,
+			      .seq_at = p->keys.n - (k->kind == CELL_CHUNK ? SEQ_FROM_END_CHUNK : SEQ_FROM_END),
 			      .live = k->kind == CELL_VALUE || k->kind == CELL_LARGE, .dead = k->kind < CELL_VALUE,
 			      .family = k->family, .value = value, .size_at = size_at};
+	if (e->live) { /* room for the time of commit */
+		if ((err = buf_reserve(&p->keys, CELL_COMMIT_BYTES)))
+			return err;
+		p->keys.n += CELL_COMMIT_BYTES;
+	}
+	p->n++;
 	return 0;
 }
 
 int
 plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsigned cell)
 {
-	struct cellkey k = {row, c->qualifier, c->family, c->kind, c->ts, 0, 0};
+	struct cellkey k = {row, c->qualifier, c->family, c->kind, c->ts, 0, 0, c->ts};
 	size_t size_at;
 	int err;
 
@@ -102,7 +109,7 @@ plan_mutation(struct plan *p, const struct mutation *m)
 
 	for (unsigned i = 0; i < m->cells.n; i++) {
 		bytes += batch_cell_bytes(&m->cells.v[i]);
-		key_bytes += 2 * (m->row.n + m->cells.v[i].qualifier.n) + CELL_SUFFIX_BYTES + 16;
+		key_bytes += 2 * (m->row.n + m->cells.v[i].qualifier.n) + CELL_SUFFIX_BYTES + CELL_COMMIT_BYTES + 16;
 	}
 	if ((err = buf_reserve(&p->batch, bytes)) || (err = buf_reserve(&p->keys, key_bytes)) ||
 	    (err = batch_begin(&p->batch, m->row)))
@@ -118,7 +125,7 @@ plan_mutation(struct plan *p, const struct mutation *m)
 }
 
 int
-plan_prepare(struct plan *p, struct vmem *m, uint64_t seq)
+plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 {
 	struct mem_family *f = NULL;
 
@@ -128,7 +135,10 @@ plan_prepare(struct plan *p, struct vmem *m, uint64_t seq)
 		struct slice value = !e->value.p ? slice_of(p->keys.p + e->size_at, e->value.n) : e->value;
 		int err;
 
-		put_be64(key + e->key_bytes - (e->chunk ? SEQ_FROM_END_CHUNK : SEQ_FROM_END), ~(seq + e->cell));
+		put_be64(p->keys.p + e->seq_at, ~(seq + e->cell));
+		if (e->live)
+			e->key_bytes = e->seq_at - e->key_at + SEQ_FROM_END +
+				       cellkey_put_commit(p->keys.p + e->seq_at + SEQ_FROM_END, e->ts, commit);
 		if (!f || f->id != e->family)
 			f = mem_usage_family(&m->usage, e->family);
 		e->count = f;

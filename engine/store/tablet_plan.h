@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From cells to memtable entries: everything that can be done before the
- * tablet's lock is taken.  Keys are encoded with a gap for the sequence
- * number, which is filled in under the lock; large values are taken apart.
+ * tablet's lock is taken.  Keys are encoded with gaps for the sequence number
+ * and the time of commit, which are filled in under the lock; large values are
+ * taken apart.
  */
 #ifndef TFS_STORE_TABLET_PLAN_H
 #define TFS_STORE_TABLET_PLAN_H
@@ -12,9 +13,9 @@
 enum { PLAN_INLINE = 8 };
 /* A memtable entry to be: its key lies in the plan's buffer with a sequence to be filled in. */
 struct planned {
-	size_t key_at, key_bytes;
+	size_t key_at, seq_at, key_bytes; /* key_bytes of a live one grow by the time of commit */
+	int64_t ts;
 	unsigned cell;          /* index in the batch: its sequence is the first plus this */
-	bool chunk;
 	bool live, dead;        /* it counts as a cell; as a tombstone */
 	uint16_t family;
 	struct slice value;     /* CELL_LARGE: the 8 bytes at size_at in keys */
@@ -45,7 +46,7 @@ int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsi
 /* Batch and entries of a resolved mutation, whose memory they borrow. */
 int plan_mutation(struct plan *p, const struct mutation *m) TFS_MUST;
 /* Copies all entries into nodes of m, numbered from seq. Nothing is in the memtable yet. */
-int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq) TFS_MUST; /* the caller serialises */
+int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit) TFS_MUST; /* the caller serialises */
 /* Cannot fail; the caller serialises. */
 void plan_insert(struct plan *p, struct vmem *m);
 

@@ -165,7 +165,7 @@ read_cell(struct tablet *t, struct slice row, uint16_t family, struct slice qual
 	if (got)
 		*got = done;
 	if (info)
-		*info = (struct cell_info){ver.ts, gc_expires(rule, ver.index, ver.ts), ver.size};
+		*info = (struct cell_info){ver.ts, gc_expires(rule, ver.index, ver.ts), ver.size, ver.commit_us};
 out:
 	snap_put(&snap);
 	tablet_leave(t);

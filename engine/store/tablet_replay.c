@@ -66,7 +66,7 @@ replay_one(struct tablet *t, struct plan *p, const struct log_record *r)
 	if ((err = batch_open(&b, r->batch)) || !tablet_holds_row(t, b.row))
 		return err;
 	plan_reset(p);
-	if ((err = plan_batch(p, &b, &newest)) || (err = plan_prepare(p, m, r->seq)))
+	if ((err = plan_batch(p, &b, &newest)) || (err = plan_prepare(p, m, r->seq, b.commit)))
 		return err;
 	plan_insert(p, m);
 	if (p->cells && r->seq + p->cells > t->next_seq)

@@ -7,8 +7,8 @@
  *	1 take the row's stripe: shared by writers that read nothing, alone by
  *	  read-modify-writes; held to the end
  *	2 resolve the operations to cells (mutate.c), encode batch and keys
- *	3 under the tablet's lock: take sequence numbers, copy the cells into
- *	  memtable nodes, submit the record; so that sequence order is LSN
+ *	3 under the tablet's lock: take sequence numbers and the time of commit,
+ *	  copy the cells into memtable nodes, submit the record; so that sequence order is LSN
  *	  order, and nothing after the log can run out of memory
  *	4 wait for the log (and for its sync)
  *	5 under the tablet's lock: insert the nodes, publish in sequence order
@@ -291,7 +291,9 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 		goto out;
 	}
 	r.seq = t->next_seq;
-	if ((err = plan_prepare(p, t->view->mems[0], r.seq)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
+	m->commit_us = clock_commit(t->env->clock);
+	batch_set_commit(&p->batch, m->commit_us);
+	if ((err = plan_prepare(p, t->view->mems[0], r.seq, m->commit_us)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
 		*bytes = vmem_account(t->view->mems[0]); /* what was prepared stays until the memtable goes */
 		goto out;
 	}
@@ -395,8 +397,11 @@ tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned
 	if (!err)
 		err = commit_cells(t, &m, token, sync, s, &alone);
 	stripe_unlock(s);
-	if (!err && results && count)
+	if (!err && results && count) {
 		memcpy(results, m.results, count * sizeof *results);
+		for (unsigned i = 0; i < count; i++)
+			results[i].commit_us = m.commit_us;
+	}
 fini:
 	mutation_fini(&m);
 leave:

@@ -47,7 +47,7 @@ static void print_cells(struct slice batch)
 	int n = batch_open(&b, batch);
 
 	if (n == 0)
-		printf(" row %s:", q(b.row));
+		printf(" commit %" PRId64 " row %s:", b.commit, q(b.row));
 	while (n == 0 && (n = batch_next(&b, &c)) > 0) {
 		printf(" %s", kind_names[c.kind]);
 		if (c.kind != CELL_DELETE_ROW)
@@ -193,6 +193,8 @@ static int print_keys(struct sst *s)
 			printf(" %" PRIu64 " bytes", load_be64(it->value.p));
 		else if (k.kind == CELL_VALUE || k.kind == CELL_CHUNK)
 			printf(" %zu bytes", it->value.n);
+		if (k.kind == CELL_LARGE || k.kind == CELL_VALUE)
+			printf(" commit %" PRId64, k.commit);
 		putchar('\n');
 	}
 	if (!err)

@@ -33,9 +33,10 @@ struct refill {
 	struct buf key;
 };
 
-static int refill_cell(struct refill *f, const struct batch_cell *c, struct slice row, uint64_t seq)
+static int refill_cell(struct refill *f, const struct batch_cell *c, const struct batch_reader *b, uint64_t seq)
 {
-	struct cellkey k = {.row = row, .qualifier = c->qualifier, .family = c->family, .kind = c->kind, .ts = c->ts, .seq = seq};
+	struct cellkey k = {.row = b->row, .qualifier = c->qualifier, .family = c->family, .kind = c->kind, .ts = c->ts, .seq = seq,
+			    .commit = b->commit};
 	struct memnode *n;
 	uint8_t size[8];
 	int err;
@@ -89,7 +90,7 @@ static int refill_record(void *arg, const struct log_record *r)
 
 		if (n <= 0)
 			return n;
-		err = refill_cell(f, &c, b.row, seq++);
+		err = refill_cell(f, &c, &b, seq++);
 	}
 	return err;
 }

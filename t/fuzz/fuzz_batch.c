@@ -35,6 +35,7 @@ static void try_batch(struct slice s)
 		return;
 	inside(s, r.row);
 	must(batch_begin(&out, r.row) == 0);
+	batch_set_commit(&out, r.commit);
 	while ((more = batch_next(&r, &c)) > 0) {
 		inside(s, c.qualifier);
 		inside(s, c.value);
@@ -47,7 +48,7 @@ static void try_batch(struct slice s)
 	}
 	must(out.n <= s.n);
 	must(batch_open(&r, s) == 0 && batch_open(&again, buf_slice(&out)) == 0);
-	must(slice_eq(r.row, again.row));
+	must(slice_eq(r.row, again.row) && r.commit == again.commit);
 	while ((more = batch_next(&r, &c)) > 0) {
 		must(batch_next(&again, &d) == 1);
 		must(c.kind == d.kind && c.family == d.family && c.ts == d.ts && slice_eq(c.qualifier, d.qualifier) &&

@@ -29,7 +29,7 @@ static void try_key(struct slice key)
 	if (cellkey_parse(key, &k, &scratch)) {
 		enum cell_kind kind;
 		uint64_t seq;
-		int64_t ts;
+		int64_t ts, commit;
 
 		CHECK(row_len && column_len >= row_len + 4);
 		CHECK(cellkey_append(&again, &k) == 0);
@@ -37,6 +37,8 @@ static void try_key(struct slice key)
 		CHECK(again.n <= cellkey_max_bytes(&k));
 		cellkey_suffix(key, column_len, &ts, &seq, &kind);
 		CHECK(ts == k.ts && seq == k.seq && kind == k.kind);
+		if (kind == CELL_VALUE || kind == CELL_LARGE)
+			CHECK(cellkey_commit(key, column_len, ts, &commit) && commit == k.commit);
 		buf_reset(&again);
 		CHECK(cellkey_row_prefix(&again, k.row) == 0 && again.n == row_len);
 		CHECK(slice_has_prefix(key, buf_slice(&again)));
@@ -94,7 +96,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	static struct buf b;
 	const unsigned rule_count = sizeof(rules) / sizeof(rules[0]);
 	struct cellkey k = {.row = slice_of("r\0\xffow", 5), .qualifier = slice_of("q\0", 2), .family = 258, .ts = 7, .seq = 9,
-			    .chunk = 3};
+			    .chunk = 3, .commit = 1307099848000000};
 
 	if (i < rule_count) {
 		*data = (const uint8_t *)rules[i];

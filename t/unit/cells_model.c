@@ -43,7 +43,7 @@ void put(struct memtable *m, const struct cellkey *k, struct slice value)
 void store(struct model *md, int child, const struct entry *e)
 {
 	struct cellkey k = {.row = rows[e->row], .qualifier = qualifiers[e->qualifier], .family = family_ids[e->family],
-			    .kind = e->kind, .ts = e->ts, .seq = e->seq};
+			    .kind = e->kind, .ts = e->ts, .seq = e->seq, .commit = COMMIT_OF(e->seq)};
 	static uint8_t bytes[4 * CELL_CHUNK_BYTES];
 
 	for (uint64_t i = 0; i < e->size; i++)

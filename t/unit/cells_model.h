@@ -14,6 +14,7 @@ enum { ROWS = 7, FAMILIES = 4, QUALIFIERS = 7, MAX_ENTRIES = 260, MAX_CHILDREN =
 extern const struct slice rows[ROWS], qualifiers[QUALIFIERS]; /* both in order */
 extern const uint16_t family_ids[FAMILIES];
 
+#define COMMIT_OF(seq) ((int64_t)((seq) * (seq) * 1000003)) /* some time of commit, of a cell of the models */
 struct entry {
 	int row, family, qualifier; /* indices */
 	enum cell_kind kind;

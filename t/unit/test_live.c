@@ -64,6 +64,7 @@ static void check_batches(const struct model *md, const struct live_options *o)
 			assert_true(c->ts == want[at].ts);
 			assert_int_equal(c->size, want[at].size);
 			assert_true(c->expires_us == want[at].expires);
+			assert_true(c->commit_us == COMMIT_OF(want[at].seq));
 			if (s->what == SCAN_KEYS || want[at].large) {
 				assert_null(c->value.p);
 			} else {

@@ -19,6 +19,7 @@
 enum {
 	ROWS = 100,
 	KEY = 4 + 2 + 2 + 1 + 2 + 8 + 8 + 1,    /* "rNNN", a family, "q", timestamp, sequence, kind */
+	COMMIT = 7,                             /* of a live one: the time of commit, beside a timestamp near 0 */
 	WIDE = 4 + 2 + 2 + 2 + 8 + 8 + 1,       /* of a row or family delete */
 	SMALL = 10, LARGE = 1000,
 };
@@ -140,8 +141,8 @@ static void counts(void **state)
 
 	/* a minor compaction drops what is masked within it, and a row delete that there is no file for */
 	LIB(tablet_flush(l.t));
-	raw1 = 110 * (KEY + SMALL) + 7 * KEY;
-	raw2 = 96 * (KEY + LARGE) + 3 * WIDE;
+	raw1 = 110 * (KEY + COMMIT + SMALL) + 7 * KEY;
+	raw2 = 96 * (KEY + COMMIT + LARGE) + 3 * WIDE;
 	holds(1, 130 - 10 - 5 - 4 - 1, 7, raw1);
 	holds(2, 100 - 3 - 1, 3, raw2);
 	holds(0, 206, 10, raw1 + raw2);
@@ -176,8 +177,8 @@ static void counts(void **state)
 
 	/* a major compaction leaves what lives */
 	LIB(tablet_compact(l.t));
-	raw1 = (98 - 2 + 5 + 8 + 1) * (KEY + SMALL);
-	raw2 = 95 * (KEY + LARGE);
+	raw1 = (98 - 2 + 5 + 8 + 1) * (KEY + COMMIT + SMALL);
+	raw2 = 95 * (KEY + COMMIT + LARGE);
 	holds(1, 98 - 2 + 5 + 8 + 1, 0, raw1);
 	holds(2, 95, 0, raw2);
 	holds(0, 110 + 95, 0, raw1 + raw2);
