@@ -139,9 +139,9 @@ TFS_API int tfs_close(struct tfs_store *s);
 TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
 /* available: what the file system that the store is on has left for it; total: that and what the store takes up. */
 TFS_API int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes) TFS_CHECKED;
-/* "name value" lines: incarnation, memory, caches, log, compactions.  *text is NUL-terminated, free() it. */
+/* The state of the store in lines for an operator.  *text is NUL-terminated, free() it. */
 TFS_API int tfs_status(struct tfs_store *s, char **text) TFS_CHECKED;
-/* The same numbers as one Prometheus text page. */
+/* All its numbers as one Prometheus text page. */
 TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
 
 /* A tablet server; an embedded store has one. */

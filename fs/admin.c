@@ -7,6 +7,7 @@
 #include "fs/admin.h"
 
 #include "engine/base/msg.h"
+#include "engine/base/numbers.h"
 #include "fs/name.h"
 #include "fs/reply.h"
 #include "fs/stage.h"
@@ -18,6 +19,24 @@ static int put_server(void *arg, const struct tfs_server *s)
 {
 	return buf_printf(arg, "%s\t%llu\t%u\t%llu\t%s\n", s->name, (unsigned long long)s->incarnation, s->tablets,
 			  (unsigned long long)s->bytes, s->state);
+}
+
+static int list_servers(struct buf *out)
+{
+	int r = buf_printf(out, "server\tincarnation\ttablets\tbytes\tstate\n");
+
+	return r ? r : tfs_servers(fs.store, put_server, out);
+}
+
+static int mount_metrics(struct buf *out)
+{
+	const struct number v[] = {
+		{"staged_bytes", "bytes written through the mount and not yet committed", stage_memory_used(), true},
+		{"changes", "commits, removals and other changes through the mount", atomic_load(&fs.changes), false},
+		{"read_only", "1 if the mount is read-only", fs.read_only, true},
+	};
+
+	return numbers_metrics(v, sizeof(v) / sizeof(*v), out);
 }
 
 int admin_render_system(const struct node *n, struct buf *out)
@@ -33,7 +52,7 @@ int admin_render_system(const struct node *n, struct buf *out)
 	if (strcmp(name, "ctl") == 0)
 		return 0;
 	if (strcmp(name, "servers") == 0)
-		return tfs_servers(fs.store, put_server, out);
+		return list_servers(out);
 	if (strcmp(name, "metrics") == 0)
 		r = tfs_metrics(fs.store, &text);
 	else
@@ -43,8 +62,10 @@ int admin_render_system(const struct node *n, struct buf *out)
 	r = buf_append(out, text, strlen(text));
 	free(text);
 	if (r == 0 && strcmp(name, "status") == 0)
-		r = buf_printf(out, "staged_bytes %llu\nchanges %llu\nread_only %d\n", (unsigned long long)stage_memory_used(),
-			       (unsigned long long)atomic_load(&fs.changes), fs.read_only);
+		r = buf_printf(out, "mount        %s, %llu bytes written but not yet committed\n", fs.read_only ? "read-only" : "read-write",
+			       (unsigned long long)stage_memory_used());
+	if (r == 0 && strcmp(name, "metrics") == 0)
+		r = mount_metrics(out);
 	return r;
 }
 
@@ -73,7 +94,9 @@ static int put_tablet(void *arg, const struct tfs_tablet *t)
 
 int admin_render_tablets(struct tfs_table *t, struct buf *out)
 {
-	return tfs_tablets(t, put_tablet, out);
+	int r = buf_printf(out, "begin\tend\tserver\tstate\tbytes\tSSTables\traw_bytes\tmemory_bytes\tcells\ttombstones\n");
+
+	return r ? r : tfs_tablets(t, put_tablet, out);
 }
 
 static int each_table(int (*fn)(struct tfs_table *t))

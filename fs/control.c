@@ -100,7 +100,7 @@ static int render_family(const struct node *n, struct tfs_table *t, const struct
 	r = tfs_usage(t, node_name(n->parent), &u); /* by its id: it may get another name just now */
 	if (r)
 		return r;
-	return buf_printf(out, "disk_bytes %llu\nraw_bytes %llu\nmemory_bytes %llu\ncells %llu\ntombstones %llu\n",
+	return buf_printf(out, "name value\ndisk_bytes %llu\nraw_bytes %llu\nmemory_bytes %llu\ncells %llu\ntombstones %llu\n",
 			  (unsigned long long)u.disk_bytes, (unsigned long long)u.raw_bytes, (unsigned long long)u.memory_bytes,
 			  (unsigned long long)u.cells, (unsigned long long)u.tombstones);
 }

@@ -137,6 +137,9 @@ sub metrics_of {
 		$name =~ s/_us$/_seconds/;
 		push @found, $name . ($gauge eq 'true' ? '' : '_total');
 	}
+	push @found, $1 . ($2 eq 'true' ? '' : '_total') while $code =~ /^\t\t\{"(\w+)", "[^"]*", .*, (true|false)\},$/mg;
+	push @found, "table_$1" while $code =~ /^\t\t\{"(\w+_total)", "[^"]*"\},$/mg;
+	push @found, $1 while $code =~ /# TYPE tabletfs_(\w+) histogram/g;
 	my ($usage) = $code =~ /usage_metrics\[\] = \{(.*?)\n\};/s;
 	push @found, "table_$_", "family_$_" for ($usage || '') =~ /^\t\{"(\w+)",/mg;
 	push @found, "table_$_" for $code =~ /put_head\(out, "table", "(\w+)"/g;
@@ -150,13 +153,14 @@ sub check_metrics {
 	return differ([metrics_of($code)], \@told, 'the code', 'tabletfs(7), METRICS');
 }
 
-# The numbers in status that are the mount's, not the store's.
+# The lines of status.
 sub check_status {
 	my ($code, $page) = @_;
-	my ($format) = $code =~ /^\t\tr = buf_printf\(out, "([a-z_]+ %(?:[^"\\]|\\.)*)"/m;
-	my ($section) = $page =~ /^\.Sh METRICS\n(.*?)^\.Bl /ms;
-	my @told = grep { $_ ne 'write_stall_us' } ($section || '') =~ /^\.Va (\w+)/mg;
-	return differ([($format || '') =~ /(?:^|\\n)([a-z_]+) %/g], \@told, 'fs/admin.c', 'tabletfs(7), METRICS');
+	my @found = $code =~ /buf_printf\(out, "([a-z]+) {2,}/g;
+	push @found, $code =~ /put_requests\(s, "([a-z]+)"/g;
+	my ($section) = $page =~ /^\.Sh STATUS\n(.*?)^\.Sh /ms;
+	my @told = ($section || '') =~ /^\.It Cm (\w+)/mg;
+	return differ(\@found, \@told, 'the code', 'tabletfs(7), STATUS');
 }
 
 # ---- errors ----
@@ -264,12 +268,12 @@ check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/
 check('keys of schemas and control files', \&check_schema_keys,
 	[slurp('engine/schema/text.c'), slurp('fs/control.c'), $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
-check('metrics', \&check_metrics, [join('', map { slurp($_) } qw(engine/server/status.c engine/client/store.c)), $page{'tabletfs.7'}],
+check('metrics', \&check_metrics, [join('', map { slurp($_) } qw(engine/server/status.c engine/server/traffic.c engine/client/store.c fs/admin.c)), $page{'tabletfs.7'}],
 	[0, qr/ADD\("ballast"/m, 'ADD("ballast_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables known", s->known_count, true/m, '"tables known", s->known_count, false']);
-check('numbers of the mount', \&check_status, [slurp('fs/admin.c'), $page{'tabletfs.7'}],
-	[0, qr/staged_bytes %llu/m, 'staged %llu'], [1, qr/^\.Va read_only ,$/m, '.Va readonly ,']);
-check('errors that calls can give', \&check_errors, [sources('fs/*.c'), $page{'tabletfs.7'}],
+check('lines of status', \&check_status, [join('', map { slurp($_) } qw(engine/server/status.c fs/admin.c)), $page{'tabletfs.7'}],
+	[0, qr/"attention    /m, '"remarks    '], [1, qr/^\.It Cm mount$/m, '.It Cm mounts']);
+check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ ne 'fs/mountpoint.c' } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c")), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);
 check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $hacking],
 	[1, qr/^  RANK_CLOCK.*\n/m, ''], [1, qr/^  (RANK_TASK .*\n)  (RANK_CLOCK .*\n)/m, '  RANK_CLOCK' . "\n" . '  RANK_TASK' . "\n"],

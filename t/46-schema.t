@@ -186,8 +186,9 @@ like "$(cat g/.families/age/usage)" 'memory_bytes [1-9][0-9]{5}' "usage: in memo
 ok "echo flush > .ctl" bash -c 'echo flush >g/.ctl'
 like "$(cat g/.families/age/usage)" 'disk_bytes [1-9][0-9]{5}' "  on disk after a flush"
 ok "echo compact > .ctl" bash -c 'echo compact >g/.ctl'
-is "$(wc -l <g/.tablets)" 1 ".tablets: one line"
-like "$(cat g/.tablets)" '^	.*	[0-9]+	[0-9]+$' "  range, server, state, bytes, SSTables"
+is "$(head -n 1 g/.tablets)" $'begin\tend\tserver\tstate\tbytes\tSSTables\traw_bytes\tmemory_bytes\tcells\ttombstones' ".tablets: a header"
+is "$(wc -l <g/.tablets)" 2 "  and one line"
+like "$(sed 1d g/.tablets)" '^	.*	[0-9]+	[0-9]+$' "  range, server, state, bytes, SSTables"
 rm g/r/age/big
 echo compact >g/.ctl
 unlike "$(cat g/.families/age/usage)" 'disk_bytes [1-9][0-9]{5}' "what was removed is gone after a compaction"
@@ -207,17 +208,20 @@ log_has 'a b: names of tables, families and groups match'
 # ---- /.tabletfs ----
 is "$(ls -A "$M" | tr '\n' ' ')" "d g t " "/.tabletfs is not listed"
 is "$(cat .tabletfs/version)" "$("$TABLETFS" -V 2>&1 | grep -m 1 -o 'tabletfs [0-9][^ ]*')" "/.tabletfs/version"
-like "$(cat .tabletfs/servers)" '^(local|model)	[0-9]+	[0-9]+	[0-9]+	SERVING$' "/.tabletfs/servers: name, incarnation, tablets, bytes, state"
-is "$(wc -l <.tabletfs/servers)" 1 "  one line: an embedded store has one server"
-[ -n "$MODEL" ] || is "$(cut -f 2,3 .tabletfs/servers | tr '\t' ' ')" \
-	"$(awk '$1 == "incarnation" { i = $2 } $1 == "tablets" { t = $2 } END { print i, t }' .tabletfs/status)" "  as .tabletfs/status has it"
-before=$(cut -f 4 .tabletfs/servers)
+is "$(head -n 1 .tabletfs/servers)" $'server\tincarnation\ttablets\tbytes\tstate' "/.tabletfs/servers: a header"
+like "$(sed 1d .tabletfs/servers)" '^(local|model)	[0-9]+	[0-9]+	[0-9]+	SERVING$' "  name, incarnation, tablets, bytes, state"
+is "$(wc -l <.tabletfs/servers)" 2 "  one line: an embedded store has one server"
+[ -n "$MODEL" ] || is "$(sed 1d .tabletfs/servers | cut -f 2,3 | tr '\t' ' ')" \
+	"$(awk '$1 == "tabletfs_incarnation" { i = $2 } $1 == "tabletfs_tablets" { t = $2 } END { print i, t }' .tabletfs/metrics)" "  as .tabletfs/metrics has it"
+before=$(sed 1d .tabletfs/servers | cut -f 4)
 mkdir -p load/r/f
 head -c 300000 /dev/urandom >load/r/f/q
-ok "  bytes grow with what is stored" test "$(cut -f 4 .tabletfs/servers)" -ge $((before + 300000))
+ok "  bytes grow with what is stored" test "$(sed 1d .tabletfs/servers | cut -f 4)" -ge $((before + 300000))
 rm -r load
 fails "  it is read-only" 'Permission denied|not permitted' bash -c 'echo x >.tabletfs/servers'
-ok "/.tabletfs/status" test -n "$(cat .tabletfs/status)"
+[ -n "$MODEL" ] || is "$(cut -d ' ' -f 1 .tabletfs/status | tr '\n' ' ')" "state attention tables disk memory reads writes log compactions mount " "/.tabletfs/status: ten lines"
+[ -n "$MODEL" ] || like "$(cat .tabletfs/status)" '^reads +[0-9]+, 50 % within [0-9]+ [um]?s, 99 % within [0-9]+ [um]?s$' "  with units"
+like "$(cat g/.families/age/usage)" '^name value$' "usage: a header"
 like "$(cat .tabletfs/metrics)" '^[a-z_]+(\{.*\})? [0-9]' "/.tabletfs/metrics"
 ok "/.tabletfs/log" test -n "$(cat .tabletfs/log)"
 

@@ -130,14 +130,14 @@ EOF2
 before=$(totals)
 memory=$(tablets 8)
 echo 'split r040' >"$M/t/.ctl"
-is "$(wc -l <"$M/t/.tablets")" 2 "split: two tablets"
+is "$(sed 1d "$M/t/.tablets" | wc -l)" 2 "split: two tablets"
 is "$(totals)" "$before" "  have together what the one had: cells, tombstones"
-is "$(awk -F '\t' '$5 <= 0 || $9 <= 0' "$M/t/.tablets" | wc -l)" 0 "  each some of it"
+is "$(awk -F '\t' 'NR > 1 && ($5 <= 0 || $9 <= 0)' "$M/t/.tablets" | wc -l)" 0 "  each some of it"
 ok "  memory: of the shared memtable each its part" test $(($(tablets 8) - memory)) -lt 12000
 agree
 echo 'split r020' >"$M/t/.ctl"
 # A child may have flushed its part by now: bytes can be in another place.
-is "$(wc -l <"$M/t/.tablets"):$(totals)" "3:$before" "split again: as many cells"
+is "$(sed 1d "$M/t/.tablets" | wc -l):$(totals)" "3:$before" "split again: as many cells"
 echo flush >"$M/t/.ctl"
 is "$(tablets 9)" "$(cut -d ' ' -f 3 <<<"$before")" "flushed: as many cells"
 echo compact >"$M/t/.ctl"
@@ -145,7 +145,7 @@ is "$(tablets 9)" "$(cut -d ' ' -f 3 <<<"$before")" "compacted: as many"
 on_disk
 is "$(sst_files | wc -l)" 6 "  a file for each tablet and group, the shared ones have gone"
 echo 'merge r000' >"$M/t/.ctl"
-is "$(wc -l <"$M/t/.tablets"):$(tablets 9)" "2:$(cut -d ' ' -f 3 <<<"$before")" "merged: as many"
+is "$(sed 1d "$M/t/.tablets" | wc -l):$(tablets 9)" "2:$(cut -d ' ' -f 3 <<<"$before")" "merged: as many"
 on_disk
 before=$(cat "$M/t/.families/a/usage" "$M/t/.families/b/usage" | grep -v memory)
 unmount_store

@@ -21,7 +21,7 @@ def state():
     for where in ("t/.families", "t/.groups"):
         for top, dirs, files in os.walk(where):
             found += [top, sorted(dirs)] + [(f, slurp(top + "/" + f)) for f in sorted(files) if f != "usage"]
-    found.append([line.split(b"\t")[:2] for line in slurp("t/.tablets").splitlines()])
+    found.append([line.split(b"\t")[:2] for line in slurp("t/.tablets").splitlines()[1:]])
     return found + [sorted(os.listdir(d)) for d in ("t", "t/a/f", "t/b/f", "t/c/f")]
 
 def whole(path, value):

@@ -4,15 +4,6 @@
 
 #include <stdio.h>
 
-int numbers_status(const struct number *v, unsigned n, struct buf *out)
-{
-	int err = 0;
-
-	for (unsigned i = 0; i < n && !err; i++)
-		err = buf_printf(out, "%s %llu\n", v[i].name, (unsigned long long)v[i].value);
-	return err;
-}
-
 int numbers_metrics(const struct number *v, unsigned n, struct buf *out)
 {
 	int err = 0;

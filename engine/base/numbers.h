@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers for people and for machines: the same list as "name value" lines
- * (/.tabletfs/status) and as Prometheus text (/.tabletfs/metrics), where the
- * names of counters end in _total, and times, whose own end in _us, are seconds.
+ * Lists of numbers as Prometheus text (/.tabletfs/metrics).  The names of
+ * counters get the ending _total; a time in microseconds, whose own name ends
+ * in _us, is written in seconds.
  */
 #ifndef TFS_BASE_NUMBERS_H
 #define TFS_BASE_NUMBERS_H
@@ -14,7 +14,6 @@ struct number {
 	uint64_t value;
 	bool gauge; /* else a counter, which only rises */
 };
-int numbers_status(const struct number *v, unsigned n, struct buf *out) TFS_MUST;  /* appends */
 int numbers_metrics(const struct number *v, unsigned n, struct buf *out) TFS_MUST; /* appends */
 
 #endif

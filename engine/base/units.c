@@ -2,6 +2,7 @@
 /* Sizes and durations as people write them. */
 #include "engine/base/units.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Digits at *text; moves past them. */
@@ -65,4 +66,16 @@ bool units_duration(const char *text, uint64_t *us)
 		if (strcmp(text, units[i].unit) == 0)
 			return scaled(n, units[i].us, us);
 	return false;
+}
+
+char *units_size_text(uint64_t bytes, char *text)
+{
+	static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+	double v = (double)bytes;
+	unsigned i = 0;
+
+	for (; v >= 1024 && i < 5; i++)
+		v /= 1024;
+	snprintf(text, UNITS_SIZE_TEXT, i && v < 99.95 ? "%.1f %s" : "%.0f %s", v, names[i]);
+	return text;
 }

@@ -8,6 +8,9 @@
 
 /* "4096", "64K", "128M", "2G", "1T": powers of 1024, optional B or iB.  False: not a size, or too large for 63 bits. */
 bool units_size(const char *text, uint64_t *bytes);
+/* The other way round, with at most one decimal: "512 B", "1.5 MiB".  Writes UNITS_SIZE_TEXT bytes at most; returns text. */
+#define UNITS_SIZE_TEXT 16
+char *units_size_text(uint64_t bytes, char *text);
 /* "10us" "500ms" "2s" "5m" "3h" "7d" "2w": a unit is needed.  False: not a duration, or too long for 63 bits. */
 bool units_duration(const char *text, uint64_t *us);
 

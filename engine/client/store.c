@@ -86,7 +86,7 @@ static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *), int (
 	struct buf b = {0};
 	int err = fill(s->o.arg, &b);
 
-	if (!err)
+	if (!err && own)
 		err = own(v, gather(s, v), &b);
 	if (!err)
 		err = buf_u8(&b, 0);
@@ -100,7 +100,7 @@ static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *), int (
 
 int tfs_status(struct tfs_store *s, char **text)
 {
-	return text_of(s, s->o.status, numbers_status, text);
+	return text_of(s, s->o.status, NULL, text);
 }
 
 int tfs_metrics(struct tfs_store *s, char **text)

@@ -27,6 +27,14 @@ enum kind { KIND_ROOT, KIND_META, KIND_USER, KINDS };
  * its tablets.  All fields but the first are guarded by server.lock.  Its
  * files go with the last reference once the table has gone.
  */
+/* Requests for user tables since the start: traffic.c */
+enum request_kind { REQUEST_READ, REQUEST_WRITE, REQUEST_BATCH, REQUEST_SCAN, REQUEST_SYNC, REQUESTS };
+#define LATENCY_BUCKETS 25 /* bucket i: at most 2^i us; one more for the longer ones */
+struct latency {
+	_Atomic uint64_t bucket[LATENCY_BUCKETS + 1], sum_us;
+};
+enum table_traffic { TABLE_READS, TABLE_WRITES, TABLE_WRITTEN_BYTES, TABLE_SCANNED_CELLS, TABLE_TRAFFIC };
+
 struct known {
 	uint32_t table;
 	unsigned refs;
@@ -39,6 +47,7 @@ struct known {
 	bool gone;
 	int doubt;                   /* the error of reading whether the table is still there, else 0 */
 	_Atomic uint32_t salt;       /* the schema's, for readers without the lock */
+	_Atomic uint64_t traffic[TABLE_TRAFFIC];
 	_Atomic int refuse;          /* -EIO: the master left a change unfinished, so that nobody reads or writes; else 0 */
 };
 
@@ -109,6 +118,8 @@ struct server {
 	_Atomic size_t memory[KINDS];
 	struct task flush_largest, retire, split, sweep, doubt;
 	struct ballast ballast;
+	struct latency traffic[REQUESTS];
+	int64_t started_s;           /* system time of the start */
 	uint64_t doubt_wait_us;      /* merge.c's, the moving thread's */
 	struct named *suspects;      /* sweep.c's, of the last round */
 	uint64_t aged_lsn, aged_at_us; /* retire.c's */
@@ -217,6 +228,13 @@ unsigned listed_rows(struct server *s, const struct tablet_file *f); /* how many
 typedef int listed_fn(void *arg, const struct tablet_file *f);
 int listed_each(struct server *s, listed_fn *fn, void *arg) TFS_MUST;
 void listed_free(struct server *s);
+
+/* ---- traffic.c ---- */
+/* A request has been answered after us. */
+void traffic_request(struct server *s, const struct ts_request *q, uint64_t us);
+void traffic_table(struct known *k, enum table_traffic what, uint64_t n); /* k may be NULL: METADATA's */
+int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* "12, 50 % within 16 us, ..." */
+int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
 
 /* ---- split.c ---- */
 /* One split or merge at a time, and nothing else of either. */

@@ -50,7 +50,8 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 
 	if (!err)
 		err = tablet_scan_fill(o->scan, &a->batch);
-
+	if (!err)
+		traffic_table(o->held->known, TABLE_SCANNED_CELLS, a->batch.count);
 	if (!err && o->held->known && known_salted_otherwise(s, o->held->known, o->salt, o->generation))
 		err = -EKEYREJECTED;
 	a->scan = 0;

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define META_MEMTABLE_BYTES (4u << 20)
 #define METADATA_TABLET_BYTES (UINT64_C(16) << 20)
@@ -200,6 +201,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->recovering = true;
 	s->locks = locks;
 	s->incarnation = o->incarnation;
+	s->started_s = time(NULL);
 	s->sync = o->sync;
 	s->no_background = o->no_background;
 	s->memtable_bytes = o->memtable_bytes;

@@ -56,7 +56,7 @@ bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;
 bool server_make_room(struct server *s);
 /* The latest incarnation that has left a log in the data directory; 0: none has. */
 int server_latest_log(const char *data_dir, uint64_t *incarnation) TFS_MUST;
-/* "name value\n" lines. */
+/* Appends nine lines for an operator, and a Prometheus text page. */
 int server_status(struct server *s, struct buf *out) TFS_MUST;
 int server_metrics(struct server *s, struct buf *out) TFS_MUST;
 /* What it takes up on disk: SSTables, log, ballast. */

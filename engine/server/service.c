@@ -90,6 +90,8 @@ static int call_mutate(struct server *s, struct held *h, const struct ts_request
 	}
 	if (h->kind != KIND_USER)
 		return apply(s, h, q, results);
+	traffic_table(h->known, TABLE_WRITES, 1);
+	traffic_table(h->known, TABLE_WRITTEN_BYTES, bytes_of(q));
 	err = known_write_begin(s, h->known, q->schema_generation, q->through_hold ? HOLD_PASS : HOLD_WAIT, &schema);
 	if (err)
 		return err;
@@ -152,6 +154,7 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 	case TS_MUTATE:
 		return row_ok(q) ? call_mutate(s, h, q, a) : -EINVAL;
 	case TS_READ:
+		traffic_table(h->known, TABLE_READS, 1);
 		err = (q->hidden ? tablet_read_hidden : tablet_read)(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset,
 								     q->into, q->length, &a->got, &info);
 		a->ts = info.ts;
@@ -160,6 +163,7 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 		a->size = info.size;
 		return err;
 	case TS_EXISTS:
+		traffic_table(h->known, TABLE_READS, 1);
 		return tablet_row_exists(h->tablet, q->row, q->family, &a->exists);
 	case TS_FLUSH:
 		err = tablet_flush(h->tablet);
@@ -244,6 +248,7 @@ static int call_rows(struct server *s, const struct ts_request *q, struct ts_ans
 static int server_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	struct server *s = (struct server *)service;
+	const uint64_t since_us = monotonic_us();
 	int err = 0;
 
 	switch (q->method) {
@@ -280,6 +285,7 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 	default:
 		err = call_row(s, q, a);
 	}
+	traffic_request(s, q, monotonic_us() - since_us);
 	a->err = err;
 	return err;
 }

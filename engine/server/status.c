@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's numbers, gathered once and shown two ways (base/numbers.h).
- * The metrics also have what each table and family holds.  tabletfs(7) lists them all (t/05-docs.t).
+ * What an operator reads of a server: ten lines (status), and all numbers as
+ * Prometheus text (metrics).  tabletfs(7) lists them all (t/05-docs.t).
  */
 #include "engine/base/file.h"
 #include "engine/base/numbers.h"
+#include "engine/base/units.h"
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
+#include <time.h>
 
 #define NUMBERS_MAX 48
 
@@ -90,11 +93,155 @@ static unsigned gather(struct server *s, struct number *v)
 	return n;
 }
 
+/* ---- the store in ten lines, for an operator (the tenth is the mount's) ---- */
+
+static int put_state(struct server *s, struct buf *out)
+{
+	struct server_load l;
+	char since[32];
+	time_t started = s->started_s;
+	struct tm tm;
+	int err = server_get_load(s, &l);
+
+	if (err)
+		return err;
+	strftime(since, sizeof(since), "%F %T %z", localtime_r(&started, &tm));
+	return buf_printf(out, "state        %s since %s, incarnation %llu\n", l.state, since, (unsigned long long)s->incarnation);
+}
+
+/* The things that an operator must act upon, or "none". */
+static int put_attention(struct server *s, struct buf *out)
+{
+	unsigned refused = 0;
+	size_t before;
+	int err = buf_printf(out, "attention    ");
+
+	before = out->n;
+	mutex_lock(&s->lock);
+	for (unsigned i = 0; i < s->known_count; i++)
+		refused += s->known[i]->refuse != 0;
+	mutex_unlock(&s->lock);
+	if (!err && refused)
+		err = buf_printf(out, "%u tables are refused, the log says why; ", refused);
+	if (!err && atomic_load(&s->ballast.full))
+		err = buf_printf(out, "the disk is full: puts are refused until files are removed; ");
+	if (!err && out->n == before)
+		return buf_printf(out, "none\n");
+	if (!err) {
+		out->n -= strlen("; ");
+		err = buf_u8(out, '\n');
+	}
+	return err;
+}
+
+static int put_tables_line(struct server *s, struct buf *out)
+{
+	struct tablet_stats st;
+	struct held **list;
+	unsigned count, user = 0, known;
+	uint64_t files = 0;
+	int err = held_list(s, 0, &list, &count);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < count; i++) {
+		if (list[i]->kind == KIND_USER) {
+			tablet_get_stats(list[i]->tablet, &st);
+			files += st.files;
+			user++;
+		}
+		held_put(list[i]);
+	}
+	free(list);
+	mutex_lock(&s->lock);
+	known = s->known_count;
+	mutex_unlock(&s->lock);
+	return buf_printf(out, "tables       %u, in %u tablets and %llu SSTables\n", known, user, (unsigned long long)files);
+}
+
+static int put_disk(struct server *s, struct buf *out)
+{
+	char used[UNITS_SIZE_TEXT], free_bytes[UNITS_SIZE_TEXT];
+	struct statvfs v;
+	uint64_t bytes;
+	int err = server_disk_bytes(s, &bytes);
+
+	if (err)
+		return err;
+	if (statvfs(s->data_dir, &v))
+		return -errno;
+	return buf_printf(out, "disk         %s used, %s available\n", units_size_text(bytes, used),
+			  units_size_text((uint64_t)v.f_bavail * v.f_frsize, free_bytes));
+}
+
+static int put_memory(struct server *s, struct buf *out)
+{
+	char a[UNITS_SIZE_TEXT], b[UNITS_SIZE_TEXT], c_[UNITS_SIZE_TEXT], d[UNITS_SIZE_TEXT];
+	struct sst_cache_stats c;
+	uint64_t memory = 0;
+
+	sst_cache_get_stats(s->cache, &c);
+	for (unsigned k = 0; k < KINDS; k++)
+		memory += atomic_load(&s->memory[k]);
+	return buf_printf(out, "memory       memtables %s of %s, caches %s of %s\n", units_size_text(memory, a),
+			  units_size_text(s->memtable_bytes, b), units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, c_),
+			  units_size_text(c.block_bytes_max + c.table_bytes_max, d));
+}
+
+static int put_requests(struct server *s, const char *name, enum request_kind kind, struct buf *out)
+{
+	int err = buf_printf(out, "%-13s", name);
+
+	if (!err)
+		err = traffic_status(s, kind, out);
+	return err ? err : buf_u8(out, '\n');
+}
+
+static int put_log(struct server *s, struct buf *out)
+{
+	char size[UNITS_SIZE_TEXT], unsynced[UNITS_SIZE_TEXT];
+	struct log_stats l;
+
+	log_get_stats(s->log, &l);
+	return buf_printf(out, "log          %s, %s of it not yet synced\n", units_size_text(log_bytes(s->log), size),
+			  units_size_text(l.retained_bytes, unsynced));
+}
+
+static int put_compactions(struct server *s, struct buf *out)
+{
+	uint64_t minor = 0, merging = 0, major = 0, stalls = 0, stall_us = 0;
+
+	for (unsigned k = 0; k < KINDS; k++) {
+		minor += atomic_load(&s->env[k].minor);
+		merging += atomic_load(&s->env[k].merging);
+		major += atomic_load(&s->env[k].major);
+		stalls += atomic_load(&s->env[k].stalls);
+		stall_us += atomic_load(&s->env[k].stall_us);
+	}
+	return buf_printf(out, "compactions  %llu minor, %llu merging, %llu major; %llu writes slowed down, by %llu ms in all\n",
+			  (unsigned long long)minor, (unsigned long long)merging, (unsigned long long)major, (unsigned long long)stalls,
+			  (unsigned long long)stall_us / 1000);
+}
+
 int server_status(struct server *s, struct buf *out)
 {
-	struct number v[NUMBERS_MAX];
+	int err = put_state(s, out);
 
-	return numbers_status(v, gather(s, v), out);
+	if (!err)
+		err = put_attention(s, out);
+	if (!err)
+		err = put_tables_line(s, out);
+	if (!err)
+		err = put_disk(s, out);
+	if (!err)
+		err = put_memory(s, out);
+	if (!err)
+		err = put_requests(s, "reads", REQUEST_READ, out);
+	if (!err)
+		err = put_requests(s, "writes", REQUEST_WRITE, out);
+	if (!err)
+		err = put_log(s, out);
+	return err ? err : put_compactions(s, out);
 }
 
 /* ---- what tables and families hold ---- */
@@ -104,7 +251,7 @@ struct table_numbers {
 	uint32_t table;
 	char name[TFS_NAME_MAX + 1];
 	struct store_schema *schema;
-	uint64_t tablets, sstables;
+	uint64_t tablets, sstables, traffic[TABLE_TRAFFIC];
 	struct tablet_family all;
 	struct tablet_family *families; /* by id */
 	unsigned family_count;
@@ -130,6 +277,8 @@ static int begin_table(struct server *s, const struct held *h, struct table_numb
 	memcpy(t->name, h->known->name, sizeof(t->name));
 	mutex_unlock(&s->lock);
 	t->schema = known_schema(s, h->known);
+	for (unsigned i = 0; i < TABLE_TRAFFIC; i++)
+		t->traffic[i] = atomic_load(&h->known->traffic[i]);
 	t->families = calloc(t->schema->family_count + 1u, sizeof(*t->families));
 	if (!t->families)
 		return -ENOMEM;
@@ -191,6 +340,28 @@ static int put_table(struct buf *out, const char *name, const struct table_numbe
 	return buf_printf(out, "tabletfs_table_%s{table=\"%s\"} %llu\n", name, t->name, (unsigned long long)value);
 }
 
+static int put_traffic(struct buf *out, const struct table_numbers *v, unsigned n)
+{
+	static const struct traffic_metric {
+		const char *name, *help;
+	} metrics[TABLE_TRAFFIC] = {
+		{"reads_total", "cells and rows asked for by name"},
+		{"writes_total", "row mutations"},
+		{"written_bytes_total", "keys and values of row mutations"},
+		{"scanned_cells_total", "cells returned by scans"},
+	};
+	int err = 0;
+
+	for (unsigned m = 0; m < TABLE_TRAFFIC && !err; m++) {
+		err = buf_printf(out, "# HELP tabletfs_table_%s %s, of one table\n# TYPE tabletfs_table_%s counter\n", metrics[m].name,
+				 metrics[m].help, metrics[m].name);
+		for (unsigned i = 0; i < n && !err; i++)
+			if (v[i].schema)
+				err = put_table(out, metrics[m].name, &v[i], v[i].traffic[m]);
+	}
+	return err;
+}
+
 static int put_families(struct buf *out, const struct usage_metric *m, const struct table_numbers *t)
 {
 	int err = 0;
@@ -222,7 +393,7 @@ static int put_tables(struct buf *out, const struct table_numbers *v, unsigned n
 		for (unsigned i = 0; i < n && !err; i++)
 			err = put_families(out, m, &v[i]);
 	}
-	return err;
+	return err ? err : put_traffic(out, v, n);
 }
 
 static int tables_metrics(struct server *s, struct buf *out)
@@ -261,6 +432,8 @@ int server_metrics(struct server *s, struct buf *out)
 	struct number v[NUMBERS_MAX];
 	int err = numbers_metrics(v, gather(s, v), out);
 
+	if (!err)
+		err = traffic_metrics(s, out);
 	return err ? err : tables_metrics(s, out);
 }
 

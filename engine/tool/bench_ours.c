@@ -203,13 +203,13 @@ static unsigned ours_tablets(void *db)
 
 static uint64_t ours_split_wait(void *db)
 {
-	static const char name[] = "\nsplit_wait_longest_us ";
+	static const char name[] = "\ntabletfs_split_wait_longest_seconds ";
 	struct ours *u = db;
 	char *text = NULL, *at;
 	uint64_t us = 0;
 
-	if (!tfs_status(u->store, &text) && (at = strstr(text, name)))
-		us = strtoull(at + strlen(name), NULL, 10);
+	if (!tfs_metrics(u->store, &text) && (at = strstr(text, name)))
+		us = (uint64_t)(strtod(at + strlen(name), NULL) * 1e6);
 	free(text);
 	return us;
 }

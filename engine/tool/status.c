@@ -46,8 +46,8 @@ const struct command status_command = {
 	.brief = "print the state of a mounted store",
 	.usage = "usage: tabletctl status MOUNTPOINT\n"
 		 "\n"
-		 "Prints \"name value\" lines of the store that is mounted there: incarnation,\n"
-		 "tablets, memory, caches, log, compactions.  It reads MOUNTPOINT/.tabletfs/status.\n"
+		 "Prints the state of the store that is mounted there in ten lines, out of\n"
+		 "MOUNTPOINT/.tabletfs/status.\n"
 		 "\n"
 		 "Exit status: 0, or 2 when no store is mounted there.\n",
 	.run = run,

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "t/lib/metric.h"
+
 #define OK(call) do { int e_ = (call); if (e_) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_)); exit(1); } } while (0)
 #define SCHEMA "families = ( { name = \"f\"; } );"
 
@@ -71,19 +73,6 @@ static void put(struct tfs_bytes row, struct tfs_bytes value)
 	OK(tfs_mutation_put(m, "f", TFS_S(""), tfs_at(1), value));
 	OK(tfs_apply(m, 0, NULL));
 	tfs_mutation_free(m);
-}
-
-static uint64_t metric(const char *name)
-{
-	char *text, *p;
-	uint64_t v = 0;
-
-	OK(tfs_status(store, &text));
-	for (p = text; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
-		if (strncmp(p, name, strlen(name)) == 0 && p[strlen(name)] == ' ')
-			v = strtoull(p + strlen(name) + 1, NULL, 10);
-	free(text);
-	return v;
 }
 
 static uint64_t scan(struct tfs_bytes from, struct tfs_bytes to, uint64_t limit, const char *must_have)
@@ -205,8 +194,8 @@ static void pages(bool reversed)
 	OK(tfs_compact(table));
 	OK(tfs_usage(table, NULL, &u));
 	reopen();
-	blocks = metric("blocks_read");
-	bytes = metric("bytes_read");
+	blocks = metric_of(store, "blocks_read");
+	bytes = metric_of(store, "bytes_read");
 	from = monotonic_us();
 	if (reversed) {
 		snprintf(prefix, sizeof(prefix), "com.site123.");
@@ -217,8 +206,8 @@ static void pages(bool reversed)
 	}
 	from = monotonic_us() - from;
 	printf("%-22s %.1f:1 on disk; a site's %" PRIu64 " pages of %u: %.1f ms, %" PRIu64 " blocks, %.0f KiB read\n", reversed ? "hosts reversed" : "keys hashed",
-	       (double)u.raw_bytes / (double)u.disk_bytes, got, each * SITES, (double)from / 1000, metric("blocks_read") - blocks,
-	       (double)(metric("bytes_read") - bytes) / 1024);
+	       (double)u.raw_bytes / (double)u.disk_bytes, got, each * SITES, (double)from / 1000, metric_of(store, "blocks_read") - blocks,
+	       (double)(metric_of(store, "bytes_read") - bytes) / 1024);
 	fflush(stdout);
 	end();
 }
@@ -244,7 +233,7 @@ static void newest(bool reversed)
 		}
 	OK(tfs_compact(table));
 	reopen();
-	bytes = metric("bytes_read");
+	bytes = metric_of(store, "bytes_read");
 	from = monotonic_us();
 	for (unsigned s = 0; s < 10; s++) {
 		snprintf(a, sizeof(a), "sensor%02u/", s * 9);
@@ -253,7 +242,7 @@ static void newest(bool reversed)
 	}
 	from = monotonic_us() - from;
 	printf("%-22s the 10 newest of %" PRIu64 ": %.2f ms a sensor, %.0f KiB read, %" PRIu64 " rows\n", reversed ? "reversed time" : "time", each,
-	       (double)from / 10000, (double)(metric("bytes_read") - bytes) / 10 / 1024, got / 10);
+	       (double)from / 10000, (double)(metric_of(store, "bytes_read") - bytes) / 10 / 1024, got / 10);
 	fflush(stdout);
 	end();
 }

@@ -261,7 +261,7 @@ part_reads() {
 		n=$((n + 1))
 		worst=$(awk -v a="$worst" -v b="$t" 'BEGIN { print (b > a ? b : a) }')
 	done
-	say "$n cats during heavy writes and compactions: slowest $worst s; $(grep -E 'compactions_(minor|merging|major)|write_stalls' "$top/mnt/.tabletfs/status" | tr '\n' ' ')"
+	say "$n cats during heavy writes and compactions: slowest $worst s; $(grep -E 'compactions_(minor|merging|major)|write_stalls' "$top/mnt/.tabletfs/metrics" | grep -v "^#" | tr '\n' ' ')"
 	kill "$writer"
 	wait "$writer" 2>/dev/null
 	stop

@@ -41,6 +41,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "t/lib/metric.h"
+
 static struct tfs_store *store;
 static struct tfs_table **kept;
 static size_t kept_count;
@@ -275,28 +277,14 @@ static void read_some(const char *name, uint64_t count, uint64_t rows, unsigned 
 	free(room);
 }
 
-static uint64_t status_number(const char *s, const char *name)
-{
-	const char *p = s;
-
-	while ((p = strstr(p, name)) && p != s && p[-1] != '\n')
-		p++;
-	return p ? strtoull(p + strlen(name), NULL, 10) : 0;
-}
-
-/* Compactions have no "idle": over when their counters have stood still for two seconds. */
 static void settle(void)
 {
 	uint64_t before = UINT64_MAX, now;
 	double start = now_s(), still = start;
 
 	do {
-		char *s;
-
-		must(tfs_status(store, &s), "status");
-		now = status_number(s, "compactions_minor ") + status_number(s, "compactions_merging ") +
-		      status_number(s, "compactions_major ") + status_number(s, "blocks_read ");
-		free(s);
+		now = metric_of(store, "compactions_minor") + metric_of(store, "compactions_merging") +
+		      metric_of(store, "compactions_major") + metric_of(store, "blocks_read");
 		if (now != before)
 			still = now_s();
 		before = now;
@@ -311,10 +299,10 @@ static void print_status(const char *pattern)
 	regex_t re;
 
 	must(regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) ? -EINVAL : 0, pattern);
-	must(tfs_status(store, &s), "status");
+	must(tfs_metrics(store, &s), "metrics");
 	for (char *line = strtok_r(s, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		if (regexec(&re, line, 0, NULL, 0) == 0)
-			printf("status: %s\n", line);
+		if (line[0] != '#' && regexec(&re, line, 0, NULL, 0) == 0)
+			printf("status: %s\n", line + strlen("tabletfs_"));
 	free(s);
 	regfree(&re);
 }

@@ -5,21 +5,7 @@
  * and come are found out.
  */
 #include "t/engine/lib.h"
-
-static uint64_t number(const char *name)
-{
-	char *text, *line = NULL, *save;
-	uint64_t v = UINT64_MAX;
-	size_t n = strlen(name);
-
-	assert_int_equal(tfs_status(store, &text), 0);
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		if (strncmp(line, name, n) == 0 && line[n] == ' ')
-			v = strtoull(line + n, NULL, 10);
-	free(text);
-	assert_true(v != UINT64_MAX);
-	return v;
-}
+#include "t/lib/metric.h"
 
 static void read_all(unsigned rounds)
 {
@@ -45,13 +31,13 @@ static void known_once(void **state)
 		snprintf(row, sizeof(row), "row%02u", i);
 		assert_int_equal(put(row, "q", 1, TFS_S("value"), false), 0);
 	}
-	reads = number("location_reads");
-	hits = number("location_hits");
+	reads = metric_of(store, "location_reads");
+	hits = metric_of(store, "location_hits");
 	read_all(10);
-	assert_int_equal(number("location_reads"), reads);
-	assert_int_equal(number("location_hits"), hits + 1000);
-	assert_true(number("location_entries") >= 2); /* the table's tablet, METADATA's */
-	assert_true(number("location_bytes") > 0);
+	assert_int_equal(metric_of(store, "location_reads"), reads);
+	assert_int_equal(metric_of(store, "location_hits"), hits + 1000);
+	assert_true(metric_of(store, "location_entries") >= 2); /* the table's tablet, METADATA's */
+	assert_true(metric_of(store, "location_bytes") > 0);
 	assert_int_equal(tfs_metrics(store, &text), 0);
 	assert_non_null(strstr(text, "# TYPE tabletfs_location_hits_total counter\ntabletfs_location_hits_total "));
 	assert_non_null(strstr(text, "# TYPE tabletfs_location_entries gauge\ntabletfs_location_entries "));
@@ -62,10 +48,10 @@ static void known_once(void **state)
 		close_store();
 		open_store();
 		read_all(1);
-		reads = number("location_reads");
+		reads = metric_of(store, "location_reads");
 		read_all(9);
-		assert_int_equal(number("location_reads"), reads);
-		assert_int_equal(number("location_stale"), 0);
+		assert_int_equal(metric_of(store, "location_reads"), reads);
+		assert_int_equal(metric_of(store, "location_stale"), 0);
 		assert_int_equal(put("row00", "q", 2 + i, TFS_S("value"), true), 0);
 	}
 	close_store();

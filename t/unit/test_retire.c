@@ -5,6 +5,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/store/log.h"
+#include "t/lib/metric.h"
 #include "t/unit/server_lib.h"
 
 enum { SEGMENT = 64 << 10, IDLE = 80 };
@@ -30,19 +31,6 @@ static void put_bytes(struct tfs_table *t, unsigned row, const char *value, size
 	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes(value, n)), 0);
 	assert_int_equal(tfs_apply(m, 0, NULL), 0);
 	tfs_mutation_free(m);
-}
-
-static uint64_t metric(const char *name)
-{
-	uint64_t v;
-	char *text, *at;
-
-	assert_int_equal(tfs_status(store, &text), 0);
-	at = strstr(text, name);
-	assert_non_null(at);
-	v = strtoull(at + strlen(name), NULL, 10);
-	free(text);
-	return v;
 }
 
 /* Whoever brings it about is at work; a minute is for ever. */
@@ -96,7 +84,7 @@ static void bounded(size_t memtable_bytes)
 		for (unsigned i = 0; i < 200; i++, written += sizeof(value))
 			put_bytes(busy, i, value, sizeof(value));
 		since = monotonic_us();
-		while ((bytes = metric("log_size_bytes ")) >= MOST + SEGMENT)
+		while ((bytes = metric_of(store, "log_size_bytes")) >= MOST + SEGMENT)
 			go_on_waiting(since);
 		if (bytes > largest)
 			largest = bytes;

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts the requests for user tables: how many of each table, and how long
+ * each kind took, as a histogram.  A bucket ends at a power of two of
+ * microseconds.  Counters are relaxed atomics; no lock is taken.
+ */
+#include "engine/server/internal.h"
+
+static const char *const kind_names[REQUESTS] = {"read", "write", "batch", "scan", "sync"};
+
+static int kind_of(const struct ts_request *q)
+{
+	if (q->table == META_TABLE)
+		return REQUESTS;
+	switch (q->method) {
+	case TS_READ:
+	case TS_EXISTS:
+		return REQUEST_READ;
+	case TS_MUTATE:
+		return REQUEST_WRITE;
+	case TS_MUTATE_ROWS:
+		return REQUEST_BATCH;
+	case TS_SCAN_OPEN:
+	case TS_SCAN_NEXT:
+		return REQUEST_SCAN;
+	case TS_SYNC:
+		return REQUEST_SYNC;
+	case TS_SCAN_CLOSE:
+	case TS_FLUSH:
+	case TS_COMPACT:
+	case TS_TABLET_INFO:
+	case TS_HOLD:
+	case TS_LET_GO:
+	case TS_SPLIT:
+	case TS_MERGE:
+	case TS_METHODS:
+	default:
+		return REQUESTS;
+	}
+}
+
+static void add(_Atomic uint64_t *to, uint64_t n)
+{
+	atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+/* The smallest i such that us <= 2^i. */
+static unsigned bucket_of(uint64_t us)
+{
+	unsigned i = us > 1 ? 64 - (unsigned)__builtin_clzll(us - 1) : 0;
+
+	return i < LATENCY_BUCKETS ? i : LATENCY_BUCKETS;
+}
+
+void traffic_request(struct server *s, const struct ts_request *q, uint64_t us)
+{
+	int kind = kind_of(q);
+
+	if (kind == REQUESTS)
+		return;
+	add(&s->traffic[kind].bucket[bucket_of(us)], 1);
+	add(&s->traffic[kind].sum_us, us);
+}
+
+void traffic_table(struct known *k, enum table_traffic what, uint64_t n)
+{
+	if (k)
+		add(&k->traffic[what], n);
+}
+
+static uint64_t total(const struct latency *l)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i <= LATENCY_BUCKETS; i++)
+		n += atomic_load(&l->bucket[i]);
+	return n;
+}
+
+/* The end of the bucket below which percent of 100 requests lie, in microseconds; 0: longer than all. */
+static uint64_t quantile(const struct latency *l, unsigned percent)
+{
+	uint64_t all = total(l), n = 0;
+
+	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+		n += atomic_load(&l->bucket[i]);
+		if (n * 100 >= all * percent)
+			return 1ull << i;
+	}
+	return 0;
+}
+
+static int put_duration(struct buf *out, uint64_t us)
+{
+	if (!us)
+		return buf_printf(out, "more than %llu s", (1ull << (LATENCY_BUCKETS - 1)) / 1000000);
+	if (us < 1000)
+		return buf_printf(out, "%llu us", (unsigned long long)us);
+	return us < 1000000 ? buf_printf(out, "%llu ms", (unsigned long long)us / 1000) :
+			      buf_printf(out, "%llu s", (unsigned long long)us / 1000000);
+}
+
+int traffic_status(struct server *s, enum request_kind kind, struct buf *out)
+{
+	const struct latency *l = &s->traffic[kind];
+	uint64_t n = total(l);
+	int err = buf_printf(out, "%llu", (unsigned long long)n);
+
+	if (err || !n)
+		return err;
+	err = buf_printf(out, ", 50 %% within ");
+	if (!err)
+		err = put_duration(out, quantile(l, 50));
+	if (!err)
+		err = buf_printf(out, ", 99 %% within ");
+	return err ? err : put_duration(out, quantile(l, 99));
+}
+
+int traffic_metrics(struct server *s, struct buf *out)
+{
+	int err = buf_printf(out, "# HELP tabletfs_request_seconds time that requests for user tables took in the tablet server\n"
+				  "# TYPE tabletfs_request_seconds histogram\n");
+
+	for (unsigned k = 0; k < REQUESTS && !err; k++) {
+		const struct latency *l = &s->traffic[k];
+		uint64_t sum = atomic_load(&l->sum_us), n = 0;
+
+		for (unsigned i = 0; i < LATENCY_BUCKETS && !err; i++) {
+			n += atomic_load(&l->bucket[i]);
+			err = buf_printf(out, "tabletfs_request_seconds_bucket{request=\"%s\",le=\"%llu.%06llu\"} %llu\n", kind_names[k],
+					 (1ull << i) / 1000000, (1ull << i) % 1000000, (unsigned long long)n);
+		}
+		n += atomic_load(&l->bucket[LATENCY_BUCKETS]);
+		if (!err)
+			err = buf_printf(out,
+					 "tabletfs_request_seconds_bucket{request=\"%s\",le=\"+Inf\"} %llu\n"
+					 "tabletfs_request_seconds_sum{request=\"%s\"} %llu.%06llu\n"
+					 "tabletfs_request_seconds_count{request=\"%s\"} %llu\n",
+					 kind_names[k], (unsigned long long)n, kind_names[k], (unsigned long long)sum / 1000000,
+					 (unsigned long long)sum % 1000000, kind_names[k], (unsigned long long)n);
+	}
+	return err;
+}
