@@ -165,6 +165,8 @@ int kept_add(struct kept *k, struct node *family_node, struct slice qualifier, i
 /* It moved: whoever has it open has the version to_ts of target's column open from now on. */
 void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target, int64_t to_ts,
 		struct changes *c);
+/* The same of every version of the column, each with its timestamp: one pass over those that the kernel knows. */
+void kept_column_moved(struct kept *k, struct node *family_node, struct slice qualifier, struct node *target, struct changes *c);
 /* The others have gone. */
 void kept_end(struct kept *k, struct changes *c);
 void kept_fini(struct kept *k);

@@ -224,18 +224,10 @@ static void cannot_follow(struct kept_version *e)
 	mutex_unlock(&e->x->lock);
 }
 
-void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target, int64_t to_ts,
-		struct changes *c)
+static void move(struct kept_version *e, struct node *family, struct slice key, int64_t to_ts, struct changes *c)
 {
-	struct kept_version *e = k->first;
-	struct node *family, *to;
+	struct node *to = family ? node_get(family, NODE_VERSION, key, to_ts) : NULL;
 
-	while (e && !(e->n->ts == ts && slice_eq(node_key(e->n), qualifier) && slice_eq(node_key(e->n->parent), node_key(family_node))))
-		e = e->next;
-	if (!e)
-		return;
-	family = family_home(target->parent, true);
-	to = family ? node_get(family, NODE_VERSION, node_key(target), to_ts) : NULL;
 	if (!to)
 		cannot_follow(e);
 	else if (to == e->n)
@@ -243,6 +235,34 @@ void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier
 	else
 		pass_on(e, to, c);
 	node_put(to);
+}
+
+static bool is_of(const struct kept_version *e, const struct node *family_node, struct slice qualifier)
+{
+	return slice_eq(node_key(e->n), qualifier) && slice_eq(node_key(e->n->parent), node_key(family_node));
+}
+
+void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target, int64_t to_ts,
+		struct changes *c)
+{
+	struct node *family = family_home(target->parent, true);
+
+	for (struct kept_version *e = k->first; e; e = e->next) {
+		if (e->n->ts == ts && is_of(e, family_node, qualifier)) {
+			move(e, family, node_key(target), to_ts, c);
+			break;
+		}
+	}
+	node_put(family);
+}
+
+void kept_column_moved(struct kept *k, struct node *family_node, struct slice qualifier, struct node *target, struct changes *c)
+{
+	struct node *family = family_home(target->parent, true);
+
+	for (struct kept_version *e = k->first; e; e = e->next)
+		if (is_of(e, family_node, qualifier))
+			move(e, family, node_key(target), e->n->ts, c);
 	node_put(family);
 }
 

@@ -105,8 +105,10 @@ static void follow(struct resolved *from, const struct versions *all, struct nod
 		ofile_end_plain(target->parent, node_key(target), c);
 	if (from->kind == NODE_VERSION)
 		kept_moved(moved, from->parent, key, from->ts, target, to_ts, c);
-	for (size_t i = 0; i < all->n && (i == 0 || column); i++)
-		kept_moved(moved, from->parent, key, all->ts[i], target, column ? all->ts[i] : to_ts, c);
+	if (column)
+		kept_column_moved(moved, from->parent, key, target, c);
+	else if (all->n)
+		kept_moved(moved, from->parent, key, all->ts[0], target, to_ts, c);
 	kept_end(moved, c);
 	if (from->kind == NODE_PLAIN) {
 		forward(source, target, to_ts);

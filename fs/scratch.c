@@ -20,6 +20,9 @@
 
 static _Atomic int64_t serial;
 
+/* Like cells, scratch has neither setuid nor setgid: a chmod that sets them succeeds without them, so that cp -p and rsync go on. */
+#define SCRATCH_MODES 01777
+
 struct node *scratch_find(struct node *dir, struct slice name)
 {
 	struct node *n;
@@ -88,7 +91,7 @@ int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, 
 		mutex_lock(tree_mutex());
 		d = node_dirx_locked(n);
 		if (d) {
-			d->mode = mode;
+			d->mode = mode & SCRATCH_MODES;
 			d->uid = uid;
 			d->gid = gid;
 		}
@@ -98,7 +101,7 @@ int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, 
 		struct filex *x = filex_get(n); /* the node's own count */
 
 		if (x) {
-			x->mode = mode;
+			x->mode = mode & SCRATCH_MODES;
 			x->uid = uid;
 			x->gid = gid;
 			x->mtime_us = fs_now_us();
@@ -187,7 +190,7 @@ void scratch_set(struct node *n, mode_t mode, uid_t uid, gid_t gid)
 		return;
 	mutex_lock(lock);
 	if (mode != (mode_t)-1)
-		*m = mode;
+		*m = mode & SCRATCH_MODES;
 	if (uid != (uid_t)-1)
 		*u = uid;
 	if (gid != (gid_t)-1)
