@@ -342,4 +342,68 @@ done
 check_store
 mount_store
 is "$(read_all)" "" "with the file back all is there"
+unmount_store
+
+# One bit of the commit log, in what was synced last: a mark behind it says that it had been on disk.
+rm -r "$D"
+mount_store
+py <<'EOF2'
+from tap import *
+F = M + "/l/r/f"
+os.makedirs(F)
+for i in range(200):
+    spill("%s/q%03d@1" % (F, i), b"%d" % i)
+os.sync()
+EOF2
+# log_end [cut]: waits for a mark that states the last record of the segment; prints the number of records and an offset in one
+# that only the mark states.  cut: removes the mark.
+log_end() {
+	python3 - "$1" "$seg" <<'EOF2'
+import struct, sys, time
+name = sys.argv[-1]
+until = time.time() + 30
+while time.time() < until:
+    b = open(name, "rb").read()
+    at, kind, count, lsn, durable, place = 1024, 1, 0, 0, 0, {}
+    while b[at + 4:at + 8] == b"TLR1" and kind != 3:
+        before, stated = lsn, durable
+        place[lsn] = at
+        lsn, durable, size, _, kind = struct.unpack(">QQIII", b[at + 8:at + 36])
+        last, at, count = at, at + (40 + size + 7) // 8 * 8, count + (kind == 1)
+    if kind == 3 and durable == before:
+        if sys.argv[1]:
+            with open(name, "r+b") as f:
+                f.seek(last)
+                f.write(bytes(40))
+        print(count, place[stated + 1] + 60) # in the second record that no other states
+        sys.exit()
+sys.exit("no mark")
+EOF2
+}
+seg=$(ls "$D"/log/*/*.log | tail -n 1)
+read -r records at < <(log_end "")
+ok "200 synced cells are in the log, and a mark" test "$records" -ge 200
+kill_daemon -9
+cp -a "$D" "$W/copy"
+flip "$at" "$seg"
+t "$TABLETCTL" check "$D" >"$W/.c" 2>&1
+is $? 1 "a bit in the log: check ends with 1"
+like "$(cat "$W/.c")" "$(basename "$seg").*record [0-9]+ is missing.*synced" "  and names the segment"
+ok "  the mount is refused" eval '! mount_store 2>"$W/.m"'
+like "$(cat "$W/daemon.err")" "$(basename "$seg").*record [0-9]+ is missing.*synced; put back" "  with the segment's name and a way to go on"
+cp "$W/copy${seg#"$D"}" "$seg"
+log_end cut >"$W/.cut"
+flip "$at" "$seg"
+t "$TABLETCTL" check "$D" >"$W/.c" 2>&1
+is $? 1 "the same without a mark: check ends with 1"
+like "$(cat "$W/.c")" "$(basename "$seg").*and [0-9]+ whole records behind it are lost" "  and counts the records behind it"
+ok "  it mounts" mount_store
+like "$(daemon_log)" "$(basename "$seg").*whole records behind it are lost" "  the log counts them, too"
+lost=$(sed -n 's/^tabletfs_log_records_lost //p' "$M/.tabletfs/metrics")
+ok "  and so do the metrics: $lost of $records" test "$lost" -ge 1
+unmount_store
+rm -r "$D"
+mv "$W/copy" "$D"
+mount_store
+is "$(cat "$M"/l/r/f/q*@1 | wc -c)" 490 "the undamaged copy has all 200 cells"
 done_testing

@@ -123,6 +123,7 @@ struct server {
 	uint64_t doubt_wait_us;      /* merge.c's, the moving thread's */
 	struct named *suspects;      /* sweep.c's, of the last round */
 	uint64_t aged_lsn, aged_at_us; /* retire.c's */
+	_Atomic uint64_t records_lost; /* replay.c's */
 	struct store_schema *meta_schema;
 
 	struct mutex lock;

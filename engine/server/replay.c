@@ -36,6 +36,7 @@ size_t replay_stretch_bytes = 16u << 20;
 struct dead_log {
 	struct redo_point from;   /* for the level being loaded, if wanted there */
 	bool wanted, synced;
+	uint64_t lost;            /* whole records behind the log's end */
 	struct log_stretch *kept; /* METADATA's records from kept_from on; NULL: not read, or too many */
 	uint64_t kept_from;
 };
@@ -101,6 +102,7 @@ struct replay {
 	uint64_t incarnation;
 	uint64_t records;   /* that tablets of this level hold */
 	uint64_t bad_lsn;   /* the record whose batch is damaged; 0: none */
+	struct log_end end;
 	struct log_stretch *keep;
 	struct crew *crew;  /* KIND_USER */
 };
@@ -140,7 +142,6 @@ static int meta_record(void *arg, const struct log_record *r)
 
 static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, char **why)
 {
-	uint64_t last;
 	int err = 0;
 
 	if (p->kind == KIND_META && d->kept && d->kept_from <= d->from.lsn) {
@@ -154,7 +155,7 @@ static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, ch
 	if (p->kind == KIND_ROOT)
 		err = log_stretch_new(KEPT_BYTES, &p->keep);
 	if (!err)
-		err = log_replay(dir, d->from.lsn, meta_record, p, &last, why);
+		err = log_replay(dir, d->from.lsn, meta_record, p, &p->end, why);
 	log_stretch_free(d->kept); /* did not go back far enough */
 	d->kept = p->keep;
 	d->kept_from = d->from.lsn;
@@ -346,8 +347,8 @@ static int user_record(void *arg, const struct log_record *r)
 
 static int replay_users(struct replay *p, const struct dead_log *d, const char *dir, char **why)
 {
-	uint64_t last, lsn;
-	int err = log_replay(dir, d->from.lsn, user_record, p, &last, why), e;
+	uint64_t lsn;
+	int err = log_replay(dir, d->from.lsn, user_record, p, &p->end, why), e;
 
 	if (!err)
 		err = hand_over(p);
@@ -411,6 +412,13 @@ int replay_level(struct server *s, enum kind kind, struct needed *n, char **why)
 			d->synced = !err;
 			if (err)
 				why_say(why, "%s: %s", dir, strerror(-err));
+		}
+		if (!err && p.end.lost > d->lost) {
+			msg_warning("%s", *why ? *why : dir);
+			s->records_lost += p.end.lost - d->lost;
+			d->lost = p.end.lost;
+			free(*why);
+			*why = NULL;
 		}
 		/* After a clean end there are none: the operator is told of a crash, and what it cost. */
 		if (!err && p.records)

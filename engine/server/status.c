@@ -76,6 +76,7 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("log_size_bytes", "bytes of all segments", log_bytes(s->log), true);
 	ADD("log_next_lsn", "log sequence number of the next record", log_next_lsn(s->log), true);
 	ADD("log_durable_lsn", "log sequence number up to which all is on disk", log_durable_lsn(s->log), true);
+	ADD("log_records_lost", "whole records behind a damaged place in the log of the last mount, or torn by a power cut, that were not replayed", s->records_lost, true);
 	ADD("compactions_minor", "minor compactions", minor, false);
 	ADD("compactions_merging", "merging compactions", merging, false);
 	ADD("compactions_major", "major compactions", major, false);

@@ -7,7 +7,7 @@ libstore_la_SOURCES += %D%/cellkey.c %D%/cellkey.h %D%/gc.c %D%/gc.h %D%/memtabl
 	%D%/clip.c %D%/live.c %D%/live_internal.h %D%/live_seek.c %D%/live_setup.c %D%/batch_scan.c %D%/op.c %D%/op.h
 libstore_la_SOURCES += %D%/tablet_replay.c
 libstore_la_SOURCES += %D%/log.c %D%/log.h %D%/log_file.c %D%/log_format.c %D%/log_format.h %D%/log_internal.h \
-	%D%/log_mem.c %D%/log_replay.c %D%/log_sort.c %D%/log_sort.h %D%/log_switch.c
+	%D%/log_mark.c %D%/log_mem.c %D%/log_replay.c %D%/log_sort.c %D%/log_sort.h %D%/log_switch.c
 # tablet
 libstore_la_SOURCES += %D%/batch_format.c %D%/batch_format.h %D%/compact.c %D%/compact.h %D%/compact_filter.c \
 	%D%/compact_flush.c %D%/compact_pick.c %D%/compact_room.c %D%/compact_run.c %D%/compact_sample.c %D%/compact_task.c %D%/memory.c %D%/mutate.c %D%/mutate.h %D%/mutate_column.c \

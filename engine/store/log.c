@@ -321,6 +321,7 @@ static void sync_locked(struct log *l, struct log_told *w)
 	now = monotonic_us();
 	gather_begin_locked(l, syncers - l->syncers, now, now - began);
 	log_mem_trim_locked(l);
+	log_mark_soon_locked(l);
 	log_kick_locked(l);
 }
 
@@ -721,9 +722,11 @@ int log_new(const struct log_options *o, struct log **out)
 	l->sync_interval_us = o->sync_interval_us ? o->sync_interval_us : 1000000;
 	l->stall_us = o->stall_us ? o->stall_us : 5000000;
 	l->retry_us = o->retry_us ? o->retry_us : LOG_RETRY_US;
+	l->mark_us = o->mark_us ? o->mark_us : LOG_MARK_US;
 	l->gather.cap_next = 1;
 	task_init(&l->sync_task, o->pool, lazy_sync_run);
 	task_init(&l->retry_task, o->pool, retry_run);
+	task_init(&l->mark_task, o->pool, log_mark_run);
 	l->rolled = o->rolled;
 	l->dir = strdup(o->dir);
 	if (!l->dir)
@@ -740,26 +743,6 @@ out:
 	}
 	*out = l;
 	return 0;
-}
-
-/*
- * The clean end.  Everything is durable before the mark that says so is
- * written; the mark itself and the cutting off of the zeros ahead need
- * no sync, they only make damage found later easier to name.
- */
-static void close_active(struct log *l)
-{
-	struct log_segment *s = l->active;
-	struct log_frame f = {.lsn = l->durable_lsn, .durable = l->durable_lsn, .kind = LOG_MARK};
-	uint8_t mark[LOG_FRAME_BYTES];
-	int err;
-
-	log_frame_encode(mark, &f, l->salt);
-	err = file_pwrite(s->file, mark, sizeof mark, s->bytes);
-	if (!err && s->allocated > s->bytes + sizeof mark)
-		err = file_truncate(s->file, s->bytes + sizeof mark);
-	if (err)
-		msg_warning("%s: mark of the clean end: %s", file_path(s->file), strerror(-err));
 }
 
 int log_free(struct log *l)
@@ -779,8 +762,9 @@ int log_free(struct log *l)
 	/* The last write and switch may have armed them again. */
 	task_cancel(&l->sync_task);
 	task_cancel(&l->retry_task);
+	task_cancel(&l->mark_task);
 	if (!err)
-		close_active(l);
+		log_mark_end(l);
 	for (s = l->segments; s; s = next) {
 		next = s->next;
 		file_close(s->file);

@@ -46,6 +46,7 @@ struct log_options {
 	uint64_t sync_interval_us; /* unsynced records are synced after this by a task */
 	uint64_t stall_us;        /* default 0: 5 s */
 	uint64_t retry_us;        /* between tries to open a fresh file, when both writers have failed; default 0: 1 s */
+	uint64_t mark_us;         /* after a sync its mark is written; default 0: 100 ms */
 	struct task_pool *pool;   /* for the lazy sync and the second writer */
 	struct task *rolled;      /* queued each time that a segment is full; NULL: none */
 };
@@ -124,13 +125,19 @@ void log_get_stats(struct log *l, struct log_stats *s);
 /*
  * Reads a dead incarnation's segments in order: fn for each record once, in
  * LSN order.  Stops at the first LSN gap (the log's end).  Damage below a
- * later-stated durable LSN is -EBADMSG, above it the end of the log.  After
- * a kill it may be in the page cache only: syncing it is the caller's.
+ * later-stated durable LSN is -EBADMSG, above it the end of the log.  Whole
+ * records behind that end are counted (lost).  After a kill the log may be in
+ * the page cache only: the caller must sync it.
  * from_lsn: records below are not handed out and segments wholly below may
  * be missing.  A non-zero return of fn stops and is passed on.
- * check_only-style callers (tabletctl) get messages through why (free it).
+ * why, if not NULL: the place and cause of an error, or of lost records; NULL
+ * if there are none.  The caller frees it.
  */
+struct log_end {
+	uint64_t last_lsn; /* of the last record that counts; 0: none */
+	uint64_t lost;     /* whole records behind it that cannot be taken, since one before them is missing */
+};
 typedef int log_replay_fn(void *arg, const struct log_record *r);
-int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, uint64_t *last_lsn, char **why) TFS_MUST;
+int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, struct log_end *end, char **why) TFS_MUST;
 
 #endif

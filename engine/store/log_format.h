@@ -41,7 +41,8 @@
  *
  * LOG_VOID has no body: a record whose writer was told of an error; it keeps
  * the LSNs gapless.  LOG_MARK has no body and uses up no LSN: the statement
- * at a clean end; its durable is its LSN.
+ * behind the record that was synced last; its durable is its LSN.  The next
+ * record is written over it.
  *
  * Pure functions; every input may be hostile.
  */

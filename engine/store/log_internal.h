@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the commit log share: log.c (queue, leaders), log_mem.c
- * (records held in memory), log_file.c (segments), log_switch.c (second
- * writer).  Nobody else includes this.
+ * (records held in memory), log_file.c (segments), log_mark.c (marks),
+ * log_switch.c (second writer).  Nobody else includes this.
  *
  * One mutex (RANK_LOG) guards everything below; no I/O is done under it.
  * I/O is done in one of three roles, each held by at most one thread:
@@ -32,6 +32,7 @@
 #define LOG_SPENT_MOST 2u            /* dropped segments kept for reuse */
 #define LOG_PAGE_BYTES 4096u
 #define LOG_RETRY_US 1000000u
+#define LOG_MARK_US 100000u
 #define LOG_PATIENCE 6u              /* stall times that a call of the second writer may take */
 #define LOG_MAX_GHOSTS 2u            /* replaced threads still inside I/O before retries pause */
 
@@ -86,7 +87,7 @@ struct log {
 	struct mutex mu;
 	/* constant */
 	char *dir;
-	uint64_t incarnation, salt, segment_bytes, sync_interval_us, stall_us, retry_us;
+	uint64_t incarnation, salt, segment_bytes, sync_interval_us, stall_us, retry_us, mark_us;
 
 	/* records in memory: durable_lsn < ... <= last_lsn, and a few before */
 	struct log_chunk *head, *tail, *spare;
@@ -97,6 +98,7 @@ struct log {
 	uint64_t last_lsn;        /* submitted */
 	uint64_t attempted_lsn;   /* handed to a write */
 	uint64_t written_lsn, durable_lsn;
+	uint64_t marked_lsn;      /* that the last mark states */
 
 	/* LSNs answered with an error and not yet durably void; rising */
 	uint64_t *voids;
@@ -134,8 +136,8 @@ struct log {
 	uint64_t retry_at_us;
 	unsigned failures; /* since the last fresh file */
 
-	bool sync_armed, sync_urgent;
-	struct task sync_task, retry_task, *rolled;
+	bool sync_armed, sync_urgent, mark_armed;
+	struct task sync_task, retry_task, mark_task, *rolled;
 	struct log_stats stats;
 };
 
@@ -185,6 +187,12 @@ void log_spent_discard(struct log *l, struct log_segment *list); /* unlinks and 
 /* Writer's role: a fresh active segment.  Unlocks meanwhile; -ECANCELED when replaced. */
 int log_roll_locked(struct log *l, uint64_t gen) TFS_MUST;
 void log_reap_locked(struct log *l);      /* closes files no longer needed; unlocks meanwhile */
+
+/* log_mark.c */
+void log_mark_soon_locked(struct log *l); /* the durable LSN has risen */
+void log_mark_run(struct task *t);
+/* The clean end: everything is durable, and the zeros ahead are cut off.  The mark and the cut need no sync. */
+void log_mark_end(struct log *l);
 
 /* log_switch.c */
 /* Raises the generation and tries a fresh file; unlocks meanwhile.  why: for the message. */

@@ -17,8 +17,12 @@
  * place (looked for at every multiple of 8, since damage hides lengths).
  * Statements are true wherever they stand, in cut parts too.  If one covers
  * a record that is missing, the answer is EBADMSG and not a shorter log.
- * Both copies of a header lie in one page; when that is lost and no other
- * segment tells the salt, frames are known by their bodies' checksum.
+ * If nothing states it, whole records behind the place are counted: a power
+ * cut may leave some of a group that was not synced, but so does damage to
+ * records that no mark (log_mark.c) covered yet.
+ * Both copies of a header lie in one page.  If that is lost and no other
+ * segment has the salt, marks are believed without it, and records by the
+ * checksum of their bodies, which has no salt.
  *
  * Reads through a window that grows to the largest record met.
  */
@@ -44,6 +48,8 @@ struct replay {
 	size_t count, cap;
 	uint64_t from, next, stated, salt;
 	bool headed; /* the salt is known */
+	struct log_end end;
+	uint64_t last_lost;
 	size_t at; /* segment and offset where reading stopped */
 	uint64_t at_offset;
 	log_replay_fn *fn;
@@ -236,47 +242,31 @@ static int take(struct replay *r, const struct segment *g, uint64_t *offset)
 	return 1;
 }
 
-/* Is a record at or above lsn stated durable by a whole frame from the offset on? */
+/* Looks from the offset on for frames that state a record at or above lsn durable, and counts whole records from lsn on. */
 static int search(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
 {
-	static const uint8_t magic[4] = {LOG_MAGIC >> 24, LOG_MAGIC >> 16 & 0xff, LOG_MAGIC >> 8 & 0xff, LOG_MAGIC & 0xff};
 	int err = open_segment(r, i);
 
-	while (!err && offset + LOG_FRAME_BYTES <= r->seg[i].bytes) {
+	while (!err && r->stated < lsn && offset + LOG_FRAME_BYTES <= r->seg[i].bytes) {
+		struct log_record rec;
 		struct log_frame f;
 		struct slice s;
-		size_t p;
+		bool whole;
 
-		err = get(r, offset, WINDOW_BYTES, &s);
-		if (err || s.n < LOG_FRAME_BYTES)
-			break;
-		for (p = 0; p + LOG_FRAME_BYTES <= s.n; p += 8)
-			if (memcmp(s.p + p + 4, magic, 4) == 0 &&
-			    log_frame_decode(slice_of(s.p + p, s.n - p), r->salt, &f) && f.lsn >= lsn &&
-			    f.durable >= lsn) {
-				r->stated = f.durable;
-				return 0;
-			}
-		offset += p;
-	}
-	return err;
-}
-
-/* The same where the salt is not known. */
-static int search_unsalted(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
-{
-	struct log_record rec;
-	struct log_frame f;
-	struct slice s;
-	int err = open_segment(r, i);
-
-	for (; !err && r->stated < lsn && offset + LOG_FRAME_BYTES <= r->seg[i].bytes; offset += 8) {
 		err = get(r, offset, LOG_FRAME_BYTES, &s);
-		if (err || !log_frame_decode_unsalted(s, &f) || f.lsn < lsn || f.durable < lsn)
+		if (err || !(r->headed ? log_frame_decode(s, r->salt, &f) : log_frame_decode_unsalted(s, &f)) || f.lsn < lsn) {
+			offset += 8;
 			continue;
+		}
 		err = get(r, offset + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES, &s);
-		if (!err && log_body_decode(&f, s, &rec))
+		whole = !err && log_body_decode(&f, s, &rec);
+		if ((r->headed || whole || f.kind == LOG_MARK) && f.durable > r->stated)
 			r->stated = f.durable;
+		if (whole && f.lsn > r->last_lost) { /* an abandoned segment and the next one both hold it */
+			r->end.lost++;
+			r->last_lost = f.lsn;
+		}
+		offset += whole ? log_frame_total(&f) : 8;
 	}
 	return err;
 }
@@ -285,16 +275,28 @@ static int search_unsalted(struct replay *r, size_t i, uint64_t offset, uint64_t
 static int judge(struct replay *r)
 {
 	uint64_t lsn = r->next > r->from ? r->next : r->from ? r->from : 1;
-	uint64_t offset = r->at_offset;
+	bool last = r->at + 1 >= r->count;
 	int err = 0;
 
-	for (size_t i = r->at; !err && r->stated < lsn && i < r->count; i++, offset = LOG_HEADER_BYTES)
-		err = r->headed ? search(r, i, offset, lsn) : search_unsalted(r, i, offset, lsn);
-	if (err || r->stated < lsn)
+	/* Those in front of r->at that are whole have been read, or lie below what was asked for. */
+	for (size_t i = 0; !err && r->stated < lsn && i < r->count; i++)
+		if (i >= r->at || !r->seg[i].whole)
+			err = search(r, i, i == r->at ? r->at_offset : LOG_HEADER_BYTES, lsn);
+	if (err || (r->stated < lsn && !r->end.lost))
 		return err;
-	say(r, r->at, r->at_offset, "damaged");
-	if (buf_printf(&r->why, ": record %llu is missing, but all up to %llu had been on disk",
-		       (unsigned long long)lsn, (unsigned long long)r->stated))
+	if (r->seg[r->at].whole)
+		say(r, r->at, r->at_offset, "");
+	else
+		say(r, r->at, 0, "no header of this segment; ");
+	if (buf_printf(&r->why, "record %llu is missing (the segment is damaged%s), ", (unsigned long long)lsn,
+		       last ? "" : ", or a later one is damaged or missing"))
+		buf_reset(&r->why);
+	if (r->stated < lsn) {
+		if (buf_printf(&r->why, "and %llu whole records behind it are lost", (unsigned long long)r->end.lost))
+			buf_reset(&r->why);
+		return 0;
+	}
+	if (buf_printf(&r->why, "but all up to %llu had been synced; put back %s/*.log from a backup", (unsigned long long)r->stated, r->dir))
 		buf_reset(&r->why);
 	return -EBADMSG;
 }
@@ -335,7 +337,7 @@ static int run(struct replay *r)
 	return judge(r);
 }
 
-int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, uint64_t *last_lsn, char **why)
+int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, struct log_end *end, char **why)
 {
 	struct replay r = {.dir = dir, .from = from_lsn, .fn = fn, .arg = arg};
 	int err = file_list(dir, collect, &r);
@@ -350,9 +352,11 @@ int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg,
 	}
 	if (r.stopped)
 		err = r.stopped;
-	if (!err)
-		*last_lsn = r.next ? r.next - 1 : 0;
-	if (err && why)
+	if (!err) {
+		*end = r.end;
+		end->last_lsn = r.next ? r.next - 1 : 0;
+	}
+	if (why)
 		*why = r.why.n ? strndup((const char *)r.why.p, r.why.n) : NULL;
 	file_close(r.file);
 	free(r.window);

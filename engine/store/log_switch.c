@@ -302,6 +302,7 @@ static void install_locked(struct log *l, const struct job *j, struct log_segmen
 		l->wchunk = j->pieces[j->count - 1].chunk;
 		l->woff = j->pieces[j->count - 1].to;
 	}
+	log_mark_soon_locked(l);
 	while (l->written.head)
 		log_finish_locked(l, &l->written, 0);
 	while (l->queued.head && l->queued.head->lsn <= j->last)

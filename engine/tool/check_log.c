@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The commit logs.  A log that redo sets name must hold, from the least of
- * its redo points on, every record that was once stated durable, and each
+ * its redo points on, every record that was once stated durable and no whole
+ * record behind its end.  Each
  * must be decodable and of a table that exists or existed.  Logs that none
  * names are what a clean end or a recovery left; the next mount removes
  * them, so damage in them costs nothing and is only noted.
@@ -94,7 +95,8 @@ static int note_stray(void *arg, const char *name, bool is_dir)
 static int check_one(struct check *c, uint64_t incarnation)
 {
 	struct log_check k = {.c = c};
-	uint64_t from = 0, last;
+	uint64_t from = 0;
+	struct log_end end = {0};
 	char *why = NULL, *dir = look_log_dir(&c->l, incarnation);
 	int err = dir ? 0 : -ENOMEM;
 
@@ -103,8 +105,8 @@ static int check_one(struct check *c, uint64_t incarnation)
 	if (!err)
 		err = file_list(dir, note_stray, &k);
 	if (!err)
-		err = log_replay(dir, from, check_record, &k, &last, &why);
-	if (err == -EBADMSG || err == -ENOTSUP) {
+		err = log_replay(dir, from, check_record, &k, &end, &why);
+	if (err == -EBADMSG || err == -ENOTSUP || (!err && end.lost)) {
 		if (k.needed)
 			report_problem(&c->r, "%s", why ? why : dir);
 		else

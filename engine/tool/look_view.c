@@ -102,9 +102,9 @@ static int refill(struct look_view *v)
 
 	for (unsigned i = 0; i < v->t->redo_count && !err; i++) {
 		char *dir = look_log_dir(v->l, v->t->redo[i].incarnation), *why = NULL;
-		uint64_t last;
+		struct log_end end;
 
-		err = dir ? log_replay(dir, v->t->redo[i].lsn, refill_record, &f, &last, &why) : -ENOMEM;
+		err = dir ? log_replay(dir, v->t->redo[i].lsn, refill_record, &f, &end, &why) : -ENOMEM;
 		if (err == -EBADMSG || err == -ENOENT) {
 			report_problem(v->r, "%s", why ? why : dir);
 			v->part_missing = true;

@@ -252,7 +252,7 @@ static void bench_replay(void)
 	char *log = NULL;
 	struct took t, alone;
 	struct seen seen = {0};
-	uint64_t last;
+	struct log_end end;
 
 	make_tablets(tablets);
 	in_child(fill_log);
@@ -260,7 +260,7 @@ static void bench_replay(void)
 		exit(1);
 	OK(file_list(log, add_size, log));
 	t = now();
-	OK(log_replay(log, 1, see, &seen, &last, NULL));
+	OK(log_replay(log, 1, see, &seen, &end, NULL));
 	alone = since(t);
 	options.no_background = true;
 	t = open_it();

@@ -167,13 +167,13 @@ static void *work(void *arg)
 static void child(void)
 {
 	struct task_pool *pool;
-	struct log_options o = {.dir = dir, .incarnation = 1, .segment_bytes = 2048, .sync_interval_us = 2000};
+	struct log_options o = {.dir = dir, .incarnation = 1, .segment_bytes = 2048, .sync_interval_us = 2000, .mark_us = 1000};
 	pthread_t thread[THREADS];
 	uint64_t last;
 
 	msg_to_nowhere();
 	if (plan.threads == 1)
-		o.sync_interval_us = 3600000000u;
+		o.sync_interval_us = o.mark_us = 3600000000u;
 	if (plan.ahead)
 		o.segment_bytes = 1 << 20;
 	if (file_forget_start(dir) || task_pool_new("log", 1, &pool))
@@ -228,16 +228,19 @@ static const char *check(void)
 	static struct seen s;
 	char *why = NULL;
 	uint64_t from = sh->dropped ? sh->dropped : 1, synced = 0;
+	struct log_end end = {0};
 	int err;
 
 	memset(&s, 0, sizeof s);
 	s.whole = true;
-	err = log_replay(dir, from, see, &s, &s.last, &why);
+	err = log_replay(dir, from, see, &s, &end, &why);
 	if (err) {
 		snprintf(said, sizeof said, "replay: %s: %s", strerror(-err), why ? why : "?");
 		free(why);
 		return said;
 	}
+	free(why);
+	s.last = end.last_lsn;
 	if (!s.whole)
 		return "a record is not what was written";
 	for (unsigned i = 0; i < RECORDS; i++)

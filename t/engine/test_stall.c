@@ -254,7 +254,8 @@ static void two_writers(enum file_op op, bool same)
 	struct tfs_table *other;
 	char row[32], value[16];
 	pthread_t thread;
-	uint64_t from, slowest = 0, last;
+	uint64_t from, slowest = 0;
+	struct log_end end;
 	size_t got;
 
 	hooks.log_stall_us = 50000;
@@ -294,7 +295,7 @@ static void two_writers(enum file_op op, bool same)
 	tfs_table_close(other);
 	close_store();
 	assert_true(exists("store/log/1/0000000002.log")); /* the second writer's */
-	assert_int_equal(log_replay(in_dir("store/log/1"), 1, tell, &told, &last, NULL), 0);
+	assert_int_equal(log_replay(in_dir("store/log/1"), 1, tell, &told, &end, NULL), 0);
 	assert_int_equal(told.next_while, 50);
 	assert_int_equal(told.late, 1);
 	assert_int_equal(told.stalled, 2); /* the other table has had one before */

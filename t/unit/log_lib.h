@@ -77,6 +77,7 @@ static __attribute__((unused)) void start_trying(struct env *e, uint64_t segment
 		.sync_interval_us = 3600000000u, /* only when asked for */
 		.stall_us = stall_us,
 		.retry_us = retry_us,
+		.mark_us = 3600000000u,
 		.pool = e->pool,
 	};
 
@@ -132,6 +133,7 @@ struct seen {
 	uint64_t count, tag[MAX_LSN], lsn[MAX_LSN], last;
 	bool whole;
 	uint64_t stop_at;
+	struct log_end end;
 };
 
 static __attribute__((unused)) int see(void *arg, const struct log_record *r)
@@ -161,7 +163,8 @@ static __attribute__((unused)) int replay_from(const char *dir, uint64_t from, s
 
 	memset(s, 0, sizeof *s);
 	s->whole = true;
-	err = log_replay(dir, from, see, s, &s->last, &why);
+	err = log_replay(dir, from, see, s, &s->end, &why);
+	s->last = s->end.last_lsn;
 	assert_true(s->whole);
 	free(why);
 	return err;

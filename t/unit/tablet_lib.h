@@ -162,11 +162,11 @@ static inline void lib_start(struct lib *l)
 	LIB(tablet_new(&p, &l->t));
 	for (unsigned i = 0; i < redo_count; i++) {
 		struct lib_replay a = {l, redo[i].incarnation};
-		uint64_t last;
+		struct log_end end;
 		char *why = NULL;
 
 		dir = lib_log_dir(l, redo[i].incarnation);
-		LIB(log_replay(dir, redo[i].lsn, lib_replay_one, &a, &last, &why));
+		LIB(log_replay(dir, redo[i].lsn, lib_replay_one, &a, &end, &why));
 		free(why);
 		free(dir);
 	}

@@ -38,7 +38,8 @@ static void test_empty_batch_and_largest_rows(void **state)
 	uint8_t *row = calloc(1, 65536);
 	struct log_record r = {.row_from = slice_of(row, 65536), .row_to = slice_of(row, 65535)};
 	struct log_ticket t;
-	uint64_t n = 0, last;
+	uint64_t n = 0;
+	struct log_end end;
 
 	start(e, 1 << 20, 0);
 	assert_int_equal(log_submit(e->log, &r, true, &t), 0);
@@ -46,9 +47,9 @@ static void test_empty_batch_and_largest_rows(void **state)
 	r.batch = slice_of(row, (size_t)LOG_MAX_BODY_BYTES + 1);
 	assert_int_equal(log_submit(e->log, &r, true, &t), -EINVAL);
 	assert_int_equal(log_free(e->log), 0);
-	assert_int_equal(log_replay(e->dir, 1, count_one, &n, &last, NULL), 0);
+	assert_int_equal(log_replay(e->dir, 1, count_one, &n, &end, NULL), 0);
 	assert_int_equal(n, 65537);
-	assert_int_equal(last, 1);
+	assert_int_equal(end.last_lsn, 1);
 	free(row);
 }
 
@@ -65,7 +66,7 @@ static void test_nothing_there(void **state)
 	assert_int_equal(replay(e, &s), 0);
 	assert_int_equal(s.count, 0);
 	assert_int_equal(s.last, 0);
-	assert_int_equal(log_replay("/dev/shm/absent-tfs-log", 1, see, &s, &s.last, &why), -ENOENT);
+	assert_int_equal(log_replay("/dev/shm/absent-tfs-log", 1, see, &s, &s.end, &why), -ENOENT);
 	assert_non_null(why);
 	free(why);
 }
@@ -79,7 +80,7 @@ static void test_stops_where_the_callback_says(void **state)
 	for (unsigned i = 1; i <= 5; i++)
 		must_put(e, i, 100, false);
 	assert_int_equal(log_free(e->log), 0);
-	assert_int_equal(log_replay(e->dir, 1, see, &s, &s.last, NULL), 42);
+	assert_int_equal(log_replay(e->dir, 1, see, &s, &s.end, NULL), 42);
 	assert_int_equal(s.count, 3);
 }
 
@@ -253,7 +254,7 @@ static void test_a_lost_head(void **state)
 			bool stated = false;
 
 			for (size_t at = n; at + LOG_FRAME_BYTES <= img.n; at += 8)
-				stated = stated || (load_be32(img.p + at + 4) == LOG_MAGIC && load_be32(img.p + at + 32) == LOG_DATA &&
+				stated = stated || (load_be32(img.p + at + 4) == LOG_MAGIC && load_be32(img.p + at + 32) != LOG_VOID &&
 						    load_be64(img.p + at + 16) > 0);
 			memset(img.p, 0, n);
 			write_image(path, img.p, img.n);
@@ -313,6 +314,158 @@ static void test_a_missing_or_short_segment(void **state)
 	assert_int_equal(log_free(e->log), 0);
 	free(path);
 	buf_fini(&img);
+}
+
+/* ---- damage after the last sync ---- */
+struct store_image { /* the segments as kill -9 leaves them, by number */
+	struct buf seg[64];
+	char *path[64];
+	size_t count;
+	size_t mark; /* offset of the mark in the last one */
+};
+
+static int take_path(void *arg, const char *name, bool is_dir)
+{
+	struct store_image *im = arg;
+
+	(void)is_dir;
+	im->path[im->count++] = strdup(name);
+	return 0;
+}
+
+/* Records of mixed sizes, some segments unsynced when they were ended, the last record synced, then idle. */
+static uint64_t marked_log(struct env *e, struct store_image *im, uint64_t random)
+{
+	struct log_options o = {.dir = e->dir, .incarnation = 7, .segment_bytes = 1024 + random % 16 * 1024,
+				.sync_interval_us = 3600000000u, .mark_us = 100, .pool = e->pool};
+	uint64_t n = 2 + random / 16 % 60;
+	struct log_header h;
+	struct log_frame f;
+
+	assert_int_equal(log_new(&o, &e->log), 0);
+	for (uint64_t i = 1; i <= n; i++)
+		must_put(e, i, 8 + (i * 37 + random) % 600, i == n || i % (2 + random % 50) == 0);
+	memset(im, 0, sizeof *im);
+	assert_int_equal(file_list(e->dir, take_path, im), 0);
+	for (size_t i = 0; i < im->count; i++) {
+		char *path = path_join(e->dir, im->path[i]);
+
+		free(im->path[i]);
+		im->path[i] = path;
+		do { /* the mark comes by itself */
+			struct buf *b = &im->seg[i];
+
+			buf_fini(b);
+			assert_int_equal(file_read_all(path, 1 << 20, b), 0);
+			assert_int_equal(log_header_decode(buf_slice(b), &h), 0);
+			for (im->mark = b->n - b->n % 8; im->mark >= LOG_HEADER_BYTES; im->mark -= 8)
+				if (log_frame_decode(slice_of(b->p + im->mark, b->n - im->mark), h.salt, &f) &&
+				    f.kind == LOG_MARK && f.durable == n)
+					break;
+		} while (i + 1 == im->count && im->mark < LOG_HEADER_BYTES);
+	}
+	assert_int_equal(log_free(e->log), 0);
+	empty_dir(e->dir);
+	return n;
+}
+
+static void damage(struct store_image *im, uint64_t random)
+{
+	static const size_t units[] = {512, 4096};
+	size_t unit = units[random & 1], i = (random >> 8) % im->count, k = im->count > 1 ? (random >> 16) % (im->count - 1) : 0;
+	size_t end = i + 1 < im->count ? im->seg[i].n : im->mark, at = (random >> 24) % end;
+	struct buf was;
+
+	switch ((random >> 1) % 5) {
+	case 0:
+	case 1:
+		im->seg[i].p[at] ^= (uint8_t)(1u << (random >> 4) % 8);
+		break;
+	case 2: /* a sector or page that lies in front of the mark */
+		at -= at % unit;
+		if (at + unit <= end)
+			memset(im->seg[i].p + at, 0, unit);
+		break;
+	case 3: /* a segment before the last is truncated or removed */
+		if (im->count > 1) {
+			buf_reset(&im->seg[k]);
+			if (random & 32)
+				free(im->path[k]), im->path[k] = NULL;
+		}
+		break;
+	default: /* two of them are swapped; the last one, too */
+		was = im->seg[i];
+		im->seg[i] = im->seg[k];
+		im->seg[k] = was;
+	}
+}
+
+static void test_a_thousand_damaged_logs(void **state)
+{
+	struct env *e = *state;
+	unsigned refused = 0, counted = 0, whole = 0;
+	uint64_t random = 12;
+
+	for (unsigned run = 0; run < 1000; run++) {
+		struct store_image im;
+		struct seen s;
+		uint64_t n;
+		int err;
+
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		n = marked_log(e, &im, random >> 33);
+		damage(&im, (random >> 20) ^ (uint64_t)run * 0x9e3779b97f4a7c15u);
+		for (size_t i = 0; i < im.count; i++) {
+			struct file *f;
+
+			if (im.path[i]) {
+				assert_int_equal(file_open(im.path[i], FILE_CREATE, &f), 0);
+				assert_int_equal(im.seg[i].n ? file_pwrite(f, im.seg[i].p, im.seg[i].n, 0) : 0, 0);
+				file_close(f);
+			}
+			free(im.path[i]);
+			buf_fini(&im.seg[i]);
+		}
+		err = replay(e, &s);
+		assert_true(err == 0 || err == -EBADMSG);
+		if (err)
+			refused++;
+		else if (s.end.lost)
+			counted++;
+		else if (s.count < n)
+			fail_msg("run %u: %llu of %llu records, and nothing said", run, (unsigned long long)s.count, (unsigned long long)n);
+		else
+			whole++;
+		empty_dir(e->dir);
+	}
+	print_message("# refused %u, counted %u, whole %u\n", refused, counted, whole);
+	assert_true(refused > 500 && whole > 20);
+}
+
+/* Before the mark is written, or where a power cut took it: the records behind the damage are counted. */
+static void test_lost_records_are_counted(void **state)
+{
+	struct env *e = *state;
+	char *path = path_join(e->dir, "0000000001.log"), *why = NULL;
+	struct buf img = {0};
+	struct seen s;
+
+	start(e, 1 << 20, 0);
+	for (unsigned i = 1; i <= 200; i++)
+		must_put(e, i, 100, i == 200);
+	assert_int_equal(file_read_all(path, 1 << 20, &img), 0);
+	img.p[LOG_HEADER_BYTES + 900] ^= 4;
+	write_image(path, img.p, img.n);
+	assert_int_equal(replay(e, &s), 0);
+	assert_in_range(s.count, 4, 7);
+	assert_int_equal(s.end.lost, 199 - s.count);
+	assert_int_equal(log_replay(e->dir, 1, count_one, &s.count, &s.end, &why), 0);
+	assert_non_null(strstr(why, "0000000001.log"));
+	assert_non_null(strstr(why, "lost"));
+	assert_int_equal(log_free(e->log), 0);
+	buf_fini(&img);
+	free(path);
+	free(why);
 }
 
 static void test_another_logs_segment_and_a_newer_format(void **state)
@@ -507,6 +660,8 @@ int main(void)
 		T(test_every_damaged_byte),
 		T(test_a_lost_head),
 		T(test_a_missing_or_short_segment),
+		T(test_a_thousand_damaged_logs),
+		T(test_lost_records_are_counted),
 		T(test_another_logs_segment_and_a_newer_format),
 		T(test_eight_threads),
 		T(test_memory_is_bounded),

@@ -246,7 +246,7 @@ static void forge_log(unsigned incarnation, uint64_t bad, uint64_t bad_too)
 	struct forge f = {.bad = {bad, bad_too}};
 	struct log_options o = {.incarnation = incarnation, .segment_bytes = 1 << 20};
 	char dir[32], forged[600];
-	uint64_t last;
+	struct log_end end;
 
 	assert_int_equal(task_pool_new("forge", 1, &o.pool), 0);
 	snprintf(dir, sizeof(dir), "d/log/%u", incarnation);
@@ -254,7 +254,7 @@ static void forge_log(unsigned incarnation, uint64_t bad, uint64_t bad_too)
 	o.dir = forged;
 	assert_int_equal(file_mkdir(forged), 0);
 	assert_int_equal(log_new(&o, &f.log), 0);
-	assert_int_equal(log_replay(in_dir(dir), 1, copy_record, &f, &last, NULL), 0);
+	assert_int_equal(log_replay(in_dir(dir), 1, copy_record, &f, &end, NULL), 0);
 	assert_int_equal(log_free(f.log), 0);
 	task_pool_free(o.pool);
 	snprintf(forged, sizeof(forged), "rm -r %s && mv forged %s", dir, dir);
@@ -307,7 +307,7 @@ static void damaged_batches(void **arg)
 {
 	static struct seen seen;
 	size_t usual = replay_stretch_bytes;
-	uint64_t last;
+	struct log_end end;
 	char part[100];
 
 	(void)arg;
@@ -316,7 +316,7 @@ static void damaged_batches(void **arg)
 	write_some(600);
 	close_store(false);
 	seen.users = 0;
-	assert_int_equal(log_replay(in_dir("d/log/2"), 1, see, &seen, &last, NULL), 0);
+	assert_int_equal(log_replay(in_dir("d/log/2"), 1, see, &seen, &end, NULL), 0);
 	assert_true(seen.users > 500);
 	shell("cp -a d whole");
 	for (unsigned i = 0; i < 12; i++) {
