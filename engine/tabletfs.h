@@ -181,7 +181,7 @@ struct tfs_family {
 	uint16_t id;               /* never reused in a table; never 0 */
 	const char *gc;            /* "" none; "maxversions=3 or maxage=7d" */
 	const char *group;
-	enum tfs_family_type type; /* counter: the value is an 8-byte big-endian int64 */
+	enum tfs_family_type type; /* counter: the value is read and written as a decimal number, stored as "N\n" */
 	uid_t uid;
 	gid_t gid;
 	mode_t mode;               /* permission bits of its cells; default 0644 */
@@ -211,7 +211,8 @@ struct tfs_schema {
 	const char *text;          /* what .schema shows: bytes last written, or rendered */
 	size_t text_size;
 	uint64_t tablet_size;      /* bytes */
-	int salt;                  /* 0, or the number of ranges that rows are spread over */
+	int salt;                  /* as .schema has it: 0, or the number of ranges that rows are spread over */
+	int salt_in_use;           /* the same, unless salt was set while the table held rows: then it waits until the table is empty */
 	const struct tfs_family *families; /* in id order */
 	unsigned family_count;
 	const struct tfs_group *groups;
@@ -323,7 +324,7 @@ TFS_API int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, st
  */
 TFS_API int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
 			      const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace);
-/* Adds to the newest value of a counter (absent: 0); -EINVAL: not 8 bytes; -EOVERFLOW.  Placed as TFS_AUTO. */
+/* Adds to the newest value of a counter (absent: 0); -EINVAL: not a decimal number; -EOVERFLOW.  Placed as TFS_AUTO. */
 TFS_API int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by);
 
 enum tfs_check {

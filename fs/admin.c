@@ -256,7 +256,7 @@ static int in_a_range(struct tfs_table *t, struct slice key)
 	int r = tfs_schema_get(t, &s);
 
 	if (r == 0) {
-		r = s->salt && key.p[0] >= s->salt ? NO_RANGE : 0;
+		r = s->salt_in_use && key.p[0] >= s->salt_in_use ? NO_RANGE : 0;
 		tfs_schema_put(s);
 	}
 	return r;

@@ -61,44 +61,16 @@ int family_info_get(struct node *family_node, struct family_info *out)
 	return f ? 0 : -ENOENT;
 }
 
-int cell_stat(const struct cell_place *p, const struct family_info *f, struct tfs_info *info)
+int cell_stat(const struct cell_place *p, struct tfs_info *info)
 {
-	uint8_t be8[8];
-	char text[24];
-	size_t got;
-	int r;
-
-	if (!f->counter)
-		return tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, info);
-	r = tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, 0, be8, sizeof(be8), &got, info);
-	if (r == 0 && info->size == 8 && got == 8)
-		info->size = counter_text(be8, text);
-	return r;
+	return tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, info);
 }
 
-int cell_read(const struct cell_place *p, const struct family_info *f, uint64_t offset, void *buf, size_t n, size_t *got,
-	      struct tfs_info *info)
+int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info)
 {
 	struct tfs_info local;
-	uint8_t be8[8];
-	char text[24];
-	size_t len;
-	int r;
 
-	if (!info)
-		info = &local;
-	if (!f->counter)
-		return tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info);
-	r = tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, 0, be8, sizeof(be8), &len, info);
-	if (r)
-		return r;
-	if (info->size != 8 || len != 8)
-		return tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info);
-	len = info->size = counter_text(be8, text);
-	*got = offset >= len ? 0 : len - offset < n ? (size_t)(len - offset) : n;
-	if (*got)
-		memcpy(buf, text + offset, *got);
-	return 0;
+	return tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info ? info : &local);
 }
 
 void stat_time(struct timespec *t, int64_t us)

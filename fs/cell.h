@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cells as files see them: where a node's cell is in the store, what stat
- * shows of it, its bytes as a reader gets them (counters as decimal text),
- * and what the kernel must be told when one changes.
+ * shows of it, and what the kernel must be told when one changes.
  *
  * Threads: any; engine calls are made, so not under the tree lock.
  */
@@ -37,11 +36,9 @@ struct family_info {
 int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
 void family_info_from(const struct tfs_family *f, struct family_info *out);
 
-/* tfs_stat, with a counter's size that of its text. */
-int cell_stat(const struct cell_place *p, const struct family_info *f, struct tfs_info *info) TFS_MUST;
-/* Reads through p->ts; a counter as text.  info may be NULL. */
-int cell_read(const struct cell_place *p, const struct family_info *f, uint64_t offset, void *buf, size_t n, size_t *got,
-	      struct tfs_info *info) TFS_MUST;
+int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
+/* Reads through p->ts.  info may be NULL. */
+int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
 
 /* Fills st for a regular file of a family. */
 void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, uint64_t size, struct stat *st);

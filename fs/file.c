@@ -45,7 +45,7 @@ static void renew_end(struct handle *h)
 	if (!behind)
 		return;
 	cell_place_of(h->target, &p);
-	if (family_info_get(p.family_node, &f) || cell_stat(&p, &f, &info))
+	if (family_info_get(p.family_node, &f) || cell_stat(&p, &info))
 		return;
 	mutex_lock(&x->lock);
 	if (!writer_pending(&h->w))
@@ -167,7 +167,7 @@ static int read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size,
 		cell_place_of(at, &p);
 		r = family_info_get(p.family_node, &f);
 		if (r == 0)
-			r = cell_read(&p, &f, offset, buf, size, got, NULL);
+			r = cell_read(&p, offset, buf, size, got, NULL);
 	}
 	filex_put(x);
 	return r;
@@ -225,7 +225,7 @@ static int read_newest(struct node *n, uint64_t offset, uint8_t *buf, size_t siz
 	mark_paged(n);
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
-	return r ? r : cell_read(&p, &f, offset, buf, size, got, NULL);
+	return r ? r : cell_read(&p, offset, buf, size, got, NULL);
 }
 
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
@@ -270,7 +270,7 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 
 /* ---- write ---- */
 
-/* A counter's text so far must be able to become a number. */
+/* The text that a plain name of a counter has so far must be able to become a number. */
 static int counter_check(struct node *n, struct writer *w)
 {
 	struct family_info f;
@@ -294,8 +294,6 @@ static int write_version(struct node *n, uint64_t offset, const uint8_t *p, size
 	struct filex *x = version_lock(n);
 	int r = writer_write(&x->w, offset, p, size, false);
 
-	if (r == 0)
-		r = counter_check(x->node, &x->w);
 	version_unlock(x);
 	return r;
 }

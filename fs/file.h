@@ -137,7 +137,7 @@ int ofile_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 /* Is something pending on this plain name or version?  Sets what its writer is to see. */
 bool ofile_pending(struct node *n, uint64_t *size, int64_t *time_us);
 /* cell_stat of n's cell (n may be NULL: it has no node); -ENOENT with *pending: created, and not yet committed. */
-int ofile_stat(struct node *n, const struct cell_place *p, const struct family_info *f, struct tfs_info *info, bool *pending) TFS_MUST;
+int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending) TFS_MUST;
 /*
  * The same of a plain name, for stat: *own, it was staged by the process that
  * asks.  To others a cell is what has been committed, as it is for reading.

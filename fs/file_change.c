@@ -29,14 +29,14 @@ static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct chan
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
-		r = cell_stat(&p, &f, &info);
+		r = cell_stat(&p, &info);
 	if (r == -ENOENT && x->handles)
 		r = 0; /* created, and not yet committed */
 	if (r == 0 && info.ts == INT64_MAX)
 		r = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
 	once.base_size = info.size;
 	if (r == 0 && f.counter) {
-		r = writer_load(&once, &p, &f, &info);
+		r = writer_load(&once, &p, &info);
 		once.whole = true;
 	}
 	if (r == 0)

@@ -32,7 +32,7 @@ static int open_plain(struct node *n, struct handle *h, bool truncate, bool crea
 	h->w.only_reads = !h->writable;
 	if (h->readable && h->writable && !f.counter)
 		share_open(h);
-	r = ofile_stat(n, &p, &f, &info, &pending);
+	r = ofile_stat(n, &p, &info, &pending);
 	if (r == 0)
 		created = false; /* another was faster: what it wrote is the base of what is written here */
 	if (r == -ENOENT && (created || pending)) {
@@ -44,7 +44,7 @@ static int open_plain(struct node *n, struct handle *h, bool truncate, bool crea
 			mutex_lock(row);
 		}
 		mutex_lock(&x->lock);
-		r = writer_load(&h->w, &p, &f, &info);
+		r = writer_load(&h->w, &p, &info);
 		mutex_unlock(&x->lock);
 		if (row)
 			mutex_unlock(row);
@@ -84,21 +84,17 @@ int version_ready(struct filex *x)
 	r = family_info_get(p.family_node, &f);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
-	r = cell_stat(&p, &f, &info);
+	r = cell_stat(&p, &info);
 	if (r || writer_pending(&x->w))
 		return r;
-	if (x->w.dead || f.counter) {
+	if (x->w.dead) {
 		/* a new life of the name */
 		writer_fini(&x->w);
 		writer_init(&x->w);
 	}
 	x->w.error = 0;
 	x->w.base_size = info.size;
-	if (!f.counter)
-		return 0;
-	r = writer_load(&x->w, &p, &f, &info);
-	x->w.whole = r == 0;
-	return r;
+	return 0;
 }
 
 static int open_version(struct node *n, bool truncate, bool created)
@@ -134,7 +130,7 @@ static int open_reader(struct node *n)
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
-		r = ofile_stat(n, &p, &f, &info, &pending);
+		r = ofile_stat(n, &p, &info, &pending);
 	else
 		pending = false;
 	if (r == -ENOENT && pending)

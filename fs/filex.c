@@ -117,18 +117,18 @@ bool ofile_staged(struct node *n, bool *own, uint64_t *size, int64_t *time_us)
 	return w != NULL;
 }
 
-int ofile_stat(struct node *n, const struct cell_place *p, const struct family_info *f, struct tfs_info *info, bool *pending)
+int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending)
 {
 	uint64_t size;
 	int64_t when;
-	int r = cell_stat(p, f, info);
+	int r = cell_stat(p, info);
 
 	*pending = false;
 	if (r != -ENOENT || !n)
 		return r;
 	/* What is committed is in the store before it stops being pending: who finds neither has to look there once more. */
 	*pending = ofile_pending(n, &size, &when);
-	return *pending ? r : cell_stat(p, f, info);
+	return *pending ? r : cell_stat(p, info);
 }
 
 bool ofile_is_open(struct node *n, uint64_t *size)

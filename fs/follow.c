@@ -79,7 +79,7 @@ int kept_add(struct kept *k, struct node *family_node, struct slice qualifier, i
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
-		r = writer_load(&e->copy, &p, &f, &info);
+		r = writer_load(&e->copy, &p, &info);
 	return r == -ENOENT ? 0 : r; /* what keeps it known has not been committed */
 }
 

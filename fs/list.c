@@ -35,7 +35,7 @@ struct lister {
 	struct node *base;         /* whose keys: table, latest, row or family */
 	struct slice path;         /* of the parts that dir is */
 	struct cursor at;
-	bool values, latest, counter;
+	bool values, latest;
 	struct tfs_scan *scan;
 	bool scan_done, peeked, prefixed, phase_begun;
 	struct tfs_cell cell;      /* the scan's current one, when peeked */
@@ -125,11 +125,6 @@ int lister_new(struct node *dir, const struct cursor *from, bool values, struct 
 		r = lister_init(l, dir, slice_of(NULL, 0));
 	if (r == 0 && node_table(dir))
 		r = tfs_schema_get(node_store_table(dir), &l->schema);
-	if (r == 0 && l->base->kind == NODE_FAMILY) {
-		const struct tfs_family *f = tfs_schema_family(l->schema, node_name(l->base));
-
-		l->counter = f && f->type == TFS_TYPE_COUNTER;
-	}
 	if (r == 0 && from) {
 		l->at.phase = from->phase;
 		l->at.number = from->number;
@@ -253,7 +248,7 @@ static int cells_scan(struct lister *l)
 {
 	const char *family = node_name(l->base);
 	struct tfs_scan_spec spec = {
-		.what = l->values || l->counter ? TFS_SCAN_CELLS : TFS_SCAN_KEYS,
+		.what = l->values ? TFS_SCAN_CELLS : TFS_SCAN_KEYS,
 		.row_from = bytes_of(node_key(l->base->parent)),
 		.one_row = true,
 		.families = &family,
@@ -425,13 +420,6 @@ static void cell_entry(struct lister *l, struct list_entry *e)
 	e->expires_us = l->cell.expires_us;
 	e->value = l->cell.value;
 	e->sized = true;
-	if (l->counter) {
-		char text[24];
-
-		e->value = tfs_bytes(NULL, 0);
-		if (l->cell.size == 8 && l->cell.value.data)
-			e->size = counter_text(l->cell.value.data, text);
-	}
 }
 
 static int list_keys(struct lister *l, struct list_entry *e)

@@ -67,6 +67,8 @@ struct node *node_root(void)
 	return table.root;
 }
 
+#define INO_SCHEMA_END (1ull << 40) /* the inode numbers of .schema files are below, all others are not */
+
 static uint64_t key_hash(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
 	uint64_t seed = parent ? parent->ino : 0;
@@ -171,9 +173,12 @@ static void grow(void)
 
 uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
-	uint64_t h = key_hash(parent, kind, key, ts);
+	const uint64_t h = key_hash(parent, kind, key, ts), low = h % INO_SCHEMA_END;
 
-	return h <= 1 ? h + 2 : h;
+	/* A tool that copies in the order of inode numbers restores .schema before the rows. */
+	if (kind == NODE_SCHEMA)
+		return low <= 1 ? low + 2 : low;
+	return h < INO_SCHEMA_END ? h + INO_SCHEMA_END : h;
 }
 
 struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)

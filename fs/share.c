@@ -74,7 +74,7 @@ static int load_newest(struct handle *h, struct filex *x)
 	cell_place_of(h->target, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
-		r = writer_load(&now, &p, &f, &info);
+		r = writer_load(&now, &p, &info);
 	if (r == 0) {
 		stage_fini(&h->w.image);
 		h->w.image = now.image;

@@ -346,14 +346,14 @@ static int check_cell(struct resolved *r, struct node **out)
 	e = family_info_get(r->parent, &f);
 	if (e)
 		return e;
-	e = cell_stat(&p, &f, &info);
+	e = cell_stat(&p, &info);
 	if (e == -EINVAL)
 		return -ENOENT; /* the family went just now */
 	if (e == -ENOENT) {
 		/* Created, and not yet committed, or just now? */
 		n = cell_home_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
 		if (n)
-			e = ofile_stat(n, &p, &f, &info, &pending);
+			e = ofile_stat(n, &p, &info, &pending);
 		node_put(n);
 	}
 	if (e && !pending)
@@ -572,7 +572,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	if (n->file && ofile_pending(n, &size, &when)) {
 		/* The kernel follows the size of what it writes itself. */
 		cell_attr(n, &f, n->ts, size, st);
-		*timeout = f.max_age_us || f.counter ? 0 : version_timeout(&f, INT64_MAX);
+		*timeout = f.max_age_us ? 0 : version_timeout(&f, INT64_MAX);
 		return 0;
 	}
 	if (n->epoch != 0 && n->epoch == table_epoch(n) && f.max_age_us == 0 && !f.counted_versions) {
@@ -581,7 +581,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 		return 0;
 	}
 	cell_place_of(n, &p);
-	r = cell_stat(&p, &f, &info);
+	r = cell_stat(&p, &info);
 	if (r == -ENOENT && ofile_is_open(n, &size)) {
 		cell_attr(n, &f, n->ts, size, st);
 		st->st_nlink = 0;
@@ -607,7 +607,7 @@ static int named_attr(struct node *n, const struct family_info *f, struct stat *
 
 	if (!staged || !own) {
 		cell_place_of(n, &p);
-		r = cell_stat(&p, f, &info);
+		r = cell_stat(&p, &info);
 	}
 	if (r == 0) {
 		cell_attr(n, f, info.ts, info.size, st);

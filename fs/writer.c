@@ -158,7 +158,7 @@ int writer_read(struct writer *w, uint64_t offset, void *p, size_t n, size_t *go
 	return r;
 }
 
-int writer_load(struct writer *w, struct cell_place *p, const struct family_info *f, struct tfs_info *info)
+int writer_load(struct writer *w, struct cell_place *p, struct tfs_info *info)
 {
 	struct tfs_info first, again;
 	struct cell_place at = *p;
@@ -167,7 +167,7 @@ int writer_load(struct writer *w, struct cell_place *p, const struct family_info
 	size_t n, got;
 	int r;
 
-	r = cell_stat(p, f, &first);
+	r = cell_stat(p, &first);
 	if (r)
 		return r;
 	/* One call reads small values whole; the caller holds the row's lock for the others. */
@@ -178,10 +178,10 @@ int writer_load(struct writer *w, struct cell_place *p, const struct family_info
 	if (!buf)
 		return -ENOMEM;
 	do {
-		r = cell_read(&at, f, offset, buf, n, &got, &again);
+		r = cell_read(&at, offset, buf, n, &got, &again);
 		if (r == -ENOENT && offset == 0 && p->ts.when == TFS_NEWEST) {
 			at.ts = p->ts;
-			r = cell_read(&at, f, 0, buf, n, &got, &again);
+			r = cell_read(&at, 0, buf, n, &got, &again);
 			if (r == 0)
 				at.ts = tfs_at(again.ts);
 			first = again;
@@ -380,7 +380,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct filex
 	struct tfs_result result;
 	struct replaced gone = {0};
 	struct slice tail;
-	uint8_t be8[8];
+	char number[COUNTER_TEXT_MAX];
 	bool drop;
 	int r;
 
@@ -422,7 +422,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct filex
 		goto out;
 	out.ranges = ranges;
 	out.append = bytes_of(tail);
-	if (f.counter) {
+	if (f.counter && target->kind == NODE_PLAIN) {
 		struct slice text = out.range_count ? slice_from(ranges[0].data) : slice_of(NULL, 0);
 		int64_t value = 0;
 
@@ -430,8 +430,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct filex
 			r = refuse(-EINVAL, target, NULL, "a counter is written as one decimal number");
 			goto out;
 		}
-		put_be64(be8, (uint64_t)value);
-		counter_range = (struct tfs_range){0, tfs_bytes(be8, sizeof(be8))};
+		counter_range = (struct tfs_range){0, tfs_bytes(number, counter_text(value, number))};
 		out.ranges = &counter_range;
 		out.range_count = 1;
 	}
@@ -457,7 +456,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct filex
 		goto out;
 	}
 	settled(w, &result);
-	if (target->kind == NODE_VERSION && !f.counter) {
+	if (target->kind == NODE_VERSION) {
 		target->size = result.size;
 		target->epoch = table_epoch(target);
 	}

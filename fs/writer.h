@@ -58,7 +58,7 @@ static inline bool writer_pending(const struct writer *w)
 	return !w->dead && !w->error && (w->dirty || w->fresh);
 }
 /* Loads the cell at p into the image; info of what was read. */
-int writer_load(struct writer *w, struct cell_place *p, const struct family_info *f, struct tfs_info *info) TFS_MUST;
+int writer_load(struct writer *w, struct cell_place *p, struct tfs_info *info) TFS_MUST;
 /*
  * Commits to target, a home (cell_home), under its row's lock.  The lock of
  * x, the file that w is of, is held too, and let go while the store works.  Nothing

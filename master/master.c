@@ -98,28 +98,12 @@ int master_hold(struct master *m, uint32_t table)
 	return err == -ENOENT ? -EIO : err; /* there is a schema, and the server does not know it */
 }
 
-void master_note_refused(struct master *m, uint32_t table, bool refused)
+void master_let_go(struct master *m, uint32_t table)
 {
-	uint32_t *more;
-
-	for (unsigned i = 0; i < m->refused_count; i++)
-		if (m->refused[i] == table)
-			m->refused[i--] = m->refused[--m->refused_count];
-	more = refused ? reallocarray(m->refused, m->refused_count + 1, sizeof(*more)) : NULL;
-	if (more) { /* or else the next start asks */
-		m->refused = more;
-		more[m->refused_count++] = table;
-	}
-}
-
-void master_let_go(struct master *m, uint32_t table, int refuse)
-{
-	struct ts_request q = {.method = TS_LET_GO, .table = table, .refuse = refuse};
+	struct ts_request q = {.method = TS_LET_GO, .table = table};
 	struct ts_answer a = {0};
 	int err;
 
-	if (refuse)
-		master_note_refused(m, table, refuse < 0);
 	/* Held for ever is worse than a while: nothing but a lack of memory keeps this from the server. */
 	while ((err = ts_call(m->tablets, &q, &a)) == -ENOMEM)
 		(void)usleep(LET_GO_US);
@@ -136,154 +120,77 @@ static const struct tfs_family *family_by_id(const struct tfs_schema *p, uint16_
 	return NULL;
 }
 
-static int refuse(char **why, const char *what, const char *name, const char *reason)
+/* -EBUSY, with a reason, when the change would delete cells and allow is not set.  The caller holds writes. */
+static int judge(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, char **why)
 {
-	free(*why);
-	if (asprintf(why, "%s \"%s\" holds cells: %s", what, name, reason) < 0)
-		*why = NULL;
-	return -EBUSY;
-}
-
-/* The family's cells (0: all), those too that its rules hide: a looser rule would show them, under another key or as something else. */
-static int look_for(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has, bool *seen)
-{
-	int err = master_has_cells(m, p, family, true, has);
-
-	if (!err && *has)
-		err = master_has_cells(m, p, family, false, seen);
-	return err;
-}
-
-/* Ids are not used again: of the old families' cells, hidden or not, none will be seen, under whatever key. */
-static bool keeps_none(const struct tfs_schema *old, const struct tfs_schema *next)
-{
-	for (unsigned i = 0; i < old->family_count; i++)
-		if (family_by_id(next, old->families[i].id))
-			return false;
-	return true;
-}
-
-/*
- * -EBUSY, with a reason, when the change would take cells away or make them
- * something else; families whose cells are texts to be made counters, and
- * rows to be salted, go to convert.  `kept` families are those of the same id and type; with
- * allow, left-out ones may hold cells.  The caller holds writes.
- */
-static int judge(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, bool allow, char **why,
-		 struct conversion *convert)
-{
-	static const char hidden[] = "all are hidden by gc; until \"compact\" in .ctl has removed them";
-	char reason[160];
-	bool has, seen = true;
+	bool has;
 	int err;
 
 	for (unsigned i = 0; i < old->family_count; i++) {
-		const struct tfs_family *was = &old->families[i], *is = family_by_id(next, was->id);
+		const struct tfs_family *was = &old->families[i];
 
-		if (is ? is->type == was->type : allow)
+		if (family_by_id(next, was->id))
 			continue;
-		err = is ? look_for(m, old, was->id, &has, &seen) :
-			   master_has_cells(m, old, was->id, false, &has);
+		err = master_has_cells(m, old, was->id, false, &has);
 		if (err)
 			return err;
-		if (has && is && !old->is_set && is->type == TFS_TYPE_COUNTER) {
-			err = convert_judge(m, old, was->id, convert);
-			if (err == -EBUSY)
-				return refuse(why, "family", was->name, "not all are decimal numbers, so it cannot be a counter");
-			if (err)
-				return err;
-			continue;
+		if (has) {
+			free(*why);
+			if (asprintf(why, "family \"%s\" holds cells: only a .schema with allow_delete = true deletes it", was->name) < 0)
+				*why = NULL;
+			return -EBUSY;
 		}
-		snprintf(reason, sizeof(reason), "%s%sits type cannot change", seen ? "" : hidden, seen ? "" : " ");
-		if (has)
-			return refuse(why, "family", was->name, is ? reason : "only a .schema with allow_delete = true deletes it");
 	}
-	if (old->salt == next->salt || keeps_none(old, next))
-		return 0;
-	err = look_for(m, old, 0, &has, &seen);
-	if (err || !has)
-		return err;
-	snprintf(reason, sizeof(reason), "%s%sits salt cannot change", seen ? "" : hidden, seen ? "" : " ");
-	if (old->is_set)
-		return refuse(why, "table", old->name, reason);
-	err = convert_judge_salt(m, old, next->salt, convert);
-	return err == -EBUSY ? refuse(why, "table", old->name, "a row's first byte is less than the salt, so that has to be set before "
-				      "the rows are written") : err;
+	return 0;
 }
 
-/* Whether judge would look at any cell. */
-static bool takes_judging(const struct tfs_schema *old, const struct tfs_schema *next, bool allow)
+/* Does next leave out one of the families? */
+static bool leaves_out(const struct tfs_schema *old, const struct tfs_schema *next)
 {
-	for (unsigned i = 0; i < old->family_count; i++) {
-		const struct tfs_family *is = family_by_id(next, old->families[i].id);
-
-		if (is ? is->type != old->families[i].type : !allow)
+	for (unsigned i = 0; i < old->family_count; i++)
+		if (!family_by_id(next, old->families[i].id))
 			return true;
-	}
-	return old->salt != next->salt;
+	return false;
 }
 
-int write_schema(struct master *m, const struct schema *s, uint64_t version, struct lock_op more)
+int write_schema(struct master *m, const struct schema *s, uint64_t version)
 {
-	struct lock_op ops[2] = {{0}, more};
 	char file[TABLE_FILE_MAX];
 	struct buf b = {0};
 	int err = schema_encode(s, &b);
 
 	table_file(file, schema_public(s)->name);
-	ops[0] = (struct lock_op){.name = file, .contents = buf_slice(&b), .expect = version};
 	if (!err)
-		err = lock_multi(m->locks, ops, more.name ? 2 : 1, NULL);
+		err = lock_put(m->locks, file, buf_slice(&b), version, NULL);
 	buf_fini(&b);
 	return err;
 }
 
-/* Judges next and makes it the table's schema. */
-static int replace(struct master *m, const struct schema *old, const struct schema *next, uint64_t version, bool allow,
-		   struct ms_answer *a)
+/* Judges *next, takes it, and makes it the table's schema. */
+static int replace(struct master *m, const struct schema *old, struct schema *next, uint64_t version, bool allow, struct ms_answer *a)
 {
-	const struct tfs_schema *p = schema_public(old), *n = schema_public(next);
-	int pending = convert_pending(m, p->table_id), refuse = 0, err = pending == -ENOENT ? 0 : pending;
-	bool held = pending == 0 || takes_judging(p, n, allow), given_up = false;
-	struct conversion convert = {0};
-	struct lock_op more = {0};
+	const struct tfs_schema *p = schema_public(old);
+	const bool judged = !allow && leaves_out(p, schema_public(next)), held = judged || salt_waits(schema_public(next));
+	int err = held ? master_hold(m, p->table_id) : 0;
 
-	if (!err && held)
-		err = master_hold(m, p->table_id);
 	if (err)
-		return err;
-	if (pending == 0) {
-		err = convert_run(m, p);
-		refuse = err ? err : 1;
-		given_up = err && allow && keeps_none(p, n);
-		if (given_up) {
-			convert_end_step(&convert, p->table_id, &more);
-			err = 0;
-		}
-	}
-	if (!err && held && !given_up)
-		err = judge(m, p, n, allow, &a->why, &convert);
-	if (!err && conversion_is(&convert))
-		err = convert_step(&convert, p->table_id, &more);
+		goto out;
+	if (judged)
+		err = judge(m, p, schema_public(next), &a->why);
+	if (!err && salt_waits(schema_public(next)))
+		err = salt_use(m, p, &next);
 	if (!err)
-		err = write_schema(m, next, version, more);
-	if (!err && conversion_is(&convert))
-		err = convert_run(m, n);
-	if (given_up && convert_pending(m, p->table_id) == -ENOENT) {
-		refuse = 1;
-		msg_notice("table %s: its families have been deleted, so there is nothing to be converted any more", p->name);
-	}
-	if (err && conversion_is(&convert) && convert_pending(m, p->table_id) != -ENOENT) {
-		refuse = err;
-		m->retry_told = 0;
-		convert_tell(m, p, err);
-		convert_later(m);
-	}
+		err = write_schema(m, next, version);
 	if (held)
-		master_let_go(m, p->table_id, refuse ? refuse : !err);
-	conversion_fini(&convert);
+		master_let_go(m, p->table_id);
+	if (!err && salt_waits(schema_public(next))) {
+		msg_notice("table %s: it holds cells: salt = %d takes effect when it is empty", p->name, schema_public(next)->salt);
+		salt_watch(m, p->table_id);
+	}
 	if (!err)
 		a->schema = schema_get(next);
+out:
+	schema_put(next);
 	return err;
 }
 
@@ -303,7 +210,6 @@ static int set_text(struct master *m, const struct ms_request *q, struct ms_answ
 		err = replace(m, old, next, version, allow, a);
 	free(dropped);
 	schema_put(old);
-	schema_put(next);
 	return err;
 }
 
@@ -319,7 +225,6 @@ static int change(struct master *m, const struct ms_request *q, struct ms_answer
 	if (!err)
 		err = replace(m, old, next, version, false, a);
 	schema_put(old);
-	schema_put(next);
 	return err;
 }
 
@@ -395,11 +300,11 @@ void master_free(struct master *m)
 	if (!m)
 		return;
 	if (m->pool) {
-		task_cancel(&m->retry);
+		task_cancel(&m->look);
 		task_pool_free(m->pool);
 	}
 	mutex_fini(&m->lock);
-	free(m->refused);
+	free(m->waiting);
 	free(m);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the master does before anybody is served: it finishes conversions
- * that an earlier life began (convert.c), shows each .schema again that was
- * hidden until the end of that life, and sees that ids are handed out above
- * every table's.
+ * What the master does before anybody is served: it shows each .schema again
+ * that was hidden until the end of the last life, sees that ids are handed out
+ * above every table's, and notes which salts wait (salt.c).
  */
 #include "engine/base/msg.h"
 #include "master/internal.h"
@@ -33,7 +32,7 @@ static int show_again(struct master *m, const struct schema *s, uint64_t version
 	int err = schema_edit(s, &shown, clock_now(m->clock), &next, &dropped, NULL);
 
 	if (!err)
-		err = write_schema(m, next, version, (struct lock_op){0});
+		err = write_schema(m, next, version);
 	schema_put(next);
 	return err;
 }
@@ -56,6 +55,8 @@ static int settle_table(void *arg, const char *name)
 	} else if (p->is_hidden) {
 		err = told(s, name, "its .schema cannot be shown again", show_again(s->m, schema, version));
 	}
+	if (!err && salt_waits(p))
+		salt_watch(s->m, p->table_id);
 	schema_put(schema);
 	return err;
 }
@@ -72,8 +73,6 @@ int master_start(struct master *m, char **why)
 		*why = NULL;
 	if (!err)
 		err = m->locks->ops->list(m->locks, "tables", settle_table, &s);
-	if (!err)
-		err = convert_finish_all(m, why);
 	mutex_unlock(&m->lock);
 	return err;
 }

@@ -194,7 +194,7 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 		ops[1] = note_of(id, note);
 		err = lock_multi(m->locks, ops, 2, NULL);
 	}
-	master_let_go(m, id, 0);
+	master_let_go(m, id);
 out:
 	schema_put(s);
 	if (!err)
@@ -253,7 +253,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	a->schema = schema_get(renamed);
 out:
 	if (held)
-		master_let_go(m, schema_public(to)->table_id, 0);
+		master_let_go(m, schema_public(to)->table_id);
 	if (!err && held)
 		delete_metadata(m, schema_public(to)->table_id);
 	schema_put(from);

@@ -127,7 +127,6 @@ refused("EBUSY", "rmdir of the default group", os.rmdir, "t/.groups/default")
 os.mkdir("t/.groups/g1")
 spill("t/.families/f/group", b"g1\n")
 refused("EBUSY", "rmdir of a group in use", os.rmdir, "t/.groups/g1")
-refused("EBUSY", "the type of a family that holds cells", spill, "t/.families/f/type", b"counter\n")
 # The schema is set now.
 refused("EPERM", "a family that the schema does not have", os.mkdir, "t/r/unknown")
 
@@ -229,7 +228,7 @@ spill("t/.families/n/type", b"counter\n")
 os.mkdir("t/r/n")
 spill("t/r/n/hits", b"41\n")
 same(slurp("t/r/n/hits"), b"41\n", "a counter is decimal text")
-for bad in (b"x\n", b"1 2\n", b"1.5\n", b"--1\n"):
+for bad in (b"x\n", b"1 2\n", b"1.5\n", b"--1\n", b"+3\n", b"+=3\n"):
     refused("EINVAL", "a counter %r" % bad, spill, "t/r/n/hits", bad)
 err("EINVAL", "a counter past 64 bits", spill, "t/r/n/hits", b"9223372036854775808\n")
 same(slurp("t/r/n/hits"), b"41\n", "  nothing is changed")

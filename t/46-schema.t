@@ -57,6 +57,10 @@ echo '(maxversions=3 or maxage=7d) and maxversions=2' >t/.families/c/gc
 like "$(cat t/.families/c/gc)" 'and maxversions=2' "with and, or, parentheses"
 like "$(cat t/.schema)" 'name = "c"; gc = "\(maxversions=3 or maxage=7d\) and maxversions=2"' "the schema is rendered anew"
 like "$(cat t/.schema)" '^families = ' "  as libconfig text"
+mkdir t/{a,b,c,d,e,g,h}
+is "$(ls -U -A t | head -n 1):$(cd t && stat -c '%i %n' .schema .families .groups .ctl .tablets .latest -- * | sort -n | head -n 1 | cut -d ' ' -f 2)" ".schema:.schema" \
+	"  it is listed first and has the smallest inode number of its directory"
+rmdir t/{a,b,c,d,e,g,h}
 echo '' >t/.families/c/gc
 is "$(cat t/.families/c/gc)" "" "an empty line takes it away"
 mkdir t/.groups/pages
@@ -179,6 +183,19 @@ is "$(cat g/r/n/hits)" "-7" "with blanks and a sign"
 fails "text is refused in the write, where a shell sees it" 'Invalid argument' bash -c 'echo seven >g/r/n/hits'
 is "$(cat g/r/n/hits)" "-7" "  nothing is changed"
 is "$(ls g/r/n | wc -l)" 2 "versions of a counter"
+fails "a sign + is not part of a number" 'Invalid argument' bash -c 'echo +3 >g/r/n/hits'
+printf 'any bytes' >g/r/n/hits@9
+is "$(cat g/r/n/hits@9):$(stat -c %s g/r/n/hits@9)" "any bytes:9" "a version accepts any bytes"
+printf 5 >g/r/n/other@9
+is "$(cat g/r/n/other):$(stat -c %s g/r/n/other)" "5:1" "  and shows them as they were written"
+mkdir -p g/.families/late g/r/late
+echo 12 >g/r/late/number
+echo twelve >g/r/late/text
+echo counter >g/.families/late/type
+is "$(cat g/r/late/number g/r/late/text | tr '\n' ' ')" "12 twelve " "a family that becomes a counter family keeps its texts"
+fails "  from then on it accepts numbers only" 'Invalid argument' bash -c 'echo thirteen >g/r/late/text'
+echo bytes >g/.families/late/type
+ok "  and any bytes when it is one of bytes again" bash -c 'echo thirteen >g/r/late/text'
 
 # ---- usage, tablets, verbs ----
 head -c 200000 /dev/urandom >g/r/age/big

@@ -65,10 +65,15 @@ list salted >"$W/salted.list"
 same "$W/plain.list" "$W/salted.list" "find sees the same"
 is "$(tree salted)" "$(tree plain)" "the same sizes, times and bytes"
 
-is "$(set_schema salted "salt = 8;" 2>&1 | sed 's/.*: //')" "Device or resource busy" "the salt of a table with cells cannot change"
-is "$(reasons 'its salt cannot change')" 1 "with a reason"
-like "$(cat "$M/salted/.schema")" "salt = 16;" "and has not"
-is "$(set_schema plain "salt = 16;" 2>&1 | sed 's/.*: //')" "Device or resource busy" "nor can a plain one be salted"
+# A salt that is set while the table holds rows waits until it is empty.
+waits() { cut -f 4 "$M/$1/.tablets" | grep -c salt-waits; }
+ok "another salt for a table with cells is accepted" set_schema salted "salt = 8;"
+like "$(cat "$M/salted/.schema")" "salt = 8;" "  .schema shows it as it was written"
+is "$(waits salted)" 1 "  .tablets says that it waits"
+like "$(tail -n 1 "$M/.tabletfs/log")" "table salted: it holds cells: salt = 8 takes effect when it is empty" "  and so does the log"
+is "$(tree salted)" "$(tree plain)" "  nothing has changed for readers"
+ok "  the first one may come back" set_schema salted "salt = 16;"
+is "$(waits salted)" 0 "  and waits for nothing"
 
 ok "a split between ranges" sh -c "echo 'split %05' >'$M/salted/.ctl'"
 ok "and within one" sh -c "printf 'split %%050000001700\\n' >'$M/salted/.ctl'"
@@ -108,26 +113,23 @@ is "$(tree salted)" "$(tree plain)" "is the same again"
 tar -C "$W/backup" -cf "$W/last.tar" --no-recursion salted -T <(cd "$W/backup" && find salted -mindepth 1 ! -name .schema; echo salted/.schema)
 is "$(rm -r "$M/salted" 2>&1)" "" "rm -r"
 ok "tar x of it" tar -C "$M" -xf "$W/last.tar"
-like "$(cat "$M/salted/.schema")" "salt = 16;" "the table is salted"
+like "$(cat "$M/salted/.schema")" "salt = 16;" "the schema is that of the backup"
+is "$(waits salted)" 1 "its salt waits"
 (cd "$M/salted" && rm -r 0001700000*)
-is "$(tree salted)" "$(tree plain)" "and the same"
-ok "cells are written where they are found" sh -c "echo 'split %05' >'$M/salted/.ctl'; awk '{n+=\$9} END {exit !n}' '$M/salted/.tablets'"
+is "$(tree salted)" "$(tree plain)" "and the table is the same"
 remount
 is "$(tree salted)" "$(tree plain)" "also after a remount"
-is "$(set_schema salted "salt = 8;" 2>&1 | sed 's/.*: //')" "Device or resource busy" "the salt is fixed from then on"
-mkdir -p "$M/low/"$'\xc3\xa4'/f "$M/low/%07x/f"
-echo 1 >"$M/low/"$'\xc3\xa4'/f/q
-: >"$M/low/"$'\xc3\xa4'/f/empty
-head -c 3000000 /dev/urandom >"$W/large"
-cp "$W/large" "$M/low/"$'\xc3\xa4'/f/large
-is "$(set_schema low "salt = 16;" 2>&1)" "" "rows that begin high are salted"
-is "$(cat "$M/low/"$'\xc3\xa4'/f/q)" "1" "and read"
-ok "large values, too" cmp "$W/large" "$M/low/"$'\xc3\xa4'/f/large
-is "$(stat -c %s "$M/low/"$'\xc3\xa4'/f/empty)" 0 "and empty ones"
-mkdir -p "$M/lower/%07x/f"
-echo 1 >"$M/lower/%07x/f/q"
-is "$(set_schema lower "salt = 16;" 2>&1 | sed 's/.*: //')" "Device or resource busy" "a row that could be taken for a salted one is not"
-is "$(reasons "a row's first byte is less than the salt")" 1 "with a reason"
-is "$(set_schema lower "salt = 7;" 2>&1)" "" "but for a lesser salt"
-is "$(cat "$M/lower/%07x/f/q")" "1" "and read"
+is "$(waits salted)" 1 "where the salt waits on"
+like "$(cat "$M/.tabletfs/metrics")" 'tables_salt_waits 1' "  a metric counts it"
+ino=$(stat -c %i "$M/salted" "$M/salted/.schema")
+mkdir "$M/salted/made"
+ok "it takes effect once the table is empty" sh -c "rm -r '$M'/salted/0*; until grep -q 'table salted: it is empty: salt = 16' '$M/.tabletfs/log'; do :; done"
+is "$(waits salted)" 0 "  and waits no more"
+is "$(stat -c %i "$M/salted" "$M/salted/.schema")" "$ino" "  inode numbers stay"
+ok "  directories that were made, too" test -d "$M/salted/made"
+cp -a "$W/backup/salted" "$M/"
+rmdir "$M/salted/made"
+(cd "$M/salted" && rm -r 0001700000*)
+is "$(tree salted)" "$(tree plain)" "rows are as they were"
+ok "and spread over the ranges" sh -c "echo 'split %05' >'$M/salted/.ctl'; awk '{n+=\$9} END {exit !n}' '$M/salted/.tablets'"
 done_testing

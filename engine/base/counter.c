@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters between their 8 bytes and their text. */
+/* Counters as numbers and as text. */
 #include "engine/base/counter.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-size_t counter_text(const uint8_t *be8, char *dst)
+size_t counter_text(int64_t value, char *dst)
 {
-	return (size_t)snprintf(dst, COUNTER_TEXT_MAX, "%lld\n", (long long)(int64_t)load_be64(be8));
+	return (size_t)snprintf(dst, COUNTER_TEXT_MAX, "%lld\n", (long long)value);
 }
 
 static bool is_space(uint8_t c)
@@ -17,16 +17,18 @@ static bool is_space(uint8_t c)
 
 int counter_parse(struct slice text, int64_t *value)
 {
-	bool negative = false;
+	bool negative;
 	uint64_t v = 0, limit;
 	size_t i = 0, n = text.n;
 
+	if (n > COUNTER_INPUT_MAX)
+		return -EINVAL;
 	while (n > 0 && is_space(text.p[n - 1]))
 		n--;
 	while (i < n && is_space(text.p[i]))
 		i++;
-	if (i < n && (text.p[i] == '-' || text.p[i] == '+'))
-		negative = text.p[i++] == '-';
+	negative = i < n && text.p[i] == '-';
+	i += negative;
 	limit = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
 	if (i == n)
 		return -EINVAL;
@@ -48,7 +50,7 @@ bool counter_prefix(struct slice text)
 {
 	int state = 0; /* before the number, after its sign, in it, after it */
 
-	if (text.n > 4096)
+	if (text.n > COUNTER_INPUT_MAX)
 		return false;
 	for (size_t i = 0; i < text.n; i++) {
 		uint8_t c = text.p[i];
@@ -62,7 +64,7 @@ bool counter_prefix(struct slice text)
 			if (state == 3)
 				return false;
 			state = 2;
-		} else if ((c == '-' || c == '+') && state == 0) {
+		} else if (c == '-' && state == 0) {
 			state = 1;
 		} else {
 			return false;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters: stored as 8-byte big-endian integers, read and written as
- * decimal text (DESIGN 3.2).  Pure functions.
+ * Counters are stored as decimal text.  Pure functions.
  */
 #ifndef TFS_BASE_COUNTER_H
 #define TFS_BASE_COUNTER_H
@@ -9,9 +8,11 @@
 #include "engine/base/bytes.h"
 
 #define COUNTER_TEXT_MAX 24
-/* The 8 bytes as text "N\n"; dst has COUNTER_TEXT_MAX bytes.  Returns the length. */
-size_t counter_text(const uint8_t *be8, char *dst);
-/* One decimal number with blanks around it.  -EINVAL. */
+/* Texts that are longer are not numbers. */
+#define COUNTER_INPUT_MAX 4096
+/* Writes "N\n" into dst, which has COUNTER_TEXT_MAX bytes.  Returns the length. */
+size_t counter_text(int64_t value, char *dst);
+/* One decimal number of 64 bits with blanks around it; "-" is its only sign.  -EINVAL. */
 int counter_parse(struct slice text, int64_t *value) TFS_MUST;
 /* Could text still become a counter when more is appended? */
 bool counter_prefix(struct slice text);

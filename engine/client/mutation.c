@@ -229,7 +229,7 @@ int mutation_request(const struct tfs_mutation *m, struct ts_request *q)
 		.method = TS_MUTATE,
 		.table = m->table->id,
 		.schema_generation = schema_public(m->schema)->generation,
-		.salt = (uint32_t)schema_public(m->schema)->salt,
+		.salt = (uint32_t)schema_public(m->schema)->salt_in_use,
 		.row = m->row,
 		.ops = m->ops,
 		.op_count = m->count,

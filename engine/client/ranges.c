@@ -35,7 +35,7 @@ void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schem
 	*s = (struct salt_scan){
 		.svc = t->store->o.tablets,
 		.table = t->id,
-		.salt = (uint32_t)schema_public(schema)->salt,
+		.salt = (uint32_t)schema_public(schema)->salt_in_use,
 		.generation = schema_public(schema)->generation,
 		.spec = *spec,
 	};
@@ -236,7 +236,7 @@ int salt_scan_again(struct salt_scan *s, const struct schema *schema)
 	if (err)
 		return err;
 	s->failed = 0;
-	s->salt = (uint32_t)schema_public(schema)->salt;
+	s->salt = (uint32_t)schema_public(schema)->salt_in_use;
 	s->generation = schema_public(schema)->generation;
 	if (!some)
 		return 0;

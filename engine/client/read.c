@@ -19,7 +19,7 @@ static int point(struct tfs_table *t, struct ts_request *q, const char *family, 
 		goto out;
 	q->table = t->id;
 	q->schema_generation = schema_public(s)->generation;
-	q->salt = (uint32_t)schema_public(s)->salt;
+	q->salt = (uint32_t)schema_public(s)->salt_in_use;
 	q->family = f ? f->id : 0;
 	err = salt_call(t, q, a);
 out:

@@ -10,7 +10,7 @@
 uint32_t salt_known(struct tfs_table *t)
 {
 	const struct schema *s = table_schema(t);
-	uint32_t salt = (uint32_t)schema_public(s)->salt;
+	uint32_t salt = (uint32_t)schema_public(s)->salt_in_use;
 
 	schema_put(s);
 	return salt;
@@ -57,7 +57,7 @@ int salt_call(struct tfs_table *t, struct ts_request *q, struct ts_answer *a)
 		if (err)
 			break;
 		s = table_schema(t);
-		q->salt = (uint32_t)schema_public(s)->salt;
+		q->salt = (uint32_t)schema_public(s)->salt_in_use;
 		q->schema_generation = schema_public(s)->generation;
 		schema_put(s);
 		err = -EIO; /* client and servers cannot agree */

@@ -66,12 +66,9 @@ struct ts_request {
 	uint32_t op_count;
 	struct op_token token;
 	bool sync;
-	bool through_hold; /* the master's own, while it holds the table's writes */
 	/* MUTATE_ROWS */
 	const struct ts_row *rows;
 	uint32_t row_count;
-	/* LET_GO */
-	int refuse;        /* -errno: the table is neither read nor written from now on (-EIO); 1: no longer; 0: as before */
 	/* READ, EXISTS, TABLET_INFO */
 	uint16_t family;
 	struct slice qualifier;
@@ -79,7 +76,6 @@ struct ts_request {
 	uint64_t offset;
 	void *into;      /* where the bytes go; length of them */
 	size_t length;
-	bool hidden;     /* READ: also a version that the family's rules hide */
 	/* SCAN_* */
 	const struct scan_spec *spec;
 	uint64_t scan;

@@ -329,10 +329,6 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	m.token_number = q->token.number;
 	m.token_lowest_unanswered = q->token.lowest_unanswered;
 	m.sync = q->sync;
-	m.has_through_hold = q->through_hold;
-	m.through_hold = q->through_hold;
-	m.has_refuse = q->refuse != 0;
-	m.refuse = q->refuse;
 	m.has_salt = q->salt != 0;
 	m.salt = q->salt;
 	m.family = q->family;
@@ -340,7 +336,6 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	m.ts = &ts;
 	m.offset = q->offset;
 	m.length = q->length;
-	m.has_hidden = m.hidden = q->hidden;
 	if (q->spec && !rc) {
 		rc = spec_pack(q->spec, &spec, &arena, &tail);
 		m.spec = &spec;
@@ -365,22 +360,18 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	if (rc)
 		return rc;
 	m = (const Tfs__TsRequest *)base;
-	if (m->method == 0 || m->method >= TS_METHODS || m->family > UINT16_MAX || m->length > READ_MAX ||
-	    (m->has_refuse && (m->refuse > 1 || m->refuse < -4095)))
+	if (m->method == 0 || m->method >= TS_METHODS || m->family > UINT16_MAX || m->length > READ_MAX)
 		return -EBADMSG;
 	x.method = (enum ts_method)m->method;
 	x.table = m->table;
 	x.schema_generation = m->schema_generation;
 	x.token = (struct op_token){m->token_client, m->token_number, m->token_lowest_unanswered};
 	x.sync = m->sync;
-	x.through_hold = m->has_through_hold && m->through_hold;
-	x.refuse = m->has_refuse ? m->refuse : 0;
 	x.salt = m->has_salt ? m->salt : 0;
 	x.family = (uint16_t)m->family;
 	x.ts = time_unpack(m->ts);
 	x.offset = m->offset;
 	x.length = (size_t)m->length;
-	x.hidden = m->has_hidden && m->hidden;
 	x.scan = m->scan;
 	if (!tail_get(&tail, m->row_size, &x.row))
 		return -EBADMSG;

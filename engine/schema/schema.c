@@ -377,6 +377,24 @@ int schema_rename(const struct schema *old, const char *name, struct schema **ou
 	return 0;
 }
 
+int schema_use_salt(const struct schema *old, struct schema **out)
+{
+	struct schema *s = schema_clone(old);
+	const char *reason;
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	s->pub.salt_in_use = s->pub.salt;
+	rc = schema_finish(s, false, &reason);
+	if (rc) {
+		schema_put(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
 /* ---- what tablets need ---- */
 
 int codec_by_name(const char *name)
@@ -398,7 +416,7 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	t->refs = 1;
 	t->generation = s->pub.generation;
 	t->tablet_bytes = s->pub.tablet_size;
-	t->salt = (uint32_t)s->pub.salt;
+	t->salt = (uint32_t)s->pub.salt_in_use;
 	t->families = calloc(s->pub.family_count + 1, sizeof *t->families);
 	t->groups = calloc(s->pub.group_count + 1, sizeof *t->groups);
 	if (!t->families || !t->groups)

@@ -41,6 +41,8 @@ int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_u
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
 		char **why) TFS_MUST;
 int schema_rename(const struct schema *old, const char *name, struct schema **out) TFS_MUST;
+/* The same with the salt in use that .schema has. */
+int schema_use_salt(const struct schema *old, struct schema **out) TFS_MUST;
 /* The file tables/NAME in the lock service: versioned, with a CRC. Decode of damage: -EBADMSG. */
 int schema_encode(const struct schema *s, struct buf *out) TFS_MUST;
 int schema_decode(struct slice in, struct schema **out) TFS_MUST;

@@ -4,7 +4,7 @@
  * LEB128 length and that many bytes.
  *	u32 magic "TFSC"  u16 format (1)
  *	u32 table id  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
- *	u8 flags (1 set, 2 hidden)  i64 mtime  u64 tablet size  u8 salt
+ *	u8 flags (1 set, 2 hidden)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
  *	u32 next family id  u32 next group id
  *	u16 count, groups:   u16 id  lstr name  u8 codec  u8 level
  *	                     u32 block size  u8 bloom bits  u8 in memory
@@ -53,8 +53,8 @@ static int encode_table(const struct schema *s, struct buf *out)
 	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be64(out, t->generation) ||
 	       buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) || buf_be32(out, t->gid) ||
 	       buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) || buf_be64(out, (uint64_t)t->mtime_us) ||
-	       buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) || buf_be32(out, s->next_family) ||
-	       buf_be32(out, s->next_group);
+	       buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) ||
+	       buf_u8(out, (uint8_t)t->salt_in_use) || buf_be32(out, s->next_family) || buf_be32(out, s->next_group);
 }
 
 int schema_encode(const struct schema *s, struct buf *out)
@@ -107,14 +107,14 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	const char *name;
 	uint64_t mtime;
 	uint16_t mode;
-	uint8_t flags, salt;
+	uint8_t flags, salt, in_use;
 
 	if (!get_be32(r, &t->table_id) || !get_be64(r, &t->generation) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) ||
 	    !get_be32(r, &t->uid) || !get_be32(r, &t->gid) || !get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) ||
-	    !get_be64(r, &t->tablet_size) || !get_u8(r, &salt) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
+	    !get_be64(r, &t->tablet_size) || !get_u8(r, &salt) || !get_u8(r, &in_use) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;
 	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN) || t->generation == 0 ||
-	    t->generation == UINT64_MAX || salt == 1)
+	    t->generation == UINT64_MAX || salt == 1 || in_use == 1)
 		return false;
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
 	    s->next_group < 1 || s->next_group > 65536)
@@ -122,6 +122,7 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	strcpy(t->name, name); /* fits: it is valid */
 	t->mode = mode;
 	t->salt = salt;
+	t->salt_in_use = in_use;
 	t->is_set = flags & FLAG_SET;
 	t->is_hidden = flags & FLAG_HIDDEN;
 	t->mtime_us = (int64_t)mtime;

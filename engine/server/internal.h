@@ -48,7 +48,7 @@ struct known {
 	int doubt;                   /* the error of reading whether the table is still there, else 0 */
 	_Atomic uint32_t salt;       /* the schema's, for readers without the lock */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
-	_Atomic int refuse;          /* -EIO: the master left a change unfinished, so that nobody reads or writes; else 0 */
+	_Atomic bool salt_waits;     /* until the table is empty (master/salt.c) */
 };
 
 /* A tablet that this server serves, counted. */
@@ -196,12 +196,9 @@ bool known_gone(struct server *s, struct known *k);
 /*
  * Are the rows of a request, salted for `salt` by a schema of that generation,
  * other ones than the table has?  Asked when something has been read: what was
- * found under the keys of a table that was empty may belong to other rows now,
- * and what was not found may have been salted meanwhile (master/convert.c).
+ * found under the keys of a table that was empty may belong to other rows now.
  */
 bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, uint64_t generation);
-/* Before a read: -EIO where some rows are not yet where their salt says, for they would look as if they were not there. */
-int known_readable(const struct known *k, uint32_t salt) TFS_MUST;
 /* A read named a family that is unknown here: true when the schema was older than generation and has been looked at again. */
 bool known_look_again(struct server *s, struct known *k, uint64_t generation);
 /*
@@ -210,13 +207,13 @@ bool known_look_again(struct server *s, struct known *k, uint64_t generation);
  * older than generation.  -ENOENT: the table has gone.  HOLD_LEAVE: 1, and
  * nothing begun, while writes are held; who has let go asks for splits and merges again.
  */
-enum when_held { HOLD_WAIT, HOLD_PASS, HOLD_LEAVE };
+enum when_held { HOLD_WAIT, HOLD_LEAVE };
 int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held,
 		      struct store_schema **schema) TFS_MUST;
 void known_write_end(struct server *s, struct known *k);
 /* From the return of hold to as many let_go, no mutation of the table is under way. -ENOENT. */
 int schemas_hold(struct server *s, uint32_t table) TFS_MUST;
-void schemas_let_go(struct server *s, uint32_t table, int refuse);
+void schemas_let_go(struct server *s, uint32_t table);
 /* Until nobody holds the table's writes, or the table has gone. */
 void schemas_wait(struct server *s, uint32_t table);
 void schemas_free(struct server *s);

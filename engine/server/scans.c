@@ -45,7 +45,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
 	/* A table that has gone has no cells any more, though this tablet still could read them. */
 	const bool gone = o->held->known && known_gone(s, o->held->known);
-	int err = gone ? -ENOENT : known_readable(o->held->known, o->salt);
+	int err = gone ? -ENOENT : 0;
 	struct slice row;
 
 	if (!err)

@@ -156,7 +156,8 @@ static int known_set(struct server *s, const struct schema *schema)
 		old = k->schema;
 		k->schema = store_schema_get(now);
 		k->generation = p->generation;
-		atomic_store(&k->salt, (uint32_t)p->salt);
+		atomic_store(&k->salt, (uint32_t)p->salt_in_use);
+		atomic_store(&k->salt_waits, p->salt != p->salt_in_use);
 	}
 	mutex_unlock(&s->lock);
 	store_schema_put(old);
@@ -417,16 +418,6 @@ bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, ui
 	return !known_look_again(s, k, generation) || salt != atomic_load(&k->salt);
 }
 
-/*
- * Who reads with a table's new salt has learned it from the master, which
- * answers nobody before a conversion has ended or failed; and `refuse` is set
- * by then.
- */
-int known_readable(const struct known *k, uint32_t salt)
-{
-	return k && salt != TS_AS_STORED && atomic_load(&k->refuse) ? -EIO : 0;
-}
-
 int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held,
 		      struct store_schema **schema)
 {
@@ -439,8 +430,6 @@ int known_write_begin(struct server *s, struct known *k, uint64_t generation, en
 			err = -ENOENT;
 		else if (k->doubt && looked)
 			err = k->doubt;
-		else if (k->refuse && !k->holds)
-			err = k->refuse;
 		if (!err && k->holds && held == HOLD_LEAVE) {
 			k->left_off = true;
 			err = 1;
@@ -495,15 +484,13 @@ int schemas_hold(struct server *s, uint32_t table)
 	return 0;
 }
 
-void schemas_let_go(struct server *s, uint32_t table, int refuse)
+void schemas_let_go(struct server *s, uint32_t table)
 {
 	bool left_off = false;
 	struct known *k;
 
 	mutex_lock(&s->lock);
 	k = known_find_locked(s, table);
-	if (k && refuse)
-		k->refuse = refuse < 0 ? -EIO : 0;
 	if (k && k->holds && --k->holds == 0) {
 		cond_broadcast(&s->changed);
 		left_off = k->left_off;

@@ -92,7 +92,7 @@ static int call_mutate(struct server *s, struct held *h, const struct ts_request
 		return apply(s, h, q, results);
 	traffic_table(h->known, TABLE_WRITES, 1);
 	traffic_table(h->known, TABLE_WRITTEN_BYTES, bytes_of(q));
-	err = known_write_begin(s, h->known, q->schema_generation, q->through_hold ? HOLD_PASS : HOLD_WAIT, &schema);
+	err = known_write_begin(s, h->known, q->schema_generation, HOLD_WAIT, &schema);
 	if (err)
 		return err;
 	/* Exact: the schema cannot change before the write's end, and the salt of a table that holds cells only with its writes held. */
@@ -129,7 +129,7 @@ static int call_info(struct held *h, const struct ts_request *q, struct ts_answe
 		.files = st.files,
 		.memtables = st.memtables,
 		.server = slice_str(SERVER_NAME),
-		.state = slice_str(h->known && atomic_load(&h->known->refuse) ? "converting" : st.state),
+		.state = slice_str(h->known && atomic_load(&h->known->salt_waits) && strcmp(st.state, "serving") == 0 ? "salt-waits" : st.state),
 	};
 	if (!arena_dup(&a->arena, begin, &t->begin))
 		return -ENOMEM;
@@ -155,7 +155,7 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 		return row_ok(q) ? call_mutate(s, h, q, a) : -EINVAL;
 	case TS_READ:
 		traffic_table(h->known, TABLE_READS, 1);
-		err = (q->hidden ? tablet_read_hidden : tablet_read)(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset,
+		err = tablet_read(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset,
 								     q->into, q->length, &a->got, &info);
 		a->ts = info.ts;
 		a->expires_us = info.expires_us;
@@ -207,9 +207,7 @@ static int call_row(struct server *s, const struct ts_request *q, struct ts_answ
 		err = held_find(s, q->table, q->row, &h);
 		if (err)
 			return err;
-		err = q->method == TS_READ || q->method == TS_EXISTS ? known_readable(h->known, q->salt) : 0;
-		if (!err)
-			err = call_tablet(s, h, q, a);
+		err = call_tablet(s, h, q, a);
 		/* A family that the client knows and we do not: what told us of it may have failed. */
 		if (err == -EINVAL && q->method == TS_READ && h->known && known_look_again(s, h->known, q->schema_generation))
 			err = call_tablet(s, h, q, a);
@@ -267,7 +265,7 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 		err = schemas_hold(s, q->table);
 		break;
 	case TS_LET_GO:
-		schemas_let_go(s, q->table, q->refuse);
+		schemas_let_go(s, q->table);
 		break;
 	case TS_SPLIT:
 		err = row_ok(q) ? split_at(s, q->table, q->row) : -EINVAL;

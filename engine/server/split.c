@@ -22,8 +22,7 @@
  *
  * A table's drop is not to pass between a split's two looks at METADATA: a
  * split counts as a write to the table, which holds keep out (schemas.c).  It
- * does not wait for their end with the tablet's compactions stopped: whoever
- * holds the writes may be writing all of the table anew (master/convert.c).
+ * does not wait for their end with the tablet's compactions stopped.
  *
  * One split or merge at a time, by a thread of its own or of who asked.  By
  * themselves tablets split past the table's tablet_size, and neighbours merge

@@ -21,7 +21,7 @@ static unsigned gather(struct server *s, struct number *v)
 	struct log_stats l;
 	uint64_t minor = 0, merging = 0, major = 0, flushed = 0, in = 0, out = 0, stalls = 0, stall_us = 0, memory = 0;
 	uint64_t move_waits = 0, move_wait_us = 0, longest_us = 0;
-	unsigned n = 0, refused = 0;
+	unsigned n = 0, waiting = 0;
 
 	sst_cache_get_stats(s->cache, &c);
 	log_get_stats(s->log, &l);
@@ -44,9 +44,9 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("incarnation", "number of this server process over the store's life", s->incarnation, true);
 	mutex_lock(&s->lock);
 	for (unsigned i = 0; i < s->known_count; i++)
-		refused += s->known[i]->refuse != 0;
+		waiting += atomic_load(&s->known[i]->salt_waits);
 	ADD("tables", "tables known", s->known_count, true);
-	ADD("tables_refused", "of these, tables neither read nor written until their cells have been converted", refused, true);
+	ADD("tables_salt_waits", "of these, tables whose salt waits until they are empty", waiting, true);
 	ADD("tablets", "tablets served, METADATA's included", s->set_count, true);
 	mutex_unlock(&s->lock);
 	ADD("memtable_bytes", "memory of all memtables", memory, true);
@@ -113,17 +113,17 @@ static int put_state(struct server *s, struct buf *out)
 /* The things that an operator must act upon, or "none". */
 static int put_attention(struct server *s, struct buf *out)
 {
-	unsigned refused = 0;
+	unsigned waiting = 0;
 	size_t before;
 	int err = buf_printf(out, "attention    ");
 
 	before = out->n;
 	mutex_lock(&s->lock);
 	for (unsigned i = 0; i < s->known_count; i++)
-		refused += s->known[i]->refuse != 0;
+		waiting += atomic_load(&s->known[i]->salt_waits);
 	mutex_unlock(&s->lock);
-	if (!err && refused)
-		err = buf_printf(out, "%u tables are refused, the log says why; ", refused);
+	if (!err && waiting)
+		err = buf_printf(out, "salts that wait until their table is empty: %u; ", waiting);
 	if (!err && atomic_load(&s->ballast.full))
 		err = buf_printf(out, "the disk is full: puts are refused until files are removed; ");
 	if (!err && out->n == before)

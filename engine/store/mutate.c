@@ -15,6 +15,7 @@
  * Decided against: logging operations and judging them at replay.  The log
  * holds resulting cells (DESIGN 3.1), so replay needs no old state.
  */
+#include "engine/base/counter.h"
 #include "engine/store/mutate_impl.h"
 
 #include <errno.h>
@@ -368,28 +369,28 @@ do_increment(struct mutation *m, const struct op *o, struct op_result *res)
 	struct mcolumn *c;
 	struct slice value;
 	int64_t sum = 0, ts;
-	uint8_t *p;
+	size_t size;
+	char *text;
 	int err;
 
 	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_newest(m, c, &newest)))
 		return err;
 	if (newest) {
-		if (newest->size != 8)
+		if (newest->size > COUNTER_INPUT_MAX)
 			return -EINVAL;
-		if ((err = mcolumn_bytes(m, c, newest, &value)))
+		if ((err = mcolumn_bytes(m, c, newest, &value)) || (err = counter_parse(value, &sum)))
 			return err;
-		sum = (int64_t)load_be64(value.p);
 	}
 	if (__builtin_add_overflow(sum, o->by, &sum))
 		return -EOVERFLOW;
 	if ((err = place(m, c, (struct op_time){true, INT64_MIN}, &ts)))
 		return err;
-	p = arena_alloc(&m->arena, 8);
-	if (!p)
+	text = arena_alloc(&m->arena, COUNTER_TEXT_MAX);
+	if (!text)
 		return -ENOMEM;
-	put_be64(p, (uint64_t)sum);
-	*res = (struct op_result){.ts = ts, .size = 8, .counter = sum};
-	return mcolumn_put(m, c, ts, slice_of(p, 8));
+	size = counter_text(sum, text);
+	*res = (struct op_result){.ts = ts, .size = size, .counter = sum};
+	return mcolumn_put(m, c, ts, slice_of(text, size));
 }
 
 static int

@@ -220,9 +220,6 @@ struct cell_info {
 /* Point read; n 0 and p NULL: stat only.  -ENOENT. */
 int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
 		void *p, size_t n, size_t *got, struct cell_info *info) TFS_MUST;
-/* Also a version that the family's rules hide. */
-int tablet_read_hidden(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
-		       void *p, size_t n, size_t *got, struct cell_info *info) TFS_MUST;
 /* family 0: any.  What a damaged file should hold, and cannot show, is there. */
 int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists) TFS_MUST;
 

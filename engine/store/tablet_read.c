@@ -128,9 +128,9 @@ find(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, str
 	return -ENOENT;
 }
 
-static int
-read_cell(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, bool hidden, uint64_t offset,
-	  void *p, size_t n, size_t *got, struct cell_info *info)
+int
+tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
+	    void *p, size_t n, size_t *got, struct cell_info *info)
 {
 	const struct store_family *f;
 	const struct gc_rule *rule;
@@ -151,7 +151,7 @@ read_cell(struct tablet *t, struct slice row, uint16_t family, struct slice qual
 	err = colread_open(&c, snap.view, snap.seq, row, family, qualifier);
 	if (err)
 		goto out;
-	rule = hidden ? NULL : f->rule;
+	rule = f->rule;
 	now = rule && gc_has_age(rule) ? clock_now(t->env->clock) : 0;
 	if (!ts.newest)
 		err = find(&c, rule, now, ts.us, &ver);
@@ -170,20 +170,6 @@ out:
 	snap_put(&snap);
 	tablet_leave(t);
 	return err;
-}
-
-int
-tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
-	    void *p, size_t n, size_t *got, struct cell_info *info)
-{
-	return read_cell(t, row, family, qualifier, ts, false, offset, p, n, got, info);
-}
-
-int
-tablet_read_hidden(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
-		   void *p, size_t n, size_t *got, struct cell_info *info)
-{
-	return read_cell(t, row, family, qualifier, ts, true, offset, p, n, got, info);
 }
 
 /* Has the row cells in one of these families (count 0: in any)? */

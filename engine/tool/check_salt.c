@@ -109,16 +109,12 @@ static int look_at_tablet(struct check *c, struct look_table *t, const struct lo
 
 int check_salts(struct check *c)
 {
-	char file[32];
 	int err = 0;
 
 	for (unsigned i = 0; i < c->l.users.count && !err; i++) {
 		struct look_table *t = look_table(&c->l, c->l.users.v[i].m.table);
 
-		if (!t || !t->misplaced)
-			continue;
-		snprintf(file, sizeof(file), "convert/%u", t->p->table_id);
-		if (!look_file(&c->l, file)) /* or the next mount goes on salting them; which has been noted */
+		if (t && t->misplaced)
 			err = look_at_tablet(c, t, &c->l.users.v[i]);
 	}
 	return err;

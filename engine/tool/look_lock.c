@@ -10,7 +10,6 @@
 #include "engine/open.h"
 #include "engine/tool/look.h"
 #include "engine/tool/tool.h"
-#include "master/convert_format.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -345,27 +344,6 @@ struct look_table *look_table(const struct look *l, uint32_t id)
 	return NULL;
 }
 
-/* Of a conversion that was under way (master/convert.c). */
-static int take_conversion(struct report *r, const struct look_file *f)
-{
-	struct reader in = reader_of(buf_slice(&f->contents));
-	struct convert_key twin = {0};
-	struct slice families;
-	unsigned count;
-	bool salt;
-	int n = convert_head_decode(&in, &salt, &families, &count);
-
-	if (n == 0)
-		while ((n = convert_twin_decode(&in, &twin)) > 0)
-			;
-	if (n < 0)
-		report_problem(r, "%s: not a conversion under way", f->path);
-	else
-		report_note(r, "%s: %s; the next mount goes on with it", f->path,
-			    count ? "texts that become counters" : "rows that get their salt");
-	return 0;
-}
-
 static int take_files(struct report *r, struct look *l)
 {
 	int err = 0;
@@ -394,8 +372,6 @@ static int take_files(struct report *r, struct look *l)
 				report_problem(r, "%s: not an incarnation counter", f->path);
 		} else if (strncmp(f->name, "dropped/", 8) == 0) {
 			report_note(r, "%s: a table was dropped; the next mount removes the rest of it", f->path);
-		} else if (strncmp(f->name, "convert/", 8) == 0) {
-			err = take_conversion(r, f);
 		} else {
 			report_note(r, "%s: not a file that this version knows", f->path);
 		}

@@ -11,8 +11,7 @@
  *
  * The steps that there must be are listed here: one that had no death is an
  * error, and so is a change of METADATA or a file that durable.c has no name
- * for.  What converts counters (master/convert.c) has a history of its own,
- * t/unit/test_convert.
+ * for.
  *
  *	crash_durable [--seed S] [--all]     --all: tells all the names
  *	crash_durable --seed S --at N --way W [--kill]     one point, told

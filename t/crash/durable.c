@@ -88,7 +88,7 @@ int __wrap_metadata_delete(struct tablet_service *svc, struct slice row_key)
 static const char *place_of_path(const char *path)
 {
 	static const char *const places[] = {
-		"/lock/journal", "/lock/tables", "/lock/dropped", "/lock/convert", "/lock/ids", "/lock/root", "/lock/", "/lock", "/log", "/sst", "/store",
+		"/lock/journal", "/lock/tables", "/lock/dropped", "/lock/ids", "/lock/root", "/lock/", "/lock", "/log", "/sst", "/store",
 		"/tfs-crash", /* where the store is */
 	};
 

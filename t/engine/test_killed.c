@@ -256,7 +256,7 @@ static void look(void)
 
 	for (unsigned i = 0; i < ROWS; i++) {
 		uint64_t n, least = shared->told[i], most = shared->tried[i];
-		uint8_t c[8] = {0};
+		char c[24] = "";
 		size_t got = 0;
 		int err;
 
@@ -273,9 +273,10 @@ static void look(void)
 				    (unsigned long long)most);
 		assert_true(n >= least && n <= most);
 		shared->told[i] = shared->tried[i] = n;
-		err = tfs_read(table, tfs_str(row), "g", TFS_S("n"), TFS_AUTO, 0, c, 8, &got, NULL);
+		err = tfs_read(table, tfs_str(row), "g", TFS_S("n"), TFS_AUTO, 0, c, sizeof(c) - 1, &got, NULL);
 		assert_true(!err || err == -ENOENT);
-		n = err ? 0 : load_be64(c);
+		c[err ? 0 : got] = 0;
+		n = err ? 0 : strtoull(c, NULL, 10);
 		if (n < shared->raised[i] || n > shared->raising[i])
 			print_error("%s: raised %llu times, of %llu told and %llu tried\n", row, (unsigned long long)n,
 				    (unsigned long long)shared->raised[i], (unsigned long long)shared->raising[i]);

@@ -312,7 +312,7 @@ static void try(struct slice text, bool system)
 	int wanted, got;
 
 	CHECK(n);
-	the_schema.salt = text.n % 2 ? 'k' : 0; /* a row above is in no range: split refuses it */
+	the_schema.salt_in_use = text.n % 2 ? 'k' : 0; /* a row above is in no range: split refuses it */
 	memcpy(n->key, name, strlen(name) + 1);
 	done_n = refusals = 0;
 	wanted = expect(text, system, want, &want_n);

@@ -86,7 +86,6 @@ static void try_units(struct slice text, bool size)
 static void try_counter(struct slice text)
 {
 	char again[COUNTER_TEXT_MAX];
-	uint8_t bytes[8];
 	int64_t v, w;
 	size_t n;
 
@@ -100,8 +99,7 @@ static void try_counter(struct slice text)
 	}
 	for (size_t i = 0; i <= text.n && text.n <= 4096; i++)
 		CHECK(counter_prefix(slice_of(text.p, i)));
-	put_be64(bytes, (uint64_t)v);
-	n = counter_text(bytes, again);
+	n = counter_text(v, again);
 	CHECK(n < sizeof(again) && again[n - 1] == '\n');
 	CHECK(counter_parse(slice_of(again, n), &w) == 0 && w == v);
 }

@@ -78,6 +78,9 @@ int64_t pick_time(struct rng *r)
 	return CLOCK_BASE + (int64_t)below(r, 6);
 }
 
+/* Counters, and texts that are almost counters. */
+static const char *const numbers[] = {"7\n", "-3", " 12 ", "+3\n", "9223372036854775807\n", "9223372036854775808", "-9223372036854775808\n", "1 2", "-", "\n"};
+
 struct tfs_bytes pick_value(struct rng *r, unsigned flags)
 {
 	size_t n, at;
@@ -91,8 +94,7 @@ struct tfs_bytes pick_value(struct rng *r, unsigned flags)
 		n = below(r, 4000);
 		break;
 	case 6:
-		n = 8;
-		break;
+		return tfs_str(numbers[below(r, sizeof(numbers) / sizeof(*numbers))]);
 	case 7:
 		/* Around the chunk's limit, and several chunks. */
 		if (flags & STEP_BIG)

@@ -280,7 +280,7 @@ static void mutations(struct tfs_table *t)
 	is(applied(tfs_mutation_increment(on(t, TFS_S("row")), "n", TFS_S("c"), 1), 0, r), 0, "increment");
 	is(r[0].counter, 42, "says the value");
 	is(applied(tfs_mutation_increment(on(t, TFS_S("row")), "n", TFS_S("c"), INT64_MAX), 0, r), -EOVERFLOW, "past the end");
-	is(applied(tfs_mutation_increment(on(t, TFS_S("row")), "f", TFS_S("q"), 1), 0, r), -EINVAL, "of what is not 8 bytes");
+	is(applied(tfs_mutation_increment(on(t, TFS_S("row")), "f", TFS_S("q"), 1), 0, r), -EINVAL, "of what is not a number");
 	is(applied(tfs_mutation_move(on(t, TFS_S("row")), "f", TFS_S("q"), TFS_AUTO, "f", TFS_S("moved"), TFS_AUTO, true), 0, r), 0, "move");
 	is(tfs_stat(t, TFS_S("row"), "f", TFS_S("moved"), tfs_at(-5), &info), 0, "every version");
 	is(applied(tfs_mutation_move(on(t, TFS_S("row")), "f", TFS_S("q"), TFS_AUTO, "f", TFS_S("x"), TFS_AUTO, true), 0, r), -ENOENT, "again");

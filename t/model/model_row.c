@@ -51,7 +51,10 @@
  * 12. A mutation without operations succeeds, on a legal row key.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "t/model/model_types.h"
 
@@ -334,30 +337,41 @@ static int do_move(struct work *w, const struct mdl_op *op, struct tfs_result *r
 	return put(w, to, ts, value, res);
 }
 
+/* A decimal number of 64 bits with blanks around it; no "+", at most 4096 bytes. */
+static bool read_number(const char *p, size_t n, int64_t *out)
+{
+	char text[4097], *end;
+
+	if (n > 4096 || memchr(p, '+', n) || memchr(p, 0, n))
+		return false;
+	memcpy(text, p, n);
+	text[n] = 0;
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	if (errno || end == text)
+		return false;
+	return end[strspn(end, " \t\n\v\f\r")] == 0;
+}
+
 static int do_increment(struct work *w, const struct mdl_op *op, struct tfs_result *res)
 {
 	struct mdl_column *c;
-	int64_t ts;
-	uint64_t raw = 0;
-	unsigned char bytes[8];
+	int64_t ts, sum, now = 0;
+	char text[32];
 	int r = touch_named(w, op->family, op->qualifier, &c);
 
 	if (r < 0)
 		return r;
 	const struct mdl_version *v = newest(c);
-	if (v && v->value->size != sizeof(bytes))
+	if (v && !read_number((const char *)v->value->data, v->value->size, &now))
 		return -EINVAL;
-	for (size_t i = 0; v && i < sizeof(bytes); i++)
-		raw = raw << 8 | v->value->data[i];
-	int64_t sum;
-	if (__builtin_add_overflow((int64_t)raw, op->number, &sum))
+	if (__builtin_add_overflow(now, op->number, &sum))
 		return -EOVERFLOW;
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (unsigned char)((uint64_t)sum >> (56 - 8 * i));
+	snprintf(text, sizeof(text), "%" PRId64 "\n", sum);
 	r = place(w, c, TFS_AUTO, &ts);
 	if (r < 0)
 		return r;
-	struct mdl_blob *value = mdl_blob_new(bytes, sizeof(bytes));
+	struct mdl_blob *value = mdl_blob_new(text, strlen(text));
 	if (!value)
 		return -ENOMEM;
 	res->counter = sum;

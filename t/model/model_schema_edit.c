@@ -37,11 +37,9 @@ static int check_families(struct tfs_table *t, const struct mdl_schema *next, bo
 {
 	for (unsigned i = 0; i < t->schema->pub.family_count; i++) {
 		const struct tfs_family *old = &t->schema->family[i], *kept = mdl_schema_family_id(next, old->id);
-		if ((kept && kept->type == old->type) || (!kept && allow_delete) ||
-		    !mdl_table_has_cells(t, old->id, false))
+		if (kept || allow_delete || !mdl_table_has_cells(t, old->id, false))
 			continue;
-		mdl_why(why, kept ? "family \"%s\" holds cells: its type cannot change"
-				  : "family \"%s\" holds cells: only a .schema with allow_delete = true deletes it", old->name);
+		mdl_why(why, "family \"%s\" holds cells: only a .schema with allow_delete = true deletes it", old->name);
 		return -EBUSY;
 	}
 	return 0;
@@ -64,12 +62,9 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 	if (r < 0)
 		goto out;
 	r = check_families(t, next, allow_delete, why);
-	if (r == 0 && next->pub.salt != t->schema->pub.salt && mdl_table_has_cells(t, 0, true)) {
-		mdl_why(why, "salt cannot change while the table has cells");
-		r = -EBUSY;
-	}
 	if (r < 0)
 		goto out;
+	next->pub.salt_in_use = mdl_table_has_cells(t, 0, true) ? t->schema->pub.salt_in_use : next->pub.salt;
 	next->pub.is_set = true;
 	next->pub.is_hidden = false;
 	next->pub.mtime_us = mtime_us == TFS_NO_TIME ? mdl_now(t->store) : mtime_us;
@@ -208,10 +203,6 @@ static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct t
 		enum tfs_family_type type = *value == 'b' ? TFS_TYPE_BYTES : TFS_TYPE_COUNTER;
 		if (type == f->type)
 			return 0;
-		if (mdl_table_has_cells(t, f->id, false)) {
-			mdl_why(why, "family \"%s\" holds cells: its type cannot change", e->name);
-			return -EBUSY;
-		}
 		f->type = type;
 		return 1;
 	default: return -EINVAL;

@@ -27,7 +27,7 @@ static size_t tablet_of(const struct tfs_table *t, struct tfs_bytes row)
 /* A salted table is cut at keys with the salt in front. */
 static bool too_long(const struct tfs_table *t, struct tfs_bytes row)
 {
-	return row.size > TFS_ROW_MAX + (t->schema->pub.salt ? 1u : 0u);
+	return row.size > TFS_ROW_MAX + (t->schema->pub.salt_in_use ? 1u : 0u);
 }
 
 int tfs_split(struct tfs_table *t, struct tfs_bytes row)

@@ -115,7 +115,7 @@ static void rnd_request(struct sample *s)
 	s->q = (struct ts_request){
 		.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)), .table = (uint32_t)rnd64(), .schema_generation = rnd64(), .salt = (uint32_t)rnd64(),
 		.row = rnd_slice(), .op_count = rnd(OPS), .sync = rnd(2), .family = (uint16_t)rnd64(), .qualifier = rnd_slice(),
-		.ts = rnd_time(), .offset = rnd64(), .length = rnd(5000), .scan = rnd64(), .hidden = rnd(2)};
+		.ts = rnd_time(), .offset = rnd64(), .length = rnd(5000), .scan = rnd64()};
 	if (rnd(2))
 		s->q.token = (struct op_token){rnd64() | 1, rnd64(), rnd64()};
 	s->q.ops = s->ops;
@@ -202,7 +202,6 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	expect_time(a->ts, b->ts);
 	assert_int_equal(a->offset, b->offset);
 	assert_int_equal(a->length, b->length);
-	assert_int_equal(a->hidden, b->hidden);
 	assert_int_equal(a->spec == NULL, b->spec == NULL);
 	if (a->spec)
 		expect_spec(a->spec, b->spec);

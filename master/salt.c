@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Salts that wait until their table is empty.
+ *
+ * A .schema may give a table that holds rows another salt: a restore writes
+ * cells and .schema in whatever order a tool likes.  The schema then keeps two
+ * salts: the one that was written, and the one in use.  They become equal by
+ * one change of the schema, while the table's writes are held and it holds no
+ * cell.  The master looks for that when a schema is written, at the start, and
+ * from time to time as long as a salt waits.
+ */
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+#include "master/internal.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+/* Between two looks at the tables whose salt waits; the looks take at most a 20th of the time. */
+#define LOOK_LEAST_US 1000000
+#define LOOK_SHARE 20
+
+bool salt_waits(const struct tfs_schema *p)
+{
+	return p->salt != p->salt_in_use;
+}
+
+int salt_use(struct master *m, const struct tfs_schema *old, struct schema **next)
+{
+	struct schema *s;
+	bool has;
+	int err = master_has_cells(m, old, 0, true, &has);
+
+	if (err || has)
+		return err;
+	err = schema_use_salt(*next, &s);
+	if (err)
+		return err;
+	schema_put(*next);
+	*next = s;
+	return 0;
+}
+
+/* The table is probably empty.  Hold its writes, look again, change the schema. */
+static int use_held(struct master *m, const struct schema *s, uint64_t version, bool *done)
+{
+	const struct tfs_schema *p = schema_public(s);
+	struct schema *next = schema_get(s);
+	int err = master_hold(m, p->table_id);
+
+	if (!err) {
+		err = salt_use(m, p, &next);
+		*done = !err && next != s;
+		if (*done)
+			err = write_schema(m, next, version);
+		master_let_go(m, p->table_id);
+	}
+	if (!err && *done)
+		msg_notice("table %s: it is empty: salt = %d takes effect", p->name, p->salt);
+	schema_put(next);
+	return err;
+}
+
+/* Returns 1 if the table's salt waits on. */
+static int look_at(struct master *m, uint32_t table)
+{
+	struct schema *s = NULL;
+	uint64_t version;
+	bool has, done = false;
+	int err = master_read_by_id(m, table, NULL, &s, &version);
+
+	if (err == -ENOENT)
+		return 0;
+	if (!err && salt_waits(schema_public(s))) {
+		err = master_has_cells(m, schema_public(s), 0, true, &has);
+		if (!err && !has)
+			err = use_held(m, s, version, &done);
+	} else if (!err) {
+		done = true;
+	}
+	schema_put(s);
+	return !done;
+}
+
+static void look(struct task *t)
+{
+	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, look));
+	uint64_t from = monotonic_us(), took;
+
+	mutex_lock(&m->lock);
+	for (unsigned i = m->waiting_count; i-- > 0;)
+		if (!look_at(m, m->waiting[i]))
+			m->waiting[i] = m->waiting[--m->waiting_count];
+	took = (monotonic_us() - from) * LOOK_SHARE;
+	if (m->waiting_count)
+		task_queue_after(t, took > LOOK_LEAST_US ? took : LOOK_LEAST_US);
+	mutex_unlock(&m->lock);
+}
+
+void salt_watch(struct master *m, uint32_t table)
+{
+	uint32_t *more;
+
+	for (unsigned i = 0; i < m->waiting_count; i++)
+		if (m->waiting[i] == table)
+			return;
+	more = reallocarray(m->waiting, m->waiting_count + 1, sizeof(*more));
+	if (!more)
+		return; /* the next start looks */
+	m->waiting = more;
+	more[m->waiting_count++] = table;
+	if (m->no_background || (!m->pool && task_pool_new("master", 1, &m->pool)))
+		return;
+	if (!m->look.run)
+		task_init(&m->look, m->pool, look);
+	task_queue_after(&m->look, LOOK_LEAST_US);
+}
