@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletfs SOURCE MOUNTPOINT [-o options]
+ * tabletfs DATADIR MOUNTPOINT [-o options]
  *
  * In the background by default: the parent waits until the child has opened
  * the store and mounted, so an error is one line on the terminal and a
@@ -90,7 +90,7 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 
 static void usage(FILE *to)
 {
-	fputs("usage: tabletfs SOURCE MOUNTPOINT [options]\n"
+	fputs("usage: tabletfs DATADIR MOUNTPOINT [options]\n"
 	      "\n"
 	      "Mounts the tables of a data directory (made if absent or empty) as a file tree.\n"
 	      "\n"
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 		goto out;
 	}
 	if (!c.source || !c.mountpoint) {
-		fprintf(stderr, "usage: tabletfs SOURCE MOUNTPOINT [options]; tabletfs -h tells more\n");
+		fprintf(stderr, "usage: tabletfs DATADIR MOUNTPOINT [options]; see tabletfs -h\n");
 		goto out;
 	}
 	/* The background process works in /. */

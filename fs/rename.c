@@ -388,8 +388,8 @@ void tree_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t
 
 	if (flags & ~(unsigned)RENAME_NOREPLACE)
 		r = refuse(-EINVAL, dir, name, "of rename's flags only NOREPLACE is understood");
-	else
-		r = rename_any(dir, name, newdir, newname, (flags & RENAME_NOREPLACE) != 0, &c);
+	else if ((r = rename_any(dir, name, newdir, newname, (flags & RENAME_NOREPLACE) != 0, &c)) == -EINVAL)
+		r = -EPERM; /* mv reports EINVAL as a move into a subdirectory of the source itself */
 	if (r == 0) {
 		changes_listing(&c, dir);
 		changes_listing(&c, newdir);

@@ -134,7 +134,7 @@ is "$(cat t/.schema; ts t/.schema)" "$before" "a shell's redirection changes not
 log_has 'schema'
 ok "mv of a scratch file onto .schema" bash -c "cp -p '$W/schema' t/.new && mv t/.new t/.schema"
 same "$W/schema" t/.schema "  sets it"
-fails "a bad one is refused as a whole" 'Invalid argument|subdirectory of itself' bash -c "echo 'what = 1;' >t/.new; mv t/.new t/.schema"
+fails "a bad one is refused as a whole" 'not permitted' bash -c "echo 'what = 1;' >t/.new; mv t/.new t/.schema"
 same "$W/schema" t/.schema "  the schema stays"
 rm -f t/.new
 ok "rm .schema" rm t/.schema
@@ -219,7 +219,7 @@ is "$(find d -type f | sed 's/@.*//')" "d/s1/f/q" "  drops the rows with the pre
 
 fails "a family's name" 'Invalid argument' mkdir 'd/.families/a b'
 log_has 'd/.families/a b: names of tables, families and groups match'
-fails "a table's" 'Invalid argument' python3 -c 'import os; os.rename("d", "a b")'
+fails "a table's" "cannot move.*'a b'.*not permitted" mv -T d "a b"
 log_has 'a b: names of tables, families and groups match'
 
 # ---- /.tabletfs ----

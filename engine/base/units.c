@@ -33,7 +33,7 @@ static bool scaled(uint64_t n, uint64_t by, uint64_t *out)
 
 bool units_size(const char *text, uint64_t *bytes)
 {
-	static const char letters[] = "KMGT";
+	static const char letters[] = "KMGTkmgt";
 	const char *at;
 	uint64_t n, by = 1;
 
@@ -41,10 +41,10 @@ bool units_size(const char *text, uint64_t *bytes)
 		return false;
 	at = *text ? strchr(letters, *text) : NULL;
 	if (at) {
-		by = 1ull << (10 * (at - letters + 1));
+		by = 1ull << (10 * ((at - letters) % 4 + 1));
 		text++;
 	}
-	if (*text && strcmp(text, "B") != 0 && !(at && strcmp(text, "iB") == 0))
+	if (*text && strcmp(text, at ? "iB" : "B") != 0)
 		return false;
 	return scaled(n, by, bytes);
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* "4096", "64K", "128M", "2G", "1T": powers of 1024, optional B or iB.  False: not a size, or too large for 63 bits. */
+/* "4096", "4096B", "64K", "64k", "64KiB", "2G", "1T": powers of 1024.  "64KB" is refused: it means 64,000 to some.  False: not a size, or too large for 63 bits. */
 bool units_size(const char *text, uint64_t *bytes);
 /* The other way round, with at most one decimal: "512 B", "1.5 MiB".  Writes UNITS_SIZE_TEXT bytes at most; returns text. */
 #define UNITS_SIZE_TEXT 16

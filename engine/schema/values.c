@@ -4,6 +4,7 @@
  * One setter each, used alike by a written .schema and by files under
  * .families/ and .groups/, so both refuse the same things.
  */
+#include "engine/base/units.h"
 #include "engine/schema/schema_internal.h"
 
 #include <errno.h>
@@ -48,29 +49,6 @@ bool schema_ref(const char *name, uint16_t *id)
 	if (name[0] != '#' || (name[1] == '0' && name[2]) || !parse_number(name + 1, UINT16_MAX, &v))
 		return false;
 	*id = (uint16_t)v;
-	return true;
-}
-
-/* Digits, then perhaps one of K M G T (powers of 1024, either case). */
-static bool parse_size(const char *s, uint64_t *out)
-{
-	static const char units[] = "KMGT";
-	char digits[24];
-	size_t n = strlen(s);
-	unsigned shift = 0;
-	uint64_t v;
-
-	if (n == 0 || n >= sizeof digits)
-		return false;
-	memcpy(digits, s, n + 1);
-	for (unsigned i = 0; i < 4; i++)
-		if (digits[n - 1] == units[i] || digits[n - 1] == (units[i] | 0x20))
-			shift = 10 * (i + 1);
-	if (shift)
-		digits[n - 1] = 0;
-	if (!parse_number(digits, (uint64_t)1 << 50, &v) || v > ((uint64_t)1 << 62) >> shift)
-		return false;
-	*out = v << shift;
 	return true;
 }
 
@@ -272,7 +250,7 @@ int set_tablet_size(struct schema *s, void *target, const char *value, const cha
 	uint64_t v;
 
 	(void)target;
-	if (!parse_size(value, &v) || v < 64 * 1024 || v > (uint64_t)1 << 40)
+	if (!units_size(value, &v) || v < 64 * 1024 || v > (uint64_t)1 << 40)
 		return refuse(reason, "tablet_size is a size from 64K to 1T");
 	s->pub.tablet_size = v;
 	return 0;
@@ -390,7 +368,7 @@ int set_group_block_size(struct schema *s, void *target, const char *value, cons
 	uint64_t v;
 
 	(void)s;
-	if (!parse_size(value, &v) || v < 4 * 1024 || v > 4 * 1024 * 1024)
+	if (!units_size(value, &v) || v < 4 * 1024 || v > 4 * 1024 * 1024)
 		return refuse(reason, "block_size is a size from 4K to 4M");
 	((struct tfs_group *)target)->block_size = (uint32_t)v;
 	return 0;

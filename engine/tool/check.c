@@ -312,7 +312,8 @@ static void summary(const struct check *c, const char *dir)
 		printf(" with %" PRIu64 " cells", c->cells);
 	else
 		printf(" (not read)");
-	printf(", %" PRIu64 " log records; %u problems, %u notes\n", c->records, c->r.problems, c->r.notes);
+	printf(", %" PRIu64 " log records; %u problem%s, %u note%s\n", c->records, c->r.problems,
+	       c->r.problems == 1 ? "" : "s", c->r.notes, c->r.notes == 1 ? "" : "s");
 }
 
 static int run(int argc, char **argv)

@@ -114,7 +114,7 @@ static int check_one(struct check *c, uint64_t incarnation)
 		err = 0;
 	} else if (err) {
 		complain("%s: %s", why ? why : dir ? dir : c->l.dir, strerror(-err));
-	} else if (!k.needed) {
+	} else if (!k.needed && incarnation != c->l.incarnation) { /* every clean end leaves the last process's log so */
 		report_note(&c->r, "%s: no redo set names this log; the next mount removes it", dir);
 	}
 	if (k.bad > 10 && k.needed)

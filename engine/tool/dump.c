@@ -38,6 +38,29 @@ static int cannot(const char *path, int err)
 	return err == -EBADMSG ? EXIT_DAMAGED : EXIT_CANNOT;
 }
 
+/* Are the 8 bytes at offset (from_end: counted back from the end) of the file the magic?  Says so if not. */
+static bool is_a(const char *what, const char *path, const char *magic, uint64_t offset, bool from_end)
+{
+	struct file *f = NULL;
+	uint64_t size = 0;
+	size_t got = 0;
+	char text[8];
+	int err = file_open(path, FILE_READ, &f);
+
+	if (!err)
+		err = file_size(f, &size);
+	if (!err && size >= offset)
+		err = file_pread(f, text, sizeof(text), from_end ? size - offset : offset, &got);
+	file_close(f);
+	if (err)
+		complain("%s: %s", path, strerror(-err));
+	else if (got != sizeof(text) || memcmp(text, magic, sizeof(text)) != 0)
+		complain("%s: not %s", path, what);
+	else
+		return true;
+	return false;
+}
+
 /* ---- a log segment ---- */
 
 static void print_cells(struct slice batch)
@@ -97,8 +120,11 @@ static int dump_log(const char *path)
 	struct buf b = {0};
 	uint64_t records = 0, next;
 	size_t at = LOG_HEADER_BYTES;
-	int status = 0, err = file_read_all(path, SIZE_MAX, &b);
+	int status = 0, err;
 
+	if (!is_a("a commit log segment", path, "TFSLOG\r\n", 0, false))
+		return EXIT_CANNOT;
+	err = file_read_all(path, SIZE_MAX, &b);
 	if (!err)
 		err = log_header_decode(buf_slice(&b), &h);
 	if (err) {
@@ -209,11 +235,11 @@ static int dump_sst(const char *path, bool keys)
 	struct sst_cache *cache = NULL;
 	struct sst_layout y;
 	struct sst *s = NULL;
-	uint64_t bytes;
-	int err = file_stat_size(path, &bytes);
+	int err;
 
-	if (!err)
-		err = sst_cache_new(8u << 20, 8u << 20, &cache);
+	if (!is_a("an SSTable", path, "TFSSST01", 8, true))
+		return EXIT_CANNOT;
+	err = sst_cache_new(8u << 20, 8u << 20, &cache);
 	if (!err)
 		err = sst_new(cache, path, false, &s);
 	if (!err)

@@ -102,7 +102,7 @@ static void print_usage(void)
 	for (unsigned i = 0; i < COMMANDS; i++)
 		printf("  %-8s %s\n", commands[i]->name, commands[i]->brief);
 	puts("\n"
-	     "  tabletctl SUBCOMMAND -h    tells more about one of them\n"
+	     "  tabletctl help SUBCOMMAND  help on one of them (SUBCOMMAND -h does the same)\n"
 	     "  tabletctl -h, --help       this text\n"
 	     "  tabletctl -V, --version    the version\n"
 	     "\n"
@@ -110,9 +110,19 @@ static void print_usage(void)
 	     "(bad usage, the data directory is in use or is not one, an I/O error).");
 }
 
+static const struct command *command_named(const char *name)
+{
+	for (unsigned i = 0; i < COMMANDS; i++)
+		if (strcmp(name, commands[i]->name) == 0)
+			return commands[i];
+	complain("%s: no such subcommand; see 'tabletctl -h'", name);
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
+	const struct command *c;
 	int status = EXIT_CANNOT;
 
 	/* What the engine's rooms say of damage is said here, in the report's own words. */
@@ -121,23 +131,18 @@ int main(int argc, char **argv)
 		complain("a subcommand is needed; see 'tabletctl -h'");
 		return EXIT_CANNOT;
 	}
-	if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0) {
+	if (strcmp(name, "help") == 0 && argc > 2) {
+		c = command_named(argv[2]);
+		status = c ? print_help(c) : EXIT_CANNOT;
+	} else if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
 		print_usage();
 		status = 0;
 	} else if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0) {
 		puts("tabletctl " PACKAGE_VERSION);
 		status = 0;
 	} else {
-		const struct command *c = NULL;
-
-		for (unsigned i = 0; i < COMMANDS && !c; i++)
-			if (strcmp(name, commands[i]->name) == 0)
-				c = commands[i];
-		if (!c) {
-			complain("%s: no such subcommand; see 'tabletctl -h'", name);
-			return EXIT_CANNOT;
-		}
-		status = c->run(argc - 1, argv + 1);
+		c = command_named(name);
+		status = c ? c->run(argc - 1, argv + 1) : EXIT_CANNOT;
 	}
 	if (fflush(stdout) || ferror(stdout)) {
 		complain("standard output: cannot be written");
