@@ -338,7 +338,7 @@ def row(data):
 # ---- 4.7, 4.8 ----
 
 def lock_file(data):
-    r = envelope(data, b"TFLF")
+    r = envelope(copies(data), b"TFLF")
     must(r.u(8) > 0, "version of a file")
     contents = r.take(r.u(4))
     r.end()

@@ -16,6 +16,9 @@
  *	4 the journal is unlinked
  *	5 DIR is fsynced: or else a crash could bring the journal back after
  *	  later changes, and undo them
+ * Every file holds its contents twice (base/copies.h); one of which a copy is
+ * damaged is replaced when it is read (file_replace), by the same contents and
+ * version.
  * A crash before the first rename or unlink leaves the state before, after
  * the last the state after; NAME.tmp is removed at the next open.  Whatever
  * needs room on the disk comes first: an error in step 1 has changed nothing,
@@ -90,11 +93,22 @@ char *lock_name_path(const char *top, const char *name)
 
 /* ---- reading ---- */
 
+/* A damaged copy is replaced by what the other one says: the same file, so no change. */
+static void heal(const char *path, struct slice contents, uint64_t version)
+{
+	struct buf fresh = {0};
+
+	if (lock_file_encode(contents, version, &fresh) == 0)
+		copies_rewrite(path, buf_slice(&fresh));
+	buf_fini(&fresh);
+}
+
 int lock_files_read(const char *top, const char *name, struct buf *contents, uint64_t *version)
 {
 	char *path = lock_name_path(top, name);
 	struct buf bytes = {0};
 	struct slice c;
+	bool whole;
 	uint64_t v;
 	int rc;
 
@@ -108,7 +122,9 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 	if (rc == -EFBIG)
 		rc = -EBADMSG;
 	if (!rc)
-		rc = lock_file_decode(buf_slice(&bytes), &c, &v);
+		rc = lock_file_decode(buf_slice(&bytes), &c, &v, &whole);
+	if (!rc && !whole)
+		heal(path, c, v);
 	if (rc == -EBADMSG)
 		msg_error("%s: damaged", path);
 	else if (rc == -EPROTO)

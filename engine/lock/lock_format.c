@@ -48,15 +48,15 @@ int lock_file_encode(struct slice contents, uint64_t version, struct buf *out)
 
 	if (contents.n > LOCK_CONTENTS_MAX)
 		return -EFBIG;
-	if (buf_reserve(out, contents.n + 64) || envelope_begin(out, FILE_MAGIC) || buf_be64(out, version) ||
-	    buf_be32(out, (uint32_t)contents.n) || buf_append_slice(out, contents) || envelope_end(out, from)) {
+	if (buf_reserve(out, 2 * (contents.n + COPIES_APART)) || envelope_begin(out, FILE_MAGIC) || buf_be64(out, version) ||
+	    buf_be32(out, (uint32_t)contents.n) || buf_append_slice(out, contents) || envelope_end(out, from) || copies_add(out, from)) {
 		out->n = from;
 		return -ENOMEM;
 	}
 	return 0;
 }
 
-int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version)
+static int decode_copy(struct slice in, struct slice *contents, uint64_t *version)
 {
 	struct reader r;
 	struct slice c;
@@ -71,6 +71,30 @@ int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version)
 	*contents = c;
 	*version = v;
 	return 0;
+}
+
+#define LENGTH_AT 14u /* of a file's contents */
+#define AROUND 22u    /* bytes before and behind them */
+
+int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole)
+{
+	struct slice tries[] = {copies_get(in, 0), copies_get(in, 1), {0}};
+	int rc = -EBADMSG;
+
+	/* A file that was cut short: its first copy ends where its length says. */
+	if (in.n > AROUND && load_be32(in.p + LENGTH_AT) <= in.n - AROUND)
+		tries[2] = slice_of(in.p, load_be32(in.p + LENGTH_AT) + AROUND);
+	for (unsigned i = 0; i < 3; i++) {
+		int one = decode_copy(tries[i], contents, version);
+
+		if (one == 0) {
+			*whole = copies_whole(in, tries[i].n);
+			return 0;
+		}
+		if (one == -EPROTO)
+			rc = one;
+	}
+	return rc;
 }
 
 static int encode_step(const struct lock_step *s, struct buf *out)
@@ -93,6 +117,8 @@ int lock_journal_encode(const struct lock_step *steps, unsigned count, struct bu
 		if (encode_step(&steps[i], out))
 			goto fail;
 	rc = envelope_end(out, from);
+	if (!rc)
+		rc = copies_add(out, from);
 	if (!rc)
 		return 0;
 fail:
@@ -120,7 +146,7 @@ static bool decode_step(struct reader *r, struct lock_step *s)
 			     s->contents.n <= LOCK_CONTENTS_MAX);
 }
 
-int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count)
+static int decode_journal(struct slice in, struct lock_step **steps, unsigned *count)
 {
 	struct lock_step *v;
 	struct reader r;
@@ -147,4 +173,11 @@ int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *cou
 	*steps = v;
 	*count = n;
 	return 0;
+}
+
+int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count)
+{
+	int rc = decode_journal(copies_get(in, 0), steps, count);
+
+	return rc && rc != -ENOMEM && decode_journal(copies_get(in, 1), steps, count) == 0 ? 0 : rc;
 }

@@ -3,6 +3,8 @@
  * The bytes of the local lock service: its files and its journal.  All
  * integers are big-endian; no I/O here.
  *
+ * A file and the journal are two copies (base/copies.h) of
+ *
  * A file:
  *	u32 magic "TFLF"   u16 format (1)   u64 version   u32 length
  *	contents           u32 CRC-32C of all before
@@ -19,15 +21,15 @@
 #ifndef TFS_LOCK_FORMAT_H
 #define TFS_LOCK_FORMAT_H
 
-#include "engine/base/bytes.h"
+#include "engine/base/copies.h"
 
 #define LOCK_CONTENTS_MAX (1024 * 1024)
 #define LOCK_OPS_MAX 64u
 #define LOCK_COMPONENT_MAX 128
 #define LOCK_NAME_MAX (2 * LOCK_COMPONENT_MAX + 1)
 /* More than the largest file or journal that these functions write. */
-#define LOCK_FILE_BYTES_MAX (LOCK_CONTENTS_MAX + 64)
-#define LOCK_JOURNAL_BYTES_MAX ((size_t)LOCK_OPS_MAX * (LOCK_CONTENTS_MAX + LOCK_NAME_MAX + 32) + 64)
+#define LOCK_FILE_BYTES_MAX (2 * (LOCK_CONTENTS_MAX + COPIES_APART))
+#define LOCK_JOURNAL_BYTES_MAX (2 * ((size_t)LOCK_OPS_MAX * (LOCK_CONTENTS_MAX + LOCK_NAME_MAX + 32) + COPIES_APART))
 
 /* One step of a journal: a put has the version and contents that the file will have. */
 struct lock_step {
@@ -41,9 +43,10 @@ struct lock_step {
 bool lock_name_valid(const char *name);
 
 int lock_file_encode(struct slice contents, uint64_t version, struct buf *out) TFS_MUST;         /* appends */
-int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version) TFS_MUST;      /* borrows */
+/* Borrows.  *whole: both copies are good; one suffices. */
+int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole) TFS_MUST;
 int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out) TFS_MUST; /* appends */
-/* *steps is malloc'd and borrows contents from in. */
+/* *steps is malloc'd and borrows contents from in.  One good copy suffices. */
 int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count) TFS_MUST;
 
 #endif

@@ -184,6 +184,7 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 	struct slice contents;
 	char *path = path_join(w->path, name);
 	uint64_t version;
+	bool whole;
 	int err;
 
 	if (!path)
@@ -210,7 +211,7 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 		goto out;
 	}
 	if (!err)
-		err = lock_file_decode(buf_slice(&bytes), &contents, &version);
+		err = lock_file_decode(buf_slice(&bytes), &contents, &version, &whole);
 	if (err == -EPROTO) {
 		complain("%s: written in a later format", path);
 		goto out;
@@ -223,6 +224,8 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 		err = 0;
 		goto out;
 	}
+	if (!whole)
+		report_problem(w->r, ONE_COPY, path);
 	err = file_add(w->l, full, path, &f);
 	if (!err)
 		err = buf_set(&f->contents, contents.p, contents.n);

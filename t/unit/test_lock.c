@@ -351,17 +351,80 @@ static void write_raw(const char *name, const void *p, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* Every byte of a file changed, and every truncation, is noticed. */
+static bool is_raw(const char *name, const struct buf *want)
+{
+	struct buf b = {0};
+	char path[128];
+	bool same;
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	assert_int_equal(file_read_all(path, 1 << 22, &b), 0);
+	same = slice_eq(buf_slice(&b), buf_slice(want));
+	buf_fini(&b);
+	return same;
+}
+
+/* One copy damaged: a changed byte, zeroed sectors, a file cut short.  It is read, and written again. */
+static void one_copy_damaged(const char *contents)
+{
+	struct buf bytes = {0}, bad = {0};
+	struct lock_service *s = opened();
+	size_t n;
+
+	assert_int_equal(lock_file_encode(slice_str(contents), 7, &bytes), 0);
+	n = copies_get(buf_slice(&bytes), 0).n;
+	for (unsigned i = 0; i < 300; i++) {
+		size_t at = i * bytes.n / 300, first = bytes.n - n; /* the second one's begin */
+
+		assert_int_equal(buf_set(&bad, bytes.p, bytes.n), 0);
+		if (i % 3 == 0)
+			bad.p[at] ^= (uint8_t)(1u << i % 8);
+		else if (i % 3 == 1)
+			memset(bad.p + at / 512 * 512, 0, bad.n - at / 512 * 512 < 512 ? bad.n - at / 512 * 512 : 512);
+		else
+			bad.n = n + at * (bytes.n - n) / bytes.n;
+		if (i == 0) /* all of the first copy */
+			memset(bad.p, 0, first);
+		write_raw("root", bad.p, bad.n);
+		expect_file(s, "root", contents, 7);
+		assert_true(is_raw("root", &bytes));
+	}
+	lock_service_free(s);
+	buf_fini(&bytes);
+	buf_fini(&bad);
+}
+
+static void test_one_copy(void **state)
+{
+	char *large = malloc(20001);
+
+	(void)state;
+	assert_non_null(large);
+	memset(large, 'x', 20000);
+	large[20000] = 0;
+	one_copy_damaged("contents");
+	one_copy_damaged(large);
+	large[2 * 4096 - 22] = 0; /* as long as two pages */
+	one_copy_damaged(large);
+	one_copy_damaged("");
+	free(large);
+}
+
+/* Every byte changed in both copies, and every truncation into the first, is noticed. */
 static void test_damage(void **state)
 {
 	struct buf bytes = {0}, got = {0};
 	struct lock_service *s;
+	size_t n, second;
 
 	(void)state;
 	assert_int_equal(lock_file_encode(slice_str("contents"), 7, &bytes), 0);
+	n = copies_get(buf_slice(&bytes), 0).n;
+	second = bytes.n - n;
 	s = opened();
-	for (size_t i = 0; i < bytes.n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		bytes.p[i] ^= 0x10;
+		bytes.p[second + (i + 5) % n] ^= 0x10;
 		write_raw("root", bytes.p, bytes.n);
 		int rc = lock_get(s, "root", &got, NULL);
 
@@ -369,6 +432,7 @@ static void test_damage(void **state)
 		rc = put(s, "root", "x", LOCK_ANY);
 		assert_int_equal(rc, -EBADMSG);
 		bytes.p[i] ^= 0x10;
+		bytes.p[second + (i + 5) % n] ^= 0x10;
 		write_raw("root", bytes.p, i);
 		assert_int_equal(lock_get(s, "root", &got, NULL), -EBADMSG);
 	}
@@ -380,12 +444,17 @@ static void test_damage(void **state)
 
 	buf_reset(&bytes);
 	assert_int_equal(lock_journal_encode(&step, 1, &bytes), 0);
-	for (size_t i = 0; i < bytes.n; i++) {
+	n = copies_get(buf_slice(&bytes), 0).n;
+	second = bytes.n - n;
+	for (size_t i = 0; i < n; i++) {
 		bytes.p[i] ^= 0x40;
+		bytes.p[second + i] ^= 0x40;
 		write_raw("journal", bytes.p, bytes.n);
 		assert_int_equal(lock_local_open(dir, &s), -EBADMSG);
 		bytes.p[i] ^= 0x40;
+		bytes.p[second + i] ^= 0x40;
 	}
+	bytes.p[7] ^= 0x40; /* one good copy suffices */
 	write_raw("journal", bytes.p, bytes.n);
 	s = opened();
 	expect_file(s, "tables/x", "abc", 3);
@@ -428,13 +497,14 @@ static void test_whole_but_wrong(void **state)
 	struct buf b = {0};
 	struct slice contents;
 	uint64_t version;
+	bool whole;
 	unsigned n;
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof versions / sizeof *versions; i++) {
 		buf_reset(&b);
 		assert_int_equal(lock_file_encode(slice_str("x"), versions[i], &b), 0);
-		assert_int_equal(lock_file_decode(buf_slice(&b), &contents, &version), -EBADMSG);
+		assert_int_equal(lock_file_decode(buf_slice(&b), &contents, &version, &whole), -EBADMSG);
 		buf_reset(&b);
 		step.version = versions[i];
 		assert_int_equal(lock_journal_encode(&step, 1, &b), 0);
@@ -443,12 +513,17 @@ static void test_whole_but_wrong(void **state)
 	for (unsigned format = 0; format < 3; format++) {
 		buf_reset(&b);
 		assert_int_equal(lock_file_encode(slice_str("x"), 1, &b), 0);
-		put_be16(b.p + 4, (uint16_t)format);
-		put_be32(b.p + b.n - 4, crc32c(0, b.p, b.n - 4));
-		assert_int_equal(lock_file_decode(buf_slice(&b), &contents, &version), format == 1 ? 0 : -EPROTO);
+		for (unsigned copy = 0; copy < 2; copy++) {
+			struct slice one = copies_get(buf_slice(&b), copy);
+			uint8_t *p = b.p + (one.p - b.p);
+
+			put_be16(p + 4, (uint16_t)format);
+			put_be32(p + one.n - 4, crc32c(0, p, one.n - 4));
+		}
+		assert_int_equal(lock_file_decode(buf_slice(&b), &contents, &version, &whole), format == 1 ? 0 : -EPROTO);
 	}
-	for (size_t i = 0; i < b.n; i++)
-		assert_int_equal(lock_file_decode(slice_of(b.p, i), &contents, &version), -EBADMSG);
+	for (size_t i = 0; i < copies_get(buf_slice(&b), 0).n; i++)
+		assert_int_equal(lock_file_decode(slice_of(b.p, i), &contents, &version, &whole), -EBADMSG);
 	buf_fini(&b);
 }
 
@@ -617,6 +692,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_exclusive, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_copy, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
 		cmocka_unit_test(test_journal_round_trip),
 		cmocka_unit_test(test_whole_but_wrong),

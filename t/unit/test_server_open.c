@@ -89,7 +89,7 @@ static void damaged_stores(void **state)
 	shell("cp -a d whole");
 	for (unsigned i = 0; i < 4; i++) {
 		snprintf(path, sizeof(path), "d/%s", files[i]);
-		for (unsigned which = 0; which < 2 && copies_agree(in_dir(path)); which++) {
+		for (unsigned which = 0; which < 2; which++) {
 			damage_copies(in_dir(path), which == 0, which == 1);
 			assert_false(copies_agree(in_dir(path)));
 			open_store();
