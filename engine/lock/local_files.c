@@ -147,9 +147,12 @@ static int ensure_dir(const char *top, const char *path)
 {
 	int rc = file_mkdir(path);
 
-	if (rc == -EEXIST)
-		return 0;
-	return rc ? rc : file_sync_dir(top);
+	if (rc)
+		return rc == -EEXIST ? 0 : rc;
+	rc = file_sync_dir(top);
+	if (rc) /* a directory that is found is one that was synced */
+		(void)!file_rmdir(path);
+	return rc;
 }
 
 static char *tmp_of(const char *path)
