@@ -137,6 +137,11 @@ static int embedded_servers(void *arg, int (*fn)(void *fn_arg, const struct tfs_
 	return fn(fn_arg, &one);
 }
 
+static void embedded_confirm_clock(void *arg)
+{
+	server_confirm_clock(((struct embedded *)arg)->server);
+}
+
 static int embedded_close(void *arg)
 {
 	const struct embedded *e = arg;
@@ -462,6 +467,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		.compaction_threads = o->compaction_threads,
 		.compaction_rate = o->compaction_rate,
 		.major_within_us = o->major_within_us,
+		.clock_gap_us = o->clock_gap_us,
 		.sync = o->sync,
 		.no_background = o->no_background,
 		.clock = e->hooks ? e->hooks->clock : NULL,
@@ -595,6 +601,7 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 		.status = embedded_status,
 		.metrics = embedded_metrics,
 		.servers = embedded_servers,
+		.confirm_clock = embedded_confirm_clock,
 		.close = embedded_close,
 	};
 	struct embedded *e = NULL;

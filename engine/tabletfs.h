@@ -106,6 +106,7 @@ struct tfs_options {
 	unsigned compaction_threads;  /* default 2 */
 	size_t compaction_rate;       /* bytes a second that compactions in the background write; 0, the default: no limit */
 	uint64_t major_within_us;     /* what was removed is off the disk within this; default 7 days */
+	uint64_t clock_gap_us;        /* a clock farther off than this since the last opening is doubted, see tfs_confirm_clock; default 1 day */
 	bool sync;                    /* every commit is on disk before it is acknowledged */
 	bool no_background;           /* tests: flush and compact only when asked */
 	int log_level;                /* 0 errors, 1 and warnings, 2 notices, 3 infos, 4 debug; -1: leave it (2).  Of the process */
@@ -141,6 +142,12 @@ TFS_API int tfs_sync(struct tfs_store *s) TFS_CHECKED;
 TFS_API int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_bytes) TFS_CHECKED;
 /* The state of the store in lines for an operator.  *text is NUL-terminated, free() it. */
 TFS_API int tfs_status(struct tfs_store *s, char **text) TFS_CHECKED;
+/*
+ * The system's clock is right, though it is far off the time when the store was last open.  Until
+ * this is called or the store has been open for 24 hours with a steady clock, nothing that expired
+ * in between is removed.  Reads follow the clock at once.
+ */
+TFS_API int tfs_confirm_clock(struct tfs_store *s) TFS_CHECKED;
 /* All its numbers as one Prometheus text page. */
 TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
 

@@ -310,6 +310,8 @@ static int system_verb(struct node *n, struct slice line, struct changes *c)
 		return each_table(compact_table);
 	if (verb(line, "sync", &argument) && !argument.n)
 		return tfs_sync(fs.store);
+	if (verb(line, "confirm-clock", &argument) && !argument.n)
+		return tfs_confirm_clock(fs.store);
 	return NO_SUCH_VERB;
 }
 

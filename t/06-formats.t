@@ -399,8 +399,8 @@ def decode(path, data):
         schema(lock_file(data), os.path.basename(path))
     elif rest == "lock/root":
         root(lock_file(data))
-    elif rest in ("lock/incarnation", "lock/ids"):
-        must(len(lock_file(data)) == (8 if rest == "lock/incarnation" else 4), "a number")
+    elif rest in ("lock/incarnation", "lock/ids", "lock/clock"):
+        must(len(lock_file(data)) == (4 if rest == "lock/ids" else 8), "a number")
     else:
         must(rest in ("lock/held", "ballast"), "a file that HACKING does not name")
     return None

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store's clock: one mark, the greatest time told so far, under one
- * short lock.  A time that is unique lies above the mark, so it differs from
- * every time told before, unique or not.  At the end of the number range the
- * clock stands still rather than wrap.
+ * The store's clock, under one short lock.
+ *
+ * Each look at the system's clock compares its step since the look before
+ * with that of CLOCK_BOOTTIME, which nobody sets and which runs while the
+ * machine sleeps.  A difference of more than a minute is a jump, and the day
+ * of steadiness begins again.  The allowed distance from the mark grows by
+ * the time between two looks: an idle store looks rarely.
+ *
+ * At the end of the number range unique times stand still rather than wrap.
  */
 #include "engine/base/clock.h"
 
@@ -12,10 +17,17 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define JUMP_US INT64_C(60000000)
+#define SET_BACK_US INT64_C(1000000)
+
 struct clock {
 	struct mutex lock; /* guards all below */
-	int64_t mark_us, commit_us;
-	int64_t (*now_us)(void *arg); /* NULL: the system's */
+	int64_t mark_us, gap_us;
+	int64_t now_us, boot_us;        /* at the last look */
+	int64_t steady_us;              /* boot_us at the last jump, or at the first look */
+	int64_t unique_us, commit_us; /* the last of each */
+	bool looked, believed;
+	int64_t (*system_us)(void *arg); /* NULL: the system's */
 	void *arg;
 };
 
@@ -26,7 +38,8 @@ struct clock *clock_new(void)
 	if (!c)
 		return NULL;
 	mutex_init(&c->lock, RANK_CLOCK);
-	c->mark_us = c->commit_us = INT64_MIN;
+	c->mark_us = c->unique_us = c->commit_us = INT64_MIN;
+	c->gap_us = CLOCK_GAP_US;
 	return c;
 }
 
@@ -38,14 +51,50 @@ void clock_free(struct clock *c)
 	free(c);
 }
 
-static int64_t now_locked(struct clock *c)
+static int64_t time_of(clockid_t id)
 {
 	struct timespec ts;
 
-	if (c->now_us)
-		return c->now_us(c->arg);
-	clock_gettime(CLOCK_REALTIME, &ts);
+	clock_gettime(id, &ts);
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+/* a - b, at most INT64_MAX; a >= b. */
+static int64_t distance(int64_t a, int64_t b)
+{
+	int64_t d;
+
+	return __builtin_sub_overflow(a, b, &d) ? INT64_MAX : d;
+}
+
+static int64_t between(int64_t a, int64_t b)
+{
+	return a > b ? distance(a, b) : distance(b, a);
+}
+
+static void believe(struct clock *c)
+{
+	c->mark_us = c->now_us;
+	c->believed = true;
+}
+
+static void look(struct clock *c)
+{
+	int64_t now = c->system_us ? c->system_us(c->arg) : time_of(CLOCK_REALTIME), boot = time_of(CLOCK_BOOTTIME);
+	int64_t passed = c->looked ? boot - c->boot_us : 0;
+
+	if (!c->looked || between(now, c->now_us) > passed + JUMP_US || (now < c->now_us && c->now_us - now > JUMP_US))
+		c->steady_us = boot;
+	c->looked = true;
+	c->now_us = now;
+	c->boot_us = boot;
+	if (c->mark_us == INT64_MIN || boot - c->steady_us >= CLOCK_STEADY_US) {
+		believe(c);
+		return;
+	}
+	c->believed = between(now, c->mark_us) <= c->gap_us + passed;
+	if (c->believed && now > c->mark_us)
+		c->mark_us = now;
 }
 
 int64_t clock_now(struct clock *c)
@@ -53,54 +102,84 @@ int64_t clock_now(struct clock *c)
 	int64_t now;
 
 	mutex_lock(&c->lock);
-	now = now_locked(c);
-	if (now > c->mark_us)
-		c->mark_us = now;
-	now = c->mark_us;
+	look(c);
+	now = c->now_us;
 	mutex_unlock(&c->lock);
 	return now;
+}
+
+int64_t clock_collect(struct clock *c)
+{
+	int64_t us;
+
+	mutex_lock(&c->lock);
+	look(c);
+	us = c->now_us < c->mark_us ? c->now_us : c->mark_us;
+	mutex_unlock(&c->lock);
+	return us;
+}
+
+static int64_t above(int64_t now, int64_t last)
+{
+	return now > last ? now : last < INT64_MAX ? last + 1 : last;
 }
 
 int64_t clock_unique(struct clock *c)
 {
-	int64_t now;
+	int64_t us;
 
 	mutex_lock(&c->lock);
-	now = now_locked(c);
-	if (now > c->mark_us)
-		c->mark_us = now;
-	else if (c->mark_us < INT64_MAX)
-		c->mark_us++;
-	now = c->mark_us;
+	look(c);
+	if (c->now_us < c->unique_us && distance(c->unique_us, c->now_us) > SET_BACK_US)
+		c->unique_us = c->now_us - 1;
+	us = c->unique_us = above(c->now_us, c->unique_us);
 	mutex_unlock(&c->lock);
-	return now;
+	return us;
 }
 
 int64_t clock_commit(struct clock *c)
 {
-	int64_t now;
+	int64_t us;
 
 	mutex_lock(&c->lock);
-	now = now_locked(c);
-	if (now <= c->commit_us && c->commit_us < INT64_MAX)
-		now = c->commit_us + 1;
-	c->commit_us = now;
+	look(c);
+	us = c->commit_us = above(c->now_us, c->commit_us);
 	mutex_unlock(&c->lock);
-	return now;
+	return us;
 }
 
-void clock_at_least(struct clock *c, int64_t us)
+void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us)
 {
 	mutex_lock(&c->lock);
-	if (us > c->mark_us)
-		c->mark_us = us;
+	c->mark_us = mark_us;
+	c->gap_us = gap_us ? gap_us : CLOCK_GAP_US;
+	c->looked = false;
+	look(c);
+	mutex_unlock(&c->lock);
+}
+
+void clock_confirm(struct clock *c)
+{
+	mutex_lock(&c->lock);
+	look(c);
+	believe(c);
+	mutex_unlock(&c->lock);
+}
+
+void clock_get_state(struct clock *c, struct clock_state *out)
+{
+	mutex_lock(&c->lock);
+	look(c);
+	*out = (struct clock_state){c->now_us, c->mark_us, c->believed, 0};
+	if (!c->believed)
+		out->left_us = CLOCK_STEADY_US - (c->boot_us - c->steady_us);
 	mutex_unlock(&c->lock);
 }
 
 void clock_set_for_test(struct clock *c, int64_t (*now_us)(void *arg), void *arg)
 {
 	mutex_lock(&c->lock);
-	c->now_us = now_us;
+	c->system_us = now_us;
 	c->arg = arg;
 	mutex_unlock(&c->lock);
 }

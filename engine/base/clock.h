@@ -1,22 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Time.  All times are int64 microseconds since 1970 (the cell timestamps'
- * unit).  The store's clock never runs backwards: it is max(system time,
- * everything it was told or has told before), so expiry never un-happens;
- * tests replace the system time.
+ * unit).  Tests replace the system's clock.
+ *
+ * Reads follow the system's clock, in both directions.  What is collected is
+ * gone for good, so that follows a second time: the mark, the latest time at
+ * which the clock was believed.  A clock within the gap (a day) of the mark
+ * is believed, and takes the mark along when it is ahead.  A clock farther
+ * off is believed, and the mark set to it, forwards or backwards, once it has
+ * been steady for a day or clock_confirm is called.
  */
 #ifndef TFS_BASE_CLOCK_H
 #define TFS_BASE_CLOCK_H
+#include <stdbool.h>
 #include <stdint.h>
 
+#define CLOCK_GAP_US INT64_C(86400000000)    /* the gap, unless it is set */
+#define CLOCK_STEADY_US INT64_C(86400000000) /* a clock steady for so long is believed */
+
 struct clock;
-struct clock *clock_new(void);                    /* NULL: out of memory */
+struct clock *clock_new(void); /* NULL: out of memory */
 void clock_free(struct clock *c);
-int64_t clock_now(struct clock *c);               /* never falls; may repeat */
-int64_t clock_unique(struct clock *c);            /* strictly rising */
-/* For times of commit: the system's time, or one microsecond above the last such time if that lies ahead. */
+int64_t clock_now(struct clock *c);            /* the system's clock */
+int64_t clock_collect(struct clock *c);        /* the earlier of now and the mark: what expired by then may be collected */
+/* For timestamps: rises strictly, but follows a clock that was set back by more than a second. */
+int64_t clock_unique(struct clock *c);
+/* For commit times: rises strictly as long as the store is open. */
 int64_t clock_commit(struct clock *c);
-void clock_at_least(struct clock *c, int64_t us); /* a persisted mark was read */
+
+/* The mark as persisted; before it is called, and for a new store, the mark is the clock's first time.  gap_us 0: the default. */
+void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us);
+/* An operator says that the clock is right. */
+void clock_confirm(struct clock *c);
+struct clock_state {
+	int64_t now_us, mark_us;
+	bool believed;
+	int64_t left_us; /* unless believed: until it will be, if it stays steady */
+};
+void clock_get_state(struct clock *c, struct clock_state *out);
+
 void clock_set_for_test(struct clock *c, int64_t (*now_us)(void *arg), void *arg);
 uint64_t monotonic_us(void);                      /* CLOCK_MONOTONIC */
 #endif

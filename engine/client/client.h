@@ -26,6 +26,7 @@ struct client_options {
 	int (*status)(void *arg, struct buf *out);
 	int (*metrics)(void *arg, struct buf *out);
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
+	void (*confirm_clock)(void *arg);
 	int (*close)(void *arg); /* last: ends everything behind the services */
 	void *arg;
 };

@@ -25,6 +25,7 @@ void tfs_options_init(struct tfs_options *o)
 		.sync_interval_us = 1000000,
 		.compaction_threads = 2,
 		.major_within_us = 7 * 86400000000ull,
+		.clock_gap_us = 86400000000ull,
 		.log_level = -1,
 	};
 }
@@ -46,6 +47,7 @@ static const struct setting settings[] = {
 	{"compaction_threads", COUNT, offsetof(struct tfs_options, compaction_threads), 1, 64, "must be from 1 to 64"},
 	{"compaction_rate", SIZE, offsetof(struct tfs_options, compaction_rate), 1u << 20, 1ull << 42, "must be from 1M to 4T"},
 	{"major_within", DURATION, offsetof(struct tfs_options, major_within_us), 3600000000ull, 3650 * 86400000000ull, "must be from 1h to 3650d"},
+	{"clock_gap", DURATION, offsetof(struct tfs_options, clock_gap_us), 3600000000ull, 36500 * 86400000000ull, "must be from 1h to 36500d"},
 	{"log_level", LEVEL, offsetof(struct tfs_options, log_level), 0, 0, ""},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))

@@ -108,6 +108,12 @@ int tfs_metrics(struct tfs_store *s, char **text)
 	return text_of(s, s->o.metrics, numbers_metrics, text);
 }
 
+int tfs_confirm_clock(struct tfs_store *s)
+{
+	s->o.confirm_clock(s->o.arg);
+	return 0;
+}
+
 int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg)
 {
 	return s->o.servers(s->o.arg, fn, arg);

@@ -116,7 +116,8 @@ struct server {
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_largest, retire, split, sweep, doubt;
+	struct task flush_largest, retire, split, sweep, doubt, clock_task;
+	_Atomic int64_t clock_saved_us; /* the mark as written */
 	struct ballast ballast;
 	struct latency traffic[REQUESTS];
 	int64_t started_s;           /* system time of the start */
@@ -270,6 +271,13 @@ extern uint64_t retire_age_us; /* what is older is flushed; tests make it short 
 void retire_give_back(struct server *s);
 /* Removes the log directories of dead incarnations that no redo set names. */
 int retire_dead_logs(struct server *s) TFS_MUST;
+
+/* ---- clock.c ---- */
+/* Before tablets are loaded: reads the mark.  gap_us 0: the default. */
+void server_clock_start(struct server *s, int64_t gap_us);
+void clock_run(struct task *t);
+/* For the status while the clock is not believed. */
+int server_clock_attention(struct server *s, struct buf *out) TFS_MUST;
 
 /* ---- sweep.c ---- */
 int sweep_at_start(struct server *s, char **why) TFS_MUST; /* *why as server_recover's */

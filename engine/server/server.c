@@ -224,6 +224,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		task_init(&s->split, s->move, split_run);
 		task_init(&s->doubt, s->move, merge_doubt_run);
 		task_init(&s->sweep, s->move, sweep_run);
+		task_init(&s->clock_task, s->misc, clock_run);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
 	if (!err)
@@ -236,6 +237,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	}
 	for (unsigned k = 0; k < KINDS; k++)
 		fill_env(s, k);
+	server_clock_start(s, (int64_t)o->clock_gap_us);
 	*out = s;
 	return 0;
 }
@@ -292,6 +294,7 @@ int server_free(struct server *s, bool flush)
 	task_cancel(&s->split);
 	task_cancel(&s->doubt);
 	task_cancel(&s->sweep);
+	task_cancel(&s->clock_task);
 	scans_free(s);
 	if (flush && s->log && !s->recovering) {
 		flush_all(s);

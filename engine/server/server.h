@@ -28,6 +28,7 @@ struct server_options {
 	uint64_t major_within_us;      /* what was removed is off the disk within this */
 	bool sync;                     /* every commit is synced before it is answered */
 	bool no_background;
+	uint64_t clock_gap_us;         /* a clock this far off the mark is believed; 0: the default */
 	struct clock *clock;           /* the caller's, or NULL: its own */
 };
 
@@ -50,6 +51,8 @@ int server_sync(struct server *s) TFS_MUST;
 /* flush: write the memtables out first, so that the next start has no log to replay. */
 int server_free(struct server *s, bool flush);
 struct clock *server_clock(struct server *s);
+/* An operator says that the system's clock is right. */
+void server_confirm_clock(struct server *s);
 /* Is a file below sst/TABLE named as ours are?  Any other is somebody else's, and is let be. */
 bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;
 /* For a change in the lock service that found the disk full: has some of the ballast been given up for it? */

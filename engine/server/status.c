@@ -126,6 +126,8 @@ static int put_attention(struct server *s, struct buf *out)
 		err = buf_printf(out, "salts that wait until their table is empty: %u; ", waiting);
 	if (!err && atomic_load(&s->ballast.full))
 		err = buf_printf(out, "the disk is full: puts are refused until files are removed; ");
+	if (!err)
+		err = server_clock_attention(s, out);
 	if (!err && out->n == before)
 		return buf_printf(out, "none\n");
 	if (!err) {

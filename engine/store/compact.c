@@ -100,7 +100,7 @@ compact_give_up(struct tablet *t, struct compact_job *j)
 static int
 install(struct tablet *t, struct compact_job *j)
 {
-	struct tablet_edit e = {.event = j->major ? "major compaction" : "merging compaction", .clock_mark = j->clock_mark};
+	struct tablet_edit e = {.event = j->major ? "major compaction" : "merging compaction", .major_us = j->major_us};
 	struct tablet_file *added = calloc(j->out.n + 1u, sizeof *added);
 	struct tablet_file *removed = calloc(j->in.n + 1u, sizeof *removed);
 	struct view *v = NULL, *old = NULL;
@@ -123,10 +123,6 @@ install(struct tablet *t, struct compact_job *j)
 	e.added_count = j->out.n;
 	e.removed = removed;
 	e.removed_count = j->in.n;
-	if (e.clock_mark < t->clock_mark)
-		e.clock_mark = t->clock_mark;
-	if (j->major)
-		e.major_us = j->clock_mark;
 	err = t->commit(t->commit_arg, t, &e);
 	mutex_lock(&t->lock);
 	if (err) {
@@ -135,7 +131,6 @@ install(struct tablet *t, struct compact_job *j)
 		view_take_mems(v, t->view, NULL, 0);
 		old = view_swap(t, v);
 		v = NULL;
-		t->clock_mark = e.clock_mark;
 		if (j->major)
 			t->major_us = e.major_us;
 	}
@@ -289,19 +284,16 @@ only_unsure(const struct file_set *in, const struct store_schema *s)
 static int
 looked_through(struct tablet *t, struct compact_job *j, const struct store_schema *s)
 {
-	struct tablet_edit e = {.event = "major compaction: nothing is to go", .clock_mark = j->clock_mark, .major_us = j->clock_mark};
+	struct tablet_edit e = {.event = "major compaction: nothing is to go", .major_us = j->major_us};
 	int err = -ESTALE;
 
 	mutex_lock(&t->edit);
 	if (t->state != TABLET_BROKEN) {
-		if (e.clock_mark < t->clock_mark)
-			e.clock_mark = t->clock_mark;
 		err = t->commit(t->commit_arg, t, &e);
 		mutex_lock(&t->lock);
 		if (err) {
 			tablet_fail(t, err);
 		} else {
-			t->clock_mark = e.clock_mark;
 			t->major_us = e.major_us;
 		}
 		mutex_unlock(&t->lock);
@@ -371,11 +363,10 @@ merge_run(struct tablet *t, struct compact_job *j, bool paced)
 		compact_give_up(t, j);
 		return err;
 	}
-	j->clock_mark = clock_now(t->env->clock);
 	snap_take(t, &snap);
 	p.schema = snap.schema;
 	p.rules.schema = snap.schema;
-	p.rules.age_asof = j->clock_mark - TABLET_SKEW_US;
+	p.rules.age_asof = clock_collect(t->env->clock) - TABLET_SKEW_US;
 	p.rules.counts = true;
 	for (unsigned i = 0; i < j->in.n; i++) { /* one set of rules ever since the first was frozen: compact_filter.c */
 		p.rules.counts &= j->in.v[i]->schema == snap.schema;
@@ -485,7 +476,7 @@ major(struct tablet *t, bool background, bool *again)
 	if (err || !j->in.n)
 		goto out;
 	j->major = true;
-	j->clock_mark = f.us;
+	j->major_us = f.at_us;
 	p.schema = f.schema;
 	p.rules.schema = f.schema;
 	p.freeze_schema = f.counts ? f.schema : NULL;

@@ -91,8 +91,12 @@ int compact_pick(const struct view *v, struct file_set *run) TFS_MUST;
 unsigned compact_debt(const struct view *v);
 /* How long after the last one, at the least, that a tablet has a major compaction, so that within_us is kept. */
 int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_us);
-/* By how much one is late, in microseconds; -1: there is nothing for it to do, or it is not time. */
-int64_t compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t after_us);
+/*
+ * By how much one is late, in microseconds; -1: there is nothing for it to do, or it is not time.
+ * collect: as of when expired data may be collected.  A last one in the future was at a wrong clock: one is due.
+ */
+int64_t compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t collect,
+			   int64_t after_us);
 
 /* A major compaction would give room back: much has been removed, or deletes of whole rows and families say nothing of how much.  *tombstones: in all. */
 bool compact_gives_room(const struct view *v, uint64_t *tombstones);
@@ -113,7 +117,7 @@ void compact_schedule(struct tablet *t);
 struct compact_job {
 	struct file_set in, out;
 	bool major;
-	int64_t clock_mark;
+	int64_t major_us;            /* of a major one: when it began */
 };
 /* The caller holds t->lock. */
 void compact_set_busy(struct tablet *t, const struct file_set *in, bool busy);
@@ -155,7 +159,8 @@ int compact_purge(struct tablet *t, bool background, bool *did) TFS_MUST;
 /* What a freeze fixed. */
 struct freeze {
 	struct store_schema *schema; /* a reference */
-	int64_t us;
+	int64_t us;                  /* what expired by then may be collected */
+	int64_t at_us;               /* the clock at that instant */
 	bool counts;                 /* nothing judged before it is left out (to be replayed, or not frozen): whole rules may be applied */
 };
 /* Everything written so far is in files on 0.  Between job_begin of flushing and flush_end. */

@@ -98,7 +98,8 @@ freeze_locked(struct tablet *t, struct flush_job *j, struct view **old)
 		j->mems[j->mem_count++] = vmem_get(v->mems[i]);
 	j->seq = t->next_seq - 1;
 	j->lsn = log_next_lsn(t->env->log);
-	j->freeze.us = clock_now(t->env->clock);
+	j->freeze.us = clock_collect(t->env->clock);
+	j->freeze.at_us = clock_now(t->env->clock);
 	j->freeze.schema = store_schema_get(t->schema);
 	j->freeze.counts = t->state != TABLET_LOADING && j->froze;
 	if (j->freeze.us > t->freeze_us)
@@ -228,7 +229,6 @@ install(struct tablet *t, struct flush_job *j)
 	e.added_count = j->outs.n;
 	e.redo = points;
 	e.redo_count = redo_count;
-	e.clock_mark = j->freeze.us;
 	if (t->major_unset) /* from here on the time to the first one counts, over any number of openings */
 		e.major_us = t->major_us;
 	if (e.seq_mark < t->seq_mark)
@@ -250,7 +250,6 @@ install(struct tablet *t, struct flush_job *j)
 	t->redo_count = redo_count;
 	t->redo_maybe = 0; /* METADATA has what we have */
 	t->seq_mark = e.seq_mark;
-	t->clock_mark = e.clock_mark;
 	t->major_unset = false;
 unlock:
 	mutex_unlock(&t->lock);

@@ -230,9 +230,10 @@ mostly_dead(const struct view *v)
 }
 
 int64_t
-compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t after_us)
+compact_major_late(const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t collect,
+		   int64_t after_us)
 {
-	int64_t late = now - last_major_us - after_us;
+	int64_t late = last_major_us > now ? 0 : now - last_major_us - after_us;
 	int64_t oldest = INT64_MAX;
 	bool tombstones = false, stale = false;
 
@@ -253,7 +254,7 @@ compact_major_late(const struct view *v, const struct store_schema *s, int64_t l
 	if (!v->file_count || late < 0)
 		return -1;
 	for (unsigned i = 0; i < s->family_count && !stale; i++)
-		stale = gc_has_age(s->families[i].rule) && age_is_up(s->families[i].rule, oldest, now - TABLET_SKEW_US);
+		stale = gc_has_age(s->families[i].rule) && age_is_up(s->families[i].rule, oldest, collect - TABLET_SKEW_US);
 	for (unsigned i = 0; i < v->file_count && !stale; i++) /* last: it may read their properties */
 		stale = !vfile_empty(v->files[i]) && vfile_misplaced(v->files[i], s);
 	return stale || tombstones ? late : -1;

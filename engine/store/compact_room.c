@@ -197,11 +197,10 @@ masked_iter(const struct view *v, struct vfile *f, const struct iter **only, str
 static int
 purge_file(struct tablet *t, const struct snap *snap, struct vfile *f, bool background, bool *did)
 {
-	int64_t now = clock_now(t->env->clock);
 	struct run_params p = {
 		.t = t, .schema = snap->schema, .one_group = true, .group = f->meta.group, .freeze_us = f->freeze_us,
 		.freeze_schema = f->schema, .gives_way = background, .paced = background,
-		.rules = {.schema = snap->schema, .age_asof = now - TABLET_SKEW_US},
+		.rules = {.schema = snap->schema, .age_asof = clock_collect(t->env->clock) - TABLET_SKEW_US},
 	};
 	struct compact_job *j;
 	struct iter *it;
@@ -223,7 +222,6 @@ purge_file(struct tablet *t, const struct snap *snap, struct vfile *f, bool back
 	if (err) {
 		compact_job_free(j);
 	} else {
-		j->clock_mark = now;
 		mutex_lock(&t->lock);
 		compact_set_busy(t, &j->in, true);
 		mutex_unlock(&t->lock);

@@ -158,7 +158,7 @@ wants_major(struct tablet *t)
 	last = t->major_us;
 	mutex_unlock(&t->lock);
 	snap_take(t, &snap);
-	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), after);
+	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), clock_collect(t->env->clock), after);
 	if (late < 0 && t->env->pressed && t->env->pressed(t->env->arg) && would_fit_now(t, snap.view))
 		late = 0;
 	snap_put(&snap);

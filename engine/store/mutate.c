@@ -35,6 +35,7 @@ mutation_init(struct mutation *m, struct tablet *t, struct slice row, const stru
 	m->ops = ops;
 	m->count = count;
 	m->now = clock_now(t->env->clock);
+	m->collect = clock_collect(t->env->clock);
 	snap_take(t, &m->snap);
 	if (!row.n)
 		return -EINVAL;

@@ -33,6 +33,7 @@ struct mutation {
 	struct snap snap;
 	int64_t commit_us;         /* the time of commit; 0: nothing was to be committed */
 	int64_t now;               /* at which the rules were asked */
+	int64_t collect;           /* what they hid by then is deleted for good; at most now, but for a clock set back */
 	bool judged;               /* the outcome depends on the schema and on now */
 	struct cell_list pre;      /* deletes of what the rules hid before the mutation */
 	struct cell_list cells;    /* what the operations came to, after pre */

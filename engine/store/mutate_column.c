@@ -158,6 +158,10 @@ load_next(struct mutation *m, struct mcolumn *c)
 		err = list_set(&c->base, &v);
 		return err ? err : 1;
 	}
+	while (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->collect)) /* hidden, and kept: the clock may be wrong */
+		err = colread_next(&c->reader, &c->at);
+	if (err < 0)
+		return err;
 	if (err > 0) {
 		c->hidden = true;
 		c->hidden_ts = c->at.ts;
@@ -213,7 +217,7 @@ find_hidden(struct mutation *m, struct mcolumn *c)
 
 	if (c->hidden_known)
 		return 0;
-	if (!rule || !hideable(rule, m->now, &ts)) {
+	if (!rule || !hideable(rule, m->collect, &ts)) {
 		c->hidden_known = true;
 		return 0;
 	}
@@ -221,7 +225,7 @@ find_hidden(struct mutation *m, struct mcolumn *c)
 		bool beyond = !c->base.n || c->base.v[c->base.n - 1].ts > ts;
 
 		/* what is next at ts or below is hidden, however many are in between */
-		if (beyond && gc_hides(rule, c->base.n, ts, m->now) && gc_max_versions(rule) == UINT64_MAX) {
+		if (beyond && gc_hides(rule, c->base.n, ts, m->collect) && gc_max_versions(rule) == UINT64_MAX) {
 			err = seek(m, c, ts, &ver);
 			if (err < 0)
 				return err;

@@ -183,7 +183,6 @@ tablet_new(const struct tablet_params *p, struct tablet **out)
 	t->commit_arg = p->commit_arg;
 	t->schema = store_schema_get(p->schema);
 	t->seq_mark = p->seq_mark;
-	t->clock_mark = p->clock_mark;
 	t->major_us = p->major_us ? p->major_us : clock_now(p->env->clock);
 	t->major_unset = !p->major_us;
 	t->next_seq = p->seq_mark + 1;
@@ -216,8 +215,6 @@ tablet_new(const struct tablet_params *p, struct tablet **out)
 		t->redo[i] = (struct redo_state){p->redo[i], p->redo[i].lsn};
 	t->redo_count = p->redo_count;
 	t->published = t->next_seq - 1;
-	if (p->clock_mark)
-		clock_at_least(p->env->clock, p->clock_mark);
 	*out = t;
 	return 0;
 out:

@@ -183,7 +183,6 @@ tablet_split_inherit(struct tablet *parent, struct tablet *child)
 	mutex_lock(&parent->lock);
 	raise(&child->loaded_newest_us, parent->loaded_newest_us);
 	raise(&child->freeze_us, parent->freeze_us);
-	raise(&child->clock_mark, parent->clock_mark);
 	if (parent->next_seq > child->next_seq)
 		child->next_seq = parent->next_seq;
 	child->published = child->next_seq - 1;

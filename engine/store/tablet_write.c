@@ -286,7 +286,7 @@ submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token tok
 		err = NEED_REDO;
 		goto out;
 	}
-	if (m->judged && (t->schema != m->snap.schema || m->now < t->freeze_us - TABLET_SKEW_US)) {
+	if (m->judged && (t->schema != m->snap.schema || m->collect < t->freeze_us - TABLET_SKEW_US)) {
 		err = NEED_JUDGE;
 		goto out;
 	}
@@ -346,6 +346,11 @@ commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool s
 			*alone = true;
 		}
 		m->now = clock_now(t->env->clock);
+		m->collect = clock_collect(t->env->clock);
+		mutex_lock(&t->lock); /* it may fall: what was frozen stays judged */
+		if (m->collect < t->freeze_us - TABLET_SKEW_US)
+			m->collect = t->freeze_us - TABLET_SKEW_US;
+		mutex_unlock(&t->lock);
 		if ((err = mutation_heavy(m)))
 			return err;
 	}

@@ -373,6 +373,9 @@ static int take_files(struct report *r, struct look *l)
 			l->incarnation = f->contents.n == 8 ? load_be64(f->contents.p) : UINT64_MAX;
 			if (f->contents.n != 8)
 				report_problem(r, "%s: not an incarnation counter", f->path);
+		} else if (strcmp(f->name, "clock") == 0) {
+			if (f->contents.n != 8)
+				report_problem(r, "%s: not a clock's mark", f->path);
 		} else if (strncmp(f->name, "dropped/", 8) == 0) {
 			report_note(r, "%s: a table was dropped; the next mount removes the rest of it", f->path);
 		} else {

@@ -15,7 +15,7 @@
 
 /*
  * Replaces the system clock of all stores (NULL: back to the real one).
- * The store's own clock stays what it is in the library: it never falls,
+ * Reads follow it, as in the library, in both directions,
  * and times that it assigns rise strictly.  Call it with no call under way.
  */
 void model_set_clock(int64_t (*now_us)(void *arg), void *arg);

@@ -91,7 +91,7 @@ struct tfs_store {
 	size_t n, capacity;
 	uint32_t next_table;
 	unsigned handles;         /* table references: tfs_close is -EBUSY while there are any */
-	int64_t mark;             /* the latest time told */
+	int64_t last_unique;
 	uint64_t commits;
 };
 struct tfs_table {

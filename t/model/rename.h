@@ -16,6 +16,7 @@
 #define tfs_sync model_sync
 #define tfs_space model_space
 #define tfs_status model_status
+#define tfs_confirm_clock model_confirm_clock
 #define tfs_metrics model_metrics
 #define tfs_servers model_servers
 #define tfs_name_valid model_name_valid

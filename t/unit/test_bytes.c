@@ -220,17 +220,19 @@ static void test_clock(void **state)
 	test_now = 1000;
 	assert_int_equal(clock_now(c), 1000);
 	test_now = 900;
-	assert_int_equal(clock_now(c), 1000);
-	assert_int_equal(clock_unique(c), 1001);
-	assert_int_equal(clock_unique(c), 1002);
-	assert_int_equal(clock_now(c), 1002);
-	clock_at_least(c, 5000);
-	clock_at_least(c, 4000);
-	assert_int_equal(clock_now(c), 5000);
-	test_now = 6000;
-	assert_int_equal(clock_unique(c), 6000);
-	assert_int_equal(clock_unique(c), 6001);
-	clock_at_least(c, INT64_MAX);
+	assert_int_equal(clock_now(c), 900); /* reads follow */
+	assert_int_equal(clock_collect(c), 900);
+	assert_int_equal(clock_unique(c), 900);
+	assert_int_equal(clock_unique(c), 901);
+	assert_int_equal(clock_commit(c), 900);
+	assert_int_equal(clock_commit(c), 901);
+	test_now += 10000000;
+	assert_int_equal(clock_unique(c), test_now);
+	assert_int_equal(clock_commit(c), test_now);
+	test_now -= 5000000;
+	assert_int_equal(clock_unique(c), test_now); /* set back */
+	assert_int_equal(clock_commit(c), test_now + 5000001);
+	test_now = INT64_MAX;
 	assert_true(clock_unique(c) == INT64_MAX);
 	assert_true(clock_unique(c) == INT64_MAX);
 	clock_free(c);
@@ -245,6 +247,48 @@ static void test_clock(void **state)
 	clock_free(NULL);
 }
 
+/* Nothing is collected by a clock that is not believed. */
+static void test_clock_mark(void **state)
+{
+	const int64_t day = CLOCK_GAP_US, mark = 1000 * day;
+	struct clock *c = clock_new();
+	struct clock_state st;
+
+	(void)state;
+	assert_non_null(c);
+	clock_set_for_test(c, now_of_test, NULL);
+	test_now = mark + day;
+	clock_set_mark(c, mark, 0);
+	assert_int_equal(clock_collect(c), test_now); /* a day is no gap */
+	test_now = mark + 60 * day;
+	clock_set_mark(c, mark, 0);
+	assert_int_equal(clock_now(c), test_now);
+	assert_int_equal(clock_collect(c), mark);
+	assert_int_equal(clock_unique(c), test_now);
+	clock_get_state(c, &st);
+	assert_true(!st.believed && st.mark_us == mark && st.now_us == test_now && st.left_us > day - 60000000 && st.left_us <= day);
+	test_now = mark + 5000; /* it was wrong */
+	assert_int_equal(clock_collect(c), test_now);
+	assert_int_equal(clock_unique(c), test_now);
+	clock_get_state(c, &st);
+	assert_true(st.believed && st.mark_us == test_now);
+	test_now += 60 * day; /* while it is mounted */
+	assert_int_equal(clock_collect(c), mark + 5000);
+	clock_confirm(c);
+	assert_int_equal(clock_collect(c), test_now);
+	test_now -= 60 * day; /* the mark is wrong: what expired by the clock may go */
+	assert_int_equal(clock_collect(c), test_now);
+	clock_get_state(c, &st);
+	assert_true(!st.believed && st.mark_us == test_now + 60 * day);
+	clock_confirm(c);
+	clock_get_state(c, &st);
+	assert_true(st.believed && st.mark_us == test_now);
+	test_now += 60 * day;
+	clock_set_mark(c, mark, 61 * day);
+	assert_int_equal(clock_collect(c), test_now);
+	clock_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +299,7 @@ int main(void)
 		cmocka_unit_test(test_arena),
 		cmocka_unit_test(test_checksums),
 		cmocka_unit_test(test_clock),
+		cmocka_unit_test(test_clock_mark),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

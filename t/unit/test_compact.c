@@ -244,14 +244,14 @@ static void test_much_deleted_of_a_part(void **state)
 		LIB(lib_op(&l, row, &del, NULL));
 		if (i == 1000) {
 			LIB(tablet_flush(l.t)); /* a third of the tablet, but not a quarter and a thousand more */
-			assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, 1000000), -1);
+			assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, now, 1000000), -1);
 		}
 	}
 	LIB(tablet_flush(l.t));
-	assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, 1000000), 0);
+	assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, now, 1000000), 0);
 	LIB(tablet_compact(l.t));
 	assert_int_equal(count_cells(&l), 1000);
-	assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, 1000000), -1);
+	assert_int_equal(compact_major_late(l.t->view, l.schema, now, now, now, 1000000), -1);
 	end(&l);
 }
 
@@ -408,24 +408,24 @@ static void test_wants_major(void **state)
 	lib_stop(&l);
 	lib_start(&l);
 	/* one file: nothing in it to go, then something by its age, but not before the time has come */
-	assert_int_equal(compact_major_late(l.t->view, none, now - day, now + 50000000, half), -1);
-	assert_int_equal(compact_major_late(l.t->view, old, now - day, now + 50000000, half), -1);
-	assert_int_equal(compact_major_late(l.t->view, two, now - day, now + 50000000, half), -1);
-	assert_true(compact_major_late(l.t->view, old, now - day, now + 200000000, half) >= 0);
-	assert_true(compact_major_late(l.t->view, two, now - day, now + 200000000, half) >= 0);
-	assert_int_equal(compact_major_late(l.t->view, old, now, now + 200000000, half), -1);
+	assert_int_equal(compact_major_late(l.t->view, none, now - day, now + 50000000, now + 50000000, half), -1);
+	assert_int_equal(compact_major_late(l.t->view, old, now - day, now + 50000000, now + 50000000, half), -1);
+	assert_int_equal(compact_major_late(l.t->view, two, now - day, now + 50000000, now + 50000000, half), -1);
+	assert_true(compact_major_late(l.t->view, old, now - day, now + 200000000, now + 200000000, half) >= 0);
+	assert_true(compact_major_late(l.t->view, two, now - day, now + 200000000, now + 200000000, half) >= 0);
+	assert_int_equal(compact_major_late(l.t->view, old, now, now + 200000000, now + 200000000, half), -1);
 	/* Where versions are counted there may be more than the rule lets.  A look through it shows that there are not: nothing is written. */
-	assert_true(compact_major_late(l.t->view, by_count, now - day, now, half) >= 0);
-	assert_int_equal(compact_major_late(l.t->view, by_count, now, now, half), -1);
+	assert_true(compact_major_late(l.t->view, by_count, now - day, now, now, half) >= 0);
+	assert_int_equal(compact_major_late(l.t->view, by_count, now, now, now, half), -1);
 	tablet_set_schema(l.t, by_count);
 	number = l.files[0].number;
 	LIB(compact_major(l.t, true));
 	assert_int_equal(l.file_count, 1);
 	assert_int_equal(l.files[0].number, number);
 	assert_true(l.major_us > counted_from);
-	assert_int_equal(compact_major_late(l.t->view, by_count, now - day, now, half), -1);
+	assert_int_equal(compact_major_late(l.t->view, by_count, now - day, now, now, half), -1);
 	by_count->generation++;
-	assert_true(compact_major_late(l.t->view, by_count, now - day, now, half) >= 0);
+	assert_true(compact_major_late(l.t->view, by_count, now - day, now, now, half) >= 0);
 	by_count->generation--;
 	counted_from = l.major_us;
 	tablet_set_schema(l.t, l.schema);
@@ -436,16 +436,16 @@ static void test_wants_major(void **state)
 	LIB(lib_put(&l, "r", 1, "q", now + 1, slice_str("v")));
 	LIB(tablet_flush(l.t));
 	assert_int_equal(l.major_us, counted_from);
-	assert_true(compact_major_late(l.t->view, none, now - day, now, half) >= 0); /* two: what only together is too much */
+	assert_true(compact_major_late(l.t->view, none, now - day, now, now, half) >= 0); /* two: what only together is too much */
 	LIB(tablet_compact(l.t));
 	assert_true(l.major_us > counted_from);
 	/* one file again, but of other rules than are now, or not where its family is now */
-	assert_true(compact_major_late(l.t->view, old, now - day, now, half) >= 0);
-	assert_int_equal(compact_major_late(l.t->view, none, now - day, now, half), -1);
+	assert_true(compact_major_late(l.t->view, old, now - day, now, now, half) >= 0);
+	assert_int_equal(compact_major_late(l.t->view, none, now - day, now, now, half), -1);
 	none->groups[0].id++;
 	none->families[0].group = none->groups[0].id;
-	assert_true(compact_major_late(l.t->view, none, now - day, now, half) >= 0);
-	assert_int_equal(compact_major_late(l.t->view, none, now, now, half), -1);
+	assert_true(compact_major_late(l.t->view, none, now - day, now, now, half) >= 0);
+	assert_int_equal(compact_major_late(l.t->view, none, now, now, now, half), -1);
 	store_schema_put(by_count);
 	store_schema_put(old);
 	store_schema_put(two);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clock's mark (base/clock.h) in the lock service: file "clock", i64.
+ *
+ * It is written when it has moved by an hour, or back.  So after a crash it
+ * is at most an hour old, far less than the gap that counts.  Nothing waits
+ * for it to be durable: an older mark only makes a gap look longer, and then
+ * less is collected.  For the same reason a mark that is missing or damaged
+ * refuses nothing: it counts as one from 1970.
+ */
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define HOUR_US INT64_C(3600000000)
+#define DAY_US (24 * HOUR_US)
+#define NO_MARK INT64_C(1)
+
+/* "60 d 3 h ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
+static void how_far(const struct clock_state *st, char out[128])
+{
+	int64_t us = st->now_us > st->mark_us ? st->now_us - st->mark_us : st->mark_us - st->now_us;
+	const char *where = st->now_us > st->mark_us ? "ahead of" : "behind";
+	time_t mark = (time_t)(st->mark_us / 1000000);
+	char when[40] = "?";
+	struct tm tm;
+
+	if (st->mark_us == NO_MARK) {
+		snprintf(out, 128, "not comparable: the store's mark is missing");
+		return;
+	}
+	if (gmtime_r(&mark, &tm))
+		(void)strftime(when, sizeof(when), "%F %T UTC", &tm);
+	snprintf(out, 128, "%lld d %lld h %s the store's mark of %s", (long long)(us / DAY_US), (long long)(us % DAY_US / HOUR_US), where, when);
+}
+
+static void save(struct server *s)
+{
+	struct clock_state st;
+	uint8_t bytes[8];
+	int err;
+
+	clock_get_state(s->clock, &st);
+	if (st.mark_us >= s->clock_saved_us && st.mark_us - s->clock_saved_us < HOUR_US)
+		return;
+	put_be64(bytes, (uint64_t)st.mark_us);
+	err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
+	if (err)
+		msg_warning("the clock's mark could not be written: %s", strerror(-err));
+	else
+		s->clock_saved_us = st.mark_us;
+}
+
+void clock_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, clock_task));
+
+	if (s->closing)
+		return;
+	save(s);
+	task_queue_after(t, HOUR_US);
+}
+
+void server_clock_start(struct server *s, int64_t gap_us)
+{
+	struct clock_state st;
+	struct buf b = {0};
+	int64_t mark = NO_MARK;
+	char how[128];
+	int err = lock_get(s->locks, "clock", &b, NULL);
+
+	if (!err && b.n == 8)
+		mark = (int64_t)load_be64(b.p);
+	else if (err == -ENOENT && s->incarnation == 1)
+		mark = INT64_MIN;
+	buf_fini(&b);
+	s->clock_saved_us = mark > NO_MARK ? mark : 0;
+	clock_set_mark(s->clock, mark, gap_us);
+	clock_get_state(s->clock, &st);
+	if (!st.believed) {
+		how_far(&st, how);
+		msg_warning("the clock is %s; nothing that expired in between is removed before the store has been mounted for 24 hours"
+			    " with a steady clock; if the clock is right: echo confirm-clock > MOUNTPOINT/.tabletfs/ctl", how);
+	}
+	save(s);
+	if (!s->no_background)
+		task_queue_after(&s->clock_task, HOUR_US);
+}
+
+void server_confirm_clock(struct server *s)
+{
+	clock_confirm(s->clock);
+	msg_notice("the clock was confirmed");
+	save(s);
+}
+
+int server_clock_attention(struct server *s, struct buf *out)
+{
+	struct clock_state st;
+	char how[128];
+
+	clock_get_state(s->clock, &st);
+	if (st.believed)
+		return 0;
+	how_far(&st, how);
+	return buf_printf(out, "the clock is %s, expired cells are kept for %lld more hours (if it is right: echo confirm-clock > .tabletfs/ctl); ",
+			  how, (long long)((st.left_us + HOUR_US - 1) / HOUR_US));
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A clock that is wrong while the store is mounted: reads follow it, and
+# nothing is lost by it.
+# shellcheck source=t/lib/mount.sh disable=SC2119
+. "${SRC:-.}/t/lib/mount.sh" || exit 1
+[ -z "$MODEL" ] || skip_all "the model keeps nothing"
+[ -z "${SANITIZED:-}" ] || skip_all "sanitizers want to be loaded first"
+read -ra cc <<<"${CC:-cc}" # "ccache gcc" is two words
+has "${cc[0]}" || cannot_run "no C compiler"
+ok "the library that moves the clock" "${cc[@]}" -shared -fPIC -O2 -o "$W/fake_clock.so" "$SRC/t/lib/fake_clock.c"
+export FAKE_CLOCK=$W/clock
+DAY=86400
+# fake DAYS [DAYS]: the clock is so far off; both clocks are.  The file is never empty: the daemon reads it all the time.
+fake() { printf '%-20d %-20d\n' $(($1 * DAY)) $((${2:-0} * DAY)) 1<>"$FAKE_CLOCK"; }
+faked_mount() { LD_PRELOAD=$W/fake_clock.so mount_store "$@"; }
+cells() { find "$M/t" -name '*@*' | wc -l; }
+# The first version of a column, days from now.
+age() { local f; f=$(echo "$M/t/$1"@*); f=${f##*@}; echo $(((f / 1000000 - $(date +%s)) / DAY)); }
+compacted() { printf 'flush\ncompact\n' >"$M/t/.ctl"; }
+doubted() { grep -c '^attention .*the clock is .*confirm-clock' "$M/.tabletfs/status"; }
+
+fake 0
+faked_mount
+is "$(doubted)" 0 "a new store does not doubt the clock"
+mkdir -p "$M/t/.families/f" "$M/t/r/f"
+echo "maxage=30d" >"$M/t/.families/f/gc"
+for i in $(seq 10); do echo "$i" >"$M/t/r/f/q$i"; done
+ok "compacted" compacted
+unmount_store
+
+fake 60
+faked_mount
+is "$(cells)" 0 "60 days ahead: all has expired"
+is "$(doubted)" 1 "  status doubts the clock and says what to do"
+ok "  a line in the log does" grep -q 'clock is 60 d 0 h ahead.*confirm-clock' "$M/.tabletfs/log"
+ok "  compacted" compacted
+mkdir -p "$M/t/r/f" "$M/t/r2/f"
+echo new >"$M/t/r/f/late"
+is "$(age r/f/late)" 60 "  a new cell has the clock's time"
+echo x >"$M/t/r2/f/w@-1" # expired at any time
+rm "$M/t/r/f/late"@*
+ok "  compacted again" compacted
+is "$(cells)" 0 "  nothing to be seen"
+unmount_store
+
+fake 0
+faked_mount
+is "$(cells)" 10 "with the right clock all cells are there"
+is "$(doubted)" 0 "  the clock is not doubted"
+is "$(cat "$M/t/r/f/q7")" 7 "  and what they held"
+echo new >"$M/t/r/f/new"
+is "$(age r/f/new)" 0 "  a new cell has the present time"
+ok "  compacted" compacted
+unmount_store
+
+fake -60
+faked_mount
+is "$(doubted)" 1 "60 days behind: the clock is doubted"
+ok "  a line in the log says it" grep -q 'clock is 59 d 23 h behind.*confirm-clock' "$M/.tabletfs/log"
+is "$(cells)" 11 "  nothing is lost"
+echo new >"$M/t/r/f/early"
+is "$(age r/f/early)" -60 "  a new cell has the clock's time"
+echo again >"$M/t/r/f/new"
+is "$(ls "$M/t/r/f/" | grep -c '^new@'):$(cat "$M/t/r/f/new")" 2:again "  or one behind the newest version"
+ok "  compacted" compacted
+unmount_store
+
+fake 0
+faked_mount
+is "$(cells)" 12 "with the right clock nothing is lost, and what has expired is gone" # 10, new twice; early expired
+unlike "$(ls "$M/t/r/f")" early "  early has expired"
+is "$(doubted)" 0 "  the clock is not doubted"
+
+# The clock jumps in one mount.  Plain names: the kernel remembers others, and asks for these each time.
+sees() { cat "$M/t/r/f/q7" 2>/dev/null || echo nothing; }
+fake 60
+is "$(sees)" nothing "the clock jumps while mounted: reads follow"
+ok "  compacted" compacted
+fake 0
+is "$(sees)" 7 "  and back"
+fake 60
+is "$(sees)" nothing "ahead once more"
+fake 60 2 # two days later; of which it has noticed the first
+is "$(sees)" nothing "a clock that has been steady for a day"
+is "$(doubted)" 0 "  is believed"
+ok "  compacted" compacted
+fake 0 2
+is "$(sees)" nothing "  and then what expired is removed for good"
+is "$(doubted)" 1 "a mark in the future: the clock is doubted"
+mkdir -p "$M/t/r/f"
+echo x >"$M/t/r/f/q"
+ok "  compacted" compacted
+is "$(cat "$M/t/r/f/q"):$(age r/f/q)" x:2 "  new cells are there"
+echo confirm-clock >"$M/.tabletfs/ctl"
+is "$(doubted)" 0 "  confirm-clock takes the mark back"
+unmount_store
+fake 0
+faked_mount
+is "$(doubted)" 1 "the mark is kept: two days behind it"
+echo confirm-clock >"$M/.tabletfs/ctl"
+unmount_store
+fake 60
+echo 'clock_gap = "100d";' >"$W/conf"
+faked_mount -o "config=$W/conf"
+is "$(doubted)" 0 "clock_gap in the configuration: a gap that is expected"
+is "$(cells)" 0 "  what expired in it"
+ok "  compacted" compacted
+unmount_store
+fake 0
+faked_mount
+is "$(cells)" 0 "  is removed"
+unmount_store
+printf rubbish >"$D/lock/clock"
+MODEL=1 faked_mount
+is "$(doubted)" 1 "a damaged mark: the clock is doubted"
+MODEL=1 unmount_store
+rm "$D/lock/clock"
+faked_mount
+is "$(doubted)" 1 "a missing one too"
+echo confirm-clock >"$M/.tabletfs/ctl"
+is "$(doubted)" 0 "  until it is confirmed"
+unmount_store
+ok "  check finds nothing" "$TABLETCTL" check "$D"
+done_testing
