@@ -85,7 +85,7 @@ void stat_time(struct timespec *t, int64_t us)
 	t->tv_nsec = (long)rest * 1000;
 }
 
-void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, uint64_t size, struct stat *st)
+void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, int64_t commit_us, uint64_t size, struct stat *st)
 {
 	memset(st, 0, sizeof(*st));
 	st->st_ino = n->ino;
@@ -97,7 +97,8 @@ void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, ui
 	st->st_blksize = 4096;
 	st->st_blocks = (blkcnt_t)((size + 511) / 512);
 	stat_time(&st->st_mtim, ts);
-	st->st_atim = st->st_ctim = st->st_mtim;
+	st->st_atim = st->st_mtim;
+	stat_time(&st->st_ctim, commit_us);
 }
 
 double version_timeout(const struct family_info *f, int64_t expires_us)

@@ -41,7 +41,7 @@ int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
 
 /* Fills st for a regular file of a family. */
-void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, uint64_t size, struct stat *st);
+void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, int64_t commit_us, uint64_t size, struct stat *st);
 void stat_time(struct timespec *t, int64_t us);
 /* How long the kernel may believe what it was told of a version. */
 double version_timeout(const struct family_info *f, int64_t expires_us);

@@ -167,10 +167,9 @@ int control_exists(struct node *n)
 		name = node_name(n->kind == NODE_GROUP_DIR ? n : n->parent);
 		r = tfs_schema_group(s, name) ? 0 : -ENOENT;
 	} else if (n->kind == NODE_SCHEMA) {
-		uint64_t size;
-		int64_t when;
+		struct staged w;
 
-		r = (s->is_set && !s->is_hidden) || ofile_pending(n, &size, &when) ? 0 : -ENOENT;
+		r = (s->is_set && !s->is_hidden) || ofile_pending(n, &w) ? 0 : -ENOENT;
 	}
 	tfs_schema_put(s);
 	return r;
@@ -203,6 +202,7 @@ void control_looked_up(const struct node *n)
 int control_attr(struct node *n, struct stat *st)
 {
 	const struct tfs_schema *s;
+	struct staged w;
 	uint64_t size;
 	int64_t when;
 	int r;
@@ -231,9 +231,9 @@ int control_attr(struct node *n, struct stat *st)
 		}
 		tfs_schema_put(s);
 	}
-	if (n->kind == NODE_SCHEMA && ofile_pending(n, &size, &when)) {
-		st->st_size = (off_t)size;
-		stat_time(&st->st_mtim, when);
+	if (n->kind == NODE_SCHEMA && ofile_pending(n, &w)) {
+		st->st_size = (off_t)w.size;
+		stat_time(&st->st_mtim, w.time_us);
 	} else {
 		r = control_exists(n);
 		if (r == 0 && keeps_rendering(n) && rendered_stat(n->ino, &size, &when))

@@ -354,16 +354,16 @@ static bool entry_at_hand(struct answer *a, struct node *n, const struct list_en
 		 * A size from before a commit would make the kernel cut off
 		 * pages it has just been given: only when nothing changed.
 		 */
-		if (n->file || !tree_size_learnt(n, e->size, a->changes))
+		if (n->file || !tree_learnt(n, &e->info, a->changes))
 			return false;
-		tree_entry_version(n, &a->family, e->size, e->expires_us, p);
-		if (e->value.data && e->size <= CACHE_VALUE_MAX)
-			cache_put(n, e->value.data, (size_t)e->size, a->changes);
+		tree_entry_version(n, &a->family, &e->info, p);
+		if (e->value.data && e->info.size <= CACHE_VALUE_MAX)
+			cache_put(n, e->value.data, (size_t)e->info.size, a->changes);
 		return true;
 	case NODE_PLAIN:
 		if (is_open(n) || a->changes != atomic_load(&fs.changes))
 			return false;
-		cell_attr(n, &a->family, e->ts, e->size, &p->attr);
+		cell_attr(n, &a->family, e->ts, e->info.commit_us, e->info.size, &p->attr);
 		p->attr_timeout = p->entry_timeout = tree_entry_timeout(n);
 		return true;
 	case NODE_ROW:

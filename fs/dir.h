@@ -27,9 +27,7 @@ struct list_entry {
 	struct node *parent;     /* of its node */
 	struct slice key;
 	int64_t ts;
-	/* cells */
-	uint64_t size;
-	int64_t expires_us;
+	struct tfs_info info;    /* cells */
 	struct tfs_bytes value;  /* data NULL: not at hand */
 	bool sized;
 	bool unsure;             /* what could not be read may have hidden it: nothing but its name is known */

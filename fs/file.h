@@ -134,15 +134,20 @@ int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct chang
 /* utimensat: us as asked for (never 0 here). */
 int ofile_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 
-/* Is something pending on this plain name or version?  Sets what its writer is to see. */
-bool ofile_pending(struct node *n, uint64_t *size, int64_t *time_us);
+/* What a writer is to see of its own: the time is that of the cell, touched_us that of the last write. */
+struct staged {
+	uint64_t size;
+	int64_t time_us, touched_us;
+};
+/* Is something pending on this plain name or version?  Then it fills *s. */
+bool ofile_pending(struct node *n, struct staged *s);
 /* cell_stat of n's cell (n may be NULL: it has no node); -ENOENT with *pending: created, and not yet committed. */
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending) TFS_MUST;
 /*
  * The same of a plain name, for stat: *own, it was staged by the process that
  * asks.  To others a cell is what has been committed, as it is for reading.
  */
-bool ofile_staged(struct node *n, bool *own, uint64_t *size, int64_t *time_us);
+bool ofile_staged(struct node *n, bool *own, struct staged *s);
 /* Which thread asks, from now on in this one. */
 void ofile_asked_by(pid_t pid);
 /* A plain name's descriptor: where what it reads ends. */

@@ -275,6 +275,7 @@ static int set_scratch_time(struct node *n, int64_t us, struct changes *c)
 		mutex_lock(row);
 	mutex_lock(&x->lock);
 	x->mtime_us = us;
+	x->w.touched_us = fs_now_us();
 	filex_wait(x, &x->w);
 	/* Renamed onto a cell, still open?  What was written to it since has the time of its own commit. */
 	if (row && x->forward && node_lives(x->forward) && x->forward->kind == NODE_PLAIN && !x->w.dirty) {

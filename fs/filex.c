@@ -40,24 +40,27 @@ static const struct writer *pending_of(const struct filex *x)
 	return NULL;
 }
 
-static bool look(struct filex *x, uint64_t *size, int64_t *time_us)
+static struct staged staged_of(const struct writer *w)
+{
+	return (struct staged){writer_size(w), w->time_set ? w->time : w->touched_us, w->touched_us};
+}
+
+static bool look(struct filex *x, struct staged *s)
 {
 	const struct writer *w;
 
 	mutex_lock(&x->lock);
 	w = pending_of(x);
-	if (w) {
-		*size = writer_size(w);
-		*time_us = w->time_set ? w->time : w->touched_us;
-	}
+	if (w)
+		*s = staged_of(w);
 	mutex_unlock(&x->lock);
 	return w != NULL;
 }
 
-bool ofile_pending(struct node *n, uint64_t *size, int64_t *time_us)
+bool ofile_pending(struct node *n, struct staged *s)
 {
 	struct filex *x = filex_find(n);
-	bool pending = x && look(x, size, time_us);
+	bool pending = x && look(x, s);
 
 	filex_put(x);
 	return pending;
@@ -92,7 +95,7 @@ static bool shows_to_asker(const struct handle *h, const struct filex *x)
 	return false;
 }
 
-bool ofile_staged(struct node *n, bool *own, uint64_t *size, int64_t *time_us)
+bool ofile_staged(struct node *n, bool *own, struct staged *s)
 {
 	struct filex *x = filex_find(n);
 	const struct writer *w = NULL;
@@ -108,10 +111,8 @@ bool ofile_staged(struct node *n, bool *own, uint64_t *size, int64_t *time_us)
 		if (*own || !w)
 			w = &h->w;
 	}
-	if (w) {
-		*size = writer_size(w);
-		*time_us = w->time_set ? w->time : w->touched_us;
-	}
+	if (w)
+		*s = staged_of(w);
 	mutex_unlock(&x->lock);
 	filex_put(x);
 	return w != NULL;
@@ -119,15 +120,14 @@ bool ofile_staged(struct node *n, bool *own, uint64_t *size, int64_t *time_us)
 
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending)
 {
-	uint64_t size;
-	int64_t when;
+	struct staged s;
 	int r = cell_stat(p, info);
 
 	*pending = false;
 	if (r != -ENOENT || !n)
 		return r;
 	/* What is committed is in the store before it stops being pending: who finds neither has to look there once more. */
-	*pending = ofile_pending(n, &size, &when);
+	*pending = ofile_pending(n, &s);
 	return *pending ? r : cell_stat(p, info);
 }
 

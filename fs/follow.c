@@ -106,6 +106,7 @@ static void end_node_locked(struct kept_version *e, struct changes *c)
 	struct node *n = e->n;
 
 	n->epoch = 0;
+	n->commit_us = fs_now_us(); /* for those who have it open */
 	node_end_locked(n);
 	changes_inode_locked(c, n);
 	if (e->x && !e->x->orphan && (e->x->handles || n->opens > 0)) {

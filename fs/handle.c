@@ -378,9 +378,8 @@ bool ofile_pending_below(struct node *dir)
 {
 	struct node *family = dir->kind == NODE_CELL_PART ? dir->parent : dir, *twin = family_twin(family), **some = NULL;
 	size_t count = 0, n = 0;
+	struct staged s;
 	bool pending = false;
-	uint64_t size;
-	int64_t when;
 
 	mutex_lock(tree_mutex());
 	for (struct handle *h = all_handles; h; h = h->all_next)
@@ -395,7 +394,7 @@ bool ofile_pending_below(struct node *dir)
 	}
 	mutex_unlock(tree_mutex());
 	for (size_t i = 0; i < n; i++) {
-		pending = pending || (lies_in(dir, some[i]) && ofile_pending(some[i], &size, &when));
+		pending = pending || (lies_in(dir, some[i]) && ofile_pending(some[i], &s));
 		node_put(some[i]);
 	}
 	free(some);

@@ -416,8 +416,7 @@ static int part_is_due(struct lister *l, struct slice part)
 
 static void cell_entry(struct lister *l, struct list_entry *e)
 {
-	e->size = l->cell.size;
-	e->expires_us = l->cell.expires_us;
+	e->info = (struct tfs_info){l->cell.ts, l->cell.size, l->cell.expires_us, l->cell.commit_us};
 	e->value = l->cell.value;
 	e->sized = true;
 }
@@ -676,7 +675,7 @@ int lister_next(struct lister *l, struct list_entry *e)
 	while (l->at.phase < LIST_END) {
 		int r;
 
-		*e = (struct list_entry){.expires_us = INT64_MAX};
+		*e = (struct list_entry){.info.expires_us = INT64_MAX};
 		r = list_phase(l, e);
 		if (r)
 			return r;

@@ -21,7 +21,7 @@
  * node lives, so a renamed scratch file is another node (and a renamed table
  * the same, and a renamed family: their keys are not their names).
  *
- * Memory: 90 bytes and the key for a node nobody has open.
+ * Memory: 98 bytes and the key for a node nobody has open.
  */
 #ifndef TFS_FS_NODE_H
 #define TFS_FS_NODE_H
@@ -76,13 +76,14 @@ struct node {
 	uint64_t lookups;    /* the kernel's */
 	uint64_t ino;
 	int64_t ts;
-	_Atomic uint64_t size; /* version: valid while epoch equals the table's */
+	_Atomic uint64_t size; /* version: valid while epoch equals the table's, as is: */
+	_Atomic int64_t commit_us; /* the time of commit */
 	union {
 		_Atomic(struct filex *) file; /* open state; NULL: nobody has it open */
 		struct dirx *dir;     /* scratch, extras, listing state; NULL: none */
 	};
 	uint32_t refs;
-	_Atomic uint32_t epoch; /* version: 0, or the table's when size was learnt; directory: changes of its listing */
+	_Atomic uint32_t epoch; /* version: 0, or the table's when the two were learnt; directory: changes of its listing */
 	uint32_t key_n;
 	uint32_t opens;      /* version: descriptors open for reading only, and openings under way (tree lock) */
 	uint8_t kind;

@@ -104,7 +104,7 @@ int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, 
 			x->mode = mode & SCRATCH_MODES;
 			x->uid = uid;
 			x->gid = gid;
-			x->mtime_us = fs_now_us();
+			x->mtime_us = x->w.touched_us = fs_now_us();
 			x->w.whole = x->w.keeps = true;
 		}
 		r = x ? 0 : -ENOMEM;
@@ -168,7 +168,8 @@ int scratch_attr(struct node *n, struct stat *st)
 	st->st_blksize = 4096;
 	st->st_blocks = (st->st_size + 511) / 512;
 	stat_time(&st->st_mtim, x->mtime_us);
-	st->st_atim = st->st_ctim = st->st_mtim;
+	st->st_atim = st->st_mtim;
+	stat_time(&st->st_ctim, x->w.touched_us);
 	mutex_unlock(&x->lock);
 	filex_put(x);
 	if (!forward)

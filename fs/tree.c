@@ -310,21 +310,23 @@ static int check_row(struct resolved *r)
 }
 
 /*
- * A commit counts itself in fs.changes, then makes the node's size unknown
+ * A commit counts itself in fs.changes, then makes what the node remembers unknown
  * under the tree lock, and remembers its own afterwards.  So looking and
  * remembering are one step under that lock: in two, the older size could be
  * put in the place of the commit's and be believed.
  */
-bool tree_size_learnt(struct node *version, uint64_t size, uint64_t changes)
+bool tree_learnt(struct node *version, const struct tfs_info *info, uint64_t changes)
 {
 	bool current;
 
-	if (version->epoch != 0 && version->epoch == table_epoch(version) && version->size == size)
+	if (version->epoch != 0 && version->epoch == table_epoch(version) && version->size == info->size &&
+	    version->commit_us == info->commit_us)
 		return changes == atomic_load(&fs.changes);
 	mutex_lock(tree_mutex());
 	current = changes == atomic_load(&fs.changes);
 	if (current) {
-		version->size = size;
+		version->size = info->size;
+		version->commit_us = info->commit_us;
 		version->epoch = table_epoch(version);
 	}
 	mutex_unlock(tree_mutex());
@@ -364,7 +366,7 @@ static int check_cell(struct resolved *r, struct node **out)
 	if (!n)
 		return -ENOMEM;
 	if (version && !pending)
-		(void)tree_size_learnt(n, info.size, changes);
+		(void)tree_learnt(n, &info, changes);
 	*out = n;
 	return 0;
 }
@@ -543,7 +545,7 @@ static int gone_attr(struct node *n, struct stat *st, double *timeout)
 		r = family_info_get(n->parent, &f);
 		if (r == 0) {
 			mutex_lock(&x->lock);
-			cell_attr(n, &f, n->ts, writer_size(&x->w), st);
+			cell_attr(n, &f, n->ts, n->commit_us, writer_size(&x->w), st);
 			mutex_unlock(&x->lock);
 			st->st_nlink = 0;
 		}
@@ -561,7 +563,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	struct tfs_info info = {.expires_us = INT64_MAX};
 	struct family_info f;
 	struct cell_place p;
-	int64_t when;
+	struct staged s;
 	int r;
 
 	if (!node_lives(n))
@@ -569,29 +571,28 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	r = family_info_get(n->parent, &f);
 	if (r)
 		return r;
-	if (n->file && ofile_pending(n, &size, &when)) {
-		/* The kernel follows the size of what it writes itself. */
-		cell_attr(n, &f, n->ts, size, st);
-		*timeout = f.max_age_us ? 0 : version_timeout(&f, INT64_MAX);
+	if (n->file && ofile_pending(n, &s)) {
+		cell_attr(n, &f, n->ts, s.touched_us, s.size, st);
+		*timeout = 0; /* the commit will have a later time, and the kernel is not told of it */
 		return 0;
 	}
 	if (n->epoch != 0 && n->epoch == table_epoch(n) && f.max_age_us == 0 && !f.counted_versions) {
-		cell_attr(n, &f, n->ts, n->size, st);
+		cell_attr(n, &f, n->ts, n->commit_us, n->size, st);
 		*timeout = FS_FOREVER;
 		return 0;
 	}
 	cell_place_of(n, &p);
 	r = cell_stat(&p, &info);
 	if (r == -ENOENT && ofile_is_open(n, &size)) {
-		cell_attr(n, &f, n->ts, size, st);
+		cell_attr(n, &f, n->ts, n->commit_us, size, st);
 		st->st_nlink = 0;
 		*timeout = 0;
 		return 0;
 	}
 	if (r)
 		return r;
-	cell_attr(n, &f, n->ts, info.size, st);
-	*timeout = tree_size_learnt(n, info.size, changes) ? version_timeout(&f, info.expires_us) : 0;
+	cell_attr(n, &f, n->ts, info.commit_us, info.size, st);
+	*timeout = tree_learnt(n, &info, changes) ? version_timeout(&f, info.expires_us) : 0;
 	return 0;
 }
 
@@ -600,9 +601,8 @@ static int named_attr(struct node *n, const struct family_info *f, struct stat *
 {
 	struct tfs_info info;
 	struct cell_place p;
-	uint64_t size;
-	int64_t when;
-	bool own, staged = ofile_staged(n, &own, &size, &when);
+	struct staged s;
+	bool own, staged = ofile_staged(n, &own, &s);
 	int r = -ENOENT;
 
 	if (!staged || !own) {
@@ -610,9 +610,9 @@ static int named_attr(struct node *n, const struct family_info *f, struct stat *
 		r = cell_stat(&p, &info);
 	}
 	if (r == 0) {
-		cell_attr(n, f, info.ts, info.size, st);
+		cell_attr(n, f, info.ts, info.commit_us, info.size, st);
 	} else if (r == -ENOENT && staged) {
-		cell_attr(n, f, when, own ? size : 0, st);
+		cell_attr(n, f, s.time_us, s.touched_us, own ? s.size : 0, st);
 		r = 0;
 	}
 	return r;
@@ -641,6 +641,7 @@ static int plain_attr(struct node *n, struct stat *st)
 	struct family_info f, g;
 	double timeout;
 	uint64_t size;
+	int64_t now;
 	int r;
 
 	r = family_info_get(n->parent, &f);
@@ -659,7 +660,8 @@ static int plain_attr(struct node *n, struct stat *st)
 		return r;
 	if (!ofile_is_open(n, &size))
 		return -ENOENT;
-	cell_attr(n, &f, fs_now_us(), size, st);
+	now = fs_now_us();
+	cell_attr(n, &f, now, now, size, st);
 	st->st_nlink = 0;
 	return 0;
 }
@@ -717,12 +719,12 @@ int tree_entry(struct node *n, struct fuse_entry_param *e)
 	return r;
 }
 
-void tree_entry_version(struct node *n, const struct family_info *f, uint64_t size, int64_t expires_us, struct fuse_entry_param *e)
+void tree_entry_version(struct node *n, const struct family_info *f, const struct tfs_info *info, struct fuse_entry_param *e)
 {
 	memset(e, 0, sizeof(*e));
 	e->ino = id_of(n);
-	cell_attr(n, f, n->ts, size, &e->attr);
-	e->attr_timeout = e->entry_timeout = version_timeout(f, expires_us);
+	cell_attr(n, f, n->ts, info->commit_us, info->size, &e->attr);
+	e->attr_timeout = e->entry_timeout = version_timeout(f, info->expires_us);
 }
 
 void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -767,7 +769,7 @@ void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		st.st_size = (off_t)ofile_end(fi); /* lseek: the end of what this descriptor reads */
 	if (r == -ENOENT && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) && family_info_get(n->parent, &f) == 0) {
 		/* Gone since it was looked up: a file without a name.  If it is to be opened, OPEN decides. */
-		cell_attr(n, &f, n->kind == NODE_VERSION ? n->ts : fs_now_us(), 0, &st);
+		cell_attr(n, &f, n->kind == NODE_VERSION ? n->ts : fs_now_us(), fs_now_us(), 0, &st);
 		st.st_nlink = 0;
 		timeout = 0;
 		r = 0;

@@ -57,13 +57,13 @@ int tree_attr(struct node *n, struct stat *st, double *timeout) TFS_MUST;
 /* Attributes and timeouts for an answer that makes the kernel know n (tree_entry_given). */
 int tree_entry(struct node *n, struct fuse_entry_param *e) TFS_MUST;
 /* The same for a version just seen in a scan. */
-void tree_entry_version(struct node *n, const struct family_info *f, uint64_t size, int64_t expires_us, struct fuse_entry_param *e);
+void tree_entry_version(struct node *n, const struct family_info *f, const struct tfs_info *info, struct fuse_entry_param *e);
 /*
- * The size of a version as the store gave it, remembered if nothing has been
+ * Size and time of commit of a version as the store gave them, remembered if nothing has been
  * committed since `changes` was read from fs.changes (before asking): false
  * if something has, and then it may not be what the kernel should keep.
  */
-bool tree_size_learnt(struct node *version, uint64_t size, uint64_t changes);
+bool tree_learnt(struct node *version, const struct tfs_info *info, uint64_t changes);
 /* A directory's attributes without asking the store: for listings. */
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st);
 double tree_entry_timeout(const struct node *n);

@@ -563,15 +563,14 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	struct kept kept = {0};
 	struct cell_place p;
 	struct node *n = NULL;
-	uint64_t size;
-	int64_t when;
+	struct staged s;
 	bool pending;
 	int r = 0;
 
 	cell_place_at(family, qualifier, version, ts, &p);
 	mutex_lock(row);
 	n = cell_home_find(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
-	pending = n && ofile_pending(n, &size, &when);
+	pending = n && ofile_pending(n, &s);
 	if (version)
 		r = kept_add(&kept, family, qualifier, ts, false);
 	else

@@ -458,6 +458,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct filex
 	settled(w, &result);
 	if (target->kind == NODE_VERSION) {
 		target->size = result.size;
+		target->commit_us = result.commit_us;
 		target->epoch = table_epoch(target);
 	}
 out:
