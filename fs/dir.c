@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Directory streams (DESIGN 2.2): READDIR and READDIRPLUS without handles.
+ * Directory streams: READDIR and READDIRPLUS.
  *
- * OPENDIR is answered ENOSYS, so the kernel caches listings and an offset is
- * all that comes back: a stream number, new for each listing from the start,
- * and an ordinal.  A stream remembers the cursors of its recent entries and
- * of one in CHECKPOINT_EVERY.  An offset of a stream that has been forgotten
- * is found again by counting from the start: right unless the directory
- * changed, and needed only by readers that come back after many others.
+ * An offset is a stream's number, new for each listing from the start, and an
+ * ordinal.  A stream remembers the cursor of each recent position and of one
+ * in CHECKPOINT_EVERY, and a position never changes its meaning: where a
+ * reader has gone back and now meets other entries than before, those have
+ * the number of a new stream.  A position that is no longer remembered is
+ * counted from the checkpoint before it if the directory has not changed since
+ * the listing began.  Otherwise, and where the stream has been forgotten, the
+ * call fails with ESTALE: no entry is passed over in silence.
+ *
+ * An open directory pins its stream until RELEASEDIR, so a listing under way
+ * is exact however many others are begun or abandoned.  Streams of closed
+ * directories are kept, the latest IDLE_BYTES of them (seekdir in a directory
+ * that was opened again, as NFS servers do).  Memory: at most MARK_BYTES and a key in
+ * CHECKPOINT_EVERY for an open directory, and IDLE_BYTES for all closed ones.
+ *
+ * A read-only mount in which nothing expires has no handles: OPENDIR is
+ * answered ENOSYS, which saves two requests a listing.  There all listings
+ * have the same offsets, so that any of them can be found again by counting.
  *
  * The kernel caches listings.  It believes its copy only after the empty
  * answer that ends the listing, so that is where truth is ensured: a commit
@@ -29,10 +41,11 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-#define STREAMS 256
 #define BUCKETS 128
-#define RECENT_MAX 1024
-#define RECENT_BYTES (256u << 10) /* of long keys fewer are remembered */
+#define IDLE_BYTES (8u << 20)
+#define RECENT_MAX 4096
+#define MARK_BYTES (512u << 10) /* of long keys fewer are remembered, but never fewer than an answer has */
+#define RECENT_MIN 1024
 #define CHECKPOINT_EVERY 1024
 /* A stream's first entries come with attributes, if the kernel asks; past them, names only: each node it holds costs us memory. */
 #define PLUS_ENTRIES 12288
@@ -43,9 +56,9 @@ struct mark {
 };
 struct stream {
 	struct mutex lock;
-	TAILQ_ENTRY(stream) age;  /* pool lock */
-	LIST_ENTRY(stream) same;  /* pool lock: in a bucket, while id != 0 */
-	uint32_t id;           /* 0: unused */
+	TAILQ_ENTRY(stream) age;  /* pool lock: while idle */
+	LIST_ENTRY(stream) same;  /* pool lock: in a bucket */
+	uint32_t id;
 	uint64_t dir_ino;
 	const struct node *dir;
 	uint32_t epoch;        /* of the directory when the listing began */
@@ -55,19 +68,24 @@ struct stream {
 	uint32_t end_epoch;
 	bool damaged;          /* something could not be read: said at the end */
 	bool ended;            /* pool lock: its end was told */
-	unsigned users;        /* pool lock */
-	struct mark *recent;
-	unsigned recent_cap, recent_at;
-	uint64_t furthest;     /* the greatest ordinal remembered */
+	unsigned users;        /* pool lock: the open directory, and requests; 0: idle */
+	size_t bytes;          /* with its marks */
+	struct mark *recent;   /* ordinal n stands at n % recent_cap */
+	unsigned recent_cap;
 	struct mark *checkpoints;
 	unsigned checkpoint_count, checkpoint_cap;
+};
+/* An open directory: fi->fh. */
+struct dir_handle {
+	/* Pool lock; each counted, or NULL: the one read last, and the one that an answer went over to, if its reader comes to that part. */
+	struct stream *stream, *fork;
 };
 
 LIST_HEAD(bucket, stream);
 static struct {
 	struct mutex lock;     /* RANK_FS_TREE; nothing is called under it */
-	struct stream stream[STREAMS];
-	TAILQ_HEAD(, stream) ages;     /* whom to forget first: those ended, then those not used for longest */
+	TAILQ_HEAD(, stream) idle;      /* the first was not used for longest, and is forgotten first */
+	size_t idle_bytes;
 	struct bucket buckets[BUCKETS]; /* by directory */
 	uint32_t next_id;
 } pool;
@@ -75,42 +93,35 @@ static struct {
 int dir_init(void)
 {
 	mutex_init(&pool.lock, RANK_FS_TREE);
-	TAILQ_INIT(&pool.ages);
+	TAILQ_INIT(&pool.idle);
 	for (int i = 0; i < BUCKETS; i++)
 		LIST_INIT(&pool.buckets[i]);
-	for (int i = 0; i < STREAMS; i++) {
-		mutex_init(&pool.stream[i].lock, RANK_FS_ROW); /* entries ask files */
-		TAILQ_INSERT_TAIL(&pool.ages, &pool.stream[i], age);
-	}
 	pool.next_id = 1;
 	return 0;
 }
 
-static void stream_reset(struct stream *s)
+static void stream_free(struct stream *s)
 {
-	/* Ring slots keep their memory for the next listing. */
 	for (unsigned i = 0; i < s->recent_cap; i++)
-		s->recent[i].ordinal = 0;
+		buf_fini(&s->recent[i].at.key);
 	for (unsigned i = 0; i < s->checkpoint_count; i++)
 		buf_fini(&s->checkpoints[i].at.key);
-	s->checkpoint_count = 0;
-	s->recent_at = 0;
-	s->furthest = 0;
-	s->damaged = false;
+	free(s->recent);
+	free(s->checkpoints);
+	mutex_fini(&s->lock);
+	free(s);
 }
 
 void dir_fini(void)
 {
-	for (int i = 0; i < STREAMS; i++) {
-		struct stream *s = &pool.stream[i];
+	struct stream *s;
 
-		stream_reset(s);
-		for (unsigned j = 0; j < s->recent_cap; j++)
-			buf_fini(&s->recent[j].at.key);
-		free(s->recent);
-		free(s->checkpoints);
-		mutex_fini(&s->lock);
-		*s = (struct stream){0};
+	/* Directories that are still open send no RELEASEDIR after the end. */
+	for (int i = 0; i < BUCKETS; i++) {
+		while ((s = LIST_FIRST(&pool.buckets[i])) != NULL) {
+			LIST_REMOVE(s, same);
+			stream_free(s);
+		}
 	}
 	mutex_fini(&pool.lock);
 }
@@ -125,58 +136,94 @@ static struct bucket *bucket_of(uint64_t dir_ino)
 	return &pool.buckets[(dir_ino ^ dir_ino >> 32) % BUCKETS];
 }
 
-/* A stream for a listing of dir from the start (id 0), or one that goes on but has been forgotten; NULL: all are in use. */
-static struct stream *stream_new_locked(const struct node *dir, uint32_t id)
+/* A stream of dir with one user.  NULL: out of memory. */
+static struct stream *stream_new_locked(const struct node *dir, uint32_t epoch)
 {
-	struct stream *s;
+	struct stream *s = calloc(1, sizeof(*s));
 
-	TAILQ_FOREACH(s, &pool.ages, age)
-		if (s->users == 0)
-			break;
 	if (!s)
 		return NULL;
-	if (s->id)
-		LIST_REMOVE(s, same);
-	stream_reset(s);
-	/* One that was forgotten cannot tell what it missed. */
-	s->epoch = id && !fs.read_only ? dir->epoch - 1 : dir->epoch;
-	s->batches = 0;
-	s->end = 0;
-	if (fs.read_only) {
-		/* Nothing changes, so all listings can have the same offsets. */
-		id = 1;
-	} else if (id == 0) {
-		id = pool.next_id++;
-		if (pool.next_id > INT32_MAX)
-			pool.next_id = 1;
-	}
-	s->id = id;
+	mutex_init(&s->lock, RANK_FS_ROW); /* entries ask files */
+	s->bytes = sizeof(*s);
+	s->epoch = epoch;
+	s->id = fs.no_opendir ? 1 : pool.next_id++;
+	if (pool.next_id > INT32_MAX)
+		pool.next_id = 1;
 	s->dir = dir;
 	s->dir_ino = dir->ino;
-	s->ended = false;
+	s->users = 1;
 	LIST_INSERT_HEAD(bucket_of(dir->ino), s, same);
 	return s;
 }
 
-/* The stream of an offset (id), or for a listing from the start (id 0) a new one.  NULL: all are in use. */
-static struct stream *stream_take(const struct node *dir, uint32_t id)
+static void stream_use_locked(struct stream *s)
+{
+	if (s->users++ > 0)
+		return;
+	TAILQ_REMOVE(&pool.idle, s, age);
+	pool.idle_bytes -= s->bytes;
+}
+
+static void stream_leave_locked(struct stream *s)
+{
+	if (!s || --s->users > 0)
+		return;
+	TAILQ_INSERT_TAIL(&pool.idle, s, age);
+	pool.idle_bytes += s->bytes;
+	while (pool.idle_bytes > IDLE_BYTES) {
+		s = TAILQ_FIRST(&pool.idle);
+		TAILQ_REMOVE(&pool.idle, s, age);
+		LIST_REMOVE(s, same);
+		pool.idle_bytes -= s->bytes;
+		stream_free(s);
+	}
+}
+
+static void pin_locked(struct stream **pin, struct stream *s)
+{
+	stream_use_locked(s);
+	stream_leave_locked(*pin);
+	*pin = s;
+}
+
+/* The stream of an offset (id), or for a listing from the start (id 0) a new one; counted.  -ESTALE: it has been forgotten. */
+static int stream_take(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out)
 {
 	struct stream *s = NULL;
+	int r = 0;
 
 	mutex_lock(&pool.lock);
-	if (id)
+	if (id || fs.no_opendir)
 		LIST_FOREACH(s, bucket_of(dir->ino), same)
-			if (s->id == id && stream_is_of(s, dir))
+			if (s->id == (id ? id : 1) && stream_is_of(s, dir))
 				break;
-	if (!s)
-		s = stream_new_locked(dir, id);
-	if (s) {
-		s->users++;
-		TAILQ_REMOVE(&pool.ages, s, age);
-		TAILQ_INSERT_TAIL(&pool.ages, s, age);
+	if (s)
+		stream_use_locked(s);
+	else if (id && !fs.no_opendir)
+		r = -ESTALE;
+	else if (!(s = stream_new_locked(dir, dir->epoch)))
+		r = -ENOMEM;
+	if (s && h)
+		pin_locked(&h->stream, s);
+	mutex_unlock(&pool.lock);
+	*out = s;
+	return r;
+}
+
+/* From here on the listing has other entries at the same ordinals: it gets a number of its own.  Counted; NULL: out of memory. */
+static struct stream *stream_fork(const struct stream *s, const struct node *dir, struct dir_handle *h)
+{
+	struct stream *fork;
+
+	mutex_lock(&pool.lock);
+	fork = stream_new_locked(dir, dir->epoch - 1);
+	if (fork) {
+		fork->damaged = s->damaged;
+		if (h)
+			pin_locked(&h->fork, fork);
 	}
 	mutex_unlock(&pool.lock);
-	return s;
+	return fork;
 }
 
 /*
@@ -194,77 +241,94 @@ static bool stream_may_be_kept(struct stream *s, const struct node *dir)
 
 	mutex_lock(&pool.lock);
 	s->ended = true;
-	TAILQ_REMOVE(&pool.ages, s, age);
-	TAILQ_INSERT_HEAD(&pool.ages, s, age);
 	LIST_FOREACH(other, bucket_of(dir->ino), same)
 		keep = keep && (other == s || !stream_is_of(other, dir) || other->ended);
 	mutex_unlock(&pool.lock);
-	return keep || fs.read_only;
+	return keep || fs.no_opendir;
 }
 
 static void stream_give(struct stream *s)
 {
 	mutex_lock(&pool.lock);
-	s->users--;
+	stream_leave_locked(s);
 	mutex_unlock(&pool.lock);
 }
 
-static int mark_set(struct mark *m, uint64_t ordinal, const struct cursor *at)
+static int mark_set(struct stream *s, struct mark *m, uint64_t ordinal, const struct cursor *at)
 {
-	m->ordinal = ordinal;
+	size_t before = m->at.key.cap;
+	int r = buf_set(&m->at.key, at->key.p, at->key.n);
+
+	s->bytes += m->at.key.cap - before;
+	m->ordinal = r ? 0 : ordinal;
 	m->at.phase = at->phase;
 	m->at.number = at->number;
-	return buf_set(&m->at.key, at->key.p, at->key.n);
+	return r;
 }
 
-static struct mark *mark_find(struct mark *v, unsigned n, uint64_t ordinal)
+static bool cursor_eq(const struct cursor *a, const struct cursor *b)
 {
-	for (unsigned i = 0; i < n; i++)
-		if (v[i].ordinal == ordinal)
-			return &v[i];
-	return NULL;
+	return a->phase == b->phase && a->number == b->number && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
 }
 
-/* Who has gone back counts on from there: where the directory has changed since, an ordinal means another place now. */
-static int remember_again(struct stream *s, uint64_t ordinal, const struct cursor *at, bool *done)
+/* The nearest checkpoint at or before ordinal; NULL: the start. */
+static const struct mark *checkpoint_before(const struct stream *s, uint64_t ordinal)
 {
-	struct mark *m = mark_find(s->checkpoints, s->checkpoint_count, ordinal);
-	int r = m ? mark_set(m, ordinal, at) : 0;
+	uint64_t i = ordinal / CHECKPOINT_EVERY; /* the i-th, from 1, has ordinal i * CHECKPOINT_EVERY, if none was missed */
 
-	m = mark_find(s->recent, s->recent_cap, ordinal);
-	*done = m != NULL;
-	return r || !m ? r : mark_set(m, ordinal, at);
+	i = i < s->checkpoint_count ? i : s->checkpoint_count;
+	while (i > 0 && s->checkpoints[i - 1].ordinal > ordinal)
+		i--;
+	return i ? &s->checkpoints[i - 1] : NULL;
+}
+
+/* The place of an ordinal, or NULL. */
+static const struct mark *recall(const struct stream *s, uint64_t ordinal)
+{
+	const struct mark *m = s->recent_cap ? &s->recent[ordinal % s->recent_cap] : NULL;
+
+	if (m && m->ordinal == ordinal)
+		return m;
+	m = checkpoint_before(s, ordinal);
+	return m && m->ordinal == ordinal ? m : NULL;
+}
+
+static int recent_grow(struct stream *s)
+{
+	unsigned cap = s->recent_cap ? s->recent_cap * 4 : 16;
+	struct mark *more = calloc(cap, sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	for (unsigned i = 0; i < s->recent_cap; i++) {
+		struct mark *m = &s->recent[i];
+
+		if (m->ordinal)
+			more[m->ordinal % cap] = *m;
+		else
+			buf_fini(&m->at.key);
+	}
+	free(s->recent);
+	s->bytes += (cap - s->recent_cap) * sizeof(*more);
+	s->recent = more;
+	s->recent_cap = cap;
+	return 0;
 }
 
 static int remember(struct stream *s, uint64_t ordinal, const struct cursor *at)
 {
-	bool done = false;
-	int r;
+	struct mark *m = s->recent_cap ? &s->recent[ordinal % s->recent_cap] : NULL;
+	int r = 0;
 
-	if (ordinal <= s->furthest) {
-		r = remember_again(s, ordinal, at, &done);
-		if (r || done)
-			return r;
+	while (r == 0 && (!m || (m->ordinal && m->ordinal != ordinal)) &&
+	       (s->recent_cap < RECENT_MIN || (s->recent_cap < RECENT_MAX && s->bytes < MARK_BYTES))) {
+		r = recent_grow(s);
+		m = r ? NULL : &s->recent[ordinal % s->recent_cap];
 	}
-	s->furthest = ordinal > s->furthest ? ordinal : s->furthest;
-	if (s->recent_at == s->recent_cap && s->recent_cap < RECENT_MAX && (!s->recent_cap || s->recent_cap * at->key.n < RECENT_BYTES)) {
-		unsigned cap = s->recent_cap ? s->recent_cap * 4 : 16;
-		struct mark *more = realloc(s->recent, cap * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		memset(more + s->recent_cap, 0, (cap - s->recent_cap) * sizeof(*more));
-		s->recent = more;
-		s->recent_cap = cap;
-	}
-	if (s->recent_at == s->recent_cap)
-		s->recent_at = 0;
-	r = mark_set(&s->recent[s->recent_at], ordinal, at);
-	if (r)
+	if (r == 0)
+		r = mark_set(s, m, ordinal, at);
+	if (r || ordinal % CHECKPOINT_EVERY)
 		return r;
-	s->recent_at++;
-	if (ordinal % CHECKPOINT_EVERY)
-		return 0;
 	if (s->checkpoint_count && s->checkpoints[s->checkpoint_count - 1].ordinal >= ordinal)
 		return 0;
 	if (s->checkpoint_count == s->checkpoint_cap) {
@@ -273,25 +337,12 @@ static int remember(struct stream *s, uint64_t ordinal, const struct cursor *at)
 
 		if (!more)
 			return -ENOMEM;
+		s->bytes += (cap - s->checkpoint_cap) * sizeof(*more);
 		s->checkpoints = more;
 		s->checkpoint_cap = cap;
 	}
 	s->checkpoints[s->checkpoint_count] = (struct mark){0};
-	return mark_set(&s->checkpoints[s->checkpoint_count++], ordinal, at);
-}
-
-/* The nearest known place at or before ordinal; NULL: the start. */
-static const struct mark *recall(const struct stream *s, uint64_t ordinal)
-{
-	const struct mark *best = NULL;
-
-	for (unsigned i = 0; i < s->recent_cap; i++)
-		if (s->recent[i].ordinal && s->recent[i].ordinal <= ordinal && (!best || s->recent[i].ordinal > best->ordinal))
-			best = &s->recent[i];
-	for (unsigned i = 0; i < s->checkpoint_count; i++)
-		if (s->checkpoints[i].ordinal <= ordinal && (!best || s->checkpoints[i].ordinal > best->ordinal))
-			best = &s->checkpoints[i];
-	return best;
+	return mark_set(s, &s->checkpoints[s->checkpoint_count++], ordinal, at);
 }
 
 /* ---- building an answer ---- */
@@ -306,6 +357,9 @@ struct answer {
 	uint32_t epoch;
 	struct family_info family;   /* of the cells here */
 	const struct tfs_schema *schema;
+	struct dir_handle *handle;   /* NULL: there are none */
+	struct stream *stream;       /* whose offsets the answer has now */
+	bool forked;                 /* that is a new one; counted */
 };
 
 static bool add_plain(struct answer *a, const char *name, uint64_t ino, mode_t type, off_t offset)
@@ -444,6 +498,11 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 	return r;
 }
 
+static off_t offset_of(const struct stream *s, uint64_t ordinal)
+{
+	return (off_t)((uint64_t)s->id << 32) + (off_t)ordinal;
+}
+
 /*
  * Every listing is ended by one more request, whose answer is empty.  If the
  * one before it met the end and nothing has changed since, that is known.
@@ -451,50 +510,6 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 static bool at_known_end(const struct answer *a, const struct stream *s, uint64_t ordinal)
 {
 	return s->end && s->end == ordinal && s->end_changes == a->changes && s->end_epoch == a->epoch;
-}
-
-static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
-{
-	const struct mark *from = recall(s, ordinal);
-	uint64_t at = from ? from->ordinal : 2;
-	off_t base = (off_t)((uint64_t)s->id << 32);
-	struct lister *l = NULL;
-	struct list_entry e;
-	int r;
-
-	if (ordinal < 1 && !add_plain(a, ".", a->dir->ino, S_IFDIR, base + 1))
-		return 0;
-	if (ordinal < 2 && !add_plain(a, "..", a->dir->parent ? a->dir->parent->ino : a->dir->ino, S_IFDIR, base + 2))
-		return 0;
-	r = lister_new(a->dir, from ? &from->at : NULL, a->plus, &l);
-	while (r == 0 && at < ordinal) {
-		r = lister_next(l, &e);
-		if (r == 0) {
-			lister_free(l);
-			return 0;
-		}
-		r = r > 0 ? 0 : r;
-		at++;
-	}
-	while (r == 0) {
-		r = lister_next(l, &e);
-		if (r == 0) {
-			s->end = at;
-			s->end_changes = a->changes;
-			s->end_epoch = a->epoch;
-		}
-		if (r <= 0)
-			break;
-		at++;
-		r = add_entry(a, &e, base + (off_t)at);
-		if (r <= 0)
-			break;
-		r = remember(s, at, lister_cursor(l));
-	}
-	if (l && lister_damaged(l))
-		s->damaged = true;
-	lister_free(l);
-	return r;
 }
 
 static bool table_expires(const struct tfs_schema *schema)
@@ -505,30 +520,136 @@ static bool table_expires(const struct tfs_schema *schema)
 	return false;
 }
 
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool plus)
+bool dir_any_expires(void)
+{
+	char names[16][TFS_NAME_MAX + 1], after[TFS_NAME_MAX + 1] = "";
+	const struct tfs_schema *schema;
+	bool expires = false;
+	struct tfs_table *t;
+	int n;
+
+	while (!expires && (n = tfs_table_list(fs.store, after, names, 16)) > 0) {
+		for (int i = 0; i < n && !expires; i++) {
+			if (tfs_table_open(fs.store, names[i], &t))
+				continue;
+			expires = tfs_schema_get(t, &schema) != 0;
+			if (!expires) {
+				expires = table_expires(schema);
+				tfs_schema_put(schema);
+			}
+			tfs_table_close(t);
+		}
+		strcpy(after, names[n - 1]);
+	}
+	return expires;
+}
+
+/* Is what an ordinal means found by counting entries? */
+static bool may_count(const struct answer *a, const struct stream *s)
+{
+	return fs.no_opendir || (s->epoch == a->epoch && !(a->schema && table_expires(a->schema)));
+}
+
+/* What has an ordinal keeps it: another entry begins another stream. */
+static int remember_entry(struct answer *a, uint64_t ordinal, const struct cursor *at)
+{
+	const struct mark *m = recall(a->stream, ordinal);
+	struct stream *fork;
+
+	if (!m || cursor_eq(&m->at, at))
+		return 0;
+	fork = stream_fork(a->stream, a->dir, a->handle);
+	if (!fork)
+		return -ENOMEM;
+	a->forked = true;
+	a->stream = fork;
+	return 0;
+}
+
+/* The lister behind the entry with this ordinal: 1; 0, the directory ends before it. */
+static int begin_at(struct answer *a, const struct stream *s, uint64_t ordinal, struct lister **out)
+{
+	const struct mark *from = ordinal > 2 ? recall(s, ordinal) : NULL;
+	struct list_entry e;
+	uint64_t at;
+	int r;
+
+	if (!from && ordinal > 2) {
+		if (!may_count(a, s))
+			return refuse(-ESTALE, a->dir, NULL, "a reader went back to a place that is no longer known, and the directory has changed");
+		from = checkpoint_before(s, ordinal);
+	}
+	r = lister_new(a->dir, from ? &from->at : NULL, a->plus, out);
+	for (at = from ? from->ordinal : 2; r == 0 && at < ordinal; at++) {
+		r = lister_next(*out, &e);
+		if (r == 0)
+			return 0;
+		r = r > 0 ? 0 : r;
+	}
+	return r ? r : 1;
+}
+
+static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
+{
+	uint64_t at = ordinal > 2 ? ordinal : 2;
+	struct lister *l = NULL;
+	struct list_entry e;
+	int r;
+
+	if (ordinal < 1 && !add_plain(a, ".", a->dir->ino, S_IFDIR, offset_of(s, 1)))
+		return 0;
+	if (ordinal < 2 && !add_plain(a, "..", a->dir->parent ? a->dir->parent->ino : a->dir->ino, S_IFDIR, offset_of(s, 2)))
+		return 0;
+	r = begin_at(a, s, ordinal, &l);
+	while (r > 0) {
+		r = lister_next(l, &e);
+		if (r == 0) {
+			a->stream->end = at;
+			a->stream->end_changes = a->changes;
+			a->stream->end_epoch = a->epoch;
+		}
+		if (r <= 0)
+			break;
+		at++;
+		r = remember_entry(a, at, lister_cursor(l));
+		if (r == 0)
+			r = add_entry(a, &e, offset_of(a->stream, at));
+		if (r > 0 && remember(a->stream, at, lister_cursor(l)))
+			r = -ENOMEM;
+	}
+	if (l && lister_damaged(l))
+		a->stream->damaged = true;
+	lister_free(l);
+	return r;
+}
+
+static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct dir_handle *h, bool plus)
 {
 	struct node *dir = node_of(ino), *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;
-	struct answer a = {.req = req, .dir = dir, .plus = plus, .size = size, .changes = atomic_load(&fs.changes), .epoch = dir->epoch};
+	struct answer a = {
+		.req = req, .dir = dir, .plus = plus, .size = size, .changes = atomic_load(&fs.changes), .epoch = dir->epoch, .handle = h};
+	uint64_t ordinal = (uint64_t)offset & UINT32_MAX;
 	struct stream *s = NULL;
 	int r = 0;
 
 	a.buf = malloc(size);
-	s = a.buf ? stream_take(dir, (uint32_t)((uint64_t)offset >> 32)) : NULL;
-	if (!s) {
-		r = a.buf ? -EBUSY : -ENOMEM;
+	r = a.buf ? stream_take(dir, (uint32_t)((uint64_t)offset >> 32), h, &s) : -ENOMEM;
+	if (r == -ESTALE)
+		refuse(r, dir, NULL, "a reader came back to a listing of long ago");
+	if (r)
 		goto out;
-	}
+	a.stream = s;
 	if (node_table(dir))
 		r = tfs_schema_get(node_store_table(dir), &a.schema);
 	if (r == 0 && family->kind == NODE_FAMILY)
 		r = family_info_get(family, &a.family);
 	if (r == 0) {
 		mutex_lock(&s->lock);
-		if (!at_known_end(&a, s, (uint64_t)offset & UINT32_MAX))
-			r = fill(&a, s, (uint64_t)offset & UINT32_MAX);
-		if (r >= 0 && a.used == 0 && s->damaged)
+		if (!at_known_end(&a, s, ordinal))
+			r = fill(&a, s, ordinal);
+		if (r >= 0 && a.used == 0 && a.stream->damaged)
 			r = -EIO;
-		s->batches += a.used > 0;
+		a.stream->batches += a.used > 0;
 		mutex_unlock(&s->lock);
 	}
 out:
@@ -540,7 +661,7 @@ out:
 		mutex_lock(tree_mutex());
 		dir->flags |= NODE_LISTED | NODE_ENDED;
 		mutex_unlock(tree_mutex());
-		if (!stream_may_be_kept(s, dir))
+		if (!stream_may_be_kept(a.stream, dir))
 			changes_inode(&c, dir);
 		changes_reply_end(&c, req);
 		if (a.schema && table_expires(a.schema))
@@ -550,6 +671,8 @@ out:
 	}
 	if (a.schema)
 		tfs_schema_put(a.schema);
+	if (a.forked)
+		stream_give(a.stream);
 	if (s)
 		stream_give(s);
 	free(a.buf);
@@ -557,12 +680,45 @@ out:
 
 void dir_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	(void)fi;
-	list(req, ino, size, offset, false);
+	list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, false);
 }
 
 void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	(void)fi;
-	list(req, ino, size, offset, true);
+	list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, true);
+}
+
+void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct dir_handle *h;
+
+	(void)ino;
+	if (fs.no_opendir) {
+		fuse_reply_err(req, ENOSYS);
+		return;
+	}
+	h = calloc(1, sizeof(*h));
+	if (!h) {
+		reply_err(req, -ENOMEM);
+		return;
+	}
+	fi->fh = (uintptr_t)h;
+	fi->cache_readdir = fi->keep_cache = 1;
+	if (fuse_reply_open(req, fi) != 0)
+		free(h);
+}
+
+void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct dir_handle *h = (struct dir_handle *)(uintptr_t)fi->fh;
+
+	(void)ino;
+	if (h) {
+		mutex_lock(&pool.lock);
+		stream_leave_locked(h->stream);
+		stream_leave_locked(h->fork);
+		mutex_unlock(&pool.lock);
+		free(h);
+	}
+	reply_err(req, 0);
 }

@@ -46,6 +46,10 @@ void lister_free(struct lister *l);
 
 int dir_init(void) TFS_MUST;
 void dir_fini(void);
+/* Has any table a family whose cells expire? */
+bool dir_any_expires(void);
+void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void dir_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
 void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
 

@@ -27,6 +27,7 @@ struct fs {
 	struct fuse_session *session;
 	bool read_only, quiet, latest;
 	bool no_open;              /* read-only, and the kernel takes ENOSYS to OPEN */
+	bool no_opendir;           /* OPENDIR is answered ENOSYS: read-only, and nothing expires */
 	unsigned max_read;         /* libfuse's option, 0: not given */
 	uid_t uid;                 /* who mounted: owner of the root */
 	gid_t gid;

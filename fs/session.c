@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capabilities.  A read-write mount commits at close, so it needs real OPENs;
- * OPENDIR is answered ENOSYS, which makes listings cached and saves two
- * requests a directory.  A read-only mount answers OPEN the same way.  The
- * kernel's own guesses about stale pages are off (everything is notified),
+ * Capabilities.  A read-write mount commits at close, so it needs real OPENs,
+ * and OPENDIRs, or listings would lose their place (dir.c).  A read-only mount
+ * answers both ENOSYS, which saves two requests each.  The kernel's own guesses about stale pages are off (everything is notified),
  * except on a read-only mount, where control files change without notice and
  * cells never.
  *
@@ -90,6 +89,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_SPLICE_WRITE, false);
 	want(conn, FUSE_CAP_SPLICE_MOVE, false);
 	fs.no_open = fs.read_only && (conn->capable & FUSE_CAP_NO_OPEN_SUPPORT);
+	/* Where nothing changes, listings need no handles (dir.c). */
+	fs.no_opendir = fs.read_only && !dir_any_expires();
 	conn->time_gran = 1;
 	if (fs.max_read)
 		conn->max_read = fs.max_read; /* libfuse wants to hear it twice */
@@ -108,13 +109,6 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 		if (v[i].ino != FUSE_ROOT_ID)
 			node_forget(node_of(v[i].ino), v[i].nlookup);
 	fuse_reply_none(req);
-}
-
-static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	(void)ino;
-	(void)fi;
-	fuse_reply_err(req, ENOSYS);
 }
 
 static void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
@@ -183,7 +177,8 @@ static const struct fuse_lowlevel_ops ops = {
 	.flush = ofile_flush,
 	.release = ofile_release,
 	.fsync = ofile_fsync,
-	.opendir = op_opendir,
+	.opendir = dir_opendir,
+	.releasedir = dir_releasedir,
 	.readdir = dir_readdir,
 	.readdirplus = dir_readdirplus,
 	.fsyncdir = op_fsyncdir,

@@ -128,6 +128,101 @@ same(emptied(t + "/.groups", 90, 1024), ["default"], "groups are removed while t
 os.mkdir(t + "2")
 same(emptied(t + "2/.families", 200, 1024), [], "  and families")
 EOF2
+# ---- listings that are abandoned, others under way ----
+py <<'EOF2'
+from tap import *
+import ctypes, errno, shutil, struct, subprocess, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def some(fd, size):
+    b = ctypes.create_string_buffer(size)
+    n = libc.syscall(217, fd, b, size) # getdents64
+    if n < 0:
+        raise OSError(ctypes.get_errno(), "getdents64")
+    at, out = 0, []
+    while at < n:
+        _, offset, length = struct.unpack_from("<QqH", b.raw, at)
+        out.append((b.raw[at + 19:at + length].split(b"\0")[0].decode(), offset))
+        at += length
+    return out
+def rest(fd, size=2048):
+    out = []
+    while part := some(fd, size):
+        out += [n for n, _ in part if n not in (".", "..")]
+    return out
+t = os.environ["M"] + "/left"
+def rows(count):
+    for i in range(count):
+        os.makedirs("%s/row%05d/f" % (t, i))
+        spill("%s/row%05d/f/q" % (t, i), b"x")
+def abandon(path):
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    some(fd, 64)
+    os.close(fd)
+rows(1500)
+with os.scandir(t) as it:
+    for e in it:
+        abandon(e.path)
+        abandon(e.path + "/f")
+        shutil.rmtree(e.path)
+same(os.listdir(t), [], "rows are removed as they are listed, with two listings abandoned for each")
+rows(700)
+names = sorted(os.listdir(t))
+fd = os.open(t, os.O_RDONLY | os.O_DIRECTORY)
+seen = some(fd, 4096)
+for i in range(3000):
+    abandon(t)
+same([n for n, _ in seen[2:]] + rest(fd), names, "3,000 listings of it are abandoned: a listing goes on")
+for n in names[:350:2]:
+    shutil.rmtree(t + "/" + n)
+os.lseek(fd, seen[20][1], os.SEEK_SET)
+left = [n for n in names if os.path.exists(t + "/" + n)]
+same(rest(fd), [n for n in left if n > seen[20][0]], "  and one goes back in it, after half of the rows went")
+other = os.open(t, os.O_RDONLY | os.O_DIRECTORY)
+os.lseek(other, seen[20][1], os.SEEK_SET)
+same(rest(other), [n for n in left if n > seen[20][0]], "an offset holds in a directory that is opened again, while the first is open")
+os.close(fd)
+os.close(other)
+for i in range(1500):
+    fd = os.open(t, os.O_RDONLY | os.O_DIRECTORY)
+    some(fd, 32768)
+    os.close(fd)
+fd = os.open(t, os.O_RDONLY | os.O_DIRECTORY)
+os.lseek(fd, seen[20][1], os.SEEK_SET)
+err("ESTALE", "  long after it was closed it fails, and skips nothing in silence", rest, fd)
+os.close(fd)
+# Two readers, and others who remove what neither has come to.
+two = [os.open(t, os.O_RDONLY | os.O_DIRECTORY) for _ in range(2)]
+got = [some(fd, 1024)[2:] for fd in two]
+gone = left[200:400:3]
+threads = [threading.Thread(target=lambda v: [shutil.rmtree(t + "/" + n) for n in v], args=(gone[i::2],)) for i in range(2)]
+for x in threads:
+    x.start()
+for x in threads:
+    x.join()
+want = [n for n in left if n not in gone]
+same([[n for n, _ in g] + rest(fd) for g, fd in zip(got, two)], [want, want], "two readers meet what others leave, once each")
+for fd in two:
+    os.close(fd)
+# Further back than places are remembered.
+os.mkdir(t + "/big")
+os.mkdir(t + "/big/f")
+fd = os.open(t + "/big/f", os.O_RDONLY | os.O_DIRECTORY)
+for i in range(12000):
+    os.close(os.open(t + "/big/f/%06d@1" % i, os.O_WRONLY | os.O_CREAT))
+all, seen = ["%06d@1" % i for i in range(12000)], []
+while part := some(fd, 32768):
+    seen += part
+same([n for n, _ in seen[2:]], all, "12,000 cells")
+os.lseek(fd, seen[1502][1], os.SEEK_SET)
+same(rest(fd, 32768), all[1501:], "  and back to the 1,501st, which is counted")
+for i in range(1300, 1400):
+    os.unlink(t + "/big/f/%06d@1" % i)
+os.lseek(fd, seen[1502][1], os.SEEK_SET)
+err("ESTALE", "  which is refused once it has changed", rest, fd)
+os.lseek(fd, seen[11900][1], os.SEEK_SET)
+same(rest(fd, 32768), all[11899:], "  but not what is remembered")
+os.close(fd)
+EOF2
 unmount_store
 mount_store -o ro
 is "$(ls -U "$M/t/r/f" | wc -l) $(ls -U "$M/t/r/f" | wc -l)" "2 2" "read-only, listed twice"
