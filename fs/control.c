@@ -199,6 +199,53 @@ void control_looked_up(const struct node *n)
 		rendered_drop(n->ino);
 }
 
+bool control_is_log(const struct node *n)
+{
+	return n->kind == NODE_SETTING && n->parent->kind == NODE_SYSTEM && named(n, "log");
+}
+
+/* Past the end: the lines that have come since.  Before the image, by a reader that went back: all lines that are kept. */
+int control_read_log(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
+{
+	struct writer *w = &h->w;
+	uint64_t end = w->origin + w->image.size;
+	bool all = offset < w->origin || end == 0;
+	struct buf lines = {0};
+	int r = 0;
+
+	if (all || offset >= end)
+		r = msg_ring_after(&h->seen, all, &lines);
+	if (r == 0 && (all || lines.n)) {
+		stage_reset(&w->image);
+		w->origin = all ? 0 : end;
+		r = stage_load(&w->image, 0, lines.p, lines.n);
+	}
+	buf_fini(&lines);
+	return r ? r : writer_read(w, offset - w->origin, buf, n, got);
+}
+
+/* tail -f reads by sizes: to a descriptor that has read the log, it ends where the lines end that this one has not had yet. */
+static uint64_t log_size(struct node *n, uint64_t size)
+{
+	struct filex *x = filex_find(n);
+
+	if (!x)
+		return size;
+	mutex_lock(&x->lock);
+	for (const struct handle *h = x->handles; h; h = h->next) {
+		uint64_t end = h->w.origin + h->w.image.size;
+		uint32_t seen = h->seen;
+		struct buf news = {0};
+
+		if (end && msg_ring_after(&seen, false, &news) == 0 && end + news.n > size)
+			size = end + news.n;
+		buf_fini(&news);
+	}
+	mutex_unlock(&x->lock);
+	filex_put(x);
+	return size;
+}
+
 int control_attr(struct node *n, struct stat *st)
 {
 	const struct tfs_schema *s;
@@ -216,6 +263,8 @@ int control_attr(struct node *n, struct stat *st)
 	st->st_mode = S_IFREG | 0444;
 	if (named(n, "ctl") || named(n, ".ctl"))
 		st->st_mode = S_IFREG | 0600;
+	else if (control_is_log(n) || named(n, "metrics") || named(n, "usage") || named(n, ".tablets"))
+		st->st_mode = S_IFREG | 0400; /* they name tables and rows, or tell of families, that others may not list */
 	stat_time(&st->st_mtim, fs_now_us());
 	if (node_table(n)) {
 		r = tfs_schema_get(node_store_table(n), &s);
@@ -242,7 +291,7 @@ int control_attr(struct node *n, struct stat *st)
 			r = render_and_keep(n, &size);
 		if (r)
 			return r;
-		st->st_size = (off_t)size;
+		st->st_size = (off_t)(control_is_log(n) ? log_size(n, size) : size);
 	}
 	st->st_blocks = (st->st_size + 511) / 512;
 	st->st_atim = st->st_ctim = st->st_mtim;
@@ -262,8 +311,8 @@ int control_open(struct node *n, struct writer *w, bool writable, bool truncate)
 			w->fresh = false;
 		return 0;
 	}
-	/* A setting is replaced by what is written, not edited. */
-	if (writable && n->kind != NODE_SCHEMA)
+	/* A setting is replaced by what is written, not edited; the log is rendered as it is read. */
+	if ((writable && n->kind != NODE_SCHEMA) || control_is_log(n))
 		return 0;
 	r = control_exists(n);
 	if (r == 0)

@@ -26,6 +26,9 @@ void control_looked_up(const struct node *n);
 
 int control_open(struct node *n, struct writer *w, bool writable, bool truncate) TFS_MUST;
 int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got) TFS_MUST;
+/* Is it /.tabletfs/log?  A descriptor for reading it shows lines as they come: its image begins at w.origin.  The file's lock is held. */
+bool control_is_log(const struct node *n);
+int control_read_log(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 /* After each write, the file's lock held: a finished line of a setting is applied at once. */
 int control_written(struct node *n, struct writer *w, struct changes *c) TFS_MUST;
 int control_commit(struct node *n, struct filex *x, struct writer *w, bool last, struct changes *c) TFS_MUST;

@@ -2,8 +2,8 @@
 /*
  * The FUSE calls on descriptors that are open.
  *
- * Plain names: direct I/O; a reader's bytes are loaded at open and are his
- * own, a writer's are staged per descriptor.  A private mapping is filled from
+ * Plain names: direct I/O; a reader's bytes are loaded at open and again after
+ * the end of the file, a writer's are staged per descriptor.  A private mapping is filled from
  * them as well; but all mappings of a file share its pages, so while several
  * versions are open, pages are those of the newest.  Versions: cached by the kernel;
  * reads go to the store, stores in place are staged per node and committed
@@ -65,6 +65,8 @@ uint64_t ofile_end(const struct fuse_file_info *fi)
 		(void)!share_read(h, 0, &none, 0, &got);
 	else if (h->writable)
 		renew_end(h);
+	else if (h->ended == READER_END)
+		(void)!reader_read(h, false, 0, &none, 1, &got);
 	mutex_lock(&x->lock);
 	end = writer_size(&h->w);
 	mutex_unlock(&x->lock);
@@ -255,10 +257,13 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 			if (!fi->lock_owner && pages_are_shared(h)) /* read(2) says who reads */
 				r = read_newest(n, (uint64_t)offset, buf, size, &got);
 			if (r == -ENOENT)
-				r = writer_read(&h->w, (uint64_t)offset, buf, size, &got); /* nobody changes it */
+				r = reader_read(h, !fi->lock_owner, (uint64_t)offset, buf, size, &got);
 		} else {
 			mutex_lock(&x->lock);
-			r = writer_read(n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w, (uint64_t)offset, buf, size, &got);
+			if (control_is_log(n) && !h->writable)
+				r = control_read_log(h, (uint64_t)offset, buf, size, &got);
+			else
+				r = writer_read(n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w, (uint64_t)offset, buf, size, &got);
 			mutex_unlock(&x->lock);
 		}
 	}

@@ -9,6 +9,10 @@
  * (scratch) see one content.
  * A version opened only for reading has no handle and no filex, just a count.
  *
+ * A plain name's reader has the image of one version, which it reads without
+ * a lock.  After an end of file the image is replaced by the newest version's
+ * (share.c).
+ *
  * A plain name has two nodes, in the table itself and in .latest, and one
  * filex: that of its home (cell_home), the node in the table itself.
  *
@@ -39,6 +43,9 @@ static inline enum file_kind file_kind(const struct node *n)
 	return (enum file_kind)kinds[n->kind];
 }
 
+/* How far a reader of a plain name has come: all bytes of its version were returned; then a read returned none. */
+enum reader_end { READER_WITHIN, READER_ALL, READER_END };
+
 struct handle {
 	struct handle *next;             /* of the file, newest first */
 	struct handle *all_next, **all_link; /* of the daemon */
@@ -47,7 +54,9 @@ struct handle {
 	struct node *target;             /* plain: where commits go, a home; counted; another than x->node after a rename; tree lock too */
 	bool readable, writable;         /* to truncate is to write */
 	_Atomic pid_t pid;               /* the thread that opened it, or wrote last */
-	uint32_t seen;                   /* plain: the changes of the column at open, or that the image has (w.shares) */
+	uint32_t seen;                   /* plain: the changes of the column that the image has; log: the lines that it had had */
+	_Atomic enum reader_end ended;   /* plain, only read: since the image was loaded */
+	_Atomic uint32_t readers;        /* plain, only read: threads that read the image without the file's lock */
 	struct writer w;                 /* plain and control files */
 };
 

@@ -11,6 +11,62 @@ cd "$F" || exit 1
 export F
 versions() { find . -name "$1@*" | wc -l; }
 
+# ---- tail -f ----
+py <<'EOF2'
+from tap import *
+os.chdir(os.environ["F"])
+
+
+spill("grows", b"one\n")
+fd = os.open("grows", os.O_RDONLY)
+spill("grows", b"one\ntwo\n")
+same(os.read(fd, 99), b"one\n", "a reader has the version that it opened")
+same(os.read(fd, 99), b"", "  up to its end")
+same(os.read(fd, 99), b"two\n", "then what was appended")
+same(os.lseek(fd, 0, os.SEEK_END), 8, "  lseek knows that end")
+same(os.read(fd, 99), b"", "  and the end of that version")
+with open("grows", "ab") as f:
+    f.write(b"three\n")
+same(os.read(fd, 99), b"three\n", "appended with O_APPEND")
+spill("grows", b"a much longer text than that was\n")
+os.lseek(fd, 0, os.SEEK_SET)
+same(os.read(fd, 3), b"one", "within a version there is no change")
+same(os.read(fd, 99), b"\ntwo\nthree\n", "  up to its end")
+same(os.read(fd, 99), b"", "  the end")
+same(os.pread(fd, 6, 0), b"a much", "then the newest")
+same((os.read(fd, 99), os.read(fd, 99)), (b"text than that was\n", b""), "  at the same offset")
+spill("grows", b"cut\n")
+same((os.read(fd, 99), os.fstat(fd).st_size), (b"", 4), "a shorter one: the end of file stays, fstat says how long it is")
+os.lseek(fd, 0, os.SEEK_SET)
+same(os.read(fd, 4), b"cut\n", "  and it is read from the start, as tail -f does")
+spill("grows", b"c\n")
+os.lseek(fd, 0, os.SEEK_SET)
+same(os.read(fd, 2), b"c\n", "  also if no read has met the end")
+os.rename("grows", "grown")
+with open("grown", "ab") as f:
+    f.write(b"more\n")
+same((os.read(fd, 99), os.read(fd, 99)), (b"", b"more\n"), "a renamed file is followed")
+os.unlink("grown")
+same((os.read(fd, 99), os.pread(fd, 99, 0)), (b"", b"c\nmore\n"), "a removed one is kept")
+os.close(fd)
+
+log = os.open(M + "/.tabletfs/log", os.O_RDONLY)
+while os.read(log, 1 << 20):
+    pass
+for i in range(3):
+    err("EOPNOTSUPP", "a refusal", os.mkdir, M + "/t/.snap")
+    ok(os.read(log, 9999).endswith(b"/t/.snap: this name has no meaning yet; a later version will use it: Operation not supported\n"),
+       "  comes to a descriptor of the log that has read all of it")
+    same(os.read(log, 9999), b"", "  once")
+for i in range(1100):
+    errno_of(os.mkdir, M + "/t/.snap")
+size = os.fstat(log).st_size
+got = os.read(log, 1 << 20)
+same(os.lseek(log, 0, os.SEEK_CUR), size, "its size says how much there is to come")
+same(got.count(b"\n"), 1000, "  the lines that are kept")
+ok(os.pread(log, 1 << 20, 0).count(b"\n") == 1000, "from the start there are all that are kept")
+EOF2
+
 echo a >q
 is "$(versions q):$(cat q)" "1:a" "a write is a version"
 echo b >q

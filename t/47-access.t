@@ -46,12 +46,19 @@ fails "nor verbs" 'Permission denied' nobody bash -c 'echo flush >t/.ctl'
 fails "nor rows" 'Permission denied' nobody mkdir t/newrow
 fails "nor tables" 'Permission denied' nobody mkdir newtable
 fails "nor drops one" 'Permission denied|not permitted' nobody rmdir t
+for f in .tabletfs/log .tabletfs/metrics .tabletfs/ctl t/.tablets t/.families/open/usage; do
+	fails "nor reads $f" 'Permission denied' nobody cat "$f"
+	ok "  root does" cat "$f"
+done
+ok "he reads the status" nobody cat .tabletfs/status .tabletfs/version .tabletfs/servers
+unlike "$(nobody cat .tabletfs/status .tabletfs/servers)" 'secret|\bt\b' "  which names no table or family"
 ok "chmod of the TABLE" chmod 700 t
 fails "then nobody else enters it" 'Permission denied' nobody cat t/r/open/q
 is "$(stat -c %a t t/r)" $'700\n700' "its rows have its mode"
 ok "chown of the TABLE" chown 65534 t
 is "$(nobody cat t/r/open/q)" open "its owner does"
 ok "  and makes rows" nobody mkdir t/newrow
+ok "  and reads its tablets" nobody cat t/.tablets t/.families/open/usage
 before=$(tree .)
 
 # Where no schema was set, who makes a family owns it.

@@ -47,6 +47,7 @@ static struct {
 	struct mutex lock; /* guards all below */
 	char *line[RING_LINES];
 	unsigned first, count;
+	uint32_t total; /* lines ever added, modulo 2^32 */
 	size_t bytes;
 	char ident[64]; /* syslog keeps a pointer to it */
 } ring = {.lock = {.m = PTHREAD_MUTEX_INITIALIZER, .rank = RANK_MSG}};
@@ -105,6 +106,7 @@ static void ring_add(const char *time_text, const char *text)
 		drop_oldest_locked();
 	ring.line[(ring.first + ring.count) % RING_LINES] = line;
 	ring.count++;
+	ring.total++;
 	ring.bytes += n;
 	mutex_unlock(&ring.lock);
 }
@@ -174,21 +176,30 @@ void msg_log(enum msg_level level, const char *fmt, ...)
 	errno = saved_errno;
 }
 
-int msg_ring(struct buf *out)
+int msg_ring_after(uint32_t *seen, bool all, struct buf *out)
 {
-	size_t bytes;
+	uint32_t news;
 	int rc;
 
 	mutex_lock(&ring.lock);
-	bytes = ring.bytes;
-	rc = buf_reserve(out, bytes);
-	for (unsigned i = 0; rc == 0 && i < ring.count; i++) {
+	news = !all && ring.total - *seen < ring.count ? ring.total - *seen : ring.count;
+	rc = buf_reserve(out, ring.bytes);
+	for (unsigned i = ring.count - news; rc == 0 && i < ring.count; i++) {
 		const char *line = ring.line[(ring.first + i) % RING_LINES];
 
 		rc = buf_append(out, line, strlen(line));
 	}
+	if (rc == 0)
+		*seen = ring.total;
 	mutex_unlock(&ring.lock);
 	return rc;
+}
+
+int msg_ring(struct buf *out)
+{
+	uint32_t seen = 0;
+
+	return msg_ring_after(&seen, true, out);
 }
 
 const char *msg_quote(char *dst, size_t dst_bytes, struct slice s)

@@ -29,6 +29,8 @@ void msg_log(enum msg_level level, const char *fmt, ...) __attribute__((format(p
 
 /* The ring's lines, oldest first, each "TIME LEVEL: text\n"; appended to out. */
 int msg_ring(struct buf *out) TFS_MUST;
+/* The same of those after the first *seen lines of the process, if the ring still has them, or of all; *seen becomes the number of lines so far. */
+int msg_ring_after(uint32_t *seen, bool all, struct buf *out) TFS_MUST;
 
 /* Bytes as a printable, bounded, quoted string for messages; returns dst. */
 const char *msg_quote(char *dst, size_t dst_bytes, struct slice s);
