@@ -29,7 +29,7 @@ int meta_store_schema(struct store_schema **out)
 	s->groups = calloc(1, sizeof *s->groups);
 	if (!s->families || !s->groups)
 		goto fail;
-	s->groups[0].sst = (struct sst_options){.codec = SST_ZSTD, .level = 3, .block_bytes = 16 * 1024, .bloom_bits = 10};
+	s->groups[0].sst = (struct sst_options){.codec = SST_ZSTD, .level = 3, .block_bytes = 16 * 1024, .bloom_bits = 10, .twice = true};
 	s->group_count = 1;
 	for (unsigned i = 0; i < META_EVENT; i++) {
 		s->families[i].id = (uint16_t)(i + 1);

@@ -305,10 +305,27 @@ fail:
 	return err;
 }
 
+/* A file of METADATA of which one copy is damaged is written again before it is used. */
+static void mend_files(const struct server *s, const struct meta_tablet *row)
+{
+	for (unsigned i = 0; i < row->file_count; i++) {
+		const struct tablet_file *f = &row->files[i];
+		char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number);
+
+		if (path)
+			sst_mend(path);
+		free(path);
+	}
+}
+
 int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
 {
 	struct held *h;
-	int err = held_new(s, row, kind, root_version, &h);
+	int err;
+
+	if (kind != KIND_USER)
+		mend_files(s, row);
+	err = held_new(s, row, kind, root_version, &h);
 
 	if (err)
 		return err;

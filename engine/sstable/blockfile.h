@@ -28,6 +28,8 @@ int blockfile_writer_new(const char *path, enum sst_codec codec, int level, bool
  * Without this it is trained on the first units, held back for that.
  */
 int blockfile_writer_train(struct blockfile_writer *w, const struct sst_sample *s) TFS_MUST;
+/* Before finish: the file holds all of it twice (base/copies.h). */
+void blockfile_writer_twice(struct blockfile_writer *w);
 /*
  * Of the unit being built, which ends next: others may look like it, or it
  * may look like one said that of.  keep: it is base number keep (0: and all
@@ -72,6 +74,13 @@ const char *blockfile_path(const struct blockfile *b);
 const struct bff_trailer *blockfile_trailer(const struct blockfile *b);
 const struct bff_map *blockfile_map(const struct blockfile *b);
 uint64_t blockfile_file_bytes(const struct blockfile *b);
+/*
+ * Bytes of one copy in a file of two, else 0.  In such a file, each read that
+ * finds one copy damaged takes the other, and the first one logs it.
+ */
+uint64_t blockfile_copy_bytes(const struct blockfile *b);
+/* Block i as it is stored, checked, appended to out. */
+int blockfile_stored(struct blockfile *b, size_t i, struct buf *out) TFS_MUST;
 /* The blocks that hold pairs are the first so many; behind them LevelDB's meta index, index and footer. */
 size_t blockfile_data_blocks(const struct blockfile *b);
 size_t blockfile_data_block_max(const struct blockfile *b); /* bytes of the largest of them, raw */

@@ -13,10 +13,15 @@
  * Neighbours mostly have the same base (versions of one page), so each thread
  * keeps the last one it made, known by the opening's number and the block's.
  *
+ * A file of two copies is known by its trailer, whose sections end where the
+ * first copy does; a section or block that is damaged in one copy is read from
+ * the other.
+ *
  * Decided against: mmap (a truncated or failing file would be a SIGBUS in
  * the daemon), and reading ahead (the kernel does, for rising preads).
  */
 #include "engine/sstable/blockfile.h"
+#include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/sstable/codec.h"
@@ -28,6 +33,8 @@
 struct blockfile {
 	struct file *file;
 	uint64_t file_bytes;
+	uint64_t second;         /* where the second copy begins; 0: the file is one */
+	_Atomic bool fell_back;  /* a damaged copy has been logged */
 	struct bff_trailer trailer;
 	struct bff_map map;
 	struct decode_dict *dict;
@@ -74,10 +81,32 @@ static int damaged(struct blockfile *b, int err, uint64_t offset, const char *wh
 	return as_read_error(err);
 }
 
+/* Reads at offset of each copy until good() says that it is whole. */
+static int read_copies(struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, int (*good)(void *arg, struct slice s), void *arg)
+{
+	int err = read_exactly(b, p, n, offset);
+
+	if (!err)
+		err = good(arg, slice_of(p, n));
+	if (!err || err == -ENOMEM || !b->second)
+		return err;
+	err = read_exactly(b, p, n, b->second + offset);
+	if (!err)
+		err = good(arg, slice_of(p, n));
+	if (!err && !atomic_exchange(&b->fell_back, true))
+		msg_warning("%s: damaged at offset %llu; the file's second copy is read", file_path(b->file), (unsigned long long)offset);
+	return err;
+}
+
+static int section_good(void *arg, struct slice s)
+{
+	return bff_section_good(arg, s) ? 0 : -EBADMSG;
+}
+
 int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *out)
 {
 	static const char *const names[BFF_SECTIONS] = {"dictionary", "filters", "properties", "block map"};
-	const struct bff_section *sec = &b->trailer.section[id];
+	struct bff_section *sec = &b->trailer.section[id];
 	size_t before = out->n;
 	int err;
 
@@ -86,27 +115,44 @@ int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *o
 	err = buf_reserve(out, sec->bytes);
 	if (err)
 		return err;
-	err = read_exactly(b, out->p + before, sec->bytes, sec->offset);
-	if (!err && !bff_section_good(sec, slice_of(out->p + before, sec->bytes)))
-		err = -EBADMSG;
+	err = read_copies(b, out->p + before, sec->bytes, sec->offset, section_good, sec);
 	if (err)
 		return damaged(b, err, sec->offset, names[id]);
 	out->n = before + sec->bytes;
 	return 0;
 }
 
+struct trailer_of {
+	struct bff_trailer *trailer;
+	uint64_t bytes; /* of the copy */
+};
+
+static int trailer_good(void *arg, struct slice s)
+{
+	const struct trailer_of *t = arg;
+
+	return bff_trailer_decode(s, t->bytes, t->trailer);
+}
+
 static int read_trailer(struct blockfile *b)
 {
+	struct trailer_of t = {.trailer = &b->trailer};
 	uint8_t bytes[BFF_TRAILER_BYTES];
+	uint64_t second;
 	int err = file_size(b->file, &b->file_bytes);
 
 	if (err)
 		return damaged(b, err, 0, "size");
 	if (b->file_bytes < BFF_TRAILER_BYTES)
 		return damaged(b, -EBADMSG, b->file_bytes, "file too short, end");
-	err = read_exactly(b, bytes, sizeof(bytes), b->file_bytes - sizeof(bytes));
-	if (!err)
-		err = bff_trailer_decode(slice_of(bytes, sizeof(bytes)), b->file_bytes, &b->trailer);
+	t.bytes = b->file_bytes;
+	err = read_copies(b, bytes, sizeof(bytes), b->file_bytes - sizeof(bytes), trailer_good, &t);
+	second = copies_apart((b->file_bytes + 1) / 2);
+	t.bytes = b->file_bytes > second ? b->file_bytes - second : 0;
+	if ((err == -EBADMSG || err == -EIO) && t.bytes >= sizeof(bytes) && copies_apart(t.bytes) == second) {
+		b->second = second;
+		err = read_copies(b, bytes, sizeof(bytes), t.bytes - sizeof(bytes), trailer_good, &t);
+	}
 	return err ? damaged(b, err, b->file_bytes - sizeof(bytes), "trailer") : 0;
 }
 
@@ -247,6 +293,11 @@ uint64_t blockfile_file_bytes(const struct blockfile *b)
 	return b->file_bytes;
 }
 
+uint64_t blockfile_copy_bytes(const struct blockfile *b)
+{
+	return b->second ? b->file_bytes - b->second : 0;
+}
+
 size_t blockfile_data_blocks(const struct blockfile *b)
 {
 	return b->map.n > TABLE_UNITS ? b->map.n - TABLE_UNITS : 0;
@@ -262,24 +313,48 @@ size_t blockfile_memory(const struct blockfile *b)
 	return sizeof(*b) + (b->map.n + 1) * (sizeof(*b->map.at) + 1) + decode_dict_bytes(b->dict);
 }
 
+struct block_at {
+	const struct bff_place *at;
+	struct bff_block *block;
+};
+
+static int block_good(void *arg, struct slice s)
+{
+	const struct block_at *b = arg;
+	int err = bff_block_decode(s, b->at->logical, b->block);
+
+	return !err && b->block->raw_bytes != b->at[1].logical - b->at[0].logical ? -EBADMSG : err;
+}
+
+int blockfile_stored(struct blockfile *b, size_t i, struct buf *out)
+{
+	struct bff_block block;
+	struct block_at of = {&b->map.at[i], &block};
+	size_t stored = (size_t)(of.at[1].physical - of.at[0].physical);
+	int err = buf_reserve(out, stored);
+
+	if (!err)
+		err = read_copies(b, out->p + out->n, stored, of.at->physical, block_good, &of);
+	if (!err)
+		out->n += stored;
+	return err;
+}
+
 /* Block i as stored, checked, in the thread's scratch. */
 static int fetch(struct blockfile *b, size_t i, enum codec_scratch where, struct bff_block *block)
 {
 	const struct bff_place *at = &b->map.at[i];
+	struct block_at of = {at, block};
 	size_t stored = (size_t)(at[1].physical - at[0].physical);
 	uint8_t *p = codec_scratch(where, stored);
 	int err;
 
 	if (!p)
 		return -ENOMEM;
-	err = read_exactly(b, p, stored, at->physical);
-	if (!err)
-		err = bff_block_decode(slice_of(p, stored), at->logical, block);
-	if (err)
-		return err;
-	if (b->counters && i < blockfile_data_blocks(b))
+	err = read_copies(b, p, stored, at->physical, block_good, &of);
+	if (!err && b->counters && i < blockfile_data_blocks(b))
 		__atomic_fetch_add(&b->counters->blocks_read, 1, __ATOMIC_RELAXED);
-	return block->raw_bytes == at[1].logical - at[0].logical ? 0 : -EBADMSG;
+	return err;
 }
 
 /* The raw bytes of block i, which others are compressed against, in the thread's scratch. */

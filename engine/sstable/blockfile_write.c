@@ -14,12 +14,14 @@
  * reading it twice the time: so only a unit that it halves is stored so.
  *
  * Durable steps, all in finish: 1 the last blocks, the sections and the
- * trailer are written, 2 fdatasync.  A crash before 2 leaves a file that
+ * trailer are written, and all of it again in a file of two copies,
+ * 2 fdatasync.  A crash before 2 leaves a file that
  * nothing refers to, whole or not; free unlinks it after a failure.
  *
  * An error sticks: LevelDB's builder goes on calling after one, and a later
  * success must not hide a hole.
  */
+#include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/sstable/blockfile.h"
@@ -51,7 +53,7 @@ struct blockfile_writer {
 	struct file *file;
 	struct coder *coder;
 	int err;
-	bool finished;
+	bool finished, twice;
 	enum sst_codec codec;
 	uint64_t logical;     /* ended units */
 	uint64_t physical;    /* stored blocks, pending included */
@@ -236,6 +238,33 @@ static int store(struct blockfile_writer *w, struct slice raw, const struct note
 	return write_pending(w, WRITE_BYTES);
 }
 
+void blockfile_writer_twice(struct blockfile_writer *w)
+{
+	w->twice = true;
+}
+
+/* The second copy, at a multiple of 4 KiB; what lies between is a hole, and reads as zeros. */
+static int write_again(struct blockfile_writer *w)
+{
+	const uint64_t n = w->written, to = copies_apart(n);
+	uint8_t *p = malloc(WRITE_BYTES);
+	int err = p ? 0 : -ENOMEM;
+	size_t got = 0;
+
+	for (uint64_t at = 0; at < n && !err; at += got) {
+		err = file_pread(w->file, p, n - at < WRITE_BYTES ? (size_t)(n - at) : WRITE_BYTES, at, &got);
+		if (!err && !got)
+			err = -EIO;
+		if (!err)
+			err = file_pwrite(w->file, p, got, to + at);
+	}
+	free(p);
+	if (err)
+		msg_error("%s: writing its second copy: %s", file_path(w->file), strerror(-err));
+	w->written = to + n;
+	return err;
+}
+
 static int hold_back(struct blockfile_writer *w)
 {
 	if (w->held_n == w->held_cap) {
@@ -352,6 +381,8 @@ int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t 
 	err = buf_append(&w->pending, trailer, sizeof(trailer));
 	if (!err)
 		err = write_pending(w, 0);
+	if (!err && w->twice)
+		err = write_again(w);
 	if (err)
 		goto out;
 	err = file_sync(w->file);

@@ -34,6 +34,7 @@ struct sst_options {
 	int bloom_bits;        /* per probe; 0: no filters */
 	bool in_memory;        /* blocks go to the in-memory cache */
 	const struct sst_sample *sample; /* while the writer is made: what to train a dictionary on; NULL: on the table's beginning */
+	bool twice;            /* the file holds all of it twice: damage of one copy is read around */
 	bool no_dictionary;    /* zstd-dict without one: the table is soon written again */
 };
 
@@ -146,6 +147,12 @@ void sst_sample_fini(struct sst_sample *sample);
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
 /* Reads the whole file past the caches and checks every checksum and the order of keys.  On damage *why (free it) names the offset. */
 int sst_verify(const char *path, uint64_t *keys, char **why) TFS_MUST;
+/*
+ * Writes a file of two copies (sst_options.twice) again if one of them is
+ * damaged, and logs that; readers that have it open keep the old one.  What
+ * cannot be mended stays as it is.
+ */
+void sst_mend(const char *path);
 /* The approximate file offset at which key would lie (for shares of a clipped table). */
 int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset) TFS_MUST;
 /* The first key of the block that lies at about this offset of the file; -ENOENT: the table is empty. */

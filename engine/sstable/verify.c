@@ -11,6 +11,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/sstable/binding.h"
+#include "engine/sstable/mend.h"
 #include "engine/sstable/sstable.h"
 #include <errno.h>
 #include <stdio.h>
@@ -106,6 +107,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 	struct blockfile *b;
 	struct ldb_table *t = NULL;
 	uint64_t sections;
+	bool agree = true;
 	int err;
 
 	*why = NULL;
@@ -121,6 +123,13 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 	err = check_sections(b, why);
 	if (!err)
 		err = check_blocks(b, why);
+	if (!err)
+		err = mend_agree(b, &agree);
+	if (!err && !agree) {
+		err = -EBADMSG;
+		*why = say(path, "one of its two copies is damaged; the next mount writes it again from the other;"
+				 " the second one begins", blockfile_file_bytes(b) - blockfile_copy_bytes(b));
+	}
 	if (err) {
 		blockfile_close(b);
 		return err;

@@ -90,6 +90,8 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
 		w->o.block_bytes = BLOCK_BYTES_DEFAULT;
 	w->versions = o->codec == SST_ZSTD_DICT;
 	err = blockfile_writer_new(path, o->codec, o->level, !o->no_dictionary, &w->file);
+	if (!err && o->twice)
+		blockfile_writer_twice(w->file);
 	if (!err && o->sample)
 		err = blockfile_writer_train(w->file, o->sample);
 	w->o.sample = NULL;

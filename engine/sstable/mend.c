@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of two copies (sst_options.twice): comparing the copies, and writing
+ * a file again of which one is damaged.  Every byte of a copy is under some
+ * checksum, so a whole copy is put together from the pieces of both.
+ */
+#include "engine/base/copies.h"
+#include "engine/base/file.h"
+#include "engine/sstable/blockfile.h"
+#include "engine/sstable/mend.h"
+
+#include <errno.h>
+
+int mend_agree(struct blockfile *b, bool *agree)
+{
+	struct buf all = {0};
+	int err = 0;
+
+	*agree = true;
+	if (!blockfile_copy_bytes(b))
+		return 0;
+	err = file_read_all(blockfile_path(b), (size_t)blockfile_file_bytes(b), &all);
+	if (err == -EIO) /* a sector that cannot be read */
+		*agree = false;
+	else if (!err)
+		*agree = copies_whole(buf_slice(&all), (size_t)blockfile_copy_bytes(b));
+	buf_fini(&all);
+	return err == -EIO ? 0 : err;
+}
+
+/* Both copies, from what is whole. */
+static int make_whole(struct blockfile *b, struct buf *out)
+{
+	uint8_t trailer[BFF_TRAILER_BYTES];
+	int err = 0;
+
+	for (size_t i = 0; i < blockfile_map(b)->n && !err; i++)
+		err = blockfile_stored(b, i, out);
+	for (unsigned id = 0; id < BFF_SECTIONS && !err; id++)
+		err = blockfile_section(b, (enum bff_section_id)id, out);
+	bff_trailer_encode(trailer, blockfile_trailer(b));
+	if (!err)
+		err = buf_append(out, trailer, sizeof(trailer));
+	if (!err && out->n != blockfile_copy_bytes(b))
+		err = -EBADMSG;
+	return err ? err : copies_add(out, 0);
+}
+
+void sst_mend(const char *path)
+{
+	struct buf whole = {0};
+	struct blockfile *b;
+	bool agree;
+
+	if (blockfile_open(path, NULL, &b))
+		return; /* logged; whoever needs the file finds out */
+	if (mend_agree(b, &agree) == 0 && !agree && make_whole(b, &whole) == 0)
+		copies_rewrite(path, buf_slice(&whole));
+	blockfile_close(b);
+	buf_fini(&whole);
+}

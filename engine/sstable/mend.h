@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TFS_SSTABLE_MEND_H
+#define TFS_SSTABLE_MEND_H
+
+#include "engine/sstable/blockfile.h"
+#include "engine/sstable/sstable.h"
+
+/* *agree: the file's two copies are equal, or it is one only. */
+int mend_agree(struct blockfile *b, bool *agree) TFS_MUST;
+
+#endif
