@@ -65,6 +65,13 @@ struct blockfile_counters { /* added to atomically, shared by the files of one c
  * -ENOMEM, or -EIO for every other failure.
  */
 int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
+/*
+ * The same of a file that may be damaged.  Without a good trailer or map, the
+ * blocks are found one after another by their checksums, up to the first one
+ * that is damaged.  Without a good dictionary, blocks that need it cannot be read.
+ * *data_blocks: of the map, how many blocks may hold pairs.  *whole: the map has all blocks.
+ */
+int blockfile_open_damaged(const char *path, struct blockfile **out, size_t *data_blocks, bool *whole) TFS_MUST;
 /* One section alone, without what an open file holds: reads the trailer and it.  bytes: the size the file must have; 0: is not known. */
 int blockfile_peek(const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out) TFS_MUST;
 /* Is the file as long as it must be?  Logs it if not: every checksum of one SSTable is right in the place of another, too. */

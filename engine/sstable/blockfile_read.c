@@ -219,47 +219,190 @@ int blockfile_peek(const char *path, uint64_t bytes, struct blockfile_counters *
 	return err;
 }
 
-int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out)
+static int read_map(struct blockfile *b)
 {
 	struct buf section = {0};
-	struct blockfile *b;
-	int err = open_trailer(path, counters, &b);
+	int err = blockfile_section(b, BFF_MAP, &section);
 
-	if (err)
-		return err;
-	err = blockfile_section(b, BFF_MAP, &section);
-	if (err)
-		goto out;
-	err = bff_map_decode(buf_slice(&section), b->trailer.blocks, b->trailer.raw_bytes,
-			     b->trailer.section[BFF_DICTIONARY].offset, &b->map);
-	if (err) {
-		err = damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
-		goto out;
+	if (!err) {
+		err = bff_map_decode(buf_slice(&section), b->trailer.blocks, b->trailer.raw_bytes,
+				     b->trailer.section[BFF_DICTIONARY].offset, &b->map);
+		if (!err && find_largest(b) != b->trailer.max_raw_block)
+			err = -EBADMSG;
+		if (err)
+			err = damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
 	}
-	if (find_largest(b) != b->trailer.max_raw_block) {
-		err = damaged(b, -EBADMSG, b->trailer.section[BFF_MAP].offset, "block map");
-		goto out;
-	}
-	buf_reset(&section);
-	err = blockfile_section(b, BFF_DICTIONARY, &section);
+	buf_fini(&section);
+	return err;
+}
+
+static int read_dictionary(struct blockfile *b)
+{
+	struct buf section = {0};
+	int err = blockfile_section(b, BFF_DICTIONARY, &section);
+
 	if (!err && section.n) {
 		err = decode_dict_new(buf_slice(&section), b->trailer.version > BFF_VERSION_PLAIN, &b->dict);
 		if (err)
 			err = damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
 	}
-	if (err)
-		goto out;
-	b->logged = calloc(b->map.n + 1, sizeof(*b->logged));
-	if (!b->logged) {
-		err = -ENOMEM;
-		goto out;
-	}
-	*out = b;
-	b = NULL;
-out:
 	buf_fini(&section);
-	blockfile_close(b);
 	return err;
+}
+
+static int make_logged(struct blockfile *b)
+{
+	b->logged = calloc(b->map.n + 1, sizeof(*b->logged));
+	return b->logged ? 0 : -ENOMEM;
+}
+
+int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out)
+{
+	struct blockfile *b;
+	int err = open_trailer(path, counters, &b);
+
+	if (err)
+		return err;
+	err = read_map(b);
+	if (!err)
+		err = read_dictionary(b);
+	if (!err)
+		err = make_logged(b);
+	if (err)
+		blockfile_close(b);
+	else
+		*out = b;
+	return err;
+}
+
+/* ---- a damaged file ---- */
+
+/*
+ * The length of the stored block that begins at `at`: the first length whose
+ * checksum is right.  0: the block is damaged.  A right checksum by chance is
+ * passed over where the bytes can be decompressed without dictionary and base.
+ */
+static int stored_length(struct blockfile *b, const struct bff_place *at, struct buf *bytes, struct buf *raw, size_t *length)
+{
+	uint64_t left = b->file_bytes - at->physical;
+	struct bff_block block;
+	uint8_t where[8];
+	uint32_t crc;
+	size_t n;
+	int err;
+
+	*length = 0;
+	buf_reset(bytes);
+	err = buf_reserve(bytes, BFF_BLOCK_HEADER_BYTES);
+	if (err || left <= BFF_BLOCK_HEADER_BYTES)
+		return err;
+	err = read_exactly(b, bytes->p, BFF_BLOCK_HEADER_BYTES, at->physical);
+	if (err)
+		return err;
+	n = load_be32(bytes->p + 8);
+	if (n == 0 || n > BFF_RAW_MAX)
+		return 0;
+	n += BFF_BLOCK_HEADER_BYTES + 16; /* no payload is longer than the raw bytes, except for the distance of a base */
+	n = n < left ? n : (size_t)left;
+	err = buf_reserve(bytes, n);
+	if (!err)
+		err = read_exactly(b, bytes->p, n, at->physical);
+	if (err)
+		return err;
+	put_be64(where, at->logical);
+	crc = crc32c(crc32c(0, where, sizeof(where)), bytes->p + 4, BFF_BLOCK_HEADER_BYTES - 4);
+	for (size_t i = BFF_BLOCK_HEADER_BYTES; i < n; i++) {
+		crc = crc32c(crc, bytes->p + i, 1);
+		if (crc != load_be32(bytes->p) || bff_block_decode(slice_of(bytes->p, i + 1), at->logical, &block))
+			continue;
+		buf_reset(raw);
+		err = buf_reserve(raw, block.raw_bytes);
+		if (err)
+			return err;
+		if (block.codec != SST_ZSTD_DICT && !block.back &&
+		    codec_decode(block.codec, block.payload, NULL, raw->p, block.raw_bytes))
+			continue;
+		*length = i + 1;
+		return 0;
+	}
+	return 0;
+}
+
+/* Makes the map; its last block is LevelDB's footer if *whole. */
+static int find_blocks(struct blockfile *b, bool *whole)
+{
+	struct buf bytes = {0}, raw = {0};
+	struct bff_map m = {.at = calloc(1, sizeof(*m.at))};
+	int err = m.at ? 0 : -ENOMEM;
+
+	*whole = false;
+	while (!err && !*whole) {
+		struct bff_place *at;
+		size_t length, n;
+
+		err = stored_length(b, &m.at[m.n], &bytes, &raw, &length);
+		if (err || !length)
+			break;
+		at = realloc(m.at, (m.n + 2) * sizeof(*at));
+		if (!at) {
+			err = -ENOMEM;
+			break;
+		}
+		m.at = at;
+		n = load_be32(bytes.p + 8);
+		at[m.n + 1] = (struct bff_place){at[m.n].logical + n, at[m.n].physical + length};
+		m.n++;
+		*whole = n == TABLE_FOOTER_BYTES && table_footer_good(slice_of(raw.p, n), &m);
+	}
+	buf_fini(&bytes);
+	buf_fini(&raw);
+	b->map = m;
+	return err;
+}
+
+/* Where no trailer says where the dictionary lies: it is the zstd frame behind the blocks. */
+static int find_dictionary(struct blockfile *b)
+{
+	uint64_t from = b->map.at[b->map.n].physical;
+	size_t n = b->file_bytes - from < 16u << 20 ? (size_t)(b->file_bytes - from) : 16u << 20;
+	struct buf bytes = {0};
+	int err = buf_reserve(&bytes, n + 1);
+
+	if (!err)
+		err = read_exactly(b, bytes.p, n, from);
+	if (!err && (n = codec_frame_bytes(slice_of(bytes.p, n))) != 0)
+		err = decode_dict_new(slice_of(bytes.p, n), true, &b->dict);
+	buf_fini(&bytes);
+	return err;
+}
+
+int blockfile_open_damaged(const char *path, struct blockfile **out, size_t *data_blocks, bool *whole)
+{
+	struct blockfile *b = calloc(1, sizeof(*b));
+	bool trailer = false;
+	int err = b ? file_open(path, FILE_READ, &b->file) : -ENOMEM;
+
+	if (!err) {
+		b->opening = ++openings;
+		err = read_trailer(b);
+		trailer = !err;
+	}
+	if (!err)
+		err = read_map(b);
+	*whole = !err;
+	if (err == -EBADMSG)
+		err = find_blocks(b, whole);
+	if (!err)
+		err = trailer ? read_dictionary(b) : *whole ? find_dictionary(b) : 0;
+	if (!err || err == -EBADMSG)
+		err = make_logged(b);
+	if (err) {
+		blockfile_close(b);
+		return err;
+	}
+	*data_blocks = *whole ? blockfile_data_blocks(b) : b->map.n;
+	*out = b;
+	return 0;
 }
 
 void blockfile_close(struct blockfile *b)

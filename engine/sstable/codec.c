@@ -339,6 +339,13 @@ out:
 	return err;
 }
 
+size_t codec_frame_bytes(struct slice s)
+{
+	size_t n = ZSTD_findFrameCompressedSize(s.p, s.n);
+
+	return ZSTD_isError(n) ? 0 : n;
+}
+
 void decode_dict_free(struct decode_dict *d)
 {
 	if (!d)

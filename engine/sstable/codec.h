@@ -39,6 +39,8 @@ int coder_encode_against(struct coder *c, struct slice raw, struct slice base, s
 struct decode_dict;
 /* packed: a zstd frame that holds the dictionary, else the dictionary itself.  -EBADMSG, -ENOMEM. */
 int decode_dict_new(struct slice dict, bool packed, struct decode_dict **out) TFS_MUST;
+/* The length of the zstd frame that s begins with; 0: there is none. */
+size_t codec_frame_bytes(struct slice s);
 void decode_dict_free(struct decode_dict *d);
 size_t decode_dict_bytes(const struct decode_dict *d);
 /* Exactly raw_bytes must come out into dst.  -EBADMSG, -ENOMEM. */

@@ -153,6 +153,13 @@ int sst_verify(const char *path, uint64_t *keys, char **why) TFS_MUST;
  * cannot be mended stays as it is.
  */
 void sst_mend(const char *path);
+/*
+ * Reads what can be read of a damaged file: fn for each entry, keys strictly
+ * rising, and with key.p NULL for each stretch that cannot be read.  A
+ * non-zero return of fn stops and is passed on.
+ */
+typedef int sst_salvage_fn(void *arg, struct slice key, struct slice value);
+int sst_salvage(const char *path, sst_salvage_fn *fn, void *arg) TFS_MUST;
 /* The approximate file offset at which key would lie (for shares of a clipped table). */
 int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset) TFS_MUST;
 /* The first key of the block that lies at about this offset of the file; -ENOENT: the table is empty. */

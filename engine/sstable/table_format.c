@@ -35,12 +35,10 @@ static inline const uint8_t *varint32(const uint8_t *p, const uint8_t *end, uint
 	return NULL;
 }
 
-/* What a value must be; false: it is not. */
-typedef bool value_fn(void *arg, struct slice value);
-
-static bool walk(struct slice unit, value_fn *judge, void *arg)
+bool table_block_each(struct slice unit, table_entry_fn *fn, void *arg)
 {
 	const uint8_t *p = unit.p, *end, *restarts;
+	struct slice unshared_key;
 	uint64_t key_bytes = 0;
 	uint32_t n, at = 0;
 
@@ -64,8 +62,9 @@ static bool walk(struct slice unit, value_fn *judge, void *arg)
 			return false;
 		at += restart;
 		key_bytes = (uint64_t)shared + unshared;
+		unshared_key = slice_of(p, unshared);
 		p += unshared;
-		if (judge && !judge(arg, slice_of(p, value_bytes)))
+		if (fn && !fn(arg, shared, unshared_key, slice_of(p, value_bytes)))
 			return false;
 		p += value_bytes;
 	}
@@ -75,7 +74,7 @@ static bool walk(struct slice unit, value_fn *judge, void *arg)
 
 bool table_block_good(struct slice unit)
 {
-	return walk(unit, NULL, NULL);
+	return table_block_each(unit, NULL, NULL);
 }
 
 /* A handle off the front of r: unit i of the map. */
@@ -95,11 +94,12 @@ struct index {
 };
 
 /* The index names every data block, each once, in their order. */
-static bool is_next(void *arg, struct slice value)
+static bool is_next(void *arg, uint32_t shared, struct slice unshared, struct slice value)
 {
 	struct index *x = arg;
 	struct reader r = reader_of(value);
 
+	(void)shared, (void)unshared;
 	return x->next < x->m->n - TABLE_UNITS && handle_is(&r, x->m, (int64_t)x->next++) && reader_left(&r) == 0;
 }
 
@@ -107,7 +107,7 @@ bool table_index_good(struct slice unit, const struct bff_map *m)
 {
 	struct index x = {m, 0};
 
-	return m->n >= TABLE_UNITS && walk(unit, is_next, &x) && x.next == m->n - TABLE_UNITS;
+	return m->n >= TABLE_UNITS && table_block_each(unit, is_next, &x) && x.next == m->n - TABLE_UNITS;
 }
 
 bool table_footer_good(struct slice unit, const struct bff_map *m)

@@ -27,6 +27,9 @@ enum { TABLE_FOOTER_BYTES = 48, TABLE_UNITS = 3 /* meta index, index, footer: th
 
 /* A block with its 5 bytes: every entry lies in it, every restart is an entry that shares nothing. */
 bool table_block_good(struct slice unit);
+/* The same, and calls fn for each entry: its key is the first `shared` bytes of the key before it, then unshared.  False also if fn returned it. */
+typedef bool table_entry_fn(void *arg, uint32_t shared, struct slice unshared, struct slice value);
+bool table_block_each(struct slice unit, table_entry_fn *fn, void *arg);
 /* A good block, and every value in it the handle of a data block of the map. */
 bool table_index_good(struct slice unit, const struct bff_map *m);
 /* Its handles are those of the two units before it. */
