@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A schema made from a table's data, for tabletctl repair. */
+#ifndef TFS_SCHEMA_RESTORE_H
+#define TFS_SCHEMA_RESTORE_H
+
+#include "engine/schema/schema.h"
+
+struct restore_family {
+	uint16_t id, group;
+	const char *name; /* borrowed; NULL: "family-ID" */
+};
+struct restore_table {
+	const char *name;
+	uint32_t table;
+	uid_t uid;
+	gid_t gid;
+	uint8_t salt;
+	int64_t mtime_us;
+	const struct restore_family *families; /* in any order */
+	unsigned family_count;
+};
+/* No rules, modes for the owner only, groups "group-ID" of default settings.  -EINVAL: more than a schema holds; -ENOMEM. */
+int schema_restore(const struct restore_table *t, struct schema **out) TFS_MUST;
+
+#endif
