@@ -97,12 +97,12 @@ sub one_line_error {
 # ---- help and bad usage ----
 my ($status, $out, $err) = run($ctl, '-h');
 is($status, 0, '-h');
-like($out, qr/^  $_ /m, "-h names $_") for qw(check dump status bench);
+like($out, qr/^  $_ /m, "-h names $_") for qw(check repair dump status bench);
 unlike($out, qr/import|export/, '-h does not promise what is not there');
 is((run($ctl, '--help'))[1], $out, '--help is -h');
 ($status, $out) = run($ctl, '-V');
 like($out, qr/\Atabletctl \d+\.\d\S*\n\z/, '-V');
-for my $c (qw(check dump status bench)) {
+for my $c (qw(check repair dump status bench)) {
 	($status, $out, $err) = run($ctl, $c, '-h');
 	is($status, 0, "$c -h");
 	like($out, qr/\Ausage: tabletctl $c /, "$c -h: usage");

@@ -405,6 +405,15 @@ int file_rename(const char *from, const char *to)
 	return rc;
 }
 
+int file_link(const char *from, const char *to)
+{
+	int rc = fault(FILE_OP_CREATE, to, 0, 0);
+
+	if (rc < 0)
+		return rc;
+	return link(from, to) < 0 ? -errno : 0;
+}
+
 int file_mkdir(const char *path)
 {
 	int entered, rc = fault(FILE_OP_MKDIR, path, 0, 0);

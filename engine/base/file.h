@@ -62,6 +62,8 @@ int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed) T
 
 int file_unlink(const char *path) TFS_MUST;
 int file_rename(const char *from, const char *to) TFS_MUST;
+/* A second name of a file.  -EEXIST.  Not for stores under test: forget mode does not record it. */
+int file_link(const char *from, const char *to) TFS_MUST;
 int file_mkdir(const char *path) TFS_MUST;              /* 0700; -EEXIST */
 int file_rmdir(const char *path) TFS_MUST;
 #define file_sync_dir(path) file_sync_dir_at((path), FILE_PLACE)

@@ -252,7 +252,10 @@ static int stray_top(void *arg, const char *name, bool is_dir)
 	static const char *const known[] = {"FORMAT", "lock", "log", "sst", "ballast", "lost+found"};
 	struct stray *w = arg;
 
-	(void)is_dir;
+	if (is_dir && strncmp(name, "repair-", 7) == 0) {
+		report_note(&w->c->r, "%s/%s: what a repair replaced; no mount removes it", w->dir, name);
+		return 0;
+	}
 	for (unsigned i = 0; i < sizeof(known) / sizeof(*known); i++)
 		if (strcmp(name, known[i]) == 0)
 			return 0;
@@ -312,8 +315,9 @@ static void summary(const struct check *c, const char *dir)
 		printf(" with %" PRIu64 " cells", c->cells);
 	else
 		printf(" (not read)");
-	printf(", %" PRIu64 " log records; %u problem%s, %u note%s\n", c->records, c->r.problems,
-	       c->r.problems == 1 ? "" : "s", c->r.notes, c->r.notes == 1 ? "" : "s");
+	printf(", %" PRIu64 " log records; %u problem%s, %u note%s%s\n", c->records, c->r.problems,
+	       c->r.problems == 1 ? "" : "s", c->r.notes, c->r.notes == 1 ? "" : "s",
+	       c->r.problems ? "; 'tabletctl repair' shows what can be done" : "");
 }
 
 static int run(int argc, char **argv)

@@ -14,6 +14,7 @@
 #include "engine/base/iter.h"
 #include "engine/meta/meta.h"
 #include "engine/schema/schema.h"
+#include "engine/store/log.h"
 
 #include <stdio.h>
 
@@ -33,6 +34,7 @@ struct look_file { /* of the lock service */
 	char *name, *path;
 	struct buf contents;
 	uint64_t version;
+	bool one_copy;   /* the other one of its copies is damaged */
 };
 struct look_table {
 	const struct schema *schema;
@@ -50,8 +52,13 @@ struct look_rows {
 	struct look_row *v;
 	unsigned count, cap;
 };
+/* log_replay, or repair's in its place, which reads on behind damage. */
+typedef int look_replay_fn(void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 struct look {
 	const char *dir;
+	look_replay_fn *replay;    /* NULL: log_replay */
+	void *replay_arg;
+	bool past_format;          /* go on without FORMAT */
 	struct file *held;
 	struct look_file *files;
 	unsigned file_count, file_cap;

@@ -95,6 +95,9 @@ static int look_format(struct report *r, const struct look *l)
 	} else if (err == -EBADMSG) {
 		report_problem(r, "%s: not a tabletfs format line", path);
 		err = 0;
+	} else if (err == -ENOENT && l->past_format) {
+		report_problem(r, "%s: missing", path);
+		err = 0;
 	} else if (err == -ENOENT || err == -ENOTDIR) {
 		complain("%s: not a tabletfs data directory", l->dir);
 		err = -ENOENT;
@@ -227,6 +230,8 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 	if (!whole)
 		report_problem(w->r, ONE_COPY, path);
 	err = file_add(w->l, full, path, &f);
+	if (!err)
+		f->one_copy = !whole;
 	if (!err)
 		err = buf_set(&f->contents, contents.p, contents.n);
 	if (!err)

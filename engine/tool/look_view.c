@@ -104,7 +104,12 @@ static int refill(struct look_view *v)
 		char *dir = look_log_dir(v->l, v->t->redo[i].incarnation), *why = NULL;
 		struct log_end end;
 
-		err = dir ? log_replay(dir, v->t->redo[i].lsn, refill_record, &f, &end, &why) : -ENOMEM;
+		if (!dir)
+			err = -ENOMEM;
+		else if (v->l->replay)
+			err = v->l->replay(v->l->replay_arg, dir, v->t->redo[i].lsn, refill_record, &f, &end, &why);
+		else
+			err = log_replay(dir, v->t->redo[i].lsn, refill_record, &f, &end, &why);
 		if (err == -EBADMSG || err == -ENOENT) {
 			report_problem(v->r, "%s", why ? why : dir);
 			v->part_missing = true;

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct command *const commands[] = {&check_command, &dump_command, &status_command, &bench_command};
+static const struct command *const commands[] = {&check_command, &repair_command, &dump_command, &status_command, &bench_command};
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
 void make_one_line(char *text)

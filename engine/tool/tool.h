@@ -19,7 +19,7 @@ struct command {
 	const char *usage;                  /* for -h: synopsis, then paragraphs */
 	int (*run)(int argc, char **argv);  /* argv[0] is the subcommand; returns the exit code */
 };
-extern const struct command check_command, dump_command, status_command, bench_command;
+extern const struct command check_command, repair_command, dump_command, status_command, bench_command;
 
 /* Control bytes become '?': a file's name cannot forge a line of ours. */
 void make_one_line(char *text);

@@ -18,6 +18,8 @@
  *	close        ends cleanly and opens again
  *	crash        ends at once, without closing
  *	hold         prints "ready" and waits for the end of standard input
+ *	cells        (alone) prints each live cell of each table: id of the table, row in hex, id of
+ *	             the family, qualifier in hex, timestamp, size, hash of the value
  *	meta WHAT    after the end of all else: changes METADATA behind the
  *	             store's back: hint, seq, bytes, cells, redo, first, split, share, gap, lose
  * At the end the store is closed cleanly.  No background work: files are
@@ -241,6 +243,65 @@ static void write_versions(void)
 	free(p);
 }
 
+/* ---- what a store holds ---- */
+
+static void print_hex(struct tfs_bytes b)
+{
+	for (size_t i = 0; i < b.size; i++)
+		printf("%02x", ((const uint8_t *)b.data)[i]);
+	putchar(b.size ? ' ' : '-');
+	if (!b.size)
+		putchar(' ');
+}
+
+static void print_cell(struct tfs_table *t, const struct tfs_cell *c)
+{
+	char *value = malloc(c->size + 1);
+	size_t got = c->size;
+
+	must(value ? 0 : -ENOMEM, "value");
+	if (c->value.data && c->size)
+		memcpy(value, c->value.data, c->size);
+	else if (c->size)
+		must(tfs_read(t, c->row, c->family, c->qualifier, tfs_at(c->ts), 0, value, c->size, &got, NULL), "read");
+	must(got == c->size ? 0 : -EIO, "size");
+	printf("%u ", tfs_table_id(t));
+	print_hex(c->row);
+	printf("%u ", c->family_id);
+	print_hex(c->qualifier);
+	printf("%" PRId64 " %" PRIu64 " %016" PRIx64 "\n", c->ts, c->size, hash64(slice_of(value, c->size), 0));
+	free(value);
+}
+
+static void print_cells(const char *dir)
+{
+	struct tfs_options o = {.no_background = true, .log_level = 0};
+	char names[64][TFS_NAME_MAX + 1], *why = NULL;
+	int n, err = tfs_open(dir, &o, &store, &why);
+
+	if (err)
+		fprintf(stderr, "fill: %s\n", why ? why : "");
+	must(err, "open");
+	n = tfs_table_list(store, NULL, names, 64);
+	must(n, "list");
+	for (int i = 0; i < n; i++) {
+		struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+		struct tfs_table *t;
+		struct tfs_scan *s;
+		struct tfs_cell c;
+
+		must(tfs_table_open(store, names[i], &t), names[i]);
+		must(tfs_scan_new(t, &spec, &s), "scan");
+		while ((err = tfs_scan_next(s, &c)) > 0)
+			print_cell(t, &c);
+		must(err, "scan");
+		tfs_scan_free(s);
+		tfs_table_close(t);
+	}
+	must(tfs_close(store), "close");
+	store = NULL;
+}
+
 /* ---- METADATA by hand: a server without a client ---- */
 
 static uint32_t table_id(struct lock_service *locks, const char *name)
@@ -357,6 +418,10 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		must(-EINVAL, "usage: fill DATADIR [VERB...]");
 	dir = argv[1];
+	if (argc == 3 && strcmp(argv[2], "cells") == 0) {
+		print_cells(dir);
+		return 0;
+	}
 	if (argc < 3 || strcmp(argv[2], "meta") != 0)
 		open_store(dir);
 	for (int i = 2; i < argc; i++) {

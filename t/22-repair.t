@@ -1,0 +1,236 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# tabletctl repair: each kind of damage to a small store is found by a dry run
+# that changes nothing, and repaired; then check is clean, the store opens,
+# and it has all cells but those that the output names.  Then 300 stores
+# (REPAIR_RANDOM) with one damage each, drawn at random.
+use strict;
+use warnings;
+use Digest::MD5 qw(md5_hex);
+use File::Find;
+use File::Temp qw(tempdir);
+use Test::More;
+
+my $build = $ENV{BUILD} // '.';
+my $ctl = "$build/tabletctl";
+my $fill = "$build/t/lib/fill";
+plan skip_all => 'tabletctl and t/lib/fill are not built' unless -x $ctl && -x $fill;
+my $w = tempdir(CLEANUP => 1);
+my $seed = $ENV{REPAIR_SEED} // 7;
+srand($seed);
+
+sub slurp {
+	my ($path) = @_;
+	open my $f, '<:raw', $path or die "$path: $!";
+	local $/;
+	return <$f> // '';
+}
+
+sub spill {
+	my ($path, $data) = @_;
+	open my $f, '>:raw', $path or die "$path: $!";
+	print $f $data;
+	close $f or die "$path: $!";
+}
+
+sub run {
+	my @command = @_;
+	my $pid = fork // die "fork: $!";
+	if (!$pid) {
+		open STDOUT, '>', "$w/out" or die;
+		open STDERR, '>', "$w/err" or die;
+		exec { $command[0] } @command or exit 127;
+	}
+	waitpid $pid, 0;
+	my $status = $? & 127 ? 128 + ($? & 127) : $? >> 8;
+	return ($status, slurp("$w/out"), slurp("$w/err"));
+}
+
+# Names, sizes and bytes of all files.
+sub tree {
+	my ($dir) = @_;
+	my @all;
+	find({no_chdir => 1, wanted => sub { push @all, $_ . ' ' . (-f $_ ? md5_hex(slurp($_)) : 'd') }}, $dir);
+	return join "\n", sort @all;
+}
+
+sub files {
+	my ($dir) = @_;
+	my @all;
+	find({no_chdir => 1, wanted => sub { push @all, $_ if -f $_ && !m{/lock/held$|/ballast$} }}, $dir);
+	return sort @all;
+}
+
+sub copy {
+	my ($from) = @_;
+	system('rm', '-rf', "$w/copy");
+	system('cp', '-a', $from, "$w/copy") == 0 or die 'cp';
+	return "$w/copy";
+}
+
+sub cells {
+	my ($dir) = @_;
+	my ($status, $out, $err) = run($fill, $dir, 'cells');
+	return undef if $status;
+	my %cells;
+	for (split /\n/, $out) {
+		my ($table, $row, $family, $qualifier, $ts, $size, $hash) = split / /;
+		$cells{"$table $row $family $qualifier $ts"} = "$size $hash";
+	}
+	return \%cells;
+}
+
+# "..." as tabletctl quotes it, in hex.
+sub hex_of {
+	my ($q) = @_;
+	$q =~ s/\\x([0-9a-f]{2})|\\(.)/defined $1 ? chr hex $1 : $2/ge;
+	return unpack 'H*', $q;
+}
+
+# What the output names as lost: ranges of rows by table, and how many log records.
+sub losses {
+	my ($out, $ids) = @_;
+	my %lost = (ranges => [], records => 0, deleted => scalar($out =~ /may show again/));
+	for (split /\n/, $out) {
+		next unless /^lost: /;
+		if (/^lost: (?:table (\S+)|table id (\d+)): cells of rows from (the first|".*") to (the last|".*") in /) {
+			my $id = $2 // $ids->{$1};
+			my ($from, $to) = ($3, $4);
+			push @{ $lost{ranges} }, [$id, $from =~ /^"(.*)"$/ ? hex_of($1) : '', $to =~ /^"(.*)"$/ ? hex_of($1) : 'g'];
+		} elsif (/: (\d+) records from/) {
+			$lost{records} += $1;
+		} elsif (/: record \d+, of/) {
+			$lost{records}++;
+		} elsif (/how many records it had is not known/) {
+			$lost{records} = 1e9;
+		}
+	}
+	return \%lost;
+}
+
+# Rows in which the store differs from the model and no line says so.
+sub unnamed {
+	my ($model, $now, $lost, $deleted) = @_;
+	my (%rows, @bad);
+	for my $key (keys %$model, keys %$now) {
+		next if ($model->{$key} // '') eq ($now->{$key} // '');
+		my ($table, $row) = split / /, $key;
+		next if grep { $_->[0] == $table && $_->[1] le $row && $row le $_->[2] } @{ $lost->{ranges} };
+		next if $lost->{deleted} && !exists $model->{$key};
+		$rows{"$table $row"} = $key;
+	}
+	@bad = values %rows;
+	return @bad <= $lost->{records} ? () : @bad;
+}
+
+my %ids = (one => 16, two => 17);
+
+# Damages a copy; the whole course.  Options: clean => no loss may be named.
+sub course {
+	my ($store, $model, $what, $damage, %o) = @_;
+	my $dir = copy($store);
+	my $names = $damage->($dir);
+	my $before = tree($dir);
+	my ($seen) = $o{log} ? run($ctl, 'check', $dir) : 1;
+	my ($status, $plan, $err) = run($ctl, 'repair', $dir);
+	my $fails = '';
+	$fails .= "dry run: exit $status\n" unless $status == ($o{nothing} ? 0 : 1) || ($o{any} && $status < 2);
+	$fails .= "dry run changed the tree\n" unless tree($dir) eq $before;
+	my $out;
+	($status, $out, $err) = run($ctl, 'repair', '--write', $dir);
+	$fails .= "repair: exit $status\n" if $status > 1 || ($o{clean} && $status);
+	my @plan = grep { /^(?:lost|repair): / } split /\n/, $plan;
+	my %done = map { $_ => 1 } split /\n/, $out;
+	$fails .= "not in the plan: $_\n" for grep { !$done{$_} } @plan;
+	my ($checked, $report) = run($ctl, 'check', $dir);
+	$fails .= "check: exit $checked\n$report" if $checked;
+	my ($again, $more) = run($ctl, 'repair', $dir);
+	$fails .= "a second repair has work: $more" if $again;
+	my $now = cells($dir);
+	if (!$now) {
+		$fails .= 'does not open: ' . slurp("$w/err");
+	} else {
+		# The end of a log can be lost without a trace.
+		my @bad = $seen ? unnamed($model, $now, losses($out, \%ids)) : ();
+		$fails .= "differs and is not named: @bad[0 .. ($#bad < 5 ? $#bad : 5)] (" . @bad . ")\n" if @bad;
+		($checked, $report) = run($ctl, 'check', $dir);
+		$fails .= "check after the mount: exit $checked\n$report" if $checked;
+	}
+	$fails .= "names no loss of $names\n" if $names && $o{loses} && $out !~ /^lost: /m;
+	ok(!$fails, $what) or diag("$fails--- dry run:\n$plan--- repair:\n$out$err");
+	return !$fails;
+}
+
+sub flip { my ($path, $at) = @_; my $d = slurp($path); substr($d, $at, 1) ^= chr(1 << int rand 8); spill($path, $d); return $path }
+sub zero { my ($path, $sector) = @_; my $d = slurp($path); my $n = length($d) - $sector * 512; substr($d, $sector * 512, $n < 512 ? $n : 512) = "\0" x ($n < 512 ? $n : 512); spill($path, $d); return $path }
+
+# ---- the stores: one ended by a crash with much in its log, one closed ----
+for (['crashed', qw(write 300 large versions delete 40 flush write 100 compact split write 60 crash)],
+     ['closed', qw(write 300 large versions delete 40 flush write 100 compact split write 60 flush)]) {
+	my ($name, @verbs) = @$_;
+	is((run($fill, "$w/$name", @verbs))[0], 0, "fill $name");
+}
+my %model = map { $_ => cells(copy("$w/$_")) } qw(crashed closed);
+cmp_ok(scalar(keys %{ $model{$_} }), '>', 1000, "$_: cells") for qw(crashed closed);
+my $damaged = 0;
+
+for my $name (qw(crashed closed)) {
+	my ($store, $model) = ("$w/$name", $model{$name});
+	my @sst = sort { -s $b <=> -s $a } glob "$store/sst/1[67]/*.sst";
+	my ($inside) = map { s/^\Q$store\E//r } @sst;
+	course($store, $model, "$name: nothing", sub { }, clean => 1, nothing => 1);
+	for my $file (qw(FORMAT lock/ids lock/incarnation lock/root)) {
+		course($store, $model, "$name: no $file", sub { unlink "$_[0]/$file"; return }, clean => $file ne 'lock/root');
+		course($store, $model, "$name: $file is nothing", sub { spill("$_[0]/$file", 'x' x 9000); return }, clean => $file ne 'lock/root');
+	}
+	course($store, $model, "$name: no schema", sub { unlink "$_[0]/lock/tables/one"; return });
+	course($store, $model, "$name: a damaged schema", sub { spill("$_[0]/lock/tables/two", 'x' x 9000); return });
+	course($store, $model, "$name: two damaged schemas", sub { spill("$_[0]/lock/tables/$_", 'x' x 9000) for qw(one two); return });
+	course($store, $model, "$name: a damaged block", sub { flip("$_[0]$inside", 1000) }, loses => 1);
+	course($store, $model, "$name: damaged blocks", sub { zero("$_[0]$inside", $_) for 10, 20, 40; return 'blocks' }, loses => 1);
+	course($store, $model, "$name: a damaged end", sub { zero("$_[0]$inside", int(((-s "$_[0]$inside") - 1) / 512)); return });
+	course($store, $model, "$name: cut in half", sub { truncate "$_[0]$inside", (-s "$_[0]$inside") / 2; return 'half' }, loses => 1);
+	course($store, $model, "$name: a missing SSTable", sub { unlink "$_[0]$inside"; return 'it' }, loses => 1);
+	for my $m (map { s/^\Q$store\E//r } glob "$store/sst/1/*.sst") {
+		course($store, $model, "$name: METADATA: $m", sub { flip("$_[0]$m", 100); return });
+		course($store, $model, "$name: no METADATA: $m", sub { unlink "$_[0]$m"; return });
+	}
+	my @logs = map { s/^\Q$store\E//r } glob "$store/log/*/*.log";
+	for my $log (@logs) {
+		course($store, $model, "$name: no $log", sub { unlink "$_[0]$log"; return }, any => 1, log => $log eq $logs[-1]);
+		course($store, $model, "$name: $log has no header", sub { zero("$_[0]$log", $_) for 0, 1; return }, any => 1);
+		course($store, $model, "$name: a flipped bit in $log", sub { flip("$_[0]$log", 3000); return }, any => 1);
+	}
+}
+
+# In use.
+{
+	my $dir = copy("$w/closed");
+	open my $in, '|-', "$fill $dir hold > $w/ready" or die;
+	1 until -s "$w/ready";
+	my ($status, $out, $err) = run($ctl, 'repair', '--write', $dir);
+	is($status, 2, 'a store in use is refused');
+	like($err, qr/in use/, 'and it says so');
+	close $in;
+}
+
+# ---- one damage each, at random ----
+my @all = map { my $s = $_; map { [$s, s/^\Q$w\E\/$s\///r] } files("$w/$s") } qw(crashed closed);
+my $rounds = $ENV{REPAIR_RANDOM} // 300;
+for my $round (1 .. $rounds) {
+	my ($name, $file) = @{ $all[int rand @all] };
+	my $size = -s "$w/$name/$file";
+	my $kind = int rand 5;
+	my $at = int rand($size || 1);
+	my $damage = sub {
+		my $path = "$_[0]/$file";
+		return flip($path, $at), undef if $kind < 2 && $size;
+		return zero($path, int $at / 512), undef if $kind == 2;
+		return truncate($path, $at), undef if $kind == 3;
+		unlink $path;
+		return;
+	};
+	last unless course("$w/$name", $model{$name}, "random $round (seed $seed): $name $file, kind $kind at $at of $size", sub { $damage->(@_); return }, any => 1, log => scalar($file =~ m{^log/}))
+		|| ++$damaged < 5;
+}
+done_testing();
