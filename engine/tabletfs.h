@@ -212,7 +212,8 @@ struct tfs_schema {
 	uid_t uid;
 	gid_t gid;
 	mode_t mode;               /* default 0755 */
-	bool is_set;               /* by an explicit act (tabletfs(7)): a family is then made by an explicit act only */
+	bool is_set;               /* by an explicit act (tabletfs(7)): .schema is listed */
+	bool mkdir_families;       /* mkdir of ROW/F makes the family F, too; true of a new table */
 	bool is_hidden;            /* .schema was removed by name; the schema itself stays */
 	int64_t mtime_us;          /* of .schema */
 	const char *text;          /* what .schema shows: bytes last written, or rendered */
@@ -259,7 +260,7 @@ enum tfs_schema_op {
 };
 struct tfs_schema_edit {
 	enum tfs_schema_op op;
-	bool explicit_act;     /* the schema counts as set from now on */
+	bool explicit_act;     /* the schema counts as set from now on; of FAMILY_ADD: without mkdir_families */
 	const char *name;      /* family or group */
 	const char *value;
 	uid_t uid;

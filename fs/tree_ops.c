@@ -89,17 +89,18 @@ static int set_table(struct node *n, const struct stat *attr, int to_set, struct
 	return r;
 }
 
-static bool schema_is_set(struct node *n)
+/* Has nobody said which families there are?  Then modes and owners come later, too, as in a restore. */
+static bool schema_is_open(struct node *n)
 {
 	const struct tfs_schema *s;
 	struct node *table = node_table(n);
-	bool set;
+	bool open;
 
 	if (!table || tfs_schema_get(node_store_table(n), &s))
-		return true;
-	set = s->is_set;
+		return false;
+	open = s->mkdir_families;
 	tfs_schema_put(s);
-	return set;
+	return open;
 }
 
 /* chmod and chown of what only mirrors the schema. */
@@ -109,7 +110,7 @@ static int set_mirrored(struct node *n, const struct stat *attr, int to_set)
 	double timeout;
 	int r;
 
-	if (!schema_is_set(n) || n->kind == NODE_SCHEMA)
+	if (schema_is_open(n) || n->kind == NODE_SCHEMA)
 		return 0;
 	r = tree_attr(n, &now, &timeout);
 	if (r)
@@ -302,19 +303,19 @@ static int make_family(struct node *row, const char *name, const struct fuse_ctx
 	struct tfs_schema_edit e = {
 		.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .uid = ctx->uid, .gid = ctx->gid, .mode = 0644, .mtime_us = TFS_NO_TIME};
 	const struct tfs_schema *s;
-	bool known, set;
+	bool known, open;
 	int r;
 
 	r = tfs_schema_get(node_store_table(row), &s);
 	if (r)
 		return r;
 	known = tfs_schema_family(s, name) != NULL;
-	set = s->is_set;
+	open = s->mkdir_families;
 	tfs_schema_put(s);
 	if (known)
 		return 0;
-	if (set)
-		return refuse(-EPERM, row, name, "no such family: mkdir .families/%s first", name);
+	if (!open)
+		return refuse(-EPERM, row, name, "the table has no such family: mkdir TABLE/.families/%s makes it", name);
 	r = control_change(row, &e, c);
 	return r == -EEXIST ? 0 : r;
 }

@@ -351,7 +351,7 @@ def schema(data, name):
     r.u(8)
     must(r.lstr().decode() == name, "a table's name")
     r.take(4 + 4 + 2)
-    must(r.u(1) < 4, "flags of a schema")
+    must(r.u(1) < 8, "flags of a schema")
     r.take(8 + 8)
     must(r.u(1) != 1 and r.u(1) != 1, "salts")
     next_family, next_group = r.u(4), r.u(4)

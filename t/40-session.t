@@ -27,9 +27,16 @@ is "$(find webtable backup -name 'html@*' 2>/dev/null | wc -l)" 2 "there is a ba
 cd "$M" || exit 1
 is "$(t rsync -ai webtable/ ../backup/)" "" "again: transfers nothing"
 is "$(cells webtable | sed 's/@[0-9]*$/@T/' | uniq -c | tr -s ' ' | tr '\n' ';')" \
-	" 1 ./.schema; 1 ./com.cnn.www; 1 ./com.cnn.www/anchor; 1 ./com.cnn.www/anchor/cnnsi.com@T; 1 ./com.cnn.www/anchor/my.look.ca@T; 1 ./com.cnn.www/contents; 2 ./com.cnn.www/contents/html@T;" \
+	" 1 ./.schema; 1 ./com.cnn.www; 1 ./com.cnn.www/anchor; 1 ./com.cnn.www/anchor/cnnsi.com@T; 1 ./com.cnn.www/anchor/my.look.ca@T; 1 ./com.cnn.www/contents; 2 ./com.cnn.www/contents/html@T; 1 ./com.cnn.www/title; 1 ./com.cnn.www/title/en@T;" \
 	"find shows the table and nothing else"
 is "$(cat webtable/.families/contents/gc)" "maxversions=3" "the rule is set"
+ok "a family more can be made in a restored copy too" bash -c 'mkdir copy && rsync -a ../backup/ copy/ && mkdir copy/com.cnn.www/more'
+ok "  and modes are as before" chmod 600 copy/com.cnn.www/title/en
+rm -r copy
+mkdir webtable/.families/declared
+fails "once a family has been declared, a typing error makes none" 'Operation not permitted' mkdir webtable/com.cnn.www/tilte
+like "$(tail -n 1 .tabletfs/log)" 'webtable/com.cnn.www/tilte: the table has no such family: mkdir TABLE/.families/tilte makes it' "  and the log says what to do"
+rmdir webtable/.families/declared
 for i in 3 4 5; do echo "<html>v$i" >webtable/com.cnn.www/contents/html; done
 is "$(cat webtable/com.cnn.www/contents/html@* | sort | tr '\n' ' ')" "<html>v3 <html>v4 <html>v5 " "and holds at once"
 is "$(grep -rl 'CNN.com' webtable | sed 's/@.*//')" "webtable/com.cnn.www/anchor/my.look.ca" "grep -r finds a cell"

@@ -127,7 +127,9 @@ refused("EBUSY", "rmdir of the default group", os.rmdir, "t/.groups/default")
 os.mkdir("t/.groups/g1")
 spill("t/.families/f/group", b"g1\n")
 refused("EBUSY", "rmdir of a group in use", os.rmdir, "t/.groups/g1")
-# The schema is set now.
+# A setting does not say which families there are; to make one in .families does.
+err("0", "a family that a table with settings does not have", os.mkdir, "t/r/known")
+os.mkdir("t/.families/strict")
 refused("EPERM", "a family that the schema does not have", os.mkdir, "t/r/unknown")
 
 # ---- EFBIG ----

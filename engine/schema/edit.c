@@ -296,8 +296,10 @@ int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64
 
 	if (!s)
 		return -ENOMEM;
-	if (e->explicit_act)
+	if (e->explicit_act) {
 		s->pub.is_set = true;
+		s->pub.mkdir_families = s->pub.mkdir_families && e->op != TFS_SCHEMA_FAMILY_ADD;
+	}
 	if (e->op == TFS_SCHEMA_TIME)
 		s->pub.mtime_us = e->mtime_us == TFS_NO_TIME ? now : e->mtime_us;
 	else if (e->op == TFS_SCHEMA_HIDE)

@@ -61,7 +61,7 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 	if (buf_printf(out, "mode = \"0%03o\";\n", (unsigned)t->mode) || setting(out, "tablet_size", value_size(t->tablet_size, size)))
 		return -ENOMEM;
 	out->p[out->n - 1] = '\n';
-	return buf_printf(out, "salt = %d;\n", t->salt);
+	return buf_printf(out, "salt = %d;\n%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "");
 }
 
 int schema_render(const struct schema *s, struct buf *out)

@@ -341,6 +341,7 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 		return -ENOMEM;
 	strcpy(s->pub.name, name); /* fits: it is valid */
 	s->pub.table_id = table_id;
+	s->pub.mkdir_families = true;
 	s->pub.uid = uid;
 	s->pub.gid = gid;
 	s->pub.mode = mode & 07777;

@@ -4,7 +4,7 @@
  * LEB128 length and that many bytes.
  *	u32 magic "TFSC"  u16 format (1)
  *	u32 table id  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
- *	u8 flags (1 set, 2 hidden)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
+ *	u8 flags (1 set, 2 hidden, 4 mkdir_families)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
  *	u32 next family id  u32 next group id
  *	u16 count, groups:   u16 id  lstr name  u8 codec  u8 level
  *	                     u32 block size  u8 bloom bits  u8 in memory
@@ -26,6 +26,7 @@
 #define MAGIC 0x54465343u /* TFSC */
 #define FLAG_SET 1u
 #define FLAG_HIDDEN 2u
+#define FLAG_MKDIR 4u
 
 /* ---- encode ---- */
 
@@ -48,7 +49,8 @@ static int encode_family(const struct schema *s, const struct tfs_family *f, str
 static int encode_table(const struct schema *s, struct buf *out)
 {
 	const struct tfs_schema *t = &s->pub;
-	uint8_t flags = (uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0));
+	uint8_t flags = (uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) |
+				  (t->mkdir_families ? FLAG_MKDIR : 0));
 
 	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be64(out, t->generation) ||
 	       buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) || buf_be32(out, t->gid) ||
@@ -113,7 +115,7 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	    !get_be32(r, &t->uid) || !get_be32(r, &t->gid) || !get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) ||
 	    !get_be64(r, &t->tablet_size) || !get_u8(r, &salt) || !get_u8(r, &in_use) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;
-	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN) || t->generation == 0 ||
+	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN | FLAG_MKDIR) || t->generation == 0 ||
 	    t->generation == UINT64_MAX || salt == 1 || in_use == 1)
 		return false;
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
@@ -125,6 +127,7 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	t->salt_in_use = in_use;
 	t->is_set = flags & FLAG_SET;
 	t->is_hidden = flags & FLAG_HIDDEN;
+	t->mkdir_families = flags & FLAG_MKDIR;
 	t->mtime_us = (int64_t)mtime;
 	return true;
 }

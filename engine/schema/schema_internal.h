@@ -46,7 +46,7 @@ int schema_finish(struct schema *s, bool render, const char **reason) TFS_MUST;
  * the table) NULL.  -EINVAL with a static *reason; -ENOMEM.
  */
 typedef int setter(struct schema *s, void *target, const char *value, const char **reason);
-setter set_table_owner, set_table_owner_group, set_table_mode, set_tablet_size, set_salt;
+setter set_table_owner, set_table_owner_group, set_table_mode, set_tablet_size, set_salt, set_mkdir_families;
 setter set_family_gc, set_family_group, set_family_type, set_family_owner, set_family_owner_group, set_family_mode, set_family_acl;
 setter set_group_compression, set_group_level, set_group_block_size, set_group_bloom_bits, set_group_in_memory;
 

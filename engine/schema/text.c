@@ -34,7 +34,8 @@ struct key {
 /* Handled by name: families, groups, allow_delete; and `name` and `was` of each element. */
 static const struct key table_keys[] = {
 	{"owner", STRING | INTEGER, set_table_owner}, {"owner_group", STRING | INTEGER, set_table_owner_group},
-	{"mode", STRING, set_table_mode}, {"tablet_size", STRING | INTEGER, set_tablet_size}, {"salt", INTEGER, set_salt}, {NULL, 0, NULL},
+	{"mode", STRING, set_table_mode}, {"tablet_size", STRING | INTEGER, set_tablet_size}, {"salt", INTEGER, set_salt},
+	{"mkdir_families", BOOLEAN, set_mkdir_families}, {NULL, 0, NULL},
 };
 static const struct key family_keys[] = {
 	{"gc", STRING, set_family_gc}, {"group", STRING, set_family_group}, {"type", STRING, set_family_type},
@@ -376,6 +377,7 @@ int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_u
 	s->pub.mode = 0755;
 	s->pub.tablet_size = (uint64_t)128 << 20;
 	s->pub.salt = 0;
+	s->pub.mkdir_families = false;
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;

@@ -127,7 +127,7 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	static const char *const texts[] = {
 		"owner = \"root\"; owner_group = 3; mode = \"0755\"; tablet_size = \"128M\"; salt = 0;\n"
 		"families = ( { name = \"contents\"; gc = \"maxversions=3\"; group = \"pages\"; type = \"bytes\"; mode = \"0640\";\n"
-		"  acl = \"u:alice:r--\\\"\\\\\"; }, { name = \"n\"; type = \"counter\"; gc = \"(maxage=30d and maxversions=1) or maxage=9w\" } );\n"
+		"  acl = \"\"; }, { name = \"n\"; type = \"counter\"; gc = \"(maxage=30d and maxversions=1) or maxage=9w\" } );\n"
 		"groups = ( { name = \"pages\"; compression = \"zstd-dict\"; level = 9; block_size = 65536; bloom_bits = 4; in_memory = true; } );\n",
 		"# comment\n/* more */ // and\nfamilies = ( ); groups = ( { name = \"default\"; compression = \"none\" } ); allow_delete = true;\n",
 		"tablet_size = 0x8000000;"};

@@ -330,6 +330,7 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 	bool render = r > 0 || (e->explicit_act && !old->is_set);
 	r = 0;
 	next->pub.is_set = old->is_set || e->explicit_act;
+	next->pub.mkdir_families = old->mkdir_families && !(e->explicit_act && e->op == TFS_SCHEMA_FAMILY_ADD);
 	if (render)
 		next->pub.mtime_us = mdl_now(t->store);
 	if (e->op == TFS_SCHEMA_TIME)

@@ -290,6 +290,8 @@ static int parse_family(const struct mdl_schema *old, struct mdl_schema *new, co
 			r = want_mode(s, &f.mode, why);
 		} else if (strcmp(key, "acl") == 0) {
 			r = want_string(s, &f.acl, why);
+			if (r == 0 && *f.acl)
+				r = bad(why, s, "no access control lists yet");
 		} else {
 			r = bad(why, s, "unknown key \"%.80s\"", key);
 		}
@@ -324,6 +326,8 @@ static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, cons
 			r = want_int(s, 0, 255, &new->pub.salt, why);
 			if (r == 0 && new->pub.salt == 1)
 				r = bad(why, s, "salt spreads over no one range");
+		} else if (strcmp(key, "mkdir_families") == 0) {
+			r = want_bool(s, &new->pub.mkdir_families, why);
 		} else if (strcmp(key, "allow_delete") == 0) {
 			r = want_bool(s, allow_delete, why);
 			*as_written = false;
@@ -394,6 +398,7 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 	new->pub.gid = old->pub.gid;
 	new->pub.mode = 0755;
 	new->pub.tablet_size = 128u << 20;
+	new->pub.mkdir_families = false;
 	*allow_delete = false;
 	*shown_as_written = true;
 	if (!config_read_string(&config, copy)) {

@@ -118,7 +118,7 @@ static void schema_text(void **state)
 	static const char text[] =
 		"# a comment is kept\nowner = \"12\"; owner_group = 13; mode = \"0750\"; tablet_size = \"256M\";\n"
 		"families = ( { name = \"b\"; gc = \"maxage=2m or maxversions=3\"; group = \"g\"; owner = \"root\"; mode = \"0640\";"
-		" acl = \"u:alice:r--\"; }, { name = \"zz\"; } );\n"
+		" acl = \"\"; }, { name = \"zz\"; } );\n"
 		"groups = ( { name = \"g\"; compression = \"zstd-dict\"; level = 9; block_size = \"16K\"; bloom_bits = 0;"
 		" in_memory = true; } );\n";
 
@@ -135,7 +135,7 @@ static void schema_text(void **state)
 	assert_int_equal(s->family_count, 2);
 	const struct tfs_family *f = tfs_schema_family(s, "b");
 	assert_true(f->id == b && f->uid == 0 && f->gid == 13 && f->mode == 0640 && f->max_age_us == 120000000);
-	assert_string_equal(f->acl, "u:alice:r--");
+	assert_string_equal(f->acl, "");
 	f = tfs_schema_family(s, "zz");
 	assert_true(f->id > last && f->mode == 0644 && f->max_age_us == 0); /* ids are not used again */
 	assert_int_equal(s->group_count, 2); /* "default" is always there */

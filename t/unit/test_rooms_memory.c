@@ -55,7 +55,7 @@ static unsigned exhaust(int (*work)(void *arg), void *arg)
 /* ---- schema ---- */
 
 static const char text[] =
-	"owner = \"root\"; families = ( { name = \"contents\"; gc = \"maxversions=3 or maxage=1d\"; group = \"pages\"; acl = \"x\"; },\n"
+	"owner = \"root\"; families = ( { name = \"contents\"; gc = \"maxversions=3 or maxage=1d\"; group = \"pages\"; acl = \"\"; },\n"
 	"  { name = \"anchor\"; } ); groups = ( { name = \"pages\"; compression = \"lz4\"; } );";
 
 static int work_schema(void *arg)

@@ -140,6 +140,7 @@ static void expect_same(const struct schema *x, const struct schema *y)
 	assert_int_equal(a->mode, b->mode);
 	assert_int_equal(a->tablet_size, b->tablet_size);
 	assert_int_equal(a->salt, b->salt);
+	assert_int_equal(a->mkdir_families, b->mkdir_families);
 	assert_int_equal(a->family_count, b->family_count);
 	assert_int_equal(a->group_count, b->group_count);
 	for (unsigned i = 0; i < a->family_count; i++) {
@@ -206,7 +207,7 @@ static const char example[] =
 	"tablet_size = \"128M\";\nsalt = 0;\n"
 	"families = (\n"
 	"  { name = \"contents\"; gc = \"maxversions=3\"; group = \"pages\"; type = \"bytes\";\n"
-	"    owner = \"root\"; owner_group = 12; mode = \"0640\"; acl = \"u:alice:r--\"; },\n"
+	"    owner = \"root\"; owner_group = 12; mode = \"0640\"; acl = \"\"; },\n"
 	"  { name = \"anchor\"; gc = \"maxversions=3 or maxage=30d\"; } );\n"
 	"groups = (\n"
 	"  { name = \"default\"; compression = \"zstd\"; level = 3; block_size = \"64K\"; bloom_bits = 10; in_memory = false; },\n"
@@ -226,7 +227,7 @@ static void test_example(void **state)
 	assert_int_equal(family(s, "contents")->id, 1);
 	assert_int_equal(family(s, "contents")->gid, 12);
 	assert_int_equal(family(s, "contents")->mode, 0640);
-	assert_string_equal(family(s, "contents")->acl, "u:alice:r--");
+	assert_string_equal(family(s, "contents")->acl, "");
 	assert_int_equal(family(s, "contents")->max_age_us, 0);
 	assert_int_equal(family(s, "anchor")->id, 2);
 	assert_int_equal(family(s, "anchor")->mode, 0644);
@@ -276,8 +277,8 @@ static void test_refusals(void **state)
 	refused("families = ( { name = \"a\"; owner = \"4294967295\"; } );", 1, "user");
 	refused("families = ( { name = \"a\"; owner = -1; } );", 1, "user");
 	refused("families = ( { name = \"a\"; owner_group = \"no-such-group-here\"; } );", 1, "group");
-	refused("families = ( { name = \"a\"; acl = \"x\\ny\"; } );", 1, "acl");
-	refused("families = ( { name = \"a\"; acl = \"\\xff\"; } );", 1, "acl");
+	/* not obeyed, so not stored */
+	refused("families = ( { name = \"a\";\n acl = \"u:alice:r--\"; } );", 2, "acl");
 	refused("families = { name = \"a\"; };", 1, "type");
 	refused("families = 3;", 1, "type");
 	refused("groups = ( { name = \"g\"; level = 0; } );", 1, "level");
@@ -539,8 +540,15 @@ static void test_edits(void **state)
 	struct schema *u = edited(fresh(), (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644});
 
 	assert_false(schema_public(u)->is_set);
+	/* a setting sets it, but families are still made by mkdir of ROW/F; to make one explicitly ends that */
+	u = edited(u, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = "f", .value = "maxversions=3", .explicit_act = true});
+	assert_true(schema_public(u)->is_set && schema_public(u)->mkdir_families);
+	assert_non_null(strstr(schema_public(u)->text, "mkdir_families = true;"));
+	again = text_ok(schema_get(u), schema_public(u)->text, 0, false);
+	expect_same(u, again);
+	schema_put(again);
 	u = edited(u, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "g", .mode = 0644, .explicit_act = true});
-	assert_true(schema_public(u)->is_set);
+	assert_true(schema_public(u)->is_set && !schema_public(u)->mkdir_families);
 	assert_int_equal(schema_rename(u, "other", &again), 0);
 	assert_string_equal(schema_public(again)->name, "other");
 	assert_string_equal(schema_public(again)->text, schema_public(u)->text);
@@ -568,15 +576,14 @@ static void random_text(struct buf *b)
 {
 	static const char *const rules[] = {"", "maxversions=3", "maxage=7d", "maxversions=1 or maxage=30m", "(maxversions=2 and maxage=1w) or maxage=9w"};
 	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "zstd-dict"};
-	static const char *const acls[] = {"", "u:alice:r--", "a\\\"b\\\\c", "\xc3\xa9t\xc3\xa9", " "};
 	unsigned families = rnd(6), groups = rnd(4);
 
 	buf_reset(b);
 	assert_int_equal(buf_printf(b, "mode = \"%o\"; owner = %u; tablet_size = \"%uK\";\nfamilies = (", rnd(4096), rnd(3), 64 + rnd(100000)), 0);
 	for (unsigned i = 0; i < families; i++)
-		assert_int_equal(buf_printf(b, "%s\n{ name = \"f%u\"; gc = \"%s\"; group = \"%s%u\"; type = \"%s\"; owner = \"%u\"; mode = \"%o\"; acl = \"%s\" }",
+		assert_int_equal(buf_printf(b, "%s\n{ name = \"f%u\"; gc = \"%s\"; group = \"%s%u\"; type = \"%s\"; owner = \"%u\"; mode = \"%o\"; acl = \"\" }",
 					    i ? "," : "", i * 7 % 11 + rnd(2) * 100, rules[rnd(5)], groups ? "g" : "default", groups ? rnd(groups) : 0,
-					    rnd(2) ? "bytes" : "counter", rnd(100000), rnd(512), acls[rnd(5)]), 0);
+					    rnd(2) ? "bytes" : "counter", rnd(100000), rnd(512)), 0);
 	assert_int_equal(buf_printf(b, ");\ngroups = ("), 0);
 	for (unsigned i = 0; i < (groups ? groups : 1); i++) {
 		unsigned codec = rnd(5);
