@@ -8,6 +8,7 @@
 
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
+#include "fs/made.h"
 #include "fs/name.h"
 #include "fs/reply.h"
 #include "fs/stage.h"
@@ -183,6 +184,8 @@ static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
 			forget_row(latest, slice_from(cell.row), c);
 	}
 	tfs_scan_free(scan);
+	if (r >= 0)
+		made_drop_rows(table, prefix, c);
 	atomic_fetch_add(&fs.changes, 1);
 	table_new_epoch(table);
 	changes_table(c, table);

@@ -61,10 +61,6 @@ struct versions {
 int column_versions(struct node *family_node, struct slice qualifier, struct versions *out) TFS_MUST;
 void versions_fini(struct versions *v);
 void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool gone);
-/* Cells appeared in the family's directory: made directories become ordinary. */
-void cell_arrived(struct node *family_node);
-/* Cells may have gone: the directories above stay listed until removed or forgotten (in the other view: go). */
-void cell_left(struct changes *c, struct node *family_node, struct slice qualifier, bool version, int64_t ts);
 /*
  * The node of a cell in the table itself, counted: of a version, and of a plain
  * name there, the node itself; of a plain name in .latest its twin.  NULL: there

@@ -33,6 +33,7 @@ enum list_phase { LIST_SCHEMA, LIST_OWN, LIST_PARTS, LIST_KEYS, LIST_KEYS_AFTER,
 struct lister {
 	struct node *dir;          /* NULL: only keys, for parts */
 	struct node *base;         /* whose keys: table, latest, row or family */
+	struct node *home;         /* the same in the table's own view, where directories are made; counted; NULL: there is none */
 	struct slice path;         /* of the parts that dir is */
 	struct cursor at;
 	bool values, latest;
@@ -88,6 +89,11 @@ static void next_phase(struct lister *l)
 static int lister_init(struct lister *l, struct node *base, struct slice path)
 {
 	l->base = base;
+	mutex_lock(tree_mutex());
+	l->home = node_home_locked(base);
+	if (l->home)
+		l->home->refs++;
+	mutex_unlock(tree_mutex());
 	l->path = path;
 	l->latest = node_is_latest(base);
 	if (path.n == 0)
@@ -99,6 +105,7 @@ static int lister_init(struct lister *l, struct node *base, struct slice path)
 static void lister_fini(struct lister *l)
 {
 	end_scan(l);
+	node_put(l->home);
 	name_prefix_fini(&l->prefix);
 	if (l->schema)
 		tfs_schema_put(l->schema);
@@ -214,7 +221,7 @@ static int rows_next(struct lister *l)
 	else if (l->prefixed)
 		above = &prefix;
 	mutex_lock(tree_mutex());
-	extra = node_extra_next_locked(l->base, 1, above);
+	extra = l->home ? node_extra_next_locked(l->home, 1, above) : NULL;
 	if (extra && l->prefixed && !slice_has_prefix(node_key(extra), prefix))
 		extra = NULL;
 	if (extra && l->peeked) {
@@ -372,13 +379,14 @@ static int part_first(struct node *base, struct slice path, struct buf *key, int
 int dir_part_exists(struct node *base, struct slice path)
 {
 	struct buf key = {0};
-	struct node *n;
+	struct node *n, *home;
 	int64_t ts;
 	bool below;
 	int r;
 
 	mutex_lock(tree_mutex());
-	n = node_extra_next_locked(base, 0, &path);
+	home = node_home_locked(base);
+	n = home ? node_extra_next_locked(home, 0, &path) : NULL;
 	below = n && n->key_n > path.n && memcmp(n->key, path.p, path.n) == 0 && n->key[path.n] == '/';
 	mutex_unlock(tree_mutex());
 	if (below)
@@ -399,7 +407,7 @@ static int part_is_due(struct lister *l, struct slice part)
 	if (slice_eq(buf_slice(&l->last_part), part))
 		return 0;
 	mutex_lock(tree_mutex());
-	extra = node_extra_find_locked(l->base, 0, part) != NULL;
+	extra = l->home && node_extra_find_locked(l->home, 0, part);
 	mutex_unlock(tree_mutex());
 	r = buf_set(&l->last_part, part.p, part.n);
 	if (r || extra)
@@ -502,7 +510,7 @@ static int list_families(struct lister *l, struct list_entry *e)
 		tree_family_key(f->id, l->family_key);
 		if (!here) {
 			mutex_lock(tree_mutex());
-			here = node_extra_find_locked(l->base, 1, slice_str(l->family_key)) != NULL;
+			here = l->home && node_extra_find_locked(l->home, 1, slice_str(l->family_key));
 			mutex_unlock(tree_mutex());
 		}
 		if (!here)
@@ -518,7 +526,7 @@ static int list_families(struct lister *l, struct list_entry *e)
 static int list_own(struct lister *l, struct list_entry *e)
 {
 	bool parts = l->at.phase == LIST_PARTS;
-	struct node *holder = parts ? l->base : l->dir, *n;
+	struct node *holder = parts ? l->home : l->dir, *n;
 	int r = 0;
 
 	for (;;) {
@@ -528,7 +536,7 @@ static int list_own(struct lister *l, struct list_entry *e)
 		if (parts && !l->phase_begun)
 			above = l->path;
 		mutex_lock(tree_mutex());
-		n = node_extra_next_locked(holder, 0, l->phase_begun || parts ? &above : NULL);
+		n = holder ? node_extra_next_locked(holder, 0, l->phase_begun || parts ? &above : NULL) : NULL;
 		if (n) {
 			r = buf_set(&l->at.key, n->key, n->key_n);
 			e->kind = (enum node_kind)n->kind;
@@ -551,7 +559,7 @@ static int list_own(struct lister *l, struct list_entry *e)
 			continue;
 		e->name = component;
 		e->key = buf_slice(&l->at.key);
-		e->parent = holder;
+		e->parent = parts ? l->base : l->dir;
 		return 1;
 	}
 }
@@ -654,7 +662,7 @@ static int list_phase(struct lister *l, struct list_entry *e)
 	case LIST_OWN:
 		return list_own(l, e);
 	case LIST_PARTS:
-		return l->prefixed ? list_own(l, e) : 0;
+		return l->prefixed || l->home != l->base ? list_own(l, e) : 0;
 	case LIST_KEYS:
 	case LIST_KEYS_AFTER:
 		if (lists_names(dir) || dir == NODE_SCRATCH_DIR || !has_keys(l, (enum list_phase)l->at.phase))

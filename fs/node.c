@@ -13,22 +13,27 @@
 
 #include "engine/tabletfs.h"
 #include "fs/file.h"
-#include "fs/notify.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 struct extra {
 	RB_ENTRY(extra) link;
+	TAILQ_ENTRY(extra) age;
 	struct node *node;
+	enum extra_why why;
 };
+TAILQ_HEAD(extra_list, extra);
 
 static struct {
 	struct mutex lock;
 	struct node **bucket;
 	size_t buckets, count;
 	struct node *root;
+	struct extra_list extras[EXTRA_WHYS]; /* the oldest first */
+	size_t extra_count[EXTRA_WHYS], extra_bytes;
 } table;
 
 static unsigned extra_class(const struct node *n)
@@ -106,6 +111,11 @@ int node_table_init(void)
 		return -ENOMEM;
 	}
 	table.root->refs = 1;
+	for (int i = 0; i < EXTRA_WHYS; i++) {
+		TAILQ_INIT(&table.extras[i]);
+		table.extra_count[i] = 0;
+	}
+	table.extra_bytes = 0;
 	return 0;
 }
 
@@ -240,19 +250,12 @@ void node_hold(struct node *n)
 	mutex_unlock(&table.lock);
 }
 
-/* Unhashed nodes stay on their chain, where lookups pass them by, until they are freed.  unlisted: NULL, or where listings that change go. */
-static void node_reap_locked(struct node *n, struct changes *unlisted)
+/* Unhashed nodes stay on their chain, where lookups pass them by, until they are freed. */
+static void node_reap_locked(struct node *n)
 {
 	while (n != table.root && n->refs == 0 && n->lookups == 0) {
 		struct node *parent = n->parent, **link = &table.bucket[n->ino & (table.buckets - 1)];
 
-		if (n->flags & NODE_EXTRA) {
-			node_extra_drop_locked(n);
-			if (unlisted)
-				changes_listing_locked(unlisted, parent);
-			if (n->refs)
-				return;
-		}
 		while (*link != n)
 			link = &(*link)->next;
 		*link = n->next;
@@ -268,7 +271,7 @@ void node_put_locked(struct node *n)
 	mutex_assert_held(&table.lock);
 	assert(n->refs > 0);
 	n->refs--;
-	node_reap_locked(n, NULL);
+	node_reap_locked(n);
 }
 
 void node_put(struct node *n)
@@ -289,15 +292,10 @@ void node_lookup(struct node *n)
 
 void node_forget(struct node *n, uint64_t count)
 {
-	struct changes unlisted = {0};
-
-	/* An emptied directory that stayed for the kernel's sake goes now; a listing that the kernel kept may have it. */
 	mutex_lock(&table.lock);
 	n->lookups = n->lookups > count ? n->lookups - count : 0;
-	node_reap_locked(n, &unlisted);
+	node_reap_locked(n);
 	mutex_unlock(&table.lock);
-	if (unlisted.listing_count)
-		changes_send(&unlisted);
 }
 
 bool node_known(struct node *n)
@@ -349,28 +347,49 @@ static struct extra *extra_find(const struct node *dir, unsigned cls, struct sli
 	return NULL;
 }
 
-int node_extra_add_locked(struct node *n, bool made)
+static void extra_enter(struct extra *e, enum extra_why why)
+{
+	e->why = why;
+	TAILQ_INSERT_TAIL(&table.extras[why], e, age);
+	table.extra_count[why]++;
+	if (why != EXTRA_SCRATCH)
+		table.extra_bytes += sizeof(*e) + sizeof(*e->node) + e->node->key_n + 32; /* malloc's part */
+}
+
+static void extra_leave(struct extra *e)
+{
+	TAILQ_REMOVE(&table.extras[e->why], e, age);
+	table.extra_count[e->why]--;
+	if (e->why != EXTRA_SCRATCH)
+		table.extra_bytes -= sizeof(*e) + sizeof(*e->node) + e->node->key_n + 32;
+}
+
+static struct extra *extra_of(const struct node *n)
+{
+	struct extra *e = extra_find(n->parent, extra_class(n), node_key(n));
+
+	assert(e && e->node == n);
+	return e;
+}
+
+int node_extra_add_locked(struct node *n, enum extra_why why)
 {
 	struct dirx *d = node_dirx_locked(n->parent);
 	struct extra *e;
 
 	if (!d)
 		return -ENOMEM;
-	if (!(n->flags & NODE_EXTRA)) {
-		if (extra_find(n->parent, extra_class(n), node_key(n)))
-			return 0; /* an unhashed twin that is still listed */
-		e = calloc(1, sizeof(*e));
-		if (!e)
-			return -ENOMEM;
-		e->node = n;
-		RB_INSERT(extra_tree, &d->extras, e);
-		n->parent->epoch++;
-		n->flags |= NODE_EXTRA;
-	}
-	if (made && !(n->flags & NODE_MADE)) {
-		n->flags |= NODE_MADE;
-		n->refs++;
-	}
+	if (n->flags & NODE_EXTRA || extra_find(n->parent, extra_class(n), node_key(n)))
+		return 0; /* itself, or an unhashed twin that is still listed */
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	e->node = n;
+	RB_INSERT(extra_tree, &d->extras, e);
+	extra_enter(e, why);
+	n->parent->epoch++;
+	n->flags |= NODE_EXTRA;
+	n->refs++;
 	return 0;
 }
 
@@ -381,31 +400,103 @@ void node_extra_drop_locked(struct node *n)
 	mutex_assert_held(&table.lock);
 	if (!(n->flags & NODE_EXTRA))
 		return;
-	e = extra_find(n->parent, extra_class(n), node_key(n));
-	assert(e && e->node == n);
+	e = extra_of(n);
+	extra_leave(e);
 	RB_REMOVE(extra_tree, &n->parent->dir->extras, e);
 	n->parent->epoch++;
 	free(e);
 	n->flags &= (uint8_t)~NODE_EXTRA;
-	if (n->flags & NODE_MADE) {
-		n->flags &= (uint8_t)~NODE_MADE;
-		n->refs--; /* the caller still counts it, or reaps it */
-	}
+	n->refs--;
+}
+
+void node_extra_is_locked(struct node *n, enum extra_why why)
+{
+	struct extra *e = extra_of(n);
+
+	extra_leave(e);
+	extra_enter(e, why);
+}
+
+struct node *node_extra_oldest_locked(enum extra_why why)
+{
+	struct extra *e = TAILQ_FIRST(&table.extras[why]);
+
+	mutex_assert_held(&table.lock);
+	return e ? e->node : NULL;
+}
+
+size_t node_extra_count_locked(enum extra_why why)
+{
+	mutex_assert_held(&table.lock);
+	return table.extra_count[why];
+}
+
+size_t node_extra_bytes_locked(void)
+{
+	mutex_assert_held(&table.lock);
+	return table.extra_bytes;
 }
 
 void node_extra_replace_locked(struct node *old, struct node *n)
 {
-	const uint8_t made = NODE_EXTRA | NODE_MADE;
-	struct extra *e = extra_find(old->parent, extra_class(old), node_key(old));
+	struct extra *e = extra_of(old);
 
 	mutex_assert_held(&table.lock);
-	assert(e && e->node == old && (old->flags & made) == made && !(n->flags & NODE_EXTRA));
+	assert(e->why == EXTRA_SCRATCH && !(n->flags & NODE_EXTRA));
 	e->node = n;
 	n->parent->epoch++;
-	n->flags |= made;
+	n->flags |= NODE_EXTRA;
 	n->refs++;
-	old->flags &= (uint8_t)~made;
+	old->flags &= (uint8_t)~NODE_EXTRA;
 	node_put_locked(old);
+}
+
+static bool in_a_view(const struct node *n)
+{
+	return n->kind == NODE_ROW || n->kind == NODE_ROW_PART || n->kind == NODE_FAMILY || n->kind == NODE_CELL_PART;
+}
+
+struct node *node_home_locked(struct node *n)
+{
+	struct node *parent;
+
+	if (n->kind == NODE_LATEST)
+		return n->parent;
+	if (!in_a_view(n))
+		return n;
+	parent = node_home_locked(n->parent);
+	return !parent ? NULL : parent == n->parent ? n : node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0);
+}
+
+struct node *node_twin_locked(struct node *n)
+{
+	struct node *parent;
+
+	if (n->kind == NODE_LATEST)
+		return n->parent;
+	if (n->kind == NODE_TABLE)
+		return node_find_locked(n, NODE_LATEST, slice_of(NULL, 0), 0);
+	parent = in_a_view(n) ? node_twin_locked(n->parent) : NULL;
+	return parent ? node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
+}
+
+struct node *node_home_get(struct node *n)
+{
+	struct node *parent = n->kind == NODE_LATEST ? n->parent : n, *home;
+
+	if (!in_a_view(n)) {
+		node_hold(parent);
+		return parent;
+	}
+	parent = node_home_get(n->parent);
+	if (parent == n->parent) {
+		node_hold(n);
+		home = n;
+	} else {
+		home = parent ? node_get(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
+	}
+	node_put(parent);
+	return home;
 }
 
 struct node *node_extra_next_locked(struct node *dir, unsigned cls, const struct slice *above)
@@ -443,11 +534,13 @@ void node_extras_end(bool (*ends)(void *arg, const struct node *n), void *arg, v
 {
 	struct node *some[64];
 	unsigned count;
+	size_t i = 0;
 
 	mutex_lock(&table.lock);
 	do {
 		count = 0;
-		for (size_t i = 0; i < table.buckets && count < 64; i++) {
+		/* The bucket in which the last helping ended is looked at once more. */
+		for (i -= i > 0; i < table.buckets && count < 64; i++) {
 			for (struct node *n = table.bucket[i]; n && count < 64; n = n->next) {
 				if (!(n->flags & NODE_EXTRA) || !ends(arg, n))
 					continue;
@@ -455,10 +548,10 @@ void node_extras_end(bool (*ends)(void *arg, const struct node *n), void *arg, v
 				some[count++] = n;
 			}
 		}
-		for (unsigned i = 0; i < count; i++) {
-			dropping(some[i]);
-			node_extra_drop_locked(some[i]);
-			node_put_locked(some[i]);
+		for (unsigned j = 0; j < count; j++) {
+			dropping(some[j]);
+			node_extra_drop_locked(some[j]);
+			node_put_locked(some[j]);
 		}
 	} while (count == 64);
 	mutex_unlock(&table.lock);

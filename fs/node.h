@@ -59,8 +59,7 @@ struct tfs_table;
 
 enum {
 	NODE_HASHED = 1,     /* can be found by key */
-	NODE_EXTRA = 2,      /* directory: listed though it may hold no cell (made, or just emptied) */
-	NODE_MADE = 4,       /* directory: by mkdir; pinned until rmdir or its first commit */
+	NODE_EXTRA = 2,      /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
 	NODE_GONE = 8,       /* removed (cells: renamed or replaced, too) while still known */
 	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
 	NODE_MOVED = 16,     /* cell, gone: renamed, so the kernel may know it by another name */
@@ -167,11 +166,33 @@ static inline bool node_is_dir(const struct node *n)
 /* The directory's state, made if it has none; NULL: out of memory. */
 struct dirx *node_dirx_locked(struct node *dir);
 
+/*
+ * The same directory in the table's own view, or in its other view: NULL,
+ * there is no node of it.  Not counted.
+ */
+struct node *node_home_locked(struct node *dir);
+struct node *node_twin_locked(struct node *dir);
+/* The first, made if there is none, and counted.  NULL: out of memory. */
+struct node *node_home_get(struct node *dir);
+
 /* ---- extras of n's parent; all under the tree lock ---- */
-/* n becomes listed in its parent though it may hold no cell.  made: pinned until it is dropped. */
-int node_extra_add_locked(struct node *n, bool made) TFS_MUST;
+enum extra_why {
+	EXTRA_SCRATCH,
+	EXTRA_MADE, /* an empty directory */
+	EXTRA_LEFT, /* a directory that may be empty: cells were removed from it */
+	EXTRA_WHYS,
+};
+/* n becomes listed in its parent though it may hold no cell, and is pinned until it is dropped.  One that is listed stays what it is. */
+int node_extra_add_locked(struct node *n, enum extra_why why) TFS_MUST;
+/* The caller counts n, or knows that something else does. */
 void node_extra_drop_locked(struct node *n);
-/* n, of the same directory and key, takes the place of old, which was made: at no time is there neither, and no memory is needed. */
+/* What it is from now on, as the youngest of them. */
+void node_extra_is_locked(struct node *n, enum extra_why why);
+struct node *node_extra_oldest_locked(enum extra_why why);
+size_t node_extra_count_locked(enum extra_why why);
+/* The memory of directories among them, their nodes included. */
+size_t node_extra_bytes_locked(void);
+/* n, of the same directory and key, takes the place of old, both scratch: at no time is there neither, and no memory is needed. */
 void node_extra_replace_locked(struct node *old, struct node *n);
 /* The first extra of a class above key (NULL: the first). */
 struct node *node_extra_next_locked(struct node *dir, unsigned cls, const struct slice *above);

@@ -16,6 +16,7 @@
 #include "engine/base/msg.h"
 #include "fs/control.h"
 #include "fs/file.h"
+#include "fs/made.h"
 #include "fs/reply.h"
 #include "fs/scratch.h"
 
@@ -162,8 +163,8 @@ static int move_locked(struct resolved *from, struct node *source, struct resolv
 	}
 	cell_changed(c, to->parent, to_key, ts, false, NULL);
 	follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
-	cell_arrived(to->parent);
-	cell_left(c, from->parent, from_key, from->kind == NODE_VERSION, from->ts);
+	made_cell_left(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
+	made_cell_arrived(to->parent);
 out:
 	kept_fini(&moved);
 	kept_fini(&replaced);
@@ -198,6 +199,7 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 	mutex_lock(row);
 	r = move_locked(from, source, to, target, noreplace, c);
 	mutex_unlock(row);
+	made_settle(c);
 	node_put(target);
 	return r;
 }
@@ -300,7 +302,7 @@ static int rename_table(struct node *source, struct resolved *to, const char *na
 	tree_in_doubt(c, node_root(), name, r);
 	tree_in_doubt(c, node_root(), newname, r);
 	if (r == 0 && old && old != source)
-		tree_dir_gone(old);
+		tree_dir_gone(old, c);
 	node_put(old);
 	return r;
 }

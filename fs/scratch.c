@@ -12,6 +12,7 @@
 #include "engine/base/msg.h"
 #include "fs/control.h"
 #include "fs/file.h"
+#include "fs/made.h"
 #include "fs/reply.h"
 #include "fs/tree.h"
 
@@ -43,17 +44,18 @@ struct node *scratch_find(struct node *dir, struct slice name)
  */
 static int place(struct node *dir, struct slice name, enum node_kind kind, struct filex *share, struct node **out)
 {
-	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1), *old;
+	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1), *home = n ? node_home_get(dir) : NULL, *old;
+	struct changes c = {0};
 	int r = 0;
 
-	if (!n)
+	if (!home) {
+		node_put(n);
 		return -ENOMEM;
+	}
 	mutex_lock(tree_mutex());
 	/* Its directory stays while it has scratch, cells or not. */
 	if (dir->kind == NODE_ROW || dir->kind == NODE_FAMILY || dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART)
-		r = node_extra_add_locked(dir, false);
-	if (r == 0 && dir->kind == NODE_FAMILY)
-		r = node_extra_add_locked(dir->parent, false);
+		r = made_has_scratch_locked(home);
 	old = r ? NULL : node_extra_find_locked(dir, 0, name);
 	if (old && share && old->kind == NODE_SCRATCH_FILE) {
 		node_end_locked(old);
@@ -61,13 +63,16 @@ static int place(struct node *dir, struct slice name, enum node_kind kind, struc
 	} else if (old) {
 		r = -EEXIST;
 	} else if (r == 0) {
-		r = node_extra_add_locked(n, true);
+		r = node_extra_add_locked(n, EXTRA_SCRATCH);
 	}
 	if (r == 0 && share) {
 		n->file = share;
 		share->refs++;
 	}
 	mutex_unlock(tree_mutex());
+	node_put(home);
+	made_settle(&c);
+	changes_send(&c);
 	if (r == 0 && control_dropped(dir))
 		r = -ESTALE;
 	if (r)

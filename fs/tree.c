@@ -3,7 +3,7 @@
  * Resolving names, attributes, LOOKUP and GETATTR.
  *
  * A directory exists when the store has a cell in it, or when it is an extra
- * entry (made by mkdir, or just emptied and still known).  What the kernel is
+ * entry (made by mkdir, or emptied: made.h).  What the kernel is
  * told holds long for directories and versions, because every change passes
  * here and is notified; plain names, scratch and control names are asked for
  * each time.
@@ -18,6 +18,7 @@
 #include "fs/dir.h"
 #include "fs/dirtime.h"
 #include "fs/file.h"
+#include "fs/made.h"
 #include "fs/name.h"
 #include "fs/reply.h"
 #include "fs/scratch.h"
@@ -184,18 +185,6 @@ int tree_resolve(struct node *dir, const char *name, struct resolved *out, bool 
 	return -ENOTDIR;
 }
 
-static bool is_extra(struct node *parent, enum node_kind kind, struct slice key)
-{
-	struct node *n;
-	bool extra;
-
-	mutex_lock(tree_mutex());
-	n = node_find_locked(parent, kind, key, 0);
-	extra = n && (n->flags & NODE_EXTRA);
-	mutex_unlock(tree_mutex());
-	return extra;
-}
-
 void tree_table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES])
 {
 	put_be32(key, tfs_table_id(t));
@@ -290,7 +279,7 @@ static int check_family(struct resolved *r)
 	bool exists = false;
 	int e;
 
-	if (is_extra(row, NODE_FAMILY, buf_slice(&r->key)))
+	if (made_is(row, NODE_FAMILY, buf_slice(&r->key)))
 		return 0;
 	e = tfs_row_exists(node_store_table(row), bytes_of(node_key(row)), name, &exists);
 	if (e == -EINVAL)
@@ -303,7 +292,7 @@ static int check_row(struct resolved *r)
 	bool exists = false;
 	int e;
 
-	if (is_extra(r->parent, NODE_ROW, buf_slice(&r->key)))
+	if (made_is(r->parent, NODE_ROW, buf_slice(&r->key)))
 		return 0;
 	e = tfs_row_exists(node_store_table(r->parent), bytes_of(buf_slice(&r->key)), NULL, &exists);
 	return e ? e : exists ? 0 : -ENOENT;
@@ -403,7 +392,7 @@ int tree_check(struct node *dir, struct resolved *r, struct node **out)
 		break;
 	case NODE_ROW_PART:
 	case NODE_CELL_PART:
-		e = is_extra(r->parent, r->kind, key) ? 0 : dir_part_exists(r->parent, key);
+		e = made_is(r->parent, r->kind, key) ? 0 : dir_part_exists(r->parent, key);
 		break;
 	case NODE_VERSION:
 	case NODE_PLAIN:

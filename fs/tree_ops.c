@@ -4,9 +4,9 @@
  *
  * A removal first copies what somebody has open, then removes it in one
  * mutation under a check that it is there, then cuts off its writers and notes
- * what the kernel may hold, and only then lets the directories above linger:
- * they stay, empty, until they are removed or forgotten, so rm -r does not
- * find them gone.
+ * what the kernel may hold, and only then enters the directories above as left
+ * (made.h): they stay, empty, until they are removed, so rm -r does not find
+ * them gone.
  */
 #include "fs/tree.h"
 
@@ -14,6 +14,7 @@
 #include "fs/dir.h"
 #include "fs/dirtime.h"
 #include "fs/file.h"
+#include "fs/made.h"
 #include "fs/name.h"
 #include "fs/reply.h"
 #include "fs/scratch.h"
@@ -323,30 +324,21 @@ static int make_family(struct node *row, const char *name, const struct fuse_ctx
 /* An empty directory that stays until rmdir.  -ESTALE: the name is no longer what it was resolved to. */
 static int make_extra(struct resolved *what, const char *name, struct node **out)
 {
-	struct node *n;
 	int r = tree_bind(what);
 
+	if (r == 0)
+		r = made_add(what->parent, what->kind, buf_slice(&what->key), out);
 	if (r)
 		return r;
-	n = node_get(what->parent, what->kind, buf_slice(&what->key), 0);
-	if (!n)
-		return -ENOMEM;
-	mutex_lock(tree_mutex());
-	r = n->flags & NODE_EXTRA ? -EEXIST : node_extra_add_locked(n, true);
-	mutex_unlock(tree_mutex());
 	/* Who has dropped or renamed the family may not have seen it. */
-	if (r == 0 && control_dropped(n)) {
+	if (control_dropped(*out)) {
 		r = -ESTALE;
-	} else if (r == 0 && tree_renamed(n, slice_str(name))) {
-		mutex_lock(tree_mutex());
-		node_extra_drop_locked(n);
-		mutex_unlock(tree_mutex());
+	} else if (tree_renamed(*out, slice_str(name))) {
+		made_take_back(*out);
 		r = -ESTALE;
 	}
 	if (r)
-		node_put(n);
-	else
-		*out = n;
+		node_put(*out);
 	return r;
 }
 
@@ -424,6 +416,19 @@ out:
 	return r;
 }
 
+/* Of the directory in both views. */
+static void listings_changed(struct changes *c, struct node *dir)
+{
+	struct node *twin;
+
+	mutex_lock(tree_mutex());
+	changes_listing_locked(c, dir);
+	twin = node_twin_locked(dir);
+	if (twin)
+		changes_listing_locked(c, twin);
+	mutex_unlock(tree_mutex());
+}
+
 void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
 	struct node *dir = node_of(parent), *n = NULL;
@@ -434,7 +439,8 @@ void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 	for (int i = 0; r == -ESTALE && i < CREATE_TRIES; i++)
 		r = make_dir(dir, name, mode, fuse_req_ctx(req), &c, &n);
 	if (r == 0) {
-		changes_listing(&c, dir);
+		listings_changed(&c, dir);
+		made_settle(&c);
 		r = tree_entry(n, &e);
 	}
 	if (r) {
@@ -457,10 +463,11 @@ static bool lies_below(void *arg, const struct node *n)
 	return false;
 }
 
-void tree_dir_gone(struct node *dir)
+void tree_dir_gone(struct node *dir, struct changes *c)
 {
+	if (dir->kind != NODE_TABLE)
+		made_removed(dir, c);
 	mutex_lock(tree_mutex());
-	node_extra_drop_locked(dir);
 	node_end_locked(dir);
 	mutex_unlock(tree_mutex());
 	dirtime_forget(dir);
@@ -471,12 +478,28 @@ void tree_dir_gone(struct node *dir)
 
 bool tree_has_extras(struct node *dir)
 {
+	struct node *twin;
 	bool any;
 
 	mutex_lock(tree_mutex());
-	any = node_extra_any_locked(dir);
+	twin = node_is_dir(dir) && dir->kind != NODE_TABLE ? node_twin_locked(dir) : NULL;
+	any = node_extra_any_locked(dir) || (twin && node_extra_any_locked(twin));
 	mutex_unlock(tree_mutex());
 	return any;
+}
+
+/* Has it nothing that its own view lists, but scratch in the other? */
+static bool scratch_elsewhere(struct node *dir)
+{
+	struct node *twin, *first;
+	bool is;
+
+	mutex_lock(tree_mutex());
+	twin = node_twin_locked(dir);
+	first = twin ? node_extra_next_locked(twin, 0, NULL) : NULL;
+	is = first && (first->kind == NODE_SCRATCH_FILE || first->kind == NODE_SCRATCH_DIR) && !node_extra_any_locked(dir);
+	mutex_unlock(tree_mutex());
+	return is;
 }
 
 static int remove_dir(struct node *n, const char *name, struct changes *c)
@@ -486,7 +509,7 @@ static int remove_dir(struct node *n, const char *name, struct changes *c)
 	int r = 0;
 
 	if (tree_has_extras(n))
-		return -ENOTEMPTY;
+		return scratch_elsewhere(n) ? refuse(-ENOTEMPTY, n, NULL, "the table's other view has scratch in it") : -ENOTEMPTY;
 	/* A file that was created, and is not committed yet, is in no store. */
 	if ((n->kind == NODE_FAMILY || n->kind == NODE_CELL_PART) && ofile_pending_below(n))
 		return -ENOTEMPTY;
@@ -533,7 +556,7 @@ static int remove_dir(struct node *n, const char *name, struct changes *c)
 	if (r == 0 && exists)
 		r = -ENOTEMPTY;
 	if (r == 0)
-		tree_dir_gone(n);
+		tree_dir_gone(n, c);
 	return r;
 }
 
@@ -547,7 +570,7 @@ void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (r == 0)
 		r = remove_dir(n, name, &c);
 	if (r == 0)
-		changes_listing(&c, dir);
+		listings_changed(&c, dir);
 	else
 		tree_in_doubt(&c, dir, name, r);
 	node_put(n);
@@ -600,13 +623,13 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 		kept_end(&kept, c);
 		if (!version)
 			ofile_end_plain(family, qualifier, c);
+		made_cell_left(family, qualifier, version, ts);
 	}
 	mutex_unlock(row);
 	kept_fini(&kept);
 	versions_fini(&all);
 	node_put(n);
-	if (r == 0)
-		cell_left(c, family, qualifier, version, ts);
+	made_settle(c);
 	return r;
 }
 

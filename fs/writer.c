@@ -15,6 +15,7 @@
 #include "fs/writer.h"
 
 #include "fs/file.h"
+#include "fs/made.h"
 #include "fs/reply.h"
 
 #include <errno.h>
@@ -304,7 +305,7 @@ static void note_commit(struct writer *w, struct node *target, int64_t ts, bool 
 {
 	bool own;
 
-	cell_arrived(target->parent);
+	made_cell_arrived(target->parent);
 	if (target->kind == NODE_PLAIN && w->committed && w->commit_ts != ts && replaced)
 		cell_changed(c, target->parent, node_key(target), w->commit_ts, true, NULL);
 	/*

@@ -118,16 +118,51 @@ rm "$M/pend/r/f/.s"
 ok "  nor does a scratch file" rmdir "$M/pend/r/f"
 exec 3>&-
 
-# ---- a directory that stayed, empty, and was forgotten is not listed ----
-mkdir -p "$M/forget/r/f"
-echo x >"$M/forget/r/f/q"
-rm "$M/forget/r/f/q"
-cd "$M/forget" || exit 1
-is "$(ls)" r "an emptied row stays for whom knows it"
-if echo 2 >/proc/sys/vm/drop_caches 2>/dev/null; then
-	soon 'ls -l 2>&1 | grep -v ^total' "" "  and is not listed once the kernel has forgotten it"
+# ---- an empty directory stays, in both views, also when the kernel has forgotten it ----
+mkdir -p "$M/empty/r/f" "$M/empty/.latest/l/f"
+V=$M/empty/.latest
+both() { for v in "$M/empty" "$V"; do (cd "$v" && find . -mindepth 1 | LC_ALL=C sort | tr '\n' ' '); done; }
+dirs="./l ./l/f ./r ./r/f "
+is "$(both)" "$dirs$dirs" "what mkdir makes is in both views"
+forget() { echo 3 >/proc/sys/vm/drop_caches 2>/dev/null || :; }
+forget
+is "$(both)" "$dirs$dirs" "  after the kernel has forgotten it, too"
+echo x >"$M/empty/r/f/q" && rm "$M/empty/r/f/q" && echo x >"$V/l/f/q" && rm "$V/l/f/q"
+is "$(both)" "$dirs$dirs" "so is what its last cell was removed from"
+forget
+is "$(both)" "$dirs$dirs" "  and the kernel has forgotten"
+echo 1 >"$V/r/f/a" && mv "$V/r/f/a" "$V/l/f/" && rm "$V/l/f/a"
+is "$(both)" "$dirs$dirs" "  or moved away from"
+fails "mkdir of it in the other view" 'File exists' mkdir "$V/r/f"
+echo x >"$M/empty/r/f/.s"
+fails "scratch in the table keeps .latest's directory" 'not empty' rmdir "$V/r/f"
+like "$(daemon_log)" 'r/f: .*scratch' "  the log says why"
+rm "$M/empty/r/f/.s"
+(
+	cd "$M/empty/r/f" || exit
+	echo 1 >"$V/r/f/q" && rm "$V/r/f/q" && forget && echo 2 >job && cat job && rm job
+) >"$W/spool" 2>&1
+is "$(cat "$W/spool")" 2 "who stands in an emptied directory goes on"
+is "$(both)" "$dirs$dirs" "  which is there still"
+rm -r "$V/r" "$M/empty/l"
+is "$(both)" "" "each goes from both views"
+mkdir -p "$V/r1/f" "$M/empty/r2/f" "$M/empty/s/f"
+is "$(both)" "./r1 ./r1/f ./r2 ./r2/f ./s ./s/f ./r1 ./r1/f ./r2 ./r2/f ./s ./s/f " "others come"
+if [ -z "$MODEL" ]; then
+	echo 'drop-rows r' >"$M/empty/.ctl"
+	is "$(both)" "./s ./s/f ./s ./s/f " "  and go as their rows are dropped"
+	fails "  for those who know the name, too" 'No such file' stat "$V/r1"
 fi
-cd / || exit 1
+mkdir -p "$M/empty/${long:0:254}%/${long:254}/f" && rmdir "$M/empty/${long:0:254}%/${long:254}/f"
+is "$(find "$V" -name "${long:0:254}%" | wc -l) $(ls "$V/${long:0:254}%")" "1 ${long:254}" "a row with a long name is in both"
+rm -r "$V/${long:0:254}%"
+is "$(find "$M/empty" -name "${long:0:254}%" | wc -l)" 0 "  and goes from both"
+mkdir -p "$V/z/f"
+if has gcc; then
+	echo 'int main(void){return 0;}' >"$V/z/f/h.c"
+	ok "gcc, with its temporary files, in .latest" env TMPDIR="$V/z/f" gcc -o "$V/z/f/h" "$V/z/f/h.c"
+fi
+if has zip; then ok "zip in .latest" bash -c "cd '$V/z/f' && echo 1 >x && zip -q x.zip x && rm x x.zip"; fi
 
 # ---- opening what comes and goes creates nothing ----
 py <<'EOF2'
@@ -202,8 +237,8 @@ ino=$(stat -c %i "$M/old/row/f/q")
 cd "$M/old/row" || exit 1
 mv "$M/old" "$M/new"
 is "$(cd "$M/new" && find . -mindepth 1 -not -name 'q@*' | LC_ALL=C sort | tr '\n' ' ')" \
-	"./.d ./.d/x ./.t ./made ./made/f ./row ./row/f ./row/f/.s " "a renamed table keeps its made directories and scratch"
-is "$(ls "$M/new/.latest" | tr '\n' ' ')" "lmade row " "  those of .latest too"
+	"./.d ./.d/x ./.t ./lmade ./made ./made/f ./row ./row/f ./row/f/.s " "a renamed table keeps its made directories and scratch"
+is "$(ls "$M/new/.latest" | tr '\n' ' ')" "lmade made row " "  those of .latest too"
 is "$(cat "$M/new/row/f/.s" "$M/new/.t" "$M/new/.d/x" | tr '\n' ' ')" "scratch top deep " "  with their content"
 is "$(stat -c %i "$M/new/row/f/q")" "$ino" "  inode numbers stay"
 echo 2 >"$M/new/row/f/q"
@@ -222,7 +257,7 @@ is "$(cat "$M/onto/row/f/q")" 2 "  whose name it has then"
 is "$(stat -c %i "$M/onto/row/f/q")" "$ino" "  and it is still the same files"
 
 # ---- a table or family that goes takes its scratch along ----
-mkdir -p "$M/gone/.latest/r"
+mkdir -p "$M/gone/.latest/r" && rmdir "$M/gone/r"
 echo x >"$M/gone/.latest/.s"
 ok "rmdir of a table with scratch in .latest" rmdir "$M/gone"
 like "$(daemon_log)" 'dropped\)/.latest/.s: scratch file dropped' "  which the log names"
