@@ -327,7 +327,8 @@ static int rename_scratch(struct node *source, struct node *newdir, struct resol
 	if (is_scratch(to->kind))
 		return scratch_rename(source, newdir, buf_slice(&to->key), noreplace);
 	if (source->kind == NODE_SCRATCH_DIR)
-		return -EXDEV;
+		return refuse(-EXDEV, newdir, newname,
+			      "a directory of scratch cannot become a row or family in one step: make it, and move the files (mv does both)");
 	if (is_cell(to->kind))
 		r = scratch_to_cell(source, to, noreplace, c);
 	else if (to->kind == NODE_SCHEMA)

@@ -393,6 +393,17 @@ os.write(held, b"x")
 os.close(held)
 same(slurp("p@7"), b"x", "  and who has one of them open goes along")
 EOF2
+# ---- a directory of scratch and a row's name ----
+mkdir -p "$M/t/.new/f"
+echo 1 >"$M/t/.new/f/q"
+py <<'EOF2'
+from tap import *
+t = os.environ["M"] + "/t/"
+err("EXDEV", "a directory of scratch is not renamed to a row", os.rename, t + ".new", t + "new")
+EOF2
+like "$(daemon_log)" '/t/new: .*a directory of scratch cannot become a row' "  the log says why"
+ok "  mv makes the row" mv "$M/t/.new" "$M/t/new"
+is "$(cat "$M/t/new/f/q")" 1 "  with its cells"
 # ---- scratch has neither setuid nor setgid ----
 cp /bin/true "$M/t/wide/.x"
 chmod 6755 "$M/t/wide/.x" && mkdir -m 2775 "$M/t/wide/.y" && chmod g+s "$M/t/wide/.y"
