@@ -121,4 +121,28 @@ touch "$W/stop"
 wait $writer
 is "$(cat "$W/writer")" "" "no write was refused"
 grep compactions "$M/.tabletfs/status" | diag
+
+# The disk: log segments and the reserve for full disks begin small and grow with use.
+unmount_store
+rm -r "$D"
+disk_kib() { t du -sk "$D" | cut -f 1; }
+mount_store
+at_most "$(disk_kib)" 2047 "KiB of an empty store, mounted"
+unmount_store
+at_most "$(disk_kib)" 2047 "KiB of an empty store"
+mount_store
+py <<'EOF2'
+from tap import *
+import random
+rnd = random.Random(5)
+os.makedirs(M + "/t/r/large")
+for i in range(8000):
+    spill("%s/t/r/large/q%d" % (M, i), rnd.randbytes(1000))
+EOF2
+at_most "$(disk_kib)" 32767 "KiB with 8 MB in 8,000 cells, mounted"
+unmount_store
+at_most "$(disk_kib)" 32767 "KiB with 8 MB in 8,000 cells"
+rm -r "$D"
+fill "$D" cells s 80000 100 10 random 4
+at_most "$(disk_kib)" 32767 "KiB with 8 MB in 80,000 cells"
 done_testing

@@ -36,9 +36,10 @@
  * CREDIT_BYTES, and the next look is due when that has been written.  Others
  * may fill the disk before: then the log says so, and the ballast goes.
  *
- * How large a whole one is: an eighth of the free disk and the store on it, so
- * that a store that grows, or is opened when the disk is full, asks for no
- * less than before.
+ * How large a whole one is: half of the store, from 1 to 16 MiB.  So an
+ * empty store has a small one, which grows with the store, if there is room for
+ * it (ballast_grow).  On a small disk it is at most an eighth of the free disk and
+ * the store on it.  A file that is larger at the start stays as large.
  *
  * No step of it is synced: a ballast that a crash brings back, or takes away, is
  * measured at the next start.
@@ -56,6 +57,7 @@
 #include <stdlib.h>
 
 #define BALLAST_BYTES (UINT64_C(16) << 20)
+#define BALLAST_FIRST (UINT64_C(1) << 20)
 #define BALLAST_LEAST (UINT64_C(256) << 10)
 #define GRAIN_LEAST (UINT64_C(64) << 10)
 #define CREDIT_BYTES (INT64_C(64) << 20)
@@ -435,6 +437,34 @@ void ballast_look_soon(struct server *s)
 		task_queue_after(&s->ballast.refill, LOOK_US);
 }
 
+/* For a store of so many bytes, on a disk that has so much room beside it. */
+static uint64_t size_for(uint64_t store, uint64_t room)
+{
+	uint64_t bytes = store / 2;
+
+	bytes = bytes > BALLAST_FIRST ? bytes : BALLAST_FIRST;
+	bytes = bytes < BALLAST_BYTES ? bytes : BALLAST_BYTES;
+	return (bytes < (room + store) / 8 ? bytes : (room + store) / 8) / 4096 * 4096;
+}
+
+void ballast_grow(struct server *s, uint64_t store)
+{
+	struct ballast *b = &s->ballast;
+	uint64_t room, was, bytes;
+
+	mutex_lock(&b->lock);
+	was = b->whole;
+	if (was && !b->full && b->bytes >= was && !file_free_bytes(s->data_dir, &room)) {
+		bytes = size_for(store, room + b->bytes);
+		if (bytes >= was + was / 4) {
+			b->whole = bytes;
+			if (!refill_locked(s))
+				b->whole = was;
+		}
+	}
+	mutex_unlock(&b->lock);
+}
+
 void ballast_start(struct server *s)
 {
 	struct ballast *b = &s->ballast;
@@ -449,8 +479,7 @@ void ballast_start(struct server *s)
 		return; /* who only looks makes none */
 	if (file_free_bytes(s->data_dir, &room) || server_disk_bytes(s, &store))
 		return;
-	room += store + bytes;
-	whole = room / 8 < BALLAST_BYTES ? room / 8 / 4096 * 4096 : BALLAST_BYTES;
+	whole = size_for(store, room + bytes);
 	if (whole < bytes) /* its size is only believed as far as we would have made it */
 		whole = bytes < BALLAST_BYTES ? bytes : BALLAST_BYTES;
 	if (whole < BALLAST_LEAST)

@@ -90,7 +90,7 @@ struct open_scan {
 struct ballast {
 	struct mutex lock;           /* over changes of the file, and of what follows */
 	struct task refill;
-	_Atomic uint64_t whole;      /* bytes that the file is to have; 0: there is none */
+	_Atomic uint64_t whole;      /* bytes that the file must have; rises as the store grows.  0: there is none */
 	_Atomic uint64_t bytes;      /* that it has */
 	_Atomic bool full;           /* puts are refused */
 	_Atomic int64_t credit;      /* so much may be written before somebody looks at the disk again */
@@ -108,7 +108,7 @@ struct server {
 	uint64_t incarnation;
 	bool sync, no_background;
 	size_t memtable_bytes;
-	uint64_t log_segment_bytes;
+	uint64_t log_segment_bytes;  /* at most */
 	struct clock *clock, *own_clock;
 	struct sst_cache *cache;
 	struct log *log;
@@ -123,7 +123,7 @@ struct server {
 	int64_t started_s;           /* system time of the start */
 	uint64_t doubt_wait_us;      /* merge.c's, the moving thread's */
 	struct named *suspects;      /* sweep.c's, of the last round */
-	uint64_t aged_lsn, aged_at_us; /* retire.c's */
+	uint64_t aged_lsn, aged_at_us, log_most; /* retire.c's */
 	_Atomic uint64_t records_lost; /* replay.c's */
 	struct store_schema *meta_schema;
 
@@ -267,6 +267,10 @@ int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MU
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
 void retire_run(struct task *t);
 extern uint64_t retire_age_us; /* what is older is flushed; tests make it short */
+/* Of all SSTables that tablets use. */
+int server_tables_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
+/* Of the log's first segment, where none is to be larger than this. */
+uint64_t retire_first_segment_bytes(uint64_t largest);
 /* Everything in memory into files, and the log gone, as far as there is room: after it ballast.given is what asked was before. */
 void retire_give_back(struct server *s);
 /* Removes the log directories of dead incarnations that no redo set names. */
@@ -312,5 +316,7 @@ void ballast_room_end(struct server *s, enum tablet_room what, uint64_t bytes);
 /* Something may have made room. */
 void ballast_look_soon(struct server *s);
 void ballast_refill(struct server *s); /* and now */
+/* The store has so many bytes now: a ballast that is whole becomes larger. */
+void ballast_grow(struct server *s, uint64_t store);
 
 #endif

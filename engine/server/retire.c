@@ -4,8 +4,13 @@
  * tablet's redo point is past it; the log of a dead incarnation when no redo
  * set names it.
  *
- * A tablet that is hardly written would hold the log for ever.  So where the
- * log has grown to LOG_MOST_SEGMENTS, all tablets are flushed that need more
+ * The log grows with the store: it may become as large as the SSTables, from
+ * LOG_LEAST to LOG_MOST_SEGMENTS segments of the largest size, and a segment is a
+ * LOG_MOST_SEGMENTS-th of that.  So a small store has small segments, in use
+ * and kept to be written over.  Neither shrinks before the next mount.
+ *
+ * A tablet that is hardly written would hold the log for ever.  So if the
+ * log has grown to that size, all tablets are flushed that need more
  * than the last LOG_KEPT_SEGMENTS of it: a thousand of them in one round, and
  * the next one is due when as much has been written again.  This is looked at
  * when a segment is full and when a redo point has moved.  And what was
@@ -41,6 +46,7 @@
 
 #define LOG_MOST_SEGMENTS 6
 #define LOG_KEPT_SEGMENTS 3
+#define LOG_LEAST (UINT64_C(8) << 20)
 
 uint64_t retire_age_us = 3600u * UINT64_C(1000000);
 
@@ -279,21 +285,41 @@ static void flush_aged(struct server *s)
 	task_queue_after(&s->retire, s->aged_at_us + period - now);
 }
 
+uint64_t retire_first_segment_bytes(uint64_t largest)
+{
+	return largest < LOG_LEAST / LOG_MOST_SEGMENTS ? largest : LOG_LEAST / LOG_MOST_SEGMENTS;
+}
+
+/* Log and ballast grow with the store. */
+static void grow(struct server *s)
+{
+	uint64_t tables, largest = LOG_MOST_SEGMENTS * s->log_segment_bytes;
+
+	if (server_tables_bytes(s, &tables))
+		tables = 0;
+	ballast_grow(s, tables + log_bytes(s->log));
+	tables = tables > LOG_LEAST ? tables : LOG_LEAST;
+	tables = tables < largest ? tables : largest;
+	if (s->log_most < tables)
+		s->log_most = tables;
+	log_grow_segments(s->log, s->log_most / LOG_MOST_SEGMENTS);
+}
+
 void retire_run(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, retire));
-	uint64_t most = LOG_MOST_SEGMENTS * s->log_segment_bytes;
 
 	/* A closing server's set is not whole: what a tablet taken out of it needs would be removed. */
 	if (s->recovering || s->closing)
 		return;
 	retire_give_back(s);
+	grow(s);
 	flush_aged(s);
 	if (each_dead_log(s, true) || retire_dead_logs(s))
 		return;
-	if (drop_own(s) || log_bytes(s->log) < most)
+	if (drop_own(s) || log_bytes(s->log) < s->log_most)
 		return;
 	/* Synced, or the segments that nobody needs any more could not go yet, and nobody would look again. */
-	if (!flush_below(s, log_tail_lsn(s->log, LOG_KEPT_SEGMENTS * s->log_segment_bytes)) && !s->closing && !log_sync(s->log))
+	if (!flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS)) && !s->closing && !log_sync(s->log))
 		(void)!drop_own(s);
 }

@@ -108,7 +108,7 @@ static int make_log(struct server *s, const struct server_options *o)
 {
 	struct log_options lo = {
 		.incarnation = s->incarnation,
-		.segment_bytes = o->log_segment_bytes,
+		.segment_bytes = retire_first_segment_bytes(o->log_segment_bytes),
 		.sync_interval_us = o->sync_interval_us,
 		.stall_us = o->log_stall_us,
 		.pool = s->log_pool,

@@ -440,11 +440,11 @@ int server_metrics(struct server *s, struct buf *out)
 	return err ? err : tables_metrics(s, out);
 }
 
-int server_disk_bytes(struct server *s, uint64_t *bytes)
+int server_tables_bytes(struct server *s, uint64_t *bytes)
 {
 	struct tablet_stats st;
 	struct held **list;
-	uint64_t sum = log_bytes(s->log) + s->ballast.bytes;
+	uint64_t sum = 0;
 	unsigned count;
 	int err = held_list(s, 0, &list, &count);
 
@@ -458,6 +458,15 @@ int server_disk_bytes(struct server *s, uint64_t *bytes)
 	free(list);
 	*bytes = sum;
 	return 0;
+}
+
+int server_disk_bytes(struct server *s, uint64_t *bytes)
+{
+	int err = server_tables_bytes(s, bytes);
+
+	if (!err)
+		*bytes += log_bytes(s->log) + s->ballast.bytes;
+	return err;
 }
 
 int server_get_load(struct server *s, struct server_load *out)

@@ -42,7 +42,7 @@ struct log_record {
 struct log_options {
 	const char *dir;          /* exists */
 	uint64_t incarnation;
-	uint64_t segment_bytes;
+	uint64_t segment_bytes;   /* at first */
 	uint64_t sync_interval_us; /* unsynced records are synced after this by a task */
 	uint64_t stall_us;        /* default 0: 5 s */
 	uint64_t retry_us;        /* between tries to open a fresh file, when both writers have failed; default 0: 1 s */
@@ -108,6 +108,8 @@ uint64_t log_durable_lsn(struct log *l);  /* all records up to this are on disk 
 uint64_t log_bytes(struct log *l);        /* size of all segments */
 /* Where the last `bytes` of it begin, in whole segments, or the active one: dropping below leaves no more. */
 uint64_t log_tail_lsn(struct log *l, uint64_t bytes);
+/* Segments are as large as this from now on, if that is more than before. */
+void log_grow_segments(struct log *l, uint64_t bytes);
 /* Removes segments whose every record is below lsn, or keeps a few of them to write over. */
 int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
 /* Ends the active segment if it has records below lsn, though it is not full: so that it, too, can go. */

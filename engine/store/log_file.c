@@ -286,6 +286,14 @@ void log_reap_locked(struct log *l)
 	}
 }
 
+void log_grow_segments(struct log *l, uint64_t bytes)
+{
+	mutex_lock(&l->mu);
+	if (bytes > l->segment_bytes)
+		l->segment_bytes = bytes;
+	mutex_unlock(&l->mu);
+}
+
 uint64_t log_bytes(struct log *l)
 {
 	struct log_segment *s;

@@ -17,6 +17,7 @@ enum { BLOCK = 4096, VALUE = 20000, ROWS = 1500 };
 static _Atomic uint64_t others;   /* of the disk */
 static _Atomic unsigned found_none;  /* operations */
 static char top[300];
+static uint64_t store_bytes = DISK / 4; /* the ballast is as large as if the store had these */
 
 /* ---- the disk ---- */
 static __thread uint64_t sum;
@@ -99,7 +100,9 @@ static void begin(void)
 	close(fd);
 	open_store();
 	ballast_refill(hooks.server);
-	assert_in_range(ballast()->whole, DISK / 8 - (64 << 10), DISK / 8);
+	assert_int_equal(ballast()->whole, 1 << 20);
+	ballast_grow(hooks.server, store_bytes); /* as retire.c does while the store grows */
+	assert_int_equal(ballast()->whole, store_bytes ? DISK / 8 : 1 << 20);
 	assert_int_equal(ballast()->bytes, ballast()->whole);
 }
 
@@ -112,6 +115,7 @@ static void end(void)
 static int end_disk(void **state)
 {
 	file_set_room(NULL, NULL);
+	store_bytes = DISK / 4;
 	return teardown(state);
 }
 
@@ -339,6 +343,46 @@ static void filled_by_others(void **state)
 	end();
 }
 
+/* The same with the ballast of an empty store. */
+static void small_one_filled_by_others(void **state)
+{
+	struct tfs_table *t;
+
+	(void)state;
+	store_bytes = 0;
+	begin();
+	t = empty_table();
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(put_row(t, i % 20), 0);
+		if (i == 50)
+			give_back();
+	}
+	others_leave(0);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(delete_one(t, i), 0);
+	others_leave(0);
+	assert_int_equal(add_family(t, "g"), 0);
+	tfs_table_close(t);
+	for (unsigned i = 0; i < 2; i++) {
+		others_leave(0);
+		close_store(i == 1);
+		others_leave(0);
+		open_store();
+		t = open_table("t");
+		assert_int_equal(put_row(t, 0), -ENOSPC);
+		assert_int_equal(delete_one(t, 10 + i), 0);
+		verify(t);
+		tfs_table_close(t);
+	}
+	others = 0;
+	give_back();
+	t = open_table("t");
+	assert_int_equal(put_row(t, 0), 0);
+	verify(t);
+	tfs_table_close(t);
+	end();
+}
+
 /* With a background nobody has to ask for anything. */
 static void goes_on_by_itself(void **state)
 {
@@ -484,7 +528,8 @@ static void any_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		F(filled_by_puts), F(compacted_file_by_file), F(filled_by_others), F(goes_on_by_itself), F(rows_of_many), F(any_order),
+		F(filled_by_puts), F(compacted_file_by_file), F(filled_by_others), F(small_one_filled_by_others),
+		F(goes_on_by_itself), F(rows_of_many), F(any_order),
 	};
 
 	return RUN(tests);
