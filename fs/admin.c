@@ -110,7 +110,7 @@ static int each_table(int (*fn)(struct tfs_table *t))
 			struct tfs_table *t;
 			int r = tfs_table_open(fs.store, names[i], &t);
 
-			if (r == -ENOENT)
+			if (r == -ENOENT || r == -EBADMSG) /* gone, or refused */
 				continue;
 			if (r == 0) {
 				r = fn(t);

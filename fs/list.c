@@ -594,6 +594,10 @@ again:
 	r = tfs_table_open(fs.store, name, &t);
 	if (r == -ENOENT)
 		goto again; /* dropped meanwhile */
+	if (r == -EBADMSG) { /* its schema is damaged: a name, and EIO for all else */
+		*e = (struct list_entry){.name = slice_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = slice_str(name), .unsure = true};
+		return 1;
+	}
 	if (r)
 		return r;
 	tree_table_key(t, key);

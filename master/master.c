@@ -52,6 +52,7 @@ struct by_id {
 	uint32_t table;
 	struct schema *found;
 	uint64_t version;
+	int damaged; /* the error of a schema that cannot be read: its table is refused, and might be this one */
 };
 
 static int match_id(void *arg, const char *name)
@@ -62,6 +63,10 @@ static int match_id(void *arg, const char *name)
 
 	if (err == -ENOENT)
 		return 0;
+	if (err == -EBADMSG) {
+		f->damaged = err;
+		return 0;
+	}
 	if (err)
 		return err;
 	if (schema_public(s)->table_id == f->table) {
@@ -82,7 +87,7 @@ int master_read_by_id(struct master *m, uint32_t table, const char *hint, struct
 	if (err < 0)
 		return err;
 	if (!f.found)
-		return -ENOENT;
+		return f.damaged ? f.damaged : -ENOENT;
 	*out = f.found;
 	*version = f.version;
 	return 0;

@@ -45,6 +45,8 @@ static int settle_table(void *arg, const char *name)
 	uint64_t version;
 	int err = master_read(s->m, name, &schema, &version);
 
+	if (err == -EBADMSG)
+		return 0; /* the server refuses the table, and has said so */
 	if (err)
 		return err == -ENOENT ? 0 : told(s, name, "its schema", err);
 	p = schema_public(schema);

@@ -125,11 +125,9 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 		rc = lock_file_decode(buf_slice(&bytes), &c, &v, &whole);
 	if (!rc && !whole)
 		heal(path, c, v);
-	if (rc == -EBADMSG)
-		msg_error("%s: damaged", path);
-	else if (rc == -EPROTO)
+	if (rc == -EPROTO)
 		msg_error("%s: written in a later format", path);
-	else if (rc)
+	else if (rc && rc != -EBADMSG)
 		msg_error("%s: %s", path, strerror(-rc));
 	if (!rc && contents)
 		rc = buf_set(contents, c.p, c.n);

@@ -2,7 +2,8 @@
 /*
  * The files of the local lock service and the durable steps by which they
  * change (local_files.c).  top is the service's directory; one call at a time.
- * What fails is logged here, but for -ENOENT and -ENOMEM.
+ * What fails is logged here, but for -ENOENT, -ENOMEM and a damaged file,
+ * which the caller names: a table is refused for it once, and asked for often.
  */
 #ifndef TFS_LOCK_LOCAL_FILES_H
 #define TFS_LOCK_LOCAL_FILES_H

@@ -137,6 +137,8 @@ struct server {
 	unsigned set_count, set_cap, set_spare; /* spare: kept for whoever must not fail */
 	struct known **known;        /* by table */
 	unsigned known_count, known_cap;
+	char (*refused)[TFS_NAME_MAX + 1]; /* tables whose schema is damaged; not changed after the start */
+	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
 	uint64_t next_scan;
 	_Atomic bool recovering;

@@ -156,6 +156,20 @@ struct level {
 	char **why;               /* at start */
 };
 
+/* No new table may get the id of one that is refused; of the others master sees that. */
+static int check_id(struct server *s, uint32_t table, char **why)
+{
+	struct buf b = {0};
+	int err = lock_get(s->locks, "ids", &b, NULL);
+
+	if (err == -ENOENT || (!err && (b.n != 4 || load_be32(b.p) <= table)))
+		err = -EBADMSG;
+	if (err && why)
+		why_say(why, "%s/lock/ids: missing or an old one: METADATA names table id %u", s->data_dir, table);
+	buf_fini(&b);
+	return err;
+}
+
 /*
  * A table without a schema: half made, and then nobody can have written to
  * it, or dropped, and then the master has left a note of that (tables.c).
@@ -166,9 +180,13 @@ static int load_orphan(struct level *l, struct slice row_key, const struct meta_
 	struct buf *o;
 	int err = 0;
 
-	if (m->file_count || m->redo_count) {
+	if (m->file_count || m->redo_count || l->s->refused_count) {
 		snprintf(note, sizeof(note), "dropped/%u", m->table);
 		err = lock_get(l->s->locks, note, NULL, NULL);
+		if (err == -ENOENT && l->s->refused_count) { /* perhaps a refused table's */
+			listed_add(l->s, m);
+			return check_id(l->s, m->table, l->why);
+		}
 		if (err == -ENOENT && l->why)
 			why_say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema", l->s->data_dir,
 			    m->table);

@@ -149,7 +149,7 @@ static int dead_log(void *arg, const char *name, bool is_dir)
 		if (err)
 			return 0; /* logged there; the log stays */
 	}
-	if (d->flush)
+	if (d->flush || d->s->refused_count) /* a refused table may need it */
 		return 0;
 	dir = path_join(d->dir, name);
 	if (!dir)

@@ -11,6 +11,10 @@
  * it.  Mutations are judged by the schema that they began with, and no other
  * that drops anything can become true before they end.
  *
+ * A table whose schema is damaged at the start is refused, and no other.  Its
+ * id is not known, so whatever METADATA has of a table that nobody knows is
+ * kept: its rows, its files, and every log of a dead incarnation.
+ *
  * A table whose file cannot be read may have gone: until that is known its
  * writes are refused, for they could be acknowledged and never seen again.
  */
@@ -125,6 +129,14 @@ bool known_gone(struct server *s, struct known *k)
 	return gone;
 }
 
+static bool is_refused(const struct server *s, const char *name)
+{
+	for (unsigned i = 0; i < s->refused_count; i++)
+		if (strcmp(s->refused[i], name) == 0)
+			return true;
+	return false;
+}
+
 /* ---- reading ---- */
 
 /* Puts the schema in and hands it to the tablets, in this order and by one thread at a time. */
@@ -172,7 +184,7 @@ static int known_set(struct server *s, const struct schema *schema)
 	return err;
 }
 
-/* The schema in a file; logs what is wrong but for -ENOENT. */
+/* The schema in a file; logs what is wrong but for -ENOENT, and at the start. */
 static int schema_read(struct server *s, const char *file, struct schema **out)
 {
 	struct buf b = {0};
@@ -181,7 +193,7 @@ static int schema_read(struct server *s, const char *file, struct schema **out)
 
 	if (!err)
 		err = schema_decode_named(buf_slice(&b), strchr(file, '/') + 1, out);
-	if (err && err != -ENOENT)
+	if (err && err != -ENOENT && !s->recovering && !is_refused(s, strchr(file, '/') + 1))
 		msg_error("%s/lock/%s: %s", s->data_dir, file, strerror(-err));
 	buf_fini(&b);
 	return err;
@@ -238,7 +250,7 @@ static int search_one(void *arg, const char *name)
 		return 0;
 	snprintf(file, sizeof(file), "tables/%s", name);
 	err = schema_read(f->s, file, &schema);
-	if (err && err != -ENOENT && !another_is_named(f, name))
+	if (err && err != -ENOENT && !another_is_named(f, name) && !is_refused(f->s, name))
 		f->unsure = err; /* it might be this one */
 	if (!err && schema_public(schema)->table_id == f->table) {
 		f->found = true;
@@ -356,7 +368,7 @@ static int read_one(void *arg, const char *name)
 		return 0; /* not ours */
 	snprintf(file, sizeof(file), "tables/%s", name);
 	err = known_read(arg, file, &id);
-	return err == -ENOENT ? 0 : err;
+	return err == -ENOENT || is_refused(arg, name) ? 0 : err;
 }
 
 struct first_read {
@@ -364,11 +376,43 @@ struct first_read {
 	char **why;
 };
 
+/* The file's bytes are no schema; not: another table's, or one that was made by hand. */
+static bool is_damaged(struct server *s, const char *name)
+{
+	struct schema *schema = NULL;
+	char file[FILE_BYTES];
+	struct buf b = {0};
+	int err;
+
+	snprintf(file, sizeof(file), "tables/%s", name);
+	err = lock_get(s->locks, file, &b, NULL);
+	if (!err)
+		err = schema_decode(buf_slice(&b), &schema);
+	schema_put(schema);
+	buf_fini(&b);
+	return err == -EBADMSG;
+}
+
+static int refuse(struct server *s, const char *name)
+{
+	void *grown = reallocarray(s->refused, s->refused_count + 1, sizeof(*s->refused));
+
+	if (!grown)
+		return -ENOMEM;
+	s->refused = grown;
+	strcpy(s->refused[s->refused_count++], name); /* read_one has bounded it */
+	msg_error("%s/lock/tables/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s", s->data_dir, name,
+		  name, s->data_dir);
+	return 0;
+}
+
 static int read_first(void *arg, const char *name)
 {
 	struct first_read *r = arg;
 	int err = read_one(r->s, name);
 
+	if (err == -EBADMSG && is_damaged(r->s, name))
+		err = refuse(r->s, name);
 	if (err && asprintf(r->why, "%s/lock/tables/%s: %s", r->s->data_dir, name, strerror(-err)) < 0)
 		*r->why = NULL;
 	return err;
@@ -517,6 +561,9 @@ void schemas_free(struct server *s)
 	for (unsigned i = 0; i < s->known_count; i++)
 		known_put(s, s->known[i]);
 	free(s->known);
+	free(s->refused);
+	s->refused = NULL;
+	s->refused_count = 0;
 	s->known = NULL;
 	s->known_count = s->known_cap = 0;
 }

@@ -203,7 +203,7 @@ int sweep_at_start(struct server *s, char **why)
 	char *sst = path_join(s->data_dir, "sst");
 	int err = sst ? mark(&w) : -ENOMEM;
 
-	if (!err)
+	if (!err && !s->refused_count) /* else what METADATA lists is not all in memory: sweep_round() reads METADATA */
 		err = file_list(sst, sweep_dir, &w);
 	if (err && sst && asprintf(why, "%s: %s", sst, strerror(-err)) < 0)
 		*why = NULL;
