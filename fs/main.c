@@ -13,6 +13,7 @@
  * signal finds that under way and changes nothing.  SIGUSR1 and SIGUSR2 are
  * not for this program, and do not end it; nor does a log nobody reads.
  */
+#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "fs/file.h"
 #include "fs/fs.h"
@@ -320,6 +321,7 @@ int main(int argc, char **argv)
 	char *mountpoint = NULL, *source = NULL, *why;
 	int r = 1;
 
+	file_raise_limit();
 	/*
 	 * Memtables come and go in blocks of a MiB: their memory must go back
 	 * when they are freed.  malloc would learn to keep such blocks, a heap

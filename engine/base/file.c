@@ -21,6 +21,7 @@
  */
 #include "engine/base/file.h"
 
+#include "engine/base/file_pool.h"
 #include "engine/base/forget.h"
 
 #include <dirent.h>
@@ -35,11 +36,6 @@
 #include <unistd.h>
 
 enum { PIECES_MOST = 256, ZERO_BYTES = 1 << 20, READ_STEP_BYTES = 64 * 1024 };
-
-struct file {
-	int fd;
-	char path[];
-};
 
 const char *const file_op_names[FILE_OPS] = {
 	[FILE_OP_OPEN] = "open",
@@ -92,7 +88,7 @@ static int fault(enum file_op op, const char *path, uint64_t offset, size_t n)
 	return hook(hook_arg, op, path, offset, n, atomic_fetch_add(&hook_number, 1) + 1);
 }
 
-static int open_fd(const char *path, int flags)
+static int open_once(const char *path, int flags)
 {
 	int fd = forget_enter(path, NULL);
 
@@ -112,6 +108,28 @@ static int open_fd(const char *path, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
+static bool no_descriptor(int err)
+{
+	return err == -EMFILE || err == -ENFILE;
+}
+
+static int open_fd(const char *path, int flags)
+{
+	int fd;
+
+	do
+		fd = open_once(path, flags);
+	while (no_descriptor(fd) && pool_close_idle());
+	return fd;
+}
+
+int file_open_again(const char *path)
+{
+	int err = fault(FILE_OP_OPEN, path, 0, 0);
+
+	return err < 0 ? err : open_fd(path, O_RDONLY | O_NONBLOCK);
+}
+
 int file_open(const char *path, enum file_mode mode, struct file **out)
 {
 	/* NONBLOCK: a FIFO in the place of a file is an error, not a wait for somebody to write it. */
@@ -119,24 +137,33 @@ int file_open(const char *path, enum file_mode mode, struct file **out)
 		[FILE_READ] = O_RDONLY | O_NONBLOCK,
 		[FILE_CREATE] = O_RDWR | O_CREAT | O_EXCL,
 		[FILE_READWRITE] = O_RDWR | O_NONBLOCK,
+		[FILE_POOLED] = O_RDONLY | O_NONBLOCK,
 	};
 	size_t n = strlen(path) + 1;
 	struct file *f;
-	int rc;
+	int rc, fd;
 
-	rc = fault(mode == FILE_CREATE ? FILE_OP_CREATE : FILE_OP_OPEN, path, 0, 0);
-	if (rc < 0)
-		return rc;
-	f = malloc(sizeof(*f) + n);
+	f = calloc(1, sizeof(*f) + n);
 	if (!f)
 		return -ENOMEM;
 	memcpy(f->path, path, n);
-	rc = open_fd(path, flags[mode]);
+	f->pooled = mode == FILE_POOLED;
+	f->fd = -1;
+	if (f->pooled) {
+		rc = pool_get(f, &fd);
+		if (!rc)
+			pool_put(f);
+	} else {
+		rc = fault(mode == FILE_CREATE ? FILE_OP_CREATE : FILE_OP_OPEN, path, 0, 0);
+		if (!rc)
+			rc = open_fd(path, flags[mode]);
+		if (rc >= 0)
+			f->fd = rc;
+	}
 	if (rc < 0) {
 		free(f);
 		return rc;
 	}
-	f->fd = rc;
 	*out = f;
 	return 0;
 }
@@ -145,7 +172,10 @@ void file_close(struct file *f)
 {
 	if (!f)
 		return;
-	close(f->fd);
+	if (f->pooled)
+		pool_forget(f);
+	else
+		close(f->fd);
 	free(f);
 }
 
@@ -162,15 +192,20 @@ int file_fd(const struct file *f)
 int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got)
 {
 	size_t done = 0;
-	int entered, rc = fault(FILE_OP_READ, f->path, offset, n);
+	int entered, rc = fault(FILE_OP_READ, f->path, offset, n), fd = f->fd;
 
 	if (rc < 0)
 		return rc;
+	if (f->pooled && (rc = pool_get(f, &fd)))
+		return rc;
 	entered = forget_enter(f->path, NULL);
-	if (entered < 0)
+	if (entered < 0) {
+		if (f->pooled)
+			pool_put(f);
 		return entered;
+	}
 	while (done < n) {
-		ssize_t r = pread(f->fd, (uint8_t *)p + done, n - done, (off_t)(offset + done));
+		ssize_t r = pread(fd, (uint8_t *)p + done, n - done, (off_t)(offset + done));
 
 		if (r < 0 && errno == EINTR)
 			continue;
@@ -182,6 +217,8 @@ int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got)
 	}
 	if (entered)
 		forget_leave();
+	if (f->pooled)
+		pool_put(f);
 	if (rc == 0)
 		*got = done;
 	return rc;
@@ -286,12 +323,17 @@ void file_write_out(struct file *f, uint64_t offset, uint64_t n)
 
 int file_size(struct file *f, uint64_t *bytes)
 {
+	int fd = f->fd, rc = f->pooled ? pool_get(f, &fd) : 0;
 	struct stat st;
 
-	if (fstat(f->fd, &st) < 0)
-		return -errno;
-	*bytes = (uint64_t)st.st_size;
-	return 0;
+	if (rc)
+		return rc;
+	rc = fstat(fd, &st) < 0 ? -errno : 0;
+	if (f->pooled)
+		pool_put(f);
+	if (!rc)
+		*bytes = (uint64_t)st.st_size;
+	return rc;
 }
 
 int file_truncate(struct file *f, uint64_t bytes)
@@ -499,11 +541,12 @@ static bool is_dir_entry(int fd, const struct dirent *e)
 static int read_dir(const char *dir, struct buf *entries, struct buf *names)
 {
 	const struct dirent *e;
-	DIR *d = opendir(dir);
 	int rc = 0;
+	DIR *d;
 
-	if (!d)
-		return -errno;
+	while (!(d = opendir(dir)))
+		if (!no_descriptor(-errno) || !pool_close_idle())
+			return -errno;
 	while (rc == 0) {
 		struct entry x = {.at = names->n};
 

@@ -34,9 +34,13 @@ enum file_mode {
 	FILE_READ,       /* O_RDONLY */
 	FILE_CREATE,     /* O_RDWR|O_CREAT|O_EXCL, 0600 & ~umask -> private to the owner */
 	FILE_READWRITE,  /* O_RDWR, must exist */
+	FILE_POOLED,     /* as FILE_READ, of an immutable file that keeps its path; for pread and size.  Its descriptor is one of a bounded pool */
 };
 
+/* Without a free descriptor idle ones of the pool are closed first.  -EMFILE or -ENFILE: there were none. */
 int file_open(const char *path, enum file_mode mode, struct file **out) TFS_MUST;
+/* For a program's start: as many descriptors as the hard limit allows. */
+void file_raise_limit(void);
 /* Close does not sync.  Never fails visibly; NULL is allowed. */
 void file_close(struct file *f);
 const char *file_path(const struct file *f);

@@ -44,6 +44,7 @@ enum rank {
 	RANK_SSTABLE,     /* one SSTable's opening; a shard of the cache of blocks and cells */
 	RANK_TASK,        /* worker queue */
 	RANK_CLOCK,
+	RANK_FILE_POOL,   /* the ring of pooled descriptors */
 	RANK_FILE,        /* fault layer's records (tests) */
 	RANK_MSG,
 };

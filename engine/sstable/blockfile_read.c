@@ -66,6 +66,8 @@ static int as_read_error(int err)
 {
 	if (err == -EPROTONOSUPPORT)
 		return -EBADMSG;
+	if (err == -EMFILE || err == -ENFILE || err == -EINTR || err == -EAGAIN)
+		return -ENOMEM; /* what the process lacks says nothing of the file */
 	return err == 0 || err == -EBADMSG || err == -ENOMEM ? err : -EIO;
 }
 
@@ -181,7 +183,7 @@ static int open_trailer(const char *path, struct blockfile_counters *counters, s
 		return -ENOMEM;
 	b->counters = counters;
 	b->opening = ++openings;
-	err = file_open(path, FILE_READ, &b->file);
+	err = file_open(path, FILE_POOLED, &b->file);
 	if (err) {
 		msg_error("%s: cannot open: %s", path, strerror(-err));
 		if (err != -ENOENT)

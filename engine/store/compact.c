@@ -213,8 +213,11 @@ compact_inputs(const struct file_set *in, struct iter **out)
 	return err;
 }
 
-static bool
-readable(struct tablet *t, struct vfile *f)
+/* For good only if the bytes are wrong: a disk or a network may recover, and a lack of descriptors or memory passes. */
+#define LEFT_OUT_US (UINT64_C(600) * 1000000)
+
+static int
+read_whole(struct tablet *t, struct vfile *f)
 {
 	struct iter *it;
 	int err = vfile_iter(f, sst_scan_new, NULL, &it);
@@ -225,7 +228,7 @@ readable(struct tablet *t, struct vfile *f)
 		err = err ? err : it->err;
 		iter_free(it);
 	}
-	return err != -EBADMSG && err != -EIO && err != -ENOENT;
+	return err;
 }
 
 static void
@@ -234,10 +237,16 @@ find_damaged(struct tablet *t, const struct file_set *in)
 	for (unsigned i = 0; i < in->n; i++) {
 		struct vfile *f = in->v[i];
 
-		if (vfile_empty(f) || f->damaged || readable(t, f))
-			continue;
-		f->damaged = true;
-		msg_error("table %u: %s is damaged: it is left out of compactions", t->table, sst_path(f->sst));
+		int err = vfile_empty(f) || vfile_left_out(f) ? 0 : read_whole(t, f);
+
+		if (err == -EBADMSG) {
+			f->left_out_us = UINT64_MAX;
+			msg_error("table %u: %s is damaged: it is left out of compactions", t->table, sst_path(f->sst));
+		} else if (err == -EIO) {
+			f->left_out_us = monotonic_us() + LEFT_OUT_US;
+			msg_error("table %u: %s could not be read twice: it is left out of compactions for ten minutes", t->table,
+				  sst_path(f->sst));
+		}
 	}
 }
 

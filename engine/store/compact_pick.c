@@ -87,7 +87,7 @@ stretch(const struct view *v, uint16_t group, unsigned *at, struct vfile **out)
 
 		if (f->meta.group != group)
 			continue;
-		if (f->busy || f->damaged) {
+		if (f->busy || vfile_left_out(f)) {
 			++*at;
 			break;
 		}
@@ -142,7 +142,7 @@ compact_debt(const struct view *v)
 		for (unsigned k = i; k < v->file_count; k++) {
 			if (v->files[k]->meta.group != v->files[i]->meta.group)
 				continue;
-			if (v->files[k]->busy || v->files[k]->damaged)
+			if (v->files[k]->busy || vfile_left_out(v->files[k]))
 				break;
 			n++;
 		}
@@ -240,7 +240,7 @@ compact_major_late(const struct view *v, const struct store_schema *s, int64_t l
 	for (unsigned i = 0; i < v->file_count; i++) {
 		struct vfile *f = v->files[i];
 
-		if (f->damaged)
+		if (vfile_left_out(f))
 			return -1; /* it would fail again and again */
 		if (f->meta.cells && f->meta.oldest_us < oldest)
 			oldest = f->meta.oldest_us;
@@ -275,7 +275,7 @@ compact_gives_room(const struct view *v, uint64_t *tombstones)
 		struct vfile *f = v->files[i];
 		uint64_t c, d;
 
-		if (f->damaged)
+		if (vfile_left_out(f))
 			return false;
 		if (vfile_empty(f))
 			continue;

@@ -178,7 +178,7 @@ masked_iter(const struct view *v, struct vfile *f, const struct iter **only, str
 	for (unsigned i = 0; i < v->file_count && !err; i++) {
 		struct vfile *o = v->files[i];
 
-		if (o == f || !o->meta.tombstones || o->meta.seq_max < f->meta.seq_min || vfile_empty(o) || o->damaged)
+		if (o == f || !o->meta.tombstones || o->meta.seq_max < f->meta.seq_min || vfile_empty(o) || vfile_left_out(o))
 			continue;
 		err = vfile_iter(o, sst_scan_new, NULL, &kids[n]);
 		n += !err;
@@ -249,7 +249,7 @@ list_files(struct tablet *t, struct file_name **out, unsigned *count)
 	for (unsigned i = snap.view->file_count; v && i-- > 0;) {
 		const struct vfile *f = snap.view->files[i];
 
-		if (!vfile_empty(f) && !f->damaged && is_own(t, f))
+		if (!vfile_empty(f) && !vfile_left_out(f) && is_own(t, f))
 			v[n++] = (struct file_name){f->meta.incarnation, f->meta.number};
 	}
 	snap_put(&snap);

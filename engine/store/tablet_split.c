@@ -113,7 +113,7 @@ tablet_inherit_files(struct tablet *parent, struct tablet *child)
 
 			if (p->sst != f->sst || p->meta.group != f->meta.group)
 				continue;
-			f->damaged = p->damaged;
+			f->left_out_us = p->left_out_us;
 			f->freeze_us = p->freeze_us;
 			if (!f->schema && p->schema)
 				f->schema = store_schema_get(p->schema);
@@ -333,7 +333,7 @@ places(const struct view *v, struct place *p, unsigned *count, uint64_t *bytes)
 		struct vfile *f = v->files[i];
 		int err;
 
-		if (vfile_empty(f) || f->damaged)
+		if (vfile_empty(f) || vfile_left_out(f))
 			continue;
 		p[n].file = f;
 		if ((err = sst_offset_of(f->sst, buf_slice(&f->first), &p[n].from)) ||

@@ -292,6 +292,14 @@ vfile_empty(const struct vfile *f)
 	return slice_cmp(buf_slice(&f->first), buf_slice(&f->after)) >= 0;
 }
 
+bool
+vfile_left_out(const struct vfile *f)
+{
+	uint64_t until = atomic_load(&f->left_out_us);
+
+	return until && (until == UINT64_MAX || monotonic_us() < until);
+}
+
 static bool
 file_overlaps(const struct vfile *f, struct slice from, struct slice to)
 {

@@ -57,7 +57,8 @@ struct vfile {
 	bool owned;              /* no other tablet can refer to it: unlinked when compacted away */
 	bool busy;               /* under the tablet's lock: a compaction has it as input */
 	struct file_usage *_Atomic usage; /* made when first asked for */
-	_Atomic bool damaged;    /* a compaction could not read it: none takes it any more, but a major one asked for */
+	/* A compaction could not read it: until then (monotonic) none takes it, but a major one asked for.  UINT64_MAX: it is damaged. */
+	_Atomic uint64_t left_out_us;
 	_Atomic uint64_t looked; /* 1 + the generation of the schema under which it was looked through, and nothing in it was to go; 0: never */
 	/* As of when, and under which rules, its newest data was frozen; NULL: not known (loaded from METADATA). */
 	struct store_schema *schema;
@@ -102,6 +103,7 @@ bool vfile_empty(const struct vfile *f);
 /* An iterator over what the tablet may use of f; make: sst_iter_new, sst_walk_new or sst_scan_new. */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
 int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *passed, struct iter **out) TFS_MUST; /* passed: as of view_iter */
+bool vfile_left_out(const struct vfile *f);
 /* The errors of a file that cannot be read, rather than of the reader. */
 static inline bool is_damage(int err)
 {

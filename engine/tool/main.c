@@ -3,6 +3,7 @@
  * tabletctl: the operator's tool.  One program, a subcommand for each job;
  * this file finds the subcommand and has the few things all of them need.
  */
+#include "engine/base/file.h"
 #include "engine/tool/tool.h"
 #include "engine/base/msg.h"
 
@@ -127,6 +128,7 @@ int main(int argc, char **argv)
 
 	/* What the engine's rooms say of damage is said here, in the report's own words. */
 	msg_to_nowhere();
+	file_raise_limit();
 	if (!name) {
 		complain("a subcommand is needed; see 'tabletctl -h'");
 		return EXIT_CANNOT;

@@ -430,6 +430,57 @@ static void test_a_damaged_file_stops_no_merge(void **state)
 	end(&l);
 }
 
+/* What opening an SSTable answers as long as it is set, and reading one once. */
+static _Atomic int fault_open, fault_read;
+
+static int passing_fault(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	size_t len = strlen(path);
+
+	(void)arg, (void)offset, (void)n, (void)number;
+	if (len < 4 || strcmp(path + len - 4, ".sst"))
+		return 0;
+	return op == FILE_OP_OPEN ? fault_open : op == FILE_OP_READ ? atomic_exchange(&fault_read, 0) : 0;
+}
+
+/* A lack of descriptors, or a read that fails once, leaves no file out of compactions. */
+static void test_a_passing_error_is_no_damage(void **state)
+{
+	static const int opens[] = {-EMFILE, -ENFILE, -ENOMEM, -EINTR, 0, 0}, reads[] = {0, 0, 0, 0, -EIO, -EMFILE};
+	static struct lib l;
+	char row[16];
+	bool did;
+
+	(void)state;
+	for (unsigned k = 0; k < sizeof opens / sizeof opens[0]; k++) {
+		start(&l, 1);
+		for (int i = 0; i < 12; i++) {
+			snprintf(row, sizeof row, "%02d", i);
+			LIB(lib_put(&l, row, 1, "q", 1, slice_str("v")));
+			LIB(tablet_flush(l.t));
+		}
+		lib_stop(&l); /* nothing is open */
+		lib_start(&l);
+		fault_open = opens[k];
+		fault_read = reads[k];
+		file_set_hook(passing_fault, NULL);
+		assert_true(tablet_compact_step(l.t, &did) != 0);
+		assert_int_equal(fault_read, 0);
+		file_set_hook(NULL, NULL);
+		for (unsigned i = 0; i < l.t->view->file_count; i++)
+			assert_false(vfile_left_out(l.t->view->files[i]));
+		LIB(tablet_compact_step(l.t, &did));
+		assert_true(did);
+		LIB(tablet_compact(l.t));
+		assert_int_equal(l.file_count, 1);
+		for (int i = 0; i < 12; i++) {
+			snprintf(row, sizeof row, "%02d", i);
+			expect(&l, row, 1, "q", INT64_MIN, "v");
+		}
+		end(&l);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -442,6 +493,7 @@ int main(void)
 		cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_refused_writes_cost_nothing),
 		cmocka_unit_test(test_a_damaged_file_stops_no_merge),
+		cmocka_unit_test(test_a_passing_error_is_no_damage),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

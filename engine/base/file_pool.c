@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pool of descriptors.
+ *
+ * SSTables are immutable, keep their path while they are in use, and there
+ * may be more of them under open scans than the process may have descriptors.
+ * So a struct file of an SSTable is not one descriptor: it has one while
+ * there are enough.  At most half of RLIMIT_NOFILE is used for them; the rest
+ * is for the log, outputs of compactions, METADATA, and the kernel's mount.
+ *
+ * Reads take no lock.  A reader counts itself in `users` and then looks at fd.
+ * Whoever closes takes fd out first and looks at `users` then, and puts fd
+ * back if there are any.  One of the two sees the other (all four accesses are
+ * sequentially consistent).  A reader that finds none opens the file; one of
+ * several at a time keeps its descriptor.
+ *
+ * Which is closed: a hand goes round the ring and passes those that were used
+ * since it came by last.
+ */
+#include "engine/base/file_pool.h"
+
+#include "engine/base/file.h"
+#include "engine/base/mutex.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define POOL_LEAST 8u
+#define POOL_MOST (1u << 20)
+#define CLOSE_AT_ONCE 16u
+
+static struct mutex lock;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* under lock */
+static struct file *hand;
+static unsigned count;
+
+static void init(void)
+{
+	mutex_init(&lock, RANK_FILE_POOL);
+}
+
+void file_raise_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		(void)!setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+static unsigned most(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur / 2 > POOL_MOST)
+		return POOL_MOST;
+	return r.rlim_cur / 2 < POOL_LEAST ? POOL_LEAST : (unsigned)(r.rlim_cur / 2);
+}
+
+/* Behind the hand, so that it comes by last. */
+static void ring_add_locked(struct file *f)
+{
+	if (!hand) {
+		hand = f->prev = f->next = f;
+	} else {
+		f->next = hand;
+		f->prev = hand->prev;
+		f->prev->next = hand->prev = f;
+	}
+	count++;
+}
+
+static void ring_remove_locked(struct file *f)
+{
+	f->prev->next = f->next;
+	f->next->prev = f->prev;
+	if (hand == f)
+		hand = f->next == f ? NULL : f->next;
+	count--;
+}
+
+/* Takes one descriptor out, for the caller to close; -1: all are in use. */
+static int take_idle_locked(void)
+{
+	for (unsigned left = 2 * count; left > 0; left--) {
+		struct file *f = hand;
+		int fd;
+
+		hand = f->next;
+		if (atomic_exchange(&f->used, false))
+			continue;
+		fd = atomic_exchange(&f->fd, -1);
+		if (!atomic_load(&f->users)) {
+			ring_remove_locked(f);
+			return fd;
+		}
+		atomic_store(&f->fd, fd);
+	}
+	return -1;
+}
+
+static unsigned close_some(unsigned more_than, unsigned at_most)
+{
+	int fds[CLOSE_AT_ONCE];
+	unsigned n = 0;
+
+	pthread_once(&once, init);
+	mutex_lock(&lock);
+	while (n < at_most && count > more_than && (fds[n] = take_idle_locked()) >= 0)
+		n++;
+	mutex_unlock(&lock);
+	for (unsigned i = 0; i < n; i++)
+		close(fds[i]);
+	return n;
+}
+
+bool pool_close_idle(void)
+{
+	return close_some(0, CLOSE_AT_ONCE) > 0;
+}
+
+/* The caller has counted itself. */
+static int open_again(struct file *f, int *fd)
+{
+	int fresh = file_open_again(f->path), there;
+
+	if (fresh < 0)
+		return fresh;
+	pthread_once(&once, init);
+	mutex_lock(&lock);
+	there = atomic_load(&f->fd);
+	if (there < 0) {
+		atomic_store(&f->fd, fresh);
+		ring_add_locked(f);
+	}
+	mutex_unlock(&lock);
+	if (there >= 0)
+		close(fresh);
+	else
+		(void)!close_some(most(), CLOSE_AT_ONCE);
+	*fd = there >= 0 ? there : fresh;
+	return 0;
+}
+
+int pool_get(struct file *f, int *fd)
+{
+	int err;
+
+	atomic_fetch_add(&f->users, 1);
+	*fd = atomic_load(&f->fd);
+	err = *fd < 0 ? open_again(f, fd) : 0;
+	if (err)
+		pool_put(f);
+	else if (!atomic_load_explicit(&f->used, memory_order_relaxed))
+		atomic_store_explicit(&f->used, true, memory_order_relaxed);
+	return err;
+}
+
+void pool_put(struct file *f)
+{
+	atomic_fetch_sub(&f->users, 1);
+}
+
+void pool_forget(struct file *f)
+{
+	int fd;
+
+	pthread_once(&once, init);
+	mutex_lock(&lock);
+	fd = atomic_load(&f->fd);
+	if (fd >= 0)
+		ring_remove_locked(f);
+	mutex_unlock(&lock);
+	if (fd >= 0)
+		close(fd);
+}
