@@ -439,6 +439,16 @@ static void test_damage(void **state)
 	write_raw("root", bytes.p, bytes.n);
 	expect_file(s, "root", "contents", 7);
 	lock_service_free(s);
+	/* what is damaged can be removed by who does not ask what it says */
+	struct lock_op gone = {.name = "root", .remove = true, .expect = LOCK_ANY};
+
+	bytes.p[6] ^= 0x10;
+	bytes.p[second + 6] ^= 0x10;
+	write_raw("root", bytes.p, bytes.n);
+	s = opened();
+	assert_int_equal(lock_multi(s, &gone, 1, NULL), 0);
+	assert_int_equal(lock_get(s, "root", &got, NULL), -ENOENT);
+	lock_service_free(s);
 	/* a damaged journal stops the opening: it may be a change that was acknowledged */
 	struct lock_step step = {.name = "tables/x", .version = 3, .contents = slice_str("abc")};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SSTables whole: round trips of every codec and shape, filters, pooled iterators, the cache of open tables. */
 #include "t/unit/sstable_lib.h"
+#include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "t/unit/dir.h"
@@ -112,6 +113,44 @@ static void every_codec_and_block_size(void **state)
 
 			check_file(&s, "t.sst");
 		}
+}
+
+/* A file of two copies, each damaged somewhere else: all of it is read, and it is mended. */
+static void two_copies(void **state)
+{
+	const struct shape s = {.o = {.codec = SST_NONE, .block_bytes = 4096, .bloom_bits = 10, .twice = true}, .n = 4000, .value_bytes = 600};
+	struct buf was = {0}, now = {0};
+	uint64_t bytes, keys;
+	struct sst *t;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(shape_write(&s, in_dir("t.sst"), &bytes), 0);
+	assert_int_equal(file_read_all(in_dir("t.sst"), bytes, &was), 0);
+	n = copies_get(buf_slice(&was), 0).n;
+	assert_true(n > 1 << 20 && copies_whole(buf_slice(&was), n));
+	for (unsigned i = 0; i < 24; i++) {
+		size_t one = i < 12 ? i * 37 * n / 500 : n - 1 - (i - 12) * 11, other = (one + n / 2) % n;
+		char *why = NULL;
+
+		assert_int_equal(buf_set(&now, was.p, was.n), 0);
+		now.p[one] ^= 0x20;
+		if (i % 3)
+			now.p[copies_apart(n) + other] ^= 0x04;
+		assert_int_equal(file_replace(in_dir("t.sst"), buf_slice(&now)), 0);
+		assert_int_equal(sst_new(cache, in_dir("t.sst"), false, &t), 0);
+		check_all(&s, t);
+		sst_put(t);
+		assert_int_equal(sst_verify(in_dir("t.sst"), &keys, &why), -EBADMSG);
+		assert_non_null(strstr(why, "one of its two copies is damaged"));
+		free(why);
+		sst_mend(in_dir("t.sst"));
+		buf_reset(&now);
+		assert_int_equal(file_read_all(in_dir("t.sst"), bytes, &now), 0);
+		assert_true(slice_eq(buf_slice(&now), buf_slice(&was)));
+	}
+	buf_fini(&was);
+	buf_fini(&now);
 }
 
 static void large_keys_and_chunks(void **state)
@@ -561,6 +600,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_codec_and_block_size, setup, teardown),
+		cmocka_unit_test_setup_teardown(two_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(large_keys_and_chunks, setup, teardown),
 		cmocka_unit_test_setup_teardown(empty_table, setup, teardown),
 		cmocka_unit_test_setup_teardown(callers_mistakes, setup, teardown),
