@@ -242,6 +242,19 @@ TFS_API const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, con
  * cells without allow_delete = true.  mtime_us TFS_NO_TIME: now.
  */
 TFS_API int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why) TFS_CHECKED;
+/*
+ * The same for a user.  Owners, groups and modes that he could not set by
+ * chown and chmod are left out of the text, as tar leaves them out: they stay
+ * as they are, or are the table's.  0 with *why not NULL says which.
+ */
+struct tfs_user {
+	uid_t uid; /* 0 may set all */
+	gid_t gid;
+	const gid_t *groups; /* the supplementary ones */
+	unsigned group_count;
+};
+TFS_API int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user,
+				   char **why) TFS_CHECKED;
 
 enum tfs_schema_op {
 	TFS_SCHEMA_TABLE_MODE,   /* mode */

@@ -414,8 +414,10 @@ static void schema_changed(struct node *n, const struct tfs_schema *before, stru
 }
 
 /* By an edit or, without one, by a text. */
-static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us, char **why, struct changes *c)
+static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us, const struct who *who,
+			 char **why, struct changes *c)
 {
+	static const struct tfs_user stranger = {.uid = (uid_t)-1, .gid = (gid_t)-1};
 	struct tfs_table *t = node_store_table(n);
 	const struct tfs_schema *before;
 	int r;
@@ -423,7 +425,7 @@ static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct
 	mutex_lock(&schema_lock);
 	r = tfs_schema_get(t, &before);
 	if (r == 0) {
-		r = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text(t, bytes_of(text), mtime_us, why);
+		r = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text_as(t, bytes_of(text), mtime_us, who ? &who->user : &stranger, why);
 		if (r == 0)
 			schema_changed(n, before, c);
 		tfs_schema_put(before);
@@ -435,7 +437,7 @@ static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct
 int control_change(struct node *n, const struct tfs_schema_edit *e, struct changes *c)
 {
 	char *why = NULL;
-	int r = change_schema(n, e, slice_of(NULL, 0), 0, &why, c);
+	int r = change_schema(n, e, slice_of(NULL, 0), 0, NULL, &why, c);
 
 	if (r && why)
 		refuse(r, n, NULL, "%s", why);
@@ -445,15 +447,34 @@ int control_change(struct node *n, const struct tfs_schema_edit *e, struct chang
 	return r;
 }
 
-static int set_schema(struct node *n, struct slice text, int64_t mtime_us, struct changes *c)
+static int set_schema(struct node *n, const struct writer *w, struct slice text, struct changes *c)
 {
-	char *why = NULL;
-	int r = change_schema(n, NULL, text, mtime_us, &why, c);
+	char path[1024], *why = NULL;
+	int r = change_schema(n, NULL, text, w->time_set ? w->time : TFS_NO_TIME, w->who, &why, c);
 
 	if (r)
 		refuse(r, n, NULL, "%s", why ? why : r == -EIO ? "the schema may not be set" : "the schema was not set");
+	else if (why)
+		msg_warning("%s: %s", node_describe(n, NULL, path, sizeof(path)), why);
 	free(why);
 	return r;
+}
+
+struct who *control_who(fuse_req_t req)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	int count = ctx->uid ? fuse_req_getgroups(req, 0, NULL) : 0;
+	struct who *who;
+
+	if (count < 0)
+		count = 0; /* it has ended, or /proc is not mounted */
+	who = malloc(sizeof(*who) + (size_t)count * sizeof(gid_t));
+	if (!who)
+		return NULL;
+	if (count && fuse_req_getgroups(req, count, who->groups) != count)
+		count = 0;
+	who->user = (struct tfs_user){.uid = ctx->uid, .gid = ctx->gid, .groups = who->groups, .group_count = (unsigned)count};
+	return who;
 }
 
 int control_apply_scratch(struct node *n, struct writer *w, struct changes *c)
@@ -461,7 +482,7 @@ int control_apply_scratch(struct node *n, struct writer *w, struct changes *c)
 	struct slice text;
 	int r = w->error ? w->error : stage_bytes(&w->image, &text);
 
-	return r ? r : set_schema(n, text, w->time_set ? w->time : TFS_NO_TIME, c);
+	return r ? r : set_schema(n, w, text, c);
 }
 
 int control_commit_scratch(struct filex *x, struct changes *c)
@@ -548,7 +569,7 @@ static int apply(struct node *n, struct writer *w, struct changes *c)
 	int r = stage_bytes(&w->image, &text);
 
 	if (r == 0 && n->kind == NODE_SCHEMA) {
-		r = set_schema(n, text, w->time_set ? w->time : TFS_NO_TIME, c);
+		r = set_schema(n, w, text, c);
 		c->entries_first = true;
 		w->committed = w->committed || r == 0;
 	} else if (r == 0) {

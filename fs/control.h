@@ -33,6 +33,8 @@ int control_read_log(struct handle *h, uint64_t offset, void *buf, size_t n, siz
 int control_written(struct node *n, struct writer *w, struct changes *c) TFS_MUST;
 int control_commit(struct node *n, struct filex *x, struct writer *w, bool last, struct changes *c) TFS_MUST;
 int control_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
+/* Who sends the request, malloc'd; NULL: out of memory. */
+struct who *control_who(fuse_req_t req);
 /* Sets the schema of the table that n lies in to what w, a scratch file's, holds; under that file's lock. */
 int control_apply_scratch(struct node *n, struct writer *w, struct changes *c) TFS_MUST;
 /* The same for what was written to a scratch file since it was renamed to .schema. */

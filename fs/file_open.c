@@ -281,6 +281,8 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	h->pid = fuse_req_ctx(req)->pid;
+	if (h->writable && n->kind == NODE_SCHEMA)
+		h->w.who = control_who(req);
 	fi->fh = (uint64_t)(uintptr_t)h;
 	if (!h->writable)
 		fi->noflush = 1;
@@ -310,6 +312,8 @@ int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_i
 	if (r)
 		return r;
 	h->pid = fuse_req_ctx(req)->pid;
+	if (h->writable && n->kind == NODE_SCHEMA)
+		h->w.who = control_who(req);
 	r = tree_entry(n, &e);
 	if (r) {
 		handle_free(h);

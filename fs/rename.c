@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <linux/fs.h>
+#include <stdlib.h>
 
 static bool is_cell(enum node_kind kind)
 {
@@ -251,7 +252,7 @@ out:
 	return r;
 }
 
-static int scratch_to_schema(struct node *source, struct resolved *to, bool noreplace, struct changes *c)
+static int scratch_to_schema(fuse_req_t req, struct node *source, struct resolved *to, bool noreplace, struct changes *c)
 {
 	struct node *target = node_get(to->parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
 	struct filex *x = filex_find(source);
@@ -266,6 +267,8 @@ static int scratch_to_schema(struct node *source, struct resolved *to, bool nore
 		goto out;
 	mutex_lock(&x->lock);
 	filex_wait(x, &x->w);
+	free(x->w.who);
+	x->w.who = control_who(req);
 	r = control_apply_scratch(target, &x->w, c);
 	mutex_unlock(&x->lock);
 	if (r == 0) {
@@ -319,7 +322,7 @@ static int rename_in_schema(struct node *source, struct node *newdir, const char
 	return control_change(source, &e, c);
 }
 
-static int rename_scratch(struct node *source, struct node *newdir, struct resolved *to, const char *newname, bool noreplace,
+static int rename_scratch(fuse_req_t req, struct node *source, struct node *newdir, struct resolved *to, const char *newname, bool noreplace,
 			  struct changes *c)
 {
 	int r;
@@ -332,7 +335,7 @@ static int rename_scratch(struct node *source, struct node *newdir, struct resol
 	if (is_cell(to->kind))
 		r = scratch_to_cell(source, to, noreplace, c);
 	else if (to->kind == NODE_SCHEMA)
-		r = scratch_to_schema(source, to, noreplace, c);
+		r = scratch_to_schema(req, source, to, noreplace, c);
 	else
 		return refuse(-EPERM, newdir, newname, "a file cannot be here");
 	/* The kernel has moved the scratch file's inode to the new name: let it go, one by one they would add up. */
@@ -341,7 +344,7 @@ static int rename_scratch(struct node *source, struct node *newdir, struct resol
 	return r;
 }
 
-static int rename_any(struct node *dir, const char *name, struct node *newdir, const char *newname, bool noreplace, struct changes *c)
+static int rename_any(fuse_req_t req, struct node *dir, const char *name, struct node *newdir, const char *newname, bool noreplace, struct changes *c)
 {
 	struct resolved from = {0}, to = {0};
 	struct node *source = NULL;
@@ -359,7 +362,7 @@ static int rename_any(struct node *dir, const char *name, struct node *newdir, c
 	if (r)
 		goto out;
 	if (is_scratch(source->kind)) {
-		r = rename_scratch(source, newdir, &to, newname, noreplace, c);
+		r = rename_scratch(req, source, newdir, &to, newname, noreplace, c);
 	} else if (is_cell(from.kind) && is_cell(to.kind)) {
 		r = move_cell(&from, source, &to, noreplace, c);
 		/* The kernel has moved the version's inode to the new name. */
@@ -391,7 +394,7 @@ void tree_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t
 
 	if (flags & ~(unsigned)RENAME_NOREPLACE)
 		r = refuse(-EINVAL, dir, name, "of rename's flags only NOREPLACE is understood");
-	else if ((r = rename_any(dir, name, newdir, newname, (flags & RENAME_NOREPLACE) != 0, &c)) == -EINVAL)
+	else if ((r = rename_any(req, dir, name, newdir, newname, (flags & RENAME_NOREPLACE) != 0, &c)) == -EINVAL)
 		r = -EPERM; /* mv reports EINVAL as a move into a subdirectory of the source itself */
 	if (r == 0) {
 		changes_listing(&c, dir);

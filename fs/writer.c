@@ -34,6 +34,8 @@ void writer_fini(struct writer *w)
 {
 	stage_fini(&w->image);
 	stage_fini(&w->tail);
+	free(w->who);
+	w->who = NULL;
 }
 
 void writer_begin_whole(struct writer *w)

@@ -19,6 +19,11 @@
 #include "fs/stage.h"
 
 struct filex;
+/* Who opened .schema for writing, or renamed something onto it. */
+struct who {
+	struct tfs_user user;
+	gid_t groups[];
+};
 struct writer {
 	struct stage image;      /* bytes at their offsets; with base content when readable */
 	struct stage tail;       /* appended, when not whole */
@@ -41,6 +46,7 @@ struct writer {
 	int64_t commit_ts;       /* of the version this writer made */
 	bool time_set;
 	int64_t time;            /* what utimensat asked for */
+	struct who *who;         /* .schema, and scratch that was renamed onto it; NULL: not known, so he may set no owners */
 	int64_t touched_us;      /* last write, for stat while nothing is committed */
 };
 

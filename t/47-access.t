@@ -70,6 +70,34 @@ ok "  and a cell" nobody bash -c 'echo x >u/r/mine/q'
 is "$(stat -c %u u/r/mine/q)" 65534 "his family is his"
 before=$(tree .)
 
+# What a user could not do by chown, his .schema does not do either.
+mkdir v
+chown 1234:100 v
+mkdir v/.families/roots
+chmod 600 v/.families/roots
+owners() { stat -c '%u:%g:%a' v v/.families/* v/.families/roots v/.families/his 2>/dev/null | tr '\n' ' '; }
+user() { t setpriv --reuid=1234 --regid=100 --groups=100,4321 -- "$@"; }
+cat >"$W/roots.schema" <<'TXT'
+owner = "root"; owner_group = "root"; mode = "0755";
+families = ( { name = "roots"; mode = "0666"; }, { name = "his"; owner = 0; owner_group = 4321; mode = "0640"; },
+	{ name = "other"; owner_group = 4322; } );
+TXT
+for how in 'cat "$1" >v/.schema' 'cp "$1" v/.tmp && mv v/.tmp v/.schema' 'cd v && mkdir x && cp "$1" /tmp/$$.schema && tar -C /tmp --transform="s/.*/.schema/" -cf - $$.schema | tar xf -; rm /tmp/$$.schema'; do
+	ok "a user restores a .schema of root's: ${how%% *}" user bash -c "$how" - "$W/roots.schema"
+	is "$(stat -c '%n %u:%g:%a' v v/.families/roots v/.families/his v/.families/other | tr '\n' ',')" \
+		"v 1234:100:755,v/.families/roots 0:0:700,v/.families/his 1234:4321:750,v/.families/other 1234:100:755," "  what chown would refuse is left out"
+	like "$(tail -n 1 .tabletfs/log)" '/v/.schema: owner, group or mode of the table and of family roots and others left out' "  and the log says so"
+	unlike "$(cat v/.schema)" '4322' "  and .schema says what holds"
+	ok "  he uses what he has restored" user bash -c "mkdir -p v/r/his && echo x >v/r/his/q && rm -r v/r"
+	rmdir v/x 2>/dev/null
+	mkdir v/.families/keep
+	rmdir v/.families/his v/.families/other v/.families/keep
+done
+cp "$W/roots.schema" v/.schema
+is "$(stat -c '%u:%g:%a' v v/.families/roots v/.families/other | tr '\n' ' ')" "0:0:755 0:0:777 0:4322:755 " "root may set all of them"
+rmdir v
+before=$(tree .)
+
 # A no-op is no change; a change is EPERM ...
 ok "chmod that changes nothing" chmod 600 t/r/secret/q
 ok "chown that changes nothing" chown 0:0 t/r/secret/q

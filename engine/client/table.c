@@ -140,6 +140,13 @@ const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char 
 
 int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why)
 {
+	static const struct tfs_user root;
+
+	return tfs_schema_set_text_as(t, text, mtime_us, &root, why);
+}
+
+int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why)
+{
 	const struct schema *s = table_schema(t);
 	struct ms_request q = {
 		.method = MS_SCHEMA_SET_TEXT,
@@ -147,6 +154,9 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 		.table = t->id,
 		.text = slice_of_bytes(text),
 		.mtime_us = mtime_us,
+		.uid = user->uid,
+		.gid = user->gid,
+		.groups = slice_of(user->groups, user->group_count * sizeof(gid_t)),
 	};
 	int err = simple_call(t->store, &q, why);
 

@@ -15,7 +15,7 @@ enum ms_method {
 	MS_TABLE_LIST,       /* name: strictly after, count -> names */
 	MS_SCHEMA_BY_NAME,   /* name -> schema */
 	MS_SCHEMA_BY_ID,     /* table -> schema */
-	MS_SCHEMA_SET_TEXT,  /* table, text, mtime_us -> schema */
+	MS_SCHEMA_SET_TEXT,  /* table, text, mtime_us, uid, gid, groups -> schema; why, though err is 0: what of it was left out */
 	MS_SCHEMA_CHANGE,    /* table, edit -> schema */
 	MS_METHODS
 };
@@ -29,13 +29,14 @@ struct ms_request {
 	mode_t mode;
 	uint32_t count;
 	struct slice text;
+	struct slice groups; /* gid_t, supplementary to gid */
 	int64_t mtime_us;
 	const struct tfs_schema_edit *edit;
 };
 struct ms_answer {
 	int err;
 	const struct schema *schema; /* a reference, or NULL */
-	char *why;                   /* of an -EINVAL; or NULL */
+	char *why;                   /* of an -EINVAL, mostly; or NULL */
 	char (*names)[TFS_NAME_MAX + 1];
 	uint32_t name_count;
 };

@@ -77,6 +77,8 @@ int ms_request_pack(const struct ms_request *q, struct buf *out)
 	m.count = q->count;
 	m.text_size = tail_put(&tail, q->text);
 	m.mtime_us = q->mtime_us;
+	m.n_groups = q->groups.n / sizeof(gid_t);
+	m.groups = (uint32_t *)(uintptr_t)q->groups.p; /* gid_t is 32 bits */
 	if (q->edit) {
 		edit_pack(q->edit, &edit, &tail);
 		m.edit = &edit;
@@ -105,6 +107,8 @@ int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q
 	x.mode = m->mode;
 	x.count = m->count;
 	x.mtime_us = m->mtime_us;
+	if (m->n_groups && !arena_dup(arena, slice_of(m->groups, m->n_groups * sizeof(gid_t)), &x.groups))
+		return -ENOMEM;
 	rc = tail_get_string(&tail, m->name_size, arena, &x.name);
 	if (!rc)
 		rc = tail_get_string(&tail, m->to_size, arena, &x.to);

@@ -37,6 +37,13 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
  */
 int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
 		    unsigned *dropped_count, bool *allow_delete, char **why) TFS_MUST;
+/*
+ * s was made by schema_set_text from a text that `user` (not root) wrote, and
+ * nobody else has it yet: what he could not set by chown and chmod becomes
+ * what old has, or of a new family the table's.  *note (free it; NULL: there
+ * was nothing) says which.
+ */
+int schema_limit_owners(const struct schema *old, struct schema *s, const struct tfs_user *user, char **note) TFS_MUST;
 /* One edit; renders the text anew unless it is TIME or HIDE.  *dropped: id of the family removed, or 0. */
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
 		char **why) TFS_MUST;

@@ -357,6 +357,67 @@ static int left_out(const struct schema *old, const struct schema *s, uint16_t *
 	return 0;
 }
 
+static bool in_group(const struct tfs_user *user, gid_t gid)
+{
+	bool in = user->gid == gid;
+
+	for (unsigned i = 0; i < user->group_count && !in; i++)
+		in = user->groups[i] == gid;
+	return in;
+}
+
+/* As chown and chmod by the user would refuse it.  was: of the same thing before; mode NULL: it is new, so its mode is his to choose. */
+static bool limit(const struct tfs_user *user, uid_t was_uid, gid_t was_gid, const mode_t *was_mode, uid_t *uid, gid_t *gid, mode_t *mode)
+{
+	bool owns = user->uid == was_uid, limited = false;
+
+	if (*uid != was_uid) {
+		*uid = was_uid;
+		limited = true;
+	}
+	if (*gid != was_gid && !(owns && in_group(user, *gid))) {
+		*gid = was_gid;
+		limited = true;
+	}
+	if (was_mode && *mode != *was_mode && !owns) {
+		*mode = *was_mode;
+		limited = true;
+	}
+	return limited;
+}
+
+int schema_limit_owners(const struct schema *old, struct schema *s, const struct tfs_user *user, char **note)
+{
+	const struct tfs_schema *was = &old->pub;
+	bool table = limit(user, was->uid, was->gid, &was->mode, &s->pub.uid, &s->pub.gid, &s->pub.mode);
+	const char *first = NULL, *reason = NULL;
+	unsigned families = 0;
+	int rc;
+
+	for (unsigned i = 0; i < s->pub.family_count; i++) {
+		struct tfs_family *f = &s->families[i];
+		const struct tfs_family *before = NULL;
+
+		for (unsigned k = 0; k < was->family_count && !before; k++)
+			before = was->families[k].id == f->id ? &was->families[k] : NULL;
+		if (!(before ? limit(user, before->uid, before->gid, &before->mode, &f->uid, &f->gid, &f->mode) :
+			       limit(user, s->pub.uid, s->pub.gid, NULL, &f->uid, &f->gid, &f->mode)))
+			continue;
+		if (!families++)
+			first = f->name;
+	}
+	if (!table && !families)
+		return 0;
+	/* The text says what holds. */
+	rc = schema_finish(s, true, &reason);
+	if (rc == 0 && families)
+		why_line(note, 0, "owner, group or mode of %sfamily %s%s left out: the writer could not set them by chown", table ? "the table and of " : "",
+			 first, families > 1 ? " and others" : "");
+	else if (rc == 0)
+		why_line(note, 0, "owner, group or mode of the table left out: the writer could not set them by chown");
+	return rc;
+}
+
 int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
 		    unsigned *dropped_count, bool *allow_delete, char **why)
 {

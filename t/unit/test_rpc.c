@@ -510,6 +510,7 @@ static void expect_ms_request(const struct ms_request *a, const struct ms_reques
 	assert_int_equal(a->mode, b->mode);
 	assert_int_equal(a->count, b->count);
 	expect_slice(a->text, b->text);
+	assert_true(slice_eq(a->groups, b->groups));
 	assert_int_equal(a->mtime_us, b->mtime_us);
 	assert_int_equal(a->edit == NULL, b->edit == NULL);
 	if (!a->edit)
@@ -552,6 +553,7 @@ static void test_master(void **state)
 	static const char *const strings[] = {NULL, "", "webtable", "\xff\x01"};
 	struct fake_master f = {.base = {&ops}};
 	struct master_service *m = ms_round_trip_new(&f.base);
+	static const gid_t groups[] = {0, 100, (gid_t)-1};
 	struct schema *s = NULL;
 	struct buf b = {0};
 
@@ -565,7 +567,7 @@ static void test_master(void **state)
 		struct ms_request q = {.method = (enum ms_method)(1 + rnd(MS_METHODS - 1)), .name = strings[rnd(4)], .to = strings[rnd(4)],
 				       .table = (uint32_t)rnd64(), .noreplace = rnd(2), .uid = (uid_t)rnd64(), .gid = (gid_t)rnd64(),
 				       .mode = (mode_t)rnd64(), .count = 100, .text = rnd_slice(), .mtime_us = rnd_ts(),
-				       .edit = rnd(2) ? &e : NULL};
+				       .groups = slice_of(groups, rnd(4) * sizeof(gid_t)), .edit = rnd(2) ? &e : NULL};
 		struct ms_answer a = {0};
 
 		f.want = &q;
