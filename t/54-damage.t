@@ -390,8 +390,15 @@ t "$TABLETCTL" check "$D" >"$W/.c" 2>&1
 is $? 1 "a bit in the log: check ends with 1"
 like "$(cat "$W/.c")" "$(basename "$seg").*record [0-9]+ is missing.*synced" "  and names the segment"
 ok "  the mount is refused" eval '! mount_store 2>"$W/.m"'
-like "$(cat "$W/daemon.err")" "$(basename "$seg").*record [0-9]+ is missing.*synced; put back" "  with the segment's name and a way to go on"
-cp "$W/copy${seg#"$D"}" "$seg"
+like "$(cat "$W/daemon.err")" "$(basename "$seg").*record [0-9]+ is missing.*synced; put.*or run tabletctl repair" "  with the segment's name and a way to go on"
+t "$TABLETCTL" repair --write "$D" >"$W/.r" 2>&1
+like "$(cat "$W/.r")" 'lost: .*log' "  repair names what is lost"
+check_store
+mount_store
+is "$(find "$M/l/r/f" -name 'q*@1' | wc -l)" 199 "  and keeps the other 199 cells"
+unmount_store
+rm -r "$D"
+cp -a "$W/copy" "$D"
 log_end cut >"$W/.cut"
 flip "$at" "$seg"
 t "$TABLETCTL" check "$D" >"$W/.c" 2>&1

@@ -296,7 +296,8 @@ static int judge(struct replay *r)
 			buf_reset(&r->why);
 		return 0;
 	}
-	if (buf_printf(&r->why, "but all up to %llu had been synced; put back %s/*.log from a backup", (unsigned long long)r->stated, r->dir))
+	if (buf_printf(&r->why, "but all up to %llu had been synced; put the file back from a backup, or run tabletctl repair",
+		       (unsigned long long)r->stated))
 		buf_reset(&r->why);
 	return -EBADMSG;
 }
