@@ -18,6 +18,7 @@ const struct api api_model = {
 };
 
 _Atomic int64_t history_clock = CLOCK_BASE;
+bool history_set_back;
 
 int64_t history_now(void *arg)
 {

@@ -125,6 +125,8 @@ bool side_expires_within(struct side *s, int64_t from, int64_t to);
  */
 #define CLOCK_START (CLOCK_BASE + 10000500)
 extern _Atomic int64_t history_clock;
+/* The clock was set back while the library was open, whose times of commit do not follow: they are no longer compared. */
+extern bool history_set_back;
 int64_t history_now(void *arg);
 
 #endif

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The clock stands still within a step, where each commit of the library is a microsecond later than the one before. */
+#define COMMIT_MS(x) (history_set_back ? 0 : (long long)((x).commit_us / 1000))
+
 void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *spec, struct out *o)
 {
 	struct tfs_scan *sc;
@@ -30,7 +33,8 @@ void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *s
 		}
 		say(o, ":");
 		say_bytes(o, c.qualifier);
-		say(o, " @%lld expires %lld size %llu ", (long long)c.ts, (long long)c.expires_us, (unsigned long long)c.size);
+		say(o, " @%lld expires %lld committed %lld size %llu ", (long long)c.ts, (long long)c.expires_us, COMMIT_MS(c),
+		    (unsigned long long)c.size);
 		say_bytes(o, c.value);
 		say(o, "\n");
 	}
@@ -139,8 +143,8 @@ int step_point(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 			say(o, "exists %s: %s %d\n", whole ? "row" : "family", strerror(-err), exists);
 		} else if (one_in(r, 3)) {
 			err = s->api->stat(t, row, family, qualifier, ts, &info);
-			say(o, "stat %s %lld %llu %lld\n", strerror(-err), (long long)info.ts, (unsigned long long)info.size,
-			    (long long)info.expires_us);
+			say(o, "stat %s %lld %llu %lld %lld\n", strerror(-err), (long long)info.ts, (unsigned long long)info.size,
+			    (long long)info.expires_us, COMMIT_MS(info));
 		} else {
 			uint64_t offset = one_in(r, 3) ? 0 : below(r, one_in(r, 3) ? 1 << 20 : 50);
 			size_t want = below(r, one_in(r, 4) ? 600000 : 100), got = 0;
@@ -151,7 +155,8 @@ int step_point(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 			err = s->api->read(t, row, family, qualifier, ts, offset, p, want, &got, one_in(r, 2) ? &info : NULL);
 			say(o, "read %llu+%zu %s %zu ", (unsigned long long)offset, want, strerror(-err), got);
 			say_bytes(o, tfs_bytes(p, err ? 0 : got));
-			say(o, " %lld %llu %lld\n", (long long)info.ts, (unsigned long long)info.size, (long long)info.expires_us);
+			say(o, " %lld %llu %lld %lld\n", (long long)info.ts, (unsigned long long)info.size, (long long)info.expires_us,
+			    COMMIT_MS(info));
 			free(p);
 		}
 	}

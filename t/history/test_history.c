@@ -165,6 +165,8 @@ static bool wrong_clock(struct pair *p, unsigned i)
 		side_dump(&p->lib, &p->lib_saw);
 	}
 	history_clock -= off;
+	if (off > 0)
+		history_set_back = true; /* the clock survives its openings */
 	ok = ok && ((i & 4) || reopen(p, i >> 1));
 	side_dump(&p->ref, &p->ref_saw);
 	side_dump(&p->lib, &p->lib_saw);

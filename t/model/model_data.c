@@ -139,7 +139,7 @@ void mdl_column_free(struct mdl_column *c)
 	free(c);
 }
 
-int mdl_column_put(struct mdl_column *c, int64_t ts, struct mdl_blob *value)
+int mdl_column_put(struct mdl_column *c, int64_t ts, int64_t commit_us, struct mdl_blob *value)
 {
 	size_t i = 0;
 
@@ -155,7 +155,7 @@ int mdl_column_put(struct mdl_column *c, int64_t ts, struct mdl_blob *value)
 		memmove(c->v + i + 1, c->v + i, (c->n - i) * sizeof(*c->v));
 		c->n++;
 	}
-	c->v[i] = (struct mdl_version){ts, value, true};
+	c->v[i] = (struct mdl_version){ts, commit_us, value, true};
 	return 0;
 }
 

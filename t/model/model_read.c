@@ -33,7 +33,7 @@ static int look_up(struct tfs_table *t, struct tfs_bytes row, const char *family
 	*out = &c->v[i];
 	if (info) {
 		info->ts = c->v[i].ts;
-		info->commit_us = 0; /* the model's clock is not the store's */
+		info->commit_us = c->v[i].commit_us;
 		info->size = c->v[i].value->size;
 		info->expires_us = mdl_gc_expiry(gc, i, c->v[i].ts);
 	}

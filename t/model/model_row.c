@@ -85,7 +85,7 @@ static int touch(struct work *w, uint16_t family, struct tfs_bytes qualifier, st
 		if (mdl_reserve(&c->v, &c->capacity, b->n, sizeof(*c->v)) < 0)
 			goto no_memory;
 		for (; c->n < b->n; c->n++)
-			c->v[c->n] = (struct mdl_version){b->v[c->n].ts, mdl_blob_get(b->v[c->n].value), c->n < live};
+			c->v[c->n] = (struct mdl_version){b->v[c->n].ts, b->v[c->n].commit_us, mdl_blob_get(b->v[c->n].value), c->n < live};
 	}
 	memmove(w->touched.col + at + 1, w->touched.col + at, (w->touched.n - at) * sizeof(*w->touched.col));
 	w->touched.col[at] = c;
@@ -179,7 +179,7 @@ static int put(struct work *w, struct mdl_column *c, int64_t ts, struct mdl_blob
 	w->written += value->size;
 	res->ts = ts;
 	res->size = value->size;
-	return mdl_column_put(c, ts, value);
+	return mdl_column_put(c, ts, w->now, value);
 }
 
 static int do_put(struct work *w, const struct mdl_op *op, struct tfs_result *res)
@@ -274,9 +274,13 @@ static int do_set_time(struct work *w, const struct mdl_op *op, struct tfs_resul
 	const struct mdl_version *under = below(c, top);
 	if (under && op->number <= under->ts)
 		return -EINVAL;
+	if (top->ts == op->number) {
+		res->ts = top->ts;
+		res->size = top->value->size;
+		return 0;
+	}
 	struct mdl_blob *value = mdl_blob_get(top->value);
-	if (top->ts != op->number)
-		delete_at(c, top->ts);
+	delete_at(c, top->ts);
 	return put(w, c, op->number, value, res);
 }
 

@@ -29,7 +29,7 @@ struct entry {
 	struct mdl_blob *qualifier, *value; /* NULL: none */
 	uint16_t family;
 	const char *family_name;
-	int64_t ts, expires_us;
+	int64_t ts, expires_us, commit_us;
 };
 
 struct tfs_scan {
@@ -175,6 +175,7 @@ static int add_entry(struct tfs_scan *s, const struct mdl_column *c, const struc
 	e->qualifier = mdl_blob_get(c->qualifier);
 	e->value = mdl_blob_get(v->value);
 	e->ts = v->ts;
+	e->commit_us = v->commit_us;
 	e->expires_us = expires_us;
 	return 0;
 }
@@ -287,7 +288,7 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 	s->left--;
 	*cell = (struct tfs_cell){
 		.row = mdl_blob_bytes(s->row), .family = e->family_name, .family_id = e->family,
-		.ts = e->ts, .expires_us = e->expires_us,
+		.ts = e->ts, .expires_us = e->expires_us, .commit_us = e->commit_us,
 	};
 	if (e->value) {
 		cell->qualifier = mdl_blob_bytes(e->qualifier);

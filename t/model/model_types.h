@@ -26,7 +26,7 @@ static inline struct tfs_bytes mdl_blob_bytes(const struct mdl_blob *b) { return
 int mdl_compare(struct tfs_bytes a, struct tfs_bytes b);
 
 struct mdl_version {
-	int64_t ts;
+	int64_t ts, commit_us;
 	struct mdl_blob *value;
 	bool live; /* only in a mutation's copy: live before it, or written by it */
 };
@@ -119,7 +119,7 @@ bool mdl_column_find(const struct mdl_row *r, uint16_t family, struct tfs_bytes 
 struct mdl_column *mdl_column_new(uint16_t family, struct tfs_bytes qualifier);
 void mdl_column_free(struct mdl_column *c);
 void mdl_column_clear(struct mdl_column *c);
-int mdl_column_put(struct mdl_column *c, int64_t ts, struct mdl_blob *value); /* takes value, always; live */
+int mdl_column_put(struct mdl_column *c, int64_t ts, int64_t commit_us, struct mdl_blob *value); /* takes value, always; live */
 void mdl_column_remove(struct mdl_column *c, size_t i);
 void mdl_row_free(struct mdl_row *r);
 /*
