@@ -151,7 +151,7 @@ sub course {
 		$fails .= 'does not open: ' . slurp("$w/err");
 	} else {
 		# The end of a log can be lost without a trace.
-		my @bad = $seen ? unnamed($model, $now, losses($out, \%ids)) : ();
+		my @bad = $seen ? unnamed($model, $now, losses(($o{before} ? ${ $o{before} } : '') . $out, \%ids)) : ();
 		$fails .= "differs and is not named: @bad[0 .. ($#bad < 5 ? $#bad : 5)] (" . @bad . ")\n" if @bad;
 		($checked, $report) = run($ctl, 'check', $dir);
 		$fails .= "check after the mount: exit $checked\n$report" if $checked;
@@ -212,6 +212,47 @@ for my $name (qw(crashed closed)) {
 	is($status, 2, 'a store in use is refused');
 	like($err, qr/in use/, 'and it says so');
 	close $in;
+}
+
+# A salt is found by the rows; damage to both copies of METADATA's files.
+{
+	my @verbs = qw(salt 8 write 60 flush close write 10);
+	is((run($fill, "$w/salted", @verbs))[0], 0, 'fill salted');
+	my $model = cells(copy("$w/salted"));
+	course("$w/salted", $model, 'salted: no schemas', sub { unlink "$_[0]/lock/tables/$_" for qw(one two); return });
+	for my $m (map { s/^\Q$w\E\/salted//r } glob "$w/salted/sst/1/*.sst") {
+		course("$w/salted", $model, "salted: METADATA: $m is nothing", sub { spill("$_[0]$m", 'x' x 9000); return });
+	}
+	course("$w/salted", $model, 'salted: only data is left', sub { system('rm', '-rf', "$_[0]/FORMAT", "$_[0]/lock"); return });
+}
+
+# ---- killed at each step, and run again ----
+SKIP: {
+	skip('no C compiler', 1) if system("\${CC:-cc} -shared -fPIC -O2 -o '$w/die_at.so' '$ENV{SRC}/t/lib/die_at.c' -ldl 2> $w/err");
+	is((run($fill, "$w/small", qw(write 40 large flush write 20 delete 8 crash)))[0], 0, 'fill small');
+	my $model = cells(copy("$w/small"));
+	my ($file) = map { s/^\Q$w\E\/small//r } sort { -s $b <=> -s $a } glob "$w/small/sst/1[67]/*.sst";
+	my $damage = sub {
+		flip("$_[0]$file", 600);
+		flip($_, 9000) for glob "$_[0]/log/*/0000000001.log";
+		spill("$_[0]/$_", 'x' x 9000) for qw(lock/root lock/incarnation lock/tables/two);
+		return;
+	};
+	my $n = 0;
+	my $status = 99;
+	while ($status == 99) {
+		my $plan;
+		$n++;
+		last unless course("$w/small", $model, "killed at step $n", sub {
+			$damage->($_[0]);
+			$plan = (run($ctl, 'repair', $_[0]))[1];
+			local $ENV{LD_PRELOAD} = "$w/die_at.so";
+			local $ENV{DIE_AT} = $n;
+			$status = (run($ctl, 'repair', '--write', $_[0]))[0];
+			return;
+		}, any => 1, before => \$plan);
+	}
+	cmp_ok($n, '>', 20, 'steps');
 }
 
 # ---- one damage each, at random ----

@@ -52,7 +52,7 @@ int schema_restore(const struct restore_table *t, struct schema **out)
 	s->pub.uid = t->uid;
 	s->pub.gid = t->gid;
 	s->pub.mode = 0700;
-	s->pub.salt = t->salt;
+	s->pub.salt = s->pub.salt_in_use = t->salt;
 	s->pub.mtime_us = t->mtime_us;
 	s->pub.is_set = true;
 	s->next_group = 1;

@@ -195,7 +195,7 @@ static void tell_log(void *arg, const struct repair_log_table *r)
 
 static unsigned salt_of(const struct told *t, const struct lost *x)
 {
-	unsigned said = x && x->s ? schema_public(x->s)->salt : 0;
+	unsigned said = x && x->s ? schema_public(x->s)->salt_in_use : 0;
 
 	if (t->rows < SALT_ROWS)
 		return said && !t->no_salt[said] ? said : 0;
