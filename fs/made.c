@@ -118,23 +118,31 @@ static void forget_entry(struct node *n, struct changes *c)
 	buf_fini(&path);
 }
 
-void made_removed(struct node *n, struct changes *c)
+int made_removed(struct node *n, struct changes *c)
 {
 	struct node *home, *twin;
+	int r = 0;
 
 	mutex_lock(tree_mutex());
-	home = node_home_locked(n);
-	if (home)
-		drop_locked(home);
 	twin = node_twin_locked(n);
-	if (twin)
-		twin->refs++;
+	if (node_extra_any_locked(n) || (twin && node_extra_any_locked(twin))) {
+		twin = NULL;
+		r = -ENOTEMPTY;
+	} else {
+		if (twin)
+			twin->refs++;
+		home = node_home_locked(n);
+		if (home)
+			drop_locked(home);
+		node_end_locked(n);
+	}
 	mutex_unlock(tree_mutex());
 	if (twin) {
 		dirtime_forget(twin);
 		forget_entry(twin, c);
 	}
 	node_put(twin);
+	return r;
 }
 
 /* Has the directory entries of its own, in either view? */
@@ -309,9 +317,10 @@ static void drop_oldest(struct node *n, struct changes *c)
 {
 	char path[512];
 
-	msg_notice("%s: empty directory dropped: more than %u MiB of them", node_describe(n, NULL, path, sizeof(path)), MADE_BYTES >> 20);
-	made_removed(n, c);
+	if (made_removed(n, c) != 0)
+		return;
 	forget_entry(n, c);
+	msg_notice("%s: empty directory dropped: more than %u MiB of them", node_describe(n, NULL, path, sizeof(path)), MADE_BYTES >> 20);
 }
 
 void made_settle(struct changes *c)

@@ -22,8 +22,8 @@ int made_add(struct node *parent, enum node_kind kind, struct slice key, struct 
 void made_take_back(struct node *n);
 /* Is the directory there although it may hold no cell? */
 bool made_is(struct node *parent, enum node_kind kind, struct slice key);
-/* rmdir, of n in either view: it leaves both. */
-void made_removed(struct node *n, struct changes *c);
+/* rmdir, of n in either view: it leaves both, and n ends.  -ENOTEMPTY: it holds entries, in either. */
+int made_removed(struct node *n, struct changes *c) TFS_MUST;
 /* Rows with the prefix were dropped: made directories of them go, unless they hold scratch. */
 void made_drop_rows(struct node *table, struct slice prefix, struct changes *c);
 

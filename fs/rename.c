@@ -305,7 +305,7 @@ static int rename_table(struct node *source, struct resolved *to, const char *na
 	tree_in_doubt(c, node_root(), name, r);
 	tree_in_doubt(c, node_root(), newname, r);
 	if (r == 0 && old && old != source)
-		tree_dir_gone(old, c);
+		(void)!tree_dir_gone(old, c); /* 0: a table */
 	node_put(old);
 	return r;
 }

@@ -38,6 +38,14 @@ struct node *scratch_find(struct node *dir, struct slice name)
 	return n;
 }
 
+/* Has it, or something that it lies in, been removed? */
+static bool is_removed(const struct node *dir)
+{
+	while (dir && node_lives(dir))
+		dir = dir->parent;
+	return dir != NULL;
+}
+
 /*
  * A new node for the name, listed; the tree lock is not held.  share: it is
  * renamed from another name, and takes the place of a file that has this one.
@@ -54,7 +62,9 @@ static int place(struct node *dir, struct slice name, enum node_kind kind, struc
 	}
 	mutex_lock(tree_mutex());
 	/* Its directory stays while it has scratch, cells or not. */
-	if (dir->kind == NODE_ROW || dir->kind == NODE_FAMILY || dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART)
+	if (is_removed(dir))
+		r = -ENOENT;
+	else if (dir->kind == NODE_ROW || dir->kind == NODE_FAMILY || dir->kind == NODE_ROW_PART || dir->kind == NODE_CELL_PART)
 		r = made_has_scratch_locked(home);
 	old = r ? NULL : node_extra_find_locked(dir, 0, name);
 	if (old && share && old->kind == NODE_SCRATCH_FILE) {

@@ -41,7 +41,7 @@ void tree_entry_given(struct node *n, struct slice name, struct fuse_entry_param
 /* Has the directory entries that the store knows nothing of: scratch, or empty directories? */
 bool tree_has_extras(struct node *dir);
 /* The directory was removed or replaced: it is found no more, and what only the daemon had below it ends. */
-void tree_dir_gone(struct node *dir, struct changes *c);
+int tree_dir_gone(struct node *dir, struct changes *c) TFS_MUST;
 
 /* r may be an error that came when the thing was done already: then the kernel is to ask again for the name and the listing. */
 void tree_in_doubt(struct changes *c, struct node *dir, const char *name, int r);

@@ -463,17 +463,22 @@ static bool lies_below(void *arg, const struct node *n)
 	return false;
 }
 
-void tree_dir_gone(struct node *dir, struct changes *c)
+int tree_dir_gone(struct node *dir, struct changes *c)
 {
-	if (dir->kind != NODE_TABLE)
-		made_removed(dir, c);
-	mutex_lock(tree_mutex());
-	node_end_locked(dir);
-	mutex_unlock(tree_mutex());
-	dirtime_forget(dir);
-	/* Of all directories, only a table can have any left: what its other view had. */
-	if (dir->kind == NODE_TABLE)
+	if (dir->kind != NODE_TABLE) {
+		int r = made_removed(dir, c);
+
+		if (r)
+			return r;
+	} else {
+		mutex_lock(tree_mutex());
+		node_end_locked(dir);
+		mutex_unlock(tree_mutex());
+		/* Its other view may have some left. */
 		scratch_end(lies_below, dir);
+	}
+	dirtime_forget(dir);
+	return 0;
 }
 
 bool tree_has_extras(struct node *dir)
@@ -555,9 +560,7 @@ static int remove_dir(struct node *n, const char *name, struct changes *c)
 	}
 	if (r == 0 && exists)
 		r = -ENOTEMPTY;
-	if (r == 0)
-		tree_dir_gone(n, c);
-	return r;
+	return r ? r : tree_dir_gone(n, c);
 }
 
 void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
