@@ -256,6 +256,9 @@ struct tfs_user {
 TFS_API int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user,
 				   char **why) TFS_CHECKED;
 
+/* Of the beginning of such a text, up to a newline.  -EINVAL, *why as above: whatever follows, it cannot become legal. */
+TFS_API int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why) TFS_CHECKED;
+
 enum tfs_schema_op {
 	TFS_SCHEMA_TABLE_MODE,   /* mode */
 	TFS_SCHEMA_TABLE_OWNER,  /* uid, gid; (uid_t)-1, (gid_t)-1 leave */

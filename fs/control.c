@@ -579,7 +579,35 @@ static int apply(struct node *n, struct writer *w, struct changes *c)
 	return r;
 }
 
-int control_written(struct node *n, struct writer *w, struct changes *c)
+/*
+ * A text of .schema is refused in the write after which it can no longer
+ * become a legal one: bash does not look at what close returns.  Only of one
+ * that is written from its start, in order: else what is wrong may be
+ * overwritten.
+ */
+static int judge_schema(struct node *n, struct writer *w, uint64_t end)
+{
+	const uint8_t *last;
+	struct slice text;
+	char *why = NULL;
+	int r;
+
+	w->origin = !w->whole || w->loaded || w->image.size != end ? UINT64_MAX : w->origin;
+	if (w->origin == UINT64_MAX)
+		return 0;
+	r = stage_bytes(&w->image, &text);
+	last = r == 0 && text.n ? memrchr(text.p, '\n', text.n) : NULL;
+	if (!last || (size_t)(last + 1 - text.p) <= w->origin)
+		return r;
+	w->origin = (size_t)(last + 1 - text.p);
+	r = tfs_schema_text_begins(node_store_table(n), bytes_of(slice_of(text.p, w->origin)), &why);
+	if (r == -EINVAL)
+		r = w->error = refuse(r, n, NULL, "%s", why ? why : "no legal schema");
+	free(why);
+	return r;
+}
+
+int control_written(struct node *n, struct writer *w, uint64_t end, struct changes *c)
 {
 	struct slice text;
 	int r;
@@ -588,7 +616,7 @@ int control_written(struct node *n, struct writer *w, struct changes *c)
 	if (w->image.size > (1u << 20))
 		return w->error = -EFBIG;
 	if (n->kind == NODE_SCHEMA)
-		return 0;
+		return judge_schema(n, w, end);
 	r = stage_bytes(&w->image, &text);
 	if (r || text.n == 0 || text.p[text.n - 1] != '\n')
 		return r;

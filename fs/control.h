@@ -29,8 +29,8 @@ int control_read(struct node *n, uint64_t offset, void *buf, size_t size, size_t
 /* Is it /.tabletfs/log?  A descriptor for reading it shows lines as they come: its image begins at w.origin.  The file's lock is held. */
 bool control_is_log(const struct node *n);
 int control_read_log(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
-/* After each write, the file's lock held: a finished line of a setting is applied at once. */
-int control_written(struct node *n, struct writer *w, struct changes *c) TFS_MUST;
+/* After each write, which came to `end`, the file's lock held: a finished line of a setting is applied at once. */
+int control_written(struct node *n, struct writer *w, uint64_t end, struct changes *c) TFS_MUST;
 int control_commit(struct node *n, struct filex *x, struct writer *w, bool last, struct changes *c) TFS_MUST;
 int control_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 /* Who sends the request, malloc'd; NULL: out of memory. */

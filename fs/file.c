@@ -335,12 +335,12 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 		}
 		r = writer_write(&h->w, offset - h->w.origin, p, size, append);
 		if (r == 0)
-			r = control_written(n, &h->w, c);
+			r = control_written(n, &h->w, offset + size, c);
 		break;
 	case FILE_SCHEMA:
 		r = writer_write(&h->w, offset, p, size, append);
 		if (r == 0)
-			r = control_written(n, &h->w, c);
+			r = control_written(n, &h->w, offset + size, c);
 		break;
 	case FILE_NONE:
 	case FILE_VERSION:

@@ -129,6 +129,40 @@ try "with a bad rule" 'Invalid argument' 'families = ( { name = "f"; gc = "never
 try "binary rubbish" 'Invalid argument' "$(head -c 3000 /bin/ls | tr -d '\0')"
 try "that leaves out a family with cells" 'Device or resource busy' 'families = ( { name = "f"; } );'
 log_has 'contents'
+for bad in '<nonsense' 'what = 1;' 'families = ( { name = "a b"; } );' 'families = ( { name = "f"; acl = "u:x:r"; } );' 'salt = 1' 'mode = "0999";' \
+	'families = ( }'; do
+	fails "a text that cannot become a schema is refused in the write: $bad" 'Invalid argument' bash -c 'printf "%s\n" "$1" >t/.schema' - "$bad"
+done
+is "$(cat t/.schema; ts t/.schema)" "$before" "  nothing is changed"
+py <<'EOF2'
+from tap import *
+os.chdir(M)
+os.mkdir("w")
+text = b"""# one
+families = (
+  { name = "f"; gc = "maxversions=3"
+      " or maxage=9"
+      "d"; group = "g"; },
+  /* more
+     to come */
+  { name = "n"; type = "counter"; } );
+mode = "07"
+"55"; groups = ( { name = "g"; } );
+"""
+for step in (1, 7, 20, len(text)):
+    fd = os.open("w/.schema", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for i in range(0, len(text), step):
+        os.write(fd, text[i:i + step])
+    err("0", "a good text, written %d bytes at a time" % step, os.close, fd)
+    same(slurp("w/.schema"), text, "  is the schema")
+fd = os.open("w/.schema", os.O_WRONLY | os.O_TRUNC)
+os.write(fd, b"families = (\n")
+err("EINVAL", "the first wrong line is refused", os.write, fd, b"  { nam = \"f\"; } );\n")
+err("EINVAL", "  and so is what follows", os.write, fd, b"# end\n")
+err("EINVAL", "  and the end", os.close, fd)
+same(slurp("w/.schema"), text, "  nothing of it is applied")
+os.rmdir("w")
+EOF2
 echo '<nonsense' >t/.schema
 is "$(cat t/.schema; ts t/.schema)" "$before" "a shell's redirection changes nothing either"
 log_has 'schema'

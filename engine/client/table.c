@@ -164,6 +164,18 @@ int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t m
 	return err;
 }
 
+int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why)
+{
+	const struct schema *s = table_schema(t);
+	int err;
+
+	if (why)
+		*why = NULL;
+	err = schema_text_begins(s, slice_of_bytes(text), why);
+	schema_put(s);
+	return err;
+}
+
 int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why)
 {
 	const struct schema *s = table_schema(t);

@@ -38,6 +38,12 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
 		    unsigned *dropped_count, bool *allow_delete, char **why) TFS_MUST;
 /*
+ * text ends with a newline and begins what is being written to .schema.
+ * -EINVAL: whatever follows, the whole cannot be a legal schema.  0: it may,
+ * as far as can be told.
+ */
+int schema_text_begins(const struct schema *old, struct slice text, char **why) TFS_MUST;
+/*
  * s was made by schema_set_text from a text that `user` (not root) wrote, and
  * nobody else has it yet: what he could not set by chown and chmod becomes
  * what old has, or of a new family the table's.  *note (free it; NULL: there

@@ -21,6 +21,9 @@
 /* What the text says beside the schema itself. */
 struct said {
 	bool allow_delete, renames;
+	bool syntax; /* libconfig has refused it */
+	bool waits;  /* refused for something that may come later in the text */
+	unsigned line; /* where */
 };
 
 enum { STRING = 1, INTEGER = 2, BOOLEAN = 4 };
@@ -256,6 +259,7 @@ static int apply_family(struct schema *s, const struct schema *old, const config
 	g = config_setting_get_member(c, "group");
 	if (!draft_find_group(s, f->group)) {
 		why_line(why, line_of(g ? g : c), "group: there is no group of that name");
+		said->waits = true;
 		return -EINVAL;
 	}
 	return 0;
@@ -326,6 +330,8 @@ static int parse(struct schema *s, const struct schema *old, const char *text, s
 		rc = apply_root(s, old, config_root_setting(&c), said, why);
 	} else {
 		why_line(why, (unsigned)config_error_line(&c), "%s", config_error_text(&c));
+		said->syntax = true;
+		said->line = (unsigned)config_error_line(&c);
 		rc = -EINVAL;
 	}
 	config_destroy(&c);
@@ -355,6 +361,61 @@ static int left_out(const struct schema *old, const struct schema *s, uint16_t *
 	*count = n;
 	*ids = v;
 	return 0;
+}
+
+static unsigned lines_of(struct slice text)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < text.n; i++)
+		n += text.p[i] == '\n';
+	return n;
+}
+
+/*
+ * An error of syntax is final if it comes before the end of the text: it
+ * has been followed by a newline.  An error in a value is final, too, where
+ * another string could not go on with it ("a" "b" is one string).
+ */
+int schema_text_begins(const struct schema *old, struct slice text, char **why)
+{
+	struct schema *s = schema_draft(old);
+	struct buf more = {0};
+	struct said said = {0}, ignored = {0};
+	const char *reason;
+	unsigned line;
+	int rc = -ENOMEM;
+
+	if (!s || buf_append_slice(&more, text) || buf_u8(&more, 0))
+		goto out;
+	rc = schema_scan_text(text, &line, &reason);
+	if (rc == -EINVAL) {
+		rc = line <= lines_of(text) && line > 0 ? rc : 0;
+		if (rc)
+			why_line(why, line, "%s", reason);
+		goto out;
+	}
+	rc = parse(s, old, (const char *)more.p, &said, why);
+	if (rc != -EINVAL)
+		goto out;
+	if (said.syntax ? said.line > lines_of(text) : said.waits)
+		rc = 0;
+	if (rc == -EINVAL && !said.syntax) {
+		schema_put(s);
+		s = schema_draft(old);
+		more.n--;
+		rc = s && buf_append(&more, "\"\"", 3) == 0 ? parse(s, old, (const char *)more.p, &ignored, NULL) : -ENOMEM;
+		if (rc == -EINVAL && !ignored.syntax)
+			rc = 0;
+	}
+out:
+	if (rc == 0 && why) {
+		free(*why);
+		*why = NULL;
+	}
+	buf_fini(&more);
+	schema_put(s);
+	return rc;
 }
 
 static bool in_group(const struct tfs_user *user, gid_t gid)

@@ -79,6 +79,16 @@ out:
 	return r;
 }
 
+/* The model judges whole texts only. */
+int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why)
+{
+	(void)t;
+	(void)text;
+	if (why)
+		*why = NULL;
+	return 0;
+}
+
 /* The model runs as one user. */
 int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why)
 {

@@ -33,6 +33,7 @@
 #define tfs_schema_family model_schema_family
 #define tfs_schema_group model_schema_group
 #define tfs_schema_set_text model_schema_set_text
+#define tfs_schema_text_begins model_schema_text_begins
 #define tfs_schema_set_text_as model_schema_set_text_as
 #define tfs_schema_change model_schema_change
 #define tfs_mutation_new model_mutation_new
