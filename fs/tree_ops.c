@@ -408,7 +408,9 @@ static int make_dir(struct node *dir, const char *name, mode_t mode, const struc
 	case NODE_GROUPS:
 	case NODE_SETTING:
 	case NODE_SYSTEM:
-		r = refuse(-EPERM, dir, name, "a directory cannot be here");
+		r = refuse(-EPERM, dir, name, dir->kind == NODE_FAMILY || dir->kind == NODE_CELL_PART ?
+						      "a family holds cells only: a path can be a row, or a cell's name with %%2F for each /" :
+						      "a directory cannot be here");
 		break;
 	}
 out:
