@@ -206,7 +206,8 @@ struct tfs_group {
 };
 /* One state of a table's schema; immutable. */
 struct tfs_schema {
-	uint32_t table_id;
+	uint32_t table_id;         /* for the table's life */
+	uint32_t tablets_id;       /* of its tablets, logs and files: another one once a salt takes effect */
 	uint64_t generation;       /* rises with every change of the schema */
 	char name[TFS_NAME_MAX + 1];
 	uid_t uid;

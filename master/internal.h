@@ -35,19 +35,26 @@ void master_let_go(struct master *m, uint32_t table);
 /* ---- salt.c; the caller has the lock ---- */
 /* Does the schema have a salt that is not yet in use? */
 bool salt_waits(const struct tfs_schema *p) TFS_MUST;
-/* If the table of the schema old holds no cell: replaces *next by one whose salt is in use.  The caller holds writes. */
+/* If the table of the schema old holds no cell: replaces *next by one with new tablets, whose salt is in use.  The caller holds writes. */
 int salt_use(struct master *m, const struct tfs_schema *old, struct schema **next) TFS_MUST;
 /* The master looks from now on whether the table is empty. */
 void salt_watch(struct master *m, uint32_t table);
 
-/* One compare-and-set of the table's file. */
-int write_schema(struct master *m, const struct schema *s, uint64_t version) TFS_MUST;
+/* One compare-and-set of the table's file; if it names other tablets, the note that old's are dropped with it. */
+int write_schema(struct master *m, const struct tfs_schema *old, const struct schema *s, uint64_t version) TFS_MUST;
 
 /* ---- tables.c ---- */
 /* The next table id, and the version of its file. */
 int ids_read(struct master *m, uint32_t *next, uint64_t *version) TFS_MUST;
+#define NOTE_MAX 32
+/* Makes a tablet that covers a whole table, under a new id. */
+int make_tablets(struct master *m, uint32_t *id) TFS_MUST;
+/* The note, for the operation that drops a table's tablets.  name has NOTE_MAX bytes. */
+struct lock_op note_of(uint32_t table, char *name);
+/* After that operation: the METADATA rows, and the note; what fails here is done at the next start. */
+void delete_metadata(struct master *m, uint32_t table);
 /* table_has_cells; a table without families holds none, whatever its files are like: it can be dropped when they cannot be read. */
-int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool hidden, bool *has) TFS_MUST;
+int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has) TFS_MUST;
 int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;
 int master_table_rename(struct master *m, const struct ms_request *q, struct ms_answer *a) TFS_MUST;

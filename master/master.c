@@ -136,7 +136,7 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 
 		if (family_by_id(next, was->id))
 			continue;
-		err = master_has_cells(m, old, was->id, false, &has);
+		err = master_has_cells(m, old, was->id, &has);
 		if (err)
 			return err;
 		if (has) {
@@ -158,15 +158,17 @@ static bool leaves_out(const struct tfs_schema *old, const struct tfs_schema *ne
 	return false;
 }
 
-int write_schema(struct master *m, const struct schema *s, uint64_t version)
+int write_schema(struct master *m, const struct tfs_schema *old, const struct schema *s, uint64_t version)
 {
-	char file[TABLE_FILE_MAX];
+	char file[TABLE_FILE_MAX], note[NOTE_MAX];
+	struct lock_op ops[2] = {{.name = file, .expect = version}, note_of(old->tablets_id, note)};
 	struct buf b = {0};
 	int err = schema_encode(s, &b);
 
 	table_file(file, schema_public(s)->name);
+	ops[0].contents = buf_slice(&b);
 	if (!err)
-		err = lock_put(m->locks, file, buf_slice(&b), version, NULL);
+		err = lock_multi(m->locks, ops, old->tablets_id == schema_public(s)->tablets_id ? 1 : 2, NULL);
 	buf_fini(&b);
 	return err;
 }
@@ -176,7 +178,7 @@ static int replace(struct master *m, const struct schema *old, struct schema *ne
 {
 	const struct tfs_schema *p = schema_public(old);
 	const bool judged = !allow && leaves_out(p, schema_public(next)), held = judged || salt_waits(schema_public(next));
-	int err = held ? master_hold(m, p->table_id) : 0;
+	int err = held ? master_hold(m, p->tablets_id) : 0;
 
 	if (err)
 		goto out;
@@ -185,9 +187,11 @@ static int replace(struct master *m, const struct schema *old, struct schema *ne
 	if (!err && salt_waits(schema_public(next)))
 		err = salt_use(m, p, &next);
 	if (!err)
-		err = write_schema(m, next, version);
+		err = write_schema(m, p, next, version);
 	if (held)
-		master_let_go(m, p->table_id);
+		master_let_go(m, p->tablets_id);
+	if (!err && schema_public(next)->tablets_id != p->tablets_id)
+		delete_metadata(m, p->tablets_id);
 	if (!err && salt_waits(schema_public(next))) {
 		msg_notice("table %s: it holds cells: salt = %d takes effect when it is empty", p->name, schema_public(next)->salt);
 		salt_watch(m, p->table_id);

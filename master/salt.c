@@ -4,10 +4,22 @@
  *
  * A .schema may give a table that holds rows another salt: a restore writes
  * cells and .schema in whatever order a tool likes.  The schema then keeps two
- * salts: the one that was written, and the one in use.  They become equal by
- * one change of the schema, while the table's writes are held and it holds no
- * cell.  The master looks for that when a schema is written, at the start, and
- * from time to time as long as a salt waits.
+ * salts: the one that was written, and the one in use.  The master looks when a
+ * schema is written, at the start, and from time to time as long as a salt
+ * waits.  Durable steps, once the table looks empty:
+ *	1 hold its writes, and see that it holds no cell
+ *	2 take a new id for its tablets, write the METADATA row of the first one
+ *	3 one multi-operation: the schema has the salt in use and the new id;
+ *	  make the note dropped/OLD ID; servers drop the old tablets and files
+ *	4 let the writes go: they find no tablets, and their clients ask for the
+ *	  schema (client/salt.c)
+ *	5 delete the METADATA rows of the old id, then the note
+ * These are the steps of a table that is made and of one that is dropped
+ * (tables.c), and the next start ends them in the same way.  The table keeps
+ * its own id, and so its inode numbers and all that the kernel holds of it.
+ *
+ * Old and new tablets have nothing in common.  So a request that was salted
+ * for the old value cannot reach rows of the new one, nor miss any.
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
@@ -29,12 +41,15 @@ bool salt_waits(const struct tfs_schema *p)
 int salt_use(struct master *m, const struct tfs_schema *old, struct schema **next)
 {
 	struct schema *s;
+	uint32_t id;
 	bool has;
-	int err = master_has_cells(m, old, 0, true, &has);
+	int err = master_has_cells(m, old, 0, &has);
 
 	if (err || has)
 		return err;
-	err = schema_use_salt(*next, &s);
+	err = make_tablets(m, &id);
+	if (!err)
+		err = schema_use_salt(*next, id, &s);
 	if (err)
 		return err;
 	schema_put(*next);
@@ -47,17 +62,19 @@ static int use_held(struct master *m, const struct schema *s, uint64_t version, 
 {
 	const struct tfs_schema *p = schema_public(s);
 	struct schema *next = schema_get(s);
-	int err = master_hold(m, p->table_id);
+	int err = master_hold(m, p->tablets_id);
 
 	if (!err) {
 		err = salt_use(m, p, &next);
 		*done = !err && next != s;
 		if (*done)
-			err = write_schema(m, next, version);
-		master_let_go(m, p->table_id);
+			err = write_schema(m, p, next, version);
+		master_let_go(m, p->tablets_id);
 	}
-	if (!err && *done)
+	if (!err && *done) {
+		delete_metadata(m, p->tablets_id);
 		msg_notice("table %s: it is empty: salt = %d takes effect", p->name, p->salt);
+	}
 	schema_put(next);
 	return err;
 }
@@ -73,7 +90,7 @@ static int look_at(struct master *m, uint32_t table)
 	if (err == -ENOENT)
 		return 0;
 	if (!err && salt_waits(schema_public(s))) {
-		err = master_has_cells(m, schema_public(s), 0, true, &has);
+		err = master_has_cells(m, schema_public(s), 0, &has);
 		if (!err && !has)
 			err = use_held(m, s, version, &done);
 	} else if (!err) {

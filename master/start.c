@@ -32,7 +32,7 @@ static int show_again(struct master *m, const struct schema *s, uint64_t version
 	int err = schema_edit(s, &shown, clock_now(m->clock), &next, &dropped, NULL);
 
 	if (!err)
-		err = write_schema(m, next, version);
+		err = write_schema(m, schema_public(s), next, version);
 	schema_put(next);
 	return err;
 }
@@ -50,9 +50,9 @@ static int settle_table(void *arg, const char *name)
 	if (err)
 		return err == -ENOENT ? 0 : told(s, name, "its schema", err);
 	p = schema_public(schema);
-	if (p->table_id >= s->next_id) {
+	if (p->tablets_id >= s->next_id || p->table_id > p->tablets_id) {
 		err = -EBADMSG;
-		if (asprintf(s->why, "lock/ids: the next table id is %u, but table %s has id %u", s->next_id, name, p->table_id) < 0)
+		if (asprintf(s->why, "lock/ids: the next table id is %u, but table %s has id %u", s->next_id, name, p->tablets_id) < 0)
 			*s->why = NULL;
 	} else if (p->is_hidden) {
 		err = told(s, name, "its .schema cannot be shown again", show_again(s->m, schema, version));

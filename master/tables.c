@@ -27,8 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NOTE_MAX 32
-
 int ids_read(struct master *m, uint32_t *next, uint64_t *version)
 {
 	struct buf b = {0};
@@ -90,6 +88,13 @@ static int add_first_tablet(struct master *m, uint32_t table)
 	return err;
 }
 
+int make_tablets(struct master *m, uint32_t *id)
+{
+	int err = take_id(m, id);
+
+	return err ? err : add_first_tablet(m, *id);
+}
+
 int master_table_create(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *s = NULL;
@@ -107,11 +112,9 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 		buf_fini(&b);
 		return err ? err : -EEXIST;
 	}
-	err = take_id(m, &id);
+	err = make_tablets(m, &id);
 	if (!err)
 		err = schema_new(q->name, id, q->uid, q->gid, q->mode, clock_now(m->clock), &s);
-	if (!err)
-		err = add_first_tablet(m, id);
 	buf_reset(&b);
 	if (!err)
 		err = schema_encode(s, &b);
@@ -134,15 +137,14 @@ static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
 	return metadata_delete(m->tablets, row_key);
 }
 
-/* Of step 2: the note that goes with the removal of tables/NAME.  name has NOTE_MAX bytes. */
-static struct lock_op note_of(uint32_t table, char *name)
+struct lock_op note_of(uint32_t table, char *name)
 {
 	snprintf(name, NOTE_MAX, "dropped/%u", table);
 	return (struct lock_op){.name = name, .expect = LOCK_ANY};
 }
 
-/* Steps 4 and 5 of a drop; what fails here is done at the next start. */
-static void delete_metadata(struct master *m, uint32_t table)
+/* Steps 4 and 5 of a drop. */
+void delete_metadata(struct master *m, uint32_t table)
 {
 	char name[NOTE_MAX];
 	struct lock_op note = note_of(table, name);
@@ -162,10 +164,10 @@ static void delete_metadata(struct master *m, uint32_t table)
 	buf_fini(&to);
 }
 
-int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool hidden, bool *has)
+int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has)
 {
 	*has = false;
-	return p->family_count ? table_has_cells(m->tablets, p->table_id, p->generation, family, hidden, has) : 0;
+	return p->family_count ? table_has_cells(m->tablets, p->tablets_id, p->generation, family, has) : 0;
 }
 
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a)
@@ -181,11 +183,11 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	(void)a;
 	if (err)
 		return err;
-	id = schema_public(s)->table_id;
+	id = schema_public(s)->tablets_id;
 	err = master_hold(m, id);
 	if (err)
 		goto out;
-	err = master_has_cells(m, schema_public(s), 0, false, &has);
+	err = master_has_cells(m, schema_public(s), 0, &has);
 	if (!err && has)
 		err = -ENOTEMPTY;
 	if (!err) {
@@ -228,10 +230,10 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	} else if (!err && q->noreplace) {
 		err = -EEXIST;
 	} else if (!err) {
-		err = master_hold(m, schema_public(to)->table_id);
+		err = master_hold(m, schema_public(to)->tablets_id);
 		held = !err;
 		if (!err)
-			err = master_has_cells(m, schema_public(to), 0, false, &has);
+			err = master_has_cells(m, schema_public(to), 0, &has);
 		if (!err && has)
 			err = -ENOTEMPTY;
 	}
@@ -246,16 +248,16 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	ops[0] = (struct lock_op){.name = from_file, .remove = true, .expect = from_version};
 	ops[1] = (struct lock_op){.name = to_file, .contents = buf_slice(&b), .expect = to_version};
 	if (held)
-		ops[2] = note_of(schema_public(to)->table_id, note);
+		ops[2] = note_of(schema_public(to)->tablets_id, note);
 	err = lock_multi(m->locks, ops, held ? 3 : 2, NULL);
 	if (err)
 		goto out;
 	a->schema = schema_get(renamed);
 out:
 	if (held)
-		master_let_go(m, schema_public(to)->table_id);
+		master_let_go(m, schema_public(to)->tablets_id);
 	if (!err && held)
-		delete_metadata(m, schema_public(to)->table_id);
+		delete_metadata(m, schema_public(to)->tablets_id);
 	schema_put(from);
 	schema_put(to);
 	schema_put(renamed);

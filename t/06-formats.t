@@ -347,7 +347,8 @@ def lock_file(data):
 
 def schema(data, name):
     r = envelope(data, b"TFSC")
-    r.u(4)
+    table, tablets = r.u(4), r.u(4)
+    must(16 <= table <= tablets, "ids of a table and of its tablets")
     r.u(8)
     must(r.lstr().decode() == name, "a table's name")
     r.take(4 + 4 + 2)

@@ -14,11 +14,11 @@ static int each_tablet(struct tfs_table *t, enum ts_method method)
 	int err = 0;
 
 	for (;;) {
-		struct ts_request q = {.method = method, .table = t->id, .row = buf_slice(&row)};
+		struct ts_request q = {.method = method, .row = buf_slice(&row)};
 		struct ts_answer a = {0};
 		bool more = false;
 
-		err = service_call(t->store->o.tablets, &q, &a);
+		err = stored_call(t, &q, &a);
 		/* Of the tablet that was called, whatever has been split or merged since. */
 		if (!err && a.tablet_end.p) {
 			more = true;
@@ -53,7 +53,7 @@ static struct slice told_to(const struct tablets *all)
 
 static int ask(struct tfs_table *t, uint16_t family, struct tablets *all, struct ts_answer *a)
 {
-	struct ts_request q = {.method = TS_TABLET_INFO, .table = t->id, .row = told_to(all), .family = family};
+	struct ts_request q = {.method = TS_TABLET_INFO, .row = told_to(all), .family = family};
 
 	if (all->n == all->cap) {
 		unsigned cap = all->cap ? all->cap * 2 : 16;
@@ -64,7 +64,7 @@ static int ask(struct tfs_table *t, uint16_t family, struct tablets *all, struct
 		all->v = v;
 		all->cap = cap;
 	}
-	return service_call(t->store->o.tablets, &q, a);
+	return stored_call(t, &q, a);
 }
 
 /*
@@ -179,12 +179,14 @@ int tfs_compact(struct tfs_table *t)
 /* The row is a key as it is stored. */
 static int at_row(struct tfs_table *t, enum ts_method method, struct tfs_bytes row)
 {
-	const size_t most = TFS_ROW_MAX + (salt_known(t) ? 1 : 0);
-	struct ts_request q = {.method = method, .table = t->id, .row = slice_of_bytes(row)};
+	const struct schema *s = table_schema(t);
+	const size_t most = TFS_ROW_MAX + (schema_public(s)->salt_in_use ? 1 : 0);
+	struct ts_request q = {.method = method, .row = slice_of_bytes(row)};
 	struct ts_answer a = {0};
-	int err = row.size <= most ? service_call(t->store->o.tablets, &q, &a) : -EINVAL;
+	int err = row.size <= most ? stored_call(t, &q, &a) : -EINVAL;
 
 	ts_answer_fini(&a);
+	schema_put(s);
 	return err;
 }
 

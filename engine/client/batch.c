@@ -167,23 +167,23 @@ static void finish(struct tfs_batch *b, struct added *const *v, unsigned n)
 	mutex_unlock(&b->lock);
 }
 
-static int send_one(struct tfs_batch *b, uint32_t salt, const struct added *a)
+static int send_one(struct tfs_batch *b, const struct schema *s, const struct added *a)
 {
-	struct ts_request q = {.method = TS_MUTATE, .table = b->table->id, .schema_generation = a->generation, .salt = salt, .row = a->row,
-			       .ops = a->ops, .op_count = a->op_count, .sync = b->o.sync};
+	struct ts_request q = {.method = TS_MUTATE, .schema_generation = a->generation, .row = a->row, .ops = a->ops,
+			       .op_count = a->op_count, .sync = b->o.sync};
 	struct ts_answer answer = {0};
-	int err = salt_call(b->table, &q, &answer);
+	int err = salt_call(b->table, s, &q, &answer);
 
 	ts_answer_fini(&answer);
 	return err;
 }
 
 /* Rows of one tablet, as far as is known. */
-static void send(struct tfs_batch *b, uint32_t salt, struct added *const *v, unsigned n)
+static void send(struct tfs_batch *b, const struct schema *s, struct added *const *v, unsigned n)
 {
 	struct ts_row rows[SEND_ROWS];
 	int errs[SEND_ROWS] = {0};
-	struct ts_request q = {.method = TS_MUTATE_ROWS, .table = b->table->id, .salt = salt, .row = v[0]->key, .rows = rows, .row_count = n,
+	struct ts_request q = {.method = TS_MUTATE_ROWS, .table = schema_public(s)->tablets_id, .row = v[0]->key, .rows = rows, .row_count = n,
 			       .sync = b->o.sync};
 	struct ts_answer a = {.row_errs = errs};
 	int err = -EREMCHG;
@@ -200,8 +200,8 @@ static void send(struct tfs_batch *b, uint32_t salt, struct added *const *v, uns
 	for (unsigned i = 0; i < n; i++) {
 		int e = err ? err : errs[i];
 
-		if (e == -EREMCHG || e == -EKEYREJECTED)
-			e = send_one(b, salt, v[i]);
+		if (e == -EREMCHG || e == -EIDRM)
+			e = send_one(b, s, v[i]);
 		if (e)
 			failed(b, v[i], e);
 	}
@@ -219,7 +219,8 @@ static int by_row(const void *x, const void *y)
 static void send_all(struct tfs_batch *b, struct added **v, unsigned n)
 {
 	struct router *r = b->table->store->o.router;
-	const uint32_t salt = salt_known(b->table);
+	const struct schema *s = table_schema(b->table);
+	const uint32_t salt = (uint32_t)schema_public(s)->salt_in_use;
 	struct buf end = {0};
 	unsigned from = 0;
 
@@ -236,15 +237,16 @@ static void send_all(struct tfs_batch *b, struct added **v, unsigned n)
 		bool last = true;
 
 		buf_reset(&end);
-		if (r && route_tablet_end(r, b->table->id, v[from]->key, &end, &last))
+		if (r && route_tablet_end(r, schema_public(s)->tablets_id, v[from]->key, &end, &last))
 			to = from + 1;
 		for (unsigned i = from; !last && to == n && i < n; i++)
 			if (slice_cmp(v[i]->key, buf_slice(&end)) >= 0)
 				to = i;
-		send(b, salt, v + from, to - from);
+		send(b, s, v + from, to - from);
 		from = to;
 	}
 	buf_fini(&end);
+	schema_put(s);
 }
 
 /* ---- lanes ---- */

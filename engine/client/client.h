@@ -57,6 +57,8 @@ int mutation_request(const struct tfs_mutation *m, struct ts_request *q) TFS_MUS
 /* Is it a mutation of this table? */
 bool mutation_is_of(const struct tfs_mutation *m, const struct tfs_table *t);
 
+/* Dropped, or replaced by a rename, through this store? */
+bool table_gone(struct tfs_table *t);
 /* A reference to the schema as last seen. */
 const struct schema *table_schema(struct tfs_table *t);
 /* Takes in a newer schema. */

@@ -38,7 +38,6 @@ static int open_part(struct row_cursor *c)
 		.table = c->table,
 		.schema_generation = c->schema_generation,
 		.row = c->spec.row_from,
-		.salt = c->salt,
 		.spec = &c->spec,
 	};
 	int err;
@@ -131,9 +130,9 @@ void row_cursor_fini(struct row_cursor *c)
 	buf_fini(&c->next_row);
 }
 
-int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool hidden, bool *has)
+int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has)
 {
-	struct scan_spec spec = {.what = SCAN_ROWS, .limit = 1, .batch_bytes = 4096, .hidden = hidden};
+	struct scan_spec spec = {.what = SCAN_ROWS, .limit = 1, .batch_bytes = 4096};
 	const struct scan_cell *cell;
 	struct row_cursor c;
 	int n;
@@ -143,7 +142,6 @@ int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generat
 		spec.family_count = 1;
 	}
 	row_cursor_init(&c, svc, table, generation, &spec);
-	c.salt = TS_AS_STORED;
 	n = row_cursor_next(&c, &cell);
 	row_cursor_fini(&c);
 	if (n < 0)

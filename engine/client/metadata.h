@@ -35,7 +35,6 @@ struct row_cursor {
 	struct tablet_service *svc;
 	uint32_t table;
 	uint64_t schema_generation;
-	uint32_t salt;              /* of the rows in spec: plain after init */
 	struct scan_spec spec;      /* its slices must live as long as the cursor; row_from moves on */
 	struct buf next_row;        /* where the next tablet begins */
 	bool open, at_end;
@@ -49,10 +48,8 @@ void row_cursor_init(struct row_cursor *c, struct tablet_service *svc, uint32_t 
 		     const struct scan_spec *spec);
 /* 1 and a cell valid until the next call; 0 the end; -errno. */
 int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell) TFS_MUST;
-/* The next call takes another batch: what it gave last goes then. */
-static inline bool row_cursor_fetches(const struct row_cursor *c) { return c->at == c->answer.batch.count; }
 void row_cursor_fini(struct row_cursor *c);
-/* Does the table, salted or not, hold a live cell of this family (0: any), or one that is hidden by its rules and may be shown again? */
-int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool hidden, bool *has) TFS_MUST;
+/* Does the table hold a live cell of this family (0: any)? */
+int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has) TFS_MUST;
 
 #endif

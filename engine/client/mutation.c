@@ -227,9 +227,7 @@ int mutation_request(const struct tfs_mutation *m, struct ts_request *q)
 		return -EINVAL;
 	*q = (struct ts_request){
 		.method = TS_MUTATE,
-		.table = m->table->id,
 		.schema_generation = schema_public(m->schema)->generation,
-		.salt = (uint32_t)schema_public(m->schema)->salt_in_use,
 		.row = m->row,
 		.ops = m->ops,
 		.op_count = m->count,
@@ -262,7 +260,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 			return -ENOMEM;
 		a.results = many;
 	}
-	err = salt_call(m->table, &q, &a);
+	err = salt_call(m->table, m->schema, &q, &a);
 	if (!err && results)
 		for (unsigned i = 0; i < m->count; i++)
 			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,

@@ -34,7 +34,7 @@ void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schem
 {
 	*s = (struct salt_scan){
 		.svc = t->store->o.tablets,
-		.table = t->id,
+		.table = schema_public(schema)->tablets_id,
 		.salt = (uint32_t)schema_public(schema)->salt_in_use,
 		.generation = schema_public(schema)->generation,
 		.spec = *spec,
@@ -54,14 +54,11 @@ static void close_ranges(struct salt_scan *s)
 	s->heap = NULL;
 	s->range_count = s->heap_count = 0;
 	s->begun = false;
-	s->lent = NULL;
 }
 
 void salt_scan_fini(struct salt_scan *s)
 {
 	close_ranges(s);
-	buf_fini(&s->last);
-	buf_fini(&s->from);
 }
 
 /* Do the bounds leave but one row?  Then it is in one range. */
@@ -96,7 +93,6 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 	if (of > 1)
 		spec.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
 	row_cursor_init(&r->cursor, s->svc, s->table, s->generation, &spec);
-	r->cursor.salt = s->salt;
 	return err;
 }
 
@@ -106,16 +102,12 @@ static int open_ranges(struct salt_scan *s)
 	const unsigned n = one ? 1 : s->salt;
 	int err = 0;
 
-	if (s->given && s->spec.limit)
-		s->spec.limit -= s->given;
-	s->given = 0;
 	s->ranges = calloc(n, sizeof(*s->ranges));
 	s->heap = calloc(n, sizeof(struct range *));
 	if (!s->ranges || !s->heap)
 		return -ENOMEM;
 	for (; s->range_count < n && !err; s->range_count++)
 		err = range_init(s, &s->ranges[s->range_count], one && s->salt ? salt_byte(s->spec.row_from, s->salt) : s->range_count, n);
-	s->begun = true;
 	return err;
 }
 
@@ -146,12 +138,6 @@ static int range_next(struct salt_scan *s, struct range *r)
 	for (;;) {
 		int n;
 
-		/* The cell given last goes with its batch; where a changed salt is met its row is wanted. */
-		if (r == s->lent && row_cursor_fetches(&r->cursor)) {
-			if (buf_set(&s->last, r->row.p, r->row.n))
-				return -ENOMEM;
-			s->lent = NULL;
-		}
 		n = row_cursor_next(&r->cursor, &r->cell);
 		if (n <= 0)
 			return n;
@@ -181,6 +167,7 @@ static int begin(struct salt_scan *s)
 	}
 	for (unsigned i = s->heap_count / 2; i-- > 0;)
 		sift_down(s, i);
+	s->begun = !err;
 	return err;
 }
 
@@ -215,7 +202,6 @@ int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct sl
 	if (!s->heap_count || (s->spec.limit && s->given >= s->spec.limit))
 		return 0;
 	r = s->heap[0];
-	s->lent = r;
 	s->given++;
 	*cell = r->cell;
 	*row = r->row;
@@ -223,32 +209,14 @@ int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct sl
 	return 1;
 }
 
-int salt_scan_again(struct salt_scan *s, const struct schema *schema)
+void salt_scan_again(struct salt_scan *s, const struct schema *schema)
 {
-	const bool some = s->given > 0;
-	int err = 0;
+	const bool over = s->begun;
 
-	if (s->failed != -EKEYREJECTED || ++s->changes == SALT_TRIES)
-		return -EIO;
-	if (s->lent)
-		err = buf_set(&s->last, s->lent->row.p, s->lent->row.n);
 	close_ranges(s);
-	if (err)
-		return err;
 	s->failed = 0;
+	s->begun = over; /* the table was empty meanwhile: no row has been there all the time */
+	s->table = schema_public(schema)->tablets_id;
 	s->salt = (uint32_t)schema_public(schema)->salt_in_use;
 	s->generation = schema_public(schema)->generation;
-	if (!some)
-		return 0;
-	/* The table was empty meanwhile, so what was left of this row is no more. */
-	if (s->spec.one_row || (s->spec.limit && s->given >= s->spec.limit)) {
-		s->begun = true;
-		return 0;
-	}
-	err = buf_set(&s->from, s->last.p, s->last.n);
-	if (err)
-		return err;
-	s->spec.row_from = buf_slice(&s->from);
-	s->spec.row_from_after = true;
-	return 0;
 }

@@ -17,11 +17,8 @@ static int point(struct tfs_table *t, struct ts_request *q, const char *family, 
 	}
 	if (q->row.n == 0 || q->row.n > TFS_ROW_MAX || q->qualifier.n > TFS_QUALIFIER_MAX)
 		goto out;
-	q->table = t->id;
-	q->schema_generation = schema_public(s)->generation;
-	q->salt = (uint32_t)schema_public(s)->salt_in_use;
 	q->family = f ? f->id : 0;
-	err = salt_call(t, q, a);
+	err = salt_call(t, s, q, a);
 out:
 	schema_put(s);
 	return err;
@@ -199,15 +196,18 @@ static void schema_anew(struct tfs_scan *s)
 	s->last = NULL;
 }
 
-/* The table, empty at that moment, has got another salt. */
-static int salted_otherwise(struct tfs_scan *s)
+/* The scan's tablets are no more. */
+static int tablets_gone(struct tfs_scan *s)
 {
-	int err = salt_learn(s->table);
+	const struct schema *now = table_moved(s->table, s->rows.table);
 
-	if (err)
-		return err;
-	schema_anew(s);
-	return salt_scan_again(&s->rows, s->schema);
+	if (!now)
+		return -ENOENT;
+	schema_put(s->schema);
+	s->schema = now;
+	s->last = NULL;
+	salt_scan_again(&s->rows, now);
+	return 0;
 }
 
 int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
@@ -221,8 +221,8 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 		bool unsure;
 		int n = salt_scan_next(&s->rows, &c, &row, &unsure);
 
-		if (n == -EKEYREJECTED) {
-			n = salted_otherwise(s);
+		if (n == -EIDRM) {
+			n = tablets_gone(s);
 			if (n == 0)
 				continue;
 		}

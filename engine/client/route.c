@@ -23,7 +23,7 @@
  * steps of a change: a pause, and again.
  *
  * Nothing is cached of what is not there.  A table without rows in METADATA
- * has gone (they are written before its schema and deleted after it): -ENOENT,
+ * has gone (they are written before its schema and deleted after it): -EIDRM,
  * as its server would say.
  */
 #include "engine/client/route.h"
@@ -293,7 +293,7 @@ static int read_tablets(struct router *r, struct trip *t, uint32_t table, struct
 	if (d.found)
 		err = 0;
 	else if (!err)
-		err = table == META_TABLE ? -EREMCHG : -ENOENT; /* a store that is being made */
+		err = table == META_TABLE ? -EREMCHG : -EIDRM; /* a store that is being made */
 	if (!err)
 		*out = d.found;
 out:

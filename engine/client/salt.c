@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests for one row of a table, salted or not. */
+/*
+ * Requests for one row of a table, salted or not.
+ *
+ * Salt and tablets change together, by one change of the schema and while the
+ * table is empty (master/salt.c).  So a request that finds no tablets has
+ * changed nothing and seen nothing.  It asks the master for the schema and
+ * begins again, if that names other tablets.
+ */
 #include "engine/client/salt.h"
 
 #include <errno.h>
@@ -7,63 +14,82 @@
 
 #define ROW_INLINE 512
 
-uint32_t salt_known(struct tfs_table *t)
-{
-	const struct schema *s = table_schema(t);
-	uint32_t salt = (uint32_t)schema_public(s)->salt_in_use;
-
-	schema_put(s);
-	return salt;
-}
-
-int salt_learn(struct tfs_table *t)
+const struct schema *table_moved(struct tfs_table *t, uint32_t tablets)
 {
 	const struct schema *s = table_schema(t);
 	struct ms_request q = {.method = MS_SCHEMA_BY_ID, .name = schema_public(s)->name, .table = t->id};
 	struct ms_answer a = {0};
-	int err = master_call(t->store, &q, &a, NULL);
+	int err = table_gone(t) ? -ENOENT : master_call(t->store, &q, &a, NULL);
 
 	ms_answer_fini(&a);
 	schema_put(s);
-	return err;
+	if (err)
+		return NULL;
+	s = table_schema(t);
+	if (schema_public(s)->tablets_id != tablets)
+		return s;
+	schema_put(s);
+	return NULL;
 }
 
-int salt_call(struct tfs_table *t, struct ts_request *q, struct ts_answer *a)
+/* Puts the row as it is stored into the request. */
+static int salt_row(struct ts_request *q, struct slice row, uint32_t salt, uint8_t *few, uint8_t **key)
+{
+	q->row = row;
+	if (!salt)
+		return 0;
+	if (!*key)
+		*key = row.n < ROW_INLINE ? few : malloc(row.n + 1);
+	if (!*key)
+		return -ENOMEM;
+	(*key)[0] = salt_byte(row, salt);
+	memcpy(*key + 1, row.p, row.n);
+	q->row = slice_of(*key, row.n + 1);
+	return 0;
+}
+
+static int call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
 {
 	uint8_t few[ROW_INLINE], *key = NULL;
-	struct slice row = q->row;
-	int err = 0;
+	const struct slice row = q->row;
+	const struct schema *now = schema_get(s), *next;
+	int err;
 
-	for (unsigned tries = 0; tries < SALT_TRIES; tries++) {
-		const struct schema *s;
+	for (unsigned tries = 0;; tries++) {
+		const struct tfs_schema *p = schema_public(now);
 
-		if (q->salt && !key) {
-			key = row.n < sizeof(few) ? few : malloc(row.n + 1);
-			if (!key) {
-				err = -ENOMEM;
-				break;
-			}
-			memcpy(key + 1, row.p, row.n);
-		}
-		q->row = row;
-		if (q->salt) {
-			key[0] = salt_byte(row, q->salt);
-			q->row = slice_of(key, row.n + 1);
-		}
-		err = service_call(t->store->o.tablets, q, a);
-		if (err != -EKEYREJECTED)
+		q->table = p->tablets_id;
+		if (p->generation > q->schema_generation)
+			q->schema_generation = p->generation;
+		err = salt_row(q, row, stored ? 0 : (uint32_t)p->salt_in_use, few, &key);
+		if (!err)
+			err = service_call(t->store->o.tablets, q, a);
+		if (err != -EIDRM)
 			break;
-		err = salt_learn(t);
-		if (err)
+		err = -ENOENT;
+		next = tries < SALT_TRIES ? table_moved(t, p->tablets_id) : NULL;
+		if (!next)
 			break;
-		s = table_schema(t);
-		q->salt = (uint32_t)schema_public(s)->salt_in_use;
-		q->schema_generation = schema_public(s)->generation;
-		schema_put(s);
-		err = -EIO; /* client and servers cannot agree */
+		schema_put(now);
+		now = next;
 	}
+	schema_put(now);
 	q->row = row;
 	if (key != few)
 		free(key);
+	return err;
+}
+
+int salt_call(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a)
+{
+	return call(t, s, false, q, a);
+}
+
+int stored_call(struct tfs_table *t, struct ts_request *q, struct ts_answer *a)
+{
+	const struct schema *s = table_schema(t);
+	int err = call(t, s, true, q, a);
+
+	schema_put(s);
 	return err;
 }

@@ -161,6 +161,16 @@ void table_forget(struct tfs_store *s, const char *name, uint32_t but)
 	mutex_unlock(&s->lock);
 }
 
+bool table_gone(struct tfs_table *t)
+{
+	bool gone;
+
+	mutex_lock(&t->store->lock);
+	gone = t->gone;
+	mutex_unlock(&t->store->lock);
+	return gone;
+}
+
 const struct schema *table_schema(struct tfs_table *t)
 {
 	const struct schema *s;

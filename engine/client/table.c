@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables and schemas: calls of the master service. */
-#include "engine/client/client.h"
+#include "engine/client/salt.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -79,9 +79,19 @@ int tfs_table_empty(struct tfs_table *t, bool *empty)
 {
 	const struct schema *s = table_schema(t);
 	bool has = false;
-	int err = table_has_cells(t->store->o.tablets, t->id, schema_public(s)->generation, 0, false, &has);
+	int err = -EIDRM;
 
+	for (unsigned tries = 0; s && err == -EIDRM && tries < SALT_TRIES; tries++) {
+		const struct tfs_schema *p = schema_public(s);
+		const uint32_t tablets = p->tablets_id;
+
+		err = table_has_cells(t->store->o.tablets, tablets, p->generation, 0, &has);
+		schema_put(s);
+		s = err == -EIDRM ? table_moved(t, tablets) : NULL;
+	}
 	schema_put(s);
+	if (err == -EIDRM)
+		err = -ENOENT;
 	if (!err)
 		*empty = !has;
 	return err;
@@ -89,9 +99,9 @@ int tfs_table_empty(struct tfs_table *t, bool *empty)
 
 int table_no_family(struct tfs_table *t)
 {
-	struct ts_request q = {.method = TS_EXISTS, .table = t->id, .row = slice_str("-")};
+	struct ts_request q = {.method = TS_EXISTS, .row = slice_str("-")};
 	struct ts_answer a = {0};
-	int err = service_call(t->store->o.tablets, &q, &a);
+	int err = stored_call(t, &q, &a);
 
 	ts_answer_fini(&a);
 	return err == -ENOENT ? err : -EINVAL;

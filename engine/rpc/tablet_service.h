@@ -11,9 +11,8 @@
  * buffer.
  * Errors: the return value (also in answer->err once decoded) is -errno as
  * in engine/tabletfs.h, and besides: -EREMCHG the row is not served here
- * (look the location up again), -ENOENT the table has gone, or for TS_READ
- * no such cell, -EKEYREJECTED the table's rows are salted otherwise (look its
- * schema up again).
+ * (look the location up again), -EIDRM no table has tablets of this id (any
+ * more: look its schema up again), -ENOENT for TS_READ no such cell.
  * Threads: any.
  */
 #ifndef TFS_RPC_TABLET_SERVICE_H
@@ -53,14 +52,11 @@ struct ts_row {
 	uint32_t op_count;
 };
 #define TS_ROWS_MAX 65536u
-#define TS_AS_STORED UINT32_MAX /* keys as they are stored, whatever the schema says: the master's */
 struct ts_request {
 	enum ts_method method;
 	uint32_t table;
 	uint64_t schema_generation; /* that the client's family ids come from: a server behind it refreshes first */
 	struct slice row;
-	/* MUTATE, MUTATE_ROWS, READ, EXISTS, SCAN_OPEN: what rows were salted for (schema's salt; 0: plain), or TS_AS_STORED */
-	uint32_t salt;
 	/* MUTATE */
 	const struct op *ops;
 	uint32_t op_count;

@@ -253,7 +253,6 @@ static int spec_pack(const struct scan_spec *s, Tfs__ScanSpec *m, struct arena *
 	m->limit = s->limit;
 	m->batch_bytes = s->batch_bytes;
 	m->past_damage = s->past_damage;
-	m->has_hidden = m->hidden = s->hidden;
 	return 0;
 }
 
@@ -299,7 +298,6 @@ static int spec_unpack(const Tfs__ScanSpec *m, struct arena *a, struct reader *t
 	s->limit = m->limit;
 	s->batch_bytes = (size_t)m->batch_bytes;
 	s->past_damage = m->past_damage;
-	s->hidden = m->has_hidden && m->hidden;
 	*out = s;
 	return rc;
 }
@@ -329,8 +327,6 @@ int ts_request_pack(const struct ts_request *q, struct buf *out)
 	m.token_number = q->token.number;
 	m.token_lowest_unanswered = q->token.lowest_unanswered;
 	m.sync = q->sync;
-	m.has_salt = q->salt != 0;
-	m.salt = q->salt;
 	m.family = q->family;
 	m.qualifier_size = tail_put(&tail, q->qualifier);
 	m.ts = &ts;
@@ -367,7 +363,6 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	x.schema_generation = m->schema_generation;
 	x.token = (struct op_token){m->token_client, m->token_number, m->token_lowest_unanswered};
 	x.sync = m->sync;
-	x.salt = m->has_salt ? m->salt : 0;
 	x.family = (uint16_t)m->family;
 	x.ts = time_unpack(m->ts);
 	x.offset = m->offset;

@@ -48,7 +48,7 @@ int schema_restore(const struct restore_table *t, struct schema **out)
 	if (!s)
 		return -ENOMEM;
 	snprintf(s->pub.name, sizeof(s->pub.name), "%s", t->name);
-	s->pub.table_id = t->table;
+	s->pub.table_id = s->pub.tablets_id = t->table;
 	s->pub.uid = t->uid;
 	s->pub.gid = t->gid;
 	s->pub.mode = 0700;

@@ -340,7 +340,7 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 	if (!s)
 		return -ENOMEM;
 	strcpy(s->pub.name, name); /* fits: it is valid */
-	s->pub.table_id = table_id;
+	s->pub.table_id = s->pub.tablets_id = table_id;
 	s->pub.mkdir_families = true;
 	s->pub.uid = uid;
 	s->pub.gid = gid;
@@ -378,7 +378,7 @@ int schema_rename(const struct schema *old, const char *name, struct schema **ou
 	return 0;
 }
 
-int schema_use_salt(const struct schema *old, struct schema **out)
+int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out)
 {
 	struct schema *s = schema_clone(old);
 	const char *reason;
@@ -387,6 +387,7 @@ int schema_use_salt(const struct schema *old, struct schema **out)
 	if (!s)
 		return -ENOMEM;
 	s->pub.salt_in_use = s->pub.salt;
+	s->pub.tablets_id = tablets_id;
 	rc = schema_finish(s, false, &reason);
 	if (rc) {
 		schema_put(s);

@@ -54,8 +54,8 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
 		char **why) TFS_MUST;
 int schema_rename(const struct schema *old, const char *name, struct schema **out) TFS_MUST;
-/* The same with the salt in use that .schema has. */
-int schema_use_salt(const struct schema *old, struct schema **out) TFS_MUST;
+/* The same with other tablets, and with the salt in use that .schema has. */
+int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out) TFS_MUST;
 /* The file tables/NAME in the lock service: versioned, with a CRC. Decode of damage: -EBADMSG. */
 int schema_encode(const struct schema *s, struct buf *out) TFS_MUST;
 int schema_decode(struct slice in, struct schema **out) TFS_MUST;

@@ -3,7 +3,7 @@
  * The bytes of a table's file in the lock service.  Big-endian; lstr is a
  * LEB128 length and that many bytes.
  *	u32 magic "TFSC"  u16 format (1)
- *	u32 table id  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
+ *	u32 table id  u32 id of its tablets  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
  *	u8 flags (1 set, 2 hidden, 4 mkdir_families)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
  *	u32 next family id  u32 next group id
  *	u16 count, groups:   u16 id  lstr name  u8 codec  u8 level
@@ -52,8 +52,8 @@ static int encode_table(const struct schema *s, struct buf *out)
 	uint8_t flags = (uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) |
 				  (t->mkdir_families ? FLAG_MKDIR : 0));
 
-	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be64(out, t->generation) ||
-	       buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) || buf_be32(out, t->gid) ||
+	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be32(out, t->tablets_id) ||
+	       buf_be64(out, t->generation) || buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) || buf_be32(out, t->gid) ||
 	       buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) || buf_be64(out, (uint64_t)t->mtime_us) ||
 	       buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) ||
 	       buf_u8(out, (uint8_t)t->salt_in_use) || buf_be32(out, s->next_family) || buf_be32(out, s->next_group);
@@ -111,7 +111,7 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	uint16_t mode;
 	uint8_t flags, salt, in_use;
 
-	if (!get_be32(r, &t->table_id) || !get_be64(r, &t->generation) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) ||
+	if (!get_be32(r, &t->table_id) || !get_be32(r, &t->tablets_id) || !get_be64(r, &t->generation) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) ||
 	    !get_be32(r, &t->uid) || !get_be32(r, &t->gid) || !get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) ||
 	    !get_be64(r, &t->tablet_size) || !get_u8(r, &salt) || !get_u8(r, &in_use) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;

@@ -46,7 +46,6 @@ struct known {
 	bool left_off;               /* a split or merge has, since */
 	bool gone;
 	int doubt;                   /* the error of reading whether the table is still there, else 0 */
-	_Atomic uint32_t salt;       /* the schema's, for readers without the lock */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
 	_Atomic bool salt_waits;     /* until the table is empty (master/salt.c) */
 };
@@ -80,8 +79,6 @@ struct open_scan {
 	uint64_t id;
 	struct held *held;
 	struct tablet_scan *scan;
-	uint32_t salt;
-	uint64_t generation;         /* of the schema that salt is from */
 	struct open_scan *next;
 };
 #define SCAN_BUCKETS 64
@@ -191,23 +188,19 @@ void load_end(struct server *s);
 /* ---- schemas.c ---- */
 /* *why as server_recover's. */
 int schemas_load(struct server *s, char **why) TFS_MUST;
-/* A reference to what is known of the table; -ENOENT. */
+/* A reference to what is known of the table; -EIDRM. */
 int known_get(struct server *s, uint32_t table, struct known **out) TFS_MUST;
 void known_put(struct server *s, struct known *k);
 struct store_schema *known_schema(struct server *s, struct known *k);
 bool known_gone(struct server *s, struct known *k);
-/*
- * Are the rows of a request, salted for `salt` by a schema of that generation,
- * other ones than the table has?  Asked when something has been read: what was
- * found under the keys of a table that was empty may belong to other rows now.
- */
-bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, uint64_t generation);
+/* The same; first reads the schemas again if the table is not known and one could not be read. */
+int known_find(struct server *s, uint32_t table, struct known **out) TFS_MUST;
 /* A read named a family that is unknown here: true when the schema was older than generation and has been looked at again. */
 bool known_look_again(struct server *s, struct known *k, uint64_t generation);
 /*
  * Around a mutation of the table: waits while writes are held, gives the
  * schema (a reference) that stays the table's until the end, refreshed when
- * older than generation.  -ENOENT: the table has gone.  HOLD_LEAVE: 1, and
+ * older than generation.  -EIDRM: the table has gone.  HOLD_LEAVE: 1, and
  * nothing begun, while writes are held; who has let go asks for splits and merges again.
  */
 enum when_held { HOLD_WAIT, HOLD_LEAVE };

@@ -305,7 +305,7 @@ void merge_doubt_run(struct task *t)
 	for (unsigned i = 0; !err && i < count; i++) {
 		if (i + 1 < count && list[i]->doubt_own && list[i + 1]->doubt_below && !s->closing) {
 			e = settle(s, list[i], list[i + 1]);
-			err = e == -ENOENT || e == -EREMCHG ? 0 : e; /* the table has gone */
+			err = e == -EIDRM || e == -EREMCHG ? 0 : e; /* the table has gone */
 		}
 	}
 	for (unsigned i = 0; i < count; i++)

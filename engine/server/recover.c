@@ -232,7 +232,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 	if (l->kind == KIND_USER) {
 		err = known_get(l->s, m->table, &k);
 		known_put(l->s, k);
-		if (err == -ENOENT)
+		if (err == -EIDRM)
 			return load_orphan(l, row_key, m);
 		if (err)
 			return err;

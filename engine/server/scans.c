@@ -45,15 +45,13 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
 	/* A table that has gone has no cells any more, though this tablet still could read them. */
 	const bool gone = o->held->known && known_gone(s, o->held->known);
-	int err = gone ? -ENOENT : 0;
+	int err = gone ? -EIDRM : 0;
 	struct slice row;
 
 	if (!err)
 		err = tablet_scan_fill(o->scan, &a->batch);
 	if (!err)
 		traffic_table(o->held->known, TABLE_SCANNED_CELLS, a->batch.count);
-	if (!err && o->held->known && known_salted_otherwise(s, o->held->known, o->salt, o->generation))
-		err = -EKEYREJECTED;
 	a->scan = 0;
 	/* The part ends here: where to go on, other tablets serve. */
 	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
@@ -82,8 +80,6 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 		free(o);
 		return err;
 	}
-	o->salt = q->salt;
-	o->generation = q->schema_generation;
 	arena_reset(&a->arena);
 	a->tablet_end = (struct slice){NULL, 0};
 	if (!o->held->last && !q->spec->one_row && !arena_dup(&a->arena, buf_slice(&o->held->end), &a->tablet_end))

@@ -87,7 +87,7 @@ int known_get(struct server *s, uint32_t table, struct known **out)
 		k->refs++;
 	mutex_unlock(&s->lock);
 	if (!k)
-		return -ENOENT;
+		return -EIDRM;
 	*out = k;
 	return 0;
 }
@@ -154,11 +154,11 @@ static int known_set(struct server *s, const struct schema *schema)
 		return err;
 	load_begin(s);
 	/* First all that can fail: a schema known to the server and not to the tablets would be looked for no more. */
-	err = held_list(s, p->table_id, &list, &count);
+	err = held_list(s, p->tablets_id, &list, &count);
 	mutex_lock(&s->lock);
-	k = known_find_locked(s, p->table_id);
+	k = known_find_locked(s, p->tablets_id);
 	if (!err && !k)
-		err = known_add_locked(s, p->table_id, &k);
+		err = known_add_locked(s, p->tablets_id, &k);
 	if (!err) {
 		k->doubt = 0;
 		newer = !k->schema || p->generation >= k->generation;
@@ -168,7 +168,6 @@ static int known_set(struct server *s, const struct schema *schema)
 		old = k->schema;
 		k->schema = store_schema_get(now);
 		k->generation = p->generation;
-		atomic_store(&k->salt, (uint32_t)p->salt_in_use);
 		atomic_store(&k->salt_waits, p->salt != p->salt_in_use);
 	}
 	mutex_unlock(&s->lock);
@@ -206,15 +205,15 @@ static int known_read(struct server *s, const char *file, uint32_t *id)
 	int err = schema_read(s, file, &schema);
 
 	/* Two names of one table, or a user's name for METADATA: made by hand. */
-	if (!err && schema_public(schema)->table_id < META_FIRST_USER_TABLE)
+	if (!err && schema_public(schema)->tablets_id < META_FIRST_USER_TABLE)
 		err = -EBADMSG;
-	if (!err && s->recovering && known_get(s, schema_public(schema)->table_id, &twin) == 0)
+	if (!err && s->recovering && known_get(s, schema_public(schema)->tablets_id, &twin) == 0)
 		err = -EBADMSG;
 	known_put(s, twin);
 	if (!err)
 		err = known_set(s, schema);
 	if (!err)
-		*id = schema_public(schema)->table_id;
+		*id = schema_public(schema)->tablets_id;
 	schema_put(schema);
 	return err;
 }
@@ -252,7 +251,7 @@ static int search_one(void *arg, const char *name)
 	err = schema_read(f->s, file, &schema);
 	if (err && err != -ENOENT && !another_is_named(f, name) && !is_refused(f->s, name))
 		f->unsure = err; /* it might be this one */
-	if (!err && schema_public(schema)->table_id == f->table) {
+	if (!err && schema_public(schema)->tablets_id == f->table) {
 		f->found = true;
 		err = known_set(f->s, schema);
 		if (err)
@@ -371,6 +370,24 @@ static int read_one(void *arg, const char *name)
 	return err == -ENOENT || is_refused(arg, name) ? 0 : err;
 }
 
+int known_find(struct server *s, uint32_t table, struct known **out)
+{
+	int err = known_get(s, table, out);
+
+	bool doubt = false;
+
+	mutex_lock(&s->lock);
+	for (unsigned i = 0; err && !doubt && i < s->known_count; i++)
+		doubt = s->known[i]->doubt;
+	mutex_unlock(&s->lock);
+	if (doubt) {
+		err = s->locks->ops->list(s->locks, "tables", read_one, s);
+		if (!err)
+			err = known_get(s, table, out);
+	}
+	return err;
+}
+
 struct first_read {
 	struct server *s;
 	char **why;
@@ -455,13 +472,6 @@ bool known_look_again(struct server *s, struct known *k, uint64_t generation)
 	return behind && look_again(s, k, true) == 0;
 }
 
-bool known_salted_otherwise(struct server *s, struct known *k, uint32_t salt, uint64_t generation)
-{
-	if (salt == TS_AS_STORED || salt == atomic_load(&k->salt))
-		return false;
-	return !known_look_again(s, k, generation) || salt != atomic_load(&k->salt);
-}
-
 int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held,
 		      struct store_schema **schema)
 {
@@ -471,7 +481,7 @@ int known_write_begin(struct server *s, struct known *k, uint64_t generation, en
 	mutex_lock(&s->lock);
 	for (;;) {
 		if (k->gone)
-			err = -ENOENT;
+			err = -EIDRM;
 		else if (k->doubt && looked)
 			err = k->doubt;
 		if (!err && k->holds && held == HOLD_LEAVE) {

@@ -16,12 +16,11 @@
 
 /*
  * Root and METADATA rows are longer than a user's: a table id and a marker
- * before the end row.  A salted one has a byte in front, and a split may be
- * at one.
+ * before the end row.  A row of a salted table has a byte in front.
  */
 static bool row_ok(const struct ts_request *q)
 {
-	return q->row.n > 0 && q->row.n <= ROW_BYTES_MAX + (q->table == META_TABLE ? 16 : q->salt || q->method == TS_SPLIT ? 1 : 0);
+	return q->row.n > 0 && q->row.n <= ROW_BYTES_MAX + (q->table == META_TABLE ? 16 : 1);
 }
 
 static bool op_needs_family(const struct op *op)
@@ -95,11 +94,7 @@ static int call_mutate(struct server *s, struct held *h, const struct ts_request
 	err = known_write_begin(s, h->known, q->schema_generation, HOLD_WAIT, &schema);
 	if (err)
 		return err;
-	/* Exact: the schema cannot change before the write's end, and the salt of a table that holds cells only with its writes held. */
-	if (q->salt != TS_AS_STORED && q->salt != schema->salt)
-		err = -EKEYREJECTED;
-	else
-		err = check_ops(q, schema);
+	err = check_ops(q, schema);
 	if (!err)
 		err = apply(s, h, q, results);
 	store_schema_put(schema);
@@ -193,7 +188,7 @@ static int outward(struct server *s, struct held *h, int err)
 {
 	if (err != -ESTALE && err != -ESHUTDOWN)
 		return err;
-	return h->known && known_gone(s, h->known) ? -ENOENT : -EREMCHG;
+	return h->known && known_gone(s, h->known) ? -EIDRM : -EREMCHG;
 }
 
 /* A call of the tablet that holds the row. */
@@ -211,9 +206,6 @@ static int call_row(struct server *s, const struct ts_request *q, struct ts_answ
 		/* A family that the client knows and we do not: what told us of it may have failed. */
 		if (err == -EINVAL && q->method == TS_READ && h->known && known_look_again(s, h->known, q->schema_generation))
 			err = call_tablet(s, h, q, a);
-		if ((q->method == TS_READ || q->method == TS_EXISTS) && h->known &&
-		    known_salted_otherwise(s, h->known, q->salt, q->schema_generation))
-			err = -EKEYREJECTED;
 		err = outward(s, h, err);
 		held_put(h);
 		if (err != -EREMCHG)
@@ -231,12 +223,12 @@ static int call_rows(struct server *s, const struct ts_request *q, struct ts_ans
 		return -EINVAL; /* somebody must hear of what fails */
 	for (uint32_t i = 0; i < q->row_count; i++) {
 		struct ts_request one = {.method = TS_MUTATE, .table = q->table, .schema_generation = q->schema_generation,
-					 .salt = q->salt, .row = q->rows[i].row, .ops = q->rows[i].ops, .op_count = q->rows[i].op_count};
+					 .row = q->rows[i].row, .ops = q->rows[i].ops, .op_count = q->rows[i].op_count};
 		struct ts_answer answer = {0};
 
 		a->row_errs[i] = err ? err : call_row(s, &one, &answer);
 		/* What is sent again keeps its order: a row may be here more than once. */
-		if (a->row_errs[i] == -EREMCHG || a->row_errs[i] == -EKEYREJECTED)
+		if (a->row_errs[i] == -EREMCHG || a->row_errs[i] == -EIDRM)
 			err = a->row_errs[i];
 		ts_answer_fini(&answer);
 	}

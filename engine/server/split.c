@@ -263,7 +263,7 @@ static void split_if_large(struct server *s, struct held *h)
 	}
 	if (err < 0) {
 		h->split_after_us = monotonic_us() + TRY_AGAIN_US;
-		if (err != -ENOENT && err != -EREMCHG && err != -ESHUTDOWN)
+		if (err != -ENOENT && err != -EIDRM && err != -EREMCHG && err != -ESHUTDOWN)
 			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table, h->last ? "the end" : Q(buf_slice(&h->end)),
 				  strerror(-err));
 	}
@@ -308,7 +308,7 @@ static bool merge_if_small(struct server *s, struct held *lower, struct held *up
 	if (err > 0)
 		return false;
 	upper->merge_after_us = monotonic_us() + TRY_AGAIN_US;
-	if (err != -EREMCHG && err != -ESHUTDOWN && err != -ENOENT)
+	if (err != -EREMCHG && err != -ESHUTDOWN && err != -EIDRM)
 		msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table, Q(buf_slice(&lower->end)),
 			  strerror(-err));
 	return false;

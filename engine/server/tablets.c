@@ -69,7 +69,7 @@ int held_find(struct server *s, uint32_t table, struct slice row, struct held **
 	if (err != -EREMCHG || s->recovering || table == META_TABLE)
 		return err;
 	/* A table made since the start is loaded by its first request. */
-	err = known_get(s, table, &k);
+	err = known_find(s, table, &k);
 	if (err)
 		return err;
 	load_begin(s);
@@ -81,7 +81,7 @@ int held_find(struct server *s, uint32_t table, struct slice row, struct held **
 	}
 	load_end(s);
 	if (err == -EREMCHG && known_gone(s, k))
-		err = -ENOENT;
+		err = -EIDRM;
 	known_put(s, k);
 	return err;
 }
@@ -224,7 +224,7 @@ static int set_insert(struct server *s, struct held *h)
 
 	mutex_lock(&s->lock);
 	if (h->known && h->known->gone) {
-		err = -ENOENT;
+		err = -EIDRM;
 		goto out;
 	}
 	err = reserve_locked(s, s->set_spare + 1);

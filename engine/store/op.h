@@ -69,7 +69,6 @@ struct scan_spec {
 	uint32_t versions;
 	uint64_t limit;
 	size_t batch_bytes;                   /* 0: 256 KiB */
-	bool hidden;                          /* also what the families' rules hide and no compaction has removed yet */
 	bool past_damage;                     /* go on behind what cannot be read: batches then say so */
 };
 struct scan_cell {

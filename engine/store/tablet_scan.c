@@ -43,14 +43,6 @@ rule_of(const void *arg, uint16_t family, bool *known)
 	return f ? f->rule : NULL;
 }
 
-/* Of a scan that sees what is hidden. */
-static const struct gc_rule *
-no_rule(const void *arg, uint16_t family, bool *known)
-{
-	(void)rule_of(arg, family, known);
-	return NULL;
-}
-
 /* What counts in a column beside its versions, as point reads know it: by the memtables' counts and the files' filters. */
 static bool
 column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
@@ -83,7 +75,7 @@ column_deletes(const void *arg, struct slice row, uint16_t family, struct slice 
 static int
 open_view(struct tablet_scan *s)
 {
-	struct live_options o = {.rules = {s->spec.hidden ? no_rule : rule_of, NULL}, .spec = &s->now};
+	struct live_options o = {.rules = {rule_of, NULL}, .spec = &s->now};
 	struct slice row_to = s->spec.row_to, end = tablet_end(s->t), from_row = s->now.row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
 	struct iter *merged;

@@ -199,7 +199,7 @@ static void check_tables(struct check *c)
 		bool has = false;
 
 		for (unsigned k = 0; k < c->l.users.count && !has; k++)
-			has = c->l.users.v[k].m.table == t->p->table_id;
+			has = c->l.users.v[k].m.table == t->p->tablets_id;
 		if (!has)
 			report_problem(&c->r, "table %s: METADATA has no tablet of it", t->p->name);
 	}
@@ -296,8 +296,6 @@ static int check_all(struct check *c)
 		check_tables(c);
 		err = check_logs(c);
 	}
-	if (!err && c->data)
-		err = check_salts(c);
 	if (!err)
 		err = check_strays(c, set);
 	HASH_ITER(hh, set, s, tmp) {

@@ -21,10 +21,8 @@ int check_sst(struct check *c, const struct tablet_file *f, const char *path) TF
 /* Every log: those that redo sets name from their least redo point, and what else lies there. */
 int check_logs(struct check *c) TFS_MUST;
 /* ---- check_salt.c ---- */
-/* A row key that a file or a log has of the table (or NULL); what is wrong with it check_salts says. */
-void check_salt_of(struct look_table *t, struct slice row);
-/* After check_sst and check_logs: the tables of which one had a row under a salt byte that is not its own. */
-int check_salts(struct check *c) TFS_MUST;
+/* A row key that a file or a log has of the table (or NULL).  The first that is misplaced in a table is reported. */
+void check_salt_of(struct check *c, struct look_table *t, struct slice row);
 
 /* The name of a row's tablet for messages, in *b: table "NAME", tablet ending at "KEY" */
 const char *tablet_name(struct buf *b, const struct look *l, const struct meta_tablet *m);

@@ -57,7 +57,7 @@ static int check_record(void *arg, const struct log_record *r)
 	    (r->table < META_FIRST_USER_TABLE || (l->next_table && r->table >= l->next_table)))
 		return bad_record(k, r, "there has never been a table of that id");
 	if (k->needed)
-		check_salt_of(look_table(l, r->table), b.row);
+		check_salt_of(k->c, look_table(l, r->table), b.row);
 	return 0;
 }
 

@@ -133,7 +133,7 @@ static int count_key(struct check *c, struct counted *n, const struct iter *it)
 	new_row = n->row_len != row_len || memcmp(n->column.p, it->key.p, row_len) != 0;
 	new_column = new_row || n->column.n != column_len || memcmp(n->column.p, it->key.p, column_len) != 0;
 	if (new_row) {
-		check_salt_of(n->table, k.row);
+		check_salt_of(c, n->table, k.row);
 		if (!n->keys)
 			err = buf_append_slice(&n->p.first, k.row);
 		if (!err)

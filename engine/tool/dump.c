@@ -314,7 +314,7 @@ static int dump_schema(const struct look *l, const char *name)
 		if (name && strcmp(name, p->name) != 0)
 			continue;
 		found = true;
-		printf("# table %s id %u generation %" PRIu64 " %s%s time %" PRId64 "\n", p->name, p->table_id, p->generation,
+		printf("# table %s id %u tablets %u generation %" PRIu64 " %s%s time %" PRId64 "\n", p->name, p->table_id, p->tablets_id, p->generation,
 		       p->is_set ? "set" : "not set", p->is_hidden ? " hidden" : "", p->mtime_us);
 		for (unsigned k = 0; k < p->family_count; k++)
 			printf("# family %u %s\n", p->families[k].id, p->families[k].name);

@@ -40,7 +40,7 @@ struct look_table {
 	const struct schema *schema;
 	const struct tfs_schema *p;
 	struct store_schema *store;
-	bool misplaced;            /* check: a file or log has a row of it under another salt byte, dead or alive */
+	bool misplaced;            /* check: a row of it under another salt byte was reported */
 };
 struct look_row { /* of METADATA */
 	struct buf key;
@@ -88,8 +88,6 @@ struct look_view {
 	struct report *r;
 	struct look *l;
 	const struct meta_tablet *t;                  /* with its true begin */
-	bool (*wanted)(void *arg, struct slice row);  /* of the logs' rows; NULL: all.  They are kept in memory */
-	void *arg;
 	bool part_missing;       /* something of it cannot be read, and the report says so */
 	struct memtable *m;
 };

@@ -304,7 +304,7 @@ static int by_id(const void *a, const void *b)
 {
 	const struct look_table *x = a, *y = b;
 
-	return (x->p->table_id > y->p->table_id) - (x->p->table_id < y->p->table_id);
+	return (x->p->tablets_id > y->p->tablets_id) - (x->p->tablets_id < y->p->tablets_id);
 }
 
 static int take_schema(struct report *r, struct look *l, const struct look_file *f)
@@ -326,11 +326,11 @@ static int take_schema(struct report *r, struct look *l, const struct look_file 
 	t.p = schema_public(s);
 	if (strcmp(t.p->name, name) != 0)
 		report_problem(r, "%s: holds the schema of a table named %s", f->path, t.p->name);
-	if (t.p->table_id < META_FIRST_USER_TABLE)
-		report_problem(r, "%s: table id %u is reserved", f->path, t.p->table_id);
-	twin = look_table(l, t.p->table_id);
+	if (t.p->tablets_id < META_FIRST_USER_TABLE)
+		report_problem(r, "%s: table id %u is reserved", f->path, t.p->tablets_id);
+	twin = look_table(l, t.p->tablets_id);
 	if (twin)
-		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->table_id, twin->p->name);
+		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->tablets_id, twin->p->name);
 	err = schema_store(s, &t.store);
 	v = err ? NULL : realloc(l->tables, (l->table_count + 1) * sizeof(*v));
 	if (!v) {
@@ -347,7 +347,7 @@ static int take_schema(struct report *r, struct look *l, const struct look_file 
 struct look_table *look_table(const struct look *l, uint32_t id)
 {
 	for (unsigned i = 0; i < l->table_count; i++)
-		if (l->tables[i].p->table_id == id)
+		if (l->tables[i].p->tablets_id == id)
 			return &l->tables[i];
 	return NULL;
 }
@@ -390,9 +390,9 @@ static int take_files(struct report *r, struct look *l)
 	if (!err && l->table_count && !look_file(l, "ids"))
 		report_problem(r, "%s/lock/ids: missing, though there are tables", l->dir);
 	for (unsigned i = 0; i < l->table_count && !err; i++)
-		if (l->next_table && l->tables[i].p->table_id >= l->next_table)
+		if (l->next_table && l->tables[i].p->tablets_id >= l->next_table)
 			report_problem(r, "%s/lock/ids: the next table id is %u, but table %s has id %u", l->dir, l->next_table,
-				       l->tables[i].p->name, l->tables[i].p->table_id);
+				       l->tables[i].p->name, l->tables[i].p->tablets_id);
 	return err;
 }
 

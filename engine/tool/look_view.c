@@ -82,7 +82,7 @@ static int refill_record(void *arg, const struct log_record *r)
 	int err;
 
 	if (r->table != t->table || slice_cmp(r->row_from, buf_slice(&t->begin)) < 0 ||
-	    (!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0) || (v->wanted && !v->wanted(v->arg, r->row_from)))
+	    (!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0))
 		return 0;
 	err = batch_open(&b, r->batch);
 	while (!err) {

@@ -365,8 +365,8 @@ static int look(struct repair *p)
 	p->incarnation = (l->incarnation == UINT64_MAX ? 0 : l->incarnation) + 1;
 	p->next_file = ((uint64_t)2 << 48) + 1; /* a user tablet's */
 	for (unsigned i = 0; i < l->table_count; i++)
-		if (l->tables[i].p->table_id > p->table_max)
-			p->table_max = l->tables[i].p->table_id;
+		if (l->tables[i].p->tablets_id > p->table_max)
+			p->table_max = l->tables[i].p->tablets_id;
 	return err;
 }
 

@@ -259,7 +259,7 @@ static int rebuild_all(struct plan *k)
 	int err = 0;
 
 	for (unsigned i = 0; i < k->p->l.table_count && !err; i++)
-		err = rebuild_table(k, k->p->l.tables[i].p->table_id);
+		err = rebuild_table(k, k->p->l.tables[i].p->tablets_id);
 	for (unsigned i = 0; i < k->sst_count && !err; i++)
 		err = rebuild_table(k, k->ssts[i].table);
 	for (unsigned i = 0; i < k->p->l.users.count && !err; i++) {
@@ -298,11 +298,11 @@ static int find_gaps(struct plan *k)
 		bool has = false;
 
 		for (unsigned u = 0; u < l->users.count && !has; u++)
-			has = l->users.v[u].m.table == l->tables[i].p->table_id;
+			has = l->users.v[u].m.table == l->tables[i].p->tablets_id;
 		if (has)
 			continue;
 		report_problem(&k->p->r, "METADATA: no tablet of table %s", l->tables[i].p->name);
-		err = rebuild_table(k, l->tables[i].p->table_id);
+		err = rebuild_table(k, l->tables[i].p->tablets_id);
 	}
 	return err;
 }

@@ -61,14 +61,14 @@ static void read_what_can_be(struct lost *x, struct slice file)
 		if (memcmp(file.p + at, "TFSC", 4) != 0)
 			continue;
 		if (!x->id)
-			x->id = load_be32(file.p + at + 6);
+			x->id = load_be32(file.p + at + 10); /* of its tablets */
 		if (said <= n)
 			x->s = decode_unchecked(slice_of(file.p + at, said));
 		if (!x->s)
 			x->s = decode_unchecked(slice_of(file.p + at, n - 4));
 	}
 	if (x->s)
-		x->id = schema_public(x->s)->table_id;
+		x->id = schema_public(x->s)->tablets_id;
 }
 
 static bool is_known(const struct repair *p, const char *name)

@@ -36,7 +36,7 @@ static const char *const required[] = {
 	"after table dropped",
 	"table renamed: lock/journal", "table renamed: lock/dropped", "table renamed: lock/tables", "table renamed: row deleted",
 	"after table renamed",
-	"schema text: lock/tables", "after schema text",
+	"schema text: lock/tables", "schema text: lock/dropped", "after schema text",
 	"split: split 1", "split: split 2", "after split",
 	"merge: minor compaction", "merge: sst", "merge: merge 2", "merge: merge 3", "merge: merge 4", "after merge",
 	"METADATA: minor compaction", "METADATA: sst", "METADATA: lock/root", "METADATA: split 1", "METADATA: split 2",

@@ -381,8 +381,19 @@ static void test_change(void **state)
 	close_store();
 }
 
-/* A scan that stands in a plain table goes on in the salted one, behind the row it gave last. */
-static void test_scan_goes_on(void **state)
+static uint32_t tablets_of(struct tfs_table *t)
+{
+	const struct tfs_schema *s;
+	uint32_t id;
+
+	assert_int_equal(tfs_schema_get(t, &s), 0);
+	id = s->tablets_id;
+	tfs_schema_put(s);
+	return id;
+}
+
+/* A scan that stands in a table when that is empty and gets another salt gives rows in order, each at most once, and ends. */
+static void test_scan_ends(void **state)
 {
 	static const char value[200000]; /* one is a batch */
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .batch_bytes = 1};
@@ -396,6 +407,7 @@ static void test_scan_goes_on(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		static const char *const before[] = {"b", "d", "f"}, *const after[] = {"a", "b", "c", "d", "e", "x", "y"};
 		static const unsigned salt[] = {3, 0, 16};
+		const uint32_t tablets = tablets_of(table);
 		char last = 'b';
 		int n;
 
@@ -407,6 +419,7 @@ static void test_scan_goes_on(void **state)
 		for (unsigned k = 0; k < 3; k++)
 			assert_int_equal(change_row(before[k], true), 0);
 		assert_int_equal(set_salt(salt[i]), 0);
+		assert_int_not_equal(tablets_of(table), tablets);
 		for (unsigned k = 0; k < 7; k++)
 			assert_int_equal(change_row(after[k], false), 0);
 		/* What a batch held already may come, too. */
@@ -416,7 +429,7 @@ static void test_scan_goes_on(void **state)
 			last = *(const char *)c.row.data;
 		}
 		assert_int_equal(n, 0);
-		assert_int_equal(last, 'y');
+		assert_int_equal(tfs_scan_next(sc, &c), 0);
 		tfs_scan_free(sc);
 		for (unsigned k = 0; k < 7; k++)
 			assert_int_equal(change_row(after[k], true), 0);
@@ -425,50 +438,137 @@ static void test_scan_goes_on(void **state)
 	close_store();
 }
 
-/* Whoever salts otherwise than the schema says hears of it, whatever he asks. */
-static void test_refused(void **state)
+/* No request finds the tablets that a table had, whatever it asks. */
+static void test_old_tablets(void **state)
 {
 	static const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
 	static const struct scan_spec spec = {.what = SCAN_ROWS};
 	const struct ts_row row = {slice_str("row"), &op, 1};
-	static const enum ts_method methods[] = {TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE_ROWS};
-	const uint32_t given[] = {0, 16, 7, TS_AS_STORED};
+	static const enum ts_method methods[] = {TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE_ROWS, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO};
+	uint32_t tablets;
 
 	(void)state;
 	open_store();
+	tablets = tablets_of(table);
 	for (unsigned salted = 0; salted < 2; salted++) {
 		if (salted)
 			assert_int_equal(set_salt(7), 0);
-		for (unsigned i = 0; i < 4; i++) {
-			const bool right = given[i] == TS_AS_STORED || given[i] == (salted ? 7u : 0u);
+		for (unsigned k = 0; k < sizeof(methods) / sizeof(*methods); k++) {
+			int errs[1] = {0}, err;
+			struct ts_request q = {.method = methods[k], .table = tablets, .row = row.row, .family = 1, .ts = {.newest = true}};
+			struct ts_answer a = {.row_errs = errs};
 
-			for (unsigned k = 0; k < 5; k++) {
-				int errs[1] = {0}, err;
-				struct ts_request q = {.method = methods[k], .table = tfs_table_id(table), .salt = given[i],
-						       .row = row.row, .family = 1, .ts = {.newest = true}};
-				struct ts_answer a = {.row_errs = errs};
-
-				if (q.method == TS_MUTATE_ROWS) {
-					q.rows = &row;
-					q.row_count = 1;
-				} else if (q.method == TS_MUTATE) {
-					q.ops = &op;
-					q.op_count = 1;
-				} else if (q.method == TS_SCAN_OPEN) {
-					q.spec = &spec;
-				}
-				err = ts_call(server_service(hooks.server), &q, &a);
-				if (q.method == TS_MUTATE_ROWS)
-					err = err ? err : errs[0];
-				if (right)
-					assert_int_equal(err, q.method == TS_READ ? -ENOENT : 0);
-				else
-					assert_int_equal(err, -EKEYREJECTED);
-				ts_answer_fini(&a);
+			if (q.method == TS_MUTATE_ROWS) {
+				q.rows = &row;
+				q.row_count = 1;
+			} else if (q.method == TS_MUTATE) {
+				q.ops = &op;
+				q.op_count = 1;
+			} else if (q.method == TS_SCAN_OPEN) {
+				q.spec = &spec;
 			}
+			err = ts_call(server_service(hooks.server), &q, &a);
+			if (q.method == TS_MUTATE_ROWS)
+				err = err ? err : errs[0];
+			assert_int_equal(err, salted ? -EIDRM : q.method == TS_READ ? -ENOENT : 0);
+			ts_answer_fini(&a);
 		}
 	}
 	close_store();
+}
+
+static int apply_to(struct tfs_table *t, bool gone)
+{
+	struct tfs_mutation *m = tfs_mutation_new(t, TFS_S("row"));
+	int err = gone ? tfs_mutation_delete_row(m) : tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(5), TFS_S("v"));
+
+	if (!err)
+		err = tfs_apply(m, 0, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+/* One of the calls, by a client that has the schema of before. */
+static void call_behind(unsigned which, struct tfs_mutation *m)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS};
+	struct tfs_usage usage;
+	struct tfs_info info;
+	struct tfs_batch *b;
+	unsigned rows;
+	bool yes;
+
+	switch (which) {
+	case 0:
+		assert_int_equal(tfs_stat(table, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, &info), -ENOENT);
+		break;
+	case 1:
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		break;
+	case 2:
+		(void)scan_sum(table, &spec, &rows);
+		assert_int_equal(rows, 0);
+		break;
+	case 3:
+		assert_int_equal(tfs_batch_new(table, NULL, &b), 0);
+		assert_int_equal(tfs_batch_add(b, m), 0);
+		assert_int_equal(tfs_batch_close(b), 0);
+		break;
+	case 4:
+		assert_int_equal(tfs_row_exists(table, TFS_S("row"), "f", &yes), 0);
+		assert_false(yes);
+		break;
+	case 5:
+		assert_int_equal(tfs_table_empty(table, &yes), 0);
+		assert_true(yes);
+		break;
+	case 6:
+		assert_int_equal(tfs_compact(table), 0);
+		break;
+	default:
+		assert_int_equal(tfs_usage(table, NULL, &usage), 0);
+	}
+}
+
+/* The master lets a salt take effect by itself; a client that has not heard of it finds everything where it is now. */
+static void test_waits(void **state)
+{
+	static const unsigned salt[] = {16, 0};
+
+	(void)state;
+	open_store();
+	for (unsigned i = 0; i < 8; i++) {
+		const uint64_t until = monotonic_us() + UINT64_C(60000000);
+		const uint32_t id = tfs_table_id(table), tablets = tablets_of(table);
+		struct tfs_mutation *m;
+		struct known *k;
+		struct tfs_info info;
+		int err = 0;
+
+		assert_int_equal(apply_to(table, false), 0);
+		assert_int_equal(set_salt(salt[i % 2]), 1);
+		assert_int_equal(tfs_stat(table, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, &info), 0);
+		m = tfs_mutation_new(table, TFS_S("row"));
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(6), TFS_S("w")), 0);
+		assert_int_equal(apply_to(table, true), 0);
+		while (!err) {
+			assert_true(monotonic_us() < until);
+			err = known_get(hooks.server, tablets, &k);
+			if (!err)
+				known_put(hooks.server, k);
+			(void)usleep(1000);
+		}
+		assert_int_equal(tablets_of(table), tablets); /* not heard of */
+		call_behind(i, m);
+		assert_int_not_equal(tablets_of(table), tablets);
+		assert_int_equal(tfs_table_id(table), id);
+		assert_int_equal(tfs_apply(m, 0, NULL), 0);
+		tfs_mutation_free(m);
+		assert_int_equal(tfs_stat(table, TFS_S("row"), "f", TFS_S("q"), tfs_at(6), &info), 0);
+		assert_int_equal(apply_to(table, true), 0);
+	}
+	close_store();
+	check_is_clean();
 }
 
 /* ---- a salt that changes between two rows of one batch ---- */
@@ -512,7 +612,7 @@ static void test_batch_between(void **state)
 	struct ts_row rows[ROWS];
 	char row[ROWS][8];
 	int errs[ROWS];
-	struct ts_request q = {.method = TS_MUTATE_ROWS, .salt = 7, .rows = rows, .row_count = ROWS};
+	struct ts_request q = {.method = TS_MUTATE_ROWS, .rows = rows, .row_count = ROWS};
 	struct ts_answer a = {.row_errs = errs};
 	unsigned count;
 	pthread_t changer;
@@ -522,7 +622,7 @@ static void test_batch_between(void **state)
 	file_set_hook(change_between, &changer);
 	open_store();
 	assert_int_equal(tfs_schema_set_text(table, TFS_S("salt = 7; " FAMILIES), TFS_NO_TIME, NULL), 0);
-	q.table = tfs_table_id(table);
+	q.table = tablets_of(table);
 	assert_int_equal(known_get(hooks.server, q.table, &held_of), 0);
 	for (unsigned i = 0; i < ROWS; i++) {
 		snprintf(row[i] + 1, sizeof(row[i]) - 1, "row%u", i);
@@ -535,9 +635,9 @@ static void test_batch_between(void **state)
 	assert_false(armed);
 	pthread_join(changer, NULL);
 	assert_int_equal(changed, 0);
-	assert_int_equal(atomic_load(&held_of->salt), 5);
+	assert_true(held_of->gone);
 	for (unsigned i = 0; i < ROWS; i++)
-		assert_int_equal(errs[i], i ? -EKEYREJECTED : 0);
+		assert_int_equal(errs[i], i ? -EIDRM : 0);
 	(void)scan_sum(table, &spec, &count);
 	assert_int_equal(count, 0);
 	for (unsigned i = 1; i < ROWS; i++)
@@ -630,8 +730,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_twins, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_change, setup_options, test_dir_teardown),
-		cmocka_unit_test_setup_teardown(test_scan_goes_on, setup_options, test_dir_teardown),
-		cmocka_unit_test_setup_teardown(test_refused, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_scan_ends, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_old_tablets, setup_options, test_dir_teardown),
+		cmocka_unit_test_setup_teardown(test_waits, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_batch_between, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_borders, setup_options, test_dir_teardown),
 		cmocka_unit_test_setup_teardown(test_values, setup_options, test_dir_teardown),

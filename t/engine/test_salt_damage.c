@@ -224,7 +224,7 @@ static void look_at_all(bool damage, unsigned lost)
 /* SSTables of the table, and their sizes. */
 static unsigned find_files(char path[4][700], uint64_t bytes[4])
 {
-	DIR *d = opendir(in_dir("store/sst/16"));
+	DIR *d = opendir(in_dir("store/sst/17"));
 	unsigned n = 0;
 
 	assert_non_null(d);
@@ -232,7 +232,7 @@ static unsigned find_files(char path[4][700], uint64_t bytes[4])
 		if (e->d_name[0] == '.')
 			continue;
 		assert_true(n < 4);
-		snprintf(path[n], sizeof(path[n]), "%s/%s", in_dir("store/sst/16"), e->d_name);
+		snprintf(path[n], sizeof(path[n]), "%s/%s", in_dir("store/sst/17"), e->d_name);
 		assert_int_equal(file_stat_size(path[n], &bytes[n]), 0);
 		n++;
 	}

@@ -13,7 +13,6 @@
  *	clear        deletes all rows that write wrote
  *	salt N       of both tables, which must be empty
  *	stray N      N rows of table "one" under a salt byte that is not theirs
- *	unstray N    deletes them there
  *	flush, compact
  *	close        ends cleanly and opens again
  *	crash        ends at once, without closing
@@ -179,22 +178,26 @@ static void set_salt(const char *salt)
 }
 
 /* Past the client's salting, as nothing but a mistake could. */
-static void stray_rows(uint64_t n, bool gone)
+static void stray_rows(uint64_t n)
 {
-	struct op op = {.kind = gone ? OP_DELETE_ROW : OP_WRITE, .family = gone ? 0 : 1, .ts = {.us = 5}, .truncate_to = UINT64_MAX,
-			.value = slice_of(gone ? NULL : "stray", gone ? 0 : 5)};
+	struct op op = {.kind = OP_WRITE, .family = 1, .ts = {.us = 5}, .truncate_to = UINT64_MAX, .value = slice_str("stray")};
 
+	const struct tfs_schema *s;
+
+	must(tfs_schema_get(tables[0], &s), "schema");
 	for (uint64_t i = 0; i < n; i++) {
-		struct ts_request q = {.method = TS_MUTATE, .table = tables[0]->id, .salt = TS_AS_STORED, .ops = &op, .op_count = 1};
+		const uint32_t salt = (uint32_t)s->salt_in_use;
+		struct ts_request q = {.method = TS_MUTATE, .table = s->tablets_id, .ops = &op, .op_count = 1};
 		struct ts_answer a = {0};
 		char key[32];
 
 		snprintf(key + 1, sizeof(key) - 1, "stray%06" PRIu64, i);
-		key[0] = (char)((salt_byte(slice_of(key + 1, 11), salt_known(tables[0])) + 1) % salt_known(tables[0]));
+		key[0] = (char)((salt_byte(slice_of(key + 1, 11), salt) + 1) % salt);
 		q.row = slice_of(key, 12);
 		must(service_call(tables[0]->store->o.tablets, &q, &a), "stray row");
 		ts_answer_fini(&a);
 	}
+	tfs_schema_put(s);
 }
 
 static void write_large(void)
@@ -438,8 +441,8 @@ int main(int argc, char **argv)
 			clear_rows();
 		} else if (strcmp(verb, "salt") == 0 && i + 1 < argc) {
 			set_salt(argv[++i]);
-		} else if ((strcmp(verb, "stray") == 0 || strcmp(verb, "unstray") == 0) && i + 1 < argc) {
-			stray_rows(strtoull(argv[++i], NULL, 10), *verb == 'u');
+		} else if (strcmp(verb, "stray") == 0 && i + 1 < argc) {
+			stray_rows(strtoull(argv[++i], NULL, 10));
 		} else if (strcmp(verb, "large") == 0) {
 			write_large();
 		} else if (strcmp(verb, "versions") == 0) {

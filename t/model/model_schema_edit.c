@@ -33,6 +33,19 @@ static void publish(struct tfs_table *t, struct mdl_schema *next)
 	t->schema = next;
 }
 
+/* A change of a schema, even one that changes nothing, of a table that was empty: its salt is in use, and its tablets are new. */
+static void use_salt(struct tfs_table *t, bool empty)
+{
+	struct tfs_schema *p = &t->schema->pub;
+
+	if (!empty || p->salt == p->salt_in_use)
+		return;
+	p->salt_in_use = p->salt;
+	mdl_tablets_free(t);
+	t->cut = NULL;
+	t->cuts = 0;
+}
+
 static int check_families(struct tfs_table *t, const struct mdl_schema *next, bool allow_delete, char **why)
 {
 	for (unsigned i = 0; i < t->schema->pub.family_count; i++) {
@@ -48,7 +61,7 @@ static int check_families(struct tfs_table *t, const struct mdl_schema *next, bo
 int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why)
 {
 	struct mdl_schema *next = NULL;
-	bool allow_delete, as_written;
+	bool allow_delete, as_written, empty;
 	int r;
 
 	if (why)
@@ -64,14 +77,16 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 	r = check_families(t, next, allow_delete, why);
 	if (r < 0)
 		goto out;
-	next->pub.salt_in_use = mdl_table_has_cells(t, 0, true) ? t->schema->pub.salt_in_use : next->pub.salt;
+	next->pub.salt_in_use = t->schema->pub.salt_in_use;
 	next->pub.is_set = true;
 	next->pub.is_hidden = false;
 	next->pub.mtime_us = mtime_us == TFS_NO_TIME ? mdl_now(t->store) : mtime_us;
 	r = mdl_schema_finish(next, as_written ? tfs_bytes(text.size ? text.data : "", text.size) : tfs_bytes(NULL, 0));
 	if (r < 0)
 		goto out;
+	empty = !mdl_table_has_cells(t, 0, true);
 	publish(t, next);
+	use_salt(t, empty);
 	next = NULL;
 out:
 	mdl_schema_unref(next);
@@ -354,14 +369,18 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 		next->pub.mtime_us = e->mtime_us == TFS_NO_TIME ? mdl_now(t->store) : e->mtime_us;
 	if (e->op == TFS_SCHEMA_HIDE)
 		next->pub.is_hidden = e->flag;
-	if (!render && next->pub.mtime_us == old->mtime_us && next->pub.is_hidden == old->is_hidden)
+	bool empty = !mdl_table_has_cells(t, 0, true);
+	if (!render && next->pub.mtime_us == old->mtime_us && next->pub.is_hidden == old->is_hidden) {
+		use_salt(t, empty);
 		goto out;
+	}
 	next->pub.generation++;
 	bool keep = !render || e->op == TFS_SCHEMA_TIME || e->op == TFS_SCHEMA_HIDE;
 	r = mdl_schema_finish(next, keep ? tfs_bytes(old->text, old->text_size) : tfs_bytes(NULL, 0));
 	if (r < 0)
 		goto out;
 	publish(t, next);
+	use_salt(t, empty);
 	next = NULL;
 out:
 	mdl_schema_unref(next);

@@ -217,15 +217,15 @@ static void split_and_merge(void **state)
 static void tables_come_and_go(void **state)
 {
 	(void)state;
-	assert_int_equal(ask(15, "a"), -ENOENT);
-	assert_int_equal(ask(4711, "a"), -ENOENT);
-	assert_int_equal(ask(UINT32_MAX, "a"), -ENOENT);
+	assert_int_equal(ask(15, "a"), -EIDRM);
+	assert_int_equal(ask(4711, "a"), -EIDRM);
+	assert_int_equal(ask(UINT32_MAX, "a"), -EIDRM);
 	add_tablet(4711, "", "", 1);
 	assert_int_equal(ask(4711, "a"), 0);
 	/* Dropped: what is known of it is tried, and then METADATA says that there is none. */
 	tablet_count--;
 	forget_seen();
-	assert_int_equal(ask(4711, "a"), -ENOENT);
+	assert_int_equal(ask(4711, "a"), -EIDRM);
 	assert_int_equal(seen[REFUSED], 1);
 	assert_int_equal(seen[AT_META], 1);
 	/* A METADATA tablet that has no row of the table, though it holds where it would stand: on to the next. */
@@ -235,7 +235,7 @@ static void tables_come_and_go(void **state)
 	route_free(router);
 	router_new(5000, 0);
 	assert_int_equal(ask(16, "005"), 0);
-	assert_int_equal(ask(15, "005"), -ENOENT);
+	assert_int_equal(ask(15, "005"), -EIDRM);
 }
 
 static void scans_go_home(void **state)

@@ -100,7 +100,7 @@ static void rnd_spec(struct sample *s)
 	s->spec = (struct scan_spec){
 		.what = (enum scan_what)rnd(4), .row_from = rnd_slice(), .row_to = rnd_slice(), .row_from_after = rnd(2), .one_row = rnd(2),
 		.qualifier_from = rnd_slice(), .qualifier_to = rnd_slice(), .after_cell = rnd(2), .after_ts = rnd_ts(), .has_times = rnd(2),
-		.since = rnd_ts(), .until = rnd_ts(), .versions = (uint32_t)rnd64(), .limit = rnd64(), .batch_bytes = rnd(1 << 20), .past_damage = rnd(2), .hidden = rnd(2)};
+		.since = rnd_ts(), .until = rnd_ts(), .versions = (uint32_t)rnd64(), .limit = rnd64(), .batch_bytes = rnd(1 << 20), .past_damage = rnd(2)};
 	if (rnd(2)) {
 		s->spec.families = s->families;
 		s->spec.family_count = rnd(6);
@@ -113,7 +113,7 @@ static void rnd_request(struct sample *s)
 {
 	*s = (struct sample){0};
 	s->q = (struct ts_request){
-		.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)), .table = (uint32_t)rnd64(), .schema_generation = rnd64(), .salt = (uint32_t)rnd64(),
+		.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)), .table = (uint32_t)rnd64(), .schema_generation = rnd64(),
 		.row = rnd_slice(), .op_count = rnd(OPS), .sync = rnd(2), .family = (uint16_t)rnd64(), .qualifier = rnd_slice(),
 		.ts = rnd_time(), .offset = rnd64(), .length = rnd(5000), .scan = rnd64()};
 	if (rnd(2))
@@ -182,7 +182,6 @@ static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 	assert_int_equal(a->limit, b->limit);
 	assert_int_equal(a->batch_bytes, b->batch_bytes);
 	assert_int_equal(a->past_damage, b->past_damage);
-	assert_int_equal(a->hidden, b->hidden);
 }
 
 static void expect_request(const struct ts_request *a, const struct ts_request *b)
@@ -190,7 +189,6 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	assert_int_equal(a->method, b->method);
 	assert_int_equal(a->table, b->table);
 	assert_int_equal(a->schema_generation, b->schema_generation);
-	assert_int_equal(a->salt, b->salt);
 	expect_slice(a->row, b->row);
 	assert_int_equal(a->op_count, b->op_count);
 	for (unsigned i = 0; i < a->op_count; i++)
