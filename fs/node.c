@@ -13,11 +13,14 @@
 
 #include "engine/tabletfs.h"
 #include "fs/file.h"
+#include "fs/slab.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/queue.h>
+
+#define BUCKETS_MIN 1024u
 
 struct extra {
 	RB_ENTRY(extra) link;
@@ -82,9 +85,15 @@ static uint64_t key_hash(const struct node *parent, enum node_kind kind, struct 
 	return hash64(key, seed);
 }
 
+static size_t node_bytes(size_t key_n)
+{
+	return sizeof(struct node) + key_n + 1;
+}
+
+/* The caller holds the tree lock. */
 static struct node *node_alloc(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
-	struct node *n = calloc(1, sizeof(*n) + key.n + 1);
+	struct node *n = slab_alloc(node_bytes(key.n));
 
 	if (!n)
 		return NULL;
@@ -101,12 +110,13 @@ static struct node *node_alloc(struct node *parent, enum node_kind kind, struct 
 int node_table_init(void)
 {
 	mutex_init(&table.lock, RANK_FS_TREE);
-	table.buckets = 1024;
+	table.buckets = BUCKETS_MIN;
 	table.bucket = calloc(table.buckets, sizeof(*table.bucket));
 	table.root = node_alloc(NULL, NODE_ROOT, slice_of(NULL, 0), 0);
 	if (!table.bucket || !table.root) {
 		free(table.bucket);
-		free(table.root);
+		if (table.root)
+			slab_free(table.root, node_bytes(0));
 		mutex_fini(&table.lock);
 		return -ENOMEM;
 	}
@@ -140,7 +150,7 @@ static void node_destroy(struct node *n)
 		dirx_free(n->dir);
 	else
 		filex_drop_locked(n->file);
-	free(n);
+	slab_free(n, node_bytes(n->key_n));
 }
 
 void node_table_fini(void)
@@ -160,13 +170,12 @@ void node_table_fini(void)
 	mutex_fini(&table.lock);
 }
 
-static void grow(void)
+static void resize(size_t buckets)
 {
-	size_t buckets = table.buckets * 2;
 	struct node **bucket = calloc(buckets, sizeof(*bucket));
 
 	if (!bucket)
-		return; /* longer chains, nothing worse */
+		return; /* longer chains, or memory not returned: nothing worse */
 	for (size_t i = 0; i < table.buckets; i++) {
 		struct node *next;
 
@@ -217,29 +226,21 @@ struct node *node_find(struct node *parent, enum node_kind kind, struct slice ke
 
 struct node *node_get(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
-	struct node *n, *fresh;
+	struct node *n;
 
-	n = node_find(parent, kind, key, ts);
-	if (n)
-		return n;
-	fresh = node_alloc(parent, kind, key, ts);
-	if (!fresh)
-		return NULL;
 	mutex_lock(&table.lock);
 	n = node_find_locked(parent, kind, key, ts);
-	if (!n) {
-		n = fresh;
-		fresh = NULL;
+	if (!n && (n = node_alloc(parent, kind, key, ts))) {
 		parent->refs++;
 		n->flags = NODE_HASHED;
 		n->next = table.bucket[n->ino & (table.buckets - 1)];
 		table.bucket[n->ino & (table.buckets - 1)] = n;
 		if (++table.count > table.buckets)
-			grow();
+			resize(table.buckets * 2);
 	}
-	n->refs++;
+	if (n)
+		n->refs++;
 	mutex_unlock(&table.lock);
-	free(fresh);
 	return n;
 }
 
@@ -264,6 +265,8 @@ static void node_reap_locked(struct node *n)
 		n = parent;
 		n->refs--;
 	}
+	if (table.count < table.buckets / 8 && table.buckets > BUCKETS_MIN)
+		resize(table.buckets / 2);
 }
 
 void node_put_locked(struct node *n)

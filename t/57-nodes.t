@@ -269,4 +269,23 @@ echo x >"$M/gone/r/f/.s"
 rmdir "$M/gone/.families/f"
 like "$(daemon_log)" '/gone/r/\(family #1, dropped\)/.s: scratch file dropped' "a family that is dropped: the log names its scratch"
 ok "  and the row can go" rmdir "$M/gone/r"
+
+# ---- the memory of forgotten nodes is returned to the system ----
+anonymous() { awk '/^RssAnon/ { print $2 }' "/proc/$daemon/status"; }
+if [ -z "$MODEL" ] && [ "$(id -u)" = 0 ] && [ -z "${SANITIZED:-}" ]; then
+	mkdir -p "$M/many/r/f"
+	py <<'EOF2'
+from tap import *
+for i in range(30000):
+    spill("%s/many/r/f/%064d@1" % (M, i), b"x")
+EOF2
+	remount
+	before=$(anonymous)
+	find "$M/many" -size +1M
+	top=$(anonymous)
+	# What stays is in caches.
+	less() { forget; [ $((($(anonymous) - before) * 10)) -lt $(((top - before) * 7)) ]; }
+	ok "the memory of nodes that the kernel has forgotten is returned" wait_for "forgetting" less
+	echo "# $before KiB before, $top at its top, $(anonymous) after"
+fi
 done_testing
