@@ -86,18 +86,19 @@ static int damaged(struct blockfile *b, int err, uint64_t offset, const char *wh
 /* Reads at offset of each copy until good() says that it is whole. */
 static int read_copies(struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, int (*good)(void *arg, struct slice s), void *arg)
 {
-	int err = read_exactly(b, p, n, offset);
+	int err = read_exactly(b, p, n, offset), first;
 
 	if (!err)
 		err = good(arg, slice_of(p, n));
 	if (!err || err == -ENOMEM || !b->second)
 		return err;
+	first = err;
 	err = read_exactly(b, p, n, b->second + offset);
 	if (!err)
 		err = good(arg, slice_of(p, n));
 	if (!err && !atomic_exchange(&b->fell_back, true))
 		msg_warning("%s: damaged at offset %llu; the file's second copy is read", file_path(b->file), (unsigned long long)offset);
-	return err;
+	return err == -EBADMSG ? first : err; /* after an I/O error, bytes that are wrong elsewhere prove no damage */
 }
 
 static int section_good(void *arg, struct slice s)
@@ -141,7 +142,7 @@ static int read_trailer(struct blockfile *b)
 	struct trailer_of t = {.trailer = &b->trailer};
 	uint8_t bytes[BFF_TRAILER_BYTES];
 	uint64_t second;
-	int err = file_size(b->file, &b->file_bytes);
+	int first, err = file_size(b->file, &b->file_bytes);
 
 	if (err)
 		return damaged(b, err, 0, "size");
@@ -149,11 +150,14 @@ static int read_trailer(struct blockfile *b)
 		return damaged(b, -EBADMSG, b->file_bytes, "file too short, end");
 	t.bytes = b->file_bytes;
 	err = read_copies(b, bytes, sizeof(bytes), b->file_bytes - sizeof(bytes), trailer_good, &t);
+	first = err;
 	second = copies_apart((b->file_bytes + 1) / 2);
 	t.bytes = b->file_bytes > second ? b->file_bytes - second : 0;
 	if ((err == -EBADMSG || err == -EIO) && t.bytes >= sizeof(bytes) && copies_apart(t.bytes) == second) {
 		b->second = second;
 		err = read_copies(b, bytes, sizeof(bytes), t.bytes - sizeof(bytes), trailer_good, &t);
+		if (err == -EBADMSG)
+			err = first;
 	}
 	return err ? damaged(b, err, b->file_bytes - sizeof(bytes), "trailer") : 0;
 }
