@@ -265,8 +265,6 @@ static void node_reap_locked(struct node *n)
 		n = parent;
 		n->refs--;
 	}
-	if (table.count < table.buckets / 8 && table.buckets > BUCKETS_MIN)
-		resize(table.buckets / 2);
 }
 
 void node_put_locked(struct node *n)
@@ -298,6 +296,9 @@ void node_forget(struct node *n, uint64_t count)
 	mutex_lock(&table.lock);
 	n->lookups = n->lookups > count ? n->lookups - count : 0;
 	node_reap_locked(n);
+	/* Here alone, since others put nodes while they walk the table. */
+	if (table.count < table.buckets / 8 && table.buckets > BUCKETS_MIN)
+		resize(table.buckets / 2);
 	mutex_unlock(&table.lock);
 }
 

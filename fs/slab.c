@@ -31,10 +31,9 @@ static LIST_HEAD(slabs, slab) open_slabs[CLASSES];
 static unsigned class_of(size_t bytes)
 {
 #ifdef __SANITIZE_ADDRESS__
-	return CLASSES;
-#else
-	return bytes <= (CLASSES - 1) * STEP ? (unsigned)((bytes + STEP - 1) / STEP) : CLASSES;
+	bytes = SLAB_BYTES;
 #endif
+	return bytes <= (CLASSES - 1) * STEP ? (unsigned)((bytes + STEP - 1) / STEP) : CLASSES;
 }
 
 static struct slab *slab_new(unsigned class)

@@ -337,8 +337,10 @@ static int make_extra(struct resolved *what, const char *name, struct node **out
 		made_take_back(*out);
 		r = -ESTALE;
 	}
-	if (r)
+	if (r) {
 		node_put(*out);
+		*out = NULL; /* the caller tries again, and puts the node of its last try */
+	}
 	return r;
 }
 
