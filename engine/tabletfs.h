@@ -70,13 +70,13 @@ struct tfs_bytes {
 	const void *data;
 	size_t size;
 };
-static inline struct tfs_bytes tfs_bytes(const void *p, size_t n)
+static inline struct tfs_bytes tfs_bytes_of(const void *p, size_t n)
 {
 	struct tfs_bytes b = {p, n};
 	return b;
 }
-static inline struct tfs_bytes tfs_str(const char *s) { return tfs_bytes(s, strlen(s)); }
-#define TFS_S(literal) tfs_bytes((literal), sizeof(literal) - 1)
+static inline struct tfs_bytes tfs_str(const char *s) { return tfs_bytes_of(s, strlen(s)); }
+#define TFS_S(literal) tfs_bytes_of((literal), sizeof(literal) - 1)
 
 /* A timestamp argument that is not a timestamp.  Any int64 can be one, so these go with a flag. */
 enum tfs_when {

@@ -45,7 +45,7 @@ static inline fuse_ino_t id_of(const struct node *n)
 {
 	return n->kind == NODE_ROOT ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)n;
 }
-static inline struct tfs_bytes bytes_of(struct slice s) { return tfs_bytes(s.p, s.n); }
+static inline struct tfs_bytes bytes_of(struct slice s) { return tfs_bytes_of(s.p, s.n); }
 static inline struct slice slice_from(struct tfs_bytes b) { return slice_of(b.data, b.size); }
 
 /* One of a fixed set of locks, chosen by row: multi-step operations on one row hold it. */

@@ -612,7 +612,7 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 	if (r == 0 && !m)
 		r = -ENOMEM;
 	if (r == 0)
-		r = tfs_mutation_check(m, TFS_CHECK_EXISTS, p.family, p.qualifier, p.ts, tfs_bytes(NULL, 0));
+		r = tfs_mutation_check(m, TFS_CHECK_EXISTS, p.family, p.qualifier, p.ts, tfs_bytes_of(NULL, 0));
 	if (r == 0 && version)
 		r = tfs_mutation_delete_version(m, p.family, p.qualifier, ts);
 	else if (r == 0)

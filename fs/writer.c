@@ -259,7 +259,7 @@ static int ranges_of(struct writer *w, struct tfs_range **out, unsigned *count)
 		for (unsigned i = 0; i < w->image.span_count; i++) {
 			struct stage_span s = w->image.spans[i];
 
-			v[i] = (struct tfs_range){s.begin, tfs_bytes(bytes.p + s.begin, (size_t)(s.end - s.begin))};
+			v[i] = (struct tfs_range){s.begin, tfs_bytes_of(bytes.p + s.begin, (size_t)(s.end - s.begin))};
 		}
 		*count = w->image.span_count;
 	}
@@ -433,7 +433,7 @@ int writer_commit(struct writer *w, struct node *target, bool last, struct filex
 			r = refuse(-EINVAL, target, NULL, "a counter is written as one decimal number");
 			goto out;
 		}
-		counter_range = (struct tfs_range){0, tfs_bytes(number, counter_text(value, number))};
+		counter_range = (struct tfs_range){0, tfs_bytes_of(number, counter_text(value, number))};
 		out.ranges = &counter_range;
 		out.range_count = 1;
 	}

@@ -71,7 +71,7 @@ int table_no_family(struct tfs_table *t) TFS_MUST;
 int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
 
 static inline struct slice slice_of_bytes(struct tfs_bytes b) { return slice_of(b.data, b.size); }
-static inline struct tfs_bytes bytes_of_slice(struct slice s) { return tfs_bytes(s.p, s.n); }
+static inline struct tfs_bytes bytes_of_slice(struct slice s) { return tfs_bytes_of(s.p, s.n); }
 static inline struct op_time time_of(struct tfs_ts t) { return (struct op_time){t.when == TFS_NEWEST, t.us}; }
 
 #endif

@@ -267,7 +267,7 @@ static int make_table(struct tfs_store *s, const struct setting *set, struct tfs
 
 static int put_page(struct tfs_table *t, const struct page *p, uint64_t seed, unsigned versions)
 {
-	struct tfs_mutation *m = tfs_mutation_new(t, tfs_bytes(p->row.p, p->row.n));
+	struct tfs_mutation *m = tfs_mutation_new(t, tfs_bytes_of(p->row.p, p->row.n));
 	struct buf last = {0}, next = {0}, spare;
 	int err = m ? buf_set(&last, p->html.p, p->html.n) : -ENOMEM;
 
@@ -279,7 +279,7 @@ static int put_page(struct tfs_table *t, const struct page *p, uint64_t seed, un
 			next = spare;
 		}
 		if (!err)
-			err = tfs_mutation_put(m, FAMILY, TFS_S("html"), tfs_at((int64_t)i + 1), tfs_bytes(last.p, last.n));
+			err = tfs_mutation_put(m, FAMILY, TFS_S("html"), tfs_at((int64_t)i + 1), tfs_bytes_of(last.p, last.n));
 	}
 	if (!err)
 		err = tfs_apply(m, 0, NULL);

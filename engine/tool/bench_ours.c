@@ -33,7 +33,7 @@ static int set_schema(struct ours *u, const struct side_options *o, char **why)
 	if (!err && o->tablet_bytes)
 		err = buf_printf(&text, "tablet_size = \"%llu\";\n", (unsigned long long)o->tablet_bytes);
 	if (!err)
-		err = tfs_schema_set_text(u->table, tfs_bytes(text.p, text.n), TFS_NO_TIME, why);
+		err = tfs_schema_set_text(u->table, tfs_bytes_of(text.p, text.n), TFS_NO_TIME, why);
 	buf_fini(&text);
 	return err;
 }
@@ -103,12 +103,12 @@ static struct tfs_ts stamp(const struct ours *u, uint64_t number)
 static int ours_put(void *db, const char *key, uint64_t number, struct slice value, bool sync)
 {
 	struct ours *u = db;
-	struct tfs_mutation *m = tfs_mutation_new(u->table, tfs_bytes(key, BENCH_KEY_BYTES));
+	struct tfs_mutation *m = tfs_mutation_new(u->table, tfs_bytes_of(key, BENCH_KEY_BYTES));
 	int err;
 
 	if (!m)
 		return -ENOMEM;
-	err = tfs_mutation_put(m, FAMILY, TFS_S(""), stamp(u, number), tfs_bytes(value.p, value.n));
+	err = tfs_mutation_put(m, FAMILY, TFS_S(""), stamp(u, number), tfs_bytes_of(value.p, value.n));
 	if (!err)
 		err = tfs_apply(m, sync ? TFS_APPLY_SYNC : 0, NULL);
 	tfs_mutation_free(m);
@@ -119,7 +119,7 @@ static long ours_get(void *db, const char *key, void *p, size_t n, uint64_t *sum
 {
 	struct ours *u = db;
 	size_t got;
-	int err = tfs_read(u->table, tfs_bytes(key, BENCH_KEY_BYTES), FAMILY, TFS_S(""), TFS_AUTO, 0, p, n, &got, NULL);
+	int err = tfs_read(u->table, tfs_bytes_of(key, BENCH_KEY_BYTES), FAMILY, TFS_S(""), TFS_AUTO, 0, p, n, &got, NULL);
 
 	if (err)
 		return err;
@@ -130,14 +130,14 @@ static long ours_get(void *db, const char *key, void *p, size_t n, uint64_t *sum
 static int ours_scan(void *db, const char *from, const char *to, uint64_t limit, uint64_t *cells, uint64_t *sum)
 {
 	struct ours *u = db;
-	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = tfs_bytes(from, BENCH_KEY_BYTES), .limit = limit};
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .row_from = tfs_bytes_of(from, BENCH_KEY_BYTES), .limit = limit};
 	struct tfs_scan *s;
 	struct tfs_cell c;
 	uint64_t n = 0;
 	int err;
 
 	if (to)
-		spec.row_to = tfs_bytes(to, BENCH_KEY_BYTES);
+		spec.row_to = tfs_bytes_of(to, BENCH_KEY_BYTES);
 	err = tfs_scan_new(u->table, &spec, &s);
 	if (err)
 		return err;

@@ -44,10 +44,10 @@ static void add_row(uint64_t i)
 	char key[17];
 
 	snprintf(key, sizeof(key), "%016llx", (unsigned long long)x);
-	m = tfs_mutation_new(table, tfs_bytes(key, 16));
+	m = tfs_mutation_new(table, tfs_bytes_of(key, 16));
 	if (!m)
 		exit(1);
-	OK(tfs_mutation_put(m, "f", TFS_S(""), tfs_at(1), tfs_bytes(text + x % (sizeof(text) - value_bytes), value_bytes)));
+	OK(tfs_mutation_put(m, "f", TFS_S(""), tfs_at(1), tfs_bytes_of(text + x % (sizeof(text) - value_bytes), value_bytes)));
 	if (batch)
 		OK(tfs_batch_add(batch, m));
 	else

@@ -111,7 +111,7 @@ static void *grow(void *arg)
 		snprintf(key, sizeof(key), "%019" PRIu64, i * 1000003);
 		for (unsigned k = 0; k < sizeof(value); k += 8)
 			memcpy(value + k, &(uint64_t){hash64(slice_of(key, 19), k)}, 4);
-		put(tfs_bytes(key, 19), tfs_bytes(value, sizeof(value)));
+		put(tfs_bytes_of(key, 19), tfs_bytes_of(value, sizeof(value)));
 	}
 	return NULL;
 }
@@ -126,7 +126,7 @@ static void growing(const char *name, const char *schema, bool presplit, unsigne
 
 	open_new(schema);
 	for (unsigned i = 1; presplit && i < 16; i++)
-		(void)!tfs_split(table, tfs_bytes(&(uint8_t){(uint8_t)i}, 1));
+		(void)!tfs_split(table, tfs_bytes_of(&(uint8_t){(uint8_t)i}, 1));
 	next_row = 0;
 	from = monotonic_us();
 	for (unsigned i = 0; i < writers; i++)
@@ -148,7 +148,7 @@ static void growing(const char *name, const char *schema, bool presplit, unsigne
 	from = monotonic_us();
 	for (uint64_t i = 0; i < 1000; i++) {
 		snprintf(at, sizeof(at), "%019" PRIu64, (i * 7919 % rows) * 1000003);
-		(void)scan(tfs_bytes(at, 19), (struct tfs_bytes){0}, 20, NULL);
+		(void)scan(tfs_bytes_of(at, 19), (struct tfs_bytes){0}, 20, NULL);
 	}
 	page = (double)(monotonic_us() - from) / 1000;
 	printf("%-22s %u writers %8.0f rows/s  %2u tablets  scan of all %.2f s cold, %.2f warm  20 rows from a key %.0f us\n", name, writers,
@@ -189,7 +189,7 @@ static void pages(bool reversed)
 			snprintf(key, sizeof(key), "com.site%03u.www/page%05u", s, n);
 			if (!reversed)
 				snprintf(key, sizeof(key), "%016" PRIx64 ".www.site%03u.com/page%05u", hash64(slice_str(key), 0), s, n);
-			put(tfs_str(key), tfs_bytes(text, len));
+			put(tfs_str(key), tfs_bytes_of(text, len));
 		}
 	OK(tfs_compact(table));
 	OK(tfs_usage(table, NULL, &u));
@@ -229,7 +229,7 @@ static void newest(bool reversed)
 			snprintf(key, sizeof(key), "sensor%02u/%019" PRIu64, s, reversed ? (uint64_t)INT64_MAX - us : us);
 			for (unsigned k = 0; k < sizeof(value); k += 8)
 				memcpy(value + k, &(uint64_t){hash64(slice_str(key), k)}, 4);
-			put(tfs_str(key), tfs_bytes(value, sizeof(value)));
+			put(tfs_str(key), tfs_bytes_of(value, sizeof(value)));
 		}
 	OK(tfs_compact(table));
 	reopen();

@@ -165,7 +165,7 @@ static void put(const char *row, const void *value, size_t n)
 {
 	struct tfs_mutation *m = tfs_mutation_new(table, tfs_str(row));
 
-	OK(m ? tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes(value, n)) : -ENOMEM);
+	OK(m ? tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes_of(value, n)) : -ENOMEM);
 	OK(tfs_apply(m, 0, NULL));
 	tfs_mutation_free(m);
 }

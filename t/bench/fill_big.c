@@ -158,11 +158,11 @@ static struct tfs_bytes value_of(const struct writer *w, uint64_t number, char *
 {
 	if (w->random) {
 		fill_random(room, w->bytes, number * 1000003);
-		return tfs_bytes(room, w->bytes);
+		return tfs_bytes_of(room, w->bytes);
 	}
 	if (w->bytes >= text_bytes)
-		return tfs_bytes(text, text_bytes);
-	return tfs_bytes(text + number * w->bytes % (text_bytes - w->bytes), w->bytes);
+		return tfs_bytes_of(text, text_bytes);
+	return tfs_bytes_of(text + number * w->bytes % (text_bytes - w->bytes), w->bytes);
 }
 
 static void *write_some(void *arg)
@@ -240,7 +240,7 @@ static void tables(uint64_t count, uint64_t cells, size_t bytes)
 			m = tfs_mutation_new(t, tfs_str(row));
 			must(m ? 0 : -ENOMEM, "mutation");
 			fill_random(room, bytes, i * cells + k);
-			must(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes(room, bytes)), "put");
+			must(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes_of(room, bytes)), "put");
 			must(tfs_apply(m, 0, NULL), "a write was refused");
 			tfs_mutation_free(m);
 		}

@@ -75,13 +75,13 @@ static int open_store(void)
 
 static struct tfs_bytes qualifier(unsigned i)
 {
-	return tfs_bytes(&"abcdefghij"[i], 1);
+	return tfs_bytes_of(&"abcdefghij"[i], 1);
 }
 
 static struct tfs_bytes value_of(unsigned i, char value[VALUE_BYTES])
 {
 	memset(value, 'a' + (int)i, VALUE_BYTES);
-	return tfs_bytes(value, VALUE_BYTES);
+	return tfs_bytes_of(value, VALUE_BYTES);
 }
 
 static int put(struct tfs_table *t, unsigned i, unsigned flags)

@@ -166,7 +166,7 @@ static char big[600000];
 static struct tfs_bytes value_of(int i)
 {
 	/* One in eight beyond a chunk. */
-	return tfs_bytes(big + i, i % 8 == 7 ? 300000 : (size_t)(i * 17));
+	return tfs_bytes_of(big + i, i % 8 == 7 ? 300000 : (size_t)(i * 17));
 }
 
 static int mutate(struct tfs_table *t, int i, bool again)

@@ -52,7 +52,7 @@ static void random_op(struct tfs_mutation *m, unsigned *seed, unsigned number)
 	memset(value, 'a' + (int)(number % 26), sizeof(value));
 	snprintf(value, sizeof(value), "%u", number);
 	q = tfs_str(qualifier);
-	v = tfs_bytes(value, (size_t)rand_r(seed) % sizeof(value));
+	v = tfs_bytes_of(value, (size_t)rand_r(seed) % sizeof(value));
 	range = (struct tfs_range){(uint64_t)rand_r(seed) % 50, v};
 	/* What they came to depends on their order. */
 	switch (rand_r(seed) % 8) {
@@ -336,7 +336,7 @@ static void memory_is_bounded(void **state)
 
 		snprintf(row, sizeof(row), "row%04u", i);
 		m = tfs_mutation_new(table, tfs_str(row));
-		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes(value, sizeof(value))), 0);
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes_of(value, sizeof(value))), 0);
 		assert_int_equal(tfs_batch_add(b, m), 0);
 		tfs_mutation_free(m);
 		added++;
@@ -350,7 +350,7 @@ static void memory_is_bounded(void **state)
 		struct tfs_mutation *m = tfs_mutation_new(table, TFS_S("large"));
 		static char large[2 << 20];
 
-		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes(large, sizeof(large))), 0);
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes_of(large, sizeof(large))), 0);
 		assert_int_equal(add_put(b, table, "small", "f", 1), 0);
 		assert_int_equal(tfs_batch_add(b, m), 0);
 		tfs_mutation_free(m);
@@ -403,7 +403,7 @@ static void nobody_is_passed(void **state)
 	for (intptr_t i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, small_ones, (void *)i), 0);
 	m = tfs_mutation_new(table, TFS_S("large"));
-	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes(large, sizeof(large))), 0);
+	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(1), tfs_bytes_of(large, sizeof(large))), 0);
 	for (unsigned i = 0; i < 15; i++) {
 		passed[i] = added;
 		while (added < passed[i] + 1000)

@@ -40,7 +40,7 @@ static void *writer(void *arg)
 		int err;
 
 		snprintf(row, sizeof(row), "%d-%d", me, i * 7919 % EACH);
-		err = put(row, "q", i, tfs_bytes(value, sizeof(value)), false);
+		err = put(row, "q", i, tfs_bytes_of(value, sizeof(value)), false);
 		if (err)
 			refused = err;
 	}

@@ -63,11 +63,11 @@ static struct tfs_bytes some_row(unsigned i, char *p)
 	if (i % 97 == 0) {
 		memcpy(p, long_row, n);
 		snprintf(p, 10, "%u", i);
-		return tfs_bytes(p, n);
+		return tfs_bytes_of(p, n);
 	}
 	for (size_t k = 0; k < n; k++)
 		p[k] = (char)(rand_r(&seed) % (i % 2 ? 4 : 256));
-	return tfs_bytes(p, n);
+	return tfs_bytes_of(p, n);
 }
 
 static void fill_twins(unsigned from, unsigned to)
@@ -149,7 +149,7 @@ static void expect_same_scans(unsigned seed, unsigned times)
 		if ((which & 31) == 1) { /* bounds that leave one row */
 			memcpy(to, from, spec.row_from.size);
 			to[spec.row_from.size] = 0;
-			spec.row_to = tfs_bytes(to, spec.row_from.size + 1);
+			spec.row_to = tfs_bytes_of(to, spec.row_from.size + 1);
 		}
 		spec.row_from_after = which & 4;
 		spec.one_row = (which & 1) && !(which & 0x60);
@@ -210,13 +210,13 @@ static void test_twins(void **state)
 	fill_twins(500, 1200);
 	for (unsigned t = 1; t < TWINS; t++) { /* in the middle of ranges */
 		assert_int_equal(tfs_split(twins[t], TFS_S("\1\2")), 0);
-		assert_int_equal(tfs_split(twins[t], tfs_bytes("\0\2", 2)), 0);
+		assert_int_equal(tfs_split(twins[t], tfs_bytes_of("\0\2", 2)), 0);
 	}
 	expect_same_scans(3, 150);
 	expect_same_points();
 	/* A byte more than a row may have, though a salted key may. */
 	for (unsigned t = 0; t < TWINS; t++) {
-		m = tfs_mutation_new(twins[t], tfs_bytes(too_long, sizeof(too_long)));
+		m = tfs_mutation_new(twins[t], tfs_bytes_of(too_long, sizeof(too_long)));
 		assert_int_equal(tfs_mutation_delete_row(m), 0);
 		assert_int_equal(tfs_apply(m, 0, NULL), -EINVAL);
 		tfs_mutation_free(m);
@@ -412,7 +412,7 @@ static void test_scan_ends(void **state)
 		int n;
 
 		for (unsigned k = 0; k < 3; k++)
-			assert_int_equal(put(before[k], "q", 5, tfs_bytes(value, sizeof(value)), false), 0);
+			assert_int_equal(put(before[k], "q", 5, tfs_bytes_of(value, sizeof(value)), false), 0);
 		assert_int_equal(tfs_scan_new(table, &spec, &sc), 0);
 		assert_int_equal(tfs_scan_next(sc, &c), 1);
 		assert_memory_equal(c.row.data, "b", c.row.size);
@@ -684,7 +684,7 @@ static void test_borders(void **state)
 	open_store();
 	assert_int_equal(set_salt(3), 0);
 	for (char i = 0; i < 9; i++)
-		put_at(table, tfs_bytes(&i, 1), "f", "q", 1);
+		put_at(table, tfs_bytes_of(&i, 1), "f", "q", 1);
 	assert_int_equal(tfs_split(table, TFS_S("\1")), 0);
 	assert_int_equal(tfs_split(table, TFS_S("\2")), 0);
 	assert_int_equal(tfs_split(table, TFS_S("\2\4")), 0);

@@ -36,12 +36,12 @@ static void fill(void)
 		for (unsigned k = 0; k < VALUE; k++)
 			values[i][k] = (uint8_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);
 		row_of(i, row);
-		assert_int_equal(put(row, "q", 5, tfs_bytes(values[i], VALUE), false), 0);
+		assert_int_equal(put(row, "q", 5, tfs_bytes_of(values[i], VALUE), false), 0);
 	}
 	assert_int_equal(tfs_compact(table), 0);
 	for (unsigned i = 0; i < ROWS; i += 3) {
 		row_of(i, row);
-		assert_int_equal(put(row, "r", 5, tfs_bytes(values[i], VALUE), false), 0);
+		assert_int_equal(put(row, "r", 5, tfs_bytes_of(values[i], VALUE), false), 0);
 	}
 	assert_int_equal(tfs_flush(table), 0);
 	for (unsigned i = 0; i < ROWS; i += 50) {

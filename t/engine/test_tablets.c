@@ -76,7 +76,7 @@ static void fill(int from, int to, size_t bytes)
 		for (size_t k = 0; k < bytes; k++)
 			value[k] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
 		snprintf(row, sizeof(row), "row%05d", i);
-		assert_int_equal(put(row, "q", 1, tfs_bytes(value, bytes), false), 0);
+		assert_int_equal(put(row, "q", 1, tfs_bytes_of(value, bytes), false), 0);
 	}
 	free(value);
 }
@@ -317,7 +317,7 @@ static void test_by_themselves(void **state)
 	assert_int_equal(tfs_flush(table), 0);
 	wait_until(four_or_more);
 	/* A row larger than a tablet: it gets one of its own, and that never splits. */
-	assert_int_equal(put("row00100", "big", 1, tfs_bytes(big, 3 << 20), false), 0);
+	assert_int_equal(put("row00100", "big", 1, tfs_bytes_of(big, 3 << 20), false), 0);
 	assert_int_equal(tfs_flush(table), 0);
 	wait_until(settled);
 	wait_until(no_giant);

@@ -154,7 +154,7 @@ int step_point(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 				abort();
 			err = s->api->read(t, row, family, qualifier, ts, offset, p, want, &got, one_in(r, 2) ? &info : NULL);
 			say(o, "read %llu+%zu %s %zu ", (unsigned long long)offset, want, strerror(-err), got);
-			say_bytes(o, tfs_bytes(p, err ? 0 : got));
+			say_bytes(o, tfs_bytes_of(p, err ? 0 : got));
 			say(o, " %lld %llu %lld %lld\n", (long long)info.ts, (unsigned long long)info.size, (long long)info.expires_us,
 			    COMMIT_MS(info));
 			free(p);

@@ -41,11 +41,11 @@ struct tfs_bytes pick_row(struct rng *r, unsigned flags)
 
 	pthread_once(&made, make_bytes);
 	if (one_in(r, 40))
-		return tfs_bytes(long_key, 300);
+		return tfs_bytes_of(long_key, 300);
 	if ((flags & STEP_LONG) && one_in(r, 100))
-		return tfs_bytes(long_key, TFS_ROW_MAX);
+		return tfs_bytes_of(long_key, TFS_ROW_MAX);
 	if (one_in(r, 200))
-		return one_in(r, 2) ? tfs_bytes("", 0) : tfs_bytes(long_key, TFS_ROW_MAX + 1);
+		return one_in(r, 2) ? tfs_bytes_of("", 0) : tfs_bytes_of(long_key, TFS_ROW_MAX + 1);
 	/* The first few more often, here as below. */
 	return rows[below(r, one_in(r, 3) ? n : 3)];
 }
@@ -56,9 +56,9 @@ struct tfs_bytes pick_qualifier(struct rng *r, unsigned flags)
 
 	pthread_once(&made, make_bytes);
 	if ((flags & STEP_LONG) && one_in(r, 60))
-		return tfs_bytes(long_key, TFS_QUALIFIER_MAX);
+		return tfs_bytes_of(long_key, TFS_QUALIFIER_MAX);
 	if (one_in(r, 200))
-		return tfs_bytes(long_key, TFS_QUALIFIER_MAX + 1);
+		return tfs_bytes_of(long_key, TFS_QUALIFIER_MAX + 1);
 	return qualifiers[below(r, !one_in(r, 4) ? 2 : sizeof(qualifiers) / sizeof(*qualifiers))];
 }
 
@@ -106,7 +106,7 @@ struct tfs_bytes pick_value(struct rng *r, unsigned flags)
 		n = below(r, 40);
 	}
 	at = below(r, VALUES_BYTES - n);
-	return tfs_bytes(values + at, n);
+	return tfs_bytes_of(values + at, n);
 }
 
 static struct tfs_ts pick_place(struct rng *r, unsigned flags)

@@ -54,7 +54,7 @@ static void purge(struct side *s, struct tfs_table *t, const char *family)
 		if (!row)
 			abort();
 		memcpy(row, c.row.data, c.row.size);
-		m = s->api->mutation_new(t, tfs_bytes(row, c.row.size));
+		m = s->api->mutation_new(t, tfs_bytes_of(row, c.row.size));
 		if (!m || (family ? s->api->mutation_delete_family(m, family) : s->api->mutation_delete_row(m)))
 			abort();
 		(void)!s->api->apply(m, 0, NULL);
@@ -314,7 +314,7 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "allow_delete = true;\n");
 	if ((flags & STEP_SALTED) && !one_in(r, 4))
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "salt = %s;\n", one_in(r, 4) ? one_in(r, 2) ? "16" : "1" : "3");
-	err = s->api->schema_set_text(t, tfs_bytes(text, n), one_in(r, 2) ? TFS_NO_TIME : CLOCK_BASE + 77, &why);
+	err = s->api->schema_set_text(t, tfs_bytes_of(text, n), one_in(r, 2) ? TFS_NO_TIME : CLOCK_BASE + 77, &why);
 	free(why);
 	say(o, "set schema: %s\n", strerror(-err));
 	say_schema(s, t, o);

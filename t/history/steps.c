@@ -105,7 +105,7 @@ static struct tfs_bytes pick_border(struct rng *r, unsigned flags)
 		row.size = 0; /* where a range begins */
 	if (row.size)
 		memcpy(key + 1, row.data, row.size);
-	return tfs_bytes(key, row.size + 1);
+	return tfs_bytes_of(key, row.size + 1);
 }
 
 int step_run(struct side *s, const struct step *st, struct out *o)

@@ -107,11 +107,11 @@ static void write_rows(uint64_t n)
 			for (int k = len; k < (int)sizeof(value); k++)
 				value[k] = (char)('a' + (i * 7 + (uint64_t)k * (i % 13 + 1)) % 26);
 			row_name(row, i);
-			m = tfs_mutation_new(tables[t], tfs_bytes(row, ROW_BYTES));
+			m = tfs_mutation_new(tables[t], tfs_bytes_of(row, ROW_BYTES));
 			must(m ? 0 : -ENOMEM, "mutation");
-			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 1), tfs_bytes(value, sizeof(value))), "put");
-			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 2), tfs_bytes(value, 100)), "put");
-			must(tfs_mutation_put(m, "b", TFS_S(""), tfs_at(-5), tfs_bytes(value, (size_t)(i % 50))), "put");
+			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 1), tfs_bytes_of(value, sizeof(value))), "put");
+			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 2), tfs_bytes_of(value, 100)), "put");
+			must(tfs_mutation_put(m, "b", TFS_S(""), tfs_at(-5), tfs_bytes_of(value, (size_t)(i % 50))), "put");
 			must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
 			tfs_mutation_free(m);
 		}
@@ -126,7 +126,7 @@ static void delete_rows(uint64_t n)
 		struct tfs_mutation *m;
 
 		row_name(row, i);
-		m = tfs_mutation_new(tables[0], tfs_bytes(row, ROW_BYTES));
+		m = tfs_mutation_new(tables[0], tfs_bytes_of(row, ROW_BYTES));
 		must(m ? 0 : -ENOMEM, "mutation");
 		switch (i % 4) {
 		case 0:
@@ -155,7 +155,7 @@ static void clear_rows(void)
 			struct tfs_mutation *m;
 
 			row_name(row, i);
-			m = tfs_mutation_new(tables[t], tfs_bytes(row, ROW_BYTES));
+			m = tfs_mutation_new(tables[t], tfs_bytes_of(row, ROW_BYTES));
 			must(m ? 0 : -ENOMEM, "mutation");
 			must(tfs_mutation_delete_row(m), "delete");
 			must(tfs_apply(m, 0, NULL), "apply");
@@ -206,7 +206,7 @@ static void write_large(void)
 	char *p = calloc(1, 1 << 20);
 
 	must(m && p ? 0 : -ENOMEM, "mutation");
-	must(tfs_mutation_put(m, "b", TFS_S("big"), tfs_at(7), tfs_bytes(p, 1 << 20)), "put");
+	must(tfs_mutation_put(m, "b", TFS_S("big"), tfs_at(7), tfs_bytes_of(p, 1 << 20)), "put");
 	must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
 	tfs_mutation_free(m);
 	free(p);
@@ -214,7 +214,7 @@ static void write_large(void)
 
 static void put_text(const char *row, char *p, size_t n, int64_t ts, uint32_t seed)
 {
-	struct tfs_mutation *m = tfs_mutation_new(tables[1], tfs_bytes(row, strlen(row)));
+	struct tfs_mutation *m = tfs_mutation_new(tables[1], tfs_bytes_of(row, strlen(row)));
 
 	for (size_t at = 0; at < n; at += 8) {
 		char word[16];
@@ -225,7 +225,7 @@ static void put_text(const char *row, char *p, size_t n, int64_t ts, uint32_t se
 	}
 	p[n / 2] = (char)('0' + ts); /* all that differs between versions */
 	must(m ? 0 : -ENOMEM, "mutation");
-	must(tfs_mutation_put(m, "a", TFS_S("text"), tfs_at(ts), tfs_bytes(p, n)), "put");
+	must(tfs_mutation_put(m, "a", TFS_S("text"), tfs_at(ts), tfs_bytes_of(p, n)), "put");
 	must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
 	tfs_mutation_free(m);
 }

@@ -262,17 +262,17 @@ static void mutations(struct tfs_table *t)
 	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "x", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL, "put in no family");
 	is(applied(tfs_mutation_put(on(t, TFS_S("row")), NULL, TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL, "NULL for a family");
 	is(applied(tfs_mutation_put(on(t, TFS_S("")), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL, "put in no row");
-	is(applied(tfs_mutation_put(on(t, tfs_bytes(row, sizeof(row))), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
+	is(applied(tfs_mutation_put(on(t, tfs_bytes_of(row, sizeof(row))), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
 	   "a row that is too long");
-	is(applied(tfs_mutation_put(on(t, tfs_bytes(row, TFS_ROW_MAX)), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), 0,
+	is(applied(tfs_mutation_put(on(t, tfs_bytes_of(row, TFS_ROW_MAX)), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), 0,
 	   "one that is just not");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", tfs_bytes(row, TFS_QUALIFIER_MAX + 1), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", tfs_bytes_of(row, TFS_QUALIFIER_MAX + 1), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
 	   "a qualifier that is too long");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("big"), TFS_AUTO, tfs_bytes(big, TFS_VALUE_MAX + 1)), 0, NULL), -EFBIG,
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("big"), TFS_AUTO, tfs_bytes_of(big, TFS_VALUE_MAX + 1)), 0, NULL), -EFBIG,
 	   "a value that is too large");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("big"), TFS_AUTO, tfs_bytes(big, TFS_VALUE_MAX)), 0, NULL), 0,
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("big"), TFS_AUTO, tfs_bytes_of(big, TFS_VALUE_MAX)), 0, NULL), 0,
 	   "one that is just not");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("none"), TFS_AUTO, tfs_bytes(NULL, 0)), 0, NULL), 0, "NULL, 0: no bytes");
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("none"), TFS_AUTO, tfs_bytes_of(NULL, 0)), 0, NULL), 0, "NULL, 0: no bytes");
 	is(tfs_stat(t, TFS_S("row"), "f", TFS_S("none"), TFS_AUTO, &info), 0, "are a value");
 	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 4, NULL), -EINVAL, "no such flag");
 	is(applied(0 * (on(t, TFS_S("row")) == NULL), 0, NULL), 0, "no operation");
@@ -306,7 +306,7 @@ static void mutations(struct tfs_table *t)
 	is(applied(tfs_mutation_write(on(t, TFS_S("row")), &w), 0, NULL), -ENOENT, "write: from a version that is not there");
 	is(applied(tfs_mutation_delete_column(on(t, TFS_S("row")), "f", TFS_S("big")), 0, NULL), 0, "delete_column");
 	is(applied(tfs_mutation_delete_family(on(t, TFS_S("row")), "n"), 0, NULL), 0, "delete_family");
-	is(applied(tfs_mutation_delete_row(on(t, tfs_bytes(row, TFS_ROW_MAX))), 0, NULL), 0, "delete_row");
+	is(applied(tfs_mutation_delete_row(on(t, tfs_bytes_of(row, TFS_ROW_MAX))), 0, NULL), 0, "delete_row");
 	tfs_mutation_free(NULL);
 }
 
@@ -339,7 +339,7 @@ static void scans(struct tfs_table *t)
 		char row[8];
 
 		snprintf(row, sizeof(row), "s%02d", i / 3);
-		(void)!applied(tfs_mutation_put(on(t, tfs_str(row)), "f", tfs_bytes("abc" + i % 3, 1), tfs_at(i), TFS_S("v")), 0, NULL);
+		(void)!applied(tfs_mutation_put(on(t, tfs_str(row)), "f", tfs_bytes_of("abc" + i % 3, 1), tfs_at(i), TFS_S("v")), 0, NULL);
 	}
 	spec.row_from = TFS_S("s");
 	is(cells(t, &spec, &c), 30, "tfs_scan: cells");

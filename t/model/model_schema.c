@@ -165,7 +165,7 @@ struct mdl_schema *mdl_schema_new(uint32_t table_id, const char *name, uid_t uid
 	s->pub.mode = mode & 07777;
 	s->pub.tablet_size = 128u << 20;
 	s->pub.mkdir_families = true;
-	if (mdl_schema_add_group(s, &mdl_group_default) < 0 || mdl_schema_finish(s, tfs_bytes(NULL, 0)) < 0) {
+	if (mdl_schema_add_group(s, &mdl_group_default) < 0 || mdl_schema_finish(s, tfs_bytes_of(NULL, 0)) < 0) {
 		mdl_schema_unref(s);
 		return NULL;
 	}

@@ -81,7 +81,7 @@ int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtim
 	next->pub.is_set = true;
 	next->pub.is_hidden = false;
 	next->pub.mtime_us = mtime_us == TFS_NO_TIME ? mdl_now(t->store) : mtime_us;
-	r = mdl_schema_finish(next, as_written ? tfs_bytes(text.size ? text.data : "", text.size) : tfs_bytes(NULL, 0));
+	r = mdl_schema_finish(next, as_written ? tfs_bytes_of(text.size ? text.data : "", text.size) : tfs_bytes_of(NULL, 0));
 	if (r < 0)
 		goto out;
 	empty = !mdl_table_has_cells(t, 0, true);
@@ -376,7 +376,7 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 	}
 	next->pub.generation++;
 	bool keep = !render || e->op == TFS_SCHEMA_TIME || e->op == TFS_SCHEMA_HIDE;
-	r = mdl_schema_finish(next, keep ? tfs_bytes(old->text, old->text_size) : tfs_bytes(NULL, 0));
+	r = mdl_schema_finish(next, keep ? tfs_bytes_of(old->text, old->text_size) : tfs_bytes_of(NULL, 0));
 	if (r < 0)
 		goto out;
 	publish(t, next);

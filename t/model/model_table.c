@@ -168,7 +168,7 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 	}
 	memcpy(next->pub.name, to, strlen(to) + 1);
 	next->pub.generation++;
-	r = mdl_schema_finish(next, tfs_bytes(t->schema->pub.text, t->schema->pub.text_size));
+	r = mdl_schema_finish(next, tfs_bytes_of(t->schema->pub.text, t->schema->pub.text_size));
 	if (r < 0)
 		goto out;
 	if (exists) {

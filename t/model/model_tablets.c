@@ -50,7 +50,7 @@ int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 	if (!r) {
 		memcpy(copy, row.data, row.size);
 		memmove(t->cut + at + 1, t->cut + at, (t->cuts - at) * sizeof(*t->cut));
-		t->cut[at] = tfs_bytes(copy, row.size);
+		t->cut[at] = tfs_bytes_of(copy, row.size);
 		t->cuts++;
 		copy = NULL;
 	}

@@ -22,7 +22,7 @@ struct mdl_blob {
 struct mdl_blob *mdl_blob_new(const void *p, size_t n); /* p NULL: zeros.  NULL: out of memory */
 struct mdl_blob *mdl_blob_get(struct mdl_blob *b);
 void mdl_blob_put(struct mdl_blob *b); /* NULL is fine */
-static inline struct tfs_bytes mdl_blob_bytes(const struct mdl_blob *b) { return tfs_bytes(b->data, b->size); }
+static inline struct tfs_bytes mdl_blob_bytes(const struct mdl_blob *b) { return tfs_bytes_of(b->data, b->size); }
 int mdl_compare(struct tfs_bytes a, struct tfs_bytes b);
 
 struct mdl_version {

@@ -156,7 +156,7 @@ static int put_row(struct tfs_table *t, unsigned row)
 	int err;
 
 	value_of(row, ++versions, value);
-	err = tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes(value, VALUE));
+	err = tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes_of(value, VALUE));
 	if (!err)
 		err = tfs_apply(m, 0, NULL);
 	tfs_mutation_free(m);
@@ -432,7 +432,7 @@ static void rows_of_many(void **state)
 			snprintf(q, sizeof(q), "q%u", n);
 			value_of(n, 1, value);
 			m = tfs_mutation_new(t, TFS_S("one"));
-			assert_int_equal(tfs_mutation_put(m, "f", tfs_str(q), TFS_AUTO, tfs_bytes(value, VALUE)), 0);
+			assert_int_equal(tfs_mutation_put(m, "f", tfs_str(q), TFS_AUTO, tfs_bytes_of(value, VALUE)), 0);
 			err = tfs_apply(m, 0, NULL);
 			tfs_mutation_free(m);
 		}

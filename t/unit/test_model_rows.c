@@ -87,19 +87,19 @@ static void limits(void **state)
 	struct tfs_mutation *m = tfs_mutation_new(w->table, TFS_S(""));
 
 	assert_int_equal(done(m, NULL), -EINVAL);
-	assert_int_equal(done(tfs_mutation_new(w->table, tfs_bytes(big, TFS_ROW_MAX + 1)), NULL), -EINVAL);
-	m = tfs_mutation_new(w->table, tfs_bytes(big, TFS_ROW_MAX));
-	tfs_mutation_put(m, "a", tfs_bytes(big, TFS_QUALIFIER_MAX), tfs_at(1), TFS_S("x"));
+	assert_int_equal(done(tfs_mutation_new(w->table, tfs_bytes_of(big, TFS_ROW_MAX + 1)), NULL), -EINVAL);
+	m = tfs_mutation_new(w->table, tfs_bytes_of(big, TFS_ROW_MAX));
+	tfs_mutation_put(m, "a", tfs_bytes_of(big, TFS_QUALIFIER_MAX), tfs_at(1), TFS_S("x"));
 	assert_int_equal(done(m, NULL), 0);
 	m = on_r(w);
-	tfs_mutation_put(m, "a", tfs_bytes(big, TFS_QUALIFIER_MAX + 1), tfs_at(1), TFS_S("x"));
+	tfs_mutation_put(m, "a", tfs_bytes_of(big, TFS_QUALIFIER_MAX + 1), tfs_at(1), TFS_S("x"));
 	assert_int_equal(done(m, NULL), -EINVAL);
 	m = on_r(w);
-	tfs_mutation_put(m, "a", TFS_S("q"), tfs_at(1), tfs_bytes(big, TFS_VALUE_MAX + 1));
+	tfs_mutation_put(m, "a", TFS_S("q"), tfs_at(1), tfs_bytes_of(big, TFS_VALUE_MAX + 1));
 	assert_int_equal(done(m, NULL), -EFBIG);
 	m = on_r(w);
 	for (int i = 0; i < 5; i++)
-		tfs_mutation_put(m, "a", TFS_S("q"), tfs_at(i), tfs_bytes(big, TFS_VALUE_MAX));
+		tfs_mutation_put(m, "a", TFS_S("q"), tfs_at(i), tfs_bytes_of(big, TFS_VALUE_MAX));
 	assert_int_equal(done(m, NULL), -E2BIG);
 	/* a range far out, a cut far out, an append that passes the limit */
 	struct tfs_range far[] = {{UINT64_MAX, TFS_S("xx")}, {TFS_VALUE_MAX, TFS_S("x")}, {TFS_VALUE_MAX - 1, TFS_S("x")}};
@@ -550,8 +550,8 @@ static void large_values_are_read_not_inlined(void **state)
 
 	memset(big, 'x', TFS_INLINE_MAX + 1);
 	struct tfs_mutation *m = on_r(w);
-	tfs_mutation_put(m, "a", TFS_S("p"), tfs_at(1), tfs_bytes(big, TFS_INLINE_MAX));
-	tfs_mutation_put(m, "a", TFS_S("q"), tfs_at(1), tfs_bytes(big, TFS_INLINE_MAX + 1));
+	tfs_mutation_put(m, "a", TFS_S("p"), tfs_at(1), tfs_bytes_of(big, TFS_INLINE_MAX));
+	tfs_mutation_put(m, "a", TFS_S("q"), tfs_at(1), tfs_bytes_of(big, TFS_INLINE_MAX + 1));
 	tfs_mutation_put(m, "a", TFS_S("z"), tfs_at(1), TFS_S(""));
 	assert_int_equal(done(m, NULL), 0);
 	free(big);

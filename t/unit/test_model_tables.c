@@ -102,7 +102,7 @@ static void bad_schemas_change_nothing(void **state)
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		refused(w, bad[i], "line 2", -EINVAL);
-	assert_int_equal(tfs_schema_set_text(w->table, tfs_bytes("\0", 1), 5, NULL), -EINVAL);
+	assert_int_equal(tfs_schema_set_text(w->table, tfs_bytes_of("\0", 1), 5, NULL), -EINVAL);
 	put(w, "r", "a", "q", 1, "x");
 	refused(w, "families = ( { name = \"b\"; } );", "\"a\" holds cells", -EBUSY);
 	assert_int_equal(tfs_schema_get(w->table, &after), 0);
@@ -151,7 +151,7 @@ static void schema_text(void **state)
 	assert_int_equal(tfs_schema_get(w->table, &s), 0);
 	assert_memory_not_equal(s->text, text, 10);
 	assert_int_equal(s->mtime_us, test_clock_us);
-	assert_int_equal(tfs_schema_set_text(w->table, tfs_bytes(s->text, s->text_size), 1, NULL), 0);
+	assert_int_equal(tfs_schema_set_text(w->table, tfs_bytes_of(s->text, s->text_size), 1, NULL), 0);
 	e.mode = 0601;
 	assert_int_equal(tfs_schema_change(w->table, &e, NULL), 0);
 	e.mode = 0600;

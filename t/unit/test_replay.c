@@ -171,7 +171,7 @@ static void large_values(void **arg)
 	for (unsigned i = 0; i < 8; i++) {
 		struct tfs_mutation *m = tfs_mutation_new(t, tfs_str(row_of(i * 37)));
 
-		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes(value + i, (i % 2 ? 3u << 20 : 100u) - 8)), 0);
+		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes_of(value + i, (i % 2 ? 3u << 20 : 100u) - 8)), 0);
 		assert_int_equal(tfs_apply(m, 0, NULL), 0);
 		tfs_mutation_free(m);
 	}

@@ -28,7 +28,7 @@ static void put_bytes(struct tfs_table *t, unsigned row, const char *value, size
 
 	snprintf(key, sizeof(key), "r%u", row);
 	m = tfs_mutation_new(t, tfs_str(key));
-	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes(value, n)), 0);
+	assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes_of(value, n)), 0);
 	assert_int_equal(tfs_apply(m, 0, NULL), 0);
 	tfs_mutation_free(m);
 }

@@ -103,7 +103,7 @@ static void pair_fini(struct pair *p)
 
 static struct tfs_bytes b_of(struct slice s)
 {
-	return tfs_bytes(s.p, s.n);
+	return tfs_bytes_of(s.p, s.n);
 }
 
 static struct tfs_ts ts_of(struct op_time t)
