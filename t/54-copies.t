@@ -71,6 +71,7 @@ ls "$D"/sst/*/* >"$W/files"
 ok "a schema damaged in both copies: the store mounts" mount_store
 is "$(ls "$M")" $'one\ntwo' "  both tables are listed"
 is "$(cat "$M"/one/r/f/q*@5)" "$(grep one <<<"$want")" "  the other one's cells are read"
+like "$(cat "$M/.tabletfs/status")" '^attention .*table two is refused' "  status says so"
 fails "  its own are refused" 'Input/output error' cat "$M/two/r/f/q1@5"
 fails "  and so are new ones" 'Input/output error' mkdir "$M/two/s"
 fails "  it is not dropped" 'Input/output error|not empty' rmdir "$M/two"

@@ -408,6 +408,7 @@ ok "  it mounts" mount_store
 like "$(daemon_log)" "$(basename "$seg").*whole records behind it are lost" "  the log counts them, too"
 lost=$(sed -n 's/^tabletfs_log_records_lost //p' "$M/.tabletfs/metrics")
 ok "  and so do the metrics: $lost of $records" test "$lost" -ge 1
+like "$(cat "$M/.tabletfs/status")" "^attention +$lost records .*lost at the start" "  and status"
 unmount_store
 rm -r "$D"
 mv "$W/copy" "$D"

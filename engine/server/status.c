@@ -122,6 +122,10 @@ static int put_attention(struct server *s, struct buf *out)
 	for (unsigned i = 0; i < s->known_count; i++)
 		waiting += atomic_load(&s->known[i]->salt_waits);
 	mutex_unlock(&s->lock);
+	for (unsigned i = 0; i < s->refused_count && !err; i++)
+		err = buf_printf(out, "table %s is refused, its schema is damaged: tabletctl repair; ", s->refused[i]);
+	if (!err && s->records_lost)
+		err = buf_printf(out, "%llu records behind a damaged place in the log were lost at the start; ", (unsigned long long)s->records_lost);
 	if (!err && waiting)
 		err = buf_printf(out, "salts that wait until their table is empty: %u; ", waiting);
 	if (!err && atomic_load(&s->ballast.full))
