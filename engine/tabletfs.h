@@ -177,7 +177,7 @@ TFS_API int tfs_table_list(struct tfs_store *s, const char *after, char (*names)
 TFS_API int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out) TFS_CHECKED;
 TFS_API void tfs_table_close(struct tfs_table *t);
 TFS_API uint32_t tfs_table_id(const struct tfs_table *t);
-/* True when the table has no live cell. */
+/* True when the table has no live cell, and none that is kept while the clock is not believed. */
 TFS_API int tfs_table_empty(struct tfs_table *t, bool *empty) TFS_CHECKED;
 
 /* ---- schema ---- */

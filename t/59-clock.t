@@ -111,6 +111,38 @@ fake 0
 faked_mount
 is "$(cells)" 0 "  is removed"
 unmount_store
+# A table or family that only looks empty is not removed, and no salt takes effect in it.
+kept() { cat "$M/$1" 2>/dev/null || echo nothing; }
+salted() { grep -q "table salted: it is empty: salt = 4 takes effect" "$M/.tabletfs/log"; }
+fake 0
+faked_mount
+echo confirm-clock >"$M/.tabletfs/ctl"
+for t in salted dropped renamed family; do
+	mkdir -p "$M/$t/.families/f" "$M/$t/r/f"
+	echo "maxage=30d" >"$M/$t/.families/f/gc"
+	echo "$t" >"$M/$t/r/f/q"
+done
+mkdir "$M/other" "$M/bare"
+sed 's/^salt = 0/salt = 4/' "$M/salted/.schema" >"$W/schema"
+ok "a salt waits until its table is empty" cp "$W/schema" "$M/salted/.schema"
+unmount_store
+fake 60
+faked_mount
+is "$(cat "$M"/*/r/f/q 2>/dev/null | wc -l)" 0 "60 days ahead: the tables look empty"
+fails "  rmdir of one fails" "not empty" rmdir "$M/dropped"
+fails "  so does a rename onto one" "not empty" mv -T "$M/other" "$M/renamed"
+fails "  and rmdir of a family" "busy" rmdir "$M/family/.families/f"
+ok "  a table without cells is removed" rmdir "$M/bare"
+sleep 3 # the master looks at the table each second
+ok "  the salt waits" eval "! salted"
+unmount_store
+fake 0
+faked_mount
+for t in salted dropped renamed family; do is "$(kept $t/r/f/q)" $t "with the right clock table $t has its cell"; done
+rm -r "$M/salted/r"
+ok "  the salt takes effect when the table is empty" wait_for "the salt" salted
+unmount_store
+
 printf rubbish >"$D/lock/clock"
 MODEL=1 faked_mount
 is "$(doubted)" 1 "a damaged mark: the clock is doubted"

@@ -132,7 +132,7 @@ void row_cursor_fini(struct row_cursor *c)
 
 int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has)
 {
-	struct scan_spec spec = {.what = SCAN_ROWS, .limit = 1, .batch_bytes = 4096};
+	struct scan_spec spec = {.what = SCAN_ROWS, .limit = 1, .batch_bytes = 4096, .kept = true};
 	const struct scan_cell *cell;
 	struct row_cursor c;
 	int n;

@@ -49,7 +49,7 @@ void row_cursor_init(struct row_cursor *c, struct tablet_service *svc, uint32_t 
 /* 1 and a cell valid until the next call; 0 the end; -errno. */
 int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell) TFS_MUST;
 void row_cursor_fini(struct row_cursor *c);
-/* Does the table hold a live cell of this family (0: any)? */
+/* Does the table hold a live cell of this family (0: any), or one that is kept while the clock is not believed? */
 int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has) TFS_MUST;
 
 #endif

@@ -253,6 +253,7 @@ static int spec_pack(const struct scan_spec *s, Tfs__ScanSpec *m, struct arena *
 	m->limit = s->limit;
 	m->batch_bytes = s->batch_bytes;
 	m->past_damage = s->past_damage;
+	m->kept = s->kept;
 	return 0;
 }
 
@@ -298,6 +299,7 @@ static int spec_unpack(const Tfs__ScanSpec *m, struct arena *a, struct reader *t
 	s->limit = m->limit;
 	s->batch_bytes = (size_t)m->batch_bytes;
 	s->past_damage = m->past_damage;
+	s->kept = m->kept;
 	*out = s;
 	return rc;
 }

@@ -70,6 +70,7 @@ struct scan_spec {
 	uint64_t limit;
 	size_t batch_bytes;                   /* 0: 256 KiB */
 	bool past_damage;                     /* go on behind what cannot be read: batches then say so */
+	bool kept;                            /* expired cells, too, that are kept while the clock is not believed */
 };
 struct scan_cell {
 	struct slice row, qualifier, value;   /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */

@@ -102,7 +102,7 @@ open_view(struct tablet_scan *s)
 		goto out;
 	o.rules.arg = s->snap.schema;
 	o.seq = s->snap.seq;
-	o.now = clock_now(s->t->env->clock);
+	o.now = s->spec.kept ? clock_collect(s->t->env->clock) : clock_now(s->t->env->clock);
 	o.row_begin = tablet_begin(s->t);
 	o.row_end = end;
 	o.column_deletes = column_deletes;

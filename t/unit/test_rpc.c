@@ -100,7 +100,7 @@ static void rnd_spec(struct sample *s)
 	s->spec = (struct scan_spec){
 		.what = (enum scan_what)rnd(4), .row_from = rnd_slice(), .row_to = rnd_slice(), .row_from_after = rnd(2), .one_row = rnd(2),
 		.qualifier_from = rnd_slice(), .qualifier_to = rnd_slice(), .after_cell = rnd(2), .after_ts = rnd_ts(), .has_times = rnd(2),
-		.since = rnd_ts(), .until = rnd_ts(), .versions = (uint32_t)rnd64(), .limit = rnd64(), .batch_bytes = rnd(1 << 20), .past_damage = rnd(2)};
+		.since = rnd_ts(), .until = rnd_ts(), .versions = (uint32_t)rnd64(), .limit = rnd64(), .batch_bytes = rnd(1 << 20), .past_damage = rnd(2), .kept = rnd(2)};
 	if (rnd(2)) {
 		s->spec.families = s->families;
 		s->spec.family_count = rnd(6);
@@ -182,6 +182,7 @@ static void expect_spec(const struct scan_spec *a, const struct scan_spec *b)
 	assert_int_equal(a->limit, b->limit);
 	assert_int_equal(a->batch_bytes, b->batch_bytes);
 	assert_int_equal(a->past_damage, b->past_damage);
+	assert_int_equal(a->kept, b->kept);
 }
 
 static void expect_request(const struct ts_request *a, const struct ts_request *b)
