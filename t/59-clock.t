@@ -144,9 +144,13 @@ ok "  the salt takes effect when the table is empty" wait_for "the salt" salted
 unmount_store
 
 printf rubbish >"$D/lock/clock"
-MODEL=1 faked_mount
+faked_mount
 is "$(doubted)" 1 "a damaged mark: the clock is doubted"
-MODEL=1 unmount_store
+echo confirm-clock >"$M/.tabletfs/ctl"
+unmount_store
+faked_mount
+is "$(doubted)" 0 "  until it is confirmed, which replaces the mark"
+unmount_store
 rm "$D/lock/clock"
 faked_mount
 is "$(doubted)" 1 "a missing one too"

@@ -40,6 +40,7 @@ static void how_far(const struct clock_state *st, char out[128])
 
 static void save(struct server *s)
 {
+	struct lock_op gone = {.name = "clock", .remove = true, .expect = LOCK_ANY};
 	struct clock_state st;
 	uint8_t bytes[8];
 	int err;
@@ -49,6 +50,11 @@ static void save(struct server *s)
 		return;
 	put_be64(bytes, (uint64_t)st.mark_us);
 	err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
+	if (err == -EBADMSG) { /* both copies are damaged */
+		err = lock_multi(s->locks, &gone, 1, NULL);
+		if (!err)
+			err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
+	}
 	if (err)
 		msg_warning("the clock's mark could not be written: %s", strerror(-err));
 	else
