@@ -17,7 +17,7 @@
  *	close        ends cleanly and opens again
  *	crash        ends at once, without closing
  *	hold         prints "ready" and waits for the end of standard input
- *	cells        (alone) prints each live cell of each table: id of the table, row in hex, id of
+ *	cells        (alone) prints each live cell of each table: id of its tablets, row in hex, id of
  *	             the family, qualifier in hex, timestamp, size, hash of the value
  *	meta WHAT    after the end of all else: changes METADATA behind the
  *	             store's back: hint, seq, bytes, cells, redo, first, split, share, gap, lose
@@ -257,7 +257,7 @@ static void print_hex(struct tfs_bytes b)
 		putchar(' ');
 }
 
-static void print_cell(struct tfs_table *t, const struct tfs_cell *c)
+static void print_cell(struct tfs_table *t, uint32_t tablets, const struct tfs_cell *c)
 {
 	char *value = malloc(c->size + 1);
 	size_t got = c->size;
@@ -268,7 +268,7 @@ static void print_cell(struct tfs_table *t, const struct tfs_cell *c)
 	else if (c->size)
 		must(tfs_read(t, c->row, c->family, c->qualifier, tfs_at(c->ts), 0, value, c->size, &got, NULL), "read");
 	must(got == c->size ? 0 : -EIO, "size");
-	printf("%u ", tfs_table_id(t));
+	printf("%u ", tablets);
 	print_hex(c->row);
 	printf("%u ", c->family_id);
 	print_hex(c->qualifier);
@@ -289,16 +289,19 @@ static void print_cells(const char *dir)
 	must(n, "list");
 	for (int i = 0; i < n; i++) {
 		struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+		const struct tfs_schema *schema;
 		struct tfs_table *t;
 		struct tfs_scan *s;
 		struct tfs_cell c;
 
 		must(tfs_table_open(store, names[i], &t), names[i]);
+		must(tfs_schema_get(t, &schema), "schema");
 		must(tfs_scan_new(t, &spec, &s), "scan");
 		while ((err = tfs_scan_next(s, &c)) > 0)
-			print_cell(t, &c);
+			print_cell(t, schema->tablets_id, &c);
 		must(err, "scan");
 		tfs_scan_free(s);
+		tfs_schema_put(schema);
 		tfs_table_close(t);
 	}
 	must(tfs_close(store), "close");
