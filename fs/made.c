@@ -12,8 +12,11 @@
  * Commits, removals and that look hold the row's lock, so no entry is dropped
  * for a cell that has been removed.
  *
+ * A row that holds both cells and an empty family keeps its entry, because
+ * its cells may expire or be dropped, which removes no entry.
+ *
  * Memory: some 250 bytes and the key for each, MADE_BYTES together, of which
- * at most LEFT_MAX entries are directories that hold cells.
+ * at most LEFT_MAX entries are directories that hold cells and nothing else.
  */
 #include "fs/made.h"
 
@@ -32,11 +35,30 @@
 /* Directories that hold scratch are passed over; so many of them, at most, by one request. */
 #define TRIES 16
 
+/* Has the directory entries of its own, in either view? */
+static bool holds_extras_locked(struct node *home)
+{
+	struct node *twin = node_twin_locked(home);
+
+	return node_extra_any_locked(home) || (twin && node_extra_any_locked(twin));
+}
+
 static void drop_locked(struct node *n)
 {
 	n->refs++;
 	node_extra_drop_locked(n);
 	node_put_locked(n);
+}
+
+/* A directory that holds cells needs no entry, but one that has entries of its own keeps it. */
+static void holds_cells_locked(struct node *home)
+{
+	if (!(home->flags & NODE_EXTRA))
+		return;
+	if (holds_extras_locked(home))
+		node_extra_is_locked(home, EXTRA_HOLDS);
+	else
+		drop_locked(home);
 }
 
 int made_add(struct node *parent, enum node_kind kind, struct slice key, struct node **out)
@@ -46,7 +68,9 @@ int made_add(struct node *parent, enum node_kind kind, struct slice key, struct 
 
 	if (r == 0) {
 		mutex_lock(tree_mutex());
-		r = n->flags & NODE_EXTRA ? -EEXIST : node_extra_add_locked(n, EXTRA_MADE);
+		r = n->flags & NODE_EXTRA ? -EEXIST : kind == NODE_FAMILY ? node_extra_add_locked(home, EXTRA_LEFT) : 0;
+		if (r == 0)
+			r = node_extra_add_locked(n, EXTRA_MADE);
 		mutex_unlock(tree_mutex());
 	}
 	if (r == 0) {
@@ -145,14 +169,6 @@ int made_removed(struct node *n, struct changes *c)
 	return r;
 }
 
-/* Has the directory entries of its own, in either view? */
-static bool holds_extras_locked(struct node *home)
-{
-	struct node *twin = node_twin_locked(home);
-
-	return node_extra_any_locked(home) || (twin && node_extra_any_locked(twin));
-}
-
 static void drop_row_locked(struct node *row)
 {
 	struct node *family = node_extra_next_locked(row, 1, NULL), *next;
@@ -216,7 +232,7 @@ void made_cell_arrived(struct node *family_node)
 	if (home)
 		drop_locked(home);
 	if (row) {
-		node_extra_drop_locked(row);
+		holds_cells_locked(row);
 		node_put_locked(row);
 	}
 	mutex_unlock(tree_mutex());
@@ -304,7 +320,7 @@ static void look_at(struct node *n)
 	mutex_lock(tree_mutex());
 	if (n->flags & NODE_EXTRA) {
 		if (holds)
-			node_extra_drop_locked(n);
+			holds_cells_locked(n);
 		else
 			node_extra_is_locked(n, EXTRA_MADE);
 	}
@@ -325,6 +341,14 @@ static void drop_oldest(struct node *n, struct changes *c)
 
 void made_settle(struct changes *c)
 {
+	struct node *row;
+
+	/* One whose entries are gone may hold cells only. */
+	mutex_lock(tree_mutex());
+	row = node_extra_oldest_locked(EXTRA_HOLDS);
+	if (row)
+		node_extra_is_locked(row, holds_extras_locked(row) ? EXTRA_HOLDS : EXTRA_LEFT);
+	mutex_unlock(tree_mutex());
 	/* A call adds a row and a family at most, so twice as many are looked at or dropped. */
 	for (int i = 0; i < 4; i++) {
 		bool left;

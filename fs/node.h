@@ -180,6 +180,7 @@ enum extra_why {
 	EXTRA_SCRATCH,
 	EXTRA_MADE, /* an empty directory */
 	EXTRA_LEFT, /* a directory that may be empty: cells were removed from it */
+	EXTRA_HOLDS, /* a row that may hold cells, and has entries of its own: they stay when its cells are gone */
 	EXTRA_WHYS,
 };
 /* n becomes listed in its parent though it may hold no cell, and is pinned until it is dropped.  One that is listed stays what it is. */

@@ -152,6 +152,14 @@ if [ -z "$MODEL" ]; then
 	echo 'drop-rows r' >"$M/empty/.ctl"
 	is "$(both)" "./s ./s/f ./s ./s/f " "  and go as their rows are dropped"
 	fails "  for those who know the name, too" 'No such file' stat "$V/r1"
+	mkdir -p "$M/empty/k/f" "$M/empty/k/g" && echo x >"$M/empty/k/f/q" && echo 'drop-rows k' >"$M/empty/.ctl"
+	is "$(mkdir "$M/empty/k" && ls "$M/empty/k")" "" "  an empty family goes with its row's cells"
+	mkdir "$M/empty/k/g" "$M/empty/k/h" && echo 'maxage=1h' >"$M/empty/.families/h/gc" && rm "$M/empty/.schema" && echo x >"$M/empty/k/h/q@1"
+	forget
+	is "$(both)" "./k ./k/g ./s ./s/f ./k ./k/g ./s ./s/f " "an empty family keeps its row when the row's last cell has expired"
+	mkdir "$M/empty/k/h" "$M/empty/k/i" && echo y >"$M/empty/k/h/q" && rmdir "$M/empty/k/g" && rm "$M/empty/k/h/q" && rmdir "$V/k/h" "$M/empty/k/i"
+	is "$(both)" "./k ./s ./s/f ./k ./s ./s/f " "  and a row that it kept stays"
+	ok "  until it is removed" rmdir "$V/k"
 fi
 mkdir -p "$M/empty/${long:0:254}%/${long:254}/f" && rmdir "$M/empty/${long:0:254}%/${long:254}/f"
 is "$(find "$V" -name "${long:0:254}%" | wc -l) $(ls "$V/${long:0:254}%")" "1 ${long:254}" "a row with a long name is in both"
