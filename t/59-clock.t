@@ -146,10 +146,20 @@ unmount_store
 printf rubbish >"$D/lock/clock"
 faked_mount
 is "$(doubted)" 1 "a damaged mark: the clock is doubted"
+unmount_store
+ok "  the start has replaced it: check finds nothing" "$TABLETCTL" check "$D"
+faked_mount
+is "$(doubted)" 1 "  the clock is still doubted"
 echo confirm-clock >"$M/.tabletfs/ctl"
 unmount_store
 faked_mount
 is "$(doubted)" 0 "  until it is confirmed, which replaces the mark"
+unmount_store
+printf rubbish >"$D/lock/clock"
+fails "  repair tells of it" . "$TABLETCTL" repair "$D"
+like "$(t "$TABLETCTL" repair --write "$D")" 'repair: .*lock/clock: .*the present time, of [0-9-]+ UTC' "  and writes the present time"
+faked_mount
+is "$(doubted)" 0 "  then the clock is not doubted"
 unmount_store
 rm "$D/lock/clock"
 faked_mount

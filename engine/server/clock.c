@@ -6,7 +6,8 @@
  * is at most an hour old, far less than the gap that counts.  Nothing waits
  * for it to be durable: an older mark only makes a gap look longer, and then
  * less is collected.  For the same reason a mark that is missing or damaged
- * refuses nothing: it counts as one from 1970.
+ * refuses nothing: it counts as one from 1970, and the start replaces a
+ * damaged one by that.
  */
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -30,7 +31,7 @@ static void how_far(const struct clock_state *st, char out[128])
 	struct tm tm;
 
 	if (st->mark_us == NO_MARK) {
-		snprintf(out, 128, "not comparable: the store's mark is missing");
+		snprintf(out, 128, "not comparable: the store's mark is missing or was damaged");
 		return;
 	}
 	if (gmtime_r(&mark, &tm))
@@ -84,7 +85,8 @@ void server_clock_start(struct server *s, int64_t gap_us)
 	else if (err == -ENOENT && s->incarnation == 1)
 		mark = INT64_MIN;
 	buf_fini(&b);
-	s->clock_saved_us = mark > NO_MARK ? mark : 0;
+	/* Above any mark: save() replaces a damaged one. */
+	s->clock_saved_us = err == -EBADMSG ? INT64_MAX : mark > NO_MARK ? mark : 0;
 	clock_set_mark(s->clock, mark, gap_us);
 	clock_get_state(s->clock, &st);
 	if (!st.believed) {

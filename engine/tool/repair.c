@@ -15,7 +15,7 @@
  *	2 lock/incarnation is raised above every number in use, so that the
  *	  names of the files to be written have never been used
  *	3 damaged SSTables are written anew (repair_sst.c; while looking)
- *	4 lock/ids; schemas (repair_schema.c)
+ *	4 lock/ids, lock/clock; schemas (repair_schema.c)
  *	5 METADATA is written as a log (repair_meta.c)
  *	6 lock/root is replaced: from here on METADATA is the new one
  *	7 each damaged log gets one more segment (repair_log.c)
@@ -37,6 +37,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
 
 static void say(const char *head, const char *fmt, va_list ap)
 {
@@ -164,9 +165,7 @@ int repair_lock_file(struct repair *p, const char *name, struct slice contents)
 	int err = path ? repair_keep(p, path) : -ENOMEM;
 
 	snprintf(step.name, sizeof(step.name), "%s", name);
-	if (!err && step.remove)
-		err = file_unlink(path);
-	else if (!err)
+	if (!err)
 		err = lock_files_change(top, &step, 1, &in_doubt);
 	if (err)
 		complain("%s: %s", path ? path : p->dir, strerror(-err));
@@ -183,7 +182,7 @@ struct odd {
 /* A damaged file other than those that are made again. */
 static int odd_file(void *arg, const char *name, bool is_dir)
 {
-	static const char *const others[] = {LOCK_HELD, LOCK_JOURNAL, "root", "ids", "incarnation"};
+	static const char *const others[] = {LOCK_HELD, LOCK_JOURNAL, "root", "ids", "incarnation", "clock"};
 	struct odd *o = arg;
 	struct repair *p = o->p;
 	char full[LOCK_NAME_MAX + 300];
@@ -257,6 +256,24 @@ static int incarnation(struct repair *p)
 	return p->write ? repair_lock_file(p, "incarnation", slice_of(bytes, sizeof(bytes))) : 0;
 }
 
+/* A store without one would doubt the clock until it has been mounted for a day on end. */
+static int clock_mark(struct repair *p)
+{
+	struct look_file *f = look_file(&p->l, "clock");
+	time_t now = time(NULL);
+	char day[32] = "?";
+	uint8_t bytes[8];
+	struct tm tm;
+
+	if ((f && f->contents.n == sizeof(bytes)) || p->r.problems == 0)
+		return 0;
+	if (gmtime_r(&now, &tm))
+		(void)strftime(day, sizeof(day), "%F", &tm);
+	repair_does(p, "%s/lock/clock: the clock is believed, with the present time, of %s UTC; make sure that this is right", p->dir, day);
+	put_be64(bytes, (uint64_t)now * 1000000);
+	return p->write ? repair_lock_file(p, "clock", slice_of(bytes, sizeof(bytes))) : 0;
+}
+
 static int journal(struct repair *p)
 {
 	char *top = path_join(p->dir, "lock"), *path = top ? path_join(top, LOCK_JOURNAL) : NULL;
@@ -324,7 +341,7 @@ static int make_held(struct repair *p)
 
 	if (!err && !repair_exists(held)) {
 		err = file_mkdir(top);
-		err = err == -EEXIST ? 0 : err;
+		err = err == -EEXIST ? 0 : err ? err : file_sync_dir(p->dir);
 		if (!err)
 			err = file_open(held, FILE_CREATE, &f);
 		file_close(f);
@@ -388,6 +405,8 @@ static int repair_all(struct repair *p)
 		err = incarnation(p);
 	if (!err)
 		err = ids(p);
+	if (!err)
+		err = clock_mark(p);
 	if (!err)
 		err = repair_schemas(p, &m);
 	if (!err && write && m.changed)
