@@ -120,6 +120,7 @@ struct server {
 	int64_t started_s;           /* system time of the start */
 	uint64_t doubt_wait_us;      /* merge.c's, the moving thread's */
 	struct named *suspects;      /* sweep.c's, of the last round */
+	bool files_missing;          /* sweep.c's: a listed SSTable does not exist */
 	uint64_t aged_lsn, aged_at_us, log_most; /* retire.c's */
 	_Atomic uint64_t records_lost; /* replay.c's */
 	struct store_schema *meta_schema;

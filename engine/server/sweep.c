@@ -30,6 +30,11 @@
  * not two in a row, and the children have them in use.  A crash anywhere
  * leaves more files than it should, for the next start.
  *
+ * If a file of an earlier incarnation is missing though a tablet lists it,
+ * METADATA may be an old one (the end of its log was lost), and the files
+ * that it does not list may hold the data.  Then start and rounds remove no
+ * file; `tabletctl repair` puts them back.
+ *
  * What is not named as our SSTables are is somebody else's, and so is what an
  * incarnation made that has not been yet.
  */
@@ -165,7 +170,7 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	char *path;
 
 	HASH_FIND(hh, w->named, key, len, n);
-	if (n || is_dir || !server_is_sstable(name, &incarnation) || incarnation == w->except)
+	if ((n && n->where & ~LISTED) || is_dir || !server_is_sstable(name, &incarnation) || incarnation == w->except)
 		return 0;
 	path = path_join(w->dir, name);
 	if (!path)
@@ -197,13 +202,47 @@ static int sweep_dir(void *arg, const char *name, bool is_dir)
 	return err == -ENOENT ? 0 : err;
 }
 
+static int list_file(void *arg, const char *name, bool is_dir)
+{
+	struct sweep *w = arg;
+	char key[300];
+	uint64_t incarnation;
+
+	if (is_dir || !server_is_sstable(name, &incarnation) || incarnation > w->s->incarnation)
+		return 0;
+	snprintf(key, sizeof(key), "%s/%s", w->table, name);
+	return name_add(&w->named, key, LISTED);
+}
+
+/* Does a file that has all these marks not exist?  sst/ was listed before the marks.  Reports the first one, once. */
+static void look_for_missing(struct server *s, const struct named *named, unsigned marks)
+{
+	bool missing = false;
+	uint64_t incarnation;
+
+	for (const struct named *n = named; n && !missing; n = n->hh.next) {
+		missing = (n->where & (marks | LISTED)) == marks && server_is_sstable(strchr(n->name, '/') + 1, &incarnation) &&
+			  incarnation < s->incarnation; /* ours may have been made since sst/ was listed */
+		if (missing && !s->files_missing)
+			msg_error("%s/sst/%s: missing, though a tablet lists it; files that no tablet lists are not removed: tabletctl repair may need them",
+				  s->data_dir, n->name);
+	}
+	s->files_missing = missing;
+}
+
 int sweep_at_start(struct server *s, char **why)
 {
-	struct sweep w = {.s = s, .except = s->incarnation, .each = sweep_file};
+	struct sweep w = {.s = s, .except = s->incarnation, .each = list_file};
 	char *sst = path_join(s->data_dir, "sst");
-	int err = sst ? mark(&w) : -ENOMEM;
+	int err = sst ? file_list(sst, sweep_dir, &w) : -ENOMEM;
 
-	if (!err && !s->refused_count) /* else what METADATA lists is not all in memory: sweep_round() reads METADATA */
+	if (!err)
+		err = mark(&w);
+	if (!err)
+		look_for_missing(s, w.named, IN_MEMORY);
+	w.each = sweep_file;
+	/* With refused tables, memory does not have all that METADATA lists: sweep_round() reads METADATA. */
+	if (!err && !s->refused_count && !s->files_missing)
 		err = file_list(sst, sweep_dir, &w);
 	if (err && sst && asprintf(why, "%s: %s", sst, strerror(-err)) < 0)
 		*why = NULL;
@@ -234,18 +273,6 @@ void sweep_table(struct server *s, uint32_t table)
 }
 
 /* ---- rounds ---- */
-
-static int list_file(void *arg, const char *name, bool is_dir)
-{
-	struct sweep *w = arg;
-	char key[300];
-	uint64_t incarnation;
-
-	if (is_dir || !server_is_sstable(name, &incarnation) || incarnation > w->s->incarnation)
-		return 0;
-	snprintf(key, sizeof(key), "%s/%s", w->table, name);
-	return name_add(&w->named, key, LISTED);
-}
 
 static int mark_row(void *arg, struct slice row_key, struct meta_tablet *m)
 {
@@ -338,7 +365,7 @@ static int judge(struct server *s, const struct named *n, struct named *last, st
 	in_use = sst_in_use(s->cache, path);
 	if (in_use)
 		err = 0;
-	else if (!before || !(before->where & LISTED))
+	else if (!before || !(before->where & LISTED) || s->files_missing)
 		err = name_add(next, n->name, LISTED);
 	else if (!remove_file(path))
 		err = 0;
@@ -354,6 +381,8 @@ int sweep_round(struct server *s)
 	struct named *next = NULL, *n, *tmp;
 	int err = look(&w);
 
+	if (!err)
+		look_for_missing(s, w.named, IN_METADATA | IN_MEMORY);
 	HASH_ITER(hh, w.named, n, tmp)
 		if (!err)
 			err = judge(s, n, s->suspects, &next);
@@ -375,7 +404,7 @@ void sweep_run(struct task *t)
 	err = sweep_round(s);
 	if (err && !s->closing)
 		msg_warning("%s/sst: files without references could not be looked for: %s", s->data_dir, strerror(-err));
-	task_queue_after(t, !err && s->suspects ? SWEEP_SOON_US : SWEEP_EVERY_US);
+	task_queue_after(t, !err && s->suspects && !s->files_missing ? SWEEP_SOON_US : SWEEP_EVERY_US);
 }
 
 void sweep_soon(struct server *s)

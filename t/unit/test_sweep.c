@@ -86,6 +86,35 @@ static void planted(void **state)
 	close_store(true);
 }
 
+/* While a listed file is missing, METADATA may be an old one: neither a start nor rounds remove the files that it does not list. */
+static void listed_file_missing(void **state)
+{
+	struct tfs_table *t;
+
+	(void)state;
+	open_store();
+	t = make_table("t");
+	assert_int_equal(put(t, "r", "f", "v"), 0);
+	assert_int_equal(tfs_flush(t), 0);
+	tfs_table_close(t);
+	close_store(true);
+	shell("cd d/sst/16 && ls 1-*.sst >../../name && mv 1-*.sst ../../kept && cp ../../kept 1-12345.sst");
+	open_store();
+	assert_int_equal(told("missing, though a tablet lists it"), 1);
+	assert_true(exists("d/sst/16/1-12345.sst"));
+	rounds(3);
+	assert_true(exists("d/sst/16/1-12345.sst"));
+	assert_int_equal(told("missing, though a tablet lists it"), 1);
+	close_store(true);
+	shell("mv d/kept d/sst/16/$(cat d/name); rm d/name");
+	open_store();
+	assert_false(exists("d/sst/16/1-12345.sst"));
+	t = open_table("t");
+	assert_int_equal(look(t, "r"), 0);
+	tfs_table_close(t);
+	close_store(true);
+}
+
 /* An input that could not be removed is a leftover; one that a scan reads is not, until it ends. */
 static void read_by_a_scan(void **state)
 {
@@ -424,7 +453,7 @@ static void metadata_fails(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(metadata_fails), T(planted), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(differences), T(split), T(dropped_meanwhile),
+	const struct CMUnitTest tests[] = {T(metadata_fails), T(planted), T(listed_file_missing), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(differences), T(split), T(dropped_meanwhile),
 					    T(no_log)};
 
 	return RUN(tests);
