@@ -285,11 +285,14 @@ int store_format_check(const char *path, bool *whole, char **why)
 {
 	struct buf b = {0};
 	unsigned version = 0;
-	int err = file_read_all(path, 64 * 1024, &b);
+	bool holes;
+	int err = copies_read(path, 64 * 1024, &b, &holes);
 
 	*why = NULL;
 	if (!err)
 		err = store_format_decode(buf_slice(&b), &version, whole);
+	if (err == -EBADMSG && holes)
+		err = -EIO;
 	if (err == -EFBIG)
 		err = -EBADMSG;
 	if (!err && version != STORE_FORMAT_VERSION)

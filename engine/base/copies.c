@@ -27,6 +27,37 @@ struct slice copies_get(struct slice file, unsigned which)
 	return which ? slice_of(file.p + second, file.n - second) : slice_of(file.p, file.n - second);
 }
 
+int copies_read(const char *path, size_t limit, struct buf *out, bool *holes)
+{
+	struct file *f = NULL;
+	uint64_t bytes = 0;
+	int err = file_read_all(path, limit, out);
+
+	*holes = false;
+	if (err != -EIO || file_open(path, FILE_READ, &f))
+		return err;
+	err = file_size(f, &bytes);
+	if (!err && bytes > limit)
+		err = -EFBIG;
+	if (!err)
+		err = buf_reserve(out, (size_t)bytes);
+	for (uint64_t at = 0, n; at < bytes && !err; at += n) {
+		size_t got = 0;
+
+		n = bytes - at < COPIES_APART ? bytes - at : COPIES_APART;
+		err = file_pread(f, out->p + out->n, (size_t)n, at, &got);
+		if (err == -EIO) {
+			*holes = true;
+			err = 0;
+			got = 0;
+		}
+		memset(out->p + out->n + got, 0, (size_t)n - got);
+		out->n += (size_t)n;
+	}
+	file_close(f);
+	return err;
+}
+
 bool copies_whole(struct slice file, size_t n)
 {
 	if (n == 0 || file.n != copies_apart(n) + n || memcmp(file.p, file.p + copies_apart(n), n))

@@ -27,6 +27,11 @@ static inline size_t copies_apart(size_t n)
 int copies_add(struct buf *out, size_t from) TFS_MUST;
 /* One of the two (0, 1), empty if the file's size is not that of two copies. */
 struct slice copies_get(struct slice file, unsigned which);
+/*
+ * Appends the file at path, as file_read_all does.  *holes: sectors of it cannot be
+ * read, and are zeros here; if no copy is good then, the answer is -EIO.
+ */
+int copies_read(const char *path, size_t limit, struct buf *out, bool *holes) TFS_MUST;
 /* True if the file is two equal copies of n bytes each, n > 0, and nothing else. */
 bool copies_whole(struct slice file, size_t n);
 /* Replaces the file at path, of whose copies one was damaged, and logs it in one line.  An error is logged, no more. */

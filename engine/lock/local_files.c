@@ -108,13 +108,13 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 	char *path = lock_name_path(top, name);
 	struct buf bytes = {0};
 	struct slice c;
-	bool whole;
+	bool whole, holes;
 	uint64_t v;
 	int rc;
 
 	if (!path)
 		return -ENOMEM;
-	rc = file_read_all(path, LOCK_FILE_BYTES_MAX, &bytes);
+	rc = copies_read(path, LOCK_FILE_BYTES_MAX, &bytes, &holes);
 	if (rc == -ENOTDIR || rc == -EISDIR)
 		rc = -ENOENT;
 	if (rc == -ENOENT)
@@ -123,6 +123,8 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 		rc = -EBADMSG;
 	if (!rc)
 		rc = lock_file_decode(buf_slice(&bytes), &c, &v, &whole);
+	if (rc == -EBADMSG && holes)
+		rc = -EIO;
 	if (!rc && !whole)
 		heal(path, c, v);
 	if (rc == -EPROTO)
@@ -314,8 +316,9 @@ static int replay_journal(const char *top)
 	struct lock_step *steps = NULL;
 	struct buf bytes = {0};
 	bool in_doubt = false; /* the caller knows: it asks again until this works */
+	bool holes = false;
 	unsigned count = 0;
-	int rc = journal ? file_read_all(journal, LOCK_JOURNAL_BYTES_MAX, &bytes) : -ENOMEM;
+	int rc = journal ? copies_read(journal, LOCK_JOURNAL_BYTES_MAX, &bytes, &holes) : -ENOMEM;
 
 	if (rc == -ENOENT) {
 		rc = 0;
@@ -325,7 +328,9 @@ static int replay_journal(const char *top)
 		rc = lock_journal_decode(buf_slice(&bytes), &steps, &count);
 	else if (rc == -EFBIG)
 		rc = -EBADMSG;
-	if (rc == -EBADMSG)
+	if (rc == -EBADMSG && holes)
+		rc = -EIO;
+	else if (rc == -EBADMSG)
 		msg_error("%s: damaged", journal);
 	if (!rc)
 		rc = carry_out(top, steps, count, true, &in_doubt);

@@ -394,6 +394,54 @@ static void one_copy_damaged(const char *contents)
 	buf_fini(&bad);
 }
 
+/* A sector that cannot be read: from the offset in arg, one page. */
+static int bad_page(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
+{
+	const uint64_t at = *(const uint64_t *)arg;
+
+	(void)number;
+	return op == FILE_OP_READ && (strstr(path, "/root") || strstr(path, "/journal")) && offset < at + 4096 && offset + n > at ? -EIO : 0;
+}
+
+static void test_unreadable_copy(void **state)
+{
+	struct buf bytes = {0}, got = {0};
+	struct lock_service *s = opened();
+
+	(void)state;
+	assert_int_equal(lock_file_encode(slice_str("contents"), 7, &bytes), 0);
+	for (uint64_t at = 0; at <= 4096; at += 4096) {
+		write_raw("root", bytes.p, bytes.n);
+		file_set_hook(bad_page, &at);
+		expect_file(s, "root", "contents", 7);
+		file_set_hook(NULL, NULL);
+		assert_true(is_raw("root", &bytes));
+	}
+	/* neither copy is good, and one may become so again: not damaged */
+	bytes.p[4096 + 20] ^= 1;
+	write_raw("root", bytes.p, bytes.n);
+	uint64_t at = 0;
+
+	file_set_hook(bad_page, &at);
+	assert_int_equal(lock_get(s, "root", &got, NULL), -EIO);
+	file_set_hook(NULL, NULL);
+	expect_file(s, "root", "contents", 7);
+	lock_service_free(s);
+	/* the journal */
+	struct lock_step step = {.name = "root", .version = 8, .contents = slice_str("later")};
+
+	buf_reset(&bytes);
+	assert_int_equal(lock_journal_encode(&step, 1, &bytes), 0);
+	write_raw("journal", bytes.p, bytes.n);
+	file_set_hook(bad_page, &at);
+	s = opened();
+	file_set_hook(NULL, NULL);
+	expect_file(s, "root", "later", 8);
+	lock_service_free(s);
+	buf_fini(&bytes);
+	buf_fini(&got);
+}
+
 static void test_one_copy(void **state)
 {
 	char *large = malloc(20001);
@@ -703,6 +751,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_watch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_copy, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unreadable_copy, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
 		cmocka_unit_test(test_journal_round_trip),
 		cmocka_unit_test(test_whole_but_wrong),
