@@ -225,9 +225,11 @@ int listed_each(struct server *s, listed_fn *fn, void *arg) TFS_MUST;
 void listed_free(struct server *s);
 
 /* ---- traffic.c ---- */
-/* A request has been answered after us. */
-void traffic_request(struct server *s, const struct ts_request *q, uint64_t us);
+/* Around a request: begin returns the time, or 0 if the request is not timed. */
+uint64_t traffic_begin(const struct ts_request *q);
+void traffic_end(struct server *s, const struct ts_request *q, uint64_t since_us);
 void traffic_table(struct known *k, enum table_traffic what, uint64_t n); /* k may be NULL: METADATA's */
+void traffic_table_read(struct known *k);
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* "12, 50 % within 16 us, ..." */
 int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
 

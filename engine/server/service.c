@@ -149,7 +149,7 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 	case TS_MUTATE:
 		return row_ok(q) ? call_mutate(s, h, q, a) : -EINVAL;
 	case TS_READ:
-		traffic_table(h->known, TABLE_READS, 1);
+		traffic_table_read(h->known);
 		err = tablet_read(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset,
 								     q->into, q->length, &a->got, &info);
 		a->ts = info.ts;
@@ -158,7 +158,7 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 		a->size = info.size;
 		return err;
 	case TS_EXISTS:
-		traffic_table(h->known, TABLE_READS, 1);
+		traffic_table_read(h->known);
 		return tablet_row_exists(h->tablet, q->row, q->family, &a->exists);
 	case TS_FLUSH:
 		err = tablet_flush(h->tablet);
@@ -238,7 +238,7 @@ static int call_rows(struct server *s, const struct ts_request *q, struct ts_ans
 static int server_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
 {
 	struct server *s = (struct server *)service;
-	const uint64_t since_us = monotonic_us();
+	const uint64_t since_us = traffic_begin(q);
 	int err = 0;
 
 	switch (q->method) {
@@ -275,7 +275,7 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 	default:
 		err = call_row(s, q, a);
 	}
-	traffic_request(s, q, monotonic_us() - since_us);
+	traffic_end(s, q, since_us);
 	a->err = err;
 	return err;
 }
