@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * RENAME.  Within a row it is one mutation of the engine.  Scratch onto a
- * cell is a commit of its content; scratch onto .schema sets the schema.
+ * cell is a commit of its content; scratch onto .schema sets the schema; a
+ * directory of scratch becomes a row or family (adopt.c).
  * Whatever else would move data between rows or tables, or in and out of the
  * store, is EXDEV, so that mv copies.
  *
@@ -14,6 +15,7 @@
 #include "fs/tree.h"
 
 #include "engine/base/msg.h"
+#include "fs/adopt.h"
 #include "fs/control.h"
 #include "fs/file.h"
 #include "fs/made.h"
@@ -330,9 +332,8 @@ static int rename_scratch(fuse_req_t req, struct node *source, struct node *newd
 	if (is_scratch(to->kind))
 		return scratch_rename(source, newdir, buf_slice(&to->key), noreplace);
 	if (source->kind == NODE_SCRATCH_DIR)
-		return refuse(-EXDEV, newdir, newname,
-			      "a directory of scratch cannot become a row or family in one step: make it, and move the files (mv does both)");
-	if (is_cell(to->kind))
+		r = adopt_dir(source, newdir, newname, to, noreplace, req, c);
+	else if (is_cell(to->kind))
 		r = scratch_to_cell(source, to, noreplace, c);
 	else if (to->kind == NODE_SCHEMA)
 		r = scratch_to_schema(req, source, to, noreplace, c);

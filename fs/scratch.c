@@ -2,7 +2,8 @@
 /*
  * A renamed scratch file is a second node over the same filex: the kernel
  * goes on using the old node for descriptors that are open and finds the new
- * one by name.  Directories of scratch are not renamed (EXDEV; mv copies).
+ * one by name.  A directory of scratch is not renamed to another scratch name
+ * (EXDEV; mv copies), but to a row or family (adopt.c).
  *
  * Serial numbers keep two lives of one scratch name apart, inode number
  * included.

@@ -33,6 +33,8 @@ void resolved_fini(struct resolved *r);
 
 /* The name of a family or group becomes the key of its node.  -ENOENT: there is none of that name. */
 int tree_bind(struct resolved *r) TFS_MUST;
+/* mkdir ROW/FAMILY: the family is there, or is made if the schema allows it. */
+int tree_make_family(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c) TFS_MUST;
 /* Has a family's directory, when its name was looked up, had that name, and has it no more? */
 bool tree_renamed(struct node *n, struct slice name);
 /* An answer that makes the kernel know n by this name: counts it (node_lookup).  Who renames it then tells the kernel, or it is seen here. */

@@ -299,7 +299,7 @@ void tree_in_doubt(struct changes *c, struct node *dir, const char *name, int r)
 
 /* ---- mkdir ---- */
 
-static int make_family(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c)
+int tree_make_family(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c)
 {
 	struct tfs_schema_edit e = {
 		.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .uid = ctx->uid, .gid = ctx->gid, .mode = 0644, .mtime_us = TFS_NO_TIME};
@@ -384,7 +384,7 @@ static int make_dir(struct node *dir, const char *name, mode_t mode, const struc
 			r = tree_check(dir, &what, out);
 		break;
 	case NODE_FAMILY:
-		r = make_family(dir, name, ctx, c);
+		r = tree_make_family(dir, name, ctx, c);
 		if (r == 0)
 			r = make_extra(&what, name, out);
 		break;

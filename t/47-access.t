@@ -27,6 +27,17 @@ is "$(nobody cat t/r/open/q)" open "another user reads an open family"
 fails "not a secret one" 'Permission denied' nobody cat t/r/secret/q
 fails "nor lists it" 'Permission denied' nobody ls t/r/secret
 fails "nor writes an open one" 'Permission denied' nobody bash -c 'echo x >t/r/open/q'
+chmod 777 t t/r
+nobody mkdir -p t/.row/open
+nobody bash -c 'echo x >t/.row/open/q'
+fails "nor gets cells into it by renaming a directory of scratch" 'Permission denied' nobody perl -e 'rename("t/.row", "t/row") or die $!'
+nobody rm -r t/.row
+nobody mkdir -p t/.row/theirs
+nobody bash -c 'echo x >t/.row/theirs/q'
+ok "  but into a family that may be written" nobody perl -e 'rename("t/.row", "t/row") or die $!'
+is "$(cat t/row/theirs/q)" x "  with its cells"
+rm -r t/row
+chmod 755 t t/r
 fails "nor creates in it" 'Permission denied' nobody bash -c 'echo x >t/r/open/new'
 fails "nor removes from it" 'Permission denied' nobody rm -f t/r/open/q
 fails "nor renames in it" 'Permission denied' nobody mv t/r/open/q t/r/open/z

@@ -394,16 +394,35 @@ os.close(held)
 same(slurp("p@7"), b"x", "  and who has one of them open goes along")
 EOF2
 # ---- a directory of scratch and a row's name ----
-mkdir -p "$M/t/.new/f"
+mkdir -p "$M/t/.new/f" "$M/t/.new/empty"
 echo 1 >"$M/t/.new/f/q"
+echo 2 >"$M/t/.new/f/w@5"
+head -c 700000 /dev/urandom >"$M/t/.new/f/large@7"
+cp "$M/t/.new/f/large@7" "$W/large"
 py <<'EOF2'
 from tap import *
 t = os.environ["M"] + "/t/"
-err("EXDEV", "a directory of scratch is not renamed to a row", os.rename, t + ".new", t + "new")
+fd = os.open(t + ".new/f/q", os.O_WRONLY | os.O_APPEND)
+err("EXDEV", "a directory of scratch in which a file is open is not renamed to a row", os.rename, t + ".new", t + "new")
+os.close(fd)
+same(sorted(os.listdir(t + ".new/f")), ["large@7", "q", "w@5"], "  it is as it was")
+os.mkdir(t + ".new/f/.deep")
+err("EXDEV", "  nor with a directory where a cell must be", os.rename, t + ".new", t + "new")
+os.rmdir(t + ".new/f/.deep")
+err("0", "else it becomes the row", os.rename, t + ".new", t + "new")
+same(sorted(os.listdir(t + "new")), ["empty", "f"], "  with its families, an empty one too")
+same((slurp(t + "new/f/q"), slurp(t + "new/f/w@5"), os.stat(t + "new/f/w@5").st_mtime_ns), (b"1\n", b"2\n", 5000), "  and its cells")
+same((sorted(os.listdir(t + ".latest/new/f")), os.path.exists(t + ".new")), (["large", "q", "w"], False), "  in both views")
+os.makedirs(t + ".new/f")
+err("ENOTEMPTY", "it does not replace a row", os.rename, t + ".new", t + "new")
+os.mkdir(t + "new/.g")
+spill(t + "new/.g/x@9", b"nine")
+err("0", "in a row, it becomes a family", os.rename, t + "new/.g", t + "new/g")
+same(slurp(t + "new/g/x"), b"nine", "  with its cells")
+os.rmdir(t + ".new/f"), os.rmdir(t + ".new")
 EOF2
-like "$(daemon_log)" '/t/new: .*a directory of scratch cannot become a row' "  the log says why"
-ok "  mv makes the row" mv "$M/t/.new" "$M/t/new"
-is "$(cat "$M/t/new/f/q")" 1 "  with its cells"
+same "$M/t/new/f/large@7" "$W/large" "  a large one is whole"
+like "$(daemon_log)" '/t/new: something in this directory of scratch cannot be a cell' "  the log says why it was refused"
 # ---- scratch has neither setuid nor setgid ----
 cp /bin/true "$M/t/wide/.x"
 chmod 6755 "$M/t/wide/.x" && mkdir -m 2775 "$M/t/wide/.y" && chmod g+s "$M/t/wide/.y"
