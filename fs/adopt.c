@@ -208,7 +208,7 @@ static int add_row(struct adoption *a, struct node *dir, struct node *row)
 	return r;
 }
 
-/* Step 2.  *ts: of each cell; for free(). */
+/* Step 2.  *results: of each cell; the caller frees it. */
 static int apply(struct adoption *a, struct node *row, struct tfs_result **results)
 {
 	struct tfs_mutation *m = tfs_mutation_new(node_store_table(row), bytes_of(node_key(row)));
@@ -315,8 +315,11 @@ int adopt_dir(struct node *source, struct node *newdir, const char *newname, str
 		mutex_lock(lock);
 		if (a.count)
 			r = apply(&a, row, &results);
-		if (r == 0)
+		if (r == 0) {
 			r = make_empty(&a, row);
+			if (a.count)
+				r = 0; /* its cells are stored: a directory without any may be missing */
+		}
 		if (r == 0)
 			remove_scratch(&a, results);
 		mutex_unlock(lock);
