@@ -8,6 +8,9 @@
  * A crash before 2 ends leaves nothing, since scratch ends with the mount; after
  * 2 the row is whole.  Files are busy from 1 to 3, so a write that comes
  * meanwhile waits, and is then one to a removed file.
+ *
+ * The target is looked up before 2, without the row's lock.  If the library
+ * writes the row in between, the mutation adds its cells to those.
  */
 #include "fs/adopt.h"
 

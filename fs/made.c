@@ -265,7 +265,7 @@ void made_cell_left(struct node *family_node, struct slice qualifier, bool versi
 	struct buf cell = {0}, name = {0};
 	struct node *home;
 
-	/* Who has removed the directory meanwhile does not want it. */
+	/* A directory that was removed meanwhile stays removed. */
 	home = node_lives(family_node) && node_lives(family_node->parent) ? family_home(family_node, true) : NULL;
 	if (!home)
 		return;

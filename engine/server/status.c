@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator reads of a server: ten lines (status), and all numbers as
- * Prometheus text (metrics).  tabletfs(7) lists them all (t/05-docs.t).
+ * The state of a server in ten lines for an operator (status), and all numbers
+ * as Prometheus text (metrics).  tabletfs(7) lists them all (t/05-docs.t).
  */
 #include "engine/base/file.h"
 #include "engine/base/numbers.h"
