@@ -41,8 +41,8 @@ struct embedded {
 	struct lock_service *locks;
 	struct server *server;
 	struct master *master;
-	struct open_hooks *hooks;       /* a test's, or NULL */
-	struct tablet_service *tablets; /* the server's */
+	struct open_hooks *hooks;          /* a test's, or NULL */
+	struct tablet_service *tablets;    /* the server's */
 	struct tablet_service *round_trip; /* in front of it in debug builds, else NULL */
 	struct router *router;
 	struct master_service *masters;
@@ -216,7 +216,7 @@ static int check_parts(const char *dir, bool is_store, char **why)
 		} else if (found > 0 && !is_store) {
 			err = -ENOTEMPTY;
 			if (asprintf(why, "%s: not a tabletfs data directory (no FORMAT), and %s is not empty (it holds %s)", dir,
-				     path, c.first_other) < 0)
+				    path, c.first_other) < 0)
 				*why = NULL;
 		}
 		free(path);
@@ -297,8 +297,9 @@ int store_format_check(const char *path, bool *whole, char **why)
 		err = -EBADMSG;
 	if (!err && version != STORE_FORMAT_VERSION)
 		err = -EPROTO;
-	if (err == -EPROTO && asprintf(why, "%s: format %u is %s than this program reads (%u)", path, version,
-				       version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION) < 0)
+	if (err == -EPROTO &&
+		asprintf(why, "%s: format %u is %s than this program reads (%u)", path, version,
+			version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION) < 0)
 		*why = NULL;
 	if (err == -EBADMSG && asprintf(why, "%s: damaged: not a tabletfs format line", path) < 0)
 		*why = NULL;
@@ -413,7 +414,7 @@ static int next_incarnation(const char *dir, struct lock_service *locks, uint64_
 	if (!err && latest > n) {
 		err = -EBADMSG;
 		if (asprintf(why, "%s/lock/incarnation: %s, but there is a log of incarnation %llu", dir,
-			     version == LOCK_ABSENT ? "missing" : "an old one", (unsigned long long)latest) < 0)
+			    version == LOCK_ABSENT ? "missing" : "an old one", (unsigned long long)latest) < 0)
 			*why = NULL;
 	}
 	if (!err) {
@@ -436,7 +437,7 @@ static int open_locks(struct embedded *e, char **why)
 		*why = NULL;
 	/* The journal is the one file that opening reads. */
 	if (err && err != -EBUSY && path &&
-	    asprintf(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err)) < 0)
+		asprintf(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err)) < 0)
 		*why = NULL;
 	free(path);
 	return err;
@@ -492,8 +493,8 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		return err;
 	err = server_new(&so, e->locks, &e->server);
 	if (err) {
-		if (asprintf(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation,
-			     strerror(-err)) < 0)
+		if (asprintf(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, strerror(-err)) <
+			0)
 			*why = NULL;
 		return err;
 	}
@@ -577,7 +578,7 @@ static bool give_up_ballast(const char *dir, unsigned times)
 }
 
 static int open_once(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct client_options *co,
-		     struct embedded **out, char **reason)
+	struct embedded **out, char **reason)
 {
 	struct embedded *e = calloc(1, sizeof(*e));
 	int err = -ENOMEM;
@@ -596,8 +597,7 @@ static int open_once(const char *source, const struct tfs_options *o, struct ope
 	return 0;
 }
 
-int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out,
-		    char **why)
+int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out, char **why)
 {
 	struct client_options co = {
 		.space = embedded_space,

@@ -26,14 +26,14 @@ int store_format_check(const char *path, bool *whole, char **why) TFS_MUST;
 struct clock;
 struct server;
 struct open_hooks {
-	struct clock *clock;     /* the caller's, for longer than the store; NULL: the store's own */
-	uint64_t log_stall_us;   /* 0: the log's default */
+	struct clock *clock;                            /* the caller's, for longer than the store; NULL: the store's own */
+	uint64_t log_stall_us;                          /* 0: the log's default */
 	uint64_t metadata_tablet_bytes, merge_after_us; /* 0: the server's defaults */
-	bool no_flush;           /* read at tfs_close: memtables are not written out, the next start replays */
-	struct server *server;   /* set by tfs_open_hooked: the store's server, until tfs_close */
+	bool no_flush;         /* read at tfs_close: memtables are not written out, the next start replays */
+	struct server *server; /* set by tfs_open_hooked: the store's server, until tfs_close */
 };
 /* As tfs_open; hooks live until tfs_close has returned. */
-int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out,
-		    char **why) TFS_CHECKED;
+int tfs_open_hooked(
+	const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out, char **why) TFS_CHECKED;
 
 #endif

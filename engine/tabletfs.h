@@ -61,9 +61,9 @@ extern "C" {
 /* ---- limits ---- */
 #define TFS_ROW_MAX (64 * 1024)
 #define TFS_QUALIFIER_MAX (16 * 1024)
-#define TFS_VALUE_MAX (64 * 1024 * 1024)      /* larger: -EFBIG */
-#define TFS_MUTATION_MAX (256 * 1024 * 1024)  /* bytes of one mutation; larger: -E2BIG */
-#define TFS_NAME_MAX 64                       /* table, family and group names */
+#define TFS_VALUE_MAX (64 * 1024 * 1024)     /* larger: -EFBIG */
+#define TFS_MUTATION_MAX (256 * 1024 * 1024) /* bytes of one mutation; larger: -E2BIG */
+#define TFS_NAME_MAX 64                      /* table, family and group names */
 
 /* Bytes that the caller owns. */
 struct tfs_bytes {
@@ -75,7 +75,10 @@ static inline struct tfs_bytes tfs_bytes_of(const void *p, size_t n)
 	struct tfs_bytes b = {p, n};
 	return b;
 }
-static inline struct tfs_bytes tfs_str(const char *s) { return tfs_bytes_of(s, strlen(s)); }
+static inline struct tfs_bytes tfs_str(const char *s)
+{
+	return tfs_bytes_of(s, strlen(s));
+}
 #define TFS_S(literal) tfs_bytes_of((literal), sizeof(literal) - 1)
 
 /* A timestamp argument that is not a timestamp.  Any int64 can be one, so these go with a flag. */
@@ -98,18 +101,19 @@ static inline struct tfs_ts tfs_at(int64_t us)
 /* ---- store ---- */
 /* What is 0 takes its default: {.sync = true} is as good as tfs_options_init and a setting. */
 struct tfs_options {
-	size_t block_cache_bytes;     /* uncompressed blocks and cells; default 256 MiB */
-	size_t memtable_bytes;        /* all memtables together; default 128 MiB */
-	size_t table_cache_bytes;     /* indexes and filters of open SSTables; default 64 MiB */
-	size_t log_segment_bytes;     /* default 64 MiB */
-	uint64_t sync_interval_us;    /* lazy sync of the commit log; default 1 s */
-	unsigned compaction_threads;  /* default 2 */
-	size_t compaction_rate;       /* bytes a second that compactions in the background write; 0, the default: no limit */
-	uint64_t major_within_us;     /* what was removed is off the disk within this; default 7 days */
-	uint64_t clock_gap_us;        /* a clock farther off than this since the last opening is doubted, see tfs_confirm_clock; default 1 day */
-	bool sync;                    /* every commit is on disk before it is acknowledged */
-	bool no_background;           /* tests: flush and compact only when asked */
-	int log_level;                /* 0 errors, 1 and warnings, 2 notices, 3 infos, 4 debug; -1: leave it (2).  Of the process */
+	size_t block_cache_bytes;    /* uncompressed blocks and cells; default 256 MiB */
+	size_t memtable_bytes;       /* all memtables together; default 128 MiB */
+	size_t table_cache_bytes;    /* indexes and filters of open SSTables; default 64 MiB */
+	size_t log_segment_bytes;    /* default 64 MiB */
+	uint64_t sync_interval_us;   /* lazy sync of the commit log; default 1 s */
+	unsigned compaction_threads; /* default 2 */
+	size_t compaction_rate;      /* bytes a second that compactions in the background write; 0, the default: no limit */
+	uint64_t major_within_us;    /* what was removed is off the disk within this; default 7 days */
+	uint64_t
+		clock_gap_us; /* a clock farther off than this since the last opening is doubted, see tfs_confirm_clock; default 1 day */
+	bool sync;            /* every commit is on disk before it is acknowledged */
+	bool no_background; /* tests: flush and compact only when asked */
+	int log_level;      /* 0 errors, 1 and warnings, 2 notices, 3 infos, 4 debug; -1: leave it (2).  Of the process */
 };
 /* Fills in the defaults. */
 TFS_API void tfs_options_init(struct tfs_options *o);
@@ -155,8 +159,8 @@ TFS_API int tfs_metrics(struct tfs_store *s, char **text) TFS_CHECKED;
 struct tfs_server {
 	const char *name, *state; /* name: as tfs_tablets gives it */
 	uint64_t incarnation;
-	unsigned tablets;         /* METADATA's included */
-	uint64_t bytes;           /* their SSTables and memtables */
+	unsigned tablets; /* METADATA's included */
+	uint64_t bytes;   /* their SSTables and memtables */
 };
 /* Calls fn for each. */
 TFS_API int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_server *server), void *arg) TFS_CHECKED;
@@ -185,43 +189,43 @@ enum tfs_family_type { TFS_TYPE_BYTES, TFS_TYPE_COUNTER };
 
 struct tfs_family {
 	const char *name;
-	uint16_t id;               /* never reused in a table; never 0 */
-	const char *gc;            /* "" none; "maxversions=3 or maxage=7d" */
+	uint16_t id;    /* never reused in a table; never 0 */
+	const char *gc; /* "" none; "maxversions=3 or maxage=7d" */
 	const char *group;
 	enum tfs_family_type type; /* counter: the value is read and written as a decimal number, stored as "N\n" */
 	uid_t uid;
 	gid_t gid;
-	mode_t mode;               /* permission bits of its cells; default 0644 */
-	const char *acl;           /* "" none */
-	int64_t max_age_us;        /* shortest age after which a cell surely expires; 0: never by age alone */
+	mode_t mode;        /* permission bits of its cells; default 0644 */
+	const char *acl;    /* "" none */
+	int64_t max_age_us; /* shortest age after which a cell surely expires; 0: never by age alone */
 };
 struct tfs_group {
 	const char *name;
 	uint16_t id;
-	const char *compression;   /* none snappy lz4 zstd zstd-dict */
+	const char *compression; /* none snappy lz4 zstd zstd-dict */
 	int level;
-	uint32_t block_size;       /* bytes */
+	uint32_t block_size; /* bytes */
 	int bloom_bits;
 	bool in_memory;
 };
 /* One state of a table's schema; immutable. */
 struct tfs_schema {
-	uint32_t table_id;         /* for the table's life */
-	uint32_t tablets_id;       /* of its tablets, logs and files: another one once a salt takes effect */
-	uint64_t generation;       /* rises with every change of the schema */
+	uint32_t table_id;   /* for the table's life */
+	uint32_t tablets_id; /* of its tablets, logs and files: another one once a salt takes effect */
+	uint64_t generation; /* rises with every change of the schema */
 	char name[TFS_NAME_MAX + 1];
 	uid_t uid;
 	gid_t gid;
-	mode_t mode;               /* default 0755 */
-	bool is_set;               /* by an explicit act (tabletfs(7)): .schema is listed */
-	bool mkdir_families;       /* mkdir of ROW/F makes the family F, too; true of a new table */
-	bool is_hidden;            /* .schema was removed by name; the schema itself stays */
-	int64_t mtime_us;          /* of .schema */
-	const char *text;          /* what .schema shows: bytes last written, or rendered */
+	mode_t mode;         /* default 0755 */
+	bool is_set;         /* by an explicit act (tabletfs(7)): .schema is listed */
+	bool mkdir_families; /* mkdir of ROW/F makes the family F, too; true of a new table */
+	bool is_hidden;      /* .schema was removed by name; the schema itself stays */
+	int64_t mtime_us;    /* of .schema */
+	const char *text;    /* what .schema shows: bytes last written, or rendered */
 	size_t text_size;
-	uint64_t tablet_size;      /* bytes */
-	int salt;                  /* as .schema has it: 0, or the number of ranges that rows are spread over */
-	int salt_in_use;           /* the same, unless salt was set while the table held rows: then it waits until the table is empty */
+	uint64_t tablet_size; /* bytes */
+	int salt;             /* as .schema has it: 0, or the number of ranges that rows are spread over */
+	int salt_in_use;      /* the same, unless salt was set while the table held rows: then it waits until the table is empty */
 	const struct tfs_family *families; /* in id order */
 	unsigned family_count;
 	const struct tfs_group *groups;
@@ -254,31 +258,38 @@ struct tfs_user {
 	const gid_t *groups; /* the supplementary ones */
 	unsigned group_count;
 };
-TFS_API int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user,
-				   char **why) TFS_CHECKED;
+TFS_API int tfs_schema_set_text_as(
+	struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why) TFS_CHECKED;
 
 /* Of the beginning of such a text, up to a newline.  -EINVAL, *why as above: whatever follows, it cannot become legal. */
 TFS_API int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why) TFS_CHECKED;
 
 enum tfs_schema_op {
-	TFS_SCHEMA_TABLE_MODE,   /* mode */
-	TFS_SCHEMA_TABLE_OWNER,  /* uid, gid; (uid_t)-1, (gid_t)-1 leave */
-	TFS_SCHEMA_TIME,         /* mtime_us of .schema */
-	TFS_SCHEMA_HIDE,         /* .schema removed (flag: true) or shown again (false) */
-	TFS_SCHEMA_FAMILY_ADD,   /* name; uid, gid, mode of the creator; -EEXIST */
-	TFS_SCHEMA_FAMILY_DROP,  /* -EBUSY while it holds cells */
-	TFS_SCHEMA_FAMILY_MODE, TFS_SCHEMA_FAMILY_OWNER,
-	TFS_SCHEMA_FAMILY_GC, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_TYPE, /* value; type: -EBUSY while it holds cells */
-	TFS_SCHEMA_GROUP_ADD, TFS_SCHEMA_GROUP_DROP, /* -EBUSY while a family is in it; "default" stays */
-	TFS_SCHEMA_GROUP_COMPRESSION, TFS_SCHEMA_GROUP_LEVEL, TFS_SCHEMA_GROUP_BLOCK_SIZE,
-	TFS_SCHEMA_GROUP_BLOOM_BITS, TFS_SCHEMA_GROUP_IN_MEMORY,               /* value, as text */
-	TFS_SCHEMA_FAMILY_RENAME, /* value: the new name; cells and id stay; -EEXIST: another has it */
-	TFS_SCHEMA_GROUP_RENAME,  /* likewise, with its families; -EBUSY: "default" keeps its name */
+	TFS_SCHEMA_TABLE_MODE,  /* mode */
+	TFS_SCHEMA_TABLE_OWNER, /* uid, gid; (uid_t)-1, (gid_t)-1 leave */
+	TFS_SCHEMA_TIME,        /* mtime_us of .schema */
+	TFS_SCHEMA_HIDE,        /* .schema removed (flag: true) or shown again (false) */
+	TFS_SCHEMA_FAMILY_ADD,  /* name; uid, gid, mode of the creator; -EEXIST */
+	TFS_SCHEMA_FAMILY_DROP, /* -EBUSY while it holds cells */
+	TFS_SCHEMA_FAMILY_MODE,
+	TFS_SCHEMA_FAMILY_OWNER,
+	TFS_SCHEMA_FAMILY_GC,
+	TFS_SCHEMA_FAMILY_GROUP,
+	TFS_SCHEMA_FAMILY_TYPE, /* value; type: -EBUSY while it holds cells */
+	TFS_SCHEMA_GROUP_ADD,
+	TFS_SCHEMA_GROUP_DROP, /* -EBUSY while a family is in it; "default" stays */
+	TFS_SCHEMA_GROUP_COMPRESSION,
+	TFS_SCHEMA_GROUP_LEVEL,
+	TFS_SCHEMA_GROUP_BLOCK_SIZE,
+	TFS_SCHEMA_GROUP_BLOOM_BITS,
+	TFS_SCHEMA_GROUP_IN_MEMORY, /* value, as text */
+	TFS_SCHEMA_FAMILY_RENAME,   /* value: the new name; cells and id stay; -EEXIST: another has it */
+	TFS_SCHEMA_GROUP_RENAME,    /* likewise, with its families; -EBUSY: "default" keeps its name */
 };
 struct tfs_schema_edit {
 	enum tfs_schema_op op;
-	bool explicit_act;     /* the schema counts as set from now on; of FAMILY_ADD: without mkdir_families */
-	const char *name;      /* family or group */
+	bool explicit_act; /* the schema counts as set from now on; of FAMILY_ADD: without mkdir_families */
+	const char *name;  /* family or group */
 	const char *value;
 	uid_t uid;
 	gid_t gid;
@@ -298,8 +309,8 @@ TFS_API void tfs_mutation_free(struct tfs_mutation *m);
  * live until tfs_apply returns.  -ENOMEM only: what else is wrong, tfs_apply
  * says.  A mutation may be applied more than once.
  */
-TFS_API int tfs_mutation_put(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-			     struct tfs_bytes value);
+TFS_API int tfs_mutation_put(
+	struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts, struct tfs_bytes value);
 
 /*
  * The general write: takes a base, changes bytes of it, places the result.
@@ -310,24 +321,24 @@ struct tfs_range {
 	struct tfs_bytes data;
 };
 enum tfs_base {
-	TFS_BASE_EMPTY,    /* start from no bytes */
-	TFS_BASE_NEWEST,   /* from the newest live version, or none */
-	TFS_BASE_VERSION,  /* from the version at base_ts; -ENOENT if there is none */
+	TFS_BASE_EMPTY,   /* start from no bytes */
+	TFS_BASE_NEWEST,  /* from the newest live version, or none */
+	TFS_BASE_VERSION, /* from the version at base_ts; -ENOENT if there is none */
 };
 struct tfs_write {
 	const char *family;
 	struct tfs_bytes qualifier;
 	enum tfs_base base;
 	int64_t base_ts;
-	uint64_t truncate_to;            /* first cut or zero-extend the base to this; UINT64_MAX: leave */
-	const struct tfs_range *ranges;  /* then these, in order; gaps are zeros */
+	uint64_t truncate_to;           /* first cut or zero-extend the base to this; UINT64_MAX: leave */
+	const struct tfs_range *ranges; /* then these, in order; gaps are zeros */
 	unsigned range_count;
-	struct tfs_bytes append;         /* then this at the end */
-	struct tfs_ts place;             /* TFS_AT: exactly there.  TFS_NEWEST: max(us or now, newest + 1); -EOVERFLOW past INT64_MAX */
-	bool replace;                    /* if the version at replace_ts is still the newest, the result takes its place:
+	struct tfs_bytes append; /* then this at the end */
+	struct tfs_ts place;     /* TFS_AT: exactly there.  TFS_NEWEST: max(us or now, newest + 1); -EOVERFLOW past INT64_MAX */
+	bool replace;            /* if the version at replace_ts is still the newest, the result takes its place:
 					  * at that timestamp, or at place.us if that is set and above the version below (else just above it) */
 	int64_t replace_ts;
-	bool drop_newer;                 /* delete versions above the result's timestamp (.latest) */
+	bool drop_newer; /* delete versions above the result's timestamp (.latest) */
 };
 TFS_API int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w); /* w and its arrays live until apply */
 /* Absent versions and columns are deleted with success (idempotent); use a check where it matters. */
@@ -348,29 +359,29 @@ TFS_API int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, st
  * -ENOENT no source; -EEXIST noreplace and the target exists.
  */
 TFS_API int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
-			      const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace);
+	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace);
 /* Adds to the newest value of a counter (absent: 0); -EINVAL: not a decimal number; -EOVERFLOW.  Placed as TFS_AUTO. */
 TFS_API int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by);
 
 enum tfs_check {
-	TFS_CHECK_EXISTS,     /* the column (TFS_NEWEST) or version (TFS_AT) is live */
+	TFS_CHECK_EXISTS, /* the column (TFS_NEWEST) or version (TFS_AT) is live */
 	TFS_CHECK_ABSENT,
-	TFS_CHECK_NEWEST_IS,  /* its newest version has this timestamp (ts.us) */
-	TFS_CHECK_VALUE,      /* its newest version has this value */
+	TFS_CHECK_NEWEST_IS, /* its newest version has this timestamp (ts.us) */
+	TFS_CHECK_VALUE,     /* its newest version has this value */
 };
 /* If any check fails nothing is applied and tfs_apply gives -ECANCELED. Checks see the row before the mutation. */
 TFS_API int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
-			       struct tfs_ts ts, struct tfs_bytes value);
+	struct tfs_ts ts, struct tfs_bytes value);
 
 /* What one operation did, in the order the operations were added. */
 struct tfs_result {
-	int64_t ts;       /* of the version written or moved; else 0 */
-	uint64_t size;    /* of its value */
-	int64_t counter;  /* increment: the new value */
-	bool replaced;    /* write with replace: the earlier version was still the newest and was replaced */
+	int64_t ts;        /* of the version written or moved; else 0 */
+	uint64_t size;     /* of its value */
+	int64_t counter;   /* increment: the new value */
+	bool replaced;     /* write with replace: the earlier version was still the newest and was replaced */
 	int64_t commit_us; /* the time of commit, the same for all operations; 0: the mutation changed nothing */
 };
-#define TFS_APPLY_SYNC 1u  /* on disk before it returns */
+#define TFS_APPLY_SYNC 1u /* on disk before it returns */
 /*
  * All operations see the row as it was before the mutation and are applied
  * in order (a later one of the same column sees the earlier one's effect).
@@ -403,9 +414,9 @@ TFS_API int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result 
  */
 struct tfs_batch;
 struct tfs_batch_options {
-	size_t max_bytes;        /* of mutations that wait or are under way; default 16 MiB */
-	unsigned threads;        /* requests under way at a time; default 4, at most 64 */
-	bool sync;               /* what counts as applied is on disk */
+	size_t max_bytes; /* of mutations that wait or are under way; default 16 MiB */
+	unsigned threads; /* requests under way at a time; default 4, at most 64 */
+	bool sync;        /* what counts as applied is on disk */
 	/*
 	 * Called for each row mutation that was not applied, or (I/O errors) is in
 	 * doubt, with the errno that tfs_apply would have given; by threads of the
@@ -435,38 +446,38 @@ struct tfs_cell {
 	const char *family;
 	uint16_t family_id;
 	int64_t ts;
-	uint64_t size;            /* of the whole value */
-	struct tfs_bytes value;   /* data NULL when keys only, or when size > TFS_INLINE_MAX: then tfs_read */
-	int64_t expires_us;       /* when age will hide it; INT64_MAX: never */
-	int64_t commit_us;        /* the time of commit (not the timestamp) */
-	bool unsure;              /* past_damage: what could not be read, here or before, may have hidden or replaced it */
+	uint64_t size;          /* of the whole value */
+	struct tfs_bytes value; /* data NULL when keys only, or when size > TFS_INLINE_MAX: then tfs_read */
+	int64_t expires_us;     /* when age will hide it; INT64_MAX: never */
+	int64_t commit_us;      /* the time of commit (not the timestamp) */
+	bool unsure;            /* past_damage: what could not be read, here or before, may have hidden or replaced it */
 };
 #define TFS_INLINE_MAX (256 * 1024)
 
 enum tfs_scan_what {
-	TFS_SCAN_CELLS, /* cells with values */
-	TFS_SCAN_KEYS,  /* cells without values */
-	TFS_SCAN_ROWS,  /* one entry a row that has a matching live cell: row only */
+	TFS_SCAN_CELLS,    /* cells with values */
+	TFS_SCAN_KEYS,     /* cells without values */
+	TFS_SCAN_ROWS,     /* one entry a row that has a matching live cell: row only */
 	TFS_SCAN_FAMILIES, /* one entry a (row, family) that has a matching live cell */
 };
 struct tfs_scan_spec {
 	enum tfs_scan_what what;
-	struct tfs_bytes row_from;        /* inclusive ... */
-	bool row_from_after;              /* ... or exclusive */
-	struct tfs_bytes row_to;          /* exclusive; data NULL: to the end */
-	bool one_row;                     /* just row_from */
-	const char *const *families;      /* NULL: all.  Unknown: -EINVAL */
+	struct tfs_bytes row_from;   /* inclusive ... */
+	bool row_from_after;         /* ... or exclusive */
+	struct tfs_bytes row_to;     /* exclusive; data NULL: to the end */
+	bool one_row;                /* just row_from */
+	const char *const *families; /* NULL: all.  Unknown: -EINVAL */
 	unsigned family_count;
-	struct tfs_bytes qualifier_from;  /* inclusive */
-	struct tfs_bytes qualifier_to;    /* exclusive; data NULL: to the end */
-	bool after_cell;                  /* with one_row and one family: start strictly after (qualifier_from, after_ts) */
+	struct tfs_bytes qualifier_from; /* inclusive */
+	struct tfs_bytes qualifier_to;   /* exclusive; data NULL: to the end */
+	bool after_cell;                 /* with one_row and one family: start strictly after (qualifier_from, after_ts) */
 	int64_t after_ts;
-	bool has_times;                   /* [since, until) */
+	bool has_times; /* [since, until) */
 	int64_t since, until;
-	uint32_t versions;                /* of each column; 0: all live */
-	uint64_t limit;                   /* entries; 0: all */
-	size_t batch_bytes;               /* hint: fetch about this much at a time; 0: default */
-	bool past_damage;                 /* go on behind what cannot be read; -EBADMSG comes in the place of the end */
+	uint32_t versions;  /* of each column; 0: all live */
+	uint64_t limit;     /* entries; 0: all */
+	size_t batch_bytes; /* hint: fetch about this much at a time; 0: default */
+	bool past_damage;   /* go on behind what cannot be read; -EBADMSG comes in the place of the end */
 };
 struct tfs_scan;
 /* Order: rows, families by id, qualifiers ascending, timestamps descending.  Copies the spec. */
@@ -482,20 +493,20 @@ struct tfs_info {
 };
 /* stat of one version, or of the newest (TFS_NEWEST).  -ENOENT; -EINVAL unknown family. */
 TFS_API int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-		     struct tfs_info *info) TFS_CHECKED;
+	struct tfs_info *info) TFS_CHECKED;
 /* Reads up to n bytes at offset; info may be NULL.  *got < n only at the value's end. */
 TFS_API int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-		     uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info) TFS_CHECKED;
+	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info) TFS_CHECKED;
 /* Does the row (family NULL) or the row's family hold a live cell, or may it, in a block that cannot be read? */
 TFS_API int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists) TFS_CHECKED;
 
 /* ---- tablets ---- */
 struct tfs_usage {
-	uint64_t disk_bytes;      /* SSTables, compressed (a family, a tablet that shares files: its share) */
-	uint64_t raw_bytes;       /* keys and values in SSTables, uncompressed */
-	uint64_t memory_bytes;    /* memtables */
-	uint64_t cells;           /* entries stored, dead ones not yet collected included */
-	uint64_t tombstones;      /* deletes stored; of whole rows: the table's, and no family's */
+	uint64_t disk_bytes;   /* SSTables, compressed (a family, a tablet that shares files: its share) */
+	uint64_t raw_bytes;    /* keys and values in SSTables, uncompressed */
+	uint64_t memory_bytes; /* memtables */
+	uint64_t cells;        /* entries stored, dead ones not yet collected included */
+	uint64_t tombstones;   /* deletes stored; of whole rows: the table's, and no family's */
 };
 /* family NULL: the whole table. */
 TFS_API int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u) TFS_CHECKED;
@@ -503,7 +514,7 @@ struct tfs_tablet {
 	/* [begin, end); end.data NULL: to the end.  Keys as they are stored: a salted table's with crc32c(row) mod salt in front */
 	struct tfs_bytes begin, end;
 	const char *server, *state;
-	uint64_t bytes;               /* on disk and in memory */
+	uint64_t bytes; /* on disk and in memory */
 	unsigned sstables;
 	struct tfs_usage usage;
 };

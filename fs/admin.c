@@ -19,7 +19,7 @@
 static int put_server(void *arg, const struct tfs_server *s)
 {
 	return buf_printf(arg, "%s\t%llu\t%u\t%llu\t%s\n", s->name, (unsigned long long)s->incarnation, s->tablets,
-			  (unsigned long long)s->bytes, s->state);
+		(unsigned long long)s->bytes, s->state);
 }
 
 static int list_servers(struct buf *out)
@@ -63,8 +63,8 @@ int admin_render_system(const struct node *n, struct buf *out)
 	r = buf_append(out, text, strlen(text));
 	free(text);
 	if (r == 0 && strcmp(name, "status") == 0)
-		r = buf_printf(out, "mount        %s, %llu bytes written but not yet committed\n", fs.read_only ? "read-only" : "read-write",
-			       (unsigned long long)stage_memory_used());
+		r = buf_printf(out, "mount        %s, %llu bytes written but not yet committed\n",
+			fs.read_only ? "read-only" : "read-write", (unsigned long long)stage_memory_used());
 	if (r == 0 && strcmp(name, "metrics") == 0)
 		r = mount_metrics(out);
 	return r;
@@ -87,9 +87,10 @@ static int put_tablet(void *arg, const struct tfs_tablet *t)
 	if (r == 0)
 		r = put_border(out, t->end);
 	if (r == 0)
-		r = buf_printf(out, "\t%s\t%s\t%llu\t%u\t%llu\t%llu\t%llu\t%llu\n", t->server, t->state, (unsigned long long)t->bytes,
-			       t->sstables, (unsigned long long)t->usage.raw_bytes, (unsigned long long)t->usage.memory_bytes,
-			       (unsigned long long)t->usage.cells, (unsigned long long)t->usage.tombstones);
+		r = buf_printf(out, "\t%s\t%s\t%llu\t%u\t%llu\t%llu\t%llu\t%llu\n", t->server, t->state,
+			(unsigned long long)t->bytes, t->sstables, (unsigned long long)t->usage.raw_bytes,
+			(unsigned long long)t->usage.memory_bytes, (unsigned long long)t->usage.cells,
+			(unsigned long long)t->usage.tombstones);
 	return r;
 }
 
@@ -234,8 +235,8 @@ static int refuse_line(struct node *n, struct slice line, int r)
 	}
 }
 
-static int each_line(struct node *n, struct slice text, int (*fn)(struct node *n, struct slice line, struct changes *c),
-		     struct changes *c)
+static int each_line(
+	struct node *n, struct slice text, int (*fn)(struct node *n, struct slice line, struct changes *c), struct changes *c)
 {
 	while (text.n) {
 		const uint8_t *end = memchr(text.p, '\n', text.n);
@@ -271,9 +272,9 @@ static int row_verb(struct node *n, struct slice line, struct changes *c)
 	struct buf row = {0};
 	struct slice name;
 	int r;
-	int (*fn)(struct tfs_table *t, struct tfs_bytes row) = verb(line, "split", &name) ? tfs_split :
-							       verb(line, "merge", &name) ? tfs_merge :
-											    NULL;
+	int (*fn)(struct tfs_table * t, struct tfs_bytes row) = verb(line, "split", &name) ? tfs_split
+		: verb(line, "merge", &name)                                               ? tfs_merge
+											   : NULL;
 
 	if (!fn && !verb(line, "drop-rows", &name))
 		return NO_SUCH_VERB;

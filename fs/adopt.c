@@ -31,8 +31,8 @@ struct adopted {
 struct adoption {
 	struct adopted *files;
 	size_t count, cap;
-	struct node **dirs;         /* of scratch, counted; the outer one first */
-	struct node **families;     /* counted */
+	struct node **dirs;     /* of scratch, counted; the outer one first */
+	struct node **families; /* counted */
 	size_t dir_count, family_count;
 	fuse_req_t req;
 	struct changes *c;
@@ -226,7 +226,10 @@ static int apply(struct adoption *a, struct node *row, struct tfs_result **resul
 		r = stage_bytes(&f->x->w.image, &value);
 		if (r == 0)
 			r = tfs_mutation_put(m, p.family, p.qualifier,
-					     f->cell.kind == NODE_VERSION ? p.ts : f->x->w.time_set ? tfs_at(f->x->w.time) : TFS_AUTO, bytes_of(value));
+				f->cell.kind == NODE_VERSION ? p.ts
+					: f->x->w.time_set   ? tfs_at(f->x->w.time)
+							     : TFS_AUTO,
+				bytes_of(value));
 	}
 	if (r == 0)
 		r = tfs_apply(m, 0, *results);
@@ -288,8 +291,8 @@ static int make_empty(struct adoption *a, struct node *row)
 	return r == -EEXIST ? 0 : r;
 }
 
-int adopt_dir(struct node *source, struct node *newdir, const char *newname, struct resolved *to, bool noreplace,
-	      fuse_req_t req, struct changes *c)
+int adopt_dir(struct node *source, struct node *newdir, const char *newname, struct resolved *to, bool noreplace, fuse_req_t req,
+	struct changes *c)
 {
 	struct adoption a = {.req = req, .c = c};
 	struct node *row = NULL, *family = NULL;

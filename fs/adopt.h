@@ -12,7 +12,7 @@
  * cell, or is open; mv then copies.  -EACCES: the caller may not write to a family.  After an error all of it is scratch still, but a
  * family may have been made.
  */
-int adopt_dir(struct node *source, struct node *newdir, const char *newname, struct resolved *to, bool noreplace,
-	      fuse_req_t req, struct changes *c) TFS_MUST;
+int adopt_dir(struct node *source, struct node *newdir, const char *newname, struct resolved *to, bool noreplace, fuse_req_t req,
+	struct changes *c) TFS_MUST;
 
 #endif

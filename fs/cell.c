@@ -234,8 +234,8 @@ static struct node *holder(struct node *dir, enum node_kind part_kind, struct sl
 	return node_find(dir, part_kind, slice_of(path.p, n), 0);
 }
 
-static void changed_in_view(struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone,
-			    const struct node *not_self)
+static void changed_in_view(
+	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone, const struct node *not_self)
 {
 	bool latest = node_is_latest(family_node), entry = false;
 	struct buf path = {0};
@@ -277,8 +277,8 @@ out:
 	buf_fini(&path);
 }
 
-void cell_changed(struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone,
-		  const struct node *not_self)
+void cell_changed(
+	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone, const struct node *not_self)
 {
 	struct node *twin = family_twin(family_node);
 

@@ -51,8 +51,8 @@ double version_timeout(const struct family_info *f, int64_t expires_us);
  * with it the listings it is (or was) in.  family_node may be of either view.
  * gone: the version is no longer there.  not_self: leave this node's pages.
  */
-void cell_changed(struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone,
-		  const struct node *not_self);
+void cell_changed(
+	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone, const struct node *not_self);
 /* The live versions of a column, newest first, as they are now: collected before a removal or move, noted after it. */
 struct versions {
 	int64_t *ts;

@@ -44,15 +44,21 @@ void control_fini(void)
 
 const char *const *control_names(enum node_kind dir)
 {
-	return dir == NODE_FAMILY_DIR ? family_settings : dir == NODE_GROUP_DIR ? group_settings : dir == NODE_SYSTEM ? system_files : none;
+	return dir == NODE_FAMILY_DIR   ? family_settings
+		: dir == NODE_GROUP_DIR ? group_settings
+		: dir == NODE_SYSTEM    ? system_files
+					: none;
 }
 
 bool control_reserved(const struct node *dir, const char *name)
 {
 	static const char *const of_table[] = {".scan", ".snap", ".import", ".import.tar", ".export", ".export.tar", ".changes",
-					       ".splits", ".run", ".scripts", ".since", NULL};
+		".splits", ".run", ".scripts", ".since", NULL};
 	static const char *const of_row[] = {".row.json", ".mutate", NULL}, *const of_root[] = {".snap", NULL};
-	const char *const *p = dir->kind == NODE_TABLE ? of_table : dir->kind == NODE_ROW ? of_row : dir->kind == NODE_ROOT ? of_root : none;
+	const char *const *p = dir->kind == NODE_TABLE ? of_table
+		: dir->kind == NODE_ROW                ? of_row
+		: dir->kind == NODE_ROOT               ? of_root
+						       : none;
 
 	while (*p && strcmp(*p, name) != 0)
 		p++;
@@ -101,8 +107,8 @@ static int render_family(const struct node *n, struct tfs_table *t, const struct
 	if (r)
 		return r;
 	return buf_printf(out, "name value\ndisk_bytes %llu\nraw_bytes %llu\nmemory_bytes %llu\ncells %llu\ntombstones %llu\n",
-			  (unsigned long long)u.disk_bytes, (unsigned long long)u.raw_bytes, (unsigned long long)u.memory_bytes,
-			  (unsigned long long)u.cells, (unsigned long long)u.tombstones);
+		(unsigned long long)u.disk_bytes, (unsigned long long)u.raw_bytes, (unsigned long long)u.memory_bytes,
+		(unsigned long long)u.cells, (unsigned long long)u.tombstones);
 }
 
 static int render_group(const struct node *n, const struct tfs_schema *s, struct buf *out)
@@ -414,8 +420,8 @@ static void schema_changed(struct node *n, const struct tfs_schema *before, stru
 }
 
 /* By an edit or, without one, by a text. */
-static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us, const struct who *who,
-			 char **why, struct changes *c)
+static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us,
+	const struct who *who, char **why, struct changes *c)
 {
 	static const struct tfs_user stranger = {.uid = (uid_t)-1, .gid = (gid_t)-1};
 	struct tfs_table *t = node_store_table(n);
@@ -425,7 +431,8 @@ static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct
 	mutex_lock(&schema_lock);
 	r = tfs_schema_get(t, &before);
 	if (r == 0) {
-		r = e ? tfs_schema_change(t, e, why) : tfs_schema_set_text_as(t, bytes_of(text), mtime_us, who ? &who->user : &stranger, why);
+		r = e ? tfs_schema_change(t, e, why)
+		      : tfs_schema_set_text_as(t, bytes_of(text), mtime_us, who ? &who->user : &stranger, why);
 		if (r == 0)
 			schema_changed(n, before, c);
 		tfs_schema_put(before);
@@ -498,8 +505,9 @@ static int setting_text(struct slice text, char **out)
 {
 	char *s;
 
-	while (text.n && (text.p[text.n - 1] == '\n' || text.p[text.n - 1] == ' ' || text.p[text.n - 1] == '\t' ||
-			  text.p[text.n - 1] == '\r'))
+	while (text.n &&
+		(text.p[text.n - 1] == '\n' || text.p[text.n - 1] == ' ' || text.p[text.n - 1] == '\t' ||
+			text.p[text.n - 1] == '\r'))
 		text.n--;
 	while (text.n && (*text.p == ' ' || *text.p == '\t'))
 		text = slice_of(text.p + 1, text.n - 1);

@@ -56,21 +56,21 @@ struct mark {
 };
 struct stream {
 	struct mutex lock;
-	TAILQ_ENTRY(stream) age;  /* pool lock: while idle */
-	LIST_ENTRY(stream) same;  /* pool lock: in a bucket */
+	TAILQ_ENTRY(stream) age; /* pool lock: while idle */
+	LIST_ENTRY(stream) same; /* pool lock: in a bucket */
 	uint32_t id;
 	uint64_t dir_ino;
 	const struct node *dir;
-	uint32_t epoch;        /* of the directory when the listing began */
-	unsigned batches;      /* answers that had entries */
-	uint64_t end;          /* the ordinal at which an answer found nothing more; 0: not met */
-	uint64_t end_changes;  /* and what fs.changes and the epoch were before it looked */
+	uint32_t epoch;       /* of the directory when the listing began */
+	unsigned batches;     /* answers that had entries */
+	uint64_t end;         /* the ordinal at which an answer found nothing more; 0: not met */
+	uint64_t end_changes; /* and what fs.changes and the epoch were before it looked */
 	uint32_t end_epoch;
-	bool damaged;          /* something could not be read: said at the end */
-	bool ended;            /* pool lock: its end was told */
-	unsigned users;        /* pool lock: the open directory, and requests; 0: idle */
-	size_t bytes;          /* with its marks */
-	struct mark *recent;   /* ordinal n stands at n % recent_cap */
+	bool damaged;        /* something could not be read: said at the end */
+	bool ended;          /* pool lock: its end was told */
+	unsigned users;      /* pool lock: the open directory, and requests; 0: idle */
+	size_t bytes;        /* with its marks */
+	struct mark *recent; /* ordinal n stands at n % recent_cap */
 	unsigned recent_cap;
 	struct mark *checkpoints;
 	unsigned checkpoint_count, checkpoint_cap;
@@ -83,8 +83,8 @@ struct dir_handle {
 
 LIST_HEAD(bucket, stream);
 static struct {
-	struct mutex lock;     /* RANK_FS_TREE; nothing is called under it */
-	TAILQ_HEAD(, stream) idle;      /* the first was not used for longest, and is forgotten first */
+	struct mutex lock;         /* RANK_FS_TREE; nothing is called under it */
+	TAILQ_HEAD(, stream) idle; /* the first was not used for longest, and is forgotten first */
 	size_t idle_bytes;
 	struct bucket buckets[BUCKETS]; /* by directory */
 	uint32_t next_id;
@@ -194,7 +194,7 @@ static int stream_take(const struct node *dir, uint32_t id, struct dir_handle *h
 
 	mutex_lock(&pool.lock);
 	if (id || fs.no_opendir)
-		LIST_FOREACH(s, bucket_of(dir->ino), same)
+		LIST_FOREACH (s, bucket_of(dir->ino), same)
 			if (s->id == (id ? id : 1) && stream_is_of(s, dir))
 				break;
 	if (s)
@@ -241,7 +241,7 @@ static bool stream_may_be_kept(struct stream *s, const struct node *dir)
 
 	mutex_lock(&pool.lock);
 	s->ended = true;
-	LIST_FOREACH(other, bucket_of(dir->ino), same)
+	LIST_FOREACH (other, bucket_of(dir->ino), same)
 		keep = keep && (other == s || !stream_is_of(other, dir) || other->ended);
 	mutex_unlock(&pool.lock);
 	return keep || fs.no_opendir;
@@ -321,7 +321,7 @@ static int remember(struct stream *s, uint64_t ordinal, const struct cursor *at)
 	int r = 0;
 
 	while (r == 0 && (!m || (m->ordinal && m->ordinal != ordinal)) &&
-	       (s->recent_cap < RECENT_MIN || (s->recent_cap < RECENT_MAX && s->bytes < MARK_BYTES))) {
+		(s->recent_cap < RECENT_MIN || (s->recent_cap < RECENT_MAX && s->bytes < MARK_BYTES))) {
 		r = recent_grow(s);
 		m = r ? NULL : &s->recent[ordinal % s->recent_cap];
 	}
@@ -353,13 +353,13 @@ struct answer {
 	bool plus;
 	char *buf;
 	size_t size, used;
-	uint64_t changes;            /* as they were before anything was looked at */
+	uint64_t changes; /* as they were before anything was looked at */
 	uint32_t epoch;
-	struct family_info family;   /* of the cells here */
+	struct family_info family; /* of the cells here */
 	const struct tfs_schema *schema;
-	struct dir_handle *handle;   /* NULL: there are none */
-	struct stream *stream;       /* whose offsets the answer has now */
-	bool forked;                 /* that is a new one; counted */
+	struct dir_handle *handle; /* NULL: there are none */
+	struct stream *stream;     /* whose offsets the answer has now */
+	bool forked;               /* that is a new one; counted */
 };
 
 static bool add_plain(struct answer *a, const char *name, uint64_t ino, mode_t type, off_t offset)
@@ -453,8 +453,8 @@ static bool entry_at_hand(struct answer *a, struct node *n, const struct list_en
 
 static int entry_node(struct answer *a, const struct list_entry *e, const char *name, struct node **out)
 {
-	if (e->kind == NODE_VERSION || e->kind == NODE_PLAIN || e->kind == NODE_ROW || e->kind == NODE_FAMILY || e->kind == NODE_ROW_PART ||
-	    e->kind == NODE_CELL_PART) {
+	if (e->kind == NODE_VERSION || e->kind == NODE_PLAIN || e->kind == NODE_ROW || e->kind == NODE_FAMILY ||
+		e->kind == NODE_ROW_PART || e->kind == NODE_CELL_PART) {
 		*out = node_get(e->parent, e->kind, e->key, e->kind == NODE_VERSION ? e->ts : 0);
 		return *out ? 0 : -ENOMEM;
 	}
@@ -473,7 +473,8 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 	memcpy(name, e->name.p, e->name.n);
 	name[e->name.n] = 0;
 	if (!a->plus || e->unsure || (offset & UINT32_MAX) > PLUS_ENTRIES)
-		return add_plain(a, name, node_ino(e->parent, e->kind, e->key, e->kind == NODE_PLAIN ? 0 : e->ts), type_of(e->kind), offset);
+		return add_plain(
+			a, name, node_ino(e->parent, e->kind, e->key, e->kind == NODE_PLAIN ? 0 : e->ts), type_of(e->kind), offset);
 	r = entry_node(a, e, name, &n);
 	if (r == 0 && !entry_at_hand(a, n, e, &p))
 		r = tree_entry(n, &p);
@@ -576,7 +577,8 @@ static int begin_at(struct answer *a, const struct stream *s, uint64_t ordinal, 
 
 	if (!from && ordinal > 2) {
 		if (!may_count(a, s))
-			return refuse(-ESTALE, a->dir, NULL, "a reader went back to a place that is no longer known, and the directory has changed");
+			return refuse(-ESTALE, a->dir, NULL,
+				"a reader went back to a place that is no longer known, and the directory has changed");
 		from = checkpoint_before(s, ordinal);
 	}
 	r = lister_new(a->dir, from ? &from->at : NULL, a->plus, out);
@@ -626,8 +628,13 @@ static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
 static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct dir_handle *h, bool plus)
 {
 	struct node *dir = node_of(ino), *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;
-	struct answer a = {
-		.req = req, .dir = dir, .plus = plus, .size = size, .changes = atomic_load(&fs.changes), .epoch = dir->epoch, .handle = h};
+	struct answer a = {.req = req,
+		.dir = dir,
+		.plus = plus,
+		.size = size,
+		.changes = atomic_load(&fs.changes),
+		.epoch = dir->epoch,
+		.handle = h};
 	uint64_t ordinal = (uint64_t)offset & UINT32_MAX;
 	struct stream *s = NULL;
 	int r = 0;

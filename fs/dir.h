@@ -16,21 +16,21 @@ int dir_part_exists(struct node *base, struct slice path) TFS_MUST;
 
 /* A place between two entries: what was last given. */
 struct cursor {
-	uint8_t phase;   /* enum list_phase */
-	int64_t number;  /* version's timestamp, or index */
+	uint8_t phase;  /* enum list_phase */
+	int64_t number; /* version's timestamp, or index */
 	struct buf key;
 };
 
 struct list_entry {
-	struct slice name;       /* borrowed until the next call */
+	struct slice name; /* borrowed until the next call */
 	enum node_kind kind;
-	struct node *parent;     /* of its node */
+	struct node *parent; /* of its node */
 	struct slice key;
 	int64_t ts;
-	struct tfs_info info;    /* cells */
-	struct tfs_bytes value;  /* data NULL: not at hand */
+	struct tfs_info info;   /* cells */
+	struct tfs_bytes value; /* data NULL: not at hand */
 	bool sized;
-	bool unsure;             /* what could not be read may have hidden it: nothing but its name is known */
+	bool unsure; /* what could not be read may have hidden it: nothing but its name is known */
 };
 
 struct lister;

@@ -66,7 +66,7 @@ static bool grow(void)
 static bool keeps_time(const struct node *dir)
 {
 	const unsigned of_data = 1u << NODE_ROOT | 1u << NODE_TABLE | 1u << NODE_LATEST | 1u << NODE_ROW | 1u << NODE_ROW_PART |
-				 1u << NODE_FAMILY | 1u << NODE_CELL_PART;
+		1u << NODE_FAMILY | 1u << NODE_CELL_PART;
 
 	return (of_data >> dir->kind & 1) && node_is_latest(dir);
 }

@@ -47,33 +47,33 @@ static inline enum file_kind file_kind(const struct node *n)
 enum reader_end { READER_WITHIN, READER_ALL, READER_END };
 
 struct handle {
-	struct handle *next;             /* of the file, newest first */
+	struct handle *next;                 /* of the file, newest first */
 	struct handle *all_next, **all_link; /* of the daemon */
-	struct node *node;               /* what was opened; counted */
-	struct filex *x;                 /* its state; counted */
-	struct node *target;             /* plain: where commits go, a home; counted; another than x->node after a rename; tree lock too */
-	bool readable, writable;         /* to truncate is to write */
-	_Atomic pid_t pid;               /* the thread that opened it, or wrote last */
-	uint32_t seen;                   /* plain: the changes of the column that the image has; log: the lines that it had had */
-	_Atomic enum reader_end ended;   /* plain, only read: since the image was loaded */
-	_Atomic uint32_t readers;        /* plain, only read: threads that read the image without the file's lock */
-	struct writer w;                 /* plain and control files */
+	struct node *node;                   /* what was opened; counted */
+	struct filex *x;                     /* its state; counted */
+	struct node *target;     /* plain: where commits go, a home; counted; another than x->node after a rename; tree lock too */
+	bool readable, writable; /* to truncate is to write */
+	_Atomic pid_t pid;       /* the thread that opened it, or wrote last */
+	uint32_t seen;           /* plain: the changes of the column that the image has; log: the lines that it had had */
+	_Atomic enum reader_end ended; /* plain, only read: since the image was loaded */
+	_Atomic uint32_t readers;      /* plain, only read: threads that read the image without the file's lock */
+	struct writer w;               /* plain and control files */
 };
 
 struct filex {
 	struct mutex lock;
-	struct cond idle;                /* w, or a descriptor's writer, is no longer busy */
-	unsigned refs;                   /* tree lock */
-	struct node *node;               /* whose state it is, a home; counted.  NULL: scratch, whose nodes count the filex */
-	struct node *latest;             /* plain: its node in .latest, if it was opened there; counted */
-	struct handle *handles;          /* changed under the tree lock too */
-	struct writer w;                 /* version, scratch */
-	struct node *forward;            /* plain, scratch: what it was renamed to while open; counted; changed under the tree lock too */
-	struct filex *now;               /* version: renamed while open, it is this one now; counted.  That has no `now` itself */
+	struct cond idle;       /* w, or a descriptor's writer, is no longer busy */
+	unsigned refs;          /* tree lock */
+	struct node *node;      /* whose state it is, a home; counted.  NULL: scratch, whose nodes count the filex */
+	struct node *latest;    /* plain: its node in .latest, if it was opened there; counted */
+	struct handle *handles; /* changed under the tree lock too */
+	struct writer w;        /* version, scratch */
+	struct node *forward;   /* plain, scratch: what it was renamed to while open; counted; changed under the tree lock too */
+	struct filex *now;      /* version: renamed while open, it is this one now; counted.  That has no `now` itself */
 	struct filex *followers, *next_follower; /* version: those whose `now` it is */
-	_Atomic uint32_t commits;        /* plain: changes of the column */
-	bool given;                      /* scratch: its content has become a cell's or the schema's; only open descriptors need it still */
-	bool orphan;                     /* tree lock too: version: removed or renamed; counted once for those who only read it */
+	_Atomic uint32_t commits;                /* plain: changes of the column */
+	bool given;  /* scratch: its content has become a cell's or the schema's; only open descriptors need it still */
+	bool orphan; /* tree lock too: version: removed or renamed; counted once for those who only read it */
 	/* scratch: a node holds a count; after a rename two nodes share it */
 	mode_t mode;
 	uid_t uid;
@@ -178,7 +178,7 @@ struct kept {
 int kept_add(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
 /* It moved: whoever has it open has the version to_ts of target's column open from now on. */
 void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target, int64_t to_ts,
-		struct changes *c);
+	struct changes *c);
 /* The same of every version of the column, each with its timestamp: one pass over those that the kernel knows. */
 void kept_column_moved(struct kept *k, struct node *family_node, struct slice qualifier, struct node *target, struct changes *c);
 /* The others have gone. */

@@ -37,9 +37,9 @@
 struct kept_version {
 	struct kept_version *next;
 	struct node *n;
-	struct filex *x;    /* NULL: nobody had it open */
+	struct filex *x; /* NULL: nobody had it open */
 	struct writer copy;
-	bool done;          /* moved, or ended */
+	bool done; /* moved, or ended */
 };
 
 /* Versions have one node, in the table itself. */
@@ -244,7 +244,7 @@ static bool is_of(const struct kept_version *e, const struct node *family_node, 
 }
 
 void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target, int64_t to_ts,
-		struct changes *c)
+	struct changes *c)
 {
 	struct node *family = family_home(target->parent, true);
 

@@ -26,12 +26,12 @@ struct fs {
 	struct tfs_store *store;
 	struct fuse_session *session;
 	bool read_only, quiet, latest;
-	bool no_open;              /* read-only, and the kernel takes ENOSYS to OPEN */
-	bool no_opendir;           /* OPENDIR is answered ENOSYS: read-only, and nothing expires */
-	unsigned max_read;         /* libfuse's option, 0: not given */
-	uid_t uid;                 /* who mounted: owner of the root */
+	bool no_open;      /* read-only, and the kernel takes ENOSYS to OPEN */
+	bool no_opendir;   /* OPENDIR is answered ENOSYS: read-only, and nothing expires */
+	unsigned max_read; /* libfuse's option, 0: not given */
+	uid_t uid;         /* who mounted: owner of the root */
 	gid_t gid;
-	_Atomic uint64_t changes;  /* counts commits: see fs_timeout_guard */
+	_Atomic uint64_t changes; /* counts commits: see fs_timeout_guard */
 };
 extern struct fs fs;
 
@@ -45,8 +45,14 @@ static inline fuse_ino_t id_of(const struct node *n)
 {
 	return n->kind == NODE_ROOT ? FUSE_ROOT_ID : (fuse_ino_t)(uintptr_t)n;
 }
-static inline struct tfs_bytes bytes_of(struct slice s) { return tfs_bytes_of(s.p, s.n); }
-static inline struct slice slice_from(struct tfs_bytes b) { return slice_of(b.data, b.size); }
+static inline struct tfs_bytes bytes_of(struct slice s)
+{
+	return tfs_bytes_of(s.p, s.n);
+}
+static inline struct slice slice_from(struct tfs_bytes b)
+{
+	return slice_of(b.data, b.size);
+}
 
 /* One of a fixed set of locks, chosen by row: multi-step operations on one row hold it. */
 struct mutex *fs_row_lock(const struct node *row);

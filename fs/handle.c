@@ -368,7 +368,7 @@ static bool lies_in(const struct node *dir, const struct node *cell)
 	if (dir->kind != NODE_CELL_PART)
 		return true;
 	in = name_encode(cell->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(cell), cell->ts, &path) == 0 &&
-	     name_component(buf_slice(&path), node_key(dir), &component, &last);
+		name_component(buf_slice(&path), node_key(dir), &component, &last);
 	buf_fini(&path);
 	return in;
 }

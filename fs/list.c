@@ -31,22 +31,22 @@
 enum list_phase { LIST_SCHEMA, LIST_OWN, LIST_PARTS, LIST_KEYS, LIST_KEYS_AFTER, LIST_NAMES, LIST_END };
 
 struct lister {
-	struct node *dir;          /* NULL: only keys, for parts */
-	struct node *base;         /* whose keys: table, latest, row or family */
-	struct node *home;         /* the same in the table's own view, where directories are made; counted; NULL: there is none */
-	struct slice path;         /* of the parts that dir is */
+	struct node *dir;  /* NULL: only keys, for parts */
+	struct node *base; /* whose keys: table, latest, row or family */
+	struct node *home; /* the same in the table's own view, where directories are made; counted; NULL: there is none */
+	struct slice path; /* of the parts that dir is */
 	struct cursor at;
 	bool values, latest;
 	struct tfs_scan *scan;
 	bool scan_done, peeked, prefixed, phase_begun;
-	struct tfs_cell cell;      /* the scan's current one, when peeked */
+	struct tfs_cell cell; /* the scan's current one, when peeked */
 	struct name_prefix prefix;
-	bool damaged;              /* something could not be read: scans go on behind it */
-	struct buf to;             /* end of the scan's range */
+	bool damaged;  /* something could not be read: scans go on behind it */
+	struct buf to; /* end of the scan's range */
 	struct buf from;
 	struct buf name, last_part;
 	const struct tfs_schema *schema;
-	uint16_t *families;        /* with cells in the row */
+	uint16_t *families; /* with cells in the row */
 	unsigned family_count;
 	char tables[16][TFS_NAME_MAX + 1];
 	char family_key[FAMILY_KEY_BYTES];
@@ -345,7 +345,7 @@ static bool has_keys(const struct lister *l, enum list_phase phase)
 {
 	if (phase == LIST_KEYS)
 		return !(l->base->kind == NODE_FAMILY && l->prefixed &&
-			 (!l->prefix.split_version || slice_eq(buf_slice(&l->prefix.qualifier), buf_slice(&l->prefix.raw))));
+			(!l->prefix.split_version || slice_eq(buf_slice(&l->prefix.qualifier), buf_slice(&l->prefix.raw))));
 	return l->base->kind == NODE_FAMILY && l->prefixed;
 }
 
@@ -515,7 +515,8 @@ static int list_families(struct lister *l, struct list_entry *e)
 		}
 		if (!here)
 			continue;
-		*e = (struct list_entry){.name = slice_str(f->name), .kind = NODE_FAMILY, .parent = l->base, .key = slice_str(l->family_key)};
+		*e = (struct list_entry){
+			.name = slice_str(f->name), .kind = NODE_FAMILY, .parent = l->base, .key = slice_str(l->family_key)};
 		return 1;
 	}
 	return r;
@@ -593,9 +594,10 @@ again:
 		return r;
 	r = tfs_table_open(fs.store, name, &t);
 	if (r == -ENOENT)
-		goto again; /* dropped meanwhile */
+		goto again;  /* dropped meanwhile */
 	if (r == -EBADMSG) { /* its schema is damaged: a name, and EIO for all else */
-		*e = (struct list_entry){.name = slice_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = slice_str(name), .unsure = true};
+		*e = (struct list_entry){
+			.name = slice_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = slice_str(name), .unsure = true};
 		return 1;
 	}
 	if (r)
@@ -621,9 +623,9 @@ static int list_schema(struct lister *l, struct list_entry *e)
 		l->at.number = id + 1;
 		tree_family_key(id, l->family_key);
 		*e = (struct list_entry){.name = slice_str(families ? l->schema->families[i].name : l->schema->groups[i].name),
-					 .kind = families ? NODE_FAMILY_DIR : NODE_GROUP_DIR,
-					 .parent = l->dir,
-					 .key = slice_str(l->family_key)};
+			.kind = families ? NODE_FAMILY_DIR : NODE_GROUP_DIR,
+			.parent = l->dir,
+			.key = slice_str(l->family_key)};
 		return 1;
 	}
 	return 0;
@@ -648,8 +650,8 @@ static int list_names(struct lister *l, struct list_entry *e)
 
 static bool lists_names(enum node_kind kind)
 {
-	return kind == NODE_ROOT || kind == NODE_FAMILIES || kind == NODE_GROUPS || kind == NODE_FAMILY_DIR || kind == NODE_GROUP_DIR ||
-	       kind == NODE_SYSTEM;
+	return kind == NODE_ROOT || kind == NODE_FAMILIES || kind == NODE_GROUPS || kind == NODE_FAMILY_DIR ||
+		kind == NODE_GROUP_DIR || kind == NODE_SYSTEM;
 }
 
 static int list_phase(struct lister *l, struct list_entry *e)

@@ -48,13 +48,13 @@ struct worker {
 };
 
 static struct {
-	struct mutex lock;     /* RANK_FS_NOTIFY: nothing is called under it */
+	struct mutex lock; /* RANK_FS_NOTIFY: nothing is called under it */
 	struct cond followers, monitor;
 	struct worker worker[THREADS];
 	_Atomic int leader;
-	_Atomic bool parked;   /* the monitor sleeps until the next request */
+	_Atomic bool parked; /* the monitor sleeps until the next request */
 	bool stop;
-	sem_t ended;           /* posted by a worker that found the connection ended, and by signals */
+	sem_t ended; /* posted by a worker that found the connection ended, and by signals */
 } loop;
 
 /* Is there a processor for us while the client runs?  Then reads of the device do not wait by themselves. */

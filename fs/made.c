@@ -131,7 +131,7 @@ static void forget_entry(struct node *n, struct changes *c)
 	mutex_lock(tree_mutex());
 	if (slash) {
 		dir = node_find_locked(dir, n->kind == NODE_CELL_PART ? NODE_CELL_PART : NODE_ROW_PART,
-				       slice_of(name.p, (size_t)(slash - name.p)), 0);
+			slice_of(name.p, (size_t)(slash - name.p)), 0);
 		name = slice_of(slash + 1, name.n - (size_t)(slash - name.p) - 1);
 	}
 	if (dir && name.n) {
@@ -274,7 +274,7 @@ void made_cell_left(struct node *family_node, struct slice qualifier, bool versi
 		(void)!made_has_scratch_locked(home);
 	mutex_unlock(tree_mutex());
 	if (name_encode(version ? NAME_VERSION : NAME_NEWEST, qualifier, ts, &cell) == 0 &&
-	    name_encode(NAME_ROW, node_key(home->parent), 0, &name) == 0) {
+		name_encode(NAME_ROW, node_key(home->parent), 0, &name) == 0) {
 		parts_left(home->parent->parent, NODE_ROW_PART, buf_slice(&name));
 		parts_left(home, NODE_CELL_PART, buf_slice(&cell));
 	}
@@ -336,7 +336,8 @@ static void drop_oldest(struct node *n, struct changes *c)
 	if (made_removed(n, c) != 0)
 		return;
 	forget_entry(n, c);
-	msg_notice("%s: empty directory dropped: more than %u MiB of them", node_describe(n, NULL, path, sizeof(path)), MADE_BYTES >> 20);
+	msg_notice("%s: empty directory dropped: more than %u MiB of them", node_describe(n, NULL, path, sizeof(path)),
+		MADE_BYTES >> 20);
 }
 
 void made_settle(struct changes *c)

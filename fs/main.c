@@ -44,21 +44,21 @@ struct command {
 
 enum { KEY_RO, KEY_RW, KEY_FSNAME, KEY_MAX_READ };
 
-#define OPTION(text, field) {text, offsetof(struct command, field), 1}
-static const struct fuse_opt option_spec[] = {
-	OPTION("-f", foreground), OPTION("-d", debug), OPTION("debug", debug), OPTION("-s", single),
-	OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version),
-	OPTION("sync", sync), OPTION("quiet", quiet), OPTION("latest", latest),
-	{"config=%s", offsetof(struct command, config), 0},
-	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
-	FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD),
-	FUSE_OPT_KEY("fsname=", KEY_FSNAME), FUSE_OPT_KEY("max_read=", KEY_MAX_READ),
-	FUSE_OPT_END};
+#define OPTION(text, field)                                                                                                        \
+	{                                                                                                                          \
+		text, offsetof(struct command, field), 1                                                                           \
+	}
+static const struct fuse_opt option_spec[] = {OPTION("-f", foreground), OPTION("-d", debug), OPTION("debug", debug),
+	OPTION("-s", single), OPTION("-h", help), OPTION("--help", help), OPTION("-V", version), OPTION("--version", version),
+	OPTION("sync", sync), OPTION("quiet", quiet), OPTION("latest", latest), {"config=%s", offsetof(struct command, config), 0},
+	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW), FUSE_OPT_KEY("async", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("nofail", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("auto", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("noauto", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("user", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("nouser", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("users", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("owner", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("group", FUSE_OPT_KEY_DISCARD),
+	FUSE_OPT_KEY("relatime", FUSE_OPT_KEY_DISCARD), FUSE_OPT_KEY("fsname=", KEY_FSNAME),
+	FUSE_OPT_KEY("max_read=", KEY_MAX_READ), FUSE_OPT_END};
 
 static int take_argument(void *data, const char *arg, int key, struct fuse_args *out)
 {
@@ -74,7 +74,8 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 	if (key == KEY_MAX_READ)
 		fs.max_read = (unsigned)strtoul(arg + strlen("max_read="), NULL, 10);
 	/* Remarks of fstab, for other programs. */
-	if (key == FUSE_OPT_KEY_OPT && (strncmp(arg, "x-", 2) == 0 || strncmp(arg, "X-", 2) == 0 || strncmp(arg, "comment=", 8) == 0))
+	if (key == FUSE_OPT_KEY_OPT &&
+		(strncmp(arg, "x-", 2) == 0 || strncmp(arg, "X-", 2) == 0 || strncmp(arg, "comment=", 8) == 0))
 		return 0;
 	if (key != FUSE_OPT_KEY_NONOPT)
 		return 1;
@@ -107,7 +108,7 @@ static void usage(FILE *to)
 	      "    -o config=FILE         settings (default " DEFAULT_CONFIG ", if there is one)\n"
 	      "\n"
 	      "FUSE options:\n",
-	      to);
+		to);
 	fuse_lowlevel_help();
 }
 
@@ -305,8 +306,8 @@ static int add_options(const struct command *c, struct fuse_args *args)
 	if (r == 0) {
 		char *option;
 
-		if (asprintf(&option, "default_permissions,subtype=tabletfs%s%s", c->own_source ? "" : ",fsname=",
-			     c->own_source ? "" : name) < 0)
+		if (asprintf(&option, "default_permissions,subtype=tabletfs%s%s",
+			    c->own_source ? "" : ",fsname=", c->own_source ? "" : name) < 0)
 			return -ENOMEM;
 		r = fuse_opt_add_arg(args, option);
 		free(option);
@@ -372,7 +373,8 @@ int main(int argc, char **argv)
 		char *config = realpath(c.config, NULL);
 
 		if (!config) {
-			fprintf(stderr, "tabletfs: -o config=%s: %s\n", c.config, c.config[0] ? strerror(errno) : "the name of a file is missing");
+			fprintf(stderr, "tabletfs: -o config=%s: %s\n", c.config,
+				c.config[0] ? strerror(errno) : "the name of a file is missing");
 			goto out;
 		}
 		free(c.config);

@@ -100,9 +100,9 @@ static int device(char **why)
 
 	if (err)
 		say(why, "/dev/fuse: %s%s", strerror(-err),
-			err == -ENOENT || err == -ENODEV || err == -ENXIO ? "; load the kernel's FUSE: modprobe fuse" :
-			err == -EACCES || err == -EPERM		      ? "; its mode must let you read and write it" :
-									"");
+			err == -ENOENT || err == -ENODEV || err == -ENXIO ? "; load the kernel's FUSE: modprobe fuse"
+				: err == -EACCES || err == -EPERM         ? "; its mode must let you read and write it"
+									  : "");
 	else
 		close(fd);
 	return err;

@@ -67,7 +67,7 @@ struct source {
 	size_t escaped_at; /* index of the '@' written %40, or SIZE_MAX */
 	const char *tail;
 	size_t tail_n;
-	size_t at;         /* position over key, then tail */
+	size_t at; /* position over key, then tail */
 };
 
 struct unit {

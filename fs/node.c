@@ -135,7 +135,8 @@ static void dirx_free(struct dirx *d)
 
 	if (!d)
 		return;
-	RB_FOREACH_SAFE(e, extra_tree, &d->extras, next) {
+	RB_FOREACH_SAFE(e, extra_tree, &d->extras, next)
+	{
 		RB_REMOVE(extra_tree, &d->extras, e);
 		free(e);
 	}
@@ -207,7 +208,7 @@ struct node *node_find_locked(struct node *parent, enum node_kind kind, struct s
 	mutex_assert_held(&table.lock);
 	for (struct node *n = table.bucket[ino & (table.buckets - 1)]; n; n = n->next)
 		if (n->ino == ino && n->kind == kind && n->parent == parent && n->ts == ts && (n->flags & NODE_HASHED) &&
-		    slice_eq(node_key(n), key))
+			slice_eq(node_key(n), key))
 			return n;
 	return NULL;
 }

@@ -44,13 +44,13 @@ enum node_kind {
 	NODE_PLAIN,        /* key: qualifier */
 	NODE_SCRATCH_FILE, /* key: name; ts: serial number */
 	NODE_SCRATCH_DIR,
-	NODE_SCHEMA,       /* TABLE/.schema */
-	NODE_FAMILIES,     /* TABLE/.families */
-	NODE_FAMILY_DIR,   /* key: likewise */
+	NODE_SCHEMA,     /* TABLE/.schema */
+	NODE_FAMILIES,   /* TABLE/.families */
+	NODE_FAMILY_DIR, /* key: likewise */
 	NODE_GROUPS,
-	NODE_GROUP_DIR,    /* key: "#ID" of the group */
-	NODE_SETTING,      /* a control file; key: name.  Parent: root's .tabletfs, table, family or group dir */
-	NODE_SYSTEM,       /* /.tabletfs */
+	NODE_GROUP_DIR, /* key: "#ID" of the group */
+	NODE_SETTING,   /* a control file; key: name.  Parent: root's .tabletfs, table, family or group dir */
+	NODE_SYSTEM,    /* /.tabletfs */
 };
 
 struct filex;
@@ -75,19 +75,19 @@ struct node {
 	uint64_t lookups;    /* the kernel's */
 	uint64_t ino;
 	int64_t ts;
-	_Atomic uint64_t size; /* version: valid while epoch equals the table's, as is: */
+	_Atomic uint64_t size;     /* version: valid while epoch equals the table's, as is: */
 	_Atomic int64_t commit_us; /* the time of commit */
 	union {
 		_Atomic(struct filex *) file; /* open state; NULL: nobody has it open */
-		struct dirx *dir;     /* scratch, extras, listing state; NULL: none */
+		struct dirx *dir;             /* scratch, extras, listing state; NULL: none */
 	};
 	uint32_t refs;
 	_Atomic uint32_t epoch; /* version: 0, or the table's when the two were learnt; directory: changes of its listing */
 	uint32_t key_n;
-	uint32_t opens;      /* version: descriptors open for reading only, and openings under way (tree lock) */
+	uint32_t opens; /* version: descriptors open for reading only, and openings under way (tree lock) */
 	uint8_t kind;
 	_Atomic uint8_t flags; /* changed under the tree lock */
-	uint8_t key[];       /* NUL-terminated for convenience */
+	uint8_t key[];         /* NUL-terminated for convenience */
 };
 
 /*
@@ -103,7 +103,7 @@ struct dirx {
 	mode_t mode;             /* NODE_SCRATCH_DIR only, and its owner */
 	uid_t uid;
 	gid_t gid;
-	_Atomic uint32_t epoch;  /* NODE_TABLE only: never 0; a new one makes all remembered sizes unknown */
+	_Atomic uint32_t epoch; /* NODE_TABLE only: never 0; a new one makes all remembered sizes unknown */
 };
 
 struct mutex *tree_mutex(void);
@@ -112,8 +112,14 @@ int node_table_init(void) TFS_MUST;
 void node_table_fini(void);
 struct node *node_root(void);
 
-static inline struct slice node_key(const struct node *n) { return slice_of(n->key, n->key_n); }
-static inline const char *node_name(const struct node *n) { return (const char *)n->key; }
+static inline struct slice node_key(const struct node *n)
+{
+	return slice_of(n->key, n->key_n);
+}
+static inline const char *node_name(const struct node *n)
+{
+	return (const char *)n->key;
+}
 
 /* Finds or makes; the result is counted (node_put).  NULL: out of memory. */
 struct node *node_get(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
@@ -132,10 +138,13 @@ bool node_known(struct node *n); /* does the kernel hold it? */
 
 /* What it stood for has gone: it is out of the table, and a new one with the same key may be made beside it. */
 void node_end_locked(struct node *n);
-static inline bool node_lives(const struct node *n) { return !(n->flags & NODE_GONE); }
+static inline bool node_lives(const struct node *n)
+{
+	return !(n->flags & NODE_GONE);
+}
 
 /* ---- relations ---- */
-struct node *node_table(struct node *n);  /* the table it lies in, itself included; or NULL */
+struct node *node_table(struct node *n); /* the table it lies in, itself included; or NULL */
 static inline bool node_is_dir(const struct node *n)
 {
 	switch ((enum node_kind)n->kind) {
@@ -178,8 +187,8 @@ struct node *node_home_get(struct node *dir);
 /* ---- extras of n's parent; all under the tree lock ---- */
 enum extra_why {
 	EXTRA_SCRATCH,
-	EXTRA_MADE, /* an empty directory */
-	EXTRA_LEFT, /* a directory that may be empty: cells were removed from it */
+	EXTRA_MADE,  /* an empty directory */
+	EXTRA_LEFT,  /* a directory that may be empty: cells were removed from it */
 	EXTRA_HOLDS, /* a row that may hold cells, and has entries of its own: they stay when its cells are gone */
 	EXTRA_WHYS,
 };

@@ -37,7 +37,7 @@ struct later {
 	struct later *next;
 	struct node *dir; /* counted; flagged NODE_EXPIRING, unless all: in the queue once */
 	uint64_t due_us;
-	bool all;         /* of a table */
+	bool all; /* of a table */
 };
 
 static struct {
@@ -45,7 +45,7 @@ static struct {
 	struct cond wake, wake_entries;
 	struct item *head, **tail;
 	struct item *entries, **entries_tail;
-	struct item *owed, **owed_tail; /* replies that wait for their entries, in order of time */
+	struct item *owed, **owed_tail;    /* replies that wait for their entries, in order of time */
 	struct later *later, **later_tail; /* all wait equally long, so in order of time */
 	bool stop, stop_entries, started;
 	_Atomic bool complained;

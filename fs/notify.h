@@ -35,13 +35,13 @@ struct change_entry {
 	char *name;
 };
 struct changes {
-	struct node **listings;   /* directories, counted */
+	struct node **listings; /* directories, counted */
 	unsigned listing_count, listing_cap;
 	fuse_ino_t *inodes;
 	unsigned inode_count, inode_cap;
 	struct change_entry *entries;
 	unsigned entry_count, entry_cap;
-	bool entries_first;       /* the reply waits for the entries */
+	bool entries_first; /* the reply waits for the entries */
 };
 
 int notify_start(void) TFS_MUST;

@@ -39,7 +39,7 @@ static bool is_scratch(enum node_kind kind)
 static bool same_row(const struct node *family_a, const struct node *family_b)
 {
 	return node_table((struct node *)family_a) == node_table((struct node *)family_b) &&
-	       slice_eq(node_key(family_a->parent), node_key(family_b->parent));
+		slice_eq(node_key(family_a->parent), node_key(family_b->parent));
 }
 
 static struct tfs_ts ts_of(const struct resolved *r)
@@ -98,8 +98,8 @@ static void forward(struct node *source, struct node *target, int64_t ts)
 }
 
 /* The store has done it: descriptors go along, or are cut off. */
-static void follow(struct resolved *from, const struct versions *all, struct node *source, bool onto, struct node *target, int64_t to_ts,
-		   struct kept *moved, struct kept *replaced, struct changes *c)
+static void follow(struct resolved *from, const struct versions *all, struct node *source, bool onto, struct node *target,
+	int64_t to_ts, struct kept *moved, struct kept *replaced, struct changes *c)
 {
 	struct slice key = buf_slice(&from->key);
 	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
@@ -123,8 +123,8 @@ static void follow(struct resolved *from, const struct versions *all, struct nod
 	}
 }
 
-static int move_locked(struct resolved *from, struct node *source, struct resolved *to, struct node *target, bool noreplace,
-		       struct changes *c)
+static int move_locked(
+	struct resolved *from, struct node *source, struct resolved *to, struct node *target, bool noreplace, struct changes *c)
 {
 	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
 	struct versions all = {0};
@@ -186,7 +186,7 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 		return -EXDEV;
 	/* The table's two views are two names of one cell. */
 	if (from->kind == to->kind && slice_eq(node_key(from->parent), node_key(to->parent)) && from->ts == to->ts &&
-	    slice_eq(buf_slice(&from->key), buf_slice(&to->key)))
+		slice_eq(buf_slice(&from->key), buf_slice(&to->key)))
 		return noreplace ? -EEXIST : 0;
 	r = family_info_get(from->parent, &a);
 	if (r == 0)
@@ -293,7 +293,8 @@ out:
 }
 
 /* The table stays the node it is (its key is its id), so nothing the kernel holds of it or below it is wrong. */
-static int rename_table(struct node *source, struct resolved *to, const char *name, const char *newname, bool noreplace, struct changes *c)
+static int rename_table(
+	struct node *source, struct resolved *to, const char *name, const char *newname, bool noreplace, struct changes *c)
 {
 	struct node *old = NULL;
 	int r = tree_check(node_root(), to, &old);
@@ -315,7 +316,8 @@ static int rename_table(struct node *source, struct resolved *to, const char *na
 /* Of a family or a group: an edit of the schema.  Its nodes are bound to its id, so all that is open goes on under the new name. */
 static int rename_in_schema(struct node *source, struct node *newdir, const char *newname, struct changes *c)
 {
-	struct tfs_schema_edit e = {.explicit_act = true, .name = node_name(source), .value = newname, .uid = (uid_t)-1, .gid = (gid_t)-1};
+	struct tfs_schema_edit e = {
+		.explicit_act = true, .name = node_name(source), .value = newname, .uid = (uid_t)-1, .gid = (gid_t)-1};
 
 	if (newdir != source->parent)
 		return refuse(-EPERM, newdir, newname, "families and groups stay in their table");
@@ -324,8 +326,8 @@ static int rename_in_schema(struct node *source, struct node *newdir, const char
 	return control_change(source, &e, c);
 }
 
-static int rename_scratch(fuse_req_t req, struct node *source, struct node *newdir, struct resolved *to, const char *newname, bool noreplace,
-			  struct changes *c)
+static int rename_scratch(fuse_req_t req, struct node *source, struct node *newdir, struct resolved *to, const char *newname,
+	bool noreplace, struct changes *c)
 {
 	int r;
 
@@ -345,7 +347,8 @@ static int rename_scratch(fuse_req_t req, struct node *source, struct node *newd
 	return r;
 }
 
-static int rename_any(fuse_req_t req, struct node *dir, const char *name, struct node *newdir, const char *newname, bool noreplace, struct changes *c)
+static int rename_any(fuse_req_t req, struct node *dir, const char *name, struct node *newdir, const char *newname, bool noreplace,
+	struct changes *c)
 {
 	struct resolved from = {0}, to = {0};
 	struct node *source = NULL;

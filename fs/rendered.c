@@ -12,7 +12,7 @@ static struct {
 	struct mutex lock; /* RANK_FS_NOTIFY: nothing is called under it */
 	uint64_t uses;
 	struct slot {
-		uint64_t ino;  /* 0: free */
+		uint64_t ino; /* 0: free */
 		uint64_t used;
 		int64_t time_us;
 		struct buf text;

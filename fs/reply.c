@@ -114,8 +114,11 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 	char quoted[128] = "";
 
 	describe(n, &path);
-	snprintf(dst, dst_bytes, "%.*s%s%s", (int)path.n, path.p ? (const char *)path.p : "", name ? "/" : path.n ? "" : "/",
-		 name ? plain_quote(quoted, sizeof(quoted), slice_str(name)) : "");
+	snprintf(dst, dst_bytes, "%.*s%s%s", (int)path.n, path.p ? (const char *)path.p : "",
+		name             ? "/"
+			: path.n ? ""
+				 : "/",
+		name ? plain_quote(quoted, sizeof(quoted), slice_str(name)) : "");
 	buf_fini(&path);
 	return dst;
 }

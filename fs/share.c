@@ -171,7 +171,8 @@ int share_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *g
 /* Has the column another newest version?  After a rename its changes are not counted here. */
 static bool reader_is_behind(const struct handle *h, const struct filex *x)
 {
-	return h->ended != READER_WITHIN && h->readers == 0 && node_lives(h->target) && (h->target != x->node || h->seen != x->commits);
+	return h->ended != READER_WITHIN && h->readers == 0 && node_lives(h->target) &&
+		(h->target != x->node || h->seen != x->commits);
 }
 
 static bool newest_is_shorter(const struct handle *h)

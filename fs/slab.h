@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* Both: one caller at a time (node.c: the tree lock). */
-void *slab_alloc(size_t bytes);          /* zeroed; NULL: out of memory */
-void slab_free(void *p, size_t bytes);   /* bytes as it was allocated; NULL is allowed */
+void *slab_alloc(size_t bytes);        /* zeroed; NULL: out of memory */
+void slab_free(void *p, size_t bytes); /* bytes as it was allocated; NULL is allowed */
 
 #endif

@@ -33,9 +33,9 @@
 
 struct spill {
 	uint64_t slot_bytes;
-	int fd;             /* -1: not made yet */
-	bool useless;       /* the file system punches no holes */
-	uint32_t next;      /* the first slot never used */
+	int fd;        /* -1: not made yet */
+	bool useless;  /* the file system punches no holes */
+	uint32_t next; /* the first slot never used */
 	uint32_t *given_back;
 	size_t n, cap;
 };

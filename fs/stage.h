@@ -26,18 +26,18 @@ struct stage_span {
 	uint64_t begin, end;
 };
 struct stage {
-	uint64_t size;             /* of the image */
+	uint64_t size; /* of the image */
 	uint8_t *memory;
-	size_t memory_bytes;       /* allocated */
-	int fd;                    /* the spill file, or -1 */
-	struct spill *spill;       /* whose descriptor fd is, or NULL: the stage's own */
+	size_t memory_bytes; /* allocated */
+	int fd;              /* the spill file, or -1 */
+	struct spill *spill; /* whose descriptor fd is, or NULL: the stage's own */
 	uint32_t slot;
-	uint64_t base;             /* of the image in the file */
-	uint64_t only_read;        /* a reader's: the size it will have; 0: it is written */
-	uint64_t spared;           /* its part of STAGE_MEMORY_FULL */
-	void *map;                 /* the spill file, mapped by stage_bytes */
+	uint64_t base;      /* of the image in the file */
+	uint64_t only_read; /* a reader's: the size it will have; 0: it is written */
+	uint64_t spared;    /* its part of STAGE_MEMORY_FULL */
+	void *map;          /* the spill file, mapped by stage_bytes */
 	size_t map_bytes;
-	struct stage_span *spans;  /* written; sorted, apart from each other */
+	struct stage_span *spans; /* written; sorted, apart from each other */
 	unsigned span_count, span_cap;
 };
 

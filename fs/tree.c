@@ -46,8 +46,12 @@ static int resolve_dot(struct node *dir, const char *name, struct resolved *out)
 		const char *name;
 		enum node_kind kind;
 	} table_names[] = {
-		{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES}, {".groups", NODE_GROUPS},
-		{".tablets", NODE_SETTING}, {".ctl", NODE_SETTING}, {".latest", NODE_LATEST},
+		{".schema", NODE_SCHEMA},
+		{".families", NODE_FAMILIES},
+		{".groups", NODE_GROUPS},
+		{".tablets", NODE_SETTING},
+		{".ctl", NODE_SETTING},
+		{".latest", NODE_LATEST},
 	};
 	struct slice key = slice_str(name);
 
@@ -55,7 +59,8 @@ static int resolve_dot(struct node *dir, const char *name, struct resolved *out)
 		for (size_t i = 0; i < sizeof(table_names) / sizeof(table_names[0]); i++) {
 			if (strcmp(name, table_names[i].name) != 0)
 				continue;
-			return resolve_as(out, table_names[i].kind, dir, table_names[i].kind == NODE_SETTING ? key : slice_of(NULL, 0));
+			return resolve_as(
+				out, table_names[i].kind, dir, table_names[i].kind == NODE_SETTING ? key : slice_of(NULL, 0));
 		}
 	}
 	return resolve_as(out, NODE_SCRATCH_FILE, dir, key);
@@ -115,7 +120,8 @@ static int resolve_cell(struct node *dir, const char *name, struct resolved *out
 
 	r = path_below(dir, name, &base, &path);
 	if (r == 0 && name_is_part(slice_str(name))) {
-		r = resolve_part(out, NODE_CELL_PART, base, buf_slice(&path), TFS_QUALIFIER_MAX + sizeof("@-9223372036854775808") - 1);
+		r = resolve_part(
+			out, NODE_CELL_PART, base, buf_slice(&path), TFS_QUALIFIER_MAX + sizeof("@-9223372036854775808") - 1);
 	} else if (r == 0) {
 		out->parent = base;
 		r = name_decode_cell(buf_slice(&path), &out->key, &what, &out->ts);
@@ -309,7 +315,7 @@ bool tree_learnt(struct node *version, const struct tfs_info *info, uint64_t cha
 	bool current;
 
 	if (version->epoch != 0 && version->epoch == table_epoch(version) && version->size == info->size &&
-	    version->commit_us == info->commit_us)
+		version->commit_us == info->commit_us)
 		return changes == atomic_load(&fs.changes);
 	mutex_lock(tree_mutex());
 	current = changes == atomic_load(&fs.changes);

@@ -117,8 +117,8 @@ static int set_mirrored(struct node *n, const struct stat *attr, int to_set)
 	if (r)
 		return r;
 	if ((!(to_set & FUSE_SET_ATTR_MODE) || (attr->st_mode & 07777) == (now.st_mode & 07777)) &&
-	    (!(to_set & FUSE_SET_ATTR_UID) || attr->st_uid == now.st_uid) &&
-	    (!(to_set & FUSE_SET_ATTR_GID) || attr->st_gid == now.st_gid))
+		(!(to_set & FUSE_SET_ATTR_UID) || attr->st_uid == now.st_uid) &&
+		(!(to_set & FUSE_SET_ATTR_GID) || attr->st_gid == now.st_gid))
 		return 0;
 	if (fs.quiet)
 		return 0;
@@ -134,7 +134,8 @@ static int set_mode(struct node *n, const struct stat *attr, int to_set, struct 
 	case NODE_SCRATCH_FILE:
 	case NODE_SCRATCH_DIR:
 		scratch_set(n, to_set & FUSE_SET_ATTR_MODE ? attr->st_mode & 07777 : (mode_t)-1,
-			    to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1, to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1);
+			to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
+			to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1);
 		return 0;
 	case NODE_ROOT:
 	case NODE_LATEST:
@@ -184,8 +185,8 @@ void tree_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 const char *tree_name_reason(const struct node *dir)
 {
 	return dir->kind == NODE_ROOT || dir->kind == NODE_FAMILIES || dir->kind == NODE_GROUPS
-		       ? "names of tables, families and groups match [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
-		       : "not the canonical name of anything that can be here";
+		? "names of tables, families and groups match [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+		: "not the canonical name of anything that can be here";
 }
 
 /* What creating an impossible name gives. */
@@ -206,8 +207,8 @@ static bool may_be_file(enum node_kind kind)
 }
 
 /* The node to be opened, counted; *exists: it was there. */
-static int create_node(fuse_req_t req, struct node *dir, const char *name, mode_t mode, int flags, struct resolved *what, bool *exists,
-		       struct node **out)
+static int create_node(fuse_req_t req, struct node *dir, const char *name, mode_t mode, int flags, struct resolved *what,
+	bool *exists, struct node **out)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	int r = tree_check(dir, what, out);
@@ -361,7 +362,8 @@ static int make_schema_dir(struct resolved *what, const struct fuse_ctx *ctx, mo
 	return *out ? 0 : -ENOMEM;
 }
 
-static int make_dir(struct node *dir, const char *name, mode_t mode, const struct fuse_ctx *ctx, struct changes *c, struct node **out)
+static int make_dir(
+	struct node *dir, const char *name, mode_t mode, const struct fuse_ctx *ctx, struct changes *c, struct node **out)
 {
 	struct resolved what;
 	bool forbidden;
@@ -410,9 +412,10 @@ static int make_dir(struct node *dir, const char *name, mode_t mode, const struc
 	case NODE_GROUPS:
 	case NODE_SETTING:
 	case NODE_SYSTEM:
-		r = refuse(-EPERM, dir, name, dir->kind == NODE_FAMILY || dir->kind == NODE_CELL_PART ?
-						      "a family holds cells only: a path can be a row, or a cell's name with %%2F for each /" :
-						      "a directory cannot be here");
+		r = refuse(-EPERM, dir, name,
+			dir->kind == NODE_FAMILY || dir->kind == NODE_CELL_PART
+				? "a family holds cells only: a path can be a row, or a cell's name with %%2F for each /"
+				: "a directory cannot be here");
 		break;
 	}
 out:
@@ -513,7 +516,8 @@ static bool scratch_elsewhere(struct node *dir)
 
 static int remove_dir(struct node *n, const char *name, struct changes *c)
 {
-	struct tfs_schema_edit e = {.explicit_act = true, .name = node_name(n), .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
+	struct tfs_schema_edit e = {
+		.explicit_act = true, .name = node_name(n), .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
 	bool exists = false;
 	int r = 0;
 
@@ -642,7 +646,8 @@ static int remove_cell(struct node *family, struct slice qualifier, bool version
 
 static int hide_schema(struct node *n, struct changes *c)
 {
-	struct tfs_schema_edit e = {.op = TFS_SCHEMA_HIDE, .flag = true, .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
+	struct tfs_schema_edit e = {
+		.op = TFS_SCHEMA_HIDE, .flag = true, .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
 	int r = control_change(n, &e, c);
 
 	if (r == 0) {

@@ -342,8 +342,8 @@ static int replaced_find(const struct writer *w, struct node *target, const stru
 }
 
 /* No file's lock is held. */
-static void replaced_note(struct writer *w, struct node *target, const struct tfs_result *result, bool dropped, struct replaced *g,
-			  struct changes *c)
+static void replaced_note(
+	struct writer *w, struct node *target, const struct tfs_result *result, bool dropped, struct replaced *g, struct changes *c)
 {
 	bool moved = w->committed && w->commit_ts != result->ts && (result->replaced || dropped);
 

@@ -25,29 +25,29 @@ struct who {
 	gid_t groups[];
 };
 struct writer {
-	struct stage image;      /* bytes at their offsets; with base content when readable */
-	struct stage tail;       /* appended, when not whole */
+	struct stage image; /* bytes at their offsets; with base content when readable */
+	struct stage tail;  /* appended, when not whole */
 	bool whole;
-	bool loaded;             /* the image began as the file's content */
-	bool dirty;              /* something was written, or cut, since the last commit */
-	bool fresh;              /* created or truncated, nothing committed since */
-	bool dead;               /* its name was removed or replaced: commits are discarded */
-	bool keeps;              /* scratch: a refused commit leaves the content as it is */
-	bool only_reads;         /* a reader's: what it loads is not to be written */
-	bool latest;             /* through .latest: a set time wins over order */
-	bool shares;             /* plain, readable too: once committed it is no longer whole (share.h) */
-	bool busy;               /* in a commit: nothing may be changed */
-	int error;               /* a failed write or commit: nothing more is stored */
-	uint64_t cut;            /* the base is first cut or extended to this; UINT64_MAX: no */
-	uint64_t base_size;      /* of the base, as it was at open or after the last commit */
-	int64_t base_ts;         /* plain: of the newest version at open; INT64_MIN: there was none */
-	uint64_t origin;         /* control files: where in the file the line being written began */
+	bool loaded;        /* the image began as the file's content */
+	bool dirty;         /* something was written, or cut, since the last commit */
+	bool fresh;         /* created or truncated, nothing committed since */
+	bool dead;          /* its name was removed or replaced: commits are discarded */
+	bool keeps;         /* scratch: a refused commit leaves the content as it is */
+	bool only_reads;    /* a reader's: what it loads is not to be written */
+	bool latest;        /* through .latest: a set time wins over order */
+	bool shares;        /* plain, readable too: once committed it is no longer whole (share.h) */
+	bool busy;          /* in a commit: nothing may be changed */
+	int error;          /* a failed write or commit: nothing more is stored */
+	uint64_t cut;       /* the base is first cut or extended to this; UINT64_MAX: no */
+	uint64_t base_size; /* of the base, as it was at open or after the last commit */
+	int64_t base_ts;    /* plain: of the newest version at open; INT64_MIN: there was none */
+	uint64_t origin;    /* control files: where in the file the line being written began */
 	bool committed;
-	int64_t commit_ts;       /* of the version this writer made */
+	int64_t commit_ts; /* of the version this writer made */
 	bool time_set;
-	int64_t time;            /* what utimensat asked for */
-	struct who *who;         /* .schema, and scratch that was renamed onto it; NULL: not known, so he may set no owners */
-	int64_t touched_us;      /* last write, for stat while nothing is committed */
+	int64_t time;       /* what utimensat asked for */
+	struct who *who;    /* .schema, and scratch that was renamed onto it; NULL: not known, so he may set no owners */
+	int64_t touched_us; /* last write, for stat while nothing is committed */
 };
 
 void writer_init(struct writer *w);

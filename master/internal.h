@@ -13,10 +13,10 @@ struct master {
 	struct tablet_service *tablets;
 	struct clock *clock;
 	bool no_background;
-	struct mutex lock; /* RANK_MASTER: one change at a time, and what follows */
-	struct task_pool *pool;    /* made when a salt first waits */
+	struct mutex lock;      /* RANK_MASTER: one change at a time, and what follows */
+	struct task_pool *pool; /* made when a salt first waits */
 	struct task look;
-	uint32_t *waiting;         /* tables whose salt waits until they are empty */
+	uint32_t *waiting; /* tables whose salt waits until they are empty */
 	unsigned waiting_count;
 };
 

@@ -141,7 +141,8 @@ static int judge(struct master *m, const struct tfs_schema *old, const struct tf
 			return err;
 		if (has) {
 			free(*why);
-			if (asprintf(why, "family \"%s\" holds cells: only a .schema with allow_delete = true deletes it", was->name) < 0)
+			if (asprintf(why, "family \"%s\" holds cells: only a .schema with allow_delete = true deletes it",
+				    was->name) < 0)
 				*why = NULL;
 			return -EBUSY;
 		}
@@ -174,7 +175,8 @@ int write_schema(struct master *m, const struct tfs_schema *old, const struct sc
 }
 
 /* Judges *next, takes it, and makes it the table's schema. */
-static int replace(struct master *m, const struct schema *old, struct schema *next, uint64_t version, bool allow, struct ms_answer *a)
+static int replace(
+	struct master *m, const struct schema *old, struct schema *next, uint64_t version, bool allow, struct ms_answer *a)
 {
 	const struct tfs_schema *p = schema_public(old);
 	const bool judged = !allow && leaves_out(p, schema_public(next)), held = judged || salt_waits(schema_public(next));
@@ -212,8 +214,10 @@ static int set_text(struct master *m, const struct ms_request *q, struct ms_answ
 	uint64_t version;
 	int err = master_read_by_id(m, q->table, q->name, &old, &version);
 	int64_t mtime = q->mtime_us == TFS_NO_TIME ? clock_now(m->clock) : q->mtime_us;
-	struct tfs_user user = {.uid = q->uid, .gid = q->gid, .groups = (const gid_t *)(const void *)q->groups.p,
-				.group_count = (unsigned)(q->groups.n / sizeof(gid_t))};
+	struct tfs_user user = {.uid = q->uid,
+		.gid = q->gid,
+		.groups = (const gid_t *)(const void *)q->groups.p,
+		.group_count = (unsigned)(q->groups.n / sizeof(gid_t))};
 
 	if (!err)
 		err = schema_set_text(old, q->text, mtime, &next, &dropped, &dropped_count, &allow, &a->why);
@@ -266,10 +270,14 @@ static int by_table_id(struct master *m, const struct ms_request *q, struct ms_a
 static int call(struct master_service *service, const struct ms_request *q, struct ms_answer *a)
 {
 	static int (*const calls[MS_METHODS])(struct master *, const struct ms_request *, struct ms_answer *) = {
-		[MS_TABLE_CREATE] = master_table_create, [MS_TABLE_DROP] = master_table_drop,
-		[MS_TABLE_RENAME] = master_table_rename, [MS_TABLE_LIST] = master_table_list,
-		[MS_SCHEMA_BY_NAME] = by_name,           [MS_SCHEMA_BY_ID] = by_table_id,
-		[MS_SCHEMA_SET_TEXT] = set_text,         [MS_SCHEMA_CHANGE] = change,
+		[MS_TABLE_CREATE] = master_table_create,
+		[MS_TABLE_DROP] = master_table_drop,
+		[MS_TABLE_RENAME] = master_table_rename,
+		[MS_TABLE_LIST] = master_table_list,
+		[MS_SCHEMA_BY_NAME] = by_name,
+		[MS_SCHEMA_BY_ID] = by_table_id,
+		[MS_SCHEMA_SET_TEXT] = set_text,
+		[MS_SCHEMA_CHANGE] = change,
 	};
 	struct master *m = (struct master *)service;
 	struct ms_request named = *q;
@@ -291,8 +299,8 @@ static int call(struct master_service *service, const struct ms_request *q, stru
 
 static const struct master_service_ops master_ops = {.call = call};
 
-int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, bool no_background,
-	       struct master **out)
+int master_new(
+	struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, bool no_background, struct master **out)
 {
 	struct master *m = calloc(1, sizeof(*m));
 

@@ -16,7 +16,7 @@
 struct master;
 /* tablets: where METADATA and user tables are served.  All are borrowed.  no_background: what an error ended is not taken up again by itself. */
 int master_new(struct lock_service *locks, struct tablet_service *tablets, struct clock *clock, bool no_background,
-	       struct master **out) TFS_MUST;
+	struct master **out) TFS_MUST;
 /* Finishes what an earlier process began; before anybody is served.  *why (free it): one line naming what is wrong. */
 int master_start(struct master *m, char **why) TFS_MUST;
 void master_free(struct master *m); /* nobody calls the service any more */

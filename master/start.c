@@ -14,7 +14,7 @@
 struct start {
 	struct master *m;
 	char **why;
-	uint32_t next_id;   /* the next that a new table gets */
+	uint32_t next_id; /* the next that a new table gets */
 };
 
 static int told(struct start *s, const char *name, const char *what, int err)
@@ -52,7 +52,8 @@ static int settle_table(void *arg, const char *name)
 	p = schema_public(schema);
 	if (p->tablets_id >= s->next_id || p->table_id > p->tablets_id) {
 		err = -EBADMSG;
-		if (asprintf(s->why, "lock/ids: the next table id is %u, but table %s has id %u", s->next_id, name, p->tablets_id) < 0)
+		if (asprintf(s->why, "lock/ids: the next table id is %u, but table %s has id %u", s->next_id, name, p->tablets_id) <
+			0)
 			*s->why = NULL;
 	} else if (p->is_hidden) {
 		err = told(s, name, "its .schema cannot be shown again", show_again(s->m, schema, version));

@@ -59,7 +59,10 @@ struct buf {
 };
 
 void buf_fini(struct buf *b); /* frees and leaves {0} */
-static inline void buf_reset(struct buf *b) { b->n = 0; }
+static inline void buf_reset(struct buf *b)
+{
+	b->n = 0;
+}
 int buf_reserve(struct buf *b, size_t extra) TFS_MUST;
 int buf_append(struct buf *b, const void *p, size_t n) TFS_MUST;
 int buf_append_slice(struct buf *b, struct slice s) TFS_MUST;
@@ -68,10 +71,13 @@ int buf_u8(struct buf *b, uint8_t v) TFS_MUST;
 int buf_be16(struct buf *b, uint16_t v) TFS_MUST;
 int buf_be32(struct buf *b, uint32_t v) TFS_MUST;
 int buf_be64(struct buf *b, uint64_t v) TFS_MUST;
-int buf_varint(struct buf *b, uint64_t v) TFS_MUST;        /* LEB128, 1..10 bytes */
-int buf_lstr(struct buf *b, struct slice s) TFS_MUST;       /* varint length, bytes */
+int buf_varint(struct buf *b, uint64_t v) TFS_MUST;   /* LEB128, 1..10 bytes */
+int buf_lstr(struct buf *b, struct slice s) TFS_MUST; /* varint length, bytes */
 int buf_printf(struct buf *b, const char *fmt, ...) TFS_MUST __attribute__((format(printf, 2, 3)));
-static inline struct slice buf_slice(const struct buf *b) { return (struct slice){b->p, b->n}; }
+static inline struct slice buf_slice(const struct buf *b)
+{
+	return (struct slice){b->p, b->n};
+}
 
 /*
  * Bounded reading of bytes that may be damaged or hostile.  Every get_*
@@ -88,7 +94,10 @@ static inline struct reader reader_of(struct slice s)
 {
 	return (struct reader){s.p, s.n ? s.p + s.n : s.p, false};
 }
-static inline size_t reader_left(const struct reader *r) { return (size_t)(r->end - r->p); }
+static inline size_t reader_left(const struct reader *r)
+{
+	return (size_t)(r->end - r->p);
+}
 bool get_u8(struct reader *r, uint8_t *v);
 bool get_be16(struct reader *r, uint16_t *v);
 bool get_be32(struct reader *r, uint32_t *v);
@@ -98,12 +107,39 @@ bool get_bytes(struct reader *r, size_t n, struct slice *v); /* borrowed from th
 bool get_lstr(struct reader *r, struct slice *v);            /* borrowed from the input */
 
 /* Fixed big-endian stores and loads on memory known to be large enough. */
-static inline void put_be16(uint8_t *p, uint16_t v) { v = __builtin_bswap16(v); memcpy(p, &v, 2); }
-static inline void put_be32(uint8_t *p, uint32_t v) { v = __builtin_bswap32(v); memcpy(p, &v, 4); }
-static inline void put_be64(uint8_t *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }
-static inline uint16_t load_be16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return __builtin_bswap16(v); }
-static inline uint32_t load_be32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return __builtin_bswap32(v); }
-static inline uint64_t load_be64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v); }
+static inline void put_be16(uint8_t *p, uint16_t v)
+{
+	v = __builtin_bswap16(v);
+	memcpy(p, &v, 2);
+}
+static inline void put_be32(uint8_t *p, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	memcpy(p, &v, 4);
+}
+static inline void put_be64(uint8_t *p, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	memcpy(p, &v, 8);
+}
+static inline uint16_t load_be16(const uint8_t *p)
+{
+	uint16_t v;
+	memcpy(&v, p, 2);
+	return __builtin_bswap16(v);
+}
+static inline uint32_t load_be32(const uint8_t *p)
+{
+	uint32_t v;
+	memcpy(&v, p, 4);
+	return __builtin_bswap32(v);
+}
+static inline uint64_t load_be64(const uint8_t *p)
+{
+	uint64_t v;
+	memcpy(&v, p, 8);
+	return __builtin_bswap64(v);
+}
 
 /*
  * A bump allocator for many small things with one lifetime (an answer, a

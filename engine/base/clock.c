@@ -23,8 +23,8 @@
 struct clock {
 	struct mutex lock; /* guards all below */
 	int64_t mark_us, gap_us;
-	int64_t now_us, boot_us;        /* at the last look */
-	int64_t steady_us;              /* boot_us at the last jump, or at the first look */
+	int64_t now_us, boot_us;      /* at the last look */
+	int64_t steady_us;            /* boot_us at the last jump, or at the first look */
 	int64_t unique_us, commit_us; /* the last of each */
 	bool looked, believed;
 	int64_t (*system_us)(void *arg); /* NULL: the system's */

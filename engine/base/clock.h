@@ -21,8 +21,8 @@
 struct clock;
 struct clock *clock_new(void); /* NULL: out of memory */
 void clock_free(struct clock *c);
-int64_t clock_now(struct clock *c);            /* the system's clock */
-int64_t clock_collect(struct clock *c);        /* the earlier of now and the mark: what expired by then may be collected */
+int64_t clock_now(struct clock *c);     /* the system's clock */
+int64_t clock_collect(struct clock *c); /* the earlier of now and the mark: what expired by then may be collected */
 /* For timestamps: rises strictly, but follows a clock that was set back by more than a second. */
 int64_t clock_unique(struct clock *c);
 /* For commit times: rises strictly as long as the store is open. */
@@ -40,5 +40,5 @@ struct clock_state {
 void clock_get_state(struct clock *c, struct clock_state *out);
 
 void clock_set_for_test(struct clock *c, int64_t (*now_us)(void *arg), void *arg);
-uint64_t monotonic_us(void);                      /* CLOCK_MONOTONIC */
+uint64_t monotonic_us(void); /* CLOCK_MONOTONIC */
 #endif

@@ -20,7 +20,7 @@ int envelope_end(struct buf *out, size_t from)
 int envelope_open(struct slice in, uint32_t magic, struct reader *r)
 {
 	if (in.n < HEAD_BYTES + CRC_BYTES || load_be32(in.p) != magic ||
-	    load_be32(in.p + in.n - CRC_BYTES) != crc32c(0, in.p, in.n - CRC_BYTES))
+		load_be32(in.p + in.n - CRC_BYTES) != crc32c(0, in.p, in.n - CRC_BYTES))
 		return -EBADMSG;
 	if (load_be16(in.p + 4) != FORMAT)
 		return -EPROTO;

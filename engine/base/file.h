@@ -31,10 +31,10 @@ struct file; /* an open file; knows its path */
 #define FILE_PLACE __FILE__ ":" FILE_LINE(__LINE__)
 
 enum file_mode {
-	FILE_READ,       /* O_RDONLY */
-	FILE_CREATE,     /* O_RDWR|O_CREAT|O_EXCL, 0600 & ~umask -> private to the owner */
-	FILE_READWRITE,  /* O_RDWR, must exist */
-	FILE_POOLED,     /* as FILE_READ, of an immutable file that keeps its path; for pread and size.  Its descriptor is one of a bounded pool */
+	FILE_READ,      /* O_RDONLY */
+	FILE_CREATE,    /* O_RDWR|O_CREAT|O_EXCL, 0600 & ~umask -> private to the owner */
+	FILE_READWRITE, /* O_RDWR, must exist */
+	FILE_POOLED, /* as FILE_READ, of an immutable file that keeps its path; for pread and size.  Its descriptor is one of a bounded pool */
 };
 
 /* Without a free descriptor idle ones of the pool are closed first.  -EMFILE or -ENFILE: there were none. */
@@ -51,7 +51,7 @@ int file_pread(struct file *f, void *p, size_t n, uint64_t offset, size_t *got) 
 int file_pwrite(struct file *f, const void *p, size_t n, uint64_t offset) TFS_MUST;
 /* One system call for several pieces. */
 int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t offset) TFS_MUST;
-#define file_sync(f) file_sync_at((f), FILE_PLACE)      /* fdatasync */
+#define file_sync(f) file_sync_at((f), FILE_PLACE) /* fdatasync */
 int file_sync_at(struct file *f, const char *place) TFS_MUST;
 int file_size(struct file *f, uint64_t *bytes) TFS_MUST;
 int file_truncate(struct file *f, uint64_t bytes) TFS_MUST;
@@ -68,7 +68,7 @@ int file_unlink(const char *path) TFS_MUST;
 int file_rename(const char *from, const char *to) TFS_MUST;
 /* A second name of a file.  -EEXIST.  Not for stores under test: forget mode does not record it. */
 int file_link(const char *from, const char *to) TFS_MUST;
-int file_mkdir(const char *path) TFS_MUST;              /* 0700; -EEXIST */
+int file_mkdir(const char *path) TFS_MUST; /* 0700; -EEXIST */
 int file_rmdir(const char *path) TFS_MUST;
 #define file_sync_dir(path) file_sync_dir_at((path), FILE_PLACE)
 int file_sync_dir_at(const char *path, const char *place) TFS_MUST;
@@ -89,8 +89,19 @@ int file_free_bytes(const char *path, uint64_t *bytes) TFS_MUST; /* statvfs f_ba
 
 /* ---- faults, for tests ---- */
 enum file_op {
-	FILE_OP_OPEN, FILE_OP_CREATE, FILE_OP_READ, FILE_OP_WRITE, FILE_OP_SYNC, FILE_OP_TRUNCATE,
-	FILE_OP_ALLOCATE, FILE_OP_UNLINK, FILE_OP_RENAME, FILE_OP_MKDIR, FILE_OP_RMDIR, FILE_OP_SYNCDIR, FILE_OP_LIST,
+	FILE_OP_OPEN,
+	FILE_OP_CREATE,
+	FILE_OP_READ,
+	FILE_OP_WRITE,
+	FILE_OP_SYNC,
+	FILE_OP_TRUNCATE,
+	FILE_OP_ALLOCATE,
+	FILE_OP_UNLINK,
+	FILE_OP_RENAME,
+	FILE_OP_MKDIR,
+	FILE_OP_RMDIR,
+	FILE_OP_SYNCDIR,
+	FILE_OP_LIST,
 	FILE_OPS
 };
 extern const char *const file_op_names[FILE_OPS];

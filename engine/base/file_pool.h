@@ -11,11 +11,11 @@
 #include <stdbool.h>
 
 struct file {
-	_Atomic int fd;        /* -1: pooled, and not open now */
+	_Atomic int fd; /* -1: pooled, and not open now */
 	bool pooled;
 	/* of pooled ones */
-	_Atomic unsigned users; /* calls under way; one that has found fd keeps it */
-	_Atomic bool used;      /* since the hand passed */
+	_Atomic unsigned users;   /* calls under way; one that has found fd keeps it */
+	_Atomic bool used;        /* since the hand passed */
 	struct file *prev, *next; /* a ring of those that are open; the pool's lock */
 	char path[];
 };

@@ -263,8 +263,7 @@ static int note_data(enum forget_kind kind, int fd, uint64_t offset, uint64_t n)
 		if (!r->old)
 			goto out;
 		while (r->old_n < most) {
-			ssize_t got = pread(r->a->fd, r->old + r->old_n, most - r->old_n,
-					    (off_t)(offset + r->old_n));
+			ssize_t got = pread(r->a->fd, r->old + r->old_n, most - r->old_n, (off_t)(offset + r->old_n));
 
 			if (got < 0 && errno == EINTR)
 				continue;
@@ -394,8 +393,7 @@ int file_forget_start(const char *root_dir)
 		forget.real_root = NULL;
 	}
 	remove_tree(AT_FDCWD, forget.side);
-	if (mkdir(forget.side, 0700) < 0 ||
-	    (forget.side_fd = open(forget.side, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
+	if (mkdir(forget.side, 0700) < 0 || (forget.side_fd = open(forget.side, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
 		rc = -errno;
 		goto out;
 	}

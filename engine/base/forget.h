@@ -58,8 +58,16 @@ struct forget_node {
 	struct forget_node *next;
 };
 
-enum forget_kind { FORGET_WRITE, FORGET_TRUNCATE, FORGET_ALLOCATE, FORGET_CREATE, FORGET_MKDIR, FORGET_UNLINK,
-	FORGET_RMDIR, FORGET_RENAME };
+enum forget_kind {
+	FORGET_WRITE,
+	FORGET_TRUNCATE,
+	FORGET_ALLOCATE,
+	FORGET_CREATE,
+	FORGET_MKDIR,
+	FORGET_UNLINK,
+	FORGET_RMDIR,
+	FORGET_RENAME
+};
 
 struct forget_rec {
 	enum forget_kind kind;
@@ -73,13 +81,13 @@ struct forget_rec {
 
 	/* entries: a/a_name is the entry; of a rename the source, b/b_name the target */
 	char *a_name, *b_name;
-	bool kept;   /* side/k<id> is what the operation removed */
+	bool kept; /* side/k<id> is what the operation removed */
 	/* The directory made (MKDIR) or removed (RMDIR, RENAME over one); 0: none */
 	dev_t dir_dev;
 	ino_t dir_ino;
 
 	/* crash */
-	bool durable; /* mark while records are being dropped */
+	bool durable;    /* mark while records are being dropped */
 	unsigned fate;   /* 0 lost, 1 whole, 2 torn */
 	uint64_t torn_n; /* bytes that survive of a torn write */
 	bool torn_grows; /* the size survives of a torn write, zeros for data */

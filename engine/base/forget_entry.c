@@ -28,8 +28,7 @@ static bool is_entry_of(const struct forget_rec *r, const struct forget_node *di
 {
 	if (!dir || !name)
 		return false;
-	return (r->a == dir && strcmp(r->a_name, name) == 0) ||
-	       (r->b == dir && r->b_name && strcmp(r->b_name, name) == 0);
+	return (r->a == dir && strcmp(r->a_name, name) == 0) || (r->b == dir && r->b_name && strcmp(r->b_name, name) == 0);
 }
 
 static bool is_dir_of(const struct forget_rec *r, const struct forget_node *n)
@@ -48,7 +47,7 @@ bool forget_rec_needs(const struct forget_rec *later, const struct forget_rec *e
 		return true;
 	/* What moves into a new directory must not vanish with it. */
 	return later->kind == FORGET_RENAME && later->a != later->b && earlier->kind == FORGET_MKDIR &&
-	       is_dir_of(earlier, later->b);
+		is_dir_of(earlier, later->b);
 }
 
 /* The directory of path's last component, and that component as a fresh string. */
@@ -126,8 +125,7 @@ int forget_mkdir(const char *path)
 
 	if (rc < 0)
 		return rc;
-	if (mkdirat(r->a->fd, r->a_name, 0700) < 0 ||
-	    fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (mkdirat(r->a->fd, r->a_name, 0700) < 0 || fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		rc = -errno;
 		forget_rec_free(r);
 		return rc;
@@ -195,7 +193,8 @@ int forget_rmdir(const char *path)
 		return rc;
 	forget_side_name(kept, 'k', r);
 	rc = check_empty(r->a->fd, r->a_name);
-	if (rc == 0 && (fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if (rc == 0 &&
+		(fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 			renameat(r->a->fd, r->a_name, forget.side_fd, kept) < 0))
 		rc = -errno;
 	if (rc < 0) {

@@ -26,8 +26,18 @@ struct iter {
 	bool valid;
 	int err;
 };
-static inline void iter_seek(struct iter *it, struct slice target) { it->ops->seek(it, target); }
-static inline void iter_next(struct iter *it) { it->ops->next(it); }
-static inline void iter_free(struct iter *it) { if (it) it->ops->free(it); }
+static inline void iter_seek(struct iter *it, struct slice target)
+{
+	it->ops->seek(it, target);
+}
+static inline void iter_next(struct iter *it)
+{
+	it->ops->next(it);
+}
+static inline void iter_free(struct iter *it)
+{
+	if (it)
+		it->ops->free(it);
+}
 
 #endif

@@ -70,8 +70,8 @@ static const char *rank_name(enum rank r)
 /* Not msg_error: that takes a ranked lock itself. */
 __attribute__((noreturn)) static void lock_abort(const char *what, enum rank wanted, enum rank has)
 {
-	fprintf(stderr, "error: %s rank %s (%d) while holding rank %s (%d)\n", what, rank_name(wanted), (int)wanted,
-		rank_name(has), (int)has);
+	fprintf(stderr, "error: %s rank %s (%d) while holding rank %s (%d)\n", what, rank_name(wanted), (int)wanted, rank_name(has),
+		(int)has);
 	abort();
 }
 
@@ -131,12 +131,29 @@ void mutex_assert_none_held(void)
 
 #else
 
-static void held_before_lock(const struct mutex *m) { (void)m; }
-static void held_check(const struct mutex *m, const char *what) { (void)m, (void)what; }
-static void held_push(const struct mutex *m) { (void)m; }
-static void held_pop(const struct mutex *m) { (void)m; }
-void mutex_assert_held(const struct mutex *m) { (void)m; }
-void mutex_assert_none_held(void) {}
+static void held_before_lock(const struct mutex *m)
+{
+	(void)m;
+}
+static void held_check(const struct mutex *m, const char *what)
+{
+	(void)m, (void)what;
+}
+static void held_push(const struct mutex *m)
+{
+	(void)m;
+}
+static void held_pop(const struct mutex *m)
+{
+	(void)m;
+}
+void mutex_assert_held(const struct mutex *m)
+{
+	(void)m;
+}
+void mutex_assert_none_held(void)
+{
+}
 
 #endif
 
@@ -260,7 +277,8 @@ uint32_t bell_wait_us(struct bell *b, uint32_t known, uint64_t timeout_us)
 	uint32_t told;
 
 	while ((told = __atomic_load_n(&b->told, __ATOMIC_ACQUIRE)) == known)
-		if (syscall(SYS_futex, &b->told, FUTEX_WAIT_BITSET_PRIVATE, known, &ts, NULL, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT)
+		if (syscall(SYS_futex, &b->told, FUTEX_WAIT_BITSET_PRIVATE, known, &ts, NULL, FUTEX_BITSET_MATCH_ANY) &&
+			errno == ETIMEDOUT)
 			return known;
 	return told;
 }

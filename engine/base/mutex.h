@@ -16,15 +16,15 @@
 enum rank {
 	RANK_NONE = 0,
 	/* fs: taken before any call into libtabletfs */
-	RANK_FS_ROW,      /* one directory's or cell's multi-step operation */
-	RANK_FS_NODE,     /* one node: staging, handles */
-	RANK_FS_SCHEMA,   /* one change of a schema, and what the kernel is to forget of it */
-	RANK_FS_TREE,     /* node table, scratch tree, directory streams */
-	RANK_FS_NOTIFY,   /* the notifier's queue */
+	RANK_FS_ROW,    /* one directory's or cell's multi-step operation */
+	RANK_FS_NODE,   /* one node: staging, handles */
+	RANK_FS_SCHEMA, /* one change of a schema, and what the kernel is to forget of it */
+	RANK_FS_TREE,   /* node table, scratch tree, directory streams */
+	RANK_FS_NOTIFY, /* the notifier's queue */
 	/* client */
-	RANK_CLIENT,      /* table handles; a batch */
+	RANK_CLIENT, /* table handles; a batch */
 	/* master */
-	RANK_MASTER,      /* schema changes, one at a time */
+	RANK_MASTER, /* schema changes, one at a time */
 	/* server: a change of a tablet's file list is written to METADATA under its
 	 * EDIT lock, by a look-up in the server's set and a mutation of the next
 	 * tablet up, whose own EDIT lock its first write takes. */
@@ -33,7 +33,7 @@ enum rank {
 	RANK_TABLET_EDIT_ROOT, /* the same, root tablet */
 	/* client: below it are those that write METADATA, and so look for its tablets */
 	RANK_LOCATIONS,   /* the cache of tablet locations: a leaf */
-	RANK_SERVER,           /* the set of tablets, known schemas, open scans: look-ups only */
+	RANK_SERVER,      /* the set of tablets, known schemas, open scans: look-ups only */
 	RANK_BALLAST,     /* the reserve for full disks */
 	RANK_LOCKSVC,     /* lock service */
 	RANK_TABLET,      /* sequence allotment and memtable switch of one tablet */
@@ -44,8 +44,8 @@ enum rank {
 	RANK_SSTABLE,     /* one SSTable's opening; a shard of the cache of blocks and cells */
 	RANK_TASK,        /* worker queue */
 	RANK_CLOCK,
-	RANK_FILE_POOL,   /* the ring of pooled descriptors */
-	RANK_FILE,        /* fault layer's records (tests) */
+	RANK_FILE_POOL, /* the ring of pooled descriptors */
+	RANK_FILE,      /* fault layer's records (tests) */
 	RANK_MSG,
 };
 
@@ -88,8 +88,8 @@ struct bell {
 	uint32_t told; /* atomic */
 };
 void bell_tell(struct bell *b, uint32_t number); /* numbers rise */
-void bell_wake(struct bell *b);     /* one sleeper */
-void bell_wake_all(struct bell *b); /* several threads may sleep on one bell that outlives them */
+void bell_wake(struct bell *b);                  /* one sleeper */
+void bell_wake_all(struct bell *b);              /* several threads may sleep on one bell that outlives them */
 /* A number other than the one known already (0 at first); that one when timeout_us passed first. */
 uint32_t bell_wait_us(struct bell *b, uint32_t known, uint64_t timeout_us);
 

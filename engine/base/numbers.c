@@ -15,10 +15,11 @@ int numbers_metrics(const struct number *v, unsigned n, struct buf *out)
 		char name[64];
 
 		snprintf(name, sizeof(name), "%.*s%s%s", (int)(time ? len - 3 : len), v[i].name, time ? "_seconds" : "", suffix);
-		err = buf_printf(out, "# HELP tabletfs_%s %s\n# TYPE tabletfs_%s %s\ntabletfs_%s ", name, v[i].help, name, type, name);
+		err = buf_printf(
+			out, "# HELP tabletfs_%s %s\n# TYPE tabletfs_%s %s\ntabletfs_%s ", name, v[i].help, name, type, name);
 		if (!err && time)
 			err = buf_printf(out, "%llu.%06llu\n", (unsigned long long)v[i].value / 1000000,
-					 (unsigned long long)v[i].value % 1000000);
+				(unsigned long long)v[i].value % 1000000);
 		else if (!err)
 			err = buf_printf(out, "%llu\n", (unsigned long long)v[i].value);
 	}

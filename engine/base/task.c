@@ -29,8 +29,8 @@
 
 struct task_pool {
 	struct mutex lock;
-	struct cond work;  /* the queue is not empty, or stopping */
-	struct cond done;  /* a run ended */
+	struct cond work; /* the queue is not empty, or stopping */
+	struct cond done; /* a run ended */
 	struct task *first, *last;
 	struct task *timers; /* by due_us */
 	unsigned busy;       /* workers in a run */

@@ -55,8 +55,13 @@ bool units_duration(const char *text, uint64_t *us)
 		const char *unit;
 		uint64_t us;
 	} units[] = {
-		{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000ull}, {"h", 3600000000ull},
-		{"d", 86400000000ull}, {"w", 604800000000ull},
+		{"us", 1},
+		{"ms", 1000},
+		{"s", 1000000},
+		{"m", 60000000ull},
+		{"h", 3600000000ull},
+		{"d", 86400000000ull},
+		{"w", 604800000000ull},
 	};
 	uint64_t n;
 

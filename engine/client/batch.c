@@ -48,12 +48,12 @@ struct added {
 };
 
 struct lane {
-	struct task task;            /* first */
+	struct task task; /* first */
 	struct tfs_batch *batch;
 	struct added *first, **last;
 	size_t bytes, rows;
-	bool told;                   /* queued, and has not looked since */
-	uint64_t sending;            /* the first of what it has taken; NONE */
+	bool told;        /* queued, and has not looked since */
+	uint64_t sending; /* the first of what it has taken; NONE */
 };
 
 struct tfs_batch {
@@ -61,13 +61,13 @@ struct tfs_batch {
 	struct tfs_batch_options o;
 	struct task_pool *pool;
 	size_t send_bytes;
-	struct mutex lock;           /* RANK_CLIENT; guards the lanes and the following */
+	struct mutex lock; /* RANK_CLIENT; guards the lanes and the following */
 	struct cond progress, report;
-	size_t bytes;                /* waiting or under way */
+	size_t bytes; /* waiting or under way */
 	uint64_t added;
-	uint64_t came, let_in;       /* to add, and of these with room */
-	unsigned waiters;            /* of add and flush: lanes send what they have */
-	bool reporting;              /* a thread is in o.failed */
+	uint64_t came, let_in; /* to add, and of these with room */
+	unsigned waiters;      /* of add and flush: lanes send what they have */
+	bool reporting;        /* a thread is in o.failed */
 	int err;
 	unsigned lane_count;
 	struct lane lanes[];
@@ -169,8 +169,12 @@ static void finish(struct tfs_batch *b, struct added *const *v, unsigned n)
 
 static int send_one(struct tfs_batch *b, const struct schema *s, const struct added *a)
 {
-	struct ts_request q = {.method = TS_MUTATE, .schema_generation = a->generation, .row = a->row, .ops = a->ops,
-			       .op_count = a->op_count, .sync = b->o.sync};
+	struct ts_request q = {.method = TS_MUTATE,
+		.schema_generation = a->generation,
+		.row = a->row,
+		.ops = a->ops,
+		.op_count = a->op_count,
+		.sync = b->o.sync};
 	struct ts_answer answer = {0};
 	int err = salt_call(b->table, s, &q, &answer);
 
@@ -183,8 +187,12 @@ static void send(struct tfs_batch *b, const struct schema *s, struct added *cons
 {
 	struct ts_row rows[SEND_ROWS];
 	int errs[SEND_ROWS] = {0};
-	struct ts_request q = {.method = TS_MUTATE_ROWS, .table = schema_public(s)->tablets_id, .row = v[0]->key, .rows = rows, .row_count = n,
-			       .sync = b->o.sync};
+	struct ts_request q = {.method = TS_MUTATE_ROWS,
+		.table = schema_public(s)->tablets_id,
+		.row = v[0]->key,
+		.rows = rows,
+		.row_count = n,
+		.sync = b->o.sync};
 	struct ts_answer a = {.row_errs = errs};
 	int err = -EREMCHG;
 

@@ -20,7 +20,7 @@
 struct client_options {
 	struct tablet_service *tablets;
 	struct master_service *master;
-	struct router *router;        /* for its numbers; NULL: none */
+	struct router *router; /* for its numbers; NULL: none */
 	/* What only the side that put the parts together can answer. */
 	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
 	int (*status)(void *arg, struct buf *out);
@@ -35,16 +35,16 @@ int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 struct tfs_table {
 	struct tfs_store *store;
 	uint32_t id;
-	unsigned refs;                /* guarded by the store's lock, as are the next three */
+	unsigned refs; /* guarded by the store's lock, as are the next three */
 	const struct schema *schema;
-	bool gone;                    /* dropped, or replaced by a rename, through this store */
+	bool gone; /* dropped, or replaced by a rename, through this store */
 	UT_hash_handle hh;
 };
 struct tfs_store {
 	struct client_options o;
-	struct mutex lock;            /* RANK_CLIENT; never held over a call of a service */
-	struct tfs_table *tables;     /* by id; guarded by lock, as is */
-	unsigned handles;             /* references to them: tfs_close is -EBUSY while there are any */
+	struct mutex lock;        /* RANK_CLIENT; never held over a call of a service */
+	struct tfs_table *tables; /* by id; guarded by lock, as is */
+	unsigned handles;         /* references to them: tfs_close is -EBUSY while there are any */
 };
 /* A reference for what works on the table: a mutation, a scan.  Goes back through tfs_table_close. */
 void table_get(struct tfs_table *t);
@@ -70,8 +70,17 @@ int table_no_family(struct tfs_table *t) TFS_MUST;
 /* -errno and the reason of a master's call; why may be NULL. */
 int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
 
-static inline struct slice slice_of_bytes(struct tfs_bytes b) { return slice_of(b.data, b.size); }
-static inline struct tfs_bytes bytes_of_slice(struct slice s) { return tfs_bytes_of(s.p, s.n); }
-static inline struct op_time time_of(struct tfs_ts t) { return (struct op_time){t.when == TFS_NEWEST, t.us}; }
+static inline struct slice slice_of_bytes(struct tfs_bytes b)
+{
+	return slice_of(b.data, b.size);
+}
+static inline struct tfs_bytes bytes_of_slice(struct slice s)
+{
+	return tfs_bytes_of(s.p, s.n);
+}
+static inline struct op_time time_of(struct tfs_ts t)
+{
+	return (struct op_time){t.when == TFS_NEWEST, t.us};
+}
 
 #endif

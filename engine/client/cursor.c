@@ -11,8 +11,8 @@
 
 #include <errno.h>
 
-void row_cursor_init(struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation,
-		     const struct scan_spec *spec)
+void row_cursor_init(
+	struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation, const struct scan_spec *spec)
 {
 	*c = (struct row_cursor){.svc = svc, .table = table, .schema_generation = generation, .spec = *spec};
 }

@@ -27,8 +27,8 @@
 struct entry {
 	uint32_t table;
 	bool last;
-	uint64_t used;            /* the tick of its last use, threads' copies not counted */
-	struct slice begin, end;  /* in bytes */
+	uint64_t used;           /* the tick of its last use, threads' copies not counted */
+	struct slice begin, end; /* in bytes */
 	struct tablet_service *service;
 	uint8_t bytes[];
 };
@@ -43,10 +43,10 @@ struct locations {
 	struct stripe hits[STRIPES];
 	_Alignas(64) _Atomic uint64_t epoch; /* changed under lock */
 	struct mutex lock;
-	struct entry **v;         /* guarded by lock, as are the next */
+	struct entry **v; /* guarded by lock, as are the next */
 	size_t count, cap;
 	size_t bytes, bytes_max;
-	uint64_t tick;            /* rises with each use */
+	uint64_t tick; /* rises with each use */
 };
 
 /* ---- a thread's copies ---- */
@@ -54,7 +54,7 @@ struct locations {
 #define NEAR 4u
 #define NEAR_KEY 96u
 struct near {
-	uint64_t epoch;           /* 0: empty */
+	uint64_t epoch; /* 0: empty */
 	struct tablet_service *service;
 	uint32_t table;
 	bool last;

@@ -35,17 +35,17 @@ struct row_cursor {
 	struct tablet_service *svc;
 	uint32_t table;
 	uint64_t schema_generation;
-	struct scan_spec spec;      /* its slices must live as long as the cursor; row_from moves on */
-	struct buf next_row;        /* where the next tablet begins */
+	struct scan_spec spec; /* its slices must live as long as the cursor; row_from moves on */
+	struct buf next_row;   /* where the next tablet begins */
 	bool open, at_end;
-	bool damaged;               /* past_damage: something was passed over */
-	int failed;                 /* what ended it; told again and again */
-	uint64_t given;             /* entries so far, for the limit */
+	bool damaged;   /* past_damage: something was passed over */
+	int failed;     /* what ended it; told again and again */
+	uint64_t given; /* entries so far, for the limit */
 	struct ts_answer answer;
 	uint32_t at;
 };
-void row_cursor_init(struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation,
-		     const struct scan_spec *spec);
+void row_cursor_init(
+	struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation, const struct scan_spec *spec);
 /* 1 and a cell valid until the next call; 0 the end; -errno. */
 int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell) TFS_MUST;
 void row_cursor_fini(struct row_cursor *c);

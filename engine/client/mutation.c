@@ -18,8 +18,8 @@ struct tfs_mutation {
 	struct op first[OPS_INLINE];
 	struct op *ops;
 	unsigned count, cap;
-	int err;              /* an unknown family or kind; told by tfs_apply */
-	struct arena arena;   /* converted ranges */
+	int err;            /* an unknown family or kind; told by tfs_apply */
+	struct arena arena; /* converted ranges */
 };
 
 struct tfs_mutation *tfs_mutation_new(struct tfs_table *t, struct tfs_bytes row)
@@ -77,8 +77,8 @@ static int add(struct tfs_mutation *m, const struct op *op)
 	return 0;
 }
 
-int tfs_mutation_put(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-		     struct tfs_bytes value)
+int tfs_mutation_put(
+	struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts, struct tfs_bytes value)
 {
 	struct op op = {
 		.kind = OP_WRITE,
@@ -111,8 +111,8 @@ int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 	};
 
 	_Static_assert((int)TFS_BASE_EMPTY == OP_BASE_EMPTY && (int)TFS_BASE_NEWEST == OP_BASE_NEWEST &&
-			       (int)TFS_BASE_VERSION == OP_BASE_VERSION,
-		       "bases are the same in both");
+			(int)TFS_BASE_VERSION == OP_BASE_VERSION,
+		"bases are the same in both");
 	if (w->base > TFS_BASE_VERSION)
 		m->err = -EINVAL;
 	if (w->range_count) {
@@ -141,8 +141,7 @@ int tfs_mutation_delete_version(struct tfs_mutation *m, const char *family, stru
 
 int tfs_mutation_delete_column(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier)
 {
-	struct op op = {
-		.kind = OP_DELETE_COLUMN, .family = family_id(m, family), .qualifier = slice_of_bytes(qualifier)};
+	struct op op = {.kind = OP_DELETE_COLUMN, .family = family_id(m, family), .qualifier = slice_of_bytes(qualifier)};
 
 	return add(m, &op);
 }
@@ -174,7 +173,7 @@ int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, struct tfs
 }
 
 int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
-		      const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace)
+	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace)
 {
 	struct op op = {
 		.kind = OP_MOVE,
@@ -203,7 +202,7 @@ int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tf
 }
 
 int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
-		       struct tfs_ts ts, struct tfs_bytes value)
+	struct tfs_ts ts, struct tfs_bytes value)
 {
 	struct op op = {
 		.kind = OP_CHECK,
@@ -264,7 +263,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	if (!err && results)
 		for (unsigned i = 0; i < m->count; i++)
 			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,
-							 a.results[i].replaced, a.results[i].commit_us};
+				a.results[i].replaced, a.results[i].commit_us};
 	ts_answer_fini(&a);
 	free(many);
 	return err;

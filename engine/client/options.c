@@ -46,8 +46,10 @@ static const struct setting settings[] = {
 	{"sync_interval", DURATION, offsetof(struct tfs_options, sync_interval_us), 1000, 3600000000ull, "must be from 1ms to 1h"},
 	{"compaction_threads", COUNT, offsetof(struct tfs_options, compaction_threads), 1, 64, "must be from 1 to 64"},
 	{"compaction_rate", SIZE, offsetof(struct tfs_options, compaction_rate), 1u << 20, 1ull << 42, "must be from 1M to 4T"},
-	{"major_within", DURATION, offsetof(struct tfs_options, major_within_us), 3600000000ull, 3650 * 86400000000ull, "must be from 1h to 3650d"},
-	{"clock_gap", DURATION, offsetof(struct tfs_options, clock_gap_us), 3600000000ull, 36500 * 86400000000ull, "must be from 1h to 36500d"},
+	{"major_within", DURATION, offsetof(struct tfs_options, major_within_us), 3600000000ull, 3650 * 86400000000ull,
+		"must be from 1h to 3650d"},
+	{"clock_gap", DURATION, offsetof(struct tfs_options, clock_gap_us), 3600000000ull, 36500 * 86400000000ull,
+		"must be from 1h to 36500d"},
 	{"log_level", LEVEL, offsetof(struct tfs_options, log_level), 0, 0, ""},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))

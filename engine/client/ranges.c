@@ -25,8 +25,8 @@
 
 struct range {
 	struct row_cursor cursor;
-	struct buf from, to;         /* the bounds, salted */
-	struct slice row;            /* of its next cell, plain */
+	struct buf from, to; /* the bounds, salted */
+	struct slice row;    /* of its next cell, plain */
 	const struct scan_cell *cell;
 };
 
@@ -107,7 +107,8 @@ static int open_ranges(struct salt_scan *s)
 	if (!s->ranges || !s->heap)
 		return -ENOMEM;
 	for (; s->range_count < n && !err; s->range_count++)
-		err = range_init(s, &s->ranges[s->range_count], one && s->salt ? salt_byte(s->spec.row_from, s->salt) : s->range_count, n);
+		err = range_init(
+			s, &s->ranges[s->range_count], one && s->salt ? salt_byte(s->spec.row_from, s->salt) : s->range_count, n);
 	return err;
 }
 

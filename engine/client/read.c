@@ -25,7 +25,7 @@ out:
 }
 
 int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-	     struct tfs_info *info)
+	struct tfs_info *info)
 {
 	size_t got;
 
@@ -33,7 +33,7 @@ int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 }
 
 int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-	     uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info)
+	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info)
 {
 	struct ts_request q = {
 		.method = TS_READ,
@@ -72,7 +72,7 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 struct tfs_scan {
 	struct tfs_table *table;
 	const struct schema *schema;
-	struct arena arena;           /* the spec's bytes */
+	struct arena arena; /* the spec's bytes */
 	struct salt_scan rows;
 	const struct tfs_family *last; /* family of the cell before */
 };
@@ -96,12 +96,12 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 	unsigned count = 0;
 	int err;
 
-	_Static_assert((int)TFS_SCAN_CELLS == SCAN_CELLS && (int)TFS_SCAN_KEYS == SCAN_KEYS &&
-			       (int)TFS_SCAN_ROWS == SCAN_ROWS && (int)TFS_SCAN_FAMILIES == SCAN_FAMILIES,
-		       "kinds of scans are the same in both");
+	_Static_assert((int)TFS_SCAN_CELLS == SCAN_CELLS && (int)TFS_SCAN_KEYS == SCAN_KEYS && (int)TFS_SCAN_ROWS == SCAN_ROWS &&
+			(int)TFS_SCAN_FAMILIES == SCAN_FAMILIES,
+		"kinds of scans are the same in both");
 	/* Bounds may be longer than any key, and ranges empty. */
 	if ((in->one_row && (in->row_from.size == 0 || in->row_from.size > TFS_ROW_MAX)) ||
-	    (in->after_cell && (!in->one_row || !in->families || in->family_count != 1)) || in->what > TFS_SCAN_FAMILIES)
+		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1)) || in->what > TFS_SCAN_FAMILIES)
 		return -EINVAL;
 	*out = none;
 	err = copy(&s->arena, in->row_from, &out->row_from);
@@ -120,8 +120,7 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 	}
 	for (unsigned i = 0; ids && i < in->family_count; i++) {
 		bool named = false;
-		const struct tfs_family *f =
-			in->families[i] ? tfs_schema_family(schema_public(s->schema), in->families[i]) : NULL;
+		const struct tfs_family *f = in->families[i] ? tfs_schema_family(schema_public(s->schema), in->families[i]) : NULL;
 		unsigned at = count;
 
 		if (!f)

@@ -46,11 +46,11 @@
 struct router {
 	struct tablet_service service; /* first */
 	struct route_options o;
-	struct buf root_end;         /* METADATA's rows below it are in the root tablet */
+	struct buf root_end; /* METADATA's rows below it are in the root tablet */
 	struct locations *locations;
 	_Atomic(struct tablet_service *) root; /* who serves the root tablet; NULL: not known */
 	_Atomic uint64_t root_hits, reads, stale, prefetched;
-	struct mutex lock;           /* RANK_LOCATIONS; guards servers */
+	struct mutex lock;               /* RANK_LOCATIONS; guards servers */
 	struct tablet_service **servers; /* all that scans may be open at; only grows */
 	size_t server_count;
 };
@@ -190,10 +190,10 @@ static int read_root(struct router *r, struct tablet_service **out)
 struct reading {
 	struct router *r;
 	uint32_t table;
-	struct slice row;            /* looked for */
-	unsigned rows;               /* taken in */
+	struct slice row; /* looked for */
+	unsigned rows;    /* taken in */
 	struct tablet_service *found;
-	struct buf key, begin;       /* of the row whose cells are coming; begin: the hint, or the end of the tablet before */
+	struct buf key, begin; /* of the row whose cells are coming; begin: the hint, or the end of the tablet before */
 	bool have;
 	uint64_t server;
 };
@@ -265,7 +265,8 @@ static int read_tablets(struct router *r, struct trip *t, uint32_t table, struct
 	static const struct tablet_service_ops ops = {.call = call_above};
 	static const uint16_t family = META_TABLET;
 	struct level_above above = {.service = {.ops = &ops}, .r = r, .t = t};
-	struct scan_spec spec = {.what = SCAN_CELLS, .families = &family, .family_count = 1, .versions = 1, .batch_bytes = 16 << 10};
+	struct scan_spec spec = {
+		.what = SCAN_CELLS, .families = &family, .family_count = 1, .versions = 1, .batch_bytes = 16 << 10};
 	struct reading d = {.r = r, .table = table, .row = row};
 	const struct scan_cell *cell;
 	struct buf from = {0}, to = {0};
@@ -363,7 +364,7 @@ served:
 struct to_all {
 	const struct ts_request *q;
 	struct ts_answer *a;
-	unsigned told, most;         /* most: how many to let go again */
+	unsigned told, most; /* most: how many to let go again */
 	int err;
 };
 

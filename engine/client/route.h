@@ -21,7 +21,7 @@
 #include "engine/rpc/tablet_service.h"
 
 struct route_options {
-	struct lock_service *locks;  /* its file "root" says who serves the root tablet */
+	struct lock_service *locks; /* its file "root" says who serves the root tablet */
 	/*
 	 * The service of the server that METADATA names by its incarnation (0:
 	 * nobody has served the tablet yet); NULL: there is none at present.
@@ -31,12 +31,12 @@ struct route_options {
 	/* fn for each server there is; non-zero stops and is passed on. */
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, struct tablet_service *service), void *fn_arg);
 	void *arg;
-	size_t cache_bytes;          /* of locations; 0: ROUTE_CACHE_BYTES */
-	uint64_t patience_us;        /* 0: ROUTE_PATIENCE_US */
+	size_t cache_bytes;   /* of locations; 0: ROUTE_CACHE_BYTES */
+	uint64_t patience_us; /* 0: ROUTE_PATIENCE_US */
 };
 #define ROUTE_CACHE_BYTES (16u << 20)
 #define ROUTE_PATIENCE_US 500000u
-#define ROUTE_PREFETCH 16u   /* tablets that one reading of METADATA tells of */
+#define ROUTE_PREFETCH 16u /* tablets that one reading of METADATA tells of */
 
 struct router;
 int route_new(const struct route_options *o, struct router **out) TFS_MUST;
@@ -46,10 +46,10 @@ struct tablet_service *route_service(struct router *r);
 int route_tablet_end(struct router *r, uint32_t table, struct slice row, struct buf *end, bool *last) TFS_MUST;
 
 struct route_stats {
-	uint64_t hits;        /* requests whose server was known */
-	uint64_t reads;       /* those for which METADATA or the root file was read */
-	uint64_t stale;       /* locations that were known and found wrong */
-	uint64_t prefetched;  /* locations read beside those that were looked for */
+	uint64_t hits;       /* requests whose server was known */
+	uint64_t reads;      /* those for which METADATA or the root file was read */
+	uint64_t stale;      /* locations that were known and found wrong */
+	uint64_t prefetched; /* locations read beside those that were looked for */
 	uint64_t entries, bytes;
 };
 void route_get_stats(struct router *r, struct route_stats *out);

@@ -13,7 +13,10 @@
 
 #define SALT_TRIES 8 /* changes of a table's salt that one request may meet */
 
-static inline uint8_t salt_byte(struct slice row, uint32_t salt) { return (uint8_t)(crc32c(0, row.p, row.n) % salt); }
+static inline uint8_t salt_byte(struct slice row, uint32_t salt)
+{
+	return (uint8_t)(crc32c(0, row.p, row.n) % salt);
+}
 
 /*
  * A call of the table's tablets for one row.  q->row is the plain row; table
@@ -36,13 +39,13 @@ struct salt_scan {
 	struct tablet_service *svc;
 	uint32_t table, salt;
 	uint64_t generation;
-	struct scan_spec spec;       /* plain; its slices live as long as the scan */
-	uint64_t given;              /* of the limit */
+	struct scan_spec spec; /* plain; its slices live as long as the scan */
+	uint64_t given;        /* of the limit */
 	struct range *ranges;
-	struct range **heap;         /* those with a cell, by row; the first is next */
+	struct range **heap; /* those with a cell, by row; the first is next */
 	unsigned range_count, heap_count;
-	bool begun;                  /* each range has been opened */
-	int failed;                  /* what ended it; told again and again */
+	bool begun; /* each range has been opened */
+	int failed; /* what ended it; told again and again */
 };
 void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schema *schema, const struct scan_spec *spec);
 /* 1, a cell and its plain row, valid until the next call, *unsure as tfs_cell has it; 0 the end; -errno. */

@@ -79,8 +79,8 @@ static unsigned gather(struct tfs_store *s, struct number *v)
 	return n;
 }
 
-static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *), int (*own)(const struct number *, unsigned, struct buf *),
-		   char **text)
+static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *),
+	int (*own)(const struct number *, unsigned, struct buf *), char **text)
 {
 	struct number v[NUMBERS_MAX];
 	struct buf b = {0};
@@ -156,8 +156,8 @@ void table_forget(struct tfs_store *s, const char *name, uint32_t but)
 
 	mutex_lock(&s->lock);
 	HASH_ITER(hh, s->tables, t, tmp)
-		if (t->id != but && strcmp(schema_public(t->schema)->name, name) == 0)
-			t->gone = true;
+	if (t->id != but && strcmp(schema_public(t->schema)->name, name) == 0)
+		t->gone = true;
 	mutex_unlock(&s->lock);
 }
 

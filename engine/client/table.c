@@ -189,8 +189,7 @@ int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **wh
 int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why)
 {
 	const struct schema *s = table_schema(t);
-	struct ms_request q = {
-		.method = MS_SCHEMA_CHANGE, .name = schema_public(s)->name, .table = t->id, .edit = e};
+	struct ms_request q = {.method = MS_SCHEMA_CHANGE, .name = schema_public(s)->name, .table = t->id, .edit = e};
 	int err = simple_call(t->store, &q, why);
 
 	schema_put(s);

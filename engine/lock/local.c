@@ -31,8 +31,8 @@
 #include <time.h>
 
 #define ESCAPE '='
-#define WAIT_US UINT64_C(60000000)     /* for a holder that is closing */
-#define WAIT_OPEN_US UINT64_C(500000)  /* for one that is not: it may be about to say so */
+#define WAIT_US UINT64_C(60000000)    /* for a holder that is closing */
+#define WAIT_OPEN_US UINT64_C(500000) /* for one that is not: it may be about to say so */
 #define LOOK_NS 20000000
 
 struct local {
@@ -40,7 +40,7 @@ struct local {
 	struct mutex mutex; /* RANK_LOCKSVC: one call at a time on the files */
 	struct watch_set watches;
 	struct file *held;
-	bool in_doubt;      /* an I/O error left something unsettled */
+	bool in_doubt; /* an I/O error left something unsettled */
 	bool (*make_room)(void *arg);
 	void *room_arg;
 	char dir[];
@@ -220,7 +220,8 @@ static int listing_entry(void *arg, const char *name, bool is_dir)
 	struct listing *g = arg;
 	size_t n = strlen(name);
 
-	if (lock_ends_in_tmp(name) || (g->top && (strcmp(name, LOCK_HELD) == 0 || strcmp(name, LOCK_JOURNAL) == 0)) || (is_dir && !g->top))
+	if (lock_ends_in_tmp(name) || (g->top && (strcmp(name, LOCK_HELD) == 0 || strcmp(name, LOCK_JOURNAL) == 0)) ||
+		(is_dir && !g->top))
 		return 0;
 	if (n && name[n - 1] == ESCAPE)
 		n--;
@@ -321,8 +322,14 @@ static void local_free(struct lock_service *s)
 }
 
 static const struct lock_service_ops local_ops = {
-	.get = local_get, .multi = local_multi, .list = local_list, .acquire = local_acquire, .release = local_release,
-	.watch = local_watch, .unwatch = local_unwatch, .free = local_free,
+	.get = local_get,
+	.multi = local_multi,
+	.list = local_list,
+	.acquire = local_acquire,
+	.release = local_release,
+	.watch = local_watch,
+	.unwatch = local_unwatch,
+	.free = local_free,
 };
 
 static bool holder_is_closing(struct file *held)

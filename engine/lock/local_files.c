@@ -382,4 +382,3 @@ int lock_files_settle(const char *top)
 		msg_error("%s: %s", top, strerror(-rc));
 	return rc;
 }
-

@@ -21,14 +21,14 @@
 #include "engine/base/bytes.h"
 
 struct lock_service;
-#define LOCK_ANY UINT64_MAX  /* whatever the version is, absent included */
-#define LOCK_ABSENT 0u       /* must not exist */
+#define LOCK_ANY UINT64_MAX /* whatever the version is, absent included */
+#define LOCK_ABSENT 0u      /* must not exist */
 
 struct lock_op {
 	const char *name;
-	bool remove;             /* else put */
+	bool remove; /* else put */
 	struct slice contents;
-	uint64_t expect;         /* version, LOCK_ANY or LOCK_ABSENT */
+	uint64_t expect; /* version, LOCK_ANY or LOCK_ABSENT */
 };
 typedef void lock_watch_fn(void *arg, const char *name);
 struct lock_service_ops {
@@ -52,7 +52,8 @@ static inline int TFS_MUST lock_get(struct lock_service *s, const char *name, st
 {
 	return s->ops->get(s, name, contents, version);
 }
-static inline int TFS_MUST lock_put(struct lock_service *s, const char *name, struct slice contents, uint64_t expect, uint64_t *version)
+static inline int TFS_MUST lock_put(
+	struct lock_service *s, const char *name, struct slice contents, uint64_t expect, uint64_t *version)
 {
 	struct lock_op op = {.name = name, .contents = contents, .expect = expect};
 

@@ -49,7 +49,8 @@ int lock_file_encode(struct slice contents, uint64_t version, struct buf *out)
 	if (contents.n > LOCK_CONTENTS_MAX)
 		return -EFBIG;
 	if (buf_reserve(out, 2 * (contents.n + COPIES_APART)) || envelope_begin(out, FILE_MAGIC) || buf_be64(out, version) ||
-	    buf_be32(out, (uint32_t)contents.n) || buf_append_slice(out, contents) || envelope_end(out, from) || copies_add(out, from)) {
+		buf_be32(out, (uint32_t)contents.n) || buf_append_slice(out, contents) || envelope_end(out, from) ||
+		copies_add(out, from)) {
 		out->n = from;
 		return -ENOMEM;
 	}
@@ -66,7 +67,8 @@ static int decode_copy(struct slice in, struct slice *contents, uint64_t *versio
 
 	if (rc)
 		return rc;
-	if (!get_be64(&r, &v) || !get_be32(&r, &n) || n > LOCK_CONTENTS_MAX || v == 0 || v > VERSION_MAX || !get_bytes(&r, n, &c) || reader_left(&r))
+	if (!get_be64(&r, &v) || !get_be32(&r, &n) || n > LOCK_CONTENTS_MAX || v == 0 || v > VERSION_MAX || !get_bytes(&r, n, &c) ||
+		reader_left(&r))
 		return -EBADMSG;
 	*contents = c;
 	*version = v;
@@ -142,8 +144,9 @@ static bool decode_step(struct reader *r, struct lock_step *s)
 	s->remove = kind == STEP_REMOVE;
 	s->version = 0;
 	s->contents = (struct slice){0};
-	return s->remove || (get_be64(r, &s->version) && s->version && s->version <= VERSION_MAX && get_lstr(r, &s->contents) &&
-			     s->contents.n <= LOCK_CONTENTS_MAX);
+	return s->remove ||
+		(get_be64(r, &s->version) && s->version && s->version <= VERSION_MAX && get_lstr(r, &s->contents) &&
+			s->contents.n <= LOCK_CONTENTS_MAX);
 }
 
 static int decode_journal(struct slice in, struct lock_step **steps, unsigned *count)

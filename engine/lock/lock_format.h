@@ -42,7 +42,7 @@ struct lock_step {
 /* A name as lock.h has it: components [A-Za-z0-9_.-]+ but "." and "..", at most two. */
 bool lock_name_valid(const char *name);
 
-int lock_file_encode(struct slice contents, uint64_t version, struct buf *out) TFS_MUST;         /* appends */
+int lock_file_encode(struct slice contents, uint64_t version, struct buf *out) TFS_MUST; /* appends */
 /* Borrows.  *whole: both copies are good; one suffices. */
 int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole) TFS_MUST;
 int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out) TFS_MUST; /* appends */

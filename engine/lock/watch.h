@@ -14,10 +14,10 @@
 struct watch;
 struct watch_set {
 	struct mutex mutex;
-	struct cond idle;      /* some callback has returned */
+	struct cond idle; /* some callback has returned */
 	struct watch *head;
 	uint64_t last_number;
-	char **held;           /* names of locks held */
+	char **held; /* names of locks held */
 	unsigned held_count;
 };
 void watch_set_init(struct watch_set *s);

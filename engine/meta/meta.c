@@ -29,7 +29,8 @@ int meta_store_schema(struct store_schema **out)
 	s->groups = calloc(1, sizeof *s->groups);
 	if (!s->families || !s->groups)
 		goto fail;
-	s->groups[0].sst = (struct sst_options){.codec = SST_ZSTD, .level = 3, .block_bytes = 16 * 1024, .bloom_bits = 10, .twice = true};
+	s->groups[0].sst =
+		(struct sst_options){.codec = SST_ZSTD, .level = 3, .block_bytes = 16 * 1024, .bloom_bits = 10, .twice = true};
 	s->group_count = 1;
 	for (unsigned i = 0; i < META_EVENT; i++) {
 		s->families[i].id = (uint16_t)(i + 1);
@@ -87,7 +88,8 @@ bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct sl
 	uint8_t kind;
 
 	/* a tablet that ends before the empty row would hold nothing */
-	if (!get_be32(&r, &t) || !get_u8(&r, &kind) || (kind == KEY_LAST) != (reader_left(&r) == 0) || (kind != KEY_LAST && kind != KEY_END))
+	if (!get_be32(&r, &t) || !get_u8(&r, &kind) || (kind == KEY_LAST) != (reader_left(&r) == 0) ||
+		(kind != KEY_LAST && kind != KEY_END))
 		return false;
 	*table = t;
 	*last = kind == KEY_LAST;
@@ -474,8 +476,9 @@ static int clip_file(struct tablet_file *f, struct slice begin, struct slice end
 	if (!rc && end.p && (!f->end.p || slice_cmp(buf_slice(&f->end), end) > 0))
 		rc = set_end(&f->end, end);
 	*empty = slice_cmp(buf_slice(&f->last), buf_slice(&f->begin)) < 0 ||
-		 (f->end.p && (slice_cmp(buf_slice(&f->first), buf_slice(&f->end)) >= 0 ||
-			       slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) >= 0));
+		(f->end.p &&
+			(slice_cmp(buf_slice(&f->first), buf_slice(&f->end)) >= 0 ||
+				slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) >= 0));
 	return rc;
 }
 

@@ -23,20 +23,20 @@
 #ifndef TFS_META_META_H
 #define TFS_META_META_H
 
-#include "engine/store/op.h"
-#include "engine/store/tablet.h"
+#include "engine/cell/op.h"
+#include "engine/tablet/tablet.h"
 
-#define META_TABLE 1u        /* METADATA's own table id */
+#define META_TABLE 1u /* METADATA's own table id */
 #define META_FIRST_USER_TABLE 16u
 enum meta_family { META_TABLET = 1, META_SST = 2, META_REDO = 3, META_EVENT = 4 };
 
 /* METADATA's schema as a store needs it: maxversions=1, events 20; zstd-3, 16 KiB blocks. */
 int meta_store_schema(struct store_schema **out) TFS_MUST;
 
-int meta_row_key(struct buf *out, uint32_t table, bool last, struct slice end) TFS_MUST;      /* appends */
+int meta_row_key(struct buf *out, uint32_t table, bool last, struct slice end) TFS_MUST; /* appends */
 /* First METADATA row that may hold the tablet of (table, row): the smallest key > every tablet ending at or before row. */
 int meta_seek_key(struct buf *out, uint32_t table, struct slice row) TFS_MUST;
-int meta_table_begin(struct buf *out, uint32_t table) TFS_MUST;  /* first possible row of the table; table+1: its end */
+int meta_table_begin(struct buf *out, uint32_t table) TFS_MUST; /* first possible row of the table; table+1: its end */
 bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct slice *end);
 /* The root tablet's end: just above METADATA's own rows. */
 int meta_root_end(struct buf *out) TFS_MUST;
@@ -58,11 +58,11 @@ struct meta_tablet {
 	unsigned file_count;
 	struct redo_point *redo;
 	unsigned redo_count;
-	struct meta_token *tokens;   /* by client, then number */
+	struct meta_token *tokens; /* by client, then number */
 	unsigned token_count;
-	struct meta_tablet *merge;   /* owned, or NULL: the tablet below it, which is part of this one once its own row is gone */
-	bool unfolded;               /* such a row is folded in here, and not yet in METADATA */
-	bool stale_merge;            /* METADATA's row has one of a merge that has not been: an edit deletes it */
+	struct meta_tablet *merge; /* owned, or NULL: the tablet below it, which is part of this one once its own row is gone */
+	bool unfolded;             /* such a row is folded in here, and not yet in METADATA */
+	bool stale_merge;          /* METADATA's row has one of a merge that has not been: an edit deletes it */
 };
 void meta_tablet_fini(struct meta_tablet *m);
 int meta_tablet_copy(const struct meta_tablet *from, struct meta_tablet *to) TFS_MUST; /* *to: {0}; without merge and unfolded */
@@ -110,7 +110,8 @@ int meta_ops_split(const struct meta_tablet *lower, const char *event, struct ar
 int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 /* Its last one: m, unfolded, as the row's own columns, and no merge column any more. */
 int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
-int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+int meta_ops_edit(
+	const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 
 /*
  * What goes before an edit's operations, so that only the row's owner changes

@@ -91,9 +91,9 @@ static int encode_tokens(const struct meta_tablet *m, struct buf *out)
 
 	for (unsigned i = 0; i < m->token_count && !rc; i++)
 		rc = buf_be64(out, m->tokens[i].client) || buf_be64(out, m->tokens[i].number) ||
-				     buf_lstr(out, buf_slice(&m->tokens[i].result))
-			     ? -ENOMEM
-			     : 0;
+				buf_lstr(out, buf_slice(&m->tokens[i].result))
+			? -ENOMEM
+			: 0;
 	return rc;
 }
 
@@ -106,7 +106,7 @@ static int decode_tokens(struct reader r, struct meta_tablet *m)
 
 	for (bool first = true; reader_left(&r) && !rc; first = false) {
 		if (!get_be64(&r, &client) || !get_be64(&r, &number) || !get_lstr(&r, &result) ||
-		    (!first && (client < last_client || (client == last_client && number <= last_number))))
+			(!first && (client < last_client || (client == last_client && number <= last_number))))
 			return -EBADMSG;
 		rc = meta_token_add(m, client, number, result);
 		last_client = client;
@@ -181,9 +181,9 @@ int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
 	uint8_t flags = (uint8_t)((f->end.p ? HAS_END : 0) | (same ? FIRST_IS_BEGIN : 0));
 
 	if (buf_u8(out, FORMAT) || buf_varint(out, f->bytes) || buf_varint(out, f->raw_bytes) || buf_varint(out, f->cells) ||
-	    buf_varint(out, f->tombstones) || buf_varint(out, f->row_deletes) || buf_varint(out, f->family_deletes) ||
-	    buf_varint(out, f->seq_min) || buf_varint(out, f->seq_max) || buf_be64(out, (uint64_t)f->oldest_us) ||
-	    buf_be64(out, (uint64_t)f->newest_us) || buf_u8(out, flags) || buf_lstr(out, buf_slice(&f->begin)))
+		buf_varint(out, f->tombstones) || buf_varint(out, f->row_deletes) || buf_varint(out, f->family_deletes) ||
+		buf_varint(out, f->seq_min) || buf_varint(out, f->seq_max) || buf_be64(out, (uint64_t)f->oldest_us) ||
+		buf_be64(out, (uint64_t)f->newest_us) || buf_u8(out, flags) || buf_lstr(out, buf_slice(&f->begin)))
 		return -ENOMEM;
 	if (f->end.p && buf_lstr(out, buf_slice(&f->end)))
 		return -ENOMEM;
@@ -202,12 +202,12 @@ static int own(struct buf *to, struct slice from)
 
 /* What no encoder was ever given: with an empty range, say, a tablet would quietly show nothing of the file. */
 static bool makes_sense(const struct tablet_file *f, const struct slice *begin, const struct slice *end, const struct slice *first,
-			const struct slice *last)
+	const struct slice *last)
 {
 	bool no_puts = f->oldest_us == INT64_MAX && f->newest_us == INT64_MIN;
 
 	return slice_cmp(*first, *last) <= 0 && (!end || slice_cmp(*begin, *end) < 0) && f->seq_min <= f->seq_max &&
-	       f->seq_max < UINT64_MAX && (f->oldest_us <= f->newest_us || no_puts);
+		f->seq_max < UINT64_MAX && (f->oldest_us <= f->newest_us || no_puts);
 }
 
 int meta_sst_value_decode(struct slice in, struct tablet_file *f)
@@ -221,14 +221,14 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 
 	if (rc)
 		return rc;
-	if (!get_varint(&r, &x.bytes) || !get_varint(&r, &x.raw_bytes) || !get_varint(&r, &x.cells) || !get_varint(&r, &x.tombstones) ||
-	    !get_varint(&r, &x.row_deletes) || !get_varint(&r, &x.family_deletes) || !get_varint(&r, &x.seq_min) ||
-	    !get_varint(&r, &x.seq_max) || !get_be64(&r, &oldest) || !get_be64(&r, &newest) || !get_u8(&r, &flags) ||
-	    !get_lstr(&r, &begin))
+	if (!get_varint(&r, &x.bytes) || !get_varint(&r, &x.raw_bytes) || !get_varint(&r, &x.cells) ||
+		!get_varint(&r, &x.tombstones) || !get_varint(&r, &x.row_deletes) || !get_varint(&r, &x.family_deletes) ||
+		!get_varint(&r, &x.seq_min) || !get_varint(&r, &x.seq_max) || !get_be64(&r, &oldest) || !get_be64(&r, &newest) ||
+		!get_u8(&r, &flags) || !get_lstr(&r, &begin))
 		return -EBADMSG;
 	first = begin;
 	if ((flags & ~(HAS_END | FIRST_IS_BEGIN)) || (flags & HAS_END && !get_lstr(&r, &end)) ||
-	    (!(flags & FIRST_IS_BEGIN) && !get_lstr(&r, &first)) || !get_lstr(&r, &last) || reader_left(&r))
+		(!(flags & FIRST_IS_BEGIN) && !get_lstr(&r, &first)) || !get_lstr(&r, &last) || reader_left(&r))
 		return -EBADMSG;
 	if (!(flags & FIRST_IS_BEGIN) != (first.n == 0 || !slice_eq(first, begin)))
 		return -EBADMSG; /* written in the other way */
@@ -272,8 +272,9 @@ int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 	int rc = -ENOMEM;
 
 	if (envelope_begin(out, ROOT_MAGIC) || buf_be32(out, m->table) || buf_u8(out, m->last) ||
-	    buf_lstr(out, buf_slice(&m->begin)) || buf_lstr(out, buf_slice(&m->end)) || buf_be64(out, m->server) ||
-	    buf_be64(out, m->assignment) || buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) || buf_be64(out, (uint64_t)m->major_us))
+		buf_lstr(out, buf_slice(&m->begin)) || buf_lstr(out, buf_slice(&m->end)) || buf_be64(out, m->server) ||
+		buf_be64(out, m->assignment) || buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) ||
+		buf_be64(out, (uint64_t)m->major_us))
 		goto fail;
 	if ((rc = encode_files(m, out)) || (rc = buf_be32(out, m->redo_count)))
 		goto fail;
@@ -329,7 +330,7 @@ static int decode_lists(struct meta_tablet *m, struct reader *r)
 		return -EBADMSG;
 	for (uint32_t i = 0; i < count && !rc; i++) {
 		if (!get_be64(r, &p.incarnation) || !get_be64(r, &p.lsn) ||
-		    (m->redo_count && m->redo[m->redo_count - 1].incarnation >= p.incarnation))
+			(m->redo_count && m->redo[m->redo_count - 1].incarnation >= p.incarnation))
 			return -EBADMSG;
 		rc = meta_redo_add(m, p, false);
 	}
@@ -350,7 +351,8 @@ int meta_root_decode(struct slice in, struct meta_tablet *m)
 	if (rc)
 		return rc;
 	if (!get_be32(&r, &x.table) || !get_u8(&r, &last) || last > 1 || !get_lstr(&r, &begin) || !get_lstr(&r, &end) ||
-	    !get_be64(&r, &x.server) || !get_be64(&r, &x.assignment) || !get_be64(&r, &x.seq_mark) || !get_be64(&r, &clock) || !get_be64(&r, &major))
+		!get_be64(&r, &x.server) || !get_be64(&r, &x.assignment) || !get_be64(&r, &x.seq_mark) || !get_be64(&r, &clock) ||
+		!get_be64(&r, &major))
 		return -EBADMSG;
 	x.last = last;
 	x.clock_mark = (int64_t)clock;

@@ -46,7 +46,7 @@ extern const char *const meta_column_names[COLUMNS];
 
 void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file *f);
 bool meta_sst_key_get(struct slice key, struct tablet_file *f);
-void meta_file_normalise(struct tablet_file *f); /* only ever shortens first */
+void meta_file_normalise(struct tablet_file *f);                                  /* only ever shortens first */
 int meta_sst_value_encode(const struct tablet_file *f, struct buf *out) TFS_MUST; /* appends; f is normalised */
 /* Into f, whose key is set already; what it owned of begin, end, first, last is leaked, so it owns nothing. */
 int meta_sst_value_decode(struct slice in, struct tablet_file *f) TFS_MUST;

@@ -32,7 +32,8 @@ static int write_column(struct writer *w, enum meta_family family, struct slice 
 {
 	struct op *op = &w->ops[w->count];
 
-	*op = (struct op){.kind = OP_WRITE, .family = (uint16_t)family, .ts = {.newest = true, .us = NO_TIME}, .truncate_to = UINT64_MAX};
+	*op = (struct op){
+		.kind = OP_WRITE, .family = (uint16_t)family, .ts = {.newest = true, .us = NO_TIME}, .truncate_to = UINT64_MAX};
 	if (!arena_dup(w->arena, qualifier, &op->qualifier) || !arena_dup(w->arena, buf_slice(&w->scratch), &op->value))
 		return -ENOMEM;
 	buf_reset(&w->scratch);
@@ -153,8 +154,12 @@ int meta_ops_split(const struct meta_tablet *lower, const char *event, struct ar
 	if (rc)
 		return rc;
 	all = w.ops;
-	all[0] = (struct op){.kind = OP_CHECK, .check = OP_CHECK_ABSENT, .family = META_TABLET, .ts = {.newest = true}, .truncate_to = UINT64_MAX,
-			     .qualifier = slice_str(meta_column_names[C_SERVER])};
+	all[0] = (struct op){.kind = OP_CHECK,
+		.check = OP_CHECK_ABSENT,
+		.family = META_TABLET,
+		.ts = {.newest = true},
+		.truncate_to = UINT64_MAX,
+		.qualifier = slice_str(meta_column_names[C_SERVER])};
 	memcpy(all + 1, columns, n * sizeof *all);
 	w.count = n + 1;
 	rc = write_bytes(&w, META_EVENT, "", slice_str(event));

@@ -50,9 +50,13 @@ static int edit_unpack(const Tfs__SchemaEdit *m, struct arena *arena, struct rea
 		return -ENOMEM;
 	if (m->op > TFS_SCHEMA_GROUP_RENAME)
 		return -EBADMSG;
-	*e = (struct tfs_schema_edit){
-		.op = (enum tfs_schema_op)m->op, .explicit_act = m->explicit_act, .uid = m->uid, .gid = m->gid, .mode = m->mode,
-		.flag = m->flag, .mtime_us = m->mtime_us};
+	*e = (struct tfs_schema_edit){.op = (enum tfs_schema_op)m->op,
+		.explicit_act = m->explicit_act,
+		.uid = m->uid,
+		.gid = m->gid,
+		.mode = m->mode,
+		.flag = m->flag,
+		.mtime_us = m->mtime_us};
 	rc = tail_get_string(tail, m->name_size, arena, &e->name);
 	if (!rc)
 		rc = tail_get_string(tail, m->value_size, arena, &e->value);

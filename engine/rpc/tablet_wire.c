@@ -124,8 +124,8 @@ static int op_unpack(const Tfs__Op *m, struct arena *a, struct reader *tail, str
 {
 	int rc = 0;
 
-	if (m->kind == 0 || m->kind >= OP_KINDS || m->family > UINT16_MAX || m->to_family > UINT16_MAX || m->base_kind > OP_BASE_VERSION ||
-	    m->check > OP_CHECK_VALUE || m->n_ranges > UINT32_MAX)
+	if (m->kind == 0 || m->kind >= OP_KINDS || m->family > UINT16_MAX || m->to_family > UINT16_MAX ||
+		m->base_kind > OP_BASE_VERSION || m->check > OP_CHECK_VALUE || m->n_ranges > UINT32_MAX)
 		return -EBADMSG;
 	op->kind = (enum op_kind)m->kind;
 	op->family = (uint16_t)m->family;
@@ -280,10 +280,12 @@ static int spec_unpack(const Tfs__ScanSpec *m, struct arena *a, struct reader *t
 
 	if (!s)
 		return -ENOMEM;
-	if (m->what > SCAN_FAMILIES || m->n_families > UINT16_MAX || (m->n_families && !m->some_families) || m->batch_bytes > SIZE_MAX)
+	if (m->what > SCAN_FAMILIES || m->n_families > UINT16_MAX || (m->n_families && !m->some_families) ||
+		m->batch_bytes > SIZE_MAX)
 		return -EBADMSG;
 	if (!tail_get(tail, m->row_from_size, &s->row_from) || !tail_get(tail, m->row_to_size, &s->row_to) ||
-	    !tail_get(tail, m->qualifier_from_size, &s->qualifier_from) || !tail_get(tail, m->qualifier_to_size, &s->qualifier_to))
+		!tail_get(tail, m->qualifier_from_size, &s->qualifier_from) ||
+		!tail_get(tail, m->qualifier_to_size, &s->qualifier_to))
 		return -EBADMSG;
 	if (m->some_families)
 		rc = families_unpack(m, a, s);
@@ -458,8 +460,8 @@ static void tablet_pack(const struct ts_tablet *i, Tfs__TabletInfo *m, struct ta
 }
 
 /* An answer that is an error carries nothing else. */
-static int body_pack(const struct ts_request *q, const struct ts_answer *a, Tfs__TsAnswer *m, Tfs__TabletInfo *info, struct arena *arena,
-		     struct tail *t)
+static int body_pack(const struct ts_request *q, const struct ts_answer *a, Tfs__TsAnswer *m, Tfs__TabletInfo *info,
+	struct arena *arena, struct tail *t)
 {
 	int rc = 0;
 
@@ -513,9 +515,11 @@ static int results_unpack(const Tfs__TsAnswer *m, const struct ts_request *q, st
 	if (a->results && q->op_count && m->n_results == 0 && q->method == TS_MUTATE)
 		return -EBADMSG;
 	for (size_t i = 0; a->results && i < m->n_results; i++)
-		a->results[i] = (struct op_result){.ts = m->results[i]->ts, .counter = m->results[i]->counter,
-						   .commit_us = m->results[i]->commit_us, .size = m->results[i]->size,
-						   .replaced = m->results[i]->replaced};
+		a->results[i] = (struct op_result){.ts = m->results[i]->ts,
+			.counter = m->results[i]->counter,
+			.commit_us = m->results[i]->commit_us,
+			.size = m->results[i]->size,
+			.replaced = m->results[i]->replaced};
 	return 0;
 }
 
@@ -544,11 +548,15 @@ static int cells_unpack(const Tfs__TsAnswer *m, struct reader *tail, struct scan
 		struct slice row, qualifier, value;
 
 		if (!tail_get(tail, from->row_size, &row) || !tail_get(tail, from->qualifier_size, &qualifier) ||
-		    !tail_get(tail, from->value_size, &value) || from->family > UINT16_MAX)
+			!tail_get(tail, from->value_size, &value) || from->family > UINT16_MAX)
 			return -EBADMSG;
-		*c = (struct scan_cell){.family = (uint16_t)from->family, .ts = from->ts, .expires_us = from->expires_us,
-					.commit_us = from->commit_us, .size = from->size};
-		if (!keep(&b->arena, row, &c->row) || !keep(&b->arena, qualifier, &c->qualifier) || !keep(&b->arena, value, &c->value))
+		*c = (struct scan_cell){.family = (uint16_t)from->family,
+			.ts = from->ts,
+			.expires_us = from->expires_us,
+			.commit_us = from->commit_us,
+			.size = from->size};
+		if (!keep(&b->arena, row, &c->row) || !keep(&b->arena, qualifier, &c->qualifier) ||
+			!keep(&b->arena, value, &c->value))
 			return -ENOMEM;
 		b->count++;
 	}
@@ -560,11 +568,11 @@ static int tablet_unpack(const Tfs__TabletInfo *m, struct reader *tail, struct t
 	struct ts_tablet *t = &a->tablet;
 	struct slice begin, end, server, state;
 
-	if (!tail_get(tail, m->begin_size, &begin) || !tail_get(tail, m->end_size, &end) || !tail_get(tail, m->server_size, &server) ||
-	    !tail_get(tail, m->state_size, &state))
+	if (!tail_get(tail, m->begin_size, &begin) || !tail_get(tail, m->end_size, &end) ||
+		!tail_get(tail, m->server_size, &server) || !tail_get(tail, m->state_size, &state))
 		return -EBADMSG;
 	if (!keep(&a->arena, begin, &t->begin) || !keep(&a->arena, end, &t->end) || !keep(&a->arena, server, &t->server) ||
-	    !keep(&a->arena, state, &t->state))
+		!keep(&a->arena, state, &t->state))
 		return -ENOMEM;
 	t->disk_bytes = m->disk_bytes;
 	t->raw_bytes = m->raw_bytes;

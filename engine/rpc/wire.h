@@ -26,13 +26,17 @@ int wire_close(struct tail *t, const ProtobufCMessage *m, struct buf *out) TFS_M
  * Decodes the message, everything in the arena; -EBADMSG, -ENOMEM.  Unknown
  * fields anywhere are malformed.  *tail: what follows it, borrowed.
  */
-int wire_open(struct slice in, const ProtobufCMessageDescriptor *d, struct arena *arena, ProtobufCMessage **m, struct reader *tail) TFS_MUST;
+int wire_open(struct slice in, const ProtobufCMessageDescriptor *d, struct arena *arena, ProtobufCMessage **m,
+	struct reader *tail) TFS_MUST;
 /* The byte string that size tells of, borrowed from the input. */
 bool tail_get(struct reader *tail, uint64_t size, struct slice *v);
 /* The same as a C string in the arena (NULL for none); a NUL inside is malformed.  -EBADMSG, -ENOMEM. */
 int tail_get_string(struct reader *tail, uint64_t size, struct arena *arena, const char **s) TFS_MUST;
 /* All of the tail was used and nothing was wrong. */
-static inline bool tail_done(const struct reader *tail) { return !tail->bad && reader_left(tail) == 0; }
+static inline bool tail_done(const struct reader *tail)
+{
+	return !tail->bad && reader_left(tail) == 0;
+}
 
 /*
  * For the round trips of debug builds: what has been done must not be

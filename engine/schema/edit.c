@@ -204,11 +204,11 @@ static int edit_family(struct schema *s, struct tfs_family *f, const struct tfs_
 
 static setter *group_setter(enum tfs_schema_op op)
 {
-	return op == TFS_SCHEMA_GROUP_COMPRESSION ? set_group_compression :
-	       op == TFS_SCHEMA_GROUP_LEVEL	  ? set_group_level :
-	       op == TFS_SCHEMA_GROUP_BLOCK_SIZE  ? set_group_block_size :
-	       op == TFS_SCHEMA_GROUP_BLOOM_BITS  ? set_group_bloom_bits :
-						    set_group_in_memory;
+	return op == TFS_SCHEMA_GROUP_COMPRESSION   ? set_group_compression
+		: op == TFS_SCHEMA_GROUP_LEVEL      ? set_group_level
+		: op == TFS_SCHEMA_GROUP_BLOCK_SIZE ? set_group_block_size
+		: op == TFS_SCHEMA_GROUP_BLOOM_BITS ? set_group_bloom_bits
+						    : set_group_in_memory;
 }
 
 static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_schema_edit *e, const char **reason)
@@ -284,8 +284,8 @@ static int same(const struct schema *a, const struct schema *b, bool *equal)
 	return rc;
 }
 
-int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
-		char **why)
+int schema_edit(
+	const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped, char **why)
 {
 	bool render = e->op != TFS_SCHEMA_TIME && e->op != TFS_SCHEMA_HIDE;
 	struct schema *s = schema_clone(old);

@@ -58,7 +58,8 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 
 	if (setting(out, "owner", value_user(t->uid, user)) || setting(out, "owner_group", value_group(t->gid, group)))
 		return -ENOMEM;
-	if (buf_printf(out, "mode = \"0%03o\";\n", (unsigned)t->mode) || setting(out, "tablet_size", value_size(t->tablet_size, size)))
+	if (buf_printf(out, "mode = \"0%03o\";\n", (unsigned)t->mode) ||
+		setting(out, "tablet_size", value_size(t->tablet_size, size)))
 		return -ENOMEM;
 	out->p[out->n - 1] = '\n';
 	return buf_printf(out, "salt = %d;\n%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "");

@@ -98,7 +98,8 @@ static bool skip_comment(struct scan *s)
 
 static bool skip_string(struct scan *s)
 {
-	bool expected = s->last == '=' || s->last == ':' || s->last == '(' || s->last == '"' || (s->last == ',' && s->inside[s->depth] == '(');
+	bool expected = s->last == '=' || s->last == ':' || s->last == '(' || s->last == '"' ||
+		(s->last == ',' && s->inside[s->depth] == '(');
 
 	if (!expected)
 		return refuse(s, "a string where none is expected");
@@ -204,7 +205,8 @@ static bool check_bytes(struct slice text, struct scan *s)
 	size_t n = 0;
 
 	for (size_t i = 0; i <= text.n; i++) {
-		bool end = i == text.n, space = !end && (text.p[i] == '\n' || text.p[i] == '\t' || text.p[i] == '\r' || text.p[i] == '\f');
+		bool end = i == text.n,
+		     space = !end && (text.p[i] == '\n' || text.p[i] == '\t' || text.p[i] == '\r' || text.p[i] == '\f');
 
 		if (!end && text.p[i] == 0)
 			return refuse(s, "a NUL byte");

@@ -189,7 +189,8 @@ int draft_family(struct schema *s, const char *name, int id, struct tfs_family *
 
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason)
 {
-	struct tfs_group x = {.compression = sst_codec_names[SST_ZSTD_DICT], .level = SCHEMA_LEVEL, .block_size = 16 * 1024, .bloom_bits = 10};
+	struct tfs_group x = {
+		.compression = sst_codec_names[SST_ZSTD_DICT], .level = SCHEMA_LEVEL, .block_size = 16 * 1024, .bloom_bits = 10};
 
 	*reason = NULL;
 	if (!schema_name_valid(slice_str(name)))
@@ -244,7 +245,8 @@ struct schema *schema_clone(const struct schema *old)
 		name = to->name;
 		*to = *from;
 		to->name = name;
-		if (!(to->gc = draft_str(s, from->gc)) || !(to->group = draft_str(s, from->group)) || !(to->acl = draft_str(s, from->acl)))
+		if (!(to->gc = draft_str(s, from->gc)) || !(to->group = draft_str(s, from->group)) ||
+			!(to->acl = draft_str(s, from->acl)))
 			goto fail;
 	}
 	for (unsigned i = 0; i < old->pub.group_count; i++) {
@@ -426,9 +428,12 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	for (unsigned i = 0; i < s->pub.group_count; i++) {
 		const struct tfs_group *g = &s->groups[i];
 
-		t->groups[t->group_count++] = (struct store_group){.id = g->id, .sst = {
-			.codec = (enum sst_codec)codec_by_name(g->compression), .level = g->level, .block_bytes = g->block_size,
-			.bloom_bits = g->bloom_bits, .in_memory = g->in_memory}};
+		t->groups[t->group_count++] = (struct store_group){.id = g->id,
+			.sst = {.codec = (enum sst_codec)codec_by_name(g->compression),
+				.level = g->level,
+				.block_bytes = g->block_size,
+				.bloom_bits = g->bloom_bits,
+				.in_memory = g->in_memory}};
 	}
 	for (unsigned i = 0; i < s->pub.family_count; i++) {
 		const struct tfs_family *f = &s->families[i];

@@ -11,7 +11,7 @@
 #ifndef TFS_SCHEMA_SCHEMA_H
 #define TFS_SCHEMA_SCHEMA_H
 
-#include "engine/store/tablet.h"
+#include "engine/tablet/tablet.h"
 #include "engine/tabletfs.h"
 
 /*
@@ -36,7 +36,7 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
  * .schema's, but for those that say what is to be done once.
  */
 int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
-		    unsigned *dropped_count, bool *allow_delete, char **why) TFS_MUST;
+	unsigned *dropped_count, bool *allow_delete, char **why) TFS_MUST;
 /*
  * text ends with a newline and begins what is being written to .schema.
  * -EINVAL: whatever follows, the whole cannot be a legal schema.  0: it may,
@@ -52,7 +52,7 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why) 
 int schema_limit_owners(const struct schema *old, struct schema *s, const struct tfs_user *user, char **note) TFS_MUST;
 /* One edit; renders the text anew unless it is TIME or HIDE.  *dropped: id of the family removed, or 0. */
 int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
-		char **why) TFS_MUST;
+	char **why) TFS_MUST;
 int schema_rename(const struct schema *old, const char *name, struct schema **out) TFS_MUST;
 /* The same with other tablets, and with the salt in use that .schema has. */
 int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out) TFS_MUST;

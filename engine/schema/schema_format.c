@@ -33,8 +33,8 @@
 static int encode_group(const struct tfs_group *g, struct buf *out)
 {
 	return buf_be16(out, g->id) || buf_lstr(out, slice_str(g->name)) || buf_u8(out, (uint8_t)codec_by_name(g->compression)) ||
-	       buf_u8(out, (uint8_t)g->level) || buf_be32(out, g->block_size) || buf_u8(out, (uint8_t)g->bloom_bits) ||
-	       buf_u8(out, g->in_memory);
+		buf_u8(out, (uint8_t)g->level) || buf_be32(out, g->block_size) || buf_u8(out, (uint8_t)g->bloom_bits) ||
+		buf_u8(out, g->in_memory);
 }
 
 static int encode_family(const struct schema *s, const struct tfs_family *f, struct buf *out)
@@ -42,21 +42,21 @@ static int encode_family(const struct schema *s, const struct tfs_family *f, str
 	const struct tfs_group *g = draft_find_group(s, f->group);
 
 	return !g || buf_be16(out, f->id) || buf_lstr(out, slice_str(f->name)) || buf_lstr(out, slice_str(f->gc)) ||
-	       buf_be16(out, g->id) || buf_u8(out, (uint8_t)f->type) || buf_be32(out, f->uid) || buf_be32(out, f->gid) ||
-	       buf_be16(out, (uint16_t)f->mode) || buf_lstr(out, slice_str(f->acl));
+		buf_be16(out, g->id) || buf_u8(out, (uint8_t)f->type) || buf_be32(out, f->uid) || buf_be32(out, f->gid) ||
+		buf_be16(out, (uint16_t)f->mode) || buf_lstr(out, slice_str(f->acl));
 }
 
 static int encode_table(const struct schema *s, struct buf *out)
 {
 	const struct tfs_schema *t = &s->pub;
-	uint8_t flags = (uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) |
-				  (t->mkdir_families ? FLAG_MKDIR : 0));
+	uint8_t flags =
+		(uint8_t)((t->is_set ? FLAG_SET : 0) | (t->is_hidden ? FLAG_HIDDEN : 0) | (t->mkdir_families ? FLAG_MKDIR : 0));
 
 	return envelope_begin(out, MAGIC) || buf_be32(out, t->table_id) || buf_be32(out, t->tablets_id) ||
-	       buf_be64(out, t->generation) || buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) || buf_be32(out, t->gid) ||
-	       buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) || buf_be64(out, (uint64_t)t->mtime_us) ||
-	       buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) ||
-	       buf_u8(out, (uint8_t)t->salt_in_use) || buf_be32(out, s->next_family) || buf_be32(out, s->next_group);
+		buf_be64(out, t->generation) || buf_lstr(out, slice_str(t->name)) || buf_be32(out, t->uid) ||
+		buf_be32(out, t->gid) || buf_be16(out, (uint16_t)t->mode) || buf_u8(out, flags) ||
+		buf_be64(out, (uint64_t)t->mtime_us) || buf_be64(out, t->tablet_size) || buf_u8(out, (uint8_t)t->salt) ||
+		buf_u8(out, (uint8_t)t->salt_in_use) || buf_be32(out, s->next_family) || buf_be32(out, s->next_group);
 }
 
 int schema_encode(const struct schema *s, struct buf *out)
@@ -111,15 +111,16 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	uint16_t mode;
 	uint8_t flags, salt, in_use;
 
-	if (!get_be32(r, &t->table_id) || !get_be32(r, &t->tablets_id) || !get_be64(r, &t->generation) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) ||
-	    !get_be32(r, &t->uid) || !get_be32(r, &t->gid) || !get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) ||
-	    !get_be64(r, &t->tablet_size) || !get_u8(r, &salt) || !get_u8(r, &in_use) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
+	if (!get_be32(r, &t->table_id) || !get_be32(r, &t->tablets_id) || !get_be64(r, &t->generation) ||
+		!get_text(s, r, TFS_NAME_MAX, &name, no_memory) || !get_be32(r, &t->uid) || !get_be32(r, &t->gid) ||
+		!get_be16(r, &mode) || !get_u8(r, &flags) || !get_be64(r, &mtime) || !get_be64(r, &t->tablet_size) ||
+		!get_u8(r, &salt) || !get_u8(r, &in_use) || !get_be32(r, &s->next_family) || !get_be32(r, &s->next_group))
 		return false;
-	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN | FLAG_MKDIR) || t->generation == 0 ||
-	    t->generation == UINT64_MAX || salt == 1 || in_use == 1)
+	if (!schema_name_valid(slice_str(name)) || mode & ~07777 || flags & ~(FLAG_SET | FLAG_HIDDEN | FLAG_MKDIR) ||
+		t->generation == 0 || t->generation == UINT64_MAX || salt == 1 || in_use == 1)
 		return false;
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
-	    s->next_group < 1 || s->next_group > 65536)
+		s->next_group < 1 || s->next_group > 65536)
 		return false;
 	strcpy(t->name, name); /* fits: it is valid */
 	t->mode = mode;
@@ -142,10 +143,10 @@ static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no
 	int rc;
 
 	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) || !get_u8(r, &codec) || !get_u8(r, &level) ||
-	    !get_be32(r, &block) || !get_u8(r, &bloom) || !get_u8(r, &in_memory))
+		!get_be32(r, &block) || !get_u8(r, &bloom) || !get_u8(r, &in_memory))
 		return false;
 	if (id <= *last || id >= s->next_group || (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0) || codec >= SST_CODECS ||
-	    level < 1 || level > 19 || bloom > 20 || in_memory > 1 || block < 4 * 1024 || block > 4 * 1024 * 1024)
+		level < 1 || level > 19 || bloom > 20 || in_memory > 1 || block < 4 * 1024 || block > 4 * 1024 * 1024)
 		return false;
 	*last = id;
 	rc = draft_group(s, name, id, &g, &reason);
@@ -169,9 +170,9 @@ static bool decode_family(struct schema *s, struct reader *r, int *last, bool *n
 	uint8_t type;
 	int rc;
 
-	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) || !get_text(s, r, SCHEMA_GC_MAX, &gc, no_memory) ||
-	    !get_be16(r, &group) || !get_u8(r, &type) || !get_be32(r, &uid) || !get_be32(r, &gid) || !get_be16(r, &mode) ||
-	    !get_text(s, r, SCHEMA_ACL_MAX, &acl, no_memory))
+	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) ||
+		!get_text(s, r, SCHEMA_GC_MAX, &gc, no_memory) || !get_be16(r, &group) || !get_u8(r, &type) || !get_be32(r, &uid) ||
+		!get_be32(r, &gid) || !get_be16(r, &mode) || !get_text(s, r, SCHEMA_ACL_MAX, &acl, no_memory))
 		return false;
 	if (id <= *last || id >= s->next_family || type > TFS_TYPE_COUNTER || mode & ~0777)
 		return false;

@@ -13,20 +13,20 @@
 #define SCHEMA_ENCODED_MAX (960 * 1024) /* what a file of the lock service holds, with room to spare */
 #define SCHEMA_FAMILIES_MAX 1000u
 #define SCHEMA_GROUPS_MAX 100u
-#define SCHEMA_GC_MAX 1024             /* bytes of a gc rule */
+#define SCHEMA_GC_MAX 1024 /* bytes of a gc rule */
 #define SCHEMA_ACL_MAX 4096
 #define SCHEMA_SALT_MAX 255            /* ranges: the salt is one byte, and the last range ends at one more */
 #define SCHEMA_LEVEL 3                 /* the default; and what stands where a codec has no levels */
 #define SCHEMA_DEFAULT_GROUP "default" /* its id is 0, the smallest */
 
 struct schema {
-	struct tfs_schema pub; /* first: schema_of casts back */
-	uint32_t refs;         /* atomic */
+	struct tfs_schema pub;            /* first: schema_of casts back */
+	uint32_t refs;                    /* atomic */
 	uint32_t next_family, next_group; /* ids not used before; may stand at 65536: none left */
-	struct tfs_family *families; /* malloc'd; pub.families is the same */
+	struct tfs_family *families;      /* malloc'd; pub.families is the same */
 	struct tfs_group *groups;
-	char *text;            /* malloc'd, NUL after it */
-	struct arena arena;    /* the strings */
+	char *text;         /* malloc'd, NUL after it */
+	struct arena arena; /* the strings */
 };
 
 /* A schema without families and groups; what else there is, is old's (NULL: defaults).  NULL: out of memory. */
@@ -53,10 +53,10 @@ setter set_group_compression, set_group_level, set_group_block_size, set_group_b
 /* After all of a group's values are set: do they fit together?  -EINVAL with a static *reason. */
 int group_fits(const struct tfs_group *g, const char **reason) TFS_MUST;
 
-const char *value_user(uid_t uid, char name[256]);   /* a name that maps back to uid, or the number */
+const char *value_user(uid_t uid, char name[256]); /* a name that maps back to uid, or the number */
 const char *value_group(gid_t gid, char name[256]);
 const char *value_size(uint64_t bytes, char text[32]); /* as set_*_size reads it */
-int codec_by_name(const char *name);                 /* enum sst_codec, or -1 */
+int codec_by_name(const char *name);                   /* enum sst_codec, or -1 */
 /* Valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 

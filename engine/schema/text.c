@@ -21,8 +21,8 @@
 /* What the text says beside the schema itself. */
 struct said {
 	bool allow_delete, renames;
-	bool syntax; /* libconfig has refused it */
-	bool waits;  /* refused for something that may come later in the text */
+	bool syntax;   /* libconfig has refused it */
+	bool waits;    /* refused for something that may come later in the text */
 	unsigned line; /* where */
 };
 
@@ -36,19 +36,31 @@ struct key {
 
 /* Handled by name: families, groups, allow_delete; and `name` and `was` of each element. */
 static const struct key table_keys[] = {
-	{"owner", STRING | INTEGER, set_table_owner}, {"owner_group", STRING | INTEGER, set_table_owner_group},
-	{"mode", STRING, set_table_mode}, {"tablet_size", STRING | INTEGER, set_tablet_size}, {"salt", INTEGER, set_salt},
-	{"mkdir_families", BOOLEAN, set_mkdir_families}, {NULL, 0, NULL},
+	{"owner", STRING | INTEGER, set_table_owner},
+	{"owner_group", STRING | INTEGER, set_table_owner_group},
+	{"mode", STRING, set_table_mode},
+	{"tablet_size", STRING | INTEGER, set_tablet_size},
+	{"salt", INTEGER, set_salt},
+	{"mkdir_families", BOOLEAN, set_mkdir_families},
+	{NULL, 0, NULL},
 };
 static const struct key family_keys[] = {
-	{"gc", STRING, set_family_gc}, {"group", STRING, set_family_group}, {"type", STRING, set_family_type},
-	{"owner", STRING | INTEGER, set_family_owner}, {"owner_group", STRING | INTEGER, set_family_owner_group},
-	{"mode", STRING, set_family_mode}, {"acl", STRING, set_family_acl}, {NULL, 0, NULL},
+	{"gc", STRING, set_family_gc},
+	{"group", STRING, set_family_group},
+	{"type", STRING, set_family_type},
+	{"owner", STRING | INTEGER, set_family_owner},
+	{"owner_group", STRING | INTEGER, set_family_owner_group},
+	{"mode", STRING, set_family_mode},
+	{"acl", STRING, set_family_acl},
+	{NULL, 0, NULL},
 };
 static const struct key group_keys[] = {
-	{"compression", STRING, set_group_compression}, {"level", INTEGER, set_group_level},
-	{"block_size", STRING | INTEGER, set_group_block_size}, {"bloom_bits", INTEGER, set_group_bloom_bits},
-	{"in_memory", BOOLEAN, set_group_in_memory}, {NULL, 0, NULL},
+	{"compression", STRING, set_group_compression},
+	{"level", INTEGER, set_group_level},
+	{"block_size", STRING | INTEGER, set_group_block_size},
+	{"bloom_bits", INTEGER, set_group_bloom_bits},
+	{"in_memory", BOOLEAN, set_group_in_memory},
+	{NULL, 0, NULL},
 };
 
 static unsigned line_of(const config_setting_t *c)
@@ -183,7 +195,8 @@ static bool renamed_from(const config_setting_t *c, const char *name)
 }
 
 /* The id that an element keeps; -1: it is a new one. */
-static int kept_id(const struct schema *old, const config_setting_t *c, const char *name, id_by_name *of, struct said *said, int *id, char **why)
+static int kept_id(const struct schema *old, const config_setting_t *c, const char *name, id_by_name *of, struct said *said,
+	int *id, char **why)
 {
 	const config_setting_t *w = config_setting_get_member(c, "was");
 	const char *was;
@@ -266,7 +279,7 @@ static int apply_family(struct schema *s, const struct schema *old, const config
 }
 
 static int each(struct schema *s, const struct schema *old, const config_setting_t *list, struct said *said,
-		int (*fn)(struct schema *, const struct schema *, const config_setting_t *, struct said *, char **), char **why)
+	int (*fn)(struct schema *, const struct schema *, const config_setting_t *, struct said *, char **), char **why)
 {
 	int rc = 0;
 
@@ -428,7 +441,8 @@ static bool in_group(const struct tfs_user *user, gid_t gid)
 }
 
 /* As chown and chmod by the user would refuse it.  was: of the same thing before; mode NULL: it is new, so its mode is his to choose. */
-static bool limit(const struct tfs_user *user, uid_t was_uid, gid_t was_gid, const mode_t *was_mode, uid_t *uid, gid_t *gid, mode_t *mode)
+static bool limit(
+	const struct tfs_user *user, uid_t was_uid, gid_t was_gid, const mode_t *was_mode, uid_t *uid, gid_t *gid, mode_t *mode)
 {
 	bool owns = user->uid == was_uid, limited = false;
 
@@ -461,8 +475,8 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 
 		for (unsigned k = 0; k < was->family_count && !before; k++)
 			before = was->families[k].id == f->id ? &was->families[k] : NULL;
-		if (!(before ? limit(user, before->uid, before->gid, &before->mode, &f->uid, &f->gid, &f->mode) :
-			       limit(user, s->pub.uid, s->pub.gid, NULL, &f->uid, &f->gid, &f->mode)))
+		if (!(before ? limit(user, before->uid, before->gid, &before->mode, &f->uid, &f->gid, &f->mode)
+			     : limit(user, s->pub.uid, s->pub.gid, NULL, &f->uid, &f->gid, &f->mode)))
 			continue;
 		if (!families++)
 			first = f->name;
@@ -472,15 +486,15 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 	/* The text says what holds. */
 	rc = schema_finish(s, true, &reason);
 	if (rc == 0 && families)
-		why_line(note, 0, "owner, group or mode of %sfamily %s%s left out: the writer could not set them by chown", table ? "the table and of " : "",
-			 first, families > 1 ? " and others" : "");
+		why_line(note, 0, "owner, group or mode of %sfamily %s%s left out: the writer could not set them by chown",
+			table ? "the table and of " : "", first, families > 1 ? " and others" : "");
 	else if (rc == 0)
 		why_line(note, 0, "owner, group or mode of the table left out: the writer could not set them by chown");
 	return rc;
 }
 
 int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
-		    unsigned *dropped_count, bool *allow_delete, char **why)
+	unsigned *dropped_count, bool *allow_delete, char **why)
 {
 	struct schema *s = NULL;
 	const char *reason;

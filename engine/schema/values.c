@@ -122,7 +122,7 @@ static int with_scratch(int (*fn)(void *arg, char *p, size_t n), void *arg)
 struct lookup {
 	const char *name; /* or NULL: by id */
 	uint32_t id;
-	char *found;      /* 256 bytes, by id */
+	char *found; /* 256 bytes, by id */
 };
 
 static int found_name(const struct lookup *l, const char *name)
@@ -161,7 +161,8 @@ static int group_once(void *arg, char *p, size_t n)
 	return 0;
 }
 
-static int parse_owner(const char *value, int (*once)(void *, char *, size_t), const char *unknown, uint32_t *out, const char **reason)
+static int parse_owner(
+	const char *value, int (*once)(void *, char *, size_t), const char *unknown, uint32_t *out, const char **reason)
 {
 	struct lookup l = {.name = value};
 	uint64_t number;

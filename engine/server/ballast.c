@@ -171,7 +171,8 @@ static void cut_locked(struct server *s, uint64_t to)
 		msg_error("%s: the disk is full, and the ballast file cannot be given up: %s", s->data_dir, strerror(-err));
 	} else {
 		if (b->bytes >= b->whole)
-			msg_warning("%s: the disk is full; some of the ballast file is given up so that cells can be removed", s->data_dir);
+			msg_warning("%s: the disk is full; some of the ballast file is given up so that cells can be removed",
+				s->data_dir);
 		b->bytes = to;
 	}
 	free(path);

@@ -36,7 +36,8 @@ static void how_far(const struct clock_state *st, char out[128])
 	}
 	if (gmtime_r(&mark, &tm))
 		(void)strftime(when, sizeof(when), "%F %T UTC", &tm);
-	snprintf(out, 128, "%lld d %lld h %s the store's mark of %s", (long long)(us / DAY_US), (long long)(us % DAY_US / HOUR_US), where, when);
+	snprintf(out, 128, "%lld d %lld h %s the store's mark of %s", (long long)(us / DAY_US), (long long)(us % DAY_US / HOUR_US),
+		where, when);
 }
 
 static void save(struct server *s)
@@ -91,8 +92,10 @@ void server_clock_start(struct server *s, int64_t gap_us)
 	clock_get_state(s->clock, &st);
 	if (!st.believed) {
 		how_far(&st, how);
-		msg_warning("the clock is %s; nothing that expired in between is removed before the store has been mounted for 24 hours"
-			    " with a steady clock; if the clock is right: echo confirm-clock > MOUNTPOINT/.tabletfs/ctl", how);
+		msg_warning(
+			"the clock is %s; nothing that expired in between is removed before the store has been mounted for 24 hours"
+			" with a steady clock; if the clock is right: echo confirm-clock > MOUNTPOINT/.tabletfs/ctl",
+			how);
 	}
 	save(s);
 	if (!s->no_background)
@@ -115,6 +118,7 @@ int server_clock_attention(struct server *s, struct buf *out)
 	if (st.believed)
 		return 0;
 	how_far(&st, how);
-	return buf_printf(out, "the clock is %s, expired cells are kept for %lld more hours (if it is right: echo confirm-clock > .tabletfs/ctl); ",
-			  how, (long long)((st.left_us + HOUR_US - 1) / HOUR_US));
+	return buf_printf(out,
+		"the clock is %s, expired cells are kept for %lld more hours (if it is right: echo confirm-clock > .tabletfs/ctl); ",
+		how, (long long)((st.left_us + HOUR_US - 1) / HOUR_US));
 }

@@ -236,7 +236,7 @@ int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 	/* It is tried again until it succeeds. */
 	if (err && err != h->told && (!h->known || !known_gone(h->server, h->known)))
 		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", h->table,
-			  h->last ? "the end" : Q(buf_slice(&h->end)), strerror(-err));
+			h->last ? "the end" : Q(buf_slice(&h->end)), strerror(-err));
 	h->told = err;
 	return err;
 }

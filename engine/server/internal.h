@@ -16,7 +16,7 @@
 #include "engine/meta/meta.h"
 #include "engine/schema/schema.h"
 #include "engine/server/server.h"
-#include "engine/store/tablet.h"
+#include "engine/tablet/tablet.h"
 
 #include <stdatomic.h>
 
@@ -41,35 +41,35 @@ struct known {
 	char name[TFS_NAME_MAX + 1];
 	uint64_t generation;
 	struct store_schema *schema;
-	unsigned writers;            /* mutations under way */
-	unsigned holds;              /* new ones wait: the master is about to judge what the table holds */
-	bool left_off;               /* a split or merge has, since */
+	unsigned writers; /* mutations under way */
+	unsigned holds;   /* new ones wait: the master is about to judge what the table holds */
+	bool left_off;    /* a split or merge has, since */
 	bool gone;
-	int doubt;                   /* the error of reading whether the table is still there, else 0 */
+	int doubt; /* the error of reading whether the table is still there, else 0 */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
-	_Atomic bool salt_waits;     /* until the table is empty (master/salt.c) */
+	_Atomic bool salt_waits; /* until the table is empty (master/salt.c) */
 };
 
 /* A tablet that this server serves, counted. */
 struct held {
 	struct server *server;
 	struct tablet *tablet;
-	struct known *known;         /* KIND_USER */
+	struct known *known; /* KIND_USER */
 	uint32_t table;
 	enum kind kind;
 	bool last;
-	struct buf end;              /* unless last */
-	struct meta_tablet row;      /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
-	bool in_doubt;               /* a change failed that may have taken place: read the row again first */
-	int told;                    /* the error of the last change, if it failed: said once; EDIT's too */
-	struct buf split_doubt;      /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
+	struct buf end;                      /* unless last */
+	struct meta_tablet row;              /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
+	bool in_doubt;                       /* a change failed that may have taken place: read the row again first */
+	int told;                            /* the error of the last change, if it failed: said once; EDIT's too */
+	struct buf split_doubt;              /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
 	_Atomic bool doubt_below, doubt_own; /* a merge's step 3 failed: the row of the tablet below, or our own, may have gone */
-	_Atomic uint64_t split_after_us; /* it is not to be tried before; tests are impatient */
-	uint64_t merge_after_us;     /* the same, and the splitting thread's */
-	uint64_t made_us;            /* when it was loaded or made, monotonic */
-	uint64_t root_version;       /* KIND_ROOT: of the root file */
-	_Atomic unsigned refs;       /* one is the set's */
-	_Atomic bool dropped;        /* the table has gone */
+	_Atomic uint64_t split_after_us;     /* it is not to be tried before; tests are impatient */
+	uint64_t merge_after_us;             /* the same, and the splitting thread's */
+	uint64_t made_us;                    /* when it was loaded or made, monotonic */
+	uint64_t root_version;               /* KIND_ROOT: of the root file */
+	_Atomic unsigned refs;               /* one is the set's */
+	_Atomic bool dropped;                /* the table has gone */
 };
 
 /* What tablets say of who serves them. */
@@ -85,16 +85,16 @@ struct open_scan {
 
 /* ballast.c's */
 struct ballast {
-	struct mutex lock;           /* over changes of the file, and of what follows */
+	struct mutex lock; /* over changes of the file, and of what follows */
 	struct task refill;
-	_Atomic uint64_t whole;      /* bytes that the file must have; rises as the store grows.  0: there is none */
-	_Atomic uint64_t bytes;      /* that it has */
-	_Atomic bool full;           /* puts are refused */
-	_Atomic int64_t credit;      /* so much may be written before somebody looks at the disk again */
-	_Atomic uint64_t promised;   /* to compactions under way */
+	_Atomic uint64_t whole;            /* bytes that the file must have; rises as the store grows.  0: there is none */
+	_Atomic uint64_t bytes;            /* that it has */
+	_Atomic bool full;                 /* puts are refused */
+	_Atomic int64_t credit;            /* so much may be written before somebody looks at the disk again */
+	_Atomic uint64_t promised;         /* to compactions under way */
 	_Atomic unsigned tidying, wanting; /* compactions that give way to puts, and puts that wait for that */
-	_Atomic uint64_t asked, given; /* the last pass of giving back that was asked for, and that has ended */
-	_Atomic uint64_t left;       /* what that could not give back */
+	_Atomic uint64_t asked, given;     /* the last pass of giving back that was asked for, and that has ended */
+	_Atomic uint64_t left;             /* what that could not give back */
 };
 
 struct server {
@@ -105,7 +105,7 @@ struct server {
 	uint64_t incarnation;
 	bool sync, no_background;
 	size_t memtable_bytes;
-	uint64_t log_segment_bytes;  /* at most */
+	uint64_t log_segment_bytes; /* at most */
 	struct clock *clock, *own_clock;
 	struct sst_cache *cache;
 	struct log *log;
@@ -117,30 +117,30 @@ struct server {
 	_Atomic int64_t clock_saved_us; /* the mark as written */
 	struct ballast ballast;
 	struct latency traffic[REQUESTS];
-	int64_t started_s;           /* system time of the start */
-	uint64_t doubt_wait_us;      /* merge.c's, the moving thread's */
-	struct named *suspects;      /* sweep.c's, of the last round */
-	bool files_missing;          /* sweep.c's: a listed SSTable does not exist */
+	int64_t started_s;                       /* system time of the start */
+	uint64_t doubt_wait_us;                  /* merge.c's, the moving thread's */
+	struct named *suspects;                  /* sweep.c's, of the last round */
+	bool files_missing;                      /* sweep.c's: a listed SSTable does not exist */
 	uint64_t aged_lsn, aged_at_us, log_most; /* retire.c's */
-	_Atomic uint64_t records_lost; /* replay.c's */
+	_Atomic uint64_t records_lost;           /* replay.c's */
 	struct store_schema *meta_schema;
 
 	struct mutex lock;
-	struct cond changed;         /* loading, moving, holds, writers, tables gone */
+	struct cond changed; /* loading, moving, holds, writers, tables gone */
 	bool loading;
-	bool moving;                 /* a split or merge is under way */
-	struct listed *listed;       /* listed.c */
+	bool moving;           /* a split or merge is under way */
+	struct listed *listed; /* listed.c */
 	bool listed_lost;
-	struct held **set;           /* by table, then end */
+	struct held **set;                      /* by table, then end */
 	unsigned set_count, set_cap, set_spare; /* spare: kept for whoever must not fail */
-	struct known **known;        /* by table */
+	struct known **known;                   /* by table */
 	unsigned known_count, known_cap;
 	char (*refused)[TFS_NAME_MAX + 1]; /* tables whose schema is damaged; not changed after the start */
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
 	uint64_t next_scan;
 	_Atomic bool recovering;
-	_Atomic bool closing;        /* no background work is begun any more */
+	_Atomic bool closing; /* no background work is begun any more */
 };
 
 /* ---- tablets.c: the set ---- */
@@ -205,8 +205,8 @@ bool known_look_again(struct server *s, struct known *k, uint64_t generation);
  * nothing begun, while writes are held; who has let go asks for splits and merges again.
  */
 enum when_held { HOLD_WAIT, HOLD_LEAVE };
-int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held,
-		      struct store_schema **schema) TFS_MUST;
+int known_write_begin(
+	struct server *s, struct known *k, uint64_t generation, enum when_held held, struct store_schema **schema) TFS_MUST;
 void known_write_end(struct server *s, struct known *k);
 /* From the return of hold to as many let_go, no mutation of the table is under way. -ENOENT. */
 int schemas_hold(struct server *s, uint32_t table) TFS_MUST;

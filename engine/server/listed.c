@@ -117,7 +117,8 @@ void listed_free(struct server *s)
 {
 	struct listed *l, *tmp;
 
-	HASH_ITER(hh, s->listed, l, tmp) {
+	HASH_ITER(hh, s->listed, l, tmp)
+	{
 		HASH_DEL(s->listed, l);
 		free(l);
 	}

@@ -100,7 +100,7 @@ static int delete_lower(struct server *s, struct held *lower, struct held *upper
 		if (!s->closing)
 			task_queue_after(&s->doubt, s->doubt_wait_us);
 		msg_warning("table %u: whether the tablets that meet at %s have been merged is not known: %s", lower->table,
-			    Q(buf_slice(&lower->end)), strerror(-there));
+			Q(buf_slice(&lower->end)), strerror(-there));
 	}
 	return there == 0 ? 0 : err;
 }

@@ -147,13 +147,13 @@ static int load_root(struct server *s, struct needed *needed, char **why)
 struct level {
 	struct server *s;
 	enum kind kind;
-	struct buf begin;         /* where the next tablet of `table` begins */
+	struct buf begin; /* where the next tablet of `table` begins */
 	uint32_t table;
 	unsigned loaded;
-	struct needed *needed;    /* at start: of all levels */
-	struct buf *orphans;      /* METADATA rows of tables half made or half dropped */
+	struct needed *needed; /* at start: of all levels */
+	struct buf *orphans;   /* METADATA rows of tables half made or half dropped */
 	unsigned orphan_count;
-	char **why;               /* at start */
+	char **why; /* at start */
 };
 
 /* No new table may get the id of one that is refused; of the others master sees that. */
@@ -184,14 +184,14 @@ static int load_orphan(struct level *l, struct slice row_key, const struct meta_
 		snprintf(note, sizeof(note), "dropped/%u", m->table);
 		err = lock_get(l->s->locks, note, NULL, NULL);
 		if (err == -EBADMSG)
-			err = 0; /* it has no contents: its name says all */
+			err = 0;                             /* it has no contents: its name says all */
 		if (err == -ENOENT && l->s->refused_count) { /* perhaps a refused table's */
 			listed_add(l->s, m);
 			return check_id(l->s, m->table, l->why);
 		}
 		if (err == -ENOENT && l->why)
-			why_say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema", l->s->data_dir,
-			    m->table);
+			why_say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
+				l->s->data_dir, m->table);
 		if (err)
 			return err == -ENOENT ? -EBADMSG : err;
 	}
@@ -248,7 +248,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 		err = meta_tablet_settle(m, buf_slice(&l->begin));
 		if (err == -EBADMSG && l->why)
 			why_say(l->why, "%s: METADATA: table id %u, row %s: what it is to be merged with is no tablet below it",
-			    l->s->data_dir, m->table, Q(buf_slice(&l->begin)));
+				l->s->data_dir, m->table, Q(buf_slice(&l->begin)));
 	}
 	if (!err)
 		err = check_place(l, m);

@@ -21,7 +21,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
-#include "engine/store/log_sort.h"
+#include "engine/log/log_sort.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@
 size_t replay_stretch_bytes = 16u << 20;
 
 struct dead_log {
-	struct redo_point from;   /* for the level being loaded, if wanted there */
+	struct redo_point from; /* for the level being loaded, if wanted there */
 	bool wanted, synced;
 	uint64_t lost;            /* whole records behind the log's end */
 	struct log_stretch *kept; /* METADATA's records from kept_from on; NULL: not read, or too many */
@@ -100,11 +100,11 @@ struct replay {
 	struct server *s;
 	enum kind kind;
 	uint64_t incarnation;
-	uint64_t records;   /* that tablets of this level hold */
-	uint64_t bad_lsn;   /* the record whose batch is damaged; 0: none */
+	uint64_t records; /* that tablets of this level hold */
+	uint64_t bad_lsn; /* the record whose batch is damaged; 0: none */
 	struct log_end end;
 	struct log_stretch *keep;
-	struct crew *crew;  /* KIND_USER */
+	struct crew *crew; /* KIND_USER */
 };
 
 /* ---- the root tablet and METADATA: record by record ---- */
@@ -423,7 +423,7 @@ int replay_level(struct server *s, enum kind kind, struct needed *n, char **why)
 		/* After a clean end there are none: the operator is told of a crash, and what it cost. */
 		if (!err && p.records)
 			msg_log(kind == KIND_USER ? MSG_NOTICE : MSG_INFO, "%s: %llu records replayed in %.2f s", dir,
-			       (unsigned long long)p.records, (double)(monotonic_us() - begun) / 1e6);
+				(unsigned long long)p.records, (double)(monotonic_us() - begun) / 1e6);
 		free(dir);
 	}
 	crew_free(crew);

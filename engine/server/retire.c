@@ -320,6 +320,7 @@ void retire_run(struct task *t)
 	if (drop_own(s) || log_bytes(s->log) < s->log_most)
 		return;
 	/* Synced, or the segments that nobody needs any more could not go yet, and nobody would look again. */
-	if (!flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS)) && !s->closing && !log_sync(s->log))
+	if (!flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS)) && !s->closing &&
+		!log_sync(s->log))
 		(void)!drop_own(s);
 }

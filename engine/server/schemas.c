@@ -418,8 +418,8 @@ static int refuse(struct server *s, const char *name)
 		return -ENOMEM;
 	s->refused = grown;
 	strcpy(s->refused[s->refused_count++], name); /* read_one has bounded it */
-	msg_error("%s/lock/tables/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s", s->data_dir, name,
-		  name, s->data_dir);
+	msg_error("%s/lock/tables/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s", s->data_dir,
+		name, name, s->data_dir);
 	return 0;
 }
 
@@ -472,8 +472,7 @@ bool known_look_again(struct server *s, struct known *k, uint64_t generation)
 	return behind && look_again(s, k, true) == 0;
 }
 
-int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held,
-		      struct store_schema **schema)
+int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held, struct store_schema **schema)
 {
 	unsigned looked = 0;
 	int err = 0;

@@ -17,19 +17,19 @@
 
 struct server_options {
 	const char *data_dir;
-	uint64_t incarnation;          /* of this process, never used before */
+	uint64_t incarnation; /* of this process, never used before */
 	size_t block_cache_bytes, table_cache_bytes, memtable_bytes, log_segment_bytes;
 	uint64_t metadata_tablet_bytes; /* past which a tablet of METADATA is split; 0: the default */
-	uint64_t merge_after_us;       /* how long neighbours must have been there before they are merged as small; 0: the default */
+	uint64_t merge_after_us; /* how long neighbours must have been there before they are merged as small; 0: the default */
 	uint64_t sync_interval_us;
-	uint64_t log_stall_us;         /* 0: the log's default */
+	uint64_t log_stall_us; /* 0: the log's default */
 	unsigned compaction_threads;
-	uint64_t compaction_rate;      /* bytes a second; 0: no limit */
-	uint64_t major_within_us;      /* what was removed is off the disk within this */
-	bool sync;                     /* every commit is synced before it is answered */
+	uint64_t compaction_rate; /* bytes a second; 0: no limit */
+	uint64_t major_within_us; /* what was removed is off the disk within this */
+	bool sync;                /* every commit is synced before it is answered */
 	bool no_background;
-	uint64_t clock_gap_us;         /* a clock this far off the mark is believed; 0: the default */
-	struct clock *clock;           /* the caller's, or NULL: its own */
+	uint64_t clock_gap_us; /* a clock this far off the mark is believed; 0: the default */
+	struct clock *clock;   /* the caller's, or NULL: its own */
 };
 
 struct server;

@@ -124,7 +124,8 @@ static int call_info(struct held *h, const struct ts_request *q, struct ts_answe
 		.files = st.files,
 		.memtables = st.memtables,
 		.server = slice_str(SERVER_NAME),
-		.state = slice_str(h->known && atomic_load(&h->known->salt_waits) && strcmp(st.state, "serving") == 0 ? "salt-waits" : st.state),
+		.state = slice_str(h->known && atomic_load(&h->known->salt_waits) && strcmp(st.state, "serving") == 0 ? "salt-waits"
+														      : st.state),
 	};
 	if (!arena_dup(&a->arena, begin, &t->begin))
 		return -ENOMEM;
@@ -150,8 +151,7 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 		return row_ok(q) ? call_mutate(s, h, q, a) : -EINVAL;
 	case TS_READ:
 		traffic_table_read(h->known);
-		err = tablet_read(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset,
-								     q->into, q->length, &a->got, &info);
+		err = tablet_read(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
 		a->ts = info.ts;
 		a->expires_us = info.expires_us;
 		a->commit_us = info.commit_us;
@@ -222,8 +222,12 @@ static int call_rows(struct server *s, const struct ts_request *q, struct ts_ans
 	if (q->row_count && (!q->rows || !a->row_errs))
 		return -EINVAL; /* somebody must hear of what fails */
 	for (uint32_t i = 0; i < q->row_count; i++) {
-		struct ts_request one = {.method = TS_MUTATE, .table = q->table, .schema_generation = q->schema_generation,
-					 .row = q->rows[i].row, .ops = q->rows[i].ops, .op_count = q->rows[i].op_count};
+		struct ts_request one = {.method = TS_MUTATE,
+			.table = q->table,
+			.schema_generation = q->schema_generation,
+			.row = q->rows[i].row,
+			.ops = q->rows[i].ops,
+			.op_count = q->rows[i].op_count};
 		struct ts_answer answer = {0};
 
 		a->row_errs[i] = err ? err : call_row(s, &one, &answer);

@@ -179,7 +179,8 @@ static int split_begun(struct server *s, struct held *h, struct slice at)
 static int split_held(struct server *s, struct held *h, struct slice at)
 {
 	struct store_schema *schema = NULL;
-	int err = tablet_move_prepare(h->tablet); /* first: whoever holds the table's writes would wait as well, and keep all others waiting */
+	int err = tablet_move_prepare(
+		h->tablet); /* first: whoever holds the table's writes would wait as well, and keep all others waiting */
 
 	if (err)
 		return err;
@@ -264,8 +265,8 @@ static void split_if_large(struct server *s, struct held *h)
 	if (err < 0) {
 		h->split_after_us = monotonic_us() + TRY_AGAIN_US;
 		if (err != -ENOENT && err != -EIDRM && err != -EREMCHG && err != -ESHUTDOWN)
-			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table, h->last ? "the end" : Q(buf_slice(&h->end)),
-				  strerror(-err));
+			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table,
+				h->last ? "the end" : Q(buf_slice(&h->end)), strerror(-err));
 	}
 	buf_fini(&at);
 }
@@ -278,7 +279,7 @@ static bool are_small(struct server *s, struct held *lower, struct held *upper)
 	bool border;
 
 	if (lower->table != upper->table || lower->kind != upper->kind || now - lower->made_us < s->merge_after_us ||
-	    now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
+		now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
 		return false;
 	/* The ranges of a salted table are apart to be so. */
 	if (lower->known) {
@@ -310,7 +311,7 @@ static bool merge_if_small(struct server *s, struct held *lower, struct held *up
 	upper->merge_after_us = monotonic_us() + TRY_AGAIN_US;
 	if (err != -EREMCHG && err != -ESHUTDOWN && err != -EIDRM)
 		msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table, Q(buf_slice(&lower->end)),
-			  strerror(-err));
+			strerror(-err));
 	return false;
 }
 

@@ -57,7 +57,8 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("cell_cache_bytes", "single cells in memory, under the same bound", c.cell_bytes, true);
 	ADD("cell_cache_hits", "look-ups of a column in an SSTable that found its newest cell remembered", c.cell_hits, false);
 	ADD("cell_cache_misses", "look-ups of a column in an SSTable that went to its index and blocks", c.cell_misses, false);
-	ADD("cache_limit_bytes", "bound of block_cache_bytes and cell_cache_bytes together, but for in-memory groups", c.block_bytes_max, true);
+	ADD("cache_limit_bytes", "bound of block_cache_bytes and cell_cache_bytes together, but for in-memory groups",
+		c.block_bytes_max, true);
 	ADD("in_memory_cache_bytes", "of blocks and cells in memory, those of in-memory groups", c.memory_bytes, true);
 	ADD("table_cache_bytes", "indexes, filters and dictionaries of open SSTables", c.table_bytes, true);
 	ADD("table_cache_limit_bytes", "bound of table_cache_bytes", c.table_bytes_max, true);
@@ -76,7 +77,9 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("log_size_bytes", "bytes of all segments", log_bytes(s->log), true);
 	ADD("log_next_lsn", "log sequence number of the next record", log_next_lsn(s->log), true);
 	ADD("log_durable_lsn", "log sequence number up to which all is on disk", log_durable_lsn(s->log), true);
-	ADD("log_records_lost", "whole records behind a damaged place in the log of the last mount, or torn by a power cut, that were not replayed", s->records_lost, true);
+	ADD("log_records_lost",
+		"whole records behind a damaged place in the log of the last mount, or torn by a power cut, that were not replayed",
+		s->records_lost, true);
 	ADD("compactions_minor", "minor compactions", minor, false);
 	ADD("compactions_merging", "merging compactions", merging, false);
 	ADD("compactions_major", "major compactions", major, false);
@@ -125,7 +128,8 @@ static int put_attention(struct server *s, struct buf *out)
 	for (unsigned i = 0; i < s->refused_count && !err; i++)
 		err = buf_printf(out, "table %s is refused, its schema is damaged: tabletctl repair; ", s->refused[i]);
 	if (!err && s->records_lost)
-		err = buf_printf(out, "%llu records behind a damaged place in the log were lost at the start; ", (unsigned long long)s->records_lost);
+		err = buf_printf(out, "%llu records behind a damaged place in the log were lost at the start; ",
+			(unsigned long long)s->records_lost);
 	if (!err && waiting)
 		err = buf_printf(out, "salts that wait until their table is empty: %u; ", waiting);
 	if (!err && atomic_load(&s->ballast.full))
@@ -178,7 +182,7 @@ static int put_disk(struct server *s, struct buf *out)
 	if (statvfs(s->data_dir, &v))
 		return -errno;
 	return buf_printf(out, "disk         %s used, %s available\n", units_size_text(bytes, used),
-			  units_size_text((uint64_t)v.f_bavail * v.f_frsize, free_bytes));
+		units_size_text((uint64_t)v.f_bavail * v.f_frsize, free_bytes));
 }
 
 static int put_memory(struct server *s, struct buf *out)
@@ -191,8 +195,8 @@ static int put_memory(struct server *s, struct buf *out)
 	for (unsigned k = 0; k < KINDS; k++)
 		memory += atomic_load(&s->memory[k]);
 	return buf_printf(out, "memory       memtables %s of %s, caches %s of %s\n", units_size_text(memory, a),
-			  units_size_text(s->memtable_bytes, b), units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, c_),
-			  units_size_text(c.block_bytes_max + c.table_bytes_max, d));
+		units_size_text(s->memtable_bytes, b), units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, c_),
+		units_size_text(c.block_bytes_max + c.table_bytes_max, d));
 }
 
 static int put_requests(struct server *s, const char *name, enum request_kind kind, struct buf *out)
@@ -211,7 +215,7 @@ static int put_log(struct server *s, struct buf *out)
 
 	log_get_stats(s->log, &l);
 	return buf_printf(out, "log          %s, %s of it not yet synced\n", units_size_text(log_bytes(s->log), size),
-			  units_size_text(l.retained_bytes, unsynced));
+		units_size_text(l.retained_bytes, unsynced));
 }
 
 static int put_compactions(struct server *s, struct buf *out)
@@ -226,8 +230,8 @@ static int put_compactions(struct server *s, struct buf *out)
 		stall_us += atomic_load(&s->env[k].stall_us);
 	}
 	return buf_printf(out, "compactions  %llu minor, %llu merging, %llu major; %llu writes slowed down, by %llu ms in all\n",
-			  (unsigned long long)minor, (unsigned long long)merging, (unsigned long long)major, (unsigned long long)stalls,
-			  (unsigned long long)stall_us / 1000);
+		(unsigned long long)minor, (unsigned long long)merging, (unsigned long long)major, (unsigned long long)stalls,
+		(unsigned long long)stall_us / 1000);
 }
 
 int server_status(struct server *s, struct buf *out)
@@ -262,7 +266,7 @@ struct table_numbers {
 	struct tablet_family all;
 	struct tablet_family *families; /* by id */
 	unsigned family_count;
-	bool unread;                   /* not all of them could be told */
+	bool unread; /* not all of them could be told */
 };
 
 static void add_stats(struct tablet_family *to, const struct tablet_family *from)
@@ -303,8 +307,11 @@ static int add_tablet(struct table_numbers *t, struct tablet *tablet)
 	int err;
 
 	tablet_get_stats(tablet, &st);
-	all = (struct tablet_family){.disk_bytes = st.disk_bytes, .raw_bytes = st.raw_bytes, .memory_bytes = st.memory_bytes,
-				     .cells = st.cells, .tombstones = st.tombstones};
+	all = (struct tablet_family){.disk_bytes = st.disk_bytes,
+		.raw_bytes = st.raw_bytes,
+		.memory_bytes = st.memory_bytes,
+		.cells = st.cells,
+		.tombstones = st.tombstones};
 	add_stats(&t->all, &all);
 	t->tablets++;
 	t->sstables += st.files;
@@ -339,7 +346,8 @@ static const struct usage_metric usage_metrics[] = {
 
 static int put_head(struct buf *out, const char *what, const char *name, const char *help)
 {
-	return buf_printf(out, "# HELP tabletfs_%s_%s %s, of one %s\n# TYPE tabletfs_%s_%s gauge\n", what, name, help, what, what, name);
+	return buf_printf(
+		out, "# HELP tabletfs_%s_%s %s, of one %s\n# TYPE tabletfs_%s_%s gauge\n", what, name, help, what, what, name);
 }
 
 static int put_table(struct buf *out, const char *name, const struct table_numbers *t, uint64_t value)
@@ -360,8 +368,8 @@ static int put_traffic(struct buf *out, const struct table_numbers *v, unsigned 
 	int err = 0;
 
 	for (unsigned m = 0; m < TABLE_TRAFFIC && !err; m++) {
-		err = buf_printf(out, "# HELP tabletfs_table_%s %s, of one table\n# TYPE tabletfs_table_%s counter\n", metrics[m].name,
-				 metrics[m].help, metrics[m].name);
+		err = buf_printf(out, "# HELP tabletfs_table_%s %s, of one table\n# TYPE tabletfs_table_%s counter\n",
+			metrics[m].name, metrics[m].help, metrics[m].name);
 		for (unsigned i = 0; i < n && !err; i++)
 			if (v[i].schema)
 				err = put_table(out, metrics[m].name, &v[i], v[i].traffic[m]);
@@ -376,8 +384,8 @@ static int put_families(struct buf *out, const struct usage_metric *m, const str
 	for (unsigned i = 0; i < t->family_count && !t->unread && !err; i++)
 		if (t->schema->families[i].name)
 			err = buf_printf(out, "tabletfs_family_%s{table=\"%s\",family=\"%s\"} %llu\n", m->name, t->name,
-					 t->schema->families[i].name,
-					 (unsigned long long)*(const uint64_t *)((const char *)&t->families[i] + m->at));
+				t->schema->families[i].name,
+				(unsigned long long)*(const uint64_t *)((const char *)&t->families[i] + m->at));
 	return err;
 }
 

@@ -63,10 +63,10 @@ enum { FILE_NAME_MAX = 96 };
 struct sweep {
 	struct server *s;
 	struct named *named;
-	char *dir;          /* sst/TABLE */
+	char *dir; /* sst/TABLE */
 	const char *table;
 	int (*each)(void *arg, const char *name, bool is_dir);
-	uint64_t except;    /* an incarnation whose files stay; 0: none */
+	uint64_t except; /* an incarnation whose files stay; 0: none */
 };
 
 bool server_is_sstable(const char *name, uint64_t *incarnation)
@@ -79,7 +79,7 @@ bool server_is_sstable(const char *name, uint64_t *incarnation)
 static size_t file_name(char *name, const struct tablet_file *f)
 {
 	return (size_t)snprintf(name, FILE_NAME_MAX, "%u/%llu-%llu.sst", f->table, (unsigned long long)f->incarnation,
-				(unsigned long long)f->number);
+		(unsigned long long)f->number);
 }
 
 static int name_add(struct named **set, const char *name, unsigned where)
@@ -117,7 +117,8 @@ static void names_free(struct named **set)
 {
 	struct named *n, *tmp;
 
-	HASH_ITER(hh, *set, n, tmp) {
+	HASH_ITER(hh, *set, n, tmp)
+	{
 		HASH_DEL(*set, n);
 		free(n);
 	}
@@ -222,10 +223,11 @@ static void look_for_missing(struct server *s, const struct named *named, unsign
 
 	for (const struct named *n = named; n && !missing; n = n->hh.next) {
 		missing = (n->where & (marks | LISTED)) == marks && server_is_sstable(strchr(n->name, '/') + 1, &incarnation) &&
-			  incarnation < s->incarnation; /* ours may have been made since sst/ was listed */
+			incarnation < s->incarnation; /* ours may have been made since sst/ was listed */
 		if (missing && !s->files_missing)
-			msg_error("%s/sst/%s: missing, though a tablet lists it; files that no tablet lists are not removed: tabletctl repair may need them",
-				  s->data_dir, n->name);
+			msg_error(
+				"%s/sst/%s: missing, though a tablet lists it; files that no tablet lists are not removed: tabletctl repair may need them",
+				s->data_dir, n->name);
 	}
 	s->files_missing = missing;
 }
@@ -338,7 +340,8 @@ static bool differs(const struct server *s, const struct named *n, const struct 
 		return false;
 	if (!(before->where & TOLD))
 		msg_error("%s/sst/%s: %s", s->data_dir, n->name,
-			  n->where & IN_METADATA ? "METADATA names it, and no tablet here does" : "a tablet uses it, and METADATA does not name it");
+			n->where & IN_METADATA ? "METADATA names it, and no tablet here does"
+					       : "a tablet uses it, and METADATA does not name it");
 	return true;
 }
 
@@ -384,8 +387,8 @@ int sweep_round(struct server *s)
 	if (!err)
 		look_for_missing(s, w.named, IN_METADATA | IN_MEMORY);
 	HASH_ITER(hh, w.named, n, tmp)
-		if (!err)
-			err = judge(s, n, s->suspects, &next);
+	if (!err)
+		err = judge(s, n, s->suspects, &next);
 	names_free(&w.named);
 	names_free(&s->suspects);
 	if (err)

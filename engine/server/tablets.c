@@ -47,8 +47,7 @@ int held_find_loaded(struct server *s, uint32_t table, struct slice row, struct 
 	mutex_lock(&s->lock);
 	i = held_lower(s, table, false, row);
 	/* A tablet's end is exclusive: one that ends exactly at row does not hold it. */
-	if (i < s->set_count && s->set[i]->table == table && !s->set[i]->last &&
-	    slice_eq(buf_slice(&s->set[i]->end), row))
+	if (i < s->set_count && s->set[i]->table == table && !s->set[i]->last && slice_eq(buf_slice(&s->set[i]->end), row))
 		i++;
 	if (i < s->set_count && s->set[i]->table == table) {
 		h = s->set[i];

@@ -121,8 +121,8 @@ static int put_duration(struct buf *out, uint64_t us)
 		return buf_printf(out, "more than %llu s", (1ull << (LATENCY_BUCKETS - 1)) / 1000000);
 	if (us < 1000)
 		return buf_printf(out, "%llu us", (unsigned long long)us);
-	return us < 1000000 ? buf_printf(out, "%llu ms", (unsigned long long)us / 1000) :
-			      buf_printf(out, "%llu s", (unsigned long long)us / 1000000);
+	return us < 1000000 ? buf_printf(out, "%llu ms", (unsigned long long)us / 1000)
+			    : buf_printf(out, "%llu s", (unsigned long long)us / 1000000);
 }
 
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out)
@@ -143,8 +143,9 @@ int traffic_status(struct server *s, enum request_kind kind, struct buf *out)
 
 int traffic_metrics(struct server *s, struct buf *out)
 {
-	int err = buf_printf(out, "# HELP tabletfs_request_seconds time that requests for user tables took in the tablet server\n"
-				  "# TYPE tabletfs_request_seconds histogram\n");
+	int err = buf_printf(out,
+		"# HELP tabletfs_request_seconds time that requests for user tables took in the tablet server\n"
+		"# TYPE tabletfs_request_seconds histogram\n");
 
 	for (unsigned k = 0; k < REQUESTS && !err; k++) {
 		const struct latency *l = &s->traffic[k];
@@ -152,17 +153,17 @@ int traffic_metrics(struct server *s, struct buf *out)
 
 		for (unsigned i = 0; i < LATENCY_BUCKETS && !err; i++) {
 			n += atomic_load(&l->bucket[i]);
-			err = buf_printf(out, "tabletfs_request_seconds_bucket{request=\"%s\",le=\"%llu.%06llu\"} %llu\n", kind_names[k],
-					 (1ull << i) / 1000000, (1ull << i) % 1000000, (unsigned long long)n);
+			err = buf_printf(out, "tabletfs_request_seconds_bucket{request=\"%s\",le=\"%llu.%06llu\"} %llu\n",
+				kind_names[k], (1ull << i) / 1000000, (1ull << i) % 1000000, (unsigned long long)n);
 		}
 		n += atomic_load(&l->bucket[LATENCY_BUCKETS]);
 		if (!err)
 			err = buf_printf(out,
-					 "tabletfs_request_seconds_bucket{request=\"%s\",le=\"+Inf\"} %llu\n"
-					 "tabletfs_request_seconds_sum{request=\"%s\"} %llu.%06llu\n"
-					 "tabletfs_request_seconds_count{request=\"%s\"} %llu\n",
-					 kind_names[k], (unsigned long long)n, kind_names[k], (unsigned long long)sum / 1000000,
-					 (unsigned long long)sum % 1000000, kind_names[k], (unsigned long long)n);
+				"tabletfs_request_seconds_bucket{request=\"%s\",le=\"+Inf\"} %llu\n"
+				"tabletfs_request_seconds_sum{request=\"%s\"} %llu.%06llu\n"
+				"tabletfs_request_seconds_count{request=\"%s\"} %llu\n",
+				kind_names[k], (unsigned long long)n, kind_names[k], (unsigned long long)sum / 1000000,
+				(unsigned long long)sum % 1000000, kind_names[k], (unsigned long long)n);
 	}
 	return err;
 }

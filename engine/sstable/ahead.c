@@ -55,12 +55,12 @@ struct ahead {
 	struct task task; /* first */
 	struct ahead_env *env;
 	struct blockfile *file;
-	size_t bytes;               /* taken of env's */
-	size_t slot_bytes;          /* the largest block that is read ahead */
+	size_t bytes;      /* taken of env's */
+	size_t slot_bytes; /* the largest block that is read ahead */
 	struct slot slot[SLOTS];
-	struct slot *held[2];       /* handed out: the last, and the one before */
-	int64_t next;               /* the first block not yet wanted */
-	unsigned unstarted;         /* wanted since the worker was last called */
+	struct slot *held[2]; /* handed out: the last, and the one before */
+	int64_t next;         /* the first block not yet wanted */
+	unsigned unstarted;   /* wanted since the worker was last called */
 	_Atomic bool waiting, closing;
 	struct mutex lock;
 	struct cond ready;
@@ -120,7 +120,7 @@ static bool slot_work(struct ahead *a, struct slot *s)
 	int state = SLOT_WANTED, err;
 
 	if (atomic_load_explicit(&s->state, memory_order_relaxed) != SLOT_WANTED ||
-	    !atomic_compare_exchange_strong(&s->state, &state, SLOT_BUSY))
+		!atomic_compare_exchange_strong(&s->state, &state, SLOT_BUSY))
 		return false;
 	err = blockfile_read(a->file, blockfile_map(a->file)->at[s->block].logical, block_bytes(a->file, s->block), s->p);
 	atomic_store(&s->state, err ? SLOT_FAILED : SLOT_READY);
@@ -233,8 +233,7 @@ static void drop_old(struct ahead *a, int64_t block)
 		struct slot *s = &a->slot[i];
 		int state = atomic_load(&s->state);
 
-		if (state == SLOT_FREE || s == a->held[0] || s == a->held[1] ||
-		    (s->block >= block && s->block <= block + AHEAD))
+		if (state == SLOT_FREE || s == a->held[0] || s == a->held[1] || (s->block >= block && s->block <= block + AHEAD))
 			continue;
 		if (state == SLOT_WANTED) /* the worker may be taking it */
 			(void)atomic_compare_exchange_strong(&s->state, &state, SLOT_FREE);

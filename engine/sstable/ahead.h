@@ -18,8 +18,8 @@ extern "C" {
 /* What all walks of one cache share. */
 struct ahead_env {
 	struct mutex lock;
-	struct task_pool *pool; /* made by the first walk that reads ahead; lock */
-	bool no_pool;           /* it could not be made, or there is one CPU only; lock */
+	struct task_pool *pool;  /* made by the first walk that reads ahead; lock */
+	bool no_pool;            /* it could not be made, or there is one CPU only; lock */
 	size_t bytes, bytes_max; /* of all walks' buffers; lock */
 };
 void ahead_env_init(struct ahead_env *e, size_t bytes_max);
@@ -29,10 +29,10 @@ struct ahead;
 struct walk {
 	struct ahead_env *env;
 	struct blockfile *file;
-	bool fill;          /* blocks are copied into memory that a cache will keep */
-	bool refused;       /* no room for buffers: not asked for again */
-	int64_t last;       /* block read last */
-	unsigned run;       /* how many in a row before it */
+	bool fill;           /* blocks are copied into memory that a cache will keep */
+	bool refused;        /* no room for buffers: not asked for again */
+	int64_t last;        /* block read last */
+	unsigned run;        /* how many in a row before it */
 	struct ahead *ahead; /* NULL until the walk is one */
 };
 /*

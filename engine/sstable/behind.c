@@ -23,7 +23,7 @@ static int first_key(struct slice block, struct buf *out)
 	struct slice key;
 
 	if (!get_varint(&r, &shared) || !get_varint(&r, &key_n) || !get_varint(&r, &value_n) || shared || key_n > reader_left(&r) ||
-	    !get_bytes(&r, (size_t)key_n, &key))
+		!get_bytes(&r, (size_t)key_n, &key))
 		return -EBADMSG;
 	return buf_set(out, key.p, key.n);
 }

@@ -56,8 +56,8 @@ struct ldb_cursor {
 	void *ldb;      /* leveldb::Iterator, NULL until the first seek and after an error */
 	struct ldb_table *table;
 	bool fill_cache;
-	bool rising;       /* the last seek was one step */
-	bool read;         /* the last seek read a block that was not in the cache */
+	bool rising; /* the last seek was one step */
+	bool read;   /* the last seek read a block that was not in the cache */
 	unsigned char seeks;
 	struct walk *walk; /* NULL, or how its blocks are read ahead */
 };

@@ -49,13 +49,13 @@ uint64_t blockfile_writer_bytes(const struct blockfile_writer *w);
  * filters: as encoded, or empty.
  */
 int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
-			    struct slice properties, uint64_t *bytes) TFS_MUST;
+	struct slice properties, uint64_t *bytes) TFS_MUST;
 /* Unlinks the file unless finish succeeded.  NULL is allowed. */
 void blockfile_writer_free(struct blockfile_writer *w);
 
 /* ---- reading ---- */
 struct blockfile;
-struct blockfile_counters { /* added to atomically, shared by the files of one cache */
+struct blockfile_counters {   /* added to atomically, shared by the files of one cache */
 	uint64_t blocks_read; /* of data */
 	uint64_t bytes_read;  /* of these and everything else */
 };
@@ -73,7 +73,8 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
  */
 int blockfile_open_damaged(const char *path, struct blockfile **out, size_t *data_blocks, bool *whole) TFS_MUST;
 /* One section alone, without what an open file holds: reads the trailer and it.  bytes: the size the file must have; 0: is not known. */
-int blockfile_peek(const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out) TFS_MUST;
+int blockfile_peek(
+	const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out) TFS_MUST;
 /* Is the file as long as it must be?  Logs it if not: every checksum of one SSTable is right in the place of another, too. */
 int blockfile_check_size(const struct blockfile *b, uint64_t bytes) TFS_MUST;
 void blockfile_close(struct blockfile *b);

@@ -30,8 +30,8 @@ static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct sli
 	return payload.n ? crc32c(crc, payload.p, payload.n) : crc;
 }
 
-void bff_block_header(uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec,
-		      uint32_t raw_bytes, struct slice payload)
+void bff_block_header(
+	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct slice payload)
 {
 	header[4] = codec;
 	memset(header + 5, 0, 3);
@@ -97,7 +97,7 @@ int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t
 		uint64_t raw, stored;
 
 		if (!get_varint(&r, &raw) || !get_varint(&r, &stored) || raw == 0 || raw > BFF_RAW_MAX ||
-		    stored < BFF_BLOCK_HEADER_BYTES || stored > (uint64_t)BFF_RAW_MAX + BFF_BLOCK_HEADER_BYTES)
+			stored < BFF_BLOCK_HEADER_BYTES || stored > (uint64_t)BFF_RAW_MAX + BFF_BLOCK_HEADER_BYTES)
 			goto bad;
 		m.at[i + 1].logical = m.at[i].logical + raw;
 		m.at[i + 1].physical = m.at[i].physical + stored;

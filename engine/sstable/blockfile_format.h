@@ -48,7 +48,7 @@ extern "C" {
 #endif
 
 enum {
-	BFF_VERSION = 2,      /* the newest; files that need nothing of it say 1 */
+	BFF_VERSION = 2, /* the newest; files that need nothing of it say 1 */
 	BFF_VERSION_PLAIN = 1,
 	BFF_CODEC_AGAINST = SST_CODECS, /* of a block, never asked for */
 	BFF_BLOCK_HEADER_BYTES = 12,
@@ -60,13 +60,13 @@ enum {
 /* ---- stored blocks ---- */
 struct bff_block {
 	enum sst_codec codec;
-	uint64_t back;        /* 0; or the payload is a zstd frame against the block so many before this one */
+	uint64_t back; /* 0; or the payload is a zstd frame against the block so many before this one */
 	uint32_t raw_bytes;
 	struct slice payload; /* borrowed */
 };
 /* Fills header for a payload that will follow it; codec: or BFF_CODEC_AGAINST. */
-void bff_block_header(uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec,
-		      uint32_t raw_bytes, struct slice payload);
+void bff_block_header(
+	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct slice payload);
 /* What a payload of BFF_CODEC_AGAINST begins with. */
 int bff_block_back(struct buf *out, uint64_t back) TFS_MUST;
 /* stored: header and payload.  -EBADMSG: too short, checksum, codec. */
@@ -83,8 +83,7 @@ struct bff_map {
 };
 int bff_map_encode(const struct bff_map *m, struct buf *out) TFS_MUST;
 /* Rejects a map whose sums are not raw_bytes and stored_bytes. */
-int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes,
-		   struct bff_map *out) TFS_MUST;
+int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out) TFS_MUST;
 void bff_map_fini(struct bff_map *m);
 /* The block that holds this logical offset, or -1. */
 int64_t bff_map_find(const struct bff_map *m, uint64_t logical);

@@ -33,14 +33,14 @@
 struct blockfile {
 	struct file *file;
 	uint64_t file_bytes;
-	uint64_t second;         /* where the second copy begins; 0: the file is one */
-	_Atomic bool fell_back;  /* a damaged copy has been logged */
+	uint64_t second;        /* where the second copy begins; 0: the file is one */
+	_Atomic bool fell_back; /* a damaged copy has been logged */
 	struct bff_trailer trailer;
 	struct bff_map map;
 	struct decode_dict *dict;
 	_Atomic uint8_t *logged; /* per block */
 	size_t data_block_max;
-	uint64_t opening;        /* no other one has this number */
+	uint64_t opening; /* no other one has this number */
 	struct blockfile_counters *counters;
 };
 
@@ -78,13 +78,14 @@ static int damaged(struct blockfile *b, int err, uint64_t offset, const char *wh
 	else if (err == -EPROTONOSUPPORT)
 		msg_error("%s: %s at offset %llu is of a newer format", file_path(b->file), what, (unsigned long long)offset);
 	else
-		msg_error("%s: reading %s at offset %llu: %s", file_path(b->file), what, (unsigned long long)offset,
-			  strerror(-err));
+		msg_error(
+			"%s: reading %s at offset %llu: %s", file_path(b->file), what, (unsigned long long)offset, strerror(-err));
 	return as_read_error(err);
 }
 
 /* Reads at offset of each copy until good() says that it is whole. */
-static int read_copies(struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, int (*good)(void *arg, struct slice s), void *arg)
+static int read_copies(
+	struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, int (*good)(void *arg, struct slice s), void *arg)
 {
 	int err = read_exactly(b, p, n, offset), first;
 
@@ -97,7 +98,8 @@ static int read_copies(struct blockfile *b, uint8_t *p, size_t n, uint64_t offse
 	if (!err)
 		err = good(arg, slice_of(p, n));
 	if (!err && !atomic_exchange(&b->fell_back, true))
-		msg_warning("%s: damaged at offset %llu; the file's second copy is read", file_path(b->file), (unsigned long long)offset);
+		msg_warning("%s: damaged at offset %llu; the file's second copy is read", file_path(b->file),
+			(unsigned long long)offset);
 	return err == -EBADMSG ? first : err; /* after an I/O error, bytes that are wrong elsewhere prove no damage */
 }
 
@@ -207,7 +209,7 @@ int blockfile_check_size(const struct blockfile *b, uint64_t bytes)
 	if (!bytes || bytes == b->file_bytes)
 		return 0;
 	msg_error("%s: damaged: another file: it has %llu bytes, and should have %llu", file_path(b->file),
-		  (unsigned long long)b->file_bytes, (unsigned long long)bytes);
+		(unsigned long long)b->file_bytes, (unsigned long long)bytes);
 	return -EBADMSG;
 }
 
@@ -232,7 +234,7 @@ static int read_map(struct blockfile *b)
 
 	if (!err) {
 		err = bff_map_decode(buf_slice(&section), b->trailer.blocks, b->trailer.raw_bytes,
-				     b->trailer.section[BFF_DICTIONARY].offset, &b->map);
+			b->trailer.section[BFF_DICTIONARY].offset, &b->map);
 		if (!err && find_largest(b) != b->trailer.max_raw_block)
 			err = -EBADMSG;
 		if (err)
@@ -326,7 +328,7 @@ static int stored_length(struct blockfile *b, const struct bff_place *at, struct
 		if (err)
 			return err;
 		if (block.codec != SST_ZSTD_DICT && !block.back &&
-		    codec_decode(block.codec, block.payload, NULL, raw->p, block.raw_bytes))
+			codec_decode(block.codec, block.payload, NULL, raw->p, block.raw_bytes))
 			continue;
 		*length = i + 1;
 		return 0;

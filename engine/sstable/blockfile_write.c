@@ -34,7 +34,7 @@ enum {
 	WRITE_BYTES = 512 << 10,
 	TRAIN_BYTES = 4 << 20,
 	BASES_BYTES = 8 << 20,
-	HELD_SHARE = 8,       /* what goes on past what was held back is taken to be so many times as much */
+	HELD_SHARE = 8, /* what goes on past what was held back is taken to be so many times as much */
 	AGAINST_GAIN = 2,
 };
 
@@ -55,13 +55,13 @@ struct blockfile_writer {
 	int err;
 	bool finished, twice;
 	enum sst_codec codec;
-	uint64_t logical;     /* ended units */
-	uint64_t physical;    /* stored blocks, pending included */
-	uint64_t written;     /* in the file */
-	uint64_t out;         /* of it, on its way to the disk */
+	uint64_t logical;  /* ended units */
+	uint64_t physical; /* stored blocks, pending included */
+	uint64_t written;  /* in the file */
+	uint64_t out;      /* of it, on its way to the disk */
 	uint32_t max_raw;
 	struct buf unit, pending, against;
-	struct note note;     /* of the unit being built */
+	struct note note; /* of the unit being built */
 	struct base *bases;
 	uint32_t bases_n;
 	size_t bases_bytes;
@@ -72,7 +72,7 @@ struct blockfile_writer {
 	struct buf held;
 	struct note *held_notes;
 	size_t held_n, held_cap;
-	struct slice dict;    /* the coder's */
+	struct slice dict; /* the coder's */
 };
 
 int blockfile_writer_new(const char *path, enum sst_codec codec, int level, bool train, struct blockfile_writer **out)
@@ -348,10 +348,12 @@ static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum b
 }
 
 int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
-			    struct slice properties, uint64_t *bytes)
+	struct slice properties, uint64_t *bytes)
 {
-	struct bff_trailer t = {.version = w->codec == SST_ZSTD_DICT ? BFF_VERSION : BFF_VERSION_PLAIN, .codec = w->codec,
-				 .keys = keys, .partitions = partitions};
+	struct bff_trailer t = {.version = w->codec == SST_ZSTD_DICT ? BFF_VERSION : BFF_VERSION_PLAIN,
+		.codec = w->codec,
+		.keys = keys,
+		.partitions = partitions};
 	uint8_t trailer[BFF_TRAILER_BYTES];
 	struct buf map = {0};
 	int err;

@@ -18,23 +18,23 @@
 #include <uthash.h>
 
 enum {
-	TABLES_MAX = 500,  /* descriptors */
-	IDLE_CURSORS = 4,  /* per table; each pins at most one block */
-	IDLE_SHARE = 4,    /* they all together about a quarter of the cache */
+	TABLES_MAX = 500, /* descriptors */
+	IDLE_CURSORS = 4, /* per table; each pins at most one block */
+	IDLE_SHARE = 4,   /* they all together about a quarter of the cache */
 };
 
 struct sst_iter;
 
 /* Everything that is gone when the cache closes a file. */
 struct open_table {
-	struct sst *sst;            /* not a reference: the sst owns the table */
+	struct sst *sst; /* not a reference: the sst owns the table */
 	struct ldb_table *ldb;
 	struct buf filter_bytes;
 	struct bff_filters filters; /* points into filter_bytes */
 	bool has_filters;
 	size_t weight;
-	size_t block_bytes;         /* of the largest data block, and 1 */
-	_Atomic uint64_t last_use;  /* cache->tick then */
+	size_t block_bytes;        /* of the largest data block, and 1 */
+	_Atomic uint64_t last_use; /* cache->tick then */
 	struct sst_iter *_Atomic idle[IDLE_CURSORS];
 	struct open_table *prev, *next; /* the cache's list; its lock */
 };
@@ -44,8 +44,8 @@ struct sst {
 	struct sst_cache *cache;
 	char *path;
 	bool in_memory;
-	_Atomic uint64_t bytes;     /* its size is known to be this; 0: is not known */
-	struct lru_file *file;      /* its blocks and cells in the cache */
+	_Atomic uint64_t bytes; /* its size is known to be this; 0: is not known */
+	struct lru_file *file;  /* its blocks and cells in the cache */
 	/* atomic */
 	_Atomic unsigned refs;
 	_Atomic bool doomed;
@@ -58,23 +58,23 @@ struct sst {
 	bool opening;
 	int damaged; /* 0 or -EBADMSG, for good: the file cannot be opened */
 	/* under the cache's lock */
-	UT_hash_handle hh;          /* by path */
+	UT_hash_handle hh; /* by path */
 };
 
 struct sst_cache {
 	struct lru *blocks, *memory_blocks; /* and cells */
 	size_t block_bytes_max, memory_block_bytes_max, table_bytes_max;
 	struct ahead_env ahead;
-	_Atomic uint64_t tick;      /* rises with each opening */
-	_Atomic bool over;          /* past a bound, waiting for pins to go */
+	_Atomic uint64_t tick; /* rises with each opening */
+	_Atomic bool over;     /* past a bound, waiting for pins to go */
 	_Atomic uint64_t probes, probe_misses, table_opens, cell_misses;
 	struct blockfile_counters counters;
 	struct mutex lock;
 	/* under lock */
 	struct open_table *head;
-	struct sst *known;          /* all there are; one that nobody refers to any more may still be among them */
+	struct sst *known; /* all there are; one that nobody refers to any more may still be among them */
 	size_t table_bytes;
-	_Atomic size_t tables;      /* read by all */
+	_Atomic size_t tables; /* read by all */
 };
 
 static inline struct lru *sst_lru(const struct sst *s)

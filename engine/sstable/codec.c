@@ -44,22 +44,26 @@ enum {
 	DICT_PACK_LEVEL = 12,
 	TRIAL_BYTES = 1 << 20,
 	TRIAL_EVERY = 4,
-	TABLES_LOG = 18, /* of zstd's tables beside a dictionary: for a quarter of a megabyte */
-	DICT_BYTES_KNOWN = 16 << 20, /* more than any format may need: what a reader allocates for a packed one */
+	TABLES_LOG = 18,              /* of zstd's tables beside a dictionary: for a quarter of a megabyte */
+	DICT_BYTES_KNOWN = 16 << 20,  /* more than any format may need: what a reader allocates for a packed one */
 	SCRATCH_KEEP_BYTES = 1 << 20, /* a larger scratch is not kept once a small one is asked for */
 };
 
 const char *const sst_codec_names[SST_CODECS] = {
-	[SST_NONE] = "none", [SST_SNAPPY] = "snappy", [SST_LZ4] = "lz4", [SST_ZSTD] = "zstd", [SST_ZSTD_DICT] = "zstd-dict",
+	[SST_NONE] = "none",
+	[SST_SNAPPY] = "snappy",
+	[SST_LZ4] = "lz4",
+	[SST_ZSTD] = "zstd",
+	[SST_ZSTD_DICT] = "zstd-dict",
 };
 
 struct coder {
 	enum sst_codec codec;
 	int level;
-	bool ldm;          /* as set in zstd now */
+	bool ldm; /* as set in zstd now */
 	ZSTD_CCtx *zstd;
 	ZSTD_CCtx *against; /* for coder_encode_against, made when first needed */
-	bool has_dict;     /* in use */
+	bool has_dict;      /* in use */
 	struct buf dict, packed, out, out_against;
 };
 
@@ -253,8 +257,8 @@ static int use_dict(struct coder *c, size_t n)
 	int log = n ? TABLES_LOG : 0;
 
 	if (ZSTD_isError(ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_hashLog, log)) ||
-	    ZSTD_isError(ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_chainLog, log)) ||
-	    ZSTD_isError(ZSTD_CCtx_loadDictionary(c->zstd, c->dict.p, n)))
+		ZSTD_isError(ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_chainLog, log)) ||
+		ZSTD_isError(ZSTD_CCtx_loadDictionary(c->zstd, c->dict.p, n)))
 		return -ENOMEM;
 	c->has_dict = n != 0;
 	return 0;
@@ -454,9 +458,9 @@ static int decode_zstd(struct slice payload, const struct decode_dict *dict, voi
 
 	if (!z)
 		return -ENOMEM;
-	return decoded(dict ? ZSTD_decompress_usingDDict(z, dst, raw_bytes, payload.p, payload.n, dict->d) :
-			      ZSTD_decompress_usingDict(z, dst, raw_bytes, payload.p, payload.n, NULL, 0),
-		       raw_bytes);
+	return decoded(dict ? ZSTD_decompress_usingDDict(z, dst, raw_bytes, payload.p, payload.n, dict->d)
+			    : ZSTD_decompress_usingDict(z, dst, raw_bytes, payload.p, payload.n, NULL, 0),
+		raw_bytes);
 }
 
 int codec_decode_against(struct slice payload, struct slice base, void *dst, size_t raw_bytes)
@@ -488,8 +492,9 @@ int codec_decode(enum sst_codec codec, struct slice payload, const struct decode
 	case SST_LZ4:
 		if (raw_bytes > INT_MAX || payload.n > INT_MAX)
 			return -EBADMSG;
-		return LZ4_decompress_safe((const char *)payload.p, dst, (int)payload.n, (int)raw_bytes) == (int)raw_bytes ?
-			0 : -EBADMSG;
+		return LZ4_decompress_safe((const char *)payload.p, dst, (int)payload.n, (int)raw_bytes) == (int)raw_bytes
+			? 0
+			: -EBADMSG;
 	case SST_ZSTD:
 		return decode_zstd(payload, NULL, dst, raw_bytes);
 	case SST_ZSTD_DICT:

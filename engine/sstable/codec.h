@@ -21,8 +21,7 @@ void coder_free(struct coder *c);
  * whole table will have, about.  *dict is what a file keeps of it, borrowed
  * from the coder; empty when training failed or did not pay.  -ENOMEM only.
  */
-int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t expect,
-		struct slice *dict) TFS_MUST;
+int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t expect, struct slice *dict) TFS_MUST;
 /*
  * Compresses raw; *out is borrowed until the next call, or raw itself when
  * it did not shrink, with *used = SST_NONE.
@@ -44,8 +43,7 @@ size_t codec_frame_bytes(struct slice s);
 void decode_dict_free(struct decode_dict *d);
 size_t decode_dict_bytes(const struct decode_dict *d);
 /* Exactly raw_bytes must come out into dst.  -EBADMSG, -ENOMEM. */
-int codec_decode(enum sst_codec codec, struct slice payload, const struct decode_dict *dict, void *dst,
-		 size_t raw_bytes) TFS_MUST;
+int codec_decode(enum sst_codec codec, struct slice payload, const struct decode_dict *dict, void *dst, size_t raw_bytes) TFS_MUST;
 int codec_decode_against(struct slice payload, struct slice base, void *dst, size_t raw_bytes) TFS_MUST;
 /* Room that a thread has: for a block as stored, for the base of one as stored, and for that base's raw bytes. */
 enum codec_scratch { SCRATCH_STORED, SCRATCH_BASE_STORED, SCRATCH_BASE, SCRATCHES };

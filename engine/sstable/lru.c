@@ -37,7 +37,7 @@ enum {
 	SHARD_BITS = 4,
 	SHARDS = 1 << SHARD_BITS,
 	BUCKETS_MIN = 16,
-	BLOCK_SHARE = 8,   /* an eighth of the bound is the blocks' in any case */
+	BLOCK_SHARE = 8, /* an eighth of the bound is the blocks' in any case */
 	WAIT = 64,
 	LOOK = 8,          /* cells looked at for one that has had its time */
 	MALLOC_BYTES = 16, /* what malloc adds */
@@ -52,15 +52,15 @@ struct lru_file {
 };
 
 struct lru_entry {
-	struct lru_entry *chain;        /* bucket */
-	struct lru_entry *prev, *next;  /* queue, or the list of what is to be freed */
+	struct lru_entry *chain;       /* bucket */
+	struct lru_entry *prev, *next; /* queue, or the list of what is to be freed */
 	uint32_t hash;
-	_Atomic uint32_t refs;          /* holders, and 1 while it is in the table */
+	_Atomic uint32_t refs; /* holders, and 1 while it is in the table */
 	uint32_t key_bytes, prefix_bytes;
 	uint32_t charge;
-	uint32_t seen;                  /* of cells: the shard's clock when last found */
+	uint32_t seen; /* of cells: the shard's clock when last found */
 	uint8_t kind;
-	bool found;                     /* since it came to the back */
+	bool found; /* since it came to the back */
 	union {
 		struct {
 			void *p;
@@ -71,7 +71,7 @@ struct lru_entry {
 			size_t value_bytes;
 		} cell;
 	};
-	uint8_t bytes[];                /* key; of a cell, its value */
+	uint8_t bytes[]; /* key; of a cell, its value */
 };
 
 /* The entries of one kind: by hash, and by arrival. */
@@ -86,7 +86,7 @@ struct shard {
 	struct mutex lock;
 	struct entries of[KINDS];
 	size_t bytes_max;
-	uint64_t read_bytes;            /* of blocks that came */
+	uint64_t read_bytes; /* of blocks that came */
 	uint64_t cell_hits, block_hits, block_misses;
 } __attribute__((aligned(64)));
 
@@ -173,8 +173,7 @@ static bool is_block(const struct lru_entry *e, uint64_t hash, struct slice key)
 
 static bool is_cell(const struct lru_entry *e, uint64_t hash, const struct lru_file *f, struct slice prefix)
 {
-	return e->hash == (uint32_t)hash && e->cell.file == f &&
-		slice_eq(slice_of(e->bytes, e->prefix_bytes), prefix);
+	return e->hash == (uint32_t)hash && e->cell.file == f && slice_eq(slice_of(e->bytes, e->prefix_bytes), prefix);
 }
 
 /* ---- a shard; its lock is held ---- */

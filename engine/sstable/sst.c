@@ -30,10 +30,10 @@ enum {
 struct sst_iter {
 	struct ldb_cursor c; /* first */
 	struct walk walk;
-	struct sst *sst;     /* a reference and a pin, while in use */
+	struct sst *sst; /* a reference and a pin, while in use */
 	struct open_table *table;
 	bool pooled;
-	unsigned steps;      /* seeks in a row that were a step */
+	unsigned steps; /* seeks in a row that were a step */
 };
 
 /* ---- the object ---- */
@@ -151,8 +151,7 @@ static int load_filters(struct open_table *t, struct blockfile *b)
 	if (!err) {
 		err = bff_filters_decode(buf_slice(&t->filter_bytes), blockfile_trailer(b)->partitions, &t->filters);
 		if (err == -EBADMSG)
-			msg_error("%s: damaged: filters at offset %llu", blockfile_path(b),
-				  (unsigned long long)sec->offset);
+			msg_error("%s: damaged: filters at offset %llu", blockfile_path(b), (unsigned long long)sec->offset);
 	}
 	t->has_filters = !err;
 	if (err == -EBADMSG) {
@@ -461,9 +460,13 @@ int sst_layout(struct sst *s, struct sst_layout *l)
 	b = ldb_table_file(t->ldb);
 	tr = blockfile_trailer(b);
 	*l = (struct sst_layout){
-		.file_bytes = blockfile_file_bytes(b), .raw_bytes = tr->raw_bytes, .blocks = tr->blocks,
-		.filter_bytes = tr->section[BFF_FILTERS].bytes, .filter_partitions = tr->partitions,
-		.map_bytes = tr->section[BFF_MAP].bytes, .codec = tr->codec,
+		.file_bytes = blockfile_file_bytes(b),
+		.raw_bytes = tr->raw_bytes,
+		.blocks = tr->blocks,
+		.filter_bytes = tr->section[BFF_FILTERS].bytes,
+		.filter_partitions = tr->partitions,
+		.map_bytes = tr->section[BFF_MAP].bytes,
+		.codec = tr->codec,
 	};
 	sst_unpin(s);
 	return 0;

@@ -29,13 +29,14 @@ extern const char *const sst_codec_names[SST_CODECS]; /* none snappy lz4 zstd zs
 struct sst_sample;
 struct sst_options {
 	enum sst_codec codec;
-	int level;             /* zstd */
-	uint32_t block_bytes;  /* target of an uncompressed block */
-	int bloom_bits;        /* per probe; 0: no filters */
-	bool in_memory;        /* blocks go to the in-memory cache */
-	const struct sst_sample *sample; /* while the writer is made: what to train a dictionary on; NULL: on the table's beginning */
-	bool twice;            /* the file holds all of it twice: damage of one copy is read around */
-	bool no_dictionary;    /* zstd-dict without one: the table is soon written again */
+	int level;            /* zstd */
+	uint32_t block_bytes; /* target of an uncompressed block */
+	int bloom_bits;       /* per probe; 0: no filters */
+	bool in_memory;       /* blocks go to the in-memory cache */
+	const struct sst_sample
+		*sample;    /* while the writer is made: what to train a dictionary on; NULL: on the table's beginning */
+	bool twice;         /* the file holds all of it twice: damage of one copy is read around */
+	bool no_dictionary; /* zstd-dict without one: the table is soon written again */
 };
 
 /* ---- writing ---- */
@@ -82,12 +83,13 @@ void sst_writer_free(struct sst_writer *w);
  */
 struct sst_cache; /* in-memory groups: up to a quarter of block_bytes, on top of it */
 struct sst_cache_stats {
-	uint64_t block_bytes, cell_bytes, memory_bytes, table_bytes, tables_open; /* memory_bytes: what of the first two is in-memory groups' */
+	uint64_t block_bytes, cell_bytes, memory_bytes, table_bytes,
+		tables_open; /* memory_bytes: what of the first two is in-memory groups' */
 	uint64_t block_bytes_max, table_bytes_max;
-	uint64_t cell_hits, cell_misses;         /* sst_find had the cell remembered, or looked for it in the table */
-	uint64_t block_hits, block_misses;       /* look-ups of a block; an iterator that has it in hand needs none */
-	uint64_t blocks_read;                    /* of data, from disk */
-	uint64_t bytes_read;                     /* of SSTables, from disk: these, and what opening one reads */
+	uint64_t cell_hits, cell_misses;            /* sst_find had the cell remembered, or looked for it in the table */
+	uint64_t block_hits, block_misses;          /* look-ups of a block; an iterator that has it in hand needs none */
+	uint64_t blocks_read;                       /* of data, from disk */
+	uint64_t bytes_read;                        /* of SSTables, from disk: these, and what opening one reads */
 	uint64_t table_opens, probes, probe_misses; /* filter asked; said no */
 };
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out) TFS_MUST;
@@ -137,9 +139,9 @@ int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice p
 /* ---- samples of tables, to train the dictionary of the one that takes their place ---- */
 struct sst_sample {
 	struct buf raw;
-	uint32_t *lengths;     /* of units as large as blocks, in raw */
+	uint32_t *lengths; /* of units as large as blocks, in raw */
 	size_t n;
-	uint64_t of_bytes;     /* raw bytes that the table will have, about */
+	uint64_t of_bytes; /* raw bytes that the table will have, about */
 };
 int sst_sample_add(struct sst_sample *sample, struct slice unit) TFS_MUST;
 void sst_sample_fini(struct sst_sample *sample);

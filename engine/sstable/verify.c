@@ -78,7 +78,7 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 		if (n && slice_cmp(c.it.key, buf_slice(&last)) <= 0) {
 			err = -EBADMSG;
 			*why = say(blockfile_path(b), "keys out of order in the block",
-				   blockfile_physical(b, ldb_table_offset_of(t, c.it.key)));
+				blockfile_physical(b, ldb_table_offset_of(t, c.it.key)));
 			goto out;
 		}
 		err = buf_set(&last, c.it.key.p, c.it.key.n);
@@ -90,7 +90,7 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 	if (!err && n != blockfile_trailer(b)->keys) {
 		err = -EBADMSG;
 		*why = say(blockfile_path(b), "the index leads to another number of keys than were written; index before",
-			   blockfile_physical(b, UINT64_MAX));
+			blockfile_physical(b, UINT64_MAX));
 	}
 	if (!err)
 		*keys = n;
@@ -117,7 +117,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 
 		if (err == -EBADMSG && file_stat_size(path, &size) == 0)
 			*why = say(path, "damaged trailer, or the block map or dictionary it leads to,",
-				   size < BFF_TRAILER_BYTES ? 0 : size - BFF_TRAILER_BYTES);
+				size < BFF_TRAILER_BYTES ? 0 : size - BFF_TRAILER_BYTES);
 		return err;
 	}
 	err = check_sections(b, why);
@@ -127,8 +127,10 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 		err = mend_agree(b, &agree);
 	if (!err && !agree) {
 		err = -EBADMSG;
-		*why = say(path, "one of its two copies is damaged; the next mount writes it again from the other;"
-				 " the second one begins", blockfile_file_bytes(b) - blockfile_copy_bytes(b));
+		*why = say(path,
+			"one of its two copies is damaged; the next mount writes it again from the other;"
+			" the second one begins",
+			blockfile_file_bytes(b) - blockfile_copy_bytes(b));
 	}
 	if (err) {
 		blockfile_close(b);

@@ -52,7 +52,7 @@ struct sst_writer {
 	struct blockfile_writer *file;
 	struct ldb_builder *table;
 	struct sst_options o;
-	int err;                /* sticks */
+	int err; /* sticks */
 	uint64_t keys;
 	struct buf last;
 	uint32_t block_keys;
@@ -61,17 +61,17 @@ struct sst_writer {
 	size_t block_key_max;   /* longest key */
 	/* zstd-dict: versions */
 	bool versions;
-	bool block_again;       /* the block began with an older version */
-	bool again;             /* the version being written is an older one */
-	uint32_t chunk;         /* the number, from 1, of its last chunk */
+	bool block_again; /* the block began with an older version */
+	bool again;       /* the version being written is an older one */
+	uint32_t chunk;   /* the number, from 1, of its last chunk */
 	/* filters */
-	uint64_t partitions;    /* ended ones that have a key */
-	struct buf first;       /* first key of the current one */
-	struct buf parts;       /* ended ones, encoded */
+	uint64_t partitions; /* ended ones that have a key */
+	struct buf first;    /* first key of the current one */
+	struct buf parts;    /* ended ones, encoded */
 	uint64_t *hashes;
 	size_t hashes_n, hashes_cap;
 	uint64_t recent[RECENT];
-	unsigned recent_n;      /* filled, since the partition began */
+	unsigned recent_n; /* filled, since the partition began */
 	unsigned recent_at;
 };
 
@@ -163,8 +163,7 @@ static bool ends_before(const struct sst_writer *w, unsigned flags)
 		return false;
 	if (flags & SST_CHUNK)
 		return true;
-	return w->versions && !(flags & SST_AGAIN) &&
-		(w->block_again || (w->block_counted >= w->o.block_bytes && keys_enough(w)));
+	return w->versions && !(flags & SST_AGAIN) && (w->block_again || (w->block_counted >= w->o.block_bytes && keys_enough(w)));
 }
 
 static int add(struct sst_writer *w, struct slice key, struct slice value, unsigned flags)

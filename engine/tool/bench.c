@@ -22,8 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct bench_kind *const kinds[] = {&bench_paper, &bench_writers, &bench_ycsb, &bench_amplify, &bench_recovery,
-					      &bench_compression};
+static const struct bench_kind *const kinds[] = {
+	&bench_paper, &bench_writers, &bench_ycsb, &bench_amplify, &bench_recovery, &bench_compression};
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
 /* ---- the child ---- */
@@ -32,13 +32,16 @@ static void print_conditions(const struct bench_options *o, const struct bench_k
 {
 	cpu_set_t cpus;
 
-	printf("%s: %" PRIu64 " cells, %d-byte keys, %zu-byte values cut from %zu MB of documentation; cache %zu MB, memtables %zu MB; "
+	printf("%s: %" PRIu64
+	       " cells, %d-byte keys, %zu-byte values cut from %zu MB of documentation; cache %zu MB, memtables %zu MB; "
 	       "%s%s\n",
-	       k->name, o->cells, BENCH_KEY_BYTES, o->value_bytes, o->text.n >> 20, o->cache_bytes >> 20, o->memtable_bytes >> 20,
-	       sched_getaffinity(0, sizeof(cpus), &cpus) ? "pinning unknown" : CPU_COUNT(&cpus) == 1 ? "pinned to one CPU" : "not pinned",
-	       o->plain ? "; nothing is compressed" : "");
+		k->name, o->cells, BENCH_KEY_BYTES, o->value_bytes, o->text.n >> 20, o->cache_bytes >> 20, o->memtable_bytes >> 20,
+		sched_getaffinity(0, sizeof(cpus), &cpus) ? "pinning unknown"
+			: CPU_COUNT(&cpus) == 1           ? "pinned to one CPU"
+							  : "not pinned",
+		o->plain ? "; nothing is compressed" : "");
 	printf("ratio: rival's time / ours, higher is better; CPU: the same of processor time, of all threads; best of %u; reads after %s\n",
-	       o->repeat, o->no_compact ? "random writes" : "random writes and compaction");
+		o->repeat, o->no_compact ? "random writes" : "random writes and compaction");
 }
 
 static int measure(struct bench_options *o, const struct bench_kind *k)
@@ -260,21 +263,39 @@ static bool take_line(void *arg, const char *word)
 	return strstr(k->lines, name) != NULL;
 }
 
-enum { OPT_CELLS = 256, OPT_VALUE, OPT_THREADS, OPT_CACHE, OPT_MEMTABLE, OPT_DIR, OPT_ONLY, OPT_READS, OPT_SYNCED, OPT_SEED,
-       OPT_REPEAT, OPT_OPS, OPT_TABLET, OPT_GROUP, OPT_RIVALS, OPT_SCALE, OPT_PLAIN, OPT_NO_COMPACT, OPT_REUSE };
+enum {
+	OPT_CELLS = 256,
+	OPT_VALUE,
+	OPT_THREADS,
+	OPT_CACHE,
+	OPT_MEMTABLE,
+	OPT_DIR,
+	OPT_ONLY,
+	OPT_READS,
+	OPT_SYNCED,
+	OPT_SEED,
+	OPT_REPEAT,
+	OPT_OPS,
+	OPT_TABLET,
+	OPT_GROUP,
+	OPT_RIVALS,
+	OPT_SCALE,
+	OPT_PLAIN,
+	OPT_NO_COMPACT,
+	OPT_REUSE
+};
 
-static const struct option options[] = {
-	{"cells", required_argument, NULL, OPT_CELLS},       {"value", required_argument, NULL, OPT_VALUE},
-	{"threads", required_argument, NULL, OPT_THREADS},   {"cache", required_argument, NULL, OPT_CACHE},
-	{"memtable", required_argument, NULL, OPT_MEMTABLE}, {"dir", required_argument, NULL, OPT_DIR},
-	{"only", required_argument, NULL, OPT_ONLY},         {"reads", required_argument, NULL, OPT_READS},
-	{"synced", required_argument, NULL, OPT_SYNCED},     {"seed", required_argument, NULL, OPT_SEED},
-	{"repeat", required_argument, NULL, OPT_REPEAT},     {"ops", required_argument, NULL, OPT_OPS},
-	{"tablet", required_argument, NULL, OPT_TABLET},     {"group", required_argument, NULL, OPT_GROUP},
-	{"rivals", required_argument, NULL, OPT_RIVALS},     {"scale", required_argument, NULL, OPT_SCALE},
-	{"plain", no_argument, NULL, OPT_PLAIN},             {"no-compact", no_argument, NULL, OPT_NO_COMPACT},
-	{"reuse", no_argument, NULL, OPT_REUSE},             {"help", no_argument, NULL, 'h'},
-	{0}};
+static const struct option options[] = {{"cells", required_argument, NULL, OPT_CELLS},
+	{"value", required_argument, NULL, OPT_VALUE}, {"threads", required_argument, NULL, OPT_THREADS},
+	{"cache", required_argument, NULL, OPT_CACHE}, {"memtable", required_argument, NULL, OPT_MEMTABLE},
+	{"dir", required_argument, NULL, OPT_DIR}, {"only", required_argument, NULL, OPT_ONLY},
+	{"reads", required_argument, NULL, OPT_READS}, {"synced", required_argument, NULL, OPT_SYNCED},
+	{"seed", required_argument, NULL, OPT_SEED}, {"repeat", required_argument, NULL, OPT_REPEAT},
+	{"ops", required_argument, NULL, OPT_OPS}, {"tablet", required_argument, NULL, OPT_TABLET},
+	{"group", required_argument, NULL, OPT_GROUP}, {"rivals", required_argument, NULL, OPT_RIVALS},
+	{"scale", required_argument, NULL, OPT_SCALE}, {"plain", no_argument, NULL, OPT_PLAIN},
+	{"no-compact", no_argument, NULL, OPT_NO_COMPACT}, {"reuse", no_argument, NULL, OPT_REUSE},
+	{"help", no_argument, NULL, 'h'}, {0}};
 
 static bool take_size(const char *arg, uint64_t least, size_t *out)
 {
@@ -376,8 +397,15 @@ static void fill_in(struct bench_options *o, const struct bench_kind *k)
 
 static int run(int argc, char **argv)
 {
-	struct bench_options o = {.value_bytes = 1000, .cache_bytes = (size_t)256 << 20, .memtable_bytes = (size_t)128 << 20,
-				  .repeat = 1, .only = "", .group = "", .seed = 1, .sides = {&side_ours}, .side_count = 1};
+	struct bench_options o = {.value_bytes = 1000,
+		.cache_bytes = (size_t)256 << 20,
+		.memtable_bytes = (size_t)128 << 20,
+		.repeat = 1,
+		.only = "",
+		.group = "",
+		.seed = 1,
+		.sides = {&side_ours},
+		.side_count = 1};
 	const struct bench_kind *k = NULL;
 	int letter;
 
@@ -386,7 +414,7 @@ static int run(int argc, char **argv)
 			return print_help(&bench_command);
 		if (letter == ':' || letter == '?')
 			return bad_usage(&bench_command, "%s: %s", argv[optind - 1],
-					 letter == ':' ? "its argument is missing" : "no such option");
+				letter == ':' ? "its argument is missing" : "no such option");
 		if (!take_option(&o, letter, optarg))
 			return bad_usage(&bench_command, "--%s: not a value for it: %s", options[letter - OPT_CELLS].name, optarg);
 	}
@@ -394,7 +422,8 @@ static int run(int argc, char **argv)
 		if (strcmp(argv[optind], kinds[i]->name) == 0)
 			k = kinds[i];
 	if (!k)
-		return bad_usage(&bench_command, "engine, writers, ycsb, amplify, recovery or compression is what can be measured here");
+		return bad_usage(
+			&bench_command, "engine, writers, ycsb, amplify, recovery or compression is what can be measured here");
 	if (*o.only && !each_word(o.only, take_line, (void *)k))
 		return bad_usage(&bench_command, "--only: not lines of %s: %s", k->name, o.only);
 	if (o.reuse && k != &bench_paper)

@@ -34,17 +34,17 @@ struct bench_options {
 	unsigned threads[8], thread_counts;
 	unsigned repeat;
 	const char *dir;
-	const char *only;       /* "" all, else names joined by commas */
-	const char *group;      /* settings of our locality group, as in a schema; "" the defaults */
+	const char *only;  /* "" all, else names joined by commas */
+	const char *group; /* settings of our locality group, as in a schema; "" the defaults */
 	uint64_t seed;
 	bool no_compact, reuse, plain;
 	const struct side_ops *sides[BENCH_SIDES]; /* sides[0] is ours */
 	char *dirs[BENCH_SIDES];                   /* of each, in dir */
 	unsigned side_count;
-	bool alone;             /* no rivals are wanted */
+	bool alone; /* no rivals are wanted */
 	/* what is fed in */
 	struct buf text;
-	uint32_t *order;        /* a permutation of the keys */
+	uint32_t *order; /* a permutation of the keys */
 };
 
 /* Where our cells' timestamps come from.  The rivals have none. */
@@ -56,19 +56,19 @@ enum stamps {
 
 /* How a database is opened for one line. */
 struct side_options {
-	const char *dir;        /* its own */
+	const char *dir;                    /* its own */
 	size_t cache_bytes, memtable_bytes; /* memtable_bytes 0: the side's default */
-	bool fresh;             /* whatever is there is removed first */
-	bool plain;             /* nothing is compressed */
+	bool fresh;                         /* whatever is there is removed first */
+	bool plain;                         /* nothing is compressed */
 	/* ours */
 	enum stamps stamps;
-	bool one_version;       /* gc = "maxversions=1": what is overwritten is garbage, as with the rivals */
-	uint64_t tablet_bytes;  /* 0: the default */
+	bool one_version;      /* gc = "maxversions=1": what is overwritten is garbage, as with the rivals */
+	uint64_t tablet_bytes; /* 0: the default */
 	const char *group;
 };
 struct side_ops {
 	const char *name;
-	const char *what;       /* its settings, for the heading */
+	const char *what; /* its settings, for the heading */
 	/* NULL: failed, and complained. */
 	void *(*open)(const struct side_options *o);
 	void (*close)(void *db);
@@ -96,7 +96,7 @@ struct latency {
 	uint64_t count, max_ns, buckets[LATENCY_BUCKETS];
 };
 struct took {
-	double wall, cpu;       /* seconds; cpu: of all threads, background work too */
+	double wall, cpu; /* seconds; cpu: of all threads, background work too */
 	uint64_t ops;
 	unsigned tablets;
 	uint64_t split_wait_us; /* the longest */
@@ -107,17 +107,17 @@ struct job {
 	const struct bench_options *o;
 	const struct side_ops *side;
 	void *db;
-	void *line;             /* as given to run_jobs */
-	uint64_t from, to;      /* of the operations */
-	unsigned number;        /* of the thread */
-	uint8_t *p;             /* room for a value */
-	uint64_t sum;           /* of what was read: nothing may be left out */
+	void *line;              /* as given to run_jobs */
+	uint64_t from, to;       /* of the operations */
+	unsigned number;         /* of the thread */
+	uint8_t *p;              /* room for a value */
+	uint64_t sum;            /* of what was read: nothing may be left out */
 	struct latency *latency; /* or NULL */
 };
 typedef int (*job_fn)(struct job *j);
 /* `ops` operations spread over the threads; *took from the common start to the last one's end. */
 int run_jobs(const struct bench_options *o, const struct side_ops *side, void *db, job_fn fn, void *line, uint64_t ops,
-	     unsigned threads, bool latencies, struct took *took) TFS_MUST;
+	unsigned threads, bool latencies, struct took *took) TFS_MUST;
 double cpu_seconds(void); /* of this process, so far */
 /* Around one operation whose latency counts. */
 uint64_t job_clock(const struct job *j);
@@ -133,17 +133,17 @@ struct side_options side_options(const struct bench_options *o, unsigned side);
 /* Is the line of this name asked for? */
 bool line_wanted(const struct bench_options *o, const char *name);
 void print_heading(const struct bench_options *o);
-void print_line(const struct bench_options *o, const char *name, const char *what, unsigned threads,
-		const struct took took[BENCH_SIDES]);
+void print_line(
+	const struct bench_options *o, const char *name, const char *what, unsigned threads, const struct took took[BENCH_SIDES]);
 /* Under a line: percentiles of one operation for each side, if they were measured. */
 void print_latencies(const struct bench_options *o, const struct took took[BENCH_SIDES]);
 double latency_us(const struct latency *l, double share); /* share 1: the longest */
 
 /* ---- what can be measured ---- */
 struct bench_kind {
-	const char *name, *lines;   /* lines: names, each between blanks */
+	const char *name, *lines; /* lines: names, each between blanks */
 	int (*run)(const struct bench_options *o);
-	bool feeds_itself;          /* needs neither cells nor rivals, and prints its own heading */
+	bool feeds_itself; /* needs neither cells nor rivals, and prints its own heading */
 };
 extern const struct bench_kind bench_paper, bench_writers, bench_ycsb, bench_amplify, bench_recovery, bench_compression;
 
@@ -157,7 +157,7 @@ void feed_hashed_key(char key[BENCH_KEY_BYTES + 1], uint64_t number);
 struct slice feed_value(const struct bench_options *o, uint64_t number);
 /* Reads every byte, as whoever asked for the value would. */
 uint64_t feed_touch(const void *p, size_t n);
-uint64_t feed_hash(uint64_t number);       /* one to one */
+uint64_t feed_hash(uint64_t number); /* one to one */
 uint64_t feed_random(uint64_t *state);
 int remove_tree(const char *path) TFS_MUST; /* success when absent */
 /* Bytes of the regular files directly in dir whose names end in one of a NULL-ended list. */

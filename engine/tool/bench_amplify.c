@@ -142,9 +142,9 @@ static int run(const struct bench_options *o)
 		printf("%s: %s\n", o->sides[i]->name, o->sides[i]->what);
 	printf("%" PRIu64 " bytes of keys and values, and as many overwritten; bytes by write calls, to the disk, and kept, "
 	       "to one byte of that\n",
-	       raw);
+		raw);
 	printf("%-13s %12s %8s %8s %8s %9s  %s\n", "overwrite", "op/s", "calls", "disk", "space", "quiet s",
-	       "us, half/99%/99.9%/longest");
+		"us, half/99%/99.9%/longest");
 	for (unsigned i = 0; i < o->side_count && !err; i++) {
 		struct amplified a = {0};
 		const struct latency *l = &a.took.latency;
@@ -153,9 +153,9 @@ static int run(const struct bench_options *o)
 		if (err)
 			break;
 		printf("%-13s %12.0f %8.2f %8.2f %8.2f %9.1f  %.0f/%.0f/%.0f/%.0f\n", o->sides[i]->name,
-		       (double)a.took.ops / a.took.wall, (double)(a.after.calls - a.before.calls) / (double)raw,
-		       (double)(a.after.disk - a.before.disk) / (double)raw, (double)a.space / (double)raw, a.quiet_s,
-		       latency_us(l, 0.5), latency_us(l, 0.99), latency_us(l, 0.999), latency_us(l, 1));
+			(double)a.took.ops / a.took.wall, (double)(a.after.calls - a.before.calls) / (double)raw,
+			(double)(a.after.disk - a.before.disk) / (double)raw, (double)a.space / (double)raw, a.quiet_s,
+			latency_us(l, 0.5), latency_us(l, 0.99), latency_us(l, 0.999), latency_us(l, 1));
 		fflush(stdout);
 	}
 	if (err)

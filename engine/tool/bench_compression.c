@@ -34,7 +34,7 @@
 #define FAMILY "contents"
 
 enum {
-	SITE_PAGES = 1000,   /* of each site */
+	SITE_PAGES = 1000, /* of each site */
 	GZIP_EVERY = 8,
 	VERSIONS = 3,
 	DECODE_ROUNDS = 3,
@@ -56,8 +56,15 @@ struct setting {
 	const char *codec, *level, *block;
 };
 static const struct setting settings[] = {
-	{"snappy", "3", "64K"}, {"lz4", "3", "64K"}, {"zstd", "3", "64K"}, {"zstd", "9", "64K"}, {"zstd", "9", "1M"},
-	{"zstd-dict", "3", "16K"}, {"zstd-dict", "3", "64K"}, {"zstd-dict", "9", "64K"}, {"zstd-dict", "15", "64K"},
+	{"snappy", "3", "64K"},
+	{"lz4", "3", "64K"},
+	{"zstd", "3", "64K"},
+	{"zstd", "9", "64K"},
+	{"zstd", "9", "1M"},
+	{"zstd-dict", "3", "16K"},
+	{"zstd-dict", "3", "64K"},
+	{"zstd-dict", "9", "64K"},
+	{"zstd-dict", "15", "64K"},
 	{"zstd-dict", "9", "1M"},
 };
 #define SETTINGS (sizeof(settings) / sizeof(*settings))
@@ -155,7 +162,7 @@ out:
 static int load_docs(struct corpus *c)
 {
 	static const char *const from[][2] = {{"usr/share/doc/python3.11/html", "org.python.docs"},
-					      {"usr/share/doc/postgresql-doc-15/html", "org.postgresql.www"}};
+		{"usr/share/doc/postgresql-doc-15/html", "org.postgresql.www"}};
 	const char *root = getenv("TABLETFS_DOCS");
 	int err = 0;
 
@@ -425,9 +432,9 @@ static int measure_setting(const struct corpus *c, const struct setting *set, co
 		return err;
 	}
 	ratio = (double)c->bytes / (double)one.bytes;
-	printf("%-6s %-9s %5s %5s %6.2f %7.2f %6.2f %7.0f %7.0f %7.0f %6.2f\n", c->name, set->codec, set->level, set->block, c->gzip,
-	       ratio, ratio / c->gzip, rate(c->bytes, one.compact_s), rate(one.decoded, one.decode_s), rate(one.scanned, one.scan_s),
-	       (double)three.bytes / (double)one.bytes);
+	printf("%-6s %-9s %5s %5s %6.2f %7.2f %6.2f %7.0f %7.0f %7.0f %6.2f\n", c->name, set->codec, set->level, set->block,
+		c->gzip, ratio, ratio / c->gzip, rate(c->bytes, one.compact_s), rate(one.decoded, one.decode_s),
+		rate(one.scanned, one.scan_s), (double)three.bytes / (double)one.bytes);
 	fflush(stdout);
 	return 0;
 }
@@ -440,7 +447,7 @@ static int measure_corpus(const struct bench_options *o, struct corpus *c, int (
 
 	if (err == -ENOENT || err == -ENOTDIR) {
 		printf("%-6s not measured: no pages of python3.11-doc and postgresql-doc-15 under %s (t/bench/compression.sh fetches them)\n",
-		       c->name, getenv("TABLETFS_DOCS") ? getenv("TABLETFS_DOCS") : "/");
+			c->name, getenv("TABLETFS_DOCS") ? getenv("TABLETFS_DOCS") : "/");
 		err = 0;
 		goto out;
 	}
@@ -475,8 +482,9 @@ static int run(const struct bench_options *o)
 
 const struct bench_kind bench_compression = {
 	.name = "compression",
-	.lines = " snappy-3-64K lz4-3-64K zstd-3-64K zstd-9-64K zstd-9-1M zstd-dict-3-16K zstd-dict-3-64K zstd-dict-9-64K zstd-dict-15-64K"
-		 " zstd-dict-9-1M ",
+	.lines =
+		" snappy-3-64K lz4-3-64K zstd-3-64K zstd-9-64K zstd-9-1M zstd-dict-3-16K zstd-dict-3-64K zstd-dict-9-64K zstd-dict-15-64K"
+		" zstd-dict-9-1M ",
 	.run = run,
 	.feeds_itself = true,
 };

@@ -51,7 +51,7 @@ static int gather_entry(void *arg, const char *name, bool is_dir)
 		if (err != 1 && err != -ENOMEM)
 			err = 0; /* a directory that cannot be read is passed over */
 	} else if (!lstat(path, &st) && S_ISREG(st.st_mode) && !(n > 3 && strcmp(name + n - 3, ".gz") == 0) &&
-		   file_read_all(path, TEXT_FILE_MAX, &file) == 0 && is_text(file.p, file.n)) {
+		file_read_all(path, TEXT_FILE_MAX, &file) == 0 && is_text(file.p, file.n)) {
 		err = buf_append(g->out, file.p, file.n);
 	}
 	buf_fini(&file);
@@ -62,7 +62,7 @@ static int gather_entry(void *arg, const char *name, bool is_dir)
 int feed_text(struct buf *out, size_t want_bytes)
 {
 	static const char *const dirs[] = {"/usr/share/doc", "/usr/share/perl", "/usr/share/perl5", "/usr/share/info",
-					   "/usr/share/common-licenses", "/usr/lib/python3"};
+		"/usr/share/common-licenses", "/usr/lib/python3"};
 	int err = 0;
 
 	for (unsigned i = 0; i < sizeof(dirs) / sizeof(*dirs) && err != 1; i++) {

@@ -10,7 +10,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/store/log.h"
+#include "engine/log/log.h"
 #include "engine/tool/bench.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define ROUNDS 5u
 #define SEGMENT_BYTES (64u << 20) /* at most */
 #define SEGMENTS 3u               /* at least, while the clock runs */
-#define SEGMENTS_BEFORE 3u /* written before the clock starts: from then on dropped ones are used again */
+#define SEGMENTS_BEFORE 3u        /* written before the clock starts: from then on dropped ones are used again */
 
 /* As in a store; less when few cells are written, or what comes before the clock starts would be most of it. */
 static uint64_t segment_bytes(const struct bench_options *o, unsigned groups)
@@ -59,7 +59,8 @@ static int one_group(const struct bench_options *o, struct log *l, uint64_t segm
 
 static int run_ours(const struct bench_options *o, const char *dir, unsigned groups, double *seconds)
 {
-	struct log_options lo = {.dir = dir, .incarnation = 1, .segment_bytes = segment_bytes(o, groups), .sync_interval_us = 1000000};
+	struct log_options lo = {
+		.dir = dir, .incarnation = 1, .segment_bytes = segment_bytes(o, groups), .sync_interval_us = 1000000};
 	struct task_pool *pool;
 	struct log *l = NULL;
 	struct log_stats st = {0};

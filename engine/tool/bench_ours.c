@@ -25,11 +25,12 @@ struct ours {
 static int set_schema(struct ours *u, const struct side_options *o, char **why)
 {
 	struct buf text = {0};
-	int err = buf_printf(&text, "families = ({ name = \"" FAMILY "\"; gc = \"%s\"; });\n", o->one_version ? "maxversions=1" : "");
+	int err =
+		buf_printf(&text, "families = ({ name = \"" FAMILY "\"; gc = \"%s\"; });\n", o->one_version ? "maxversions=1" : "");
 
 	if (!err && (o->plain || *o->group))
-		err = buf_printf(&text, "groups = ({ name = \"default\"; %s%s });\n", o->plain ? "compression = \"none\"; " : "",
-				 o->group);
+		err = buf_printf(
+			&text, "groups = ({ name = \"default\"; %s%s });\n", o->plain ? "compression = \"none\"; " : "", o->group);
 	if (!err && o->tablet_bytes)
 		err = buf_printf(&text, "tablet_size = \"%llu\";\n", (unsigned long long)o->tablet_bytes);
 	if (!err)

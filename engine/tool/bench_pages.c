@@ -19,7 +19,7 @@
 enum {
 	WORDS = 12000,
 	SECTIONS = 14,
-	LINK_LISTS = 4, /* the second one's place is the text's */
+	LINK_LISTS = 4,        /* the second one's place is the text's */
 	EDIT_BYTES = 16 << 10, /* of a page for each further edit */
 	EDITS = 2,             /* at least */
 	EDIT_MAX = 120,        /* bytes that one takes out */
@@ -54,8 +54,10 @@ static int put(struct buf *b, const char *format, ...)
 /* Word number n of the language: the frequent ones are short. */
 static int put_word(struct buf *b, unsigned n, bool capital)
 {
-	static const char *const heads[] = {"b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr", "th", "pr", "ch"};
-	static const char *const tails[] = {"a", "e", "i", "o", "u", "an", "en", "er", "ing", "on", "ar", "al", "it", "ess", "ou", "ea"};
+	static const char *const heads[] = {
+		"b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr", "th", "pr", "ch"};
+	static const char *const tails[] = {
+		"a", "e", "i", "o", "u", "an", "en", "er", "ing", "on", "ar", "al", "it", "ess", "ou", "ea"};
 	uint64_t seed = n * UINT64_C(7919) + 17;
 	unsigned syllables = n < 60 ? 1 : n < 1500 ? 2 : 2 + below(&seed, 3);
 	char word[32];
@@ -136,17 +138,17 @@ static int put_head(struct buf *b, unsigned site)
 
 	for (unsigned i = 0; i < 5 && !err; i++)
 		err = put(b, "<link rel=\"stylesheet\" href=\"/assets/%016llx/style-%u.css\" media=\"all\"/>\n",
-			  (unsigned long long)draw(&seed), i);
+			(unsigned long long)draw(&seed), i);
 	if (!err)
 		err = put(b, "<style type=\"text/css\">\n");
 	for (unsigned i = 0; i < 12 && !err; i++)
 		err = put(b, ".box-%u { margin: %upx %upx; padding: %upx; color: #%06x; font-size: %u%%; }\n", i, below(&seed, 40),
-			  below(&seed, 40), below(&seed, 20), below(&seed, 1 << 24), 80 + below(&seed, 60));
+			below(&seed, 40), below(&seed, 20), below(&seed, 1 << 24), 80 + below(&seed, 60));
 	if (!err)
 		err = put(b, "</style>\n<script type=\"text/javascript\">\n");
 	for (unsigned i = 0; i < 10 && !err; i++)
 		err = put(b, "window.site%u = window.site%u || {}; window.site%u.option%u = \"%08x\";\n", site, site, site, i,
-			  (unsigned)draw(&seed));
+			(unsigned)draw(&seed));
 	return err ? err : put(b, "</script>\n");
 }
 
@@ -155,7 +157,8 @@ static int put_links(struct buf *b, unsigned site, unsigned list, unsigned activ
 	int err = put(b, "<ul class=\"list list-%u\">\n", list);
 
 	for (unsigned i = 0; i < SECTIONS && !err; i++) {
-		err = put(b, "<li class=\"list-item%s\"><a class=\"list-link\" href=\"/section-%u/index-%u.html\" title=\"", i == active ? " active" : "", i, list);
+		err = put(b, "<li class=\"list-item%s\"><a class=\"list-link\" href=\"/section-%u/index-%u.html\" title=\"",
+			i == active ? " active" : "", i, list);
 		if (!err)
 			err = put_name(b, site, 10 + list, i, 3);
 		if (!err)
@@ -197,7 +200,7 @@ static int put_body(struct buf *b, unsigned site, unsigned page, uint64_t *seed)
 		err = put_name(b, site, 1, page, 5);
 	if (!err)
 		err = put(b, "</h1>\n<p class=\"date\">%u-%02u-%02u %02u:%02u</p>\n", 1998 + below(seed, 8), 1 + below(seed, 12),
-			  1 + below(seed, 28), below(seed, 24), below(seed, 60));
+			1 + below(seed, 28), below(seed, 24), below(seed, 60));
 	for (unsigned i = 0; i < paragraphs && !err; i++) {
 		err = put(b, "<p class=\"text\">");
 		if (!err)

@@ -20,14 +20,14 @@ enum work { WORK_WRITE_SEQ, WORK_WRITE_RANDOM, WORK_WRITE_SYNC, WORK_READ_RANDOM
 struct line {
 	const char *name, *what;
 	enum work work;
-	bool holds_all;         /* the cache does */
-	bool rival_memory;      /* the rivals' write buffers as large as our memtables */
+	bool holds_all;    /* the cache does */
+	bool rival_memory; /* the rivals' write buffers as large as our memtables */
 	enum stamps stamps;
 	bool cold, warm;
-	bool others;            /* what is timed are other cells than those that warmed up */
+	bool others; /* what is timed are other cells than those that warmed up */
 	/* of a run */
 	unsigned threads;
-	uint64_t shift;         /* random reads: where in the order they begin */
+	uint64_t shift; /* random reads: where in the order they begin */
 };
 
 static const struct line lines[] = {
@@ -37,11 +37,17 @@ static const struct line lines[] = {
 	{.name = "randwrite-auto", .what = "random write, ours with TFS_AUTO", .work = WORK_WRITE_RANDOM, .stamps = STAMP_AUTO},
 	{.name = "syncwrite", .what = "synced random write", .work = WORK_WRITE_SYNC},
 	{.name = "randread-cold", .what = "random read, caches dropped, reopened", .work = WORK_READ_RANDOM, .cold = true},
-	{.name = "randread-warm", .what = "random read (mem), the cache holds all", .work = WORK_READ_RANDOM, .warm = true,
-	 .holds_all = true},
+	{.name = "randread-warm",
+		.what = "random read (mem), the cache holds all",
+		.work = WORK_READ_RANDOM,
+		.warm = true,
+		.holds_all = true},
 	{.name = "randread-small", .what = "random read, warm, cache of --cache", .work = WORK_READ_RANDOM, .warm = true},
-	{.name = "randread-new", .what = "random read, cache of --cache, other cells", .work = WORK_READ_RANDOM, .warm = true,
-	 .others = true},
+	{.name = "randread-new",
+		.what = "random read, cache of --cache, other cells",
+		.work = WORK_READ_RANDOM,
+		.warm = true,
+		.others = true},
 	{.name = "seqread", .what = "sequential read (point reads in order)", .work = WORK_READ_SEQ},
 	{.name = "scan-cold", .what = "scan of the table, caches dropped", .work = WORK_SCAN, .cold = true},
 	{.name = "scan", .what = "scan of the table, rivals: their iterator", .work = WORK_SCAN, .warm = true},
@@ -158,7 +164,8 @@ static int print_sizes(const struct bench_options *o)
 	uint64_t raw = o->cells * (o->value_bytes + BENCH_KEY_BYTES), ours = 0;
 	int err = 0;
 
-	printf("%-15s bytes of SSTables%s, of %" PRIu64 " of keys and values:", "size", o->no_compact ? "" : " after compaction", raw);
+	printf("%-15s bytes of SSTables%s, of %" PRIu64 " of keys and values:", "size", o->no_compact ? "" : " after compaction",
+		raw);
 	for (unsigned i = 0; i < o->side_count && !err; i++) {
 		uint64_t bytes;
 
@@ -168,7 +175,7 @@ static int print_sizes(const struct bench_options *o)
 		if (i == 0)
 			ours = bytes;
 		printf(i ? " | %s %" PRIu64 ": ratio %.2f" : " %s %" PRIu64, o->sides[i]->name, bytes,
-		       ours ? (double)bytes / (double)ours : 0);
+			ours ? (double)bytes / (double)ours : 0);
 	}
 	printf("\n");
 	return err;

@@ -140,7 +140,7 @@ static int thread_start(struct thread *t, bool latencies)
 }
 
 int run_jobs(const struct bench_options *o, const struct side_ops *side, void *db, job_fn fn, void *line, uint64_t ops,
-	     unsigned threads, bool latencies, struct took *took)
+	unsigned threads, bool latencies, struct took *took)
 {
 	struct thread all[BENCH_THREADS] = {0};
 	pthread_barrier_t start;
@@ -247,16 +247,18 @@ void print_heading(const struct bench_options *o)
 	fflush(stdout);
 }
 
-void print_line(const struct bench_options *o, const char *name, const char *what, unsigned threads,
-		const struct took took[BENCH_SIDES])
+void print_line(
+	const struct bench_options *o, const char *name, const char *what, unsigned threads, const struct took took[BENCH_SIDES])
 {
 	const struct took *ours = &took[0];
 
-	printf("%-15s %-41s %3u %10.0f %8.2f", name, what, threads, (double)ours->ops / ours->wall, ours->cpu * 1e6 / (double)ours->ops);
+	printf("%-15s %-41s %3u %10.0f %8.2f", name, what, threads, (double)ours->ops / ours->wall,
+		ours->cpu * 1e6 / (double)ours->ops);
 	for (unsigned i = 1; i < o->side_count; i++) {
 		const struct took *t = &took[i];
 
-		printf(" | %12.0f %6.2f %6.2f", (double)t->ops / t->wall, t->wall / ours->wall, ours->cpu > 0 ? t->cpu / ours->cpu : 0);
+		printf(" | %12.0f %6.2f %6.2f", (double)t->ops / t->wall, t->wall / ours->wall,
+			ours->cpu > 0 ? t->cpu / ours->cpu : 0);
 	}
 	printf("\n");
 	fflush(stdout);
@@ -269,10 +271,10 @@ void print_latencies(const struct bench_options *o, const struct took took[BENCH
 		const struct latency *l = &took[i].latency;
 
 		printf("%s %s %.0f/%.0f/%.0f/%.0f", i ? "," : "", o->sides[i]->name, latency_us(l, 0.5), latency_us(l, 0.99),
-		       latency_us(l, 0.999), latency_us(l, 1));
+			latency_us(l, 0.999), latency_us(l, 1));
 		if (took[i].tablets)
 			printf(" (%u tablet%s; longest wait for a split %llu)", took[i].tablets, took[i].tablets == 1 ? "" : "s",
-			       (unsigned long long)took[i].split_wait_us);
+				(unsigned long long)took[i].split_wait_us);
 	}
 	printf("\n");
 	fflush(stdout);

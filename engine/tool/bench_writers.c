@@ -61,7 +61,8 @@ static int one_side(const struct bench_options *o, unsigned side, void *line, st
 	so.memtable_bytes = o->memtable_bytes;
 	/* Tablets split by their files' size: there must be some long before the last write. */
 	if (l->small && so.memtable_bytes > o->cells * o->value_bytes / 16)
-		so.memtable_bytes = o->cells * o->value_bytes / 16 > MEMTABLE_LEAST ? o->cells * o->value_bytes / 16 : MEMTABLE_LEAST;
+		so.memtable_bytes =
+			o->cells * o->value_bytes / 16 > MEMTABLE_LEAST ? o->cells * o->value_bytes / 16 : MEMTABLE_LEAST;
 	if (l->small && !l->splits)
 		so.tablet_bytes = UINT64_C(1) << 40;
 	else if (l->splits && !o->tablet_bytes) /* a few dozen */
@@ -83,8 +84,8 @@ static double rate(const struct took *t)
 	return (double)t->ops / t->wall;
 }
 
-static void print_gains(const struct bench_options *o, unsigned threads, unsigned than, const struct took *took,
-			const struct took *one)
+static void print_gains(
+	const struct bench_options *o, unsigned threads, unsigned than, const struct took *took, const struct took *one)
 {
 	printf("  %u threads to %u:", threads, than);
 	for (unsigned i = 0; i < o->side_count; i++)

@@ -57,11 +57,11 @@ struct run {
 	const struct bench_options *o;
 	struct zipf zipf;
 	struct records records[BENCH_SIDES];
-	uint64_t most;           /* records that there may ever be */
+	uint64_t most; /* records that there may ever be */
 	const struct mix *mix;
 	uint64_t ops, seed;
 	unsigned threads;
-	struct records *at;      /* of the side whose turn it is */
+	struct records *at; /* of the side whose turn it is */
 };
 
 static void zipf_init(struct zipf *z, uint64_t n)

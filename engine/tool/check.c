@@ -47,7 +47,7 @@ const char *tablet_name(struct buf *b, const struct look *l, const struct meta_t
 struct seen {
 	UT_hash_handle hh;
 	struct tablet_file first; /* as the first tablet of them has it; no rows */
-	char name[]; /* TABLE/INCARNATION-NUMBER.sst */
+	char name[];              /* TABLE/INCARNATION-NUMBER.sst */
 };
 
 static int seen_add(struct seen **set, const struct tablet_file *f, struct seen **out, bool *is_new)
@@ -76,8 +76,9 @@ static int seen_add(struct seen **set, const struct tablet_file *f, struct seen 
 static bool says_the_same(const struct tablet_file *a, const struct tablet_file *b)
 {
 	return a->group == b->group && a->bytes == b->bytes && a->raw_bytes == b->raw_bytes && a->cells == b->cells &&
-	       a->tombstones == b->tombstones && a->row_deletes == b->row_deletes && a->family_deletes == b->family_deletes &&
-	       a->seq_min == b->seq_min && a->seq_max == b->seq_max && a->oldest_us == b->oldest_us && a->newest_us == b->newest_us;
+		a->tombstones == b->tombstones && a->row_deletes == b->row_deletes && a->family_deletes == b->family_deletes &&
+		a->seq_min == b->seq_min && a->seq_max == b->seq_max && a->oldest_us == b->oldest_us &&
+		a->newest_us == b->newest_us;
 }
 
 static int check_file(struct check *c, struct seen **set, const struct look_row *row, const struct tablet_file *f)
@@ -94,8 +95,8 @@ static int check_file(struct check *c, struct seen **set, const struct look_row 
 		goto out;
 	who = tablet_name(&name, &c->l, &row->m);
 	if (f->seq_max > row->m.seq_mark)
-		report_problem(&c->r, "%s: %s holds sequence numbers up to %" PRIu64 ", above the tablet's mark %" PRIu64,
-			       who, path, f->seq_max, row->m.seq_mark);
+		report_problem(&c->r, "%s: %s holds sequence numbers up to %" PRIu64 ", above the tablet's mark %" PRIu64, who,
+			path, f->seq_max, row->m.seq_mark);
 	if (f->end.p && slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) >= 0)
 		report_problem(&c->r, "%s: the range for which it may use %s is upside down", who, path);
 	if (slice_cmp(buf_slice(&f->first), buf_slice(&f->last)) > 0)
@@ -135,11 +136,11 @@ static void check_range(struct check *c, const struct look_row *row)
 
 	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
 		report_problem(&c->r, "%s: begins at %s, where the tablet before it ends, but its begin hint is %s: a gap",
-			       tablet_name(&name, &c->l, &row->m), quoted(&begin, buf_slice(&row->begin)),
-			       quoted(&hint, buf_slice(&row->m.begin)));
+			tablet_name(&name, &c->l, &row->m), quoted(&begin, buf_slice(&row->begin)),
+			quoted(&hint, buf_slice(&row->m.begin)));
 	if (!row->m.last && slice_cmp(buf_slice(&row->begin), buf_slice(&row->m.end)) >= 0)
 		report_problem(&c->r, "%s: ends before it begins at %s", tablet_name(&name, &c->l, &row->m),
-			       quoted(&begin, buf_slice(&row->begin)));
+			quoted(&begin, buf_slice(&row->begin)));
 	buf_fini(&name);
 	buf_fini(&hint);
 	buf_fini(&begin);
@@ -153,7 +154,7 @@ static int check_tablet(struct check *c, struct seen **set, const struct look_ro
 	check_range(c, row);
 	if (meta_tablet_latest(&row->m) > c->l.incarnation)
 		report_problem(&c->r, "%s/lock/incarnation: %s, but METADATA names incarnation %" PRIu64, c->l.dir,
-			       c->l.incarnation ? "an old one" : "missing", meta_tablet_latest(&row->m));
+			c->l.incarnation ? "an old one" : "missing", meta_tablet_latest(&row->m));
 	for (unsigned i = 0; i < row->m.file_count && !err; i++)
 		err = check_file(c, set, row, &row->m.files[i]);
 	return err;
@@ -177,11 +178,14 @@ static int check_level(struct check *c, struct seen **set, const struct look_row
 
 			snprintf(note, sizeof(note), "dropped/%u", row->m.table);
 			if (look_file(&c->l, note) || (!row->m.file_count && !row->m.redo_count))
-				report_note(&c->r, "METADATA: table id %u: a tablet of a table that is half made or half dropped; the "
-						   "next mount removes it", row->m.table);
+				report_note(&c->r,
+					"METADATA: table id %u: a tablet of a table that is half made or half dropped; the "
+					"next mount removes it",
+					row->m.table);
 			else if (!c->l.incomplete)
-				report_problem(&c->r, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
-					       c->l.dir, row->m.table);
+				report_problem(&c->r,
+					"%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
+					c->l.dir, row->m.table);
 			continue;
 		}
 		err = check_tablet(c, set, row);
@@ -298,7 +302,8 @@ static int check_all(struct check *c)
 	}
 	if (!err)
 		err = check_strays(c, set);
-	HASH_ITER(hh, set, s, tmp) {
+	HASH_ITER(hh, set, s, tmp)
+	{
 		HASH_DEL(set, s);
 		free(s);
 	}
@@ -308,14 +313,13 @@ static int check_all(struct check *c)
 static void summary(const struct check *c, const char *dir)
 {
 	printf("%s: %s: %u tables, %" PRIu64 " tablets, %" PRIu64 " SSTables of %" PRIu64 " bytes", dir,
-	       c->r.problems ? "DAMAGED" : "clean", c->l.table_count, c->tablets, c->files, c->file_bytes);
+		c->r.problems ? "DAMAGED" : "clean", c->l.table_count, c->tablets, c->files, c->file_bytes);
 	if (c->data)
 		printf(" with %" PRIu64 " cells", c->cells);
 	else
 		printf(" (not read)");
-	printf(", %" PRIu64 " log records; %u problem%s, %u note%s%s\n", c->records, c->r.problems,
-	       c->r.problems == 1 ? "" : "s", c->r.notes, c->r.notes == 1 ? "" : "s",
-	       c->r.problems ? "; 'tabletctl repair' shows what can be done" : "");
+	printf(", %" PRIu64 " log records; %u problem%s, %u note%s%s\n", c->records, c->r.problems, c->r.problems == 1 ? "" : "s",
+		c->r.notes, c->r.notes == 1 ? "" : "s", c->r.problems ? "; 'tabletctl repair' shows what can be done" : "");
 }
 
 static int run(int argc, char **argv)

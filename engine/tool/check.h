@@ -8,7 +8,7 @@
 struct check {
 	struct report r;
 	struct look l;
-	bool data;               /* read the SSTables too */
+	bool data; /* read the SSTables too */
 	uint64_t tablets, files, file_bytes, cells, records;
 };
 

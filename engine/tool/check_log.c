@@ -8,8 +8,8 @@
  * them, so damage in them costs nothing and is only noted.
  */
 #include "engine/server/server.h"
-#include "engine/store/batch_format.h"
-#include "engine/store/log_format.h"
+#include "engine/cell/batch_format.h"
+#include "engine/log/log_format.h"
 #include "engine/tool/check.h"
 #include "engine/tool/tool.h"
 
@@ -54,7 +54,7 @@ static int check_record(void *arg, const struct log_record *r)
 	if (r->seq == 0 || r->seq + cells < r->seq)
 		return bad_record(k, r, "its sequence numbers are out of range");
 	if (r->table != META_TABLE && !look_table(l, r->table) &&
-	    (r->table < META_FIRST_USER_TABLE || (l->next_table && r->table >= l->next_table)))
+		(r->table < META_FIRST_USER_TABLE || (l->next_table && r->table >= l->next_table)))
 		return bad_record(k, r, "there has never been a table of that id");
 	if (k->needed)
 		check_salt_of(k->c, look_table(l, r->table), b.row);
@@ -169,7 +169,7 @@ static void check_named(struct check *c, const struct dirs *d, const struct look
 			there = d->v[k] == row->m.redo[i].incarnation;
 		if (!there)
 			report_problem(&c->r, "%s: its redo set names %s/%" PRIu64 ", which is missing",
-				       tablet_name(&name, &c->l, &row->m), d->path, row->m.redo[i].incarnation);
+				tablet_name(&name, &c->l, &row->m), d->path, row->m.redo[i].incarnation);
 	}
 	buf_fini(&name);
 }
@@ -197,7 +197,7 @@ int check_logs(struct check *c)
 		err = 0;
 	if (!err && latest > c->l.incarnation)
 		report_problem(&c->r, "%s/lock/incarnation: %s, but there is a log of incarnation %" PRIu64, c->l.dir,
-			       c->l.incarnation ? "an old one" : "missing", latest);
+			c->l.incarnation ? "an old one" : "missing", latest);
 	for (unsigned i = 0; i < d.count && !err; i++)
 		err = check_one(c, d.v[i]);
 	free(d.v);

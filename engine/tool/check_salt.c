@@ -20,7 +20,7 @@ void check_salt_of(struct check *c, struct look_table *t, struct slice row)
 	if (row.n < 2)
 		report_problem(&c->r, "table %s: row %s is too short for a salted table", t->p->name, quoted(&q, row));
 	else
-		report_problem(&c->r, "table %s: row %s is stored with salt byte %u in front, not %u: no reader finds it", t->p->name,
-			       quoted(&q, plain), row.p[0], salt_byte(plain, salt));
+		report_problem(&c->r, "table %s: row %s is stored with salt byte %u in front, not %u: no reader finds it",
+			t->p->name, quoted(&q, plain), row.p[0], salt_byte(plain, salt));
 	buf_fini(&q);
 }

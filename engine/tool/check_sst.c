@@ -9,8 +9,8 @@
  * filter for each row and column, since a filter that says no to a key that
  * is there hides it.
  */
-#include "engine/store/cellkey.h"
-#include "engine/store/props_format.h"
+#include "engine/cell/cellkey.h"
+#include "engine/tablet/props_format.h"
 #include "engine/tool/check.h"
 #include "engine/tool/tool.h"
 
@@ -22,16 +22,16 @@ struct counted {
 	const char *path;
 	struct look_table *table;
 	struct sst *s;
-	struct props p;            /* counted, not read */
-	struct buf column;         /* encoded, of the last key */
+	struct props p;    /* counted, not read */
+	struct buf column; /* encoded, of the last key */
 	size_t row_len;
 	struct buf probe, scratch;
 	uint64_t keys;
-	uint64_t large_left;       /* bytes of chunks still to come */
+	uint64_t large_left; /* bytes of chunks still to come */
 	uint64_t large_seq;
 	int64_t large_ts;
 	uint32_t next_chunk;
-	bool filter_said;          /* one complaint a file is enough */
+	bool filter_said; /* one complaint a file is enough */
 };
 
 static int counted_problem(struct check *c, struct counted *n, struct slice key, const char *what)
@@ -69,8 +69,7 @@ static int count_chunk(struct check *c, struct counted *n, const struct iter *it
 			return counted_problem(c, n, it->key, "chunks of the large value before it are missing");
 		return 0;
 	}
-	if (!n->large_left || k->chunk != n->next_chunk || k->seq != n->large_seq || k->ts != n->large_ts ||
-	    it->value.n != want)
+	if (!n->large_left || k->chunk != n->next_chunk || k->seq != n->large_seq || k->ts != n->large_ts || it->value.n != want)
 		return counted_problem(c, n, it->key, "a chunk that does not fit the large value before it");
 	n->large_left -= want;
 	n->next_chunk++;
@@ -184,13 +183,12 @@ static void compare_properties(struct check *c, const char *path, const struct p
 		differs(c, path, where, "bytes of a family", says->families[i].raw_bytes, is->families[i].raw_bytes);
 	}
 	if (says->seq_min != is->seq_min || says->seq_max != is->seq_max)
-		report_problem(&c->r, "%s: %s says sequence numbers %" PRIu64 "-%" PRIu64 ", they are %" PRIu64 "-%" PRIu64,
-			       path, where, says->seq_min, says->seq_max, is->seq_min, is->seq_max);
+		report_problem(&c->r, "%s: %s says sequence numbers %" PRIu64 "-%" PRIu64 ", they are %" PRIu64 "-%" PRIu64, path,
+			where, says->seq_min, says->seq_max, is->seq_min, is->seq_max);
 	if (says->oldest_us != is->oldest_us || says->newest_us != is->newest_us)
-		report_problem(&c->r, "%s: %s says timestamps %" PRId64 "-%" PRId64 ", they are %" PRId64 "-%" PRId64, path,
-			       where, says->oldest_us, says->newest_us, is->oldest_us, is->newest_us);
-	if (!slice_eq(buf_slice(&says->first), buf_slice(&is->first)) ||
-	    !slice_eq(buf_slice(&says->last), buf_slice(&is->last)))
+		report_problem(&c->r, "%s: %s says timestamps %" PRId64 "-%" PRId64 ", they are %" PRId64 "-%" PRId64, path, where,
+			says->oldest_us, says->newest_us, is->oldest_us, is->newest_us);
+	if (!slice_eq(buf_slice(&says->first), buf_slice(&is->first)) || !slice_eq(buf_slice(&says->last), buf_slice(&is->last)))
 		report_problem(&c->r, "%s: its properties section gives other first and last rows than it has", path);
 }
 
@@ -206,16 +204,16 @@ static void compare_listed(struct check *c, const char *path, const struct table
 	differs(c, path, where, "bytes of keys and values", f->raw_bytes, is->raw_bytes);
 	if (is->seq_min < f->seq_min || is->seq_max > f->seq_max)
 		report_problem(&c->r, "%s: METADATA says sequence numbers %" PRIu64 "-%" PRIu64 ", they are %" PRIu64 "-%" PRIu64,
-			       path, f->seq_min, f->seq_max, is->seq_min, is->seq_max);
+			path, f->seq_min, f->seq_max, is->seq_min, is->seq_max);
 	if (is->cells && (is->oldest_us < f->oldest_us || is->newest_us > f->newest_us))
-		report_problem(&c->r, "%s: METADATA says timestamps %" PRId64 "-%" PRId64 ", they are %" PRId64 "-%" PRId64,
-			       path, f->oldest_us, f->newest_us, is->oldest_us, is->newest_us);
+		report_problem(&c->r, "%s: METADATA says timestamps %" PRId64 "-%" PRId64 ", they are %" PRId64 "-%" PRId64, path,
+			f->oldest_us, f->newest_us, is->oldest_us, is->newest_us);
 	if (slice_cmp(buf_slice(&is->first), buf_slice(&f->first)) < 0)
 		report_problem(&c->r, "%s: its first row is %s, METADATA says %s", path, quoted(&a, buf_slice(&is->first)),
-			       quoted(&b, buf_slice(&f->first)));
+			quoted(&b, buf_slice(&f->first)));
 	if (slice_cmp(buf_slice(&is->last), buf_slice(&f->last)) > 0)
 		report_problem(&c->r, "%s: its last row is %s, METADATA says %s", path, quoted(&a, buf_slice(&is->last)),
-			       quoted(&b, buf_slice(&f->last)));
+			quoted(&b, buf_slice(&f->last)));
 	buf_fini(&a);
 	buf_fini(&b);
 }
@@ -257,7 +255,7 @@ static int check_contents(struct check *c, const struct tablet_file *f, struct c
 		} else if (!err) {
 			if (says.table != f->table || says.group != f->group)
 				report_problem(&c->r, "%s: it is of table %u, group %u; METADATA says table %u, group %u", n->path,
-					       says.table, says.group, f->table, f->group);
+					says.table, says.group, f->table, f->group);
 			compare_properties(c, n->path, &says, &n->p);
 			props_fini(&says);
 		}
@@ -271,7 +269,9 @@ static int check_contents(struct check *c, const struct tablet_file *f, struct c
 
 int check_sst(struct check *c, const struct tablet_file *f, const char *path)
 {
-	struct counted n = {.path = path, .table = look_table(&c->l, f->table), .p = {.seq_min = UINT64_MAX, .oldest_us = INT64_MAX, .newest_us = INT64_MIN}};
+	struct counted n = {.path = path,
+		.table = look_table(&c->l, f->table),
+		.p = {.seq_min = UINT64_MAX, .oldest_us = INT64_MAX, .newest_us = INT64_MIN}};
 	uint64_t keys;
 	char *why = NULL;
 	int err = sst_verify(path, &keys, &why);

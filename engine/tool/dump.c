@@ -5,9 +5,9 @@
  * so each part is shown as far as it can be decoded and the first thing that
  * cannot be is the last line.
  */
-#include "engine/store/batch_format.h"
-#include "engine/store/log_format.h"
-#include "engine/store/props_format.h"
+#include "engine/cell/batch_format.h"
+#include "engine/log/log_format.h"
+#include "engine/tablet/props_format.h"
 #include "engine/tool/look.h"
 #include "engine/tool/tool.h"
 
@@ -17,8 +17,12 @@
 #include <stdlib.h>
 
 static const char *const kind_names[] = {
-	[CELL_DELETE_ROW] = "delete-row",         [CELL_DELETE_FAMILY] = "delete-family", [CELL_DELETE_COLUMN] = "delete-column",
-	[CELL_DELETE_VERSION] = "delete-version", [CELL_VALUE] = "value",                 [CELL_LARGE] = "large",
+	[CELL_DELETE_ROW] = "delete-row",
+	[CELL_DELETE_FAMILY] = "delete-family",
+	[CELL_DELETE_COLUMN] = "delete-column",
+	[CELL_DELETE_VERSION] = "delete-version",
+	[CELL_VALUE] = "value",
+	[CELL_LARGE] = "large",
 	[CELL_CHUNK] = "chunk",
 };
 
@@ -100,7 +104,7 @@ static int print_record(const struct log_frame *f, struct slice body, uint64_t o
 		return EXIT_DAMAGED;
 	}
 	printf(" table %u rows %s-%s token %" PRIu64 "/%" PRIu64 "/%" PRIu64 " seq %" PRIu64, r.table, q(r.row_from), q(r.row_to),
-	       r.token.client, r.token.number, r.token.lowest_unanswered, r.seq);
+		r.token.client, r.token.number, r.token.lowest_unanswered, r.seq);
 	print_cells(r.batch);
 	putchar('\n');
 	return 0;
@@ -132,7 +136,7 @@ static int dump_log(const char *path)
 		return cannot(path, err);
 	}
 	printf("segment %" PRIu64 " of incarnation %" PRIu64 ": first lsn %" PRIu64 ", durable before %" PRIu64 ", %zu bytes\n",
-	       h.number, h.incarnation, h.first_lsn, h.durable_lsn, b.n);
+		h.number, h.incarnation, h.first_lsn, h.durable_lsn, b.n);
 	next = h.first_lsn;
 	while (at < b.n && !status) {
 		struct slice rest = slice_of(b.p + at, b.n - at);
@@ -176,12 +180,12 @@ static int print_properties(struct sst *s)
 		printf("table %u group %u rows %s-%s\n", p.table, p.group, q(buf_slice(&p.first)), q(buf_slice(&p.last)));
 		printf("cells %" PRIu64 " tombstones %" PRIu64 " row-deletes %" PRIu64 " family-deletes %" PRIu64
 		       " raw-bytes %" PRIu64 "\n",
-		       p.cells, p.tombstones, p.row_deletes, p.family_deletes, p.raw_bytes);
+			p.cells, p.tombstones, p.row_deletes, p.family_deletes, p.raw_bytes);
 		printf("sequence numbers %" PRIu64 "-%" PRIu64 " timestamps %" PRId64 "-%" PRId64 "\n", p.seq_min, p.seq_max,
-		       p.oldest_us, p.newest_us);
+			p.oldest_us, p.newest_us);
 		for (uint32_t i = 0; i < p.family_count; i++)
 			printf("family %u cells %" PRIu64 " tombstones %" PRIu64 " raw-bytes %" PRIu64 "\n", p.families[i].id,
-			       p.families[i].cells, p.families[i].tombstones, p.families[i].raw_bytes);
+				p.families[i].cells, p.families[i].tombstones, p.families[i].raw_bytes);
 		props_fini(&p);
 	}
 	buf_fini(&blob);
@@ -247,8 +251,8 @@ static int dump_sst(const char *path, bool keys)
 	if (!err) {
 		printf("file-bytes %" PRIu64 " raw-bytes %" PRIu64 " blocks %" PRIu64 " codec %s map-bytes %" PRIu64
 		       " filter-bytes %" PRIu64 " filter-partitions %" PRIu64 "\n",
-		       y.file_bytes, y.raw_bytes, y.blocks, y.codec < SST_CODECS ? sst_codec_names[y.codec] : "?", y.map_bytes,
-		       y.filter_bytes, y.filter_partitions);
+			y.file_bytes, y.raw_bytes, y.blocks, y.codec < SST_CODECS ? sst_codec_names[y.codec] : "?", y.map_bytes,
+			y.filter_bytes, y.filter_partitions);
 		err = print_properties(s);
 	}
 	if (!err && keys)
@@ -268,9 +272,10 @@ static void print_row(const struct look *l, const struct look_row *row)
 	const struct meta_tablet *m = &row->m;
 
 	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", q(buf_slice(&row->begin)));
-	printf(" end %s hint %s server %" PRIu64 " assignment %" PRIu64 " tokens %u seq-mark %" PRIu64 " clock-mark %" PRId64 " major %" PRId64 "\n",
-	       m->last ? "-" : q(buf_slice(&m->end)), q(buf_slice(&m->begin)), m->server, m->assignment,
-	       m->token_count, m->seq_mark, m->clock_mark, m->major_us);
+	printf(" end %s hint %s server %" PRIu64 " assignment %" PRIu64 " tokens %u seq-mark %" PRIu64 " clock-mark %" PRId64
+	       " major %" PRId64 "\n",
+		m->last ? "-" : q(buf_slice(&m->end)), q(buf_slice(&m->begin)), m->server, m->assignment, m->token_count,
+		m->seq_mark, m->clock_mark, m->major_us);
 	for (unsigned i = 0; i < m->redo_count; i++)
 		printf("  redo log/%" PRIu64 " lsn %" PRIu64 "\n", m->redo[i].incarnation, m->redo[i].lsn);
 	for (unsigned i = 0; i < m->file_count; i++) {
@@ -278,12 +283,12 @@ static void print_row(const struct look *l, const struct look_row *row)
 
 		printf("  sst/%u/%" PRIu64 "-%" PRIu64 ".sst group %u bytes %" PRIu64 " raw-bytes %" PRIu64 " cells %" PRIu64
 		       " tombstones %" PRIu64 " row-deletes %" PRIu64 " family-deletes %" PRIu64,
-		       f->table, f->incarnation, f->number, f->group, f->bytes, f->raw_bytes, f->cells, f->tombstones,
-		       f->row_deletes, f->family_deletes);
+			f->table, f->incarnation, f->number, f->group, f->bytes, f->raw_bytes, f->cells, f->tombstones,
+			f->row_deletes, f->family_deletes);
 		printf(" seq %" PRIu64 "-%" PRIu64 " timestamps %" PRId64 "-%" PRId64, f->seq_min, f->seq_max, f->oldest_us,
-		       f->newest_us);
+			f->newest_us);
 		printf(" range %s-%s rows %s-%s\n", q(buf_slice(&f->begin)), f->end.p ? q(buf_slice(&f->end)) : "",
-		       q(buf_slice(&f->first)), q(buf_slice(&f->last)));
+			q(buf_slice(&f->first)), q(buf_slice(&f->last)));
 	}
 	for (const char *p = (const char *)row->events.p, *end = p + row->events.n; p && p < end;) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));
@@ -314,8 +319,8 @@ static int dump_schema(const struct look *l, const char *name)
 		if (name && strcmp(name, p->name) != 0)
 			continue;
 		found = true;
-		printf("# table %s id %u tablets %u generation %" PRIu64 " %s%s time %" PRId64 "\n", p->name, p->table_id, p->tablets_id, p->generation,
-		       p->is_set ? "set" : "not set", p->is_hidden ? " hidden" : "", p->mtime_us);
+		printf("# table %s id %u tablets %u generation %" PRIu64 " %s%s time %" PRId64 "\n", p->name, p->table_id,
+			p->tablets_id, p->generation, p->is_set ? "set" : "not set", p->is_hidden ? " hidden" : "", p->mtime_us);
 		for (unsigned k = 0; k < p->family_count; k++)
 			printf("# family %u %s\n", p->families[k].id, p->families[k].name);
 		for (unsigned k = 0; k < p->group_count; k++)

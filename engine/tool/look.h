@@ -14,15 +14,15 @@
 #include "engine/base/iter.h"
 #include "engine/meta/meta.h"
 #include "engine/schema/schema.h"
-#include "engine/store/log.h"
+#include "engine/log/log.h"
 
 #include <stdio.h>
 
 struct report {
 	unsigned problems, notes;
-	bool quiet;      /* notes are counted, not printed */
+	bool quiet; /* notes are counted, not printed */
 	FILE *to;
-	uint64_t *told;  /* hashes of the lines so far: a thing that two checks come upon is told once */
+	uint64_t *told; /* hashes of the lines so far: a thing that two checks come upon is told once */
 	unsigned told_count;
 };
 void report_fini(struct report *r);
@@ -34,43 +34,44 @@ struct look_file { /* of the lock service */
 	char *name, *path;
 	struct buf contents;
 	uint64_t version;
-	bool one_copy;   /* the other one of its copies is damaged */
+	bool one_copy; /* the other one of its copies is damaged */
 };
 struct look_table {
 	const struct schema *schema;
 	const struct tfs_schema *p;
 	struct store_schema *store;
-	bool misplaced;            /* check: a row of it under another salt byte was reported */
+	bool misplaced; /* check: a row of it under another salt byte was reported */
 };
 struct look_row { /* of METADATA */
 	struct buf key;
-	struct meta_tablet m;    /* begin: the hint, as stored */
-	struct buf begin;        /* where the previous tablet ends */
-	struct buf events;       /* "TIMESTAMP TEXT\n", newest first */
+	struct meta_tablet m; /* begin: the hint, as stored */
+	struct buf begin;     /* where the previous tablet ends */
+	struct buf events;    /* "TIMESTAMP TEXT\n", newest first */
 };
 struct look_rows {
 	struct look_row *v;
 	unsigned count, cap;
 };
 /* log_replay, or repair's in its place, which reads on behind damage. */
-typedef int look_replay_fn(void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
+typedef int look_replay_fn(
+	void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 struct look {
 	const char *dir;
-	look_replay_fn *replay;    /* NULL: log_replay */
+	look_replay_fn *replay; /* NULL: log_replay */
 	void *replay_arg;
-	bool past_format;          /* go on without FORMAT */
+	bool past_format; /* go on without FORMAT */
 	struct file *held;
 	struct look_file *files;
 	unsigned file_count, file_cap;
 	struct look_table *tables; /* by id */
 	unsigned table_count;
-	uint32_t next_table;       /* no table has had this id yet; 0: not known */
-	uint64_t incarnation;      /* of the last process; 0: none; UINT64_MAX: not known */
+	uint32_t next_table;  /* no table has had this id yet; 0: not known */
+	uint64_t incarnation; /* of the last process; 0: none; UINT64_MAX: not known */
 	bool has_root;
-	struct look_row root;      /* the root tablet's row */
-	struct look_rows meta;     /* rows of the root tablet: METADATA's tablets */
-	struct look_rows users;    /* rows of those: users' tablets */
-	bool incomplete;           /* some of METADATA could not be read */
+	struct look_row root;   /* the root tablet's row */
+	struct look_rows meta;  /* rows of the root tablet: METADATA's tablets */
+	struct look_rows users; /* rows of those: users' tablets */
+	bool incomplete;        /* some of METADATA could not be read */
 	struct sst_cache *cache;
 };
 
@@ -87,8 +88,8 @@ struct look_table *look_table(const struct look *l, uint32_t id); /* or NULL */
 struct look_view {
 	struct report *r;
 	struct look *l;
-	const struct meta_tablet *t;                  /* with its true begin */
-	bool part_missing;       /* something of it cannot be read, and the report says so */
+	const struct meta_tablet *t; /* with its true begin */
+	bool part_missing;           /* something of it cannot be read, and the report says so */
 	struct memtable *m;
 };
 /* Close it on error, too, and after *out was freed. */

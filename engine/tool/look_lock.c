@@ -392,7 +392,7 @@ static int take_files(struct report *r, struct look *l)
 	for (unsigned i = 0; i < l->table_count && !err; i++)
 		if (l->next_table && l->tables[i].p->tablets_id >= l->next_table)
 			report_problem(r, "%s/lock/ids: the next table id is %u, but table %s has id %u", l->dir, l->next_table,
-				       l->tables[i].p->name, l->tables[i].p->tablets_id);
+				l->tables[i].p->name, l->tables[i].p->tablets_id);
 	return err;
 }
 

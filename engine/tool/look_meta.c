@@ -3,7 +3,7 @@
  * METADATA read without a server: the live cells of each of its tablets
  * (look_view.c), and the rows that they make up.
  */
-#include "engine/store/merge.h"
+#include "engine/cell/merge.h"
 #include "engine/tool/look.h"
 #include "engine/tool/tool.h"
 
@@ -88,7 +88,7 @@ static int take_cell(struct report *r, struct look *l, struct look_rows *rows, c
 		err = meta_tablet_cell(&row->m, c);
 	if (err == -EBADMSG || err == -EPROTO || err == -EINVAL) {
 		report_problem(r, "METADATA row %s: column %u of it cannot be decoded (%s)", quoted(&q, c->row), c->family,
-			       strerror(-err));
+			strerror(-err));
 		l->incomplete = true;
 		err = 0;
 	}
@@ -117,8 +117,8 @@ static int read_rows(struct report *r, struct look *l, struct iter *it, const st
 }
 
 /* All rows that the METADATA (or root) tablet t holds. */
-static int read_tablet(struct report *r, struct look *l, const struct meta_tablet *t, struct store_schema *schema,
-		       struct look_rows *rows)
+static int read_tablet(
+	struct report *r, struct look *l, const struct meta_tablet *t, struct store_schema *schema, struct look_rows *rows)
 {
 	struct clock *clock = clock_new();
 	struct scan_spec spec = {.what = SCAN_CELLS};
@@ -142,7 +142,7 @@ static int read_tablet(struct report *r, struct look *l, const struct meta_table
 		l->incomplete = true;
 	if (err == -EBADMSG || err == -EIO) {
 		report_problem(r, "METADATA: the tablet ending at %s can be read in part only (%s)",
-			       t->last ? "the end" : quoted(&q, buf_slice(&t->end)), strerror(-err));
+			t->last ? "the end" : quoted(&q, buf_slice(&t->end)), strerror(-err));
 		l->incomplete = true;
 		err = 0;
 	}
@@ -167,7 +167,8 @@ static int set_begins(struct report *r, struct look_rows *rows, struct slice fir
 			begin = buf_slice(&prev->end);
 		err = meta_tablet_settle(&row->m, begin);
 		if (err == -EBADMSG) {
-			report_problem(r, "METADATA: table id %u: a tablet is to be merged with one that is not below it", row->m.table);
+			report_problem(
+				r, "METADATA: table id %u: a tablet is to be merged with one that is not below it", row->m.table);
 			err = 0;
 		}
 		if (!err)

@@ -9,9 +9,9 @@
  * come with a log to write to, workers and compactions, all to be switched
  * off rightly.
  */
-#include "engine/store/batch_format.h"
-#include "engine/store/memtable.h"
-#include "engine/store/merge.h"
+#include "engine/cell/batch_format.h"
+#include "engine/cell/memtable.h"
+#include "engine/cell/merge.h"
 #include "engine/tool/look.h"
 #include "engine/tool/tool.h"
 
@@ -35,8 +35,13 @@ struct refill {
 
 static int refill_cell(struct refill *f, const struct batch_cell *c, const struct batch_reader *b, uint64_t seq)
 {
-	struct cellkey k = {.row = b->row, .qualifier = c->qualifier, .family = c->family, .kind = c->kind, .ts = c->ts, .seq = seq,
-			    .commit = b->commit};
+	struct cellkey k = {.row = b->row,
+		.qualifier = c->qualifier,
+		.family = c->family,
+		.kind = c->kind,
+		.ts = c->ts,
+		.seq = seq,
+		.commit = b->commit};
 	struct memnode *n;
 	uint8_t size[8];
 	int err;
@@ -82,7 +87,7 @@ static int refill_record(void *arg, const struct log_record *r)
 	int err;
 
 	if (r->table != t->table || slice_cmp(r->row_from, buf_slice(&t->begin)) < 0 ||
-	    (!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0))
+		(!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0))
 		return 0;
 	err = batch_open(&b, r->batch);
 	while (!err) {

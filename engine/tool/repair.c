@@ -251,7 +251,8 @@ static int incarnation(struct repair *p)
 
 	if (p->l.incarnation != UINT64_MAX && has >= n)
 		return 0;
-	repair_does(p, "%s/lock/incarnation: %" PRIu64 ", %s", p->dir, n, p->news ? "for the files of this repair" : "the greatest in use");
+	repair_does(p, "%s/lock/incarnation: %" PRIu64 ", %s", p->dir, n,
+		p->news ? "for the files of this repair" : "the greatest in use");
 	put_be64(bytes, n);
 	return p->write ? repair_lock_file(p, "incarnation", slice_of(bytes, sizeof(bytes))) : 0;
 }
@@ -269,7 +270,8 @@ static int clock_mark(struct repair *p)
 		return 0;
 	if (gmtime_r(&now, &tm))
 		(void)strftime(day, sizeof(day), "%F", &tm);
-	repair_does(p, "%s/lock/clock: the clock is believed, with the present time, of %s UTC; make sure that this is right", p->dir, day);
+	repair_does(p, "%s/lock/clock: the clock is believed, with the present time, of %s UTC; make sure that this is right",
+		p->dir, day);
 	put_be64(bytes, (uint64_t)now * 1000000);
 	return p->write ? repair_lock_file(p, "clock", slice_of(bytes, sizeof(bytes))) : 0;
 }
@@ -463,10 +465,10 @@ static int run(int argc, char **argv)
 	report_fini(&p.r);
 	if (!err && write)
 		printf("%s: %s%s%s; %u steps, %u losses named above\n", p.dir, p.actions ? "repaired" : "nothing to repair",
-		       p.aside ? "; what was replaced is in " : "", p.aside ? p.aside : "", p.actions, p.losses);
+			p.aside ? "; what was replaced is in " : "", p.aside ? p.aside : "", p.actions, p.losses);
 	else if (!err)
 		printf("%s: %u steps, %u losses named above; %s\n", p.dir, p.actions, p.losses,
-		       p.actions ? "nothing was changed: 'tabletctl repair --write' carries them out" : "nothing to repair");
+			p.actions ? "nothing was changed: 'tabletctl repair --write' carries them out" : "nothing to repair");
 	free(p.aside);
 	if (err)
 		return EXIT_CANNOT;

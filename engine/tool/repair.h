@@ -3,14 +3,14 @@
 #ifndef TFS_TOOL_REPAIR_H
 #define TFS_TOOL_REPAIR_H
 
-#include "engine/store/log_format.h"
+#include "engine/log/log_format.h"
 #include "engine/tool/look.h"
 
 struct repair_log;
 struct repair_file;
 
 struct repair {
-	struct report r;          /* of damage */
+	struct report r; /* of damage */
 	struct look l;
 	const char *dir;
 	bool write;               /* else a dry run: nothing below dir is changed, and all that is found is printed */
@@ -19,8 +19,8 @@ struct repair {
 	bool news;                /* METADATA is written anew */
 	uint64_t incarnation;     /* of the files that this repair writes: above all that exist */
 	uint64_t next_file;
-	uint32_t table_max;       /* the greatest table id that exists */
-	struct repair_log *logs;  /* those read so far */
+	uint32_t table_max;        /* the greatest table id that exists */
+	struct repair_log *logs;   /* those read so far */
 	struct repair_file *files; /* SSTables looked at so far */
 };
 
@@ -51,7 +51,7 @@ int repair_log_replay(void *arg, const char *dir, uint64_t from, log_replay_fn *
  * it is not known or is METADATA's.  *tables is borrowed.
  */
 int repair_log_look(struct repair *p, uint64_t incarnation, uint64_t from, bool *lost, const struct repair_log_table **tables,
-		    unsigned *count) TFS_MUST;
+	unsigned *count) TFS_MUST;
 void repair_log_tables(const struct repair *p, uint32_t table, void (*fn)(void *arg, const struct repair_log_table *t), void *arg);
 /* A row of a table: rules out every salt that would give it another first byte. */
 void repair_salt_note(uint8_t no_salt[256], struct slice row);
@@ -76,7 +76,7 @@ void repair_ssts_fini(struct repair *p);
 struct repair_meta {
 	struct meta_tablet *v; /* users' tablets as they will be, in order */
 	unsigned count;
-	bool changed;          /* METADATA is written anew */
+	bool changed; /* METADATA is written anew */
 };
 /* What METADATA will say; looks at all files and logs on the way. */
 int repair_meta_plan(struct repair *p, struct repair_meta *m) TFS_MUST;

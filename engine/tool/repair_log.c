@@ -18,7 +18,7 @@
  * crash before 3 leaves the damaged log, after it the repaired one.
  */
 #include "engine/client/salt.h"
-#include "engine/store/batch_format.h"
+#include "engine/cell/batch_format.h"
 #include "engine/tool/repair.h"
 #include "engine/tool/tool.h"
 
@@ -45,13 +45,13 @@ struct repair_log {
 	struct repair_log *next;
 	uint64_t incarnation, from;
 	char *dir;
-	bool read_to_end;       /* `tables` is complete from `from` on */
+	bool read_to_end; /* `tables` is complete from `from` on */
 	bool damaged, missing;
-	uint64_t first;         /* the first LSN that replay does not reach */
+	uint64_t first; /* the first LSN that replay does not reach */
 	bool scanned;
 	struct segment *seg;
 	unsigned seg_count;
-	struct found *v;        /* by LSN */
+	struct found *v; /* by LSN */
 	size_t count, cap;
 	uint64_t salt, stated;
 	bool headed;
@@ -414,14 +414,15 @@ static void count_lost(struct repair *p, const struct repair_log *g, bool *meta)
 	if (last >= next)
 		lost += last - next + 1;
 	if (lost) {
-		repair_loses(p, "%s: %" PRIu64 " records from %" PRIu64 " on, of tables that are not known", g->dir, lost, g->first);
+		repair_loses(
+			p, "%s: %" PRIu64 " records from %" PRIu64 " on, of tables that are not known", g->dir, lost, g->first);
 		*meta = true;
 	}
 	buf_fini(&name);
 }
 
-int repair_log_look(struct repair *p, uint64_t incarnation, uint64_t from, bool *lost, const struct repair_log_table **tables,
-		    unsigned *count)
+int repair_log_look(
+	struct repair *p, uint64_t incarnation, uint64_t from, bool *lost, const struct repair_log_table **tables, unsigned *count)
 {
 	struct repair_log *g = log_of(p, incarnation);
 	struct log_end end;
@@ -444,7 +445,8 @@ int repair_log_look(struct repair *p, uint64_t incarnation, uint64_t from, bool 
 		report_problem(&p->r, "%s", why ? why : g->dir);
 		for (size_t i = 0; i < g->count; i++)
 			kept += g->v[i].lsn >= g->first && !g->v[i].broken && g->v[i].f.kind == LOG_DATA;
-		repair_does(p, "%s: gets one more segment, with the %zu whole records from record %" PRIu64 " on", g->dir, kept, g->first);
+		repair_does(p, "%s: gets one more segment, with the %zu whole records from record %" PRIu64 " on", g->dir, kept,
+			g->first);
 		*lost = false;
 		count_lost(p, g, lost);
 	}

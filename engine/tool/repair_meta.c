@@ -28,7 +28,7 @@
  * is replaced.  Before 6 the old METADATA holds, after it the new one.
  */
 #include "engine/server/server.h"
-#include "engine/store/batch_format.h"
+#include "engine/cell/batch_format.h"
 #include "engine/tool/repair.h"
 #include "engine/tool/tool.h"
 
@@ -43,22 +43,22 @@ struct sst_name {
 };
 struct log_name {
 	uint64_t incarnation, from;
-	bool named;                /* by a redo set */
-	bool of_meta;              /* by METADATA's or the root tablet's */
+	bool named;   /* by a redo set */
+	bool of_meta; /* by METADATA's or the root tablet's */
 	const struct repair_log_table *tables;
 	unsigned table_count;
 };
 struct plan {
 	struct repair *p;
 	struct repair_meta *m;
-	struct sst_name *ssts;     /* that exist */
+	struct sst_name *ssts; /* that exist */
 	unsigned sst_count;
 	struct log_name *logs;
 	unsigned log_count;
-	uint32_t *rebuild;         /* tables */
+	uint32_t *rebuild; /* tables */
 	unsigned rebuild_count;
-	bool doubt;                /* METADATA's log lost records */
-	uint32_t table;            /* of the directory being listed */
+	bool doubt;     /* METADATA's log lost records */
+	uint32_t table; /* of the directory being listed */
 };
 
 /* ---- what exists ---- */
@@ -470,8 +470,10 @@ static int build_tablet(struct plan *k, uint32_t table)
 	if (!err)
 		err = add_redo(k, &t);
 	if (!err)
-		repair_does(k->p, "METADATA: %s: one tablet over all its rows, with all %u SSTables of its directory; data that was deleted "
-			    "may show again", repair_table_name(&name, k->p, table), t.file_count);
+		repair_does(k->p,
+			"METADATA: %s: one tablet over all its rows, with all %u SSTables of its directory; data that was deleted "
+			"may show again",
+			repair_table_name(&name, k->p, table), t.file_count);
 	if (!err)
 		err = add_tablet(k->m, &t);
 	k->m->changed = true;
@@ -513,7 +515,8 @@ int repair_meta_plan(struct repair *p, struct repair_meta *m)
 	compare_lists(&k, &unnamed, &missing);
 	/* As a log leaves it whose end was cut off: nothing else shows that. */
 	if (!err && !all && !k.doubt && unnamed && missing) {
-		report_problem(&p->r, "METADATA: %u SSTables that it names are missing, and %u are there that it does not name", missing, unnamed);
+		report_problem(&p->r, "METADATA: %u SSTables that it names are missing, and %u are there that it does not name",
+			missing, unnamed);
 		repair_loses(p, "%s/log: the end of a log; how many records it had is not known", p->dir);
 		k.doubt = true;
 	}
@@ -558,7 +561,11 @@ static int add_record(struct log_record *r, struct arena *a, const struct meta_t
 	if (!err)
 		err = batch_begin(&batch, buf_slice(&key));
 	for (unsigned i = 0; i < count && !err; i++) {
-		struct batch_cell c = {.kind = CELL_VALUE, .family = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value, .ts = now};
+		struct batch_cell c = {.kind = CELL_VALUE,
+			.family = ops[i].family,
+			.qualifier = ops[i].qualifier,
+			.value = ops[i].value,
+			.ts = now};
 
 		err = batch_add(&batch, &c);
 	}
@@ -577,7 +584,8 @@ static int add_record(struct log_record *r, struct arena *a, const struct meta_t
 }
 
 /* METADATA's own row, which the root tablet holds, and one for each tablet of users. */
-static int make_records(const struct repair *p, const struct repair_meta *m, struct log_record *v, struct arena *a, struct meta_tablet *root)
+static int make_records(
+	const struct repair *p, const struct repair_meta *m, struct log_record *v, struct arena *a, struct meta_tablet *root)
 {
 	struct redo_point redo = {p->incarnation, 1};
 	struct meta_tablet meta = {.table = META_TABLE, .last = true, .server = p->incarnation, .redo = &redo, .redo_count = 1};

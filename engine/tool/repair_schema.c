@@ -11,8 +11,8 @@
  */
 #include "engine/lock/lock_format.h"
 #include "engine/schema/restore.h"
-#include "engine/store/cellkey.h"
-#include "engine/store/props_format.h"
+#include "engine/cell/cellkey.h"
+#include "engine/tablet/props_format.h"
 #include "engine/tool/repair.h"
 #include "engine/tool/tool.h"
 
@@ -26,8 +26,8 @@ enum { SALT_ROWS = 8 }; /* so many rows under the right byte are no accident */
 
 struct lost { /* a damaged file lock/tables/NAME */
 	char *name, *path;
-	struct schema *s;   /* NULL: nothing of it can be read */
-	uint32_t id;        /* as it says; perhaps wrong */
+	struct schema *s; /* NULL: nothing of it can be read */
+	uint32_t id;      /* as it says; perhaps wrong */
 	bool used;
 };
 struct all {
@@ -226,7 +226,8 @@ static struct lost *lost_for(const struct all *a, uint32_t table, bool only)
 static int restore(struct all *a, uint32_t table, struct lost *x, struct told *t)
 {
 	const struct tfs_schema *said = x && x->s ? schema_public(x->s) : NULL;
-	struct restore_table r = {.table = table, .uid = geteuid(), .gid = getegid(), .salt = (uint8_t)salt_of(t, x), .mtime_us = 0};
+	struct restore_table r = {
+		.table = table, .uid = geteuid(), .gid = getegid(), .salt = (uint8_t)salt_of(t, x), .mtime_us = 0};
 	char name[64], file[96];
 	struct schema *s = NULL;
 	struct buf b = {0};
@@ -251,8 +252,10 @@ static int restore(struct all *a, uint32_t table, struct lost *x, struct told *t
 	if (!err)
 		err = schema_encode(s, &b);
 	if (!err) {
-		repair_does(a->p, "lock/tables/%s: a new schema for table id %u: %u families%s, salt %u, for its owner only; give it names, rules, "
-			    "owners and modes", r.name, table, t->count, said ? " under the names that can be read" : ", named family-ID", r.salt);
+		repair_does(a->p,
+			"lock/tables/%s: a new schema for table id %u: %u families%s, salt %u, for its owner only; give it names, rules, "
+			"owners and modes",
+			r.name, table, t->count, said ? " under the names that can be read" : ", named family-ID", r.salt);
 		repair_loses(a->p, "table %s: its schema (rules, owners, modes%s)", r.name, said ? "" : ", names of families");
 		snprintf(file, sizeof(file), "tables/%s", r.name);
 		if (x)

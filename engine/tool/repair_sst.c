@@ -14,8 +14,8 @@
  * (repair_keep).  METADATA names the old file until repair_meta.c replaces
  * it; a mount in between removes the new one.
  */
-#include "engine/store/cellkey.h"
-#include "engine/store/props_format.h"
+#include "engine/cell/cellkey.h"
+#include "engine/tablet/props_format.h"
 #include "engine/tool/repair.h"
 #include "engine/tool/tool.h"
 
@@ -28,8 +28,8 @@ struct repair_file {
 	uint32_t table;
 	uint64_t incarnation, number;
 	bool changed, gone;
-	struct tablet_file now;   /* without begin and end */
-	struct props p;           /* what it holds; table 0: not known */
+	struct tablet_file now; /* without begin and end */
+	struct props p;         /* what it holds; table 0: not known */
 };
 
 struct rewrite {
@@ -37,21 +37,21 @@ struct rewrite {
 	const char *path;
 	struct buf table_name;
 	const struct store_schema *schema; /* NULL: the file's group is known */
-	struct sst_writer *w;     /* NULL: a dry run */
+	struct sst_writer *w;              /* NULL: a dry run */
 	unsigned partition;
 	struct props props;
-	struct buf column;        /* of the last key added */
+	struct buf column; /* of the last key added */
 	size_t row_len;
 	bool column_has_cell, any;
 	struct buf probe, scratch, row; /* row: of the last key read */
-	bool rows;                /* a key has been read */
-	bool gap;                 /* blocks behind that key are lost */
+	bool rows;                      /* a key has been read */
+	bool gap;                       /* blocks behind that key are lost */
 	/* a large value, held until its last chunk has come */
-	struct buf held;          /* pairs: u32 lengths of key and value, key, value */
+	struct buf held; /* pairs: u32 lengths of key and value, key, value */
 	uint64_t held_left, held_seq, held_bytes;
 	int64_t held_ts;
 	uint32_t next_chunk;
-	uint64_t broken;          /* large values left out */
+	uint64_t broken; /* large values left out */
 };
 
 /* ---- the new file ---- */
@@ -152,8 +152,9 @@ static void lost_rows(struct rewrite *w, bool from, bool to, struct slice row)
 {
 	struct buf a = {0}, b = {0};
 
-	repair_loses(w->p, "%s: cells of rows from %s to %s in %s", buf_slice(&w->table_name).n ? (char *)w->table_name.p : "a table",
-		     from ? quoted(&a, buf_slice(&w->row)) : "the first", to ? quoted(&b, row) : "the last", w->path);
+	repair_loses(w->p, "%s: cells of rows from %s to %s in %s",
+		buf_slice(&w->table_name).n ? (char *)w->table_name.p : "a table",
+		from ? quoted(&a, buf_slice(&w->row)) : "the first", to ? quoted(&b, row) : "the last", w->path);
 	buf_fini(&a);
 	buf_fini(&b);
 }
@@ -283,11 +284,20 @@ static int finish(struct rewrite *w, struct repair_file *out)
 	return err;
 }
 
-static int rewrite(struct repair *p, const struct tablet_file *f, const char *path, const struct props *said, struct repair_file *out)
+static int rewrite(
+	struct repair *p, const struct tablet_file *f, const char *path, const struct props *said, struct repair_file *out)
 {
-	struct rewrite w = {.p = p, .path = path, .props = {.table = f->table, .group = f->group, .seq_min = UINT64_MAX, .oldest_us = INT64_MAX,
-							 .newest_us = INT64_MIN}};
-	uint64_t cells = said->table ? said->cells : f->bytes ? f->cells : 0, deletes = said->table ? said->tombstones : f->tombstones;
+	struct rewrite w = {.p = p,
+		.path = path,
+		.props = {.table = f->table,
+			.group = f->group,
+			.seq_min = UINT64_MAX,
+			.oldest_us = INT64_MAX,
+			.newest_us = INT64_MIN}};
+	uint64_t cells = said->table ? said->cells
+		: f->bytes           ? f->cells
+				     : 0,
+		 deletes = said->table ? said->tombstones : f->tombstones;
 	char *to = tablet_file_path(p->dir, f->table, p->incarnation, p->next_file);
 	struct buf name = {0};
 	int err = to ? buf_printf(&w.table_name, "%s", repair_table_name(&name, p, f->table)) : -ENOMEM;
@@ -311,10 +321,12 @@ static int rewrite(struct repair *p, const struct tablet_file *f, const char *pa
 	if (!w.any)
 		repair_does(p, "%s: nothing in it can be read; it is taken out of the table", path);
 	else
-		repair_does(p, "%s: written anew with %" PRIu64 " cells and %" PRIu64 " deletes", path, w.props.cells, w.props.tombstones);
+		repair_does(p, "%s: written anew with %" PRIu64 " cells and %" PRIu64 " deletes", path, w.props.cells,
+			w.props.tombstones);
 	if (cells > w.props.cells || deletes > w.props.tombstones)
 		repair_loses(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path,
-			     cells > w.props.cells ? cells - w.props.cells : 0, deletes > w.props.tombstones ? deletes - w.props.tombstones : 0);
+			cells > w.props.cells ? cells - w.props.cells : 0,
+			deletes > w.props.tombstones ? deletes - w.props.tombstones : 0);
 	else if (!w.any)
 		lost_rows(&w, false, false, slice_of(NULL, 0));
 	out->changed = true;
@@ -351,7 +363,9 @@ out:
 
 static bool fits(const struct tablet_file *f, const struct props *p, uint64_t bytes)
 {
-	return p->table == f->table && (!f->bytes || (f->bytes == bytes && f->group == p->group && f->cells == p->cells && f->tombstones == p->tombstones));
+	return p->table == f->table &&
+		(!f->bytes ||
+			(f->bytes == bytes && f->group == p->group && f->cells == p->cells && f->tombstones == p->tombstones));
 }
 
 static int look_at(struct repair *p, const struct tablet_file *f, const char *path, struct repair_file *out)
@@ -368,8 +382,8 @@ static int look_at(struct repair *p, const struct tablet_file *f, const char *pa
 
 		report_problem(&p->r, "%s: missing", path);
 		repair_does(p, "%s: taken out of the table", path);
-		repair_loses(p, "%s: cells of rows from %s to %s in %s", repair_table_name(&name, p, f->table), quoted(&a, buf_slice(&f->first)),
-			     quoted(&b, buf_slice(&f->last)), path);
+		repair_loses(p, "%s: cells of rows from %s to %s in %s", repair_table_name(&name, p, f->table),
+			quoted(&a, buf_slice(&f->first)), quoted(&b, buf_slice(&f->last)), path);
 		repair_loses(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path, f->cells, f->tombstones);
 		out->changed = out->gone = true;
 		buf_fini(&a);
@@ -444,8 +458,9 @@ int repair_sst(struct repair *p, const struct tablet_file *f, struct tablet_file
 const struct props *repair_sst_props(const struct repair *p, const struct tablet_file *f)
 {
 	for (const struct repair_file *x = p->files; x; x = x->next)
-		if (x->table == f->table && ((x->incarnation == f->incarnation && x->number == f->number) ||
-					     (x->now.incarnation == f->incarnation && x->now.number == f->number)))
+		if (x->table == f->table &&
+			((x->incarnation == f->incarnation && x->number == f->number) ||
+				(x->now.incarnation == f->incarnation && x->now.number == f->number)))
 			return &x->p;
 	return NULL;
 }

@@ -16,8 +16,8 @@ enum { EXIT_CLEAN = 0, EXIT_DAMAGED = 1, EXIT_CANNOT = 2 };
 
 struct command {
 	const char *name, *brief;
-	const char *usage;                  /* for -h: synopsis, then paragraphs */
-	int (*run)(int argc, char **argv);  /* argv[0] is the subcommand; returns the exit code */
+	const char *usage;                 /* for -h: synopsis, then paragraphs */
+	int (*run)(int argc, char **argv); /* argv[0] is the subcommand; returns the exit code */
 };
 extern const struct command check_command, repair_command, dump_command, status_command, bench_command;
 

@@ -16,7 +16,14 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define OK(call) do { int e_ = (call); if (e_) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_)); exit(1); } } while (0)
+#define OK(call)                                                                                                                   \
+	do {                                                                                                                       \
+		int e_ = (call);                                                                                                   \
+		if (e_) {                                                                                                          \
+			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_));                              \
+			exit(1);                                                                                                   \
+		}                                                                                                                  \
+	} while (0)
 
 static const char *dir = "/tmp/bench_batch";
 static uint64_t rows = 200000;
@@ -99,8 +106,8 @@ static void run(bool batched, unsigned n)
 	if (batched)
 		OK(tfs_batch_close(batch));
 	from = monotonic_us() - from;
-	printf("%-6s %u threads %9.0f rows/s  %6.3f s  %6.3f s CPU\n", batched ? "batch" : "apply", n, (double)rows * 1e6 / (double)from,
-	       (double)from / 1e6, cpu() - before);
+	printf("%-6s %u threads %9.0f rows/s  %6.3f s  %6.3f s CPU\n", batched ? "batch" : "apply", n,
+		(double)rows * 1e6 / (double)from, (double)from / 1e6, cpu() - before);
 	fflush(stdout);
 	tfs_table_close(table);
 	OK(tfs_close(store));

@@ -21,7 +21,14 @@
 
 #include "t/lib/metric.h"
 
-#define OK(call) do { int e_ = (call); if (e_) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_)); exit(1); } } while (0)
+#define OK(call)                                                                                                                   \
+	do {                                                                                                                       \
+		int e_ = (call);                                                                                                   \
+		if (e_) {                                                                                                          \
+			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_));                              \
+			exit(1);                                                                                                   \
+		}                                                                                                                  \
+	} while (0)
 #define SCHEMA "families = ( { name = \"f\"; } );"
 
 static const char *dir = "/tmp/bench_keys";
@@ -151,8 +158,8 @@ static void growing(const char *name, const char *schema, bool presplit, unsigne
 		(void)scan(tfs_bytes_of(at, 19), (struct tfs_bytes){0}, 20, NULL);
 	}
 	page = (double)(monotonic_us() - from) / 1000;
-	printf("%-22s %u writers %8.0f rows/s  %2u tablets  scan of all %.2f s cold, %.2f warm  20 rows from a key %.0f us\n", name, writers,
-	       (double)rows / write, tablets, cold, whole, page);
+	printf("%-22s %u writers %8.0f rows/s  %2u tablets  scan of all %.2f s cold, %.2f warm  20 rows from a key %.0f us\n", name,
+		writers, (double)rows / write, tablets, cold, whole, page);
 	fflush(stdout);
 	end();
 }
@@ -167,8 +174,8 @@ static size_t page_text(unsigned site, unsigned n, char *p, size_t room)
 
 	/* A site's own head and foot, and words of the page. */
 	for (unsigned i = 0; i < 60; i++)
-		at += (size_t)snprintf(p + at, room - at, "<div class=\"c%" PRIx64 "\"><a href=\"/%" PRIx64 "\">", hash64(slice_of(&i, 4), site) & 0xffffff,
-				       hash64(slice_of(&i, 4), site + 7) & 0xffff);
+		at += (size_t)snprintf(p + at, room - at, "<div class=\"c%" PRIx64 "\"><a href=\"/%" PRIx64 "\">",
+			hash64(slice_of(&i, 4), site) & 0xffffff, hash64(slice_of(&i, 4), site + 7) & 0xffff);
 	for (unsigned i = 0; i < 150; i++)
 		at += (size_t)snprintf(p + at, room - at, "%" PRIx64 " ", hash64(slice_of(&i, 4), (uint64_t)site << 32 | n) % 5000);
 	return at;
@@ -188,7 +195,8 @@ static void pages(bool reversed)
 
 			snprintf(key, sizeof(key), "com.site%03u.www/page%05u", s, n);
 			if (!reversed)
-				snprintf(key, sizeof(key), "%016" PRIx64 ".www.site%03u.com/page%05u", hash64(slice_str(key), 0), s, n);
+				snprintf(key, sizeof(key), "%016" PRIx64 ".www.site%03u.com/page%05u", hash64(slice_str(key), 0), s,
+					n);
 			put(tfs_str(key), tfs_bytes_of(text, len));
 		}
 	OK(tfs_compact(table));
@@ -205,9 +213,10 @@ static void pages(bool reversed)
 		got = scan((struct tfs_bytes){0}, (struct tfs_bytes){0}, 0, ".site123.com/");
 	}
 	from = monotonic_us() - from;
-	printf("%-22s %.1f:1 on disk; a site's %" PRIu64 " pages of %u: %.1f ms, %" PRIu64 " blocks, %.0f KiB read\n", reversed ? "hosts reversed" : "keys hashed",
-	       (double)u.raw_bytes / (double)u.disk_bytes, got, each * SITES, (double)from / 1000, metric_of(store, "blocks_read") - blocks,
-	       (double)(metric_of(store, "bytes_read") - bytes) / 1024);
+	printf("%-22s %.1f:1 on disk; a site's %" PRIu64 " pages of %u: %.1f ms, %" PRIu64 " blocks, %.0f KiB read\n",
+		reversed ? "hosts reversed" : "keys hashed", (double)u.raw_bytes / (double)u.disk_bytes, got, each * SITES,
+		(double)from / 1000, metric_of(store, "blocks_read") - blocks,
+		(double)(metric_of(store, "bytes_read") - bytes) / 1024);
 	fflush(stdout);
 	end();
 }
@@ -241,8 +250,9 @@ static void newest(bool reversed)
 		got += scan(tfs_str(a), tfs_str(b), reversed ? 10 : 0, NULL);
 	}
 	from = monotonic_us() - from;
-	printf("%-22s the 10 newest of %" PRIu64 ": %.2f ms a sensor, %.0f KiB read, %" PRIu64 " rows\n", reversed ? "reversed time" : "time", each,
-	       (double)from / 10000, (double)(metric_of(store, "bytes_read") - bytes) / 10 / 1024, got / 10);
+	printf("%-22s the 10 newest of %" PRIu64 ": %.2f ms a sensor, %.0f KiB read, %" PRIu64 " rows\n",
+		reversed ? "reversed time" : "time", each, (double)from / 10000,
+		(double)(metric_of(store, "bytes_read") - bytes) / 10 / 1024, got / 10);
 	fflush(stdout);
 	end();
 }

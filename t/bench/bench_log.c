@@ -10,7 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/task.h"
-#include "engine/store/log.h"
+#include "engine/log/log.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -118,7 +118,7 @@ static double ours(struct task_pool *pool, unsigned threads, unsigned groups, un
 	began = monotonic_us() - began;
 	log_get_stats(j.log, &st);
 	printf("#   %" PRIu64 " records, %" PRIu64 " groups, %" PRIu64 " syncs, %" PRIu64 " switches\n", st.records, st.groups,
-	       st.syncs, st.switches);
+		st.syncs, st.switches);
 	die(path, log_free(j.log));
 	die(path, file_list(path, unlink_one, path));
 	die(path, file_rmdir(path));
@@ -132,7 +132,7 @@ static void compare(struct task_pool *pool, const char *name, unsigned threads, 
 	double records = (double)groups * group;
 
 	printf("%-34s bare %9.0f/s (%7.2f us)  log %9.0f/s (%7.2f us)  ratio %.2f\n", name, records / a * 1e6, a / records,
-	       records / b * 1e6, b / records, a / b);
+		records / b * 1e6, b / records, a / b);
 	fflush(stdout);
 }
 

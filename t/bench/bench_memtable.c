@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "engine/store/cellkey.h"
-#include "engine/store/memtable.h"
-#include "engine/store/merge.h"
+#include "engine/cell/cellkey.h"
+#include "engine/cell/memtable.h"
+#include "engine/cell/merge.h"
 
 static double now_s(void)
 {
@@ -75,8 +75,12 @@ static double load(struct memtable **m, unsigned tables, uint64_t n, size_t valu
 			row_name(rows[k], i + k, random);
 		start = now_s();
 		for (uint64_t j = 0; j < k; j++) {
-			struct cellkey ck = {.row = slice_of(rows[j], 16), .qualifier = slice_str("q"), .family = 1,
-					     .kind = CELL_VALUE, .ts = 1, .seq = i + j + 1};
+			struct cellkey ck = {.row = slice_of(rows[j], 16),
+				.qualifier = slice_str("q"),
+				.family = 1,
+				.kind = CELL_VALUE,
+				.ts = 1,
+				.seq = i + j + 1};
 			struct memnode *node;
 
 			buf_reset(&key);

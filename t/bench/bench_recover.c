@@ -20,7 +20,7 @@
 #include "engine/meta/meta.h"
 #include "engine/open.h"
 #include "engine/server/server.h"
-#include "engine/store/log.h"
+#include "engine/log/log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,7 +31,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OK(call) do { int e_ = (call); if (e_) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_)); exit(1); } } while (0)
+#define OK(call)                                                                                                                   \
+	do {                                                                                                                       \
+		int e_ = (call);                                                                                                   \
+		if (e_) {                                                                                                          \
+			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_));                              \
+			exit(1);                                                                                                   \
+		}                                                                                                                  \
+	} while (0)
 
 static const char *dir = "/tmp/bench_recover";
 static struct tfs_options options;
@@ -66,8 +73,8 @@ static struct took now(void)
 	struct rusage u;
 
 	getrusage(RUSAGE_SELF, &u);
-	return (struct took){(double)monotonic_us() / 1e6, (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-								   (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6};
+	return (struct took){(double)monotonic_us() / 1e6,
+		(double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6};
 }
 
 static struct took since(struct took t)
@@ -265,10 +272,11 @@ static void bench_replay(void)
 	options.no_background = true;
 	t = open_it();
 	printf("%llu MB of log, %llu records in %u tablets, values of %zu bytes\n", (unsigned long long)(written >> 20),
-	       (unsigned long long)seen.records, tablets, value_bytes);
-	printf("  read and checked only   %8.3f s %8.0f MB/s  CPU %6.3f s\n", alone.wall_s, (double)written / 1e6 / alone.wall_s, alone.cpu_s);
+		(unsigned long long)seen.records, tablets, value_bytes);
+	printf("  read and checked only   %8.3f s %8.0f MB/s  CPU %6.3f s\n", alone.wall_s, (double)written / 1e6 / alone.wall_s,
+		alone.cpu_s);
 	printf("  opened                  %8.3f s %8.0f MB/s  CPU %6.3f s  memory at most %.0f MiB\n", t.wall_s,
-	       (double)written / 1e6 / t.wall_s, t.cpu_s, memory_mib("VmHWM"));
+		(double)written / 1e6 / t.wall_s, t.cpu_s, memory_mib("VmHWM"));
 	hooks.no_flush = true;
 	(void)!close_it().wall_s;
 	free(log);
@@ -305,7 +313,8 @@ static void touch_all(void)
 
 static void say(const char *what, struct took t)
 {
-	printf("  %-36s %8.3f s  CPU %6.3f s  %6.1f MiB  %u descriptors\n", what, t.wall_s, t.cpu_s, memory_mib("VmRSS"), descriptors());
+	printf("  %-36s %8.3f s  CPU %6.3f s  %6.1f MiB  %u descriptors\n", what, t.wall_s, t.cpu_s, memory_mib("VmRSS"),
+		descriptors());
 	fflush(stdout);
 }
 

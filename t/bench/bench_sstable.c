@@ -159,9 +159,8 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 	two = 2.0 * (double)n / (double)(monotonic_us() - t0);
 	printf("%-9s %5u KiB  ratio %5.2f  build %6.0f/s  get %5.2f us (2 threads %5.2f M/s)  uncached %6.1f us"
 	       "  scan %5.2f M/s cached %5.2f M/s uncached  probe miss %4.2f us\n",
-	       sst_codec_names[codec], block_bytes >> 10,
-	       (double)entries * (double)(value_bytes + 16) / (double)bytes, (double)entries / build_s, warm, two, cold,
-	       warm_scan, cold_scan, miss);
+		sst_codec_names[codec], block_bytes >> 10, (double)entries * (double)(value_bytes + 16) / (double)bytes,
+		(double)entries / build_s, warm, two, cold, warm_scan, cold_scan, miss);
 	fflush(stdout);
 	sst_doom(s);
 	sst_put(s);
@@ -171,17 +170,23 @@ static void one(enum sst_codec codec, uint32_t block_bytes)
 static void load_text(const char *name)
 {
 	static const char *const some[] = {
-		"/usr/share/common-licenses/GPL-3", "/usr/share/common-licenses/GPL-2", "/usr/share/common-licenses/LGPL-2.1",
-		"/usr/share/common-licenses/Apache-2.0", "/usr/share/common-licenses/GFDL-1.3", "/usr/share/perl/5.36/perl5db.pl",
-		"/usr/share/common-licenses/MPL-2.0", "/usr/share/perl/5.36/CPAN.pm", "/etc/services", "/usr/share/dict/words",
+		"/usr/share/common-licenses/GPL-3",
+		"/usr/share/common-licenses/GPL-2",
+		"/usr/share/common-licenses/LGPL-2.1",
+		"/usr/share/common-licenses/Apache-2.0",
+		"/usr/share/common-licenses/GFDL-1.3",
+		"/usr/share/perl/5.36/perl5db.pl",
+		"/usr/share/common-licenses/MPL-2.0",
+		"/usr/share/perl/5.36/CPAN.pm",
+		"/etc/services",
+		"/usr/share/dict/words",
 	};
 	size_t n = name ? 1 : sizeof(some) / sizeof(some[0]);
 
 	for (size_t i = 0; i < n; i++) {
 		struct buf one_text = {0};
 
-		if (file_read_all(name ? name : some[i], 64 << 20, &one_text) == 0 &&
-		    buf_append_slice(&text, buf_slice(&one_text)))
+		if (file_read_all(name ? name : some[i], 64 << 20, &one_text) == 0 && buf_append_slice(&text, buf_slice(&one_text)))
 			die("text", -ENOMEM);
 		buf_fini(&one_text);
 	}
@@ -194,8 +199,8 @@ int main(int argc, char **argv)
 	static const struct {
 		enum sst_codec codec;
 		uint32_t kib;
-	} runs[] = {{SST_NONE, 64}, {SST_SNAPPY, 4}, {SST_SNAPPY, 64}, {SST_LZ4, 64}, {SST_ZSTD, 16},
-		    {SST_ZSTD, 64}, {SST_ZSTD_DICT, 16}, {SST_ZSTD_DICT, 64}, {SST_ZSTD, 1024}};
+	} runs[] = {{SST_NONE, 64}, {SST_SNAPPY, 4}, {SST_SNAPPY, 64}, {SST_LZ4, 64}, {SST_ZSTD, 16}, {SST_ZSTD, 64},
+		{SST_ZSTD_DICT, 16}, {SST_ZSTD_DICT, 64}, {SST_ZSTD, 1024}};
 
 	if (argc > 1)
 		entries = strtoull(argv[1], NULL, 10);
@@ -207,8 +212,7 @@ int main(int argc, char **argv)
 	load_text(argc > 3 && *argv[3] ? argv[3] : NULL);
 	printf("%llu entries of 16 + %zu bytes, text of %zu bytes\n", (unsigned long long)entries, value_bytes, text.n);
 	for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-		if (argc > 5 && (strcmp(argv[4], sst_codec_names[runs[i].codec]) != 0 ||
-				 strtoul(argv[5], NULL, 10) != runs[i].kib))
+		if (argc > 5 && (strcmp(argv[4], sst_codec_names[runs[i].codec]) != 0 || strtoul(argv[5], NULL, 10) != runs[i].kib))
 			continue;
 		one(runs[i].codec, runs[i].kib << 10);
 	}

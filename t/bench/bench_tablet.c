@@ -44,8 +44,12 @@ static void write_all(struct lib *l, unsigned n, bool newest)
 	char k[32];
 
 	for (unsigned i = 0; i < n; i++) {
-		struct op o = {.kind = OP_WRITE, .family = 1, .qualifier = {(const uint8_t *)"q", 1}, .ts = {newest, newest ? INT64_MIN : 5},
-			       .value = slice_of(text + rnd() % (sizeof text - 1000), 1000), .truncate_to = UINT64_MAX};
+		struct op o = {.kind = OP_WRITE,
+			.family = 1,
+			.qualifier = {(const uint8_t *)"q", 1},
+			.ts = {newest, newest ? INT64_MIN : 5},
+			.value = slice_of(text + rnd() % (sizeof text - 1000), 1000),
+			.truncate_to = UINT64_MAX};
 
 		LIB(tablet_mutate(l->t, key(k, rnd() % n), &o, 1, (struct op_token){0}, false, NULL));
 	}
@@ -60,7 +64,8 @@ static void read_all(struct lib *l, unsigned n, unsigned rounds, const char *wha
 
 	for (unsigned i = 0; i < rounds; i++) {
 		size_t got;
-		int err = tablet_read(l->t, key(k, rnd() % n), 1, slice_of("q", 1), (struct op_time){true, 0}, 0, value, 1000, &got, NULL);
+		int err = tablet_read(
+			l->t, key(k, rnd() % n), 1, slice_of("q", 1), (struct op_time){true, 0}, 0, value, 1000, &got, NULL);
 
 		if (err != -ENOENT)
 			LIB(err);
@@ -157,8 +162,8 @@ int main(int argc, char **argv)
 	s = now_s();
 	write_all(&l, n, true);
 	line("random write, newest, background, 64 MiB", n, now_s() - s);
-	printf("    %llu minor, %llu merging, %llu stalls of %.3f s\n", (unsigned long long)l.env.minor, (unsigned long long)l.env.merging,
-	       (unsigned long long)l.env.stalls, (double)l.env.stall_us / 1e6);
+	printf("    %llu minor, %llu merging, %llu stalls of %.3f s\n", (unsigned long long)l.env.minor,
+		(unsigned long long)l.env.merging, (unsigned long long)l.env.stalls, (double)l.env.stall_us / 1e6);
 	lib_stop(&l);
 	lib_fini(&l);
 	return 0;

@@ -27,7 +27,7 @@ struct node {
 	char *name, *data;
 };
 
-static struct node *nodes;                  /* by inode number */
+static struct node *nodes;                        /* by inode number */
 static uint32_t count = FUSE_ROOT_ID + 1, *table; /* open addressing: inode numbers, 0 none */
 
 static uint32_t *slot(fuse_ino_t parent, const char *name)
@@ -148,7 +148,8 @@ static void do_ok(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 }
 
 /* rsync's temporary files: onto a name that is not there. */
-static void do_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags)
+static void do_rename(
+	fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags)
 {
 	uint32_t ino = *slot(parent, name), *to = slot(newparent, newname);
 	struct node *n = &nodes[ino];

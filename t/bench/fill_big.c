@@ -182,8 +182,8 @@ static void *write_some(void *arg)
 		must(m ? 0 : -ENOMEM, "mutation");
 		for (unsigned k = 0; k < w->per_row; k++)
 			must(tfs_mutation_put(m, "f", tfs_str(names[k]), TFS_AUTO,
-					      value_of(w, i * w->per_row + k, room + (w->random ? k * w->bytes : 0))),
-			     "put");
+				     value_of(w, i * w->per_row + k, room + (w->random ? k * w->bytes : 0))),
+				"put");
 		start = now_s();
 		must(tfs_apply(m, 0, NULL), "a write was refused");
 		took = now_s() - start;
@@ -218,7 +218,7 @@ static void write_all(const char *what, struct writer w, uint64_t count, unsigne
 	}
 	took = now_s() - start;
 	printf("%s: %" PRIu64 " cells of %zu bytes by %u threads in %.1f s, %.0f cells/s, slowest %.1f ms\n", what, cells, w.bytes,
-	       threads, took, (double)cells / took, slowest * 1e3);
+		threads, took, (double)cells / took, slowest * 1e3);
 	free(v);
 }
 
@@ -273,7 +273,7 @@ static void read_some(const char *name, uint64_t count, uint64_t rows, unsigned 
 	}
 	took = now_s() - start;
 	printf("read: %" PRIu64 " cells at random of %" PRIu64 " rows in %.2f s, %.0f/s, slowest %.1f ms\n", count, rows, took,
-	       (double)count / took, slowest * 1e3);
+		(double)count / took, slowest * 1e3);
 	free(room);
 }
 
@@ -284,7 +284,7 @@ static void settle(void)
 
 	do {
 		now = metric_of(store, "compactions_minor") + metric_of(store, "compactions_merging") +
-		      metric_of(store, "compactions_major") + metric_of(store, "blocks_read");
+			metric_of(store, "compactions_major") + metric_of(store, "blocks_read");
 		if (now != before)
 			still = now_s();
 		before = now;
@@ -314,7 +314,7 @@ static void print_usage(const char *name)
 	must(tfs_usage(table(name), NULL, &u), "usage");
 	printf("usage: memtables %" PRIu64 " bytes; SSTables %" PRIu64 " bytes, raw %" PRIu64 ", %" PRIu64 " cells, %" PRIu64
 	       " tombstones\n",
-	       u.memory_bytes, u.disk_bytes, u.raw_bytes, u.cells, u.tombstones);
+		u.memory_bytes, u.disk_bytes, u.raw_bytes, u.cells, u.tombstones);
 }
 
 /* ---- the command line ---- */

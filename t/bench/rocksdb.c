@@ -182,26 +182,29 @@ static int rocks_size(const char *dir, uint64_t *bytes)
 	return sum_files(dir, ends, bytes);
 }
 
-static const struct side_ops side_rocksdb = {
-	.name = "rocksdb",
-	.what = "its defaults (Snappy, 4 KiB blocks, 2 write buffers of 64 MiB), the same cache, 10 Bloom bits, 2 background jobs",
-	.open = plain_open,
-	.close = rocks_close,
-	.put = rocks_put,
-	.get = rocks_get,
-	.scan = rocks_scan,
-	.settle = rocks_settle,
-	.size = rocks_size,
-}, side_rocksdb_zstd = {
-	.name = "rocksdb-zstd",
-	.what = "the same with zstd, 16 KiB blocks, index and filters in the cache, dynamic level sizes",
-	.open = tuned_open,
-	.close = rocks_close,
-	.put = rocks_put,
-	.get = rocks_get,
-	.scan = rocks_scan,
-	.settle = rocks_settle,
-	.size = rocks_size,
+static const struct side_ops
+	side_rocksdb =
+		{
+			.name = "rocksdb",
+			.what = "its defaults (Snappy, 4 KiB blocks, 2 write buffers of 64 MiB), the same cache, 10 Bloom bits, 2 background jobs",
+			.open = plain_open,
+			.close = rocks_close,
+			.put = rocks_put,
+			.get = rocks_get,
+			.scan = rocks_scan,
+			.settle = rocks_settle,
+			.size = rocks_size,
+},
+	side_rocksdb_zstd = {
+		.name = "rocksdb-zstd",
+		.what = "the same with zstd, 16 KiB blocks, index and filters in the cache, dynamic level sizes",
+		.open = tuned_open,
+		.close = rocks_close,
+		.put = rocks_put,
+		.get = rocks_get,
+		.scan = rocks_scan,
+		.settle = rocks_settle,
+		.size = rocks_size,
 };
 
 const struct side_ops *const bench_sides[] = {&side_ours, &side_leveldb, &side_rocksdb, &side_rocksdb_zstd, NULL};

@@ -106,8 +106,8 @@ static double randread(unsigned long count, unsigned long seed)
 	return now() - start;
 }
 
-static double create(const char *dir, unsigned long rows, unsigned long cells, size_t size, const char *text_path,
-		     unsigned long from)
+static double create(
+	const char *dir, unsigned long rows, unsigned long cells, size_t size, const char *text_path, unsigned long from)
 {
 	char path[4096], *text;
 	struct stat st;
@@ -159,8 +159,8 @@ int main(int argc, char **argv)
 	} else if (argc == 5 && strcmp(argv[1], "randread") == 0) {
 		seconds = randread(strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
 	} else if (argc == 8 && strcmp(argv[1], "create") == 0) {
-		seconds = create(argv[2], strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10), strtoul(argv[5], NULL, 10), argv[6],
-				 strtoul(argv[7], NULL, 10));
+		seconds = create(argv[2], strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10), strtoul(argv[5], NULL, 10),
+			argv[6], strtoul(argv[7], NULL, 10));
 	} else {
 		fprintf(stderr, "usage: walk stat DIR | randread DIR COUNT SEED | create DIR ROWS CELLS BYTES TEXT FROM\n");
 		return 2;

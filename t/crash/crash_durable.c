@@ -31,25 +31,54 @@
 #define CUTS 2u
 
 static const char *const required[] = {
-	"table made: lock/ids", "table made: first row", "table made: lock/tables", "after table made",
-	"table dropped: lock/journal", "table dropped: lock/dropped", "table dropped: lock/tables", "table dropped: row deleted",
+	"table made: lock/ids",
+	"table made: first row",
+	"table made: lock/tables",
+	"after table made",
+	"table dropped: lock/journal",
+	"table dropped: lock/dropped",
+	"table dropped: lock/tables",
+	"table dropped: row deleted",
 	"after table dropped",
-	"table renamed: lock/journal", "table renamed: lock/dropped", "table renamed: lock/tables", "table renamed: row deleted",
+	"table renamed: lock/journal",
+	"table renamed: lock/dropped",
+	"table renamed: lock/tables",
+	"table renamed: row deleted",
 	"after table renamed",
-	"schema text: lock/tables", "schema text: lock/dropped", "after schema text",
-	"split: split 1", "split: split 2", "after split",
-	"merge: minor compaction", "merge: sst", "merge: merge 2", "merge: merge 3", "merge: merge 4", "after merge",
-	"METADATA: minor compaction", "METADATA: sst", "METADATA: lock/root", "METADATA: split 1", "METADATA: split 2",
-	"METADATA: merge 2", "METADATA: merge 3", "METADATA: merge 4", "after METADATA",
-	"sweep: log", "sweep: sst", "after sweep",
-	"reopening: sst", "reopening: lock/tables", "after reopening",
+	"schema text: lock/tables",
+	"schema text: lock/dropped",
+	"after schema text",
+	"split: split 1",
+	"split: split 2",
+	"after split",
+	"merge: minor compaction",
+	"merge: sst",
+	"merge: merge 2",
+	"merge: merge 3",
+	"merge: merge 4",
+	"after merge",
+	"METADATA: minor compaction",
+	"METADATA: sst",
+	"METADATA: lock/root",
+	"METADATA: split 1",
+	"METADATA: split 2",
+	"METADATA: merge 2",
+	"METADATA: merge 3",
+	"METADATA: merge 4",
+	"after METADATA",
+	"sweep: log",
+	"sweep: sst",
+	"after sweep",
+	"reopening: sst",
+	"reopening: lock/tables",
+	"after reopening",
 };
 
 /* ---- what the processes that die tell ---- */
 static struct seen {
 	char name[DURABLE_BYTES];
 	const char *over;
-} *seen;
+} * seen;
 
 static void operation(enum file_op op, const char *path, uint64_t number)
 {
@@ -90,7 +119,7 @@ static struct counted *step_of(const char *name)
 		snprintf(text, sizeof(text), "%.*s", (int)(comma ? comma - name : (long)strlen(name)), name);
 	else /* by its place alone: behind the operation's word */
 		snprintf(text, sizeof(text), "%.*s: %.*s", (int)(colon - name), name, (int)strcspn(strchr(colon + 2, ' ') + 1, " "),
-			 strchr(colon + 2, ' ') + 1);
+			strchr(colon + 2, ' ') + 1);
 	return find(steps, &step_count, text);
 }
 
@@ -112,8 +141,8 @@ static void die(uint64_t seed, uint64_t at, bool kill, unsigned way)
 	seen[at] = (struct seen){0};
 	points++;
 	if (!try_point(&p, points % 32 == 0, true)) {
-		printf("# FAILED: crash_durable --seed %llu --at %llu --way %u%s\n", (unsigned long long)seed, (unsigned long long)at, way,
-		       kill ? " --kill" : "");
+		printf("# FAILED: crash_durable --seed %llu --at %llu --way %u%s\n", (unsigned long long)seed,
+			(unsigned long long)at, way, kill ? " --kill" : "");
 		failed = true;
 		point_tell(true);
 		(void)!try_point(&p, false, false);
@@ -262,7 +291,8 @@ int main(int argc, char **argv)
 	point_watch(&watch);
 	if (one.at)
 		return !single(&one);
-	for (uint64_t seed = one.seed; fine && histories < HISTORIES_MAX && (histories < HISTORIES_LEAST || all_missing(false)); seed++)
+	for (uint64_t seed = one.seed; fine && histories < HISTORIES_MAX && (histories < HISTORIES_LEAST || all_missing(false));
+		seed++)
 		if (history_is_plain(seed)) {
 			fine = history(seed);
 			histories++;
@@ -273,6 +303,6 @@ int main(int argc, char **argv)
 		tell(names, name_count);
 	fine = all_missing(true) == 0 && all_named() && fine;
 	printf("%sok 1 - %u durable steps, %u operations by name, each with a kill and %u power cuts: %u deaths in %u histories\n1..1\n",
-	       fine ? "" : "not ", step_count, name_count, CUTS, points, histories);
+		fine ? "" : "not ", step_count, name_count, CUTS, points, histories);
 	return !fine;
 }

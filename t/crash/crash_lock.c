@@ -43,7 +43,22 @@ static const char *const names[NAMES] = {"root", "tables/a", "tables/b.tmp", "ta
 /* For each name: . leave, p put, r remove. */
 typedef char history[STEPS][NAMES + 1];
 static const history mixed = {
-	"p....", ".p...", ".ppp.", ".rp..", "pp...", "...r.", "p...p", ".p...", "p.r.p", "..p..", "r....", "p..p.", ".p.pr", ".p...", "rrrr.", ".pp.p",
+	"p....",
+	".p...",
+	".ppp.",
+	".rp..",
+	"pp...",
+	"...r.",
+	"p...p",
+	".p...",
+	"p.r.p",
+	"..p..",
+	"r....",
+	"p..p.",
+	".p.pr",
+	".p...",
+	"rrrr.",
+	".pp.p",
 };
 /*
  * After each multi-operation one of its names below a directory changes
@@ -51,7 +66,22 @@ static const history mixed = {
  * name in a directory, or else the next one's sync would do for both.
  */
 static const history lean = {
-	"p....", ".p...", "pp...", ".p...", "....p", ".p..p", ".r...", "p..p.", "...p.", "r...r", "....p", "r..r.", "...p.", ".p..p", "....r", "p....",
+	"p....",
+	".p...",
+	"pp...",
+	".p...",
+	"....p",
+	".p..p",
+	".r...",
+	"p..p.",
+	"...p.",
+	"r...r",
+	"....p",
+	"r..r.",
+	"...p.",
+	".p..p",
+	"....r",
+	"p....",
 };
 static const history *script = &mixed;
 struct state {
@@ -278,7 +308,7 @@ static const char *check(void)
 		lock_service_free(s);
 		if (which < 0) {
 			snprintf(said, sizeof said, "answered up to step %llu, found %s", (unsigned long long)sh->acked,
-				 which == -1 ? "another state" : "an error");
+				which == -1 ? "another state" : "an error");
 			return said;
 		}
 		sh->acked = (uint64_t)which; /* and so it stays */
@@ -345,7 +375,8 @@ static bool report(const struct plan *p, const char *bad)
 {
 	if (bad)
 		printf("# seed %llu: crash %llu fail %llu kill %llu survival %d: %s\n", (unsigned long long)p->seed,
-		       (unsigned long long)p->crash_at, (unsigned long long)p->fail_at, (unsigned long long)p->kill_at, p->survival, bad);
+			(unsigned long long)p->crash_at, (unsigned long long)p->fail_at, (unsigned long long)p->kill_at,
+			p->survival, bad);
 	return !bad;
 }
 
@@ -357,7 +388,8 @@ static bool every_test(unsigned runs, uint64_t seed, unsigned *count)
 
 	for (unsigned r = 0; r < rounds; r++) {
 		for (uint64_t at = 1; at <= total_ops; at++, ++*count) {
-			struct plan p = {.seed = mix(seed + r * 1000 + at), .crash_at = at, .survival = r < 2 ? (enum survival)r : RANDOM};
+			struct plan p = {
+				.seed = mix(seed + r * 1000 + at), .crash_at = at, .survival = r < 2 ? (enum survival)r : RANDOM};
 
 			if (!report(&p, run(&p)))
 				return false;
@@ -444,8 +476,8 @@ static bool skipped_test(void)
 			seen++;
 		} else {
 			missed++;
-			printf("# sync %llu of %llu, operation %llu, left out: not seen\n", (unsigned long long)k, (unsigned long long)syncs,
-			       (unsigned long long)op_of_sync[k]);
+			printf("# sync %llu of %llu, operation %llu, left out: not seen\n", (unsigned long long)k,
+				(unsigned long long)syncs, (unsigned long long)op_of_sync[k]);
 		}
 	}
 	printf("# %u syncs left out and seen, %u missed\n", seen, missed);

@@ -23,7 +23,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/base/task.h"
-#include "engine/store/log.h"
+#include "engine/log/log.h"
 #include "t/crash/places.h"
 
 #include <errno.h>
@@ -247,8 +247,8 @@ static const char *check(void)
 		if (sh->rec[i].answer == OK_SYNCED && sh->rec[i].lsn > synced)
 			synced = sh->rec[i].lsn;
 	if (s.last < synced || s.last < sh->durable_seen) {
-		snprintf(said, sizeof said, "replay ends at %llu, synced up to %llu, promised %llu",
-			 (unsigned long long)s.last, (unsigned long long)synced, (unsigned long long)sh->durable_seen);
+		snprintf(said, sizeof said, "replay ends at %llu, synced up to %llu, promised %llu", (unsigned long long)s.last,
+			(unsigned long long)synced, (unsigned long long)sh->durable_seen);
 		return said;
 	}
 	for (unsigned i = 0; i < RECORDS; i++) {
@@ -261,9 +261,9 @@ static const char *check(void)
 		if (there && s.index[lsn] != i)
 			return "another record under the LSN";
 		if (!there && lsn <= s.last && (a == NONE || a == OK || a == OK_SYNCED) &&
-		    !(a == NONE && plan.fail_at)) { /* void already, but its thread had not noted that yet */
-			snprintf(said, sizeof said, "record at LSN %llu (answer %u) missing below %llu",
-				 (unsigned long long)lsn, a, (unsigned long long)s.last);
+			!(a == NONE && plan.fail_at)) { /* void already, but its thread had not noted that yet */
+			snprintf(said, sizeof said, "record at LSN %llu (answer %u) missing below %llu", (unsigned long long)lsn, a,
+				(unsigned long long)s.last);
 			return said;
 		}
 		if (there && (a == ERROR || (a == IN_DOUBT && lsn < synced)))
@@ -331,7 +331,7 @@ static bool threads_test(unsigned runs, uint64_t seed)
 		zeroed |= sh->zeroed;
 		if (bad) {
 			printf("# seed %llu run %u: crash at %llu, failing %llu: %s\n", (unsigned long long)seed, i,
-			       (unsigned long long)p.crash_at, (unsigned long long)p.fail_at, bad);
+				(unsigned long long)p.crash_at, (unsigned long long)p.fail_at, bad);
 			return false;
 		}
 	}
@@ -391,12 +391,13 @@ static bool skipped_test(uint64_t seed)
 
 			for (p.crash_at = op_of_sync[p.skip + failing]; !bad && p.crash_at <= ops + 1; p.crash_at++)
 				bad = run(&p);
-			note_place(place[p.skip + failing], bad != NULL, failing ? "skipped, through the second writer" : "skipped");
+			note_place(
+				place[p.skip + failing], bad != NULL, failing ? "skipped, through the second writer" : "skipped");
 			caught += bad != NULL;
 			missed += bad == NULL;
 			if (!bad)
 				printf("# sync %llu of %llu left out: not seen (failing %u)\n", (unsigned long long)p.skip, syncs,
-				       failing);
+					failing);
 		}
 	}
 	printf("# %u syncs left out and caught, %u missed\n", caught, missed);

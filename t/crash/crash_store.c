@@ -27,8 +27,8 @@
 static void report(const struct point *p)
 {
 	tally->failures++;
-	printf("# FAILED: crash_store --seed %llu --at %llu --way %u%s", (unsigned long long)p->seed, (unsigned long long)p->at, p->way,
-	       p->kill ? " --kill" : "");
+	printf("# FAILED: crash_store --seed %llu --at %llu --way %u%s", (unsigned long long)p->seed, (unsigned long long)p->at,
+		p->way, p->kill ? " --kill" : "");
 	if (p->killed)
 		printf(" --killed %llu", (unsigned long long)p->killed);
 	if (p->skip)
@@ -88,7 +88,10 @@ static void one_history(uint64_t seed, enum mode mode, uint64_t first, uint64_t 
 		return;
 	}
 	for (uint64_t at = first; at <= operations + 1 && made < most && (!end || time(NULL) < end); at += stride, made++) {
-		struct point p = {.seed = seed, .at = at > operations ? 0 : at, .kill = mode == BY_KILL, .way = (unsigned)((at / stride + seed) % 4)};
+		struct point p = {.seed = seed,
+			.at = at > operations ? 0 : at,
+			.kill = mode == BY_KILL,
+			.way = (unsigned)((at / stride + seed) % 4)};
 
 		if (mode == TWICE) {
 			p.killed = at;
@@ -148,7 +151,7 @@ static unsigned single(struct point *p)
 	point_tell(true);
 	fine = try_point(p, true, false);
 	printf("# durable %u answered %u begun %u found %u, at %s\n", told->durable, told->answered, told->begun, told->found,
-	       told->last_op);
+		told->last_op);
 	printf("# the store is left in %s\n", point_store_dir());
 	return !fine;
 }
@@ -207,6 +210,6 @@ int main(int argc, char **argv)
 		bad = 1;
 	}
 	printf("%s 1 - %llu %s, %llu of them within a history\n1..1\n", bad ? "not ok" : "ok", (unsigned long long)tally->points,
-	       mode_names[mode], (unsigned long long)tally->crashed);
+		mode_names[mode], (unsigned long long)tally->crashed);
 	return bad != 0;
 }

@@ -83,7 +83,7 @@ static void note(struct place *p, const struct told_sync *s, const struct point 
 	if (p->seen++)
 		return;
 	snprintf(p->by, sizeof(p->by), "crash_store --seed %llu --at %llu --way %u --skip %llu", (unsigned long long)by->seed,
-		 (unsigned long long)by->at, by->way, (unsigned long long)by->skip);
+		(unsigned long long)by->at, by->way, (unsigned long long)by->skip);
 	snprintf(p->by + strlen(p->by), sizeof(p->by) - strlen(p->by), " (%s)", s->of);
 }
 
@@ -116,7 +116,8 @@ static bool skip_in_second(struct handed_plan p, bool each)
 		points++;
 		l->tried++;
 		if (handed_on(&p) == HANDED_LOST && !l->seen++)
-			snprintf(l->by, sizeof(l->by), "what was handed on at operation %llu (%s)", (unsigned long long)p.killed, s->of);
+			snprintf(l->by, sizeof(l->by), "what was handed on at operation %llu (%s)", (unsigned long long)p.killed,
+				s->of);
 	}
 	return true;
 }
@@ -172,8 +173,8 @@ static int skip_history(uint64_t seed, bool each)
 			note(p, &sync[k - 1], &by);
 		else if (each)
 			printf("# nobody misses sync %llu: %s of %s (operation %llu of %llu, seed %llu)\n", (unsigned long long)k,
-			       sync[k - 1].place, sync[k - 1].of, (unsigned long long)sync[k - 1].at, (unsigned long long)operations,
-			       (unsigned long long)seed);
+				sync[k - 1].place, sync[k - 1].of, (unsigned long long)sync[k - 1].at,
+				(unsigned long long)operations, (unsigned long long)seed);
 	}
 	/* What matters for one operation only, as the syncs of the first opening do, is a matter of more throws. */
 	for (uint64_t k = 1; k <= syncs; k++) {
@@ -225,6 +226,6 @@ int main(int argc, char **argv)
 	places_print();
 	point_end();
 	printf("%sok 1 - %u syncs left out in %llu power cuts: %u of %u places noticed\n1..1\n", fine ? "" : "not ", tried,
-	       (unsigned long long)points, seen, place_count);
+		(unsigned long long)points, seen, place_count);
 	return !fine;
 }

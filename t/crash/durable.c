@@ -47,7 +47,8 @@ static bool event_begins(const struct op *op, const char *word)
 
 static const char *mutation_name(const struct op *ops, unsigned count)
 {
-	static const char *const events[] = {"split at", "minor compaction", "merging compaction", "major compaction", "first write"};
+	static const char *const events[] = {
+		"split at", "minor compaction", "merging compaction", "major compaction", "first write"};
 
 	for (unsigned i = 0; i < count; i++) {
 		if (ops[i].kind == OP_CHECK && ops[i].check == OP_CHECK_ABSENT)
@@ -88,8 +89,8 @@ int __wrap_metadata_delete(struct tablet_service *svc, struct slice row_key)
 static const char *place_of_path(const char *path)
 {
 	static const char *const places[] = {
-		"/lock/journal", "/lock/tables", "/lock/dropped", "/lock/ids", "/lock/root", "/lock/", "/lock", "/log", "/sst", "/store",
-		"/tfs-crash", /* where the store is */
+		"/lock/journal", "/lock/tables", "/lock/dropped", "/lock/ids", "/lock/root", "/lock/", "/lock", "/log", "/sst",
+		"/store", "/tfs-crash", /* where the store is */
 	};
 
 	for (unsigned i = 0; i < sizeof(places) / sizeof(*places); i++)
@@ -109,20 +110,20 @@ bool durable_name(char name[DURABLE_BYTES], enum file_op op, const char *path)
 		*name = '\0';
 		return true;
 	}
-	snprintf(name, DURABLE_BYTES, "%s: %s%s%s %s%s", in, what ? what : "", what ? ", " : "", file_op_names[op], place_of_path(path),
-		 n > 4 && strcmp(path + n - 4, ".tmp") == 0 ? " .tmp" : "");
+	snprintf(name, DURABLE_BYTES, "%s: %s%s%s %s%s", in, what ? what : "", what ? ", " : "", file_op_names[op],
+		place_of_path(path), n > 4 && strcmp(path + n - 4, ".tmp") == 0 ? " .tmp" : "");
 	return true;
 }
 
 /* ---- the library's calls ---- */
-#define TOLD(what, ...)                         \
-	do {                                    \
-		int err_;                       \
-						\
-		durable_call(what);             \
-		err_ = __VA_ARGS__;             \
-		durable_call(NULL);             \
-		return err_;                    \
+#define TOLD(what, ...)                                                                                                            \
+	do {                                                                                                                       \
+		int err_;                                                                                                          \
+                                                                                                                                   \
+		durable_call(what);                                                                                                \
+		err_ = __VA_ARGS__;                                                                                                \
+		durable_call(NULL);                                                                                                \
+		return err_;                                                                                                       \
 	} while (0)
 
 static int told_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid, mode_t mode)

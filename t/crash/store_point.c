@@ -54,7 +54,7 @@ static struct expected {
 	uint64_t hash[STATES];
 	int result[STATES]; /* of the step that led there */
 	int64_t clock[STATES];
-} *expected;
+} * expected;
 
 static char dir[300], store_dir[340];
 static unsigned flags;
@@ -315,7 +315,7 @@ static int library_step(struct side *s, unsigned i, struct out *o)
 	}
 	between = i + 1;
 	if (options.no_background && (step_kind(&st) == STEP_FLUSH || step_kind(&st) == STEP_COMPACT) && i >= SETUP_PARTS &&
-	    between < SETUP_PARTS + STEPS && step_kind(&(struct step){now.seed, between - SETUP_PARTS, flags}) == STEP_MUTATE)
+		between < SETUP_PARTS + STEPS && step_kind(&(struct step){now.seed, between - SETUP_PARTS, flags}) == STEP_MUTATE)
 		between_side = s;
 	err = one_step(s, now.seed, i, o);
 	between_side = NULL;
@@ -366,15 +366,17 @@ static void step_done(unsigned i, int err, const struct out *o)
 
 	if (err != expected->result[i]) {
 		printf("# seed %llu step %u: %s, the model says %s\n# %.*s\n", (unsigned long long)now.seed, i, strerror(-err),
-		       strerror(-expected->result[i]), (int)o->n, o->p);
+			strerror(-expected->result[i]), (int)o->n, o->p);
 		print_messages();
 		_exit(FAILED);
 	}
 	if (told->answered < i + 1)
 		told->answered = i + 1;
 	/* What is durable now, with all before it.  A mutation that changed nothing has no record to sync. */
-	if (!err && (i < SETUP_PARTS || is_barrier(&st) || step_kind(&st) == STEP_SYNCS ||
-		     ((options.sync || step_is_sync(&st)) && step_kind(&st) == STEP_MUTATE && expected->hash[i + 1] != expected->hash[i])))
+	if (!err &&
+		(i < SETUP_PARTS || is_barrier(&st) || step_kind(&st) == STEP_SYNCS ||
+			((options.sync || step_is_sync(&st)) && step_kind(&st) == STEP_MUTATE &&
+				expected->hash[i + 1] != expected->hash[i])))
 		told->durable = i + 1;
 }
 
@@ -600,7 +602,15 @@ void point_clear(void)
 }
 
 static const char *const death_places[PLACES_OF_DEATH] = {
-	"/lock/journal", "/lock/tables/", "/lock/dropped/", "/lock/root", "/lock/", "/log/", "/sst/", "unlink ", "",
+	"/lock/journal",
+	"/lock/tables/",
+	"/lock/dropped/",
+	"/lock/root",
+	"/lock/",
+	"/log/",
+	"/sst/",
+	"unlink ",
+	"",
 };
 
 /* Where the child that died was. */
@@ -625,7 +635,11 @@ static void count_death(void)
 bool tally_print(void)
 {
 	static const enum step_kind rare[] = {
-		STEP_TABLE, STEP_EDIT, STEP_RULES, STEP_SPLIT, STEP_JOIN,
+		STEP_TABLE,
+		STEP_EDIT,
+		STEP_RULES,
+		STEP_SPLIT,
+		STEP_JOIN,
 	};
 	bool all = true;
 
@@ -635,8 +649,11 @@ bool tally_print(void)
 			printf(" %s %llu,", step_kind_names[k], (unsigned long long)tally->within[k]);
 	printf(" setup %llu; at", (unsigned long long)tally->within[STEP_KINDS]);
 	for (unsigned k = 0; k < PLACES_OF_DEATH; k++)
-		printf(" %s %llu%s", k == 7 ? "removal from /sst/" : *death_places[k] ? death_places[k] : "else",
-		       (unsigned long long)tally->at[k], k + 1 < PLACES_OF_DEATH ? "," : "\n");
+		printf(" %s %llu%s",
+			k == 7                     ? "removal from /sst/"
+				: *death_places[k] ? death_places[k]
+						   : "else",
+			(unsigned long long)tally->at[k], k + 1 < PLACES_OF_DEATH ? "," : "\n");
 	for (unsigned k = 0; k < sizeof(rare) / sizeof(*rare); k++)
 		all &= tally->within[rare[k]] > 0;
 	for (unsigned k = 0; k < 4; k++)
@@ -737,14 +754,14 @@ bool prepare_model(uint64_t seed)
 	return run_model(seed, 0, NULL);
 }
 
-
 bool step_is_rare(uint64_t seed, unsigned step)
 {
 	struct step st = {seed, step - SETUP_PARTS, flags};
 	enum step_kind k = step_kind(&st);
 
-	return step >= SETUP_PARTS && (k == STEP_TABLE || k == STEP_EDIT || k == STEP_RULES || k == STEP_SPLIT || k == STEP_JOIN ||
-				      k == STEP_SWEEP || k == STEP_METADATA);
+	return step >= SETUP_PARTS &&
+		(k == STEP_TABLE || k == STEP_EDIT || k == STEP_RULES || k == STEP_SPLIT || k == STEP_JOIN || k == STEP_SWEEP ||
+			k == STEP_METADATA);
 }
 
 bool prepare(uint64_t seed)

@@ -35,13 +35,13 @@ struct told {
 	_Atomic uint64_t syncs;
 	uint64_t starts[STEPS_MOST]; /* operations before each step, setup's parts included */
 	unsigned steps;
-	uint64_t rose_at;       /* operation number of the second opening, 0: there is none */
+	uint64_t rose_at; /* operation number of the second opening, 0: there is none */
 	struct told_sync {
-		uint64_t at;    /* its operation's number */
+		uint64_t at;     /* its operation's number */
 		char place[160]; /* who asked for it, "FILE:LINE sync" or "... syncdir" */
-		char of[48];    /* what was synced, below the store */
+		char of[48];     /* what was synced, below the store */
 	} sync[SYNCS_MAX];
-	unsigned found;         /* by the child that reopens: the state it saw */
+	unsigned found; /* by the child that reopens: the state it saw */
 	char last_op[200];
 };
 extern struct told *told;
@@ -74,8 +74,8 @@ void point_by_hand(void);
 bool history_is_plain(uint64_t seed);
 /* Whoever wants to know what the dying process is in: called there. */
 struct point_watch {
-	const struct api *library;                   /* instead of api_library */
-	void (*call)(const char *name);              /* something else begins; NULL: it is over */
+	const struct api *library;      /* instead of api_library */
+	void (*call)(const char *name); /* something else begins; NULL: it is over */
 	void (*operation)(enum file_op op, const char *path, uint64_t number);
 };
 void point_watch(const struct point_watch *w);

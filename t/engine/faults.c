@@ -32,10 +32,10 @@
 #define HANG_SECONDS 60
 
 static struct shared {
-	_Atomic uint64_t count;      /* of calls or allocations in a whole run */
-	int answer[2][ROWS];         /* of each mutation; 1: not tried */
+	_Atomic uint64_t count; /* of calls or allocations in a whole run */
+	int answer[2][ROWS];    /* of each mutation; 1: not tried */
 	_Atomic int opened;
-} *shared;
+} * shared;
 
 static char dir[300], store_dir[340];
 static bool memory, tell;
@@ -234,8 +234,14 @@ static int count_tablet(void *arg, const struct tfs_tablet *tablet)
 static int change_u(struct tfs_table *t, int op)
 {
 	static const struct tfs_range range = {2, {"67", 2}};
-	struct tfs_write w = {.family = "c", .qualifier = TFS_S("w"), .base = TFS_BASE_NEWEST, .truncate_to = 1, .ranges = &range,
-			      .range_count = 1, .append = TFS_S("8"), .place = TFS_AUTO};
+	struct tfs_write w = {.family = "c",
+		.qualifier = TFS_S("w"),
+		.base = TFS_BASE_NEWEST,
+		.truncate_to = 1,
+		.ranges = &range,
+		.range_count = 1,
+		.append = TFS_S("8"),
+		.place = TFS_AUTO};
 	struct tfs_mutation *m = tfs_mutation_new(t, TFS_S("row"));
 	struct tfs_result results[8];
 	int err = -ENOMEM;
@@ -324,7 +330,7 @@ static int life_of_u(struct tfs_store *s)
 
 static int ask(struct tfs_store *s)
 {
-	char (*names)[TFS_NAME_MAX + 1] = calloc(8, sizeof(*names)), *text;
+	char(*names)[TFS_NAME_MAX + 1] = calloc(8, sizeof(*names)), *text;
 	uint64_t total, available;
 	int err = names ? tfs_table_list(s, "", names, 8) : -ENOMEM;
 
@@ -454,7 +460,8 @@ static bool look_at_u(struct tfs_store *s, const char *name)
 	if (!err)
 		err = tfs_table_drop(s, name);
 	if (err || (found && found != -ENOENT) || (!found && got != 2)) {
-		printf("# table %s: %s; %s %s, %zu bytes\n", name, strerror(-err), counters ? "counter" : "text", strerror(-found), got);
+		printf("# table %s: %s; %s %s, %zu bytes\n", name, strerror(-err), counters ? "counter" : "text", strerror(-found),
+			got);
 		return false;
 	}
 	return true;
@@ -542,7 +549,7 @@ static bool one(uint64_t at)
 	found = in_child(look, false);
 	if (ran || found)
 		printf("# %s %llu: the workload ended by status %x, looking by %x\n", memory ? "allocation" : "I/O call",
-		       (unsigned long long)at, (unsigned)ran, (unsigned)found);
+			(unsigned long long)at, (unsigned)ran, (unsigned)found);
 	return !ran && !found;
 }
 
@@ -590,6 +597,9 @@ int main(int argc, char **argv)
 		failed += !one(at);
 	(void)!nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	printf("%s 1 - %llu of %llu %s failing in turn%s\n1..1\n", failed ? "not ok" : "ok", (unsigned long long)done,
-	       (unsigned long long)total, memory ? "allocations" : "I/O calls", memory ? "" : with == -EIO ? ", EIO" : ", ENOSPC");
+		(unsigned long long)total, memory ? "allocations" : "I/O calls",
+		memory                 ? ""
+			: with == -EIO ? ", EIO"
+				       : ", ENOSPC");
 	return failed != 0;
 }

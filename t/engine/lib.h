@@ -109,8 +109,8 @@ static inline void check_is_clean(void)
 	snprintf(tool, sizeof(tool), "%s/tabletctl", build ? build : "");
 	if (!build || access(tool, X_OK))
 		return;
-	snprintf(cmd, sizeof(cmd), "%s check '%s' > '%s' 2>&1 && ! grep '^damaged' '%s' || { cat '%s'; false; }", tool, in_dir("store"),
-		 in_dir("said"), in_dir("said"), in_dir("said"));
+	snprintf(cmd, sizeof(cmd), "%s check '%s' > '%s' 2>&1 && ! grep '^damaged' '%s' || { cat '%s'; false; }", tool,
+		in_dir("store"), in_dir("said"), in_dir("said"), in_dir("said"));
 	assert_int_equal(system(cmd), 0);
 }
 

@@ -67,8 +67,12 @@ static void random_op(struct tfs_mutation *m, unsigned *seed, unsigned number)
 		break;
 	case 3:
 	case 4:
-		w = (struct tfs_write){.family = family, .qualifier = q, .base = TFS_BASE_NEWEST, .truncate_to = UINT64_MAX, .append = v,
-				       .place = tfs_at(rand_r(seed) % 20)};
+		w = (struct tfs_write){.family = family,
+			.qualifier = q,
+			.base = TFS_BASE_NEWEST,
+			.truncate_to = UINT64_MAX,
+			.append = v,
+			.place = tfs_at(rand_r(seed) % 20)};
 		if (rand_r(seed) % 2) {
 			w.ranges = &range;
 			w.range_count = 1;
@@ -109,7 +113,8 @@ static void same_cells(void)
 	while ((n = tfs_scan_next(a, &x)) > 0) {
 		assert_int_equal(tfs_scan_next(b, &y), 1);
 		assert_true(x.row.size == y.row.size && memcmp(x.row.data, y.row.data, x.row.size) == 0);
-		assert_true(x.qualifier.size == y.qualifier.size && memcmp(x.qualifier.data, y.qualifier.data, x.qualifier.size) == 0);
+		assert_true(
+			x.qualifier.size == y.qualifier.size && memcmp(x.qualifier.data, y.qualifier.data, x.qualifier.size) == 0);
 		assert_string_equal(x.family, y.family);
 		assert_int_equal(x.ts, y.ts);
 		assert_true(x.size == y.size && memcmp(x.value.data, y.value.data, x.size) == 0);
@@ -128,8 +133,10 @@ static void against_one_by_one(void **state)
 	open_store();
 	other = make_other();
 	for (unsigned round = 0; round < 12; round++) {
-		struct tfs_batch_options o = {.threads = round % 5, .max_bytes = round % 3 ? (size_t)4096 << (round % 4) : 0,
-					      .sync = round % 4 == 1, .failed = count_failure};
+		struct tfs_batch_options o = {.threads = round % 5,
+			.max_bytes = round % 3 ? (size_t)4096 << (round % 4) : 0,
+			.sync = round % 4 == 1,
+			.failed = count_failure};
 		unsigned seed = round + 1, seed2 = round + 1;
 		struct tfs_batch *b;
 
@@ -459,7 +466,12 @@ int main(void)
 {
 #define B(f) cmocka_unit_test_setup_teardown(f, setup_options, test_dir_teardown)
 	const struct CMUnitTest tests[] = {
-		B(against_one_by_one), B(rows_that_fail), B(table_dropped), B(disk_full), B(memory_is_bounded), B(many_callers),
+		B(against_one_by_one),
+		B(rows_that_fail),
+		B(table_dropped),
+		B(disk_full),
+		B(memory_is_bounded),
+		B(many_callers),
 		B(nobody_is_passed),
 	};
 

@@ -24,7 +24,7 @@
 static struct shared {
 	_Atomic uint64_t tried[ROWS], told[ROWS], raising[ROWS], raised[ROWS];
 	_Atomic uint64_t moves, metadata, scans;
-} *shared;
+} * shared;
 
 static uint64_t kill_at;
 static uint32_t seed;
@@ -87,8 +87,8 @@ static void *write_rows(void *arg)
 		shared->tried[i] = n;
 		m = tfs_mutation_new(table, tfs_str(row));
 		snprintf(value, sizeof(value), "%llu %0500u", (unsigned long long)n, next_random(&x));
-		err = n % DELETE_EVERY ? tfs_mutation_put(m, "f", TFS_S("q"), tfs_at((int64_t)n), tfs_str(value)) :
-					 tfs_mutation_delete_family(m, "f");
+		err = n % DELETE_EVERY ? tfs_mutation_put(m, "f", TFS_S("q"), tfs_at((int64_t)n), tfs_str(value))
+				       : tfs_mutation_delete_family(m, "f");
 		if (apply(m, err))
 			_exit(3);
 		shared->told[i] = n;
@@ -133,8 +133,12 @@ static void expect_absent(int above, int below, const uint64_t *told)
 /* Goes on behind row `last` for as many as `limit` (0: all); the last one met, ROWS at the end. */
 static int scan_page(int last, uint64_t limit, const uint64_t *told)
 {
-	struct tfs_scan_spec spec = {.families = (const char *const[]){"f"}, .family_count = 1, .versions = 1, .limit = limit,
-				     .row_from_after = last >= 0, .batch_bytes = limit ? 0 : 2000};
+	struct tfs_scan_spec spec = {.families = (const char *const[]){"f"},
+		.family_count = 1,
+		.versions = 1,
+		.limit = limit,
+		.row_from_after = last >= 0,
+		.batch_bytes = limit ? 0 : 2000};
 	struct tfs_scan *scan;
 	struct tfs_cell c;
 	char row[32];
@@ -243,7 +247,8 @@ static void live_and_die(void)
 	for (unsigned i = 0; i < WRITERS; i++)
 		if (pthread_create(&t, NULL, write_rows, (void *)(uintptr_t)i))
 			_exit(2);
-	if (pthread_create(&t, NULL, count_up, NULL) || pthread_create(&t, NULL, scan_rows, NULL) || pthread_create(&t, NULL, move_tablets, NULL))
+	if (pthread_create(&t, NULL, count_up, NULL) || pthread_create(&t, NULL, scan_rows, NULL) ||
+		pthread_create(&t, NULL, move_tablets, NULL))
 		_exit(2);
 	pthread_join(t, NULL);
 }
@@ -270,7 +275,7 @@ static void look(void)
 			assert_int_equal(err, 0);
 		if (n < least || n > most)
 			print_error("%s: change %lld, of %llu told and %llu tried\n", row, (long long)n, (unsigned long long)least,
-				    (unsigned long long)most);
+				(unsigned long long)most);
 		assert_true(n >= least && n <= most);
 		shared->told[i] = shared->tried[i] = n;
 		err = tfs_read(table, tfs_str(row), "g", TFS_S("n"), TFS_AUTO, 0, c, sizeof(c) - 1, &got, NULL);
@@ -279,7 +284,7 @@ static void look(void)
 		n = err ? 0 : strtoull(c, NULL, 10);
 		if (n < shared->raised[i] || n > shared->raising[i])
 			print_error("%s: raised %llu times, of %llu told and %llu tried\n", row, (unsigned long long)n,
-				    (unsigned long long)shared->raised[i], (unsigned long long)shared->raising[i]);
+				(unsigned long long)shared->raised[i], (unsigned long long)shared->raising[i]);
 		assert_true(n >= shared->raised[i] && n <= shared->raising[i]);
 		shared->raised[i] = shared->raising[i] = n;
 	}
@@ -297,9 +302,12 @@ static void rounds(unsigned count)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(shared != MAP_FAILED);
 	open_store();
-	assert_int_equal(tfs_schema_set_text(table, tfs_str("tablet_size = \"64K\"; families = ( { name = \"f\"; gc = \"maxversions=2\"; },"
-							    " { name = \"g\"; type = \"counter\"; group = \"n\"; } );"
-							    "groups = ( { name = \"n\"; } );"), TFS_NO_TIME, &why), 0);
+	assert_int_equal(tfs_schema_set_text(table,
+				 tfs_str("tablet_size = \"64K\"; families = ( { name = \"f\"; gc = \"maxversions=2\"; },"
+					 " { name = \"g\"; type = \"counter\"; group = \"n\"; } );"
+					 "groups = ( { name = \"n\"; } );"),
+				 TFS_NO_TIME, &why),
+		0);
 	close_store();
 	for (unsigned i = 0; i < count; i++) {
 		int status;
@@ -322,8 +330,8 @@ static void rounds(unsigned count)
 		look();
 		close_store();
 	}
-	print_message("# %llu splits and merges by hand, up to %llu tablets of METADATA, %llu scans\n", (unsigned long long)shared->moves,
-		      (unsigned long long)shared->metadata, (unsigned long long)shared->scans);
+	print_message("# %llu splits and merges by hand, up to %llu tablets of METADATA, %llu scans\n",
+		(unsigned long long)shared->moves, (unsigned long long)shared->metadata, (unsigned long long)shared->scans);
 	munmap(shared, sizeof(*shared));
 }
 

@@ -89,9 +89,10 @@ static void test_bounded(void **state)
 	for (int i = 0; i < WRITERS; i++)
 		pthread_join(thread[i], NULL);
 	assert_int_equal(refused, 0);
-	print_message("# %u MiB written, memtables of %u KiB: counted at most %llu KiB, resident grew by %llu KiB; %u reads meanwhile\n",
-		      WRITERS * EACH * VALUE >> 20, MEMTABLES >> 10, (unsigned long long)most_counted >> 10,
-		      (unsigned long long)(most > before ? most - before : 0) >> 10, reads);
+	print_message(
+		"# %u MiB written, memtables of %u KiB: counted at most %llu KiB, resident grew by %llu KiB; %u reads meanwhile\n",
+		WRITERS * EACH * VALUE >> 20, MEMTABLES >> 10, (unsigned long long)most_counted >> 10,
+		(unsigned long long)(most > before ? most - before : 0) >> 10, reads);
 	/* A writer may be past the gate with its value when the bound is met. */
 	assert_true(most_counted < 4 * MEMTABLES);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

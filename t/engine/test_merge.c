@@ -8,7 +8,7 @@
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"
-#include "engine/store/tablet_impl.h"
+#include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 
 #include <limits.h>
@@ -329,8 +329,8 @@ static void test_disk_fails(void **state)
 				copy_store("saved", "store");
 				over = fails_at(++at, times[t], merging, &refused);
 			}
-			print_message("# %s, %u failures at each of %u operations: %u refused\n", merging ? "merges" : "splits", times[t], at - 1,
-				      refused);
+			print_message("# %s, %u failures at each of %u operations: %u refused\n", merging ? "merges" : "splits",
+				times[t], at - 1, refused);
 		}
 		copy_store("none", "store"); /* the next one begins with an empty one */
 	}
@@ -714,7 +714,7 @@ static int note_borders(void *arg, const struct tfs_tablet *t)
 	struct borders *b = arg;
 
 	b->wrong += b->ended || t->begin.size != strlen(b->last) ||
-		    (t->begin.size && memcmp(t->begin.data, b->last, t->begin.size) != 0);
+		(t->begin.size && memcmp(t->begin.data, b->last, t->begin.size) != 0);
 	snprintf(b->last, sizeof(b->last), "%.*s", (int)t->end.size, t->end.data ? (const char *)t->end.data : "");
 	b->ended = !t->end.data;
 	b->count++;

@@ -6,7 +6,7 @@
  */
 #include "engine/client/salt.h"
 #include "engine/server/internal.h"
-#include "engine/store/tablet_impl.h"
+#include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 
 #include <pthread.h>
@@ -84,7 +84,9 @@ static void fill_twins(unsigned from, unsigned to)
 
 			assert_non_null(m);
 			for (unsigned k = 0; k <= i % 3; k++)
-				assert_int_equal(tfs_mutation_put(m, k == 2 ? "g" : "f", tfs_str(k ? "q" : ""), tfs_at((int64_t)i), TFS_S("value")), 0);
+				assert_int_equal(tfs_mutation_put(m, k == 2 ? "g" : "f", tfs_str(k ? "q" : ""), tfs_at((int64_t)i),
+							 TFS_S("value")),
+					0);
 			if (i % 4)
 				assert_int_equal(tfs_batch_add(b, m), 0);
 			else
@@ -126,8 +128,8 @@ static void expect_same(const struct tfs_scan_spec *spec)
 		uint64_t other = scan_sum(twins[t], spec, &got);
 
 		if (got != want || other != sum)
-			print_message("# %s: %u entries instead of %u: what %u limit %llu batch %zu\n", salts[t], got, want, spec->what,
-				      (unsigned long long)spec->limit, spec->batch_bytes);
+			print_message("# %s: %u entries instead of %u: what %u limit %llu batch %zu\n", salts[t], got, want,
+				spec->what, (unsigned long long)spec->limit, spec->batch_bytes);
 		assert_int_equal(got, want);
 		assert_true(other == sum);
 	}
@@ -261,7 +263,13 @@ static int set_salt(unsigned salt)
 
 /* In threads nothing is asserted, but counted. */
 static atomic_uint wrong, rounds;
-#define MUST(true_) do { if (!(true_)) { atomic_fetch_add(&wrong, 1); print_message("# line %d: %s\n", __LINE__, #true_); } } while (0)
+#define MUST(true_)                                                                                                                \
+	do {                                                                                                                       \
+		if (!(true_)) {                                                                                                    \
+			atomic_fetch_add(&wrong, 1);                                                                               \
+			print_message("# line %d: %s\n", __LINE__, #true_);                                                        \
+		}                                                                                                                  \
+	} while (0)
 
 static int change_row(const char *row, bool gone)
 {
@@ -329,7 +337,8 @@ static void *batches(void *arg)
 
 			snprintf(row, sizeof(row), "row-2-%u", i + k / 4);
 			m = tfs_mutation_new(table, tfs_str(row));
-			MUST((k % 2 ? tfs_mutation_delete_row(m) : tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(k), TFS_S("v"))) == 0);
+			MUST((k % 2 ? tfs_mutation_delete_row(m) : tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(k), TFS_S("v"))) ==
+				0);
 			MUST(tfs_batch_add(b, m) == 0);
 			tfs_mutation_free(m);
 		}
@@ -444,7 +453,8 @@ static void test_old_tablets(void **state)
 	static const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
 	static const struct scan_spec spec = {.what = SCAN_ROWS};
 	const struct ts_row row = {slice_str("row"), &op, 1};
-	static const enum ts_method methods[] = {TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE_ROWS, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO};
+	static const enum ts_method methods[] = {
+		TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE_ROWS, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO};
 	uint32_t tablets;
 
 	(void)state;
@@ -455,7 +465,8 @@ static void test_old_tablets(void **state)
 			assert_int_equal(set_salt(7), 0);
 		for (unsigned k = 0; k < sizeof(methods) / sizeof(*methods); k++) {
 			int errs[1] = {0}, err;
-			struct ts_request q = {.method = methods[k], .table = tablets, .row = row.row, .family = 1, .ts = {.newest = true}};
+			struct ts_request q = {
+				.method = methods[k], .table = tablets, .row = row.row, .family = 1, .ts = {.newest = true}};
 			struct ts_answer a = {.row_errs = errs};
 
 			if (q.method == TS_MUTATE_ROWS) {

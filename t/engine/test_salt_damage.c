@@ -30,8 +30,9 @@ static void fill(void)
 
 	options.no_background = true;
 	open_store();
-	assert_int_equal(tfs_schema_set_text(table, TFS_S("salt = 3; families = ( { name = \"f\"; }, { name = \"g\"; } );"), TFS_NO_TIME,
-					     NULL), 0);
+	assert_int_equal(tfs_schema_set_text(
+				 table, TFS_S("salt = 3; families = ( { name = \"f\"; }, { name = \"g\"; } );"), TFS_NO_TIME, NULL),
+		0);
 	for (unsigned i = 0; i < ROWS; i++) {
 		for (unsigned k = 0; k < VALUE; k++)
 			values[i][k] = (uint8_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);

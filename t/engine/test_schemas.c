@@ -23,8 +23,8 @@ static const char *const names[NAMES] = {"a", "b", "c", "d", "e", "f"};
 static const char *const groups[4] = {"default", "g1", "g2", "g3"};
 
 /* By family id: */
-static _Atomic bool dropped[IDS];                    /* not before its end was asked for */
-static _Atomic uint64_t told[IDS][ROWS][WRITERS];    /* acknowledged: the newest value of each writer's column */
+static _Atomic bool dropped[IDS];                 /* not before its end was asked for */
+static _Atomic uint64_t told[IDS][ROWS][WRITERS]; /* acknowledged: the newest value of each writer's column */
 static _Atomic bool over;
 static _Atomic uint64_t writes, refused, reads, scans, moves, changes[16];
 
@@ -183,8 +183,10 @@ static int by_text(unsigned *x)
 	other = next(x, s->family_count + 1);
 	if (one == out || other == out || one >= s->family_count || other >= s->family_count)
 		one = other = s->family_count;
-	n = (size_t)snprintf(text, sizeof(text), "allow_delete = true; groups = ( { name = \"g1\"; block_size = \"4K\"; }, { name = \"g2\"; compression = \"%s\"; } );"
-			     "families = (", next(x, 2) ? "none" : "lz4");
+	n = (size_t)snprintf(text, sizeof(text),
+		"allow_delete = true; groups = ( { name = \"g1\"; block_size = \"4K\"; }, { name = \"g2\"; compression = \"%s\"; } );"
+		"families = (",
+		next(x, 2) ? "none" : "lz4");
 	for (unsigned i = 0, some = 0; i < s->family_count; i++) {
 		const char *was = s->families[i == one ? other : i == other ? one : i].name;
 
@@ -192,8 +194,8 @@ static int by_text(unsigned *x)
 			dropped[s->families[i].id] = true;
 			continue;
 		}
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s { name = \"%s\"; was = \"%s\"; group = \"%s\"; }", some++ ? "," : "",
-				      s->families[i].name, was, groups[next(x, 3)]);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s { name = \"%s\"; was = \"%s\"; group = \"%s\"; }",
+			some++ ? "," : "", s->families[i].name, was, groups[next(x, 3)]);
 	}
 	(void)snprintf(text + n, sizeof(text) - n, " );");
 	tfs_schema_put(s);
@@ -237,15 +239,19 @@ static int one_change(unsigned *x)
 
 	snprintf(id, sizeof(id), "#%u", some_family(x));
 	switch (what) {
-	case 0: case 1: case 2:
+	case 0:
+	case 1:
+	case 2:
 		e.op = TFS_SCHEMA_FAMILY_ADD;
 		break;
-	case 3: case 4:
+	case 3:
+	case 4:
 		e.op = TFS_SCHEMA_FAMILY_RENAME;
 		e.name = id;
 		e.value = name;
 		break;
-	case 5: case 6:
+	case 5:
+	case 6:
 		e.op = TFS_SCHEMA_FAMILY_GROUP;
 		e.name = id;
 		e.value = group;
@@ -366,8 +372,9 @@ static void test_traffic(void **state)
 	over = true;
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(t[i], NULL);
-	print_message("# %llu writes, %llu refused, %llu reads, %llu scans, %llu splits and merges; changes:", (unsigned long long)writes,
-		      (unsigned long long)refused, (unsigned long long)reads, (unsigned long long)scans, (unsigned long long)moves);
+	print_message(
+		"# %llu writes, %llu refused, %llu reads, %llu scans, %llu splits and merges; changes:", (unsigned long long)writes,
+		(unsigned long long)refused, (unsigned long long)reads, (unsigned long long)scans, (unsigned long long)moves);
 	for (unsigned i = 0; i < 13; i++)
 		print_message(" %llu", (unsigned long long)changes[i]);
 	print_message("\n");
@@ -433,7 +440,8 @@ static void test_removed(void **state)
 	(void)state;
 	options.no_background = true;
 	open_store();
-	set_schema("families = ( { name = \"f\"; }, { name = \"g\"; } ); groups = ( { name = \"default\"; compression = \"none\"; } );");
+	set_schema(
+		"families = ( { name = \"f\"; }, { name = \"g\"; } ); groups = ( { name = \"default\"; compression = \"none\"; } );");
 	for (unsigned i = 0; i < 200; i++) {
 		struct tfs_mutation *m;
 
@@ -456,7 +464,8 @@ static void test_removed(void **state)
 	id = tfs_schema_family(s, "f")->id;
 	tfs_schema_put(s);
 
-	set_schema("families = ( { name = \"g\"; } ); groups = ( { name = \"default\"; compression = \"none\"; } ); allow_delete = true;");
+	set_schema(
+		"families = ( { name = \"g\"; } ); groups = ( { name = \"default\"; compression = \"none\"; } ); allow_delete = true;");
 	assert_int_equal(tfs_compact(table), 0);
 	files = 0;
 	assert_int_equal(files_with(in_dir("store/sst"), MARK, &files), 0);

@@ -49,9 +49,9 @@ static char *everything(void)
 	while ((err = tfs_scan_next(sc, &c)) > 0) {
 		struct tfs_info info;
 
-		n += (size_t)snprintf(p + n, sizeof(text[0]) - n, "%.*s %s %.*s %lld %.*s\n", (int)c.row.size, (const char *)c.row.data,
-				      c.family, (int)c.qualifier.size, (const char *)c.qualifier.data, (long long)c.ts, (int)c.value.size,
-				      (const char *)c.value.data);
+		n += (size_t)snprintf(p + n, sizeof(text[0]) - n, "%.*s %s %.*s %lld %.*s\n", (int)c.row.size,
+			(const char *)c.row.data, c.family, (int)c.qualifier.size, (const char *)c.qualifier.data, (long long)c.ts,
+			(int)c.value.size, (const char *)c.value.data);
 		assert_true(n < sizeof(text[0]));
 		assert_int_equal(tfs_stat(table, c.row, c.family, c.qualifier, tfs_at(c.ts), &info), 0);
 	}

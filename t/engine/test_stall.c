@@ -6,7 +6,7 @@
  * is stuck in a write or an fsync, commits go on in a second file; the log
  * then has each record once, in order, and so has the store that replays it.
  */
-#include "engine/store/log.h"
+#include "engine/log/log.h"
 #include "t/engine/lib.h"
 
 #include <pthread.h>
@@ -20,8 +20,8 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	enum file_op op;
-	const char *in;      /* part of the path */
-	unsigned most;       /* how many wait at it; those after pass */
+	const char *in; /* part of the path */
+	unsigned most;  /* how many wait at it; those after pass */
 	unsigned waiting, came;
 	bool shut;
 } gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -281,10 +281,12 @@ static void two_writers(enum file_op op, bool same)
 			slowest = monotonic_us() - from;
 	}
 	assert_int_equal(tfs_flush(same ? table : other), 0);
-	assert_int_equal(tfs_read(same ? table : other, TFS_S("stalled"), "f", TFS_S("q"), tfs_at(next_ts), 0, value, sizeof(value), &got, NULL), 0);
+	assert_int_equal(tfs_read(same ? table : other, TFS_S("stalled"), "f", TFS_S("q"), tfs_at(next_ts), 0, value, sizeof(value),
+				 &got, NULL),
+		0);
 	assert_false(done); /* that thread is in the system call itself */
-	print_message("# slowest of 50 commits to %s tablet while the first writer hangs in %s: %llu us\n", same ? "the same" : "another",
-		      file_op_names[op], (unsigned long long)slowest);
+	print_message("# slowest of 50 commits to %s tablet while the first writer hangs in %s: %llu us\n",
+		same ? "the same" : "another", file_op_names[op], (unsigned long long)slowest);
 	assert_int_equal(gate.waiting, 1);
 	open_gate();
 	pthread_join(thread, NULL);
@@ -303,7 +305,9 @@ static void two_writers(enum file_op op, bool same)
 	hooks.no_flush = false;
 	open_store();
 	assert_int_equal(tfs_table_open(store, "other", &other), 0);
-	assert_int_equal(tfs_read(same ? table : other, TFS_S("stalled"), "f", TFS_S("q"), tfs_at(next_ts), 0, value, sizeof(value), &got, NULL), 0);
+	assert_int_equal(tfs_read(same ? table : other, TFS_S("stalled"), "f", TFS_S("q"), tfs_at(next_ts), 0, value, sizeof(value),
+				 &got, NULL),
+		0);
 	tfs_table_close(other);
 	assert_int_equal(tfs_read(table, TFS_S("order"), "f", TFS_S("q"), tfs_at(1), 0, value, sizeof(value), &got, NULL), 0);
 	assert_int_equal(got, strlen("while049"));

@@ -6,7 +6,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/task.h"
 #include "engine/server/internal.h"
-#include "engine/store/tablet_impl.h"
+#include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ static int add_tablet(void *arg, const struct tfs_tablet *t)
 	size_t n = strlen(text);
 
 	snprintf(text + n, 4000 - n, "%.*s-%.*s ", (int)t->begin.size, (const char *)t->begin.data, (int)t->end.size,
-		 t->end.size ? (const char *)t->end.data : "");
+		t->end.size ? (const char *)t->end.data : "");
 	return 0;
 }
 
@@ -612,7 +612,7 @@ static void test_traffic(void **state)
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(t[i], NULL);
 	print_message("# %llu writes, %llu reads, %llu scans, %llu splits and merges, %u tablets\n", (unsigned long long)writes,
-		      (unsigned long long)reads, (unsigned long long)scans, (unsigned long long)moves, tablet_count(table));
+		(unsigned long long)reads, (unsigned long long)scans, (unsigned long long)moves, tablet_count(table));
 	assert_true(moves >= 150 && scans >= 20 && writes >= 3000);
 	for (int again = 0; again < 2; again++) {
 		sum = 0;
@@ -621,7 +621,9 @@ static void test_traffic(void **state)
 			char c[24] = "";
 
 			row_name(row, i);
-			assert_int_equal(tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL), 0);
+			assert_int_equal(
+				tfs_read(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL),
+				0);
 			value[got] = 0;
 			assert_int_equal(strtoull(value, NULL, 10), told[i]);
 			if (tfs_read(table, tfs_str(row), "g", TFS_S("n"), TFS_AUTO, 0, c, sizeof(c) - 1, &got, NULL) == 0)

@@ -5,8 +5,8 @@
  * the input, and encoded again gives the same bytes up to the length of
  * varints.
  */
-#include "engine/store/batch_format.h"
-#include "engine/store/props_format.h"
+#include "engine/cell/batch_format.h"
+#include "engine/tablet/props_format.h"
 
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ static void try_batch(struct slice s)
 	while ((more = batch_next(&r, &c)) > 0) {
 		must(batch_next(&again, &d) == 1);
 		must(c.kind == d.kind && c.family == d.family && c.ts == d.ts && slice_eq(c.qualifier, d.qualifier) &&
-		     slice_eq(c.value, d.value));
+			slice_eq(c.value, d.value));
 	}
 	must(batch_next(&again, &d) == 0);
 	buf_fini(&out);

@@ -50,7 +50,7 @@ static void try_block(struct slice s)
 		}
 		if (s.n >= BFF_BLOCK_HEADER_BYTES)
 			bff_block_header(copy, 12345, copy[4], load_be32(copy + 8),
-					 slice_of(copy + BFF_BLOCK_HEADER_BYTES, s.n - BFF_BLOCK_HEADER_BYTES));
+				slice_of(copy + BFF_BLOCK_HEADER_BYTES, s.n - BFF_BLOCK_HEADER_BYTES));
 	}
 	free(copy);
 }
@@ -158,14 +158,14 @@ static void mend(uint8_t *p, size_t n)
 		bff_trailer_encode(end, &t);
 	}
 	if (bff_map_decode(slice_of(p + t.section[BFF_MAP].offset, t.section[BFF_MAP].bytes), t.blocks, t.raw_bytes,
-			   t.section[BFF_DICTIONARY].offset, &m))
+		    t.section[BFF_DICTIONARY].offset, &m))
 		return;
 	for (size_t i = 0; i < m.n; i++) {
 		uint8_t *b = p + m.at[i].physical;
 		size_t stored = (size_t)(m.at[i + 1].physical - m.at[i].physical);
 
 		bff_block_header(b, m.at[i].logical, b[4], load_be32(b + 8),
-				 slice_of(b + BFF_BLOCK_HEADER_BYTES, stored - BFF_BLOCK_HEADER_BYTES));
+			slice_of(b + BFF_BLOCK_HEADER_BYTES, stored - BFF_BLOCK_HEADER_BYTES));
 	}
 	bff_map_fini(&m);
 }
@@ -224,13 +224,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	rest = slice_of(data + 1, size - 1);
 	switch (data[0] % 7) {
-	case 0: try_block(rest); break;
-	case 1: try_map(rest); break;
-	case 2: try_filters(rest); break;
-	case 3: try_trailer(rest); break;
-	case 4: try_codecs(rest); break;
-	case 5: try_file(rest.p, rest.n, false); break;
-	default: try_file(rest.p, rest.n, true); break;
+	case 0:
+		try_block(rest);
+		break;
+	case 1:
+		try_map(rest);
+		break;
+	case 2:
+		try_filters(rest);
+		break;
+	case 3:
+		try_trailer(rest);
+		break;
+	case 4:
+		try_codecs(rest);
+		break;
+	case 5:
+		try_file(rest.p, rest.n, false);
+		break;
+	default:
+		try_file(rest.p, rest.n, true);
+		break;
 	}
 	return 0;
 }
@@ -272,15 +286,14 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 		break;
 	case 1:
 		must(buf_varint(&b, t.blocks) == 0 && buf_varint(&b, t.raw_bytes) == 0 &&
-		     buf_varint(&b, t.section[BFF_DICTIONARY].offset) == 0 &&
-		     buf_append(&b, file.p + t.section[BFF_MAP].offset, t.section[BFF_MAP].bytes) == 0);
+			buf_varint(&b, t.section[BFF_DICTIONARY].offset) == 0 &&
+			buf_append(&b, file.p + t.section[BFF_MAP].offset, t.section[BFF_MAP].bytes) == 0);
 		break;
 	case 2:
 		must(buf_append(&b, file.p + t.section[BFF_FILTERS].offset, t.section[BFF_FILTERS].bytes) == 0);
 		break;
 	case 3:
-		must(buf_be64(&b, file.n) == 0 &&
-		     buf_append(&b, file.p + file.n - BFF_TRAILER_BYTES, BFF_TRAILER_BYTES) == 0);
+		must(buf_be64(&b, file.n) == 0 && buf_append(&b, file.p + file.n - BFF_TRAILER_BYTES, BFF_TRAILER_BYTES) == 0);
 		break;
 	case 4:
 		must(buf_be32(&b, 0x04000000) == 0 && buf_append(&b, file.p + BFF_BLOCK_HEADER_BYTES, 200) == 0);

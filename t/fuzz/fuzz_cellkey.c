@@ -7,16 +7,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/store/cellkey.h"
-#include "engine/store/gc.h"
+#include "engine/cell/cellkey.h"
+#include "engine/cell/gc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 
 static void try_key(struct slice key)
@@ -90,13 +90,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static const char *const rules[] = {
-		"0maxversions=3", "0maxage=7d", "0maxversions=3 or maxage=12h", "0(maxversions=2 or maxage=3us) and maxage=1w",
+		"0maxversions=3",
+		"0maxage=7d",
+		"0maxversions=3 or maxage=12h",
+		"0(maxversions=2 or maxage=3us) and maxage=1w",
 		"0 maxversions = 1 and ( maxage=5ms or maxage=6m ) ",
 	};
 	static struct buf b;
 	const unsigned rule_count = sizeof(rules) / sizeof(rules[0]);
-	struct cellkey k = {.row = slice_of("r\0\xffow", 5), .qualifier = slice_of("q\0", 2), .family = 258, .ts = 7, .seq = 9,
-			    .chunk = 3, .commit = 1307099848000000};
+	struct cellkey k = {.row = slice_of("r\0\xffow", 5),
+		.qualifier = slice_of("q\0", 2),
+		.family = 258,
+		.ts = 7,
+		.seq = 9,
+		.chunk = 3,
+		.commit = 1307099848000000};
 
 	if (i < rule_count) {
 		*data = (const uint8_t *)rules[i];

@@ -19,10 +19,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 #define DONE_MAX 64u
 static const char *const rows[] = {"", "a", "ab", "abc", "b", "drop-rows", "\377", "\377\377"};

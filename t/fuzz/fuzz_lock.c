@@ -11,10 +11,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 
 /* Of a file made of two copies of in. */
@@ -82,9 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
-	static const struct lock_step steps[] = {
-		{.name = "root", .version = 3, .contents = {(const uint8_t *)"abc", 3}}, {.name = "tables/webtable", .remove = true},
-		{.name = "tables/a.tmp", .version = 1}};
+	static const struct lock_step steps[] = {{.name = "root", .version = 3, .contents = {(const uint8_t *)"abc", 3}},
+		{.name = "tables/webtable", .remove = true}, {.name = "tables/a.tmp", .version = 1}};
 	static struct buf b;
 
 	buf_reset(&b);

@@ -10,7 +10,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/store/log_format.h"
+#include "engine/log/log_format.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,10 +18,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 
 static void try_header(struct slice s)
@@ -55,8 +55,8 @@ static void try_body(struct slice s)
 		f.body_bytes = n;
 		f.body_crc = log_body_encode(copy, n, &r);
 		CHECK(log_body_decode(&f, slice_of(copy, log_frame_total(&f) - LOG_FRAME_BYTES), &again));
-		CHECK(slice_eq(r.batch, again.batch) && slice_eq(r.row_from, again.row_from) &&
-		      slice_eq(r.row_to, again.row_to) && r.seq == again.seq && r.token.client == again.token.client);
+		CHECK(slice_eq(r.batch, again.batch) && slice_eq(r.row_from, again.row_from) && slice_eq(r.row_to, again.row_to) &&
+			r.seq == again.seq && r.token.client == again.token.client);
 	}
 	free(body);
 	free(copy);
@@ -91,8 +91,10 @@ static void mend(uint8_t *p, size_t n, uint64_t number)
 	h.durable_lsn = p[1] % h.first_lsn;
 	log_header_encode(p, &h);
 	while (at + LOG_FRAME_BYTES <= n) {
-		struct log_frame f = {
-			.lsn = p[at + 15], .durable = p[at + 23], .body_bytes = p[at + 27], .kind = (enum log_kind)(1 + p[at + 35] % 3)};
+		struct log_frame f = {.lsn = p[at + 15],
+			.durable = p[at + 23],
+			.body_bytes = p[at + 27],
+			.kind = (enum log_kind)(1 + p[at + 35] % 3)};
 		size_t total;
 
 		if (f.kind != LOG_DATA)
@@ -188,11 +190,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	s = slice_of(data + 1, size - 1);
 	switch (data[0] % 5) {
-	case 0: try_header(s); break;
-	case 1: try_body(s); break;
-	case 2: try_frame(s); break;
-	case 3: try_images(s, false); break;
-	default: try_images(s, true); break;
+	case 0:
+		try_header(s);
+		break;
+	case 1:
+		try_body(s);
+		break;
+	case 2:
+		try_frame(s);
+		break;
+	case 3:
+		try_images(s, false);
+		break;
+	default:
+		try_images(s, true);
+		break;
 	}
 	return 0;
 }
@@ -201,7 +213,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t fuzz_example(unsigned i, const uint8_t **data)
 {
 	static uint8_t out[8192];
-	struct log_record r = {.row_from = slice_str("row"), .row_to = slice_str("row2"), .seq = 7, .batch = slice_str("some batch")};
+	struct log_record r = {
+		.row_from = slice_str("row"), .row_to = slice_str("row2"), .seq = 7, .batch = slice_str("some batch")};
 	uint8_t *p = out + (i < 3 ? 1 : 4), *begin;
 	uint32_t n;
 

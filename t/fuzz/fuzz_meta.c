@@ -12,10 +12,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 
 static void same_root(const struct meta_tablet *a, const struct meta_tablet *b)
@@ -39,7 +39,8 @@ static void write_and_read(const struct meta_tablet *m)
 	CHECK(meta_ops_new(m, &arena, &ops, &count) == 0);
 	CHECK(buf_set(&back.end, m->end.p, m->end.n) == 0);
 	for (unsigned i = 0; i < count; i++) {
-		struct scan_cell c = {.family = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value, .size = ops[i].value.n};
+		struct scan_cell c = {
+			.family = ops[i].family, .qualifier = ops[i].qualifier, .value = ops[i].value, .size = ops[i].value.n};
 
 		CHECK(meta_tablet_cell(&back, &c) == 0);
 	}
@@ -119,7 +120,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 static void example_tablet(struct meta_tablet *m)
 {
-	struct tablet_file f = {.incarnation = 3, .number = 9, .table = 16, .bytes = 1000, .seq_min = 1, .seq_max = 300, .newest_us = 5};
+	struct tablet_file f = {
+		.incarnation = 3, .number = 9, .table = 16, .bytes = 1000, .seq_min = 1, .seq_max = 300, .newest_us = 5};
 
 	*m = (struct meta_tablet){.table = 16, .server = 4, .assignment = 2, .seq_mark = 300, .clock_mark = 7, .major_us = 8};
 	CHECK(buf_append(&m->begin, "a", 1) == 0 && buf_append(&m->end, "m", 1) == 0);
@@ -149,7 +151,8 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	} else {
 		CHECK(meta_ops_new(&m, &arena, &ops, &count) == 0);
 		for (unsigned k = 0; k < count; k++)
-			CHECK(buf_u8(&b, (uint8_t)ops[k].family) == 0 && buf_lstr(&b, ops[k].qualifier) == 0 && buf_lstr(&b, ops[k].value) == 0);
+			CHECK(buf_u8(&b, (uint8_t)ops[k].family) == 0 && buf_lstr(&b, ops[k].qualifier) == 0 &&
+				buf_lstr(&b, ops[k].value) == 0);
 	}
 	meta_tablet_fini(&m);
 	arena_fini(&arena);

@@ -18,10 +18,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 enum target { ROW_PATH, CELL_PATH, ROW_KEY, CELL_KEY, TIMESTAMP, TWO_KEYS, TARGETS };
 

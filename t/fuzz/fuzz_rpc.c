@@ -12,10 +12,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 #define OPS 3u
 
@@ -40,7 +40,11 @@ static void ts_request(struct slice in)
 static void ts_answer(unsigned method, struct slice in)
 {
 	static uint8_t into[1000];
-	const struct ts_request q = {.method = (enum ts_method)(1 + method % (TS_METHODS - 1)), .op_count = OPS, .row_count = OPS, .into = into, .length = sizeof into};
+	const struct ts_request q = {.method = (enum ts_method)(1 + method % (TS_METHODS - 1)),
+		.op_count = OPS,
+		.row_count = OPS,
+		.into = into,
+		.length = sizeof into};
 	struct op_result results[OPS] = {0};
 	int row_errs[OPS] = {0};
 	struct ts_answer a = {.results = results, .row_errs = row_errs}, again = a;
@@ -116,15 +120,35 @@ static void example_request(struct buf *b)
 {
 	static const struct op_range range = {5, {(const uint8_t *)"bytes", 5}};
 	static const uint16_t families[] = {1, 700};
-	const struct op ops[] = {
-		{.kind = OP_WRITE, .family = 3, .qualifier = slice_str("q"), .ts = {.newest = true, .us = -1}, .base = OP_BASE_NEWEST,
-		 .truncate_to = UINT64_MAX, .ranges = &range, .range_count = 1, .append = slice_str("more")},
-		{.kind = OP_MOVE, .family = 3, .to_family = 4, .qualifier = slice_str("q"), .to_qualifier = slice_str("r"), .noreplace = true},
+	const struct op ops[] = {{.kind = OP_WRITE,
+					 .family = 3,
+					 .qualifier = slice_str("q"),
+					 .ts = {.newest = true, .us = -1},
+					 .base = OP_BASE_NEWEST,
+					 .truncate_to = UINT64_MAX,
+					 .ranges = &range,
+					 .range_count = 1,
+					 .append = slice_str("more")},
+		{.kind = OP_MOVE,
+			.family = 3,
+			.to_family = 4,
+			.qualifier = slice_str("q"),
+			.to_qualifier = slice_str("r"),
+			.noreplace = true},
 		{.kind = OP_INCREMENT, .family = 1, .by = -7, .value = slice_str("")}};
 	const struct ts_row rows[] = {{slice_str("r1"), ops, 2}, {slice_str("r2"), ops + 2, 1}};
-	const struct scan_spec spec = {.what = SCAN_KEYS, .row_from = slice_str("a"), .families = families, .family_count = 2, .limit = 9};
-	const struct ts_request q = {.method = TS_MUTATE, .table = 16, .row = slice_str("com.cnn.www"), .ops = ops, .op_count = 3,
-				     .token = {1, 2, 3}, .spec = &spec, .length = 100, .rows = rows, .row_count = 2};
+	const struct scan_spec spec = {
+		.what = SCAN_KEYS, .row_from = slice_str("a"), .families = families, .family_count = 2, .limit = 9};
+	const struct ts_request q = {.method = TS_MUTATE,
+		.table = 16,
+		.row = slice_str("com.cnn.www"),
+		.ops = ops,
+		.op_count = 3,
+		.token = {1, 2, 3},
+		.spec = &spec,
+		.length = 100,
+		.rows = rows,
+		.row_count = 2};
 
 	CHECK(buf_u8(b, 0) == 0 && ts_request_pack(&q, b) == 0);
 }
@@ -132,7 +156,8 @@ static void example_request(struct buf *b)
 static void example_mutated(struct buf *b)
 {
 	const struct ts_request q = {.method = TS_MUTATE, .op_count = OPS};
-	struct op_result results[OPS] = {{.ts = 5, .counter = -1, .size = 9, .replaced = true}, {.ts = INT64_MIN}, {.size = UINT64_MAX}};
+	struct op_result results[OPS] = {
+		{.ts = 5, .counter = -1, .size = 9, .replaced = true}, {.ts = INT64_MIN}, {.size = UINT64_MAX}};
 	const struct ts_answer a = {.results = results};
 
 	CHECK(buf_u8(b, 1 + 4 * (TS_MUTATE - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
@@ -150,9 +175,17 @@ static void example_rows(struct buf *b)
 static void example_info(struct buf *b)
 {
 	const struct ts_request q = {.method = TS_TABLET_INFO};
-	const struct ts_answer a = {.tablet = {.begin = slice_str("a"), .end = slice_str("m"), .disk_bytes = 5, .raw_bytes = 6, .memory_bytes = 7,
-					       .cells = 8, .tombstones = 9, .files = 10, .memtables = 1, .server = slice_str("local"),
-					       .state = slice_str("serving")}};
+	const struct ts_answer a = {.tablet = {.begin = slice_str("a"),
+					    .end = slice_str("m"),
+					    .disk_bytes = 5,
+					    .raw_bytes = 6,
+					    .memory_bytes = 7,
+					    .cells = 8,
+					    .tombstones = 9,
+					    .files = 10,
+					    .memtables = 1,
+					    .server = slice_str("local"),
+					    .state = slice_str("serving")}};
 
 	CHECK(buf_u8(b, 1 + 4 * (TS_TABLET_INFO - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
 }
@@ -160,11 +193,17 @@ static void example_info(struct buf *b)
 static void example_answer(struct buf *b)
 {
 	static uint8_t into[10] = "123456789";
-	struct scan_cell cells[] = {{.row = slice_str("r"), .qualifier = slice_str(""), .value = slice_str("v"), .family = 1, .ts = 5, .size = 1},
-				    {.row = slice_str("r"), .qualifier = slice_str("q"), .family = 2, .size = 1 << 20}};
+	struct scan_cell cells[] = {
+		{.row = slice_str("r"), .qualifier = slice_str(""), .value = slice_str("v"), .family = 1, .ts = 5, .size = 1},
+		{.row = slice_str("r"), .qualifier = slice_str("q"), .family = 2, .size = 1 << 20}};
 	const struct ts_request q = {.method = TS_READ, .into = into, .length = sizeof into};
-	const struct ts_answer a = {.got = 5, .ts = 9, .size = 50, .exists = true, .scan = 7, .tablet_end = slice_str("m"),
-				    .batch = {.cells = cells, .count = 2, .cap = 2}};
+	const struct ts_answer a = {.got = 5,
+		.ts = 9,
+		.size = 50,
+		.exists = true,
+		.scan = 7,
+		.tablet_end = slice_str("m"),
+		.batch = {.cells = cells, .count = 2, .cap = 2}};
 
 	CHECK(buf_u8(b, 1 + 4 * (TS_READ - 1)) == 0 && ts_answer_pack(&q, &a, b) == 0);
 }
@@ -172,7 +211,12 @@ static void example_answer(struct buf *b)
 static void example_master(struct buf *b, bool answer)
 {
 	static const struct tfs_schema_edit edit = {.op = TFS_SCHEMA_FAMILY_GC, .name = "f", .value = "maxversions=1"};
-	const struct ms_request q = {.method = MS_SCHEMA_CHANGE, .name = "webtable", .to = "", .count = 10, .text = slice_str("salt = 0;"), .edit = &edit};
+	const struct ms_request q = {.method = MS_SCHEMA_CHANGE,
+		.name = "webtable",
+		.to = "",
+		.count = 10,
+		.text = slice_str("salt = 0;"),
+		.edit = &edit};
 	char names[2][TFS_NAME_MAX + 1] = {"a", "b"}, why[] = "line 3";
 	struct ms_answer a = {.err = -22, .why = why, .names = names, .name_count = 2};
 	struct schema *s;

@@ -12,10 +12,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 
 static void try_encode(const struct schema *s)

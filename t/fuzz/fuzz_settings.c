@@ -22,10 +22,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t fuzz_example(unsigned i, const uint8_t **data);
 
-#define CHECK(x)                 \
-	do {                     \
-		if (!(x))        \
-			abort(); \
+#define CHECK(x)                                                                                                                   \
+	do {                                                                                                                       \
+		if (!(x))                                                                                                          \
+			abort();                                                                                                   \
 	} while (0)
 
 static void try_config(struct slice text)
@@ -51,7 +51,7 @@ static void try_config(struct slice text)
 	} else {
 		CHECK(o.block_cache_bytes >= 1 << 20 && o.memtable_bytes >= 1 << 20 && o.log_segment_bytes >= 1 << 20);
 		CHECK(o.compaction_threads >= 1 && o.compaction_threads <= 64 && o.sync_interval_us >= 1000 &&
-		      o.major_within_us >= 3600000000ull && (!o.compaction_rate || o.compaction_rate >= 1u << 20));
+			o.major_within_us >= 3600000000ull && (!o.compaction_rate || o.compaction_rate >= 1u << 20));
 		CHECK(o.log_level >= -1 && o.log_level <= MSG_DEBUG);
 	}
 	free(why);
@@ -114,7 +114,7 @@ static void try_format(struct slice text)
 		CHECK(version == 77);
 	else
 		CHECK(version > 0 && store_format_encode(version, &again) == 0 &&
-		      (version == 1 || whole == slice_eq(text, buf_slice(&again))));
+			(version == 1 || whole == slice_eq(text, buf_slice(&again))));
 	buf_fini(&again);
 }
 
@@ -137,8 +137,13 @@ static void try_setting(uint8_t which, struct slice text)
 	};
 	const unsigned k = which % (sizeof(settings) / sizeof(settings[0]));
 	char *value = terminated(text), *why = NULL;
-	struct tfs_schema_edit e = {.op = settings[k].op, .name = settings[k].name ? settings[k].name : value, .value = value,
-				    .explicit_act = true, .mode = 0644, .uid = 0, .gid = 0};
+	struct tfs_schema_edit e = {.op = settings[k].op,
+		.name = settings[k].name ? settings[k].name : value,
+		.value = value,
+		.explicit_act = true,
+		.mode = 0644,
+		.uid = 0,
+		.gid = 0};
 	const struct tfs_schema_edit family = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
 	struct schema *empty, *s, *t = NULL, *back;
 	uint16_t *dropped = NULL, gone;
@@ -153,7 +158,8 @@ static void try_setting(uint8_t which, struct slice text)
 	CHECK((err == 0) == (t != NULL) && (err != -EINVAL || why));
 	if (t) {
 		/* What the setting made of the schema, .schema can say and its file can hold. */
-		CHECK(schema_set_text(t, slice_of(schema_public(t)->text, schema_public(t)->text_size), 3, &back, &dropped, &count, &allow, NULL) == 0);
+		CHECK(schema_set_text(t, slice_of(schema_public(t)->text, schema_public(t)->text_size), 3, &back, &dropped, &count,
+			      &allow, NULL) == 0);
 		CHECK(count == 0);
 		schema_put(back);
 		CHECK(schema_encode(t, &bytes) == 0 && schema_decode(buf_slice(&bytes), &back) == 0);
@@ -203,11 +209,29 @@ size_t fuzz_example(unsigned i, const uint8_t **data)
 	static const char *const texts[] = {
 		"0# all of them\nblock_cache = \"64M\"; memtable = 16777216; table_cache = \"8M\";\nlog_segment = \"4MiB\"; sync_interval = \"500ms\";\n"
 		"compaction_threads = 2; compaction_rate = \"8M\"; major_within = \"30d\"; log_level = \"info\";\n",
-		"0log_level = 17.5;", "0memtable = ( { a = [ 1, 2 ]; }, 0x7fffffffffffffffL );", "0compaction_threads = 8L; # \n/* */",
-		"1128M", "19223372036854775807", "164KiB", "2500ms", "252w", "3-9223372036854775808\n", "3 +17 ", "3x",
-		"4tabletfs data directory, format 1\n", "4tabletfs data directory, format 2, CRC-32C 0163b4ae\n",
-		"52maxversions=3 or (maxage=7d and maxversions=9)\n", "53default\n", "54counter", "55zstd-dict\n", "5619\n", "5764K\n", "5810\n",
-		"59true\n", "50family-2.x", "51pages",
+		"0log_level = 17.5;",
+		"0memtable = ( { a = [ 1, 2 ]; }, 0x7fffffffffffffffL );",
+		"0compaction_threads = 8L; # \n/* */",
+		"1128M",
+		"19223372036854775807",
+		"164KiB",
+		"2500ms",
+		"252w",
+		"3-9223372036854775808\n",
+		"3 +17 ",
+		"3x",
+		"4tabletfs data directory, format 1\n",
+		"4tabletfs data directory, format 2, CRC-32C 0163b4ae\n",
+		"52maxversions=3 or (maxage=7d and maxversions=9)\n",
+		"53default\n",
+		"54counter",
+		"55zstd-dict\n",
+		"5619\n",
+		"5764K\n",
+		"5810\n",
+		"59true\n",
+		"50family-2.x",
+		"51pages",
 	};
 
 	if (i >= sizeof(texts) / sizeof(texts[0]))

@@ -181,8 +181,11 @@ static void feed_mutated(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"runs", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-		{"seconds", required_argument, NULL, 't'}, {"write", required_argument, NULL, 'w'}, {NULL, 0, NULL, 0},
+		{"runs", required_argument, NULL, 'n'},
+		{"seed", required_argument, NULL, 's'},
+		{"seconds", required_argument, NULL, 't'},
+		{"write", required_argument, NULL, 'w'},
+		{NULL, 0, NULL, 0},
 	};
 	unsigned long runs = 0, seconds = 0, seed = 1, done = 0;
 	bool files_only = true;
@@ -193,10 +196,19 @@ int main(int argc, char **argv)
 		unsigned long v = optarg ? strtoul(optarg, NULL, 10) : 0;
 
 		switch (opt) {
-		case 'n': runs = v; files_only = false; break;
-		case 's': seed = v; break;
-		case 't': seconds = v; files_only = false; break;
-		case 'w': return write_examples(optarg);
+		case 'n':
+			runs = v;
+			files_only = false;
+			break;
+		case 's':
+			seed = v;
+			break;
+		case 't':
+			seconds = v;
+			files_only = false;
+			break;
+		case 'w':
+			return write_examples(optarg);
 		default:
 			fprintf(stderr, "usage: %s [--runs N] [--seconds S] [--seed N] [--write DIR] [FILE...]\n", argv[0]);
 			return 2;

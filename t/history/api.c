@@ -10,12 +10,10 @@
 
 const struct api api_library = {
 #define API_LIBRARY(f) .f = tfs_##f,
-	API_FUNCTIONS(API_LIBRARY)
-};
+	API_FUNCTIONS(API_LIBRARY)};
 const struct api api_model = {
 #define API_MODEL(f) .f = model_##f,
-	API_FUNCTIONS(API_MODEL)
-};
+	API_FUNCTIONS(API_MODEL)};
 
 _Atomic int64_t history_clock = CLOCK_BASE;
 bool history_set_back;

@@ -14,6 +14,7 @@
 #include "engine/tabletfs.h"
 
 /* ---- both implementations of tabletfs.h behind one face ---- */
+/* clang-format off */
 #define API_FUNCTIONS(X)                                                                                              \
 	X(close) X(sync) X(table_create) X(table_drop) X(table_rename) X(table_list) X(table_open) X(table_close)     \
 	X(table_empty) X(schema_get) X(schema_put) X(schema_set_text) X(schema_change) X(mutation_new)                \
@@ -21,6 +22,7 @@
 	X(mutation_delete_family) X(mutation_delete_row) X(mutation_set_time) X(mutation_move) X(mutation_increment)  \
 	X(mutation_check) X(apply) X(scan_new) X(scan_next) X(scan_free) X(stat) X(read) X(row_exists) X(usage)       \
 	X(tablets) X(split) X(merge) X(flush) X(compact) X(status) X(metrics)
+/* clang-format on */
 struct api {
 #define API_FIELD(f) __typeof__(&tfs_##f) f;
 	API_FUNCTIONS(API_FIELD)
@@ -63,16 +65,16 @@ void side_open_tables(struct side *s);
 void side_close_tables(struct side *s);
 
 enum {
-	STEP_AUTO = 1,    /* timestamps by the store's clock */
-	STEP_TABLES = 2,  /* tables made, dropped, renamed */
-	STEP_SCHEMA = 4,  /* families, groups, owners */
-	STEP_BIG = 8,     /* values beyond a chunk */
-	STEP_SYNC = 16,   /* some mutations with TFS_APPLY_SYNC */
-	STEP_LONG = 32,   /* keys of the greatest length, and longer */
-	STEP_AGES = 64,   /* cells that expire */
-	STEP_TABLETS = 256, /* tablets split and merged */
-	STEP_SALTED = 512, /* the first table is salted, and schemas salt others */
-	STEP_SINGLE = 128, /* every step is at most one durable change of what the store holds */
+	STEP_AUTO = 1,       /* timestamps by the store's clock */
+	STEP_TABLES = 2,     /* tables made, dropped, renamed */
+	STEP_SCHEMA = 4,     /* families, groups, owners */
+	STEP_BIG = 8,        /* values beyond a chunk */
+	STEP_SYNC = 16,      /* some mutations with TFS_APPLY_SYNC */
+	STEP_LONG = 32,      /* keys of the greatest length, and longer */
+	STEP_AGES = 64,      /* cells that expire */
+	STEP_TABLETS = 256,  /* tablets split and merged */
+	STEP_SALTED = 512,   /* the first table is salted, and schemas salt others */
+	STEP_SINGLE = 128,   /* every step is at most one durable change of what the store holds */
 	STEP_CHANGES = 1024, /* more of the steps that are rare: changes of tables, schemas and tablets */
 };
 struct step {
@@ -80,8 +82,22 @@ struct step {
 	unsigned flags;
 };
 enum step_kind {
-	STEP_MUTATE, STEP_SCAN, STEP_POINT, STEP_TABLE, STEP_EDIT, STEP_RULES, STEP_FLUSH, STEP_COMPACT, STEP_SYNCS, STEP_REOPEN,
-	STEP_MERGE, STEP_ALL, STEP_SPLIT, STEP_JOIN, STEP_SWEEP, STEP_METADATA
+	STEP_MUTATE,
+	STEP_SCAN,
+	STEP_POINT,
+	STEP_TABLE,
+	STEP_EDIT,
+	STEP_RULES,
+	STEP_FLUSH,
+	STEP_COMPACT,
+	STEP_SYNCS,
+	STEP_REOPEN,
+	STEP_MERGE,
+	STEP_ALL,
+	STEP_SPLIT,
+	STEP_JOIN,
+	STEP_SWEEP,
+	STEP_METADATA
 };
 #define STEP_KINDS (STEP_METADATA + 1)
 extern const char *const step_kind_names[STEP_KINDS];

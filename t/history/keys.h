@@ -13,7 +13,8 @@ const char *pick_family(struct rng *r);
 int64_t pick_time(struct rng *r);
 struct tfs_bytes pick_value(struct rng *r, unsigned flags);
 
-int step_mutate(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, bool sync, struct out *o, struct tfs_bytes *row);
+int step_mutate(
+	struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, bool sync, struct out *o, struct tfs_bytes *row);
 
 /* ---- look.c: scans and point reads ---- */
 int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o);

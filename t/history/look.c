@@ -34,7 +34,7 @@ void say_scan(struct side *s, struct tfs_table *t, const struct tfs_scan_spec *s
 		say(o, ":");
 		say_bytes(o, c.qualifier);
 		say(o, " @%lld expires %lld committed %lld size %llu ", (long long)c.ts, (long long)c.expires_us, COMMIT_MS(c),
-		    (unsigned long long)c.size);
+			(unsigned long long)c.size);
 		say_bytes(o, c.value);
 		say(o, "\n");
 	}
@@ -144,7 +144,7 @@ int step_point(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 		} else if (one_in(r, 3)) {
 			err = s->api->stat(t, row, family, qualifier, ts, &info);
 			say(o, "stat %s %lld %llu %lld %lld\n", strerror(-err), (long long)info.ts, (unsigned long long)info.size,
-			    (long long)info.expires_us, COMMIT_MS(info));
+				(long long)info.expires_us, COMMIT_MS(info));
 		} else {
 			uint64_t offset = one_in(r, 3) ? 0 : below(r, one_in(r, 3) ? 1 << 20 : 50);
 			size_t want = below(r, one_in(r, 4) ? 600000 : 100), got = 0;
@@ -155,8 +155,8 @@ int step_point(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 			err = s->api->read(t, row, family, qualifier, ts, offset, p, want, &got, one_in(r, 2) ? &info : NULL);
 			say(o, "read %llu+%zu %s %zu ", (unsigned long long)offset, want, strerror(-err), got);
 			say_bytes(o, tfs_bytes_of(p, err ? 0 : got));
-			say(o, " %lld %llu %lld %lld\n", (long long)info.ts, (unsigned long long)info.size, (long long)info.expires_us,
-			    COMMIT_MS(info));
+			say(o, " %lld %llu %lld %lld\n", (long long)info.ts, (unsigned long long)info.size,
+				(long long)info.expires_us, COMMIT_MS(info));
 			free(p);
 		}
 	}

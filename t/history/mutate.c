@@ -35,7 +35,14 @@ static pthread_once_t made = PTHREAD_ONCE_INIT;
 struct tfs_bytes pick_row(struct rng *r, unsigned flags)
 {
 	static const struct tfs_bytes rows[] = {
-		{"a", 1}, {"a\0", 2}, {"a\0\xff", 3}, {"a\0\x01", 3}, {"ab", 2}, {"\xff\xff", 2}, {"\0", 1}, {"com.cnn.www", 11},
+		{"a", 1},
+		{"a\0", 2},
+		{"a\0\xff", 3},
+		{"a\0\x01", 3},
+		{"ab", 2},
+		{"\xff\xff", 2},
+		{"\0", 1},
+		{"com.cnn.www", 11},
 	};
 	unsigned n = sizeof(rows) / sizeof(*rows);
 
@@ -52,7 +59,8 @@ struct tfs_bytes pick_row(struct rng *r, unsigned flags)
 
 struct tfs_bytes pick_qualifier(struct rng *r, unsigned flags)
 {
-	static const struct tfs_bytes qualifiers[] = {{"", 0}, {"q", 1}, {"q\0", 2}, {"q\0\xff", 3}, {"\xff", 1}, {"\0\x01", 2}, {"q@1", 3}};
+	static const struct tfs_bytes qualifiers[] = {
+		{"", 0}, {"q", 1}, {"q\0", 2}, {"q\0\xff", 3}, {"\xff", 1}, {"\0\x01", 2}, {"q@1", 3}};
 
 	pthread_once(&made, make_bytes);
 	if ((flags & STEP_LONG) && one_in(r, 60))
@@ -79,7 +87,8 @@ int64_t pick_time(struct rng *r)
 }
 
 /* Counters, and texts that are almost counters. */
-static const char *const numbers[] = {"7\n", "-3", " 12 ", "+3\n", "9223372036854775807\n", "9223372036854775808", "-9223372036854775808\n", "1 2", "-", "\n"};
+static const char *const numbers[] = {
+	"7\n", "-3", " 12 ", "+3\n", "9223372036854775807\n", "9223372036854775808", "-9223372036854775808\n", "1 2", "-", "\n"};
 
 struct tfs_bytes pick_value(struct rng *r, unsigned flags)
 {
@@ -90,7 +99,11 @@ struct tfs_bytes pick_value(struct rng *r, unsigned flags)
 	case 0:
 		n = 0;
 		break;
-	case 1: case 2: case 3: case 4: case 5:
+	case 1:
+	case 2:
+	case 3:
+	case 4:
+	case 5:
 		n = below(r, 4000);
 		break;
 	case 6:
@@ -152,7 +165,7 @@ static void say_ts(struct out *o, struct tfs_ts t)
 }
 
 static int add_write(const struct api *api, struct tfs_mutation *m, struct rng *r, unsigned flags, const char *family,
-		     struct tfs_bytes qualifier, struct room *room, unsigned i, struct out *o)
+	struct tfs_bytes qualifier, struct room *room, unsigned i, struct out *o)
 {
 	struct tfs_write *w = &room->write[i];
 	unsigned n = (unsigned)below(r, 4);
@@ -196,7 +209,7 @@ static int add_write(const struct api *api, struct tfs_mutation *m, struct rng *
 
 /* One operation, added and said. */
 static int add_op(const struct api *api, struct tfs_mutation *m, struct rng *r, unsigned flags, struct room *room, unsigned i,
-		  bool surely, struct out *o)
+	bool surely, struct out *o)
 {
 	const char *family = pick_family(r), *to_family;
 	struct tfs_bytes qualifier = pick_qualifier(r, flags), to_qualifier, value;
@@ -222,10 +235,16 @@ static int add_op(const struct api *api, struct tfs_mutation *m, struct rng *r, 
 		say_bytes(o, value);
 		err = api->mutation_put(m, family, qualifier, ts, value);
 		break;
-	case 9: case 10: case 11: case 12: case 13: case 14:
+	case 9:
+	case 10:
+	case 11:
+	case 12:
+	case 13:
+	case 14:
 		err = add_write(api, m, r, flags, family, qualifier, room, i, o);
 		break;
-	case 15: case 16:
+	case 15:
+	case 16:
 		us = pick_time(r);
 		say(o, "delete_version %lld", (long long)us);
 		err = api->mutation_delete_version(m, family, qualifier, us);
@@ -243,12 +262,18 @@ static int add_op(const struct api *api, struct tfs_mutation *m, struct rng *r, 
 			err = api->mutation_delete_row(m);
 		}
 		break;
-	case 19: case 20: case 21:
+	case 19:
+	case 20:
+	case 21:
 		us = pick_time(r);
 		say(o, "set_time %lld", (long long)us);
 		err = api->mutation_set_time(m, family, qualifier, us);
 		break;
-	case 22: case 23: case 24: case 25: case 26:
+	case 22:
+	case 23:
+	case 24:
+	case 25:
+	case 26:
 		ts = pick_which(r);
 		to = pick_which(r);
 		to_family = pick_family(r);
@@ -264,7 +289,8 @@ static int add_op(const struct api *api, struct tfs_mutation *m, struct rng *r, 
 			say(o, " noreplace");
 		err = api->mutation_move(m, family, qualifier, ts, to_family, to_qualifier, to, noreplace);
 		break;
-	case 27: case 28:
+	case 27:
+	case 28:
 		if (flags & STEP_AUTO) {
 			us = one_in(r, 10) ? (one_in(r, 2) ? INT64_MAX : INT64_MIN) : (int64_t)below(r, 100) - 50;
 			say(o, "increment %lld", (long long)us);
@@ -324,7 +350,7 @@ int step_mutate(struct side *s, struct tfs_table *t, struct rng *r, unsigned fla
 	say(o, "  = %s\n", err ? strerror(-err) : "done");
 	for (unsigned i = 0; i < n && !err; i++)
 		say(o, "  result ts %lld size %llu counter %lld%s\n", (long long)results[i].ts, (unsigned long long)results[i].size,
-		    (long long)results[i].counter, results[i].replaced ? " replaced" : "");
+			(long long)results[i].counter, results[i].replaced ? " replaced" : "");
 	s->api->mutation_free(m);
 	return err;
 }

@@ -20,19 +20,19 @@ void say_schema(struct side *s, struct tfs_table *t, struct out *o)
 		return;
 	}
 	/* To the millisecond, as the clock moves: background work draws unique times in between. */
-	say(o, "  schema %s %u:%u %o set %d hidden %d mtime %lld tablet %llu salt %d\n", c->name, c->uid, c->gid, c->mode, c->is_set,
-	    c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size, c->salt);
+	say(o, "  schema %s %u:%u %o set %d hidden %d mtime %lld tablet %llu salt %d\n", c->name, c->uid, c->gid, c->mode,
+		c->is_set, c->is_hidden, (long long)(c->mtime_us / 1000), (unsigned long long)c->tablet_size, c->salt);
 	for (unsigned i = 0; i < c->family_count; i++) {
 		const struct tfs_family *f = &c->families[i];
 
 		say(o, "  family %s(%u) gc \"%s\" group %s type %d %u:%u %o acl \"%s\" age %lld\n", f->name, f->id, f->gc, f->group,
-		    f->type, f->uid, f->gid, f->mode, f->acl, (long long)f->max_age_us);
+			f->type, f->uid, f->gid, f->mode, f->acl, (long long)f->max_age_us);
 	}
 	for (unsigned i = 0; i < c->group_count; i++) {
 		const struct tfs_group *g = &c->groups[i];
 
 		say(o, "  group %s(%u) %s %d %u %d %d\n", g->name, g->id, g->compression, g->level, g->block_size, g->bloom_bits,
-		    g->in_memory);
+			g->in_memory);
 	}
 	say(o, "  text %zu: %.*s\n", c->text_size, (int)c->text_size, c->text);
 	s->api->schema_put(c);
@@ -118,13 +118,17 @@ int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 	int err;
 
 	switch (what) {
-	case 0: case 1: case 2:
-		err = s->api->table_create(s->store, table_names[k], (uid_t)below(r, 3), (gid_t)below(r, 3), one_in(r, 2) ? 0755 : 0700);
+	case 0:
+	case 1:
+	case 2:
+		err = s->api->table_create(
+			s->store, table_names[k], (uid_t)below(r, 3), (gid_t)below(r, 3), one_in(r, 2) ? 0755 : 0700);
 		say(o, "create %s: %s\n", table_names[k], strerror(-err));
 		if (!err)
 			open_handle(s, k, o);
 		return err;
-	case 3: case 4:
+	case 3:
+	case 4:
 		if (s->table[k] && clear && !(flags & STEP_SINGLE))
 			purge(s, s->table[k], NULL);
 		err = s->api->table_drop(s->store, table_names[k]);
@@ -132,7 +136,8 @@ int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 		if (!err)
 			let_go(s, k, o);
 		return err;
-	case 5: case 6:
+	case 5:
+	case 6:
 		return rename_table(s, r, flags, o);
 	default:
 		err = s->api->table_list(s->store, clear ? "" : table_names[k], names, one_in(r, 2) ? TABLES + 1 : 1);
@@ -145,9 +150,26 @@ int step_table(struct side *s, struct rng *r, unsigned flags, struct out *o)
 }
 
 const char *const schema_op_names[TFS_SCHEMA_GROUP_RENAME + 1] = {
-	"table mode", "table owner", "time", "hide", "family add", "family drop", "family mode", "family owner", "family gc",
-	"family group", "family type", "group add", "group drop", "compression", "level", "block size", "bloom bits", "in memory",
-	"family rename", "group rename",
+	"table mode",
+	"table owner",
+	"time",
+	"hide",
+	"family add",
+	"family drop",
+	"family mode",
+	"family owner",
+	"family gc",
+	"family group",
+	"family type",
+	"group add",
+	"group drop",
+	"compression",
+	"level",
+	"block size",
+	"bloom bits",
+	"in memory",
+	"family rename",
+	"group rename",
 };
 
 static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_edit *e, struct out *o)
@@ -163,8 +185,18 @@ static int change(struct side *s, struct tfs_table *t, const struct tfs_schema_e
 static const char *pick_gc(struct rng *r)
 {
 	static const char *const rules[] = {
-		"", "maxversions=1", "maxversions=2", "maxversions=3", "maxage=1h", "maxage=10m", "maxversions=2 or maxage=1h",
-		"maxversions=1 and maxage=1h", "(maxage=10m or maxversions=3) and maxage=1m", "maxage=3w", "maxversions=0", "rubbish=1",
+		"",
+		"maxversions=1",
+		"maxversions=2",
+		"maxversions=3",
+		"maxage=1h",
+		"maxage=10m",
+		"maxversions=2 or maxage=1h",
+		"maxversions=1 and maxage=1h",
+		"(maxage=10m or maxversions=3) and maxage=1m",
+		"maxage=3w",
+		"maxversions=0",
+		"rubbish=1",
 	};
 
 	return rules[below(r, sizeof(rules) / sizeof(*rules))];
@@ -181,12 +213,32 @@ static unsigned renamed(struct rng *r, unsigned flags)
 int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o)
 {
 	static const enum tfs_schema_op ops[] = {
-		TFS_SCHEMA_TABLE_MODE, TFS_SCHEMA_TABLE_OWNER, TFS_SCHEMA_TIME, TFS_SCHEMA_HIDE, TFS_SCHEMA_FAMILY_ADD,
-		TFS_SCHEMA_FAMILY_ADD, TFS_SCHEMA_FAMILY_ADD, TFS_SCHEMA_FAMILY_DROP, TFS_SCHEMA_FAMILY_DROP, TFS_SCHEMA_FAMILY_MODE,
-		TFS_SCHEMA_FAMILY_OWNER, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_TYPE, TFS_SCHEMA_GROUP_ADD,
-		TFS_SCHEMA_GROUP_DROP, TFS_SCHEMA_GROUP_COMPRESSION, TFS_SCHEMA_GROUP_LEVEL, TFS_SCHEMA_GROUP_BLOCK_SIZE,
-		TFS_SCHEMA_GROUP_BLOOM_BITS, TFS_SCHEMA_GROUP_IN_MEMORY, TFS_SCHEMA_FAMILY_GROUP, TFS_SCHEMA_FAMILY_RENAME,
-		TFS_SCHEMA_FAMILY_RENAME, TFS_SCHEMA_FAMILY_RENAME, TFS_SCHEMA_GROUP_RENAME,
+		TFS_SCHEMA_TABLE_MODE,
+		TFS_SCHEMA_TABLE_OWNER,
+		TFS_SCHEMA_TIME,
+		TFS_SCHEMA_HIDE,
+		TFS_SCHEMA_FAMILY_ADD,
+		TFS_SCHEMA_FAMILY_ADD,
+		TFS_SCHEMA_FAMILY_ADD,
+		TFS_SCHEMA_FAMILY_DROP,
+		TFS_SCHEMA_FAMILY_DROP,
+		TFS_SCHEMA_FAMILY_MODE,
+		TFS_SCHEMA_FAMILY_OWNER,
+		TFS_SCHEMA_FAMILY_GROUP,
+		TFS_SCHEMA_FAMILY_GROUP,
+		TFS_SCHEMA_FAMILY_TYPE,
+		TFS_SCHEMA_GROUP_ADD,
+		TFS_SCHEMA_GROUP_DROP,
+		TFS_SCHEMA_GROUP_COMPRESSION,
+		TFS_SCHEMA_GROUP_LEVEL,
+		TFS_SCHEMA_GROUP_BLOCK_SIZE,
+		TFS_SCHEMA_GROUP_BLOOM_BITS,
+		TFS_SCHEMA_GROUP_IN_MEMORY,
+		TFS_SCHEMA_FAMILY_GROUP,
+		TFS_SCHEMA_FAMILY_RENAME,
+		TFS_SCHEMA_FAMILY_RENAME,
+		TFS_SCHEMA_FAMILY_RENAME,
+		TFS_SCHEMA_GROUP_RENAME,
 	};
 	static const char *const refs[] = {"#1", "#2", "#3", "#9"};
 	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "bzip2"};
@@ -196,7 +248,8 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	struct tfs_schema_edit e = {.op = ops[below(r, sizeof(ops) / sizeof(*ops))]};
 	int err;
 
-	if (e.op == TFS_SCHEMA_FAMILY_TYPE && (flags & STEP_AGES)) /* hidden cells would keep it from changing: step_rules does it */
+	if (e.op == TFS_SCHEMA_FAMILY_TYPE &&
+		(flags & STEP_AGES)) /* hidden cells would keep it from changing: step_rules does it */
 		e.op = TFS_SCHEMA_FAMILY_MODE;
 	e.explicit_act = one_in(r, 3);
 	e.uid = (uid_t)below(r, 3);
@@ -205,15 +258,21 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	e.mtime_us = CLOCK_BASE + (int64_t)below(r, 1000);
 	e.name = groups[below(r, 3)];
 	switch (e.op) {
-	case TFS_SCHEMA_FAMILY_ADD: case TFS_SCHEMA_FAMILY_DROP: case TFS_SCHEMA_FAMILY_MODE: case TFS_SCHEMA_FAMILY_OWNER:
-	case TFS_SCHEMA_FAMILY_GC: case TFS_SCHEMA_FAMILY_GROUP: case TFS_SCHEMA_FAMILY_TYPE:
+	case TFS_SCHEMA_FAMILY_ADD:
+	case TFS_SCHEMA_FAMILY_DROP:
+	case TFS_SCHEMA_FAMILY_MODE:
+	case TFS_SCHEMA_FAMILY_OWNER:
+	case TFS_SCHEMA_FAMILY_GC:
+	case TFS_SCHEMA_FAMILY_GROUP:
+	case TFS_SCHEMA_FAMILY_TYPE:
 		e.name = family_names[below(r, FAMILIES)];
 		if (e.op == TFS_SCHEMA_FAMILY_ADD && e.gid == (gid_t)-1)
 			e.gid = 1;
 		if (one_in(r, 30) && e.op == TFS_SCHEMA_FAMILY_ADD)
 			e.name = ".bad";
-		e.value = e.op == TFS_SCHEMA_FAMILY_TYPE ? (one_in(r, 2) ? "counter" : "bytes") :
-			  e.op == TFS_SCHEMA_FAMILY_GROUP ? groups[below(r, 3)] : NULL;
+		e.value = e.op == TFS_SCHEMA_FAMILY_TYPE  ? (one_in(r, 2) ? "counter" : "bytes")
+			: e.op == TFS_SCHEMA_FAMILY_GROUP ? groups[below(r, 3)]
+							  : NULL;
 		if (one_in(r, 3) && (e.op == TFS_SCHEMA_FAMILY_DROP || e.op == TFS_SCHEMA_FAMILY_TYPE) && !(flags & STEP_SINGLE))
 			purge(s, t, e.name);
 		break;
@@ -243,8 +302,12 @@ int step_edit(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	case TFS_SCHEMA_GROUP_IN_MEMORY:
 		e.value = one_in(r, 2) ? "true" : "false";
 		break;
-	case TFS_SCHEMA_TABLE_MODE: case TFS_SCHEMA_TABLE_OWNER: case TFS_SCHEMA_TIME: case TFS_SCHEMA_HIDE:
-	case TFS_SCHEMA_GROUP_ADD: case TFS_SCHEMA_GROUP_DROP:
+	case TFS_SCHEMA_TABLE_MODE:
+	case TFS_SCHEMA_TABLE_OWNER:
+	case TFS_SCHEMA_TIME:
+	case TFS_SCHEMA_HIDE:
+	case TFS_SCHEMA_GROUP_ADD:
+	case TFS_SCHEMA_GROUP_DROP:
 		break;
 	}
 	if (e.op == TFS_SCHEMA_HIDE && (flags & STEP_SINGLE))
@@ -302,14 +365,17 @@ int step_rules(struct side *s, struct tfs_table *t, struct rng *r, unsigned flag
 			snprintf(was, sizeof(was), " was = \"%s\";", family_names[from]);
 		else if (i == from && one_in(r, 2))
 			snprintf(was, sizeof(was), " was = \"%s\";", family_names[to]);
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\n  { name = \"%s\";%s gc = \"%s\"; group = \"%s\"; type = \"%s\"; }",
-				      first ? "" : ",", family_names[i], was, strstr(gc, "rubbish") && !one_in(r, 4) ? "" : gc, group,
-				      counter ? "counter" : "bytes");
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+			"%s\n  { name = \"%s\";%s gc = \"%s\"; group = \"%s\"; type = \"%s\"; }", first ? "" : ",", family_names[i],
+			was, strstr(gc, "rubbish") && !one_in(r, 4) ? "" : gc, group, counter ? "counter" : "bytes");
 		first = false;
 	}
-	n += (size_t)snprintf(text + n, sizeof(text) - n, ");\ngroups = ( { name = \"g1\";%s block_size = \"4K\"; compression = \"%s\"; }%s);\n",
-			      one_in(r, 8) ? " was = \"g2\";" : "", one_in(r, 2) ? "lz4" : "none",
-			      !one_in(r, 2) ? "" : one_in(r, 4) ? ", { name = \"g2\"; was = \"g1\"; }" : ", { name = \"g2\"; bloom_bits = 0; }");
+	n += (size_t)snprintf(text + n, sizeof(text) - n,
+		");\ngroups = ( { name = \"g1\";%s block_size = \"4K\"; compression = \"%s\"; }%s);\n",
+		one_in(r, 8) ? " was = \"g2\";" : "", one_in(r, 2) ? "lz4" : "none",
+		!one_in(r, 2)          ? ""
+			: one_in(r, 4) ? ", { name = \"g2\"; was = \"g1\"; }"
+				       : ", { name = \"g2\"; bloom_bits = 0; }");
 	if (!one_in(r, 3))
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "allow_delete = true;\n");
 	if ((flags & STEP_SALTED) && !one_in(r, 4))

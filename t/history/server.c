@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"
-#include "engine/store/compact.h"
+#include "engine/compact/compact.h"
 #include "t/history/keys.h"
 
 #include <errno.h>
@@ -191,8 +191,9 @@ static int change_metadata(struct server *s, struct rng *r)
 	int err = meta_table_begin(&key, META_FIRST_USER_TABLE + (uint32_t)below(r, 4));
 
 	if (!err)
-		err = what == 0 ? flush_metadata(s) : what == 1 ? merge_at(s, META_TABLE, buf_slice(&key)) :
-								  split_at(s, META_TABLE, buf_slice(&key));
+		err = what == 0     ? flush_metadata(s)
+			: what == 1 ? merge_at(s, META_TABLE, buf_slice(&key))
+				    : split_at(s, META_TABLE, buf_slice(&key));
 	buf_fini(&key);
 	return err == -EEXIST || err == -ENOENT ? 0 : err;
 }
@@ -201,7 +202,9 @@ int server_step(struct server *s, const char *store_dir, const struct step *st, 
 {
 	struct rng r = {st->seed * 0x9e3779b97f4a7c15u + st->number};
 	enum step_kind kind = step_kind(st);
-	int err = kind == STEP_MERGE ? merging_compactions(s, &r) : kind == STEP_SWEEP ? sweep(s, store_dir, o) : change_metadata(s, &r);
+	int err = kind == STEP_MERGE ? merging_compactions(s, &r)
+		: kind == STEP_SWEEP ? sweep(s, store_dir, o)
+				     : change_metadata(s, &r);
 
 	if (err)
 		say(o, "step %llu %s: %s\n", (unsigned long long)st->number, step_kind_names[kind], strerror(-err));

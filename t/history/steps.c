@@ -7,8 +7,22 @@
 #include <stdlib.h>
 
 const char *const step_kind_names[STEP_KINDS] = {
-	"mutation", "scan", "point read", "table", "schema edit", "schema text", "flush", "compact", "sync", "reopening", "merging compaction",
-	"look", "split", "merge", "sweep", "METADATA",
+	"mutation",
+	"scan",
+	"point read",
+	"table",
+	"schema edit",
+	"schema text",
+	"flush",
+	"compact",
+	"sync",
+	"reopening",
+	"merging compaction",
+	"look",
+	"split",
+	"merge",
+	"sweep",
+	"METADATA",
 };
 
 struct choice {
@@ -29,11 +43,22 @@ static struct choice choose(const struct step *st)
 	n = below(&c.r, 200);
 	if ((st->flags & STEP_CHANGES) && n < 80)
 		n = n < 64 ? 184 + n % 16 : 170 + n % 4 / 2 * 9;
-	c.kind = n < 118 ? STEP_MUTATE : n < 138 ? STEP_SCAN : n < 156 ? STEP_POINT : n < 164 ? STEP_FLUSH : n < 168 ? STEP_COMPACT :
-		 n < 170 ? STEP_SYNCS : n < 172 ? STEP_SWEEP : n < 176 ? STEP_REOPEN : n < 179 ? STEP_MERGE : n < 180 ? STEP_METADATA :
-		 n < 184 ? STEP_ALL : n < 191 ? STEP_EDIT : n < 195 ? STEP_RULES : STEP_TABLE;
+	c.kind = n < 118  ? STEP_MUTATE
+		: n < 138 ? STEP_SCAN
+		: n < 156 ? STEP_POINT
+		: n < 164 ? STEP_FLUSH
+		: n < 168 ? STEP_COMPACT
+		: n < 170 ? STEP_SYNCS
+		: n < 172 ? STEP_SWEEP
+		: n < 176 ? STEP_REOPEN
+		: n < 179 ? STEP_MERGE
+		: n < 180 ? STEP_METADATA
+		: n < 184 ? STEP_ALL
+		: n < 191 ? STEP_EDIT
+		: n < 195 ? STEP_RULES
+			  : STEP_TABLE;
 	if ((c.kind == STEP_TABLE && !(st->flags & STEP_TABLES)) ||
-	    ((c.kind == STEP_EDIT || c.kind == STEP_RULES) && !(st->flags & STEP_SCHEMA)))
+		((c.kind == STEP_EDIT || c.kind == STEP_RULES) && !(st->flags & STEP_SCHEMA)))
 		c.kind = STEP_MUTATE;
 	if (c.kind == STEP_MUTATE && (st->flags & STEP_TABLETS) && one_in(&c.r, st->flags & STEP_CHANGES ? 3 : 12))
 		c.kind = one_in(&c.r, 3) ? STEP_JOIN : STEP_SPLIT;
@@ -42,7 +67,12 @@ static struct choice choose(const struct step *st)
 	c.sync = one_in(&c.r, 6) && (st->flags & STEP_SYNC) && c.kind == STEP_MUTATE;
 	n = below(&c.r, 100);
 	/* More than any number of unique times that one step can draw; now and then far. */
-	c.clock = 1000 * (int64_t)(1 + (n < 80 ? below(&c.r, 5) : n < 95 ? below(&c.r, 1000) : n < 99 ? below(&c.r, 600000) : 7200000));
+	c.clock = 1000 *
+		(int64_t)(1 +
+			(n < 80                  ? below(&c.r, 5)
+					: n < 95 ? below(&c.r, 1000)
+					: n < 99 ? below(&c.r, 600000)
+						 : 7200000));
 	return c;
 }
 
@@ -163,7 +193,12 @@ int step_run(struct side *s, const struct step *st, struct out *o)
 			err = s->api->tablets(t, look_at_tablet, o);
 		say(o, "usage: %s\n", strerror(-err));
 		return err ? err : step_all(s, t, o);
-	case STEP_TABLE: case STEP_SYNCS: case STEP_REOPEN: case STEP_MERGE: case STEP_SWEEP: case STEP_METADATA:
+	case STEP_TABLE:
+	case STEP_SYNCS:
+	case STEP_REOPEN:
+	case STEP_MERGE:
+	case STEP_SWEEP:
+	case STEP_METADATA:
 		break;
 	}
 	say(o, "\n");

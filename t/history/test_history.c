@@ -44,7 +44,7 @@ static struct shared {
 	bool skip[STEPS_MAX];
 	unsigned failed_at;
 	unsigned long long cells;
-} *shared;
+} * shared;
 
 static unsigned steps = 160;
 static const char *parent_dir;
@@ -187,7 +187,9 @@ static bool run_step(struct pair *p, unsigned i)
 		if (p->tell)
 			printf("# step %u reopen%s\n", i, i & 1 ? " from the log" : "");
 		return reopen(p, i);
-	case STEP_MERGE: case STEP_SWEEP: case STEP_METADATA:
+	case STEP_MERGE:
+	case STEP_SWEEP:
+	case STEP_METADATA:
 		if (p->tell)
 			printf("# step %u %s\n", i, step_kind_names[step_kind(&st)]);
 		if (server_step(p->hooks.server, p->dir, &st, &p->lib_saw)) {
@@ -200,8 +202,17 @@ static bool run_step(struct pair *p, unsigned i)
 		if (!prepare_rules(p))
 			return true;
 		break;
-	case STEP_MUTATE: case STEP_SCAN: case STEP_POINT: case STEP_TABLE: case STEP_EDIT: case STEP_FLUSH: case STEP_COMPACT:
-	case STEP_SYNCS: case STEP_ALL: case STEP_SPLIT: case STEP_JOIN:
+	case STEP_MUTATE:
+	case STEP_SCAN:
+	case STEP_POINT:
+	case STEP_TABLE:
+	case STEP_EDIT:
+	case STEP_FLUSH:
+	case STEP_COMPACT:
+	case STEP_SYNCS:
+	case STEP_ALL:
+	case STEP_SPLIT:
+	case STEP_JOIN:
 		break;
 	}
 	(void)step_run(&p->ref, &st, &p->ref_saw);
@@ -472,6 +483,6 @@ int main(int argc, char **argv)
 	steps_left = self_test();
 	unlink(story);
 	printf("%s 2 - a flaw put into one side is found, and its history shrinks (to %lu steps)\n1..2\n",
-	       steps_left && steps_left < 12 ? "ok" : "not ok", steps_left);
+		steps_left && steps_left < 12 ? "ok" : "not ok", steps_left);
 	return failed || !steps_left;
 }

@@ -17,13 +17,13 @@ static void step(void)
 		_exit(99);
 }
 
-#define WRAP(type, name, params, args)                                          \
-	type name params;                                                       \
-	type name params                                                        \
-	{                                                                       \
-		type(*real) params = (type(*) params)dlsym(RTLD_NEXT, #name);   \
-		step();                                                         \
-		return real args;                                               \
+#define WRAP(type, name, params, args)                                                                                             \
+	type name params;                                                                                                          \
+	type name params                                                                                                           \
+	{                                                                                                                          \
+		type(*real) params = (type(*) params)dlsym(RTLD_NEXT, #name);                                                      \
+		step();                                                                                                            \
+		return real args;                                                                                                  \
 	}
 WRAP(int, rename, (const char *a, const char *b), (a, b))
 WRAP(int, link, (const char *a, const char *b), (a, b))

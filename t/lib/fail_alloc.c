@@ -24,7 +24,7 @@ struct control {
 	_Atomic uint64_t count;   /* allocations since it was armed */
 	_Atomic uint64_t fail_at; /* 0: none */
 	_Atomic uint64_t failed;
-	_Atomic uint64_t where;   /* of the last that failed: its offset in the program, for addr2line */
+	_Atomic uint64_t where; /* of the last that failed: its offset in the program, for addr2line */
 };
 static struct control *control;
 static uintptr_t base, text, text_end;

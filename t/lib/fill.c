@@ -109,7 +109,8 @@ static void write_rows(uint64_t n)
 			row_name(row, i);
 			m = tfs_mutation_new(tables[t], tfs_bytes_of(row, ROW_BYTES));
 			must(m ? 0 : -ENOMEM, "mutation");
-			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 1), tfs_bytes_of(value, sizeof(value))), "put");
+			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 1), tfs_bytes_of(value, sizeof(value))),
+				"put");
 			must(tfs_mutation_put(m, "a", TFS_S("q\"\n"), tfs_at((int64_t)i + 2), tfs_bytes_of(value, 100)), "put");
 			must(tfs_mutation_put(m, "b", TFS_S(""), tfs_at(-5), tfs_bytes_of(value, (size_t)(i % 50))), "put");
 			must(tfs_apply(m, TFS_APPLY_SYNC, NULL), "apply");
@@ -384,9 +385,14 @@ static void change_row(struct server *s, const char *what, struct meta_tablet *m
 
 static void change_meta(const char *dir, const char *what)
 {
-	struct server_options o = {.data_dir = dir, .block_cache_bytes = 8 << 20, .table_cache_bytes = 8 << 20,
-				   .memtable_bytes = 8 << 20, .log_segment_bytes = 1 << 20, .sync_interval_us = 1000000,
-				   .compaction_threads = 1, .no_background = true};
+	struct server_options o = {.data_dir = dir,
+		.block_cache_bytes = 8 << 20,
+		.table_cache_bytes = 8 << 20,
+		.memtable_bytes = 8 << 20,
+		.log_segment_bytes = 1 << 20,
+		.sync_interval_us = 1000000,
+		.compaction_threads = 1,
+		.no_background = true};
 	struct lock_service *locks;
 	struct meta_tablet m = {0};
 	struct server *s;

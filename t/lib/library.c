@@ -155,8 +155,9 @@ static void renames(struct tfs_table *t)
 	is(tfs_schema_get(t, &s), 0, "tfs_schema_get");
 	f = tfs_schema_family(s, id);
 	ok(f && f == tfs_schema_family(s, "g") && !tfs_schema_family(s, "#01"), "tfs_schema_family by id");
-	ok(tfs_schema_group(s, "#0") && tfs_schema_group(s, "#0") == tfs_schema_group(s, "default") && !tfs_schema_group(s, "none") &&
-		   !tfs_schema_group(s, NULL), "tfs_schema_group");
+	ok(tfs_schema_group(s, "#0") && tfs_schema_group(s, "#0") == tfs_schema_group(s, "default") &&
+			!tfs_schema_group(s, "none") && !tfs_schema_group(s, NULL),
+		"tfs_schema_group");
 	tfs_schema_put(s);
 	e = (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_RENAME, .name = id, .value = "n"};
 	is(tfs_schema_change(t, &e, &why), -EEXIST, "a family gets no name that another has");
@@ -183,14 +184,16 @@ static void schemas(struct tfs_table *t)
 
 	is(tfs_schema_get(t, &s), 0, "tfs_schema_get");
 	ok(strcmp(s->name, "a") == 0 && s->uid == 1 && s->gid == 2 && s->mode == 0750 && !s->is_set && s->family_count == 0 &&
-		   s->group_count == 1 && strcmp(s->groups[0].name, "default") == 0 && s->text && s->text_size == strlen(s->text),
-	   "of a new table");
+			s->group_count == 1 && strcmp(s->groups[0].name, "default") == 0 && s->text &&
+			s->text_size == strlen(s->text),
+		"of a new table");
 	ok(!tfs_schema_family(s, "f") && !tfs_schema_family(s, NULL), "tfs_schema_family: none");
 	is(tfs_schema_change(t, &e, &why), 0, "tfs_schema_change");
 	is(tfs_schema_change(t, &e, NULL), -EEXIST, "again");
 	is(tfs_schema_get(t, &later), 0, "tfs_schema_get");
-	ok(later->generation > s->generation && tfs_schema_family(later, "f")->mode == 0640 && tfs_schema_family(later, "f")->uid == 7,
-	   "has it");
+	ok(later->generation > s->generation && tfs_schema_family(later, "f")->mode == 0640 &&
+			tfs_schema_family(later, "f")->uid == 7,
+		"has it");
 	ok(!tfs_schema_family(s, "f"), "the one had before has not");
 	tfs_schema_put(s);
 	tfs_schema_put(later);
@@ -209,7 +212,7 @@ static void schemas(struct tfs_table *t)
 	ok(why && strstr(why, "line 2"), "is told with its line");
 	free(why);
 	is(tfs_schema_set_text(t, TFS_S("families = ( { name = \"f\"; }, { name = \"n\"; type = \"counter\"; } );"), 5, NULL), 0,
-	   "tfs_schema_set_text");
+		"tfs_schema_set_text");
 	is(tfs_schema_get(t, &s), 0, "tfs_schema_get");
 	ok(s->is_set && s->mtime_us == 5 && s->family_count == 2 && s->families[1].type == TFS_TYPE_COUNTER, "what the text says");
 	tfs_schema_put(s);
@@ -236,20 +239,28 @@ static void mutations(struct tfs_table *t)
 {
 	static char big[TFS_VALUE_MAX + 1], row[TFS_ROW_MAX + 1];
 	const struct tfs_range ranges[] = {{1, {"XY", 2}}, {6, {"!", 1}}};
-	struct tfs_write w = {.family = "f", .qualifier = TFS_S("q"), .base = TFS_BASE_NEWEST, .truncate_to = 3, .ranges = ranges,
-			      .range_count = 2, .append = TFS_S("end"), .place = TFS_AUTO};
+	struct tfs_write w = {.family = "f",
+		.qualifier = TFS_S("q"),
+		.base = TFS_BASE_NEWEST,
+		.truncate_to = 3,
+		.ranges = ranges,
+		.range_count = 2,
+		.append = TFS_S("end"),
+		.place = TFS_AUTO};
 	struct tfs_result r[3] = {{0}};
 	struct tfs_info info;
 	char p[100];
 	size_t got;
 
 	memset(row, 'r', sizeof(row));
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("q"), tfs_at(-5), TFS_S("hello")), TFS_APPLY_SYNC, r), 0, "put");
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("q"), tfs_at(-5), TFS_S("hello")), TFS_APPLY_SYNC, r), 0,
+		"put");
 	ok(r[0].ts == -5 && r[0].size == 5, "says timestamp and size");
 	is(applied(tfs_mutation_write(on(t, TFS_S("row")), &w), 0, r), 0, "write");
 	is(tfs_read(t, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, 0, p, sizeof(p), &got, &info), 0, "tfs_read");
-	ok(got == 10 && memcmp(p, "hXY\0\0\0!end", 10) == 0 && info.ts == r[0].ts && info.size == 10 && info.expires_us == INT64_MAX,
-	   "base, cut, ranges, end");
+	ok(got == 10 && memcmp(p, "hXY\0\0\0!end", 10) == 0 && info.ts == r[0].ts && info.size == 10 &&
+			info.expires_us == INT64_MAX,
+		"base, cut, ranges, end");
 	is(tfs_read(t, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, 7, p, SIZE_MAX / 2, &got, NULL), 0, "more than any value has");
 	ok(got == 3 && memcmp(p, "end", 3) == 0, "gives the value's end");
 	is(tfs_read(t, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, 70, p, sizeof(p), &got, NULL), 0, "behind the end");
@@ -259,20 +270,25 @@ static void mutations(struct tfs_table *t)
 	is(tfs_stat(t, TFS_S("row"), "f", TFS_S("none"), TFS_AUTO, &info), -ENOENT, "of none");
 	is(tfs_stat(t, TFS_S("row"), "x", TFS_S("q"), TFS_AUTO, &info), -EINVAL, "of no family");
 	is(tfs_stat(t, TFS_S(""), "f", TFS_S("q"), TFS_AUTO, &info), -EINVAL, "of no row");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "x", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL, "put in no family");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), NULL, TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL, "NULL for a family");
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "x", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
+		"put in no family");
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), NULL, TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
+		"NULL for a family");
 	is(applied(tfs_mutation_put(on(t, TFS_S("")), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL, "put in no row");
 	is(applied(tfs_mutation_put(on(t, tfs_bytes_of(row, sizeof(row))), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
-	   "a row that is too long");
+		"a row that is too long");
 	is(applied(tfs_mutation_put(on(t, tfs_bytes_of(row, TFS_ROW_MAX)), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 0, NULL), 0,
-	   "one that is just not");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", tfs_bytes_of(row, TFS_QUALIFIER_MAX + 1), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
-	   "a qualifier that is too long");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("big"), TFS_AUTO, tfs_bytes_of(big, TFS_VALUE_MAX + 1)), 0, NULL), -EFBIG,
-	   "a value that is too large");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("big"), TFS_AUTO, tfs_bytes_of(big, TFS_VALUE_MAX)), 0, NULL), 0,
-	   "one that is just not");
-	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("none"), TFS_AUTO, tfs_bytes_of(NULL, 0)), 0, NULL), 0, "NULL, 0: no bytes");
+		"one that is just not");
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", tfs_bytes_of(row, TFS_QUALIFIER_MAX + 1), TFS_AUTO, TFS_S("")), 0,
+		   NULL),
+		-EINVAL, "a qualifier that is too long");
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("big"), TFS_AUTO, tfs_bytes_of(big, TFS_VALUE_MAX + 1)), 0,
+		   NULL),
+		-EFBIG, "a value that is too large");
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("big"), TFS_AUTO, tfs_bytes_of(big, TFS_VALUE_MAX)), 0, NULL),
+		0, "one that is just not");
+	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("none"), TFS_AUTO, tfs_bytes_of(NULL, 0)), 0, NULL), 0,
+		"NULL, 0: no bytes");
 	is(tfs_stat(t, TFS_S("row"), "f", TFS_S("none"), TFS_AUTO, &info), 0, "are a value");
 	is(applied(tfs_mutation_put(on(t, TFS_S("row")), "f", TFS_S("q"), TFS_AUTO, TFS_S("")), 4, NULL), -EINVAL, "no such flag");
 	is(applied(0 * (on(t, TFS_S("row")) == NULL), 0, NULL), 0, "no operation");
@@ -281,24 +297,29 @@ static void mutations(struct tfs_table *t)
 	is(r[0].counter, 42, "says the value");
 	is(applied(tfs_mutation_increment(on(t, TFS_S("row")), "n", TFS_S("c"), INT64_MAX), 0, r), -EOVERFLOW, "past the end");
 	is(applied(tfs_mutation_increment(on(t, TFS_S("row")), "f", TFS_S("q"), 1), 0, r), -EINVAL, "of what is not a number");
-	is(applied(tfs_mutation_move(on(t, TFS_S("row")), "f", TFS_S("q"), TFS_AUTO, "f", TFS_S("moved"), TFS_AUTO, true), 0, r), 0, "move");
+	is(applied(tfs_mutation_move(on(t, TFS_S("row")), "f", TFS_S("q"), TFS_AUTO, "f", TFS_S("moved"), TFS_AUTO, true), 0, r), 0,
+		"move");
 	is(tfs_stat(t, TFS_S("row"), "f", TFS_S("moved"), tfs_at(-5), &info), 0, "every version");
-	is(applied(tfs_mutation_move(on(t, TFS_S("row")), "f", TFS_S("q"), TFS_AUTO, "f", TFS_S("x"), TFS_AUTO, true), 0, r), -ENOENT, "again");
-	is(applied(tfs_mutation_move(on(t, TFS_S("row")), "f", TFS_S("none"), TFS_AUTO, "f", TFS_S("moved"), TFS_AUTO, true), 0, r), -EEXIST,
-	   "onto another, not to replace it");
-	is(applied(tfs_mutation_set_time(on(t, TFS_S("row")), "f", TFS_S("moved"), -5), 0, r), -EINVAL, "set_time onto another version");
+	is(applied(tfs_mutation_move(on(t, TFS_S("row")), "f", TFS_S("q"), TFS_AUTO, "f", TFS_S("x"), TFS_AUTO, true), 0, r),
+		-ENOENT, "again");
+	is(applied(tfs_mutation_move(on(t, TFS_S("row")), "f", TFS_S("none"), TFS_AUTO, "f", TFS_S("moved"), TFS_AUTO, true), 0, r),
+		-EEXIST, "onto another, not to replace it");
+	is(applied(tfs_mutation_set_time(on(t, TFS_S("row")), "f", TFS_S("moved"), -5), 0, r), -EINVAL,
+		"set_time onto another version");
 	is(applied(tfs_mutation_set_time(on(t, TFS_S("row")), "f", TFS_S("moved"), 99), 0, r), 0, "set_time");
 	is(r[0].ts, 99, "says it");
 	is(applied(tfs_mutation_delete_version(on(t, TFS_S("row")), "f", TFS_S("moved"), 99), 0, NULL), 0, "delete_version");
 	is(applied(tfs_mutation_delete_version(on(t, TFS_S("row")), "f", TFS_S("moved"), 99), 0, NULL), 0, "again");
-	is(applied(tfs_mutation_check(on(t, TFS_S("row")), TFS_CHECK_NEWEST_IS, "f", TFS_S("moved"), tfs_at(-5), TFS_S("")), 0, NULL), 0,
-	   "check: the newest now");
-	is(applied(tfs_mutation_check(on(t, TFS_S("row")), TFS_CHECK_VALUE, "f", TFS_S("moved"), TFS_AUTO, TFS_S("hello")), 0, NULL), 0,
-	   "check: its value");
-	is(applied(tfs_mutation_check(on(t, TFS_S("row")), TFS_CHECK_ABSENT, "f", TFS_S("moved"), TFS_AUTO, TFS_S("")), 0, NULL), -ECANCELED,
-	   "check: that fails");
-	is(applied(tfs_mutation_check(on(t, TFS_S("row")), (enum tfs_check)99, "f", TFS_S("moved"), TFS_AUTO, TFS_S("")), 0, NULL), -EINVAL,
-	   "check: of no kind");
+	is(applied(tfs_mutation_check(on(t, TFS_S("row")), TFS_CHECK_NEWEST_IS, "f", TFS_S("moved"), tfs_at(-5), TFS_S("")), 0,
+		   NULL),
+		0, "check: the newest now");
+	is(applied(tfs_mutation_check(on(t, TFS_S("row")), TFS_CHECK_VALUE, "f", TFS_S("moved"), TFS_AUTO, TFS_S("hello")), 0,
+		   NULL),
+		0, "check: its value");
+	is(applied(tfs_mutation_check(on(t, TFS_S("row")), TFS_CHECK_ABSENT, "f", TFS_S("moved"), TFS_AUTO, TFS_S("")), 0, NULL),
+		-ECANCELED, "check: that fails");
+	is(applied(tfs_mutation_check(on(t, TFS_S("row")), (enum tfs_check)99, "f", TFS_S("moved"), TFS_AUTO, TFS_S("")), 0, NULL),
+		-EINVAL, "check: of no kind");
 	w.base = (enum tfs_base)99;
 	is(applied(tfs_mutation_write(on(t, TFS_S("row")), &w), 0, NULL), -EINVAL, "write: of no base");
 	w.base = TFS_BASE_VERSION;
@@ -339,7 +360,8 @@ static void scans(struct tfs_table *t)
 		char row[8];
 
 		snprintf(row, sizeof(row), "s%02d", i / 3);
-		(void)!applied(tfs_mutation_put(on(t, tfs_str(row)), "f", tfs_bytes_of("abc" + i % 3, 1), tfs_at(i), TFS_S("v")), 0, NULL);
+		(void)!applied(
+			tfs_mutation_put(on(t, tfs_str(row)), "f", tfs_bytes_of("abc" + i % 3, 1), tfs_at(i), TFS_S("v")), 0, NULL);
 	}
 	spec.row_from = TFS_S("s");
 	is(cells(t, &spec, &c), 30, "tfs_scan: cells");
@@ -348,8 +370,12 @@ static void scans(struct tfs_table *t)
 	spec.row_from = TFS_S("s03");
 	spec.row_from_after = true;
 	is(cells(t, &spec, &c), 3, "after a row");
-	spec = (struct tfs_scan_spec){.what = TFS_SCAN_KEYS, .row_from = TFS_S("s04"), .one_row = true, .families = f, .family_count = 1,
-				      .qualifier_from = TFS_S("b")};
+	spec = (struct tfs_scan_spec){.what = TFS_SCAN_KEYS,
+		.row_from = TFS_S("s04"),
+		.one_row = true,
+		.families = f,
+		.family_count = 1,
+		.qualifier_from = TFS_S("b")};
 	is(cells(t, &spec, &c), 2, "one row, from a qualifier");
 	ok(strcmp(c.family, "f") == 0 && c.ts == 14 && c.size == 1 && !c.value.data, "keys have no value");
 	spec.families = twice;

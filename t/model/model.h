@@ -44,8 +44,8 @@ int model_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mt
 int model_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char **why);
 struct tfs_mutation *model_mutation_new(struct tfs_table *t, struct tfs_bytes row);
 void model_mutation_free(struct tfs_mutation *m);
-int model_mutation_put(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-		       struct tfs_bytes value);
+int model_mutation_put(
+	struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts, struct tfs_bytes value);
 int model_mutation_write(struct tfs_mutation *m, const struct tfs_write *w);
 int model_mutation_delete_version(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t ts);
 int model_mutation_delete_column(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier);
@@ -53,18 +53,18 @@ int model_mutation_delete_family(struct tfs_mutation *m, const char *family);
 int model_mutation_delete_row(struct tfs_mutation *m);
 int model_mutation_set_time(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t to);
 int model_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
-			const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace);
+	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace);
 int model_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by);
 int model_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
-			 struct tfs_ts ts, struct tfs_bytes value);
+	struct tfs_ts ts, struct tfs_bytes value);
 int model_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results);
 int model_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out);
 int model_scan_next(struct tfs_scan *s, struct tfs_cell *cell);
 void model_scan_free(struct tfs_scan *s);
 int model_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-	       struct tfs_info *info);
+	struct tfs_info *info);
 int model_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-	       uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info);
+	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info);
 int model_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family, bool *exists);
 int model_usage(struct tfs_table *t, const char *family, struct tfs_usage *u);
 int model_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg);

@@ -56,8 +56,14 @@ static struct mdl_gc *node(enum gc_kind kind, int64_t number, struct mdl_gc *lef
 	return g;
 }
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
 
 static void skip(struct parser *ps)
 {
@@ -105,8 +111,8 @@ bool mdl_duration(const char *s, size_t n, int64_t *us)
 	static const struct {
 		const char *name;
 		int64_t us;
-	} unit[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000LL}, {"h", 3600000000LL},
-		    {"d", 86400000000LL}, {"w", 604800000000LL}};
+	} unit[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"m", 60000000LL}, {"h", 3600000000LL}, {"d", 86400000000LL},
+		{"w", 604800000000LL}};
 	size_t digits = 0;
 	int64_t v;
 

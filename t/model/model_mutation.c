@@ -41,16 +41,15 @@ static int add(struct tfs_mutation *m, const struct mdl_op *op)
 	return r;
 }
 
-int tfs_mutation_put(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-		     struct tfs_bytes value)
+int tfs_mutation_put(
+	struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts, struct tfs_bytes value)
 {
 	return add(m, &(struct mdl_op){MDL_PUT, .family = family, .qualifier = qualifier, .ts = ts, .value = value});
 }
 
 int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 {
-	return add(m, &(struct mdl_op){MDL_WRITE, .family = w->family, .qualifier = w->qualifier, .ts = w->place,
-				       .write = w});
+	return add(m, &(struct mdl_op){MDL_WRITE, .family = w->family, .qualifier = w->qualifier, .ts = w->place, .write = w});
 }
 
 int tfs_mutation_delete_version(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t ts)
@@ -79,24 +78,23 @@ int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, struct tfs
 }
 
 int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
-		      const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace)
+	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace)
 {
-	return add(m, &(struct mdl_op){MDL_MOVE, .family = family, .qualifier = qualifier, .ts = from,
-				       .to_family = to_family, .to_qualifier = to_qualifier, .to = to,
-				       .noreplace = noreplace});
+	return add(m,
+		&(struct mdl_op){MDL_MOVE, .family = family, .qualifier = qualifier, .ts = from, .to_family = to_family,
+			.to_qualifier = to_qualifier, .to = to, .noreplace = noreplace});
 }
 
 int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by)
 {
-	return add(m, &(struct mdl_op){MDL_INCREMENT, .family = family, .qualifier = qualifier, .ts = TFS_AUTO,
-				       .number = by});
+	return add(m, &(struct mdl_op){MDL_INCREMENT, .family = family, .qualifier = qualifier, .ts = TFS_AUTO, .number = by});
 }
 
 int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
-		       struct tfs_ts ts, struct tfs_bytes value)
+	struct tfs_ts ts, struct tfs_bytes value)
 {
-	return add(m, &(struct mdl_op){MDL_CHECK, .family = family, .qualifier = qualifier, .ts = ts, .value = value,
-				       .check = check});
+	return add(
+		m, &(struct mdl_op){MDL_CHECK, .family = family, .qualifier = qualifier, .ts = ts, .value = value, .check = check});
 }
 
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)

@@ -31,10 +31,11 @@ static const char *set(struct tfs_options *o, const config_setting_t *s)
 	static const char *const level[] = {"error", "warning", "notice", "info", "debug"};
 	const char *key = config_setting_name(s), *text = config_setting_get_string(s);
 	size_t *size = strcmp(key, "block_cache") == 0 ? &o->block_cache_bytes
-		     : strcmp(key, "memtable") == 0 ? &o->memtable_bytes
-		     : strcmp(key, "table_cache") == 0 ? &o->table_cache_bytes
-		     : strcmp(key, "compaction_rate") == 0 ? &o->compaction_rate
-		     : strcmp(key, "log_segment") == 0 ? &o->log_segment_bytes : NULL;
+		: strcmp(key, "memtable") == 0         ? &o->memtable_bytes
+		: strcmp(key, "table_cache") == 0      ? &o->table_cache_bytes
+		: strcmp(key, "compaction_rate") == 0  ? &o->compaction_rate
+		: strcmp(key, "log_segment") == 0      ? &o->log_segment_bytes
+						       : NULL;
 	uint64_t bytes;
 	int64_t us;
 
@@ -98,8 +99,7 @@ int tfs_options_load(struct tfs_options *o, const char *path, char **why)
 			const config_setting_t *s = config_setting_get_elem(root, (unsigned)i);
 			const char *reason = set(&next, s);
 			if (reason) {
-				mdl_why(why, "%s:%u: %s %s", path, config_setting_source_line(s), config_setting_name(s),
-					reason);
+				mdl_why(why, "%s:%u: %s %s", path, config_setting_source_line(s), config_setting_name(s), reason);
 				r = -EINVAL;
 			}
 		}

@@ -7,8 +7,8 @@
 
 #include "t/model/model_types.h"
 
-static int look_up(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier,
-		   struct tfs_ts ts, const struct mdl_version **out, struct tfs_info *info)
+static int look_up(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
+	const struct mdl_version **out, struct tfs_info *info)
 {
 	const struct tfs_family *f;
 	size_t at, i = 0;
@@ -16,7 +16,7 @@ static int look_up(struct tfs_table *t, struct tfs_bytes row, const char *family
 	if (t->dropped)
 		return -ENOENT;
 	if (row.size == 0 || row.size > TFS_ROW_MAX || qualifier.size > TFS_QUALIFIER_MAX || !family ||
-	    !(f = mdl_schema_family(t->schema, family)) || (ts.when != TFS_AT && ts.when != TFS_NEWEST))
+		!(f = mdl_schema_family(t->schema, family)) || (ts.when != TFS_AT && ts.when != TFS_NEWEST))
 		return -EINVAL;
 	if (!mdl_row_find(t, row, &at))
 		return -ENOENT;
@@ -41,7 +41,7 @@ static int look_up(struct tfs_table *t, struct tfs_bytes row, const char *family
 }
 
 int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-	     struct tfs_info *info)
+	struct tfs_info *info)
 {
 	const struct mdl_version *v;
 
@@ -52,7 +52,7 @@ int tfs_stat(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 }
 
 int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts,
-	     uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info)
+	uint64_t offset, void *p, size_t n, size_t *got, struct tfs_info *info)
 {
 	const struct mdl_version *v;
 

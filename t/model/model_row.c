@@ -60,11 +60,11 @@
 
 struct work {
 	struct tfs_table *table;
-	struct mdl_row *before;  /* NULL: no such row */
+	struct mdl_row *before; /* NULL: no such row */
 	struct tfs_bytes key;
 	int64_t now;
-	struct mdl_row touched;  /* the copies */
-	uint64_t written;        /* bytes of values */
+	struct mdl_row touched; /* the copies */
+	uint64_t written;       /* bytes of values */
 };
 
 /* The mutation's copy of a column, made at the first touch. */
@@ -85,7 +85,8 @@ static int touch(struct work *w, uint16_t family, struct tfs_bytes qualifier, st
 		if (mdl_reserve(&c->v, &c->capacity, b->n, sizeof(*c->v)) < 0)
 			goto no_memory;
 		for (; c->n < b->n; c->n++)
-			c->v[c->n] = (struct mdl_version){b->v[c->n].ts, b->v[c->n].commit_us, mdl_blob_get(b->v[c->n].value), c->n < live};
+			c->v[c->n] = (struct mdl_version){
+				b->v[c->n].ts, b->v[c->n].commit_us, mdl_blob_get(b->v[c->n].value), c->n < live};
 	}
 	memmove(w->touched.col + at + 1, w->touched.col + at, (w->touched.n - at) * sizeof(*w->touched.col));
 	w->touched.col[at] = c;
@@ -393,10 +394,18 @@ static int do_check(struct work *w, const struct mdl_op *op)
 	const struct mdl_version *top = newest(c);
 	const struct mdl_version *v = op->ts.when == TFS_NEWEST ? top : version_at(c, op->ts.us);
 	switch (op->check) {
-	case TFS_CHECK_EXISTS: holds = v; break;
-	case TFS_CHECK_ABSENT: holds = !v; break;
-	case TFS_CHECK_NEWEST_IS: holds = top && top->ts == op->ts.us; break;
-	case TFS_CHECK_VALUE: holds = top && mdl_compare(mdl_blob_bytes(top->value), op->value) == 0; break;
+	case TFS_CHECK_EXISTS:
+		holds = v;
+		break;
+	case TFS_CHECK_ABSENT:
+		holds = !v;
+		break;
+	case TFS_CHECK_NEWEST_IS:
+		holds = top && top->ts == op->ts.us;
+		break;
+	case TFS_CHECK_VALUE:
+		holds = top && mdl_compare(mdl_blob_bytes(top->value), op->value) == 0;
+		break;
 	}
 	return holds ? 0 : -ECANCELED;
 }
@@ -407,8 +416,10 @@ static int do_op(struct work *w, const struct mdl_op *op, struct tfs_result *res
 	int r;
 
 	switch (op->kind) {
-	case MDL_PUT: return do_put(w, op, res);
-	case MDL_WRITE: return do_write(w, op, res);
+	case MDL_PUT:
+		return do_put(w, op, res);
+	case MDL_WRITE:
+		return do_write(w, op, res);
 	case MDL_DELETE_VERSION:
 	case MDL_DELETE_COLUMN:
 		r = touch_named(w, op->family, op->qualifier, &c);
@@ -417,12 +428,18 @@ static int do_op(struct work *w, const struct mdl_op *op, struct tfs_result *res
 		else if (r == 0)
 			mdl_column_clear(c);
 		return r;
-	case MDL_DELETE_FAMILY: return do_delete_many(w, mdl_schema_family(w->table->schema, op->family)->id);
-	case MDL_DELETE_ROW: return do_delete_many(w, 0);
-	case MDL_SET_TIME: return do_set_time(w, op, res);
-	case MDL_MOVE: return do_move(w, op, res);
-	case MDL_INCREMENT: return do_increment(w, op, res);
-	case MDL_CHECK: return 0;
+	case MDL_DELETE_FAMILY:
+		return do_delete_many(w, mdl_schema_family(w->table->schema, op->family)->id);
+	case MDL_DELETE_ROW:
+		return do_delete_many(w, 0);
+	case MDL_SET_TIME:
+		return do_set_time(w, op, res);
+	case MDL_MOVE:
+		return do_move(w, op, res);
+	case MDL_INCREMENT:
+		return do_increment(w, op, res);
+	case MDL_CHECK:
+		return 0;
 	}
 	return -EINVAL;
 }

@@ -36,13 +36,13 @@ struct tfs_scan {
 	struct tfs_table *table;
 	struct tfs_scan_spec spec; /* byte pointers go to the blobs below */
 	struct mdl_blob *row_from, *row_to, *qualifier_from, *qualifier_to;
-	uint16_t *family;          /* ids */
+	uint16_t *family; /* ids */
 	unsigned family_count;
 	struct mdl_blob *row;      /* the row of the entries; NULL before the first */
 	struct mdl_schema *schema; /* keeps the family names */
 	struct entry *entry;
 	size_t n, capacity, at;
-	uint64_t left;             /* entries the limit still allows */
+	uint64_t left; /* entries the limit still allows */
 	bool done;
 };
 
@@ -99,9 +99,9 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	if (t->dropped)
 		r = -ENOENT;
 	else if ((spec->one_row && (spec->row_from.size == 0 || spec->row_from.size > TFS_ROW_MAX)) ||
-		 (spec->after_cell && (!spec->one_row || !spec->families || spec->family_count != 1)) ||
-		 (spec->what != TFS_SCAN_CELLS && spec->what != TFS_SCAN_KEYS && spec->what != TFS_SCAN_ROWS &&
-		  spec->what != TFS_SCAN_FAMILIES))
+		(spec->after_cell && (!spec->one_row || !spec->families || spec->family_count != 1)) ||
+		(spec->what != TFS_SCAN_CELLS && spec->what != TFS_SCAN_KEYS && spec->what != TFS_SCAN_ROWS &&
+			spec->what != TFS_SCAN_FAMILIES))
 		r = -EINVAL;
 	else
 		r = resolve_families(s);
@@ -154,11 +154,11 @@ static bool column_wanted(const struct tfs_scan *s, const struct mdl_column *c)
 	struct tfs_bytes q = mdl_blob_bytes(c->qualifier);
 
 	return family_wanted(s, c->family) && mdl_compare(q, s->spec.qualifier_from) >= 0 &&
-	       (!s->spec.qualifier_to.data || mdl_compare(q, s->spec.qualifier_to) < 0);
+		(!s->spec.qualifier_to.data || mdl_compare(q, s->spec.qualifier_to) < 0);
 }
 
-static int add_entry(struct tfs_scan *s, const struct mdl_column *c, const struct mdl_version *v, int64_t expires_us,
-		     const char *family_name)
+static int add_entry(
+	struct tfs_scan *s, const struct mdl_column *c, const struct mdl_version *v, int64_t expires_us, const char *family_name)
 {
 	struct entry *e;
 
@@ -287,8 +287,12 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 	const struct entry *e = &s->entry[s->at++];
 	s->left--;
 	*cell = (struct tfs_cell){
-		.row = mdl_blob_bytes(s->row), .family = e->family_name, .family_id = e->family,
-		.ts = e->ts, .expires_us = e->expires_us, .commit_us = e->commit_us,
+		.row = mdl_blob_bytes(s->row),
+		.family = e->family_name,
+		.family_id = e->family,
+		.ts = e->ts,
+		.expires_us = e->expires_us,
+		.commit_us = e->commit_us,
 	};
 	if (e->value) {
 		cell->qualifier = mdl_blob_bytes(e->qualifier);

@@ -16,10 +16,19 @@
 #include "t/model/model_types.h"
 
 const struct tfs_family mdl_family_default = {
-	.name = "", .gc = "", .group = "default", .type = TFS_TYPE_BYTES, .mode = 0644, .acl = "",
+	.name = "",
+	.gc = "",
+	.group = "default",
+	.type = TFS_TYPE_BYTES,
+	.mode = 0644,
+	.acl = "",
 };
 const struct tfs_group mdl_group_default = {
-	.name = "default", .compression = "zstd-dict", .level = 3, .block_size = 16 * 1024, .bloom_bits = 10,
+	.name = "default",
+	.compression = "zstd-dict",
+	.level = 3,
+	.block_size = 16 * 1024,
+	.bloom_bits = 10,
 };
 
 void mdl_why(char **why, const char *fmt, ...)

@@ -175,8 +175,7 @@ static int rename_group(struct mdl_schema *s, struct tfs_group *g, const char *n
 	return set_string(&g->name, name);
 }
 
-static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct tfs_schema_edit *e, const char *value,
-		       char **why)
+static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct tfs_schema_edit *e, const char *value, char **why)
 {
 	struct tfs_family *f = mdl_schema_family(s, e->name);
 	const char *reason;
@@ -211,8 +210,10 @@ static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct t
 		free((void *)f->acl);
 		*f = s->family[--s->pub.family_count];
 		return 1;
-	case TFS_SCHEMA_FAMILY_MODE: return set_mode(&f->mode, e->mode);
-	case TFS_SCHEMA_FAMILY_OWNER: return set_owner(&f->uid, &f->gid, e);
+	case TFS_SCHEMA_FAMILY_MODE:
+		return set_mode(&f->mode, e->mode);
+	case TFS_SCHEMA_FAMILY_OWNER:
+		return set_owner(&f->uid, &f->gid, e);
 	case TFS_SCHEMA_FAMILY_GC:
 		r = mdl_gc_parse(value, &gc, &reason);
 		mdl_gc_free(gc);
@@ -237,7 +238,8 @@ static int edit_family(struct tfs_table *t, struct mdl_schema *s, const struct t
 			return 0;
 		f->type = type;
 		return 1;
-	default: return -EINVAL;
+	default:
+		return -EINVAL;
 	}
 }
 
@@ -288,7 +290,7 @@ static int edit_group(struct mdl_schema *s, const struct tfs_schema_edit *e, con
 		return r;
 	fresh.compression = g->compression;
 	r |= fresh.level != g->level || fresh.block_size != g->block_size || fresh.bloom_bits != g->bloom_bits ||
-	     fresh.in_memory != g->in_memory;
+		fresh.in_memory != g->in_memory;
 	*g = fresh;
 	return r;
 }
@@ -297,10 +299,13 @@ static int edit_group(struct mdl_schema *s, const struct tfs_schema_edit *e, con
 static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_schema_edit *e, const char *value, char **why)
 {
 	switch (e->op) {
-	case TFS_SCHEMA_TABLE_MODE: return set_mode(&s->pub.mode, e->mode);
-	case TFS_SCHEMA_TABLE_OWNER: return set_owner(&s->pub.uid, &s->pub.gid, e);
+	case TFS_SCHEMA_TABLE_MODE:
+		return set_mode(&s->pub.mode, e->mode);
+	case TFS_SCHEMA_TABLE_OWNER:
+		return set_owner(&s->pub.uid, &s->pub.gid, e);
 	case TFS_SCHEMA_TIME:
-	case TFS_SCHEMA_HIDE: return 0;
+	case TFS_SCHEMA_HIDE:
+		return 0;
 	case TFS_SCHEMA_FAMILY_ADD:
 	case TFS_SCHEMA_FAMILY_DROP:
 	case TFS_SCHEMA_FAMILY_MODE:
@@ -308,7 +313,8 @@ static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_sche
 	case TFS_SCHEMA_FAMILY_GC:
 	case TFS_SCHEMA_FAMILY_GROUP:
 	case TFS_SCHEMA_FAMILY_TYPE:
-	case TFS_SCHEMA_FAMILY_RENAME: break;
+	case TFS_SCHEMA_FAMILY_RENAME:
+		break;
 	case TFS_SCHEMA_GROUP_ADD:
 	case TFS_SCHEMA_GROUP_DROP:
 	case TFS_SCHEMA_GROUP_COMPRESSION:
@@ -316,14 +322,16 @@ static int edit(struct tfs_table *t, struct mdl_schema *s, const struct tfs_sche
 	case TFS_SCHEMA_GROUP_BLOCK_SIZE:
 	case TFS_SCHEMA_GROUP_BLOOM_BITS:
 	case TFS_SCHEMA_GROUP_IN_MEMORY:
-	case TFS_SCHEMA_GROUP_RENAME: break;
+	case TFS_SCHEMA_GROUP_RENAME:
+		break;
 	}
 	bool fresh = e->op == TFS_SCHEMA_FAMILY_ADD || e->op == TFS_SCHEMA_GROUP_ADD;
 	if (!tfs_name_valid(e->name) && (fresh || e->name[0] != '#')) {
 		mdl_why(why, "not a legal name");
 		return -EINVAL;
 	}
-	return e->op <= TFS_SCHEMA_FAMILY_TYPE || e->op == TFS_SCHEMA_FAMILY_RENAME ? edit_family(t, s, e, value, why) : edit_group(s, e, value, why);
+	return e->op <= TFS_SCHEMA_FAMILY_TYPE || e->op == TFS_SCHEMA_FAMILY_RENAME ? edit_family(t, s, e, value, why)
+										    : edit_group(s, e, value, why);
 }
 
 static char *trimmed(const char *s)

@@ -53,8 +53,7 @@ static int want_string(const config_setting_t *s, const char **out, char **why)
 
 static int want_int(const config_setting_t *s, int least, int most, int *out, char **why)
 {
-	if (config_setting_type(s) != CONFIG_TYPE_INT || config_setting_get_int(s) < least ||
-	    config_setting_get_int(s) > most)
+	if (config_setting_type(s) != CONFIG_TYPE_INT || config_setting_get_int(s) < least || config_setting_get_int(s) > most)
 		return bad(why, s, "%s must be a number from %d to %d", config_setting_name(s), least, most);
 	*out = config_setting_get_int(s);
 	return 0;
@@ -73,8 +72,7 @@ static int want_size(const config_setting_t *s, uint64_t least, uint64_t most, u
 	const char *text = "";
 
 	if (want_string(s, &text, why) < 0 || !mdl_size(text, out) || *out < least || *out > most)
-		return bad(why, s, "%s must be a size, such as \"64K\" or \"128M\", within its bounds",
-			   config_setting_name(s));
+		return bad(why, s, "%s must be a size, such as \"64K\" or \"128M\", within its bounds", config_setting_name(s));
 	return 0;
 }
 
@@ -156,7 +154,8 @@ static bool is_claimed(const config_setting_t *list, int but, const char *name)
 	for (int i = 0; i < config_setting_length(list); i++) {
 		const char *was;
 		config_setting_t *e = config_setting_get_elem(list, (unsigned)i);
-		if (i != but && config_setting_is_group(e) && config_setting_lookup_string(e, "was", &was) && strcmp(was, name) == 0)
+		if (i != but && config_setting_is_group(e) && config_setting_lookup_string(e, "was", &was) &&
+			strcmp(was, name) == 0)
 			return true;
 	}
 	return false;
@@ -164,8 +163,8 @@ static bool is_claimed(const config_setting_t *list, int but, const char *name)
 
 /* What the i-th entry was called before: NULL, it is new; -EINVAL. */
 static int called_before(const config_setting_t *list, int i, const config_setting_t *e, const char *name,
-			 bool (*there)(const struct mdl_schema *, const char *), const struct mdl_schema *old, const char **before,
-			 bool *as_written, char **why)
+	bool (*there)(const struct mdl_schema *, const char *), const struct mdl_schema *old, const char **before, bool *as_written,
+	char **why)
 {
 	const config_setting_t *w = config_setting_get_member(e, "was");
 	const char *was = "";
@@ -193,8 +192,8 @@ static bool has_group(const struct mdl_schema *s, const char *name)
 	return tfs_name_valid(name) && mdl_schema_group(s, name);
 }
 
-static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *list, int i,
-		       bool *as_written, char **why)
+static int parse_group(
+	const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *list, int i, bool *as_written, char **why)
 {
 	struct tfs_group g = mdl_group_default;
 	config_setting_t *e;
@@ -243,8 +242,8 @@ static int parse_group(const struct mdl_schema *old, struct mdl_schema *new, con
 	return mdl_schema_add_group(new, &g);
 }
 
-static int parse_family(const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *list, int i,
-			bool *as_written, char **why)
+static int parse_family(
+	const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *list, int i, bool *as_written, char **why)
 {
 	struct tfs_family f = mdl_family_default;
 	config_setting_t *e;
@@ -305,8 +304,8 @@ static int parse_family(const struct mdl_schema *old, struct mdl_schema *new, co
 	return mdl_schema_add_family(new, &f);
 }
 
-static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *root,
-		      bool *allow_delete, bool *as_written, char **why)
+static int parse_root(const struct mdl_schema *old, struct mdl_schema *new, const config_setting_t *root, bool *allow_delete,
+	bool *as_written, char **why)
 {
 	const config_setting_t *families = NULL, *groups = NULL;
 	int r = 0;
@@ -365,7 +364,7 @@ static unsigned include_line(const char *p)
 }
 
 int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct mdl_schema **out, bool *allow_delete,
-		     bool *shown_as_written, char **why)
+	bool *shown_as_written, char **why)
 {
 	struct mdl_schema *new = NULL;
 	config_t config;
@@ -414,7 +413,7 @@ int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct
 out:
 	config_destroy(&config);
 	free(copy);
-	if (new && new->refs == 0)
+	if (new &&new->refs == 0)
 		new->refs = 1;
 	mdl_schema_unref(new);
 	return r;

@@ -22,8 +22,14 @@ static pthread_mutex_t the_lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t (*clock_fn)(void *arg);
 static void *clock_arg;
 
-void mdl_lock(void) { pthread_mutex_lock(&the_lock); }
-void mdl_unlock(void) { pthread_mutex_unlock(&the_lock); }
+void mdl_lock(void)
+{
+	pthread_mutex_lock(&the_lock);
+}
+void mdl_unlock(void)
+{
+	pthread_mutex_unlock(&the_lock);
+}
 
 void model_set_clock(int64_t (*now_us)(void *arg), void *arg)
 {
@@ -161,10 +167,9 @@ int tfs_status(struct tfs_store *s, char **text)
 	struct totals n = count(s);
 	char *p;
 
-	if (asprintf(&p,
-		     "incarnation 1\ntables %llu\nrows %llu\ncells %llu\nvalue_bytes %llu\ncommits %llu\n",
-		     (unsigned long long)n.tables, (unsigned long long)n.rows, (unsigned long long)n.cells,
-		     (unsigned long long)n.bytes, (unsigned long long)n.commits) < 0)
+	if (asprintf(&p, "incarnation 1\ntables %llu\nrows %llu\ncells %llu\nvalue_bytes %llu\ncommits %llu\n",
+		    (unsigned long long)n.tables, (unsigned long long)n.rows, (unsigned long long)n.cells,
+		    (unsigned long long)n.bytes, (unsigned long long)n.commits) < 0)
 		return -ENOMEM;
 	*text = p;
 	return 0;
@@ -190,13 +195,13 @@ int tfs_metrics(struct tfs_store *s, char **text)
 	char *p;
 
 	if (asprintf(&p,
-		     "# TYPE tabletfs_tables gauge\ntabletfs_tables %llu\n"
-		     "# TYPE tabletfs_rows gauge\ntabletfs_rows %llu\n"
-		     "# TYPE tabletfs_cells gauge\ntabletfs_cells %llu\n"
-		     "# TYPE tabletfs_value_bytes gauge\ntabletfs_value_bytes %llu\n"
-		     "# TYPE tabletfs_commits_total counter\ntabletfs_commits_total %llu\n",
-		     (unsigned long long)n.tables, (unsigned long long)n.rows, (unsigned long long)n.cells,
-		     (unsigned long long)n.bytes, (unsigned long long)n.commits) < 0)
+		    "# TYPE tabletfs_tables gauge\ntabletfs_tables %llu\n"
+		    "# TYPE tabletfs_rows gauge\ntabletfs_rows %llu\n"
+		    "# TYPE tabletfs_cells gauge\ntabletfs_cells %llu\n"
+		    "# TYPE tabletfs_value_bytes gauge\ntabletfs_value_bytes %llu\n"
+		    "# TYPE tabletfs_commits_total counter\ntabletfs_commits_total %llu\n",
+		    (unsigned long long)n.tables, (unsigned long long)n.rows, (unsigned long long)n.cells,
+		    (unsigned long long)n.bytes, (unsigned long long)n.commits) < 0)
 		return -ENOMEM;
 	*text = p;
 	return 0;

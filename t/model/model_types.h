@@ -22,7 +22,10 @@ struct mdl_blob {
 struct mdl_blob *mdl_blob_new(const void *p, size_t n); /* p NULL: zeros.  NULL: out of memory */
 struct mdl_blob *mdl_blob_get(struct mdl_blob *b);
 void mdl_blob_put(struct mdl_blob *b); /* NULL is fine */
-static inline struct tfs_bytes mdl_blob_bytes(const struct mdl_blob *b) { return tfs_bytes_of(b->data, b->size); }
+static inline struct tfs_bytes mdl_blob_bytes(const struct mdl_blob *b)
+{
+	return tfs_bytes_of(b->data, b->size);
+}
 int mdl_compare(struct tfs_bytes a, struct tfs_bytes b);
 
 struct mdl_version {
@@ -50,7 +53,7 @@ int mdl_gc_parse(const char *text, struct mdl_gc **out, const char **reason);
 void mdl_gc_free(struct mdl_gc *g);
 /* The time from which on the version is hidden: INT64_MIN always, INT64_MAX never.  rank 0 is the newest. */
 int64_t mdl_gc_expiry(const struct mdl_gc *g, size_t rank, int64_t ts);
-int64_t mdl_gc_max_age(const struct mdl_gc *g); /* 0: never by age alone */
+int64_t mdl_gc_max_age(const struct mdl_gc *g);          /* 0: never by age alone */
 bool mdl_duration(const char *s, size_t n, int64_t *us); /* "7d"; false: not one, or 0, or too large */
 bool mdl_size(const char *s, uint64_t *bytes);           /* "64K" */
 
@@ -77,7 +80,7 @@ int mdl_schema_finish(struct mdl_schema *s, struct tfs_bytes text);
 void mdl_schema_unref(struct mdl_schema *s);
 const struct mdl_gc *mdl_schema_gc(const struct mdl_schema *s, uint16_t family_id, const char **name);
 int mdl_schema_parse(const struct mdl_schema *old, struct tfs_bytes text, struct mdl_schema **out, bool *allow_delete,
-		     bool *shown_as_written, char **why);
+	bool *shown_as_written, char **why);
 int mdl_schema_render(const struct mdl_schema *s, char **text, size_t *size);
 /* One named value of a group, as text; NULL or what is wrong. */
 const char *mdl_group_set(struct tfs_group *g, enum tfs_schema_op op, const char *value);
@@ -90,19 +93,19 @@ struct tfs_store {
 	struct tfs_table **table; /* by name */
 	size_t n, capacity;
 	uint32_t next_table;
-	unsigned handles;         /* table references: tfs_close is -EBUSY while there are any */
+	unsigned handles; /* table references: tfs_close is -EBUSY while there are any */
 	int64_t last_unique;
 	uint64_t commits;
 };
 struct tfs_table {
 	struct tfs_store *store;
-	unsigned refs;            /* one for being in the store, one a handle, mutation or scan */
+	unsigned refs; /* one for being in the store, one a handle, mutation or scan */
 	uint32_t id;
 	bool dropped;
 	struct mdl_schema *schema;
-	struct mdl_row **row;     /* by key */
+	struct mdl_row **row; /* by key */
 	size_t n, capacity;
-	struct tfs_bytes *cut;    /* rows at which tablets begin, rising; model_tablets.c */
+	struct tfs_bytes *cut; /* rows at which tablets begin, rising; model_tablets.c */
 	size_t cuts;
 };
 void mdl_tablets_free(struct tfs_table *t);
@@ -135,8 +138,16 @@ void mdl_table_collect(struct tfs_table *t); /* removes hidden versions */
 
 /* ---- mutations: model_mutation.c builds, model_row.c judges and applies ---- */
 enum mdl_op_kind {
-	MDL_PUT, MDL_WRITE, MDL_DELETE_VERSION, MDL_DELETE_COLUMN, MDL_DELETE_FAMILY, MDL_DELETE_ROW,
-	MDL_SET_TIME, MDL_MOVE, MDL_INCREMENT, MDL_CHECK,
+	MDL_PUT,
+	MDL_WRITE,
+	MDL_DELETE_VERSION,
+	MDL_DELETE_COLUMN,
+	MDL_DELETE_FAMILY,
+	MDL_DELETE_ROW,
+	MDL_SET_TIME,
+	MDL_MOVE,
+	MDL_INCREMENT,
+	MDL_CHECK,
 };
 struct mdl_op {
 	enum mdl_op_kind kind;

@@ -58,13 +58,13 @@ int mdl_op_check(const struct mdl_op *op, const struct mdl_schema *s, uint64_t *
 		break;
 	case MDL_MOVE:
 		if (!op->to_family || !mdl_schema_family(s, op->to_family) || op->to_qualifier.size > TFS_QUALIFIER_MAX ||
-		    !when_valid(op->to))
+			!when_valid(op->to))
 			return -EINVAL;
 		*bytes += op->to_qualifier.size;
 		break;
 	case MDL_CHECK:
 		if (op->check != TFS_CHECK_EXISTS && op->check != TFS_CHECK_ABSENT && op->check != TFS_CHECK_NEWEST_IS &&
-		    op->check != TFS_CHECK_VALUE)
+			op->check != TFS_CHECK_VALUE)
 			return -EINVAL;
 		break;
 	case MDL_DELETE_VERSION:

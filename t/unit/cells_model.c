@@ -42,8 +42,13 @@ void put(struct memtable *m, const struct cellkey *k, struct slice value)
 
 void store(struct model *md, int child, const struct entry *e)
 {
-	struct cellkey k = {.row = rows[e->row], .qualifier = qualifiers[e->qualifier], .family = family_ids[e->family],
-			    .kind = e->kind, .ts = e->ts, .seq = e->seq, .commit = COMMIT_OF(e->seq)};
+	struct cellkey k = {.row = rows[e->row],
+		.qualifier = qualifiers[e->qualifier],
+		.family = family_ids[e->family],
+		.kind = e->kind,
+		.ts = e->ts,
+		.seq = e->seq,
+		.commit = COMMIT_OF(e->seq)};
 	static uint8_t bytes[4 * CELL_CHUNK_BYTES];
 
 	for (uint64_t i = 0; i < e->size; i++)
@@ -55,7 +60,8 @@ void store(struct model *md, int child, const struct entry *e)
 		put(md->m[child], &k, slice_of(size, 8));
 		k.kind = CELL_CHUNK;
 		for (uint64_t at = 0; at < e->size; at += CELL_CHUNK_BYTES, k.chunk++)
-			put(md->m[child], &k, slice_of(bytes + at, e->size - at < CELL_CHUNK_BYTES ? e->size - at : CELL_CHUNK_BYTES));
+			put(md->m[child], &k,
+				slice_of(bytes + at, e->size - at < CELL_CHUNK_BYTES ? e->size - at : CELL_CHUNK_BYTES));
 	} else {
 		put(md->m[child], &k, slice_of(bytes, e->size));
 	}
@@ -89,7 +95,8 @@ void model_make(struct model *md, bool with_large)
 		r->age = rnd(3) == 0 ? 1 + (int)rnd(10) : 0;
 		r->both = r->versions && r->age && rnd(2);
 		if (r->versions && r->age)
-			snprintf(text, sizeof(text), "maxversions=%d %s maxage=%dus", (int)r->versions, r->both ? "and" : "or", (int)r->age);
+			snprintf(text, sizeof(text), "maxversions=%d %s maxage=%dus", (int)r->versions, r->both ? "and" : "or",
+				(int)r->age);
 		else if (r->versions)
 			snprintf(text, sizeof(text), "maxversions=%d", (int)r->versions);
 		else if (r->age)
@@ -100,8 +107,10 @@ void model_make(struct model *md, bool with_large)
 	}
 	/* few places are hot, so that versions and deletes meet */
 	for (int i = 0; i < n; i++) {
-		struct entry e = {.row = (int)rnd(rnd(2) ? 2 : ROWS), .family = (int)rnd(rnd(2) ? 2 : FAMILIES),
-				  .qualifier = (int)rnd(rnd(2) ? 2 : QUALIFIERS), .seq = (uint64_t)i + 1};
+		struct entry e = {.row = (int)rnd(rnd(2) ? 2 : ROWS),
+			.family = (int)rnd(rnd(2) ? 2 : FAMILIES),
+			.qualifier = (int)rnd(rnd(2) ? 2 : QUALIFIERS),
+			.seq = (uint64_t)i + 1};
 		uint32_t dice = rnd(100);
 		int child = (int)rnd((uint32_t)md->children);
 		bool seen;
@@ -215,8 +224,13 @@ int expected(const struct model *md, const struct live_options *o, struct expect
 		const struct entry *e = &md->e[i];
 
 		if (entry_live(md, e, o->seq))
-			live[n++] = (struct expect){.row = e->row, .family = e->family, .qualifier = e->qualifier, .ts = e->ts,
-						    .size = e->size, .seq = e->seq, .large = e->kind == CELL_LARGE};
+			live[n++] = (struct expect){.row = e->row,
+				.family = e->family,
+				.qualifier = e->qualifier,
+				.ts = e->ts,
+				.size = e->size,
+				.seq = e->seq,
+				.large = e->kind == CELL_LARGE};
 	}
 	qsort(live, (size_t)n, sizeof(*live), by_key);
 	for (int i = 0; i < n; i++) {
@@ -300,7 +314,7 @@ static bool model_column_deletes(const void *arg, struct slice row, uint16_t fam
 		const struct entry *e = &md->e[i];
 
 		if (e->kind == CELL_DELETE_COLUMN && slice_eq(rows[e->row], row) && family_ids[e->family] == family &&
-		    slice_eq(qualifiers[e->qualifier], qualifier))
+			slice_eq(qualifiers[e->qualifier], qualifier))
 			return true;
 	}
 	return rnd(8) == 0;
@@ -309,7 +323,8 @@ static bool model_column_deletes(const void *arg, struct slice row, uint16_t fam
 void random_spec(struct scan_spec *s, struct live_options *o, const struct model *md, uint16_t *families)
 {
 	*s = (struct scan_spec){.what = (enum scan_what)rnd(4)};
-	*o = (struct live_options){.rules = {model_rule, md}, .seq = rnd(2) ? UINT64_MAX : rnd(MAX_ENTRIES), .now = rnd(20), .spec = s};
+	*o = (struct live_options){
+		.rules = {model_rule, md}, .seq = rnd(2) ? UINT64_MAX : rnd(MAX_ENTRIES), .now = rnd(20), .spec = s};
 	if (rnd(3)) {
 		o->column_deletes = model_column_deletes;
 		o->deletes_arg = md;

@@ -6,15 +6,18 @@
 #ifndef TFS_T_UNIT_CELLS_MODEL_H
 #define TFS_T_UNIT_CELLS_MODEL_H
 
-#include "engine/store/memtable.h"
-#include "engine/store/merge.h"
+#include "engine/cell/memtable.h"
+#include "engine/cell/merge.h"
 
 enum { ROWS = 7, FAMILIES = 4, QUALIFIERS = 7, MAX_ENTRIES = 260, MAX_CHILDREN = 6, MAX_CELLS = MAX_ENTRIES };
-#define LIT(s) {(const uint8_t *)(s), sizeof(s) - 1}
+#define LIT(s)                                                                                                                     \
+	{                                                                                                                          \
+		(const uint8_t *)(s), sizeof(s) - 1                                                                                \
+	}
 extern const struct slice rows[ROWS], qualifiers[QUALIFIERS]; /* both in order */
 extern const uint16_t family_ids[FAMILIES];
 
-#define COMMIT_OF(seq) ((int64_t)((seq) * (seq) * 1000003)) /* some time of commit, of a cell of the models */
+#define COMMIT_OF(seq) ((int64_t)((seq) * (seq)*1000003)) /* some time of commit, of a cell of the models */
 struct entry {
 	int row, family, qualifier; /* indices */
 	enum cell_kind kind;
@@ -22,8 +25,8 @@ struct entry {
 	uint64_t seq, size;
 };
 struct model_rule {
-	bool known, both;    /* both: `and` of versions and age */
-	uint64_t versions;   /* 0: none */
+	bool known, both;  /* both: `and` of versions and age */
+	uint64_t versions; /* 0: none */
 	int64_t age;
 	struct gc_rule *rule;
 };

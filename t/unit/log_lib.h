@@ -9,7 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/base/task.h"
-#include "engine/store/log_format.h"
+#include "engine/log/log_format.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -145,9 +145,8 @@ static __attribute__((unused)) int see(void *arg, const struct log_record *r)
 
 	fill(&want, batch, tag, r->batch.n);
 	s->whole &= want.table == r->table && slice_eq(want.row_from, r->row_from) && slice_eq(want.row_to, r->row_to) &&
-		    want.token.client == r->token.client && want.token.number == r->token.number &&
-		    want.token.lowest_unanswered == r->token.lowest_unanswered && want.seq == r->seq &&
-		    slice_eq(want.batch, r->batch);
+		want.token.client == r->token.client && want.token.number == r->token.number &&
+		want.token.lowest_unanswered == r->token.lowest_unanswered && want.seq == r->seq && slice_eq(want.batch, r->batch);
 	free(batch);
 	s->whole &= s->count == 0 || s->lsn[s->count - 1] < r->lsn;
 	assert_true(s->count < MAX_LSN);

@@ -32,14 +32,14 @@
 
 struct tablet_of {
 	uint32_t table;
-	char begin[24], end[24];     /* end "": to the end; of METADATA's tablets: of the table id, in decimal */
-	unsigned serves, said;       /* who serves it; what METADATA says */
+	char begin[24], end[24]; /* end "": to the end; of METADATA's tablets: of the table id, in decimal */
+	unsigned serves, said;   /* who serves it; what METADATA says */
 };
 /* In order of table and end.  Table META_TABLE: METADATA's own, whose ends are table ids. */
 static struct tablet_of tablets[TABLETS_MOST];
 static unsigned tablet_count;
 static unsigned root_serves, root_said;
-static struct mutex world;      /* guards the above */
+static struct mutex world; /* guards the above */
 
 enum what { AT_ROOT, AT_META, AT_USER, REFUSED, LOCK_READ, CLOSED, WHATS };
 static _Atomic unsigned seen[WHATS];
@@ -51,7 +51,7 @@ struct fake_server {
 	struct tablet_service service;
 	unsigned number;
 	int sync_err, hold_err;
-	unsigned no_memory;          /* LET_GO says so this many times */
+	unsigned no_memory; /* LET_GO says so this many times */
 	int holds;
 	unsigned syncs, nexts;
 };
@@ -102,7 +102,7 @@ static inline void add_cell(struct scan_batch *b, struct slice row, const char *
 	c = &b->cells[b->count++];
 	*c = (struct scan_cell){.family = META_TABLET, .ts = 1, .size = value.n};
 	if (!arena_dup(&b->arena, row, &c->row) || !arena_dup(&b->arena, slice_str(qualifier), &c->qualifier) ||
-	    !arena_dup(&b->arena, value, &c->value))
+		!arena_dup(&b->arena, value, &c->value))
 		abort();
 }
 
@@ -150,7 +150,7 @@ static inline void fill(struct ts_answer *a, const struct ts_request *q, struct 
 		if (meta_row_key(&key, t->table, !*t->end, buf_slice(&e)))
 			abort();
 		if (slice_cmp(buf_slice(&key), from) >= 0 && (!end.n || slice_cmp(buf_slice(&key), end) < 0) &&
-		    (!q->spec || !q->spec->row_to.p || slice_cmp(buf_slice(&key), q->spec->row_to) < 0)) {
+			(!q->spec || !q->spec->row_to.p || slice_cmp(buf_slice(&key), q->spec->row_to) < 0)) {
 			if (batch_rows && rows == batch_rows) {
 				a->scan = scan_number + number;
 				a->batch.done = false;
@@ -206,7 +206,7 @@ static inline int serve_meta(struct fake_server *s, const struct ts_request *q, 
 
 		open_scan.bounded = q->spec->row_to.p != NULL;
 		if (buf_set(&open_scan.at, last->row.p, last->row.n) || buf_u8(&open_scan.at, 0) ||
-		    buf_set(&open_scan.end, end.p, end.n) || buf_set(&open_scan.row_to, q->spec->row_to.p, q->spec->row_to.n))
+			buf_set(&open_scan.end, end.p, end.n) || buf_set(&open_scan.row_to, q->spec->row_to.p, q->spec->row_to.n))
 			abort();
 	}
 	buf_fini(&root_end);

@@ -147,8 +147,8 @@ static inline int look(struct tfs_table *t, const char *row)
 
 struct fault {
 	enum file_op op;
-	const char *part;         /* of the path */
-	_Atomic unsigned times;   /* left */
+	const char *part;       /* of the path */
+	_Atomic unsigned times; /* left */
 	_Atomic unsigned seen;
 	int err;
 };
@@ -236,11 +236,10 @@ static inline void shell(const char *command)
 	assert_int_equal(system(cmd), 0);
 }
 
-
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-#define RUN(tests) \
-	(msg_to_nowhere(), file_set_hook(dispatch, NULL), cmocka_set_message_output(CM_OUTPUT_TAP), \
-	 cmocka_run_group_tests(tests, NULL, NULL))
+#define RUN(tests)                                                                                                                 \
+	(msg_to_nowhere(), file_set_hook(dispatch, NULL), cmocka_set_message_output(CM_OUTPUT_TAP),                                \
+		cmocka_run_group_tests(tests, NULL, NULL))
 
 static const void *const server_lib_unused[] __attribute__((unused)) = {(const void *)contents, (const void *)exists};
 

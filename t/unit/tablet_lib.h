@@ -10,8 +10,8 @@
 
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/store/tablet.h"
-#include "engine/store/tablet_impl.h"
+#include "engine/tablet/tablet.h"
+#include "engine/tablet/tablet_impl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ struct lib {
 	unsigned file_count;
 	struct redo_point redo[LIB_REDO];
 	unsigned redo_count, edits, edit_fail, edit_doubt; /* how many of the next edits fail; fail after taking place */
-	void (*on_edit)(struct lib *l); /* called in the next edit, holding nothing of ours */
+	void (*on_edit)(struct lib *l);                    /* called in the next edit, holding nothing of ours */
 	uint64_t seq_mark;
 	int64_t clock_mark, major_us;
 	/* settings */
@@ -137,13 +137,24 @@ static inline char *lib_log_dir(struct lib *l, uint64_t incarnation)
 /* A new incarnation over what METADATA and the logs say. */
 static inline void lib_start(struct lib *l)
 {
-	struct log_options lo = {.incarnation = ++l->env.incarnation, .segment_bytes = 64u << 20, .sync_interval_us = 1000000,
-				 .pool = l->log_pool};
+	struct log_options lo = {
+		.incarnation = ++l->env.incarnation, .segment_bytes = 64u << 20, .sync_interval_us = 1000000, .pool = l->log_pool};
 	struct tablet_params p = {
-		.env = &l->env, .table = LIB_TABLE, .begin = l->begin, .end = l->end, .schema = l->schema, .files = l->files,
-		.file_count = l->file_count, .redo = l->redo, .redo_count = l->redo_count, .seq_mark = l->seq_mark,
-		.clock_mark = l->clock_mark, .major_us = l->major_us, .rank_edit = RANK_TABLET_EDIT_USER,
-		.commit = lib_commit, .commit_arg = l,
+		.env = &l->env,
+		.table = LIB_TABLE,
+		.begin = l->begin,
+		.end = l->end,
+		.schema = l->schema,
+		.files = l->files,
+		.file_count = l->file_count,
+		.redo = l->redo,
+		.redo_count = l->redo_count,
+		.seq_mark = l->seq_mark,
+		.clock_mark = l->clock_mark,
+		.major_us = l->major_us,
+		.rank_edit = RANK_TABLET_EDIT_USER,
+		.commit = lib_commit,
+		.commit_arg = l,
 	};
 	struct redo_point redo[LIB_REDO];
 	unsigned redo_count = l->redo_count;
@@ -237,8 +248,8 @@ static inline struct store_schema *lib_schema(const char *const *rules, unsigned
 	}
 	for (unsigned i = 0; i < groups; i++) {
 		s->groups[i].id = (uint16_t)(i + 1);
-		s->groups[i].sst = (struct sst_options){.codec = i % 2 ? SST_ZSTD : SST_SNAPPY, .level = 3, .block_bytes = 4096,
-							.bloom_bits = 10};
+		s->groups[i].sst = (struct sst_options){
+			.codec = i % 2 ? SST_ZSTD : SST_SNAPPY, .level = 3, .block_bytes = 4096, .bloom_bits = 10};
 	}
 	return s;
 }
@@ -250,8 +261,12 @@ static inline int lib_op(struct lib *l, const char *row, const struct op *o, str
 
 static inline int lib_put(struct lib *l, const char *row, uint16_t family, const char *q, int64_t ts, struct slice value)
 {
-	struct op o = {.kind = OP_WRITE, .family = family, .qualifier = slice_str(q), .ts = {false, ts}, .value = value,
-		       .truncate_to = UINT64_MAX};
+	struct op o = {.kind = OP_WRITE,
+		.family = family,
+		.qualifier = slice_str(q),
+		.ts = {false, ts},
+		.value = value,
+		.truncate_to = UINT64_MAX};
 
 	return lib_op(l, row, &o, NULL);
 }

@@ -68,7 +68,8 @@ static void ask(bool one_row, bool odd, const char *qualifier, bool newest)
 			assert_false(exists);
 		} else {
 			assert_int_equal(tablet_read(l.t, slice_str(row_name(row)), (uint16_t)(1 + i % 2), slice_str(qualifier),
-						     (struct op_time){newest, 7}, 0, NULL, 0, NULL, NULL), -ENOENT);
+						 (struct op_time){newest, 7}, 0, NULL, 0, NULL, NULL),
+				-ENOENT);
 		}
 	}
 }
@@ -76,12 +77,14 @@ static void ask(bool one_row, bool odd, const char *qualifier, bool newest)
 static void touches_nothing(const char *when)
 {
 	for (unsigned i = 0; i < 5; i++) {
-		static const char *const what[] = {"absent rows", "their versions", "scans of absent rows", "absent columns", "their versions"};
+		static const char *const what[] = {
+			"absent rows", "their versions", "scans of absent rows", "absent columns", "their versions"};
 		struct seen before = now(), after;
 
 		ask(i == 2, i < 3, i < 3 ? "q" : "z", i % 3 == 0);
 		after = now();
-		print_message("# %s: %s: %llu of %u touched a block\n", when, what[i], (unsigned long long)(after.blocks - before.blocks), ASKED);
+		print_message("# %s: %s: %llu of %u touched a block\n", when, what[i],
+			(unsigned long long)(after.blocks - before.blocks), ASKED);
 		assert_true(after.blocks - before.blocks <= WRONG);
 		assert_true(after.looked - before.looked <= WRONG);
 	}
@@ -192,7 +195,8 @@ static void replaced(void **state)
 	LIB(tablet_flush(l.t));
 	newest('b', 2, 'e', 0, 1500);
 	/* A file that holds deletes is looked into whatever its times. */
-	LIB(lib_op(&l, row_name(0), &(struct op){.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 30}}, NULL));
+	LIB(lib_op(&l, row_name(0),
+		&(struct op){.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 30}}, NULL));
 	LIB(tablet_flush(l.t));
 	LIB(tablet_read(l.t, slice_str(row_name(0)), 1, slice_str("q"), (struct op_time){true, 0}, 0, &c, 1, NULL, NULL));
 	assert_int_equal(c, 'b');
@@ -200,8 +204,7 @@ static void replaced(void **state)
 	lib_fini(&l);
 }
 
-int
-main(void)
+int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(filters), cmocka_unit_test(without), cmocka_unit_test(replaced)};
 

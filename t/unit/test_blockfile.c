@@ -145,8 +145,13 @@ static void filters_round_trip(void **state)
 
 static struct bff_trailer a_trailer(uint64_t *file_bytes)
 {
-	struct bff_trailer t = {.version = BFF_VERSION, .codec = SST_ZSTD, .blocks = 7, .raw_bytes = 1ull << 33, .keys = 99,
-				.partitions = 1, .max_raw_block = 65541};
+	struct bff_trailer t = {.version = BFF_VERSION,
+		.codec = SST_ZSTD,
+		.blocks = 7,
+		.raw_bytes = 1ull << 33,
+		.keys = 99,
+		.partitions = 1,
+		.max_raw_block = 65541};
 	uint64_t at = 1ull << 32;
 
 	for (unsigned i = 0; i < BFF_SECTIONS; i++) {
@@ -292,8 +297,8 @@ static void codecs_hostile(void **state)
 			memcpy(bad, s.p, s.n);
 			bad[next_random(&seed) % s.n] ^= (uint8_t)(1 + next_random(&seed) % 255);
 			bad[next_random(&seed) % s.n] ^= (uint8_t)(1 + next_random(&seed) % 255);
-			err = codec_decode(used, slice_of(bad, next_random(&seed) % 4 ? s.n : next_random(&seed) % s.n),
-					   NULL, back, sizeof(back));
+			err = codec_decode(used, slice_of(bad, next_random(&seed) % 4 ? s.n : next_random(&seed) % s.n), NULL, back,
+				sizeof(back));
 			assert_true(err == 0 || err == -EBADMSG);
 		}
 		assert_int_equal(codec_decode(used, slice_of(bad, 0), NULL, back, sizeof(back)), -EBADMSG);
@@ -320,9 +325,15 @@ static void scratch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(block_round_trip), cmocka_unit_test(block_hostile), cmocka_unit_test(map_round_trip),
-		cmocka_unit_test(filters_round_trip), cmocka_unit_test(trailer_round_trip), cmocka_unit_test(trailer_hostile),
-		cmocka_unit_test(codecs), cmocka_unit_test(codecs_hostile), cmocka_unit_test(scratch),
+		cmocka_unit_test(block_round_trip),
+		cmocka_unit_test(block_hostile),
+		cmocka_unit_test(map_round_trip),
+		cmocka_unit_test(filters_round_trip),
+		cmocka_unit_test(trailer_round_trip),
+		cmocka_unit_test(trailer_hostile),
+		cmocka_unit_test(codecs),
+		cmocka_unit_test(codecs_hostile),
+		cmocka_unit_test(scratch),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -91,7 +91,7 @@ static void test_bad_input(void **state)
 	assert_false(varint_of("", 0, &v));
 	assert_int_equal(v, 0);
 	assert_false(varint_of("\x80", 1, &v));
-	assert_false(varint_of("\x80\x00", 2, &v)); /* overlong */
+	assert_false(varint_of("\x80\x00", 2, &v));                                  /* overlong */
 	assert_false(varint_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10, &v)); /* 65 bits */
 	assert_false(varint_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x81\x00", 11, &v));
 	assert_true(varint_of("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, &v) && v == UINT64_MAX);
@@ -266,7 +266,8 @@ static void test_clock_mark(void **state)
 	assert_int_equal(clock_collect(c), mark);
 	assert_int_equal(clock_unique(c), test_now);
 	clock_get_state(c, &st);
-	assert_true(!st.believed && st.mark_us == mark && st.now_us == test_now && st.left_us > day - 60000000 && st.left_us <= day);
+	assert_true(
+		!st.believed && st.mark_us == mark && st.now_us == test_now && st.left_us > day - 60000000 && st.left_us <= day);
 	test_now = mark + 5000; /* it was wrong */
 	assert_int_equal(clock_collect(c), test_now);
 	assert_int_equal(clock_unique(c), test_now);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "engine/store/cellkey.h"
+#include "engine/cell/cellkey.h"
 
 static long fail_at;
 
@@ -217,30 +217,31 @@ static void prefixes_bound_what_they_name(void **state)
 		other_marker = o->kind <= CELL_DELETE_FAMILY;
 		buf_reset(&key);
 		assert_int_equal(cellkey_append(&key, k), 0);
-#define BOUND(call, first)                                                                             \
-	do {                                                                                           \
-		buf_reset(&p);                                                                         \
-		assert_int_equal(call, 0);                                                             \
-		assert_int_equal(slice_cmp(buf_slice(&key), buf_slice(&p)) >= 0, (first));             \
+#define BOUND(call, first)                                                                                                         \
+	do {                                                                                                                       \
+		buf_reset(&p);                                                                                                     \
+		assert_int_equal(call, 0);                                                                                         \
+		assert_int_equal(slice_cmp(buf_slice(&key), buf_slice(&p)) >= 0, (first));                                         \
 	} while (0)
 		BOUND(cellkey_row_prefix(&p, o->row), slice_cmp(k->row, o->row) >= 0);
 		BOUND(cellkey_row_after(&p, o->row), slice_cmp(k->row, o->row) > 0);
 		BOUND(cellkey_family_prefix(&p, o->row, o->family),
-		      slice_cmp(k->row, o->row) > 0 || (slice_eq(k->row, o->row) && k->family >= o->family));
+			slice_cmp(k->row, o->row) > 0 || (slice_eq(k->row, o->row) && k->family >= o->family));
 		if (other_marker)
 			continue;
 		BOUND(cellkey_column_prefix(&p, o->row, o->family, o->qualifier),
-		      slice_cmp(k->row, o->row) > 0 ||
-			      (slice_eq(k->row, o->row) &&
-			       (k->family > o->family || (k->family == o->family && !marker &&
-							  slice_cmp(k->qualifier, o->qualifier) >= 0))));
+			slice_cmp(k->row, o->row) > 0 ||
+				(slice_eq(k->row, o->row) &&
+					(k->family > o->family ||
+						(k->family == o->family && !marker &&
+							slice_cmp(k->qualifier, o->qualifier) >= 0))));
 		BOUND(cellkey_version(&p, o->row, o->family, o->qualifier, o->ts),
-		      slice_cmp(k->row, o->row) > 0 ||
-			      (slice_eq(k->row, o->row) &&
-			       (k->family > o->family ||
-				(k->family == o->family && !marker &&
-				 (slice_cmp(k->qualifier, o->qualifier) > 0 ||
-				  (slice_eq(k->qualifier, o->qualifier) && k->ts <= o->ts))))));
+			slice_cmp(k->row, o->row) > 0 ||
+				(slice_eq(k->row, o->row) &&
+					(k->family > o->family ||
+						(k->family == o->family && !marker &&
+							(slice_cmp(k->qualifier, o->qualifier) > 0 ||
+								(slice_eq(k->qualifier, o->qualifier) && k->ts <= o->ts))))));
 	}
 	buf_fini(&key);
 	buf_fini(&p);
@@ -302,17 +303,18 @@ static void probes_are_tagged_prefixes(void **state)
 
 static void out_of_memory_changes_nothing(void **state)
 {
-	struct cellkey k = {.row = slice_of("a\0b", 3), .qualifier = slice_of("\0", 1), .family = 1, .kind = CELL_VALUE}, back = {0};
+	struct cellkey k = {.row = slice_of("a\0b", 3), .qualifier = slice_of("\0", 1), .family = 1, .kind = CELL_VALUE},
+		       back = {0};
 	struct buf e = {0}, fresh = {0}, scratch = {0};
 
 	(void)state;
 	assert_int_equal(cellkey_append(&e, &k), 0);
-#define DRY(call)                                  \
-	do {                                       \
-		fail_at = 1;                       \
-		assert_int_equal(call, -ENOMEM);   \
-		assert_int_equal(fail_at, 0);      \
-		assert_int_equal(fresh.n, 0);      \
+#define DRY(call)                                                                                                                  \
+	do {                                                                                                                       \
+		fail_at = 1;                                                                                                       \
+		assert_int_equal(call, -ENOMEM);                                                                                   \
+		assert_int_equal(fail_at, 0);                                                                                      \
+		assert_int_equal(fresh.n, 0);                                                                                      \
 	} while (0)
 	DRY(cellkey_append(&fresh, &k));
 	DRY(cellkey_row_prefix(&fresh, k.row));

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/base/counter.h"
-#include "engine/store/compact.h"
+#include "engine/compact/compact.h"
 #include "t/unit/compact_lib.h"
 
 static void test_major_leaves_nothing_dead(void **state)
@@ -541,8 +541,16 @@ static void *writer_main(void *arg)
 	for (unsigned i = 0; i < w->rounds; i++) {
 		int n = snprintf(value, 30, "%u.%u", w->id, i);
 		struct op ops[3] = {
-			{.kind = OP_WRITE, .family = 1, .qualifier = slice_str("q"), .ts = {true, INT64_MIN}, .truncate_to = UINT64_MAX},
-			{.kind = OP_WRITE, .family = 2, .qualifier = slice_str("q"), .ts = {true, INT64_MIN}, .truncate_to = UINT64_MAX},
+			{.kind = OP_WRITE,
+				.family = 1,
+				.qualifier = slice_str("q"),
+				.ts = {true, INT64_MIN},
+				.truncate_to = UINT64_MAX},
+			{.kind = OP_WRITE,
+				.family = 2,
+				.qualifier = slice_str("q"),
+				.ts = {true, INT64_MIN},
+				.truncate_to = UINT64_MAX},
 			{.kind = OP_INCREMENT, .family = 1, .qualifier = slice_str("count"), .by = 1},
 		};
 
@@ -571,7 +579,8 @@ static void *reader_main(void *arg)
 			LIB(tablet_scan_new(w->l->t, &spec, &s));
 			LIB(tablet_scan_fill(s, &b));
 			if (b.count) {
-				if (b.count != 3 || !slice_eq(b.cells[1].value, b.cells[2].value) || counter_parse(b.cells[0].value, &count)) {
+				if (b.count != 3 || !slice_eq(b.cells[1].value, b.cells[2].value) ||
+					counter_parse(b.cells[0].value, &count)) {
 					fprintf(stderr, "a row was seen in part\n");
 					abort();
 				}
@@ -622,7 +631,8 @@ static void test_many_at_once(void **state)
 		sum = 0;
 		for (unsigned r = 0; r < 7; r++) {
 			snprintf(row, sizeof row, "r%u", r);
-			LIB(tablet_read(l.t, slice_str(row), 1, slice_str("count"), (struct op_time){true, 0}, 0, count, sizeof(count) - 1, &got, NULL));
+			LIB(tablet_read(l.t, slice_str(row), 1, slice_str("count"), (struct op_time){true, 0}, 0, count,
+				sizeof(count) - 1, &got, NULL));
 			count[got] = 0;
 			sum += strtoll(count, NULL, 10);
 		}

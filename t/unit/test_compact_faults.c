@@ -205,8 +205,12 @@ static void workload(struct lib *l, int *have, int *next, bool in_doubt)
 
 	for (int i = 0; i < ROWS; i++) {
 		struct op_range range = {0, slice_str("v")};
-		struct op o = {.kind = OP_WRITE, .family = 1, .qualifier = slice_str("q"), .ts = {true, INT64_MIN},
-			       .truncate_to = UINT64_MAX, .value = slice_of(value, 0)};
+		struct op o = {.kind = OP_WRITE,
+			.family = 1,
+			.qualifier = slice_str("q"),
+			.ts = {true, INT64_MIN},
+			.truncate_to = UINT64_MAX,
+			.value = slice_of(value, 0)};
 		int n = (*next)++, err;
 
 		snprintf(row, sizeof row, "%02d", i);
@@ -364,7 +368,7 @@ static void test_refused_writes_cost_nothing(void **state)
 	l.memtable_bytes = 200 * 1024;
 	lib_start(&l);
 	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("kept")));
-	for (int with = 0; with < 2; with++) { /* a cell in the memtable, and none */
+	for (int with = 0; with < 2; with++) {   /* a cell in the memtable, and none */
 		task_pool_drain(l.compact_pool); /* it has looked through what the start found */
 		file_set_hook(no_log, NULL);
 		for (int i = 0; i < 500; i++) {

@@ -52,8 +52,12 @@ static int both(const char *row, const struct op *o)
 
 static int put(const char *row, const char *q, int64_t ts)
 {
-	struct op o = {.kind = OP_WRITE, .family = 1, .qualifier = slice_str(q), .ts = {false, ts}, .value = value_of(written++),
-		       .truncate_to = UINT64_MAX};
+	struct op o = {.kind = OP_WRITE,
+		.family = 1,
+		.qualifier = slice_str(q),
+		.ts = {false, ts},
+		.value = value_of(written++),
+		.truncate_to = UINT64_MAX};
 
 	return both(row, &o);
 }
@@ -204,7 +208,7 @@ static void run(bool deletes, uint32_t seed)
 	if (!deletes)
 		assert_in_range(most, 1, 16);
 	print_message("# %s deletes: %u answers withheld, at most %u versions at a time\n", deletes ? "with" : "without", undecided,
-		      most);
+		most);
 	close_both();
 }
 

@@ -172,8 +172,7 @@ static int fail_at(void *arg, enum file_op op, const char *path, uint64_t offset
 
 static void test_every_step_fails(void **state)
 {
-	static const enum file_op want[] = {FILE_OP_CREATE, FILE_OP_WRITE, FILE_OP_SYNC, FILE_OP_RENAME,
-		FILE_OP_SYNCDIR};
+	static const enum file_op want[] = {FILE_OP_CREATE, FILE_OP_WRITE, FILE_OP_SYNC, FILE_OP_RENAME, FILE_OP_SYNCDIR};
 	struct failing x = {0};
 
 	(void)state;
@@ -206,12 +205,13 @@ static void test_each_operation_fails(void **state)
 	char c;
 
 	(void)state;
-#define FAILS(which, call) do { \
-		file_set_hook(fail_at, &x); \
-		assert_int_equal((call), -EIO); \
-		assert_int_equal(x.op, (which)); \
-		assert_non_null(file_op_names[x.op]); \
-		file_set_hook(NULL, NULL); \
+#define FAILS(which, call)                                                                                                         \
+	do {                                                                                                                       \
+		file_set_hook(fail_at, &x);                                                                                        \
+		assert_int_equal((call), -EIO);                                                                                    \
+		assert_int_equal(x.op, (which));                                                                                   \
+		assert_non_null(file_op_names[x.op]);                                                                              \
+		file_set_hook(NULL, NULL);                                                                                         \
 	} while (0)
 	ok(file_open(in_dir("f"), FILE_CREATE, &f));
 	FAILS(FILE_OP_OPEN, file_open(in_dir("f"), FILE_READ, &g));

@@ -223,9 +223,9 @@ static void test_skipped_sync(void **state)
 {
 	(void)state;
 	file_forget_skip(4);
-	put_durable("f", "aaaa");                 /* syncs 1, 2 */
-	put("f", "b", 0, FILE_READWRITE, true);   /* 3 */
-	put("f", "c", 1, FILE_READWRITE, true);   /* 4, left out */
+	put_durable("f", "aaaa");               /* syncs 1, 2 */
+	put("f", "b", 0, FILE_READWRITE, true); /* 3 */
+	put("f", "c", 1, FILE_READWRITE, true); /* 4, left out */
 	assert_int_equal(file_forget_sync_count(), 4);
 	assert_int_equal(crash("0").records, 1);
 	assert_string_equal(contents("f", NULL), "baaa");

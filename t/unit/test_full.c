@@ -14,8 +14,8 @@
 enum { BLOCK = 4096, VALUE = 20000, ROWS = 1500 };
 #define DISK (UINT64_C(24) << 20)
 
-static _Atomic uint64_t others;   /* of the disk */
-static _Atomic unsigned found_none;  /* operations */
+static _Atomic uint64_t others;     /* of the disk */
+static _Atomic unsigned found_none; /* operations */
 static char top[300];
 static uint64_t store_bytes = DISK / 4; /* the ballast is as large as if the store had these */
 
@@ -515,8 +515,8 @@ static void any_order(void **state)
 		give_back();
 		assert_int_equal(put_row(t, 0), 0);
 		verify(t);
-		print_message("# seed %u: %u puts, %u refused, %u removals, %u operations found no room\n", seed, puts, refusals, removals,
-			      (unsigned)found_none);
+		print_message("# seed %u: %u puts, %u refused, %u removals, %u operations found no room\n", seed, puts, refusals,
+			removals, (unsigned)found_none);
 		tfs_table_close(t);
 		end();
 		assert_int_equal(end_disk(state), 0);
@@ -528,8 +528,13 @@ static void any_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		F(filled_by_puts), F(compacted_file_by_file), F(filled_by_others), F(small_one_filled_by_others),
-		F(goes_on_by_itself), F(rows_of_many), F(any_order),
+		F(filled_by_puts),
+		F(compacted_file_by_file),
+		F(filled_by_others),
+		F(small_one_filled_by_others),
+		F(goes_on_by_itself),
+		F(rows_of_many),
+		F(any_order),
 	};
 
 	return RUN(tests);

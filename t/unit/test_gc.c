@@ -8,12 +8,15 @@
 
 #include <cmocka.h>
 
-#include "engine/store/gc.h"
+#include "engine/cell/gc.h"
 
 static long fail_at;
 void *__real_calloc(size_t n, size_t m);
 void *__wrap_calloc(size_t n, size_t m);
-void *__wrap_calloc(size_t n, size_t m) { return fail_at > 0 && --fail_at == 0 ? NULL : __real_calloc(n, m); }
+void *__wrap_calloc(size_t n, size_t m)
+{
+	return fail_at > 0 && --fail_at == 0 ? NULL : __real_calloc(n, m);
+}
 
 #define SECOND INT64_C(1000000)
 #define DAY (86400 * SECOND)
@@ -48,7 +51,7 @@ static void units(void **state)
 		const char *text;
 		int64_t us;
 	} t[] = {{"maxage=5us", 5}, {"maxage=5ms", 5000}, {"maxage=5s", 5 * SECOND}, {"maxage=5m", 300 * SECOND},
-		 {"maxage=5h", 5 * 3600 * SECOND}, {"maxage=5d", 5 * DAY}, {"maxage=5w", 35 * DAY}, {" maxage = 5us ", 5}};
+		{"maxage=5h", 5 * 3600 * SECOND}, {"maxage=5d", 5 * DAY}, {"maxage=5w", 35 * DAY}, {" maxage = 5us ", 5}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
@@ -167,11 +170,34 @@ static void rules_are_monotone_and_bounds_hold(void **state)
 static void bad_texts_are_refused_with_a_reason(void **state)
 {
 	static const char *const bad[] = {
-		"maxversions", "maxversions=", "maxversions=0", "maxversions=-1", "maxversions=3x", "maxversions=3d", "maxage=7",
-		"maxage=7y", "maxage=7days", "maxage=0s", "maxage=d", "maxage=99999999999999w", "maxversions=99999999999999999999",
-		"or", "maxversions=1 or", "and maxage=1s", "maxversions=1 maxage=1s", "(maxversions=1", "maxversions=1)", "()",
-		"maxversions=1 xor maxage=1s", "maxversions=1 orr maxage=1s", "MAXVERSIONS=1", "minversions=1", "maxversions=1;",
-		"maxversionsx=1", "maxversions=1 or (maxage=1s and)", "maxage=1 d",
+		"maxversions",
+		"maxversions=",
+		"maxversions=0",
+		"maxversions=-1",
+		"maxversions=3x",
+		"maxversions=3d",
+		"maxage=7",
+		"maxage=7y",
+		"maxage=7days",
+		"maxage=0s",
+		"maxage=d",
+		"maxage=99999999999999w",
+		"maxversions=99999999999999999999",
+		"or",
+		"maxversions=1 or",
+		"and maxage=1s",
+		"maxversions=1 maxage=1s",
+		"(maxversions=1",
+		"maxversions=1)",
+		"()",
+		"maxversions=1 xor maxage=1s",
+		"maxversions=1 orr maxage=1s",
+		"MAXVERSIONS=1",
+		"minversions=1",
+		"maxversions=1;",
+		"maxversionsx=1",
+		"maxversions=1 or (maxage=1s and)",
+		"maxage=1 d",
 	};
 	char deep[200] = {0}, longer[4000] = {0};
 	struct gc_rule *r = (struct gc_rule *)&fail_at;

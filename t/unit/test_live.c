@@ -378,9 +378,14 @@ static void scans_stand_on_no_chunk_and_step_over_little(void **state)
 		for (int family = 0; family < 3; family++) {
 			for (int q = 0; q < 3; q++) {
 				for (int ts = 0; ts < 3; ts++)
-					store(&md, 0, &(struct entry){.row = row, .family = family, .qualifier = q, .ts = ts,
-								      .seq = ++seq, .kind = CELL_LARGE,
-								      .size = CELL_CHUNK_BYTES + 1});
+					store(&md, 0,
+						&(struct entry){.row = row,
+							.family = family,
+							.qualifier = q,
+							.ts = ts,
+							.seq = ++seq,
+							.kind = CELL_LARGE,
+							.size = CELL_CHUNK_BYTES + 1});
 			}
 		}
 	}
@@ -425,8 +430,8 @@ static void scans_stand_on_no_chunk_and_step_over_little(void **state)
 static void malformed_entries_are_damage(void **state)
 {
 	static const struct slice bad[] = {LIT(""), LIT("row"), LIT("r\0\1\0\1q\0\1"), LIT("r\0\1\0\0q\0\1AAAAAAAABBBBBBBB\5"),
-					   LIT("r\0\1\0\1q\0\1\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x09"),
-					   LIT("r\0\1\0\1q\0\1\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x06")};
+		LIT("r\0\1\0\1q\0\1\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x09"),
+		LIT("r\0\1\0\1q\0\1\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x06")};
 	static struct model md;
 
 	(void)state;

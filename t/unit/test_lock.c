@@ -97,10 +97,10 @@ static void test_compare_and_set(void **state)
 
 static void test_names(void **state)
 {
-	static const char *const bad[] = {"", "/", "a/", "/a", "a/b/c", ".", "..", "a/..", "a b", "a%", "held", "journal", "\xc3\xa9", "a=",
-					  "a//b"};
-	static const char *const good[] = {"a.tmp", "a", "tables/x.tmp", "tables/x", "x.tmp/y.tmp", "tables/held", "tables/journal", "...",
-					   ".tmp", "tables/.tmp", "-"};
+	static const char *const bad[] = {
+		"", "/", "a/", "/a", "a/b/c", ".", "..", "a/..", "a b", "a%", "held", "journal", "\xc3\xa9", "a=", "a//b"};
+	static const char *const good[] = {"a.tmp", "a", "tables/x.tmp", "tables/x", "x.tmp/y.tmp", "tables/held", "tables/journal",
+		"...", ".tmp", "tables/.tmp", "-"};
 	struct lock_service *s = opened();
 
 	(void)state;
@@ -298,7 +298,7 @@ static void *changer(void *arg)
 
 	for (int i = 0; i < 300; i++) {
 		const struct lock_op ops[2] = {{.name = "tables/x", .contents = slice_str("x"), .expect = LOCK_ANY},
-					       {.name = "tables/y", .remove = i % 2, .contents = slice_str("y"), .expect = LOCK_ANY}};
+			{.name = "tables/y", .remove = i % 2, .contents = slice_str("y"), .expect = LOCK_ANY}};
 
 		if (lock_multi(s, ops, i % 3 ? 1 : 2, NULL))
 			return s;
@@ -400,7 +400,9 @@ static int bad_page(void *arg, enum file_op op, const char *path, uint64_t offse
 	const uint64_t at = *(const uint64_t *)arg;
 
 	(void)number;
-	return op == FILE_OP_READ && (strstr(path, "/root") || strstr(path, "/journal")) && offset < at + 4096 && offset + n > at ? -EIO : 0;
+	return op == FILE_OP_READ && (strstr(path, "/root") || strstr(path, "/journal")) && offset < at + 4096 && offset + n > at
+		? -EIO
+		: 0;
 }
 
 static void test_unreadable_copy(void **state)
@@ -525,11 +527,13 @@ static void test_damage(void **state)
 
 static void test_journal_round_trip(void **state)
 {
-	struct lock_step in[3] = {
-		{.name = "a", .version = 1, .contents = slice_str("x")},
-		{.name = "tables/b", .remove = true},
-		{.name = "c.tmp", .version = INT64_MAX, .contents = slice_str("")},
-	}, *out = NULL;
+	struct lock_step in[3] =
+		{
+			{.name = "a", .version = 1, .contents = slice_str("x")},
+			{.name = "tables/b", .remove = true},
+			{.name = "c.tmp", .version = INT64_MAX, .contents = slice_str("")},
+		},
+			 *out = NULL;
 	struct buf b = {0};
 	unsigned n = 0;
 
@@ -609,7 +613,7 @@ static char state_of(struct lock_service *s)
 	bool root2 = lock_get(s, "root", NULL, &v) == 0 && v == 2;
 
 	buf_fini(&b);
-	return old && !new && !root2 ? 'b' : !old && new && root2 ? 'a' : 'x';
+	return old && !new && !root2 ? 'b' : !old &&new &&root2 ? 'a' : 'x';
 }
 
 static void faults(uint64_t length)
@@ -676,7 +680,8 @@ static void test_in_doubt_is_not_shown(void **state)
 	for (uint64_t at = 1; at < 30; at++) {
 		struct lock_service *s = opened();
 		struct fault f = {.at = at, .length = UINT64_MAX / 2};
-		struct lock_op undo[2] = {{.name = "a", .remove = true, .expect = LOCK_ANY}, {.name = "b", .remove = true, .expect = LOCK_ANY}};
+		struct lock_op undo[2] = {
+			{.name = "a", .remove = true, .expect = LOCK_ANY}, {.name = "b", .remove = true, .expect = LOCK_ANY}};
 		uint64_t v;
 		int rc;
 
@@ -719,8 +724,8 @@ static void test_full_disk(void **state)
 	for (uint64_t at = 1; at < 12; at++) {
 		struct lock_service *s = opened();
 		struct full f = {.at = at};
-		struct lock_op undo[3] = {{.name = "tables/a", .remove = true, .expect = LOCK_ANY}, {.name = "b", .remove = true, .expect = LOCK_ANY},
-					  {.name = "old", .remove = true, .expect = LOCK_ANY}};
+		struct lock_op undo[3] = {{.name = "tables/a", .remove = true, .expect = LOCK_ANY},
+			{.name = "b", .remove = true, .expect = LOCK_ANY}, {.name = "old", .remove = true, .expect = LOCK_ANY}};
 		int rc;
 
 		assert_int_equal(put(s, "old", "0", LOCK_ANY), 0);

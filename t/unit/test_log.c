@@ -254,8 +254,9 @@ static void test_a_lost_head(void **state)
 			bool stated = false;
 
 			for (size_t at = n; at + LOG_FRAME_BYTES <= img.n; at += 8)
-				stated = stated || (load_be32(img.p + at + 4) == LOG_MAGIC && load_be32(img.p + at + 32) != LOG_VOID &&
-						    load_be64(img.p + at + 16) > 0);
+				stated = stated ||
+					(load_be32(img.p + at + 4) == LOG_MAGIC && load_be32(img.p + at + 32) != LOG_VOID &&
+						load_be64(img.p + at + 16) > 0);
 			memset(img.p, 0, n);
 			write_image(path, img.p, img.n);
 			for (uint64_t from = 0; from < 2; from++) {
@@ -336,8 +337,12 @@ static int take_path(void *arg, const char *name, bool is_dir)
 /* Records of mixed sizes, some segments unsynced when they were ended, the last record synced, then idle. */
 static uint64_t marked_log(struct env *e, struct store_image *im, uint64_t random)
 {
-	struct log_options o = {.dir = e->dir, .incarnation = 7, .segment_bytes = 1024 + random % 16 * 1024,
-				.sync_interval_us = 3600000000u, .mark_us = 100, .pool = e->pool};
+	struct log_options o = {.dir = e->dir,
+		.incarnation = 7,
+		.segment_bytes = 1024 + random % 16 * 1024,
+		.sync_interval_us = 3600000000u,
+		.mark_us = 100,
+		.pool = e->pool};
 	uint64_t n = 2 + random / 16 % 60;
 	struct log_header h;
 	struct log_frame f;
@@ -360,7 +365,7 @@ static uint64_t marked_log(struct env *e, struct store_image *im, uint64_t rando
 			assert_int_equal(log_header_decode(buf_slice(b), &h), 0);
 			for (im->mark = b->n - b->n % 8; im->mark >= LOG_HEADER_BYTES; im->mark -= 8)
 				if (log_frame_decode(slice_of(b->p + im->mark, b->n - im->mark), h.salt, &f) &&
-				    f.kind == LOG_MARK && f.durable == n)
+					f.kind == LOG_MARK && f.durable == n)
 					break;
 		} while (i + 1 == im->count && im->mark < LOG_HEADER_BYTES);
 	}
@@ -433,7 +438,8 @@ static void test_a_thousand_damaged_logs(void **state)
 		else if (s.end.lost)
 			counted++;
 		else if (s.count < n)
-			fail_msg("run %u: %llu of %llu records, and nothing said", run, (unsigned long long)s.count, (unsigned long long)n);
+			fail_msg("run %u: %llu of %llu records, and nothing said", run, (unsigned long long)s.count,
+				(unsigned long long)n);
 		else
 			whole++;
 		empty_dir(e->dir);
@@ -536,7 +542,8 @@ static void test_memory_is_bounded(void **state)
 static void test_lazy_sync(void **state)
 {
 	struct env *e = *state;
-	struct log_options o = {.dir = e->dir, .incarnation = 1, .segment_bytes = 1 << 20, .sync_interval_us = 1000, .pool = e->pool};
+	struct log_options o = {
+		.dir = e->dir, .incarnation = 1, .segment_bytes = 1 << 20, .sync_interval_us = 1000, .pool = e->pool};
 	struct log_ticket t;
 	uint8_t batch[64];
 	struct log_record r;

@@ -13,8 +13,8 @@ enum { FAIL_NTH, FAIL_ALL, FAIL_PATH };
 struct fault {
 	pthread_mutex_t m;
 	pthread_cond_t c;
-	unsigned ops;          /* bit set of enum file_op */
-	atomic_uint left;      /* fails when it reaches 0 */
+	unsigned ops;     /* bit set of enum file_op */
+	atomic_uint left; /* fails when it reaches 0 */
 	atomic_bool on, always;
 	int err;
 	bool block, blocked, let_go;
@@ -205,7 +205,8 @@ static void test_both_writers_stall(void **state)
 
 static void test_every_nth_failure_is_survived(void **state)
 {
-	static const unsigned ops[] = {OP(WRITE), OP(SYNC), OP(CREATE), OP(SYNCDIR), OP(WRITE) | OP(SYNC) | OP(CREATE) | OP(SYNCDIR)};
+	static const unsigned ops[] = {
+		OP(WRITE), OP(SYNC), OP(CREATE), OP(SYNCDIR), OP(WRITE) | OP(SYNC) | OP(CREATE) | OP(SYNCDIR)};
 	struct env *e = *state;
 	struct fault f;
 	struct seen s;

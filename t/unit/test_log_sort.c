@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "engine/store/log_sort.h"
+#include "engine/log/log_sort.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/store/memtable.h"
+#include "engine/cell/memtable.h"
 
 static _Atomic long fail_at;
 
@@ -71,12 +71,24 @@ static void any_order_of_inserts_comes_out_sorted(void **state)
 			uint64_t key = 0;
 
 			switch (pattern) {
-			case 0: key = i; break;                                   /* rising */
-			case 1: key = N - i; break;                               /* falling */
-			case 2: key = (i * 7919) % N; break;                      /* scattered */
-			case 3: key = (i % 3) * 10000 + i; break;                 /* three streams */
-			case 4: key = (i / 10) * 7919 % N * 10 + i % 10; break;   /* scattered rows, rising columns */
-			case 5: key = i % 2 ? i : 100000 - i; break;
+			case 0:
+				key = i;
+				break; /* rising */
+			case 1:
+				key = N - i;
+				break; /* falling */
+			case 2:
+				key = (i * 7919) % N;
+				break; /* scattered */
+			case 3:
+				key = (i % 3) * 10000 + i;
+				break; /* three streams */
+			case 4:
+				key = (i / 10) * 7919 % N * 10 + i % 10;
+				break; /* scattered rows, rising columns */
+			case 5:
+				key = i % 2 ? i : 100000 - i;
+				break;
 			}
 			if (pattern == 2 && i % 2)
 				continue;
@@ -248,7 +260,7 @@ static void *reader(void *arg)
 	uint8_t k[8];
 
 	if (memtable_iter_new(s->m, &it))
-		return (void *)(uintptr_t)"no iterator";
+		return (void *)(uintptr_t) "no iterator";
 	do {
 		uint64_t seen = 0, last = 0;
 
@@ -259,23 +271,23 @@ static void *reader(void *arg)
 
 			iter_seek(it, key_of(k, key));
 			if (!it->valid || !slice_eq(it->key, slice_of(k, 8)))
-				return (void *)(uintptr_t)"an insert is not seen";
+				return (void *)(uintptr_t) "an insert is not seen";
 		}
 		for (iter_seek(it, (struct slice){0}); it->valid; iter_next(it), seen++) {
 			uint64_t key = load_be64(it->key.p);
 
 			if (seen && key <= last)
-				return (void *)(uintptr_t)"out of order";
+				return (void *)(uintptr_t) "out of order";
 			last = key;
 			if (it->value.n != key % 200)
-				return (void *)(uintptr_t)"a value's length";
+				return (void *)(uintptr_t) "a value's length";
 			for (size_t i = 0; i < it->value.n; i++) {
 				if (it->value.p[i] != (uint8_t)key)
-					return (void *)(uintptr_t)"a value's bytes";
+					return (void *)(uintptr_t) "a value's bytes";
 			}
 		}
 		if (seen < done || seen < seen_before)
-			return (void *)(uintptr_t)"inserts were lost";
+			return (void *)(uintptr_t) "inserts were lost";
 		seen_before = seen;
 	} while (done < THREADS_KEYS);
 	iter_free(it);
@@ -293,7 +305,7 @@ static void *writer(void *arg)
 
 		memset(v, (int)(key & 255), sizeof(v));
 		if (memtable_prepare(s->m, key_of(k, key), slice_of(v, key % 200), &n))
-			return (void *)(uintptr_t)"out of memory";
+			return (void *)(uintptr_t) "out of memory";
 		memtable_insert(s->m, n);
 		atomic_store(&s->done, i + 1);
 	}
@@ -310,7 +322,7 @@ static void *preparer(void *arg)
 		struct memnode *n;
 
 		if (memtable_prepare(s->m, key_of(k, i), slice_of(v, i % 200), &n))
-			return (void *)(uintptr_t)"out of memory";
+			return (void *)(uintptr_t) "out of memory";
 	}
 	return NULL;
 }

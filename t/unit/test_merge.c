@@ -7,13 +7,16 @@
 
 #include <cmocka.h>
 
-#include "engine/store/merge.h"
+#include "engine/cell/merge.h"
 
 /* ---- failing allocations ---- */
 static long fail_at;
 void *__real_calloc(size_t n, size_t m);
 void *__wrap_calloc(size_t n, size_t m);
-void *__wrap_calloc(size_t n, size_t m) { return fail_at > 0 && --fail_at == 0 ? NULL : __real_calloc(n, m); }
+void *__wrap_calloc(size_t n, size_t m)
+{
+	return fail_at > 0 && --fail_at == 0 ? NULL : __real_calloc(n, m);
+}
 
 static uint64_t rng;
 
@@ -200,7 +203,8 @@ static void clips_hold_their_bounds(void **state)
 			struct iter *it;
 
 			assert_int_equal(clip_iter_new(fake_new(0xbbbb, -1, &seeks, &frees), slice_of(alphabet + from, 1),
-						       to < 16 ? slice_of(alphabet + to, 1) : (struct slice){0}, &it), 0);
+						 to < 16 ? slice_of(alphabet + to, 1) : (struct slice){0}, &it),
+				0);
 			assert_false(it->valid);
 			for (int target = 0; target < 16; target++) {
 				iter_seek(it, slice_of(alphabet + target, 1));

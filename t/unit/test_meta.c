@@ -43,15 +43,15 @@ static struct buf key_of(uint32_t table, bool last, const char *end, size_t n)
 static void test_row_keys(void **state)
 {
 	/* tablets of tables in the order in which their rows must sort */
-	struct buf keys[] = {key_of(1, false, "\0\0\0\2", 4), key_of(1, true, "", 0), key_of(16, false, "\0", 1), key_of(16, false, "a", 1),
-			     key_of(16, false, "a\0", 2), key_of(16, false, "b", 1), key_of(16, false, "\xff\xff", 2), key_of(16, true, "", 0),
-			     key_of(17, false, "a", 1), key_of(17, true, "", 0), key_of(256, true, "", 0)};
+	struct buf keys[] = {key_of(1, false, "\0\0\0\2", 4), key_of(1, true, "", 0), key_of(16, false, "\0", 1),
+		key_of(16, false, "a", 1), key_of(16, false, "a\0", 2), key_of(16, false, "b", 1), key_of(16, false, "\xff\xff", 2),
+		key_of(16, true, "", 0), key_of(17, false, "a", 1), key_of(17, true, "", 0), key_of(256, true, "", 0)};
 	static const struct {
 		const char *row;
 		size_t n;
 		int want; /* the tablet of table 16 that holds the row */
-	} seeks[] = {{"", 0, 2}, {"\0", 1, 3}, {"A", 1, 3}, {"a", 1, 4}, {"a\0", 2, 5}, {"aa", 2, 5}, {"b", 1, 6}, {"\xff\xff", 2, 7},
-		     {"\xff\xff\xff", 3, 7}};
+	} seeks[] = {{"", 0, 2}, {"\0", 1, 3}, {"A", 1, 3}, {"a", 1, 4}, {"a\0", 2, 5}, {"aa", 2, 5}, {"b", 1, 6},
+		{"\xff\xff", 2, 7}, {"\xff\xff\xff", 3, 7}};
 	struct buf b = {0};
 	unsigned count = sizeof keys / sizeof *keys;
 
@@ -87,9 +87,9 @@ static void test_row_keys(void **state)
 		assert_int_equal(end.p == NULL, last);
 		buf_fini(&keys[i]);
 	}
-	static const struct slice bad[] = {{(const uint8_t *)"", 0}, {(const uint8_t *)"\0\0\0", 3}, {(const uint8_t *)"\0\0\0\1", 4},
-					   {(const uint8_t *)"\0\0\0\1\0", 5}, {(const uint8_t *)"\0\0\0\1\1", 5},
-					   {(const uint8_t *)"\0\0\0\1\2x", 6}, {(const uint8_t *)"\0\0\0\1\3x", 6}};
+	static const struct slice bad[] = {{(const uint8_t *)"", 0}, {(const uint8_t *)"\0\0\0", 3},
+		{(const uint8_t *)"\0\0\0\1", 4}, {(const uint8_t *)"\0\0\0\1\0", 5}, {(const uint8_t *)"\0\0\0\1\1", 5},
+		{(const uint8_t *)"\0\0\0\1\2x", 6}, {(const uint8_t *)"\0\0\0\1\3x", 6}};
 
 	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct slice end;
@@ -115,10 +115,18 @@ static void rnd_row(struct buf *b, bool sometimes_large)
 
 static struct tablet_file rnd_file(bool large)
 {
-	struct tablet_file f = {
-		.incarnation = 1 + rnd(3), .number = rnd(20), .group = (uint16_t)rnd(2), .bytes = rnd64(),
-		.raw_bytes = rnd64(), .cells = rnd64(), .tombstones = rnd(9), .row_deletes = rnd(9), .family_deletes = rnd(9),
-		.seq_min = rnd64() / 2, .oldest_us = (int64_t)(rnd64() / 4), .newest_us = INT64_MAX / 2 + (int64_t)(rnd64() / 4)};
+	struct tablet_file f = {.incarnation = 1 + rnd(3),
+		.number = rnd(20),
+		.group = (uint16_t)rnd(2),
+		.bytes = rnd64(),
+		.raw_bytes = rnd64(),
+		.cells = rnd64(),
+		.tombstones = rnd(9),
+		.row_deletes = rnd(9),
+		.family_deletes = rnd(9),
+		.seq_min = rnd64() / 2,
+		.oldest_us = (int64_t)(rnd64() / 4),
+		.newest_us = INT64_MAX / 2 + (int64_t)(rnd64() / 4)};
 	struct buf swap;
 
 	f.seq_max = f.seq_min + rnd64() / 2;
@@ -244,8 +252,13 @@ static void load(const struct stored *s, const struct meta_tablet *like, struct 
 
 static void rnd_tablet(struct meta_tablet *m, bool large)
 {
-	*m = (struct meta_tablet){.table = 16, .last = rnd(2), .server = rnd64(), .assignment = rnd64(), .seq_mark = rnd64(), .clock_mark = (int64_t)rnd64(),
-				  .major_us = (int64_t)rnd64()};
+	*m = (struct meta_tablet){.table = 16,
+		.last = rnd(2),
+		.server = rnd64(),
+		.assignment = rnd64(),
+		.seq_mark = rnd64(),
+		.clock_mark = (int64_t)rnd64(),
+		.major_us = (int64_t)rnd64()};
 	rnd_row(&m->begin, large);
 	if (!m->last)
 		assert_int_equal(buf_append(&m->end, "end", 3), 0);
@@ -266,9 +279,16 @@ static void one_edit(struct meta_tablet *m, struct stored *s, bool large)
 {
 	struct tablet_file added[MANY], removed[MANY];
 	struct redo_point redo[2] = {{1 + rnd(4), rnd64()}, {6, rnd64()}};
-	struct tablet_edit e = {.added = added, .added_count = rnd(MANY), .removed = removed, .set_redo = rnd(2), .redo = redo,
-				.redo_count = rnd(3), .seq_mark = rnd(2) ? rnd64() : 0, .clock_mark = rnd(2) ? 5 : 0, .major_us = rnd(2) ? 9 : 0,
-				.event = rnd(2) ? "minor compaction" : NULL};
+	struct tablet_edit e = {.added = added,
+		.added_count = rnd(MANY),
+		.removed = removed,
+		.set_redo = rnd(2),
+		.redo = redo,
+		.redo_count = rnd(3),
+		.seq_mark = rnd(2) ? rnd64() : 0,
+		.clock_mark = rnd(2) ? 5 : 0,
+		.major_us = rnd(2) ? 9 : 0,
+		.event = rnd(2) ? "minor compaction" : NULL};
 	struct arena arena = {0};
 	struct meta_tablet back;
 	struct op *ops;
@@ -372,7 +392,8 @@ static void test_largest_entry(void **state)
 		assert_int_equal(tablet_file_copy(&was, &f), 0);
 		meta_file_normalise(&f);
 		assert_true(slice_cmp(buf_slice(&f.first), buf_slice(&was.first)) <= 0);
-		assert_int_equal(slice_cmp(buf_slice(&f.first), buf_slice(&f.begin)) < 0, slice_cmp(buf_slice(&was.first), buf_slice(&was.begin)) < 0);
+		assert_int_equal(slice_cmp(buf_slice(&f.first), buf_slice(&f.begin)) < 0,
+			slice_cmp(buf_slice(&was.first), buf_slice(&was.begin)) < 0);
 		assert_int_equal(meta_sst_value_encode(&f, &value), 0);
 		assert_true(value.n <= 256 * 1024);
 		got = (struct tablet_file){.table = 16, .incarnation = 1, .number = 1};
@@ -488,12 +509,19 @@ static void test_senseless(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-		f = (struct tablet_file){.table = 16, .incarnation = 1, .number = 1, .seq_min = cases[i].seq_min, .seq_max = cases[i].seq_max,
-					 .oldest_us = cases[i].oldest, .newest_us = cases[i].newest};
+		f = (struct tablet_file){.table = 16,
+			.incarnation = 1,
+			.number = 1,
+			.seq_min = cases[i].seq_min,
+			.seq_max = cases[i].seq_max,
+			.oldest_us = cases[i].oldest,
+			.newest_us = cases[i].newest};
 		assert_int_equal(buf_append_slice(&f.begin, slice_str(cases[i].begin)), 0);
 		if (cases[i].end)
 			assert_int_equal(buf_reserve(&f.end, 1) || buf_append_slice(&f.end, slice_str(cases[i].end)), 0);
-		assert_int_equal(buf_append_slice(&f.first, slice_str(cases[i].first)) || buf_append_slice(&f.last, slice_str(cases[i].last)), 0);
+		assert_int_equal(buf_append_slice(&f.first, slice_str(cases[i].first)) ||
+				buf_append_slice(&f.last, slice_str(cases[i].last)),
+			0);
 		buf_reset(&b);
 		meta_sst_key_put(key, &f);
 		assert_int_equal(meta_sst_value_encode(&f, &b), 0);

@@ -11,9 +11,8 @@ static int64_t test_now(void *arg)
 	return *(int64_t *)arg;
 }
 
-static const char test_schema[] =
-	"families = ( { name = \"a\"; }, { name = \"b\"; }, { name = \"v2\"; gc = \"maxversions=2\"; },\n"
-	" { name = \"old\"; gc = \"maxage=10s\"; }, { name = \"n\"; type = \"counter\"; } );\n";
+static const char test_schema[] = "families = ( { name = \"a\"; }, { name = \"b\"; }, { name = \"v2\"; gc = \"maxversions=2\"; },\n"
+				  " { name = \"old\"; gc = \"maxage=10s\"; }, { name = \"n\"; type = \"counter\"; } );\n";
 
 void schema(struct world *w, const char *text)
 {

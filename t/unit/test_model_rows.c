@@ -104,9 +104,13 @@ static void limits(void **state)
 	/* a range far out, a cut far out, an append that passes the limit */
 	struct tfs_range far[] = {{UINT64_MAX, TFS_S("xx")}, {TFS_VALUE_MAX, TFS_S("x")}, {TFS_VALUE_MAX - 1, TFS_S("x")}};
 	for (int i = 0; i < 5; i++) {
-		struct tfs_write wr = {.family = "a", .qualifier = TFS_S("q"), .place = TFS_AUTO, .truncate_to = UINT64_MAX,
-				       .ranges = i < 3 ? &far[i] : NULL, .range_count = i < 3,
-				       .append = i == 4 ? TFS_S("x") : TFS_S("")};
+		struct tfs_write wr = {.family = "a",
+			.qualifier = TFS_S("q"),
+			.place = TFS_AUTO,
+			.truncate_to = UINT64_MAX,
+			.ranges = i < 3 ? &far[i] : NULL,
+			.range_count = i < 3,
+			.append = i == 4 ? TFS_S("x") : TFS_S("")};
 		if (i == 3)
 			wr.truncate_to = (uint64_t)TFS_VALUE_MAX + 1;
 		if (i == 4) {
@@ -212,9 +216,10 @@ static void rules_combined(void **state)
 {
 	struct world *w = *state;
 
-	schema(w, "families = ( { name = \"u\"; gc = \"maxversions=2 or maxage=10s\"; },\n"
-		  "{ name = \"i\"; gc = \"maxversions=1 and maxage=10s\"; },\n"
-		  "{ name = \"m\"; gc = \"(maxversions=1 and maxage=10s) or maxage=20s\"; } );");
+	schema(w,
+		"families = ( { name = \"u\"; gc = \"maxversions=2 or maxage=10s\"; },\n"
+		"{ name = \"i\"; gc = \"maxversions=1 and maxage=10s\"; },\n"
+		"{ name = \"m\"; gc = \"(maxversions=1 and maxage=10s) or maxage=20s\"; } );");
 	const char *family[] = {"u", "i", "m"};
 	for (int f = 0; f < 3; f++)
 		for (int age = 5; age <= 25; age += 10)
@@ -232,8 +237,12 @@ static void write_base_and_ranges(void **state)
 {
 	struct world *w = *state;
 	struct tfs_range two[] = {{1, TFS_S("BC")}, {8, TFS_S("!")}};
-	struct tfs_write wr = {.family = "a", .qualifier = TFS_S("q"), .base = TFS_BASE_VERSION, .base_ts = 5,
-			       .truncate_to = UINT64_MAX, .place = tfs_at(6)};
+	struct tfs_write wr = {.family = "a",
+		.qualifier = TFS_S("q"),
+		.base = TFS_BASE_VERSION,
+		.base_ts = 5,
+		.truncate_to = UINT64_MAX,
+		.place = tfs_at(6)};
 	struct tfs_mutation *m = on_r(w);
 	struct tfs_result res;
 
@@ -260,22 +269,30 @@ static void write_base_and_ranges(void **state)
 	assert_int_equal(tfs_read(w->table, TFS_S("r"), "a", TFS_S("q"), tfs_at(5), 600, got, 1, &n, NULL), 0);
 	assert_int_equal(n, 0);
 	/* an append to no column starts from nothing; a later one of the same mutation sees it */
-	struct tfs_write app = {.family = "b", .qualifier = TFS_S("log"), .base = TFS_BASE_NEWEST, .truncate_to = UINT64_MAX,
-				.append = TFS_S("x"), .place = {TFS_NEWEST, 1}};
+	struct tfs_write app = {.family = "b",
+		.qualifier = TFS_S("log"),
+		.base = TFS_BASE_NEWEST,
+		.truncate_to = UINT64_MAX,
+		.append = TFS_S("x"),
+		.place = {TFS_NEWEST, 1}};
 	m = on_r(w);
 	tfs_mutation_write(m, &app);
 	tfs_mutation_write(m, &app);
 	assert_int_equal(done(m, NULL), 0);
-	struct tfs_scan_spec spec = {.row_from = TFS_S("r"), .one_row = true, .families = (const char *[]){"b"},
-				     .family_count = 1};
+	struct tfs_scan_spec spec = {.row_from = TFS_S("r"), .one_row = true, .families = (const char *[]){"b"}, .family_count = 1};
 	assert_string_equal(show(w, &spec), "b:log@2=xx b:log@1=x");
 }
 
 static int replace(struct world *w, int64_t replace_ts, struct tfs_ts where, struct tfs_result *res)
 {
 	struct tfs_mutation *m = on_r(w);
-	struct tfs_write wr = {.family = "a", .qualifier = TFS_S("q"), .truncate_to = UINT64_MAX, .append = TFS_S("new"),
-			       .place = where, .replace = true, .replace_ts = replace_ts};
+	struct tfs_write wr = {.family = "a",
+		.qualifier = TFS_S("q"),
+		.truncate_to = UINT64_MAX,
+		.append = TFS_S("new"),
+		.place = where,
+		.replace = true,
+		.replace_ts = replace_ts};
 
 	tfs_mutation_write(m, &wr);
 	return done(m, res);
@@ -309,8 +326,12 @@ static void write_replaces(void **state)
 static void write_drops_newer(void **state)
 {
 	struct world *w = *state;
-	struct tfs_write wr = {.family = "v2", .qualifier = TFS_S("q"), .truncate_to = UINT64_MAX, .append = TFS_S("x"),
-			       .place = tfs_at(3), .drop_newer = true};
+	struct tfs_write wr = {.family = "v2",
+		.qualifier = TFS_S("q"),
+		.truncate_to = UINT64_MAX,
+		.append = TFS_S("x"),
+		.place = tfs_at(3),
+		.drop_newer = true};
 
 	for (int i = 1; i <= 6; i++)
 		put(w, "r", "v2", "q", i, "o"); /* 6 and 5 are live */
@@ -345,7 +366,7 @@ static void times_move(void **state)
 }
 
 static int move(struct world *w, const char *from, struct tfs_ts from_ts, const char *to_family, const char *to,
-		struct tfs_ts to_ts, bool noreplace, struct tfs_result *res)
+	struct tfs_ts to_ts, bool noreplace, struct tfs_result *res)
 {
 	struct tfs_mutation *m = on_r(w);
 
@@ -483,20 +504,20 @@ static void scans(void **state)
 	put(w, "r3", "v2", "z", 1, "y");
 #define SCAN(...) show(w, &(struct tfs_scan_spec){.what = TFS_SCAN_KEYS, __VA_ARGS__})
 	assert_string_equal(SCAN(.versions = 2), "r1/a:a@3 r1/a:a@2 r1/a:b@3 r1/a:b@2 r1/a:c@3 r1/a:c@2 r2/b:z@1 r3/v2:z@1");
-	assert_string_equal(SCAN(.has_times = true, .since = 1, .until = 3, .versions = 1),
-			    "r1/a:a@2 r1/a:b@2 r1/a:c@2 r2/b:z@1 r3/v2:z@1");
+	assert_string_equal(
+		SCAN(.has_times = true, .since = 1, .until = 3, .versions = 1), "r1/a:a@2 r1/a:b@2 r1/a:c@2 r2/b:z@1 r3/v2:z@1");
 	assert_string_equal(SCAN(.has_times = true, .since = 3, .until = 3), "");
 	assert_string_equal(SCAN(.qualifier_from = TFS_S("b"), .qualifier_to = TFS_S("c"), .limit = 2), "r1/a:b@3 r1/a:b@2");
 	assert_string_equal(SCAN(.row_from = TFS_S("r1"), .row_from_after = true, .row_to = TFS_S("r3")), "r2/b:z@1");
 	assert_string_equal(SCAN(.row_from = TFS_S("r2"), .row_to = TFS_S("r2")), "");
 	assert_string_equal(SCAN(.families = (const char *[]){"v2", "b"}, .family_count = 2), "r2/b:z@1 r3/v2:z@1");
 	/* resumed after any cell: the rest, with the same count of versions */
-	assert_string_equal(SCAN(.row_from = TFS_S("r1"), .one_row = true, .families = (const char *[]){"a"},
-				 .family_count = 1, .after_cell = true, .qualifier_from = TFS_S("b"), .after_ts = 3,
-				 .versions = 2), "a:b@2 a:c@3 a:c@2");
-	assert_string_equal(SCAN(.row_from = TFS_S("r1"), .one_row = true, .families = (const char *[]){"a"},
-				 .family_count = 1, .after_cell = true, .qualifier_from = TFS_S("b"), .after_ts = 2,
-				 .versions = 2), "a:c@3 a:c@2");
+	assert_string_equal(SCAN(.row_from = TFS_S("r1"), .one_row = true, .families = (const char *[]){"a"}, .family_count = 1,
+				    .after_cell = true, .qualifier_from = TFS_S("b"), .after_ts = 3, .versions = 2),
+		"a:b@2 a:c@3 a:c@2");
+	assert_string_equal(SCAN(.row_from = TFS_S("r1"), .one_row = true, .families = (const char *[]){"a"}, .family_count = 1,
+				    .after_cell = true, .qualifier_from = TFS_S("b"), .after_ts = 2, .versions = 2),
+		"a:c@3 a:c@2");
 	assert_string_equal(SCAN(.row_from = TFS_S("r9"), .one_row = true), "");
 	put(w, "r1", "b", "", 1, "");
 #define LIST(w_, ...) show(w, &(struct tfs_scan_spec){.what = (w_), __VA_ARGS__})
@@ -567,13 +588,25 @@ static void large_values_are_read_not_inlined(void **state)
 }
 
 const struct CMUnitTest row_tests[] = {
-	cmocka_unit_test(order_and_overwrite), cmocka_unit_test(back_dated_is_not_current),
-	cmocka_unit_test(assigned_times), cmocka_unit_test(unknown_family_refuses_all), cmocka_unit_test(limits),
-	cmocka_unit_test(deletes), cmocka_unit_test(hidden_versions_never_return), cmocka_unit_test(rules_by_age),
-	cmocka_unit_test(rules_combined), cmocka_unit_test(write_base_and_ranges), cmocka_unit_test(write_replaces),
-	cmocka_unit_test(write_drops_newer), cmocka_unit_test(times_move), cmocka_unit_test(moves),
-	cmocka_unit_test(moves_onto_itself), cmocka_unit_test(counters), cmocka_unit_test(checks),
-	cmocka_unit_test(scans), cmocka_unit_test(a_row_is_of_one_instant),
+	cmocka_unit_test(order_and_overwrite),
+	cmocka_unit_test(back_dated_is_not_current),
+	cmocka_unit_test(assigned_times),
+	cmocka_unit_test(unknown_family_refuses_all),
+	cmocka_unit_test(limits),
+	cmocka_unit_test(deletes),
+	cmocka_unit_test(hidden_versions_never_return),
+	cmocka_unit_test(rules_by_age),
+	cmocka_unit_test(rules_combined),
+	cmocka_unit_test(write_base_and_ranges),
+	cmocka_unit_test(write_replaces),
+	cmocka_unit_test(write_drops_newer),
+	cmocka_unit_test(times_move),
+	cmocka_unit_test(moves),
+	cmocka_unit_test(moves_onto_itself),
+	cmocka_unit_test(counters),
+	cmocka_unit_test(checks),
+	cmocka_unit_test(scans),
+	cmocka_unit_test(a_row_is_of_one_instant),
 	cmocka_unit_test(large_values_are_read_not_inlined),
 };
 const size_t row_test_count = sizeof(row_tests) / sizeof(row_tests[0]);

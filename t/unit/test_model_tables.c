@@ -84,21 +84,39 @@ static void bad_schemas_change_nothing(void **state)
 
 	assert_int_equal(tfs_schema_get(w->table, &before), 0);
 	static const char *const bad[] = {
-		"\nfoo = 1;", "\nmode = 755;", "\nmode = \"0999\";", "\ntablet_size = 5;", "\ntablet_size = \"128X\";",
-		"\nfamilies = { };", "\nfamilies = ( 1 );", "\nfamilies = ( { } );", "\nfamilies = ( { name = 3; } );",
-		"\nfamilies = ( { name = \"a/b\"; } );", "\nfamilies = ( { name = \"x\"; }, { name = \"x\"; } );",
+		"\nfoo = 1;",
+		"\nmode = 755;",
+		"\nmode = \"0999\";",
+		"\ntablet_size = 5;",
+		"\ntablet_size = \"128X\";",
+		"\nfamilies = { };",
+		"\nfamilies = ( 1 );",
+		"\nfamilies = ( { } );",
+		"\nfamilies = ( { name = 3; } );",
+		"\nfamilies = ( { name = \"a/b\"; } );",
+		"\nfamilies = ( { name = \"x\"; }, { name = \"x\"; } );",
 		"\nfamilies = ( { name = \"x\"; gc = \"maxversions=0\"; } );",
-		"\nfamilies = ( { name = \"x\"; gc = \"maxage=7\"; } );", "\nfamilies = ( { name = \"x\"; gc = 3; } );",
+		"\nfamilies = ( { name = \"x\"; gc = \"maxage=7\"; } );",
+		"\nfamilies = ( { name = \"x\"; gc = 3; } );",
 		"\nfamilies = ( { name = \"x\"; gc = \"maxversions=1 or\"; } );",
 		"\nfamilies = ( { name = \"x\"; gc = \"(maxversions=1\"; } );",
 		"\nfamilies = ( { name = \"x\"; gc = \"maxage=99999999999999999999w\"; } );",
-		"\nfamilies = ( { name = \"x\"; group = \"none\"; } );", "\nfamilies = ( { name = \"x\"; type = \"int\"; } );",
+		"\nfamilies = ( { name = \"x\"; group = \"none\"; } );",
+		"\nfamilies = ( { name = \"x\"; type = \"int\"; } );",
 		"\nfamilies = ( { name = \"x\"; owner = \"no such user\"; } );",
-		"\nfamilies = ( { name = \"x\"; color = \"red\"; } );", "\ngroups = ( { name = \"g\"; level = \"3\"; } );",
+		"\nfamilies = ( { name = \"x\"; color = \"red\"; } );",
+		"\ngroups = ( { name = \"g\"; level = \"3\"; } );",
 		"\ngroups = ( { name = \"g\"; compression = \"gzip\"; } );",
-		"\ngroups = ( { name = \"g\"; block_size = \"1\"; } );", "\ngroups = ( { name = \"g\"; bloom_bits = 99; } );",
-		"\ngroups = ( { name = \"g\"; in_memory = 1; } );", "\nallow_delete = 1;", "\nsalt = -1;", "\nsalt = 1;", "\nsalt = 256;", "\nfamilies = (",
-		"\n @include \"/etc/passwd\"", "\nmode = \"0755\"; mode = \"0755\";",
+		"\ngroups = ( { name = \"g\"; block_size = \"1\"; } );",
+		"\ngroups = ( { name = \"g\"; bloom_bits = 99; } );",
+		"\ngroups = ( { name = \"g\"; in_memory = 1; } );",
+		"\nallow_delete = 1;",
+		"\nsalt = -1;",
+		"\nsalt = 1;",
+		"\nsalt = 256;",
+		"\nfamilies = (",
+		"\n @include \"/etc/passwd\"",
+		"\nmode = \"0755\"; mode = \"0755\";",
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		refused(w, bad[i], "line 2", -EINVAL);
@@ -138,7 +156,7 @@ static void schema_text(void **state)
 	assert_string_equal(f->acl, "");
 	f = tfs_schema_family(s, "zz");
 	assert_true(f->id > last && f->mode == 0644 && f->max_age_us == 0); /* ids are not used again */
-	assert_int_equal(s->group_count, 2); /* "default" is always there */
+	assert_int_equal(s->group_count, 2);                                /* "default" is always there */
 	assert_string_equal(s->groups[0].name, "default");
 	const struct tfs_group *g = &s->groups[1];
 	assert_true(g->level == 9 && g->block_size == 16384 && g->bloom_bits == 0 && g->in_memory);
@@ -297,7 +315,7 @@ static void options(void **state)
 	struct tfs_options o;
 	char path[] = "/tmp/test_model_conf.XXXXXX", *why = NULL;
 	static const char *const text[] = {"memtable = \"8M\";\nsync = true; sync_interval = \"250ms\"; log_level = \"info\";",
-					   "memtable = \"1M\";\nnope = 1;", "\nmemtable = 8;", "\nsync = ;"};
+		"memtable = \"1M\";\nnope = 1;", "\nmemtable = 8;", "\nsync = ;"};
 
 	(void)state;
 	tfs_options_init(&o);
@@ -417,9 +435,15 @@ static void several_threads(void **state)
 }
 
 const struct CMUnitTest table_tests[] = {
-	cmocka_unit_test(names), cmocka_unit_test(tables), cmocka_unit_test(bad_schemas_change_nothing),
-	cmocka_unit_test(schema_text), cmocka_unit_test(deleted_families), cmocka_unit_test(edits),
-	cmocka_unit_test(edits_that_change_nothing), cmocka_unit_test(options), cmocka_unit_test(numbers),
+	cmocka_unit_test(names),
+	cmocka_unit_test(tables),
+	cmocka_unit_test(bad_schemas_change_nothing),
+	cmocka_unit_test(schema_text),
+	cmocka_unit_test(deleted_families),
+	cmocka_unit_test(edits),
+	cmocka_unit_test(edits_that_change_nothing),
+	cmocka_unit_test(options),
+	cmocka_unit_test(numbers),
 	cmocka_unit_test(several_threads),
 };
 const size_t table_test_count = sizeof(table_tests) / sizeof(table_tests[0]);

@@ -228,8 +228,8 @@ static uint32_t rnd(uint32_t n)
 
 static void random_key(struct buf *key)
 {
-	static const char *const hard[] = {"@", "%", ".", "/", "-", "0", "9", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xc3", "\x80",
-					   "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x01", "\x7f", "a", "@-", "@5"};
+	static const char *const hard[] = {"@", "%", ".", "/", "-", "0", "9", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+		"\xc3", "\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x01", "\x7f", "a", "@-", "@5"};
 	uint32_t shape = rnd(6), n;
 
 	buf_reset(key);

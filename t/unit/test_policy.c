@@ -8,7 +8,7 @@
 
 #include "t/unit/compact_lib.h"
 
-#include "engine/store/compact.h"
+#include "engine/compact/compact.h"
 
 /* ---- files and bytes ---- */
 
@@ -28,15 +28,23 @@ static uint64_t flush_size(enum sizes kind, unsigned i, unsigned n)
 	const double mib = 1 << 20;
 
 	switch (kind) {
-	case EQUAL: return (uint64_t)mib;
-	case EVEN: return (uint64_t)(mib * (0.1 + 1.9 * uniform()));
-	case HEAVY: return (uint64_t)(mib * fmin(pow(1 - uniform(), -0.8) * 0.1, 64));
-	case TINY_AND_HUGE: return uniform() < 0.1 ? (uint64_t)(16 * mib) : 4096;
-	case FALLING: return (uint64_t)(4 * mib * (n - i) / n) + 1;
-	case RISING: return (uint64_t)(4 * mib * (i + 1) / n);
-	case WAVES: return (uint64_t)(mib * pow(2, 4 * sin(i / 7.0)));
+	case EQUAL:
+		return (uint64_t)mib;
+	case EVEN:
+		return (uint64_t)(mib * (0.1 + 1.9 * uniform()));
+	case HEAVY:
+		return (uint64_t)(mib * fmin(pow(1 - uniform(), -0.8) * 0.1, 64));
+	case TINY_AND_HUGE:
+		return uniform() < 0.1 ? (uint64_t)(16 * mib) : 4096;
+	case FALLING:
+		return (uint64_t)(4 * mib * (n - i) / n) + 1;
+	case RISING:
+		return (uint64_t)(4 * mib * (i + 1) / n);
+	case WAVES:
+		return (uint64_t)(mib * pow(2, 4 * sin(i / 7.0)));
 	case KINDS_OF_SIZES:
-	default: abort();
+	default:
+		abort();
 	}
 }
 
@@ -115,8 +123,8 @@ static void simulate(enum sizes kind, unsigned flushes, unsigned groups)
 	}
 	amplification = (double)s.written / (double)s.flushed;
 	doublings = log2(flushes);
-	print_message("# %u flushes, %u groups, %s: at most %u files a group, each byte written %.2f times, %.2f a doubling\n", flushes, groups,
-		      kind_names[kind], s.most, amplification, amplification / doublings);
+	print_message("# %u flushes, %u groups, %s: at most %u files a group, each byte written %.2f times, %.2f a doubling\n",
+		flushes, groups, kind_names[kind], s.most, amplification, amplification / doublings);
 	assert_true(s.most <= COMPACT_MOST_FILES);
 	assert_true(amplification <= 1 + 0.7 * doublings);
 	view_put(s.v);
@@ -149,8 +157,8 @@ static void order(void **state)
 		t[i].major_task.run = tablet_major_task;
 	}
 	t[0].major_late_us = (int64_t)(7 * day / 2); /* the promise is about to be broken */
-	t[1].debt = 13;                             /* slows writers down */
-	t[2].debt = 9;                              /* more than reads should meet */
+	t[1].debt = 13;                              /* slows writers down */
+	t[2].debt = 9;                               /* more than reads should meet */
 	t[3].debt = 5;
 	t[4].debt = 4;
 	t[5].major_late_us = (int64_t)(day / 4);

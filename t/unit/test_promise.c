@@ -217,7 +217,8 @@ static void rule_stricter(void **state)
 	assert_int_equal(put(t, "r", "f", SECRET), 0);
 	assert_int_equal(put(t, "r", "f", "newer"), 0);
 	assert_int_equal(tfs_flush(t), 0);
-	set_schema(t, "families = ( { name = \"f\"; group = \"g\"; gc = \"maxversions=1\"; }, { name = \"x\"; group = \"g\"; } );" GROUPS);
+	set_schema(t,
+		"families = ( { name = \"f\"; group = \"g\"; gc = \"maxversions=1\"; }, { name = \"x\"; group = \"g\"; } );" GROUPS);
 	tfs_table_close(t);
 	close_store(true);
 	open_store();

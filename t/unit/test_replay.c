@@ -5,7 +5,7 @@
  * read afterwards is held against a model, as is what a start says of a
  * damaged record.
  */
-#include "engine/store/log.h"
+#include "engine/log/log.h"
 #include "t/unit/server_lib.h"
 
 enum { TABLETS = 12, ROWS = 300, TABLES = 3, VALUE = 40 };
@@ -106,7 +106,8 @@ static void all_is_there(void)
 		for (unsigned i = 0; i < ROWS; i++) {
 			char value[VALUE] = "";
 			size_t got = 0;
-			int err = tfs_read(t, tfs_str(row_of(i)), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL);
+			int err =
+				tfs_read(t, tfs_str(row_of(i)), "f", TFS_S("q"), TFS_AUTO, 0, value, sizeof(value) - 1, &got, NULL);
 
 			assert_int_equal(err, model[k][i][0] ? 0 : -ENOENT);
 			value[got] = 0;
@@ -171,7 +172,8 @@ static void large_values(void **arg)
 	for (unsigned i = 0; i < 8; i++) {
 		struct tfs_mutation *m = tfs_mutation_new(t, tfs_str(row_of(i * 37)));
 
-		assert_int_equal(tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes_of(value + i, (i % 2 ? 3u << 20 : 100u) - 8)), 0);
+		assert_int_equal(
+			tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, tfs_bytes_of(value + i, (i % 2 ? 3u << 20 : 100u) - 8)), 0);
 		assert_int_equal(tfs_apply(m, 0, NULL), 0);
 		tfs_mutation_free(m);
 	}
@@ -320,11 +322,13 @@ static void damaged_batches(void **arg)
 	assert_true(seen.users > 500);
 	shell("cp -a d whole");
 	for (unsigned i = 0; i < 12; i++) {
-		uint64_t bad = seen.of_user[i % 4 ? i * 40 : seen.users - 1], too = seen.of_user[i % 3 ? i * 45 + 3 : seen.users - 2];
+		uint64_t bad = seen.of_user[i % 4 ? i * 40 : seen.users - 1],
+			 too = seen.of_user[i % 3 ? i * 45 + 3 : seen.users - 2];
 
 		forge_log(2, bad, too);
 		replay_stretch_bytes = i % 2 ? 16u << 20 : 2000;
-		snprintf(part, sizeof(part), "log/2: record %llu: the batch is damaged", (unsigned long long)(bad < too ? bad : too));
+		snprintf(part, sizeof(part), "log/2: record %llu: the batch is damaged",
+			(unsigned long long)(bad < too ? bad : too));
 		refused(part, -EBADMSG);
 		shell("rm -rf d && cp -a whole d");
 	}
@@ -357,7 +361,8 @@ static void reads_fail(void **arg)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(in_stretches), T(large_values), T(of_a_dropped_table), T(root_needs_less), T(damaged_batches), T(reads_fail)};
+	const struct CMUnitTest tests[] = {
+		T(in_stretches), T(large_values), T(of_a_dropped_table), T(root_needs_less), T(damaged_batches), T(reads_fail)};
 
 	return RUN(tests);
 }

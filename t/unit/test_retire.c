@@ -4,7 +4,7 @@
  * hold its beginning, and by its age, though nobody writes at all.
  */
 #include "engine/base/clock.h"
-#include "engine/store/log.h"
+#include "engine/log/log.h"
 #include "t/lib/metric.h"
 #include "t/unit/server_lib.h"
 
@@ -89,8 +89,8 @@ static void bounded(size_t memtable_bytes)
 		if (bytes > largest)
 			largest = bytes;
 	}
-	print_message("# %llu KiB written, beside %d idle tablets: the log has had at most %llu KiB\n", (unsigned long long)written >> 10, IDLE,
-		      (unsigned long long)largest >> 10);
+	print_message("# %llu KiB written, beside %d idle tablets: the log has had at most %llu KiB\n",
+		(unsigned long long)written >> 10, IDLE, (unsigned long long)largest >> 10);
 	assert_true(written > 20 * MOST);
 	for (unsigned i = 0; i < IDLE; i++)
 		tfs_table_close(idle[i]);

@@ -110,8 +110,8 @@ static int work_meta(void *arg)
 	const struct scan_cell begin = {.family = META_TABLET, .qualifier = slice_str("begin"), .value = slice_of("\1b", 2)};
 	struct tablet_file f[2] = {{.incarnation = 1, .number = 1, .table = 16}, {.incarnation = 1, .number = 2, .table = 16}};
 	struct redo_point redo = {2, 5};
-	struct tablet_edit e = {.added = f, .added_count = 2, .set_redo = true, .redo = &redo, .redo_count = 1, .event = "x"}, e2 = {
-		.removed = f, .removed_count = 1, .added = f + 1, .added_count = 1, .set_redo = true};
+	struct tablet_edit e = {.added = f, .added_count = 2, .set_redo = true, .redo = &redo, .redo_count = 1, .event = "x"},
+			   e2 = {.removed = f, .removed_count = 1, .added = f + 1, .added_count = 1, .set_redo = true};
 	struct meta_tablet m = {0}, back = {0};
 	struct store_schema *st = NULL;
 	struct arena arena = {0};
@@ -183,8 +183,14 @@ static int work_tablet_service(void *arg)
 	static const struct op op[2] = {{.kind = OP_WRITE, .ranges = &range, .range_count = 1}, {.kind = OP_INCREMENT}};
 	const struct scan_spec spec = {.families = families, .family_count = 2};
 	const struct ts_row rows[2] = {{slice_str("r1"), op, 2}, {slice_str("r2"), op, 1}};
-	const struct ts_request q = {.method = TS_MUTATE, .row = slice_str("row"), .ops = op, .op_count = 2, .spec = &spec, .length = 10,
-				     .rows = rows, .row_count = 2};
+	const struct ts_request q = {.method = TS_MUTATE,
+		.row = slice_str("row"),
+		.ops = op,
+		.op_count = 2,
+		.spec = &spec,
+		.length = 10,
+		.rows = rows,
+		.row_count = 2};
 	struct op_result results[2];
 	struct ts_answer a = {.results = results};
 	struct tablet_service inner = {&ops}, *s = ts_round_trip_new(&inner);
@@ -221,7 +227,8 @@ static int work_master_service(void *arg)
 {
 	static const struct master_service_ops ops = {.call = answer_master};
 	const struct tfs_schema_edit e = {.name = "f", .value = "v"};
-	const struct ms_request q = {.method = MS_TABLE_LIST, .name = "a", .to = "b", .text = slice_str("t"), .count = 2, .edit = &e};
+	const struct ms_request q = {
+		.method = MS_TABLE_LIST, .name = "a", .to = "b", .text = slice_str("t"), .count = 2, .edit = &e};
 	struct master_service inner = {&ops}, *s = ms_round_trip_new(&inner);
 	struct ms_answer a = {0};
 	int rc;
@@ -254,7 +261,7 @@ static int count_names(void *arg, const char *name)
 static int work_lock(void *arg)
 {
 	const struct lock_op ops[2] = {{.name = "tables/a", .contents = slice_str("1"), .expect = LOCK_ANY},
-				       {.name = "b.tmp", .contents = slice_str("1"), .expect = LOCK_ANY}};
+		{.name = "b.tmp", .contents = slice_str("1"), .expect = LOCK_ANY}};
 	struct lock_service *s = NULL;
 	struct buf b = {0};
 	unsigned names = 0;

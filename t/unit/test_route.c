@@ -494,7 +494,8 @@ static void no_memory(void **state)
 	for (unsigned i = 0; i < SERVERS; i++)
 		servers[i].service.ops = &ops;
 	for (unsigned n = 1;; n++) {
-		struct route_options o = {.locks = &fake_locks, .connect = fake_connect, .servers = fake_servers, .patience_us = 1000};
+		struct route_options o = {
+			.locks = &fake_locks, .connect = fake_connect, .servers = fake_servers, .patience_us = 1000};
 		unsigned left;
 		int err;
 
@@ -526,8 +527,17 @@ static void no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		R(cold_then_known), R(batches_of_metadata), R(stale_on_each_level), R(patience), R(split_and_merge),
-		R(tables_come_and_go), R(scans_go_home), R(what_goes_to_all), R(many_at_once), R(batch_over_moves), R(no_memory),
+		R(cold_then_known),
+		R(batches_of_metadata),
+		R(stale_on_each_level),
+		R(patience),
+		R(split_and_merge),
+		R(tables_come_and_go),
+		R(scans_go_home),
+		R(what_goes_to_all),
+		R(many_at_once),
+		R(batch_over_moves),
+		R(no_memory),
 	};
 
 	msg_to_nowhere();

@@ -84,11 +84,24 @@ struct sample {
 
 static void rnd_op(struct op *op, struct op_range *ranges)
 {
-	*op = (struct op){
-		.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)), .family = (uint16_t)rnd64(), .to_family = (uint16_t)rnd64(),
-		.qualifier = rnd_slice(), .to_qualifier = rnd_slice(), .ts = rnd_time(), .to = rnd_time(), .base = (enum op_base)rnd(3),
-		.base_ts = rnd_ts(), .truncate_to = rnd64(), .range_count = rnd(4), .append = rnd_slice(), .value = rnd_slice(),
-		.replace = rnd(2), .drop_newer = rnd(2), .noreplace = rnd(2), .replace_ts = rnd_ts(), .by = rnd_ts(),
+	*op = (struct op){.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)),
+		.family = (uint16_t)rnd64(),
+		.to_family = (uint16_t)rnd64(),
+		.qualifier = rnd_slice(),
+		.to_qualifier = rnd_slice(),
+		.ts = rnd_time(),
+		.to = rnd_time(),
+		.base = (enum op_base)rnd(3),
+		.base_ts = rnd_ts(),
+		.truncate_to = rnd64(),
+		.range_count = rnd(4),
+		.append = rnd_slice(),
+		.value = rnd_slice(),
+		.replace = rnd(2),
+		.drop_newer = rnd(2),
+		.noreplace = rnd(2),
+		.replace_ts = rnd_ts(),
+		.by = rnd_ts(),
 		.check = (enum op_check)rnd(4)};
 	op->ranges = op->range_count ? ranges : NULL;
 	for (unsigned i = 0; i < op->range_count; i++)
@@ -97,10 +110,23 @@ static void rnd_op(struct op *op, struct op_range *ranges)
 
 static void rnd_spec(struct sample *s)
 {
-	s->spec = (struct scan_spec){
-		.what = (enum scan_what)rnd(4), .row_from = rnd_slice(), .row_to = rnd_slice(), .row_from_after = rnd(2), .one_row = rnd(2),
-		.qualifier_from = rnd_slice(), .qualifier_to = rnd_slice(), .after_cell = rnd(2), .after_ts = rnd_ts(), .has_times = rnd(2),
-		.since = rnd_ts(), .until = rnd_ts(), .versions = (uint32_t)rnd64(), .limit = rnd64(), .batch_bytes = rnd(1 << 20), .past_damage = rnd(2), .kept = rnd(2)};
+	s->spec = (struct scan_spec){.what = (enum scan_what)rnd(4),
+		.row_from = rnd_slice(),
+		.row_to = rnd_slice(),
+		.row_from_after = rnd(2),
+		.one_row = rnd(2),
+		.qualifier_from = rnd_slice(),
+		.qualifier_to = rnd_slice(),
+		.after_cell = rnd(2),
+		.after_ts = rnd_ts(),
+		.has_times = rnd(2),
+		.since = rnd_ts(),
+		.until = rnd_ts(),
+		.versions = (uint32_t)rnd64(),
+		.limit = rnd64(),
+		.batch_bytes = rnd(1 << 20),
+		.past_damage = rnd(2),
+		.kept = rnd(2)};
 	if (rnd(2)) {
 		s->spec.families = s->families;
 		s->spec.family_count = rnd(6);
@@ -112,10 +138,18 @@ static void rnd_spec(struct sample *s)
 static void rnd_request(struct sample *s)
 {
 	*s = (struct sample){0};
-	s->q = (struct ts_request){
-		.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)), .table = (uint32_t)rnd64(), .schema_generation = rnd64(),
-		.row = rnd_slice(), .op_count = rnd(OPS), .sync = rnd(2), .family = (uint16_t)rnd64(), .qualifier = rnd_slice(),
-		.ts = rnd_time(), .offset = rnd64(), .length = rnd(5000), .scan = rnd64()};
+	s->q = (struct ts_request){.method = (enum ts_method)(1 + rnd(TS_METHODS - 1)),
+		.table = (uint32_t)rnd64(),
+		.schema_generation = rnd64(),
+		.row = rnd_slice(),
+		.op_count = rnd(OPS),
+		.sync = rnd(2),
+		.family = (uint16_t)rnd64(),
+		.qualifier = rnd_slice(),
+		.ts = rnd_time(),
+		.offset = rnd64(),
+		.length = rnd(5000),
+		.scan = rnd64()};
 	if (rnd(2))
 		s->q.token = (struct op_token){rnd64() | 1, rnd64(), rnd64()};
 	s->q.ops = s->ops;
@@ -317,15 +351,16 @@ static void rnd_answer(struct fake *f)
 	f->answer.scan = rnd64();
 	f->answer.tablet_end = rnd_slice();
 	f->answer.batch.done = rnd(2);
-	*t = (struct ts_tablet){rnd_slice(), rnd_slice(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), (uint32_t)rnd64(), (uint32_t)rnd64(),
-				rnd_slice(), rnd_slice()};
+	*t = (struct ts_tablet){rnd_slice(), rnd_slice(), rnd64(), rnd64(), rnd64(), rnd64(), rnd64(), (uint32_t)rnd64(),
+		(uint32_t)rnd64(), rnd_slice(), rnd_slice()};
 	for (unsigned i = 0; i < OPS; i++)
 		f->results[i] = (struct op_result){rnd_ts(), rnd_ts(), rnd64(), rnd(2)};
 	for (unsigned i = 0; i < ROWS; i++)
 		f->row_errs[i] = -(int)rnd(130);
 	f->cell_count = rnd(50);
 	for (unsigned i = 0; i < f->cell_count; i++)
-		f->cells[i] = (struct scan_cell){rnd_slice(), rnd_slice(), rnd_slice(), (uint16_t)rnd64(), rnd_ts(), rnd_ts(), rnd64()};
+		f->cells[i] =
+			(struct scan_cell){rnd_slice(), rnd_slice(), rnd_slice(), (uint16_t)rnd64(), rnd_ts(), rnd_ts(), rnd64()};
 	for (unsigned i = 0; i < sizeof f->bytes; i++)
 		f->bytes[i] = (uint8_t)rnd64();
 }
@@ -358,7 +393,8 @@ static void expect_answer(const struct ts_request *q, const struct fake *f, cons
 		expect_slice(a->tablet.end, f->answer.tablet.end);
 		expect_slice(a->tablet.server, f->answer.tablet.server);
 		expect_slice(a->tablet.state, f->answer.tablet.state);
-		assert_memory_equal(&a->tablet.disk_bytes, &f->answer.tablet.disk_bytes, 5 * sizeof(uint64_t) + 2 * sizeof(uint32_t));
+		assert_memory_equal(
+			&a->tablet.disk_bytes, &f->answer.tablet.disk_bytes, 5 * sizeof(uint64_t) + 2 * sizeof(uint32_t));
 	}
 }
 
@@ -560,13 +596,28 @@ static void test_master(void **state)
 	assert_non_null(m);
 	assert_int_equal(schema_new("webtable", 16, 1, 2, 0700, 5, &s), 0);
 	for (int i = 0; i < 400; i++) {
-		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_GROUP_RENAME + 1), .explicit_act = rnd(2),
-					    .name = strings[rnd(4)], .value = strings[rnd(4)], .uid = (uid_t)rnd64(), .gid = (gid_t)rnd64(),
-					    .mode = (mode_t)rnd64(), .flag = rnd(2), .mtime_us = rnd_ts()};
-		struct ms_request q = {.method = (enum ms_method)(1 + rnd(MS_METHODS - 1)), .name = strings[rnd(4)], .to = strings[rnd(4)],
-				       .table = (uint32_t)rnd64(), .noreplace = rnd(2), .uid = (uid_t)rnd64(), .gid = (gid_t)rnd64(),
-				       .mode = (mode_t)rnd64(), .count = 100, .text = rnd_slice(), .mtime_us = rnd_ts(),
-				       .groups = slice_of(groups, rnd(4) * sizeof(gid_t)), .edit = rnd(2) ? &e : NULL};
+		struct tfs_schema_edit e = {.op = (enum tfs_schema_op)rnd(TFS_SCHEMA_GROUP_RENAME + 1),
+			.explicit_act = rnd(2),
+			.name = strings[rnd(4)],
+			.value = strings[rnd(4)],
+			.uid = (uid_t)rnd64(),
+			.gid = (gid_t)rnd64(),
+			.mode = (mode_t)rnd64(),
+			.flag = rnd(2),
+			.mtime_us = rnd_ts()};
+		struct ms_request q = {.method = (enum ms_method)(1 + rnd(MS_METHODS - 1)),
+			.name = strings[rnd(4)],
+			.to = strings[rnd(4)],
+			.table = (uint32_t)rnd64(),
+			.noreplace = rnd(2),
+			.uid = (uid_t)rnd64(),
+			.gid = (gid_t)rnd64(),
+			.mode = (mode_t)rnd64(),
+			.count = 100,
+			.text = rnd_slice(),
+			.mtime_us = rnd_ts(),
+			.groups = slice_of(groups, rnd(4) * sizeof(gid_t)),
+			.edit = rnd(2) ? &e : NULL};
 		struct ms_answer a = {0};
 
 		f.want = &q;

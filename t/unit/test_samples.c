@@ -12,7 +12,7 @@
 #include <zstd.h>
 
 #include "engine/sstable/blockfile.h"
-#include "engine/store/compact.h"
+#include "engine/compact/compact.h"
 #include "t/unit/tablet_lib.h"
 
 enum { ROWS = 6000, WORDS = 300, VALUE = 1000 };
@@ -99,10 +99,10 @@ static void only_what_stays(void **state)
 	l.schema->groups[0].sst.codec = SST_ZSTD_DICT;
 	lib_start(&l);
 	for (unsigned i = 0; i < ROWS; i++) {
-		put(i, 1, 1, 'H');          /* hidden by the rule, soon */
-		put(i, 2, 1, 'R');          /* replaced at the same time */
-		put(i, 3, 1, 'F');          /* of a family that goes */
-		put(ROWS + i, 2, 1, 'D');   /* deleted with their rows */
+		put(i, 1, 1, 'H');        /* hidden by the rule, soon */
+		put(i, 2, 1, 'R');        /* replaced at the same time */
+		put(i, 3, 1, 'F');        /* of a family that goes */
+		put(ROWS + i, 2, 1, 'D'); /* deleted with their rows */
 	}
 	LIB(tablet_flush(l.t));
 	for (unsigned i = 0; i < ROWS; i++) {
@@ -294,7 +294,8 @@ static void damaged_blocks(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_stays), cmocka_unit_test(failing_memory), cmocka_unit_test(damaged_blocks)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_what_stays), cmocka_unit_test(failing_memory), cmocka_unit_test(damaged_blocks)};
 
 	msg_to_nowhere();
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -62,7 +62,8 @@ static void refused_bytes(const struct schema *old, struct slice text, unsigned 
 	assert_non_null(why);
 	snprintf(want, sizeof want, "line %u: ", line);
 	if ((line && strncmp(why, want, strlen(want)) != 0) || (reason && !strstr(why, reason))) {
-		print_message("%.*s\n -> %s, not line %u %s\n", (int)(text.n > 200 ? 200 : text.n), (const char *)text.p, why, line, reason);
+		print_message("%.*s\n -> %s, not line %u %s\n", (int)(text.n > 200 ? 200 : text.n), (const char *)text.p, why, line,
+			reason);
 		fail();
 	}
 	free(why);
@@ -355,7 +356,11 @@ static void test_hostile(void **state)
 	buf_reset(&b);
 	assert_int_equal(buf_append(&b, "#", 1), 0);
 	for (int i = 0; i < 5000; i++)
-		assert_int_equal(buf_append(&b, "\xf0\x9f\x8c\x8d\xc3\xa9" "x", 7), 0);
+		assert_int_equal(buf_append(&b,
+					 "\xf0\x9f\x8c\x8d\xc3\xa9"
+					 "x",
+					 7),
+			0);
 	assert_int_equal(buf_u8(&b, 0), 0);
 	s = text_ok(s, (char *)b.p, 0, false);
 	s = text_ok(s, "", 0, false);
@@ -365,7 +370,8 @@ static void test_hostile(void **state)
 
 static void test_ids_never_reused(void **state)
 {
-	struct schema *s = text_ok(fresh(), "families = ( { name = \"a\"; }, { name = \"b\"; } ); groups = ( { name = \"g\"; } );", 0, false);
+	struct schema *s =
+		text_ok(fresh(), "families = ( { name = \"a\"; }, { name = \"b\"; } ); groups = ( { name = \"g\"; } );", 0, false);
 	struct buf b = {0};
 	uint16_t *dropped = NULL, one;
 	unsigned count;
@@ -376,7 +382,9 @@ static void test_ids_never_reused(void **state)
 	assert_int_equal(group(s, "g")->id, 1);
 	struct schema *t = NULL;
 
-	assert_int_equal(schema_set_text(s, slice_str("families = ( { name = \"c\"; }, { name = \"a\"; } );"), 5, &t, &dropped, &count, &allow, NULL), 0);
+	assert_int_equal(schema_set_text(s, slice_str("families = ( { name = \"c\"; }, { name = \"a\"; } );"), 5, &t, &dropped,
+				 &count, &allow, NULL),
+		0);
 	assert_int_equal(count, 1);
 	assert_int_equal(dropped[0], 2);
 	assert_false(allow);
@@ -388,7 +396,8 @@ static void test_ids_never_reused(void **state)
 	assert_int_equal(schema_public(s)->group_count, 1);
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_ADD, .name = "g"});
 	assert_int_equal(group(s, "g")->id, 2);
-	assert_int_equal(schema_edit(s, &(struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_DROP, .name = "c"}, 9, &t, &one, NULL), 0);
+	assert_int_equal(
+		schema_edit(s, &(struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_DROP, .name = "c"}, 9, &t, &one, NULL), 0);
 	assert_int_equal(one, 3);
 	schema_put(s);
 	/* also through the file */
@@ -439,7 +448,8 @@ static void test_renames(void **state)
 	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_RENAME, .name = "nope", .value = "x"}, -ENOENT);
 
 	/* by text: two change names; a new one has the name that another left; it is said once, and may be said again */
-	s = text_ok(s, "families = ( { name = \"anchor\"; was = \"contents\"; }, { name = \"contents\"; was = \"anchor\"; } );", 0, false);
+	s = text_ok(s, "families = ( { name = \"anchor\"; was = \"contents\"; }, { name = \"contents\"; was = \"anchor\"; } );", 0,
+		false);
 	assert_int_equal(family(s, "anchor")->id, contents);
 	assert_int_equal(family(s, "contents")->id, anchor);
 	assert_null(strstr(schema_public(s)->text, "was"));
@@ -449,20 +459,27 @@ static void test_renames(void **state)
 	s = text_ok(s, text, 0, false);
 	s = text_ok(s, text, 0, false);
 	assert_int_equal(family(s, "a")->id, contents);
-	s = text_ok(s, "families = ( { name = \"a\"; }, { name = \"b\"; was = \"a\"; }, { name = \"contents\"; } );"
-		       "groups = ( { name = \"h\"; was = \"g\"; } );", 0, false);
+	s = text_ok(s,
+		"families = ( { name = \"a\"; }, { name = \"b\"; was = \"a\"; }, { name = \"contents\"; } );"
+		"groups = ( { name = \"h\"; was = \"g\"; } );",
+		0, false);
 	assert_int_equal(family(s, "b")->id, contents);
 	assert_true(family(s, "a")->id > anchor && family(s, "a")->id > contents);
 	/* left out, though another has its name now */
-	s = text_ok(s, "families = ( { name = \"a\"; was = \"b\"; }, { name = \"contents\"; } ); groups = ( { name = \"h\"; } );", 1, false);
+	s = text_ok(s, "families = ( { name = \"a\"; was = \"b\"; }, { name = \"contents\"; } ); groups = ( { name = \"h\"; } );",
+		1, false);
 	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = \"y\"; } );"), 1, "was: there is none");
-	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = \"a\"; },\n { name = \"y\"; was = \"a\"; } );"), 1, "was: two");
-	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = 1; } );"), 1, "was: not of the right type: a string in quotes is wanted");
+	refused_bytes(
+		s, slice_str("families = ( { name = \"x\"; was = \"a\"; },\n { name = \"y\"; was = \"a\"; } );"), 1, "was: two");
+	refused_bytes(s, slice_str("families = ( { name = \"x\"; was = 1; } );"), 1,
+		"was: not of the right type: a string in quotes is wanted");
 	refused_bytes(s, slice_str("groups = 1;"), 1, "groups: not of the right type: a list in ( ) is wanted");
 	refused_bytes(s, slice_str("salt = \"16\";"), 1, "salt: not of the right type: a whole number is wanted");
-	refused_bytes(s, slice_str("tablet_size = true;"), 1, "tablet_size: not of the right type: a string in quotes or a whole number is wanted");
+	refused_bytes(s, slice_str("tablet_size = true;"), 1,
+		"tablet_size: not of the right type: a string in quotes or a whole number is wanted");
 	refused_bytes(s, slice_str("allow_delete = 1;"), 1, "allow_delete: not of the right type: true or false is wanted");
-	refused_bytes(s, slice_str("families = ( { name = \"contents\"; was = \"z\"; }, { name = \"y\"; was = \"contents\"; } );"), 1, "was: there is none");
+	refused_bytes(s, slice_str("families = ( { name = \"contents\"; was = \"z\"; }, { name = \"y\"; was = \"contents\"; } );"),
+		1, "was: there is none");
 	refused_bytes(s, slice_str("groups = ( { name = \"default\"; was = \"h\"; } );"), 1, "default group keeps its name");
 	refused_bytes(s, slice_str("groups = ( { name = \"x\"; was = \"default\"; } );"), 1, "default group keeps its name");
 	schema_put(s);
@@ -510,7 +527,9 @@ static void test_edits(void **state)
 	struct schema *same = NULL;
 	uint16_t none_dropped;
 
-	assert_int_equal(schema_edit(s, &(struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 01777}, 9999, &same, &none_dropped, NULL), 0);
+	assert_int_equal(schema_edit(s, &(struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = 01777}, 9999, &same,
+				 &none_dropped, NULL),
+		0);
 	assert_int_equal(schema_public(same)->generation, schema_public(s)->generation);
 	assert_int_equal(schema_public(same)->mtime_us, 3000);
 	schema_put(same);
@@ -541,7 +560,8 @@ static void test_edits(void **state)
 
 	assert_false(schema_public(u)->is_set);
 	/* a setting sets it, but families are still made by mkdir of ROW/F; to make one explicitly ends that */
-	u = edited(u, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = "f", .value = "maxversions=3", .explicit_act = true});
+	u = edited(u,
+		(struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_GC, .name = "f", .value = "maxversions=3", .explicit_act = true});
 	assert_true(schema_public(u)->is_set && schema_public(u)->mkdir_families);
 	assert_non_null(strstr(schema_public(u)->text, "mkdir_families = true;"));
 	again = text_ok(schema_get(u), schema_public(u)->text, 0, false);
@@ -574,23 +594,32 @@ static unsigned rnd(unsigned n)
 
 static void random_text(struct buf *b)
 {
-	static const char *const rules[] = {"", "maxversions=3", "maxage=7d", "maxversions=1 or maxage=30m", "(maxversions=2 and maxage=1w) or maxage=9w"};
+	static const char *const rules[] = {
+		"", "maxversions=3", "maxage=7d", "maxversions=1 or maxage=30m", "(maxversions=2 and maxage=1w) or maxage=9w"};
 	static const char *const codecs[] = {"none", "snappy", "lz4", "zstd", "zstd-dict"};
 	unsigned families = rnd(6), groups = rnd(4);
 
 	buf_reset(b);
-	assert_int_equal(buf_printf(b, "mode = \"%o\"; owner = %u; tablet_size = \"%uK\";\nfamilies = (", rnd(4096), rnd(3), 64 + rnd(100000)), 0);
+	assert_int_equal(buf_printf(b, "mode = \"%o\"; owner = %u; tablet_size = \"%uK\";\nfamilies = (", rnd(4096), rnd(3),
+				 64 + rnd(100000)),
+		0);
 	for (unsigned i = 0; i < families; i++)
-		assert_int_equal(buf_printf(b, "%s\n{ name = \"f%u\"; gc = \"%s\"; group = \"%s%u\"; type = \"%s\"; owner = \"%u\"; mode = \"%o\"; acl = \"\" }",
-					    i ? "," : "", i * 7 % 11 + rnd(2) * 100, rules[rnd(5)], groups ? "g" : "default", groups ? rnd(groups) : 0,
-					    rnd(2) ? "bytes" : "counter", rnd(100000), rnd(512)), 0);
+		assert_int_equal(
+			buf_printf(b,
+				"%s\n{ name = \"f%u\"; gc = \"%s\"; group = \"%s%u\"; type = \"%s\"; owner = \"%u\"; mode = \"%o\"; acl = \"\" }",
+				i ? "," : "", i * 7 % 11 + rnd(2) * 100, rules[rnd(5)], groups ? "g" : "default",
+				groups ? rnd(groups) : 0, rnd(2) ? "bytes" : "counter", rnd(100000), rnd(512)),
+			0);
 	assert_int_equal(buf_printf(b, ");\ngroups = ("), 0);
 	for (unsigned i = 0; i < (groups ? groups : 1); i++) {
 		unsigned codec = rnd(5);
 
-		assert_int_equal(buf_printf(b, "%s\n{ name = \"%s%u\"; compression = \"%s\"; level = %u; block_size = %u; bloom_bits = %u; in_memory = %s }",
-					    i ? "," : "", groups ? "g" : "default", i, codecs[codec], codec < 3 ? 3 : 1 + rnd(19), 4096 + rnd(4000000), rnd(21),
-					    rnd(2) ? "true" : "false"), 0);
+		assert_int_equal(
+			buf_printf(b,
+				"%s\n{ name = \"%s%u\"; compression = \"%s\"; level = %u; block_size = %u; bloom_bits = %u; in_memory = %s }",
+				i ? "," : "", groups ? "g" : "default", i, codecs[codec], codec < 3 ? 3 : 1 + rnd(19),
+				4096 + rnd(4000000), rnd(21), rnd(2) ? "true" : "false"),
+			0);
 	}
 	assert_int_equal(buf_printf(b, ");\n"), 0);
 	assert_int_equal(buf_u8(b, 0), 0);
@@ -607,7 +636,8 @@ static void test_round_trips(void **state)
 		random_text(&b);
 		s = text_ok(fresh(), (const char *)b.p, 0, false);
 		/* changed and changed back, so that it is rendered */
-		t = edited(schema_get(s), (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = schema_public(s)->mode ^ 1});
+		t = edited(
+			schema_get(s), (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = schema_public(s)->mode ^ 1});
 		t = edited(t, (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_MODE, .mode = schema_public(s)->mode});
 		expect_same(s, t);
 		u = text_ok(schema_get(t), schema_public(t)->text, 0, false);

@@ -229,7 +229,8 @@ static int say(struct tablet_service *s, const struct ts_request *q, struct ts_a
 static void errors_of_services(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = say};
-	static const int answers[][2] = {{0, 0}, {-EREMCHG, -EIO}, {-ESTALE, -EIO}, {-ESHUTDOWN, -EIO}, {-ENOENT, -ENOENT}, {-ENOSPC, -ENOSPC}};
+	static const int answers[][2] = {
+		{0, 0}, {-EREMCHG, -EIO}, {-ESTALE, -EIO}, {-ESHUTDOWN, -EIO}, {-ENOENT, -ENOENT}, {-ENOSPC, -ENOSPC}};
 	struct tablet_service s = {&ops};
 	const struct ts_request q = {.method = TS_EXISTS, .table = 16, .row = slice_str("r")};
 
@@ -469,8 +470,14 @@ static void hole_in_tablets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(drop_and_writers), T(first_requests), T(schemas_handed_out_in_order), T(scan_over_drop), T(load_race),
-		T(errors_of_services), T(requests_of_nothing), T(close_over_recovery),
+		T(drop_and_writers),
+		T(first_requests),
+		T(schemas_handed_out_in_order),
+		T(scan_over_drop),
+		T(load_race),
+		T(errors_of_services),
+		T(requests_of_nothing),
+		T(close_over_recovery),
 		T(hole_in_tablets),
 	};
 

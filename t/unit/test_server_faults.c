@@ -101,8 +101,12 @@ static void drop_in_doubt(void **state)
 static void drop_missed(void **state)
 {
 	static struct fault f = {.err = -EIO};
-	static const struct { enum file_op op; const char *part; } at[] = {
-		{FILE_OP_READ, "/lock/dropped"}, {FILE_OP_LIST, "/lock/tables"},
+	static const struct {
+		enum file_op op;
+		const char *part;
+	} at[] = {
+		{FILE_OP_READ, "/lock/dropped"},
+		{FILE_OP_LIST, "/lock/tables"},
 	};
 	struct tfs_table *t;
 	unsigned missed = 0;
@@ -319,7 +323,14 @@ static void ballast(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(root_in_doubt), T(row_of_another), T(drop_in_doubt), T(drop_missed), T(told_to_try_again), T(ballast), T(ballast_of_another), T(deletes_share_the_ballast),
+		T(root_in_doubt),
+		T(row_of_another),
+		T(drop_in_doubt),
+		T(drop_missed),
+		T(told_to_try_again),
+		T(ballast),
+		T(ballast_of_another),
+		T(deletes_share_the_ballast),
 	};
 
 	return RUN(tests);

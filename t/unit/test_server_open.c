@@ -221,8 +221,9 @@ static void check_says(const char *part)
 	snprintf(cmd, sizeof(cmd), "%s/tabletctl", build ? build : "");
 	if (!build || access(cmd, X_OK))
 		return;
-	snprintf(cmd, sizeof(cmd), "%s/tabletctl check d > said 2>&1; test $? = 1 && grep -q '^damaged: .*%s' said || { cat said; false; }",
-		 build, part);
+	snprintf(cmd, sizeof(cmd),
+		"%s/tabletctl check d > said 2>&1; test $? = 1 && grep -q '^damaged: .*%s' said || { cat said; false; }", build,
+		part);
 	shell(cmd);
 }
 
@@ -346,14 +347,30 @@ static void forge(unsigned which)
 	struct meta_tablet m = {.table = 16, .last = true};
 
 	switch (which) {
-	case 0: forge_file("ids", slice_of("\0\0\0\1", 4)); break; /* the next table would be METADATA's twin */
-	case 1: forge_schema("t", META_TABLE); break;
-	case 2: forge_schema("u", 16); break;
-	case 3: forge_root(16, false, "", root_end, 1); break;
-	case 4: forge_root(META_TABLE, true, "", slice_of(NULL, 0), 1); break;
-	case 5: forge_root(META_TABLE, false, "a", root_end, 1); break;
-	case 6: forge_root(META_TABLE, false, "", slice_of("\0\0\0\3", 4), 1); break;
-	case 7: forge_root(META_TABLE, false, "", root_end, 77); break;
+	case 0:
+		forge_file("ids", slice_of("\0\0\0\1", 4));
+		break; /* the next table would be METADATA's twin */
+	case 1:
+		forge_schema("t", META_TABLE);
+		break;
+	case 2:
+		forge_schema("u", 16);
+		break;
+	case 3:
+		forge_root(16, false, "", root_end, 1);
+		break;
+	case 4:
+		forge_root(META_TABLE, true, "", slice_of(NULL, 0), 1);
+		break;
+	case 5:
+		forge_root(META_TABLE, false, "a", root_end, 1);
+		break;
+	case 6:
+		forge_root(META_TABLE, false, "", slice_of("\0\0\0\3", 4), 1);
+		break;
+	case 7:
+		forge_root(META_TABLE, false, "", root_end, 77);
+		break;
 	case 8:
 		assert_int_equal(meta_redo_add(&m, (struct redo_point){77, 1}, false), 0);
 		forge_row(&m, slice_of(NULL, 0));
@@ -379,9 +396,9 @@ static void forge(unsigned which)
 
 static void forged_parts(void **state)
 {
-	static const char *const parts[] = {"lock/ids",		"lock/tables/t",    "lock/tables/u",	"lock/root", "lock/root",
-					    "lock/root",	"lock/root",	    "lock/incarnation", "lock/incarnation", "lock/incarnation",
-					    "lock/incarnation", "METADATA: table id 1", "METADATA: table id 0"};
+	static const char *const parts[] = {"lock/ids", "lock/tables/t", "lock/tables/u", "lock/root", "lock/root", "lock/root",
+		"lock/root", "lock/incarnation", "lock/incarnation", "lock/incarnation", "lock/incarnation", "METADATA: table id 1",
+		"METADATA: table id 0"};
 	struct tfs_table *t;
 
 	(void)state;
@@ -451,8 +468,8 @@ static void exchanged_files(void **state)
 /* Files that are none of ours stay where they are. */
 static void others_files(void **state)
 {
-	static const char *const files[] = {"sst/16/notes.txt", "sst/16/1-2.sst.bak", "sst/16/1-02.sst", "sst/backup/1-1.sst", "sst/016/1-1.sst",
-					    "sst/16/-1-1.sst", "log/-1/1.log", "log/keep/1.log", "log/007/1.log", "log/+1/1.log"};
+	static const char *const files[] = {"sst/16/notes.txt", "sst/16/1-2.sst.bak", "sst/16/1-02.sst", "sst/backup/1-1.sst",
+		"sst/016/1-1.sst", "sst/16/-1-1.sst", "log/-1/1.log", "log/keep/1.log", "log/007/1.log", "log/+1/1.log"};
 	struct tfs_table *t;
 	char cmd[200];
 
@@ -591,7 +608,7 @@ static void many_tables(void **state)
 	open_store();
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
 	print_message("# 1,000 tables: opened in %ld ms of CPU time\n",
-		      (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000);
+		(to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000);
 	assert_true(r.tables >= 1000 && r.tables <= 2000); /* by the server and by the master */
 	t = open_table("t7");
 	assert_int_equal(add_family(t, "f"), 0);
@@ -615,8 +632,16 @@ static void many_tables(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(open_fails_everywhere), T(damaged_stores), T(one_bit_of_metadata), T(missing_parts), T(forged_parts), T(exchanged_files), T(others_files),
-		T(half_made), T(open_while_closing), T(many_tables),
+		T(open_fails_everywhere),
+		T(damaged_stores),
+		T(one_bit_of_metadata),
+		T(missing_parts),
+		T(forged_parts),
+		T(exchanged_files),
+		T(others_files),
+		T(half_made),
+		T(open_while_closing),
+		T(many_tables),
 	};
 
 	return RUN(tests);

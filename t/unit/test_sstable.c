@@ -118,7 +118,8 @@ static void every_codec_and_block_size(void **state)
 /* A file of two copies, each damaged somewhere else: all of it is read, and it is mended. */
 static void two_copies(void **state)
 {
-	const struct shape s = {.o = {.codec = SST_NONE, .block_bytes = 4096, .bloom_bits = 10, .twice = true}, .n = 4000, .value_bytes = 600};
+	const struct shape s = {
+		.o = {.codec = SST_NONE, .block_bytes = 4096, .bloom_bits = 10, .twice = true}, .n = 4000, .value_bytes = 600};
 	struct buf was = {0}, now = {0};
 	uint64_t bytes, keys;
 	struct sst *t;
@@ -337,8 +338,8 @@ static void filters(void **state)
 	/* ... and a range over the border finds it on either side */
 	assert_true(sst_may_contain(t, shape_key_in(&s, 2 * 65530, a), shape_key_in(&s, 2 * 65540, b), shape_key(&s, 2 * 65535)));
 	assert_true(sst_may_contain(t, shape_key_in(&s, 2 * 65530, a), shape_key_in(&s, 2 * 65540, b), shape_key(&s, 2 * 65536)));
-	assert_true(sst_may_contain(t, shape_key_in(&s, 2 * 65535 + 1, a), shape_key_in(&s, 2 * 65536, b),
-				    shape_key(&s, 2 * 65536)));
+	assert_true(
+		sst_may_contain(t, shape_key_in(&s, 2 * 65535 + 1, a), shape_key_in(&s, 2 * 65536, b), shape_key(&s, 2 * 65536)));
 	sst_cache_get_stats(cache, &st);
 	assert_true(st.probes > 40000 && st.probe_misses > 20000);
 	assert_int_equal(st.blocks_read, 0); /* no data block was read for a probe */

@@ -248,7 +248,7 @@ static void room_only(void **state)
 	for (uint32_t i = 0; i < 4 * BOUND / CELL; i++)
 		cell_add(c, f, i, false);
 	assert_int_equal(cells_there(c, f, 0, 1000), 1000); /* the first ones: none had to go */
-	cell_add(c, f, 5, true); /* is there: nothing happens */
+	cell_add(c, f, 5, true);                            /* is there: nothing happens */
 	lru_cell_add(c, f, 0, slice_of(big, 0), slice_of(big, sizeof(big)), true);
 	lru_cell_add(c, f, 0, slice_of(big, sizeof(big)), slice_of(big, 0), true);
 	assert_null(lru_cell_find(c, f, slice_of(big, 0)));
@@ -479,7 +479,12 @@ static void prefixes(void **state)
 			assert_int_equal(sst_find(table, slice_of(key.p, n), slice_of(to, n + 8), all, &it), 0);
 			assert_non_null(it);
 			assert_true(slice_has_prefix(it->key, slice_of(key.p, n)));
-			assert_int_equal(shape_at(&shape, it, n < key.n - 2 ? 0 : n == key.n - 2 ? 100 : n == key.n - 1 ? 110 : 110), 0);
+			assert_int_equal(shape_at(&shape, it,
+						 n < key.n - 2            ? 0
+							 : n == key.n - 2 ? 100
+							 : n == key.n - 1 ? 110
+									  : 110),
+				0);
 			key = shape_key(&shape, 2 * 110);
 			iter_free(it);
 		}

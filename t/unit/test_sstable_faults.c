@@ -347,11 +347,12 @@ static void le32(struct buf *b, uint32_t v)
 }
 
 /* A block of one entry, its lengths as said; not NULL: a restart there instead of at 0. */
-static struct slice block_of(struct buf *b, uint32_t shared, uint32_t unshared, uint32_t value_bytes, struct slice rest,
-			     const uint32_t *restart)
+static struct slice block_of(
+	struct buf *b, uint32_t shared, uint32_t unshared, uint32_t value_bytes, struct slice rest, const uint32_t *restart)
 {
 	buf_reset(b);
-	assert_int_equal(buf_varint(b, shared) || buf_varint(b, unshared) || buf_varint(b, value_bytes) || buf_append_slice(b, rest), 0);
+	assert_int_equal(
+		buf_varint(b, shared) || buf_varint(b, unshared) || buf_varint(b, value_bytes) || buf_append_slice(b, rest), 0);
 	le32(b, restart ? *restart : 0);
 	le32(b, 1);
 	assert_int_equal(buf_append(b, "\0\0\0\0", 5), 0); /* type, checksum */
@@ -361,9 +362,9 @@ static struct slice block_of(struct buf *b, uint32_t shared, uint32_t unshared, 
 struct harm {
 	uint32_t shared, unshared, value_bytes; /* of the data block's one entry, whose bytes are "keyvalue" */
 	uint32_t restart;
-	uint64_t size_off;                      /* added to the size in the index */
-	uint64_t footer_off;                    /* to the size of the index in the footer */
-	unsigned cut;                           /* bytes that the data block has instead of what it should */
+	uint64_t size_off;   /* added to the size in the index */
+	uint64_t footer_off; /* to the size of the index in the footer */
+	unsigned cut;        /* bytes that the data block has instead of what it should */
 };
 
 static void write_harm(const char *path, const struct harm *h)
@@ -396,7 +397,8 @@ static void write_harm(const char *path, const struct harm *h)
 		assert_int_equal(blockfile_writer_end_unit(w), 0);
 	}
 	assert_int_equal(buf_varint(&footer, at[1]) || buf_varint(&footer, at[2] - at[1] - 5) || buf_varint(&footer, at[2]) ||
-			 buf_varint(&footer, at[3] - at[2] - 5 + h->footer_off), 0);
+			buf_varint(&footer, at[3] - at[2] - 5 + h->footer_off),
+		0);
 	while (footer.n < 40)
 		assert_int_equal(buf_u8(&footer, 0), 0);
 	assert_int_equal(buf_append(&footer, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8), 0);

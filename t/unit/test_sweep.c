@@ -38,8 +38,8 @@ static void plant(const char *name)
 
 static void planted(void **state)
 {
-	static const char *const others[] = {"16/notes.txt", "16/1-2.sst.bak", "16/1-02.sst", "16/-1-1.sst", "backup/1-1.sst", "016/1-1.sst",
-					     "16/99-7.sst"};
+	static const char *const others[] = {
+		"16/notes.txt", "16/1-2.sst.bak", "16/1-02.sst", "16/-1-1.sst", "backup/1-1.sst", "016/1-1.sst", "16/99-7.sst"};
 	struct tfs_table *t;
 	char name[64];
 
@@ -242,7 +242,8 @@ static void in_a_merge_column(void **state)
 	assert_int_equal(meta_ops_merge(&lower, &arena, &ops, &count), 0);
 	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
 	rounds(3);
-	assert_int_equal(told("12345.sst: METADATA names it"), 0); /* the merge may have been given up: no tablet needs to know of the file */
+	assert_int_equal(told("12345.sst: METADATA names it"),
+		0); /* the merge may have been given up: no tablet needs to know of the file */
 	assert_true(exists("d/sst/16/1-12345.sst"));
 	assert_false(exists("d/sst/16/1-12346.sst"));
 	arena_fini(&arena);
@@ -453,8 +454,8 @@ static void metadata_fails(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {T(metadata_fails), T(planted), T(listed_file_missing), T(read_by_a_scan), T(being_made), T(in_a_merge_column), T(differences), T(split), T(dropped_meanwhile),
-					    T(no_log)};
+	const struct CMUnitTest tests[] = {T(metadata_fails), T(planted), T(listed_file_missing), T(read_by_a_scan), T(being_made),
+		T(in_a_merge_column), T(differences), T(split), T(dropped_meanwhile), T(no_log)};
 
 	return RUN(tests);
 }

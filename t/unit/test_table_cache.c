@@ -96,7 +96,8 @@ static void weigh(const char *what, const char *file, bool seek)
 	assert_int_equal(after.tables_open, SOME);
 	real -= after.block_bytes - before.block_bytes;
 	counted = after.table_bytes - before.table_bytes;
-	print_message("# %s%s: %zu bytes a table, %zu counted\n", what, seek ? ", read" : "", real / (SOME - 1), counted / (SOME - 1));
+	print_message(
+		"# %s%s: %zu bytes a table, %zu counted\n", what, seek ? ", read" : "", real / (SOME - 1), counted / (SOME - 1));
 	/* Too little by a tenth at most; too much only by the iterator that it does not have yet. */
 	assert_true(real <= counted + counted / 10);
 	assert_true(counted <= real + real / 10 + (SOME - 1) * (seek ? 100 : 700));
@@ -201,7 +202,7 @@ static void a_thousand(void **state)
 		size_t grown = allocated() - before;
 
 		print_message("# grown by %zu KiB with a bound of %u KiB and blocks of %zu KiB\n", grown >> 10, LIMIT >> 10,
-			      (size_t)stats().block_bytes >> 10);
+			(size_t)stats().block_bytes >> 10);
 		assert_true(grown <= LIMIT + LIMIT / 10 + stats().block_bytes + (256 << 10));
 	}
 	tables_put(MANY);

@@ -22,7 +22,8 @@ enum { STRICTER = 3 };
 /* Each rule, and what it becomes: a stricter one (what a looser one shows again depends on what was collected). */
 static const char *const rules[STRICTER][FAMILIES] = {
 	{"", "maxversions=2", "maxage=100s", "maxversions=1 and maxage=50s", "maxversions=3 or maxage=200s"},
-	{"maxversions=3", "maxversions=2 or maxage=90s", "maxage=60s", "maxversions=1 and maxage=20s", "maxversions=2 or maxage=100s"},
+	{"maxversions=3", "maxversions=2 or maxage=90s", "maxage=60s", "maxversions=1 and maxage=20s",
+		"maxversions=2 or maxage=100s"},
 	{"maxversions=1", "maxversions=1 or maxage=90s", "maxage=30s", "maxversions=1", "maxversions=2 or maxage=50s"},
 };
 static const char *const names[FAMILIES] = {"f1", "f2", "f3", "f4", "f5"};
@@ -140,7 +141,8 @@ static struct slice some_value(void)
 }
 
 static const char *const row_names[ROWS] = {"a", "b", "b1", "c", "zz"};
-static const struct slice qualifiers[QUALIFIERS] = {{(const uint8_t *)"", 0}, {(const uint8_t *)"q\0x", 3}, {(const uint8_t *)"q", 1}};
+static const struct slice qualifiers[QUALIFIERS] = {
+	{(const uint8_t *)"", 0}, {(const uint8_t *)"q\0x", 3}, {(const uint8_t *)"q", 1}};
 
 struct both {
 	struct op ops[OPS_MAX];
@@ -154,9 +156,12 @@ static void add_op(struct both *b, unsigned i, struct tfs_mutation *m)
 	struct op *o = &b->ops[i];
 	const char *family, *to_family;
 
-	*o = (struct op){.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)), .family = (uint16_t)(1 + rnd(FAMILIES)),
-			 .to_family = (uint16_t)(1 + rnd(FAMILIES)), .qualifier = qualifiers[rnd(QUALIFIERS)],
-			 .to_qualifier = qualifiers[rnd(QUALIFIERS)], .truncate_to = UINT64_MAX};
+	*o = (struct op){.kind = (enum op_kind)(1 + rnd(OP_KINDS - 1)),
+		.family = (uint16_t)(1 + rnd(FAMILIES)),
+		.to_family = (uint16_t)(1 + rnd(FAMILIES)),
+		.qualifier = qualifiers[rnd(QUALIFIERS)],
+		.to_qualifier = qualifiers[rnd(QUALIFIERS)],
+		.truncate_to = UINT64_MAX};
 	if (rnd(3) == 0)
 		o->kind = OP_WRITE;
 	if (o->kind == OP_CHECK && rnd(2))
@@ -187,10 +192,17 @@ static void add_op(struct both *b, unsigned i, struct tfs_mutation *m)
 		o->replace = rnd(3) == 0;
 		o->replace_ts = some_ts();
 		o->drop_newer = rnd(4) == 0;
-		b->writes[i] = (struct tfs_write){
-			.family = family, .qualifier = b_of(o->qualifier), .base = (enum tfs_base)o->base, .base_ts = o->base_ts,
-			.truncate_to = o->truncate_to, .ranges = b->model_ranges[i], .range_count = o->range_count,
-			.append = b_of(o->append), .place = ts_of(o->ts), .replace = o->replace, .replace_ts = o->replace_ts,
+		b->writes[i] = (struct tfs_write){.family = family,
+			.qualifier = b_of(o->qualifier),
+			.base = (enum tfs_base)o->base,
+			.base_ts = o->base_ts,
+			.truncate_to = o->truncate_to,
+			.ranges = b->model_ranges[i],
+			.range_count = o->range_count,
+			.append = b_of(o->append),
+			.place = ts_of(o->ts),
+			.replace = o->replace,
+			.replace_ts = o->replace_ts,
 			.drop_newer = o->drop_newer};
 		LIB(model_mutation_write(m, &b->writes[i]));
 		break;
@@ -211,8 +223,8 @@ static void add_op(struct both *b, unsigned i, struct tfs_mutation *m)
 		break;
 	case OP_MOVE:
 		o->noreplace = rnd(4) == 0;
-		LIB(model_mutation_move(m, family, b_of(o->qualifier), ts_of(o->ts), to_family, b_of(o->to_qualifier), ts_of(o->to),
-					o->noreplace));
+		LIB(model_mutation_move(
+			m, family, b_of(o->qualifier), ts_of(o->ts), to_family, b_of(o->to_qualifier), ts_of(o->to), o->noreplace));
 		break;
 	case OP_INCREMENT:
 		o->by = rnd(5);
@@ -280,18 +292,21 @@ static void read_cell(struct pair *p, const struct tfs_cell *c)
 	struct tfs_info mi;
 
 	assert_int_equal(model_read(p->table, c->row, c->family, c->qualifier, tfs_at(c->ts), offset, want_bytes, sizeof want_bytes,
-				    &want, &mi), 0);
+				 &want, &mi),
+		0);
 	assert_int_equal(tablet_read(p->l.t, slice_of(c->row.data, c->row.size), c->family_id,
-				     slice_of(c->qualifier.data, c->qualifier.size), (struct op_time){false, c->ts}, offset,
-				     got_bytes, sizeof got_bytes, &got, &info), 0);
+				 slice_of(c->qualifier.data, c->qualifier.size), (struct op_time){false, c->ts}, offset, got_bytes,
+				 sizeof got_bytes, &got, &info),
+		0);
 	assert_int_equal(got, want);
 	assert_memory_equal(got_bytes, want_bytes, got);
 	assert_int_equal(info.size, mi.size);
 	assert_int_equal(info.expires_us, mi.expires_us);
 	assert_int_equal(model_stat(p->table, c->row, c->family, c->qualifier, TFS_AUTO, &mi), 0);
-	assert_int_equal(tablet_read(p->l.t, slice_of(c->row.data, c->row.size), c->family_id,
-				     slice_of(c->qualifier.data, c->qualifier.size), (struct op_time){true, 0}, 0, NULL, 0, NULL,
-				     &info), 0);
+	assert_int_equal(
+		tablet_read(p->l.t, slice_of(c->row.data, c->row.size), c->family_id,
+			slice_of(c->qualifier.data, c->qualifier.size), (struct op_time){true, 0}, 0, NULL, 0, NULL, &info),
+		0);
 	assert_int_equal(info.ts, mi.ts);
 }
 
@@ -459,11 +474,12 @@ static void test_seeks_see_column_deletes(void **state)
 		assert_int_equal(there(&l, 7), 0);
 		assert_int_equal(there(&l, 6), -ENOENT);
 		for (int i = N; i > CUT; i--) {
-			struct op pair[2] = {{.kind = OP_CHECK, .family = 1, .qualifier = slice_str("q"), .check = OP_CHECK_EXISTS}, one};
+			struct op pair[2] = {
+				{.kind = OP_CHECK, .family = 1, .qualifier = slice_str("q"), .check = OP_CHECK_EXISTS}, one};
 
 			pair[0].ts.us = pair[1].ts.us = now + i * INT64_C(1000000);
 			assert_int_equal(tablet_mutate(l.t, slice_str("r"), pair, 2, (struct op_token){0}, false, NULL),
-					 i == N ? -ECANCELED : 0);
+				i == N ? -ECANCELED : 0);
 			assert_int_equal(there(&l, now + i * INT64_C(1000000)), -ENOENT);
 		}
 		assert_int_equal(there(&l, 7), 0);
@@ -536,8 +552,8 @@ static void test_newest_below_deleted(void **state)
 			}
 			for (q = 0; q < 2; q++) {
 				struct cell_info info;
-				int err = tablet_read(l.t, slice_str("r"), 1, slice_str(q ? "b" : "a"), (struct op_time){true, 0}, 0, NULL,
-						      0, NULL, &info);
+				int err = tablet_read(l.t, slice_str("r"), 1, slice_str(q ? "b" : "a"), (struct op_time){true, 0},
+					0, NULL, 0, NULL, &info);
 
 				for (ts = N; ts > 0 && !alive[q][ts];)
 					ts--;

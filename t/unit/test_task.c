@@ -235,7 +235,7 @@ static void test_timers(void **state)
 	job_init(&never);
 	task_queue_after(&never.task, UINT64_MAX);
 	task_queue_after(&a.task, 60000);
-	task_queue_after(&b.task, 20000); /* becomes the first */
+	task_queue_after(&b.task, 20000);             /* becomes the first */
 	task_queue_after(&a.task, 3600 * 1000000ull); /* armed earlier: nothing */
 	wait_runs(&a, 1);
 	wait_runs(&b, 1);

@@ -18,10 +18,11 @@
 
 enum {
 	ROWS = 100,
-	KEY = 4 + 2 + 2 + 1 + 2 + 8 + 8 + 1,    /* "rNNN", a family, "q", timestamp, sequence, kind */
-	COMMIT = 7,                             /* of a live one: the time of commit, beside a timestamp near 0 */
-	WIDE = 4 + 2 + 2 + 2 + 8 + 8 + 1,       /* of a row or family delete */
-	SMALL = 10, LARGE = 1000,
+	KEY = 4 + 2 + 2 + 1 + 2 + 8 + 8 + 1, /* "rNNN", a family, "q", timestamp, sequence, kind */
+	COMMIT = 7,                          /* of a live one: the time of commit, beside a timestamp near 0 */
+	WIDE = 4 + 2 + 2 + 2 + 8 + 8 + 1,    /* of a row or family delete */
+	SMALL = 10,
+	LARGE = 1000,
 };
 static struct lib l;
 
@@ -187,10 +188,19 @@ static void counts(void **state)
 	whole = total();
 	for (unsigned i = 0; i < 2; i++) {
 		struct tablet_params p = {
-			.env = &l.env, .table = LIB_TABLE, .begin = i ? slice_str("r050") : slice_str(""),
-			.end = i ? slice_of(NULL, 0) : slice_str("r050"), .schema = l.schema, .files = l.files,
-			.file_count = l.file_count, .seq_mark = l.seq_mark, .clock_mark = l.clock_mark, .major_us = l.major_us,
-			.rank_edit = RANK_TABLET_EDIT_USER, .commit = lib_commit, .commit_arg = &l,
+			.env = &l.env,
+			.table = LIB_TABLE,
+			.begin = i ? slice_str("r050") : slice_str(""),
+			.end = i ? slice_of(NULL, 0) : slice_str("r050"),
+			.schema = l.schema,
+			.files = l.files,
+			.file_count = l.file_count,
+			.seq_mark = l.seq_mark,
+			.clock_mark = l.clock_mark,
+			.major_us = l.major_us,
+			.rank_edit = RANK_TABLET_EDIT_USER,
+			.commit = lib_commit,
+			.commit_arg = &l,
 		};
 
 		LIB(tablet_new(&p, &child[i]));
@@ -315,8 +325,7 @@ static void one_group_alone(void **state)
 	lib_fini(&l);
 }
 
-int
-main(void)
+int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(counts), cmocka_unit_test(one_group_alone)};
 

@@ -61,7 +61,7 @@ static void make_page(uint8_t *p, size_t n, uint32_t i, uint32_t v)
 struct table {
 	size_t page_bytes;
 	uint32_t pages, versions;
-	bool forget;      /* the writer is not told that a version is one */
+	bool forget; /* the writer is not told that a version is one */
 };
 
 static struct slice key_of(uint32_t i, uint32_t v, int chunk)
@@ -94,7 +94,8 @@ static uint64_t write_table(const char *name, const struct table *t, enum sst_co
 			for (size_t at = 0; at < t->page_bytes; at += CHUNK) {
 				size_t n = t->page_bytes - at < CHUNK ? t->page_bytes - at : CHUNK;
 
-				assert_int_equal(sst_writer_add(w, key_of(i, v, 1 + (int)(at / CHUNK)), slice_of(p + at, n), SST_CHUNK), 0);
+				assert_int_equal(
+					sst_writer_add(w, key_of(i, v, 1 + (int)(at / CHUNK)), slice_of(p + at, n), SST_CHUNK), 0);
 			}
 		}
 	assert_int_equal(sst_writer_finish(w, slice_of("", 0), &bytes), 0);
@@ -164,7 +165,8 @@ static void versions_cost_little(void **state)
 		size_t bytes;
 		uint32_t pages;
 		bool against; /* more than a block may hold */
-	} cases[] = {{5000, 100, false}, {50000, 16, false}, {120000, 8, false}, {200000, 6, true}, {CHUNK, 5, true}, {CHUNK + 1, 5, true}, {PAGE_MAX, 3, true}};
+	} cases[] = {{5000, 100, false}, {50000, 16, false}, {120000, 8, false}, {200000, 6, true}, {CHUNK, 5, true},
+		{CHUNK + 1, 5, true}, {PAGE_MAX, 3, true}};
 	unsigned counts[BFF_CODEC_AGAINST + 1];
 
 	(void)state;

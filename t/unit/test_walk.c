@@ -16,7 +16,9 @@
 enum { PAIRS = 20000, BLOCK = 8 << 10 };
 
 static const struct shape shape = {
-	.o = {.codec = SST_ZSTD, .level = 3, .block_bytes = BLOCK, .bloom_bits = 10}, .n = PAIRS, .key_bytes = 20,
+	.o = {.codec = SST_ZSTD, .level = 3, .block_bytes = BLOCK, .bloom_bits = 10},
+	.n = PAIRS,
+	.key_bytes = 20,
 	.value_bytes = 600,
 };
 static char path[64];
@@ -422,9 +424,15 @@ static void many_in_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(past_the_cache), cmocka_unit_test(into_the_cache), cmocka_unit_test(jumps),
-		cmocka_unit_test(no_room),        cmocka_unit_test(damage),         cmocka_unit_test(many),
-		cmocka_unit_test(in_order),       cmocka_unit_test(many_in_order), cmocka_unit_test(many_idle),
+		cmocka_unit_test(past_the_cache),
+		cmocka_unit_test(into_the_cache),
+		cmocka_unit_test(jumps),
+		cmocka_unit_test(no_room),
+		cmocka_unit_test(damage),
+		cmocka_unit_test(many),
+		cmocka_unit_test(in_order),
+		cmocka_unit_test(many_in_order),
+		cmocka_unit_test(many_idle),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

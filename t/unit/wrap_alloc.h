@@ -19,9 +19,21 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_reallocarray(void *p, size_t n, size_t size);
 
-void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : __real_calloc(n, size); }
-void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
-void *__wrap_reallocarray(void *p, size_t n, size_t size) { return fails() ? NULL : __real_reallocarray(p, n, size); }
+void *__wrap_malloc(size_t n)
+{
+	return fails() ? NULL : __real_malloc(n);
+}
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __real_calloc(n, size);
+}
+void *__wrap_realloc(void *p, size_t n)
+{
+	return fails() ? NULL : __real_realloc(p, n);
+}
+void *__wrap_reallocarray(void *p, size_t n, size_t size)
+{
+	return fails() ? NULL : __real_reallocarray(p, n, size);
+}
 
 #endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The payload of a commit-log record: the cells that one row mutation came
+ * to (never its operations, DESIGN 3.1).
+ *
+ *	version   u8, 2
+ *	commit    u64 BE, two's complement: the time of commit, microseconds
+ *	row       varint length, bytes
+ *	cells     until the end, each:
+ *	  kind      u8: a delete or CELL_VALUE
+ *	  family    u16 BE (0: CELL_DELETE_ROW)
+ *	  qualifier varint length, bytes (empty for row and family deletes)
+ *	  timestamp u64 BE, two's complement
+ *	  value     varint length, bytes; CELL_VALUE only
+ *
+ * The cell at index i has the record's sequence number plus i.  A large
+ * value is whole here and is taken apart where it enters the memtable.
+ */
+#ifndef TFS_STORE_BATCH_FORMAT_H
+#define TFS_STORE_BATCH_FORMAT_H
+
+#include "engine/cell/cellkey.h"
+
+struct batch_cell {
+	enum cell_kind kind; /* CELL_DELETE_*, CELL_VALUE */
+	uint16_t family;
+	struct slice qualifier, value; /* borrowed */
+	int64_t ts;
+};
+
+/* Appends the head, at the start of out; then each cell in order. -ENOMEM. */
+int batch_begin(struct buf *out, struct slice row) TFS_MUST;
+/* The time of commit into a batch; it is 0 before. */
+void batch_set_commit(struct buf *batch, int64_t commit);
+int batch_add(struct buf *out, const struct batch_cell *c) TFS_MUST;
+/* Upper bound of what batch_add appends for c. */
+size_t batch_cell_bytes(const struct batch_cell *c);
+
+/* Decoding: the row, then cells; slices borrow from the input. */
+struct batch_reader {
+	struct reader r;
+	struct slice row;
+	int64_t commit;
+};
+/* -EBADMSG. */
+int batch_open(struct batch_reader *b, struct slice batch) TFS_MUST;
+/* 1 a cell; 0 the end; -EBADMSG. */
+int batch_next(struct batch_reader *b, struct batch_cell *c) TFS_MUST;
+
+#endif

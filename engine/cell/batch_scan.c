@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Filling a scan batch: the hot path of every scan.
+ *
+ * Bytes are cut from pieces of the batch's arena: a small one first, for
+ * point reads, then one for all that may still fit in the batch.  Cells of
+ * one row share its bytes, and versions of one column the qualifier's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/cell/merge.h"
+
+enum {
+	DEFAULT_BATCH_BYTES = 256 * 1024,
+	FIRST_PIECE_BYTES = 2 * 1024,
+	FIRST_CELLS = 16,
+	CACHE_LINE = 64,
+	PREFETCH_BYTES = 1024,
+};
+
+struct piece {
+	struct arena *arena;
+	uint8_t *p;
+	size_t left, batch_bytes;
+};
+
+static uint8_t *piece_take(struct piece *pc, size_t n)
+{
+	uint8_t *p;
+
+	if (n > pc->left || !pc->p) {
+		size_t used = pc->arena->used_bytes, want = FIRST_PIECE_BYTES;
+
+		if (used)
+			want = pc->batch_bytes > used ? pc->batch_bytes - used : 0;
+		if (want < n)
+			want = n;
+		p = arena_alloc(pc->arena, want);
+		if (!p)
+			return NULL;
+		pc->p = p;
+		pc->left = want;
+	}
+	p = pc->p;
+	pc->p += n;
+	pc->left -= n;
+	return p;
+}
+
+static inline bool piece_copy(struct piece *pc, struct slice s, struct slice *out)
+{
+	uint8_t *p = piece_take(pc, s.n);
+
+	if (!p)
+		return false;
+	if (s.n)
+		memcpy(p, s.p, s.n);
+	*out = slice_of(p, s.n);
+	return true;
+}
+
+/*
+ * In a block of an SSTable the next entry begins where a value ends, and is
+ * as long, as a rule: fetched into the processor's cache while this one is copied.
+ */
+static inline void prefetch_after(struct slice value)
+{
+	size_t n = value.n < PREFETCH_BYTES ? value.n : PREFETCH_BYTES;
+
+	for (size_t at = 0; n && at < n + CACHE_LINE; at += CACHE_LINE)
+		__builtin_prefetch(value.p + value.n + at);
+}
+
+static int more_cells(struct scan_batch *b)
+{
+	uint32_t cap = b->cap ? b->cap * 2 : FIRST_CELLS;
+	struct scan_cell *cells = reallocarray(b->cells, cap, sizeof(*cells));
+
+	if (!cells)
+		return -ENOMEM;
+	b->cells = cells;
+	b->cap = cap;
+	return 0;
+}
+
+int scan_fill(struct live *l, const struct scan_spec *spec, uint64_t *already, struct scan_batch *out)
+{
+	size_t batch_bytes = spec->batch_bytes ? spec->batch_bytes : DEFAULT_BATCH_BYTES, filled = 0;
+	struct piece pc = {.arena = &out->arena, .batch_bytes = batch_bytes};
+	struct scan_cell *c, *prev = NULL;
+	struct live_cell lc;
+	int r;
+
+	while (filled < batch_bytes) {
+		if (spec->limit && *already >= spec->limit) {
+			out->done = true;
+			break;
+		}
+		r = live_next(l, &lc);
+		if (r < 0)
+			return r;
+		if (r == 0) {
+			out->done = true;
+			break;
+		}
+		if (out->count == out->cap) {
+			r = more_cells(out);
+			if (r)
+				return r;
+			prev = out->count ? &out->cells[out->count - 1] : NULL;
+		}
+		c = &out->cells[out->count];
+		*c = (struct scan_cell){
+			.ts = lc.ts,
+			.expires_us = lc.expires_us,
+			.commit_us = lc.commit_us,
+			.size = lc.size,
+		};
+		filled += sizeof(*c);
+		if (prev && slice_eq(prev->row, lc.row)) {
+			c->row = prev->row;
+		} else {
+			if (!piece_copy(&pc, lc.row, &c->row))
+				return -ENOMEM;
+			filled += lc.row.n;
+		}
+		if (spec->what != SCAN_ROWS)
+			c->family = lc.family;
+		if (spec->what == SCAN_CELLS || spec->what == SCAN_KEYS) {
+			if (prev && slice_eq(prev->qualifier, lc.qualifier)) {
+				c->qualifier = prev->qualifier;
+			} else {
+				if (!piece_copy(&pc, lc.qualifier, &c->qualifier))
+					return -ENOMEM;
+				filled += lc.qualifier.n;
+			}
+		}
+		if (spec->what == SCAN_CELLS && !lc.large && lc.size <= CELL_CHUNK_BYTES) {
+			prefetch_after(lc.value);
+			if (!piece_copy(&pc, lc.value, &c->value))
+				return -ENOMEM;
+			filled += lc.value.n;
+		}
+		prev = c;
+		out->count++;
+		++*already;
+	}
+	if (spec->limit && *already >= spec->limit)
+		out->done = true;
+	return 0;
+}

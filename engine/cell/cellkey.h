@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cell keys (DESIGN 3.1): one memcomparable byte string orders everything, so
+ * that bytewise comparison serves memtables, SSTables and merges alike.
+ *
+ *	row         each 0x00 as 00 FF, ended by 00 01
+ *	family id   u16 BE; 0: the row-delete pseudo family
+ *	qualifier   like the row; or 00 00 instead of it all: a delete of the
+ *	            whole row (family 0) or family, which so sorts before its cells
+ *	~timestamp  u64 BE of ~(ts with the sign bit flipped): newest first
+ *	~sequence   u64 BE of ~seq: latest first
+ *	kind        u8
+ *	chunk       u32 BE, kind CELL_CHUNK only
+ *	commit      CELL_VALUE and CELL_LARGE only: the time of commit minus the
+ *	            timestamp, in microseconds, zigzag, BE, without leading zero
+ *	            bytes (none where the two are equal).  It takes no part in the
+ *	            order, because sequences differ.
+ *
+ * Deletes sort before what they mask (at the same timestamp by sequence) and
+ * mask only smaller sequence numbers:
+ *	CELL_DELETE_ROW, CELL_DELETE_FAMILY   everything below them in the row / family
+ *	CELL_DELETE_COLUMN                    the column's versions with timestamp <= its own
+ *	CELL_DELETE_VERSION                   versions of exactly its timestamp
+ * CELL_VALUE's value is the cell's bytes.  CELL_LARGE's value is the total
+ * size (u64 BE); CELL_CHUNK entries of CELL_CHUNK_BYTES each (the last one
+ * shorter) follow it at the same timestamp and sequence, numbered from 0.
+ */
+#ifndef TFS_STORE_CELLKEY_H
+#define TFS_STORE_CELLKEY_H
+
+#include "engine/base/bytes.h"
+
+enum cell_kind {
+	CELL_DELETE_ROW = 1,
+	CELL_DELETE_FAMILY = 2,
+	CELL_DELETE_COLUMN = 3,
+	CELL_DELETE_VERSION = 4,
+	CELL_VALUE = 5,
+	CELL_LARGE = 6,
+	CELL_CHUNK = 7,
+};
+#define CELL_CHUNK_BYTES (256u * 1024u)
+#define CELL_SUFFIX_BYTES 17 /* ~timestamp, ~sequence, kind */
+#define CELL_COMMIT_BYTES 8  /* of the time of commit, at most */
+
+struct cellkey {
+	struct slice row, qualifier; /* raw bytes */
+	uint16_t family;
+	enum cell_kind kind;
+	int64_t ts; /* row and family deletes: INT64_MAX */
+	uint64_t seq;
+	uint32_t chunk;
+	int64_t commit; /* values and large values only */
+};
+
+/* -EINVAL: no such kind, or family 0 in anything but a row delete.  Deletes of rows and families need no qualifier and ts. */
+int cellkey_append(struct buf *out, const struct cellkey *k) TFS_MUST;
+/* Upper bound of the encoded length. */
+size_t cellkey_max_bytes(const struct cellkey *k);
+/*
+ * Takes a key apart; false if it is not a canonical key.  Row and qualifier
+ * borrow from key when they hold no 0x00, else from scratch (which is grown).
+ */
+bool cellkey_parse(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
+/* The same for those who must tell damage (-EBADMSG) from -ENOMEM. */
+int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
+/* Raw bytes of an encoded row or qualifier with its terminator, borrowed as by cellkey_parse; -EBADMSG, -ENOMEM. */
+int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *raw) TFS_MUST;
+
+/* Prefixes for seeks; all are lower bounds of what they name. */
+int cellkey_row_prefix(struct buf *out, struct slice row) TFS_MUST; /* appends the encoded row with terminator */
+int cellkey_row_after(struct buf *out, struct slice row) TFS_MUST;  /* above every key of the row, below the next row's */
+int cellkey_family_prefix(struct buf *out, struct slice row, uint16_t family) TFS_MUST;
+int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
+/* First key of the column with timestamp <= ts. */
+int cellkey_version(struct buf *out, struct slice row, uint16_t family, struct slice qualifier, int64_t ts) TFS_MUST;
+/* Encoded row key comparison keeps row order: memcmp of encodings == slice_cmp of rows. */
+
+/* Length of the encoded row (with terminator) or row+family+qualifier at the start of an encoded key; 0 if malformed. */
+size_t cellkey_row_len(struct slice key);
+size_t cellkey_column_len(struct slice key);
+/* The suffix of a well-formed key of known column length. */
+void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
+/* Writes the commit field to p, which has room for CELL_COMMIT_BYTES.  Returns its length. */
+size_t cellkey_put_commit(uint8_t *p, int64_t ts, int64_t commit);
+/* The time of commit of a value or large value with this timestamp.  False if the field is longer than any. */
+bool cellkey_commit(struct slice key, size_t column_len, int64_t ts, int64_t *commit) TFS_MUST;
+
+/* Bloom probes (tagged): tag, then the encoded prefix, so a writer can also cut them out of a key.
+ * 'r' row; 'c' row+family+qualifier; 'R' a row delete exists; 'F' a family delete exists in row; 'C' a column
+ * delete exists in the column. */
+int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Setting up a view of live cells: a scan's bounds become encoded keys here,
+ * once, so that walking compares bytes only.
+ */
+#include "engine/cell/live_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int family_order(const void *a, const void *b)
+{
+	uint16_t x = *(const uint16_t *)a, y = *(const uint16_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Makes *end the smaller of itself and the encoded bound in b. */
+static int lower_end(struct buf *end, const struct buf *b)
+{
+	if (end->n && slice_cmp(buf_slice(end), buf_slice(b)) <= 0)
+		return 0;
+	return buf_set(end, b->p, b->n);
+}
+
+static int set_bounds(struct live *l)
+{
+	const struct scan_spec *s = l->o.spec;
+	struct buf *b = &l->target;
+	int err;
+
+	err = s->row_from_after && !s->one_row ? cellkey_row_after(&l->start, s->row_from)
+					       : cellkey_row_prefix(&l->start, s->row_from);
+	if (err)
+		return err;
+	err = cellkey_row_prefix(b, l->o.row_begin);
+	if (!err && slice_cmp(buf_slice(&l->start), buf_slice(b)) < 0)
+		err = buf_set(&l->start, b->p, b->n);
+	if (!err && s->row_to.p) {
+		buf_reset(b);
+		err = cellkey_row_prefix(b, s->row_to);
+		if (!err)
+			err = lower_end(&l->end, b);
+	}
+	if (!err && l->o.row_end.p) {
+		buf_reset(b);
+		err = cellkey_row_prefix(b, l->o.row_end);
+		if (!err)
+			err = lower_end(&l->end, b);
+	}
+	if (!err && s->one_row) {
+		buf_reset(b);
+		err = cellkey_row_after(b, s->row_from);
+		if (!err)
+			err = lower_end(&l->end, b);
+	}
+	if (!err && (s->qualifier_from.n || s->after_cell))
+		err = cellkey_row_prefix(&l->qfrom, s->qualifier_from);
+	if (!err && s->qualifier_to.p)
+		err = cellkey_row_prefix(&l->qto, s->qualifier_to);
+	return err;
+}
+
+int live_new(struct iter *merged, const struct live_options *o, struct live **out)
+{
+	struct live *l = calloc(1, sizeof(*l));
+	int err = -ENOMEM;
+
+	if (!l) {
+		iter_free(merged);
+		return err;
+	}
+	l->it = merged;
+	l->o = *o;
+	l->what = o->spec->what;
+	l->pending = GO_START;
+	if (o->spec->families) {
+		l->family_count = o->spec->family_count;
+		l->families = malloc((l->family_count + 1) * sizeof(uint16_t));
+		if (!l->families)
+			goto out;
+		if (l->family_count) {
+			memcpy(l->families, o->spec->families, l->family_count * sizeof(uint16_t));
+			qsort(l->families, l->family_count, sizeof(uint16_t), family_order);
+		}
+	}
+	err = set_bounds(l);
+	if (err)
+		goto out;
+	*out = l;
+	return 0;
+out:
+	live_free(l);
+	return err;
+}
+
+void live_free(struct live *l)
+{
+	if (!l)
+		return;
+	iter_free(l->it);
+	free(l->families);
+	buf_fini(&l->start);
+	buf_fini(&l->end);
+	buf_fini(&l->qfrom);
+	buf_fini(&l->qto);
+	buf_fini(&l->row_raw);
+	buf_fini(&l->row);
+	buf_fini(&l->column);
+	buf_fini(&l->qualifier_raw);
+	buf_fini(&l->target);
+	free(l);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memtable (paper, section 5.3): a skip list of cell keys and values, held in
+ * an arena that starts small and grows.
+ *
+ * One memtable per tablet holds the cells of all locality groups; a minor
+ * compaction writes one SSTable per group from it.  So a row mutation becomes
+ * visible as a whole with no further care.
+ *
+ * Threads: any number of readers take no lock, beside one inserter at a
+ * time.  memtable_prepare may be called by several threads at once.
+ * Everything that can fail is in memtable_prepare, so that a record in the
+ * log can always be inserted.
+ */
+#ifndef TFS_STORE_MEMTABLE_H
+#define TFS_STORE_MEMTABLE_H
+
+#include "engine/base/iter.h"
+
+struct memtable;
+struct memnode;
+int memtable_new(struct memtable **out) TFS_MUST;
+struct memtable *memtable_get(struct memtable *m);
+void memtable_put(struct memtable *m);
+/* Copies key and value.  The node may be left unused (its memory goes with the memtable). */
+int memtable_prepare(struct memtable *m, struct slice key, struct slice value, struct memnode **out) TFS_MUST;
+/* The caller serialises inserts.  An equal key must not be there (sequence numbers make keys unique). */
+void memtable_insert(struct memtable *m, struct memnode *n);
+/* The same, quicker when the key lies near above the last one's. */
+void memtable_insert_near(struct memtable *m, struct memnode *n);
+size_t memtable_bytes(const struct memtable *m); /* memory held */
+uint64_t memtable_count(const struct memtable *m);
+/* Holds a reference on m. Sees at least all inserts that finished before the seek. */
+int memtable_iter_new(struct memtable *m, struct iter **out) TFS_MUST;
+
+#endif

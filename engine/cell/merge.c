@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One order over several iterators: a binary heap of the children that stand
+ * on a key, smallest on top.  A child that has run out leaves the heap and
+ * costs nothing from then on.
+ *
+ * Equal keys.  Two children standing on the same key, one of them on top of
+ * the heap, have been compared with each other on the way, so `twins`
+ * remembers whether any comparison since the last seek found equality; only
+ * then does a step look for further copies of the key it leaves.
+ *
+ * A seek that goes forward leaves children where they are that already stand
+ * at or past the target: what lies between has been passed by all of them.
+ * The view of live cells skips by seeks, mostly past a few keys of a few
+ * children, so this matters more than the heap.
+ */
+#include "engine/cell/merge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct merge_iter {
+	struct iter it;
+	struct iter **children; /* all */
+	struct iter **heap;     /* those on a key */
+	unsigned count, live;
+	bool twins;
+	bool settled; /* seeked before, without an error: a forward seek may rely on it */
+	struct buf last;
+};
+
+static void merge_fail(struct merge_iter *m, int err)
+{
+	m->it.valid = false;
+	m->it.err = err;
+	m->settled = false;
+}
+
+static inline bool before(struct merge_iter *m, const struct iter *a, const struct iter *b)
+{
+	int c = slice_cmp(a->key, b->key);
+
+	if (c == 0)
+		m->twins = true;
+	return c < 0;
+}
+
+static void sift_down(struct merge_iter *m, unsigned at)
+{
+	struct iter *x = m->heap[at];
+
+	for (;;) {
+		unsigned kid = 2 * at + 1;
+
+		if (kid >= m->live)
+			break;
+		if (kid + 1 < m->live && before(m, m->heap[kid + 1], m->heap[kid]))
+			kid++;
+		if (!before(m, m->heap[kid], x))
+			break;
+		m->heap[at] = m->heap[kid];
+		at = kid;
+	}
+	m->heap[at] = x;
+}
+
+static inline void merge_show(struct merge_iter *m)
+{
+	m->it.valid = m->live > 0;
+	if (m->it.valid) {
+		m->it.key = m->heap[0]->key;
+		m->it.value = m->heap[0]->value;
+	}
+}
+
+/* Advances the top child; false after a failure. */
+static bool step_top(struct merge_iter *m)
+{
+	struct iter *top = m->heap[0];
+
+	iter_next(top);
+	if (!top->valid) {
+		if (top->err) {
+			merge_fail(m, top->err);
+			return false;
+		}
+		m->heap[0] = m->heap[--m->live];
+	}
+	if (m->live > 1)
+		sift_down(m, 0);
+	return true;
+}
+
+static void merge_next(struct iter *it)
+{
+	struct merge_iter *m = (struct merge_iter *)it;
+
+	if (m->twins) {
+		int err = buf_set(&m->last, it->key.p, it->key.n);
+
+		if (err) {
+			merge_fail(m, err);
+			return;
+		}
+	}
+	if (!m->twins) {
+		if (!step_top(m))
+			return;
+	} else {
+		do {
+			if (!step_top(m))
+				return;
+		} while (m->live && slice_eq(m->heap[0]->key, buf_slice(&m->last)));
+	}
+	merge_show(m);
+}
+
+static void merge_seek(struct iter *it, struct slice target)
+{
+	struct merge_iter *m = (struct merge_iter *)it;
+	/* An exhausted merge has no key left to tell forward from back. */
+	bool forward = m->settled && it->valid && slice_cmp(it->key, target) <= 0;
+
+	m->live = 0;
+	m->twins = false;
+	for (unsigned i = 0; i < m->count; i++) {
+		struct iter *c = m->children[i];
+
+		if (!forward || (c->valid && slice_cmp(c->key, target) < 0))
+			iter_seek(c, target);
+		if (c->valid) {
+			m->heap[m->live++] = c;
+		} else if (c->err) {
+			merge_fail(m, c->err);
+			return;
+		}
+	}
+	for (unsigned i = m->live / 2; i-- > 0;)
+		sift_down(m, i);
+	m->settled = true;
+	it->err = 0;
+	merge_show(m);
+}
+
+static void merge_free(struct iter *it)
+{
+	struct merge_iter *m = (struct merge_iter *)it;
+
+	for (unsigned i = 0; i < m->count; i++)
+		iter_free(m->children[i]);
+	buf_fini(&m->last);
+	free(m);
+}
+
+static const struct iter_ops merge_ops = {merge_seek, merge_next, merge_free};
+
+int merge_iter_new(struct iter **children, unsigned count, struct iter **out)
+{
+	struct merge_iter *m;
+
+	if (count == 1) {
+		*out = children[0];
+		return 0;
+	}
+	m = calloc(1, sizeof(*m) + 2 * (size_t)count * sizeof(struct iter *));
+	if (!m) {
+		for (unsigned i = 0; i < count; i++)
+			iter_free(children[i]);
+		return -ENOMEM;
+	}
+	m->it.ops = &merge_ops;
+	m->count = count;
+	m->children = (struct iter **)(void *)(m + 1);
+	m->heap = m->children + count;
+	if (count)
+		memcpy(m->children, children, count * sizeof(struct iter *));
+	*out = &m->it;
+	return 0;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations of a row mutation, and reads, as plain values: what the tablet
+ * service carries and the tablet carries out.  Families are ids here.  The
+ * meaning of each is that of its namesake in engine/tabletfs.h.
+ * All slices are borrowed.
+ */
+#ifndef TFS_STORE_OP_H
+#define TFS_STORE_OP_H
+
+#include "engine/base/bytes.h"
+
+enum op_kind {
+	OP_WRITE = 1,
+	OP_DELETE_VERSION,
+	OP_DELETE_COLUMN,
+	OP_DELETE_FAMILY,
+	OP_DELETE_ROW,
+	OP_SET_TIME,
+	OP_MOVE,
+	OP_INCREMENT,
+	OP_CHECK,
+	OP_KINDS
+};
+struct op_time {
+	bool newest; /* TFS_NEWEST */
+	int64_t us;
+};
+struct op_range {
+	uint64_t offset;
+	struct slice data;
+};
+enum op_base { OP_BASE_EMPTY, OP_BASE_NEWEST, OP_BASE_VERSION };
+enum op_check { OP_CHECK_EXISTS, OP_CHECK_ABSENT, OP_CHECK_NEWEST_IS, OP_CHECK_VALUE };
+struct op {
+	enum op_kind kind;
+	uint16_t family, to_family;
+	struct slice qualifier, to_qualifier;
+	/* OP_WRITE: place.  OP_MOVE: from.  OP_CHECK: ts.  OP_DELETE_VERSION, OP_SET_TIME: us. */
+	struct op_time ts, to;
+	enum op_base base;
+	int64_t base_ts;
+	uint64_t truncate_to;
+	const struct op_range *ranges;
+	uint32_t range_count;
+	struct slice append, value; /* OP_WRITE with base EMPTY, no ranges, no append: value is the whole of it */
+	bool replace, drop_newer, noreplace;
+	int64_t replace_ts, by;
+	enum op_check check;
+};
+/* Do they but remove, or empty, what is there?  Then a full disk is to carry them out all the same. */
+bool ops_make_room(const struct op *ops, unsigned count);
+struct op_result {
+	int64_t ts, counter, commit_us;
+	uint64_t size;
+	bool replaced;
+};
+
+/* Never applied twice (DESIGN 5): who sent it, its number, the lowest number still unanswered. client 0: none. */
+struct op_token {
+	uint64_t client, number, lowest_unanswered;
+};
+
+enum scan_what { SCAN_CELLS, SCAN_KEYS, SCAN_ROWS, SCAN_FAMILIES };
+struct scan_spec {
+	enum scan_what what;
+	struct slice row_from, row_to; /* row_to.p NULL: to the tablet's end */
+	bool row_from_after, one_row;
+	const uint16_t *families; /* NULL: all */
+	uint32_t family_count;
+	struct slice qualifier_from, qualifier_to; /* qualifier_to.p NULL: to the end */
+	bool after_cell;
+	int64_t after_ts;
+	bool has_times;
+	int64_t since, until;
+	uint32_t versions;
+	uint64_t limit;
+	size_t batch_bytes; /* 0: 256 KiB */
+	bool past_damage;   /* go on behind what cannot be read: batches then say so */
+	bool kept;          /* expired cells, too, that are kept while the clock is not believed */
+};
+struct scan_cell {
+	struct slice row, qualifier, value; /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */
+	uint16_t family;
+	int64_t ts, expires_us, commit_us;
+	uint64_t size;
+};
+/* An answer: cells whose bytes live in the arena. */
+struct scan_batch {
+	struct arena arena;
+	struct scan_cell *cells;
+	uint32_t count, cap;
+	bool done;
+	bool damaged; /* past_damage: something was passed over, in this batch or before */
+};
+void scan_batch_reset(struct scan_batch *b);
+void scan_batch_fini(struct scan_batch *b);
+
+#endif

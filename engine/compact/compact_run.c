@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entries in key order into one SSTable per locality group that has data.
+ *
+ * Durable steps: 1 the table's directory: made, and its parent synced (by
+ * each tablet once: one that is there may have been left unsynced by a
+ * crash), 2 each file is written and synced (sst_writer_finish), 3 the
+ * directory is synced.  A crash before the caller's commit leaves files that
+ * nothing refers to; opening a store removes them.
+ *
+ * A delete of a whole row belongs to every group: it goes to those that have
+ * files, whose data it may mask, and to those that get cells of the row in
+ * this very compaction.  With neither it masks nothing and is dropped.
+ *
+ * Filter probes are made per row, per column and per row or family delete;
+ * where a partition of the filter ends within a row or column they are made
+ * again, so that each partition that holds an entry knows of it.
+ */
+#include "engine/compact/compact.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+
+enum {
+	CHECK_EVERY = 256,
+	MAJOR_LEVELS_MORE = 6, /* zstd: 3 becomes 9 */
+	MAJOR_LEVEL_MOST = 9,
+};
+
+struct output {
+	uint16_t group;
+	bool in_memory;
+	struct sst_writer *w;
+	struct sst *in_use; /* since before the file was there: it is not swept */
+	struct tablet_file meta;
+	struct props props;
+	struct buf last_column; /* encoded, of the last key added */
+	size_t last_row_len;
+	bool column_has_cell; /* the column of the last key */
+	unsigned partition;
+	bool any;
+	struct buf row_with_delete; /* encoded row whose delete this output has */
+};
+struct run {
+	const struct run_params *p;
+	struct filter filter;
+	struct output *outs;
+	unsigned n;
+	char *dir;
+	struct buf row_delete; /* key of the row delete in force, kept for groups yet to come; n 0: none */
+	size_t row_delete_row; /* bytes of it that are the row */
+	struct samples samples;
+	uint64_t paced; /* bytes of the outputs that compact_pace has been told of */
+	struct buf probe, scratch;
+};
+
+static int make_dir(struct run *r)
+{
+	struct tablet *t = r->p->t;
+	char *parent = path_join(t->env->data_dir, "sst");
+	int err = -ENOMEM;
+
+	if (!parent || asprintf(&r->dir, "%s/%u", parent, t->table) < 0) {
+		r->dir = NULL;
+		goto out;
+	}
+	err = 0;
+	if (t->dir_durable)
+		goto out;
+	err = file_mkdir(r->dir);
+	if (!err || err == -EEXIST)
+		err = file_sync_dir(parent);
+	t->dir_durable = !err;
+out:
+	free(parent);
+	return err;
+}
+
+static void output_fini(struct output *o)
+{
+	sst_writer_free(o->w);
+	sst_put(o->in_use);
+	tablet_file_fini(&o->meta);
+	props_fini(&o->props);
+	buf_fini(&o->last_column);
+	buf_fini(&o->row_with_delete);
+}
+
+/*
+ * What a major compaction writes stays longest and is read most, and nobody
+ * waits for it: it compresses harder than the flushes and merges before it,
+ * and it alone trains a dictionary, which costs a flush as much as all the
+ * rest of it.
+ */
+static int major_level(int level)
+{
+	if (level >= MAJOR_LEVEL_MOST)
+		return level;
+	return level + MAJOR_LEVELS_MORE < MAJOR_LEVEL_MOST ? level + MAJOR_LEVELS_MORE : MAJOR_LEVEL_MOST;
+}
+
+static int output_open(struct run *r, uint16_t group, struct output **out)
+{
+	const struct run_params *p = r->p;
+	struct sst_options options;
+	const struct store_group *g = store_schema_group(p->schema, group);
+	struct tablet_env *env = p->t->env;
+	struct output *outs, *o;
+	char *path;
+	int err;
+
+	if (!r->dir && (err = make_dir(r)))
+		return err;
+	outs = reallocarray(r->outs, r->n + 1u, sizeof *outs);
+	if (!outs)
+		return -ENOMEM;
+	r->outs = outs;
+	o = &outs[r->n];
+	*o = (struct output){.group = group, .in_memory = g->sst.in_memory};
+	o->meta.incarnation = env->incarnation;
+	o->meta.number = env->next_file++;
+	o->meta.table = p->t->table;
+	o->meta.group = group;
+	o->meta.seq_min = UINT64_MAX;
+	o->meta.oldest_us = INT64_MAX;
+	o->meta.newest_us = INT64_MIN;
+	path = tablet_file_path(env->data_dir, o->meta.table, o->meta.incarnation, o->meta.number);
+	if (!path)
+		return -ENOMEM;
+	options = g->sst;
+	if (p->rules.major)
+		options.level = major_level(options.level);
+	options.no_dictionary = !p->rules.major;
+	options.sample = samples_of(&r->samples, group);
+	err = sst_new(env->cache, path, o->in_memory, &o->in_use);
+	if (!err)
+		err = sst_writer_new(path, &options, &o->w);
+	free(path);
+	if (err) {
+		sst_put(o->in_use);
+		return err;
+	}
+	r->n++;
+	*out = o;
+	return 0;
+}
+
+static int output_for(struct run *r, uint16_t group, struct output **out)
+{
+	for (unsigned i = 0; i < r->n; i++) {
+		if (r->outs[i].group == group) {
+			*out = &r->outs[i];
+			return 0;
+		}
+	}
+	return output_open(r, group, out);
+}
+
+static int probe(struct run *r, struct output *o, char tag, const struct cellkey *k)
+{
+	int err;
+
+	buf_reset(&r->probe);
+	err = cellkey_probe(&r->probe, tag, k->row, k->family, k->qualifier);
+	return err ? err : sst_writer_probe(o->w, buf_slice(&r->probe));
+}
+
+static int probes(struct run *r, struct output *o, struct slice key, const struct filter_entry *e)
+{
+	unsigned partition = sst_writer_partition(o->w);
+	bool again = !o->any || partition != o->partition;
+	bool new_row = again || o->last_row_len != e->row_len || memcmp(o->last_column.p, key.p, e->row_len) != 0;
+	bool new_column = again || o->last_column.n != e->column_len || memcmp(o->last_column.p, key.p, e->column_len) != 0;
+	struct cellkey k;
+	int err;
+
+	o->partition = partition;
+	o->any = true;
+	if (!new_row && !new_column && e->kind != CELL_DELETE_ROW && e->kind != CELL_DELETE_FAMILY && e->kind != CELL_DELETE_COLUMN)
+		return 0;
+	if (!cellkey_parse(key, &k, &r->scratch))
+		return -EBADMSG;
+	if (new_row) {
+		if ((err = probe(r, o, 'r', &k)))
+			return err;
+		if (!o->props.first.p && (err = buf_set(&o->props.first, k.row.p, k.row.n)))
+			return err;
+		if ((err = buf_set(&o->props.last, k.row.p, k.row.n)))
+			return err;
+	}
+	if (e->kind == CELL_DELETE_ROW)
+		return probe(r, o, 'R', &k);
+	if (e->kind == CELL_DELETE_FAMILY)
+		return probe(r, o, 'F', &k);
+	if (new_column && (err = probe(r, o, 'c', &k)))
+		return err;
+	return e->kind == CELL_DELETE_COLUMN ? probe(r, o, 'C', &k) : 0;
+}
+
+static int output_add(struct run *r, struct output *o, struct slice key, struct slice value, const struct filter_entry *e)
+{
+	struct props_family *f = props_family(&o->props, e->family);
+	struct tablet_file *m = &o->meta;
+	bool cell = e->kind == CELL_VALUE || e->kind == CELL_LARGE;
+	bool same = o->last_column.n == e->column_len && memcmp(o->last_column.p, key.p, e->column_len) == 0;
+	unsigned flags = e->kind == CELL_CHUNK ? SST_CHUNK : cell && same && o->column_has_cell ? SST_AGAIN : 0;
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	o->column_has_cell = cell || (same && o->column_has_cell);
+	if ((err = probes(r, o, key, e)) || (err = buf_set(&o->last_column, key.p, e->column_len)))
+		return err;
+	o->last_row_len = e->row_len;
+	if ((err = sst_writer_add(o->w, key, value, flags)))
+		return err;
+	m->seq_min = e->seq < m->seq_min ? e->seq : m->seq_min;
+	m->seq_max = e->seq > m->seq_max ? e->seq : m->seq_max;
+	m->raw_bytes += key.n + value.n;
+	f->raw_bytes += key.n + value.n;
+	if (cell) {
+		m->cells++;
+		f->cells++;
+		m->oldest_us = e->ts < m->oldest_us ? e->ts : m->oldest_us;
+		m->newest_us = e->ts > m->newest_us ? e->ts : m->newest_us;
+	} else if (e->kind != CELL_CHUNK) {
+		m->tombstones++;
+		f->tombstones++;
+		m->row_deletes += e->kind == CELL_DELETE_ROW;
+		m->family_deletes += e->kind == CELL_DELETE_FAMILY;
+	}
+	return 0;
+}
+
+/* The row delete in force, into o, unless it is there. */
+static int add_row_delete(struct run *r, struct output *o)
+{
+	struct slice row = slice_of(r->row_delete.p, r->row_delete_row);
+	struct filter_entry e = {.family = 0, .row_len = row.n, .column_len = row.n + 4};
+	int err;
+
+	if (slice_eq(buf_slice(&o->row_with_delete), row))
+		return 0;
+	cellkey_suffix(buf_slice(&r->row_delete), e.column_len, &e.ts, &e.seq, &e.kind);
+	err = buf_set(&o->row_with_delete, row.p, row.n);
+	return err ? err : output_add(r, o, buf_slice(&r->row_delete), slice_of(NULL, 0), &e);
+}
+
+static int row_delete(struct run *r, struct slice key, const struct filter_entry *e)
+{
+	const struct view *v = r->p->present;
+	struct output *o;
+	int err = buf_set(&r->row_delete, key.p, key.n);
+
+	r->row_delete_row = e->row_len;
+	if (!err && r->p->one_group) {
+		err = output_for(r, r->p->group, &o);
+		return err ? err : add_row_delete(r, o);
+	}
+	for (unsigned i = 0; v && i < v->file_count && !err; i++) {
+		err = output_for(r, v->files[i]->meta.group, &o);
+		if (!err)
+			err = add_row_delete(r, o);
+	}
+	return err;
+}
+
+static int add(struct run *r, struct slice key, struct slice value, const struct filter_entry *e)
+{
+	const struct store_family *f;
+	struct output *o;
+	int err;
+
+	if (r->row_delete.n && (r->row_delete_row != e->row_len || memcmp(r->row_delete.p, key.p, e->row_len) != 0))
+		r->row_delete.n = 0;
+	if (e->kind == CELL_DELETE_ROW)
+		return row_delete(r, key, e);
+	f = store_schema_family(r->p->schema, e->family);
+	err = output_for(r, r->p->one_group ? r->p->group : store_schema_group(r->p->schema, f ? f->group : 0)->id, &o);
+	if (!err && r->row_delete.n)
+		err = add_row_delete(r, o);
+	return err ? err : output_add(r, o, key, value, e);
+}
+
+/* Step 2 for one file. */
+static int finish(struct run *r, struct output *o, struct file_set *out)
+{
+	const struct tablet *t = r->p->t;
+	struct tablet_file *m = &o->meta;
+	struct vfile *f;
+	struct props *p = &o->props;
+	struct buf blob = {0};
+	int err;
+
+	p->table = m->table;
+	p->group = m->group;
+	p->seq_min = m->seq_min;
+	p->seq_max = m->seq_max;
+	p->oldest_us = m->oldest_us;
+	p->newest_us = m->newest_us;
+	p->cells = m->cells;
+	p->tombstones = m->tombstones;
+	p->row_deletes = m->row_deletes;
+	p->family_deletes = m->family_deletes;
+	p->raw_bytes = m->raw_bytes;
+	if ((err = props_encode(&blob, p)) || (err = buf_append(&m->first, p->first.p, p->first.n)) ||
+		(err = buf_append(&m->last, p->last.p, p->last.n)) || (err = buf_append(&m->begin, t->begin.p, t->begin.n)))
+		goto out;
+	if (t->has_end && ((err = buf_reserve(&m->end, t->end.n + 1)) || (err = buf_append(&m->end, t->end.p, t->end.n))))
+		goto out;
+	if ((err = vfile_new(t->env, t->table, m, o->in_memory, &f)))
+		goto out;
+	/* A failed file is unlinked by its writer: vfile_put does not. */
+	err = sst_writer_finish(o->w, buf_slice(&blob), &f->meta.bytes);
+	if (!err) {
+		file_usage_know(f, p);
+		f->schema = r->p->freeze_schema ? store_schema_get(r->p->freeze_schema) : NULL;
+		f->freeze_us = r->p->freeze_us;
+		err = file_set_add(out, f);
+		if (err)
+			sst_doom(f->sst);
+	}
+	vfile_put(f);
+out:
+	buf_fini(&blob);
+	return err;
+}
+
+static void pace(struct run *r)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < r->n; i++)
+		bytes += sst_writer_bytes(r->outs[i].w);
+	if (bytes > r->paced)
+		compact_pace(r->p->t, bytes - r->paced);
+	r->paced = bytes;
+}
+
+static bool is_to_end(const struct run_params *p)
+{
+	const struct tablet *t = p->t;
+
+	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) ||
+		(p->tidies && t->env->pressed && t->env->pressed(t->env->arg));
+}
+
+static int consume(struct run *r, struct iter *it)
+{
+	struct filter_entry e;
+	unsigned n = 0;
+	int keep, err;
+
+	for (iter_seek(it, slice_of(NULL, 0)); it->valid; iter_next(it)) {
+		if (++n % CHECK_EVERY == 0 && is_to_end(r->p))
+			return -ECANCELED;
+		if (r->p->paced && n % CHECK_EVERY == 0)
+			pace(r);
+		keep = filter_key(&r->filter, it->key, &e);
+		if (keep < 0) {
+			if (keep == -EBADMSG)
+				msg_error("table %u: a compaction met bytes that are no cell key", r->p->t->table);
+			return keep;
+		}
+		if (keep && run_writes(r->p, it->key) && (err = add(r, it->key, it->value, &e)))
+			return err;
+	}
+	return it->err;
+}
+
+int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out)
+{
+	struct run r = {.p = p};
+	struct file_set set = {0};
+	int err;
+
+	filter_init(&r.filter, &p->rules);
+	err = samples_take(p, merged, &r.samples);
+	if (!err)
+		err = consume(&r, merged);
+	for (unsigned i = 0; i < r.n && !err; i++)
+		err = finish(&r, &r.outs[i], &set);
+	if (!err && set.n)
+		err = file_sync_dir(r.dir);
+	iter_free(merged);
+	samples_fini(&r.samples);
+	filter_fini(&r.filter);
+	for (unsigned i = 0; i < r.n; i++)
+		output_fini(&r.outs[i]);
+	free(r.outs);
+	free(r.dir);
+	buf_fini(&r.row_delete);
+	buf_fini(&r.probe);
+	buf_fini(&r.scratch);
+	if (err)
+		file_set_put(&set, true);
+	else
+		*out = set;
+	return err;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the dictionaries of a major compaction are trained on: pieces of what
+ * it is going to write, from all over it (the sites of a web table lie one
+ * after the other).
+ *
+ * A dictionary holds bytes of its samples as they are.  So they are taken
+ * behind the compaction's own filter: what it is to remove for good, whether
+ * deleted, replaced, hidden by a rule or of a family that has gone, is in
+ * none of them.  The filter knows a row's deletes from the row's beginning;
+ * each piece therefore begins at one, and no row is in two.
+ *
+ * Small inputs, and those of few rows, give no samples: the writer trains on
+ * the beginning of its table then.
+ */
+#include "engine/compact/compact.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	PIECES = 256,
+	PIECE_BYTES = 32 << 10,
+	LOOKED_AT_MOST = 16 * PIECE_BYTES, /* in one piece, most of it dropped */
+	SAMPLED_LEAST = 8, /* of what a compaction must have to be sampled, a group's samples one in so many bytes */
+};
+uint64_t samples_input_least = UINT64_C(8) << 20;
+
+struct place {
+	struct buf row; /* encoded */
+};
+
+static int by_row(const void *a, const void *b)
+{
+	return slice_cmp(buf_slice(&((const struct place *)a)->row), buf_slice(&((const struct place *)b)->row));
+}
+
+/* Rows at which blocks of the file begin, evenly spread over the part of it that is used. */
+static int places_of(struct vfile *f, unsigned want, struct place *p, unsigned *n)
+{
+	uint64_t lo = 0, hi = f->meta.bytes;
+	struct buf key = {0};
+	int err = 0;
+
+	if (f->from.n)
+		err = sst_offset_of(f->sst, buf_slice(&f->from), &lo);
+	if (!err && f->to.n)
+		err = sst_offset_of(f->sst, buf_slice(&f->to), &hi);
+	for (unsigned i = 0; i < want && !err; i++) {
+		buf_reset(&key);
+		err = sst_key_near(f->sst, lo + (hi - lo) / want * i, &key);
+		if (err || (f->from.n && slice_cmp(buf_slice(&key), buf_slice(&f->from)) < 0) ||
+			(f->to.n && slice_cmp(buf_slice(&key), buf_slice(&f->to)) >= 0))
+			continue;
+		err = buf_set(&p[*n].row, key.p, cellkey_row_len(buf_slice(&key)));
+		*n += !err;
+	}
+	buf_fini(&key);
+	return err;
+}
+
+static struct group_sample *group_of(struct samples *s, uint16_t group)
+{
+	struct group_sample *g;
+
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->v[i].group == group)
+			return &s->v[i];
+	g = reallocarray(s->v, s->n + 1u, sizeof *g);
+	if (!g)
+		return NULL;
+	s->v = g;
+	s->v[s->n] = (struct group_sample){.group = group};
+	return &s->v[s->n++];
+}
+
+/* As a block would have it: what the key does not share with the last one, and the value. */
+static int take(struct group_sample *g, struct slice key, struct slice value, size_t shared, size_t unit_bytes)
+{
+	int err = buf_append(&g->unit, key.p + shared, key.n - shared);
+
+	if (!err)
+		err = buf_append_slice(&g->unit, value);
+	if (err || g->unit.n < unit_bytes)
+		return err;
+	err = sst_sample_add(&g->sample, buf_slice(&g->unit));
+	buf_reset(&g->unit);
+	return err;
+}
+
+static size_t shared_bytes(struct slice a, struct slice b)
+{
+	size_t n = 0;
+
+	while (n < a.n && n < b.n && a.p[n] == b.p[n])
+		n++;
+	return n;
+}
+
+/*
+ * From the row on, of each column what comes first: older versions are stored
+ * by what differs, and would be the same once more to a dictionary.  *last: the
+ * key read last.
+ */
+static int take_piece(const struct run_params *p, struct iter *it, struct slice row, struct samples *s, struct buf *last)
+{
+	struct filter filter;
+	struct filter_entry e;
+	size_t taken = 0, looked = 0;
+	bool again = false;
+	int keep, err = 0;
+
+	filter_init(&filter, &p->rules);
+	for (iter_seek(it, row); it->valid && taken < PIECE_BYTES && looked < LOOKED_AT_MOST && !err; iter_next(it)) {
+		const struct store_group *to;
+		const struct store_family *f;
+		struct group_sample *g;
+		struct slice value;
+
+		looked += it->key.n + it->value.n;
+		keep = filter_key(&filter, it->key, &e);
+		if (keep < 0)
+			err = keep;
+		if (keep > 0 && e.kind != CELL_CHUNK)
+			again = last->n > e.column_len && memcmp(last->p, it->key.p, e.column_len) == 0;
+		if (keep > 0 && !again) {
+			f = store_schema_family(p->schema, e.family);
+			to = store_schema_group(p->schema, p->one_group ? p->group : f ? f->group : 0);
+			value = slice_of(it->value.p, it->value.n < PIECE_BYTES - taken ? it->value.n : PIECE_BYTES - taken);
+			taken += value.n;
+			g = to->sst.codec == SST_ZSTD_DICT ? group_of(s, to->id) : NULL;
+			if (g)
+				err = take(g, it->key, value, shared_bytes(buf_slice(last), it->key), to->sst.block_bytes);
+			else if (to->sst.codec == SST_ZSTD_DICT)
+				err = -ENOMEM;
+		}
+		if (!err)
+			err = buf_set(last, it->key.p, it->key.n);
+	}
+	filter_fini(&filter);
+	return err ? err : it->valid ? 0 : it->err;
+}
+
+static int take_all(const struct run_params *p, struct iter *it, struct place *places, unsigned n, struct samples *s)
+{
+	struct buf last = {0};
+	int err = 0;
+
+	for (unsigned i = 0; i < n && !err; i++) {
+		struct slice row = buf_slice(&places[i].row);
+
+		/* Rows that a piece has come to, or through, are not in another. */
+		if (!last.n || (slice_cmp(row, buf_slice(&last)) > 0 && !slice_has_prefix(buf_slice(&last), row)))
+			err = take_piece(p, it, row, s, &last);
+	}
+	buf_fini(&last);
+	return err;
+}
+
+/* What is left of each group's is told how much it stands for; too little is dropped. */
+static void settle(struct samples *s, uint64_t raw_bytes)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < s->n; i++)
+		sum += s->v[i].sample.raw.n;
+	for (unsigned i = 0; i < s->n; i++) {
+		struct sst_sample *one = &s->v[i].sample;
+
+		buf_fini(&s->v[i].unit);
+		if (one->raw.n < samples_input_least / SAMPLED_LEAST)
+			sst_sample_fini(one);
+		else
+			one->of_bytes = (uint64_t)((double)raw_bytes * (double)one->raw.n / (double)sum);
+	}
+}
+
+int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
+{
+	struct place *places;
+	uint64_t raw_bytes = 0;
+	unsigned n = 0;
+	bool wanted = false;
+	int err = 0;
+
+	for (unsigned i = 0; i < p->schema->group_count; i++)
+		wanted |= p->schema->groups[i].sst.codec == SST_ZSTD_DICT;
+	for (unsigned i = 0; p->in && i < p->in->n; i++)
+		raw_bytes += vfile_empty(p->in->v[i]) ? 0 : p->in->v[i]->meta.raw_bytes;
+	if (!wanted || !p->rules.major || raw_bytes < samples_input_least)
+		return 0;
+	places = calloc(PIECES + p->in->n, sizeof *places);
+	if (!places)
+		return -ENOMEM;
+	for (unsigned i = 0; i < p->in->n && !err; i++) {
+		struct vfile *f = p->in->v[i];
+
+		if (!vfile_empty(f))
+			err = places_of(f, (unsigned)(f->meta.raw_bytes * PIECES / raw_bytes) + 1, places, &n);
+	}
+	if (!err && n) {
+		qsort(places, n, sizeof *places, by_row);
+		err = take_all(p, it, places, n, s);
+	}
+	for (unsigned i = 0; i < n; i++)
+		buf_fini(&places[i].row);
+	free(places);
+	settle(s, raw_bytes);
+	return err;
+}
+
+const struct sst_sample *samples_of(const struct samples *s, uint16_t group)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->v[i].group == group && s->v[i].sample.n)
+			return &s->v[i].sample;
+	return NULL;
+}
+
+void samples_fini(struct samples *s)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		buf_fini(&s->v[i].unit);
+		sst_sample_fini(&s->v[i].sample);
+	}
+	free(s->v);
+	*s = (struct samples){0};
+}

@@ -1,0 +1,779 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit log's queue and its leaders.
+ *
+ * Submitting encodes the record into memory (log_mem.c) and appends the
+ * ticket to a queue.  Whoever waits and finds a role free takes it:
+ *
+ *	writing  one pwritev for all that has queued; unsynced tickets are
+ *	         answered, synced ones move on to the second queue
+ *	syncing  fdatasync of every segment that has undurable records, oldest
+ *	         first, then of the directory if a segment's name is new; only
+ *	         then does the durable LSN rise, tickets of the second queue
+ *	         are answered and the memory is given up
+ *
+ * The two run beside each other, so an unsynced commit never waits for the
+ * lazy sync.  A synced one does not write while a sync is under way: it
+ * could not be durable before the next one anyway, and meanwhile a group
+ * gathers.  After a sync the next one waits a little for those who were just
+ * answered (struct log_gather): whoever of them comes last leads, so nobody
+ * need be woken for it.
+ *
+ * A crash:
+ *   after the pwritev, before the sync   any of the group's pages may be
+ *       lost; replay ends at the first record that is not whole
+ *   between two segments' syncs, or before the directory's   the same, and
+ *       no ticket was answered
+ *
+ * A write that finds no room syncs first what has been written before it, or
+ * the second writer would have to write all of that again into the room that
+ * there is not.
+ *
+ * Sleepers wait at most until the system call they wait for counts as
+ * stalled, then replace its thread (log_switch.c).  A lone thread inside a
+ * stalled call of its own cannot be helped, and holds nobody up.
+ *
+ * Decided against: a thread of its own for the log (one more wake-up in the
+ * path of every commit), and one condition for all (every group would wake
+ * every waiter).
+ */
+#include "engine/log/log_internal.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define GATHER_MOST_US 2000u
+#define GATHER_ROUNDS_MOST 256u
+
+#define CONTAINER(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
+
+static void list_init(struct ticket_list *q)
+{
+	q->head = NULL;
+	q->tail = &q->head;
+}
+
+static void list_push(struct ticket_list *q, struct log_ticket *t)
+{
+	t->private_next = NULL;
+	*q->tail = t;
+	q->tail = &t->private_next;
+}
+
+static struct log_ticket *list_pop(struct ticket_list *q)
+{
+	struct log_ticket *t = q->head;
+
+	q->head = t->private_next;
+	if (!q->head)
+		q->tail = &q->head;
+	return t;
+}
+
+/* ---- gathering ---- */
+
+/* False: nothing is waited for, since every writer has come that the next sync waits for, or they took too long. */
+static bool gathering_locked(struct log *l, uint64_t now)
+{
+	struct log_gather *g = &l->gather;
+
+	if (!g->until_us)
+		return false;
+	if (l->syncers >= g->want) {
+		if (g->cap_rounds)
+			g->cap_rounds--;
+		else
+			g->cap_next = 1;
+	} else if (now < g->until_us) {
+		return true;
+	} else {
+		g->cap = l->syncers > g->left ? l->syncers - g->left : 0;
+		g->cap_rounds = g->cap_next;
+		g->cap_next = g->cap_next < GATHER_ROUNDS_MOST ? 2 * g->cap_next : GATHER_ROUNDS_MOST;
+	}
+	g->until_us = 0;
+	return false;
+}
+
+/* A sync that took so many us has answered so many records that were to be synced. */
+static void gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uint64_t us)
+{
+	struct log_gather *g = &l->gather;
+
+	us = us < GATHER_MOST_US ? us : GATHER_MOST_US;
+	g->sync_us = g->sync_us ? (7 * g->sync_us + us) / 8 : us;
+	g->left = l->syncers;
+	g->want = l->syncers + (g->cap_rounds && g->cap < answered ? g->cap : answered);
+	g->until_us = now + g->sync_us;
+	g->timed = false;
+}
+
+/* What a sleeper is told by a bell of its own, for a write; the number told by a sync's means nothing. */
+enum { LOOK = 1, ANSWERED = 2 };
+
+static bool is_round(const struct log *l, const struct bell *b)
+{
+	return b == &l->rounds[0] || b == &l->rounds[1];
+}
+
+/* Answers the head; gives who is to be woken, or NULL.  The ticket may be gone when its sleeper sees that. */
+static struct bell *finish_locked(struct log *l, struct ticket_list *list, int error)
+{
+	struct log_ticket *t = list_pop(list);
+	struct bell *b = t->private_;
+
+	t->private_error = error;
+	l->outstanding--;
+	l->syncers -= t->sync && t->private_record;
+	t->private_state = TICKET_DONE; /* log_answered */
+	if (b)
+		bell_tell(b, is_round(l, b) ? b->told + 1 : ANSWERED);
+	return b;
+}
+
+void log_finish_locked(struct log *l, struct ticket_list *list, int error)
+{
+	struct bell *b = finish_locked(l, list, error);
+
+	if (b)
+		bell_wake_all(b);
+}
+
+static void finish_later_locked(struct log *l, struct ticket_list *list, struct log_told *w)
+{
+	struct bell *b = finish_locked(l, list, 0);
+
+	if (b && is_round(l, b)) {
+		w->rounds = l->rounds;
+		w->round[b - l->rounds] = true;
+	} else if (b && w->n < sizeof(w->v) / sizeof(*w->v)) {
+		w->v[w->n++] = b;
+	} else if (b) {
+		bell_wake(b);
+	}
+}
+
+void log_wake(struct log_told *w)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		bell_wake(w->v[i]);
+	for (unsigned i = 0; w->rounds && i < 2; i++)
+		if (w->round[i])
+			bell_wake_all(&w->rounds[i]);
+	*w = (struct log_told){.n = 0};
+}
+
+static void look_locked(const struct log *l, struct log_ticket *t)
+{
+	struct bell *b = t->private_;
+
+	bell_tell(b, is_round(l, b) ? b->told + 1 : LOOK);
+	bell_wake(b); /* of those who wait for one sync, any will do */
+}
+
+/*
+ * Wakes one sleeper who can use a free role.  Writing goes first, so that
+ * what has queued joins the sync.
+ */
+void log_kick_locked(struct log *l)
+{
+	bool may_sync = !l->syncing && !(l->gather.until_us && l->gather.timed);
+	struct log_ticket *t;
+
+	if (l->switching)
+		return;
+	if (!l->writing && !(l->no_room && l->syncing))
+		for (t = l->queued.head; t; t = t->private_next)
+			if (t->private_ && (!t->sync || may_sync)) {
+				look_locked(l, t);
+				return;
+			}
+	if (may_sync)
+		for (t = l->written.head; t; t = t->private_next)
+			if (t->private_) {
+				look_locked(l, t);
+				return;
+			}
+}
+
+static void written_locked(struct log *l, uint64_t lsn, struct log_told *w)
+{
+	struct log_ticket *t;
+
+	l->written_lsn = lsn;
+	while ((t = l->queued.head) && t->lsn <= lsn) {
+		if (!t->sync) {
+			finish_later_locked(l, &l->queued, w);
+			continue;
+		}
+		list_push(&l->written, list_pop(&l->queued));
+		t->private_state = TICKET_WRITTEN;
+	}
+	if (!l->sync_armed) {
+		l->sync_armed = true;
+		task_queue_after(&l->sync_task, l->sync_interval_us);
+	}
+	if (l->retained_bytes > LOG_SOFT_BYTES && !l->sync_urgent) {
+		l->sync_urgent = true;
+		task_queue(&l->sync_task);
+	}
+}
+
+static bool no_room(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT;
+}
+
+/* The zeros behind it are not worth failing for: *pad is what has been written of them. */
+static int write_group_locked(struct log *l, struct log_segment *s, struct log_group *g, struct slice *pad)
+{
+	uint64_t at = s->bytes;
+	bool ahead = true;
+	int err;
+
+	g->v[g->count] = *pad;
+	l->inflight++;
+	mutex_unlock(&l->mu);
+	err = file_pwritev(s->file, g->v, g->count + (pad->n != 0), at);
+	if (no_room(err) && pad->n) {
+		ahead = false;
+		pad->n = 0;
+		err = file_pwritev(s->file, g->v, g->count, at);
+	}
+	mutex_lock(&l->mu);
+	l->inflight--;
+	s->no_ahead |= !ahead;
+	return err;
+}
+
+/* Files first, the directory last: either of them alone proves nothing. */
+static int sync_files_locked(struct log *l, struct log_segment *last, uint64_t gen)
+{
+	bool entries = false;
+	struct log_segment *s;
+	int err = 0;
+
+	for (s = l->segments; s; s = s->next) {
+		if (s->retired || (s != last && s->entry_durable && s->last_lsn <= l->durable_lsn))
+			continue;
+		entries |= !s->entry_durable;
+		l->sync_since_us = monotonic_us();
+		s->io++;
+		l->inflight++;
+		mutex_unlock(&l->mu);
+		err = file_sync(s->file);
+		mutex_lock(&l->mu);
+		l->inflight--;
+		s->io--;
+		s->syncs++;
+		if (err || gen != l->gen || s == last)
+			break;
+	}
+	if (!err && gen == l->gen && entries) {
+		l->sync_since_us = monotonic_us();
+		l->inflight++;
+		mutex_unlock(&l->mu);
+		err = file_sync_dir(l->dir);
+		mutex_lock(&l->mu);
+		l->inflight--;
+	}
+	return err;
+}
+
+/* Syncer's role: all that has been written so far. */
+static void sync_locked(struct log *l, struct log_told *w)
+{
+	uint64_t gen = l->gen, target = l->written_lsn, began = monotonic_us(), now;
+	struct log_segment *last = l->active, *s;
+	unsigned syncers;
+	struct log_ticket *t;
+	int err;
+
+	l->syncing = true;
+	l->round++;
+	l->sync_target = target;
+	l->gather.until_us = 0;
+	err = sync_files_locked(l, last, gen);
+	if (gen != l->gen) {
+		l->reap = true;
+		return;
+	}
+	if (err) {
+		log_switch_locked(l, err, "sync");
+		return;
+	}
+	for (s = l->segments; s != last; s = s->next)
+		if (!s->retired) {
+			s->entry_durable = s->retired = true;
+			l->reap = true;
+		}
+	last->entry_durable = true;
+	l->durable_lsn = target;
+	l->stats.syncs++;
+	l->syncing = false;
+	syncers = l->syncers;
+	while ((t = l->written.head) && t->lsn <= target)
+		finish_later_locked(l, &l->written, w);
+	now = monotonic_us();
+	gather_begin_locked(l, syncers - l->syncers, now, now - began);
+	log_mem_trim_locked(l);
+	log_mark_soon_locked(l);
+	log_kick_locked(l);
+}
+
+/*
+ * There is no room for a group.  What has been written is synced before the
+ * file is abandoned, for else all of it would have to be written again, into
+ * room that there is not; what was written of the group makes way.  False:
+ * not the writer's role any more, or not now: another thread syncs.
+ */
+static bool write_no_room_locked(struct log *l, struct log_segment *s, struct log_told *w)
+{
+	uint64_t gen = l->gen, bytes = s->bytes;
+
+	l->write_since_us = monotonic_us();
+	s->io++;
+	l->inflight++;
+	mutex_unlock(&l->mu);
+	(void)!file_truncate(s->file, bytes);
+	mutex_lock(&l->mu);
+	l->inflight--;
+	s->io--;
+	if (gen == l->gen && l->syncing) {
+		s->allocated = s->touched = s->reused = 0;
+		l->no_room = true;
+		l->writing = false;
+		return false;
+	}
+	l->write_since_us = monotonic_us();
+	if (gen == l->gen && l->written_lsn > l->durable_lsn)
+		sync_locked(l, w);
+	if (gen != l->gen)
+		l->reap = true;
+	return gen == l->gen;
+}
+
+/* Writer's role: one group. */
+static void write_locked(struct log *l, struct log_told *w)
+{
+	struct log_group g;
+	struct log_segment *s;
+	struct slice pad = {0};
+	uint64_t gen = l->gen;
+	int err = 0;
+
+	l->writing = true;
+	l->no_room = false;
+	l->write_since_us = monotonic_us();
+	if (l->active->bytes >= l->segment_bytes)
+		err = log_roll_locked(l, gen);
+	s = l->active;
+	if (!err) {
+		log_group_take_locked(l, s->bytes, &g);
+		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
+		s->io++;
+		pad = log_segment_pad(l, s, s->bytes + g.bytes);
+		err = write_group_locked(l, s, &g, &pad);
+		s->io--;
+		log_group_put_locked(l, &g);
+	}
+	if (gen != l->gen) {
+		l->reap = true;
+		return;
+	}
+	if (err) {
+		if (!no_room(err) || write_no_room_locked(l, s, w))
+			log_switch_locked(l, err, "write");
+		return;
+	}
+	log_segment_wrote(s, s->bytes + g.bytes, pad.n);
+	l->wchunk = g.chunk[g.count - 1];
+	l->woff = g.end;
+	l->stats.groups++;
+	l->writing = false;
+	written_locked(l, g.last_lsn, w);
+	log_kick_locked(l);
+}
+
+/* True: t has been answered, and l->mu is not held. */
+static bool sleep_locked(struct log *l, struct log_ticket *t)
+{
+	uint64_t now = monotonic_us(), until = now + l->stall_us;
+	bool timed = t->sync && t->private_record && l->gather.until_us && !l->gather.timed;
+	struct bell own = {0}, *b = &own;
+	uint32_t known = 0;
+
+	if (l->writing && l->write_since_us + l->stall_us < until)
+		until = l->write_since_us + l->stall_us;
+	if (l->syncing && l->sync_since_us + l->stall_us < until)
+		until = l->sync_since_us + l->stall_us;
+	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < until)
+		until = l->switch_since_us + LOG_PATIENCE * l->stall_us;
+	if (timed) {
+		l->gather.timed = true;
+		until = l->gather.until_us < until ? l->gather.until_us : until;
+	}
+	if (t->sync) {
+		b = &l->rounds[(l->round + !(l->syncing && t->lsn <= l->sync_target)) % 2];
+		known = b->told;
+	}
+	t->private_ = b;
+	mutex_unlock(&l->mu);
+	if (bell_wait_us(b, known, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
+		return true;
+	if (b != &own && t->private_state == TICKET_DONE)
+		return true;
+	mutex_lock(&l->mu);
+	t->private_ = NULL;
+	if (timed)
+		l->gather.timed = false;
+	return false;
+}
+
+/* Lets go of l->mu.  Whom the last step answered, the caller is to wake; the others have been woken. */
+static int wait_unlock(struct log *l, struct log_ticket *t, struct log_told *w)
+{
+	while (t->private_state != TICKET_DONE) {
+		bool may_sync = !l->syncing && !(t->private_record && gathering_locked(l, monotonic_us()));
+
+		if (w->n || w->rounds) {
+			mutex_unlock(&l->mu);
+			log_wake(w);
+			mutex_lock(&l->mu);
+		} else if (!l->switching && !l->writing && !(l->no_room && l->syncing) && t->private_state == TICKET_QUEUED &&
+			(may_sync || !t->sync))
+			write_locked(l, w);
+		else if (!l->switching && may_sync && t->private_state == TICKET_WRITTEN)
+			sync_locked(l, w);
+		else if (log_stalled_locked(l, monotonic_us()))
+			log_takeover_locked(l);
+		else if (sleep_locked(l, t))
+			return t->private_error;
+	}
+	if (l->reap)
+		log_reap_locked(l);
+	mutex_unlock(&l->mu);
+	return t->private_error;
+}
+
+int log_wait_telling(struct log *l, struct log_ticket *t, struct log_told *told)
+{
+	*told = (struct log_told){.n = 0};
+	mutex_lock(&l->mu);
+	return wait_unlock(l, t, told);
+}
+
+int log_wait(struct log *l, struct log_ticket *t)
+{
+	struct log_told told;
+	int err = log_wait_telling(l, t, &told);
+
+	log_wake(&told);
+	return err;
+}
+
+bool log_answered(const struct log_ticket *t, int *err)
+{
+	if (t->private_state != TICKET_DONE)
+		return false;
+	*err = t->private_error;
+	return true;
+}
+
+bool log_settled(struct log *l, const struct log_ticket *t, int *err)
+{
+	bool done;
+
+	mutex_lock(&l->mu);
+	done = log_answered(t, err);
+	if (!done && log_stalled_locked(l, monotonic_us()))
+		task_queue(&l->sync_task); /* whoever asks waits elsewhere: somebody must replace the thread */
+	mutex_unlock(&l->mu);
+	return done;
+}
+
+/* Waits until all submitted so far is durable, as one more synced ticket without a record. */
+static int flush_locked(struct log *l)
+{
+	struct log_ticket t = {.lsn = l->last_lsn, .sync = true};
+	struct log_told told = {.n = 0};
+	int err;
+
+	if (l->refusing)
+		return l->refusing;
+	if (l->last_lsn <= l->durable_lsn)
+		return 0;
+	l->outstanding++;
+	if (l->last_lsn > l->written_lsn) {
+		t.private_state = TICKET_QUEUED;
+		list_push(&l->queued, &t);
+	} else {
+		t.private_state = TICKET_WRITTEN;
+		list_push(&l->written, &t);
+	}
+	err = wait_unlock(l, &t, &told);
+	log_wake(&told);
+	mutex_lock(&l->mu);
+	return err;
+}
+
+int log_sync(struct log *l)
+{
+	int err;
+
+	mutex_lock(&l->mu);
+	if (l->refusing && !l->switching && monotonic_us() >= l->retry_at_us && l->inflight <= LOG_MAX_GHOSTS)
+		log_switch_locked(l, 0, "retry");
+	err = flush_locked(l);
+	mutex_unlock(&l->mu);
+	return err;
+}
+
+int log_roll_below(struct log *l, uint64_t lsn)
+{
+	struct log_told told = {.n = 0};
+	uint64_t gen;
+	int err;
+
+	mutex_lock(&l->mu);
+	err = flush_locked(l);
+	if (err || l->writing || l->syncing || l->switching || l->active->first_lsn >= lsn || l->written_lsn < l->active->first_lsn)
+		goto out; /* busy: the next look is soon enough */
+	gen = l->gen;
+	l->writing = true;
+	l->write_since_us = monotonic_us();
+	err = log_roll_locked(l, gen);
+	if (gen != l->gen) {
+		l->reap = true;
+	} else if (err) {
+		log_switch_locked(l, err, "write");
+	} else {
+		l->writing = false;
+		log_kick_locked(l);
+		if (!l->syncing && !l->switching)
+			sync_locked(l, &told); /* the old one is done with */
+	}
+out:
+	mutex_unlock(&l->mu);
+	log_wake(&told);
+	return err;
+}
+
+int log_wait_room(struct log *l)
+{
+	int err = 0;
+
+	if (l->retained_bytes <= LOG_HARD_BYTES) /* log_submit looks again, with the lock */
+		return 0;
+	mutex_lock(&l->mu);
+	while (!err && l->retained_bytes > LOG_HARD_BYTES)
+		err = flush_locked(l);
+	mutex_unlock(&l->mu);
+	return err;
+}
+
+/* Room to note every outstanding ticket as answered with an error, so that failing cannot fail. */
+static int reserve_voids_locked(struct log *l)
+{
+	size_t need = l->void_count + l->outstanding + 1;
+	uint64_t *v;
+
+	if (need <= l->void_cap)
+		return 0;
+	need = need < 64 ? 64 : need * 2;
+	v = realloc(l->voids, need * sizeof *v);
+	if (!v)
+		return -ENOMEM;
+	l->voids = v;
+	l->void_cap = need;
+	return 0;
+}
+
+int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_ticket *t)
+{
+	struct log_chunk *large = NULL;
+	uint32_t body_bytes, crc = 0;
+	int err = 0;
+
+	if (!log_body_bytes(r, &body_bytes))
+		return -EINVAL;
+	if (body_bytes >= LOG_LARGE_BYTES) {
+		struct log_frame f = {.body_bytes = body_bytes};
+
+		large = log_chunk_new(log_frame_total(&f));
+		if (!large)
+			return -ENOMEM;
+		crc = log_body_encode(large->data + LOG_FRAME_BYTES, body_bytes, r);
+	}
+	mutex_lock(&l->mu);
+	if (l->refusing)
+		err = l->refusing;
+	else if (l->retained_bytes > LOG_HARD_BYTES)
+		err = -EAGAIN;
+	if (!err)
+		err = reserve_voids_locked(l);
+	if (!err)
+		err = log_mem_add_locked(l, r, body_bytes, large, crc);
+	if (!err) {
+		*t = (struct log_ticket){.lsn = l->last_lsn, .sync = sync, .private_record = true, .private_state = TICKET_QUEUED};
+		list_push(&l->queued, t);
+		l->outstanding++;
+		l->syncers += sync;
+		large = NULL;
+	}
+	mutex_unlock(&l->mu);
+	free(large);
+	return err;
+}
+
+uint64_t log_next_lsn(struct log *l)
+{
+	uint64_t lsn;
+
+	mutex_lock(&l->mu);
+	lsn = l->last_lsn + 1;
+	mutex_unlock(&l->mu);
+	return lsn;
+}
+
+uint64_t log_durable_lsn(struct log *l)
+{
+	uint64_t lsn;
+
+	mutex_lock(&l->mu);
+	lsn = l->durable_lsn;
+	mutex_unlock(&l->mu);
+	return lsn;
+}
+
+void log_get_stats(struct log *l, struct log_stats *s)
+{
+	mutex_lock(&l->mu);
+	*s = l->stats;
+	s->retained_bytes = l->retained_bytes;
+	mutex_unlock(&l->mu);
+}
+
+static void lazy_sync_run(struct task *task)
+{
+	struct log *l = CONTAINER(task, struct log, sync_task);
+
+	mutex_lock(&l->mu);
+	l->sync_armed = l->sync_urgent = false;
+	(void)!flush_locked(l); /* told and retried where it failed */
+	mutex_unlock(&l->mu);
+}
+
+static void retry_run(struct task *task)
+{
+	struct log *l = CONTAINER(task, struct log, retry_task);
+
+	mutex_lock(&l->mu);
+	if (l->refusing && !l->switching) {
+		if (l->inflight <= LOG_MAX_GHOSTS)
+			log_switch_locked(l, 0, "retry");
+		else
+			task_queue_after(&l->retry_task, l->retry_us);
+	}
+	if (l->reap)
+		log_reap_locked(l);
+	mutex_unlock(&l->mu);
+}
+
+static int first_segment(struct log *l)
+{
+	struct log_segment *s;
+	int err = log_segment_new(l, 1, 1, NULL, &s);
+
+	if (!err) {
+		err = log_segment_header(l, s, 0);
+		if (err)
+			log_segment_discard(l, s);
+	}
+	if (err) {
+		msg_error("commit log %s: the first segment: %s", l->dir, strerror(-err));
+		return err;
+	}
+	l->next_number = 2;
+	log_segment_append_locked(l, s);
+	return 0;
+}
+
+int log_new(const struct log_options *o, struct log **out)
+{
+	struct log *l;
+	int err = -ENOMEM;
+
+	if (!o->dir || !o->pool || o->segment_bytes == 0)
+		return -EINVAL;
+	l = calloc(1, sizeof *l);
+	if (!l)
+		return -ENOMEM;
+	mutex_init(&l->mu, RANK_LOG);
+	list_init(&l->queued);
+	list_init(&l->written);
+	l->incarnation = o->incarnation;
+	l->segment_bytes = o->segment_bytes;
+	l->sync_interval_us = o->sync_interval_us ? o->sync_interval_us : 1000000;
+	l->stall_us = o->stall_us ? o->stall_us : 5000000;
+	l->retry_us = o->retry_us ? o->retry_us : LOG_RETRY_US;
+	l->mark_us = o->mark_us ? o->mark_us : LOG_MARK_US;
+	l->gather.cap_next = 1;
+	task_init(&l->sync_task, o->pool, lazy_sync_run);
+	task_init(&l->retry_task, o->pool, retry_run);
+	task_init(&l->mark_task, o->pool, log_mark_run);
+	l->rolled = o->rolled;
+	l->dir = strdup(o->dir);
+	if (!l->dir)
+		goto out;
+	err = getrandom(&l->salt, sizeof l->salt, 0) == (ssize_t)sizeof l->salt ? 0 : -EIO;
+	if (!err)
+		err = first_segment(l);
+out:
+	if (err) {
+		mutex_fini(&l->mu);
+		free(l->dir);
+		free(l);
+		return err;
+	}
+	*out = l;
+	return 0;
+}
+
+int log_free(struct log *l)
+{
+	struct log_segment *s, *next;
+	int err;
+
+	if (!l)
+		return 0;
+	task_cancel(&l->sync_task);
+	task_cancel(&l->retry_task);
+	mutex_lock(&l->mu);
+	if (l->refusing)
+		log_switch_locked(l, 0, "close");
+	err = flush_locked(l);
+	mutex_unlock(&l->mu);
+	/* The last write and switch may have armed them again. */
+	task_cancel(&l->sync_task);
+	task_cancel(&l->retry_task);
+	task_cancel(&l->mark_task);
+	if (!err)
+		log_mark_end(l);
+	for (s = l->segments; s; s = next) {
+		next = s->next;
+		file_close(s->file);
+		free(s);
+	}
+	log_spent_discard(l, l->spent);
+	log_mem_fini(l);
+	free(l->voids);
+	free(l->dir);
+	mutex_fini(&l->mu);
+	free(l);
+	return err;
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The second writer: abandoning a file that stalls or fails.
+ *
+ * After a failed write or fsync nothing is known of the file above the
+ * durable LSN (the kernel may have dropped the pages and reported that only
+ * once), so the file is not synced again and not believed.  All records above
+ * the durable LSN are still in memory.  Steps:
+ *   1 raise the generation: whoever is inside the old file is replaced
+ *   2 create the next segment
+ *   3 write the records again, in LSN order; a record whose writer was told
+ *     of an error becomes a void one of the same LSN
+ *   4 write the header: first LSN = durable + 1, which cuts every earlier
+ *     segment there
+ *   5 fdatasync the file   6 fsync the directory
+ *   7 it is the active segment; answer all that it holds
+ * A crash (or kill) before 4 leaves a file without a header, which replay
+ * ignores: the old file counts to its end.  The header comes after the
+ * records so that a kill in between cannot cut unsynced records off that the
+ * old file holds.  Between 4 and 6 either file may count, and either holds
+ * all that is durable; nobody has been answered yet.
+ *
+ * A disk that is slow for both files is slow, not stuck: rewriting all that is
+ * retained is given LOG_PATIENCE times as long.
+ *
+ * If a step fails or stalls, the file is unlinked, every waiter gets the
+ * error, and the log refuses writes until a later attempt succeeds.  Those
+ * records are void from then on: every later attempt leaves them out.  As
+ * long as none has succeeded, a crash brings back the old file, in which
+ * such a record may be: the ticket says so (in_doubt).
+ *
+ * A replaced thread may wake at any time and still write to, sync or unlink
+ * its file.  That does no harm: its number is below the one of the file that
+ * replaced it, which cuts it off, and it checks the generation before it
+ * touches the log.
+ */
+#include "engine/log/log_internal.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct piece {
+	struct log_chunk *chunk;
+	size_t from, to;
+	uint64_t last_lsn;
+};
+
+struct job {
+	uint64_t gen, number, durable, last;
+	struct piece *pieces;
+	size_t count;
+	uint64_t *voids;
+	size_t void_count;
+};
+
+bool log_stalled_locked(const struct log *l, uint64_t now)
+{
+	return (l->switching && now > l->switch_since_us + LOG_PATIENCE * l->stall_us) ||
+		(l->writing && now > l->write_since_us + l->stall_us) || (l->syncing && now > l->sync_since_us + l->stall_us);
+}
+
+static int note_void_locked(struct log *l, struct ticket_list *list, int error)
+{
+	int n = 0;
+
+	while (list->head) {
+		struct log_ticket *t = list->head;
+
+		if (t->private_record) {
+			l->voids[l->void_count++] = t->lsn;
+			t->in_doubt = t->lsn <= l->attempted_lsn;
+			n++;
+		}
+		log_finish_locked(l, list, error);
+	}
+	return n;
+}
+
+/* Both writers have failed.  The written tickets' LSNs are below the queued ones', so voids stay in order. */
+static void fail_locked(struct log *l, int error)
+{
+	int n = note_void_locked(l, &l->written, error);
+
+	n += note_void_locked(l, &l->queued, error);
+	l->failures++;
+	l->refusing = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EROFS;
+	l->retry_at_us = monotonic_us() + l->retry_us;
+	task_queue_after(&l->retry_task, l->retry_us);
+	if (n || (l->failures & (l->failures - 1)) == 0) /* ever more seldom: a disk may stay full for days */
+		msg_error("commit log %s: no fresh file (try %u): %s; %d records refused, durable up to %llu of %llu", l->dir,
+			l->failures, strerror(-error), n, (unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
+}
+
+/* Where in a chunk the first record above lsn starts. */
+static size_t skip_to(const struct log_chunk *c, uint64_t lsn)
+{
+	size_t off = 0, total;
+	uint64_t at;
+
+	while (off < c->used) {
+		log_frame_peek(c->data + off, &at, &total);
+		if (at > lsn)
+			break;
+		off += total;
+	}
+	return off;
+}
+
+static void job_put_locked(struct log *l, struct job *j)
+{
+	for (size_t i = 0; i < j->count; i++)
+		log_chunk_put_locked(l, j->pieces[i].chunk);
+	free(j->pieces);
+	free(j->voids);
+}
+
+/* All records above the durable LSN, and which of them to leave out. */
+static int job_take_locked(struct log *l, struct job *j)
+{
+	struct log_chunk *c;
+	size_t n = 0;
+
+	*j = (struct job){.gen = l->gen, .number = l->next_number++, .durable = l->durable_lsn, .last = l->last_lsn};
+	for (c = l->head; c; c = c->next)
+		n++;
+	j->pieces = calloc(n + 1, sizeof *j->pieces);
+	j->voids = malloc((l->void_count + 1) * sizeof *j->voids);
+	if (!j->pieces || !j->voids)
+		return -ENOMEM;
+	j->void_count = l->void_count;
+	if (l->void_count)
+		memcpy(j->voids, l->voids, l->void_count * sizeof *j->voids);
+	for (c = l->head; c; c = c->next) {
+		size_t from = c->last_lsn > j->durable ? skip_to(c, j->durable) : c->used;
+
+		if (from == c->used)
+			continue;
+		j->pieces[j->count++] = (struct piece){c, from, c->used, c->last_lsn};
+		c->refs++;
+	}
+	return 0;
+}
+
+/* Between two system calls: still ours?  Also restarts the stall clock. */
+static bool go_on(struct log *l, const struct job *j)
+{
+	bool ours;
+
+	mutex_lock(&l->mu);
+	ours = l->gen == j->gen;
+	if (ours)
+		l->switch_since_us = monotonic_us();
+	mutex_unlock(&l->mu);
+	return ours;
+}
+
+/* Index of the first void >= lsn. */
+static size_t void_from(const struct job *j, uint64_t lsn)
+{
+	size_t lo = 0, hi = j->void_count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (j->voids[mid] < lsn)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* A copy of the piece with void records in place of those left out; never longer than the piece. */
+static int write_with_voids(struct log *l, const struct job *j, const struct piece *p, size_t vi, struct log_segment *s)
+{
+	uint8_t *copy = malloc(p->to - p->from);
+	size_t n = 0, total;
+	int err;
+
+	if (!copy)
+		return -ENOMEM;
+	for (size_t off = p->from; off < p->to; off += total) {
+		const uint8_t *rec = p->chunk->data + off;
+		uint64_t lsn;
+
+		log_frame_peek(rec, &lsn, &total);
+		while (vi < j->void_count && j->voids[vi] < lsn)
+			vi++;
+		if (vi < j->void_count && j->voids[vi] == lsn) {
+			struct log_frame f = {.lsn = lsn, .durable = j->durable, .kind = LOG_VOID};
+
+			log_frame_encode(copy + n, &f, l->salt);
+			n += LOG_FRAME_BYTES;
+		} else {
+			memcpy(copy + n, rec, total);
+			n += total;
+		}
+	}
+	err = file_pwrite(s->file, copy, n, s->bytes);
+	free(copy);
+	if (!err)
+		s->bytes += n;
+	return err;
+}
+
+static int write_plain(struct log_segment *s, const struct piece *p, size_t count)
+{
+	struct slice v[LOG_GROUP_PIECES];
+	size_t n = 0;
+	int err;
+
+	for (size_t i = 0; i < count; i++) {
+		v[i] = slice_of(p[i].chunk->data + p[i].from, p[i].to - p[i].from);
+		n += v[i].n;
+	}
+	err = file_pwritev(s->file, v, (unsigned)count, s->bytes);
+	if (!err)
+		s->bytes += n;
+	return err;
+}
+
+/* Step 3. */
+static int write_again(struct log *l, const struct job *j, struct log_segment *s)
+{
+	int err = 0;
+
+	for (size_t i = 0, n; !err && i < j->count; i += n) {
+		size_t vi, total;
+		uint64_t first;
+
+		log_frame_peek(j->pieces[i].chunk->data + j->pieces[i].from, &first, &total);
+		vi = void_from(j, first);
+		n = 1;
+		if (!go_on(l, j))
+			return -ECANCELED;
+		if (vi < j->void_count && j->voids[vi] <= j->pieces[i].last_lsn) {
+			err = write_with_voids(l, j, &j->pieces[i], vi, s);
+			continue;
+		}
+		total = j->pieces[i].to - j->pieces[i].from;
+		while (i + n < j->count && n < LOG_GROUP_PIECES && total < LOG_GROUP_BYTES &&
+			(vi == j->void_count || j->voids[vi] > j->pieces[i + n].last_lsn)) {
+			total += j->pieces[i + n].to - j->pieces[i + n].from;
+			n++;
+		}
+		err = write_plain(s, &j->pieces[i], n);
+	}
+	return err;
+}
+
+/* Steps 2 to 6, without the lock. */
+static int job_run(struct log *l, const struct job *j, struct log_segment **out)
+{
+	struct log_segment *s;
+	int err = log_segment_new(l, j->number, j->durable + 1, NULL, &s);
+
+	if (err)
+		return err;
+	err = write_again(l, j, s);
+	if (!err)
+		err = go_on(l, j) ? log_segment_header(l, s, j->durable) : -ECANCELED;
+	if (!err)
+		err = go_on(l, j) ? file_sync(s->file) : -ECANCELED;
+	if (!err)
+		err = go_on(l, j) ? file_sync_dir(l->dir) : -ECANCELED;
+	if (err) {
+		log_segment_discard(l, s);
+		return err;
+	}
+	s->entry_durable = true;
+	*out = s;
+	return 0;
+}
+
+/* Step 7. */
+static void install_locked(struct log *l, const struct job *j, struct log_segment *s)
+{
+	struct log_segment *old;
+
+	for (old = l->segments; old; old = old->next) {
+		if (old == l->active || old->last_lsn > j->durable)
+			old->last_lsn = j->durable;
+		old->abandoned |= !old->retired;
+		old->retired = true;
+	}
+	l->reap = true;
+	s->last_lsn = j->last;
+	log_segment_append_locked(l, s);
+	l->written_lsn = l->durable_lsn = j->last;
+	if (l->attempted_lsn < j->last)
+		l->attempted_lsn = j->last;
+	l->void_count = 0;
+	l->refusing = 0;
+	if (l->failures)
+		msg_notice("commit log %s: goes on with a fresh file, after %u tries", l->dir, l->failures);
+	l->failures = 0;
+	if (j->count) {
+		l->wchunk = j->pieces[j->count - 1].chunk;
+		l->woff = j->pieces[j->count - 1].to;
+	}
+	log_mark_soon_locked(l);
+	while (l->written.head)
+		log_finish_locked(l, &l->written, 0);
+	while (l->queued.head && l->queued.head->lsn <= j->last)
+		log_finish_locked(l, &l->queued, 0);
+}
+
+void log_switch_locked(struct log *l, int error, const char *why)
+{
+	struct log_segment *s = NULL;
+	struct job j;
+	int err;
+
+	if (error)
+		msg_error("commit log %s: %s of segment %llu: %s; abandoned at LSN %llu", l->dir, why,
+			(unsigned long long)l->active->number, strerror(-error), (unsigned long long)l->durable_lsn);
+	l->gen++;
+	l->writing = l->syncing = false;
+	l->gather.until_us = 0;
+	l->switching = true;
+	l->switch_since_us = monotonic_us();
+	l->stats.switches++;
+	err = job_take_locked(l, &j);
+	if (!err) {
+		struct log_segment *spent = error == -ENOSPC || error == -EDQUOT ? log_spent_take_all_locked(l) : NULL;
+
+		if (l->attempted_lsn < j.last)
+			l->attempted_lsn = j.last;
+		l->inflight++;
+		mutex_unlock(&l->mu);
+		log_spent_discard(l, spent);
+		err = job_run(l, &j, &s);
+		mutex_lock(&l->mu);
+		l->inflight--;
+	}
+	if (l->gen == j.gen) {
+		l->switching = false;
+		if (err)
+			fail_locked(l, err);
+		else
+			install_locked(l, &j, s);
+		s = NULL;
+	}
+	job_put_locked(l, &j);
+	if (s) { /* replaced after its last step */
+		l->inflight++;
+		mutex_unlock(&l->mu);
+		log_segment_discard(l, s);
+		mutex_lock(&l->mu);
+		l->inflight--;
+	}
+	log_mem_trim_locked(l);
+	log_kick_locked(l);
+}
+
+int log_try_again(struct log *l)
+{
+	bool busy;
+	int err;
+
+	mutex_lock(&l->mu);
+	busy = l->switching || (l->refusing && l->inflight > LOG_MAX_GHOSTS);
+	if (l->refusing && !busy)
+		log_switch_locked(l, 0, "retry");
+	err = busy ? -EAGAIN : l->refusing;
+	mutex_unlock(&l->mu);
+	return err;
+}
+
+void log_takeover_locked(struct log *l)
+{
+	if (!l->switching) {
+		log_switch_locked(l, -ETIMEDOUT, "stall");
+		return;
+	}
+	l->gen++;
+	l->switching = false;
+	fail_locked(l, -EIO);
+}

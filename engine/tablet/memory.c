@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slowing writers down, so that memory stays bounded and reads meet few
+ * files: writers are delayed, never refused, as long as flushing works.
+ *
+ * Below the bound nothing happens; a tablet whose active memtable has half
+ * of it starts a flush, so the other half takes what is written meanwhile.
+ * What is being flushed counts as memory, but asks for no further flush.
+ * Above the bound writers share a rate that falls with the square of the room
+ * left below one and a half times the bound: each has its turn when what came
+ * before it is paid for.  So all wait a little and nobody long (16 writers of
+ * 1000 bytes 16 ms at the lowest rate), whatever flushing achieves, and the
+ * room lasts until a flush is done; without room a write waits for one.  Many
+ * files waiting for a merge delay each write.  If flushing fails (a full disk)
+ * the wait at the top ends with its error: waiting longer would hang the mount.
+ * What but removes passes then, or a full disk would stay full; the log's room
+ * bounds it.
+ *
+ * The delay is taken before any lock.  Tablets of METADATA and root pass by
+ * (env->unthrottled): a flush of a user tablet needs them.
+ */
+#include "engine/tablet/tablet_impl.h"
+
+#include <errno.h>
+
+enum {
+	DELAY_MOST_US = 50000, /* one write of many: large values */
+	DELAY_LEAST_US = 200,  /* less is owed, and paid by whoever comes when it is more */
+	FILES_STEP_US = 100,
+	FILES_MOST_US = 10000,
+	LOOK_FOR_ROOM_US = 2000,
+	RATE_LEAST = 1 << 20, /* bytes a second */
+	RATE_MOST = 128 << 20,
+	CELL_BYTES = 100, /* what a cell takes beside its bytes, about */
+};
+
+void tablet_want_flush(struct tablet *t)
+{
+	if (t->env->no_background || t->state != TABLET_SERVING)
+		return;
+	if (!atomic_exchange_explicit(&t->flush_wanted, true, memory_order_acq_rel))
+		task_queue(&t->flush_task);
+}
+
+/* Nobody ends it early: it is short, and what changes in the tablet meanwhile concerns it seldom. */
+static void pause_us(uint64_t us)
+{
+	struct bell never = {0};
+
+	(void)bell_wait_us(&never, 0, us);
+}
+
+/* Unless what is being flushed already will do: else small memtables would become small files. */
+static void relieve(struct tablet *t)
+{
+	struct tablet_env *env = t->env;
+
+	if (*env->memory_used < env->flushing_bytes + env->memtable_bytes / 2)
+		return;
+	if (env->over_memory)
+		env->over_memory(env->arg);
+	else
+		tablet_want_flush(t);
+}
+
+/* How long until it is the turn of so many bytes: they are paid for from then on. */
+static uint64_t turn_us(struct tablet_env *env, size_t used, size_t bound, uint64_t bytes)
+{
+	double room = used < bound + bound / 2 ? 1 - 2.0 * (double)(used - bound) / (double)bound : 0;
+	double rate = RATE_MOST * room * room;
+	uint64_t cost, now = monotonic_us(), old = env->turn_us, turn;
+
+	cost = (uint64_t)((double)bytes * 1e6 / (rate > RATE_LEAST ? rate : RATE_LEAST));
+	do
+		turn = (old < now ? now : old > now + DELAY_MOST_US ? now + DELAY_MOST_US : old) + cost;
+	while (!atomic_compare_exchange_weak(&env->turn_us, &old, turn));
+	return turn - now < DELAY_MOST_US ? turn - now : DELAY_MOST_US;
+}
+
+static uint64_t delay_us(struct tablet *t, size_t used, size_t bound, uint64_t bytes)
+{
+	uint64_t us = used > bound ? turn_us(t->env, used, bound, bytes) : 0, f = 0;
+	unsigned files = t->debt;
+
+	if (files > FILES_FREE)
+		f = (uint64_t)(files - FILES_FREE) * (files - FILES_FREE) * FILES_STEP_US;
+	f = f < FILES_MOST_US ? f : FILES_MOST_US;
+	us = us > f ? us : f;
+	return us < DELAY_LEAST_US ? 0 : us;
+}
+
+static uint64_t op_bytes(struct slice row, const struct op *ops, unsigned count)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		bytes += CELL_BYTES + row.n + ops[i].qualifier.n + ops[i].value.n + ops[i].append.n;
+	return bytes;
+}
+
+int memory_slow_down(struct tablet *t, struct slice row, const struct op *ops, unsigned count)
+{
+	struct tablet_env *env = t->env;
+	size_t bound = env->memtable_bytes, used;
+	uint64_t us, start;
+	int err = 0;
+
+	if (env->unthrottled || env->no_background || !env->memory_used)
+		return 0;
+	used = *env->memory_used;
+	if (used <= bound && t->debt <= FILES_FREE)
+		return 0;
+	start = monotonic_us();
+	env->slowed_us = start;
+	if (used > bound)
+		relieve(t);
+	us = delay_us(t, used, bound, op_bytes(row, ops, count));
+	if (us)
+		pause_us(us);
+	while (*env->memory_used > bound + bound / 2 && t->state == TABLET_SERVING) {
+		if (env->flush_error) {
+			err = ops_make_room(ops, count) ? 0 : env->flush_error;
+			task_queue(&t->flush_task); /* there may be room again */
+			break;
+		}
+		relieve(t);
+		pause_us(LOOK_FOR_ROOM_US);
+		us = 1;
+	}
+	env->stalls += us != 0;
+	env->stall_us += us ? monotonic_us() - start : 0;
+	return err;
+}
+
+void memory_after_write(struct tablet *t, size_t active_bytes, size_t used_before)
+{
+	struct tablet_env *env = t->env;
+
+	if (env->no_background)
+		return;
+	if (active_bytes > env->memtable_bytes / 2)
+		tablet_want_flush(t);
+	if (env->memory_used && used_before <= env->memtable_bytes && *env->memory_used > env->memtable_bytes)
+		relieve(t);
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mutation's copy of the columns it touches.
+ *
+ * A column is read from one snapshot of the row (the stripe keeps other
+ * writers away), and no further than operations ask: newest first as far as
+ * they walk, or one version at its timestamp.  Only keys and sizes are kept;
+ * a value is read when an operation needs its bytes.  What operations did,
+ * and what was learned of single timestamps, are edits laid over it.  So a
+ * delete of one version of thousands, with a check that it is there, costs a
+ * seek, and a column larger than memory can be moved about in.
+ *
+ * Whoever removes a version also deletes, with one column-up-to-timestamp
+ * entry, everything from the first version that the GC rules hid down, so
+ * that nothing hidden comes back (DESIGN 3.1).  Without a rule nothing is
+ * hidden; with one, as many versions are read as its maxversions make
+ * necessary, and the rest is a seek to the time its maxage comes to.  Those
+ * entries stand before all other cells of the mutation, so that what the
+ * mutation itself puts at such a timestamp has the larger sequence number.
+ */
+#include "engine/tablet/mutate_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { FIRST_BUCKETS = 16 };
+
+int cell_push(struct cell_list *l, const struct batch_cell *c)
+{
+	if (l->n == l->cap) {
+		unsigned cap = l->cap ? l->cap * 2 : MUTATION_INLINE;
+		struct batch_cell *v = l->fixed_;
+
+		if (l->cap) {
+			v = realloc(l->v == l->fixed_ ? NULL : l->v, cap * sizeof *v);
+			if (!v)
+				return -ENOMEM;
+			if (l->v == l->fixed_)
+				memcpy(v, l->fixed_, sizeof l->fixed_);
+		}
+		l->v = v;
+		l->cap = cap;
+	}
+	l->v[l->n++] = *c;
+	return 0;
+}
+
+static bool is_cleared(const struct mutation *m, uint16_t family)
+{
+	if (m->row_cleared)
+		return true;
+	for (unsigned i = 0; i < m->cleared_count; i++)
+		if (m->cleared[i] == family)
+			return true;
+	return false;
+}
+
+/* ---- lists of versions ---- */
+
+/* How many lie above ts. */
+static unsigned above(const struct mversions *l, int64_t ts)
+{
+	unsigned lo = 0, hi = l->n;
+
+	while (lo < hi) {
+		unsigned mid = lo + (hi - lo) / 2;
+
+		if (l->v[mid].ts > ts)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static struct mversion *list_find(const struct mversions *l, int64_t ts)
+{
+	unsigned i = above(l, ts);
+
+	return i < l->n && l->v[i].ts == ts ? &l->v[i] : NULL;
+}
+
+/* Puts v in its place, or over the one of its timestamp. */
+static int list_set(struct mversions *l, const struct mversion *v)
+{
+	unsigned i = l->n && l->v[l->n - 1].ts > v->ts ? l->n : above(l, v->ts);
+
+	if (i == l->n || l->v[i].ts != v->ts) {
+		if (l->n == l->cap) {
+			unsigned cap = l->cap ? l->cap * 2 : 4;
+			struct mversion *more = reallocarray(l->v, cap, sizeof *more);
+
+			if (!more)
+				return -ENOMEM;
+			l->v = more;
+			l->cap = cap;
+		}
+		memmove(l->v + i + 1, l->v + i, (l->n - i) * sizeof *l->v);
+		l->n++;
+	}
+	l->v[i] = *v;
+	return 0;
+}
+
+/* ---- reading ---- */
+
+/* The family's rule; an outcome that asked for it is judged, also if there was none. */
+static const struct gc_rule *rule_of(struct mutation *m, const struct mcolumn *c)
+{
+	const struct store_family *f = store_schema_family(m->snap.schema, c->family);
+
+	m->judged = true;
+	return f ? f->rule : NULL;
+}
+
+static int reader_open(struct mutation *m, const struct mcolumn *c, struct colread *r)
+{
+	return colread_open(r, m->snap.view, m->snap.seq, m->row, c->family, c->qualifier);
+}
+
+static void reader_close(struct mcolumn *c)
+{
+	if (c->open)
+		colread_close(&c->reader);
+	c->open = false;
+}
+
+/* One more of the versions that the rules showed: 1, 0 when there is none, -errno. */
+static int load_next(struct mutation *m, struct mcolumn *c)
+{
+	const struct gc_rule *rule;
+	struct mversion v = {0};
+	int err;
+
+	if (c->whole)
+		return 0;
+	rule = rule_of(m, c);
+	if (!c->open) {
+		if ((err = reader_open(m, c, &c->reader)))
+			return err;
+		c->open = true;
+	}
+	err = colread_next(&c->reader, &c->at);
+	if (err < 0)
+		return err;
+	if (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->now)) {
+		v.ts = c->at.ts;
+		v.size = c->at.size;
+		err = list_set(&c->base, &v);
+		return err ? err : 1;
+	}
+	while (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->collect)) /* hidden, and kept: the clock may be wrong */
+		err = colread_next(&c->reader, &c->at);
+	if (err < 0)
+		return err;
+	if (err > 0) {
+		c->hidden = true;
+		c->hidden_ts = c->at.ts;
+	}
+	c->hidden_known = c->whole = true;
+	reader_close(c);
+	return 0;
+}
+
+/* The first live version at or below ts: 1, 0, -errno. */
+static int seek(struct mutation *m, const struct mcolumn *c, int64_t ts, struct colver *ver)
+{
+	struct colread r;
+	int err = reader_open(m, c, &r);
+
+	if (err)
+		return err;
+	err = colread_skip_to(&r, ts);
+	if (!err)
+		err = colread_next(&r, ver);
+	colread_close(&r);
+	return err;
+}
+
+/* The latest time whose versions the rules hide when enough others are above them. */
+static bool hideable(const struct gc_rule *rule, int64_t now, int64_t *ts)
+{
+	int64_t lo = INT64_MIN, hi = INT64_MAX;
+
+	if (!gc_hides(rule, UINT64_MAX, lo, now))
+		return false;
+	while (lo < hi) {
+		int64_t mid = (int64_t)((uint64_t)lo + ((uint64_t)hi - (uint64_t)lo) / 2 + 1);
+
+		if (gc_hides(rule, UINT64_MAX, mid, now))
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	*ts = lo;
+	return true;
+}
+
+static int find_hidden(struct mutation *m, struct mcolumn *c)
+{
+	const struct gc_rule *rule = rule_of(m, c);
+	struct colver ver;
+	int64_t ts;
+	int err;
+
+	if (c->hidden_known)
+		return 0;
+	if (!rule || !hideable(rule, m->collect, &ts)) {
+		c->hidden_known = true;
+		return 0;
+	}
+	while (!c->hidden_known) {
+		bool beyond = !c->base.n || c->base.v[c->base.n - 1].ts > ts;
+
+		/* what is next at ts or below is hidden, however many are in between */
+		if (beyond && gc_hides(rule, c->base.n, ts, m->collect) && gc_max_versions(rule) == UINT64_MAX) {
+			err = seek(m, c, ts, &ver);
+			if (err < 0)
+				return err;
+			c->hidden_known = true;
+			c->hidden = err > 0;
+			c->hidden_ts = err > 0 ? ver.ts : 0;
+		} else if ((err = load_next(m, c)) < 0) {
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* ---- columns ---- */
+
+static int more_buckets(struct mutation *m)
+{
+	unsigned count = m->bucket_count ? m->bucket_count * 4 : FIRST_BUCKETS;
+	struct mcolumn **b = calloc(count, sizeof(struct mcolumn *));
+
+	if (!b)
+		return -ENOMEM;
+	for (unsigned i = 0; i < m->bucket_count; i++) {
+		for (struct mcolumn *c = m->buckets[i], *next; c; c = next) {
+			next = c->next;
+			c->next = b[c->hash % count];
+			b[c->hash % count] = c;
+		}
+	}
+	free(m->buckets);
+	m->buckets = b;
+	m->bucket_count = count;
+	return 0;
+}
+
+int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out)
+{
+	uint64_t hash = hash64(qualifier, family);
+	struct mcolumn *c;
+	int err;
+
+	if (m->bucket_count) {
+		for (c = m->buckets[hash % m->bucket_count]; c; c = c->next) {
+			if (c->hash == hash && c->family == family && slice_eq(c->qualifier, qualifier)) {
+				*out = c;
+				return 0;
+			}
+		}
+	}
+	if (m->column_count >= m->bucket_count && (err = more_buckets(m)))
+		return err;
+	c = calloc(1, sizeof *c);
+	if (!c)
+		return -ENOMEM;
+	c->hash = hash;
+	c->family = family;
+	c->qualifier = qualifier;
+	c->whole = c->hidden_known = is_cleared(m, family);
+	c->next = m->buckets[hash % m->bucket_count];
+	m->buckets[hash % m->bucket_count] = c;
+	m->column_count++;
+	*out = c;
+	return 0;
+}
+
+int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct mversion **out)
+{
+	for (;;) {
+		struct mversion *b, *e;
+		int err;
+
+		if (w->base == c->base.n && (err = load_next(m, c)) < 0)
+			return err;
+		b = w->base < c->base.n ? &c->base.v[w->base] : NULL;
+		e = w->edit < c->edits.n ? &c->edits.v[w->edit] : NULL;
+		if (!b && !e) {
+			*out = NULL;
+			return 0;
+		}
+		if (!e || (b && b->ts > e->ts)) {
+			w->base++;
+			*out = b;
+			return 0;
+		}
+		w->base += b && b->ts == e->ts;
+		w->edit++;
+		if (!e->gone) {
+			*out = e;
+			return 0;
+		}
+	}
+}
+
+int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out)
+{
+	struct mwalk w = {0};
+
+	return mcolumn_next(m, c, &w, out);
+}
+
+/* Without reading: 1 known, *out as mcolumn_find says; 0 not known. */
+static int known(const struct mcolumn *c, int64_t ts, struct mversion **out)
+{
+	struct mversion *v = list_find(&c->edits, ts);
+
+	if (v) {
+		*out = v->gone ? NULL : v;
+		return 1;
+	}
+	if (!c->whole && (!c->base.n || c->base.v[c->base.n - 1].ts > ts))
+		return 0;
+	*out = list_find(&c->base, ts);
+	return 1;
+}
+
+int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out)
+{
+	const struct gc_rule *rule = rule_of(m, c);
+	struct mversion v = {.ts = ts};
+	struct colver ver;
+	int err;
+
+	while (!known(c, ts, out)) {
+		if (gc_expires(rule, 0, ts) != gc_expires(rule, UINT64_MAX, ts)) { /* it counts the versions above */
+			if ((err = load_next(m, c)) < 0)
+				return err;
+			continue;
+		}
+		err = gc_hides(rule, 0, ts, m->now) ? 0 : seek(m, c, ts, &ver);
+		if (err < 0)
+			return err;
+		v.gone = !err || ver.ts != ts;
+		v.size = v.gone ? 0 : ver.size;
+		if ((err = list_set(&c->edits, &v)))
+			return err;
+	}
+	return 0;
+}
+
+int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, struct slice *out)
+{
+	struct colread r;
+	struct colver ver;
+	uint8_t *p;
+	size_t got = 0;
+	int err;
+
+	if (v->bytes || !v->size) {
+		*out = slice_of(v->bytes, v->size);
+		return 0;
+	}
+	p = arena_alloc(&m->arena, v->size);
+	if (!p)
+		return -ENOMEM;
+	if (c->open && c->base.n && v == &c->base.v[c->base.n - 1]) {
+		err = colread_bytes(&c->reader, &c->at, 0, p, v->size, &got);
+	} else {
+		if ((err = reader_open(m, c, &r)))
+			return err;
+		err = colread_skip_to(&r, v->ts);
+		if (!err)
+			err = colread_next(&r, &ver);
+		if (err > 0)
+			err = ver.ts == v->ts && ver.size == v->size ? colread_bytes(&r, &ver, 0, p, v->size, &got) : -EBADMSG;
+		else if (!err)
+			err = -EBADMSG;
+		colread_close(&r);
+	}
+	if (err)
+		return err;
+	v->bytes = p;
+	*out = slice_of(p, v->size);
+	return 0;
+}
+
+int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice value)
+{
+	struct batch_cell cell = {CELL_VALUE, c->family, c->qualifier, value, ts};
+	struct mversion v = {ts, value.n, value.p, false};
+	int err;
+
+	if (value.n > MUTATION_BYTES_MAX - m->written)
+		return -E2BIG;
+	if ((err = list_set(&c->edits, &v)))
+		return err;
+	m->written += value.n;
+	if (!m->any_put || ts > m->newest_us)
+		m->newest_us = ts;
+	m->any_put = true;
+	return cell_push(&m->cells, &cell);
+}
+
+int mcolumn_purge(struct mutation *m, struct mcolumn *c)
+{
+	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, 0};
+	int err;
+
+	if (c->purged || (err = find_hidden(m, c)))
+		return c->purged ? 0 : err;
+	if (!c->hidden)
+		return 0;
+	cell.ts = c->hidden_ts;
+	err = cell_push(&m->pre, &cell);
+	if (!err)
+		c->purged = true;
+	return err;
+}
+
+static int delete_one(struct mutation *m, struct mcolumn *c, int64_t ts)
+{
+	struct batch_cell cell = {CELL_DELETE_VERSION, c->family, c->qualifier, {NULL, 0}, ts};
+	struct mversion v = {.ts = ts, .gone = true};
+	int err = list_set(&c->edits, &v);
+
+	return err ? err : cell_push(&m->cells, &cell);
+}
+
+int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts)
+{
+	struct mversion *v;
+	int err;
+
+	/* what is not known to be there or not is deleted unseen */
+	if ((!known(c, ts, &v) || v) && (err = delete_one(m, c, ts)))
+		return err;
+	return mcolumn_purge(m, c);
+}
+
+int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts)
+{
+	struct mwalk w = {0};
+	struct mversion *v;
+	int err = mcolumn_purge(m, c);
+
+	while (!err && !(err = mcolumn_next(m, c, &w, &v)) && v && v->ts > ts) {
+		int64_t gone = v->ts;
+
+		err = delete_one(m, c, gone);
+		w.edit = above(&c->edits, gone) + 1;
+	}
+	return err;
+}
+
+/* Nothing is left of what was before. */
+static void clear(struct mcolumn *c)
+{
+	reader_close(c);
+	c->base.n = c->edits.n = 0;
+	c->whole = c->hidden_known = true;
+	c->hidden = false;
+}
+
+int mcolumn_delete_all(struct mutation *m, struct mcolumn *c)
+{
+	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, INT64_MAX};
+	int err = cell_push(&m->cells, &cell);
+
+	if (!err)
+		clear(c);
+	return err;
+}
+
+int mcolumn_clear_family(struct mutation *m, uint16_t family)
+{
+	for (unsigned i = 0; i < m->bucket_count; i++) {
+		for (struct mcolumn *c = m->buckets[i]; c; c = c->next) {
+			if (family == 0 || c->family == family)
+				clear(c);
+		}
+	}
+	if (family == 0) {
+		m->row_cleared = true;
+	} else if (!is_cleared(m, family)) {
+		uint16_t *v = realloc(m->cleared, (m->cleared_count + 1u) * sizeof *v);
+
+		if (!v)
+			return -ENOMEM;
+		m->cleared = v;
+		v[m->cleared_count++] = family;
+	}
+	return 0;
+}
+
+void mcolumn_reset(struct mutation *m)
+{
+	for (unsigned i = 0; i < m->bucket_count; i++) {
+		for (struct mcolumn *c = m->buckets[i], *next; c; c = next) {
+			next = c->next;
+			reader_close(c);
+			free(c->base.v);
+			free(c->edits.v);
+			free(c);
+		}
+	}
+	free(m->buckets);
+	free(m->cleared);
+	m->buckets = NULL;
+	m->cleared = NULL;
+	m->bucket_count = m->column_count = m->cleared_count = 0;
+	m->row_cleared = m->judged = m->any_put = false;
+	m->written = 0;
+	m->draw_next = 0;
+	m->pre.n = m->cells.n = 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can be judged of an operation without its row, and the bytes that a
+ * general write comes to.
+ */
+#include "engine/tablet/mutate_impl.h"
+
+#include <errno.h>
+
+static int add_given(uint64_t *bytes, uint64_t n)
+{
+	*bytes += n;
+	return n > MUTATION_VALUE_MAX ? -EFBIG : 0;
+}
+
+bool op_is_whole(const struct op *o)
+{
+	return o->base == OP_BASE_EMPTY && !o->range_count && !o->append.n && (o->truncate_to == UINT64_MAX || o->value.n);
+}
+
+static int check_write(const struct op *o, uint64_t *bytes)
+{
+	int err;
+
+	if (o->base > OP_BASE_VERSION)
+		return -EINVAL;
+	if ((err = add_given(bytes, o->value.n)) || (err = add_given(bytes, o->append.n)))
+		return err;
+	if (o->truncate_to != UINT64_MAX && o->truncate_to > MUTATION_VALUE_MAX)
+		return -EFBIG;
+	for (uint32_t i = 0; i < o->range_count; i++) {
+		uint64_t end;
+
+		if (!o->ranges[i].data.n)
+			continue;
+		if ((err = add_given(bytes, o->ranges[i].data.n)))
+			return err;
+		if (__builtin_add_overflow(o->ranges[i].offset, o->ranges[i].data.n, &end) || end > MUTATION_VALUE_MAX)
+			return -EFBIG;
+	}
+	return 0;
+}
+
+int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes)
+{
+	if (o->kind == OP_DELETE_ROW)
+		return 0;
+	if (o->kind < OP_WRITE || o->kind >= OP_KINDS || !store_schema_family(s, o->family))
+		return -EINVAL;
+	*bytes += o->qualifier.n;
+	if (o->kind == OP_WRITE)
+		return check_write(o, bytes);
+	if (o->kind == OP_MOVE) {
+		*bytes += o->to_qualifier.n;
+		return store_schema_family(s, o->to_family) ? 0 : -EINVAL;
+	}
+	return o->kind == OP_CHECK && o->check > OP_CHECK_VALUE ? -EINVAL : 0;
+}
+
+int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out)
+{
+	uint64_t kept = base.n, size;
+	uint8_t *p;
+
+	if (op_is_whole(o)) {
+		*out = o->value;
+		return 0;
+	}
+	size = o->truncate_to == UINT64_MAX ? kept : o->truncate_to;
+	if (kept > size)
+		kept = size;
+	for (uint32_t i = 0; i < o->range_count; i++)
+		if (o->ranges[i].data.n && o->ranges[i].offset + o->ranges[i].data.n > size)
+			size = o->ranges[i].offset + o->ranges[i].data.n;
+	if (size + o->append.n > MUTATION_VALUE_MAX)
+		return -EFBIG;
+	p = arena_alloc(&m->arena, size + o->append.n + 1);
+	if (!p)
+		return -ENOMEM;
+	if (kept)
+		memcpy(p, base.p, kept);
+	memset(p + kept, 0, size - kept);
+	for (uint32_t i = 0; i < o->range_count; i++)
+		if (o->ranges[i].data.n)
+			memcpy(p + o->ranges[i].offset, o->ranges[i].data.p, o->ranges[i].data.n);
+	if (o->append.n)
+		memcpy(p + size, o->append.p, o->append.n);
+	*out = slice_of(p, size + o->append.n);
+	return 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a tablet: opening, views for readers, closing.  Numbers about
+ * it are in tablet_usage.c, writing is in tablet_write.c, reading in tablet_read.c and
+ * tablet_scan.c, compactions in compact*.c.
+ *
+ * Opening takes no I/O: files are opened when they are first read.  Sequence
+ * numbers start above the mark that METADATA keeps, above every file's, and
+ * (by replay) above every record's.
+ *
+ * Closing waits for calls and background work.  What is not flushed stays in
+ * the log; the redo set in METADATA says from where.
+ */
+#include "engine/tablet/tablet_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/base/msg.h"
+#include "engine/cell/cellkey.h"
+#include "engine/compact/compact.h"
+#include "engine/cell/merge.h"
+
+enum { CLOSE_POLL_US = 1000 };
+
+void snap_take(struct tablet *t, struct snap *s)
+{
+	mutex_lock(&t->view_lock);
+	s->view = view_get(t->view);
+	s->schema = store_schema_get(t->schema);
+	mutex_unlock(&t->view_lock);
+	s->seq = t->published;
+}
+
+void snap_put(struct snap *s)
+{
+	view_put(s->view);
+	store_schema_put(s->schema);
+	s->view = NULL;
+	s->schema = NULL;
+}
+
+struct view *view_swap(struct tablet *t, struct view *v)
+{
+	struct view *old;
+
+	t->debt = compact_debt(v);
+	mutex_lock(&t->view_lock);
+	old = t->view;
+	t->view = v;
+	mutex_unlock(&t->view_lock);
+	return old;
+}
+
+bool tablet_holds_row(const struct tablet *t, struct slice row)
+{
+	return slice_cmp(row, buf_slice(&t->begin)) >= 0 && (!t->has_end || slice_cmp(row, buf_slice(&t->end)) < 0);
+}
+
+int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out)
+{
+	struct buf from = {0}, to = {0};
+	struct iter *it;
+	int err = cellkey_row_prefix(&from, buf_slice(&t->begin));
+
+	if (!err && t->has_end)
+		err = cellkey_row_prefix(&to, buf_slice(&t->end));
+	if (!err)
+		err = memtable_iter_new(m->m, &it);
+	if (!err && (t->begin.n || t->has_end))
+		err = clip_iter_new(it, buf_slice(&from), t->has_end ? buf_slice(&to) : slice_of(NULL, 0), &it);
+	buf_fini(&from);
+	buf_fini(&to);
+	if (!err)
+		*out = it;
+	return err;
+}
+
+void tablet_fail(struct tablet *t, int err)
+{
+	int loading = TABLET_LOADING, serving = TABLET_SERVING;
+
+	/* not one that is being closed: its background work would not hear of that any more */
+	if (err == -ESTALE && !atomic_compare_exchange_strong(&t->state, &serving, TABLET_BROKEN))
+		atomic_compare_exchange_strong(&t->state, &loading, TABLET_BROKEN);
+}
+
+static void tablet_destroy(struct tablet *t)
+{
+	flush_job_free(t->pending);
+	compact_job_free(t->pending_merge);
+	compact_job_free(t->pending_major);
+	view_put(t->view);
+	store_schema_put(t->schema);
+	for (unsigned i = 0; i < STRIPES; i++) {
+		mutex_fini(&t->stripes[i].m);
+		cond_fini(&t->stripes[i].free);
+		buf_fini(&t->stripes[i].note.column);
+	}
+	mutex_fini(&t->edit);
+	mutex_fini(&t->lock);
+	mutex_fini(&t->view_lock);
+	cond_fini(&t->changed);
+	buf_fini(&t->begin);
+	buf_fini(&t->end);
+	free(t->redo);
+	free(t);
+}
+
+/*
+ * A file of the list, for the rows that are ours too: a split is one inserted
+ * row, so the upper half's entries still have the range of before it.
+ */
+static int clipped_file(const struct tablet_params *p, const struct tablet_file *f, struct vfile **out)
+{
+	bool in_memory = store_schema_group(p->schema, f->group)->sst.in_memory;
+	struct tablet_file c;
+	int err = tablet_file_copy(&c, f);
+
+	if (err)
+		return err;
+	if (slice_cmp(buf_slice(&c.begin), p->begin) < 0)
+		err = buf_set(&c.begin, p->begin.p, p->begin.n);
+	if (!err && p->end.p && (!c.end.p || slice_cmp(buf_slice(&c.end), p->end) > 0))
+		err = buf_set(&c.end, p->end.p, p->end.n);
+	if (!err)
+		err = vfile_new(p->env, p->table, &c, in_memory, out);
+	tablet_file_fini(&c);
+	return err;
+}
+
+static int first_view(struct tablet *t, const struct tablet_params *p)
+{
+	struct view *v = view_new(p->file_count);
+	int err;
+
+	if (!v)
+		return -ENOMEM;
+	err = vmem_new(p->env->memory_used, &v->mems[0]);
+	v->mem_count = !err;
+	for (unsigned i = 0; i < p->file_count && !err; i++) {
+		const struct tablet_file *f = &p->files[i];
+		struct vfile *vf;
+
+		err = clipped_file(p, f, &vf);
+		if (err)
+			break;
+		view_add_file(v, vf);
+		vfile_put(vf);
+		if (f->seq_max >= t->next_seq)
+			t->next_seq = f->seq_max + 1;
+		if (f->newest_us >= f->oldest_us && f->newest_us > t->loaded_newest_us)
+			t->loaded_newest_us = f->newest_us;
+	}
+	if (err) {
+		view_put(v);
+		return err;
+	}
+	(void)!view_swap(t, v); /* there was none */
+	return 0;
+}
+
+int tablet_new(const struct tablet_params *p, struct tablet **out)
+{
+	struct tablet *t = calloc(1, sizeof *t);
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	t->env = p->env;
+	t->table = p->table;
+	t->commit = p->commit;
+	t->commit_arg = p->commit_arg;
+	t->schema = store_schema_get(p->schema);
+	t->seq_mark = p->seq_mark;
+	t->major_us = p->major_us ? p->major_us : clock_now(p->env->clock);
+	t->major_unset = !p->major_us;
+	t->next_seq = p->seq_mark + 1;
+	t->loaded_newest_us = INT64_MIN;
+	t->has_end = p->end.p != NULL;
+	t->writers_tail = &t->writers;
+	mutex_init(&t->edit, (enum rank)p->rank_edit);
+	mutex_init(&t->lock, RANK_TABLET);
+	mutex_init(&t->view_lock, RANK_TABLET_VIEW);
+	cond_init(&t->changed);
+	for (unsigned i = 0; i < STRIPES; i++) {
+		mutex_init(&t->stripes[i].m, RANK_TABLET);
+		cond_init(&t->stripes[i].free);
+		t->stripes[i].newest_us = INT64_MIN;
+	}
+	task_init(&t->flush_task, p->env->flush_pool, tablet_flush_task);
+	task_init(&t->merge_task, p->env->compact_pool, tablet_merge_task);
+	task_init(&t->major_task, p->env->compact_pool, tablet_major_task);
+	if ((err = buf_append(&t->begin, p->begin.p, p->begin.n)) || (err = buf_reserve(&t->end, p->end.n + 1)) ||
+		(err = buf_append(&t->end, p->end.p, p->end.n)) || (err = first_view(t, p)))
+		goto out;
+	if (p->redo_count) {
+		t->redo = calloc(p->redo_count, sizeof *t->redo);
+		if (!t->redo) {
+			err = -ENOMEM;
+			goto out;
+		}
+	}
+	for (unsigned i = 0; i < p->redo_count; i++)
+		t->redo[i] = (struct redo_state){p->redo[i], p->redo[i].lsn};
+	t->redo_count = p->redo_count;
+	t->published = t->next_seq - 1;
+	*out = t;
+	return 0;
+out:
+	tablet_destroy(t);
+	return err;
+}
+
+static void cancel_tasks(struct tablet *t)
+{
+	struct task *tasks[] = {&t->flush_task, &t->merge_task, &t->major_task};
+
+	for (unsigned i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
+		if (tasks[i]->pool)
+			task_cancel(tasks[i]);
+}
+
+void tablet_free(struct tablet *t)
+{
+	if (!t)
+		return;
+	mutex_lock(&t->lock);
+	t->state = TABLET_CLOSING;
+	cond_broadcast(&t->changed);
+	mutex_unlock(&t->lock);
+	cancel_tasks(t);
+	mutex_lock(&t->lock);
+	while (t->calls)
+		(void)cond_wait_us(&t->changed, &t->lock, CLOSE_POLL_US);
+	mutex_unlock(&t->lock);
+	cancel_tasks(t); /* a call that ended meanwhile may have queued them */
+	tablet_destroy(t);
+}
+
+void tablet_set_schema(struct tablet *t, struct store_schema *s)
+{
+	struct store_schema *old;
+
+	mutex_lock(&t->lock); /* mutations judged under the old one are judged again */
+	mutex_lock(&t->view_lock);
+	old = t->schema;
+	t->schema = store_schema_get(s);
+	mutex_unlock(&t->view_lock);
+	mutex_unlock(&t->lock);
+	store_schema_put(old);
+}
+
+uint32_t tablet_table(const struct tablet *t)
+{
+	return t->table;
+}
+
+struct slice tablet_begin(const struct tablet *t)
+{
+	return buf_slice(&t->begin);
+}
+
+struct slice tablet_end(const struct tablet *t)
+{
+	return t->has_end ? buf_slice(&t->end) : slice_of(NULL, 0);
+}
+
+void *tablet_commit_arg(const struct tablet *t)
+{
+	return t->commit_arg;
+}
+
+uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation)
+{
+	uint64_t lsn = UINT64_MAX;
+
+	mutex_lock(&t->lock);
+	for (unsigned i = 0; i < t->redo_count; i++)
+		if (t->redo[i].p.incarnation == incarnation)
+			lsn = t->redo[i].p.lsn;
+	if (incarnation == t->env->incarnation && t->redo_maybe && t->redo_maybe < lsn)
+		lsn = t->redo_maybe;
+	mutex_unlock(&t->lock);
+	return lsn;
+}
+
+int tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count)
+{
+	struct snap snap;
+	struct tablet_file *list;
+	unsigned n = 0;
+	int err = 0;
+
+	snap_take(t, &snap);
+	list = calloc(snap.view->file_count + 1u, sizeof *list);
+	if (!list)
+		err = -ENOMEM;
+	while (!err && n < snap.view->file_count) {
+		err = tablet_file_copy(&list[n], &snap.view->files[n]->meta);
+		n += !err;
+	}
+	snap_put(&snap);
+	if (err) {
+		while (n)
+			tablet_file_fini(&list[--n]);
+		free(list);
+		return err;
+	}
+	*files = list;
+	*count = n;
+	return 0;
+}

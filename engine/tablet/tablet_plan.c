@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans of memtable entries (tablet_plan.h), shared by the write path and by
+ * replay.  A value over CELL_CHUNK_BYTES becomes a CELL_LARGE entry with its
+ * size and CELL_CHUNK entries at the same timestamp and sequence.
+ */
+#include "engine/tablet/tablet_plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* From the key's end back to its sequence number. */
+enum { SEQ_FROM_END = 9, SEQ_FROM_END_CHUNK = 13 };
+
+void plan_fini(struct plan *p)
+{
+	buf_fini(&p->keys);
+	buf_fini(&p->batch);
+	if (p->v != p->fixed_)
+		free(p->v);
+}
+
+static int plan_entry(struct plan *p, const struct cellkey *k, unsigned cell, struct slice value, size_t size_at)
+{
+	struct planned *e;
+	size_t at = p->keys.n;
+	int err;
+
+	if (p->n == p->cap) {
+		unsigned cap = p->cap * 2;
+		struct planned *v = reallocarray(p->v == p->fixed_ ? NULL : p->v, cap, sizeof *v);
+
+		if (!v)
+			return -ENOMEM;
+		if (p->v == p->fixed_)
+			memcpy(v, p->fixed_, sizeof p->fixed_);
+		p->v = v;
+		p->cap = cap;
+	}
+	err = cellkey_append(&p->keys, k);
+	if (err)
+		return err;
+	e = &p->v[p->n];
+	*e = (struct planned){.key_at = at,
+		.key_bytes = p->keys.n - at,
+		.ts = k->ts,
+		.cell = cell,
+		.seq_at = p->keys.n - (k->kind == CELL_CHUNK ? SEQ_FROM_END_CHUNK : SEQ_FROM_END),
+		.live = k->kind == CELL_VALUE || k->kind == CELL_LARGE,
+		.dead = k->kind < CELL_VALUE,
+		.family = k->family,
+		.value = value,
+		.size_at = size_at};
+	if (e->live) { /* room for the time of commit */
+		if ((err = buf_reserve(&p->keys, CELL_COMMIT_BYTES)))
+			return err;
+		p->keys.n += CELL_COMMIT_BYTES;
+	}
+	p->n++;
+	return 0;
+}
+
+int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsigned cell)
+{
+	struct cellkey k = {row, c->qualifier, c->family, c->kind, c->ts, 0, 0, c->ts};
+	size_t size_at;
+	int err;
+
+	p->row_deletes += c->kind == CELL_DELETE_ROW;
+	p->family_deletes += c->kind == CELL_DELETE_FAMILY;
+	p->column_deletes += c->kind == CELL_DELETE_COLUMN;
+	p->tombstones += c->kind != CELL_VALUE;
+	if (c->kind != CELL_VALUE || c->value.n <= CELL_CHUNK_BYTES)
+		return plan_entry(p, &k, cell, c->value, 0);
+	size_at = p->keys.n;
+	if ((err = buf_be64(&p->keys, c->value.n)))
+		return err;
+	k.kind = CELL_LARGE;
+	if ((err = plan_entry(p, &k, cell, slice_of(NULL, 8), size_at)))
+		return err;
+	k.kind = CELL_CHUNK;
+	for (size_t at = 0; at < c->value.n; at += CELL_CHUNK_BYTES, k.chunk++) {
+		size_t n = c->value.n - at < CELL_CHUNK_BYTES ? c->value.n - at : CELL_CHUNK_BYTES;
+
+		if ((err = plan_entry(p, &k, cell, slice_of(c->value.p + at, n), 0)))
+			return err;
+	}
+	return 0;
+}
+
+void plan_init(struct plan *p)
+{
+	*p = (struct plan){.cap = PLAN_INLINE};
+	p->v = p->fixed_;
+}
+
+void plan_reset(struct plan *p)
+{
+	buf_reset(&p->keys);
+	buf_reset(&p->batch);
+	p->n = p->cells = 0;
+	p->row_deletes = p->family_deletes = p->column_deletes = p->tombstones = 0;
+}
+
+int plan_mutation(struct plan *p, const struct mutation *m)
+{
+	size_t bytes = m->row.n + 16, key_bytes = 0;
+	int err;
+
+	for (unsigned i = 0; i < m->cells.n; i++) {
+		bytes += batch_cell_bytes(&m->cells.v[i]);
+		key_bytes += 2 * (m->row.n + m->cells.v[i].qualifier.n) + CELL_SUFFIX_BYTES + CELL_COMMIT_BYTES + 16;
+	}
+	if ((err = buf_reserve(&p->batch, bytes)) || (err = buf_reserve(&p->keys, key_bytes)) ||
+		(err = batch_begin(&p->batch, m->row)))
+		return err;
+	for (unsigned i = 0; i < m->pre.n + m->cells.n; i++) {
+		const struct batch_cell *c = i < m->pre.n ? &m->pre.v[i] : &m->cells.v[i - m->pre.n];
+
+		if ((err = batch_add(&p->batch, c)) || (err = plan_cell(p, m->row, c, i)))
+			return err;
+		p->cells++;
+	}
+	return 0;
+}
+
+int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
+{
+	struct mem_family *f = NULL;
+
+	for (unsigned i = 0; i < p->n; i++) {
+		struct planned *e = &p->v[i];
+		uint8_t *key = p->keys.p + e->key_at;
+		struct slice value = !e->value.p ? slice_of(p->keys.p + e->size_at, e->value.n) : e->value;
+		int err;
+
+		put_be64(p->keys.p + e->seq_at, ~(seq + e->cell));
+		if (e->live)
+			e->key_bytes = e->seq_at - e->key_at + SEQ_FROM_END +
+				cellkey_put_commit(p->keys.p + e->seq_at + SEQ_FROM_END, e->ts, commit);
+		if (!f || f->id != e->family)
+			f = mem_usage_family(&m->usage, e->family);
+		e->count = f;
+		err = f ? memtable_prepare(m->m, slice_of(key, e->key_bytes), value, &e->node) : -ENOMEM;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* One thread counts at a time: no locked instruction is needed. */
+static inline void add(_Atomic uint64_t *to, uint64_t n)
+{
+	atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+void plan_insert(struct plan *p, struct vmem *m)
+{
+	if (p->tombstones) {
+		m->row_deletes += p->row_deletes;
+		m->family_deletes += p->family_deletes;
+		m->column_deletes += p->column_deletes;
+		m->tombstones += p->tombstones - p->row_deletes - p->family_deletes;
+	}
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct planned *e = &p->v[i];
+
+		add(&e->count->cells, e->live);
+		add(&e->count->tombstones, e->dead);
+		add(&e->count->bytes, e->key_bytes + e->value.n);
+		if (p->near)
+			memtable_insert_near(m->m, e->node);
+		else
+			memtable_insert(m->m, e->node);
+	}
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Point reads.
+ *
+ * One column is read straight out of the sources that may hold it
+ * (tablet_column.c).  The newest version is the first live one; a version at
+ * a timestamp is sought directly where the rules count no versions, else the
+ * column is walked down to it.  Bytes of a large value are read chunk by
+ * chunk from the one that holds the offset.
+ *
+ * Versions deleted one by one, newest first, leave ever more to pass over
+ * before the newest live one.  A reader of the newest that has passed much
+ * keeps a note for the next one, one in each stripe of rows: nothing above
+ * that timestamp of this column lives.  It holds as long as nothing has gone
+ * through the stripe since but deletes of single versions
+ * (stripe.changed_seq, raised before a mutation is published): what is dead
+ * stays dead, and neither a version nor a delete of others can lie in what
+ * is jumped over.
+ */
+#include "engine/tablet/tablet_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/cell/merge.h"
+#include "engine/tablet/tablet_column.h"
+
+enum { PATIENCE = 64 };
+
+/*
+ * Does a reader with this snapshot see all that has gone through the stripe,
+ * *changed being the last of it?  The sequence of a snapshot may be later
+ * than its view, so that what it covers is in a memtable that the view lacks.
+ */
+static bool sees_all(struct tablet *t, const struct snap *snap, const struct stripe *s, uint64_t *changed)
+{
+	bool same;
+
+	*changed = s->changed_seq;
+	mutex_lock(&t->view_lock);
+	same = t->view->mems[0] == snap->view->mems[0];
+	mutex_unlock(&t->view_lock);
+	return same && *changed <= snap->seq;
+}
+
+/* To where the last tired reader of the column found something alive, if that still holds. */
+static int note_use(struct stripe *s, struct colread *c)
+{
+	struct note n = {0};
+
+	mutex_lock(&s->m);
+	if (slice_eq(buf_slice(&s->note.column), colread_column(c)) && s->note.seq <= c->seq && s->changed_seq == s->note.changed)
+		n = s->note;
+	mutex_unlock(&s->m);
+	return n.seq ? colread_jump_to(c, n.ts, n.column_del) : 0;
+}
+
+/* Nothing above ts lives. A note costs nothing but memory, so that failing to keep one is no failure. */
+static void note_keep(struct stripe *s, const struct colread *c, uint64_t changed, int64_t ts)
+{
+	struct slice column = colread_column(c);
+
+	mutex_lock(&s->m);
+	s->note.seq = 0;
+	if (buf_set(&s->note.column, column.p, column.n) == 0) {
+		s->note.seq = c->seq;
+		s->note.changed = changed;
+		s->note.ts = ts;
+		s->note.column_del = c->column_del;
+	}
+	mutex_unlock(&s->m);
+}
+
+/* colread_next of a reader who wants the newest only. */
+static int newest(struct tablet *t, const struct snap *snap, struct slice row, struct colread *c, struct colver *ver)
+{
+	struct stripe *s;
+	uint64_t changed;
+	bool all;
+	int err;
+
+	c->patience = PATIENCE;
+	err = colread_next(c, ver);
+	if (err != COLREAD_TIRED)
+		return err;
+	s = stripe_of(t, row);
+	if ((err = note_use(s, c)))
+		return err;
+	c->patience = PATIENCE;
+	err = colread_next(c, ver);
+	if (err != COLREAD_TIRED)
+		return err;
+	all = sees_all(t, snap, s, &changed);
+	err = colread_next(c, ver);
+	if (err >= 0 && all)
+		note_keep(s, c, changed, err ? ver->ts : INT64_MIN);
+	return err;
+}
+
+/* The version at ts. */
+static int find(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, struct colver *ver)
+{
+	int err;
+
+	/* Hidden at the same time however many are above it: the rules do not count here. */
+	if ((!rule || gc_expires(rule, 0, ts) == gc_expires(rule, UINT64_MAX, ts)) && (err = colread_skip_to(c, ts)))
+		return err;
+	while ((err = colread_next(c, ver)) != 0) {
+		if (is_damage(err) && c->limit > ts) { /* it counts as listings do: what can be read */
+			if ((err = colread_skip_to(c, ts)))
+				return err;
+			continue;
+		}
+		if (err < 0)
+			return err;
+		if (gc_hides(rule, ver->index, ver->ts, now))
+			return -ENOENT;
+		if (ver->ts == ts)
+			return 0;
+		if (ver->ts < ts)
+			return -ENOENT;
+	}
+	return -ENOENT;
+}
+
+int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
+	void *p, size_t n, size_t *got, struct cell_info *info)
+{
+	const struct store_family *f;
+	const struct gc_rule *rule;
+	struct colread c;
+	struct colver ver;
+	struct snap snap;
+	size_t done = 0;
+	int64_t now;
+	int err;
+
+	tablet_enter(t);
+	snap_take(t, &snap);
+	f = store_schema_family(snap.schema, family);
+	if (!f) {
+		err = -EINVAL;
+		goto out;
+	}
+	err = colread_open(&c, snap.view, snap.seq, row, family, qualifier);
+	if (err)
+		goto out;
+	rule = f->rule;
+	now = rule && gc_has_age(rule) ? clock_now(t->env->clock) : 0;
+	if (!ts.newest)
+		err = find(&c, rule, now, ts.us, &ver);
+	else if ((err = newest(t, &snap, row, &c, &ver)) >= 0)
+		err = err && !gc_hides(rule, 0, ver.ts, now) ? 0 : -ENOENT;
+	if (!err && n)
+		err = colread_bytes(&c, &ver, offset, p, n, &done);
+	colread_close(&c);
+	if (err)
+		goto out;
+	if (got)
+		*got = done;
+	if (info)
+		*info = (struct cell_info){ver.ts, gc_expires(rule, ver.index, ver.ts), ver.size, ver.commit_us};
+out:
+	snap_put(&snap);
+	tablet_leave(t);
+	return err;
+}
+
+/* Has the row cells in one of these families (count 0: in any)? */
+static int exists_in(struct tablet *t, struct slice row, const uint16_t *families, unsigned count, bool *exists)
+{
+	struct scan_spec spec = {.what = SCAN_ROWS, .row_from = row, .one_row = true, .limit = 1, .family_count = count};
+	struct scan_batch b = {0};
+	struct tablet_scan *s;
+	int err;
+
+	if (count)
+		spec.families = families;
+	/*
+	 * If the first block cannot be read others may be.  If none can, the
+	 * file's filter has said that the row is in it: it is there, so that
+	 * what was lost can be written anew.
+	 */
+	for (;;) {
+		err = tablet_scan_new(t, &spec, &s);
+		if (!err) {
+			err = tablet_scan_fill(s, &b);
+			tablet_scan_free(s);
+		}
+		if (spec.past_damage || !is_damage(err))
+			break;
+		spec.past_damage = true;
+	}
+	if (!err)
+		*exists = b.count > 0 || b.damaged;
+	scan_batch_fini(&b);
+	return err;
+}
+
+/* Group by group, those in memory first: one that has the row spares reading the others, which may be large. */
+static int exists_in_any(struct tablet *t, const struct store_schema *s, struct slice row, bool *exists)
+{
+	uint16_t *families;
+	int err = 0;
+
+	*exists = false;
+	if (s->group_count == 1)
+		return exists_in(t, row, NULL, 0, exists);
+	families = malloc((s->family_count + 1u) * sizeof *families);
+	if (!families)
+		return -ENOMEM;
+	for (unsigned i = 0; i < 2 * s->group_count && !err && !*exists; i++) {
+		const struct store_group *g = &s->groups[i % s->group_count];
+		unsigned n = 0;
+
+		if (g->sst.in_memory != (i < s->group_count))
+			continue;
+		for (unsigned k = 0; k < s->family_count; k++)
+			if (s->families[k].group == g->id)
+				families[n++] = s->families[k].id;
+		if (n)
+			err = exists_in(t, row, families, n, exists);
+	}
+	free(families);
+	return err;
+}
+
+int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists)
+{
+	struct snap snap;
+	int err;
+
+	if (family)
+		return exists_in(t, row, &family, 1, exists);
+	tablet_enter(t);
+	snap_take(t, &snap);
+	err = exists_in_any(t, snap.schema, row, exists);
+	snap_put(&snap);
+	tablet_leave(t);
+	return err;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replay: what the logs of earlier incarnations hold of a tablet goes into
+ * its memtable.  Records come as the log's sorter hands them over
+ * (log_sort.h): a stretch of the log in the order of rows, so that each cell
+ * is looked for from where the last one went in, and stretch after stretch.
+ * Order among records does not matter for what the cells say, since their
+ * sequence numbers decide.
+ *
+ * Nothing of the background runs until it is over: files in flight would be
+ * taken for leftovers of a crash, and a compaction could not know which
+ * deletes are still to come.  What is replayed was unflushed, so it is about
+ * as much as the memory bound allowed before.
+ */
+#include "engine/compact/compact.h"
+#include "engine/tablet/tablet_impl.h"
+#include "engine/tablet/tablet_plan.h"
+
+#include <errno.h>
+
+void tablet_replay_done(struct tablet *t)
+{
+	int loading = TABLET_LOADING;
+	size_t bytes;
+
+	if (t->state != TABLET_LOADING)
+		return;
+	mutex_lock(&t->lock);
+	atomic_compare_exchange_strong(&t->state, &loading, TABLET_SERVING);
+	bytes = t->view->mems[0]->accounted;
+	mutex_unlock(&t->lock);
+	if (loading != TABLET_LOADING)
+		return;
+	compact_schedule(t);
+	memory_after_write(t, bytes, 0);
+}
+
+static int plan_batch(struct plan *p, struct batch_reader *b, int64_t *newest)
+{
+	struct batch_cell c;
+	int err;
+
+	*newest = INT64_MIN;
+	while ((err = batch_next(b, &c)) > 0) {
+		if (c.kind == CELL_VALUE && c.ts > *newest)
+			*newest = c.ts;
+		if ((err = plan_cell(p, b->row, &c, p->cells)))
+			return err;
+		p->cells++;
+	}
+	return err;
+}
+
+/* The caller holds t->lock; *p is his, to be used again. */
+static int replay_one(struct tablet *t, struct plan *p, const struct log_record *r)
+{
+	struct vmem *m = t->view->mems[0];
+	struct batch_reader b;
+	struct stripe *s;
+	int64_t newest;
+	int err;
+
+	if ((err = batch_open(&b, r->batch)) || !tablet_holds_row(t, b.row))
+		return err;
+	plan_reset(p);
+	if ((err = plan_batch(p, &b, &newest)) || (err = plan_prepare(p, m, r->seq, b.commit)))
+		return err;
+	plan_insert(p, m);
+	if (p->cells && r->seq + p->cells > t->next_seq)
+		t->next_seq = r->seq + p->cells;
+	if (p->cells && r->seq + p->cells - 1 > m->seq_max)
+		m->seq_max = r->seq + p->cells - 1;
+	s = stripe_of(t, b.row);
+	if (newest > s->newest_us)
+		s->newest_us = newest;
+	return 0;
+}
+
+int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *const *v, size_t n, uint64_t *bad_lsn)
+{
+	struct redo_state *redo = NULL;
+	uint64_t next;
+	struct plan p;
+	int err = 0;
+
+	tablet_enter(t);
+	plan_init(&p);
+	p.near = true;
+	mutex_lock(&t->lock);
+	for (unsigned i = 0; i < t->redo_count; i++)
+		if (t->redo[i].p.incarnation == incarnation)
+			redo = &t->redo[i];
+	if (!redo)
+		goto unlock;
+	next = redo->next_lsn;
+	for (size_t i = 0; i < n && !err; i++) {
+		if (i + 2 < n)
+			__builtin_prefetch(v[i + 2]);
+		if (v[i]->lsn < redo->next_lsn)
+			continue;
+		if (v[i]->lsn >= next)
+			next = v[i]->lsn + 1;
+		err = replay_one(t, &p, v[i]);
+		if (err)
+			*bad_lsn = v[i]->lsn;
+	}
+	redo->next_lsn = next;
+	t->published = t->next_seq - 1;
+	vmem_account(t->view->mems[0]);
+unlock:
+	mutex_unlock(&t->lock);
+	plan_fini(&p);
+	tablet_leave(t);
+	return err;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scans within one tablet.
+ *
+ * A scan holds a view (memtables and files cannot go while it does), so it
+ * takes a new one once that is ten seconds old, at a row boundary: the row
+ * that a batch ends within is left out of it, and the next batch begins with
+ * that row in the new view.
+ * Scans of one row are asked of the row filters first.
+ *
+ * Decided against: giving up a view in the middle of a row.  The row would
+ * have to be read again from its start to be as of one instant.
+ */
+#include "engine/tablet/tablet_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/cell/merge.h"
+
+uint64_t tablet_scan_view_us = UINT64_C(10) * 1000000;
+
+struct tablet_scan {
+	struct tablet *t;
+	struct scan_spec spec, now; /* as given; as it goes on in the present view */
+	struct buf bytes;           /* of the spec */
+	uint16_t *families;
+	struct buf row; /* that the present view begins with, if not the first one */
+	struct snap snap;
+	uint64_t taken_us, already;
+	struct live *live;
+	int passed; /* what could not be read and was passed over */
+	bool done;
+	bool moved; /* done, since the tablet is gone: row is where to go on */
+};
+
+static const struct gc_rule *rule_of(const void *arg, uint16_t family, bool *known)
+{
+	const struct store_family *f = store_schema_family(arg, family);
+
+	*known = f != NULL;
+	return f ? f->rule : NULL;
+}
+
+/* What counts in a column beside its versions, as point reads know it: by the memtables' counts and the files' filters. */
+static bool column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
+{
+	const struct view *v = arg;
+	struct buf from = {0}, to = {0}, probe = {0};
+	bool may = false;
+
+	for (unsigned i = 0; i < v->mem_count && !may; i++)
+		may = atomic_load(&v->mems[i]->column_deletes) > 0;
+	if (may)
+		return true;
+	if (cellkey_column_prefix(&from, row, family, qualifier) || buf_append(&to, from.p, from.n) || buf_be64(&to, UINT64_MAX) ||
+		buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff) || cellkey_probe(&probe, 'C', row, family, qualifier))
+		may = true;
+	for (unsigned i = 0; i < v->file_count && !may; i++) {
+		struct vfile *f = v->files[i];
+
+		may = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes && !vfile_empty(f) &&
+			(!v->mixed || vfile_concerns(f, &family, 1)) && slice_cmp(buf_slice(&from), buf_slice(&f->first)) >= 0 &&
+			slice_cmp(buf_slice(&from), buf_slice(&f->after)) < 0 &&
+			sst_may_contain(f->sst, buf_slice(&from), buf_slice(&to), buf_slice(&probe));
+	}
+	buf_fini(&from);
+	buf_fini(&to);
+	buf_fini(&probe);
+	return may;
+}
+
+static int open_view(struct tablet_scan *s)
+{
+	struct live_options o = {.rules = {rule_of, NULL}, .spec = &s->now};
+	struct slice row_to = s->spec.row_to, end = tablet_end(s->t), from_row = s->now.row_from;
+	struct buf from = {0}, to = {0}, probe = {0};
+	struct iter *merged;
+	int err;
+
+	snap_take(s->t, &s->snap);
+	s->taken_us = monotonic_us();
+	if (slice_cmp(from_row, buf_slice(&s->t->begin)) < 0)
+		from_row = buf_slice(&s->t->begin);
+	if (!row_to.p || (end.p && slice_cmp(end, row_to) < 0))
+		row_to = end;
+	if ((err = cellkey_row_prefix(&from, from_row)))
+		goto out;
+	if (s->now.one_row)
+		err = cellkey_row_after(&to, s->now.row_from);
+	else if (row_to.p)
+		err = cellkey_row_prefix(&to, row_to);
+	if (!err && s->now.one_row)
+		err = cellkey_probe(&probe, 'r', s->now.row_from, 0, slice_of(NULL, 0));
+	if (!err)
+		err = view_iter(s->snap.view, s->now.families, s->now.family_count, buf_slice(&from), buf_slice(&to),
+			buf_slice(&probe), s->spec.past_damage ? &s->passed : NULL, &merged);
+	if (err)
+		goto out;
+	o.rules.arg = s->snap.schema;
+	o.seq = s->snap.seq;
+	o.now = s->spec.kept ? clock_collect(s->t->env->clock) : clock_now(s->t->env->clock);
+	o.row_begin = tablet_begin(s->t);
+	o.row_end = end;
+	o.column_deletes = column_deletes;
+	o.deletes_arg = s->snap.view;
+	err = live_new(merged, &o, &s->live);
+out:
+	buf_fini(&from);
+	buf_fini(&to);
+	buf_fini(&probe);
+	if (err)
+		snap_put(&s->snap);
+	return err;
+}
+
+static void close_view(struct tablet_scan *s)
+{
+	if (!s->live)
+		return;
+	live_free(s->live);
+	s->live = NULL;
+	snap_put(&s->snap);
+}
+
+/* Room in s->bytes was made before: its memory does not move. */
+static int keep(struct buf *b, struct slice *s)
+{
+	size_t at = b->n;
+	int err;
+
+	if (!s->p)
+		return 0;
+	err = buf_append(b, s->p, s->n);
+	if (!err)
+		*s = slice_of(b->p + at, s->n);
+	return err;
+}
+
+int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct tablet_scan **out)
+{
+	struct tablet_scan *s = calloc(1, sizeof *s);
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	tablet_enter(t);
+	s->t = t;
+	s->spec = *spec;
+	err = buf_reserve(&s->bytes, spec->row_from.n + spec->row_to.n + spec->qualifier_from.n + spec->qualifier_to.n + 1);
+	if (err || (err = keep(&s->bytes, &s->spec.row_from)) || (err = keep(&s->bytes, &s->spec.row_to)) ||
+		(err = keep(&s->bytes, &s->spec.qualifier_from)) || (err = keep(&s->bytes, &s->spec.qualifier_to)))
+		goto out;
+	if (spec->families) {
+		s->families = malloc((spec->family_count + 1u) * sizeof *s->families);
+		if (!s->families) {
+			err = -ENOMEM;
+			goto out;
+		}
+		if (spec->family_count)
+			memcpy(s->families, spec->families, spec->family_count * sizeof *s->families);
+		s->spec.families = s->families;
+	}
+	s->now = s->spec;
+	err = open_view(s);
+	if (err)
+		goto out;
+	*out = s;
+	return 0;
+out:
+	tablet_scan_free(s);
+	return err;
+}
+
+/*
+ * The view is past its time: what the batch has of its last row, begun in it,
+ * is taken back, and the next batch starts with that row in a new view.  A
+ * batch within one row leaves all as it is.
+ */
+static int leave_view(struct tablet_scan *s, struct scan_batch *b)
+{
+	struct slice row = b->cells[b->count - 1].row;
+	uint32_t keep_count = b->count;
+	int err;
+
+	while (keep_count && slice_eq(b->cells[keep_count - 1].row, row))
+		keep_count--;
+	if (!keep_count)
+		return 0;
+	err = buf_set(&s->row, row.p, row.n);
+	if (err)
+		return err;
+	s->already -= b->count - keep_count;
+	b->count = keep_count;
+	close_view(s);
+	s->now.row_from = buf_slice(&s->row);
+	s->now.row_from_after = false;
+	return 0;
+}
+
+/* Between two views: what was written since the tablet's place was taken is elsewhere. */
+static bool move_on(struct tablet_scan *s, struct scan_batch *b)
+{
+	if (s->t->state != TABLET_GONE)
+		return false;
+	s->moved = s->done = b->done = true;
+	b->damaged = s->passed != 0;
+	return true;
+}
+
+bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row)
+{
+	if (s->moved)
+		*row = buf_slice(&s->row);
+	return s->moved;
+}
+
+int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
+{
+	int err;
+
+	scan_batch_reset(b);
+	if (s->done) {
+		b->done = true;
+		b->damaged = s->passed != 0;
+		return 0;
+	}
+	if (!s->live) {
+		if (move_on(s, b))
+			return 0;
+		err = open_view(s);
+		if (err)
+			return err;
+	}
+	err = scan_fill(s->live, &s->now, &s->already, b);
+	if (err)
+		return err;
+	s->done = b->done;
+	b->damaged = s->passed != 0;
+	if (!b->done && b->count && !s->spec.one_row && monotonic_us() - s->taken_us > tablet_scan_view_us)
+		err = leave_view(s, b);
+	return err;
+}
+
+void tablet_scan_free(struct tablet_scan *s)
+{
+	struct tablet *t;
+
+	if (!s)
+		return;
+	t = s->t;
+	close_view(s);
+	buf_fini(&s->bytes);
+	buf_fini(&s->row);
+	free(s->families);
+	free(s);
+	tablet_leave(t);
+}

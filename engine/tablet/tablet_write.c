@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The write path.
+ *
+ * Steps of a commit (DESIGN 3.3), for one row mutation:
+ *	0 slow down, where memory or files say so
+ *	1 take the row's stripe: shared by writers that read nothing, alone by
+ *	  read-modify-writes; held to the end
+ *	2 resolve the operations to cells (mutate.c), encode batch and keys
+ *	3 under the tablet's lock: take sequence numbers and the time of commit,
+ *	  copy the cells into memtable nodes, submit the record; so that sequence order is LSN
+ *	  order, and nothing after the log can run out of memory
+ *	4 wait for the log (and for its sync)
+ *	5 under the tablet's lock: insert the nodes, publish in sequence order
+ *	6 answer, once published: the writer reads its own write
+ * A thread may be stuck in step 4, in a system call of the log that another
+ * thread's has replaced: then its record is settled though it does not know.
+ * Who waits for it in step 5 (or to freeze) carries it out in its place, or
+ * one stuck disk would hold up the whole tablet where the log's two writers
+ * have long gone on.
+ * A crash before 4's write leaves nothing; after it, replay inserts the same
+ * cells at the same sequence numbers.  A record whose wait failed is not
+ * inserted and counts as published, or later writers would wait for ever.
+ *
+ * The first write of this incarnation is preceded by an edit that names
+ * {incarnation, next LSN} in the redo set: a crash between the two leaves a
+ * redo point with nothing behind it.
+ *
+ * The outcome of a mutation that asked the GC rules must be sequenced before
+ * a memtable is frozen whose compaction will apply other rules or a later
+ * time than it was judged by; else it is judged again (DESIGN 3.1, "as of
+ * the freeze time").
+ */
+#include "engine/compact/compact.h"
+#include "engine/tablet/mutate.h"
+#include "engine/tablet/tablet_impl.h"
+#include "engine/tablet/tablet_plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { NEED_REDO = 1, NEED_JUDGE = 2, NEED_ROOM = 3 };
+enum { LOOK_FOR_STUCK_US = 20000 };
+
+/* ---- stripes ---- */
+
+struct stripe *stripe_of(struct tablet *t, struct slice row)
+{
+	return &t->stripes[hash64(row, 0) % STRIPES];
+}
+
+static void stripe_lock(struct stripe *s, bool alone)
+{
+	mutex_lock(&s->m);
+	if (alone) {
+		s->waiting++;
+		while (s->holders)
+			cond_wait(&s->free, &s->m);
+		s->waiting--;
+		s->holders = -1;
+	} else {
+		while (s->holders < 0 || s->waiting)
+			cond_wait(&s->free, &s->m);
+		s->holders++;
+	}
+	mutex_unlock(&s->m);
+}
+
+static void stripe_unlock(struct stripe *s)
+{
+	mutex_lock(&s->m);
+	s->holders = s->holders < 0 ? 0 : s->holders - 1;
+	if (!s->holders)
+		cond_broadcast(&s->free);
+	mutex_unlock(&s->m);
+}
+
+/* ---- publishing ---- */
+
+static void writer_begin(struct tablet *t, struct writer *w)
+{
+	*t->writers_tail = w;
+	t->writers_tail = &w->next;
+}
+
+/* Publishes as far as writers are done; were there others than w among them? The caller holds t->lock. */
+static bool publish(struct tablet *t, const struct writer *w)
+{
+	bool others = false;
+
+	while (t->writers && t->writers->done) {
+		struct writer *first = t->writers;
+
+		t->published = first->last;
+		t->writers = first->next;
+		if (!t->writers)
+			t->writers_tail = &t->writers;
+		others |= first != w;
+		atomic_store_explicit(&first->out, true, memory_order_release);
+	}
+	return others;
+}
+
+/* Step 5's first half. The caller holds t->lock. */
+static void writer_settle(struct writer *w, int err)
+{
+	if (!w->done && !err)
+		plan_insert(w->plan, w->mem);
+	w->done = true;
+}
+
+/* Waits for those before; what is settled of them is published at last without them. The caller holds t->lock. */
+static void wait_for_writers(struct tablet *t)
+{
+	int err;
+
+	if (cond_wait_us(&t->changed, &t->lock, LOOK_FOR_STUCK_US))
+		return;
+	for (struct writer *w = t->writers; w && log_settled(t->env->log, w->ticket, &err); w = w->next)
+		writer_settle(w, err);
+	if (publish(t, NULL))
+		cond_broadcast(&t->changed);
+}
+
+/*
+ * Publishes as far as writers are done; returns when w is published. The caller holds t->lock.
+ *
+ * The log answers a group at once, but its writers wake up one by one: the
+ * first to come here, who is to wake the others, does the rest for all before,
+ * or each would wait for this lock, and sleep again until those before it have
+ * been here.
+ */
+static void writer_end(struct tablet *t, struct writer *w, int err, struct log_told *told)
+{
+	int other;
+
+	writer_settle(w, err);
+	for (struct writer *o = t->writers; o && log_answered(o->ticket, &other); o = o->next)
+		writer_settle(o, other);
+	if (publish(t, w) || t->flushing)
+		cond_broadcast(&t->changed);
+	if (!w->out) {
+		mutex_unlock(&t->lock);
+		log_wake(told);
+		mutex_lock(&t->lock);
+	}
+	while (!w->out)
+		wait_for_writers(t);
+}
+
+void writers_wait(struct tablet *t, uint64_t seq)
+{
+	while (t->writers && t->published < seq)
+		wait_for_writers(t);
+}
+
+size_t vmem_account(struct vmem *m)
+{
+	size_t bytes = memtable_bytes(m->m);
+
+	if (bytes > m->accounted) {
+		if (m->memory_used)
+			*m->memory_used += bytes - m->accounted;
+		m->accounted = bytes;
+	}
+	return bytes;
+}
+
+/* ---- the commit ---- */
+
+static int state_error(const struct tablet *t)
+{
+	switch ((enum tablet_state)t->state) {
+	case TABLET_LOADING:
+	case TABLET_SERVING:
+		return 0;
+	case TABLET_CLOSING:
+		return -ESHUTDOWN;
+	case TABLET_BROKEN:
+		return -ESTALE;
+	case TABLET_SPLITTING:
+	case TABLET_GONE:
+		return -EREMCHG;
+	}
+	return -ESHUTDOWN;
+}
+
+/* Names this incarnation in the redo set, durably, unless it is there. */
+static int ensure_redo(struct tablet *t)
+{
+	struct redo_point *points = NULL;
+	struct redo_state *set = NULL;
+	struct tablet_edit e = {.set_redo = true, .event = "first write"};
+	unsigned n = 0;
+	bool named = false; /* still: an edit that took us out of the set is in doubt */
+	int err = 0;
+
+	mutex_lock(&t->edit);
+	mutex_lock(&t->lock);
+	if (t->redo_own || (err = state_error(t)))
+		goto unlock;
+	points = calloc(t->redo_count + 1u, sizeof *points);
+	set = calloc(t->redo_count + 1u, sizeof *set);
+	if (!points || !set) {
+		err = -ENOMEM;
+		goto unlock;
+	}
+	for (; n < t->redo_count; n++) {
+		set[n] = t->redo[n];
+		points[n] = t->redo[n].p;
+		named |= points[n].incarnation == t->env->incarnation;
+	}
+	if (!named) {
+		if (!t->redo_maybe)
+			t->redo_maybe = log_next_lsn(t->env->log);
+		points[n] = set[n].p = (struct redo_point){t->env->incarnation, t->redo_maybe};
+		n++;
+	}
+	e.redo = points;
+	e.redo_count = n;
+	mutex_unlock(&t->lock);
+	err = t->commit(t->commit_arg, t, &e);
+	mutex_lock(&t->lock);
+	if (!err) {
+		free(t->redo);
+		t->redo = set;
+		set = NULL;
+		t->redo_count = n;
+		t->redo_own = true;
+		t->redo_maybe = 0;
+	} else {
+		tablet_fail(t, err);
+	}
+unlock:
+	mutex_unlock(&t->lock);
+	mutex_unlock(&t->edit);
+	free(points);
+	free(set);
+	return err;
+}
+
+/* A split or merge is about to end here. The caller holds t->lock. */
+static void wait_for_move(struct tablet *t)
+{
+	struct tablet_env *env = t->env;
+	uint64_t us = monotonic_us(), longest;
+
+	env->move_waits++;
+	while (t->state == TABLET_SPLITTING)
+		cond_wait(&t->changed, &t->lock);
+	us = monotonic_us() - us;
+	env->move_wait_us += us;
+	longest = env->move_wait_longest_us;
+	while (us > longest && !atomic_compare_exchange_weak(&env->move_wait_longest_us, &longest, us))
+		;
+}
+
+/* Step 3.  0; NEED_REDO, NEED_JUDGE, NEED_ROOM; -errno. */
+static int submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
+	struct log_ticket *ticket, struct writer *w, struct vmem **mem, size_t *bytes)
+{
+	struct log_record r = {
+		.table = t->table, .row_from = m->row, .row_to = m->row, .token = token, .batch = buf_slice(&p->batch)};
+	int err;
+
+	mutex_lock(&t->lock);
+	if (t->state == TABLET_SPLITTING)
+		wait_for_move(t);
+	if ((err = state_error(t)))
+		goto out;
+	if (!t->redo_own) {
+		err = NEED_REDO;
+		goto out;
+	}
+	if (m->judged && (t->schema != m->snap.schema || m->collect < t->freeze_us - TABLET_SKEW_US)) {
+		err = NEED_JUDGE;
+		goto out;
+	}
+	r.seq = t->next_seq;
+	m->commit_us = clock_commit(t->env->clock);
+	batch_set_commit(&p->batch, m->commit_us);
+	if ((err = plan_prepare(p, t->view->mems[0], r.seq, m->commit_us)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
+		*bytes = vmem_account(t->view->mems[0]); /* what was prepared stays until the memtable goes */
+		goto out;
+	}
+	/* Held: published by another while this thread is stuck, the memtable may be flushed meanwhile. */
+	*mem = vmem_get(t->view->mems[0]);
+	t->next_seq += p->cells;
+	(*mem)->seq_max = t->next_seq - 1;
+	if (m->any_put && m->newest_us > s->newest_us)
+		s->newest_us = m->newest_us;
+	if (!plan_deletes_versions_only(p))
+		s->changed_seq = t->next_seq - 1;
+	*w = (struct writer){.last = t->next_seq - 1, .ticket = ticket, .plan = p, .mem = *mem};
+	writer_begin(t, w);
+out:
+	mutex_unlock(&t->lock);
+	return err == -EAGAIN ? NEED_ROOM : err;
+}
+
+static int commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool sync, struct stripe *s, bool *alone)
+{
+	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
+	struct log_ticket ticket = {0};
+	struct log_told told;
+	struct vmem *mem = NULL;
+	struct writer w;
+	struct plan p;
+	int err;
+
+	for (;;) {
+		if (!m->pre.n && !m->cells.n)
+			return 0;
+		plan_init(&p);
+		if ((err = plan_mutation(&p, m)))
+			goto out;
+		do {
+			/* First: what submit has copied when the log refuses stays in the memtable's arena. */
+			err = log_wait_room(t->env->log);
+			if (!err)
+				err = submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);
+			if (err == NEED_REDO && !(err = ensure_redo(t)))
+				err = NEED_ROOM;
+		} while (err == NEED_ROOM);
+		if (err != NEED_JUDGE)
+			break;
+		plan_fini(&p);
+		if (!*alone) {
+			stripe_unlock(s);
+			stripe_lock(s, true);
+			*alone = true;
+		}
+		m->now = clock_now(t->env->clock);
+		m->collect = clock_collect(t->env->clock);
+		mutex_lock(&t->lock); /* it may fall: what was frozen stays judged */
+		if (m->collect < t->freeze_us - TABLET_SKEW_US)
+			m->collect = t->freeze_us - TABLET_SKEW_US;
+		mutex_unlock(&t->lock);
+		if ((err = mutation_heavy(m)))
+			return err;
+	}
+	if (err)
+		goto out;
+	err = log_wait_telling(t->env->log, &ticket, &told);
+	if (!atomic_load_explicit(&w.out, memory_order_acquire)) { /* else another of its group has done the rest for it */
+		mutex_lock(&t->lock);
+		bytes = vmem_account(mem);
+		writer_end(t, &w, err, &told);
+		mutex_unlock(&t->lock);
+	}
+	log_wake(&told);
+	vmem_put(mem);
+out:
+	plan_fini(&p);
+	if (bytes)
+		memory_after_write(t, bytes, used);
+	return err;
+}
+
+int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsigned count, struct op_token token, bool sync,
+	struct op_result *results)
+{
+	struct stripe *s = stripe_of(t, row);
+	struct mutation m;
+	bool alone = false;
+	int64_t bound;
+	int err;
+
+	tablet_enter(t);
+	tablet_replay_done(t);
+	err = memory_slow_down(t, row, ops, count);
+	if (err)
+		goto leave;
+	err = mutation_init(&m, t, row, ops, count);
+	if (err)
+		goto fini;
+	stripe_lock(s, false);
+	bound = s->newest_us;
+	err = mutation_light(&m, bound > t->loaded_newest_us ? bound : t->loaded_newest_us);
+	if (err == 1) {
+		stripe_unlock(s);
+		stripe_lock(s, true);
+		alone = true;
+		err = mutation_heavy(&m);
+	}
+	if (!err)
+		err = commit_cells(t, &m, token, sync, s, &alone);
+	stripe_unlock(s);
+	if (!err && results && count) {
+		memcpy(results, m.results, count * sizeof *results);
+		for (unsigned i = 0; i < count; i++)
+			results[i].commit_us = m.commit_us;
+	}
+fini:
+	mutation_fini(&m);
+leave:
+	tablet_leave(t);
+	return err;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Views (view.h): counted lists of memtables and files.
+ *
+ * A file that a split child shares with its sibling is clipped to the rows
+ * its METADATA column names; only a file whose rows all lie within that
+ * range is known to be ours alone and may be unlinked by us.  Others are
+ * left to the collection of files.
+ *
+ * Decided against: an epoch scheme for readers.  Two short critical sections
+ * a read cost some 40 ns on such machines, a tenth of a block lookup.
+ */
+#include "engine/tablet/view.h"
+#include "engine/cell/merge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int vmem_new(_Atomic size_t *memory_used, struct vmem **out)
+{
+	struct vmem *m = calloc(1, sizeof *m);
+	int err;
+
+	if (!m)
+		return -ENOMEM;
+	err = memtable_new(&m->m);
+	if (err) {
+		free(m);
+		return err;
+	}
+	m->refs = 1;
+	m->tablets = 1;
+	m->memory_used = memory_used;
+	m->accounted = m->fresh = memtable_bytes(m->m);
+	if (memory_used)
+		*memory_used += m->accounted;
+	*out = m;
+	return 0;
+}
+
+bool vmem_wasted(const struct vmem *m)
+{
+	return memtable_bytes(m->m) > m->fresh;
+}
+
+struct vmem *vmem_get(struct vmem *m)
+{
+	m->refs++;
+	return m;
+}
+
+void vmem_freeze(struct vmem *m, _Atomic size_t *sum)
+{
+	m->frozen = m->accounted;
+	m->frozen_sum = sum;
+	*sum += m->frozen;
+}
+
+static void forget_bytes(struct vmem *m)
+{
+	if (m->memory_used)
+		*m->memory_used -= m->accounted;
+	if (m->frozen_sum)
+		*m->frozen_sum -= m->frozen;
+	m->memory_used = NULL;
+	m->frozen_sum = NULL;
+}
+
+void vmem_discount(struct vmem *m)
+{
+	if (--m->tablets == 0)
+		forget_bytes(m);
+}
+
+void vmem_put(struct vmem *m)
+{
+	if (!m || --m->refs)
+		return;
+	forget_bytes(m);
+	memtable_put(m->m);
+	mem_usage_fini(&m->usage);
+	free(m);
+}
+
+static void vfile_free(struct vfile *f)
+{
+	tablet_file_fini(&f->meta);
+	if (f->sst)
+		sst_put(f->sst);
+	buf_fini(&f->from);
+	buf_fini(&f->to);
+	buf_fini(&f->first);
+	buf_fini(&f->after);
+	if (f->schema)
+		store_schema_put(f->schema);
+	free(f->usage);
+	free(f);
+}
+
+int vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_file *meta, bool in_memory, struct vfile **out)
+{
+	struct vfile *f = calloc(1, sizeof *f);
+	char *path = NULL;
+	bool below, beyond;
+	int err = -ENOMEM;
+
+	if (!f)
+		return err;
+	f->refs = 1;
+	if ((err = tablet_file_copy(&f->meta, meta)))
+		goto out;
+	below = slice_cmp(buf_slice(&meta->first), buf_slice(&meta->begin)) < 0;
+	beyond = meta->end.p && slice_cmp(buf_slice(&meta->last), buf_slice(&meta->end)) >= 0;
+	f->clip = below || beyond;
+	f->owned = !f->clip && meta->table == table;
+	if ((err = cellkey_row_prefix(&f->first, below ? buf_slice(&meta->begin) : buf_slice(&meta->first))) ||
+		(err = beyond ? cellkey_row_prefix(&f->after, buf_slice(&meta->end))
+			      : cellkey_row_after(&f->after, buf_slice(&meta->last))))
+		goto out;
+	if (below && (err = cellkey_row_prefix(&f->from, buf_slice(&meta->begin))))
+		goto out;
+	if (beyond && (err = cellkey_row_prefix(&f->to, buf_slice(&meta->end))))
+		goto out;
+	path = tablet_file_path(env->data_dir, meta->table, meta->incarnation, meta->number);
+	if (!path) {
+		err = -ENOMEM;
+		goto out;
+	}
+	err = sst_new(env->cache, path, in_memory, &f->sst);
+	if (err)
+		goto out;
+	sst_expect_bytes(f->sst, meta->bytes);
+	*out = f;
+	f = NULL;
+out:
+	free(path);
+	if (f)
+		vfile_free(f);
+	return err;
+}
+
+struct vfile *vfile_get(struct vfile *f)
+{
+	f->refs++;
+	return f;
+}
+
+void vfile_put(struct vfile *f)
+{
+	if (f && --f->refs == 0)
+		vfile_free(f);
+}
+
+int file_set_add(struct file_set *s, struct vfile *f)
+{
+	struct vfile **v = reallocarray(s->v, s->n + 1u, sizeof(struct vfile *));
+
+	if (!v)
+		return -ENOMEM;
+	s->v = v;
+	v[s->n++] = vfile_get(f);
+	return 0;
+}
+
+bool file_set_has(const struct file_set *s, const struct vfile *f)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->v[i] == f)
+			return true;
+	return false;
+}
+
+void file_set_put(struct file_set *s, bool doom)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		if (doom && s->v[i]->owned)
+			sst_doom(s->v[i]->sst);
+		vfile_put(s->v[i]);
+	}
+	free(s->v);
+	*s = (struct file_set){0};
+}
+
+struct view *view_new(unsigned files)
+{
+	struct view *v = calloc(1, sizeof *v + files * sizeof v->files[0]);
+
+	if (!v)
+		return NULL;
+	v->refs = 1;
+	v->file_cap = files;
+	return v;
+}
+
+struct view *view_change(const struct view *v, const struct file_set *without, const struct file_set *with)
+{
+	struct view *n = view_new(v->file_count + with->n);
+
+	for (unsigned i = 0; n && i < v->file_count; i++)
+		if (!file_set_has(without, v->files[i]))
+			view_add_file(n, v->files[i]);
+	for (unsigned i = 0; n && i < with->n; i++)
+		view_add_file(n, with->v[i]);
+	return n;
+}
+
+void view_take_mems(struct view *n, const struct view *v, struct vmem *const *without, unsigned count)
+{
+	for (unsigned i = 0; i < v->mem_count; i++) {
+		unsigned k = 0;
+
+		while (k < count && without[k] != v->mems[i])
+			k++;
+		if (k == count)
+			n->mems[n->mem_count++] = vmem_get(v->mems[i]);
+	}
+}
+
+struct view *view_get(struct view *v)
+{
+	v->refs++;
+	return v;
+}
+
+void view_put(struct view *v)
+{
+	if (!v || --v->refs)
+		return;
+	for (unsigned i = 0; i < v->mem_count; i++) {
+		vmem_put(v->mems[i]);
+		mem_usage_free(v->parts[i]);
+	}
+	for (unsigned i = 0; i < v->file_count; i++)
+		vfile_put(v->files[i]);
+	free(v);
+}
+
+void view_add_file(struct view *v, struct vfile *f)
+{
+	unsigned at = v->file_count++;
+
+	v->mixed |= at > 0 && v->files[0]->meta.group != f->meta.group;
+	for (; at > 0 && v->files[at - 1]->meta.seq_max < f->meta.seq_max; at--)
+		v->files[at] = v->files[at - 1];
+	v->files[at] = vfile_get(f);
+}
+
+int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *passed, struct iter **out)
+{
+	struct iter *it, *clipped;
+	struct slice to = f->to.n ? buf_slice(&f->to) : slice_of(NULL, 0);
+	int err = make(f->sst, &it);
+
+	if (!err && passed)
+		err = past_iter_new(it, f->sst, passed, &it);
+	if (err)
+		return err;
+	if (!f->clip) {
+		*out = it;
+		return 0;
+	}
+	err = clip_iter_new(it, buf_slice(&f->from), to, &clipped);
+	if (!err)
+		*out = clipped;
+	return err;
+}
+
+bool vfile_empty(const struct vfile *f)
+{
+	return slice_cmp(buf_slice(&f->first), buf_slice(&f->after)) >= 0;
+}
+
+bool vfile_left_out(const struct vfile *f)
+{
+	uint64_t until = atomic_load(&f->left_out_us);
+
+	return until && (until == UINT64_MAX || monotonic_us() < until);
+}
+
+static bool file_overlaps(const struct vfile *f, struct slice from, struct slice to)
+{
+	return !vfile_empty(f) && slice_cmp(buf_slice(&f->after), from) > 0 && (!to.n || slice_cmp(buf_slice(&f->first), to) < 0);
+}
+
+int view_iter(struct view *v, const uint16_t *families, unsigned family_count, struct slice from, struct slice to,
+	struct slice row_probe, int *passed, struct iter **out)
+{
+	struct iter **kids = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
+	unsigned n = 0;
+	int err = 0;
+
+	if (!kids)
+		return -ENOMEM;
+	for (unsigned i = 0; i < v->mem_count && !err; i++) {
+		if (!memtable_count(v->mems[i]->m)) /* nothing of what the caller's sequence covers */
+			continue;
+		err = memtable_iter_new(v->mems[i]->m, &kids[n]);
+		n += !err;
+	}
+	for (unsigned i = 0; i < v->file_count && !err; i++) {
+		struct vfile *f = v->files[i];
+
+		if (!file_overlaps(f, from, to) || (v->mixed && !vfile_concerns(f, families, family_count)))
+			continue;
+		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
+			continue;
+		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, passed, &kids[n]);
+		n += !err;
+		if (passed && (err == -EBADMSG || err == -EIO || err == -ENOENT)) {
+			*passed = err == -ENOENT ? -EBADMSG : err; /* none of the file can be read */
+			err = 0;
+		}
+	}
+	if (err) {
+		while (n)
+			iter_free(kids[--n]);
+	} else {
+		err = merge_iter_new(kids, n, out);
+	}
+	free(kids);
+	return err;
+}
