@@ -5,9 +5,9 @@
 #include "fs/fs.h"
 
 #include "fs/cache.h"
-#include "fs/control.h"
-#include "fs/dir.h"
-#include "fs/dirtime.h"
+#include "fs/node/control.h"
+#include "fs/node/dir.h"
+#include "fs/node/dirtime.h"
 
 #include <errno.h>
 #include <time.h>

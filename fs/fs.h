@@ -16,7 +16,7 @@
 #include "engine/base/bytes.h"
 #include "engine/base/mutex.h"
 #include "engine/tabletfs.h"
-#include "fs/node.h"
+#include "fs/node/node.h"
 
 #include <fuse3/fuse_lowlevel.h>
 #include <stdatomic.h>

@@ -2,11 +2,17 @@
 # The FUSE daemon.  tabletfs-model is the same over the in-memory reference
 # model: it shows that fs/ knows nothing but tabletfs.h, and runs mount tests
 # without a store.
-fs_sources = %D%/main.c %D%/mountpoint.c %D%/mountpoint.h %D%/session.c %D%/session.h %D%/fs.c %D%/fs.h %D%/name.c %D%/name.h %D%/node.c %D%/node.h %D%/adopt.c %D%/adopt.h %D%/slab.c %D%/slab.h \
-	%D%/stage.c %D%/stage.h %D%/writer.c %D%/writer.h %D%/cell.c %D%/cell.h %D%/file.c %D%/file.h %D%/file_open.c %D%/handle.c %D%/share.c %D%/share.h %D%/dirtime.c %D%/dirtime.h %D%/file_change.c %D%/filex.c %D%/follow.c \
-	%D%/scratch.c %D%/scratch.h %D%/tree.c %D%/tree.h %D%/tree_ops.c %D%/rename.c %D%/list.c %D%/made.c %D%/made.h %D%/dir.c %D%/dir.h \
-	%D%/control.c %D%/control.h %D%/rendered.c %D%/rendered.h %D%/admin.c %D%/admin.h %D%/notify.c %D%/notify.h %D%/reply.c %D%/reply.h \
-	%D%/loop.c %D%/loop.h %D%/cache.c %D%/cache.h %D%/xattr.c %D%/xattr.h
+fs_sources = %D%/cache.c %D%/cache.h %D%/fs.c %D%/fs.h %D%/loop.c %D%/loop.h %D%/main.c %D%/mountpoint.c \
+	%D%/mountpoint.h %D%/name.c %D%/name.h %D%/notify.c %D%/notify.h %D%/reply.c %D%/reply.h \
+	%D%/session.c %D%/session.h %D%/xattr.c %D%/xattr.h \
+	%D%/node/admin.c %D%/node/admin.h %D%/node/adopt.c %D%/node/adopt.h %D%/node/control.c \
+	%D%/node/control.h %D%/node/dir.c %D%/node/dir.h %D%/node/dirtime.c %D%/node/dirtime.h \
+	%D%/node/list.c %D%/node/made.c %D%/node/made.h %D%/node/node.c %D%/node/node.h %D%/node/rename.c \
+	%D%/node/rendered.c %D%/node/rendered.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/slab.c \
+	%D%/node/slab.h %D%/node/tree.c %D%/node/tree.h %D%/node/tree_ops.c \
+	%D%/file/cell.c %D%/file/cell.h %D%/file/file.c %D%/file/file.h %D%/file/file_change.c \
+	%D%/file/file_open.c %D%/file/filex.c %D%/file/follow.c %D%/file/handle.c %D%/file/share.c \
+	%D%/file/share.h %D%/file/stage.c %D%/file/stage.h %D%/file/writer.c %D%/file/writer.h
 
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)

@@ -15,12 +15,12 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "fs/file.h"
+#include "fs/file/file.h"
 #include "fs/fs.h"
 #include "fs/mountpoint.h"
-#include "fs/scratch.h"
+#include "fs/node/scratch.h"
 #include "fs/session.h"
-#include "fs/stage.h"
+#include "fs/file/stage.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "fs/reply.h"
 
 #include "engine/base/msg.h"
-#include "fs/control.h"
+#include "fs/node/control.h"
 #include "fs/name.h"
 
 #include <errno.h>

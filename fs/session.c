@@ -12,12 +12,12 @@
 #include "fs/session.h"
 
 #include "engine/base/msg.h"
-#include "fs/dir.h"
-#include "fs/file.h"
+#include "fs/node/dir.h"
+#include "fs/file/file.h"
 #include "fs/loop.h"
 #include "fs/notify.h"
 #include "fs/reply.h"
-#include "fs/tree.h"
+#include "fs/node/tree.h"
 #include "fs/xattr.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
  */
 #include "fs/xattr.h"
 
-#include "fs/cell.h"
+#include "fs/file/cell.h"
 #include "fs/reply.h"
 
 #include <errno.h>

@@ -116,7 +116,7 @@ sub check_schema_keys {
 	my @keys = $code =~ /\{"(\w+)", (?:STRING|INTEGER|BOOLEAN)/g;
 	my @bad = ('engine/schema/text.c: no key was found') x !@keys;
 	my @files = map { /"([^"]+)"/g } $control =~ /^static const char \*const \w+\[\] = \{(".*?), NULL\};/mg;
-	push @bad, 'fs/control.c: no setting was found' unless @files;
+	push @bad, 'fs/node/control.c: no setting was found' unless @files;
 	for my $k (@keys) {
 		push @bad, "$k: a key of schemas, not in tabletfs(7)" unless $page =~ /^\.It Va (?:.* , )?\Q$k\E\b/m;
 	}
@@ -266,12 +266,12 @@ check('completion of tabletctl', \&check_completion, [$tabletctl, slurp('complet
 check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/options.c'), $page{'tabletfs.conf.5'}],
 	[0, qr/\{"log_level"/m, '{"loglevel"'], [1, qr/^\.It Va memtable .*\n/m, ''], [1, qr/default 256M/m, 'default 255M']);
 check('keys of schemas and control files', \&check_schema_keys,
-	[slurp('engine/schema/text.c'), slurp('fs/control.c'), $page{'tabletfs.7'}],
+	[slurp('engine/schema/text.c'), slurp('fs/node/control.c'), $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
-check('metrics', \&check_metrics, [join('', map { slurp($_) } qw(engine/server/status.c engine/server/traffic.c engine/client/store.c fs/admin.c)), $page{'tabletfs.7'}],
+check('metrics', \&check_metrics, [join('', map { slurp($_) } qw(engine/server/status.c engine/server/traffic.c engine/client/store.c fs/node/admin.c)), $page{'tabletfs.7'}],
 	[0, qr/ADD\("ballast"/m, 'ADD("ballast_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables known", s->known_count, true/m, '"tables known", s->known_count, false']);
-check('lines of status', \&check_status, [join('', map { slurp($_) } qw(engine/server/status.c fs/admin.c)), $page{'tabletfs.7'}],
+check('lines of status', \&check_status, [join('', map { slurp($_) } qw(engine/server/status.c fs/node/admin.c)), $page{'tabletfs.7'}],
 	[0, qr/"attention    /m, '"remarks    '], [1, qr/^\.It Cm mount$/m, '.It Cm mounts']);
 check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ ne 'fs/mountpoint.c' } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c")), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);

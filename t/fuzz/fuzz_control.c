@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines written to .ctl and /.tabletfs/ctl, from any bytes.  The first byte
- * chooses the file, and what fails.  fs/admin.c is given a store of our own
+ * chooses the file, and what fails.  fs/node/admin.c is given a store of our own
  * here, which notes what it is asked for; that must be what a second reading
  * of the text, written the plainest way, comes to: each verb in its turn, up
  * to the first line that is none or that fails.
  */
 #include "engine/base/msg.h"
-#include "fs/admin.h"
-#include "fs/made.h"
+#include "fs/node/admin.h"
+#include "fs/node/made.h"
 #include "fs/name.h"
 #include "fs/reply.h"
-#include "fs/stage.h"
+#include "fs/file/stage.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * fs/stage: random writes, cuts and extensions against a plain byte array,
  * in memory and spilled; spans cover exactly what was written.
  */
-#include "fs/stage.h"
+#include "fs/file/stage.h"
 
 #include "engine/tabletfs.h"
 

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table has up to two views in the tree (itself and .latest), so a cell can
+ * be known to the kernel below two families.  Whatever changes one is noted
+ * for both.
+ *
+ * Timeouts: what the kernel is told of a version holds until this daemon says
+ * otherwise, except in families whose rules can hide a version without this
+ * daemon naming it: there it holds not at all (rules that count versions) or
+ * until the cell expires (rules of age).
+ */
+#include "fs/file/cell.h"
+
+#include "fs/node/control.h"
+#include "fs/file/file.h"
+#include "fs/name.h"
+#include "fs/file/share.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void cell_place_at(struct node *family_node, struct slice qualifier, bool version, int64_t ts, struct cell_place *out)
+{
+	out->family_node = family_node;
+	out->table = node_store_table(family_node);
+	out->row = bytes_of(node_key(family_node->parent));
+	out->family = node_name(family_node);
+	out->qualifier = bytes_of(qualifier);
+	out->ts = version ? tfs_at(ts) : TFS_AUTO;
+}
+
+void cell_place_of(struct node *cell, struct cell_place *out)
+{
+	cell_place_at(cell->parent, node_key(cell), cell->kind == NODE_VERSION, cell->ts, out);
+}
+
+void family_info_from(const struct tfs_family *f, struct family_info *out)
+{
+	out->mode = f->mode & 0777;
+	out->uid = f->uid;
+	out->gid = f->gid;
+	out->counter = f->type == TFS_TYPE_COUNTER;
+	out->counted_versions = f->gc && strstr(f->gc, "maxversions") != NULL;
+	out->max_age_us = f->max_age_us;
+}
+
+int family_info_get(struct node *family_node, struct family_info *out)
+{
+	const struct tfs_schema *s;
+	const struct tfs_family *f;
+	int r;
+
+	r = tfs_schema_get(node_store_table(family_node), &s);
+	if (r)
+		return r;
+	f = tfs_schema_family(s, node_name(family_node));
+	if (f)
+		family_info_from(f, out);
+	tfs_schema_put(s);
+	return f ? 0 : -ENOENT;
+}
+
+int cell_stat(const struct cell_place *p, struct tfs_info *info)
+{
+	return tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, info);
+}
+
+int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info)
+{
+	struct tfs_info local;
+
+	return tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info ? info : &local);
+}
+
+void stat_time(struct timespec *t, int64_t us)
+{
+	int64_t sec = us / 1000000, rest = us % 1000000;
+
+	if (rest < 0) {
+		rest += 1000000;
+		sec--;
+	}
+	t->tv_sec = (time_t)sec;
+	t->tv_nsec = (long)rest * 1000;
+}
+
+void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, int64_t commit_us, uint64_t size, struct stat *st)
+{
+	memset(st, 0, sizeof(*st));
+	st->st_ino = n->ino;
+	st->st_mode = S_IFREG | f->mode;
+	st->st_nlink = 1;
+	st->st_uid = f->uid;
+	st->st_gid = f->gid;
+	st->st_size = (off_t)size;
+	st->st_blksize = 4096;
+	st->st_blocks = (blkcnt_t)((size + 511) / 512);
+	stat_time(&st->st_mtim, ts);
+	st->st_atim = st->st_mtim;
+	stat_time(&st->st_ctim, commit_us);
+}
+
+double version_timeout(const struct family_info *f, int64_t expires_us)
+{
+	int64_t left;
+
+	if (f->counted_versions)
+		return 0;
+	if (expires_us == INT64_MAX)
+		return FS_FOREVER;
+	left = expires_us - fs_now_us();
+	if (left <= 0)
+		return 0;
+	return left > (int64_t)FS_FOREVER * 1000000 ? FS_FOREVER : (double)left / 1e6;
+}
+
+/* What is known of a family's place in the table's other view; each NULL where it is not. */
+struct other_view {
+	struct node *view, *row, *family;
+};
+
+static struct other_view other_view_locked(const struct node *family_node)
+{
+	struct node *row = family_node->parent, *view = row->parent;
+	struct other_view o = {0};
+
+	o.view = view->kind == NODE_LATEST ? view->parent : node_find_locked(view, NODE_LATEST, slice_of(NULL, 0), 0);
+	if (o.view)
+		o.row = node_find_locked(o.view, NODE_ROW, node_key(row), 0);
+	if (o.row)
+		o.family = node_find_locked(o.row, NODE_FAMILY, node_key(family_node), 0);
+	return o;
+}
+
+struct node *family_twin(struct node *family_node)
+{
+	struct node *twin;
+
+	mutex_lock(tree_mutex());
+	twin = other_view_locked(family_node).family;
+	if (twin)
+		twin->refs++;
+	mutex_unlock(tree_mutex());
+	return twin;
+}
+
+static bool lies_in_latest(const struct node *family_node)
+{
+	return family_node->parent->parent->kind == NODE_LATEST;
+}
+
+struct node *family_home(struct node *family_node, bool make)
+{
+	struct node *(*step)(struct node *, enum node_kind, struct slice, int64_t) = make ? node_get : node_find;
+	struct node *row, *home;
+
+	if (!lies_in_latest(family_node)) {
+		node_hold(family_node);
+		return family_node;
+	}
+	row = step(node_table(family_node), NODE_ROW, node_key(family_node->parent), 0);
+	home = row ? step(row, NODE_FAMILY, node_key(family_node), 0) : NULL;
+	node_put(row);
+	return home;
+}
+
+struct node *cell_home(struct node *cell, bool make)
+{
+	struct node *family, *home;
+
+	/* One that has gone is its own: those that are found belong to a later life. */
+	if (cell->kind != NODE_PLAIN || !node_lives(cell)) {
+		node_hold(cell);
+		return cell;
+	}
+	family = family_home(cell->parent, make);
+	if (!family)
+		return NULL;
+	home = make ? node_get(family, NODE_PLAIN, node_key(cell), 0) : node_find(family, NODE_PLAIN, node_key(cell), 0);
+	node_put(family);
+	return home;
+}
+
+struct node *cell_home_find(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
+{
+	struct node *family = family_home(family_node, false), *home = family ? node_find(family, kind, qualifier, ts) : NULL;
+
+	node_put(family);
+	return home;
+}
+
+/* Listings of a directory and of the parts of split names below it. */
+static void listings_locked(struct changes *c, struct node *dir, enum node_kind part_kind, struct slice path)
+{
+	changes_listing_locked(c, dir);
+	for (size_t i = 1; i < path.n; i++) {
+		struct node *part;
+
+		if (path.p[i] != '/')
+			continue;
+		part = node_find_locked(dir, part_kind, slice_of(path.p, i), 0);
+		if (part)
+			changes_listing_locked(c, part);
+	}
+}
+
+static void above_locked(struct changes *c, struct node *family_node)
+{
+	struct node *row = family_node->parent;
+
+	changes_listing_locked(c, row);
+	changes_listing_locked(c, row->parent);
+	if (row->key_n > NAME_LONGEST / 3) {
+		struct buf path = {0};
+
+		if (name_encode(NAME_ROW, node_key(row), 0, &path) == 0)
+			listings_locked(c, row->parent, NODE_ROW_PART, buf_slice(&path));
+		buf_fini(&path);
+	}
+}
+
+/* The directory that holds the last component of path below dir, counted, or NULL; *name is that component. */
+static struct node *holder(struct node *dir, enum node_kind part_kind, struct slice path, struct slice *name)
+{
+	const uint8_t *slash = memrchr(path.p, '/', path.n);
+	size_t n = slash ? (size_t)(slash - path.p) : 0;
+
+	*name = slash ? slice_of(slash + 1, path.n - n - 1) : path;
+	if (!slash) {
+		node_hold(dir);
+		return dir;
+	}
+	return node_find(dir, part_kind, slice_of(path.p, n), 0);
+}
+
+static void changed_in_view(
+	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone, const struct node *not_self)
+{
+	bool latest = node_is_latest(family_node), entry = false;
+	struct buf path = {0};
+	struct node *n;
+
+	if (name_encode(latest ? NAME_NEWEST : NAME_VERSION, qualifier, ts, &path))
+		goto out;
+	mutex_lock(tree_mutex());
+	above_locked(c, family_node);
+	n = node_find_locked(family_node, NODE_PLAIN, qualifier, 0);
+	if (n) {
+		share_changed_locked(n);
+		if (n->flags & NODE_PAGED)
+			changes_inode_locked(c, n);
+	}
+	listings_locked(c, family_node, NODE_CELL_PART, buf_slice(&path));
+	if (!latest) {
+		n = node_find_locked(family_node, NODE_VERSION, qualifier, ts);
+		if (n) {
+			n->epoch = 0;
+			if (n != not_self)
+				changes_inode_locked(c, n);
+			/* What was renamed to it while open has pages of its own. */
+			for (struct filex *x = n->file ? n->file->followers : NULL; x; x = x->next_follower)
+				changes_inode_locked(c, x->node);
+			entry = gone && n->lookups > 0;
+		}
+	}
+	mutex_unlock(tree_mutex());
+	if (entry) {
+		struct slice name;
+
+		n = holder(family_node, NODE_CELL_PART, buf_slice(&path), &name);
+		if (n)
+			changes_entry(c, n, name);
+		node_put(n);
+	}
+out:
+	buf_fini(&path);
+}
+
+void cell_changed(
+	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone, const struct node *not_self)
+{
+	struct node *twin = family_twin(family_node);
+
+	atomic_fetch_add(&fs.changes, 1);
+	changed_in_view(c, family_node, qualifier, ts, gone, not_self);
+	if (twin)
+		changed_in_view(c, twin, qualifier, ts, gone, not_self);
+	else {
+		/* The other view may know the row or the table's listing without knowing the family. */
+		struct other_view o;
+
+		mutex_lock(tree_mutex());
+		o = other_view_locked(family_node);
+		if (o.view)
+			changes_listing_locked(c, o.view);
+		if (o.row)
+			changes_listing_locked(c, o.row);
+		mutex_unlock(tree_mutex());
+	}
+	node_put(twin);
+}
+
+void versions_fini(struct versions *v)
+{
+	free(v->ts);
+	*v = (struct versions){0};
+}
+
+static int versions_add(struct versions *v, int64_t ts)
+{
+	if (v->n == v->cap) {
+		size_t cap = v->cap ? v->cap * 2 : 8;
+		int64_t *more = realloc(v->ts, cap * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		v->ts = more;
+		v->cap = cap;
+	}
+	v->ts[v->n++] = ts;
+	return 0;
+}
+
+int column_versions(struct node *family_node, struct slice qualifier, struct versions *out)
+{
+	const char *family = node_name(family_node);
+	struct tfs_scan_spec spec = {
+		.what = TFS_SCAN_KEYS,
+		.row_from = bytes_of(node_key(family_node->parent)),
+		.one_row = true,
+		.families = &family,
+		.family_count = 1,
+	};
+	struct versions v = {0};
+	struct buf after = {0};
+	struct tfs_scan *scan = NULL;
+	struct tfs_cell cell;
+	int r;
+
+	r = buf_append_slice(&after, qualifier);
+	if (r == 0)
+		r = buf_u8(&after, 0);
+	if (r)
+		goto out;
+	spec.qualifier_from = bytes_of(qualifier);
+	spec.qualifier_to = bytes_of(buf_slice(&after));
+	for (;;) {
+		r = tfs_scan_new(node_store_table(family_node), &spec, &scan);
+		if (r)
+			goto out;
+		while ((r = tfs_scan_next(scan, &cell)) > 0) {
+			r = versions_add(&v, cell.ts);
+			if (r)
+				break;
+		}
+		tfs_scan_free(scan);
+		if (r != -EBADMSG && r != -EIO)
+			break;
+		if (spec.past_damage) {
+			r = 0; /* the end, then; nobody has what cannot be read */
+			break;
+		}
+		versions_fini(&v);
+		spec.past_damage = true;
+	}
+out:
+	buf_fini(&after);
+	if (r)
+		versions_fini(&v);
+	else
+		*out = v;
+	return r;
+}
+
+void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool gone)
+{
+	for (size_t i = 0; i < v->n; i++)
+		cell_changed(c, family_node, qualifier, v->ts[i], gone, NULL);
+}

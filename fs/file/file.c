@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The FUSE calls on descriptors that are open.
+ *
+ * Plain names: direct I/O; a reader's bytes are loaded at open and again after
+ * the end of the file, a writer's are staged per descriptor.  A private mapping is filled from
+ * them as well; but all mappings of a file share its pages, so while several
+ * versions are open, pages are those of the newest.  Versions: cached by the kernel;
+ * reads go to the store, stores in place are staged per node and committed
+ * before anything is read again.  Scratch: its image is the file.  Control
+ * files: a rendering at open; what is written is applied at flush, or at once
+ * where one line is a whole setting, so that even a shell sees the refusal.
+ */
+#include "fs/file/file.h"
+
+#include "engine/base/msg.h"
+#include "fs/cache.h"
+#include "fs/node/control.h"
+#include "fs/name.h"
+#include "fs/reply.h"
+#include "fs/file/share.h"
+#include "fs/node/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+static struct handle *handle_of(const struct fuse_file_info *fi)
+{
+	return fi ? (struct handle *)(uintptr_t)fi->fh : NULL;
+}
+
+/* One that only writes has loaded nothing: as long as it has written nothing either, the end is that of what others have committed. */
+static void renew_end(struct handle *h)
+{
+	struct filex *x = h->x;
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info;
+	bool behind;
+
+	mutex_lock(&x->lock);
+	behind = h->seen != x->commits && !h->w.whole && !h->w.loaded && !writer_pending(&h->w) && node_lives(h->target);
+	mutex_unlock(&x->lock);
+	if (!behind)
+		return;
+	cell_place_of(h->target, &p);
+	if (family_info_get(p.family_node, &f) || cell_stat(&p, &info))
+		return;
+	mutex_lock(&x->lock);
+	if (!writer_pending(&h->w))
+		h->w.base_size = info.size;
+	mutex_unlock(&x->lock);
+}
+
+uint64_t ofile_end(const struct fuse_file_info *fi)
+{
+	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
+	struct filex *x = h->x;
+	uint64_t end;
+	uint8_t none;
+	size_t got;
+
+	if (h->w.shares) /* what the others wrote first; if that cannot be had it ends where it did */
+		(void)!share_read(h, 0, &none, 0, &got);
+	else if (h->writable)
+		renew_end(h);
+	else if (h->ended == READER_END)
+		(void)!reader_read(h, false, 0, &none, 1, &got);
+	mutex_lock(&x->lock);
+	end = writer_size(&h->w);
+	mutex_unlock(&x->lock);
+	return end;
+}
+
+/* ---- read ---- */
+
+/* One buffer a thread, freed with it. */
+struct thread_buffer {
+	size_t bytes;
+	uint8_t data[];
+};
+static pthread_key_t buffer_key;
+static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
+
+static void make_buffer_key(void)
+{
+	pthread_key_create(&buffer_key, free);
+}
+
+static uint8_t *buffer_of(size_t n)
+{
+	struct thread_buffer *b;
+
+	pthread_once(&buffer_once, make_buffer_key);
+	b = pthread_getspecific(buffer_key);
+	if (!b || n > b->bytes) {
+		struct thread_buffer *more = realloc(b, sizeof(*b) + n);
+
+		if (!more)
+			return NULL;
+		b = more;
+		b->bytes = n;
+		pthread_setspecific(buffer_key, b);
+	}
+	return b->data;
+}
+
+static void mark_paged(struct node *n)
+{
+	mutex_lock(tree_mutex());
+	n->flags |= NODE_PAGED;
+	mutex_unlock(tree_mutex());
+}
+
+/* Under the row's lock nothing is renamed. */
+static int commit_version_locked(struct node *n, bool last, struct changes *c)
+{
+	struct filex *x = version_lock(n);
+	int r;
+
+	if (!x)
+		return 0;
+	r = writer_commit(&x->w, x->node, last, x, c);
+	version_unlock(x);
+	return r;
+}
+
+/* Stores in place are committed before anything is read again, or made durable. */
+static int commit_version(struct node *n)
+{
+	struct mutex *row = ofile_row_lock(n);
+	struct filex *x = version_find(n);
+	struct changes c = {0};
+	bool pending;
+	int r;
+
+	if (!x)
+		return 0;
+	mutex_lock(&x->lock);
+	pending = writer_pending(&x->w);
+	mutex_unlock(&x->lock);
+	filex_put(x);
+	if (!pending)
+		return 0;
+	mutex_lock(row);
+	r = commit_version_locked(n, true, &c);
+	mutex_unlock(row);
+	changes_send(&c);
+	return r;
+}
+
+/* -ENOENT: it has gone, and nobody keeps it. */
+static int read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	struct filex *x = version_find(n);
+	struct node *at = x ? x->node : n;
+	struct cell_place p;
+	struct family_info f;
+	int r = -ENOENT;
+
+	if (x) {
+		mutex_lock(&x->lock);
+		if (x->w.dead && !node_lives(at))
+			r = writer_read(&x->w, offset, buf, size, got);
+		mutex_unlock(&x->lock);
+	}
+	if (r == -ENOENT && node_lives(at)) {
+		cell_place_of(at, &p);
+		r = family_info_get(p.family_node, &f);
+		if (r == 0)
+			r = cell_read(&p, offset, buf, size, got, NULL);
+	}
+	filex_put(x);
+	return r;
+}
+
+static int read_version(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	struct mutex *row = ofile_row_lock(n);
+	int r;
+
+	mark_paged(n);
+	r = commit_version(n);
+	if (r == 0)
+		r = read_once(n, offset, buf, size, got);
+	if (r == -ENOENT) {
+		/* Who is removing or renaming it just now keeps it for those who have it open; that is done then. */
+		mutex_lock(row);
+		mutex_unlock(row);
+		r = read_once(n, offset, buf, size, got);
+	}
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+static int read_without_handle(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	if (n->kind == NODE_SETTING || n->kind == NODE_SCHEMA)
+		return control_read(n, offset, buf, size, got);
+	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= CACHE_VALUE_MAX) {
+		mark_paged(n);
+		if (cache_take(n, buf, got))
+			return 0;
+	}
+	return read_version(n, offset, buf, size, got);
+}
+
+/* Pages of a plain name, for a private mapping: are others open that would have others? */
+static bool pages_are_shared(struct handle *h)
+{
+	bool shared = false;
+
+	mutex_lock(&h->x->lock);
+	if (h->target == h->x->node && node_lives(h->target))
+		for (struct handle *g = h->x->handles; g && !shared; g = g->next)
+			shared = g != h && g->readable && (g->w.shares || g->w.base_ts != h->w.base_ts);
+	mutex_unlock(&h->x->lock);
+	return shared;
+}
+
+static int read_newest(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	struct cell_place p;
+	struct family_info f;
+	int r;
+
+	mark_paged(n);
+	cell_place_of(n, &p);
+	r = family_info_get(p.family_node, &f);
+	return r ? r : cell_read(&p, offset, buf, size, got, NULL);
+}
+
+void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	struct node *n = node_of(ino);
+	struct handle *h = handle_of(fi);
+	uint8_t *buf = buffer_of(size);
+	size_t got = 0;
+	int r;
+
+	if (!buf) {
+		reply_err(req, -ENOMEM);
+		return;
+	}
+	if (!h) {
+		r = read_without_handle(n, (uint64_t)offset, buf, size, &got);
+	} else {
+		struct filex *x = h->x;
+
+		n = h->node;
+		if (n->kind == NODE_VERSION) {
+			r = read_version(n, (uint64_t)offset, buf, size, &got);
+		} else if (h->w.shares) {
+			r = share_read(h, (uint64_t)offset, buf, size, &got);
+		} else if (n->kind == NODE_PLAIN && !h->writable) {
+			r = -ENOENT;
+			if (!fi->lock_owner && pages_are_shared(h)) /* read(2) says who reads */
+				r = read_newest(n, (uint64_t)offset, buf, size, &got);
+			if (r == -ENOENT)
+				r = reader_read(h, !fi->lock_owner, (uint64_t)offset, buf, size, &got);
+		} else {
+			mutex_lock(&x->lock);
+			if (control_is_log(n) && !h->writable)
+				r = control_read_log(h, (uint64_t)offset, buf, size, &got);
+			else
+				r = writer_read(n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w, (uint64_t)offset, buf, size, &got);
+			mutex_unlock(&x->lock);
+		}
+	}
+	if (r)
+		reply_err(req, refuse_store(r, n, NULL, "cannot be read"));
+	else
+		fuse_reply_buf(req, (const char *)buf, got);
+}
+
+/* ---- write ---- */
+
+/* The text that a plain name of a counter has so far must be able to become a number. */
+static int counter_check(struct node *n, struct writer *w)
+{
+	struct family_info f;
+	struct slice text;
+	int r;
+
+	if (!w->whole || w->image.size > 64 || n->parent->kind != NODE_FAMILY)
+		return 0;
+	r = family_info_get(n->parent, &f);
+	if (r || !f.counter)
+		return r;
+	r = stage_bytes(&w->image, &text);
+	if (r || counter_prefix(text))
+		return r;
+	w->error = -EINVAL;
+	return refuse(-EINVAL, n, NULL, "a counter is written as one decimal number");
+}
+
+static int write_version(struct node *n, uint64_t offset, const uint8_t *p, size_t size)
+{
+	struct filex *x = version_lock(n);
+	int r = writer_write(&x->w, offset, p, size, false);
+
+	version_unlock(x);
+	return r;
+}
+
+static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size_t size, int flags, struct changes *c)
+{
+	struct node *n = h->node;
+	struct filex *x = h->x;
+	bool append = (flags & O_APPEND) != 0;
+	int r = 0;
+
+	if (n->kind == NODE_VERSION)
+		return h->w.dead ? 0 : write_version(n, offset, p, size);
+	mutex_lock(&x->lock);
+	filex_wait(x, n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w);
+	switch (file_kind(n)) {
+	case FILE_PLAIN:
+		r = writer_write(&h->w, offset, p, size, append);
+		if (r == 0)
+			r = counter_check(h->target, &h->w);
+		break;
+	case FILE_SCRATCH:
+		r = writer_write(&x->w, offset, p, size, append);
+		x->mtime_us = fs_now_us();
+		x->w.time_set = false;
+		break;
+	case FILE_SETTING:
+		/* Lines before this one have been applied and are gone. */
+		if (h->w.image.size == 0)
+			h->w.origin = offset;
+		if (offset < h->w.origin) {
+			r = refuse(-EINVAL, n, NULL, "written out of order");
+			break;
+		}
+		r = writer_write(&h->w, offset - h->w.origin, p, size, append);
+		if (r == 0)
+			r = control_written(n, &h->w, offset + size, c);
+		break;
+	case FILE_SCHEMA:
+		r = writer_write(&h->w, offset, p, size, append);
+		if (r == 0)
+			r = control_written(n, &h->w, offset + size, c);
+		break;
+	case FILE_NONE:
+	case FILE_VERSION:
+		r = -EISDIR;
+		break;
+	}
+	mutex_unlock(&x->lock);
+	return r;
+}
+
+void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t offset, struct fuse_file_info *fi)
+{
+	struct handle *h = handle_of(fi);
+	size_t size = fuse_buf_size(in);
+	struct fuse_bufvec whole = FUSE_BUFVEC_INIT(size);
+	struct changes c = {0};
+	const uint8_t *p;
+	int r;
+
+	(void)ino;
+	if (!h) {
+		reply_err(req, -EBADF);
+		return;
+	}
+	if (in->count == 1 && in->idx == 0 && in->off == 0 && !(in->buf[0].flags & FUSE_BUF_IS_FD)) {
+		p = in->buf[0].mem;
+	} else {
+		ssize_t n;
+
+		p = whole.buf[0].mem = buffer_of(size);
+		n = p ? fuse_buf_copy(&whole, in, 0) : -ENOMEM;
+		if (n < 0) {
+			reply_err(req, (int)n);
+			return;
+		}
+		size = (size_t)n;
+	}
+	h->pid = fuse_req_ctx(req)->pid;
+	r = write_bytes(h, (uint64_t)offset, p, size, fi->flags, &c);
+	if (r == -EFBIG && (file_kind(h->node) == FILE_SCHEMA || file_kind(h->node) == FILE_SETTING))
+		refuse(r, h->node, NULL, "more than 1 MiB; nothing of it is applied");
+	else if (r == -EFBIG)
+		refuse(r, h->node, NULL, "a value is at most 64 MiB; nothing of it is stored");
+	else if (r != -EINVAL)
+		refuse_store(r, h->node, NULL, "the write was not taken");
+	if (r)
+		changes_reply_err(&c, req, r);
+	else
+		changes_reply_write(&c, req, size);
+}
+
+/* ---- flush, fsync, release ---- */
+
+/* What was scratch, and was renamed while open, is a descriptor of its target. */
+static int commit_scratch(struct filex *x, struct changes *c)
+{
+	struct node *forward;
+	struct mutex *row;
+	int r = 0;
+
+	mutex_lock(&x->lock);
+	forward = x->forward;
+	if (forward)
+		node_hold(forward);
+	mutex_unlock(&x->lock);
+	if (!forward)
+		return 0;
+	row = ofile_row_lock(forward);
+	if (row)
+		mutex_lock(row);
+	mutex_lock(&x->lock);
+	if (x->forward && x->forward->kind == NODE_SCHEMA)
+		r = control_commit_scratch(x, c);
+	else if (x->forward)
+		r = writer_commit(&x->w, x->forward, false, x, c);
+	mutex_unlock(&x->lock);
+	if (row)
+		mutex_unlock(row);
+	node_put(forward);
+	return r;
+}
+
+int ofile_commit(struct handle *h, bool last, struct changes *c)
+{
+	struct node *n = h->node;
+	struct filex *x = h->x;
+	struct mutex *row;
+	int r = 0;
+
+	if (!h->writable)
+		return 0;
+	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
+		return control_commit(n, x, &h->w, last, c);
+	if (n->kind == NODE_SCRATCH_FILE)
+		return commit_scratch(x, c);
+	row = ofile_row_lock(n);
+	mutex_lock(row);
+	if (n->kind == NODE_PLAIN) {
+		mutex_lock(&x->lock);
+		r = handle_commit(h, last, c);
+		mutex_unlock(&x->lock);
+	} else if (!h->w.dead) {
+		r = commit_version_locked(n, last, c);
+	}
+	mutex_unlock(row);
+	return r;
+}
+
+void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct handle *h = handle_of(fi);
+	struct changes c = {0};
+	int r;
+
+	(void)ino;
+	r = h ? ofile_commit(h, false, &c) : 0;
+	changes_reply_err(&c, req, r);
+}
+
+void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	struct handle *h = handle_of(fi);
+	struct node *n = h ? h->node : node_of(ino);
+	struct changes c = {0};
+	int r = 0;
+
+	(void)datasync;
+	/* A cell that was only created or truncated is on disk after this too; a version's stores are everybody's. */
+	if (n->kind == NODE_VERSION && !(h && h->writable)) {
+		r = commit_version(n);
+	} else if (h) {
+		r = ofile_commit(h, n->kind == NODE_PLAIN || n->kind == NODE_VERSION, &c);
+	}
+	if (r == 0)
+		r = tfs_sync(fs.store);
+	changes_reply_err(&c, req, r);
+}
+
+void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct handle *h = handle_of(fi);
+	struct changes c = {0};
+	int r = 0;
+
+	if (h) {
+		r = ofile_commit(h, true, &c);
+		handle_free(h);
+	} else if (!fs.no_open && node_of(ino)->kind == NODE_VERSION) {
+		version_leave(node_of(ino));
+	}
+	changes_reply_err(&c, req, r);
+}
+
+void ofile_close_all(void)
+{
+	for (;;) {
+		struct handle *h = handle_any();
+		struct changes c = {0};
+
+		if (!h)
+			return;
+		refuse_begin();
+		(void)!ofile_commit(h, true, &c);
+		changes_fini(&c);
+		handle_free(h);
+	}
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spill files are O_TMPFILE (or created and unlinked at once where the file
+ * system has no O_TMPFILE), sparse, and never synced: they end with the
+ * process, as the contract says, and nothing of them is ever read back after
+ * a crash.  So they are not files of the store and do not pass the engine's
+ * file layer.
+ *
+ * Bytes beyond an image's size are kept zero, in memory and in the file, so
+ * that extending needs no writing.
+ *
+ * There are two shared files, cut into slots: of STAGE_MEMORY for the many
+ * small images (rsync --delay-updates keeps every file of a transfer), of
+ * TFS_VALUE_MAX for those that have grown.  A slot given back is punched out,
+ * so the files hold no more than what is staged.  Where holes cannot be
+ * punched, or all slots are taken, a stage has a file of its own.
+ */
+#include "fs/file/stage.h"
+
+#include "engine/base/mutex.h"
+#include "engine/tabletfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Offsets stay below 1 TiB, which every file system has. */
+#define SPILL_END (UINT64_C(1) << 40)
+
+struct spill {
+	uint64_t slot_bytes;
+	int fd;        /* -1: not made yet */
+	bool useless;  /* the file system punches no holes */
+	uint32_t next; /* the first slot never used */
+	uint32_t *given_back;
+	size_t n, cap;
+};
+
+static _Atomic uint64_t memory_used, memory_spared;
+static char directory[4096];
+static struct mutex spill_lock; /* RANK_FS_NOTIFY: nothing is called under it */
+static pthread_once_t spill_once = PTHREAD_ONCE_INIT;
+static struct spill small = {.slot_bytes = STAGE_MEMORY, .fd = -1}, large = {.slot_bytes = TFS_VALUE_MAX, .fd = -1};
+
+void stage_set_directory(const char *path)
+{
+	snprintf(directory, sizeof(directory), "%s", path);
+}
+
+uint64_t stage_memory_used(void)
+{
+	return atomic_load(&memory_used);
+}
+
+void stage_init(struct stage *s)
+{
+	*s = (struct stage){.fd = -1};
+}
+
+static int open_in(const char *dir)
+{
+	char path[4096 + 32];
+	int fd;
+
+	fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+		return -errno;
+	snprintf(path, sizeof(path), "%s/.spill-XXXXXX", dir);
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	unlink(path);
+	return fd;
+}
+
+static int full_pwrite(int fd, const uint8_t *p, size_t n, uint64_t offset)
+{
+	while (n) {
+		ssize_t w = pwrite(fd, p, n, (off_t)offset);
+
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w <= 0)
+			return w < 0 ? -errno : -EIO;
+		p += w;
+		n -= (size_t)w;
+		offset += (uint64_t)w;
+	}
+	return 0;
+}
+
+static int open_file(void)
+{
+	const char *tmp = getenv("TMPDIR");
+	int fd = -ENOENT;
+
+	if (directory[0])
+		fd = open_in(directory);
+	if (fd < 0 && tmp)
+		fd = open_in(tmp);
+	if (fd < 0)
+		fd = open_in("/tmp");
+	return fd;
+}
+
+/* ---- slots ---- */
+
+static void make_spill_lock(void)
+{
+	mutex_init(&spill_lock, RANK_FS_NOTIFY);
+}
+
+static int punch(int fd, uint64_t at, uint64_t n)
+{
+	int r;
+
+	do {
+		r = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)n);
+	} while (r != 0 && errno == EINTR);
+	return r ? -errno : 0;
+}
+
+static int slot_take_locked(struct spill *sp, uint32_t *slot)
+{
+	if (sp->fd < 0 && !sp->useless) {
+		int fd = open_file();
+
+		if (fd < 0)
+			return fd;
+		if (punch(fd, 0, 4096)) {
+			sp->useless = true;
+			close(fd);
+		} else {
+			sp->fd = fd;
+		}
+	}
+	if (sp->useless)
+		return -EOPNOTSUPP;
+	if (sp->n) {
+		*slot = sp->given_back[--sp->n];
+		return 0;
+	}
+	if (sp->next == SPILL_END / sp->slot_bytes)
+		return -EOPNOTSUPP;
+	if (ftruncate(sp->fd, (off_t)((sp->next + 1) * sp->slot_bytes)) != 0)
+		return -errno;
+	*slot = sp->next++;
+	return 0;
+}
+
+static void slot_give(struct spill *sp, uint32_t slot)
+{
+	/* One that cannot be emptied or noted is not used again: a piece of address space, no more. */
+	if (punch(sp->fd, (uint64_t)slot * sp->slot_bytes, sp->slot_bytes))
+		return;
+	mutex_lock(&spill_lock);
+	if (sp->n == sp->cap) {
+		size_t cap = sp->cap ? sp->cap * 2 : 64;
+		uint32_t *more = realloc(sp->given_back, cap * sizeof(*more));
+
+		if (more) {
+			sp->given_back = more;
+			sp->cap = cap;
+		}
+	}
+	if (sp->n < sp->cap)
+		sp->given_back[sp->n++] = slot;
+	mutex_unlock(&spill_lock);
+}
+
+/* Where an image that is to hold n bytes goes. */
+static int place_take(uint64_t n, struct stage *out)
+{
+	struct spill *sp = n > STAGE_MEMORY ? &large : &small;
+	int r;
+
+	pthread_once(&spill_once, make_spill_lock);
+	mutex_lock(&spill_lock);
+	r = slot_take_locked(sp, &out->slot);
+	mutex_unlock(&spill_lock);
+	if (r == 0) {
+		out->spill = sp;
+		out->fd = sp->fd;
+		out->base = (uint64_t)out->slot * sp->slot_bytes;
+		return 0;
+	}
+	if (r != -EOPNOTSUPP)
+		return r;
+	out->spill = NULL;
+	out->base = 0;
+	out->fd = open_file();
+	return out->fd < 0 ? out->fd : 0;
+}
+
+static void leave_file(struct stage *s)
+{
+	if (s->fd >= 0 && s->spill)
+		slot_give(s->spill, s->slot);
+	else if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	s->spill = NULL;
+	s->base = 0;
+	atomic_fetch_sub(&memory_spared, s->spared);
+	s->spared = 0;
+}
+
+/* Cuts or extends the image in its file. */
+static int file_resize(struct stage *s, uint64_t size)
+{
+	if (!s->spill)
+		return ftruncate(s->fd, (off_t)size) != 0 ? -errno : 0;
+	if (size < s->size)
+		return punch(s->fd, s->base + size, s->size - size);
+	return 0; /* the file is as long as its slots */
+}
+
+static void unmap(struct stage *s)
+{
+	if (s->map)
+		munmap(s->map, s->map_bytes);
+	s->map = NULL;
+}
+
+void stage_reset(struct stage *s)
+{
+	unmap(s);
+	atomic_fetch_sub(&memory_used, s->memory_bytes);
+	free(s->memory);
+	leave_file(s);
+	s->memory = NULL;
+	s->memory_bytes = 0;
+	s->size = 0;
+	s->span_count = 0;
+}
+
+void stage_fini(struct stage *s)
+{
+	stage_reset(s);
+	free(s->spans);
+	s->spans = NULL;
+	s->span_cap = 0;
+}
+
+/* To a file, or from a small slot to a large one. */
+static int spill(struct stage *s, uint64_t n)
+{
+	struct stage to = {.fd = -1};
+	uint8_t *bytes = s->memory;
+	size_t got;
+	int r;
+
+	if (s->fd >= 0) {
+		bytes = malloc(s->size ? (size_t)s->size : 1);
+		r = bytes ? stage_read(s, 0, bytes, (size_t)s->size, &got) : -ENOMEM;
+		if (r)
+			goto out;
+	}
+	r = place_take(n, &to);
+	if (r)
+		goto out;
+	r = bytes ? full_pwrite(to.fd, bytes, (size_t)s->size, to.base) : 0;
+	if (r) {
+		leave_file(&to);
+		goto out;
+	}
+	if (bytes == s->memory)
+		bytes = NULL;
+	atomic_fetch_sub(&memory_used, s->memory_bytes);
+	free(s->memory);
+	leave_file(s);
+	s->memory = NULL;
+	s->memory_bytes = 0;
+	s->fd = to.fd;
+	s->spill = to.spill;
+	s->slot = to.slot;
+	s->base = to.base;
+	r = file_resize(s, s->size);
+out:
+	if (bytes != s->memory)
+		free(bytes);
+	return r;
+}
+
+/* Makes room in memory for n bytes, or moves to a file. */
+static int reserve(struct stage *s, uint64_t n)
+{
+	size_t want = s->memory_bytes ? s->memory_bytes : 64;
+	uint8_t *p;
+
+	if (s->fd >= 0)
+		return s->spill && n > s->spill->slot_bytes ? spill(s, n) : 0;
+	if (n <= s->memory_bytes)
+		return 0;
+	while (want < n && want < STAGE_MEMORY)
+		want *= 2;
+	if (s->memory_bytes == 0 && n < want && n > 512)
+		want = (size_t)n;
+	if (n > STAGE_MEMORY || atomic_load(&memory_used) + want > STAGE_MEMORY_ALL)
+		return spill(s, n);
+	p = realloc(s->memory, want);
+	if (!p)
+		return -ENOMEM;
+	memset(p + s->memory_bytes, 0, want - s->memory_bytes);
+	atomic_fetch_add(&memory_used, want - s->memory_bytes);
+	s->memory = p;
+	s->memory_bytes = want;
+	return 0;
+}
+
+/* Where it is there is no room: to memory, if it is only to be read. */
+static int spare(struct stage *s)
+{
+	struct stage to = {.fd = -1};
+	uint8_t piece[16384];
+	size_t got = 1;
+	int r = 0;
+
+	if (!s->only_read || s->spared)
+		return -ENOSPC;
+	to.spared = s->only_read;
+	if (atomic_fetch_add(&memory_spared, to.spared) + to.spared > STAGE_MEMORY_FULL)
+		r = -ENOSPC;
+	if (r == 0 && (to.fd = memfd_create("tabletfs-stage", MFD_CLOEXEC)) < 0)
+		r = -errno;
+	for (uint64_t at = 0; r == 0 && at < s->size; at += got) {
+		r = stage_read(s, at, piece, sizeof(piece), &got);
+		if (r == 0)
+			r = full_pwrite(to.fd, piece, got, at);
+	}
+	if (r) {
+		leave_file(&to);
+		return r;
+	}
+	atomic_fetch_sub(&memory_used, s->memory_bytes);
+	free(s->memory);
+	s->memory = NULL;
+	s->memory_bytes = 0;
+	leave_file(s);
+	s->fd = to.fd;
+	s->spared = to.spared;
+	return 0;
+}
+
+int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
+{
+	int r;
+
+	if (offset > TFS_VALUE_MAX || n > TFS_VALUE_MAX - offset)
+		return -EFBIG;
+	if (n == 0)
+		return 0;
+	unmap(s);
+	r = reserve(s, offset + n);
+	if (r == -ENOSPC)
+		r = spare(s);
+	if (r)
+		return r;
+	if (s->fd >= 0) {
+		r = full_pwrite(s->fd, p, n, s->base + offset);
+		if (r == -ENOSPC) {
+			r = spare(s);
+			if (r == 0)
+				r = full_pwrite(s->fd, p, n, offset);
+		}
+		if (r)
+			return r;
+	} else {
+		memcpy(s->memory + offset, p, n);
+	}
+	if (offset + n > s->size)
+		s->size = offset + n;
+	return 0;
+}
+
+static int add_span(struct stage *s, uint64_t begin, uint64_t end)
+{
+	unsigned lo = 0, hi = s->span_count, drop;
+
+	/* Growing the last one is what nearly every write does. */
+	if (s->span_count && s->spans[s->span_count - 1].begin <= begin && s->spans[s->span_count - 1].end >= begin) {
+		if (end > s->spans[s->span_count - 1].end)
+			s->spans[s->span_count - 1].end = end;
+		return 0;
+	}
+	while (lo < hi) {
+		unsigned mid = (lo + hi) / 2;
+
+		if (s->spans[mid].end < begin)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (drop = lo; drop < s->span_count && s->spans[drop].begin <= end; drop++) {
+		if (s->spans[drop].begin < begin)
+			begin = s->spans[drop].begin;
+		if (s->spans[drop].end > end)
+			end = s->spans[drop].end;
+	}
+	if (drop == lo) {
+		if (s->span_count == STAGE_SPANS_MAX)
+			return -EFBIG;
+		if (s->span_count == s->span_cap) {
+			unsigned cap = s->span_cap ? s->span_cap * 2 : 4;
+			struct stage_span *more = realloc(s->spans, cap * sizeof(*more));
+
+			if (!more)
+				return -ENOMEM;
+			s->spans = more;
+			s->span_cap = cap;
+		}
+		memmove(s->spans + lo + 1, s->spans + lo, (s->span_count - lo) * sizeof(*s->spans));
+		s->span_count++;
+	} else {
+		memmove(s->spans + lo + 1, s->spans + drop, (s->span_count - drop) * sizeof(*s->spans));
+		s->span_count -= drop - lo - 1;
+	}
+	s->spans[lo] = (struct stage_span){begin, end};
+	return 0;
+}
+
+int stage_write(struct stage *s, uint64_t offset, const void *p, size_t n)
+{
+	int r = stage_load(s, offset, p, n);
+
+	return r || n == 0 ? r : add_span(s, offset, offset + n);
+}
+
+int stage_truncate(struct stage *s, uint64_t size)
+{
+	int r;
+
+	if (size > TFS_VALUE_MAX)
+		return -EFBIG;
+	unmap(s);
+	if (size > s->size) {
+		r = reserve(s, size);
+		if (r)
+			return r;
+	}
+	if (s->fd >= 0) {
+		r = file_resize(s, size);
+		if (r)
+			return r;
+	} else if (size < s->size) {
+		memset(s->memory + size, 0, (size_t)(s->size - size));
+	}
+	s->size = size;
+	while (s->span_count && s->spans[s->span_count - 1].begin >= size)
+		s->span_count--;
+	if (s->span_count && s->spans[s->span_count - 1].end > size)
+		s->spans[s->span_count - 1].end = size;
+	return 0;
+}
+
+int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
+{
+	size_t done = 0;
+
+	if (offset >= s->size) {
+		*got = 0;
+		return 0;
+	}
+	if (n > s->size - offset)
+		n = (size_t)(s->size - offset);
+	if (s->fd < 0) {
+		memcpy(p, s->memory + offset, n);
+		*got = n;
+		return 0;
+	}
+	while (done < n) {
+		ssize_t r = pread(s->fd, (uint8_t *)p + done, n - done, (off_t)(s->base + offset + done));
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (r == 0 && s->spill)
+			return -EIO; /* slots are always there */
+		if (r == 0) {
+			memset((uint8_t *)p + done, 0, n - done);
+			break;
+		}
+		done += (size_t)r;
+	}
+	*got = n;
+	return 0;
+}
+
+int stage_bytes(struct stage *s, struct slice *out)
+{
+	if (s->size == 0) {
+		*out = slice_of("", 0);
+		return 0;
+	}
+	if (s->fd < 0) {
+		*out = slice_of(s->memory, (size_t)s->size);
+		return 0;
+	}
+	if (!s->map) {
+		void *p;
+
+		/* A write past the last one may have left the file short of its size. */
+		int r = file_resize(s, s->size);
+
+		if (r)
+			return r;
+		p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, (off_t)s->base);
+		if (p == MAP_FAILED)
+			return -errno;
+		/* What the disk will not give back is an error here, not a SIGBUS in the engine.  (EINVAL: kernels before 5.14.) */
+		if (madvise(p, (size_t)s->size, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
+			r = errno == ENOMEM ? -ENOMEM : -EIO;
+			munmap(p, (size_t)s->size);
+			return r;
+		}
+		s->map = p;
+		s->map_bytes = (size_t)s->size;
+	}
+	*out = slice_of(s->map, (size_t)s->size);
+	return 0;
+}
+
+void stage_forget_spans(struct stage *s)
+{
+	s->span_count = 0;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verbs are executed in the write that ends their line, so the shell waits
+ * for a flush or compaction and sees its error.  drop-rows goes row by row:
+ * each row atomically, the range not.
+ */
+#include "fs/node/admin.h"
+
+#include "engine/base/msg.h"
+#include "engine/base/numbers.h"
+#include "fs/node/made.h"
+#include "fs/name.h"
+#include "fs/reply.h"
+#include "fs/file/stage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int put_server(void *arg, const struct tfs_server *s)
+{
+	return buf_printf(arg, "%s\t%llu\t%u\t%llu\t%s\n", s->name, (unsigned long long)s->incarnation, s->tablets,
+		(unsigned long long)s->bytes, s->state);
+}
+
+static int list_servers(struct buf *out)
+{
+	int r = buf_printf(out, "server\tincarnation\ttablets\tbytes\tstate\n");
+
+	return r ? r : tfs_servers(fs.store, put_server, out);
+}
+
+static int mount_metrics(struct buf *out)
+{
+	const struct number v[] = {
+		{"staged_bytes", "bytes written through the mount and not yet committed", stage_memory_used(), true},
+		{"changes", "commits, removals and other changes through the mount", atomic_load(&fs.changes), false},
+		{"read_only", "1 if the mount is read-only", fs.read_only, true},
+	};
+
+	return numbers_metrics(v, sizeof(v) / sizeof(*v), out);
+}
+
+int admin_render_system(const struct node *n, struct buf *out)
+{
+	const char *name = node_name(n);
+	char *text = NULL;
+	int r;
+
+	if (strcmp(name, "version") == 0)
+		return buf_printf(out, "tabletfs %s\n", PACKAGE_VERSION);
+	if (strcmp(name, "log") == 0)
+		return msg_ring(out);
+	if (strcmp(name, "ctl") == 0)
+		return 0;
+	if (strcmp(name, "servers") == 0)
+		return list_servers(out);
+	if (strcmp(name, "metrics") == 0)
+		r = tfs_metrics(fs.store, &text);
+	else
+		r = tfs_status(fs.store, &text);
+	if (r)
+		return r;
+	r = buf_append(out, text, strlen(text));
+	free(text);
+	if (r == 0 && strcmp(name, "status") == 0)
+		r = buf_printf(out, "mount        %s, %llu bytes written but not yet committed\n",
+			fs.read_only ? "read-only" : "read-write", (unsigned long long)stage_memory_used());
+	if (r == 0 && strcmp(name, "metrics") == 0)
+		r = mount_metrics(out);
+	return r;
+}
+
+/* A border as ls shows the row that begins there, and as verbs take it; the table's ends are empty. */
+static int put_border(struct buf *out, struct tfs_bytes b)
+{
+	return b.size ? name_encode(NAME_ROW, slice_from(b), 0, out) : 0;
+}
+
+static int put_tablet(void *arg, const struct tfs_tablet *t)
+{
+	struct buf *out = arg;
+	int r;
+
+	r = put_border(out, t->begin);
+	if (r == 0)
+		r = buf_u8(out, '\t');
+	if (r == 0)
+		r = put_border(out, t->end);
+	if (r == 0)
+		r = buf_printf(out, "\t%s\t%s\t%llu\t%u\t%llu\t%llu\t%llu\t%llu\n", t->server, t->state,
+			(unsigned long long)t->bytes, t->sstables, (unsigned long long)t->usage.raw_bytes,
+			(unsigned long long)t->usage.memory_bytes, (unsigned long long)t->usage.cells,
+			(unsigned long long)t->usage.tombstones);
+	return r;
+}
+
+int admin_render_tablets(struct tfs_table *t, struct buf *out)
+{
+	int r = buf_printf(out, "begin\tend\tserver\tstate\tbytes\tSSTables\traw_bytes\tmemory_bytes\tcells\ttombstones\n");
+
+	return r ? r : tfs_tablets(t, put_tablet, out);
+}
+
+static int each_table(int (*fn)(struct tfs_table *t))
+{
+	char names[16][TFS_NAME_MAX + 1], after[TFS_NAME_MAX + 1] = "";
+	int n;
+
+	while ((n = tfs_table_list(fs.store, after, names, 16)) > 0) {
+		for (int i = 0; i < n; i++) {
+			struct tfs_table *t;
+			int r = tfs_table_open(fs.store, names[i], &t);
+
+			if (r == -ENOENT || r == -EBADMSG) /* gone, or refused */
+				continue;
+			if (r == 0) {
+				r = fn(t);
+				tfs_table_close(t);
+			}
+			if (r)
+				return r;
+		}
+		memcpy(after, names[n - 1], sizeof(after));
+	}
+	return n;
+}
+
+static int flush_table(struct tfs_table *t)
+{
+	return tfs_flush(t);
+}
+
+static int compact_table(struct tfs_table *t)
+{
+	return tfs_compact(t);
+}
+
+/* The kernel is to ask again for the names, in one view, of a row that was dropped: the row's and its parts'. */
+static void forget_row(struct node *view, struct slice row, struct changes *c)
+{
+	struct node *holder = view, *below;
+	struct slice name, at = {0};
+	struct buf path = {0};
+	bool last = false;
+
+	if (name_encode(NAME_ROW, row, 0, &path))
+		goto out;
+	node_hold(view);
+	while (!last && holder && name_component(buf_slice(&path), at, &name, &last)) {
+		at = slice_of(path.p, (size_t)(name.p + name.n - path.p));
+		below = last ? node_find(view, NODE_ROW, row, 0) : node_find(view, NODE_ROW_PART, at, 0);
+		if (below && node_known(below))
+			changes_entry(c, holder, name);
+		node_put(holder);
+		holder = below;
+	}
+	node_put(holder);
+out:
+	buf_fini(&path);
+}
+
+static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
+{
+	struct node *table = node_table(n), *latest = node_find(table, NODE_LATEST, slice_of(NULL, 0), 0);
+	struct tfs_table *t = node_store_table(n);
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .row_from = bytes_of(prefix)};
+	struct tfs_scan *scan = NULL;
+	struct tfs_cell cell;
+	int r;
+
+	r = tfs_scan_new(t, &spec, &scan);
+	if (r)
+		goto out;
+	while ((r = tfs_scan_next(scan, &cell)) > 0 && slice_has_prefix(slice_from(cell.row), prefix)) {
+		struct tfs_mutation *m = tfs_mutation_new(t, cell.row);
+
+		r = m ? tfs_mutation_delete_row(m) : -ENOMEM;
+		if (r == 0)
+			r = tfs_apply(m, 0, NULL);
+		tfs_mutation_free(m);
+		if (r)
+			break;
+		forget_row(table, slice_from(cell.row), c);
+		if (latest)
+			forget_row(latest, slice_from(cell.row), c);
+	}
+	tfs_scan_free(scan);
+	if (r >= 0)
+		made_drop_rows(table, prefix, c);
+	atomic_fetch_add(&fs.changes, 1);
+	table_new_epoch(table);
+	changes_table(c, table);
+out:
+	node_put(latest);
+	return r < 0 ? r : 0;
+}
+
+static bool verb(struct slice line, const char *name, struct slice *argument)
+{
+	size_t n = strlen(name);
+
+	if (line.n < n || memcmp(line.p, name, n) != 0)
+		return false;
+	if (line.n == n) {
+		*argument = slice_of(NULL, 0);
+		return true;
+	}
+	if (line.p[n] != ' ')
+		return false;
+	*argument = slice_of(line.p + n + 1, line.n - n - 1);
+	return true;
+}
+
+enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE };
+
+static int refuse_line(struct node *n, struct slice line, int r)
+{
+	switch (r) {
+	case NO_SUCH_VERB:
+		return refuse(-EINVAL, n, NULL, "no such verb: %s", Q(line));
+	case NO_ROW:
+		return refuse(-EINVAL, n, NULL, "the name of a row is missing: %s", Q(line));
+	case -EINVAL:
+		return refuse(r, n, NULL, "not the name of a row: %s", Q(line));
+	case -EEXIST:
+		return refuse(-EINVAL, n, NULL, "a tablet begins there already: %s", Q(line));
+	case -ENOENT:
+		return refuse(-EINVAL, n, NULL, "there is no tablet after it, or the table has gone: %s", Q(line));
+	case NO_RANGE:
+		return refuse(-EINVAL, n, NULL, "the table is salted, and no row is stored with this byte in front: %s", Q(line));
+	case -E2BIG:
+		return refuse(r, n, NULL, "row keys too long to merge the tablet's list of files: %s", Q(line));
+	default:
+		return refuse(r, n, NULL, "%s", Q(line));
+	}
+}
+
+static int each_line(
+	struct node *n, struct slice text, int (*fn)(struct node *n, struct slice line, struct changes *c), struct changes *c)
+{
+	while (text.n) {
+		const uint8_t *end = memchr(text.p, '\n', text.n);
+		struct slice line = slice_of(text.p, end ? (size_t)(end - text.p) : text.n);
+		int r;
+
+		text = end ? slice_of(end + 1, text.n - line.n - 1) : slice_of(NULL, 0);
+		if (line.n == 0)
+			continue;
+		r = fn(n, line, c);
+		if (r)
+			return refuse_line(n, line, r);
+	}
+	return 0;
+}
+
+/* Most likely a row as listings show it: where a salted table has no range there will never be any. */
+static int in_a_range(struct tfs_table *t, struct slice key)
+{
+	const struct tfs_schema *s;
+	int r = tfs_schema_get(t, &s);
+
+	if (r == 0) {
+		r = s->salt_in_use && key.p[0] >= s->salt_in_use ? NO_RANGE : 0;
+		tfs_schema_put(s);
+	}
+	return r;
+}
+
+/* Verbs about a row, whose name is the argument, as ls shows it; one that is split has its slashes. */
+static int row_verb(struct node *n, struct slice line, struct changes *c)
+{
+	struct buf row = {0};
+	struct slice name;
+	int r;
+	int (*fn)(struct tfs_table * t, struct tfs_bytes row) = verb(line, "split", &name) ? tfs_split
+		: verb(line, "merge", &name)                                               ? tfs_merge
+											   : NULL;
+
+	if (!fn && !verb(line, "drop-rows", &name))
+		return NO_SUCH_VERB;
+	if (!name.n)
+		return NO_ROW;
+	r = name_decode_row(name, &row);
+	if (r == -ENOENT)
+		r = -EINVAL;
+	if (r == 0 && fn == tfs_split)
+		r = in_a_range(node_store_table(n), buf_slice(&row));
+	if (r == 0)
+		r = fn ? fn(node_store_table(n), bytes_of(buf_slice(&row))) : drop_rows(n, buf_slice(&row), c);
+	buf_fini(&row);
+	return r;
+}
+
+static int table_verb(struct node *n, struct slice line, struct changes *c)
+{
+	struct slice argument;
+
+	if (verb(line, "flush", &argument) && !argument.n)
+		return tfs_flush(node_store_table(n));
+	if (verb(line, "compact", &argument) && !argument.n)
+		return tfs_compact(node_store_table(n));
+	return row_verb(n, line, c);
+}
+
+static int system_verb(struct node *n, struct slice line, struct changes *c)
+{
+	struct slice argument;
+
+	(void)n;
+	(void)c;
+	if (verb(line, "flush", &argument) && !argument.n)
+		return each_table(flush_table);
+	if (verb(line, "compact", &argument) && !argument.n)
+		return each_table(compact_table);
+	if (verb(line, "sync", &argument) && !argument.n)
+		return tfs_sync(fs.store);
+	if (verb(line, "confirm-clock", &argument) && !argument.n)
+		return tfs_confirm_clock(fs.store);
+	return NO_SUCH_VERB;
+}
+
+int admin_apply_table(struct node *n, struct slice text, struct changes *c)
+{
+	if (strcmp(node_name(n), ".ctl") != 0)
+		return refuse(-EACCES, n, NULL, "it can only be read");
+	return each_line(n, text, table_verb, c);
+}
+
+int admin_apply_system(struct node *n, struct slice text)
+{
+	if (strcmp(node_name(n), "ctl") != 0)
+		return refuse(-EACCES, n, NULL, "it can only be read");
+	return each_line(n, text, system_verb, NULL);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tools such as unison fill a temporary directory and rename it.
+ *
+ *   1 each file in it is resolved to a cell, its writer is made busy
+ *   2 one mutation of the row puts all cells   3 the scratch is removed
+ *
+ * A crash before 2 ends leaves nothing, since scratch ends with the mount; after
+ * 2 the row is whole.  Files are busy from 1 to 3, so a write that comes
+ * meanwhile waits, and is then one to a removed file.
+ *
+ * The target is looked up before 2, without the row's lock.  If the library
+ * writes the row in between, the mutation adds its cells to those.
+ */
+#include "fs/node/adopt.h"
+
+#include "fs/node/control.h"
+#include "fs/file/file.h"
+#include "fs/node/made.h"
+#include "fs/reply.h"
+#include "fs/node/scratch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct adopted {
+	struct node *file, *family; /* counted */
+	struct filex *x;            /* counted, and busy */
+	struct resolved cell;
+};
+struct adoption {
+	struct adopted *files;
+	size_t count, cap;
+	struct node **dirs;     /* of scratch, counted; the outer one first */
+	struct node **families; /* counted */
+	size_t dir_count, family_count;
+	fuse_req_t req;
+	struct changes *c;
+};
+
+static int keep(struct node ***list, size_t *count, struct node *n)
+{
+	struct node **more = realloc(*list, (*count + 1) * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	node_hold(n);
+	*list = more;
+	more[(*count)++] = n;
+	return 0;
+}
+
+/* The first entry of a directory of scratch above key (NULL: the first), counted. */
+static struct node *next_entry(struct node *dir, const struct slice *above)
+{
+	struct node *n;
+
+	mutex_lock(tree_mutex());
+	n = node_extra_next_locked(dir, 0, above);
+	if (n)
+		n->refs++;
+	mutex_unlock(tree_mutex());
+	return n;
+}
+
+/* The kernel has checked the directories that it knows, and these it does not. */
+static bool may_write(fuse_req_t req, const struct family_info *f)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	gid_t groups[64];
+	int n;
+
+	if (ctx->uid == 0)
+		return true;
+	if (ctx->uid == f->uid)
+		return f->mode & 0200;
+	n = fuse_req_getgroups(req, 64, groups);
+	for (int i = 0; i < n && i < 64; i++)
+		if (groups[i] == f->gid)
+			return f->mode & 0020;
+	return f->mode & (ctx->gid == f->gid ? 0020 : 0002);
+}
+
+static int make_busy(struct filex *x)
+{
+	int r = 0;
+
+	mutex_lock(&x->lock);
+	filex_wait(x, &x->w);
+	if (x->handles || x->given || x->w.error)
+		r = -EXDEV;
+	else
+		x->w.busy = true;
+	mutex_unlock(&x->lock);
+	return r;
+}
+
+static void make_idle(struct filex *x)
+{
+	mutex_lock(&x->lock);
+	x->w.busy = false;
+	cond_broadcast(&x->idle);
+	mutex_unlock(&x->lock);
+}
+
+static int add_file(struct adoption *a, struct node *file, struct node *family, bool counter)
+{
+	struct adopted f = {0};
+	bool forbidden;
+	int r;
+
+	if (file->kind != NODE_SCRATCH_FILE)
+		return -EXDEV;
+	r = tree_resolve(family, node_name(file), &f.cell, &forbidden);
+	if (r == 0 && f.cell.kind != NODE_VERSION && f.cell.kind != NODE_PLAIN)
+		r = -EXDEV;
+	if (r == 0 && counter && f.cell.kind == NODE_PLAIN)
+		r = -EXDEV; /* its text must be a number: the commit of the file looks at it */
+	if (r == 0 && a->count == a->cap) {
+		size_t cap = a->cap ? a->cap * 2 : 16;
+		struct adopted *more = realloc(a->files, cap * sizeof(*more));
+
+		r = more ? 0 : -ENOMEM;
+		if (more) {
+			a->files = more;
+			a->cap = cap;
+		}
+	}
+	f.x = r ? NULL : filex_find(file);
+	if (r == 0)
+		r = f.x ? make_busy(f.x) : -EXDEV;
+	if (r) {
+		filex_put(f.x);
+		resolved_fini(&f.cell);
+		return r == -ENOMEM ? r : -EXDEV;
+	}
+	node_hold(file);
+	node_hold(family);
+	f.file = file;
+	f.family = family;
+	a->files[a->count++] = f;
+	return 0;
+}
+
+static int add_family(struct adoption *a, struct node *dir, struct node *family)
+{
+	struct node *n, *last = NULL;
+	struct family_info info;
+	int r = family_info_get(family, &info);
+
+	if (r == 0 && !may_write(a->req, &info))
+		r = refuse(-EACCES, family, NULL, "who renames a directory to a row must be allowed to write to its families");
+	if (r == 0)
+		r = keep(&a->dirs, &a->dir_count, dir);
+	if (r == 0)
+		r = keep(&a->families, &a->family_count, family);
+	while (r == 0) {
+		struct slice above = last ? node_key(last) : slice_of(NULL, 0);
+
+		n = next_entry(dir, last ? &above : NULL);
+		node_put(last);
+		last = n;
+		if (!n)
+			break;
+		r = add_file(a, n, family, info.counter);
+	}
+	node_put(last);
+	return r;
+}
+
+/* The family's node in row, counted; the family is made where mkdir makes one. */
+static int family_of(struct adoption *a, struct node *row, const char *name, struct node **out)
+{
+	struct resolved f = {0};
+	bool forbidden;
+	int r = tree_resolve(row, name, &f, &forbidden);
+
+	if (r == 0)
+		r = f.kind != NODE_FAMILY ? -EXDEV : tree_check(row, &f, NULL);
+	if (r == 0 || r == -ENOENT)
+		r = tree_make_family(row, name, fuse_req_ctx(a->req), a->c);
+	if (r == 0)
+		r = tree_bind(&f);
+	*out = r ? NULL : node_get(row, NODE_FAMILY, buf_slice(&f.key), 0);
+	if (r == 0 && !*out)
+		r = -ENOMEM;
+	resolved_fini(&f);
+	return r;
+}
+
+static int add_row(struct adoption *a, struct node *dir, struct node *row)
+{
+	struct node *n, *last = NULL, *family = NULL;
+	int r = keep(&a->dirs, &a->dir_count, dir);
+
+	while (r == 0) {
+		struct slice above = last ? node_key(last) : slice_of(NULL, 0);
+
+		n = next_entry(dir, last ? &above : NULL);
+		node_put(last);
+		last = n;
+		if (!n)
+			break;
+		r = n->kind == NODE_SCRATCH_DIR ? family_of(a, row, node_name(n), &family) : -EXDEV;
+		if (r == 0)
+			r = add_family(a, n, family);
+		node_put(family);
+		family = NULL;
+	}
+	node_put(last);
+	return r;
+}
+
+/* Step 2.  *results: of each cell; the caller frees it. */
+static int apply(struct adoption *a, struct node *row, struct tfs_result **results)
+{
+	struct tfs_mutation *m = tfs_mutation_new(node_store_table(row), bytes_of(node_key(row)));
+	int r = m && (*results = calloc(a->count, sizeof(**results))) ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < a->count && r == 0; i++) {
+		struct adopted *f = &a->files[i];
+		struct cell_place p;
+		struct slice value;
+
+		cell_place_at(f->family, buf_slice(&f->cell.key), f->cell.kind == NODE_VERSION, f->cell.ts, &p);
+		r = stage_bytes(&f->x->w.image, &value);
+		if (r == 0)
+			r = tfs_mutation_put(m, p.family, p.qualifier,
+				f->cell.kind == NODE_VERSION ? p.ts
+					: f->x->w.time_set   ? tfs_at(f->x->w.time)
+							     : TFS_AUTO,
+				bytes_of(value));
+	}
+	if (r == 0)
+		r = tfs_apply(m, 0, *results);
+	tfs_mutation_free(m);
+	return r;
+}
+
+/* Step 3. */
+static void remove_scratch(struct adoption *a, const struct tfs_result *results)
+{
+	for (size_t i = 0; i < a->count; i++) {
+		struct adopted *f = &a->files[i];
+
+		cell_changed(a->c, f->family, buf_slice(&f->cell.key), results[i].ts, false, NULL);
+		made_cell_arrived(f->family);
+		(void)!scratch_remove(f->file);
+	}
+	for (size_t i = a->dir_count; i-- > 0;)
+		(void)!scratch_remove(a->dirs[i]); /* one in which an entry was made meanwhile stays, as scratch without a name */
+}
+
+static void fini(struct adoption *a)
+{
+	for (size_t i = 0; i < a->count; i++) {
+		make_idle(a->files[i].x);
+		filex_put(a->files[i].x);
+		node_put(a->files[i].file);
+		node_put(a->files[i].family);
+		resolved_fini(&a->files[i].cell);
+	}
+	for (size_t i = 0; i < a->dir_count; i++)
+		node_put(a->dirs[i]);
+	for (size_t i = 0; i < a->family_count; i++)
+		node_put(a->families[i]);
+	free(a->files);
+	free(a->dirs);
+	free(a->families);
+}
+
+/* Directories without files. */
+static int make_empty(struct adoption *a, struct node *row)
+{
+	struct node *made = NULL;
+	int r = 0;
+
+	for (size_t i = 0; i < a->family_count && r == 0; i++) {
+		bool filled = false;
+
+		for (size_t k = 0; k < a->count; k++)
+			filled = filled || a->files[k].family == a->families[i];
+		if (!filled)
+			r = made_add(row, NODE_FAMILY, node_key(a->families[i]), &made);
+		node_put(made);
+		made = NULL;
+	}
+	if (r == 0 && !a->family_count)
+		r = made_add(row->parent, NODE_ROW, node_key(row), &made);
+	node_put(made);
+	return r == -EEXIST ? 0 : r;
+}
+
+int adopt_dir(struct node *source, struct node *newdir, const char *newname, struct resolved *to, bool noreplace, fuse_req_t req,
+	struct changes *c)
+{
+	struct adoption a = {.req = req, .c = c};
+	struct node *row = NULL, *family = NULL;
+	struct tfs_result *results = NULL;
+	int r = -EXDEV;
+
+	if (to->kind == NODE_ROW || to->kind == NODE_FAMILY)
+		r = tree_check(newdir, to, NULL);
+	if (r == 0)
+		return noreplace ? -EEXIST : -ENOTEMPTY;
+	if (r != -ENOENT)
+		return r;
+	if (to->kind == NODE_ROW) {
+		row = node_get(to->parent, NODE_ROW, buf_slice(&to->key), 0);
+		r = row ? add_row(&a, source, row) : -ENOMEM;
+	} else {
+		row = to->parent;
+		node_hold(row);
+		r = family_of(&a, row, newname, &family);
+		if (r == 0)
+			r = add_family(&a, source, family);
+	}
+	if (r == 0) {
+		struct mutex *lock = ofile_row_lock(row);
+
+		mutex_lock(lock);
+		if (a.count)
+			r = apply(&a, row, &results);
+		if (r == 0) {
+			r = make_empty(&a, row);
+			if (a.count)
+				r = 0; /* its cells are stored: a directory without any may be missing */
+		}
+		if (r == 0)
+			remove_scratch(&a, results);
+		mutex_unlock(lock);
+	}
+	fini(&a);
+	made_settle(c);
+	free(results);
+	node_put(family);
+	node_put(row);
+	if (r == -EXDEV)
+		refuse(r, newdir, newname, "something in this directory of scratch cannot be a cell, or is open: mv copies it");
+	return r;
+}
