@@ -132,7 +132,7 @@ sub check_schema_keys {
 sub metrics_of {
 	my ($code) = @_;
 	my @found;
-	while ($code =~ /\bADD\("(\w+)",.*?, (true|false)\);/g) {
+	while ($code =~ /\bADD\("(\w+)",.*?,\s+(true|false)\);/gs) {
 		my ($name, $gauge) = ($1, $2);
 		$name =~ s/_us$/_seconds/;
 		push @found, $name . ($gauge eq 'true' ? '' : '_total');
@@ -273,7 +273,7 @@ check('metrics', \&check_metrics, [join('', map { slurp($_) } qw(engine/server/s
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables known", s->known_count, true/m, '"tables known", s->known_count, false']);
 check('lines of status', \&check_status, [join('', map { slurp($_) } qw(engine/server/status.c fs/node/admin.c)), $page{'tabletfs.7'}],
 	[0, qr/"attention    /m, '"remarks    '], [1, qr/^\.It Cm mount$/m, '.It Cm mounts']);
-check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ ne 'fs/mountpoint.c' } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c")), $page{'tabletfs.7'}],
+check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ ne 'fs/mountpoint.c' } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c $src/fs/*/*.c")), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);
 check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $hacking],
 	[1, qr/^  RANK_CLOCK.*\n/m, ''], [1, qr/^  (RANK_TASK .*\n)  (RANK_CLOCK .*\n)/m, '  RANK_CLOCK' . "\n" . '  RANK_TASK' . "\n"],
