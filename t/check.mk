@@ -28,10 +28,10 @@ check-units: $(check_PROGRAMS)
 	@$(tap_env); $(prove) $(tap_programs)
 
 check-crash: t/crash/crash_store t/crash/crash_durable
-	@$(tap_env); CRASH_POINTS=100000 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/30-crash.t
+	@$(tap_env); CRASH_POINTS=100000 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/30-crash-keeps-acknowledged.t
 
 # In a sanitized build: what is run of it.
-sanitized_mounts = $(srcdir)/t/40-session.t $(srcdir)/t/50-concurrency.t
+sanitized_mounts = $(srcdir)/t/40-readme-session.t $(srcdir)/t/50-concurrent-mutations-are-whole.t
 check-sanitized: all $(check_PROGRAMS)
 	@$(tap_env); HISTORY_SECONDS=30; TEST_TIMEOUT=3600; LIMIT=1800; SANITIZED=1; export HISTORY_SECONDS TEST_TIMEOUT LIMIT SANITIZED; \
 	$(prove) $(tap_programs) $(sanitized_mounts)

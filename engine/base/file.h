@@ -25,7 +25,7 @@
 
 struct file; /* an open file; knows its path */
 
-/* Where a sync is asked for, "FILE.c:LINE": tests leave out the syncs of each such place and must notice (t/32-syncs.t). */
+/* Where a sync is asked for, "FILE.c:LINE": tests leave out the syncs of each such place and must notice (t/32-each-sync-is-needed.t). */
 #define FILE_LINE_TEXT(line) #line
 #define FILE_LINE(line) FILE_LINE_TEXT(line)
 #define FILE_PLACE __FILE__ ":" FILE_LINE(__LINE__)

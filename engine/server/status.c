@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of a server in ten lines for an operator (status), and all numbers
- * as Prometheus text (metrics).  tabletfs(7) lists them all (t/05-docs.t).
+ * as Prometheus text (metrics).  tabletfs(7) lists them all (t/05-docs-match-the-code.t).
  */
 #include "engine/base/file.h"
 #include "engine/base/numbers.h"

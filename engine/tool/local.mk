@@ -8,7 +8,7 @@ tabletctl_SOURCES = $(tabletctl_parts) %D%/bench_sides.c
 nodist_EXTRA_tabletctl_SOURCES = %D%/dummy_program.cc
 tabletctl_LDADD = libengine.la -lleveldb -lm $(TFS_LDFLAGS)
 
-# Makes stores for t/20-tabletctl.t.
+# Makes stores for t/20-check-finds-each-damage.t.
 check_PROGRAMS += t/lib/fill
 t_lib_fill_SOURCES = t/lib/fill.c
 nodist_EXTRA_t_lib_fill_SOURCES = t/lib/dummy_program.cc

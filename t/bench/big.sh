@@ -18,7 +18,7 @@
 # Environment: BUILD (build/ beside the sources) has tabletfs, tabletctl and,
 # after `make t/bench/fill_big` there, fill_big.  Caches are dropped where the
 # user may.  Printed are plain lines "part: what: numbers"; nothing is
-# asserted (t/55-bounds.t has short versions that are).  rss is VmRSS of the
+# asserted (t/55-memory-and-waits-are-bounded.t has short versions that are).  rss is VmRSS of the
 # process that has the store; fill_big's includes its 60 MiB of text where it
 # says text.
 set -u -o pipefail

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tabletctl with RocksDB among the rivals of its benches; for t/28-bench.t, too.
+# tabletctl with RocksDB among the rivals of its benches; for t/28-bench-prints-each-figure.t, too.
 if HAVE_ROCKSDB
 check_PROGRAMS += t/bench/rivals
 t_bench_rivals_SOURCES = $(tabletctl_parts) t/bench/rocksdb.c

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The places that sync (FILE_PLACE), and how often leaving out a sync of each
- * was noticed.  t/32-syncs.t reads the lines printed here, of all crash
+ * was noticed.  t/32-each-sync-is-needed.t reads the lines printed here, of all crash
  * programs, and compares them with the places in the sources.
  */
 #ifndef T_CRASH_PLACES_H

@@ -4,7 +4,7 @@
 # same bytes, the same listing, the same times; across flushes, compactions,
 # remounts and kill -9.
 #
-#	SEED=n STEPS=n t/58-plain-tree.t
+#	SEED=n STEPS=n t/68-latest-equals-plain-tree.t
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 P=$W/plain

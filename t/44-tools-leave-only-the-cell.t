@@ -182,7 +182,7 @@ else
 	skip "nano" "there is no nano"
 fi
 
-# ---- dd, truncate, touch: 43-commit.t has what they mean ----
+# ---- dd, truncate, touch: 43-one-open-one-version.t has what they mean ----
 fresh dd
 ok "dd" t dd if="$S/r/f/b" of="$F/d" bs=64k status=none
 ok "dd conv=notrunc" t dd if="$S/r/f/b" of="$F/d" bs=1000 skip=5 seek=5 count=1 conv=notrunc status=none

@@ -21,7 +21,7 @@ def log_size():
 
 
 def refused(want, what, fn, *args, **kw):
-    """The errno, and a line of reason in the log (56-refusals.t counts them)."""
+    """The errno, and a line of reason in the log (56-refusal-logs-one-line.t counts them)."""
     before = slurp(M + "/.tabletfs/log").count(b"\n")
     err(want, what, fn, *args, **kw)
     after = slurp(M + "/.tabletfs/log").count(b"\n")
