@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What is written about the code, held against the code: manuals, HACKING and
+# What is written about the code, held against the code: manuals, doc/ and
 # completions.  Each check is a function of texts, so that at the end it can
 # be run over texts in which one thing is left out or one thing too many is
 # said, and is known to be able to fail.
@@ -118,7 +118,7 @@ sub check_schema_keys {
 	my @files = map { /"([^"]+)"/g } $control =~ /^static const char \*const \w+\[\] = \{(".*?), NULL\};/mg;
 	push @bad, 'fs/node/control.c: no setting was found' unless @files;
 	for my $k (@keys) {
-		push @bad, "$k: a key of schemas, not in tabletfs(7)" unless $page =~ /^\.It Va (?:.* , )?\Q$k\E\b/m;
+		push @bad, "$k: a key of schemas, not in tabletfs-schema(5)" unless $page =~ /^\.It Va (?:.* , )?\Q$k\E\b/m;
 	}
 	for my $f (@files) {
 		push @bad, "$f: a control file, not in tabletfs(7)" unless $page =~ m{^(?:\.It )?\.?Pa (?:.*[ /])?\Q$f\E\b}m;
@@ -150,7 +150,7 @@ sub check_metrics {
 	my ($code, $page) = @_;
 	my ($section) = $page =~ /^\.Sh METRICS\n(.*?)^\.Sh /ms;
 	my @told = map { split / , / } ($section || '') =~ /^\.It Va (.*)$/mg;
-	return differ([metrics_of($code)], \@told, 'the code', 'tabletfs(7), METRICS');
+	return differ([metrics_of($code)], \@told, 'the code', 'tabletfs-metrics(7), METRICS');
 }
 
 # The lines of status.
@@ -160,7 +160,7 @@ sub check_status {
 	push @found, $code =~ /put_requests\(s, "([a-z]+)"/g;
 	my ($section) = $page =~ /^\.Sh STATUS\n(.*?)^\.Sh /ms;
 	my @told = ($section || '') =~ /^\.It Cm (\w+)/mg;
-	return differ(\@found, \@told, 'the code', 'tabletfs(7), STATUS');
+	return differ(\@found, \@told, 'the code', 'tabletfs-metrics(7), STATUS');
 }
 
 # ---- errors ----
@@ -178,16 +178,16 @@ sub check_errors {
 	return @bad;
 }
 
-# ---- HACKING ----
+# ---- doc/ ----
 
 sub check_ranks {
-	my ($header, $hacking) = @_;
+	my ($header, $document) = @_;
 	my ($list) = $header =~ /enum rank \{(.*?)\};/s;
 	my @ranks = grep { $_ ne 'RANK_NONE' } without_comments($list || '') =~ /\b(RANK_\w+)/g;
-	my @told = $hacking =~ /^  (RANK_\w+)/mg;
+	my @told = $document =~ /^  (RANK_\w+)/mg;
 	my @bad = ('engine/base/mutex.h: no rank was found') x !@ranks;
-	push @bad, differ(\@ranks, \@told, 'engine/base/mutex.h', 'HACKING');
-	push @bad, "in another order: HACKING has @told" if !@bad && "@ranks" ne "@told";
+	push @bad, differ(\@ranks, \@told, 'engine/base/mutex.h', 'doc/locking');
+	push @bad, "in another order: doc/locking has @told" if !@bad && "@ranks" ne "@told";
 	return @bad;
 }
 
@@ -202,18 +202,18 @@ sub magics {
 }
 
 sub check_formats {
-	my ($code, $hacking) = @_;
+	my ($code, $document) = @_;
 	my @magic = magics($code);
 	my @bad = ('fewer than seven formats were found in the code') x (@magic < 7);
-	push @bad, "$_: marks a format, not in HACKING" for grep { index($hacking, $_) < 0 } @magic;
+	push @bad, "$_: marks a format, not in doc/formats" for grep { index($document, $_) < 0 } @magic;
 	return @bad;
 }
 
 sub check_paths {
 	my ($text) = @_;
 	my @paths = $text =~ m{(?<![\w./-])((?:engine|fs|master|t|man|completion|tools)/[\w./-]+\.(?:c|h|cc|t|mk|proto|sh|[1-8]))\b}g;
-	my @bad = ('HACKING names no file') x !@paths;
-	push @bad, "$_: named in HACKING, and not there" for grep { !-e "$src/$_" } @paths;
+	my @bad = ('no file is named') x !@paths;
+	push @bad, "$_: named in HACKING or doc/, and not there" for grep { !-e "$src/$_" } @paths;
 	return @bad;
 }
 
@@ -240,8 +240,10 @@ sub says {
 	return $? == 0 ? $out : '';
 }
 
-my %page = map { $_ => slurp("man/$_") } qw(tabletfs.1 tabletctl.1 tabletfs.7 tabletfs.conf.5);
-my $hacking = slurp('HACKING');
+my %page = map { $_ => slurp("man/$_") } qw(tabletfs.1 tabletctl.1 tabletfs.7 tabletfs.conf.5 tabletfs-schema.5 tabletfs-metrics.7);
+my $locking = slurp('doc/locking');
+my $formats = slurp('doc/formats');
+my $documents = join('', slurp('HACKING'), sources('doc/*'));
 
 for my $name (sort map { m{([^/]+)$} } glob("$src/man/*.[1-8]")) {
 	my $out = `mandoc -Tlint -W warning '$src/man/$name' 2>&1`;
@@ -266,22 +268,22 @@ check('completion of tabletctl', \&check_completion, [$tabletctl, slurp('complet
 check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/options.c'), $page{'tabletfs.conf.5'}],
 	[0, qr/\{"log_level"/m, '{"loglevel"'], [1, qr/^\.It Va memtable .*\n/m, ''], [1, qr/default 256M/m, 'default 255M']);
 check('keys of schemas and control files', \&check_schema_keys,
-	[slurp('engine/schema/text.c'), slurp('fs/node/control.c'), $page{'tabletfs.7'}],
+	[slurp('engine/schema/text.c'), sources('fs/node/*.c'), $page{'tabletfs-schema.5'} . $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
-check('metrics', \&check_metrics, [join('', map { slurp($_) } qw(engine/server/status.c engine/server/traffic.c engine/client/store.c fs/node/admin.c)), $page{'tabletfs.7'}],
+check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server/*.c engine/client/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/ADD\("ballast"/m, 'ADD("ballast_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables known", s->known_count, true/m, '"tables known", s->known_count, false']);
-check('lines of status', \&check_status, [join('', map { slurp($_) } qw(engine/server/status.c fs/node/admin.c)), $page{'tabletfs.7'}],
+check('lines of status', \&check_status, [join('', map { sources($_) } qw(engine/server/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/"attention    /m, '"remarks    '], [1, qr/^\.It Cm mount$/m, '.It Cm mounts']);
 check('errors that calls can give', \&check_errors, [join('', map { slurp($_) } grep { $_ ne 'fs/mountpoint.c' } map { s{^\Q$src\E/}{}r } glob("$src/fs/*.c $src/fs/*/*.c")), $page{'tabletfs.7'}],
 	[0, qr/-EXDEV/m, '-ENOSTR'], [1, qr/Er EOVERFLOW/m, 'Er EOVERFLOWS']);
-check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $hacking],
+check('lock ranks', \&check_ranks, [slurp('engine/base/mutex.h'), $locking],
 	[1, qr/^  RANK_CLOCK.*\n/m, ''], [1, qr/^  (RANK_TASK .*\n)  (RANK_CLOCK .*\n)/m, '  RANK_CLOCK' . "\n" . '  RANK_TASK' . "\n"],
 	[0, qr/RANK_LOG,/m, 'RANK_LOGS,']);
-check('format constants in HACKING', \&check_formats,
-	[join('', map { sources($_) } qw(engine/*.c engine/*/*.c engine/*/*.h)), $hacking],
+check('format constants in doc/formats', \&check_formats,
+	[join('', map { sources($_) } qw(engine/*.c engine/*/*.c engine/*/*.h)), $formats],
 	[1, qr/TFSSST01/m, ''], [1, qr/0x54465343/m, ''], [0, qr/0x544c5231u/m, '0x544c5232u']);
-check('files that HACKING names', \&check_paths, [$hacking], [0, qr{engine/server/recover\.c}, 'engine/server/recovery.c']);
+check('files that HACKING and doc/ name', \&check_paths, [$documents], [0, qr{engine/log/log\.c}, 'engine/log/logs.c']);
 
 $number++;
 print((@missed ? 'not ok' : 'ok') . " $number - each check finds what it must\n");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The byte tables of HACKING, section 4, read by a decoder that was written
+"""The byte tables of doc/formats, read by a decoder that was written
 from them alone, in another language: every byte of the files of a store that
 t/lib/fill makes must be what the tables say.  Then single bytes are changed,
 and the decoder must notice each."""
@@ -404,7 +404,7 @@ def decode(path, data):
     elif rest in ("lock/incarnation", "lock/ids", "lock/clock"):
         must(len(lock_file(data)) == (4 if rest == "lock/ids" else 8), "a number")
     else:
-        must(rest in ("lock/held", "ballast"), "a file that HACKING does not name")
+        must(rest in ("lock/held", "ballast"), "a file that doc/formats does not name")
     return None
 
 
