@@ -22,7 +22,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
-#include "fs/notify.h"
+#include "fs/base/notify.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #ifndef TFS_FS_LOOP_H
 #define TFS_FS_LOOP_H
 
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 /*
  * Serves fs.session until it is unmounted or told to exit by the signal

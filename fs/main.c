@@ -16,8 +16,12 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "fs/file/file.h"
-#include "fs/fs.h"
+#include "fs/base/cache.h"
+#include "fs/base/fs.h"
 #include "fs/mountpoint.h"
+#include "fs/node/control.h"
+#include "fs/node/dir.h"
+#include "fs/node/dirtime.h"
 #include "fs/node/scratch.h"
 #include "fs/session.h"
 #include "fs/file/stage.h"
@@ -220,13 +224,36 @@ static int open_store(const struct command *c)
 	return r;
 }
 
+static int init_parts(void)
+{
+	int r;
+
+	fs_locks_init();
+	control_init();
+	dirtime_init();
+	r = node_table_init();
+	if (r == 0)
+		r = cache_init();
+	return r ? r : dir_init();
+}
+
+static void free_parts(void)
+{
+	dir_fini();
+	cache_fini();
+	node_table_fini();
+	dirtime_fini();
+	control_fini();
+	fs_locks_fini();
+}
+
 static int close_store(void)
 {
 	int r;
 
 	scratch_report();
 	ofile_close_all();
-	fs_fini();
+	free_parts();
 	r = tfs_close(fs.store);
 	if (r)
 		msg_error("closing the store: %s", strerror(-r));
@@ -265,7 +292,7 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 	}
 	/* A data directory takes the spill files; of anything else (a cluster) TMPDIR does. */
 	stage_set_directory(access(c->source, W_OK | X_OK) == 0 ? c->source : "");
-	r = fs_init();
+	r = init_parts();
 	if (r) {
 		fprintf(stderr, "tabletfs: %s\n", strerror(-r));
 		(void)!tfs_close(fs.store);

@@ -15,8 +15,8 @@
 #include "fs/node/dir.h"
 #include "fs/file/file.h"
 #include "fs/loop.h"
-#include "fs/notify.h"
-#include "fs/reply.h"
+#include "fs/base/notify.h"
+#include "fs/base/reply.h"
 #include "fs/node/tree.h"
 #include "fs/xattr.h"
 

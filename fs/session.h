@@ -3,7 +3,7 @@
 #ifndef TFS_FS_SESSION_H
 #define TFS_FS_SESSION_H
 
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 /* Checks libfuse's options and makes the session.  On failure libfuse has said why on standard error. */
 int session_new(struct fuse_args *args) TFS_MUST;

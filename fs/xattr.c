@@ -7,7 +7,7 @@
 #include "fs/xattr.h"
 
 #include "fs/file/cell.h"
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 
 #include <errno.h>
 #include <stdio.h>

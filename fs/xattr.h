@@ -3,7 +3,7 @@
 #ifndef TFS_FS_XATTR_H
 #define TFS_FS_XATTR_H
 
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);

@@ -91,7 +91,7 @@ long=$(printf 'r1%0300d' 7)
 mkdir -p "$M/drop/${long:0:254}%/${long:254}/f"
 echo x >"$M/drop/${long:0:254}%/${long:254}/f/q"
 ls "$M/drop/r1/f" "$M/drop/.latest/r1/f" >/dev/null
-# Names are dropped behind the answer (fs/notify.h).
+# Names are dropped behind the answer (fs/base/notify.h).
 still() { if stat -c 'still there' "$1" 2>/dev/null; then :; fi; }
 echo 'drop-rows r1' >"$M/drop/.ctl"
 is "$(ls "$M/drop" | grep -v %)" r2 "drop-rows: the rows are not listed"

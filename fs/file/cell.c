@@ -13,7 +13,7 @@
 
 #include "fs/node/control.h"
 #include "fs/file/file.h"
-#include "fs/name.h"
+#include "fs/base/name.h"
 #include "fs/file/share.h"
 
 #include <errno.h>

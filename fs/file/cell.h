@@ -9,8 +9,8 @@
 #define TFS_FS_CELL_H
 
 #include "engine/base/counter.h"
-#include "fs/fs.h"
-#include "fs/notify.h"
+#include "fs/base/fs.h"
+#include "fs/base/notify.h"
 
 /* Where the cell of a PLAIN or VERSION node (or of a name below a family) is.  Borrows from the nodes. */
 struct cell_place {

@@ -14,10 +14,10 @@
 #include "fs/file/file.h"
 
 #include "engine/base/msg.h"
-#include "fs/cache.h"
+#include "fs/base/cache.h"
 #include "fs/node/control.h"
-#include "fs/name.h"
-#include "fs/reply.h"
+#include "fs/base/name.h"
+#include "fs/base/reply.h"
 #include "fs/file/share.h"
 #include "fs/node/tree.h"
 

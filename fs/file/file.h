@@ -25,7 +25,7 @@
 #ifndef TFS_FS_FILE_H
 #define TFS_FS_FILE_H
 
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 #include "fs/file/writer.h"
 
 /* What the calls on descriptors tell apart. */

@@ -11,7 +11,7 @@
 #include "fs/file/file.h"
 
 #include "fs/node/control.h"
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 
 #include <errno.h>
 

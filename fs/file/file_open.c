@@ -8,7 +8,7 @@
 #include "fs/file/file.h"
 
 #include "fs/node/control.h"
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 #include "fs/file/share.h"
 #include "fs/node/tree.h"
 

@@ -29,7 +29,7 @@
 #include "fs/file/file.h"
 
 #include "engine/base/msg.h"
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  */
 #include "fs/file/file.h"
 
-#include "fs/name.h"
+#include "fs/base/name.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
 
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
 #include "fs/node/made.h"
-#include "fs/name.h"
-#include "fs/reply.h"
+#include "fs/base/name.h"
+#include "fs/base/reply.h"
 #include "fs/file/stage.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #ifndef TFS_FS_ADMIN_H
 #define TFS_FS_ADMIN_H
 
-#include "fs/notify.h"
+#include "fs/base/notify.h"
 
 int admin_render_system(const struct node *n, struct buf *out) TFS_MUST;
 int admin_render_tablets(struct tfs_table *t, struct buf *out) TFS_MUST;

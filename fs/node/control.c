@@ -16,7 +16,7 @@
 #include "engine/base/msg.h"
 #include "fs/node/admin.h"
 #include "fs/node/rendered.h"
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 #include "fs/node/scratch.h"
 #include "fs/file/stage.h"
 

@@ -30,10 +30,10 @@
  */
 #include "fs/node/dir.h"
 
-#include "fs/cache.h"
+#include "fs/base/cache.h"
 #include "fs/file/file.h"
-#include "fs/notify.h"
-#include "fs/reply.h"
+#include "fs/base/notify.h"
+#include "fs/base/reply.h"
 #include "fs/node/scratch.h"
 #include "fs/node/tree.h"
 

@@ -9,7 +9,7 @@
 #define TFS_FS_DIR_H
 
 #include "fs/file/cell.h"
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 /* Does a split name's directory have a key below it?  base: table, latest or family node.  0, -ENOENT. */
 int dir_part_exists(struct node *base, struct slice path) TFS_MUST;

@@ -10,7 +10,7 @@
 #ifndef TFS_FS_DIRTIME_H
 #define TFS_FS_DIRTIME_H
 
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 #define DIRTIME_MAX (1u << 20)
 

@@ -19,7 +19,7 @@
 #include "fs/node/dir.h"
 
 #include "fs/node/control.h"
-#include "fs/name.h"
+#include "fs/base/name.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

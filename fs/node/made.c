@@ -26,8 +26,8 @@
 #include "fs/node/dir.h"
 #include "fs/node/dirtime.h"
 #include "fs/file/file.h"
-#include "fs/name.h"
-#include "fs/reply.h"
+#include "fs/base/name.h"
+#include "fs/base/reply.h"
 
 #include <errno.h>
 

@@ -10,8 +10,8 @@
 #ifndef TFS_FS_MADE_H
 #define TFS_FS_MADE_H
 
-#include "fs/fs.h"
-#include "fs/notify.h"
+#include "fs/base/fs.h"
+#include "fs/base/notify.h"
 
 /* How much of memory empty directories may use.  The oldest are dropped first, with a line in the log. */
 #define MADE_BYTES (64u << 20)

@@ -19,7 +19,7 @@
 #include "fs/node/control.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 #include "fs/node/scratch.h"
 
 #include <errno.h>

@@ -10,8 +10,8 @@
 #ifndef TFS_FS_SCRATCH_H
 #define TFS_FS_SCRATCH_H
 
-#include "fs/fs.h"
-#include "fs/notify.h"
+#include "fs/base/fs.h"
+#include "fs/base/notify.h"
 
 /* Counted; NULL: there is none. */
 struct node *scratch_find(struct node *dir, struct slice name);

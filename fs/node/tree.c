@@ -19,8 +19,8 @@
 #include "fs/node/dirtime.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/name.h"
-#include "fs/reply.h"
+#include "fs/base/name.h"
+#include "fs/base/reply.h"
 #include "fs/node/scratch.h"
 
 #include <errno.h>

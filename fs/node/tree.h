@@ -7,7 +7,7 @@
 #define TFS_FS_TREE_H
 
 #include "fs/file/cell.h"
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 /* The key of the node of a family, of its directory in .families, or of a group's in .groups. */
 #define FAMILY_KEY_BYTES sizeof("#65535")

@@ -9,7 +9,7 @@
  * the one that its path decodes to; every directory on the way to it is a
  * part whose prefix begins the key.  Seeds are t/names.tsv.
  */
-#include "fs/name.h"
+#include "fs/base/name.h"
 
 #include <errno.h>
 #include <stdio.h>

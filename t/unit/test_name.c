@@ -3,7 +3,7 @@
  * fs/name: the shared vectors both ways, every vector mutated must be
  * refused or be the canonical name of another key, random keys round-trip.
  */
-#include "fs/name.h"
+#include "fs/base/name.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -25,10 +25,10 @@
  * Threads: a struct changes is one request's; the rest any thread, no locks
  * but the tree lock may be held by callers of changes_* that end in _locked.
  */
-#ifndef TFS_FS_NOTIFY_H
-#define TFS_FS_NOTIFY_H
+#ifndef TFS_FS_BASE_NOTIFY_H
+#define TFS_FS_BASE_NOTIFY_H
 
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 struct change_entry {
 	fuse_ino_t parent;

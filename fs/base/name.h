@@ -12,8 +12,8 @@
  *
  * Threads: any.  Errors: -ENOENT not a canonical name, -ENOMEM.
  */
-#ifndef TFS_FS_NAME_H
-#define TFS_FS_NAME_H
+#ifndef TFS_FS_BASE_NAME_H
+#define TFS_FS_BASE_NAME_H
 
 #include "engine/base/bytes.h"
 

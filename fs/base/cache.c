@@ -6,7 +6,7 @@
  * present one is not believed (any commit at all empties the cache in effect:
  * it serves readers, and costs writers nothing).
  */
-#include "fs/cache.h"
+#include "fs/base/cache.h"
 
 #include <errno.h>
 #include <stdlib.h>

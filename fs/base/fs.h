@@ -8,15 +8,15 @@
  * directory stream's (same rank, never both), a file's lock (filex), the tree
  * lock, the notifier's.  No engine call is made under the tree lock.
  */
-#ifndef TFS_FS_FS_H
-#define TFS_FS_FS_H
+#ifndef TFS_FS_BASE_FS_H
+#define TFS_FS_BASE_FS_H
 
 #define FUSE_USE_VERSION 312
 
 #include "engine/base/bytes.h"
 #include "engine/base/mutex.h"
 #include "engine/tabletfs.h"
-#include "fs/node/node.h"
+#include "fs/base/node.h"
 
 #include <fuse3/fuse_lowlevel.h>
 #include <stdatomic.h>
@@ -56,8 +56,8 @@ static inline struct slice slice_from(struct tfs_bytes b)
 
 /* One of a fixed set of locks, chosen by row: multi-step operations on one row hold it. */
 struct mutex *fs_row_lock(const struct node *row);
-int fs_init(void) TFS_MUST;
-void fs_fini(void);
+void fs_locks_init(void);
+void fs_locks_fini(void);
 int64_t fs_now_us(void);
 
 /* Is the node in a view that shows plain names only? */

@@ -3,10 +3,10 @@
  * Where errno reaches FUSE, and where a refusal leaves its one line of
  * reason: message ring, so /.tabletfs/log, and standard error or syslog.
  */
-#ifndef TFS_FS_REPLY_H
-#define TFS_FS_REPLY_H
+#ifndef TFS_FS_BASE_REPLY_H
+#define TFS_FS_BASE_REPLY_H
 
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 /* What the caller sees of r, 0 or -errno: as errno, positive. */
 int reply_errno(int r);

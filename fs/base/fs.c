@@ -2,14 +2,8 @@
 /*
  * What all rooms of fs share: the row locks, the views, the clock.
  */
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
-#include "fs/cache.h"
-#include "fs/node/control.h"
-#include "fs/node/dir.h"
-#include "fs/node/dirtime.h"
-
-#include <errno.h>
 #include <time.h>
 
 #define ROW_LOCKS 256
@@ -17,29 +11,14 @@
 struct fs fs;
 static struct mutex row_locks[ROW_LOCKS];
 
-int fs_init(void)
+void fs_locks_init(void)
 {
-	int r;
-
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_init(&row_locks[i], RANK_FS_ROW);
-	control_init();
-	dirtime_init();
-	r = node_table_init();
-	if (r == 0)
-		r = cache_init();
-	if (r == 0)
-		r = dir_init();
-	return r;
 }
 
-void fs_fini(void)
+void fs_locks_fini(void)
 {
-	dir_fini();
-	cache_fini();
-	node_table_fini();
-	dirtime_fini();
-	control_fini();
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_fini(&row_locks[i]);
 }

@@ -9,11 +9,11 @@
  * dead for ever, so a directory made again needs a new node; and so does a
  * cell, or who has the old one open would meet the new one.
  */
-#include "fs/node/node.h"
+#include "fs/base/node.h"
 
 #include "engine/tabletfs.h"
 #include "fs/file/file.h"
-#include "fs/node/slab.h"
+#include "fs/base/slab.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -23,8 +23,8 @@
  *
  * Memory: 98 bytes and the key for a node nobody has open.
  */
-#ifndef TFS_FS_NODE_H
-#define TFS_FS_NODE_H
+#ifndef TFS_FS_BASE_NODE_H
+#define TFS_FS_BASE_NODE_H
 
 #include "engine/base/bytes.h"
 #include "engine/base/mutex.h"

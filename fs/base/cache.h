@@ -5,10 +5,10 @@
  * kernel has it in its own cache.  Bounded: the oldest go first.
  * Threads: any; leaf lock (RANK_FS_NOTIFY).
  */
-#ifndef TFS_FS_CACHE_H
-#define TFS_FS_CACHE_H
+#ifndef TFS_FS_BASE_CACHE_H
+#define TFS_FS_BASE_CACHE_H
 
-#include "fs/fs.h"
+#include "fs/base/fs.h"
 
 #define CACHE_VALUE_MAX 8192
 #define CACHE_BYTES (8u << 20)

@@ -9,7 +9,7 @@
  * malloc's, and all of them in a build with AddressSanitizer, which finds the
  * use of a freed node only there.
  */
-#include "fs/node/slab.h"
+#include "fs/base/slab.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,11 +4,11 @@
  * existence, a directory that is not empty and a rename across rows are
  * ordinary answers to ordinary questions; a log of them would bury the rest.
  */
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 
 #include "engine/base/msg.h"
 #include "fs/node/control.h"
-#include "fs/name.h"
+#include "fs/base/name.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -8,11 +8,11 @@
  * Node ids are addresses.  One that the kernel forgot meanwhile gives ENOENT,
  * or, when the address was used again, an invalidation too many: harmless.
  */
-#include "fs/notify.h"
+#include "fs/base/notify.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
-#include "fs/reply.h"
+#include "fs/base/reply.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
  * Decided against: a table of escaped names or a trie of parts; names are
  * recomputed from keys wherever they are needed and cost well under 100 ns.
  */
-#include "fs/name.h"
+#include "fs/base/name.h"
 
 #include <errno.h>
 #include <stdio.h>

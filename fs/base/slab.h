@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for nodes, which the system gets back when they are freed. */
-#ifndef TFS_FS_SLAB_H
-#define TFS_FS_SLAB_H
+#ifndef TFS_FS_BASE_SLAB_H
+#define TFS_FS_BASE_SLAB_H
 
 #include <stddef.h>
 
