@@ -2,7 +2,7 @@
 # Everything behind tabletfs.h, as one library: for the programs here and, installed, for others.
 noinst_LTLIBRARIES += libengine.la
 libengine_la_SOURCES = %D%/open.c %D%/open.h %D%/tabletfs.h
-libengine_la_LIBADD = libmaster.la libserver.la libclient.la librpc.la libmeta.la libschema.la liblock.la libtablet.la liblog.la libcell.la \
+libengine_la_LIBADD = libmaster.la libserver.la libclient.la librpc.la libmeta.la libschema.la liblock.la libcompact.la libtablet.la liblog.la libcell.la \
 	libsstable.la libbase.la
 
 lib_LTLIBRARIES += libtabletfs.la

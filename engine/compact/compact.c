@@ -31,7 +31,7 @@
  * left alone from then on, so that the others are merged as before; what a
  * damaged block costs is the cells in it.
  */
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,38 +49,11 @@ void compact_job_free(struct compact_job *j)
 	free(j);
 }
 
-int job_begin(struct tablet *t, _Atomic bool *busy)
-{
-	int err = 0;
-
-	mutex_lock(&t->lock);
-	while (*busy && t->state != TABLET_CLOSING && t->state != TABLET_GONE)
-		cond_wait(&t->changed, &t->lock);
-	if (t->state == TABLET_CLOSING)
-		err = -ESHUTDOWN;
-	else if (t->state == TABLET_GONE)
-		err = -EREMCHG;
-	else if (t->state == TABLET_BROKEN)
-		err = -ESTALE;
-	else
-		*busy = true;
-	mutex_unlock(&t->lock);
-	return err;
-}
-
-void job_end(struct tablet *t, _Atomic bool *busy)
-{
-	mutex_lock(&t->lock);
-	*busy = false;
-	cond_broadcast(&t->changed);
-	mutex_unlock(&t->lock);
-}
-
 void compact_set_busy(struct tablet *t, const struct file_set *in, bool busy)
 {
 	for (unsigned i = 0; i < in->n; i++)
 		in->v[i]->busy = busy;
-	t->debt = compact_debt(t->view);
+	t->debt = view_debt(t->view);
 }
 
 void compact_give_up(struct tablet *t, struct compact_job *j)
@@ -89,66 +62,6 @@ void compact_give_up(struct tablet *t, struct compact_job *j)
 	compact_set_busy(t, &j->in, false);
 	mutex_unlock(&t->lock);
 	compact_job_free(j);
-}
-
-/* Steps 3 and 4. */
-static int install(struct tablet *t, struct compact_job *j)
-{
-	struct tablet_edit e = {.event = j->major ? "major compaction" : "merging compaction", .major_us = j->major_us};
-	struct tablet_file *added = calloc(j->out.n + 1u, sizeof *added);
-	struct tablet_file *removed = calloc(j->in.n + 1u, sizeof *removed);
-	struct view *v = NULL, *old = NULL;
-	int err = -ENOMEM;
-
-	mutex_lock(&t->edit);
-	mutex_lock(&t->lock);
-	if (t->state == TABLET_BROKEN)
-		err = -ESTALE;
-	else
-		v = view_change(t->view, &j->in, &j->out); /* files change under EDIT only */
-	mutex_unlock(&t->lock);
-	if (!added || !removed || !v)
-		goto unlock;
-	for (unsigned i = 0; i < j->out.n; i++)
-		added[i] = j->out.v[i]->meta; /* borrowed */
-	for (unsigned i = 0; i < j->in.n; i++)
-		removed[i] = j->in.v[i]->meta;
-	e.added = added;
-	e.added_count = j->out.n;
-	e.removed = removed;
-	e.removed_count = j->in.n;
-	err = t->commit(t->commit_arg, t, &e);
-	mutex_lock(&t->lock);
-	if (err) {
-		tablet_fail(t, err);
-	} else {
-		view_take_mems(v, t->view, NULL, 0);
-		old = view_swap(t, v);
-		v = NULL;
-		if (j->major)
-			t->major_us = e.major_us;
-	}
-	mutex_unlock(&t->lock);
-unlock:
-	mutex_unlock(&t->edit);
-	view_put(old);
-	view_put(v);
-	free(added);
-	free(removed);
-	return err;
-}
-
-void compact_let_go(struct tablet *t, struct file_set *s, bool gone)
-{
-	const struct tablet_env *env = t->env;
-
-	for (unsigned i = 0; i < s->n; i++) {
-		if (gone && (env->listed ? env->listed(env->arg, &s->v[i]->meta) == 0 : s->v[i]->owned))
-			sst_doom(s->v[i]->sst);
-		vfile_put(s->v[i]);
-	}
-	free(s->v);
-	*s = (struct file_set){0};
 }
 
 /* Where a job of this kind waits whose edit failed. */
@@ -160,7 +73,10 @@ static struct compact_job **pending(struct tablet *t, const struct compact_job *
 static int install_or_keep(struct tablet *t, struct compact_job *j)
 {
 	struct tablet_env *env = t->env;
-	int err = install(t, j);
+	struct tablet_change c = {.edit = {.event = j->major ? "major compaction" : "merging compaction", .major_us = j->major_us},
+		.removed = &j->in,
+		.added = &j->out};
+	int err = tablet_change(t, &c);
 
 	*pending(t, j) = err ? j : NULL;
 	if (err) /* t->commit has said why */
@@ -173,7 +89,7 @@ static int install_or_keep(struct tablet *t, struct compact_job *j)
 		env->major++;
 	else
 		env->merging++;
-	compact_let_go(t, &j->in, true);
+	tablet_drop_files(t, &j->in, true);
 	compact_job_free(j);
 	if (env->changed)
 		env->changed(env->arg, t);
@@ -278,21 +194,9 @@ static bool only_unsure(const struct file_set *in, const struct store_schema *s)
 /* As good as a major compaction that has written the same again; takes j. */
 static int looked_through(struct tablet *t, struct compact_job *j, const struct store_schema *s)
 {
-	struct tablet_edit e = {.event = "major compaction: nothing is to go", .major_us = j->major_us};
-	int err = -ESTALE;
+	struct tablet_change c = {.edit = {.event = "major compaction: nothing is to go", .major_us = j->major_us}};
+	int err = tablet_change(t, &c);
 
-	mutex_lock(&t->edit);
-	if (t->state != TABLET_BROKEN) {
-		err = t->commit(t->commit_arg, t, &e);
-		mutex_lock(&t->lock);
-		if (err) {
-			tablet_fail(t, err);
-		} else {
-			t->major_us = e.major_us;
-		}
-		mutex_unlock(&t->lock);
-	}
-	mutex_unlock(&t->edit);
 	for (unsigned i = 0; i < j->in.n && !err; i++)
 		atomic_store(&j->in.v[i]->looked, s->generation + 1);
 	compact_give_up(t, j);
@@ -516,7 +420,7 @@ int compact_major(struct tablet *t, bool background)
 	} while (no_room(err) && purged);
 	job_end(t, &t->majoring);
 	if (!err)
-		compact_schedule(t);
+		tablet_want_merge(t);
 	return err;
 }
 
@@ -546,5 +450,26 @@ int tablet_compact_step(struct tablet *t, bool *did)
 
 void tablet_compact_soon(struct tablet *t)
 {
-	compact_schedule(t);
+	tablet_want_merge(t);
 }
+
+static int flush_memtables(struct tablet *t)
+{
+	return flush_all(t, NULL);
+}
+
+static void drop_jobs(struct tablet *t)
+{
+	flush_job_free(t->pending);
+	compact_job_free(t->pending_merge);
+	compact_job_free(t->pending_major);
+}
+
+const struct tablet_compactor compact_functions = {
+	.flush_task = tablet_flush_task,
+	.merge_task = tablet_merge_task,
+	.major_task = tablet_major_task,
+	.flush = flush_memtables,
+	.repeat_edits = compact_settle,
+	.drop_jobs = drop_jobs,
+};

@@ -24,7 +24,7 @@
  * Within a column, versions that are hidden form a tail: the first hidden
  * one ends the column but for its deletes.
  */
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 
 #include <errno.h>
 

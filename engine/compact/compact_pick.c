@@ -34,7 +34,7 @@
  * Decided against: levels with key ranges.  Tablets are small (128 MiB) and
  * split by load, so a level of ranges within one would hold few files.
  */
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 #include "engine/tablet/tablet_usage.h"
 
 #include <errno.h>
@@ -125,26 +125,6 @@ int compact_pick(const struct view *v, struct file_set *run)
 	if (err)
 		file_set_put(run, false);
 	return err;
-}
-
-unsigned compact_debt(const struct view *v)
-{
-	unsigned most = 0;
-
-	for (unsigned i = 0; i < v->file_count; i++) {
-		unsigned n = 0;
-
-		for (unsigned k = i; k < v->file_count; k++) {
-			if (v->files[k]->meta.group != v->files[i]->meta.group)
-				continue;
-			if (v->files[k]->busy || vfile_left_out(v->files[k]))
-				break;
-			n++;
-		}
-		if (n > most)
-			most = n;
-	}
-	return most;
 }
 
 /* May the rule's age hide a version of this time, at one of the indexes that matter?  In doubt yes. */

@@ -18,7 +18,7 @@
  *
  * Durable steps: for each file those of a merging compaction (compact.c).
  */
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

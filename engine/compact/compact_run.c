@@ -16,7 +16,7 @@
  * where a partition of the filter ends within a row or column they are made
  * again, so that each partition that holds an entry knows of it.
  */
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

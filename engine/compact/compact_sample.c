@@ -13,7 +13,7 @@
  * Small inputs, and those of few rows, give no samples: the writer trains on
  * the beginning of its table then.
  */
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -24,7 +24,7 @@
  * waits for the rest of it.  Not while writers are slowed down, not for a split that waits, and
  * never in what somebody asked for; flushes know no limit.
  */
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 
 #include <errno.h>
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 # Minor, merging and major compactions: picking, filtering, writing.
-libtablet_la_SOURCES += %D%/compact.c %D%/compact.h %D%/compact_filter.c %D%/compact_flush.c %D%/compact_pick.c \
+noinst_LTLIBRARIES += libcompact.la
+libcompact_la_SOURCES = %D%/compact.c %D%/compact.h %D%/compact_internal.h %D%/compact_filter.c %D%/compact_flush.c %D%/compact_pick.c \
 	%D%/compact_room.c %D%/compact_run.c %D%/compact_sample.c %D%/compact_task.c

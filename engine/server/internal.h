@@ -13,6 +13,7 @@
 #ifndef TFS_SERVER_INTERNAL_H
 #define TFS_SERVER_INTERNAL_H
 
+#include "engine/compact/compact.h"
 #include "engine/meta/meta.h"
 #include "engine/schema/schema.h"
 #include "engine/server/server.h"

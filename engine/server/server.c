@@ -159,6 +159,7 @@ static void fill_env(struct server *s, enum kind k)
 {
 	struct tablet_env *e = &s->env[k];
 
+	e->compactor = &compact_functions;
 	e->data_dir = s->data_dir;
 	e->incarnation = s->incarnation;
 	/* One space of file numbers over three counters: they step apart by construction. */

@@ -34,14 +34,6 @@ enum {
 	CELL_BYTES = 100, /* what a cell takes beside its bytes, about */
 };
 
-void tablet_want_flush(struct tablet *t)
-{
-	if (t->env->no_background || t->state != TABLET_SERVING)
-		return;
-	if (!atomic_exchange_explicit(&t->flush_wanted, true, memory_order_acq_rel))
-		task_queue(&t->flush_task);
-}
-
 /* Nobody ends it early: it is short, and what changes in the tablet meanwhile concerns it seldom. */
 static void pause_us(uint64_t us)
 {

@@ -18,7 +18,6 @@
 
 #include "engine/base/msg.h"
 #include "engine/cell/cellkey.h"
-#include "engine/compact/compact.h"
 #include "engine/cell/merge.h"
 
 enum { CLOSE_POLL_US = 1000 };
@@ -44,7 +43,7 @@ struct view *view_swap(struct tablet *t, struct view *v)
 {
 	struct view *old;
 
-	t->debt = compact_debt(v);
+	t->debt = view_debt(v);
 	mutex_lock(&t->view_lock);
 	old = t->view;
 	t->view = v;
@@ -85,11 +84,55 @@ void tablet_fail(struct tablet *t, int err)
 		atomic_compare_exchange_strong(&t->state, &loading, TABLET_BROKEN);
 }
 
+struct stripe *stripe_of(struct tablet *t, struct slice row)
+{
+	return &t->stripes[hash64(row, 0) % STRIPES];
+}
+
+int job_begin(struct tablet *t, _Atomic bool *busy)
+{
+	int err = 0;
+
+	mutex_lock(&t->lock);
+	while (*busy && t->state != TABLET_CLOSING && t->state != TABLET_GONE)
+		cond_wait(&t->changed, &t->lock);
+	if (t->state == TABLET_CLOSING)
+		err = -ESHUTDOWN;
+	else if (t->state == TABLET_GONE)
+		err = -EREMCHG;
+	else if (t->state == TABLET_BROKEN)
+		err = -ESTALE;
+	else
+		*busy = true;
+	mutex_unlock(&t->lock);
+	return err;
+}
+
+void job_end(struct tablet *t, _Atomic bool *busy)
+{
+	mutex_lock(&t->lock);
+	*busy = false;
+	cond_broadcast(&t->changed);
+	mutex_unlock(&t->lock);
+}
+
+void tablet_want_flush(struct tablet *t)
+{
+	if (t->env->no_background || t->state != TABLET_SERVING)
+		return;
+	if (!atomic_exchange_explicit(&t->flush_wanted, true, memory_order_acq_rel))
+		task_queue(&t->flush_task);
+}
+
+void tablet_want_merge(struct tablet *t)
+{
+	if (!t->env->no_background && t->state == TABLET_SERVING)
+		task_queue(&t->merge_task);
+}
+
 static void tablet_destroy(struct tablet *t)
 {
-	flush_job_free(t->pending);
-	compact_job_free(t->pending_merge);
-	compact_job_free(t->pending_major);
+	t->env->compactor->drop_jobs(t);
 	view_put(t->view);
 	store_schema_put(t->schema);
 	for (unsigned i = 0; i < STRIPES; i++) {
@@ -188,9 +231,9 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 		cond_init(&t->stripes[i].free);
 		t->stripes[i].newest_us = INT64_MIN;
 	}
-	task_init(&t->flush_task, p->env->flush_pool, tablet_flush_task);
-	task_init(&t->merge_task, p->env->compact_pool, tablet_merge_task);
-	task_init(&t->major_task, p->env->compact_pool, tablet_major_task);
+	task_init(&t->flush_task, p->env->flush_pool, p->env->compactor->flush_task);
+	task_init(&t->merge_task, p->env->compact_pool, p->env->compactor->merge_task);
+	task_init(&t->major_task, p->env->compact_pool, p->env->compactor->major_task);
 	if ((err = buf_append(&t->begin, p->begin.p, p->begin.n)) || (err = buf_reserve(&t->end, p->end.n + 1)) ||
 		(err = buf_append(&t->end, p->end.p, p->end.n)) || (err = first_view(t, p)))
 		goto out;

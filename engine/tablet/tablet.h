@@ -84,11 +84,6 @@ struct tablet_edit {
 	const char *event;  /* one line for the tablet's event log */
 };
 
-/* The order in which a pool of workers runs merging and major compactions, the most needed first: a task_urgency_fn. */
-uint64_t tablet_compact_urgency(const struct task *task, uint64_t waited_us);
-/* Every so often tablets are looked at, whether a major compaction is due; 0: a sixteenth of the promised time, an hour at most.  Tests make it short. */
-extern uint64_t tablet_look_us;
-
 struct tablet;
 /* Durable on 0.  On error nothing or (I/O errors) in doubt: the tablet then re-reads before its next change (params.reload). */
 typedef int tablet_commit_fn(void *arg, struct tablet *t, const struct tablet_edit *e);
@@ -104,7 +99,9 @@ enum tablet_room {
 };
 
 /* ---- shared by the tablets of one server ---- */
+struct tablet_compactor;
 struct tablet_env {
+	const struct tablet_compactor *compactor; /* compact_functions (engine/compact/compact.h) */
 	const char *data_dir;
 	uint64_t incarnation;
 	_Atomic uint64_t next_file; /* file numbers of this incarnation */
@@ -279,15 +276,6 @@ void tablet_inherit_files(struct tablet *parent, struct tablet *child);
 void tablet_split_start(struct tablet *child);
 /* Takes files off the list of which no row is the tablet's. */
 int tablet_split_tidy(struct tablet *t, const char *event) TFS_MUST;
-
-/* Minor compaction of everything written so far, now; waits. */
-int tablet_flush(struct tablet *t) TFS_MUST;
-/* Major compaction, beginning with a minor one; waits. */
-int tablet_compact(struct tablet *t) TFS_MUST;
-/* A merging compaction if the policy wants one; *did.  Tests and the background task. */
-int tablet_compact_step(struct tablet *t, bool *did) TFS_MUST;
-/* The background looks at once whether there is something to compact. */
-void tablet_compact_soon(struct tablet *t);
 
 struct tablet_stats {
 	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones, seq;

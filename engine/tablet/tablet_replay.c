@@ -12,7 +12,6 @@
  * deletes are still to come.  What is replayed was unflushed, so it is about
  * as much as the memory bound allowed before.
  */
-#include "engine/compact/compact.h"
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tablet_plan.h"
 
@@ -31,7 +30,7 @@ void tablet_replay_done(struct tablet *t)
 	mutex_unlock(&t->lock);
 	if (loading != TABLET_LOADING)
 		return;
-	compact_schedule(t);
+	tablet_want_merge(t);
 	memory_after_write(t, bytes, 0);
 }
 

@@ -33,7 +33,6 @@
  * Merging is simpler and slower: both tablets are prepared and flushed, then
  * flushed again with writers waiting, and one is made of their files.
  */
-#include "engine/compact/compact.h"
 #include "engine/cell/merge.h"
 #include "engine/tablet/tablet_impl.h"
 
@@ -54,7 +53,7 @@ static int enough_room(struct tablet *t)
 	mutex_lock(&t->lock);
 	mems = t->view->mem_count;
 	mutex_unlock(&t->lock);
-	return mems <= SHARED_MOST && !t->pending ? 0 : flush_all(t, NULL);
+	return mems <= SHARED_MOST && !t->pending ? 0 : t->env->compactor->flush(t);
 }
 
 int tablet_move_prepare(struct tablet *t)
@@ -76,7 +75,7 @@ void tablet_move_done(struct tablet *t)
 	t->split_wanted = false;
 	job_end(t, &t->merging);
 	job_end(t, &t->majoring);
-	compact_schedule(t);
+	tablet_want_merge(t);
 }
 
 int tablet_split_begin(struct tablet *t)
@@ -86,7 +85,7 @@ int tablet_split_begin(struct tablet *t)
 	if (err)
 		return err;
 	/* What was compacted and could not be entered in METADATA comes first: the children must not both have it. */
-	err = compact_settle(t);
+	err = t->env->compactor->repeat_edits(t);
 	if (!err)
 		err = enough_room(t);
 	if (err) {
@@ -246,9 +245,9 @@ int tablet_merge_begin(struct tablet *t)
 
 	if (err)
 		return err;
-	err = compact_settle(t);
+	err = t->env->compactor->repeat_edits(t);
 	if (!err)
-		err = flush_all(t, NULL); /* most of it, with writers going on */
+		err = t->env->compactor->flush(t); /* most of it, with writers going on */
 	if (err) {
 		job_end(t, &t->flushing);
 		tablet_want_flush(t);
@@ -261,7 +260,7 @@ int tablet_merge_stop(struct tablet *t)
 	int err;
 
 	stop_writers(t);
-	err = flush_all(t, NULL);
+	err = t->env->compactor->flush(t);
 	return err ? err : is_clean(t) ? 0 : -EBUSY;
 }
 
@@ -295,7 +294,7 @@ void tablet_split_start(struct tablet *child)
 	if (child->view->mem_count > 1) /* what is shared is held in memory until both have flushed it */
 		tablet_want_flush(child);
 	else
-		compact_schedule(child);
+		tablet_want_merge(child);
 }
 
 /* ---- where ---- */
@@ -468,50 +467,28 @@ int tablet_split_key(struct tablet *t, struct buf *out)
  * written with them.  Nothing depends on it: an upper child's row lists them
  * until then.
  */
-int tablet_split_tidy(struct tablet *t, const char *event)
+static int list_empty_files(struct tablet *t, struct tablet_change *c, bool *needless)
 {
-	struct tablet_edit e = {.event = event};
-	struct tablet_file *removed = NULL;
-	struct file_set empty = {0};
-	static const struct file_set none;
-	struct view *v = NULL, *old = NULL;
-	int err = 0;
+	struct file_set *empty = c->arg;
+	int err = t->state == TABLET_SERVING ? 0 : -ESHUTDOWN;
 
-	tablet_enter(t);
-	mutex_lock(&t->edit);
-	mutex_lock(&t->lock);
-	if (t->state != TABLET_SERVING)
-		err = -ESHUTDOWN;
+	(void)needless;
 	for (unsigned i = 0; i < t->view->file_count && !err; i++)
 		if (vfile_empty(t->view->files[i]) && !t->view->files[i]->busy)
-			err = file_set_add(&empty, t->view->files[i]);
-	if (!err)
-		v = view_change(t->view, &empty, &none);
-	mutex_unlock(&t->lock);
-	removed = calloc(empty.n + 1u, sizeof *removed);
-	if (!err && (!v || !removed))
-		err = -ENOMEM;
-	if (!err) {
-		for (unsigned i = 0; i < empty.n; i++)
-			removed[i] = empty.v[i]->meta; /* borrowed */
-		e.removed = removed;
-		e.removed_count = empty.n;
-		err = t->commit(t->commit_arg, t, &e);
-	}
-	mutex_lock(&t->lock);
-	if (err) {
-		tablet_fail(t, err);
-	} else {
-		view_take_mems(v, t->view, NULL, 0);
-		old = view_swap(t, v);
-		v = NULL;
-	}
-	mutex_unlock(&t->lock);
-	mutex_unlock(&t->edit);
-	view_put(old);
-	view_put(v);
-	free(removed);
-	compact_let_go(t, &empty, !err);
+			err = file_set_add(empty, t->view->files[i]);
+	c->removed = empty;
+	return err;
+}
+
+int tablet_split_tidy(struct tablet *t, const char *event)
+{
+	struct file_set empty = {0};
+	struct tablet_change c = {.edit = {.event = event}, .prepare = list_empty_files, .arg = &empty};
+	int err;
+
+	tablet_enter(t);
+	err = tablet_change(t, &c);
+	tablet_drop_files(t, &empty, !err);
 	tablet_leave(t);
 	return err;
 }

@@ -31,7 +31,6 @@
  * time than it was judged by; else it is judged again (DESIGN 3.1, "as of
  * the freeze time").
  */
-#include "engine/compact/compact.h"
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tablet_plan.h"
@@ -43,11 +42,6 @@ enum { NEED_REDO = 1, NEED_JUDGE = 2, NEED_ROOM = 3 };
 enum { LOOK_FOR_STUCK_US = 20000 };
 
 /* ---- stripes ---- */
-
-struct stripe *stripe_of(struct tablet *t, struct slice row)
-{
-	return &t->stripes[hash64(row, 0) % STRIPES];
-}
 
 static void stripe_lock(struct stripe *s, bool alone)
 {
@@ -154,18 +148,6 @@ void writers_wait(struct tablet *t, uint64_t seq)
 		wait_for_writers(t);
 }
 
-size_t vmem_account(struct vmem *m)
-{
-	size_t bytes = memtable_bytes(m->m);
-
-	if (bytes > m->accounted) {
-		if (m->memory_used)
-			*m->memory_used += bytes - m->accounted;
-		m->accounted = bytes;
-	}
-	return bytes;
-}
-
 /* ---- the commit ---- */
 
 static int state_error(const struct tablet *t)
@@ -185,58 +167,36 @@ static int state_error(const struct tablet *t)
 	return -ESHUTDOWN;
 }
 
-/* Names this incarnation in the redo set, durably, unless it is there. */
-static int ensure_redo(struct tablet *t)
+static int name_own_log(struct tablet *t, struct tablet_change *c, bool *needless)
 {
-	struct redo_point *points = NULL;
-	struct redo_state *set = NULL;
-	struct tablet_edit e = {.set_redo = true, .event = "first write"};
-	unsigned n = 0;
 	bool named = false; /* still: an edit that took us out of the set is in doubt */
-	int err = 0;
+	int err = state_error(t);
 
-	mutex_lock(&t->edit);
-	mutex_lock(&t->lock);
-	if (t->redo_own || (err = state_error(t)))
-		goto unlock;
-	points = calloc(t->redo_count + 1u, sizeof *points);
-	set = calloc(t->redo_count + 1u, sizeof *set);
-	if (!points || !set) {
-		err = -ENOMEM;
-		goto unlock;
-	}
-	for (; n < t->redo_count; n++) {
-		set[n] = t->redo[n];
-		points[n] = t->redo[n].p;
-		named |= points[n].incarnation == t->env->incarnation;
+	*needless = t->redo_own;
+	if (err || *needless)
+		return err;
+	c->redo = calloc(t->redo_count + 1u, sizeof *c->redo);
+	if (!c->redo)
+		return -ENOMEM;
+	for (; c->redo_count < t->redo_count; c->redo_count++) {
+		c->redo[c->redo_count] = t->redo[c->redo_count];
+		named |= t->redo[c->redo_count].p.incarnation == t->env->incarnation;
 	}
 	if (!named) {
 		if (!t->redo_maybe)
 			t->redo_maybe = log_next_lsn(t->env->log);
-		points[n] = set[n].p = (struct redo_point){t->env->incarnation, t->redo_maybe};
-		n++;
+		c->redo[c->redo_count++].p = (struct redo_point){t->env->incarnation, t->redo_maybe};
 	}
-	e.redo = points;
-	e.redo_count = n;
-	mutex_unlock(&t->lock);
-	err = t->commit(t->commit_arg, t, &e);
-	mutex_lock(&t->lock);
-	if (!err) {
-		free(t->redo);
-		t->redo = set;
-		set = NULL;
-		t->redo_count = n;
-		t->redo_own = true;
-		t->redo_maybe = 0;
-	} else {
-		tablet_fail(t, err);
-	}
-unlock:
-	mutex_unlock(&t->lock);
-	mutex_unlock(&t->edit);
-	free(points);
-	free(set);
-	return err;
+	c->redo_own = true;
+	return 0;
+}
+
+/* Names this incarnation in the redo set, durably, unless it is there. */
+static int ensure_redo(struct tablet *t)
+{
+	struct tablet_change c = {.edit = {.set_redo = true, .event = "first write"}, .prepare = name_own_log};
+
+	return tablet_change(t, &c);
 }
 
 /* A split or merge is about to end here. The caller holds t->lock. */

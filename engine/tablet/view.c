@@ -56,6 +56,18 @@ void vmem_freeze(struct vmem *m, _Atomic size_t *sum)
 	*sum += m->frozen;
 }
 
+size_t vmem_account(struct vmem *m)
+{
+	size_t bytes = memtable_bytes(m->m);
+
+	if (bytes > m->accounted) {
+		if (m->memory_used)
+			*m->memory_used += bytes - m->accounted;
+		m->accounted = bytes;
+	}
+	return bytes;
+}
+
 static void forget_bytes(struct vmem *m)
 {
 	if (m->memory_used)
@@ -275,6 +287,26 @@ bool vfile_left_out(const struct vfile *f)
 	uint64_t until = atomic_load(&f->left_out_us);
 
 	return until && (until == UINT64_MAX || monotonic_us() < until);
+}
+
+unsigned view_debt(const struct view *v)
+{
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < v->file_count; i++) {
+		unsigned n = 0;
+
+		for (unsigned k = i; k < v->file_count; k++) {
+			if (v->files[k]->meta.group != v->files[i]->meta.group)
+				continue;
+			if (v->files[k]->busy || vfile_left_out(v->files[k]))
+				break;
+			n++;
+		}
+		if (n > most)
+			most = n;
+	}
+	return most;
 }
 
 static bool file_overlaps(const struct vfile *f, struct slice from, struct slice to)

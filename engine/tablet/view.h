@@ -43,6 +43,8 @@ void vmem_put(struct vmem *m);
 bool vmem_wasted(const struct vmem *m);
 /* One tablet has flushed it.  With the last: what readers still pin no longer slows writers down, or an idle scan could stop them. */
 void vmem_discount(struct vmem *m);
+/* Raises the accounted memory of m after inserts; the caller holds the tablet's lock.  Returns the bytes accounted for m. */
+size_t vmem_account(struct vmem *m);
 /* No more is written to it: what is accounted counts as on its way out from now on.  The caller holds the tablet's lock. */
 void vmem_freeze(struct vmem *m, _Atomic size_t *sum);
 
@@ -96,6 +98,8 @@ struct view *view_change(const struct view *v, const struct file_set *without, c
 void view_take_mems(struct view *n, const struct view *v, struct vmem *const *without, unsigned count);
 struct view *view_get(struct view *v);
 void view_put(struct view *v);
+/* The most files of one group that wait for a merge.  The caller holds the tablet's lock. */
+unsigned view_debt(const struct view *v);
 /* Adds a reference to f in its place by age; there must be room. */
 void view_add_file(struct view *v, struct vfile *f);
 

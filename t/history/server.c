@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 #include "t/history/keys.h"
 
 #include <errno.h>

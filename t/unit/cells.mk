@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Cell keys, GC rules, memtable, live cells; their fuzz target and benchmark.
-cells_test_libs = libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS)
+cells_test_libs = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS)
 check_PROGRAMS += t/unit/test_cellkey t/unit/test_gc t/unit/test_memtable t/unit/test_merge t/unit/test_live
 t_unit_test_cellkey_SOURCES = t/unit/test_cellkey.c t/unit/wrap_alloc.h
 t_unit_test_cellkey_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
@@ -20,4 +20,4 @@ t_unit_test_live_LDFLAGS = $(wrap_alloc)
 
 EXTRA_PROGRAMS += t/bench/bench_memtable
 t_bench_bench_memtable_SOURCES = t/bench/bench_memtable.c
-t_bench_bench_memtable_LDADD = libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)
+t_bench_bench_memtable_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)

@@ -10,6 +10,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
+#include "engine/compact/compact.h"
 #include "engine/tablet/tablet.h"
 #include "engine/tablet/tablet_impl.h"
 
@@ -207,6 +208,7 @@ static inline void lib_init(struct lib *l, const char *base)
 	LIB(task_pool_new("flush", 1, &l->flush_pool));
 	LIB(task_pool_new("compact", 1, &l->compact_pool));
 	LIB(task_pool_new("log", 2, &l->log_pool));
+	l->env.compactor = &compact_functions;
 	l->env.data_dir = l->dir;
 	l->env.clock = l->clock;
 	l->env.flush_pool = l->flush_pool;

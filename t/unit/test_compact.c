@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/base/counter.h"
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 #include "t/unit/compact_lib.h"
 
 static void test_major_leaves_nothing_dead(void **state)

@@ -8,7 +8,7 @@
 
 #include "t/unit/compact_lib.h"
 
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 
 /* ---- files and bytes ---- */
 
@@ -119,7 +119,7 @@ static void simulate(enum sizes kind, unsigned flushes, unsigned groups)
 			if (n > s.most)
 				s.most = n;
 		}
-		assert_true(compact_debt(s.v) <= COMPACT_MOST_FILES);
+		assert_true(view_debt(s.v) <= COMPACT_MOST_FILES);
 	}
 	amplification = (double)s.written / (double)s.flushed;
 	doublings = log2(flushes);

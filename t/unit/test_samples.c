@@ -12,7 +12,7 @@
 #include <zstd.h>
 
 #include "engine/sstable/blockfile.h"
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 #include "t/unit/tablet_lib.h"
 
 enum { ROWS = 6000, WORDS = 300, VALUE = 1000 };

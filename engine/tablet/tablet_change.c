@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Durable changes of a tablet: its list of files, its redo set, the time of
+ * its last major compaction.
+ *
+ * Steps: 1 under EDIT prepare the edit and the next view, 2 the commit
+ * callback writes METADATA, 3 publish the view and the redo set.  A crash
+ * before 2 leaves files that no row lists; after it, the files removed.
+ * Opening a store removes either.
+ */
+#include "engine/tablet/tablet_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct tablet_file *file_list(const struct file_set *s)
+{
+	struct tablet_file *list = calloc(s->n + 1u, sizeof *list);
+
+	for (unsigned i = 0; list && i < s->n; i++)
+		list[i] = s->v[i]->meta; /* borrowed */
+	return list;
+}
+
+/* Steps 1 and 2.  The caller holds EDIT. */
+static int commit_change(struct tablet *t, struct tablet_change *c, const struct file_set *removed, const struct file_set *added)
+{
+	struct tablet_file *out = file_list(removed), *in = file_list(added);
+	struct redo_point *redo = calloc(c->redo_count + 1u, sizeof *redo);
+	int err = -ENOMEM;
+
+	if (out && in && redo) {
+		for (unsigned i = 0; i < c->redo_count; i++)
+			redo[i] = c->redo[i].p;
+		c->edit.removed = out;
+		c->edit.removed_count = removed->n;
+		c->edit.added = in;
+		c->edit.added_count = added->n;
+		c->edit.redo = redo;
+		c->edit.redo_count = c->redo_count;
+		err = t->commit(t->commit_arg, t, &c->edit);
+	}
+	free(out);
+	free(in);
+	free(redo);
+	return err;
+}
+
+/* Step 3.  Takes v; returns the old view.  The caller holds t->lock. */
+static struct view *publish_change(struct tablet *t, struct tablet_change *c, struct view *v)
+{
+	struct view *old;
+
+	view_take_mems(v, t->view, c->flushed, c->flushed_count);
+	old = view_swap(t, v);
+	for (unsigned i = 0; i < c->flushed_count; i++)
+		vmem_discount(c->flushed[i]);
+	if (c->edit.set_redo) {
+		free(t->redo);
+		t->redo = c->redo;
+		t->redo_count = c->redo_count;
+		t->redo_own = c->redo_own;
+		t->redo_maybe = 0; /* METADATA has what we have */
+		c->redo = NULL;
+	}
+	if (c->edit.seq_mark)
+		t->seq_mark = c->edit.seq_mark;
+	if (c->edit.major_us) {
+		t->major_us = c->edit.major_us;
+		t->major_unset = false;
+	}
+	return old;
+}
+
+int tablet_change(struct tablet *t, struct tablet_change *c)
+{
+	static const struct file_set none;
+	struct view *v = NULL, *old = NULL;
+	bool needless = false;
+	int err = 0;
+
+	mutex_lock(&t->edit);
+	mutex_lock(&t->lock);
+	if (t->state == TABLET_BROKEN)
+		err = -ESTALE;
+	else if (c->prepare)
+		err = c->prepare(t, c, &needless);
+	if (!err && !needless && !(v = view_change(t->view, c->removed ? c->removed : &none, c->added ? c->added : &none)))
+		err = -ENOMEM;
+	mutex_unlock(&t->lock); /* files change under EDIT only */
+	if (v)
+		err = commit_change(t, c, c->removed ? c->removed : &none, c->added ? c->added : &none);
+	mutex_lock(&t->lock);
+	if (err)
+		tablet_fail(t, err);
+	else if (v)
+		old = publish_change(t, c, v);
+	mutex_unlock(&t->lock);
+	mutex_unlock(&t->edit);
+	view_put(err ? v : old);
+	free(c->redo);
+	c->redo = NULL;
+	return err;
+}
+
+void tablet_drop_files(struct tablet *t, struct file_set *s, bool removed)
+{
+	const struct tablet_env *env = t->env;
+
+	for (unsigned i = 0; i < s->n; i++) {
+		if (removed && (env->listed ? env->listed(env->arg, &s->v[i]->meta) == 0 : s->v[i]->owned))
+			sst_doom(s->v[i]->sst);
+		vfile_put(s->v[i]);
+	}
+	free(s->v);
+	*s = (struct file_set){0};
+}

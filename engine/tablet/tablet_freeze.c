@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tablet's part of a minor compaction (engine/compact/compact_flush.c has
+ * the steps): freezing memtables, and the redo set when they are in files.
+ *
+ * Freezing puts a fresh memtable in place of the active one and notes the
+ * sequence, LSN, time and schema of that instant.  A view has at most
+ * VIEW_MEMS memtables.  When it has, none is frozen: such a flush takes those
+ * frozen before.  Because the active memtable may hold deletes of them,
+ * judged by other rules or earlier than now, no rule that counts versions is
+ * applied then.
+ *
+ * An edit that leaves nothing unflushed takes this incarnation out of the
+ * redo set, so that an idle tablet needs no log.  The next writer waits for
+ * EDIT and enters it again, also if it is unknown whether that edit took
+ * place.
+ *
+ * A memtable without an entry may hold memory, prepared for writes that the
+ * log then refused.  It is replaced without a flush.
+ */
+#include "engine/tablet/tablet_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Puts a fresh memtable in front; drop: in place of the active one.  The caller holds t->lock. */
+static int add_memtable(struct tablet *t, bool drop, struct view **old)
+{
+	static const struct file_set none;
+	struct view *v = t->view, *n = view_change(v, &none, &none);
+	int err;
+
+	if (!n)
+		return -ENOMEM;
+	err = vmem_new(t->env->memory_used, &n->mems[0]);
+	if (err) {
+		view_put(n);
+		return err;
+	}
+	n->mem_count = 1;
+	view_take_mems(n, v, v->mems, drop);
+	if (!drop)
+		vmem_freeze(v->mems[0], &t->env->flushing_bytes);
+	*old = view_swap(t, n);
+	return 0;
+}
+
+/* Redo points of earlier incarnations stay until replay is over.  The caller holds t->lock. */
+static int keep_redo(struct tablet *t, struct tablet_freeze *f)
+{
+	f->dead = calloc(t->redo_count + 1u, sizeof *f->dead);
+	if (!f->dead)
+		return -ENOMEM;
+	for (unsigned i = 0; i < t->redo_count; i++) {
+		struct redo_state *r = &t->redo[i];
+
+		if (r->p.incarnation == t->env->incarnation) {
+			if (!f->froze) /* what stays in the active memtable is as old as the oldest redo point */
+				f->lsn = r->p.lsn;
+		} else if (t->state == TABLET_LOADING || !f->froze) {
+			f->dead[f->dead_count] = *r;
+			if (f->froze)
+				f->dead[f->dead_count].p.lsn = r->next_lsn;
+			f->dead_count++;
+		}
+	}
+	return 0;
+}
+
+static int freeze_locked(struct tablet *t, struct tablet_freeze *f, struct view **old)
+{
+	bool dirty = memtable_count(t->view->mems[0]->m) > 0 || t->writers, wasted = !dirty && vmem_wasted(t->view->mems[0]);
+	int err;
+
+	f->froze = !dirty || t->view->mem_count < VIEW_MEMS;
+	if (((dirty && f->froze) || wasted) && (err = add_memtable(t, wasted, old)))
+		return err;
+	for (unsigned i = 1; i < t->view->mem_count; i++)
+		f->mems[f->mem_count++] = vmem_get(t->view->mems[i]);
+	f->seq = t->next_seq - 1;
+	f->lsn = log_next_lsn(t->env->log);
+	f->us = clock_collect(t->env->clock);
+	f->at_us = clock_now(t->env->clock);
+	f->schema = store_schema_get(t->schema);
+	f->counts = t->state != TABLET_LOADING && f->froze;
+	if (f->us > t->freeze_us)
+		t->freeze_us = f->us;
+	err = keep_redo(t, f);
+	if (!err)
+		writers_wait(t, f->seq);
+	return err;
+}
+
+int tablet_freeze(struct tablet *t, struct tablet_freeze *f)
+{
+	struct view *old = NULL;
+	int err;
+
+	*f = (struct tablet_freeze){0};
+	mutex_lock(&t->lock);
+	err = freeze_locked(t, f, &old);
+	mutex_unlock(&t->lock);
+	view_put(old);
+	return err;
+}
+
+void tablet_freeze_fini(struct tablet_freeze *f)
+{
+	for (unsigned i = 0; i < f->mem_count; i++)
+		vmem_put(f->mems[i]);
+	store_schema_put(f->schema);
+	free(f->dead);
+}
+
+bool tablet_redo_is_stale(struct tablet *t, const struct tablet_freeze *f)
+{
+	bool stale;
+
+	mutex_lock(&t->lock);
+	stale = t->redo_count > f->dead_count + (memtable_count(t->view->mems[0]->m) || t->writers ? 1u : 0u);
+	stale |= t->redo_maybe != 0; /* a first write's edit failed: it would hold the log until the next write */
+	for (unsigned i = 0; i < f->dead_count && i < t->redo_count; i++)
+		stale |= t->redo[i].p.lsn != f->dead[i].p.lsn;
+	mutex_unlock(&t->lock);
+	return stale;
+}
+
+/* The redo set and marks that the edit will set. */
+static int prepare_flush(struct tablet *t, struct tablet_change *c, bool *needless)
+{
+	const struct tablet_freeze *f = c->arg;
+	bool named = false, clean;
+
+	(void)needless;
+	c->redo = calloc(f->dead_count + 1u, sizeof *c->redo);
+	if (!c->redo)
+		return -ENOMEM;
+	for (; c->redo_count < f->dead_count; c->redo_count++) {
+		struct redo_state *r = &c->redo[c->redo_count];
+
+		*r = f->dead[c->redo_count];
+		for (unsigned k = 0; k < t->redo_count; k++) /* replay may have gone on */
+			if (t->redo[k].p.incarnation == r->p.incarnation)
+				r->next_lsn = t->redo[k].next_lsn;
+	}
+	for (unsigned k = 0; k < t->redo_count; k++)
+		named |= t->redo[k].p.incarnation == t->env->incarnation;
+	clean = t->view->mem_count == f->mem_count + 1 && !memtable_count(t->view->mems[0]->m) && !t->writers;
+	if (clean)
+		t->redo_own = false; /* writers come to EDIT first, and whatever becomes of this edit make theirs */
+	if (named && !clean)
+		c->redo[c->redo_count++].p = (struct redo_point){t->env->incarnation, f->lsn};
+	c->redo_own = t->redo_own;
+	if (t->major_unset) /* from here on the time to the first one counts, over any number of openings */
+		c->edit.major_us = t->major_us;
+	c->edit.seq_mark = f->seq > t->seq_mark ? f->seq : t->seq_mark;
+	return 0;
+}
+
+int tablet_install_flush(struct tablet *t, const struct tablet_freeze *f, const struct file_set *files)
+{
+	struct tablet_change c = {.edit = {.set_redo = true, .event = "minor compaction"},
+		.added = files,
+		.flushed = f->mems,
+		.flushed_count = f->mem_count,
+		.prepare = prepare_flush,
+		.arg = (void *)(uintptr_t)f};
+
+	return tablet_change(t, &c);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a tablet, and the functions by which engine/tablet and
+ * engine/compact work on it together.  No other directory includes this.
+ *
+ * engine/compact calls the functions below.  A tablet calls engine/compact
+ * through struct tablet_compactor alone, never on the path of a cell.
+ *
+ * Locks, in the order they are taken:
+ *	stripe    one of STRIPES row locks, held from reading a row to
+ *	          publishing what was made of it; shared by writers that read
+ *	          nothing.  Logical: its mutex is held only for an instant, at
+ *	          RANK_TABLET, since a METADATA row is written under a user
+ *	          tablet's EDIT lock, above RANK_ROW.
+ *	edit      one change of the file list or redo set at a time; held over
+ *	          the commit callback
+ *	lock      sequence allotment, memtable switch, writers under way, jobs
+ *	view_lock the pointers that readers take, for an instant
+ */
+#ifndef TFS_STORE_TABLET_STATE_H
+#define TFS_STORE_TABLET_STATE_H
+
+#include <stdatomic.h>
+
+#include "engine/base/mutex.h"
+#include "engine/tablet/tablet.h"
+#include "engine/tablet/view.h"
+
+/* One clock skew: rules hide first, compactions remove this much later (DESIGN 3.1). */
+#define TABLET_SKEW_US (5 * INT64_C(1000000))
+
+#define TABLET_STATES(X)                                                                                                           \
+	X(LOADING, "loading") /* replay: nothing was written by this incarnation yet */                                            \
+	X(SERVING, "serving")                                                                                                      \
+	X(SPLITTING, "splitting") /* other tablets are about to take its place: writers wait */                                    \
+	X(GONE, "gone")           /* they have: -EREMCHG; who reads it goes on in the view that he has */                          \
+	X(CLOSING, "closing")     /* tablet_free has begun: background work stops */                                               \
+	X(BROKEN, "broken")       /* the commit callback said that the tablet is not ours (-ESTALE) */
+enum tablet_state {
+#define X(name, text) TABLET_##name,
+	TABLET_STATES(X)
+#undef X
+};
+
+/* Of one column, for who sees seq (0: no note): nothing above ts lives.  tablet_read.c */
+struct note {
+	struct buf column;
+	uint64_t seq;
+	uint64_t changed;    /* it holds while the stripe's changed_seq is this */
+	uint64_t column_del; /* the largest of the column deletes above ts */
+	int64_t ts;
+};
+
+enum { STRIPES = 64 };
+struct stripe {
+	struct mutex m;
+	struct cond free;
+	int holders;                  /* shared: their number; exclusive: -1 */
+	unsigned waiting;             /* for exclusive: new sharers stand back */
+	_Atomic int64_t newest_us;    /* at or above every timestamp written through it since load */
+	_Atomic uint64_t changed_seq; /* of the last mutation that did more than delete single versions */
+	struct note note;             /* under m */
+};
+
+/* A mutation between sequence allotment and publication; on the writer's stack. */
+struct plan;
+struct writer {
+	uint64_t last;    /* its largest sequence number */
+	bool done;        /* inserted or failed */
+	_Atomic bool out; /* published: nobody but its own thread touches it any more */
+	struct writer *next;
+	/* for who inserts in its place: tablet_write.c */
+	const struct log_ticket *ticket;
+	struct plan *plan;
+	struct vmem *mem;
+};
+
+struct redo_state {
+	struct redo_point p;
+	uint64_t next_lsn; /* earlier incarnations: above every record replayed */
+};
+
+/* What engine/compact supplies (env->compactor). */
+struct flush_job;
+struct compact_job;
+struct tablet_compactor {
+	/* The tablet's tasks in env->flush_pool and env->compact_pool. */
+	void (*flush_task)(struct task *task), (*merge_task)(struct task *task), (*major_task)(struct task *task);
+	/* Minor compaction of everything written so far.  Between job_begin and job_end of `flushing`. */
+	int (*flush)(struct tablet *t);
+	/* Repeats the edits of merging and major compactions that failed.  Between job_begin and job_end of both. */
+	int (*repeat_edits)(struct tablet *t);
+	/* The tablet is freed: drops the jobs whose edits failed. */
+	void (*drop_jobs)(struct tablet *t);
+};
+
+struct tablet {
+	/* constant */
+	struct tablet_env *env;
+	uint32_t table;
+	struct buf begin, end;
+	bool has_end;
+	tablet_commit_fn *commit;
+	void *commit_arg;
+	int64_t loaded_newest_us; /* at or above every timestamp in the files loaded */
+
+	struct stripe stripes[STRIPES];
+	_Atomic unsigned calls; /* under way; tablet_free waits for 0 */
+	_Atomic uint64_t published;
+
+	struct mutex edit;
+	uint64_t seq_mark;
+	int64_t clock_mark, major_us;
+	bool major_unset; /* METADATA has no major_us yet */
+
+	struct mutex lock;
+	struct cond changed; /* writers published, jobs ended, state changed */
+	_Atomic int state;   /* enum tablet_state */
+	uint64_t next_seq;
+	struct writer *writers, **writers_tail;
+	struct redo_state *redo; /* as committed */
+	unsigned redo_count;
+	bool redo_own;                            /* the set names this incarnation at or below all that is unflushed */
+	uint64_t redo_maybe;                      /* an edit in doubt may have set this point of ours; 0: none */
+	int64_t freeze_us;                        /* of the last freeze */
+	_Atomic bool flushing, merging, majoring; /* a job of the kind is under way (job_begin) */
+	_Atomic bool split_wanted; /* somebody waits for all three: the background begins no more and gives up what takes long */
+	struct flush_job *pending; /* written, its install failed: repeated before anything else; the flusher's */
+	struct compact_job *pending_merge, *pending_major; /* likewise, of the kind */
+
+	struct mutex view_lock;
+	struct view *view;
+	struct store_schema *schema;
+
+	_Atomic unsigned debt;         /* files that wait for a merge: compact_debt */
+	_Atomic int64_t major_late_us; /* as of when major_task was queued */
+
+	struct task flush_task, merge_task, major_task;
+	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
+	uint64_t pressed_pause_us; /* major_task's: after one that a full disk had no room for */
+	_Atomic uint64_t
+		pressed_after_us; /* monotonic: the next one is not before, unless its time has come, or much more has been removed */
+	_Atomic uint64_t tombstones, pressed_tombstones; /* as last looked at for that, and then */
+	_Atomic bool flush_wanted;
+	_Atomic bool dir_durable; /* the name of the directory of our SSTables */
+};
+
+/* A call is under way; tablet_free waits for its leave. */
+static inline void tablet_enter(struct tablet *t)
+{
+	t->calls++;
+}
+static inline void tablet_leave(struct tablet *t)
+{
+	t->calls--;
+}
+
+/* What a reader holds. The view is taken before the sequence. */
+struct snap {
+	struct view *view;
+	struct store_schema *schema;
+	uint64_t seq;
+};
+void snap_take(struct tablet *t, struct snap *s);
+void snap_put(struct snap *s);
+
+/* What the tablet may see of a memtable, which it may share with a sibling. */
+int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out) TFS_MUST;
+
+/* ---- background jobs ---- */
+enum { FILES_FREE = 12 }; /* of one group waiting for a merge: writers are not slowed down yet */
+/* Jobs of one kind (tablet.flushing, merging, majoring) run one at a time: waits while *busy, sets it.
+ * -ESHUTDOWN, -EREMCHG, -ESTALE. */
+int job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
+void job_end(struct tablet *t, _Atomic bool *busy);
+void tablet_want_flush(struct tablet *t);
+void tablet_want_merge(struct tablet *t);
+
+/* ---- durable changes (tablet_change.c) ---- */
+/*
+ * One change of the tablet's METADATA row, and of its view.  On error
+ * METADATA may have the change: the caller repeats it until it succeeds.
+ */
+struct tablet_change {
+	struct tablet_edit edit;                /* event, seq_mark, clock_mark, major_us; the rest is filled in */
+	const struct file_set *removed, *added; /* NULL: none */
+	struct vmem *const *flushed;            /* memtables that are in `added` */
+	unsigned flushed_count;
+	/* edit.set_redo: the redo set, on the heap; taken on success.  redo_own: of the tablet, from then on */
+	struct redo_state *redo;
+	unsigned redo_count;
+	bool redo_own;
+	/* Called under EDIT and the tablet's lock before all else; may fill in the above.  An error, or *needless, ends the change. */
+	int (*prepare)(struct tablet *t, struct tablet_change *c, bool *needless);
+	void *arg;
+};
+int tablet_change(struct tablet *t, struct tablet_change *c) TFS_MUST;
+/* Drops the references.  removed: the files left the tablet's list durably; those that no tablet lists are unlinked with their last reader. */
+void tablet_drop_files(struct tablet *t, struct file_set *s, bool removed);
+
+/* ---- freezing memtables (tablet_freeze.c) ---- */
+struct tablet_freeze {
+	struct vmem *mems[VIEW_MEMS];
+	unsigned mem_count;
+	struct store_schema *schema; /* a reference */
+	int64_t us;                  /* what expired by then may be collected */
+	int64_t at_us;               /* the clock at that instant */
+	bool counts; /* nothing judged before it is left out (to be replayed, or not frozen): whole rules may be applied */
+	bool froze;  /* the active memtable is among mems, or was empty */
+	/* private */
+	uint64_t seq, lsn;
+	struct redo_state *dead; /* redo points of earlier incarnations that stay */
+	unsigned dead_count;
+};
+/* Replaces the active memtable and waits for its writers.  tablet_freeze_fini in any case. */
+int tablet_freeze(struct tablet *t, struct tablet_freeze *f) TFS_MUST;
+void tablet_freeze_fini(struct tablet_freeze *f);
+/* Nothing is frozen, but the redo set in METADATA names more log than the tablet needs. */
+bool tablet_redo_is_stale(struct tablet *t, const struct tablet_freeze *f);
+/* The memtables are in these files: enters them and the redo set that remains. */
+int tablet_install_flush(struct tablet *t, const struct tablet_freeze *f, const struct file_set *files) TFS_MUST;
+
+#endif
