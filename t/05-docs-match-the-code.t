@@ -259,12 +259,12 @@ my $tabletctl = join("\n", says('tabletctl', '-h'), map { says('tabletctl', $_, 
 check('options of tabletfs', \&check_options, [$tabletfs, $page{'tabletfs.1'}, 'tabletfs'],
 	[0, qr/^ +-o latest .*\n/m, ''], [1, qr/^\.It Fl o Cm quiet$/m, '.It Fl o Cm quieter']);
 check('options of tabletctl', \&check_options, [$tabletctl, $page{'tabletctl.1'}, 'tabletctl'],
-	[0, qr/^ +--cells .*\n/m, ''], [1, qr/^\.It Fl -only Ar LINES$/m, '.It Fl -most']);
+	[0, qr/^ +-q, --quiet .*\n/m, ''], [1, qr/^\.It Fl -value Ar BYTES$/m, '.It Fl -most']);
 check('subcommands of tabletctl', \&check_subcommands, [$tabletctl, $page{'tabletctl.1'}], [1, qr/^\.Cm dump sst$/m, '.Cm dump']);
 check('completion of tabletfs', \&check_completion, [$tabletfs, slurp('completion/tabletfs'), 'tabletfs'],
 	[1, qr/quiet latest/m, 'quiet'], [1, qr/--help/m, '--helps']);
 check('completion of tabletctl', \&check_completion, [$tabletctl, slurp('completion/tabletctl'), 'tabletctl'],
-	[1, qr/ --seed/m, ''], [1, qr/--no-data/m, '--no-date']);
+	[1, qr/ --value/m, ''], [1, qr/--no-data/m, '--no-date']);
 check('settings of tabletfs.conf', \&check_configuration, [slurp('engine/client/options.c'), $page{'tabletfs.conf.5'}],
 	[0, qr/\{"log_level"/m, '{"loglevel"'], [1, qr/^\.It Va memtable .*\n/m, ''], [1, qr/default 256M/m, 'default 255M']);
 check('keys of schemas and control files', \&check_schema_keys,

@@ -11,7 +11,7 @@ use Test::More;
 my $src = $ENV{SRC} // '.';
 chdir($ENV{BUILD} // '.') or die;
 
-# ---- the places, from the sources; engine/tool's benchmark keeps nothing ----
+# ---- the places, from the sources ----
 my %place; # "FILE:LINE KIND" => lines of what noticed it
 for my $file (split ' ', `cd '$src' && find engine master fs -name '*.[ch]' -o -name '*.cc'`) {
 	next if $file =~ m{^engine/(?:tool|base)/};

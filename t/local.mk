@@ -15,8 +15,7 @@ include t/unit/server.mk
 include t/unit/client.mk
 include t/unit/fs.mk
 endif
-include t/bench/big.mk
-include t/bench/rivals.mk
+include t/bench/local.mk
 include t/proof.mk
 include t/fuzz.mk
 include t/check.mk

@@ -1,483 +1,265 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl bench: the command line, and the process that cleans up.
+ * tabletctl bench: the speed of an embedded store on a directory's disk.
  *
- * What is measured runs in a child.  This process waits for it, or for a
- * signal, and removes the databases either way; so nothing is left behind by
- * ^C, by a full disk, or by a side that crashes.  A killed child may be amid
- * anything: nobody counts on its databases.
+ * The store is made in a new directory below the given one, and is removed at
+ * the end, also after SIGINT, SIGTERM or an error.  A row is one cell; its key
+ * is a number of 16 digits.  Values are half random bytes, half zeros, so they
+ * compress to about half of their size.
  */
-#include "engine/base/file.h"
-#include "engine/tool/bench.h"
+#include "engine/base/clock.h"
+#include "engine/tabletfs.h"
 #include "engine/tool/tool.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-static const struct bench_kind *const kinds[] = {
-	&bench_paper, &bench_writers, &bench_ycsb, &bench_amplify, &bench_recovery, &bench_compression};
-#define KINDS (sizeof(kinds) / sizeof(*kinds))
+#define KEY_BYTES 16
+#define FAMILY "f"
+#define SYNCED_MAX 1000u /* synced writes: each waits for the disk */
 
-/* ---- the child ---- */
+struct bench {
+	uint64_t cells;
+	size_t value_bytes;
+	struct tfs_store *store;
+	struct tfs_table *table;
+	uint8_t *value;
+};
 
-static void print_conditions(const struct bench_options *o, const struct bench_kind *k)
+static volatile sig_atomic_t interrupted;
+
+static void note_signal(int number)
 {
-	cpu_set_t cpus;
-
-	printf("%s: %" PRIu64
-	       " cells, %d-byte keys, %zu-byte values cut from %zu MB of documentation; cache %zu MB, memtables %zu MB; "
-	       "%s%s\n",
-		k->name, o->cells, BENCH_KEY_BYTES, o->value_bytes, o->text.n >> 20, o->cache_bytes >> 20, o->memtable_bytes >> 20,
-		sched_getaffinity(0, sizeof(cpus), &cpus) ? "pinning unknown"
-			: CPU_COUNT(&cpus) == 1           ? "pinned to one CPU"
-							  : "not pinned",
-		o->plain ? "; nothing is compressed" : "");
-	printf("ratio: rival's time / ours, higher is better; CPU: the same of processor time, of all threads; best of %u; reads after %s\n",
-		o->repeat, o->no_compact ? "random writes" : "random writes and compaction");
+	interrupted = number;
 }
 
-static int measure(struct bench_options *o, const struct bench_kind *k)
+/* The key of cell i, in order or scattered: the factor is prime, so each key occurs once. */
+static struct tfs_bytes bench_key(const struct bench *b, char key[KEY_BYTES + 1], uint64_t i, bool random)
 {
-	size_t want = (size_t)(o->cells * o->value_bytes * 2);
+	uint64_t number = random ? i * UINT64_C(2654435761) % b->cells : i;
+
+	snprintf(key, KEY_BYTES + 1, "%016" PRIu64, number);
+	return tfs_bytes_of(key, KEY_BYTES);
+}
+
+static int bench_write(struct bench *b, uint64_t i, bool random, unsigned flags)
+{
+	char key[KEY_BYTES + 1];
+	struct tfs_mutation *m = tfs_mutation_new(b->table, bench_key(b, key, i, random));
+	uint64_t state = i + 1;
 	int err;
 
-	if (k->feeds_itself)
-		return k->run(o) ? EXIT_CANNOT : 0;
-	err = feed_text(&o->text, want < (size_t)96 << 20 ? want : (size_t)96 << 20);
-
-	if (err == -ENODATA)
-		complain("there is not enough text under /usr/share/doc and its like to cut values from");
-	else if (!err && o->text.n <= o->value_bytes) {
-		complain("--value is larger than the text found");
-		err = -EINVAL;
+	if (!m)
+		return -ENOMEM;
+	for (size_t k = 0; k < b->value_bytes / 2; k++) {
+		state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		b->value[k] = (uint8_t)(state >> 56);
 	}
+	err = tfs_mutation_put(m, FAMILY, TFS_S(""), TFS_AUTO, tfs_bytes_of(b->value, b->value_bytes));
 	if (!err)
-		err = feed_order(o->cells, o->seed, &o->order);
-	if (!err) {
-		print_conditions(o, k);
-		err = k->run(o);
+		err = tfs_apply(m, flags, NULL);
+	tfs_mutation_free(m);
+	return err;
+}
+
+static int write_sequential(struct bench *b, uint64_t i)
+{
+	return bench_write(b, i, false, 0);
+}
+
+static int write_random(struct bench *b, uint64_t i)
+{
+	return bench_write(b, i, true, 0);
+}
+
+static int write_synced(struct bench *b, uint64_t i)
+{
+	return bench_write(b, i, true, TFS_APPLY_SYNC);
+}
+
+static int bench_read(struct bench *b, uint64_t i, bool random)
+{
+	char key[KEY_BYTES + 1];
+	size_t got;
+
+	return tfs_read(
+		b->table, bench_key(b, key, i, random), FAMILY, TFS_S(""), TFS_AUTO, 0, b->value, b->value_bytes, &got, NULL);
+}
+
+static int read_sequential(struct bench *b, uint64_t i)
+{
+	return bench_read(b, i, false);
+}
+
+static int read_random(struct bench *b, uint64_t i)
+{
+	return bench_read(b, i, true);
+}
+
+static int scan_all(struct bench *b)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS};
+	struct tfs_scan *s;
+	struct tfs_cell c;
+	uint64_t n = 0;
+	int err = tfs_scan_new(b->table, &spec, &s);
+
+	if (err)
+		return err;
+	while (!interrupted && (err = tfs_scan_next(s, &c)) > 0)
+		n++;
+	tfs_scan_free(s);
+	return err < 0 ? err : n == b->cells || interrupted ? 0 : -EBADMSG;
+}
+
+/* ---- lines ---- */
+
+struct line {
+	const char *name;
+	int (*operation)(struct bench *b, uint64_t i); /* NULL: a scan */
+	uint64_t most;                                 /* operations; 0: one for each cell */
+};
+static const struct line lines[] = {
+	{"sequential write", write_sequential, 0},
+	{"random write", write_random, 0},
+	{"synced write", write_synced, SYNCED_MAX},
+	{"sequential read", read_sequential, 0},
+	{"random read", read_random, 0},
+	{"scan", NULL, 0},
+};
+
+static int bench_line(struct bench *b, const struct line *l)
+{
+	uint64_t n = l->most && l->most < b->cells ? l->most : b->cells, began = monotonic_us();
+	double seconds;
+	int err = 0;
+
+	if (!l->operation)
+		err = scan_all(b);
+	for (uint64_t i = 0; l->operation && i < n && !err && !interrupted; i++)
+		err = l->operation(b, i);
+	if (err || interrupted)
+		return err;
+	seconds = (double)(monotonic_us() - began + 1) / 1e6;
+	printf("%-17s %10" PRIu64 " %9.3f %11.0f %9.1f\n", l->name, n, seconds, (double)n / seconds,
+		(double)n * (double)(b->value_bytes + KEY_BYTES) / 1e6 / seconds);
+	fflush(stdout);
+	return 0;
+}
+
+static int bench_lines(struct bench *b, const char *dir)
+{
+	char *why = NULL;
+	int err = tfs_open(dir, NULL, &b->store, &why);
+
+	if (!err)
+		err = tfs_table_create(b->store, "bench", 0, 0, 0755);
+	if (!err)
+		err = tfs_table_open(b->store, "bench", &b->table);
+	if (!err)
+		err = tfs_schema_set_text(
+			b->table, TFS_S("families = ({ name = \"" FAMILY "\"; gc = \"maxversions=1\"; });\n"), TFS_NO_TIME, &why);
+	if (!err)
+		printf("%-17s %10s %9s %11s %9s\n", "", "operations", "seconds", "op/s", "MB/s");
+	for (unsigned i = 0; i < sizeof(lines) / sizeof(*lines) && !err && !interrupted; i++)
+		err = bench_line(b, &lines[i]);
+	if (err)
+		complain("%s", why ? why : strerror(-err));
+	free(why);
+	if (b->table)
+		tfs_table_close(b->table);
+	if (b->store && tfs_close(b->store) && !err) {
+		complain("the store: an error when it was closed");
+		err = -EIO;
 	}
-	buf_fini(&o->text);
-	free(o->order);
+	return err;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+static int bench_in(struct bench *b, const char *parent)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction noted = {.sa_handler = note_signal};
+	char *dir = NULL;
+	int err = asprintf(&dir, "%s/tabletctl-bench-XXXXXX", parent) < 0 ? -ENOMEM : 0;
+
+	for (unsigned i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		sigaction(signals[i], &noted, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	b->value = calloc(1, b->value_bytes);
+	if (err || !b->value || !mkdtemp(dir)) {
+		complain("%s: %s", parent, strerror(err || !b->value ? ENOMEM : errno));
+		err = -EIO;
+	} else {
+		err = bench_lines(b, dir);
+		if (nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS)) {
+			complain("%s: cannot be removed", dir);
+			err = -EIO;
+		}
+	}
+	free(b->value);
+	free(dir);
+	if (interrupted) {
+		signal(interrupted, SIG_DFL);
+		raise(interrupted);
+	}
 	return err ? EXIT_CANNOT : 0;
 }
 
-/* ---- the process that waits ---- */
-
-static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
-#define DEADLY (sizeof(deadly) / sizeof(*deadly))
-
-/* Gives the child's exit code, or the signal that came, negative. */
-static int wait_for(pid_t child, const sigset_t *set)
-{
-	int signal_number, status;
-
-	for (;;) {
-		if (sigwait(set, &signal_number))
-			continue;
-		if (signal_number != SIGCHLD) {
-			kill(child, SIGKILL);
-			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-				;
-			return -signal_number;
-		}
-		if (waitpid(child, &status, WNOHANG) != child)
-			continue;
-		if (WIFEXITED(status))
-			return WEXITSTATUS(status);
-		if (WIFSIGNALED(status)) {
-			for (unsigned i = 0; i < DEADLY; i++)
-				if (WTERMSIG(status) == deadly[i])
-					return -deadly[i];
-			complain("bench: ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-			return EXIT_CANNOT;
-		}
-	}
-}
-
-static void remove_all(const struct bench_options *o, bool made)
-{
-	static const char *const others[] = {"log", "bare"};
-	int err = 0;
-
-	for (unsigned i = 0; i < o->side_count; i++)
-		err = remove_tree(o->dirs[i]) ? 1 : err;
-	for (unsigned i = 0; i < sizeof(others) / sizeof(*others); i++) {
-		char *path = path_join(o->dir, others[i]);
-
-		if (path && file_unlink(path))
-			err = remove_tree(path) ? 1 : err;
-		free(path);
-	}
-	if (err || (made && file_rmdir(o->dir)))
-		complain("%s: cannot be emptied", o->dir);
-}
-
-/* made: the directory is ours to remove. */
-static int measure_in_child(struct bench_options *o, const struct bench_kind *k, bool made)
-{
-	sigset_t set, before;
-	pid_t parent = getpid(), child;
-	int code;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	for (unsigned i = 0; i < DEADLY; i++)
-		sigaddset(&set, deadly[i]);
-	sigprocmask(SIG_BLOCK, &set, &before);
-	fflush(stdout);
-	child = fork();
-	if (child == 0) {
-		sigprocmask(SIG_SETMASK, &before, NULL);
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(EXIT_CANNOT);
-		code = measure(o, k);
-		if (fflush(stdout) || ferror(stdout)) {
-			complain("standard output: cannot be written");
-			code = EXIT_CANNOT;
-		}
-		_exit(code);
-	}
-	if (child < 0) {
-		complain("fork: %s", strerror(errno));
-		code = EXIT_CANNOT;
-	} else {
-		code = wait_for(child, &set);
-	}
-	if (!o->reuse)
-		remove_all(o, made);
-	if (code >= 0) {
-		sigprocmask(SIG_SETMASK, &before, NULL);
-		return code;
-	}
-	signal(-code, SIG_DFL);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	raise(-code);
-	return EXIT_CANNOT; /* it was ignored by whoever started us */
-}
-
-/* A directory made here is removed again; one found is not. */
-static int run_in_dir(struct bench_options *o, const struct bench_kind *k)
-{
-	char temporary[] = "/var/tmp/tabletctl-bench-XXXXXX";
-	int code = EXIT_CANNOT, err = 0;
-	bool made = true;
-
-	if (!o->dir) {
-		o->dir = mkdtemp(temporary);
-		err = o->dir ? 0 : -errno;
-	} else {
-		err = file_mkdir(o->dir);
-		if (err == -EEXIST) {
-			made = false;
-			err = 0;
-		}
-	}
-	if (err) {
-		complain("%s: %s", o->dir ? o->dir : temporary, strerror(-err));
-		return EXIT_CANNOT;
-	}
-	for (unsigned i = 0; i < o->side_count && !err; i++) {
-		o->dirs[i] = path_join(o->dir, o->sides[i]->name);
-		if (!o->dirs[i])
-			err = -ENOMEM;
-	}
-	if (!err)
-		code = measure_in_child(o, k, made);
-	for (unsigned i = 0; i < o->side_count; i++)
-		free(o->dirs[i]);
-	return code;
-}
-
-/* ---- the command line ---- */
-
-static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *out)
+static bool parse_count(const char *text, uint64_t most, uint64_t *out)
 {
 	char *end;
-	unsigned long long n;
 
 	errno = 0;
-	n = strtoull(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || n < least || n > most)
-		return false;
-	*out = n;
-	return true;
+	*out = strtoull(text, &end, 10);
+	return !errno && end != text && !*end && *text != '-' && *out >= 1 && *out <= most;
 }
 
-/* The words of a list joined by commas; false when `take` refuses one, or there is none. */
-static bool each_word(const char *list, bool (*take)(void *arg, const char *word), void *arg)
+static int bench_command_run(int argc, char **argv)
 {
-	char *copy = strdup(list), *save, *p;
-	bool ok = copy != NULL, any = false;
-
-	for (p = ok ? strtok_r(copy, ",", &save) : NULL; p && ok; p = strtok_r(NULL, ",", &save)) {
-		ok = take(arg, p);
-		any = true;
-	}
-	free(copy);
-	return ok && any;
-}
-
-static bool take_threads(void *arg, const char *word)
-{
-	struct bench_options *o = arg;
-	uint64_t n;
-
-	if (o->thread_counts == sizeof(o->threads) / sizeof(*o->threads) || !number(word, 1, BENCH_THREADS, &n))
-		return false;
-	o->threads[o->thread_counts++] = (unsigned)n;
-	return true;
-}
-
-static bool take_rival(void *arg, const char *word)
-{
-	struct bench_options *o = arg;
-
-	if (strcmp(word, "none") == 0) {
-		o->alone = true;
-		return o->side_count == 1;
-	}
-	for (unsigned i = 1; bench_sides[i] && !o->alone; i++)
-		if (strcmp(bench_sides[i]->name, word) == 0 && o->side_count < BENCH_SIDES) {
-			o->sides[o->side_count++] = bench_sides[i];
-			return true;
-		}
-	return false;
-}
-
-static bool take_line(void *arg, const char *word)
-{
-	const struct bench_kind *k = arg;
-	char name[32];
-
-	snprintf(name, sizeof(name), " %s ", word);
-	return strstr(k->lines, name) != NULL;
-}
-
-enum {
-	OPT_CELLS = 256,
-	OPT_VALUE,
-	OPT_THREADS,
-	OPT_CACHE,
-	OPT_MEMTABLE,
-	OPT_DIR,
-	OPT_ONLY,
-	OPT_READS,
-	OPT_SYNCED,
-	OPT_SEED,
-	OPT_REPEAT,
-	OPT_OPS,
-	OPT_TABLET,
-	OPT_GROUP,
-	OPT_RIVALS,
-	OPT_SCALE,
-	OPT_PLAIN,
-	OPT_NO_COMPACT,
-	OPT_REUSE
-};
-
-static const struct option options[] = {{"cells", required_argument, NULL, OPT_CELLS},
-	{"value", required_argument, NULL, OPT_VALUE}, {"threads", required_argument, NULL, OPT_THREADS},
-	{"cache", required_argument, NULL, OPT_CACHE}, {"memtable", required_argument, NULL, OPT_MEMTABLE},
-	{"dir", required_argument, NULL, OPT_DIR}, {"only", required_argument, NULL, OPT_ONLY},
-	{"reads", required_argument, NULL, OPT_READS}, {"synced", required_argument, NULL, OPT_SYNCED},
-	{"seed", required_argument, NULL, OPT_SEED}, {"repeat", required_argument, NULL, OPT_REPEAT},
-	{"ops", required_argument, NULL, OPT_OPS}, {"tablet", required_argument, NULL, OPT_TABLET},
-	{"group", required_argument, NULL, OPT_GROUP}, {"rivals", required_argument, NULL, OPT_RIVALS},
-	{"scale", required_argument, NULL, OPT_SCALE}, {"plain", no_argument, NULL, OPT_PLAIN},
-	{"no-compact", no_argument, NULL, OPT_NO_COMPACT}, {"reuse", no_argument, NULL, OPT_REUSE},
-	{"help", no_argument, NULL, 'h'}, {0}};
-
-static bool take_size(const char *arg, uint64_t least, size_t *out)
-{
-	uint64_t n = 0;
-	bool ok = number(arg, least, UINT64_C(1) << 40, &n);
-
-	*out = (size_t)n;
-	return ok;
-}
-
-static bool take_option(struct bench_options *o, int letter, char *arg)
-{
-	uint64_t n = 0;
-	bool ok = true;
-
-	switch (letter) {
-	case OPT_CELLS:
-		return number(arg, 1, UINT32_MAX, &o->cells);
-	case OPT_READS:
-		return number(arg, 1, UINT32_MAX, &o->reads);
-	case OPT_SYNCED:
-		return number(arg, 1, UINT32_MAX, &o->synced);
-	case OPT_OPS:
-		return number(arg, 1, UINT32_MAX, &o->ops);
-	case OPT_SEED:
-		return number(arg, 0, UINT64_MAX, &o->seed);
-	case OPT_TABLET:
-		return number(arg, 1 << 20, UINT64_C(1) << 40, &o->tablet_bytes);
-	case OPT_SCALE: /* of the 5 GiB that issue and paper speak of */
-		ok = number(arg, 1, 1000, &n);
-		o->cells = n * (UINT64_C(5) << 30) / 1000 / (1000 + BENCH_KEY_BYTES);
-		return ok;
-	case OPT_REPEAT:
-		ok = number(arg, 1, 100, &n);
-		o->repeat = (unsigned)n;
-		return ok;
-	case OPT_VALUE:
-		ok = number(arg, 1, 256 * 1024, &n);
-		o->value_bytes = (size_t)n;
-		return ok;
-	case OPT_CACHE:
-		return take_size(arg, 1 << 20, &o->cache_bytes);
-	case OPT_MEMTABLE:
-		return take_size(arg, 1 << 20, &o->memtable_bytes);
-	case OPT_THREADS:
-		o->thread_counts = 0;
-		return each_word(arg, take_threads, o);
-	case OPT_RIVALS:
-		o->side_count = 1;
-		o->alone = false;
-		return each_word(arg, take_rival, o);
-	case OPT_DIR:
-		o->dir = arg;
-		return *arg != 0;
-	case OPT_ONLY:
-		o->only = arg;
-		return true;
-	case OPT_GROUP:
-		o->group = arg;
-		return true;
-	case OPT_PLAIN:
-		o->plain = true;
-		return true;
-	case OPT_NO_COMPACT:
-		o->no_compact = true;
-		return true;
-	case OPT_REUSE:
-		o->reuse = true;
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* What depends on other options, when it was not given. */
-static void fill_in(struct bench_options *o, const struct bench_kind *k)
-{
-	static const unsigned few[] = {1, 2}, many[] = {1, 4, 16};
-
-	if (!o->cells)
-		o->cells = 1000000;
-	if (!o->thread_counts) {
-		o->thread_counts = k == &bench_writers ? 3 : 2;
-		memcpy(o->threads, k == &bench_writers ? many : few, o->thread_counts * sizeof(*few));
-	}
-	if (!o->reads)
-		o->reads = 200000;
-	o->reads = o->reads < o->cells ? o->reads : o->cells;
-	o->cold_reads = o->reads < 50000 ? o->reads : 50000;
-	if (!o->synced)
-		o->synced = 20000;
-	o->synced = o->synced < o->cells ? o->synced : o->cells;
-	if (!o->ops)
-		o->ops = 200000;
-	if (o->side_count == 1 && !o->alone)
-		for (unsigned i = 1; bench_sides[i]; i++)
-			o->sides[o->side_count++] = bench_sides[i];
-}
-
-static int run(int argc, char **argv)
-{
-	struct bench_options o = {.value_bytes = 1000,
-		.cache_bytes = (size_t)256 << 20,
-		.memtable_bytes = (size_t)128 << 20,
-		.repeat = 1,
-		.only = "",
-		.group = "",
-		.seed = 1,
-		.sides = {&side_ours},
-		.side_count = 1};
-	const struct bench_kind *k = NULL;
+	static const struct option options[] = {{"cells", required_argument, NULL, 'c'}, {"value", required_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'}, {0}};
+	struct bench b = {.cells = 100000};
+	uint64_t value_bytes = 1000;
 	int letter;
 
 	while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (letter == 'h')
 			return print_help(&bench_command);
-		if (letter == ':' || letter == '?')
-			return bad_usage(&bench_command, "%s: %s", argv[optind - 1],
-				letter == ':' ? "its argument is missing" : "no such option");
-		if (!take_option(&o, letter, optarg))
-			return bad_usage(&bench_command, "--%s: not a value for it: %s", options[letter - OPT_CELLS].name, optarg);
+		if (letter != 'c' && letter != 'v')
+			return bad_option(&bench_command, argv);
+		if (!parse_count(optarg, letter == 'c' ? UINT32_MAX : 1 << 20, letter == 'c' ? &b.cells : &value_bytes))
+			return bad_usage(
+				&bench_command, "--%s: not a number in range: %s", letter == 'c' ? "cells" : "value", optarg);
 	}
-	for (unsigned i = 0; i < KINDS && argc - optind == 1; i++)
-		if (strcmp(argv[optind], kinds[i]->name) == 0)
-			k = kinds[i];
-	if (!k)
-		return bad_usage(
-			&bench_command, "engine, writers, ycsb, amplify, recovery or compression is what can be measured here");
-	if (*o.only && !each_word(o.only, take_line, (void *)k))
-		return bad_usage(&bench_command, "--only: not lines of %s: %s", k->name, o.only);
-	if (o.reuse && k != &bench_paper)
-		return bad_usage(&bench_command, "--reuse: for engine only");
-	fill_in(&o, k);
-	return run_in_dir(&o, k);
+	if (argc - optind != 1)
+		return bad_usage(&bench_command, "one directory is needed");
+	b.value_bytes = (size_t)value_bytes;
+	return bench_in(&b, argv[optind]);
 }
 
 const struct command bench_command = {
 	.name = "bench",
-	.brief = "measure the engine beside other databases",
-	.usage = "usage: tabletctl bench engine|writers|ycsb|amplify|recovery|compression [OPTIONS]\n"
+	.brief = "measure a new store on a disk",
+	.usage = "usage: tabletctl bench [--cells N] [--value BYTES] DIRECTORY\n"
 		 "\n"
-		 "Runs work on a fresh store and on a LevelDB database, line by line, side by side\n"
-		 "with the same loop, and prints for each the rival's time divided by ours: higher\n"
-		 "is better.  In the sources, t/bench/rivals is the same with RocksDB, too, and\n"
-		 "t/bench/mount.sh measures a mount.\n"
+		 "Makes a store below DIRECTORY, writes and reads it in this process, without a\n"
+		 "mount, prints one line for each kind of work, and removes the store.\n"
 		 "\n"
-		 "  engine     the Bigtable paper's section 7: 16-byte keys, values of real text\n"
-		 "  writers    many threads write at once: unsynced, synced, while tablets split\n"
-		 "  ycsb       YCSB's mixes A to F, Zipfian keys\n"
-		 "  amplify    a random overwrite: bytes written and kept for each byte put\n"
-		 "  recovery   opening after kill -9\n"
-		 "  compression  what settings of a locality group make of web pages; of the\n"
-		 "             options only --dir and --only (t/bench/compression.sh)\n"
-		 "\n"
-		 "  --cells N        cells written and read (1000000)\n"
-		 "  --scale N        as many cells as make N thousandths of 5 GiB\n"
-		 "  --value BYTES    size of a value (1000)\n"
-		 "  --threads LIST   numbers of threads, each line with each (1,2; writers 1,4,16)\n"
-		 "  --cache BYTES    block cache of all sides (268435456)\n"
-		 "  --memtable BYTES our memtables, and the rivals' write buffers in randwrite-mem\n"
-		 "                   and writers (134217728)\n"
-		 "  --tablet BYTES   our tablets' size (as a new table's; in the line split a 32nd\n"
-		 "                   of the cells)\n"
-		 "  --group TEXT     settings of our locality group, as in a schema, such as\n"
-		 "                   'compression = \"lz4\"; block_size = \"4K\";'\n"
-		 "  --plain          no side compresses\n"
-		 "  --rivals LIST    some of the rivals, or none (all)\n"
-		 "  --reads N        random reads (200000; of those at most 50000 cold)\n"
-		 "  --synced N       synced writes of one thread (20000)\n"
-		 "  --ops N          operations of a mix of ycsb (200000; E a tenth)\n"
-		 "  --repeat N       runs of each line and side, of which the best counts (1)\n"
-		 "  --seed N         of all that is random (1)\n"
-		 "  --no-compact     read what random writes left, without compacting it first\n"
-		 "  --reuse          engine: leave the databases in --dir, and read those found\n"
-		 "                   there (they must hold as many cells)\n"
-		 "  --dir DIR        where (a new directory in /var/tmp); the sides' names, log\n"
-		 "                   and bare in it are removed, also before\n"
-		 "  --only LINES     some lines, joined by commas.  engine: seqwrite randwrite\n"
-		 "                   randwrite-mem randwrite-auto syncwrite randread-cold\n"
-		 "                   randread-warm randread-small randread-new seqread scan-cold\n"
-		 "                   scan size log; writers: write sync split whole; ycsb: A B C D E F\n"
-		 "\n"
-		 "Cold lines drop the kernel's caches, which only root can.\n",
-	.run = run,
+		 "  --cells N      number of cells (100000)\n"
+		 "  --value BYTES  size of a value (1000)\n",
+	.run = bench_command_run,
 };

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += tabletctl
-tabletctl_parts = %D%/tool.h %D%/main.c %D%/look.h %D%/look_lock.c %D%/look_meta.c %D%/look_view.c %D%/check.h %D%/check.c %D%/check_sst.c %D%/check_salt.c \
-	%D%/check_log.c %D%/repair.h %D%/repair.c %D%/repair_meta.c %D%/repair_sst.c %D%/repair_log.c %D%/repair_schema.c %D%/dump.c %D%/status.c %D%/bench.h %D%/bench.c %D%/bench_run.c %D%/bench_paper.c %D%/bench_writers.c \
-	%D%/bench_ycsb.c %D%/bench_amplify.c %D%/bench_recovery.c %D%/bench_compression.c %D%/bench_pages.c %D%/bench_pages.h %D%/bench_feed.c %D%/bench_ours.c %D%/bench_leveldb.c %D%/bench_log.c
-tabletctl_SOURCES = $(tabletctl_parts) %D%/bench_sides.c
+tabletctl_SOURCES = %D%/tool.h %D%/main.c %D%/look.h %D%/look_lock.c %D%/look_meta.c %D%/look_view.c %D%/check.h %D%/check.c %D%/check_sst.c %D%/check_salt.c \
+	%D%/check_log.c %D%/repair.h %D%/repair.c %D%/repair_meta.c %D%/repair_sst.c %D%/repair_log.c %D%/repair_schema.c %D%/dump.c %D%/status.c %D%/bench.c
 # Made with the C++ compiler: LevelDB is below.
 nodist_EXTRA_tabletctl_SOURCES = %D%/dummy_program.cc
-tabletctl_LDADD = libengine.la -lleveldb -lm $(TFS_LDFLAGS)
+tabletctl_LDADD = libengine.la -lleveldb $(TFS_LDFLAGS)
 
 # Makes stores for t/20-check-finds-each-damage.t.
 check_PROGRAMS += t/lib/fill

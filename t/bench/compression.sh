@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# compression.sh [TABLETCTL [OPTIONS]]: tabletctl bench compression, with its
+# compression.sh [TABLETBENCH [OPTIONS]]: tabletbench compression, with its
 # corpora: where the two documentation packages are neither installed nor in
 # TABLETFS_DOCS, apt-get fetches them into a directory that is removed again.
 set -eu
-ctl=${1:-./tabletctl}
+bench=${1:-t/bench/tabletbench}
 [ $# -eq 0 ] || shift
 html=usr/share/doc/python3.11/html
 if [ ! -d "${TABLETFS_DOCS:-}/$html" ]; then
@@ -17,4 +17,4 @@ if [ ! -d "${TABLETFS_DOCS:-}/$html" ]; then
 		echo "compression.sh: apt-get cannot fetch python3.11-doc and postgresql-doc-15" >&2
 	fi
 fi
-"$ctl" bench compression "$@"
+"$bench" compression "$@"

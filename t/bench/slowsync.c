@@ -4,7 +4,7 @@
  * and fsync is followed by SLOWSYNC_US microseconds of sleep.
  *
  *	cc -shared -fPIC -O2 -o slowsync.so t/bench/slowsync.c
- *	SLOWSYNC_US=1000 LD_PRELOAD=$PWD/slowsync.so tabletctl bench writers --only sync
+ *	SLOWSYNC_US=1000 LD_PRELOAD=$PWD/slowsync.so t/bench/tabletbench writers --only sync
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

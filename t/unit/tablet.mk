@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The tablet: against the model; compactions, failures, concurrency; its benchmark.
+# The tablet: against the model; compactions, failures, concurrency.
 check_PROGRAMS += t/unit/test_tablet
 t_unit_test_tablet_SOURCES = t/unit/test_tablet.c t/unit/tablet_lib.h
 t_unit_test_tablet_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la t/model/libmodel_ref.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
@@ -13,9 +13,6 @@ t_unit_test_compact_faults_LDFLAGS = $(wrap_alloc)
 check_PROGRAMS += t/unit/test_damage
 t_unit_test_damage_SOURCES = t/unit/test_damage.c t/unit/compact_lib.h t/unit/tablet_lib.h
 t_unit_test_damage_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-EXTRA_PROGRAMS += t/bench/bench_tablet
-t_bench_bench_tablet_SOURCES = t/bench/bench_tablet.c t/unit/tablet_lib.h
-t_bench_bench_tablet_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)
 check_PROGRAMS += t/unit/test_usage
 t_unit_test_usage_SOURCES = t/unit/test_usage.c t/unit/tablet_lib.h
 t_unit_test_usage_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl bench writers: many threads write at once, with and without sync,
+ * tabletbench writers: many threads write at once, with and without sync,
  * and while tablets split under them (which they do when memtables, at most a
  * sixteenth of what is written there, have been flushed).
  *
@@ -13,8 +13,7 @@
  * in one tablet (line whole), where memtables are as small and compactions
  * take the processors from as many threads.
  */
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <stdio.h>

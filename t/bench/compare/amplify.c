@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl bench amplify: what a random overwrite makes each side write and
+ * tabletbench amplify: what a random overwrite makes each side write and
  * keep.
  *
  * A table of --cells is filled in random order, left until nothing more is
@@ -17,8 +17,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the files of `tabletctl bench`: our store and its rivals behind one
- * table of calls, so that one loop drives them all, and what they are fed
- * with.
+ * Shared by the files of tabletbench.  A side is a database behind one table
+ * of functions, struct side_ops: ours or a rival.  One loop drives them all.
  *
- *	bench.c          command line, and the process that cleans up behind
- *	bench_run.c      threads, clocks, latencies, the printed rows
- *	bench_paper.c    } what is measured: `engine`,
- *	bench_writers.c  } `writers`,
- *	bench_ycsb.c     } `ycsb`,
- *	bench_amplify.c  } `amplify`,
- *	bench_recovery.c } `recovery`,
- *	bench_compression.c } `compression`, bench_pages.c the pages it makes
- *	bench_feed.c     keys, values, orders; directories
- *	bench_ours.c, bench_leveldb.c, t/bench/rocksdb.c   the sides
- *	bench_sides.c    which sides a program has: t/bench/rivals has RocksDB, too
+ *	main.c         command line, and the parent process that cleans up
+ *	run.c          threads, clocks, latencies, the printed rows
+ *	feed.c         keys, values, orders; directories
+ *	paper.c        } the kinds of measurement: `engine`,
+ *	writers.c      } `writers`,
+ *	ycsb.c         } `ycsb`,
+ *	amplify.c      } `amplify`,
+ *	recovery.c     } `recovery`,
+ *	compression.c  } `compression`; pages.c makes its pages
+ *	log.c          the line `log` of `engine`
+ *	ours.c, leveldb.c, rocksdb.c   the sides
+ *	sides.c        the list of sides; RocksDB only if librocksdb-dev is installed
  */
-#ifndef TFS_TOOL_BENCH_H
-#define TFS_TOOL_BENCH_H
+#ifndef T_BENCH_COMPARE_H
+#define T_BENCH_COMPARE_H
 
 #include "engine/base/bytes.h"
+
+#include <stdio.h>
+
+enum { EXIT_CANNOT = 2 };
+/* One line on standard error. */
+#define complain(...)                                                                                                              \
+	((void)fflush(stdout), fprintf(stderr, "tabletbench: "), fprintf(stderr, __VA_ARGS__), (void)fputc('\n', stderr))
 
 #define BENCH_KEY_BYTES 16
 #define BENCH_SIDES 8
@@ -86,10 +93,10 @@ struct side_ops {
 	/* The longest that a write waited for a split, in microseconds; where tablets is. */
 	uint64_t (*split_wait)(void *db);
 };
-extern const struct side_ops side_ours, side_leveldb;
+extern const struct side_ops side_ours, side_leveldb, side_rocksdb, side_rocksdb_zstd;
 extern const struct side_ops *const bench_sides[]; /* ours first, NULL-ended */
 
-/* ---- bench_run.c ---- */
+/* ---- run.c ---- */
 /* Buckets of a sixteenth of a power of two; of nanoseconds. */
 #define LATENCY_BUCKETS (64 * 16)
 struct latency {
@@ -147,7 +154,7 @@ struct bench_kind {
 };
 extern const struct bench_kind bench_paper, bench_writers, bench_ycsb, bench_amplify, bench_recovery, bench_compression;
 
-/* ---- bench_feed.c ---- */
+/* ---- feed.c ---- */
 /* Real text from documentation on this machine. */
 int feed_text(struct buf *out, size_t want_bytes) TFS_MUST;
 int feed_order(uint64_t n, uint64_t seed, uint32_t **out) TFS_MUST;
@@ -167,7 +174,7 @@ int disk_usage(const char *dir, uint64_t *bytes) TFS_MUST;
 /* 0, or -errno when the kernel's caches cannot be dropped. */
 int drop_caches(void) TFS_MUST;
 
-/* ---- bench_log.c ---- */
+/* ---- log.c ---- */
 int bench_log(const struct bench_options *o, double *ours_s, double *bare_s, uint64_t *records) TFS_MUST;
 
 #endif

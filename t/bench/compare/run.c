@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every line of `tabletctl bench` needs: threads that begin together,
+ * What every line of `tabletbench` needs: threads that begin together,
  * clocks, a histogram of latencies, turns, and the rows printed.
  */
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl bench compression: what the settings of a locality group make of
+ * tabletbench compression: what the settings of a locality group make of
  * web pages (paper, section 6: 10:1 where gzip of each page makes 3 or 4).
  *
  * Two corpora, rows in the order of reversed hosts:
  *	docs   the HTML of the Debian packages python3-doc (python3.11-doc) and
  *	       postgresql-doc-15, from / or from the directory in TABLETFS_DOCS
- *	sites  made pages, bench_pages.c
+ *	sites  made pages, pages.c
  * Each setting has a fresh store, one table of one family, and a major
  * compaction; then once more with three versions of each page.
  *
@@ -21,9 +21,8 @@
 #include "engine/base/file.h"
 #include "engine/sstable/blockfile.h"
 #include "engine/tabletfs.h"
-#include "engine/tool/bench.h"
-#include "engine/tool/bench_pages.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
+#include "t/bench/compare/pages.h"
 
 #include <errno.h>
 #include <stdio.h>

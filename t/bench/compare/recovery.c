@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl bench recovery: opening after kill -9.
+ * tabletbench recovery: opening after kill -9.
  *
  * For each side another process opens a database whose write buffer holds
  * all that is coming, puts --cells in random order, and kills itself: all of
@@ -13,8 +13,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * t/bench/rivals: tabletctl with RocksDB among the rivals of `bench`.  The
- * product does not link RocksDB; this is built where its library is found.
- *
- * RocksDB by its C API, twice.  "rocksdb" is as it comes (Debian's: Snappy,
+ * Two rivals: RocksDB through its C API, in two configurations.  "rocksdb" is as it comes (Debian's: Snappy,
  * 4 KiB blocks).  "rocksdb-zstd" is as its tuning guide advises, with zstd at
  * its default level where we have it, that is everywhere: 16 KiB blocks,
  * index and filters in the cache with L0's pinned, the last format, dynamic
@@ -11,8 +8,7 @@
  * key, two background jobs as we have, and two write buffers of 64 MiB, which
  * is as much as our memtables; what lines say of write buffers is split in two.
  */
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <rocksdb/c.h>
@@ -182,7 +178,7 @@ static int rocks_size(const char *dir, uint64_t *bytes)
 	return sum_files(dir, ends, bytes);
 }
 
-static const struct side_ops
+const struct side_ops
 	side_rocksdb =
 		{
 			.name = "rocksdb",
@@ -206,5 +202,3 @@ static const struct side_ops
 		.settle = rocks_settle,
 		.size = rocks_size,
 };
-
-const struct side_ops *const bench_sides[] = {&side_ours, &side_leveldb, &side_rocksdb, &side_rocksdb_zstd, NULL};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl bench ycsb: mixes in the manner of YCSB's core workloads A to F.
+ * tabletbench ycsb: mixes in the manner of YCSB's core workloads A to F.
  *
  * A record is one cell with one value (YCSB's fieldcount=1); an update writes
  * all of it.  Keys are hashes of record numbers, so that neighbours in number
@@ -15,8 +15,7 @@
  * run: A B C F D, then E; the last two insert.  Before each mix half as many
  * reads, not timed, warm the caches up.
  */
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Web pages for `tabletctl bench compression`: made ones, and later versions
+ * Web pages for `tabletbench compression`: made ones, and later versions
  * of any page.  Pure functions of their numbers: the same on every machine.
  */
 #ifndef TFS_TOOL_BENCH_PAGES_H

@@ -11,7 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/log/log.h"
-#include "engine/tool/bench.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <stdlib.h>

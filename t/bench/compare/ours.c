@@ -6,8 +6,7 @@
  */
 #include "engine/tabletfs.h"
 #include "engine/base/file.h"
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  * symbolic links are passed over.
  */
 #include "engine/base/file.h"
-#include "engine/tool/bench.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,7 @@
  * (Snappy, 4 KiB blocks, a write buffer of 4 MB) but for the block cache, the
  * write buffer where a line says so, and a Bloom filter of 10 bits as we have.
  */
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <leveldb/c.h>

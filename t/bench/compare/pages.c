@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages as a site's programs make them (bench_pages.h).
+ * Pages as a site's programs make them (pages.h).
  *
  * Words are made of syllables and drawn by Zipf's law from a language of
  * 12,000; now and then the word before chooses, as in speech.  What a site
@@ -8,7 +8,7 @@
  * is drawn with the site's number as the seed, so it is the same on each of
  * its pages; the rest is drawn with the page's.
  */
-#include "engine/tool/bench_pages.h"
+#include "t/bench/compare/pages.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl bench engine: the workload of the paper's section 7.
+ * tabletbench engine: the workload of the paper's section 7.
  *
  * Each line is run on one side and then at once on the next, so that all
  * meet the same machine.  Write lines begin with an empty database.  Read
@@ -8,8 +8,7 @@
  * (unless --no-compact).
  */
 #include "engine/base/file.h"
-#include "engine/tool/bench.h"
-#include "engine/tool/tool.h"
+#include "t/bench/compare/bench.h"
 
 #include <errno.h>
 #include <inttypes.h>
