@@ -214,10 +214,7 @@ static int set_text(struct master *m, const struct ms_request *q, struct ms_answ
 	uint64_t version;
 	int err = master_read_by_id(m, q->table, q->name, &old, &version);
 	int64_t mtime = q->mtime_us == TFS_NO_TIME ? clock_now(m->clock) : q->mtime_us;
-	struct tfs_user user = {.uid = q->uid,
-		.gid = q->gid,
-		.groups = (const gid_t *)(const void *)q->groups.p,
-		.group_count = (unsigned)(q->groups.n / sizeof(gid_t))};
+	struct tfs_user user = {.uid = q->uid, .gid = q->gid, .groups = q->groups, .group_count = q->group_count};
 
 	if (!err)
 		err = schema_set_text(old, q->text, mtime, &next, &dropped, &dropped_count, &allow, &a->why);

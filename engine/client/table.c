@@ -166,7 +166,8 @@ int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t m
 		.mtime_us = mtime_us,
 		.uid = user->uid,
 		.gid = user->gid,
-		.groups = slice_of(user->groups, user->group_count * sizeof(gid_t)),
+		.groups = user->groups,
+		.group_count = user->group_count,
 	};
 	int err = simple_call(t->store, &q, why);
 

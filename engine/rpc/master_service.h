@@ -6,6 +6,7 @@
 #ifndef TFS_RPC_MASTER_SERVICE_H
 #define TFS_RPC_MASTER_SERVICE_H
 
+#include "engine/rpc/wire.h"
 #include "engine/schema/schema.h"
 
 enum ms_method {
@@ -19,24 +20,31 @@ enum ms_method {
 	MS_SCHEMA_CHANGE,    /* table, edit -> schema */
 	MS_METHODS
 };
+
+#define MS_REQUEST(F)                                                                                                              \
+	F(VALUE, 1, enum ms_method, method)                                                                                        \
+	F(VALUE, 2, const char *, name)                                                                                            \
+	F(VALUE, 3, const char *, to)                                                                                              \
+	F(VALUE, 4, uint32_t, table)                                                                                               \
+	F(VALUE, 5, bool, noreplace)                                                                                               \
+	F(VALUE, 6, uid_t, uid)                                                                                                    \
+	F(VALUE, 7, gid_t, gid)                                                                                                    \
+	F(VALUE, 8, mode_t, mode)                                                                                                  \
+	F(VALUE, 9, uint32_t, count)                                                                                               \
+	F(VALUE, 10, struct slice, text)                                                                                           \
+	F(NUMBERS, 11, gid_t, groups, group_count) /* supplementary to gid */                                                      \
+	F(VALUE, 12, int64_t, mtime_us)                                                                                            \
+	F(POINTER, 13, tfs_schema_edit, edit)
 struct ms_request {
-	enum ms_method method;
-	const char *name, *to;
-	uint32_t table;
-	bool noreplace;
-	uid_t uid;
-	gid_t gid;
-	mode_t mode;
-	uint32_t count;
-	struct slice text;
-	struct slice groups; /* gid_t, supplementary to gid */
-	int64_t mtime_us;
-	const struct tfs_schema_edit *edit;
+	MS_REQUEST(WIRE_MEMBER)
 };
+
+#define MS_ANSWER(F) F(VALUE, 1, int, err)
+/* The answer owns the members after the list; master_wire.c (struct payload) carries them. */
 struct ms_answer {
-	int err;
+	MS_ANSWER(WIRE_MEMBER)
 	const struct schema *schema; /* a reference, or NULL */
-	char *why;                   /* of an -EINVAL, mostly; or NULL */
+	char *why;                   /* NULL, or the reason of an -EINVAL, or the parts of a text that were left out */
 	char (*names)[TFS_NAME_MAX + 1];
 	uint32_t name_count;
 };
@@ -54,7 +62,7 @@ static inline int TFS_MUST ms_call(struct master_service *s, const struct ms_req
 	return s->ops->call(s, q, a);
 }
 int ms_request_pack(const struct ms_request *q, struct buf *out) TFS_MUST;
-/* edit, name, to, text: in the arena */
+/* Borrows from in and arena. */
 int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q) TFS_MUST;
 int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct buf *out) TFS_MUST;
 int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answer *a) TFS_MUST;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master service's requests and answers, packed and unpacked; the same
- * rules as tablet_wire.c.
+ * The master service's requests and answers as bytes; the same rules as in
+ * tablet_wire.c.  An answer is two messages: the listed members of struct
+ * ms_answer, then struct payload, of errors too.
  */
-#include "engine/rpc/master.pb-c.h"
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/wire.h"
 
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define WHY_MAX 65536
+#define ERRNO_MAX 4095
 
 void ms_answer_fini(struct ms_answer *a)
 {
@@ -20,216 +21,156 @@ void ms_answer_fini(struct ms_answer *a)
 	*a = (struct ms_answer){0};
 }
 
-static uint64_t put_string(struct tail *t, const char *s)
-{
-	return s ? tail_put(t, slice_str(s)) : 0;
-}
-
 /* ---- requests ---- */
 
-static void edit_pack(const struct tfs_schema_edit *e, Tfs__SchemaEdit *m, struct tail *t)
+#define SCHEMA_EDIT(F)                                                                                                             \
+	F(VALUE, 1, enum tfs_schema_op, op)                                                                                        \
+	F(VALUE, 2, bool, explicit_act)                                                                                            \
+	F(VALUE, 3, const char *, name)                                                                                            \
+	F(VALUE, 4, const char *, value)                                                                                           \
+	F(VALUE, 5, uid_t, uid)                                                                                                    \
+	F(VALUE, 6, gid_t, gid)                                                                                                    \
+	F(VALUE, 7, mode_t, mode)                                                                                                  \
+	F(VALUE, 8, bool, flag)                                                                                                    \
+	F(VALUE, 9, int64_t, mtime_us)
+WIRE_COMPLETE(tfs_schema_edit, SCHEMA_EDIT)
+
+static bool edit_valid(const void *m)
 {
-	tfs__schema_edit__init(m);
-	m->op = e->op;
-	m->explicit_act = e->explicit_act;
-	m->name_size = put_string(t, e->name);
-	m->value_size = put_string(t, e->value);
-	m->uid = e->uid;
-	m->gid = e->gid;
-	m->mode = e->mode;
-	m->flag = e->flag;
-	m->mtime_us = e->mtime_us;
+	return ((const struct tfs_schema_edit *)m)->op <= TFS_SCHEMA_GROUP_RENAME;
 }
 
-static int edit_unpack(const Tfs__SchemaEdit *m, struct arena *arena, struct reader *tail, const struct tfs_schema_edit **out)
+static bool request_valid(const void *m)
 {
-	struct tfs_schema_edit *e = arena_alloc(arena, sizeof *e);
-	int rc;
+	const struct ms_request *q = m;
 
-	if (!e)
-		return -ENOMEM;
-	if (m->op > TFS_SCHEMA_GROUP_RENAME)
-		return -EBADMSG;
-	*e = (struct tfs_schema_edit){.op = (enum tfs_schema_op)m->op,
-		.explicit_act = m->explicit_act,
-		.uid = m->uid,
-		.gid = m->gid,
-		.mode = m->mode,
-		.flag = m->flag,
-		.mtime_us = m->mtime_us};
-	rc = tail_get_string(tail, m->name_size, arena, &e->name);
-	if (!rc)
-		rc = tail_get_string(tail, m->value_size, arena, &e->value);
-	*out = e;
-	return rc;
+	return q->method > 0 && q->method < MS_METHODS;
 }
+
+WIRE_MESSAGE(tfs_schema_edit, SCHEMA_EDIT, edit_valid)
+WIRE_MESSAGE(ms_request, MS_REQUEST, request_valid)
 
 int ms_request_pack(const struct ms_request *q, struct buf *out)
 {
-	Tfs__MsRequest m = TFS__MS_REQUEST__INIT;
-	Tfs__SchemaEdit edit;
-	struct tail tail = {0};
-
-	m.method = q->method;
-	m.name_size = put_string(&tail, q->name);
-	m.to_size = put_string(&tail, q->to);
-	m.table = q->table;
-	m.noreplace = q->noreplace;
-	m.uid = q->uid;
-	m.gid = q->gid;
-	m.mode = q->mode;
-	m.count = q->count;
-	m.text_size = tail_put(&tail, q->text);
-	m.mtime_us = q->mtime_us;
-	m.n_groups = q->groups.n / sizeof(gid_t);
-	m.groups = (uint32_t *)(uintptr_t)q->groups.p; /* gid_t is 32 bits */
-	if (q->edit) {
-		edit_pack(q->edit, &edit, &tail);
-		m.edit = &edit;
-	}
-	return wire_close(&tail, &m.base, out);
+	return wire_pack(ms_request_wire(), q, out);
 }
 
 int ms_request_unpack(struct slice in, struct arena *arena, struct ms_request *q)
 {
+	struct reader r = reader_of(in);
 	struct ms_request x = {0};
-	ProtobufCMessage *base;
-	const Tfs__MsRequest *m;
-	struct reader tail;
-	int rc = wire_open(in, &tfs__ms_request__descriptor, arena, &base, &tail);
+	int err = wire_unpack(&r, ms_request_wire(), arena, &x);
 
-	if (rc)
-		return rc;
-	m = (const Tfs__MsRequest *)base;
-	if (m->method == 0 || m->method >= MS_METHODS)
-		return -EBADMSG;
-	x.method = (enum ms_method)m->method;
-	x.table = m->table;
-	x.noreplace = m->noreplace;
-	x.uid = m->uid;
-	x.gid = m->gid;
-	x.mode = m->mode;
-	x.count = m->count;
-	x.mtime_us = m->mtime_us;
-	if (m->n_groups && !arena_dup(arena, slice_of(m->groups, m->n_groups * sizeof(gid_t)), &x.groups))
-		return -ENOMEM;
-	rc = tail_get_string(&tail, m->name_size, arena, &x.name);
-	if (!rc)
-		rc = tail_get_string(&tail, m->to_size, arena, &x.to);
-	if (!rc && !tail_get(&tail, m->text_size, &x.text))
-		rc = -EBADMSG;
-	/* the text is borrowed no longer than the arena lives */
-	if (!rc && x.text.n && !arena_dup(arena, x.text, &x.text))
-		rc = -ENOMEM;
-	if (!rc && m->edit)
-		rc = edit_unpack(m->edit, arena, &tail, &x.edit);
-	if (!rc && !tail_done(&tail))
-		rc = -EBADMSG;
-	if (!rc)
+	if (!err && reader_left(&r))
+		err = -EBADMSG;
+	if (!err)
 		*q = x;
-	return rc;
+	return err;
 }
 
 /* ---- answers ---- */
 
+#define PAYLOAD(F)                                                                                                                 \
+	F(VALUE, 1, struct slice, schema) /* by schema_encode, as in the lock service's files */                                   \
+	F(VALUE, 2, const char *, why)                                                                                             \
+	F(VALUE, 3, struct slice, names) /* each with a NUL at its end */
+struct payload {
+	PAYLOAD(WIRE_MEMBER)
+};
+
+static bool answer_valid(const void *m)
+{
+	const struct ms_answer *a = m;
+
+	return a->err <= 0 && a->err >= -ERRNO_MAX;
+}
+
+WIRE_MESSAGE(ms_answer, MS_ANSWER, answer_valid)
+WIRE_MESSAGE(payload, PAYLOAD, NULL)
+
 int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct buf *out)
 {
-	Tfs__MsAnswer m = TFS__MS_ANSWER__INIT;
-	struct tail tail = {0};
-	struct buf schema = {0};
-	int rc = 0;
+	struct payload p = {.why = a->why};
+	struct buf schema = {0}, names = {0};
+	const size_t from = out->n;
+	int err = a->schema ? schema_encode(a->schema, &schema) : 0;
 
 	(void)q;
-	m.err = a->err;
-	if (a->schema) {
-		rc = schema_encode(a->schema, &schema);
-		m.schema_size = tail_put(&tail, buf_slice(&schema));
-	}
-	m.why_size = put_string(&tail, a->why);
-	if (a->name_count && !rc) {
-		m.name_sizes = calloc(a->name_count, sizeof *m.name_sizes);
-		rc = m.name_sizes ? 0 : -ENOMEM;
-	}
-	for (uint32_t i = 0; i < a->name_count && !rc; i++)
-		m.name_sizes[m.n_name_sizes++] = put_string(&tail, a->names[i]);
-	tail.no_memory |= rc != 0;
-	rc = wire_close(&tail, &m.base, out);
-	free(m.name_sizes);
+	for (uint32_t i = 0; i < a->name_count && !err; i++)
+		err = buf_append(&names, a->names[i], strlen(a->names[i]) + 1);
+	p.schema = buf_slice(&schema);
+	p.names = buf_slice(&names);
+	if (!err)
+		err = wire_pack(ms_answer_wire(), a, out);
+	if (!err)
+		err = wire_pack(payload_wire(), &p, out);
+	if (err)
+		out->n = from;
 	buf_fini(&schema);
-	return rc;
+	buf_fini(&names);
+	return err;
 }
 
-static int names_unpack(const Tfs__MsAnswer *m, struct reader *tail, struct ms_answer *x)
+static int names_unpack(struct slice in, uint32_t most, struct ms_answer *a)
 {
-	struct slice name;
+	size_t count = 0;
 
-	if (m->n_name_sizes == 0)
+	for (size_t i = 0; i < in.n; i++)
+		count += in.p[i] == 0;
+	if (count > most || (in.n && in.p[in.n - 1] != 0))
+		return -EBADMSG;
+	if (!count)
 		return 0;
-	x->names = calloc(m->n_name_sizes, sizeof *x->names);
-	if (!x->names)
+	a->names = calloc(count, sizeof *a->names);
+	if (!a->names)
 		return -ENOMEM;
-	for (size_t i = 0; i < m->n_name_sizes; i++) {
-		if (!tail_get(tail, m->name_sizes[i], &name) || !schema_name_valid(name))
+	for (const char *name = (const char *)in.p; a->name_count < count; name += strlen(name) + 1) {
+		if (!schema_name_valid(slice_str(name)))
 			return -EBADMSG;
-		memcpy(x->names[i], name.p, name.n);
-		x->name_count++;
+		memcpy(a->names[a->name_count++], name, strlen(name));
 	}
 	return 0;
 }
 
-static int why_unpack(const Tfs__MsAnswer *m, struct reader *tail, struct ms_answer *x)
-{
-	struct slice why;
-
-	if (!tail_get(tail, m->why_size, &why) || why.n > WHY_MAX || (why.n && memchr(why.p, 0, why.n)))
-		return -EBADMSG;
-	if (!why.p)
-		return 0;
-	x->why = malloc(why.n + 1);
-	if (!x->why)
-		return -ENOMEM;
-	memcpy(x->why, why.p, why.n);
-	x->why[why.n] = 0;
-	return 0;
-}
-
-static int answer_unpack(const Tfs__MsAnswer *m, struct reader *tail, const struct ms_request *q, struct ms_answer *x)
+static int payload_unpack(const struct payload *p, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *s = NULL;
-	struct slice schema;
-	int rc;
+	int err;
 
-	if (m->err > 0 || m->err < -4095 || m->n_name_sizes > q->count || !tail_get(tail, m->schema_size, &schema))
+	if (p->why && strlen(p->why) > WHY_MAX)
 		return -EBADMSG;
-	if (schema.p) {
-		rc = schema_decode(schema, &s);
-		if (rc)
-			return rc == -EPROTO ? -EBADMSG : rc;
-		x->schema = s;
+	if (p->schema.p) {
+		err = schema_decode(p->schema, &s);
+		if (err)
+			return err == -EPROTO ? -EBADMSG : err;
+		a->schema = s;
 	}
-	x->err = m->err;
-	rc = why_unpack(m, tail, x);
-	if (!rc)
-		rc = names_unpack(m, tail, x);
-	return rc ? rc : tail_done(tail) ? 0 : -EBADMSG;
+	a->why = p->why ? strdup(p->why) : NULL;
+	if (p->why && !a->why)
+		return -ENOMEM;
+	return names_unpack(p->names, q->count, a);
 }
 
 int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answer *a)
 {
+	struct reader r = reader_of(in);
 	struct arena arena = {0};
 	struct ms_answer x = {0};
-	ProtobufCMessage *base;
-	struct reader tail;
-	int rc = wire_open(in, &tfs__ms_answer__descriptor, &arena, &base, &tail);
+	struct payload p = {0};
+	int err = wire_unpack(&r, ms_answer_wire(), &arena, &x);
 
-	if (!rc)
-		rc = answer_unpack((const Tfs__MsAnswer *)base, &tail, q, &x);
-	if (rc)
+	if (!err)
+		err = wire_unpack(&r, payload_wire(), &arena, &p);
+	if (!err && reader_left(&r))
+		err = -EBADMSG;
+	if (!err)
+		err = payload_unpack(&p, q, &x);
+	if (err)
 		ms_answer_fini(&x);
 	else
 		*a = x;
 	arena_fini(&arena);
-	return rc;
+	return err;
 }
 
 /* ---- the round trip of debug builds ---- */

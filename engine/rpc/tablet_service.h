@@ -19,6 +19,7 @@
 #define TFS_RPC_TABLET_SERVICE_H
 
 #include "engine/cell/op.h"
+#include "engine/rpc/wire.h"
 
 enum ts_method {
 	TS_MUTATE = 1, /* row, ops, token, sync -> results */
@@ -48,57 +49,82 @@ enum ts_method {
 	TS_MERGE,  /* the tablet that holds row with the one after it; -ENOENT: there is none */
 	TS_METHODS
 };
+
+/* The row of a mutation, and its operations. */
+#define TS_ROW(F)                                                                                                                  \
+	F(VALUE, 1, struct slice, row)                                                                                             \
+	F(ARRAY, 2, op, ops, op_count)
 struct ts_row {
-	struct slice row;
-	const struct op *ops;
-	uint32_t op_count;
+	TS_ROW(WIRE_MEMBER)
 };
 #define TS_ROWS_MAX 65536u
+
+#define TS_REQUEST(F)                                                                                                              \
+	F(VALUE, 1, enum ts_method, method)                                                                                        \
+	F(VALUE, 2, uint32_t, table)                                                                                               \
+	/* Of the schema that the family ids come from.  A server whose schema is older reads the new one first. */                \
+	F(VALUE, 3, uint64_t, schema_generation)                                                                                   \
+	F(VALUE, 4, struct slice, row)                                                                                             \
+	/* MUTATE */                                                                                                               \
+	F(ARRAY, 5, op, ops, op_count)                                                                                             \
+	F(STRUCT, 6, op_token, token)                                                                                              \
+	F(VALUE, 7, bool, sync)                                                                                                    \
+	/* MUTATE_ROWS */                                                                                                          \
+	F(ARRAY, 8, ts_row, rows, row_count)                                                                                       \
+	/* READ, EXISTS, TABLET_INFO */                                                                                            \
+	F(VALUE, 9, uint16_t, family)                                                                                              \
+	F(VALUE, 10, struct slice, qualifier)                                                                                      \
+	F(STRUCT, 11, op_time, ts)                                                                                                 \
+	F(VALUE, 12, uint64_t, offset)                                                                                             \
+	F(VALUE, 13, size_t, length)                                                                                               \
+	/* SCAN_* */                                                                                                               \
+	F(POINTER, 14, scan_spec, spec)                                                                                            \
+	F(VALUE, 15, uint64_t, scan)
 struct ts_request {
-	enum ts_method method;
-	uint32_t table;
-	uint64_t schema_generation; /* that the client's family ids come from: a server behind it refreshes first */
-	struct slice row;
-	/* MUTATE */
-	const struct op *ops;
-	uint32_t op_count;
-	struct op_token token;
-	bool sync;
-	/* MUTATE_ROWS */
-	const struct ts_row *rows;
-	uint32_t row_count;
-	/* READ, EXISTS, TABLET_INFO */
-	uint16_t family;
-	struct slice qualifier;
-	struct op_time ts;
-	uint64_t offset;
-	void *into; /* where the bytes go; length of them */
-	size_t length;
-	/* SCAN_* */
-	const struct scan_spec *spec;
-	uint64_t scan;
+	TS_REQUEST(WIRE_MEMBER)
+	void *into; /* READ: the caller's memory for `length` bytes */
 };
+
+#define TS_TABLET(F)                                                                                                               \
+	F(VALUE, 1, struct slice, begin)                                                                                           \
+	F(VALUE, 2, struct slice, end) /* p NULL: the table's end */                                                               \
+	F(VALUE, 3, uint64_t, disk_bytes)                                                                                          \
+	F(VALUE, 4, uint64_t, raw_bytes)                                                                                           \
+	F(VALUE, 5, uint64_t, memory_bytes)                                                                                        \
+	F(VALUE, 6, uint64_t, cells)                                                                                               \
+	F(VALUE, 7, uint64_t, tombstones)                                                                                          \
+	F(VALUE, 8, uint32_t, files)                                                                                               \
+	F(VALUE, 9, uint32_t, memtables)                                                                                           \
+	F(VALUE, 10, struct slice, server)                                                                                         \
+	F(VALUE, 11, struct slice, state)
 struct ts_tablet {
-	struct slice begin, end; /* in the answer's arena; end.p NULL: to the end */
-	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones;
-	uint32_t files, memtables;
-	struct slice server, state;
+	TS_TABLET(WIRE_MEMBER)
 };
+
+#define TS_ANSWER(F)                                                                                                                 \
+	F(VALUE, 1, int, err)                                                                                                        \
+	F(VALUE, 2, bool, exists)                                                                                                    \
+	/* READ */                                                                                                                   \
+	F(VALUE, 3, int64_t, ts)                                                                                                     \
+	F(VALUE, 4, int64_t, expires_us)                                                                                             \
+	F(VALUE, 5, int64_t, commit_us)                                                                                              \
+	F(VALUE, 6, uint64_t, size)                                                                                                  \
+	/* SCAN_*: 0: the scan has ended */                                                                                          \
+	F(VALUE, 7, uint64_t, scan)                                                                                                  \
+	/*                                                                                                                         \
+	 * SCAN_OPEN: where this tablet's rows end, p NULL: the table's end.  The last SCAN_NEXT, unless p is                      \
+	 * NULL: where the scan continues instead.                                                                                 \
+	 */ \
+	F(VALUE, 8, struct slice, tablet_end)                                                                                        \
+	F(STRUCT, 9, ts_tablet, tablet)
+/* The members after the list belong partly to the caller; tablet_wire.c (struct payload) carries them. */
 struct ts_answer {
-	int err;
-	struct op_result *results; /* MUTATE: the caller's array of op_count, or NULL: not wanted */
+	TS_ANSWER(WIRE_MEMBER)
+	struct op_result *results; /* MUTATE: the caller's array of op_count, or NULL */
 	int *row_errs;             /* MUTATE_ROWS: the caller's array of row_count: 0 or -errno, -EREMCHG: not served here */
-	bool exists;
-	size_t got;
-	int64_t ts, expires_us, commit_us;
-	uint64_t size;
+	size_t got;                /* READ: bytes in q->into */
 	struct scan_batch batch;
-	uint64_t scan; /* 0: the scan is over */
-	struct slice
-		tablet_end; /* SCAN_OPEN: where this tablet's rows end, p NULL: the table's end; SCAN_NEXT, the last: if not NULL, where to
-				     * go on, rather than there.  In arena */
-	struct ts_tablet tablet;
-	struct arena arena;
+	struct arena arena; /* of tablet_end and tablet */
 };
 void ts_answer_fini(struct ts_answer *a);
 
@@ -114,7 +140,7 @@ static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_req
 	return s->ops->call(s, q, a);
 }
 
-/* Encodings (protobuf-c): pack appends; unpack borrows from in and arena.  -EBADMSG for anything malformed. */
+/* Encodings.  pack appends; unpack borrows from in and arena.  -EBADMSG for anything malformed. */
 int ts_request_pack(const struct ts_request *q, struct buf *out) TFS_MUST;
 int ts_request_unpack(
 	struct slice in, struct arena *arena, struct ts_request *q) TFS_MUST; /* q->into of TS_READ: from the arena, zeroed */

@@ -1,174 +1,383 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Envelopes.  The message part is protobuf-c's; it allocates from an arena,
- * so decoding a batch of cells is no flood of mallocs and nothing has to be
- * walked to free it.  protobuf-c cannot borrow byte strings from its input,
- * which is why they travel in a tail of our own.
+ * The codec of all messages: it walks the table of a struct's fields.  Each
+ * function that encodes takes `out` NULL to return the size only, so the size
+ * of a message and its bytes come from the same code.
  */
 #include "engine/rpc/wire.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-/* A "none" that is still a pointer: {non-NULL, 0}. */
-static const uint8_t empty[1];
+/* ---- integers ---- */
 
-uint64_t tail_put(struct tail *t, struct slice s)
+/* The value of an integer as it stands on the wire. */
+static uint64_t number_get(const void *from, size_t size, enum wire_kind kind)
 {
-	if (!s.p)
+	const unsigned unused_bits = 64 - 8 * (unsigned)size;
+	uint64_t v = 0;
+	int64_t s;
+
+	memcpy(&v, from, size);
+	if (kind != WIRE_SIGNED)
+		return v;
+	s = (int64_t)(v << unused_bits) >> unused_bits;
+	return (uint64_t)s << 1 ^ (uint64_t)(s >> 63);
+}
+
+/* Returns false if v does not fit the member. */
+static bool number_set(void *to, size_t size, enum wire_kind kind, uint64_t v)
+{
+	const uint64_t plain = kind == WIRE_SIGNED ? v >> 1 ^ (0 - (v & 1)) : v;
+
+	if (kind == WIRE_BOOL && v > 1)
+		return false;
+	memcpy(to, &plain, size);
+	return number_get(to, size, kind) == v;
+}
+
+/* ---- encoding ---- */
+
+static size_t message_put(uint8_t *out, const struct wire_message *m, const void *from);
+
+static uint8_t *after(uint8_t *out, size_t n)
+{
+	return out ? out + n : NULL;
+}
+
+static bool is_number(const struct wire_field *f)
+{
+	return f->kind == WIRE_UNSIGNED || f->kind == WIRE_SIGNED || f->kind == WIRE_BOOL;
+}
+
+static uint64_t key_of(const struct wire_field *f)
+{
+	return (uint64_t)f->number << 3 | (is_number(f) ? 0 : 2);
+}
+
+static size_t varint_put(uint8_t *out, uint64_t v)
+{
+	size_t n = 0;
+
+	do {
+		if (out)
+			out[n] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+		n++;
+		v >>= 7;
+	} while (v);
+	return n;
+}
+
+static size_t bytes_put(uint8_t *out, const struct wire_field *f, const void *p, size_t size)
+{
+	size_t n = varint_put(out, key_of(f));
+
+	if (!p)
 		return 0;
-	if (s.n && t->count == t->cap) {
-		size_t cap = t->cap ? 2 * t->cap : 16;
-		struct slice *more = realloc(t->v, cap * sizeof *more);
-
-		if (!more) {
-			t->no_memory = true;
-			return 1;
-		}
-		t->v = more;
-		t->cap = cap;
-	}
-	if (s.n)
-		t->v[t->count++] = s;
-	return (uint64_t)s.n + 1;
+	n += varint_put(after(out, n), size);
+	if (out && size)
+		memcpy(out + n, p, size);
+	return n + size;
 }
 
-int wire_close(struct tail *t, const ProtobufCMessage *m, struct buf *out)
+static size_t struct_put(uint8_t *out, const struct wire_field *f, const void *from)
 {
-	/* What had no memory may be half filled in. */
-	int rc = t->no_memory ? -ENOMEM : 0;
-	size_t from = out->n, n = rc ? 0 : protobuf_c_message_get_packed_size(m), total = n + 16;
+	const struct wire_message *m = f->message();
+	size_t size, n;
 
-	for (size_t i = 0; i < t->count; i++)
-		total += t->v[i].n;
-	if (!rc)
-		rc = buf_reserve(out, total);
-	if (!rc)
-		rc = buf_varint(out, n);
-	if (!rc) {
-		out->n += protobuf_c_message_pack(m, out->p + out->n); /* reserved above */
-		for (size_t i = 0; i < t->count && !rc; i++)
-			rc = buf_append_slice(out, t->v[i]);
-	}
-	if (rc)
-		out->n = from;
-	free(t->v);
-	*t = (struct tail){0};
-	return rc;
+	if (!from)
+		return 0;
+	size = message_put(NULL, m, from);
+	if (!size && f->kind == WIRE_STRUCT)
+		return 0;
+	n = varint_put(out, key_of(f));
+	n += varint_put(after(out, n), size);
+	return n + (out ? message_put(out + n, m, from) : size);
 }
 
-struct arena_source {
-	struct arena *arena;
-	bool no_memory;
-};
-
-static void *from_arena(void *arg, size_t n)
+static size_t array_put(uint8_t *out, const struct wire_field *f, const uint8_t *array, uint32_t count)
 {
-	struct arena_source *a = arg;
-	void *p = arena_alloc(a->arena, n ? n : 1);
+	size_t n = 0;
 
-	a->no_memory |= !p;
+	for (uint32_t i = 0; i < count; i++)
+		n += struct_put(after(out, n), f, array + i * f->message()->size);
+	return n;
+}
+
+static size_t numbers_put(uint8_t *out, const struct wire_field *f, const uint8_t *array, uint32_t count)
+{
+	size_t size = 0, n;
+
+	if (!array)
+		return 0;
+	for (uint32_t i = 0; i < count; i++)
+		size += varint_put(NULL, number_get(array + i * f->size, f->size, f->element));
+	n = varint_put(out, key_of(f));
+	n += varint_put(after(out, n), size);
+	if (!out)
+		return n + size;
+	for (uint32_t i = 0; i < count; i++)
+		n += varint_put(out + n, number_get(array + i * f->size, f->size, f->element));
+	return n;
+}
+
+static const void *pointer_at(const uint8_t *at)
+{
+	const void *p;
+
+	memcpy(&p, at, sizeof p);
 	return p;
 }
 
-static void to_arena(void *arg, void *p)
+static uint32_t count_at(const uint8_t *at)
 {
-	(void)arg, (void)p;
+	uint32_t count;
+
+	memcpy(&count, at, sizeof count);
+	return count;
 }
 
-static bool has_unknown(const ProtobufCMessage *m);
-
-static bool field_has_unknown(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
+static size_t field_put(uint8_t *out, const struct wire_field *f, const uint8_t *from)
 {
-	const uint8_t *at = (const uint8_t *)m + f->offset;
-	const ProtobufCMessage *one, *const *many;
+	const uint8_t *at = from + f->offset;
+	const char *string;
+	struct slice s;
+	uint64_t v;
 	size_t n;
 
-	if (f->type != PROTOBUF_C_TYPE_MESSAGE)
-		return false;
-	if (f->label != PROTOBUF_C_LABEL_REPEATED) {
-		memcpy(&one, at, sizeof one);
-		return one && has_unknown(one);
+	switch (f->kind) {
+	case WIRE_BYTES:
+		memcpy(&s, at, sizeof s);
+		return bytes_put(out, f, s.p, s.n);
+	case WIRE_STRING:
+		string = pointer_at(at);
+		return bytes_put(out, f, string, string ? strlen(string) : 0);
+	case WIRE_STRUCT:
+		return struct_put(out, f, at);
+	case WIRE_POINTER:
+		return struct_put(out, f, pointer_at(at));
+	case WIRE_ARRAY:
+		return array_put(out, f, pointer_at(at), count_at(from + f->count_offset));
+	case WIRE_NUMBERS:
+		return numbers_put(out, f, pointer_at(at), count_at(from + f->count_offset));
+	case WIRE_UNSIGNED:
+	case WIRE_SIGNED:
+	case WIRE_BOOL:
+		break;
 	}
-	memcpy(&many, at, sizeof many);
-	memcpy(&n, (const uint8_t *)m + f->quantifier_offset, sizeof n);
-	for (size_t i = 0; i < n; i++)
-		if (has_unknown(many[i]))
-			return true;
-	return false;
+	v = number_get(at, f->size, f->kind);
+	if (!v)
+		return 0;
+	n = varint_put(out, key_of(f));
+	return n + varint_put(after(out, n), v);
 }
 
-static bool has_unknown(const ProtobufCMessage *m)
+static size_t message_put(uint8_t *out, const struct wire_message *m, const void *from)
 {
-	if (m->n_unknown_fields)
-		return true;
-	for (unsigned i = 0; i < m->descriptor->n_fields; i++)
-		if (field_has_unknown(m, &m->descriptor->fields[i]))
-			return true;
-	return false;
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->count; i++)
+		n += field_put(after(out, n), &m->fields[i], from);
+	return n;
 }
 
-int wire_open(struct slice in, const ProtobufCMessageDescriptor *d, struct arena *arena, ProtobufCMessage **m, struct reader *tail)
+int wire_pack(const struct wire_message *m, const void *from, struct buf *out)
 {
-	struct arena_source source = {.arena = arena};
-	ProtobufCAllocator allocator = {.alloc = from_arena, .free = to_arena, .allocator_data = &source};
-	struct reader r = reader_of(in);
-	struct slice message;
-	ProtobufCMessage *got;
+	const size_t size = message_put(NULL, m, from), length = varint_put(NULL, size);
+	int err = buf_reserve(out, length + size);
 
-	if (!get_lstr(&r, &message))
-		return -EBADMSG;
-	got = protobuf_c_message_unpack(d, &allocator, message.n, message.p);
-	if (!got)
-		return source.no_memory ? -ENOMEM : -EBADMSG;
-	if (has_unknown(got))
-		return -EBADMSG;
-	*m = got;
-	*tail = r;
+	if (err)
+		return err;
+	(void)varint_put(out->p + out->n, size);
+	(void)message_put(out->p + out->n + length, m, from);
+	out->n += length + size;
 	return 0;
 }
 
-bool tail_get(struct reader *tail, uint64_t size, struct slice *v)
+/* ---- decoding ---- */
+
+static int message_get(struct slice in, const struct wire_message *m, struct arena *arena, uint8_t *to);
+
+static void *zeroed(struct arena *arena, size_t n)
 {
-	*v = (struct slice){0};
-	if (size == 0)
-		return true;
-	if (size == 1) {
-		*v = slice_of(empty, 0);
-		return true;
-	}
-	if (size - 1 > reader_left(tail)) {
-		tail->bad = true;
-		return false;
-	}
-	return get_bytes(tail, (size_t)(size - 1), v);
+	void *p = arena_alloc(arena, n ? n : 1);
+
+	if (p)
+		memset(p, 0, n);
+	return p;
 }
 
-int tail_get_string(struct reader *tail, uint64_t size, struct arena *arena, const char **s)
+static int string_get(struct slice s, struct arena *arena, uint8_t *at)
 {
-	struct slice v;
 	char *copy;
 
-	*s = NULL;
-	if (!tail_get(tail, size, &v) || (v.n && memchr(v.p, 0, v.n))) {
-		tail->bad = true;
+	if (s.n && memchr(s.p, 0, s.n))
 		return -EBADMSG;
-	}
-	if (!v.p)
-		return 0;
-	copy = arena_alloc(arena, v.n + 1);
+	copy = zeroed(arena, s.n + 1);
 	if (!copy)
 		return -ENOMEM;
-	memcpy(copy, v.p, v.n);
-	copy[v.n] = 0;
-	*s = copy;
+	memcpy(copy, s.p, s.n);
+	memcpy(at, &copy, sizeof copy);
 	return 0;
 }
 
-bool wire_again(int rc, unsigned *tries)
+/* How many more fields with this key follow. */
+static uint32_t count_key(struct reader r, uint64_t key)
 {
-	if (rc != -ENOMEM || ++*tries > 100)
+	uint32_t n = 0;
+	uint64_t k, v;
+	struct slice s;
+
+	while (get_varint(&r, &k) && ((k & 7) == 0 ? get_varint(&r, &v) : get_lstr(&r, &s)))
+		n += k == key;
+	return n;
+}
+
+/* One element.  The array is allocated at the first. */
+static int array_get(
+	struct slice s, const struct wire_field *f, const struct reader *rest, bool first, struct arena *arena, uint8_t *to)
+{
+	const struct wire_message *m = f->message();
+	uint32_t count = 0;
+	uint8_t *array;
+	int err;
+
+	if (first) {
+		array = zeroed(arena, (1 + (size_t)count_key(*rest, key_of(f))) * m->size);
+		if (!array)
+			return -ENOMEM;
+		memcpy(to + f->offset, &array, sizeof array);
+	} else {
+		memcpy(&array, to + f->offset, sizeof array);
+		memcpy(&count, to + f->count_offset, sizeof count);
+	}
+	err = message_get(s, m, arena, array + count * m->size);
+	count++;
+	memcpy(to + f->count_offset, &count, sizeof count);
+	return err;
+}
+
+static int pointer_get(struct slice s, const struct wire_field *f, struct arena *arena, uint8_t *at)
+{
+	uint8_t *p = zeroed(arena, f->message()->size);
+
+	if (!p)
+		return -ENOMEM;
+	memcpy(at, &p, sizeof p);
+	return message_get(s, f->message(), arena, p);
+}
+
+static int numbers_get(struct slice s, const struct wire_field *f, struct arena *arena, uint8_t *to)
+{
+	struct reader r = reader_of(s);
+	uint32_t count = 0;
+	uint8_t *array;
+	uint64_t v;
+
+	for (size_t i = 0; i < s.n; i++)
+		count += s.p[i] < 0x80;
+	array = zeroed(arena, (size_t)count * f->size);
+	if (!array)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		if (!get_varint(&r, &v) || !number_set(array + i * f->size, f->size, f->element, v))
+			return -EBADMSG;
+	memcpy(to + f->offset, &array, sizeof array);
+	memcpy(to + f->count_offset, &count, sizeof count);
+	return reader_left(&r) ? -EBADMSG : 0;
+}
+
+static int field_get(struct reader *r, const struct wire_field *f, bool first, struct arena *arena, uint8_t *to)
+{
+	uint8_t *at = to + f->offset;
+	struct slice s;
+	uint64_t v;
+
+	if (is_number(f))
+		return get_varint(r, &v) && number_set(at, f->size, f->kind, v) ? 0 : -EBADMSG;
+	if (!get_lstr(r, &s))
+		return -EBADMSG;
+	switch (f->kind) {
+	case WIRE_BYTES:
+		memcpy(at, &s, sizeof s);
+		return 0;
+	case WIRE_STRING:
+		return string_get(s, arena, at);
+	case WIRE_STRUCT:
+		return message_get(s, f->message(), arena, at);
+	case WIRE_POINTER:
+		return pointer_get(s, f, arena, at);
+	case WIRE_ARRAY:
+		return array_get(s, f, r, first, arena, to);
+	case WIRE_NUMBERS:
+		return numbers_get(s, f, arena, to);
+	case WIRE_UNSIGNED:
+	case WIRE_SIGNED:
+	case WIRE_BOOL:
+		break;
+	}
+	return -EBADMSG;
+}
+
+/* Sets a member as an absent field leaves it. */
+static void field_clear(const struct wire_field *f, uint8_t *to)
+{
+	static const uint32_t none;
+
+	if (f->kind == WIRE_STRUCT) {
+		const struct wire_message *m = f->message();
+
+		for (size_t i = 0; i < m->count; i++)
+			field_clear(&m->fields[i], to + f->offset);
+		return;
+	}
+	memset(to + f->offset, 0, is_number(f) ? f->size : f->kind == WIRE_BYTES ? sizeof(struct slice) : sizeof(void *));
+	if (f->kind == WIRE_ARRAY || f->kind == WIRE_NUMBERS)
+		memcpy(to + f->count_offset, &none, sizeof none);
+}
+
+static const struct wire_field *field_by_key(const struct wire_message *m, uint64_t key)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (key_of(&m->fields[i]) == key)
+			return &m->fields[i];
+	return NULL;
+}
+
+static int message_get(struct slice in, const struct wire_message *m, struct arena *arena, uint8_t *to)
+{
+	struct reader r = reader_of(in);
+	const struct wire_field *f;
+	uint64_t seen = 0, key, bit;
+	int err;
+
+	while (reader_left(&r)) {
+		f = get_varint(&r, &key) ? field_by_key(m, key) : NULL;
+		bit = f ? UINT64_C(1) << f->number : 0;
+		if (!f || ((seen & bit) && f->kind != WIRE_ARRAY))
+			return -EBADMSG;
+		err = field_get(&r, f, !(seen & bit), arena, to);
+		if (err)
+			return err;
+		seen |= bit;
+	}
+	return !m->valid || m->valid(to) ? 0 : -EBADMSG;
+}
+
+int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *arena, void *to)
+{
+	struct slice in;
+
+	if (!get_lstr(r, &in) || in.n > UINT32_MAX)
+		return -EBADMSG;
+	for (size_t i = 0; i < m->count; i++)
+		field_clear(&m->fields[i], to);
+	return message_get(in, m, arena, to);
+}
+
+bool wire_again(int err, unsigned *tries)
+{
+	if (err != -ENOMEM || ++*tries > 100)
 		return false;
 	(void)usleep(1000);
 	return true;

@@ -1,48 +1,152 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The envelope of tablet.proto: a message and its tail of byte strings.
- * Packing: fill a message, collecting byte strings with tail_put in the
- * order of its fields, then wire_close.  Unpacking: wire_open, then tail_get
- * in the same order, then tail_done.
+ * Messages as bytes.  A message is a C struct, and a list describes its
+ * fields once:
+ *
+ *	#define TS_ROW(F)                 \
+ *		F(VALUE, 1, struct slice, row) \
+ *		F(ARRAY, 2, op, ops, op_count)
+ *
+ *	struct ts_row {TS_ROW(WIRE_MEMBER)};      declares the members
+ *	WIRE_MESSAGE(ts_row, TS_ROW, NULL)        defines ts_row_wire(), the table for the codec
+ *
+ * To add a field, add its line to the list.  A number on the wire belongs to
+ * one field of its list for ever.  The kinds of fields:
+ *
+ *	F(VALUE,   n, type, member)         an integer, a bool, an enum, a struct slice, a const char *
+ *	F(STRUCT,  n, tag, member)          struct tag member
+ *	F(POINTER, n, tag, member)          const struct tag *member
+ *	F(ARRAY,   n, tag, member, count)   const struct tag *member; uint32_t count
+ *	F(NUMBERS, n, type, member, count)  const type *member; uint32_t count
+ *
+ * A struct that another header defines needs WIRE_MESSAGE only, and
+ * WIRE_COMPLETE, which does not compile if the list and the struct differ in
+ * a member.  (A small member in the struct's padding escapes it.)
+ *
+ * The format is that of protobuf: a key (number << 3 | 0 for a varint, 2 for
+ * a length and bytes), then the value.  Signed integers are zigzag varints,
+ * NUMBERS are packed.  A field is absent if it is zero, false or NULL; NULL
+ * and the empty string remain different.  In front of a message stands its
+ * length, a varint.
+ *
+ * Decoding accepts any input.  Unknown keys, keys that come twice (except
+ * those of arrays), varints that are longer than necessary and integers that
+ * do not fit their member are -EBADMSG.  Byte strings are borrowed from the
+ * input; everything else is allocated in the arena.  A message of n bytes
+ * takes at most about 100 * n bytes of it.
+ *
+ * protobuf-c is not used because it decodes into structs of its own, which
+ * would have to be copied to and from ours member by member, and cannot
+ * borrow byte strings from its input.
  */
 #ifndef TFS_RPC_WIRE_H
 #define TFS_RPC_WIRE_H
 
 #include "engine/base/bytes.h"
 
-#include <protobuf-c/protobuf-c.h>
-
-/* Byte strings are borrowed until wire_close. */
-struct tail {
-	struct slice *v;
-	size_t count, cap;
-	bool no_memory;
+enum wire_kind {
+	WIRE_UNSIGNED,
+	WIRE_SIGNED,
+	WIRE_BOOL,
+	WIRE_BYTES,
+	WIRE_STRING,
+	WIRE_STRUCT,
+	WIRE_POINTER,
+	WIRE_ARRAY,
+	WIRE_NUMBERS
 };
-uint64_t tail_put(struct tail *t, struct slice s); /* the *_size: 0 for NULL */
-/* Appends the envelope; frees t's memory, on failure too. */
-int wire_close(struct tail *t, const ProtobufCMessage *m, struct buf *out) TFS_MUST;
+struct wire_message;
+struct wire_field {
+	uint8_t number; /* 1 .. 63 */
+	enum wire_kind kind;
+	enum wire_kind element;                      /* of NUMBERS: UNSIGNED or SIGNED */
+	uint16_t offset, count_offset;               /* in the struct */
+	uint16_t size;                               /* of an integer or a bool */
+	const struct wire_message *(*message)(void); /* of STRUCT, POINTER and ARRAY */
+};
+struct wire_message {
+	const struct wire_field *fields;
+	size_t count, size; /* size: of the struct */
+	/* Returns false if a decoded struct holds an enum or a count out of range; NULL: there is nothing to check. */
+	bool (*valid)(const void *m);
+};
+
+/* Appends the message and its length.  -ENOMEM leaves out unchanged. */
+int wire_pack(const struct wire_message *m, const void *from, struct buf *out) TFS_MUST;
+/*
+ * Decodes one message from r to the struct `to`.  Members that are not in the
+ * list keep their values.  -EBADMSG, -ENOMEM; then the listed members are undefined.
+ */
+int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *arena, void *to) TFS_MUST;
 
 /*
- * Decodes the message, everything in the arena; -EBADMSG, -ENOMEM.  Unknown
- * fields anywhere are malformed.  *tail: what follows it, borrowed.
+ * For the round trips of debug builds.  A change that has been carried out
+ * must not be answered with an error because memory for the answer is short.
+ * Returns true if err is -ENOMEM, after a short wait, unless this happened 100 times.
  */
-int wire_open(struct slice in, const ProtobufCMessageDescriptor *d, struct arena *arena, ProtobufCMessage **m,
-	struct reader *tail) TFS_MUST;
-/* The byte string that size tells of, borrowed from the input. */
-bool tail_get(struct reader *tail, uint64_t size, struct slice *v);
-/* The same as a C string in the arena (NULL for none); a NUL inside is malformed.  -EBADMSG, -ENOMEM. */
-int tail_get_string(struct reader *tail, uint64_t size, struct arena *arena, const char **s) TFS_MUST;
-/* All of the tail was used and nothing was wrong. */
-static inline bool tail_done(const struct reader *tail)
-{
-	return !tail->bad && reader_left(tail) == 0;
-}
+bool wire_again(int err, unsigned *tries);
 
-/*
- * For the round trips of debug builds: what has been done must not be
- * answered with an error because its answer found no memory.  True: rc says
- * so, and after a short wait it may be tried again.
- */
-bool wire_again(int rc, unsigned *tries);
+/* ---- from lists to structs and tables ---- */
+
+#define WIRE_MEMBER(kind, number, ...) WIRE_MEMBER_##kind(__VA_ARGS__)
+#define WIRE_MEMBER_VALUE(type, member) type member;
+#define WIRE_MEMBER_STRUCT(tag, member) struct tag member;
+#define WIRE_MEMBER_POINTER(tag, member) const struct tag *member;
+#define WIRE_MEMBER_ARRAY(tag, member, count)                                                                                      \
+	const struct tag *member;                                                                                                  \
+	uint32_t count;
+#define WIRE_MEMBER_NUMBERS(type, member, count)                                                                                   \
+	const type *member;                                                                                                        \
+	uint32_t count;
+
+#define WIRE_KIND_OF(x)                                                                                                            \
+	_Generic((x),                                                                                                              \
+		bool: WIRE_BOOL,                                                                                                   \
+		int: WIRE_SIGNED,                                                                                                  \
+		int64_t: WIRE_SIGNED,                                                                                              \
+		uint16_t: WIRE_UNSIGNED,                                                                                           \
+		uint32_t: WIRE_UNSIGNED,                                                                                           \
+		uint64_t: WIRE_UNSIGNED,                                                                                           \
+		struct slice: WIRE_BYTES,                                                                                          \
+		const char *: WIRE_STRING)
+#define WIRE_FIELD(kind, number, ...) WIRE_FIELD_##kind(number, __VA_ARGS__)
+#define WIRE_AT(member) (((wire_owner *)NULL)->member)
+#define WIRE_FIELD_VALUE(number_, type, member)                                                                                    \
+	{.number = number_,                                                                                                        \
+		.kind = WIRE_KIND_OF(WIRE_AT(member)),                                                                             \
+		.offset = offsetof(wire_owner, member),                                                                            \
+		.size = sizeof(WIRE_AT(member))},
+#define WIRE_FIELD_STRUCT(number_, tag, member)                                                                                    \
+	{.number = number_, .kind = WIRE_STRUCT, .offset = offsetof(wire_owner, member), .message = tag##_wire},
+#define WIRE_FIELD_POINTER(number_, tag, member)                                                                                   \
+	{.number = number_, .kind = WIRE_POINTER, .offset = offsetof(wire_owner, member), .message = tag##_wire},
+#define WIRE_FIELD_ARRAY(number_, tag, member, count)                                                                              \
+	{.number = number_,                                                                                                        \
+		.kind = WIRE_ARRAY,                                                                                                \
+		.offset = offsetof(wire_owner, member),                                                                            \
+		.count_offset = offsetof(wire_owner, count),                                                                       \
+		.message = tag##_wire},
+#define WIRE_FIELD_NUMBERS(number_, type, member, count)                                                                           \
+	{.number = number_,                                                                                                        \
+		.kind = WIRE_NUMBERS,                                                                                              \
+		.element = WIRE_KIND_OF(*WIRE_AT(member)),                                                                         \
+		.offset = offsetof(wire_owner, member),                                                                            \
+		.count_offset = offsetof(wire_owner, count),                                                                       \
+		.size = sizeof(*WIRE_AT(member))},
+
+#define WIRE_MESSAGE(tag, LIST, valid_)                                                                                            \
+	static const struct wire_message *tag##_wire(void)                                                                         \
+	{                                                                                                                          \
+		typedef struct tag wire_owner;                                                                                     \
+		static const struct wire_field fields[] = {LIST(WIRE_FIELD)};                                                      \
+		static const struct wire_message m = {fields, sizeof fields / sizeof *fields, sizeof(wire_owner), valid_};         \
+                                                                                                                                   \
+		return &m;                                                                                                         \
+	}
+#define WIRE_COMPLETE(tag, LIST)                                                                                                   \
+	struct tag##_of_list {                                                                                                     \
+		LIST(WIRE_MEMBER)                                                                                                  \
+	};                                                                                                                         \
+	_Static_assert(sizeof(struct tag##_of_list) == sizeof(struct tag), "struct " #tag " has a member that is not in its list");
 
 #endif
