@@ -10,7 +10,7 @@ fs_sources = %D%/base/cache.c %D%/base/cache.h %D%/base/fs.c %D%/base/fs.h %D%/l
 	%D%/node/list.c %D%/node/made.c %D%/node/made.h %D%/base/node.c %D%/base/node.h %D%/node/rename.c \
 	%D%/node/rendered.c %D%/node/rendered.h %D%/node/scratch.c %D%/node/scratch.h %D%/base/slab.c \
 	%D%/base/slab.h %D%/node/tree.c %D%/node/tree.h %D%/node/tree_ops.c \
-	%D%/file/cell.c %D%/file/cell.h %D%/file/file.c %D%/file/file.h %D%/file/file_change.c \
+	%D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/file.c %D%/file/file.h %D%/file/file_change.c \
 	%D%/file/file_open.c %D%/file/filex.c %D%/file/follow.c %D%/file/handle.c %D%/file/share.c \
 	%D%/file/share.h %D%/file/stage.c %D%/file/stage.h %D%/file/writer.c %D%/file/writer.h
 

@@ -150,7 +150,7 @@ static void node_destroy(struct node *n)
 	if (node_is_dir(n))
 		dirx_free(n->dir);
 	else
-		filex_drop_locked(n->file);
+		filex_drop_locked(n);
 	slab_free(n, node_bytes(n->key_n));
 }
 

@@ -60,6 +60,7 @@ struct tfs_table;
 enum {
 	NODE_HASHED = 1,     /* can be found by key */
 	NODE_EXTRA = 2,      /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
+	NODE_KEEPS = 4,      /* version, gone: its descriptors for reading count its state */
 	NODE_GONE = 8,       /* removed (cells: renamed or replaced, too) while still known */
 	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
 	NODE_MOVED = 16,     /* cell, gone: renamed, so the kernel may know it by another name */

@@ -11,10 +11,8 @@
  */
 #include "fs/file/cell.h"
 
-#include "fs/node/control.h"
 #include "fs/file/file.h"
 #include "fs/base/name.h"
-#include "fs/file/share.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -73,6 +71,44 @@ int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, 
 	return tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info ? info : &local);
 }
 
+int cell_load(const struct cell_place *p, bool only_reads, struct stage *image, struct tfs_info *info)
+{
+	struct tfs_info first, again;
+	struct cell_place at = *p;
+	uint64_t offset = 0;
+	uint8_t *buf;
+	size_t n, got;
+	int r;
+
+	r = cell_stat(p, &first);
+	if (r)
+		return r;
+	at.ts = tfs_at(first.ts);
+	n = first.size < CELL_READ_AT_ONCE ? (size_t)first.size + 1 : CELL_READ_AT_ONCE;
+	image->only_read = only_reads ? first.size : 0;
+	buf = malloc(n);
+	if (!buf)
+		return -ENOMEM;
+	do {
+		r = cell_read(&at, offset, buf, n, &got, &again);
+		if (r == -ENOENT && offset == 0 && p->ts.when == TFS_NEWEST) {
+			at.ts = p->ts;
+			r = cell_read(&at, 0, buf, n, &got, &again);
+			if (r == 0)
+				at.ts = tfs_at(again.ts);
+		}
+		if (r == 0)
+			r = stage_load(image, offset, buf, got);
+		offset += got;
+	} while (r == 0 && got > 0 && offset < again.size);
+	free(buf);
+	if (r)
+		return r;
+	*info = again;
+	info->ts = at.ts.us;
+	return 0;
+}
+
 void stat_time(struct timespec *t, int64_t us)
 {
 	int64_t sec = us / 1000000, rest = us % 1000000;
@@ -113,6 +149,14 @@ double version_timeout(const struct family_info *f, int64_t expires_us)
 	if (left <= 0)
 		return 0;
 	return left > (int64_t)FS_FOREVER * 1000000 ? FS_FOREVER : (double)left / 1e6;
+}
+
+struct mutex *ofile_row_lock(struct node *n)
+{
+	for (; n; n = n->parent)
+		if (n->kind == NODE_ROW)
+			return fs_row_lock(n);
+	return NULL;
 }
 
 /* What is known of a family's place in the table's other view; each NULL where it is not. */
@@ -247,7 +291,8 @@ static void changed_in_view(
 	above_locked(c, family_node);
 	n = node_find_locked(family_node, NODE_PLAIN, qualifier, 0);
 	if (n) {
-		share_changed_locked(n);
+		if (n->file && n->file->node == n)
+			atomic_fetch_add(&n->file->commits, 1);
 		if (n->flags & NODE_PAGED)
 			changes_inode_locked(c, n);
 	}
@@ -258,9 +303,9 @@ static void changed_in_view(
 			n->epoch = 0;
 			if (n != not_self)
 				changes_inode_locked(c, n);
-			/* What was renamed to it while open has pages of its own. */
-			for (struct filex *x = n->file ? n->file->followers : NULL; x; x = x->next_follower)
-				changes_inode_locked(c, x->node);
+			/* Names that it had while open have pages of their own. */
+			for (unsigned i = 0; n->file && i < n->file->also_count; i++)
+				changes_inode_locked(c, n->file->also[i]);
 			entry = gone && n->lookups > 0;
 		}
 	}

@@ -9,6 +9,7 @@
 #define TFS_FS_CELL_H
 
 #include "engine/base/counter.h"
+#include "fs/file/stage.h"
 #include "fs/base/fs.h"
 #include "fs/base/notify.h"
 
@@ -39,6 +40,12 @@ void family_info_from(const struct tfs_family *f, struct family_info *out);
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 /* Reads through p->ts.  info may be NULL. */
 int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
+#define CELL_READ_AT_ONCE (1u << 20)
+/*
+ * Loads the cell at p into an image, which is never written if only_reads.  *info is that of the version loaded.
+ * A value of CELL_READ_AT_ONCE bytes or more is read in parts: the caller holds the row's lock.
+ */
+int cell_load(const struct cell_place *p, bool only_reads, struct stage *image, struct tfs_info *info) TFS_MUST;
 
 /* Fills st for a regular file of a family. */
 void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, int64_t commit_us, uint64_t size, struct stat *st);
@@ -73,5 +80,7 @@ struct node *cell_home_find(struct node *family_node, enum node_kind kind, struc
 struct node *family_home(struct node *family_node, bool make);
 /* The family's node in the table's other view, counted, or NULL. */
 struct node *family_twin(struct node *family_node);
+/* The row stripe's lock of a node in a row, or NULL for a node that is in none. */
+struct mutex *ofile_row_lock(struct node *n);
 
 #endif

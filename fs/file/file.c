@@ -40,11 +40,12 @@ static void renew_end(struct handle *h)
 	bool behind;
 
 	mutex_lock(&x->lock);
-	behind = h->seen != x->commits && !h->w.whole && !h->w.loaded && !writer_pending(&h->w) && node_lives(h->target);
+	behind = h->w.seen != x->commits && h->w.holds == IMAGE_RANGES && !writer_pending(&h->w) && h->w.target &&
+		node_lives(h->w.target);
 	mutex_unlock(&x->lock);
 	if (!behind)
 		return;
-	cell_place_of(h->target, &p);
+	cell_place_of(h->w.target, &p);
 	if (family_info_get(p.family_node, &f) || cell_stat(&p, &info))
 		return;
 	mutex_lock(&x->lock);
@@ -57,19 +58,21 @@ uint64_t ofile_end(const struct fuse_file_info *fi)
 {
 	struct handle *h = (struct handle *)(uintptr_t)fi->fh;
 	struct filex *x = h->x;
+	struct changes c = {0};
 	uint64_t end;
 	uint8_t none;
 	size_t got;
 
-	if (h->w.shares) /* what the others wrote first; if that cannot be had it ends where it did */
-		(void)!share_read(h, 0, &none, 0, &got);
-	else if (h->writable)
+	if (h->writable && !handle_shares(h))
 		renew_end(h);
 	else if (h->ended == READER_END)
 		(void)!reader_read(h, false, 0, &none, 1, &got);
-	mutex_lock(&x->lock);
-	end = writer_size(&h->w);
+	/* If the bytes of others cannot be read, the file ends where it did. */
+	if (share_lock(h, false, &c))
+		mutex_lock(&x->lock);
+	end = writer_size(h->content);
 	mutex_unlock(&x->lock);
+	changes_send(&c);
 	return end;
 }
 
@@ -113,55 +116,45 @@ static void mark_paged(struct node *n)
 	mutex_unlock(tree_mutex());
 }
 
-/* Under the row's lock nothing is renamed. */
-static int commit_version_locked(struct node *n, bool last, struct changes *c)
-{
-	struct filex *x = version_lock(n);
-	int r;
-
-	if (!x)
-		return 0;
-	r = writer_commit(&x->w, x->node, last, x, c);
-	version_unlock(x);
-	return r;
-}
-
 /* Stores in place are committed before anything is read again, or made durable. */
 static int commit_version(struct node *n)
 {
 	struct mutex *row = ofile_row_lock(n);
-	struct filex *x = version_find(n);
+	struct filex *x = filex_find(n);
 	struct changes c = {0};
 	bool pending;
-	int r;
+	int r = 0;
 
 	if (!x)
 		return 0;
 	mutex_lock(&x->lock);
 	pending = writer_pending(&x->w);
 	mutex_unlock(&x->lock);
+	if (pending) {
+		mutex_lock(row);
+		mutex_lock(&x->lock);
+		r = writer_commit(&x->w, true, x, &c);
+		mutex_unlock(&x->lock);
+		mutex_unlock(row);
+		changes_send(&c);
+	}
 	filex_put(x);
-	if (!pending)
-		return 0;
-	mutex_lock(row);
-	r = commit_version_locked(n, true, &c);
-	mutex_unlock(row);
-	changes_send(&c);
 	return r;
 }
 
 /* -ENOENT: it has gone, and nobody keeps it. */
 static int read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
-	struct filex *x = version_find(n);
-	struct node *at = x ? x->node : n;
+	struct filex *x = filex_find(n);
+	struct node *at = n;
 	struct cell_place p;
 	struct family_info f;
 	int r = -ENOENT;
 
 	if (x) {
 		mutex_lock(&x->lock);
-		if (x->w.dead && !node_lives(at))
+		at = x->node;
+		if (!node_lives(at))
 			r = writer_read(&x->w, offset, buf, size, got);
 		mutex_unlock(&x->lock);
 	}
@@ -211,9 +204,9 @@ static bool pages_are_shared(struct handle *h)
 	bool shared = false;
 
 	mutex_lock(&h->x->lock);
-	if (h->target == h->x->node && node_lives(h->target))
+	if (h->w.target == h->x->node && node_lives(h->w.target))
 		for (struct handle *g = h->x->handles; g && !shared; g = g->next)
-			shared = g != h && g->readable && (g->w.shares || g->w.base_ts != h->w.base_ts);
+			shared = g != h && g->readable && (handle_shares(g) || g->w.base_ts != h->w.base_ts);
 	mutex_unlock(&h->x->lock);
 	return shared;
 }
@@ -235,6 +228,7 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 	struct node *n = node_of(ino);
 	struct handle *h = handle_of(fi);
 	uint8_t *buf = buffer_of(size);
+	struct changes c = {0};
 	size_t got = 0;
 	int r;
 
@@ -245,27 +239,23 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 	if (!h) {
 		r = read_without_handle(n, (uint64_t)offset, buf, size, &got);
 	} else {
-		struct filex *x = h->x;
-
 		n = h->node;
 		if (n->kind == NODE_VERSION) {
 			r = read_version(n, (uint64_t)offset, buf, size, &got);
-		} else if (h->w.shares) {
-			r = share_read(h, (uint64_t)offset, buf, size, &got);
 		} else if (n->kind == NODE_PLAIN && !h->writable) {
 			r = -ENOENT;
 			if (!fi->lock_owner && pages_are_shared(h)) /* read(2) says who reads */
 				r = read_newest(n, (uint64_t)offset, buf, size, &got);
 			if (r == -ENOENT)
 				r = reader_read(h, !fi->lock_owner, (uint64_t)offset, buf, size, &got);
-		} else {
-			mutex_lock(&x->lock);
+		} else if ((r = share_lock(h, false, &c)) == 0) {
 			if (control_is_log(n) && !h->writable)
 				r = control_read_log(h, (uint64_t)offset, buf, size, &got);
 			else
-				r = writer_read(n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w, (uint64_t)offset, buf, size, &got);
-			mutex_unlock(&x->lock);
+				r = writer_read(h->content, (uint64_t)offset, buf, size, &got);
+			mutex_unlock(&h->x->lock);
 		}
+		changes_send(&c);
 	}
 	if (r)
 		reply_err(req, refuse_store(r, n, NULL, "cannot be read"));
@@ -282,7 +272,7 @@ static int counter_check(struct node *n, struct writer *w)
 	struct slice text;
 	int r;
 
-	if (!w->whole || w->image.size > 64 || n->parent->kind != NODE_FAMILY)
+	if (w->holds != IMAGE_WHOLE || w->image.size > 64 || n->parent->kind != NODE_FAMILY)
 		return 0;
 	r = family_info_get(n->parent, &f);
 	if (r || !f.counter)
@@ -294,36 +284,28 @@ static int counter_check(struct node *n, struct writer *w)
 	return refuse(-EINVAL, n, NULL, "a counter is written as one decimal number");
 }
 
-static int write_version(struct node *n, uint64_t offset, const uint8_t *p, size_t size)
-{
-	struct filex *x = version_lock(n);
-	int r = writer_write(&x->w, offset, p, size, false);
-
-	version_unlock(x);
-	return r;
-}
-
 static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size_t size, int flags, struct changes *c)
 {
 	struct node *n = h->node;
 	struct filex *x = h->x;
 	bool append = (flags & O_APPEND) != 0;
-	int r = 0;
+	int r = share_lock(h, true, c);
 
-	if (n->kind == NODE_VERSION)
-		return h->w.dead ? 0 : write_version(n, offset, p, size);
-	mutex_lock(&x->lock);
-	filex_wait(x, n->kind == NODE_SCRATCH_FILE ? &x->w : &h->w);
+	if (r)
+		return r;
 	switch (file_kind(n)) {
 	case FILE_PLAIN:
-		r = writer_write(&h->w, offset, p, size, append);
-		if (r == 0)
-			r = counter_check(h->target, &h->w);
+		r = writer_write(h->content, offset, p, size, append);
+		if (r == 0 && h->content->target)
+			r = counter_check(h->content->target, h->content);
+		break;
+	case FILE_VERSION:
+		r = writer_write(h->content, offset, p, size, false);
 		break;
 	case FILE_SCRATCH:
 		r = writer_write(&x->w, offset, p, size, append);
 		x->mtime_us = fs_now_us();
-		x->w.time_set = false;
+		x->w.time = TFS_NO_TIME;
 		break;
 	case FILE_SETTING:
 		/* Lines before this one have been applied and are gone. */
@@ -343,7 +325,6 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 			r = control_written(n, &h->w, offset + size, c);
 		break;
 	case FILE_NONE:
-	case FILE_VERSION:
 		r = -EISDIR;
 		break;
 	}
@@ -401,21 +382,17 @@ static int commit_scratch(struct filex *x, struct changes *c)
 	struct mutex *row;
 	int r = 0;
 
-	mutex_lock(&x->lock);
-	forward = x->forward;
-	if (forward)
-		node_hold(forward);
-	mutex_unlock(&x->lock);
+	forward = filex_target(x);
 	if (!forward)
 		return 0;
 	row = ofile_row_lock(forward);
 	if (row)
 		mutex_lock(row);
 	mutex_lock(&x->lock);
-	if (x->forward && x->forward->kind == NODE_SCHEMA)
+	if (x->w.target && x->w.target->kind == NODE_SCHEMA)
 		r = control_commit_scratch(x, c);
-	else if (x->forward)
-		r = writer_commit(&x->w, x->forward, false, x, c);
+	else if (x->w.target)
+		r = writer_commit(&x->w, false, x, c);
 	mutex_unlock(&x->lock);
 	if (row)
 		mutex_unlock(row);
@@ -438,13 +415,12 @@ int ofile_commit(struct handle *h, bool last, struct changes *c)
 		return commit_scratch(x, c);
 	row = ofile_row_lock(n);
 	mutex_lock(row);
-	if (n->kind == NODE_PLAIN) {
-		mutex_lock(&x->lock);
-		r = handle_commit(h, last, c);
-		mutex_unlock(&x->lock);
-	} else if (!h->w.dead) {
-		r = commit_version_locked(n, last, c);
-	}
+	mutex_lock(&x->lock);
+	if (h->error)
+		r = h->error;
+	else if (!handle_shares(h) || h->content->writer == h)
+		r = writer_commit(h->content, last, x, c);
+	mutex_unlock(&x->lock);
 	mutex_unlock(row);
 	return r;
 }

@@ -28,6 +28,8 @@
 #include "fs/base/fs.h"
 #include "fs/file/writer.h"
 
+#include <bsd/sys/queue.h>
+
 /* What the calls on descriptors tell apart. */
 enum file_kind { FILE_NONE, FILE_PLAIN, FILE_VERSION, FILE_SCRATCH, FILE_SCHEMA, FILE_SETTING };
 static inline enum file_kind file_kind(const struct node *n)
@@ -47,69 +49,71 @@ static inline enum file_kind file_kind(const struct node *n)
 enum reader_end { READER_WITHIN, READER_ALL, READER_END };
 
 struct handle {
-	struct handle *next;                 /* of the file, newest first */
-	struct handle *all_next, **all_link; /* of the daemon */
-	struct node *node;                   /* what was opened; counted */
-	struct filex *x;                     /* its state; counted */
-	struct node *target;     /* plain: where commits go, a home; counted; another than x->node after a rename; tree lock too */
-	bool readable, writable; /* to truncate is to write */
-	_Atomic pid_t pid;       /* the thread that opened it, or wrote last */
-	uint32_t seen;           /* plain: the changes of the column that the image has; log: the lines that it had had */
+	struct handle *next;           /* of the file, newest first */
+	LIST_ENTRY(handle) all;        /* of the daemon */
+	struct node *node;             /* what was opened; counted */
+	struct filex *x;               /* its state; counted */
+	bool readable, writable;       /* to truncate is to write */
+	_Atomic pid_t pid;             /* the thread that opened it, or wrote last */
 	_Atomic enum reader_end ended; /* plain, only read: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, only read: threads that read the image without the file's lock */
-	struct writer w;               /* plain and control files */
+	int error;                     /* plain, shared: of bytes that it had staged */
+	struct writer *content;        /* what it reads and writes: its own, or the file's */
+	struct writer w;               /* its own: plain and control files */
 };
 
 struct filex {
 	struct mutex lock;
-	struct cond idle;       /* w, or a descriptor's writer, is no longer busy */
-	unsigned refs;          /* tree lock */
-	struct node *node;      /* whose state it is, a home; counted.  NULL: scratch, whose nodes count the filex */
-	struct node *latest;    /* plain: its node in .latest, if it was opened there; counted */
-	struct handle *handles; /* changed under the tree lock too */
-	struct writer w;        /* version, scratch */
-	struct node *forward;   /* plain, scratch: what it was renamed to while open; counted; changed under the tree lock too */
-	struct filex *now;      /* version: renamed while open, it is this one now; counted.  That has no `now` itself */
-	struct filex *followers, *next_follower; /* version: those whose `now` it is */
-	_Atomic uint32_t commits;                /* plain: changes of the column */
-	bool given;  /* scratch: its content has become a cell's or the schema's; only open descriptors need it still */
-	bool orphan; /* tree lock too: version: removed or renamed; counted once for those who only read it */
-	/* scratch: a node holds a count; after a rename two nodes share it */
+	struct cond idle;   /* w, or a descriptor's writer, is no longer busy */
+	unsigned refs;      /* tree lock */
+	struct node *node;  /* whose state it is, a home; counted.  NULL: scratch, whose nodes count the filex */
+	struct node **also; /* other nodes whose state it is: a plain name's in .latest, former names of a version; counted */
+	unsigned also_count;
+	struct handle *handles;   /* changed under the tree lock too */
+	struct writer w;          /* the content that descriptors share: version, scratch, plain opened to read and write */
+	_Atomic uint32_t commits; /* plain: changes of the column */
+	/* scratch: a node holds a count; after a rename two nodes share it.  w.target: what it was renamed to while open */
 	mode_t mode;
 	uid_t uid;
 	gid_t gid;
 	int64_t mtime_us;
 };
 
+/* Does it share its file's content with others, taking turns? */
+static inline bool handle_shares(const struct handle *h)
+{
+	return h->content == &h->x->w && h->node->kind == NODE_PLAIN;
+}
 /* A descriptor of n, in the lists; NULL: out of memory. */
 struct handle *handle_new(struct node *n, int flags);
 void handle_free(struct handle *h);
 struct handle *handle_any(void);
-/* The files with descriptors of their own whose commits go to n, a home; each counted, the array for free(). */
-int handle_files(struct node *n, struct filex ***out, size_t *count) TFS_MUST;
-/* Has anybody a descriptor with state? */
+/* The files with a descriptor that matches (asked under the tree lock); each counted, the array for free(). */
+int handle_files(
+	bool (*matches)(const struct handle *h, const void *arg), const void *arg, struct filex ***out, size_t *count) TFS_MUST;
+/* Those with a writer whose commits go to n, a home. */
+int handle_files_to(const struct node *n, struct filex ***out, size_t *count) TFS_MUST;
+
+/* Has any process a descriptor with state? */
 bool handle_are_any(void);
-/* writer_commit of a plain name's descriptor. */
-int handle_commit(struct handle *h, bool last, struct changes *c) TFS_MUST;
 
 /* Counted; NULL: out of memory. */
 struct filex *filex_get(struct node *n);
 /* Counted, or NULL if nobody has it open. */
 struct filex *filex_find(struct node *n);
 void filex_put(struct filex *x); /* NULL allowed */
+/* What the file, plain or scratch, was renamed to while open; counted; NULL: it was not. */
+struct node *filex_target(struct filex *x);
 /* The file's lock is held: waits until w, a writer of x, is in no commit. */
 void filex_wait(struct filex *x, const struct writer *w);
 void filex_free(struct filex *x);
-/* The lock is held: gives back the staged content when it is given and nobody has it open. */
+/* The lock is held: frees the content of scratch that has become a cell and is not open. */
 void filex_let_go(struct filex *x);
-void filex_drop_locked(struct filex *x); /* node.c: a node with it ends; NULL allowed */
+void filex_drop_locked(struct node *n); /* node.c: the node is freed */
+/* n's state is x, too.  False: out of memory. */
+bool filex_also_locked(struct filex *x, struct node *n);
 
-/*
- * The state that n, a version somebody may have open, has now, wherever it
- * was renamed to: counted; NULL, nobody has it open.  The one that locks also
- * waits (filex_wait), and stays right until the unlock.
- */
-struct filex *version_find(struct node *n);
+/* filex_find of a version, locked, and in no commit.  It stays so until the unlock. */
 struct filex *version_lock(struct node *n);
 void version_unlock(struct filex *x); /* and filex_put */
 /* Counts one that opens n, a version; waits for who is removing it.  leave: whoever counted has closed, or has a descriptor with state. */
@@ -119,9 +123,6 @@ void version_leave(struct node *n);
 struct node *node_again(struct node *n);
 /* The lock is held: a writer with nothing staged begins with what the store has.  -ENOENT: there is nothing. */
 int version_ready(struct filex *x) TFS_MUST;
-
-/* The row stripe's lock of a node in a row, or NULL for a node that is in none. */
-struct mutex *ofile_row_lock(struct node *n);
 
 void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
@@ -138,10 +139,27 @@ int ofile_make(struct node *n, struct changes *c) TFS_MUST;
 /* Opens node as CREATE does.  0: answered.  -errno: not answered; -ESTALE: it went meanwhile. */
 int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi) TFS_MUST;
 
+/* Commits all of a scratch file to target, a home, under the lock of its row.  *ts: the version's. */
+int scratch_commit(struct filex *x, struct node *target, bool latest, int64_t *ts, struct changes *c) TFS_MUST;
+/* Truncates scratch; its lock is held.  To 0: also drops what could not be written. */
+int scratch_truncate(struct filex *x, uint64_t size) TFS_MUST;
 /* ftruncate and truncate.  h may be NULL. */
 int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct changes *c) TFS_MUST;
 /* utimensat: us as asked for (never 0 here). */
 int ofile_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
+
+/*
+ * Commits to w's target under the lock of its row.  The lock of x, the file
+ * that w belongs to, is held, and released while the store works.  Nothing
+ * staged (a creation counts only if `last`) is success.  An error remains:
+ * later calls return it and store nothing.
+ *
+ * A truncation after which nothing was written commits nothing if another
+ * writer has committed since.
+ */
+int writer_commit(struct writer *w, bool last, struct filex *x, struct changes *c) TFS_MUST;
+/* Moves the version that w committed to the time now set.  Returns 1 if that is no longer the newest, 0, -errno. */
+int writer_retime(struct writer *w, struct changes *c) TFS_MUST;
 
 /* What a writer is to see of its own: the time is that of the cell, touched_us that of the last write. */
 struct staged {

@@ -11,6 +11,7 @@
 #include "fs/file/file.h"
 
 #include "fs/node/control.h"
+#include "fs/file/share.h"
 #include "fs/base/reply.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@ static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct chan
 
 	writer_init(&once);
 	once.latest = node_is_latest(n);
+	once.target = x->node;
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
@@ -34,121 +36,89 @@ static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct chan
 		r = 0; /* created, and not yet committed */
 	if (r == 0 && info.ts == INT64_MAX)
 		r = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
-	once.base_size = info.size;
 	if (r == 0 && f.counter) {
-		r = writer_load(&once, &p, &info);
-		once.whole = true;
+		r = cell_load(&p, false, &once.image, &info);
+		once.holds = IMAGE_WHOLE;
 	}
+	once.base_size = info.size;
 	if (r == 0)
 		r = writer_truncate(&once, size);
 	if (r == 0)
-		r = writer_commit(&once, x->node, true, x, c);
+		r = writer_commit(&once, true, x, c);
 	writer_fini(&once);
 	return r;
 }
 
-static int truncate_plain(struct node *n, struct handle *h, uint64_t size, struct changes *c)
+static int truncate_handle(struct handle *h, uint64_t size, struct changes *c)
 {
-	struct filex *x = filex_get(n);
+	int r = share_lock(h, true, c);
+
+	if (r)
+		return r;
+	r = h->node->kind == NODE_SCRATCH_FILE ? scratch_truncate(h->x, size) : writer_truncate(h->content, size);
+	mutex_unlock(&h->x->lock);
+	return r;
+}
+
+static int truncate_name(struct node *n, uint64_t size, struct changes *c)
+{
 	struct mutex *row = ofile_row_lock(n);
+	struct filex *x;
 	int r;
 
-	if (!x)
-		return -ENOMEM;
-	mutex_lock(row);
-	mutex_lock(&x->lock);
-	if (!h && !node_lives(n))
-		r = -ESTALE;
-	else
-		r = h ? writer_truncate(&h->w, size) : cut_plain(x, n, size, c);
-	mutex_unlock(&x->lock);
-	mutex_unlock(row);
-	filex_put(x);
-	return r;
-}
-
-static int truncate_version(struct node *n, struct handle *h, uint64_t size, struct changes *c)
-{
-	struct filex *own = filex_get(n), *x;
-	struct mutex *row = ofile_row_lock(n);
-	bool pending;
-	int r = 0;
-
-	if (!own)
-		return -ENOMEM;
-	mutex_lock(row);
-	x = version_lock(n);
-	pending = writer_pending(&x->w);
-	if (!h)
-		r = node_lives(n) ? version_ready(x) : -ESTALE;
-	if (r == -ENOENT && pending)
-		r = 0;
-	if (r == 0)
-		r = writer_truncate(&x->w, size);
-	if (r == 0 && !h)
-		r = writer_commit(&x->w, x->node, true, x, c);
-	version_unlock(x);
-	mutex_unlock(row);
-	filex_put(own);
-	return r;
-}
-
-static int truncate_other(struct node *n, struct handle *h, uint64_t size)
-{
-	struct filex *x = filex_get(n);
-	int r = 0;
-
-	if (!x)
-		return -ENOMEM;
-	mutex_lock(&x->lock);
-	if (n->kind == NODE_SCRATCH_FILE) {
-		filex_wait(x, &x->w);
-		x->mtime_us = fs_now_us();
-		r = writer_truncate(&x->w, size);
-	} else if (h) {
-		r = writer_truncate(&h->w, size);
-	} /* else there is nothing to keep it in: O_TRUNC does it at open */
-	mutex_unlock(&x->lock);
+	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
+		return 0; /* O_TRUNC does it at open */
+	if (row)
+		mutex_lock(row);
+	x = filex_get(n);
+	if (x) {
+		mutex_lock(&x->lock);
+		if (n->kind == NODE_SCRATCH_FILE) {
+			r = scratch_truncate(x, size);
+		} else if (!node_lives(n)) {
+			r = -ESTALE;
+		} else if (n->kind == NODE_PLAIN) {
+			r = cut_plain(x, n, size, c);
+		} else {
+			r = version_ready(x);
+			if (r == 0)
+				r = writer_truncate(&x->w, size);
+			if (r == 0)
+				r = writer_commit(&x->w, true, x, c);
+		}
+		mutex_unlock(&x->lock);
+	} else {
+		r = -ENOMEM;
+	}
+	if (row)
+		mutex_unlock(row);
 	filex_put(x);
 	return r;
 }
 
 int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct changes *c)
 {
-	int r = -EISDIR;
+	int r = node_is_dir(n) ? -EISDIR : h ? truncate_handle(h, size, c) : truncate_name(n, size, c);
 
-	switch (file_kind(n)) {
-	case FILE_PLAIN:
-		r = truncate_plain(n, h, size, c);
-		break;
-	case FILE_VERSION:
-		r = h && h->w.dead ? 0 : truncate_version(n, h, size, c);
-		break;
-	case FILE_SCRATCH:
-	case FILE_SCHEMA:
-	case FILE_SETTING:
-		r = truncate_other(n, h, size);
-		break;
-	case FILE_NONE:
-		break;
-	}
 	if (r == -EFBIG)
 		refuse(r, n, NULL, "a value is at most 64 MiB");
 	return r == -ENOENT ? -ESTALE : r;
 }
 
-/* The descriptor that a time set on the node is meant for: the last one that wrote. */
-static struct handle *timed_handle(struct filex *x)
+/* The writer that a time set on the node is meant for: the last one that wrote. */
+static struct writer *timed_writer(struct filex *x)
 {
-	struct handle *done = NULL;
+	struct writer *done = NULL;
 
 	for (struct handle *h = x->handles; h; h = h->next) {
-		if (!h->writable || h->w.error || h->w.dead || !node_lives(h->target))
+		struct writer *w = h->content;
+
+		if (!h->writable || w->error || !w->target || !node_lives(w->target))
 			continue;
-		if (writer_pending(&h->w))
-			return h;
-		if (h->w.committed && !done)
-			done = h;
+		if (writer_pending(w))
+			return w;
+		if (w->committed && !done)
+			done = w;
 	}
 	return done;
 }
@@ -173,10 +143,11 @@ static int touch(struct node *n, int64_t us, bool latest, struct changes *c)
 		struct writer w;
 
 		writer_init(&w);
-		w.committed = w.time_set = w.latest = true;
+		w.target = n;
+		w.committed = w.latest = true;
 		w.commit_ts = info.ts;
 		w.time = us;
-		r = writer_retime(&w, n, c);
+		r = writer_retime(&w, c);
 		writer_fini(&w);
 		return r;
 	}
@@ -196,29 +167,25 @@ static int touch(struct node *n, int64_t us, bool latest, struct changes *c)
 	return r == -EINVAL ? refuse(r, n, NULL, "a time cannot pass another version's") : r;
 }
 
-/* The time of what w writes, staged or committed.  The row's and the file's lock are held; the latter is let go while the store works. */
-static int set_writers_time(struct filex *x, struct writer *w, struct node *target, int64_t us, struct changes *c)
+/* The time of what w writes, staged or committed.  The row's and the file's lock are held; the latter is released while the store works. */
+static int set_writers_time(struct filex *x, struct writer *w, int64_t us, struct changes *c)
 {
-	bool was_set = w->time_set;
 	int64_t was = w->time;
 	int r;
 
-	w->time_set = true;
 	w->time = us;
 	if (writer_pending(w))
 		return 0;
 	w->busy = true;
 	mutex_unlock(&x->lock);
-	r = writer_retime(w, target, c);
+	r = writer_retime(w, c);
 	if (r == 1)
-		r = touch(target, us, w->latest, c);
+		r = touch(w->target, us, w->latest, c);
 	mutex_lock(&x->lock);
 	w->busy = false;
 	cond_broadcast(&x->idle);
-	if (r) {
-		w->time_set = was_set;
+	if (r)
 		w->time = was;
-	}
 	return r;
 }
 
@@ -226,7 +193,7 @@ static int set_plain_time(struct node *n, int64_t us, struct changes *c)
 {
 	struct mutex *row = ofile_row_lock(n);
 	struct node *target = NULL;
-	struct handle *h = NULL;
+	struct writer *w = NULL;
 	struct filex *x;
 	uint64_t size;
 	int r = 0;
@@ -235,18 +202,16 @@ static int set_plain_time(struct node *n, int64_t us, struct changes *c)
 	x = filex_find(n);
 	if (x) {
 		mutex_lock(&x->lock);
-		h = timed_handle(x);
-		target = h ? h->target : x->forward;
-		if (target)
-			node_hold(target);
-		if (h)
-			r = set_writers_time(x, &h->w, target, us, c);
+		w = timed_writer(x);
+		if (w)
+			r = set_writers_time(x, w, us, c);
 		mutex_unlock(&x->lock);
+		target = w ? NULL : filex_target(x);
 		filex_put(x);
 	}
-	if (!h && !target && !node_lives(n))
+	if (!w && !target && !node_lives(n))
 		r = -ENOENT;
-	else if (!h)
+	else if (!w)
 		r = touch(target ? target : n, us, node_is_latest(n), c);
 	mutex_unlock(row);
 	node_put(target);
@@ -259,18 +224,12 @@ static int set_plain_time(struct node *n, int64_t us, struct changes *c)
 static int set_scratch_time(struct node *n, int64_t us, struct changes *c)
 {
 	struct filex *x = filex_find(n);
-	struct node *target;
-	struct mutex *row;
+	struct node *target = x ? filex_target(x) : NULL;
+	struct mutex *row = target ? ofile_row_lock(target) : NULL;
 	int r = 0;
 
 	if (!x)
 		return -ESTALE;
-	mutex_lock(&x->lock);
-	target = x->forward;
-	if (target)
-		node_hold(target);
-	mutex_unlock(&x->lock);
-	row = target ? ofile_row_lock(target) : NULL;
 	if (row)
 		mutex_lock(row);
 	mutex_lock(&x->lock);
@@ -278,15 +237,10 @@ static int set_scratch_time(struct node *n, int64_t us, struct changes *c)
 	x->w.touched_us = fs_now_us();
 	filex_wait(x, &x->w);
 	/* Renamed onto a cell, still open?  What was written to it since has the time of its own commit. */
-	if (row && x->forward && node_lives(x->forward) && x->forward->kind == NODE_PLAIN && !x->w.dirty) {
-		node_put(target);
-		target = x->forward;
-		node_hold(target);
-		r = set_writers_time(x, &x->w, target, us, c);
-	} else {
-		x->w.time_set = true;
+	if (row && x->w.target && node_lives(x->w.target) && x->w.target->kind == NODE_PLAIN && x->w.staged != STAGED_BYTES)
+		r = set_writers_time(x, &x->w, us, c);
+	else
 		x->w.time = us;
-	}
 	mutex_unlock(&x->lock);
 	if (row)
 		mutex_unlock(row);

@@ -15,97 +15,95 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static int open_plain(struct node *n, struct handle *h, bool truncate, bool created, bool append)
+/* What the store has of it.  *exists: it is stored, and not a creation that is not committed. */
+static int plain_stat(struct node *n, const struct cell_place *p, bool created, bool *exists, struct tfs_info *info)
 {
-	struct filex *x = h->x;
-	struct mutex *row = NULL;
+	bool pending;
+	int r = ofile_stat(n, p, info, &pending);
+
+	*exists = r == 0;
+	if (r != -ENOENT || !(created || pending))
+		return r;
+	*info = (struct tfs_info){.ts = INT64_MIN};
+	return 0;
+}
+
+/* The row's lock keeps a large value in place while its parts are read. */
+static int plain_load(struct handle *h, const struct cell_place *p, struct tfs_info *info)
+{
+	struct mutex *row = info->size >= CELL_READ_AT_ONCE ? ofile_row_lock(h->node) : NULL;
+	int r;
+
+	if (row)
+		mutex_lock(row);
+	mutex_lock(&h->x->lock);
+	r = cell_load(p, !h->writable, &h->w.image, info);
+	h->w.holds = IMAGE_LOADED;
+	mutex_unlock(&h->x->lock);
+	if (row)
+		mutex_unlock(row);
+	return r;
+}
+
+static int open_plain(struct handle *h, bool truncate, bool created, bool append, struct changes *c)
+{
+	struct tfs_info info = {.ts = INT64_MIN};
+	struct node *n = h->node;
 	struct cell_place p;
 	struct family_info f;
-	struct tfs_info info = {.ts = INT64_MIN};
-	bool pending;
+	bool exists = false;
+	struct writer *w;
 	int r;
 
 	cell_place_of(n, &p);
 	r = family_info_get(p.family_node, &f);
-	if (r)
-		return r == -ENOENT ? -ESTALE : r;
-	h->w.only_reads = !h->writable;
-	if (h->readable && h->writable && !f.counter)
-		share_open(h);
-	r = ofile_stat(n, &p, &info, &pending);
-	if (r == 0)
-		created = false; /* another was faster: what it wrote is the base of what is written here */
-	if (r == -ENOENT && (created || pending)) {
-		info = (struct tfs_info){.ts = INT64_MIN};
-		r = 0;
-	} else if (r == 0 && !truncate && (h->readable || f.counter)) {
-		if (info.size >= (1u << 20)) {
-			row = ofile_row_lock(n);
-			mutex_lock(row);
-		}
-		mutex_lock(&x->lock);
-		r = writer_load(&h->w, &p, &info);
-		mutex_unlock(&x->lock);
-		if (row)
-			mutex_unlock(row);
-	} else if (r == 0) {
-		h->w.base_size = info.size;
+	if (r == 0 && h->readable && h->writable && !f.counter) {
+		share_open(h, truncate);
+		r = share_lock(h, false, c);
+		if (r == 0)
+			mutex_unlock(&h->x->lock);
 	}
-	/* What was read may be another's meanwhile.  Who reads nothing has opened what was removed the instant after. */
+	if (r == 0)
+		r = plain_stat(n, &p, created, &exists, &info);
+	created = created && !exists; /* what another descriptor wrote first is the base of what is written here */
+	if (r == 0 && exists && !truncate && !handle_shares(h) && (h->readable || f.counter))
+		r = plain_load(h, &p, &info);
+	/* What was read may be another's meanwhile.  A descriptor that reads nothing has opened what was removed the instant after. */
 	if (r == 0 && !node_lives(n) && h->readable && !truncate && !created)
 		r = -ESTALE;
+	if (r == 0 && h->writable && info.ts == INT64_MAX)
+		r = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
+	if (r == 0)
+		r = share_lock(h, truncate || created, c);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
-	h->w.base_ts = info.ts;
-	if (h->writable && info.ts == INT64_MAX)
-		return refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
-	mutex_lock(&x->lock);
+	w = h->content;
+	if (!handle_shares(h)) {
+		w->base_size = info.size;
+		w->base_ts = info.ts;
+	}
 	if (f.counter)
-		h->w.whole = true;
+		w->holds = IMAGE_WHOLE;
 	if (truncate || (created && !append)) {
-		writer_begin_whole(&h->w);
+		writer_begin_whole(w);
+		w->base_ts = info.ts;
 	} else if (created) {
 		/* What is appended is not the whole of it: another may have created it as well, and be first to commit. */
-		h->w.fresh = h->w.loaded = true;
-		h->w.touched_us = fs_now_us();
+		w->staged = STAGED_CREATION;
+		w->holds = IMAGE_LOADED;
+		w->touched_us = fs_now_us();
 	}
-	mutex_unlock(&x->lock);
+	mutex_unlock(&h->x->lock);
 	return 0;
 }
 
-int version_ready(struct filex *x)
+static int open_version(struct handle *h, bool truncate, bool created)
 {
-	struct cell_place p;
-	struct family_info f;
-	struct tfs_info info;
-	int r;
+	struct filex *x = version_lock(h->node);
+	int r = version_ready(x);
 
-	cell_place_of(x->node, &p);
-	r = family_info_get(p.family_node, &f);
-	if (r)
-		return r == -ENOENT ? -ESTALE : r;
-	r = cell_stat(&p, &info);
-	if (r || writer_pending(&x->w))
-		return r;
-	if (x->w.dead) {
-		/* a new life of the name */
-		writer_fini(&x->w);
-		writer_init(&x->w);
-	}
-	x->w.error = 0;
-	x->w.base_size = info.size;
-	return 0;
-}
-
-static int open_version(struct node *n, bool truncate, bool created)
-{
-	struct filex *x = version_lock(n);
-	bool pending = writer_pending(&x->w);
-	int r = node_lives(x->node) ? version_ready(x) : -ESTALE;
-
-	/* created: unless by another, just before */
-	if (r == -ENOENT && (created || pending)) {
-		truncate = truncate || !pending;
+	if (r == -ENOENT && created) {
+		truncate = true;
 		r = 0;
 	}
 	if (r == 0 && truncate)
@@ -138,7 +136,7 @@ static int open_reader(struct node *n)
 	return r == -ENOENT ? -ESTALE : r;
 }
 
-static int open_handle(struct handle *h, int flags, bool created)
+static int open_handle(struct handle *h, int flags, bool created, struct changes *c)
 {
 	bool truncate = (flags & O_TRUNC) != 0;
 	struct node *n = h->node;
@@ -147,20 +145,17 @@ static int open_handle(struct handle *h, int flags, bool created)
 
 	switch (file_kind(n)) {
 	case FILE_PLAIN:
-		r = open_plain(n, h, truncate, created, (flags & O_APPEND) != 0);
+		r = open_plain(h, truncate, created, (flags & O_APPEND) != 0, c);
 		break;
 	case FILE_VERSION:
-		r = open_version(n, truncate, created);
+		r = open_version(h, truncate, created);
 		break;
 	case FILE_SCRATCH:
 		mutex_lock(&x->lock);
-		if (x->given && x->handles == h && !h->next) {
+		if (x->w.error == -ESTALE)
 			r = -ESTALE; /* it is a cell now, and found by its name */
-		} else if (truncate) {
-			filex_wait(x, &x->w);
-			r = writer_truncate(&x->w, 0);
-			x->mtime_us = fs_now_us();
-		}
+		else if (truncate)
+			r = scratch_truncate(x, 0);
 		mutex_unlock(&x->lock);
 		break;
 	case FILE_SCHEMA:
@@ -176,18 +171,22 @@ static int open_handle(struct handle *h, int flags, bool created)
 
 static int handle_open(struct node *n, int flags, bool created, struct handle **out)
 {
+	struct mutex *row = n->kind == NODE_VERSION ? ofile_row_lock(n) : NULL;
+	struct changes c = {0};
 	struct handle *h;
 	int r;
 
-	if (n->kind == NODE_VERSION)
-		version_enter(n);
+	/* A rename moves the state of a version to another node: under the row's lock it is found by one of the two names. */
+	if (row)
+		mutex_lock(row);
 	/* To create a cell is to truncate it, even through a descriptor for reading only: release commits it. */
 	h = handle_new(n, created && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) ? flags | O_TRUNC : flags);
-	r = h ? open_handle(h, flags, created) : -ENOMEM;
+	r = h ? open_handle(h, flags, created, &c) : -ENOMEM;
+	if (row)
+		mutex_unlock(row);
+	changes_send(&c);
 	if (h && r)
 		handle_free(h);
-	if (n->kind == NODE_VERSION)
-		version_leave(n);
 	if (r == 0)
 		*out = h;
 	return r;
@@ -206,9 +205,11 @@ static int open_gone(struct node *n, int flags, struct handle **out)
 	if (!h)
 		return -ENOMEM;
 	mutex_lock(&h->x->lock);
-	writer_begin_whole(&h->w);
-	h->w.fresh = false;
-	h->w.dead = true;
+	h->content = &h->w;
+	h->w.holds = IMAGE_WHOLE;
+	mutex_lock(tree_mutex());
+	writer_aim_locked(&h->w, NULL);
+	mutex_unlock(tree_mutex());
 	mutex_unlock(&h->x->lock);
 	*out = h;
 	return 0;

@@ -5,26 +5,19 @@
  */
 #include "fs/file/file.h"
 
-#include "fs/node/control.h"
+#include "fs/base/name.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-struct mutex *ofile_row_lock(struct node *n)
+static bool is_pending(const struct writer *w, const struct filex *x)
 {
-	for (; n; n = n->parent)
-		if (n->kind == NODE_ROW)
-			return fs_row_lock(n);
-	return NULL;
-}
-
-static bool is_pending(const struct handle *h, const struct filex *x)
-{
-	if (h->target != x->node || !node_lives(h->target) || !writer_pending(&h->w))
+	if (w->target != x->node || !writer_pending(w))
 		return false;
 	/* A truncation that nothing was written after is over once another has committed. */
-	return h->w.dirty || h->seen == x->commits;
+	return w->staged == STAGED_BYTES || w->target->kind != NODE_PLAIN || w->seen == x->commits;
 }
 
 /* A writer that has something staged; the file's lock is held. */
@@ -32,17 +25,17 @@ static const struct writer *pending_of(const struct filex *x)
 {
 	if (!x->node)
 		return NULL; /* scratch is what it is */
-	if (x->node->kind == NODE_VERSION)
-		return writer_pending(&x->w) ? &x->w : NULL;
+	if (is_pending(&x->w, x))
+		return &x->w;
 	for (struct handle *h = x->handles; h; h = h->next)
-		if (is_pending(h, x))
+		if (is_pending(&h->w, x))
 			return &h->w;
 	return NULL;
 }
 
 static struct staged staged_of(const struct writer *w)
 {
-	return (struct staged){writer_size(w), w->time_set ? w->time : w->touched_us, w->touched_us};
+	return (struct staged){writer_size(w), w->time != TFS_NO_TIME ? w->time : w->touched_us, w->touched_us};
 }
 
 static bool look(struct filex *x, struct staged *s)
@@ -84,17 +77,6 @@ static bool is_askers(const struct handle *h)
 	return access(path, F_OK) == 0;
 }
 
-/* Those that share a file see what any of them has staged. */
-static bool shows_to_asker(const struct handle *h, const struct filex *x)
-{
-	if (is_askers(h))
-		return true;
-	for (const struct handle *g = h->w.shares ? x->handles : NULL; g; g = g->next)
-		if (g != h && g->w.shares && is_askers(g))
-			return true;
-	return false;
-}
-
 bool ofile_staged(struct node *n, bool *own, struct staged *s)
 {
 	struct filex *x = filex_find(n);
@@ -105,11 +87,11 @@ bool ofile_staged(struct node *n, bool *own, struct staged *s)
 		return false;
 	mutex_lock(&x->lock);
 	for (struct handle *h = x->handles; h && !*own; h = h->next) {
-		if (!is_pending(h, x))
+		if (!is_pending(h->content, x))
 			continue;
-		*own = shows_to_asker(h, x);
+		*own = is_askers(h);
 		if (*own || !w)
-			w = &h->w;
+			w = h->content;
 	}
 	if (w)
 		*s = staged_of(w);
@@ -133,24 +115,69 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 
 bool ofile_is_open(struct node *n, uint64_t *size)
 {
-	struct filex *x = n->kind == NODE_VERSION ? version_find(n) : filex_find(n);
-	bool open;
+	struct filex *x = filex_find(n);
+	bool open = x != NULL;
 
-	*size = 0;
+	*size = n->size;
 	if (!x) {
 		mutex_lock(tree_mutex());
 		open = n->opens > 0;
 		mutex_unlock(tree_mutex());
-		*size = n->size;
 		return open;
 	}
 	mutex_lock(&x->lock);
-	open = x->handles || x->orphan || x->followers;
-	if (x->handles && n->kind == NODE_PLAIN)
-		*size = writer_size(&x->handles->w);
-	else
-		*size = writer_size(&x->w);
+	*size = writer_size(x->handles && n->kind == NODE_PLAIN ? x->handles->content : &x->w);
 	mutex_unlock(&x->lock);
 	filex_put(x);
-	return open;
+	return true;
+}
+
+static bool lies_in(const struct node *dir, const struct node *cell)
+{
+	struct slice component;
+	struct buf path = {0};
+	bool last, in;
+
+	if (dir->kind != NODE_CELL_PART)
+		return true;
+	in = name_encode(cell->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(cell), cell->ts, &path) == 0 &&
+		name_component(buf_slice(&path), node_key(dir), &component, &last);
+	buf_fini(&path);
+	return in;
+}
+
+/* A family's directory in both views. */
+struct family_views {
+	struct node *node, *twin;
+};
+
+static bool commits_below(const struct handle *h, const void *arg)
+{
+	const struct node *target = h->w.target ? h->w.target : h->x->w.target;
+	const struct family_views *f = arg;
+
+	return target && (target->parent == f->node || target->parent == f->twin);
+}
+
+/* Open files are few, and the nodes of a directory may be many. */
+bool ofile_pending_below(struct node *dir)
+{
+	struct node *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;
+	struct family_views views = {family, family_twin(family)};
+	struct filex **files;
+	size_t count;
+	bool pending = handle_files(commits_below, &views, &files, &count) != 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct writer *w;
+
+		mutex_lock(&files[i]->lock);
+		w = pending_of(files[i]);
+		pending = pending || (w && lies_in(dir, w->target));
+		mutex_unlock(&files[i]->lock);
+		filex_put(files[i]);
+	}
+	free(files);
+	node_put(views.twin);
+	return pending;
 }

@@ -1,22 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has what open: a node's shared state (struct filex), and the list of
- * all descriptors that have state of their own.
+ * The state of open files (struct filex), found by their nodes, and the list
+ * of all descriptors that have state of their own (struct handle).
  */
 #include "fs/file/file.h"
-
-#include "fs/base/name.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 
-static struct handle *all_handles; /* tree lock */
+static LIST_HEAD(, handle) all_handles = LIST_HEAD_INITIALIZER(all_handles); /* tree lock */
+
+bool filex_also_locked(struct filex *x, struct node *n)
+{
+	struct node **more = realloc(x->also, (x->also_count + 1) * sizeof(*more));
+
+	if (!more)
+		return false;
+	n->refs++;
+	n->file = x;
+	x->also = more;
+	more[x->also_count++] = n;
+	return true;
+}
 
 struct filex *filex_get(struct node *n)
 {
-	struct node *home = n->kind == NODE_SCRATCH_FILE ? NULL : cell_home(n, true), *owner = home ? home : n;
-	struct filex *fresh = home || n->kind == NODE_SCRATCH_FILE ? calloc(1, sizeof(*fresh)) : NULL, *x;
+	struct node *home = cell_home(n, true);
+	struct filex *fresh = home ? calloc(1, sizeof(*fresh)) : NULL, *x;
+	bool done = true;
 
 	if (!fresh) {
 		node_put(home);
@@ -27,32 +39,35 @@ struct filex *filex_get(struct node *n)
 	writer_init(&fresh->w);
 	fresh->mtime_us = TFS_NO_TIME;
 	mutex_lock(tree_mutex());
-	if (!owner->file) {
-		fresh->node = home;
-		owner->file = fresh;
+	x = home->file;
+	if (!x) {
+		x = home->file = fresh;
 		fresh = NULL;
-		home = NULL;
+		if (n->kind != NODE_SCRATCH_FILE) {
+			home->refs++;
+			x->node = home;
+		}
+		if (n->kind == NODE_VERSION)
+			writer_aim_locked(&x->w, home);
 	}
-	x = owner->file;
 	x->refs++;
-	if (owner != n && !x->latest) {
-		n->refs++;
-		n->file = x;
-		x->latest = n;
-	}
+	if (home != n && !n->file)
+		done = filex_also_locked(x, n);
 	mutex_unlock(tree_mutex());
 	filex_free(fresh);
 	node_put(home);
-	return x;
+	if (!done)
+		filex_put(x);
+	return done ? x : NULL;
 }
 
 struct filex *filex_find(struct node *n)
 {
-	struct node *home = n->kind == NODE_PLAIN ? cell_home(n, false) : NULL, *owner = home ? home : n;
+	struct node *home = n->kind == NODE_PLAIN ? cell_home(n, false) : NULL;
 	struct filex *x;
 
 	mutex_lock(tree_mutex());
-	x = owner->file;
+	x = home ? home->file : n->file;
 	if (x)
 		x->refs++;
 	mutex_unlock(tree_mutex());
@@ -60,45 +75,26 @@ struct filex *filex_find(struct node *n)
 	return x;
 }
 
-static void leave_now_locked(struct filex *x)
-{
-	struct filex **at = &x->now->followers;
-
-	while (*at != x)
-		at = &(*at)->next_follower;
-	*at = x->next_follower;
-}
-
 void filex_put(struct filex *x)
 {
-	struct node *node = NULL, *latest = NULL, *forward = NULL;
-	struct filex *now = NULL;
 	bool last;
 
 	if (!x)
 		return;
 	mutex_lock(tree_mutex());
 	last = --x->refs == 0;
-	if (last) {
-		node = x->node;
-		forward = x->forward;
-		now = x->now;
-		latest = x->latest;
-		if (node)
-			node->file = NULL;
-		if (latest)
-			latest->file = NULL;
-		if (now)
-			leave_now_locked(x);
-	}
+	if (last && x->node)
+		x->node->file = NULL;
+	for (unsigned i = 0; last && i < x->also_count; i++)
+		x->also[i]->file = NULL;
 	mutex_unlock(tree_mutex());
 	if (!last)
 		return;
+	node_put(x->node);
+	node_put(x->w.target);
+	for (unsigned i = 0; i < x->also_count; i++)
+		node_put(x->also[i]);
 	filex_free(x);
-	node_put(forward);
-	node_put(latest);
-	node_put(node);
-	filex_put(now);
 }
 
 void filex_free(struct filex *x)
@@ -108,7 +104,28 @@ void filex_free(struct filex *x)
 	writer_fini(&x->w);
 	cond_fini(&x->idle);
 	mutex_fini(&x->lock);
+	free(x->also);
 	free(x);
+}
+
+void filex_drop_locked(struct node *n)
+{
+	struct filex *x = n->file;
+
+	if (!x)
+		return;
+	if (!x->node && x->also_count == 0) { /* scratch */
+		if (--x->refs == 0)
+			filex_free(x);
+		return;
+	}
+	/* An open file keeps its nodes from ending: this is the end of the daemon. */
+	if (x->node == n)
+		x->node = NULL;
+	else
+		x->also_count--;
+	if (!x->node && x->also_count == 0)
+		filex_free(x);
 }
 
 void filex_wait(struct filex *x, const struct writer *w)
@@ -117,34 +134,30 @@ void filex_wait(struct filex *x, const struct writer *w)
 		cond_wait(&x->idle, &x->lock);
 }
 
-struct filex *version_find(struct node *n)
+struct filex *version_lock(struct node *n)
 {
-	struct filex *x;
+	struct filex *x = filex_find(n);
 
-	mutex_lock(tree_mutex());
-	x = n->file;
-	if (x && x->now)
-		x = x->now;
-	if (x)
-		x->refs++;
-	mutex_unlock(tree_mutex());
+	if (x) {
+		mutex_lock(&x->lock);
+		filex_wait(x, &x->w);
+	}
 	return x;
 }
 
-struct filex *version_lock(struct node *n)
+struct node *filex_target(struct filex *x)
 {
-	struct filex *x, *again;
+	struct node *target;
 
-	while ((x = version_find(n)) != NULL) {
-		mutex_lock(&x->lock);
-		filex_wait(x, &x->w);
-		again = version_find(n);
-		filex_put(again);
-		if (again == x)
-			break;
-		version_unlock(x); /* renamed just now */
-	}
-	return x;
+	mutex_lock(&x->lock);
+	target = x->node ? NULL : x->w.target;
+	for (struct handle *h = x->node ? x->handles : NULL; h && !target; h = h->next)
+		if (h->content->target != x->node && h->content->target && node_lives(h->content->target))
+			target = h->content->target;
+	if (target)
+		node_hold(target);
+	mutex_unlock(&x->lock);
+	return target;
 }
 
 void version_unlock(struct filex *x)
@@ -155,19 +168,10 @@ void version_unlock(struct filex *x)
 
 void filex_let_go(struct filex *x)
 {
-	if (!x->given || x->handles)
+	if (x->node || !x->w.target || x->handles)
 		return;
-	writer_fini(&x->w);
-	writer_init(&x->w);
-}
-
-void filex_drop_locked(struct filex *x)
-{
-	/* Who holds a node keeps it from ending, so of others than scratch only the end of the daemon comes here. */
-	if (x && x->latest && x->node)
-		x->node = NULL; /* the other of the two is still to come */
-	else if (x && (x->node || x->latest || x->refs <= 1 || --x->refs == 0))
-		filex_free(x);
+	writer_renew(&x->w);
+	x->w.error = -ESTALE;
 }
 
 void version_enter(struct node *n)
@@ -189,17 +193,51 @@ void version_enter(struct node *n)
 
 void version_leave(struct node *n)
 {
-	struct filex *orphan = NULL;
+	struct filex *x = NULL;
 
 	mutex_lock(tree_mutex());
-	if (n->opens > 0)
-		n->opens--;
-	if (n->opens == 0 && n->file && n->file->orphan && !n->file->handles) {
-		orphan = n->file;
-		orphan->orphan = false;
+	if (n->opens > 0 && --n->opens == 0 && n->flags & NODE_KEEPS) {
+		n->flags &= (uint8_t)~NODE_KEEPS;
+		x = n->file;
 	}
 	mutex_unlock(tree_mutex());
-	filex_put(orphan);
+	filex_put(x);
+}
+
+int version_ready(struct filex *x)
+{
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info;
+	int r;
+
+	if (!node_lives(x->node))
+		return -ESTALE;
+	cell_place_of(x->node, &p);
+	r = family_info_get(p.family_node, &f);
+	if (r)
+		return r == -ENOENT ? -ESTALE : r;
+	r = cell_stat(&p, &info);
+	if (writer_pending(&x->w))
+		return r == -ENOENT ? 0 : r;
+	if (r)
+		return r;
+	if (x->w.error) {
+		writer_discard(&x->w);
+		x->w.holds = IMAGE_RANGES;
+	}
+	x->w.error = 0;
+	x->w.base_size = info.size;
+	return 0;
+}
+
+int scratch_truncate(struct filex *x, uint64_t size)
+{
+	filex_wait(x, &x->w);
+	x->mtime_us = fs_now_us();
+	if (x->w.error && size == 0)
+		writer_begin_whole(&x->w);
+	return writer_truncate(&x->w, size);
 }
 
 struct node *node_again(struct node *n)
@@ -223,85 +261,68 @@ struct handle *handle_new(struct node *n, int flags)
 	writer_init(&h->w);
 	h->node = n;
 	h->x = x;
-	h->target = x->node ? x->node : n;
+	h->content = n->kind == NODE_SCRATCH_FILE || n->kind == NODE_VERSION ? &x->w : &h->w;
 	h->readable = (flags & O_ACCMODE) != O_WRONLY;
 	h->writable = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
-	node_hold(h->node);
-	node_hold(h->target);
 	mutex_lock(&x->lock);
 	h->w.latest = node_is_latest(n);
-	h->seen = x->commits;
+	h->w.seen = x->commits;
 	mutex_lock(tree_mutex());
+	n->refs++;
+	if (h->content == &h->w)
+		writer_aim_locked(&h->w, x->node);
 	h->next = x->handles;
 	x->handles = h;
-	h->all_next = all_handles;
-	h->all_link = &all_handles;
-	if (all_handles)
-		all_handles->all_link = &h->all_next;
-	all_handles = h;
+	LIST_INSERT_HEAD(&all_handles, h, all);
 	mutex_unlock(tree_mutex());
 	mutex_unlock(&x->lock);
 	return h;
 }
 
+/* h leaves the content that it shared.  The file's lock is held, and h is in no list. */
+static void handle_unshare(struct handle *h)
+{
+	struct writer *w = h->content;
+	struct handle *g = h->x->handles;
+
+	if (w->writer == h) {
+		w->writer = NULL;
+		w->committed = false;
+		w->time = TFS_NO_TIME;
+	}
+	while (g && !handle_shares(g))
+		g = g->next;
+	if (!g)
+		writer_renew(w);
+}
+
 void handle_free(struct handle *h)
 {
-	struct filex *x = h->x, *orphan = NULL;
-	struct node *forward = NULL;
+	struct filex *x = h->x;
+	struct handle **at = &x->handles;
 
 	mutex_lock(&x->lock);
-	filex_wait(x, &h->w); /* a rename, or a reader, may be committing it */
+	filex_wait(x, h->content); /* a rename, or a reader, may be committing it */
 	mutex_lock(tree_mutex());
-	for (struct handle **at = &x->handles; *at; at = &(*at)->next) {
-		if (*at == h) {
-			*at = h->next;
-			break;
-		}
-	}
-	*h->all_link = h->all_next;
-	if (h->all_next)
-		h->all_next->all_link = h->all_link;
-	if (!x->handles && x->orphan && x->node->opens == 0) {
-		x->orphan = false;
-		orphan = x;
-	}
-	if (!x->handles) {
-		forward = x->forward;
-		x->forward = NULL;
-	}
+	while (*at != h)
+		at = &(*at)->next;
+	*at = h->next;
+	LIST_REMOVE(h, all);
 	mutex_unlock(tree_mutex());
+	if (handle_shares(h))
+		handle_unshare(h);
 	filex_let_go(x);
 	mutex_unlock(&x->lock);
 	writer_fini(&h->w);
-	node_put(forward);
-	filex_put(orphan);
-	node_put(h->target);
+	node_put(h->w.target);
 	node_put(h->node);
 	free(h);
 	filex_put(x);
 }
 
-int handle_commit(struct handle *h, bool last, struct changes *c)
-{
-	struct filex *x = h->x;
-	uint32_t before = x->commits;
-	int r;
-
-	r = writer_commit(&h->w, h->target, last, x, c);
-	/* What it wrote itself it has. */
-	if (h->seen == before)
-		h->seen = x->commits;
-	return r;
-}
-
 bool handle_are_any(void)
 {
-	bool any;
-
-	mutex_lock(tree_mutex());
-	any = all_handles != NULL;
-	mutex_unlock(tree_mutex());
-	return any;
+	return handle_any() != NULL;
 }
 
 struct handle *handle_any(void)
@@ -309,44 +330,25 @@ struct handle *handle_any(void)
 	struct handle *h;
 
 	mutex_lock(tree_mutex());
-	h = all_handles;
+	h = LIST_FIRST(&all_handles);
 	mutex_unlock(tree_mutex());
 	return h;
 }
 
-/* Those of a version commit through its filex. */
-static bool leads_to(const struct handle *h, const struct node *n)
+int handle_files(bool (*matches)(const struct handle *h, const void *arg), const void *arg, struct filex ***out, size_t *count)
 {
-	switch (file_kind(h->node)) {
-	case FILE_PLAIN:
-		return h->target == n;
-	case FILE_SCRATCH:
-		return h->x->forward == n;
-	case FILE_NONE:
-	case FILE_VERSION:
-	case FILE_SCHEMA:
-	case FILE_SETTING:
-		break;
-	}
-	return false;
-}
-
-int handle_files(struct node *n, struct filex ***out, size_t *count)
-{
+	struct handle *h;
 	size_t found = 0;
-	int r = 0;
 
 	*out = NULL;
 	*count = 0;
 	mutex_lock(tree_mutex());
-	for (struct handle *h = all_handles; h; h = h->all_next)
-		found += leads_to(h, n);
+	LIST_FOREACH (h, &all_handles, all)
+		found += matches(h, arg);
 	if (found)
 		*out = calloc(found, sizeof(struct filex *));
-	if (found && !*out)
-		r = -ENOMEM;
-	for (struct handle *h = *out ? all_handles : NULL; h; h = h->all_next) {
-		bool have = !leads_to(h, n);
+	LIST_FOREACH (h, &all_handles, all) {
+		bool have = !*out || !matches(h, arg);
 
 		for (size_t i = 0; i < *count && !have; i++)
 			have = (*out)[i] == h->x;
@@ -356,48 +358,15 @@ int handle_files(struct node *n, struct filex ***out, size_t *count)
 		(*out)[(*count)++] = h->x;
 	}
 	mutex_unlock(tree_mutex());
-	return r;
+	return found && !*out ? -ENOMEM : 0;
 }
 
-static bool lies_in(const struct node *dir, const struct node *cell)
+static bool leads_to(const struct handle *h, const void *node)
 {
-	struct slice component;
-	struct buf path = {0};
-	bool last, in;
-
-	if (dir->kind != NODE_CELL_PART)
-		return true;
-	in = name_encode(cell->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(cell), cell->ts, &path) == 0 &&
-		name_component(buf_slice(&path), node_key(dir), &component, &last);
-	buf_fini(&path);
-	return in;
+	return h->w.target == node || h->x->w.target == node;
 }
 
-/* The open files are few, the nodes of a directory are not: so it is they that are looked at. */
-bool ofile_pending_below(struct node *dir)
+int handle_files_to(const struct node *n, struct filex ***out, size_t *count)
 {
-	struct node *family = dir->kind == NODE_CELL_PART ? dir->parent : dir, *twin = family_twin(family), **some = NULL;
-	size_t count = 0, n = 0;
-	struct staged s;
-	bool pending = false;
-
-	mutex_lock(tree_mutex());
-	for (struct handle *h = all_handles; h; h = h->all_next)
-		count += h->writable && (h->target->parent == family || h->target->parent == twin);
-	some = count ? malloc(count * sizeof(*some)) : NULL;
-	pending = count && !some;
-	for (struct handle *h = some ? all_handles : NULL; h; h = h->all_next) {
-		if (!h->writable || (h->target->parent != family && h->target->parent != twin))
-			continue;
-		h->target->refs++;
-		some[n++] = h->target;
-	}
-	mutex_unlock(tree_mutex());
-	for (size_t i = 0; i < n; i++) {
-		pending = pending || (lies_in(dir, some[i]) && ofile_pending(some[i], &s));
-		node_put(some[i]);
-	}
-	free(some);
-	node_put(twin);
-	return pending;
+	return handle_files(leads_to, n, out, count);
 }

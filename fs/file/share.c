@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each descriptor has an image of its own, the content as it loaded it and
- * what it wrote since.  filex.commits counts the changes of the column, and
- * handle.seen says up to which of them the image has: while the two are the
- * same and nobody else has anything staged, a read costs no more than that
- * comparison.  Else, before it reads:
+ * Descriptors for reading and writing share one content, that of the file.
+ * The bytes staged in it are those of one descriptor, its writer.  Before
+ * another descriptor reads or writes, they are committed; the content is then
+ * the newest version, and each open still makes versions of its own.
  *
- *   1 what the others have staged is committed, oldest descriptor last;
- *   2 so is its own, over the newest version, as ranges;
- *   3 it loads the newest version.
+ * filex.commits counts the changes of the column, and writer.seen states up to
+ * which of them an image has.  While the two are equal and no other descriptor
+ * has staged bytes, a read costs no more than that comparison.  Otherwise the
+ * staged bytes are committed over the newest version, as ranges, and the image
+ * is loaded again.
  *
- * So a program that takes a lock, reads, writes and lets go finds everything
- * that was written under the lock before, fsynced or not.  To commit early is
- * allowed: later commits of an open replace its version.
+ * So a program that locks the file, reads, writes and unlocks it finds all
+ * that was written under the lock before, synced or not.  An early commit is
+ * harmless: later commits of an open replace its version.
  *
  * A descriptor for reading only has an image of one version.  After a read
  * has returned end of file, the next read first replaces the image by the
@@ -30,149 +31,148 @@
  * former and takes the file's lock, or the replacing thread sees the reader
  * and leaves the image as it is.
  *
- * Decided against: looking at locks.  The kernel keeps them by itself as long
- * as this daemon does not ask for them, and to serve F_SETLKW here would cost
- * a thread for each that waits.
+ * Rejected: commits when a lock is taken.  The kernel keeps locks by itself as
+ * long as this daemon does not ask for them, and to serve F_SETLKW here would
+ * cost a thread for each process that waits.
  */
 #include "fs/file/share.h"
 
 #include <errno.h>
 
-void share_changed_locked(struct node *plain)
+static bool has_name(const struct filex *x, const struct writer *w)
 {
-	if (plain->file && plain->file->node == plain)
-		atomic_fetch_add(&plain->file->commits, 1);
+	return w->target == x->node && node_lives(w->target) && !w->error;
 }
 
-static bool has_name(const struct handle *h)
-{
-	return h->target == h->x->node && node_lives(h->target) && !h->w.dead && !h->w.error;
-}
-
-static bool staged_by(const struct handle *g)
-{
-	return g->w.shares && has_name(g) && writer_pending(&g->w);
-}
-
-static bool others_staged(const struct handle *h, const struct filex *x)
-{
-	for (const struct handle *g = x->handles; g; g = g->next)
-		if (g != h && staged_by(g))
-			return true;
-	return false;
-}
-
-/* Row and file locks are held; the latter is let go while a commit is under way. */
-static void commit_others(const struct handle *h, struct filex *x, struct changes *c)
-{
-	/* Those who refuse hear of it themselves, at their next call. */
-	for (struct handle *g = x->handles; g; g = g->next)
-		if (g != h && staged_by(g))
-			(void)!handle_commit(g, true, c);
-}
-
-/* Does the image lack anything?  The file's lock is held. */
-static bool is_behind(const struct handle *h, const struct filex *x)
-{
-	return has_name(h) && (h->seen != x->commits || others_staged(h, x));
-}
-
-static int load_newest(struct handle *h, struct filex *x)
+static int load_newest(struct filex *x, struct writer *w, bool only_reads)
 {
 	uint32_t commits = x->commits;
 	struct cell_place p;
 	struct family_info f;
 	struct tfs_info info;
-	struct writer now;
+	struct stage image;
 	int r;
 
-	writer_init(&now);
-	now.only_reads = h->w.only_reads;
-	cell_place_of(h->target, &p);
+	stage_init(&image);
+	cell_place_of(w->target, &p);
 	r = family_info_get(p.family_node, &f);
 	if (r == 0)
-		r = writer_load(&now, &p, &info);
-	if (r == 0) {
-		stage_fini(&h->w.image);
-		h->w.image = now.image;
-		stage_init(&now.image);
-		h->w.whole = false;
-		h->w.loaded = true;
-		h->w.base_size = info.size;
-		h->w.base_ts = info.ts;
+		r = cell_load(&p, only_reads, &image, &info);
+	if (r) {
+		stage_fini(&image);
+	} else {
+		stage_fini(&w->image);
+		w->image = image;
+		w->holds = IMAGE_LOADED;
+		w->base_size = info.size;
+		w->base_ts = info.ts;
 	}
-	writer_fini(&now);
 	if (r == 0 || r == -ENOENT)
-		h->seen = commits;
+		w->seen = commits;
 	return r == -ENOENT ? 0 : r; /* it expired: the descriptor keeps what it has */
 }
 
-static int catch_up(struct handle *h, struct filex *x, struct changes *c)
+/* ---- descriptors for reading and writing ---- */
+
+static bool others_staged(const struct handle *h)
 {
+	const struct writer *w = h->content;
+
+	return w->writer != h && (writer_pending(w) || w->error);
+}
+
+static bool lacks_commits(const struct handle *h)
+{
+	const struct writer *w = h->content;
+
+	return has_name(h->x, w) && (w->seen != h->x->commits || w->holds == IMAGE_RANGES);
+}
+
+/* Row and file locks are held; the latter is released while a commit is under way. */
+static int catch_up(struct handle *h, struct changes *c)
+{
+	struct writer *w = h->content;
 	int r = 0;
 
-	commit_others(h, x, c);
-	if (h->seen == x->commits)
-		return 0;
-	if (writer_pending(&h->w))
-		r = handle_commit(h, true, c);
-	return r ? r : load_newest(h, x);
-}
-
-void share_open(struct handle *h)
-{
-	struct filex *x = h->x;
-	struct mutex *row = ofile_row_lock(h->node);
-	struct changes c = {0};
-	bool others;
-
-	h->w.shares = true;
-	mutex_lock(&x->lock);
-	others = others_staged(h, x);
-	h->seen = x->commits;
-	mutex_unlock(&x->lock);
-	if (!others)
-		return;
-	mutex_lock(row);
-	mutex_lock(&x->lock);
-	commit_others(h, x, &c);
-	h->seen = x->commits;
-	mutex_unlock(&x->lock);
-	mutex_unlock(row);
-	changes_send(&c);
-}
-
-int share_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
-{
-	struct filex *x = h->x;
-	struct mutex *row;
-	struct changes c = {0};
-	int r;
-
-	mutex_lock(&x->lock);
-	if (!is_behind(h, x)) {
-		r = writer_read(&h->w, offset, buf, n, got);
-		mutex_unlock(&x->lock);
-		return r;
+	if (writer_pending(w) && (others_staged(h) || lacks_commits(h)))
+		r = writer_commit(w, true, h->x, c);
+	if (w->error && w->writer != h) {
+		/* Its writer gets the error at its next call. */
+		if (w->writer)
+			w->writer->error = w->error;
+		writer_discard(w);
+		w->holds = IMAGE_RANGES;
+		w->error = r = 0;
 	}
-	mutex_unlock(&x->lock);
-	row = ofile_row_lock(h->node);
-	mutex_lock(row);
-	mutex_lock(&x->lock);
-	r = catch_up(h, x, &c);
-	if (r == 0)
-		r = writer_read(&h->w, offset, buf, n, got);
-	mutex_unlock(&x->lock);
-	mutex_unlock(row);
-	changes_send(&c);
+	if (r == 0 && lacks_commits(h)) {
+		r = load_newest(h->x, w, false);
+		w->holds = IMAGE_LOADED;
+	}
 	return r;
 }
+
+static void become_writer(struct handle *h)
+{
+	struct writer *w = h->content;
+
+	if (w->writer == h)
+		return;
+	w->writer = h;
+	w->latest = node_is_latest(h->node);
+	w->committed = false;
+	w->time = TFS_NO_TIME;
+}
+
+int share_lock(struct handle *h, bool writes, struct changes *c)
+{
+	struct filex *x = h->x;
+	bool shared = handle_shares(h);
+	struct mutex *row;
+	int r = 0;
+
+	mutex_lock(&x->lock);
+	if (writes)
+		filex_wait(x, h->content);
+	if (shared && (others_staged(h) || lacks_commits(h))) {
+		mutex_unlock(&x->lock);
+		row = ofile_row_lock(h->node);
+		mutex_lock(row);
+		mutex_lock(&x->lock);
+		r = catch_up(h, c);
+		mutex_unlock(row);
+	}
+	r = h->error ? h->error : r;
+	if (r)
+		mutex_unlock(&x->lock);
+	else if (shared && writes)
+		become_writer(h);
+	return r;
+}
+
+void share_open(struct handle *h, bool truncate)
+{
+	struct filex *x = h->x;
+	struct writer *w = &x->w;
+
+	mutex_lock(&x->lock);
+	h->content = w;
+	if (!w->target) {
+		mutex_lock(tree_mutex());
+		writer_aim_locked(w, x->node);
+		mutex_unlock(tree_mutex());
+		w->seen = x->commits;
+		w->holds = truncate ? IMAGE_LOADED : IMAGE_RANGES;
+	}
+	mutex_unlock(&x->lock);
+}
+
+/* ---- descriptors for reading ---- */
 
 /* Has the column another newest version?  After a rename its changes are not counted here. */
 static bool reader_is_behind(const struct handle *h, const struct filex *x)
 {
-	return h->ended != READER_WITHIN && h->readers == 0 && node_lives(h->target) &&
-		(h->target != x->node || h->seen != x->commits);
+	return h->ended != READER_WITHIN && h->readers == 0 && node_lives(h->w.target) &&
+		(h->w.target != x->node || h->w.seen != x->commits);
 }
 
 static bool newest_is_shorter(const struct handle *h)
@@ -181,7 +181,7 @@ static bool newest_is_shorter(const struct handle *h)
 	struct family_info f;
 	struct tfs_info info;
 
-	cell_place_of(h->target, &p);
+	cell_place_of(h->w.target, &p);
 	return family_info_get(p.family_node, &f) == 0 && cell_stat(&p, &info) == 0 && info.size < h->w.image.size;
 }
 
@@ -196,7 +196,7 @@ static int reader_catch_up(struct handle *h)
 	mutex_lock(&x->lock);
 	if (h->ended == READER_END || newest_is_shorter(h)) {
 		if (reader_is_behind(h, x))
-			r = load_newest(h, x);
+			r = load_newest(x, &h->w, true);
 		if (r == 0 && h->readers == 0)
 			h->ended = READER_WITHIN;
 	}

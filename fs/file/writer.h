@@ -18,34 +18,43 @@
 #include "fs/file/cell.h"
 #include "fs/file/stage.h"
 
-struct filex;
+struct handle;
 /* Who opened .schema for writing, or renamed something onto it. */
 struct who {
 	struct tfs_user user;
 	gid_t groups[];
 };
+/* What an image holds of its file. */
+enum writer_image {
+	IMAGE_RANGES, /* the bytes that were written */
+	IMAGE_LOADED, /* the content that was loaded, and over it the bytes that were written */
+	IMAGE_WHOLE,  /* the content; a commit replaces the file's */
+};
+/* What the next commit stores. */
+enum writer_staged {
+	STAGED_NOTHING,
+	STAGED_CREATION, /* created or truncated, nothing written since */
+	STAGED_BYTES,    /* written or cut */
+};
 struct writer {
-	struct stage image; /* bytes at their offsets; with base content when readable */
-	struct stage tail;  /* appended, when not whole */
-	bool whole;
-	bool loaded;        /* the image began as the file's content */
-	bool dirty;         /* something was written, or cut, since the last commit */
-	bool fresh;         /* created or truncated, nothing committed since */
-	bool dead;          /* its name was removed or replaced: commits are discarded */
-	bool keeps;         /* scratch: a refused commit leaves the content as it is */
-	bool only_reads;    /* a reader's: what it loads is not to be written */
-	bool latest;        /* through .latest: a set time wins over order */
-	bool shares;        /* plain, readable too: once committed it is no longer whole (share.h) */
-	bool busy;          /* in a commit: nothing may be changed */
-	int error;          /* a failed write or commit: nothing more is stored */
-	uint64_t cut;       /* the base is first cut or extended to this; UINT64_MAX: no */
+	struct stage image; /* bytes at their offsets */
+	struct stage tail;  /* appended, unless the image is whole */
+	enum writer_image holds;
+	enum writer_staged staged;
+	struct handle *writer; /* shared, plain: the descriptor whose bytes are staged, and whose version commit_ts is; or NULL */
+	struct node *
+		target; /* where commits go: a home (cell_home), .schema; counted, changed under the tree lock too; NULL: nowhere */
+	bool latest;    /* through .latest: a set time wins over order */
+	bool busy;      /* in a commit: nothing may be changed */
+	int error;      /* a failed write or commit: nothing more is stored */
+	uint64_t cut;   /* the base is first cut or extended to this; UINT64_MAX: no */
 	uint64_t base_size; /* of the base, as it was at open or after the last commit */
 	int64_t base_ts;    /* plain: of the newest version at open; INT64_MIN: there was none */
+	uint32_t seen;      /* plain: the changes of the column that the image has; log: the lines that it has shown */
 	uint64_t origin;    /* control files: where in the file the line being written began */
 	bool committed;
-	int64_t commit_ts; /* of the version this writer made */
-	bool time_set;
-	int64_t time;       /* what utimensat asked for */
+	int64_t commit_ts;  /* of the version this writer made */
+	int64_t time;       /* what utimensat asked for, or TFS_NO_TIME */
 	struct who *who;    /* .schema, and scratch that was renamed onto it; NULL: not known, so he may set no owners */
 	int64_t touched_us; /* last write, for stat while nothing is committed */
 };
@@ -61,21 +70,14 @@ int writer_read(struct writer *w, uint64_t offset, void *p, size_t n, size_t *go
 uint64_t writer_size(const struct writer *w);
 static inline bool writer_pending(const struct writer *w)
 {
-	return !w->dead && !w->error && (w->dirty || w->fresh);
+	return w->staged != STAGED_NOTHING && !w->error && w->target && node_lives(w->target);
 }
-/* Loads the cell at p into the image; info of what was read. */
-int writer_load(struct writer *w, struct cell_place *p, struct tfs_info *info) TFS_MUST;
-/*
- * Commits to target, a home (cell_home), under its row's lock.  The lock of
- * x, the file that w is of, is held too, and let go while the store works.  Nothing
- * to do (not dirty; fresh counts only when `last`) is success.  An error
- * sticks: later calls give it again and store nothing.
- *
- * A truncation that nothing was written after is what it was when it
- * happened: if another has committed since, it is over, and commits nothing.
- */
-int writer_commit(struct writer *w, struct node *target, bool last, struct filex *x, struct changes *c) TFS_MUST;
-/* Moves the version this writer committed to the time now set; 1: that is no longer the newest, nothing was done. */
-int writer_retime(struct writer *w, struct node *target, struct changes *c) TFS_MUST;
-
+/* Commits go to target, a home or .schema, from now on, or nowhere (NULL); the tree lock is held. */
+void writer_aim_locked(struct writer *w, struct node *target);
+/* Begins anew, without a target. */
+void writer_renew(struct writer *w);
+/* Drops what is staged. */
+void writer_discard(struct writer *w);
+/* Drops the bytes; from now on every call returns r. */
+int writer_failed(struct writer *w, int r);
 #endif

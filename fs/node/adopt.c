@@ -87,7 +87,7 @@ static int make_busy(struct filex *x)
 
 	mutex_lock(&x->lock);
 	filex_wait(x, &x->w);
-	if (x->handles || x->given || x->w.error)
+	if (x->handles || x->w.error)
 		r = -EXDEV;
 	else
 		x->w.busy = true;
@@ -226,9 +226,7 @@ static int apply(struct adoption *a, struct node *row, struct tfs_result **resul
 		r = stage_bytes(&f->x->w.image, &value);
 		if (r == 0)
 			r = tfs_mutation_put(m, p.family, p.qualifier,
-				f->cell.kind == NODE_VERSION ? p.ts
-					: f->x->w.time_set   ? tfs_at(f->x->w.time)
-							     : TFS_AUTO,
+				f->cell.kind == NODE_VERSION || f->x->w.time == TFS_NO_TIME ? p.ts : tfs_at(f->x->w.time),
 				bytes_of(value));
 	}
 	if (r == 0)

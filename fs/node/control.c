@@ -220,7 +220,7 @@ int control_read_log(struct handle *h, uint64_t offset, void *buf, size_t n, siz
 	int r = 0;
 
 	if (all || offset >= end)
-		r = msg_ring_after(&h->seen, all, &lines);
+		r = msg_ring_after(&h->w.seen, all, &lines);
 	if (r == 0 && (all || lines.n)) {
 		stage_reset(&w->image);
 		w->origin = all ? 0 : end;
@@ -240,7 +240,7 @@ static uint64_t log_size(struct node *n, uint64_t size)
 	mutex_lock(&x->lock);
 	for (const struct handle *h = x->handles; h; h = h->next) {
 		uint64_t end = h->w.origin + h->w.image.size;
-		uint32_t seen = h->seen;
+		uint32_t seen = h->w.seen;
 		struct buf news = {0};
 
 		if (end && msg_ring_after(&seen, false, &news) == 0 && end + news.n > size)
@@ -309,12 +309,12 @@ int control_open(struct node *n, struct writer *w, bool writable, bool truncate)
 	struct buf text = {0};
 	int r = 0;
 
-	w->whole = true;
+	w->holds = IMAGE_WHOLE;
 	if (truncate && writable) {
 		writer_begin_whole(w);
 		/* A setting that was only truncated means nothing; a schema may be empty. */
 		if (n->kind != NODE_SCHEMA)
-			w->fresh = false;
+			w->staged = STAGED_NOTHING;
 		return 0;
 	}
 	/* A setting is replaced by what is written, not edited; the log is rendered as it is read. */
@@ -457,7 +457,7 @@ int control_change(struct node *n, const struct tfs_schema_edit *e, struct chang
 static int set_schema(struct node *n, const struct writer *w, struct slice text, struct changes *c)
 {
 	char path[1024], *why = NULL;
-	int r = change_schema(n, NULL, text, w->time_set ? w->time : TFS_NO_TIME, w->who, &why, c);
+	int r = change_schema(n, NULL, text, w->time, w->who, &why, c);
 
 	if (r)
 		refuse(r, n, NULL, "%s", why ? why : r == -EIO ? "the schema may not be set" : "the schema was not set");
@@ -494,10 +494,10 @@ int control_apply_scratch(struct node *n, struct writer *w, struct changes *c)
 
 int control_commit_scratch(struct filex *x, struct changes *c)
 {
-	if (!x->w.dirty || !node_lives(x->forward))
+	if (x->w.staged != STAGED_BYTES || !node_lives(x->w.target))
 		return 0;
-	x->w.dirty = false;
-	return control_apply_scratch(x->forward, &x->w, c);
+	x->w.staged = STAGED_NOTHING;
+	return control_apply_scratch(x->w.target, &x->w, c);
 }
 
 /* The text of a setting as a string without the white space around it. */
@@ -583,7 +583,7 @@ static int apply(struct node *n, struct writer *w, struct changes *c)
 	} else if (r == 0) {
 		r = apply_setting(n, text, c);
 	}
-	w->dirty = w->fresh = false;
+	w->staged = STAGED_NOTHING;
 	return r;
 }
 
@@ -600,7 +600,7 @@ static int judge_schema(struct node *n, struct writer *w, uint64_t end)
 	char *why = NULL;
 	int r;
 
-	w->origin = !w->whole || w->loaded || w->image.size != end ? UINT64_MAX : w->origin;
+	w->origin = w->image.size != end ? UINT64_MAX : w->origin;
 	if (w->origin == UINT64_MAX)
 		return 0;
 	r = stage_bytes(&w->image, &text);
@@ -643,7 +643,7 @@ int control_commit(struct node *n, struct filex *x, struct writer *w, bool last,
 	mutex_lock(&x->lock);
 	if (!node_lives(n))
 		r = 0; /* removed, or replaced */
-	else if (!w->error && (w->dirty || (last && w->fresh && n->kind == NODE_SCHEMA)))
+	else if (!w->error && (w->staged == STAGED_BYTES || (last && w->staged == STAGED_CREATION && n->kind == NODE_SCHEMA)))
 		r = apply(n, w, c);
 	else if (w->error && n->kind == NODE_SCHEMA)
 		r = w->error;
@@ -665,7 +665,6 @@ int control_set_time(struct node *n, int64_t us, struct changes *c)
 		for (struct handle *h = x->handles; h; h = h->next) {
 			if (!h->writable)
 				continue;
-			h->w.time_set = true;
 			h->w.time = us;
 			done = done || writer_pending(&h->w);
 		}

@@ -228,16 +228,8 @@ static int scratch_to_cell(struct node *source, struct resolved *to, bool norepl
 		r = -EEXIST;
 	if (r == 0)
 		r = note_target(to, &replaced);
-	if (r == 0) {
-		mutex_lock(&x->lock);
-		filex_wait(x, &x->w);
-		x->w.latest = node_is_latest(to->parent);
-		x->w.dirty = true;
-		x->w.committed = false;
-		r = writer_commit(&x->w, home, true, x, c);
-		ts = x->w.commit_ts;
-		mutex_unlock(&x->lock);
-	}
+	if (r == 0)
+		r = scratch_commit(x, home, node_is_latest(to->parent), &ts, c);
 	if (r == 0) {
 		kept_end(&replaced, c);
 		if (to->kind == NODE_PLAIN)

@@ -121,7 +121,7 @@ int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, 
 			x->uid = uid;
 			x->gid = gid;
 			x->mtime_us = x->w.touched_us = fs_now_us();
-			x->w.whole = x->w.keeps = true;
+			x->w.holds = IMAGE_WHOLE;
 		}
 		r = x ? 0 : -ENOMEM;
 	}
@@ -151,7 +151,7 @@ int scratch_remove(struct node *n)
 
 int scratch_attr(struct node *n, struct stat *st)
 {
-	struct node *forward;
+	struct node *target;
 	struct filex *x;
 	double timeout;
 	int r;
@@ -166,14 +166,11 @@ int scratch_attr(struct node *n, struct stat *st)
 	if (!x)
 		return -ESTALE;
 	mutex_lock(&x->lock);
-	if (x->given && !x->handles) {
+	if (x->w.error == -ESTALE) {
 		mutex_unlock(&x->lock);
 		filex_put(x);
 		return -ESTALE;
 	}
-	forward = x->forward;
-	if (forward)
-		node_hold(forward);
 	memset(st, 0, sizeof(*st));
 	st->st_ino = n->ino;
 	st->st_mode = S_IFREG | (x->mode & 07777);
@@ -187,11 +184,12 @@ int scratch_attr(struct node *n, struct stat *st)
 	st->st_atim = st->st_mtim;
 	stat_time(&st->st_ctim, x->w.touched_us);
 	mutex_unlock(&x->lock);
+	target = filex_target(x);
 	filex_put(x);
-	if (!forward)
+	if (!target)
 		return 0;
-	r = tree_attr(forward, st, &timeout);
-	node_put(forward);
+	r = tree_attr(target, st, &timeout);
+	node_put(target);
 	return r;
 }
 

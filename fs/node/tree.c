@@ -530,7 +530,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout);
 /* Removed, replaced or renamed: for those who have it open. */
 static int gone_attr(struct node *n, struct stat *st, double *timeout)
 {
-	struct filex *x = version_find(n);
+	struct filex *x = filex_find(n);
 	struct family_info f;
 	int r;
 
@@ -617,17 +617,10 @@ static int named_attr(struct node *n, const struct family_info *f, struct stat *
 static struct node *forward_of(struct node *n)
 {
 	struct filex *x = filex_find(n);
-	struct node *forward;
+	struct node *target = x ? filex_target(x) : NULL;
 
-	if (!x)
-		return NULL;
-	mutex_lock(&x->lock);
-	forward = x->forward;
-	if (forward)
-		node_hold(forward);
-	mutex_unlock(&x->lock);
 	filex_put(x);
-	return forward;
+	return target;
 }
 
 static int plain_attr(struct node *n, struct stat *st)
