@@ -33,7 +33,7 @@
 
 enum { STEPS_BEFORE_SEEK = 6 };
 
-int live_damaged(struct live *l, const char *what)
+static int live_damaged(struct live *l, const char *what)
 {
 	msg_error("store: %s in a cell's entry: key %s", what, Q(l->it->key));
 	return -EBADMSG;
@@ -55,11 +55,6 @@ static void move_to(struct live *l, struct slice target)
 {
 	struct iter *it = l->it;
 
-	if (l->astray) {
-		l->astray = false;
-		iter_seek(it, target);
-		return;
-	}
 	for (int i = 0; it->valid; i++) {
 		if (slice_cmp(it->key, target) >= 0)
 			return;
@@ -118,32 +113,25 @@ static uint32_t wanted_from(const struct live *l, uint32_t family)
 	return UINT32_MAX;
 }
 
-/* Past the chunks of the large cell (column, ts, seq). */
-int live_version_target(struct live *l, int64_t ts, uint64_t seq, uint8_t kind)
+/* Past the chunks of the large cell (column, ts, seq): by a seek, a step would read one. */
+static int move_past_version(struct live *l, int64_t ts, uint64_t seq)
 {
 	uint8_t suffix[CELL_SUFFIX_BYTES];
 	int err;
 
 	put_be64(suffix, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
 	put_be64(suffix + 8, ~seq);
-	suffix[16] = kind;
+	suffix[16] = CELL_CHUNK + 1;
 	err = buf_set(&l->target, l->column.p, l->column.n);
-	return err ? err : buf_append(&l->target, suffix, sizeof(suffix));
-}
-
-static int move_past_version(struct live *l, int64_t ts, uint64_t seq)
-{
-	int err = live_version_target(l, ts, seq, CELL_CHUNK + 1);
-
-	if (err)
-		return err;
-	l->astray = true;
-	move_to(l, buf_slice(&l->target));
-	return 0;
+	if (!err)
+		err = buf_append(&l->target, suffix, sizeof(suffix));
+	if (!err)
+		iter_seek(l->it, buf_slice(&l->target));
+	return err;
 }
 
 /* ---- entering ---- */
-int live_enter_row(struct live *l, size_t row_len)
+static int live_enter_row(struct live *l, size_t row_len)
 {
 	struct slice encoded;
 	int err = buf_set(&l->row, l->it->key.p, row_len);
@@ -224,6 +212,11 @@ static int skip_to_after(struct live *l)
 	if (!err)
 		iter_seek(l->it, buf_slice(&l->target)); /* steps would read what is to be passed over */
 	return err;
+}
+
+static inline bool live_in_row(const struct live *l, struct slice key)
+{
+	return l->row.n && slice_has_prefix(key, buf_slice(&l->row));
 }
 
 static inline bool in_column(const struct live *l, struct slice key)

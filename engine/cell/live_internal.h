@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of struct live, shared by live.c (walking and judging),
- * live_setup.c (bounds, life) and live_seek.c (skips, large values).
+ * The inside of struct live, shared by live.c (walking and judging) and
+ * live_setup.c (bounds, life).
  */
 #ifndef TFS_STORE_LIVE_INTERNAL_H
 #define TFS_STORE_LIVE_INTERNAL_H
@@ -30,7 +30,6 @@ struct live {
 	enum pending pending;
 	int64_t large_ts; /* for GO_VERSION */
 	uint64_t large_seq;
-	bool astray; /* the iterator may stand anywhere: reach the next place by a seek */
 
 	struct buf row_raw, row; /* the row, raw (where it differs) and encoded; row.n 0: none */
 	struct slice row_slice;
@@ -53,17 +52,5 @@ struct live {
 	uint64_t shown; /* of those, handed out */
 	struct buf target;
 };
-
-/* Logs what is wrong with the entry under the iterator; -EBADMSG. */
-int live_damaged(struct live *l, const char *what) TFS_MUST;
-/* Makes the row of the entry under the iterator (row_len: its encoded length) the current one. */
-int live_enter_row(struct live *l, size_t row_len) TFS_MUST;
-/* The key (current column, ts, seq, kind) into l->target. */
-int live_version_target(struct live *l, int64_t ts, uint64_t seq, uint8_t kind) TFS_MUST;
-
-static inline bool live_in_row(const struct live *l, struct slice key)
-{
-	return l->row.n && slice_has_prefix(key, buf_slice(&l->row));
-}
 
 #endif

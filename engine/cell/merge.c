@@ -177,3 +177,12 @@ int merge_iter_new(struct iter **children, unsigned count, struct iter **out)
 	*out = &m->it;
 	return 0;
 }
+
+int merge_iter_opened(struct iter **children, unsigned count, int err, struct iter **out)
+{
+	if (!err)
+		return merge_iter_new(children, count, out);
+	while (count)
+		iter_free(children[--count]);
+	return err;
+}

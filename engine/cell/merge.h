@@ -17,6 +17,8 @@
  * An error of any child ends the merge with that error.
  */
 int merge_iter_new(struct iter **children, unsigned count, struct iter **out) TFS_MUST;
+/* The same for a caller who may have failed to open the next child: frees the children and returns err if it is set. */
+int merge_iter_opened(struct iter **children, unsigned count, int err, struct iter **out) TFS_MUST;
 /* Keys in [from, to) only (to.p NULL: no end); copies the bounds, takes the child. */
 int clip_iter_new(struct iter *child, struct slice from, struct slice to, struct iter **out) TFS_MUST;
 
@@ -58,11 +60,6 @@ int live_new(struct iter *merged, const struct live_options *o, struct live **ou
 void live_free(struct live *l);
 /* 1 a cell; 0 the end; -errno. */
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;
-/* Continue with the first matching cell of the first row strictly after `row`. */
-int live_skip_row(struct live *l, struct slice row) TFS_MUST;
-int live_skip_family(struct live *l, struct slice row, uint16_t family) TFS_MUST;
-/* Reads [offset, offset+n) of the large cell that live_next just gave (repositions; the next live_next goes on after that cell). */
-int live_read_large(struct live *l, const struct live_cell *c, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 
 /*
  * Copies cells into out (which the caller has reset) until batch_bytes are

@@ -110,11 +110,7 @@ int compact_inputs(const struct file_set *in, struct iter **out)
 		err = vfile_iter(in->v[i], sst_scan_new, NULL, &kids[n]);
 		n += !err;
 	}
-	if (err)
-		while (n)
-			iter_free(kids[--n]);
-	else
-		err = merge_iter_new(kids, n, out);
+	err = merge_iter_opened(kids, n, err, out);
 	free(kids);
 	return err;
 }

@@ -80,12 +80,7 @@ static int write_files(struct tablet *t, struct flush_job *j)
 		return -ENOSPC;
 	for (; n < j->freeze.mem_count && !err; n += !err)
 		err = tablet_mem_iter(t, j->freeze.mems[n], &kids[n]);
-	if (err) {
-		while (n)
-			iter_free(kids[--n]);
-		return err;
-	}
-	if ((err = merge_iter_new(kids, n, &merged)))
+	if ((err = merge_iter_opened(kids, n, err, &merged)))
 		return err;
 	snap_take(t, &snap);
 	p.present = snap.view;

@@ -35,7 +35,7 @@
  * split by load, so a level of ranges within one would hold few files.
  */
 #include "engine/compact/compact_internal.h"
-#include "engine/tablet/tablet_usage.h"
+#include "engine/tablet/usage.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -317,7 +317,7 @@ static int finish(struct run *r, struct output *o, struct file_set *out)
 	/* A failed file is unlinked by its writer: vfile_put does not. */
 	err = sst_writer_finish(o->w, buf_slice(&blob), &f->meta.bytes);
 	if (!err) {
-		file_usage_know(f, p);
+		vfile_set_usage(f, p);
 		f->schema = r->p->freeze_schema ? store_schema_get(r->p->freeze_schema) : NULL;
 		f->freeze_us = r->p->freeze_us;
 		err = file_set_add(out, f);

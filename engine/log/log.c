@@ -46,159 +46,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define GATHER_MOST_US 2000u
-#define GATHER_ROUNDS_MOST 256u
-
 #define CONTAINER(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
-
-static void list_init(struct ticket_list *q)
-{
-	q->head = NULL;
-	q->tail = &q->head;
-}
-
-static void list_push(struct ticket_list *q, struct log_ticket *t)
-{
-	t->private_next = NULL;
-	*q->tail = t;
-	q->tail = &t->private_next;
-}
-
-static struct log_ticket *list_pop(struct ticket_list *q)
-{
-	struct log_ticket *t = q->head;
-
-	q->head = t->private_next;
-	if (!q->head)
-		q->tail = &q->head;
-	return t;
-}
-
-/* ---- gathering ---- */
-
-/* False: nothing is waited for, since every writer has come that the next sync waits for, or they took too long. */
-static bool gathering_locked(struct log *l, uint64_t now)
-{
-	struct log_gather *g = &l->gather;
-
-	if (!g->until_us)
-		return false;
-	if (l->syncers >= g->want) {
-		if (g->cap_rounds)
-			g->cap_rounds--;
-		else
-			g->cap_next = 1;
-	} else if (now < g->until_us) {
-		return true;
-	} else {
-		g->cap = l->syncers > g->left ? l->syncers - g->left : 0;
-		g->cap_rounds = g->cap_next;
-		g->cap_next = g->cap_next < GATHER_ROUNDS_MOST ? 2 * g->cap_next : GATHER_ROUNDS_MOST;
-	}
-	g->until_us = 0;
-	return false;
-}
-
-/* A sync that took so many us has answered so many records that were to be synced. */
-static void gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uint64_t us)
-{
-	struct log_gather *g = &l->gather;
-
-	us = us < GATHER_MOST_US ? us : GATHER_MOST_US;
-	g->sync_us = g->sync_us ? (7 * g->sync_us + us) / 8 : us;
-	g->left = l->syncers;
-	g->want = l->syncers + (g->cap_rounds && g->cap < answered ? g->cap : answered);
-	g->until_us = now + g->sync_us;
-	g->timed = false;
-}
-
-/* What a sleeper is told by a bell of its own, for a write; the number told by a sync's means nothing. */
-enum { LOOK = 1, ANSWERED = 2 };
-
-static bool is_round(const struct log *l, const struct bell *b)
-{
-	return b == &l->rounds[0] || b == &l->rounds[1];
-}
-
-/* Answers the head; gives who is to be woken, or NULL.  The ticket may be gone when its sleeper sees that. */
-static struct bell *finish_locked(struct log *l, struct ticket_list *list, int error)
-{
-	struct log_ticket *t = list_pop(list);
-	struct bell *b = t->private_;
-
-	t->private_error = error;
-	l->outstanding--;
-	l->syncers -= t->sync && t->private_record;
-	t->private_state = TICKET_DONE; /* log_answered */
-	if (b)
-		bell_tell(b, is_round(l, b) ? b->told + 1 : ANSWERED);
-	return b;
-}
-
-void log_finish_locked(struct log *l, struct ticket_list *list, int error)
-{
-	struct bell *b = finish_locked(l, list, error);
-
-	if (b)
-		bell_wake_all(b);
-}
-
-static void finish_later_locked(struct log *l, struct ticket_list *list, struct log_told *w)
-{
-	struct bell *b = finish_locked(l, list, 0);
-
-	if (b && is_round(l, b)) {
-		w->rounds = l->rounds;
-		w->round[b - l->rounds] = true;
-	} else if (b && w->n < sizeof(w->v) / sizeof(*w->v)) {
-		w->v[w->n++] = b;
-	} else if (b) {
-		bell_wake(b);
-	}
-}
-
-void log_wake(struct log_told *w)
-{
-	for (unsigned i = 0; i < w->n; i++)
-		bell_wake(w->v[i]);
-	for (unsigned i = 0; w->rounds && i < 2; i++)
-		if (w->round[i])
-			bell_wake_all(&w->rounds[i]);
-	*w = (struct log_told){.n = 0};
-}
-
-static void look_locked(const struct log *l, struct log_ticket *t)
-{
-	struct bell *b = t->private_;
-
-	bell_tell(b, is_round(l, b) ? b->told + 1 : LOOK);
-	bell_wake(b); /* of those who wait for one sync, any will do */
-}
-
-/*
- * Wakes one sleeper who can use a free role.  Writing goes first, so that
- * what has queued joins the sync.
- */
-void log_kick_locked(struct log *l)
-{
-	bool may_sync = !l->syncing && !(l->gather.until_us && l->gather.timed);
-	struct log_ticket *t;
-
-	if (l->switching)
-		return;
-	if (!l->writing && !(l->no_room && l->syncing))
-		for (t = l->queued.head; t; t = t->private_next)
-			if (t->private_ && (!t->sync || may_sync)) {
-				look_locked(l, t);
-				return;
-			}
-	if (may_sync)
-		for (t = l->written.head; t; t = t->private_next)
-			if (t->private_) {
-				look_locked(l, t);
-				return;
-			}
-}
 
 static void written_locked(struct log *l, uint64_t lsn, struct log_told *w)
 {
@@ -207,10 +55,10 @@ static void written_locked(struct log *l, uint64_t lsn, struct log_told *w)
 	l->written_lsn = lsn;
 	while ((t = l->queued.head) && t->lsn <= lsn) {
 		if (!t->sync) {
-			finish_later_locked(l, &l->queued, w);
+			log_finish_later_locked(l, &l->queued, w);
 			continue;
 		}
-		list_push(&l->written, list_pop(&l->queued));
+		log_list_push(&l->written, log_list_pop(&l->queued));
 		t->private_state = TICKET_WRITTEN;
 	}
 	if (!l->sync_armed) {
@@ -317,9 +165,9 @@ static void sync_locked(struct log *l, struct log_told *w)
 	l->syncing = false;
 	syncers = l->syncers;
 	while ((t = l->written.head) && t->lsn <= target)
-		finish_later_locked(l, &l->written, w);
+		log_finish_later_locked(l, &l->written, w);
 	now = monotonic_us();
-	gather_begin_locked(l, syncers - l->syncers, now, now - began);
+	log_gather_begin_locked(l, syncers - l->syncers, now, now - began);
 	log_mem_trim_locked(l);
 	log_mark_soon_locked(l);
 	log_kick_locked(l);
@@ -399,46 +247,11 @@ static void write_locked(struct log *l, struct log_told *w)
 	log_kick_locked(l);
 }
 
-/* True: t has been answered, and l->mu is not held. */
-static bool sleep_locked(struct log *l, struct log_ticket *t)
-{
-	uint64_t now = monotonic_us(), until = now + l->stall_us;
-	bool timed = t->sync && t->private_record && l->gather.until_us && !l->gather.timed;
-	struct bell own = {0}, *b = &own;
-	uint32_t known = 0;
-
-	if (l->writing && l->write_since_us + l->stall_us < until)
-		until = l->write_since_us + l->stall_us;
-	if (l->syncing && l->sync_since_us + l->stall_us < until)
-		until = l->sync_since_us + l->stall_us;
-	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < until)
-		until = l->switch_since_us + LOG_PATIENCE * l->stall_us;
-	if (timed) {
-		l->gather.timed = true;
-		until = l->gather.until_us < until ? l->gather.until_us : until;
-	}
-	if (t->sync) {
-		b = &l->rounds[(l->round + !(l->syncing && t->lsn <= l->sync_target)) % 2];
-		known = b->told;
-	}
-	t->private_ = b;
-	mutex_unlock(&l->mu);
-	if (bell_wait_us(b, known, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
-		return true;
-	if (b != &own && t->private_state == TICKET_DONE)
-		return true;
-	mutex_lock(&l->mu);
-	t->private_ = NULL;
-	if (timed)
-		l->gather.timed = false;
-	return false;
-}
-
 /* Lets go of l->mu.  Whom the last step answered, the caller is to wake; the others have been woken. */
 static int wait_unlock(struct log *l, struct log_ticket *t, struct log_told *w)
 {
 	while (t->private_state != TICKET_DONE) {
-		bool may_sync = !l->syncing && !(t->private_record && gathering_locked(l, monotonic_us()));
+		bool may_sync = !l->syncing && !(t->private_record && log_gathering_locked(l, monotonic_us()));
 
 		if (w->n || w->rounds) {
 			mutex_unlock(&l->mu);
@@ -451,7 +264,7 @@ static int wait_unlock(struct log *l, struct log_ticket *t, struct log_told *w)
 			sync_locked(l, w);
 		else if (log_stalled_locked(l, monotonic_us()))
 			log_takeover_locked(l);
-		else if (sleep_locked(l, t))
+		else if (log_sleep_locked(l, t))
 			return t->private_error;
 	}
 	if (l->reap)
@@ -474,14 +287,6 @@ int log_wait(struct log *l, struct log_ticket *t)
 
 	log_wake(&told);
 	return err;
-}
-
-bool log_answered(const struct log_ticket *t, int *err)
-{
-	if (t->private_state != TICKET_DONE)
-		return false;
-	*err = t->private_error;
-	return true;
 }
 
 bool log_settled(struct log *l, const struct log_ticket *t, int *err)
@@ -510,10 +315,10 @@ static int flush_locked(struct log *l)
 	l->outstanding++;
 	if (l->last_lsn > l->written_lsn) {
 		t.private_state = TICKET_QUEUED;
-		list_push(&l->queued, &t);
+		log_list_push(&l->queued, &t);
 	} else {
 		t.private_state = TICKET_WRITTEN;
-		list_push(&l->written, &t);
+		log_list_push(&l->written, &t);
 	}
 	err = wait_unlock(l, &t, &told);
 	log_wake(&told);
@@ -620,7 +425,7 @@ int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_
 		err = log_mem_add_locked(l, r, body_bytes, large, crc);
 	if (!err) {
 		*t = (struct log_ticket){.lsn = l->last_lsn, .sync = sync, .private_record = true, .private_state = TICKET_QUEUED};
-		list_push(&l->queued, t);
+		log_list_push(&l->queued, t);
 		l->outstanding++;
 		l->syncers += sync;
 		large = NULL;
@@ -714,8 +519,8 @@ int log_new(const struct log_options *o, struct log **out)
 	if (!l)
 		return -ENOMEM;
 	mutex_init(&l->mu, RANK_LOG);
-	list_init(&l->queued);
-	list_init(&l->written);
+	log_list_init(&l->queued);
+	log_list_init(&l->written);
 	l->incarnation = o->incarnation;
 	l->segment_bytes = o->segment_bytes;
 	l->sync_interval_us = o->sync_interval_us ? o->sync_interval_us : 1000000;

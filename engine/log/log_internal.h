@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the commit log share: log.c (queue, leaders), log_mem.c
+ * What the files of the commit log share: log.c (leaders), log_queue.c (waiting writers), log_mem.c
  * (records held in memory), log_file.c (segments), log_mark.c (marks),
  * log_switch.c (second writer).  Nobody else includes this.
  *
@@ -142,9 +142,19 @@ struct log {
 	struct log_stats stats;
 };
 
-/* log.c */
-void log_finish_locked(struct log *l, struct ticket_list *list, int error); /* takes the head off and answers it */
-void log_kick_locked(struct log *l);                                        /* wakes who can go on with a free role */
+/* log_queue.c */
+void log_list_init(struct ticket_list *q);
+void log_list_push(struct ticket_list *q, struct log_ticket *t);
+struct log_ticket *log_list_pop(struct ticket_list *q);
+/* Set while the next sync waits for more writers. */
+bool log_gathering_locked(struct log *l, uint64_t now_us);
+/* A sync that took sync_us has answered so many records that were to be synced. */
+void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now_us, uint64_t sync_us);
+void log_finish_locked(struct log *l, struct ticket_list *list, int error); /* removes the head, answers it and wakes it */
+void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_told *w); /* the caller wakes it by log_wake */
+void log_kick_locked(struct log *l); /* wakes a sleeper who can take a free role */
+/* Sleeps until t is answered, a role is free or a system call counts as stalled.  Returns true if t is answered; the lock is then not held. */
+bool log_sleep_locked(struct log *l, struct log_ticket *t);
 
 /* log_mem.c */
 /* A chunk with a large record, all but its LSN; the frame is finished by log_mem_add_locked. */

@@ -343,12 +343,7 @@ int view_iter(struct view *v, const uint16_t *families, unsigned family_count, s
 			err = 0;
 		}
 	}
-	if (err) {
-		while (n)
-			iter_free(kids[--n]);
-	} else {
-		err = merge_iter_new(kids, n, out);
-	}
+	err = merge_iter_opened(kids, n, err, out);
 	free(kids);
 	return err;
 }

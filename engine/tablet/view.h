@@ -17,7 +17,7 @@
 #include "engine/cell/cellkey.h"
 #include "engine/cell/memtable.h"
 #include "engine/tablet/tablet.h"
-#include "engine/tablet/tablet_usage.h"
+#include "engine/tablet/usage.h"
 
 enum { VIEW_MEMS = 8 }; /* the active memtable and those being flushed */
 

@@ -6,8 +6,8 @@
  * A file that is used in part (after a split) counts in part: by where the
  * range begins and ends in it, so that the parts come to the whole.
  */
-#ifndef TFS_STORE_TABLET_USAGE_H
-#define TFS_STORE_TABLET_USAGE_H
+#ifndef TFS_STORE_USAGE_H
+#define TFS_STORE_USAGE_H
 
 #include <stdatomic.h>
 
@@ -27,6 +27,17 @@ struct mem_family *mem_usage_family(struct mem_usage *u, uint16_t id);
 void mem_usage_fini(struct mem_usage *u);
 void mem_usage_free(struct mem_usage *u); /* NULL is allowed */
 
+uint64_t mem_usage_bytes(const struct mem_usage *u);
+#define MEM_USAGE_EACH(f, u)                                                                                                       \
+	for (unsigned k_ = 0; k_ < sizeof(u)->of / sizeof(u)->of[0]; k_++)                                                         \
+		for (const struct mem_family *f = (u)->of[k_]; f; f = f->next)
+
+/* Returns x * part / whole. */
+static inline uint64_t usage_below(uint64_t x, uint64_t part, uint64_t whole)
+{
+	return part >= whole ? x : (uint64_t)((double)x * ((double)part / (double)whole));
+}
+
 struct vfile;
 struct store_schema;
 /* What one file's properties say of its families; and, once asked for, which part of the file is the tablet's. */
@@ -37,7 +48,17 @@ struct file_usage {
 	struct props_family families[]; /* by id; of the whole file */
 };
 /* The file was just written, with these properties: saves reading them.  Best effort. */
-void file_usage_know(struct vfile *f, const struct props *p);
+void vfile_set_usage(struct vfile *f, const struct props *p);
+
+int vfile_usage(struct vfile *f, struct file_usage **out) TFS_MUST;
+/* The tablet's part of a file: from `from` to `to` of `whole`. */
+struct file_part {
+	uint64_t from, to, whole;
+};
+/* Returns the part's share of x. */
+uint64_t file_part_share(const struct file_part *p, uint64_t x);
+int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p) TFS_MUST;
+struct file_part vfile_part_or_whole(struct vfile *f);
 
 /*
  * May the file hold anything that counts in these families (NULL: in any): their entries, or deletes of rows?  In doubt

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commit log's waiting writers: their tickets in two queues (not yet
+ * written; written, waiting for a sync), how they are answered and woken, and
+ * how long a sync waits for more of them.
+ *
+ * A writer that waits for a sync sleeps on one of two shared bells, so that
+ * one call wakes all whom the sync answers.  Every other one sleeps on a bell
+ * of its own.
+ */
+#include "engine/log/log_internal.h"
+
+#include "engine/base/clock.h"
+
+#define GATHER_MOST_US 2000u
+#define GATHER_ROUNDS_MOST 256u
+
+void log_list_init(struct ticket_list *q)
+{
+	q->head = NULL;
+	q->tail = &q->head;
+}
+
+void log_list_push(struct ticket_list *q, struct log_ticket *t)
+{
+	t->private_next = NULL;
+	*q->tail = t;
+	q->tail = &t->private_next;
+}
+
+struct log_ticket *log_list_pop(struct ticket_list *q)
+{
+	struct log_ticket *t = q->head;
+
+	q->head = t->private_next;
+	if (!q->head)
+		q->tail = &q->head;
+	return t;
+}
+
+/* ---- gathering ---- */
+
+/* False: nothing is waited for, since every writer has come that the next sync waits for, or they took too long. */
+bool log_gathering_locked(struct log *l, uint64_t now)
+{
+	struct log_gather *g = &l->gather;
+
+	if (!g->until_us)
+		return false;
+	if (l->syncers >= g->want) {
+		if (g->cap_rounds)
+			g->cap_rounds--;
+		else
+			g->cap_next = 1;
+	} else if (now < g->until_us) {
+		return true;
+	} else {
+		g->cap = l->syncers > g->left ? l->syncers - g->left : 0;
+		g->cap_rounds = g->cap_next;
+		g->cap_next = g->cap_next < GATHER_ROUNDS_MOST ? 2 * g->cap_next : GATHER_ROUNDS_MOST;
+	}
+	g->until_us = 0;
+	return false;
+}
+
+/* A sync that took so many us has answered so many records that were to be synced. */
+void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uint64_t us)
+{
+	struct log_gather *g = &l->gather;
+
+	us = us < GATHER_MOST_US ? us : GATHER_MOST_US;
+	g->sync_us = g->sync_us ? (7 * g->sync_us + us) / 8 : us;
+	g->left = l->syncers;
+	g->want = l->syncers + (g->cap_rounds && g->cap < answered ? g->cap : answered);
+	g->until_us = now + g->sync_us;
+	g->timed = false;
+}
+
+/* What a sleeper is told by a bell of its own, for a write; the number told by a sync's means nothing. */
+enum { LOOK = 1, ANSWERED = 2 };
+
+static bool is_round(const struct log *l, const struct bell *b)
+{
+	return b == &l->rounds[0] || b == &l->rounds[1];
+}
+
+/* Answers the head; gives who is to be woken, or NULL.  The ticket may be gone when its sleeper sees that. */
+static struct bell *answer_locked(struct log *l, struct ticket_list *list, int error)
+{
+	struct log_ticket *t = log_list_pop(list);
+	struct bell *b = t->private_;
+
+	t->private_error = error;
+	l->outstanding--;
+	l->syncers -= t->sync && t->private_record;
+	t->private_state = TICKET_DONE; /* log_answered */
+	if (b)
+		bell_tell(b, is_round(l, b) ? b->told + 1 : ANSWERED);
+	return b;
+}
+
+void log_finish_locked(struct log *l, struct ticket_list *list, int error)
+{
+	struct bell *b = answer_locked(l, list, error);
+
+	if (b)
+		bell_wake_all(b);
+}
+
+void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_told *w)
+{
+	struct bell *b = answer_locked(l, list, 0);
+
+	if (b && is_round(l, b)) {
+		w->rounds = l->rounds;
+		w->round[b - l->rounds] = true;
+	} else if (b && w->n < sizeof(w->v) / sizeof(*w->v)) {
+		w->v[w->n++] = b;
+	} else if (b) {
+		bell_wake(b);
+	}
+}
+
+void log_wake(struct log_told *w)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		bell_wake(w->v[i]);
+	for (unsigned i = 0; w->rounds && i < 2; i++)
+		if (w->round[i])
+			bell_wake_all(&w->rounds[i]);
+	*w = (struct log_told){.n = 0};
+}
+
+static void look_locked(const struct log *l, struct log_ticket *t)
+{
+	struct bell *b = t->private_;
+
+	bell_tell(b, is_round(l, b) ? b->told + 1 : LOOK);
+	bell_wake(b); /* of those who wait for one sync, any will do */
+}
+
+/*
+ * Wakes one sleeper who can use a free role.  Writing goes first, so that
+ * what has queued joins the sync.
+ */
+void log_kick_locked(struct log *l)
+{
+	bool may_sync = !l->syncing && !(l->gather.until_us && l->gather.timed);
+	struct log_ticket *t;
+
+	if (l->switching)
+		return;
+	if (!l->writing && !(l->no_room && l->syncing))
+		for (t = l->queued.head; t; t = t->private_next)
+			if (t->private_ && (!t->sync || may_sync)) {
+				look_locked(l, t);
+				return;
+			}
+	if (may_sync)
+		for (t = l->written.head; t; t = t->private_next)
+			if (t->private_) {
+				look_locked(l, t);
+				return;
+			}
+}
+
+/* True: t has been answered, and l->mu is not held. */
+bool log_sleep_locked(struct log *l, struct log_ticket *t)
+{
+	uint64_t now = monotonic_us(), until = now + l->stall_us;
+	bool timed = t->sync && t->private_record && l->gather.until_us && !l->gather.timed;
+	struct bell own = {0}, *b = &own;
+	uint32_t known = 0;
+
+	if (l->writing && l->write_since_us + l->stall_us < until)
+		until = l->write_since_us + l->stall_us;
+	if (l->syncing && l->sync_since_us + l->stall_us < until)
+		until = l->sync_since_us + l->stall_us;
+	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < until)
+		until = l->switch_since_us + LOG_PATIENCE * l->stall_us;
+	if (timed) {
+		l->gather.timed = true;
+		until = l->gather.until_us < until ? l->gather.until_us : until;
+	}
+	if (t->sync) {
+		b = &l->rounds[(l->round + !(l->syncing && t->lsn <= l->sync_target)) % 2];
+		known = b->told;
+	}
+	t->private_ = b;
+	mutex_unlock(&l->mu);
+	if (bell_wait_us(b, known, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
+		return true;
+	if (b != &own && t->private_state == TICKET_DONE)
+		return true;
+	mutex_lock(&l->mu);
+	t->private_ = NULL;
+	if (timed)
+		l->gather.timed = false;
+	return false;
+}
+
+bool log_answered(const struct log_ticket *t, int *err)
+{
+	if (t->private_state != TICKET_DONE)
+		return false;
+	*err = t->private_error;
+	return true;
+}
