@@ -454,9 +454,9 @@ static int start_master(struct embedded *e, char **why)
 	return err;
 }
 
-static bool make_room(void *arg)
+static bool release_space(void *arg)
 {
-	return server_make_room(arg);
+	return server_release_space(arg);
 }
 
 static int open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)
@@ -498,7 +498,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 			*why = NULL;
 		return err;
 	}
-	lock_local_make_room(e->locks, make_room, e->server);
+	lock_local_make_room(e->locks, release_space, e->server);
 	err = make_router(e);
 	if (err)
 		return err;
@@ -553,7 +553,7 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 /*
  * On a disk so full that a store cannot be opened its cells could not be
  * removed either.  An eighth of the ballast at first, which is left for this
- * (server/ballast.c) and mostly enough; the next time more, in the end all.
+ * (server/space.c) and mostly enough; the next time more, in the end all.
  */
 static bool give_up_ballast(const char *dir, unsigned times)
 {

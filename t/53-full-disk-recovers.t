@@ -55,14 +55,14 @@ sums=$(cd "$M/t" && find . -type f -exec md5sum {} + | sort | md5sum)
 remount -o config="$W/conf"
 is "$(cd "$M/t" && find . -type f -exec md5sum {} + | sort | md5sum)" "$sums" "the same after a remount"
 
-# Cells were removed before another filled the disk: compact makes room of them, and lives off the ballast meanwhile.
+# Cells were removed before another program filled the disk: compact frees their space and uses the reserve meanwhile.
 mkdir -p "$M/c/r/f"
 for i in $(seq 8); do head -c 1000000 /dev/urandom >"$M/c/r/f/b$i"; done
 kept=$(cat "$M"/c/r/f/b{7,8}@* | md5sum)
 echo flush >"$M/c/.ctl"
 rm "$M"/c/r/f/b{1,2,3,4,5,6}
 test -e "$D/ballast"
-is $? 0 "a mount with room has its ballast"
+is $? 0 "a mount has its reserve"
 room() { df --output=avail -B1 "$W/disk" | tail -n 1; }
 filled() { # log segments may still be let go of
 	t dd if=/dev/zero bs=64K status=none 2>/dev/null >>"$W/disk/fill"

@@ -34,7 +34,7 @@ enum rank {
 	/* client: below it are those that write METADATA, and so look for its tablets */
 	RANK_LOCATIONS,   /* the cache of tablet locations: a leaf */
 	RANK_SERVER,      /* the set of tablets, known schemas, open scans: look-ups only */
-	RANK_BALLAST,     /* the reserve for full disks */
+	RANK_SPACE,       /* the reserve for full disks */
 	RANK_LOCKSVC,     /* lock service */
 	RANK_TABLET,      /* sequence allotment and memtable switch of one tablet */
 	RANK_LOG,         /* commit log queue */

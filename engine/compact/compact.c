@@ -22,10 +22,9 @@
  * compaction of a large tablet takes minutes, and without them writers would
  * be slowed down all that while.
  *
- * On a full disk none begins that does not fit (env->room_begin), since it
- * would take the last room of those who remove and of METADATA to find that
- * out.  A major one that gives back more than it writes may live off what is
- * kept for that: it is what makes room of removed cells.
+ * On a full disk none begins that does not fit (env->space): what it wrote
+ * until it failed would be the space that removals and METADATA need.  A major
+ * one that frees more than it writes may use a part of the reserve.
  *
  * An input that cannot be read ends its compaction.  It is found out and
  * left alone from then on, so that the others are merged as before; what a
@@ -214,19 +213,18 @@ int compact_settle(struct tablet *t)
 /*
  * Merging only tidies up: it must not take the room that writers find, nor
  * fill the disk again and again to find that it does not fit.  So the oldest
- * of the run, mostly the largest, are left out until it does.  *bytes: for
- * compact_room_end.
+ * of the run, mostly the largest, are left out until it does.
  */
-static int merge_what_fits(struct tablet *t, struct file_set *in, uint64_t *bytes)
+static int merge_what_fits(struct tablet *t, struct file_set *in)
 {
 	unsigned n = in->n;
+	uint64_t bytes = 0;
 
-	*bytes = 0;
 	for (unsigned i = 0; i < n; i++)
-		*bytes += in->v[i]->meta.bytes + in->v[i]->meta.bytes / 4;
-	while (n >= 2 && !compact_room_begin(t, ROOM_MERGE, *bytes, false)) {
+		bytes += in->v[i]->meta.bytes + in->v[i]->meta.bytes / 4;
+	while (n >= 2 && !compact_space(t, DISK_MERGE, bytes)) {
 		n--;
-		*bytes -= in->v[n]->meta.bytes + in->v[n]->meta.bytes / 4;
+		bytes -= in->v[n]->meta.bytes + in->v[n]->meta.bytes / 4;
 	}
 	if (n < 2)
 		return -ENOSPC;
@@ -243,11 +241,14 @@ static int merge_what_fits(struct tablet *t, struct file_set *in, uint64_t *byte
 /* A merging compaction of the files of j, which it takes; they are busy. */
 static int merge_run(struct tablet *t, struct compact_job *j, bool paced)
 {
-	struct run_params p = {
-		.t = t, .one_group = true, .group = j->in.v[0]->meta.group, .freeze_us = INT64_MAX, .paced = paced, .tidies = true};
+	struct run_params p = {.t = t,
+		.one_group = true,
+		.group = j->in.v[0]->meta.group,
+		.freeze_us = INT64_MAX,
+		.paced = paced,
+		.can_wait = true};
 	struct snap snap;
-	uint64_t bytes;
-	int err = merge_what_fits(t, &j->in, &bytes);
+	int err = merge_what_fits(t, &j->in);
 
 	if (err) {
 		compact_give_up(t, j);
@@ -266,7 +267,6 @@ static int merge_run(struct tablet *t, struct compact_job *j, bool paced)
 	p.freeze_schema = p.rules.counts ? snap.schema : NULL;
 	p.rules.count_asof = p.freeze_us - TABLET_SKEW_US;
 	err = compact_carry_out(t, &p, j, NULL);
-	compact_room_end(t, ROOM_MERGE, bytes);
 	snap_put(&snap);
 	return err;
 }
@@ -345,12 +345,10 @@ static int major_inputs(struct tablet *t, struct freeze *f, struct file_set *in)
 	return err;
 }
 
-/* *again: the last one found no room where there should have been; then, whether this one did. */
-static int major(struct tablet *t, bool background, bool *again)
+static int major(struct tablet *t, bool background)
 {
 	struct compact_job *j = calloc(1, sizeof *j);
 	struct run_params p = {.t = t, .gives_way = background, .paced = background};
-	struct room room;
 	struct freeze f = {0};
 	bool nothing = false;
 	uint64_t kept;
@@ -371,17 +369,13 @@ static int major(struct tablet *t, bool background, bool *again)
 	p.rules.counts = f.counts;
 	p.rules.count_asof = p.rules.age_asof = f.us - TABLET_SKEW_US;
 	if (background && f.counts && only_unsure(&j->in, f.schema))
-		err = compact_look_through(t, &p, &j->in, true, &kept, &nothing);
-	if (err != -ECANCELED && (err || !nothing)) { /* what cannot be read, the run says */
-		err = compact_major_room(t, &p, &j->in, *again, &room);
-		if (is_damage(err) || err == -ENOENT)
-			err = 0;
-		p.tidies = room.what == ROOM_MERGE;
+		err = compact_count(t, &p, &j->in, true, &kept, &nothing);
+	if (err != -ECANCELED && (err || !nothing)) { /* compact_run reports read errors */
+		err = compact_major_space(t, &p, &j->in);
 		if (err)
 			compact_give_up(t, j);
 		else
-			*again = no_room(err = compact_carry_out(t, &p, j, NULL));
-		compact_room_end(t, room.what, room.bytes);
+			err = compact_carry_out(t, &p, j, NULL);
 	} else if (err) {
 		compact_give_up(t, j);
 	} else {
@@ -397,23 +391,19 @@ out:
 int compact_major(struct tablet *t, bool background)
 {
 	int err = job_begin(t, &t->majoring);
-	bool again, purged = false;
+	bool purged;
 
 	if (err)
 		return err;
 	do {
-		again = false;
-		for (unsigned pass = 0; pass < 2; pass++) {
-			err = settle(t, t->pending_major);
-			if (!err)
-				err = major(t, background, &again);
-			if (!no_room(err) || !again)
-				break;
-		}
-		/* It does not fit: file by file it may, and then there is more room. */
-		if (no_room(err) && compact_purge(t, background, &purged))
+		purged = false;
+		err = settle(t, t->pending_major);
+		if (!err)
+			err = major(t, background);
+		/* It does not fit: file by file it may, and then there is more space. */
+		if (no_space(err) && compact_purge(t, background, &purged))
 			break;
-	} while (no_room(err) && purged);
+	} while (no_space(err) && purged);
 	job_end(t, &t->majoring);
 	if (!err)
 		tablet_want_merge(t);

@@ -29,8 +29,8 @@
  * EDIT and enters it again, also where it is in doubt whether that edit took
  * place.
  *
- * Nor is step 2 begun where there is no room for it: what it would write to
- * find that out is the room of those who remove.
+ * Step 2 does not begin without space for it: what it wrote until it failed
+ * would be the space that removals need.
  *
  * A memtable without an entry may hold memory all the same, prepared for
  * writes that the log then refused: it is replaced without any of this.
@@ -76,7 +76,7 @@ static int write_files(struct tablet *t, struct flush_job *j)
 
 	for (unsigned i = 0; i < j->freeze.mem_count; i++)
 		bytes += memtable_bytes(j->freeze.mems[i]->m);
-	if (!compact_room_begin(t, ROOM_FLUSH, bytes, false))
+	if (!compact_space(t, DISK_FREES, bytes))
 		return -ENOSPC;
 	for (; n < j->freeze.mem_count && !err; n += !err)
 		err = tablet_mem_iter(t, j->freeze.mems[n], &kids[n]);

@@ -2,7 +2,7 @@
 /*
  * Compactions of a tablet (paper, section 5.4): what compact.c (merging and
  * major), compact_flush.c (minor), compact_task.c (the background),
- * compact_room.c (full disks), compact_run.c (entries in, files out), compact_sample.c (what dictionaries
+ * compact_full.c (full disks), compact_run.c (entries in, files out), compact_sample.c (what dictionaries
  * are trained on), compact_filter.c (which entries stay) and compact_pick.c (policy) share.
  */
 #ifndef TFS_STORE_COMPACT_INTERNAL_H
@@ -56,7 +56,7 @@ struct run_params {
 	int64_t freeze_us;
 	bool gives_way; /* -ECANCELED when a split waits */
 	bool paced;     /* to env->compaction_rate */
-	bool tidies;    /* -ECANCELED when the disk is full */
+	bool can_wait;  /* -ECANCELED when the disk is full */
 	const struct iter
 		*only; /* a child of merged: what is in none but its siblings is read for what it masks; NULL: all is written */
 };
@@ -97,8 +97,8 @@ int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_
 int64_t compact_major_late(
 	const struct view *v, const struct store_schema *s, int64_t last_major_us, int64_t now, int64_t collect, int64_t after_us);
 
-/* A major compaction would give room back: much has been removed, or deletes of whole rows and families say nothing of how much.  *tombstones: in all. */
-bool compact_gives_room(const struct view *v, uint64_t *tombstones);
+/* Would a major compaction free space?  Much has been removed, or whole rows and families, whose cells the files do not count. */
+bool compact_frees_space(const struct view *v);
 /* The rules that the file was written under are not known (they were stricter since, maybe), and no one has looked through it. */
 bool compact_unsure(const struct vfile *f, const struct store_schema *s);
 
@@ -125,29 +125,27 @@ int compact_carry_out(struct tablet *t, struct run_params *p, struct compact_job
 /* Installs what a merging or major compaction wrote and could not enter in METADATA.  Between job_begin and job_end of both. */
 int compact_settle(struct tablet *t) TFS_MUST;
 
-/* ---- room ---- */
-static inline bool no_room(int err)
+/* ---- full disks ---- */
+static inline bool no_space(int err)
 {
 	return err == -ENOSPC || err == -EDQUOT;
 }
-/* env->room_begin and room_end. */
-bool compact_room_begin(struct tablet *t, enum tablet_room what, uint64_t bytes, bool again) TFS_MUST;
-void compact_room_end(struct tablet *t, enum tablet_room what, uint64_t bytes);
-struct room {
-	enum tablet_room what;
-	uint64_t bytes;
-};
-/* Room for a major compaction of these files, until compact_room_end of *r (also on failure, which is harmless). -ENOSPC. */
-int compact_major_room(
-	struct tablet *t, const struct run_params *p, const struct file_set *in, bool again, struct room *r) TFS_MUST;
+/* May a compaction write so many bytes?  env->space. */
+bool compact_space(struct tablet *t, enum disk_use use, uint64_t bytes) TFS_MUST;
+/* Is there space for a major compaction of these files?  Sets p->can_wait.  0 or -ENOSPC. */
+int compact_major_space(struct tablet *t, struct run_params *p, const struct file_set *in) TFS_MUST;
 /*
- * What would stay of the input: *kept of its bytes, before compression, and
- * *all, did everything?  any: that is all that is asked, so the first entry
- * that is to go ends it.
+ * Reads the input and counts the bytes of it that would stay, before
+ * compression (*kept); *all is set to true if everything would.  any: only
+ * *all is asked, so reading ends at the first entry to be dropped.
  */
-int compact_look_through(
+int compact_count(
 	struct tablet *t, const struct run_params *p, const struct file_set *in, bool any, uint64_t *kept, bool *all) TFS_MUST;
-/* Writes single files anew without what has been removed of them, where that gives back room and fits; *did.  Between job_begin and end of majoring. */
+/*
+ * Rewrites single files without the removed cells, where that frees space and
+ * fits.  *did is set if one was rewritten.  Between job_begin and job_end of
+ * majoring.
+ */
 int compact_purge(struct tablet *t, bool background, bool *did) TFS_MUST;
 
 /* What a freeze fixed. */

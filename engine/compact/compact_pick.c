@@ -228,12 +228,11 @@ int64_t compact_major_late(
 	return stale || tombstones ? late : -1;
 }
 
-bool compact_gives_room(const struct view *v, uint64_t *tombstones)
+bool compact_frees_space(const struct view *v)
 {
 	uint64_t cells = 0, dead = 0;
 	bool wide = false;
 
-	*tombstones = 0;
 	for (unsigned i = 0; i < v->mem_count; i++) {
 		dead += v->mems[i]->tombstones;
 		wide |= v->mems[i]->row_deletes || v->mems[i]->family_deletes;
@@ -251,6 +250,5 @@ bool compact_gives_room(const struct view *v, uint64_t *tombstones)
 		dead += d;
 		wide |= f->meta.row_deletes || f->meta.family_deletes;
 	}
-	*tombstones = dead;
 	return v->file_count && (wide || dead > cells / 8);
 }

@@ -345,8 +345,7 @@ static bool is_to_end(const struct run_params *p)
 {
 	const struct tablet *t = p->t;
 
-	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) ||
-		(p->tidies && t->env->pressed && t->env->pressed(t->env->arg));
+	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) || (p->can_wait && tablet_disk_full(t));
 }
 
 static int consume(struct run *r, struct iter *it)

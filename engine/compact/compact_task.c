@@ -17,8 +17,9 @@
  * time that is left to wait passes everything.  Waiting counts like need, so
  * nothing waits for ever.  Tablets of METADATA have workers of their own.
  *
- * On a full disk a tablet of which much was removed does not wait for the time
- * promised for that: it would give back the room that writers are refused for.
+ * On a full disk a tablet from which much was removed is compacted before the
+ * promised time, because that frees space.  To find that it does not fit it
+ * may have been read, so the next attempt waits, for up to a minute.
  *
  * A rate limit: who writes more than his time allows, or looks through more,
  * waits for the rest of it.  Not while writers are slowed down, not for a split that waits, and
@@ -32,8 +33,7 @@
 
 #define BACKOFF_LEAST_US (UINT64_C(100) * 1000)
 #define BACKOFF_MOST_US (UINT64_C(10) * 1000000)
-#define PRESSED_LEAST_US (UINT64_C(1000) * 1000)
-#define PRESSED_MOST_US (UINT64_C(300) * 1000000)
+#define NO_SPACE_MOST_US MINUTE_US
 #define SOON_US (UINT64_C(1000) * 1000)
 #define LOOK_AGAIN_US (UINT64_C(3600) * 1000000)
 #define MINUTE_US (UINT64_C(60) * 1000000)
@@ -51,11 +51,13 @@ static bool stopping(const struct tablet *t)
 /* Again after a pause; the first failure of a row is told. */
 static void try_again(struct tablet *t, struct task *task, uint64_t *pause_us, const char *what, int err)
 {
+	uint64_t most_us = no_space(err) && task == &t->major_task ? NO_SPACE_MOST_US : BACKOFF_MOST_US;
+
 	if (!*pause_us && err != -ECANCELED)
 		msg_error("table %u: a %s compaction failed, to be tried again: %s", t->table, what, strerror(-err));
 	*pause_us = *pause_us ? *pause_us * 2 : BACKOFF_LEAST_US;
-	if (*pause_us > BACKOFF_MOST_US)
-		*pause_us = BACKOFF_MOST_US;
+	if (*pause_us > most_us)
+		*pause_us = most_us;
 	task_queue_after(task, *pause_us);
 }
 
@@ -127,17 +129,6 @@ static uint64_t look_again_us(const struct tablet *t)
 	return tablet_look_us ? tablet_look_us : us < LOOK_AGAIN_US ? us : LOOK_AGAIN_US;
 }
 
-/* On a full disk: one that did not fit, which it takes reading the tablet to find out, is tried again later or when more has been removed. */
-static bool would_fit_now(struct tablet *t, const struct view *v)
-{
-	uint64_t tombstones, then = t->pressed_tombstones;
-
-	if (!compact_gives_room(v, &tombstones))
-		return false;
-	t->tombstones = tombstones;
-	return tombstones > then + then / 8 || monotonic_us() >= t->pressed_after_us;
-}
-
 static bool wants_major(struct tablet *t)
 {
 	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us), late;
@@ -149,7 +140,7 @@ static bool wants_major(struct tablet *t)
 	mutex_unlock(&t->lock);
 	snap_take(t, &snap);
 	late = compact_major_late(snap.view, snap.schema, last, clock_now(t->env->clock), clock_collect(t->env->clock), after);
-	if (late < 0 && t->env->pressed && t->env->pressed(t->env->arg) && would_fit_now(t, snap.view))
+	if (late < 0 && tablet_disk_full(t) && monotonic_us() >= t->major_after_us && compact_frees_space(snap.view))
 		late = 0;
 	snap_put(&snap);
 	t->major_late_us = late < 0 ? 0 : late;
@@ -165,6 +156,7 @@ void tablet_merge_task(struct task *task)
 	if (t->split_wanted)
 		return; /* it is scheduled anew afterwards */
 	err = compact_merge(t, true, &did);
+	t->merge_no_space = no_space(err) || err == -ECANCELED; /* canceled: on a full disk */
 	if (stopping(t) || err == -ESHUTDOWN)
 		return;
 	if (err) {
@@ -196,18 +188,11 @@ void tablet_major_task(struct task *task)
 	}
 	err = compact_major(t, true);
 	t->env->major_under_way = false;
-	if (no_room(err)) { /* to find that out it has been read */
-		t->pressed_pause_us =
-			t->pressed_pause_us < PRESSED_MOST_US ? 2 * t->pressed_pause_us + PRESSED_LEAST_US : PRESSED_MOST_US;
-		t->pressed_after_us = monotonic_us() + t->pressed_pause_us;
-		t->pressed_tombstones = t->tombstones;
-	} else {
-		t->pressed_pause_us = 0;
-	}
 	if (!err)
 		t->major_backoff_us = 0;
 	else if (err == -ECANCELED) /* it gave way to a split, which may be over */
 		compact_schedule(t);
 	else if (!stopping(t) && err != -ESHUTDOWN)
 		try_again(t, task, &t->major_backoff_us, "major", err);
+	t->major_after_us = no_space(err) ? monotonic_us() + t->major_backoff_us : 0;
 }

@@ -2,4 +2,4 @@
 # Minor, merging and major compactions: picking, filtering, writing.
 noinst_LTLIBRARIES += libcompact.la
 libcompact_la_SOURCES = %D%/compact.c %D%/compact.h %D%/compact_internal.h %D%/compact_filter.c %D%/compact_flush.c %D%/compact_pick.c \
-	%D%/compact_room.c %D%/compact_run.c %D%/compact_sample.c %D%/compact_task.c
+	%D%/compact_full.c %D%/compact_run.c %D%/compact_sample.c %D%/compact_task.c

@@ -84,18 +84,16 @@ struct open_scan {
 };
 #define SCAN_BUCKETS 64
 
-/* ballast.c's */
-struct ballast {
-	struct mutex lock; /* over changes of the file, and of what follows */
-	struct task refill;
-	_Atomic uint64_t whole;            /* bytes that the file must have; rises as the store grows.  0: there is none */
-	_Atomic uint64_t bytes;            /* that it has */
-	_Atomic bool full;                 /* puts are refused */
-	_Atomic int64_t credit;            /* so much may be written before somebody looks at the disk again */
-	_Atomic uint64_t promised;         /* to compactions under way */
-	_Atomic unsigned tidying, wanting; /* compactions that give way to puts, and puts that wait for that */
-	_Atomic uint64_t asked, given;     /* the last pass of giving back that was asked for, and that has ended */
-	_Atomic uint64_t left;             /* what that could not give back */
+/* Disk space: space.c */
+struct space {
+	struct mutex lock;        /* held while the reserve file and the fields below change */
+	struct task task;         /* restores the reserve and frees space while the disk is full */
+	_Atomic uint64_t reserve; /* size of the whole reserve; 0: there is none */
+	_Atomic uint64_t bytes;   /* its size now */
+	_Atomic bool full;        /* puts are refused */
+	_Atomic int64_t credit;   /* bytes that mutations may log before the next look at the disk */
+	_Atomic uint64_t unfreed; /* bytes of log and memtables that the last attempt to free them left */
+	bool reclaiming;          /* an attempt is under way; guarded by server.lock */
 };
 
 struct server {
@@ -116,7 +114,7 @@ struct server {
 	_Atomic size_t memory[KINDS];
 	struct task flush_largest, retire, split, sweep, doubt, clock_task;
 	_Atomic int64_t clock_saved_us; /* the mark as written */
-	struct ballast ballast;
+	struct space space;
 	struct latency traffic[REQUESTS];
 	int64_t started_s;                       /* system time of the start */
 	uint64_t doubt_wait_us;                  /* merge.c's, the moving thread's */
@@ -270,8 +268,8 @@ extern uint64_t retire_age_us; /* what is older is flushed; tests make it short 
 int server_tables_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 /* Of the log's first segment, where none is to be larger than this. */
 uint64_t retire_first_segment_bytes(uint64_t largest);
-/* Everything in memory into files, and the log gone, as far as there is room: after it ballast.given is what asked was before. */
-void retire_give_back(struct server *s);
+/* Flushes all tablets for which there is space and drops the log. */
+void retire_all(struct server *s);
 /* Removes the log directories of dead incarnations that no redo set names. */
 int retire_dead_logs(struct server *s) TFS_MUST;
 
@@ -295,27 +293,27 @@ void sweep_free(struct server *s);
 int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 void scans_free(struct server *s);
 
-/* ---- ballast.c ---- */
-/* The file and its size; the tablets are loaded.  Before it nothing is refused. */
-void ballast_start(struct server *s);
+/* ---- space.c ---- */
+/* After the tablets are loaded: makes the reserve.  Before it nothing is refused. */
+void space_start(struct server *s);
 /*
- * Before a mutation of so many bytes is logged: -ENOSPC if it may not be.
- * What makes room may always try, and finds room, as far as the ballast goes.
+ * Before a mutation of so many bytes is logged.  Returns 0 or, for a put,
+ * -ENOSPC.  Other uses are not refused: they may have to release a part of
+ * the reserve first.
  */
-int ballast_admit(struct server *s, enum tablet_room what, uint64_t bytes) TFS_MUST;
+int space_admit(struct server *s, enum disk_use use, uint64_t bytes) TFS_MUST;
 /*
- * After one that found none all the same, for the tries-th time (from 0):
- * gives some of the ballast up, waits for the commit log to come back, and
- * says whether trying again makes sense.
+ * After the write of a mutation failed with -ENOSPC for the tries-th time
+ * (from 0): releases a part of the reserve and waits until the commit log
+ * accepts records.  Returns true if the caller should try again.
  */
-bool ballast_give_up(struct server *s, enum tablet_room what, unsigned tries);
-/* tablet_env's room_begin and room_end. */
-bool ballast_room_begin(struct server *s, enum tablet_room what, uint64_t bytes, bool again);
-void ballast_room_end(struct server *s, enum tablet_room what, uint64_t bytes);
-/* Something may have made room. */
-void ballast_look_soon(struct server *s);
-void ballast_refill(struct server *s); /* and now */
-/* The store has so many bytes now: a ballast that is whole becomes larger. */
-void ballast_grow(struct server *s, uint64_t store);
+bool space_retry(struct server *s, enum disk_use use, unsigned tries);
+/* tablet_env.space: may a compaction write so many bytes? */
+bool space_get(struct server *s, enum disk_use use, uint64_t bytes);
+/* Releases more than so many bytes of the reserve, if the use may take them.  Returns false if it released none. */
+bool space_release(struct server *s, enum disk_use use, uint64_t bytes);
+/* Restores the reserve if there is space, and decides anew whether the disk is full.  _soon: by the task. */
+void space_check(struct server *s);
+void space_check_soon(struct server *s);
 
 #endif

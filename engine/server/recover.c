@@ -467,7 +467,7 @@ int server_recover(struct server *s, char **why)
 		return err == -ENOENT ? -EBADMSG : err;
 	}
 	s->recovering = false;
-	ballast_start(s);
+	space_start(s);
 	if (!s->no_background)
 		task_queue(&s->retire);
 	if (!s->no_background)

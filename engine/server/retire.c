@@ -19,8 +19,8 @@
  * long as it rests.  How old that is nobody writes down: the LSN of the last
  * look tells what is older than it, so the age is between one period and two.
  *
- * On a full disk all of it is to go at once: the tablets are flushed, each that
- * there is room for, and the active segment is ended (retire_give_back).
+ * On a full disk all of it is dropped at once (retire_all): the active segment
+ * is ended, and each tablet is flushed for which there is space.
  *
  * The log is also to forget.  What was deleted is promised to be off the disk
  * within major_within, and the log has it too: in the active segment, which a
@@ -243,31 +243,24 @@ static int roll(struct server *s, uint64_t lsn)
 	return err;
 }
 
-void retire_give_back(struct server *s)
+void retire_all(struct server *s)
 {
-	uint64_t asked = s->ballast.asked, lsn = log_next_lsn(s->log);
+	uint64_t lsn = log_next_lsn(s->log);
 	struct held **list;
 	unsigned count;
 
-	if (asked == s->ballast.given)
-		return;
 	log_give_up_room(s->log);
-	if (ballast_admit(s, ROOM_METADATA, 0) == 0 && !roll(s, lsn) && !held_list(s, 0, &list, &count)) {
-		/* One that does not fit must not keep the others from it. */
-		for (unsigned i = count; i-- > 0;) {
-			if (!s->closing && (tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn))
-				(void)!tablet_flush(list[i]->tablet);
-			held_put(list[i]);
-		}
-		free(list);
-		if (!log_sync(s->log))
-			(void)!drop_own(s);
+	if (roll(s, lsn) || held_list(s, 0, &list, &count))
+		return;
+	/* A tablet that does not fit must not keep the others from it. */
+	for (unsigned i = count; i-- > 0;) {
+		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
+			(void)!tablet_flush(list[i]->tablet);
+		held_put(list[i]);
 	}
-	mutex_lock(&s->lock);
-	s->ballast.left = log_bytes(s->log) + s->memory[KIND_ROOT] + s->memory[KIND_META] + s->memory[KIND_USER];
-	s->ballast.given = asked;
-	cond_broadcast(&s->changed);
-	mutex_unlock(&s->lock);
+	free(list);
+	if (!log_sync(s->log))
+		(void)!drop_own(s);
 }
 
 /* What was there at the last look is old now. */
@@ -290,14 +283,13 @@ uint64_t retire_first_segment_bytes(uint64_t largest)
 	return largest < LOG_LEAST / LOG_MOST_SEGMENTS ? largest : LOG_LEAST / LOG_MOST_SEGMENTS;
 }
 
-/* Log and ballast grow with the store. */
+/* The log grows with the store. */
 static void grow(struct server *s)
 {
 	uint64_t tables, largest = LOG_MOST_SEGMENTS * s->log_segment_bytes;
 
 	if (server_tables_bytes(s, &tables))
 		tables = 0;
-	ballast_grow(s, tables + log_bytes(s->log));
 	tables = tables > LOG_LEAST ? tables : LOG_LEAST;
 	tables = tables < largest ? tables : largest;
 	if (s->log_most < tables)
@@ -312,7 +304,6 @@ void retire_run(struct task *t)
 	/* A closing server's set is not whole: what a tablet taken out of it needs would be removed. */
 	if (s->recovering || s->closing)
 		return;
-	retire_give_back(s);
 	grow(s);
 	flush_aged(s);
 	if (each_dead_log(s, true) || retire_dead_logs(s))

@@ -62,7 +62,7 @@ static void redo_moved(void *arg)
 
 	if (!s->no_background && !s->recovering && !s->closing)
 		task_queue(&s->retire);
-	ballast_look_soon(s);
+	space_check_soon(s);
 }
 
 static void tablet_changed(void *arg, struct tablet *t)
@@ -72,7 +72,7 @@ static void tablet_changed(void *arg, struct tablet *t)
 	(void)t;
 	if (!s->no_background && !s->recovering && !s->closing)
 		task_queue(&s->split);
-	ballast_look_soon(s);
+	space_check_soon(s);
 }
 
 static unsigned listed(void *arg, const struct tablet_file *f)
@@ -80,28 +80,16 @@ static unsigned listed(void *arg, const struct tablet_file *f)
 	return listed_rows(arg, f);
 }
 
-static bool room_begin(void *arg, enum tablet_room what, uint64_t bytes, bool again)
+static bool space_for_user(void *arg, enum disk_use use, uint64_t bytes)
 {
-	return ballast_room_begin(arg, what, bytes, again);
-}
-
-static void room_end(void *arg, enum tablet_room what, uint64_t bytes)
-{
-	ballast_room_end(arg, what, bytes);
+	return space_get(arg, use, bytes);
 }
 
 /* METADATA's compactions are small, and nothing is removed without them. */
-static bool metadata_room_begin(void *arg, enum tablet_room what, uint64_t bytes, bool again)
+static bool space_for_metadata(void *arg, enum disk_use use, uint64_t bytes)
 {
-	(void)what;
-	return ballast_room_begin(arg, ROOM_METADATA, bytes, again);
-}
-
-static bool pressed(void *arg)
-{
-	const struct ballast *b = &((struct server *)arg)->ballast;
-
-	return b->full || b->wanting;
+	(void)use;
+	return space_get(arg, DISK_METADATA, bytes);
 }
 
 static int make_log(struct server *s, const struct server_options *o)
@@ -179,10 +167,9 @@ static void fill_env(struct server *s, enum kind k)
 	e->no_background = s->no_background;
 	if (k == KIND_USER) {
 		e->over_memory = over_memory;
-		e->room_end = room_end;
-		e->pressed = pressed;
+		e->disk_full = &s->space.full;
 	}
-	e->room_begin = k == KIND_USER ? room_begin : metadata_room_begin;
+	e->space = k == KIND_USER ? space_for_user : space_for_metadata;
 	e->redo_moved = redo_moved;
 	e->listed = listed;
 	e->changed = tablet_changed;
@@ -197,7 +184,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	if (!s)
 		return -ENOMEM;
 	mutex_init(&s->lock, RANK_SERVER);
-	mutex_init(&s->ballast.lock, RANK_BALLAST);
+	mutex_init(&s->space.lock, RANK_SPACE);
 	cond_init(&s->changed);
 	s->recovering = true;
 	s->locks = locks;
@@ -291,7 +278,7 @@ int server_free(struct server *s, bool flush)
 	s->closing = true;
 	task_cancel(&s->flush_largest);
 	task_cancel(&s->retire);
-	task_cancel(&s->ballast.refill);
+	task_cancel(&s->space.task);
 	task_cancel(&s->split);
 	task_cancel(&s->doubt);
 	task_cancel(&s->sweep);
@@ -305,7 +292,7 @@ int server_free(struct server *s, bool flush)
 	held_drop_all(s);
 	task_cancel(&s->flush_largest);
 	task_cancel(&s->retire);
-	task_cancel(&s->ballast.refill);
+	task_cancel(&s->space.task);
 	task_cancel(&s->split);
 	task_cancel(&s->doubt);
 	task_cancel(&s->sweep);
@@ -327,7 +314,7 @@ int server_free(struct server *s, bool flush)
 	if (s->own_clock)
 		clock_free(s->own_clock);
 	cond_fini(&s->changed);
-	mutex_fini(&s->ballast.lock);
+	mutex_fini(&s->space.lock);
 	mutex_fini(&s->lock);
 	free(s->data_dir);
 	free(s);

@@ -55,14 +55,14 @@ struct clock *server_clock(struct server *s);
 void server_confirm_clock(struct server *s);
 /* Is a file below sst/TABLE named as ours are?  Any other is somebody else's, and is let be. */
 bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;
-/* For a change in the lock service that found the disk full: has some of the ballast been given up for it? */
-bool server_make_room(struct server *s);
+/* A change in the lock service found the disk full.  Returns true if a part of the reserve was released for it. */
+bool server_release_space(struct server *s);
 /* The latest incarnation that has left a log in the data directory; 0: none has. */
 int server_latest_log(const char *data_dir, uint64_t *incarnation) TFS_MUST;
 /* Appends nine lines for an operator, and a Prometheus text page. */
 int server_status(struct server *s, struct buf *out) TFS_MUST;
 int server_metrics(struct server *s, struct buf *out) TFS_MUST;
-/* What it takes up on disk: SSTables, log, ballast. */
+/* What it takes up on disk: SSTables, log, reserve. */
 int server_disk_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 /* What it serves, in short. */
 struct server_load {

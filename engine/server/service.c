@@ -62,15 +62,15 @@ static uint64_t bytes_of(const struct ts_request *q)
 
 static int apply(struct server *s, struct held *h, const struct ts_request *q, struct op_result *results)
 {
-	enum tablet_room what = h->kind != KIND_USER ? ROOM_METADATA : ops_make_room(q->ops, q->op_count) ? ROOM_REMOVE : ROOM_PUT;
+	enum disk_use use = h->kind != KIND_USER ? DISK_METADATA : ops_make_room(q->ops, q->op_count) ? DISK_REMOVE : DISK_PUT;
 	unsigned tries = 0;
-	int err = ballast_admit(s, what, bytes_of(q));
+	int err = space_admit(s, use, bytes_of(q));
 
 	if (err)
 		return err;
 	do
 		err = tablet_mutate(h->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
-	while ((err == -ENOSPC || err == -EDQUOT) && ballast_give_up(s, what, tries++));
+	while ((err == -ENOSPC || err == -EDQUOT) && space_retry(s, use, tries++));
 	return err;
 }
 

@@ -91,8 +91,8 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("split_waits", "writes that waited for a split or merge of their tablet", move_waits, false);
 	ADD("split_wait_us", "time by which they waited", move_wait_us, false);
 	ADD("split_wait_longest_us", "the longest of them", longest_us, true);
-	ADD("ballast", "1 while the ballast file is whole", s->ballast.whole && s->ballast.bytes >= s->ballast.whole, true);
-	ADD("disk_full", "1 while the disk is too full for puts", s->ballast.full, true);
+	ADD("ballast", "1 while the ballast file is whole", s->space.reserve && s->space.bytes >= s->space.reserve, true);
+	ADD("disk_full", "1 while the disk is too full for puts", s->space.full, true);
 #undef ADD
 	return n;
 }
@@ -132,7 +132,7 @@ static int put_attention(struct server *s, struct buf *out)
 			(unsigned long long)s->records_lost);
 	if (!err && waiting)
 		err = buf_printf(out, "salts that wait until their table is empty: %u; ", waiting);
-	if (!err && atomic_load(&s->ballast.full))
+	if (!err && atomic_load(&s->space.full))
 		err = buf_printf(out, "the disk is full: puts are refused until files are removed; ");
 	if (!err)
 		err = server_clock_attention(s, out);
@@ -477,7 +477,7 @@ int server_disk_bytes(struct server *s, uint64_t *bytes)
 	int err = server_tables_bytes(s, bytes);
 
 	if (!err)
-		*bytes += log_bytes(s->log) + s->ballast.bytes;
+		*bytes += log_bytes(s->log) + s->space.bytes;
 	return err;
 }
 

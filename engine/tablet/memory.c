@@ -13,8 +13,9 @@
  * room lasts until a flush is done; without room a write waits for one.  Many
  * files waiting for a merge delay each write.  If flushing fails (a full disk)
  * the wait at the top ends with its error: waiting longer would hang the mount.
- * What but removes passes then, or a full disk would stay full; the log's room
- * bounds it.
+ * Mutations that only remove pass then, or a full disk would stay full; the
+ * space left for the log bounds them.  The number of files does not delay them
+ * while the merges that would reduce it have no space.
  *
  * The delay is taken before any lock.  Tablets of METADATA and root pass by
  * (env->unthrottled): a flush of a user tablet needs them.
@@ -69,10 +70,9 @@ static uint64_t turn_us(struct tablet_env *env, size_t used, size_t bound, uint6
 	return turn - now < DELAY_MOST_US ? turn - now : DELAY_MOST_US;
 }
 
-static uint64_t delay_us(struct tablet *t, size_t used, size_t bound, uint64_t bytes)
+static uint64_t delay_us(struct tablet *t, size_t used, size_t bound, unsigned files, uint64_t bytes)
 {
 	uint64_t us = used > bound ? turn_us(t->env, used, bound, bytes) : 0, f = 0;
-	unsigned files = t->debt;
 
 	if (files > FILES_FREE)
 		f = (uint64_t)(files - FILES_FREE) * (files - FILES_FREE) * FILES_STEP_US;
@@ -94,19 +94,22 @@ int memory_slow_down(struct tablet *t, struct slice row, const struct op *ops, u
 {
 	struct tablet_env *env = t->env;
 	size_t bound = env->memtable_bytes, used;
+	unsigned files = t->debt;
 	uint64_t us, start;
 	int err = 0;
 
 	if (env->unthrottled || env->no_background || !env->memory_used)
 		return 0;
 	used = *env->memory_used;
-	if (used <= bound && t->debt <= FILES_FREE)
+	if (files > FILES_FREE && t->merge_no_space && ops_make_room(ops, count))
+		files = 0;
+	if (used <= bound && files <= FILES_FREE)
 		return 0;
 	start = monotonic_us();
 	env->slowed_us = start;
 	if (used > bound)
 		relieve(t);
-	us = delay_us(t, used, bound, op_bytes(row, ops, count));
+	us = delay_us(t, used, bound, files, op_bytes(row, ops, count));
 	if (us)
 		pause_us(us);
 	while (*env->memory_used > bound + bound / 2 && t->state == TABLET_SERVING) {

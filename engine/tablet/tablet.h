@@ -88,14 +88,13 @@ struct tablet;
 /* Durable on 0.  On error nothing or (I/O errors) in doubt: the tablet then re-reads before its next change (params.reload). */
 typedef int tablet_commit_fn(void *arg, struct tablet *t, const struct tablet_edit *e);
 
-/* Who wants room on a disk that has little of it; each leaves some to those before it (server/ballast.c). */
-enum tablet_room {
-	ROOM_METADATA, /* METADATA's and the root tablet's log records and files, the lock service's */
-	ROOM_FLUSH,    /* lets the log go */
-	ROOM_MAJOR,    /* of removed cells, or asked for: gives back more than it takes */
-	ROOM_REMOVE,   /* log records of what but removes */
-	ROOM_PUT,      /* of the others; compactions asked for that give nothing back */
-	ROOM_MERGE     /* compactions that only tidy up */
+/* Uses of the disk.  On a full disk the last of them stops first (server/space.c). */
+enum disk_use {
+	DISK_METADATA, /* records and files of METADATA and of the root tablet; the lock service */
+	DISK_FREES,    /* minor compactions, which free the log; compactions that free more than they take */
+	DISK_REMOVE,   /* log records that only remove */
+	DISK_PUT,      /* other log records; major compactions that free nothing */
+	DISK_MERGE     /* merging compactions, and major ones that can wait */
 };
 
 /* ---- shared by the tablets of one server ---- */
@@ -118,18 +117,9 @@ struct tablet_env {
 	bool no_background;
 	/* Called, holding no lock, when memory_used passes the bound: the server flushes the largest. */
 	void (*over_memory)(void *arg);
-	/*
-	 * Called, holding no lock, before a compaction writes about so many
-	 * bytes: may it?  again: it had been told so, and found no room.
-	 * room_end: it has ended.  NULL: it may if the disk has as much; none.
-	 */
-	bool (*room_begin)(void *arg, enum tablet_room what, uint64_t bytes, bool again);
-	void (*room_end)(void *arg, enum tablet_room what, uint64_t bytes);
-	/*
-	 * Is the disk so full that what would make room is not to wait for its
-	 * time, and what was granted ROOM_MERGE to end before its?  NULL: it is not.
-	 */
-	bool (*pressed)(void *arg);
+	/* Called, holding no lock, before a compaction writes about so many bytes.  Returns true if it may.  NULL: it may if the disk has the space. */
+	bool (*space)(void *arg, enum disk_use use, uint64_t bytes);
+	const _Atomic bool *disk_full; /* puts are refused; NULL: they never are */
 	/*
 	 * How many tablets list f; UINT_MAX: not known.  One that none does, after
 	 * an edit, is unlinked with its last reader.  NULL: only files that lie

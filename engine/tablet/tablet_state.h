@@ -137,13 +137,16 @@ struct tablet {
 
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
-	uint64_t pressed_pause_us; /* major_task's: after one that a full disk had no room for */
-	_Atomic uint64_t
-		pressed_after_us; /* monotonic: the next one is not before, unless its time has come, or much more has been removed */
-	_Atomic uint64_t tombstones, pressed_tombstones; /* as last looked at for that, and then */
+	_Atomic uint64_t major_after_us; /* monotonic: after one for which the disk had no space, the next is not before */
+	_Atomic bool merge_no_space;     /* the disk had no space for the last merging compaction */
 	_Atomic bool flush_wanted;
 	_Atomic bool dir_durable; /* the name of the directory of our SSTables */
 };
+
+static inline bool tablet_disk_full(const struct tablet *t)
+{
+	return t->env->disk_full && *t->env->disk_full;
+}
 
 /* A call is under way; tablet_free waits for its leave. */
 static inline void tablet_enter(struct tablet *t)

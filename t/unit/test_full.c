@@ -17,7 +17,7 @@ enum { BLOCK = 4096, VALUE = 20000, ROWS = 1500 };
 static _Atomic uint64_t others;     /* of the disk */
 static _Atomic unsigned found_none; /* operations */
 static char top[300];
-static uint64_t store_bytes = DISK / 4; /* the ballast is as large as if the store had these */
+static uint64_t size = DISK;
 
 /* ---- the disk ---- */
 static __thread uint64_t sum;
@@ -39,7 +39,7 @@ static uint64_t room(void)
 {
 	sum = others;
 	(void)nftw(top, add_size, 16, FTW_PHYS);
-	return sum < DISK ? DISK - sum : 0;
+	return sum < size ? size - sum : 0;
 }
 
 static int room_of(void *arg, const char *path, uint64_t *bytes)
@@ -77,9 +77,9 @@ static void others_leave(uint64_t bytes)
 }
 
 /* ---- the store ---- */
-static const struct ballast *ballast(void)
+static const struct space *space(void)
 {
-	return &hooks.server->ballast;
+	return &hooks.server->space;
 }
 
 static void begin(void)
@@ -94,16 +94,14 @@ static void begin(void)
 	set_hook(disk, NULL);
 	open_store();
 	close_store(true);
-	/* Who has no background makes no ballast, but minds one that is there. */
+	/* Without a background no reserve is made, but one that exists is used. */
 	fd = open(in_dir("d/ballast"), O_CREAT | O_RDWR, 0600);
 	assert_true(fd >= 0 && ftruncate(fd, BLOCK) == 0);
 	close(fd);
 	open_store();
-	ballast_refill(hooks.server);
-	assert_int_equal(ballast()->whole, 1 << 20);
-	ballast_grow(hooks.server, store_bytes); /* as retire.c does while the store grows */
-	assert_int_equal(ballast()->whole, store_bytes ? DISK / 8 : 1 << 20);
-	assert_int_equal(ballast()->bytes, ballast()->whole);
+	space_check(hooks.server);
+	assert_in_range(space()->reserve, size / 8 - 4 * BLOCK, size / 8);
+	assert_int_equal(space()->bytes, space()->reserve);
 }
 
 static void end(void)
@@ -115,16 +113,15 @@ static void end(void)
 static int end_disk(void **state)
 {
 	file_set_room(NULL, NULL);
-	store_bytes = DISK / 4;
+	size = DISK;
 	return teardown(state);
 }
 
 /* As the background would, when it has been asked. */
 static void give_back(void)
 {
-	hooks.server->ballast.asked++;
-	retire_give_back(hooks.server);
-	ballast_refill(hooks.server);
+	retire_all(hooks.server);
+	space_check(hooks.server);
 }
 
 /* ---- what is in it: version v of each row, or 0 ---- */
@@ -217,7 +214,7 @@ static struct tfs_table *empty_table(void)
 
 /* ---- the tests ---- */
 
-/* Nobody else writes: the disk never says no, and the ballast stays. */
+/* Nobody else writes: the disk never says no, and the reserve stays. */
 static void filled_by_puts(void **state)
 {
 	struct tfs_table *t;
@@ -229,9 +226,9 @@ static void filled_by_puts(void **state)
 	n = fill(t, 0);
 	assert_true(n * (uint64_t)VALUE > DISK / 2);
 	assert_int_equal(put_row(t, n), -ENOSPC);
-	assert_true(ballast()->full);
+	assert_true(space()->full);
 	assert_int_equal(found_none, 0);
-	assert_int_equal(ballast()->bytes, ballast()->whole);
+	assert_int_equal(space()->bytes, space()->reserve);
 	/* Who goes on putting takes nothing from who removes. */
 	for (unsigned i = 0; i < n / 2; i++) {
 		assert_int_equal(delete_one(t, i), 0);
@@ -243,8 +240,8 @@ static void filled_by_puts(void **state)
 	assert_int_equal(found_none, 0);
 	assert_int_equal(tfs_compact(t), 0);
 	give_back();
-	assert_int_equal(ballast()->bytes, ballast()->whole);
-	assert_false(ballast()->full);
+	assert_int_equal(space()->bytes, space()->reserve);
+	assert_false(space()->full);
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(put_row(t, i), 0);
 	verify(t);
@@ -273,7 +270,7 @@ static void compacted_file_by_file(void **state)
 		assert_int_equal(tfs_compact(t), 0);
 		verify(t);
 		give_back();
-		assert_false(ballast()->full);
+		assert_false(space()->full);
 		assert_int_equal(found_none, 0);
 		for (unsigned i = n; i < n + n / 4; i++)
 			assert_int_equal(put_row(t, i), 0);
@@ -336,20 +333,20 @@ static void filled_by_others(void **state)
 	t = open_table("t");
 	others = 0;
 	give_back();
-	assert_int_equal(ballast()->bytes, ballast()->whole);
+	assert_int_equal(space()->bytes, space()->reserve);
 	assert_int_equal(put_row(t, 0), 0);
 	verify(t);
 	tfs_table_close(t);
 	end();
 }
 
-/* The same with the ballast of an empty store. */
+/* The same on a small disk, with a small reserve. */
 static void small_one_filled_by_others(void **state)
 {
 	struct tfs_table *t;
 
 	(void)state;
-	store_bytes = 0;
+	size = DISK / 3;
 	begin();
 	t = empty_table();
 	for (unsigned i = 0; i < 100; i++) {
@@ -404,7 +401,7 @@ static void goes_on_by_itself(void **state)
 		assert_true(monotonic_us() < since + 60000000);
 		sched_yield();
 	}
-	for (since = monotonic_us(); ballast()->bytes < ballast()->whole;) {
+	for (since = monotonic_us(); space()->bytes < space()->reserve;) {
 		assert_true(monotonic_us() < since + 60000000);
 		sched_yield();
 	}
@@ -449,7 +446,7 @@ static void rows_of_many(void **state)
 	end();
 }
 
-/* Any order of all of it.  Others fill the disk when the ballast is whole, and leave some room after a while. */
+/* Any order of all of it.  Others fill the disk when the reserve is whole, and leave some room after a while. */
 static void any_order(void **state)
 {
 	for (unsigned seed = 1; seed <= 4; seed++) {
@@ -491,7 +488,7 @@ static void any_order(void **state)
 			} else if (what < 241) {
 				if (others)
 					others = 0;
-				else if (ballast()->bytes == ballast()->whole)
+				else if (space()->bytes == space()->reserve)
 					others_leave(x % 3 * 10000);
 			} else if (what < 245) {
 				err = what & 1 ? add_family(t, "g") : drop_family(t, "g");

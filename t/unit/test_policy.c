@@ -258,16 +258,11 @@ static void rate_of_looking(void **state)
 	end(&l);
 }
 
-static bool is_pressed(void *arg)
-{
-	(void)arg;
-	return true;
-}
-
-/* On a full disk: after one that found no room the next waits, unless much more has been removed since. */
-static void pressed(void **state)
+/* On a full disk what was removed is dropped before its time; after an attempt that found no space the next waits. */
+static void full_disk(void **state)
 {
 	const struct op gone = {.kind = OP_DELETE_COLUMN, .family = 2, .qualifier = slice_str("q"), .ts = {false, INT64_MAX}};
+	static const _Atomic bool full = true;
 	static struct lib l;
 	char row[16];
 
@@ -284,12 +279,11 @@ static void pressed(void **state)
 		LIB(tablet_flush(l.t));
 	}
 	l.env.major_within_us = UINT64_C(1) << 50; /* its time has not come */
-	l.env.pressed = is_pressed;
-	l.t->pressed_after_us = monotonic_us() + UINT64_C(3600000000);
-	l.t->pressed_tombstones = 37;
+	l.env.disk_full = &full;
+	l.t->major_after_us = monotonic_us() + UINT64_C(3600000000);
 	tablet_major_task(&l.t->major_task);
 	assert_int_equal(l.file_count, 2);
-	l.t->pressed_tombstones = 30;
+	l.t->major_after_us = monotonic_us();
 	tablet_major_task(&l.t->major_task);
 	assert_int_equal(l.file_count, 1);
 	end(&l);
@@ -303,7 +297,7 @@ int main(void)
 		cmocka_unit_test(spread),
 		cmocka_unit_test(rate),
 		cmocka_unit_test(rate_of_looking),
-		cmocka_unit_test(pressed),
+		cmocka_unit_test(full_disk),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compactions on a full disk: whether there is room for one, and what to do
- * when there is none for the one that would make it.
+ * Compactions on a full disk.
  *
- * A major compaction is what makes room of removed cells, and needs room for
- * all that stays of the tablet first.  Where that is more than there is, the
- * tablet's files are taken one by one (compact_purge): each is written anew,
- * in its place by age, without what deletes in newer files mask; those are
- * read too, but stay where they are.  A file of which all has been removed
- * needs no room at all.  So a disk filled to its end by one tablet gets out of
- * it however little is left.
+ * A major compaction frees the space of removed cells, but first it needs
+ * space for everything that stays in the tablet.  If there is less than that,
+ * the tablet's files are rewritten one by one (compact_purge), each in its
+ * place by age, without the cells that tombstones in newer files delete.  The
+ * newer files are read for their tombstones only.  A file from which
+ * everything was removed needs no space at all.  So a disk that one tablet
+ * has filled can be freed, however little space is left.
  *
- * This drops what any merging compaction of the file with all newer ones would
- * drop, and by the same rules (compact_filter.c), so every read gives the same
- * answer.  Of a key that several files have, a row delete say, each keeps its
- * own.
+ * This drops what a merging compaction of the file with all newer ones would
+ * drop, by the same rules (compact_filter.c), so every read returns the same.
+ * A tombstone that several files contain stays in each of them.
  *
  * Durable steps: for each file those of a merging compaction (compact.c).
  */
@@ -27,33 +25,23 @@
 #include "engine/base/msg.h"
 #include "engine/cell/merge.h"
 
-bool compact_room_begin(struct tablet *t, enum tablet_room what, uint64_t bytes, bool again)
+bool compact_space(struct tablet *t, enum disk_use use, uint64_t bytes)
 {
-	uint64_t room;
+	uint64_t free_bytes;
 
-	if (t->env->room_begin)
-		return t->env->room_begin(t->env->arg, what, bytes, again);
-	return !again && (file_free_bytes(t->env->data_dir, &room) || bytes <= room);
+	if (t->env->space)
+		return t->env->space(t->env->arg, use, bytes);
+	return file_free_bytes(t->env->data_dir, &free_bytes) || bytes <= free_bytes;
 }
 
-void compact_room_end(struct tablet *t, enum tablet_room what, uint64_t bytes)
-{
-	if (t->env->room_end)
-		t->env->room_end(t->env->arg, what, bytes);
-}
-
-static bool pressed(const struct tablet *t)
-{
-	return t->env->pressed && t->env->pressed(t->env->arg);
-}
-
+/* Returns bytes * of / all. */
 static double part(double bytes, uint64_t of, uint64_t all)
 {
 	return all ? bytes * (double)of / (double)all : 0;
 }
 
-/* compact_look_through of an iterator, which it takes.  stored: bytes on disk for each byte of keys and values. */
-static int look_through(
+/* compact_count of an iterator, which it takes.  stored: bytes on disk for each byte of keys and values. */
+static int count_kept(
 	struct tablet *t, const struct run_params *p, struct iter *it, double stored, bool any, uint64_t *kept, bool *all)
 {
 	enum { CHECK_EVERY = 256 };
@@ -93,8 +81,7 @@ static int look_through(
 	return err;
 }
 
-int compact_look_through(
-	struct tablet *t, const struct run_params *p, const struct file_set *in, bool any, uint64_t *kept, bool *all)
+int compact_count(struct tablet *t, const struct run_params *p, const struct file_set *in, bool any, uint64_t *kept, bool *all)
 {
 	uint64_t bytes = 0, raw = 0;
 	struct iter *it;
@@ -104,58 +91,47 @@ int compact_look_through(
 		bytes += in->v[i]->meta.bytes;
 		raw += in->v[i]->meta.raw_bytes;
 	}
-	return err ? err : look_through(t, p, it, part(1, bytes, raw), any, kept, all);
+	return err ? err : count_kept(t, p, it, part(1, bytes, raw), any, kept, all);
 }
 
-/* It goes when the tablet lists it no more. */
+/* No other tablet uses the file, so removing it from this tablet frees its space. */
 static bool is_own(const struct tablet *t, const struct vfile *f)
 {
 	return f->owned || (t->env->listed && t->env->listed(t->env->arg, &f->meta) == 1);
 }
 
-/* Better too much than to find that out at the end. */
+/* Rather too much: a compaction that finds no space at its end was in vain. */
 static uint64_t and_some(double bytes)
 {
 	return bytes > 0 ? (uint64_t)(bytes * 17 / 16) + (64u << 10) : 0;
 }
 
 /*
- * What can wait goes by what the tombstones leave, about.  On a full disk that
- * will not do: it knows nothing of deletes of whole rows and families, nor of
- * tombstones whose cells are gone already; so unless all of the tablet fits,
- * what stays of it is counted.  One that takes from the reserve is to give
- * back at least as much.
+ * One that can wait is estimated by the number of tombstones.  On a full disk
+ * that is not exact enough: tombstones do not say how much they delete.  Then
+ * space for all of the tablet is needed.
  */
-int compact_major_room(struct tablet *t, const struct run_params *p, const struct file_set *in, bool again, struct room *r)
+int compact_major_space(struct tablet *t, struct run_params *p, const struct file_set *in)
 {
 	struct tablet_stats st;
-	uint64_t own = 0, kept;
-	bool all;
-	int err;
+	bool own = true;
+	uint64_t bytes;
+	enum disk_use use;
 
 	tablet_get_stats(t, &st);
-	if (p->gives_way && !pressed(t)) {
-		kept = st.tombstones < st.cells ? st.cells - st.tombstones : 0;
-		*r = (struct room){
-			ROOM_MERGE, and_some(part((double)st.disk_bytes, kept, st.cells))}; /* those who put need not wait for it */
-		err = compact_room_begin(t, r->what, r->bytes, again) ? 0 : -ENOSPC;
-		goto out;
+	p->can_wait = p->gives_way && !tablet_disk_full(t);
+	if (p->can_wait) {
+		uint64_t kept = st.tombstones < st.cells ? st.cells - st.tombstones : 0;
+
+		use = DISK_MERGE;
+		bytes = and_some(part((double)st.disk_bytes, kept, st.cells));
+	} else {
+		for (unsigned i = 0; i < in->n; i++)
+			own &= is_own(t, in->v[i]);
+		use = own ? DISK_FREES : DISK_PUT;
+		bytes = and_some((double)st.disk_bytes);
 	}
-	for (unsigned i = 0; i < in->n; i++)
-		own += is_own(t, in->v[i]) ? in->v[i]->meta.bytes : 0;
-	*r = (struct room){own >= st.disk_bytes ? ROOM_MAJOR : ROOM_PUT, and_some((double)st.disk_bytes)};
-	if (compact_room_begin(t, r->what, r->bytes, again))
-		return 0;
-	err = compact_look_through(t, p, in, false, &kept, &all);
-	if (err)
-		goto out;
-	kept = (uint64_t)part((double)st.disk_bytes, kept, st.raw_bytes);
-	*r = (struct room){own + st.disk_bytes >= 2 * kept ? ROOM_MAJOR : ROOM_PUT, and_some((double)kept)};
-	err = compact_room_begin(t, r->what, r->bytes, again) ? 0 : -ENOSPC;
-out:
-	if (err)
-		*r = (struct room){.what = ROOM_METADATA}; /* nothing to end */
-	return err;
+	return compact_space(t, use, bytes) ? 0 : -ENOSPC;
 }
 
 /* ---- one file ---- */
@@ -207,11 +183,11 @@ static int purge_file(struct tablet *t, const struct snap *snap, struct vfile *f
 	int err = masked_iter(snap->view, f, &p.only, &it);
 
 	if (!err)
-		err = look_through(t, &p, it, part(1, f->meta.bytes, f->meta.raw_bytes), false, &kept, &all);
+		err = count_kept(t, &p, it, part(1, f->meta.bytes, f->meta.raw_bytes), false, &kept, &all);
 	if (err)
 		return is_damage(err) ? 0 : err; /* the others may be read */
 	bytes = and_some(part((double)f->meta.bytes, kept, f->meta.raw_bytes));
-	if (all || bytes > f->meta.bytes / 8 * 7 || !compact_room_begin(t, ROOM_MAJOR, bytes, false))
+	if (all || bytes > f->meta.bytes / 8 * 7 || !compact_space(t, DISK_FREES, bytes))
 		return 0;
 	j = calloc(1, sizeof *j);
 	err = j ? masked_iter(snap->view, f, &p.only, &it) : -ENOMEM;
@@ -226,8 +202,7 @@ static int purge_file(struct tablet *t, const struct snap *snap, struct vfile *f
 		err = compact_carry_out(t, &p, j, it);
 		*did |= !err;
 	}
-	compact_room_end(t, ROOM_MAJOR, bytes);
-	return no_room(err) || is_damage(err) ? 0 : err;
+	return no_space(err) || is_damage(err) ? 0 : err;
 }
 
 struct file_name {
@@ -262,7 +237,7 @@ int compact_purge(struct tablet *t, bool background, bool *did)
 	int err;
 
 	*did = false;
-	if (background && !pressed(t))
+	if (background && !tablet_disk_full(t))
 		return 0;
 	err = job_begin(t, &t->merging);
 	if (err)
@@ -287,6 +262,7 @@ int compact_purge(struct tablet *t, bool background, bool *did)
 	free(names);
 	job_end(t, &t->merging);
 	if (*did)
-		msg_info("table %u: removed cells have been taken out of single files, for want of room for all", t->table);
+		msg_info("table %u: removed cells were dropped from single files, because there is no space for a major compaction",
+			t->table);
 	return err;
 }

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Disk space: on a full disk puts are refused, and everything that frees
+ * space continues: removals, flushes, compactions, changes of METADATA, and
+ * the next start.
+ *
+ * There is one reserve, the file "ballast".  Free space of the disk and the
+ * bytes of that file are counted together.  Each use of the disk must leave a
+ * part of the reserve, so the uses stop in this order: merging compactions,
+ * puts, removals, flushes and compactions that free space, METADATA.  The
+ * last part is left for the next start (engine/open.c).  Puts also leave the
+ * space that a flush of all memtables takes.
+ *
+ * As long as only this server fills the disk, the file keeps its size.  When
+ * other programs have filled the disk, the file is truncated, a piece at a
+ * time: released at once, its space would be taken by those programs.
+ *
+ * `full` is set when a put does not fit or when the reserve is needed.  While
+ * it is set puts are refused, merging compactions end early, tablets from
+ * which much was removed are compacted at once, and a task tries to restore
+ * the reserve.  `full` is cleared when the file has its size again and puts
+ * have some space.  Under a disk quota the free space that statvfs reports
+ * is wrong; then only the attempt to restore the file shows that there is
+ * space.
+ *
+ * A put that does not fit waits once while the memtables are flushed and the
+ * commit log is dropped.  On a small disk they hold most of the space.
+ *
+ * Calling statvfs for each mutation would cost as much as its log record.  So
+ * after a call mutations may log half of the space that it found, up to
+ * CREDIT_BYTES, before the next call.  If another program fills the disk
+ * meanwhile, the log's write fails, and space_retry releases a piece of the
+ * reserve.
+ *
+ * No change of the file is synced.  A start uses the size that it finds.
+ */
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define RESERVE_FILE "ballast"
+#define RESERVE_BYTES (UINT64_C(16) << 20)
+#define RESERVE_LEAST (UINT64_C(256) << 10) /* a smaller one would be useless */
+#define PIECE_LEAST (UINT64_C(64) << 10)
+#define CREDIT_BYTES (INT64_C(64) << 20)
+#define REPEAT_US 1000000u
+#define SOON_US 20000u
+#define LOG_US 10000000u /* a log on a loaded machine opens its next file within this */
+
+/* The part of the reserve that a use leaves, in sixteenths. */
+static const unsigned leaves[] = {[DISK_METADATA] = 1, [DISK_FREES] = 2, [DISK_REMOVE] = 12, [DISK_PUT] = 18, [DISK_MERGE] = 32};
+
+/* Less space than this is not worth an attempt. */
+static uint64_t worth(const struct space *d)
+{
+	return d->reserve / 8;
+}
+
+static uint64_t piece(const struct space *d)
+{
+	return d->reserve / 64 > PIECE_LEAST ? d->reserve / 64 : PIECE_LEAST;
+}
+
+static uint64_t least(const struct space *d, enum disk_use use)
+{
+	return d->reserve / 16 * leaves[use];
+}
+
+static uint64_t memory(const struct server *s)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned k = 0; k < KINDS; k++)
+		bytes += s->memory[k];
+	return bytes;
+}
+
+/* Returns how many bytes this use may write; negative if its part is in use already. */
+static int64_t available(const struct server *s, enum disk_use use, uint64_t free_bytes)
+{
+	const struct space *d = &s->space;
+	int64_t bytes = (int64_t)(free_bytes + d->bytes) - (int64_t)least(d, use);
+
+	return use >= DISK_PUT ? bytes - (int64_t)memory(s) : bytes;
+}
+
+static void set_full_locked(struct server *s, bool full)
+{
+	struct space *d = &s->space;
+
+	if (full)
+		d->credit = 0;
+	if (full == d->full)
+		return;
+	d->full = full;
+	if (full)
+		msg_warning("%s: the disk is full: puts are refused until there is space", s->data_dir);
+	else
+		msg_notice("%s: the disk has space again", s->data_dir);
+}
+
+/* ---- the file ---- */
+
+static int open_reserve(struct server *s, const char *path, struct file **f)
+{
+	int err = s->space.bytes ? file_open(path, FILE_READWRITE, f) : -ENOENT;
+
+	if (err) {
+		(void)!file_unlink(path);
+		err = file_open(path, FILE_CREATE, f);
+	}
+	return err;
+}
+
+/* Returns true if the file has its size. */
+static bool restore_locked(struct server *s)
+{
+	struct space *d = &s->space;
+	uint64_t free_bytes, missing = d->bytes < d->reserve ? d->reserve - d->bytes : 0;
+	struct file *f = NULL;
+	char *path;
+
+	if (!missing)
+		return true;
+	if (file_free_bytes(s->data_dir, &free_bytes) || free_bytes < missing + worth(d))
+		return false;
+	path = path_join(s->data_dir, RESERVE_FILE);
+	if (path && open_reserve(s, path, &f) == 0) {
+		if (file_preallocate(f, d->bytes, missing, false) == 0)
+			d->bytes = d->reserve;
+		else
+			(void)!file_truncate(f, d->bytes);
+		file_close(f);
+	}
+	free(path);
+	return d->bytes == d->reserve;
+}
+
+static void truncate_locked(struct server *s, uint64_t to)
+{
+	struct space *d = &s->space;
+	char *path = path_join(s->data_dir, RESERVE_FILE);
+	struct file *f = NULL;
+	int err = path ? to ? file_open(path, FILE_READWRITE, &f) : file_unlink(path) : -ENOMEM;
+
+	if (!err && f)
+		err = file_truncate(f, to);
+	file_close(f);
+	if (err == -ENOENT)
+		to = err = 0;
+	if (err)
+		msg_error("%s: the disk is full, and the reserve file cannot be truncated: %s", s->data_dir, strerror(-err));
+	else
+		d->bytes = to;
+	free(path);
+}
+
+/* Releases at least `bytes` if the use may take them, else what it may take.  Returns false if that is nothing. */
+static bool release_locked(struct server *s, enum disk_use use, uint64_t bytes)
+{
+	struct space *d = &s->space;
+	uint64_t before = d->bytes, stays = least(d, use);
+
+	if (before <= stays)
+		return false;
+	bytes += piece(d) - bytes % piece(d);
+	truncate_locked(s, before - stays > bytes ? before - bytes : stays);
+	return d->bytes < before;
+}
+
+/* ---- asking for space ---- */
+
+/* Restores the reserve and decides whether the disk is full. */
+static void check_locked(struct server *s)
+{
+	struct space *d = &s->space;
+	uint64_t free_bytes;
+
+	if (!restore_locked(s)) {
+		set_full_locked(s, true);
+	} else if (!file_free_bytes(s->data_dir, &free_bytes)) {
+		int64_t puts = available(s, DISK_PUT, free_bytes);
+
+		if (d->full && puts >= (int64_t)worth(d))
+			set_full_locked(s, false);
+		else if (puts < 0)
+			set_full_locked(s, true);
+	}
+}
+
+static bool get_locked(struct server *s, enum disk_use use, uint64_t bytes)
+{
+	struct space *d = &s->space;
+	uint64_t free_bytes;
+	int64_t puts;
+	bool ok;
+
+	if (use == DISK_PUT && d->full)
+		check_locked(s);
+	if (file_free_bytes(s->data_dir, &free_bytes))
+		return true; /* the write reports the error */
+	if (free_bytes < bytes + piece(d)) {
+		log_give_up_room(s->log);
+		(void)!file_free_bytes(s->data_dir, &free_bytes);
+	}
+	puts = available(s, DISK_PUT, free_bytes);
+	ok = available(s, use, free_bytes) >= (int64_t)bytes;
+	if (use >= DISK_PUT) {
+		ok &= !d->full;
+		if (!ok && use == DISK_PUT && puts < (int64_t)worth(d)) /* else only this put is too large */
+			set_full_locked(s, true);
+	} else if (!ok || free_bytes < bytes + piece(d)) {
+		set_full_locked(s, true);
+		ok = ok && release_locked(s, use, bytes + piece(d) - free_bytes);
+	}
+	d->credit = puts <= 0 || d->full ? 0 : puts / 2 < CREDIT_BYTES ? puts / 2 : CREDIT_BYTES;
+	return ok;
+}
+
+bool space_get(struct server *s, enum disk_use use, uint64_t bytes)
+{
+	bool ok;
+
+	if (!s->space.reserve)
+		return true;
+	mutex_lock(&s->space.lock);
+	ok = get_locked(s, use, bytes);
+	mutex_unlock(&s->space.lock);
+	space_check_soon(s);
+	return ok;
+}
+
+/* Flushes all memtables and drops the log, if that may free something.  Returns false if it was not tried. */
+static bool reclaim(struct server *s)
+{
+	struct space *d = &s->space;
+	bool waited = false, try;
+
+	mutex_lock(&s->lock);
+	while (d->reclaiming && !s->closing) {
+		waited = true;
+		cond_wait(&s->changed, &s->lock);
+	}
+	try = !s->closing && memory(s) + log_bytes(s->log) >= d->unfreed + worth(d);
+	d->reclaiming |= try;
+	mutex_unlock(&s->lock);
+	if (!try)
+		return waited;
+	(void)space_get(s, DISK_METADATA, 0); /* the log's next segment */
+	retire_all(s);
+	mutex_lock(&s->lock);
+	d->unfreed = memory(s) + log_bytes(s->log);
+	d->reclaiming = false;
+	cond_broadcast(&s->changed);
+	mutex_unlock(&s->lock);
+	return true;
+}
+
+int space_admit(struct server *s, enum disk_use use, uint64_t bytes)
+{
+	struct space *d = &s->space;
+	const int64_t cost = 2 * (int64_t)bytes; /* in the log and in the SSTable */
+	bool ok;
+
+	if (!d->reserve || (!d->full && atomic_fetch_sub(&d->credit, cost) >= cost))
+		return 0;
+	ok = space_get(s, use, (uint64_t)cost);
+	if (!ok && use != DISK_METADATA && reclaim(s)) /* which changes METADATA */
+		ok = space_get(s, use, (uint64_t)cost);
+	return ok || use < DISK_PUT ? 0 : -ENOSPC;
+}
+
+bool space_retry(struct server *s, enum disk_use use, unsigned tries)
+{
+	struct space *d = &s->space;
+	uint64_t until = monotonic_us() + LOG_US;
+	bool released = space_release(s, use, tries * piece(d));
+	int err;
+
+	if (use >= DISK_PUT)
+		return false;
+	while ((err = log_try_again(s->log)) == -EAGAIN && monotonic_us() < until) {
+		mutex_lock(&s->lock);
+		(void)cond_wait_us(&s->changed, &s->lock, SOON_US);
+		mutex_unlock(&s->lock);
+	}
+	return released || (err == 0 && tries == 0); /* another thread has released some meanwhile */
+}
+
+bool space_release(struct server *s, enum disk_use use, uint64_t bytes)
+{
+	bool released;
+
+	log_give_up_room(s->log);
+	mutex_lock(&s->space.lock);
+	set_full_locked(s, s->space.reserve != 0);
+	released = release_locked(s, use, bytes);
+	mutex_unlock(&s->space.lock);
+	space_check_soon(s);
+	return released;
+}
+
+bool server_release_space(struct server *s)
+{
+	return space_release(s, DISK_METADATA, 0);
+}
+
+/* ---- the task ---- */
+
+void space_check(struct server *s)
+{
+	mutex_lock(&s->space.lock);
+	check_locked(s);
+	mutex_unlock(&s->space.lock);
+}
+
+static void compact_all_soon(struct server *s)
+{
+	struct held **list;
+	unsigned count;
+
+	if (held_list(s, 0, &list, &count))
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		tablet_compact_soon(list[i]->tablet);
+		held_put(list[i]);
+	}
+	free(list);
+}
+
+static void space_task(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, space.task));
+
+	if (s->closing || !s->space.full)
+		return;
+	space_check(s);
+	if (!s->space.full)
+		return;
+	(void)reclaim(s);
+	compact_all_soon(s);
+	task_queue_after(t, REPEAT_US);
+}
+
+void space_check_soon(struct server *s)
+{
+	if (!s->no_background && !s->recovering && !s->closing && s->space.full)
+		task_queue_after(&s->space.task, SOON_US);
+}
+
+void space_start(struct server *s)
+{
+	struct space *d = &s->space;
+	char *path = path_join(s->data_dir, RESERVE_FILE);
+	uint64_t bytes = 0, free_bytes, store, reserve;
+
+	task_init(&d->task, s->misc, space_task);
+	if (!path || file_stat_size(path, &bytes))
+		bytes = 0;
+	free(path);
+	if (s->no_background && !bytes)
+		return;
+	if (file_free_bytes(s->data_dir, &free_bytes) || server_disk_bytes(s, &store))
+		return;
+	reserve = (free_bytes + bytes + store) / 8;
+	reserve = reserve > bytes ? reserve : bytes; /* a file that is there keeps its size */
+	reserve = reserve < RESERVE_BYTES ? reserve / 4096 * 4096 : RESERVE_BYTES;
+	if (reserve < RESERVE_LEAST)
+		return;
+	d->bytes = bytes < reserve ? bytes : reserve;
+	d->reserve = reserve;
+	if (!s->no_background)
+		space_check(s); /* at once: the disk may be full before the task runs */
+	space_check_soon(s);
+}
