@@ -33,12 +33,12 @@
 #define LOOK_LEAST_US 1000000
 #define LOOK_SHARE 20
 
-bool salt_waits(const struct tfs_schema *p)
+bool salt_is_pending(const struct tfs_schema *p)
 {
 	return p->salt != p->salt_in_use;
 }
 
-int salt_use(struct master *m, const struct tfs_schema *old, struct schema **next)
+int salt_take_effect(struct master *m, const struct tfs_schema *old, struct schema **next)
 {
 	struct schema *s;
 	uint32_t id;
@@ -47,7 +47,7 @@ int salt_use(struct master *m, const struct tfs_schema *old, struct schema **nex
 
 	if (err || has)
 		return err;
-	err = make_tablets(m, &id);
+	err = master_tablets_create(m, &id);
 	if (!err)
 		err = schema_use_salt(*next, id, &s);
 	if (err)
@@ -58,21 +58,21 @@ int salt_use(struct master *m, const struct tfs_schema *old, struct schema **nex
 }
 
 /* The table is probably empty.  Hold its writes, look again, change the schema. */
-static int use_held(struct master *m, const struct schema *s, uint64_t version, bool *done)
+static int salt_take_effect_blocked(struct master *m, const struct schema *s, uint64_t version, bool *done)
 {
 	const struct tfs_schema *p = schema_public(s);
 	struct schema *next = schema_get(s);
-	int err = master_hold(m, p->tablets_id);
+	int err = master_block_writes(m, p->tablets_id);
 
 	if (!err) {
-		err = salt_use(m, p, &next);
+		err = salt_take_effect(m, p, &next);
 		*done = !err && next != s;
 		if (*done)
-			err = write_schema(m, p, next, version);
-		master_let_go(m, p->tablets_id);
+			err = master_schema_write(m, p, next, version);
+		master_unblock_writes(m, p->tablets_id);
 	}
 	if (!err && *done) {
-		delete_metadata(m, p->tablets_id);
+		master_tablets_delete(m, p->tablets_id);
 		msg_notice("table %s: it is empty: salt = %d takes effect", p->name, p->salt);
 	}
 	schema_put(next);
@@ -80,19 +80,19 @@ static int use_held(struct master *m, const struct schema *s, uint64_t version, 
 }
 
 /* Returns 1 if the table's salt waits on. */
-static int look_at(struct master *m, uint32_t table)
+static int salt_check_table(struct master *m, uint32_t table)
 {
 	struct schema *s = NULL;
 	uint64_t version;
 	bool has, done = false;
-	int err = master_read_by_id(m, table, NULL, &s, &version);
+	int err = master_schema_read_by_id(m, table, NULL, &s, &version);
 
 	if (err == -ENOENT)
 		return 0;
-	if (!err && salt_waits(schema_public(s))) {
+	if (!err && salt_is_pending(schema_public(s))) {
 		err = master_has_cells(m, schema_public(s), 0, &has);
 		if (!err && !has)
-			err = use_held(m, s, version, &done);
+			err = salt_take_effect_blocked(m, s, version, &done);
 	} else if (!err) {
 		done = true;
 	}
@@ -100,14 +100,14 @@ static int look_at(struct master *m, uint32_t table)
 	return !done;
 }
 
-static void look(struct task *t)
+static void salt_check(struct task *t)
 {
-	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, look));
+	struct master *m = (struct master *)(void *)((char *)t - offsetof(struct master, salt_check));
 	uint64_t from = monotonic_us(), took;
 
 	mutex_lock(&m->lock);
 	for (unsigned i = m->waiting_count; i-- > 0;)
-		if (!look_at(m, m->waiting[i]))
+		if (!salt_check_table(m, m->waiting[i]))
 			m->waiting[i] = m->waiting[--m->waiting_count];
 	took = (monotonic_us() - from) * LOOK_SHARE;
 	if (m->waiting_count)
@@ -129,7 +129,7 @@ void salt_watch(struct master *m, uint32_t table)
 	more[m->waiting_count++] = table;
 	if (m->no_background || (!m->pool && task_pool_new("master", 1, &m->pool)))
 		return;
-	if (!m->look.run)
-		task_init(&m->look, m->pool, look);
-	task_queue_after(&m->look, LOOK_LEAST_US);
+	if (!m->salt_check.run)
+		task_init(&m->salt_check, m->pool, salt_check);
+	task_queue_after(&m->salt_check, LOOK_LEAST_US);
 }

@@ -17,14 +17,14 @@ struct start {
 	uint32_t next_id; /* the next that a new table gets */
 };
 
-static int told(struct start *s, const char *name, const char *what, int err)
+static int start_failed(struct start *s, const char *name, const char *what, int err)
 {
 	if (err && !*s->why && asprintf(s->why, "table %s: %s: %s", name, what, strerror(-err)) < 0)
 		*s->why = NULL;
 	return err;
 }
 
-static int show_again(struct master *m, const struct schema *s, uint64_t version)
+static int schema_show(struct master *m, const struct schema *s, uint64_t version)
 {
 	const struct tfs_schema_edit shown = {.op = TFS_SCHEMA_HIDE, .flag = false};
 	struct schema *next = NULL;
@@ -32,23 +32,23 @@ static int show_again(struct master *m, const struct schema *s, uint64_t version
 	int err = schema_edit(s, &shown, clock_now(m->clock), &next, &dropped, NULL);
 
 	if (!err)
-		err = write_schema(m, schema_public(s), next, version);
+		err = master_schema_write(m, schema_public(s), next, version);
 	schema_put(next);
 	return err;
 }
 
-static int settle_table(void *arg, const char *name)
+static int start_table(void *arg, const char *name)
 {
 	struct start *s = arg;
 	struct schema *schema = NULL;
 	const struct tfs_schema *p;
 	uint64_t version;
-	int err = master_read(s->m, name, &schema, &version);
+	int err = master_schema_read(s->m, name, &schema, &version);
 
 	if (err == -EBADMSG)
 		return 0; /* the server refuses the table, and has said so */
 	if (err)
-		return err == -ENOENT ? 0 : told(s, name, "its schema", err);
+		return err == -ENOENT ? 0 : start_failed(s, name, "its schema", err);
 	p = schema_public(schema);
 	if (p->tablets_id >= s->next_id || p->table_id > p->tablets_id) {
 		err = -EBADMSG;
@@ -56,9 +56,9 @@ static int settle_table(void *arg, const char *name)
 			0)
 			*s->why = NULL;
 	} else if (p->is_hidden) {
-		err = told(s, name, "its .schema cannot be shown again", show_again(s->m, schema, version));
+		err = start_failed(s, name, "its .schema cannot be shown again", schema_show(s->m, schema, version));
 	}
-	if (!err && salt_waits(p))
+	if (!err && salt_is_pending(p))
 		salt_watch(s->m, p->table_id);
 	schema_put(schema);
 	return err;
@@ -71,11 +71,11 @@ int master_start(struct master *m, char **why)
 	int err;
 
 	mutex_lock(&m->lock);
-	err = ids_read(m, &s.next_id, &version);
+	err = master_ids_read(m, &s.next_id, &version);
 	if (err && asprintf(why, "lock/ids: %s", strerror(-err)) < 0)
 		*why = NULL;
 	if (!err)
-		err = m->locks->ops->list(m->locks, "tables", settle_table, &s);
+		err = m->locks->ops->list(m->locks, "tables", start_table, &s);
 	mutex_unlock(&m->lock);
 	return err;
 }

@@ -7,9 +7,21 @@
  * tablet that was split meanwhile may end its part earlier: then the last
  * answer says where.
  */
-#include "engine/client/metadata.h"
+#include "engine/client/cursor.h"
+#include "engine/base/msg.h"
 
 #include <errno.h>
+
+int service_call(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = ts_call(svc, q, a);
+
+	if (err == -EREMCHG || err == -ESTALE || err == -ESHUTDOWN) {
+		msg_error("table %u: the tablet of row %s is not served: %s", q->table, Q(q->row), strerror(-err));
+		err = -EIO;
+	}
+	return err;
+}
 
 void row_cursor_init(
 	struct row_cursor *c, struct tablet_service *svc, uint32_t table, uint64_t generation, const struct scan_spec *spec)

@@ -5,20 +5,7 @@
  */
 #include "engine/client/metadata.h"
 
-#include "engine/base/msg.h"
-
 #include <errno.h>
-
-int service_call(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
-{
-	int err = ts_call(svc, q, a);
-
-	if (err == -EREMCHG || err == -ESTALE || err == -ESHUTDOWN) {
-		msg_error("table %u: the tablet of row %s is not served: %s", q->table, Q(q->row), strerror(-err));
-		err = -EIO;
-	}
-	return err;
-}
 
 int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg)
 {

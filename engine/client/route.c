@@ -374,10 +374,10 @@ static int tell(void *arg, struct tablet_service *s)
 	int err;
 
 	/* A server that let go twice would let go of what another holds: so the trying again is here, for each. */
-	while ((err = ts_call(s, w->q, w->a)) == -ENOMEM && w->q->method == TS_LET_GO)
+	while ((err = ts_call(s, w->q, w->a)) == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)
 		(void)usleep(PAUSE_FIRST_US);
 	w->err = w->err ? w->err : err;
-	if (err && w->q->method == TS_HOLD)
+	if (err && w->q->method == TS_BLOCK_WRITES)
 		return 1;
 	w->told++;
 	return 0;
@@ -393,13 +393,13 @@ static int let_go(void *arg, struct tablet_service *s)
 static int route_all(struct router *r, const struct ts_request *q, struct ts_answer *a)
 {
 	struct to_all w = {.q = q, .a = a};
-	struct ts_request undo = {.method = TS_LET_GO, .table = q->table};
+	struct ts_request undo = {.method = TS_UNBLOCK_WRITES, .table = q->table};
 	struct ts_answer ua = {0};
 	int err = r->o.servers(r->o.arg, tell, &w);
 
 	if (err < 0 && !w.err)
 		w.err = err;
-	if (w.err && q->method == TS_HOLD) {
+	if (w.err && q->method == TS_BLOCK_WRITES) {
 		struct to_all u = {.q = &undo, .a = &ua, .most = w.told};
 
 		(void)r->o.servers(r->o.arg, let_go, &u);
@@ -412,7 +412,7 @@ static int route(struct router *r, struct trip *t, const struct ts_request *q, s
 {
 	if (q->method == TS_SCAN_NEXT || q->method == TS_SCAN_CLOSE)
 		return route_scan(r, q, a);
-	if (q->method == TS_SYNC || q->method == TS_HOLD || q->method == TS_LET_GO)
+	if (q->method == TS_SYNC || q->method == TS_BLOCK_WRITES || q->method == TS_UNBLOCK_WRITES)
 		return route_all(r, q, a);
 	return route_row(r, t, q, a);
 }

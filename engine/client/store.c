@@ -181,6 +181,11 @@ const struct schema *table_schema(struct tfs_table *t)
 	return s;
 }
 
+bool tfs_name_valid(const char *name)
+{
+	return name && schema_name_valid(slice_str(name));
+}
+
 int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)
 {
 	struct ms_request q = {.method = MS_SCHEMA_BY_NAME, .name = name};

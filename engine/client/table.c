@@ -7,11 +7,6 @@
 
 #define LIST_MOST 10000 /* names in one answer */
 
-bool tfs_name_valid(const char *name)
-{
-	return name && schema_name_valid(slice_str(name));
-}
-
 static int simple_call(struct tfs_store *s, const struct ms_request *q, char **why)
 {
 	struct ms_answer a = {0};

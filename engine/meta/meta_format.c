@@ -151,17 +151,6 @@ bool meta_sst_key_get(struct slice key, struct tablet_file *f)
 	return true;
 }
 
-int meta_file_order(const struct tablet_file *a, const struct tablet_file *b)
-{
-	if (a->table != b->table)
-		return a->table < b->table ? -1 : 1;
-	if (a->incarnation != b->incarnation)
-		return a->incarnation < b->incarnation ? -1 : 1;
-	if (a->number != b->number)
-		return a->number < b->number ? -1 : 1;
-	return (a->group > b->group) - (a->group < b->group);
-}
-
 void meta_file_normalise(struct tablet_file *f)
 {
 	if (f->begin.n + f->end.n + f->first.n + f->last.n <= ENTRY_MAX)

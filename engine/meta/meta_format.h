@@ -60,15 +60,18 @@ int meta_tokens_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
 int meta_bytes_encode(struct slice v, struct buf *out) TFS_MUST;
 int meta_bytes_decode(struct slice in, struct slice *v) TFS_MUST; /* borrows */
 
-/* The order of files and of redo points, here and in METADATA. */
+/* ---- meta_list.c ---- */
+
+/* The order of files, here and in METADATA. */
 int meta_file_order(const struct tablet_file *a, const struct tablet_file *b);
-/* Adds in order; an equal one is replaced (replace) or kept.  Takes *f over on success. */
+/* Adds f in order.  Of two equal ones f remains if `replace` is set.  Takes *f over on success. */
 int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace) TFS_MUST;
 int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace) TFS_MUST;
-/* result is copied; one that is there already is kept. */
+/* Copies result.  An equal token remains as it is. */
 int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, struct slice result) TFS_MUST;
-
-/* meta.c: the file of m's list that is f by incarnation, number and group; NULL. */
+/* The file of m's list with f's incarnation, number and group, or NULL. */
 struct tablet_file *meta_find_file(const struct meta_tablet *m, const struct tablet_file *f);
+/* Removes f, an element of m's list. */
+void meta_file_drop(struct meta_tablet *m, struct tablet_file *f);
 
 #endif

@@ -43,10 +43,10 @@ enum ts_method {
 	 * from the answer of HOLD to LET_GO no mutation of the table is under
 	 * way; new ones wait, and are judged by what the table then is.
 	 */
-	TS_HOLD,
-	TS_LET_GO, /* table */
-	TS_SPLIT,  /* the tablet that holds row, at row; -EEXIST: one begins there already */
-	TS_MERGE,  /* the tablet that holds row with the one after it; -ENOENT: there is none */
+	TS_BLOCK_WRITES,
+	TS_UNBLOCK_WRITES, /* table */
+	TS_SPLIT,          /* the tablet that holds row, at row; -EEXIST: one begins there already */
+	TS_MERGE,          /* the tablet that holds row with the one after it; -ENOENT: there is none */
 	TS_METHODS
 };
 

@@ -1,269 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The schema as an object: counted and immutable once finished; drafts; and
- * what tablets need of it.
- *
- * Family and group ids are never used twice in a table, so data of a dropped
- * family cannot come back under a new one: the next free ids are part of the
- * schema and only rise.  The default group has id 0.
- */
+/* Finishes drafts: new, decoded and changed schemas.  Makes the part of a schema that tablets need. */
 #include "engine/schema/schema.h"
 #include "engine/schema/schema_internal.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-#define IDS 65536u
-
-struct schema *schema_get(const struct schema *s)
-{
-	struct schema *m = (struct schema *)(uintptr_t)s;
-
-	__atomic_add_fetch(&m->refs, 1, __ATOMIC_RELAXED);
-	return m;
-}
-
-void schema_put(const struct schema *s)
-{
-	struct schema *m = (struct schema *)(uintptr_t)s;
-
-	if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	free(m->families);
-	free(m->groups);
-	free(m->text);
-	arena_fini(&m->arena);
-	free(m);
-}
-
-const struct tfs_schema *schema_public(const struct schema *s)
-{
-	return &s->pub;
-}
-
-const struct schema *schema_of(const struct tfs_schema *p)
-{
-	return (const struct schema *)p;
-}
-
-bool schema_name_valid(struct slice name)
-{
-	if (name.n == 0 || name.n > TFS_NAME_MAX)
-		return false;
-	for (size_t i = 0; i < name.n; i++) {
-		uint8_t c = name.p[i];
-		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-
-		if (!letter && (i == 0 || (c != '.' && c != '-')))
-			return false;
-	}
-	return true;
-}
-
-void why_line(char **why, unsigned line, const char *fmt, ...)
-{
-	char *reason, *all = NULL;
-	va_list ap;
-	int n;
-
-	if (!why)
-		return;
-	va_start(ap, fmt);
-	n = vasprintf(&reason, fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	if (line == 0) {
-		*why = reason;
-		return;
-	}
-	if (asprintf(&all, "line %u: %s", line, reason) >= 0)
-		*why = all;
-	free(reason);
-}
-
-/* ---- drafts ---- */
-
-struct schema *schema_draft(const struct schema *old)
-{
-	struct schema *s = calloc(1, sizeof *s);
-
-	if (!s)
-		return NULL;
-	s->refs = 1;
-	if (old) {
-		s->pub = old->pub;
-		s->pub.families = NULL;
-		s->pub.groups = NULL;
-		s->pub.text = NULL;
-		s->pub.family_count = s->pub.group_count = 0;
-		s->pub.text_size = 0;
-		s->pub.generation++;
-		s->next_family = old->next_family;
-		s->next_group = old->next_group;
-	} else {
-		s->pub.mode = 0755;
-		s->pub.tablet_size = (uint64_t)128 << 20;
-		s->pub.generation = 1;
-		s->next_family = 1;
-	}
-	return s;
-}
-
-static char *draft_str(struct schema *s, const char *str)
-{
-	struct slice copy;
-
-	return arena_dup(&s->arena, slice_of(str, strlen(str) + 1), &copy) ? (char *)(uintptr_t)copy.p : NULL;
-}
-
-/* Room for one more element. */
-static int grow(void *array, unsigned count, size_t size)
-{
-	void *old, *more;
-
-	if (count & (count - 1)) /* capacities are powers of two */
-		return 0;
-	memcpy(&old, array, sizeof old);
-	more = realloc(old, (count ? 2 * (size_t)count : 1) * size);
-	if (!more)
-		return -ENOMEM;
-	memcpy(array, &more, sizeof more);
-	return 0;
-}
-
-static int next_id(uint32_t *next, int wanted, const char **reason)
-{
-	if (wanted >= 0)
-		return wanted;
-	if (*next >= IDS) {
-		*reason = "the table has used up its ids";
-		return -EINVAL;
-	}
-	return (int)(*next)++;
-}
-
-struct tfs_family *draft_find_family(const struct schema *s, const char *name)
-{
-	for (unsigned i = 0; i < s->pub.family_count; i++)
-		if (strcmp(s->families[i].name, name) == 0)
-			return &s->families[i];
-	return NULL;
-}
-
-struct tfs_group *draft_find_group(const struct schema *s, const char *name)
-{
-	for (unsigned i = 0; i < s->pub.group_count; i++)
-		if (strcmp(s->groups[i].name, name) == 0)
-			return &s->groups[i];
-	return NULL;
-}
-
-int draft_family(struct schema *s, const char *name, int id, struct tfs_family **f, const char **reason)
-{
-	struct tfs_family x = {.gc = "", .group = SCHEMA_DEFAULT_GROUP, .type = TFS_TYPE_BYTES, .mode = 0644, .acl = ""};
-
-	*reason = NULL;
-	if (!schema_name_valid(slice_str(name)))
-		*reason = "not a legal family name";
-	else if (draft_find_family(s, name))
-		*reason = "the family is there twice";
-	else if (s->pub.family_count >= SCHEMA_FAMILIES_MAX)
-		*reason = "too many families";
-	if (*reason)
-		return -EINVAL;
-	if (grow(&s->families, s->pub.family_count, sizeof x) || !(x.name = draft_str(s, name)))
-		return -ENOMEM;
-	id = next_id(&s->next_family, id, reason);
-	if (id < 0)
-		return id;
-	x.id = (uint16_t)id;
-	x.uid = s->pub.uid;
-	x.gid = s->pub.gid;
-	*f = &s->families[s->pub.family_count++];
-	**f = x;
-	return 0;
-}
-
-int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason)
-{
-	struct tfs_group x = {
-		.compression = sst_codec_names[SST_ZSTD_DICT], .level = SCHEMA_LEVEL, .block_size = 16 * 1024, .bloom_bits = 10};
-
-	*reason = NULL;
-	if (!schema_name_valid(slice_str(name)))
-		*reason = "not a legal group name";
-	else if (draft_find_group(s, name))
-		*reason = "the group is there twice";
-	else if (s->pub.group_count >= SCHEMA_GROUPS_MAX)
-		*reason = "too many groups";
-	if (*reason)
-		return -EINVAL;
-	if (grow(&s->groups, s->pub.group_count, sizeof x) || !(x.name = draft_str(s, name)))
-		return -ENOMEM;
-	id = next_id(&s->next_group, id, reason);
-	if (id < 0)
-		return id;
-	x.id = (uint16_t)id;
-	*g = &s->groups[s->pub.group_count++];
-	**g = x;
-	return 0;
-}
-
-int draft_text(struct schema *s, const char *text, size_t n)
-{
-	char *copy = malloc(n + 1);
-
-	if (!copy)
-		return -ENOMEM;
-	if (n)
-		memcpy(copy, text, n);
-	copy[n] = 0;
-	free(s->text);
-	s->text = copy;
-	s->pub.text = copy;
-	s->pub.text_size = n;
-	return 0;
-}
-
-struct schema *schema_clone(const struct schema *old)
-{
-	struct schema *s = schema_draft(old);
-	const char *reason;
-
-	if (!s || draft_text(s, old->text, old->pub.text_size))
-		goto fail;
-	for (unsigned i = 0; i < old->pub.family_count; i++) {
-		const struct tfs_family *from = &old->families[i];
-		struct tfs_family *to;
-		const char *name;
-
-		if (draft_family(s, from->name, from->id, &to, &reason))
-			goto fail;
-		name = to->name;
-		*to = *from;
-		to->name = name;
-		if (!(to->gc = draft_str(s, from->gc)) || !(to->group = draft_str(s, from->group)) ||
-			!(to->acl = draft_str(s, from->acl)))
-			goto fail;
-	}
-	for (unsigned i = 0; i < old->pub.group_count; i++) {
-		struct tfs_group *to;
-		const char *name;
-
-		if (draft_group(s, old->groups[i].name, old->groups[i].id, &to, &reason))
-			goto fail;
-		name = to->name;
-		*to = old->groups[i];
-		to->name = name;
-	}
-	return s;
-fail:
-	schema_put(s);
-	return NULL;
-}
 
 /* ---- finishing ---- */
 
@@ -327,6 +68,38 @@ int schema_finish(struct schema *s, bool render, const char **reason)
 	}
 	buf_fini(&out);
 	return rc;
+}
+
+int schema_decode(struct slice in, struct schema **out)
+{
+	const char *reason;
+	struct schema *s;
+	int rc = schema_decode_draft(in, &s);
+
+	if (rc)
+		return rc;
+	rc = schema_finish(s, false, &reason);
+	if (rc) {
+		schema_put(s);
+		return rc == -EINVAL ? -EBADMSG : rc;
+	}
+	*out = s;
+	return 0;
+}
+
+int schema_decode_named(struct slice in, const char *name, struct schema **out)
+{
+	struct schema *s;
+	int rc = schema_decode(in, &s);
+
+	if (rc)
+		return rc;
+	if (strcmp(s->pub.name, name) != 0) {
+		schema_put(s);
+		return -EBADMSG;
+	}
+	*out = s;
+	return 0;
 }
 
 int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t mode, int64_t now, struct schema **out)
@@ -400,14 +173,6 @@ int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema
 }
 
 /* ---- what tablets need ---- */
-
-int codec_by_name(const char *name)
-{
-	for (int i = 0; i < SST_CODECS; i++)
-		if (strcmp(sst_codec_names[i], name) == 0)
-			return i;
-	return -1;
-}
 
 int schema_store(const struct schema *s, struct store_schema **out)
 {

@@ -217,10 +217,9 @@ static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)
 	return !*no_memory;
 }
 
-int schema_decode(struct slice in, struct schema **out)
+int schema_decode_draft(struct slice in, struct schema **out)
 {
 	bool no_memory = false;
-	const char *reason;
 	struct schema *s;
 	struct reader r;
 	int rc = envelope_open(in, MAGIC, &r);
@@ -230,25 +229,9 @@ int schema_decode(struct slice in, struct schema **out)
 	s = schema_draft(NULL);
 	if (!s)
 		return -ENOMEM;
-	rc = decode_body(s, &r, &no_memory) ? schema_finish(s, false, &reason) : no_memory ? -ENOMEM : -EBADMSG;
-	if (rc) {
+	if (!decode_body(s, &r, &no_memory)) {
 		schema_put(s);
-		return rc == -EINVAL ? -EBADMSG : rc;
-	}
-	*out = s;
-	return 0;
-}
-
-int schema_decode_named(struct slice in, const char *name, struct schema **out)
-{
-	struct schema *s;
-	int rc = schema_decode(in, &s);
-
-	if (rc)
-		return rc;
-	if (strcmp(s->pub.name, name) != 0) {
-		schema_put(s);
-		return -EBADMSG;
+		return no_memory ? -ENOMEM : -EBADMSG;
 	}
 	*out = s;
 	return 0;

@@ -60,6 +60,8 @@ int codec_by_name(const char *name);                   /* enum sst_codec, or -1 
 /* Valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 
+/* Decodes the file tables/NAME to a draft (schema_format.c).  -EBADMSG, -EPROTO. */
+int schema_decode_draft(struct slice in, struct schema **out) TFS_MUST;
 /* The libconfig text of s (render.c); appends. */
 int schema_render(const struct schema *s, struct buf *out) TFS_MUST;
 /* *why = text, unless why is NULL. */

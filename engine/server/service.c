@@ -173,8 +173,8 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 	case TS_SCAN_CLOSE:
 	case TS_MUTATE_ROWS:
 	case TS_SYNC:
-	case TS_HOLD:
-	case TS_LET_GO:
+	case TS_BLOCK_WRITES:
+	case TS_UNBLOCK_WRITES:
 	case TS_SPLIT:
 	case TS_MERGE:
 	case TS_METHODS:
@@ -257,10 +257,10 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 	case TS_SYNC:
 		err = log_sync(s->log);
 		break;
-	case TS_HOLD:
+	case TS_BLOCK_WRITES:
 		err = schemas_hold(s, q->table);
 		break;
-	case TS_LET_GO:
+	case TS_UNBLOCK_WRITES:
 		schemas_let_go(s, q->table);
 		break;
 	case TS_SPLIT:

@@ -35,8 +35,8 @@ static int kind_of(const struct ts_request *q)
 	case TS_FLUSH:
 	case TS_COMPACT:
 	case TS_TABLET_INFO:
-	case TS_HOLD:
-	case TS_LET_GO:
+	case TS_BLOCK_WRITES:
+	case TS_UNBLOCK_WRITES:
 	case TS_SPLIT:
 	case TS_MERGE:
 	case TS_METHODS:

@@ -627,12 +627,12 @@ static void test_held(void **state)
 		int err = -EIO;
 
 		fill("v", 0, 90);
-		hold(TS_HOLD);
+		hold(TS_BLOCK_WRITES);
 		assert_int_equal(pthread_create(&thread, NULL, what[i], &err), 0);
 		while (!left_off())
 			sched_yield();
 		assert_int_equal(tfs_compact(table), 0);
-		hold(TS_LET_GO);
+		hold(TS_UNBLOCK_WRITES);
 		pthread_join(thread, NULL);
 		assert_int_equal(err, 0);
 		expect_rows("v", 0, 90);

@@ -296,10 +296,10 @@ static inline int fake_call(struct tablet_service *service, const struct ts_requ
 	if (q->method == TS_SYNC) {
 		s->syncs++;
 		err = s->sync_err;
-	} else if (q->method == TS_HOLD) {
+	} else if (q->method == TS_BLOCK_WRITES) {
 		err = s->hold_err;
 		s->holds += !err;
-	} else if (q->method == TS_LET_GO) {
+	} else if (q->method == TS_UNBLOCK_WRITES) {
 		err = s->no_memory ? -ENOMEM : 0;
 		s->no_memory -= s->no_memory != 0;
 		s->holds -= !err;

@@ -317,13 +317,13 @@ static void what_goes_to_all(void **state)
 	assert_int_equal(all(TS_SYNC), -EIO);
 	for (unsigned i = 0; i < SERVERS; i++)
 		assert_int_equal(servers[i].syncs, 2);
-	assert_int_equal(all(TS_HOLD), 0);
+	assert_int_equal(all(TS_BLOCK_WRITES), 0);
 	servers[1].no_memory = 3;
-	assert_int_equal(all(TS_LET_GO), 0);
+	assert_int_equal(all(TS_UNBLOCK_WRITES), 0);
 	for (unsigned i = 0; i < SERVERS; i++)
 		assert_int_equal(servers[i].holds, 0);
 	servers[2].hold_err = -ENOENT;
-	assert_int_equal(all(TS_HOLD), -ENOENT);
+	assert_int_equal(all(TS_BLOCK_WRITES), -ENOENT);
 	for (unsigned i = 0; i < SERVERS; i++)
 		assert_int_equal(servers[i].holds, 0);
 }

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of which changes of tables consist (tables.c, change.c, salt.c):
+ * reading and writing a schema, blocking a table's writes, creating and
+ * deleting its tablets in METADATA.
+ */
+#include "engine/base/msg.h"
+#include "engine/client/metadata.h"
+#include "master/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define RETRY_US 10000
+
+void table_file_name(char *file, const char *name)
+{
+	if (strlen(name) > TFS_NAME_MAX || !schema_name_valid(slice_str(name)))
+		name = "-";
+	snprintf(file, TABLE_FILE_MAX, "tables/%s", name);
+}
+
+int master_schema_read(struct master *m, const char *name, struct schema **out, uint64_t *version)
+{
+	char file[TABLE_FILE_MAX];
+	struct buf b = {0};
+	int err;
+
+	if (!schema_name_valid(slice_str(name)))
+		return -ENOENT;
+	table_file_name(file, name);
+	err = lock_get(m->locks, file, &b, version);
+	if (!err)
+		err = schema_decode_named(buf_slice(&b), name, out);
+	buf_fini(&b);
+	return err;
+}
+
+struct by_id {
+	struct master *m;
+	uint32_t table;
+	struct schema *found;
+	uint64_t version;
+	int damaged; /* the error of a schema that cannot be read: its table is refused, and might be this one */
+};
+
+static int match_id(void *arg, const char *name)
+{
+	struct by_id *f = arg;
+	struct schema *s = NULL;
+	int err = master_schema_read(f->m, name, &s, &f->version);
+
+	if (err == -ENOENT)
+		return 0;
+	if (err == -EBADMSG) {
+		f->damaged = err;
+		return 0;
+	}
+	if (err)
+		return err;
+	if (schema_public(s)->table_id == f->table) {
+		f->found = s;
+		return 1;
+	}
+	schema_put(s);
+	return 0;
+}
+
+int master_schema_read_by_id(struct master *m, uint32_t table, const char *hint, struct schema **out, uint64_t *version)
+{
+	struct by_id f = {.m = m, .table = table};
+	int err = hint ? match_id(&f, hint) : 0;
+
+	if (err == 0)
+		err = m->locks->ops->list(m->locks, "tables", match_id, &f);
+	if (err < 0)
+		return err;
+	if (!f.found)
+		return f.damaged ? f.damaged : -ENOENT;
+	*out = f.found;
+	*version = f.version;
+	return 0;
+}
+
+int master_block_writes(struct master *m, uint32_t table)
+{
+	struct ts_request q = {.method = TS_BLOCK_WRITES, .table = table};
+	struct ts_answer a = {0};
+	int err = ts_call(m->tablets, &q, &a);
+
+	ts_answer_fini(&a);
+	return err == -ENOENT ? -EIO : err; /* there is a schema, and the server does not know it */
+}
+
+void master_unblock_writes(struct master *m, uint32_t table)
+{
+	struct ts_request q = {.method = TS_UNBLOCK_WRITES, .table = table};
+	struct ts_answer a = {0};
+	int err;
+
+	/* Held for ever is worse than a while: nothing but a lack of memory keeps this from the server. */
+	while ((err = ts_call(m->tablets, &q, &a)) == -ENOMEM)
+		(void)usleep(RETRY_US);
+	if (err)
+		msg_error("table %u: its writes stay held: %s", table, strerror(-err));
+	ts_answer_fini(&a);
+}
+
+int master_schema_write(struct master *m, const struct tfs_schema *old, const struct schema *s, uint64_t version)
+{
+	char file[TABLE_FILE_MAX], note[DROP_NOTE_MAX];
+	struct lock_op ops[2] = {{.name = file, .expect = version}, drop_note(old->tablets_id, note)};
+	struct buf b = {0};
+	int err = schema_encode(s, &b);
+
+	table_file_name(file, schema_public(s)->name);
+	ops[0].contents = buf_slice(&b);
+	if (!err)
+		err = lock_multi(m->locks, ops, old->tablets_id == schema_public(s)->tablets_id ? 1 : 2, NULL);
+	buf_fini(&b);
+	return err;
+}
+
+int master_ids_read(struct master *m, uint32_t *next, uint64_t *version)
+{
+	struct buf b = {0};
+	int err = lock_get(m->locks, "ids", &b, version);
+
+	if (!err && b.n != 4) {
+		err = -EBADMSG;
+	} else if (!err) {
+		*next = load_be32(b.p);
+		err = *next < META_FIRST_USER_TABLE ? -EBADMSG : 0;
+	} else if (err == -ENOENT) {
+		*next = META_FIRST_USER_TABLE;
+		*version = LOCK_ABSENT;
+		err = 0;
+	}
+	buf_fini(&b);
+	return err;
+}
+
+static int master_ids_take(struct master *m, uint32_t *id)
+{
+	for (;;) {
+		uint8_t bytes[4];
+		uint64_t version;
+		uint32_t next;
+		int err = master_ids_read(m, &next, &version);
+
+		if (err)
+			return err;
+		if (next == UINT32_MAX)
+			return -ENOSPC;
+		put_be32(bytes, next + 1);
+		err = lock_put(m->locks, "ids", slice_of(bytes, sizeof(bytes)), version, NULL);
+		if (err == -ESTALE || err == -EEXIST)
+			continue;
+		if (err)
+			return err;
+		*id = next;
+		return 0;
+	}
+}
+
+static int add_first_tablet(struct master *m, uint32_t table)
+{
+	struct meta_tablet t = {.table = table, .last = true};
+	struct arena arena = {0};
+	struct buf key = {0};
+	struct op *ops;
+	unsigned count;
+	int err = meta_row_key(&key, table, true, (struct slice){NULL, 0});
+
+	if (!err)
+		err = meta_ops_new(&t, &arena, &ops, &count);
+	if (!err)
+		err = metadata_mutate(m->tablets, buf_slice(&key), ops, count);
+	arena_fini(&arena);
+	buf_fini(&key);
+	meta_tablet_fini(&t);
+	return err;
+}
+
+int master_tablets_create(struct master *m, uint32_t *id)
+{
+	int err = master_ids_take(m, id);
+
+	return err ? err : add_first_tablet(m, *id);
+}
+
+static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
+{
+	struct master *m = arg;
+
+	(void)t;
+	return metadata_delete(m->tablets, row_key);
+}
+
+struct lock_op drop_note(uint32_t table, char *name)
+{
+	snprintf(name, DROP_NOTE_MAX, "dropped/%u", table);
+	return (struct lock_op){.name = name, .expect = LOCK_ANY};
+}
+
+/* Steps 4 and 5 of a drop. */
+void master_tablets_delete(struct master *m, uint32_t table)
+{
+	char name[DROP_NOTE_MAX];
+	struct lock_op note = drop_note(table, name);
+	struct buf from = {0}, to = {0};
+	int err = meta_table_begin(&from, table);
+
+	if (!err)
+		err = meta_table_begin(&to, table + 1);
+	if (!err)
+		err = metadata_scan(m->tablets, buf_slice(&from), buf_slice(&to), delete_row, m);
+	note.remove = true;
+	if (!err)
+		err = lock_multi(m->locks, &note, 1, NULL);
+	if (err)
+		msg_warning("table %u: dropped, but its METADATA rows stay until the next start: %s", table, strerror(-err));
+	buf_fini(&from);
+	buf_fini(&to);
+}
+
+int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has)
+{
+	*has = false;
+	return p->family_count ? table_has_cells(m->tablets, p->tablets_id, p->generation, family, has) : 0;
+}
