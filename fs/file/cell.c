@@ -59,28 +59,36 @@ int family_info_get(struct node *family_node, struct family_info *out)
 	return f ? 0 : -ENOENT;
 }
 
+/* The library reports a family that was dropped as EINVAL. */
+static int dropped_is_absent(int r)
+{
+	return r == -EINVAL ? -ENOENT : r;
+}
+
 int cell_stat(const struct cell_place *p, struct tfs_info *info)
 {
-	return tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, info);
+	return dropped_is_absent(tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, info));
 }
 
 int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info)
 {
 	struct tfs_info local;
 
-	return tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info ? info : &local);
+	return dropped_is_absent(
+		tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info ? info : &local));
 }
 
-int cell_load(const struct cell_place *p, bool only_reads, struct stage *image, struct tfs_info *info)
+int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tfs_info *info)
 {
 	struct tfs_info first, again;
-	struct cell_place at = *p;
+	struct cell_place at;
 	uint64_t offset = 0;
 	uint8_t *buf;
 	size_t n, got;
 	int r;
 
-	r = cell_stat(p, &first);
+	cell_place_of(cell, &at);
+	r = cell_stat(&at, &first);
 	if (r)
 		return r;
 	at.ts = tfs_at(first.ts);
@@ -91,8 +99,8 @@ int cell_load(const struct cell_place *p, bool only_reads, struct stage *image, 
 		return -ENOMEM;
 	do {
 		r = cell_read(&at, offset, buf, n, &got, &again);
-		if (r == -ENOENT && offset == 0 && p->ts.when == TFS_NEWEST) {
-			at.ts = p->ts;
+		if (r == -ENOENT && offset == 0 && cell->kind == NODE_PLAIN) {
+			at.ts = TFS_AUTO;
 			r = cell_read(&at, 0, buf, n, &got, &again);
 			if (r == 0)
 				at.ts = tfs_at(again.ts);
@@ -107,6 +115,22 @@ int cell_load(const struct cell_place *p, bool only_reads, struct stage *image, 
 	*info = again;
 	info->ts = at.ts.us;
 	return 0;
+}
+
+int cell_node_stat(struct node *cell, struct tfs_info *info)
+{
+	struct cell_place p;
+
+	cell_place_of(cell, &p);
+	return cell_stat(&p, info);
+}
+
+int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got)
+{
+	struct cell_place p;
+
+	cell_place_of(cell, &p);
+	return cell_read(&p, offset, buf, n, got, NULL);
 }
 
 void stat_time(struct timespec *t, int64_t us)

@@ -37,15 +37,19 @@ struct family_info {
 int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
 void family_info_from(const struct tfs_family *f, struct family_info *out);
 
+/* -ENOENT: there is no such cell, or no such family any more. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 /* Reads through p->ts.  info may be NULL. */
 int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
+/* The same by a cell's node. */
+int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
+int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 #define CELL_READ_AT_ONCE (1u << 20)
 /*
- * Loads the cell at p into an image, which is never written if only_reads.  *info is that of the version loaded.
+ * Loads a cell into an image, which is never written if only_reads.  *info is that of the version loaded.
  * A value of CELL_READ_AT_ONCE bytes or more is read in parts: the caller holds the row's lock.
  */
-int cell_load(const struct cell_place *p, bool only_reads, struct stage *image, struct tfs_info *info) TFS_MUST;
+int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tfs_info *info) TFS_MUST;
 
 /* Fills st for a regular file of a family. */
 void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, int64_t commit_us, uint64_t size, struct stat *st);

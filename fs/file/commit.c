@@ -166,7 +166,7 @@ static int truncation_is_over(const struct writer *w, const struct cell_place *p
 
 	if (w->staged == STAGED_BYTES || w->target->kind != NODE_PLAIN)
 		return 0;
-	r = tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, &info);
+	r = cell_stat(p, &info);
 	return r == -ENOENT ? 0 : r ? r : info.ts != w->base_ts;
 }
 
@@ -276,16 +276,11 @@ int scratch_commit(struct filex *x, struct node *target, bool latest, int64_t *t
 	w->latest = latest;
 	w->staged = STAGED_BYTES;
 	w->committed = false;
-	mutex_lock(tree_mutex());
-	writer_aim_locked(w, target);
-	mutex_unlock(tree_mutex());
+	writer_aim(w, target);
 	r = writer_commit(w, true, x, c);
 	*ts = w->commit_ts;
-	if (r) {
-		mutex_lock(tree_mutex());
-		writer_aim_locked(w, NULL);
-		mutex_unlock(tree_mutex());
-	}
+	if (r)
+		writer_aim(w, NULL);
 	mutex_unlock(&x->lock);
 	return r;
 }

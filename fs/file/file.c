@@ -34,8 +34,6 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 static void renew_end(struct handle *h)
 {
 	struct filex *x = h->x;
-	struct cell_place p;
-	struct family_info f;
 	struct tfs_info info;
 	bool behind;
 
@@ -43,10 +41,7 @@ static void renew_end(struct handle *h)
 	behind = h->w.seen != x->commits && h->w.holds == IMAGE_RANGES && !writer_pending(&h->w) && h->w.target &&
 		node_lives(h->w.target);
 	mutex_unlock(&x->lock);
-	if (!behind)
-		return;
-	cell_place_of(h->w.target, &p);
-	if (family_info_get(p.family_node, &f) || cell_stat(&p, &info))
+	if (!behind || cell_node_stat(h->w.target, &info))
 		return;
 	mutex_lock(&x->lock);
 	if (!writer_pending(&h->w))
@@ -147,8 +142,6 @@ static int read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size,
 {
 	struct filex *x = filex_find(n);
 	struct node *at = n;
-	struct cell_place p;
-	struct family_info f;
 	int r = -ENOENT;
 
 	if (x) {
@@ -158,12 +151,8 @@ static int read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size,
 			r = writer_read(&x->w, offset, buf, size, got);
 		mutex_unlock(&x->lock);
 	}
-	if (r == -ENOENT && node_lives(at)) {
-		cell_place_of(at, &p);
-		r = family_info_get(p.family_node, &f);
-		if (r == 0)
-			r = cell_read(&p, offset, buf, size, got, NULL);
-	}
+	if (r == -ENOENT && node_lives(at))
+		r = cell_node_read(at, offset, buf, size, got);
 	filex_put(x);
 	return r;
 }
@@ -213,14 +202,8 @@ static bool pages_are_shared(struct handle *h)
 
 static int read_newest(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
-	struct cell_place p;
-	struct family_info f;
-	int r;
-
 	mark_paged(n);
-	cell_place_of(n, &p);
-	r = family_info_get(p.family_node, &f);
-	return r ? r : cell_read(&p, offset, buf, size, got, NULL);
+	return cell_node_read(n, offset, buf, size, got);
 }
 
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)

@@ -20,7 +20,6 @@
 static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct changes *c)
 {
 	struct writer once;
-	struct cell_place p;
 	struct family_info f;
 	struct tfs_info info = {0};
 	int r;
@@ -28,16 +27,15 @@ static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct chan
 	writer_init(&once);
 	once.latest = node_is_latest(n);
 	once.target = x->node;
-	cell_place_of(n, &p);
-	r = family_info_get(p.family_node, &f);
+	r = family_info_get(n->parent, &f);
 	if (r == 0)
-		r = cell_stat(&p, &info);
+		r = cell_node_stat(n, &info);
 	if (r == -ENOENT && x->handles)
 		r = 0; /* created, and not yet committed */
 	if (r == 0 && info.ts == INT64_MAX)
 		r = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
 	if (r == 0 && f.counter) {
-		r = cell_load(&p, false, &once.image, &info);
+		r = cell_load(n, false, &once.image, &info);
 		once.holds = IMAGE_WHOLE;
 	}
 	once.base_size = info.size;
@@ -136,7 +134,7 @@ static int touch(struct node *n, int64_t us, bool latest, struct changes *c)
 	if (n->kind != NODE_PLAIN || !node_lives(n))
 		return 0;
 	cell_place_of(n, &p);
-	r = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
+	r = cell_stat(&p, &info);
 	if (r || info.ts == us)
 		return r;
 	if (latest) {

@@ -29,7 +29,7 @@ static int plain_stat(struct node *n, const struct cell_place *p, bool created, 
 }
 
 /* The row's lock keeps a large value in place while its parts are read. */
-static int plain_load(struct handle *h, const struct cell_place *p, struct tfs_info *info)
+static int plain_load(struct handle *h, struct tfs_info *info)
 {
 	struct mutex *row = info->size >= CELL_READ_AT_ONCE ? ofile_row_lock(h->node) : NULL;
 	int r;
@@ -37,7 +37,7 @@ static int plain_load(struct handle *h, const struct cell_place *p, struct tfs_i
 	if (row)
 		mutex_lock(row);
 	mutex_lock(&h->x->lock);
-	r = cell_load(p, !h->writable, &h->w.image, info);
+	r = cell_load(h->node, !h->writable, &h->w.image, info);
 	h->w.holds = IMAGE_LOADED;
 	mutex_unlock(&h->x->lock);
 	if (row)
@@ -67,7 +67,7 @@ static int open_plain(struct handle *h, bool truncate, bool created, bool append
 		r = plain_stat(n, &p, created, &exists, &info);
 	created = created && !exists; /* what another descriptor wrote first is the base of what is written here */
 	if (r == 0 && exists && !truncate && !handle_shares(h) && (h->readable || f.counter))
-		r = plain_load(h, &p, &info);
+		r = plain_load(h, &info);
 	/* What was read may be another's meanwhile.  A descriptor that reads nothing has opened what was removed the instant after. */
 	if (r == 0 && !node_lives(n) && h->readable && !truncate && !created)
 		r = -ESTALE;
@@ -99,16 +99,19 @@ static int open_plain(struct handle *h, bool truncate, bool created, bool append
 
 static int open_version(struct handle *h, bool truncate, bool created)
 {
-	struct filex *x = version_lock(h->node);
-	int r = version_ready(x);
+	struct filex *x = h->x;
+	int r;
 
+	mutex_lock(&x->lock);
+	filex_wait(x, &x->w);
+	r = version_ready(x);
 	if (r == -ENOENT && created) {
 		truncate = true;
 		r = 0;
 	}
 	if (r == 0 && truncate)
 		writer_begin_whole(&x->w);
-	version_unlock(x);
+	mutex_unlock(&x->lock);
 	return r == -ENOENT ? -ESTALE : r;
 }
 
@@ -116,7 +119,6 @@ static int open_version(struct handle *h, bool truncate, bool created)
 static int open_reader(struct node *n)
 {
 	struct cell_place p;
-	struct family_info f;
 	struct tfs_info info;
 	bool pending;
 	int r;
@@ -126,11 +128,7 @@ static int open_reader(struct node *n)
 	if (!node_lives(n))
 		return -ESTALE;
 	cell_place_of(n, &p);
-	r = family_info_get(p.family_node, &f);
-	if (r == 0)
-		r = ofile_stat(n, &p, &info, &pending);
-	else
-		pending = false;
+	r = ofile_stat(n, &p, &info, &pending);
 	if (r == -ENOENT && pending)
 		return 0;
 	return r == -ENOENT ? -ESTALE : r;
@@ -207,9 +205,7 @@ static int open_gone(struct node *n, int flags, struct handle **out)
 	mutex_lock(&h->x->lock);
 	h->content = &h->w;
 	h->w.holds = IMAGE_WHOLE;
-	mutex_lock(tree_mutex());
-	writer_aim_locked(&h->w, NULL);
-	mutex_unlock(tree_mutex());
+	writer_aim(&h->w, NULL);
 	mutex_unlock(&h->x->lock);
 	*out = h;
 	return 0;

@@ -38,25 +38,20 @@ static struct staged staged_of(const struct writer *w)
 	return (struct staged){writer_size(w), w->time != TFS_NO_TIME ? w->time : w->touched_us, w->touched_us};
 }
 
-static bool look(struct filex *x, struct staged *s)
+bool ofile_pending(struct node *n, struct staged *s)
 {
+	struct filex *x = filex_find(n);
 	const struct writer *w;
 
+	if (!x)
+		return false;
 	mutex_lock(&x->lock);
 	w = pending_of(x);
 	if (w)
 		*s = staged_of(w);
 	mutex_unlock(&x->lock);
-	return w != NULL;
-}
-
-bool ofile_pending(struct node *n, struct staged *s)
-{
-	struct filex *x = filex_find(n);
-	bool pending = x && look(x, s);
-
 	filex_put(x);
-	return pending;
+	return w != NULL;
 }
 
 static _Thread_local pid_t asker;
@@ -116,10 +111,11 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 bool ofile_is_open(struct node *n, uint64_t *size)
 {
 	struct filex *x = filex_find(n);
-	bool open = x != NULL;
 
 	*size = n->size;
 	if (!x) {
+		bool open;
+
 		mutex_lock(tree_mutex());
 		open = n->opens > 0;
 		mutex_unlock(tree_mutex());

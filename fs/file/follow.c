@@ -39,8 +39,6 @@ int kept_add(struct kept *k, struct node *family_node, struct slice qualifier, i
 {
 	struct node *n = cell_home_find(family_node, NODE_VERSION, qualifier, ts);
 	struct kept_version *e;
-	struct cell_place p;
-	struct family_info f;
 	struct tfs_info info;
 	bool open;
 	int r = 0;
@@ -67,10 +65,7 @@ int kept_add(struct kept *k, struct node *family_node, struct slice qualifier, i
 		return -ENOMEM;
 	if (moves)
 		return 0;
-	cell_place_of(n, &p);
-	r = family_info_get(p.family_node, &f);
-	if (r == 0)
-		r = cell_load(&p, true, &e->copy, &info);
+	r = cell_load(n, true, &e->copy, &info);
 	e->copied = r == 0;
 	return r == -ENOENT ? 0 : r; /* created, and not committed */
 }
@@ -266,9 +261,7 @@ static void aim_writer(struct writer *w, const struct node *from, const struct a
 	w->latest = a->latest;
 	if (w->committed)
 		w->commit_ts = a->commit_ts;
-	mutex_lock(tree_mutex());
-	writer_aim_locked(w, a->target);
-	mutex_unlock(tree_mutex());
+	writer_aim(w, a->target);
 }
 
 /* The writers of x that commit to `from` commit to the target from now on. */

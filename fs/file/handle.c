@@ -206,18 +206,9 @@ void version_leave(struct node *n)
 
 int version_ready(struct filex *x)
 {
-	struct cell_place p;
-	struct family_info f;
 	struct tfs_info info;
-	int r;
+	int r = node_lives(x->node) ? cell_node_stat(x->node, &info) : -ESTALE;
 
-	if (!node_lives(x->node))
-		return -ESTALE;
-	cell_place_of(x->node, &p);
-	r = family_info_get(p.family_node, &f);
-	if (r)
-		return r == -ENOENT ? -ESTALE : r;
-	r = cell_stat(&p, &info);
 	if (writer_pending(&x->w))
 		return r == -ENOENT ? 0 : r;
 	if (r)

@@ -47,17 +47,12 @@ static bool has_name(const struct filex *x, const struct writer *w)
 static int load_newest(struct filex *x, struct writer *w, bool only_reads)
 {
 	uint32_t commits = x->commits;
-	struct cell_place p;
-	struct family_info f;
 	struct tfs_info info;
 	struct stage image;
 	int r;
 
 	stage_init(&image);
-	cell_place_of(w->target, &p);
-	r = family_info_get(p.family_node, &f);
-	if (r == 0)
-		r = cell_load(&p, only_reads, &image, &info);
+	r = cell_load(w->target, only_reads, &image, &info);
 	if (r) {
 		stage_fini(&image);
 	} else {
@@ -157,9 +152,7 @@ void share_open(struct handle *h, bool truncate)
 	mutex_lock(&x->lock);
 	h->content = w;
 	if (!w->target) {
-		mutex_lock(tree_mutex());
-		writer_aim_locked(w, x->node);
-		mutex_unlock(tree_mutex());
+		writer_aim(w, x->node);
 		w->seen = x->commits;
 		w->holds = truncate ? IMAGE_LOADED : IMAGE_RANGES;
 	}
@@ -177,12 +170,9 @@ static bool reader_is_behind(const struct handle *h, const struct filex *x)
 
 static bool newest_is_shorter(const struct handle *h)
 {
-	struct cell_place p;
-	struct family_info f;
 	struct tfs_info info;
 
-	cell_place_of(h->w.target, &p);
-	return family_info_get(p.family_node, &f) == 0 && cell_stat(&p, &info) == 0 && info.size < h->w.image.size;
+	return cell_node_stat(h->w.target, &info) == 0 && info.size < h->w.image.size;
 }
 
 /* The row's lock keeps a large value in place while its parts are read. */

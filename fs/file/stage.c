@@ -9,11 +9,11 @@
  * Bytes beyond an image's size are kept zero, in memory and in the file, so
  * that extending needs no writing.
  *
- * There are two shared files, cut into slots: of STAGE_MEMORY for the many
- * small images (rsync --delay-updates keeps every file of a transfer), of
- * TFS_VALUE_MAX for those that have grown.  A slot given back is punched out,
- * so the files hold no more than what is staged.  Where holes cannot be
- * punched, or all slots are taken, a stage has a file of its own.
+ * One file is shared by all images: it is cut into slots of TFS_VALUE_MAX bytes
+ * (rsync --delay-updates stages every file of a transfer).  A freed slot is
+ * punched out, so the file occupies no more than what is staged.  Where holes
+ * cannot be punched, or the file cannot be longer, a stage has a file of its
+ * own.
  */
 #include "fs/file/stage.h"
 
@@ -28,23 +28,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Offsets stay below 1 TiB, which every file system has. */
-#define SPILL_END (UINT64_C(1) << 40)
-
-struct spill {
-	uint64_t slot_bytes;
-	int fd;        /* -1: not made yet */
-	bool useless;  /* the file system punches no holes */
-	uint32_t next; /* the first slot never used */
-	uint32_t *given_back;
+/* The shared file. */
+static struct {
+	struct mutex lock; /* RANK_FS_NOTIFY: nothing is called under it */
+	int fd;            /* -1: not made yet */
+	bool useless;      /* the file system punches no holes */
+	uint32_t next;     /* the first slot never used */
+	uint32_t *freed;
 	size_t n, cap;
-};
+} spill = {.fd = -1};
 
 static _Atomic uint64_t memory_used, memory_spared;
 static char directory[4096];
-static struct mutex spill_lock; /* RANK_FS_NOTIFY: nothing is called under it */
 static pthread_once_t spill_once = PTHREAD_ONCE_INIT;
-static struct spill small = {.slot_bytes = STAGE_MEMORY, .fd = -1}, large = {.slot_bytes = TFS_VALUE_MAX, .fd = -1};
 
 void stage_set_directory(const char *path)
 {
@@ -111,9 +107,9 @@ static int open_file(void)
 
 /* ---- slots ---- */
 
-static void make_spill_lock(void)
+static void spill_init(void)
 {
-	mutex_init(&spill_lock, RANK_FS_NOTIFY);
+	mutex_init(&spill.lock, RANK_FS_NOTIFY);
 }
 
 static int punch(int fd, uint64_t at, uint64_t n)
@@ -126,86 +122,85 @@ static int punch(int fd, uint64_t at, uint64_t n)
 	return r ? -errno : 0;
 }
 
-static int slot_take_locked(struct spill *sp, uint32_t *slot)
+static int spill_open_locked(void)
 {
-	if (sp->fd < 0 && !sp->useless) {
-		int fd = open_file();
+	int fd = spill.fd < 0 && !spill.useless ? open_file() : spill.fd;
 
-		if (fd < 0)
-			return fd;
-		if (punch(fd, 0, 4096)) {
-			sp->useless = true;
-			close(fd);
-		} else {
-			sp->fd = fd;
-		}
-	}
-	if (sp->useless)
-		return -EOPNOTSUPP;
-	if (sp->n) {
-		*slot = sp->given_back[--sp->n];
+	if (fd < 0)
+		return spill.useless ? -EOPNOTSUPP : fd;
+	spill.useless = spill.fd < 0 && punch(fd, 0, 4096) != 0;
+	if (spill.useless)
+		close(fd);
+	else
+		spill.fd = fd;
+	return spill.useless ? -EOPNOTSUPP : 0;
+}
+
+static int slot_take_locked(uint32_t *slot)
+{
+	int r = spill_open_locked();
+
+	if (r)
+		return r;
+	if (spill.n) {
+		*slot = spill.freed[--spill.n];
 		return 0;
 	}
-	if (sp->next == SPILL_END / sp->slot_bytes)
-		return -EOPNOTSUPP;
-	if (ftruncate(sp->fd, (off_t)((sp->next + 1) * sp->slot_bytes)) != 0)
-		return -errno;
-	*slot = sp->next++;
+	if (ftruncate(spill.fd, (off_t)((spill.next + UINT64_C(1)) * TFS_VALUE_MAX)) != 0)
+		return errno == EFBIG ? -EOPNOTSUPP : -errno;
+	*slot = spill.next++;
 	return 0;
 }
 
-static void slot_give(struct spill *sp, uint32_t slot)
+static void slot_free(uint32_t slot)
 {
-	/* One that cannot be emptied or noted is not used again: a piece of address space, no more. */
-	if (punch(sp->fd, (uint64_t)slot * sp->slot_bytes, sp->slot_bytes))
+	/* A slot that cannot be emptied or listed is not used again.  It occupies no disk space, or what it did. */
+	if (punch(spill.fd, (uint64_t)slot * TFS_VALUE_MAX, TFS_VALUE_MAX))
 		return;
-	mutex_lock(&spill_lock);
-	if (sp->n == sp->cap) {
-		size_t cap = sp->cap ? sp->cap * 2 : 64;
-		uint32_t *more = realloc(sp->given_back, cap * sizeof(*more));
+	mutex_lock(&spill.lock);
+	if (spill.n == spill.cap) {
+		size_t cap = spill.cap ? spill.cap * 2 : 64;
+		uint32_t *more = realloc(spill.freed, cap * sizeof(*more));
 
 		if (more) {
-			sp->given_back = more;
-			sp->cap = cap;
+			spill.freed = more;
+			spill.cap = cap;
 		}
 	}
-	if (sp->n < sp->cap)
-		sp->given_back[sp->n++] = slot;
-	mutex_unlock(&spill_lock);
+	if (spill.n < spill.cap)
+		spill.freed[spill.n++] = slot;
+	mutex_unlock(&spill.lock);
 }
 
-/* Where an image that is to hold n bytes goes. */
-static int place_take(uint64_t n, struct stage *out)
+/* Finds an image a place in a file. */
+static int place_take(struct stage *out)
 {
-	struct spill *sp = n > STAGE_MEMORY ? &large : &small;
 	int r;
 
-	pthread_once(&spill_once, make_spill_lock);
-	mutex_lock(&spill_lock);
-	r = slot_take_locked(sp, &out->slot);
-	mutex_unlock(&spill_lock);
+	pthread_once(&spill_once, spill_init);
+	mutex_lock(&spill.lock);
+	r = slot_take_locked(&out->slot);
+	mutex_unlock(&spill.lock);
+	out->shared = r == 0;
 	if (r == 0) {
-		out->spill = sp;
-		out->fd = sp->fd;
-		out->base = (uint64_t)out->slot * sp->slot_bytes;
-		return 0;
+		out->fd = spill.fd;
+		out->base = (uint64_t)out->slot * TFS_VALUE_MAX;
+	} else if (r == -EOPNOTSUPP) {
+		out->base = 0;
+		out->fd = open_file();
+		r = out->fd < 0 ? out->fd : 0;
 	}
-	if (r != -EOPNOTSUPP)
-		return r;
-	out->spill = NULL;
-	out->base = 0;
-	out->fd = open_file();
-	return out->fd < 0 ? out->fd : 0;
+	return r;
 }
 
 static void leave_file(struct stage *s)
 {
-	if (s->fd >= 0 && s->spill)
-		slot_give(s->spill, s->slot);
+	if (s->fd >= 0 && s->shared)
+		slot_free(s->slot);
 	else if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
-	s->spill = NULL;
+	s->shared = false;
 	s->base = 0;
 	atomic_fetch_sub(&memory_spared, s->spared);
 	s->spared = 0;
@@ -214,7 +209,7 @@ static void leave_file(struct stage *s)
 /* Cuts or extends the image in its file. */
 static int file_resize(struct stage *s, uint64_t size)
 {
-	if (!s->spill)
+	if (!s->shared)
 		return ftruncate(s->fd, (off_t)size) != 0 ? -errno : 0;
 	if (size < s->size)
 		return punch(s->fd, s->base + size, s->size - size);
@@ -228,14 +223,19 @@ static void unmap(struct stage *s)
 	s->map = NULL;
 }
 
+static void free_memory(struct stage *s)
+{
+	atomic_fetch_sub(&memory_used, s->memory_bytes);
+	free(s->memory);
+	s->memory = NULL;
+	s->memory_bytes = 0;
+}
+
 void stage_reset(struct stage *s)
 {
 	unmap(s);
-	atomic_fetch_sub(&memory_used, s->memory_bytes);
-	free(s->memory);
+	free_memory(s);
 	leave_file(s);
-	s->memory = NULL;
-	s->memory_bytes = 0;
 	s->size = 0;
 	s->span_count = 0;
 }
@@ -248,62 +248,76 @@ void stage_fini(struct stage *s)
 	s->span_cap = 0;
 }
 
-/* To a file, or from a small slot to a large one. */
-static int spill(struct stage *s, uint64_t n)
+/* Moves the image to the place `to` in another file, which is freed on failure. */
+static int stage_move(struct stage *s, struct stage *to)
 {
-	struct stage to = {.fd = -1};
-	uint8_t *bytes = s->memory;
-	size_t got;
-	int r;
+	uint8_t piece[16384];
+	size_t got = 0;
+	int r = 0;
 
-	if (s->fd >= 0) {
-		bytes = malloc(s->size ? (size_t)s->size : 1);
-		r = bytes ? stage_read(s, 0, bytes, (size_t)s->size, &got) : -ENOMEM;
-		if (r)
-			goto out;
+	for (uint64_t at = 0; r == 0 && at < s->size; at += got) {
+		r = stage_read(s, at, piece, sizeof(piece), &got);
+		if (r == 0)
+			r = full_pwrite(to->fd, piece, got, to->base + at);
 	}
-	r = place_take(n, &to);
-	if (r)
-		goto out;
-	r = bytes ? full_pwrite(to.fd, bytes, (size_t)s->size, to.base) : 0;
+	if (r == 0)
+		r = file_resize(to, s->size);
 	if (r) {
-		leave_file(&to);
-		goto out;
+		leave_file(to);
+		return r;
 	}
-	if (bytes == s->memory)
-		bytes = NULL;
-	atomic_fetch_sub(&memory_used, s->memory_bytes);
-	free(s->memory);
+	free_memory(s);
 	leave_file(s);
-	s->memory = NULL;
-	s->memory_bytes = 0;
-	s->fd = to.fd;
-	s->spill = to.spill;
-	s->slot = to.slot;
-	s->base = to.base;
-	r = file_resize(s, s->size);
-out:
-	if (bytes != s->memory)
-		free(bytes);
-	return r;
+	s->fd = to->fd;
+	s->shared = to->shared;
+	s->slot = to->slot;
+	s->base = to->base;
+	s->spared = to->spared;
+	return 0;
 }
 
-/* Makes room in memory for n bytes, or moves to a file. */
+static int stage_spill(struct stage *s)
+{
+	struct stage to = {.fd = -1};
+	int r = place_take(&to);
+
+	return r ? r : stage_move(s, &to);
+}
+
+/* The disk is full: moves the image to memory, if it is only read. */
+static int stage_spare(struct stage *s)
+{
+	struct stage to = {.fd = -1, .spared = s->only_read};
+
+	if (!s->only_read || s->spared)
+		return -ENOSPC;
+	if (atomic_fetch_add(&memory_spared, to.spared) + to.spared <= STAGE_MEMORY_FULL)
+		to.fd = memfd_create("tabletfs-stage", MFD_CLOEXEC);
+	else
+		errno = ENOSPC;
+	if (to.fd < 0) {
+		int err = -errno;
+
+		leave_file(&to);
+		return err;
+	}
+	return stage_move(s, &to);
+}
+
+/* Reserves memory for n bytes, or moves the image to a file. */
 static int reserve(struct stage *s, uint64_t n)
 {
 	size_t want = s->memory_bytes ? s->memory_bytes : 64;
 	uint8_t *p;
 
-	if (s->fd >= 0)
-		return s->spill && n > s->spill->slot_bytes ? spill(s, n) : 0;
-	if (n <= s->memory_bytes)
+	if (s->fd >= 0 || n <= s->memory_bytes)
 		return 0;
 	while (want < n && want < STAGE_MEMORY)
 		want *= 2;
 	if (s->memory_bytes == 0 && n < want && n > 512)
 		want = (size_t)n;
 	if (n > STAGE_MEMORY || atomic_load(&memory_used) + want > STAGE_MEMORY_ALL)
-		return spill(s, n);
+		return stage_spill(s);
 	p = realloc(s->memory, want);
 	if (!p)
 		return -ENOMEM;
@@ -311,40 +325,6 @@ static int reserve(struct stage *s, uint64_t n)
 	atomic_fetch_add(&memory_used, want - s->memory_bytes);
 	s->memory = p;
 	s->memory_bytes = want;
-	return 0;
-}
-
-/* Where it is there is no room: to memory, if it is only to be read. */
-static int spare(struct stage *s)
-{
-	struct stage to = {.fd = -1};
-	uint8_t piece[16384];
-	size_t got = 1;
-	int r = 0;
-
-	if (!s->only_read || s->spared)
-		return -ENOSPC;
-	to.spared = s->only_read;
-	if (atomic_fetch_add(&memory_spared, to.spared) + to.spared > STAGE_MEMORY_FULL)
-		r = -ENOSPC;
-	if (r == 0 && (to.fd = memfd_create("tabletfs-stage", MFD_CLOEXEC)) < 0)
-		r = -errno;
-	for (uint64_t at = 0; r == 0 && at < s->size; at += got) {
-		r = stage_read(s, at, piece, sizeof(piece), &got);
-		if (r == 0)
-			r = full_pwrite(to.fd, piece, got, at);
-	}
-	if (r) {
-		leave_file(&to);
-		return r;
-	}
-	atomic_fetch_sub(&memory_used, s->memory_bytes);
-	free(s->memory);
-	s->memory = NULL;
-	s->memory_bytes = 0;
-	leave_file(s);
-	s->fd = to.fd;
-	s->spared = to.spared;
 	return 0;
 }
 
@@ -359,13 +339,13 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 	unmap(s);
 	r = reserve(s, offset + n);
 	if (r == -ENOSPC)
-		r = spare(s);
+		r = stage_spare(s);
 	if (r)
 		return r;
 	if (s->fd >= 0) {
 		r = full_pwrite(s->fd, p, n, s->base + offset);
 		if (r == -ENOSPC) {
-			r = spare(s);
+			r = stage_spare(s);
 			if (r == 0)
 				r = full_pwrite(s->fd, p, n, offset);
 		}
@@ -481,7 +461,7 @@ int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
 			continue;
 		if (r < 0)
 			return -errno;
-		if (r == 0 && s->spill)
+		if (r == 0 && s->shared)
 			return -EIO; /* slots are always there */
 		if (r == 0) {
 			memset((uint8_t *)p + done, 0, n - done);

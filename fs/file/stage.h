@@ -30,7 +30,7 @@ struct stage {
 	uint8_t *memory;
 	size_t memory_bytes; /* allocated */
 	int fd;              /* the spill file, or -1 */
-	struct spill *spill; /* whose descriptor fd is, or NULL: the stage's own */
+	bool shared;         /* the file is the one that all stages share, and the image is in this slot */
 	uint32_t slot;
 	uint64_t base;      /* of the image in the file */
 	uint64_t only_read; /* a reader's: the size it will have; 0: it is written */

@@ -22,6 +22,13 @@ void writer_fini(struct writer *w)
 	w->who = NULL;
 }
 
+void writer_aim(struct writer *w, struct node *target)
+{
+	mutex_lock(tree_mutex());
+	writer_aim_locked(w, target);
+	mutex_unlock(tree_mutex());
+}
+
 void writer_renew(struct writer *w)
 {
 	writer_fini(w);

@@ -72,7 +72,8 @@ static inline bool writer_pending(const struct writer *w)
 {
 	return w->staged != STAGED_NOTHING && !w->error && w->target && node_lives(w->target);
 }
-/* Commits go to target, a home or .schema, from now on, or nowhere (NULL); the tree lock is held. */
+/* Commits go to target, a home or .schema, from now on, or nowhere (NULL). */
+void writer_aim(struct writer *w, struct node *target);
 void writer_aim_locked(struct writer *w, struct node *target);
 /* Begins anew, without a target. */
 void writer_renew(struct writer *w);
