@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table has up to two views in the tree (itself and .latest), so a cell can
- * be known to the kernel below two families.  Whatever changes one is noted
- * for both.
+ * A table has two views in the tree: itself and .latest.  So the kernel may
+ * have nodes of a cell below two families, and a change is noted for both.
  *
- * Timeouts: what the kernel is told of a version holds until this daemon says
- * otherwise, except in families whose rules can hide a version without this
- * daemon naming it: there it holds not at all (rules that count versions) or
- * until the cell expires (rules of age).
+ * Timeouts: the kernel may cache the attributes of a version until this daemon
+ * invalidates them.  In some families a GC rule can hide a version without a
+ * notice to this daemon.  If the rule counts versions, the kernel may not
+ * cache them; if it limits their age, until the cell expires.
  */
 #include "fs/file/cell.h"
 
@@ -183,7 +182,7 @@ struct mutex *ofile_row_lock(struct node *n)
 	return NULL;
 }
 
-/* What is known of a family's place in the table's other view; each NULL where it is not. */
+/* The nodes of a family in the table's other view; NULL where there is none. */
 struct other_view {
 	struct node *view, *row, *family;
 };
@@ -237,7 +236,7 @@ struct node *cell_home(struct node *cell, bool make)
 {
 	struct node *family, *home;
 
-	/* One that has gone is its own: those that are found belong to a later life. */
+	/* Of a removed cell it is the node itself, because the name now finds a later cell. */
 	if (cell->kind != NODE_PLAIN || !node_lives(cell)) {
 		node_hold(cell);
 		return cell;
@@ -258,7 +257,7 @@ struct node *cell_home_find(struct node *family_node, enum node_kind kind, struc
 	return home;
 }
 
-/* Listings of a directory and of the parts of split names below it. */
+/* Notes the listings of a directory and of the parts of split names below it. */
 static void listings_locked(struct changes *c, struct node *dir, enum node_kind part_kind, struct slice path)
 {
 	changes_listing_locked(c, dir);
@@ -288,7 +287,7 @@ static void above_locked(struct changes *c, struct node *family_node)
 	}
 }
 
-/* The directory that holds the last component of path below dir, counted, or NULL; *name is that component. */
+/* Returns the directory of the last component of path below dir, counted, or NULL.  *name is that component. */
 static struct node *holder(struct node *dir, enum node_kind part_kind, struct slice path, struct slice *name)
 {
 	const uint8_t *slash = memrchr(path.p, '/', path.n);
@@ -303,7 +302,7 @@ static struct node *holder(struct node *dir, enum node_kind part_kind, struct sl
 }
 
 static void changed_in_view(
-	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone, const struct node *not_self)
+	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self)
 {
 	bool latest = node_is_latest(family_node), entry = false;
 	struct buf path = {0};
@@ -327,10 +326,10 @@ static void changed_in_view(
 			n->epoch = 0;
 			if (n != not_self)
 				changes_inode_locked(c, n);
-			/* Names that it had while open have pages of their own. */
+			/* The kernel may have pages of names that the version had while it was open. */
 			for (unsigned i = 0; n->file && i < n->file->also_count; i++)
 				changes_inode_locked(c, n->file->also[i]);
-			entry = gone && n->lookups > 0;
+			entry = removed && n->lookups > 0;
 		}
 	}
 	mutex_unlock(tree_mutex());
@@ -347,16 +346,16 @@ out:
 }
 
 void cell_changed(
-	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone, const struct node *not_self)
+	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self)
 {
 	struct node *twin = family_twin(family_node);
 
 	atomic_fetch_add(&fs.changes, 1);
-	changed_in_view(c, family_node, qualifier, ts, gone, not_self);
+	changed_in_view(c, family_node, qualifier, ts, removed, not_self);
 	if (twin)
-		changed_in_view(c, twin, qualifier, ts, gone, not_self);
+		changed_in_view(c, twin, qualifier, ts, removed, not_self);
 	else {
-		/* The other view may know the row or the table's listing without knowing the family. */
+		/* The other view may have a node of the row or of the table, but none of the family. */
 		struct other_view o;
 
 		mutex_lock(tree_mutex());
@@ -427,7 +426,7 @@ int column_versions(struct node *family_node, struct slice qualifier, struct ver
 		if (r != -EBADMSG && r != -EIO)
 			break;
 		if (spec.past_damage) {
-			r = 0; /* the end, then; nobody has what cannot be read */
+			r = 0; /* cells that cannot be read cannot be open */
 			break;
 		}
 		versions_fini(&v);
@@ -442,8 +441,8 @@ out:
 	return r;
 }
 
-void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool gone)
+void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool removed)
 {
 	for (size_t i = 0; i < v->n; i++)
-		cell_changed(c, family_node, qualifier, v->ts[i], gone, NULL);
+		cell_changed(c, family_node, qualifier, v->ts[i], removed, NULL);
 }

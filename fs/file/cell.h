@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cells as files see them: where a node's cell is in the store, what stat
- * shows of it, and what the kernel must be told when one changes.
+ * Cells as files: the place of a node's cell in the store, its attributes for
+ * stat, and the notes for the kernel when it changes.
  *
- * Threads: any; engine calls are made, so not under the tree lock.
+ * Threads: any.  The functions call the engine, so the caller may not hold the
+ * tree lock.
  */
 #ifndef TFS_FS_CELL_H
 #define TFS_FS_CELL_H
@@ -13,7 +14,7 @@
 #include "fs/base/fs.h"
 #include "fs/base/notify.h"
 
-/* Where the cell of a PLAIN or VERSION node (or of a name below a family) is.  Borrows from the nodes. */
+/* The place of a cell in the store, of a PLAIN or VERSION node or of a name below a family.  Points into the nodes. */
 struct cell_place {
 	struct node *family_node;
 	struct tfs_table *table;
@@ -24,7 +25,7 @@ struct cell_place {
 void cell_place_of(struct node *cell, struct cell_place *out);
 void cell_place_at(struct node *family_node, struct slice qualifier, bool version, int64_t ts, struct cell_place *out);
 
-/* What all cells of a family share. */
+/* The properties that all cells of a family have. */
 struct family_info {
 	mode_t mode;
 	uid_t uid;
@@ -33,58 +34,58 @@ struct family_info {
 	bool counted_versions; /* a rule may hide a version when another is written */
 	int64_t max_age_us;
 };
-/* -ENOENT: no such family any more. */
+/* -ENOENT: the family was dropped. */
 int family_info_get(struct node *family_node, struct family_info *out) TFS_MUST;
 void family_info_from(const struct tfs_family *f, struct family_info *out);
 
-/* -ENOENT: there is no such cell, or no such family any more. */
+/* -ENOENT: there is no such cell, or the family was dropped. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
 /* Reads through p->ts.  info may be NULL. */
 int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
-/* The same by a cell's node. */
+/* The same, by a cell's node. */
 int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
 int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 #define CELL_READ_AT_ONCE (1u << 20)
 /*
- * Loads a cell into an image, which is never written if only_reads.  *info is that of the version loaded.
- * A value of CELL_READ_AT_ONCE bytes or more is read in parts: the caller holds the row's lock.
+ * Loads a cell into an image.  *info is that of the version loaded.  The image
+ * must not be written if only_reads.  A value of CELL_READ_AT_ONCE bytes or
+ * more is read in parts, so the caller holds the row's lock.
  */
 int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tfs_info *info) TFS_MUST;
 
 /* Fills st for a regular file of a family. */
 void cell_attr(const struct node *n, const struct family_info *f, int64_t ts, int64_t commit_us, uint64_t size, struct stat *st);
 void stat_time(struct timespec *t, int64_t us);
-/* How long the kernel may believe what it was told of a version. */
+/* How long the kernel may cache the attributes of a version, in seconds. */
 double version_timeout(const struct family_info *f, int64_t expires_us);
 
 /*
- * Notes what the kernel may hold about one version of a column: its node, and
- * with it the listings it is (or was) in.  family_node may be of either view.
- * gone: the version is no longer there.  not_self: leave this node's pages.
+ * Notes a change of one version of a column: its node, and the listings that
+ * contain it.  family_node may be of either view.  removed: the version no
+ * longer exists.  not_self: the kernel keeps the pages of this node.
  */
 void cell_changed(
-	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool gone, const struct node *not_self);
-/* The live versions of a column, newest first, as they are now: collected before a removal or move, noted after it. */
+	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self);
+/* The live versions of a column, newest first.  Collected before a removal or move, and noted after it. */
 struct versions {
 	int64_t *ts;
 	size_t n, cap;
 };
 int column_versions(struct node *family_node, struct slice qualifier, struct versions *out) TFS_MUST;
 void versions_fini(struct versions *v);
-void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool gone);
+void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool removed);
 /*
- * The node of a cell in the table itself, counted: of a version, and of a plain
- * name there, the node itself; of a plain name in .latest its twin.  NULL: there
- * is none, or with make: out of memory.
+ * Returns the node of a cell in the table's own view, counted.  Versions have
+ * a node in that view only.  NULL: there is none; if make: out of memory.
  */
 struct node *cell_home(struct node *cell, bool make);
-/* The home of a name below a family's directory in either view, counted, or NULL: there is none. */
+/* The same, found by its name below a family's directory in either view.  NULL: there is none. */
 struct node *cell_home_find(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
-/* The same of a family's directory. */
+/* The same, of a family's directory. */
 struct node *family_home(struct node *family_node, bool make);
-/* The family's node in the table's other view, counted, or NULL. */
+/* Returns the family's node in the other view, counted, or NULL. */
 struct node *family_twin(struct node *family_node);
-/* The row stripe's lock of a node in a row, or NULL for a node that is in none. */
+/* Returns the lock of the row that n lies in, or NULL if it lies in none. */
 struct mutex *ofile_row_lock(struct node *n);
 
 #endif

@@ -2,14 +2,18 @@
 /*
  * The FUSE calls on descriptors that are open.
  *
- * Plain names: direct I/O; a reader's bytes are loaded at open and again after
- * the end of the file, a writer's are staged per descriptor.  A private mapping is filled from
- * them as well; but all mappings of a file share its pages, so while several
- * versions are open, pages are those of the newest.  Versions: cached by the kernel;
- * reads go to the store, stores in place are staged per node and committed
- * before anything is read again.  Scratch: its image is the file.  Control
- * files: a rendering at open; what is written is applied at flush, or at once
- * where one line is a whole setting, so that even a shell sees the refusal.
+ * Plain names use direct I/O.  The bytes for a reader are loaded at open, and
+ * again after the end of the file.  A private mapping is filled from them, too.
+ * But all mappings of a file share its pages in the kernel, so while several
+ * versions are open, the pages are those of the newest.
+ *
+ * Versions are cached by the kernel.  READ reads from the store.  Bytes written
+ * in place are staged, and committed before the next READ.
+ *
+ * The content of a scratch file is its image.  A control file is rendered at
+ * open.  Its text is applied at flush.  Where one line is a whole setting, the
+ * line is applied by the WRITE that ends it, because shells ignore the errors
+ * of close.
  */
 #include "fs/file/file.h"
 
@@ -30,7 +34,7 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 	return fi ? (struct handle *)(uintptr_t)fi->fh : NULL;
 }
 
-/* One that only writes has loaded nothing: as long as it has written nothing either, the end is that of what others have committed. */
+/* A descriptor for writing only has loaded nothing.  Until it has written, its end of file is that of the newest version. */
 static void renew_end(struct handle *h)
 {
 	struct filex *x = h->x;
@@ -62,7 +66,7 @@ uint64_t ofile_end(const struct fuse_file_info *fi)
 		renew_end(h);
 	else if (h->ended == READER_END)
 		(void)!reader_read(h, false, 0, &none, 1, &got);
-	/* If the bytes of others cannot be read, the file ends where it did. */
+	/* If the newest version cannot be loaded, the end stays where it was. */
 	if (share_lock(h, false, &c))
 		mutex_lock(&x->lock);
 	end = writer_size(h->content);
@@ -73,7 +77,7 @@ uint64_t ofile_end(const struct fuse_file_info *fi)
 
 /* ---- read ---- */
 
-/* One buffer a thread, freed with it. */
+/* Each thread has one buffer, which is freed when the thread ends. */
 struct thread_buffer {
 	size_t bytes;
 	uint8_t data[];
@@ -111,7 +115,7 @@ static void mark_paged(struct node *n)
 	mutex_unlock(tree_mutex());
 }
 
-/* Stores in place are committed before anything is read again, or made durable. */
+/* Commits the bytes that were written in place, before a READ or FSYNC. */
 static int commit_version(struct node *n)
 {
 	struct mutex *row = ofile_row_lock(n);
@@ -137,7 +141,7 @@ static int commit_version(struct node *n)
 	return r;
 }
 
-/* -ENOENT: it has gone, and nobody keeps it. */
+/* -ENOENT: it was removed, and there is no copy. */
 static int read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
 	struct filex *x = filex_find(n);
@@ -167,7 +171,7 @@ static int read_version(struct node *n, uint64_t offset, uint8_t *buf, size_t si
 	if (r == 0)
 		r = read_once(n, offset, buf, size, got);
 	if (r == -ENOENT) {
-		/* Who is removing or renaming it just now keeps it for those who have it open; that is done then. */
+		/* The thread that removes or renames it holds the row's lock until the copy for descriptors is there. */
 		mutex_lock(row);
 		mutex_unlock(row);
 		r = read_once(n, offset, buf, size, got);
@@ -187,7 +191,7 @@ static int read_without_handle(struct node *n, uint64_t offset, uint8_t *buf, si
 	return read_version(n, offset, buf, size, got);
 }
 
-/* Pages of a plain name, for a private mapping: are others open that would have others? */
+/* Are descriptors of other versions open, whose mappings share the pages with those of h? */
 static bool pages_are_shared(struct handle *h)
 {
 	bool shared = false;
@@ -227,7 +231,7 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 			r = read_version(n, (uint64_t)offset, buf, size, &got);
 		} else if (n->kind == NODE_PLAIN && !h->writable) {
 			r = -ENOENT;
-			if (!fi->lock_owner && pages_are_shared(h)) /* read(2) says who reads */
+			if (!fi->lock_owner && pages_are_shared(h)) /* read(2) sets lock_owner, a page fault does not */
 				r = read_newest(n, (uint64_t)offset, buf, size, &got);
 			if (r == -ENOENT)
 				r = reader_read(h, !fi->lock_owner, (uint64_t)offset, buf, size, &got);
@@ -248,7 +252,7 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 
 /* ---- write ---- */
 
-/* The text that a plain name of a counter has so far must be able to become a number. */
+/* A counter's text must be the beginning of a number. */
 static int counter_check(struct node *n, struct writer *w)
 {
 	struct family_info f;
@@ -291,7 +295,7 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 		x->w.time = TFS_NO_TIME;
 		break;
 	case FILE_SETTING:
-		/* Lines before this one have been applied and are gone. */
+		/* Lines before this one have been applied. */
 		if (h->w.image.size == 0)
 			h->w.origin = offset;
 		if (offset < h->w.origin) {
@@ -349,7 +353,7 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 	else if (r == -EFBIG)
 		refuse(r, h->node, NULL, "a value is at most 64 MiB; nothing of it is stored");
 	else if (r != -EINVAL)
-		refuse_store(r, h->node, NULL, "the write was not taken");
+		refuse_store(r, h->node, NULL, "the write was refused");
 	if (r)
 		changes_reply_err(&c, req, r);
 	else
@@ -358,7 +362,7 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 
 /* ---- flush, fsync, release ---- */
 
-/* What was scratch, and was renamed while open, is a descriptor of its target. */
+/* A scratch file that was renamed while open commits to its target. */
 static int commit_scratch(struct filex *x, struct changes *c)
 {
 	struct node *forward;
@@ -427,7 +431,7 @@ void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 	int r = 0;
 
 	(void)datasync;
-	/* A cell that was only created or truncated is on disk after this too; a version's stores are everybody's. */
+	/* fsync also commits a cell that was only created or truncated.  Through any descriptor it commits a version's bytes. */
 	if (n->kind == NODE_VERSION && !(h && h->writable)) {
 		r = commit_version(n);
 	} else if (h) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SETATTR's part in files: truncation and times.
+ * SETATTR of files: truncation and times.
  *
- * ftruncate and truncate come with and without a descriptor; without one the
- * cut is a commit of its own.  Kernels send futimens without a descriptor, so
- * a time is matched by node: it is meant for the last descriptor that wrote
- * and has not been released, as long as what it committed is the newest
- * version; else it moves the newest version, atomically, as touch -d asks.
+ * The kernel sends a truncation with or without a descriptor.  Without one it
+ * is a commit of its own.
+ *
+ * The kernel sends futimens without a descriptor.  So a time is meant for the
+ * descriptor that wrote last, if that is still open and the version that it
+ * committed is the newest.  Otherwise it moves the newest version, atomically,
+ * as touch -d does.
  */
 #include "fs/file/file.h"
 
@@ -16,7 +18,7 @@
 
 #include <errno.h>
 
-/* A commit of its own. */
+/* Truncates a plain name in a commit of its own. */
 static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct changes *c)
 {
 	struct writer once;
@@ -31,7 +33,7 @@ static int cut_plain(struct filex *x, struct node *n, uint64_t size, struct chan
 	if (r == 0)
 		r = cell_node_stat(n, &info);
 	if (r == -ENOENT && x->handles)
-		r = 0; /* created, and not yet committed */
+		r = 0; /* created, not committed */
 	if (r == 0 && info.ts == INT64_MAX)
 		r = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
 	if (r == 0 && f.counter) {
@@ -65,7 +67,7 @@ static int truncate_name(struct node *n, uint64_t size, struct changes *c)
 	int r;
 
 	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
-		return 0; /* O_TRUNC does it at open */
+		return 0; /* open with O_TRUNC truncates it */
 	if (row)
 		mutex_lock(row);
 	x = filex_get(n);
@@ -103,7 +105,7 @@ int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct chang
 	return r == -ENOENT ? -ESTALE : r;
 }
 
-/* The writer that a time set on the node is meant for: the last one that wrote. */
+/* Returns the content to which a time that is set on the node applies, or NULL. */
 static struct writer *timed_writer(struct filex *x)
 {
 	struct writer *done = NULL;
@@ -121,7 +123,7 @@ static struct writer *timed_writer(struct filex *x)
 	return done;
 }
 
-/* Under the row's lock, and no file's. */
+/* Moves the newest version of n to the time.  The row's lock is held, and no file's. */
 static int touch(struct node *n, int64_t us, bool latest, struct changes *c)
 {
 	struct tfs_result result[1];
@@ -165,7 +167,10 @@ static int touch(struct node *n, int64_t us, bool latest, struct changes *c)
 	return r == -EINVAL ? refuse(r, n, NULL, "a time cannot pass another version's") : r;
 }
 
-/* The time of what w writes, staged or committed.  The row's and the file's lock are held; the latter is released while the store works. */
+/*
+ * Sets the time of what w has staged or committed.  The row's and the file's
+ * lock are held; the latter is released while the store works.
+ */
 static int set_writers_time(struct filex *x, struct writer *w, int64_t us, struct changes *c)
 {
 	int64_t was = w->time;
@@ -213,7 +218,7 @@ static int set_plain_time(struct node *n, int64_t us, struct changes *c)
 		r = touch(target ? target : n, us, node_is_latest(n), c);
 	mutex_unlock(row);
 	node_put(target);
-	/* The time of a file that was removed while open is nobody's. */
+	/* A file that was removed while open has no stored time. */
 	if (r == -ENOENT)
 		r = ofile_is_open(n, &size) ? 0 : -ESTALE;
 	return r;
@@ -234,7 +239,7 @@ static int set_scratch_time(struct node *n, int64_t us, struct changes *c)
 	x->mtime_us = us;
 	x->w.touched_us = fs_now_us();
 	filex_wait(x, &x->w);
-	/* Renamed onto a cell, still open?  What was written to it since has the time of its own commit. */
+	/* It was renamed to a cell: the time is the cell's, unless bytes were written since. */
 	if (row && x->w.target && node_lives(x->w.target) && x->w.target->kind == NODE_PLAIN && x->w.staged != STAGED_BYTES)
 		r = set_writers_time(x, &x->w, us, c);
 	else

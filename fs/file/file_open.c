@@ -2,8 +2,8 @@
 /*
  * OPEN and CREATE.
  *
- * A plain name's reader is given the version of this moment: its bytes are
- * loaded, and are his own.  A version for reading only needs no state.
+ * A descriptor of a plain name loads the version that is the newest at open.  A
+ * version that is opened for reading only has no state but a count.
  */
 #include "fs/file/file.h"
 
@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* What the store has of it.  *exists: it is stored, and not a creation that is not committed. */
+/* stat of n's cell.  *exists is set if it is stored; otherwise its creation is not committed. */
 static int plain_stat(struct node *n, const struct cell_place *p, bool created, bool *exists, struct tfs_info *info)
 {
 	bool pending;
@@ -28,7 +28,7 @@ static int plain_stat(struct node *n, const struct cell_place *p, bool created, 
 	return 0;
 }
 
-/* The row's lock keeps a large value in place while its parts are read. */
+/* Under the row's lock the version of a large value is not replaced between reads of its parts. */
 static int plain_load(struct handle *h, struct tfs_info *info)
 {
 	struct mutex *row = info->size >= CELL_READ_AT_ONCE ? ofile_row_lock(h->node) : NULL;
@@ -65,10 +65,10 @@ static int open_plain(struct handle *h, bool truncate, bool created, bool append
 	}
 	if (r == 0)
 		r = plain_stat(n, &p, created, &exists, &info);
-	created = created && !exists; /* what another descriptor wrote first is the base of what is written here */
+	created = created && !exists; /* another descriptor created it first: its content is the base */
 	if (r == 0 && exists && !truncate && !handle_shares(h) && (h->readable || f.counter))
 		r = plain_load(h, &info);
-	/* What was read may be another's meanwhile.  A descriptor that reads nothing has opened what was removed the instant after. */
+	/* The name may have a new cell now, and its bytes may have been loaded.  A descriptor that has loaded nothing is one of the removed cell. */
 	if (r == 0 && !node_lives(n) && h->readable && !truncate && !created)
 		r = -ESTALE;
 	if (r == 0 && h->writable && info.ts == INT64_MAX)
@@ -88,7 +88,7 @@ static int open_plain(struct handle *h, bool truncate, bool created, bool append
 		writer_begin_whole(w);
 		w->base_ts = info.ts;
 	} else if (created) {
-		/* What is appended is not the whole of it: another may have created it as well, and be first to commit. */
+		/* Another descriptor may have created it, too, and commit first: then the bytes are appended. */
 		w->staged = STAGED_CREATION;
 		w->holds = IMAGE_LOADED;
 		w->touched_us = fs_now_us();
@@ -115,7 +115,7 @@ static int open_version(struct handle *h, bool truncate, bool created)
 	return r == -ENOENT ? -ESTALE : r;
 }
 
-/* A version for reading only: no state, if the store still has it. */
+/* Opens a version for reading only. */
 static int open_reader(struct node *n)
 {
 	struct cell_place p;
@@ -151,7 +151,7 @@ static int open_handle(struct handle *h, int flags, bool created, struct changes
 	case FILE_SCRATCH:
 		mutex_lock(&x->lock);
 		if (x->w.error == -ESTALE)
-			r = -ESTALE; /* it is a cell now, and found by its name */
+			r = -ESTALE; /* it has become a cell */
 		else if (truncate)
 			r = scratch_truncate(x, 0);
 		mutex_unlock(&x->lock);
@@ -174,10 +174,10 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 	struct handle *h;
 	int r;
 
-	/* A rename moves the state of a version to another node: under the row's lock it is found by one of the two names. */
+	/* A rename moves the state of a version to another node.  Under the row's lock there is only one state. */
 	if (row)
 		mutex_lock(row);
-	/* To create a cell is to truncate it, even through a descriptor for reading only: release commits it. */
+	/* A creation is a truncation, even through a descriptor for reading only: release commits it. */
 	h = handle_new(n, created && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) ? flags | O_TRUNC : flags);
 	r = h ? open_handle(h, flags, created, &c) : -ENOMEM;
 	if (row)
@@ -191,10 +191,10 @@ static int handle_open(struct node *n, int flags, bool created, struct handle **
 }
 
 /*
- * The name was found and gone at OPEN, twice running.  Whether O_CREAT was
- * asked for the kernel does not say here, so neither creating it nor ENOENT
- * is right for all; but a file that was opened and removed the instant after
- * is: it has no name, and what is written to it goes nowhere.
+ * LOOKUP found the name and OPEN did not, twice.  The kernel does not state at
+ * OPEN whether O_CREAT was set.  Neither a creation nor ENOENT is correct in
+ * both cases, but a file that was removed right after the open is: it has no
+ * name, and its bytes are discarded.
  */
 static int open_gone(struct node *n, int flags, struct handle **out)
 {
@@ -212,8 +212,8 @@ static int open_gone(struct node *n, int flags, struct handle **out)
 }
 
 /*
- * A version that is only written needs no pages: direct I/O saves the kernel
- * a question about capabilities before each write.
+ * A version that is only written needs no pages.  With direct I/O the kernel
+ * does not ask for its capabilities before each write.
  */
 static void set_open_flags(const struct node *n, struct fuse_file_info *fi)
 {
@@ -228,7 +228,7 @@ static bool only_counted(const struct node *n, const struct fuse_file_info *fi)
 	return n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
 }
 
-/* A version for reading only.  True: answered. */
+/* Opens a version for reading only.  Returns true if it has replied. */
 static bool count_reader(fuse_req_t req, struct node *n, struct fuse_file_info *fi, int *r)
 {
 	version_enter(n);
@@ -264,7 +264,7 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	other = r == -ESTALE ? node_again(n) : NULL;
 	if (other) {
-		/* Replaced as it was opened: the kernel would look for it again, but once only.  Past the pages that it has of n. */
+		/* The cell was replaced meanwhile.  The kernel would repeat the LOOKUP, but only once.  Its pages of n are not used. */
 		fi->direct_io = 1;
 		fi->keep_cache = 0;
 		r = handle_open(other, fi->flags, false, &h);

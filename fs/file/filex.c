@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of open files, apart from the calls on them: what is staged, and
- * what stat shows while something is.
+ * What stat shows of open files.
+ *
+ * Uncommitted bytes are visible only to the process that wrote them.  git,
+ * nginx and every program that reads as many bytes as fstat reports would
+ * otherwise read that many bytes of the version before.  GETATTR states the
+ * calling thread, but no descriptor.  So /proc tells whether that thread is
+ * one of the process that wrote.  It is read only while something is staged.
  */
 #include "fs/file/file.h"
 
@@ -16,15 +21,15 @@ static bool is_pending(const struct writer *w, const struct filex *x)
 {
 	if (w->target != x->node || !writer_pending(w))
 		return false;
-	/* A truncation that nothing was written after is over once another has committed. */
+	/* A truncation without a write after it is discarded if another descriptor has committed since. */
 	return w->staged == STAGED_BYTES || w->target->kind != NODE_PLAIN || w->seen == x->commits;
 }
 
-/* A writer that has something staged; the file's lock is held. */
+/* Returns a content with staged bytes, or NULL.  The file's lock is held. */
 static const struct writer *pending_of(const struct filex *x)
 {
 	if (!x->node)
-		return NULL; /* scratch is what it is */
+		return NULL; /* scratch is not committed */
 	if (is_pending(&x->w, x))
 		return &x->w;
 	for (struct handle *h = x->handles; h; h = h->next)
@@ -61,7 +66,7 @@ void ofile_asked_by(pid_t pid)
 	asker = pid;
 }
 
-/* GETATTR says which thread asks, and not through which descriptor. */
+/* Did the process that calls open h, or write through it? */
 static bool is_askers(const struct handle *h)
 {
 	char path[64];
@@ -103,7 +108,7 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 	*pending = false;
 	if (r != -ENOENT || !n)
 		return r;
-	/* What is committed is in the store before it stops being pending: who finds neither has to look there once more. */
+	/* A commit stores before it unstages.  If it did both between the two checks, the store has it now. */
 	*pending = ofile_pending(n, &s);
 	return *pending ? r : cell_stat(p, info);
 }
@@ -142,7 +147,7 @@ static bool lies_in(const struct node *dir, const struct node *cell)
 	return in;
 }
 
-/* A family's directory in both views. */
+/* The nodes of a family in both views. */
 struct family_views {
 	struct node *node, *twin;
 };
@@ -155,7 +160,7 @@ static bool commits_below(const struct handle *h, const void *arg)
 	return target && (target->parent == f->node || target->parent == f->twin);
 }
 
-/* Open files are few, and the nodes of a directory may be many. */
+/* Walks the open files, because a directory may have many more nodes. */
 bool ofile_pending_below(struct node *dir)
 {
 	struct node *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;

@@ -119,7 +119,7 @@ void filex_drop_locked(struct node *n)
 			filex_free(x);
 		return;
 	}
-	/* An open file keeps its nodes from ending: this is the end of the daemon. */
+	/* An open file counts its nodes, so only the end of the daemon frees them first. */
 	if (x->node == n)
 		x->node = NULL;
 	else
@@ -132,17 +132,6 @@ void filex_wait(struct filex *x, const struct writer *w)
 {
 	while (w->busy)
 		cond_wait(&x->idle, &x->lock);
-}
-
-struct filex *version_lock(struct node *n)
-{
-	struct filex *x = filex_find(n);
-
-	if (x) {
-		mutex_lock(&x->lock);
-		filex_wait(x, &x->w);
-	}
-	return x;
 }
 
 struct node *filex_target(struct filex *x)
@@ -158,12 +147,6 @@ struct node *filex_target(struct filex *x)
 		node_hold(target);
 	mutex_unlock(&x->lock);
 	return target;
-}
-
-void version_unlock(struct filex *x)
-{
-	mutex_unlock(&x->lock);
-	filex_put(x);
 }
 
 void filex_let_go(struct filex *x)
@@ -270,7 +253,7 @@ struct handle *handle_new(struct node *n, int flags)
 	return h;
 }
 
-/* h leaves the content that it shared.  The file's lock is held, and h is in no list. */
+/* h no longer shares the file's content.  The file's lock is held, and h is in no list. */
 static void handle_unshare(struct handle *h)
 {
 	struct writer *w = h->content;
@@ -293,7 +276,7 @@ void handle_free(struct handle *h)
 	struct handle **at = &x->handles;
 
 	mutex_lock(&x->lock);
-	filex_wait(x, h->content); /* a rename, or a reader, may be committing it */
+	filex_wait(x, h->content); /* a rename or another descriptor may be committing it */
 	mutex_lock(tree_mutex());
 	while (*at != h)
 		at = &(*at)->next;

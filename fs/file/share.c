@@ -11,9 +11,9 @@
  * staged bytes are committed over the newest version, as ranges, and the image
  * is loaded again.
  *
- * So a program that locks the file, reads, writes and unlocks it finds all
- * that was written under the lock before, synced or not.  An early commit is
- * harmless: later commits of an open replace its version.
+ * So a program that locks the file, reads, writes and unlocks it reads all that
+ * was written under the lock before, synced or not.  An early commit is
+ * harmless, because later commits of an open replace its version.
  *
  * A descriptor for reading only has an image of one version.  After a read
  * has returned end of file, the next read first replaces the image by the
@@ -21,19 +21,19 @@
  * sees one version, and tail -f sees what is appended.
  *
  * Where the newest version is shorter than the image, fstat shows the smaller
- * size, and tail -f begins again ("file truncated").  It reads by sizes and
- * may never have met the end of file, so a read at offset 0 by a descriptor
- * that has returned the last byte replaces the image then, too.
+ * size, and tail -f begins again ("file truncated").  tail reads as many bytes
+ * as fstat reports and may never read the end of file.  So a read at offset 0
+ * by a descriptor that has returned the last byte replaces the image, too.
  *
  * These reads take no lock until the last byte has been returned.
  * handle.readers counts them.  An image is replaced only while handle.ended is
- * not READER_WITHIN and there are no readers: so a reader either sees the
- * former and takes the file's lock, or the replacing thread sees the reader
- * and leaves the image as it is.
+ * not READER_WITHIN and there are no readers.  So either a reader sees that
+ * handle.ended has changed and takes the file's lock, or the replacing thread
+ * sees the reader and leaves the image as it is.
  *
- * Rejected: commits when a lock is taken.  The kernel keeps locks by itself as
- * long as this daemon does not ask for them, and to serve F_SETLKW here would
- * cost a thread for each process that waits.
+ * Rejected: commits when a file lock is taken.  The kernel serves file locks by
+ * itself unless the daemon does, and F_SETLKW here would occupy a thread for
+ * each process that waits.
  */
 #include "fs/file/share.h"
 
@@ -64,7 +64,7 @@ static int load_newest(struct filex *x, struct writer *w, bool only_reads)
 	}
 	if (r == 0 || r == -ENOENT)
 		w->seen = commits;
-	return r == -ENOENT ? 0 : r; /* it expired: the descriptor keeps what it has */
+	return r == -ENOENT ? 0 : r; /* it expired: the image stays */
 }
 
 /* ---- descriptors for reading and writing ---- */
@@ -83,7 +83,7 @@ static bool lacks_commits(const struct handle *h)
 	return has_name(h->x, w) && (w->seen != h->x->commits || w->holds == IMAGE_RANGES);
 }
 
-/* Row and file locks are held; the latter is released while a commit is under way. */
+/* The row's and the file's lock are held; the latter is released while the store works. */
 static int catch_up(struct handle *h, struct changes *c)
 {
 	struct writer *w = h->content;
@@ -92,7 +92,7 @@ static int catch_up(struct handle *h, struct changes *c)
 	if (writer_pending(w) && (others_staged(h) || lacks_commits(h)))
 		r = writer_commit(w, true, h->x, c);
 	if (w->error && w->writer != h) {
-		/* Its writer gets the error at its next call. */
+		/* The next call on its writer returns the error. */
 		if (w->writer)
 			w->writer->error = w->error;
 		writer_discard(w);
@@ -161,7 +161,7 @@ void share_open(struct handle *h, bool truncate)
 
 /* ---- descriptors for reading ---- */
 
-/* Has the column another newest version?  After a rename its changes are not counted here. */
+/* May the column have another newest version?  After a rename its changes are not counted in x. */
 static bool reader_is_behind(const struct handle *h, const struct filex *x)
 {
 	return h->ended != READER_WITHIN && h->readers == 0 && node_lives(h->w.target) &&
@@ -175,7 +175,7 @@ static bool newest_is_shorter(const struct handle *h)
 	return cell_node_stat(h->w.target, &info) == 0 && info.size < h->w.image.size;
 }
 
-/* The row's lock keeps a large value in place while its parts are read. */
+/* Under the row's lock the version of a large value is not replaced between reads of its parts. */
 static int reader_catch_up(struct handle *h)
 {
 	struct filex *x = h->x;

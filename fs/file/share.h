@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors that read: those for reading and writing share one content, as
- * programs that share a file under locks (sqlite) need it.  Descriptors for
- * reading only keep the version they opened up to its end.
+ * Reads.  Descriptors of a plain name for reading and writing share one
+ * content, because programs like sqlite share a file under locks.  Descriptors
+ * for reading only stay on the version that they opened, up to its end.
  *
  * Threads: a file's lock is taken inside.
  */
@@ -11,20 +11,20 @@
 
 #include "fs/file/file.h"
 
-/* h, of a plain name, reads and writes the file's content from now on.  truncate: it needs nothing of it. */
+/* h, of a plain name, uses the file's content from now on.  truncate: its bytes are not needed. */
 void share_open(struct handle *h, bool truncate);
 /*
- * Locks h's file, to read or to write its content.  A shared content has been
- * brought up to date then, and h is its writer if it writes.  The lock is held
- * on success only.
+ * Locks h's file for a read or a write of its content.  Before that a shared
+ * content is brought up to date, and h becomes its writer if it writes.  On an
+ * error the lock is not held.
  */
 int share_lock(struct handle *h, bool writes, struct changes *c) TFS_MUST;
 /*
- * Reads through a descriptor for reading only.  It keeps its version until a
- * read has returned end of file; the next read continues in the newest one.
- * It also does so where that is shorter, and a reader that has had all bytes
- * begins again.
- * paging: the kernel fills pages for a private mapping, which follows nothing.
+ * Reads through a descriptor for reading only.  After a read has returned end
+ * of file, the next read continues in the newest version.  So does a read at
+ * offset 0 after all bytes were read, if the newest version is shorter.
+ * paging: the kernel fills pages for a private mapping, which stays on its
+ * version.
  */
 int reader_read(struct handle *h, bool paging, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 

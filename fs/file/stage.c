@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spill files are O_TMPFILE (or created and unlinked at once where the file
- * system has no O_TMPFILE), sparse, and never synced: they end with the
- * process, as the contract says, and nothing of them is ever read back after
- * a crash.  So they are not files of the store and do not pass the engine's
+ * Spill files are opened with O_TMPFILE, or created and unlinked where the file
+ * system has no O_TMPFILE.  They are sparse and never synced.  They end with
+ * the process and are not read after a crash, so they do not use the engine's
  * file layer.
  *
- * Bytes beyond an image's size are kept zero, in memory and in the file, so
- * that extending needs no writing.
+ * Bytes beyond an image's size are zero, in memory and in the file.  So an
+ * image is extended without a write.
  *
- * One file is shared by all images: it is cut into slots of TFS_VALUE_MAX bytes
- * (rsync --delay-updates stages every file of a transfer).  A freed slot is
- * punched out, so the file occupies no more than what is staged.  Where holes
- * cannot be punched, or the file cannot be longer, a stage has a file of its
- * own.
+ * All images share one file, which is divided into slots of TFS_VALUE_MAX
+ * bytes, because rsync --delay-updates stages every file of a transfer.  A hole
+ * is punched for a freed slot, so the file occupies only the staged bytes.
+ * Where the file system punches no holes, or the file cannot be longer, an
+ * image has a file of its own.
  */
 #include "fs/file/stage.h"
 
@@ -30,7 +29,7 @@
 
 /* The shared file. */
 static struct {
-	struct mutex lock; /* RANK_FS_NOTIFY: nothing is called under it */
+	struct mutex lock; /* RANK_FS_NOTIFY */
 	int fd;            /* -1: not made yet */
 	bool useless;      /* the file system punches no holes */
 	uint32_t next;     /* the first slot never used */
@@ -154,7 +153,7 @@ static int slot_take_locked(uint32_t *slot)
 
 static void slot_free(uint32_t slot)
 {
-	/* A slot that cannot be emptied or listed is not used again.  It occupies no disk space, or what it did. */
+	/* A slot that cannot be punched or listed is not used again. */
 	if (punch(spill.fd, (uint64_t)slot * TFS_VALUE_MAX, TFS_VALUE_MAX))
 		return;
 	mutex_lock(&spill.lock);
@@ -172,8 +171,8 @@ static void slot_free(uint32_t slot)
 	mutex_unlock(&spill.lock);
 }
 
-/* Finds an image a place in a file. */
-static int place_take(struct stage *out)
+/* Assigns *out a slot, or a file of its own. */
+static int stage_place(struct stage *out)
 {
 	int r;
 
@@ -193,7 +192,7 @@ static int place_take(struct stage *out)
 	return r;
 }
 
-static void leave_file(struct stage *s)
+static void stage_leave_file(struct stage *s)
 {
 	if (s->fd >= 0 && s->shared)
 		slot_free(s->slot);
@@ -235,7 +234,7 @@ void stage_reset(struct stage *s)
 {
 	unmap(s);
 	free_memory(s);
-	leave_file(s);
+	stage_leave_file(s);
 	s->size = 0;
 	s->span_count = 0;
 }
@@ -263,11 +262,11 @@ static int stage_move(struct stage *s, struct stage *to)
 	if (r == 0)
 		r = file_resize(to, s->size);
 	if (r) {
-		leave_file(to);
+		stage_leave_file(to);
 		return r;
 	}
 	free_memory(s);
-	leave_file(s);
+	stage_leave_file(s);
 	s->fd = to->fd;
 	s->shared = to->shared;
 	s->slot = to->slot;
@@ -279,7 +278,7 @@ static int stage_move(struct stage *s, struct stage *to)
 static int stage_spill(struct stage *s)
 {
 	struct stage to = {.fd = -1};
-	int r = place_take(&to);
+	int r = stage_place(&to);
 
 	return r ? r : stage_move(s, &to);
 }
@@ -298,7 +297,7 @@ static int stage_spare(struct stage *s)
 	if (to.fd < 0) {
 		int err = -errno;
 
-		leave_file(&to);
+		stage_leave_file(&to);
 		return err;
 	}
 	return stage_move(s, &to);
@@ -363,7 +362,7 @@ static int add_span(struct stage *s, uint64_t begin, uint64_t end)
 {
 	unsigned lo = 0, hi = s->span_count, drop;
 
-	/* Growing the last one is what nearly every write does. */
+	/* Most writes extend the last span. */
 	if (s->span_count && s->spans[s->span_count - 1].begin <= begin && s->spans[s->span_count - 1].end >= begin) {
 		if (end > s->spans[s->span_count - 1].end)
 			s->spans[s->span_count - 1].end = end;
@@ -462,7 +461,7 @@ int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
 		if (r < 0)
 			return -errno;
 		if (r == 0 && s->shared)
-			return -EIO; /* slots are always there */
+			return -EIO; /* the shared file is as long as its slots */
 		if (r == 0) {
 			memset((uint8_t *)p + done, 0, n - done);
 			break;
@@ -486,7 +485,7 @@ int stage_bytes(struct stage *s, struct slice *out)
 	if (!s->map) {
 		void *p;
 
-		/* A write past the last one may have left the file short of its size. */
+		/* After an extension the file may be shorter than the image. */
 		int r = file_resize(s, s->size);
 
 		if (r)
@@ -494,7 +493,7 @@ int stage_bytes(struct stage *s, struct slice *out)
 		p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, (off_t)s->base);
 		if (p == MAP_FAILED)
 			return -errno;
-		/* What the disk will not give back is an error here, not a SIGBUS in the engine.  (EINVAL: kernels before 5.14.) */
+		/* A read error is an error here, and not a SIGBUS in the engine.  EINVAL: kernels before 5.14. */
 		if (madvise(p, (size_t)s->size, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
 			r = errno == ENOMEM ? -ENOMEM : -EIO;
 			munmap(p, (size_t)s->size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a writer: what it has read, written, cut and appended.
+ * The bytes of a content: loaded, written, cut and appended.
  */
 #include "fs/file/writer.h"
 
@@ -78,7 +78,7 @@ int writer_failed(struct writer *w, int r)
 	return r;
 }
 
-/* What lies where bytes were appended goes there: they may land elsewhere. */
+/* Bytes in the range that was appended belong to the tail, because a commit may append at another offset. */
 static int write_around_tail(struct writer *w, uint64_t offset, const uint8_t *p, size_t n)
 {
 	uint64_t at = writer_size(w) - w->tail.size;
@@ -103,7 +103,7 @@ int writer_write(struct writer *w, uint64_t offset, const void *p, size_t n, boo
 	if (n == 0)
 		return 0;
 	if (w->holds == IMAGE_WHOLE)
-		r = stage_load(&w->image, append ? w->image.size : offset, p, n); /* all of it is written: no spans */
+		r = stage_load(&w->image, append ? w->image.size : offset, p, n); /* a commit writes all of it: no spans */
 	else if (append)
 		r = writer_size(w) + n > TFS_VALUE_MAX ? -EFBIG : stage_write(&w->tail, w->tail.size, p, n);
 	else if (w->tail.size)
@@ -143,7 +143,7 @@ int writer_truncate(struct writer *w, uint64_t size)
 	if (w->cut == UINT64_MAX || size <= w->cut) {
 		w->cut = size;
 	} else if (size > 0 && (w->image.span_count == 0 || w->image.spans[w->image.span_count - 1].end < size)) {
-		/* Cut, then longer again: the last byte says how long. */
+		/* Cut, and extended again: a zero at the end states the size. */
 		r = stage_write(&w->image, size - 1, &zero, 1);
 	}
 out:

@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A writer: what was written and not yet committed, and how it becomes a
- * version (DESIGN 2.2, "Committing").  A plain name has one writer for each
- * open; a version, and a scratch file, one for the node.
+ * The content of a file: its image, and the bytes that are staged for the next
+ * commit.  A descriptor of a plain name has a content of its own if it only
+ * reads or only writes.  All descriptors that do both share one.  So do all
+ * descriptors of a version, because the kernel has one page cache for it, and
+ * of a scratch file.
  *
- * A writer is whole when its image is all of the file (opened with O_TRUNC,
- * created, a counter, scratch); then every commit writes all of it.  Else it
- * holds a delta, ranges, a cut and appended bytes, applied at commit to the
- * newest version (plain) or the version itself; a later commit of the same
- * writer applies only what came since.
+ * The image of a content that was opened with O_TRUNC or created, of a counter
+ * and of scratch is all of the file, and each commit writes all of it.  Any
+ * other content has ranges, a cut and appended bytes.  A commit applies them to
+ * the newest version (plain name) or to the version; the next commit applies
+ * what was written since.
  *
- * Threads: under the lock of the filex it lies in.
+ * What moves its state:
+ *
+ *   open             load; O_TRUNC or a creation: whole, STAGED_CREATION
+ *   write, truncate  STAGED_BYTES
+ *   flush, fsync     commits STAGED_BYTES; fsync and release also a creation
+ *   a commit         STAGED_NOTHING; the base is the version that it made
+ *   an error         remains, and nothing more is stored
+ *   utimensat        sets the time of the next commit, or of the last one
+ *   rename           sets the target
+ *   unlink, replace  the target is gone: commits are discarded
+ *
+ * Threads: the lock of the open file (file.h) is held.
  */
 #ifndef TFS_FS_WRITER_H
 #define TFS_FS_WRITER_H
@@ -24,11 +37,11 @@ struct who {
 	struct tfs_user user;
 	gid_t groups[];
 };
-/* What an image holds of its file. */
+/* What the image has of its file. */
 enum writer_image {
 	IMAGE_RANGES, /* the bytes that were written */
-	IMAGE_LOADED, /* the content that was loaded, and over it the bytes that were written */
-	IMAGE_WHOLE,  /* the content; a commit replaces the file's */
+	IMAGE_LOADED, /* what was loaded, and over it the bytes that were written */
+	IMAGE_WHOLE,  /* all of the file; a commit replaces it */
 };
 /* What the next commit stores. */
 enum writer_staged {
@@ -41,17 +54,17 @@ struct writer {
 	struct stage tail;  /* appended, unless the image is whole */
 	enum writer_image holds;
 	enum writer_staged staged;
-	struct handle *writer; /* shared, plain: the descriptor whose bytes are staged, and whose version commit_ts is; or NULL */
+	struct handle *writer; /* plain, shared: the descriptor whose bytes are staged, and whose version commit_ts is; or NULL */
 	struct node *
-		target; /* where commits go: a home (cell_home), .schema; counted, changed under the tree lock too; NULL: nowhere */
-	bool latest;    /* through .latest: a set time wins over order */
-	bool busy;      /* in a commit: nothing may be changed */
-	int error;      /* a failed write or commit: nothing more is stored */
-	uint64_t cut;   /* the base is first cut or extended to this; UINT64_MAX: no */
-	uint64_t base_size; /* of the base, as it was at open or after the last commit */
+		target; /* where commits store: a node in the table's own view; counted, changed under the tree lock, too; or NULL */
+	bool latest;    /* opened through .latest: a set time takes precedence over order */
+	bool busy;      /* a commit is under way: nothing may be changed */
+	int error;      /* of a failed write or commit: nothing more is stored */
+	uint64_t cut;   /* a commit first cuts or extends the base to this size; UINT64_MAX: it does not */
+	uint64_t base_size; /* at open or after the last commit */
 	int64_t base_ts;    /* plain: of the newest version at open; INT64_MIN: there was none */
-	uint32_t seen;      /* plain: the changes of the column that the image has; log: the lines that it has shown */
-	uint64_t origin;    /* control files: where in the file the line being written began */
+	uint32_t seen;      /* plain: the changes of the column in the image; log: the lines read */
+	uint64_t origin;    /* control files: the offset of the line that is being written */
 	bool committed;
 	int64_t commit_ts;  /* of the version this writer made */
 	int64_t time;       /* what utimensat asked for, or TFS_NO_TIME */
@@ -61,24 +74,24 @@ struct writer {
 
 void writer_init(struct writer *w);
 void writer_fini(struct writer *w);
-/* Begins as an empty file that replaces whatever there is. */
+/* Becomes an empty file, which replaces the stored one. */
 void writer_begin_whole(struct writer *w);
 int writer_write(struct writer *w, uint64_t offset, const void *p, size_t n, bool append) TFS_MUST;
 int writer_truncate(struct writer *w, uint64_t size) TFS_MUST;
-/* Reads the image and what was appended. */
+/* Reads the image and the appended bytes. */
 int writer_read(struct writer *w, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 uint64_t writer_size(const struct writer *w);
 static inline bool writer_pending(const struct writer *w)
 {
 	return w->staged != STAGED_NOTHING && !w->error && w->target && node_lives(w->target);
 }
-/* Commits go to target, a home or .schema, from now on, or nowhere (NULL). */
+/* Commits store at target from now on.  NULL: they are discarded. */
 void writer_aim(struct writer *w, struct node *target);
 void writer_aim_locked(struct writer *w, struct node *target);
-/* Begins anew, without a target. */
+/* Becomes what init makes, and puts the target. */
 void writer_renew(struct writer *w);
-/* Drops what is staged. */
+/* Discards the staged bytes. */
 void writer_discard(struct writer *w);
-/* Drops the bytes; from now on every call returns r. */
+/* Discards the bytes.  Every later call returns r. */
 int writer_failed(struct writer *w, int r);
 #endif
