@@ -30,11 +30,23 @@
 #include "master/master.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+/* Sets *why.  NULL: out of memory. */
+static void __attribute__((format(printf, 2, 3))) say(char **why, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(why, fmt, ap) < 0)
+		*why = NULL;
+	va_end(ap);
+}
 
 struct embedded {
 	char *dir;
@@ -207,17 +219,16 @@ static int check_parts(const char *dir, bool is_store, char **why)
 
 		if (found == -ENOENT || found == -ENOTDIR) {
 			err = is_store ? -EBADMSG : found == -ENOENT ? 0 : -ENOTEMPTY;
-			if (is_store && asprintf(why, "%s: this directory of the store is missing", path) < 0)
-				*why = NULL;
+			if (is_store)
+				say(why, "%s: this directory of the store is missing", path);
 		} else if (found < 0) {
 			err = found;
-			if (path && asprintf(why, "%s: %s", path, strerror(-found)) < 0)
-				*why = NULL;
+			if (path)
+				say(why, "%s: %s", path, strerror(-found));
 		} else if (found > 0 && !is_store) {
 			err = -ENOTEMPTY;
-			if (asprintf(why, "%s: not a tabletfs data directory (no FORMAT), and %s is not empty (it holds %s)", dir,
-				    path, c.first_other) < 0)
-				*why = NULL;
+			say(why, "%s: not a tabletfs data directory (no FORMAT), and %s is not empty (it holds %s)", dir, path,
+				c.first_other);
 		}
 		free(path);
 	}
@@ -297,14 +308,13 @@ int store_format_check(const char *path, bool *whole, char **why)
 		err = -EBADMSG;
 	if (!err && version != STORE_FORMAT_VERSION)
 		err = -EPROTO;
-	if (err == -EPROTO &&
-		asprintf(why, "%s: format %u is %s than this program reads (%u)", path, version,
-			version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION) < 0)
-		*why = NULL;
-	if (err == -EBADMSG && asprintf(why, "%s: damaged: not a tabletfs format line", path) < 0)
-		*why = NULL;
-	if (err && err != -EPROTO && err != -EBADMSG && asprintf(why, "%s: %s", path, strerror(-err)) < 0)
-		*why = NULL;
+	if (err == -EPROTO)
+		say(why, "%s: format %u is %s than this program reads (%u)", path, version,
+			version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION);
+	if (err == -EBADMSG)
+		say(why, "%s: damaged: not a tabletfs format line", path);
+	if (err && err != -EPROTO && err != -EBADMSG)
+		say(why, "%s: %s", path, strerror(-err));
 	buf_fini(&b);
 	return err;
 }
@@ -372,8 +382,7 @@ static int prepare_dir(const char *dir, bool *whole, char **why)
 			err = sync_parent(dir);
 	} else if (c.other) {
 		err = -ENOTEMPTY;
-		if (asprintf(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other) < 0)
-			*why = NULL;
+		say(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other);
 	} else {
 		err = check_parts(dir, false, why);
 		for (unsigned i = 0; i < PARTS && !err; i++)
@@ -413,16 +422,15 @@ static int next_incarnation(const char *dir, struct lock_service *locks, uint64_
 		err = server_latest_log(dir, &latest);
 	if (!err && latest > n) {
 		err = -EBADMSG;
-		if (asprintf(why, "%s/lock/incarnation: %s, but there is a log of incarnation %llu", dir,
-			    version == LOCK_ABSENT ? "missing" : "an old one", (unsigned long long)latest) < 0)
-			*why = NULL;
+		say(why, "%s/lock/incarnation: %s, but there is a log of incarnation %llu", dir,
+			version == LOCK_ABSENT ? "missing" : "an old one", (unsigned long long)latest);
 	}
 	if (!err) {
 		put_be64(bytes, n + 1);
 		err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
 	}
-	if (err && !*why && asprintf(why, "%s/lock/incarnation: %s", dir, strerror(-err)) < 0)
-		*why = NULL;
+	if (err && !*why)
+		say(why, "%s/lock/incarnation: %s", dir, strerror(-err));
 	if (!err)
 		*incarnation = n + 1;
 	return err;
@@ -433,12 +441,11 @@ static int open_locks(struct embedded *e, char **why)
 	char *path = path_join(e->dir, "lock");
 	int err = path ? lock_local_open(path, &e->locks) : -ENOMEM;
 
-	if (err == -EBUSY && asprintf(why, "%s: in use by another process", e->dir) < 0)
-		*why = NULL;
+	if (err == -EBUSY)
+		say(why, "%s: in use by another process", e->dir);
 	/* The journal is the one file that opening reads. */
-	if (err && err != -EBUSY && path &&
-		asprintf(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err)) < 0)
-		*why = NULL;
+	if (err && err != -EBUSY && path)
+		say(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err));
 	free(path);
 	return err;
 }
@@ -448,8 +455,8 @@ static int start_master(struct embedded *e, char **why)
 	char *what = NULL;
 	int err = master_start(e->master, &what);
 
-	if (err && asprintf(why, "%s: %s", e->dir, what ? what : strerror(-err)) < 0)
-		*why = NULL;
+	if (err)
+		say(why, "%s: %s", e->dir, what ? what : strerror(-err));
 	free(what);
 	return err;
 }
@@ -493,9 +500,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		return err;
 	err = server_new(&so, e->locks, &e->server);
 	if (err) {
-		if (asprintf(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, strerror(-err)) <
-			0)
-			*why = NULL;
+		say(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, strerror(-err));
 		return err;
 	}
 	lock_local_make_room(e->locks, release_space, e->server);

@@ -95,8 +95,6 @@ out:
 int master_schema_set_text(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *old = NULL, *next = NULL;
-	uint16_t *dropped = NULL;
-	unsigned dropped_count = 0;
 	bool allow = false;
 	uint64_t version;
 	int err = master_schema_read_by_id(m, q->table, q->name, &old, &version);
@@ -104,12 +102,11 @@ int master_schema_set_text(struct master *m, const struct ms_request *q, struct 
 	struct tfs_user user = {.uid = q->uid, .gid = q->gid, .groups = q->groups, .group_count = q->group_count};
 
 	if (!err)
-		err = schema_set_text(old, q->text, mtime, &next, &dropped, &dropped_count, &allow, &a->why);
+		err = schema_set_text(old, q->text, mtime, &next, &allow, &a->why);
 	if (!err && user.uid != 0)
 		err = schema_limit_owners(old, next, &user, &a->why);
 	if (!err)
 		err = schema_replace(m, old, next, version, allow, a);
-	free(dropped);
 	schema_put(old);
 	return err;
 }
@@ -117,12 +114,11 @@ int master_schema_set_text(struct master *m, const struct ms_request *q, struct 
 int master_schema_change(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *old = NULL, *next = NULL;
-	uint16_t dropped = 0;
 	uint64_t version;
 	int err = q->edit ? master_schema_read_by_id(m, q->table, q->name, &old, &version) : -EINVAL;
 
 	if (!err)
-		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &dropped, &a->why);
+		err = schema_edit(old, q->edit, clock_now(m->clock), &next, &a->why);
 	if (!err)
 		err = schema_replace(m, old, next, version, false, a);
 	schema_put(old);

@@ -28,8 +28,7 @@ static int schema_show(struct master *m, const struct schema *s, uint64_t versio
 {
 	const struct tfs_schema_edit shown = {.op = TFS_SCHEMA_HIDE, .flag = false};
 	struct schema *next = NULL;
-	uint16_t dropped = 0;
-	int err = schema_edit(s, &shown, clock_now(m->clock), &next, &dropped, NULL);
+	int err = schema_edit(s, &shown, clock_now(m->clock), &next, NULL);
 
 	if (!err)
 		err = master_schema_write(m, schema_public(s), next, version);

@@ -77,19 +77,19 @@ static int add(struct tfs_mutation *m, const struct op *op)
 	return 0;
 }
 
+static struct op op_of(struct tfs_mutation *m, enum op_kind kind, const char *family, struct tfs_bytes qualifier)
+{
+	return (struct op){.kind = kind, .family = family_id(m, family), .qualifier = slice_of_bytes(qualifier)};
+}
+
 int tfs_mutation_put(
 	struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts, struct tfs_bytes value)
 {
-	struct op op = {
-		.kind = OP_WRITE,
-		.family = family_id(m, family),
-		.qualifier = slice_of_bytes(qualifier),
-		.ts = time_of(ts),
-		.base = OP_BASE_EMPTY,
-		.truncate_to = UINT64_MAX,
-		.value = slice_of_bytes(value),
-	};
+	struct op op = op_of(m, OP_WRITE, family, qualifier);
 
+	op.ts = time_of(ts);
+	op.truncate_to = UINT64_MAX;
+	op.value = slice_of_bytes(value);
 	return add(m, &op);
 }
 
@@ -129,26 +129,22 @@ int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 
 int tfs_mutation_delete_version(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t ts)
 {
-	struct op op = {
-		.kind = OP_DELETE_VERSION,
-		.family = family_id(m, family),
-		.qualifier = slice_of_bytes(qualifier),
-		.ts = {.us = ts},
-	};
+	struct op op = op_of(m, OP_DELETE_VERSION, family, qualifier);
 
+	op.ts.us = ts;
 	return add(m, &op);
 }
 
 int tfs_mutation_delete_column(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier)
 {
-	struct op op = {.kind = OP_DELETE_COLUMN, .family = family_id(m, family), .qualifier = slice_of_bytes(qualifier)};
+	struct op op = op_of(m, OP_DELETE_COLUMN, family, qualifier);
 
 	return add(m, &op);
 }
 
 int tfs_mutation_delete_family(struct tfs_mutation *m, const char *family)
 {
-	struct op op = {.kind = OP_DELETE_FAMILY, .family = family_id(m, family)};
+	struct op op = op_of(m, OP_DELETE_FAMILY, family, tfs_bytes_of(NULL, 0));
 
 	return add(m, &op);
 }
@@ -162,57 +158,41 @@ int tfs_mutation_delete_row(struct tfs_mutation *m)
 
 int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t to)
 {
-	struct op op = {
-		.kind = OP_SET_TIME,
-		.family = family_id(m, family),
-		.qualifier = slice_of_bytes(qualifier),
-		.ts = {.us = to},
-	};
+	struct op op = op_of(m, OP_SET_TIME, family, qualifier);
 
+	op.ts.us = to;
 	return add(m, &op);
 }
 
 int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
 	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace)
 {
-	struct op op = {
-		.kind = OP_MOVE,
-		.family = family_id(m, family),
-		.to_family = family_id(m, to_family),
-		.qualifier = slice_of_bytes(qualifier),
-		.to_qualifier = slice_of_bytes(to_qualifier),
-		.ts = time_of(from),
-		.to = time_of(to),
-		.noreplace = noreplace,
-	};
+	struct op op = op_of(m, OP_MOVE, family, qualifier);
 
+	op.to_family = family_id(m, to_family);
+	op.to_qualifier = slice_of_bytes(to_qualifier);
+	op.ts = time_of(from);
+	op.to = time_of(to);
+	op.noreplace = noreplace;
 	return add(m, &op);
 }
 
 int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by)
 {
-	struct op op = {
-		.kind = OP_INCREMENT,
-		.family = family_id(m, family),
-		.qualifier = slice_of_bytes(qualifier),
-		.by = by,
-	};
+	struct op op = op_of(m, OP_INCREMENT, family, qualifier);
 
+	op.by = by;
 	return add(m, &op);
 }
 
 int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
 	struct tfs_ts ts, struct tfs_bytes value)
 {
-	struct op op = {
-		.kind = OP_CHECK,
-		.family = family_id(m, family),
-		.qualifier = slice_of_bytes(qualifier),
-		.ts = time_of(ts),
-		.check = (enum op_check)check,
-		.value = slice_of_bytes(value),
-	};
+	struct op op = op_of(m, OP_CHECK, family, qualifier);
 
+	op.ts = time_of(ts);
+	op.check = (enum op_check)check;
+	op.value = slice_of_bytes(value);
 	if (check > TFS_CHECK_VALUE)
 		m->err = -EINVAL;
 	return add(m, &op);

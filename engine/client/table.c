@@ -123,24 +123,12 @@ void tfs_schema_put(const struct tfs_schema *s)
 
 const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const char *name)
 {
-	uint16_t id = 0;
-	bool by_id = name && schema_ref(name, &id);
-
-	for (unsigned i = 0; name && i < s->family_count; i++)
-		if (by_id ? s->families[i].id == id : strcmp(s->families[i].name, name) == 0)
-			return &s->families[i];
-	return NULL;
+	return schema_family(schema_of(s), name);
 }
 
 const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char *name)
 {
-	uint16_t id = 0;
-	bool by_id = name && schema_ref(name, &id);
-
-	for (unsigned i = 0; name && i < s->group_count; i++)
-		if (by_id ? s->groups[i].id == id : strcmp(s->groups[i].name, name) == 0)
-			return &s->groups[i];
-	return NULL;
+	return schema_group(schema_of(s), name);
 }
 
 int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, char **why)

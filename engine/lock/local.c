@@ -54,11 +54,11 @@ static struct local *local_of(struct lock_service *s)
 /* The caller holds the mutex. */
 static int settled_locked(struct local *l)
 {
-	int rc = l->in_doubt ? lock_files_settle(l->dir) : 0;
+	int err = l->in_doubt ? lock_files_settle(l->dir) : 0;
 
-	if (!rc)
+	if (!err)
 		l->in_doubt = false;
-	return rc;
+	return err;
 }
 
 /* ---- the interface ---- */
@@ -67,18 +67,18 @@ static int local_get(struct lock_service *s, const char *name, struct buf *conte
 {
 	struct local *l = local_of(s);
 	uint64_t v;
-	int rc;
+	int err;
 
 	if (!lock_name_allowed(name))
 		return -EINVAL;
 	mutex_lock(&l->mutex);
-	rc = settled_locked(l);
-	if (!rc)
-		rc = lock_files_read(l->dir, name, contents, &v);
+	err = settled_locked(l);
+	if (!err)
+		err = lock_files_read(l->dir, name, contents, &v);
 	mutex_unlock(&l->mutex);
-	if (!rc && version)
+	if (!err && version)
 		*version = v;
-	return rc;
+	return err;
 }
 
 static int no_entry(void *arg, const char *name, bool is_dir)
@@ -96,42 +96,42 @@ static int fits(const struct local *l, const char *name)
 	char dir[LOCK_COMPONENT_MAX + 1], *path;
 	const char *last;
 	uint64_t version;
-	int rc;
+	int err;
 
 	lock_name_split(name, dir, &last);
 	if (*dir) {
-		rc = lock_files_read(l->dir, dir, NULL, &version);
-		return rc == -ENOENT ? 0 : rc ? rc : -EINVAL;
+		err = lock_files_read(l->dir, dir, NULL, &version);
+		return err == -ENOENT ? 0 : err ? err : -EINVAL;
 	}
 	path = lock_name_path(l->dir, name);
 	if (!path)
 		return -ENOMEM;
-	rc = file_list(path, no_entry, NULL);
+	err = file_list(path, no_entry, NULL);
 	free(path);
-	return rc == -ENOENT || rc == -ENOTDIR ? 0 : rc ? rc : -EINVAL;
+	return err == -ENOENT || err == -ENOTDIR ? 0 : err ? err : -EINVAL;
 }
 
 /* Judges one operation on what is there; *changes tells whether there is anything to do. */
 static int judge(const struct local *l, const struct lock_op *op, struct lock_step *step, bool *changes)
 {
 	uint64_t now = 0;
-	int rc = lock_files_read(l->dir, op->name, NULL, &now);
+	int err = lock_files_read(l->dir, op->name, NULL, &now);
 
-	if (rc == -ENOENT)
-		rc = now = 0;
-	if (rc == -EBADMSG && op->remove && op->expect == LOCK_ANY) {
-		rc = 0;
+	if (err == -ENOENT)
+		err = now = 0;
+	if (err == -EBADMSG && op->remove && op->expect == LOCK_ANY) {
+		err = 0;
 		now = 1; /* whatever it says */
 	}
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	if (op->expect == LOCK_ABSENT && now)
 		return -EEXIST;
 	if (op->expect != LOCK_ABSENT && op->expect != LOCK_ANY && now != op->expect)
 		return now ? -ESTALE : -ENOENT;
-	rc = op->remove || now ? 0 : fits(l, op->name);
-	if (rc)
-		return rc;
+	err = op->remove || now ? 0 : fits(l, op->name);
+	if (err)
+		return err;
 	step->remove = op->remove;
 	step->contents = op->contents;
 	step->version = op->remove ? 0 : now + 1;
@@ -167,19 +167,19 @@ static int check_ops(const struct lock_op *ops, unsigned count)
 static int multi_locked(struct local *l, const struct lock_op *ops, unsigned count, struct lock_step *steps, uint64_t *versions)
 {
 	unsigned n = 0;
-	int rc = settled_locked(l);
+	int err = settled_locked(l);
 
-	for (unsigned i = 0; i < count && !rc; i++) {
+	for (unsigned i = 0; i < count && !err; i++) {
 		bool changes;
 
-		rc = judge(l, &ops[i], &steps[n], &changes);
-		if (rc)
+		err = judge(l, &ops[i], &steps[n], &changes);
+		if (err)
 			break;
 		versions[i] = steps[n].version;
 		n += changes;
 	}
-	if (rc || n == 0)
-		return rc;
+	if (err || n == 0)
+		return err;
 	return lock_files_change(l->dir, steps, n, &l->in_doubt);
 }
 
@@ -189,25 +189,25 @@ static int local_multi(struct lock_service *s, const struct lock_op *ops, unsign
 	uint64_t fresh[LOCK_OPS_MAX];
 	struct lock_step *steps;
 	bool tell;
-	int rc = check_ops(ops, count);
+	int err = check_ops(ops, count);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	steps = calloc(count, sizeof *steps);
 	if (!steps)
 		return -ENOMEM;
 	do {
 		mutex_lock(&l->mutex);
-		rc = multi_locked(l, ops, count, steps, fresh);
-		tell = !rc || l->in_doubt; /* in doubt: whoever watches must look */
+		err = multi_locked(l, ops, count, steps, fresh);
+		tell = !err || l->in_doubt; /* in doubt: whoever watches must look */
 		mutex_unlock(&l->mutex);
-	} while ((rc == -ENOSPC || rc == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
+	} while ((err == -ENOSPC || err == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
 	free(steps);
-	if (!rc && versions)
+	if (!err && versions)
 		memcpy(versions, fresh, count * sizeof *versions);
 	for (unsigned i = 0; i < count && tell; i++)
 		watch_fire(&l->watches, ops[i].name);
-	return rc;
+	return err;
 }
 
 struct listing {
@@ -238,7 +238,7 @@ static int hand_out(const struct listing *g, int (*fn)(void *arg, const char *na
 {
 	const char *end, **v;
 	size_t count = 0, i = 0;
-	int rc = 0;
+	int err = 0;
 
 	if (g->names.n == 0)
 		return 0;
@@ -251,10 +251,10 @@ static int hand_out(const struct listing *g, int (*fn)(void *arg, const char *na
 	for (const char *p = (const char *)g->names.p; p < end; p += strlen(p) + 1)
 		v[i++] = p;
 	qsort(v, count, sizeof *v, name_cmp);
-	for (i = 0; i < count && !rc; i++)
-		rc = fn(arg, v[i]);
+	for (i = 0; i < count && !err; i++)
+		err = fn(arg, v[i]);
 	free(v);
-	return rc;
+	return err;
 }
 
 static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg)
@@ -262,7 +262,7 @@ static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *a
 	struct local *l = local_of(s);
 	struct listing g = {.top = !*dir};
 	char *path;
-	int rc;
+	int err;
 
 	if (*dir && (!lock_name_allowed(dir) || strchr(dir, '/')))
 		return -EINVAL;
@@ -270,17 +270,17 @@ static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *a
 	if (!path)
 		return -ENOMEM;
 	mutex_lock(&l->mutex);
-	rc = settled_locked(l);
-	if (!rc)
-		rc = file_list(path, listing_entry, &g);
+	err = settled_locked(l);
+	if (!err)
+		err = file_list(path, listing_entry, &g);
 	mutex_unlock(&l->mutex);
-	if (rc == -ENOENT || rc == -ENOTDIR)
-		rc = 0; /* no file has needed it yet */
-	if (!rc)
-		rc = hand_out(&g, fn, arg);
+	if (err == -ENOENT || err == -ENOTDIR)
+		err = 0; /* no file has needed it yet */
+	if (!err)
+		err = hand_out(&g, fn, arg);
 	buf_fini(&g.names);
 	free(path);
-	return rc;
+	return err;
 }
 
 static int local_acquire(struct lock_service *s, const char *name)
@@ -366,18 +366,18 @@ int lock_local_flock(struct file *held, const char *dir)
 static int take_hold(struct local *l)
 {
 	char *path = path_join(l->dir, LOCK_HELD);
-	int rc = path ? file_open(path, FILE_READWRITE, &l->held) : -ENOMEM;
+	int err = path ? file_open(path, FILE_READWRITE, &l->held) : -ENOMEM;
 
-	if (rc == -ENOENT)
-		rc = file_open(path, FILE_CREATE, &l->held);
-	if (rc == -EEXIST) /* another process has just made it */
-		rc = file_open(path, FILE_READWRITE, &l->held);
-	if (!rc)
-		rc = lock_local_flock(l->held, l->dir);
-	if (!rc && holder_is_closing(l->held)) /* the one before us */
-		rc = file_truncate(l->held, 0);
+	if (err == -ENOENT)
+		err = file_open(path, FILE_CREATE, &l->held);
+	if (err == -EEXIST) /* another process has just made it */
+		err = file_open(path, FILE_READWRITE, &l->held);
+	if (!err)
+		err = lock_local_flock(l->held, l->dir);
+	if (!err && holder_is_closing(l->held)) /* the one before us */
+		err = file_truncate(l->held, 0);
 	free(path);
-	return rc;
+	return err;
 }
 
 void lock_local_make_room(struct lock_service *s, bool (*fn)(void *arg), void *arg)
@@ -391,20 +391,20 @@ void lock_local_make_room(struct lock_service *s, bool (*fn)(void *arg), void *a
 void lock_local_closing(struct lock_service *s)
 {
 	struct local *l = local_of(s);
-	int rc;
+	int err;
 
 	do
-		rc = file_pwrite(l->held, "c", 1, 0);
-	while ((rc == -ENOSPC || rc == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
-	if (rc)
-		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, LOCK_HELD, strerror(-rc));
+		err = file_pwrite(l->held, "c", 1, 0);
+	while ((err == -ENOSPC || err == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
+	if (err)
+		msg_warning("%s/%s: cannot be marked as closing: %s", l->dir, LOCK_HELD, strerror(-err));
 }
 
 int lock_local_open(const char *dir, struct lock_service **out)
 {
 	size_t n = strlen(dir) + 1;
 	struct local *l = calloc(1, sizeof *l + n);
-	int rc;
+	int err;
 
 	if (!l)
 		return -ENOMEM;
@@ -412,12 +412,12 @@ int lock_local_open(const char *dir, struct lock_service **out)
 	memcpy(l->dir, dir, n);
 	mutex_init(&l->mutex, RANK_LOCKSVC);
 	watch_set_init(&l->watches);
-	rc = take_hold(l);
-	if (!rc)
-		rc = lock_files_settle(l->dir);
-	if (rc) {
+	err = take_hold(l);
+	if (!err)
+		err = lock_files_settle(l->dir);
+	if (err) {
 		local_free(&l->base);
-		return rc;
+		return err;
 	}
 	*out = &l->base;
 	return 0;

@@ -110,49 +110,49 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 	struct slice c;
 	bool whole, holes;
 	uint64_t v;
-	int rc;
+	int err;
 
 	if (!path)
 		return -ENOMEM;
-	rc = copies_read(path, LOCK_FILE_BYTES_MAX, &bytes, &holes);
-	if (rc == -ENOTDIR || rc == -EISDIR)
-		rc = -ENOENT;
-	if (rc == -ENOENT)
+	err = copies_read(path, LOCK_FILE_BYTES_MAX, &bytes, &holes);
+	if (err == -ENOTDIR || err == -EISDIR)
+		err = -ENOENT;
+	if (err == -ENOENT)
 		goto out;
-	if (rc == -EFBIG)
-		rc = -EBADMSG;
-	if (!rc)
-		rc = lock_file_decode(buf_slice(&bytes), &c, &v, &whole);
-	if (rc == -EBADMSG && holes)
-		rc = -EIO;
-	if (!rc && !whole)
+	if (err == -EFBIG)
+		err = -EBADMSG;
+	if (!err)
+		err = lock_file_decode(buf_slice(&bytes), &c, &v, &whole);
+	if (err == -EBADMSG && holes)
+		err = -EIO;
+	if (!err && !whole)
 		heal(path, c, v);
-	if (rc == -EPROTO)
+	if (err == -EPROTO)
 		msg_error("%s: written in a later format", path);
-	else if (rc && rc != -EBADMSG)
-		msg_error("%s: %s", path, strerror(-rc));
-	if (!rc && contents)
-		rc = buf_set(contents, c.p, c.n);
-	if (!rc)
+	else if (err && err != -EBADMSG)
+		msg_error("%s: %s", path, strerror(-err));
+	if (!err && contents)
+		err = buf_set(contents, c.p, c.n);
+	if (!err)
 		*version = v;
 out:
 	buf_fini(&bytes);
 	free(path);
-	return rc;
+	return err;
 }
 
 /* ---- changing ---- */
 
 static int ensure_dir(const char *top, const char *path)
 {
-	int rc = file_mkdir(path);
+	int err = file_mkdir(path);
 
-	if (rc)
-		return rc == -EEXIST ? 0 : rc;
-	rc = file_sync_dir(top);
-	if (rc) /* a directory that is found is one that was synced */
+	if (err)
+		return err == -EEXIST ? 0 : err;
+	err = file_sync_dir(top);
+	if (err) /* a directory that is found is one that was synced */
 		(void)!file_rmdir(path);
-	return rc;
+	return err;
 }
 
 static char *tmp_of(const char *path)
@@ -165,19 +165,19 @@ static char *tmp_of(const char *path)
 static int write_tmp(const char *tmp, struct slice bytes)
 {
 	struct file *f = NULL;
-	int rc = file_open(tmp, FILE_CREATE, &f);
+	int err = file_open(tmp, FILE_CREATE, &f);
 
-	if (rc == -EEXIST) {
-		rc = file_unlink(tmp);
-		if (!rc)
-			rc = file_open(tmp, FILE_CREATE, &f);
+	if (err == -EEXIST) {
+		err = file_unlink(tmp);
+		if (!err)
+			err = file_open(tmp, FILE_CREATE, &f);
 	}
-	if (!rc)
-		rc = file_pwrite(f, bytes.p, bytes.n, 0);
-	if (!rc)
-		rc = file_sync(f);
+	if (!err)
+		err = file_pwrite(f, bytes.p, bytes.n, 0);
+	if (!err)
+		err = file_sync(f);
 	file_close(f);
-	return rc;
+	return err;
 }
 
 /* Where a step works. */
@@ -210,43 +210,43 @@ static void place_fini(struct place *p)
 static int prepare(const char *top, const struct lock_step *s, const struct place *p)
 {
 	struct buf bytes = {0};
-	int rc = p->below ? ensure_dir(top, p->dir) : 0;
+	int err = p->below ? ensure_dir(top, p->dir) : 0;
 
-	if (!rc)
-		rc = lock_file_encode(s->contents, s->version, &bytes);
-	if (!rc)
-		rc = write_tmp(p->tmp, buf_slice(&bytes));
+	if (!err)
+		err = lock_file_encode(s->contents, s->version, &bytes);
+	if (!err)
+		err = write_tmp(p->tmp, buf_slice(&bytes));
 	buf_fini(&bytes);
-	return rc;
+	return err;
 }
 
 /* Step 3. */
 static int finish(const struct lock_step *s, const struct place *p)
 {
-	int rc = s->remove ? file_unlink(p->path) : file_rename(p->tmp, p->path);
+	int err = s->remove ? file_unlink(p->path) : file_rename(p->tmp, p->path);
 
-	if (s->remove && (rc == -ENOENT || rc == -ENOTDIR))
+	if (s->remove && (err == -ENOENT || err == -ENOTDIR))
 		return 0;
-	return rc ? rc : file_sync_dir(p->dir);
+	return err ? err : file_sync_dir(p->dir);
 }
 
 /* Steps 4 and 5. */
 static int forget_journal(const char *top, const char *journal)
 {
-	int rc = file_unlink(journal);
+	int err = file_unlink(journal);
 
-	return rc ? rc : file_sync_dir(top);
+	return err ? err : file_sync_dir(top);
 }
 
 static int write_journal(const char *journal, const struct lock_step *steps, unsigned count)
 {
 	struct buf bytes = {0};
-	int rc = lock_journal_encode(steps, count, &bytes);
+	int err = lock_journal_encode(steps, count, &bytes);
 
-	if (!rc)
-		rc = file_replace(journal, buf_slice(&bytes));
+	if (!err)
+		err = file_replace(journal, buf_slice(&bytes));
 	buf_fini(&bytes);
-	return rc;
+	return err;
 }
 
 /* Takes back what step 1 made; false: something is left lying. */
@@ -255,18 +255,18 @@ static bool take_back(const struct lock_step *steps, const struct place *p, unsi
 	bool all = true;
 
 	for (unsigned i = 0; i < count; i++) {
-		int rc = steps[i].remove ? 0 : file_unlink(p[i].tmp);
+		int err = steps[i].remove ? 0 : file_unlink(p[i].tmp);
 
-		all &= rc == 0 || rc == -ENOENT;
+		all &= err == 0 || err == -ENOENT;
 	}
 	return all;
 }
 
-static int told(const struct place *p, int rc)
+static int told(const struct place *p, int err)
 {
-	if (rc && rc != -ENOMEM)
-		msg_error("%s: %s", p->path, strerror(-rc));
-	return rc;
+	if (err && err != -ENOMEM)
+		msg_error("%s: %s", p->path, strerror(-err));
+	return err;
 }
 
 /* journalled: the journal lies there already. */
@@ -275,32 +275,32 @@ static int carry_out(const char *top, const struct lock_step *steps, unsigned co
 	char *journal = path_join(top, LOCK_JOURNAL);
 	struct place *p = calloc(count, sizeof *p);
 	unsigned i, ready = 0;
-	int rc = journal && p ? 0 : -ENOMEM;
+	int err = journal && p ? 0 : -ENOMEM;
 
-	for (i = 0; i < count && !rc; i++)
-		rc = place_init(top, steps[i].name, &p[i]);
-	for (; ready < count && !rc; ready++)
+	for (i = 0; i < count && !err; i++)
+		err = place_init(top, steps[i].name, &p[i]);
+	for (; ready < count && !err; ready++)
 		if (!steps[ready].remove)
-			rc = told(&p[ready], prepare(top, &steps[ready], &p[ready]));
-	if (rc) {
+			err = told(&p[ready], prepare(top, &steps[ready], &p[ready]));
+	if (err) {
 		*in_doubt |= !take_back(steps, p, ready);
 		goto out;
 	}
 	if (count > 1 && !journalled)
-		rc = write_journal(journal, steps, count);
-	for (i = 0; i < count && !rc; i++)
-		rc = told(&p[i], finish(&steps[i], &p[i]));
-	if (!rc && (count > 1 || journalled))
-		rc = forget_journal(top, journal);
-	*in_doubt |= rc != 0;
-	if (rc && i == count && rc != -ENOMEM)
-		msg_error("%s: %s", top, strerror(-rc));
+		err = write_journal(journal, steps, count);
+	for (i = 0; i < count && !err; i++)
+		err = told(&p[i], finish(&steps[i], &p[i]));
+	if (!err && (count > 1 || journalled))
+		err = forget_journal(top, journal);
+	*in_doubt |= err != 0;
+	if (err && i == count && err != -ENOMEM)
+		msg_error("%s: %s", top, strerror(-err));
 out:
 	for (i = 0; p && i < count; i++)
 		place_fini(&p[i]);
 	free(p);
 	free(journal);
-	return rc;
+	return err;
 }
 
 int lock_files_change(const char *top, const struct lock_step *steps, unsigned count, bool *in_doubt)
@@ -318,27 +318,27 @@ static int replay_journal(const char *top)
 	bool in_doubt = false; /* the caller knows: it asks again until this works */
 	bool holes = false;
 	unsigned count = 0;
-	int rc = journal ? copies_read(journal, LOCK_JOURNAL_BYTES_MAX, &bytes, &holes) : -ENOMEM;
+	int err = journal ? copies_read(journal, LOCK_JOURNAL_BYTES_MAX, &bytes, &holes) : -ENOMEM;
 
-	if (rc == -ENOENT) {
-		rc = 0;
+	if (err == -ENOENT) {
+		err = 0;
 		goto out;
 	}
-	if (!rc)
-		rc = lock_journal_decode(buf_slice(&bytes), &steps, &count);
-	else if (rc == -EFBIG)
-		rc = -EBADMSG;
-	if (rc == -EBADMSG && holes)
-		rc = -EIO;
-	else if (rc == -EBADMSG)
+	if (!err)
+		err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
+	else if (err == -EFBIG)
+		err = -EBADMSG;
+	if (err == -EBADMSG && holes)
+		err = -EIO;
+	else if (err == -EBADMSG)
 		msg_error("%s: damaged", journal);
-	if (!rc)
-		rc = carry_out(top, steps, count, true, &in_doubt);
+	if (!err)
+		err = carry_out(top, steps, count, true, &in_doubt);
 out:
 	free(steps);
 	buf_fini(&bytes);
 	free(journal);
-	return rc;
+	return err;
 }
 
 struct sweep {
@@ -350,35 +350,35 @@ static int sweep_entry(void *arg, const char *name, bool is_dir)
 {
 	const struct sweep *w = arg;
 	char *path = path_join(w->dir, name);
-	int rc = 0;
+	int err = 0;
 
 	if (!path)
 		return -ENOMEM;
 	if (is_dir && w->top) {
 		struct sweep below = {path, false};
 
-		rc = file_sync_dir(path);
-		if (!rc)
-			rc = file_list(path, sweep_entry, &below);
+		err = file_sync_dir(path);
+		if (!err)
+			err = file_list(path, sweep_entry, &below);
 	} else if (!is_dir && lock_ends_in_tmp(name)) {
-		rc = file_unlink(path);
-		if (rc == -ENOENT)
-			rc = 0;
+		err = file_unlink(path);
+		if (err == -ENOENT)
+			err = 0;
 	}
 	free(path);
-	return rc;
+	return err;
 }
 
 int lock_files_settle(const char *top)
 {
 	struct sweep w = {top, true};
-	int rc = file_sync_dir(top);
+	int err = file_sync_dir(top);
 
-	if (!rc)
-		rc = file_list(top, sweep_entry, &w);
-	if (!rc)
-		rc = replay_journal(top);
-	if (rc && rc != -EBADMSG && rc != -ENOMEM)
-		msg_error("%s: %s", top, strerror(-rc));
-	return rc;
+	if (!err)
+		err = file_list(top, sweep_entry, &w);
+	if (!err)
+		err = replay_journal(top);
+	if (err && err != -EBADMSG && err != -ENOMEM)
+		msg_error("%s: %s", top, strerror(-err));
+	return err;
 }

@@ -63,10 +63,10 @@ static int decode_copy(struct slice in, struct slice *contents, uint64_t *versio
 	struct slice c;
 	uint64_t v;
 	uint32_t n;
-	int rc = envelope_open(in, FILE_MAGIC, &r);
+	int err = envelope_open(in, FILE_MAGIC, &r);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	if (!get_be64(&r, &v) || !get_be32(&r, &n) || n > LOCK_CONTENTS_MAX || v == 0 || v > VERSION_MAX || !get_bytes(&r, n, &c) ||
 		reader_left(&r))
 		return -EBADMSG;
@@ -81,7 +81,7 @@ static int decode_copy(struct slice in, struct slice *contents, uint64_t *versio
 int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole)
 {
 	struct slice tries[] = {copies_get(in, 0), copies_get(in, 1), {0}};
-	int rc = -EBADMSG;
+	int err = -EBADMSG;
 
 	/* A file that was cut short: its first copy ends where its length says. */
 	if (in.n > AROUND && load_be32(in.p + LENGTH_AT) <= in.n - AROUND)
@@ -94,9 +94,9 @@ int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version,
 			return 0;
 		}
 		if (one == -EPROTO)
-			rc = one;
+			err = one;
 	}
-	return rc;
+	return err;
 }
 
 static int encode_step(const struct lock_step *s, struct buf *out)
@@ -111,21 +111,21 @@ static int encode_step(const struct lock_step *s, struct buf *out)
 int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out)
 {
 	size_t from = out->n;
-	int rc = -ENOMEM;
+	int err = -ENOMEM;
 
 	if (envelope_begin(out, JOURNAL_MAGIC) || buf_be32(out, count))
 		goto fail;
 	for (unsigned i = 0; i < count; i++)
 		if (encode_step(&steps[i], out))
 			goto fail;
-	rc = envelope_end(out, from);
-	if (!rc)
-		rc = copies_add(out, from);
-	if (!rc)
+	err = envelope_end(out, from);
+	if (!err)
+		err = copies_add(out, from);
+	if (!err)
 		return 0;
 fail:
 	out->n = from;
-	return rc;
+	return err;
 }
 
 static bool decode_step(struct reader *r, struct lock_step *s)
@@ -154,10 +154,10 @@ static int decode_journal(struct slice in, struct lock_step **steps, unsigned *c
 	struct lock_step *v;
 	struct reader r;
 	uint32_t n;
-	int rc = envelope_open(in, JOURNAL_MAGIC, &r);
+	int err = envelope_open(in, JOURNAL_MAGIC, &r);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	if (!get_be32(&r, &n) || n == 0 || n > LOCK_OPS_MAX)
 		return -EBADMSG;
 	v = calloc(n, sizeof *v);
@@ -180,7 +180,7 @@ static int decode_journal(struct slice in, struct lock_step **steps, unsigned *c
 
 int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count)
 {
-	int rc = decode_journal(copies_get(in, 0), steps, count);
+	int err = decode_journal(copies_get(in, 0), steps, count);
 
-	return rc && rc != -ENOMEM && decode_journal(copies_get(in, 1), steps, count) == 0 ? 0 : rc;
+	return err && err != -ENOMEM && decode_journal(copies_get(in, 1), steps, count) == 0 ? 0 : err;
 }

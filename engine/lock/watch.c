@@ -168,15 +168,15 @@ static unsigned held_find(const struct watch_set *s, const char *name)
 int held_add(struct watch_set *s, const char *name)
 {
 	char **more, *copy = strdup(name);
-	int rc = 0;
+	int err = 0;
 
 	if (!copy)
 		return -ENOMEM;
 	mutex_lock(&s->mutex);
 	if (held_find(s, name) < s->held_count) {
-		rc = -EBUSY;
+		err = -EBUSY;
 	} else if (!(more = realloc(s->held, (s->held_count + 1) * sizeof *more))) {
-		rc = -ENOMEM;
+		err = -ENOMEM;
 	} else {
 		s->held = more;
 		s->held[s->held_count++] = copy;
@@ -184,22 +184,22 @@ int held_add(struct watch_set *s, const char *name)
 	}
 	mutex_unlock(&s->mutex);
 	free(copy);
-	return rc;
+	return err;
 }
 
 int held_remove(struct watch_set *s, const char *name)
 {
 	unsigned i;
-	int rc = 0;
+	int err = 0;
 
 	mutex_lock(&s->mutex);
 	i = held_find(s, name);
 	if (i == s->held_count) {
-		rc = -ENOENT;
+		err = -ENOENT;
 	} else {
 		free(s->held[i]);
 		s->held[i] = s->held[--s->held_count];
 	}
 	mutex_unlock(&s->mutex);
-	return rc;
+	return err;
 }

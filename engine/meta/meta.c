@@ -14,10 +14,10 @@ int meta_store_schema(struct store_schema **out)
 	static const char *const rules[] = {"maxversions=1", "maxversions=1", "maxversions=1", "maxversions=20"};
 	struct store_schema *s = calloc(1, sizeof *s);
 	const char *why;
-	int rc = -ENOMEM;
+	int err = -ENOMEM;
 
 	if (!s)
-		return rc;
+		return err;
 	s->refs = 1;
 	s->generation = 1;
 	s->families = calloc(META_EVENT, sizeof *s->families);
@@ -29,8 +29,8 @@ int meta_store_schema(struct store_schema **out)
 	s->group_count = 1;
 	for (unsigned i = 0; i < META_EVENT; i++) {
 		s->families[i].id = (uint16_t)(i + 1);
-		rc = gc_parse(rules[i], &s->families[i].rule, &why);
-		if (rc)
+		err = gc_parse(rules[i], &s->families[i].rule, &why);
+		if (err)
 			goto fail;
 		s->family_count++;
 	}
@@ -38,7 +38,7 @@ int meta_store_schema(struct store_schema **out)
 	return 0;
 fail:
 	store_schema_put(s);
-	return rc;
+	return err;
 }
 
 /* ---- row keys ---- */
@@ -99,13 +99,13 @@ int meta_tablet_row(struct meta_tablet *m, struct slice row_key)
 	struct slice end;
 	uint32_t table;
 	bool last;
-	int rc;
+	int err;
 
 	if (!meta_parse_row_key(row_key, &table, &last, &end))
 		return -EBADMSG;
-	rc = buf_set(&m->end, end.p, end.n);
-	if (rc)
-		return rc;
+	err = buf_set(&m->end, end.p, end.n);
+	if (err)
+		return err;
 	m->table = table;
 	m->last = last;
 	return 0;
@@ -130,20 +130,20 @@ static int merge_cell(struct meta_tablet *m, struct slice value)
 {
 	struct meta_tablet *lower;
 	struct slice bytes;
-	int rc = meta_bytes_decode(value, &bytes);
+	int err = meta_bytes_decode(value, &bytes);
 
-	if (rc || m->merge) /* versions come newest first */
-		return rc;
+	if (err || m->merge) /* versions come newest first */
+		return err;
 	lower = calloc(1, sizeof *lower);
 	if (!lower)
 		return -ENOMEM;
-	rc = meta_root_decode(bytes, lower);
-	if (!rc && lower->last)
-		rc = -EBADMSG;
-	if (rc) {
+	err = meta_root_decode(bytes, lower);
+	if (!err && lower->last)
+		err = -EBADMSG;
+	if (err) {
 		meta_tablet_fini(lower);
 		free(lower);
-		return rc;
+		return err;
 	}
 	m->merge = lower;
 	return 0;
@@ -153,7 +153,7 @@ static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 {
 	struct slice begin;
 	uint64_t v;
-	int col = 0, rc;
+	int col = 0, err;
 
 	while (col < COLUMNS && !slice_eq(c->qualifier, slice_str(meta_column_names[col])))
 		col++;
@@ -166,12 +166,12 @@ static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	if (col == C_MERGE)
 		return merge_cell(m, c->value);
 	if (col == C_BEGIN) {
-		rc = meta_bytes_decode(c->value, &begin);
-		return rc ? rc : buf_set(&m->begin, begin.p, begin.n);
+		err = meta_bytes_decode(c->value, &begin);
+		return err ? err : buf_set(&m->begin, begin.p, begin.n);
 	}
-	rc = meta_u64_decode(c->value, &v);
-	if (rc)
-		return rc;
+	err = meta_u64_decode(c->value, &v);
+	if (err)
+		return err;
 	if (col == C_SEQ)
 		m->seq_mark = v;
 	else if (col == C_CLOCK)
@@ -184,29 +184,29 @@ static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 static int sst_cell(struct meta_tablet *m, const struct scan_cell *c)
 {
 	struct tablet_file f = {0};
-	int rc;
+	int err;
 
 	if (!meta_sst_key_get(c->qualifier, &f))
 		return -EBADMSG;
-	rc = meta_sst_value_decode(c->value, &f);
-	if (rc)
-		return rc;
-	rc = meta_files_add(m, &f, false); /* versions come newest first */
-	if (rc)
+	err = meta_sst_value_decode(c->value, &f);
+	if (err)
+		return err;
+	err = meta_files_add(m, &f, false); /* versions come newest first */
+	if (err)
 		tablet_file_fini(&f);
-	return rc;
+	return err;
 }
 
 static int redo_cell(struct meta_tablet *m, const struct scan_cell *c)
 {
 	struct redo_point p;
-	int rc;
+	int err;
 
 	if (c->qualifier.n != META_REDO_KEY_BYTES)
 		return -EBADMSG;
 	p.incarnation = load_be64(c->qualifier.p);
-	rc = meta_u64_decode(c->value, &p.lsn);
-	return rc ? rc : meta_redo_add(m, p, false);
+	err = meta_u64_decode(c->value, &p.lsn);
+	return err ? err : meta_redo_add(m, p, false);
 }
 
 int meta_tablet_cell(struct meta_tablet *m, const struct scan_cell *c)

@@ -38,10 +38,10 @@ int meta_u64_decode(struct slice in, uint64_t *v)
 {
 	struct reader r;
 	uint64_t x;
-	int rc = open_value(in, &r);
+	int err = open_value(in, &r);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	if (!get_be64(&r, &x) || reader_left(&r))
 		return -EBADMSG;
 	*v = x;
@@ -57,10 +57,10 @@ int meta_server_decode(struct slice in, uint64_t *server, uint64_t *assignment)
 {
 	struct reader r;
 	uint64_t s, a;
-	int rc = open_value(in, &r);
+	int err = open_value(in, &r);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	if (!get_be64(&r, &s) || !get_be64(&r, &a) || reader_left(&r))
 		return -EBADMSG;
 	*server = s;
@@ -76,25 +76,25 @@ int meta_bytes_encode(struct slice v, struct buf *out)
 int meta_bytes_decode(struct slice in, struct slice *v)
 {
 	struct reader r;
-	int rc = open_value(in, &r);
+	int err = open_value(in, &r);
 
-	if (!rc)
+	if (!err)
 		*v = slice_of(r.p, reader_left(&r));
-	return rc;
+	return err;
 }
 
 /* ---- tokens ---- */
 
 static int encode_tokens(const struct meta_tablet *m, struct buf *out)
 {
-	int rc = 0;
+	int err = 0;
 
-	for (unsigned i = 0; i < m->token_count && !rc; i++)
-		rc = buf_be64(out, m->tokens[i].client) || buf_be64(out, m->tokens[i].number) ||
+	for (unsigned i = 0; i < m->token_count && !err; i++)
+		err = buf_be64(out, m->tokens[i].client) || buf_be64(out, m->tokens[i].number) ||
 				buf_lstr(out, buf_slice(&m->tokens[i].result))
 			? -ENOMEM
 			: 0;
-	return rc;
+	return err;
 }
 
 /* In rising order only, as they are written. */
@@ -102,17 +102,17 @@ static int decode_tokens(struct reader r, struct meta_tablet *m)
 {
 	uint64_t client, number, last_client = 0, last_number = 0;
 	struct slice result;
-	int rc = 0;
+	int err = 0;
 
-	for (bool first = true; reader_left(&r) && !rc; first = false) {
+	for (bool first = true; reader_left(&r) && !err; first = false) {
 		if (!get_be64(&r, &client) || !get_be64(&r, &number) || !get_lstr(&r, &result) ||
 			(!first && (client < last_client || (client == last_client && number <= last_number))))
 			return -EBADMSG;
-		rc = meta_token_add(m, client, number, result);
+		err = meta_token_add(m, client, number, result);
 		last_client = client;
 		last_number = number;
 	}
-	return rc;
+	return err;
 }
 
 int meta_tokens_encode(const struct meta_tablet *m, struct buf *out)
@@ -123,10 +123,10 @@ int meta_tokens_encode(const struct meta_tablet *m, struct buf *out)
 int meta_tokens_decode(struct slice in, struct meta_tablet *m)
 {
 	struct reader r;
-	int rc = open_value(in, &r);
+	int err = open_value(in, &r);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	return reader_left(&r) ? decode_tokens(r, m) : -EBADMSG;
 }
 
@@ -184,9 +184,9 @@ int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
 /* A copy that has memory even when it is empty: an end of no bytes is not "no end". */
 static int own(struct buf *to, struct slice from)
 {
-	int rc = buf_reserve(to, from.n + 1);
+	int err = buf_reserve(to, from.n + 1);
 
-	return rc ? rc : buf_append_slice(to, from);
+	return err ? err : buf_append_slice(to, from);
 }
 
 /* What no encoder was ever given: with an empty range, say, a tablet would quietly show nothing of the file. */
@@ -206,10 +206,10 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 	uint64_t oldest, newest;
 	struct reader r;
 	uint8_t flags;
-	int rc = open_value(in, &r);
+	int err = open_value(in, &r);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	if (!get_varint(&r, &x.bytes) || !get_varint(&r, &x.raw_bytes) || !get_varint(&r, &x.cells) ||
 		!get_varint(&r, &x.tombstones) || !get_varint(&r, &x.row_deletes) || !get_varint(&r, &x.family_deletes) ||
 		!get_varint(&r, &x.seq_min) || !get_varint(&r, &x.seq_max) || !get_be64(&r, &oldest) || !get_be64(&r, &newest) ||
@@ -239,47 +239,47 @@ static int encode_files(const struct meta_tablet *m, struct buf *out)
 {
 	uint8_t key[META_SST_KEY_BYTES];
 	struct buf value = {0};
-	int rc = buf_be32(out, m->file_count);
+	int err = buf_be32(out, m->file_count);
 
-	for (unsigned i = 0; i < m->file_count && !rc; i++) {
+	for (unsigned i = 0; i < m->file_count && !err; i++) {
 		meta_sst_key_put(key, &m->files[i]);
 		buf_reset(&value);
-		rc = meta_sst_value_encode(&m->files[i], &value);
-		if (!rc)
-			rc = buf_append(out, key, sizeof key);
-		if (!rc)
-			rc = buf_lstr(out, buf_slice(&value));
+		err = meta_sst_value_encode(&m->files[i], &value);
+		if (!err)
+			err = buf_append(out, key, sizeof key);
+		if (!err)
+			err = buf_lstr(out, buf_slice(&value));
 	}
 	buf_fini(&value);
-	return rc;
+	return err;
 }
 
 int meta_root_encode(const struct meta_tablet *m, struct buf *out)
 {
 	size_t from = out->n;
 	struct buf tokens = {0};
-	int rc = -ENOMEM;
+	int err = -ENOMEM;
 
 	if (envelope_begin(out, ROOT_MAGIC) || buf_be32(out, m->table) || buf_u8(out, m->last) ||
 		buf_lstr(out, buf_slice(&m->begin)) || buf_lstr(out, buf_slice(&m->end)) || buf_be64(out, m->server) ||
 		buf_be64(out, m->assignment) || buf_be64(out, m->seq_mark) || buf_be64(out, (uint64_t)m->clock_mark) ||
 		buf_be64(out, (uint64_t)m->major_us))
 		goto fail;
-	if ((rc = encode_files(m, out)) || (rc = buf_be32(out, m->redo_count)))
+	if ((err = encode_files(m, out)) || (err = buf_be32(out, m->redo_count)))
 		goto fail;
 	for (unsigned i = 0; i < m->redo_count; i++)
-		if ((rc = buf_be64(out, m->redo[i].incarnation)) || (rc = buf_be64(out, m->redo[i].lsn)))
+		if ((err = buf_be64(out, m->redo[i].incarnation)) || (err = buf_be64(out, m->redo[i].lsn)))
 			goto fail;
-	rc = encode_tokens(m, &tokens);
-	if (!rc)
-		rc = buf_lstr(out, buf_slice(&tokens));
-	if (!rc)
-		rc = envelope_end(out, from);
+	err = encode_tokens(m, &tokens);
+	if (!err)
+		err = buf_lstr(out, buf_slice(&tokens));
+	if (!err)
+		err = envelope_end(out, from);
 fail:
 	buf_fini(&tokens);
-	if (rc)
+	if (err)
 		out->n = from;
-	return rc;
+	return err;
 }
 
 /* In rising order only, as they are written: then adding one is cheap, too. */
@@ -287,19 +287,19 @@ static int decode_file(struct meta_tablet *m, struct reader *r)
 {
 	struct tablet_file f = {0};
 	struct slice key, value;
-	int rc;
+	int err;
 
 	if (!get_bytes(r, META_SST_KEY_BYTES, &key) || !get_lstr(r, &value) || !meta_sst_key_get(key, &f))
 		return -EBADMSG;
 	if (m->file_count && meta_file_order(&m->files[m->file_count - 1], &f) >= 0)
 		return -EBADMSG;
-	rc = meta_sst_value_decode(value, &f);
-	if (rc)
-		return rc;
-	rc = meta_files_add(m, &f, false);
-	if (rc)
+	err = meta_sst_value_decode(value, &f);
+	if (err)
+		return err;
+	err = meta_files_add(m, &f, false);
+	if (err)
 		tablet_file_fini(&f);
-	return rc;
+	return err;
 }
 
 static int decode_lists(struct meta_tablet *m, struct reader *r)
@@ -307,24 +307,24 @@ static int decode_lists(struct meta_tablet *m, struct reader *r)
 	struct redo_point p;
 	struct slice tokens;
 	uint32_t count;
-	int rc = 0;
+	int err = 0;
 
 	if (!get_be32(r, &count) || count > COUNT_MAX)
 		return -EBADMSG;
-	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = decode_file(m, r);
-	if (rc)
-		return rc;
+	for (uint32_t i = 0; i < count && !err; i++)
+		err = decode_file(m, r);
+	if (err)
+		return err;
 	if (!get_be32(r, &count) || count > COUNT_MAX)
 		return -EBADMSG;
-	for (uint32_t i = 0; i < count && !rc; i++) {
+	for (uint32_t i = 0; i < count && !err; i++) {
 		if (!get_be64(r, &p.incarnation) || !get_be64(r, &p.lsn) ||
 			(m->redo_count && m->redo[m->redo_count - 1].incarnation >= p.incarnation))
 			return -EBADMSG;
-		rc = meta_redo_add(m, p, false);
+		err = meta_redo_add(m, p, false);
 	}
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	return !get_lstr(r, &tokens) || reader_left(r) ? -EBADMSG : decode_tokens(reader_of(tokens), m);
 }
 
@@ -335,10 +335,10 @@ int meta_root_decode(struct slice in, struct meta_tablet *m)
 	struct slice begin, end;
 	uint64_t clock, major;
 	uint8_t last;
-	int rc = envelope_open(in, ROOT_MAGIC, &r);
+	int err = envelope_open(in, ROOT_MAGIC, &r);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	if (!get_be32(&r, &x.table) || !get_u8(&r, &last) || last > 1 || !get_lstr(&r, &begin) || !get_lstr(&r, &end) ||
 		!get_be64(&r, &x.server) || !get_be64(&r, &x.assignment) || !get_be64(&r, &x.seq_mark) || !get_be64(&r, &clock) ||
 		!get_be64(&r, &major))
@@ -346,10 +346,10 @@ int meta_root_decode(struct slice in, struct meta_tablet *m)
 	x.last = last;
 	x.clock_mark = (int64_t)clock;
 	x.major_us = (int64_t)major;
-	rc = own(&x.begin, begin) || own(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
-	if (rc)
+	err = own(&x.begin, begin) || own(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
+	if (err)
 		meta_tablet_fini(&x);
 	else
 		*m = x;
-	return rc;
+	return err;
 }

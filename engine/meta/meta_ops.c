@@ -27,6 +27,17 @@ static int writer_init(struct writer *w, struct arena *a, size_t most)
 	return w->ops ? 0 : -ENOMEM;
 }
 
+/* Frees the scratch memory.  Without an error *ops and *count are set. */
+static int writer_finish(struct writer *w, int err, struct op **ops, unsigned *count)
+{
+	buf_fini(&w->scratch);
+	if (err)
+		return err;
+	*ops = w->ops;
+	*count = w->count;
+	return 0;
+}
+
 /* Takes what stands in scratch as the value. */
 static int write_column(struct writer *w, enum meta_family family, struct slice qualifier)
 {
@@ -54,92 +65,87 @@ static int delete_column(struct writer *w, enum meta_family family, struct slice
 
 static int write_u64(struct writer *w, enum meta_column c, uint64_t v)
 {
-	int rc = meta_u64_encode(v, &w->scratch);
+	int err = meta_u64_encode(v, &w->scratch);
 
-	return rc ? rc : write_column(w, META_TABLET, slice_str(meta_column_names[c]));
+	return err ? err : write_column(w, META_TABLET, slice_str(meta_column_names[c]));
 }
 
 static int write_server(struct writer *w, uint64_t server, uint64_t assignment)
 {
-	int rc = meta_server_encode(server, assignment, &w->scratch);
+	int err = meta_server_encode(server, assignment, &w->scratch);
 
-	return rc ? rc : write_column(w, META_TABLET, slice_str(meta_column_names[C_SERVER]));
+	return err ? err : write_column(w, META_TABLET, slice_str(meta_column_names[C_SERVER]));
 }
 
 static int write_tokens(struct writer *w, const struct meta_tablet *m)
 {
-	int rc = meta_tokens_encode(m, &w->scratch);
+	int err = meta_tokens_encode(m, &w->scratch);
 
-	return rc ? rc : write_column(w, META_TABLET, slice_str(meta_column_names[C_TOKENS]));
+	return err ? err : write_column(w, META_TABLET, slice_str(meta_column_names[C_TOKENS]));
 }
 
 static int write_bytes(struct writer *w, enum meta_family family, const char *qualifier, struct slice v)
 {
-	int rc = meta_bytes_encode(v, &w->scratch);
+	int err = meta_bytes_encode(v, &w->scratch);
 
-	return rc ? rc : write_column(w, family, slice_str(qualifier));
+	return err ? err : write_column(w, family, slice_str(qualifier));
 }
 
 static int write_file(struct writer *w, const struct tablet_file *f)
 {
 	uint8_t key[META_SST_KEY_BYTES];
 	struct tablet_file copy = {0};
-	int rc = tablet_file_copy(&copy, f);
+	int err = tablet_file_copy(&copy, f);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	meta_file_normalise(&copy);
 	meta_sst_key_put(key, &copy);
-	rc = meta_sst_value_encode(&copy, &w->scratch);
+	err = meta_sst_value_encode(&copy, &w->scratch);
 	tablet_file_fini(&copy);
-	return rc ? rc : write_column(w, META_SST, slice_of(key, sizeof key));
+	return err ? err : write_column(w, META_SST, slice_of(key, sizeof key));
 }
 
 static int write_redo(struct writer *w, const struct redo_point *p)
 {
 	uint8_t key[META_REDO_KEY_BYTES];
-	int rc = meta_u64_encode(p->lsn, &w->scratch);
+	int err = meta_u64_encode(p->lsn, &w->scratch);
 
 	put_be64(key, p->incarnation);
-	return rc ? rc : write_column(w, META_REDO, slice_of(key, sizeof key));
+	return err ? err : write_column(w, META_REDO, slice_of(key, sizeof key));
 }
 
 /* All columns but who serves the tablet, and its merge. */
 static int write_all(struct writer *w, const struct meta_tablet *m)
 {
-	int rc = write_bytes(w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
+	int err = write_bytes(w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
 
-	if (!rc)
-		rc = write_u64(w, C_SEQ, m->seq_mark);
-	if (!rc)
-		rc = write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
-	if (!rc)
-		rc = write_u64(w, C_MAJOR, (uint64_t)m->major_us);
-	if (!rc && m->token_count)
-		rc = write_tokens(w, m);
-	for (unsigned i = 0; i < m->file_count && !rc; i++)
-		rc = write_file(w, &m->files[i]);
-	for (unsigned i = 0; i < m->redo_count && !rc; i++)
-		rc = write_redo(w, &m->redo[i]);
-	return rc;
+	if (!err)
+		err = write_u64(w, C_SEQ, m->seq_mark);
+	if (!err)
+		err = write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
+	if (!err)
+		err = write_u64(w, C_MAJOR, (uint64_t)m->major_us);
+	if (!err && m->token_count)
+		err = write_tokens(w, m);
+	for (unsigned i = 0; i < m->file_count && !err; i++)
+		err = write_file(w, &m->files[i]);
+	for (unsigned i = 0; i < m->redo_count && !err; i++)
+		err = write_redo(w, &m->redo[i]);
+	return err;
 }
 
 int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w;
-	int rc = writer_init(&w, a, 6u + m->file_count + m->redo_count);
+	int err = writer_init(&w, a, 6u + m->file_count + m->redo_count);
 
-	if (rc)
-		return rc;
-	rc = write_server(&w, m->server, m->assignment);
-	if (!rc)
-		rc = write_all(&w, m);
-	buf_fini(&w.scratch);
-	if (rc)
-		return rc;
-	*ops = w.ops;
-	*count = w.count;
-	return 0;
+	if (err)
+		return err;
+	err = write_server(&w, m->server, m->assignment);
+	if (!err)
+		err = write_all(&w, m);
+	return writer_finish(&w, err, ops, count);
 }
 
 int meta_ops_split(const struct meta_tablet *lower, const char *event, struct arena *a, struct op **ops, unsigned *count)
@@ -147,12 +153,12 @@ int meta_ops_split(const struct meta_tablet *lower, const char *event, struct ar
 	struct op *columns, *all;
 	struct writer w;
 	unsigned n;
-	int rc = meta_ops_new(lower, a, &columns, &n);
+	int err = meta_ops_new(lower, a, &columns, &n);
 
-	if (!rc)
-		rc = writer_init(&w, a, n + 2u);
-	if (rc)
-		return rc;
+	if (!err)
+		err = writer_init(&w, a, n + 2u);
+	if (err)
+		return err;
 	all = w.ops;
 	all[0] = (struct op){.kind = OP_CHECK,
 		.check = OP_CHECK_ABSENT,
@@ -162,10 +168,10 @@ int meta_ops_split(const struct meta_tablet *lower, const char *event, struct ar
 		.qualifier = slice_str(meta_column_names[C_SERVER])};
 	memcpy(all + 1, columns, n * sizeof *all);
 	w.count = n + 1;
-	rc = write_bytes(&w, META_EVENT, "", slice_str(event));
+	err = write_bytes(&w, META_EVENT, "", slice_str(event));
 	buf_fini(&w.scratch);
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	*ops = all;
 	*count = w.count;
 	return 0;
@@ -177,43 +183,33 @@ int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op *
 {
 	struct buf row = {0};
 	struct writer w;
-	int rc = writer_init(&w, a, 2);
+	int err = writer_init(&w, a, 2);
 
-	if (!rc)
-		rc = meta_root_encode(lower, &row);
-	if (!rc && row.n > MERGE_MOST)
-		rc = -E2BIG;
-	if (!rc)
-		rc = write_bytes(&w, META_TABLET, meta_column_names[C_MERGE], buf_slice(&row));
-	if (!rc) /* the hint is never above where the tablet begins */
-		rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&lower->begin));
+	if (!err)
+		err = meta_root_encode(lower, &row);
+	if (!err && row.n > MERGE_MOST)
+		err = -E2BIG;
+	if (!err)
+		err = write_bytes(&w, META_TABLET, meta_column_names[C_MERGE], buf_slice(&row));
+	if (!err) /* the hint is never above where the tablet begins */
+		err = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&lower->begin));
 	buf_fini(&row);
-	buf_fini(&w.scratch);
-	if (rc)
-		return rc;
-	*ops = w.ops;
-	*count = w.count;
-	return 0;
+	return writer_finish(&w, err, ops, count);
 }
 
 int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w;
-	int rc = writer_init(&w, a, 7u + m->file_count + m->redo_count);
+	int err = writer_init(&w, a, 7u + m->file_count + m->redo_count);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	/* A file of which no row was the upper one's was left out; its column, for rows that are m's now, must not stay. */
 	w.ops[w.count++] = (struct op){.kind = OP_DELETE_FAMILY, .family = META_SST, .truncate_to = UINT64_MAX};
-	rc = write_all(&w, m);
-	if (!rc)
-		rc = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
-	buf_fini(&w.scratch);
-	if (rc)
-		return rc;
-	*ops = w.ops;
-	*count = w.count;
-	return 0;
+	err = write_all(&w, m);
+	if (!err)
+		err = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
+	return writer_finish(&w, err, ops, count);
 }
 
 static bool redo_has(const struct redo_point *v, unsigned count, uint64_t incarnation)
@@ -227,33 +223,33 @@ static bool redo_has(const struct redo_point *v, unsigned count, uint64_t incarn
 static int edit_redo(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
 {
 	uint8_t key[META_REDO_KEY_BYTES];
-	int rc = 0;
+	int err = 0;
 
-	for (unsigned i = 0; i < old->redo_count && !rc; i++) {
+	for (unsigned i = 0; i < old->redo_count && !err; i++) {
 		if (redo_has(e->redo, e->redo_count, old->redo[i].incarnation))
 			continue;
 		put_be64(key, old->redo[i].incarnation);
-		rc = delete_column(w, META_REDO, slice_of(key, sizeof key));
+		err = delete_column(w, META_REDO, slice_of(key, sizeof key));
 	}
-	for (unsigned i = 0; i < e->redo_count && !rc; i++)
-		rc = write_redo(w, &e->redo[i]);
-	return rc;
+	for (unsigned i = 0; i < e->redo_count && !err; i++)
+		err = write_redo(w, &e->redo[i]);
+	return err;
 }
 
 static int edit_files(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
 {
 	uint8_t key[META_SST_KEY_BYTES];
-	int rc = 0;
+	int err = 0;
 
-	for (unsigned i = 0; i < e->removed_count && !rc; i++) {
+	for (unsigned i = 0; i < e->removed_count && !err; i++) {
 		const struct tablet_file *f = meta_find_file(old, &e->removed[i]);
 
 		meta_sst_key_put(key, f ? f : &e->removed[i]);
-		rc = delete_column(w, META_SST, slice_of(key, sizeof key));
+		err = delete_column(w, META_SST, slice_of(key, sizeof key));
 	}
-	for (unsigned i = 0; i < e->added_count && !rc; i++)
-		rc = write_file(w, &e->added[i]);
-	return rc;
+	for (unsigned i = 0; i < e->added_count && !err; i++)
+		err = write_file(w, &e->added[i]);
+	return err;
 }
 
 /* The begin hint is rewritten with every edit (DESIGN 3.2). */
@@ -261,51 +257,41 @@ int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, st
 {
 	struct writer w;
 	size_t most = 6u + e->added_count + e->removed_count + (e->set_redo ? old->redo_count + e->redo_count : 0);
-	int rc = writer_init(&w, a, most);
+	int err = writer_init(&w, a, most);
 
-	if (rc)
-		return rc;
-	rc = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&old->begin));
-	if (!rc && old->stale_merge)
-		rc = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
-	if (!rc)
-		rc = edit_files(&w, old, e);
-	if (!rc && e->set_redo)
-		rc = edit_redo(&w, old, e);
-	if (!rc && e->seq_mark)
-		rc = write_u64(&w, C_SEQ, e->seq_mark);
-	if (!rc && e->clock_mark)
-		rc = write_u64(&w, C_CLOCK, (uint64_t)e->clock_mark);
-	if (!rc && e->major_us)
-		rc = write_u64(&w, C_MAJOR, (uint64_t)e->major_us);
-	if (!rc && e->event)
-		rc = write_bytes(&w, META_EVENT, "", slice_str(e->event));
-	buf_fini(&w.scratch);
-	if (rc)
-		return rc;
-	*ops = w.ops;
-	*count = w.count;
-	return 0;
+	if (err)
+		return err;
+	err = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&old->begin));
+	if (!err && old->stale_merge)
+		err = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
+	if (!err)
+		err = edit_files(&w, old, e);
+	if (!err && e->set_redo)
+		err = edit_redo(&w, old, e);
+	if (!err && e->seq_mark)
+		err = write_u64(&w, C_SEQ, e->seq_mark);
+	if (!err && e->clock_mark)
+		err = write_u64(&w, C_CLOCK, (uint64_t)e->clock_mark);
+	if (!err && e->major_us)
+		err = write_u64(&w, C_MAJOR, (uint64_t)e->major_us);
+	if (!err && e->event)
+		err = write_bytes(&w, META_EVENT, "", slice_str(e->event));
+	return writer_finish(&w, err, ops, count);
 }
 
 int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w;
-	int rc = writer_init(&w, a, 2);
+	int err = writer_init(&w, a, 2);
 
-	if (rc)
-		return rc;
-	rc = write_server(&w, old->server, old->assignment);
-	if (!rc) {
+	if (err)
+		return err;
+	err = write_server(&w, old->server, old->assignment);
+	if (!err) {
 		w.ops[0].kind = OP_CHECK;
 		w.ops[0].check = OP_CHECK_VALUE;
 		if (old->server != own)
-			rc = write_server(&w, own, old->assignment);
+			err = write_server(&w, own, old->assignment);
 	}
-	buf_fini(&w.scratch);
-	if (rc)
-		return rc;
-	*ops = w.ops;
-	*count = w.count;
-	return 0;
+	return writer_finish(&w, err, ops, count);
 }

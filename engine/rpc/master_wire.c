@@ -186,17 +186,17 @@ static int serve(struct master_service *inner, struct slice in, struct buf *out)
 	struct ms_answer a = {0};
 	struct ms_request q;
 	unsigned tries = 0;
-	int rc = ms_request_unpack(in, &arena, &q);
+	int err = ms_request_unpack(in, &arena, &q);
 
-	if (!rc) {
+	if (!err) {
 		a.err = ms_call(inner, &q, &a);
 		do
-			rc = ms_answer_pack(&q, &a, out);
-		while (wire_again(rc, &tries));
+			err = ms_answer_pack(&q, &a, out);
+		while (wire_again(err, &tries));
 	}
 	ms_answer_fini(&a);
 	arena_fini(&arena);
-	return rc;
+	return err;
 }
 
 static int round_trip_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
@@ -204,17 +204,17 @@ static int round_trip_call(struct master_service *s, const struct ms_request *q,
 	struct round_trip *r = (struct round_trip *)s;
 	struct buf there = {0}, back = {0};
 	unsigned tries = 0;
-	int rc = ms_request_pack(q, &there);
+	int err = ms_request_pack(q, &there);
 
-	if (!rc)
-		rc = serve(r->inner, buf_slice(&there), &back);
-	if (!rc)
+	if (!err)
+		err = serve(r->inner, buf_slice(&there), &back);
+	if (!err)
 		do
-			rc = ms_answer_unpack(buf_slice(&back), q, a);
-		while (wire_again(rc, &tries));
+			err = ms_answer_unpack(buf_slice(&back), q, a);
+		while (wire_again(err, &tries));
 	buf_fini(&there);
 	buf_fini(&back);
-	return rc ? rc : a->err;
+	return err ? err : a->err;
 }
 
 struct master_service *ms_round_trip_new(struct master_service *inner)

@@ -324,32 +324,32 @@ static int serve(struct tablet_service *inner, struct slice in, struct buf *out)
 	struct ts_answer a = {0};
 	struct ts_request q;
 	unsigned tries = 0;
-	int rc = ts_request_unpack(in, &arena, &q);
+	int err = ts_request_unpack(in, &arena, &q);
 
-	if (rc)
+	if (err)
 		goto out;
 	if (q.op_count) {
 		a.results = zalloc(&arena, q.op_count, sizeof *a.results);
 		if (!a.results) {
-			rc = -ENOMEM;
+			err = -ENOMEM;
 			goto out;
 		}
 	}
 	if (q.row_count) {
 		a.row_errs = zalloc(&arena, q.row_count, sizeof *a.row_errs);
 		if (!a.row_errs) {
-			rc = -ENOMEM;
+			err = -ENOMEM;
 			goto out;
 		}
 	}
 	a.err = ts_call(inner, &q, &a);
 	do
-		rc = ts_answer_pack(&q, &a, out);
-	while (wire_again(rc, &tries));
+		err = ts_answer_pack(&q, &a, out);
+	while (wire_again(err, &tries));
 out:
 	ts_answer_fini(&a);
 	arena_fini(&arena);
-	return rc;
+	return err;
 }
 
 static int round_trip_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
@@ -357,17 +357,17 @@ static int round_trip_call(struct tablet_service *s, const struct ts_request *q,
 	struct round_trip *r = (struct round_trip *)s;
 	struct buf there = {0}, back = {0};
 	unsigned tries = 0;
-	int rc = ts_request_pack(q, &there);
+	int err = ts_request_pack(q, &there);
 
-	if (!rc)
-		rc = serve(r->inner, buf_slice(&there), &back);
-	if (!rc)
+	if (!err)
+		err = serve(r->inner, buf_slice(&there), &back);
+	if (!err)
 		do
-			rc = ts_answer_unpack(buf_slice(&back), q, a);
-		while (wire_again(rc, &tries));
+			err = ts_answer_unpack(buf_slice(&back), q, a);
+		while (wire_again(err, &tries));
 	buf_fini(&there);
 	buf_fini(&back);
-	return rc ? rc : a->err;
+	return err ? err : a->err;
 }
 
 struct tablet_service *ts_round_trip_new(struct tablet_service *inner)

@@ -39,7 +39,7 @@ static char *trimmed(const char *value)
 static int set_value(struct schema *s, void *target, const struct tfs_schema_edit *e, setter *set, const char **reason)
 {
 	char *value;
-	int rc;
+	int err;
 
 	if (!e->value) {
 		*reason = "a value is missing";
@@ -48,9 +48,9 @@ static int set_value(struct schema *s, void *target, const struct tfs_schema_edi
 	value = trimmed(e->value);
 	if (!value)
 		return -ENOMEM;
-	rc = set(s, target, value, reason);
+	err = set(s, target, value, reason);
 	free(value);
-	return rc;
+	return err;
 }
 
 static void set_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
@@ -59,31 +59,6 @@ static void set_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
 		*uid = e->uid;
 	if (e->gid != (gid_t)-1)
 		*gid = e->gid;
-}
-
-/* The family or group that an edit names. */
-static struct tfs_family *family_of(const struct schema *s, const char *name)
-{
-	uint16_t id;
-
-	if (!name || !schema_ref(name, &id))
-		return name ? draft_find_family(s, name) : NULL;
-	for (unsigned i = 0; i < s->pub.family_count; i++)
-		if (s->families[i].id == id)
-			return &s->families[i];
-	return NULL;
-}
-
-static struct tfs_group *group_of(const struct schema *s, const char *name)
-{
-	uint16_t id;
-
-	if (!name || !schema_ref(name, &id))
-		return name ? draft_find_group(s, name) : NULL;
-	for (unsigned i = 0; i < s->pub.group_count; i++)
-		if (s->groups[i].id == id)
-			return &s->groups[i];
-	return NULL;
 }
 
 /* 1: it has that name already. */
@@ -109,18 +84,18 @@ static int new_name(struct schema *s, const char *old, const char *name, bool ta
 
 static int family_rename(struct schema *s, struct tfs_family *f, const char *name, const char **reason)
 {
-	int rc = new_name(s, f->name, name, name && draft_find_family(s, name), &f->name, reason);
+	int err = new_name(s, f->name, name, name && draft_find_family(s, name), &f->name, reason);
 
-	return rc < 0 ? rc : 0;
+	return err < 0 ? err : 0;
 }
 
 static int group_rename(struct schema *s, struct tfs_group *g, const char *name, const char **reason)
 {
 	const char *old = g->name;
-	int rc = new_name(s, old, name, name && draft_find_group(s, name), &g->name, reason);
+	int err = new_name(s, old, name, name && draft_find_group(s, name), &g->name, reason);
 
-	if (rc)
-		return rc < 0 ? rc : 0;
+	if (err)
+		return err < 0 ? err : 0;
 	if (strcmp(old, SCHEMA_DEFAULT_GROUP) == 0) {
 		*reason = "the default group keeps its name";
 		return -EBUSY;
@@ -134,23 +109,22 @@ static int group_rename(struct schema *s, struct tfs_group *g, const char *name,
 static int family_add(struct schema *s, const struct tfs_schema_edit *e, const char **reason)
 {
 	struct tfs_family *f;
-	int rc;
+	int err;
 
 	if (draft_find_family(s, e->name))
 		return -EEXIST;
-	rc = draft_family(s, e->name, -1, &f, reason);
-	if (rc)
-		return rc;
+	err = draft_family(s, e->name, -1, &f, reason);
+	if (err)
+		return err;
 	set_owner(e, &f->uid, &f->gid);
 	f->mode = e->mode & 0777;
 	return 0;
 }
 
-static void family_drop(struct schema *s, struct tfs_family *f, uint16_t *dropped)
+static void family_drop(struct schema *s, struct tfs_family *f)
 {
 	size_t after = (size_t)(&s->families[s->pub.family_count] - f) - 1;
 
-	*dropped = f->id;
 	memmove(f, f + 1, after * sizeof *f);
 	s->pub.family_count--;
 }
@@ -180,7 +154,7 @@ static int group_drop(struct schema *s, struct tfs_group *g, const char **reason
 
 static int edit_family(struct schema *s, struct tfs_family *f, const struct tfs_schema_edit *e, const char **reason)
 {
-	int rc;
+	int err;
 
 	if (e->op == TFS_SCHEMA_FAMILY_MODE) {
 		f->mode = e->mode & 0777;
@@ -194,12 +168,12 @@ static int edit_family(struct schema *s, struct tfs_family *f, const struct tfs_
 		return set_value(s, f, e, set_family_gc, reason);
 	if (e->op == TFS_SCHEMA_FAMILY_TYPE)
 		return set_value(s, f, e, set_family_type, reason);
-	rc = set_value(s, f, e, set_family_group, reason);
-	if (!rc && !draft_find_group(s, f->group)) {
+	err = set_value(s, f, e, set_family_group, reason);
+	if (!err && !draft_find_group(s, f->group)) {
 		*reason = "there is no group of that name";
-		rc = -EINVAL;
+		err = -EINVAL;
 	}
-	return rc;
+	return err;
 }
 
 static setter *group_setter(enum tfs_schema_op op)
@@ -214,18 +188,18 @@ static setter *group_setter(enum tfs_schema_op op)
 static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_schema_edit *e, const char **reason)
 {
 	const char *ignored;
-	int rc = set_value(s, g, e, group_setter(e->op), reason);
+	int err = set_value(s, g, e, group_setter(e->op), reason);
 
 	/* Another codec does not fail for a level that was meant for the last one. */
-	if (!rc && e->op == TFS_SCHEMA_GROUP_COMPRESSION && group_fits(g, &ignored))
+	if (!err && e->op == TFS_SCHEMA_GROUP_COMPRESSION && group_fits(g, &ignored))
 		g->level = SCHEMA_LEVEL;
-	return rc ? rc : group_fits(g, reason);
+	return err ? err : group_fits(g, reason);
 }
 
-static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dropped, const char **reason)
+static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, const char **reason)
 {
-	struct tfs_family *f = family_of(s, e->name);
-	struct tfs_group *g = group_of(s, e->name);
+	struct tfs_family *f = schema_family(s, e->name);
+	struct tfs_group *g = schema_group(s, e->name);
 
 	switch (e->op) {
 	case TFS_SCHEMA_TABLE_MODE:
@@ -242,7 +216,7 @@ static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dr
 	case TFS_SCHEMA_FAMILY_DROP:
 		if (!f)
 			return -ENOENT;
-		family_drop(s, f, dropped);
+		family_drop(s, f);
 		return 0;
 	case TFS_SCHEMA_FAMILY_MODE:
 	case TFS_SCHEMA_FAMILY_OWNER:
@@ -273,26 +247,24 @@ static int apply(struct schema *s, const struct tfs_schema_edit *e, uint16_t *dr
 static int same(const struct schema *a, const struct schema *b, bool *equal)
 {
 	struct buf x = {0}, y = {0};
-	int rc = schema_render(a, &x);
+	int err = schema_render(a, &x);
 
-	if (!rc)
-		rc = schema_render(b, &y);
-	if (!rc)
+	if (!err)
+		err = schema_render(b, &y);
+	if (!err)
 		*equal = slice_eq(buf_slice(&x), buf_slice(&y)) && a->pub.is_set == b->pub.is_set;
 	buf_fini(&x);
 	buf_fini(&y);
-	return rc;
+	return err;
 }
 
-int schema_edit(
-	const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped, char **why)
+int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, char **why)
 {
 	bool render = e->op != TFS_SCHEMA_TIME && e->op != TFS_SCHEMA_HIDE;
 	struct schema *s = schema_clone(old);
 	const char *reason = NULL;
 	bool unchanged = false;
-	uint16_t gone = 0;
-	int rc;
+	int err;
 
 	if (!s)
 		return -ENOMEM;
@@ -306,24 +278,23 @@ int schema_edit(
 		s->pub.is_hidden = e->flag;
 	else
 		s->pub.mtime_us = now;
-	rc = apply(s, e, &gone, &reason);
-	if (!rc)
-		rc = schema_finish(s, render, &reason);
-	if (!rc && render)
-		rc = same(old, s, &unchanged);
-	if (!rc && unchanged) {
+	err = edit_apply(s, e, &reason);
+	if (!err)
+		err = schema_finish(s, render, &reason);
+	if (!err && render)
+		err = same(old, s, &unchanged);
+	if (!err && unchanged) {
 		schema_put(s);
 		s = schema_get(old);
 	}
-	if (rc) {
+	if (err) {
 		bool named = e->name && e->name[0] != '#';
 
-		if (rc == -EINVAL || (reason && rc != -ENOMEM))
+		if (err == -EINVAL || (reason && err != -ENOMEM))
 			why_line(why, 0, "%s%s%s", named ? e->name : "", named ? ": " : "", reason ? reason : "not a legal change");
 		schema_put(s);
-		return rc;
+		return err;
 	}
-	*dropped = gone;
 	*out = s;
 	return 0;
 }

@@ -22,15 +22,15 @@ static int group_order(const void *a, const void *b)
 static int finish_family(const struct schema *s, struct tfs_family *f, const char **reason)
 {
 	struct gc_rule *rule = NULL;
-	int rc;
+	int err;
 
 	if (!draft_find_group(s, f->group)) {
 		*reason = "a family is in a group that does not exist";
 		return -EINVAL;
 	}
-	rc = gc_parse(f->gc, &rule, reason);
-	if (rc)
-		return rc;
+	err = gc_parse(f->gc, &rule, reason);
+	if (err)
+		return err;
 	f->max_age_us = gc_max_age(rule);
 	gc_free(rule);
 	return 0;
@@ -39,7 +39,7 @@ static int finish_family(const struct schema *s, struct tfs_family *f, const cha
 int schema_finish(struct schema *s, bool render, const char **reason)
 {
 	struct buf out = {0};
-	int rc = 0;
+	int err = 0;
 
 	*reason = NULL;
 	if (s->pub.family_count)
@@ -48,52 +48,58 @@ int schema_finish(struct schema *s, bool render, const char **reason)
 		qsort(s->groups, s->pub.group_count, sizeof *s->groups, group_order);
 	s->pub.families = s->families;
 	s->pub.groups = s->groups;
-	for (unsigned i = 0; i < s->pub.family_count && !rc; i++)
-		rc = finish_family(s, &s->families[i], reason);
-	if (!rc && render) {
-		rc = schema_render(s, &out);
-		if (!rc && out.n > SCHEMA_TEXT_MAX) {
+	for (unsigned i = 0; i < s->pub.family_count && !err; i++)
+		err = finish_family(s, &s->families[i], reason);
+	if (!err && render) {
+		err = schema_render(s, &out);
+		if (!err && out.n > SCHEMA_TEXT_MAX) {
 			*reason = "the schema has become too large";
-			rc = -EINVAL;
+			err = -EINVAL;
 		}
-		if (!rc)
-			rc = draft_text(s, (const char *)out.p, out.n);
+		if (!err)
+			err = draft_text(s, (const char *)out.p, out.n);
 	}
 	buf_reset(&out);
-	if (!rc)
-		rc = schema_encode(s, &out);
-	if (!rc && out.n > SCHEMA_ENCODED_MAX) {
+	if (!err)
+		err = schema_encode(s, &out);
+	if (!err && out.n > SCHEMA_ENCODED_MAX) {
 		*reason = "the schema is too large";
-		rc = -EINVAL;
+		err = -EINVAL;
 	}
 	buf_fini(&out);
-	return rc;
+	return err;
+}
+
+/* schema_finish, then *out.  An error frees the draft. */
+static int draft_publish(struct schema *s, bool render, struct schema **out)
+{
+	const char *reason;
+	int err = schema_finish(s, render, &reason);
+
+	if (err)
+		schema_put(s);
+	else
+		*out = s;
+	return err;
 }
 
 int schema_decode(struct slice in, struct schema **out)
 {
-	const char *reason;
 	struct schema *s;
-	int rc = schema_decode_draft(in, &s);
+	int err = schema_decode_draft(in, &s);
 
-	if (rc)
-		return rc;
-	rc = schema_finish(s, false, &reason);
-	if (rc) {
-		schema_put(s);
-		return rc == -EINVAL ? -EBADMSG : rc;
-	}
-	*out = s;
-	return 0;
+	if (!err)
+		err = draft_publish(s, false, out);
+	return err == -EINVAL ? -EBADMSG : err;
 }
 
 int schema_decode_named(struct slice in, const char *name, struct schema **out)
 {
 	struct schema *s;
-	int rc = schema_decode(in, &s);
+	int err = schema_decode(in, &s);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	if (strcmp(s->pub.name, name) != 0) {
 		schema_put(s);
 		return -EBADMSG;
@@ -107,10 +113,10 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 	struct tfs_group *g;
 	const char *reason;
 	struct schema *s;
-	int rc = -EINVAL;
+	int err = -EINVAL;
 
 	if (!schema_name_valid(slice_str(name)))
-		return rc;
+		return err;
 	s = schema_draft(NULL);
 	if (!s)
 		return -ENOMEM;
@@ -121,22 +127,16 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 	s->pub.gid = gid;
 	s->pub.mode = mode & 07777;
 	s->pub.mtime_us = now;
-	rc = draft_group(s, SCHEMA_DEFAULT_GROUP, -1, &g, &reason);
-	if (!rc)
-		rc = schema_finish(s, true, &reason);
-	if (rc) {
-		schema_put(s);
-		return rc;
-	}
-	*out = s;
-	return 0;
+	err = draft_group(s, SCHEMA_DEFAULT_GROUP, -1, &g, &reason);
+	if (!err)
+		return draft_publish(s, true, out);
+	schema_put(s);
+	return err;
 }
 
 int schema_rename(const struct schema *old, const char *name, struct schema **out)
 {
 	struct schema *s;
-	const char *reason;
-	int rc;
 
 	if (!schema_name_valid(slice_str(name)))
 		return -EINVAL;
@@ -144,32 +144,18 @@ int schema_rename(const struct schema *old, const char *name, struct schema **ou
 	if (!s)
 		return -ENOMEM;
 	strcpy(s->pub.name, name);
-	rc = schema_finish(s, false, &reason);
-	if (rc) {
-		schema_put(s);
-		return rc;
-	}
-	*out = s;
-	return 0;
+	return draft_publish(s, false, out);
 }
 
 int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out)
 {
 	struct schema *s = schema_clone(old);
-	const char *reason;
-	int rc;
 
 	if (!s)
 		return -ENOMEM;
 	s->pub.salt_in_use = s->pub.salt;
 	s->pub.tablets_id = tablets_id;
-	rc = schema_finish(s, false, &reason);
-	if (rc) {
-		schema_put(s);
-		return rc;
-	}
-	*out = s;
-	return 0;
+	return draft_publish(s, false, out);
 }
 
 /* ---- what tablets need ---- */
@@ -178,10 +164,10 @@ int schema_store(const struct schema *s, struct store_schema **out)
 {
 	struct store_schema *t = calloc(1, sizeof *t);
 	const char *why;
-	int rc = -ENOMEM;
+	int err = -ENOMEM;
 
 	if (!t)
-		return rc;
+		return err;
 	t->refs = 1;
 	t->generation = s->pub.generation;
 	t->tablet_bytes = s->pub.tablet_size;
@@ -208,19 +194,19 @@ int schema_store(const struct schema *s, struct store_schema **out)
 		to->id = f->id;
 
 		if (!group) { /* every family's group is there: a schema that says otherwise is none */
-			rc = -EBADMSG;
+			err = -EBADMSG;
 			goto fail;
 		}
 		to->group = group->id;
 		to->counter = f->type == TFS_TYPE_COUNTER;
 		to->name = strdup(f->name);
-		rc = to->name ? gc_parse(f->gc, &to->rule, &why) : -ENOMEM;
-		if (rc)
+		err = to->name ? gc_parse(f->gc, &to->rule, &why) : -ENOMEM;
+		if (err)
 			goto fail;
 	}
 	*out = t;
 	return 0;
 fail:
 	store_schema_put(t);
-	return rc;
+	return err;
 }

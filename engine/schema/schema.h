@@ -27,16 +27,19 @@ const struct schema *schema_of(const struct tfs_schema *p);
 bool schema_name_valid(struct slice name);
 /* Is it "#ID" (tabletfs.h)?  *id: which. */
 bool schema_ref(const char *name, uint16_t *id);
+/* The family or group of that name or "#ID"; NULL: there is none.  Only the schema room may change it, in a draft. */
+struct tfs_family *schema_family(const struct schema *s, const char *name);
+struct tfs_group *schema_group(const struct schema *s, const char *name);
 /* A new table: no families, group "default" (zstd 3, 64K blocks, 10 bloom bits), not set. */
 int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t mode, int64_t now, struct schema **out) TFS_MUST;
 /*
  * From text.  Families and groups keep their ids by name, or by the name they
- * say they had (`was`); new ones get ids never used before in this table.  *dropped: ids of families left out (malloc'd, may be NULL when none);
+ * say they had (`was`); new ones get ids never used before in this table.
  * *allow_delete: the text says so.  The bytes of text are kept as
  * .schema's, but for those that say what is to be done once.
  */
-int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
-	unsigned *dropped_count, bool *allow_delete, char **why) TFS_MUST;
+int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, bool *allow_delete,
+	char **why) TFS_MUST;
 /*
  * text ends with a newline and begins what is being written to .schema.
  * -EINVAL: whatever follows, the whole cannot be a legal schema.  0: it may,
@@ -50,9 +53,8 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why) 
  * was nothing) says which.
  */
 int schema_limit_owners(const struct schema *old, struct schema *s, const struct tfs_user *user, char **note) TFS_MUST;
-/* One edit; renders the text anew unless it is TIME or HIDE.  *dropped: id of the family removed, or 0. */
-int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, uint16_t *dropped,
-	char **why) TFS_MUST;
+/* One edit; renders the text anew unless it is TIME or HIDE. */
+int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64_t now, struct schema **out, char **why) TFS_MUST;
 int schema_rename(const struct schema *old, const char *name, struct schema **out) TFS_MUST;
 /* The same with other tablets, and with the salt in use that .schema has. */
 int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out) TFS_MUST;

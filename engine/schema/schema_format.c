@@ -140,7 +140,7 @@ static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no
 	uint8_t codec, level, bloom, in_memory;
 	uint16_t id;
 	uint32_t block;
-	int rc;
+	int err;
 
 	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) || !get_u8(r, &codec) || !get_u8(r, &level) ||
 		!get_be32(r, &block) || !get_u8(r, &bloom) || !get_u8(r, &in_memory))
@@ -149,9 +149,9 @@ static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no
 		level < 1 || level > 19 || bloom > 20 || in_memory > 1 || block < 4 * 1024 || block > 4 * 1024 * 1024)
 		return false;
 	*last = id;
-	rc = draft_group(s, name, id, &g, &reason);
-	*no_memory = rc == -ENOMEM;
-	if (rc)
+	err = draft_group(s, name, id, &g, &reason);
+	*no_memory = err == -ENOMEM;
+	if (err)
 		return false;
 	g->compression = sst_codec_names[codec];
 	g->level = level;
@@ -168,7 +168,7 @@ static bool decode_family(struct schema *s, struct reader *r, int *last, bool *n
 	uint16_t id, group, mode;
 	uint32_t uid, gid;
 	uint8_t type;
-	int rc;
+	int err;
 
 	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) ||
 		!get_text(s, r, SCHEMA_GC_MAX, &gc, no_memory) || !get_be16(r, &group) || !get_u8(r, &type) || !get_be32(r, &uid) ||
@@ -177,9 +177,9 @@ static bool decode_family(struct schema *s, struct reader *r, int *last, bool *n
 	if (id <= *last || id >= s->next_family || type > TFS_TYPE_COUNTER || mode & ~0777)
 		return false;
 	*last = id;
-	rc = draft_family(s, name, id, &f, &reason);
-	*no_memory = rc == -ENOMEM;
-	if (rc)
+	err = draft_family(s, name, id, &f, &reason);
+	*no_memory = err == -ENOMEM;
+	if (err)
 		return false;
 	f->group = NULL;
 	for (unsigned i = 0; i < s->pub.group_count; i++)
@@ -222,10 +222,10 @@ int schema_decode_draft(struct slice in, struct schema **out)
 	bool no_memory = false;
 	struct schema *s;
 	struct reader r;
-	int rc = envelope_open(in, MAGIC, &r);
+	int err = envelope_open(in, MAGIC, &r);
 
-	if (rc)
-		return rc;
+	if (err)
+		return err;
 	s = schema_draft(NULL);
 	if (!s)
 		return -ENOMEM;

@@ -113,7 +113,7 @@ static int apply_key(struct schema *s, void *target, const struct key *keys, con
 {
 	const char *name = shown_name(c), *reason = "", *value;
 	char scratch[32];
-	int rc;
+	int err;
 
 	while (keys->name && strcmp(keys->name, name) != 0)
 		keys++;
@@ -124,10 +124,10 @@ static int apply_key(struct schema *s, void *target, const struct key *keys, con
 	value = value_text(c, keys->types, scratch);
 	if (!value)
 		return wrong_type(c, keys->types, why);
-	rc = keys->set(s, target, value, &reason);
-	if (rc == -EINVAL)
+	err = keys->set(s, target, value, &reason);
+	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s: %s", name, reason);
-	return rc;
+	return err;
 }
 
 /* An element of families or groups: its name, which must be there. */
@@ -150,15 +150,15 @@ static int element_name(const config_setting_t *c, const char **name, char **why
 
 static int apply_keys(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
 {
-	int rc = 0;
+	int err = 0;
 
-	for (int i = 0; i < config_setting_length(c) && !rc; i++) {
+	for (int i = 0; i < config_setting_length(c) && !err; i++) {
 		const config_setting_t *k = config_setting_get_elem(c, (unsigned)i);
 
 		if (strcmp(shown_name(k), "name") != 0 && strcmp(shown_name(k), "was") != 0)
-			rc = apply_key(s, target, keys, k, why);
+			err = apply_key(s, target, keys, k, why);
 	}
-	return rc;
+	return err;
 }
 
 /* The id that a family or group of that name has, or -1. */
@@ -228,27 +228,27 @@ static int apply_group(struct schema *s, const struct schema *old, const config_
 {
 	struct tfs_group *g;
 	const char *name, *reason = "";
-	int id, rc = element_name(c, &name, why);
+	int id, err = element_name(c, &name, why);
 
-	if (!rc)
-		rc = kept_id(old, c, name, group_id, said, &id, why);
-	if (rc)
-		return rc;
+	if (!err)
+		err = kept_id(old, c, name, group_id, said, &id, why);
+	if (err)
+		return err;
 	if (id >= 0 && (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0)) {
 		why_line(why, line_of(c), "was: the default group keeps its name");
 		return -EINVAL;
 	}
-	rc = draft_group(s, name, id, &g, &reason);
-	if (rc == -EINVAL)
+	err = draft_group(s, name, id, &g, &reason);
+	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
-	if (!rc)
-		rc = apply_keys(s, g, group_keys, c, why);
-	if (rc)
-		return rc;
-	rc = group_fits(g, &reason);
-	if (rc)
+	if (!err)
+		err = apply_keys(s, g, group_keys, c, why);
+	if (err)
+		return err;
+	err = group_fits(g, &reason);
+	if (err)
 		why_line(why, line_of(c), "level: %s", reason);
-	return rc;
+	return err;
 }
 
 static int apply_family(struct schema *s, const struct schema *old, const config_setting_t *c, struct said *said, char **why)
@@ -256,19 +256,19 @@ static int apply_family(struct schema *s, const struct schema *old, const config
 	struct tfs_family *f;
 	const config_setting_t *g;
 	const char *name, *reason = "";
-	int id, rc = element_name(c, &name, why);
+	int id, err = element_name(c, &name, why);
 
-	if (!rc)
-		rc = kept_id(old, c, name, family_id, said, &id, why);
-	if (rc)
-		return rc;
-	rc = draft_family(s, name, id, &f, &reason);
-	if (rc == -EINVAL)
+	if (!err)
+		err = kept_id(old, c, name, family_id, said, &id, why);
+	if (err)
+		return err;
+	err = draft_family(s, name, id, &f, &reason);
+	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
-	if (!rc)
-		rc = apply_keys(s, f, family_keys, c, why);
-	if (rc)
-		return rc;
+	if (!err)
+		err = apply_keys(s, f, family_keys, c, why);
+	if (err)
+		return err;
 	g = config_setting_get_member(c, "group");
 	if (!draft_find_group(s, f->group)) {
 		why_line(why, line_of(g ? g : c), "group: there is no group of that name");
@@ -281,15 +281,15 @@ static int apply_family(struct schema *s, const struct schema *old, const config
 static int each(struct schema *s, const struct schema *old, const config_setting_t *list, struct said *said,
 	int (*fn)(struct schema *, const struct schema *, const config_setting_t *, struct said *, char **), char **why)
 {
-	int rc = 0;
+	int err = 0;
 
 	if (!list)
 		return 0;
 	if (config_setting_type(list) != CONFIG_TYPE_LIST)
 		return wrong_type(list, 0, why);
-	for (int i = 0; i < config_setting_length(list) && !rc; i++)
-		rc = fn(s, old, config_setting_get_elem(list, (unsigned)i), said, why);
-	return rc;
+	for (int i = 0; i < config_setting_length(list) && !err; i++)
+		err = fn(s, old, config_setting_get_elem(list, (unsigned)i), said, why);
+	return err;
 }
 
 /* The table's own first (families take its owner), then groups (families refer to them). */
@@ -299,9 +299,9 @@ static int apply_root(struct schema *s, const struct schema *old, const config_s
 	const struct tfs_group *was;
 	struct tfs_group *g;
 	const char *reason = "";
-	int rc = 0;
+	int err = 0;
 
-	for (int i = 0; i < config_setting_length(root) && !rc; i++) {
+	for (int i = 0; i < config_setting_length(root) && !err; i++) {
 		const config_setting_t *c = config_setting_get_elem(root, (unsigned)i);
 		const char *name = shown_name(c);
 
@@ -310,28 +310,28 @@ static int apply_root(struct schema *s, const struct schema *old, const config_s
 		else if (strcmp(name, "groups") == 0)
 			groups = c;
 		else if (strcmp(name, "allow_delete") != 0)
-			rc = apply_key(s, NULL, table_keys, c, why);
+			err = apply_key(s, NULL, table_keys, c, why);
 		else if (config_setting_type(c) == CONFIG_TYPE_BOOL)
 			said->allow_delete = config_setting_get_bool(c);
 		else
-			rc = wrong_type(c, BOOLEAN, why);
+			err = wrong_type(c, BOOLEAN, why);
 	}
-	if (!rc)
-		rc = each(s, old, groups, said, apply_group, why);
-	if (!rc && !draft_find_group(s, SCHEMA_DEFAULT_GROUP)) {
+	if (!err)
+		err = each(s, old, groups, said, apply_group, why);
+	if (!err && !draft_find_group(s, SCHEMA_DEFAULT_GROUP)) {
 		was = draft_find_group(old, SCHEMA_DEFAULT_GROUP);
-		rc = draft_group(s, SCHEMA_DEFAULT_GROUP, was ? was->id : -1, &g, &reason);
-		if (rc == -EINVAL)
+		err = draft_group(s, SCHEMA_DEFAULT_GROUP, was ? was->id : -1, &g, &reason);
+		if (err == -EINVAL)
 			why_line(why, 0, "%s", reason);
 	}
-	return rc ? rc : each(s, old, families, said, apply_family, why);
+	return err ? err : each(s, old, families, said, apply_family, why);
 }
 
 static int parse(struct schema *s, const struct schema *old, const char *text, struct said *said, char **why)
 {
 	struct buf ended = {0};
 	config_t c;
-	int rc;
+	int err;
 
 	/* libconfig wants a newline after a comment, at the end of the text too */
 	if (buf_append(&ended, text, strlen(text)) || buf_append(&ended, "\n", 2)) {
@@ -340,40 +340,16 @@ static int parse(struct schema *s, const struct schema *old, const char *text, s
 	}
 	config_init(&c);
 	if (config_read_string(&c, (const char *)ended.p)) {
-		rc = apply_root(s, old, config_root_setting(&c), said, why);
+		err = apply_root(s, old, config_root_setting(&c), said, why);
 	} else {
 		why_line(why, (unsigned)config_error_line(&c), "%s", config_error_text(&c));
 		said->syntax = true;
 		said->line = (unsigned)config_error_line(&c);
-		rc = -EINVAL;
+		err = -EINVAL;
 	}
 	config_destroy(&c);
 	buf_fini(&ended);
-	return rc;
-}
-
-/* allow_delete is judged once and never kept: what is read back does not say it. */
-static int left_out(const struct schema *old, const struct schema *s, uint16_t **ids, unsigned *count)
-{
-	uint16_t *v = malloc((old->pub.family_count + 1) * sizeof *v);
-	unsigned n = 0, k = 0;
-
-	if (!v)
-		return -ENOMEM;
-	/* Both are in the order of ids. */
-	for (unsigned i = 0; i < old->pub.family_count; i++) {
-		while (k < s->pub.family_count && s->families[k].id < old->families[i].id)
-			k++;
-		if (k == s->pub.family_count || s->families[k].id != old->families[i].id)
-			v[n++] = old->families[i].id;
-	}
-	if (n == 0) {
-		free(v);
-		v = NULL;
-	}
-	*count = n;
-	*ids = v;
-	return 0;
+	return err;
 }
 
 static unsigned lines_of(struct slice text)
@@ -397,38 +373,38 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why)
 	struct said said = {0}, ignored = {0};
 	const char *reason;
 	unsigned line;
-	int rc = -ENOMEM;
+	int err = -ENOMEM;
 
 	if (!s || buf_append_slice(&more, text) || buf_u8(&more, 0))
 		goto out;
-	rc = schema_scan_text(text, &line, &reason);
-	if (rc == -EINVAL) {
-		rc = line <= lines_of(text) && line > 0 ? rc : 0;
-		if (rc)
+	err = schema_scan_text(text, &line, &reason);
+	if (err == -EINVAL) {
+		err = line <= lines_of(text) && line > 0 ? err : 0;
+		if (err)
 			why_line(why, line, "%s", reason);
 		goto out;
 	}
-	rc = parse(s, old, (const char *)more.p, &said, why);
-	if (rc != -EINVAL)
+	err = parse(s, old, (const char *)more.p, &said, why);
+	if (err != -EINVAL)
 		goto out;
 	if (said.syntax ? said.line > lines_of(text) : said.waits)
-		rc = 0;
-	if (rc == -EINVAL && !said.syntax) {
+		err = 0;
+	if (err == -EINVAL && !said.syntax) {
 		schema_put(s);
 		s = schema_draft(old);
 		more.n--;
-		rc = s && buf_append(&more, "\"\"", 3) == 0 ? parse(s, old, (const char *)more.p, &ignored, NULL) : -ENOMEM;
-		if (rc == -EINVAL && !ignored.syntax)
-			rc = 0;
+		err = s && buf_append(&more, "\"\"", 3) == 0 ? parse(s, old, (const char *)more.p, &ignored, NULL) : -ENOMEM;
+		if (err == -EINVAL && !ignored.syntax)
+			err = 0;
 	}
 out:
-	if (rc == 0 && why) {
+	if (err == 0 && why) {
 		free(*why);
 		*why = NULL;
 	}
 	buf_fini(&more);
 	schema_put(s);
-	return rc;
+	return err;
 }
 
 static bool in_group(const struct tfs_user *user, gid_t gid)
@@ -467,7 +443,7 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 	bool table = limit(user, was->uid, was->gid, &was->mode, &s->pub.uid, &s->pub.gid, &s->pub.mode);
 	const char *first = NULL, *reason = NULL;
 	unsigned families = 0;
-	int rc;
+	int err;
 
 	for (unsigned i = 0; i < s->pub.family_count; i++) {
 		struct tfs_family *f = &s->families[i];
@@ -484,29 +460,29 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 	if (!table && !families)
 		return 0;
 	/* The text says what holds. */
-	rc = schema_finish(s, true, &reason);
-	if (rc == 0 && families)
+	err = schema_finish(s, true, &reason);
+	if (err == 0 && families)
 		why_line(note, 0, "owner, group or mode of %sfamily %s%s left out: the writer could not set them by chown",
 			table ? "the table and of " : "", first, families > 1 ? " and others" : "");
-	else if (rc == 0)
+	else if (err == 0)
 		why_line(note, 0, "owner, group or mode of the table left out: the writer could not set them by chown");
-	return rc;
+	return err;
 }
 
-int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, uint16_t **dropped,
-	unsigned *dropped_count, bool *allow_delete, char **why)
+int schema_set_text(
+	const struct schema *old, struct slice text, int64_t mtime_us, struct schema **out, bool *allow_delete, char **why)
 {
 	struct schema *s = NULL;
 	const char *reason;
 	struct said said = {0};
 	unsigned line;
-	int rc = schema_scan_text(text, &line, &reason);
+	int err = schema_scan_text(text, &line, &reason);
 
-	if (rc) {
+	if (err) {
 		why_line(why, line, "%s", reason);
-		return rc;
+		return err;
 	}
-	rc = -ENOMEM;
+	err = -ENOMEM;
 	s = schema_draft(old);
 	if (!s || draft_text(s, (const char *)text.p, text.n))
 		goto fail;
@@ -517,21 +493,19 @@ int schema_set_text(const struct schema *old, struct slice text, int64_t mtime_u
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;
-	rc = parse(s, old, s->text, &said, why);
-	if (rc)
+	err = parse(s, old, s->text, &said, why);
+	if (err)
 		goto fail;
 	/* A text that allowed a deletion, or renamed, is rendered anew, and does so no more. */
-	rc = schema_finish(s, said.allow_delete || said.renames, &reason);
-	if (rc == -EINVAL)
+	err = schema_finish(s, said.allow_delete || said.renames, &reason);
+	if (err == -EINVAL)
 		why_line(why, 0, "%s", reason ? reason : "not a legal schema");
-	if (!rc)
-		rc = left_out(old, s, dropped, dropped_count);
-	if (rc)
+	if (err)
 		goto fail;
 	*allow_delete = said.allow_delete;
 	*out = s;
 	return 0;
 fail:
 	schema_put(s);
-	return rc;
+	return err;
 }

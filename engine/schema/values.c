@@ -52,6 +52,30 @@ bool schema_ref(const char *name, uint16_t *id)
 	return true;
 }
 
+struct tfs_family *schema_family(const struct schema *s, const char *name)
+{
+	uint16_t id;
+
+	if (!name || !schema_ref(name, &id))
+		return name ? draft_find_family(s, name) : NULL;
+	for (unsigned i = 0; i < s->pub.family_count; i++)
+		if (s->families[i].id == id)
+			return &s->families[i];
+	return NULL;
+}
+
+struct tfs_group *schema_group(const struct schema *s, const char *name)
+{
+	uint16_t id;
+
+	if (!name || !schema_ref(name, &id))
+		return name ? draft_find_group(s, name) : NULL;
+	for (unsigned i = 0; i < s->pub.group_count; i++)
+		if (s->groups[i].id == id)
+			return &s->groups[i];
+	return NULL;
+}
+
 const char *value_size(uint64_t bytes, char text[32])
 {
 	static const char units[] = "TGMK";
@@ -106,17 +130,17 @@ static int dup_str(struct schema *s, const char *value, const char **out)
 /* Calls fn with ever larger scratch memory for as long as it says ERANGE.  0 found, -ENOENT, -ENOMEM. */
 static int with_scratch(int (*fn)(void *arg, char *p, size_t n), void *arg)
 {
-	int rc = -ERANGE;
+	int err = -ERANGE;
 
-	for (size_t n = NSS_BYTES; rc == -ERANGE && n <= NSS_BYTES_MAX; n *= 4) {
+	for (size_t n = NSS_BYTES; err == -ERANGE && n <= NSS_BYTES_MAX; n *= 4) {
 		char *p = malloc(n);
 
 		if (!p)
 			return -ENOMEM;
-		rc = fn(arg, p, n);
+		err = fn(arg, p, n);
 		free(p);
 	}
-	return rc;
+	return err;
 }
 
 struct lookup {
@@ -137,10 +161,10 @@ static int user_once(void *arg, char *p, size_t n)
 {
 	struct lookup *l = arg;
 	struct passwd pw, *got = NULL;
-	int rc = l->name ? getpwnam_r(l->name, &pw, p, n, &got) : getpwuid_r(l->id, &pw, p, n, &got);
+	int err = l->name ? getpwnam_r(l->name, &pw, p, n, &got) : getpwuid_r(l->id, &pw, p, n, &got);
 
 	if (!got)
-		return rc == ERANGE ? -ERANGE : rc == ENOMEM ? -ENOMEM : -ENOENT;
+		return err == ERANGE ? -ERANGE : err == ENOMEM ? -ENOMEM : -ENOENT;
 	if (!l->name)
 		return found_name(l, got->pw_name);
 	l->id = got->pw_uid;
@@ -151,10 +175,10 @@ static int group_once(void *arg, char *p, size_t n)
 {
 	struct lookup *l = arg;
 	struct group gr, *got = NULL;
-	int rc = l->name ? getgrnam_r(l->name, &gr, p, n, &got) : getgrgid_r(l->id, &gr, p, n, &got);
+	int err = l->name ? getgrnam_r(l->name, &gr, p, n, &got) : getgrgid_r(l->id, &gr, p, n, &got);
 
 	if (!got)
-		return rc == ERANGE ? -ERANGE : rc == ENOMEM ? -ENOMEM : -ENOENT;
+		return err == ERANGE ? -ERANGE : err == ENOMEM ? -ENOMEM : -ENOENT;
 	if (!l->name)
 		return found_name(l, got->gr_name);
 	l->id = got->gr_gid;
@@ -166,7 +190,7 @@ static int parse_owner(
 {
 	struct lookup l = {.name = value};
 	uint64_t number;
-	int rc;
+	int err;
 
 	if (parse_number(value, UINT32_MAX - 1, &number)) {
 		*out = (uint32_t)number;
@@ -174,10 +198,10 @@ static int parse_owner(
 	}
 	if (!*value || strlen(value) > OWNER_MAX || !text_printable(value))
 		return refuse(reason, unknown);
-	rc = with_scratch(once, &l);
-	if (rc == -ENOMEM)
-		return rc;
-	if (rc)
+	err = with_scratch(once, &l);
+	if (err == -ENOMEM)
+		return err;
+	if (err)
 		return refuse(reason, unknown);
 	*out = l.id;
 	return 0;
@@ -280,13 +304,13 @@ int set_family_gc(struct schema *s, void *target, const char *value, const char 
 {
 	struct tfs_family *f = target;
 	struct gc_rule *rule = NULL;
-	int rc;
+	int err;
 
 	if (strlen(value) > SCHEMA_GC_MAX || !text_printable(value))
 		return refuse(reason, "not a rule for garbage collection");
-	rc = gc_parse(value, &rule, reason);
-	if (rc)
-		return rc;
+	err = gc_parse(value, &rule, reason);
+	if (err)
+		return err;
 	gc_free(rule);
 	return dup_str(s, value, &f->gc);
 }

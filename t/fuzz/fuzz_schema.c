@@ -39,8 +39,7 @@ static struct schema *with_mode(const struct schema *s, mode_t mode)
 {
 	const struct tfs_schema_edit e = {.op = TFS_SCHEMA_TABLE_MODE, .mode = mode};
 	struct schema *t = NULL;
-	uint16_t dropped;
-	int rc = schema_edit(s, &e, 5, &t, &dropped, NULL);
+	int rc = schema_edit(s, &e, 5, &t, NULL);
 
 	CHECK(rc == 0 || rc == -22); /* -EINVAL: rendered, it has become too large */
 	return t;
@@ -57,18 +56,15 @@ static struct schema *touched(const struct schema *s)
 
 static struct schema *from_text(const struct schema *old, struct slice text)
 {
-	uint16_t *dropped = NULL;
 	struct schema *s = NULL;
 	char *why = NULL;
-	unsigned count;
 	bool allow;
-	int rc = schema_set_text(old, text, 3, &s, &dropped, &count, &allow, &why);
+	int rc = schema_set_text(old, text, 3, &s, &allow, &why);
 
 	CHECK(rc == 0 || rc == -22);
 	CHECK((rc == 0) == (s != NULL) && (rc == 0) == (why == NULL));
 	if (s && !allow)
 		CHECK(slice_eq(text, slice_of(schema_public(s)->text, schema_public(s)->text_size)));
-	free(dropped);
 	free(why);
 	return s;
 }

@@ -64,22 +64,17 @@ static int work_schema(void *arg)
 	struct schema *s = NULL, *t = NULL, *u = NULL, *v = NULL, *w = NULL;
 	struct store_schema *st = NULL;
 	struct buf b = {0};
-	uint16_t *dropped = NULL, one;
 	char *why = NULL;
-	unsigned count;
 	bool allow;
 	int rc = schema_new("webtable", 16, 0, 0, 0755, 1, &s);
 
 	(void)arg;
 	if (!rc)
-		rc = schema_set_text(s, slice_str(text), 2, &t, &dropped, &count, &allow, &why);
-	free(dropped);
-	dropped = NULL;
+		rc = schema_set_text(s, slice_str(text), 2, &t, &allow, &why);
 	if (!rc)
-		rc = schema_edit(t, &e, 3, &u, &one, &why);
+		rc = schema_edit(t, &e, 3, &u, &why);
 	if (!rc)
-		rc = schema_set_text(u, slice_str("families = ( { name = \"anchor\" } );"), 2, &v, &dropped, &count, &allow, &why);
-	free(dropped);
+		rc = schema_set_text(u, slice_str("families = ( { name = \"anchor\" } );"), 2, &v, &allow, &why);
 	if (!rc)
 		rc = schema_rename(v, "other", &w);
 	schema_put(v);

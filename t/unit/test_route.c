@@ -415,7 +415,6 @@ static void batch_over_moves(void **state)
 	struct schema *first, *schema;
 	struct tfs_batch *b;
 	struct route_stats st;
-	uint16_t dropped;
 	unsigned seed = 1;
 	pthread_t m;
 
@@ -425,7 +424,7 @@ static void batch_over_moves(void **state)
 	store.o = (struct client_options){.tablets = service, .router = router};
 	mutex_init(&store.lock, RANK_CLIENT);
 	assert_int_equal(schema_new("t", 16, 0, 0, 0755, 1, &first), 0);
-	assert_int_equal(schema_edit(first, &add, 1, &schema, &dropped, NULL), 0);
+	assert_int_equal(schema_edit(first, &add, 1, &schema, NULL), 0);
 	table.schema = schema;
 	memset(latest, 0, sizeof(latest));
 	memset(applied, 0, sizeof(applied));
