@@ -29,7 +29,7 @@
  * half of that since its last one; where in the last quarter of the half is
  * drawn from its place, so that tablets made together are not due together.
  * The other half is for what comes before (memtables and the log are old
- * after a while, retire.c) and for waiting one's turn.
+ * after a while, engine/server/logs.c) and for waiting one's turn.
  *
  * Decided against: levels with key ranges.  Tablets are small (128 MiB) and
  * split by load, so a level of ranges within one would hold few files.

@@ -19,7 +19,10 @@
 #include "engine/server/server.h"
 #include "engine/tablet/tablet.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum kind { KIND_ROOT, KIND_META, KIND_USER, KINDS };
 
@@ -108,6 +111,7 @@ struct server {
 	struct clock *clock, *own_clock;
 	struct sst_cache *cache;
 	struct log *log;
+	void (*table_dropped)(struct server *s, uint32_t table); /* its last tablet was freed: files.c */
 	uint64_t metadata_tablet_bytes, merge_after_us, compaction_rate, major_within_us;
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
@@ -118,9 +122,9 @@ struct server {
 	struct latency traffic[REQUESTS];
 	int64_t started_s;                       /* system time of the start */
 	uint64_t doubt_wait_us;                  /* merge.c's, the moving thread's */
-	struct named *suspects;                  /* sweep.c's, of the last round */
-	bool files_missing;                      /* sweep.c's: a listed SSTable does not exist */
-	uint64_t aged_lsn, aged_at_us, log_most; /* retire.c's */
+	struct named *suspects;                  /* files.c's, of the last round */
+	bool files_missing;                      /* files.c's: a listed SSTable does not exist */
+	uint64_t aged_lsn, aged_at_us, log_most; /* logs.c's */
 	_Atomic uint64_t records_lost;           /* replay.c's */
 	struct store_schema *meta_schema;
 
@@ -128,7 +132,7 @@ struct server {
 	struct cond changed; /* loading, moving, holds, writers, tables gone */
 	bool loading;
 	bool moving;           /* a split or merge is under way */
-	struct listed *listed; /* listed.c */
+	struct listed *listed; /* file_refs.c */
 	bool listed_lost;
 	struct held **set;                      /* by table, then end */
 	unsigned set_count, set_cap, set_spare; /* spare: kept for whoever must not fail */
@@ -142,32 +146,40 @@ struct server {
 	_Atomic bool closing; /* no background work is begun any more */
 };
 
-/* ---- tablets.c: the set ---- */
-/* A reference to the tablet that holds (table, row); -EREMCHG when none does.  _loaded: among those in the set. */
+/* ---- set.c: the set of tablets ---- */
+/* A reference to the tablet of the set that holds (table, row); -EREMCHG when none does. */
 int held_find_loaded(struct server *s, uint32_t table, struct slice row, struct held **out) TFS_MUST;
-int held_find(struct server *s, uint32_t table, struct slice row, struct held **out) TFS_MUST;
-/* References to all tablets of a table (0: all of all), in order; put each, free the array. */
+/* References to all tablets of a table (0: of all tables), in order; put each, free the array. */
 int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *count) TFS_MUST;
 void held_put(struct held *h);
-/* Makes a tablet from its METADATA row (taken apart: *row is left {0}). */
-int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct held **out) TFS_MUST;
-/* One that never came into the set.  NULL is allowed. */
+/* Frees a tablet that was never in the set.  NULL is allowed. */
 void held_abandon(struct held *h);
-/* Room in the set for so many more. */
+/* Allocates places for so many more tablets. */
 int set_reserve(struct server *s, unsigned more) TFS_MUST;
-/* At one instant `with` take the place of those of `old` that are still there; if none is, the table has been dropped. */
+/* -EEXIST, -EIDRM: the table was dropped. */
+int set_insert(struct server *s, struct held *h) TFS_MUST;
+/* At one instant `with` replace those of `old` that are in the set; if none is, the table has been dropped. */
 void set_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count);
-/* The same, and adds it to the set. */
-int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST; /* load_begin */
-/* Takes the table's tablets out of the set; their files go when the last reader has. */
+/* Takes the table's tablets out of the set; their files are removed after the last reader ended. */
 void held_drop_table(struct server *s, uint32_t table);
 void held_drop_all(struct server *s);
+/* Around loading tablets and setting their schemas. */
+void load_begin(struct server *s);
+void load_end(struct server *s);
+/* Bytes of all SSTables that tablets use. */
+int server_tables_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 
-/* ---- recover.c ---- */
-/* One line for whoever opens the store, instead of the one that is there. */
-void why_say(char **why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Loads the tablets of a table made since the start; those that are there stay. */
-int held_load_table(struct server *s, uint32_t table) TFS_MUST;
+/* Replaces *why, one line for whoever opens the store. */
+__attribute__((format(printf, 2, 3))) static inline void why_say(char **why, const char *fmt, ...)
+{
+	va_list ap;
+
+	free(*why);
+	va_start(ap, fmt);
+	if (vasprintf(why, fmt, ap) < 0)
+		*why = NULL;
+	va_end(ap);
+}
 
 /* ---- replay.c: the logs of dead incarnations ---- */
 struct needed { /* which of them, each from where on */
@@ -181,40 +193,69 @@ int replay_level(struct server *s, enum kind kind, struct needed *n, char **why)
 void replay_needed_fini(struct needed *n);
 extern size_t replay_stretch_bytes; /* sorted at a time, and there are two; tests make it small */
 
-/* Around loading tablets and handing schemas out. */
-void load_begin(struct server *s);
-void load_end(struct server *s);
+/* ---- load.c ---- */
+/* A reference to the tablet that holds (table, row); loads the tablets of a table made since the start.  -EREMCHG, -EIDRM. */
+int held_find(struct server *s, uint32_t table, struct slice row, struct held **out) TFS_MUST;
+/* Makes a tablet from its METADATA row, which it takes: *row is {0} on 0. */
+int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct held **out) TFS_MUST;
+/* The same, and adds it to the set.  Between load_begin and load_end. */
+int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST;
+/* set_replace of the tablets of a split or merge.  Between load_begin and load_end. */
+void held_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count);
+/* Loading the tablets of METADATA, or those of users. */
+struct load_level {
+	struct server *s;
+	enum kind kind;
+	struct buf begin; /* where the next tablet of `table` begins */
+	uint32_t table;
+	unsigned loaded;
+	struct needed *needed; /* at the start: of all levels */
+	struct buf *orphans;   /* METADATA rows of tables partly made or partly dropped */
+	unsigned orphan_count;
+	char **why; /* at the start */
+};
+/* Loads the tablets whose METADATA rows are in [from, to). */
+int load_rows(struct load_level *l, struct slice from, struct slice to) TFS_MUST;
+/* Does the row, written by earlier incarnations, name only those?  -EBADMSG and *why. */
+int load_check_past(const struct server *s, const struct meta_tablet *m, char **why) TFS_MUST;
+
+/* ---- tables.c ---- */
+/* A reference to the table; -EIDRM. */
+int known_get(struct server *s, uint32_t table, struct known **out) TFS_MUST;
+void known_put(struct server *s, struct known *k);
+struct store_schema *known_schema(struct server *s, struct known *k); /* a reference */
+bool known_gone(struct server *s, struct known *k);
+/* Where the table is in server.known, or would be inserted.  The caller holds server.lock, as of all _locked. */
+unsigned known_at_locked(const struct server *s, uint32_t table);
+struct known *known_find_locked(const struct server *s, uint32_t table); /* NULL: none */
+int known_add_locked(struct server *s, uint32_t table, struct known **out) TFS_MUST;
+/* From the return of schemas_hold to as many schemas_let_go no mutation of the table is under way.  -ENOENT. */
+int schemas_hold(struct server *s, uint32_t table) TFS_MUST;
+void schemas_let_go(struct server *s, uint32_t table);
+/* Waits until the table's writes are not held, or the table was dropped. */
+void schemas_wait(struct server *s, uint32_t table);
+void known_write_end(struct server *s, struct known *k);
 
 /* ---- schemas.c ---- */
 /* *why as server_recover's. */
 int schemas_load(struct server *s, char **why) TFS_MUST;
-/* A reference to what is known of the table; -EIDRM. */
-int known_get(struct server *s, uint32_t table, struct known **out) TFS_MUST;
-void known_put(struct server *s, struct known *k);
-struct store_schema *known_schema(struct server *s, struct known *k);
-bool known_gone(struct server *s, struct known *k);
-/* The same; first reads the schemas again if the table is not known and one could not be read. */
+/* known_get; first reads the schemas again if the table is not there and one could not be read. */
 int known_find(struct server *s, uint32_t table, struct known **out) TFS_MUST;
-/* A read named a family that is unknown here: true when the schema was older than generation and has been looked at again. */
+/* A read named a family that is not in the schema.  Returns true if the schema was older than generation and has been read again. */
 bool known_look_again(struct server *s, struct known *k, uint64_t generation);
 /*
- * Around a mutation of the table: waits while writes are held, gives the
- * schema (a reference) that stays the table's until the end, refreshed when
- * older than generation.  -EIDRM: the table has gone.  HOLD_LEAVE: 1, and
- * nothing begun, while writes are held; who has let go asks for splits and merges again.
+ * Begins a mutation of the table, to be ended with known_write_end.  Waits
+ * while writes are held.  *schema (a reference) stays the table's until the
+ * end; it is read again if it is older than generation.  -EIDRM: the table
+ * was dropped.  HOLD_LEAVE: returns 1, and nothing is begun, while writes are
+ * held; the end of the hold queues splits and merges again.
  */
 enum when_held { HOLD_WAIT, HOLD_LEAVE };
 int known_write_begin(
 	struct server *s, struct known *k, uint64_t generation, enum when_held held, struct store_schema **schema) TFS_MUST;
-void known_write_end(struct server *s, struct known *k);
-/* From the return of hold to as many let_go, no mutation of the table is under way. -ENOENT. */
-int schemas_hold(struct server *s, uint32_t table) TFS_MUST;
-void schemas_let_go(struct server *s, uint32_t table);
-/* Until nobody holds the table's writes, or the table has gone. */
-void schemas_wait(struct server *s, uint32_t table);
 void schemas_free(struct server *s);
 
-/* ---- listed.c: which files METADATA's rows list ---- */
+/* ---- file_refs.c: which files METADATA's rows list ---- */
 void listed_add(struct server *s, const struct meta_tablet *m);
 void listed_remove(struct server *s, const struct meta_tablet *m);
 unsigned listed_rows(struct server *s, const struct tablet_file *f); /* how many do; UINT_MAX: not known */
@@ -232,25 +273,24 @@ void traffic_table_read(struct known *k);
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* "12, 50 % within 16 us, ..." */
 int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
 
-/* ---- split.c ---- */
-/* One split or merge at a time, and nothing else of either. */
-void moving_begin(struct server *s);
-void moving_end(struct server *s);
+/* ---- split.c, merge.c: the durable steps; called by moves.c ---- */
+/* Splits v[0] at a row.  -EEXIST: a tablet begins there. */
+int split_tablet(struct server *s, struct held *const *v, struct slice at) TFS_MUST;
+/* Merges v[0] with v[1], its upper neighbour. */
+int merge_tablets(struct server *s, struct held *const *v, struct slice at) TFS_MUST;
+/* Ends a merge after METADATA was found to have no row of v[0]. */
+int merge_finish(struct server *s, struct held *const *v, struct slice at) TFS_MUST;
+extern unsigned merge_ask_times; /* how often the lower row is read after step 3 failed; tests lower it */
+
+/* ---- moves.c ---- */
 /* Splits the tablet that holds row, at row.  -EEXIST: a tablet begins there. */
 int split_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
-uint64_t split_size(struct server *s, struct held *h); /* past so many bytes it is split */
-/* ---- merge.c ---- */
-/* Makes one of the tablet that holds row and the next.  -ENOENT: there is none. */
+/* Merges the tablet that holds row with the next.  -ENOENT: there is none. */
 int merge_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
-/* The same for two that are neighbours; between moving_begin and moving_end.  1: the table's writes are held. */
-int merge_held(struct server *s, struct held *lower, struct held *upper) TFS_MUST;
-extern unsigned merge_ask_times; /* how often it asks what became of its third step before it lets go; tests ask less */
-/* Merges in doubt are asked for again, and ended. */
-void merge_doubt_run(struct task *t);
-void merge_doubt_soon(struct server *s); /* an answer is to be had */
-void split_run(struct task *t);
+void split_run(struct task *t);       /* splits large tablets, merges small ones */
+void merge_doubt_run(struct task *t); /* resolves merges whose outcome is unknown */
 
-/* ---- edit.c: the commit callbacks ---- */
+/* ---- metadata_edits.c: the commit callback ---- */
 /* What is in doubt of the tablet's row is settled.  The caller has EDIT. */
 int edit_settle(struct held *h) TFS_MUST;
 /* Is there a row of the tablet that ends at `end`?  1 or 0; what keeps us from knowing. */
@@ -259,13 +299,11 @@ int edit_is_there(struct server *s, uint32_t table, struct slice end) TFS_MUST;
 int edit_fold(struct held *h) TFS_MUST;
 int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
 
-/* ---- retire.c: log segments that nobody needs ---- */
+/* ---- logs.c: log segments that nobody needs ---- */
 /* A decimal number as we write it, "0" and up, all of the text or up to `end`: what looks otherwise is nobody's file of ours. */
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
 void retire_run(struct task *t);
 extern uint64_t retire_age_us; /* what is older is flushed; tests make it short */
-/* Of all SSTables that tablets use. */
-int server_tables_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 /* Of the log's first segment, where none is to be larger than this. */
 uint64_t retire_first_segment_bytes(uint64_t largest);
 /* Flushes all tablets for which there is space and drops the log. */
@@ -280,7 +318,7 @@ void clock_run(struct task *t);
 /* For the status while the clock is not believed. */
 int server_clock_attention(struct server *s, struct buf *out) TFS_MUST;
 
-/* ---- sweep.c ---- */
+/* ---- files.c ---- */
 int sweep_at_start(struct server *s, char **why) TFS_MUST; /* *why as server_recover's */
 void sweep_table(struct server *s, uint32_t table);
 /* One round of mark and sweep; one thread at a time.  What two in a row find unreferenced goes. */

@@ -33,8 +33,7 @@
 #include <unistd.h>
 
 #define ASK_AGAIN_US 50000
-#define DOUBT_LEAST_US UINT64_C(500000)
-#define DOUBT_MOST_US UINT64_C(30000000)
+#define RESOLVE_US 500000
 
 unsigned merge_ask_times = 100;
 
@@ -96,35 +95,18 @@ static int delete_lower(struct server *s, struct held *lower, struct held *upper
 	upper->in_doubt = true; /* it has the merge column of a merge that has not been: read again, it will be deleted */
 	if (there < 0) {
 		lower->doubt_own = upper->doubt_below = true;
-		s->doubt_wait_us = DOUBT_LEAST_US;
 		if (!s->closing)
-			task_queue_after(&s->doubt, s->doubt_wait_us);
+			task_queue_after(&s->doubt, RESOLVE_US);
 		msg_warning("table %u: whether the tablets that meet at %s have been merged is not known: %s", lower->table,
 			Q(buf_slice(&lower->end)), strerror(-there));
 	}
 	return there == 0 ? 0 : err;
 }
 
-static void replace_both(struct server *s, struct held *lower, struct held *upper, struct held *both)
-{
-	struct held *old[2] = {lower, upper};
-
-	load_begin(s); /* schemas are handed to those in the set */
-	if (both->known) {
-		struct store_schema *schema = known_schema(s, both->known);
-
-		tablet_set_schema(both->tablet, schema);
-		store_schema_put(schema);
-	}
-	set_replace(s, old, 2, &both, 1);
-	listed_remove(s, &lower->row);
-	listed_remove(s, &upper->row);
-	load_end(s);
-}
-
 /* From here on nothing fails. */
 static void become_one(struct server *s, struct held *lower, struct held *upper, struct held *both)
 {
+	struct held *old[2] = {lower, upper};
 	char event[256];
 
 	/* As old as both have been: sixteen small ones become one in their hour, not in four. */
@@ -133,7 +115,9 @@ static void become_one(struct server *s, struct held *lower, struct held *upper,
 	tablet_inherit_files(upper->tablet, both->tablet);
 	tablet_split_inherit(lower->tablet, both->tablet);
 	tablet_split_inherit(upper->tablet, both->tablet);
-	replace_both(s, lower, upper, both);
+	load_begin(s); /* schemas are set for the tablets of the set */
+	held_replace(s, old, 2, &both, 1);
+	load_end(s);
 	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
 	(void)!tablet_split_tidy(both->tablet, event); /* step 4; logged there, and then the next change does it */
 	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));
@@ -141,7 +125,8 @@ static void become_one(struct server *s, struct held *lower, struct held *upper,
 	held_put(both);
 }
 
-static int merge_begun(struct server *s, struct held *lower, struct held *upper)
+/* Steps 2 to 4. */
+static int merge_rows(struct server *s, struct held *lower, struct held *upper)
 {
 	struct meta_tablet row = {0};
 	struct held *both = NULL;
@@ -169,10 +154,12 @@ static int merge_begun(struct server *s, struct held *lower, struct held *upper)
 }
 
 /* Writers wait for both only when little is left to be done, and nothing that takes long. */
-static int merge_pair(struct server *s, struct held *lower, struct held *upper)
+int merge_tablets(struct server *s, struct held *const *v, struct slice at)
 {
+	struct held *lower = v[0], *upper = v[1];
 	int err = tablet_merge_begin(lower->tablet);
 
+	(void)at;
 	if (err)
 		return err;
 	err = tablet_merge_begin(upper->tablet);
@@ -181,42 +168,10 @@ static int merge_pair(struct server *s, struct held *lower, struct held *upper)
 		if (!err)
 			err = tablet_merge_stop(upper->tablet);
 		if (!err)
-			err = merge_begun(s, lower, upper);
+			err = merge_rows(s, lower, upper);
 		tablet_merge_end(upper->tablet, !err);
 	}
 	tablet_merge_end(lower->tablet, !err);
-	return err;
-}
-
-typedef int pair_fn(struct server *s, struct held *lower, struct held *upper);
-
-static int with_writes(struct server *s, struct held *lower, struct held *upper, pair_fn *fn)
-{
-	struct store_schema *schema = NULL;
-	int err = lower->known ? known_write_begin(s, lower->known, 0, HOLD_LEAVE, &schema) : 0;
-
-	if (err)
-		return err;
-	store_schema_put(schema);
-	err = fn(s, lower, upper);
-	if (lower->known)
-		known_write_end(s, lower->known);
-	return err;
-}
-
-/* fn while no compaction of either goes on, and nobody holds the table's writes. */
-static int with_both(struct server *s, struct held *lower, struct held *upper, pair_fn *fn)
-{
-	int err = tablet_move_prepare(lower->tablet);
-
-	if (err)
-		return err;
-	err = tablet_move_prepare(upper->tablet);
-	if (!err) {
-		err = with_writes(s, lower, upper, fn);
-		tablet_move_done(upper->tablet);
-	}
-	tablet_move_done(lower->tablet);
 	return err;
 }
 
@@ -258,10 +213,12 @@ static int end_merge(struct server *s, struct held *lower, struct held *upper)
 	return err;
 }
 
-static int end_pair(struct server *s, struct held *lower, struct held *upper)
+int merge_finish(struct server *s, struct held *const *v, struct slice at)
 {
+	struct held *lower = v[0], *upper = v[1];
 	int err = tablet_merge_again(lower->tablet), err2;
 
+	(void)at;
 	if (err == -EBUSY)
 		tablet_merge_end(lower->tablet, false);
 	if (err)
@@ -272,92 +229,5 @@ static int end_pair(struct server *s, struct held *lower, struct held *upper)
 	if (!err2 || err2 == -EBUSY)
 		tablet_merge_end(upper->tablet, !err);
 	tablet_merge_end(lower->tablet, !err);
-	return err;
-}
-
-/* Between begin and end of moving. */
-static int settle(struct server *s, struct held *lower, struct held *upper)
-{
-	int there = edit_is_there(s, lower->table, buf_slice(&lower->end));
-
-	if (there < 0)
-		return there;
-	if (there) {
-		lower->doubt_own = upper->doubt_below = false;
-		msg_notice("table %u: the tablets that meet at %s have not been merged", lower->table, Q(buf_slice(&lower->end)));
-		return 0;
-	}
-	return with_both(s, lower, upper, end_pair);
-}
-
-void merge_doubt_run(struct task *t)
-{
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, doubt));
-	struct held **list;
-	unsigned count = 0;
-	int err, e;
-
-	if (s->closing)
-		return;
-	moving_begin(s);
-	list = NULL;
-	err = held_list(s, 0, &list, &count);
-	for (unsigned i = 0; !err && i < count; i++) {
-		if (i + 1 < count && list[i]->doubt_own && list[i + 1]->doubt_below && !s->closing) {
-			e = settle(s, list[i], list[i + 1]);
-			err = e == -EIDRM || e == -EREMCHG ? 0 : e; /* the table has gone */
-		}
-	}
-	for (unsigned i = 0; i < count; i++)
-		held_put(list[i]);
-	free(list);
-	s->doubt_wait_us = s->doubt_wait_us < DOUBT_MOST_US / 2 ? s->doubt_wait_us * 2 : DOUBT_MOST_US;
-	if (err && !s->closing)
-		task_queue_after(t, s->doubt_wait_us);
-	moving_end(s);
-}
-
-void merge_doubt_soon(struct server *s)
-{
-	if (!s->closing)
-		task_queue(&s->doubt);
-}
-
-int merge_held(struct server *s, struct held *lower, struct held *upper)
-{
-	int err = with_both(s, lower, upper, merge_pair);
-
-	/* A file that both use, but not for one stretch of rows: one of them is to do without it. */
-	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
-		err = with_both(s, lower, upper, merge_pair);
-	return err;
-}
-
-static int merge_at_once(struct server *s, uint32_t table, struct slice row)
-{
-	struct held *lower, *upper;
-	int err;
-
-	moving_begin(s);
-	err = held_find(s, table, row, &lower);
-	if (err)
-		goto out;
-	err = lower->last ? -ENOENT : lower->kind == KIND_ROOT ? -EINVAL : held_find(s, table, buf_slice(&lower->end), &upper);
-	if (!err) {
-		err = merge_held(s, lower, upper);
-		held_put(upper);
-	}
-	held_put(lower);
-out:
-	moving_end(s);
-	return err;
-}
-
-int merge_at(struct server *s, uint32_t table, struct slice row)
-{
-	int err;
-
-	while ((err = merge_at_once(s, table, row)) > 0)
-		schemas_wait(s, table);
 	return err;
 }

@@ -81,28 +81,6 @@ static int is_used(struct server *s)
 	return err;
 }
 
-void why_say(char **why, const char *fmt, ...)
-{
-	va_list ap;
-
-	free(*why);
-	va_start(ap, fmt);
-	if (vasprintf(why, fmt, ap) < 0)
-		*why = NULL;
-	va_end(ap);
-}
-
-/* Does the row, written by our predecessors, name one that is not before us? */
-static int check_past(const struct server *s, const struct meta_tablet *m, char **why)
-{
-	uint64_t latest = meta_tablet_latest(m);
-
-	if (latest < s->incarnation)
-		return 0;
-	why_say(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);
-	return -EBADMSG;
-}
-
 /* It covers METADATA's own rows, those and no other. */
 static int check_root(const struct server *s, const struct meta_tablet *m, char **why)
 {
@@ -112,7 +90,7 @@ static int check_root(const struct server *s, const struct meta_tablet *m, char 
 	if (!err && (m->table != META_TABLE || m->last || m->begin.n || !slice_eq(buf_slice(&m->end), buf_slice(&end))))
 		err = -EBADMSG;
 	buf_fini(&end);
-	return err ? err : check_past(s, m, why);
+	return err ? err : load_check_past(s, m, why);
 }
 
 static int load_root(struct server *s, struct needed *needed, char **why)
@@ -143,127 +121,6 @@ static int load_root(struct server *s, struct needed *needed, char **why)
 	return err;
 }
 
-/* ---- loading the levels ---- */
-struct level {
-	struct server *s;
-	enum kind kind;
-	struct buf begin; /* where the next tablet of `table` begins */
-	uint32_t table;
-	unsigned loaded;
-	struct needed *needed; /* at start: of all levels */
-	struct buf *orphans;   /* METADATA rows of tables half made or half dropped */
-	unsigned orphan_count;
-	char **why; /* at start */
-};
-
-/* No new table may get the id of one that is refused; of the others master sees that. */
-static int check_id(struct server *s, uint32_t table, char **why)
-{
-	struct buf b = {0};
-	int err = lock_get(s->locks, "ids", &b, NULL);
-
-	if (err == -ENOENT || (!err && (b.n != 4 || load_be32(b.p) <= table)))
-		err = -EBADMSG;
-	if (err && why)
-		why_say(why, "%s/lock/ids: missing or an old one: METADATA names table id %u", s->data_dir, table);
-	buf_fini(&b);
-	return err;
-}
-
-/*
- * A table without a schema: half made, and then nobody can have written to
- * it, or dropped, and then the master has left a note of that (tables.c).
- */
-static int load_orphan(struct level *l, struct slice row_key, const struct meta_tablet *m)
-{
-	char note[32];
-	struct buf *o;
-	int err = 0;
-
-	if (m->file_count || m->redo_count || l->s->refused_count) {
-		snprintf(note, sizeof(note), "dropped/%u", m->table);
-		err = lock_get(l->s->locks, note, NULL, NULL);
-		if (err == -EBADMSG)
-			err = 0;                             /* it has no contents: its name says all */
-		if (err == -ENOENT && l->s->refused_count) { /* perhaps a refused table's */
-			listed_add(l->s, m);
-			return check_id(l->s, m->table, l->why);
-		}
-		if (err == -ENOENT && l->why)
-			why_say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
-				l->s->data_dir, m->table);
-		if (err)
-			return err == -ENOENT ? -EBADMSG : err;
-	}
-	o = realloc(l->orphans, (l->orphan_count + 1) * sizeof(*o));
-	if (!o)
-		return -ENOMEM;
-	l->orphans = o;
-	o[l->orphan_count] = (struct buf){0};
-	return buf_append_slice(&o[l->orphan_count++], row_key);
-}
-
-/*
- * Where a tablet must begin is where the one before it ends; its own hint is
- * never above that, and its end is.  Below the root tablet, whose rows are
- * METADATA's, there is no other table.
- */
-static int check_place(const struct level *l, const struct meta_tablet *m)
-{
-	const char *what = NULL;
-
-	if (slice_cmp(buf_slice(&m->begin), buf_slice(&l->begin)) > 0)
-		what = "no tablet of it holds the rows from there on";
-	else if (!m->last && slice_cmp(buf_slice(&m->end), buf_slice(&l->begin)) <= 0)
-		what = "a tablet that should begin there ends before";
-	else if (l->kind == KIND_META && m->table != META_TABLE)
-		what = "it is in the root tablet";
-	if (what && l->why)
-		why_say(l->why, "%s: METADATA: table id %u, row %s: %s", l->s->data_dir, m->table, Q(buf_slice(&l->begin)), what);
-	return what ? -EBADMSG : l->needed ? check_past(l->s, m, l->why) : 0;
-}
-
-static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
-{
-	struct level *l = arg;
-	struct known *k = NULL;
-	int err = 0;
-
-	if (l->kind == KIND_USER) {
-		err = known_get(l->s, m->table, &k);
-		known_put(l->s, k);
-		if (err == -EIDRM)
-			return load_orphan(l, row_key, m);
-		if (err)
-			return err;
-	}
-	/* A tablet begins where the previous one of its table ends; the begin column is only a hint. */
-	if (l->table != m->table) {
-		l->table = m->table;
-		buf_reset(&l->begin);
-		if (l->kind == KIND_META)
-			err = meta_root_end(&l->begin);
-	}
-	if (!err) {
-		err = meta_tablet_settle(m, buf_slice(&l->begin));
-		if (err == -EBADMSG && l->why)
-			why_say(l->why, "%s: METADATA: table id %u, row %s: what it is to be merged with is no tablet below it",
-				l->s->data_dir, m->table, Q(buf_slice(&l->begin)));
-	}
-	if (!err)
-		err = check_place(l, m);
-	if (!err)
-		err = buf_set(&m->begin, l->begin.p, l->begin.n);
-	if (!err && !m->last)
-		err = buf_set(&l->begin, m->end.p, m->end.n);
-	if (!err && l->needed)
-		err = replay_need(l->needed, m);
-	if (!err)
-		err = held_load(l->s, m, l->kind, 0);
-	l->loaded++;
-	return err;
-}
-
 static int make_metadata_tablet(struct server *s)
 {
 	struct meta_tablet m = {.table = META_TABLE, .last = true, .server = s->incarnation};
@@ -289,15 +146,14 @@ static int make_metadata_tablet(struct server *s)
 
 static int load_metadata(struct server *s, struct needed *needed, char **why)
 {
-	struct level l = {.s = s, .kind = KIND_META, .needed = needed, .why = why};
+	struct load_level l = {.s = s, .kind = KIND_META, .needed = needed, .why = why};
 	struct buf end = {0};
 	int err = meta_root_end(&end);
 
 	if (!err)
-		err = metadata_scan(s->metadata, (struct slice){(const uint8_t *)"", 0}, buf_slice(&end), load_tablet, &l);
+		err = load_rows(&l, (struct slice){(const uint8_t *)"", 0}, buf_slice(&end));
 	if (!err && l.loaded == 0)
 		err = make_metadata_tablet(s);
-	buf_fini(&l.begin);
 	buf_fini(&end);
 	return err;
 }
@@ -318,12 +174,12 @@ static int drop_note(void *arg, const char *name)
 
 static int load_users(struct server *s, struct needed *needed, char **why)
 {
-	struct level l = {.s = s, .kind = KIND_USER, .needed = needed, .why = why};
+	struct load_level l = {.s = s, .kind = KIND_USER, .needed = needed, .why = why};
 	struct buf from = {0};
 	int err = meta_root_end(&from);
 
 	if (!err)
-		err = metadata_scan(s->metadata, buf_slice(&from), (struct slice){NULL, 0}, load_tablet, &l);
+		err = load_rows(&l, buf_slice(&from), (struct slice){NULL, 0});
 	/* A table half made or half dropped when the process died. */
 	for (unsigned i = 0; i < l.orphan_count; i++) {
 		if (!err)
@@ -333,27 +189,7 @@ static int load_users(struct server *s, struct needed *needed, char **why)
 	if (!err)
 		err = s->locks->ops->list(s->locks, "dropped", drop_note, s);
 	free(l.orphans);
-	buf_fini(&l.begin);
 	buf_fini(&from);
-	return err;
-}
-
-int held_load_table(struct server *s, uint32_t table)
-{
-	struct level l = {.s = s, .kind = KIND_USER};
-	struct buf from = {0}, to = {0};
-	int err = meta_table_begin(&from, table);
-
-	if (!err)
-		err = meta_table_begin(&to, table + 1);
-	if (!err)
-		err = metadata_scan(s->metadata, buf_slice(&from), buf_slice(&to), load_tablet, &l);
-	for (unsigned i = 0; i < l.orphan_count; i++)
-		buf_fini(&l.orphans[i]);
-	free(l.orphans);
-	buf_fini(&l.begin);
-	buf_fini(&from);
-	buf_fini(&to);
 	return err;
 }
 

@@ -111,7 +111,7 @@ struct replay {
 static int apply_meta(struct replay *p, const struct log_record *r)
 {
 	struct held *h;
-	int err = held_find(p->s, r->table, r->row_from, &h);
+	int err = held_find_loaded(p->s, r->table, r->row_from, &h);
 
 	if (err)
 		return err == -EREMCHG ? 0 : err; /* of a level not loaded yet */
@@ -311,7 +311,7 @@ static int hand_over(struct replay *p)
 	for (size_t i = 0, n; i < count; i += n) {
 		struct held *h = NULL;
 
-		err = held_find(p->s, v[i]->table, v[i]->row_from, &h);
+		err = held_find_loaded(p->s, v[i]->table, v[i]->row_from, &h);
 		if (err && err != -EREMCHG)
 			return err;
 		n = part_size(h, v + i, count - i); /* no tablet: its table has been dropped */

@@ -199,6 +199,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->merge_after_us = o->merge_after_us ? o->merge_after_us : MERGE_AFTER_US;
 	s->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
 	s->metadata = server_service(s);
+	s->table_dropped = sweep_table;
 	s->data_dir = strdup(o->data_dir);
 	if (!o->clock)
 		s->own_clock = clock_new();

@@ -352,6 +352,15 @@ void space_check_soon(struct server *s)
 		task_queue_after(&s->space.task, SOON_US);
 }
 
+int server_disk_bytes(struct server *s, uint64_t *bytes)
+{
+	int err = server_tables_bytes(s, bytes);
+
+	if (!err)
+		*bytes += log_bytes(s->log) + s->space.bytes;
+	return err;
+}
+
 void space_start(struct server *s)
 {
 	struct space *d = &s->space;

@@ -17,19 +17,8 @@
  * children stand in the parent's place, for the writes that are under way.
  *
  * When step 1 fails it may have taken place.  Then the row is deleted before
- * the parent's next change of its own row (edit.c), so that the split has
+ * the parent's next change of its own row (metadata_edits.c), so that the split has
  * never been: nobody has seen it.  If the process dies before, it is one.
- *
- * A table's drop is not to pass between a split's two looks at METADATA: a
- * split counts as a write to the table, which holds keep out (schemas.c).  It
- * does not wait for their end with the tablet's compactions stopped.
- *
- * One split or merge at a time, by a thread of its own or of who asked.  By
- * themselves tablets split past the table's tablet_size, and neighbours merge
- * that together have less than a quarter of it: so what was merged does not
- * split again soon, and an hour passes before what was split (by hand, say,
- * for what is yet to be written) or loaded is merged; what was merged goes on
- * to be merged.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -38,26 +27,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define TRY_AGAIN_US UINT64_C(60000000) /* what could not be split, as it is one row, or merged */
-#define LOOK_AGAIN_US UINT64_C(60000000)
-
-void moving_begin(struct server *s)
-{
-	mutex_lock(&s->lock);
-	while (s->moving)
-		cond_wait(&s->changed, &s->lock);
-	s->moving = true;
-	mutex_unlock(&s->lock);
-}
-
-void moving_end(struct server *s)
-{
-	mutex_lock(&s->lock);
-	s->moving = false;
-	cond_broadcast(&s->changed);
-	mutex_unlock(&s->lock);
-}
 
 /* Step 1. */
 static int insert_row(struct server *s, const struct meta_tablet *lower, const char *event)
@@ -114,17 +83,9 @@ static void replace_parent(struct server *s, struct held *h, struct parts *p)
 
 	load_begin(s); /* schemas are handed to those in the set */
 	tablet_split_drain(h->tablet);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 2; i++)
 		tablet_split_inherit(h->tablet, parts[i]->tablet);
-		if (h->known) {
-			struct store_schema *schema = known_schema(s, h->known);
-
-			tablet_set_schema(parts[i]->tablet, schema);
-			store_schema_put(schema);
-		}
-	}
-	set_replace(s, &h, 1, parts, 2);
-	listed_remove(s, &h->row); /* its children's rows have been added */
+	held_replace(s, &h, 1, parts, 2);
 	tablet_split_end(h->tablet, true);
 	load_end(s);
 }
@@ -134,7 +95,7 @@ static void event_text(char *text, size_t n, const char *what, struct slice at)
 	snprintf(text, n, "split at %s: %s", Q(at), what);
 }
 
-static int split_begun(struct server *s, struct held *h, struct slice at)
+static int split_rows(struct server *s, struct held *h, struct slice at)
 {
 	struct parts p = {0};
 	char event[256];
@@ -175,167 +136,9 @@ static int split_begun(struct server *s, struct held *h, struct slice at)
 	return err;
 }
 
-/* Between begin and end of moving.  1: the table's writes are held. */
-static int split_held(struct server *s, struct held *h, struct slice at)
+int split_tablet(struct server *s, struct held *const *v, struct slice at)
 {
-	struct store_schema *schema = NULL;
-	int err = tablet_move_prepare(
-		h->tablet); /* first: whoever holds the table's writes would wait as well, and keep all others waiting */
+	int err = tablet_split_begin(v[0]->tablet);
 
-	if (err)
-		return err;
-	if (h->known)
-		err = known_write_begin(s, h->known, 0, HOLD_LEAVE, &schema);
-	if (!err) {
-		store_schema_put(schema);
-		err = tablet_split_begin(h->tablet);
-		if (!err)
-			err = split_begun(s, h, at);
-		if (h->known)
-			known_write_end(s, h->known);
-	}
-	tablet_move_done(h->tablet);
-	return err;
-}
-
-static int split_at_once(struct server *s, uint32_t table, struct slice row)
-{
-	struct held *h;
-	int err;
-
-	moving_begin(s);
-	err = held_find(s, table, row, &h);
-	if (err)
-		goto out;
-	if (h->kind == KIND_ROOT)
-		err = -EINVAL;
-	else if (slice_eq(row, tablet_begin(h->tablet)))
-		err = -EEXIST;
-	else
-		err = split_held(s, h, row);
-	held_put(h);
-out:
-	moving_end(s);
-	return err;
-}
-
-int split_at(struct server *s, uint32_t table, struct slice row)
-{
-	int err;
-
-	while ((err = split_at_once(s, table, row)) > 0)
-		schemas_wait(s, table);
-	return err;
-}
-
-/* ---- by themselves ---- */
-
-uint64_t split_size(struct server *s, struct held *h)
-{
-	struct store_schema *schema;
-	uint64_t size;
-
-	if (h->kind != KIND_USER)
-		return s->metadata_tablet_bytes;
-	schema = known_schema(s, h->known);
-	size = schema->tablet_bytes;
-	store_schema_put(schema);
-	return size;
-}
-
-static void split_if_large(struct server *s, struct held *h)
-{
-	struct buf at = {0};
-	struct tablet_stats st;
-	uint64_t size;
-	int err;
-
-	if (h->kind == KIND_ROOT || monotonic_us() < h->split_after_us)
-		return;
-	size = split_size(s, h);
-	tablet_get_stats(h->tablet, &st);
-	if (!size || st.disk_bytes <= size)
-		return;
-	err = tablet_split_key(h->tablet, &at);
-	if (!err) {
-		moving_begin(s);
-		err = split_held(s, h, buf_slice(&at));
-		moving_end(s);
-	}
-	if (err < 0) {
-		h->split_after_us = monotonic_us() + TRY_AGAIN_US;
-		if (err != -ENOENT && err != -EIDRM && err != -EREMCHG && err != -ESHUTDOWN)
-			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table,
-				h->last ? "the end" : Q(buf_slice(&h->end)), strerror(-err));
-	}
-	buf_fini(&at);
-}
-
-static bool are_small(struct server *s, struct held *lower, struct held *upper)
-{
-	const uint64_t now = monotonic_us();
-	struct tablet_stats a, b;
-	struct store_schema *schema;
-	bool border;
-
-	if (lower->table != upper->table || lower->kind != upper->kind || now - lower->made_us < s->merge_after_us ||
-		now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
-		return false;
-	/* The ranges of a salted table are apart to be so. */
-	if (lower->known) {
-		schema = known_schema(s, lower->known);
-		border = lower->end.n == 1 && lower->end.p[0] < schema->salt;
-		store_schema_put(schema);
-		if (border)
-			return false;
-	}
-	tablet_get_stats(lower->tablet, &a);
-	tablet_get_stats(upper->tablet, &b);
-	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < split_size(s, lower) / 4;
-}
-
-/* True when two have become one. */
-static bool merge_if_small(struct server *s, struct held *lower, struct held *upper)
-{
-	int err;
-
-	if (!are_small(s, lower, upper))
-		return false;
-	moving_begin(s);
-	err = merge_held(s, lower, upper);
-	moving_end(s);
-	if (!err)
-		return true;
-	if (err > 0)
-		return false;
-	upper->merge_after_us = monotonic_us() + TRY_AGAIN_US;
-	if (err != -EREMCHG && err != -ESHUTDOWN && err != -EIDRM)
-		msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table, Q(buf_slice(&lower->end)),
-			strerror(-err));
-	return false;
-}
-
-void split_run(struct task *t)
-{
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, split));
-	struct held **list;
-	unsigned count;
-	bool again = false;
-
-	if (s->closing || held_list(s, 0, &list, &count))
-		return;
-	for (unsigned i = 0; i < count; i++)
-		if (!s->closing)
-			split_if_large(s, list[i]);
-	for (unsigned i = 0; i + 1 < count; i++) {
-		if (s->closing || !merge_if_small(s, list[i], list[i + 1]))
-			continue;
-		again = true;
-		i++; /* that one is gone */
-	}
-	for (unsigned i = 0; i < count; i++)
-		held_put(list[i]);
-	free(list);
-	if (!s->closing) /* a change of a tablet asks sooner */
-		task_queue_after(t, again ? 0 : LOOK_AGAIN_US);
+	return err ? err : split_rows(s, v[0], at);
 }

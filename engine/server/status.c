@@ -452,35 +452,6 @@ int server_metrics(struct server *s, struct buf *out)
 	return err ? err : tables_metrics(s, out);
 }
 
-int server_tables_bytes(struct server *s, uint64_t *bytes)
-{
-	struct tablet_stats st;
-	struct held **list;
-	uint64_t sum = 0;
-	unsigned count;
-	int err = held_list(s, 0, &list, &count);
-
-	if (err)
-		return err;
-	for (unsigned i = 0; i < count; i++) {
-		tablet_get_stats(list[i]->tablet, &st);
-		sum += st.disk_bytes;
-		held_put(list[i]);
-	}
-	free(list);
-	*bytes = sum;
-	return 0;
-}
-
-int server_disk_bytes(struct server *s, uint64_t *bytes)
-{
-	int err = server_tables_bytes(s, bytes);
-
-	if (!err)
-		*bytes += log_bytes(s->log) + s->space.bytes;
-	return err;
-}
-
 int server_get_load(struct server *s, struct server_load *out)
 {
 	struct server_load l = {SERVER_NAME, "SERVING", s->incarnation, 0, 0};

@@ -9,7 +9,7 @@
 #include "t/unit/server_lib.h"
 
 enum { SEGMENT = 64 << 10, IDLE = 80 };
-#define MOST (6u * SEGMENT) /* retire.c's */
+#define MOST (6u * SEGMENT) /* logs.c's */
 
 static void make_idle(struct tfs_table **t)
 {

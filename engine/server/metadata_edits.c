@@ -88,8 +88,8 @@ static int ask_merge(struct held *h)
 {
 	int there = edit_is_there(h->server, h->table, h->doubt_own ? buf_slice(&h->end) : buf_slice(&h->row.begin));
 
-	if (there == 0)
-		merge_doubt_soon(h->server);
+	if (there == 0 && !h->server->closing)
+		task_queue(&h->server->doubt);
 	else if (there > 0)
 		h->doubt_own = h->doubt_below = false;
 	return there < 0 ? there : there ? 0 : -EIO;

@@ -60,31 +60,6 @@ int held_find_loaded(struct server *s, uint32_t table, struct slice row, struct 
 	return 0;
 }
 
-int held_find(struct server *s, uint32_t table, struct slice row, struct held **out)
-{
-	struct known *k;
-	int err = held_find_loaded(s, table, row, out);
-
-	if (err != -EREMCHG || s->recovering || table == META_TABLE)
-		return err;
-	/* A table made since the start is loaded by its first request. */
-	err = known_find(s, table, &k);
-	if (err)
-		return err;
-	load_begin(s);
-	err = held_find_loaded(s, table, row, out); /* another request may have been first */
-	if (err == -EREMCHG) {
-		err = held_load_table(s, table);
-		if (!err)
-			err = held_find_loaded(s, table, row, out);
-	}
-	load_end(s);
-	if (err == -EREMCHG && known_gone(s, k))
-		err = -EIDRM;
-	known_put(s, k);
-	return err;
-}
-
 void load_begin(struct server *s)
 {
 	mutex_lock(&s->lock);
@@ -216,7 +191,7 @@ void set_replace(struct server *s, struct held *const *old, unsigned old_count, 
 		held_put(old[i]);
 }
 
-static int set_insert(struct server *s, struct held *h)
+int set_insert(struct server *s, struct held *h)
 {
 	unsigned i;
 	int err = 0;
@@ -237,100 +212,6 @@ static int set_insert(struct server *s, struct held *h)
 	insert_locked(s, h);
 out:
 	mutex_unlock(&s->lock);
-	return err;
-}
-
-int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct held **out)
-{
-	static const enum rank ranks[KINDS] = {RANK_TABLET_EDIT_ROOT, RANK_TABLET_EDIT_META, RANK_TABLET_EDIT_USER};
-	struct tablet_params p;
-	struct store_schema *schema = NULL;
-	struct held *h = calloc(1, sizeof(*h));
-	int err;
-
-	if (!h)
-		return -ENOMEM;
-	h->server = s;
-	h->table = row->table;
-	h->kind = kind;
-	h->last = row->last;
-	h->root_version = root_version;
-	h->made_us = monotonic_us();
-	atomic_init(&h->refs, 1);
-	if (!row->last) {
-		err = buf_set(&h->end, row->end.p, row->end.n);
-		if (err)
-			goto fail;
-	}
-	if (kind == KIND_USER) {
-		err = known_get(s, row->table, &h->known);
-		if (err)
-			goto fail;
-		schema = known_schema(s, h->known);
-	} else {
-		schema = store_schema_get(s->meta_schema);
-	}
-	/* Before the tablet is there: its background work may change the row at once. */
-	h->row = *row;
-	p = (struct tablet_params){
-		.env = &s->env[kind],
-		.table = row->table,
-		.begin = buf_slice(&row->begin),
-		.end = row->last ? (struct slice){NULL, 0} : buf_slice(&row->end),
-		.schema = schema,
-		.files = row->files,
-		.file_count = row->file_count,
-		.redo = row->redo,
-		.redo_count = row->redo_count,
-		.seq_mark = row->seq_mark,
-		.clock_mark = row->clock_mark,
-		.major_us = row->major_us,
-		.rank_edit = (int)ranks[kind],
-		.commit = edit_commit,
-		.commit_arg = h,
-	};
-	err = tablet_new(&p, &h->tablet);
-	store_schema_put(schema);
-	if (err)
-		goto fail;
-	*row = (struct meta_tablet){0};
-	listed_add(s, &h->row);
-	*out = h;
-	return 0;
-fail:
-	known_put(s, h->known);
-	buf_fini(&h->end);
-	free(h);
-	return err;
-}
-
-/* A file of METADATA of which one copy is damaged is written again before it is used. */
-static void mend_files(const struct server *s, const struct meta_tablet *row)
-{
-	for (unsigned i = 0; i < row->file_count; i++) {
-		const struct tablet_file *f = &row->files[i];
-		char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number);
-
-		if (path)
-			sst_mend(path);
-		free(path);
-	}
-}
-
-int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
-{
-	struct held *h;
-	int err;
-
-	if (kind != KIND_USER)
-		mend_files(s, row);
-	err = held_new(s, row, kind, root_version, &h);
-
-	if (err)
-		return err;
-	err = set_insert(s, h);
-	if (err)
-		held_abandon(h);
 	return err;
 }
 
@@ -371,4 +252,24 @@ void held_drop_all(struct server *s)
 	free(s->set);
 	s->set = NULL;
 	s->set_cap = 0;
+}
+
+int server_tables_bytes(struct server *s, uint64_t *bytes)
+{
+	struct tablet_stats st;
+	struct held **list;
+	uint64_t sum = 0;
+	unsigned count;
+	int err = held_list(s, 0, &list, &count);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < count; i++) {
+		tablet_get_stats(list[i]->tablet, &st);
+		sum += st.disk_bytes;
+		held_put(list[i]);
+	}
+	free(list);
+	*bytes = sum;
+	return 0;
 }

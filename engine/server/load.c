@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading tablets: an object is made from a METADATA row and added to the
+ * set, for all tablets at the start and for those of one table at its first
+ * request.
+ */
+#include "engine/base/msg.h"
+#include "engine/client/metadata.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct held **out)
+{
+	static const enum rank ranks[KINDS] = {RANK_TABLET_EDIT_ROOT, RANK_TABLET_EDIT_META, RANK_TABLET_EDIT_USER};
+	struct tablet_params p;
+	struct store_schema *schema = NULL;
+	struct held *h = calloc(1, sizeof(*h));
+	int err;
+
+	if (!h)
+		return -ENOMEM;
+	h->server = s;
+	h->table = row->table;
+	h->kind = kind;
+	h->last = row->last;
+	h->root_version = root_version;
+	h->made_us = monotonic_us();
+	atomic_init(&h->refs, 1);
+	if (!row->last) {
+		err = buf_set(&h->end, row->end.p, row->end.n);
+		if (err)
+			goto fail;
+	}
+	if (kind == KIND_USER) {
+		err = known_get(s, row->table, &h->known);
+		if (err)
+			goto fail;
+		schema = known_schema(s, h->known);
+	} else {
+		schema = store_schema_get(s->meta_schema);
+	}
+	/* Before the tablet is there: its background work may change the row at once. */
+	h->row = *row;
+	p = (struct tablet_params){
+		.env = &s->env[kind],
+		.table = row->table,
+		.begin = buf_slice(&row->begin),
+		.end = row->last ? (struct slice){NULL, 0} : buf_slice(&row->end),
+		.schema = schema,
+		.files = row->files,
+		.file_count = row->file_count,
+		.redo = row->redo,
+		.redo_count = row->redo_count,
+		.seq_mark = row->seq_mark,
+		.clock_mark = row->clock_mark,
+		.major_us = row->major_us,
+		.rank_edit = (int)ranks[kind],
+		.commit = edit_commit,
+		.commit_arg = h,
+	};
+	err = tablet_new(&p, &h->tablet);
+	store_schema_put(schema);
+	if (err)
+		goto fail;
+	*row = (struct meta_tablet){0};
+	listed_add(s, &h->row);
+	*out = h;
+	return 0;
+fail:
+	known_put(s, h->known);
+	buf_fini(&h->end);
+	free(h);
+	return err;
+}
+
+/* A file of METADATA of which one copy is damaged is written again before it is used. */
+static void mend_files(const struct server *s, const struct meta_tablet *row)
+{
+	for (unsigned i = 0; i < row->file_count; i++) {
+		const struct tablet_file *f = &row->files[i];
+		char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number);
+
+		if (path)
+			sst_mend(path);
+		free(path);
+	}
+}
+
+int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
+{
+	struct held *h;
+	int err;
+
+	if (kind != KIND_USER)
+		mend_files(s, row);
+	err = held_new(s, row, kind, root_version, &h);
+	if (err)
+		return err;
+	err = set_insert(s, h);
+	if (err)
+		held_abandon(h);
+	return err;
+}
+
+/* Does the row, written by our predecessors, name one that is not before us? */
+int load_check_past(const struct server *s, const struct meta_tablet *m, char **why)
+{
+	uint64_t latest = meta_tablet_latest(m);
+
+	if (latest < s->incarnation)
+		return 0;
+	why_say(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);
+	return -EBADMSG;
+}
+
+/* No new table may get the id of one that is refused; of the others master sees that. */
+static int check_id(struct server *s, uint32_t table, char **why)
+{
+	struct buf b = {0};
+	int err = lock_get(s->locks, "ids", &b, NULL);
+
+	if (err == -ENOENT || (!err && (b.n != 4 || load_be32(b.p) <= table)))
+		err = -EBADMSG;
+	if (err && why)
+		why_say(why, "%s/lock/ids: missing or an old one: METADATA names table id %u", s->data_dir, table);
+	buf_fini(&b);
+	return err;
+}
+
+/*
+ * A table without a schema: half made, and then nobody can have written to
+ * it, or dropped, and then the master has left a note of that (tables.c).
+ */
+static int load_orphan(struct load_level *l, struct slice row_key, const struct meta_tablet *m)
+{
+	char note[32];
+	struct buf *o;
+	int err = 0;
+
+	if (m->file_count || m->redo_count || l->s->refused_count) {
+		snprintf(note, sizeof(note), "dropped/%u", m->table);
+		err = lock_get(l->s->locks, note, NULL, NULL);
+		if (err == -EBADMSG)
+			err = 0;                             /* it has no contents: its name says all */
+		if (err == -ENOENT && l->s->refused_count) { /* perhaps a refused table's */
+			listed_add(l->s, m);
+			return check_id(l->s, m->table, l->why);
+		}
+		if (err == -ENOENT && l->why)
+			why_say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
+				l->s->data_dir, m->table);
+		if (err)
+			return err == -ENOENT ? -EBADMSG : err;
+	}
+	o = realloc(l->orphans, (l->orphan_count + 1) * sizeof(*o));
+	if (!o)
+		return -ENOMEM;
+	l->orphans = o;
+	o[l->orphan_count] = (struct buf){0};
+	return buf_append_slice(&o[l->orphan_count++], row_key);
+}
+
+/*
+ * Where a tablet must begin is where the one before it ends; its own hint is
+ * never above that, and its end is.  Below the root tablet, whose rows are
+ * METADATA's, there is no other table.
+ */
+static int check_place(const struct load_level *l, const struct meta_tablet *m)
+{
+	const char *what = NULL;
+
+	if (slice_cmp(buf_slice(&m->begin), buf_slice(&l->begin)) > 0)
+		what = "no tablet of it holds the rows from there on";
+	else if (!m->last && slice_cmp(buf_slice(&m->end), buf_slice(&l->begin)) <= 0)
+		what = "a tablet that should begin there ends before";
+	else if (l->kind == KIND_META && m->table != META_TABLE)
+		what = "it is in the root tablet";
+	if (what && l->why)
+		why_say(l->why, "%s: METADATA: table id %u, row %s: %s", l->s->data_dir, m->table, Q(buf_slice(&l->begin)), what);
+	return what ? -EBADMSG : l->needed ? load_check_past(l->s, m, l->why) : 0;
+}
+
+static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
+{
+	struct load_level *l = arg;
+	struct known *k = NULL;
+	int err = 0;
+
+	if (l->kind == KIND_USER) {
+		err = known_get(l->s, m->table, &k);
+		known_put(l->s, k);
+		if (err == -EIDRM)
+			return load_orphan(l, row_key, m);
+		if (err)
+			return err;
+	}
+	/* A tablet begins where the previous one of its table ends; the begin column is only a hint. */
+	if (l->table != m->table) {
+		l->table = m->table;
+		buf_reset(&l->begin);
+		if (l->kind == KIND_META)
+			err = meta_root_end(&l->begin);
+	}
+	if (!err) {
+		err = meta_tablet_settle(m, buf_slice(&l->begin));
+		if (err == -EBADMSG && l->why)
+			why_say(l->why, "%s: METADATA: table id %u, row %s: what it is to be merged with is no tablet below it",
+				l->s->data_dir, m->table, Q(buf_slice(&l->begin)));
+	}
+	if (!err)
+		err = check_place(l, m);
+	if (!err)
+		err = buf_set(&m->begin, l->begin.p, l->begin.n);
+	if (!err && !m->last)
+		err = buf_set(&l->begin, m->end.p, m->end.n);
+	if (!err && l->needed)
+		err = replay_need(l->needed, m);
+	if (!err)
+		err = held_load(l->s, m, l->kind, 0);
+	l->loaded++;
+	return err;
+}
+
+int load_rows(struct load_level *l, struct slice from, struct slice to)
+{
+	int err = metadata_scan(l->s->metadata, from, to, load_tablet, l);
+
+	buf_fini(&l->begin);
+	return err;
+}
+
+static int held_load_table(struct server *s, uint32_t table)
+{
+	struct load_level l = {.s = s, .kind = KIND_USER};
+	struct buf from = {0}, to = {0};
+	int err = meta_table_begin(&from, table);
+
+	if (!err)
+		err = meta_table_begin(&to, table + 1);
+	if (!err)
+		err = load_rows(&l, buf_slice(&from), buf_slice(&to));
+	for (unsigned i = 0; i < l.orphan_count; i++)
+		buf_fini(&l.orphans[i]);
+	free(l.orphans);
+	buf_fini(&from);
+	buf_fini(&to);
+	return err;
+}
+
+int held_find(struct server *s, uint32_t table, struct slice row, struct held **out)
+{
+	struct known *k;
+	int err = held_find_loaded(s, table, row, out);
+
+	if (err != -EREMCHG || s->recovering || table == META_TABLE)
+		return err;
+	/* A table made since the start is loaded by its first request. */
+	err = known_find(s, table, &k);
+	if (err)
+		return err;
+	load_begin(s);
+	err = held_find_loaded(s, table, row, out); /* another request may have been first */
+	if (err == -EREMCHG) {
+		err = held_load_table(s, table);
+		if (!err)
+			err = held_find_loaded(s, table, row, out);
+	}
+	load_end(s);
+	if (err == -EREMCHG && known_gone(s, k))
+		err = -EIDRM;
+	known_put(s, k);
+	return err;
+}
+
+void held_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count)
+{
+	for (unsigned i = 0; i < count && with[i]->known; i++) {
+		struct store_schema *schema = known_schema(s, with[i]->known);
+
+		tablet_set_schema(with[i]->tablet, schema);
+		store_schema_put(schema);
+	}
+	set_replace(s, old, old_count, with, count);
+	for (unsigned i = 0; i < old_count; i++)
+		listed_remove(s, &old[i]->row); /* the rows of their successors have been added */
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Splits and merges: when a tablet is split or merged, and what both need
+ * around their durable steps (split.c, merge.c).
+ *
+ * One split or merge runs at a time, in the thread that asked for it or in
+ * the server's own.  Compactions of its tablets are stopped first.  Then it
+ * counts as a write to the table, so the table is not dropped between its two
+ * reads of METADATA.  While the master holds the table's writes it does not
+ * wait with compactions stopped: it ends, and is repeated after the hold.
+ *
+ * A tablet larger than the table's tablet_size is split.  Neighbours that
+ * together have less than a quarter of it are merged, so a merged tablet is
+ * not split again soon.  A tablet is not merged within an hour after it was
+ * split or loaded, because a person may have split it for rows to come.  A
+ * merged tablet counts as old as its parts.
+ *
+ * After an error of a merge's third step it may not be known whether the
+ * lower row was deleted.  A task reads the row until there is an answer, and
+ * ends the merge or reports that it did not happen.
+ */
+#include "engine/base/clock.h"
+#include "engine/base/msg.h"
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define REPEAT_US UINT64_C(60000000) /* a split or merge that failed; tablets that have not changed */
+#define READ_LEAST_US UINT64_C(500000)
+#define READ_MOST_US UINT64_C(30000000)
+
+/* Beside 0 and -errno. */
+enum { MOVE_WRITES_HELD = 1 };
+
+static void move_begin(struct server *s)
+{
+	mutex_lock(&s->lock);
+	while (s->moving)
+		cond_wait(&s->changed, &s->lock);
+	s->moving = true;
+	mutex_unlock(&s->lock);
+}
+
+static void move_end(struct server *s)
+{
+	mutex_lock(&s->lock);
+	s->moving = false;
+	cond_broadcast(&s->changed);
+	mutex_unlock(&s->lock);
+}
+
+/* The steps of a split (of v[0], at a row) or of a merge (of v[0] and v[1]). */
+typedef int move_fn(struct server *s, struct held *const *v, struct slice at);
+
+/* Runs fn while the tablets are not compacted and the table's writes are not held.  0, MOVE_WRITES_HELD, -errno. */
+static int move_run(struct server *s, struct held *const *v, unsigned count, move_fn *fn, struct slice at)
+{
+	struct store_schema *schema = NULL;
+	unsigned stopped = 0;
+	int err = 0;
+
+	/* Before the write begins: a hold would wait for that write, and all other writers for the hold. */
+	while (stopped < count && !(err = tablet_move_prepare(v[stopped]->tablet)))
+		stopped++;
+	if (!err && v[0]->known)
+		err = known_write_begin(s, v[0]->known, 0, HOLD_LEAVE, &schema);
+	if (!err) {
+		store_schema_put(schema);
+		err = fn(s, v, at);
+		if (v[0]->known)
+			known_write_end(s, v[0]->known);
+	}
+	while (stopped > 0)
+		tablet_move_done(v[--stopped]->tablet);
+	return err;
+}
+
+static int move_split(struct server *s, struct held *h, struct slice at)
+{
+	return move_run(s, &h, 1, split_tablet, at);
+}
+
+static int move_merge(struct server *s, struct held *lower, struct held *upper)
+{
+	struct held *v[2] = {lower, upper};
+	int err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
+
+	/* Both use a file, but not for one range of rows: the lower one is compacted, which ends that. */
+	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
+		err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
+	return err;
+}
+
+/* ---- requests ---- */
+
+typedef int request_fn(struct server *s, struct held *h, struct slice row);
+
+static int split_request(struct server *s, struct held *h, struct slice row)
+{
+	return slice_eq(row, tablet_begin(h->tablet)) ? -EEXIST : move_split(s, h, row);
+}
+
+static int merge_request(struct server *s, struct held *h, struct slice row)
+{
+	struct held *upper;
+	int err = held_find(s, h->table, buf_slice(&h->end), &upper);
+
+	(void)row;
+	if (err)
+		return err;
+	err = move_merge(s, h, upper);
+	held_put(upper);
+	return err;
+}
+
+static int move_request(struct server *s, uint32_t table, struct slice row, request_fn *fn)
+{
+	struct held *h;
+	int err;
+
+	do {
+		move_begin(s);
+		err = held_find(s, table, row, &h);
+		if (!err) {
+			if (h->kind == KIND_ROOT)
+				err = -EINVAL;
+			else if (fn == merge_request && h->last)
+				err = -ENOENT;
+			else
+				err = fn(s, h, row);
+			held_put(h);
+		}
+		move_end(s);
+		if (err == MOVE_WRITES_HELD)
+			schemas_wait(s, table);
+	} while (err == MOVE_WRITES_HELD);
+	return err;
+}
+
+int split_at(struct server *s, uint32_t table, struct slice row)
+{
+	return move_request(s, table, row, split_request);
+}
+
+int merge_at(struct server *s, uint32_t table, struct slice row)
+{
+	return move_request(s, table, row, merge_request);
+}
+
+/* ---- by size ---- */
+
+/* Errors of a tablet or table that no longer exists, or of a server that ends. */
+static bool is_expected(int err)
+{
+	return err == -EIDRM || err == -EREMCHG || err == -ESHUTDOWN;
+}
+
+static uint64_t size_bound(struct server *s, struct held *h)
+{
+	struct store_schema *schema;
+	uint64_t size;
+
+	if (h->kind != KIND_USER)
+		return s->metadata_tablet_bytes;
+	schema = known_schema(s, h->known);
+	size = schema->tablet_bytes;
+	store_schema_put(schema);
+	return size;
+}
+
+static void split_if_large(struct server *s, struct held *h)
+{
+	struct buf at = {0};
+	struct tablet_stats st;
+	uint64_t size;
+	int err;
+
+	if (h->kind == KIND_ROOT || monotonic_us() < h->split_after_us)
+		return;
+	size = size_bound(s, h);
+	tablet_get_stats(h->tablet, &st);
+	if (!size || st.disk_bytes <= size)
+		return;
+	err = tablet_split_key(h->tablet, &at);
+	if (!err) {
+		move_begin(s);
+		err = move_split(s, h, buf_slice(&at));
+		move_end(s);
+	}
+	if (err < 0) {
+		h->split_after_us = monotonic_us() + REPEAT_US;
+		if (err != -ENOENT && !is_expected(err)) /* ENOENT: it is one row */
+			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table,
+				h->last ? "the end" : Q(buf_slice(&h->end)), strerror(-err));
+	}
+	buf_fini(&at);
+}
+
+static bool are_small(struct server *s, struct held *lower, struct held *upper)
+{
+	const uint64_t now = monotonic_us();
+	struct tablet_stats a, b;
+	struct store_schema *schema;
+	bool border;
+
+	if (lower->table != upper->table || lower->kind != upper->kind || now - lower->made_us < s->merge_after_us ||
+		now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
+		return false;
+	/* The ranges of a salted table stay apart. */
+	if (lower->known) {
+		schema = known_schema(s, lower->known);
+		border = lower->end.n == 1 && lower->end.p[0] < schema->salt;
+		store_schema_put(schema);
+		if (border)
+			return false;
+	}
+	tablet_get_stats(lower->tablet, &a);
+	tablet_get_stats(upper->tablet, &b);
+	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < size_bound(s, lower) / 4;
+}
+
+/* Returns true if the two were merged. */
+static bool merge_if_small(struct server *s, struct held *lower, struct held *upper)
+{
+	int err;
+
+	if (!are_small(s, lower, upper))
+		return false;
+	move_begin(s);
+	err = move_merge(s, lower, upper);
+	move_end(s);
+	if (err < 0) {
+		upper->merge_after_us = monotonic_us() + REPEAT_US;
+		if (!is_expected(err))
+			msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table,
+				Q(buf_slice(&lower->end)), strerror(-err));
+	}
+	return !err;
+}
+
+void split_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, split));
+	struct held **list;
+	unsigned count;
+	bool again = false;
+
+	if (s->closing || held_list(s, 0, &list, &count))
+		return;
+	for (unsigned i = 0; i < count; i++)
+		if (!s->closing)
+			split_if_large(s, list[i]);
+	for (unsigned i = 0; i + 1 < count; i++) {
+		if (s->closing || !merge_if_small(s, list[i], list[i + 1]))
+			continue;
+		again = true;
+		i++; /* it is merged already */
+	}
+	for (unsigned i = 0; i < count; i++)
+		held_put(list[i]);
+	free(list);
+	if (!s->closing)
+		task_queue_after(t, again ? 0 : REPEAT_US);
+}
+
+/* ---- merges whose outcome is unknown ---- */
+
+static int move_resolve(struct server *s, struct held *lower, struct held *upper)
+{
+	struct held *v[2] = {lower, upper};
+	int exists = edit_is_there(s, lower->table, buf_slice(&lower->end));
+
+	if (exists < 0)
+		return exists;
+	if (exists) {
+		lower->doubt_own = upper->doubt_below = false;
+		msg_notice("table %u: the tablets that meet at %s have not been merged", lower->table, Q(buf_slice(&lower->end)));
+		return 0;
+	}
+	return move_run(s, v, 2, merge_finish, slice_of(NULL, 0));
+}
+
+void merge_doubt_run(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, doubt));
+	struct held **list = NULL;
+	unsigned count = 0;
+	int err, e;
+
+	if (s->closing)
+		return;
+	move_begin(s);
+	err = held_list(s, 0, &list, &count);
+	for (unsigned i = 0; !err && i + 1 < count && !s->closing; i++) {
+		if (list[i]->doubt_own && list[i + 1]->doubt_below) {
+			e = move_resolve(s, list[i], list[i + 1]);
+			err = e == -EIDRM || e == -EREMCHG ? 0 : e; /* the table was dropped */
+		}
+	}
+	for (unsigned i = 0; i < count; i++)
+		held_put(list[i]);
+	free(list);
+	s->doubt_wait_us = !err ? 0 : !s->doubt_wait_us ? READ_LEAST_US : 2 * s->doubt_wait_us;
+	if (s->doubt_wait_us > READ_MOST_US)
+		s->doubt_wait_us = READ_MOST_US;
+	if (err && !s->closing)
+		task_queue_after(t, s->doubt_wait_us);
+	move_end(s);
+}
