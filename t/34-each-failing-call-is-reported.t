@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Every I/O call and every n-th allocation of a fixed workload fails in turn.
+# If any single I/O call or allocation of a fixed workload fails, the call
+# reports it and no acknowledged mutation is lost.  FAULT_STRIDE=1 tries all.
 cd "${BUILD:-.}" || exit 1
 n=0
 one() {
@@ -12,7 +13,10 @@ one() {
 		echo "$out" | tail -n 60 | sed 's/^\(# \)*/# /'
 	fi
 }
-one --io --stride "${FAULT_STRIDE:-1}"
-one --io --errno ENOSPC --stride "${FAULT_STRIDE:-3}"
-one --memory --stride "${FAULT_STRIDE:-23}"
+# The default compression trains a dictionary in each major compaction, which takes four fifths of a round's time.
+one --io --compression lz4 --stride "${FAULT_STRIDE:-1}"
+one --io --errno ENOSPC --compression zstd --stride "${FAULT_STRIDE:-3}"
+one --io --stride "${FAULT_STRIDE:-16}"
+one --memory --compression lz4 --stride "${FAULT_STRIDE:-23}"
+one --memory --first 12 --stride "${FAULT_STRIDE:-115}"
 echo "1..$n"

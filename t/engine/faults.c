@@ -9,6 +9,7 @@
  *	faults --io [--errno ENOSPC] [--stride N]     each I/O call in turn
  *	faults --memory [--stride N]                  each allocation in turn
  *	faults ... --at N                             one of them, told
+ *	faults ... --compression lz4                  without the default's dictionary, whose training takes most of the time
  *
  * Each n runs in a child of its own, which ends by exit(), so that a leak
  * checker sees it.
@@ -38,6 +39,7 @@ static struct shared {
 } * shared;
 
 static char dir[300], store_dir[340];
+static const char *compression; /* of the table; NULL: the default, which trains a dictionary */
 static bool memory, tell;
 static int with = -EIO;
 static _Atomic bool armed;
@@ -165,8 +167,8 @@ static char big[600000];
 
 static struct tfs_bytes value_of(int i)
 {
-	/* One in eight beyond a chunk. */
-	return tfs_bytes_of(big + i, i % 8 == 7 ? 300000 : (size_t)(i * 17));
+	/* One row in each tablet has a value of more than one chunk. */
+	return tfs_bytes_of(big + i, i % 16 == 7 ? 264000 : (size_t)(i * 17));
 }
 
 static int mutate(struct tfs_table *t, int i, bool again)
@@ -205,13 +207,16 @@ static bool read_all(struct tfs_table *t)
 static int make_table(struct tfs_store *s, struct tfs_table **t)
 {
 	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
+	struct tfs_schema_edit pack = {.op = TFS_SCHEMA_GROUP_COMPRESSION, .name = "default", .value = compression};
 	int err = tfs_table_create(s, "t", 0, 0, 0755);
 
 	if (!err || err == -EEXIST)
 		err = tfs_table_open(s, "t", t);
 	if (err)
 		return err;
-	err = tfs_schema_change(*t, &add, NULL);
+	err = compression ? tfs_schema_change(*t, &pack, NULL) : 0;
+	if (!err)
+		err = tfs_schema_change(*t, &add, NULL);
 	add.name = "g";
 	if (!err)
 		err = tfs_schema_change(*t, &add, NULL);
@@ -562,6 +567,8 @@ int main(int argc, char **argv)
 			memory = true;
 		else if (strcmp(argv[i], "--errno") == 0 && i + 1 < argc)
 			with = strcmp(argv[++i], "ENOSPC") == 0 ? -ENOSPC : -EIO;
+		else if (strcmp(argv[i], "--compression") == 0 && i + 1 < argc)
+			compression = argv[++i];
 		else if (strcmp(argv[i], "--stride") == 0 && i + 1 < argc)
 			stride = strtoull(argv[++i], NULL, 0);
 		else if (strcmp(argv[i], "--first") == 0 && i + 1 < argc)
@@ -596,10 +603,11 @@ int main(int argc, char **argv)
 	for (uint64_t at = first; at <= total && failed < 8; at += stride, done++)
 		failed += !one(at);
 	(void)!nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	printf("%s 1 - %llu of %llu %s failing in turn%s\n1..1\n", failed ? "not ok" : "ok", (unsigned long long)done,
+	printf("%s 1 - %llu of %llu %s failing in turn%s%s%s\n1..1\n", failed ? "not ok" : "ok", (unsigned long long)done,
 		(unsigned long long)total, memory ? "allocations" : "I/O calls",
 		memory                 ? ""
 			: with == -EIO ? ", EIO"
-				       : ", ENOSPC");
+				       : ", ENOSPC",
+		compression ? ", " : "", compression ? compression : "");
 	return failed != 0;
 }
