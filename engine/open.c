@@ -466,6 +466,19 @@ static bool release_space(void *arg)
 	return server_release_space(arg);
 }
 
+static void hooks_apply(const struct open_hooks *h, struct server_options *o)
+{
+	o->clock = h->clock;
+	o->log_stall_us = h->log_stall_us;
+	o->metadata_tablet_bytes = h->metadata_tablet_bytes;
+	o->merge_after_us = h->merge_after_us;
+	o->retire_age_us = h->retire_age_us;
+	o->look_us = h->look_us;
+	o->scan_view_us = h->scan_view_us;
+	o->replay_stretch_bytes = h->replay_stretch_bytes;
+	o->merge_ask_times = h->merge_ask_times;
+}
+
 static int open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)
 {
 	struct server_options so = {
@@ -481,14 +494,12 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		.clock_gap_us = o->clock_gap_us,
 		.sync = o->sync,
 		.no_background = o->no_background,
-		.clock = e->hooks ? e->hooks->clock : NULL,
-		.log_stall_us = e->hooks ? e->hooks->log_stall_us : 0,
-		.metadata_tablet_bytes = e->hooks ? e->hooks->metadata_tablet_bytes : 0,
-		.merge_after_us = e->hooks ? e->hooks->merge_after_us : 0,
 	};
 	bool whole = true;
 	int err = prepare_dir(e->dir, &whole, why);
 
+	if (e->hooks)
+		hooks_apply(e->hooks, &so);
 	if (!err)
 		err = open_locks(e, why);
 	if (!err && !whole)

@@ -26,9 +26,12 @@ int store_format_check(const char *path, bool *whole, char **why) TFS_MUST;
 struct clock;
 struct server;
 struct open_hooks {
-	struct clock *clock;                            /* the caller's, for longer than the store; NULL: the store's own */
-	uint64_t log_stall_us;                          /* 0: the log's default */
-	uint64_t metadata_tablet_bytes, merge_after_us; /* 0: the server's defaults */
+	struct clock *clock;   /* the caller's, for longer than the store; NULL: the store's own */
+	uint64_t log_stall_us; /* 0: the log's default */
+	/* 0: the server's defaults (struct server_options) */
+	uint64_t metadata_tablet_bytes, merge_after_us, retire_age_us, look_us, scan_view_us;
+	size_t replay_stretch_bytes;
+	unsigned merge_ask_times;
 	bool no_flush;         /* read at tfs_close: memtables are not written out, the next start replays */
 	struct server *server; /* set by tfs_open_hooked: the store's server, until tfs_close */
 };

@@ -22,7 +22,7 @@ my %pure_may = map { $_ => 1 } qw(fs/base/name.h master/balance.h engine/base/by
 # Directories whose files still call each other in a cycle.  No directory is added here.  Remove yours as soon as
 # `make check TESTS_ONLY=../t/00-layering.t` does not print its cycles any more; "prove -v" names entries that are
 # not needed.
-my @cycles_allowed = qw(engine/base engine/sstable engine/log engine/tablet engine/compact engine/client engine/meta
+my @cycles_allowed = qw(engine/sstable engine/log engine/tablet engine/compact engine/client engine/meta
 	engine/schema engine/tool master fs/node fs/file);
 # Directories that still have more than $most_files .c files: remove yours here, too.
 my @crowds_allowed = ();
@@ -106,6 +106,9 @@ sub check_tree {
 		my $lines = ($s =~ tr/\n//);
 		my $most = $path =~ m{^t/} ? $longest_test : $longest;
 		push @{ $bad{length} }, "$path: $lines lines, at most $most" if $lines > $most;
+		while ($path =~ m{^(?:engine|fs|master)/.*\.h$} && $s =~ /^extern (?!"C"|const (?![^;]*\*(?!const))|struct fs fs;)(.*)/mg) {
+			push @{ $bad{variables} }, "$path: $1 is a variable that another file may set";
+		}
 		while ($s =~ /^[ \t]*#[ \t]*include[ \t]+"([^"]+)"/mg) {
 			my $to = $1;
 			next if $to eq 'config.h';
@@ -209,6 +212,7 @@ my %title = (
 	files => 'the engine reaches files through engine/base/file.h',
 	locks => 'the engine locks through engine/base/mutex.h',
 	none => 'there are sources',
+	variables => 'no header of the product shows a variable, only constants',
 );
 my $src = $ENV{SRC} || '.';
 my $n = 0;
@@ -228,6 +232,23 @@ print((@new_cycles || !$calls->{objects} ? 'not ok' : 'ok') . " $n - no call cyc
 print "# there is no object in BUILD\n" unless $calls->{objects};
 print "# $_\n" for map { @{ $cycle{$_} } } @new_cycles;
 print "# $_ has no cycle: remove it from \@cycles_allowed\n" for grep { !$cycle{$_} } @cycles_allowed;
+
+# What the tests' file layer adds: no shipped program has any of it.
+sub symbols_of {
+	my ($path, $kinds) = @_;
+	return map { /^(\w+) [$kinds] / ? $1 : () } `nm -P '$path' 2>/dev/null`;
+}
+sub test_symbols_in {
+	my ($build, @programs) = @_;
+	my %test = map { $_ => 1 } grep { $_ ne 'file_ops' } symbols_of("$build/t/lib/.libs/libfaults.a", 'TDBR');
+	return ('no symbol in libfaults.a') unless %test;
+	return map { my $p = $_; my @s = symbols_of("$build/$p", 'TtDdBbRr'); (@s ? () : "$p has no symbols"), map { "$p: $_" } grep { $test{$_} } @s } @programs;
+}
+my $build = $ENV{BUILD} || '.';
+my @in_product = test_symbols_in($build, 'tabletfs', 'tabletctl', '.libs/libtabletfs.so');
+$n++;
+print((@in_product ? 'not ok' : 'ok') . " $n - no shipped program has a test's symbol\n");
+print "# $_\n" for @in_product;
 
 # One C layout (.clang-format).  A package's build may lack clang-format; CI may not.
 $n++;
@@ -260,6 +281,7 @@ my @wrong = (
 	['licence', 'engine/tablet/x.c', "int x;\n"],
 	['length', 'engine/tablet/x.c', $spdx . ("\n" x 900)],
 	['crowd', 'engine/tablet/x.c', $spdx, map { "engine/tablet/x$_.c" } 1 .. 26],
+	['variables', 'engine/tablet/x.h', "${spdx}extern unsigned x_for_tests;\n"],
 	['prints', 'engine/tablet/x.c', "${spdx}void f(void)\n{\n\tprintf(\"x\");\n}\n"],
 	['files', 'engine/tablet/x.c', "${spdx}int f(void)\n{\n\treturn unlink(\"x\");\n}\n"],
 	['locks', 'engine/tablet/x.c', "${spdx}void f(void)\n{\n\tpthread_mutex_lock(0);\n}\n"],
@@ -301,6 +323,7 @@ push @missed, 'cycle: ' . join(';', map { @$_ } values %$in_circle) if join(';',
 write_files($round, 'fs/c.c' => "int c(void);\nint c(void)\n{\n\treturn 0;\n}\n");
 system(($ENV{CC} || 'cc') . " -c -o '$round/fs/prog-c.o' '$round/fs/c.c'");
 push @missed, 'cycle: found one where there is none' if %{ cycles_in($round, $round, 'fs')->{cycles} };
+push @missed, "a program with a test's symbols" unless grep { /file_forget_start/ } test_symbols_in($build, 't/unit/test_forget');
 $n++;
 print((@missed ? 'not ok' : 'ok') . " $n - each rule finds the tree that breaks it\n");
 print "# missed: $_\n" for @missed;

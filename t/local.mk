@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+include t/lib/local.mk
 include t/model/local.mk
 if HAVE_CMOCKA
 include t/unit/model.mk

@@ -27,11 +27,25 @@ struct clock {
 	int64_t steady_us;            /* boot_us at the last jump, or at the first look */
 	int64_t unique_us, commit_us; /* the last of each */
 	bool looked, believed;
-	int64_t (*system_us)(void *arg); /* NULL: the system's */
+	clock_source *source;
 	void *arg;
 };
 
-struct clock *clock_new(void)
+static int64_t time_of(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static int64_t system_time(void *arg)
+{
+	(void)arg;
+	return time_of(CLOCK_REALTIME);
+}
+
+struct clock *clock_new(clock_source *now_us, void *arg)
 {
 	struct clock *c = calloc(1, sizeof(*c));
 
@@ -40,6 +54,8 @@ struct clock *clock_new(void)
 	mutex_init(&c->lock, RANK_CLOCK);
 	c->mark_us = c->unique_us = c->commit_us = INT64_MIN;
 	c->gap_us = CLOCK_GAP_US;
+	c->source = now_us ? now_us : system_time;
+	c->arg = arg;
 	return c;
 }
 
@@ -49,14 +65,6 @@ void clock_free(struct clock *c)
 		return;
 	mutex_fini(&c->lock);
 	free(c);
-}
-
-static int64_t time_of(clockid_t id)
-{
-	struct timespec ts;
-
-	clock_gettime(id, &ts);
-	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
 /* a - b, at most INT64_MAX; a >= b. */
@@ -80,7 +88,7 @@ static void believe(struct clock *c)
 
 static void look(struct clock *c)
 {
-	int64_t now = c->system_us ? c->system_us(c->arg) : time_of(CLOCK_REALTIME), boot = time_of(CLOCK_BOOTTIME);
+	int64_t now = c->source(c->arg), boot = time_of(CLOCK_BOOTTIME);
 	int64_t passed = c->looked ? boot - c->boot_us : 0;
 
 	if (!c->looked || between(now, c->now_us) > passed + JUMP_US || (now < c->now_us && c->now_us - now > JUMP_US))
@@ -173,14 +181,6 @@ void clock_get_state(struct clock *c, struct clock_state *out)
 	*out = (struct clock_state){c->now_us, c->mark_us, c->believed, 0};
 	if (!c->believed)
 		out->left_us = CLOCK_STEADY_US - (c->boot_us - c->steady_us);
-	mutex_unlock(&c->lock);
-}
-
-void clock_set_for_test(struct clock *c, int64_t (*now_us)(void *arg), void *arg)
-{
-	mutex_lock(&c->lock);
-	c->system_us = now_us;
-	c->arg = arg;
 	mutex_unlock(&c->lock);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Time.  All times are int64 microseconds since 1970 (the cell timestamps'
- * unit).  Tests replace the system's clock.
+ * unit).
  *
  * Reads follow the system's clock, in both directions.  What is collected is
  * gone for good, so that follows a second time: the mark, the latest time at
@@ -19,7 +19,9 @@
 #define CLOCK_STEADY_US INT64_C(86400000000) /* a clock steady for so long is believed */
 
 struct clock;
-struct clock *clock_new(void); /* NULL: out of memory */
+typedef int64_t clock_source(void *arg);
+/* now_us: where the time comes from, called with arg under the clock's lock; NULL: the system.  Returns NULL if out of memory. */
+struct clock *clock_new(clock_source *now_us, void *arg);
 void clock_free(struct clock *c);
 int64_t clock_now(struct clock *c);     /* the system's clock */
 int64_t clock_collect(struct clock *c); /* the earlier of now and the mark: what expired by then may be collected */
@@ -39,6 +41,5 @@ struct clock_state {
 };
 void clock_get_state(struct clock *c, struct clock_state *out);
 
-void clock_set_for_test(struct clock *c, int64_t (*now_us)(void *arg), void *arg);
 uint64_t monotonic_us(void); /* CLOCK_MONOTONIC */
 #endif

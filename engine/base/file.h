@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All file I/O of the engine goes through here: the one place to count,
- * delay, fail or forget unsynced writes in tests (DESIGN 3.3).
+ * All file I/O of the engine passes this layer, and this layer passes one
+ * table of system calls (file_ops.h).
  *
  * Errors: -errno of the system call.  A short write is completed or fails;
  * a short read at end of file returns what there is.  EINTR is retried.
  * Messages name the path; the callers log.
- *
- * Faults (tests): every call that touches the disk passes file_hook first
- * when one is set, with a running operation number (from 1 again at each
- * file_set_hook); the hook, called under no lock of this layer, may return a
- * -errno to fail the call, block to stall it, or end the process.  In
- * addition "forget mode" (file_forget_*) records, per file, the writes not
- * yet covered by an fsync of that file, and per directory the creations,
- * renames and unlinks not yet covered by an fsync of that directory, so that
- * a crash test can undo or tear a chosen subset of them in the real files
- * and so show what power loss may leave.
  */
 #ifndef TFS_BASE_FILE_H
 #define TFS_BASE_FILE_H
@@ -66,7 +56,7 @@ int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed) T
 
 int file_unlink(const char *path) TFS_MUST;
 int file_rename(const char *from, const char *to) TFS_MUST;
-/* A second name of a file.  -EEXIST.  Not for stores under test: forget mode does not record it. */
+/* Adds a second name of a file.  -EEXIST. */
 int file_link(const char *from, const char *to) TFS_MUST;
 int file_mkdir(const char *path) TFS_MUST; /* 0700; -EEXIST */
 int file_rmdir(const char *path) TFS_MUST;
@@ -86,63 +76,5 @@ int file_replace_at(const char *path, struct slice contents, const char *place) 
 /* dir/name into a fresh string, NULL when out of memory; free() it. */
 char *path_join(const char *dir, const char *name);
 int file_free_bytes(const char *path, uint64_t *bytes) TFS_MUST; /* statvfs f_bavail */
-
-/* ---- faults, for tests ---- */
-enum file_op {
-	FILE_OP_OPEN,
-	FILE_OP_CREATE,
-	FILE_OP_READ,
-	FILE_OP_WRITE,
-	FILE_OP_SYNC,
-	FILE_OP_TRUNCATE,
-	FILE_OP_ALLOCATE,
-	FILE_OP_UNLINK,
-	FILE_OP_RENAME,
-	FILE_OP_MKDIR,
-	FILE_OP_RMDIR,
-	FILE_OP_SYNCDIR,
-	FILE_OP_LIST,
-	FILE_OPS
-};
-extern const char *const file_op_names[FILE_OPS];
-/* Called before the operation takes place; number counts all hooked operations from 1. */
-typedef int file_hook_fn(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number);
-void file_set_hook(file_hook_fn *fn, void *arg); /* NULL: none.  Not while I/O is under way. */
-/* In place of statvfs, for a disk that is made up.  NULL: none. */
-typedef int file_room_fn(void *arg, const char *path, uint64_t *bytes);
-void file_set_room(file_room_fn *fn, void *arg);
-/* In the hook, at a SYNC or SYNCDIR: the place that asks for it; of file_replace's it is its caller's. */
-const char *file_sync_place(void);
-
-/*
- * Forget mode.  While on, file_sync and file_sync_dir do not reach the disk
- * (fast) but do mark things durable in the records.  file_forget_crash
- * undoes on the real files what was not durable: for every unsynced write
- * and directory change, in order, choose(arg, i, n) says how much survives
- * (0 nothing, 1 whole, 2 torn: a prefix of whole 512-byte sectors, chosen by
- * the same function).  i counts the records, n is the number of ways: 2 for
- * a directory change, a truncation or an allocation, 2 or 3 for a write; for
- * a torn one choose is asked again, same i, how many sectors survive and, if
- * the write grew the file, whether the size does (1: zeros for the data).
- * An answer of n or more is taken modulo n.  Writes of one file may survive in any subset;
- * directory entries likewise.  A file that was created but whose entry was
- * forgotten disappears; an unlinked or renamed-over one comes back.  Data in
- * pages that no fsync covered may come back as zeros where the file grew.
- * file_forget_skip(n) makes the n-th sync (of a file below root_dir, or of any
- * directory, counted from 1) a no-op in the records: "taking out any one fsync
- * makes a test fail".
- * After the crash the process must touch no file of the store again (it
- * _exits): calls under root_dir fail with -EIO in the thread that crashed and
- * never return in others, until file_forget_stop.  An entry's change does
- * not survive without an earlier, lost one of the same name.  Only paths that
- * begin with root_dir (as given, or resolved) are recorded; root_dir.forget/
- * is used meanwhile.
- */
-int file_forget_start(const char *root_dir) TFS_MUST;
-void file_forget_stop(void);
-typedef unsigned file_forget_choose_fn(void *arg, unsigned index, unsigned ways);
-int file_forget_crash(file_forget_choose_fn *choose, void *arg) TFS_MUST;
-void file_forget_skip(uint64_t nth_sync);
-uint64_t file_forget_sync_count(void);
 
 #endif

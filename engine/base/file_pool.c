@@ -20,9 +20,11 @@
 #include "engine/base/file_pool.h"
 
 #include "engine/base/file.h"
+#include "engine/base/file_ops.h"
 #include "engine/base/mutex.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -118,15 +120,25 @@ static unsigned close_some(unsigned more_than, unsigned at_most)
 	return n;
 }
 
-bool pool_close_idle(void)
+bool pool_can_retry(int err)
 {
-	return close_some(0, CLOSE_AT_ONCE) > 0;
+	return (err == -EMFILE || err == -ENFILE) && close_some(0, CLOSE_AT_ONCE) > 0;
+}
+
+int pool_open(const char *path, int flags)
+{
+	int fd;
+
+	do
+		fd = file_ops->open(path, flags);
+	while (pool_can_retry(fd));
+	return fd;
 }
 
 /* The caller has counted itself. */
 static int open_again(struct file *f, int *fd)
 {
-	int fresh = file_open_again(f->path), there;
+	int fresh = pool_open(f->path, O_RDONLY | O_NONBLOCK), there;
 
 	if (fresh < 0)
 		return fresh;
@@ -165,7 +177,7 @@ void pool_put(struct file *f)
 	atomic_fetch_sub(&f->users, 1);
 }
 
-void pool_forget(struct file *f)
+void pool_remove(struct file *f)
 {
 	int fd;
 

@@ -23,12 +23,11 @@ struct file {
 /* A descriptor until pool_put; 0 or -errno. */
 int pool_get(struct file *f, int *fd);
 void pool_put(struct file *f);
-/* Before it is freed. */
-void pool_forget(struct file *f);
-/* The process or the machine has no descriptor left: closes some that are idle.  False: there were none. */
-bool pool_close_idle(void);
-
-/* file.c's: opens an existing file for reading, as FILE_READ does. */
-int file_open_again(const char *path);
+/* Closes its descriptor, before f is freed. */
+void pool_remove(struct file *f);
+/* Opens path.  While no descriptor is free it closes idle ones of the pool and tries again.  Returns a descriptor or -errno. */
+int pool_open(const char *path, int flags);
+/* err is that of a call that needed a descriptor.  Returns true if none was free and some idle ones have been closed. */
+bool pool_can_retry(int err);
 
 #endif

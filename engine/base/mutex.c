@@ -4,8 +4,7 @@
  *
  * Debug builds keep, per thread, the locks held.  A lock is checked before
  * it is waited for, so a wrong order aborts even when no deadlock happened
- * this time.  trylock cannot deadlock and is only noted; what it took counts
- * for later checks.  A wait on a condition gives the mutex up and takes it
+ * this time.  A wait on a condition gives the mutex up and takes it
  * again: the second taking obeys the order too, so it is checked before the
  * wait, and the note is gone for exactly as long as the mutex is.
  *
@@ -56,7 +55,7 @@ static const char *const rank_names[] = {
 	[RANK_SSTABLE] = "SSTABLE",
 	[RANK_TASK] = "TASK",
 	[RANK_CLOCK] = "CLOCK",
-	[RANK_FILE] = "FILE",
+	[RANK_FILE_POOL] = "FILE_POOL",
 	[RANK_MSG] = "MSG",
 };
 
@@ -186,14 +185,6 @@ void mutex_lock(struct mutex *m)
 	held_before_lock(m);
 	must(pthread_mutex_lock(&m->m));
 	held_push(m);
-}
-
-bool mutex_trylock(struct mutex *m)
-{
-	if (pthread_mutex_trylock(&m->m) != 0)
-		return false;
-	held_push(m);
-	return true;
 }
 
 void mutex_unlock(struct mutex *m)

@@ -45,7 +45,6 @@ enum rank {
 	RANK_TASK,        /* worker queue */
 	RANK_CLOCK,
 	RANK_FILE_POOL, /* the ring of pooled descriptors */
-	RANK_FILE,      /* fault layer's records (tests) */
 	RANK_MSG,
 };
 
@@ -57,7 +56,6 @@ struct mutex {
 void mutex_init(struct mutex *m, enum rank rank);
 void mutex_fini(struct mutex *m);
 void mutex_lock(struct mutex *m);
-bool mutex_trylock(struct mutex *m); /* obeys no order: never blocks */
 void mutex_unlock(struct mutex *m);
 /* Debug builds abort unless the calling thread holds m; otherwise nothing. */
 void mutex_assert_held(const struct mutex *m);

@@ -22,7 +22,5 @@ void tablet_compact_soon(struct tablet *t);
 
 /* The order in which a pool of workers runs merging and major compactions, the most needed first: a task_urgency_fn. */
 uint64_t tablet_compact_urgency(const struct task *task, uint64_t waited_us);
-/* Every so often tablets are looked at, whether a major compaction is due; 0: a sixteenth of the promised time, an hour at most.  Tests make it short. */
-extern uint64_t tablet_look_us;
 
 #endif

@@ -78,7 +78,6 @@ struct samples {
 	struct group_sample *v;
 	unsigned n;
 };
-extern uint64_t samples_input_least; /* raw bytes; compactions of less give no samples.  Tests make it small */
 /* For the groups that want one; `merged` is left anywhere.  Also on error samples_fini. */
 int samples_take(const struct run_params *p, struct iter *merged, struct samples *s) TFS_MUST;
 const struct sst_sample *samples_of(const struct samples *s, uint16_t group); /* NULL: none */

@@ -24,7 +24,7 @@ enum {
 	LOOKED_AT_MOST = 16 * PIECE_BYTES, /* in one piece, most of it dropped */
 	SAMPLED_LEAST = 8, /* of what a compaction must have to be sampled, a group's samples one in so many bytes */
 };
-uint64_t samples_input_least = UINT64_C(8) << 20;
+#define SAMPLE_LEAST_BYTES (UINT64_C(8) << 20)
 
 struct place {
 	struct buf row; /* encoded */
@@ -158,7 +158,7 @@ static int take_all(const struct run_params *p, struct iter *it, struct place *p
 }
 
 /* What is left of each group's is told how much it stands for; too little is dropped. */
-static void settle(struct samples *s, uint64_t raw_bytes)
+static void settle(struct samples *s, uint64_t raw_bytes, uint64_t least_bytes)
 {
 	uint64_t sum = 0;
 
@@ -168,7 +168,7 @@ static void settle(struct samples *s, uint64_t raw_bytes)
 		struct sst_sample *one = &s->v[i].sample;
 
 		buf_fini(&s->v[i].unit);
-		if (one->raw.n < samples_input_least / SAMPLED_LEAST)
+		if (one->raw.n < least_bytes / SAMPLED_LEAST)
 			sst_sample_fini(one);
 		else
 			one->of_bytes = (uint64_t)((double)raw_bytes * (double)one->raw.n / (double)sum);
@@ -177,6 +177,8 @@ static void settle(struct samples *s, uint64_t raw_bytes)
 
 int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 {
+	const struct tablet_env *env = p->t->env;
+	const uint64_t least_bytes = env->sample_least_bytes ? env->sample_least_bytes : SAMPLE_LEAST_BYTES;
 	struct place *places;
 	uint64_t raw_bytes = 0;
 	unsigned n = 0;
@@ -187,7 +189,7 @@ int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 		wanted |= p->schema->groups[i].sst.codec == SST_ZSTD_DICT;
 	for (unsigned i = 0; p->in && i < p->in->n; i++)
 		raw_bytes += vfile_empty(p->in->v[i]) ? 0 : p->in->v[i]->meta.raw_bytes;
-	if (!wanted || !p->rules.major || raw_bytes < samples_input_least)
+	if (!wanted || !p->rules.major || raw_bytes < least_bytes)
 		return 0;
 	places = calloc(PIECES + p->in->n, sizeof *places);
 	if (!places)
@@ -205,7 +207,7 @@ int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 	for (unsigned i = 0; i < n; i++)
 		buf_fini(&places[i].row);
 	free(places);
-	settle(s, raw_bytes);
+	settle(s, raw_bytes, least_bytes);
 	return err;
 }
 

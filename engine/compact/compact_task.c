@@ -41,8 +41,6 @@
 #define PACE_LOOK_US (UINT64_C(50) * 1000)
 #define SLOWED_LATELY_US (UINT64_C(2000) * 1000)
 
-uint64_t tablet_look_us;
-
 static bool stopping(const struct tablet *t)
 {
 	return t->state == TABLET_CLOSING || t->state == TABLET_BROKEN || t->state == TABLET_GONE;
@@ -126,7 +124,7 @@ static uint64_t look_again_us(const struct tablet *t)
 {
 	uint64_t us = t->env->major_within_us / 16;
 
-	return tablet_look_us ? tablet_look_us : us < LOOK_AGAIN_US ? us : LOOK_AGAIN_US;
+	return t->env->look_us ? t->env->look_us : us < LOOK_AGAIN_US ? us : LOOK_AGAIN_US;
 }
 
 static bool wants_major(struct tablet *t)

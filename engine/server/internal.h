@@ -112,7 +112,9 @@ struct server {
 	struct sst_cache *cache;
 	struct log *log;
 	void (*table_dropped)(struct server *s, uint32_t table); /* its last tablet was freed: files.c */
-	uint64_t metadata_tablet_bytes, merge_after_us, compaction_rate, major_within_us;
+	uint64_t metadata_tablet_bytes, merge_after_us, compaction_rate, major_within_us, retire_age_us;
+	size_t replay_stretch_bytes;
+	unsigned merge_ask_times;
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
@@ -191,7 +193,6 @@ int replay_need(struct needed *n, const struct meta_tablet *m) TFS_MUST;
 /* The tablets of this kind take in what was needed since the last level. *why as server_recover's. */
 int replay_level(struct server *s, enum kind kind, struct needed *n, char **why) TFS_MUST;
 void replay_needed_fini(struct needed *n);
-extern size_t replay_stretch_bytes; /* sorted at a time, and there are two; tests make it small */
 
 /* ---- load.c ---- */
 /* A reference to the tablet that holds (table, row); loads the tablets of a table made since the start.  -EREMCHG, -EIDRM. */
@@ -280,7 +281,6 @@ int split_tablet(struct server *s, struct held *const *v, struct slice at) TFS_M
 int merge_tablets(struct server *s, struct held *const *v, struct slice at) TFS_MUST;
 /* Ends a merge after METADATA was found to have no row of v[0]. */
 int merge_finish(struct server *s, struct held *const *v, struct slice at) TFS_MUST;
-extern unsigned merge_ask_times; /* how often the lower row is read after step 3 failed; tests lower it */
 
 /* ---- moves.c ---- */
 /* Splits the tablet that holds row, at row.  -EEXIST: a tablet begins there. */
@@ -303,7 +303,6 @@ int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MU
 /* A decimal number as we write it, "0" and up, all of the text or up to `end`: what looks otherwise is nobody's file of ours. */
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
 void retire_run(struct task *t);
-extern uint64_t retire_age_us; /* what is older is flushed; tests make it short */
 /* Of the log's first segment, where none is to be larger than this. */
 uint64_t retire_first_segment_bytes(uint64_t largest);
 /* Flushes all tablets for which there is space and drops the log. */

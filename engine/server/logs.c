@@ -48,11 +48,9 @@
 #define LOG_KEPT_SEGMENTS 3
 #define LOG_LEAST (UINT64_C(8) << 20)
 
-uint64_t retire_age_us = 3600u * UINT64_C(1000000);
-
 static uint64_t period_us(const struct server *s)
 {
-	return retire_age_us < s->major_within_us / 16 ? retire_age_us : s->major_within_us / 16;
+	return s->retire_age_us < s->major_within_us / 16 ? s->retire_age_us : s->major_within_us / 16;
 }
 
 struct dead {

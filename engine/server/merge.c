@@ -35,8 +35,6 @@
 #define ASK_AGAIN_US 50000
 #define RESOLVE_US 500000
 
-unsigned merge_ask_times = 100;
-
 /* A mutation of the tablet's row, under a check that it is still ours. */
 static int mutate_row(struct server *s, struct held *h, const struct op *ops, unsigned count)
 {
@@ -86,7 +84,7 @@ static int delete_lower(struct server *s, struct held *lower, struct held *upper
 
 	if (!err)
 		return 0;
-	for (unsigned i = 0; i < merge_ask_times && there < 0 && !s->closing; i++) {
+	for (unsigned i = 0; i < s->merge_ask_times && there < 0 && !s->closing; i++) {
 		if (i)
 			(void)usleep(ASK_AGAIN_US);
 		there = edit_is_there(s, lower->table, buf_slice(&lower->end));

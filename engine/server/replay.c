@@ -31,8 +31,6 @@
 #define KEPT_BYTES (8u << 20)
 #define WORKERS_MOST 16
 
-size_t replay_stretch_bytes = 16u << 20;
-
 struct dead_log {
 	struct redo_point from; /* for the level being loaded, if wanted there */
 	bool wanted, synced;
@@ -223,9 +221,9 @@ static int crew_new(struct server *s, struct crew **out)
 	c->worker_count = cpus < 1 ? 1 : cpus > WORKERS_MOST ? WORKERS_MOST : (unsigned)cpus;
 	err = task_pool_new("replay", c->worker_count, &c->pool);
 	if (!err)
-		err = log_stretch_new(replay_stretch_bytes, &c->fill);
+		err = log_stretch_new(s->replay_stretch_bytes, &c->fill);
 	if (!err)
-		err = log_stretch_new(replay_stretch_bytes, &c->applied);
+		err = log_stretch_new(s->replay_stretch_bytes, &c->applied);
 	if (err) {
 		crew_free(c);
 		return err;

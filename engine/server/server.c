@@ -19,6 +19,9 @@
 #define META_MEMTABLE_BYTES (4u << 20)
 #define METADATA_TABLET_BYTES (UINT64_C(16) << 20)
 #define MERGE_AFTER_US UINT64_C(3600000000)
+#define MERGE_ASK_TIMES 100
+#define RETIRE_AGE_US UINT64_C(3600000000)
+#define REPLAY_STRETCH_BYTES (16u << 20)
 #define COMPACT_NICER 5 /* a third of the processor beside one who asks; flushes, for whose end writers wait, are not */
 
 static void flush_largest_run(struct task *t)
@@ -143,7 +146,7 @@ static int make_pools(struct server *s, const struct server_options *o)
 	return err;
 }
 
-static void fill_env(struct server *s, enum kind k)
+static void fill_env(struct server *s, enum kind k, const struct server_options *o)
 {
 	struct tablet_env *e = &s->env[k];
 
@@ -162,6 +165,8 @@ static void fill_env(struct server *s, enum kind k)
 	atomic_init(&s->memory[k], 0);
 	e->memory_used = &s->memory[k];
 	e->major_within_us = s->major_within_us;
+	e->look_us = o->look_us;
+	e->scan_view_us = o->scan_view_us;
 	e->compaction_rate = k == KIND_USER ? s->compaction_rate : 0;
 	e->unthrottled = k != KIND_USER;
 	e->no_background = s->no_background;
@@ -198,11 +203,14 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->major_within_us = o->major_within_us;
 	s->merge_after_us = o->merge_after_us ? o->merge_after_us : MERGE_AFTER_US;
 	s->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
+	s->retire_age_us = o->retire_age_us ? o->retire_age_us : RETIRE_AGE_US;
+	s->replay_stretch_bytes = o->replay_stretch_bytes ? o->replay_stretch_bytes : REPLAY_STRETCH_BYTES;
+	s->merge_ask_times = o->merge_ask_times ? o->merge_ask_times : MERGE_ASK_TIMES;
 	s->metadata = server_service(s);
 	s->table_dropped = sweep_table;
 	s->data_dir = strdup(o->data_dir);
 	if (!o->clock)
-		s->own_clock = clock_new();
+		s->own_clock = clock_new(NULL, NULL);
 	s->clock = o->clock ? o->clock : s->own_clock;
 	if (s->data_dir && s->clock)
 		err = make_pools(s, o);
@@ -225,7 +233,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		return err;
 	}
 	for (unsigned k = 0; k < KINDS; k++)
-		fill_env(s, k);
+		fill_env(s, k, o);
 	server_clock_start(s, (int64_t)o->clock_gap_us);
 	*out = s;
 	return 0;

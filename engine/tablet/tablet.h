@@ -112,8 +112,11 @@ struct tablet_env {
 	size_t memtable_bytes; /* all memtables of the tablets that share memory_used */
 	_Atomic size_t *memory_used;
 	uint64_t major_within_us; /* what was removed is off the disk within this */
-	uint64_t compaction_rate; /* bytes a second that merging and major compactions in the background may write; 0: any */
-	bool unthrottled;         /* root and METADATA: pass by write slow-down */
+	uint64_t look_us;      /* interval of checks whether a major compaction is due; 0: major_within_us / 16, an hour at most */
+	uint64_t scan_view_us; /* how long a scan holds a view; 0: 10 s */
+	uint64_t sample_least_bytes; /* compactions of fewer raw bytes take no samples; 0: 8 MiB */
+	uint64_t compaction_rate;    /* bytes a second that merging and major compactions in the background may write; 0: any */
+	bool unthrottled;            /* root and METADATA: pass by write slow-down */
 	bool no_background;
 	/* Called, holding no lock, when memory_used passes the bound: the server flushes the largest. */
 	void (*over_memory)(void *arg);

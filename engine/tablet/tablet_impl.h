@@ -21,7 +21,6 @@ struct stripe *stripe_of(struct tablet *t, struct slice row);
 void writers_wait(struct tablet *t, uint64_t seq);
 
 /* ---- tablet_scan.c ---- */
-extern uint64_t tablet_scan_view_us; /* how long a scan holds a view; tests shorten it */
 
 /* ---- memory.c ---- */
 /* Before a write, holding nothing: waits while too much is unflushed or unmerged.  An error only when flushing fails. */

@@ -18,7 +18,7 @@
 
 #include "engine/cell/merge.h"
 
-uint64_t tablet_scan_view_us = UINT64_C(10) * 1000000;
+#define SCAN_VIEW_US (UINT64_C(10) * 1000000)
 
 struct tablet_scan {
 	struct tablet *t;
@@ -237,7 +237,8 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 		return err;
 	s->done = b->done;
 	b->damaged = s->passed != 0;
-	if (!b->done && b->count && !s->spec.one_row && monotonic_us() - s->taken_us > tablet_scan_view_us)
+	if (!b->done && b->count && !s->spec.one_row &&
+		monotonic_us() - s->taken_us > (s->t->env->scan_view_us ? s->t->env->scan_view_us : SCAN_VIEW_US))
 		err = leave_view(s, b);
 	return err;
 }

@@ -120,7 +120,7 @@ static int read_rows(struct report *r, struct look *l, struct iter *it, const st
 static int read_tablet(
 	struct report *r, struct look *l, const struct meta_tablet *t, struct store_schema *schema, struct look_rows *rows)
 {
-	struct clock *clock = clock_new();
+	struct clock *clock = clock_new(NULL, NULL);
 	struct scan_spec spec = {.what = SCAN_CELLS};
 	struct live_options o = {
 		.rules = {rule_of, schema},

@@ -21,6 +21,7 @@
 #include "engine/open.h"
 #include "engine/server/server.h"
 #include "engine/log/log.h"
+#include "t/lib/file_faults.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -27,6 +27,7 @@
 #include "engine/base/msg.h"
 #include "engine/lock/lock.h"
 #include "t/crash/places.h"
+#include "t/lib/file_faults.h"
 
 #include <errno.h>
 #include <sys/mman.h>

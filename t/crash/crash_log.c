@@ -25,6 +25,7 @@
 #include "engine/base/task.h"
 #include "engine/log/log.h"
 #include "t/crash/places.h"
+#include "t/lib/file_faults.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -4,6 +4,7 @@
  * linker hands those calls to __wrap_*), and by the path of the file.
  */
 #include "t/crash/durable.h"
+#include "t/lib/file_faults.h"
 
 #include "engine/client/metadata.h"
 #include "engine/meta/meta_format.h"

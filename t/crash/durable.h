@@ -7,8 +7,8 @@
 #ifndef T_CRASH_DURABLE_H
 #define T_CRASH_DURABLE_H
 
-#include "engine/base/file.h"
 #include "t/history/history.h"
+#include "t/lib/file_faults.h"
 
 #define DURABLE_BYTES 112u
 #define DURABLE_UNKNOWN "nobody-knows" /* in a name */

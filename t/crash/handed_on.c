@@ -15,10 +15,10 @@
  */
 #include "t/crash/handed_on.h"
 
-#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/open.h"
 #include "t/crash/store_point.h"
+#include "t/lib/file_faults.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
 #ifndef T_CRASH_PLACES_H
 #define T_CRASH_PLACES_H
 
-#include "engine/base/file.h"
+#include "t/lib/file_faults.h"
 
 #include <stdio.h>
 #include <stdlib.h>

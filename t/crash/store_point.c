@@ -27,9 +27,9 @@
 #include "t/crash/store_point.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "t/history/history.h"
+#include "t/lib/file_faults.h"
 #include "t/model/model.h"
 
 #include <errno.h>
@@ -324,10 +324,9 @@ static int library_step(struct side *s, unsigned i, struct out *o)
 
 static void new_clock(void)
 {
-	hooks.clock = clock_new();
+	hooks.clock = clock_new(history_now, NULL);
 	if (!hooks.clock)
 		_exit(FAILED);
-	clock_set_for_test(hooks.clock, history_now, NULL);
 }
 
 /* After the first death in step i: the step to go on with. */
@@ -501,8 +500,7 @@ static int look(bool thorough)
 	alarm(HANG_SECONDS);
 	history_clock = expected->clock[STATES - 2];
 	options.no_background = true;
-	hooks.clock = clock_new();
-	clock_set_for_test(hooks.clock, history_now, NULL);
+	hooks.clock = clock_new(history_now, NULL);
 	hooks.no_flush = !thorough;
 	/* A crash before the store was made leaves what can be made. */
 	if (thorough && !run_check())

@@ -6,8 +6,8 @@
 #ifndef T_CRASH_STORE_POINT_H
 #define T_CRASH_STORE_POINT_H
 
-#include "engine/base/file.h"
 #include "t/history/history.h"
+#include "t/lib/file_faults.h"
 
 #include <stdbool.h>
 #include <stdint.h>

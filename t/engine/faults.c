@@ -14,9 +14,9 @@
  * Each n runs in a child of its own, which ends by exit(), so that a leak
  * checker sees it.
  */
-#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/open.h"
+#include "t/lib/file_faults.h"
 
 #include <errno.h>
 #include <ftw.h>

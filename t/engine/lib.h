@@ -4,9 +4,9 @@
 #define T_ENGINE_LIB_H
 
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/open.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/dir.h"
 
 #include <errno.h>

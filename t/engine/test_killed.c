@@ -9,6 +9,7 @@
  */
 #include "engine/server/internal.h"
 #include "t/engine/lib.h"
+#include "t/lib/file_faults.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

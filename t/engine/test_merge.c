@@ -10,6 +10,7 @@
 #include "engine/server/internal.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
+#include "t/lib/file_faults.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -424,7 +425,7 @@ static unsigned count_tablets(void)
 static void make_doubt(bool took)
 {
 	options.no_background = true;
-	merge_ask_times = 2;
+	hooks.merge_ask_times = 2;
 	open_store();
 	fill("v", 0, 90);
 	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
@@ -432,7 +433,7 @@ static void make_doubt(bool took)
 	assert_int_equal(tfs_compact(table), 0);
 	answer_with_errors(&(struct faulty){.lose_deletes = took, .refuse_deletes = !took, .then_no_reads = true});
 	assert_int_equal(tfs_merge(table, tfs_str("row00030")), -EIO);
-	merge_ask_times = 100;
+	hooks.server->merge_ask_times = 100;
 	expect_rows("v", 0, 90);
 	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0); /* not known yet */
 	assert_int_not_equal(put("row00050", "q", 2, tfs_str("v"), true), 0);

@@ -8,6 +8,7 @@
 #include "engine/server/internal.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
+#include "t/lib/file_faults.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -406,13 +407,12 @@ static void test_scan_ends(void **state)
 {
 	static const char value[200000]; /* one is a batch */
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .batch_bytes = 1};
-	const uint64_t view_us = tablet_scan_view_us;
 	struct tfs_scan *sc;
 	struct tfs_cell c;
 
 	(void)state;
+	hooks.scan_view_us = 1;
 	open_store();
-	tablet_scan_view_us = 0;
 	for (unsigned i = 0; i < 3; i++) {
 		static const char *const before[] = {"b", "d", "f"}, *const after[] = {"a", "b", "c", "d", "e", "x", "y"};
 		static const unsigned salt[] = {3, 0, 16};
@@ -443,7 +443,6 @@ static void test_scan_ends(void **state)
 		for (unsigned k = 0; k < 7; k++)
 			assert_int_equal(change_row(after[k], true), 0);
 	}
-	tablet_scan_view_us = view_us;
 	close_store();
 }
 

@@ -8,6 +8,7 @@
  */
 #include "engine/log/log.h"
 #include "t/engine/lib.h"
+#include "t/lib/file_faults.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

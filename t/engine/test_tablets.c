@@ -8,6 +8,7 @@
 #include "engine/server/internal.h"
 #include "engine/tablet/tablet_impl.h"
 #include "t/engine/lib.h"
+#include "t/lib/file_faults.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -590,7 +591,7 @@ static void test_traffic(void **state)
 
 	(void)state;
 	options.memtable_bytes = 1 << 20;
-	tablet_scan_view_us = 1000; /* views are left often */
+	hooks.scan_view_us = 1000; /* views are left often */
 	open_store();
 	set_schema("families = ( { name = \"f\"; gc = \"maxversions=3\"; }, { name = \"g\"; type = \"counter\"; group = \"n\"; } );"
 		   "groups = ( { name = \"n\"; } );");
@@ -635,7 +636,6 @@ static void test_traffic(void **state)
 			reopen();
 	}
 	close_store();
-	tablet_scan_view_us = 10000000;
 	check_is_clean();
 }
 

@@ -20,10 +20,10 @@
  * clock's, as METADATA draws unique times from it too.
  */
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
 #include "t/history/history.h"
+#include "t/lib/file_faults.h"
 #include "t/model/model.h"
 
 #include <errno.h>
@@ -257,10 +257,9 @@ static int history(uint64_t seed, bool tell, const struct api *library)
 	history_clock = CLOCK_START;
 	snprintf(p.dir, sizeof(p.dir), "%s/lib", parent_dir);
 	model_set_clock(history_now, NULL);
-	p.hooks.clock = clock_new();
+	p.hooks.clock = clock_new(history_now, NULL);
 	if (!p.hooks.clock || model_open(parent_dir, NULL, &p.ref.store, NULL))
 		return 3;
-	clock_set_for_test(p.hooks.clock, history_now, NULL);
 	if (getenv("HISTORY_TRACE")) {
 		p.options.log_level = MSG_INFO;
 		file_set_hook(trace, NULL);

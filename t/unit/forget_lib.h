@@ -4,6 +4,7 @@
 #define T_UNIT_FORGET_LIB_H
 
 #include "engine/base/file.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/dir.h"
 
 #include <errno.h>

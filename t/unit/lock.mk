@@ -2,6 +2,6 @@
 # The local lock service: units and crashes.
 check_PROGRAMS += t/unit/test_lock t/crash/crash_lock
 t_unit_test_lock_SOURCES = t/unit/test_lock.c
-t_unit_test_lock_LDADD = liblock.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_lock_LDADD = t/lib/libfaults.la liblock.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_crash_crash_lock_SOURCES = t/crash/crash_lock.c t/crash/places.h
-t_crash_crash_lock_LDADD = liblock.la libbase.la $(TFS_LDFLAGS)
+t_crash_crash_lock_LDADD = t/lib/libfaults.la liblock.la libbase.la $(TFS_LDFLAGS)

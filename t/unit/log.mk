@@ -2,12 +2,12 @@
 # The commit log: units, crashes.
 check_PROGRAMS += t/unit/test_log t/unit/test_log_faults t/unit/test_log_reuse t/unit/test_log_sort t/crash/crash_log
 t_unit_test_log_SOURCES = t/unit/test_log.c t/unit/log_lib.h
-t_unit_test_log_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_log_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_log_faults_SOURCES = t/unit/test_log_faults.c t/unit/log_lib.h
-t_unit_test_log_faults_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_log_faults_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_log_reuse_SOURCES = t/unit/test_log_reuse.c t/unit/log_lib.h
-t_unit_test_log_reuse_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_unit_test_log_reuse_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_unit_test_log_sort_SOURCES = t/unit/test_log_sort.c
 t_unit_test_log_sort_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
 t_crash_crash_log_SOURCES = t/crash/crash_log.c t/crash/places.h
-t_crash_crash_log_LDADD = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)
+t_crash_crash_log_LDADD = t/lib/libfaults.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(TFS_LDFLAGS)

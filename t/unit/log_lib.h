@@ -10,6 +10,7 @@
 #include "engine/base/msg.h"
 #include "engine/base/task.h"
 #include "engine/log/log_format.h"
+#include "t/lib/file_faults.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -18,6 +18,7 @@
 #include "engine/client/metadata.h"
 #include "engine/open.h"
 #include "engine/server/internal.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/dir.h"
 
 #include <dirent.h>

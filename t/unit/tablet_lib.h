@@ -204,7 +204,7 @@ static inline void lib_init(struct lib *l, const char *base)
 	snprintf(sst, sizeof sst, "%s/sst", l->dir);
 	LIB(file_mkdir(sst));
 	pthread_mutex_init(&l->meta_lock, NULL);
-	l->clock = clock_new();
+	l->clock = clock_new(NULL, NULL);
 	LIB(task_pool_new("flush", 1, &l->flush_pool));
 	LIB(task_pool_new("compact", 1, &l->compact_pool));
 	LIB(task_pool_new("log", 2, &l->log_pool));

@@ -211,12 +211,11 @@ static int64_t now_of_test(void *arg)
 
 static void test_clock(void **state)
 {
-	struct clock *c = clock_new();
+	struct clock *c = clock_new(now_of_test, NULL);
 	int64_t t;
 
 	(void)state;
 	assert_non_null(c);
-	clock_set_for_test(c, now_of_test, NULL);
 	test_now = 1000;
 	assert_int_equal(clock_now(c), 1000);
 	test_now = 900;
@@ -237,7 +236,7 @@ static void test_clock(void **state)
 	assert_true(clock_unique(c) == INT64_MAX);
 	clock_free(c);
 
-	c = clock_new();
+	c = clock_new(NULL, NULL);
 	assert_non_null(c);
 	t = clock_now(c);
 	assert_true(t > (int64_t)1500000000 * 1000000);
@@ -251,12 +250,11 @@ static void test_clock(void **state)
 static void test_clock_mark(void **state)
 {
 	const int64_t day = CLOCK_GAP_US, mark = 1000 * day;
-	struct clock *c = clock_new();
+	struct clock *c = clock_new(now_of_test, NULL);
 	struct clock_state st;
 
 	(void)state;
 	assert_non_null(c);
-	clock_set_for_test(c, now_of_test, NULL);
 	test_now = mark + day;
 	clock_set_mark(c, mark, 0);
 	assert_int_equal(clock_collect(c), test_now); /* a day is no gap */

@@ -12,6 +12,7 @@
 
 #include "engine/base/counter.h"
 #include "engine/compact/compact_internal.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/compact_lib.h"
 
 static void test_major_leaves_nothing_dead(void **state)
@@ -118,7 +119,7 @@ static void test_scan_outlives_its_files(void **state)
 	tablet_scan_free(s);
 	assert_int_equal(lib_disk_files(&l), 1);
 	/* with a view past its time, whole rows and later writes */
-	tablet_scan_view_us = 0;
+	l.env.scan_view_us = 1;
 	n = 0;
 	spec.batch_bytes = 300;
 	LIB(tablet_scan_new(l.t, &spec, &s));
@@ -130,7 +131,6 @@ static void test_scan_outlives_its_files(void **state)
 	} while (!b.done);
 	assert_true(n >= 51);
 	tablet_scan_free(s);
-	tablet_scan_view_us = UINT64_C(10) * 1000000;
 	scan_batch_fini(&b);
 	end(&l);
 }

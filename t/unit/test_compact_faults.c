@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "t/lib/file_faults.h"
 #include "t/unit/compact_lib.h"
 
 enum { ROWS = 12 };

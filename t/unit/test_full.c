@@ -6,6 +6,7 @@
  * background but where a test says so, so every order of events is the test's.
  */
 #include "engine/base/clock.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/server_lib.h"
 
 #include <ftw.h>

@@ -9,6 +9,7 @@
 #include "engine/lock/lock.h"
 #include "engine/lock/lock_format.h"
 #include "engine/lock/watch.h"
+#include "t/lib/file_faults.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -25,11 +25,10 @@ static int64_t test_clock(void *arg)
 static void begin(void)
 {
 	now = 1700000000 * INT64_C(1000000);
-	hooks.clock = clock_new();
-	clock_set_for_test(hooks.clock, test_clock, NULL);
+	hooks.clock = clock_new(test_clock, NULL);
 	options.no_background = false;
 	options.log_segment_bytes = 64 << 10;
-	retire_age_us = tablet_look_us = 20000;
+	hooks.retire_age_us = hooks.look_us = 20000;
 	open_store();
 }
 
@@ -37,8 +36,7 @@ static void end(void)
 {
 	close_store(true);
 	clock_free(hooks.clock);
-	retire_age_us = UINT64_C(3600000000);
-	tablet_look_us = 0;
+	hooks.retire_age_us = hooks.look_us = 0;
 }
 
 /* Does any file of these directories have the secret's bytes? */
@@ -145,8 +143,7 @@ static void an_hour_a_day(void **state)
 	assert_int_equal(delete_row(t, "secret"), 0);
 	tfs_table_close(t);
 	close_store(true);
-	retire_age_us = UINT64_C(3600000000);
-	tablet_look_us = 0;
+	hooks.retire_age_us = hooks.look_us = 0;
 	for (; days < 4; days++) {
 		assert_true(on_disk("sst"));
 		now += DAY_US;

@@ -6,6 +6,7 @@
  * damaged record.
  */
 #include "engine/log/log.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/server_lib.h"
 
 enum { TABLETS = 12, ROWS = 300, TABLES = 3, VALUE = 40 };
@@ -129,12 +130,11 @@ static void flush_one(void)
 static void in_stretches(void **arg)
 {
 	static const size_t sizes[] = {1, 1000, 5000, 100000, 16u << 20};
-	size_t usual = replay_stretch_bytes;
 
 	(void)arg;
 	make_store();
 	for (unsigned round = 0; round < 2 * sizeof(sizes) / sizeof(sizes[0]); round++) {
-		replay_stretch_bytes = sizes[round / 2];
+		hooks.replay_stretch_bytes = sizes[round / 2];
 		open_store();
 		all_is_there();
 		write_some(400);
@@ -150,13 +150,12 @@ static void in_stretches(void **arg)
 	open_store();
 	all_is_there();
 	close_store(true);
-	replay_stretch_bytes = usual;
 }
 
 /* Values larger than a stretch, and than what the log reads at a time. */
 static void large_values(void **arg)
 {
-	size_t usual = replay_stretch_bytes, got;
+	size_t got;
 	uint8_t *value = malloc(3u << 20), *read = malloc(3u << 20);
 	struct tfs_table *t;
 
@@ -166,7 +165,7 @@ static void large_values(void **arg)
 	make_store();
 	options.log_segment_bytes = 64u << 20;
 	options.memtable_bytes = 64u << 20;
-	replay_stretch_bytes = 1u << 20;
+	hooks.replay_stretch_bytes = 1u << 20;
 	open_store();
 	t = open_table("t");
 	for (unsigned i = 0; i < 8; i++) {
@@ -188,7 +187,6 @@ static void large_values(void **arg)
 	}
 	tfs_table_close(t);
 	close_store(true);
-	replay_stretch_bytes = usual;
 	free(value);
 	free(read);
 }
@@ -308,7 +306,6 @@ static void root_needs_less(void **arg)
 static void damaged_batches(void **arg)
 {
 	static struct seen seen;
-	size_t usual = replay_stretch_bytes;
 	struct log_end end;
 	char part[100];
 
@@ -326,13 +323,12 @@ static void damaged_batches(void **arg)
 			 too = seen.of_user[i % 3 ? i * 45 + 3 : seen.users - 2];
 
 		forge_log(2, bad, too);
-		replay_stretch_bytes = i % 2 ? 16u << 20 : 2000;
+		hooks.replay_stretch_bytes = i % 2 ? 16u << 20 : 2000;
 		snprintf(part, sizeof(part), "log/2: record %llu: the batch is damaged",
 			(unsigned long long)(bad < too ? bad : too));
 		refused(part, -EBADMSG);
 		shell("rm -rf d && cp -a whole d");
 	}
-	replay_stretch_bytes = usual;
 	open_store();
 	all_is_there();
 	close_store(true);

@@ -128,12 +128,11 @@ static void memory_for_more_than_the_log(void **state)
 /* Written once and left alone: in the end nothing needs the log, and the store opens without it. */
 static void of_a_resting_store(void **state)
 {
-	uint64_t usual = retire_age_us;
 	struct tfs_table *t, *u;
 	char command[100];
 
 	(void)state;
-	retire_age_us = 20000;
+	hooks.retire_age_us = 20000;
 	options.no_background = false;
 	open_store();
 	t = make_table("t");
@@ -148,7 +147,7 @@ static void of_a_resting_store(void **state)
 	tfs_table_close(u);
 	close_store(false);
 	shell(command);
-	retire_age_us = usual;
+	hooks.retire_age_us = 0;
 	open_store();
 	t = open_table("t");
 	u = open_table("u");

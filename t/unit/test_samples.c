@@ -162,12 +162,11 @@ static void start_small(void)
 			put(i, 1, 1, k ? 'S' : 'R');
 		LIB(tablet_flush(l.t));
 	}
-	samples_input_least = 100000;
+	l.env.sample_least_bytes = 100000;
 }
 
 static void end_small(void)
 {
-	samples_input_least = UINT64_C(8) << 20;
 	lib_stop(&l);
 	lib_fini(&l);
 }
@@ -235,7 +234,7 @@ static void failing_memory(void **state)
 	assert_int_equal(whole_rows(), FEW);
 	end_small();
 	start_small();
-	samples_input_least = UINT64_MAX;
+	l.env.sample_least_bytes = UINT64_MAX;
 	without = compact_failing();
 	assert_int_equal(whole_rows(), FEW);
 	end_small();

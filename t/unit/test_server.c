@@ -4,6 +4,7 @@
  * things meet: drops and writers, first requests, schemas handed out.
  */
 #include "engine/client/client.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/server_lib.h"
 
 struct writer {

@@ -81,12 +81,11 @@ static int try_open(int at)
 /* Several tablets and stretches, so that several threads apply them. */
 static void in_replay(void **state)
 {
-	size_t usual = replay_stretch_bytes;
 	unsigned refused = 0, done = 0;
 	struct tfs_table *t;
 
 	(void)state;
-	replay_stretch_bytes = 4000;
+	hooks.replay_stretch_bytes = 4000;
 	open_store();
 	t = make_table("t");
 	for (unsigned i = 1; i < TABLETS; i++)
@@ -114,7 +113,6 @@ static void in_replay(void **state)
 	open_store();
 	all_is_there("one");
 	close_store(true);
-	replay_stretch_bytes = usual;
 }
 
 static unsigned count_tablets(struct tfs_table *t)

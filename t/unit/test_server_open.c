@@ -4,6 +4,7 @@
  * somebody else's, another process closing it, many tables.
  */
 #include "engine/meta/meta_format.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/server_lib.h"
 
 struct nth {

@@ -7,6 +7,7 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/sstable/blockfile.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/dir.h"
 #include "t/unit/sstable_lib.h"
 #include <errno.h>

@@ -5,6 +5,7 @@
  * is somebody else's stays.
  */
 #include "engine/meta/meta_format.h"
+#include "t/lib/file_faults.h"
 #include "t/unit/server_lib.h"
 
 static void rounds(unsigned n)

@@ -59,7 +59,8 @@ static void pair_init(struct pair *p)
 	memset(p, 0, sizeof *p);
 	test_now = 1700000000000000;
 	lib_init(&p->l, "/dev/shm");
-	clock_set_for_test(p->l.clock, now_us, NULL);
+	clock_free(p->l.clock);
+	p->l.clock = p->l.env.clock = clock_new(now_us, NULL);
 	model_set_clock(now_us, NULL);
 	p->l.schema = lib_schema(rules[0], FAMILIES, 2);
 	lib_start(&p->l);

@@ -14,7 +14,7 @@
  * directories.  A directory's own entry needs an fsync of its parent, more
  * than ext4 asks and no more than POSIX does.
  */
-#include "engine/base/forget.h"
+#include "t/lib/forget.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -277,7 +277,7 @@ int forget_sync_dir(const char *path)
 	if (entered < 0)
 		return entered;
 	if (entered == 0)
-		mutex_lock(&forget.lock); /* the root's parent has records, too */
+		pthread_mutex_lock(&forget.lock); /* the root's parent has records, too */
 	if (stat(path, &st) < 0)
 		rc = -errno;
 	else if (!S_ISDIR(st.st_mode))
@@ -302,6 +302,6 @@ int forget_sync_dir(const char *path)
 	}
 	forget_drop_durable();
 out:
-	mutex_unlock(&forget.lock);
+	pthread_mutex_unlock(&forget.lock);
 	return rc;
 }

@@ -20,9 +20,9 @@
  * inode.  Within entries, records already durable never stand in the way: a
  * durable record took all it needs with it (forget.c).
  */
-#include "engine/base/forget.h"
+#include "t/lib/forget.h"
 
-#include "engine/base/file.h"
+#include "t/lib/file_faults.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -218,9 +218,9 @@ int file_forget_crash(file_forget_choose_fn *choose, void *arg)
 {
 	int rc = 0;
 
-	mutex_lock(&forget.lock);
+	pthread_mutex_lock(&forget.lock);
 	if (forget.state != FORGET_ON) {
-		mutex_unlock(&forget.lock);
+		pthread_mutex_unlock(&forget.lock);
 		return -EINVAL;
 	}
 	choose_all(choose, arg);
@@ -238,6 +238,6 @@ int file_forget_crash(file_forget_choose_fn *choose, void *arg)
 	forget_clear_locked();
 	forget.crasher = pthread_self();
 	forget.state = FORGET_DEAD;
-	mutex_unlock(&forget.lock);
+	pthread_mutex_unlock(&forget.lock);
 	return rc;
 }

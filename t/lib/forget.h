@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forget mode, as file.c and its own parts see it; private to engine/base.
- * What it shows to tests is in file.h.
+ * Forget mode, as file_faults.c and its own parts see it.  What it shows to
+ * test programs is in file_faults.h.
  *
- * file.c brackets every disk operation with forget_enter and forget_leave.
- * Between them the records' one lock (RANK_FILE) is held, so while forget
- * mode is on operations under the root happen one at a time, each with its
- * record, and none runs beside a crash.  With forget mode off the bracket
- * costs one atomic load.
+ * file_faults.c calls forget_enter before and forget_leave after every disk
+ * operation.  Between them the records' one lock is held: while forget mode
+ * is on, operations under the root run one at a time, each with its record,
+ * and none runs beside a crash.
  */
-#ifndef TFS_BASE_FORGET_H
-#define TFS_BASE_FORGET_H
+#ifndef TFS_T_LIB_FORGET_H
+#define TFS_T_LIB_FORGET_H
 
 #include "engine/base/bytes.h"
-#include "engine/base/mutex.h"
+#include "engine/base/file_ops.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -46,6 +46,8 @@ int forget_rmdir(const char *path) TFS_MUST;
 int forget_rename(const char *from, const char *to) TFS_MUST;
 /* Takes and leaves the lock itself.  1: done; 0: a directory without records outside the root. */
 int forget_sync_dir(const char *path) TFS_MUST;
+
+extern const struct file_ops file_faulty; /* file_faults.c's table */
 
 /* ---- shared by forget.c, forget_entry.c and forget_crash.c ---- */
 
@@ -99,8 +101,8 @@ struct forget_rec {
 enum forget_state { FORGET_OFF, FORGET_ON, FORGET_DEAD };
 
 struct forget {
-	struct mutex lock; /* guards all below */
-	struct cond revived;
+	pthread_mutex_t lock; /* guards all below */
+	pthread_cond_t revived;
 	enum forget_state state;
 	pthread_t crasher;
 	char *root, *real_root; /* as given; resolved, or NULL when that is the same */

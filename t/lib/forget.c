@@ -18,9 +18,9 @@
  * log for each of thousands of crash points), and a list per file (the order
  * between files decides how choices are numbered).
  */
-#include "engine/base/forget.h"
+#include "t/lib/forget.h"
 
-#include "engine/base/file.h"
+#include "t/lib/file_faults.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -34,8 +34,8 @@
 static atomic_bool forget_is_on;
 
 struct forget forget = {
-	.lock = {.m = PTHREAD_MUTEX_INITIALIZER, .rank = RANK_FILE},
-	.revived = {.c = PTHREAD_COND_INITIALIZER},
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.revived = PTHREAD_COND_INITIALIZER,
 	.side_fd = -1,
 };
 
@@ -67,25 +67,25 @@ int forget_enter(const char *path, const char *also)
 
 	if (!forget_on())
 		return 0;
-	mutex_lock(&forget.lock);
+	pthread_mutex_lock(&forget.lock);
 	if (!is_tracked_locked(path) && !is_tracked_locked(also))
 		rc = 0;
 	while (rc == 1 && forget.state == FORGET_DEAD) {
 		if (pthread_equal(forget.crasher, pthread_self()))
 			rc = -EIO;
 		else
-			cond_wait(&forget.revived, &forget.lock);
+			pthread_cond_wait(&forget.revived, &forget.lock);
 	}
 	if (forget.state == FORGET_OFF)
 		rc = 0;
 	if (rc != 1)
-		mutex_unlock(&forget.lock);
+		pthread_mutex_unlock(&forget.lock);
 	return rc;
 }
 
 void forget_leave(void)
 {
-	mutex_unlock(&forget.lock);
+	pthread_mutex_unlock(&forget.lock);
 }
 
 /* ---- nodes and records ---- */
@@ -366,7 +366,7 @@ static void forget_off_locked(void)
 	forget.root = forget.real_root = forget.side = NULL;
 	forget.state = FORGET_OFF;
 	atomic_store(&forget_is_on, false);
-	cond_broadcast(&forget.revived);
+	pthread_cond_broadcast(&forget.revived);
 }
 
 int file_forget_start(const char *root_dir)
@@ -374,9 +374,10 @@ int file_forget_start(const char *root_dir)
 	size_t n = strlen(root_dir);
 	int rc;
 
+	assert(file_ops == &file_faulty); /* also links it */
 	while (n > 1 && root_dir[n - 1] == '/')
 		n--;
-	mutex_lock(&forget.lock);
+	pthread_mutex_lock(&forget.lock);
 	rc = forget.state == FORGET_ON ? -EBUSY : 0;
 	if (rc < 0)
 		goto out;
@@ -404,31 +405,31 @@ int file_forget_start(const char *root_dir)
 out:
 	if (rc < 0 && rc != -EBUSY)
 		forget_off_locked();
-	mutex_unlock(&forget.lock);
+	pthread_mutex_unlock(&forget.lock);
 	return rc;
 }
 
 void file_forget_stop(void)
 {
-	mutex_lock(&forget.lock);
+	pthread_mutex_lock(&forget.lock);
 	forget_off_locked();
 	forget.skip = 0;
-	mutex_unlock(&forget.lock);
+	pthread_mutex_unlock(&forget.lock);
 }
 
 void file_forget_skip(uint64_t nth_sync)
 {
-	mutex_lock(&forget.lock);
+	pthread_mutex_lock(&forget.lock);
 	forget.skip = nth_sync;
-	mutex_unlock(&forget.lock);
+	pthread_mutex_unlock(&forget.lock);
 }
 
 uint64_t file_forget_sync_count(void)
 {
 	uint64_t n;
 
-	mutex_lock(&forget.lock);
+	pthread_mutex_lock(&forget.lock);
 	n = forget.syncs;
-	mutex_unlock(&forget.lock);
+	pthread_mutex_unlock(&forget.lock);
 	return n;
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file layer for tests.  A program that links t/lib/libfaults.la before the
+ * engine gets its file_ops (engine/base/file_ops.h): every operation passes
+ * the hook first, if one is set, and forget mode then, if it is on.
+ *
+ * The hook gets a running operation number (from 1 again at each
+ * file_set_hook).  It is called under no lock of this layer.  It may return
+ * a -errno to fail the operation, block to stall it, or end the process.
+ *
+ * Forget mode records, per file, the writes not yet covered by an fsync of
+ * that file, and per directory the creations, renames and unlinks not yet
+ * covered by an fsync of that directory.  A crash test then undoes or tears
+ * a chosen subset of them in the real files, as a power loss may do.
+ */
+#ifndef TFS_T_LIB_FILE_FAULTS_H
+#define TFS_T_LIB_FILE_FAULTS_H
+
+#include "engine/base/file.h"
+
+enum file_op {
+	FILE_OP_OPEN,
+	FILE_OP_CREATE,
+	FILE_OP_READ,
+	FILE_OP_WRITE,
+	FILE_OP_SYNC,
+	FILE_OP_TRUNCATE,
+	FILE_OP_ALLOCATE,
+	FILE_OP_UNLINK,
+	FILE_OP_RENAME,
+	FILE_OP_MKDIR,
+	FILE_OP_RMDIR,
+	FILE_OP_SYNCDIR,
+	FILE_OP_LIST,
+	FILE_OPS
+};
+extern const char *const file_op_names[FILE_OPS];
+/* Called before the operation takes place; number counts all hooked operations from 1. */
+typedef int file_hook_fn(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number);
+void file_set_hook(file_hook_fn *fn, void *arg); /* NULL: none.  Not while I/O is under way. */
+/* In place of statvfs, for a disk that is made up.  NULL: none. */
+typedef int file_room_fn(void *arg, const char *path, uint64_t *bytes);
+void file_set_room(file_room_fn *fn, void *arg);
+/* In the hook, at a SYNC or SYNCDIR: the place that asks for it; of file_replace's it is its caller's. */
+const char *file_sync_place(void);
+
+/*
+ * Forget mode.  While on, file_sync and file_sync_dir do not reach the disk
+ * (fast) but do mark things durable in the records.  file_forget_crash
+ * undoes on the real files what was not durable: for every unsynced write
+ * and directory change, in order, choose(arg, i, n) says how much survives
+ * (0 nothing, 1 whole, 2 torn: a prefix of whole 512-byte sectors, chosen by
+ * the same function).  i counts the records, n is the number of ways: 2 for
+ * a directory change, a truncation or an allocation, 2 or 3 for a write; for
+ * a torn one choose is asked again, same i, how many sectors survive and, if
+ * the write grew the file, whether the size does (1: zeros for the data).
+ * An answer of n or more is taken modulo n.  Writes of one file may survive in any subset;
+ * directory entries likewise.  A file that was created but whose entry was
+ * forgotten disappears; an unlinked or renamed-over one comes back.  Data in
+ * pages that no fsync covered may come back as zeros where the file grew.
+ * file_forget_skip(n) makes the n-th sync (of a file below root_dir, or of any
+ * directory, counted from 1) a no-op in the records: "taking out any one fsync
+ * makes a test fail".
+ * After the crash the process must touch no file of the store again (it
+ * _exits): calls under root_dir fail with -EIO in the thread that crashed and
+ * never return in others, until file_forget_stop.  An entry's change does
+ * not survive without an earlier, lost one of the same name.  Only paths that
+ * begin with root_dir (as given, or resolved) are recorded; root_dir.forget/
+ * is used meanwhile.
+ */
+int file_forget_start(const char *root_dir) TFS_MUST;
+void file_forget_stop(void);
+typedef unsigned file_forget_choose_fn(void *arg, unsigned index, unsigned ways);
+int file_forget_crash(file_forget_choose_fn *choose, void *arg) TFS_MUST;
+void file_forget_skip(uint64_t nth_sync);
+uint64_t file_forget_sync_count(void);
+
+#endif
