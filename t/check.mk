@@ -12,17 +12,21 @@
 # A test is a script t/NN-topic.t or a program that speaks TAP; both get
 # SRC (the sources) and BUILD (this directory).
 tap_programs = $(filter t/unit/test_% t/history/test_% t/engine/test_%,$(check_PROGRAMS))
-tap_scripts = $(wildcard $(srcdir)/t/[0-9]*.t)
-tap_env = SRC='$(abs_srcdir)' BUILD='$(abs_builddir)' CC='$(CC)' LC_ALL=C.UTF-8; export SRC BUILD CC LC_ALL
+tap_scripts = $(sort $(wildcard $(srcdir)/t/[0-9]*.t))
+# These run for a minute or more.  They start first, so that none of them runs alone at the end.
+tap_long = $(wildcard $(srcdir)/t/22-*.t $(srcdir)/t/30-*.t $(srcdir)/t/32-*.t $(srcdir)/t/34-*.t) t/history/test_history
+tap_all = $(firstword $(tap_scripts)) $(tap_long) $(filter-out $(firstword $(tap_scripts)) $(tap_long),$(tap_scripts) $(tap_programs))
+tap_env = SRC='$(abs_srcdir)' BUILD='$(abs_builddir)' CC='$(CC)' LC_ALL=C.UTF-8; export SRC BUILD CC LC_ALL; unset MAKEFLAGS MFLAGS
 PROVE = prove
-PROVE_FLAGS = -j2 --timer
+# Mount tests wait for the kernel and the disk: one process more than cores keeps all cores busy.
+PROVE_FLAGS = -j$$(($$(nproc) + 1)) --timer
 prove = $(PROVE) $(PROVE_FLAGS) --exec '$(abs_srcdir)/t/lib/run'
 
 check-local: fuzz-standalone
 if !HAVE_CMOCKA
 	@echo "cmocka is needed for make check (Debian: libcmocka-dev); see quickcheck" >&2; exit 1
 endif
-	@$(tap_env); $(prove) $(TESTS_ONLY) $(if $(TESTS_ONLY),,$(tap_scripts) $(tap_programs))
+	@$(tap_env); $(prove) $(or $(TESTS_ONLY),$(tap_all))
 
 check-units: $(check_PROGRAMS)
 	@$(tap_env); $(prove) $(tap_programs)
