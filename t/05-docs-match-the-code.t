@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What is written about the code, held against the code: manuals, doc/ and
-# completions.  Each check is a function of texts, so that at the end it can
-# be run over texts in which one thing is left out or one thing too many is
-# said, and is known to be able to fail.
+# The manuals, HACKING, doc/ and the completions name exactly the options,
+# metrics, errors and settings that the code has.  At the end each check is run
+# over texts with one item too few or too many, which proves that it can fail.
 use strict;
 use warnings;
 use Errno;

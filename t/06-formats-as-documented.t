@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The byte tables of doc/formats, read by a decoder that was written
-from them alone, in another language: every byte of the files of a store that
-t/lib/fill makes must be what the tables say.  Then single bytes are changed,
-and the decoder must notice each."""
+"""Each byte of a store's files is what the byte tables of doc/formats say.  The
+decoder here was written from those tables alone, in another language.  It
+also notices each single byte that is changed."""
 import glob
 import os
 import random

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# tabletctl check and dump on stores that t/lib/fill makes: clean ones are
-# clean, nothing is written, and every kind of damage is found and named.
+# tabletctl check reports no problem in an undamaged store, changes nothing,
+# and finds and names each kind of damage.  tabletctl dump prints the parts of a
+# store.  The stores are made by t/lib/fill.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

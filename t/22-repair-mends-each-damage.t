@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# tabletctl repair: each kind of damage to a small store is found by a dry run
-# that changes nothing, and repaired; then check is clean, the store opens,
-# and it has all cells but those that the output names.  Then some stores
-# (REPAIR_RANDOM, default 12) with one damage each, drawn at random.
+# tabletctl repair finds each kind of damage in a dry run that changes nothing,
+# and repairs it.  Afterwards check finds nothing, the store opens, and it has
+# all cells but those that the output names as lost.  The same holds for random
+# damage to one file (REPAIR_RANDOM rounds, default 12) and for a repair that is
+# killed at any step and run again.
 use strict;
 use warnings;
 use Digest::MD5 qw(md5_hex);

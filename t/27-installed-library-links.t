@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# libtabletfs as a stranger has it: installed, found by pkg-config, used by a
-# small C program through tabletfs.h alone; and by a C++ one.
+# An installed libtabletfs is found by pkg-config and used through tabletfs.h
+# alone, by a C program and by a C++ program.
 SRC=${SRC:-.}
 BUILD=${BUILD:-.}
 W=$(mktemp -d) || exit 1

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# tabletctl bench and t/bench/tabletbench, as small as can be: every line is
-# there with its numbers, bad arguments are refused, and nothing is left
-# behind, whatever ends it.
+# The benchmark prints each line with its numbers, refuses wrong arguments, and
+# leaves no file behind, also after a signal or an error.  RocksDB is among the
+# rivals if t/bench/rivals was built.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

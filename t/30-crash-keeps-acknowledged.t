@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Power cuts and SIGKILL at the file operations of random histories.
-# CRASH_POINTS (2000) power cuts, a fifth as many kills, a tenth as many power
-# cuts in the process after a killed one, and a fifth as many at every operation
-# of changes of tables, schemas and tablets, of every kind of which some must be met;
-# and at every durable step of each such change, by name.  In slices of at most 4,000
-# points, each a TAP line and of seeds of its own, so that a slice that failed
-# can be run again alone; make check-crash has 100,000 points.
+# After a power cut or SIGKILL at any file operation of a random history, the
+# next start finds every acknowledged mutation, and each other one completely or
+# not at all.  CRASH_POINTS (2000) power cuts; a fifth as many kills; a tenth as
+# many power cuts in the process after a killed one; a fifth as many at each
+# operation of changes of tables, schemas and tablets, each kind of which must
+# occur; and a kill and two power cuts at each named durable step of such a
+# change.  A slice of at most 4,000 points has a TAP line and seeds of its own,
+# so that a slice that failed can be run again alone.  make check-crash runs
+# 100,000 points.
 cd "${BUILD:-.}" || exit 1
 points=${CRASH_POINTS:-2000}
 jobs=1

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Taking out any one fsync makes a test fail: every line of the engine that
-# asks for one, as the sources have them, must have been left out by a crash
-# program and noticed; which, and how, is printed.  The programs' histories
-# come from fixed seeds and have no limit by time.
+# If any one fsync were missing, a crash test would fail: each line of the engine
+# that syncs is left out in turn, and a crash program must notice.  The output
+# names the program that noticed.  The histories have fixed seeds and no time
+# limit.
 use strict;
 use warnings;
 use Test::More;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# README's first session, word for word, and what quickstart prints.
+# The first session in README works as printed, and so does the output of
+# quickstart.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2001
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 

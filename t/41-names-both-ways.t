@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Names (DESIGN 2.1) through a mount: the shared vectors in both directions,
-# every way of writing them otherwise, keys of 64 KiB.
+# A key and its file name are converted in both directions as names.tsv says.
+# Any other spelling of a name does not exist and cannot be created.  Keys of
+# 64 KiB work.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2001
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

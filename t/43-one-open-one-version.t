@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What one open writes is one version: when it is committed, at which time,
-# onto what (DESIGN 2.2).
+# One open, write and close makes one version of a cell: this tests when it is
+# committed, with which timestamp, and from which content it starts.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2016,SC2094
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

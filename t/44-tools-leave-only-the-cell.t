@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everyday tools leave no trace but the cell.
+# Everyday tools (editors, tar, rsync, git and others) leave the cell that they
+# write and no other file.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2120,SC2012,SC2010,SC2018,SC2086,SC2094
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A backup is whole: out, in again, out again, by every tool, to the same tree.
+# A backup made by each tool, restored and backed up again, is the same tree.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2086
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

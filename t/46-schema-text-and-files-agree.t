@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Control names (DESIGN 2.3): the schema as text and piecewise, counters,
-# rules, usage, tablets, verbs, /.tabletfs.
+# A schema read and written as text (.schema) and by single files (.families,
+# .groups) is the same schema.  Also counters, GC rules, usage, .tablets, the
+# verbs of .ctl, and /.tabletfs.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2010,SC2012,SC2016
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Access control per family, as another user meets it; the option quiet.
+# Another user can do with a family only what its owner, group and mode permit.
+# With the option quiet a refused chmod or chown succeeds without effect.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2015,SC2016,SC2317
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ "$(id -u)" = 0 ] && has setpriv || cannot_run "needs root and setpriv"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The daemon as a program: options, data directories it must refuse, how it ends.
+# The daemon accepts its documented options, refuses data directories that it
+# must not open, and ends with the documented status.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2015,SC2016,SC2317
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Many at once: whole mutations only, no hang, a consistent end.
+# With many processes at once, each reader sees complete mutations only, no call
+# hangs, and the tree is consistent at the end.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

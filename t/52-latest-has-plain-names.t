@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# TABLE/.latest and -o latest: the live tree with plain names, for tools that
-# know nothing of versions.
+# TABLE/.latest and -o latest show the newest version of each cell under its
+# plain name, for tools that do not expect versions.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2010,SC2012,SC2086
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A full disk: ENOSPC at close, reads go on, rm makes room, writes again.
+# On a full disk close returns ENOSPC and reads still work.  After files are
+# removed, writes succeed again.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2016,SC2317
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has no disk"

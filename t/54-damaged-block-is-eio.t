@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A damaged block is EIO for the cells in it and for nothing else, with file
-# and offset in the log; `tabletctl check` finds it.
+# A damaged block makes reads of its own cells fail with EIO and no other read.
+# The log names the file and the offset, and tabletctl check finds the block.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2001,SC2010,SC2012,SC2016
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has no files"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Bounds: memory beside what is configured, writers that are slowed down but
-# not refused, listings that stream, reads that do not wait for writes.  Short
-# versions of t/bench/big.sh; the numbers are printed, the limits are generous
-# (they are to catch growth and hangs, not slowness).
+# The daemon's memory stays within what is configured, writers are slowed down
+# but not refused, listings are streamed, and reads do not wait for writes.
+# These are short versions of t/bench/big.sh.  The limits are generous: they
+# detect growth and hangs, not slowness.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "bounds are the engine's"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A refusal leaves one line of reason, no more; several lines written to one
-# control file; libfuse's own options.
+# A refused call writes exactly one line to the log.  Also: several lines written
+# to one control file, and libfuse's own options.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A listing between its answers: what comes to a place that a reader has not
-# passed is listed, also when the answer before had met the end already.
+# A listing shows a name that is created at a place which the reader has not
+# reached yet, even if the previous answer had reached the end.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

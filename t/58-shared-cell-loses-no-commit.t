@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Several descriptors of one cell, and what others do to its name meanwhile:
-# nothing that was committed is hidden or lost, nothing removed comes back.
+# Several descriptors of one cell, while others change its name: no committed
+# content is hidden or lost, and no removed cell comes back.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

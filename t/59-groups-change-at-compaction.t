@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Locality groups through a mount: each setting takes effect at the next
-# compaction, a reader of one group reads none of another's files (by the
-# metrics), families change groups under readers and writers, a group goes
-# while its files are still there, in-memory groups are read once.
+# Each setting of a locality group takes effect at the next compaction.  A reader
+# of one group reads no file of another group (by the metrics).  Families change
+# groups and groups are removed while readers and writers run.  An in-memory
+# group is read from disk once.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the reference model has no files"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# st_ctime is the time of commit: what backups ask to find rewrites and back-dated cells.
+# st_ctime is the time of commit, which backup programs use to find rewritten
+# and back-dated cells.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2016,SC2317
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model keeps no times of commit"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Small files exist twice: one flipped bit in any of them is found by
-# `tabletctl check`, read around by the next mount, and mended by it.  A schema
-# whose copies are both damaged costs its own table, and nothing of it is lost.
+# Small files have two copies: a flipped bit in either copy is reported by
+# tabletctl check, does not affect the next mount, and is repaired by it.  If
+# both copies of a schema are damaged, only its own table is unavailable, and
+# none of its data is lost.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has no files"

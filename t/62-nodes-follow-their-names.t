@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the tree of nodes must keep right when names come, go and move:
-# each of these was once wrong.
+# A node in the kernel follows its file when names are created, removed and
+# renamed.  Each case here was a bug once.
 # shellcheck source=t/lib/mount.sh disable=SC2010,SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

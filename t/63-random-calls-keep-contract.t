@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Three processes do all kinds of calls to all kinds of names at random, for
-# RANDOM_SECONDS (4): the daemon lives, the store is whole, and no call gives
-# an errno that tabletfs(7) does not list for it.
+# Three processes make random calls on random names for RANDOM_SECONDS (4): the
+# daemon survives, the store is undamaged, and each call returns only errors
+# that tabletfs(7) lists for it.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

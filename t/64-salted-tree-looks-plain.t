@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Salted tables through a mount: growing keys into a salted and a plain table
-# make the same tree, whatever looks at it, copies it or removes it.
+# A salted table shows the same tree as a plain one with the same keys, to each
+# tool that lists, copies or removes it.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has no ranges"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tablets through a mount: split and merged by hand, split by themselves,
-# while directories are listed, cells written, trees copied; nobody notices.
+# Tablets are split and merged, by hand and automatically, while directories are
+# listed, cells are written and trees are copied: no caller sees a difference.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model's tablets do not move by themselves"

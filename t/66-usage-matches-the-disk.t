@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Accounting: what usage, .tablets, metrics, df and du say, against what lies
-# in the data directory, key by key; and filters that spare reads of what is
-# not there.
+# The figures of usage, .tablets, metrics, df and du agree with the files in the
+# data directory.  Bloom filters avoid reads of absent cells.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "disk usage is the engine's"

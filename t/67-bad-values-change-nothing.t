@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Bad values in .families, .groups, .schema and .ctl: each is refused as said,
-# leaves one line in the log that names the file, and changes nothing.
+# Each bad value written to .families, .groups, .schema or .ctl is refused with
+# the documented error, writes one line to the log that names the file, and
+# changes nothing.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

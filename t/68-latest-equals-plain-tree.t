@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The same random calls on -o latest and on a plain tree: the same errno, the
-# same bytes, the same listing, the same times; across flushes, compactions,
-# remounts and kill -9.
+# The same random calls on -o latest and on a plain directory return the same
+# errors, bytes, listings and times, across flushes, compactions, remounts and
+# SIGKILL.
 #
 #	SEED=n STEPS=n t/68-latest-equals-plain-tree.t
 # shellcheck source=t/lib/mount.sh disable=SC2119

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A disk that fails just as something that is open is removed, replaced or
-# renamed: the call is refused, and every descriptor is what it was.
+# If the disk fails while an open file is removed, replaced or renamed, the call
+# is refused and each descriptor stays as it was.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model has no disk"
@@ -80,7 +80,7 @@ for what, act in acts:
     same((sorted(os.listdir(".")), os.fstat(w).st_nlink), ([".s", "v@5", "x@1"], 1), "  under its name")
 os.unlink(BROKEN)
 # Tried again after a second.
-settles(lambda: errno_of(spill, "../../r2/f/probe", b"x"), "0")
+wait_until(lambda: errno_of(spill, "../../r2/f/probe", b"x"), "0")
 os.pwrite(w, b"C", 0)
 os.fsync(w)
 same((slurp("v@5"), os.pread(readers[0], 99, 0)), (b"Content",) * 2, "afterwards writers change it")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A file that is renamed, replaced or removed while it is open: descriptors go
-# where the file goes, as in any file system, whatever it was opened as.
+# A descriptor refers to the same file after the file is renamed, replaced or
+# removed, as in any file system.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

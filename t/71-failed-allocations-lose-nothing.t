@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every n-th allocation of a mounted daemon fails, one a round, in a fixed
-# piece of work: the caller sees ENOMEM or EIO or nothing at all, never a
-# crash, a hang, wrong bytes, or success that was none; and all is right
-# afterwards, for the same kernel and after a remount.
-# ALLOCATIONS_SECONDS (8) limits the rounds, which are taken in an order of a
-# fixed seed; ALLOCATIONS=all makes every one (minutes).
+# If any single allocation of the daemon fails during a fixed workload, the caller
+# gets ENOMEM, EIO or success.  The daemon does not crash, hang, return wrong
+# bytes or report a success that did not happen, and the tree is correct
+# afterwards, before and after a remount.
+# ALLOCATIONS_SECONDS (8) limits the rounds, whose order has a fixed seed;
+# ALLOCATIONS=all tries each allocation (minutes).
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model does not look at what malloc gives"
@@ -208,7 +208,7 @@ class Work:
             if name in ("other", "another"):
                 os.rmdir("%s/%s" % (M, name))
         # What was done though it was answered with an error: the kernel is told, after the answer.
-        if not settles(lambda: any(os.path.isdir(M + "/" + n) for n in ("other", "another")), False, 5):
+        if not wait_until(lambda: any(os.path.isdir(M + "/" + n) for n in ("other", "another")), False, 5):
             bad.append("%s: a table that is no more is still there for the kernel" % when)
 
 LARGE = random.Random(2).randbytes(300_000)

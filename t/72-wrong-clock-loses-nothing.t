@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A clock that is wrong while the store is mounted: reads follow it, and
-# nothing is lost by it.
+# If the system clock is wrong while a store is mounted, reads follow the clock
+# and no data is lost.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the model keeps nothing"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Families and groups renamed: in .families and .groups, and by .schema; with
-# files open, directories known, shells writing.
+# A family or group that is renamed, in .families or .groups or by .schema, keeps
+# its cells and settings, also while files are open and processes write.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 ok "mount" mount_store

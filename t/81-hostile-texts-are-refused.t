@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Texts and names that somebody means to do harm with, through a mount: each
-# is refused as a whole, at once, with its errno; nothing has changed, and the
-# daemon answers as before.
+# Hostile texts and names are refused completely, quickly and with their errno.
+# They change nothing, and the daemon answers as before.
 # shellcheck source=t/lib/mount.sh disable=SC2119
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 [ -z "$MODEL" ] || skip_all "the limits are ours"

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-# How the tests are run.
+# Targets that run tests:
 #
-#	make check        everything that must hold, through prove
-#	make check-units  the programs alone
-#	make check-asan   } the programs and two mounts (a session, many at once)
-#	make check-tsan   } in a second build under sanitizers, in asan/ and tsan/
+#	make check        all tests, with prove
+#	make check-units  the test programs only
+#	make check-asan   } the test programs and two mount tests, in a second
+#	make check-tsan   } build with sanitizers, in asan/ and tsan/
 #	make check-crash  100,000 crash points
-#	make check-fuzz   every fuzz target: libFuzzer if there is clang, in fuzz/
-#	make lint         scripts, manuals, static analysis
+#	make check-fuzz   each fuzz target, with libFuzzer if clang is installed, in fuzz/
+#	make lint         checks scripts and manuals, and analyses the sources
 #
-# A test is a script t/NN-topic.t or a program that speaks TAP; both get
-# SRC (the sources) and BUILD (this directory).
+# A test is a script t/NN-property.t or a program that prints TAP.  Its
+# environment has SRC (the sources) and BUILD (this directory).
+#	TESTS_ONLY="../t/46-schema-text-and-files-agree.t t/unit/test_log"
+# runs these tests only.
 tap_programs = $(filter t/unit/test_% t/history/test_% t/engine/test_%,$(check_PROGRAMS))
 tap_scripts = $(sort $(wildcard $(srcdir)/t/[0-9]*.t))
 # These run for a minute or more.  They start first, so that none of them runs alone at the end.
@@ -34,7 +36,7 @@ check-units: $(check_PROGRAMS)
 check-crash: t/crash/crash_store t/crash/crash_durable
 	@$(tap_env); CRASH_POINTS=100000 TEST_TIMEOUT=14400 $(prove) --verbose $(srcdir)/t/30-crash-keeps-acknowledged.t
 
-# In a sanitized build: what is run of it.
+# The mount tests that run in a sanitized build.
 sanitized_mounts = $(srcdir)/t/40-readme-session.t $(srcdir)/t/50-concurrent-mutations-are-whole.t
 check-sanitized: all $(check_PROGRAMS)
 	@$(tap_env); HISTORY_SECONDS=30; TEST_TIMEOUT=3600; LIMIT=1800; SANITIZED=1; export HISTORY_SECONDS TEST_TIMEOUT LIMIT SANITIZED; \

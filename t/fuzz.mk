@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fuzz targets: each t/fuzz/fuzz_NAME.c has LLVMFuzzerTestOneInput and
-# fuzz_example, its seeds (t/fuzz/standalone.c).  `make check` runs each for
-# some seconds by the standalone driver; `make check-fuzz` builds all by
-# clang with libFuzzer, AddressSanitizer and UBSan in fuzz/ and runs each for
-# FUZZ_SECONDS from those seeds and what earlier runs found (fuzz/corpus/NAME).
+# Fuzz targets: each t/fuzz/fuzz_NAME.c defines LLVMFuzzerTestOneInput and
+# fuzz_example, which returns its seeds (t/fuzz/standalone.c).  `make check`
+# runs each for some seconds with the standalone driver.  `make check-fuzz`
+# builds all with clang, libFuzzer, AddressSanitizer and UBSan in fuzz/, and
+# runs each for FUZZ_SECONDS from these seeds and the inputs that earlier runs
+# found (fuzz/corpus/NAME).
 fuzz_sources = $(wildcard $(srcdir)/t/fuzz/fuzz_*.c)
 fuzz_programs = $(patsubst $(srcdir)/%.c,%,$(fuzz_sources))
 fuzz_libs = libengine.la $(CONFIG_LIBS)
@@ -25,7 +26,7 @@ $(fuzz_programs): t/fuzz/%: $(srcdir)/t/fuzz/%.c $(srcdir)/t/fuzz/standalone.c $
 
 fuzz-standalone: $(fuzz_programs)
 
-# libFuzzer knows nothing of fuzz_example, so the standalone programs write the seeds out.
+# libFuzzer does not call fuzz_example, so the standalone programs write the seeds to files.
 check-fuzz: fuzz-standalone
 	@$(MKDIR_P) fuzz/seeds && for p in $(fuzz_programs); do SRC='$(abs_srcdir)' $$p --write fuzz/seeds/$$(basename $$p) || exit 1; done
 	@if command -v clang >/dev/null && command -v clang++ >/dev/null; then \

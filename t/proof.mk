@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The proofs over the whole engine: random histories, crashes, faults, stalls.
+# Tests of the whole engine: random histories, crashes, faults, stalls.
 history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/history/schemas.c %D%/history/steps.c %D%/history/server.c \
 	%D%/history/history.h %D%/history/keys.h
 engine_test_libs = t/lib/libfaults.la t/model/libmodel_ref.la libengine.la $(TFS_LDFLAGS)

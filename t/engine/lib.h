@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of the whole engine share: a store in a directory of its own, with one table "t" and families "f", "g". */
+/* For tests of the whole engine: a store in its own directory, with one table "t" and families "f", "g". */
 #ifndef T_ENGINE_LIB_H
 #define T_ENGINE_LIB_H
 
@@ -20,7 +20,7 @@ static struct tfs_table *table;
 static struct open_hooks hooks;
 static struct tfs_options options;
 
-/* ENGINE_TRACE=1: what is made and removed. */
+/* ENGINE_TRACE=1: prints each file that is created or removed. */
 static inline int trace(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	(void)arg;
@@ -77,7 +77,7 @@ static inline int put(const char *row, const char *qualifier, int64_t ts, struct
 	return err;
 }
 
-/* Every row "row%05d" of [from, to) once and in order; word: each with one cell of this value. */
+/* The table has each row "row%05d" of [from, to) once and in order; word: each with one cell of this value. */
 static inline void expect_rows(const char *word, int from, int to)
 {
 	struct tfs_scan_spec spec = {.what = word ? TFS_SCAN_CELLS : TFS_SCAN_ROWS};
@@ -100,7 +100,7 @@ static inline void expect_rows(const char *word, int from, int to)
 	tfs_scan_free(sc);
 }
 
-/* What tabletctl says of the closed store; nothing where it was not built. */
+/* tabletctl check finds no damage in the closed store.  Does nothing if tabletctl was not built. */
 static inline void check_is_clean(void)
 {
 	const char *build = getenv("BUILD");

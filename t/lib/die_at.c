@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LD_PRELOADed into a program: it ends in the place of its DIE_AT-th call that changes a directory or a file. */
+/* For LD_PRELOAD: the program exits instead of making its DIE_AT-th call that changes a directory or a file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

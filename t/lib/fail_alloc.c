@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LD_PRELOADed into a daemon: lets its n-th allocation fail.
+ * For LD_PRELOAD into a daemon: its n-th allocation fails.
  *
- * Counted are calls of malloc, calloc, realloc and reallocarray out of the
- * program's own text, on any thread: what libraries ask for is theirs to
- * survive (LevelDB, for one, does not look at what malloc returns).
+ * It counts the calls of malloc, calloc, realloc and reallocarray that the
+ * program's own code makes, on any thread.  Calls by libraries are not
+ * counted: LevelDB, for example, does not check the result of malloc.
  *
  * The test maps the file named by FAIL_ALLOC, and sets `armed` last.
  */
@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 struct control {
-	_Atomic uint64_t armed;   /* 1: count, and fail */
+	_Atomic uint64_t armed;   /* 1: count allocations and let one fail */
 	_Atomic uint64_t count;   /* allocations since it was armed */
 	_Atomic uint64_t fail_at; /* 0: none */
 	_Atomic uint64_t failed;
-	_Atomic uint64_t where; /* of the last that failed: its offset in the program, for addr2line */
+	_Atomic uint64_t where; /* offset in the program of the last failed call, for addr2line */
 };
 static struct control *control;
 static uintptr_t base, text, text_end;

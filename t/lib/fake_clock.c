@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LD_PRELOADed into a daemon: its clocks are off by what the file named by
- * FAKE_CLOCK says at each call: seconds to add to the system's time, then
- * seconds to add to both that and the time since boot.
+ * For LD_PRELOAD into a daemon: shifts its clocks.  Each call reads two
+ * numbers from the file named by FAKE_CLOCK: seconds to add to the system's
+ * time, and seconds to add to both that and the time since boot.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,18 +1,18 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# For tests of a mounted store: sourced by t/4*.t and t/6*.t.
+# Functions for tests of a mounted store; sourced by the mount tests (t/4*.t to t/8*.t).
 #
-# Each test file has a work directory $W, a data directory $D and a mount
-# point $M of its own.  mount_store [ARGUMENT...] mounts and waits until the
-# mount answers; unmount_store ends the daemon cleanly, whose exit status must
-# be 0, and has the data directory checked.  Nothing outlives the script: the
-# trap unmounts, and a watchdog aborts a mount that hangs after LIMIT seconds
-# (then every call on it fails, and the test with it).
+# Each test script has its own work directory $W, data directory $D and mount
+# point $M.  mount_store [ARGUMENT...] mounts the store and waits until the
+# mount answers.  unmount_store unmounts it, requires that the daemon's exit
+# status is 0, and checks the data directory.  When the script ends, the trap
+# unmounts what is still mounted.  A watchdog aborts a mount that hangs for
+# LIMIT seconds: each call on it then fails, and so does the test.
 #
 # TAP: ok DESC COMMAND..., fails DESC PATTERN COMMAND..., is, like, unlike,
 # same (two files), py (a Python snippet that uses tap.py), then done_testing.
-# TABLETFS=PROGRAM and MODEL=1 run a test against another daemon, one that
-# keeps nothing over a remount.
+# TABLETFS=PROGRAM and MODEL=1 run a test with another daemon, which loses its
+# data at an unmount.
 set -u
 SRC=$(cd "${SRC:-$(dirname "$0")/..}" && pwd)
 BUILD=$(cd "${BUILD:-.}" && pwd)
@@ -36,7 +36,7 @@ fail() {
 	echo "not ok $test_number - ${1//#/\\#}"
 }
 skip_all() { finished=1; echo "1..0 # SKIP $1"; exit 0; }
-# A test that the machine does not allow: in CI that is a failure.
+# The machine lacks something that the test needs.  In CI this is a failure.
 cannot_run() {
 	if [ "${CI:-}" = true ]; then
 		finished=1
@@ -55,7 +55,7 @@ done_testing() {
 	exit
 }
 
-# ok DESC COMMAND...: the command ends with 0.
+# ok DESC COMMAND...: the command must succeed.
 ok() {
 	local what=$1
 	shift
@@ -65,7 +65,7 @@ ok() {
 		{ echo "status $status: $*"; cat "$W/.out"; } | diag
 	fi
 }
-# fails DESC PATTERN COMMAND...: it does not, and its output matches PATTERN (an ERE).
+# fails DESC PATTERN COMMAND...: the command must fail, with output that matches PATTERN (an ERE).
 fails() {
 	local what=$1 pattern=$2
 	shift 2
@@ -86,8 +86,8 @@ is() {
 		{ echo "got:    $1"; echo "wanted: $2"; } | diag
 	fi
 }
-# soon COMMAND-STRING WANTED DESC: is, of something that the kernel does in its own time (it sends RELEASE
-# after close has returned, so what commits at release may come a moment later).
+# soon COMMAND-STRING WANTED DESC: like "is", but repeats the command for up to 10 s until it prints WANTED.  The kernel
+# sends RELEASE after close has returned, so a commit at RELEASE may be visible a moment later.
 soon() {
 	local i got
 	for ((i = 0; i < 200; i++)); do
@@ -109,14 +109,14 @@ unlike() {
 		{ echo "got: $1"; echo "wanted no /$2/"; } | diag
 	fi
 }
-# same FILE FILE DESC: the same bytes.
+# same FILE FILE DESC: both files have the same bytes.
 same() {
 	if cmp -- "$1" "$2" >"$W/.out" 2>&1; then pass "$3"; else
 		fail "$3"
 		{ cat "$W/.out"; diff -U2 -- "$1" "$2"; } 2>&1 | diag
 	fi
 }
-# A Python snippet on stdin; tap.py prints lines that are numbered here.
+# Runs the Python snippet on stdin.  tap.py prints TAP lines without numbers; they are numbered here.
 py() {
 	local line status
 	timeout -k 5 "${PY_LIMIT:-120}" python3 - "$@" >"$W/.py" 2>"$W/.pyerr"
@@ -133,25 +133,25 @@ py() {
 		tail -n 20 "$W/.pyerr" | diag
 	fi
 }
-# t COMMAND...: under a time limit.
+# t COMMAND...: runs the command with a time limit.
 t() { timeout -k 5 "${T:-60}" "$@"; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# wait_for DESC COMMAND...: until it ends with 0, at most 30 s.
+# wait_for DESC COMMAND...: repeats the command until it succeeds, for at most 30 s.
 wait_for() {
 	local what=$1 i
 	shift
-	for ((i = 0; i < 600; i++)); do
+	for ((i = 0; i < 650; i++)); do
 		"$@" >/dev/null 2>&1 && return 0
-		read -r -t 0.05 <>"$W/.never" || :
+		read -r -t 0.0$((i < 50 ? 1 : 5)) <>"$W/.never" || :
 	done
-	echo "# gave up waiting: $what"
+	echo "# timeout: $what"
 	return 1
 }
 
 mounted() { grep -qF " $1 fuse" /proc/self/mounts; }
 
-# mount_store [ARGUMENT...]: mounts $D on $M by a daemon in the foreground.
+# mount_store [ARGUMENT...]: mounts $D on $M with a daemon in the foreground.
 mount_store() {
 	"$TABLETFS" -f "$D" "$M" "$@" >"$W/daemon.out" 2>"$W/daemon.err" </dev/null &
 	daemon=$!
@@ -161,7 +161,7 @@ mount_store() {
 	fi
 	[ -n "$daemon" ]
 }
-# Or the daemon has ended: nothing to wait for.
+# Succeeds also if the daemon has ended.
 mount_answers() {
 	if ! kill -0 "$daemon"; then
 		wait_daemon
@@ -183,7 +183,7 @@ wait_daemon() {
 	daemon_status=$?
 	daemon=
 }
-# unmount_store: ends the mount and checks what it left.
+# unmount_store: unmounts, waits for the daemon and checks the store.
 unmount_store() {
 	[ -n "$daemon" ] || return 0
 	t fusermount3 -u "$M" 2>"$W/.umount" || {
@@ -198,7 +198,7 @@ unmount_store() {
 	fi
 	check_store
 }
-# The store must be whole whenever nobody has it.
+# A store that is not in use must be undamaged.
 check_store() {
 	[ -z "$MODEL" ] || return 0
 	if ! T=120 t "$TABLETCTL" check "$D" >"$W/.check" 2>&1; then
@@ -210,7 +210,7 @@ remount() {
 	unmount_store
 	mount_store "$@"
 }
-# kill_daemon [SIGNAL]: it dies (by default at once, with nothing tidied), and the dead mount goes.
+# kill_daemon [SIGNAL]: ends the daemon by a signal (default SIGKILL) and removes the dead mount.
 kill_daemon() {
 	[ -n "$daemon" ] || return 0
 	kill "${1:--9}" "$daemon"
@@ -218,16 +218,16 @@ kill_daemon() {
 	mounted "$M" && { fusermount3 -u "$M" 2>/dev/null || umount -l "$M"; }
 	return 0
 }
-# daemon_log: what the daemon has to say, for like.
+# daemon_log: prints the daemon's log.
 daemon_log() { cat "$M/.tabletfs/log"; }
 # ts FILE: mtime in microseconds.
 ts() { stat -c %.6Y "$1" | sed -E 's/\.//; s/^(-?)0+(.)/\1\2/'; }
-# tree DIR: all that a backup must keep (sizes of directories differ between file systems).
+# tree DIR: prints all that a backup must preserve.  The sizes of directories differ between file systems.
 tree() { (cd "$1" && find . -mindepth 1 \( -type d -printf '%p d - %T@ %m %U %G\n' -o -printf '%p %y %s %T@ %m %U %G\n' \) | LC_ALL=C sort); }
-# cells DIR: just the names.
+# cells DIR: prints the names below DIR.
 cells() { (cd "$1" && find . -mindepth 1 -printf '%p\n' | LC_ALL=C sort); }
 
-# What rsync itemises, but for directories' times: plain directories have one, those of a table have not.
+# files: removes directories' times from rsync's itemised list.  Directories of a table have no time of their own.
 files() { grep -v '^\.d\.\.t\.* ' || :; }
 
 abort_mount() {
@@ -268,7 +268,7 @@ trap 'exit 143' TERM
 if [ ! -r /dev/fuse ] || [ ! -w /dev/fuse ] || ! has fusermount3; then cannot_run "/dev/fuse or fusermount3 cannot be used"; fi
 if ! has python3; then cannot_run "there is no python3"; fi
 {
-	# The watchdog holds neither prove's pipe nor the script's directory.
+	# The watchdog must keep neither prove's pipe nor the script's directory open.
 	exec >/dev/null 2>&1 </dev/null
 	trap - EXIT
 	sleep "$LIMIT" &

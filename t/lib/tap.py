@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For the Python snippets of mount tests: TAP lines without numbers (t/lib/mount.sh counts)."""
+"""Functions for the Python snippets of mount tests.  They print TAP lines without numbers, which t/lib/mount.sh adds."""
 import ctypes
 import errno
 import os
@@ -28,11 +28,10 @@ def same(got, want, what):
         note("wanted:", repr(want)[:600])
 
 
-def settles(fn, want, seconds=10):
+def wait_until(fn, want, seconds=10):
     """
-    Does fn come to give what is wanted?  For what happens behind an answer: at RELEASE, which the kernel sends after
-    close has returned, or by the notifier.  That tells nobody when it is done; but fn asks the daemon, which has it
-    before that question, or serves it meanwhile.
+    Calls fn until it returns want, for at most `seconds`.  The kernel sends RELEASE after close has returned, and the
+    daemon's notifier runs in its own thread; neither reports to the caller when it is done.
     """
     deadline = time.monotonic() + seconds
     while fn() != want and time.monotonic() < deadline:
@@ -41,7 +40,7 @@ def settles(fn, want, seconds=10):
 
 
 def soon(fn, want, what):
-    settles(fn, want)
+    wait_until(fn, want)
     same(fn(), want, what)
 
 
@@ -51,7 +50,7 @@ def name_of(number):
 
 
 def errno_of(fn, *args, **kw):
-    """The name of the errno that the call fails with; "0" if it does not."""
+    """Returns the name of the errno that the call fails with, "0" if it succeeds."""
     try:
         r = fn(*args, **kw)
     except OSError as e:
@@ -73,7 +72,7 @@ def slurp(path):
 
 
 def spill(path, data, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
-    """Writes through one open; raises what open, write or close raise."""
+    """Writes data through one open.  Raises the error of open, write or close."""
     fd = os.open(path, flags, 0o644)
     try:
         view = memoryview(data)
@@ -105,7 +104,7 @@ def set_us(path, t, **kw):
 
 
 def walk_open(root, parts, create_dirs=False):
-    """A descriptor of the directory that holds the last of parts: as openat goes."""
+    """Opens the directory of the last of parts, component by component."""
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     for p in parts[:-1]:
         try:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of compactions share over tablet_lib.h: short ways to open, look and count. */
+/* For tests of compactions, in addition to tablet_lib.h: short functions to open, read and count. */
 #ifndef TFS_T_COMPACT_LIB_H
 #define TFS_T_COMPACT_LIB_H
 

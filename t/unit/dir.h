@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory of its own for each test, looked at by plain system calls. */
+/* Each test has its own directory; these functions read it with plain system calls. */
 #ifndef TFS_T_UNIT_DIR_H
 #define TFS_T_UNIT_DIR_H
 
@@ -27,7 +27,7 @@ static int test_dir_teardown(void **state)
 	return system(cmd);
 }
 
-/* test_dir/name; four at a time. */
+/* Returns test_dir/name.  The result is valid until the fourth next call of the thread. */
 static const char *in_dir(const char *name)
 {
 	static __thread char s[4][1024];
@@ -45,7 +45,7 @@ static int exists(const char *name)
 	return stat(in_dir(name), &st) == 0;
 }
 
-/* The contents, NUL-terminated; NULL: no such file. */
+/* Returns the contents, NUL-terminated, NULL if there is no such file. */
 static const char *contents(const char *name, size_t *n)
 {
 	static char b[1 << 16];

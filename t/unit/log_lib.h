@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the commit log's unit tests share: a log in a directory of its own,
- * records whose every field follows from a number, and their replay.
+ * For tests of the commit log: a log in its own directory, records whose
+ * fields are all computed from a number, and their replay.
  */
 #ifndef TFS_T_LOG_LIB_H
 #define TFS_T_LOG_LIB_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests of the server and the master share: a store behind the public
- * API in a directory of its own, and a hook into its file operations.
+ * For tests of the server and the master: a store in its own directory, used
+ * through the public API, and a hook into its file operations.
  */
 #ifndef T_UNIT_SERVER_LIB_H
 #define T_UNIT_SERVER_LIB_H
@@ -31,7 +31,7 @@ static struct open_hooks hooks;
 static struct tfs_options options;
 static struct tfs_store *store;
 
-/* One hook for good, as background threads may be in it at any time; what it does is changed here. */
+/* One hook is installed for the whole run, because background threads may be in it at any time.  Tests replace the function that it calls. */
 static _Atomic(file_hook_fn *) hook_now;
 static _Atomic(void *) hook_arg;
 static _Atomic uint64_t hook_number;
