@@ -16,7 +16,7 @@ use File::Path qw(make_path);
 my @rooms = qw(base sstable cell log tablet compact schema meta script lock rpc client server);
 my %level = map { $rooms[$_] => $_ } 0 .. $#rooms;
 my %master_may = map { $_ => 1 } qw(base lock rpc schema meta client);
-# What a pure function's file may include: itself, and no room that does I/O or takes locks.
+# The headers that a file of pure functions may include: no directory that does I/O or takes locks.
 my %pure = map { $_ => 1 } qw(fs/base/name.c fs/base/name.h master/balance.c master/balance.h);
 my %pure_may = map { $_ => 1 } qw(fs/base/name.h master/balance.h engine/base/bytes.h engine/tabletfs.h);
 # Directories whose files still call each other in a cycle.  No directory is added here.  Remove yours as soon as
@@ -40,7 +40,7 @@ sub room {
 	return 'top';
 }
 
-# undef, or what is wrong with `from` including `to`.
+# Returns undef if `from` may include `to`, the reason otherwise.
 sub arrow {
 	my ($from, $to) = @_;
 	my ($f, $t) = (room($from), room($to));
@@ -233,7 +233,7 @@ print "# there is no object in BUILD\n" unless $calls->{objects};
 print "# $_\n" for map { @{ $cycle{$_} } } @new_cycles;
 print "# $_ has no cycle: remove it from \@cycles_allowed\n" for grep { !$cycle{$_} } @cycles_allowed;
 
-# What the tests' file layer adds: no shipped program has any of it.
+# Symbols of the tests' file layer, which no shipped program may have.
 sub symbols_of {
 	my ($path, $kinds) = @_;
 	return map { /^(\w+) [$kinds] / ? $1 : () } `nm -P '$path' 2>/dev/null`;

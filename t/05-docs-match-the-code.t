@@ -28,7 +28,7 @@ sub without_comments {
 	return $s;
 }
 
-# Lines about what is in one of two lists and not in the other.
+# Returns a line for each item that only one of the two lists has.
 sub differ {
 	my ($one, $other, $in_one, $in_other) = @_;
 	my %one = map { $_ => 1 } @$one;
@@ -41,7 +41,7 @@ sub differ {
 
 # ---- options ----
 
-# "-h", "--help", "-o ro" out of what a program says of itself.
+# Returns the options ("-h", "--help", "-o ro") that a program's help text lists.
 sub help_options {
 	my ($help) = @_;
 	my @found;
@@ -86,7 +86,7 @@ sub check_completion {
 	return @bad;
 }
 
-# Subcommands and what follows them, from the usage lines.
+# Subcommands and their arguments, from the usage lines.
 sub check_subcommands {
 	my ($help, $page) = @_;
 	my @want = $help =~ /(?:usage:|\n) +tabletctl ((?:[a-z]+ ?)+)(?=[\[A-Z-]|\n)/g;

@@ -439,7 +439,7 @@ def main():
         for kind in ("FORMAT", "log", "sst", "lock/root", "lock/ids", "lock/incarnation", "lock/tables"):
             ok(seen.get(kind), "%d files: %s" % (seen.get(kind, 0), kind))
 
-        # A segment whose file had an earlier life: the end is the same, for us and for tabletctl.
+        # In a segment whose file was reused, this decoder and tabletctl find the same end.
         logs = sorted(f for f in files if f.endswith(".log"))
         pairs = [p for p in zip(logs, logs[1:]) if os.path.dirname(p[0]) == os.path.dirname(p[1])]
         ok(pairs, "a log of several segments")

@@ -16,7 +16,7 @@ plan skip_all => 'tabletctl and t/lib/fill are not built' unless -x $ctl && -x $
 my $w = tempdir(CLEANUP => 1);
 srand(7);
 
-# Runs; gives exit status (128+signal when killed), standard output, standard error.
+# Runs a command.  Returns its exit status (128 + signal if killed), standard output and standard error.
 sub run {
 	my @command = @_;
 	my $pid = fork // die "fork: $!";
@@ -129,7 +129,7 @@ open my $full, '>', '/dev/full' or die;
 $status = system("$ctl -h > /dev/full 2> $w/err") >> 8;
 is($status, 2, 'standard output that cannot be written is an error');
 
-# ---- what cannot be checked ----
+# ---- directories that cannot be checked ----
 one_line_error('no such directory', 'not a tabletfs data directory', 'check', "$w/none");
 mkdir "$w/empty" or die;
 one_line_error('an empty directory', 'not a tabletfs data directory', 'check', "$w/empty");
@@ -267,7 +267,7 @@ for my $path (@ssts) {
 }
 
 {
-	# A name cannot forge a line, and what is no file is not waited for.
+	# A name cannot forge a line of output, and check does not wait for a FIFO.
 	my $b = copy($a);
 	spill("$b/x\ndamaged: forged\e[2J", 'x');
 	$out = clean($b, 'a stray file with a hostile name');
@@ -306,7 +306,7 @@ for my $path (@meta_ssts) {
 	cmp_ok(scalar(@at), '>', 300, 'records in the segment');
 	my $b = copy($a);
 	my @missed;
-	# Only what redo sets still need counts: the last two thirds.
+	# Only records that a redo set still needs are counted: the last two thirds.
 	for my $at (map { $at[@at / 3 + int rand(@at / 2)] + int rand 40 } 1 .. 15) {
 		flip("$b/$name", $at, 1 + int(rand(255)));
 		my ($s, $o) = run($ctl, 'check', $b);
@@ -350,7 +350,7 @@ for my $case (['hint', qr/gap/], ['gap', qr/gap/], ['seq', qr/above the tablet's
 	damaged($b, $like, "METADATA: $what");
 }
 
-# ---- salted rows where nobody looks for them ----
+# ---- rows under a wrong salt byte ----
 {
 	my $stray = qr/table one: row "stray0000\d\d" is stored with salt byte \d+ in front, not \d+: no reader finds it/;
 	my $salted = store('salted', 'salt', 16, 'write', 150, 'flush', 'write', 20, 'delete', 9, 'crash');

@@ -88,7 +88,7 @@ sub hex_of {
 	return unpack 'H*', $q;
 }
 
-# What the output names as lost: ranges of rows by table, and how many log records.
+# Returns the losses that the output names: ranges of rows by table, and a number of log records.
 sub losses {
 	my ($out, $ids) = @_;
 	my %lost = (ranges => [], records => 0, deleted => scalar($out =~ /may show again/));

@@ -150,7 +150,7 @@ refused('--rivals', 'ycsb', '--rivals', 'leveldb,none');
 	unlike($out, qr/leveldb/, '  and there are none');
 }
 
-# ---- what was there stays; --reuse ----
+# ---- existing files are not removed; --reuse ----
 mkdir "$w/kept" or die;
 open my $f, '>', "$w/kept/mine" or die;
 close $f;
@@ -186,10 +186,10 @@ for my $signal (qw(INT TERM HUP)) {
 	is($? & 127, { INT => 2, TERM => 15, HUP => 1 }->{$signal}, '  ended by it');
 	ok(!-e "$w/signal", '  nothing left behind');
 	local $/;
-	my $rest = <$from>; # at the end of it the child is gone, too
+	my $rest = <$from>; # the pipe's end shows that the child has ended
 	close $from;
 }
-# Nobody reads on: SIGPIPE.
+# The reader closes the pipe: SIGPIPE.
 is(system("$ctl engine @small --dir $w/pipe | head -n 1 >$w/out"), 0, 'output cut off');
 ok(!-e "$w/pipe", '  nothing left behind');
 # The disk is too small: an error like any other.  ulimit -f is of 1 KiB here.

@@ -12,7 +12,7 @@ my $src = $ENV{SRC} // '.';
 chdir($ENV{BUILD} // '.') or die;
 
 # ---- the places, from the sources ----
-my %place; # "FILE:LINE KIND" => lines of what noticed it
+my %place; # "FILE:LINE KIND" => a line for each program that noticed
 for my $file (split ' ', `cd '$src' && find engine master fs -name '*.[ch]' -o -name '*.cc'`) {
 	next if $file =~ m{^engine/(?:tool|base)/};
 	open my $f, '<', "$src/$file" or die "$file: $!";
@@ -25,7 +25,7 @@ for my $file (split ' ', `cd '$src' && find engine master fs -name '*.[ch]' -o -
 }
 cmp_ok(scalar(keys %place), '>', 15, 'places that sync are found in the sources');
 
-# ---- who notices ----
+# ---- the programs that notice ----
 for my $program (['crash_syncs'], ['crash_lock', '--syncs'], ['crash_log', '--syncs']) {
 	my ($name, @arguments) = @$program;
 	open my $out, '-|', "t/crash/$name", @arguments or die "$name: $!";

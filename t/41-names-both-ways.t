@@ -178,7 +178,7 @@ for kind, key, ts, parts in V:
         os.close(fd)
 same(wrong, [], "plain names read the newest version")
 
-# ---- mutations: what is not a canonical name does not exist and cannot be made ----
+# ---- mutations: a name that is not canonical does not exist and cannot be created ----
 def mutants(parts):
     import itertools
     for n, p in enumerate(parts):

@@ -33,7 +33,7 @@ py <<'EOF2'
 from refusal import *
 os.chdir(M)
 new = os.O_WRONLY | os.O_CREAT
-# ---- EPERM: what cannot be where ----
+# ---- EPERM: files that a directory cannot contain ----
 refused("EPERM", "a file in the root", os.open, "file", new)
 refused("EPERM", "a file in a TABLE", os.open, "t/file", new)
 refused("EPERM", "a file in a ROW", os.open, "t/r/file", new)
@@ -157,7 +157,7 @@ fd = os.open("t/r/f/q@1", os.O_RDWR)
 err("0", "shared mmap of a version", mmap.mmap, fd, 1, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
 os.close(fd)
 
-# ---- what there is none of ----
+# ---- operations and file types that do not exist ----
 import fcntl
 for path in ("t/r/f/p", "t/r/f/q@1", "t/.schema"):
     if path == "t/.schema":
@@ -204,7 +204,7 @@ for path in ("t/r/f/p", "t/r/f/q@1", "t/r", "t/r/f"):
 err("0", "utimensat of a directory", os.utime, "t/r", (1, 1))
 same(os.stat("t/r").st_mtime, 0, "  is ignored")
 
-# ---- ESTALE: an inode whose cell has gone, opened again without its name ----
+# ---- ESTALE: the inode of a removed cell, opened again without its name ----
 spill("t/r/f/gone@5", b"x")
 fd = os.open("t/r/f/gone@5", os.O_RDONLY)
 os.unlink("t/r/f/gone@5")

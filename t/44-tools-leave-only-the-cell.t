@@ -13,7 +13,7 @@ fresh() {
 	F=$T1/r/f
 	mkdir -p "$F"
 }
-# Everything below the table: how many versions of what, dot names included.
+# Lists all cells below the table with their numbers of versions, dot names included.
 shape() {
 	(cd "${1:-$T1}" && find . -mindepth 1 ! -type d -printf '%P\n' | sed 's/@-\?[0-9]*$/@/' | LC_ALL=C sort | uniq -c | awk '{ printf "%s%s*%d", s, $2, $1; s = " " }')
 }
@@ -128,7 +128,7 @@ def drive(argv, *steps):
             try:
                 seen += os.read(fd, 65536)
             except OSError:
-                pass # nobody has the terminal any more
+                pass # the terminal is closed
         if end in ready or not ready:
             os.close(fd)
             return os.waitpid(pid, 0)[1]
@@ -153,7 +153,7 @@ if [ -n "$vim" ]; then
 	for how in yes no auto; do
 		echo "$how" >"$F/q"
 		ok "vim, backupcopy=$how, with a swap file" t "$vim" -N -es -c "set backupcopy=$how swapfile updatecount=1" -c "%s/$how/done/" -c 'wq' "$F/q" </dev/null
-		# Where vim was built with backups, "no" renames the old file away, and its versions go along.
+		# If vim was built with backups, "no" renames the old file, and its versions move with it.
 		like "$(shape):$(cat "$F/q")" '^r/f/q@\*[0-9]+:done$' "  leaves the cell and nothing else"
 	done
 	rm "$F/q"
@@ -183,7 +183,7 @@ else
 	skip "nano" "there is no nano"
 fi
 
-# ---- dd, truncate, touch: 43-one-open-one-version.t has what they mean ----
+# ---- dd, truncate, touch: see 43-one-open-one-version.t ----
 fresh dd
 ok "dd" t dd if="$S/r/f/b" of="$F/d" bs=64k status=none
 ok "dd conv=notrunc" t dd if="$S/r/f/b" of="$F/d" bs=1000 skip=5 seek=5 count=1 conv=notrunc status=none

@@ -73,7 +73,7 @@ ok "  and makes rows" nobody mkdir t/newrow
 ok "  and reads its tablets" nobody cat t/.tablets t/.families/open/usage
 before=$(tree .)
 
-# Where no schema was set, who makes a family owns it.
+# If no schema was set, the user that creates a family owns it.
 mkdir u
 chmod 777 u
 ok "mkdir ROW by another user" nobody mkdir u/r
@@ -82,7 +82,7 @@ ok "  and a cell" nobody bash -c 'echo x >u/r/mine/q'
 is "$(stat -c %u u/r/mine/q)" 65534 "his family is his"
 before=$(tree .)
 
-# What a user could not do by chown, his .schema does not do either.
+# A .schema that a user writes cannot do more than chown by this user.
 mkdir v
 chown 1234:100 v
 mkdir v/.families/roots
@@ -129,7 +129,7 @@ ok "quiet: rsync -a of other modes" bash -c "mkdir -p '$W/s/r/secret'; echo s >'
 is "$(cat t/r/secret/new):$(stat -c %a t/r/secret/new)" "s:600" "  stores the cell"
 cd / || exit 1
 unmount_store
-# Without allow_other nobody else sees the mount.
+# Without allow_other no other user can see the mount.
 mount_store
 fails "without allow_other nobody else enters" 'Permission denied' nobody ls "$M"
 done_testing

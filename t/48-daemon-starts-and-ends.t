@@ -205,7 +205,7 @@ kill -USR2 "$daemon"
 kill -PIPE "$daemon"
 ok "SIGUSR1, SIGUSR2 and SIGPIPE do not end it" mkdir "$M/sig/still"
 unmount_store
-# Its messages go to a pipe that nobody reads any more.
+# It writes its messages to a pipe whose reader has ended.
 { "$TABLETFS" -f "$D" "$M" 2>&1 >/dev/null </dev/null; echo $? >"$W/status"; } | true &
 wait_for "the mount" mounted "$M"
 echo keep >"$M/sig/r/f/.scratch"

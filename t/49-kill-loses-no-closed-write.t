@@ -72,7 +72,7 @@ for me in sys.argv[1:]:
                 state[p[2]] = state.pop(p[1])
             doubt -= set(p[1:3])
         elif p[0] == "round":
-            # A crash: what was in flight is as the store has it, from now on.
+            # After a crash, the store decides about the calls that were in progress.
             pass
     for name in ["q%d" % i for i in range(200)] + ["r%d" % i for i in range(200)]:
         if name in doubt:

@@ -260,7 +260,7 @@ cat "$W"/mixed.? "$W"/mixed.?.err | grep -v ' bad 0$' | diag
 echo "# $(cat "$W"/mixed.? | awk '/^done/ { n += $2 } END { print n }') operations"
 py <<'EOF2'
 from tap import *
-# What is listed is what is there, in both views.
+# In both views, each listed name exists, and each existing name is listed.
 T = M + "/mix"
 wrong, columns, cells = [], {}, 0
 for root, dirs, files in os.walk(T):

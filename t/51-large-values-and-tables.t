@@ -132,7 +132,7 @@ low=$(rss)
 t ls -U "$M/rows" >/dev/null
 high=$(rss)
 echo "# resident: $low KiB, after the listing $high KiB"
-# Of these rows 12,286 come as nodes (DESIGN 2.2: at most 200 bytes each, so 2.4 MiB); the rest is what scans leave in malloc's heaps.
+# 12,286 of these rows become nodes of at most 200 bytes (2.4 MiB in all).  The rest is memory of scans that malloc keeps.
 [ -n "${SANITIZED:-}" ] || ok "the listing costs the daemon less than 8 MiB" test $((high - low)) -lt 8192
 # Directory positions: a rewound and a resumed stream.
 py <<'EOF2'

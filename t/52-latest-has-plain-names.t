@@ -31,7 +31,7 @@ ok "mv" mv "$L/r/f/b" "$L/r/f/c"
 is "$(cat "$L/r/f/c")" b "  within a row"
 ok "sed -i" t sed -i s/a4/a5/ "$L/r/f/a"
 is "$(cat "$T1/r/f/a")" a5 "  works"
-# There a file's time is what was set, also when that is older: versions above go in the same mutation.
+# There a file's time is the time that was set, even an older one: the same mutation removes newer versions.
 ok "touch -d to the past" t touch -d '2010-10-10 10:10:10' "$L/r/f/a"
 is "$(ts "$L/r/f/a"):$(cat "$L/r/f/a")" "1286705410000000:a5" "  is that time"
 is "$(ls "$T1/r/f" | grep -c '^a@')" 1 "  newer versions are deleted"

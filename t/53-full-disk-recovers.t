@@ -39,7 +39,7 @@ err("ENOENT", "the refused one is not there", os.stat, "%s/q%d@1" % (F, done))
 same(slurp(M + "/t/keep/f/k"), b"precious\n", "so can what was there before")
 ok(len(os.listdir(F)) == done, "and listed")
 names = [errno_of(spill, "%s/more%d" % (F, i), block) for i in range(5)]
-# A flush may have let go of log segments meanwhile, and so made room.
+# Meanwhile a flush may have removed log segments and freed space.
 ok(set(names) <= {"ENOSPC", "0"}, "more is refused, or there is room again: %s" % sorted(set(names)))
 EOF2
 like "$(daemon_log)" 'No space left on device' "the log says why"
@@ -65,7 +65,7 @@ rm "$M"/c/r/f/b{1,2,3,4,5,6}
 test -e "$D/ballast"
 is $? 0 "a mount has its reserve"
 room() { df --output=avail -B1 "$W/disk" | tail -n 1; }
-filled() { # log segments may still be let go of
+filled() { # log segments may still be removed
 	t dd if=/dev/zero bs=64K status=none 2>/dev/null >>"$W/disk/fill"
 	[ "$(room)" -lt 65536 ]
 }
@@ -105,7 +105,7 @@ check_store
 t dd if=/dev/zero bs=4K status=none 2>/dev/null >>"$W/disk/fill"
 ok "after kill -9 it mounts on the full disk" mount_store -o config="$W/conf"
 ok "  where rm works" t rm "$M/t/r/f/new"
-# What recovery has flushed makes room for a moment: the log is removed.
+# Recovery flushes, then removes the log, which frees space for a moment.
 refused() { t dd if=/dev/zero bs=4K status=none 2>/dev/null >>"$W/disk/fill"; ! cp "$W/new" "$M/t/r/f/last" 2>"$W/.cp"; }
 ok "  and cp does not" wait_for "a full disk" refused
 like "$(cat "$W/.cp")" 'No space' "  but says why"
@@ -118,7 +118,7 @@ is "$(ls "$M/t/r/f" | LC_ALL=C sort | diff "$W/before" -)" "" "nothing is lost, 
 ok "and takes writes" cp "$W/new" "$M/t/r/f/last"
 unmount_store
 
-# Writers that go on, flushes and compactions leave the last room to those who remove.
+# Writers, flushes and compactions leave the last space to removals.
 rm -r "$D"
 mount_store -o config="$W/conf"
 mkdir -p "$M/t/r/f"

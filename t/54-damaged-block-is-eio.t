@@ -318,7 +318,7 @@ EOF2
 	cp -p "$W/goods.sst" "$ssst"
 done
 
-# Cut short, its trailer damaged, gone: EIO, never a crash, never wrong bytes.
+# A file that is truncated, has a damaged trailer or is missing: EIO, no crash and no wrong bytes.
 for how in "truncate -s $((size / 2)) '$sst'" "flip $((size - 5))" "truncate -s 0 '$sst'" "rm '$sst'"; do
 	eval "$how"
 	t "$TABLETCTL" check "$D" >"$W/.c" 2>&1
@@ -344,7 +344,7 @@ mount_store
 is "$(read_all)" "" "with the file back all is there"
 unmount_store
 
-# One bit of the commit log, in what was synced last: a mark behind it says that it had been on disk.
+# One bit of the last synced part of the commit log: a mark behind it proves that this part had been synced.
 rm -r "$D"
 mount_store
 py <<'EOF2'

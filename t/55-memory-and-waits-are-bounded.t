@@ -10,7 +10,7 @@
 FILL=$BUILD/t/bench/fill_big
 [ -x "$FILL" ] || { echo "Bail out! there is no $FILL"; exit 1; }
 
-# at_most NUMBER LIMIT DESC: a decimal fraction; under sanitizers memory tells nothing.
+# at_most NUMBER LIMIT DESC: NUMBER may be a decimal fraction.  Skipped with sanitizers, which use memory themselves.
 at_most() {
 	echo "# $3: $1"
 	if awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a <= b) }'; then pass "$3: at most $2"; else fail "$3: $1, more than $2"; fi
@@ -31,7 +31,7 @@ slowest() { sed -n "s/^$1: .*slowest \([0-9.]*\) ms.*/\1/p" <<<"$out"; }
 peak() { sed -n 's/^rss: .* \([0-9.]*\) MiB at most/\1/p' <<<"$out" | sort -n | tail -n 1; }
 resident() { awk '/^VmRSS/ { printf "%.1f", $2 / 1024 }' "/proc/$1/status"; }
 
-# 20 MiB are configured.  The log keeps up to 64 MiB of what no sync has covered, METADATA has 4 MiB of its own.
+# 20 MiB are configured.  The log keeps up to 64 MiB of unsynced records, and METADATA has its own 4 MiB.
 echo 'block_cache = "8M"; memtable = "8M"; table_cache = "4M"; log_segment = "4M";' >"$W/conf"
 n=${SANITIZED:+10000}
 echo "# four writers of 10-byte values"
@@ -65,13 +65,13 @@ for mode in ro rw; do
 	is "$(t ls -U "$M/rows" | wc -l)" $rows "  ls -U of $rows rows"
 	is "$(t ls -U "$M/rows" | LC_ALL=C sort -u | wc -l)" $rows "  each once"
 	after=$(resident "$daemon")
-	# What the kernel holds costs 200 bytes an entry at most; a listing alone nothing.
+	# An entry that the kernel caches costs at most 200 bytes.  A listing alone costs none.
 	memory_at_most "$(awk -v a="$before" -v b="$after" 'BEGIN { print b - a }')" 16 "  the daemon grows by"
 	unmount_store
 done
 
 # ---- listings of a large column beside a writer ----
-# Blocks come and go in all threads: a heap for each would keep what each ever had (three times this).
+# All threads allocate and free blocks.  With one heap for each thread the memory would be three times this.
 echo 'block_cache = "16M"; memtable = "8M"; table_cache = "4M"; log_segment = "4M";' >"$W/conf"
 fill "$D" versions wide 10000 4000 1
 ok "mount" mount_store -o config="$W/conf"

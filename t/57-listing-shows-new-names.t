@@ -58,9 +58,9 @@ echo 'maxage=2s' >"$M/t/.families/e/gc"
 mkdir "$M/t/r/e"
 echo 1 >"$M/t/r/e/x"
 is "$(ls "$M/t/r/e" | wc -l) $(ls "$M/t/r/e" | wc -l)" "1 1" "maxage=2s: there at first"
-sleep 3.2 # time itself: two seconds of age, and one in which a listing may be kept
+sleep 3.2 # two seconds until the cells expire, and one for which the kernel may cache a listing
 is "$(ls "$M/t/r/e" | wc -l)" 0 "  gone three seconds later"
-# ---- who goes back in a listing, while others add and remove ----
+# ---- a reader seeks back in a listing while others add and remove ----
 py <<'EOF2'
 from tap import *
 import ctypes, struct
@@ -190,7 +190,7 @@ fd = os.open(t, os.O_RDONLY | os.O_DIRECTORY)
 os.lseek(fd, seen[20][1], os.SEEK_SET)
 err("ESTALE", "  long after it was closed it fails, and skips nothing in silence", rest, fd)
 os.close(fd)
-# Two readers, and others who remove what neither has come to.
+# Two readers; others remove names that neither has reached.
 two = [os.open(t, os.O_RDONLY | os.O_DIRECTORY) for _ in range(2)]
 got = [some(fd, 1024)[2:] for fd in two]
 gone = left[200:400:3]

@@ -279,12 +279,12 @@ for sync in full off; do
 		"60 60 ok" "  nothing is lost, and it is whole"
 done
 
-# ---- what is staged is seen by its process alone: others stat what they would read ----
+# ---- only the writing process sees staged content: stat by others shows what they would read ----
 py <<'EOF2'
 from cells import *
 import subprocess
 import threading
-# Started before anything is open: a child's exec closes what it inherits, and that commits.
+# Started before any file is open: at exec the child closes inherited descriptors, which commits.
 other = subprocess.Popen([sys.executable, "-c", '''
 import os, sys
 for q in sys.stdin:
@@ -344,7 +344,7 @@ os.close(a)
 same(others("see")[1][38:], b"; one; two; three", "nor where they only write")
 other.stdin.close()
 other.wait()
-# A reader that believes what it is told, beside a slow writer of other sizes.
+# A reader that trusts the reported size, beside a slow writer of other sizes.
 writer = subprocess.Popen([sys.executable, "-c", '''
 import os, sys, time
 for n in range(60):
@@ -387,7 +387,7 @@ err("EIO", "  reading it", os.pread, fd, 10, 500000)
 err("EIO", "  committing it", os.fsync, fd)
 err("EIO", "  and closing", os.close, fd)
 same(os.stat("spilled").st_size, 1 << 20, "  the last commit is there, the daemon too")
-# Small pieces far apart: what their places take is bounded.
+# Small pieces far apart: the memory for their places is bounded.
 fd = os.open("pieces", C)
 os.close(fd)
 spill("pieces", bytes(200000))

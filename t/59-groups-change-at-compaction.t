@@ -153,7 +153,7 @@ same(wrong, [], "a family moves between groups six times under a writer and two 
 ok(counts[0] > 0 and counts[1] > 0, "  who went on meanwhile")
 last = [slurp("%s/r%03d/large/w" % (T, i)) for i in range(min(ROWS, counts[0]))]
 
-# ---- a group goes while its files are there ----
+# ---- a group is removed while its files exist ----
 same(errno_of(os.rmdir, T + "/.groups/big"), "EBUSY", "rmdir of a group in use")
 spill(T + "/.families/large/group", "default\n")
 os.rmdir(T + "/.groups/big")
@@ -188,7 +188,7 @@ def cost(fn):
     fn()
     return metric("bytes_read") - before[0], metric("blocks_read") - before[1]
 
-# What is read of the large group's file by mistake would show.
+# A read of the large group's file would show in the metrics.
 ok(files[1] > 8 * files[0], "one group's file is much larger: %s" % files)
 def small():
     for i in range(ROWS):

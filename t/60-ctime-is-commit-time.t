@@ -20,7 +20,7 @@ head -c 300000 /dev/zero >"$F/large@5"
 ok "tar -g takes all" test "$(backup "$W/0.tar" | wc -w)" = 4
 is "$(backup "$W/1.tar")" "" "and then nothing"
 
-# ---- what find and tar -g must see ----
+# ---- changes that find and tar -g must see ----
 touch "$W/ref"
 is "$(newer "$W/ref")" "" "nothing is newer than a file made on another file system"
 before=$(ct "$F/q@1000")
@@ -69,7 +69,7 @@ same(wrong, [], "300 commits: each later than the one before, between its begin 
 same(ctime("plain"), ctime([n for n in os.listdir(".") if n.startswith("plain@")][0]) if sum(n.startswith("plain@") for n in os.listdir(".")) == 1
      else max(ctime(n) for n in os.listdir(".") if n.startswith("plain@")), "a plain name has its newest version's")
 same(ctime("plain"), ctime("../../.latest/row/f/plain"), "in .latest too")
-# Staged: the time of the last write; the commit moves it, whatever the kernel has been told meanwhile.
+# While staged, ctime is the time of the last write.  The commit changes it, even if the kernel has cached the old one.
 for name in ("in@0", "plain", ".scratch"):
     before = ctime(name) if name[0] != "." else 0
     fd = os.open(name, os.O_WRONLY | os.O_CREAT, 0o644)

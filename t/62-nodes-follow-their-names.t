@@ -27,7 +27,7 @@ os.close(b)
 ok(os.path.isdir(M), "  and the daemon lives")
 EOF2
 
-# ---- a listing goes on behind the version 0 of the empty qualifier ----
+# ---- a listing continues after version 0 of the empty qualifier ----
 py <<'EOF2'
 from tap import *
 libc.opendir.restype = ctypes.c_void_p
@@ -83,7 +83,7 @@ same(depth(T, 300), (65536 // 254, "ENAMETOOLONG"), "parts of a row's name end w
 same(depth(T + "/r/f", 100), ((16384 + 20) // 254, "ENAMETOOLONG"), "parts of a cell's name end where qualifiers do")
 EOF2
 
-# ---- rows dropped by a verb are gone for the kernel as well ----
+# ---- rows that a verb drops are removed from the kernel's cache ----
 mkdir -p "$M/drop/r1/f" "$M/drop/r2/f"
 echo x >"$M/drop/r1/f/q"
 echo x >"$M/drop/r2/f/q"
@@ -172,7 +172,7 @@ if has gcc; then
 fi
 if has zip; then ok "zip in .latest" bash -c "cd '$V/z/f' && echo 1 >x && zip -q x.zip x && rm x x.zip"; fi
 
-# ---- opening what comes and goes creates nothing ----
+# ---- opening a name that others create and remove creates nothing ----
 py <<'EOF2'
 from tap import *
 import multiprocessing
@@ -219,7 +219,7 @@ for name in ("q", "v@5"):
     go(name)
 EOF2
 
-# ---- who appends first to an absent name is not alone ----
+# ---- two processes append to an absent name ----
 mkdir -p "$M/app/r/f"
 short=0
 for ((n = 0; n < 60; n++)); do
@@ -264,7 +264,7 @@ ok "  but onto an empty one" mv -T "$M/new" "$M/onto"
 is "$(cat "$M/onto/row/f/q")" 2 "  whose name it has then"
 is "$(stat -c %i "$M/onto/row/f/q")" "$ino" "  and it is still the same files"
 
-# ---- a table or family that goes takes its scratch along ----
+# ---- removing a table or family removes its scratch files ----
 mkdir -p "$M/gone/.latest/r" && rmdir "$M/gone/r"
 echo x >"$M/gone/.latest/.s"
 ok "rmdir of a table with scratch in .latest" rmdir "$M/gone"
@@ -291,7 +291,7 @@ EOF2
 	before=$(anonymous)
 	find "$M/many" -size +1M
 	top=$(anonymous)
-	# What stays is in caches.
+	# The rest is cached.
 	less() { forget; [ $((($(anonymous) - before) * 10)) -lt $(((top - before) * 7)) ]; }
 	ok "the memory of nodes that the kernel has forgotten is returned" wait_for "forgetting" less
 	echo "# $before KiB before, $top at its top, $(anonymous) after"

@@ -21,7 +21,7 @@ CONTROL = (".schema", ".families", ".groups", ".ctl", ".tablets", ".latest", ".f
            ".groups/g1", ".groups/g1/level", ".families/f/usage", ".s", ".d", ".d/y")
 ROOT = ("", ".tabletfs", ".tabletfs/log", ".tabletfs/ctl", ".x", "bad name")
 STORE = "ENOENT ENAMETOOLONG ENOTDIR ESTALE "
-# Python 3.11.2 maps a copy of the descriptor and, where that fails, gives the errno of closing it.
+# Python 3.11.2 maps a copy of the descriptor.  If that fails it reports the errno of closing the copy.
 CLOSE = " EACCES EINVAL EBUSY EFBIG EOVERFLOW"
 LISTED = {
     "open": STORE + "EEXIST EINVAL EPERM EISDIR EOVERFLOW",

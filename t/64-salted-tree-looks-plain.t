@@ -31,7 +31,7 @@ for i in range(N):
     add("plain", i)
 want = sorted(os.listdir(M + "/plain"))
 
-# Who lists while keys are added sees all that was there before, once, in order.
+# A listing while keys are added shows each older key once, in order.
 for i in range(N // 2):
     add("salted", i)
 def rest():
@@ -109,7 +109,7 @@ ok "tar x" tar -C "$M" -xf "$W/salted.tar"
 (cd "$M/salted" && rm -r 0001700000*)
 is "$(tree salted)" "$(tree plain)" "is the same again"
 
-# What reads a directory of ext4 meets .schema after some rows, or all.
+# On ext4 a program that reads a directory may reach .schema after some or all rows.
 tar -C "$W/backup" -cf "$W/last.tar" --no-recursion salted -T <(cd "$W/backup" && find salted -mindepth 1 ! -name .schema; echo salted/.schema)
 is "$(rm -r "$M/salted" 2>&1)" "" "rm -r"
 ok "tar x of it" tar -C "$M" -xf "$W/last.tar"

@@ -42,7 +42,7 @@ done
 py <<'EOF2'
 from tap import *
 import threading
-# A directory is listed in two parts, with splits and merges between; who has it open neither skips nor repeats.
+# A directory is listed in two parts, with splits and merges between them; no name is skipped or repeated.
 for i in range(3000):
     os.makedirs("%s/t/s%05d/f" % (M, i))
     spill("%s/t/s%05d/f/q@1" % (M, i), b"x" * 20)

@@ -14,7 +14,7 @@ tablets() { awk -F '\t' -v c="$1" '{ n += $c } END { print n + 0 }' "$M/t/.table
 used() { df --output=used -B1 "$1" | tail -n 1 | tr -d ' '; }
 id() { awk -v n="$1" '$1 == n { print $2 }' <<<"a 1
 b 2"; }
-# The table's files, and what is in them: the only table's id is 16.
+# The table's files and their contents.  The only table has the id 16.
 sst_files() { find "$D/sst/16" -name '*.sst'; }
 keys() { sst_files | while read -r f; do "$TABLETCTL" dump sst -k "$f"; done; }
 count() { # FAMILY: "cells tombstones", counted; of no FAMILY, all
@@ -175,7 +175,7 @@ ok(slurp(M + "/.tabletfs/metrics") != whole, "  while its numbers have changed")
 EOF2
 unmount_store
 
-# ---- what is not there is not looked for ----
+# ---- absent cells are not searched for on disk ----
 ok "mount" mount_store -o config="$W/conf"
 py <<'EOF2'
 from tap import *

@@ -196,7 +196,7 @@ ok(bad == 0, "seed %d: %d calls are answered alike" % (seed, steps))
 EOF2
 }
 compare() { # compare WHAT
-	# What was created and never written is committed at RELEASE, which comes after close.
+	# A file that was created and not written is committed at RELEASE, after close.
 	soon "diff -r '$P/t' '$M/t' | head -c 2000" "" "$1: the same files and bytes"
 	is "$(cd "$M/t" && find . -type f -printf '%p %s %m %U %G %n\n' | sort)" "$(cd "$P/t" && find . -type f -printf '%p %s %m %U %G %n\n' | sort)" "  the same attributes"
 }

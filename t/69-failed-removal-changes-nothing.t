@@ -44,7 +44,7 @@ WRAP(int, fsync, (int fd), (fd))
 C
 ok "the library that breaks the disk" "${CC:-cc}" -shared -fPIC -O2 -o "$W/broken.so" "$W/broken.c" -ldl
 export BROKEN=$W/broken.now
-# The log goes to syslog or a pipe: a file would break as well.
+# The log is written to syslog or a pipe, because writes to a file fail too.
 LD_PRELOAD=$W/broken.so mount_store -o sync || fail "mount"
 mkdir -p "$M/t/r/f" "$M/t/r2/f"
 py <<'EOF2'

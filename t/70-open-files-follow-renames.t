@@ -36,7 +36,7 @@ def clear():
 PY
 export PYTHONPATH="$PYTHONPATH:$W"
 
-# ---- what it was opened as, and what it was renamed to, and on ----
+# ---- the name that was opened, the new name, and further renames ----
 py <<'EOF2'
 from cells import *
 names = ("q", "q@5", L + "/q", split(LONG + "@5"), split(LONG), ".s")
@@ -321,7 +321,7 @@ spill("r@1", b"")
 fd = os.open("r@1", os.O_WRONLY)
 wrote = bytearray()
 def write():
-    if len(wrote) == 40000: # what is renamed is copied
+    if len(wrote) == 40000: # the renamed file is copied
         return os.sched_yield()
     wrote.extend(b"%07d\n" % len(wrote))
     os.write(fd, wrote[-8:])

@@ -130,7 +130,7 @@ class Work:
                 self.may["p"] = {None}
             else:
                 self.may["p"] = self.may["p"] | {None}
-        # What the kernel holds, names, sizes and pages, must follow.
+        # The kernel's cached names, sizes and pages must follow.
         self.write("w@1", b"first")
         self.write("w@2", b"second, longer")
         self.call("scan", lambda: [e.stat().st_size for e in os.scandir(self.f)])
@@ -169,7 +169,7 @@ class Work:
             if self.call("rename of a table", os.rename, M + "/other", M + "/another"):
                 self.call("rmdir of a table", os.rmdir, M + "/another")
 
-        # What comes through the other view must be seen in this one.
+        # A change through the other view must be visible in this one.
         self.call("list", lambda: os.listdir(self.f))
         latest = "%s/t/.latest/%s/f/" % (M, os.path.basename(self.row))
         self.may["x"] = {b"in .latest"} if self.call("write in .latest", spill, latest + "x", b"in .latest") else {None, b"", b"in .latest"}
@@ -207,7 +207,7 @@ class Work:
         for name in os.listdir(M):
             if name in ("other", "another"):
                 os.rmdir("%s/%s" % (M, name))
-        # What was done though it was answered with an error: the kernel is told, after the answer.
+        # If a call failed after the change was made, the kernel is notified after the reply.
         if not wait_until(lambda: any(os.path.isdir(M + "/" + n) for n in ("other", "another")), False, 5):
             bad.append("%s: a table that is no more is still there for the kernel" % when)
 

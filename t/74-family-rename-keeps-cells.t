@@ -31,7 +31,7 @@ def refused(want, what, fn, *args):
 PY
 export PYTHONPATH="$PYTHONPATH:$W"
 
-# ---- what the kernel knows ----
+# ---- the kernel's cached names ----
 py <<'EOF2'
 from lib import *
 for r in ROWS:
@@ -60,7 +60,7 @@ same(b'name = "B"' in slurp("t/.schema") and b'name = "A"' not in slurp("t/.sche
 os.rmdir("t/made/B"); os.rmdir("t/made")
 EOF2
 
-# ---- what is open ----
+# ---- open files ----
 py <<'EOF2'
 from lib import *
 import mmap
@@ -112,7 +112,7 @@ os.rmdir("t/.families/B")
 same(os.path.exists(r + "B"), False, "  until it is removed")
 EOF2
 
-# ---- what is refused ----
+# ---- refused renames ----
 py <<'EOF2'
 from lib import *
 os.mkdir("t/.families/B")
@@ -185,7 +185,7 @@ os.rmdir(ROWS[1] + "/B")
 os.rmdir("t/.families/B")
 EOF2
 
-# ---- renames of directories beside it: whoever waits for whom, nobody waits for ever ----
+# ---- renames of directories at the same time: no deadlock ----
 py <<'EOF2'
 from lib import *
 import random
@@ -225,7 +225,7 @@ EOF2
 
 # ---- shells that write meanwhile ----
 cat >"$W/writer.sh" <<'SH'
-# What was acknowledged is in $W/wrote.$1; a name that has just gone is tried once more by the other one.
+# Acknowledged writes are in $W/wrote.$1.  If a name has just been removed, the write is tried again under the other name.
 for i in $(seq 1 "$2"); do
 	for f in A B A B A B A B A B; do
 		if { echo "$i" >"t/row$1/$f/w$i"; } 2>/dev/null; then
@@ -256,7 +256,7 @@ is "$lost" 0 "what shells were told is written is there after all the renames"
 ok "  and they did write" test "$wrote" -gt 300
 echo "# $wrote writes, $renames renames"
 
-# ---- directories that are made while their family gets another name, or goes ----
+# ---- directories that are created while their family is renamed or removed ----
 py <<'EOF2'
 from lib import *
 import multiprocessing, random

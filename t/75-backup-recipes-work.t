@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Each command of tabletfs-backup(7) does what the page says, as it is written there.
+# Each command of tabletfs-backup(7), run as printed, does what the page says.
 # shellcheck source=t/lib/mount.sh disable=SC2119,SC2012,SC2001,SC2086
 . "${SRC:-.}/t/lib/mount.sh" || exit 1
 
