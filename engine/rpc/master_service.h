@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The master service: tables and schemas (DESIGN 5).  Same rules as the
- * tablet service.  Client data never passes through it.
+ * The master service: tables and schemas.  Ownership, errors and threads as
+ * in tablet_service.h.  Client data does not pass through it (paper, section 5.2).
  */
 #ifndef TFS_RPC_MASTER_SERVICE_H
 #define TFS_RPC_MASTER_SERVICE_H
@@ -13,11 +13,11 @@ enum ms_method {
 	MS_TABLE_CREATE = 1, /* name, uid, gid, mode -> schema */
 	MS_TABLE_DROP,       /* name; -ENOTEMPTY */
 	MS_TABLE_RENAME,     /* name, to, noreplace */
-	MS_TABLE_LIST,       /* name: strictly after, count -> names */
+	MS_TABLE_LIST,       /* name, count -> at most count names that come after name */
 	MS_SCHEMA_BY_NAME,   /* name -> schema */
 	MS_SCHEMA_BY_ID,     /* table -> schema */
-	MS_SCHEMA_SET_TEXT,  /* table, text, mtime_us, uid, gid, groups -> schema; why, though err is 0: what of it was left out */
-	MS_SCHEMA_CHANGE,    /* table, edit -> schema */
+	MS_SCHEMA_SET_TEXT, /* table, text, mtime_us, uid, gid, groups -> schema; why, also without an error: the ignored owners and modes */
+	MS_SCHEMA_CHANGE, /* table, edit -> schema */
 	MS_METHODS
 };
 

@@ -180,7 +180,7 @@ struct round_trip {
 	struct master_service *inner;
 };
 
-static int serve(struct master_service *inner, struct slice in, struct buf *out)
+static int ms_serve(struct master_service *inner, struct slice in, struct buf *out)
 {
 	struct arena arena = {0};
 	struct ms_answer a = {0};
@@ -199,7 +199,7 @@ static int serve(struct master_service *inner, struct slice in, struct buf *out)
 	return err;
 }
 
-static int round_trip_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
+static int ms_round_trip_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
 {
 	struct round_trip *r = (struct round_trip *)s;
 	struct buf there = {0}, back = {0};
@@ -207,7 +207,7 @@ static int round_trip_call(struct master_service *s, const struct ms_request *q,
 	int err = ms_request_pack(q, &there);
 
 	if (!err)
-		err = serve(r->inner, buf_slice(&there), &back);
+		err = ms_serve(r->inner, buf_slice(&there), &back);
 	if (!err)
 		do
 			err = ms_answer_unpack(buf_slice(&back), q, a);
@@ -219,7 +219,7 @@ static int round_trip_call(struct master_service *s, const struct ms_request *q,
 
 struct master_service *ms_round_trip_new(struct master_service *inner)
 {
-	static const struct master_service_ops ops = {.call = round_trip_call};
+	static const struct master_service_ops ops = {.call = ms_round_trip_call};
 	struct round_trip *r = calloc(1, sizeof *r);
 
 	if (!r)

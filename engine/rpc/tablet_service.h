@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tablet service: what a client asks of the tablet server that serves a
- * row (DESIGN 6).  Requests and answers are plain values; a service is
- * anything that answers them: the server in this process, or a channel to
- * one elsewhere.
+ * The tablet service: the requests of a client to the tablet server of a row
+ * (paper, section 5.1).  Requests and answers are plain values.  A service is
+ * any object that answers them: the server in this process, or a channel to
+ * a server elsewhere.
  *
- * Ownership: a request borrows everything from the caller for the length of
- * the call.  An answer is {0}-initialised by the caller, filled in by the
- * service and given back by ts_answer_fini, except `into`, the caller's own
- * buffer.
+ * Ownership: a request borrows all its memory from the caller during the
+ * call.  The caller initialises an answer to {0}, the service fills it in, and
+ * ts_answer_fini frees it, except the caller's own arrays and `into`.
  * Errors: the return value (also in answer->err once decoded) is -errno as
- * in engine/tabletfs.h, and besides: -EREMCHG the row is not served here
- * (look the location up again), -EIDRM no table has tablets of this id (any
- * more: look its schema up again), -ENOENT for TS_READ no such cell.
+ * in engine/tabletfs.h, and also: -EREMCHG the row is not served here (look up
+ * its location again), -EIDRM no table has tablets of this id (look up the
+ * table's schema again), -ENOENT for TS_READ there is no such cell.
  * Threads: any.
  */
 #ifndef TFS_RPC_TABLET_SERVICE_H
@@ -22,31 +21,33 @@
 #include "engine/rpc/wire.h"
 
 enum ts_method {
-	TS_MUTATE = 1, /* row, ops, token, sync -> results */
-	TS_READ,       /* row, family, qualifier, ts, offset, length -> info, bytes in `into` */
-	TS_EXISTS,     /* row, family (0: any) -> exists */
-	TS_SCAN_OPEN,  /* spec -> batch, and scan (an id) unless batch.done; tablet_end */
-	TS_SCAN_NEXT,  /* scan -> batch */
-	TS_SCAN_CLOSE, /* scan */
-	TS_SYNC,       /* all commits of this server so far are durable */
-	TS_FLUSH,
-	TS_COMPACT,     /* the tablet that holds row -> tablet_end */
-	TS_TABLET_INFO, /* the tablet that holds row -> tablet; family: its share */
+	TS_MUTATE = 1,  /* row, ops, token, sync -> results */
+	TS_READ,        /* row, family, qualifier, ts, offset, length -> info, bytes in `into` */
+	TS_EXISTS,      /* row, family (0: any) -> exists */
+	TS_SCAN_OPEN,   /* spec -> batch, and scan (an id) unless batch.done; tablet_end */
+	TS_SCAN_NEXT,   /* scan -> batch */
+	TS_SCAN_CLOSE,  /* scan */
+	TS_SYNC,        /* makes all commits of this server durable */
+	TS_FLUSH,       /* row: writes the memtables of its tablet -> tablet_end */
+	TS_COMPACT,     /* row: compacts its tablet -> tablet_end */
+	TS_TABLET_INFO, /* row -> tablet, its tablet; family (0: all): its share */
 	/*
-	 * rows, sync -> row_errs; row: one of them.  Each row by itself, in their
-	 * order: from the first on that is not served here all are refused, as a
-	 * row may come twice.  With sync all are on disk at the end.
+	 * rows, sync -> row_errs; row: one of them.  Each row is a mutation of its
+	 * own.  The server applies them in order.  At the first row that it does
+	 * not serve it refuses that one and all that follow, because the same row
+	 * may follow again.
 	 */
 	TS_MUTATE_ROWS,
 	/*
-	 * The master's, while it judges whether a table (or a family) is empty:
-	 * from the answer of HOLD to LET_GO no mutation of the table is under
-	 * way; new ones wait, and are judged by what the table then is.
+	 * table.  The master's requests while it checks if a table or a family is
+	 * empty.  From the answer of BLOCK to the call of UNBLOCK no mutation of
+	 * the table is carried out.  Waiting mutations see the schema of the time
+	 * when they continue.
 	 */
 	TS_BLOCK_WRITES,
-	TS_UNBLOCK_WRITES, /* table */
-	TS_SPLIT,          /* the tablet that holds row, at row; -EEXIST: one begins there already */
-	TS_MERGE,          /* the tablet that holds row with the one after it; -ENOENT: there is none */
+	TS_UNBLOCK_WRITES,
+	TS_SPLIT, /* row: splits its tablet at row; -EEXIST: a tablet begins there */
+	TS_MERGE, /* row: merges its tablet with the next; -ENOENT: there is none */
 	TS_METHODS
 };
 
@@ -101,21 +102,19 @@ struct ts_tablet {
 	TS_TABLET(WIRE_MEMBER)
 };
 
-#define TS_ANSWER(F)                                                                                                                 \
-	F(VALUE, 1, int, err)                                                                                                        \
-	F(VALUE, 2, bool, exists)                                                                                                    \
-	/* READ */                                                                                                                   \
-	F(VALUE, 3, int64_t, ts)                                                                                                     \
-	F(VALUE, 4, int64_t, expires_us)                                                                                             \
-	F(VALUE, 5, int64_t, commit_us)                                                                                              \
-	F(VALUE, 6, uint64_t, size)                                                                                                  \
-	/* SCAN_*: 0: the scan has ended */                                                                                          \
-	F(VALUE, 7, uint64_t, scan)                                                                                                  \
-	/*                                                                                                                         \
-	 * SCAN_OPEN: where this tablet's rows end, p NULL: the table's end.  The last SCAN_NEXT, unless p is                      \
-	 * NULL: where the scan continues instead.                                                                                 \
-	 */ \
-	F(VALUE, 8, struct slice, tablet_end)                                                                                        \
+#define TS_ANSWER(F)                                                                                                               \
+	F(VALUE, 1, int, err)                                                                                                      \
+	F(VALUE, 2, bool, exists)                                                                                                  \
+	/* READ */                                                                                                                 \
+	F(VALUE, 3, int64_t, ts)                                                                                                   \
+	F(VALUE, 4, int64_t, expires_us)                                                                                           \
+	F(VALUE, 5, int64_t, commit_us)                                                                                            \
+	F(VALUE, 6, uint64_t, size)                                                                                                \
+	/* SCAN_*: 0: the scan has ended */                                                                                        \
+	F(VALUE, 7, uint64_t, scan)                                                                                                \
+	/* SCAN_OPEN: where this tablet's rows end, p NULL: the table's end. */                                                    \
+	/* The last SCAN_NEXT: where the scan continues instead, p NULL: as SCAN_OPEN returned. */                                 \
+	F(VALUE, 8, struct slice, tablet_end)                                                                                      \
 	F(STRUCT, 9, ts_tablet, tablet)
 /* The members after the list belong partly to the caller; tablet_wire.c (struct payload) carries them. */
 struct ts_answer {
@@ -140,7 +139,7 @@ static inline int TFS_MUST ts_call(struct tablet_service *s, const struct ts_req
 	return s->ops->call(s, q, a);
 }
 
-/* Encodings.  pack appends; unpack borrows from in and arena.  -EBADMSG for anything malformed. */
+/* Encodings.  pack appends; unpack borrows from in and arena.  -EBADMSG for malformed input. */
 int ts_request_pack(const struct ts_request *q, struct buf *out) TFS_MUST;
 int ts_request_unpack(
 	struct slice in, struct arena *arena, struct ts_request *q) TFS_MUST; /* q->into of TS_READ: from the arena, zeroed */
@@ -149,9 +148,9 @@ int ts_answer_unpack(
 	struct slice in, const struct ts_request *q, struct ts_answer *a) TFS_MUST; /* copies bytes to q->into and results */
 
 /*
- * A service that packs, unpacks and hands every call to inner and its answer
- * back the same way: debug builds put it between client and server, so that
- * nothing but plain values can pass.  Takes nothing; free() it.
+ * A service that passes requests to inner and answers back, both encoded and
+ * decoded on the way.  Debug builds put it between client and server, so that
+ * only the listed fields pass.  Borrows inner; the caller frees the result by free().
  */
 struct tablet_service *ts_round_trip_new(struct tablet_service *inner);
 

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define READ_MAX (64 * 1024 * 1024) /* TFS_VALUE_MAX: no read can want more */
+#define READ_MAX (64 * 1024 * 1024) /* TFS_VALUE_MAX: the longest read */
 #define ERRNO_MAX 4095
 
 void ts_answer_fini(struct ts_answer *a)
@@ -154,7 +154,7 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 
 	if (!err && reader_left(&r))
 		err = -EBADMSG;
-	if (!err && x.length && x.method == TS_READ) { /* other requests do not read; they must not cost 64 MiB */
+	if (!err && x.length && x.method == TS_READ) { /* memory for reads only */
 		x.into = zalloc(arena, 1, x.length);
 		err = x.into ? 0 : -ENOMEM;
 	}
@@ -226,19 +226,19 @@ int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct
 	return err;
 }
 
-/* Does it answer this request? */
+/* Returns false if it cannot be the answer to this request. */
 static bool payload_answers(const struct payload *p, const struct ts_request *q, const struct ts_answer *a)
 {
 	const uint32_t ops = q->method == TS_MUTATE ? q->op_count : 0, rows = q->method == TS_MUTATE_ROWS ? q->row_count : 0;
 
-	/* The server may leave out results that the caller does not want. */
+	/* The server may leave out results that the caller did not ask for. */
 	if (p->result_count != ops && (p->result_count || a->results))
 		return false;
 	return p->row_err_count == rows && p->bytes.n <= (q->method == TS_READ ? q->length : 0);
 }
 
 /* Copies a byte string to the arena, so that it outlives the input. */
-static bool own(struct arena *arena, struct slice *s)
+static bool slice_own(struct arena *arena, struct slice *s)
 {
 	return !s->n || arena_dup(arena, *s, s);
 }
@@ -257,7 +257,7 @@ static int batch_fill(struct scan_batch *b, const struct payload *p)
 		struct scan_cell *c = &b->cells[i];
 
 		*c = p->cells[i];
-		if (!own(&b->arena, &c->row) || !own(&b->arena, &c->qualifier) || !own(&b->arena, &c->value))
+		if (!slice_own(&b->arena, &c->row) || !slice_own(&b->arena, &c->qualifier) || !slice_own(&b->arena, &c->value))
 			return -ENOMEM;
 	}
 	b->count = p->cell_count;
@@ -296,11 +296,11 @@ int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answ
 	/* In a scan an earlier answer's end remains valid until another answer has one. */
 	if (!a->tablet_end.p && q->method == TS_SCAN_NEXT)
 		a->tablet_end = end;
-	else if (!err && !own(&a->arena, &a->tablet_end))
+	else if (!err && !slice_own(&a->arena, &a->tablet_end))
 		err = -ENOMEM;
 	if (!err &&
-		(!own(&a->arena, &a->tablet.begin) || !own(&a->arena, &a->tablet.end) || !own(&a->arena, &a->tablet.server) ||
-			!own(&a->arena, &a->tablet.state)))
+		(!slice_own(&a->arena, &a->tablet.begin) || !slice_own(&a->arena, &a->tablet.end) ||
+			!slice_own(&a->arena, &a->tablet.server) || !slice_own(&a->arena, &a->tablet.state)))
 		err = -ENOMEM;
 	if (!err && !a->err)
 		err = payload_unpack(&r, q, &arena, a);
@@ -317,8 +317,8 @@ struct round_trip {
 	struct tablet_service *inner;
 };
 
-/* What the server side of a channel does: bytes in, bytes out. */
-static int serve(struct tablet_service *inner, struct slice in, struct buf *out)
+/* The server's side of a channel: decodes a request, encodes the answer. */
+static int ts_serve(struct tablet_service *inner, struct slice in, struct buf *out)
 {
 	struct arena arena = {0};
 	struct ts_answer a = {0};
@@ -352,7 +352,7 @@ out:
 	return err;
 }
 
-static int round_trip_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+static int ts_round_trip_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct round_trip *r = (struct round_trip *)s;
 	struct buf there = {0}, back = {0};
@@ -360,7 +360,7 @@ static int round_trip_call(struct tablet_service *s, const struct ts_request *q,
 	int err = ts_request_pack(q, &there);
 
 	if (!err)
-		err = serve(r->inner, buf_slice(&there), &back);
+		err = ts_serve(r->inner, buf_slice(&there), &back);
 	if (!err)
 		do
 			err = ts_answer_unpack(buf_slice(&back), q, a);
@@ -372,7 +372,7 @@ static int round_trip_call(struct tablet_service *s, const struct ts_request *q,
 
 struct tablet_service *ts_round_trip_new(struct tablet_service *inner)
 {
-	static const struct tablet_service_ops ops = {.call = round_trip_call};
+	static const struct tablet_service_ops ops = {.call = ts_round_trip_call};
 	struct round_trip *r = calloc(1, sizeof *r);
 
 	if (!r)
