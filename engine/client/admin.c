@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an operator asks of a table: its tablets, usage, flush, compaction. */
+/* Administration of a table: its tablets, usage, flush, compaction, split, merge. */
 #include "engine/client/salt.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define CHANGES_MOST 100 /* splits and merges that one look at a table's tablets may meet */
+#define CHANGES_MOST 100 /* splits and merges during one listing of a table's tablets */
 
-/* Calls method for every tablet of the table, in order. */
-static int each_tablet(struct tfs_table *t, enum ts_method method)
+/* Sends a request of this method to every tablet of the table, in order. */
+static int tablets_call(struct tfs_table *t, enum ts_method method)
 {
 	struct buf row = {0};
 	int err = 0;
@@ -19,7 +19,7 @@ static int each_tablet(struct tfs_table *t, enum ts_method method)
 		bool more = false;
 
 		err = stored_call(t, &q, &a);
-		/* Of the tablet that was called, whatever has been split or merged since. */
+		/* The end of the tablet that answered; it may have been split or merged since. */
 		if (!err && a.tablet_end.p) {
 			more = true;
 			err = buf_set(&row, a.tablet_end.p, a.tablet_end.n);
@@ -32,7 +32,7 @@ static int each_tablet(struct tfs_table *t, enum ts_method method)
 	return err;
 }
 
-/* What the tablets say of themselves, each row in one of them. */
+/* TABLET_INFO answers that cover the table's rows, each row once. */
 struct tablets {
 	struct ts_answer *v;
 	unsigned n, cap;
@@ -45,15 +45,15 @@ static void tablets_fini(struct tablets *all)
 	free(all->v);
 }
 
-/* Where what has been told of ends: there the next one begins. */
-static struct slice told_to(const struct tablets *all)
+/* The end of the last answer: the next tablet begins there. */
+static struct slice tablets_end(const struct tablets *all)
 {
 	return all->n ? all->v[all->n - 1].tablet.end : slice_of("", 0);
 }
 
-static int ask(struct tfs_table *t, uint16_t family, struct tablets *all, struct ts_answer *a)
+static int tablet_info_call(struct tfs_table *t, uint16_t family, struct tablets *all, struct ts_answer *a)
 {
-	struct ts_request q = {.method = TS_TABLET_INFO, .row = told_to(all), .family = family};
+	struct ts_request q = {.method = TS_TABLET_INFO, .row = tablets_end(all), .family = family};
 
 	if (all->n == all->cap) {
 		unsigned cap = all->cap ? all->cap * 2 : 16;
@@ -68,9 +68,9 @@ static int ask(struct tfs_table *t, uint16_t family, struct tablets *all, struct
 }
 
 /*
- * One that was merged with others since they told of themselves has what they
- * had: they are left out.  Where one lies across its begin, it is asked again
- * who is there now.
+ * If tablets that have answered are merged meanwhile, the merged tablet's
+ * answer replaces theirs.  If the begin of an answer is inside an earlier one,
+ * the tablets there are asked again.
  */
 static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *all)
 {
@@ -81,14 +81,14 @@ static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *
 	while (more) {
 		struct ts_answer a = {0};
 
-		err = ask(t, family, all, &a);
+		err = tablet_info_call(t, family, all, &a);
 		if (err) {
 			ts_answer_fini(&a);
 			break;
 		}
-		while (all->n && slice_cmp(told_to(all), a.tablet.begin) > 0)
+		while (all->n && slice_cmp(tablets_end(all), a.tablet.begin) > 0)
 			ts_answer_fini(&all->v[--all->n]);
-		if (slice_eq(told_to(all), a.tablet.begin) || ++changes >= CHANGES_MOST) {
+		if (slice_eq(tablets_end(all), a.tablet.begin) || ++changes >= CHANGES_MOST) {
 			more = a.tablet.end.p != NULL;
 			all->v[all->n++] = a;
 		} else {
@@ -98,7 +98,7 @@ static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *
 	return err;
 }
 
-static void add_usage(struct tfs_usage *u, const struct ts_tablet *t)
+static void usage_add(struct tfs_usage *u, const struct ts_tablet *t)
 {
 	u->disk_bytes += t->disk_bytes;
 	u->raw_bytes += t->raw_bytes;
@@ -117,14 +117,14 @@ int tfs_usage(struct tfs_table *t, const char *family, struct tfs_usage *u)
 
 	schema_put(s);
 	for (unsigned i = 0; i < all.n; i++)
-		add_usage(&sum, &all.v[i].tablet);
+		usage_add(&sum, &all.v[i].tablet);
 	tablets_fini(&all);
 	if (!err)
 		*u = sum;
 	return err;
 }
 
-static char *text(struct slice s)
+static char *string_of(struct slice s)
 {
 	char *p = malloc(s.n + 1);
 
@@ -136,9 +136,9 @@ static char *text(struct slice s)
 	return p;
 }
 
-static int give_tablet(int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg, const struct ts_tablet *t)
+static int tablet_report(int (*fn)(void *arg, const struct tfs_tablet *tablet), void *arg, const struct ts_tablet *t)
 {
-	char *server = text(t->server), *state = text(t->state);
+	char *server = string_of(t->server), *state = string_of(t->state);
 	struct tfs_tablet out = {
 		.begin = bytes_of_slice(t->begin),
 		.end = bytes_of_slice(t->end),
@@ -161,23 +161,23 @@ int tfs_tablets(struct tfs_table *t, int (*fn)(void *arg, const struct tfs_table
 	int err = tablets_gather(t, 0, &all);
 
 	for (unsigned i = 0; i < all.n && !err; i++)
-		err = give_tablet(fn, arg, &all.v[i].tablet);
+		err = tablet_report(fn, arg, &all.v[i].tablet);
 	tablets_fini(&all);
 	return err;
 }
 
 int tfs_flush(struct tfs_table *t)
 {
-	return each_tablet(t, TS_FLUSH);
+	return tablets_call(t, TS_FLUSH);
 }
 
 int tfs_compact(struct tfs_table *t)
 {
-	return each_tablet(t, TS_COMPACT);
+	return tablets_call(t, TS_COMPACT);
 }
 
-/* The row is a key as it is stored. */
-static int at_row(struct tfs_table *t, enum ts_method method, struct tfs_bytes row)
+/* row: the key as stored. */
+static int tablet_call_at(struct tfs_table *t, enum ts_method method, struct tfs_bytes row)
 {
 	const struct schema *s = table_schema(t);
 	const size_t most = TFS_ROW_MAX + (schema_public(s)->salt_in_use ? 1 : 0);
@@ -192,10 +192,10 @@ static int at_row(struct tfs_table *t, enum ts_method method, struct tfs_bytes r
 
 int tfs_split(struct tfs_table *t, struct tfs_bytes row)
 {
-	return row.size ? at_row(t, TS_SPLIT, row) : -EINVAL;
+	return row.size ? tablet_call_at(t, TS_SPLIT, row) : -EINVAL;
 }
 
 int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
 {
-	return at_row(t, TS_MERGE, row);
+	return tablet_call_at(t, TS_MERGE, row);
 }

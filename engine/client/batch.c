@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing many rows (tabletfs.h).  A mutation that is added is copied into
- * one piece of memory and put on a lane, chosen by its row; a lane is one
- * task of the batch's own pool, so all mutations of a row are applied by one
- * thread after another, in their order, while lanes run at the same time.
+ * Writing many rows (tabletfs.h).  A mutation that is added is copied into one
+ * piece of memory and put on a queue, which its row selects.  A queue is one
+ * task of the batch's own pool.  So one thread after another applies the
+ * mutations of a row, in their order, while the queues run in parallel.
  *
- * A lane is set going when it holds a request's worth (SEND_BYTES, SEND_ROWS),
- * or when somebody waits: for room, or for the end.  It takes what there is,
- * sorts it by row, keeping the order within a row, and sends what falls into
- * one tablet as one request.  Sorted rows also go into the memtable faster.
- * Where the client does not know the tablet it sends one row by itself, after
- * which it does.  What a server does not serve any more is sent again row by
- * row, in order: the router finds out where it is now.
+ * A queue is scheduled when it holds a request's worth (SEND_BYTES, SEND_ROWS),
+ * or when a caller waits for space or for the end.  It takes mutations, sorts
+ * them by row, and sends the rows of one tablet as one request.  Mutations of
+ * one row retain their order.  Sorted rows are also faster in the memtable.
+ * If the client does not know the tablet, it sends one row alone; after that
+ * it knows the tablet.  If the server does not serve a row any more, the row
+ * is sent again alone, and the router finds its server.
  *
- * Decided against: requests made up per tablet while mutations are added.
- * With many tablets most of the memory would sit in requests that are not
+ * Decided against: building requests per tablet while mutations are added.
+ * With many tablets most of the memory would be in requests that are not
  * full, and with one tablet there would be one request at a time.
  *
- * Who waits for room has it in the order of coming.  Else a mutation that
- * needs all of it would be passed by small ones for as long as they come.
+ * Waiters get space in FIFO order.  Otherwise small mutations could overtake a
+ * mutation that needs all the space for as long as they arrive.
  *
- * The lock is held over no call of a service and no callback.
+ * The lock is not held during a call of a service or a callback.
  */
 #include "engine/client/salt.h"
 
@@ -36,24 +36,24 @@
 #define SEND_ROWS 256u
 #define NONE UINT64_MAX
 
-/* A row's mutation, with all that it refers to behind it. */
+/* A mutation of a row, followed by the bytes to which it refers. */
 struct added {
 	struct added *next;
 	size_t bytes;
-	uint64_t generation, number; /* number: in the order of adding */
-	uint8_t *room;               /* for a salt, and the row behind it */
-	struct slice row, key;       /* key: what is sent, with the salt in front if there is one */
+	uint64_t generation, number; /* number: order of adding, from 0 */
+	uint8_t *salted_row;         /* one byte for the salt, followed by the row */
+	struct slice row, key;       /* key: the row as stored, with the salt if there is one */
 	struct op *ops;
 	uint32_t op_count;
 };
 
-struct lane {
+struct queue {
 	struct task task; /* first */
 	struct tfs_batch *batch;
 	struct added *first, **last;
 	size_t bytes, rows;
-	bool told;        /* queued, and has not looked since */
-	uint64_t sending; /* the first of what it has taken; NONE */
+	bool scheduled;   /* its task is queued or running */
+	uint64_t sending; /* number of the first mutation that it is sending; NONE */
 };
 
 struct tfs_batch {
@@ -61,16 +61,16 @@ struct tfs_batch {
 	struct tfs_batch_options o;
 	struct task_pool *pool;
 	size_t send_bytes;
-	struct mutex lock; /* RANK_CLIENT; guards the lanes and the following */
+	struct mutex lock; /* RANK_CLIENT; guards the queues and the next members */
 	struct cond progress, report;
-	size_t bytes; /* waiting or under way */
+	size_t bytes; /* of mutations that wait or are being sent */
 	uint64_t added;
-	uint64_t came, let_in; /* to add, and of these with room */
-	unsigned waiters;      /* of add and flush: lanes send what they have */
-	bool reporting;        /* a thread is in o.failed */
+	uint64_t arrived, admitted; /* callers of add so far; those that have got space */
+	unsigned waiters;           /* callers of add and flush that wait: queues send partial requests */
+	bool reporting;             /* a thread is in o.failed */
 	int err;
-	unsigned lane_count;
-	struct lane lanes[];
+	unsigned queue_count;
+	struct queue queues[];
 };
 
 /* ---- copying ---- */
@@ -95,8 +95,8 @@ static size_t op_bytes(const struct op *op)
 	return n;
 }
 
-/* What must be aligned first: operations, their ranges; then bytes. */
-static struct added *copy(const struct ts_request *q)
+/* The parts that need alignment come first: operations, then ranges, then bytes. */
+static struct added *added_new(const struct ts_request *q)
 {
 	size_t n = sizeof(struct added) + q->op_count * sizeof(struct op) + 1 + q->row.n;
 	struct op_range *ranges;
@@ -114,7 +114,7 @@ static struct added *copy(const struct ts_request *q)
 	at = (uint8_t *)ranges;
 	for (uint32_t i = 0; i < q->op_count; i++)
 		at += q->ops[i].range_count * sizeof(struct op_range);
-	a->room = at;
+	a->salted_row = at;
 	at = put_slice(at + 1, q->row, &a->row);
 	for (uint32_t i = 0; i < q->op_count; i++) {
 		const struct op *from = &q->ops[i];
@@ -136,7 +136,7 @@ static struct added *copy(const struct ts_request *q)
 
 /* ---- sending ---- */
 
-static void failed(struct tfs_batch *b, const struct added *a, int err)
+static void batch_report(struct tfs_batch *b, const struct added *a, int err)
 {
 	mutex_lock(&b->lock);
 	b->err = b->err ? b->err : err;
@@ -153,7 +153,7 @@ static void failed(struct tfs_batch *b, const struct added *a, int err)
 	mutex_unlock(&b->lock);
 }
 
-static void finish(struct tfs_batch *b, struct added *const *v, unsigned n)
+static void batch_release(struct tfs_batch *b, struct added *const *v, unsigned n)
 {
 	size_t bytes = 0;
 
@@ -167,7 +167,7 @@ static void finish(struct tfs_batch *b, struct added *const *v, unsigned n)
 	mutex_unlock(&b->lock);
 }
 
-static int send_one(struct tfs_batch *b, const struct schema *s, const struct added *a)
+static int batch_send_row(struct tfs_batch *b, const struct schema *s, const struct added *a)
 {
 	struct ts_request q = {.method = TS_MUTATE,
 		.schema_generation = a->generation,
@@ -182,8 +182,8 @@ static int send_one(struct tfs_batch *b, const struct schema *s, const struct ad
 	return err;
 }
 
-/* Rows of one tablet, as far as is known. */
-static void send(struct tfs_batch *b, const struct schema *s, struct added *const *v, unsigned n)
+/* Sends rows that lie in one tablet according to the cache of locations. */
+static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struct added *const *v, unsigned n)
 {
 	struct ts_row rows[SEND_ROWS];
 	int errs[SEND_ROWS] = {0};
@@ -209,11 +209,11 @@ static void send(struct tfs_batch *b, const struct schema *s, struct added *cons
 		int e = err ? err : errs[i];
 
 		if (e == -EREMCHG || e == -EIDRM)
-			e = send_one(b, s, v[i]);
+			e = batch_send_row(b, s, v[i]);
 		if (e)
-			failed(b, v[i], e);
+			batch_report(b, v[i], e);
 	}
-	finish(b, v, n);
+	batch_release(b, v, n);
 }
 
 static int by_row(const void *x, const void *y)
@@ -224,7 +224,7 @@ static int by_row(const void *x, const void *y)
 	return c ? c : (a->number > b->number) - (a->number < b->number);
 }
 
-static void send_all(struct tfs_batch *b, struct added **v, unsigned n)
+static void batch_send_sorted(struct tfs_batch *b, struct added **v, unsigned n)
 {
 	struct router *r = b->table->store->o.router;
 	const struct schema *s = table_schema(b->table);
@@ -236,8 +236,8 @@ static void send_all(struct tfs_batch *b, struct added **v, unsigned n)
 		v[i]->key = v[i]->row;
 		if (!salt)
 			continue;
-		v[i]->room[0] = salt_byte(v[i]->row, salt);
-		v[i]->key = slice_of(v[i]->room, 1 + v[i]->row.n);
+		v[i]->salted_row[0] = salt_byte(v[i]->row, salt);
+		v[i]->key = slice_of(v[i]->salted_row, 1 + v[i]->row.n);
 	}
 	qsort(v, n, sizeof(*v), by_row);
 	while (from < n) {
@@ -250,23 +250,23 @@ static void send_all(struct tfs_batch *b, struct added **v, unsigned n)
 		for (unsigned i = from; !last && to == n && i < n; i++)
 			if (slice_cmp(v[i]->key, buf_slice(&end)) >= 0)
 				to = i;
-		send(b, s, v + from, to - from);
+		batch_send_tablet(b, s, v + from, to - from);
 		from = to;
 	}
 	buf_fini(&end);
 	schema_put(s);
 }
 
-/* ---- lanes ---- */
+/* ---- queues ---- */
 
-static bool worth_it(const struct tfs_batch *b, const struct lane *l)
+static bool queue_is_due(const struct tfs_batch *b, const struct queue *l)
 {
 	return l->rows && (b->waiters || l->bytes >= b->send_bytes || l->rows >= SEND_ROWS);
 }
 
-static void lane_run(struct task *t)
+static void queue_run(struct task *t)
 {
-	struct lane *l = (struct lane *)t;
+	struct queue *l = (struct queue *)t;
 	struct tfs_batch *b = l->batch;
 
 	for (;;) {
@@ -278,8 +278,8 @@ static void lane_run(struct task *t)
 		if (l->sending != NONE)
 			cond_broadcast(&b->progress);
 		l->sending = NONE;
-		if (!worth_it(b, l)) {
-			l->told = false;
+		if (!queue_is_due(b, l)) {
+			l->scheduled = false;
 			mutex_unlock(&b->lock);
 			return;
 		}
@@ -294,33 +294,33 @@ static void lane_run(struct task *t)
 		l->rows -= n;
 		l->sending = v[0]->number;
 		mutex_unlock(&b->lock);
-		send_all(b, v, n);
+		batch_send_sorted(b, v, n);
 	}
 }
 
-static void tell_locked(struct lane *l)
+static void queue_schedule_locked(struct queue *l)
 {
-	if (l->told || !worth_it(l->batch, l))
+	if (l->scheduled || !queue_is_due(l->batch, l))
 		return;
-	l->told = true;
+	l->scheduled = true;
 	task_queue(&l->task);
 }
 
-/* Waits for something to be finished, with all lanes sending what they have. */
-static void wait_locked(struct tfs_batch *b)
+/* Schedules all queues, and waits until a request has been answered. */
+static void batch_wait_locked(struct tfs_batch *b)
 {
 	b->waiters++;
-	for (unsigned i = 0; i < b->lane_count; i++)
-		tell_locked(&b->lanes[i]);
+	for (unsigned i = 0; i < b->queue_count; i++)
+		queue_schedule_locked(&b->queues[i]);
 	cond_wait(&b->progress, &b->lock);
 	b->waiters--;
 }
 
-/* Is all finished that was added before number?  Lanes go in the order of adding. */
-static bool finished_locked(const struct tfs_batch *b, uint64_t number)
+/* Returns true if every mutation added before `number` has been answered.  A queue sends in the order of adding. */
+static bool batch_answered_locked(const struct tfs_batch *b, uint64_t number)
 {
-	for (unsigned i = 0; i < b->lane_count; i++) {
-		const struct lane *l = &b->lanes[i];
+	for (unsigned i = 0; i < b->queue_count; i++) {
+		const struct queue *l = &b->queues[i];
 
 		if (l->sending < number || (l->first && l->first->number < number))
 			return false;
@@ -332,29 +332,29 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 {
 	struct ts_request q;
 	struct added *a;
-	struct lane *l;
+	struct queue *l;
 	uint64_t turn;
 	int err = mutation_is_of(m, b->table) ? mutation_request(m, &q) : -EINVAL;
 
 	if (err || q.op_count == 0)
 		return err;
-	a = copy(&q);
+	a = added_new(&q);
 	if (!a)
 		return -ENOMEM;
-	l = &b->lanes[hash64(a->row, 0) % b->lane_count];
+	l = &b->queues[hash64(a->row, 0) % b->queue_count];
 	mutex_lock(&b->lock);
-	turn = b->came++;
-	while (turn != b->let_in || (b->bytes && b->bytes + a->bytes > b->o.max_bytes))
-		wait_locked(b);
-	if (++b->let_in != b->came)
-		cond_broadcast(&b->progress); /* the next one may have room as well */
+	turn = b->arrived++;
+	while (turn != b->admitted || (b->bytes && b->bytes + a->bytes > b->o.max_bytes))
+		batch_wait_locked(b);
+	if (++b->admitted != b->arrived)
+		cond_broadcast(&b->progress); /* there may be space for the next caller too */
 	a->number = b->added++;
 	b->bytes += a->bytes;
 	*l->last = a;
 	l->last = &a->next;
 	l->bytes += a->bytes;
 	l->rows++;
-	tell_locked(l);
+	queue_schedule_locked(l);
 	mutex_unlock(&b->lock);
 	return 0;
 }
@@ -366,8 +366,8 @@ int tfs_batch_flush(struct tfs_batch *b)
 
 	mutex_lock(&b->lock);
 	until = b->added;
-	while (!finished_locked(b, until))
-		wait_locked(b);
+	while (!batch_answered_locked(b, until))
+		batch_wait_locked(b);
 	err = b->err;
 	b->err = 0;
 	mutex_unlock(&b->lock);
@@ -395,7 +395,7 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 	filled.threads = filled.threads ? filled.threads : THREADS_DEFAULT;
 	if (filled.threads > THREADS_MOST)
 		return -EINVAL;
-	b = calloc(1, sizeof(*b) + filled.threads * sizeof(b->lanes[0]));
+	b = calloc(1, sizeof(*b) + filled.threads * sizeof(b->queues[0]));
 	if (!b)
 		return -ENOMEM;
 	b->o = filled;
@@ -404,18 +404,18 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 	mutex_init(&b->lock, RANK_CLIENT);
 	cond_init(&b->progress);
 	cond_init(&b->report);
-	/* Of the memory half is under way while the other half gathers. */
+	/* One half of the memory is being sent while the other half fills. */
 	b->send_bytes = filled.max_bytes / 2 / filled.threads < SEND_BYTES ? filled.max_bytes / 2 / filled.threads : SEND_BYTES;
 	err = task_pool_new("batch", filled.threads, &b->pool);
 	if (err) {
 		batch_free(b);
 		return err;
 	}
-	b->lane_count = filled.threads;
-	for (unsigned i = 0; i < b->lane_count; i++) {
-		struct lane *l = &b->lanes[i];
+	b->queue_count = filled.threads;
+	for (unsigned i = 0; i < b->queue_count; i++) {
+		struct queue *l = &b->queues[i];
 
-		task_init(&l->task, b->pool, lane_run);
+		task_init(&l->task, b->pool, queue_run);
 		l->batch = b;
 		l->last = &l->first;
 		l->sending = NONE;

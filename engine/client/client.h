@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client library's inside: what the composition root gives it, and what
- * its files share.  It knows tablet servers and the master only as services.
+ * Internal header of the client library: its connections to the other parts,
+ * and functions that its files share.  It reaches tablet servers and the
+ * master as services only.
  */
 #ifndef TFS_CLIENT_CLIENT_H
 #define TFS_CLIENT_CLIENT_H
@@ -13,21 +14,21 @@
 #include "engine/rpc/tablet_service.h"
 #include "engine/tabletfs.h"
 
-/* Or it would end the process when memory does: an element that could not be added has no hh.tbl. */
+/* Without this uthash ends the process on a lack of memory.  An element that could not be added has hh.tbl NULL. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct client_options {
 	struct tablet_service *tablets;
 	struct master_service *master;
-	struct router *router; /* for its numbers; NULL: none */
-	/* What only the side that put the parts together can answer. */
+	struct router *router; /* for metrics; may be NULL */
+	/* Calls of the part that opened the store (engine/open.c). */
 	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
 	int (*status)(void *arg, struct buf *out);
 	int (*metrics)(void *arg, struct buf *out);
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	void (*confirm_clock)(void *arg);
-	int (*close)(void *arg); /* last: ends everything behind the services */
+	int (*close)(void *arg); /* the last call: closes all services */
 	void *arg;
 };
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
@@ -35,39 +36,39 @@ int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 struct tfs_table {
 	struct tfs_store *store;
 	uint32_t id;
-	unsigned refs; /* guarded by the store's lock, as are the next three */
+	unsigned refs; /* guarded by the store's lock, as are the next members */
 	const struct schema *schema;
 	bool gone; /* dropped, or replaced by a rename, through this store */
 	UT_hash_handle hh;
 };
 struct tfs_store {
 	struct client_options o;
-	struct mutex lock;        /* RANK_CLIENT; never held over a call of a service */
-	struct tfs_table *tables; /* by id; guarded by lock, as is */
-	unsigned handles;         /* references to them: tfs_close is -EBUSY while there are any */
+	struct mutex lock;        /* RANK_CLIENT; not held during a call of a service */
+	struct tfs_table *tables; /* by id; guarded by lock */
+	unsigned handles;         /* references to tables; guarded by lock; tfs_close is -EBUSY while there are any */
 };
-/* A reference for what works on the table: a mutation, a scan.  Goes back through tfs_table_close. */
+/* Adds a reference, for a mutation, a scan or a batch.  tfs_table_close drops it. */
 void table_get(struct tfs_table *t);
 
 /*
- * The request that applies the mutation, which lends it everything, its row
- * yet to be salted; or why it cannot be: -EINVAL, -ENOENT the table has gone.
+ * Fills in the request that applies the mutation.  It borrows from the
+ * mutation; the row has no salt yet.  -EINVAL; -ENOENT the table was dropped.
  */
 int mutation_request(const struct tfs_mutation *m, struct ts_request *q) TFS_MUST;
-/* Is it a mutation of this table? */
+/* Returns true if it is a mutation of this table. */
 bool mutation_is_of(const struct tfs_mutation *m, const struct tfs_table *t);
 
-/* Dropped, or replaced by a rename, through this store? */
+/* Returns true if the table was dropped, or replaced by a rename, through this store. */
 bool table_gone(struct tfs_table *t);
-/* A reference to the schema as last seen. */
+/* Returns a reference to the schema as last received. */
 const struct schema *table_schema(struct tfs_table *t);
-/* Takes in a newer schema. */
-void table_learn(struct tfs_store *s, const struct schema *schema);
-/* A table of that name other than `but` is no more. */
-void table_forget(struct tfs_store *s, const char *name, uint32_t but);
-/* Why a family of the schema as last seen is unknown: -EINVAL, or -ENOENT since the table has gone. */
+/* Stores a newer schema in its table's handle. */
+void table_update_schema(struct tfs_store *s, const struct schema *schema);
+/* Marks the handle of the table of that name as gone, unless its id is `but`. */
+void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but);
+/* The error for a family that is not in the schema: -EINVAL, or -ENOENT if the table was dropped. */
 int table_no_family(struct tfs_table *t) TFS_MUST;
-/* -errno and the reason of a master's call; why may be NULL. */
+/* Calls the master and stores the schema of its answer.  *why is set to the answer's reason, which the caller frees; why may be NULL. */
 int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
 
 static inline struct slice slice_of_bytes(struct tfs_bytes b)

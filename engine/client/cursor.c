@@ -2,10 +2,9 @@
 /*
  * A scan over the tablets of a table, as a client of the tablet service.
  *
- * Each tablet's part is one service scan.  The answer that opens it says
- * where the tablet ends; when the part is done the next one begins there.  A
- * tablet that was split meanwhile may end its part earlier: then the last
- * answer says where.
+ * The cursor opens one scan of the service per tablet.  The answer that opens
+ * it has the tablet's end; the next scan begins there.  If the tablet is split
+ * meanwhile, its scan may end earlier.  Then the last answer has that end.
  */
 #include "engine/client/cursor.h"
 #include "engine/base/msg.h"
@@ -29,13 +28,13 @@ void row_cursor_init(
 	*c = (struct row_cursor){.svc = svc, .table = table, .schema_generation = generation, .spec = *spec};
 }
 
-static void close_part(struct row_cursor *c)
+static void tablet_scan_close(struct row_cursor *c)
 {
 	if (c->open && c->answer.scan != 0) {
 		struct ts_request q = {.method = TS_SCAN_CLOSE, .table = c->table, .scan = c->answer.scan};
 		struct ts_answer a = {0};
 
-		/* Nothing to be done about a scan that cannot be closed: the server forgets it. */
+		/* An error does not matter: the server drops the scan. */
 		(void)!ts_call(c->svc, &q, &a);
 		ts_answer_fini(&a);
 	}
@@ -43,7 +42,7 @@ static void close_part(struct row_cursor *c)
 	c->answer.scan = 0;
 }
 
-static int open_part(struct row_cursor *c)
+static int tablet_scan_open(struct row_cursor *c)
 {
 	struct ts_request q = {
 		.method = TS_SCAN_OPEN,
@@ -55,8 +54,8 @@ static int open_part(struct row_cursor *c)
 	int err;
 
 	if (c->spec.limit)
-		c->spec.limit -= c->given;
-	c->given = 0;
+		c->spec.limit -= c->returned;
+	c->returned = 0;
 	err = service_call(c->svc, &q, &c->answer);
 	if (err)
 		return err;
@@ -66,19 +65,19 @@ static int open_part(struct row_cursor *c)
 	return 0;
 }
 
-/* Moves row_from to the end of the tablet just read; false when the scan is over. */
-static int next_part(struct row_cursor *c)
+/* Sets row_from to the end of the tablet just read.  Returns 1, 0 at the end of the scan, -errno. */
+static int cursor_next_tablet(struct row_cursor *c)
 {
 	struct slice end = c->answer.tablet_end;
 
 	if (c->spec.one_row || !end.p)
-		return 0; /* one row is read in one view to its end */
+		return 0; /* a row is in one tablet */
 	if (c->spec.row_to.p && slice_cmp(end, c->spec.row_to) >= 0)
 		return 0;
-	if (c->spec.limit && c->given >= c->spec.limit)
+	if (c->spec.limit && c->returned >= c->spec.limit)
 		return 0;
 	if (slice_cmp(end, c->spec.row_from) < 0)
-		return -EBADMSG; /* or it would go round for ever */
+		return -EBADMSG; /* the scan would not end */
 	if (buf_set(&c->next_row, end.p, end.n))
 		return -ENOMEM;
 	c->spec.row_from = buf_slice(&c->next_row);
@@ -86,14 +85,14 @@ static int next_part(struct row_cursor *c)
 	return 1;
 }
 
-static int next(struct row_cursor *c, const struct scan_cell **cell)
+static int cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 {
 	int err;
 
 	if (c->at_end)
 		return 0;
 	if (!c->open) {
-		err = open_part(c);
+		err = tablet_scan_open(c);
 		if (err)
 			return err;
 	}
@@ -109,27 +108,27 @@ static int next(struct row_cursor *c, const struct scan_cell **cell)
 			continue;
 		}
 		c->open = false;
-		err = next_part(c);
+		err = cursor_next_tablet(c);
 		if (err < 0)
 			return err;
 		if (err == 0) {
 			c->at_end = true;
 			return 0;
 		}
-		err = open_part(c);
+		err = tablet_scan_open(c);
 		if (err)
 			return err;
 	}
 	*cell = &c->answer.batch.cells[c->at++];
-	c->given++;
+	c->returned++;
 	return 1;
 }
 
 int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 {
-	int n = c->failed ? c->failed : next(c, cell);
+	int n = c->failed ? c->failed : cursor_next(c, cell);
 
-	/* The service has ended a scan that failed; to begin it anew would give its first cells twice. */
+	/* The service ends a scan that fails.  Starting it again would return its first cells twice. */
 	if (n < 0)
 		c->failed = n;
 	return n;
@@ -137,7 +136,7 @@ int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 
 void row_cursor_fini(struct row_cursor *c)
 {
-	close_part(c);
+	tablet_scan_close(c);
 	ts_answer_fini(&c->answer);
 	buf_fini(&c->next_row);
 }

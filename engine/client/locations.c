@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of locations: one array of entries in the order of (table, end
- * row) under one lock, and in front of it, per thread, copies of the few
- * entries that the thread used last.
+ * The cache of locations: one array of entries, sorted by (table, end row),
+ * under one lock.  In front of it each thread has copies of the few entries
+ * that it used last.
  *
- * A point read takes a microsecond, and nearly all of a client's reads go
- * where its last one went.  So the usual look-up touches no memory that other
- * threads write: it compares an epoch, and the row with two bounds.  Every
- * change of the array that could make a copy wrong takes a new epoch, under
- * the lock; epochs come from one counter for all caches of the process, so a
- * thread's copy never fits another cache, nor one that has been freed.
+ * A point read takes a microsecond, and most of a client's reads are for the
+ * same tablet as the last one.  So the usual lookup touches no memory that
+ * other threads write: it compares an epoch, and the row with two bounds.
+ * Every change of the array that could invalidate a copy sets a new epoch,
+ * under the lock.  Epochs come from one counter for all caches of the process,
+ * so a copy never matches another cache, nor one that was freed.
  *
- * Decided against: handing out counted references to entries (two writes to
- * shared memory for each read, to keep alive what is two pointers), and
- * keeping entries disjoint.  A begin row out of METADATA is a hint that may
- * lie too low, so the end decides; an entry that a merge made useless is
- * found out when it is used.
+ * Decided against: counted references to entries (two writes to shared memory
+ * per read, to protect two pointers), and disjoint entries.  A begin row from
+ * METADATA is a hint that may be too low, so the end decides.  An entry that
+ * a merge made useless is found when it is used.
  */
 #include "engine/client/locations.h"
 #include "engine/base/mutex.h"
@@ -27,13 +26,13 @@
 struct entry {
 	uint32_t table;
 	bool last;
-	uint64_t used;           /* the tick of its last use, threads' copies not counted */
+	uint64_t used;           /* the tick of its last use, not counting uses of copies */
 	struct slice begin, end; /* in bytes */
 	struct tablet_service *service;
 	uint8_t bytes[];
 };
 
-/* Hits are counted by every look-up of every thread: not all on one cache line. */
+/* Every lookup counts a hit.  Several counters avoid contention for one cache line. */
 #define STRIPES 16
 struct stripe {
 	_Alignas(64) _Atomic uint64_t n;
@@ -46,35 +45,35 @@ struct locations {
 	struct entry **v; /* guarded by lock, as are the next */
 	size_t count, cap;
 	size_t bytes, bytes_max;
-	uint64_t tick; /* rises with each use */
+	uint64_t tick; /* increases with each use */
 };
 
 /* ---- a thread's copies ---- */
 
-#define NEAR 4u
-#define NEAR_KEY 96u
-struct near {
+#define COPIES 4u
+#define COPY_KEY_MAX 96u
+struct copy {
 	uint64_t epoch; /* 0: empty */
 	struct tablet_service *service;
 	uint32_t table;
 	bool last;
 	uint8_t begin_n, end_n;
-	uint8_t begin[NEAR_KEY], end[NEAR_KEY];
+	uint8_t begin[COPY_KEY_MAX], end[COPY_KEY_MAX];
 };
-static __thread struct near nears[NEAR];
+static __thread struct copy copies[COPIES];
 static __thread unsigned stripe; /* 0: none yet */
 static _Atomic uint64_t epochs;
 static _Atomic unsigned stripes;
 
-static bool near_holds(const struct near *n, struct slice row)
+static bool copy_contains(const struct copy *n, struct slice row)
 {
 	return slice_cmp(row, slice_of(n->begin, n->begin_n)) >= 0 && (n->last || slice_cmp(row, slice_of(n->end, n->end_n)) < 0);
 }
 
-static void near_set(struct near *n, uint64_t epoch, const struct entry *e, struct slice begin)
+static void copy_set(struct copy *n, uint64_t epoch, const struct entry *e, struct slice begin)
 {
 	n->epoch = 0;
-	if (begin.n > NEAR_KEY || e->end.n > NEAR_KEY)
+	if (begin.n > COPY_KEY_MAX || e->end.n > COPY_KEY_MAX)
 		return;
 	n->service = e->service;
 	n->table = e->table;
@@ -95,7 +94,7 @@ static void count_hit(struct locations *l)
 	atomic_fetch_add_explicit(&l->hits[stripe - 1].n, 1, memory_order_relaxed);
 }
 
-static void changed_locked(struct locations *l)
+static void epoch_advance_locked(struct locations *l)
 {
 	mutex_assert_held(&l->lock);
 	atomic_store_explicit(&l->epoch, atomic_fetch_add(&epochs, 1) + 1, memory_order_release);
@@ -103,8 +102,8 @@ static void changed_locked(struct locations *l)
 
 /* ---- the array ---- */
 
-/* The first entry that does not stand below (table, last, end) or, `past`, stands above it. */
-static size_t bound(const struct locations *l, uint32_t table, bool last, struct slice end, bool past)
+/* The index of the first entry that is not below (table, last, end) or, with past, of the first above it. */
+static size_t entries_bound(const struct locations *l, uint32_t table, bool last, struct slice end, bool past)
 {
 	size_t lo = 0, hi = l->count;
 
@@ -127,10 +126,10 @@ static size_t bound(const struct locations *l, uint32_t table, bool last, struct
 	return lo;
 }
 
-/* The entry that holds row: of the table's, the first that ends above it. */
-static struct entry *holding(struct locations *l, uint32_t table, struct slice row, size_t *at)
+/* The entry that contains row: the first of its table that ends above it. */
+static struct entry *entry_of_row(struct locations *l, uint32_t table, struct slice row, size_t *at)
 {
-	size_t i = bound(l, table, false, row, true);
+	size_t i = entries_bound(l, table, false, row, true);
 
 	if (i == l->count || l->v[i]->table != table || slice_cmp(row, l->v[i]->begin) < 0)
 		return NULL;
@@ -138,26 +137,26 @@ static struct entry *holding(struct locations *l, uint32_t table, struct slice r
 	return l->v[i];
 }
 
-static size_t size_of(const struct entry *e)
+static size_t entry_size(const struct entry *e)
 {
 	return sizeof(*e) + e->begin.n + e->end.n + sizeof(struct entry *);
 }
 
-static void remove_at(struct locations *l, size_t i)
+static void entries_remove(struct locations *l, size_t i)
 {
-	l->bytes -= size_of(l->v[i]);
+	l->bytes -= entry_size(l->v[i]);
 	free(l->v[i]);
 	memmove(l->v + i, l->v + i + 1, (l->count - i - 1) * sizeof(struct entry *));
 	l->count--;
 }
 
-/* Down to seven eighths, out of those whose last use is longer ago than the average. */
-static void shrink(struct locations *l)
+/* Drops entries that were last used longer ago than the average, until seven eighths of the limit remain. */
+static void entries_shrink(struct locations *l)
 {
 	const size_t goal = l->bytes_max / 8 * 7;
 
 	while (l->bytes > goal && l->count > 1) {
-		size_t kept = 0;
+		size_t left = 0;
 		uint64_t age = 0;
 
 		for (size_t i = 0; i < l->count; i++)
@@ -165,40 +164,40 @@ static void shrink(struct locations *l)
 		for (size_t i = 0; i < l->count; i++) {
 			struct entry *e = l->v[i];
 
-			/* Ticks differ, so one at least is older than the rest. */
+			/* Ticks differ, so at least one is older than the average. */
 			if (l->bytes > goal && l->tick - e->used > age) {
-				l->bytes -= size_of(e);
+				l->bytes -= entry_size(e);
 				free(e);
 			} else {
-				l->v[kept++] = e;
+				l->v[left++] = e;
 			}
 		}
-		l->count = kept;
+		l->count = left;
 	}
 	if (l->bytes > l->bytes_max)
-		remove_at(l, 0); /* the only one, of enormous rows */
+		entries_remove(l, 0); /* the only entry, with very long rows */
 }
 
 struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row)
 {
-	struct near *n = &nears[table % NEAR];
+	struct copy *n = &copies[table % COPIES];
 	struct tablet_service *service = NULL;
 	struct entry *e;
 	size_t i;
 
-	if (n->epoch == atomic_load_explicit(&l->epoch, memory_order_acquire) && n->table == table && near_holds(n, row)) {
+	if (n->epoch == atomic_load_explicit(&l->epoch, memory_order_acquire) && n->table == table && copy_contains(n, row)) {
 		count_hit(l);
 		return n->service;
 	}
 	mutex_lock(&l->lock);
-	e = holding(l, table, row, &i);
+	e = entry_of_row(l, table, row, &i);
 	if (e) {
 		struct slice begin = e->begin;
 
-		/* The copy knows no neighbours: what of it a lower entry has is not in it. */
+		/* A copy has no neighbours, so it begins where the entry below ends. */
 		if (i && l->v[i - 1]->table == table && slice_cmp(l->v[i - 1]->end, begin) > 0)
 			begin = l->v[i - 1]->end;
-		near_set(n, atomic_load_explicit(&l->epoch, memory_order_relaxed), e, begin);
+		copy_set(n, atomic_load_explicit(&l->epoch, memory_order_relaxed), e, begin);
 		e->used = ++l->tick;
 		service = e->service;
 	}
@@ -224,7 +223,7 @@ static struct entry *entry_new(uint32_t table, struct slice begin, struct slice 
 	return e;
 }
 
-static bool grow(struct locations *l)
+static bool entries_grow(struct locations *l)
 {
 	size_t cap = l->cap ? l->cap * 2 : 16;
 	struct entry **v;
@@ -247,21 +246,21 @@ void locations_put(struct locations *l, uint32_t table, struct slice begin, stru
 	if (!e)
 		return;
 	mutex_lock(&l->lock);
-	i = bound(l, table, e->last, e->end, false);
+	i = entries_bound(l, table, e->last, e->end, false);
 	if (i < l->count && l->v[i]->table == table && l->v[i]->last == e->last && (e->last || slice_eq(l->v[i]->end, e->end))) {
-		remove_at(l, i);
-	} else if (!grow(l)) {
+		entries_remove(l, i);
+	} else if (!entries_grow(l)) {
 		free(e);
 		goto out;
 	}
 	memmove(l->v + i + 1, l->v + i, (l->count - i) * sizeof(struct entry *));
 	l->v[i] = e;
 	l->count++;
-	l->bytes += size_of(e);
+	l->bytes += entry_size(e);
 	e->used = ++l->tick;
 	if (l->bytes > l->bytes_max)
-		shrink(l);
-	changed_locked(l);
+		entries_shrink(l);
+	epoch_advance_locked(l);
 out:
 	mutex_unlock(&l->lock);
 }
@@ -272,10 +271,10 @@ void locations_forget(struct locations *l, uint32_t table, struct slice row, con
 	size_t i;
 
 	mutex_lock(&l->lock);
-	e = holding(l, table, row, &i);
+	e = entry_of_row(l, table, row, &i);
 	if (e && e->service == service)
-		remove_at(l, i);
-	changed_locked(l);
+		entries_remove(l, i);
+	epoch_advance_locked(l);
 	mutex_unlock(&l->lock);
 }
 
@@ -286,7 +285,7 @@ int locations_end(struct locations *l, uint32_t table, struct slice row, struct 
 	size_t i;
 
 	mutex_lock(&l->lock);
-	e = holding(l, table, row, &i);
+	e = entry_of_row(l, table, row, &i);
 	if (e) {
 		*last = e->last;
 		err = buf_append_slice(end, e->end);

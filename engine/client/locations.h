@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where tablets are served, as far as this client knows: ranges of rows and
- * the service of the server that was last said to serve them.  A memory, not
- * the truth: what is in it may be stale, and whoever is answered so forgets
- * the entry and reads METADATA (route.c).
+ * The client's cache of tablet locations (paper, section 5.1): ranges of rows,
+ * and the service of the server that served them last.  An entry may be
+ * stale.  When a server refuses a row, the router drops the entry and reads
+ * METADATA (route.c).
  *
  * Ownership: services are borrowed and outlive the cache; rows are copied.
- * Threads: any.  No function calls a service or does I/O; the lock inside
- * (RANK_LOCATIONS) is a leaf, so these may be called under any lock that a
- * request to METADATA is made under.
+ * Threads: any.  No function calls a service or does I/O.  The internal lock
+ * (RANK_LOCATIONS) is a leaf.
  */
 #ifndef TFS_CLIENT_LOCATIONS_H
 #define TFS_CLIENT_LOCATIONS_H
@@ -16,23 +15,23 @@
 #include "engine/rpc/tablet_service.h"
 
 struct locations;
-/* bytes_max bounds what entries take; the least used go first. */
+/* bytes_max limits the memory of the entries; the least recently used are dropped. */
 int locations_new(size_t bytes_max, struct locations **out) TFS_MUST;
 void locations_free(struct locations *l);
 
-/* NULL: not known.  Counts a hit. */
+/* Returns NULL if there is no entry.  Counts a hit otherwise. */
 struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row);
 /*
- * A tablet of rows [begin, end), end.p NULL: to the table's end.  begin may
- * lie below the true one: of entries that overlap the one that ends first
- * counts.  Without memory nothing is kept, and that is no error.
+ * Adds the tablet of rows [begin, end); end.p NULL: to the table's end.  begin
+ * may be below the true one: of overlapping entries, the one that ends first
+ * is used.  Adds nothing if memory is short.
  */
 void locations_put(struct locations *l, uint32_t table, struct slice begin, struct slice end, struct tablet_service *service);
-/* `service` said that it does not serve row; what another said meanwhile stays. */
+/* `service` does not serve row.  Drops row's entry if it still names this service. */
 void locations_forget(struct locations *l, uint32_t table, struct slice row, const struct tablet_service *service);
 /*
- * How far row's entry reaches, for whoever groups rows by tablet: the end is
- * appended to *end; *last: to the table's end.  -ENOENT: not known.
+ * Appends the end of row's tablet to *end; *last is set if that is the table's
+ * end.  For grouping rows by tablet.  -ENOENT: there is no entry.
  */
 int locations_end(struct locations *l, uint32_t table, struct slice row, struct buf *end, bool *last) TFS_MUST;
 

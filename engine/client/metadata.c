@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows of METADATA read and changed through the tablet service, so that it
- * makes no difference whether they are served in this process or elsewhere.
- */
+/* Rows of METADATA, read and changed through the tablet service. */
 #include "engine/client/metadata.h"
 
 #include <errno.h>
 
 int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg)
 {
-	/* The events' history is for people; every other column has one version. */
+	/* Older versions exist in the events' column only. */
 	struct scan_spec spec = {.what = SCAN_CELLS, .row_from = from, .row_to = to, .versions = 1};
 	struct meta_tablet m = {0};
 	const struct scan_cell *cell;
@@ -54,7 +51,7 @@ out:
 	return err;
 }
 
-static int take_row(void *arg, struct slice row_key, struct meta_tablet *m)
+static int metadata_read_row(void *arg, struct slice row_key, struct meta_tablet *m)
 {
 	struct meta_tablet *out = arg;
 
@@ -74,7 +71,7 @@ int metadata_read(struct tablet_service *svc, struct slice row_key, struct meta_
 	if (!err)
 		err = buf_u8(&to, 0);
 	if (!err)
-		err = metadata_scan(svc, row_key, buf_slice(&to), take_row, out);
+		err = metadata_scan(svc, row_key, buf_slice(&to), metadata_read_row, out);
 	buf_fini(&to);
 	return err == 0 ? -ENOENT : err > 0 ? 0 : err;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Row mutations: the operations are gathered with family ids in place of
- * names and sent as one request.  Keys and values are borrowed until
- * tfs_apply returns.
+ * Row mutations: a list of operations, with family ids instead of names,
+ * that tfs_apply sends as one request.  Keys and values are borrowed until it
+ * returns.
  */
 #include "engine/client/salt.h"
 
@@ -18,7 +18,7 @@ struct tfs_mutation {
 	struct op first[OPS_INLINE];
 	struct op *ops;
 	unsigned count, cap;
-	int err;            /* an unknown family or kind; told by tfs_apply */
+	int err;            /* an unknown family or kind; tfs_apply returns it */
 	struct arena arena; /* converted ranges */
 };
 
@@ -49,7 +49,7 @@ void tfs_mutation_free(struct tfs_mutation *m)
 	free(m);
 }
 
-static uint16_t family_id(struct tfs_mutation *m, const char *name)
+static uint16_t mutation_family(struct tfs_mutation *m, const char *name)
 {
 	const struct tfs_family *f = name ? tfs_schema_family(schema_public(m->schema), name) : NULL;
 
@@ -60,7 +60,7 @@ static uint16_t family_id(struct tfs_mutation *m, const char *name)
 	return f->id;
 }
 
-static int add(struct tfs_mutation *m, const struct op *op)
+static int mutation_add(struct tfs_mutation *m, const struct op *op)
 {
 	if (m->count == m->cap) {
 		unsigned cap = m->cap * 2;
@@ -77,27 +77,27 @@ static int add(struct tfs_mutation *m, const struct op *op)
 	return 0;
 }
 
-static struct op op_of(struct tfs_mutation *m, enum op_kind kind, const char *family, struct tfs_bytes qualifier)
+static struct op mutation_op(struct tfs_mutation *m, enum op_kind kind, const char *family, struct tfs_bytes qualifier)
 {
-	return (struct op){.kind = kind, .family = family_id(m, family), .qualifier = slice_of_bytes(qualifier)};
+	return (struct op){.kind = kind, .family = mutation_family(m, family), .qualifier = slice_of_bytes(qualifier)};
 }
 
 int tfs_mutation_put(
 	struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts ts, struct tfs_bytes value)
 {
-	struct op op = op_of(m, OP_WRITE, family, qualifier);
+	struct op op = mutation_op(m, OP_WRITE, family, qualifier);
 
 	op.ts = time_of(ts);
 	op.truncate_to = UINT64_MAX;
 	op.value = slice_of_bytes(value);
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 {
 	struct op op = {
 		.kind = OP_WRITE,
-		.family = family_id(m, w->family),
+		.family = mutation_family(m, w->family),
 		.qualifier = slice_of_bytes(w->qualifier),
 		.ts = time_of(w->place),
 		.base = (enum op_base)w->base,
@@ -124,78 +124,78 @@ int tfs_mutation_write(struct tfs_mutation *m, const struct tfs_write *w)
 			r[i] = (struct op_range){w->ranges[i].offset, slice_of_bytes(w->ranges[i].data)};
 		op.ranges = r;
 	}
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_delete_version(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t ts)
 {
-	struct op op = op_of(m, OP_DELETE_VERSION, family, qualifier);
+	struct op op = mutation_op(m, OP_DELETE_VERSION, family, qualifier);
 
 	op.ts.us = ts;
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_delete_column(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier)
 {
-	struct op op = op_of(m, OP_DELETE_COLUMN, family, qualifier);
+	struct op op = mutation_op(m, OP_DELETE_COLUMN, family, qualifier);
 
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_delete_family(struct tfs_mutation *m, const char *family)
 {
-	struct op op = op_of(m, OP_DELETE_FAMILY, family, tfs_bytes_of(NULL, 0));
+	struct op op = mutation_op(m, OP_DELETE_FAMILY, family, tfs_bytes_of(NULL, 0));
 
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_delete_row(struct tfs_mutation *m)
 {
 	struct op op = {.kind = OP_DELETE_ROW};
 
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_set_time(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t to)
 {
-	struct op op = op_of(m, OP_SET_TIME, family, qualifier);
+	struct op op = mutation_op(m, OP_SET_TIME, family, qualifier);
 
 	op.ts.us = to;
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_move(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, struct tfs_ts from,
 	const char *to_family, struct tfs_bytes to_qualifier, struct tfs_ts to, bool noreplace)
 {
-	struct op op = op_of(m, OP_MOVE, family, qualifier);
+	struct op op = mutation_op(m, OP_MOVE, family, qualifier);
 
-	op.to_family = family_id(m, to_family);
+	op.to_family = mutation_family(m, to_family);
 	op.to_qualifier = slice_of_bytes(to_qualifier);
 	op.ts = time_of(from);
 	op.to = time_of(to);
 	op.noreplace = noreplace;
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_increment(struct tfs_mutation *m, const char *family, struct tfs_bytes qualifier, int64_t by)
 {
-	struct op op = op_of(m, OP_INCREMENT, family, qualifier);
+	struct op op = mutation_op(m, OP_INCREMENT, family, qualifier);
 
 	op.by = by;
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
 	struct tfs_ts ts, struct tfs_bytes value)
 {
-	struct op op = op_of(m, OP_CHECK, family, qualifier);
+	struct op op = mutation_op(m, OP_CHECK, family, qualifier);
 
 	op.ts = time_of(ts);
 	op.check = (enum op_check)check;
 	op.value = slice_of_bytes(value);
 	if (check > TFS_CHECK_VALUE)
 		m->err = -EINVAL;
-	return add(m, &op);
+	return mutation_add(m, &op);
 }
 
 int mutation_request(const struct tfs_mutation *m, struct ts_request *q)
@@ -221,9 +221,9 @@ bool mutation_is_of(const struct tfs_mutation *m, const struct tfs_table *t)
 
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
 {
-	struct op_result few[OPS_INLINE] = {0}, *many = NULL;
+	struct op_result small[OPS_INLINE] = {0}, *large = NULL;
 	struct ts_request q;
-	struct ts_answer a = {.results = few};
+	struct ts_answer a = {.results = small};
 	int err = mutation_request(m, &q);
 
 	if (err)
@@ -234,10 +234,10 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 	if (m->count == 0)
 		return 0;
 	if (m->count > OPS_INLINE) {
-		many = calloc(m->count, sizeof(*many));
-		if (!many)
+		large = calloc(m->count, sizeof(*large));
+		if (!large)
 			return -ENOMEM;
-		a.results = many;
+		a.results = large;
 	}
 	err = salt_call(m->table, m->schema, &q, &a);
 	if (!err && results)
@@ -245,6 +245,6 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,
 				a.results[i].replaced, a.results[i].commit_us};
 	ts_answer_fini(&a);
-	free(many);
+	free(large);
 	return err;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options and their file, tabletfs.conf(5).  Strict: a setting that is not
- * known or not of its type is an error with file and line.
+ * Options and their file, tabletfs.conf(5).  An unknown setting or a wrong
+ * type is an error with file and line.
  *
- * The file is read here, not by libconfig, whose scanner ends the process
- * when a read fails (of a directory, say) and wraps large numbers.
+ * libconfig does not read the file itself.  Its scanner ends the process when a
+ * read fails (a directory, for example), and wraps large numbers.
  */
 #include "engine/base/msg.h"
 #include "engine/base/units.h"
@@ -54,8 +54,8 @@ static const struct setting settings[] = {
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
-/* NULL, or what is wrong with it. */
-static const char *apply(struct tfs_options *o, const config_setting_t *c)
+/* Sets one option.  Returns NULL, or the reason why it cannot. */
+static const char *option_set(struct tfs_options *o, const config_setting_t *c)
 {
 	const char *name = config_setting_name(c);
 	const struct setting *s = NULL;
@@ -99,7 +99,7 @@ static const char *apply(struct tfs_options *o, const config_setting_t *c)
 	return NULL;
 }
 
-static void say(char **why, const char *path, int line, const char *what, const char *reason)
+static void reason_set(char **why, const char *path, int line, const char *what, const char *reason)
 {
 	if (!why)
 		return;
@@ -107,7 +107,7 @@ static void say(char **why, const char *path, int line, const char *what, const 
 		*why = NULL;
 }
 
-/* All of the file, be it a pipe, up to one byte more than a text may have. */
+/* Reads the file, which may be a pipe, up to one byte more than the longest text. */
 static int read_text(const char *path, struct buf *text)
 {
 	FILE *f = fopen(path, "re");
@@ -124,23 +124,23 @@ static int read_text(const char *path, struct buf *text)
 	return err;
 }
 
-static int parse(const char *path, struct buf *text, config_t *config, char **why)
+static int text_parse(const char *path, struct buf *text, config_t *config, char **why)
 {
 	const char *reason;
 	unsigned line;
 	int err = schema_scan_text(buf_slice(text), &line, &reason);
 
 	if (err) {
-		say(why, path, (int)line, "", reason);
+		reason_set(why, path, (int)line, "", reason);
 		return err;
 	}
-	/* libconfig wants a newline after a comment, at the end of the text too */
+	/* libconfig requires a newline after a comment, also at the end of the text */
 	if (text->n && text->p[text->n - 1] != '\n')
 		text->p[text->n++] = '\n';
 	text->p[text->n] = 0;
 	if (config_read_string(config, (const char *)text->p))
 		return 0;
-	say(why, path, config_error_line(config), "", config_error_text(config));
+	reason_set(why, path, config_error_line(config), "", config_error_text(config));
 	return -EINVAL;
 }
 
@@ -159,16 +159,16 @@ int tfs_options_load(struct tfs_options *o, const char *path, char **why)
 		*why = NULL;
 	config_init(&config);
 	if (!err)
-		err = parse(path, &text, &config, why);
+		err = text_parse(path, &text, &config, why);
 	if (err)
 		goto out;
 	root = config_root_setting(&config);
 	for (int i = 0; i < config_setting_length(root); i++) {
 		const config_setting_t *c = config_setting_get_elem(root, (unsigned)i);
-		const char *reason = apply(&next, c);
+		const char *reason = option_set(&next, c);
 
 		if (reason) {
-			say(why, path, (int)config_setting_source_line(c), config_setting_name(c), reason);
+			reason_set(why, path, (int)config_setting_source_line(c), config_setting_name(c), reason);
 			err = -EINVAL;
 			goto out;
 		}

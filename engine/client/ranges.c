@@ -2,31 +2,31 @@
 /*
  * A scan over the ranges of a salted table.
  *
- * Each range is a cursor of its own over the same rows with another byte in
- * front, read in batches that together are as large as one scan's.  A row is
- * in one range only, its cells come one after another from there, and a heap
- * by row says which range is next.  A cell that has been given stays in its
- * batch until the next call, so a cursor moves on only then.
+ * Each range has its own cursor over the same rows with another byte in
+ * front.  Their batches together are as large as that of one scan.  A row is
+ * in one range only, and its cells come from there in sequence.  A heap of
+ * ranges, ordered by row, selects the next one.  A cell that was returned
+ * remains in its batch until the next call, so a cursor advances only then.
  *
- * Rows whose byte is another one are not to be (tabletctl check finds them).
- * They are passed over, as no reader of a row finds them.
+ * A row with a wrong salt byte is damage, which tabletctl check reports.  The
+ * scan skips it, because a point read does not find it either.
  *
- * Decided against: fetching the ranges' next batches in threads.  Blocks are
- * read ahead and taken apart in parallel below (sstable/ahead.c), where each
- * of the cursors has a share of that.
+ * Decided against: fetching the next batches of the ranges in threads.  The
+ * server reads blocks ahead and decompresses them in parallel
+ * (sstable/ahead.c); each cursor has a share of that.
  */
 #include "engine/client/salt.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define BATCH_BYTES (256u << 10) /* as a scan that does not say */
+#define BATCH_BYTES (256u << 10) /* the default of a scan */
 #define BATCH_LEAST (8u << 10)
 
 struct range {
 	struct row_cursor cursor;
-	struct buf from, to; /* the bounds, salted */
-	struct slice row;    /* of its next cell, plain */
+	struct buf from, to; /* the bounds, with the salt */
+	struct slice row;    /* of its next cell, without the salt */
 	const struct scan_cell *cell;
 };
 
@@ -41,7 +41,7 @@ void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schem
 	};
 }
 
-static void close_ranges(struct salt_scan *s)
+static void ranges_close(struct salt_scan *s)
 {
 	for (unsigned i = 0; i < s->range_count; i++) {
 		row_cursor_fini(&s->ranges[i].cursor);
@@ -58,10 +58,10 @@ static void close_ranges(struct salt_scan *s)
 
 void salt_scan_fini(struct salt_scan *s)
 {
-	close_ranges(s);
+	ranges_close(s);
 }
 
-/* Do the bounds leave but one row?  Then it is in one range. */
+/* Returns true if the bounds admit one row only.  That row is in one range. */
 static bool within_one_row(const struct scan_spec *spec)
 {
 	const struct slice from = spec->row_from, to = spec->row_to;
@@ -69,14 +69,14 @@ static bool within_one_row(const struct scan_spec *spec)
 	return spec->one_row || (to.p && to.n == from.n + 1 && from.n && to.p[from.n] == 0 && memcmp(to.p, from.p, from.n) == 0);
 }
 
-static int salted(struct buf *b, unsigned byte, struct slice row)
+static int salted_key(struct buf *b, unsigned byte, struct slice row)
 {
 	int err = buf_u8(b, (uint8_t)byte);
 
 	return err ? err : buf_append_slice(b, row);
 }
 
-/* The range of this byte, or of all there is. */
+/* byte: the range's salt; ignored without a salt.  of: number of ranges. */
 static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsigned of)
 {
 	struct scan_spec spec = s->spec;
@@ -84,9 +84,9 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 	int err = 0;
 
 	if (s->salt) {
-		err = salted(&r->from, byte, spec.row_from);
+		err = salted_key(&r->from, byte, spec.row_from);
 		if (!err)
-			err = spec.row_to.p ? salted(&r->to, byte, spec.row_to) : buf_u8(&r->to, (uint8_t)(byte + 1));
+			err = spec.row_to.p ? salted_key(&r->to, byte, spec.row_to) : buf_u8(&r->to, (uint8_t)(byte + 1));
 		spec.row_from = buf_slice(&r->from);
 		spec.row_to = spec.one_row ? (struct slice){NULL, 0} : buf_slice(&r->to);
 	}
@@ -96,7 +96,7 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 	return err;
 }
 
-static int open_ranges(struct salt_scan *s)
+static int ranges_open(struct salt_scan *s)
 {
 	const bool one = !s->salt || within_one_row(&s->spec);
 	const unsigned n = one ? 1 : s->salt;
@@ -114,7 +114,7 @@ static int open_ranges(struct salt_scan *s)
 
 /* ---- the heap ---- */
 
-static void sift_down(struct salt_scan *s, unsigned i)
+static void heap_sift_down(struct salt_scan *s, unsigned i)
 {
 	struct range *r = s->heap[i];
 
@@ -133,7 +133,7 @@ static void sift_down(struct salt_scan *s, unsigned i)
 	s->heap[i] = r;
 }
 
-/* 1: the range has a next cell; 0: it is at its end. */
+/* Returns 1 if the range has a next cell, 0 at its end, -errno. */
 static int range_next(struct salt_scan *s, struct range *r)
 {
 	for (;;) {
@@ -154,10 +154,10 @@ static int range_next(struct salt_scan *s, struct range *r)
 	}
 }
 
-/* Each range's first cell. */
-static int begin(struct salt_scan *s)
+/* Reads the first cell of each range. */
+static int ranges_begin(struct salt_scan *s)
 {
-	int err = open_ranges(s);
+	int err = ranges_open(s);
 
 	for (unsigned i = 0; i < s->range_count && !err; i++) {
 		int n = range_next(s, &s->ranges[i]);
@@ -167,7 +167,7 @@ static int begin(struct salt_scan *s)
 		err = n < 0 ? n : 0;
 	}
 	for (unsigned i = s->heap_count / 2; i-- > 0;)
-		sift_down(s, i);
+		heap_sift_down(s, i);
 	s->begun = !err;
 	return err;
 }
@@ -188,22 +188,22 @@ int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct sl
 	if (s->failed)
 		return s->failed;
 	if (!s->begun) {
-		n = begin(s);
-	} else if (s->heap_count && !(s->spec.limit && s->given >= s->spec.limit)) {
+		n = ranges_begin(s);
+	} else if (s->heap_count && !(s->spec.limit && s->returned >= s->spec.limit)) {
 		n = range_next(s, s->heap[0]);
 		if (n == 0)
 			s->heap[0] = s->heap[--s->heap_count];
 		if (n >= 0 && s->heap_count)
-			sift_down(s, 0);
+			heap_sift_down(s, 0);
 	}
 	if (n < 0) {
 		s->failed = n;
 		return n;
 	}
-	if (!s->heap_count || (s->spec.limit && s->given >= s->spec.limit))
+	if (!s->heap_count || (s->spec.limit && s->returned >= s->spec.limit))
 		return 0;
 	r = s->heap[0];
-	s->given++;
+	s->returned++;
 	*cell = r->cell;
 	*row = r->row;
 	*unsure = r->cursor.damaged;
@@ -214,9 +214,9 @@ void salt_scan_again(struct salt_scan *s, const struct schema *schema)
 {
 	const bool over = s->begun;
 
-	close_ranges(s);
+	ranges_close(s);
 	s->failed = 0;
-	s->begun = over; /* the table was empty meanwhile: no row has been there all the time */
+	s->begun = over; /* the table was empty meanwhile, so none of its rows existed when the scan began */
 	s->table = schema_public(schema)->tablets_id;
 	s->salt = (uint32_t)schema_public(schema)->salt_in_use;
 	s->generation = schema_public(schema)->generation;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int point(struct tfs_table *t, struct ts_request *q, const char *family, struct ts_answer *a)
+static int read_call(struct tfs_table *t, struct ts_request *q, const char *family, struct ts_answer *a)
 {
 	const struct schema *s = table_schema(t);
 	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
@@ -42,10 +42,10 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 		.ts = time_of(ts),
 		.offset = offset,
 		.into = p,
-		.length = n < TFS_VALUE_MAX ? n : TFS_VALUE_MAX, /* no value has more */
+		.length = n < TFS_VALUE_MAX ? n : TFS_VALUE_MAX, /* the longest value */
 	};
 	struct ts_answer a = {0};
-	int err = family ? point(t, &q, family, &a) : -EINVAL;
+	int err = family ? read_call(t, &q, family, &a) : -EINVAL;
 
 	if (!err) {
 		*got = a.got;
@@ -60,7 +60,7 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 {
 	struct ts_request q = {.method = TS_EXISTS, .row = slice_of_bytes(row)};
 	struct ts_answer a = {0};
-	int err = point(t, &q, family, &a);
+	int err = read_call(t, &q, family, &a);
 
 	if (!err)
 		*exists = a.exists;
@@ -74,22 +74,22 @@ struct tfs_scan {
 	const struct schema *schema;
 	struct arena arena; /* the spec's bytes */
 	struct salt_scan rows;
-	const struct tfs_family *last; /* family of the cell before */
+	const struct tfs_family *last; /* family of the previous cell */
 };
 
-static int copy(struct arena *a, struct tfs_bytes in, struct slice *out)
+static int spec_copy_bytes(struct arena *a, struct tfs_bytes in, struct slice *out)
 {
 	*out = (struct slice){NULL, 0};
 	if (!in.data)
 		return 0;
 	if (in.size == 0) {
-		*out = slice_of("", 0); /* not NULL: NULL means no bound */
+		*out = slice_of("", 0); /* NULL would mean: no bound */
 		return 0;
 	}
 	return arena_dup(a, slice_of_bytes(in), out) ? 0 : -ENOMEM;
 }
 
-static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
+static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct scan_spec *out)
 {
 	static const struct scan_spec none;
 	uint16_t *ids = NULL;
@@ -99,18 +99,18 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 	_Static_assert((int)TFS_SCAN_CELLS == SCAN_CELLS && (int)TFS_SCAN_KEYS == SCAN_KEYS && (int)TFS_SCAN_ROWS == SCAN_ROWS &&
 			(int)TFS_SCAN_FAMILIES == SCAN_FAMILIES,
 		"kinds of scans are the same in both");
-	/* Bounds may be longer than any key, and ranges empty. */
+	/* Bounds may be longer than the longest key, and ranges may be empty. */
 	if ((in->one_row && (in->row_from.size == 0 || in->row_from.size > TFS_ROW_MAX)) ||
 		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1)) || in->what > TFS_SCAN_FAMILIES)
 		return -EINVAL;
 	*out = none;
-	err = copy(&s->arena, in->row_from, &out->row_from);
+	err = spec_copy_bytes(&s->arena, in->row_from, &out->row_from);
 	if (!err && !in->one_row)
-		err = copy(&s->arena, in->row_to, &out->row_to);
+		err = spec_copy_bytes(&s->arena, in->row_to, &out->row_to);
 	if (!err)
-		err = copy(&s->arena, in->qualifier_from, &out->qualifier_from);
+		err = spec_copy_bytes(&s->arena, in->qualifier_from, &out->qualifier_from);
 	if (!err)
-		err = copy(&s->arena, in->qualifier_to, &out->qualifier_to);
+		err = spec_copy_bytes(&s->arena, in->qualifier_to, &out->qualifier_to);
 	if (err)
 		return err;
 	if (in->families && in->family_count) {
@@ -125,7 +125,7 @@ static int convert(struct tfs_scan *s, const struct tfs_scan_spec *in, struct sc
 
 		if (!f)
 			return table_no_family(s->table);
-		/* The store reads them in id order, each once. */
+		/* The server expects them in order, each once. */
 		for (unsigned k = 0; k < count; k++)
 			named = named || ids[k] == f->id;
 		if (named)
@@ -163,7 +163,7 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	s->table = t;
 	table_get(t);
 	s->schema = table_schema(t);
-	err = convert(s, spec, &converted);
+	err = spec_convert(s, spec, &converted);
 	if (err) {
 		arena_fini(&s->arena);
 		schema_put(s->schema);
@@ -176,7 +176,7 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	return 0;
 }
 
-static const struct tfs_family *family_of(struct tfs_scan *s, uint16_t id)
+static const struct tfs_family *scan_family(struct tfs_scan *s, uint16_t id)
 {
 	const struct tfs_schema *p = schema_public(s->schema);
 
@@ -188,17 +188,17 @@ static const struct tfs_family *family_of(struct tfs_scan *s, uint16_t id)
 	return NULL;
 }
 
-static void schema_anew(struct tfs_scan *s)
+static void scan_refresh_schema(struct tfs_scan *s)
 {
 	schema_put(s->schema);
 	s->schema = table_schema(s->table);
 	s->last = NULL;
 }
 
-/* The scan's tablets are no more. */
-static int tablets_gone(struct tfs_scan *s)
+/* A salt has taken effect: the scan's tablets were dropped. */
+static int scan_follow_salt(struct tfs_scan *s)
 {
-	const struct schema *now = table_moved(s->table, s->rows.table);
+	const struct schema *now = table_new_tablets(s->table, s->rows.table);
 
 	if (!now)
 		return -ENOENT;
@@ -221,7 +221,7 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 		int n = salt_scan_next(&s->rows, &c, &row, &unsure);
 
 		if (n == -EIDRM) {
-			n = tablets_gone(s);
+			n = scan_follow_salt(s);
 			if (n == 0)
 				continue;
 		}
@@ -230,14 +230,14 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 		if (n <= 0)
 			return n;
 		if (!rows) {
-			f = family_of(s, c->family);
+			f = scan_family(s, c->family);
 			if (!f) {
-				/* Made since the scan began: read the schema again. */
-				schema_anew(s);
-				f = family_of(s, c->family);
+				/* The family is newer than the scan: get the schema again. */
+				scan_refresh_schema(s);
+				f = scan_family(s, c->family);
 			}
 			if (!f)
-				continue; /* dropped meanwhile */
+				continue; /* the family was dropped meanwhile */
 		}
 		*cell = (struct tfs_cell){
 			.row = bytes_of_slice(row),

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the server of a row, by the paper's three levels:
+ * Finding the server of a row, by the paper's three levels (section 5.1):
  *
  *	the lock service's file "root"   names the root tablet's server
  *	the root tablet                  has the rows of METADATA's tablets
- *	METADATA's tablets               have the rows of all others
+ *	METADATA's tablets               have the rows of all other tablets
  *
- * A row's tablet is the first of its table in METADATA that ends above the
- * row.  Each reading of METADATA goes on for a few tablets, whose locations
- * will be wanted next; what it finds is remembered (locations.c).
+ * The tablet of a row is the first one of its table in METADATA that ends
+ * above the row.  A scan of METADATA continues for a few tablets, because
+ * their locations will be needed next, and caches all of them (locations.c).
  *
- * Reading METADATA is itself a request to a tablet, so it comes through here
- * again, one level up, until the root's location comes out of the file.  All
- * that serves one caller's request shares one struct trip: the patience.
+ * Reading METADATA is itself a request to a tablet.  It passes through the
+ * router again, one level up, until the root's location comes from the file.
+ * All requests on behalf of one caller share one time limit, struct patience.
  *
- * A location may be stale.  A server that does not serve the row says
- * -EREMCHG; then the entry is forgotten and METADATA read, past the cache, and
- * so on each level.  In the worst case, with everything stale, that makes six
- * steps: the tablet, METADATA and the root say no; the root file, the root
- * and METADATA are read.  When what was just read is refused, too, the tablet
- * is on its way from one server to another, or METADATA was read between two
- * steps of a change: a pause, and again.
+ * A cached location may be stale.  A server that does not serve the row
+ * returns -EREMCHG.  Then the router drops the entry and reads METADATA, and
+ * does the same on each level.  If everything is stale this takes six steps:
+ * the tablet, METADATA and the root refuse; the root file, the root and
+ * METADATA are read.  If a server refuses a location that was just read, the
+ * tablet is moving, or METADATA was read between two steps of a change.  The
+ * router pauses and tries again.
  *
- * Nothing is cached of what is not there.  A table without rows in METADATA
- * has gone (they are written before its schema and deleted after it): -EIDRM,
- * as its server would say.
+ * The absence of a tablet is not cached.  A table without rows in METADATA has
+ * been dropped, because the rows are written before its schema and deleted
+ * after it: -EIDRM, as a server would return.
  */
 #include "engine/client/route.h"
 #include "engine/base/mutex.h"
@@ -38,7 +38,7 @@
 
 #define PAUSE_FIRST_US 1000u
 #define PAUSE_MOST_US 64000u
-/* A scan's id here: which of the servers, and its number there. */
+/* A scan id of the router: the index of the server, and the server's own scan id. */
 #define SCAN_SERVER_SHIFT 48
 #define SCAN_NUMBER_MASK ((UINT64_C(1) << SCAN_SERVER_SHIFT) - 1)
 #define SERVERS_MOST (1u << 16)
@@ -46,23 +46,23 @@
 struct router {
 	struct tablet_service service; /* first */
 	struct route_options o;
-	struct buf root_end; /* METADATA's rows below it are in the root tablet */
+	struct buf root_end; /* rows of METADATA below it are in the root tablet */
 	struct locations *locations;
-	_Atomic(struct tablet_service *) root; /* who serves the root tablet; NULL: not known */
+	_Atomic(struct tablet_service *) root; /* server of the root tablet; NULL: not cached */
 	_Atomic uint64_t root_hits, reads, stale, prefetched;
 	struct mutex lock;               /* RANK_LOCATIONS; guards servers */
-	struct tablet_service **servers; /* all that scans may be open at; only grows */
+	struct tablet_service **servers; /* servers that may have open scans; only grows */
 	size_t server_count;
 };
 
-/* One caller's request and all that is read for it. */
-struct trip {
+/* The time left to one caller's request, including all reads on its behalf. */
+struct patience {
 	uint64_t left_us, pause_us;
 };
 
-static int route(struct router *r, struct trip *t, const struct ts_request *q, struct ts_answer *a);
+static int route(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a);
 
-static bool pause_for_change(struct trip *t)
+static bool patience_pause(struct patience *t)
 {
 	uint64_t us = t->pause_us < t->left_us ? t->pause_us : t->left_us;
 
@@ -74,9 +74,9 @@ static bool pause_for_change(struct trip *t)
 	return true;
 }
 
-/* ---- servers, for scans that go on ---- */
+/* ---- servers, for open scans ---- */
 
-/* -ENOMEM; -EREMCHG: no server has that incarnation. */
+/* -ENOMEM; -EREMCHG: there is no server of that incarnation. */
 static int server_of(struct router *r, uint64_t incarnation, struct tablet_service **out)
 {
 	struct tablet_service *s = r->o.connect(r->o.arg, incarnation), **v;
@@ -133,7 +133,7 @@ static void scan_close(struct tablet_service *s, uint32_t table, uint64_t scan)
 	ts_answer_fini(&a);
 }
 
-/* The number of a scan that goes on becomes one of ours. */
+/* Replaces the server's scan id in the answer by the router's. */
 static int scan_number(struct router *r, struct tablet_service *s, uint32_t table, struct ts_answer *a)
 {
 	if (!a->scan)
@@ -167,7 +167,7 @@ static bool is_root(const struct router *r, uint32_t table, struct slice row)
 	return table == META_TABLE && slice_cmp(row, buf_slice(&r->root_end)) < 0;
 }
 
-static int read_root(struct router *r, struct tablet_service **out)
+static int location_read_root(struct router *r, struct tablet_service **out)
 {
 	struct meta_tablet root = {0};
 	struct buf b = {0};
@@ -176,7 +176,7 @@ static int read_root(struct router *r, struct tablet_service **out)
 	if (!err)
 		err = meta_root_decode(buf_slice(&b), &root);
 	else if (err == -ENOENT)
-		err = -EREMCHG; /* a store that is being made */
+		err = -EREMCHG; /* the store is being created */
 	if (!err)
 		err = server_of(r, root.server, out);
 	if (!err)
@@ -186,19 +186,19 @@ static int read_root(struct router *r, struct tablet_service **out)
 	return err;
 }
 
-/* What a reading of METADATA has come to: rows of one table in their order. */
-struct reading {
+/* A scan of METADATA rows of one table, in order. */
+struct location_scan {
 	struct router *r;
 	uint32_t table;
-	struct slice row; /* looked for */
-	unsigned rows;    /* taken in */
+	struct slice row; /* the row to find */
+	unsigned rows;    /* rows read so far */
 	struct tablet_service *found;
-	struct buf key, begin; /* of the row whose cells are coming; begin: the hint, or the end of the tablet before */
+	struct buf key, begin; /* of the current row; begin: the stored hint, or the end of the previous tablet */
 	bool have;
 	uint64_t server;
 };
 
-static int take_cell(struct reading *d, const struct scan_cell *c)
+static int location_scan_cell(struct location_scan *d, const struct scan_cell *c)
 {
 	struct slice begin = {NULL, 0};
 	int err = 0;
@@ -215,8 +215,8 @@ static int take_cell(struct reading *d, const struct scan_cell *c)
 	return err;
 }
 
-/* A whole row has been seen. */
-static int take_row(struct reading *d)
+/* All cells of the current row have been read. */
+static int location_scan_row(struct location_scan *d)
 {
 	struct tablet_service *s = NULL;
 	struct slice end;
@@ -228,7 +228,7 @@ static int take_row(struct reading *d)
 		return -EBADMSG;
 	err = server_of(d->r, d->server, &s);
 	if (d->rows == 0) {
-		/* METADATA says that nobody has the row: it was read between two steps of a change. */
+		/* No tablet contains the row: METADATA was read between two steps of a change. */
 		if (!err && slice_cmp(d->row, buf_slice(&d->begin)) < 0)
 			err = -EREMCHG;
 		if (err)
@@ -246,11 +246,11 @@ static int take_row(struct reading *d)
 	return err || last ? err : buf_set(&d->begin, end.p, end.n);
 }
 
-/* The service that the cursor over METADATA calls: this router, on the same trip. */
+/* The service that the cursor over METADATA calls: this router, with the same patience. */
 struct level_above {
 	struct tablet_service service; /* first */
 	struct router *r;
-	struct trip *t;
+	struct patience *t;
 };
 
 static int call_above(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
@@ -260,14 +260,14 @@ static int call_above(struct tablet_service *s, const struct ts_request *q, stru
 	return route(l->r, l->t, q, a);
 }
 
-static int read_tablets(struct router *r, struct trip *t, uint32_t table, struct slice row, struct tablet_service **out)
+static int location_scan_run(struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out)
 {
 	static const struct tablet_service_ops ops = {.call = call_above};
 	static const uint16_t family = META_TABLET;
 	struct level_above above = {.service = {.ops = &ops}, .r = r, .t = t};
 	struct scan_spec spec = {
 		.what = SCAN_CELLS, .families = &family, .family_count = 1, .versions = 1, .batch_bytes = 16 << 10};
-	struct reading d = {.r = r, .table = table, .row = row};
+	struct location_scan d = {.r = r, .table = table, .row = row};
 	const struct scan_cell *cell;
 	struct buf from = {0}, to = {0};
 	struct row_cursor c;
@@ -285,16 +285,16 @@ static int read_tablets(struct router *r, struct trip *t, uint32_t table, struct
 		n = row_cursor_next(&c, &cell);
 		err = n < 0 ? n : 0;
 		if (!err && d.have && (n == 0 || !slice_eq(cell->row, buf_slice(&d.key))))
-			err = take_row(&d);
+			err = location_scan_row(&d);
 		if (!err && n > 0 && d.rows < ROUTE_PREFETCH)
-			err = take_cell(&d, cell);
+			err = location_scan_cell(&d, cell);
 	} while (!err && n > 0 && d.rows < ROUTE_PREFETCH);
 	row_cursor_fini(&c);
-	/* Behind the row that was looked for nothing matters so much. */
+	/* Errors after the wanted row do not matter. */
 	if (d.found)
 		err = 0;
 	else if (!err)
-		err = table == META_TABLE ? -EREMCHG : -EIDRM; /* a store that is being made */
+		err = table == META_TABLE ? -EREMCHG : -EIDRM; /* the store is being created */
 	if (!err)
 		*out = d.found;
 out:
@@ -305,7 +305,7 @@ out:
 	return err;
 }
 
-static struct tablet_service *known(struct router *r, uint32_t table, struct slice row)
+static struct tablet_service *location_cached(struct router *r, uint32_t table, struct slice row)
 {
 	struct tablet_service *s;
 
@@ -317,13 +317,13 @@ static struct tablet_service *known(struct router *r, uint32_t table, struct sli
 	return s;
 }
 
-static int look_up(struct router *r, struct trip *t, uint32_t table, struct slice row, struct tablet_service **out)
+static int location_read(struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out)
 {
 	atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
-	return is_root(r, table, row) ? read_root(r, out) : read_tablets(r, t, table, row, out);
+	return is_root(r, table, row) ? location_read_root(r, out) : location_scan_run(r, t, table, row, out);
 }
 
-static void forget(struct router *r, uint32_t table, struct slice row, struct tablet_service *s)
+static void location_forget(struct router *r, uint32_t table, struct slice row, struct tablet_service *s)
 {
 	if (is_root(r, table, row))
 		(void)atomic_compare_exchange_strong(&r->root, &s, NULL);
@@ -331,9 +331,9 @@ static void forget(struct router *r, uint32_t table, struct slice row, struct ta
 		locations_forget(r->locations, table, row, s);
 }
 
-static int route_row(struct router *r, struct trip *t, const struct ts_request *q, struct ts_answer *a)
+static int route_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
-	struct tablet_service *s = known(r, q->table, q->row);
+	struct tablet_service *s = location_cached(r, q->table, q->row);
 	bool stale = false;
 	int err;
 
@@ -342,52 +342,52 @@ static int route_row(struct router *r, struct trip *t, const struct ts_request *
 		stale = err == -EREMCHG;
 		if (!stale)
 			goto served;
-		forget(r, q->table, q->row, s);
+		location_forget(r, q->table, q->row, s);
 		atomic_fetch_add_explicit(&r->stale, 1, memory_order_relaxed);
 	}
 	do {
-		err = look_up(r, t, q->table, q->row, &s);
+		err = location_read(r, t, q->table, q->row, &s);
 		if (!err) {
 			err = ts_call(s, q, a);
 			if (err != -EREMCHG)
 				goto served;
-			forget(r, q->table, q->row, s);
+			location_forget(r, q->table, q->row, s);
 		}
-	} while (err == -EREMCHG && pause_for_change(t));
+	} while (err == -EREMCHG && patience_pause(t));
 	return err;
 served:
 	return err || q->method != TS_SCAN_OPEN ? err : scan_number(r, s, q->table, a);
 }
 
-/* ---- what goes to all ---- */
+/* ---- requests to all servers ---- */
 
 struct to_all {
 	const struct ts_request *q;
 	struct ts_answer *a;
-	unsigned told, most; /* most: how many to let go again */
+	unsigned called, most; /* most: number of servers to unblock */
 	int err;
 };
 
-static int tell(void *arg, struct tablet_service *s)
+static int server_call(void *arg, struct tablet_service *s)
 {
 	struct to_all *w = arg;
 	int err;
 
-	/* A server that let go twice would let go of what another holds: so the trying again is here, for each. */
+	/* Unblocking one server twice would undo another caller's block, so the retry is per server. */
 	while ((err = ts_call(s, w->q, w->a)) == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)
 		(void)usleep(PAUSE_FIRST_US);
 	w->err = w->err ? w->err : err;
 	if (err && w->q->method == TS_BLOCK_WRITES)
 		return 1;
-	w->told++;
+	w->called++;
 	return 0;
 }
 
-static int let_go(void *arg, struct tablet_service *s)
+static int server_unblock(void *arg, struct tablet_service *s)
 {
 	struct to_all *w = arg;
 
-	return w->told == w->most ? 1 : tell(w, s);
+	return w->called == w->most ? 1 : server_call(w, s);
 }
 
 static int route_all(struct router *r, const struct ts_request *q, struct ts_answer *a)
@@ -395,20 +395,20 @@ static int route_all(struct router *r, const struct ts_request *q, struct ts_ans
 	struct to_all w = {.q = q, .a = a};
 	struct ts_request undo = {.method = TS_UNBLOCK_WRITES, .table = q->table};
 	struct ts_answer ua = {0};
-	int err = r->o.servers(r->o.arg, tell, &w);
+	int err = r->o.servers(r->o.arg, server_call, &w);
 
 	if (err < 0 && !w.err)
 		w.err = err;
 	if (w.err && q->method == TS_BLOCK_WRITES) {
-		struct to_all u = {.q = &undo, .a = &ua, .most = w.told};
+		struct to_all u = {.q = &undo, .a = &ua, .most = w.called};
 
-		(void)r->o.servers(r->o.arg, let_go, &u);
+		(void)r->o.servers(r->o.arg, server_unblock, &u);
 		ts_answer_fini(&ua);
 	}
 	return w.err;
 }
 
-static int route(struct router *r, struct trip *t, const struct ts_request *q, struct ts_answer *a)
+static int route(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
 	if (q->method == TS_SCAN_NEXT || q->method == TS_SCAN_CLOSE)
 		return route_scan(r, q, a);
@@ -420,7 +420,7 @@ static int route(struct router *r, struct trip *t, const struct ts_request *q, s
 static int route_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct router *r = (struct router *)s;
-	struct trip t = {.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US};
+	struct patience t = {.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US};
 
 	a->err = route(r, &t, q, a);
 	return a->err;

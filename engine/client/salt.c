@@ -2,10 +2,10 @@
 /*
  * Requests for one row of a table, salted or not.
  *
- * Salt and tablets change together, by one change of the schema and while the
- * table is empty (master/salt.c).  So a request that finds no tablets has
- * changed nothing and seen nothing.  It asks the master for the schema and
- * begins again, if that names other tablets.
+ * A change of the salt gives a table new tablets, in one change of its schema,
+ * while the table is empty (master/salt.c).  So a request that finds no
+ * tablets (-EIDRM) has read and changed nothing.  The client asks the master
+ * for the schema, and sends the request again if the schema names other tablets.
  */
 #include "engine/client/salt.h"
 
@@ -14,7 +14,7 @@
 
 #define ROW_INLINE 512
 
-const struct schema *table_moved(struct tfs_table *t, uint32_t tablets)
+const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
 {
 	const struct schema *s = table_schema(t);
 	struct ms_request q = {.method = MS_SCHEMA_BY_ID, .name = schema_public(s)->name, .table = t->id};
@@ -32,14 +32,14 @@ const struct schema *table_moved(struct tfs_table *t, uint32_t tablets)
 	return NULL;
 }
 
-/* Puts the row as it is stored into the request. */
-static int salt_row(struct ts_request *q, struct slice row, uint32_t salt, uint8_t *few, uint8_t **key)
+/* Sets q->row to the row as stored. */
+static int salt_row(struct ts_request *q, struct slice row, uint32_t salt, uint8_t *small, uint8_t **key)
 {
 	q->row = row;
 	if (!salt)
 		return 0;
 	if (!*key)
-		*key = row.n < ROW_INLINE ? few : malloc(row.n + 1);
+		*key = row.n < ROW_INLINE ? small : malloc(row.n + 1);
 	if (!*key)
 		return -ENOMEM;
 	(*key)[0] = salt_byte(row, salt);
@@ -48,9 +48,9 @@ static int salt_row(struct ts_request *q, struct slice row, uint32_t salt, uint8
 	return 0;
 }
 
-static int call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
+static int row_call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
 {
-	uint8_t few[ROW_INLINE], *key = NULL;
+	uint8_t small[ROW_INLINE], *key = NULL;
 	const struct slice row = q->row;
 	const struct schema *now = schema_get(s), *next;
 	int err;
@@ -61,13 +61,13 @@ static int call(struct tfs_table *t, const struct schema *s, bool stored, struct
 		q->table = p->tablets_id;
 		if (p->generation > q->schema_generation)
 			q->schema_generation = p->generation;
-		err = salt_row(q, row, stored ? 0 : (uint32_t)p->salt_in_use, few, &key);
+		err = salt_row(q, row, stored ? 0 : (uint32_t)p->salt_in_use, small, &key);
 		if (!err)
 			err = service_call(t->store->o.tablets, q, a);
 		if (err != -EIDRM)
 			break;
 		err = -ENOENT;
-		next = tries < SALT_TRIES ? table_moved(t, p->tablets_id) : NULL;
+		next = tries < SALT_TRIES ? table_new_tablets(t, p->tablets_id) : NULL;
 		if (!next)
 			break;
 		schema_put(now);
@@ -75,20 +75,20 @@ static int call(struct tfs_table *t, const struct schema *s, bool stored, struct
 	}
 	schema_put(now);
 	q->row = row;
-	if (key != few)
+	if (key != small)
 		free(key);
 	return err;
 }
 
 int salt_call(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a)
 {
-	return call(t, s, false, q, a);
+	return row_call(t, s, false, q, a);
 }
 
 int stored_call(struct tfs_table *t, struct ts_request *q, struct ts_answer *a)
 {
 	const struct schema *s = table_schema(t);
-	int err = call(t, s, true, q, a);
+	int err = row_call(t, s, true, q, a);
 
 	schema_put(s);
 	return err;

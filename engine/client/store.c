@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store handle, and the registry of tables: one struct tfs_table per
- * table in use, shared by all that opened it, so that a schema learnt by one
- * is seen by all.
+ * The store handle, and the registry of tables: one struct tfs_table per open
+ * table, shared by all its users, so that all of them see the newest schema
+ * that one of them received.
  */
 #include "engine/client/client.h"
 #include "engine/base/msg.h"
@@ -58,9 +58,9 @@ int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_by
 	return s->o.space(s->o.arg, total_bytes, available_bytes);
 }
 
-/* The client's own numbers, behind those of the servers. */
+/* The client's own metrics; they follow those of the servers. */
 #define NUMBERS_MAX 8
-static unsigned gather(struct tfs_store *s, struct number *v)
+static unsigned numbers_get(struct tfs_store *s, struct number *v)
 {
 	struct route_stats r;
 	unsigned n = 0;
@@ -69,17 +69,17 @@ static unsigned gather(struct tfs_store *s, struct number *v)
 		return 0;
 	route_get_stats(s->o.router, &r);
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
-	ADD("location_hits", "requests whose tablet server the client knew", r.hits, false);
-	ADD("location_reads", "look-ups of a tablet's server in METADATA, the root tablet or the root file", r.reads, false);
-	ADD("location_stale", "known locations that the server there did not serve any more", r.stale, false);
-	ADD("location_prefetched", "locations read beside one that was looked for", r.prefetched, false);
-	ADD("location_entries", "locations known", r.entries, true);
-	ADD("location_bytes", "memory of the locations known", r.bytes, true);
+	ADD("location_hits", "requests whose tablet server was in the cache of locations", r.hits, false);
+	ADD("location_reads", "lookups of a tablet's server in METADATA, the root tablet or the root file", r.reads, false);
+	ADD("location_stale", "cached locations that the server did not serve any more", r.stale, false);
+	ADD("location_prefetched", "locations read in addition to the one looked up", r.prefetched, false);
+	ADD("location_entries", "locations in the cache", r.entries, true);
+	ADD("location_bytes", "memory of the cache of locations", r.bytes, true);
 #undef ADD
 	return n;
 }
 
-static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *),
+static int store_text(struct tfs_store *s, int (*fill)(void *, struct buf *),
 	int (*own)(const struct number *, unsigned, struct buf *), char **text)
 {
 	struct number v[NUMBERS_MAX];
@@ -87,7 +87,7 @@ static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *),
 	int err = fill(s->o.arg, &b);
 
 	if (!err && own)
-		err = own(v, gather(s, v), &b);
+		err = own(v, numbers_get(s, v), &b);
 	if (!err)
 		err = buf_u8(&b, 0);
 	if (err) {
@@ -100,12 +100,12 @@ static int text_of(struct tfs_store *s, int (*fill)(void *, struct buf *),
 
 int tfs_status(struct tfs_store *s, char **text)
 {
-	return text_of(s, s->o.status, NULL, text);
+	return store_text(s, s->o.status, NULL, text);
 }
 
 int tfs_metrics(struct tfs_store *s, char **text)
 {
-	return text_of(s, s->o.metrics, numbers_metrics, text);
+	return store_text(s, s->o.metrics, numbers_metrics, text);
 }
 
 int tfs_confirm_clock(struct tfs_store *s)
@@ -128,12 +128,12 @@ int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answe
 		a->why = NULL;
 	}
 	if (!err && a->schema)
-		table_learn(s, a->schema);
+		table_update_schema(s, a->schema);
 	return err;
 }
 
 /* ---- the registry ---- */
-void table_learn(struct tfs_store *s, const struct schema *schema)
+void table_update_schema(struct tfs_store *s, const struct schema *schema)
 {
 	const struct tfs_schema *p = schema_public(schema);
 	const struct schema *old = NULL;
@@ -150,7 +150,7 @@ void table_learn(struct tfs_store *s, const struct schema *schema)
 		schema_put(old);
 }
 
-void table_forget(struct tfs_store *s, const char *name, uint32_t but)
+void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but)
 {
 	struct tfs_table *t, *tmp;
 

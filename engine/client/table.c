@@ -7,7 +7,7 @@
 
 #define LIST_MOST 10000 /* names in one answer */
 
-static int simple_call(struct tfs_store *s, const struct ms_request *q, char **why)
+static int table_master_call(struct tfs_store *s, const struct ms_request *q, char **why)
 {
 	struct ms_answer a = {0};
 	int err = master_call(s, q, &a, why);
@@ -20,16 +20,16 @@ int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid
 {
 	struct ms_request q = {.method = MS_TABLE_CREATE, .name = name, .uid = uid, .gid = gid, .mode = mode};
 
-	return tfs_name_valid(name) ? simple_call(s, &q, NULL) : -EINVAL;
+	return tfs_name_valid(name) ? table_master_call(s, &q, NULL) : -EINVAL;
 }
 
 int tfs_table_drop(struct tfs_store *s, const char *name)
 {
 	struct ms_request q = {.method = MS_TABLE_DROP, .name = name};
-	int err = tfs_name_valid(name) ? simple_call(s, &q, NULL) : -EINVAL;
+	int err = tfs_name_valid(name) ? table_master_call(s, &q, NULL) : -EINVAL;
 
 	if (!err)
-		table_forget(s, name, 0);
+		table_mark_gone(s, name, 0);
 	return err;
 }
 
@@ -40,7 +40,7 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 	int err = tfs_name_valid(from) && tfs_name_valid(to) ? master_call(s, &q, &a, NULL) : -EINVAL;
 
 	if (!err && a.schema)
-		table_forget(s, to, schema_public(a.schema)->table_id);
+		table_mark_gone(s, to, schema_public(a.schema)->table_id);
 	ms_answer_fini(&a);
 	return err;
 }
@@ -82,7 +82,7 @@ int tfs_table_empty(struct tfs_table *t, bool *empty)
 
 		err = table_has_cells(t->store->o.tablets, tablets, p->generation, 0, &has);
 		schema_put(s);
-		s = err == -EIDRM ? table_moved(t, tablets) : NULL;
+		s = err == -EIDRM ? table_new_tablets(t, tablets) : NULL;
 	}
 	schema_put(s);
 	if (err == -EIDRM)
@@ -152,7 +152,7 @@ int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t m
 		.groups = user->groups,
 		.group_count = user->group_count,
 	};
-	int err = simple_call(t->store, &q, why);
+	int err = table_master_call(t->store, &q, why);
 
 	schema_put(s);
 	return err;
@@ -174,7 +174,7 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 {
 	const struct schema *s = table_schema(t);
 	struct ms_request q = {.method = MS_SCHEMA_CHANGE, .name = schema_public(s)->name, .table = t->id, .edit = e};
-	int err = simple_call(t->store, &q, why);
+	int err = table_master_call(t->store, &q, why);
 
 	schema_put(s);
 	return err;
