@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes and durations as people write them. */
+/* The grammar of sizes and durations. */
 #include "engine/base/units.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Digits at *text; moves past them. */
-static bool number(const char **text, uint64_t *v)
+bool units_number(const char **text, uint64_t *v)
 {
 	const char *p = *text;
 	uint64_t n = 0;
@@ -37,7 +36,7 @@ bool units_size(const char *text, uint64_t *bytes)
 	const char *at;
 	uint64_t n, by = 1;
 
-	if (!number(&text, &n))
+	if (!units_number(&text, &n))
 		return false;
 	at = *text ? strchr(letters, *text) : NULL;
 	if (at) {
@@ -49,7 +48,7 @@ bool units_size(const char *text, uint64_t *bytes)
 	return scaled(n, by, bytes);
 }
 
-bool units_duration(const char *text, uint64_t *us)
+uint64_t units_duration_unit(const char **text)
 {
 	static const struct {
 		const char *unit;
@@ -63,14 +62,26 @@ bool units_duration(const char *text, uint64_t *us)
 		{"d", 86400000000ull},
 		{"w", 604800000000ull},
 	};
-	uint64_t n;
 
-	if (!number(&text, &n))
+	for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t n = strlen(units[i].unit);
+
+		if (strncmp(*text, units[i].unit, n) == 0) {
+			*text += n;
+			return units[i].us;
+		}
+	}
+	return 0;
+}
+
+bool units_duration(const char *text, uint64_t *us)
+{
+	uint64_t n, unit_us;
+
+	if (!units_number(&text, &n))
 		return false;
-	for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (strcmp(text, units[i].unit) == 0)
-			return scaled(n, units[i].us, us);
-	return false;
+	unit_us = units_duration_unit(&text);
+	return unit_us && !*text && scaled(n, unit_us, us);
 }
 
 char *units_size_text(uint64_t bytes, char *text)

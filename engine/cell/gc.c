@@ -12,6 +12,8 @@
  */
 #include "engine/cell/gc.h"
 
+#include "engine/base/units.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -142,44 +144,21 @@ static int refuse(struct parser *ps, const char *why)
 
 static int take_number(struct parser *ps, int64_t *v)
 {
-	int64_t n = 0;
+	uint64_t n;
 
 	skip_blanks(ps);
 	if (*ps->p < '0' || *ps->p > '9')
 		return refuse(ps, "a number is missing");
-	for (; *ps->p >= '0' && *ps->p <= '9'; ps->p++) {
-		if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *ps->p - '0', &n))
-			return refuse(ps, "a number is too large");
-	}
-	*v = n;
+	if (!units_number(&ps->p, &n) || n > INT64_MAX)
+		return refuse(ps, "a number is too large");
+	*v = (int64_t)n;
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	int64_t us;
-} units[] = {
-	{"us", 1},
-	{"ms", 1000},
-	{"s", 1000000},
-	{"m", INT64_C(60) * 1000000},
-	{"h", INT64_C(3600) * 1000000},
-	{"d", INT64_C(86400) * 1000000},
-	{"w", INT64_C(7) * 86400 * 1000000},
-};
-
 static int take_unit(struct parser *ps, int64_t *us)
 {
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		size_t n = strlen(units[i].name);
-
-		if (strncmp(ps->p, units[i].name, n) == 0 && !word_char(ps->p[n])) {
-			ps->p += n;
-			*us = units[i].us;
-			return 0;
-		}
-	}
-	return refuse(ps, "an age needs a unit: us ms s m h d w");
+	*us = (int64_t)units_duration_unit(&ps->p);
+	return *us && !word_char(*ps->p) ? 0 : refuse(ps, "an age needs a unit: us ms s m h d w");
 }
 
 static int node_new(enum gc_kind kind, struct gc_rule *a, struct gc_rule *b, struct gc_rule **out)
