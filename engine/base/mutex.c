@@ -53,6 +53,7 @@ static const char *const rank_names[] = {
 	[RANK_TABLET_VIEW] = "TABLET_VIEW",
 	[RANK_TABLE_CACHE] = "TABLE_CACHE",
 	[RANK_SSTABLE] = "SSTABLE",
+	[RANK_TIMERS] = "TIMERS",
 	[RANK_TASK] = "TASK",
 	[RANK_CLOCK] = "CLOCK",
 	[RANK_FILE_POOL] = "FILE_POOL",

@@ -42,6 +42,7 @@ enum rank {
 	RANK_TABLET_VIEW, /* a tablet's current view pointer */
 	RANK_TABLE_CACHE, /* open SSTables */
 	RANK_SSTABLE,     /* one SSTable's opening; a shard of the cache of blocks and cells */
+	RANK_TIMERS,      /* the list of worker pools */
 	RANK_TASK,        /* worker queue */
 	RANK_CLOCK,
 	RANK_FILE_POOL, /* the ring of pooled descriptors */

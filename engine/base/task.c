@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Worker pools and their timers.
+ * Worker pools, and the timer thread that they share.
  *
  * One lock per pool guards the queue, the timers and the four state bytes of
  * every task.  A task is in the queue (queued), on a worker (running), or
- * neither; queueing a running task sets `again`, and the worker that ends
- * the run puts it back, so no wakeup is lost and no task runs twice at once.
- * A timer is independent of that: queueing an armed task now leaves the
- * timer armed.
+ * neither.  Queueing a running task sets `again`; the worker that ends the
+ * run queues it once more.  So no wakeup is lost and no task runs twice at
+ * once.  Queueing an armed task leaves its timer armed.
  *
- * Timers are a list in due order, served by one thread with a libev loop:
- * an ev_async says that the first due time changed or that the pool ends,
- * one ev_timer waits for the first due time.  The loop's thread only moves
- * due tasks into the queue; it never runs one.
+ * Each pool has a list of timers in due order.  One thread serves the timers
+ * of all pools: it moves due tasks into their queues and waits for the first
+ * due time of any pool.  It runs no task.  The first pool starts the thread
+ * and the last one ends it, so a process without pools may fork.
  *
- * Both kinds of thread block all signals: signals are the main thread's.
+ * Workers are started with their pool and not at the first task: a worker
+ * inherits the niceness of the thread that starts it.
+ *
+ * All these threads block all signals: signals are the main thread's.
  */
 #include "engine/base/task.h"
 
 #include "engine/base/clock.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,17 +37,32 @@ struct task_pool {
 	unsigned busy;       /* workers in a run */
 	bool stopping;       /* no new timers; workers leave when the queue is empty */
 
+	struct task_pool *next_pool; /* timer_thread.lock */
+
 	/* Written before the threads start. */
-	struct ev_loop *loop;
-	ev_async wake;
-	ev_timer due; /* the loop's thread only */
-	pthread_t timer_thread;
 	unsigned threads;
 	task_urgency_fn *urgency; /* NULL: first come, first served */
 	int nicer;
 	char name[16];
 	pthread_t worker[];
 };
+
+static struct {
+	struct mutex lock;
+	struct cond changed;
+	/* under lock */
+	struct task_pool *pools;
+	uint64_t next_us; /* when the thread looks again at the latest; UINT64_MAX: no timer */
+	bool started, ending;
+	pthread_t thread;
+} timers;
+static pthread_once_t timers_once = PTHREAD_ONCE_INIT;
+
+static void timers_init(void)
+{
+	mutex_init(&timers.lock, RANK_TIMERS);
+	cond_init(&timers.changed);
+}
 
 static void enqueue_locked(struct task_pool *p, struct task *t)
 {
@@ -130,11 +146,10 @@ static void disarm_locked(struct task_pool *p, struct task *t)
 	t->armed = 0;
 }
 
-/* On the loop's thread: queues what is due and waits for the next. */
-static void serve_timers(struct task_pool *p)
+/* Queues the pool's due tasks.  Returns when its next timer is due; UINT64_MAX if it has none. */
+static uint64_t pool_queue_due(struct task_pool *p, uint64_t now)
 {
-	uint64_t now = monotonic_us(), wait_us = 0;
-	bool waiting, stopping;
+	uint64_t next_us;
 
 	mutex_lock(&p->lock);
 	while (p->timers && p->timers->due_us <= now) {
@@ -143,47 +158,75 @@ static void serve_timers(struct task_pool *p)
 		disarm_locked(p, t);
 		make_due_locked(p, t);
 	}
-	waiting = p->timers != NULL;
-	if (waiting)
-		wait_us = p->timers->due_us - now;
-	stopping = p->stopping;
+	next_us = p->timers ? p->timers->due_us : UINT64_MAX;
 	mutex_unlock(&p->lock);
-
-	ev_timer_stop(p->loop, &p->due);
-	if (stopping) {
-		ev_break(p->loop, EVBREAK_ALL);
-	} else if (waiting) {
-		ev_now_update(p->loop);
-		ev_timer_set(&p->due, (double)wait_us / 1e6, 0.);
-		ev_timer_start(p->loop, &p->due);
-	}
-}
-
-static void on_wake(struct ev_loop *loop, ev_async *w, int revents)
-{
-	(void)loop, (void)revents;
-	serve_timers(w->data);
-}
-
-static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	(void)loop, (void)revents;
-	serve_timers(w->data);
+	return next_us;
 }
 
 /* A thread names itself: the name of another thread is written to /proc, which costs the kernel ten times as much. */
-static void name_this_thread(const struct task_pool *p)
+static void *timers_main(void *arg)
 {
-	pthread_setname_np(pthread_self(), p->name);
+	(void)arg;
+	pthread_setname_np(pthread_self(), "timers");
+	mutex_lock(&timers.lock);
+	while (!timers.ending) {
+		uint64_t now = monotonic_us();
+
+		timers.next_us = UINT64_MAX;
+		for (struct task_pool *p = timers.pools; p; p = p->next_pool) {
+			uint64_t due_us = pool_queue_due(p, now);
+
+			if (due_us < timers.next_us)
+				timers.next_us = due_us;
+		}
+		if (timers.next_us == UINT64_MAX)
+			cond_wait(&timers.changed, &timers.lock);
+		else
+			(void)cond_wait_us(&timers.changed, &timers.lock, timers.next_us - now);
+	}
+	mutex_unlock(&timers.lock);
+	return NULL;
 }
 
-static void *timer_main(void *arg)
+/* Starts the timer thread for the first pool. */
+static int timers_add(struct task_pool *p)
 {
-	struct task_pool *p = arg;
+	int err = 0;
 
-	name_this_thread(p);
-	ev_run(p->loop, 0);
-	return NULL;
+	pthread_once(&timers_once, timers_init);
+	mutex_lock(&timers.lock);
+	while (timers.ending)
+		cond_wait(&timers.changed, &timers.lock);
+	if (!timers.started)
+		err = -pthread_create(&timers.thread, NULL, timers_main, NULL);
+	if (!err) {
+		timers.started = true;
+		p->next_pool = timers.pools;
+		timers.pools = p;
+	}
+	mutex_unlock(&timers.lock);
+	return err;
+}
+
+/* Ends the timer thread with the last pool. */
+static void timers_remove(struct task_pool *p)
+{
+	struct task_pool **at = &timers.pools;
+
+	mutex_lock(&timers.lock);
+	while (*at != p)
+		at = &(*at)->next_pool;
+	*at = p->next_pool;
+	timers.ending = !timers.pools;
+	if (timers.ending) {
+		cond_broadcast(&timers.changed);
+		mutex_unlock(&timers.lock);
+		pthread_join(timers.thread, NULL);
+		mutex_lock(&timers.lock);
+		timers.started = timers.ending = false;
+		cond_broadcast(&timers.changed);
+	}
+	mutex_unlock(&timers.lock);
 }
 
 static void *worker_main(void *arg)
@@ -191,7 +234,7 @@ static void *worker_main(void *arg)
 	struct task_pool *p = arg;
 	int nicer = 0;
 
-	name_this_thread(p);
+	pthread_setname_np(pthread_self(), p->name);
 	mutex_lock(&p->lock);
 	for (;;) {
 		struct task *t;
@@ -232,7 +275,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-static void join_all(struct task_pool *p, unsigned workers, bool timer)
+static void join_all(struct task_pool *p, unsigned workers)
 {
 	mutex_lock(&p->lock);
 	p->stopping = true;
@@ -242,11 +285,7 @@ static void join_all(struct task_pool *p, unsigned workers, bool timer)
 	mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < workers; i++)
 		pthread_join(p->worker[i], NULL);
-	if (timer) {
-		ev_async_send(p->loop, &p->wake);
-		pthread_join(p->timer_thread, NULL);
-	}
-	ev_loop_destroy(p->loop);
+	timers_remove(p);
 	cond_fini(&p->work);
 	cond_fini(&p->done);
 	mutex_fini(&p->lock);
@@ -258,46 +297,37 @@ int task_pool_new(const char *name, unsigned threads, struct task_pool **out)
 	struct task_pool *p;
 	sigset_t all, old;
 	unsigned workers = 0;
-	bool timer = false;
-	int rc;
+	int err;
 
 	if (threads == 0 || threads > 1024)
 		return -EINVAL;
 	p = calloc(1, sizeof(*p) + threads * sizeof(p->worker[0]));
 	if (!p)
 		return -ENOMEM;
-	p->loop = ev_loop_new(EVFLAG_NOENV);
-	if (!p->loop) {
-		free(p);
-		return -ENOMEM;
-	}
 	mutex_init(&p->lock, RANK_TASK);
 	cond_init(&p->work);
 	cond_init(&p->done);
 	p->threads = threads;
 	snprintf(p->name, sizeof(p->name), "%s", name);
-	ev_async_init(&p->wake, on_wake);
-	p->wake.data = p;
-	ev_async_start(p->loop, &p->wake);
-	ev_timer_init(&p->due, on_due, 0., 0.);
-	p->due.data = p;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	rc = -pthread_create(&p->timer_thread, NULL, timer_main, p);
-	timer = rc == 0;
-	while (rc == 0 && workers < threads) {
-		rc = -pthread_create(&p->worker[workers], NULL, worker_main, p);
-		if (rc == 0)
-			workers++;
+	err = timers_add(p);
+	if (err) {
+		free(p);
+	} else {
+		while (!err && workers < threads) {
+			err = -pthread_create(&p->worker[workers], NULL, worker_main, p);
+			if (!err)
+				workers++;
+		}
+		if (err)
+			join_all(p, workers);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc < 0) {
-		join_all(p, workers, timer);
-		return rc;
-	}
-	*out = p;
-	return 0;
+	if (!err)
+		*out = p;
+	return err;
 }
 
 void task_pool_order(struct task_pool *p, task_urgency_fn *fn)
@@ -317,7 +347,7 @@ void task_pool_yield(struct task_pool *p, int by)
 void task_pool_free(struct task_pool *p)
 {
 	if (p)
-		join_all(p, p->threads, true);
+		join_all(p, p->threads);
 }
 
 void task_init(struct task *t, struct task_pool *p, task_fn *run)
@@ -349,10 +379,15 @@ void task_queue_after(struct task *t, uint64_t delay_us)
 		arm_locked(p, t);
 		first = p->timers == t;
 	}
-	/* Under the lock: task_pool_free destroys the loop only after it was held. */
-	if (first)
-		ev_async_send(p->loop, &p->wake);
 	mutex_unlock(&p->lock);
+	if (first) {
+		mutex_lock(&timers.lock);
+		if (due < timers.next_us) {
+			timers.next_us = due;
+			cond_broadcast(&timers.changed);
+		}
+		mutex_unlock(&timers.lock);
+	}
 }
 
 void task_cancel(struct task *t)

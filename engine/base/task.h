@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Worker tasks: pools of threads that run blocking background work, and
- * timers that queue it.  One libev loop per pool set runs the timers
- * (DESIGN 4: timers are on libev loops, work that blocks on workers).
+ * timers that queue it.  One thread serves the timers of all pools.
  *
  * A task is embedded in its owner and is queued at most once: queueing a
  * queued task does nothing, queueing a running one makes it run again after.
