@@ -333,6 +333,8 @@ void scans_free(struct server *s);
 /* ---- space.c ---- */
 /* After the tablets are loaded: makes the reserve.  Before it nothing is refused. */
 void space_start(struct server *s);
+/* Enlarges the reserve of a store that has grown to `store` bytes, if there is space for it. */
+void space_grow(struct server *s, uint64_t store);
 /*
  * Before a mutation of so many bytes is logged.  Returns 0 or, for a put,
  * -ENOSPC.  Other uses are not refused: they may have to release a part of

@@ -11,6 +11,9 @@
  * last part is left for the next start (engine/open.c).  Puts also leave the
  * space that a flush of all memtables takes.
  *
+ * The reserve is half of the store, at least 1 MiB and at most 16 MiB or an
+ * eighth of a small disk.  So an empty store is small.
+ *
  * As long as only this server fills the disk, the file keeps its size.  When
  * other programs have filled the disk, the file is truncated, a piece at a
  * time: released at once, its space would be taken by those programs.
@@ -43,7 +46,8 @@
 #include <stdlib.h>
 
 #define RESERVE_FILE "ballast"
-#define RESERVE_BYTES (UINT64_C(16) << 20)
+#define RESERVE_MOST (UINT64_C(16) << 20)
+#define RESERVE_FIRST (UINT64_C(1) << 20)
 #define RESERVE_LEAST (UINT64_C(256) << 10) /* a smaller one would be useless */
 #define PIECE_LEAST (UINT64_C(64) << 10)
 #define CREDIT_BYTES (INT64_C(64) << 20)
@@ -361,6 +365,34 @@ int server_disk_bytes(struct server *s, uint64_t *bytes)
 	return err;
 }
 
+/* The reserve of a store of `store` bytes with `free_bytes` beside it. */
+static uint64_t reserve_for(uint64_t store, uint64_t free_bytes)
+{
+	uint64_t bytes = store / 2 > RESERVE_FIRST ? store / 2 : RESERVE_FIRST;
+
+	if (bytes > (store + free_bytes) / 8)
+		bytes = (store + free_bytes) / 8;
+	return bytes < RESERVE_MOST ? bytes / 4096 * 4096 : RESERVE_MOST;
+}
+
+void space_grow(struct server *s, uint64_t store)
+{
+	struct space *d = &s->space;
+	uint64_t free_bytes, before, reserve;
+
+	mutex_lock(&d->lock);
+	before = d->reserve;
+	if (before && !d->full && d->bytes == before && !file_free_bytes(s->data_dir, &free_bytes)) {
+		reserve = reserve_for(store, free_bytes + d->bytes);
+		if (reserve >= before + before / 4) {
+			d->reserve = reserve;
+			if (!restore_locked(s))
+				d->reserve = before;
+		}
+	}
+	mutex_unlock(&d->lock);
+}
+
 void space_start(struct server *s)
 {
 	struct space *d = &s->space;
@@ -375,9 +407,9 @@ void space_start(struct server *s)
 		return;
 	if (file_free_bytes(s->data_dir, &free_bytes) || server_disk_bytes(s, &store))
 		return;
-	reserve = (free_bytes + bytes + store) / 8;
-	reserve = reserve > bytes ? reserve : bytes; /* a file that is there keeps its size */
-	reserve = reserve < RESERVE_BYTES ? reserve / 4096 * 4096 : RESERVE_BYTES;
+	reserve = reserve_for(store, free_bytes + bytes);
+	if (reserve < bytes) /* an existing file keeps its size, as far as a server would have made it */
+		reserve = bytes < RESERVE_MOST ? bytes : RESERVE_MOST;
 	if (reserve < RESERVE_LEAST)
 		return;
 	d->bytes = bytes < reserve ? bytes : reserve;
