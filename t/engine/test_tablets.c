@@ -285,20 +285,23 @@ static bool no_giant(void)
 
 static bool settled(void)
 {
+	const struct tfs_schema *schema;
 	struct held **list;
 	unsigned n;
 	bool large = false;
 
+	assert_int_equal(tfs_schema_get(table, &schema), 0);
 	assert_int_equal(held_list(hooks.server, tfs_table_id(table), &list, &n), 0);
 	for (unsigned i = 0; i < n; i++) {
 		struct buf at = {0};
 		struct tablet_stats st;
 
 		tablet_get_stats(list[i]->tablet, &st);
-		large |= st.disk_bytes > split_size(hooks.server, list[i]) && tablet_split_key(list[i]->tablet, &at) == 0;
+		large |= st.disk_bytes > schema->tablet_size && tablet_split_key(list[i]->tablet, &at) == 0;
 		buf_fini(&at);
 		held_put(list[i]);
 	}
+	tfs_schema_put(schema);
 	free(list);
 	return !large;
 }
