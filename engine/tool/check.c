@@ -4,7 +4,7 @@
  * between its parts (DESIGN 3.2).  Reads only.
  *
  * From the top down, as opening a store would: FORMAT, lock service, root
- * tablet, METADATA (look*.c); then here the tablets of each table against
+ * tablet, METADATA (offline_*.c); then here the tablets of each table against
  * each other, their SSTables, their logs, the bytes that salted rows begin
  * with; last the files that nothing refers to.  When part of METADATA cannot be read, the checks that need
  * all of it (is a tablet missing, is a file referred to) are left out: they
@@ -12,7 +12,6 @@
  */
 #include "engine/server/server.h"
 #include "engine/tool/check.h"
-#include "engine/tool/tool.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -20,9 +19,9 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-const char *tablet_name(struct buf *b, const struct look *l, const struct meta_tablet *m)
+const char *tablet_name(struct buf *b, const struct offline *store, const struct meta_tablet *m)
 {
-	const struct look_table *t = look_table(l, m->table);
+	const struct offline_table *t = offline_table(store, m->table);
 	struct buf q = {0};
 	int err;
 
@@ -81,19 +80,19 @@ static bool says_the_same(const struct tablet_file *a, const struct tablet_file 
 		a->newest_us == b->newest_us;
 }
 
-static int check_file(struct check *c, struct seen **set, const struct look_row *row, const struct tablet_file *f)
+static int check_file(struct check *c, struct seen **set, const struct offline_row *row, const struct tablet_file *f)
 {
 	struct buf name = {0};
 	const char *who;
 	uint64_t bytes;
 	bool is_new;
-	char *path = tablet_file_path(c->l.dir, f->table, f->incarnation, f->number);
+	char *path = tablet_file_path(c->store.dir, f->table, f->incarnation, f->number);
 	struct seen *s;
 	int err = path ? seen_add(set, f, &s, &is_new) : -ENOMEM;
 
 	if (err)
 		goto out;
-	who = tablet_name(&name, &c->l, &row->m);
+	who = tablet_name(&name, &c->store, &row->m);
 	if (f->seq_max > row->m.seq_mark)
 		report_problem(&c->r, "%s: %s holds sequence numbers up to %" PRIu64 ", above the tablet's mark %" PRIu64, who,
 			path, f->seq_max, row->m.seq_mark);
@@ -130,67 +129,68 @@ out:
 
 /* ---- tablets ---- */
 
-static void check_range(struct check *c, const struct look_row *row)
+static void check_range(struct check *c, const struct offline_row *row)
 {
 	struct buf name = {0}, hint = {0}, begin = {0};
 
 	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
 		report_problem(&c->r, "%s: begins at %s, where the tablet before it ends, but its begin hint is %s: a gap",
-			tablet_name(&name, &c->l, &row->m), quoted(&begin, buf_slice(&row->begin)),
+			tablet_name(&name, &c->store, &row->m), quoted(&begin, buf_slice(&row->begin)),
 			quoted(&hint, buf_slice(&row->m.begin)));
 	if (!row->m.last && slice_cmp(buf_slice(&row->begin), buf_slice(&row->m.end)) >= 0)
-		report_problem(&c->r, "%s: ends before it begins at %s", tablet_name(&name, &c->l, &row->m),
+		report_problem(&c->r, "%s: ends before it begins at %s", tablet_name(&name, &c->store, &row->m),
 			quoted(&begin, buf_slice(&row->begin)));
 	buf_fini(&name);
 	buf_fini(&hint);
 	buf_fini(&begin);
 }
 
-static int check_tablet(struct check *c, struct seen **set, const struct look_row *row)
+static int check_tablet(struct check *c, struct seen **set, const struct offline_row *row)
 {
 	int err = 0;
 
 	c->tablets++;
 	check_range(c, row);
-	if (meta_tablet_latest(&row->m) > c->l.incarnation)
-		report_problem(&c->r, "%s/lock/incarnation: %s, but METADATA names incarnation %" PRIu64, c->l.dir,
-			c->l.incarnation ? "an old one" : "missing", meta_tablet_latest(&row->m));
+	if (meta_tablet_latest(&row->m) > c->store.incarnation)
+		report_problem(&c->r, "%s/lock/incarnation: %s, but METADATA names incarnation %" PRIu64, c->store.dir,
+			c->store.incarnation ? "an old one" : "missing", meta_tablet_latest(&row->m));
 	for (unsigned i = 0; i < row->m.file_count && !err; i++)
 		err = check_file(c, set, row, &row->m.files[i]);
 	return err;
 }
 
 /* Rows are in order; so a table has no gap if its last tablet is there and the hints fit.  (METADATA goes on after the root tablet.) */
-static int check_level(struct check *c, struct seen **set, const struct look_rows *rows)
+static int check_level(struct check *c, struct seen **set, const struct offline_rows *rows)
 {
 	struct buf name = {0};
 	int err = 0;
 
 	for (unsigned i = 0; i < rows->count && !err; i++) {
-		const struct look_row *row = &rows->v[i], *next = i + 1 < rows->count ? row + 1 : NULL;
+		const struct offline_row *row = &rows->v[i], *next = i + 1 < rows->count ? row + 1 : NULL;
 
-		if (rows == &c->l.meta && row->m.table != META_TABLE) {
+		if (rows == &c->store.meta && row->m.table != META_TABLE) {
 			report_problem(&c->r, "METADATA: table id %u: a tablet of it is in the root tablet", row->m.table);
 			continue;
 		}
-		if (row->m.table != META_TABLE && !look_table(&c->l, row->m.table)) {
+		if (row->m.table != META_TABLE && !offline_table(&c->store, row->m.table)) {
 			char note[32];
 
 			snprintf(note, sizeof(note), "dropped/%u", row->m.table);
-			if (look_file(&c->l, note) || (!row->m.file_count && !row->m.redo_count))
+			if (offline_file(&c->store, note) || (!row->m.file_count && !row->m.redo_count))
 				report_note(&c->r,
 					"METADATA: table id %u: a tablet of a table that is half made or half dropped; the "
 					"next mount removes it",
 					row->m.table);
-			else if (!c->l.incomplete)
+			else if (!c->store.incomplete)
 				report_problem(&c->r,
 					"%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
-					c->l.dir, row->m.table);
+					c->store.dir, row->m.table);
 			continue;
 		}
 		err = check_tablet(c, set, row);
-		if (!err && !row->m.last && row != &c->l.root && (!next || next->m.table != row->m.table) && !c->l.incomplete)
-			report_problem(&c->r, "%s: no tablet holds the rows after it", tablet_name(&name, &c->l, &row->m));
+		if (!err && !row->m.last && row != &c->store.root && (!next || next->m.table != row->m.table) &&
+			!c->store.incomplete)
+			report_problem(&c->r, "%s: no tablet holds the rows after it", tablet_name(&name, &c->store, &row->m));
 	}
 	buf_fini(&name);
 	return err;
@@ -198,12 +198,12 @@ static int check_level(struct check *c, struct seen **set, const struct look_row
 
 static void check_tables(struct check *c)
 {
-	for (unsigned i = 0; i < c->l.table_count && !c->l.incomplete; i++) {
-		const struct look_table *t = &c->l.tables[i];
+	for (unsigned i = 0; i < c->store.table_count && !c->store.incomplete; i++) {
+		const struct offline_table *t = &c->store.tables[i];
 		bool has = false;
 
-		for (unsigned k = 0; k < c->l.users.count && !has; k++)
-			has = c->l.users.v[k].m.table == t->p->tablets_id;
+		for (unsigned k = 0; k < c->store.users.count && !has; k++)
+			has = c->store.users.v[k].m.table == t->p->tablets_id;
 		if (!has)
 			report_problem(&c->r, "table %s: METADATA has no tablet of it", t->p->name);
 	}
@@ -269,12 +269,12 @@ static int stray_top(void *arg, const char *name, bool is_dir)
 
 static int check_strays(struct check *c, struct seen *set)
 {
-	char *sst = path_join(c->l.dir, "sst");
-	struct stray w = {.c = c, .set = set, .dir = c->l.dir};
-	int err = sst ? file_list(c->l.dir, stray_top, &w) : -ENOMEM;
+	char *sst = path_join(c->store.dir, "sst");
+	struct stray w = {.c = c, .set = set, .dir = c->store.dir};
+	int err = sst ? file_list(c->store.dir, stray_top, &w) : -ENOMEM;
 
 	w.dir = sst;
-	if (!err && !c->l.incomplete)
+	if (!err && !c->store.incomplete)
 		err = file_list(sst, stray_dir, &w);
 	if (err == -ENOENT || err == -ENOTDIR) {
 		report_problem(&c->r, "%s: the SSTables' directory is missing", sst);
@@ -288,14 +288,14 @@ static int check_strays(struct check *c, struct seen *set)
 
 static int check_all(struct check *c)
 {
-	struct look_rows root = {.v = &c->l.root, .count = c->l.has_root};
+	struct offline_rows root = {.v = &c->store.root, .count = c->store.has_root};
 	struct seen *set = NULL, *s, *tmp;
 	int err = check_level(c, &set, &root);
 
 	if (!err)
-		err = check_level(c, &set, &c->l.meta);
+		err = check_level(c, &set, &c->store.meta);
 	if (!err)
-		err = check_level(c, &set, &c->l.users);
+		err = check_level(c, &set, &c->store.users);
 	if (!err) {
 		check_tables(c);
 		err = check_logs(c);
@@ -313,7 +313,7 @@ static int check_all(struct check *c)
 static void summary(const struct check *c, const char *dir)
 {
 	printf("%s: %s: %u tables, %" PRIu64 " tablets, %" PRIu64 " SSTables of %" PRIu64 " bytes", dir,
-		c->r.problems ? "DAMAGED" : "clean", c->l.table_count, c->tablets, c->files, c->file_bytes);
+		c->r.problems ? "DAMAGED" : "clean", c->store.table_count, c->tablets, c->files, c->file_bytes);
 	if (c->data)
 		printf(" with %" PRIu64 " cells", c->cells);
 	else
@@ -345,7 +345,7 @@ static int run(int argc, char **argv)
 	}
 	if (argc - optind != 1)
 		return bad_usage(&check_command, argc == optind ? "a data directory is needed" : "one data directory at a time");
-	err = look_open(argv[optind], &c.r, &c.l);
+	err = offline_open(argv[optind], &c.r, &c.store);
 	if (err) {
 		report_fini(&c.r);
 		return EXIT_CANNOT;
@@ -355,7 +355,7 @@ static int run(int argc, char **argv)
 		complain("%s: %s", argv[optind], strerror(ENOMEM));
 	else if (!err && !(c.r.quiet && !c.r.problems))
 		summary(&c, argv[optind]);
-	look_close(&c.l);
+	offline_close(&c.store);
 	report_fini(&c.r);
 	return err ? EXIT_CANNOT : c.r.problems ? EXIT_DAMAGED : EXIT_CLEAN;
 }

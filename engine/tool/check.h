@@ -3,11 +3,11 @@
 #ifndef TFS_TOOL_CHECK_H
 #define TFS_TOOL_CHECK_H
 
-#include "engine/tool/look.h"
+#include "engine/tool/offline.h"
 
 struct check {
 	struct report r;
-	struct look l;
+	struct offline store;
 	bool data; /* read the SSTables too */
 	uint64_t tablets, files, file_bytes, cells, records;
 };
@@ -22,9 +22,9 @@ int check_sst(struct check *c, const struct tablet_file *f, const char *path) TF
 int check_logs(struct check *c) TFS_MUST;
 /* ---- check_salt.c ---- */
 /* A row key that a file or a log has of the table (or NULL).  The first that is misplaced in a table is reported. */
-void check_salt_of(struct check *c, struct look_table *t, struct slice row);
+void check_salt_of(struct check *c, struct offline_table *t, struct slice row);
 
 /* The name of a row's tablet for messages, in *b: table "NAME", tablet ending at "KEY" */
-const char *tablet_name(struct buf *b, const struct look *l, const struct meta_tablet *m);
+const char *tablet_name(struct buf *b, const struct offline *store, const struct meta_tablet *m);
 
 #endif

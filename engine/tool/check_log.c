@@ -11,7 +11,6 @@
 #include "engine/cell/batch_format.h"
 #include "engine/log/log_format.h"
 #include "engine/tool/check.h"
-#include "engine/tool/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +33,7 @@ static int bad_record(struct log_check *k, const struct log_record *r, const cha
 static int check_record(void *arg, const struct log_record *r)
 {
 	struct log_check *k = arg;
-	const struct look *l = &k->c->l;
+	const struct offline *store = &k->c->store;
 	struct batch_reader b;
 	struct batch_cell cell;
 	uint64_t cells = 0;
@@ -53,19 +52,19 @@ static int check_record(void *arg, const struct log_record *r)
 		return bad_record(k, r, "its batch cannot be decoded");
 	if (r->seq == 0 || r->seq + cells < r->seq)
 		return bad_record(k, r, "its sequence numbers are out of range");
-	if (r->table != META_TABLE && !look_table(l, r->table) &&
-		(r->table < META_FIRST_USER_TABLE || (l->next_table && r->table >= l->next_table)))
+	if (r->table != META_TABLE && !offline_table(store, r->table) &&
+		(r->table < META_FIRST_USER_TABLE || (store->next_table && r->table >= store->next_table)))
 		return bad_record(k, r, "there has never been a table of that id");
 	if (k->needed)
-		check_salt_of(k->c, look_table(l, r->table), b.row);
+		check_salt_of(k->c, offline_table(store, r->table), b.row);
 	return 0;
 }
 
 /* The least redo point of the incarnation over all tablets; false: none names it. */
-static bool least_redo(const struct look *l, uint64_t incarnation, uint64_t *lsn)
+static bool least_redo(const struct offline *store, uint64_t incarnation, uint64_t *lsn)
 {
-	const struct look_rows root = {.v = (struct look_row *)&l->root, .count = l->has_root};
-	const struct look_rows *levels[] = {&root, &l->meta, &l->users};
+	const struct offline_rows root = {.v = (struct offline_row *)&store->root, .count = store->has_root};
+	const struct offline_rows *levels[] = {&root, &store->meta, &store->users};
 	bool found = false;
 
 	for (unsigned i = 0; i < 3; i++)
@@ -97,11 +96,11 @@ static int check_one(struct check *c, uint64_t incarnation)
 	struct log_check k = {.c = c};
 	uint64_t from = 0;
 	struct log_end end = {0};
-	char *why = NULL, *dir = look_log_dir(&c->l, incarnation);
+	char *why = NULL, *dir = offline_log_dir(&c->store, incarnation);
 	int err = dir ? 0 : -ENOMEM;
 
 	k.dir = dir;
-	k.needed = least_redo(&c->l, incarnation, &from);
+	k.needed = least_redo(&c->store, incarnation, &from);
 	if (!err)
 		err = file_list(dir, note_stray, &k);
 	if (!err)
@@ -113,8 +112,8 @@ static int check_one(struct check *c, uint64_t incarnation)
 			report_note(&c->r, "%s (but no redo set names this log)", why ? why : dir);
 		err = 0;
 	} else if (err) {
-		complain("%s: %s", why ? why : dir ? dir : c->l.dir, strerror(-err));
-	} else if (!k.needed && incarnation != c->l.incarnation) { /* every clean end leaves the last process's log so */
+		complain("%s: %s", why ? why : dir ? dir : c->store.dir, strerror(-err));
+	} else if (!k.needed && incarnation != c->store.incarnation) { /* every clean end leaves the last process's log so */
 		report_note(&c->r, "%s: no redo set names this log; the next mount removes it", dir);
 	}
 	if (k.bad > 10 && k.needed)
@@ -158,7 +157,7 @@ static int by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static void check_named(struct check *c, const struct dirs *d, const struct look_row *row)
+static void check_named(struct check *c, const struct dirs *d, const struct offline_row *row)
 {
 	struct buf name = {0};
 
@@ -169,14 +168,14 @@ static void check_named(struct check *c, const struct dirs *d, const struct look
 			there = d->v[k] == row->m.redo[i].incarnation;
 		if (!there)
 			report_problem(&c->r, "%s: its redo set names %s/%" PRIu64 ", which is missing",
-				tablet_name(&name, &c->l, &row->m), d->path, row->m.redo[i].incarnation);
+				tablet_name(&name, &c->store, &row->m), d->path, row->m.redo[i].incarnation);
 	}
 	buf_fini(&name);
 }
 
 int check_logs(struct check *c)
 {
-	char *logs = path_join(c->l.dir, "log");
+	char *logs = path_join(c->store.dir, "log");
 	struct dirs d = {.c = c, .path = logs};
 	uint64_t latest = 0;
 	int err = logs ? file_list(logs, note_dir, &d) : -ENOMEM;
@@ -187,17 +186,17 @@ int check_logs(struct check *c)
 	}
 	if (d.count)
 		qsort(d.v, d.count, sizeof(*d.v), by_number);
-	if (c->l.has_root)
-		check_named(c, &d, &c->l.root);
-	for (unsigned i = 0; i < c->l.meta.count; i++)
-		check_named(c, &d, &c->l.meta.v[i]);
-	for (unsigned i = 0; i < c->l.users.count; i++)
-		check_named(c, &d, &c->l.users.v[i]);
-	if (!err && d.path && (err = server_latest_log(c->l.dir, &latest)) == -ENOENT)
+	if (c->store.has_root)
+		check_named(c, &d, &c->store.root);
+	for (unsigned i = 0; i < c->store.meta.count; i++)
+		check_named(c, &d, &c->store.meta.v[i]);
+	for (unsigned i = 0; i < c->store.users.count; i++)
+		check_named(c, &d, &c->store.users.v[i]);
+	if (!err && d.path && (err = server_latest_log(c->store.dir, &latest)) == -ENOENT)
 		err = 0;
-	if (!err && latest > c->l.incarnation)
-		report_problem(&c->r, "%s/lock/incarnation: %s, but there is a log of incarnation %" PRIu64, c->l.dir,
-			c->l.incarnation ? "an old one" : "missing", latest);
+	if (!err && latest > c->store.incarnation)
+		report_problem(&c->r, "%s/lock/incarnation: %s, but there is a log of incarnation %" PRIu64, c->store.dir,
+			c->store.incarnation ? "an old one" : "missing", latest);
 	for (unsigned i = 0; i < d.count && !err; i++)
 		err = check_one(c, d.v[i]);
 	free(d.v);

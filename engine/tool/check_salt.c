@@ -6,9 +6,8 @@
  */
 #include "engine/client/salt.h"
 #include "engine/tool/check.h"
-#include "engine/tool/tool.h"
 
-void check_salt_of(struct check *c, struct look_table *t, struct slice row)
+void check_salt_of(struct check *c, struct offline_table *t, struct slice row)
 {
 	const uint32_t salt = t ? t->store->salt : 0;
 	const struct slice plain = row.n > 1 ? slice_of(row.p + 1, row.n - 1) : slice_of("", 0);

@@ -12,7 +12,6 @@
 #include "engine/cell/cellkey.h"
 #include "engine/tablet/props_format.h"
 #include "engine/tool/check.h"
-#include "engine/tool/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +19,7 @@
 
 struct counted {
 	const char *path;
-	struct look_table *table;
+	struct offline_table *table;
 	struct sst *s;
 	struct props p;    /* counted, not read */
 	struct buf column; /* encoded, of the last key */
@@ -270,7 +269,7 @@ static int check_contents(struct check *c, const struct tablet_file *f, struct c
 int check_sst(struct check *c, const struct tablet_file *f, const char *path)
 {
 	struct counted n = {.path = path,
-		.table = look_table(&c->l, f->table),
+		.table = offline_table(&c->store, f->table),
 		.p = {.seq_min = UINT64_MAX, .oldest_us = INT64_MAX, .newest_us = INT64_MIN}};
 	uint64_t keys;
 	char *why = NULL;
@@ -283,7 +282,7 @@ int check_sst(struct check *c, const struct tablet_file *f, const char *path)
 	}
 	free(why);
 	if (!err)
-		err = sst_new(c->l.cache, path, false, &n.s);
+		err = sst_new(c->store.cache, path, false, &n.s);
 	if (!err)
 		err = check_contents(c, f, &n);
 	if (n.s)

@@ -8,8 +8,7 @@
 #include "engine/cell/batch_format.h"
 #include "engine/log/log_format.h"
 #include "engine/tablet/props_format.h"
-#include "engine/tool/look.h"
-#include "engine/tool/tool.h"
+#include "engine/tool/offline.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -266,9 +265,9 @@ static int dump_sst(const char *path, bool keys)
 
 /* ---- METADATA and schemas ---- */
 
-static void print_row(const struct look *l, const struct look_row *row)
+static void print_row(const struct offline *store, const struct offline_row *row)
 {
-	const struct look_table *t = look_table(l, row->m.table);
+	const struct offline_table *t = offline_table(store, row->m.table);
 	const struct meta_tablet *m = &row->m;
 
 	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", q(buf_slice(&row->begin)));
@@ -298,23 +297,23 @@ static void print_row(const struct look *l, const struct look_row *row)
 	}
 }
 
-static int dump_meta(const struct look *l)
+static int dump_meta(const struct offline *store)
 {
-	if (l->has_root)
-		print_row(l, &l->root);
-	for (unsigned i = 0; i < l->meta.count; i++)
-		print_row(l, &l->meta.v[i]);
-	for (unsigned i = 0; i < l->users.count; i++)
-		print_row(l, &l->users.v[i]);
+	if (store->has_root)
+		print_row(store, &store->root);
+	for (unsigned i = 0; i < store->meta.count; i++)
+		print_row(store, &store->meta.v[i]);
+	for (unsigned i = 0; i < store->users.count; i++)
+		print_row(store, &store->users.v[i]);
 	return 0;
 }
 
-static int dump_schema(const struct look *l, const char *name)
+static int dump_schema(const struct offline *store, const char *name)
 {
 	bool found = false;
 
-	for (unsigned i = 0; i < l->table_count; i++) {
-		const struct tfs_schema *p = l->tables[i].p;
+	for (unsigned i = 0; i < store->table_count; i++) {
+		const struct tfs_schema *p = store->tables[i].p;
 
 		if (name && strcmp(name, p->name) != 0)
 			continue;
@@ -330,7 +329,7 @@ static int dump_schema(const struct look *l, const char *name)
 			putchar('\n');
 	}
 	if (name && !found) {
-		complain("%s: no table %s", l->dir, name);
+		complain("%s: no table %s", store->dir, name);
 		return EXIT_CANNOT;
 	}
 	return 0;
@@ -339,15 +338,15 @@ static int dump_schema(const struct look *l, const char *name)
 static int dump_store(const char *what, const char *dir, const char *table)
 {
 	struct report r = {.to = stderr, .quiet = true};
-	struct look l;
+	struct offline store;
 	int status;
 
-	if (look_open(dir, &r, &l)) {
+	if (offline_open(dir, &r, &store)) {
 		report_fini(&r);
 		return EXIT_CANNOT;
 	}
-	status = strcmp(what, "meta") == 0 ? dump_meta(&l) : dump_schema(&l, table);
-	look_close(&l);
+	status = strcmp(what, "meta") == 0 ? dump_meta(&store) : dump_schema(&store, table);
+	offline_close(&store);
 	report_fini(&r);
 	return status ? status : r.problems ? EXIT_DAMAGED : 0;
 }

@@ -4,7 +4,7 @@
  * tables with damaged files, into one that opens and is clean, with all that
  * can still be read.
  *
- * It reads through the same pieces as check (look*.c), with one difference:
+ * It reads through the same pieces as check (offline_*.c), with one difference:
  * a log is read past its damage (repair_log.c).  First it looks at everything
  * and prints each damage, each step and each loss; that is all of a dry run.
  * With --write it does the same again in silence, and carries the steps out.
@@ -30,7 +30,6 @@
 #include "engine/lock/lock.h"
 #include "engine/open.h"
 #include "engine/tool/repair.h"
-#include "engine/tool/tool.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -77,7 +76,7 @@ void repair_loses(struct repair *p, const char *fmt, ...)
 
 const char *repair_table_name(struct buf *b, const struct repair *p, uint32_t table)
 {
-	const struct look_table *t = look_table(&p->l, table);
+	const struct offline_table *t = offline_table(&p->store, table);
 	int err;
 
 	buf_reset(b);
@@ -158,7 +157,7 @@ int repair_keep(struct repair *p, const char *path)
 
 int repair_lock_file(struct repair *p, const char *name, struct slice contents)
 {
-	const struct look_file *f = look_file(&p->l, name);
+	const struct offline_file *f = offline_file(&p->store, name);
 	struct lock_step step = {.remove = !contents.p, .version = (f ? f->version : 0) + 1, .contents = contents};
 	char *top = path_join(p->dir, "lock"), *path = top ? lock_name_path(top, name) : NULL;
 	bool in_doubt = false;
@@ -200,7 +199,7 @@ static int odd_file(void *arg, const char *name, bool is_dir)
 		free(dir);
 		return err;
 	}
-	if (is_dir || !lock_name_allowed(full) || lock_ends_in_tmp(name) || look_file(&p->l, full))
+	if (is_dir || !lock_name_allowed(full) || lock_ends_in_tmp(name) || offline_file(&p->store, full))
 		return 0;
 	if (strncmp(full, "dropped/", 8) == 0) {
 		repair_does(p, "%s/lock/%s: made again; its name says all", p->dir, full);
@@ -218,8 +217,8 @@ static int odd_files(struct repair *p)
 	int err = top ? file_list(top, odd_file, &o) : -ENOMEM;
 
 	err = err == -ENOENT ? 0 : err;
-	for (unsigned i = 0; i < p->l.file_count && !err; i++) {
-		const struct look_file *f = &p->l.files[i];
+	for (unsigned i = 0; i < p->store.file_count && !err; i++) {
+		const struct offline_file *f = &p->store.files[i];
 
 		if (!f->one_copy)
 			continue;
@@ -236,7 +235,7 @@ static int ids(struct repair *p)
 	uint32_t least = p->table_max < META_FIRST_USER_TABLE ? META_FIRST_USER_TABLE : p->table_max + 1;
 	uint8_t bytes[4];
 
-	if (p->l.next_table >= least || (!look_file(&p->l, "ids") && !p->table_max && p->r.problems == 0))
+	if (p->store.next_table >= least || (!offline_file(&p->store, "ids") && !p->table_max && p->r.problems == 0))
 		return 0;
 	repair_does(p, "%s/lock/ids: the next table id is %u", p->dir, least);
 	put_be32(bytes, least);
@@ -246,10 +245,11 @@ static int ids(struct repair *p)
 /* Step 2. */
 static int incarnation(struct repair *p)
 {
-	uint64_t has = p->l.incarnation == UINT64_MAX ? 0 : p->l.incarnation, n = p->news ? p->incarnation : p->incarnation - 1;
+	uint64_t has = p->store.incarnation == UINT64_MAX ? 0 : p->store.incarnation,
+		 n = p->news ? p->incarnation : p->incarnation - 1;
 	uint8_t bytes[8];
 
-	if (p->l.incarnation != UINT64_MAX && has >= n)
+	if (p->store.incarnation != UINT64_MAX && has >= n)
 		return 0;
 	repair_does(p, "%s/lock/incarnation: %" PRIu64 ", %s", p->dir, n,
 		p->news ? "for the files of this repair" : "the greatest in use");
@@ -260,7 +260,7 @@ static int incarnation(struct repair *p)
 /* A store without one would doubt the clock until it has been mounted for a day on end. */
 static int clock_mark(struct repair *p)
 {
-	struct look_file *f = look_file(&p->l, "clock");
+	struct offline_file *f = offline_file(&p->store, "clock");
 	time_t now = time(NULL);
 	char day[32] = "?";
 	uint8_t bytes[8];
@@ -371,21 +371,21 @@ static bool is_store(const char *dir)
 
 static int look(struct repair *p)
 {
-	struct look *l = &p->l;
+	struct offline *store = &p->store;
 	int err;
 
-	*l = (struct look){.dir = p->dir, .past_format = true, .replay = repair_log_replay, .replay_arg = p};
-	err = look_locks(&p->r, l);
+	*store = (struct offline){.dir = p->dir, .past_format = true, .replay = repair_log_replay, .replay_arg = p};
+	err = offline_locks(&p->r, store);
 	if (!err) {
 		/* Of the lock service's files each is repaired by itself; what matters from here on is METADATA. */
-		l->incomplete = false;
-		err = look_metadata(&p->r, l);
+		store->incomplete = false;
+		err = offline_metadata(&p->r, store);
 	}
-	p->incarnation = (l->incarnation == UINT64_MAX ? 0 : l->incarnation) + 1;
+	p->incarnation = (store->incarnation == UINT64_MAX ? 0 : store->incarnation) + 1;
 	p->next_file = ((uint64_t)2 << 48) + 1; /* a user tablet's */
-	for (unsigned i = 0; i < l->table_count; i++)
-		if (l->tables[i].p->tablets_id > p->table_max)
-			p->table_max = l->tables[i].p->tablets_id;
+	for (unsigned i = 0; i < store->table_count; i++)
+		if (store->tables[i].p->tablets_id > p->table_max)
+			p->table_max = store->tables[i].p->tablets_id;
 	return err;
 }
 
@@ -460,7 +460,7 @@ static int run(int argc, char **argv)
 	if (err == -ENOMEM)
 		complain("%s: %s", p.dir, strerror(ENOMEM));
 	repair_ssts_fini(&p);
-	look_close(&p.l);
+	offline_close(&p.store);
 	repair_logs_fini(&p);
 	report_fini(&p.r);
 	if (!err && write)

@@ -4,14 +4,14 @@
 #define TFS_TOOL_REPAIR_H
 
 #include "engine/log/log_format.h"
-#include "engine/tool/look.h"
+#include "engine/tool/offline.h"
 
 struct repair_log;
 struct repair_file;
 
 struct repair {
 	struct report r; /* of damage */
-	struct look l;
+	struct offline store;
 	const char *dir;
 	bool write;               /* else a dry run: nothing below dir is changed, and all that is found is printed */
 	char *aside;              /* DATADIR/repair-NNNN, made when the first thing is kept there */
@@ -41,7 +41,7 @@ struct repair_log_table { /* of a log: what it holds of one table */
 	uint8_t no_salt[256]; /* [n]: a row is not one of a table salted n */
 };
 /*
- * A look_replay_fn (look.h), arg a struct repair: log_replay, and behind a gap each whole
+ * A offline_replay_fn (offline.h), arg a struct repair: log_replay, and behind a gap each whole
  * record that can still be found, in LSN order.
  */
 int repair_log_replay(void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);

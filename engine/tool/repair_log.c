@@ -20,7 +20,6 @@
 #include "engine/client/salt.h"
 #include "engine/cell/batch_format.h"
 #include "engine/tool/repair.h"
-#include "engine/tool/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -70,7 +69,7 @@ static struct repair_log *log_of(struct repair *p, uint64_t incarnation)
 	if (!g)
 		return NULL;
 	g->incarnation = incarnation;
-	g->dir = look_log_dir(&p->l, incarnation);
+	g->dir = offline_log_dir(&p->store, incarnation);
 	if (!g->dir) {
 		free(g);
 		return NULL;
@@ -590,7 +589,7 @@ int repair_log_new(struct repair *p, uint64_t incarnation, struct log_record *v,
 {
 	struct log_header h = {.incarnation = incarnation, .number = 1, .first_lsn = 1};
 	struct out o = {0};
-	char *logs = path_join(p->dir, "log"), *dir = look_log_dir(&p->l, incarnation), *path = NULL, *final = NULL;
+	char *logs = path_join(p->dir, "log"), *dir = offline_log_dir(&p->store, incarnation), *path = NULL, *final = NULL;
 	struct buf b = {0};
 	int err = logs && dir ? file_mkdir(dir) : -ENOMEM;
 

@@ -30,7 +30,6 @@
 #include "engine/server/server.h"
 #include "engine/cell/batch_format.h"
 #include "engine/tool/repair.h"
-#include "engine/tool/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -165,13 +164,13 @@ static int name_redo(struct plan *k, const struct meta_tablet *m, bool meta)
 
 static int name_all_redo(struct plan *k)
 {
-	struct look *l = &k->p->l;
-	int err = l->has_root ? name_redo(k, &l->root.m, true) : 0;
+	struct offline *store = &k->p->store;
+	int err = store->has_root ? name_redo(k, &store->root.m, true) : 0;
 
-	for (unsigned i = 0; i < l->meta.count && !err; i++)
-		err = name_redo(k, &l->meta.v[i].m, true);
-	for (unsigned i = 0; i < l->users.count && !err; i++)
-		err = name_redo(k, &l->users.v[i].m, false);
+	for (unsigned i = 0; i < store->meta.count && !err; i++)
+		err = name_redo(k, &store->meta.v[i].m, true);
+	for (unsigned i = 0; i < store->users.count && !err; i++)
+		err = name_redo(k, &store->users.v[i].m, false);
 	return err;
 }
 
@@ -219,11 +218,11 @@ static int look_at_meta_files(struct plan *k, const struct meta_tablet *m)
 
 static int look_at_metadata(struct plan *k)
 {
-	const struct look *l = &k->p->l;
-	int err = l->has_root ? look_at_meta_files(k, &l->root.m) : 0;
+	const struct offline *store = &k->p->store;
+	int err = store->has_root ? look_at_meta_files(k, &store->root.m) : 0;
 
-	for (unsigned i = 0; i < l->meta.count && !err; i++)
-		err = look_at_meta_files(k, &l->meta.v[i].m);
+	for (unsigned i = 0; i < store->meta.count && !err; i++)
+		err = look_at_meta_files(k, &store->meta.v[i].m);
 	return err;
 }
 
@@ -243,7 +242,7 @@ static int rebuild_table(struct plan *k, uint32_t table)
 	char note[32];
 
 	snprintf(note, sizeof(note), "dropped/%u", table);
-	if (table < META_FIRST_USER_TABLE || is_rebuilt(k, table) || look_file(&k->p->l, note))
+	if (table < META_FIRST_USER_TABLE || is_rebuilt(k, table) || offline_file(&k->p->store, note))
 		return 0;
 	v = realloc(k->rebuild, (k->rebuild_count + 1) * sizeof(*v));
 	if (!v)
@@ -258,12 +257,12 @@ static int rebuild_all(struct plan *k)
 {
 	int err = 0;
 
-	for (unsigned i = 0; i < k->p->l.table_count && !err; i++)
-		err = rebuild_table(k, k->p->l.tables[i].p->tablets_id);
+	for (unsigned i = 0; i < k->p->store.table_count && !err; i++)
+		err = rebuild_table(k, k->p->store.tables[i].p->tablets_id);
 	for (unsigned i = 0; i < k->sst_count && !err; i++)
 		err = rebuild_table(k, k->ssts[i].table);
-	for (unsigned i = 0; i < k->p->l.users.count && !err; i++) {
-		const struct meta_tablet *m = &k->p->l.users.v[i].m;
+	for (unsigned i = 0; i < k->p->store.users.count && !err; i++) {
+		const struct meta_tablet *m = &k->p->store.users.v[i].m;
 
 		if (m->file_count || m->redo_count)
 			err = rebuild_table(k, m->table);
@@ -271,7 +270,7 @@ static int rebuild_all(struct plan *k)
 	return err;
 }
 
-static bool has_gap(const struct look_row *row, const struct look_row *next)
+static bool has_gap(const struct offline_row *row, const struct offline_row *next)
 {
 	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
 		return true;
@@ -283,35 +282,35 @@ static bool has_gap(const struct look_row *row, const struct look_row *next)
 /* Tables whose rows leave a gap, and those that have none. */
 static int find_gaps(struct plan *k)
 {
-	const struct look *l = &k->p->l;
+	const struct offline *store = &k->p->store;
 	int err = 0;
 
-	for (unsigned i = 0; i < l->users.count && !err; i++) {
-		const struct look_row *row = &l->users.v[i], *next = i + 1 < l->users.count ? row + 1 : NULL;
+	for (unsigned i = 0; i < store->users.count && !err; i++) {
+		const struct offline_row *row = &store->users.v[i], *next = i + 1 < store->users.count ? row + 1 : NULL;
 
-		if (!has_gap(row, next) || (!look_table(l, row->m.table) && !row->m.file_count && !row->m.redo_count))
+		if (!has_gap(row, next) || (!offline_table(store, row->m.table) && !row->m.file_count && !row->m.redo_count))
 			continue;
 		report_problem(&k->p->r, "METADATA: table id %u: its tablets leave a gap", row->m.table);
 		err = rebuild_table(k, row->m.table);
 	}
-	for (unsigned i = 0; i < l->table_count && !err; i++) {
+	for (unsigned i = 0; i < store->table_count && !err; i++) {
 		bool has = false;
 
-		for (unsigned u = 0; u < l->users.count && !has; u++)
-			has = l->users.v[u].m.table == l->tables[i].p->tablets_id;
+		for (unsigned u = 0; u < store->users.count && !has; u++)
+			has = store->users.v[u].m.table == store->tables[i].p->tablets_id;
 		if (has)
 			continue;
-		report_problem(&k->p->r, "METADATA: no tablet of table %s", l->tables[i].p->name);
-		err = rebuild_table(k, l->tables[i].p->tablets_id);
+		report_problem(&k->p->r, "METADATA: no tablet of table %s", store->tables[i].p->name);
+		err = rebuild_table(k, store->tables[i].p->tablets_id);
 	}
 	return err;
 }
 
-static bool is_listed(const struct look *l, const struct sst_name *s)
+static bool is_listed(const struct offline *store, const struct sst_name *s)
 {
-	for (unsigned i = 0; i < l->users.count; i++)
-		for (unsigned f = 0; f < l->users.v[i].m.file_count; f++) {
-			const struct tablet_file *x = &l->users.v[i].m.files[f];
+	for (unsigned i = 0; i < store->users.count; i++)
+		for (unsigned f = 0; f < store->users.v[i].m.file_count; f++) {
+			const struct tablet_file *x = &store->users.v[i].m.files[f];
 
 			if (x->table == s->table && x->incarnation == s->incarnation && x->number == s->number)
 				return true;
@@ -322,14 +321,14 @@ static bool is_listed(const struct look *l, const struct sst_name *s)
 /* Files that the rows do not name, and files named that are not there. */
 static void compare_lists(const struct plan *k, unsigned *unnamed, unsigned *missing)
 {
-	const struct look *l = &k->p->l;
+	const struct offline *store = &k->p->store;
 
 	*unnamed = *missing = 0;
 	for (unsigned i = 0; i < k->sst_count; i++)
-		*unnamed += k->ssts[i].table >= META_FIRST_USER_TABLE && !is_listed(l, &k->ssts[i]);
-	for (unsigned i = 0; i < l->users.count; i++)
-		for (unsigned f = 0; f < l->users.v[i].m.file_count; f++) {
-			const struct tablet_file *x = &l->users.v[i].m.files[f];
+		*unnamed += k->ssts[i].table >= META_FIRST_USER_TABLE && !is_listed(store, &k->ssts[i]);
+	for (unsigned i = 0; i < store->users.count; i++)
+		for (unsigned f = 0; f < store->users.v[i].m.file_count; f++) {
+			const struct tablet_file *x = &store->users.v[i].m.files[f];
 			char *path = tablet_file_path(k->p->dir, x->table, x->incarnation, x->number);
 
 			*missing += !path || !repair_exists(path);
@@ -411,7 +410,7 @@ static int settle_file(struct plan *k, struct meta_tablet *t, unsigned *at)
 	return 0;
 }
 
-static int keep_row(struct plan *k, const struct look_row *row)
+static int keep_row(struct plan *k, const struct offline_row *row)
 {
 	struct meta_tablet t = {0};
 	int err = meta_tablet_copy(&row->m, &t);
@@ -451,13 +450,13 @@ static int list_file(struct plan *k, const struct sst_name *s, struct meta_table
 static int build_tablet(struct plan *k, uint32_t table)
 {
 	struct meta_tablet t = {.table = table, .last = true, .server = k->p->incarnation};
-	const struct look *l = &k->p->l;
+	const struct offline *store = &k->p->store;
 	struct buf name = {0};
 	int err = 0;
 
 	/* What METADATA still says of it is true or too little. */
-	for (unsigned i = 0; i < l->users.count; i++) {
-		const struct meta_tablet *m = &l->users.v[i].m;
+	for (unsigned i = 0; i < store->users.count; i++) {
+		const struct meta_tablet *m = &store->users.v[i].m;
 
 		if (m->table != table)
 			continue;
@@ -494,8 +493,8 @@ static int by_place(const void *a, const void *b)
 int repair_meta_plan(struct repair *p, struct repair_meta *m)
 {
 	struct plan k = {.p = p, .m = m};
-	struct look *l = &p->l;
-	bool all = l->incomplete || !l->has_root;
+	struct offline *store = &p->store;
+	bool all = store->incomplete || !store->has_root;
 	unsigned unnamed, missing;
 	int err = list_dir(p, "sst", add_sst_dir, &k);
 
@@ -504,7 +503,7 @@ int repair_meta_plan(struct repair *p, struct repair_meta *m)
 	if (!err)
 		err = name_all_redo(&k);
 	/* A store that has never been used has neither: the next mount makes its root tablet. */
-	if (!err && !l->has_root && !l->table_count && !k.sst_count && !l->next_table && p->table_max == 0)
+	if (!err && !store->has_root && !store->table_count && !k.sst_count && !store->next_table && p->table_max == 0)
 		goto out;
 	if (!err)
 		err = look_at_metadata(&k);
@@ -531,9 +530,9 @@ int repair_meta_plan(struct repair *p, struct repair_meta *m)
 	}
 	if (!err && k.doubt)
 		m->changed = true;
-	for (unsigned i = 0; i < l->users.count && !err && !all; i++)
-		if (!is_rebuilt(&k, l->users.v[i].m.table))
-			err = keep_row(&k, &l->users.v[i]);
+	for (unsigned i = 0; i < store->users.count && !err && !all; i++)
+		if (!is_rebuilt(&k, store->users.v[i].m.table))
+			err = keep_row(&k, &store->users.v[i]);
 	for (unsigned i = 0; i < k.rebuild_count && !err; i++)
 		err = build_tablet(&k, k.rebuild[i]);
 	if (!err && m->count)

@@ -14,7 +14,6 @@
 #include "engine/cell/cellkey.h"
 #include "engine/tablet/props_format.h"
 #include "engine/tool/repair.h"
-#include "engine/tool/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -73,8 +72,8 @@ static void read_what_can_be(struct lost *x, struct slice file)
 
 static bool is_known(const struct repair *p, const char *name)
 {
-	for (unsigned i = 0; i < p->l.table_count; i++)
-		if (strcmp(p->l.tables[i].p->name, name) == 0)
+	for (unsigned i = 0; i < p->store.table_count; i++)
+		if (strcmp(p->store.tables[i].p->name, name) == 0)
 			return true;
 	return false;
 }
@@ -161,7 +160,7 @@ static int tell_file(struct repair *p, struct told *t, const struct tablet_file 
 	path = tablet_file_path(p->dir, f->table, f->incarnation, f->number);
 	if (!path || !repair_exists(path))
 		goto out;
-	err = sst_new(p->l.cache, path, false, &s);
+	err = sst_new(p->store.cache, path, false, &s);
 	if (!err)
 		err = sst_scan_new(s, &it);
 	if (!err)
@@ -282,12 +281,12 @@ static int one_table(struct all *a, const struct repair_meta *m, unsigned *i, bo
 	snprintf(note, sizeof(note), "dropped/%u", table);
 	for (; *i < m->count && m->v[*i].table == table; ++*i) {
 		data |= m->v[*i].file_count || m->v[*i].redo_count;
-		if (look_table(&p->l, table) || look_file(&p->l, note))
+		if (offline_table(&p->store, table) || offline_file(&p->store, note))
 			continue;
 		for (unsigned f = 0; f < m->v[*i].file_count && !err; f++)
 			err = tell_file(p, &t, &m->v[*i].files[f]);
 	}
-	if (!err && !look_table(&p->l, table) && !look_file(&p->l, note)) {
+	if (!err && !offline_table(&p->store, table) && !offline_file(&p->store, note)) {
 		repair_log_tables(p, table, tell_log, &t);
 		x = lost_for(a, table, !by_id);
 		if (by_id ? x && x->id == table : (data || x) && !(x && x->used))

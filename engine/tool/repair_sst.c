@@ -17,7 +17,6 @@
 #include "engine/cell/cellkey.h"
 #include "engine/tablet/props_format.h"
 #include "engine/tool/repair.h"
-#include "engine/tool/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -245,7 +244,7 @@ static int salvaged(void *arg, struct slice key, struct slice value)
 static int writer_for(struct repair *p, uint32_t table, uint16_t group, const char *path, struct sst_writer **out)
 {
 	struct sst_options o = {.codec = SST_ZSTD, .level = 3, .block_bytes = 16 * 1024, .bloom_bits = 10};
-	const struct look_table *t = look_table(&p->l, table);
+	const struct offline_table *t = offline_table(&p->store, table);
 
 	if (t)
 		o = store_schema_group(t->store, group)->sst;
@@ -306,8 +305,8 @@ static int rewrite(
 		err = buf_u8(&w.table_name, 0);
 	if (said->table == f->table)
 		w.props.group = said->group;
-	else if (!f->bytes && look_table(&p->l, f->table))
-		w.schema = look_table(&p->l, f->table)->store;
+	else if (!f->bytes && offline_table(&p->store, f->table))
+		w.schema = offline_table(&p->store, f->table)->store;
 	if (!err && p->write)
 		err = writer_for(p, f->table, f->group, to, &w.w);
 	if (!err)
@@ -393,7 +392,7 @@ static int look_at(struct repair *p, const struct tablet_file *f, const char *pa
 	}
 	if (err)
 		goto out;
-	err = sst_new(p->l.cache, path, false, &s);
+	err = sst_new(p->store.cache, path, false, &s);
 	if (!err)
 		err = sst_properties(s, &blob);
 	if (!err)

@@ -12,6 +12,8 @@
 
 #include "engine/base/bytes.h"
 
+#include <stdio.h>
+
 enum { EXIT_CLEAN = 0, EXIT_DAMAGED = 1, EXIT_CANNOT = 2 };
 
 struct command {
@@ -37,5 +39,18 @@ int print_help(const struct command *c);
  * else \xHH.  Returns a string in *b (reset first); "(out of memory)" at worst.
  */
 const char *quoted(struct buf *b, struct slice s);
+
+/* The findings of check, dump and repair about a store. */
+struct report {
+	unsigned problems, notes;
+	bool quiet; /* notes are counted and not printed */
+	FILE *to;
+	uint64_t *printed; /* hashes of the lines so far: a second line with the same text is not printed */
+	unsigned printed_count;
+};
+/* Print one line that begins with "damaged: " or "note: ". */
+void report_problem(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void report_note(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void report_fini(struct report *r);
 
 #endif

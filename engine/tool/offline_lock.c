@@ -8,86 +8,21 @@
 #include "engine/lock/lock.h"
 #include "engine/lock/lock_format.h"
 #include "engine/open.h"
-#include "engine/tool/look.h"
-#include "engine/tool/tool.h"
+#include "engine/tool/offline.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-/* NULL: told before. */
-static char *line_new(struct report *r, const char *fmt, va_list ap)
-{
-	char *line;
-	uint64_t hash, *told;
-
-	if (vasprintf(&line, fmt, ap) < 0) {
-		complain("%s", strerror(ENOMEM));
-		exit(EXIT_CANNOT);
-	}
-	make_one_line(line);
-	hash = hash64(slice_str(line), 0);
-	for (unsigned i = 0; i < r->told_count; i++)
-		if (r->told[i] == hash) {
-			free(line);
-			return NULL;
-		}
-	told = realloc(r->told, (r->told_count + 1) * sizeof(*told));
-	if (told) {
-		r->told = told;
-		told[r->told_count++] = hash;
-	}
-	return line;
-}
-
-void report_problem(struct report *r, const char *fmt, ...)
-{
-	va_list ap;
-	char *line;
-
-	va_start(ap, fmt);
-	line = line_new(r, fmt, ap);
-	va_end(ap);
-	if (!line)
-		return;
-	r->problems++;
-	fprintf(r->to, "damaged: %s\n", line);
-	free(line);
-}
-
-void report_note(struct report *r, const char *fmt, ...)
-{
-	va_list ap;
-	char *line;
-
-	va_start(ap, fmt);
-	line = line_new(r, fmt, ap);
-	va_end(ap);
-	if (!line)
-		return;
-	r->notes++;
-	if (!r->quiet)
-		fprintf(r->to, "note: %s\n", line);
-	free(line);
-}
-
-void report_fini(struct report *r)
-{
-	free(r->told);
-	r->told = NULL;
-	r->told_count = 0;
-}
 
 /* ---- FORMAT and the flock ---- */
 
 /* What to report of a file of two copies (base/copies.h) of which one is good. */
 #define ONE_COPY "%s: one of its two copies is damaged; the next mount writes it again from the other"
 
-static int look_format(struct report *r, const struct look *l)
+static int offline_format(struct report *r, const struct offline *store)
 {
 	bool whole = true;
-	char *why = NULL, *path = path_join(l->dir, "FORMAT");
+	char *why = NULL, *path = path_join(store->dir, "FORMAT");
 	int err = path ? store_format_check(path, &whole, &why) : -ENOMEM;
 
 	if (!err && !whole) {
@@ -95,11 +30,11 @@ static int look_format(struct report *r, const struct look *l)
 	} else if (err == -EBADMSG) {
 		report_problem(r, "%s: not a tabletfs format line", path);
 		err = 0;
-	} else if (err == -ENOENT && l->past_format) {
+	} else if (err == -ENOENT && store->past_format) {
 		report_problem(r, "%s: missing", path);
 		err = 0;
 	} else if (err == -ENOENT || err == -ENOTDIR) {
-		complain("%s: not a tabletfs data directory", l->dir);
+		complain("%s: not a tabletfs data directory", store->dir);
 		err = -ENOENT;
 	} else if (err) {
 		complain("%s", why ? why : strerror(-err));
@@ -109,22 +44,22 @@ static int look_format(struct report *r, const struct look *l)
 	return err;
 }
 
-static int take_flock(struct look *l)
+static int take_flock(struct offline *store)
 {
 	char *path = NULL;
 	int err = 0;
 
-	if (asprintf(&path, "%s/lock/held", l->dir) < 0)
+	if (asprintf(&path, "%s/lock/held", store->dir) < 0)
 		return -ENOMEM;
-	err = file_open(path, FILE_READ, &l->held);
+	err = file_open(path, FILE_READ, &store->held);
 	if (err == -ENOENT) {
 		err = 0; /* no mount has ever got that far */
 	} else if (err) {
 		complain("%s: %s", path, strerror(-err));
 	} else {
-		err = lock_local_flock(l->held, l->dir);
+		err = lock_local_flock(store->held, store->dir);
 		if (err == -EBUSY)
-			complain("%s: in use by another process", l->dir);
+			complain("%s: in use by another process", store->dir);
 		else if (err)
 			complain("%s: %s", path, strerror(-err));
 	}
@@ -134,34 +69,34 @@ static int take_flock(struct look *l)
 
 /* ---- files ---- */
 
-struct look_file *look_file(const struct look *l, const char *name)
+struct offline_file *offline_file(const struct offline *store, const char *name)
 {
-	for (unsigned i = 0; i < l->file_count; i++)
-		if (strcmp(l->files[i].name, name) == 0)
-			return &l->files[i];
+	for (unsigned i = 0; i < store->file_count; i++)
+		if (strcmp(store->files[i].name, name) == 0)
+			return &store->files[i];
 	return NULL;
 }
 
-static int file_add(struct look *l, const char *name, const char *path, struct look_file **out)
+static int file_add(struct offline *store, const char *name, const char *path, struct offline_file **out)
 {
-	struct look_file f = {.name = strdup(name), .path = strdup(path)};
+	struct offline_file f = {.name = strdup(name), .path = strdup(path)};
 
-	if (l->file_count == l->file_cap) {
-		unsigned cap = l->file_cap ? l->file_cap * 2 : 16;
-		struct look_file *v = realloc(l->files, cap * sizeof(*v));
+	if (store->file_count == store->file_cap) {
+		unsigned cap = store->file_cap ? store->file_cap * 2 : 16;
+		struct offline_file *v = realloc(store->files, cap * sizeof(*v));
 
 		if (v) {
-			l->files = v;
-			l->file_cap = cap;
+			store->files = v;
+			store->file_cap = cap;
 		}
 	}
-	if (!f.name || !f.path || l->file_count == l->file_cap) {
+	if (!f.name || !f.path || store->file_count == store->file_cap) {
 		free(f.name);
 		free(f.path);
 		return -ENOMEM;
 	}
-	l->files[l->file_count] = f;
-	*out = &l->files[l->file_count++];
+	store->files[store->file_count] = f;
+	*out = &store->files[store->file_count++];
 	return 0;
 }
 
@@ -174,7 +109,7 @@ static bool ends_in(const char *s, const char *end)
 
 struct walk {
 	struct report *r;
-	struct look *l;
+	struct offline *store;
 	const char *path, *prefix; /* of names: "" or "tables/" */
 };
 
@@ -182,7 +117,7 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 {
 	struct walk *w = arg;
 	char full[LOCK_NAME_MAX + 300];
-	struct look_file *f;
+	struct offline_file *f;
 	struct buf bytes = {0};
 	struct slice contents;
 	char *path = path_join(w->path, name);
@@ -196,7 +131,7 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 	if (ends_in(full, ".tmp=")) /* how the lock service keeps a name that ends in .tmp */
 		full[strlen(full) - 1] = 0;
 	if (is_dir && !*w->prefix) {
-		struct walk below = {w->r, w->l, path, strcat(full, "/")};
+		struct walk below = {w->r, w->store, path, strcat(full, "/")};
 
 		err = file_list(path, walk_entry, &below);
 		goto out;
@@ -221,15 +156,15 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 	}
 	if (err) {
 		report_problem(w->r, "%s: offset 0: a lock service file with a bad checksum or form", path);
-		w->l->incomplete = true;
+		w->store->incomplete = true;
 		if (strcmp(full, "incarnation") == 0)
-			w->l->incarnation = UINT64_MAX;
+			w->store->incarnation = UINT64_MAX;
 		err = 0;
 		goto out;
 	}
 	if (!whole)
 		report_problem(w->r, ONE_COPY, path);
-	err = file_add(w->l, full, path, &f);
+	err = file_add(w->store, full, path, &f);
 	if (!err)
 		f->one_copy = !whole;
 	if (!err)
@@ -242,9 +177,9 @@ out:
 	return err;
 }
 
-static int lay_step(struct look *l, const struct lock_step *s, const char *journal)
+static int lay_step(struct offline *store, const struct lock_step *s, const char *journal)
 {
-	struct look_file *f = look_file(l, s->name);
+	struct offline_file *f = offline_file(store, s->name);
 	int err = 0;
 
 	if (s->remove) {
@@ -252,12 +187,12 @@ static int lay_step(struct look *l, const struct lock_step *s, const char *journ
 			free(f->name);
 			free(f->path);
 			buf_fini(&f->contents);
-			*f = l->files[--l->file_count];
+			*f = store->files[--store->file_count];
 		}
 		return 0;
 	}
 	if (!f)
-		err = file_add(l, s->name, journal, &f);
+		err = file_add(store, s->name, journal, &f);
 	if (!err)
 		err = buf_set(&f->contents, s->contents.p, s->contents.n);
 	if (!err)
@@ -265,7 +200,7 @@ static int lay_step(struct look *l, const struct lock_step *s, const char *journ
 	return err;
 }
 
-static int lay_journal(struct report *r, struct look *l, const char *dir)
+static int lay_journal(struct report *r, struct offline *store, const char *dir)
 {
 	struct lock_step *steps = NULL;
 	struct buf bytes = {0};
@@ -282,7 +217,7 @@ static int lay_journal(struct report *r, struct look *l, const char *dir)
 			err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
 		if (err == -EBADMSG || err == -EFBIG) {
 			report_problem(r, "%s: offset 0: the lock service's journal has a bad checksum or form", path);
-			l->incomplete = true;
+			store->incomplete = true;
 			err = 0;
 		} else if (err == -EPROTO) {
 			complain("%s: written in a later format", path);
@@ -290,7 +225,7 @@ static int lay_journal(struct report *r, struct look *l, const char *dir)
 			report_note(r, "%s: a change that the next mount will finish", path);
 		}
 		for (unsigned i = 0; i < count && !err; i++)
-			err = lay_step(l, &steps[i], path);
+			err = lay_step(store, &steps[i], path);
 	}
 	free(steps);
 	buf_fini(&bytes);
@@ -302,15 +237,15 @@ static int lay_journal(struct report *r, struct look *l, const char *dir)
 
 static int by_id(const void *a, const void *b)
 {
-	const struct look_table *x = a, *y = b;
+	const struct offline_table *x = a, *y = b;
 
 	return (x->p->tablets_id > y->p->tablets_id) - (x->p->tablets_id < y->p->tablets_id);
 }
 
-static int take_schema(struct report *r, struct look *l, const struct look_file *f)
+static int take_schema(struct report *r, struct offline *store, const struct offline_file *f)
 {
-	struct look_table t = {0}, *v;
-	const struct look_table *twin;
+	struct offline_table t = {0}, *v;
+	const struct offline_table *twin;
 	struct schema *s = NULL;
 	const char *name = f->name + strlen("tables/");
 	int err = schema_decode(buf_slice(&f->contents), &s);
@@ -319,7 +254,7 @@ static int take_schema(struct report *r, struct look *l, const struct look_file 
 		return err;
 	if (err) {
 		report_problem(r, "%s: the schema in it cannot be decoded (%s)", f->path, strerror(-err));
-		l->incomplete = true;
+		store->incomplete = true;
 		return 0;
 	}
 	t.schema = s;
@@ -328,54 +263,54 @@ static int take_schema(struct report *r, struct look *l, const struct look_file 
 		report_problem(r, "%s: holds the schema of a table named %s", f->path, t.p->name);
 	if (t.p->tablets_id < META_FIRST_USER_TABLE)
 		report_problem(r, "%s: table id %u is reserved", f->path, t.p->tablets_id);
-	twin = look_table(l, t.p->tablets_id);
+	twin = offline_table(store, t.p->tablets_id);
 	if (twin)
 		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->tablets_id, twin->p->name);
 	err = schema_store(s, &t.store);
-	v = err ? NULL : realloc(l->tables, (l->table_count + 1) * sizeof(*v));
+	v = err ? NULL : realloc(store->tables, (store->table_count + 1) * sizeof(*v));
 	if (!v) {
 		store_schema_put(t.store);
 		schema_put(s);
 		return err ? err : -ENOMEM;
 	}
-	l->tables = v;
-	v[l->table_count++] = t;
-	qsort(v, l->table_count, sizeof(*v), by_id);
+	store->tables = v;
+	v[store->table_count++] = t;
+	qsort(v, store->table_count, sizeof(*v), by_id);
 	return 0;
 }
 
-struct look_table *look_table(const struct look *l, uint32_t id)
+struct offline_table *offline_table(const struct offline *store, uint32_t id)
 {
-	for (unsigned i = 0; i < l->table_count; i++)
-		if (l->tables[i].p->tablets_id == id)
-			return &l->tables[i];
+	for (unsigned i = 0; i < store->table_count; i++)
+		if (store->tables[i].p->tablets_id == id)
+			return &store->tables[i];
 	return NULL;
 }
 
-static int take_files(struct report *r, struct look *l)
+static int take_files(struct report *r, struct offline *store)
 {
 	int err = 0;
 
-	for (unsigned i = 0; i < l->file_count && !err; i++) {
-		const struct look_file *f = &l->files[i];
+	for (unsigned i = 0; i < store->file_count && !err; i++) {
+		const struct offline_file *f = &store->files[i];
 
 		if (strncmp(f->name, "tables/", 7) == 0) {
-			err = take_schema(r, l, f);
+			err = take_schema(r, store, f);
 		} else if (strcmp(f->name, "root") == 0) {
-			err = meta_root_decode(buf_slice(&f->contents), &l->root.m);
-			l->has_root = !err;
+			err = meta_root_decode(buf_slice(&f->contents), &store->root.m);
+			store->has_root = !err;
 			if (err && err != -ENOMEM) {
 				report_problem(r, "%s: the root tablet's row cannot be decoded (%s)", f->path, strerror(-err));
-				l->incomplete = true;
+				store->incomplete = true;
 				err = 0;
 			}
 		} else if (strcmp(f->name, "ids") == 0) {
 			if (f->contents.n == 4)
-				l->next_table = load_be32(f->contents.p);
+				store->next_table = load_be32(f->contents.p);
 			else
 				report_problem(r, "%s: not a table id counter", f->path);
 		} else if (strcmp(f->name, "incarnation") == 0) {
-			l->incarnation = f->contents.n == 8 ? load_be64(f->contents.p) : UINT64_MAX;
+			store->incarnation = f->contents.n == 8 ? load_be64(f->contents.p) : UINT64_MAX;
 			if (f->contents.n != 8)
 				report_problem(r, "%s: not an incarnation counter", f->path);
 		} else if (strcmp(f->name, "clock") == 0) {
@@ -387,52 +322,52 @@ static int take_files(struct report *r, struct look *l)
 			report_note(r, "%s: not a file that this version knows", f->path);
 		}
 	}
-	if (!err && l->table_count && !look_file(l, "ids"))
-		report_problem(r, "%s/lock/ids: missing, though there are tables", l->dir);
-	for (unsigned i = 0; i < l->table_count && !err; i++)
-		if (l->next_table && l->tables[i].p->tablets_id >= l->next_table)
-			report_problem(r, "%s/lock/ids: the next table id is %u, but table %s has id %u", l->dir, l->next_table,
-				l->tables[i].p->name, l->tables[i].p->tablets_id);
+	if (!err && store->table_count && !offline_file(store, "ids"))
+		report_problem(r, "%s/lock/ids: missing, though there are tables", store->dir);
+	for (unsigned i = 0; i < store->table_count && !err; i++)
+		if (store->next_table && store->tables[i].p->tablets_id >= store->next_table)
+			report_problem(r, "%s/lock/ids: the next table id is %u, but table %s has id %u", store->dir,
+				store->next_table, store->tables[i].p->name, store->tables[i].p->tablets_id);
 	return err;
 }
 
-int look_locks(struct report *r, struct look *l)
+int offline_locks(struct report *r, struct offline *store)
 {
-	struct walk w = {.r = r, .l = l, .prefix = ""};
-	char *dir = path_join(l->dir, "lock");
-	int err = dir ? look_format(r, l) : -ENOMEM;
+	struct walk w = {.r = r, .store = store, .prefix = ""};
+	char *dir = path_join(store->dir, "lock");
+	int err = dir ? offline_format(r, store) : -ENOMEM;
 
 	if (!err)
-		err = take_flock(l);
+		err = take_flock(store);
 	w.path = dir;
 	if (!err) {
 		err = file_list(dir, walk_entry, &w);
 		if (err == -ENOENT || err == -ENOTDIR) {
 			report_problem(r, "%s: the lock service's directory is missing", dir);
-			l->incomplete = true;
+			store->incomplete = true;
 			err = 0;
 		}
 	}
 	if (!err)
-		err = lay_journal(r, l, dir);
+		err = lay_journal(r, store, dir);
 	if (!err)
-		err = take_files(r, l);
+		err = take_files(r, store);
 	free(dir);
 	return err;
 }
 
-void look_locks_close(struct look *l)
+void offline_locks_close(struct offline *store)
 {
-	for (unsigned i = 0; i < l->table_count; i++) {
-		store_schema_put(l->tables[i].store);
-		schema_put(l->tables[i].schema);
+	for (unsigned i = 0; i < store->table_count; i++) {
+		store_schema_put(store->tables[i].store);
+		schema_put(store->tables[i].schema);
 	}
-	free(l->tables);
-	for (unsigned i = 0; i < l->file_count; i++) {
-		free(l->files[i].name);
-		free(l->files[i].path);
-		buf_fini(&l->files[i].contents);
+	free(store->tables);
+	for (unsigned i = 0; i < store->file_count; i++) {
+		free(store->files[i].name);
+		free(store->files[i].path);
+		buf_fini(&store->files[i].contents);
 	}
-	free(l->files);
-	file_close(l->held);
+	free(store->files);
+	file_close(store->held);
 }

@@ -12,24 +12,23 @@
 #include "engine/cell/batch_format.h"
 #include "engine/cell/memtable.h"
 #include "engine/cell/merge.h"
-#include "engine/tool/look.h"
-#include "engine/tool/tool.h"
+#include "engine/tool/offline.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-char *look_log_dir(const struct look *l, uint64_t incarnation)
+char *offline_log_dir(const struct offline *store, uint64_t incarnation)
 {
 	char *dir;
 
-	return asprintf(&dir, "%s/log/%" PRIu64, l->dir, incarnation) < 0 ? NULL : dir;
+	return asprintf(&dir, "%s/log/%" PRIu64, store->dir, incarnation) < 0 ? NULL : dir;
 }
 
 /* ---- the log's part ---- */
 
 struct refill {
-	const struct look_view *v;
+	const struct offline_view *v;
 	struct buf key;
 };
 
@@ -79,7 +78,7 @@ static int refill_cell(struct refill *f, const struct batch_cell *c, const struc
 static int refill_record(void *arg, const struct log_record *r)
 {
 	struct refill *f = arg;
-	const struct look_view *v = f->v;
+	const struct offline_view *v = f->v;
 	const struct meta_tablet *t = v->t;
 	struct batch_reader b;
 	struct batch_cell c;
@@ -100,19 +99,19 @@ static int refill_record(void *arg, const struct log_record *r)
 	return err;
 }
 
-static int refill(struct look_view *v)
+static int refill(struct offline_view *v)
 {
 	struct refill f = {.v = v};
 	int err = 0;
 
 	for (unsigned i = 0; i < v->t->redo_count && !err; i++) {
-		char *dir = look_log_dir(v->l, v->t->redo[i].incarnation), *why = NULL;
+		char *dir = offline_log_dir(v->store, v->t->redo[i].incarnation), *why = NULL;
 		struct log_end end;
 
 		if (!dir)
 			err = -ENOMEM;
-		else if (v->l->replay)
-			err = v->l->replay(v->l->replay_arg, dir, v->t->redo[i].lsn, refill_record, &f, &end, &why);
+		else if (v->store->replay)
+			err = v->store->replay(v->store->replay_arg, dir, v->t->redo[i].lsn, refill_record, &f, &end, &why);
 		else
 			err = log_replay(dir, v->t->redo[i].lsn, refill_record, &f, &end, &why);
 		if (err == -EBADMSG || err == -ENOENT) {
@@ -120,7 +119,7 @@ static int refill(struct look_view *v)
 			v->part_missing = true;
 			err = 0;
 		} else if (err) {
-			complain("%s: %s", why ? why : v->l->dir, strerror(-err));
+			complain("%s: %s", why ? why : v->store->dir, strerror(-err));
 		}
 		free(why);
 		free(dir);
@@ -131,7 +130,7 @@ static int refill(struct look_view *v)
 
 /* ---- the SSTables' part ---- */
 
-static void missing(struct look_view *v, const char *path, const char *what)
+static void missing(struct offline_view *v, const char *path, const char *what)
 {
 	v->part_missing = true;
 	if (v->t->table == META_TABLE) /* of others check's look at each file says so */
@@ -139,7 +138,7 @@ static void missing(struct look_view *v, const char *path, const char *what)
 }
 
 /* The usable rows of f within the tablet as an iterator; *out NULL when the file is not there. */
-static int file_iter(struct look_view *v, const struct tablet_file *f, struct iter **out)
+static int file_iter(struct offline_view *v, const struct tablet_file *f, struct iter **out)
 {
 	const struct meta_tablet *t = v->t;
 	struct slice begin = buf_slice(&t->begin), end = t->last ? (struct slice){NULL, 0} : buf_slice(&t->end);
@@ -147,7 +146,7 @@ static int file_iter(struct look_view *v, const struct tablet_file *f, struct it
 	struct iter *it = NULL;
 	struct sst *s = NULL;
 	uint64_t bytes;
-	char *path = tablet_file_path(v->l->dir, f->table, f->incarnation, f->number);
+	char *path = tablet_file_path(v->store->dir, f->table, f->incarnation, f->number);
 	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;
 
 	*out = NULL;
@@ -165,7 +164,7 @@ static int file_iter(struct look_view *v, const struct tablet_file *f, struct it
 	if (!err && end.p)
 		err = cellkey_row_prefix(&to, end);
 	if (!err)
-		err = sst_new(v->l->cache, path, false, &s);
+		err = sst_new(v->store->cache, path, false, &s);
 	if (!err)
 		err = sst_scan_new(s, &it);
 	if (err == -EBADMSG) {
@@ -183,7 +182,7 @@ out:
 	return err;
 }
 
-static int merged(struct look_view *v, struct iter **out)
+static int merged(struct offline_view *v, struct iter **out)
 {
 	const struct meta_tablet *t = v->t;
 	struct iter **children = calloc(t->file_count + 1, sizeof(struct iter *));
@@ -206,7 +205,7 @@ static int merged(struct look_view *v, struct iter **out)
 	return err;
 }
 
-int look_view_open(struct look_view *v, struct iter **out)
+int offline_view_open(struct offline_view *v, struct iter **out)
 {
 	int err = memtable_new(&v->m);
 
@@ -215,7 +214,7 @@ int look_view_open(struct look_view *v, struct iter **out)
 	return err ? err : merged(v, out);
 }
 
-void look_view_close(struct look_view *v)
+void offline_view_close(struct offline_view *v)
 {
 	if (v->m)
 		memtable_put(v->m);
