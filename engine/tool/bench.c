@@ -39,20 +39,24 @@ static void note_signal(int number)
 	interrupted = number;
 }
 
-/* The key of cell i, in order or scattered: the factor is prime, so each key occurs once. */
-static struct tfs_bytes bench_key(const struct bench *b, char key[KEY_BYTES + 1], uint64_t i, bool random)
-{
-	uint64_t number = random ? i * UINT64_C(2654435761) % b->cells : i;
+enum work { WRITE, SYNCED_WRITE, READ, SCAN };
+struct line {
+	const char *name;
+	enum work work;
+	bool random;
+};
+static const struct line lines[] = {
+	{"sequential write", WRITE, false},
+	{"random write", WRITE, true},
+	{"synced write", SYNCED_WRITE, true},
+	{"sequential read", READ, false},
+	{"random read", READ, true},
+	{"scan", SCAN, false},
+};
 
-	snprintf(key, KEY_BYTES + 1, "%016" PRIu64, number);
-	return tfs_bytes_of(key, KEY_BYTES);
-}
-
-static int bench_write(struct bench *b, uint64_t i, bool random, unsigned flags)
+static int write_cell(struct bench *b, struct tfs_bytes key, uint64_t state, unsigned flags)
 {
-	char key[KEY_BYTES + 1];
-	struct tfs_mutation *m = tfs_mutation_new(b->table, bench_key(b, key, i, random));
-	uint64_t state = i + 1;
+	struct tfs_mutation *m = tfs_mutation_new(b->table, key);
 	int err;
 
 	if (!m)
@@ -66,40 +70,6 @@ static int bench_write(struct bench *b, uint64_t i, bool random, unsigned flags)
 		err = tfs_apply(m, flags, NULL);
 	tfs_mutation_free(m);
 	return err;
-}
-
-static int write_sequential(struct bench *b, uint64_t i)
-{
-	return bench_write(b, i, false, 0);
-}
-
-static int write_random(struct bench *b, uint64_t i)
-{
-	return bench_write(b, i, true, 0);
-}
-
-static int write_synced(struct bench *b, uint64_t i)
-{
-	return bench_write(b, i, true, TFS_APPLY_SYNC);
-}
-
-static int bench_read(struct bench *b, uint64_t i, bool random)
-{
-	char key[KEY_BYTES + 1];
-	size_t got;
-
-	return tfs_read(
-		b->table, bench_key(b, key, i, random), FAMILY, TFS_S(""), TFS_AUTO, 0, b->value, b->value_bytes, &got, NULL);
-}
-
-static int read_sequential(struct bench *b, uint64_t i)
-{
-	return bench_read(b, i, false);
-}
-
-static int read_random(struct bench *b, uint64_t i)
-{
-	return bench_read(b, i, true);
 }
 
 static int scan_all(struct bench *b)
@@ -118,32 +88,30 @@ static int scan_all(struct bench *b)
 	return err < 0 ? err : n == b->cells || interrupted ? 0 : -EBADMSG;
 }
 
-/* ---- lines ---- */
+static int run_operation(struct bench *b, const struct line *l, uint64_t i)
+{
+	char text[24];
+	struct tfs_bytes key;
+	size_t got;
 
-struct line {
-	const char *name;
-	int (*operation)(struct bench *b, uint64_t i); /* NULL: a scan */
-	uint64_t most;                                 /* operations; 0: one for each cell */
-};
-static const struct line lines[] = {
-	{"sequential write", write_sequential, 0},
-	{"random write", write_random, 0},
-	{"synced write", write_synced, SYNCED_MAX},
-	{"sequential read", read_sequential, 0},
-	{"random read", read_random, 0},
-	{"scan", NULL, 0},
-};
+	/* In random order: the factor is prime, so each key occurs once. */
+	snprintf(text, sizeof(text), "%016" PRIu64, l->random ? i * UINT64_C(2654435761) % b->cells : i);
+	key = tfs_bytes_of(text, KEY_BYTES);
+	if (l->work == READ)
+		return tfs_read(b->table, key, FAMILY, TFS_S(""), TFS_AUTO, 0, b->value, b->value_bytes, &got, NULL);
+	return write_cell(b, key, i + 1, l->work == SYNCED_WRITE ? TFS_APPLY_SYNC : 0);
+}
 
 static int bench_line(struct bench *b, const struct line *l)
 {
-	uint64_t n = l->most && l->most < b->cells ? l->most : b->cells, began = monotonic_us();
+	uint64_t n = l->work == SYNCED_WRITE && b->cells > SYNCED_MAX ? SYNCED_MAX : b->cells, began = monotonic_us();
 	double seconds;
 	int err = 0;
 
-	if (!l->operation)
+	if (l->work == SCAN)
 		err = scan_all(b);
-	for (uint64_t i = 0; l->operation && i < n && !err && !interrupted; i++)
-		err = l->operation(b, i);
+	for (uint64_t i = 0; l->work != SCAN && i < n && !err && !interrupted; i++)
+		err = run_operation(b, l, i);
 	if (err || interrupted)
 		return err;
 	seconds = (double)(monotonic_us() - began + 1) / 1e6;

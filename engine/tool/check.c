@@ -19,28 +19,6 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-const char *tablet_name(struct buf *b, const struct offline *store, const struct meta_tablet *m)
-{
-	const struct offline_table *t = offline_table(store, m->table);
-	struct buf q = {0};
-	int err;
-
-	buf_reset(b);
-	if (m->table == META_TABLE)
-		err = buf_printf(b, "METADATA");
-	else if (t)
-		err = buf_printf(b, "table %s", t->p->name);
-	else
-		err = buf_printf(b, "table id %u", m->table);
-	if (!err)
-		err = m->last ? buf_printf(b, ", its last tablet")
-			      : buf_printf(b, ", the tablet ending at %s", quoted(&q, buf_slice(&m->end)));
-	if (!err)
-		err = buf_u8(b, 0);
-	buf_fini(&q);
-	return err ? "a tablet" : (const char *)b->p;
-}
-
 /* ---- SSTables: each file once, however many tablets share it ---- */
 
 struct seen {
@@ -92,7 +70,7 @@ static int check_file(struct check *c, struct seen **set, const struct offline_r
 
 	if (err)
 		goto out;
-	who = tablet_name(&name, &c->store, &row->m);
+	who = offline_tablet_name(&name, &c->store, &row->m);
 	if (f->seq_max > row->m.seq_mark)
 		report_problem(&c->r, "%s: %s holds sequence numbers up to %" PRIu64 ", above the tablet's mark %" PRIu64, who,
 			path, f->seq_max, row->m.seq_mark);
@@ -135,10 +113,10 @@ static void check_range(struct check *c, const struct offline_row *row)
 
 	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
 		report_problem(&c->r, "%s: begins at %s, where the tablet before it ends, but its begin hint is %s: a gap",
-			tablet_name(&name, &c->store, &row->m), quoted(&begin, buf_slice(&row->begin)),
+			offline_tablet_name(&name, &c->store, &row->m), quoted(&begin, buf_slice(&row->begin)),
 			quoted(&hint, buf_slice(&row->m.begin)));
 	if (!row->m.last && slice_cmp(buf_slice(&row->begin), buf_slice(&row->m.end)) >= 0)
-		report_problem(&c->r, "%s: ends before it begins at %s", tablet_name(&name, &c->store, &row->m),
+		report_problem(&c->r, "%s: ends before it begins at %s", offline_tablet_name(&name, &c->store, &row->m),
 			quoted(&begin, buf_slice(&row->begin)));
 	buf_fini(&name);
 	buf_fini(&hint);
@@ -173,10 +151,7 @@ static int check_level(struct check *c, struct seen **set, const struct offline_
 			continue;
 		}
 		if (row->m.table != META_TABLE && !offline_table(&c->store, row->m.table)) {
-			char note[32];
-
-			snprintf(note, sizeof(note), "dropped/%u", row->m.table);
-			if (offline_file(&c->store, note) || (!row->m.file_count && !row->m.redo_count))
+			if (offline_is_dropped(&c->store, row->m.table) || (!row->m.file_count && !row->m.redo_count))
 				report_note(&c->r,
 					"METADATA: table id %u: a tablet of a table that is half made or half dropped; the "
 					"next mount removes it",
@@ -190,7 +165,8 @@ static int check_level(struct check *c, struct seen **set, const struct offline_
 		err = check_tablet(c, set, row);
 		if (!err && !row->m.last && row != &c->store.root && (!next || next->m.table != row->m.table) &&
 			!c->store.incomplete)
-			report_problem(&c->r, "%s: no tablet holds the rows after it", tablet_name(&name, &c->store, &row->m));
+			report_problem(
+				&c->r, "%s: no tablet holds the rows after it", offline_tablet_name(&name, &c->store, &row->m));
 	}
 	buf_fini(&name);
 	return err;
@@ -198,15 +174,9 @@ static int check_level(struct check *c, struct seen **set, const struct offline_
 
 static void check_tables(struct check *c)
 {
-	for (unsigned i = 0; i < c->store.table_count && !c->store.incomplete; i++) {
-		const struct offline_table *t = &c->store.tables[i];
-		bool has = false;
-
-		for (unsigned k = 0; k < c->store.users.count && !has; k++)
-			has = c->store.users.v[k].m.table == t->p->tablets_id;
-		if (!has)
-			report_problem(&c->r, "table %s: METADATA has no tablet of it", t->p->name);
-	}
+	for (unsigned i = 0; i < c->store.table_count && !c->store.incomplete; i++)
+		if (!offline_has_tablet(&c->store, c->store.tables[i].p->tablets_id))
+			report_problem(&c->r, "table %s: METADATA has no tablet of it", c->store.tables[i].p->name);
 }
 
 /* ---- what nothing refers to ---- */
@@ -322,7 +292,7 @@ static void summary(const struct check *c, const char *dir)
 		c->r.notes, c->r.notes == 1 ? "" : "s", c->r.problems ? "; 'tabletctl repair' shows what can be done" : "");
 }
 
-static int run(int argc, char **argv)
+static int check_run(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"quiet", no_argument, NULL, 'q'}, {"no-data", no_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'}, {0}};
@@ -380,5 +350,5 @@ const struct command check_command = {
 		 "                as long as METADATA says\n"
 		 "\n"
 		 "Exit status: 0 clean, 1 damaged, 2 it could not be checked or is in use.\n",
-	.run = run,
+	.run = check_run,
 };

@@ -24,7 +24,4 @@ int check_logs(struct check *c) TFS_MUST;
 /* A row key that a file or a log has of the table (or NULL).  The first that is misplaced in a table is reported. */
 void check_salt_of(struct check *c, struct offline_table *t, struct slice row);
 
-/* The name of a row's tablet for messages, in *b: table "NAME", tablet ending at "KEY" */
-const char *tablet_name(struct buf *b, const struct offline *store, const struct meta_tablet *m);
-
 #endif

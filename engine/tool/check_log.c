@@ -168,7 +168,7 @@ static void check_named(struct check *c, const struct dirs *d, const struct offl
 			there = d->v[k] == row->m.redo[i].incarnation;
 		if (!there)
 			report_problem(&c->r, "%s: its redo set names %s/%" PRIu64 ", which is missing",
-				tablet_name(&name, &c->store, &row->m), d->path, row->m.redo[i].incarnation);
+				offline_tablet_name(&name, &c->store, &row->m), d->path, row->m.redo[i].incarnation);
 	}
 	buf_fini(&name);
 }

@@ -351,7 +351,7 @@ static int dump_store(const char *what, const char *dir, const char *table)
 	return status ? status : r.problems ? EXIT_DAMAGED : 0;
 }
 
-static int run(int argc, char **argv)
+static int dump_run(int argc, char **argv)
 {
 	static const struct option options[] = {{"keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {0}};
 	const char *what;
@@ -409,5 +409,5 @@ const struct command dump_command = {
 		 "Bytes are quoted as \"...\" with \\xHH for what is not printable ASCII; families,\n"
 		 "groups and tables are ids.  meta and schema need a data directory that is not\n"
 		 "mounted.  Exit status: 0, 1 something was damaged, 2 it could not be read.\n",
-	.run = run,
+	.run = dump_run,
 };

@@ -23,7 +23,7 @@ struct offline_file { /* of the lock service */
 	char *name, *path;
 	struct buf contents;
 	uint64_t version;
-	bool one_copy; /* the other one of its copies is damaged */
+	bool damaged, one_copy; /* both copies are; one of them is */
 };
 struct offline_table {
 	const struct schema *schema;
@@ -79,7 +79,8 @@ struct offline_view {
 	struct offline *store;
 	const struct meta_tablet *t; /* with its true begin */
 	bool part_missing;           /* something of it cannot be read, and the report says so */
-	struct memtable *m;
+	struct vmem *mem;
+	_Atomic size_t memory;
 };
 /* Close it on error, too, and after *out was freed. */
 int offline_view_open(struct offline_view *v, struct iter **out) TFS_MUST;
@@ -87,10 +88,18 @@ void offline_view_close(struct offline_view *v);
 /* DIR/log/INCARNATION; free it. */
 char *offline_log_dir(const struct offline *store, uint64_t incarnation);
 /* ---- offline_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */
-struct offline_file *offline_file(const struct offline *store, const char *name); /* or NULL */
+struct offline_file *offline_file(const struct offline *store, const char *name); /* NULL: missing or damaged */
+/* Returns whether the table was dropped and the next mount removes its data. */
+bool offline_is_dropped(const struct offline *store, uint32_t table);
 int offline_locks(struct report *r, struct offline *store) TFS_MUST;
 void offline_locks_close(struct offline *store);
 /* ---- offline_meta.c: the root tablet's row and METADATA ---- */
+/* Returns whether rows are missing within, before or behind the i-th tablet. */
+bool offline_has_gap(const struct offline_rows *rows, unsigned i);
+bool offline_has_tablet(const struct offline *store, uint32_t table);
+/* Names for messages, in *b: "table NAME", and "table NAME, the tablet ending at KEY". */
+const char *offline_table_name(struct buf *b, const struct offline *store, uint32_t table);
+const char *offline_tablet_name(struct buf *b, const struct offline *store, const struct meta_tablet *m);
 int offline_metadata(struct report *r, struct offline *store) TFS_MUST;
 void offline_metadata_close(struct offline *store);
 

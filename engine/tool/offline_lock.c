@@ -5,8 +5,8 @@
  * that lies there is a change that has happened, so it is laid over the
  * files in memory, as the next opening will do on disk.
  */
+#include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
-#include "engine/lock/lock_format.h"
 #include "engine/open.h"
 #include "engine/tool/offline.h"
 
@@ -69,12 +69,27 @@ static int take_flock(struct offline *store)
 
 /* ---- files ---- */
 
-struct offline_file *offline_file(const struct offline *store, const char *name)
+static struct offline_file *find_file(const struct offline *store, const char *name)
 {
 	for (unsigned i = 0; i < store->file_count; i++)
 		if (strcmp(store->files[i].name, name) == 0)
 			return &store->files[i];
 	return NULL;
+}
+
+struct offline_file *offline_file(const struct offline *store, const char *name)
+{
+	struct offline_file *f = find_file(store, name);
+
+	return f && !f->damaged ? f : NULL;
+}
+
+bool offline_is_dropped(const struct offline *store, uint32_t table)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "dropped/%u", table);
+	return offline_file(store, name);
 }
 
 static int file_add(struct offline *store, const char *name, const char *path, struct offline_file **out)
@@ -100,13 +115,6 @@ static int file_add(struct offline *store, const char *name, const char *path, s
 	return 0;
 }
 
-static bool ends_in(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 struct walk {
 	struct report *r;
 	struct offline *store;
@@ -117,6 +125,7 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 {
 	struct walk *w = arg;
 	char full[LOCK_NAME_MAX + 300];
+	size_t n;
 	struct offline_file *f;
 	struct buf bytes = {0};
 	struct slice contents;
@@ -127,9 +136,9 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 
 	if (!path)
 		return -ENOMEM;
-	snprintf(full, sizeof(full), "%s%s", w->prefix, name);
-	if (ends_in(full, ".tmp=")) /* how the lock service keeps a name that ends in .tmp */
-		full[strlen(full) - 1] = 0;
+	n = (size_t)snprintf(full, sizeof(full), "%s%s", w->prefix, name);
+	if (n > 5 && strcmp(full + n - 5, ".tmp=") == 0) /* how the lock service keeps a name that ends in .tmp */
+		full[n - 1] = 0;
 	if (is_dir && !*w->prefix) {
 		struct walk below = {w->r, w->store, path, strcat(full, "/")};
 
@@ -137,9 +146,9 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 		goto out;
 	}
 	err = 0;
-	if (!*w->prefix && (strcmp(name, "held") == 0 || strcmp(name, "journal") == 0))
+	if (!*w->prefix && (strcmp(name, LOCK_HELD) == 0 || strcmp(name, LOCK_JOURNAL) == 0))
 		goto out;
-	if (is_dir || ends_in(name, ".tmp") || !lock_name_valid(full)) {
+	if (is_dir || lock_ends_in_tmp(name) || !lock_name_valid(full)) {
 		report_note(w->r, "%s: left over, nothing refers to it", path);
 		goto out;
 	}
@@ -159,7 +168,9 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 		w->store->incomplete = true;
 		if (strcmp(full, "incarnation") == 0)
 			w->store->incarnation = UINT64_MAX;
-		err = 0;
+		err = file_add(w->store, full, path, &f);
+		if (!err)
+			f->damaged = true;
 		goto out;
 	}
 	if (!whole)
@@ -179,7 +190,7 @@ out:
 
 static int lay_step(struct offline *store, const struct lock_step *s, const char *journal)
 {
-	struct offline_file *f = offline_file(store, s->name);
+	struct offline_file *f = find_file(store, s->name);
 	int err = 0;
 
 	if (s->remove) {
@@ -193,6 +204,8 @@ static int lay_step(struct offline *store, const struct lock_step *s, const char
 	}
 	if (!f)
 		err = file_add(store, s->name, journal, &f);
+	if (!err)
+		f->damaged = f->one_copy = false;
 	if (!err)
 		err = buf_set(&f->contents, s->contents.p, s->contents.n);
 	if (!err)
@@ -242,7 +255,7 @@ static int by_id(const void *a, const void *b)
 	return (x->p->tablets_id > y->p->tablets_id) - (x->p->tablets_id < y->p->tablets_id);
 }
 
-static int take_schema(struct report *r, struct offline *store, const struct offline_file *f)
+static int take_schema(struct report *r, struct offline *store, struct offline_file *f)
 {
 	struct offline_table t = {0}, *v;
 	const struct offline_table *twin;
@@ -254,13 +267,17 @@ static int take_schema(struct report *r, struct offline *store, const struct off
 		return err;
 	if (err) {
 		report_problem(r, "%s: the schema in it cannot be decoded (%s)", f->path, strerror(-err));
-		store->incomplete = true;
+		store->incomplete = f->damaged = true;
 		return 0;
 	}
 	t.schema = s;
 	t.p = schema_public(s);
-	if (strcmp(t.p->name, name) != 0)
+	if (strcmp(t.p->name, name) != 0) {
 		report_problem(r, "%s: holds the schema of a table named %s", f->path, t.p->name);
+		f->damaged = true;
+		schema_put(s);
+		return 0;
+	}
 	if (t.p->tablets_id < META_FIRST_USER_TABLE)
 		report_problem(r, "%s: table id %u is reserved", f->path, t.p->tablets_id);
 	twin = offline_table(store, t.p->tablets_id);
@@ -292,8 +309,10 @@ static int take_files(struct report *r, struct offline *store)
 	int err = 0;
 
 	for (unsigned i = 0; i < store->file_count && !err; i++) {
-		const struct offline_file *f = &store->files[i];
+		struct offline_file *f = &store->files[i];
 
+		if (f->damaged)
+			continue;
 		if (strncmp(f->name, "tables/", 7) == 0) {
 			err = take_schema(r, store, f);
 		} else if (strcmp(f->name, "root") == 0) {

@@ -28,6 +28,54 @@ static void rows_fini(struct offline_rows *rows)
 	*rows = (struct offline_rows){0};
 }
 
+/* ---- tables and tablets ---- */
+
+bool offline_has_gap(const struct offline_rows *rows, unsigned i)
+{
+	const struct offline_row *row = &rows->v[i], *next = i + 1 < rows->count ? row + 1 : NULL;
+
+	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
+		return true;
+	if (!row->m.last && slice_cmp(buf_slice(&row->begin), buf_slice(&row->m.end)) >= 0)
+		return true;
+	return !row->m.last && (!next || next->m.table != row->m.table);
+}
+
+bool offline_has_tablet(const struct offline *store, uint32_t table)
+{
+	for (unsigned i = 0; i < store->users.count; i++)
+		if (store->users.v[i].m.table == table)
+			return true;
+	return false;
+}
+
+static int append_table_name(struct buf *b, const struct offline *store, uint32_t table)
+{
+	const struct offline_table *t = offline_table(store, table);
+
+	buf_reset(b);
+	if (table == META_TABLE)
+		return buf_printf(b, "METADATA");
+	return t ? buf_printf(b, "table %s", t->p->name) : buf_printf(b, "table id %u", table);
+}
+
+const char *offline_table_name(struct buf *b, const struct offline *store, uint32_t table)
+{
+	return append_table_name(b, store, table) || buf_u8(b, 0) ? "a table" : (const char *)b->p;
+}
+
+const char *offline_tablet_name(struct buf *b, const struct offline *store, const struct meta_tablet *m)
+{
+	struct buf q = {0};
+	int err = append_table_name(b, store, m->table);
+
+	if (!err)
+		err = m->last ? buf_printf(b, ", its last tablet")
+			      : buf_printf(b, ", the tablet ending at %s", quoted(&q, buf_slice(&m->end)));
+	buf_fini(&q);
+	return err || buf_u8(b, 0) ? "a tablet" : (const char *)b->p;
+}
+
 /* ---- rows ---- */
 
 static const struct gc_rule *rule_of(const void *arg, uint16_t family, bool *known)

@@ -10,8 +10,9 @@
  * off rightly.
  */
 #include "engine/cell/batch_format.h"
-#include "engine/cell/memtable.h"
 #include "engine/cell/merge.h"
+#include "engine/tablet/tablet_plan.h"
+#include "engine/tablet/view.h"
 #include "engine/tool/offline.h"
 
 #include <errno.h>
@@ -29,73 +30,28 @@ char *offline_log_dir(const struct offline *store, uint64_t incarnation)
 
 struct refill {
 	const struct offline_view *v;
-	struct buf key;
+	struct plan plan;
 };
-
-static int refill_cell(struct refill *f, const struct batch_cell *c, const struct batch_reader *b, uint64_t seq)
-{
-	struct cellkey k = {.row = b->row,
-		.qualifier = c->qualifier,
-		.family = c->family,
-		.kind = c->kind,
-		.ts = c->ts,
-		.seq = seq,
-		.commit = b->commit};
-	struct memnode *n;
-	uint8_t size[8];
-	int err;
-
-	buf_reset(&f->key);
-	if (c->kind != CELL_VALUE || c->value.n <= CELL_CHUNK_BYTES) {
-		err = cellkey_append(&f->key, &k);
-		if (!err)
-			err = memtable_prepare(f->v->m, buf_slice(&f->key), c->value, &n);
-		if (!err)
-			memtable_insert(f->v->m, n);
-		return err;
-	}
-	k.kind = CELL_LARGE;
-	put_be64(size, c->value.n);
-	err = cellkey_append(&f->key, &k);
-	if (!err)
-		err = memtable_prepare(f->v->m, buf_slice(&f->key), slice_of(size, 8), &n);
-	if (!err)
-		memtable_insert(f->v->m, n);
-	k.kind = CELL_CHUNK;
-	for (size_t at = 0; at < c->value.n && !err; at += CELL_CHUNK_BYTES, k.chunk++) {
-		size_t len = c->value.n - at < CELL_CHUNK_BYTES ? c->value.n - at : CELL_CHUNK_BYTES;
-
-		buf_reset(&f->key);
-		err = cellkey_append(&f->key, &k);
-		if (!err)
-			err = memtable_prepare(f->v->m, buf_slice(&f->key), slice_of(c->value.p + at, len), &n);
-		if (!err)
-			memtable_insert(f->v->m, n);
-	}
-	return err;
-}
 
 static int refill_record(void *arg, const struct log_record *r)
 {
 	struct refill *f = arg;
-	const struct offline_view *v = f->v;
-	const struct meta_tablet *t = v->t;
+	const struct meta_tablet *t = f->v->t;
 	struct batch_reader b;
 	struct batch_cell c;
-	uint64_t seq = r->seq;
 	int err;
 
 	if (r->table != t->table || slice_cmp(r->row_from, buf_slice(&t->begin)) < 0 ||
 		(!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0))
 		return 0;
 	err = batch_open(&b, r->batch);
-	while (!err) {
-		int n = batch_next(&b, &c);
-
-		if (n <= 0)
-			return n;
-		err = refill_cell(f, &c, &b, seq++);
-	}
+	plan_reset(&f->plan);
+	while (!err && (err = batch_next(&b, &c)) > 0)
+		err = plan_cell(&f->plan, b.row, &c, f->plan.cells++);
+	if (!err)
+		err = plan_prepare(&f->plan, f->v->mem, r->seq, b.commit);
+	if (!err)
+		plan_insert(&f->plan, f->v->mem);
 	return err;
 }
 
@@ -103,6 +59,8 @@ static int refill(struct offline_view *v)
 {
 	struct refill f = {.v = v};
 	int err = 0;
+
+	plan_init(&f.plan);
 
 	for (unsigned i = 0; i < v->t->redo_count && !err; i++) {
 		char *dir = offline_log_dir(v->store, v->t->redo[i].incarnation), *why = NULL;
@@ -124,7 +82,7 @@ static int refill(struct offline_view *v)
 		free(why);
 		free(dir);
 	}
-	buf_fini(&f.key);
+	plan_fini(&f.plan);
 	return err;
 }
 
@@ -187,7 +145,7 @@ static int merged(struct offline_view *v, struct iter **out)
 	const struct meta_tablet *t = v->t;
 	struct iter **children = calloc(t->file_count + 1, sizeof(struct iter *));
 	unsigned n = 0;
-	int err = children ? memtable_iter_new(v->m, &children[n]) : -ENOMEM;
+	int err = children ? memtable_iter_new(v->mem->m, &children[n]) : -ENOMEM;
 
 	if (!err)
 		n++;
@@ -207,7 +165,7 @@ static int merged(struct offline_view *v, struct iter **out)
 
 int offline_view_open(struct offline_view *v, struct iter **out)
 {
-	int err = memtable_new(&v->m);
+	int err = vmem_new(&v->memory, &v->mem);
 
 	if (!err)
 		err = refill(v);
@@ -216,7 +174,7 @@ int offline_view_open(struct offline_view *v, struct iter **out)
 
 void offline_view_close(struct offline_view *v)
 {
-	if (v->m)
-		memtable_put(v->m);
-	v->m = NULL;
+	if (v->mem)
+		vmem_put(v->mem);
+	v->mem = NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of `tabletctl repair`; repair.c has the durable steps. */
+/* Shared by the files of `tabletctl repair`; repair.c lists the durable steps. */
 #ifndef TFS_TOOL_REPAIR_H
 #define TFS_TOOL_REPAIR_H
 
@@ -13,85 +13,108 @@ struct repair {
 	struct report r; /* of damage */
 	struct offline store;
 	const char *dir;
-	bool write;               /* else a dry run: nothing below dir is changed, and all that is found is printed */
-	char *aside;              /* DATADIR/repair-NNNN, made when the first thing is kept there */
+	bool write;               /* false: a dry run, which prints everything and changes nothing */
+	char *aside;              /* DATADIR/repair-NNNN, made for the first file in it */
 	unsigned actions, losses; /* lines of each */
 	bool news;                /* METADATA is written anew */
 	uint64_t incarnation;     /* of the files that this repair writes: above all that exist */
 	uint64_t next_file;
 	uint32_t table_max;        /* the greatest table id that exists */
-	struct repair_log *logs;   /* those read so far */
-	struct repair_file *files; /* SSTables looked at so far */
+	struct repair_log *logs;   /* all that exist or are named */
+	struct repair_file *files; /* all SSTables that exist or are named */
 };
 
-/* One line each: "repair: ..." of what is done, or would be; "lost: ..." of what cannot be restored. */
+/* ---- repair_keep.c ---- */
+/* Print "repair: ..." for a step, or "lost: ..." for data that cannot be restored.  Only a dry run prints. */
 void repair_does(struct repair *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void repair_loses(struct repair *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A second name of the file in DATADIR/repair-NNNN, durable on return; the file itself stays. */
+/* Links the file in DATADIR/repair-NNNN, durably.  Does nothing in a dry run. */
 int repair_keep(struct repair *p, const char *path) TFS_MUST;
-/* The table's name for messages, in *b. */
-const char *repair_table_name(struct buf *b, const struct repair *p, uint32_t table);
-
+/* The same for all files below DATADIR/NAME. */
+int repair_keep_tree(struct repair *p, const char *name) TFS_MUST;
+bool repair_exists(const char *path);
 /* ---- repair_log.c ---- */
-struct repair_log_table { /* of a log: what it holds of one table */
+struct repair_log_table { /* the records of one table in a log */
 	uint32_t table;
-	uint64_t first_lsn, seq_max, records;
-	uint16_t *families;
-	unsigned family_count;
-	uint8_t no_salt[256]; /* [n]: a row is not one of a table salted n */
+	uint64_t first_lsn, seq_bound; /* all their sequence numbers are below seq_bound */
 };
-/*
- * A offline_replay_fn (offline.h), arg a struct repair: log_replay, and behind a gap each whole
- * record that can still be found, in LSN order.
- */
+struct log_scan;
+struct repair_log {
+	struct repair_log *next;
+	uint64_t incarnation;
+	char *dir;
+	bool named;    /* by a redo set; from is the least redo point */
+	bool of_meta;  /* named by a redo set of METADATA or of the root tablet */
+	uint64_t from; /* 0: from its beginning */
+	bool examined;
+	struct repair_log_table *tables; /* set by repair_log_examine */
+	unsigned table_count;
+	bool damaged, missing;
+	bool copied;            /* the records that tablets need move to the log of this repair */
+	uint64_t first_missing; /* damaged: the first LSN that log_replay cannot read */
+	struct log_scan *scan;
+};
+/* Finds or adds the log.  NULL: out of memory. */
+struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation);
+/* An offline_replay_fn, arg a struct repair: log_replay, then each whole record behind damage, in LSN order. */
 int repair_log_replay(void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 /*
- * Reads DATADIR/log/INCARNATION as replay will read it from LSN `from` on (0: from its
- * beginning) and reports damage and loss.  *lost: records were lost, and table tells of which
- * it is not known or is METADATA's.  *tables is borrowed.
+ * Reads the log from g->from on, and prints damage and losses.  *lost_meta is set if lost records
+ * may be METADATA's.  The second call for a log does nothing.
  */
-int repair_log_look(struct repair *p, uint64_t incarnation, uint64_t from, bool *lost, const struct repair_log_table **tables,
-	unsigned *count) TFS_MUST;
-void repair_log_tables(const struct repair *p, uint32_t table, void (*fn)(void *arg, const struct repair_log_table *t), void *arg);
-/* A row of a table: rules out every salt that would give it another first byte. */
-void repair_salt_note(uint8_t no_salt[256], struct slice row);
-/* Step 7, for each log found damaged. */
-int repair_log_write_all(struct repair *p) TFS_MUST;
+int repair_log_examine(struct repair *p, struct repair_log *g, bool *lost_meta) TFS_MUST;
 void repair_logs_fini(struct repair *p);
-/* A new log of one segment, whole and synced, with these records in it (their LSNs are set). */
-int repair_log_new(struct repair *p, uint64_t incarnation, struct log_record *v, unsigned count) TFS_MUST;
 
 /* ---- repair_sst.c ---- */
+struct repair_file {
+	struct repair_file *next;
+	uint32_t table;
+	uint64_t incarnation, number;
+	bool exists, named; /* found in its directory; named by METADATA */
+	bool examined, changed, gone;
+	struct tablet_file now; /* after the repair; without begin and end */
+};
+/* Finds or adds the file.  NULL: out of memory. */
+struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t incarnation, uint64_t number);
 /*
- * The file as it will be: itself (*changed false); rewritten without its damaged blocks under
- * another name; or removed from its lists (*gone).  f: as METADATA has it, or with bytes 0 only
- * where it lies.  *out gets all but begin and end.  Each file is looked at once.
+ * Sets *out to the file as it is after the repair, without begin and end.  *changed is set if it
+ * was rewritten under another name or cannot be used, *gone in the second case.  f: the file as
+ * METADATA names it, or with bytes 0 if only its name is known.  Each file is read once.
  */
 int repair_sst(struct repair *p, const struct tablet_file *f, struct tablet_file *out, bool *changed, bool *gone) TFS_MUST;
-/* Of a file that repair_sst has looked at: the families that it has entries of.  Borrowed. */
-const struct props *repair_sst_props(const struct repair *p, const struct tablet_file *f);
 void repair_ssts_fini(struct repair *p);
 
 /* ---- repair_meta.c ---- */
 struct repair_meta {
-	struct meta_tablet *v; /* users' tablets as they will be, in order */
+	struct meta_tablet *v; /* the users' tablets after the repair, in order */
 	unsigned count;
 	bool changed; /* METADATA is written anew */
 };
-/* What METADATA will say; looks at all files and logs on the way. */
+/* Examines all files and logs, and sets *m ({0} before). */
 int repair_meta_plan(struct repair *p, struct repair_meta *m) TFS_MUST;
-/* Steps 5 and 6. */
-int repair_meta_write(struct repair *p, const struct repair_meta *m) TFS_MUST;
 void repair_meta_fini(struct repair_meta *m);
 
+/* ---- repair_write.c ---- */
+/* Steps 5 and 6. */
+int repair_meta_write(struct repair *p, const struct repair_meta *m) TFS_MUST;
+
 /* ---- repair_schema.c ---- */
-/* Step 4: tables with data whose schema is damaged or missing. */
+/* Step 4: new schemas for tables with data whose schema is damaged or missing. */
 int repair_schemas(struct repair *p, const struct repair_meta *m) TFS_MUST;
 
-/* ---- repair.c ---- */
-/* One file of the lock service, replaced (kept before) and durable on return.  contents.p NULL: removed. */
+/* ---- repair_lock.c ---- */
+/* Replaces one file of the lock service, durably; the old one is kept.  contents.p NULL: removes it. */
 int repair_lock_file(struct repair *p, const char *name, struct slice contents) TFS_MUST;
-/* Is there a file or directory of that name? */
-bool repair_exists(const char *path);
+/* Makes lock/held, if it is missing: the flock needs it. */
+int repair_make_held(struct repair *p) TFS_MUST;
+/* Step 1. */
+int repair_locks(struct repair *p) TFS_MUST;
+/* Step 2. */
+int repair_incarnation(struct repair *p) TFS_MUST;
+/* Step 4: lock/ids; lock/clock, without which a mount distrusts the clock for a day. */
+int repair_ids(struct repair *p) TFS_MUST;
+int repair_clock(struct repair *p) TFS_MUST;
+/* Step 7. */
+int repair_format(struct repair *p) TFS_MUST;
 
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables whose schema is lost, and damaged schema files.
+ * New schemas for tables whose schema is lost.
  *
- * A table with data needs a schema, or no mount opens the store.  The new one
- * has the families whose ids its SSTables and log records name, keeps every
- * version of them, and lets nobody in but its owner.  A damaged schema file
- * whose structure can still be read gives their names and those of the table;
- * nothing else of it is believed, because a rule with a flipped bit would
- * delete data.  Which salt the rows have, they tell themselves.
+ * No mount opens a store that has data of a table without schema.  The new
+ * schema has the families that occur in the table's SSTables and log records,
+ * keeps every version, and gives access to its owner only.  If the structure
+ * of the damaged file can still be read, the names of the table and of its
+ * families are taken from it.  Nothing else is, because a rule with a flipped
+ * bit could delete data.  The salt is found from the rows.
  */
+#include "engine/cell/batch_format.h"
+#include "engine/cell/cellkey.h"
+#include "engine/client/salt.h"
 #include "engine/lock/lock_format.h"
 #include "engine/schema/restore.h"
-#include "engine/cell/cellkey.h"
-#include "engine/tablet/props_format.h"
 #include "engine/tool/repair.h"
 
 #include <errno.h>
@@ -21,22 +22,24 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SALT_ROWS = 8 }; /* so many rows under the right byte are no accident */
+enum { SALT_ROWS = 8 }; /* that many rows with the right salt byte are no coincidence */
 
-struct lost { /* a damaged file lock/tables/NAME */
-	char *name, *path;
-	struct schema *s; /* NULL: nothing of it can be read */
-	uint32_t id;      /* as it says; perhaps wrong */
+struct damaged { /* a file lock/tables/NAME */
+	const struct offline_file *file;
+	struct schema *schema; /* what can be read of it, or NULL */
+	uint32_t table;        /* 0: not known */
 	bool used;
 };
-struct all {
+struct schemas {
 	struct repair *p;
-	const char *dir;
-	struct lost *v;
+	const struct repair_meta *m;
+	struct damaged *v;
 	unsigned count;
 };
 
-/* A schema's bytes with the checksum that they ought to have. */
+/* ---- damaged files ---- */
+
+/* Decodes a schema without regard to its checksum. */
 static struct schema *decode_unchecked(struct slice s)
 {
 	struct schema *out = NULL;
@@ -51,214 +54,193 @@ static struct schema *decode_unchecked(struct slice s)
 	return out;
 }
 
-static void read_what_can_be(struct lost *x, struct slice file)
+/* Looks for the schema in either copy: behind its length, or up to the file's checksum. */
+static struct schema *find_schema(struct slice file)
 {
-	for (size_t at = 4; at + 16 < file.n && !x->s; at++) {
+	struct schema *out = NULL;
+
+	for (size_t at = 4; at + 16 < file.n && !out; at++) {
 		size_t n = file.n - at;
-		uint32_t said = load_be32(file.p + at - 4);
+		uint32_t length = load_be32(file.p + at - 4);
 
 		if (memcmp(file.p + at, "TFSC", 4) != 0)
 			continue;
-		if (!x->id)
-			x->id = load_be32(file.p + at + 10); /* of its tablets */
-		if (said <= n)
-			x->s = decode_unchecked(slice_of(file.p + at, said));
-		if (!x->s)
-			x->s = decode_unchecked(slice_of(file.p + at, n - 4));
+		if (length <= n)
+			out = decode_unchecked(slice_of(file.p + at, length));
+		if (!out)
+			out = decode_unchecked(slice_of(file.p + at, n - 4));
 	}
-	if (x->s)
-		x->id = schema_public(x->s)->tablets_id;
+	return out;
 }
 
-static bool is_known(const struct repair *p, const char *name)
+static int add_damaged(struct schemas *a, const struct offline_file *f)
 {
-	for (unsigned i = 0; i < p->store.table_count; i++)
-		if (strcmp(p->store.tables[i].p->name, name) == 0)
-			return true;
-	return false;
-}
-
-static int add_lost(void *arg, const char *name, bool is_dir)
-{
-	struct all *a = arg;
-	struct lost x = {0}, *v;
+	struct damaged *v = realloc(a->v, (a->count + 1) * sizeof(*v)), *x;
 	struct buf b = {0};
-	int err = 0;
+	int err;
 
-	if (is_dir || !schema_name_valid(slice_str(name)) || is_known(a->p, name) || strstr(name, ".tmp"))
-		return 0;
-	v = realloc(a->v, (a->count + 1) * sizeof(*v));
 	if (!v)
 		return -ENOMEM;
 	a->v = v;
-	x.name = strdup(name);
-	x.path = path_join(a->dir, name);
-	v[a->count++] = x;
-	if (!x.name || !x.path)
-		return -ENOMEM;
-	err = file_read_all(x.path, LOCK_FILE_BYTES_MAX * 2, &b);
+	x = &v[a->count++];
+	*x = (struct damaged){.file = f};
+	err = file_read_all(f->path, LOCK_FILE_BYTES_MAX * 2, &b);
 	if (!err)
-		read_what_can_be(&v[a->count - 1], buf_slice(&b));
+		x->schema = find_schema(buf_slice(&b));
+	if (x->schema)
+		x->table = schema_public(x->schema)->tablets_id;
 	buf_fini(&b);
 	return err == -EFBIG ? 0 : err;
 }
 
-/* ---- what the data says of a table ---- */
+/* ---- the table's data ---- */
 
-struct told {
+struct content {
 	struct restore_family *v;
-	unsigned count, cap;
-	uint8_t no_salt[256];
+	unsigned count;
+	uint16_t group; /* of the file being read */
+	bool not_salt[256];
 	uint64_t rows;
-	bool failed;
+	struct buf row, scratch; /* row: the last one */
 };
 
-static void tell_family(struct told *t, uint16_t id, uint16_t group, bool has_group)
+static int note_family(struct content *c, uint16_t id, uint16_t group)
 {
 	struct restore_family *v;
 
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->v[i].id == id) {
+			c->v[i].group = group ? group : c->v[i].group;
+			return 0;
+		}
 	if (!id)
-		return;
-	for (unsigned i = 0; i < t->count; i++)
-		if (t->v[i].id == id) {
-			if (has_group)
-				t->v[i].group = group;
-			return;
-		}
-	v = realloc(t->v, (t->count + 1) * sizeof(*v));
-	if (!v) {
-		t->failed = true;
-		return;
-	}
-	t->v = v;
-	v[t->count++] = (struct restore_family){.id = id, .group = has_group ? group : 0};
-}
-
-static void tell_row(struct told *t, struct slice row)
-{
-	t->rows++;
-	repair_salt_note(t->no_salt, row);
-}
-
-static int tell_file(struct repair *p, struct told *t, const struct tablet_file *f)
-{
-	const struct props *props = repair_sst_props(p, f);
-	char *path = NULL;
-	struct sst *s = NULL;
-	struct iter *it = NULL;
-	struct buf scratch = {0};
-	uint64_t keys = 0;
-	int err = 0;
-
-	for (uint32_t i = 0; props && i < props->family_count; i++)
-		tell_family(t, props->families[i].id, props->group, true);
-	if (!props)
 		return 0;
-	tell_row(t, buf_slice(&props->first));
-	tell_row(t, buf_slice(&props->last));
-	/* Rewritten files are not there in a dry run; their first and last rows are. */
-	path = tablet_file_path(p->dir, f->table, f->incarnation, f->number);
-	if (!path || !repair_exists(path))
-		goto out;
-	err = sst_new(p->store.cache, path, false, &s);
-	if (!err)
-		err = sst_scan_new(s, &it);
-	if (!err)
-		for (iter_seek(it, slice_of(NULL, 0)); it->valid && keys < 10000 && !err; iter_next(it), keys++) {
-			struct cellkey k;
+	v = realloc(c->v, (c->count + 1) * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	c->v = v;
+	v[c->count++] = (struct restore_family){.id = id, .group = group};
+	return 0;
+}
 
-			err = cellkey_decode(it->key, &k, &scratch);
-			if (!err)
-				tell_row(t, k.row);
-		}
-	if (it)
-		iter_free(it);
-out:
-	if (s)
-		sst_put(s);
-	buf_fini(&scratch);
-	free(path);
+/* Rules out each salt that would give the row another first byte. */
+static int note_row(struct content *c, struct slice row)
+{
+	if (slice_eq(row, buf_slice(&c->row)))
+		return 0;
+	c->rows++;
+	for (unsigned n = 2; n < 256; n++)
+		if (!c->not_salt[n])
+			c->not_salt[n] = !row.n || row.p[0] != salt_byte(slice_of(row.p + 1, row.n - 1), n);
+	return buf_set(&c->row, row.p, row.n);
+}
+
+static int note_entry(void *arg, struct slice key, struct slice value)
+{
+	struct content *c = arg;
+	struct cellkey k;
+	int err = key.p ? cellkey_decode(key, &k, &c->scratch) : -EBADMSG;
+
+	(void)value;
+	if (!err)
+		err = note_family(c, k.family, c->group);
+	if (!err)
+		err = note_row(c, k.row);
 	return err == -EBADMSG ? 0 : err;
 }
 
-static void tell_log(void *arg, const struct repair_log_table *r)
-{
-	struct told *t = arg;
+struct log_content {
+	struct content *c;
+	uint32_t table;
+};
 
-	for (unsigned i = 0; i < r->family_count; i++)
-		tell_family(t, r->families[i], 0, false);
-	for (unsigned n = 2; n < 256; n++)
-		t->no_salt[n] |= r->no_salt[n];
-	t->rows += r->records;
+static int note_record(void *arg, const struct log_record *r)
+{
+	const struct log_content *l = arg;
+	struct batch_reader b;
+	struct batch_cell cell;
+	int err, n;
+
+	if (r->table != l->table || batch_open(&b, r->batch))
+		return 0;
+	err = note_row(l->c, b.row);
+	while (!err && (n = batch_next(&b, &cell)) > 0)
+		err = note_family(l->c, cell.family, 0);
+	return err;
 }
 
-static unsigned salt_of(const struct told *t, const struct lost *x)
+static int read_content(struct repair *p, uint32_t table, struct content *c)
 {
-	unsigned said = x && x->s ? schema_public(x->s)->salt_in_use : 0;
+	struct log_content l = {c, table};
+	int err = 0;
 
-	if (t->rows < SALT_ROWS)
-		return said && !t->no_salt[said] ? said : 0;
+	for (const struct repair_file *f = p->files; f && !err; f = f->next) {
+		char *path;
+
+		if (f->table != table || !f->examined || f->gone)
+			continue;
+		path = tablet_file_path(p->dir, f->table, f->incarnation, f->number);
+		c->group = f->now.group;
+		err = path ? sst_salvage(path, note_entry, c) : -ENOMEM;
+		free(path);
+	}
+	for (const struct repair_log *g = p->logs; g && !err; g = g->next)
+		for (unsigned i = 0; i < g->table_count && !err; i++) {
+			struct log_end end;
+			char *why = NULL;
+
+			if (g->tables[i].table == table)
+				err = repair_log_replay(p, g->dir, g->tables[i].first_lsn, note_record, &l, &end, &why);
+			free(why);
+		}
+	return err;
+}
+
+static unsigned find_salt(const struct content *c, const struct tfs_schema *said)
+{
+	unsigned salt = said ? said->salt_in_use : 0;
+
+	if (c->rows < SALT_ROWS)
+		return salt && !c->not_salt[salt] ? salt : 0;
 	for (unsigned n = 2; n < 256; n++)
-		if (!t->no_salt[n])
+		if (!c->not_salt[n])
 			return n;
 	return 0;
 }
 
 /* ---- one table ---- */
 
-static struct lost *lost_for(const struct all *a, uint32_t table, bool only)
+static int restore_schema(struct schemas *a, uint32_t table, struct damaged *x, struct content *c)
 {
-	struct lost *one = NULL;
-
-	for (unsigned i = 0; i < a->count; i++)
-		if (!a->v[i].used && a->v[i].id == table)
-			return &a->v[i];
-	for (unsigned i = 0; i < a->count && only; i++)
-		if (!a->v[i].used) {
-			if (one)
-				return NULL;
-			one = &a->v[i];
-		}
-	return one;
-}
-
-static int restore(struct all *a, uint32_t table, struct lost *x, struct told *t)
-{
-	const struct tfs_schema *said = x && x->s ? schema_public(x->s) : NULL;
-	struct restore_table r = {
-		.table = table, .uid = geteuid(), .gid = getegid(), .salt = (uint8_t)salt_of(t, x), .mtime_us = 0};
+	const struct tfs_schema *said = x && x->schema ? schema_public(x->schema) : NULL;
+	struct restore_table r = {.table = table, .uid = geteuid(), .gid = getegid(), .salt = (uint8_t)find_salt(c, said)};
 	char name[64], file[96];
 	struct schema *s = NULL;
 	struct buf b = {0};
-	struct timespec now;
-	int err;
+	int err = 0;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	r.mtime_us = (int64_t)now.tv_sec * 1000000;
-	for (unsigned i = 0; said && i < said->family_count; i++) {
-		tell_family(t, said->families[i].id, 0, false);
-		for (unsigned k = 0; k < t->count; k++)
-			if (t->v[k].id == said->families[i].id)
-				t->v[k].name = said->families[i].name;
+	r.mtime_us = (int64_t)time(NULL) * 1000000;
+	for (unsigned i = 0; said && i < said->family_count && !err; i++) {
+		err = note_family(c, said->families[i].id, 0);
+		for (unsigned k = 0; k < c->count; k++)
+			if (c->v[k].id == said->families[i].id)
+				c->v[k].name = said->families[i].name;
 	}
-	if (t->failed)
-		return -ENOMEM;
 	snprintf(name, sizeof(name), "table-%u", table);
-	r.name = x ? x->name : name;
-	r.families = t->v;
-	r.family_count = t->count;
-	err = schema_restore(&r, &s);
+	r.name = x ? x->file->name + strlen("tables/") : name;
+	r.families = c->v;
+	r.family_count = c->count;
+	if (!err)
+		err = schema_restore(&r, &s);
 	if (!err)
 		err = schema_encode(s, &b);
 	if (!err) {
 		repair_does(a->p,
 			"lock/tables/%s: a new schema for table id %u: %u families%s, salt %u, for its owner only; give it names, rules, "
 			"owners and modes",
-			r.name, table, t->count, said ? " under the names that can be read" : ", named family-ID", r.salt);
+			r.name, table, c->count, said ? " under the names that can be read" : ", named family-ID", r.salt);
 		repair_loses(a->p, "table %s: its schema (rules, owners, modes%s)", r.name, said ? "" : ", names of families");
 		snprintf(file, sizeof(file), "tables/%s", r.name);
-		if (x)
-			x->used = true;
 		if (a->p->write)
 			err = repair_lock_file(a->p, file, buf_slice(&b));
 	}
@@ -267,78 +249,86 @@ static int restore(struct all *a, uint32_t table, struct lost *x, struct told *t
 	return err;
 }
 
-/* The tablets of m from *i on that are of one table. */
-static int one_table(struct all *a, const struct repair_meta *m, unsigned *i, bool by_id)
+/* Returns the damaged file of the table.  any: else the only one that is left, if its table is not known. */
+static struct damaged *damaged_of(const struct schemas *a, uint32_t table, bool any)
 {
-	struct repair *p = a->p;
-	uint32_t table = m->v[*i].table;
-	struct told t = {0};
-	struct lost *x;
-	bool data = false;
-	char note[32];
-	int err = 0;
+	struct damaged *one = NULL;
 
-	snprintf(note, sizeof(note), "dropped/%u", table);
-	for (; *i < m->count && m->v[*i].table == table; ++*i) {
-		data |= m->v[*i].file_count || m->v[*i].redo_count;
-		if (offline_table(&p->store, table) || offline_file(&p->store, note))
-			continue;
-		for (unsigned f = 0; f < m->v[*i].file_count && !err; f++)
-			err = tell_file(p, &t, &m->v[*i].files[f]);
+	for (unsigned i = 0; i < a->count; i++)
+		if (a->v[i].table == table)
+			return &a->v[i];
+	for (unsigned i = 0; i < a->count && any; i++)
+		if (!a->v[i].used) {
+			if (one || a->v[i].table)
+				return NULL;
+			one = &a->v[i];
+		}
+	return one;
+}
+
+/* by_id: only if a damaged file says that it is of this table. */
+static int repair_schema(struct schemas *a, uint32_t table, bool has_data, bool by_id)
+{
+	struct damaged *x = damaged_of(a, table, !by_id);
+	struct content c = {0};
+	int err;
+
+	if (by_id ? !x : (!has_data && !x) || (x && x->used))
+		return 0;
+	if (x) {
+		x->used = true;
+		x->table = table;
 	}
-	if (!err && !offline_table(&p->store, table) && !offline_file(&p->store, note)) {
-		repair_log_tables(p, table, tell_log, &t);
-		x = lost_for(a, table, !by_id);
-		if (by_id ? x && x->id == table : (data || x) && !(x && x->used))
-			err = restore(a, table, x, &t);
-	}
-	free(t.v);
+	err = read_content(a->p, table, &c);
+	if (!err)
+		err = restore_schema(a, table, x, &c);
+	free(c.v);
+	buf_fini(&c.row);
+	buf_fini(&c.scratch);
 	return err;
 }
 
-static bool was_restored(const struct all *a, uint32_t table)
+/* Repairs the schema of each table of METADATA that has none. */
+static int repair_tables(struct schemas *a, bool by_id)
 {
-	for (unsigned i = 0; i < a->count; i++)
-		if (a->v[i].used && a->v[i].id == table)
-			return true;
-	return false;
+	const struct repair_meta *m = a->m;
+	int err = 0;
+
+	for (unsigned i = 0; i < m->count && !err;) {
+		uint32_t table = m->v[i].table;
+		bool has_data = false;
+
+		for (; i < m->count && m->v[i].table == table; i++)
+			has_data |= m->v[i].file_count || m->v[i].redo_count;
+		if (!offline_table(&a->p->store, table) && !offline_is_dropped(&a->p->store, table))
+			err = repair_schema(a, table, has_data, by_id);
+	}
+	return err;
 }
 
 int repair_schemas(struct repair *p, const struct repair_meta *m)
 {
-	char *top = path_join(p->dir, "lock"), *dir = top ? path_join(top, "tables") : NULL;
-	struct all a = {.p = p, .dir = dir};
-	int err = dir ? file_list(dir, add_lost, &a) : -ENOMEM;
+	struct schemas a = {.p = p, .m = m};
+	int err = 0;
 
-	if (err == -ENOENT)
-		err = 0;
-	/* First the files that say which table theirs is, then the rest. */
-	for (unsigned i = 0; i < m->count && !err;)
-		err = one_table(&a, m, &i, true);
-	for (unsigned i = 0; i < m->count && !err;) {
-		if (was_restored(&a, m->v[i].table))
-			i++;
-		else
-			err = one_table(&a, m, &i, false);
-	}
-	for (unsigned i = 0; i < a.count && !err; i++) {
-		char file[96];
-
-		if (a.v[i].used)
-			continue;
-		snprintf(file, sizeof(file), "tables/%s", a.v[i].name);
-		repair_does(p, "%s: kept aside and removed: no data is of this table", a.v[i].path);
-		repair_loses(p, "table %s, which has no cells", a.v[i].name);
-		if (p->write)
-			err = repair_lock_file(p, file, (struct slice){NULL, 0});
-	}
+	for (unsigned i = 0; i < p->store.file_count && !err; i++)
+		if (p->store.files[i].damaged && strncmp(p->store.files[i].name, "tables/", 7) == 0)
+			err = add_damaged(&a, &p->store.files[i]);
+	if (!err)
+		err = repair_tables(&a, true);
+	if (!err)
+		err = repair_tables(&a, false);
 	for (unsigned i = 0; i < a.count; i++) {
-		free(a.v[i].name);
-		free(a.v[i].path);
-		schema_put(a.v[i].s);
+		const struct offline_file *f = a.v[i].file;
+
+		if (!a.v[i].used && !err) {
+			repair_does(p, "%s: kept aside and removed: no data is of this table", f->path);
+			repair_loses(p, "table %s, which has no cells", f->name + strlen("tables/"));
+			if (p->write)
+				err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+		}
+		schema_put(a.v[i].schema);
 	}
 	free(a.v);
-	free(top);
-	free(dir);
 	return err;
 }

@@ -11,7 +11,7 @@
 
 #define STATUS_BYTES_MAX (1u << 20)
 
-static int show(const char *mountpoint)
+static int status_print(const char *mountpoint)
 {
 	char *control = path_join(mountpoint, ".tabletfs"), *path = control ? path_join(control, "status") : NULL;
 	struct buf b = {0};
@@ -29,7 +29,7 @@ static int show(const char *mountpoint)
 	return err ? EXIT_CANNOT : 0;
 }
 
-static int run(int argc, char **argv)
+static int status_run(int argc, char **argv)
 {
 	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	int letter;
@@ -38,7 +38,7 @@ static int run(int argc, char **argv)
 		return letter == 'h' ? print_help(&status_command) : bad_option(&status_command, argv);
 	if (argc - optind != 1)
 		return bad_usage(&status_command, "the mount point of a mounted store is needed");
-	return show(argv[optind]);
+	return status_print(argv[optind]);
 }
 
 const struct command status_command = {
@@ -50,5 +50,5 @@ const struct command status_command = {
 		 "MOUNTPOINT/.tabletfs/status.\n"
 		 "\n"
 		 "Exit status: 0, or 2 when no store is mounted there.\n",
-	.run = run,
+	.run = status_run,
 };

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lines that a repair prints, and the files that it keeps in DATADIR/repair-NNNN. */
+#include "engine/tool/repair.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+static void say(const char *head, const char *fmt, va_list ap)
+{
+	char *line;
+
+	if (vasprintf(&line, fmt, ap) < 0)
+		line = NULL;
+	if (line)
+		make_one_line(line);
+	printf("%s: %s\n", head, line ? line : strerror(ENOMEM));
+	free(line);
+}
+
+void repair_does(struct repair *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (p->write)
+		return;
+	va_start(ap, fmt);
+	say("repair", fmt, ap);
+	va_end(ap);
+	p->actions++;
+}
+
+void repair_loses(struct repair *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (p->write)
+		return;
+	va_start(ap, fmt);
+	say("lost", fmt, ap);
+	va_end(ap);
+	p->losses++;
+}
+
+bool repair_exists(const char *path)
+{
+	uint64_t bytes;
+
+	return file_stat_size(path, &bytes) == 0;
+}
+
+/* ---- what is kept ---- */
+
+static int make_aside(struct repair *p)
+{
+	int err = -EEXIST;
+
+	for (unsigned n = 1; err == -EEXIST && n < 10000; n++) {
+		free(p->aside);
+		if (asprintf(&p->aside, "%s/repair-%04u", p->dir, n) < 0) {
+			p->aside = NULL;
+			return -ENOMEM;
+		}
+		err = file_mkdir(p->aside);
+	}
+	return err ? err : file_sync_dir(p->dir);
+}
+
+int repair_keep(struct repair *p, const char *path)
+{
+	const char *below = path + strlen(p->dir);
+	char *to = NULL, *slash;
+	int err = 0;
+
+	if (!p->write || !repair_exists(path))
+		return 0;
+	while (*below == '/')
+		below++;
+	if (!p->aside)
+		err = make_aside(p);
+	if (!err && asprintf(&to, "%s/%s", p->aside, below) < 0)
+		return -ENOMEM;
+	for (slash = err ? NULL : to + strlen(p->aside) + 1; slash && (slash = strchr(slash, '/')) && !err; *slash++ = '/') {
+		*slash = 0;
+		err = file_mkdir(to);
+		err = err == -EEXIST ? 0 : err;
+		if (!err) {
+			char *up = strrchr(to, '/');
+
+			*up = 0;
+			err = file_sync_dir(to);
+			*up = '/';
+		}
+	}
+	if (!err)
+		err = file_link(path, to);
+	if (err == -EEXIST)
+		err = 0;
+	slash = err ? NULL : strrchr(to, '/');
+	if (slash) {
+		*slash = 0;
+		err = file_sync_dir(to);
+		*slash = '/';
+	}
+	if (err)
+		complain("%s: cannot be kept as %s: %s", path, to ? to : p->dir, strerror(-err));
+	free(to);
+	return err;
+}
+
+struct tree {
+	struct repair *p;
+	const char *dir;
+};
+
+static int keep_entry(void *arg, const char *name, bool is_dir)
+{
+	struct tree *t = arg;
+	char *path = path_join(t->dir, name);
+	struct tree below = {t->p, path};
+	int err = !path ? -ENOMEM : is_dir ? file_list(path, keep_entry, &below) : repair_keep(t->p, path);
+
+	free(path);
+	return err;
+}
+
+int repair_keep_tree(struct repair *p, const char *name)
+{
+	struct tree t = {p, p->dir};
+	int err = keep_entry(&t, name, true);
+
+	return err == -ENOENT ? 0 : err;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FORMAT and the files of the lock service, except schemas and the root tablet's row. */
+#include "engine/lock/local_files.h"
+#include "engine/lock/lock.h"
+#include "engine/open.h"
+#include "engine/tool/repair.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+int repair_lock_file(struct repair *p, const char *name, struct slice contents)
+{
+	const struct offline_file *f = offline_file(&p->store, name);
+	struct lock_step step = {.remove = !contents.p, .version = (f ? f->version : 0) + 1, .contents = contents};
+	char *top = path_join(p->dir, "lock"), *path = top ? lock_name_path(top, name) : NULL;
+	bool in_doubt = false;
+	int err = path ? repair_keep(p, path) : -ENOMEM;
+
+	snprintf(step.name, sizeof(step.name), "%s", name);
+	if (!err)
+		err = lock_files_change(top, &step, 1, &in_doubt);
+	if (err)
+		complain("%s: %s", path ? path : p->dir, strerror(-err));
+	free(top);
+	free(path);
+	return err;
+}
+
+/* Returns whether another function replaces the file. */
+static bool is_made_anew(const char *name)
+{
+	return strncmp(name, "tables/", 7) == 0 || strcmp(name, "root") == 0 || strcmp(name, "ids") == 0 ||
+		strcmp(name, "incarnation") == 0 || strcmp(name, "clock") == 0;
+}
+
+/* Writes files with one damaged copy again, and removes damaged files that are not made anew later. */
+static int repair_files(struct repair *p)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < p->store.file_count && !err; i++) {
+		const struct offline_file *f = &p->store.files[i];
+
+		if (f->one_copy) {
+			repair_does(p, "%s: written again from its whole copy", f->path);
+			if (p->write)
+				err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
+		} else if (f->damaged && !is_made_anew(f->name)) {
+			repair_does(p, "%s: kept aside and removed", f->path);
+			repair_loses(p, "%s", f->path);
+			if (p->write)
+				err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+		}
+	}
+	return err;
+}
+
+int repair_ids(struct repair *p)
+{
+	uint32_t least = p->table_max < META_FIRST_USER_TABLE ? META_FIRST_USER_TABLE : p->table_max + 1;
+	uint8_t bytes[4];
+
+	if (p->store.next_table >= least || (!offline_file(&p->store, "ids") && !p->table_max && p->r.problems == 0))
+		return 0;
+	repair_does(p, "%s/lock/ids: the next table id is %u", p->dir, least);
+	put_be32(bytes, least);
+	return p->write ? repair_lock_file(p, "ids", slice_of(bytes, sizeof(bytes))) : 0;
+}
+
+int repair_incarnation(struct repair *p)
+{
+	uint64_t has = p->store.incarnation == UINT64_MAX ? 0 : p->store.incarnation,
+		 n = p->news ? p->incarnation : p->incarnation - 1;
+	uint8_t bytes[8];
+
+	if (p->store.incarnation != UINT64_MAX && has >= n)
+		return 0;
+	repair_does(p, "%s/lock/incarnation: %" PRIu64 ", %s", p->dir, n,
+		p->news ? "for the files of this repair" : "the greatest in use");
+	put_be64(bytes, n);
+	return p->write ? repair_lock_file(p, "incarnation", slice_of(bytes, sizeof(bytes))) : 0;
+}
+
+int repair_clock(struct repair *p)
+{
+	const struct offline_file *f = offline_file(&p->store, "clock");
+	time_t now = time(NULL);
+	char day[32] = "?";
+	uint8_t bytes[8];
+	struct tm tm;
+
+	if ((f && f->contents.n == sizeof(bytes)) || p->r.problems == 0)
+		return 0;
+	if (gmtime_r(&now, &tm))
+		(void)strftime(day, sizeof(day), "%F", &tm);
+	repair_does(p, "%s/lock/clock: set to the present time, of %s UTC; make sure that the clock is right", p->dir, day);
+	put_be64(bytes, (uint64_t)now * 1000000);
+	return p->write ? repair_lock_file(p, "clock", slice_of(bytes, sizeof(bytes))) : 0;
+}
+
+static int repair_journal(struct repair *p)
+{
+	char *top = path_join(p->dir, "lock"), *path = top ? path_join(top, LOCK_JOURNAL) : NULL;
+	struct lock_step *steps = NULL;
+	struct buf b = {0};
+	unsigned count;
+	int err = path ? file_read_all(path, LOCK_JOURNAL_BYTES_MAX, &b) : -ENOMEM;
+
+	if (!err)
+		err = lock_journal_decode(buf_slice(&b), &steps, &count);
+	if (err == -EBADMSG || err == -EFBIG) {
+		repair_does(p, "%s: kept aside and removed", path);
+		repair_loses(p, "%s: a change of tables that was under way", path);
+		err = repair_keep(p, path);
+		if (!err && p->write)
+			err = file_unlink(path);
+	} else if (err == -ENOENT) {
+		err = 0;
+	}
+	if (!err && p->write)
+		err = lock_files_settle(top);
+	if (err)
+		complain("%s: %s", path ? path : p->dir, strerror(-err));
+	free(steps);
+	free(top);
+	free(path);
+	buf_fini(&b);
+	return err;
+}
+
+int repair_locks(struct repair *p)
+{
+	int err = repair_journal(p);
+
+	return err ? err : repair_files(p);
+}
+
+int repair_format(struct repair *p)
+{
+	char *path = path_join(p->dir, "FORMAT"), *why = NULL;
+	struct buf b = {0};
+	bool whole = false;
+	int err = path ? store_format_check(path, &whole, &why) : -ENOMEM;
+
+	if (!err && whole)
+		goto out;
+	if (err && err != -EBADMSG && err != -ENOENT)
+		goto out;
+	repair_does(p, "%s: written again", path);
+	err = repair_keep(p, path);
+	if (!err)
+		err = store_format_encode(STORE_FORMAT_VERSION, &b);
+	if (!err && p->write)
+		err = file_replace(path, buf_slice(&b));
+out:
+	if (err)
+		complain("%s", why ? why : strerror(-err));
+	free(why);
+	free(path);
+	buf_fini(&b);
+	return err;
+}
+
+int repair_make_held(struct repair *p)
+{
+	char *top = path_join(p->dir, "lock"), *held = top ? path_join(top, LOCK_HELD) : NULL;
+	struct file *f = NULL;
+	int err = held ? 0 : -ENOMEM;
+
+	if (!err && !repair_exists(held)) {
+		err = file_mkdir(top);
+		err = err == -EEXIST ? 0 : err ? err : file_sync_dir(p->dir);
+		if (!err)
+			err = file_open(held, FILE_CREATE, &f);
+		file_close(f);
+	}
+	if (err)
+		complain("%s: %s", held ? held : p->dir, strerror(-err));
+	free(top);
+	free(held);
+	return err;
+}

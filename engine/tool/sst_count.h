@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counts of an SSTable's keys, made as a compaction makes the file's properties. */
+#ifndef TFS_TOOL_SST_COUNT_H
+#define TFS_TOOL_SST_COUNT_H
+
+#include "engine/cell/cellkey.h"
+#include "engine/tablet/props_format.h"
+
+struct sst_count {
+	struct props p;   /* table and group are the caller's */
+	struct cellkey k; /* the last key, decoded; borrows from that key and from scratch */
+	bool any, new_row, new_column;
+	struct buf column, scratch;
+	size_t row_bytes;
+};
+void sst_count_init(struct sst_count *n);
+void sst_count_fini(struct sst_count *n);
+/* Decodes the next key in order, and counts it.  -EBADMSG: not a cell key. */
+int sst_count_add(struct sst_count *n, struct slice key, struct slice value) TFS_MUST;
+/* Writes the tags of the last key's filter probes, as a string.  again: also those of its row and column. */
+void sst_count_probes(const struct sst_count *n, bool again, char tags[5]);
+
+#endif
