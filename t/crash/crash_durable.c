@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is there a death at every durable step of a split, a merge, a change of
- * tables and schemas, a sweep, of METADATA's own tablets?  Histories in which
- * such changes are frequent run once, and each file operation within one gets
- * a name (durable.c); then the process dies at those operations whose names
- * have not had their deaths: by SIGKILL, and by power cuts.  The operation
- * has not taken place then, so a death at the first one of a step is one
- * between it and the step before; and "after" a call stands the first
- * operation of all that follow it.
+ * A process dies at each durable step of a split, a merge, a change of tables
+ * and schemas, a sweep and of changes of METADATA's own tablets.  Histories in
+ * which such changes are frequent run once, and each file operation in such a
+ * change gets a name (durable.c).  Then the process dies at each name that has
+ * not been tested yet, by SIGKILL and by power cuts, before the operation takes
+ * place.  A death at the first operation of a step is therefore one between
+ * this step and the previous one.  "after" a call names the first operation
+ * that follows it.
  *
- * The steps that there must be are listed here: one that had no death is an
- * error, and so is a change of METADATA or a file that durable.c has no name
- * for.
+ * The required steps are listed here.  A step without a death is an error, and
+ * so is a change of METADATA or of a file for which durable.c has no name.
  *
- *	crash_durable [--seed S] [--all]     --all: tells all the names
- *	crash_durable --seed S --at N --way W [--kill]     one point, told
+ *	crash_durable [--seed S] [--all]                   --all: prints all names
+ *	crash_durable --seed S --at N --way W [--kill]     one point, verbose
  */
 #include "t/crash/durable.h"
 #include "t/crash/store_point.h"

@@ -3,20 +3,20 @@
  * Power loss and SIGKILL under the local lock service.
  *
  * A child runs a scripted history of puts, removes and multi-operations in
- * forget mode and dies at its n-th file operation; which step it had been
- * answered stands in shared memory.  The parent opens what is left: it must
- * be, names, versions and contents, the state after the last answered step
- * or after the one in flight, and it must be that again at the next open.
+ * forget mode and dies at its n-th file operation.  The last acknowledged step
+ * is in shared memory.  The parent opens the files: names, versions and contents
+ * must be those after the last acknowledged step or after the next one, and the
+ * same at the next opening.
  *
- * every    death at every operation in turn: nothing unsynced survives, all
- *          of it (SIGKILL), or random parts, whole or torn
- * twice    everything fails from the n-th operation on and the service is
- *          opened again in the same forget mode, as after a SIGKILL; what is
- *          read then counts as answered; then death at a later operation
- * error    one operation fails, the service goes on; then death
- * skipped  each sync in turn is left out; some death must show it.  This has
- *          a history of its own: in it no sync is made up for by the next
- *          one of the same directory before anybody could tell
+ * every    death at every operation in turn: no unsynced change survives, all
+ *          survive (SIGKILL), or random parts, complete or torn
+ * twice    everything fails from the n-th operation on, and the service is
+ *          opened again in the same forget mode, as after a SIGKILL; all that
+ *          is read then counts as acknowledged; then death at a later operation
+ * error    one operation fails and the service continues; then death
+ * skipped  each sync in turn is left out, and some death must show it.  This
+ *          history is a separate one: in it no later sync of the same
+ *          directory hides the missing one
  * opening  each kind of sync of an opening is left out after a SIGKILL; some
  *          death must show it
  *

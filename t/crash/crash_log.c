@@ -2,20 +2,20 @@
 /*
  * Power loss under the commit log.
  *
- * A child runs a workload in forget mode and dies at its n-th file
- * operation; what it had been answered stands in shared memory.  The parent
- * replays what is left of the files:
+ * A child runs a workload in forget mode and dies at its n-th file operation.
+ * The answers that it received are in shared memory.  The parent replays the
+ * files:
  *   - every record whose synced wait succeeded is there, under its LSN,
- *   - the LSNs have no gap but those answered with an error,
- *   - a record answered with an error and not in doubt is not there; one in
- *     doubt is not there once a later synced record was acknowledged.
+ *   - the LSNs have no gap except those answered with an error,
+ *   - a record answered with an error is not there; if its outcome was reported
+ *     as unknown, it is not there once a later synced record was acknowledged.
  *
- * threads   4 threads, random mixtures, in half of the runs one injected
- *           error (so that the second writer takes over), any subset of the
- *           unsynced changes surviving, whole or torn; in a quarter one
- *           segment for all, whose writes go on with zeros once syncs are
+ * threads   4 threads, random mixtures; in half of the runs one injected error,
+ *           so that the second writer takes over; any subset of the unsynced
+ *           changes survives, complete or torn; in a quarter of the runs one
+ *           segment for all, whose writes continue with zeros once syncs are
  *           frequent
- * skipped   one thread; each sync in turn is left out; some crash must show it
+ * skipped   one thread; each sync in turn is left out, and some crash must show it
  *
  * usage: crash_log [RUNS [SEED]]    the first
  *        crash_log --syncs [SEED]   the others

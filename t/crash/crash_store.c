@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Death of a whole store at each of its file operations, and what the next
- * start finds (t/crash/store_point.c).
+ * A whole store dies at each of its file operations, and the next start must find
+ * every acknowledged change (t/crash/store_point.c).
  *
  *	crash_store [--points N] [--seconds S] [--seed S]     power cuts
  *	crash_store --kill [...]                              SIGKILL
  *	crash_store --rare [...]                              power cuts at every operation of every step that changes
  *	                                                      tables, schemas or tablets, and at no other
  *	crash_store --twice [...]                             SIGKILL, then a power cut in the next process
- *	crash_store --seed S --at N --way W [--kill | --killed N] [--skip K]   one point, told
+ *	crash_store --seed S --at N --way W [--kill | --killed N] [--skip K]   one point, verbose
  *
- * Leaving out each fsync in turn is crash_syncs.
+ * crash_syncs leaves out each fsync in turn.
  */
 #include "t/crash/store_point.h"
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each fsync of a store's histories left out in turn: who notices?
+ * Each fsync of a store's histories is left out in turn, and a power cut must show
+ * that it is missing.
  *
- * A place that syncs is a line of the engine that asks for it (FILE_PLACE).
- * A single sync may be without effect where it happens to stand, because
- * what it covers has been covered already; so of each place calls are left
- * out one after another until enough of them have been noticed: some power
- * cut after it left a store that the next start could not make right.  What
- * an opening syncs is what a killed process left undone: that has a history of
- * its own (handed_on.c), which comes first.
+ * A place is a line of the engine that calls for a sync (FILE_PLACE).  A single
+ * sync may have no effect, because an earlier one has covered the same bytes.
+ * Calls of each place are therefore left out one after another until enough of
+ * them have been noticed: after a power cut the next start found a store that it
+ * could not recover.  The syncs of an opening cover what a killed process left
+ * unsynced; they have their own history, which runs first (handed_on.c).
  *
- * The other histories are those of a fixed list of seeds, and no thread in them acts
- * by time; there is no other limit.  So a run repeats itself.
+ * The other histories are those of a fixed list of seeds.  No thread in them acts
+ * by time and there is no other limit, so each run is the same.
  *
  *	crash_syncs [--each] [--seed S] [--histories N]
  *
- * prints for each place "# place PLACE: left out N, noticed M, ..." and the
- * point that noticed it first, for crash_store --skip.  --each leaves out every
- * sync and tells which of them nobody misses.
+ * prints for each place "# place PLACE: left out N, noticed M, ..." and the point
+ * that noticed it first, for crash_store --skip.  --each leaves out every sync and
+ * prints those whose absence no point notices.
  */
 #include "t/crash/handed_on.h"
 #include "t/crash/places.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps within a call are told by what is written into METADATA (the
- * linker hands those calls to __wrap_*), and by the path of the file.
+ * The steps within a call are identified by the mutation of METADATA (the linker
+ * redirects these calls to __wrap_*) and by the path of the file.
  */
 #include "t/crash/durable.h"
 #include "t/lib/file_faults.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a store's process was doing, by name, when it died: the call (a schema
- * edit by its kind), the step of it as the file that does it numbers them
- * (split.c, merge.c, tables.c, local_files.c), and the file operation.
+ * Names the action of a store's process at its death: the call (a schema edit by
+ * its kind), the step as numbered in the file that carries it out (split.c,
+ * merge.c, tables.c, local_files.c), and the file operation.
  */
 #ifndef T_CRASH_DURABLE_H
 #define T_CRASH_DURABLE_H

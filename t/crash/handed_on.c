@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was shown may not vanish.  Three processes:
+ * A change that a process has shown must not disappear.  Three processes:
  *   1 makes a store with a table and, without a sync, values over several log
- *     segments; it is killed on the way: what it had not synced is in the
- *     page cache and nowhere else
- *   2 opens, looks at all there is, and is told by tfs_sync that all is on
- *     disk; then the power goes, and nothing survives that no fsync covered
- *   3 opens and must find what process 2 saw
- * Where process 2 only reads, what it has promised is in files of process 1:
- * its opening alone can have synced them.  In a second form it makes a table
- * of its own, with a value that is synced.
+ *     segments.  It is killed: its unsynced writes are in the page cache only.
+ *   2 opens the store, reads everything, and tfs_sync reports that all of it is
+ *     on disk.  Then the power fails, and only synced bytes survive.
+ *   3 opens the store and must find what process 2 saw.
+ * If process 2 only reads, the bytes are in files of process 1, and only its
+ * opening can have synced them.  In a second form it makes a table of its own,
+ * with a synced value.
  *
- * The first death is played, as in store_point.c: every operation fails.
+ * The first death is simulated, as in store_point.c: every operation fails.
  */
 #include "t/crash/handed_on.h"
 

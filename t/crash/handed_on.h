@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a killed process hands on to the next (handed_on.c). */
+/* Unsynced data of a killed process that the next process reads (handed_on.c). */
 #ifndef T_CRASH_HANDED_ON_H
 #define T_CRASH_HANDED_ON_H
 

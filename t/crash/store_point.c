@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A history (t/history) runs in a child with a hook in the file layer that
- * ends it at the n-th operation: by SIGKILL, or by a power cut in which the
- * writes and directory entries that no fsync covered are dropped, kept or
- * torn, by seed.  What the child has been told lives in a shared page: the
- * step it is in, the last one answered, the last one known durable.  Another
- * child opens the directory, and what it finds must be the reference model
- * after k steps for one k between what was durable (SIGKILL: answered) and
- * what was begun: nothing durable missing, nothing half applied, lost only
- * from the end.
+ * A history (t/history) runs in a child with a hook in the file layer that ends it
+ * at the n-th operation: by SIGKILL, or by a power cut in which writes and
+ * directory entries that no fsync covered are dropped, kept or torn, by seed.  A
+ * shared page holds the child's current step, the last acknowledged step and the
+ * last durable one.  Another child opens the directory.  It must find the
+ * reference model's state after k steps, for one k between the last durable step
+ * (SIGKILL: the last acknowledged one) and the current step.
  *
- * Two deaths: a SIGKILL leaves to the next process what no fsync has covered,
- * and that must make it durable before it counts on it.  The first death is
- * played within the child (forget mode's records would die with it): from an
- * operation on everything fails, the store is closed in that state and opened
- * again.  What is read then is what was answered; the power cut comes later.
+ * Two deaths: after a SIGKILL, bytes that no fsync covered are still in the page
+ * cache, and the next process must sync them before it relies on them.  The first
+ * death is simulated within the child, because forget mode's records would be
+ * lost with it: from an operation on everything fails, and the store is closed
+ * and opened again.  All that is read then counts as acknowledged; the power cut
+ * comes later.
  *
- * A write during a flush: where the step behind a flush or compaction is a
- * mutation it is done when the first SSTable is created, between the freeze
- * and the edit, so that its record is the first that the new redo point must
- * keep.
+ * A write during a flush: if the step after a flush or compaction is a mutation,
+ * it runs when the first SSTable is created, between the freeze and the edit.
+ * Its record is then the first that the new redo point must keep.
  *
- * So that the steps have one order, each one that changes a table or a
- * schema (durable by itself, outside the log) is preceded by tfs_sync.
+ * Each step that changes a table or a schema is durable by itself, outside the
+ * log.  tfs_sync precedes it, so that the steps have one order.
  */
 #include "t/crash/store_point.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One death of a store and what the next start finds: what crash_store and
- * crash_syncs share.  One history at a time in a process; workers are forked.
+ * One death of a store and the state that the next start finds, for crash_store and
+ * crash_syncs.  A process runs one history at a time; workers are forked.
  */
 #ifndef T_CRASH_STORE_POINT_H
 #define T_CRASH_STORE_POINT_H

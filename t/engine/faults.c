@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fixed workload in which the n-th I/O call, or the n-th allocation, fails,
- * for every n.  Every call answers 0 or a clear -errno in bounded time; the
- * store works on or is closed; reopened without faults, whatever was
- * answered with success is there, and a mutation answered with an error is
- * there as a whole or not at all: not at all if the error was no disk's.
+ * A fixed workload in which the n-th I/O call, or the n-th allocation, fails, for
+ * every n.  Each call returns 0 or a documented -errno in bounded time, and the
+ * store continues to work or is closed.  Reopened without faults, the store has
+ * every acknowledged mutation.  A mutation that failed is there completely or not
+ * at all; not at all if the error was not the disk's.
  *
  *	faults --io [--errno ENOSPC] [--stride N]     each I/O call in turn
  *	faults --memory [--stride N]                  each allocation in turn
- *	faults ... --at N                             one of them, told
+ *	faults ... --at N                             one of them, verbose
  *	faults ... --compression lz4                  without the default's dictionary, whose training takes most of the time
  *
- * Each n runs in a child of its own, which ends by exit(), so that a leak
- * checker sees it.
+ * Each n runs in its own child, which ends with exit(), so that a leak checker
+ * reports leaks.
  */
 #include "engine/base/msg.h"
 #include "engine/open.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator new as one more allocation that can fail: our C++ file's, and LevelDB's own. */
+/* operator new is one more allocation that can fail, in our C++ file and in LevelDB. */
 #include <cstdlib>
 #include <new>
 

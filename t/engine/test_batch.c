@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batch writer over a whole store: against the same mutations one by
- * one, in their order within each row; every row that fails is told of, and
- * the others are there; memory bounded.
+ * The batch writer has the same effect as single mutations in the same order within
+ * each row.  It reports each row that fails, writes the others, and its memory is
+ * bounded.
  */
 #include "t/engine/lib.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store of small tablets, METADATA's too, under writers while tablets split,
- * merge, are compacted and flushed, by themselves and by hand; whoever scans it
- * meanwhile, in one go or in pages, meets each row once and in order, as it was
- * in between.  The process is killed, or the power goes, at some file
- * operation.  Opened again it has what was acknowledged.  KILLED_ROUNDS,
- * KILLED_SEED.
+ * A store of small tablets, METADATA's too, keeps every acknowledged write when the
+ * process is killed or the power fails at any file operation, while writers run
+ * and tablets split, merge, and are compacted and flushed.  A scan meanwhile, in
+ * one call or in pages, returns each row once and in order, in a state between
+ * the scan's start and end.  KILLED_ROUNDS, KILLED_SEED.
  */
 #include "engine/server/internal.h"
 #include "t/engine/lib.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The look-up of tablets in a whole store: METADATA is read once for what is
- * then read a thousand times, whoever it names as the server; tables that go
- * and come are found out.
+ * METADATA is read once for a thousand reads of a row, whichever server it names, and
+ * the look-up notices tables that are dropped and created.
  */
 #include "t/engine/lib.h"
 #include "t/lib/metric.h"

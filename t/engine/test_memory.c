@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory is bounded by the configuration whatever the load: threads write as
- * fast as they can into a store with small memtables and caches, while
- * another reads.  The store's own count and the process's resident size stay
- * within bounds, and no write is refused.
+ * Memory is bounded by the configuration under any load: threads write as fast as
+ * they can into a store with small memtables and caches, while another reads.
+ * The store's own count and the process's resident size stay within bounds, and
+ * no write is refused.
  */
 #include "t/engine/lib.h"
 

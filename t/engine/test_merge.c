@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits and merges that a crash cut short between two of their steps, and
- * what is done to their tablets then, before anything else has changed their
- * METADATA rows.  The steps that were done are written into METADATA by hand.
- * And whom a split or merge that must wait keeps waiting.
+ * A split or merge that a crash interrupted between two steps is completed, also if
+ * its tablets are split, merged or compacted before.  The finished steps are
+ * written into METADATA by hand.  Also: which calls a waiting split or merge
+ * blocks.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Salted tables: the same rows in a plain and in salted ones give the same
- * answers, whatever is asked; a salt that changes under writers and readers
- * loses nothing; the ranges are tablets that stay apart.
+ * The same rows in a plain table and in salted ones give the same answers to each
+ * call.  A salt that changes under writers and readers loses no row, and tablets
+ * of different ranges are not merged.
  */
 #include "engine/client/salt.h"
 #include "engine/server/internal.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A salted table with a block that cannot be read (DESIGN 3: what is damaged
- * is an error, and nothing else).  The rows of one block are neighbours by
- * salted key, and so lie scattered in the order that a scan gives: what it
- * gives before it fails must be the beginning of what there is, without a
- * gap, and past the damage all that can be read, in order.
+ * In a salted table with a damaged block, only reads of that block fail.  The rows of
+ * a block are neighbours by salted key, so they are scattered in the order of a
+ * scan.  Before its error a scan must return the beginning of the table without
+ * a gap; after it, all readable rows in order.
  */
 #include "t/engine/lib.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schemas that change under traffic: families made, dropped, renamed, moved
- * between locality groups, groups made, renamed, dropped and set anew, the
- * table renamed, tablets split and merged beside it.  A write that was
- * acknowledged is there as long as its family is; one that is refused says
- * that its family is not.
+ * Schemas change under traffic and no acknowledged write of an existing family is
+ * lost: families are made, dropped, renamed and moved between locality groups,
+ * groups are made, renamed, dropped and changed, the table is renamed, and
+ * tablets are split and merged meanwhile.  A refused write reports that its
+ * family does not exist.
  */
 #include "engine/base/mutex.h"
 #include "t/engine/lib.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequence numbers, redo sets and file ranges are real: a split is put into
- * METADATA by hand, as one inserted row, with part of the data in SSTables
- * and part only in the log.  Reopened, the two tablets read, are compacted,
- * take writes and are reopened again, and the table's cells stay what they
- * were.  Then a second split, in the upper half.
+ * A split that is put into METADATA by hand, as one inserted row, loses no cell:
+ * sequence numbers, redo sets and file ranges are evaluated.  Part of the data is
+ * in SSTables and part only in the log.  Reopened, the two tablets read, compact
+ * and take writes, and are reopened again.  Then the upper half is split again.
  */
 #include "engine/client/metadata.h"
 #include "engine/server/internal.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads never wait for writes, compactions or fsyncs: each of them is
- * stalled in turn through the file layer while readers go on, and the
- * slowest read is printed.  And the log's two writers: while the active one
- * is stuck in a write or an fsync, commits go on in a second file; the log
- * then has each record once, in order, and so has the store that replays it.
+ * Reads never wait for writes, compactions or fsyncs: each of them is stalled in turn
+ * through the file layer while readers continue, and the slowest read is
+ * printed.  While the log's active writer is stuck in a write or an fsync,
+ * commits continue in a second file.  The log then has each record once, in
+ * order, and so has the store that replays it.
  */
 #include "engine/log/log.h"
 #include "t/engine/lib.h"

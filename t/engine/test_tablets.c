@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tablets that split and merge: by hand, by themselves, METADATA's own, and
- * under traffic, which is to notice nothing.
+ * Tablets split and merge, by hand, automatically, METADATA's own and under traffic,
+ * and no reader or writer sees a difference.
  */
 #include "engine/base/mutex.h"
 #include "engine/base/task.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches and properties blobs under hostile bytes.  The first byte chooses
- * the target: 0 a batch, 1 a properties blob.  What is decoded lies inside
- * the input, and encoded again gives the same bytes up to the length of
- * varints.
+ * Batches and property blobs from any bytes.  The first byte selects the target: 0 a
+ * batch, 1 a property blob.  The decoded parts lie inside the input, and encoded
+ * again they give the same bytes except for the length of varints.
  */
 #include "engine/cell/batch_format.h"
 #include "engine/tablet/props_format.h"

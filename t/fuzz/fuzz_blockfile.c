@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The SSTable's formats under hostile bytes.  The first byte of an input
- * chooses the target:
+ * The SSTable's formats from any bytes.  The first byte of an input selects the
+ * target:
  *   0 stored block  1 map  2 filters  3 trailer  4 decoders of each codec
- *   5 a whole file image as it is
- *   6 a whole file image whose trailer, section and block checksums are mended first, so
- *     that damage gets past them into LevelDB's own structures
- * What is decoded must lie inside the input; a file is verified, scanned and
+ *   5 a whole file image, unchanged
+ *   6 a whole file image whose trailer, section and block checksums are
+ *     corrected first, so that damage reaches LevelDB's own structures
+ * The decoded parts must lie inside the input.  A file is verified, scanned and
  * searched.
  */
 #include "engine/base/file.h"

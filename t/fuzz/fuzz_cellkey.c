@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cell keys and GC rules from any bytes.  The first byte chooses: keys must
- * be canonical when they parse (encoding them again gives the same bytes),
- * and their lengths and prefixes agree; rules that parse must be monotone.
+ * Cell keys and GC rules from any bytes.  The first byte selects one.  A key that
+ * parses must be canonical (encoded again it gives the same bytes), with
+ * consistent lengths and prefixes.  A rule that parses must be monotone.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines written to .ctl and /.tabletfs/ctl, from any bytes.  The first byte
- * chooses the file, and what fails.  fs/node/admin.c is given a store of our own
- * here, which notes what it is asked for; that must be what a second reading
- * of the text, written the plainest way, comes to: each verb in its turn, up
- * to the first line that is none or that fails.
+ * Lines written to .ctl and /.tabletfs/ctl, from any bytes.  The first byte selects
+ * the file and the call that fails.  fs/node/admin.c gets a store defined here,
+ * which records the calls.  They must equal the result of a second, plain parser
+ * of the text: each verb in turn, up to the first line that is not a verb or
+ * that fails.
  */
 #include "engine/base/msg.h"
 #include "fs/node/admin.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The local lock service's files and journal from any bytes: as they are,
- * and with the checksum made right so that what lies behind it is reached.
- * What decodes must encode to something that decodes to the same.
+ * The local lock service's files and journal from any bytes: unchanged, and with the
+ * checksum corrected, so that the parsers behind it are reached.  A decoded value
+ * encodes to bytes that decode to the same value.
  */
 #include "engine/lock/lock_format.h"
 

@@ -2,11 +2,11 @@
 /*
  * The commit log's formats from any bytes, and whole segment images.
  *
- * The first byte chooses.  Format functions: what decodes must encode to the
- * same bytes and decode again to the same values.  Images: the rest of the
- * input becomes one or two segments, raw or with their checksums made right
- * (so that what lies behind the checksums is reached); replay must hand out
- * rising LSNs, or refuse, and read nothing outside.
+ * The first byte selects the target.  Formats: a decoded value encodes to the
+ * same bytes and decodes again to the same value.  Images: the rest of the input
+ * becomes one or two segments, unchanged or with corrected checksums, so that the
+ * code behind the checksums is reached.  Replay must return rising LSNs or fail,
+ * and read no byte outside.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"

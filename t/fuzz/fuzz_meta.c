@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * METADATA from any bytes: row keys, columns (first byte: which; then the
- * qualifier's length, the qualifier, the value), and the root file as it is
- * and with its checksum made right.  What decodes is written as operations
- * and as a root file, and both read back the same.
+ * METADATA from any bytes: row keys, columns (the first byte selects one; then the
+ * qualifier's length, the qualifier, the value), and the root file, unchanged and
+ * with its checksum corrected.  A decoded value is written as operations and as a
+ * root file, and both read back the same.
  */
 #include "engine/meta/meta_format.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names from any bytes, in both directions.  The first byte chooses what the
- * rest is: 0 the path of a row, 1 of a cell, 2 a row key, 3 a timestamp and a
- * qualifier, 4 the decimal text of a timestamp, 5 two keys, as a varint
- * length and the first, then the second.
+ * Names from any bytes, in both directions.  The first byte selects the meaning of
+ * the rest: 0 the path of a row, 1 of a cell, 2 a row key, 3 a timestamp and a
+ * qualifier, 4 the decimal text of a timestamp, 5 two keys, as a varint length
+ * and the first, then the second.
  *
- * A path that is accepted is the one that its key encodes to, and a key is
- * the one that its path decodes to; every directory on the way to it is a
- * part whose prefix begins the key.  Seeds are t/names.tsv.
+ * An accepted path is the one that its key encodes to, and a key is the one that
+ * its path decodes to.  Each directory of the path has a prefix of the key.  The
+ * seeds are t/names.tsv.
  */
 #include "fs/base/name.h"
 

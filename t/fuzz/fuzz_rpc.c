@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of both services from any bytes.  The first byte chooses request
- * or answer, tablet or master, and for answers the method they are taken to
- * be of.  What unpacks must pack, and that must unpack and pack to the same.
+ * Messages of both services from any bytes.  The first byte selects request or answer,
+ * tablet or master, and the method of an answer.  A message that unpacks must
+ * pack, and the result must unpack and pack to the same bytes.
  */
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stranger's program against an installed libtabletfs: each call of
- * tabletfs.h, right and wrong, held against what the header says.
+ * A program that uses an installed libtabletfs: it makes each call of tabletfs.h,
+ * right and wrong, and compares the results with the header's contract.
  * usage: library DIRECTORY (empty); prints TAP.
  */
 #include <tabletfs.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model of cells_model.h. */
+/* Implements cells_model.h. */
 #include "t/unit/cells_model.h"
 
 #include <errno.h>

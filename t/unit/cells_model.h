@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The naive model that the tests of live cells compare with: an array of
- * entries, visibility by brute force, and the same entries in memtables.
+ * The simple model with which the tests of live cells compare: an array of entries,
+ * visibility by a search of all entries, and the same entries in memtables.
  */
 #ifndef TFS_T_UNIT_CELLS_MODEL_H
 #define TFS_T_UNIT_CELLS_MODEL_H

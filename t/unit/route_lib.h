@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A made-up cluster for tests of the router: servers that serve what `truth`
- * says and refuse the rest, a METADATA that says what it is told to, and a
- * root file.  What is served and what is said are changed by the tests, by
- * which a location becomes stale on any level.
+ * A simulated cluster for tests of the router: servers that serve the tablets listed
+ * in `truth` and refuse others, a METADATA whose contents the tests set, and a
+ * root file.  The tests change both, so that a location becomes stale on any
+ * level.
  */
 #ifndef T_UNIT_ROUTE_LIB_H
 #define T_UNIT_ROUTE_LIB_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables with known contents for the SSTable tests: pair i is a function of i and the table's shape. */
+/*
+ * Tables with computed contents for the SSTable tests: pair i is a function of i and
+ * the table's shape.
+ */
 #ifndef TFS_T_UNIT_SSTABLE_LIB_H
 #define TFS_T_UNIT_SSTABLE_LIB_H
 

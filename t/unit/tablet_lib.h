@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tablet with a real log and real SSTables in a directory of its own, over
- * a METADATA that is a struct in memory and may refuse: what the tablet's
- * tests and its benchmark share.  "Reopening" starts a new incarnation and
- * replays what the redo set names.
+ * A tablet with a real log and real SSTables in its own directory, over a METADATA
+ * that is a struct in memory and may refuse edits; for the tablet's tests and
+ * benchmark.  "Reopening" starts a new incarnation and replays the logs of the
+ * redo set.
  */
 #ifndef TFS_T_TABLET_LIB_H
 #define TFS_T_TABLET_LIB_H

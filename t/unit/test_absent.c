@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is not there costs no block: reads of absent rows and columns, scans
- * of absent rows, versions of absent columns, beside deletes of every kind
- * and in several files and groups, touch neither index nor block but for
- * what the filters cannot tell.  Nor does what was replaced: a read of the
- * newest looks into no file that is older than what it finds.
+ * A read of an absent row, column or version reads neither index nor block, except for
+ * false positives of the filters: beside deletes of every kind, in several files
+ * and groups.  A read of the newest version reads no file that is older than the
+ * one that has it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

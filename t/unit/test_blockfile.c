@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a block file and the codecs: round trips, and every byte wrong in turn. */
+/* A block file's bytes and the codecs: round trips, and each byte damaged in turn. */
 #include "engine/sstable/blockfile_format.h"
 #include "engine/sstable/codec.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers, readers fed damaged input, arenas, checksums, the clock. */
+/* Buffers, readers of damaged input, arenas, checksums and the clock. */
 #include "engine/base/bytes.h"
 #include "engine/base/clock.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cell keys: order, round trips, strictness, prefixes; over random bytes in which 00, 01 and FF are frequent. */
+/*
+ * Cell keys: order, round trips, strictness and prefixes, over random bytes in which
+ * 00, 01 and FF are frequent.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What compactions leave, and what concurrency may not break: tombstones and
- * files, redo sets, rules that change, clipped and regrouped files, writers
- * and readers beside background work.  Failures are in test_compact_faults.c.
+ * Compactions keep every visible cell, drop every other one, and keep exactly the
+ * files and redo sets that are needed: with tombstones, rules that change, clipped
+ * and regrouped files, and writers and readers beside background work.  Failures
+ * are tested in test_compact_faults.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What failures may not break in a tablet: edits of METADATA that fail or
- * are in doubt, flushes that fail for long, a log that takes nothing, every
- * n-th allocation and I/O call failing.
+ * A tablet loses nothing if edits of METADATA fail or have an unknown outcome, flushes
+ * fail for a long time, the log refuses records, or any single allocation or I/O
+ * call fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>

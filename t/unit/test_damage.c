@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block that cannot be read, seen from point reads and mutations: two
- * tablets have the same history, one of them has a byte flipped in one of
- * its files.  What it answers is what the other one answers, or an error;
- * and an error only where the block may have had a say.
+ * A damaged block makes only those reads and mutations fail that need it.  Two tablets
+ * have the same history, and one has a flipped byte in one of its files.  Its
+ * answers are those of the other one, or an error if the block may have mattered.
  */
 #include "t/unit/compact_lib.h"
 

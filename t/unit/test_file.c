@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: the plain calls and their errors, and a hook that fails each operation in turn. */
+/* Files: the calls and their errors, and a hook that fails each operation in turn. */
 #include "engine/base/file.h"
 #include "t/lib/file_faults.h"
 #include "t/unit/dir.h"

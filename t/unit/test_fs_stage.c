@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fs/stage: random writes, cuts and extensions against a plain byte array,
- * in memory and spilled; spans cover exactly what was written.
+ * fs/file/stage: random writes, truncations and extensions give the same bytes as a
+ * plain array, in memory and spilled.  The spans cover exactly the written bytes.
  */
 #include "fs/file/stage.h"
 

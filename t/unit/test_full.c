@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A full disk is no dead end.  The disk is made up: so many bytes, of which
- * the files of the store take theirs, in whole blocks, and somebody else what
- * the test says; what does not fit fails with ENOSPC.  Nothing runs in the
- * background but where a test says so, so every order of events is the test's.
+ * A full disk does not block removals or the next start, and space becomes free again.
+ * The disk is simulated: a number of bytes, shared by the store's files, in whole
+ * blocks, and another user as the test decides.  A write that does not fit fails
+ * with ENOSPC.  Nothing runs in the background unless a test starts it, so the
+ * test decides the order of events.
  */
 #include "engine/base/clock.h"
 #include "t/lib/file_faults.h"

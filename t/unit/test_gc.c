@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Garbage-collection rules: the text form, hiding, expiry, bounds, and that rules are monotone. */
+/*
+ * Garbage-collection rules: the text form, hiding, expiry and bounds; rules are
+ * monotone.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The view of live cells and scan batches, against the model of
- * cells_model.h, over random histories with every kind of delete, rule and
- * scan.  TFS_SEED=N repeats one history; TFS_ROUNDS=N does more of them.
+ * The iterator of live cells and the scan batches agree with cells_model.h over random
+ * histories with every kind of delete, rule and scan.  TFS_SEED=N repeats one
+ * history; TFS_ROUNDS=N runs more of them.
  */
 #include <errno.h>
 #include <setjmp.h>

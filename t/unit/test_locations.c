@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of locations against a list that is looked through from end to end; its bound; threads. */
+/*
+ * The cache of locations gives the same results as a linear search of a list, stays
+ * within its bound, and is safe for threads.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

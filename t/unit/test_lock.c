@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The local lock service: names, compare-and-set, multi-operations, listing,
- * locks, watches; damaged files and journals; an I/O error at every file
- * operation in turn, after which the state must be that before or after.
+ * The local lock service: names, compare-and-set, multi-operations, listing, locks and
+ * watches; damaged files and journals.  After an I/O error at any file operation
+ * the state is that before or after the call.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"

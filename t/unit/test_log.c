@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commit log without faults: what was acknowledged is replayed, in
- * order, once; segments roll and go; damage is told from the end of the log.
+ * The commit log without faults: acknowledged records are replayed once and in order,
+ * segments are started and removed, and damage is distinguished from the end of
+ * the log.
  */
 #include "t/unit/log_lib.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commit log under failing and stalling files: what was acknowledged is
- * replayed, what was answered with an error is not.
+ * The commit log with failing and stalled files: acknowledged records are replayed,
+ * records that failed are not.
  *
- * Stalls are made with the file layer's hook and a condition variable: the
- * hook blocks the thread inside its system call until the test lets it go.
+ * Stalls use the file layer's hook and a condition variable: the hook blocks the
+ * thread inside its system call until the test releases it.
  */
 #include "t/unit/log_lib.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dropped segments of the commit log are written over: what an earlier life
- * of a file left is never replayed, wherever a crash or a kill cut the new
- * one short, and a file that cannot be used again costs nobody a record.
+ * Segments of the commit log are reused: bytes of a file's earlier use are never
+ * replayed, wherever a crash or a kill interrupted the new use.  No record is lost
+ * if a file cannot be reused.
  */
 #include "t/unit/log_lib.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorting a stretch of the log: against the plainest sort there is, and at its bounds. */
+/*
+ * Sorting a part of the log gives the same result as a simple sort, also at its
+ * bounds.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memtable: order, seeks, sizes, failing memory, and readers beside a writer and preparing threads. */
+/*
+ * The memtable: order, seeks, sizes, failed allocations, and readers beside a writer
+ * and preparing threads.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

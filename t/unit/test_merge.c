@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merging and clipping iterators: order, duplicates, seeks and steps in any mix, errors, laziness. */
+/*
+ * Merging and clipping iterators: order, duplicates, any sequence of seeks and steps,
+ * errors, and lazy opening.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * METADATA: order and meaning of row keys, rows that read back as they were
- * written, edits against what applying them says, entries of the largest
- * size, damage to columns and to the root file.
+ * METADATA: row keys have the order and meaning of their tablets, rows read back as
+ * written, edits have the effect of their parts, entries of the largest size work,
+ * and damage to columns and to the root file is detected.
  */
 #include "engine/meta/meta.h"
 #include "engine/meta/meta_format.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model's tests: their world, and main. */
+/* The reference model's own tests: set-up and main. */
 #include "t/unit/test_model.h"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the model's test files: a store with a clock that the test
- * sets, and shorthands that read and write one row in text.
+ * For the model's tests: a store with a clock that the test sets, and short functions
+ * that read and write one row as text.
  */
 #ifndef TEST_MODEL_H
 #define TEST_MODEL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model: mutations, rules, reads and scans of rows. */
+/* The reference model: mutations, rules, reads and scans of rows. */
 #include "t/unit/test_model.h"
 
 #define assert_row(w, want) assert_string_equal(show_row(w, "r"), want)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model: tables, schemas, options, and calls from several threads. */
+/* The reference model: tables, schemas, options, and calls from several threads. */
 #include "t/unit/test_model.h"
 
 #include <pthread.h>

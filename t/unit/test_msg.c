@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages: levels, the ring's two bounds, no forged lines, quoting, many threads. */
+/* Messages: levels, both bounds of the ring, no forged lines, quoting, many threads. */
 #include "engine/base/msg.h"
 
 #include <errno.h>

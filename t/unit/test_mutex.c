@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locks exclude, conditions wake and time out; debug builds abort on wrong orders, naming both ranks. */
+/*
+ * Locks exclude, conditions wake and time out, and debug builds abort on a wrong order
+ * with the names of both ranks.
+ */
 #include "engine/base/mutex.h"
 #include "engine/base/clock.h"
 

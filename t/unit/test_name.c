@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fs/name: the shared vectors both ways, every vector mutated must be
- * refused or be the canonical name of another key, random keys round-trip.
+ * fs/base/name: the shared vectors in both directions; a mutated vector is refused or
+ * is the canonical name of another key; random keys survive a round trip.
  */
 #include "fs/base/name.h"
 

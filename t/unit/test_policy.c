@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compaction policy by itself: which files it merges of thousands of
- * flushes of all kinds of sizes, how many it leaves, and how often a byte is
- * rewritten; in which order tablets get a worker; the bound on bytes a second.
+ * The compaction policy alone: which of thousands of flushes of all sizes it merges,
+ * how many files remain, how often a byte is rewritten, the order in which tablets
+ * get a worker, and the bound on bytes per second.
  */
 #include <math.h>
 

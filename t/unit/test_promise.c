@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was removed is off the disk within the promised time: no file of the
- * data directory has a byte of it any more, neither SSTables nor the commit
- * log with the segments that are kept to be written over.  (Files that are
- * unlinked leave their bytes to the file system.)
+ * Removed data is off the disk within the promised time: no file of the data directory
+ * has a byte of it, neither SSTables nor the commit log with its segments for
+ * reuse.  (The bytes of unlinked files are the file system's.)
  *
- * The store's clock is the test's; the periods at which the background looks
- * are made short, as they are not of that clock.
+ * The test sets the store's clock.  The periods of background checks use another
+ * clock and are shortened.
  */
 #include "engine/base/clock.h"
 #include "t/unit/server_lib.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replay of dead logs: sorted, a stretch at a time, by several threads.
- * Tablets of one table, cut by rows put into METADATA; several logs; what is
- * read afterwards is held against a model, as is what a start says of a
- * damaged record.
+ * The logs of dead incarnations are replayed in sorted parts by several threads, and
+ * reads afterwards agree with a model.  The tablets of one table are cut by rows
+ * put into METADATA, with several logs.  A start reports a damaged record.
  */
 #include "engine/log/log.h"
 #include "t/lib/file_faults.h"

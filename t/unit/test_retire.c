@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log stays bounded: by its size, though tablets that are hardly written
- * hold its beginning, and by its age, though nobody writes at all.
+ * The log stays bounded by its size, although tablets with few writes need its
+ * beginning, and by its age, although no write arrives.
  */
 #include "engine/base/clock.h"
 #include "engine/log/log.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that runs out: every allocation of a workload over the lock,
- * schema, meta and rpc rooms fails in turn (linked with --wrap).  Each call
- * says -ENOMEM and has changed nothing, and nothing leaks (AddressSanitizer
- * builds see that).
+ * If any single allocation of a workload over lock, schema, meta and rpc fails (linked
+ * with --wrap), the call returns -ENOMEM and changes nothing, and nothing leaks
+ * (AddressSanitizer builds detect leaks).
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The router over a made-up cluster: how many steps each look-up takes, and that whatever is stale is corrected. */
+/*
+ * The router over a simulated cluster: the number of steps of each look-up, and the
+ * correction of stale locations.
+ */
 #include "t/unit/route_lib.h"
 
 #include "engine/base/clock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages of the services: every field of random requests and answers
- * survives, NULL and empty byte strings stay apart, damage is refused or
- * harmless, and the round-trip services hand on exactly what they are given.
+ * The messages of the services: each field of random requests and answers survives,
+ * NULL and empty byte strings stay distinct, damage is refused or harmless, and
+ * the round-trip services pass on exactly what they receive.
  */
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dictionaries hold bytes of what they were trained on: of what a major
- * compaction removes there may be none in them, and of what stays, from all
- * over the tablet, there is much.
+ * A dictionary has no byte of data that its major compaction removes, and many bytes
+ * of the remaining data, from all parts of the tablet.
  */
 #include <setjmp.h>
 #include <stdarg.h>

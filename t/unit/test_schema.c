@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schemas: the text form and its refusals, edits, ids that are never used
- * twice, rendering that parses back to the same schema, the encoding and
- * damage to it.
+ * Schemas: the text form and its errors, edits, ids that are never reused, rendered
+ * text that parses to the same schema, the encoding and damage to it.
  */
 #include "engine/schema/schema.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server and the master behind the public API: what only happens when
- * things meet: drops and writers, first requests, schemas handed out.
+ * The server and the master behind the public API, where calls meet: drops and
+ * writers, first requests, schemas in use.
  */
 #include "engine/client/client.h"
 #include "t/lib/file_faults.h"

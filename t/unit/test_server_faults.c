@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server and the master when METADATA or the lock service cannot be
- * changed, and when the disk is full.
+ * The server and the master if METADATA or the lock service cannot be changed, and if
+ * the disk is full.
  */
 #include "t/unit/server_lib.h"
 

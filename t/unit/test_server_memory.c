@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that runs out where the fault workload (t/engine/faults) does not
- * pass: in the parallel replay of a log, and in a split or merge, above all
- * where it notes that it may be in doubt.  One allocation after another fails
- * (linked with --wrap), in whatever thread.  A start that fails says ENOMEM
- * and the next one has everything; a split or merge that fails has not been,
- * or has been whole, and the table takes writes.
+ * Failed allocations that the fault workload (t/engine/faults) does not reach: in the
+ * parallel replay of a log, and in a split or merge, above all where it records an
+ * unknown outcome.  One allocation after another fails (linked with --wrap), in
+ * any thread.  A start that fails returns ENOMEM, and the next one finds all data.
+ * A split or merge that fails has happened completely or not at all, and the
+ * table takes writes.
  */
 #include "t/unit/server_lib.h"
 

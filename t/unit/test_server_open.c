@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a store: each file operation failing, files damaged, missing or
- * somebody else's, another process closing it, many tables.
+ * Opening a store: each file operation fails in turn; files are damaged, missing or
+ * foreign; another process is closing the store; many tables.
  */
 #include "engine/meta/meta_format.h"
 #include "t/lib/file_faults.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SSTables whole: round trips of every codec and shape, filters, pooled iterators, the cache of open tables. */
+/*
+ * Whole SSTables: round trips of every codec and shape, filters, pooled iterators, the
+ * cache of open tables.
+ */
 #include "t/unit/sstable_lib.h"
 #include "engine/base/copies.h"
 #include "engine/base/file.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks and cells under one bound: who makes room for whom; and point reads that remember what they found. */
+/*
+ * Blocks and cells share one bound: which entries are evicted for which; point reads
+ * that use cached results.
+ */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/sstable/lru.h"

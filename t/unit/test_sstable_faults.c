@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SSTables under bad luck: every byte damaged, every truncation, every I/O
- * call and every allocation failing in turn.  The answer is the right data or
- * an error, never other data; and damage costs the block it lies in alone.
+ * A damaged byte, a truncation, a failed I/O call or a failed allocation in an SSTable
+ * gives the right data or an error, never other data.  Damage affects its own
+ * block only.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"

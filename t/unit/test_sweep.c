@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mark and sweep while the server runs: leftovers go in the second round that
- * finds them; what METADATA names, what is being made, what is read and what
- * is somebody else's stays.
+ * While the server runs, the second round that finds an unlisted file removes it.
+ * Files that METADATA lists, that are being written or read, or that are foreign
+ * stay.
  */
 #include "engine/meta/meta_format.h"
 #include "t/lib/file_faults.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bound of open tables is one of memory: what is counted for a table is
- * what malloc gave for it, whatever the table is like, and the bound holds
- * over a thousand of them.
+ * The bound of open tables is a bound of memory: the count for a table is the memory
+ * that malloc allocated for it, for tables of any shape, and the bound holds for
+ * a thousand of them.
  */
 #include "engine/base/msg.h"
 #include "t/unit/dir.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tablet against the reference model: seeded random histories of
- * mutations over few rows and columns, so that everything meets everything,
- * with flushes, merging and major compactions and reopenings between.  Every
- * result, and after every disturbance every cell, must be the model's.
+ * A tablet agrees with the reference model: seeded random histories of mutations on few
+ * rows and columns, so that all kinds of mutations meet, with flushes, merging and
+ * major compactions and reopenings.  Each result, and each cell after each of
+ * these, is the model's.
  */
 #include <pthread.h>
 #include <sched.h>

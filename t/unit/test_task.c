@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools: no lost and no doubled runs, cancel while running, timers in due order, the end of a pool. */
+/*
+ * Worker pools: no run is lost or doubled, tasks are cancelled while running, timers
+ * run in the order of their times, and a pool can be ended.
+ */
 #include "engine/base/clock.h"
 #include "engine/base/task.h"
 

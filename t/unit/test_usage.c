@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a tablet says that it holds, against counts made by hand: two families
- * in two groups, overwrites and every kind of delete, in memory, after
- * flushes, after a major compaction, reopened; and the parts of two children
- * that share the files, which come to the whole.
+ * A tablet's usage figures agree with counts made by hand: two families in two groups,
+ * overwrites and every kind of delete, in memory, after flushes, after a major
+ * compaction, reopened; and the parts of two children that share files, whose sum
+ * is the whole.
  *
- * And that who reads one family reads no other group's files, unless there
- * are deletes of rows in them, also after the family has changed groups.
+ * A read of one family reads no other group's files unless they have deletes of
+ * rows, also after the family has changed groups.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks through a table, and point reads in order: read ahead, the same pairs; jumps, damage, several at once, caches that are too small. */
+/*
+ * Scans of a table and point reads in order return the same pairs with read-ahead:
+ * with jumps, damage, several at once, and caches that are too small.
+ */
 #include "engine/sstable/cache.h"
 #include "engine/base/file.h"
 #include "t/unit/sstable_lib.h"

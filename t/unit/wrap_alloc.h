@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocations that fail: malloc and its kin ask the test first.  Included by
- * one file of a program, behind its
+ * Failing allocations: malloc and its variants ask the test first.  Included by one
+ * file of a program after its
  *	static bool fails(void);
- * which counts as the test likes; link with $(wrap_alloc).
+ * which counts as the test requires.  Link with $(wrap_alloc).
  */
 #ifndef T_UNIT_WRAP_ALLOC_H
 #define T_UNIT_WRAP_ALLOC_H
