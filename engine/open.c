@@ -472,11 +472,11 @@ static void hooks_apply(const struct open_hooks *h, struct server_options *o)
 	o->log_stall_us = h->log_stall_us;
 	o->metadata_tablet_bytes = h->metadata_tablet_bytes;
 	o->merge_after_us = h->merge_after_us;
-	o->retire_age_us = h->retire_age_us;
+	o->logs_flush_age_us = h->logs_flush_age_us;
 	o->look_us = h->look_us;
 	o->scan_view_us = h->scan_view_us;
-	o->replay_stretch_bytes = h->replay_stretch_bytes;
-	o->merge_ask_times = h->merge_ask_times;
+	o->replay_part_bytes = h->replay_part_bytes;
+	o->merge_read_tries = h->merge_read_tries;
 }
 
 static int open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)

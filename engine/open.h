@@ -29,9 +29,9 @@ struct open_hooks {
 	struct clock *clock;   /* the caller's, for longer than the store; NULL: the store's own */
 	uint64_t log_stall_us; /* 0: the log's default */
 	/* 0: the server's defaults (struct server_options) */
-	uint64_t metadata_tablet_bytes, merge_after_us, retire_age_us, look_us, scan_view_us;
-	size_t replay_stretch_bytes;
-	unsigned merge_ask_times;
+	uint64_t metadata_tablet_bytes, merge_after_us, logs_flush_age_us, look_us, scan_view_us;
+	size_t replay_part_bytes;
+	unsigned merge_read_tries;
 	bool no_flush;         /* read at tfs_close: memtables are not written out, the next start replays */
 	struct server *server; /* set by tfs_open_hooked: the store's server, until tfs_close */
 };

@@ -19,51 +19,51 @@
 #define HASH_NONFATAL_OOM 1 /* or it would end the process */
 #include <uthash.h>
 
-struct listed_key {
+struct file_ref_key {
 	uint64_t incarnation, number;
 	uint32_t table, zero;
 };
 
-struct listed {
+struct file_ref {
 	UT_hash_handle hh;
-	struct listed_key key;
+	struct file_ref_key key;
 	unsigned rows;
 };
 
-static struct listed_key key_of(const struct tablet_file *f)
+static struct file_ref_key key_of(const struct tablet_file *f)
 {
-	return (struct listed_key){.incarnation = f->incarnation, .number = f->number, .table = f->table};
+	return (struct file_ref_key){.incarnation = f->incarnation, .number = f->number, .table = f->table};
 }
 
-static struct listed *find_locked(struct server *s, const struct tablet_file *f)
+static struct file_ref *find_locked(struct server *s, const struct tablet_file *f)
 {
-	struct listed_key key = key_of(f);
-	struct listed *l;
+	struct file_ref_key key = key_of(f);
+	struct file_ref *l;
 
-	HASH_FIND(hh, s->listed, &key, sizeof(key), l);
+	HASH_FIND(hh, s->file_refs, &key, sizeof(key), l);
 	return l;
 }
 
 static void add_locked(struct server *s, const struct tablet_file *f)
 {
-	struct listed *l = find_locked(s, f);
+	struct file_ref *l = find_locked(s, f);
 
 	if (!l) {
 		l = calloc(1, sizeof(*l));
 		if (l) {
 			l->key = key_of(f);
-			HASH_ADD(hh, s->listed, key, sizeof(l->key), l);
+			HASH_ADD(hh, s->file_refs, key, sizeof(l->key), l);
 		}
 		if (!l || !l->hh.tbl) {
 			free(l);
-			s->listed_lost = true;
+			s->file_refs_lost = true;
 			return;
 		}
 	}
 	l->rows++;
 }
 
-void listed_add(struct server *s, const struct meta_tablet *m)
+void file_refs_add(struct server *s, const struct meta_tablet *m)
 {
 	mutex_lock(&s->lock);
 	for (unsigned i = 0; i < m->file_count; i++)
@@ -71,39 +71,39 @@ void listed_add(struct server *s, const struct meta_tablet *m)
 	mutex_unlock(&s->lock);
 }
 
-void listed_remove(struct server *s, const struct meta_tablet *m)
+void file_refs_remove(struct server *s, const struct meta_tablet *m)
 {
 	mutex_lock(&s->lock);
 	for (unsigned i = 0; i < m->file_count; i++) {
-		struct listed *l = find_locked(s, &m->files[i]);
+		struct file_ref *l = find_locked(s, &m->files[i]);
 
 		if (!l || --l->rows)
 			continue;
-		HASH_DEL(s->listed, l);
+		HASH_DEL(s->file_refs, l);
 		free(l);
 	}
 	mutex_unlock(&s->lock);
 }
 
-unsigned listed_rows(struct server *s, const struct tablet_file *f)
+unsigned file_refs_count(struct server *s, const struct tablet_file *f)
 {
-	const struct listed *l;
+	const struct file_ref *l;
 	unsigned rows;
 
 	mutex_lock(&s->lock);
 	l = find_locked(s, f);
-	rows = s->listed_lost ? UINT_MAX : l ? l->rows : 0;
+	rows = s->file_refs_lost ? UINT_MAX : l ? l->rows : 0;
 	mutex_unlock(&s->lock);
 	return rows;
 }
 
-int listed_each(struct server *s, listed_fn *fn, void *arg)
+int file_refs_each(struct server *s, file_ref_fn *fn, void *arg)
 {
 	struct tablet_file f = {0};
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	for (struct listed *l = s->listed; l && !err; l = l->hh.next) {
+	for (struct file_ref *l = s->file_refs; l && !err; l = l->hh.next) {
 		f.table = l->key.table;
 		f.incarnation = l->key.incarnation;
 		f.number = l->key.number;
@@ -113,13 +113,13 @@ int listed_each(struct server *s, listed_fn *fn, void *arg)
 	return err;
 }
 
-void listed_free(struct server *s)
+void file_refs_free(struct server *s)
 {
-	struct listed *l, *tmp;
+	struct file_ref *l, *tmp;
 
-	HASH_ITER(hh, s->listed, l, tmp)
+	HASH_ITER(hh, s->file_refs, l, tmp)
 	{
-		HASH_DEL(s->listed, l);
+		HASH_DEL(s->file_refs, l);
 		free(l);
 	}
 }

@@ -52,8 +52,8 @@
 #define SWEEP_EVERY_US UINT64_C(3600000000)
 #define SWEEP_SOON_US UINT64_C(60000000) /* when there is a suspect, or may be */
 
-enum { LISTED = 1, IN_METADATA = 2, IN_MEMORY = 4, IN_MERGE = 8, TOLD = 16 };
-struct named {
+enum { LISTED = 1, IN_METADATA = 2, IN_MEMORY = 4, IN_MERGE = 8, REPORTED = 16 };
+struct file_marks {
 	UT_hash_handle hh;
 	unsigned where; /* a round's */
 	char name[];    /* TABLE/INCARNATION-NUMBER.sst */
@@ -62,7 +62,7 @@ enum { FILE_NAME_MAX = 96 };
 
 struct sweep {
 	struct server *s;
-	struct named *named;
+	struct file_marks *named;
 	char *dir; /* sst/TABLE */
 	const char *table;
 	int (*each)(void *arg, const char *name, bool is_dir);
@@ -82,10 +82,10 @@ static size_t file_name(char *name, const struct tablet_file *f)
 		(unsigned long long)f->number);
 }
 
-static int name_add(struct named **set, const char *name, unsigned where)
+static int name_add(struct file_marks **set, const char *name, unsigned where)
 {
 	size_t len = strlen(name);
-	struct named *n;
+	struct file_marks *n;
 
 	HASH_FIND(hh, *set, name, len, n);
 	if (n) {
@@ -105,7 +105,7 @@ static int name_add(struct named **set, const char *name, unsigned where)
 	return 0;
 }
 
-static int file_add(struct named **set, const struct tablet_file *f, unsigned where)
+static int file_add(struct file_marks **set, const struct tablet_file *f, unsigned where)
 {
 	char name[FILE_NAME_MAX];
 
@@ -113,9 +113,9 @@ static int file_add(struct named **set, const struct tablet_file *f, unsigned wh
 	return name_add(set, name, where);
 }
 
-static void names_free(struct named **set)
+static void names_free(struct file_marks **set)
 {
-	struct named *n, *tmp;
+	struct file_marks *n, *tmp;
 
 	HASH_ITER(hh, *set, n, tmp)
 	{
@@ -126,9 +126,9 @@ static void names_free(struct named **set)
 
 static int mark(struct sweep *w)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
-	int err = held_list(w->s, 0, &list, &count);
+	int err = served_list(w->s, 0, &list, &count);
 
 	if (err)
 		return err;
@@ -144,7 +144,7 @@ static int mark(struct sweep *w)
 			tablet_file_fini(&files[k]);
 		}
 		free(files);
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	return err;
@@ -165,7 +165,7 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
 	char key[300];
-	struct named *n;
+	struct file_marks *n;
 	size_t len = (size_t)snprintf(key, sizeof(key), "%s/%s", w->table, name);
 	uint64_t incarnation;
 	char *path;
@@ -216,12 +216,12 @@ static int list_file(void *arg, const char *name, bool is_dir)
 }
 
 /* Does a file that has all these marks not exist?  sst/ was listed before the marks.  Reports the first one, once. */
-static void look_for_missing(struct server *s, const struct named *named, unsigned marks)
+static void look_for_missing(struct server *s, const struct file_marks *named, unsigned marks)
 {
 	bool missing = false;
 	uint64_t incarnation;
 
-	for (const struct named *n = named; n && !missing; n = n->hh.next) {
+	for (const struct file_marks *n = named; n && !missing; n = n->hh.next) {
 		missing = (n->where & (marks | LISTED)) == marks && server_is_sstable(strchr(n->name, '/') + 1, &incarnation) &&
 			incarnation < s->incarnation; /* ours may have been made since sst/ was listed */
 		if (missing && !s->files_missing)
@@ -232,7 +232,7 @@ static void look_for_missing(struct server *s, const struct named *named, unsign
 	s->files_missing = missing;
 }
 
-int sweep_at_start(struct server *s, char **why)
+int files_sweep_at_start(struct server *s, char **why)
 {
 	struct sweep w = {.s = s, .except = s->incarnation, .each = list_file};
 	char *sst = path_join(s->data_dir, "sst");
@@ -243,7 +243,7 @@ int sweep_at_start(struct server *s, char **why)
 	if (!err)
 		look_for_missing(s, w.named, IN_MEMORY);
 	w.each = sweep_file;
-	/* With refused tables, memory does not have all that METADATA lists: sweep_round() reads METADATA. */
+	/* With refused tables, memory does not have all that METADATA lists: files_sweep() reads METADATA. */
 	if (!err && !s->refused_count && !s->files_missing)
 		err = file_list(sst, sweep_dir, &w);
 	if (err && sst && asprintf(why, "%s: %s", sst, strerror(-err)) < 0)
@@ -251,11 +251,11 @@ int sweep_at_start(struct server *s, char **why)
 	names_free(&w.named);
 	free(sst);
 	if (!err)
-		err = retire_dead_logs(s);
+		err = logs_remove_dead(s);
 	return err;
 }
 
-void sweep_table(struct server *s, uint32_t table)
+void files_remove_table(struct server *s, uint32_t table)
 {
 	struct sweep w = {.s = s};
 	char name[16];
@@ -325,7 +325,7 @@ static int look(struct sweep *w)
 	if (!err)
 		err = metadata_scan(w->s->metadata, (struct slice){(const uint8_t *)"", 0}, (struct slice){NULL, 0}, mark_row, w);
 	if (!err)
-		err = listed_each(w->s, mark_memory, w);
+		err = file_refs_each(w->s, mark_memory, w);
 	return err;
 }
 
@@ -334,22 +334,22 @@ static int look(struct sweep *w)
  * told.  In the same way for two rounds: a file may be made while one looks,
  * and gone while the next one does.
  */
-static bool differs(const struct server *s, const struct named *n, const struct named *before)
+static bool differs(const struct server *s, const struct file_marks *n, const struct file_marks *before)
 {
-	if (s->listed_lost || !before || !(before->where & n->where & (IN_METADATA | IN_MEMORY)))
+	if (s->file_refs_lost || !before || !(before->where & n->where & (IN_METADATA | IN_MEMORY)))
 		return false;
-	if (!(before->where & TOLD))
+	if (!(before->where & REPORTED))
 		msg_error("%s/sst/%s: %s", s->data_dir, n->name,
 			n->where & IN_METADATA ? "METADATA names it, and no tablet here does"
 					       : "a tablet uses it, and METADATA does not name it");
 	return true;
 }
 
-/* Steps 4 and 5, for one file; what was found goes to s->suspects. */
-static int judge(struct server *s, const struct named *n, struct named *last, struct named **next)
+/* Steps 4 and 5, for one file; what was found goes to s->unreferenced. */
+static int judge(struct server *s, const struct file_marks *n, struct file_marks *last, struct file_marks **next)
 {
 	const unsigned both = IN_METADATA | IN_MEMORY;
-	struct named *before;
+	struct file_marks *before;
 	char *path, name[FILE_NAME_MAX + 8];
 	bool in_use;
 	int err;
@@ -360,7 +360,7 @@ static int judge(struct server *s, const struct named *n, struct named *last, st
 	if (n->where & IN_MERGE) /* of a merge under way, or given up: it stays, whether a tablet has it or not */
 		return 0;
 	if (n->where & both)
-		return name_add(next, n->name, (n->where & both) | (differs(s, n, before) ? TOLD : 0));
+		return name_add(next, n->name, (n->where & both) | (differs(s, n, before) ? REPORTED : 0));
 	snprintf(name, sizeof(name), "sst/%s", n->name);
 	path = path_join(s->data_dir, name);
 	if (!path)
@@ -378,45 +378,45 @@ static int judge(struct server *s, const struct named *n, struct named *last, st
 	return err;
 }
 
-int sweep_round(struct server *s)
+int files_sweep(struct server *s)
 {
 	struct sweep w = {.s = s, .each = list_file};
-	struct named *next = NULL, *n, *tmp;
+	struct file_marks *next = NULL, *n, *tmp;
 	int err = look(&w);
 
 	if (!err)
 		look_for_missing(s, w.named, IN_METADATA | IN_MEMORY);
 	HASH_ITER(hh, w.named, n, tmp)
 	if (!err)
-		err = judge(s, n, s->suspects, &next);
+		err = judge(s, n, s->unreferenced, &next);
 	names_free(&w.named);
-	names_free(&s->suspects);
+	names_free(&s->unreferenced);
 	if (err)
 		names_free(&next);
-	s->suspects = next;
+	s->unreferenced = next;
 	return err;
 }
 
-void sweep_run(struct task *t)
+void files_task(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, sweep));
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, files_task));
 	int err;
 
 	if (s->closing)
 		return;
-	err = sweep_round(s);
+	err = files_sweep(s);
 	if (err && !s->closing)
 		msg_warning("%s/sst: files without references could not be looked for: %s", s->data_dir, strerror(-err));
-	task_queue_after(t, !err && s->suspects && !s->files_missing ? SWEEP_SOON_US : SWEEP_EVERY_US);
+	task_queue_after(t, !err && s->unreferenced && !s->files_missing ? SWEEP_SOON_US : SWEEP_EVERY_US);
 }
 
-void sweep_soon(struct server *s)
+void files_sweep_soon(struct server *s)
 {
 	if (!s->no_background && !s->recovering && !s->closing)
-		task_queue_after(&s->sweep, SWEEP_SOON_US);
+		task_queue_after(&s->files_task, SWEEP_SOON_US);
 }
 
-void sweep_free(struct server *s)
+void files_free(struct server *s)
 {
-	names_free(&s->suspects);
+	names_free(&s->unreferenced);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the server: what its files share.  Nothing outside engine/server
- * includes this.
+ * Inside the server: the types and functions that its files share.  Nothing
+ * outside engine/server includes this.  Each file calls only those before it
+ * in local.mk.
  *
- * Locks: server.lock (RANK_SERVER) guards the set of tablets, the known
- * schemas and the open scans; it is held for look-ups only, never over I/O
- * or a call into a tablet that can block.  server.loading is a lock too, one
- * that may be held over I/O: tablets are loaded, and schemas handed to them,
- * by one thread at a time, so that no tablet is loaded twice nor left with an
- * older schema than the server knows.
+ * Locks: server.lock (RANK_SERVER) guards the set of tablets, the tables and
+ * the open scans.  It is held for look-ups only, never during I/O or a call
+ * into a tablet that can block.  load_begin and load_end make a lock that may
+ * be held during I/O: one thread at a time loads tablets and sets their
+ * schemas.  So no tablet is loaded twice or keeps an older schema than the
+ * server has.
  */
 #ifndef TFS_SERVER_INTERNAL_H
 #define TFS_SERVER_INTERNAL_H
@@ -26,11 +27,6 @@
 
 enum kind { KIND_ROOT, KIND_META, KIND_USER, KINDS };
 
-/*
- * A table whose schema this server knows, counted: by the server, by each of
- * its tablets.  All fields but the first are guarded by server.lock.  Its
- * files go with the last reference once the table has gone.
- */
 /* Requests for user tables since the start: traffic.c */
 enum request_kind { REQUEST_READ, REQUEST_WRITE, REQUEST_BATCH, REQUEST_SCAN, REQUEST_SYNC, REQUESTS };
 #define LATENCY_BUCKETS 25 /* bucket i: at most 2^i us; one more for the longer ones */
@@ -39,49 +35,59 @@ struct latency {
 };
 enum table_traffic { TABLE_READS, TABLE_WRITES, TABLE_WRITTEN_BYTES, TABLE_SCANNED_CELLS, TABLE_TRAFFIC };
 
-struct known {
+/*
+ * A table whose schema this server has.  The server and each of its tablets
+ * hold a reference.  Fields other than `table` and the atomic ones are
+ * guarded by server.lock.  After the table was dropped, its files are removed
+ * with the last reference.
+ */
+struct user_table {
 	uint32_t table;
 	unsigned refs;
 	char name[TFS_NAME_MAX + 1];
 	uint64_t generation;
 	struct store_schema *schema;
-	unsigned writers; /* mutations under way */
-	unsigned holds;   /* new ones wait: the master is about to judge what the table holds */
-	bool left_off;    /* a split or merge has, since */
-	bool gone;
-	int doubt; /* the error of reading whether the table is still there, else 0 */
+	unsigned writers;   /* mutations under way */
+	unsigned holds;     /* new mutations wait: the master is about to decide whether the table is empty */
+	bool move_deferred; /* a split or merge ended because of a hold */
+	bool dropped;
+	int read_err; /* the table's schema could not be read, so it may have been dropped; 0: it was read */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
 	_Atomic bool salt_waits; /* until the table is empty (master/salt.c) */
 };
 
-/* A tablet that this server serves, counted. */
-struct held {
+/* A tablet that this server serves.  Counted; one reference is the set's. */
+struct served_tablet {
 	struct server *server;
 	struct tablet *tablet;
-	struct known *known; /* KIND_USER */
+	struct user_table *user_table; /* NULL: a tablet of METADATA */
 	uint32_t table;
 	enum kind kind;
 	bool last;
-	struct buf end;                      /* unless last */
-	struct meta_tablet row;              /* its METADATA row as last written; guarded by the tablet's EDIT lock, as is */
-	bool in_doubt;                       /* a change failed that may have taken place: read the row again first */
-	int told;                            /* the error of the last change, if it failed: said once; EDIT's too */
-	struct buf split_doubt;              /* under EDIT: a split at this row failed, and its row may be there; n 0: none */
-	_Atomic bool doubt_below, doubt_own; /* a merge's step 3 failed: the row of the tablet below, or our own, may have gone */
-	_Atomic uint64_t split_after_us;     /* it is not to be tried before; tests are impatient */
-	uint64_t merge_after_us;             /* the same, and the splitting thread's */
-	uint64_t made_us;                    /* when it was loaded or made, monotonic */
-	uint64_t root_version;               /* KIND_ROOT: of the root file */
-	_Atomic unsigned refs;               /* one is the set's */
-	_Atomic bool dropped;                /* the table has gone */
+	struct buf end; /* unless last */
+
+	/* Guarded by the tablet's EDIT lock. */
+	struct meta_tablet row;   /* its METADATA row as last written */
+	bool row_unknown;         /* the last change failed and may have taken place: the row must be read first */
+	int reported_err;         /* of the last change; the same error is not logged again */
+	struct buf unknown_split; /* a split at this row failed, and its METADATA row may exist; n 0: none */
+	uint64_t root_version;    /* KIND_ROOT: of the root file */
+
+	/* Step 3 of a merge failed: the row of the tablet below, or this tablet's own row, may have been deleted. */
+	_Atomic bool unknown_below, unknown_own;
+	_Atomic uint64_t split_after_us; /* monotonic: after a failed split the next is not before; tests set it */
+	uint64_t merge_after_us;         /* the same for merges; the moving thread's */
+	uint64_t made_us;                /* monotonic: when it was loaded or made */
+	_Atomic unsigned refs;
+	_Atomic bool dropped; /* with its table */
 };
 
-/* What tablets say of who serves them. */
+/* The server of a tablet, as its status names it. */
 #define SERVER_NAME "local"
 
 struct open_scan {
 	uint64_t id;
-	struct held *held;
+	struct served_tablet *served;
 	struct tablet_scan *scan;
 	struct open_scan *next;
 };
@@ -112,59 +118,86 @@ struct server {
 	struct sst_cache *cache;
 	struct log *log;
 	void (*table_dropped)(struct server *s, uint32_t table); /* its last tablet was freed: files.c */
-	uint64_t metadata_tablet_bytes, merge_after_us, compaction_rate, major_within_us, retire_age_us;
-	size_t replay_stretch_bytes;
-	unsigned merge_ask_times;
+	uint64_t metadata_tablet_bytes, merge_after_us, compaction_rate, major_within_us, logs_flush_age_us;
+	size_t replay_part_bytes;
+	unsigned merge_read_tries;
 	struct task_pool *flush[KINDS], *compact, *misc, *log_pool, *move;
 	struct tablet_env env[KINDS];
 	_Atomic size_t memory[KINDS];
-	struct task flush_largest, retire, split, sweep, doubt, clock_task;
+	struct task flush_task, logs_task, moves_task, files_task, resolve_task, clock_task;
 	_Atomic int64_t clock_saved_us; /* the mark as written */
 	struct space space;
 	struct latency traffic[REQUESTS];
 	int64_t started_s;                       /* system time of the start */
-	uint64_t doubt_wait_us;                  /* merge.c's, the moving thread's */
-	struct named *suspects;                  /* files.c's, of the last round */
-	bool files_missing;                      /* files.c's: a listed SSTable does not exist */
-	uint64_t aged_lsn, aged_at_us, log_most; /* logs.c's */
-	_Atomic uint64_t records_lost;           /* replay.c's */
+	uint64_t resolve_wait_us;                /* moves.c: until an unknown outcome is read again */
+	struct file_marks *unreferenced;         /* files.c: files without references in the last round */
+	bool files_missing;                      /* files.c: an SSTable that METADATA lists does not exist */
+	uint64_t aged_lsn, aged_at_us, log_most; /* logs.c */
+	_Atomic uint64_t records_lost;           /* replay.c */
 	struct store_schema *meta_schema;
 
 	struct mutex lock;
-	struct cond changed; /* loading, moving, holds, writers, tables gone */
-	bool loading;
-	bool moving;           /* a split or merge is under way */
-	struct listed *listed; /* file_refs.c */
-	bool listed_lost;
-	struct held **set;                      /* by table, then end */
-	unsigned set_count, set_cap, set_spare; /* spare: kept for whoever must not fail */
-	struct known **known;                   /* by table */
-	unsigned known_count, known_cap;
-	char (*refused)[TFS_NAME_MAX + 1]; /* tables whose schema is damaged; not changed after the start */
+	struct cond changed;        /* a change of loading, moving, holds, writers, a dropped table, space.reclaiming */
+	bool loading;               /* load_begin */
+	bool moving;                /* a split or merge is under way */
+	struct file_ref *file_refs; /* file_refs.c */
+	bool file_refs_lost;
+	struct served_tablet **set;             /* by table, then end */
+	unsigned set_count, set_cap, set_spare; /* set_spare: places of set_reserve */
+	struct user_table **tables;             /* by table */
+	unsigned table_count, table_cap;
+	char (*refused)[TFS_NAME_MAX + 1]; /* tables whose schema is damaged; constant after the start */
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
 	uint64_t next_scan;
 	_Atomic bool recovering;
-	_Atomic bool closing; /* no background work is begun any more */
+	_Atomic bool closing; /* no background work begins */
 };
+
+/* ---- file_refs.c: how many METADATA rows list each SSTable ---- */
+void file_refs_add(struct server *s, const struct meta_tablet *m);
+void file_refs_remove(struct server *s, const struct meta_tablet *m);
+unsigned file_refs_count(struct server *s, const struct tablet_file *f); /* UINT_MAX: unknown, for want of memory */
+/* Calls fn for each file, with its key only.  Returns the first non-zero result of fn, or 0. */
+typedef int file_ref_fn(void *arg, const struct tablet_file *f);
+int file_refs_each(struct server *s, file_ref_fn *fn, void *arg) TFS_MUST;
+void file_refs_free(struct server *s);
+
+/* ---- tables.c: user tables and holds of their writes ---- */
+/* Returns a reference, or -EIDRM. */
+int user_table_get(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
+void user_table_put(struct server *s, struct user_table *u);
+struct store_schema *user_table_schema(struct server *s, struct user_table *u); /* a reference */
+bool user_table_dropped(struct server *s, struct user_table *u);
+/* The index of the table in server.tables, or where it would be inserted.  The caller of any _locked holds server.lock. */
+unsigned user_table_at_locked(const struct server *s, uint32_t table);
+struct user_table *user_table_find_locked(const struct server *s, uint32_t table); /* NULL: none */
+int user_table_add_locked(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
+/* After it returns no mutation of the table is under way until as many releases.  -ENOENT. */
+int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
+void user_table_release_writes(struct server *s, uint32_t table);
+/* Waits until the table's writes are not held, or the table was dropped. */
+void user_table_wait_for_release(struct server *s, uint32_t table);
+void user_table_write_end(struct server *s, struct user_table *u);
 
 /* ---- set.c: the set of tablets ---- */
 /* A reference to the tablet of the set that holds (table, row); -EREMCHG when none does. */
-int held_find_loaded(struct server *s, uint32_t table, struct slice row, struct held **out) TFS_MUST;
+int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
 /* References to all tablets of a table (0: of all tables), in order; put each, free the array. */
-int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *count) TFS_MUST;
-void held_put(struct held *h);
+int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
+void served_put(struct served_tablet *served);
 /* Frees a tablet that was never in the set.  NULL is allowed. */
-void held_abandon(struct held *h);
+void served_discard(struct served_tablet *served);
 /* Allocates places for so many more tablets. */
 int set_reserve(struct server *s, unsigned more) TFS_MUST;
 /* -EEXIST, -EIDRM: the table was dropped. */
-int set_insert(struct server *s, struct held *h) TFS_MUST;
+int set_insert(struct server *s, struct served_tablet *served) TFS_MUST;
 /* At one instant `with` replace those of `old` that are in the set; if none is, the table has been dropped. */
-void set_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count);
+void set_replace(
+	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
 /* Takes the table's tablets out of the set; their files are removed after the last reader ended. */
-void held_drop_table(struct server *s, uint32_t table);
-void held_drop_all(struct server *s);
+void served_drop_table(struct server *s, uint32_t table);
+void served_drop_all(struct server *s);
 /* Around loading tablets and setting their schemas. */
 void load_begin(struct server *s);
 void load_end(struct server *s);
@@ -172,7 +205,7 @@ void load_end(struct server *s);
 int server_tables_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 
 /* Replaces *why, one line for whoever opens the store. */
-__attribute__((format(printf, 2, 3))) static inline void why_say(char **why, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static inline void why_set(char **why, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -184,25 +217,27 @@ __attribute__((format(printf, 2, 3))) static inline void why_say(char **why, con
 }
 
 /* ---- replay.c: the logs of dead incarnations ---- */
-struct needed { /* which of them, each from where on */
+struct needed_logs { /* each with the LSN from which it is needed */
 	struct dead_log *v;
 	unsigned count, cap;
 };
-/* What the redo set of a row of the level that is being loaded names.  Before the tablet is made, whose background work may change its row. */
-int replay_need(struct needed *n, const struct meta_tablet *m) TFS_MUST;
-/* The tablets of this kind take in what was needed since the last level. *why as server_recover's. */
-int replay_level(struct server *s, enum kind kind, struct needed *n, char **why) TFS_MUST;
-void replay_needed_fini(struct needed *n);
+/* Adds the logs that the row's redo set names.  Before the tablet is made, because its background work may change the row. */
+int replay_need(struct needed_logs *n, const struct meta_tablet *m) TFS_MUST;
+/* Replays the logs added since the last level into the tablets of this kind.  *why as server_recover's. */
+int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char **why) TFS_MUST;
+void replay_needed_fini(struct needed_logs *n);
 
 /* ---- load.c ---- */
 /* A reference to the tablet that holds (table, row); loads the tablets of a table made since the start.  -EREMCHG, -EIDRM. */
-int held_find(struct server *s, uint32_t table, struct slice row, struct held **out) TFS_MUST;
+int served_find(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
 /* Makes a tablet from its METADATA row, which it takes: *row is {0} on 0. */
-int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct held **out) TFS_MUST;
+int served_new(
+	struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out) TFS_MUST;
 /* The same, and adds it to the set.  Between load_begin and load_end. */
-int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST;
+int served_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version) TFS_MUST;
 /* set_replace of the tablets of a split or merge.  Between load_begin and load_end. */
-void held_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count);
+void served_replace(
+	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count);
 /* Loading the tablets of METADATA, or those of users. */
 struct load_level {
 	struct server *s;
@@ -210,8 +245,8 @@ struct load_level {
 	struct buf begin; /* where the next tablet of `table` begins */
 	uint32_t table;
 	unsigned loaded;
-	struct needed *needed; /* at the start: of all levels */
-	struct buf *orphans;   /* METADATA rows of tables partly made or partly dropped */
+	struct needed_logs *needed; /* at the start: of all levels */
+	struct buf *orphans;        /* METADATA rows of tables partly made or partly dropped */
 	unsigned orphan_count;
 	char **why; /* at the start */
 };
@@ -220,111 +255,88 @@ int load_rows(struct load_level *l, struct slice from, struct slice to) TFS_MUST
 /* Does the row, written by earlier incarnations, name only those?  -EBADMSG and *why. */
 int load_check_past(const struct server *s, const struct meta_tablet *m, char **why) TFS_MUST;
 
-/* ---- tables.c ---- */
-/* A reference to the table; -EIDRM. */
-int known_get(struct server *s, uint32_t table, struct known **out) TFS_MUST;
-void known_put(struct server *s, struct known *k);
-struct store_schema *known_schema(struct server *s, struct known *k); /* a reference */
-bool known_gone(struct server *s, struct known *k);
-/* Where the table is in server.known, or would be inserted.  The caller holds server.lock, as of all _locked. */
-unsigned known_at_locked(const struct server *s, uint32_t table);
-struct known *known_find_locked(const struct server *s, uint32_t table); /* NULL: none */
-int known_add_locked(struct server *s, uint32_t table, struct known **out) TFS_MUST;
-/* From the return of schemas_hold to as many schemas_let_go no mutation of the table is under way.  -ENOENT. */
-int schemas_hold(struct server *s, uint32_t table) TFS_MUST;
-void schemas_let_go(struct server *s, uint32_t table);
-/* Waits until the table's writes are not held, or the table was dropped. */
-void schemas_wait(struct server *s, uint32_t table);
-void known_write_end(struct server *s, struct known *k);
-
 /* ---- schemas.c ---- */
 /* *why as server_recover's. */
 int schemas_load(struct server *s, char **why) TFS_MUST;
-/* known_get; first reads the schemas again if the table is not there and one could not be read. */
-int known_find(struct server *s, uint32_t table, struct known **out) TFS_MUST;
+/* user_table_get; first reads the schemas again if the table is not there and one could not be read. */
+int user_table_find(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 /* A read named a family that is not in the schema.  Returns true if the schema was older than generation and has been read again. */
-bool known_look_again(struct server *s, struct known *k, uint64_t generation);
+bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation);
 /*
- * Begins a mutation of the table, to be ended with known_write_end.  Waits
- * while writes are held.  *schema (a reference) stays the table's until the
- * end; it is read again if it is older than generation.  -EIDRM: the table
- * was dropped.  HOLD_LEAVE: returns 1, and nothing is begun, while writes are
- * held; the end of the hold queues splits and merges again.
+ * Begins a mutation of the table; user_table_write_end ends it.  Waits while
+ * writes are held.  *schema (a reference) is the table's until that end; it is
+ * read again first if it is older than generation.  ON_HOLD_RETURN: while
+ * writes are held it returns WRITES_HELD and begins nothing; the end of the
+ * hold queues splits and merges.  0, WRITES_HELD, -EIDRM, -errno.
  */
-enum when_held { HOLD_WAIT, HOLD_LEAVE };
-int known_write_begin(
-	struct server *s, struct known *k, uint64_t generation, enum when_held held, struct store_schema **schema) TFS_MUST;
+enum on_hold { ON_HOLD_WAIT, ON_HOLD_RETURN };
+enum { WRITES_HELD = 1 };
+int user_table_write_begin(
+	struct server *s, struct user_table *u, uint64_t generation, enum on_hold on_hold, struct store_schema **schema) TFS_MUST;
 void schemas_free(struct server *s);
-
-/* ---- file_refs.c: which files METADATA's rows list ---- */
-void listed_add(struct server *s, const struct meta_tablet *m);
-void listed_remove(struct server *s, const struct meta_tablet *m);
-unsigned listed_rows(struct server *s, const struct tablet_file *f); /* how many do; UINT_MAX: not known */
-/* fn for each of them, of whose key alone is set; non-zero stops and is passed on. */
-typedef int listed_fn(void *arg, const struct tablet_file *f);
-int listed_each(struct server *s, listed_fn *fn, void *arg) TFS_MUST;
-void listed_free(struct server *s);
 
 /* ---- traffic.c ---- */
 /* Around a request: begin returns the time, or 0 if the request is not timed. */
 uint64_t traffic_begin(const struct ts_request *q);
 void traffic_end(struct server *s, const struct ts_request *q, uint64_t since_us);
-void traffic_table(struct known *k, enum table_traffic what, uint64_t n); /* k may be NULL: METADATA's */
-void traffic_table_read(struct known *k);
+void traffic_table(struct user_table *u, enum table_traffic what, uint64_t n); /* u may be NULL: METADATA's */
+void traffic_table_read(struct user_table *u);
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out) TFS_MUST; /* "12, 50 % within 16 us, ..." */
 int traffic_metrics(struct server *s, struct buf *out) TFS_MUST;
 
 /* ---- split.c, merge.c: the durable steps; called by moves.c ---- */
 /* Splits v[0] at a row.  -EEXIST: a tablet begins there. */
-int split_tablet(struct server *s, struct held *const *v, struct slice at) TFS_MUST;
+int split_tablet(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
 /* Merges v[0] with v[1], its upper neighbour. */
-int merge_tablets(struct server *s, struct held *const *v, struct slice at) TFS_MUST;
+int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
 /* Ends a merge after METADATA was found to have no row of v[0]. */
-int merge_finish(struct server *s, struct held *const *v, struct slice at) TFS_MUST;
+int merge_finish(struct server *s, struct served_tablet *const *v, struct slice at) TFS_MUST;
 
 /* ---- moves.c ---- */
 /* Splits the tablet that holds row, at row.  -EEXIST: a tablet begins there. */
-int split_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
+int moves_split(struct server *s, uint32_t table, struct slice row) TFS_MUST;
 /* Merges the tablet that holds row with the next.  -ENOENT: there is none. */
-int merge_at(struct server *s, uint32_t table, struct slice row) TFS_MUST;
-void split_run(struct task *t);       /* splits large tablets, merges small ones */
-void merge_doubt_run(struct task *t); /* resolves merges whose outcome is unknown */
+int moves_merge(struct server *s, uint32_t table, struct slice row) TFS_MUST;
+void moves_task(struct task *t);         /* splits large tablets, merges small ones */
+void moves_resolve_task(struct task *t); /* resolves merges whose outcome is unknown */
 
-/* ---- metadata_edits.c: the commit callback ---- */
-/* What is in doubt of the tablet's row is settled.  The caller has EDIT. */
-int edit_settle(struct held *h) TFS_MUST;
-/* Is there a row of the tablet that ends at `end`?  1 or 0; what keeps us from knowing. */
-int edit_is_there(struct server *s, uint32_t table, struct slice end) TFS_MUST;
-/* And the row says by itself what is the tablet's: another split or merge would lose what its merge column still has. */
-int edit_fold(struct held *h) TFS_MUST;
-int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
+/* ---- metadata_edits.c: changes of a tablet's METADATA row.  The caller holds EDIT ---- */
+/* Resolves changes, splits and merges of the row whose outcome is unknown. */
+int row_resolve(struct served_tablet *served) TFS_MUST;
+/* Does METADATA have a row of the tablet that ends at `end`?  Returns 1, 0, -errno. */
+int row_exists(struct server *s, uint32_t table, struct slice end) TFS_MUST;
+/* row_resolve, and moves what the merge column has into the row's own columns, where the next split or merge needs it. */
+int row_fold(struct served_tablet *served) TFS_MUST;
+/* The tablets' commit callback; arg: the served tablet. */
+int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;
 
-/* ---- logs.c: log segments that nobody needs ---- */
-/* A decimal number as we write it, "0" and up, all of the text or up to `end`: what looks otherwise is nobody's file of ours. */
+/* ---- logs.c: removal of log segments and logs ---- */
+/* Parses the decimal number of a file name, up to `end`, without leading zeros.  Returns false for other text. */
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest);
-void retire_run(struct task *t);
-/* Of the log's first segment, where none is to be larger than this. */
-uint64_t retire_first_segment_bytes(uint64_t largest);
+void logs_task(struct task *t);
+/* The size of the log's first segment if none may be larger than this. */
+uint64_t logs_first_segment_bytes(uint64_t largest);
 /* Flushes all tablets for which there is space and drops the log. */
-void retire_all(struct server *s);
+void logs_drop_all(struct server *s);
 /* Removes the log directories of dead incarnations that no redo set names. */
-int retire_dead_logs(struct server *s) TFS_MUST;
+int logs_remove_dead(struct server *s) TFS_MUST;
 
 /* ---- clock.c ---- */
 /* Before tablets are loaded: reads the mark.  gap_us 0: the default. */
 void server_clock_start(struct server *s, int64_t gap_us);
-void clock_run(struct task *t);
+void clock_task_run(struct task *t);
 /* For the status while the clock is not believed. */
 int server_clock_attention(struct server *s, struct buf *out) TFS_MUST;
 
-/* ---- files.c ---- */
-int sweep_at_start(struct server *s, char **why) TFS_MUST; /* *why as server_recover's */
-void sweep_table(struct server *s, uint32_t table);
-/* One round of mark and sweep; one thread at a time.  What two in a row find unreferenced goes. */
-int sweep_round(struct server *s) TFS_MUST;
-void sweep_run(struct task *t);
-void sweep_soon(struct server *s); /* there may be a file that nothing refers to */
-void sweep_free(struct server *s);
+/* ---- files.c: removal of SSTables without references ---- */
+int files_sweep_at_start(struct server *s, char **why) TFS_MUST; /* *why as server_recover's */
+/* Removes the files of a dropped table. */
+void files_remove_table(struct server *s, uint32_t table);
+/* One round of mark and sweep, by one thread at a time.  A file without references in two rounds is removed. */
+int files_sweep(struct server *s) TFS_MUST;
+void files_task(struct task *t);
+void files_sweep_soon(struct server *s); /* a file may have lost its references */
+void files_free(struct server *s);
 
 /* ---- scans.c ---- */
 int scans_call(struct server *s, const struct ts_request *q, struct ts_answer *a) TFS_MUST;

@@ -12,38 +12,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct held **out)
+int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version, struct served_tablet **out)
 {
 	static const enum rank ranks[KINDS] = {RANK_TABLET_EDIT_ROOT, RANK_TABLET_EDIT_META, RANK_TABLET_EDIT_USER};
 	struct tablet_params p;
 	struct store_schema *schema = NULL;
-	struct held *h = calloc(1, sizeof(*h));
+	struct served_tablet *served = calloc(1, sizeof(*served));
 	int err;
 
-	if (!h)
+	if (!served)
 		return -ENOMEM;
-	h->server = s;
-	h->table = row->table;
-	h->kind = kind;
-	h->last = row->last;
-	h->root_version = root_version;
-	h->made_us = monotonic_us();
-	atomic_init(&h->refs, 1);
+	served->server = s;
+	served->table = row->table;
+	served->kind = kind;
+	served->last = row->last;
+	served->root_version = root_version;
+	served->made_us = monotonic_us();
+	atomic_init(&served->refs, 1);
 	if (!row->last) {
-		err = buf_set(&h->end, row->end.p, row->end.n);
+		err = buf_set(&served->end, row->end.p, row->end.n);
 		if (err)
 			goto fail;
 	}
 	if (kind == KIND_USER) {
-		err = known_get(s, row->table, &h->known);
+		err = user_table_get(s, row->table, &served->user_table);
 		if (err)
 			goto fail;
-		schema = known_schema(s, h->known);
+		schema = user_table_schema(s, served->user_table);
 	} else {
 		schema = store_schema_get(s->meta_schema);
 	}
 	/* Before the tablet is there: its background work may change the row at once. */
-	h->row = *row;
+	served->row = *row;
 	p = (struct tablet_params){
 		.env = &s->env[kind],
 		.table = row->table,
@@ -58,21 +58,21 @@ int held_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t
 		.clock_mark = row->clock_mark,
 		.major_us = row->major_us,
 		.rank_edit = (int)ranks[kind],
-		.commit = edit_commit,
-		.commit_arg = h,
+		.commit = row_commit,
+		.commit_arg = served,
 	};
-	err = tablet_new(&p, &h->tablet);
+	err = tablet_new(&p, &served->tablet);
 	store_schema_put(schema);
 	if (err)
 		goto fail;
 	*row = (struct meta_tablet){0};
-	listed_add(s, &h->row);
-	*out = h;
+	file_refs_add(s, &served->row);
+	*out = served;
 	return 0;
 fail:
-	known_put(s, h->known);
-	buf_fini(&h->end);
-	free(h);
+	user_table_put(s, served->user_table);
+	buf_fini(&served->end);
+	free(served);
 	return err;
 }
 
@@ -89,19 +89,19 @@ static void mend_files(const struct server *s, const struct meta_tablet *row)
 	}
 }
 
-int held_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
+int served_load(struct server *s, struct meta_tablet *row, enum kind kind, uint64_t root_version)
 {
-	struct held *h;
+	struct served_tablet *served;
 	int err;
 
 	if (kind != KIND_USER)
 		mend_files(s, row);
-	err = held_new(s, row, kind, root_version, &h);
+	err = served_new(s, row, kind, root_version, &served);
 	if (err)
 		return err;
-	err = set_insert(s, h);
+	err = set_insert(s, served);
 	if (err)
-		held_abandon(h);
+		served_discard(served);
 	return err;
 }
 
@@ -112,7 +112,7 @@ int load_check_past(const struct server *s, const struct meta_tablet *m, char **
 
 	if (latest < s->incarnation)
 		return 0;
-	why_say(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);
+	why_set(why, "%s/lock/incarnation: an old one: METADATA names incarnation %llu", s->data_dir, (unsigned long long)latest);
 	return -EBADMSG;
 }
 
@@ -125,7 +125,7 @@ static int check_id(struct server *s, uint32_t table, char **why)
 	if (err == -ENOENT || (!err && (b.n != 4 || load_be32(b.p) <= table)))
 		err = -EBADMSG;
 	if (err && why)
-		why_say(why, "%s/lock/ids: missing or an old one: METADATA names table id %u", s->data_dir, table);
+		why_set(why, "%s/lock/ids: missing or an old one: METADATA names table id %u", s->data_dir, table);
 	buf_fini(&b);
 	return err;
 }
@@ -146,11 +146,11 @@ static int load_orphan(struct load_level *l, struct slice row_key, const struct 
 		if (err == -EBADMSG)
 			err = 0;                             /* it has no contents: its name says all */
 		if (err == -ENOENT && l->s->refused_count) { /* perhaps a refused table's */
-			listed_add(l->s, m);
+			file_refs_add(l->s, m);
 			return check_id(l->s, m->table, l->why);
 		}
 		if (err == -ENOENT && l->why)
-			why_say(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
+			why_set(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
 				l->s->data_dir, m->table);
 		if (err)
 			return err == -ENOENT ? -EBADMSG : err;
@@ -179,19 +179,19 @@ static int check_place(const struct load_level *l, const struct meta_tablet *m)
 	else if (l->kind == KIND_META && m->table != META_TABLE)
 		what = "it is in the root tablet";
 	if (what && l->why)
-		why_say(l->why, "%s: METADATA: table id %u, row %s: %s", l->s->data_dir, m->table, Q(buf_slice(&l->begin)), what);
+		why_set(l->why, "%s: METADATA: table id %u, row %s: %s", l->s->data_dir, m->table, Q(buf_slice(&l->begin)), what);
 	return what ? -EBADMSG : l->needed ? load_check_past(l->s, m, l->why) : 0;
 }
 
 static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 {
 	struct load_level *l = arg;
-	struct known *k = NULL;
+	struct user_table *u = NULL;
 	int err = 0;
 
 	if (l->kind == KIND_USER) {
-		err = known_get(l->s, m->table, &k);
-		known_put(l->s, k);
+		err = user_table_get(l->s, m->table, &u);
+		user_table_put(l->s, u);
 		if (err == -EIDRM)
 			return load_orphan(l, row_key, m);
 		if (err)
@@ -207,7 +207,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 	if (!err) {
 		err = meta_tablet_settle(m, buf_slice(&l->begin));
 		if (err == -EBADMSG && l->why)
-			why_say(l->why, "%s: METADATA: table id %u, row %s: what it is to be merged with is no tablet below it",
+			why_set(l->why, "%s: METADATA: table id %u, row %s: what it is to be merged with is no tablet below it",
 				l->s->data_dir, m->table, Q(buf_slice(&l->begin)));
 	}
 	if (!err)
@@ -219,7 +219,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 	if (!err && l->needed)
 		err = replay_need(l->needed, m);
 	if (!err)
-		err = held_load(l->s, m, l->kind, 0);
+		err = served_load(l->s, m, l->kind, 0);
 	l->loaded++;
 	return err;
 }
@@ -232,7 +232,7 @@ int load_rows(struct load_level *l, struct slice from, struct slice to)
 	return err;
 }
 
-static int held_load_table(struct server *s, uint32_t table)
+static int served_load_table(struct server *s, uint32_t table)
 {
 	struct load_level l = {.s = s, .kind = KIND_USER};
 	struct buf from = {0}, to = {0};
@@ -250,40 +250,41 @@ static int held_load_table(struct server *s, uint32_t table)
 	return err;
 }
 
-int held_find(struct server *s, uint32_t table, struct slice row, struct held **out)
+int served_find(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
 {
-	struct known *k;
-	int err = held_find_loaded(s, table, row, out);
+	struct user_table *u;
+	int err = served_find_loaded(s, table, row, out);
 
 	if (err != -EREMCHG || s->recovering || table == META_TABLE)
 		return err;
 	/* A table made since the start is loaded by its first request. */
-	err = known_find(s, table, &k);
+	err = user_table_find(s, table, &u);
 	if (err)
 		return err;
 	load_begin(s);
-	err = held_find_loaded(s, table, row, out); /* another request may have been first */
+	err = served_find_loaded(s, table, row, out); /* another request may have been first */
 	if (err == -EREMCHG) {
-		err = held_load_table(s, table);
+		err = served_load_table(s, table);
 		if (!err)
-			err = held_find_loaded(s, table, row, out);
+			err = served_find_loaded(s, table, row, out);
 	}
 	load_end(s);
-	if (err == -EREMCHG && known_gone(s, k))
+	if (err == -EREMCHG && user_table_dropped(s, u))
 		err = -EIDRM;
-	known_put(s, k);
+	user_table_put(s, u);
 	return err;
 }
 
-void held_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count)
+void served_replace(
+	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count)
 {
-	for (unsigned i = 0; i < count && with[i]->known; i++) {
-		struct store_schema *schema = known_schema(s, with[i]->known);
+	for (unsigned i = 0; i < count && with[i]->user_table; i++) {
+		struct store_schema *schema = user_table_schema(s, with[i]->user_table);
 
 		tablet_set_schema(with[i]->tablet, schema);
 		store_schema_put(schema);
 	}
 	set_replace(s, old, old_count, with, count);
 	for (unsigned i = 0; i < old_count; i++)
-		listed_remove(s, &old[i]->row); /* the rows of their successors have been added */
+		file_refs_remove(s, &old[i]->row); /* the rows of their successors have been added */
 }

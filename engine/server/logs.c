@@ -14,12 +14,12 @@
  * than the last LOG_KEPT_SEGMENTS of it: a thousand of them in one round, and
  * the next one is due when as much has been written again.  This is looked at
  * when a segment is full and when a redo point has moved.  And what was
- * written more than retire_age_us ago is flushed whatever the log's size, or
+ * written more than logs_flush_age_us ago is flushed whatever the log's size, or
  * a store that rests would keep its log, to be replayed at the next start, as
  * long as it rests.  How old that is nobody writes down: the LSN of the last
  * look tells what is older than it, so the age is between one period and two.
  *
- * On a full disk all of it is dropped at once (retire_all): the active segment
+ * On a full disk all of it is dropped at once (logs_drop_all): the active segment
  * is ended, and each tablet is flushed for which there is space.
  *
  * The log is also to forget.  What was deleted is promised to be off the disk
@@ -50,12 +50,12 @@
 
 static uint64_t period_us(const struct server *s)
 {
-	return s->retire_age_us < s->major_within_us / 16 ? s->retire_age_us : s->major_within_us / 16;
+	return s->logs_flush_age_us < s->major_within_us / 16 ? s->logs_flush_age_us : s->major_within_us / 16;
 }
 
 struct dead {
 	struct server *s;
-	struct held **tablets;
+	struct served_tablet **tablets;
 	unsigned count;
 	char *dir;
 	bool flush; /* flush what holds a dead log rather than remove logs */
@@ -164,27 +164,27 @@ static int dead_log(void *arg, const char *name, bool is_dir)
 static int each_dead_log(struct server *s, bool flush)
 {
 	struct dead d = {.s = s, .flush = flush};
-	int err = held_list(s, 0, &d.tablets, &d.count);
+	int err = served_list(s, 0, &d.tablets, &d.count);
 
 	if (err)
 		return err;
 	/* User tablets stand after METADATA's in the set; their flush writes METADATA, so they go first. */
 	for (unsigned i = 0; i < d.count / 2; i++) {
-		struct held *h = d.tablets[i];
+		struct served_tablet *served = d.tablets[i];
 
 		d.tablets[i] = d.tablets[d.count - 1 - i];
-		d.tablets[d.count - 1 - i] = h;
+		d.tablets[d.count - 1 - i] = served;
 	}
 	d.dir = path_join(s->data_dir, "log");
 	err = d.dir ? file_list(d.dir, dead_log, &d) : -ENOMEM;
 	free(d.dir);
 	for (unsigned i = 0; i < d.count; i++)
-		held_put(d.tablets[i]);
+		served_put(d.tablets[i]);
 	free(d.tablets);
 	return err;
 }
 
-int retire_dead_logs(struct server *s)
+int logs_remove_dead(struct server *s)
 {
 	return each_dead_log(s, false);
 }
@@ -193,9 +193,9 @@ int retire_dead_logs(struct server *s)
 static int drop_own(struct server *s)
 {
 	uint64_t least = log_next_lsn(s->log);
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
-	int err = held_list(s, 0, &list, &count);
+	int err = served_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
@@ -204,7 +204,7 @@ static int drop_own(struct server *s)
 
 		if (lsn < least)
 			least = lsn;
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	return log_drop_below(s->log, least);
@@ -213,9 +213,9 @@ static int drop_own(struct server *s)
 /* Flushes the tablets that need records of ours below lsn: user tablets, then METADATA, then the root tablet, as each writes into the next. */
 static int flush_below(struct server *s, uint64_t lsn)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
-	int err = held_list(s, 0, &list, &count);
+	int err = served_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
@@ -224,7 +224,7 @@ static int flush_below(struct server *s, uint64_t lsn)
 			err = tablet_flush(list[i]->tablet);
 		if (err == -EREMCHG)
 			err = 0; /* others have taken its place: they are looked at the next time */
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	return err;
@@ -241,20 +241,20 @@ static int roll(struct server *s, uint64_t lsn)
 	return err;
 }
 
-void retire_all(struct server *s)
+void logs_drop_all(struct server *s)
 {
 	uint64_t lsn = log_next_lsn(s->log);
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
 
 	log_give_up_room(s->log);
-	if (roll(s, lsn) || held_list(s, 0, &list, &count))
+	if (roll(s, lsn) || served_list(s, 0, &list, &count))
 		return;
 	/* A tablet that does not fit must not keep the others from it. */
 	for (unsigned i = count; i-- > 0;) {
 		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
 			(void)!tablet_flush(list[i]->tablet);
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	if (!log_sync(s->log))
@@ -273,10 +273,10 @@ static void flush_aged(struct server *s)
 		s->aged_lsn = log_next_lsn(s->log);
 		s->aged_at_us = now;
 	}
-	task_queue_after(&s->retire, s->aged_at_us + period - now);
+	task_queue_after(&s->logs_task, s->aged_at_us + period - now);
 }
 
-uint64_t retire_first_segment_bytes(uint64_t largest)
+uint64_t logs_first_segment_bytes(uint64_t largest)
 {
 	return largest < LOG_LEAST / LOG_MOST_SEGMENTS ? largest : LOG_LEAST / LOG_MOST_SEGMENTS;
 }
@@ -296,16 +296,16 @@ static void grow(struct server *s)
 	log_grow_segments(s->log, s->log_most / LOG_MOST_SEGMENTS);
 }
 
-void retire_run(struct task *t)
+void logs_task(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, retire));
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, logs_task));
 
 	/* A closing server's set is not whole: what a tablet taken out of it needs would be removed. */
 	if (s->recovering || s->closing)
 		return;
 	grow(s);
 	flush_aged(s);
-	if (each_dead_log(s, true) || retire_dead_logs(s))
+	if (each_dead_log(s, true) || logs_remove_dead(s))
 		return;
 	if (drop_own(s) || log_bytes(s->log) < s->log_most)
 		return;

@@ -17,7 +17,7 @@
  * there is an answer, for some seconds; then both tablets are let go.  They
  * are read as before, and neither is written to before there is an answer:
  * flushed, they are in no redo set, and have to change their rows first, which
- * asks again (edit_settle).  A task goes on asking.  If the lower row is there
+ * asks again (row_resolve).  A task goes on asking.  If the lower row is there
  * the merge has not been, and if it has gone the merge is ended from what
  * METADATA says, as the next start would.
  *
@@ -36,16 +36,16 @@
 #define RESOLVE_US 500000
 
 /* A mutation of the tablet's row, under a check that it is still ours. */
-static int mutate_row(struct server *s, struct held *h, const struct op *ops, unsigned count)
+static int mutate_row(struct server *s, struct served_tablet *served, const struct op *ops, unsigned count)
 {
 	struct op *owner, *all;
 	struct arena arena = {0};
 	struct buf key = {0};
 	unsigned n;
-	int err = meta_row_key(&key, h->table, h->last, buf_slice(&h->end));
+	int err = meta_row_key(&key, served->table, served->last, buf_slice(&served->end));
 
 	if (!err)
-		err = meta_ops_owner(&h->row, h->row.server, &arena, &owner, &n);
+		err = meta_ops_owner(&served->row, served->row.server, &arena, &owner, &n);
 	if (!err) {
 		all = arena_alloc(&arena, (n + count) * sizeof(*all));
 		err = all ? 0 : -ENOMEM;
@@ -61,7 +61,7 @@ static int mutate_row(struct server *s, struct held *h, const struct op *ops, un
 }
 
 /* Step 2. */
-static int write_merge(struct server *s, struct held *lower, struct held *upper)
+static int write_merge(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct arena arena = {0};
 	struct op *ops;
@@ -70,31 +70,31 @@ static int write_merge(struct server *s, struct held *lower, struct held *upper)
 
 	if (!err) {
 		err = mutate_row(s, upper, ops, count);
-		upper->in_doubt |= err != 0;
+		upper->row_unknown |= err != 0;
 	}
 	arena_fini(&arena);
 	return err;
 }
 
 /* Step 3. */
-static int delete_lower(struct server *s, struct held *lower, struct held *upper)
+static int delete_lower(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
 	int err = mutate_row(s, lower, &op, 1), there = -EIO;
 
 	if (!err)
 		return 0;
-	for (unsigned i = 0; i < s->merge_ask_times && there < 0 && !s->closing; i++) {
+	for (unsigned i = 0; i < s->merge_read_tries && there < 0 && !s->closing; i++) {
 		if (i)
 			(void)usleep(ASK_AGAIN_US);
-		there = edit_is_there(s, lower->table, buf_slice(&lower->end));
+		there = row_exists(s, lower->table, buf_slice(&lower->end));
 	}
-	lower->in_doubt = true;
-	upper->in_doubt = true; /* it has the merge column of a merge that has not been: read again, it will be deleted */
+	lower->row_unknown = true;
+	upper->row_unknown = true; /* it has the merge column of a merge that has not been: read again, it will be deleted */
 	if (there < 0) {
-		lower->doubt_own = upper->doubt_below = true;
+		lower->unknown_own = upper->unknown_below = true;
 		if (!s->closing)
-			task_queue_after(&s->doubt, RESOLVE_US);
+			task_queue_after(&s->resolve_task, RESOLVE_US);
 		msg_warning("table %u: whether the tablets that meet at %s have been merged is not known: %s", lower->table,
 			Q(buf_slice(&lower->end)), strerror(-there));
 	}
@@ -102,9 +102,9 @@ static int delete_lower(struct server *s, struct held *lower, struct held *upper
 }
 
 /* From here on nothing fails. */
-static void become_one(struct server *s, struct held *lower, struct held *upper, struct held *both)
+static void become_one(struct server *s, struct served_tablet *lower, struct served_tablet *upper, struct served_tablet *both)
 {
-	struct held *old[2] = {lower, upper};
+	struct served_tablet *old[2] = {lower, upper};
 	char event[256];
 
 	/* As old as both have been: sixteen small ones become one in their hour, not in four. */
@@ -114,36 +114,36 @@ static void become_one(struct server *s, struct held *lower, struct held *upper,
 	tablet_split_inherit(lower->tablet, both->tablet);
 	tablet_split_inherit(upper->tablet, both->tablet);
 	load_begin(s); /* schemas are set for the tablets of the set */
-	held_replace(s, old, 2, &both, 1);
+	served_replace(s, old, 2, &both, 1);
 	load_end(s);
 	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
 	(void)!tablet_split_tidy(both->tablet, event); /* step 4; logged there, and then the next change does it */
 	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));
 	tablet_split_start(both->tablet);
-	held_put(both);
+	served_put(both);
 }
 
 /* Steps 2 to 4. */
-static int merge_rows(struct server *s, struct held *lower, struct held *upper)
+static int merge_rows(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct meta_tablet row = {0};
-	struct held *both = NULL;
-	int err = edit_fold(lower);
+	struct served_tablet *both = NULL;
+	int err = row_fold(lower);
 
 	if (!err)
-		err = edit_fold(upper);
+		err = row_fold(upper);
 	if (!err)
 		err = meta_tablet_fold(&lower->row, &upper->row, &row);
 	if (!err)
 		err = set_reserve(s, 1);
 	if (!err)
-		err = held_new(s, &row, upper->kind, 0, &both);
+		err = served_new(s, &row, upper->kind, 0, &both);
 	if (!err)
 		err = write_merge(s, lower, upper);
 	if (!err)
 		err = delete_lower(s, lower, upper);
 	if (err) {
-		held_abandon(both);
+		served_discard(both);
 		meta_tablet_fini(&row);
 		return err;
 	}
@@ -152,9 +152,9 @@ static int merge_rows(struct server *s, struct held *lower, struct held *upper)
 }
 
 /* Writers wait for both only when little is left to be done, and nothing that takes long. */
-int merge_tablets(struct server *s, struct held *const *v, struct slice at)
+int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice at)
 {
-	struct held *lower = v[0], *upper = v[1];
+	struct served_tablet *lower = v[0], *upper = v[1];
 	int err = tablet_merge_begin(lower->tablet);
 
 	(void)at;
@@ -176,7 +176,7 @@ int merge_tablets(struct server *s, struct held *const *v, struct slice at)
 /* ---- merges in doubt ---- */
 
 /* The row of both as the next start would read it. */
-static int read_both(struct server *s, struct held *lower, struct held *upper, struct meta_tablet *row)
+static int read_both(struct server *s, struct served_tablet *lower, struct served_tablet *upper, struct meta_tablet *row)
 {
 	struct slice begin = tablet_begin(lower->tablet);
 	struct buf key = {0};
@@ -195,25 +195,25 @@ static int read_both(struct server *s, struct held *lower, struct held *upper, s
 }
 
 /* The lower row has gone. */
-static int end_merge(struct server *s, struct held *lower, struct held *upper)
+static int end_merge(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct meta_tablet row = {0};
-	struct held *both = NULL;
+	struct served_tablet *both = NULL;
 	int err = read_both(s, lower, upper, &row);
 
 	if (!err)
 		err = set_reserve(s, 1);
 	if (!err)
-		err = held_new(s, &row, upper->kind, 0, &both);
+		err = served_new(s, &row, upper->kind, 0, &both);
 	if (!err)
 		become_one(s, lower, upper, both);
 	meta_tablet_fini(&row);
 	return err;
 }
 
-int merge_finish(struct server *s, struct held *const *v, struct slice at)
+int merge_finish(struct server *s, struct served_tablet *const *v, struct slice at)
 {
-	struct held *lower = v[0], *upper = v[1];
+	struct served_tablet *lower = v[0], *upper = v[1];
 	int err = tablet_merge_again(lower->tablet), err2;
 
 	(void)at;

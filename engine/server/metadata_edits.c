@@ -24,49 +24,49 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int read_row(struct held *h, struct meta_tablet *out, uint64_t *version)
+static int read_row(struct served_tablet *served, struct meta_tablet *out, uint64_t *version)
 {
 	struct buf b = {0};
 	int err;
 
-	if (h->kind == KIND_ROOT) {
-		err = lock_get(h->server->locks, "root", &b, version);
+	if (served->kind == KIND_ROOT) {
+		err = lock_get(served->server->locks, "root", &b, version);
 		if (!err)
 			err = meta_root_decode(buf_slice(&b), out);
 	} else {
-		err = meta_row_key(&b, h->table, h->last, buf_slice(&h->end));
+		err = meta_row_key(&b, served->table, served->last, buf_slice(&served->end));
 		if (!err)
-			err = metadata_read(h->server->metadata, buf_slice(&b), out);
+			err = metadata_read(served->server->metadata, buf_slice(&b), out);
 	}
 	buf_fini(&b);
 	return err;
 }
 
 /* Takes next. */
-static void row_becomes(struct held *h, struct meta_tablet *next)
+static void row_becomes(struct served_tablet *served, struct meta_tablet *next)
 {
-	listed_add(h->server, next);
-	listed_remove(h->server, &h->row);
-	meta_tablet_fini(&h->row);
-	h->row = *next;
+	file_refs_add(served->server, next);
+	file_refs_remove(served->server, &served->row);
+	meta_tablet_fini(&served->row);
+	served->row = *next;
 	*next = (struct meta_tablet){0};
 }
 
 /* A split that failed may have inserted its row.  Nobody has seen it: it is deleted, and has not been. */
-static int undo_split(struct held *h)
+static int undo_split(struct served_tablet *served)
 {
 	struct buf key = {0};
-	int err = meta_row_key(&key, h->table, false, buf_slice(&h->split_doubt));
+	int err = meta_row_key(&key, served->table, false, buf_slice(&served->unknown_split));
 
 	if (!err)
-		err = metadata_delete(h->server->metadata, buf_slice(&key));
+		err = metadata_delete(served->server->metadata, buf_slice(&key));
 	buf_fini(&key);
 	if (!err)
-		buf_fini(&h->split_doubt);
+		buf_fini(&served->unknown_split);
 	return err;
 }
 
-int edit_is_there(struct server *s, uint32_t table, struct slice end)
+int row_exists(struct server *s, uint32_t table, struct slice end)
 {
 	struct meta_tablet now = {0};
 	struct buf key = {0};
@@ -84,80 +84,81 @@ int edit_is_there(struct server *s, uint32_t table, struct slice end)
  * this one or the one below.  Then the two are one, though not here: no edit
  * is possible until merge.c has made them so.
  */
-static int ask_merge(struct held *h)
+static int ask_merge(struct served_tablet *served)
 {
-	int there = edit_is_there(h->server, h->table, h->doubt_own ? buf_slice(&h->end) : buf_slice(&h->row.begin));
+	int there = row_exists(
+		served->server, served->table, served->unknown_own ? buf_slice(&served->end) : buf_slice(&served->row.begin));
 
-	if (there == 0 && !h->server->closing)
-		task_queue(&h->server->doubt);
+	if (there == 0 && !served->server->closing)
+		task_queue(&served->server->resolve_task);
 	else if (there > 0)
-		h->doubt_own = h->doubt_below = false;
+		served->unknown_own = served->unknown_below = false;
 	return there < 0 ? there : there ? 0 : -EIO;
 }
 
 /* The row as it is now; -ESTALE unless it is still ours to change. */
-static int reload(struct held *h)
+static int reload(struct served_tablet *served)
 {
 	struct meta_tablet now = {0};
-	uint64_t version = h->root_version;
+	uint64_t version = served->root_version;
 	struct buf begin;
-	int err = read_row(h, &now, &version);
+	int err = read_row(served, &now, &version);
 
 	/* Of the tablet below: folded in here already, or with a row of its own. */
 	if (!err)
-		err = meta_tablet_settle(&now, buf_slice(&h->row.begin));
+		err = meta_tablet_settle(&now, buf_slice(&served->row.begin));
 	if (err == -ENOENT)
 		err = -ESTALE; /* the table has been dropped */
-	else if (!err && now.server != h->server->incarnation && now.server != h->row.server)
+	else if (!err && now.server != served->server->incarnation && now.server != served->row.server)
 		err = -ESTALE;
 	if (!err) {
 		begin = now.begin; /* in METADATA a hint; ours is true */
-		now.begin = h->row.begin;
-		h->row.begin = begin;
-		row_becomes(h, &now);
-		h->root_version = version;
-		h->in_doubt = false;
+		now.begin = served->row.begin;
+		served->row.begin = begin;
+		row_becomes(served, &now);
+		served->root_version = version;
+		served->row_unknown = false;
 	}
 	meta_tablet_fini(&now);
 	return err;
 }
 
 /* The row after the edit. */
-static int next_row(struct held *h, const struct tablet_edit *e, struct meta_tablet *next)
+static int next_row(struct served_tablet *served, const struct tablet_edit *e, struct meta_tablet *next)
 {
-	int err = meta_tablet_copy(&h->row, next);
+	int err = meta_tablet_copy(&served->row, next);
 
 	if (!err)
 		err = meta_tablet_apply(next, e);
-	next->server = h->server->incarnation;
+	next->server = served->server->incarnation;
 	return err;
 }
 
-static int write_root(struct held *h, const struct meta_tablet *next, uint64_t *version)
+static int write_root(struct served_tablet *served, const struct meta_tablet *next, uint64_t *version)
 {
 	struct buf b = {0};
 	int err = meta_root_encode(next, &b);
 
 	if (!err)
-		err = lock_put(h->server->locks, "root", buf_slice(&b), h->root_version, version);
+		err = lock_put(served->server->locks, "root", buf_slice(&b), served->root_version, version);
 	buf_fini(&b);
 	return err;
 }
 
-static int write_row(struct held *h, const struct tablet_edit *e)
+static int write_row(struct served_tablet *served, const struct tablet_edit *e)
 {
 	struct op *owner = NULL, *fold = NULL, *edit = NULL, *ops = NULL;
 	unsigned owner_count = 0, fold_count = 0, edit_count = 0;
 	struct arena arena = {0};
 	struct buf key = {0};
-	int err = meta_row_key(&key, h->table, h->last, buf_slice(&h->end));
+	int err = meta_row_key(&key, served->table, served->last, buf_slice(&served->end));
 
 	if (!err)
-		err = meta_ops_owner(&h->row, h->server->incarnation, &arena, &owner, &owner_count);
-	if (!err && h->row.unfolded)
-		err = meta_ops_fold(&h->row, &arena, &fold, &fold_count);
+		err = meta_ops_owner(&served->row, served->server->incarnation, &arena, &owner, &owner_count);
+	if (!err && served->row.unfolded)
+		err = meta_ops_fold(&served->row, &arena, &fold, &fold_count);
 	if (!err)
-		err = meta_ops_edit(&h->row, e, &arena, &edit, &edit_count);
+		err = meta_ops_edit(&served->row, e, &arena, &edit, &edit_count);
 	if (!err) {
 		ops = arena_alloc(&arena, (owner_count + fold_count + edit_count) * sizeof(*ops));
 		err = ops ? 0 : -ENOMEM;
@@ -167,7 +168,7 @@ static int write_row(struct held *h, const struct tablet_edit *e)
 		if (fold_count)
 			memcpy(ops + owner_count, fold, fold_count * sizeof(*ops));
 		memcpy(ops + owner_count + fold_count, edit, edit_count * sizeof(*ops));
-		err = metadata_mutate(h->server->metadata, buf_slice(&key), ops, owner_count + fold_count + edit_count);
+		err = metadata_mutate(served->server->metadata, buf_slice(&key), ops, owner_count + fold_count + edit_count);
 	}
 	arena_fini(&arena);
 	buf_fini(&key);
@@ -179,37 +180,37 @@ static bool not_as_known(int err)
 	return err == -ECANCELED || err == -ESTALE || err == -EEXIST || err == -ENOENT;
 }
 
-int edit_settle(struct held *h)
+int row_resolve(struct served_tablet *served)
 {
 	int err = 0;
 
-	if (h->split_doubt.n)
-		err = undo_split(h);
-	if (!err && (h->doubt_own || h->doubt_below))
-		err = ask_merge(h);
-	return !err && h->in_doubt ? reload(h) : err;
+	if (served->unknown_split.n)
+		err = undo_split(served);
+	if (!err && (served->unknown_own || served->unknown_below))
+		err = ask_merge(served);
+	return !err && served->row_unknown ? reload(served) : err;
 }
 
-static int change(struct held *h, const struct tablet_edit *e)
+static int change(struct served_tablet *served, const struct tablet_edit *e)
 {
 	struct meta_tablet next = {0};
-	uint64_t version = h->root_version;
+	uint64_t version = served->root_version;
 	int err = 0;
 
 	for (int pass = 0; pass < 2; pass++) {
-		err = edit_settle(h);
+		err = row_resolve(served);
 		if (err)
 			return err;
-		err = next_row(h, e, &next);
+		err = next_row(served, e, &next);
 		if (!err) {
-			err = h->kind == KIND_ROOT ? write_root(h, &next, &version) : write_row(h, e);
-			h->in_doubt = err != 0;
+			err = served->kind == KIND_ROOT ? write_root(served, &next, &version) : write_row(served, e);
+			served->row_unknown = err != 0;
 			if (err)
-				sweep_soon(h->server);
+				files_sweep_soon(served->server);
 		}
 		if (!err) {
-			row_becomes(h, &next);
-			h->root_version = version;
+			row_becomes(served, &next);
+			served->root_version = version;
 			return 0;
 		}
 		meta_tablet_fini(&next);
@@ -219,24 +220,24 @@ static int change(struct held *h, const struct tablet_edit *e)
 	return -EIO; /* what we read is not what is there */
 }
 
-int edit_fold(struct held *h)
+int row_fold(struct served_tablet *served)
 {
 	static const struct tablet_edit none = {.event = "merged"};
-	int err = edit_settle(h);
+	int err = row_resolve(served);
 
-	return !err && h->row.unfolded ? change(h, &none) : err;
+	return !err && served->row.unfolded ? change(served, &none) : err;
 }
 
-int edit_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
+int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 {
-	struct held *h = arg;
-	int err = change(h, e);
+	struct served_tablet *served = arg;
+	int err = change(served, e);
 
 	(void)t;
 	/* It is tried again until it succeeds. */
-	if (err && err != h->told && (!h->known || !known_gone(h->server, h->known)))
-		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", h->table,
-			h->last ? "the end" : Q(buf_slice(&h->end)), strerror(-err));
-	h->told = err;
+	if (err && err != served->reported_err && (!served->user_table || !user_table_dropped(served->server, served->user_table)))
+		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", served->table,
+			served->last ? "the end" : Q(buf_slice(&served->end)), strerror(-err));
+	served->reported_err = err;
 	return err;
 }

@@ -30,9 +30,6 @@
 #define READ_LEAST_US UINT64_C(500000)
 #define READ_MOST_US UINT64_C(30000000)
 
-/* Beside 0 and -errno. */
-enum { MOVE_WRITES_HELD = 1 };
-
 static void move_begin(struct server *s)
 {
 	mutex_lock(&s->lock);
@@ -51,10 +48,10 @@ static void move_end(struct server *s)
 }
 
 /* The steps of a split (of v[0], at a row) or of a merge (of v[0] and v[1]). */
-typedef int move_fn(struct server *s, struct held *const *v, struct slice at);
+typedef int move_fn(struct server *s, struct served_tablet *const *v, struct slice at);
 
-/* Runs fn while the tablets are not compacted and the table's writes are not held.  0, MOVE_WRITES_HELD, -errno. */
-static int move_run(struct server *s, struct held *const *v, unsigned count, move_fn *fn, struct slice at)
+/* Runs fn while the tablets are not compacted and the table's writes are not held.  0, WRITES_HELD, -errno. */
+static int move_run(struct server *s, struct served_tablet *const *v, unsigned count, move_fn *fn, struct slice at)
 {
 	struct store_schema *schema = NULL;
 	unsigned stopped = 0;
@@ -63,27 +60,27 @@ static int move_run(struct server *s, struct held *const *v, unsigned count, mov
 	/* Before the write begins: a hold would wait for that write, and all other writers for the hold. */
 	while (stopped < count && !(err = tablet_move_prepare(v[stopped]->tablet)))
 		stopped++;
-	if (!err && v[0]->known)
-		err = known_write_begin(s, v[0]->known, 0, HOLD_LEAVE, &schema);
+	if (!err && v[0]->user_table)
+		err = user_table_write_begin(s, v[0]->user_table, 0, ON_HOLD_RETURN, &schema);
 	if (!err) {
 		store_schema_put(schema);
 		err = fn(s, v, at);
-		if (v[0]->known)
-			known_write_end(s, v[0]->known);
+		if (v[0]->user_table)
+			user_table_write_end(s, v[0]->user_table);
 	}
 	while (stopped > 0)
 		tablet_move_done(v[--stopped]->tablet);
 	return err;
 }
 
-static int move_split(struct server *s, struct held *h, struct slice at)
+static int move_split(struct server *s, struct served_tablet *served, struct slice at)
 {
-	return move_run(s, &h, 1, split_tablet, at);
+	return move_run(s, &served, 1, split_tablet, at);
 }
 
-static int move_merge(struct server *s, struct held *lower, struct held *upper)
+static int move_merge(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
-	struct held *v[2] = {lower, upper};
+	struct served_tablet *v[2] = {lower, upper};
 	int err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
 
 	/* Both use a file, but not for one range of rows: the lower one is compacted, which ends that. */
@@ -94,56 +91,56 @@ static int move_merge(struct server *s, struct held *lower, struct held *upper)
 
 /* ---- requests ---- */
 
-typedef int request_fn(struct server *s, struct held *h, struct slice row);
+typedef int request_fn(struct server *s, struct served_tablet *served, struct slice row);
 
-static int split_request(struct server *s, struct held *h, struct slice row)
+static int split_request(struct server *s, struct served_tablet *served, struct slice row)
 {
-	return slice_eq(row, tablet_begin(h->tablet)) ? -EEXIST : move_split(s, h, row);
+	return slice_eq(row, tablet_begin(served->tablet)) ? -EEXIST : move_split(s, served, row);
 }
 
-static int merge_request(struct server *s, struct held *h, struct slice row)
+static int merge_request(struct server *s, struct served_tablet *served, struct slice row)
 {
-	struct held *upper;
-	int err = held_find(s, h->table, buf_slice(&h->end), &upper);
+	struct served_tablet *upper;
+	int err = served_find(s, served->table, buf_slice(&served->end), &upper);
 
 	(void)row;
 	if (err)
 		return err;
-	err = move_merge(s, h, upper);
-	held_put(upper);
+	err = move_merge(s, served, upper);
+	served_put(upper);
 	return err;
 }
 
 static int move_request(struct server *s, uint32_t table, struct slice row, request_fn *fn)
 {
-	struct held *h;
+	struct served_tablet *served;
 	int err;
 
 	do {
 		move_begin(s);
-		err = held_find(s, table, row, &h);
+		err = served_find(s, table, row, &served);
 		if (!err) {
-			if (h->kind == KIND_ROOT)
+			if (served->kind == KIND_ROOT)
 				err = -EINVAL;
-			else if (fn == merge_request && h->last)
+			else if (fn == merge_request && served->last)
 				err = -ENOENT;
 			else
-				err = fn(s, h, row);
-			held_put(h);
+				err = fn(s, served, row);
+			served_put(served);
 		}
 		move_end(s);
-		if (err == MOVE_WRITES_HELD)
-			schemas_wait(s, table);
-	} while (err == MOVE_WRITES_HELD);
+		if (err == WRITES_HELD)
+			user_table_wait_for_release(s, table);
+	} while (err == WRITES_HELD);
 	return err;
 }
 
-int split_at(struct server *s, uint32_t table, struct slice row)
+int moves_split(struct server *s, uint32_t table, struct slice row)
 {
 	return move_request(s, table, row, split_request);
 }
 
-int merge_at(struct server *s, uint32_t table, struct slice row)
+int moves_merge(struct server *s, uint32_t table, struct slice row)
 {
 	return move_request(s, table, row, merge_request);
 }
@@ -156,48 +153,48 @@ static bool is_expected(int err)
 	return err == -EIDRM || err == -EREMCHG || err == -ESHUTDOWN;
 }
 
-static uint64_t size_bound(struct server *s, struct held *h)
+static uint64_t moves_split_bytes(struct server *s, struct served_tablet *served)
 {
 	struct store_schema *schema;
 	uint64_t size;
 
-	if (h->kind != KIND_USER)
+	if (served->kind != KIND_USER)
 		return s->metadata_tablet_bytes;
-	schema = known_schema(s, h->known);
+	schema = user_table_schema(s, served->user_table);
 	size = schema->tablet_bytes;
 	store_schema_put(schema);
 	return size;
 }
 
-static void split_if_large(struct server *s, struct held *h)
+static void split_if_large(struct server *s, struct served_tablet *served)
 {
 	struct buf at = {0};
 	struct tablet_stats st;
 	uint64_t size;
 	int err;
 
-	if (h->kind == KIND_ROOT || monotonic_us() < h->split_after_us)
+	if (served->kind == KIND_ROOT || monotonic_us() < served->split_after_us)
 		return;
-	size = size_bound(s, h);
-	tablet_get_stats(h->tablet, &st);
+	size = moves_split_bytes(s, served);
+	tablet_get_stats(served->tablet, &st);
 	if (!size || st.disk_bytes <= size)
 		return;
-	err = tablet_split_key(h->tablet, &at);
+	err = tablet_split_key(served->tablet, &at);
 	if (!err) {
 		move_begin(s);
-		err = move_split(s, h, buf_slice(&at));
+		err = move_split(s, served, buf_slice(&at));
 		move_end(s);
 	}
 	if (err < 0) {
-		h->split_after_us = monotonic_us() + REPEAT_US;
+		served->split_after_us = monotonic_us() + REPEAT_US;
 		if (err != -ENOENT && !is_expected(err)) /* ENOENT: it is one row */
-			msg_error("table %u: the tablet ending at %s cannot be split: %s", h->table,
-				h->last ? "the end" : Q(buf_slice(&h->end)), strerror(-err));
+			msg_error("table %u: the tablet ending at %s cannot be split: %s", served->table,
+				served->last ? "the end" : Q(buf_slice(&served->end)), strerror(-err));
 	}
 	buf_fini(&at);
 }
 
-static bool are_small(struct server *s, struct held *lower, struct held *upper)
+static bool are_small(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	const uint64_t now = monotonic_us();
 	struct tablet_stats a, b;
@@ -208,8 +205,8 @@ static bool are_small(struct server *s, struct held *lower, struct held *upper)
 		now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
 		return false;
 	/* The ranges of a salted table stay apart. */
-	if (lower->known) {
-		schema = known_schema(s, lower->known);
+	if (lower->user_table) {
+		schema = user_table_schema(s, lower->user_table);
 		border = lower->end.n == 1 && lower->end.p[0] < schema->salt;
 		store_schema_put(schema);
 		if (border)
@@ -217,11 +214,11 @@ static bool are_small(struct server *s, struct held *lower, struct held *upper)
 	}
 	tablet_get_stats(lower->tablet, &a);
 	tablet_get_stats(upper->tablet, &b);
-	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < size_bound(s, lower) / 4;
+	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < moves_split_bytes(s, lower) / 4;
 }
 
 /* Returns true if the two were merged. */
-static bool merge_if_small(struct server *s, struct held *lower, struct held *upper)
+static bool merge_if_small(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	int err;
 
@@ -239,14 +236,14 @@ static bool merge_if_small(struct server *s, struct held *lower, struct held *up
 	return !err;
 }
 
-void split_run(struct task *t)
+void moves_task(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, split));
-	struct held **list;
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, moves_task));
+	struct served_tablet **list;
 	unsigned count;
 	bool again = false;
 
-	if (s->closing || held_list(s, 0, &list, &count))
+	if (s->closing || served_list(s, 0, &list, &count))
 		return;
 	for (unsigned i = 0; i < count; i++)
 		if (!s->closing)
@@ -258,7 +255,7 @@ void split_run(struct task *t)
 		i++; /* it is merged already */
 	}
 	for (unsigned i = 0; i < count; i++)
-		held_put(list[i]);
+		served_put(list[i]);
 	free(list);
 	if (!s->closing)
 		task_queue_after(t, again ? 0 : REPEAT_US);
@@ -266,45 +263,45 @@ void split_run(struct task *t)
 
 /* ---- merges whose outcome is unknown ---- */
 
-static int move_resolve(struct server *s, struct held *lower, struct held *upper)
+static int move_resolve(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
-	struct held *v[2] = {lower, upper};
-	int exists = edit_is_there(s, lower->table, buf_slice(&lower->end));
+	struct served_tablet *v[2] = {lower, upper};
+	int exists = row_exists(s, lower->table, buf_slice(&lower->end));
 
 	if (exists < 0)
 		return exists;
 	if (exists) {
-		lower->doubt_own = upper->doubt_below = false;
+		lower->unknown_own = upper->unknown_below = false;
 		msg_notice("table %u: the tablets that meet at %s have not been merged", lower->table, Q(buf_slice(&lower->end)));
 		return 0;
 	}
 	return move_run(s, v, 2, merge_finish, slice_of(NULL, 0));
 }
 
-void merge_doubt_run(struct task *t)
+void moves_resolve_task(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, doubt));
-	struct held **list = NULL;
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, resolve_task));
+	struct served_tablet **list = NULL;
 	unsigned count = 0;
 	int err, e;
 
 	if (s->closing)
 		return;
 	move_begin(s);
-	err = held_list(s, 0, &list, &count);
+	err = served_list(s, 0, &list, &count);
 	for (unsigned i = 0; !err && i + 1 < count && !s->closing; i++) {
-		if (list[i]->doubt_own && list[i + 1]->doubt_below) {
+		if (list[i]->unknown_own && list[i + 1]->unknown_below) {
 			e = move_resolve(s, list[i], list[i + 1]);
 			err = e == -EIDRM || e == -EREMCHG ? 0 : e; /* the table was dropped */
 		}
 	}
 	for (unsigned i = 0; i < count; i++)
-		held_put(list[i]);
+		served_put(list[i]);
 	free(list);
-	s->doubt_wait_us = !err ? 0 : !s->doubt_wait_us ? READ_LEAST_US : 2 * s->doubt_wait_us;
-	if (s->doubt_wait_us > READ_MOST_US)
-		s->doubt_wait_us = READ_MOST_US;
+	s->resolve_wait_us = !err ? 0 : !s->resolve_wait_us ? READ_LEAST_US : 2 * s->resolve_wait_us;
+	if (s->resolve_wait_us > READ_MOST_US)
+		s->resolve_wait_us = READ_MOST_US;
 	if (err && !s->closing)
-		task_queue_after(t, s->doubt_wait_us);
+		task_queue_after(t, s->resolve_wait_us);
 	move_end(s);
 }

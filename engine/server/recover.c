@@ -93,7 +93,7 @@ static int check_root(const struct server *s, const struct meta_tablet *m, char 
 	return err ? err : load_check_past(s, m, why);
 }
 
-static int load_root(struct server *s, struct needed *needed, char **why)
+static int load_root(struct server *s, struct needed_logs *needed, char **why)
 {
 	struct meta_tablet root = {0};
 	struct buf b = {0};
@@ -108,14 +108,14 @@ static int load_root(struct server *s, struct needed *needed, char **why)
 		used = is_used(s);
 		err = used > 0 ? -EBADMSG : used ? used : make_root(s, &root, &version);
 		if (used > 0)
-			why_say(why, "%s/lock/root: missing, though the store has been used", s->data_dir);
+			why_set(why, "%s/lock/root: missing, though the store has been used", s->data_dir);
 	}
 	if (err && !*why)
-		why_say(why, "%s/lock/root: the root tablet's row: %s", s->data_dir, strerror(-err));
+		why_set(why, "%s/lock/root: the root tablet's row: %s", s->data_dir, strerror(-err));
 	if (!err)
 		err = replay_need(needed, &root);
 	if (!err)
-		err = held_load(s, &root, KIND_ROOT, version);
+		err = served_load(s, &root, KIND_ROOT, version);
 	meta_tablet_fini(&root);
 	buf_fini(&b);
 	return err;
@@ -137,14 +137,14 @@ static int make_metadata_tablet(struct server *s)
 	if (!err)
 		err = metadata_mutate(s->metadata, buf_slice(&key), ops, count);
 	if (!err)
-		err = held_load(s, &m, KIND_META, 0);
+		err = served_load(s, &m, KIND_META, 0);
 	meta_tablet_fini(&m);
 	arena_fini(&arena);
 	buf_fini(&key);
 	return err;
 }
 
-static int load_metadata(struct server *s, struct needed *needed, char **why)
+static int load_metadata(struct server *s, struct needed_logs *needed, char **why)
 {
 	struct load_level l = {.s = s, .kind = KIND_META, .needed = needed, .why = why};
 	struct buf end = {0};
@@ -172,7 +172,7 @@ static int drop_note(void *arg, const char *name)
 	return lock_multi(s->locks, &op, 1, NULL);
 }
 
-static int load_users(struct server *s, struct needed *needed, char **why)
+static int load_users(struct server *s, struct needed_logs *needed, char **why)
 {
 	struct load_level l = {.s = s, .kind = KIND_USER, .needed = needed, .why = why};
 	struct buf from = {0};
@@ -200,9 +200,9 @@ static void name_if_damaged(const struct server *s, const struct tablet_file *f,
 	int err = path ? sst_verify(path, &keys, &reason) : 0;
 
 	if (path && !err && (file_stat_size(path, &bytes) || bytes != f->bytes))
-		why_say(why, "%s: this file of METADATA is another: it should have %llu bytes", path, (unsigned long long)f->bytes);
+		why_set(why, "%s: this file of METADATA is another: it should have %llu bytes", path, (unsigned long long)f->bytes);
 	if (err)
-		why_say(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
+		why_set(why, "%s: this file of METADATA is damaged: %s", path, reason ? reason : strerror(-err));
 	free(reason);
 	free(path);
 }
@@ -210,10 +210,10 @@ static void name_if_damaged(const struct server *s, const struct tablet_file *f,
 /* A damaged SSTable of METADATA ends the start: names it.  Other errors have no file to name. */
 static void name_damaged(struct server *s, char **why)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
 
-	if (held_list(s, META_TABLE, &list, &count))
+	if (served_list(s, META_TABLE, &list, &count))
 		return;
 	for (unsigned i = 0; i < count; i++) {
 		struct tablet_file *files = NULL;
@@ -227,27 +227,27 @@ static void name_damaged(struct server *s, char **why)
 			tablet_file_fini(&files[k]);
 		}
 		free(files);
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 }
 
 /* Each table has a last tablet. */
-static int each_has_tablets(struct server *s, struct held *const *list, unsigned count, char **why)
+static int each_has_tablets(struct server *s, struct served_tablet *const *list, unsigned count, char **why)
 {
 	unsigned k = 0;
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	for (unsigned i = 0; i < s->known_count && !err; i++) {
-		const struct known *t = s->known[i];
+	for (unsigned i = 0; i < s->table_count && !err; i++) {
+		const struct user_table *t = s->tables[i];
 
 		while (k < count && (list[k]->table < t->table || (list[k]->table == t->table && !list[k]->last)))
 			k++;
 		if (k < count && list[k]->table == t->table)
 			continue;
 		err = -EBADMSG;
-		why_say(why, "%s: METADATA: no tablet of table %s (id %u) holds its last rows", s->data_dir, t->name, t->table);
+		why_set(why, "%s: METADATA: no tablet of table %s (id %u) holds its last rows", s->data_dir, t->name, t->table);
 	}
 	mutex_unlock(&s->lock);
 	return err;
@@ -256,9 +256,9 @@ static int each_has_tablets(struct server *s, struct held *const *list, unsigned
 /* Replay is over for all: compactions may drop what it could still have added to. */
 static int loaded_all(struct server *s, char **why)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count, i;
-	int err = held_list(s, 0, &list, &count);
+	int err = served_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
@@ -266,14 +266,14 @@ static int loaded_all(struct server *s, char **why)
 	for (i = 0; i < count && !err; i++)
 		tablet_replay_done(list[i]->tablet);
 	for (i = 0; i < count; i++)
-		held_put(list[i]);
+		served_put(list[i]);
 	free(list);
 	return err;
 }
 
 int server_recover(struct server *s, char **why)
 {
-	struct needed needed = {0};
+	struct needed_logs needed = {0};
 	int err;
 
 	*why = NULL;
@@ -293,21 +293,21 @@ int server_recover(struct server *s, char **why)
 	if (!err)
 		err = loaded_all(s, why);
 	if (!err)
-		err = sweep_at_start(s, why);
+		err = files_sweep_at_start(s, why);
 	replay_needed_fini(&needed);
 	if (err) {
 		if (!*why && (err == -EBADMSG || err == -EIO || err == -ENOENT))
 			name_damaged(s, why);
 		if (!*why)
-			why_say(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err));
+			why_set(why, "%s: cannot be recovered: %s", s->data_dir, strerror(-err));
 		return err == -ENOENT ? -EBADMSG : err;
 	}
 	s->recovering = false;
 	space_start(s);
 	if (!s->no_background)
-		task_queue(&s->retire);
+		task_queue(&s->logs_task);
 	if (!s->no_background)
-		task_queue(&s->split);
-	sweep_soon(s);
+		task_queue(&s->moves_task);
+	files_sweep_soon(s);
 	return 0;
 }

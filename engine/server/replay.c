@@ -39,7 +39,7 @@ struct dead_log {
 	uint64_t kept_from;
 };
 
-static int need(struct needed *n, const struct redo_point *p)
+static int need(struct needed_logs *n, const struct redo_point *p)
 {
 	unsigned i = 0;
 
@@ -62,7 +62,7 @@ static int need(struct needed *n, const struct redo_point *p)
 	return 0;
 }
 
-int replay_need(struct needed *n, const struct meta_tablet *m)
+int replay_need(struct needed_logs *n, const struct meta_tablet *m)
 {
 	int err = 0;
 
@@ -108,16 +108,16 @@ struct replay {
 /* ---- the root tablet and METADATA: record by record ---- */
 static int apply_meta(struct replay *p, const struct log_record *r)
 {
-	struct held *h;
-	int err = held_find_loaded(p->s, r->table, r->row_from, &h);
+	struct served_tablet *served;
+	int err = served_find_loaded(p->s, r->table, r->row_from, &served);
 
 	if (err)
 		return err == -EREMCHG ? 0 : err; /* of a level not loaded yet */
-	if (h->kind == p->kind) {
-		err = tablet_replay(h->tablet, p->incarnation, &r, 1, &p->bad_lsn);
+	if (served->kind == p->kind) {
+		err = tablet_replay(served->tablet, p->incarnation, &r, 1, &p->bad_lsn);
 		p->records++;
 	}
-	held_put(h);
+	served_put(served);
 	return err;
 }
 
@@ -162,7 +162,7 @@ static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, ch
 
 /* ---- user tablets: sorted, by several threads ---- */
 struct part { /* of a stretch: one tablet's */
-	struct held *held;
+	struct served_tablet *served;
 	const struct log_record *const *v;
 	size_t n;
 	int err;
@@ -194,7 +194,7 @@ static void work(struct task *t)
 	while ((i = atomic_fetch_add(&c->next, 1)) < c->part_count) {
 		struct part *p = &c->parts[i];
 
-		p->err = tablet_replay(p->held->tablet, c->incarnation, p->v, p->n, &p->bad_lsn);
+		p->err = tablet_replay(p->served->tablet, c->incarnation, p->v, p->n, &p->bad_lsn);
 	}
 }
 
@@ -221,9 +221,9 @@ static int crew_new(struct server *s, struct crew **out)
 	c->worker_count = cpus < 1 ? 1 : cpus > WORKERS_MOST ? WORKERS_MOST : (unsigned)cpus;
 	err = task_pool_new("replay", c->worker_count, &c->pool);
 	if (!err)
-		err = log_stretch_new(s->replay_stretch_bytes, &c->fill);
+		err = log_stretch_new(s->replay_part_bytes, &c->fill);
 	if (!err)
-		err = log_stretch_new(s->replay_stretch_bytes, &c->applied);
+		err = log_stretch_new(s->replay_part_bytes, &c->applied);
 	if (err) {
 		crew_free(c);
 		return err;
@@ -249,13 +249,13 @@ static int crew_wait(struct crew *c, uint64_t *bad_lsn)
 			err = p->err;
 			*bad_lsn = p->bad_lsn;
 		}
-		held_put(p->held);
+		served_put(p->served);
 	}
 	c->part_count = 0;
 	return err;
 }
 
-static int part_add(struct crew *c, struct held *h, const struct log_record *const *v, size_t n)
+static int part_add(struct crew *c, struct served_tablet *served, const struct log_record *const *v, size_t n)
 {
 	if (c->part_count == c->part_cap) {
 		unsigned cap = c->part_cap ? c->part_cap * 2 : 64;
@@ -266,18 +266,19 @@ static int part_add(struct crew *c, struct held *h, const struct log_record *con
 		c->parts = p;
 		c->part_cap = cap;
 	}
-	c->parts[c->part_count++] = (struct part){.held = h, .v = v, .n = n};
+	c->parts[c->part_count++] = (struct part){.served = served, .v = v, .n = n};
 	return 0;
 }
 
-/* How many of the sorted records, from the first on, are of its table and, if h, in its rows. */
-static size_t part_size(const struct held *h, const struct log_record *const *v, size_t count)
+/* How many of the sorted records, from the first on, are of its table and, if served, in its rows. */
+static size_t part_size(const struct served_tablet *served, const struct log_record *const *v, size_t count)
 {
 	size_t lo = 0, hi = count;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
-		bool in = v[mid]->table == v[0]->table && (!h || h->last || slice_cmp(v[mid]->row_from, buf_slice(&h->end)) < 0);
+		bool in = v[mid]->table == v[0]->table &&
+			(!served || served->last || slice_cmp(v[mid]->row_from, buf_slice(&served->end)) < 0);
 
 		if (in)
 			lo = mid + 1;
@@ -307,17 +308,17 @@ static int hand_over(struct replay *p)
 	atomic_store(&c->next, 0);
 	v = log_stretch_records(s, &count);
 	for (size_t i = 0, n; i < count; i += n) {
-		struct held *h = NULL;
+		struct served_tablet *served = NULL;
 
-		err = held_find_loaded(p->s, v[i]->table, v[i]->row_from, &h);
+		err = served_find_loaded(p->s, v[i]->table, v[i]->row_from, &served);
 		if (err && err != -EREMCHG)
 			return err;
-		n = part_size(h, v + i, count - i); /* no tablet: its table has been dropped */
+		n = part_size(served, v + i, count - i); /* no tablet: its table has been dropped */
 		if (err)
 			continue;
-		err = part_add(c, h, v + i, n);
+		err = part_add(c, served, v + i, n);
 		if (err) {
-			held_put(h);
+			served_put(served);
 			return err;
 		}
 		p->records += n;
@@ -371,15 +372,15 @@ static int replay_log(struct replay *p, struct dead_log *d, const char *dir, cha
 	*why = NULL;
 	err = p->kind == KIND_USER ? replay_users(p, d, dir, why) : replay_meta(p, d, dir, why);
 	if (err == -EBADMSG && p->bad_lsn)
-		why_say(why, "%s: record %llu: the batch is damaged", dir, (unsigned long long)p->bad_lsn);
+		why_set(why, "%s: record %llu: the batch is damaged", dir, (unsigned long long)p->bad_lsn);
 	else if (err && !*why)
-		why_say(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err));
+		why_set(why, "%s: %s", dir, err == -ENOENT ? "this log is missing" : strerror(-err));
 	if (err == -ENOENT)
 		err = -EBADMSG;
 	return err;
 }
 
-int replay_level(struct server *s, enum kind kind, struct needed *n, char **why)
+int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char **why)
 {
 	struct crew *crew = NULL;
 	int err = 0;
@@ -409,7 +410,7 @@ int replay_level(struct server *s, enum kind kind, struct needed *n, char **why)
 			err = sync_log(dir);
 			d->synced = !err;
 			if (err)
-				why_say(why, "%s: %s", dir, strerror(-err));
+				why_set(why, "%s: %s", dir, strerror(-err));
 		}
 		if (!err && p.end.lost > d->lost) {
 			msg_warning("%s", *why ? *why : dir);
@@ -428,7 +429,7 @@ int replay_level(struct server *s, enum kind kind, struct needed *n, char **why)
 	return err;
 }
 
-void replay_needed_fini(struct needed *n)
+void replay_needed_fini(struct needed_logs *n)
 {
 	for (unsigned i = 0; i < n->count; i++)
 		log_stretch_free(n->v[i].kept);

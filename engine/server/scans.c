@@ -16,7 +16,7 @@ static struct open_scan *scan_take(struct server *s, uint32_t table, uint64_t id
 	for (p = &s->scans[id % SCAN_BUCKETS]; *p && (*p)->id != id; p = &(*p)->next)
 		;
 	o = *p;
-	if (o && o->held->table != table)
+	if (o && o->served->table != table)
 		o = NULL;
 	if (o)
 		*p = o->next;
@@ -37,21 +37,21 @@ static void scan_keep(struct server *s, struct open_scan *o)
 static void scan_end(struct open_scan *o)
 {
 	tablet_scan_free(o->scan);
-	held_put(o->held);
+	served_put(o->served);
 	free(o);
 }
 
 static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
 	/* A table that has gone has no cells any more, though this tablet still could read them. */
-	const bool gone = o->held->known && known_gone(s, o->held->known);
+	const bool gone = o->served->user_table && user_table_dropped(s, o->served->user_table);
 	int err = gone ? -EIDRM : 0;
 	struct slice row;
 
 	if (!err)
 		err = tablet_scan_fill(o->scan, &a->batch);
 	if (!err)
-		traffic_table(o->held->known, TABLE_SCANNED_CELLS, a->batch.count);
+		traffic_table(o->served->user_table, TABLE_SCANNED_CELLS, a->batch.count);
 	a->scan = 0;
 	/* The part ends here: where to go on, other tablets serve. */
 	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
@@ -75,19 +75,19 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return -ENOMEM;
-	err = held_find(s, q->table, q->row, &o->held);
+	err = served_find(s, q->table, q->row, &o->served);
 	if (err) {
 		free(o);
 		return err;
 	}
 	arena_reset(&a->arena);
 	a->tablet_end = (struct slice){NULL, 0};
-	if (!o->held->last && !q->spec->one_row && !arena_dup(&a->arena, buf_slice(&o->held->end), &a->tablet_end))
+	if (!o->served->last && !q->spec->one_row && !arena_dup(&a->arena, buf_slice(&o->served->end), &a->tablet_end))
 		err = -ENOMEM;
 	if (!err)
-		err = tablet_scan_new(o->held->tablet, q->spec, &o->scan);
+		err = tablet_scan_new(o->served->tablet, q->spec, &o->scan);
 	if (err) {
-		held_put(o->held);
+		served_put(o->served);
 		free(o);
 		return err;
 	}

@@ -39,12 +39,12 @@ static bool is_refused(const struct server *s, const char *name)
 /* ---- reading ---- */
 
 /* Puts the schema in and hands it to the tablets, in this order and by one thread at a time. */
-static int known_set(struct server *s, const struct schema *schema)
+static int user_table_set(struct server *s, const struct schema *schema)
 {
 	const struct tfs_schema *p = schema_public(schema);
 	struct store_schema *now = NULL, *old = NULL;
-	struct held **list = NULL;
-	struct known *k;
+	struct served_tablet **list = NULL;
+	struct user_table *u;
 	unsigned count = 0;
 	bool newer = false;
 	int err = schema_store(schema, &now);
@@ -53,28 +53,28 @@ static int known_set(struct server *s, const struct schema *schema)
 		return err;
 	load_begin(s);
 	/* First all that can fail: a schema known to the server and not to the tablets would be looked for no more. */
-	err = held_list(s, p->tablets_id, &list, &count);
+	err = served_list(s, p->tablets_id, &list, &count);
 	mutex_lock(&s->lock);
-	k = known_find_locked(s, p->tablets_id);
-	if (!err && !k)
-		err = known_add_locked(s, p->tablets_id, &k);
+	u = user_table_find_locked(s, p->tablets_id);
+	if (!err && !u)
+		err = user_table_add_locked(s, p->tablets_id, &u);
 	if (!err) {
-		k->doubt = 0;
-		newer = !k->schema || p->generation >= k->generation;
+		u->read_err = 0;
+		newer = !u->schema || p->generation >= u->generation;
 	}
 	if (newer) {
-		memcpy(k->name, p->name, sizeof(k->name));
-		old = k->schema;
-		k->schema = store_schema_get(now);
-		k->generation = p->generation;
-		atomic_store(&k->salt_waits, p->salt != p->salt_in_use);
+		memcpy(u->name, p->name, sizeof(u->name));
+		old = u->schema;
+		u->schema = store_schema_get(now);
+		u->generation = p->generation;
+		atomic_store(&u->salt_waits, p->salt != p->salt_in_use);
 	}
 	mutex_unlock(&s->lock);
 	store_schema_put(old);
 	for (unsigned i = 0; i < count; i++) {
 		if (newer)
 			tablet_set_schema(list[i]->tablet, now);
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	load_end(s);
@@ -97,20 +97,20 @@ static int schema_read(struct server *s, const char *file, struct schema **out)
 	return err;
 }
 
-static int known_read(struct server *s, const char *file, uint32_t *id)
+static int user_table_read(struct server *s, const char *file, uint32_t *id)
 {
 	struct schema *schema = NULL;
-	struct known *twin = NULL;
+	struct user_table *twin = NULL;
 	int err = schema_read(s, file, &schema);
 
 	/* Two names of one table, or a user's name for METADATA: made by hand. */
 	if (!err && schema_public(schema)->tablets_id < META_FIRST_USER_TABLE)
 		err = -EBADMSG;
-	if (!err && s->recovering && known_get(s, schema_public(schema)->tablets_id, &twin) == 0)
+	if (!err && s->recovering && user_table_get(s, schema_public(schema)->tablets_id, &twin) == 0)
 		err = -EBADMSG;
-	known_put(s, twin);
+	user_table_put(s, twin);
 	if (!err)
-		err = known_set(s, schema);
+		err = user_table_set(s, schema);
 	if (!err)
 		*id = schema_public(schema)->tablets_id;
 	schema_put(schema);
@@ -131,8 +131,8 @@ static bool another_is_named(struct search *f, const char *name)
 	bool yes = false;
 
 	mutex_lock(&f->s->lock);
-	for (unsigned i = 0; i < f->s->known_count && !yes; i++)
-		yes = f->s->known[i]->table != f->table && strcmp(f->s->known[i]->name, name) == 0;
+	for (unsigned i = 0; i < f->s->table_count && !yes; i++)
+		yes = f->s->tables[i]->table != f->table && strcmp(f->s->tables[i]->name, name) == 0;
 	mutex_unlock(&f->s->lock);
 	return yes;
 }
@@ -152,7 +152,7 @@ static int search_one(void *arg, const char *name)
 		f->unsure = err; /* it might be this one */
 	if (!err && schema_public(schema)->tablets_id == f->table) {
 		f->found = true;
-		err = known_set(f->s, schema);
+		err = user_table_set(f->s, schema);
 		if (err)
 			f->unsure = err;
 	}
@@ -192,10 +192,10 @@ static int was_dropped(struct server *s, uint32_t table)
 }
 
 /* A file that named the table does not do so any more: unless another one does, its tablets go. */
-static void table_maybe_gone(struct server *s, uint32_t table, int err)
+static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 {
 	struct search f = {.s = s, .table = table, .unsure = err};
-	struct known *k = NULL;
+	struct user_table *u = NULL;
 	unsigned i;
 
 	if (!err) {
@@ -206,23 +206,23 @@ static void table_maybe_gone(struct server *s, uint32_t table, int err)
 			f.unsure = was_dropped(s, table);
 	}
 	mutex_lock(&s->lock);
-	i = known_at_locked(s, table);
-	if (i < s->known_count && s->known[i]->table == table && (!f.found || f.unsure)) {
-		k = s->known[i];
+	i = user_table_at_locked(s, table);
+	if (i < s->table_count && s->tables[i]->table == table && (!f.found || f.unsure)) {
+		u = s->tables[i];
 		if (f.unsure) {
-			k->doubt = f.unsure;
-			k = NULL;
+			u->read_err = f.unsure;
+			u = NULL;
 		} else {
-			k->gone = true;
-			memmove(s->known + i, s->known + i + 1, (s->known_count - i - 1) * sizeof(struct known *));
-			s->known_count--;
+			u->dropped = true;
+			memmove(s->tables + i, s->tables + i + 1, (s->table_count - i - 1) * sizeof(struct user_table *));
+			s->table_count--;
 		}
 	}
 	cond_broadcast(&s->changed);
 	mutex_unlock(&s->lock);
-	if (k) {
-		held_drop_table(s, table);
-		known_put(s, k);
+	if (u) {
+		served_drop_table(s, table);
+		user_table_put(s, u);
 	}
 }
 
@@ -232,9 +232,9 @@ static uint32_t named_otherwise(struct server *s, const char *name, uint32_t is,
 	uint32_t table = 0;
 
 	mutex_lock(&s->lock);
-	for (unsigned i = known_at_locked(s, after + 1); i < s->known_count && !table; i++)
-		if (s->known[i]->table != is && strcmp(s->known[i]->name, name) == 0)
-			table = s->known[i]->table;
+	for (unsigned i = user_table_at_locked(s, after + 1); i < s->table_count && !table; i++)
+		if (s->tables[i]->table != is && strcmp(s->tables[i]->name, name) == 0)
+			table = s->tables[i]->table;
 	mutex_unlock(&s->lock);
 	return table;
 }
@@ -243,12 +243,12 @@ static void table_look(struct server *s, const char *file)
 {
 	const char *name = strchr(file, '/') ? strchr(file, '/') + 1 : file;
 	uint32_t id = 0, other = 0;
-	int err = known_read(s, file, &id);
+	int err = user_table_read(s, file, &id);
 
 	if (err == -ENOENT)
 		err = 0;
 	while ((other = named_otherwise(s, name, id, other)))
-		table_maybe_gone(s, other, err);
+		table_maybe_dropped(s, other, err);
 }
 
 static void table_changed(void *arg, const char *file)
@@ -265,24 +265,24 @@ static int read_one(void *arg, const char *name)
 	if (strlen(name) > TFS_NAME_MAX)
 		return 0; /* not ours */
 	snprintf(file, sizeof(file), "tables/%s", name);
-	err = known_read(arg, file, &id);
+	err = user_table_read(arg, file, &id);
 	return err == -ENOENT || is_refused(arg, name) ? 0 : err;
 }
 
-int known_find(struct server *s, uint32_t table, struct known **out)
+int user_table_find(struct server *s, uint32_t table, struct user_table **out)
 {
-	int err = known_get(s, table, out);
+	int err = user_table_get(s, table, out);
 
 	bool doubt = false;
 
 	mutex_lock(&s->lock);
-	for (unsigned i = 0; err && !doubt && i < s->known_count; i++)
-		doubt = s->known[i]->doubt;
+	for (unsigned i = 0; err && !doubt && i < s->table_count; i++)
+		doubt = s->tables[i]->read_err;
 	mutex_unlock(&s->lock);
 	if (doubt) {
 		err = s->locks->ops->list(s->locks, "tables", read_one, s);
 		if (!err)
-			err = known_get(s, table, out);
+			err = user_table_get(s, table, out);
 	}
 	return err;
 }
@@ -347,13 +347,13 @@ int schemas_load(struct server *s, char **why)
 /* ---- writers and holds ---- */
 
 /* What stands in the way of a write, looked at once more: the table's own file, then, for a newer schema, all. */
-static int look_again(struct server *s, struct known *k, bool all)
+static int look_again(struct server *s, struct user_table *u, bool all)
 {
 	char file[FILE_BYTES];
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	snprintf(file, sizeof(file), "tables/%s", k->name);
+	snprintf(file, sizeof(file), "tables/%s", u->name);
 	mutex_unlock(&s->lock);
 	table_look(s, file);
 	if (all)
@@ -361,49 +361,50 @@ static int look_again(struct server *s, struct known *k, bool all)
 	return err;
 }
 
-bool known_look_again(struct server *s, struct known *k, uint64_t generation)
+bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation)
 {
 	bool behind;
 
 	mutex_lock(&s->lock);
-	behind = !k->gone && (k->doubt || k->generation < generation);
+	behind = !u->dropped && (u->read_err || u->generation < generation);
 	mutex_unlock(&s->lock);
-	return behind && look_again(s, k, true) == 0;
+	return behind && look_again(s, u, true) == 0;
 }
 
-int known_write_begin(struct server *s, struct known *k, uint64_t generation, enum when_held held, struct store_schema **schema)
+int user_table_write_begin(
+	struct server *s, struct user_table *u, uint64_t generation, enum on_hold on_hold, struct store_schema **schema)
 {
 	unsigned looked = 0;
 	int err = 0;
 
 	mutex_lock(&s->lock);
 	for (;;) {
-		if (k->gone)
+		if (u->dropped)
 			err = -EIDRM;
-		else if (k->doubt && looked)
-			err = k->doubt;
-		if (!err && k->holds && held == HOLD_LEAVE) {
-			k->left_off = true;
-			err = 1;
+		else if (u->read_err && looked)
+			err = u->read_err;
+		if (!err && u->holds && on_hold == ON_HOLD_RETURN) {
+			u->move_deferred = true;
+			err = WRITES_HELD;
 		}
 		if (err)
 			break;
-		if (k->holds && held == HOLD_WAIT) {
+		if (u->holds && on_hold == ON_HOLD_WAIT) {
 			cond_wait(&s->changed, &s->lock);
 			continue;
 		}
-		if (!k->doubt && (k->generation >= generation || looked > 1))
+		if (!u->read_err && (u->generation >= generation || looked > 1))
 			break;
 		mutex_unlock(&s->lock);
-		err = look_again(s, k, looked > 0);
+		err = look_again(s, u, looked > 0);
 		looked++;
 		mutex_lock(&s->lock);
 		if (err)
 			break;
 	}
 	if (!err) {
-		k->writers++;
-		*schema = store_schema_get(k->schema);
+		u->writers++;
+		*schema = store_schema_get(u->schema);
 	}
 	mutex_unlock(&s->lock);
 	return err;
@@ -412,12 +413,12 @@ int known_write_begin(struct server *s, struct known *k, uint64_t generation, en
 void schemas_free(struct server *s)
 {
 	s->locks->ops->unwatch(s->locks, table_changed, s);
-	for (unsigned i = 0; i < s->known_count; i++)
-		known_put(s, s->known[i]);
-	free(s->known);
+	for (unsigned i = 0; i < s->table_count; i++)
+		user_table_put(s, s->tables[i]);
+	free(s->tables);
 	free(s->refused);
 	s->refused = NULL;
 	s->refused_count = 0;
-	s->known = NULL;
-	s->known_count = s->known_cap = 0;
+	s->tables = NULL;
+	s->table_count = s->table_cap = 0;
 }

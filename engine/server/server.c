@@ -19,19 +19,19 @@
 #define META_MEMTABLE_BYTES (4u << 20)
 #define METADATA_TABLET_BYTES (UINT64_C(16) << 20)
 #define MERGE_AFTER_US UINT64_C(3600000000)
-#define MERGE_ASK_TIMES 100
-#define RETIRE_AGE_US UINT64_C(3600000000)
-#define REPLAY_STRETCH_BYTES (16u << 20)
+#define MERGE_READ_TRIES 100
+#define LOGS_FLUSH_AGE_US UINT64_C(3600000000)
+#define REPLAY_PART_BYTES (16u << 20)
 #define COMPACT_NICER 5 /* a third of the processor beside one who asks; flushes, for whose end writers wait, are not */
 
-static void flush_largest_run(struct task *t)
+static void flush_largest(struct task *t)
 {
-	struct server *s = (struct server *)((char *)t - offsetof(struct server, flush_largest));
-	struct held **list, *largest = NULL;
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, flush_task));
+	struct served_tablet **list, *largest = NULL;
 	uint64_t most = 0;
 	unsigned count;
 
-	if (s->closing || held_list(s, 0, &list, &count))
+	if (s->closing || served_list(s, 0, &list, &count))
 		return;
 	for (unsigned i = 0; i < count; i++) {
 		struct tablet_stats st;
@@ -47,7 +47,7 @@ static void flush_largest_run(struct task *t)
 	if (largest)
 		(void)!tablet_flush(largest->tablet); /* logged there; tried again at the next push past the bound */
 	for (unsigned i = 0; i < count; i++)
-		held_put(list[i]);
+		served_put(list[i]);
 	free(list);
 }
 
@@ -56,7 +56,7 @@ static void over_memory(void *arg)
 	struct server *s = arg;
 
 	if (!s->no_background && !s->recovering && !s->closing)
-		task_queue(&s->flush_largest);
+		task_queue(&s->flush_task);
 }
 
 static void redo_moved(void *arg)
@@ -64,7 +64,7 @@ static void redo_moved(void *arg)
 	struct server *s = arg;
 
 	if (!s->no_background && !s->recovering && !s->closing)
-		task_queue(&s->retire);
+		task_queue(&s->logs_task);
 	space_check_soon(s);
 }
 
@@ -74,13 +74,13 @@ static void tablet_changed(void *arg, struct tablet *t)
 
 	(void)t;
 	if (!s->no_background && !s->recovering && !s->closing)
-		task_queue(&s->split);
+		task_queue(&s->moves_task);
 	space_check_soon(s);
 }
 
 static unsigned listed(void *arg, const struct tablet_file *f)
 {
-	return listed_rows(arg, f);
+	return file_refs_count(arg, f);
 }
 
 static bool space_for_user(void *arg, enum disk_use use, uint64_t bytes)
@@ -99,11 +99,11 @@ static int make_log(struct server *s, const struct server_options *o)
 {
 	struct log_options lo = {
 		.incarnation = s->incarnation,
-		.segment_bytes = retire_first_segment_bytes(o->log_segment_bytes),
+		.segment_bytes = logs_first_segment_bytes(o->log_segment_bytes),
 		.sync_interval_us = o->sync_interval_us,
 		.stall_us = o->log_stall_us,
 		.pool = s->log_pool,
-		.rolled = o->no_background ? NULL : &s->retire,
+		.rolled = o->no_background ? NULL : &s->logs_task,
 	};
 	char number[24];
 	char *logs = path_join(s->data_dir, "log"), *dir = NULL;
@@ -203,11 +203,11 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	s->major_within_us = o->major_within_us;
 	s->merge_after_us = o->merge_after_us ? o->merge_after_us : MERGE_AFTER_US;
 	s->metadata_tablet_bytes = o->metadata_tablet_bytes ? o->metadata_tablet_bytes : METADATA_TABLET_BYTES;
-	s->retire_age_us = o->retire_age_us ? o->retire_age_us : RETIRE_AGE_US;
-	s->replay_stretch_bytes = o->replay_stretch_bytes ? o->replay_stretch_bytes : REPLAY_STRETCH_BYTES;
-	s->merge_ask_times = o->merge_ask_times ? o->merge_ask_times : MERGE_ASK_TIMES;
+	s->logs_flush_age_us = o->logs_flush_age_us ? o->logs_flush_age_us : LOGS_FLUSH_AGE_US;
+	s->replay_part_bytes = o->replay_part_bytes ? o->replay_part_bytes : REPLAY_PART_BYTES;
+	s->merge_read_tries = o->merge_read_tries ? o->merge_read_tries : MERGE_READ_TRIES;
 	s->metadata = server_service(s);
-	s->table_dropped = sweep_table;
+	s->table_dropped = files_remove_table;
 	s->data_dir = strdup(o->data_dir);
 	if (!o->clock)
 		s->own_clock = clock_new(NULL, NULL);
@@ -216,12 +216,12 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 		err = make_pools(s, o);
 	if (!err) {
 		/* So that freeing needs not know whether these were ever used. */
-		task_init(&s->flush_largest, s->misc, flush_largest_run);
-		task_init(&s->retire, s->misc, retire_run);
-		task_init(&s->split, s->move, split_run);
-		task_init(&s->doubt, s->move, merge_doubt_run);
-		task_init(&s->sweep, s->move, sweep_run);
-		task_init(&s->clock_task, s->misc, clock_run);
+		task_init(&s->flush_task, s->misc, flush_largest);
+		task_init(&s->logs_task, s->misc, logs_task);
+		task_init(&s->moves_task, s->move, moves_task);
+		task_init(&s->resolve_task, s->move, moves_resolve_task);
+		task_init(&s->files_task, s->move, files_task);
+		task_init(&s->clock_task, s->misc, clock_task_run);
 		err = sst_cache_new(o->block_cache_bytes, o->table_cache_bytes, &s->cache);
 	}
 	if (!err)
@@ -257,17 +257,17 @@ int server_sync(struct server *s)
 /* Writes all memtables out: user tablets, then METADATA, then the root tablet, as each writes into the next. */
 static void flush_all(struct server *s)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
 
-	if (held_list(s, 0, &list, &count))
+	if (served_list(s, 0, &list, &count))
 		return;
 	for (unsigned i = count; i-- > 0;) {
 		int err = tablet_flush(list[i]->tablet);
 
 		if (err)
 			msg_warning("a memtable could not be written out (%s); it will be replayed from the log", strerror(-err));
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 }
@@ -285,27 +285,27 @@ int server_free(struct server *s, bool flush)
 	 * the time that it is cancelled, or is a task that sees it itself.
 	 */
 	s->closing = true;
-	task_cancel(&s->flush_largest);
-	task_cancel(&s->retire);
+	task_cancel(&s->flush_task);
+	task_cancel(&s->logs_task);
 	task_cancel(&s->space.task);
-	task_cancel(&s->split);
-	task_cancel(&s->doubt);
-	task_cancel(&s->sweep);
+	task_cancel(&s->moves_task);
+	task_cancel(&s->resolve_task);
+	task_cancel(&s->files_task);
 	task_cancel(&s->clock_task);
 	scans_free(s);
 	if (flush && s->log && !s->recovering) {
 		flush_all(s);
-		if (!retire_dead_logs(s))
+		if (!logs_remove_dead(s))
 			(void)!log_sync(s->log);
 	}
-	held_drop_all(s);
-	task_cancel(&s->flush_largest);
-	task_cancel(&s->retire);
+	served_drop_all(s);
+	task_cancel(&s->flush_task);
+	task_cancel(&s->logs_task);
 	task_cancel(&s->space.task);
-	task_cancel(&s->split);
-	task_cancel(&s->doubt);
-	task_cancel(&s->sweep);
-	if (s->known || s->locks)
+	task_cancel(&s->moves_task);
+	task_cancel(&s->resolve_task);
+	task_cancel(&s->files_task);
+	if (s->tables || s->locks)
 		schemas_free(s);
 	if (s->log)
 		err = log_free(s->log);
@@ -315,8 +315,8 @@ int server_free(struct server *s, bool flush)
 	task_pool_free(s->log_pool);
 	task_pool_free(s->misc);
 	task_pool_free(s->move);
-	listed_free(s);
-	sweep_free(s);
+	file_refs_free(s);
+	files_free(s);
 	if (s->cache)
 		sst_cache_free(s->cache);
 	store_schema_put(s->meta_schema);

@@ -20,9 +20,9 @@ struct server_options {
 	uint64_t incarnation; /* of this process, never used before */
 	size_t block_cache_bytes, table_cache_bytes, memtable_bytes, log_segment_bytes;
 	uint64_t metadata_tablet_bytes; /* past which a tablet of METADATA is split; 0: the default */
-	uint64_t retire_age_us;         /* older log records are flushed; 0: the default */
-	size_t replay_stretch_bytes;    /* records sorted at a time in recovery, two stretches at once; 0: the default */
-	unsigned merge_ask_times;       /* reads of METADATA after an unknown outcome of a merge; 0: the default */
+	uint64_t logs_flush_age_us;     /* older log records are flushed; 0: the default */
+	size_t replay_part_bytes;       /* records sorted at a time in recovery, two stretches at once; 0: the default */
+	unsigned merge_read_tries;      /* reads of METADATA after an unknown outcome of a merge; 0: the default */
 	uint64_t look_us, scan_view_us; /* of tablet_env */
 	uint64_t merge_after_us; /* how long neighbours must have been there before they are merged as small; 0: the default */
 	uint64_t sync_interval_us;

@@ -60,21 +60,21 @@ static uint64_t bytes_of(const struct ts_request *q)
 	return bytes;
 }
 
-static int apply(struct server *s, struct held *h, const struct ts_request *q, struct op_result *results)
+static int apply(struct server *s, struct served_tablet *served, const struct ts_request *q, struct op_result *results)
 {
-	enum disk_use use = h->kind != KIND_USER ? DISK_METADATA : ops_make_room(q->ops, q->op_count) ? DISK_REMOVE : DISK_PUT;
+	enum disk_use use = served->kind != KIND_USER ? DISK_METADATA : ops_make_room(q->ops, q->op_count) ? DISK_REMOVE : DISK_PUT;
 	unsigned tries = 0;
 	int err = space_admit(s, use, bytes_of(q));
 
 	if (err)
 		return err;
 	do
-		err = tablet_mutate(h->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
+		err = tablet_mutate(served->tablet, q->row, q->ops, q->op_count, q->token, q->sync || s->sync, results);
 	while ((err == -ENOSPC || err == -EDQUOT) && space_retry(s, use, tries++));
 	return err;
 }
 
-static int call_mutate(struct server *s, struct held *h, const struct ts_request *q, struct ts_answer *a)
+static int call_mutate(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct op_result *results = a->results;
 	struct store_schema *schema = NULL;
@@ -87,32 +87,32 @@ static int call_mutate(struct server *s, struct held *h, const struct ts_request
 		if (!results)
 			return -ENOMEM;
 	}
-	if (h->kind != KIND_USER)
-		return apply(s, h, q, results);
-	traffic_table(h->known, TABLE_WRITES, 1);
-	traffic_table(h->known, TABLE_WRITTEN_BYTES, bytes_of(q));
-	err = known_write_begin(s, h->known, q->schema_generation, HOLD_WAIT, &schema);
+	if (served->kind != KIND_USER)
+		return apply(s, served, q, results);
+	traffic_table(served->user_table, TABLE_WRITES, 1);
+	traffic_table(served->user_table, TABLE_WRITTEN_BYTES, bytes_of(q));
+	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_HOLD_WAIT, &schema);
 	if (err)
 		return err;
 	err = check_ops(q, schema);
 	if (!err)
-		err = apply(s, h, q, results);
+		err = apply(s, served, q, results);
 	store_schema_put(schema);
-	known_write_end(s, h->known);
+	user_table_write_end(s, served->user_table);
 	return err;
 }
 
-static int call_info(struct held *h, const struct ts_request *q, struct ts_answer *a)
+static int call_info(struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_stats st = {0};
-	struct slice begin = tablet_begin(h->tablet), end = tablet_end(h->tablet);
+	struct slice begin = tablet_begin(served->tablet), end = tablet_end(served->tablet);
 	struct ts_tablet *t = &a->tablet;
 	int err = 0;
 
 	if (q->family)
-		err = tablet_family_stats(h->tablet, q->family, &st);
+		err = tablet_family_stats(served->tablet, q->family, &st);
 	else
-		tablet_get_stats(h->tablet, &st);
+		tablet_get_stats(served->tablet, &st);
 	if (err)
 		return err;
 	*t = (struct ts_tablet){
@@ -124,8 +124,10 @@ static int call_info(struct held *h, const struct ts_request *q, struct ts_answe
 		.files = st.files,
 		.memtables = st.memtables,
 		.server = slice_str(SERVER_NAME),
-		.state = slice_str(h->known && atomic_load(&h->known->salt_waits) && strcmp(st.state, "serving") == 0 ? "salt-waits"
-														      : st.state),
+		.state = slice_str(
+			served->user_table && atomic_load(&served->user_table->salt_waits) && strcmp(st.state, "serving") == 0
+				? "salt-waits"
+				: st.state),
 	};
 	if (!arena_dup(&a->arena, begin, &t->begin))
 		return -ENOMEM;
@@ -135,39 +137,40 @@ static int call_info(struct held *h, const struct ts_request *q, struct ts_answe
 	return 0;
 }
 
-static int give_end(struct held *h, struct ts_answer *a)
+static int give_end(struct served_tablet *served, struct ts_answer *a)
 {
 	a->tablet_end = (struct slice){NULL, 0};
-	return h->last || arena_dup(&a->arena, buf_slice(&h->end), &a->tablet_end) ? 0 : -ENOMEM;
+	return served->last || arena_dup(&a->arena, buf_slice(&served->end), &a->tablet_end) ? 0 : -ENOMEM;
 }
 
-static int call_tablet(struct server *s, struct held *h, const struct ts_request *q, struct ts_answer *a)
+static int call_tablet(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct cell_info info = {0};
 	int err;
 
 	switch (q->method) {
 	case TS_MUTATE:
-		return row_ok(q) ? call_mutate(s, h, q, a) : -EINVAL;
+		return row_ok(q) ? call_mutate(s, served, q, a) : -EINVAL;
 	case TS_READ:
-		traffic_table_read(h->known);
-		err = tablet_read(h->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
+		traffic_table_read(served->user_table);
+		err = tablet_read(
+			served->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
 		a->ts = info.ts;
 		a->expires_us = info.expires_us;
 		a->commit_us = info.commit_us;
 		a->size = info.size;
 		return err;
 	case TS_EXISTS:
-		traffic_table_read(h->known);
-		return tablet_row_exists(h->tablet, q->row, q->family, &a->exists);
+		traffic_table_read(served->user_table);
+		return tablet_row_exists(served->tablet, q->row, q->family, &a->exists);
 	case TS_FLUSH:
-		err = tablet_flush(h->tablet);
-		return err ? err : give_end(h, a);
+		err = tablet_flush(served->tablet);
+		return err ? err : give_end(served, a);
 	case TS_COMPACT:
-		err = tablet_compact(h->tablet);
-		return err ? err : give_end(h, a);
+		err = tablet_compact(served->tablet);
+		return err ? err : give_end(served, a);
 	case TS_TABLET_INFO:
-		return call_info(h, q, a);
+		return call_info(served, q, a);
 	case TS_SCAN_OPEN:
 	case TS_SCAN_NEXT:
 	case TS_SCAN_CLOSE:
@@ -184,30 +187,31 @@ static int call_tablet(struct server *s, struct held *h, const struct ts_request
 }
 
 /* What only a tablet says to its server must not leave it: the tablet is not served here, or its table has gone. */
-static int outward(struct server *s, struct held *h, int err)
+static int outward(struct server *s, struct served_tablet *served, int err)
 {
 	if (err != -ESTALE && err != -ESHUTDOWN)
 		return err;
-	return h->known && known_gone(s, h->known) ? -EIDRM : -EREMCHG;
+	return served->user_table && user_table_dropped(s, served->user_table) ? -EIDRM : -EREMCHG;
 }
 
 /* A call of the tablet that holds the row. */
 static int call_row(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct held *h;
+	struct served_tablet *served;
 	int err;
 
 	/* While it was looked for, or waited, its place may have been taken by others: they are in the set by then. */
 	for (unsigned tries = 0; tries < MOVED_TRIES; tries++) {
-		err = held_find(s, q->table, q->row, &h);
+		err = served_find(s, q->table, q->row, &served);
 		if (err)
 			return err;
-		err = call_tablet(s, h, q, a);
+		err = call_tablet(s, served, q, a);
 		/* A family that the client knows and we do not: what told us of it may have failed. */
-		if (err == -EINVAL && q->method == TS_READ && h->known && known_look_again(s, h->known, q->schema_generation))
-			err = call_tablet(s, h, q, a);
-		err = outward(s, h, err);
-		held_put(h);
+		if (err == -EINVAL && q->method == TS_READ && served->user_table &&
+			user_table_read_again(s, served->user_table, q->schema_generation))
+			err = call_tablet(s, served, q, a);
+		err = outward(s, served, err);
+		served_put(served);
 		if (err != -EREMCHG)
 			break;
 	}
@@ -258,16 +262,16 @@ static int server_call(struct tablet_service *service, const struct ts_request *
 		err = log_sync(s->log);
 		break;
 	case TS_BLOCK_WRITES:
-		err = schemas_hold(s, q->table);
+		err = user_table_hold_writes(s, q->table);
 		break;
 	case TS_UNBLOCK_WRITES:
-		schemas_let_go(s, q->table);
+		user_table_release_writes(s, q->table);
 		break;
 	case TS_SPLIT:
-		err = row_ok(q) ? split_at(s, q->table, q->row) : -EINVAL;
+		err = row_ok(q) ? moves_split(s, q->table, q->row) : -EINVAL;
 		break;
 	case TS_MERGE:
-		err = merge_at(s, q->table, q->row);
+		err = moves_merge(s, q->table, q->row);
 		break;
 	case TS_MUTATE:
 	case TS_READ:

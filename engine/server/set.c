@@ -13,25 +13,25 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Where h stands against the position (table, last, end). */
-static int held_cmp(const struct held *h, uint32_t table, bool last, struct slice end)
+/* Where served stands against the position (table, last, end). */
+static int served_cmp(const struct served_tablet *served, uint32_t table, bool last, struct slice end)
 {
-	if (h->table != table)
-		return h->table < table ? -1 : 1;
-	if (h->last || last)
-		return (int)h->last - (int)last;
-	return slice_cmp(buf_slice(&h->end), end);
+	if (served->table != table)
+		return served->table < table ? -1 : 1;
+	if (served->last || last)
+		return (int)served->last - (int)last;
+	return slice_cmp(buf_slice(&served->end), end);
 }
 
 /* The first of the set that is not below (table, last, end). */
-static unsigned held_lower(struct server *s, uint32_t table, bool last, struct slice end)
+static unsigned served_lower(struct server *s, uint32_t table, bool last, struct slice end)
 {
 	unsigned lo = 0, hi = s->set_count;
 
 	while (lo < hi) {
 		unsigned mid = lo + (hi - lo) / 2;
 
-		if (held_cmp(s->set[mid], table, last, end) < 0)
+		if (served_cmp(s->set[mid], table, last, end) < 0)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -39,24 +39,24 @@ static unsigned held_lower(struct server *s, uint32_t table, bool last, struct s
 	return lo;
 }
 
-int held_find_loaded(struct server *s, uint32_t table, struct slice row, struct held **out)
+int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out)
 {
-	struct held *h = NULL;
+	struct served_tablet *served = NULL;
 	unsigned i;
 
 	mutex_lock(&s->lock);
-	i = held_lower(s, table, false, row);
+	i = served_lower(s, table, false, row);
 	/* A tablet's end is exclusive: one that ends exactly at row does not hold it. */
 	if (i < s->set_count && s->set[i]->table == table && !s->set[i]->last && slice_eq(buf_slice(&s->set[i]->end), row))
 		i++;
 	if (i < s->set_count && s->set[i]->table == table) {
-		h = s->set[i];
-		atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+		served = s->set[i];
+		atomic_fetch_add_explicit(&served->refs, 1, memory_order_relaxed);
 	}
 	mutex_unlock(&s->lock);
-	if (!h)
+	if (!served)
 		return -EREMCHG;
-	*out = h;
+	*out = served;
 	return 0;
 }
 
@@ -77,9 +77,9 @@ void load_end(struct server *s)
 	mutex_unlock(&s->lock);
 }
 
-int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *count)
+int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned n = 0;
 
 	mutex_lock(&s->lock);
@@ -100,38 +100,38 @@ int held_list(struct server *s, uint32_t table, struct held ***out, unsigned *co
 	return 0;
 }
 
-void held_put(struct held *h)
+void served_put(struct served_tablet *served)
 {
-	if (atomic_fetch_sub(&h->refs, 1) != 1)
+	if (atomic_fetch_sub(&served->refs, 1) != 1)
 		return;
-	if (atomic_load(&h->dropped))
-		listed_remove(h->server, &h->row);
-	tablet_free(h->tablet);
-	known_put(h->server, h->known); /* with the last of a table that has gone its files go */
-	meta_tablet_fini(&h->row);
-	buf_fini(&h->split_doubt);
-	buf_fini(&h->end);
-	free(h);
+	if (atomic_load(&served->dropped))
+		file_refs_remove(served->server, &served->row);
+	tablet_free(served->tablet);
+	user_table_put(served->server, served->user_table); /* with the last of a table that has gone its files go */
+	meta_tablet_fini(&served->row);
+	buf_fini(&served->unknown_split);
+	buf_fini(&served->end);
+	free(served);
 }
 
-void held_abandon(struct held *h)
+void served_discard(struct served_tablet *served)
 {
-	if (!h)
+	if (!served)
 		return;
-	listed_remove(h->server, &h->row);
-	held_put(h);
+	file_refs_remove(served->server, &served->row);
+	served_put(served);
 }
 
 static int reserve_locked(struct server *s, unsigned more)
 {
 	unsigned cap = s->set_cap ? s->set_cap : 16;
-	struct held **set;
+	struct served_tablet **set;
 
 	while (cap < s->set_count + more)
 		cap *= 2;
 	if (cap == s->set_cap)
 		return 0;
-	set = realloc(s->set, cap * sizeof(struct held *));
+	set = realloc(s->set, cap * sizeof(struct served_tablet *));
 	if (!set)
 		return -ENOMEM;
 	s->set = set;
@@ -150,27 +150,28 @@ int set_reserve(struct server *s, unsigned more)
 	return err;
 }
 
-static void insert_locked(struct server *s, struct held *h)
+static void insert_locked(struct server *s, struct served_tablet *served)
 {
-	unsigned i = held_lower(s, h->table, h->last, buf_slice(&h->end));
+	unsigned i = served_lower(s, served->table, served->last, buf_slice(&served->end));
 
-	memmove(s->set + i + 1, s->set + i, (s->set_count - i) * sizeof(struct held *));
-	s->set[i] = h;
+	memmove(s->set + i + 1, s->set + i, (s->set_count - i) * sizeof(struct served_tablet *));
+	s->set[i] = served;
 	s->set_count++;
 }
 
-static bool remove_locked(struct server *s, const struct held *h)
+static bool remove_locked(struct server *s, const struct served_tablet *served)
 {
-	unsigned i = held_lower(s, h->table, h->last, buf_slice(&h->end));
+	unsigned i = served_lower(s, served->table, served->last, buf_slice(&served->end));
 
-	if (i == s->set_count || s->set[i] != h)
+	if (i == s->set_count || s->set[i] != served)
 		return false;
-	memmove(s->set + i, s->set + i + 1, (s->set_count - i - 1) * sizeof(struct held *));
+	memmove(s->set + i, s->set + i + 1, (s->set_count - i - 1) * sizeof(struct served_tablet *));
 	s->set_count--;
 	return true;
 }
 
-void set_replace(struct server *s, struct held *const *old, unsigned old_count, struct held *const *with, unsigned count)
+void set_replace(
+	struct server *s, struct served_tablet *const *old, unsigned old_count, struct served_tablet *const *with, unsigned count)
 {
 	bool there = false;
 
@@ -188,28 +189,28 @@ void set_replace(struct server *s, struct held *const *old, unsigned old_count, 
 	s->set_spare = 0;
 	mutex_unlock(&s->lock);
 	for (unsigned i = 0; i < old_count && there; i++)
-		held_put(old[i]);
+		served_put(old[i]);
 }
 
-int set_insert(struct server *s, struct held *h)
+int set_insert(struct server *s, struct served_tablet *served)
 {
 	unsigned i;
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	if (h->known && h->known->gone) {
+	if (served->user_table && served->user_table->dropped) {
 		err = -EIDRM;
 		goto out;
 	}
 	err = reserve_locked(s, s->set_spare + 1);
 	if (err)
 		goto out;
-	i = held_lower(s, h->table, h->last, buf_slice(&h->end));
-	if (i < s->set_count && held_cmp(s->set[i], h->table, h->last, buf_slice(&h->end)) == 0) {
+	i = served_lower(s, served->table, served->last, buf_slice(&served->end));
+	if (i < s->set_count && served_cmp(s->set[i], served->table, served->last, buf_slice(&served->end)) == 0) {
 		err = -EEXIST;
 		goto out;
 	}
-	insert_locked(s, h);
+	insert_locked(s, served);
 out:
 	mutex_unlock(&s->lock);
 	return err;
@@ -219,31 +220,31 @@ out:
 static void set_remove(struct server *s, uint32_t table, enum kind least, bool dropped)
 {
 	for (;;) {
-		struct held *h = NULL;
+		struct served_tablet *served = NULL;
 
 		mutex_lock(&s->lock);
 		for (unsigned i = s->set_count; i-- > 0;) {
 			if (table ? s->set[i]->table != table : s->set[i]->kind < least)
 				continue;
-			h = s->set[i];
-			atomic_store(&h->dropped, dropped);
-			memmove(s->set + i, s->set + i + 1, (s->set_count - i - 1) * sizeof(struct held *));
+			served = s->set[i];
+			atomic_store(&served->dropped, dropped);
+			memmove(s->set + i, s->set + i + 1, (s->set_count - i - 1) * sizeof(struct served_tablet *));
 			s->set_count--;
 			break;
 		}
 		mutex_unlock(&s->lock);
-		if (!h)
+		if (!served)
 			return;
-		held_put(h);
+		served_put(served);
 	}
 }
 
-void held_drop_table(struct server *s, uint32_t table)
+void served_drop_table(struct server *s, uint32_t table)
 {
 	set_remove(s, table, KIND_USER, true);
 }
 
-void held_drop_all(struct server *s)
+void served_drop_all(struct server *s)
 {
 	/* User tablets first: ending their work may still write METADATA, and that the root. */
 	set_remove(s, 0, KIND_USER, false);
@@ -257,17 +258,17 @@ void held_drop_all(struct server *s)
 int server_tables_bytes(struct server *s, uint64_t *bytes)
 {
 	struct tablet_stats st;
-	struct held **list;
+	struct served_tablet **list;
 	uint64_t sum = 0;
 	unsigned count;
-	int err = held_list(s, 0, &list, &count);
+	int err = served_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
 	for (unsigned i = 0; i < count; i++) {
 		tablet_get_stats(list[i]->tablet, &st);
 		sum += st.disk_bytes;
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	*bytes = sum;

@@ -255,7 +255,7 @@ static bool reclaim(struct server *s)
 	if (!try)
 		return waited;
 	(void)space_get(s, DISK_METADATA, 0); /* the log's next segment */
-	retire_all(s);
+	logs_drop_all(s);
 	mutex_lock(&s->lock);
 	d->unfreed = memory(s) + log_bytes(s->log);
 	d->reclaiming = false;
@@ -324,14 +324,14 @@ void space_check(struct server *s)
 
 static void compact_all_soon(struct server *s)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
 
-	if (held_list(s, 0, &list, &count))
+	if (served_list(s, 0, &list, &count))
 		return;
 	for (unsigned i = 0; i < count; i++) {
 		tablet_compact_soon(list[i]->tablet);
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 }

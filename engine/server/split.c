@@ -48,45 +48,45 @@ static int insert_row(struct server *s, const struct meta_tablet *lower, const c
 
 struct parts {
 	struct meta_tablet lower_row, upper_row;
-	struct held *lower, *upper;
+	struct served_tablet *lower, *upper;
 };
 
-static int make_part(struct server *s, struct held *parent, struct meta_tablet *row, struct held **out)
+static int make_part(struct server *s, struct served_tablet *parent, struct meta_tablet *row, struct served_tablet **out)
 {
-	int err = held_new(s, row, parent->kind, 0, out);
+	int err = served_new(s, row, parent->kind, 0, out);
 
 	return err ? err : tablet_split_adopt(parent->tablet, (*out)->tablet);
 }
 
 /* Both tablets, known to nobody yet. EDIT of the parent is the caller's. */
-static int make_parts(struct server *s, struct held *h, struct slice at, struct parts *p)
+static int make_parts(struct server *s, struct served_tablet *served, struct slice at, struct parts *p)
 {
-	int err = edit_fold(h);
+	int err = row_fold(served);
 
 	if (!err)
-		err = meta_tablet_lower(&h->row, at, &p->lower_row);
+		err = meta_tablet_lower(&served->row, at, &p->lower_row);
 	if (!err)
-		err = meta_tablet_copy(&h->row, &p->upper_row);
+		err = meta_tablet_copy(&served->row, &p->upper_row);
 	if (err)
 		return err;
 	p->lower_row.server = s->incarnation;
-	err = buf_set(&p->lower_row.begin, tablet_begin(h->tablet).p, tablet_begin(h->tablet).n);
+	err = buf_set(&p->lower_row.begin, tablet_begin(served->tablet).p, tablet_begin(served->tablet).n);
 	if (!err)
 		err = buf_set(&p->upper_row.begin, at.p, at.n);
 	return err;
 }
 
 /* From here on nothing fails. The parent's EDIT is the caller's. */
-static void replace_parent(struct server *s, struct held *h, struct parts *p)
+static void replace_parent(struct server *s, struct served_tablet *served, struct parts *p)
 {
-	struct held *parts[2] = {p->lower, p->upper};
+	struct served_tablet *parts[2] = {p->lower, p->upper};
 
 	load_begin(s); /* schemas are handed to those in the set */
-	tablet_split_drain(h->tablet);
+	tablet_split_drain(served->tablet);
 	for (unsigned i = 0; i < 2; i++)
-		tablet_split_inherit(h->tablet, parts[i]->tablet);
-	held_replace(s, &h, 1, parts, 2);
-	tablet_split_end(h->tablet, true);
+		tablet_split_inherit(served->tablet, parts[i]->tablet);
+	served_replace(s, &served, 1, parts, 2);
+	tablet_split_end(served->tablet, true);
 	load_end(s);
 }
 
@@ -95,48 +95,48 @@ static void event_text(char *text, size_t n, const char *what, struct slice at)
 	snprintf(text, n, "split at %s: %s", Q(at), what);
 }
 
-static int split_rows(struct server *s, struct held *h, struct slice at)
+static int split_rows(struct server *s, struct served_tablet *served, struct slice at)
 {
 	struct parts p = {0};
 	char event[256];
-	int err = make_parts(s, h, at, &p);
+	int err = make_parts(s, served, at, &p);
 
 	if (!err)
 		err = set_reserve(s, 2);
 	if (!err)
-		err = make_part(s, h, &p.lower_row, &p.lower);
+		err = make_part(s, served, &p.lower_row, &p.lower);
 	if (!err)
-		err = make_part(s, h, &p.upper_row, &p.upper);
+		err = make_part(s, served, &p.upper_row, &p.upper);
 	if (!err) {
 		event_text(event, sizeof(event), "the lower part", at);
-		err = buf_set(&h->split_doubt, at.p, at.n); /* said before: afterwards there may be no memory to say it */
+		err = buf_set(&served->unknown_split, at.p, at.n); /* said before: afterwards there may be no memory to say it */
 	}
 	if (!err) {
 		err = insert_row(s, &p.lower->row, event);
-		h->in_doubt = err && err != -EEXIST;
-		if (!h->in_doubt)
-			buf_fini(&h->split_doubt);
+		served->row_unknown = err && err != -EEXIST;
+		if (!served->row_unknown)
+			buf_fini(&served->unknown_split);
 	}
 	if (!err) {
-		replace_parent(s, h, &p);
+		replace_parent(s, served, &p);
 		event_text(event, sizeof(event), "the upper part", at);
 		(void)!tablet_split_tidy(p.upper->tablet, event); /* logged there; its next compaction does it as well */
-		msg_info("table %u: split at %s", h->table, Q(at));
+		msg_info("table %u: split at %s", served->table, Q(at));
 		tablet_split_start(p.lower->tablet);
 		tablet_split_start(p.upper->tablet);
-		held_put(p.lower);
-		held_put(p.upper);
+		served_put(p.lower);
+		served_put(p.upper);
 	} else {
-		tablet_split_end(h->tablet, false);
-		held_abandon(p.lower);
-		held_abandon(p.upper);
+		tablet_split_end(served->tablet, false);
+		served_discard(p.lower);
+		served_discard(p.upper);
 	}
 	meta_tablet_fini(&p.lower_row);
 	meta_tablet_fini(&p.upper_row);
 	return err;
 }
 
-int split_tablet(struct server *s, struct held *const *v, struct slice at)
+int split_tablet(struct server *s, struct served_tablet *const *v, struct slice at)
 {
 	int err = tablet_split_begin(v[0]->tablet);
 

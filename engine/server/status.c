@@ -43,9 +43,9 @@ static unsigned gather(struct server *s, struct number *v)
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
 	ADD("incarnation", "number of this server process over the store's life", s->incarnation, true);
 	mutex_lock(&s->lock);
-	for (unsigned i = 0; i < s->known_count; i++)
-		waiting += atomic_load(&s->known[i]->salt_waits);
-	ADD("tables", "tables known", s->known_count, true);
+	for (unsigned i = 0; i < s->table_count; i++)
+		waiting += atomic_load(&s->tables[i]->salt_waits);
+	ADD("tables", "tables known", s->table_count, true);
 	ADD("tables_salt_waits", "of these, tables whose salt waits until they are empty", waiting, true);
 	ADD("tablets", "tablets served, METADATA's included", s->set_count, true);
 	mutex_unlock(&s->lock);
@@ -122,8 +122,8 @@ static int put_attention(struct server *s, struct buf *out)
 
 	before = out->n;
 	mutex_lock(&s->lock);
-	for (unsigned i = 0; i < s->known_count; i++)
-		waiting += atomic_load(&s->known[i]->salt_waits);
+	for (unsigned i = 0; i < s->table_count; i++)
+		waiting += atomic_load(&s->tables[i]->salt_waits);
 	mutex_unlock(&s->lock);
 	for (unsigned i = 0; i < s->refused_count && !err; i++)
 		err = buf_printf(out, "table %s is refused, its schema is damaged: tabletctl repair; ", s->refused[i]);
@@ -148,10 +148,10 @@ static int put_attention(struct server *s, struct buf *out)
 static int put_tables_line(struct server *s, struct buf *out)
 {
 	struct tablet_stats st;
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count, user = 0, known;
 	uint64_t files = 0;
-	int err = held_list(s, 0, &list, &count);
+	int err = served_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
@@ -161,11 +161,11 @@ static int put_tables_line(struct server *s, struct buf *out)
 			files += st.files;
 			user++;
 		}
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	mutex_lock(&s->lock);
-	known = s->known_count;
+	known = s->table_count;
 	mutex_unlock(&s->lock);
 	return buf_printf(out, "tables       %u, in %u tablets and %llu SSTables\n", known, user, (unsigned long long)files);
 }
@@ -279,17 +279,17 @@ static void add_stats(struct tablet_family *to, const struct tablet_family *from
 }
 
 /* Those that the schema has, to begin with; what is counted of others is in the table's number only. */
-static int begin_table(struct server *s, const struct held *h, struct table_numbers *t)
+static int begin_table(struct server *s, const struct served_tablet *served, struct table_numbers *t)
 {
-	*t = (struct table_numbers){.table = h->table, .name = METADATA_LABEL};
-	if (!h->known)
+	*t = (struct table_numbers){.table = served->table, .name = METADATA_LABEL};
+	if (!served->user_table)
 		return 0;
 	mutex_lock(&s->lock);
-	memcpy(t->name, h->known->name, sizeof(t->name));
+	memcpy(t->name, served->user_table->name, sizeof(t->name));
 	mutex_unlock(&s->lock);
-	t->schema = known_schema(s, h->known);
+	t->schema = user_table_schema(s, served->user_table);
 	for (unsigned i = 0; i < TABLE_TRAFFIC; i++)
-		t->traffic[i] = atomic_load(&h->known->traffic[i]);
+		t->traffic[i] = atomic_load(&served->user_table->traffic[i]);
 	t->families = calloc(t->schema->family_count + 1u, sizeof(*t->families));
 	if (!t->families)
 		return -ENOMEM;
@@ -414,9 +414,9 @@ static int put_tables(struct buf *out, const struct table_numbers *v, unsigned n
 static int tables_metrics(struct server *s, struct buf *out)
 {
 	struct table_numbers *v = NULL;
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count, n = 0;
-	int err = held_list(s, 0, &list, &count);
+	int err = served_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
@@ -437,7 +437,7 @@ static int tables_metrics(struct server *s, struct buf *out)
 	}
 	free(v);
 	for (unsigned i = 0; i < count; i++)
-		held_put(list[i]);
+		served_put(list[i]);
 	free(list);
 	return err;
 }
@@ -456,15 +456,15 @@ int server_get_load(struct server *s, struct server_load *out)
 {
 	struct server_load l = {SERVER_NAME, "SERVING", s->incarnation, 0, 0};
 	struct tablet_stats st;
-	struct held **list;
-	int err = held_list(s, 0, &list, &l.tablets);
+	struct served_tablet **list;
+	int err = served_list(s, 0, &list, &l.tablets);
 
 	if (err)
 		return err;
 	for (unsigned i = 0; i < l.tablets; i++) {
 		tablet_get_stats(list[i]->tablet, &st);
 		l.bytes += st.disk_bytes + st.memory_bytes;
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	if (atomic_load(&s->recovering))

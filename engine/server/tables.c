@@ -5,7 +5,7 @@
  *
  * A write that is acknowledged must not vanish with a drop that then
  * succeeds.  So the master holds a table's writes before it decides whether
- * the table or a family is empty: schemas_hold waits for the mutations under
+ * the table or a family is empty: user_table_hold_writes waits for the mutations under
  * way, and new ones wait until the table has been dropped, the new schema is
  * read here, or the master ends the hold.
  */
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 
 /* Where the table is, or would be inserted. */
-unsigned known_at_locked(const struct server *s, uint32_t table)
+unsigned user_table_at_locked(const struct server *s, uint32_t table)
 {
-	unsigned lo = 0, hi = s->known_count;
+	unsigned lo = 0, hi = s->table_count;
 
 	while (lo < hi) {
 		unsigned mid = lo + (hi - lo) / 2;
 
-		if (s->known[mid]->table < table)
+		if (s->tables[mid]->table < table)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -30,143 +30,143 @@ unsigned known_at_locked(const struct server *s, uint32_t table)
 	return lo;
 }
 
-struct known *known_find_locked(const struct server *s, uint32_t table)
+struct user_table *user_table_find_locked(const struct server *s, uint32_t table)
 {
-	unsigned i = known_at_locked(s, table);
+	unsigned i = user_table_at_locked(s, table);
 
-	return i < s->known_count && s->known[i]->table == table ? s->known[i] : NULL;
+	return i < s->table_count && s->tables[i]->table == table ? s->tables[i] : NULL;
 }
 
-int known_add_locked(struct server *s, uint32_t table, struct known **out)
+int user_table_add_locked(struct server *s, uint32_t table, struct user_table **out)
 {
-	unsigned i = known_at_locked(s, table);
-	struct known *k;
+	unsigned i = user_table_at_locked(s, table);
+	struct user_table *u;
 
-	if (s->known_count == s->known_cap) {
-		unsigned cap = s->known_cap ? s->known_cap * 2 : 16;
-		struct known **grown = realloc(s->known, cap * sizeof(struct known *));
+	if (s->table_count == s->table_cap) {
+		unsigned cap = s->table_cap ? s->table_cap * 2 : 16;
+		struct user_table **grown = realloc(s->tables, cap * sizeof(struct user_table *));
 
 		if (!grown)
 			return -ENOMEM;
-		s->known = grown;
-		s->known_cap = cap;
+		s->tables = grown;
+		s->table_cap = cap;
 	}
-	k = calloc(1, sizeof(*k));
-	if (!k)
+	u = calloc(1, sizeof(*u));
+	if (!u)
 		return -ENOMEM;
-	k->table = table;
-	k->refs = 1;
-	memmove(s->known + i + 1, s->known + i, (s->known_count - i) * sizeof(struct known *));
-	s->known[i] = k;
-	s->known_count++;
-	*out = k;
+	u->table = table;
+	u->refs = 1;
+	memmove(s->tables + i + 1, s->tables + i, (s->table_count - i) * sizeof(struct user_table *));
+	s->tables[i] = u;
+	s->table_count++;
+	*out = u;
 	return 0;
 }
 
-int known_get(struct server *s, uint32_t table, struct known **out)
+int user_table_get(struct server *s, uint32_t table, struct user_table **out)
 {
-	struct known *k;
+	struct user_table *u;
 
 	mutex_lock(&s->lock);
-	k = known_find_locked(s, table);
-	if (k)
-		k->refs++;
+	u = user_table_find_locked(s, table);
+	if (u)
+		u->refs++;
 	mutex_unlock(&s->lock);
-	if (!k)
+	if (!u)
 		return -EIDRM;
-	*out = k;
+	*out = u;
 	return 0;
 }
 
-void known_put(struct server *s, struct known *k)
+void user_table_put(struct server *s, struct user_table *u)
 {
 	bool last;
 
-	if (!k)
+	if (!u)
 		return;
 	mutex_lock(&s->lock);
-	last = --k->refs == 0;
+	last = --u->refs == 0;
 	mutex_unlock(&s->lock);
 	if (!last)
 		return;
-	if (k->gone)
-		s->table_dropped(s, k->table);
-	store_schema_put(k->schema);
-	free(k);
+	if (u->dropped)
+		s->table_dropped(s, u->table);
+	store_schema_put(u->schema);
+	free(u);
 }
 
-struct store_schema *known_schema(struct server *s, struct known *k)
+struct store_schema *user_table_schema(struct server *s, struct user_table *u)
 {
 	struct store_schema *schema;
 
 	mutex_lock(&s->lock);
-	schema = store_schema_get(k->schema);
+	schema = store_schema_get(u->schema);
 	mutex_unlock(&s->lock);
 	return schema;
 }
 
-bool known_gone(struct server *s, struct known *k)
+bool user_table_dropped(struct server *s, struct user_table *u)
 {
 	bool gone;
 
 	mutex_lock(&s->lock);
-	gone = k->gone;
+	gone = u->dropped;
 	mutex_unlock(&s->lock);
 	return gone;
 }
 
 /* ---- holds of writes ---- */
 
-void known_write_end(struct server *s, struct known *k)
+void user_table_write_end(struct server *s, struct user_table *u)
 {
 	mutex_lock(&s->lock);
-	if (--k->writers == 0 && k->holds)
+	if (--u->writers == 0 && u->holds)
 		cond_broadcast(&s->changed);
 	mutex_unlock(&s->lock);
 }
 
-int schemas_hold(struct server *s, uint32_t table)
+int user_table_hold_writes(struct server *s, uint32_t table)
 {
-	struct known *k;
+	struct user_table *u;
 
 	mutex_lock(&s->lock);
-	k = known_find_locked(s, table);
-	if (k) {
-		k->holds++;
-		k->refs++;
-		while (k->writers)
+	u = user_table_find_locked(s, table);
+	if (u) {
+		u->holds++;
+		u->refs++;
+		while (u->writers)
 			cond_wait(&s->changed, &s->lock);
 	}
 	mutex_unlock(&s->lock);
-	if (!k)
+	if (!u)
 		return -ENOENT;
-	known_put(s, k);
+	user_table_put(s, u);
 	return 0;
 }
 
-void schemas_let_go(struct server *s, uint32_t table)
+void user_table_release_writes(struct server *s, uint32_t table)
 {
-	bool left_off = false;
-	struct known *k;
+	bool move_deferred = false;
+	struct user_table *u;
 
 	mutex_lock(&s->lock);
-	k = known_find_locked(s, table);
-	if (k && k->holds && --k->holds == 0) {
+	u = user_table_find_locked(s, table);
+	if (u && u->holds && --u->holds == 0) {
 		cond_broadcast(&s->changed);
-		left_off = k->left_off;
-		k->left_off = false;
+		move_deferred = u->move_deferred;
+		u->move_deferred = false;
 	}
 	mutex_unlock(&s->lock);
-	if (left_off && !s->no_background && !s->recovering && !s->closing)
-		task_queue(&s->split);
+	if (move_deferred && !s->no_background && !s->recovering && !s->closing)
+		task_queue(&s->moves_task);
 }
 
-void schemas_wait(struct server *s, uint32_t table)
+void user_table_wait_for_release(struct server *s, uint32_t table)
 {
-	struct known *k;
+	struct user_table *u;
 
 	mutex_lock(&s->lock);
-	while ((k = known_find_locked(s, table)) != NULL && k->holds)
+	while ((u = user_table_find_locked(s, table)) != NULL && u->holds)
 		cond_wait(&s->changed, &s->lock);
 	mutex_unlock(&s->lock);
 }

@@ -58,18 +58,18 @@ static unsigned bucket_of(uint64_t us)
 	return i < LATENCY_BUCKETS ? i : LATENCY_BUCKETS;
 }
 
-void traffic_table(struct known *k, enum table_traffic what, uint64_t n)
+void traffic_table(struct user_table *u, enum table_traffic what, uint64_t n)
 {
-	if (k)
-		add(&k->traffic[what], n);
+	if (u)
+		add(&u->traffic[what], n);
 }
 
-void traffic_table_read(struct known *k)
+void traffic_table_read(struct user_table *u)
 {
 	static _Thread_local unsigned reads;
 
 	if (reads++ % READ_SAMPLE == 0)
-		traffic_table(k, TABLE_READS, READ_SAMPLE);
+		traffic_table(u, TABLE_READS, READ_SAMPLE);
 }
 
 uint64_t traffic_begin(const struct ts_request *q)

@@ -191,15 +191,15 @@ static void *scan_rows(void *arg)
 /* METADATA's, which would else be too small to be written out. */
 static int flush_metadata(void)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned n;
-	int err = held_list(hooks.server, META_TABLE, &list, &n), e;
+	int err = served_list(hooks.server, META_TABLE, &list, &n), e;
 
 	for (unsigned i = n; !err && i-- > 0;) {
 		e = tablet_flush(list[i]->tablet);
 		if (e && e != -EREMCHG)
 			_exit(6);
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	if (n > shared->metadata)
 		shared->metadata = n;
@@ -231,7 +231,7 @@ static void *move_tablets(void *arg)
 		if (err && err != -ENOENT && err != -EEXIST)
 			_exit(5);
 		shared->moves += what >= 3 && !err;
-		task_queue(&hooks.server->split);
+		task_queue(&hooks.server->moves_task);
 	}
 	return NULL;
 }

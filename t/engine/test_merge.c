@@ -99,21 +99,21 @@ static void begin_merge(const char *begin, const char *middle, const char *end, 
 
 static void compact_at(const char *row)
 {
-	struct held *h;
+	struct served_tablet *h;
 
-	assert_int_equal(held_find(hooks.server, tfs_table_id(table), slice_str(row), &h), 0);
+	assert_int_equal(served_find(hooks.server, tfs_table_id(table), slice_str(row), &h), 0);
 	assert_int_equal(tablet_compact(h->tablet), 0);
-	held_put(h);
+	served_put(h);
 }
 
 static unsigned count_files(const char *row)
 {
 	struct tablet_stats st;
-	struct held *h;
+	struct served_tablet *h;
 
-	assert_int_equal(held_find(hooks.server, tfs_table_id(table), slice_str(row), &h), 0);
+	assert_int_equal(served_find(hooks.server, tfs_table_id(table), slice_str(row), &h), 0);
 	tablet_get_stats(h->tablet, &st);
-	held_put(h);
+	served_put(h);
 	return st.files;
 }
 
@@ -411,12 +411,12 @@ static void test_merge_refused(void **state)
 
 static unsigned count_tablets(void)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned n;
 
-	assert_int_equal(held_list(hooks.server, tfs_table_id(table), &list, &n), 0);
+	assert_int_equal(served_list(hooks.server, tfs_table_id(table), &list, &n), 0);
 	for (unsigned i = 0; i < n; i++)
-		held_put(list[i]);
+		served_put(list[i]);
 	free(list);
 	return n;
 }
@@ -425,7 +425,7 @@ static unsigned count_tablets(void)
 static void make_doubt(bool took)
 {
 	options.no_background = true;
-	hooks.merge_ask_times = 2;
+	hooks.merge_read_tries = 2;
 	open_store();
 	fill("v", 0, 90);
 	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
@@ -433,7 +433,7 @@ static void make_doubt(bool took)
 	assert_int_equal(tfs_compact(table), 0);
 	answer_with_errors(&(struct faulty){.lose_deletes = took, .refuse_deletes = !took, .then_no_reads = true});
 	assert_int_equal(tfs_merge(table, tfs_str("row00030")), -EIO);
-	hooks.server->merge_ask_times = 100;
+	hooks.server->merge_read_tries = 100;
 	expect_rows("v", 0, 90);
 	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0); /* not known yet */
 	assert_int_not_equal(put("row00050", "q", 2, tfs_str("v"), true), 0);
@@ -478,7 +478,7 @@ static void test_merge_that_was_not(void **state)
 	(void)state;
 	make_doubt(false);
 	faulty.no_reads = faulty.refuse_deletes = false;
-	merge_doubt_run(&hooks.server->doubt);
+	moves_resolve_task(&hooks.server->resolve_task);
 	written_again(3);
 }
 
@@ -514,10 +514,10 @@ static void *split_last(void *arg)
 static void in_the_way(void *(*move)(void *arg), const char *drop)
 {
 	struct tfs_schema_edit edit = {.op = TFS_SCHEMA_FAMILY_DROP, .name = drop};
-	struct held *h;
+	struct served_tablet *h;
 	pthread_t t;
 
-	assert_int_equal(held_find(hooks.server, tfs_table_id(table), slice_str("row00050"), &h), 0);
+	assert_int_equal(served_find(hooks.server, tfs_table_id(table), slice_str("row00050"), &h), 0);
 	mutex_lock(&h->tablet->lock);
 	h->tablet->majoring = true;
 	mutex_unlock(&h->tablet->lock);
@@ -532,7 +532,7 @@ static void in_the_way(void *(*move)(void *arg), const char *drop)
 	cond_broadcast(&h->tablet->changed);
 	mutex_unlock(&h->tablet->lock);
 	pthread_join(t, NULL);
-	held_put(h);
+	served_put(h);
 	expect_rows("v", 0, 90);
 }
 
@@ -592,12 +592,12 @@ static void hold(enum ts_method method)
 	ts_answer_fini(&a);
 }
 
-static bool left_off(void)
+static bool move_deferred(void)
 {
 	bool yes;
 
 	mutex_lock(&hooks.server->lock);
-	yes = hooks.server->known[0]->left_off;
+	yes = hooks.server->tables[0]->move_deferred;
 	mutex_unlock(&hooks.server->lock);
 	return yes;
 }
@@ -630,7 +630,7 @@ static void test_held(void **state)
 		fill("v", 0, 90);
 		hold(TS_BLOCK_WRITES);
 		assert_int_equal(pthread_create(&thread, NULL, what[i], &err), 0);
-		while (!left_off())
+		while (!move_deferred())
 			sched_yield();
 		assert_int_equal(tfs_compact(table), 0);
 		hold(TS_UNBLOCK_WRITES);

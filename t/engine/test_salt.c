@@ -551,7 +551,7 @@ static void test_waits(void **state)
 		const uint64_t until = monotonic_us() + UINT64_C(60000000);
 		const uint32_t id = tfs_table_id(table), tablets = tablets_of(table);
 		struct tfs_mutation *m;
-		struct known *k;
+		struct user_table *k;
 		struct tfs_info info;
 		int err = 0;
 
@@ -563,9 +563,9 @@ static void test_waits(void **state)
 		assert_int_equal(apply_to(table, true), 0);
 		while (!err) {
 			assert_true(monotonic_us() < until);
-			err = known_get(hooks.server, tablets, &k);
+			err = user_table_get(hooks.server, tablets, &k);
 			if (!err)
-				known_put(hooks.server, k);
+				user_table_put(hooks.server, k);
 			(void)usleep(1000);
 		}
 		assert_int_equal(tablets_of(table), tablets); /* not heard of */
@@ -585,7 +585,7 @@ static void test_waits(void **state)
 
 static _Atomic bool armed;
 static _Atomic int changed;
-static struct known *held_of; /* the table's, whose writes are to be held */
+static struct user_table *held_of; /* the table's, whose writes are to be held */
 
 static void *salt_anew(void *arg)
 {
@@ -633,7 +633,7 @@ static void test_batch_between(void **state)
 	open_store();
 	assert_int_equal(tfs_schema_set_text(table, TFS_S("salt = 7; " FAMILIES), TFS_NO_TIME, NULL), 0);
 	q.table = tablets_of(table);
-	assert_int_equal(known_get(hooks.server, q.table, &held_of), 0);
+	assert_int_equal(user_table_get(hooks.server, q.table, &held_of), 0);
 	for (unsigned i = 0; i < ROWS; i++) {
 		snprintf(row[i] + 1, sizeof(row[i]) - 1, "row%u", i);
 		row[i][0] = (char)salt_byte(slice_str(row[i] + 1), 7);
@@ -645,14 +645,14 @@ static void test_batch_between(void **state)
 	assert_false(armed);
 	pthread_join(changer, NULL);
 	assert_int_equal(changed, 0);
-	assert_true(held_of->gone);
+	assert_true(held_of->dropped);
 	for (unsigned i = 0; i < ROWS; i++)
 		assert_int_equal(errs[i], i ? -EIDRM : 0);
 	(void)scan_sum(table, &spec, &count);
 	assert_int_equal(count, 0);
 	for (unsigned i = 1; i < ROWS; i++)
 		put_at(table, tfs_str(row[i] + 1), "g", "q", 1);
-	known_put(hooks.server, held_of);
+	user_table_put(hooks.server, held_of);
 	close_store();
 	file_set_hook(NULL, NULL);
 	open_store();
@@ -707,7 +707,7 @@ static void test_borders(void **state)
 	until = monotonic_us() + UINT64_C(60000000);
 	while (b.count == 3) {
 		assert_true(monotonic_us() < until);
-		task_queue(&hooks.server->split);
+		task_queue(&hooks.server->moves_task);
 		(void)sched_yield();
 		b.count = 0;
 		assert_int_equal(tfs_tablets(table, take_border, &b), 0);

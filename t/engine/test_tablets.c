@@ -136,12 +136,12 @@ static void test_merge_of_parts(void **state)
 	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
 	assert_int_equal(tfs_split(table, tfs_str("row00060")), 0);
 	{
-		struct held *h;
+		struct served_tablet *h;
 
 		/* The one in the middle leaves the file that the others share. */
-		assert_int_equal(held_find(hooks.server, tfs_table_id(table), slice_str("row00040"), &h), 0);
+		assert_int_equal(served_find(hooks.server, tfs_table_id(table), slice_str("row00040"), &h), 0);
 		assert_int_equal(tablet_compact(h->tablet), 0);
-		held_put(h);
+		served_put(h);
 	}
 	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
 	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
@@ -253,7 +253,7 @@ static void wait_until(bool (*is)(void))
 		if (monotonic_us() >= end)
 			print_error("%s\n", tablets());
 		assert_true(monotonic_us() < end);
-		task_queue(&hooks.server->split);
+		task_queue(&hooks.server->moves_task);
 		(void)sched_yield();
 	}
 }
@@ -286,12 +286,12 @@ static bool no_giant(void)
 static bool settled(void)
 {
 	const struct tfs_schema *schema;
-	struct held **list;
+	struct served_tablet **list;
 	unsigned n;
 	bool large = false;
 
 	assert_int_equal(tfs_schema_get(table, &schema), 0);
-	assert_int_equal(held_list(hooks.server, tfs_table_id(table), &list, &n), 0);
+	assert_int_equal(served_list(hooks.server, tfs_table_id(table), &list, &n), 0);
 	for (unsigned i = 0; i < n; i++) {
 		struct buf at = {0};
 		struct tablet_stats st;
@@ -299,7 +299,7 @@ static bool settled(void)
 		tablet_get_stats(list[i]->tablet, &st);
 		large |= st.disk_bytes > schema->tablet_size && tablet_split_key(list[i]->tablet, &at) == 0;
 		buf_fini(&at);
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	tfs_schema_put(schema);
 	free(list);
@@ -355,7 +355,7 @@ static void test_by_themselves(void **state)
 /* Small neighbours that have been there for their hour: all of them become one, not half of them each hour. */
 static void test_small_for_an_hour(void **state)
 {
-	struct held **list;
+	struct served_tablet **list;
 	char row[32];
 	unsigned n;
 
@@ -368,13 +368,13 @@ static void test_small_for_an_hour(void **state)
 		assert_int_equal(tfs_split(table, tfs_str(row)), 0);
 	}
 	assert_int_equal(tablet_count(table), 16);
-	assert_int_equal(held_list(hooks.server, tfs_table_id(table), &list, &n), 0);
+	assert_int_equal(served_list(hooks.server, tfs_table_id(table), &list, &n), 0);
 	for (unsigned i = 0; i < n; i++) {
 		list[i]->made_us -= UINT64_C(3700000000);
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
-	task_queue(&hooks.server->split);
+	task_queue(&hooks.server->moves_task);
 	wait_until(one_left);
 	expect_rows(NULL, 0, 64);
 	close_store();
@@ -402,14 +402,14 @@ static void test_small_as_a_block(void **state)
 
 static unsigned metadata_tablets(void)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned n;
 
-	assert_int_equal(held_list(hooks.server, META_TABLE, &list, &n), 0);
+	assert_int_equal(served_list(hooks.server, META_TABLE, &list, &n), 0);
 	for (unsigned i = 0; i < n; i++) {
 		(void)!tablet_compact(list[i]->tablet); /* so small, it is split once more when it has a block of its own */
 		list[i]->split_after_us = 0;
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	return n;

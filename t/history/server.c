@@ -33,10 +33,10 @@ static int purge(struct tablet *t, bool *did)
 
 static int merging_compactions(struct server *s, struct rng *r)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned n;
 	bool did = true;
-	int err = held_list(s, 0, &list, &n);
+	int err = served_list(s, 0, &list, &n);
 
 	if (err)
 		return err;
@@ -48,7 +48,7 @@ static int merging_compactions(struct server *s, struct rng *r)
 			if (!did)
 				break;
 		}
-		held_put(list[i]);
+		served_put(list[i]);
 	}
 	free(list);
 	return err;
@@ -161,7 +161,7 @@ static int sweep(struct server *s, const char *store_dir, struct out *o)
 	int err = server_leave(store_dir);
 
 	for (unsigned round = 0; round < 2 && !err; round++)
-		err = sweep_round(s);
+		err = files_sweep(s);
 	return err ? err : server_leftovers(store_dir, o);
 }
 
@@ -169,9 +169,9 @@ static int sweep(struct server *s, const char *store_dir, struct out *o)
 
 static int flush_metadata(struct server *s)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned n;
-	int err = held_list(s, META_TABLE, &list, &n), e;
+	int err = served_list(s, META_TABLE, &list, &n), e;
 
 	for (unsigned i = n; !err && i-- > 0;) {
 		e = tablet_flush(list[i]->tablet);
@@ -179,7 +179,7 @@ static int flush_metadata(struct server *s)
 			err = e;
 	}
 	for (unsigned i = 0; list && i < n; i++)
-		held_put(list[i]);
+		served_put(list[i]);
 	free(list);
 	return err;
 }
@@ -192,8 +192,8 @@ static int change_metadata(struct server *s, struct rng *r)
 
 	if (!err)
 		err = what == 0     ? flush_metadata(s)
-			: what == 1 ? merge_at(s, META_TABLE, buf_slice(&key))
-				    : split_at(s, META_TABLE, buf_slice(&key));
+			: what == 1 ? moves_merge(s, META_TABLE, buf_slice(&key))
+				    : moves_split(s, META_TABLE, buf_slice(&key));
 	buf_fini(&key);
 	return err == -EEXIST || err == -ENOENT ? 0 : err;
 }

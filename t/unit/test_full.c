@@ -125,7 +125,7 @@ static int end_disk(void **state)
 /* As the background would, when it has been asked. */
 static void give_back(void)
 {
-	retire_all(hooks.server);
+	logs_drop_all(hooks.server);
 	space_check(hooks.server);
 }
 

@@ -27,7 +27,7 @@ static void begin(void)
 	hooks.clock = clock_new(test_clock, NULL);
 	options.no_background = false;
 	options.log_segment_bytes = 64 << 10;
-	hooks.retire_age_us = hooks.look_us = 20000;
+	hooks.logs_flush_age_us = hooks.look_us = 20000;
 	open_store();
 }
 
@@ -35,7 +35,7 @@ static void end(void)
 {
 	close_store(true);
 	clock_free(hooks.clock);
-	hooks.retire_age_us = hooks.look_us = 0;
+	hooks.logs_flush_age_us = hooks.look_us = 0;
 }
 
 /* Does any file of these directories have the secret's bytes? */
@@ -142,7 +142,7 @@ static void an_hour_a_day(void **state)
 	assert_int_equal(delete_row(t, "secret"), 0);
 	tfs_table_close(t);
 	close_store(true);
-	hooks.retire_age_us = hooks.look_us = 0;
+	hooks.logs_flush_age_us = hooks.look_us = 0;
 	for (; days < 4; days++) {
 		assert_true(on_disk("sst"));
 		now += DAY_US;

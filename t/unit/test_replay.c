@@ -133,7 +133,7 @@ static void in_stretches(void **arg)
 	(void)arg;
 	make_store();
 	for (unsigned round = 0; round < 2 * sizeof(sizes) / sizeof(sizes[0]); round++) {
-		hooks.replay_stretch_bytes = sizes[round / 2];
+		hooks.replay_part_bytes = sizes[round / 2];
 		open_store();
 		all_is_there();
 		write_some(400);
@@ -164,7 +164,7 @@ static void large_values(void **arg)
 	make_store();
 	options.log_segment_bytes = 64u << 20;
 	options.memtable_bytes = 64u << 20;
-	hooks.replay_stretch_bytes = 1u << 20;
+	hooks.replay_part_bytes = 1u << 20;
 	open_store();
 	t = open_table("t");
 	for (unsigned i = 0; i < 8; i++) {
@@ -280,18 +280,18 @@ static void root_needs_less(void **arg)
 {
 	struct buf key = {0};
 	struct tfs_table *t;
-	struct held *root;
+	struct served_tablet *root;
 
 	(void)arg;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
-	assert_int_equal(held_find(hooks.server, META_TABLE, slice_of("", 0), &root), 0);
+	assert_int_equal(served_find(hooks.server, META_TABLE, slice_of("", 0), &root), 0);
 	assert_int_equal(root->kind, KIND_ROOT);
 	assert_int_equal(tablet_flush(root->tablet), 0);
-	held_put(root);
+	served_put(root);
 	assert_int_equal(meta_row_key(&key, tfs_table_id(t), false, slice_str("m")), 0);
-	assert_int_equal(split_at(hooks.server, META_TABLE, buf_slice(&key)), 0);
+	assert_int_equal(moves_split(hooks.server, META_TABLE, buf_slice(&key)), 0);
 	buf_fini(&key);
 	tfs_table_close(t);
 	close_store(false);
@@ -322,7 +322,7 @@ static void damaged_batches(void **arg)
 			 too = seen.of_user[i % 3 ? i * 45 + 3 : seen.users - 2];
 
 		forge_log(2, bad, too);
-		hooks.replay_stretch_bytes = i % 2 ? 16u << 20 : 2000;
+		hooks.replay_part_bytes = i % 2 ? 16u << 20 : 2000;
 		snprintf(part, sizeof(part), "log/2: record %llu: the batch is damaged",
 			(unsigned long long)(bad < too ? bad : too));
 		refused(part, -EBADMSG);

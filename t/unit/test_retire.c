@@ -43,16 +43,16 @@ static void go_on_waiting(uint64_t since_us)
 static void nothing_needs_our_log(void)
 {
 	uint64_t since = monotonic_us();
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
 	bool needed;
 
 	do {
 		needed = false;
-		assert_int_equal(held_list(hooks.server, 0, &list, &count), 0);
+		assert_int_equal(served_list(hooks.server, 0, &list, &count), 0);
 		for (unsigned i = 0; i < count; i++) {
 			needed |= tablet_redo_lsn(list[i]->tablet, hooks.server->incarnation) != UINT64_MAX;
-			held_put(list[i]);
+			served_put(list[i]);
 		}
 		free(list);
 		go_on_waiting(since);
@@ -132,7 +132,7 @@ static void of_a_resting_store(void **state)
 	char command[100];
 
 	(void)state;
-	hooks.retire_age_us = 20000;
+	hooks.logs_flush_age_us = 20000;
 	options.no_background = false;
 	open_store();
 	t = make_table("t");
@@ -147,7 +147,7 @@ static void of_a_resting_store(void **state)
 	tfs_table_close(u);
 	close_store(false);
 	shell(command);
-	hooks.retire_age_us = 0;
+	hooks.logs_flush_age_us = 0;
 	open_store();
 	t = open_table("t");
 	u = open_table("u");

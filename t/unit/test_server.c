@@ -156,7 +156,7 @@ static void first_requests(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		struct tfs_table *t;
 		struct writer w[4];
-		struct held **list;
+		struct served_tablet **list;
 		unsigned count;
 
 		assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
@@ -173,9 +173,9 @@ static void first_requests(void **state)
 			pthread_join(w[k].thread, NULL);
 			assert_int_equal(w[k].last, -ENOENT);
 		}
-		assert_int_equal(held_list(hooks.server, tfs_table_id(t), &list, &count), 0);
+		assert_int_equal(served_list(hooks.server, tfs_table_id(t), &list, &count), 0);
 		assert_int_equal(count, 1);
-		held_put(list[0]);
+		served_put(list[0]);
 		free(list);
 		tfs_table_close(t);
 		assert_int_equal(tfs_table_drop(store, "t"), 0);
@@ -188,7 +188,7 @@ static void load_race(void **state)
 {
 	struct tfs_table *t;
 	struct writer w[4];
-	struct held **list;
+	struct served_tablet **list;
 	unsigned count;
 
 	(void)state;
@@ -210,9 +210,9 @@ static void load_race(void **state)
 		pthread_join(w[k].thread, NULL);
 	assert_int_equal(w[0].acked, 40);
 	assert_int_equal(w[2].acked, 40);
-	assert_int_equal(held_list(hooks.server, tfs_table_id(t), &list, &count), 0);
+	assert_int_equal(served_list(hooks.server, tfs_table_id(t), &list, &count), 0);
 	assert_int_equal(count, 1);
-	held_put(list[0]);
+	served_put(list[0]);
 	free(list);
 	tfs_table_close(t);
 	close_store(true);

@@ -85,7 +85,7 @@ static void in_replay(void **state)
 	struct tfs_table *t;
 
 	(void)state;
-	hooks.replay_stretch_bytes = 4000;
+	hooks.replay_part_bytes = 4000;
 	open_store();
 	t = make_table("t");
 	for (unsigned i = 1; i < TABLETS; i++)
@@ -117,12 +117,12 @@ static void in_replay(void **state)
 
 static unsigned count_tablets(struct tfs_table *t)
 {
-	struct held **list;
+	struct served_tablet **list;
 	unsigned n;
 
-	assert_int_equal(held_list(hooks.server, tfs_table_id(t), &list, &n), 0);
+	assert_int_equal(served_list(hooks.server, tfs_table_id(t), &list, &n), 0);
 	for (unsigned i = 0; i < n; i++)
-		held_put(list[i]);
+		served_put(list[i]);
 	free(list);
 	return n;
 }

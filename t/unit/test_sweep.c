@@ -11,7 +11,7 @@
 static void rounds(unsigned n)
 {
 	while (n--)
-		assert_int_equal(sweep_round(hooks.server), 0);
+		assert_int_equal(files_sweep(hooks.server), 0);
 }
 
 /* How often the log has that text. */
@@ -284,19 +284,19 @@ static void differences(void **state)
 	(void)state;
 	open_store();
 	t = make_table("t");
-	listed_add(hooks.server, &listed);
+	file_refs_add(hooks.server, &listed);
 	rounds(1);
-	listed_remove(hooks.server, &listed);
+	file_refs_remove(hooks.server, &listed);
 	name_in_metadata(&file, true);
 	rounds(1);
 	assert_int_equal(told("16/1-54321.sst"), 0);
 	rounds(3);
 	assert_int_equal(told("16/1-54321.sst: METADATA names it, and no tablet here does"), 1);
 	name_in_metadata(&file, false);
-	listed_add(hooks.server, &listed);
+	file_refs_add(hooks.server, &listed);
 	rounds(2);
 	assert_int_equal(told("16/1-54321.sst: a tablet uses it, and METADATA does not name it"), 1);
-	listed_remove(hooks.server, &listed);
+	file_refs_remove(hooks.server, &listed);
 	tfs_table_close(t);
 	close_store(true);
 }
@@ -389,8 +389,8 @@ static void no_log(void **state)
 	rounds(1);
 	set_hook(fail_log, NULL);
 	assert_int_not_equal(put(t, "r", "f", "v"), 0);
-	assert_int_not_equal(sweep_round(hooks.server), 0);
-	assert_int_not_equal(sweep_round(hooks.server), 0);
+	assert_int_not_equal(files_sweep(hooks.server), 0);
+	assert_int_not_equal(files_sweep(hooks.server), 0);
 	assert_true(exists("d/sst/16/1-12345.sst"));
 	set_hook(NULL, NULL);
 	tfs_table_close(t);
@@ -438,7 +438,7 @@ static void metadata_fails(void **state)
 		hooks.server->metadata = &faulty.service;
 		for (unsigned i = 0; i < 3; i++) {
 			faulty.good = good;
-			assert_int_equal(sweep_round(hooks.server), -EIO);
+			assert_int_equal(files_sweep(hooks.server), -EIO);
 			assert_int_equal(files_in("d/sst/16"), 2);
 		}
 		hooks.server->metadata = faulty.real;
