@@ -16,12 +16,14 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "fs/file/file.h"
-#include "fs/base/cache.h"
 #include "fs/base/fs.h"
 #include "fs/mountpoint.h"
-#include "fs/node/control.h"
-#include "fs/node/dir.h"
+#include "fs/base/extra.h"
 #include "fs/node/dirtime.h"
+#include "fs/node/kinds.h"
+#include "fs/node/schema_edit.h"
+#include "fs/node/setting.h"
+#include "fs/node/stream.h"
 #include "fs/node/scratch.h"
 #include "fs/session.h"
 #include "fs/file/stage.h"
@@ -180,28 +182,11 @@ static void tell_parent(void)
 
 /* ---- the store ---- */
 
-/* Has the engine, where it met the error, already named the file that why begins with? */
-static bool already_said(const char *why)
-{
-	const char *end = strstr(why, ": ");
-	struct buf ring = {0};
-	bool said = false;
-
-	if (why[0] == '/' && end && msg_ring(&ring) == 0 && ring.n) {
-		char *wanted = NULL;
-
-		if (asprintf(&wanted, " error: %.*s:", (int)(end - why), why) > 0)
-			said = memmem(ring.p, ring.n, wanted, strlen(wanted)) != NULL;
-		free(wanted);
-	}
-	buf_fini(&ring);
-	return said;
-}
-
 static int open_store(const struct command *c)
 {
 	struct tfs_options o;
 	char *why = NULL;
+	unsigned errors;
 	int r = 0;
 
 	tfs_options_init(&o);
@@ -217,8 +202,10 @@ static int open_store(const struct command *c)
 	o.sync = o.sync || c->sync;
 	if (o.log_level >= 0)
 		msg_set_level((enum msg_level)o.log_level);
+	errors = msg_error_count();
 	r = tfs_open(c->source, &o, &fs.store, &why);
-	if (r && !(why && already_said(why)))
+	/* An error that the engine has logged is on standard error already. */
+	if (r && msg_error_count() == errors)
 		fprintf(stderr, "tabletfs: %s%s%s\n", why ? why : c->source, why ? "" : ": ", why ? "" : strerror(-r));
 	free(why);
 	return r;
@@ -226,24 +213,26 @@ static int open_store(const struct command *c)
 
 static int init_parts(void)
 {
-	int r;
+	int err;
 
 	fs_locks_init();
-	control_init();
+	fs_schema_init();
+	setting_init();
 	dirtime_init();
-	r = node_table_init();
-	if (r == 0)
-		r = cache_init();
-	return r ? r : dir_init();
+	cache_init(&fs.values, FS_VALUES_BYTES);
+	err = node_table_init(node_kinds, filex_drop_locked);
+	return err ? err : streams_init();
 }
 
 static void free_parts(void)
 {
-	dir_fini();
-	cache_fini();
+	streams_fini();
+	extra_fini();
 	node_table_fini();
+	cache_fini(&fs.values);
 	dirtime_fini();
-	control_fini();
+	setting_fini();
+	fs_schema_fini();
 	fs_locks_fini();
 }
 

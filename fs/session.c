@@ -12,7 +12,7 @@
 #include "fs/session.h"
 
 #include "engine/base/msg.h"
-#include "fs/node/dir.h"
+#include "fs/node/readdir.h"
 #include "fs/file/file.h"
 #include "fs/loop.h"
 #include "fs/base/notify.h"

@@ -42,6 +42,7 @@ enum { LEVELS = sizeof(level_names) / sizeof(level_names[0]) };
 
 static atomic_int least_level = MSG_NOTICE;
 static atomic_int sink = SINK_STDERR;
+static atomic_uint errors;
 
 static struct {
 	struct mutex lock; /* guards all below */
@@ -75,6 +76,11 @@ void msg_to_syslog(const char *ident)
 	openlog(ring.ident, LOG_PID, LOG_DAEMON);
 	mutex_unlock(&ring.lock);
 	atomic_store(&sink, SINK_SYSLOG);
+}
+
+unsigned msg_error_count(void)
+{
+	return errors;
 }
 
 void msg_to_nowhere(void)
@@ -145,6 +151,8 @@ void msg_log(enum msg_level level, const char *fmt, ...)
 	int head, body;
 	size_t n;
 
+	if (level == MSG_ERROR)
+		atomic_fetch_add(&errors, 1);
 	if ((int)level > atomic_load(&least_level) || (int)level >= (int)LEVELS)
 		return;
 	head = snprintf(text, sizeof(text), "%s: ", level_names[level]);

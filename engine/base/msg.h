@@ -27,6 +27,8 @@ void msg_log(enum msg_level level, const char *fmt, ...) __attribute__((format(p
 #define msg_info(...) msg_log(MSG_INFO, __VA_ARGS__)
 #define msg_debug(...) msg_log(MSG_DEBUG, __VA_ARGS__)
 
+/* The number of errors logged so far. */
+unsigned msg_error_count(void);
 /* The ring's lines, oldest first, each "TIME LEVEL: text\n"; appended to out. */
 int msg_ring(struct buf *out) TFS_MUST;
 /* The same of those after the first *seen lines of the process, if the ring still has them, or of all; *seen becomes the number of lines so far. */

@@ -1,90 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A ring of bytes with the values in order of age, and a hash of their
- * places by node address.  A node address may be reused: so an entry also
- * holds the node's inode number, and one whose change count is not the
- * present one is not believed (any commit at all empties the cache in effect:
- * it serves readers, and costs writers nothing).
- */
+/* A chained hash table, which grows with the entries, and a list in the order of age. */
 #include "fs/base/cache.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
-#define SLOTS 16384
+#define BUCKETS_MIN 64u
 
-struct slot {
-	const struct node *node;
-	uint64_t ino, changes, at; /* at: running position in the ring */
-	uint32_t size;
+struct cached {
+	struct cached *next; /* in the bucket */
+	TAILQ_ENTRY(cached) age;
+	uint64_t key, stamp;
+	size_t n;
+	uint8_t data[];
 };
 
-static struct {
-	struct mutex lock;
-	struct slot *slot;
-	uint8_t *ring;
-	uint64_t head;
-} cache;
-
-int cache_init(void)
+/* With malloc's overhead and a bucket. */
+static size_t cached_bytes(const struct cached *e)
 {
-	mutex_init(&cache.lock, RANK_FS_NOTIFY);
-	cache.slot = calloc(SLOTS, sizeof(*cache.slot));
-	cache.ring = malloc(CACHE_BYTES);
-	if (!cache.slot || !cache.ring) {
-		cache_fini();
-		return -ENOMEM;
-	}
-	return 0;
+	return sizeof(*e) + e->n + 24;
 }
 
-void cache_fini(void)
+void cache_init(struct cache *c, size_t bytes_max)
 {
-	free(cache.slot);
-	free(cache.ring);
-	cache.slot = NULL;
-	cache.ring = NULL;
-	mutex_fini(&cache.lock);
+	*c = (struct cache){.bytes_max = bytes_max};
+	mutex_init(&c->lock, RANK_FS_NOTIFY);
+	TAILQ_INIT(&c->age);
 }
 
-static struct slot *slot_of(const struct node *n)
+void cache_fini(struct cache *c)
 {
-	return &cache.slot[(n->ino ^ n->ino >> 32) % SLOTS];
+	struct cached *e, *next;
+
+	TAILQ_FOREACH_SAFE (e, &c->age, age, next)
+		free(e);
+	free(c->bucket);
+	mutex_fini(&c->lock);
 }
 
-void cache_put(const struct node *n, const void *value, size_t size, uint64_t changes)
+/* The link to the entry with the key, or the end of its bucket. */
+static struct cached **cache_find(struct cache *c, uint64_t key)
 {
-	size_t room;
-	struct slot *s;
+	struct cached **link = &c->bucket[(key ^ key >> 32) & (c->buckets - 1)];
 
-	if (size > CACHE_VALUE_MAX)
+	while (*link && (*link)->key != key)
+		link = &(*link)->next;
+	return link;
+}
+
+static void cache_unlink(struct cache *c, struct cached **link)
+{
+	struct cached *e = *link;
+
+	*link = e->next;
+	TAILQ_REMOVE(&c->age, e, age);
+	c->bytes -= cached_bytes(e);
+	c->count--;
+}
+
+/* Longer chains, if there is no memory. */
+static void cache_grow(struct cache *c)
+{
+	size_t buckets = c->buckets ? c->buckets * 2 : BUCKETS_MIN;
+	struct cached **bucket = calloc(buckets, sizeof(struct cached *)), *e;
+
+	if (!bucket)
 		return;
-	mutex_lock(&cache.lock);
-	room = CACHE_BYTES - (size_t)(cache.head % CACHE_BYTES);
-	if (room < size)
-		cache.head += room;
-	s = slot_of(n);
-	*s = (struct slot){n, n->ino, changes, cache.head, (uint32_t)size};
-	if (size)
-		memcpy(cache.ring + cache.head % CACHE_BYTES, value, size);
-	cache.head += size;
-	mutex_unlock(&cache.lock);
+	free(c->bucket);
+	c->bucket = bucket;
+	c->buckets = buckets;
+	TAILQ_FOREACH (e, &c->age, age) {
+		e->next = NULL;
+		*cache_find(c, e->key) = e;
+	}
 }
 
-bool cache_take(const struct node *n, void *buf, size_t *size)
+void cache_put(struct cache *c, uint64_t key, uint64_t stamp, const void *p, size_t n)
 {
-	struct slot *s;
+	struct cached *e = malloc(sizeof(*e) + n), **link, *old = NULL;
+
+	if (e) {
+		*e = (struct cached){.key = key, .stamp = stamp, .n = n};
+		if (n)
+			memcpy(e->data, p, n);
+	}
+	mutex_lock(&c->lock);
+	if (c->count >= c->buckets)
+		cache_grow(c);
+	if (c->buckets && *(link = cache_find(c, key))) {
+		old = *link;
+		cache_unlink(c, link);
+	}
+	if (e && c->buckets) {
+		*cache_find(c, key) = e;
+		TAILQ_INSERT_TAIL(&c->age, e, age);
+		c->bytes += cached_bytes(e);
+		c->count++;
+		c->any = true;
+		e = NULL;
+	}
+	while (c->bytes > c->bytes_max) {
+		struct cached *first = TAILQ_FIRST(&c->age);
+
+		cache_unlink(c, cache_find(c, first->key));
+		free(first);
+	}
+	mutex_unlock(&c->lock);
+	free(e);
+	free(old);
+}
+
+bool cache_get(struct cache *c, uint64_t key, uint64_t *stamp, struct buf *out)
+{
+	const struct cached *e;
 	bool found;
 
-	mutex_lock(&cache.lock);
-	s = slot_of(n);
-	found = s->node == n && s->ino == n->ino && s->changes == atomic_load(&fs.changes) && s->at + CACHE_BYTES >= cache.head;
-	if (found) {
-		if (s->size)
-			memcpy(buf, cache.ring + s->at % CACHE_BYTES, s->size);
-		*size = s->size;
-		s->node = NULL;
-	}
-	mutex_unlock(&cache.lock);
+	if (!c->any)
+		return false;
+	mutex_lock(&c->lock);
+	e = *cache_find(c, key);
+	found = e && (!out || buf_append(out, e->data, e->n) == 0);
+	if (found)
+		*stamp = e->stamp;
+	mutex_unlock(&c->lock);
 	return found;
+}
+
+bool cache_take(struct cache *c, uint64_t key, uint64_t stamp, void *p, size_t *n)
+{
+	struct cached **link, *e = NULL;
+	bool found;
+
+	if (!c->any)
+		return false;
+	mutex_lock(&c->lock);
+	link = cache_find(c, key);
+	if (*link) {
+		e = *link;
+		cache_unlink(c, link);
+	}
+	mutex_unlock(&c->lock);
+	found = e && e->stamp == stamp && e->n <= *n;
+	if (found) {
+		if (e->n)
+			memcpy(p, e->data, e->n);
+		*n = e->n;
+	}
+	free(e);
+	return found;
+}
+
+void cache_remove(struct cache *c, uint64_t key)
+{
+	size_t n = 0;
+
+	(void)cache_take(c, key, 0, NULL, &n);
 }

@@ -1,23 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small values that a directory listing has just scanned, kept for the READs
- * that tend to follow it.  A value is handed out once: after that the
- * kernel has it in its own cache.  Bounded: the oldest go first.
+ * A bounded cache: byte strings by 64-bit key, each with a stamp of its user's
+ * choice.  When it is full, the oldest entries are removed.
  * Threads: any; leaf lock (RANK_FS_NOTIFY).
  */
 #ifndef TFS_FS_BASE_CACHE_H
 #define TFS_FS_BASE_CACHE_H
 
-#include "fs/base/fs.h"
+#include "engine/base/bytes.h"
+#include "engine/base/mutex.h"
 
-#define CACHE_VALUE_MAX 8192
-#define CACHE_BYTES (8u << 20)
+#include <bsd/sys/queue.h>
 
-int cache_init(void) TFS_MUST;
-void cache_fini(void);
-/* Copies value, which was read while fs.changes was `changes`. */
-void cache_put(const struct node *n, const void *value, size_t size, uint64_t changes);
-/* Takes the whole value out into buf (CACHE_VALUE_MAX bytes); false: not here. */
-bool cache_take(const struct node *n, void *buf, size_t *size);
+struct cached;
+struct cache {
+	struct mutex lock;
+	TAILQ_HEAD(, cached) age; /* the oldest first */
+	struct cached **bucket;
+	size_t buckets, count, bytes, bytes_max;
+	_Atomic bool any; /* something was put: readers of an unused cache take no lock */
+};
+
+/* bytes_max bounds the memory of all entries. */
+void cache_init(struct cache *c, size_t bytes_max);
+void cache_fini(struct cache *c);
+/* Copies the bytes, and replaces an entry with the same key.  Out of memory: there is no entry. */
+void cache_put(struct cache *c, uint64_t key, uint64_t stamp, const void *p, size_t n);
+/* Appends the bytes to out, unless that is NULL.  False: there is no entry, or no memory; *stamp is unchanged. */
+bool cache_get(struct cache *c, uint64_t key, uint64_t *stamp, struct buf *out);
+/* Removes the entry.  Copies it to p if it has this stamp and at most *n bytes; then sets *n and returns true. */
+bool cache_take(struct cache *c, uint64_t key, uint64_t stamp, void *p, size_t *n);
+void cache_remove(struct cache *c, uint64_t key);
 
 #endif

@@ -36,16 +36,6 @@ int64_t fs_now_us(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-bool node_is_latest(const struct node *n)
-{
-	if (fs.latest)
-		return true;
-	for (; n; n = n->parent)
-		if (n->kind == NODE_LATEST)
-			return true;
-	return false;
-}
-
 struct tfs_table *node_store_table(struct node *n)
 {
 	return node_table(n)->dir->table;

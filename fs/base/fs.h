@@ -16,7 +16,9 @@
 #include "engine/base/bytes.h"
 #include "engine/base/mutex.h"
 #include "engine/tabletfs.h"
+#include "fs/base/cache.h"
 #include "fs/base/node.h"
+#include "fs/base/view.h"
 
 #include <fuse3/fuse_lowlevel.h>
 #include <stdatomic.h>
@@ -31,11 +33,15 @@ struct fs {
 	unsigned max_read; /* libfuse's option, 0: not given */
 	uid_t uid;         /* who mounted: owner of the root */
 	gid_t gid;
-	_Atomic uint64_t changes; /* counts commits: see fs_timeout_guard */
+	_Atomic uint64_t changes; /* counts commits */
+	/* Small values that a listing has scanned, for the READs that follow; by inode number, the stamp is `changes`. */
+	struct cache values;
 };
 extern struct fs fs;
 
 #define FS_FOREVER 86400.0
+#define FS_CACHED_VALUE_MAX 8192
+#define FS_VALUES_BYTES (8u << 20)
 
 static inline struct node *node_of(fuse_ino_t ino)
 {
@@ -60,8 +66,6 @@ void fs_locks_init(void);
 void fs_locks_fini(void);
 int64_t fs_now_us(void);
 
-/* Is the node in a view that shows plain names only? */
-bool node_is_latest(const struct node *n);
 /* The open table that the node lies in. */
 struct tfs_table *node_store_table(struct node *n);
 /* Makes all remembered sizes of the table unknown. */

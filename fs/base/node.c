@@ -11,59 +11,37 @@
  */
 #include "fs/base/node.h"
 
-#include "engine/tabletfs.h"
-#include "fs/file/file.h"
+#include "fs/base/node_ops.h"
 #include "fs/base/slab.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/queue.h>
 
 #define BUCKETS_MIN 1024u
-
-struct extra {
-	RB_ENTRY(extra) link;
-	TAILQ_ENTRY(extra) age;
-	struct node *node;
-	enum extra_why why;
-};
-TAILQ_HEAD(extra_list, extra);
 
 static struct {
 	struct mutex lock;
 	struct node **bucket;
 	size_t buckets, count;
 	struct node *root;
-	struct extra_list extras[EXTRA_WHYS]; /* the oldest first */
-	size_t extra_count[EXTRA_WHYS], extra_bytes;
+	void (*close_file)(struct node *n);
 } table;
 
-static unsigned extra_class(const struct node *n)
+static struct {
+	const struct node_ops *ops;
+	unsigned traits;
+} kinds[NODE_KIND_COUNT];
+
+const struct node_ops *kind_ops(enum node_kind kind)
 {
-	return n->kind == NODE_ROW || n->kind == NODE_FAMILY;
+	return kinds[kind].ops;
 }
 
-static int extra_cmp_key(const struct node *n, unsigned cls, struct slice key)
+bool kind_is(enum node_kind kind, unsigned traits)
 {
-	unsigned c = extra_class(n);
-
-	if (c != cls)
-		return c < cls ? -1 : 1;
-	return slice_cmp(node_key(n), key);
+	return kinds[kind].traits & traits;
 }
-
-static int extra_cmp(struct extra *a, struct extra *b)
-{
-	return extra_cmp_key(a->node, extra_class(b->node), node_key(b->node));
-}
-
-/* The tree macros of libbsd expect it. */
-#ifndef __unused
-#define __unused __attribute__((unused))
-#endif
-RB_PROTOTYPE_STATIC(extra_tree, extra, link, extra_cmp);
-RB_GENERATE_STATIC(extra_tree, extra, link, extra_cmp);
 
 struct mutex *tree_mutex(void)
 {
@@ -107,8 +85,13 @@ static struct node *node_alloc(struct node *parent, enum node_kind kind, struct 
 	return n;
 }
 
-int node_table_init(void)
+int node_table_init(const struct node_ops *const tables[NODE_KIND_COUNT], void (*close_file)(struct node *n))
 {
+	for (int i = 0; i < NODE_KIND_COUNT; i++) {
+		kinds[i].ops = tables[i];
+		kinds[i].traits = tables[i]->traits;
+	}
+	table.close_file = close_file;
 	mutex_init(&table.lock, RANK_FS_TREE);
 	table.buckets = BUCKETS_MIN;
 	table.bucket = calloc(table.buckets, sizeof(*table.bucket));
@@ -121,36 +104,18 @@ int node_table_init(void)
 		return -ENOMEM;
 	}
 	table.root->refs = 1;
-	for (int i = 0; i < EXTRA_WHYS; i++) {
-		TAILQ_INIT(&table.extras[i]);
-		table.extra_count[i] = 0;
-	}
-	table.extra_bytes = 0;
 	return 0;
-}
-
-static void dirx_free(struct dirx *d)
-{
-	struct extra *e, *next;
-
-	if (!d)
-		return;
-	RB_FOREACH_SAFE(e, extra_tree, &d->extras, next)
-	{
-		RB_REMOVE(extra_tree, &d->extras, e);
-		free(e);
-	}
-	if (d->table)
-		tfs_table_close(d->table);
-	free(d);
 }
 
 static void node_destroy(struct node *n)
 {
-	if (node_is_dir(n))
-		dirx_free(n->dir);
-	else
-		filex_drop_locked(n);
+	if (!node_is_dir(n)) {
+		table.close_file(n);
+	} else if (n->dir) {
+		if (n->dir->table)
+			tfs_table_close(n->dir->table);
+		free(n->dir);
+	}
 	slab_free(n, node_bytes(n->key_n));
 }
 
@@ -336,239 +301,6 @@ struct dirx *node_dirx_locked(struct node *dir)
 			RB_INIT(&dir->dir->extras);
 	}
 	return dir->dir;
-}
-
-static struct extra *extra_find(const struct node *dir, unsigned cls, struct slice key)
-{
-	struct extra *e = dir->dir ? RB_ROOT(&dir->dir->extras) : NULL;
-
-	while (e) {
-		int c = extra_cmp_key(e->node, cls, key);
-
-		if (c == 0)
-			return e;
-		e = c > 0 ? RB_LEFT(e, link) : RB_RIGHT(e, link);
-	}
-	return NULL;
-}
-
-static void extra_enter(struct extra *e, enum extra_why why)
-{
-	e->why = why;
-	TAILQ_INSERT_TAIL(&table.extras[why], e, age);
-	table.extra_count[why]++;
-	if (why != EXTRA_SCRATCH)
-		table.extra_bytes += sizeof(*e) + sizeof(*e->node) + e->node->key_n + 32; /* malloc's part */
-}
-
-static void extra_leave(struct extra *e)
-{
-	TAILQ_REMOVE(&table.extras[e->why], e, age);
-	table.extra_count[e->why]--;
-	if (e->why != EXTRA_SCRATCH)
-		table.extra_bytes -= sizeof(*e) + sizeof(*e->node) + e->node->key_n + 32;
-}
-
-static struct extra *extra_of(const struct node *n)
-{
-	struct extra *e = extra_find(n->parent, extra_class(n), node_key(n));
-
-	assert(e && e->node == n);
-	return e;
-}
-
-int node_extra_add_locked(struct node *n, enum extra_why why)
-{
-	struct dirx *d = node_dirx_locked(n->parent);
-	struct extra *e;
-
-	if (!d)
-		return -ENOMEM;
-	if (n->flags & NODE_EXTRA || extra_find(n->parent, extra_class(n), node_key(n)))
-		return 0; /* itself, or an unhashed twin that is still listed */
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		return -ENOMEM;
-	e->node = n;
-	RB_INSERT(extra_tree, &d->extras, e);
-	extra_enter(e, why);
-	n->parent->epoch++;
-	n->flags |= NODE_EXTRA;
-	n->refs++;
-	return 0;
-}
-
-void node_extra_drop_locked(struct node *n)
-{
-	struct extra *e;
-
-	mutex_assert_held(&table.lock);
-	if (!(n->flags & NODE_EXTRA))
-		return;
-	e = extra_of(n);
-	extra_leave(e);
-	RB_REMOVE(extra_tree, &n->parent->dir->extras, e);
-	n->parent->epoch++;
-	free(e);
-	n->flags &= (uint8_t)~NODE_EXTRA;
-	n->refs--;
-}
-
-void node_extra_is_locked(struct node *n, enum extra_why why)
-{
-	struct extra *e = extra_of(n);
-
-	extra_leave(e);
-	extra_enter(e, why);
-}
-
-struct node *node_extra_oldest_locked(enum extra_why why)
-{
-	struct extra *e = TAILQ_FIRST(&table.extras[why]);
-
-	mutex_assert_held(&table.lock);
-	return e ? e->node : NULL;
-}
-
-size_t node_extra_count_locked(enum extra_why why)
-{
-	mutex_assert_held(&table.lock);
-	return table.extra_count[why];
-}
-
-size_t node_extra_bytes_locked(void)
-{
-	mutex_assert_held(&table.lock);
-	return table.extra_bytes;
-}
-
-void node_extra_replace_locked(struct node *old, struct node *n)
-{
-	struct extra *e = extra_of(old);
-
-	mutex_assert_held(&table.lock);
-	assert(e->why == EXTRA_SCRATCH && !(n->flags & NODE_EXTRA));
-	e->node = n;
-	n->parent->epoch++;
-	n->flags |= NODE_EXTRA;
-	n->refs++;
-	old->flags &= (uint8_t)~NODE_EXTRA;
-	node_put_locked(old);
-}
-
-static bool in_a_view(const struct node *n)
-{
-	return n->kind == NODE_ROW || n->kind == NODE_ROW_PART || n->kind == NODE_FAMILY || n->kind == NODE_CELL_PART;
-}
-
-struct node *node_home_locked(struct node *n)
-{
-	struct node *parent;
-
-	if (n->kind == NODE_LATEST)
-		return n->parent;
-	if (!in_a_view(n))
-		return n;
-	parent = node_home_locked(n->parent);
-	return !parent ? NULL : parent == n->parent ? n : node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0);
-}
-
-struct node *node_twin_locked(struct node *n)
-{
-	struct node *parent;
-
-	if (n->kind == NODE_LATEST)
-		return n->parent;
-	if (n->kind == NODE_TABLE)
-		return node_find_locked(n, NODE_LATEST, slice_of(NULL, 0), 0);
-	parent = in_a_view(n) ? node_twin_locked(n->parent) : NULL;
-	return parent ? node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
-}
-
-struct node *node_home_get(struct node *n)
-{
-	struct node *parent = n->kind == NODE_LATEST ? n->parent : n, *home;
-
-	if (!in_a_view(n)) {
-		node_hold(parent);
-		return parent;
-	}
-	parent = node_home_get(n->parent);
-	if (parent == n->parent) {
-		node_hold(n);
-		home = n;
-	} else {
-		home = parent ? node_get(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
-	}
-	node_put(parent);
-	return home;
-}
-
-struct node *node_extra_next_locked(struct node *dir, unsigned cls, const struct slice *above)
-{
-	struct extra *e = dir->dir ? RB_ROOT(&dir->dir->extras) : NULL, *best = NULL;
-
-	mutex_assert_held(&table.lock);
-	while (e) {
-		int c = above ? extra_cmp_key(e->node, cls, *above) : extra_class(e->node) < cls ? -1 : 1;
-
-		if (c > 0) {
-			best = e;
-			e = RB_LEFT(e, link);
-		} else {
-			e = RB_RIGHT(e, link);
-		}
-	}
-	return best && extra_class(best->node) == cls ? best->node : NULL;
-}
-
-struct node *node_extra_find_locked(struct node *dir, unsigned cls, struct slice key)
-{
-	struct extra *e = extra_find(dir, cls, key);
-
-	return e ? e->node : NULL;
-}
-
-bool node_extra_any_locked(const struct node *dir)
-{
-	return dir->dir && !RB_EMPTY(&dir->dir->extras);
-}
-
-/* In helpings: no memory is asked for, so it cannot fail. */
-void node_extras_end(bool (*ends)(void *arg, const struct node *n), void *arg, void (*dropping)(struct node *n))
-{
-	struct node *some[64];
-	unsigned count;
-	size_t i = 0;
-
-	mutex_lock(&table.lock);
-	do {
-		count = 0;
-		/* The bucket in which the last helping ended is looked at once more. */
-		for (i -= i > 0; i < table.buckets && count < 64; i++) {
-			for (struct node *n = table.bucket[i]; n && count < 64; n = n->next) {
-				if (!(n->flags & NODE_EXTRA) || !ends(arg, n))
-					continue;
-				n->refs++;
-				some[count++] = n;
-			}
-		}
-		for (unsigned j = 0; j < count; j++) {
-			dropping(some[j]);
-			node_extra_drop_locked(some[j]);
-			node_put_locked(some[j]);
-		}
-	} while (count == 64);
-	mutex_unlock(&table.lock);
-}
-
-void node_each(void (*fn)(void *arg, struct node *n), void *arg)
-{
-	mutex_lock(&table.lock);
-	for (size_t i = 0; i < table.buckets; i++)
-		for (struct node *n = table.bucket[i]; n; n = n->next)
-			fn(arg, n);
-	mutex_unlock(&table.lock);
 }
 
 void node_each_of_table(struct node *t, void (*fn)(void *arg, struct node *n), void *arg)

@@ -32,25 +32,44 @@
 #include <bsd/sys/tree.h>
 #include <sys/types.h>
 
-enum node_kind {
-	NODE_ROOT,
-	NODE_TABLE,        /* key: its id, u32: a renamed table stays what it is, and all below it */
-	NODE_LATEST,       /* TABLE/.latest */
-	NODE_ROW,          /* key: row key */
-	NODE_ROW_PART,     /* key: path of parts */
-	NODE_FAMILY,       /* key: "#ID", as the library takes it in the place of the name: a renamed family stays what it is */
-	NODE_CELL_PART,    /* key: path of parts */
-	NODE_VERSION,      /* key: qualifier; ts */
-	NODE_PLAIN,        /* key: qualifier */
-	NODE_SCRATCH_FILE, /* key: name; ts: serial number */
-	NODE_SCRATCH_DIR,
-	NODE_SCHEMA,     /* TABLE/.schema */
-	NODE_FAMILIES,   /* TABLE/.families */
-	NODE_FAMILY_DIR, /* key: likewise */
-	NODE_GROUPS,
-	NODE_GROUP_DIR, /* key: "#ID" of the group */
-	NODE_SETTING,   /* a control file; key: name.  Parent: root's .tabletfs, table, family or group dir */
-	NODE_SYSTEM,    /* /.tabletfs */
+/*
+ * Every kind of node: its enumerator, and the table of its operations
+ * (NAME_ops, node_ops.h).  The number of a kind is part of inode numbers, which
+ * must be the same after a remount: a new kind is added at the end.
+ */
+#define NODE_KINDS(X)                                                                                                              \
+	X(ROOT, root)                                                                                                              \
+	X(TABLE, table)               /* key: its id, u32, so that a renamed table and all below it keep their nodes */            \
+	X(LATEST, latest)             /* TABLE/.latest */                                                                          \
+	X(ROW, row)                   /* key: row key */                                                                           \
+	X(ROW_PART, row_part)         /* key: path of parts */                                                                     \
+	X(FAMILY, family)             /* key: "#ID", which the library accepts as a name: a renamed family keeps its nodes */      \
+	X(CELL_PART, cell_part)       /* key: path of parts */                                                                     \
+	X(VERSION, version)           /* key: qualifier; ts */                                                                     \
+	X(PLAIN, plain)               /* key: qualifier */                                                                         \
+	X(SCRATCH_FILE, scratch_file) /* key: name; ts: serial number */                                                           \
+	X(SCRATCH_DIR, scratch_dir)   /* the same */                                                                               \
+	X(SCHEMA, schema)             /* TABLE/.schema */                                                                          \
+	X(FAMILIES, families)         /* TABLE/.families */                                                                        \
+	X(FAMILY_DIR, family_dir)     /* key: "#ID" of the family */                                                               \
+	X(GROUPS, groups)             /* TABLE/.groups */                                                                          \
+	X(GROUP_DIR, group_dir)       /* key: "#ID" of the group */                                                                \
+	X(SETTING, setting)           /* a control file; key: its name */                                                          \
+	X(SYSTEM, system)             /* /.tabletfs */
+
+#define NODE_ENUMERATOR(upper, lower) NODE_##upper,
+enum node_kind { NODE_KINDS(NODE_ENUMERATOR) NODE_KIND_COUNT };
+
+/* Properties of a kind. */
+enum node_trait {
+	KIND_DIR = 1,
+	KIND_CELL = 2, /* a version or a plain name */
+	KIND_SCRATCH = 4,
+	KIND_IN_VIEW = 8,       /* a directory below a table or its .latest, with a node for each of the two */
+	KIND_KEYED = 16,        /* as an extra entry, it is listed in key order among the directory's rows or families */
+	KIND_TIMED = 32,        /* a directory that keeps a time that a user sets in .latest */
+	KIND_UNCACHED = 64,     /* the kernel looks the name up at each use */
+	KIND_UNCACHED_RW = 128, /* the same, unless the mount is read-only */
 };
 
 struct filex;
@@ -99,20 +118,35 @@ struct node {
 struct extra;
 RB_HEAD(extra_tree, extra);
 struct dirx {
-	struct extra_tree extras;
-	struct tfs_table *table; /* NODE_TABLE only; lives as long as the node */
-	mode_t mode;             /* NODE_SCRATCH_DIR only, and its owner */
+	struct extra_tree extras; /* extra.h */
+	struct tfs_table *table;  /* NODE_TABLE only; lives as long as the node */
+	mode_t mode;              /* NODE_SCRATCH_DIR only, and its owner */
 	uid_t uid;
 	gid_t gid;
 	_Atomic uint32_t epoch; /* NODE_TABLE only: never 0; a new one makes all remembered sizes unknown */
 };
 
+struct node_ops;
+
 struct mutex *tree_mutex(void);
-int node_table_init(void) TFS_MUST;
-/* Frees every node, whatever the kernel still holds; before it files must be closed. */
+/* close_file is called under the tree lock for each file that is freed. */
+int node_table_init(const struct node_ops *const tables[NODE_KIND_COUNT], void (*close_file)(struct node *n)) TFS_MUST;
+/* Frees every node, also those that the kernel still holds.  Files must be closed, and extra entries freed. */
 void node_table_fini(void);
 struct node *node_root(void);
 
+/* The operations of a kind. */
+const struct node_ops *kind_ops(enum node_kind kind);
+/* Has the kind any of these traits? */
+bool kind_is(enum node_kind kind, unsigned traits);
+static inline bool node_is(const struct node *n, unsigned traits)
+{
+	return kind_is((enum node_kind)n->kind, traits);
+}
+static inline bool node_is_dir(const struct node *n)
+{
+	return node_is(n, KIND_DIR);
+}
 static inline struct slice node_key(const struct node *n)
 {
 	return slice_of(n->key, n->key_n);
@@ -146,78 +180,10 @@ static inline bool node_lives(const struct node *n)
 
 /* ---- relations ---- */
 struct node *node_table(struct node *n); /* the table it lies in, itself included; or NULL */
-static inline bool node_is_dir(const struct node *n)
-{
-	switch ((enum node_kind)n->kind) {
-	case NODE_VERSION:
-	case NODE_PLAIN:
-	case NODE_SCRATCH_FILE:
-	case NODE_SCHEMA:
-	case NODE_SETTING:
-		return false;
-	case NODE_ROOT:
-	case NODE_TABLE:
-	case NODE_LATEST:
-	case NODE_ROW:
-	case NODE_ROW_PART:
-	case NODE_FAMILY:
-	case NODE_CELL_PART:
-	case NODE_SCRATCH_DIR:
-	case NODE_FAMILIES:
-	case NODE_FAMILY_DIR:
-	case NODE_GROUPS:
-	case NODE_GROUP_DIR:
-	case NODE_SYSTEM:
-		return true;
-	}
-	return true;
-}
-
 /* The directory's state, made if it has none; NULL: out of memory. */
 struct dirx *node_dirx_locked(struct node *dir);
 
-/*
- * The same directory in the table's own view, or in its other view: NULL,
- * there is no node of it.  Not counted.
- */
-struct node *node_home_locked(struct node *dir);
-struct node *node_twin_locked(struct node *dir);
-/* The first, made if there is none, and counted.  NULL: out of memory. */
-struct node *node_home_get(struct node *dir);
-
-/* ---- extras of n's parent; all under the tree lock ---- */
-enum extra_why {
-	EXTRA_SCRATCH,
-	EXTRA_MADE,  /* an empty directory */
-	EXTRA_LEFT,  /* a directory that may be empty: cells were removed from it */
-	EXTRA_HOLDS, /* a row that may hold cells, and has entries of its own: they stay when its cells are gone */
-	EXTRA_WHYS,
-};
-/* n becomes listed in its parent though it may hold no cell, and is pinned until it is dropped.  One that is listed stays what it is. */
-int node_extra_add_locked(struct node *n, enum extra_why why) TFS_MUST;
-/* The caller counts n, or knows that something else does. */
-void node_extra_drop_locked(struct node *n);
-/* What it is from now on, as the youngest of them. */
-void node_extra_is_locked(struct node *n, enum extra_why why);
-struct node *node_extra_oldest_locked(enum extra_why why);
-size_t node_extra_count_locked(enum extra_why why);
-/* The memory of directories among them, their nodes included. */
-size_t node_extra_bytes_locked(void);
-/* n, of the same directory and key, takes the place of old, both scratch: at no time is there neither, and no memory is needed. */
-void node_extra_replace_locked(struct node *old, struct node *n);
-/* The first extra of a class above key (NULL: the first). */
-struct node *node_extra_next_locked(struct node *dir, unsigned cls, const struct slice *above);
-struct node *node_extra_find_locked(struct node *dir, unsigned cls, struct slice key);
-bool node_extra_any_locked(const struct node *dir);
-/*
- * Ends every extra entry for which ends() is true (asked under the tree lock;
- * dropping sees each before it goes): they are unlisted and unpinned.
- */
-void node_extras_end(bool (*ends)(void *arg, const struct node *n), void *arg, void (*dropping)(struct node *n));
-
-/* Calls fn for every node (of a table: that the kernel knows), under the tree lock. */
-void node_each(void (*fn)(void *arg, struct node *n), void *arg);
-/* The same, of one table only. */
+/* Calls fn, under the tree lock, for every node of a table that the kernel knows. */
 void node_each_of_table(struct node *table, void (*fn)(void *arg, struct node *n), void *arg);
 
 #endif

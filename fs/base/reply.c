@@ -7,8 +7,7 @@
 #include "fs/base/reply.h"
 
 #include "engine/base/msg.h"
-#include "fs/node/control.h"
-#include "fs/base/name.h"
+#include "fs/base/node_ops.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -39,72 +38,17 @@ static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
 	return dst + 1;
 }
 
-/* By the name it has now, if it has one. */
-static void describe_table(const struct node *n, struct buf *out)
-{
-	const struct tfs_schema *s;
-
-	if (n->dir && n->dir->table && tfs_schema_get(n->dir->table, &s) == 0) {
-		(void)!buf_printf(out, "/%s", s->name);
-		tfs_schema_put(s);
-	} else {
-		(void)!buf_printf(out, "/(table %u, dropped)", load_be32(n->key));
-	}
-}
-
+/* Keys are written as they are typed. */
 static void describe(struct node *n, struct buf *out)
 {
 	struct buf name = {0};
-	char quoted[300], family[TFS_NAME_MAX + 1];
-	int r = 0;
+	char quoted[300];
 
 	if (!n || n->kind == NODE_ROOT)
 		return;
 	describe(n->parent, out);
-	switch ((enum node_kind)n->kind) {
-	case NODE_LATEST:
-		(void)!buf_printf(out, "/.latest");
-		return;
-	case NODE_SCHEMA:
-		(void)!buf_printf(out, "/.schema");
-		return;
-	case NODE_FAMILIES:
-		(void)!buf_printf(out, "/.families");
-		return;
-	case NODE_GROUPS:
-		(void)!buf_printf(out, "/.groups");
-		return;
-	case NODE_SYSTEM:
-		(void)!buf_printf(out, "/.tabletfs");
-		return;
-	case NODE_TABLE:
-		describe_table(n, out);
-		return;
-	case NODE_FAMILY:
-	case NODE_FAMILY_DIR:
-	case NODE_GROUP_DIR:
-		if (control_name(n, family))
-			(void)!buf_printf(out, "/%s", family);
-		else
-			(void)!buf_printf(out, "/(%s %s, dropped)", n->kind == NODE_GROUP_DIR ? "group" : "family", node_name(n));
-		return;
-	case NODE_ROOT:
-	case NODE_ROW:
-	case NODE_ROW_PART:
-	case NODE_CELL_PART:
-	case NODE_VERSION:
-	case NODE_PLAIN:
-	case NODE_SCRATCH_FILE:
-	case NODE_SCRATCH_DIR:
-	case NODE_SETTING:
-		break;
-	}
-	/* Keys as they are typed; parts and the rest are names already. */
-	if (n->kind == NODE_ROW)
-		r = name_encode(NAME_ROW, node_key(n), 0, &name);
-	else if (n->kind == NODE_VERSION || n->kind == NODE_PLAIN)
-		r = name_encode(n->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(n), n->ts, &name);
-	(void)!buf_printf(out, "/%s", plain_quote(quoted, sizeof(quoted), r == 0 && name.n ? buf_slice(&name) : node_key(n)));
+	(void)!node_append_name(n, &name);
+	(void)!buf_printf(out, "/%s", plain_quote(quoted, sizeof(quoted), buf_slice(&name)));
 	buf_fini(&name);
 }
 
@@ -150,7 +94,7 @@ int stale_answer(fuse_req_t req, const struct node *n, int r)
 	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
 
 	/* What was renamed has left its old name, which may be another's by now; the kernel knows it by the new one. */
-	if (r != -ESTALE || ((n->kind == NODE_VERSION || n->kind == NODE_PLAIN) && n->flags & NODE_MOVED))
+	if (r != -ESTALE || (node_is(n, KIND_CELL) && n->flags & NODE_MOVED))
 		return r;
 	if (atomic_load_explicit(slot, memory_order_relaxed) == mark)
 		return -ENOENT;

@@ -12,8 +12,8 @@
  * In .latest a set time takes precedence over order: the version gets exactly
  * that time, and the versions above it are deleted in the same mutation.
  */
+#include "fs/base/extra.h"
 #include "fs/file/file.h"
-#include "fs/node/made.h"
 #include "fs/base/reply.h"
 
 #include <errno.h>
@@ -128,7 +128,7 @@ static void replaced_note(struct writer *w, const struct tfs_result *result, boo
 	struct slice key = node_key(target);
 
 	versions_changed(c, family, key, &g->column, true);
-	made_cell_arrived(family);
+	extra_cell_added(family);
 	if (target->kind == NODE_PLAIN && moved)
 		cell_changed(c, family, key, w->commit_ts, true, NULL);
 	/* The kernel has seen a version's own writes.  It may also have pages that they do not pass through. */

@@ -18,12 +18,10 @@
 #include "fs/file/file.h"
 
 #include "engine/base/msg.h"
-#include "fs/base/cache.h"
-#include "fs/node/control.h"
+#include "fs/base/node_ops.h"
 #include "fs/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/share.h"
-#include "fs/node/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -181,11 +179,12 @@ static int read_version(struct node *n, uint64_t offset, uint8_t *buf, size_t si
 
 static int read_without_handle(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
-	if (n->kind == NODE_SETTING || n->kind == NODE_SCHEMA)
-		return control_read(n, offset, buf, size, got);
-	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= CACHE_VALUE_MAX) {
+	if (node_ops(n)->read_unopened)
+		return node_ops(n)->read_unopened(n, offset, buf, size, got);
+	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= FS_CACHED_VALUE_MAX) {
 		mark_paged(n);
-		if (cache_take(n, buf, got))
+		*got = size;
+		if (cache_take(&fs.values, n->ino, atomic_load(&fs.changes), buf, got))
 			return 0;
 	}
 	return read_version(n, offset, buf, size, got);
@@ -236,8 +235,8 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 			if (r == -ENOENT)
 				r = reader_read(h, !fi->lock_owner, (uint64_t)offset, buf, size, &got);
 		} else if ((r = share_lock(h, false, &c)) == 0) {
-			if (control_is_log(n) && !h->writable)
-				r = control_read_log(h, (uint64_t)offset, buf, size, &got);
+			if (node_ops(n)->read)
+				r = node_ops(n)->read(h, (uint64_t)offset, buf, size, &got);
 			else
 				r = writer_read(h->content, (uint64_t)offset, buf, size, &got);
 			mutex_unlock(&h->x->lock);
@@ -304,12 +303,12 @@ static int write_bytes(struct handle *h, uint64_t offset, const uint8_t *p, size
 		}
 		r = writer_write(&h->w, offset - h->w.origin, p, size, append);
 		if (r == 0)
-			r = control_written(n, &h->w, offset + size, c);
+			r = node_ops(n)->written(n, &h->w, offset + size, c);
 		break;
 	case FILE_SCHEMA:
 		r = writer_write(&h->w, offset, p, size, append);
 		if (r == 0)
-			r = control_written(n, &h->w, offset + size, c);
+			r = node_ops(n)->written(n, &h->w, offset + size, c);
 		break;
 	case FILE_NONE:
 		r = -EISDIR;
@@ -376,9 +375,12 @@ static int commit_scratch(struct filex *x, struct changes *c)
 	if (row)
 		mutex_lock(row);
 	mutex_lock(&x->lock);
-	if (x->w.target && x->w.target->kind == NODE_SCHEMA)
-		r = control_commit_scratch(x, c);
-	else if (x->w.target)
+	if (x->w.target && node_ops(x->w.target)->apply) {
+		if (x->w.staged == STAGED_BYTES && node_lives(x->w.target)) {
+			x->w.staged = STAGED_NOTHING;
+			r = node_ops(x->w.target)->apply(x->w.target, &x->w, c);
+		}
+	} else if (x->w.target)
 		r = writer_commit(&x->w, false, x, c);
 	mutex_unlock(&x->lock);
 	if (row)
@@ -396,8 +398,12 @@ int ofile_commit(struct handle *h, bool last, struct changes *c)
 
 	if (!h->writable)
 		return 0;
-	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
-		return control_commit(n, x, &h->w, last, c);
+	if (node_ops(n)->commit) {
+		mutex_lock(&x->lock);
+		r = node_ops(n)->commit(n, &h->w, last, c);
+		mutex_unlock(&x->lock);
+		return r;
+	}
 	if (n->kind == NODE_SCRATCH_FILE)
 		return commit_scratch(x, c);
 	row = ofile_row_lock(n);

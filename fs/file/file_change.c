@@ -12,7 +12,6 @@
  */
 #include "fs/file/file.h"
 
-#include "fs/node/control.h"
 #include "fs/file/share.h"
 #include "fs/base/reply.h"
 
@@ -261,8 +260,7 @@ int ofile_set_time(struct node *n, int64_t us, struct changes *c)
 		return set_scratch_time(n, us, c);
 	case FILE_SCHEMA:
 	case FILE_SETTING:
-		return control_set_time(n, us, c);
-	case FILE_VERSION: /* the name has the time */
+	case FILE_VERSION:
 	case FILE_NONE:
 		break;
 	}

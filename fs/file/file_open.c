@@ -7,10 +7,11 @@
  */
 #include "fs/file/file.h"
 
-#include "fs/node/control.h"
+#include "fs/base/node_ops.h"
+
+#include "fs/base/caller.h"
 #include "fs/base/reply.h"
 #include "fs/file/share.h"
-#include "fs/node/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,7 +159,7 @@ static int open_handle(struct handle *h, int flags, bool created, struct changes
 		break;
 	case FILE_SCHEMA:
 	case FILE_SETTING:
-		r = control_open(n, &h->w, h->writable, truncate || created);
+		r = node_ops(n)->open(n, &h->w, h->writable, truncate || created);
 		break;
 	case FILE_NONE:
 		r = -EISDIR;
@@ -279,7 +280,7 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	h->pid = fuse_req_ctx(req)->pid;
 	if (h->writable && n->kind == NODE_SCHEMA)
-		h->w.who = control_who(req);
+		h->w.caller = caller_new(req);
 	fi->fh = (uint64_t)(uintptr_t)h;
 	if (!h->writable)
 		fi->noflush = 1;
@@ -310,8 +311,8 @@ int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_i
 		return r;
 	h->pid = fuse_req_ctx(req)->pid;
 	if (h->writable && n->kind == NODE_SCHEMA)
-		h->w.who = control_who(req);
-	r = tree_entry(n, &e);
+		h->w.caller = caller_new(req);
+	r = node_entry(n, &e);
 	if (r) {
 		handle_free(h);
 		return r;

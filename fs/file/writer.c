@@ -18,8 +18,8 @@ void writer_fini(struct writer *w)
 {
 	stage_fini(&w->image);
 	stage_fini(&w->tail);
-	free(w->who);
-	w->who = NULL;
+	free(w->caller);
+	w->caller = NULL;
 }
 
 void writer_aim(struct writer *w, struct node *target)

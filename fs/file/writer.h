@@ -31,12 +31,8 @@
 #include "fs/file/cell.h"
 #include "fs/file/stage.h"
 
+struct caller;
 struct handle;
-/* Who opened .schema for writing, or renamed something onto it. */
-struct who {
-	struct tfs_user user;
-	gid_t groups[];
-};
 /* What the image has of its file. */
 enum writer_image {
 	IMAGE_RANGES, /* the bytes that were written */
@@ -66,10 +62,10 @@ struct writer {
 	uint32_t seen;      /* plain: the changes of the column in the image; log: the lines read */
 	uint64_t origin;    /* control files: the offset of the line that is being written */
 	bool committed;
-	int64_t commit_ts;  /* of the version this writer made */
-	int64_t time;       /* what utimensat asked for, or TFS_NO_TIME */
-	struct who *who;    /* .schema, and scratch that was renamed onto it; NULL: not known, so he may set no owners */
-	int64_t touched_us; /* last write, for stat while nothing is committed */
+	int64_t commit_ts;     /* of the version this writer made */
+	int64_t time;          /* what utimensat asked for, or TFS_NO_TIME */
+	struct caller *caller; /* who opened .schema, or renamed scratch to it; NULL: unknown, so that he may set no owners */
+	int64_t touched_us;    /* last write, for stat while nothing is committed */
 };
 
 void writer_init(struct writer *w);

@@ -22,52 +22,50 @@ static int put_server(void *arg, const struct tfs_server *s)
 		(unsigned long long)s->bytes, s->state);
 }
 
-static int list_servers(struct buf *out)
+int admin_render_servers(struct node *n, struct buf *out)
 {
-	int r = buf_printf(out, "server\tincarnation\ttablets\tbytes\tstate\n");
+	int err = buf_printf(out, "server\tincarnation\ttablets\tbytes\tstate\n");
 
-	return r ? r : tfs_servers(fs.store, put_server, out);
+	(void)n;
+	return err ? err : tfs_servers(fs.store, put_server, out);
 }
 
-static int mount_metrics(struct buf *out)
+/* Appends and frees text. */
+static int put_text(struct buf *out, char *text)
+{
+	int err = buf_append(out, text, strlen(text));
+
+	free(text);
+	return err;
+}
+
+int admin_render_metrics(struct node *n, struct buf *out)
 {
 	const struct number v[] = {
 		{"staged_bytes", "bytes written through the mount and not yet committed", stage_memory_used(), true},
 		{"changes", "commits, removals and other changes through the mount", atomic_load(&fs.changes), false},
 		{"read_only", "1 if the mount is read-only", fs.read_only, true},
 	};
+	char *text = NULL;
+	int err = tfs_metrics(fs.store, &text);
 
-	return numbers_metrics(v, sizeof(v) / sizeof(*v), out);
+	(void)n;
+	if (err == 0)
+		err = put_text(out, text);
+	return err ? err : numbers_metrics(v, sizeof(v) / sizeof(*v), out);
 }
 
-int admin_render_system(const struct node *n, struct buf *out)
+int admin_render_status(struct node *n, struct buf *out)
 {
-	const char *name = node_name(n);
 	char *text = NULL;
-	int r;
+	int err = tfs_status(fs.store, &text);
 
-	if (strcmp(name, "version") == 0)
-		return buf_printf(out, "tabletfs %s\n", PACKAGE_VERSION);
-	if (strcmp(name, "log") == 0)
-		return msg_ring(out);
-	if (strcmp(name, "ctl") == 0)
-		return 0;
-	if (strcmp(name, "servers") == 0)
-		return list_servers(out);
-	if (strcmp(name, "metrics") == 0)
-		r = tfs_metrics(fs.store, &text);
-	else
-		r = tfs_status(fs.store, &text);
-	if (r)
-		return r;
-	r = buf_append(out, text, strlen(text));
-	free(text);
-	if (r == 0 && strcmp(name, "status") == 0)
-		r = buf_printf(out, "mount        %s, %llu bytes written but not yet committed\n",
-			fs.read_only ? "read-only" : "read-write", (unsigned long long)stage_memory_used());
-	if (r == 0 && strcmp(name, "metrics") == 0)
-		r = mount_metrics(out);
-	return r;
+	(void)n;
+	if (err == 0)
+		err = put_text(out, text);
+	return err ? err
+		   : buf_printf(out, "mount        %s, %llu bytes written but not yet committed\n",
+			     fs.read_only ? "read-only" : "read-write", (unsigned long long)stage_memory_used());
 }
 
 /* A border as ls shows the row that begins there, and as verbs take it; the table's ends are empty. */
@@ -94,11 +92,11 @@ static int put_tablet(void *arg, const struct tfs_tablet *t)
 	return r;
 }
 
-int admin_render_tablets(struct tfs_table *t, struct buf *out)
+int admin_render_tablets(struct node *n, struct buf *out)
 {
-	int r = buf_printf(out, "begin\tend\tserver\tstate\tbytes\tSSTables\traw_bytes\tmemory_bytes\tcells\ttombstones\n");
+	int err = buf_printf(out, "begin\tend\tserver\tstate\tbytes\tSSTables\traw_bytes\tmemory_bytes\tcells\ttombstones\n");
 
-	return r ? r : tfs_tablets(t, put_tablet, out);
+	return err ? err : tfs_tablets(node_store_table(n), put_tablet, out);
 }
 
 static int each_table(int (*fn)(struct tfs_table *t))
@@ -321,14 +319,10 @@ static int system_verb(struct node *n, struct slice line, struct changes *c)
 
 int admin_apply_table(struct node *n, struct slice text, struct changes *c)
 {
-	if (strcmp(node_name(n), ".ctl") != 0)
-		return refuse(-EACCES, n, NULL, "it can only be read");
 	return each_line(n, text, table_verb, c);
 }
 
-int admin_apply_system(struct node *n, struct slice text)
+int admin_apply_system(struct node *n, struct slice text, struct changes *c)
 {
-	if (strcmp(node_name(n), "ctl") != 0)
-		return refuse(-EACCES, n, NULL, "it can only be read");
-	return each_line(n, text, system_verb, NULL);
+	return each_line(n, text, system_verb, c);
 }

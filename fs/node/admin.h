@@ -9,10 +9,12 @@
 
 #include "fs/base/notify.h"
 
-int admin_render_system(const struct node *n, struct buf *out) TFS_MUST;
-int admin_render_tablets(struct tfs_table *t, struct buf *out) TFS_MUST;
-/* Lines of verbs; -EINVAL, logged, at the first that is not understood (those before it were done). */
-int admin_apply_system(struct node *n, struct slice text) TFS_MUST;
+int admin_render_metrics(struct node *n, struct buf *out) TFS_MUST;
+int admin_render_servers(struct node *n, struct buf *out) TFS_MUST;
+int admin_render_status(struct node *n, struct buf *out) TFS_MUST;
+int admin_render_tablets(struct node *n, struct buf *out) TFS_MUST;
+/* Lines of verbs.  -EINVAL, logged, at the first line that is wrong; those before it have been done. */
+int admin_apply_system(struct node *n, struct slice text, struct changes *c) TFS_MUST;
 int admin_apply_table(struct node *n, struct slice text, struct changes *c) TFS_MUST;
 
 #endif

@@ -14,11 +14,15 @@
  */
 #include "fs/node/adopt.h"
 
-#include "fs/node/control.h"
+#include "fs/base/extra.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
 #include "fs/base/reply.h"
+#include "fs/node/family.h"
+#include "fs/node/rename.h"
+#include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
+#include "fs/node/tree.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +60,7 @@ static struct node *next_entry(struct node *dir, const struct slice *above)
 	struct node *n;
 
 	mutex_lock(tree_mutex());
-	n = node_extra_next_locked(dir, 0, above);
+	n = extra_next_locked(dir, 0, above);
 	if (n)
 		n->refs++;
 	mutex_unlock(tree_mutex());
@@ -83,16 +87,16 @@ static bool may_write(fuse_req_t req, const struct family_info *f)
 
 static int make_busy(struct filex *x)
 {
-	int r = 0;
+	int err = 0;
 
 	mutex_lock(&x->lock);
 	filex_wait(x, &x->w);
 	if (x->handles || x->w.error)
-		r = -EXDEV;
+		err = -EXDEV;
 	else
 		x->w.busy = true;
 	mutex_unlock(&x->lock);
-	return r;
+	return err;
 }
 
 static void make_idle(struct filex *x)
@@ -106,33 +110,32 @@ static void make_idle(struct filex *x)
 static int add_file(struct adoption *a, struct node *file, struct node *family, bool counter)
 {
 	struct adopted f = {0};
-	bool forbidden;
-	int r;
+	int err;
 
 	if (file->kind != NODE_SCRATCH_FILE)
 		return -EXDEV;
-	r = tree_resolve(family, node_name(file), &f.cell, &forbidden);
-	if (r == 0 && f.cell.kind != NODE_VERSION && f.cell.kind != NODE_PLAIN)
-		r = -EXDEV;
-	if (r == 0 && counter && f.cell.kind == NODE_PLAIN)
-		r = -EXDEV; /* its text must be a number: the commit of the file looks at it */
-	if (r == 0 && a->count == a->cap) {
+	err = tree_resolve(family, node_name(file), &f.cell);
+	if (err == 0 && !kind_is(f.cell.kind, KIND_CELL))
+		err = -EXDEV;
+	if (err == 0 && counter && f.cell.kind == NODE_PLAIN)
+		err = -EXDEV; /* its text must be a number: the commit of the file looks at it */
+	if (err == 0 && a->count == a->cap) {
 		size_t cap = a->cap ? a->cap * 2 : 16;
 		struct adopted *more = realloc(a->files, cap * sizeof(*more));
 
-		r = more ? 0 : -ENOMEM;
+		err = more ? 0 : -ENOMEM;
 		if (more) {
 			a->files = more;
 			a->cap = cap;
 		}
 	}
-	f.x = r ? NULL : filex_find(file);
-	if (r == 0)
-		r = f.x ? make_busy(f.x) : -EXDEV;
-	if (r) {
+	f.x = err ? NULL : filex_find(file);
+	if (err == 0)
+		err = f.x ? make_busy(f.x) : -EXDEV;
+	if (err) {
 		filex_put(f.x);
 		resolved_fini(&f.cell);
-		return r == -ENOMEM ? r : -EXDEV;
+		return err == -ENOMEM ? err : -EXDEV;
 	}
 	node_hold(file);
 	node_hold(family);
@@ -146,15 +149,15 @@ static int add_family(struct adoption *a, struct node *dir, struct node *family)
 {
 	struct node *n, *last = NULL;
 	struct family_info info;
-	int r = family_info_get(family, &info);
+	int err = family_info_get(family, &info);
 
-	if (r == 0 && !may_write(a->req, &info))
-		r = refuse(-EACCES, family, NULL, "who renames a directory to a row must be allowed to write to its families");
-	if (r == 0)
-		r = keep(&a->dirs, &a->dir_count, dir);
-	if (r == 0)
-		r = keep(&a->families, &a->family_count, family);
-	while (r == 0) {
+	if (err == 0 && !may_write(a->req, &info))
+		err = refuse(-EACCES, family, NULL, "who renames a directory to a row must be allowed to write to its families");
+	if (err == 0)
+		err = keep(&a->dirs, &a->dir_count, dir);
+	if (err == 0)
+		err = keep(&a->families, &a->family_count, family);
+	while (err == 0) {
 		struct slice above = last ? node_key(last) : slice_of(NULL, 0);
 
 		n = next_entry(dir, last ? &above : NULL);
@@ -162,38 +165,37 @@ static int add_family(struct adoption *a, struct node *dir, struct node *family)
 		last = n;
 		if (!n)
 			break;
-		r = add_file(a, n, family, info.counter);
+		err = add_file(a, n, family, info.counter);
 	}
 	node_put(last);
-	return r;
+	return err;
 }
 
 /* The family's node in row, counted; the family is made where mkdir makes one. */
 static int family_of(struct adoption *a, struct node *row, const char *name, struct node **out)
 {
 	struct resolved f = {0};
-	bool forbidden;
-	int r = tree_resolve(row, name, &f, &forbidden);
+	int err = tree_resolve(row, name, &f);
 
-	if (r == 0)
-		r = f.kind != NODE_FAMILY ? -EXDEV : tree_check(row, &f, NULL);
-	if (r == 0 || r == -ENOENT)
-		r = tree_make_family(row, name, fuse_req_ctx(a->req), a->c);
-	if (r == 0)
-		r = tree_bind(&f);
-	*out = r ? NULL : node_get(row, NODE_FAMILY, buf_slice(&f.key), 0);
-	if (r == 0 && !*out)
-		r = -ENOMEM;
+	if (err == 0)
+		err = f.kind != NODE_FAMILY ? -EXDEV : tree_exists(row, &f);
+	if (err == 0 || err == -ENOENT)
+		err = family_add(row, name, fuse_req_ctx(a->req), a->c);
+	if (err == 0)
+		err = fs_schema_bind(&f);
+	*out = err ? NULL : node_get(row, NODE_FAMILY, buf_slice(&f.key), 0);
+	if (err == 0 && !*out)
+		err = -ENOMEM;
 	resolved_fini(&f);
-	return r;
+	return err;
 }
 
 static int add_row(struct adoption *a, struct node *dir, struct node *row)
 {
 	struct node *n, *last = NULL, *family = NULL;
-	int r = keep(&a->dirs, &a->dir_count, dir);
+	int err = keep(&a->dirs, &a->dir_count, dir);
 
-	while (r == 0) {
+	while (err == 0) {
 		struct slice above = last ? node_key(last) : slice_of(NULL, 0);
 
 		n = next_entry(dir, last ? &above : NULL);
@@ -201,38 +203,38 @@ static int add_row(struct adoption *a, struct node *dir, struct node *row)
 		last = n;
 		if (!n)
 			break;
-		r = n->kind == NODE_SCRATCH_DIR ? family_of(a, row, node_name(n), &family) : -EXDEV;
-		if (r == 0)
-			r = add_family(a, n, family);
+		err = n->kind == NODE_SCRATCH_DIR ? family_of(a, row, node_name(n), &family) : -EXDEV;
+		if (err == 0)
+			err = add_family(a, n, family);
 		node_put(family);
 		family = NULL;
 	}
 	node_put(last);
-	return r;
+	return err;
 }
 
 /* Step 2.  *results: of each cell; the caller frees it. */
 static int apply(struct adoption *a, struct node *row, struct tfs_result **results)
 {
 	struct tfs_mutation *m = tfs_mutation_new(node_store_table(row), bytes_of(node_key(row)));
-	int r = m && (*results = calloc(a->count, sizeof(**results))) ? 0 : -ENOMEM;
+	int err = m && (*results = calloc(a->count, sizeof(**results))) ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < a->count && r == 0; i++) {
+	for (size_t i = 0; i < a->count && err == 0; i++) {
 		struct adopted *f = &a->files[i];
 		struct cell_place p;
 		struct slice value;
 
 		cell_place_at(f->family, buf_slice(&f->cell.key), f->cell.kind == NODE_VERSION, f->cell.ts, &p);
-		r = stage_bytes(&f->x->w.image, &value);
-		if (r == 0)
-			r = tfs_mutation_put(m, p.family, p.qualifier,
+		err = stage_bytes(&f->x->w.image, &value);
+		if (err == 0)
+			err = tfs_mutation_put(m, p.family, p.qualifier,
 				f->cell.kind == NODE_VERSION || f->x->w.time == TFS_NO_TIME ? p.ts : tfs_at(f->x->w.time),
 				bytes_of(value));
 	}
-	if (r == 0)
-		r = tfs_apply(m, 0, *results);
+	if (err == 0)
+		err = tfs_apply(m, 0, *results);
 	tfs_mutation_free(m);
-	return r;
+	return err;
 }
 
 /* Step 3. */
@@ -242,7 +244,7 @@ static void remove_scratch(struct adoption *a, const struct tfs_result *results)
 		struct adopted *f = &a->files[i];
 
 		cell_changed(a->c, f->family, buf_slice(&f->cell.key), results[i].ts, false, NULL);
-		made_cell_arrived(f->family);
+		extra_cell_added(f->family);
 		(void)!scratch_remove(f->file);
 	}
 	for (size_t i = a->dir_count; i-- > 0;)
@@ -271,69 +273,70 @@ static void fini(struct adoption *a)
 static int make_empty(struct adoption *a, struct node *row)
 {
 	struct node *made = NULL;
-	int r = 0;
+	int err = 0;
 
-	for (size_t i = 0; i < a->family_count && r == 0; i++) {
+	for (size_t i = 0; i < a->family_count && err == 0; i++) {
 		bool filled = false;
 
 		for (size_t k = 0; k < a->count; k++)
 			filled = filled || a->files[k].family == a->families[i];
 		if (!filled)
-			r = made_add(row, NODE_FAMILY, node_key(a->families[i]), &made);
+			err = made_add(row, NODE_FAMILY, node_key(a->families[i]), &made);
 		node_put(made);
 		made = NULL;
 	}
-	if (r == 0 && !a->family_count)
-		r = made_add(row->parent, NODE_ROW, node_key(row), &made);
+	if (err == 0 && !a->family_count)
+		err = made_add(row->parent, NODE_ROW, node_key(row), &made);
 	node_put(made);
-	return r == -EEXIST ? 0 : r;
+	return err == -EEXIST ? 0 : err;
 }
 
-int adopt_dir(struct node *source, struct node *newdir, const char *newname, struct resolved *to, bool noreplace, fuse_req_t req,
-	struct changes *c)
+int adopt_dir(struct renaming *m)
 {
-	struct adoption a = {.req = req, .c = c};
+	struct adoption a = {.req = m->req, .c = m->c};
+	struct resolved *to = &m->to;
 	struct node *row = NULL, *family = NULL;
 	struct tfs_result *results = NULL;
-	int r = -EXDEV;
+	int err = -EXDEV;
 
 	if (to->kind == NODE_ROW || to->kind == NODE_FAMILY)
-		r = tree_check(newdir, to, NULL);
-	if (r == 0)
-		return noreplace ? -EEXIST : -ENOTEMPTY;
-	if (r != -ENOENT)
-		return r;
+		err = tree_exists(m->newdir, to);
+	if (err == 0)
+		return m->noreplace ? -EEXIST : -ENOTEMPTY;
+	if (err != -ENOENT)
+		return err;
 	if (to->kind == NODE_ROW) {
 		row = node_get(to->parent, NODE_ROW, buf_slice(&to->key), 0);
-		r = row ? add_row(&a, source, row) : -ENOMEM;
+		err = row ? add_row(&a, m->source, row) : -ENOMEM;
 	} else {
 		row = to->parent;
 		node_hold(row);
-		r = family_of(&a, row, newname, &family);
-		if (r == 0)
-			r = add_family(&a, source, family);
+		err = family_of(&a, row, m->newname, &family);
+		if (err == 0)
+			err = add_family(&a, m->source, family);
 	}
-	if (r == 0) {
+	if (err == 0) {
 		struct mutex *lock = ofile_row_lock(row);
 
 		mutex_lock(lock);
 		if (a.count)
-			r = apply(&a, row, &results);
-		if (r == 0) {
-			r = make_empty(&a, row);
+			err = apply(&a, row, &results);
+		if (err == 0) {
+			err = make_empty(&a, row);
 			if (a.count)
-				r = 0; /* its cells are stored: a directory without any may be missing */
+				err = 0; /* its cells are stored: a directory without any may be missing */
 		}
-		if (r == 0)
+		if (err == 0)
 			remove_scratch(&a, results);
 		mutex_unlock(lock);
 	}
 	fini(&a);
-	made_settle(c);
+	made_trim(m->c);
 	free(results);
 	node_put(family);
 	node_put(row);
-	if (r == -EXDEV)
-		refuse(r, newdir, newname, "something in this directory of scratch cannot be a cell, or is open: mv copies it");
-	return r;
+	if (err == -EXDEV)
+		refuse(err, m->newdir, m->newname,
+			"something in this directory of scratch cannot be a cell, or is open: mv copies it");
+	return err;
 }

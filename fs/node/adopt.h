@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory of scratch becomes a row or a family of one. */
-#ifndef TFS_FS_ADOPT_H
-#define TFS_FS_ADOPT_H
+/* A directory of scratch that is renamed to a row or family.  Threads: any; engine calls are made. */
+#ifndef TFS_FS_NODE_ADOPT_H
+#define TFS_FS_NODE_ADOPT_H
 
-#include "fs/node/tree.h"
+#include "fs/node/rename.h"
 
 /*
- * Renames source, a directory of scratch, to a name that resolved to a row or
- * family.  One row mutation stores all files below it.
- * -EEXIST, -ENOTEMPTY: the name is taken.  -EXDEV: something in it cannot be a
- * cell, or is open; mv then copies.  -EACCES: the caller may not write to a family.  After an error all of it is scratch still, but a
- * family may have been made.
+ * One mutation of the row stores all files below the directory.
+ * -EEXIST, -ENOTEMPTY: the name is taken.  -EXDEV: something in the directory
+ * cannot be a cell, or is open; mv then copies.  -EACCES: the caller may not
+ * write to a family.  After an error everything is still scratch, but a family
+ * may have been added to the schema.
  */
-int adopt_dir(struct node *source, struct node *newdir, const char *newname, struct resolved *to, bool noreplace, fuse_req_t req,
-	struct changes *c) TFS_MUST;
+int adopt_dir(struct renaming *m) TFS_MUST;
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An empty directory is an extra entry of its parent, in the table's own view
- * (node_home_locked); .latest lists and finds it there.  It pins its node, so
+ * (node_in_table_locked); .latest lists and finds it there.  It pins its node, so
  * it stays when the kernel forgets it.
  *
  * Made directories are known to be empty: the first cell that is committed in
  * one drops the entry.  A directory from which a cell was removed may hold
  * others.  To ask the store at each removal would read all tombstones of the
- * row each time, so it is entered as left, and looked at only when LEFT_MAX
+ * row each time, so it is entered as left, and looked at only when UNCHECKED_MAX
  * others have come after it: then it is dropped, or known to be empty.
  * Commits, removals and that look hold the row's lock, so no entry is dropped
  * for a cell that has been removed.
@@ -16,94 +16,70 @@
  * its cells may expire or be dropped, which removes no entry.
  *
  * Memory: some 250 bytes and the key for each, MADE_BYTES together, of which
- * at most LEFT_MAX entries are directories that hold cells and nothing else.
+ * at most UNCHECKED_MAX entries are directories that hold cells and nothing else.
  */
 #include "fs/node/made.h"
 
 #include "engine/base/msg.h"
+#include "fs/base/extra.h"
+#include "fs/base/node_ops.h"
 #include "fs/file/cell.h"
-#include "fs/node/control.h"
-#include "fs/node/dir.h"
 #include "fs/node/dirtime.h"
+#include "fs/node/schema_edit.h"
 #include "fs/file/file.h"
 #include "fs/base/name.h"
 #include "fs/base/reply.h"
 
 #include <errno.h>
 
-#define LEFT_MAX 1024
+#define UNCHECKED_MAX 1024
 /* Directories that hold scratch are passed over; so many of them, at most, by one request. */
 #define TRIES 16
 
-/* Has the directory entries of its own, in either view? */
-static bool holds_extras_locked(struct node *home)
+/* Undoes made_add. */
+static void made_undo(struct node *n)
 {
-	struct node *twin = node_twin_locked(home);
+	struct node *own;
 
-	return node_extra_any_locked(home) || (twin && node_extra_any_locked(twin));
-}
-
-static void drop_locked(struct node *n)
-{
-	n->refs++;
-	node_extra_drop_locked(n);
-	node_put_locked(n);
-}
-
-/* A directory that holds cells needs no entry, but one that has entries of its own keeps it. */
-static void holds_cells_locked(struct node *home)
-{
-	if (!(home->flags & NODE_EXTRA))
-		return;
-	if (holds_extras_locked(home))
-		node_extra_is_locked(home, EXTRA_HOLDS);
-	else
-		drop_locked(home);
+	mutex_lock(tree_mutex());
+	own = node_in_table_locked(n);
+	if (own)
+		extra_drop_locked(own);
+	mutex_unlock(tree_mutex());
 }
 
 int made_add(struct node *parent, enum node_kind kind, struct slice key, struct node **out)
 {
-	struct node *home = node_home_get(parent), *n = home ? node_get(home, kind, key, 0) : NULL;
-	int r = n ? 0 : -ENOMEM;
+	struct node *own = node_in_table_get(parent), *n = own ? node_get(own, kind, key, 0) : NULL;
+	int err = n ? 0 : -ENOMEM;
 
-	if (r == 0) {
+	if (err == 0) {
 		mutex_lock(tree_mutex());
-		r = n->flags & NODE_EXTRA ? -EEXIST : kind == NODE_FAMILY ? node_extra_add_locked(home, EXTRA_LEFT) : 0;
-		if (r == 0)
-			r = node_extra_add_locked(n, EXTRA_MADE);
+		err = n->flags & NODE_EXTRA ? -EEXIST : kind == NODE_FAMILY ? extra_add_locked(own, EXTRA_UNCHECKED) : 0;
+		if (err == 0)
+			err = extra_add_locked(n, EXTRA_EMPTY);
 		mutex_unlock(tree_mutex());
 	}
-	if (r == 0) {
+	if (err == 0) {
 		*out = node_get(parent, kind, key, 0);
 		if (!*out) {
-			made_take_back(n);
-			r = -ENOMEM;
+			made_undo(n);
+			err = -ENOMEM;
 		}
 	}
 	node_put(n);
-	node_put(home);
-	return r;
-}
-
-void made_take_back(struct node *n)
-{
-	struct node *home;
-
-	mutex_lock(tree_mutex());
-	home = node_home_locked(n);
-	if (home)
-		drop_locked(home);
-	mutex_unlock(tree_mutex());
+	node_put(own);
+	return err;
 }
 
 bool made_is(struct node *parent, enum node_kind kind, struct slice key)
 {
-	struct node *home, *n;
+	struct node *own, *n;
 	bool is;
 
 	mutex_lock(tree_mutex());
-	home = node_home_locked(parent);
-	n = home ? node_find_locked(home, kind, key, 0) : NULL;
+	own = node_in_table_locked(parent);
+	n = own ? node_find_locked(own, kind, key, 0) : NULL;
 	is = n && n->flags & NODE_EXTRA;
 	mutex_unlock(tree_mutex());
 	return is;
@@ -112,21 +88,13 @@ bool made_is(struct node *parent, enum node_kind kind, struct slice key)
 /* The kernel is to ask again for the directory and the listing that it is in. */
 static void forget_entry(struct node *n, struct changes *c)
 {
-	char family[TFS_NAME_MAX + 1];
 	struct buf path = {0};
 	struct slice name = {0};
 	struct node *dir = n->parent;
 	const uint8_t *slash;
 
-	if (n->kind == NODE_FAMILY) {
-		if (control_name(n, family))
-			name = slice_str(family);
-	} else if (n->kind == NODE_ROW) {
-		if (name_encode(NAME_ROW, node_key(n), 0, &path) == 0)
-			name = buf_slice(&path);
-	} else {
-		name = node_key(n);
-	}
+	if (node_append_name(n, &path) == 0)
+		name = buf_slice(&path);
 	slash = name.n ? memrchr(name.p, '/', name.n) : NULL;
 	mutex_lock(tree_mutex());
 	if (slash) {
@@ -142,100 +110,139 @@ static void forget_entry(struct node *n, struct changes *c)
 	buf_fini(&path);
 }
 
-int made_removed(struct node *n, struct changes *c)
+static int made_remove(struct node *n, struct changes *c)
 {
-	struct node *home, *twin;
-	int r = 0;
+	struct node *own, *other;
+	int err = 0;
 
 	mutex_lock(tree_mutex());
-	twin = node_twin_locked(n);
-	if (node_extra_any_locked(n) || (twin && node_extra_any_locked(twin))) {
-		twin = NULL;
-		r = -ENOTEMPTY;
+	other = node_in_other_view_locked(n);
+	if (extra_any_view_locked(n)) {
+		other = NULL;
+		err = -ENOTEMPTY;
 	} else {
-		if (twin)
-			twin->refs++;
-		home = node_home_locked(n);
-		if (home)
-			drop_locked(home);
+		if (other)
+			other->refs++;
+		own = node_in_table_locked(n);
+		if (own)
+			extra_drop_locked(own);
 		node_end_locked(n);
 	}
 	mutex_unlock(tree_mutex());
-	if (twin) {
-		dirtime_forget(twin);
-		forget_entry(twin, c);
+	if (other) {
+		dirtime_forget(other);
+		forget_entry(other, c);
 	}
-	node_put(twin);
-	return r;
+	node_put(other);
+	return err;
+}
+
+int made_rmdir(struct node *n, const char *name, struct changes *c)
+{
+	bool has = false;
+	int err = node_ops(n)->has_cells(n, &has);
+
+	(void)name;
+	if (err || has)
+		return err ? err : -ENOTEMPTY;
+	err = made_remove(n, c);
+	if (err == 0)
+		dirtime_forget(n);
+	return err;
+}
+
+int made_mkdir(const struct making *m, struct resolved *r, struct node **out)
+{
+	int err = made_add(r->parent, r->kind, buf_slice(&r->key), out);
+
+	if (err)
+		return err;
+	/* A thread that drops or renames the family may not have seen the new entry. */
+	if (fs_schema_family_dropped(*out)) {
+		err = -ESTALE;
+	} else if ((*out)->kind == NODE_FAMILY && fs_schema_renamed(*out, slice_str(m->name))) {
+		made_undo(*out);
+		err = -ESTALE;
+	}
+	if (err) {
+		node_put(*out);
+		*out = NULL;
+	}
+	return err;
+}
+
+bool made_has_entries(struct node *dir)
+{
+	bool any;
+
+	mutex_lock(tree_mutex());
+	any = dir->kind == NODE_TABLE ? extra_any_locked(dir) : extra_any_view_locked(dir);
+	mutex_unlock(tree_mutex());
+	return any;
+}
+
+bool made_has_scratch_elsewhere(struct node *dir)
+{
+	struct node *other, *first;
+	bool is;
+
+	mutex_lock(tree_mutex());
+	other = node_in_other_view_locked(dir);
+	first = other ? extra_next_locked(other, 0, NULL) : NULL;
+	is = first && node_is(first, KIND_SCRATCH) && !extra_any_locked(dir);
+	mutex_unlock(tree_mutex());
+	return is;
 }
 
 static void drop_row_locked(struct node *row)
 {
-	struct node *family = node_extra_next_locked(row, 1, NULL), *next;
+	struct node *family = extra_next_locked(row, 1, NULL), *next;
 
 	row->refs++;
 	for (; family; family = next) {
 		struct slice key = node_key(family);
 
-		next = node_extra_next_locked(row, 1, &key);
-		if (!holds_extras_locked(family))
-			drop_locked(family);
+		next = extra_next_locked(row, 1, &key);
+		if (!extra_any_view_locked(family))
+			extra_drop_locked(family);
 	}
-	if (!holds_extras_locked(row))
-		node_extra_drop_locked(row);
+	if (!extra_any_view_locked(row))
+		extra_remove_locked(row);
 	node_put_locked(row);
 }
 
 void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)
 {
-	struct node *row = NULL, *twin;
+	struct node *row = NULL, *other;
 	struct buf at = {0};
 	struct slice key = prefix;
-	int r = 0;
+	int err = 0;
 
-	for (bool first = true; r == 0; first = false) {
+	for (bool first = true; err == 0; first = false) {
 		mutex_lock(tree_mutex());
-		row = first ? node_extra_find_locked(table, 1, key) : NULL;
-		row = row ? row : node_extra_next_locked(table, 1, &key);
+		row = first ? extra_find_locked(table, 1, key) : NULL;
+		row = row ? row : extra_next_locked(table, 1, &key);
 		if (row && !slice_has_prefix(node_key(row), prefix))
 			row = NULL;
 		if (row) {
 			row->refs++;
-			r = buf_set(&at, row->key, row->key_n);
+			err = buf_set(&at, row->key, row->key_n);
 			key = buf_slice(&at);
 			drop_row_locked(row);
 		}
-		twin = row ? node_twin_locked(row) : NULL;
-		if (twin)
-			twin->refs++;
+		other = row ? node_in_other_view_locked(row) : NULL;
+		if (other)
+			other->refs++;
 		mutex_unlock(tree_mutex());
 		if (!row)
 			break;
 		forget_entry(row, c);
-		if (twin)
-			forget_entry(twin, c);
-		node_put(twin);
+		if (other)
+			forget_entry(other, c);
+		node_put(other);
 		node_put(row);
 	}
 	buf_fini(&at);
-}
-
-void made_cell_arrived(struct node *family_node)
-{
-	struct node *home, *row;
-
-	mutex_lock(tree_mutex());
-	home = node_home_locked(family_node);
-	row = home ? home->parent : node_home_locked(family_node->parent);
-	if (row)
-		row->refs++;
-	if (home)
-		drop_locked(home);
-	if (row) {
-		holds_cells_locked(row);
-		node_put_locked(row);
-	}
-	mutex_unlock(tree_mutex());
 }
 
 /* The directories of a split name. */
@@ -247,53 +254,41 @@ static void parts_left(struct node *base, enum node_kind kind, struct slice path
 		if (!part)
 			continue;
 		mutex_lock(tree_mutex());
-		(void)!node_extra_add_locked(part, EXTRA_LEFT);
+		(void)!extra_add_locked(part, EXTRA_UNCHECKED);
 		mutex_unlock(tree_mutex());
 		node_put(part);
 	}
 }
 
-int made_has_scratch_locked(struct node *home)
+int made_keep_locked(struct node *own)
 {
-	int r = node_extra_add_locked(home, EXTRA_LEFT);
+	int err = extra_add_locked(own, EXTRA_UNCHECKED);
 
-	return r || home->kind != NODE_FAMILY ? r : node_extra_add_locked(home->parent, EXTRA_LEFT);
+	return err || own->kind != NODE_FAMILY ? err : extra_add_locked(own->parent, EXTRA_UNCHECKED);
 }
 
-void made_cell_left(struct node *family_node, struct slice qualifier, bool version, int64_t ts)
+void made_cell_removed(struct node *family_node, struct slice qualifier, bool version, int64_t ts)
 {
 	struct buf cell = {0}, name = {0};
-	struct node *home;
+	struct node *own;
 
 	/* A directory that was removed meanwhile stays removed. */
-	home = node_lives(family_node) && node_lives(family_node->parent) ? family_home(family_node, true) : NULL;
-	if (!home)
+	own = node_lives(family_node) && node_lives(family_node->parent) ? family_home(family_node, true) : NULL;
+	if (!own)
 		return;
 	mutex_lock(tree_mutex());
-	if (node_lives(home) && node_lives(home->parent))
-		(void)!made_has_scratch_locked(home);
+	if (node_lives(own) && node_lives(own->parent))
+		(void)!made_keep_locked(own);
 	mutex_unlock(tree_mutex());
 	if (name_encode(version ? NAME_VERSION : NAME_NEWEST, qualifier, ts, &cell) == 0 &&
-		name_encode(NAME_ROW, node_key(home->parent), 0, &name) == 0) {
-		parts_left(home->parent->parent, NODE_ROW_PART, buf_slice(&name));
-		parts_left(home, NODE_CELL_PART, buf_slice(&cell));
+		name_encode(NAME_ROW, node_key(own->parent), 0, &name) == 0) {
+		parts_left(own->parent->parent, NODE_ROW_PART, buf_slice(&name));
+		parts_left(own, NODE_CELL_PART, buf_slice(&cell));
 	}
-	(void)control_dropped(home);
-	node_put(home);
+	(void)fs_schema_family_dropped(own);
+	node_put(own);
 	buf_fini(&cell);
 	buf_fini(&name);
-}
-
-/* What the store has of a directory that cells have left. */
-static bool holds_cells(struct node *n)
-{
-	bool exists = false;
-
-	if (n->kind == NODE_ROW)
-		return tfs_row_exists(node_store_table(n), bytes_of(node_key(n)), NULL, &exists) == 0 && exists;
-	if (n->kind == NODE_FAMILY)
-		return tfs_row_exists(node_store_table(n), bytes_of(node_key(n->parent)), node_name(n), &exists) == 0 && exists;
-	return dir_part_exists(n->parent, node_key(n)) == 0;
 }
 
 /* The oldest empty directory that holds no entries; those that do become the youngest. */
@@ -301,28 +296,29 @@ static struct node *oldest_made_locked(void)
 {
 	struct node *n;
 
-	for (int i = 0; i < TRIES && (n = node_extra_oldest_locked(EXTRA_MADE)) != NULL; i++) {
-		if (!holds_extras_locked(n))
+	for (int i = 0; i < TRIES && (n = extra_oldest_locked(EXTRA_EMPTY)) != NULL; i++) {
+		if (!extra_any_view_locked(n))
 			return n;
-		node_extra_is_locked(n, EXTRA_MADE);
+		extra_set_state_locked(n, EXTRA_EMPTY);
 	}
 	return NULL;
 }
 
-static void look_at(struct node *n)
+static void check_unchecked(struct node *n)
 {
-	struct mutex *row = n->kind == NODE_ROW || n->kind == NODE_FAMILY ? ofile_row_lock(n) : NULL;
-	bool holds;
+	struct mutex *row = node_is(n, KIND_KEYED) ? ofile_row_lock(n) : NULL;
+	bool has = false;
 
 	if (row)
 		mutex_lock(row);
-	holds = holds_cells(n);
+	if (node_ops(n)->has_cells(n, &has))
+		has = false;
 	mutex_lock(tree_mutex());
 	if (n->flags & NODE_EXTRA) {
-		if (holds)
-			holds_cells_locked(n);
+		if (has)
+			extra_has_cells_locked(n);
 		else
-			node_extra_is_locked(n, EXTRA_MADE);
+			extra_set_state_locked(n, EXTRA_EMPTY);
 	}
 	mutex_unlock(tree_mutex());
 	if (row)
@@ -333,22 +329,22 @@ static void drop_oldest(struct node *n, struct changes *c)
 {
 	char path[512];
 
-	if (made_removed(n, c) != 0)
+	if (made_remove(n, c) != 0)
 		return;
 	forget_entry(n, c);
 	msg_notice("%s: empty directory dropped: more than %u MiB of them", node_describe(n, NULL, path, sizeof(path)),
 		MADE_BYTES >> 20);
 }
 
-void made_settle(struct changes *c)
+void made_trim(struct changes *c)
 {
 	struct node *row;
 
 	/* One whose entries are gone may hold cells only. */
 	mutex_lock(tree_mutex());
-	row = node_extra_oldest_locked(EXTRA_HOLDS);
+	row = extra_oldest_locked(EXTRA_HAS_CELLS);
 	if (row)
-		node_extra_is_locked(row, holds_extras_locked(row) ? EXTRA_HOLDS : EXTRA_LEFT);
+		extra_set_state_locked(row, extra_any_view_locked(row) ? EXTRA_HAS_CELLS : EXTRA_UNCHECKED);
 	mutex_unlock(tree_mutex());
 	/* A call adds a row and a family at most, so twice as many are looked at or dropped. */
 	for (int i = 0; i < 4; i++) {
@@ -356,10 +352,10 @@ void made_settle(struct changes *c)
 		struct node *n = NULL;
 
 		mutex_lock(tree_mutex());
-		left = node_extra_count_locked(EXTRA_LEFT) > LEFT_MAX;
+		left = extra_count_locked(EXTRA_UNCHECKED) > UNCHECKED_MAX;
 		if (left)
-			n = node_extra_oldest_locked(EXTRA_LEFT);
-		else if (node_extra_bytes_locked() > MADE_BYTES)
+			n = extra_oldest_locked(EXTRA_UNCHECKED);
+		else if (extra_bytes_locked() > MADE_BYTES)
 			n = oldest_made_locked();
 		if (n)
 			n->refs++;
@@ -367,7 +363,7 @@ void made_settle(struct changes *c)
 		if (!n)
 			break;
 		if (left)
-			look_at(n);
+			check_unchecked(n);
 		else
 			drop_oldest(n, c);
 		node_put(n);

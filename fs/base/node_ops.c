@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes and names of nodes of any kind. */
+#include "fs/base/node_ops.h"
+
+#include <errno.h>
+
+double kind_entry_timeout(enum node_kind kind)
+{
+	return kind_is(kind, KIND_UNCACHED) || (kind_is(kind, KIND_UNCACHED_RW) && !fs.read_only) ? 0 : FS_FOREVER;
+}
+
+int node_attr(struct node *n, struct stat *st, double *timeout)
+{
+	int err;
+
+	*timeout = kind_entry_timeout((enum node_kind)n->kind);
+	err = node_ops(n)->attr(n, st, timeout);
+	return err == -ENOENT ? -ESTALE : err;
+}
+
+int node_entry(struct node *n, struct fuse_entry_param *e)
+{
+	int err;
+
+	memset(e, 0, sizeof(*e));
+	e->ino = id_of(n);
+	err = node_attr(n, &e->attr, &e->attr_timeout);
+	e->entry_timeout = kind_entry_timeout((enum node_kind)n->kind);
+	/* A version's name expires with the version. */
+	if (n->kind == NODE_VERSION && e->attr_timeout < e->entry_timeout)
+		e->entry_timeout = e->attr_timeout;
+	return err;
+}
+
+int resolved_get(const struct resolved *r, struct node **out)
+{
+	*out = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
+	return *out ? 0 : -ENOMEM;
+}
+
+int resolved_make(const struct making *m, struct resolved *r, struct node **out)
+{
+	(void)m;
+	return resolved_get(r, out);
+}
+
+int node_append_name(struct node *n, struct buf *out)
+{
+	const struct node_ops *o = node_ops(n);
+
+	if (o->name)
+		return o->name(n, out);
+	return o->fixed_name ? buf_append(out, o->fixed_name, strlen(o->fixed_name)) : buf_append_slice(out, node_key(n));
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operations of a kind of node.  Each kind has one table, in a file of
+ * fs/node; NODE_KINDS (node.h) names it.  Requests come to the dispatch in
+ * fs/node/tree.c, tree_change.c and readdir.c, which does what all kinds have
+ * in common and calls these operations.
+ *
+ * An operation that a kind does not have is NULL; its comment states what that
+ * means.  Errors are -errno.  No caller holds the tree lock, unless an
+ * operation says so.
+ */
+#ifndef TFS_FS_BASE_NODE_OPS_H
+#define TFS_FS_BASE_NODE_OPS_H
+
+#include "fs/base/fs.h"
+
+struct changes;
+struct handle;
+struct lister;
+struct list_entry;
+struct listing;
+struct renaming;
+struct setting;
+struct writer;
+
+/* What a name in a directory stands for, whether or not it exists. */
+struct resolved {
+	enum node_kind kind;
+	struct node *parent; /* of the node; borrowed */
+	struct buf key;      /* of the node.  Of a table its name; of a family or group its name until fs_schema_bind */
+	int64_t ts;
+	bool forbidden; /* with -ENOENT: creating such a name is EPERM, not EINVAL */
+};
+
+/* A name with a meaning of its own in a directory. */
+struct fixed_child {
+	const char *name;
+	enum node_kind kind;
+};
+
+/* mkdir, or the creation of a file. */
+struct making {
+	struct node *dir;
+	const char *name;
+	bool is_dir;
+	mode_t mode;
+	const struct fuse_ctx *ctx;
+	struct changes *c;
+};
+
+typedef int (*list_phase_fn)(struct lister *l, struct list_entry *e);
+
+struct node_ops {
+	unsigned traits; /* enum node_trait */
+
+	/* ---- any node ---- */
+	const char *fixed_name;
+	/* Appends n's name in its parent; of a long name the path.  -ENOENT: n's name is not known any more, and out has a text for messages.  NULL: fixed_name, or the key. */
+	int (*name)(struct node *n, struct buf *out);
+	/* *timeout has the default of the kind. */
+	int (*attr)(struct node *n, struct stat *st, double *timeout);
+	/* chmod and chown.  NULL: the attributes are the schema's, and stay as they are. */
+	int (*set_owner)(struct node *n, const struct stat *attr, int to_set, struct changes *c);
+	/* Of a file, never with 0.  NULL: nothing is set. */
+	int (*set_time)(struct node *n, int64_t us, struct changes *c);
+	/* Is called for a LOOKUP before attr.  NULL: nothing. */
+	void (*looked_up)(struct node *n);
+
+	/* ---- a directory ---- */
+	const char *const *reserved;        /* names that a later version will use: refused.  NULL-terminated */
+	const struct fixed_child *children; /* ends with a NULL name */
+	const struct setting *settings;     /* control files (fs/node/setting.h); ends with a NULL name */
+	const char *names;                  /* which names can be made here, for a refusal; NULL: canonical names of keys */
+	const char *no_dirs;                /* why no directory can be made here, for a refusal; NULL: a general text */
+	/* A name that is in none of these lists.  -ENOENT: nothing can have this name here. */
+	int (*resolve)(struct node *dir, const char *name, struct resolved *out);
+	/* The parts of the listing, in order; ends with NULL (fs/node/list.h). */
+	const list_phase_fn *list;
+	/* rmdir.  The caller has checked that n has no extra entries.  NULL: EPERM, of a file ENOTDIR. */
+	int (*rmdir)(struct node *n, const char *name, struct changes *c);
+	/* Sets *has if a cell is stored below the row, family or part. */
+	int (*has_cells)(struct node *n, bool *has);
+
+	/* ---- what a name was resolved to ---- */
+	/* *out: the node, counted, if it exists; else -ENOENT.  NULL: it always exists. */
+	int (*find)(struct node *dir, struct resolved *r, struct node **out);
+	/* Makes what does not exist; *out is counted.  -ESTALE: the name means something else by now.  NULL: refused. */
+	int (*make)(const struct making *m, struct resolved *r, struct node **out);
+	/* NULL: EPERM, of a directory EISDIR. */
+	int (*unlink)(struct node *dir, struct resolved *r, struct changes *c);
+	/* Renames a node of this kind.  NULL: EXDEV. */
+	int (*rename)(struct renaming *m);
+	/* Attributes for a listing without asking the store.  False: they are not at hand.  NULL: they never are, and the node is found by name. */
+	bool (*list_attr)(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
+
+	/* ---- control files, called by fs/file ---- */
+	int (*open)(struct node *n, struct writer *w, bool writable, bool truncate);
+	/* Through a descriptor, under the file's lock; and without one, on a read-only mount. */
+	int (*read)(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got);
+	int (*read_unopened)(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got);
+	/* After a write that ended at `end`, under the file's lock. */
+	int (*written)(struct node *n, struct writer *w, uint64_t end, struct changes *c);
+	/* flush and release (last), under the file's lock. */
+	int (*commit)(struct node *n, struct writer *w, bool last, struct changes *c);
+	/* Sets n to what w, the writer of a scratch file that was renamed to n, has; under that file's lock. */
+	int (*apply)(struct node *n, struct writer *w, struct changes *c);
+};
+
+static inline const struct node_ops *node_ops(const struct node *n)
+{
+	return kind_ops((enum node_kind)n->kind);
+}
+
+/* ---- what all kinds have in common ---- */
+/* How long the kernel may use a name of this kind without asking. */
+double kind_entry_timeout(enum node_kind kind);
+/* -ESTALE: n does not exist any more. */
+int node_attr(struct node *n, struct stat *st, double *timeout) TFS_MUST;
+/* Attributes and timeouts for an answer after which the kernel holds n. */
+int node_entry(struct node *n, struct fuse_entry_param *e) TFS_MUST;
+/* The node of what was resolved, made if there is none; counted. */
+int resolved_get(const struct resolved *r, struct node **out) TFS_MUST;
+/* node_ops.make of a file that needs no more than a node. */
+int resolved_make(const struct making *m, struct resolved *r, struct node **out);
+/* Appends n's name, as ops->name does. */
+int node_append_name(struct node *n, struct buf *out) TFS_MUST;
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that are cells: a version, Q@TS, and a plain name, Q, which shows the
+ * newest version.
+ *
+ * A removal copies the versions that somebody has open, removes the cells in
+ * one mutation under a check that they exist, ends their writers, collects
+ * what the kernel may hold, and then marks the directories above as possibly
+ * empty (made.h).  These stay until they are removed, so that rm -r finds them.
+ */
+#include "fs/node/cell.h"
+
+#include "fs/base/name.h"
+#include "fs/file/file.h"
+#include "fs/node/list.h"
+#include "fs/node/made.h"
+#include "fs/node/part.h"
+
+#include <errno.h>
+
+static int cell_name(struct node *n, struct buf *out)
+{
+	return name_encode(n->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(n), n->ts, out);
+}
+
+int cell_resolve(struct node *dir, const char *name, struct resolved *out)
+{
+	enum name_kind what;
+	struct buf path = {0};
+	int err = part_path(dir, name, &out->parent, &path);
+
+	if (err == 0 && name_is_part(slice_str(name))) {
+		out->kind = NODE_CELL_PART;
+		err = part_resolve(buf_slice(&path), TFS_QUALIFIER_MAX + sizeof("@-9223372036854775808") - 1, out);
+	} else if (err == 0) {
+		err = name_decode_cell(buf_slice(&path), &out->key, &what, &out->ts);
+		out->kind = what == NAME_VERSION ? NODE_VERSION : NODE_PLAIN;
+		if (err == 0 && out->kind == NODE_VERSION && node_is_latest(out->parent))
+			err = -ENOENT;
+		if (err == 0 && out->key.n > TFS_QUALIFIER_MAX)
+			err = -ENAMETOOLONG;
+	}
+	buf_fini(&path);
+	return err;
+}
+
+/*
+ * Remembers size and time of commit of a version as the store returned them,
+ * unless something was committed since `changes` was read: then returns false,
+ * and the kernel must not keep them.
+ *
+ * A commit counts itself in fs.changes, makes what the node remembers unknown
+ * under the tree lock, and remembers its own afterwards.  Therefore the check
+ * and the store are one step under that lock.
+ */
+static bool remember(struct node *version, const struct tfs_info *info, uint64_t changes)
+{
+	bool current;
+
+	if (version->epoch != 0 && version->epoch == table_epoch(version) && version->size == info->size &&
+		version->commit_us == info->commit_us)
+		return changes == atomic_load(&fs.changes);
+	mutex_lock(tree_mutex());
+	current = changes == atomic_load(&fs.changes);
+	if (current) {
+		version->size = info->size;
+		version->commit_us = info->commit_us;
+		version->epoch = table_epoch(version);
+	}
+	mutex_unlock(tree_mutex());
+	return current;
+}
+
+static int cell_find(struct node *dir, struct resolved *r, struct node **out)
+{
+	bool version = r->kind == NODE_VERSION, pending = false;
+	uint64_t changes = atomic_load(&fs.changes);
+	struct cell_place p;
+	struct family_info f;
+	struct tfs_info info;
+	struct node *n;
+	int err;
+
+	(void)dir;
+	cell_place_at(r->parent, buf_slice(&r->key), version, r->ts, &p);
+	err = family_info_get(r->parent, &f);
+	if (err)
+		return err;
+	err = cell_stat(&p, &info);
+	if (err == -EINVAL)
+		return -ENOENT; /* the family was dropped meanwhile */
+	if (err == -ENOENT) {
+		/* Created, and not committed, or committed just now? */
+		n = cell_home_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
+		if (n)
+			err = ofile_stat(n, &p, &info, &pending);
+		node_put(n);
+	}
+	if (err && !pending)
+		return err;
+	n = node_get(r->parent, r->kind, buf_slice(&r->key), r->ts);
+	if (!n)
+		return -ENOMEM;
+	if (version && !pending)
+		(void)remember(n, &info, changes);
+	*out = n;
+	return 0;
+}
+
+/* ---- attributes ---- */
+
+static int version_attr(struct node *n, struct stat *st, double *timeout);
+
+/* Removed, replaced or renamed: for those who have it open. */
+static int ended_attr(struct node *n, struct stat *st, double *timeout)
+{
+	struct filex *x = filex_find(n);
+	struct family_info f;
+	int err;
+
+	if (!x)
+		return -ENOENT;
+	if (!node_lives(x->node)) {
+		err = family_info_get(n->parent, &f);
+		if (err == 0) {
+			mutex_lock(&x->lock);
+			cell_attr(n, &f, n->ts, n->commit_us, writer_size(&x->w), st);
+			mutex_unlock(&x->lock);
+			st->st_nlink = 0;
+		}
+	} else {
+		err = version_attr(x->node, st, timeout);
+	}
+	*timeout = 0;
+	filex_put(x);
+	return err;
+}
+
+static int version_attr(struct node *n, struct stat *st, double *timeout)
+{
+	uint64_t changes = atomic_load(&fs.changes), size;
+	struct tfs_info info = {.expires_us = INT64_MAX};
+	struct family_info f;
+	struct cell_place p;
+	struct staged s;
+	int err;
+
+	if (!node_lives(n))
+		return ended_attr(n, st, timeout);
+	err = family_info_get(n->parent, &f);
+	if (err)
+		return err;
+	if (n->file && ofile_pending(n, &s)) {
+		cell_attr(n, &f, n->ts, s.touched_us, s.size, st);
+		*timeout = 0; /* the commit will have a later time, and the kernel is not told of it */
+		return 0;
+	}
+	if (n->epoch != 0 && n->epoch == table_epoch(n) && f.max_age_us == 0 && !f.counted_versions) {
+		cell_attr(n, &f, n->ts, n->commit_us, n->size, st);
+		*timeout = FS_FOREVER;
+		return 0;
+	}
+	cell_place_of(n, &p);
+	err = cell_stat(&p, &info);
+	if (err == -ENOENT && ofile_is_open(n, &size)) {
+		cell_attr(n, &f, n->ts, n->commit_us, size, st);
+		st->st_nlink = 0;
+		*timeout = 0;
+		return 0;
+	}
+	if (err)
+		return err;
+	cell_attr(n, &f, n->ts, info.commit_us, info.size, st);
+	*timeout = remember(n, &info, changes) ? version_timeout(&f, info.expires_us) : 0;
+	return 0;
+}
+
+/* What a plain name shows: what is pending, else what the store has. */
+static int plain_content_attr(struct node *n, const struct family_info *f, struct stat *st)
+{
+	struct tfs_info info;
+	struct cell_place p;
+	struct staged s;
+	bool own, staged = ofile_staged(n, &own, &s);
+	int err = -ENOENT;
+
+	if (!staged || !own) {
+		cell_place_of(n, &p);
+		err = cell_stat(&p, &info);
+	}
+	if (err == 0) {
+		cell_attr(n, f, info.ts, info.commit_us, info.size, st);
+	} else if (err == -ENOENT && staged) {
+		cell_attr(n, f, s.time_us, s.touched_us, own ? s.size : 0, st);
+		err = 0;
+	}
+	return err;
+}
+
+/* What the file was renamed to while open, counted, or NULL. */
+static struct node *renamed_to(struct node *n)
+{
+	struct filex *x = filex_find(n);
+	struct node *target = x ? filex_target(x) : NULL;
+
+	filex_put(x);
+	return target;
+}
+
+static int plain_attr(struct node *n, struct stat *st, double *timeout)
+{
+	struct node *at;
+	struct family_info f, g;
+	double unused;
+	uint64_t size;
+	int64_t now;
+	int err;
+
+	(void)timeout;
+	err = family_info_get(n->parent, &f);
+	if (err)
+		return err;
+	err = node_lives(n) ? plain_content_attr(n, &f, st) : -ENOENT;
+	if (err != -ENOENT)
+		return err;
+	at = renamed_to(n);
+	if (at && at->kind != NODE_PLAIN)
+		err = node_attr(at, st, &unused);
+	else if (at && node_lives(at) && (err = family_info_get(at->parent, &g)) == 0)
+		err = plain_content_attr(at, &g, st);
+	node_put(at);
+	if (err != -ENOENT && err != -ESTALE)
+		return err;
+	if (!ofile_is_open(n, &size))
+		return -ENOENT;
+	now = fs_now_us();
+	cell_attr(n, &f, now, now, size, st);
+	st->st_nlink = 0;
+	return 0;
+}
+
+/* ---- unlink ---- */
+
+static int cell_remove(struct node *family, struct slice qualifier, bool version, int64_t ts, struct changes *c)
+{
+	struct mutex *row = ofile_row_lock(family);
+	struct tfs_mutation *m = NULL;
+	struct versions all = {0};
+	struct kept kept = {0};
+	struct cell_place p;
+	struct node *n = NULL;
+	struct staged s;
+	bool pending;
+	int err = 0;
+
+	cell_place_at(family, qualifier, version, ts, &p);
+	mutex_lock(row);
+	n = cell_home_find(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
+	pending = n && ofile_pending(n, &s);
+	if (version)
+		err = kept_add(&kept, family, qualifier, ts, false);
+	else
+		err = column_versions(family, qualifier, &all);
+	for (size_t i = 0; i < all.n && err == 0; i++)
+		err = kept_add(&kept, family, qualifier, all.ts[i], false);
+	m = err ? NULL : tfs_mutation_new(p.table, p.row);
+	if (err == 0 && !m)
+		err = -ENOMEM;
+	if (err == 0)
+		err = tfs_mutation_check(m, TFS_CHECK_EXISTS, p.family, p.qualifier, p.ts, tfs_bytes_of(NULL, 0));
+	if (err == 0 && version)
+		err = tfs_mutation_delete_version(m, p.family, p.qualifier, ts);
+	else if (err == 0)
+		err = tfs_mutation_delete_column(m, p.family, p.qualifier);
+	if (err == 0)
+		err = tfs_apply(m, 0, NULL);
+	tfs_mutation_free(m);
+	if (err == -ECANCELED)
+		err = pending ? 0 : -ENOENT;
+	if (err == 0) {
+		if (version)
+			cell_changed(c, family, qualifier, ts, true, NULL);
+		else
+			versions_changed(c, family, qualifier, &all, true);
+		kept_end(&kept, c);
+		if (!version)
+			ofile_end_plain(family, qualifier, c);
+		made_cell_removed(family, qualifier, version, ts);
+	}
+	mutex_unlock(row);
+	kept_fini(&kept);
+	versions_fini(&all);
+	node_put(n);
+	made_trim(c);
+	return err;
+}
+
+static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
+{
+	(void)dir;
+	return cell_remove(r->parent, buf_slice(&r->key), r->kind == NODE_VERSION, r->ts, c);
+}
+
+/* ---- in a listing ---- */
+
+/* Is the plain name open, so that something of it may be staged? */
+static bool is_open(struct node *plain)
+{
+	struct filex *x = handle_are_any() ? filex_find(plain) : NULL;
+
+	filex_put(x);
+	return x != NULL;
+}
+
+static bool plain_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+{
+	if (is_open(n) || a->changes != atomic_load(&fs.changes))
+		return false;
+	cell_attr(n, &a->family, e->ts, e->info.commit_us, e->info.size, &p->attr);
+	return true;
+}
+
+/*
+ * A size from before a commit would make the kernel cut off pages that it has
+ * just received: nothing may have changed.
+ */
+static bool version_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+{
+	if (n->file || !remember(n, &e->info, a->changes))
+		return false;
+	cell_attr(n, &a->family, n->ts, e->info.commit_us, e->info.size, &p->attr);
+	p->attr_timeout = p->entry_timeout = version_timeout(&a->family, e->info.expires_us);
+	if (e->value.data && e->info.size <= FS_CACHED_VALUE_MAX)
+		cache_put(&fs.values, n->ino, a->changes, e->value.data, (size_t)e->info.size);
+	return true;
+}
+
+const struct node_ops version_ops = {
+	.traits = KIND_CELL,
+	.name = cell_name,
+	.attr = version_attr,
+	.find = cell_find,
+	.make = resolved_make,
+	.unlink = cell_unlink,
+	.rename = cell_rename,
+	.list_attr = version_list_attr,
+};
+
+const struct node_ops plain_ops = {
+	.traits = KIND_CELL | KIND_UNCACHED_RW,
+	.name = cell_name,
+	.attr = plain_attr,
+	.set_time = ofile_set_time,
+	.find = cell_find,
+	.make = resolved_make,
+	.unlink = cell_unlink,
+	.rename = cell_rename,
+	.list_attr = plain_list_attr,
+};

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renames of cells, which are one mutation of a row, and of scratch files to
+ * cells.  Between rows the answer is EXDEV, so that mv copies.
+ *
+ *   1 commit what the source has pending   2 the mutation
+ *   3 end the writers of the target        4 the source's descriptors become the target's
+ *   5 notify the kernel
+ *
+ * After a crash the rename is done or not done.  A refusal changes no
+ * descriptor.
+ */
+#include "fs/node/cell.h"
+
+#include "engine/base/msg.h"
+#include "fs/base/extra.h"
+#include "fs/base/reply.h"
+#include "fs/file/file.h"
+#include "fs/node/made.h"
+#include "fs/node/rename.h"
+#include "fs/node/scratch.h"
+
+#include <errno.h>
+
+static bool same_row(const struct node *family_a, const struct node *family_b)
+{
+	return node_table((struct node *)family_a) == node_table((struct node *)family_b) &&
+		slice_eq(node_key(family_a->parent), node_key(family_b->parent));
+}
+
+static struct tfs_ts ts_of(const struct resolved *r)
+{
+	return r->kind == NODE_VERSION ? tfs_at(r->ts) : TFS_AUTO;
+}
+
+static int check_target(struct resolved *to, bool *exists)
+{
+	struct cell_place p;
+	struct tfs_info info;
+	int err;
+
+	cell_place_at(to->parent, buf_slice(&to->key), to->kind == NODE_VERSION, to->ts, &p);
+	err = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
+	*exists = err == 0;
+	return err == -ENOENT ? 0 : err;
+}
+
+/* The versions that go, of the source, and the one that the target's name has now: not the one that is moved onto itself. */
+static int note_source(struct resolved *from, struct versions *all, struct kept *moved)
+{
+	struct slice key = buf_slice(&from->key);
+	int err = 0;
+
+	if (from->kind == NODE_VERSION)
+		return kept_add(moved, from->parent, key, from->ts, true);
+	err = column_versions(from->parent, key, all);
+	for (size_t i = 0; i < all->n && err == 0; i++)
+		err = kept_add(moved, from->parent, key, all->ts[i], false);
+	return err;
+}
+
+static int note_target(struct resolved *to, struct kept *replaced)
+{
+	return to->kind == NODE_VERSION ? kept_add(replaced, to->parent, buf_slice(&to->key), to->ts, false) : 0;
+}
+
+static bool same_column(const struct resolved *a, const struct resolved *b)
+{
+	return slice_eq(node_key(a->parent), node_key(b->parent)) && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
+}
+
+/* The descriptors with a writer of their own.  What was replaced has ended: its name is another node's now. */
+static void forward(struct node *source, struct node *target, int64_t ts)
+{
+	struct node *now = NULL;
+
+	if (!node_lives(target)) {
+		now = node_get(target->parent, (enum node_kind)target->kind, node_key(target), target->ts);
+		if (!now)
+			msg_error("out of memory: writers of a renamed file were cut off");
+	}
+	ofile_forward(source, now ? now : target, ts);
+	node_put(now);
+}
+
+/* The store has done it: descriptors go along, or are cut off. */
+static void follow(struct resolved *from, const struct versions *all, struct node *source, bool onto, struct node *target,
+	int64_t to_ts, struct kept *moved, struct kept *replaced, struct changes *c)
+{
+	struct slice key = buf_slice(&from->key);
+	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
+
+	kept_end(replaced, c);
+	if (target->kind == NODE_PLAIN)
+		ofile_end_plain(target->parent, node_key(target), c);
+	if (from->kind == NODE_VERSION)
+		kept_moved(moved, from->parent, key, from->ts, target, to_ts, c);
+	if (column)
+		kept_column_moved(moved, from->parent, key, target, c);
+	else if (all->n)
+		kept_moved(moved, from->parent, key, all->ts[0], target, to_ts, c);
+	kept_end(moved, c);
+	if (from->kind == NODE_PLAIN) {
+		forward(source, target, to_ts);
+		mutex_lock(tree_mutex());
+		source->flags |= NODE_MOVED;
+		mutex_unlock(tree_mutex());
+		ofile_end_plain(from->parent, key, c);
+	}
+}
+
+static int move_locked(
+	struct resolved *from, struct node *source, struct resolved *to, struct node *target, bool noreplace, struct changes *c)
+{
+	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
+	struct versions all = {0};
+	struct kept moved = {0}, replaced = {0};
+	struct tfs_result result[1] = {{0}};
+	struct tfs_mutation *m = NULL;
+	struct cell_place p, q;
+	bool exists;
+	int64_t ts;
+	int err;
+
+	err = ofile_settle(source, c);
+	if (err == 0)
+		err = check_target(to, &exists);
+	if (err == 0 && exists && noreplace)
+		err = -EEXIST;
+	if (err == 0)
+		err = note_source(from, &all, &moved);
+	if (err == 0 && !(same_column(from, to) && all.n && all.ts[0] == to->ts))
+		err = note_target(to, &replaced);
+	if (err)
+		goto out;
+	cell_place_at(from->parent, from_key, from->kind == NODE_VERSION, from->ts, &p);
+	cell_place_at(to->parent, to_key, to->kind == NODE_VERSION, to->ts, &q);
+	m = tfs_mutation_new(p.table, p.row);
+	err = m ? tfs_mutation_move(m, p.family, p.qualifier, ts_of(from), q.family, q.qualifier, ts_of(to), noreplace) : -ENOMEM;
+	if (err == 0)
+		err = tfs_apply(m, 0, result);
+	tfs_mutation_free(m);
+	if (err)
+		goto out;
+	ts = to->kind == NODE_VERSION ? to->ts : result[0].ts;
+	if (from->kind == NODE_PLAIN) {
+		versions_changed(c, from->parent, from_key, &all, true);
+		if (!exists && to->kind == NODE_PLAIN)
+			versions_changed(c, to->parent, to_key, &all, false);
+	} else {
+		cell_changed(c, from->parent, from_key, from->ts, true, NULL);
+	}
+	cell_changed(c, to->parent, to_key, ts, false, NULL);
+	follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
+	made_cell_removed(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
+	extra_cell_added(to->parent);
+out:
+	kept_fini(&moved);
+	kept_fini(&replaced);
+	versions_fini(&all);
+	return err;
+}
+
+static int move_cell(struct resolved *from, struct node *source, struct resolved *to, bool noreplace, struct changes *c)
+{
+	struct family_info a, b;
+	struct node *target;
+	struct mutex *row;
+	int err;
+
+	if (!same_row(from->parent, to->parent))
+		return -EXDEV;
+	/* The table's two views are two names of one cell. */
+	if (from->kind == to->kind && slice_eq(node_key(from->parent), node_key(to->parent)) && from->ts == to->ts &&
+		slice_eq(buf_slice(&from->key), buf_slice(&to->key)))
+		return noreplace ? -EEXIST : 0;
+	err = family_info_get(from->parent, &a);
+	if (err == 0)
+		err = family_info_get(to->parent, &b);
+	if (err)
+		return err;
+	if (a.counter != b.counter)
+		return -EXDEV; /* mv copies: the text of one becomes that of the other, or is refused */
+	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	if (!target)
+		return -ENOMEM;
+	row = ofile_row_lock(from->parent);
+	mutex_lock(row);
+	err = move_locked(from, source, to, target, noreplace, c);
+	mutex_unlock(row);
+	made_trim(c);
+	node_put(target);
+	return err;
+}
+
+int cell_take_scratch(struct renaming *m)
+{
+	struct resolved *to = &m->to;
+	struct changes *c = m->c;
+	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
+	struct node *home = target ? cell_home(target, true) : NULL;
+	struct mutex *row = ofile_row_lock(to->parent);
+	struct filex *x = filex_find(m->source);
+	struct kept replaced = {0};
+	bool exists = false;
+	int64_t ts = 0;
+	int err;
+
+	if (!home || !x) {
+		err = -ENOMEM;
+		goto out;
+	}
+	mutex_lock(row);
+	err = check_target(to, &exists);
+	if (err == 0 && exists && m->noreplace)
+		err = -EEXIST;
+	if (err == 0)
+		err = note_target(to, &replaced);
+	if (err == 0)
+		err = scratch_commit(x, home, node_is_latest(to->parent), &ts, c);
+	if (err == 0) {
+		kept_end(&replaced, c);
+		if (to->kind == NODE_PLAIN)
+			ofile_end_plain(to->parent, buf_slice(&to->key), c);
+		forward(m->source, target, ts);
+		err = scratch_remove(m->source);
+	}
+	mutex_unlock(row);
+	kept_fini(&replaced);
+out:
+	filex_put(x);
+	node_put(home);
+	node_put(target);
+	return err;
+}
+
+int cell_rename(struct renaming *m)
+{
+	int err;
+
+	if (kind_is(m->to.kind, KIND_CELL)) {
+		err = move_cell(&m->from, m->source, &m->to, m->noreplace, m->c);
+		/* The kernel has moved the version's inode to the new name. */
+		if (err == 0 && m->from.kind == NODE_VERSION)
+			changes_entry(m->c, m->newdir, slice_str(m->newname));
+		return err;
+	}
+	return kind_is(m->to.kind, KIND_SCRATCH) ? -EXDEV : refuse(-EPERM, m->newdir, m->newname, "a cell cannot be here");
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Listing directories.  A lister steps through the entries of one directory in
+ * a fixed order, from any cursor.  The kind of the directory lists its parts
+ * (node_ops.list), each a function that returns 1 and an entry, 0 at the end of
+ * the part, or -errno.  readdir.c turns cursors into the offsets of READDIR.
+ *
+ * Threads: a lister is used by one thread.  Engine calls are made.
+ */
+#ifndef TFS_FS_NODE_LIST_H
+#define TFS_FS_NODE_LIST_H
+
+#include "fs/base/name.h"
+#include "fs/base/node_ops.h"
+#include "fs/file/cell.h"
+
+/* A place between two entries: the last entry returned. */
+struct cursor {
+	uint8_t phase;  /* index in node_ops.list */
+	int64_t number; /* a version's timestamp, or an index */
+	struct buf key;
+};
+
+struct list_entry {
+	struct slice name; /* borrowed until the next call */
+	enum node_kind kind;
+	struct node *parent; /* of its node */
+	struct slice key;
+	int64_t ts;
+	struct tfs_info info;   /* cells */
+	struct tfs_bytes value; /* data NULL: not read */
+	bool unsure;            /* a block that cannot be read may have hidden it: only the name is known */
+};
+
+/* What node_ops.list_attr knows of the directory. */
+struct listing {
+	struct node *dir;
+	uint64_t changes;                /* fs.changes before the store was asked */
+	const struct tfs_schema *schema; /* NULL: the directory is in no table */
+	struct family_info family;       /* of a directory of cells */
+};
+
+struct lister {
+	struct node *dir;  /* NULL: for the keys of a part only */
+	struct node *base; /* the table, view, row or family whose keys are listed: dir, or the parent of a part */
+	struct node *own;  /* base in the table's own view, where made directories are; counted.  NULL: it has no node */
+	struct slice path; /* of the parts that dir stands for */
+	bool prefixed;     /* path is not empty; then: */
+	struct name_prefix prefix;
+	bool behind; /* of a part's cells: in the second of two ranges (list_keys.c) */
+	struct cursor at;
+	bool phase_begun; /* the cursor has an entry of this phase */
+	bool values;      /* the values of cells are wanted */
+	bool latest;
+	bool damaged; /* a block could not be read: scans pass such blocks from here on */
+	const struct tfs_schema *schema;
+	struct tfs_scan *scan;
+	bool scan_done, peeked;
+	struct tfs_cell cell; /* the scan's current one, if peeked */
+	struct buf from, to;  /* the scan's range */
+	struct buf name, last_part;
+	char family_key[sizeof("#65535")];
+	void *memory; /* of a phase; freed at its end */
+};
+
+/* values: cells' values are wanted too. */
+int lister_new(struct node *dir, const struct cursor *from, bool values, struct lister **out) TFS_MUST;
+void lister_free(struct lister *l);
+/* Returns 1 and an entry, 0 at the end, -errno.  "." and ".." are not entries. */
+int lister_next(struct lister *l, struct list_entry *e) TFS_MUST;
+
+/* ---- for phases ---- */
+/* A lister in the caller's memory, of the keys below base with this path. */
+int lister_init(struct lister *l, struct node *base, struct slice path) TFS_MUST;
+void lister_fini(struct lister *l);
+void lister_end_scan(struct lister *l);
+/* Does the error mean that a block cannot be read? */
+bool lister_is_damage(int err);
+/* Scratch; of a table's own view also made parts. */
+int list_extras(struct lister *l, struct list_entry *e);
+/* Made parts below a part, or in .latest. */
+int list_made_parts(struct lister *l, struct list_entry *e);
+
+#endif

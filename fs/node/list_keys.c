@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keys of a directory, in key order: rows, merged with made rows; and cells.
+ *
+ * Long names.  The keys below a part are not always neighbours in key order (a
+ * shorter name may be between them), so a part is listed at its first key.
+ * Whether a key is the first of its part is asked of the store.  That costs a
+ * seek for each change of part, and the cursor remains a plain key.
+ */
+#include "fs/node/list_keys.h"
+
+#include "fs/base/extra.h"
+
+#include <errno.h>
+
+/* An answer has space for some 200 entries; the rest of a batch is lost when the next answer begins a new scan. */
+#define BATCH_BYTES (32u << 10)
+
+/* ---- rows ---- */
+
+static int rows_scan(struct lister *l)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .batch_bytes = BATCH_BYTES, .past_damage = l->damaged};
+	int r;
+
+	if (l->phase_begun) {
+		r = buf_set(&l->from, l->at.key.p, l->at.key.n);
+		spec.row_from_after = true;
+	} else {
+		r = buf_set(&l->from, l->prefix.raw.p, l->prefix.raw.n);
+	}
+	if (r == 0 && l->prefixed)
+		r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
+	if (r)
+		return r;
+	spec.row_from = bytes_of(buf_slice(&l->from));
+	if (l->to.n)
+		spec.row_to = bytes_of(buf_slice(&l->to));
+	return tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
+}
+
+/* Makes l->cell the scan's next entry, if there is one (l->peeked). */
+static int peek(struct lister *l, int (*open_scan)(struct lister *l))
+{
+	int r = 0;
+
+	if (l->peeked || l->scan_done)
+		return 0;
+	for (;;) {
+		if (!l->scan)
+			r = open_scan(l);
+		if (r == 0 && l->scan)
+			r = tfs_scan_next(l->scan, &l->cell);
+		if (!lister_is_damage(r) || l->damaged)
+			break;
+		l->damaged = true;
+		lister_end_scan(l);
+		r = 0;
+	}
+	if (lister_is_damage(r))
+		r = 0; /* the end, then: past_damage says it there */
+	if (r < 0)
+		return r;
+	l->peeked = r > 0;
+	l->scan_done = r == 0;
+	return 0;
+}
+
+/* The next row key, of the store or made, into at.key: 1, 0, -errno. */
+static int rows_next(struct lister *l)
+{
+	struct slice row = {0}, *above = NULL, key = buf_slice(&l->at.key), prefix = buf_slice(&l->prefix.raw);
+	struct node *extra;
+	int r;
+
+	r = peek(l, rows_scan);
+	if (r)
+		return r;
+	if (l->peeked)
+		row = slice_from(l->cell.row);
+	if (l->phase_begun)
+		above = &key;
+	else if (l->prefixed)
+		above = &prefix;
+	mutex_lock(tree_mutex());
+	extra = l->own ? extra_next_locked(l->own, 1, above) : NULL;
+	if (extra && l->prefixed && !slice_has_prefix(node_key(extra), prefix))
+		extra = NULL;
+	if (extra && l->peeked) {
+		int c = slice_cmp(node_key(extra), row);
+
+		if (c == 0)
+			l->peeked = false;
+		else if (c > 0)
+			extra = NULL;
+	}
+	if (extra)
+		r = buf_set(&l->at.key, extra->key, extra->key_n);
+	mutex_unlock(tree_mutex());
+	if (r)
+		return r;
+	if (!extra) {
+		if (!l->peeked)
+			return 0;
+		l->peeked = false;
+		r = buf_set(&l->at.key, row.p, row.n);
+		if (r)
+			return r;
+	}
+	l->phase_begun = true;
+	return 1;
+}
+
+/* ---- cells ---- */
+
+static int cells_scan(struct lister *l)
+{
+	const char *family = node_name(l->base);
+	struct tfs_scan_spec spec = {
+		.what = l->values ? TFS_SCAN_CELLS : TFS_SCAN_KEYS,
+		.row_from = bytes_of(node_key(l->base->parent)),
+		.one_row = true,
+		.families = &family,
+		.family_count = 1,
+		.versions = l->latest ? 1 : 0,
+		.batch_bytes = BATCH_BYTES,
+		.past_damage = l->damaged,
+	};
+	int r = 0;
+
+	if (l->prefixed && !l->behind) {
+		/* the versions of one qualifier */
+		r = buf_set(&l->from, l->prefix.qualifier.p, l->prefix.qualifier.n);
+		if (r == 0)
+			r = buf_set(&l->to, l->prefix.qualifier.p, l->prefix.qualifier.n);
+		if (r == 0)
+			r = buf_u8(&l->to, 0);
+	} else if (l->prefixed) {
+		r = buf_set(&l->from, l->prefix.raw.p, l->prefix.raw.n);
+		if (r == 0)
+			r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
+	}
+	if (r == 0 && l->phase_begun) {
+		r = buf_set(&l->from, l->at.key.p, l->at.key.n);
+		if (r == 0 && l->latest)
+			r = buf_u8(&l->from, 0);
+		spec.after_cell = !l->latest;
+		spec.after_ts = l->at.number;
+	}
+	if (r)
+		return r;
+	spec.qualifier_from = bytes_of(buf_slice(&l->from));
+	if (l->to.n)
+		spec.qualifier_to = bytes_of(buf_slice(&l->to));
+	r = tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
+	if (r == -EINVAL) { /* the family is gone */
+		l->scan_done = true;
+		r = 0;
+	}
+	return r;
+}
+
+static int cells_next(struct lister *l)
+{
+	int r;
+
+	r = peek(l, cells_scan);
+	if (r || !l->peeked)
+		return r;
+	l->peeked = false;
+	l->at.number = l->cell.ts;
+	r = buf_set(&l->at.key, l->cell.qualifier.data, l->cell.qualifier.size);
+	if (r)
+		return r;
+	l->phase_begun = true;
+	return 1;
+}
+
+/* 1: at.key is a key whose path, in l->name, lies below l->path. */
+static int keys_next(struct lister *l)
+{
+	bool rows = l->base->kind != NODE_FAMILY;
+
+	for (;;) {
+		enum name_kind kind = rows ? NAME_ROW : l->latest ? NAME_NEWEST : NAME_VERSION;
+		struct slice component;
+		bool last;
+		int r = rows ? rows_next(l) : cells_next(l);
+
+		if (r <= 0)
+			return r;
+		buf_reset(&l->name);
+		r = name_encode(kind, buf_slice(&l->at.key), l->at.number, &l->name);
+		if (r == -EINVAL)
+			continue; /* the empty row has no name */
+		if (r)
+			return r;
+		if (l->name.n >= l->path.n && name_component(buf_slice(&l->name), l->path, &component, &last))
+			return 1;
+	}
+}
+
+/*
+ * The cells of a part have two ranges: if the text behind its last '@' may
+ * begin a timestamp, first the versions of the qualifier before the '@'; then
+ * the qualifiers that begin with the part.  Is the range empty, or the same as
+ * the other?
+ */
+static bool has_range(const struct lister *l, bool behind)
+{
+	if (l->base->kind != NODE_FAMILY || !l->prefixed)
+		return !behind;
+	return behind || (l->prefix.split_version && !slice_eq(buf_slice(&l->prefix.qualifier), buf_slice(&l->prefix.raw)));
+}
+
+/* The first key below a part, in *key and *ts: 1, 0 if there is none, -errno. */
+static int part_first(struct node *base, struct slice path, struct buf *key, int64_t *ts)
+{
+	struct lister l = {.base = base};
+	int r = lister_init(&l, base, path);
+
+	for (int behind = 0; r == 0 && behind <= 1; behind++) {
+		if (!has_range(&l, behind))
+			continue;
+		lister_end_scan(&l);
+		l.behind = behind;
+		l.phase_begun = false;
+		l.at.number = 0;
+		buf_reset(&l.at.key);
+		r = keys_next(&l);
+	}
+	if (r == 0 && l.damaged)
+		r = -EBADMSG;
+	if (r > 0) {
+		*ts = l.at.number;
+		if (buf_set(key, l.at.key.p, l.at.key.n))
+			r = -ENOMEM;
+	}
+	lister_fini(&l);
+	return r;
+}
+
+int keys_below_part(struct node *base, struct slice path)
+{
+	struct buf key = {0};
+	int64_t ts;
+	int r = part_first(base, path, &key, &ts);
+
+	buf_fini(&key);
+	return r < 0 ? r : r > 0 ? 0 : -ENOENT;
+}
+
+/* Is the part that the current key lies in listed here, at this key?  1 yes. */
+static int part_is_due(struct lister *l, struct slice part)
+{
+	struct buf first = {0};
+	int64_t ts = 0;
+	bool extra;
+	int r;
+
+	if (slice_eq(buf_slice(&l->last_part), part))
+		return 0;
+	mutex_lock(tree_mutex());
+	extra = l->own && extra_find_locked(l->own, 0, part);
+	mutex_unlock(tree_mutex());
+	r = buf_set(&l->last_part, part.p, part.n);
+	if (r || extra)
+		return r;
+	r = part_first(l->base, part, &first, &ts);
+	if (lister_is_damage(r)) {
+		l->damaged = true;
+		r = 1; /* its first key may be the one that cannot be read: rather here than not at all */
+	} else if (r > 0)
+		r = slice_eq(buf_slice(&first), buf_slice(&l->at.key)) && ts == l->at.number;
+	buf_fini(&first);
+	return r;
+}
+
+static void cell_entry(struct lister *l, struct list_entry *e)
+{
+	e->info = (struct tfs_info){l->cell.ts, l->cell.size, l->cell.expires_us, l->cell.commit_us};
+	e->value = l->cell.value;
+}
+
+static int next_key(struct lister *l, struct list_entry *e)
+{
+	int r;
+
+	while ((r = keys_next(l)) > 0) {
+		struct slice component;
+		bool last;
+
+		if (!name_component(buf_slice(&l->name), l->path, &component, &last))
+			continue;
+		e->name = component;
+		e->parent = l->base;
+		e->unsure = l->cell.unsure;
+		if (last) {
+			e->key = buf_slice(&l->at.key);
+			if (l->base->kind == NODE_FAMILY) {
+				e->kind = l->latest ? NODE_PLAIN : NODE_VERSION;
+				e->ts = l->at.number;
+				cell_entry(l, e);
+			} else {
+				e->kind = NODE_ROW;
+				e->ts = 0;
+			}
+			return 1;
+		}
+		e->key = slice_of(l->name.p, (size_t)(component.p + component.n - l->name.p));
+		e->kind = l->base->kind == NODE_FAMILY ? NODE_CELL_PART : NODE_ROW_PART;
+		e->ts = 0;
+		r = part_is_due(l, e->key);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int list_rows(struct lister *l, struct list_entry *e)
+{
+	return next_key(l, e);
+}
+
+int list_cells(struct lister *l, struct list_entry *e)
+{
+	return has_range(l, false) ? next_key(l, e) : 0;
+}
+
+int list_cells_behind(struct lister *l, struct list_entry *e)
+{
+	l->behind = true;
+	return next_key(l, e);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * READDIR and READDIRPLUS: the answers.  The first PLUS_ENTRIES entries of a
+ * stream have attributes, if the kernel asks for them; later ones are names
+ * only, because each node that the kernel holds costs memory here.
+ */
+#include "fs/node/readdir.h"
+
+#include "fs/base/notify.h"
+#include "fs/base/reply.h"
+#include "fs/node/list.h"
+#include "fs/node/stream.h"
+#include "fs/node/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define PLUS_ENTRIES 12288
+
+struct answer {
+	fuse_req_t req;
+	struct node *dir;
+	bool plus;
+	char *buf;
+	size_t size, used;
+	struct listing listing;
+	uint32_t epoch;            /* of the directory, before the store was asked */
+	struct dir_handle *handle; /* NULL: there are none */
+	struct stream *stream;     /* whose offsets the answer has now */
+	bool forked;               /* that is a new one; counted */
+};
+
+static bool add_plain(struct answer *a, const char *name, uint64_t ino, mode_t type, off_t offset)
+{
+	struct fuse_entry_param e = {.attr = {.st_ino = ino, .st_mode = type}};
+	size_t n;
+
+	if (a->plus)
+		n = fuse_add_direntry_plus(a->req, a->buf + a->used, a->size - a->used, name, &e, offset);
+	else
+		n = fuse_add_direntry(a->req, a->buf + a->used, a->size - a->used, name, &e.attr, offset);
+	if (n > a->size - a->used)
+		return false;
+	a->used += n;
+	return true;
+}
+
+static mode_t type_of(enum node_kind kind)
+{
+	return kind_is(kind, KIND_DIR) ? S_IFDIR : S_IFREG;
+}
+
+/* Attributes without asking the store, if the scan and the schema have them. */
+static bool entry_at_hand(struct answer *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+{
+	memset(p, 0, sizeof(*p));
+	p->ino = id_of(n);
+	p->attr_timeout = p->entry_timeout = kind_entry_timeout(e->kind);
+	return node_ops(n)->list_attr && node_ops(n)->list_attr(&a->listing, n, e, p);
+}
+
+static int entry_node(struct answer *a, const struct list_entry *e, const char *name, struct node **out)
+{
+	if (!kind_ops(e->kind)->list_attr)
+		return tree_find(a->dir, name, out);
+	*out = node_get(e->parent, e->kind, e->key, e->kind == NODE_VERSION ? e->ts : 0);
+	return *out ? 0 : -ENOMEM;
+}
+
+/* 1 added, 0 full, -errno. */
+static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
+{
+	struct fuse_entry_param p;
+	struct node *n = NULL;
+	char name[256];
+	size_t used;
+	int r;
+
+	memcpy(name, e->name.p, e->name.n);
+	name[e->name.n] = 0;
+	if (!a->plus || e->unsure || (offset & UINT32_MAX) > PLUS_ENTRIES)
+		return add_plain(
+			a, name, node_ino(e->parent, e->kind, e->key, e->kind == NODE_PLAIN ? 0 : e->ts), type_of(e->kind), offset);
+	r = entry_node(a, e, name, &n);
+	if (r == 0 && !entry_at_hand(a, n, e, &p))
+		r = node_entry(n, &p);
+	if (r == -ENOENT || r == -ESTALE || r == -EBADMSG || r == -EIO) {
+		/* It went meanwhile, or cannot be read; the kernel will find that out by itself. */
+		node_put(n);
+		return add_plain(a, name, 2, type_of(e->kind), offset);
+	}
+	if (r) {
+		node_put(n);
+		return r;
+	}
+	tree_count_entry(n, e->name, &p);
+	used = fuse_add_direntry_plus(a->req, a->buf + a->used, a->size - a->used, name, &p, offset);
+	if (used <= a->size - a->used) {
+		a->used += used;
+		r = 1;
+	} else {
+		node_forget(n, 1);
+	}
+	node_put(n);
+	return r;
+}
+
+static off_t offset_of(const struct stream *s, uint64_t ordinal)
+{
+	return (off_t)((uint64_t)s->id << 32) + (off_t)ordinal;
+}
+
+/*
+ * Every listing is ended by one more request, whose answer is empty.  If the
+ * one before it met the end and nothing has changed since, that is known.
+ */
+static bool at_known_end(const struct answer *a, const struct stream *s, uint64_t ordinal)
+{
+	return s->end && s->end == ordinal && s->end_changes == a->listing.changes && s->end_epoch == a->epoch;
+}
+
+static bool table_expires(const struct tfs_schema *schema)
+{
+	for (unsigned i = 0; i < schema->family_count; i++)
+		if (schema->families[i].max_age_us > 0)
+			return true;
+	return false;
+}
+
+bool dir_any_expires(void)
+{
+	char names[16][TFS_NAME_MAX + 1], after[TFS_NAME_MAX + 1] = "";
+	const struct tfs_schema *schema;
+	bool expires = false;
+	struct tfs_table *t;
+	int n;
+
+	while (!expires && (n = tfs_table_list(fs.store, after, names, 16)) > 0) {
+		for (int i = 0; i < n && !expires; i++) {
+			if (tfs_table_open(fs.store, names[i], &t))
+				continue;
+			expires = tfs_schema_get(t, &schema) != 0;
+			if (!expires) {
+				expires = table_expires(schema);
+				tfs_schema_put(schema);
+			}
+			tfs_table_close(t);
+		}
+		strcpy(after, names[n - 1]);
+	}
+	return expires;
+}
+
+/* Is what an ordinal means found by counting entries? */
+static bool may_count(const struct answer *a, const struct stream *s)
+{
+	return fs.no_opendir || (s->epoch == a->epoch && !(a->listing.schema && table_expires(a->listing.schema)));
+}
+
+/* What has an ordinal keeps it: another entry begins another stream. */
+static int remember_entry(struct answer *a, uint64_t ordinal, const struct cursor *at)
+{
+	const struct place *m = stream_place(a->stream, ordinal);
+	struct stream *fork;
+
+	if (!m || cursor_eq(&m->at, at))
+		return 0;
+	fork = stream_fork(a->stream, a->dir, a->handle);
+	if (!fork)
+		return -ENOMEM;
+	a->forked = true;
+	a->stream = fork;
+	return 0;
+}
+
+/* The lister behind the entry with this ordinal: 1; 0, the directory ends before it. */
+static int begin_at(struct answer *a, const struct stream *s, uint64_t ordinal, struct lister **out)
+{
+	const struct place *from = ordinal > 2 ? stream_place(s, ordinal) : NULL;
+	struct list_entry e;
+	uint64_t at;
+	int r;
+
+	if (!from && ordinal > 2) {
+		if (!may_count(a, s))
+			return refuse(-ESTALE, a->dir, NULL,
+				"a reader went back to a place that is no longer known, and the directory has changed");
+		from = stream_checkpoint(s, ordinal);
+	}
+	r = lister_new(a->dir, from ? &from->at : NULL, a->plus, out);
+	for (at = from ? from->ordinal : 2; r == 0 && at < ordinal; at++) {
+		r = lister_next(*out, &e);
+		if (r == 0)
+			return 0;
+		r = r > 0 ? 0 : r;
+	}
+	return r ? r : 1;
+}
+
+static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
+{
+	uint64_t at = ordinal > 2 ? ordinal : 2;
+	struct lister *l = NULL;
+	struct list_entry e;
+	int r;
+
+	if (ordinal < 1 && !add_plain(a, ".", a->dir->ino, S_IFDIR, offset_of(s, 1)))
+		return 0;
+	if (ordinal < 2 && !add_plain(a, "..", a->dir->parent ? a->dir->parent->ino : a->dir->ino, S_IFDIR, offset_of(s, 2)))
+		return 0;
+	r = begin_at(a, s, ordinal, &l);
+	while (r > 0) {
+		r = lister_next(l, &e);
+		if (r == 0) {
+			a->stream->end = at;
+			a->stream->end_changes = a->listing.changes;
+			a->stream->end_epoch = a->epoch;
+		}
+		if (r <= 0)
+			break;
+		at++;
+		r = remember_entry(a, at, &l->at);
+		if (r == 0)
+			r = add_entry(a, &e, offset_of(a->stream, at));
+		if (r > 0 && stream_remember(a->stream, at, &l->at))
+			r = -ENOMEM;
+	}
+	if (l && l->damaged)
+		a->stream->damaged = true;
+	lister_free(l);
+	return r;
+}
+
+static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct dir_handle *h, bool plus)
+{
+	struct node *dir = node_of(ino), *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;
+	struct answer a = {.req = req,
+		.dir = dir,
+		.plus = plus,
+		.size = size,
+		.listing = {.dir = dir, .changes = atomic_load(&fs.changes)},
+		.epoch = dir->epoch,
+		.handle = h};
+	uint64_t ordinal = (uint64_t)offset & UINT32_MAX;
+	struct stream *s = NULL;
+	int r = 0;
+
+	a.buf = malloc(size);
+	r = a.buf ? stream_take(dir, (uint32_t)((uint64_t)offset >> 32), h, &s) : -ENOMEM;
+	if (r == -ESTALE)
+		refuse(r, dir, NULL, "a reader came back to a listing of long ago");
+	if (r)
+		goto out;
+	a.stream = s;
+	if (node_table(dir))
+		r = tfs_schema_get(node_store_table(dir), &a.listing.schema);
+	if (r == 0 && family->kind == NODE_FAMILY)
+		r = family_info_get(family, &a.listing.family);
+	if (r == 0) {
+		mutex_lock(&s->lock);
+		if (!at_known_end(&a, s, ordinal))
+			r = fill(&a, s, ordinal);
+		if (r >= 0 && a.used == 0 && a.stream->damaged)
+			r = -EIO;
+		a.stream->batches += a.used > 0;
+		mutex_unlock(&s->lock);
+	}
+out:
+	if (r < 0 && a.used == 0) {
+		reply_err(req, refuse_store(r == -ENOENT ? -ESTALE : r, dir, NULL, "cannot be listed"));
+	} else if (a.used == 0) {
+		struct changes c = {0};
+
+		mutex_lock(tree_mutex());
+		dir->flags |= NODE_LISTED | NODE_ENDED;
+		mutex_unlock(tree_mutex());
+		if (!stream_may_be_kept(a.stream, dir))
+			changes_inode(&c, dir);
+		changes_reply_end(&c, req);
+		if (a.listing.schema && table_expires(a.listing.schema))
+			notify_later(dir);
+	} else {
+		fuse_reply_buf(req, a.buf, a.used);
+	}
+	if (a.listing.schema)
+		tfs_schema_put(a.listing.schema);
+	if (a.forked)
+		stream_give(a.stream);
+	if (s)
+		stream_give(s);
+	free(a.buf);
+}
+
+void dir_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, false);
+}
+
+void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, true);
+}
+
+void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct dir_handle *h;
+
+	(void)ino;
+	if (fs.no_opendir) {
+		fuse_reply_err(req, ENOSYS);
+		return;
+	}
+	h = calloc(1, sizeof(*h));
+	if (!h) {
+		reply_err(req, -ENOMEM);
+		return;
+	}
+	fi->fh = (uintptr_t)h;
+	fi->cache_readdir = fi->keep_cache = 1;
+	if (fuse_reply_open(req, fi) != 0)
+		free(h);
+}
+
+void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct dir_handle *h = (struct dir_handle *)(uintptr_t)fi->fh;
+
+	(void)ino;
+	if (h) {
+		stream_close(h);
+	}
+	reply_err(req, 0);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A row's directory, and the directories that a long row name is split into. */
+#include "fs/node/row.h"
+
+#include "fs/base/extra.h"
+#include "fs/base/name.h"
+#include "fs/node/list_keys.h"
+#include "fs/node/made.h"
+#include "fs/node/part.h"
+#include "fs/node/schema_edit.h"
+#include "fs/node/scratch.h"
+#include "fs/node/table.h"
+#include "fs/node/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int row_name(struct node *n, struct buf *out)
+{
+	return name_encode(NAME_ROW, node_key(n), 0, out);
+}
+
+int row_resolve(struct node *dir, const char *name, struct resolved *out)
+{
+	struct buf path = {0};
+	int err = part_path(dir, name, &out->parent, &path);
+
+	if (err == 0 && name_is_part(slice_str(name))) {
+		out->kind = NODE_ROW_PART;
+		err = part_resolve(buf_slice(&path), TFS_ROW_MAX, out);
+	} else if (err == 0) {
+		out->kind = NODE_ROW;
+		err = name_decode_row(buf_slice(&path), &out->key);
+		if (err == 0 && out->key.n > TFS_ROW_MAX)
+			err = -ENAMETOOLONG;
+	}
+	buf_fini(&path);
+	return err;
+}
+
+/* Its families, or scratch. */
+static int resolve_in_row(struct node *dir, const char *name, struct resolved *out)
+{
+	if (name[0] == '.')
+		return scratch_resolve(dir, name, out);
+	out->kind = NODE_FAMILY;
+	return tfs_name_valid(name) ? buf_set(&out->key, name, strlen(name)) : -ENOENT;
+}
+
+static int row_find(struct node *dir, struct resolved *r, struct node **out)
+{
+	bool exists = made_is(r->parent, NODE_ROW, buf_slice(&r->key));
+	int err = 0;
+
+	if (!exists)
+		err = tfs_row_exists(node_store_table(dir), bytes_of(buf_slice(&r->key)), NULL, &exists);
+	if (err || !exists)
+		return err ? err : -ENOENT;
+	return resolved_get(r, out);
+}
+
+static int row_has_cells(struct node *n, bool *has)
+{
+	return tfs_row_exists(node_store_table(n), bytes_of(node_key(n)), NULL, has);
+}
+
+static bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
+{
+	(void)e;
+	tree_dir_attr(n, a->schema->mode, a->schema->uid, a->schema->gid, &p->attr);
+	return true;
+}
+
+/* ---- the families of a row ---- */
+
+/* The ids of the families with cells in the row, ended by 0 (no family has that id). */
+static int load_families(struct lister *l, uint16_t **out)
+{
+	struct tfs_scan_spec spec = {.what = TFS_SCAN_FAMILIES, .row_from = bytes_of(node_key(l->base)), .one_row = true};
+	uint16_t *ids = calloc(l->schema->family_count + 1, sizeof(*ids));
+	struct tfs_cell cell;
+	unsigned count;
+	int r;
+
+	if (!ids)
+		return -ENOMEM;
+	for (;;) {
+		count = 0;
+		spec.past_damage = l->damaged;
+		r = tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
+		while (r == 0 && (r = tfs_scan_next(l->scan, &cell)) > 0) {
+			if (count < l->schema->family_count)
+				ids[count++] = cell.family_id;
+			r = 0;
+		}
+		lister_end_scan(l);
+		if (!lister_is_damage(r) || l->damaged)
+			break;
+		l->damaged = true;
+	}
+	ids[count] = 0;
+	*out = ids;
+	return lister_is_damage(r) ? 0 : r;
+}
+
+static bool row_has_family(const struct lister *l, uint16_t id, struct slice key)
+{
+	bool here = false;
+
+	for (const uint16_t *p = l->memory; *p && !here; p++)
+		here = *p == id;
+	if (here)
+		return true;
+	mutex_lock(tree_mutex());
+	here = l->own && extra_find_locked(l->own, 1, key);
+	mutex_unlock(tree_mutex());
+	return here;
+}
+
+static int list_families(struct lister *l, struct list_entry *e)
+{
+	if (!l->memory) {
+		uint16_t *ids = NULL;
+		int err = load_families(l, &ids);
+
+		l->memory = ids;
+		if (err)
+			return err;
+	}
+	for (unsigned i = 0; i < l->schema->family_count; i++) {
+		const struct tfs_family *f = &l->schema->families[i];
+
+		if (f->id <= l->at.number)
+			continue;
+		l->at.number = f->id;
+		fs_schema_family_key(f->id, l->family_key);
+		if (!row_has_family(l, f->id, slice_str(l->family_key)))
+			continue;
+		*e = (struct list_entry){
+			.name = slice_str(f->name), .kind = NODE_FAMILY, .parent = l->base, .key = slice_str(l->family_key)};
+		return 1;
+	}
+	return 0;
+}
+
+static const char *const row_reserved[] = {".row.json", ".mutate", NULL};
+
+const struct node_ops row_ops = {
+	.traits = KIND_DIR | KIND_IN_VIEW | KIND_KEYED | KIND_TIMED,
+	.name = row_name,
+	.attr = tree_table_attr,
+	.reserved = row_reserved,
+	.resolve = resolve_in_row,
+	.list = (const list_phase_fn[]){list_extras, list_families, NULL},
+	.rmdir = made_rmdir,
+	.has_cells = row_has_cells,
+	.find = row_find,
+	.make = made_mkdir,
+	.list_attr = row_list_attr,
+};
+
+/* ---- a part of a split name ---- */
+
+static int resolve_in_part(struct node *dir, const char *name, struct resolved *out)
+{
+	return name[0] == '.' ? scratch_resolve(dir, name, out) : row_resolve(dir, name, out);
+}
+
+const struct node_ops row_part_ops = {
+	.traits = KIND_DIR | KIND_IN_VIEW | KIND_TIMED,
+	.attr = tree_table_attr,
+	.resolve = resolve_in_part,
+	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_rows, NULL},
+	.rmdir = made_rmdir,
+	.has_cells = part_has_cells,
+	.find = part_find,
+	.make = made_mkdir,
+	.list_attr = row_list_attr,
+};

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A change of the schema may change the mode, the owner and the visibility of
+ * every cell of the table.  Therefore the kernel's attributes of all nodes of
+ * the table are invalidated, and remembered sizes become unknown.  A family
+ * that is renamed changes its name in every row: its nodes stay, with all open
+ * files below them, and the directory entries with the old name are dropped.
+ */
+#include "fs/node/schema_edit.h"
+
+#include "engine/base/msg.h"
+#include "fs/base/extra.h"
+#include "fs/base/reply.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct mutex schema_lock; /* RANK_FS_SCHEMA */
+
+void fs_schema_init(void)
+{
+	mutex_init(&schema_lock, RANK_FS_SCHEMA);
+}
+
+void fs_schema_fini(void)
+{
+	mutex_fini(&schema_lock);
+}
+
+/* ---- names ---- */
+
+void fs_schema_family_key(uint16_t id, char key[FAMILY_KEY_BYTES])
+{
+	snprintf(key, FAMILY_KEY_BYTES, "#%u", id);
+}
+
+int fs_schema_bind(struct resolved *r)
+{
+	const char *name = r->key.p ? (const char *)r->key.p : "";
+	const struct tfs_family *f;
+	const struct tfs_group *g;
+	const struct tfs_schema *s;
+	char key[FAMILY_KEY_BYTES];
+	int err, id = -1;
+
+	if (name[0] == '#')
+		return 0;
+	err = tfs_schema_get(node_store_table(r->parent), &s);
+	if (err)
+		return err;
+	if (r->kind == NODE_GROUP_DIR)
+		id = (g = tfs_schema_group(s, name)) ? g->id : -1;
+	else
+		id = (f = tfs_schema_family(s, name)) ? f->id : -1;
+	tfs_schema_put(s);
+	if (id < 0)
+		return -ENOENT;
+	fs_schema_family_key((uint16_t)id, key);
+	err = buf_set(&r->key, key, strlen(key) + 1);
+	if (err == 0)
+		r->key.n--;
+	return err;
+}
+
+int fs_schema_name(struct node *n, struct buf *out)
+{
+	const bool of_group = n->kind == NODE_GROUP_DIR;
+	const struct tfs_family *f;
+	const struct tfs_group *g;
+	const char *name = NULL;
+	const struct tfs_schema *s;
+	int err = tfs_schema_get(node_store_table(n), &s);
+
+	if (err == 0) {
+		if (of_group)
+			name = (g = tfs_schema_group(s, node_name(n))) ? g->name : NULL;
+		else
+			name = (f = tfs_schema_family(s, node_name(n))) ? f->name : NULL;
+		err = name ? buf_append(out, name, strlen(name)) : -ENOENT;
+		tfs_schema_put(s);
+	}
+	if (!name)
+		(void)!buf_printf(out, "(%s %s, dropped)", of_group ? "group" : "family", node_name(n));
+	return name ? err : -ENOENT;
+}
+
+bool fs_schema_renamed(struct node *family, struct slice name)
+{
+	struct buf now = {0};
+	bool renamed = fs_schema_name(family, &now) || !slice_eq(buf_slice(&now), name);
+
+	buf_fini(&now);
+	return renamed;
+}
+
+bool fs_schema_is_open(struct node *n)
+{
+	const struct tfs_schema *s;
+	bool open;
+
+	if (!node_table(n) || tfs_schema_get(node_store_table(n), &s))
+		return false;
+	open = s->mkdir_families;
+	tfs_schema_put(s);
+	return open;
+}
+
+/* ---- changes ---- */
+
+struct orphans {
+	struct node *table;
+	const struct tfs_schema *schema;
+};
+
+/* Is n a family, or in one, that the schema does not have? */
+static bool is_orphan(void *arg, const struct node *n)
+{
+	const struct orphans *o = arg;
+
+	for (; n; n = n->parent)
+		if (n->kind == NODE_FAMILY)
+			return node_table((struct node *)n) == o->table && !tfs_schema_family(o->schema, node_name(n));
+	return false;
+}
+
+static void drop_orphans(struct node *table)
+{
+	struct orphans o = {.table = table};
+
+	if (tfs_schema_get(node_store_table(table), &o.schema))
+		return;
+	extra_end_each(is_orphan, &o);
+	tfs_schema_put(o.schema);
+}
+
+bool fs_schema_family_dropped(struct node *n)
+{
+	struct buf name = {0};
+	bool dropped;
+
+	while (n && n->kind != NODE_FAMILY)
+		n = n->parent;
+	dropped = n && fs_schema_name(n, &name);
+	buf_fini(&name);
+	if (dropped)
+		drop_orphans(node_table(n));
+	return dropped;
+}
+
+struct schema_diff {
+	const struct tfs_schema *before, *after;
+	struct changes *c;
+};
+
+static void drop_old_name(void *arg, struct node *n)
+{
+	const struct schema_diff *d = arg;
+	const struct tfs_family *before, *after;
+
+	if (n->kind != NODE_FAMILY)
+		return;
+	before = tfs_schema_family(d->before, node_name(n));
+	after = tfs_schema_family(d->after, node_name(n));
+	if (before && (!after || strcmp(before->name, after->name) != 0))
+		changes_entry_locked(d->c, n->parent, slice_str(before->name));
+}
+
+/* Under schema_lock: otherwise a name that a family had between two changes would be missed. */
+static void schema_changed(struct node *n, const struct tfs_schema *before, struct changes *c)
+{
+	struct node *table = node_table(n);
+	struct schema_diff d = {.before = before, .c = c};
+
+	drop_orphans(table);
+	atomic_fetch_add(&fs.changes, 1);
+	table_new_epoch(table);
+	changes_table(c, table);
+	notify_table_later(table);
+	if (tfs_schema_get(node_store_table(table), &d.after))
+		return;
+	node_each_of_table(table, drop_old_name, &d);
+	tfs_schema_put(d.after);
+}
+
+/* By an edit or, without one, by a text. */
+static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us,
+	const struct caller *caller, char **why, struct changes *c)
+{
+	static const struct tfs_user unknown = {.uid = (uid_t)-1, .gid = (gid_t)-1};
+	struct tfs_table *t = node_store_table(n);
+	const struct tfs_schema *before;
+	int err;
+
+	mutex_lock(&schema_lock);
+	err = tfs_schema_get(t, &before);
+	if (err == 0) {
+		err = e ? tfs_schema_change(t, e, why)
+			: tfs_schema_set_text_as(t, bytes_of(text), mtime_us, caller ? &caller->user : &unknown, why);
+		if (err == 0)
+			schema_changed(n, before, c);
+		tfs_schema_put(before);
+	}
+	mutex_unlock(&schema_lock);
+	return err;
+}
+
+int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct changes *c)
+{
+	char *why = NULL;
+	int err = change_schema(n, e, slice_of(NULL, 0), 0, NULL, &why, c);
+
+	if (err && why)
+		refuse(err, n, NULL, "%s", why);
+	else
+		refuse_store(err, n, NULL, "the schema was not changed");
+	free(why);
+	return err;
+}
+
+int fs_schema_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c)
+{
+	const bool table = n->kind == NODE_TABLE;
+	struct tfs_schema_edit e = {
+		.name = table ? NULL : node_name(n), .explicit_act = !table, .uid = (uid_t)-1, .gid = (gid_t)-1};
+	int err = 0;
+
+	if (to_set & FUSE_SET_ATTR_MODE) {
+		e.op = table ? TFS_SCHEMA_TABLE_MODE : TFS_SCHEMA_FAMILY_MODE;
+		e.mode = attr->st_mode & (table ? 07777 : 0666);
+		err = fs_schema_edit(n, &e, c);
+	}
+	if (err == 0 && (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))) {
+		e.op = table ? TFS_SCHEMA_TABLE_OWNER : TFS_SCHEMA_FAMILY_OWNER;
+		e.uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : e.uid;
+		e.gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : e.gid;
+		err = fs_schema_edit(n, &e, c);
+	}
+	return err;
+}
+
+int fs_schema_replace_text(struct node *n, struct slice text, int64_t mtime_us, const struct caller *caller, struct changes *c)
+{
+	char path[1024], *why = NULL;
+	int err = change_schema(n, NULL, text, mtime_us, caller, &why, c);
+
+	if (err)
+		refuse(err, n, NULL, "%s", why ? why : err == -EIO ? "the schema may not be set" : "the schema was not set");
+	else if (why)
+		msg_warning("%s: %s", node_describe(n, NULL, path, sizeof(path)), why);
+	free(why);
+	return err;
+}

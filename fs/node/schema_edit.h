@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table's schema as the tree uses it: names of families and groups, and
+ * changes.
+ * Threads: any; engine calls are made.
+ */
+#ifndef TFS_FS_NODE_SCHEMA_EDIT_H
+#define TFS_FS_NODE_SCHEMA_EDIT_H
+
+#include "fs/base/caller.h"
+#include "fs/base/node_ops.h"
+#include "fs/base/notify.h"
+
+/* The key of the node of a family, of its directory in .families, or of a group's in .groups. */
+#define FAMILY_KEY_BYTES sizeof("#65535")
+
+void fs_schema_init(void);
+void fs_schema_fini(void);
+void fs_schema_family_key(uint16_t id, char key[FAMILY_KEY_BYTES]);
+/* Replaces the name of a family or group in r by the key of its node.  -ENOENT: the schema does not have the name. */
+int fs_schema_bind(struct resolved *r) TFS_MUST;
+/* node_ops.name of a family, and of the directory of a family or group. */
+int fs_schema_name(struct node *n, struct buf *out) TFS_MUST;
+/* node_ops.set_owner of a table, and of a family's directory in .families. */
+int fs_schema_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c);
+/* Is the family's name, or its directory's, another than this?  Then the kernel may hold an old name. */
+bool fs_schema_renamed(struct node *family, struct slice name);
+
+/* Edits the schema of the table that n is in.  A refusal is logged with n's name. */
+int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct changes *c) TFS_MUST;
+/* Sets the whole schema.  caller: who asks; NULL: unknown, so that he may set no owners. */
+int fs_schema_replace_text(
+	struct node *n, struct slice text, int64_t mtime_us, const struct caller *caller, struct changes *c) TFS_MUST;
+/*
+ * Is n in a family that was dropped?  Then everything that only the daemon has
+ * of the family is removed.  Callers ask after they have made such a thing,
+ * because the drop may have looked for them before.
+ */
+bool fs_schema_family_dropped(struct node *n);
+/* May anybody add families by mkdir?  Then modes and owners may differ, too, as during a restore. */
+bool fs_schema_is_open(struct node *n);
+
+#endif

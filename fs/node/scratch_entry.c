@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The entries of scratch.  Serial numbers distinguish a scratch file from a
+ * later one with the same name, also by inode number.
+ */
+#include "fs/node/scratch.h"
+
+#include "engine/base/msg.h"
+#include "fs/base/extra.h"
+#include "fs/file/file.h"
+#include "fs/node/made.h"
+#include "fs/base/reply.h"
+#include "fs/node/schema_edit.h"
+#include "fs/node/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static _Atomic int64_t serial;
+
+/* Like cells, scratch has neither setuid nor setgid: a chmod that sets them succeeds without them, so that cp -p and rsync go on. */
+#define SCRATCH_MODES 01777
+
+struct node *scratch_find(struct node *dir, struct slice name)
+{
+	struct node *n;
+
+	mutex_lock(tree_mutex());
+	n = extra_find_locked(dir, 0, name);
+	if (n && !node_is(n, KIND_SCRATCH))
+		n = NULL;
+	if (n)
+		n->refs++;
+	mutex_unlock(tree_mutex());
+	return n;
+}
+
+int scratch_resolve(struct node *dir, const char *name, struct resolved *out)
+{
+	out->kind = NODE_SCRATCH_FILE;
+	out->parent = dir;
+	return buf_set(&out->key, name, strlen(name));
+}
+
+/* Has it, or something that it lies in, been removed? */
+static bool is_removed(const struct node *dir)
+{
+	while (dir && node_lives(dir))
+		dir = dir->parent;
+	return dir != NULL;
+}
+
+/*
+ * A new node for the name, listed; the tree lock is not held.  share: it is
+ * renamed from another name, and takes the place of a file that has this one.
+ */
+int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct filex *share, struct node **out)
+{
+	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1), *own = n ? node_in_table_get(dir) : NULL,
+		    *old;
+	struct changes c = {0};
+	int err = 0;
+
+	if (!own) {
+		node_put(n);
+		return -ENOMEM;
+	}
+	mutex_lock(tree_mutex());
+	/* Its directory stays while it has scratch, cells or not. */
+	if (is_removed(dir))
+		err = -ENOENT;
+	else if (node_is(dir, KIND_IN_VIEW))
+		err = made_keep_locked(own);
+	old = err ? NULL : extra_find_locked(dir, 0, name);
+	if (old && share && old->kind == NODE_SCRATCH_FILE) {
+		node_end_locked(old);
+		extra_replace_locked(old, n);
+	} else if (old) {
+		err = -EEXIST;
+	} else if (err == 0) {
+		err = extra_add_locked(n, EXTRA_SCRATCH);
+	}
+	if (err == 0 && share) {
+		n->file = share;
+		share->refs++;
+	}
+	mutex_unlock(tree_mutex());
+	node_put(own);
+	made_trim(&c);
+	changes_send(&c);
+	if (err == 0 && fs_schema_family_dropped(dir))
+		err = -ESTALE;
+	if (err)
+		node_put(n);
+	else
+		*out = n;
+	return err;
+}
+
+int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, uid_t uid, gid_t gid, struct node **out)
+{
+	struct node *n;
+	int err;
+
+	err = scratch_place(dir, name, is_dir ? NODE_SCRATCH_DIR : NODE_SCRATCH_FILE, NULL, &n);
+	if (err)
+		return err;
+	if (is_dir) {
+		struct dirx *d;
+
+		mutex_lock(tree_mutex());
+		d = node_dirx_locked(n);
+		if (d) {
+			d->mode = mode & SCRATCH_MODES;
+			d->uid = uid;
+			d->gid = gid;
+		}
+		mutex_unlock(tree_mutex());
+		err = d ? 0 : -ENOMEM;
+	} else {
+		struct filex *x = filex_get(n); /* the node's own count */
+
+		if (x) {
+			x->mode = mode & SCRATCH_MODES;
+			x->uid = uid;
+			x->gid = gid;
+			x->mtime_us = x->w.touched_us = fs_now_us();
+			x->w.holds = IMAGE_WHOLE;
+		}
+		err = x ? 0 : -ENOMEM;
+	}
+	if (err) {
+		(void)!scratch_remove(n);
+		node_put(n);
+		return err;
+	}
+	*out = n;
+	return 0;
+}
+
+int scratch_remove(struct node *n)
+{
+	int err = 0;
+
+	mutex_lock(tree_mutex());
+	if (n->kind == NODE_SCRATCH_DIR && extra_any_locked(n)) {
+		err = -ENOTEMPTY;
+	} else {
+		extra_remove_locked(n);
+		node_end_locked(n);
+	}
+	mutex_unlock(tree_mutex());
+	return err;
+}
+
+int scratch_dir_attr(struct node *n, struct stat *st, double *timeout)
+{
+	(void)timeout;
+	if (!n->dir)
+		return -ESTALE; /* just being made */
+	tree_dir_attr(n, n->dir->mode, n->dir->uid, n->dir->gid, st);
+	return 0;
+}
+
+int scratch_file_attr(struct node *n, struct stat *st, double *timeout)
+{
+	struct node *target;
+	struct filex *x;
+	double unused;
+	int err;
+
+	(void)timeout;
+	x = filex_find(n);
+	if (!x)
+		return -ESTALE;
+	mutex_lock(&x->lock);
+	if (x->w.error == -ESTALE) {
+		mutex_unlock(&x->lock);
+		filex_put(x);
+		return -ESTALE;
+	}
+	memset(st, 0, sizeof(*st));
+	st->st_ino = n->ino;
+	st->st_mode = S_IFREG | (x->mode & 07777);
+	st->st_nlink = n->flags & NODE_GONE ? 0 : 1;
+	st->st_uid = x->uid;
+	st->st_gid = x->gid;
+	st->st_size = (off_t)x->w.image.size;
+	st->st_blksize = 4096;
+	st->st_blocks = (st->st_size + 511) / 512;
+	stat_time(&st->st_mtim, x->mtime_us);
+	st->st_atim = st->st_mtim;
+	stat_time(&st->st_ctim, x->w.touched_us);
+	mutex_unlock(&x->lock);
+	target = filex_target(x);
+	filex_put(x);
+	if (!target)
+		return 0;
+	err = node_attr(target, st, &unused);
+	node_put(target);
+	return err;
+}
+
+int scratch_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c)
+{
+	struct filex *x = n->kind == NODE_SCRATCH_FILE ? filex_find(n) : NULL;
+	struct mutex *lock = n->kind == NODE_SCRATCH_DIR ? tree_mutex() : x ? &x->lock : NULL;
+
+	(void)c;
+	if (!lock)
+		return 0;
+	mutex_lock(lock);
+	if (to_set & FUSE_SET_ATTR_MODE)
+		*(x ? &x->mode : &n->dir->mode) = attr->st_mode & SCRATCH_MODES;
+	if (to_set & FUSE_SET_ATTR_UID)
+		*(x ? &x->uid : &n->dir->uid) = attr->st_uid;
+	if (to_set & FUSE_SET_ATTR_GID)
+		*(x ? &x->gid : &n->dir->gid) = attr->st_gid;
+	mutex_unlock(lock);
+	filex_put(x);
+	return 0;
+}
+
+static void report_dropped(struct node *n)
+{
+	char path[512];
+
+	if (n->kind == NODE_SCRATCH_FILE)
+		msg_notice("%s: scratch file dropped at the end of the mount", node_describe(n, NULL, path, sizeof(path)));
+}
+
+void scratch_report(void)
+{
+	extra_each(EXTRA_SCRATCH, report_dropped);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A control file is one line, so a write that ends in a newline is complete
+ * and is applied in the write itself: the shell sees the refusal of
+ * `echo x > gc`.  A text without a newline is applied at flush.
+ *
+ * On a read-only mount the kernel sends no OPEN.  There a text is kept from
+ * the LOOKUP, which every open(2) causes, until the next LOOKUP, so that all
+ * stats and READs between the two show the same text with the same size.  If
+ * two processes read one file at the same time, the first may get the text of
+ * the second.
+ */
+#include "fs/node/setting.h"
+
+#include "fs/base/cache.h"
+#include "fs/base/reply.h"
+#include "fs/node/list.h"
+#include "fs/node/rename.h"
+
+#include <errno.h>
+
+#define TEXT_MAX (1u << 20)
+#define TEXTS_BYTES (4u << 20)
+
+static struct cache texts; /* by inode number; the stamp is the time at which the text was made */
+
+void setting_init(void)
+{
+	cache_init(&texts, TEXTS_BYTES);
+}
+
+void setting_fini(void)
+{
+	cache_fini(&texts);
+}
+
+const struct setting *setting_of(const struct node *n)
+{
+	const struct setting *s = node_ops(n->parent)->settings;
+
+	while (strcmp(s->name, node_name(n)) != 0)
+		s++;
+	return s;
+}
+
+int setting_list(struct lister *l, struct list_entry *e)
+{
+	const struct setting *s = &node_ops(l->dir)->settings[l->at.number];
+
+	if (!s->name)
+		return 0;
+	l->at.number++;
+	*e = (struct list_entry){.name = slice_str(s->name), .kind = NODE_SETTING, .parent = l->dir, .key = slice_str(s->name)};
+	return 1;
+}
+
+int setting_resolve(struct node *dir, const char *name, struct resolved *out)
+{
+	(void)dir;
+	(void)name;
+	out->forbidden = true;
+	return -ENOENT;
+}
+
+size_t setting_copy(struct slice text, uint64_t offset, void *buf, size_t size)
+{
+	size_t n = offset >= text.n ? 0 : text.n - offset < size ? (size_t)(text.n - offset) : size;
+
+	if (n)
+		memcpy(buf, text.p + offset, n);
+	return n;
+}
+
+bool setting_too_large(struct writer *w)
+{
+	if (w->image.size > TEXT_MAX)
+		w->error = -EFBIG;
+	return w->error == -EFBIG;
+}
+
+int setting_read_staged(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
+{
+	return writer_read(&h->w, offset, buf, n, got);
+}
+
+/* ---- attributes ---- */
+
+/* A setting exists as long as its directory. */
+static int setting_exists(struct node *n)
+{
+	struct buf name = {0};
+	int err = node_append_name(n->parent, &name);
+
+	buf_fini(&name);
+	return err;
+}
+
+static int setting_find(struct node *dir, struct resolved *r, struct node **out)
+{
+	struct node *n = node_get(dir, NODE_SETTING, buf_slice(&r->key), 0);
+	int err = n ? setting_exists(n) : -ENOMEM;
+
+	if (err)
+		node_put(n);
+	else
+		*out = n;
+	return err;
+}
+
+static int setting_text(struct node *n, struct buf *out)
+{
+	const struct setting *s = setting_of(n);
+
+	return s->render ? s->render(n, out) : 0;
+}
+
+static void setting_looked_up(struct node *n)
+{
+	if (fs.no_open)
+		cache_remove(&texts, n->ino);
+}
+
+void setting_stat(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
+{
+	memset(st, 0, sizeof(*st));
+	st->st_ino = n->ino;
+	st->st_mode = mode;
+	st->st_nlink = 1;
+	st->st_uid = uid;
+	st->st_gid = gid;
+	st->st_blksize = 4096;
+}
+
+/* The text, of a read-only mount the one that is kept, and when it was made. */
+static int setting_kept_text(struct node *n, struct buf *text, int64_t *when)
+{
+	uint64_t stamp = (uint64_t)fs_now_us();
+	int err = 0;
+
+	if (!fs.no_open || !cache_get(&texts, n->ino, &stamp, text)) {
+		err = setting_text(n, text);
+		if (err == 0 && fs.no_open)
+			cache_put(&texts, n->ino, stamp, text->p, text->n);
+	}
+	*when = (int64_t)stamp;
+	return err;
+}
+
+static int setting_attr(struct node *n, struct stat *st, double *timeout)
+{
+	const struct setting *s = setting_of(n);
+	const struct tfs_schema *schema;
+	struct buf text = {0};
+	int64_t when;
+	int err;
+
+	(void)timeout;
+	setting_stat(n, S_IFREG | s->mode, fs.uid, fs.gid, st);
+	if (node_table(n)) {
+		err = tfs_schema_get(node_store_table(n), &schema);
+		if (err)
+			return err;
+		st->st_uid = schema->uid;
+		st->st_gid = schema->gid;
+		tfs_schema_put(schema);
+	}
+	err = setting_exists(n);
+	if (err == 0)
+		err = setting_kept_text(n, &text, &when);
+	if (err == 0) {
+		stat_time(&st->st_mtim, when);
+		st->st_size = (off_t)(s->size ? s->size(n, text.n) : text.n);
+		st->st_blocks = (st->st_size + 511) / 512;
+		st->st_atim = st->st_ctim = st->st_mtim;
+	}
+	buf_fini(&text);
+	return err;
+}
+
+static int setting_unlink(struct node *dir, struct resolved *r, struct changes *c)
+{
+	(void)c;
+	return refuse(-EPERM, dir, (const char *)r->key.p, "control files cannot be removed");
+}
+
+/* ---- content ---- */
+
+static int setting_open(struct node *n, struct writer *w, bool writable, bool truncate)
+{
+	struct buf text = {0};
+	int err;
+
+	w->holds = IMAGE_WHOLE;
+	if (truncate && writable) {
+		writer_begin_whole(w);
+		w->staged = STAGED_NOTHING; /* only truncated: there is nothing to apply */
+		return 0;
+	}
+	/* A setting is replaced by what is written, not edited; the log is rendered when it is read. */
+	if (writable || setting_of(n)->read)
+		return 0;
+	err = setting_exists(n);
+	if (err == 0)
+		err = setting_text(n, &text);
+	if (err == 0 && text.n)
+		err = stage_load(&w->image, 0, text.p, text.n);
+	buf_fini(&text);
+	return err == -ENOENT ? -ESTALE : err;
+}
+
+static int setting_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
+{
+	const struct setting *s = setting_of(h->node);
+
+	return s->read && !h->writable ? s->read(h, offset, buf, n, got) : setting_read_staged(h, offset, buf, n, got);
+}
+
+static int setting_read_unopened(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got)
+{
+	struct buf text = {0};
+	int64_t when;
+	int err = setting_kept_text(n, &text, &when);
+
+	if (err == 0)
+		*got = setting_copy(buf_slice(&text), offset, buf, size);
+	buf_fini(&text);
+	return err == -ENOENT ? -ESTALE : err;
+}
+
+static int setting_apply(struct node *n, struct writer *w, struct changes *c)
+{
+	const struct setting *s = setting_of(n);
+	struct slice text;
+	int err = stage_bytes(&w->image, &text);
+
+	if (err == 0)
+		err = s->apply ? s->apply(n, text, c) : refuse(-EACCES, n, NULL, "it can only be read");
+	w->staged = STAGED_NOTHING;
+	return err;
+}
+
+static int setting_written(struct node *n, struct writer *w, uint64_t end, struct changes *c)
+{
+	struct slice text;
+	int err;
+
+	(void)end;
+	if (setting_too_large(w))
+		return w->error;
+	err = stage_bytes(&w->image, &text);
+	if (err || text.n == 0 || text.p[text.n - 1] != '\n')
+		return err;
+	err = setting_apply(n, w, c);
+	if (err == 0)
+		stage_reset(&w->image);
+	else
+		w->error = err;
+	return err;
+}
+
+static int setting_commit(struct node *n, struct writer *w, bool last, struct changes *c)
+{
+	(void)last;
+	return node_lives(n) && !w->error && w->staged == STAGED_BYTES ? setting_apply(n, w, c) : 0;
+}
+
+int setting_rename(struct renaming *m)
+{
+	return refuse(-EPERM, m->dir, m->name, "control names cannot be renamed");
+}
+
+const struct node_ops setting_ops = {
+	.traits = KIND_UNCACHED,
+	.attr = setting_attr,
+	.looked_up = setting_looked_up,
+	.find = setting_find,
+	.unlink = setting_unlink,
+	.rename = setting_rename,
+	.open = setting_open,
+	.read = setting_read,
+	.read_unopened = setting_read_unopened,
+	.written = setting_written,
+	.commit = setting_commit,
+};

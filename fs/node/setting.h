@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control files: gc, compression, .tablets, .ctl, metrics, log and others.  A
+ * directory's kind lists its control files (node_ops.settings); a new one is a
+ * line in that list.  Reading a control file reads the text made at open.
+ *
+ * Threads: any; engine calls are made.
+ */
+#ifndef TFS_FS_NODE_SETTING_H
+#define TFS_FS_NODE_SETTING_H
+
+#include "fs/base/node_ops.h"
+#include "fs/file/file.h"
+
+struct setting {
+	const char *name;
+	mode_t mode;
+	/* Appends the text.  NULL: it is empty. */
+	int (*render)(struct node *n, struct buf *out);
+	/* Applies text, which is whole lines, or all that was written before close.  NULL: the file can only be read. */
+	int (*apply)(struct node *n, struct slice text, struct changes *c);
+	enum tfs_schema_op op; /* for apply, of a setting in the schema */
+	/* The log: descriptors read lines as they are logged; the size depends on the descriptors. */
+	int (*read)(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got);
+	uint64_t (*size)(struct node *n, uint64_t size);
+};
+
+void setting_init(void);
+void setting_fini(void);
+/* The entry of n, a NODE_SETTING. */
+const struct setting *setting_of(const struct node *n);
+/* Appends to a listing; a phase of node_ops.list. */
+int setting_list(struct lister *l, struct list_entry *e);
+/* node_ops.resolve of a directory that has control files only. */
+int setting_resolve(struct node *dir, const char *name, struct resolved *out);
+/* node_ops.rename: EPERM. */
+int setting_rename(struct renaming *m);
+/* Of the file and the owner only: size, time and blocks are 0. */
+void setting_stat(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st);
+/* Copies a part of text; returns its length. */
+size_t setting_copy(struct slice text, uint64_t offset, void *buf, size_t size);
+/* Is more written than any text may have?  Sets w->error: then nothing of it is applied. */
+bool setting_too_large(struct writer *w);
+/* node_ops.read of what was loaded at open or written. */
+int setting_read_staged(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Directory streams: READDIR and READDIRPLUS.
+ *
+ * An offset is a stream's number, new for each listing from the start, and an
+ * ordinal.  A stream remembers the cursor of each recent position and of one
+ * in CHECKPOINT_EVERY, and a position never changes its meaning: where a
+ * reader has gone back and now meets other entries than before, those have
+ * the number of a new stream.  A position that is no longer remembered is
+ * counted from the checkpoint before it if the directory has not changed since
+ * the listing began.  Otherwise, and where the stream has been forgotten, the
+ * call fails with ESTALE: no entry is passed over in silence.
+ *
+ * An open directory pins its stream until RELEASEDIR, so a listing under way
+ * is exact however many others are begun or abandoned.  Streams of closed
+ * directories are kept, the latest IDLE_BYTES of them (seekdir in a directory
+ * that was opened again, as NFS servers do).  Memory: at most MARK_BYTES and a key in
+ * CHECKPOINT_EVERY for an open directory, and IDLE_BYTES for all closed ones.
+ *
+ * A read-only mount in which nothing expires has no handles: OPENDIR is
+ * answered ENOSYS, which saves two requests a listing.  There all listings
+ * have the same offsets, so that any of them can be found again by counting.
+ *
+ * The kernel caches listings.  It believes its copy only after the empty
+ * answer that ends the listing, so that is where truth is ensured: a commit
+ * after that answer finds the directory flagged as listed and invalidates
+ * it; for one since the listing began (the stream knows the directory's
+ * change count from then) the copy is invalidated first and the end is told
+ * after, which leaves the kernel a copy it knows to be incomplete.
+ */
+#include "fs/node/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BUCKETS 128
+#define IDLE_BYTES (8u << 20)
+#define RECENT_MAX 4096
+#define PLACES_BYTES (512u << 10) /* of long keys fewer are remembered, but never fewer than an answer has */
+#define RECENT_MIN 1024
+#define CHECKPOINT_EVERY 1024
+LIST_HEAD(bucket, stream);
+static struct {
+	struct mutex lock;         /* RANK_FS_TREE; nothing is called under it */
+	TAILQ_HEAD(, stream) idle; /* the first was not used for longest, and is forgotten first */
+	size_t idle_bytes;
+	struct bucket buckets[BUCKETS]; /* by directory */
+	uint32_t next_id;
+} pool;
+
+int streams_init(void)
+{
+	mutex_init(&pool.lock, RANK_FS_TREE);
+	TAILQ_INIT(&pool.idle);
+	for (int i = 0; i < BUCKETS; i++)
+		LIST_INIT(&pool.buckets[i]);
+	pool.next_id = 1;
+	return 0;
+}
+
+static void stream_free(struct stream *s)
+{
+	for (unsigned i = 0; i < s->recent_cap; i++)
+		buf_fini(&s->recent[i].at.key);
+	for (unsigned i = 0; i < s->checkpoint_count; i++)
+		buf_fini(&s->checkpoints[i].at.key);
+	free(s->recent);
+	free(s->checkpoints);
+	mutex_fini(&s->lock);
+	free(s);
+}
+
+void streams_fini(void)
+{
+	struct stream *s;
+
+	/* Directories that are still open send no RELEASEDIR after the end. */
+	for (int i = 0; i < BUCKETS; i++) {
+		while ((s = LIST_FIRST(&pool.buckets[i])) != NULL) {
+			LIST_REMOVE(s, same);
+			stream_free(s);
+		}
+	}
+	mutex_fini(&pool.lock);
+}
+
+static bool stream_is_of(const struct stream *s, const struct node *dir)
+{
+	return s->dir == dir && s->dir_ino == dir->ino;
+}
+
+static struct bucket *bucket_of(uint64_t dir_ino)
+{
+	return &pool.buckets[(dir_ino ^ dir_ino >> 32) % BUCKETS];
+}
+
+/* A stream of dir with one user.  NULL: out of memory. */
+static struct stream *stream_new_locked(const struct node *dir, uint32_t epoch)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	mutex_init(&s->lock, RANK_FS_ROW); /* entries ask files */
+	s->bytes = sizeof(*s);
+	s->epoch = epoch;
+	s->id = fs.no_opendir ? 1 : pool.next_id++;
+	if (pool.next_id > INT32_MAX)
+		pool.next_id = 1;
+	s->dir = dir;
+	s->dir_ino = dir->ino;
+	s->users = 1;
+	LIST_INSERT_HEAD(bucket_of(dir->ino), s, same);
+	return s;
+}
+
+static void stream_use_locked(struct stream *s)
+{
+	if (s->users++ > 0)
+		return;
+	TAILQ_REMOVE(&pool.idle, s, age);
+	pool.idle_bytes -= s->bytes;
+}
+
+static void stream_leave_locked(struct stream *s)
+{
+	if (!s || --s->users > 0)
+		return;
+	TAILQ_INSERT_TAIL(&pool.idle, s, age);
+	pool.idle_bytes += s->bytes;
+	while (pool.idle_bytes > IDLE_BYTES) {
+		s = TAILQ_FIRST(&pool.idle);
+		TAILQ_REMOVE(&pool.idle, s, age);
+		LIST_REMOVE(s, same);
+		pool.idle_bytes -= s->bytes;
+		stream_free(s);
+	}
+}
+
+static void pin_locked(struct stream **pin, struct stream *s)
+{
+	stream_use_locked(s);
+	stream_leave_locked(*pin);
+	*pin = s;
+}
+
+/* The stream of an offset (id), or for a listing from the start (id 0) a new one; counted.  -ESTALE: it has been forgotten. */
+int stream_take(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out)
+{
+	struct stream *s = NULL;
+	int r = 0;
+
+	mutex_lock(&pool.lock);
+	if (id || fs.no_opendir)
+		LIST_FOREACH (s, bucket_of(dir->ino), same)
+			if (s->id == (id ? id : 1) && stream_is_of(s, dir))
+				break;
+	if (s)
+		stream_use_locked(s);
+	else if (id && !fs.no_opendir)
+		r = -ESTALE;
+	else if (!(s = stream_new_locked(dir, dir->epoch)))
+		r = -ENOMEM;
+	if (s && h)
+		pin_locked(&h->stream, s);
+	mutex_unlock(&pool.lock);
+	*out = s;
+	return r;
+}
+
+/* From here on the listing has other entries at the same ordinals: it gets a number of its own.  Counted; NULL: out of memory. */
+struct stream *stream_fork(const struct stream *s, const struct node *dir, struct dir_handle *h)
+{
+	struct stream *fork;
+
+	mutex_lock(&pool.lock);
+	fork = stream_new_locked(dir, dir->epoch - 1);
+	if (fork) {
+		fork->damaged = s->damaged;
+		if (h)
+			pin_locked(&h->fork, fork);
+	}
+	mutex_unlock(&pool.lock);
+	return fork;
+}
+
+/*
+ * May the kernel keep what it collected of this listing?  Not if the
+ * directory changed since it began.  Not while another stream of it, with
+ * other offsets, is under way: its reader would look for its offset in the
+ * kernel's copy, not find it, and stop short.  And not if it took more than
+ * one answer: a reader could come back from a copy that was dropped, much
+ * later, to a place that this stream has long forgotten.
+ */
+bool stream_may_be_kept(struct stream *s, const struct node *dir)
+{
+	bool keep = s->epoch == dir->epoch && s->batches <= 1;
+	struct stream *other;
+
+	mutex_lock(&pool.lock);
+	s->ended = true;
+	LIST_FOREACH (other, bucket_of(dir->ino), same)
+		keep = keep && (other == s || !stream_is_of(other, dir) || other->ended);
+	mutex_unlock(&pool.lock);
+	return keep || fs.no_opendir;
+}
+
+void stream_give(struct stream *s)
+{
+	mutex_lock(&pool.lock);
+	stream_leave_locked(s);
+	mutex_unlock(&pool.lock);
+}
+
+static int place_set(struct stream *s, struct place *m, uint64_t ordinal, const struct cursor *at)
+{
+	size_t before = m->at.key.cap;
+	int r = buf_set(&m->at.key, at->key.p, at->key.n);
+
+	s->bytes += m->at.key.cap - before;
+	m->ordinal = r ? 0 : ordinal;
+	m->at.phase = at->phase;
+	m->at.number = at->number;
+	return r;
+}
+
+bool cursor_eq(const struct cursor *a, const struct cursor *b)
+{
+	return a->phase == b->phase && a->number == b->number && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
+}
+
+/* The nearest checkpoint at or before ordinal; NULL: the start. */
+const struct place *stream_checkpoint(const struct stream *s, uint64_t ordinal)
+{
+	uint64_t i = ordinal / CHECKPOINT_EVERY; /* the i-th, from 1, has ordinal i * CHECKPOINT_EVERY, if none was missed */
+
+	i = i < s->checkpoint_count ? i : s->checkpoint_count;
+	while (i > 0 && s->checkpoints[i - 1].ordinal > ordinal)
+		i--;
+	return i ? &s->checkpoints[i - 1] : NULL;
+}
+
+/* The place of an ordinal, or NULL. */
+const struct place *stream_place(const struct stream *s, uint64_t ordinal)
+{
+	const struct place *m = s->recent_cap ? &s->recent[ordinal % s->recent_cap] : NULL;
+
+	if (m && m->ordinal == ordinal)
+		return m;
+	m = stream_checkpoint(s, ordinal);
+	return m && m->ordinal == ordinal ? m : NULL;
+}
+
+static int recent_grow(struct stream *s)
+{
+	unsigned cap = s->recent_cap ? s->recent_cap * 4 : 16;
+	struct place *more = calloc(cap, sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	for (unsigned i = 0; i < s->recent_cap; i++) {
+		struct place *m = &s->recent[i];
+
+		if (m->ordinal)
+			more[m->ordinal % cap] = *m;
+		else
+			buf_fini(&m->at.key);
+	}
+	free(s->recent);
+	s->bytes += (cap - s->recent_cap) * sizeof(*more);
+	s->recent = more;
+	s->recent_cap = cap;
+	return 0;
+}
+
+int stream_remember(struct stream *s, uint64_t ordinal, const struct cursor *at)
+{
+	struct place *m = s->recent_cap ? &s->recent[ordinal % s->recent_cap] : NULL;
+	int r = 0;
+
+	while (r == 0 && (!m || (m->ordinal && m->ordinal != ordinal)) &&
+		(s->recent_cap < RECENT_MIN || (s->recent_cap < RECENT_MAX && s->bytes < PLACES_BYTES))) {
+		r = recent_grow(s);
+		m = r ? NULL : &s->recent[ordinal % s->recent_cap];
+	}
+	if (r == 0)
+		r = place_set(s, m, ordinal, at);
+	if (r || ordinal % CHECKPOINT_EVERY)
+		return r;
+	if (s->checkpoint_count && s->checkpoints[s->checkpoint_count - 1].ordinal >= ordinal)
+		return 0;
+	if (s->checkpoint_count == s->checkpoint_cap) {
+		unsigned cap = s->checkpoint_cap ? s->checkpoint_cap * 2 : 8;
+		struct place *more = realloc(s->checkpoints, cap * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		s->bytes += (cap - s->checkpoint_cap) * sizeof(*more);
+		s->checkpoints = more;
+		s->checkpoint_cap = cap;
+	}
+	s->checkpoints[s->checkpoint_count] = (struct place){0};
+	return place_set(s, &s->checkpoints[s->checkpoint_count++], ordinal, at);
+}
+
+void stream_close(struct dir_handle *h)
+{
+	mutex_lock(&pool.lock);
+	stream_leave_locked(h->stream);
+	stream_leave_locked(h->fork);
+	mutex_unlock(&pool.lock);
+	free(h);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Directory streams: which place in a listing an offset of READDIR means.
+ * Threads: any; stream.lock is held by the request that reads the stream.
+ */
+#ifndef TFS_FS_NODE_STREAM_H
+#define TFS_FS_NODE_STREAM_H
+
+#include "fs/node/list.h"
+
+#include <bsd/sys/queue.h>
+
+struct place {
+	uint64_t ordinal; /* entries given before this place; 0: unused */
+	struct cursor at;
+};
+struct stream {
+	struct mutex lock;
+	TAILQ_ENTRY(stream) age; /* pool lock: while idle */
+	LIST_ENTRY(stream) same; /* pool lock: in a bucket */
+	uint32_t id;
+	uint64_t dir_ino;
+	const struct node *dir;
+	uint32_t epoch;       /* of the directory when the listing began */
+	unsigned batches;     /* answers that had entries */
+	uint64_t end;         /* the ordinal at which an answer found nothing more; 0: not met */
+	uint64_t end_changes; /* and what fs.changes and the epoch were before it looked */
+	uint32_t end_epoch;
+	bool damaged;         /* something could not be read: said at the end */
+	bool ended;           /* pool lock: its end was told */
+	unsigned users;       /* pool lock: the open directory, and requests; 0: idle */
+	size_t bytes;         /* with its places */
+	struct place *recent; /* ordinal n stands at n % recent_cap */
+	unsigned recent_cap;
+	struct place *checkpoints;
+	unsigned checkpoint_count, checkpoint_cap;
+};
+/* An open directory: fi->fh. */
+struct dir_handle {
+	/* Pool lock; each counted, or NULL: the one read last, and the one that an answer went over to, if its reader comes to that part. */
+	struct stream *stream, *fork;
+};
+
+int streams_init(void) TFS_MUST;
+void streams_fini(void);
+/* The stream with this id, or with id 0, for a listing from the start, a new one; counted.  -ESTALE: it was forgotten. */
+int stream_take(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out) TFS_MUST;
+/* A stream with a new id, for a listing that has other entries at the same ordinals from here on; counted.  NULL: out of memory. */
+struct stream *stream_fork(const struct stream *s, const struct node *dir, struct dir_handle *h);
+void stream_give(struct stream *s);
+/* The directory was closed: frees h. */
+void stream_close(struct dir_handle *h);
+/* May the kernel keep its copy of this listing? */
+bool stream_may_be_kept(struct stream *s, const struct node *dir);
+/* The place of an ordinal, or NULL. */
+const struct place *stream_place(const struct stream *s, uint64_t ordinal);
+/* The nearest checkpoint at or before the ordinal; NULL: the start. */
+const struct place *stream_checkpoint(const struct stream *s, uint64_t ordinal);
+int stream_remember(struct stream *s, uint64_t ordinal, const struct cursor *at) TFS_MUST;
+bool cursor_eq(const struct cursor *a, const struct cursor *b);
+
+#endif

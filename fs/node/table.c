@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A table's directory, and its view .latest. */
+#include "fs/node/table.h"
+
+#include "fs/base/extra.h"
+#include "fs/base/reply.h"
+#include "fs/node/admin.h"
+#include "fs/node/dirtime.h"
+#include "fs/node/list_keys.h"
+#include "fs/node/made.h"
+#include "fs/node/rename.h"
+#include "fs/node/row.h"
+#include "fs/node/schema_edit.h"
+#include "fs/node/scratch.h"
+#include "fs/node/setting.h"
+#include "fs/node/tree.h"
+
+#include <errno.h>
+
+void table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES])
+{
+	put_be32(key, tfs_table_id(t));
+}
+
+static int table_name(struct node *n, struct buf *out)
+{
+	const struct tfs_schema *s;
+	int err;
+
+	if (n->dir && n->dir->table && tfs_schema_get(n->dir->table, &s) == 0) {
+		err = buf_append(out, s->name, strlen(s->name));
+		tfs_schema_put(s);
+		return err;
+	}
+	(void)!buf_printf(out, "(table %u, dropped)", load_be32(n->key));
+	return -ENOENT;
+}
+
+static int table_resolve(struct node *dir, const char *name, struct resolved *out)
+{
+	return name[0] == '.' ? scratch_resolve(dir, name, out) : row_resolve(dir, name, out);
+}
+
+static int table_find(struct node *dir, struct resolved *r, struct node **out)
+{
+	uint8_t key[TABLE_KEY_BYTES];
+	struct tfs_table *t;
+	struct dirx *d;
+	struct node *n;
+	int err;
+
+	(void)dir;
+	err = tfs_table_open(fs.store, (const char *)r->key.p, &t);
+	if (err)
+		return err;
+	table_key(t, key);
+	n = node_get(node_root(), NODE_TABLE, slice_of(key, sizeof(key)), 0);
+	if (!n) {
+		tfs_table_close(t);
+		return -ENOMEM;
+	}
+	mutex_lock(tree_mutex());
+	d = node_dirx_locked(n);
+	if (d && !d->table) {
+		d->table = t;
+		d->epoch = 1;
+		t = NULL;
+	}
+	mutex_unlock(tree_mutex());
+	if (t)
+		tfs_table_close(t);
+	if (!d) {
+		node_put(n);
+		return -ENOMEM;
+	}
+	*out = n;
+	return 0;
+}
+
+static int table_make(const struct making *m, struct resolved *r, struct node **out)
+{
+	int err = tfs_table_create(fs.store, m->name, m->ctx->uid, m->ctx->gid, m->mode & 07777);
+
+	return err ? err : table_find(m->dir, r, out);
+}
+
+static bool is_below(void *arg, const struct node *n)
+{
+	for (n = n->parent; n; n = n->parent)
+		if (n == arg)
+			return true;
+	return false;
+}
+
+/* The table does not exist any more. */
+static void table_end(struct node *n)
+{
+	mutex_lock(tree_mutex());
+	node_end_locked(n);
+	mutex_unlock(tree_mutex());
+	/* .latest may have scratch. */
+	extra_end_each(is_below, n);
+}
+
+static int table_rmdir(struct node *n, const char *name, struct changes *c)
+{
+	int err = tfs_table_drop(fs.store, name);
+
+	(void)c;
+	if (err == 0)
+		table_end(n);
+	return err;
+}
+
+/* The node stays, because its key is the table's id: what the kernel holds of it, and below it, stays right. */
+static int table_rename(struct renaming *m)
+{
+	struct node *root = node_root(), *old = NULL;
+	bool replaces;
+	int err;
+
+	if (m->to.kind != NODE_TABLE)
+		return -EXDEV;
+	err = tree_find_resolved(root, &m->to, &old);
+	if (err == -ENOENT)
+		err = 0;
+	replaces = old && old != m->source;
+	if (err == 0 && replaces && !m->noreplace && made_has_entries(old))
+		err = -ENOTEMPTY;
+	if (err == 0)
+		err = tfs_table_rename(fs.store, m->name, m->newname, m->noreplace);
+	tree_changed_if_unknown(m->c, root, m->name, err);
+	tree_changed_if_unknown(m->c, root, m->newname, err);
+	if (err == 0 && replaces) {
+		table_end(old);
+		dirtime_forget(old);
+	}
+	node_put(old);
+	return err;
+}
+
+/* .schema is listed first: copies restore it before the rows. */
+static int list_schema(struct lister *l, struct list_entry *e)
+{
+	if (l->at.number || !l->schema->is_set || l->schema->is_hidden)
+		return 0;
+	l->at.number = 1;
+	*e = (struct list_entry){.name = slice_str(".schema"), .kind = NODE_SCHEMA, .parent = l->dir};
+	return 1;
+}
+
+static const char *const table_reserved[] = {".scan", ".snap", ".import", ".import.tar", ".export", ".export.tar", ".changes",
+	".splits", ".run", ".scripts", ".since", NULL};
+static const struct fixed_child table_children[] = {
+	{".schema", NODE_SCHEMA}, {".families", NODE_FAMILIES}, {".groups", NODE_GROUPS}, {".latest", NODE_LATEST}, {0}};
+static const struct setting table_settings[] = {
+	{.name = ".tablets", .mode = 0400, .render = admin_render_tablets}, /* it has names of rows */
+	{.name = ".ctl", .mode = 0600, .apply = admin_apply_table},
+	{0},
+};
+
+const struct node_ops table_ops = {
+	.traits = KIND_DIR | KIND_TIMED,
+	.name = table_name,
+	.attr = tree_table_attr,
+	.set_owner = fs_schema_set_owner,
+	.reserved = table_reserved,
+	.children = table_children,
+	.settings = table_settings,
+	.resolve = table_resolve,
+	.list = (const list_phase_fn[]){list_schema, list_extras, list_rows, NULL},
+	.rmdir = table_rmdir,
+	.find = table_find,
+	.make = table_make,
+	.rename = table_rename,
+};
+
+static int latest_find(struct node *dir, struct resolved *r, struct node **out)
+{
+	(void)dir;
+	return fs.latest ? -ENOENT : resolved_get(r, out);
+}
+
+const struct node_ops latest_ops = {
+	.traits = KIND_DIR | KIND_TIMED,
+	.fixed_name = ".latest",
+	.attr = tree_table_attr,
+	.resolve = table_resolve,
+	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_rows, NULL},
+	.find = latest_find,
+};

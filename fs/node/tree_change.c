@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CREATE, MKNOD, MKDIR, RMDIR, UNLINK and RENAME: what they do for nodes of any kind. */
+#include "fs/node/tree.h"
+
+#include "fs/base/reply.h"
+#include "fs/file/file.h"
+#include "fs/node/made.h"
+#include "fs/node/rename.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+
+/* A name that is removed at the same time may mean something else at each try. */
+#define MAKE_TRIES 10
+
+static int make(const struct making *m, struct resolved *what, struct node **out)
+{
+	const struct node_ops *o = kind_ops(what->kind);
+	const char *no_dirs = node_ops(m->dir)->no_dirs;
+
+	if (o->make && (o->traits & KIND_SCRATCH || m->is_dir == !!(o->traits & KIND_DIR)))
+		return o->make(m, what, out);
+	if (m->is_dir)
+		return refuse(-EPERM, m->dir, m->name, "%s", no_dirs ? no_dirs : "a directory cannot be here");
+	return refuse(-EPERM, m->dir, m->name, "a file cannot be here: TABLE/ROW/FAMILY/QUALIFIER");
+}
+
+/* ---- CREATE and MKNOD ---- */
+
+/* The node to open, counted.  *exists: it was not made now. */
+static int open_or_make(const struct making *m, int flags, struct resolved *what, bool *exists, struct node **out)
+{
+	int err = tree_find_resolved(m->dir, what, out);
+
+	*exists = err == 0;
+	if (err == 0 && (flags & O_EXCL))
+		return -EEXIST;
+	if (err == 0 && node_is_dir(*out))
+		return -EISDIR;
+	return err == -ENOENT ? make(m, what, out) : err;
+}
+
+void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
+{
+	struct making m = {.dir = node_of(parent), .name = name, .mode = mode, .ctx = fuse_req_ctx(req)};
+	struct resolved what;
+	bool exists, answered = false;
+	int err;
+
+	err = tree_resolve(m.dir, name, &what);
+	if (err)
+		err = tree_refuse_name(err, m.dir, name, &what);
+	for (int i = 0; !answered && (err == 0 || err == -ESTALE) && i < MAKE_TRIES; i++) {
+		struct node *n = NULL;
+
+		err = open_or_make(&m, fi->flags, &what, &exists, &n);
+		if (err == 0) {
+			err = ofile_create(req, n, exists, fi);
+			answered = err == 0;
+		}
+		node_put(n);
+	}
+	if (!answered)
+		reply_err(req, refuse_store(err, m.dir, name, "cannot be created"));
+	resolved_fini(&what);
+}
+
+void tree_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+	struct changes c = {0};
+	struct making m = {.dir = node_of(parent), .name = name, .mode = mode, .ctx = fuse_req_ctx(req), .c = &c};
+	struct node *n = NULL;
+	struct fuse_entry_param e;
+	struct resolved what;
+	bool exists;
+	int err;
+
+	(void)rdev;
+	if (!S_ISREG(mode)) {
+		reply_err(req, refuse(-EPERM, m.dir, name, "there are no devices, pipes or sockets in a table"));
+		return;
+	}
+	err = tree_resolve(m.dir, name, &what);
+	if (err)
+		err = tree_refuse_name(err, m.dir, name, &what);
+	if (err == 0)
+		err = open_or_make(&m, O_EXCL, &what, &exists, &n);
+	if (err == 0)
+		err = ofile_make(n, &c);
+	if (err == 0)
+		err = node_entry(n, &e);
+	if (err) {
+		changes_reply_err(&c, req, refuse_store(err, m.dir, name, "cannot be created"));
+	} else {
+		changes_listing(&c, m.dir);
+		node_lookup(n);
+		changes_reply_entry(&c, req, n, &e);
+	}
+	node_put(n);
+	resolved_fini(&what);
+}
+
+/* ---- MKDIR and RMDIR ---- */
+
+static int make_dir(const struct making *m, struct node **out)
+{
+	struct resolved what;
+	int err;
+
+	err = tree_resolve(m->dir, m->name, &what);
+	if (err)
+		err = tree_refuse_name(err, m->dir, m->name, &what);
+	else if ((err = tree_exists(m->dir, &what)) == 0)
+		err = -EEXIST;
+	else if (err == -ENOENT)
+		err = make(m, &what, out);
+	resolved_fini(&what);
+	return err;
+}
+
+/* Of the directory in both views. */
+static void listings_changed(struct changes *c, struct node *dir)
+{
+	struct node *other;
+
+	mutex_lock(tree_mutex());
+	changes_listing_locked(c, dir);
+	other = node_in_other_view_locked(dir);
+	if (other)
+		changes_listing_locked(c, other);
+	mutex_unlock(tree_mutex());
+}
+
+void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct changes c = {0};
+	struct making m = {.dir = node_of(parent), .name = name, .is_dir = true, .mode = mode, .ctx = fuse_req_ctx(req), .c = &c};
+	struct node *n = NULL;
+	struct fuse_entry_param e;
+	int err = -ESTALE;
+
+	for (int i = 0; err == -ESTALE && i < MAKE_TRIES; i++)
+		err = make_dir(&m, &n);
+	if (err == 0) {
+		listings_changed(&c, m.dir);
+		made_trim(&c);
+		err = node_entry(n, &e);
+	}
+	if (err) {
+		tree_changed_if_unknown(&c, m.dir, name, err);
+		changes_reply_err(&c, req, refuse_store(err, m.dir, name, "cannot be made"));
+	} else {
+		tree_count_entry(n, slice_str(name), &e);
+		changes_reply_entry(&c, req, n, &e);
+	}
+	node_put(n);
+}
+
+static int remove_dir(struct node *n, const char *name, struct changes *c)
+{
+	if (!node_is_dir(n))
+		return -ENOTDIR;
+	if (made_has_entries(n))
+		return made_has_scratch_elsewhere(n) ? refuse(-ENOTEMPTY, n, NULL, "the table's other view has scratch in it")
+						     : -ENOTEMPTY;
+	return node_ops(n)->rmdir ? node_ops(n)->rmdir(n, name, c) : -EPERM;
+}
+
+void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct node *dir = node_of(parent), *n = NULL;
+	struct changes c = {0};
+	int err;
+
+	err = tree_find(dir, name, &n);
+	if (err == 0)
+		err = remove_dir(n, name, &c);
+	if (err == 0)
+		listings_changed(&c, dir);
+	else
+		tree_changed_if_unknown(&c, dir, name, err);
+	node_put(n);
+	changes_reply_err(&c, req, refuse_store(err, dir, name, "cannot be removed"));
+}
+
+/* ---- UNLINK ---- */
+
+void tree_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct node *dir = node_of(parent);
+	struct changes c = {0};
+	struct resolved what;
+	int err;
+
+	err = tree_resolve(dir, name, &what);
+	if (err)
+		goto out;
+	if (kind_ops(what.kind)->unlink)
+		err = kind_ops(what.kind)->unlink(dir, &what, &c);
+	else if ((err = tree_exists(dir, &what)) == 0)
+		err = -EISDIR;
+	if (err == 0)
+		changes_listing(&c, dir);
+	else
+		tree_changed_if_unknown(&c, dir, name, err);
+out:
+	resolved_fini(&what);
+	changes_reply_err(&c, req, refuse_store(err, dir, name, "cannot be removed"));
+}
+
+/* ---- RENAME ---- */
+
+static int rename_any(struct renaming *m)
+{
+	int err = tree_resolve(m->dir, m->name, &m->from);
+
+	if (err == 0)
+		err = tree_find_resolved(m->dir, &m->from, &m->source);
+	if (err)
+		return err;
+	err = tree_resolve(m->newdir, m->newname, &m->to);
+	if (err)
+		return err == -ENOENT ? tree_refuse_name(err, m->newdir, m->newname, &m->to) : err;
+	return node_ops(m->source)->rename ? node_ops(m->source)->rename(m) : -EXDEV;
+}
+
+void tree_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags)
+{
+	struct changes c = {0};
+	struct renaming m = {.req = req,
+		.dir = node_of(parent),
+		.newdir = node_of(newparent),
+		.name = name,
+		.newname = newname,
+		.noreplace = flags & RENAME_NOREPLACE,
+		.c = &c};
+	int err;
+
+	if (flags & ~(unsigned)RENAME_NOREPLACE)
+		err = refuse(-EINVAL, m.dir, name, "of rename's flags only NOREPLACE is understood");
+	else if ((err = rename_any(&m)) == -EINVAL)
+		err = -EPERM; /* mv would report EINVAL as a move into a subdirectory of the source itself */
+	resolved_fini(&m.from);
+	resolved_fini(&m.to);
+	node_put(m.source);
+	if (err == 0) {
+		changes_listing(&c, m.dir);
+		changes_listing(&c, m.newdir);
+	}
+	changes_reply_err(&c, req, refuse_store(err, m.newdir, newname, "cannot be renamed to this"));
+}
