@@ -2,10 +2,9 @@
 /*
  * Encoding and bounded decoding of batches (batch_format.h).
  *
- * The decoder meets bytes whose checksum was right, but also fuzzers and
- * files of a hostile hand, so it refuses everything that the encoder does
- * not write: unknown kinds, a family 0 that is not a row delete, qualifiers
- * where there can be none.
+ * The decoder's input may be hostile, so it refuses everything that the
+ * encoder does not write: unknown kinds, family 0 in a cell that is not a row
+ * delete, a qualifier in a delete of a row or family.
  *
  * Decided against: protobuf here (a copy more per write), and one qualifier
  * dictionary per batch (mutations are small; SSTables compress).

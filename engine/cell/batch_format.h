@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The payload of a commit-log record: the cells that one row mutation came
- * to (never its operations, DESIGN 3.1).
+ * The payload of a commit-log record: the cells that one row mutation
+ * resolved to.  Operations are not logged, so replay does not read old cells.
  *
  *	version   u8, 2
  *	commit    u64 BE, two's complement: the time of commit, microseconds
@@ -14,7 +14,7 @@
  *	  value     varint length, bytes; CELL_VALUE only
  *
  * The cell at index i has the record's sequence number plus i.  A large
- * value is whole here and is taken apart where it enters the memtable.
+ * value is stored whole here; the memtable stores it in chunks.
  */
 #ifndef TFS_STORE_BATCH_FORMAT_H
 #define TFS_STORE_BATCH_FORMAT_H
@@ -28,9 +28,9 @@ struct batch_cell {
 	int64_t ts;
 };
 
-/* Appends the head, at the start of out; then each cell in order. -ENOMEM. */
+/* batch_begin appends the head to an empty buffer; batch_add then appends each cell.  -ENOMEM. */
 int batch_begin(struct buf *out, struct slice row) TFS_MUST;
-/* The time of commit into a batch; it is 0 before. */
+/* Sets the time of commit, which is 0 before. */
 void batch_set_commit(struct buf *batch, int64_t commit);
 int batch_add(struct buf *out, const struct batch_cell *c) TFS_MUST;
 /* Upper bound of what batch_add appends for c. */
@@ -44,7 +44,7 @@ struct batch_reader {
 };
 /* -EBADMSG. */
 int batch_open(struct batch_reader *b, struct slice batch) TFS_MUST;
-/* 1 a cell; 0 the end; -EBADMSG. */
+/* Returns 1 if there is a cell, 0 at the end, -EBADMSG. */
 int batch_next(struct batch_reader *b, struct batch_cell *c) TFS_MUST;
 
 #endif

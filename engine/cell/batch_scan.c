@@ -2,9 +2,9 @@
 /*
  * Filling a scan batch: the hot path of every scan.
  *
- * Bytes are cut from pieces of the batch's arena: a small one first, for
- * point reads, then one for all that may still fit in the batch.  Cells of
- * one row share its bytes, and versions of one column the qualifier's.
+ * Bytes are allocated from pieces of the batch's arena: first a small one, for
+ * point reads, then one for all that may still fit in the batch.  Cells of one
+ * row share the row's bytes, versions of one column the qualifier's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,8 +61,8 @@ static inline bool piece_copy(struct piece *pc, struct slice s, struct slice *ou
 }
 
 /*
- * In a block of an SSTable the next entry begins where a value ends, and is
- * as long, as a rule: fetched into the processor's cache while this one is copied.
+ * In a block of an SSTable the next entry begins behind a value, and mostly has
+ * the same length.  Prefetches it while the value is copied.
  */
 static inline void prefetch_after(struct slice value)
 {

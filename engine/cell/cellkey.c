@@ -4,11 +4,11 @@
  *
  * Escaping 0x00 and ending with 00 01 makes the encodings of rows (and of
  * qualifiers) prefix-free and ordered as the raw bytes are, so the parts can
- * simply be put one after the other.  Most rows and qualifiers hold no 0x00:
- * memchr finds that out, and then bytes are copied or borrowed as they are.
+ * simply be concatenated.  Most rows and qualifiers contain no 0x00: memchr
+ * detects that, and then the bytes are copied or borrowed unchanged.
  *
- * Only canonical keys decode: one cell has one key, so equality of keys is
- * equality of bytes, and damage that a checksum missed is met here.
+ * Only canonical keys decode.  One cell has one key, so equality of keys is
+ * equality of bytes, and damage that a checksum missed is detected here.
  */
 #include "engine/cell/cellkey.h"
 
@@ -32,7 +32,7 @@ static inline bool kind_is_marker(enum cell_kind kind)
 	return kind == CELL_DELETE_ROW || kind == CELL_DELETE_FAMILY;
 }
 
-/* Writes s escaped and ended; p has room for 2 * s.n + 2.  Returns the end. */
+/* Writes s escaped, with its terminator; p has space for 2 * s.n + 2 bytes.  Returns the end. */
 static uint8_t *put_escaped(uint8_t *p, struct slice s)
 {
 	const uint8_t *q = s.p, *end = s.n ? s.p + s.n : s.p;
@@ -54,7 +54,7 @@ static uint8_t *put_escaped(uint8_t *p, struct slice s)
 	return p;
 }
 
-/* Length of the escaped string with its end at p; 0: malformed.  *zeros: how many 0x00 it holds. */
+/* Returns the length of the escaped string at p with its terminator, 0 if malformed.  *zeros: the number of 0x00 in it. */
 static size_t escaped_len(const uint8_t *p, size_t n, size_t *zeros)
 {
 	const uint8_t *q = p, *end = p + n;
@@ -73,7 +73,7 @@ static size_t escaped_len(const uint8_t *p, size_t n, size_t *zeros)
 	}
 }
 
-/* Length of the qualifier, be it escaped or the marker 00 00; 0: malformed. */
+/* Returns the length of the escaped qualifier or of the marker 00 00; 0 if malformed. */
 static size_t qualifier_len(const uint8_t *p, size_t n, size_t *zeros)
 {
 	*zeros = 0;
@@ -82,7 +82,7 @@ static size_t qualifier_len(const uint8_t *p, size_t n, size_t *zeros)
 	return escaped_len(p, n, zeros);
 }
 
-/* Raw bytes of an escaped string of len bytes (end included), borrowed when possible; scratch has room. */
+/* Raw bytes of an escaped string of len bytes (with its terminator), borrowed if possible, else in scratch, which is large enough. */
 static struct slice unescape(const uint8_t *p, size_t len, size_t zeros, struct buf *scratch)
 {
 	uint8_t *to;

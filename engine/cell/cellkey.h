@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cell keys (DESIGN 3.1): one memcomparable byte string orders everything, so
- * that bytewise comparison serves memtables, SSTables and merges alike.
+ * Cell keys: memtables, SSTables and merges order cells by comparing the bytes
+ * of one string.
  *
  *	row         each 0x00 as 00 FF, ended by 00 01
  *	family id   u16 BE; 0: the row-delete pseudo family
- *	qualifier   like the row; or 00 00 instead of it all: a delete of the
- *	            whole row (family 0) or family, which so sorts before its cells
+ *	qualifier   like the row; or 00 00 alone: a delete of the whole row
+ *	            (family 0) or family, which therefore sorts before its cells
  *	~timestamp  u64 BE of ~(ts with the sign bit flipped): newest first
  *	~sequence   u64 BE of ~seq: latest first
  *	kind        u8
  *	chunk       u32 BE, kind CELL_CHUNK only
  *	commit      CELL_VALUE and CELL_LARGE only: the time of commit minus the
  *	            timestamp, in microseconds, zigzag, BE, without leading zero
- *	            bytes (none where the two are equal).  It takes no part in the
+ *	            bytes (none if the two are equal).  It does not affect the
  *	            order, because sequences differ.
  *
- * Deletes sort before what they mask (at the same timestamp by sequence) and
- * mask only smaller sequence numbers:
+ * A delete sorts before the cells that it masks (at the same timestamp by
+ * sequence) and masks only smaller sequence numbers:
  *	CELL_DELETE_ROW, CELL_DELETE_FAMILY   everything below them in the row / family
  *	CELL_DELETE_COLUMN                    the column's versions with timestamp <= its own
  *	CELL_DELETE_VERSION                   versions of exactly its timestamp
@@ -53,21 +53,21 @@ struct cellkey {
 	int64_t commit; /* values and large values only */
 };
 
-/* -EINVAL: no such kind, or family 0 in anything but a row delete.  Deletes of rows and families need no qualifier and ts. */
+/* -EINVAL: an unknown kind, or family 0 in a key that is not a row delete.  Deletes of rows and families need no qualifier and ts. */
 int cellkey_append(struct buf *out, const struct cellkey *k) TFS_MUST;
 /* Upper bound of the encoded length. */
 size_t cellkey_max_bytes(const struct cellkey *k);
 /*
- * Takes a key apart; false if it is not a canonical key.  Row and qualifier
- * borrow from key when they hold no 0x00, else from scratch (which is grown).
+ * Parses a key; returns false if it is not a canonical key.  Row and qualifier
+ * borrow from key if they contain no 0x00, else from scratch (which is grown).
  */
 bool cellkey_parse(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
-/* The same for those who must tell damage (-EBADMSG) from -ENOMEM. */
+/* The same.  -EBADMSG, -ENOMEM. */
 int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
 /* Raw bytes of an encoded row or qualifier with its terminator, borrowed as by cellkey_parse; -EBADMSG, -ENOMEM. */
 int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *raw) TFS_MUST;
 
-/* Prefixes for seeks; all are lower bounds of what they name. */
+/* Prefixes for seeks: lower bounds of the keys that they name. */
 int cellkey_row_prefix(struct buf *out, struct slice row) TFS_MUST; /* appends the encoded row with terminator */
 int cellkey_row_after(struct buf *out, struct slice row) TFS_MUST;  /* above every key of the row, below the next row's */
 int cellkey_family_prefix(struct buf *out, struct slice row, uint16_t family) TFS_MUST;
@@ -76,17 +76,17 @@ int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, st
 int cellkey_version(struct buf *out, struct slice row, uint16_t family, struct slice qualifier, int64_t ts) TFS_MUST;
 /* Encoded row key comparison keeps row order: memcmp of encodings == slice_cmp of rows. */
 
-/* Length of the encoded row (with terminator) or row+family+qualifier at the start of an encoded key; 0 if malformed. */
+/* Returns the length of the encoded row (with terminator), or of row+family+qualifier, at the start of a key; 0 if malformed. */
 size_t cellkey_row_len(struct slice key);
 size_t cellkey_column_len(struct slice key);
 /* The suffix of a well-formed key of known column length. */
 void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
-/* Writes the commit field to p, which has room for CELL_COMMIT_BYTES.  Returns its length. */
+/* Writes the commit field to p (CELL_COMMIT_BYTES).  Returns its length. */
 size_t cellkey_put_commit(uint8_t *p, int64_t ts, int64_t commit);
-/* The time of commit of a value or large value with this timestamp.  False if the field is longer than any. */
+/* The time of commit of a value or large value with this timestamp.  Returns false if the field is too long. */
 bool cellkey_commit(struct slice key, size_t column_len, int64_t ts, int64_t *commit) TFS_MUST;
 
-/* Bloom probes (tagged): tag, then the encoded prefix, so a writer can also cut them out of a key.
+/* Bloom probes: a tag, then the encoded prefix of a key.
  * 'r' row; 'c' row+family+qualifier; 'R' a row delete exists; 'F' a family delete exists in row; 'C' a column
  * delete exists in the column. */
 int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;

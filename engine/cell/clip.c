@@ -3,8 +3,7 @@
  * An iterator clipped to the keys in [from, to): the range for which a
  * tablet may use an SSTable or memtable that it shares with others.
  *
- * A child past `to` is left where it stands; the clip is then at its end
- * without having failed.
+ * If the child is past `to`, the clipped iterator is at its end, without error.
  */
 #include "engine/cell/merge.h"
 
@@ -35,7 +34,7 @@ static void clip_seek(struct iter *it, struct slice target)
 	if (slice_cmp(target, c->from) < 0)
 		target = c->from;
 	if (c->to.p && slice_cmp(target, c->to) >= 0) {
-		/* nothing there: spare the child the work */
+		/* the child need not seek: nothing in the range is at or above target */
 		c->it.valid = false;
 		c->it.err = 0;
 		return;

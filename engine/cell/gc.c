@@ -2,10 +2,10 @@
 /*
  * Garbage-collection rules: a small expression tree.
  *
- * A rule is worked out as one number, the time from which it hides a
- * version: maxage says timestamp + age, maxversions says "always" or
- * "never"; `or` is the smaller of two such times, `and` the greater.  Hiding
- * and expiry are then the same function and cannot disagree.
+ * A rule evaluates to one number, the time from which it hides a version:
+ * timestamp + age for maxage, "always" or "never" for maxversions.  `or` is
+ * the smaller of two such times, `and` the greater.  Hiding and expiry are
+ * computed by the same function, so they cannot disagree.
  *
  * Texts come from users (.families/F/gc, .schema), so depth and number of
  * terms are bounded.

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The view of live cells (DESIGN 3.1): walks merged entries in key order and
- * hands out the cells that a reader may see.
+ * Live cells: reads merged entries in key order and returns the cells that a
+ * reader may see.
  *
- * Because deletes sort before what they mask and each masks only smaller
- * sequence numbers, one pass with three numbers is enough: the greatest
- * sequence of the row's, the family's and the column's deletes met so far
- * (a column delete reaches the timestamps below it, which come later; so
- * its number only grows along the column).  Among the entries of one
- * timestamp the first one not newer than the reader decides, be it a cell or
- * a delete of the version; column deletes among the rest still count.
+ * Deletes sort before the cells that they mask, and mask only smaller sequence
+ * numbers.  So one pass with three numbers is enough: the greatest sequence of
+ * the row's, the family's and the column's deletes read so far.  (A column
+ * delete applies to the timestamps below it, which follow; so its number only
+ * grows along the column.)  Among the entries of one timestamp the first one
+ * not newer than the reader decides, whether it is a cell or a delete of the
+ * version; column deletes among the rest still count.
  *
- * GC rules look at the index of a version among the column's live ones, so
+ * GC rules depend on the index of a version among the column's live ones, so
  * every live version is counted before since/until/after filter it.  Rules
  * are monotone: the first hidden version ends the column.
  *
- * Position.  After a cell has been handed out the iterator stays on it, for
- * its value; what to do before the next cell is kept in `pending`.  Passing
- * over entries is done by a few steps and then a seek; from a large cell
- * always by a seek, a step would read a chunk.  A row is always entered at
- * its first key and a family at its first key, where the deletes are, before
- * seeking to the family or qualifier that is wanted.
+ * Position.  The iterator stays on the returned cell, for its value; `pending`
+ * is the move before the next cell.  Entries are skipped by a few steps and
+ * then a seek; from a large cell always by a seek, because a step would read a
+ * chunk.  A row and a family are always entered at their first key, where
+ * their deletes are, before a seek to the wanted family or qualifier.
  *
- * No allocation per cell: the current row and column are kept in buffers
- * that grow to the longest met.
+ * No allocation per cell: the current row and column are in buffers that grow
+ * to the longest.
  */
 #include "engine/cell/live_internal.h"
 
@@ -51,7 +50,7 @@ static bool on_large(const struct iter *it)
 }
 
 /* Forward to the first entry >= target. */
-static void move_to(struct live *l, struct slice target)
+static void live_seek(struct live *l, struct slice target)
 {
 	struct iter *it = l->it;
 
@@ -66,43 +65,43 @@ static void move_to(struct live *l, struct slice target)
 	}
 }
 
-static void move_past_column(struct live *l)
+static void live_seek_past_column(struct live *l)
 {
 	uint8_t *end = l->column.p + l->column.n - 1;
 
 	*end = 0x02; /* an escaped string ends with 00 01 and goes on with 00 FF */
-	move_to(l, buf_slice(&l->column));
+	live_seek(l, buf_slice(&l->column));
 	*end = 0x01;
 }
 
-static void move_past_row(struct live *l)
+static void live_seek_past_row(struct live *l)
 {
 	uint8_t *end = l->row.p + l->row.n - 1;
 
 	*end = 0x02;
-	move_to(l, buf_slice(&l->row));
+	live_seek(l, buf_slice(&l->row));
 	*end = 0x01;
 }
 
-/* Within the current row to the family or, where that is beyond 65535, past the row. */
-static int move_to_family(struct live *l, uint32_t family)
+/* Seeks to the family in the current row, or past the row if there is no such id. */
+static int live_seek_family(struct live *l, uint32_t family)
 {
 	int err;
 
 	if (family > UINT16_MAX) {
-		move_past_row(l);
+		live_seek_past_row(l);
 		return 0;
 	}
 	err = buf_set(&l->target, l->row.p, l->row.n);
 	if (!err)
 		err = buf_be16(&l->target, (uint16_t)family);
 	if (!err)
-		move_to(l, buf_slice(&l->target));
+		live_seek(l, buf_slice(&l->target));
 	return err;
 }
 
-/* The first wanted family >= family; UINT32_MAX: none. */
-static uint32_t wanted_from(const struct live *l, uint32_t family)
+/* Returns the first wanted family >= family; UINT32_MAX: none. */
+static uint32_t live_wanted_family(const struct live *l, uint32_t family)
 {
 	if (!l->families)
 		return family;
@@ -113,8 +112,8 @@ static uint32_t wanted_from(const struct live *l, uint32_t family)
 	return UINT32_MAX;
 }
 
-/* Past the chunks of the large cell (column, ts, seq): by a seek, a step would read one. */
-static int move_past_version(struct live *l, int64_t ts, uint64_t seq)
+/* Seeks past the chunks of the large cell (column, ts, seq). */
+static int live_seek_past_version(struct live *l, int64_t ts, uint64_t seq)
 {
 	uint8_t suffix[CELL_SUFFIX_BYTES];
 	int err;
@@ -148,7 +147,7 @@ static int live_enter_row(struct live *l, size_t row_len)
 	return err;
 }
 
-static void enter_family(struct live *l, uint16_t family)
+static void live_enter_family(struct live *l, uint16_t family)
 {
 	l->in_family = true;
 	l->family = family;
@@ -163,7 +162,7 @@ static void enter_family(struct live *l, uint16_t family)
 	l->rule_cached = true;
 }
 
-static int enter_column(struct live *l, size_t column_len)
+static int live_enter_column(struct live *l, size_t column_len)
 {
 	size_t at = l->row.n + 2;
 	struct slice encoded;
@@ -186,13 +185,13 @@ static int enter_column(struct live *l, size_t column_len)
 }
 
 /*
- * A scan that begins within a column goes straight to its place where nothing
- * above that counts: no rule looks at how many versions there are, nobody
- * limits them, and no delete of the column lies there.  So a listing that
- * goes on in a column of many versions does not walk them again each time,
- * and what cannot be read of those above does not end it.
+ * A scan that begins within a column seeks to its first timestamp if the
+ * versions above do not matter: no rule and no limit counts versions, and no
+ * delete of the column is among them.  So a listing that is continued in a
+ * column of many versions does not read them again each time, and an
+ * unreadable block above does not end it.
  */
-static int skip_to_after(struct live *l)
+static int live_skip_to_after(struct live *l)
 {
 	const struct scan_spec *s = l->o.spec;
 	uint8_t suffix[8];
@@ -202,7 +201,7 @@ static int skip_to_after(struct live *l)
 		l->o.column_deletes(l->o.deletes_arg, l->row_slice, l->family, l->qualifier))
 		return 0;
 	if (s->after_ts == INT64_MIN) {
-		move_past_column(l);
+		live_seek_past_column(l);
 		return 0;
 	}
 	put_be64(suffix, ~((uint64_t)(s->after_ts - 1) ^ (UINT64_C(1) << 63)));
@@ -210,7 +209,7 @@ static int skip_to_after(struct live *l)
 	if (!err)
 		err = buf_append(&l->target, suffix, sizeof(suffix));
 	if (!err)
-		iter_seek(l->it, buf_slice(&l->target)); /* steps would read what is to be passed over */
+		iter_seek(l->it, buf_slice(&l->target)); /* steps would read the versions above */
 	return err;
 }
 
@@ -219,17 +218,18 @@ static inline bool live_in_row(const struct live *l, struct slice key)
 	return l->row.n && slice_has_prefix(key, buf_slice(&l->row));
 }
 
-static inline bool in_column(const struct live *l, struct slice key)
+static inline bool live_in_column(const struct live *l, struct slice key)
 {
 	return l->column.n && slice_has_prefix(key, buf_slice(&l->column));
 }
 
 /*
- * The iterator stands on an entry outside the current column.  1: a column
- * has been entered whose entries are wanted, and it stands on the first; 0:
- * moved or taken note of something, look again; -errno.  At the end pending is GO_NOWHERE.
+ * The iterator stands on an entry outside the current column.  Returns 1 if it
+ * is the first of a wanted column, which is now the current one; 0 if the
+ * iterator has moved and the caller must look again; -errno.  At the end
+ * pending is MOVE_AT_END.
  */
-static int enter(struct live *l)
+static int live_enter(struct live *l)
 {
 	struct slice key = l->it->key, q;
 	size_t column_len;
@@ -245,7 +245,7 @@ static int enter(struct live *l)
 		return live_damaged(l, "a malformed key");
 	if (!live_in_row(l, key)) {
 		if (l->end.n && slice_cmp(key, buf_slice(&l->end)) >= 0) {
-			l->pending = GO_NOWHERE;
+			l->pending = MOVE_AT_END;
 			return 0;
 		}
 		err = live_enter_row(l, cellkey_row_len(key));
@@ -264,13 +264,13 @@ static int enter(struct live *l)
 		return 0;
 	}
 	if (!l->in_family || l->family != family) {
-		wanted = wanted_from(l, family);
+		wanted = live_wanted_family(l, family);
 		if (wanted != family)
-			return move_to_family(l, wanted);
-		enter_family(l, family);
+			return live_seek_family(l, wanted);
+		live_enter_family(l, family);
 	}
 	if (!l->known)
-		return move_to_family(l, (uint32_t)family + 1);
+		return live_seek_family(l, (uint32_t)family + 1);
 	if (q.p[0] == 0x00 && q.p[1] == 0x00) { /* the marker */
 		if (kind != CELL_DELETE_FAMILY)
 			return live_damaged(l, "an impossible kind");
@@ -284,55 +284,55 @@ static int enter(struct live *l)
 		if (!err)
 			err = buf_append(&l->target, l->qfrom.p, l->qfrom.n);
 		if (!err)
-			move_to(l, buf_slice(&l->target));
+			live_seek(l, buf_slice(&l->target));
 		return err;
 	}
 	if (l->qto.n && slice_cmp(q, buf_slice(&l->qto)) >= 0)
-		return move_to_family(l, (uint32_t)family + 1);
-	err = enter_column(l, column_len);
+		return live_seek_family(l, (uint32_t)family + 1);
+	err = live_enter_column(l, column_len);
 	if (err || !l->after_here)
 		return err ? err : 1;
-	return skip_to_after(l);
+	return live_skip_to_after(l);
 }
 
-/* Carries out what the last call left to do. */
-static int resume(struct live *l)
+/* Makes the pending move. */
+static int live_move(struct live *l)
 {
 	int err = 0;
 
 	switch (l->pending) {
-	case GO_ON:
-	case GO_NOWHERE:
+	case MOVE_NONE:
+	case MOVE_AT_END:
 		return 0;
-	case GO_NEXT:
+	case MOVE_NEXT:
 		iter_next(l->it);
 		break;
-	case GO_VERSION:
-		err = move_past_version(l, l->large_ts, l->large_seq);
+	case MOVE_PAST_VERSION:
+		err = live_seek_past_version(l, l->large_ts, l->large_seq);
 		break;
-	case GO_COLUMN:
-		move_past_column(l);
+	case MOVE_PAST_COLUMN:
+		live_seek_past_column(l);
 		break;
-	case GO_FAMILY:
-		err = move_to_family(l, (uint32_t)l->family + 1);
+	case MOVE_PAST_FAMILY:
+		err = live_seek_family(l, (uint32_t)l->family + 1);
 		break;
-	case GO_ROW:
-		move_past_row(l);
+	case MOVE_PAST_ROW:
+		live_seek_past_row(l);
 		break;
-	case GO_START:
+	case MOVE_TO_START:
 		iter_seek(l->it, buf_slice(&l->start));
 		break;
 	}
 	if (!err)
-		l->pending = GO_ON;
+		l->pending = MOVE_NONE;
 	return err;
 }
 
 /*
- * Judges the entry under the iterator, in the current column.  1: it is a
- * live cell that matches, in *c; 0: no, and pending says what comes next.
+ * Reads the entry under the iterator, in the current column.  Returns 1 if it
+ * is a live cell that matches, in *c; 0 if not.  Sets pending.
  */
-static int judge(struct live *l, struct live_cell *c)
+static int live_read_entry(struct live *l, struct live_cell *c)
 {
 	const struct scan_spec *s = l->o.spec;
 	struct iter *it = l->it;
@@ -344,11 +344,11 @@ static int judge(struct live *l, struct live_cell *c)
 	if (it->key.n < l->column.n + CELL_SUFFIX_BYTES)
 		return live_damaged(l, "a malformed key");
 	cellkey_suffix(it->key, l->column.n, &ts, &seq, &kind);
-	l->pending = GO_NEXT;
+	l->pending = MOVE_NEXT;
 	if (kind == CELL_CHUNK || kind == CELL_LARGE) {
 		l->large_ts = ts;
 		l->large_seq = seq;
-		l->pending = GO_VERSION;
+		l->pending = MOVE_PAST_VERSION;
 	}
 	decided = l->has_ts && l->ts == ts;
 	if (seq > l->o.seq)
@@ -357,7 +357,7 @@ static int judge(struct live *l, struct live_cell *c)
 	l->has_ts = true;
 	switch (kind) {
 	case CELL_DELETE_COLUMN:
-		/* whatever follows at this timestamp has a smaller sequence and is masked */
+		/* all that follows at this timestamp has a smaller sequence and is masked */
 		if (seq > l->mask)
 			l->mask = seq;
 		return 0;
@@ -376,20 +376,20 @@ static int judge(struct live *l, struct live_cell *c)
 		return 0;
 	expires = gc_expires(l->rule, l->index, ts);
 	if (expires != INT64_MAX && expires <= l->o.now) {
-		l->pending = GO_COLUMN;
+		l->pending = MOVE_PAST_COLUMN;
 		return 0;
 	}
 	if (++l->index >= l->max_versions)
-		l->pending = GO_COLUMN;
+		l->pending = MOVE_PAST_COLUMN;
 	if (s->has_times && ts >= s->until)
 		return 0;
 	if (s->has_times && ts < s->since) {
-		l->pending = GO_COLUMN;
+		l->pending = MOVE_PAST_COLUMN;
 		return 0;
 	}
-	/* what an earlier part of the scan has shown counts as shown */
+	/* versions that an earlier part of the scan returned count */
 	if (++l->shown == s->versions)
-		l->pending = GO_COLUMN;
+		l->pending = MOVE_PAST_COLUMN;
 	if (l->after_here && ts >= s->after_ts)
 		return 0;
 	if (!cellkey_commit(it->key, l->column.n, ts, &commit))
@@ -420,34 +420,34 @@ int live_next(struct live *l, struct live_cell *c)
 	int r;
 
 	for (;;) {
-		r = resume(l);
+		r = live_move(l);
 		if (r)
 			return r;
-		if (l->pending == GO_NOWHERE)
+		if (l->pending == MOVE_AT_END)
 			return 0;
 		if (!l->it->valid) {
 			if (l->it->err)
 				return l->it->err;
-			l->pending = GO_NOWHERE;
+			l->pending = MOVE_AT_END;
 			return 0;
 		}
-		if (!in_column(l, l->it->key)) {
+		if (!live_in_column(l, l->it->key)) {
 			l->column.n = 0;
-			r = enter(l);
+			r = live_enter(l);
 			if (r < 0)
 				return r;
 			if (r == 0)
 				continue;
 		}
-		r = judge(l, c);
+		r = live_read_entry(l, c);
 		if (r < 0)
 			return r;
 		if (r == 0)
 			continue;
 		if (l->what == SCAN_ROWS)
-			l->pending = GO_ROW;
+			l->pending = MOVE_PAST_ROW;
 		else if (l->what == SCAN_FAMILIES)
-			l->pending = GO_FAMILY;
+			l->pending = MOVE_PAST_FAMILY;
 		return 1;
 	}
 }

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of struct live, shared by live.c (walking and judging) and
- * live_setup.c (bounds, life).
+ * struct live, shared by live.c (iteration) and live_setup.c (bounds, memory).
  */
 #ifndef TFS_STORE_LIVE_INTERNAL_H
 #define TFS_STORE_LIVE_INTERNAL_H
 
 #include "engine/cell/merge.h"
 
-enum pending {
-	GO_ON,      /* the iterator stands on the entry to look at next */
-	GO_NEXT,    /* on one that has been dealt with */
-	GO_VERSION, /* on a large cell or somewhere in its chunks: to the entry after them */
-	GO_COLUMN,  /* to the next column */
-	GO_FAMILY,  /* to the next family */
-	GO_ROW,     /* to the next row */
-	GO_START,   /* nowhere yet */
-	GO_NOWHERE, /* at the end */
+enum live_move {
+	MOVE_NONE,         /* the iterator stands on the entry to be read next */
+	MOVE_NEXT,         /* on an entry that has been read */
+	MOVE_PAST_VERSION, /* on a large cell or in its chunks: to the entry after them */
+	MOVE_PAST_COLUMN,
+	MOVE_PAST_FAMILY,
+	MOVE_PAST_ROW,
+	MOVE_TO_START,
+	MOVE_AT_END,
 };
 
 struct live {
@@ -27,11 +26,11 @@ struct live {
 	struct buf qfrom, qto; /* encoded qualifiers; n 0: none */
 	uint16_t *families;    /* sorted; NULL: all */
 	uint32_t family_count;
-	enum pending pending;
-	int64_t large_ts; /* for GO_VERSION */
+	enum live_move pending; /* before the next entry is read */
+	int64_t large_ts;       /* for MOVE_PAST_VERSION */
 	uint64_t large_seq;
 
-	struct buf row_raw, row; /* the row, raw (where it differs) and encoded; row.n 0: none */
+	struct buf row_raw, row; /* the row, raw (if it differs) and encoded; row.n 0: none */
 	struct slice row_slice;
 	uint64_t row_mask;
 
@@ -47,9 +46,9 @@ struct live {
 	struct slice qualifier;
 	uint64_t mask; /* includes family_mask */
 	bool has_ts, after_here;
-	int64_t ts;     /* the version that is decided */
-	uint64_t index; /* live versions met in the column */
-	uint64_t shown; /* of those, handed out */
+	int64_t ts;     /* of the last entry read */
+	uint64_t index; /* live versions read in the column */
+	uint64_t shown; /* of those, returned */
 	struct buf target;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Setting up a view of live cells: a scan's bounds become encoded keys here,
- * once, so that walking compares bytes only.
+ * Making a live iterator.  The scan's bounds are encoded as keys once, so that
+ * the iteration only compares bytes.
  */
 #include "engine/cell/live_internal.h"
 
@@ -23,7 +23,7 @@ static int lower_end(struct buf *end, const struct buf *b)
 	return buf_set(end, b->p, b->n);
 }
 
-static int set_bounds(struct live *l)
+static int live_set_bounds(struct live *l)
 {
 	const struct scan_spec *s = l->o.spec;
 	struct buf *b = &l->target;
@@ -73,7 +73,7 @@ int live_new(struct iter *merged, const struct live_options *o, struct live **ou
 	l->it = merged;
 	l->o = *o;
 	l->what = o->spec->what;
-	l->pending = GO_START;
+	l->pending = MOVE_TO_START;
 	if (o->spec->families) {
 		l->family_count = o->spec->family_count;
 		l->families = malloc((l->family_count + 1) * sizeof(uint16_t));
@@ -84,7 +84,7 @@ int live_new(struct iter *merged, const struct live_options *o, struct live **ou
 			qsort(l->families, l->family_count, sizeof(uint16_t), family_order);
 		}
 	}
-	err = set_bounds(l);
+	err = live_set_bounds(l);
 	if (err)
 		goto out;
 	*out = l;

@@ -4,17 +4,17 @@
  * bump arenas, one for nodes with their keys, one for values, so that the
  * search walks dense memory.
  *
- * Concurrency.  There is one inserter at a time and it never removes: a node
+ * Concurrency.  One thread inserts at a time and nothing is removed.  A node
  * is complete, its own links included, before a release store makes it
- * reachable, lowest level first; readers load links with acquire and so see
- * either the old list or the new node in full.  Nodes live as long as the
- * memtable.  memtable_prepare only takes memory, from an arena where blocks
- * are filled by an atomic add and replaced by a compare-and-swap; a thread
+ * reachable, lowest level first.  Readers load links with acquire, so they see
+ * either the old list or the whole new node.  Nodes live as long as the
+ * memtable.  memtable_prepare only allocates memory, from an arena whose blocks
+ * are filled by an atomic add and replaced by a compare-and-swap.  A thread
  * that loses the race to replace a block frees its own.
  *
- * Speed.  A node keeps its links below its address and the key right above,
- * so one cache line mostly serves a comparison; while a node is compared,
- * the node that comes next if the search goes down is prefetched.  The
+ * Speed.  A node's links lie below its address and its key right above, so a
+ * comparison mostly needs one cache line.  While a node is compared, the node
+ * that a search on the next level compares is prefetched.  The
  * inserter remembers the splice of its last insert: keys that rise into the
  * same gap (sequential writes, the cells of a row) need no search.
  *
@@ -32,14 +32,14 @@ enum {
 	MAX_HEIGHT = 12,
 	FIRST_BLOCK_BYTES = 4 * 1024,
 	LAST_BLOCK_BYTES = 1024 * 1024,
-	INLINE_VALUE_BYTES = 32, /* values up to this lie behind the key */
+	INLINE_VALUE_BYTES = 32, /* values up to this are stored behind the key */
 };
 
 /* ---- arena ---- */
 struct block {
 	struct block *older;
 	size_t size;
-	_Atomic size_t used; /* may pass size: then the block is full */
+	_Atomic size_t used; /* exceeds size if the block is full */
 	_Alignas(16) uint8_t bytes[];
 };
 
@@ -84,7 +84,7 @@ static void *bump_large(struct bump *a, size_t n)
 	return b->bytes;
 }
 
-/* 8-aligned memory that lives as long as the arena, or NULL. */
+/* Returns 8-aligned memory, freed with the arena; NULL if out of memory. */
 static void *bump_alloc(struct bump *a, size_t n)
 {
 	n = (n + 7) & ~(size_t)7;
@@ -149,7 +149,7 @@ struct memtable {
 	_Atomic unsigned refs;
 	_Atomic int height;
 	_Atomic uint64_t count;
-	_Atomic uint64_t draws; /* counter behind the heights */
+	_Atomic uint64_t draws; /* from which heights are derived */
 	struct bump nodes, values;
 	struct memnode *head;
 	/* The inserter's: per level the last node at or before the last insert. */
@@ -262,8 +262,8 @@ int memtable_prepare(struct memtable *m, struct slice key, struct slice value, s
 }
 
 /*
- * From x, which is before key at `level`, down to the first node at or after
- * key, or NULL.  splice, unless NULL: per level the last node before key.
+ * Searches from x, which is before key at `level`.  Returns the first node at
+ * or after key, or NULL.  splice, unless NULL: per level the last node before key.
  */
 static inline struct memnode *search(struct memnode *x, int level, struct slice key, struct memnode **splice)
 {
@@ -289,7 +289,7 @@ static inline struct memnode *search(struct memnode *x, int level, struct slice 
 	}
 }
 
-/* Makes splice the places where n, whose key is above the last one's, goes: up from there as far as must be, and down again. */
+/* Finds the splice for n, whose key is above the last one's: upwards from the last splice as far as needed, then down. */
 static void search_near(struct memtable *m, struct slice key, int height)
 {
 	int level = 1;
@@ -310,8 +310,8 @@ static inline void insert(struct memtable *m, struct memnode *n, bool near)
 	struct memnode *after = m->last ? node_next(m->last, 0) : NULL;
 
 	/*
-	 * Between the last insert and what follows it, the splice still holds:
-	 * on every level what comes after it lies past this gap.
+	 * Between the last insert and the next key, the splice is still valid:
+	 * on every level the next node lies past this gap.
 	 */
 	if (!m->last || slice_cmp(node_key(m->last), key) >= 0)
 		(void)search(m->head, height - 1, key, m->splice);

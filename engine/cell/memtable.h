@@ -5,7 +5,7 @@
  *
  * One memtable per tablet holds the cells of all locality groups; a minor
  * compaction writes one SSTable per group from it.  So a row mutation becomes
- * visible as a whole with no further care.
+ * visible as a whole.
  *
  * Threads: any number of readers take no lock, beside one inserter at a
  * time.  memtable_prepare may be called by several threads at once.
@@ -22,11 +22,11 @@ struct memnode;
 int memtable_new(struct memtable **out) TFS_MUST;
 struct memtable *memtable_get(struct memtable *m);
 void memtable_put(struct memtable *m);
-/* Copies key and value.  The node may be left unused (its memory goes with the memtable). */
+/* Copies key and value.  The node may be left unused (its memory is freed with the memtable). */
 int memtable_prepare(struct memtable *m, struct slice key, struct slice value, struct memnode **out) TFS_MUST;
 /* The caller serialises inserts.  An equal key must not be there (sequence numbers make keys unique). */
 void memtable_insert(struct memtable *m, struct memnode *n);
-/* The same, quicker when the key lies near above the last one's. */
+/* The same, faster if the key is slightly above the last one's. */
 void memtable_insert_near(struct memtable *m, struct memnode *n);
 size_t memtable_bytes(const struct memtable *m); /* memory held */
 uint64_t memtable_count(const struct memtable *m);

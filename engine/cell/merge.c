@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One order over several iterators: a binary heap of the children that stand
- * on a key, smallest on top.  A child that has run out leaves the heap and
- * costs nothing from then on.
+ * Merging iterators: a binary heap of the children that stand on a key, the
+ * smallest on top.  A child at its end leaves the heap and costs nothing from
+ * then on.
  *
- * Equal keys.  Two children standing on the same key, one of them on top of
- * the heap, have been compared with each other on the way, so `twins`
- * remembers whether any comparison since the last seek found equality; only
- * then does a step look for further copies of the key it leaves.
+ * Equal keys.  Two children that stand on the same key, one of them on top of
+ * the heap, have been compared with each other.  `equal_keys` is set if any
+ * comparison since the last seek found equality; only then does a step look
+ * for further copies of its key.
  *
- * A seek that goes forward leaves children where they are that already stand
- * at or past the target: what lies between has been passed by all of them.
- * The view of live cells skips by seeks, mostly past a few keys of a few
+ * A forward seek does not move children that already stand at or past the
+ * target.  Live iterators skip by seeks, mostly past a few keys of a few
  * children, so this matters more than the heap.
  */
 #include "engine/cell/merge.h"
@@ -24,8 +23,8 @@ struct merge_iter {
 	struct iter **children; /* all */
 	struct iter **heap;     /* those on a key */
 	unsigned count, live;
-	bool twins;
-	bool settled; /* seeked before, without an error: a forward seek may rely on it */
+	bool equal_keys;
+	bool positioned; /* the last seek succeeded, so a forward seek may start from here */
 	struct buf last;
 };
 
@@ -33,7 +32,7 @@ static void merge_fail(struct merge_iter *m, int err)
 {
 	m->it.valid = false;
 	m->it.err = err;
-	m->settled = false;
+	m->positioned = false;
 }
 
 static inline bool before(struct merge_iter *m, const struct iter *a, const struct iter *b)
@@ -41,7 +40,7 @@ static inline bool before(struct merge_iter *m, const struct iter *a, const stru
 	int c = slice_cmp(a->key, b->key);
 
 	if (c == 0)
-		m->twins = true;
+		m->equal_keys = true;
 	return c < 0;
 }
 
@@ -95,7 +94,7 @@ static void merge_next(struct iter *it)
 {
 	struct merge_iter *m = (struct merge_iter *)it;
 
-	if (m->twins) {
+	if (m->equal_keys) {
 		int err = buf_set(&m->last, it->key.p, it->key.n);
 
 		if (err) {
@@ -103,7 +102,7 @@ static void merge_next(struct iter *it)
 			return;
 		}
 	}
-	if (!m->twins) {
+	if (!m->equal_keys) {
 		if (!step_top(m))
 			return;
 	} else {
@@ -118,11 +117,11 @@ static void merge_next(struct iter *it)
 static void merge_seek(struct iter *it, struct slice target)
 {
 	struct merge_iter *m = (struct merge_iter *)it;
-	/* An exhausted merge has no key left to tell forward from back. */
-	bool forward = m->settled && it->valid && slice_cmp(it->key, target) <= 0;
+	/* A merge at its end has no key to compare with. */
+	bool forward = m->positioned && it->valid && slice_cmp(it->key, target) <= 0;
 
 	m->live = 0;
-	m->twins = false;
+	m->equal_keys = false;
 	for (unsigned i = 0; i < m->count; i++) {
 		struct iter *c = m->children[i];
 
@@ -137,7 +136,7 @@ static void merge_seek(struct iter *it, struct slice target)
 	}
 	for (unsigned i = m->live / 2; i-- > 0;)
 		sift_down(m, i);
-	m->settled = true;
+	m->positioned = true;
 	it->err = 0;
 	merge_show(m);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What operations are, and the life of a scan batch.  A reset batch keeps its array of cells and the
- * arena's first block, so that a scan fetched batch by batch settles into
- * not allocating.
+ * Predicates of operations, and the memory of a scan batch.  A reset batch
+ * keeps its array of cells and the arena's first block, so a scan that is
+ * fetched batch by batch soon stops allocating.
  */
 #include "engine/cell/op.h"
 
 #include <stdlib.h>
 
-static bool empties(const struct op *op)
+static bool op_empties(const struct op *op)
 {
 	return op->kind == OP_WRITE && !op->range_count && !op->append.n && !op->value.n &&
 		(op->truncate_to == 0 || (op->truncate_to == UINT64_MAX && op->base == OP_BASE_EMPTY));
@@ -18,7 +18,7 @@ bool ops_make_room(const struct op *ops, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (ops[i].kind != OP_DELETE_VERSION && ops[i].kind != OP_DELETE_COLUMN && ops[i].kind != OP_DELETE_FAMILY &&
-			ops[i].kind != OP_DELETE_ROW && ops[i].kind != OP_CHECK && !empties(&ops[i]))
+			ops[i].kind != OP_DELETE_ROW && ops[i].kind != OP_CHECK && !op_empties(&ops[i]))
 			return false;
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations of a row mutation, and reads, as plain values: what the tablet
- * service carries and the tablet carries out.  Families are ids here.  The
- * meaning of each is that of its namesake in engine/tabletfs.h.
+ * Operations of a row mutation, and reads, as plain values: the tablet service
+ * transports them, the tablet executes them.  Families are ids here.  Each
+ * operation means the same as in engine/tabletfs.h.
  * All slices are borrowed.
  */
 #ifndef TFS_STORE_OP_H
@@ -36,19 +36,19 @@ struct op {
 	enum op_kind kind;
 	uint16_t family, to_family;
 	struct slice qualifier, to_qualifier;
-	/* OP_WRITE: place.  OP_MOVE: from.  OP_CHECK: ts.  OP_DELETE_VERSION, OP_SET_TIME: us. */
+	/* OP_WRITE: where it is put.  OP_MOVE: from.  OP_CHECK: ts.  OP_DELETE_VERSION, OP_SET_TIME: us. */
 	struct op_time ts, to;
 	enum op_base base;
 	int64_t base_ts;
 	uint64_t truncate_to;
 	const struct op_range *ranges;
 	uint32_t range_count;
-	struct slice append, value; /* OP_WRITE with base EMPTY, no ranges, no append: value is the whole of it */
+	struct slice append, value; /* OP_WRITE with base EMPTY, no ranges, no append: value is the whole cell */
 	bool replace, drop_newer, noreplace;
 	int64_t replace_ts, by;
 	enum op_check check;
 };
-/* Do they but remove, or empty, what is there?  Then a full disk is to carry them out all the same. */
+/* Set if they only remove or empty cells: such mutations are accepted on a full disk. */
 bool ops_make_room(const struct op *ops, unsigned count);
 struct op_result {
 	int64_t ts, counter, commit_us;
@@ -56,7 +56,7 @@ struct op_result {
 	bool replaced;
 };
 
-/* Never applied twice (DESIGN 5): who sent it, its number, the lowest number still unanswered. client 0: none. */
+/* Prevents a mutation from being applied twice: the client, its number, the lowest number not yet answered.  client 0: none. */
 struct op_token {
 	uint64_t client, number, lowest_unanswered;
 };
@@ -76,8 +76,8 @@ struct scan_spec {
 	uint32_t versions;
 	uint64_t limit;
 	size_t batch_bytes; /* 0: 256 KiB */
-	bool past_damage;   /* go on behind what cannot be read: batches then say so */
-	bool kept;          /* expired cells, too, that are kept while the clock is not believed */
+	bool past_damage;   /* continue behind unreadable blocks; batches are then marked damaged */
+	bool kept;          /* also expired cells that are not collected because the clock may be wrong */
 };
 struct scan_cell {
 	struct slice row, qualifier, value; /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */
@@ -85,13 +85,13 @@ struct scan_cell {
 	int64_t ts, expires_us, commit_us;
 	uint64_t size;
 };
-/* An answer: cells whose bytes live in the arena. */
+/* An answer: cells, with their bytes in the arena. */
 struct scan_batch {
 	struct arena arena;
 	struct scan_cell *cells;
 	uint32_t count, cap;
 	bool done;
-	bool damaged; /* past_damage: something was passed over, in this batch or before */
+	bool damaged; /* past_damage: unreadable blocks were skipped, in this batch or before */
 };
 void scan_batch_reset(struct scan_batch *b);
 void scan_batch_fini(struct scan_batch *b);

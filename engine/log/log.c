@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commit log's queue and its leaders.
+ * The commit log's writing and syncing, done by the waiting writers.
  *
  * Submitting encodes the record into memory (log_mem.c) and appends the
- * ticket to a queue.  Whoever waits and finds a role free takes it:
+ * ticket to a queue.  A waiting writer that finds a role free takes it:
  *
- *	writing  one pwritev for all that has queued; unsynced tickets are
- *	         answered, synced ones move on to the second queue
+ *	writing  one pwritev for all queued records; unsynced tickets are
+ *	         answered, synced ones move to the second queue
  *	syncing  fdatasync of every segment that has undurable records, oldest
- *	         first, then of the directory if a segment's name is new; only
- *	         then does the durable LSN rise, tickets of the second queue
- *	         are answered and the memory is given up
+ *	         first, then of the directory if a segment's name is new; then
+ *	         the durable LSN rises, the tickets of the second queue are
+ *	         answered and the memory is freed
  *
- * The two run beside each other, so an unsynced commit never waits for the
- * lazy sync.  A synced one does not write while a sync is under way: it
- * could not be durable before the next one anyway, and meanwhile a group
- * gathers.  After a sync the next one waits a little for those who were just
- * answered (struct log_gather): whoever of them comes last leads, so nobody
- * need be woken for it.
+ * Both may run at once, so an unsynced commit never waits for the lazy sync.
+ * A writer that wants a sync does not write while a sync is under way: its
+ * record could not be durable before the next sync, and a group gathers
+ * meanwhile.  After a sync the next one waits shortly for the writers that
+ * were just answered (struct log_gather).  The last of them does the sync, so
+ * no other thread must be woken for it.
  *
  * A crash:
  *   after the pwritev, before the sync   any of the group's pages may be
- *       lost; replay ends at the first record that is not whole
+ *       lost; replay ends at the first incomplete record
  *   between two segments' syncs, or before the directory's   the same, and
  *       no ticket was answered
  *
- * A write that finds no room syncs first what has been written before it, or
- * the second writer would have to write all of that again into the room that
- * there is not.
+ * A write that finds no space first syncs the records written before it.
+ * Otherwise the second writer would have to write them again, without space.
  *
- * Sleepers wait at most until the system call they wait for counts as
- * stalled, then replace its thread (log_switch.c).  A lone thread inside a
- * stalled call of its own cannot be helped, and holds nobody up.
+ * A sleeper waits until the system call of the thread that it waits for counts
+ * as stalled, then replaces that thread (log_switch.c).  A thread that is alone
+ * in a stalled call is not replaced, and no other thread waits for it.
  *
  * Decided against: a thread of its own for the log (one more wake-up in the
  * path of every commit), and one condition for all (every group would wake
@@ -48,7 +47,7 @@
 
 #define CONTAINER(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
 
-static void written_locked(struct log *l, uint64_t lsn, struct log_told *w)
+static void log_written_locked(struct log *l, uint64_t lsn, struct log_wakeups *w)
 {
 	struct log_ticket *t;
 
@@ -71,13 +70,13 @@ static void written_locked(struct log *l, uint64_t lsn, struct log_told *w)
 	}
 }
 
-static bool no_room(int err)
+static bool no_space(int err)
 {
 	return err == -ENOSPC || err == -EDQUOT;
 }
 
-/* The zeros behind it are not worth failing for: *pad is what has been written of them. */
-static int write_group_locked(struct log *l, struct log_segment *s, struct log_group *g, struct slice *pad)
+/* Without space for the zeros the group is written alone.  *pad: the zeros written. */
+static int log_write_group_locked(struct log *l, struct log_segment *s, struct log_group *g, struct slice *pad)
 {
 	uint64_t at = s->bytes;
 	bool ahead = true;
@@ -87,7 +86,7 @@ static int write_group_locked(struct log *l, struct log_segment *s, struct log_g
 	l->inflight++;
 	mutex_unlock(&l->mu);
 	err = file_pwritev(s->file, g->v, g->count + (pad->n != 0), at);
-	if (no_room(err) && pad->n) {
+	if (no_space(err) && pad->n) {
 		ahead = false;
 		pad->n = 0;
 		err = file_pwritev(s->file, g->v, g->count, at);
@@ -98,8 +97,8 @@ static int write_group_locked(struct log *l, struct log_segment *s, struct log_g
 	return err;
 }
 
-/* Files first, the directory last: either of them alone proves nothing. */
-static int sync_files_locked(struct log *l, struct log_segment *last, uint64_t gen)
+/* Files first, the directory last: both are needed for durability. */
+static int log_sync_files_locked(struct log *l, struct log_segment *last, uint64_t gen)
 {
 	bool entries = false;
 	struct log_segment *s;
@@ -132,8 +131,8 @@ static int sync_files_locked(struct log *l, struct log_segment *last, uint64_t g
 	return err;
 }
 
-/* Syncer's role: all that has been written so far. */
-static void sync_locked(struct log *l, struct log_told *w)
+/* Syncer's role: all records written so far. */
+static void log_sync_locked(struct log *l, struct log_wakeups *w)
 {
 	uint64_t gen = l->gen, target = l->written_lsn, began = monotonic_us(), now;
 	struct log_segment *last = l->active, *s;
@@ -145,7 +144,7 @@ static void sync_locked(struct log *l, struct log_told *w)
 	l->round++;
 	l->sync_target = target;
 	l->gather.until_us = 0;
-	err = sync_files_locked(l, last, gen);
+	err = log_sync_files_locked(l, last, gen);
 	if (gen != l->gen) {
 		l->reap = true;
 		return;
@@ -170,16 +169,16 @@ static void sync_locked(struct log *l, struct log_told *w)
 	log_gather_begin_locked(l, syncers - l->syncers, now, now - began);
 	log_mem_trim_locked(l);
 	log_mark_soon_locked(l);
-	log_kick_locked(l);
+	log_wake_next_locked(l);
 }
 
 /*
- * There is no room for a group.  What has been written is synced before the
- * file is abandoned, for else all of it would have to be written again, into
- * room that there is not; what was written of the group makes way.  False:
- * not the writer's role any more, or not now: another thread syncs.
+ * There is no space for a group.  Cuts off the part of it that was written and
+ * syncs the records before it, so that they need not be written again to the
+ * next file.  Returns false if this thread no longer has the writer's role, or
+ * gives it back because another thread syncs.
  */
-static bool write_no_room_locked(struct log *l, struct log_segment *s, struct log_told *w)
+static bool log_write_no_space_locked(struct log *l, struct log_segment *s, struct log_wakeups *w)
 {
 	uint64_t gen = l->gen, bytes = s->bytes;
 
@@ -193,20 +192,20 @@ static bool write_no_room_locked(struct log *l, struct log_segment *s, struct lo
 	s->io--;
 	if (gen == l->gen && l->syncing) {
 		s->allocated = s->touched = s->reused = 0;
-		l->no_room = true;
+		l->no_space = true;
 		l->writing = false;
 		return false;
 	}
 	l->write_since_us = monotonic_us();
 	if (gen == l->gen && l->written_lsn > l->durable_lsn)
-		sync_locked(l, w);
+		log_sync_locked(l, w);
 	if (gen != l->gen)
 		l->reap = true;
 	return gen == l->gen;
 }
 
 /* Writer's role: one group. */
-static void write_locked(struct log *l, struct log_told *w)
+static void log_write_locked(struct log *l, struct log_wakeups *w)
 {
 	struct log_group g;
 	struct log_segment *s;
@@ -215,7 +214,7 @@ static void write_locked(struct log *l, struct log_told *w)
 	int err = 0;
 
 	l->writing = true;
-	l->no_room = false;
+	l->no_space = false;
 	l->write_since_us = monotonic_us();
 	if (l->active->bytes >= l->segment_bytes)
 		err = log_roll_locked(l, gen);
@@ -225,7 +224,7 @@ static void write_locked(struct log *l, struct log_told *w)
 		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
 		s->io++;
 		pad = log_segment_pad(l, s, s->bytes + g.bytes);
-		err = write_group_locked(l, s, &g, &pad);
+		err = log_write_group_locked(l, s, &g, &pad);
 		s->io--;
 		log_group_put_locked(l, &g);
 	}
@@ -234,7 +233,7 @@ static void write_locked(struct log *l, struct log_told *w)
 		return;
 	}
 	if (err) {
-		if (!no_room(err) || write_no_room_locked(l, s, w))
+		if (!no_space(err) || log_write_no_space_locked(l, s, w))
 			log_switch_locked(l, err, "write");
 		return;
 	}
@@ -243,12 +242,12 @@ static void write_locked(struct log *l, struct log_told *w)
 	l->woff = g.end;
 	l->stats.groups++;
 	l->writing = false;
-	written_locked(l, g.last_lsn, w);
-	log_kick_locked(l);
+	log_written_locked(l, g.last_lsn, w);
+	log_wake_next_locked(l);
 }
 
-/* Lets go of l->mu.  Whom the last step answered, the caller is to wake; the others have been woken. */
-static int wait_unlock(struct log *l, struct log_ticket *t, struct log_told *w)
+/* Unlocks l->mu.  The caller must wake the tickets that the last step answered (*w); the others have been woken. */
+static int log_wait_unlock(struct log *l, struct log_ticket *t, struct log_wakeups *w)
 {
 	while (t->private_state != TICKET_DONE) {
 		bool may_sync = !l->syncing && !(t->private_record && log_gathering_locked(l, monotonic_us()));
@@ -257,11 +256,11 @@ static int wait_unlock(struct log *l, struct log_ticket *t, struct log_told *w)
 			mutex_unlock(&l->mu);
 			log_wake(w);
 			mutex_lock(&l->mu);
-		} else if (!l->switching && !l->writing && !(l->no_room && l->syncing) && t->private_state == TICKET_QUEUED &&
+		} else if (!l->switching && !l->writing && !(l->no_space && l->syncing) && t->private_state == TICKET_QUEUED &&
 			(may_sync || !t->sync))
-			write_locked(l, w);
+			log_write_locked(l, w);
 		else if (!l->switching && may_sync && t->private_state == TICKET_WRITTEN)
-			sync_locked(l, w);
+			log_sync_locked(l, w);
 		else if (log_stalled_locked(l, monotonic_us()))
 			log_takeover_locked(l);
 		else if (log_sleep_locked(l, t))
@@ -273,39 +272,39 @@ static int wait_unlock(struct log *l, struct log_ticket *t, struct log_told *w)
 	return t->private_error;
 }
 
-int log_wait_telling(struct log *l, struct log_ticket *t, struct log_told *told)
+int log_wait_deferred(struct log *l, struct log_ticket *t, struct log_wakeups *wakeups)
 {
-	*told = (struct log_told){.n = 0};
+	*wakeups = (struct log_wakeups){.n = 0};
 	mutex_lock(&l->mu);
-	return wait_unlock(l, t, told);
+	return log_wait_unlock(l, t, wakeups);
 }
 
 int log_wait(struct log *l, struct log_ticket *t)
 {
-	struct log_told told;
-	int err = log_wait_telling(l, t, &told);
+	struct log_wakeups wakeups;
+	int err = log_wait_deferred(l, t, &wakeups);
 
-	log_wake(&told);
+	log_wake(&wakeups);
 	return err;
 }
 
-bool log_settled(struct log *l, const struct log_ticket *t, int *err)
+bool log_poll(struct log *l, const struct log_ticket *t, int *err)
 {
 	bool done;
 
 	mutex_lock(&l->mu);
-	done = log_answered(t, err);
+	done = log_ticket_done(t, err);
 	if (!done && log_stalled_locked(l, monotonic_us()))
-		task_queue(&l->sync_task); /* whoever asks waits elsewhere: somebody must replace the thread */
+		task_queue(&l->sync_task); /* the caller does not sleep here: the task replaces the thread */
 	mutex_unlock(&l->mu);
 	return done;
 }
 
-/* Waits until all submitted so far is durable, as one more synced ticket without a record. */
-static int flush_locked(struct log *l)
+/* Waits until all records submitted so far are durable, with a synced ticket without a record. */
+static int log_flush_locked(struct log *l)
 {
 	struct log_ticket t = {.lsn = l->last_lsn, .sync = true};
-	struct log_told told = {.n = 0};
+	struct log_wakeups wakeups = {.n = 0};
 	int err;
 
 	if (l->refusing)
@@ -320,8 +319,8 @@ static int flush_locked(struct log *l)
 		t.private_state = TICKET_WRITTEN;
 		log_list_push(&l->written, &t);
 	}
-	err = wait_unlock(l, &t, &told);
-	log_wake(&told);
+	err = log_wait_unlock(l, &t, &wakeups);
+	log_wake(&wakeups);
 	mutex_lock(&l->mu);
 	return err;
 }
@@ -331,23 +330,23 @@ int log_sync(struct log *l)
 	int err;
 
 	mutex_lock(&l->mu);
-	if (l->refusing && !l->switching && monotonic_us() >= l->retry_at_us && l->inflight <= LOG_MAX_GHOSTS)
+	if (l->refusing && !l->switching && monotonic_us() >= l->retry_at_us && l->inflight <= LOG_STUCK_MOST)
 		log_switch_locked(l, 0, "retry");
-	err = flush_locked(l);
+	err = log_flush_locked(l);
 	mutex_unlock(&l->mu);
 	return err;
 }
 
 int log_roll_below(struct log *l, uint64_t lsn)
 {
-	struct log_told told = {.n = 0};
+	struct log_wakeups wakeups = {.n = 0};
 	uint64_t gen;
 	int err;
 
 	mutex_lock(&l->mu);
-	err = flush_locked(l);
+	err = log_flush_locked(l);
 	if (err || l->writing || l->syncing || l->switching || l->active->first_lsn >= lsn || l->written_lsn < l->active->first_lsn)
-		goto out; /* busy: the next look is soon enough */
+		goto out; /* busy: the next call does it */
 	gen = l->gen;
 	l->writing = true;
 	l->write_since_us = monotonic_us();
@@ -358,31 +357,31 @@ int log_roll_below(struct log *l, uint64_t lsn)
 		log_switch_locked(l, err, "write");
 	} else {
 		l->writing = false;
-		log_kick_locked(l);
+		log_wake_next_locked(l);
 		if (!l->syncing && !l->switching)
-			sync_locked(l, &told); /* the old one is done with */
+			log_sync_locked(l, &wakeups); /* the old segment */
 	}
 out:
 	mutex_unlock(&l->mu);
-	log_wake(&told);
+	log_wake(&wakeups);
 	return err;
 }
 
-int log_wait_room(struct log *l)
+int log_wait_memory(struct log *l)
 {
 	int err = 0;
 
-	if (l->retained_bytes <= LOG_HARD_BYTES) /* log_submit looks again, with the lock */
+	if (l->retained_bytes <= LOG_HARD_BYTES) /* log_submit checks again, with the lock */
 		return 0;
 	mutex_lock(&l->mu);
 	while (!err && l->retained_bytes > LOG_HARD_BYTES)
-		err = flush_locked(l);
+		err = log_flush_locked(l);
 	mutex_unlock(&l->mu);
 	return err;
 }
 
-/* Room to note every outstanding ticket as answered with an error, so that failing cannot fail. */
-static int reserve_voids_locked(struct log *l)
+/* Space to note every outstanding ticket as void, so that noting an error cannot fail. */
+static int log_reserve_voids_locked(struct log *l)
 {
 	size_t need = l->void_count + l->outstanding + 1;
 	uint64_t *v;
@@ -420,7 +419,7 @@ int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_
 	else if (l->retained_bytes > LOG_HARD_BYTES)
 		err = -EAGAIN;
 	if (!err)
-		err = reserve_voids_locked(l);
+		err = log_reserve_voids_locked(l);
 	if (!err)
 		err = log_mem_add_locked(l, r, body_bytes, large, crc);
 	if (!err) {
@@ -463,23 +462,23 @@ void log_get_stats(struct log *l, struct log_stats *s)
 	mutex_unlock(&l->mu);
 }
 
-static void lazy_sync_run(struct task *task)
+static void log_lazy_sync_run(struct task *task)
 {
 	struct log *l = CONTAINER(task, struct log, sync_task);
 
 	mutex_lock(&l->mu);
 	l->sync_armed = l->sync_urgent = false;
-	(void)!flush_locked(l); /* told and retried where it failed */
+	(void)!log_flush_locked(l); /* reported and retried by the second writer */
 	mutex_unlock(&l->mu);
 }
 
-static void retry_run(struct task *task)
+static void log_retry_run(struct task *task)
 {
 	struct log *l = CONTAINER(task, struct log, retry_task);
 
 	mutex_lock(&l->mu);
 	if (l->refusing && !l->switching) {
-		if (l->inflight <= LOG_MAX_GHOSTS)
+		if (l->inflight <= LOG_STUCK_MOST)
 			log_switch_locked(l, 0, "retry");
 		else
 			task_queue_after(&l->retry_task, l->retry_us);
@@ -489,7 +488,7 @@ static void retry_run(struct task *task)
 	mutex_unlock(&l->mu);
 }
 
-static int first_segment(struct log *l)
+static int log_first_segment(struct log *l)
 {
 	struct log_segment *s;
 	int err = log_segment_new(l, 1, 1, NULL, &s);
@@ -528,8 +527,8 @@ int log_new(const struct log_options *o, struct log **out)
 	l->retry_us = o->retry_us ? o->retry_us : LOG_RETRY_US;
 	l->mark_us = o->mark_us ? o->mark_us : LOG_MARK_US;
 	l->gather.cap_next = 1;
-	task_init(&l->sync_task, o->pool, lazy_sync_run);
-	task_init(&l->retry_task, o->pool, retry_run);
+	task_init(&l->sync_task, o->pool, log_lazy_sync_run);
+	task_init(&l->retry_task, o->pool, log_retry_run);
 	task_init(&l->mark_task, o->pool, log_mark_run);
 	l->rolled = o->rolled;
 	l->dir = strdup(o->dir);
@@ -537,7 +536,7 @@ int log_new(const struct log_options *o, struct log **out)
 		goto out;
 	err = getrandom(&l->salt, sizeof l->salt, 0) == (ssize_t)sizeof l->salt ? 0 : -EIO;
 	if (!err)
-		err = first_segment(l);
+		err = log_first_segment(l);
 out:
 	if (err) {
 		mutex_fini(&l->mu);
@@ -561,7 +560,7 @@ int log_free(struct log *l)
 	mutex_lock(&l->mu);
 	if (l->refusing)
 		log_switch_locked(l, 0, "close");
-	err = flush_locked(l);
+	err = log_flush_locked(l);
 	mutex_unlock(&l->mu);
 	/* The last write and switch may have armed them again. */
 	task_cancel(&l->sync_task);
@@ -574,7 +573,7 @@ int log_free(struct log *l)
 		file_close(s->file);
 		free(s);
 	}
-	log_spent_discard(l, l->spent);
+	log_recycled_discard(l, l->recycled);
 	log_mem_fini(l);
 	free(l->voids);
 	free(l->dir);

@@ -3,49 +3,47 @@
  * Segment files: creation, rolling over, zeros ahead, removal.
  *
  * Rolling over, durable steps (writer's role):
- *   1 create the file, or rename a spent one to the next number
+ *   1 create the file, or rename a recycled one to the next number
  *   2 write its header, which states the durable LSN
  *   3 write records
  *   4 the next sync covers both files, then the directory (log.c)
  * Nothing is synced here: a record is durable no earlier than step 4.  A
- * crash before 4 may leave any part of it: a file without a whole header,
- * which replay passes over; one whose header has another number than its
- * name (the rename without the header, or the header without the rename),
- * passed over too; or a header and some records, which count as far as LSNs
- * are gapless.
+ * crash before 4 may leave any part of it: a file without a valid header; a
+ * file whose header has another number than its name (the rename without the
+ * header, or the header without the rename); or a header and some records.
+ * Replay ignores the first two and reads the records up to the first gap.
  *
- * Spent segments.  A dropped segment is kept for the next roll, two at most:
- * writing over blocks that a file has already changes no metadata, so that
- * a sync need not wait for the file system's journal (measured with groups
- * of 100 KiB: 1.4 us a record, growing 2.2).  What is left of its earlier
- * life cannot be taken for records of the new one: every LSN in it is below
- * the new first LSN, since it had been durable as a whole before it was
- * dropped, and replay asks for one LSN only at each place.  An abandoned
- * file (log_switch.c) is never used again: a replaced thread may still write
- * to it.  The header of a spent one is wiped, so that a kill leaves a
- * file that was never finished and not a segment long dropped; that is not
- * synced, as little as an unlink would be.  They go when the disk fills up.
+ * Recycled segments.  At most two dropped segments wait for the next roll.
+ * Overwriting blocks that a file already has changes no metadata, so a sync
+ * need not wait for the file system's journal (measured with groups of
+ * 100 KiB: 1.4 us a record; growing a file 2.2).  The old records cannot be
+ * mistaken for new ones: their LSNs are below the new first LSN, because the
+ * whole segment was durable before it was dropped, and replay accepts exactly
+ * one LSN at each place.  An abandoned file (log_switch.c) is never used again,
+ * because a replaced thread may still write to it.  The header of a recycled
+ * segment is overwritten with zeros, so after a kill it is an unfinished file
+ * and not a dropped segment.  That write is not synced; an unlink would not be
+ * either.  Recycled segments are removed when the disk is full.
  *
- * Pages of a spent file may have left the page cache, and writing a part of
- * one would read it first; so the first write into a page goes on with zeros
- * to its end.
+ * Pages of a recycled file may have left the page cache, and writing a part of
+ * such a page would read it first.  So the first write into a page is extended
+ * with zeros to the page's end.
  *
- * Zeros ahead.  Where syncs are frequent and small, a write that would grow the
- * file goes on with zeros, so that the next few hundred change no metadata
- * and their fdatasync is cheaper.  They go with that write and through its
- * sync.  Zeroing in the background, in a step of megabytes, made the log's
- * own syncs wait for its pages, since an fdatasync writes all that is dirty
- * of a file: measured with 16 synced writers, 49,000 a second and one in a
- * thousand 5 ms, now 56,000 and 1.2 ms.  In bulk, from 32 KiB a sync on,
- * nothing is done: measured with groups of 100 KiB, growing the file takes
- * 2.2 us a record, zeroing beside it 1.9 to 2.8 (the device writes everything
- * twice), a plain fallocate 2.1 to 2.4 (unwritten extents must be converted
- * at each sync).  Where there is no room for the zeros the records are
- * written without.
+ * Zeros ahead.  If syncs are frequent and small, a write that would grow the
+ * file is extended with zeros, so that the next few hundred writes change no
+ * metadata and their fdatasync is cheaper.  Zeroing in the background, in
+ * steps of megabytes, made the log's syncs wait for those pages, because an
+ * fdatasync writes all dirty pages of a file (measured with 16 synced writers:
+ * 49,000 writes a second and 5 ms for one in a thousand; with zeros ahead
+ * 56,000 and 1.2 ms).  From 32 KiB a sync on no zeros are written (measured
+ * with groups of 100 KiB: growing the file takes 2.2 us a record, zeroing in
+ * the background 1.9 to 2.8, because the device writes everything twice, a
+ * plain fallocate 2.1 to 2.4, because unwritten extents are converted at each
+ * sync).  Without space for the zeros the records are written alone.
  *
- * Removal takes whole segments, oldest first, and is not synced: a segment
- * that comes back after a crash lies below what anybody replays from, as
- * does every record in it that a later segment had cut.
+ * Segments are removed whole, oldest first, without a sync.  A segment that
+ * reappears after a crash lies below every LSN that is replayed, as does every
+ * record in it that a later segment had cut.
  */
 #include "engine/log/log_internal.h"
 
@@ -56,8 +54,8 @@
 #include <stdlib.h>
 
 #define AHEAD_BYTES (256u << 10)
-#define SPENT_ROOM 8u   /* times its size that must be free on the disk to keep a spent one */
-#define QUIET_SYNCS 16u /* in a segment, below it: no zeros ahead */
+#define RECYCLED_FREE 8u /* times its size that must be free on the disk to recycle a segment */
+#define QUIET_SYNCS 16u  /* in a segment, below it: no zeros ahead */
 #define BULK_BYTES_PER_SYNC (32u << 10)
 
 static uint8_t zeros[AHEAD_BYTES + LOG_PAGE_BYTES]; /* not const, or the program's file would hold them */
@@ -70,16 +68,16 @@ static char *segment_path(const struct log *l, uint64_t number)
 	return path_join(l->dir, name);
 }
 
-/* Step 1 with a spent file; if that fails it is removed. */
-static int reuse(struct log *l, struct log_segment *s, const struct log_segment *spent, const char *path)
+/* Step 1 with a recycled file; it is removed on error. */
+static int segment_reuse(struct log *l, struct log_segment *s, const struct log_segment *recycled, const char *path)
 {
-	char *from = segment_path(l, spent->number);
+	char *from = segment_path(l, recycled->number);
 	int err = from ? file_rename(from, path) : -ENOMEM;
 
 	if (!err)
 		err = file_open(path, FILE_READWRITE, &s->file);
 	if (!err) {
-		s->reused = s->allocated = spent->bytes;
+		s->reused = s->allocated = recycled->bytes;
 	} else {
 		msg_warning("%s: cannot be used again: %s", from ? from : path, strerror(-err));
 		if (from)
@@ -90,7 +88,7 @@ static int reuse(struct log *l, struct log_segment *s, const struct log_segment 
 	return err;
 }
 
-int log_segment_new(struct log *l, uint64_t number, uint64_t first_lsn, struct log_segment *spent, struct log_segment **out)
+int log_segment_new(struct log *l, uint64_t number, uint64_t first_lsn, struct log_segment *recycled, struct log_segment **out)
 {
 	struct log_segment *s = calloc(1, sizeof *s);
 	char *path = segment_path(l, number);
@@ -102,12 +100,12 @@ int log_segment_new(struct log *l, uint64_t number, uint64_t first_lsn, struct l
 	s->first_lsn = first_lsn;
 	s->last_lsn = first_lsn - 1;
 	s->bytes = LOG_HEADER_BYTES;
-	if (!spent || reuse(l, s, spent, path))
+	if (!recycled || segment_reuse(l, s, recycled, path))
 		err = file_open(path, FILE_CREATE, &s->file);
 	else
 		err = 0;
 out:
-	free(spent);
+	free(recycled);
 	free(path);
 	if (err)
 		free(s);
@@ -194,27 +192,27 @@ void log_segment_append_locked(struct log *l, struct log_segment *s)
 	l->active = s;
 }
 
-static struct log_segment *spent_take_locked(struct log *l)
+static struct log_segment *recycled_take_locked(struct log *l)
 {
-	struct log_segment *s = l->spent;
+	struct log_segment *s = l->recycled;
 
 	if (s) {
-		l->spent = s->next;
-		l->spent_count--;
+		l->recycled = s->next;
+		l->recycled_count--;
 	}
 	return s;
 }
 
-struct log_segment *log_spent_take_all_locked(struct log *l)
+struct log_segment *log_recycled_take_all_locked(struct log *l)
 {
-	struct log_segment *list = l->spent;
+	struct log_segment *list = l->recycled;
 
-	l->spent = NULL;
-	l->spent_count = 0;
+	l->recycled = NULL;
+	l->recycled_count = 0;
 	return list;
 }
 
-void log_spent_discard(struct log *l, struct log_segment *list)
+void log_recycled_discard(struct log *l, struct log_segment *list)
 {
 	struct log_segment *next;
 
@@ -229,20 +227,20 @@ void log_give_up_room(struct log *l)
 	struct log_segment *list;
 
 	mutex_lock(&l->mu);
-	list = log_spent_take_all_locked(l);
+	list = log_recycled_take_all_locked(l);
 	mutex_unlock(&l->mu);
-	log_spent_discard(l, list);
+	log_recycled_discard(l, list);
 }
 
 int log_roll_locked(struct log *l, uint64_t gen)
 {
 	uint64_t number = l->next_number++, first = l->written_lsn + 1, durable = l->durable_lsn;
-	struct log_segment *s = NULL, *spent = spent_take_locked(l);
+	struct log_segment *s = NULL, *recycled = recycled_take_locked(l);
 	int err;
 
 	l->inflight++;
 	mutex_unlock(&l->mu);
-	err = log_segment_new(l, number, first, spent, &s);
+	err = log_segment_new(l, number, first, recycled, &s);
 	if (!err)
 		err = log_segment_header(l, s, durable);
 	mutex_lock(&l->mu);
@@ -325,8 +323,8 @@ uint64_t log_tail_lsn(struct log *l, uint64_t bytes)
 	return lsn;
 }
 
-/* Makes a dropped segment a spent one. */
-static int wipe(const struct log *l, const char *path, uint64_t *size)
+/* Overwrites the header of a dropped segment, which is to be recycled. */
+static int segment_wipe(const struct log *l, const char *path, uint64_t *size)
 {
 	struct file *f;
 	uint64_t room, bytes;
@@ -337,7 +335,7 @@ static int wipe(const struct log *l, const char *path, uint64_t *size)
 	if (err)
 		return err;
 	err = file_size(f, &bytes);
-	if (!err && room / SPENT_ROOM < bytes)
+	if (!err && room / RECYCLED_FREE < bytes)
 		err = -ENOSPC;
 	if (!err)
 		err = file_pwrite(f, zeros, LOG_HEADER_BYTES, 0);
@@ -347,15 +345,15 @@ static int wipe(const struct log *l, const char *path, uint64_t *size)
 	return err;
 }
 
-static void spent_add_locked(struct log *l, struct log_segment *s)
+static void recycled_add_locked(struct log *l, struct log_segment *s)
 {
-	struct log_segment **at = &l->spent;
+	struct log_segment **at = &l->recycled;
 
 	while (*at)
 		at = &(*at)->next;
 	s->next = NULL;
 	*at = s;
-	l->spent_count++;
+	l->recycled_count++;
 }
 
 int log_drop_below(struct log *l, uint64_t lsn)
@@ -371,14 +369,14 @@ int log_drop_below(struct log *l, uint64_t lsn)
 	l->dropping = true;
 	log_reap_locked(l);
 	while ((s = l->segments) != l->active && s->retired && !s->file && s->io == 0 && s->last_lsn < lsn) {
-		bool keep = !s->abandoned && !l->refusing && l->spent_count < LOG_SPENT_MOST;
+		bool keep = !s->abandoned && !l->refusing && l->recycled_count < LOG_RECYCLED_MOST;
 		uint64_t size;
 		char *path;
 
 		s->io++;
 		mutex_unlock(&l->mu);
 		path = segment_path(l, s->number);
-		keep = keep && path && wipe(l, path, &size) == 0;
+		keep = keep && path && segment_wipe(l, path, &size) == 0;
 		if (!keep)
 			err = path ? file_unlink(path) : -ENOMEM;
 		if (err == -ENOENT)
@@ -393,7 +391,7 @@ int log_drop_below(struct log *l, uint64_t lsn)
 		l->segments = s->next;
 		if (keep) {
 			s->bytes = size;
-			spent_add_locked(l, s);
+			recycled_add_locked(l, s);
 		} else {
 			free(s);
 		}

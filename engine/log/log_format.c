@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding and decoding of segment headers and records; the layout is in the
- * header file.  Frame and body have a checksum each: the body's can be made
- * before the LSN is known (large bodies, outside the log's lock), and after
- * damage a frame alone tells what was durable, without its body.
+ * Encoding and decoding of segment headers and records (log_format.h has the
+ * layout).  Frame and body have a checksum each.  The body's can be computed
+ * before the LSN is assigned (of large bodies, outside the log's lock).  After
+ * damage a frame without its body still states a durable LSN.
  */
 #include "engine/log/log_format.h"
 

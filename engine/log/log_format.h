@@ -6,10 +6,10 @@
  *
  *	0     segment header, first copy
  *	512   segment header, second copy (one damaged sector loses no segment)
- *	1024  records, each starting at a multiple of 8; where they end,
- *	      zeros (written ahead), what an earlier life of the
- *	      file left (records of LSNs below the segment's first, cut
- *	      anywhere), or the end of the file
+ *	1024  records, each starting at a multiple of 8; behind the last one
+ *	      zeros (written ahead), bytes of the segment that the file was
+ *	      before (records of LSNs below the segment's first, cut anywhere),
+ *	      or the end of the file
  *
  * Segment header, 64 bytes of each 512 (the rest zeros):
  *	0  "TFSLOG\r\n"        8  u32 format version 1    12 u32 zero
@@ -18,8 +18,9 @@
  *	48 u64 salt, random per log                      56 u32 zero
  *	60 u32 crc32c of bytes 0..60
  *
- * A file without a whole header, or with one of another number than its
- * name, is no segment: never finished, or dropped and kept to be used again.
+ * A file without a valid header, or with the header of another number than its
+ * name, is no segment: it was never finished, or was dropped and waits to be
+ * used again.
  *
  * A segment cuts every earlier one just below its first LSN.  One begun by
  * rolling over starts at the next LSN, so it cuts nothing; one begun by
@@ -36,13 +37,13 @@
  *	   length of row_from; row_from; u8 1 (row_to is row_from) or 0 followed
  *	   by varint length and row_to; the batch up to the end
  *
- * The salt keeps bytes inside a batch (somebody may store a log in a table)
- * from being taken for a record when what follows damage is searched.
+ * Because of the salt, bytes in a batch (a user may store a log in a table)
+ * are not mistaken for a record when the bytes behind damage are searched.
  *
- * LOG_VOID has no body: a record whose writer was told of an error; it keeps
- * the LSNs gapless.  LOG_MARK has no body and uses up no LSN: the statement
- * behind the record that was synced last; its durable is its LSN.  The next
- * record is written over it.
+ * LOG_VOID has no body.  It replaces a record whose writer received an error,
+ * so that LSNs have no gap.  LOG_MARK has no body and no LSN of its own.  It
+ * follows the record that was synced last; its durable is its LSN.  The next
+ * record overwrites it.
  *
  * Pure functions; every input may be hostile.
  */
@@ -55,14 +56,14 @@
 #define LOG_HEADER_BYTES 1024u
 #define LOG_FRAME_BYTES 40u
 #define LOG_MAGIC 0x544c5231u
-/* A batch is at most 256 MiB; its rows and token come on top. */
+/* A batch has at most 256 MiB, plus its rows and token. */
 #define LOG_MAX_BODY_BYTES (257u << 20)
 
 struct log_header {
 	uint64_t incarnation, number, first_lsn, durable_lsn, salt;
 };
 void log_header_encode(uint8_t out[LOG_HEADER_BYTES], const struct log_header *h);
-/* Takes either copy.  -EBADMSG: neither is whole; -ENOTSUP: another format version. */
+/* Decodes either copy.  -EBADMSG: neither is valid; -ENOTSUP: another format version. */
 int log_header_decode(struct slice s, struct log_header *h) TFS_MUST;
 
 enum log_kind { LOG_DATA = 1, LOG_VOID = 2, LOG_MARK = 3 };
@@ -76,21 +77,20 @@ static inline size_t log_frame_total(const struct log_frame *f)
 {
 	return (LOG_FRAME_BYTES + (size_t)f->body_bytes + 7) & ~(size_t)7;
 }
-/* Exact length of the body; false when it is above LOG_MAX_BODY_BYTES. */
+/* Exact length of the body.  Returns false if it is above LOG_MAX_BODY_BYTES. */
 bool log_body_bytes(const struct log_record *r, uint32_t *bytes) TFS_MUST;
-/* Writes the body of that length and its padding at p; returns their crc. */
+/* Writes the body of that length and its padding at p.  Returns their crc. */
 uint32_t log_body_encode(uint8_t *p, uint32_t bytes, const struct log_record *r);
 void log_frame_encode(uint8_t p[LOG_FRAME_BYTES], const struct log_frame *f, uint64_t salt);
-/* False: not a whole frame (too short, crc, or values no writer writes). */
+/* Returns false if it is not a valid frame (too short, crc, or values that the encoder does not write). */
 bool log_frame_decode(struct slice s, uint64_t salt, struct log_frame *f) TFS_MUST;
 /*
- * The same where no header is left to tell the salt: by one of the salts that
- * make the frame's checksum right, which there always is.  So it proves
- * nothing before log_body_decode has looked at the body, whose checksum has
- * no salt.
+ * The same if no header is left to read the salt from.  Because some salt makes
+ * any frame's checksum correct, the frame is valid only if log_body_decode
+ * accepts the body, whose checksum has no salt.
  */
 bool log_frame_decode_unsalted(struct slice s, struct log_frame *f) TFS_MUST;
-/* Own, trusted bytes in memory: LSN and total length, no check. */
+/* LSN and total length of a frame in memory.  Not checked. */
 void log_frame_peek(const uint8_t *p, uint64_t *lsn, size_t *total_bytes);
 /* body: body_bytes and padding.  r borrows from it; r->lsn is set too. */
 bool log_body_decode(const struct log_frame *f, struct slice body, struct log_record *r) TFS_MUST;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks: what was synced last is stated to have been durable.
+ * Marks: a mark states that the records of the last sync are durable.
  *
- * A frame states the durable LSN of the time when it was submitted, so the
- * records that were synced last are stated by nothing.  A mark states
- * them.  It is written mark_us after a sync, behind the last record.  Damage
- * in front of it is then told from the end of the log (log_replay.c).
+ * A frame states the durable LSN of the time when it was submitted, so no
+ * frame covers the records that were synced last.  A mark does.  It is written
+ * mark_us after a sync, behind the last record.  Replay then distinguishes
+ * damage before the mark from the end of the log (log_replay.c).
  *
  *   1 records are written    2 they are synced    3 the mark is written
  *
  * The mark has no sync of its own.  Between 2 and 3, and after a power cut
  * until the kernel has written the mark, the last sync is unprotected:
- * damage to its records is the end of the log.  No mark detects the loss of
- * the sector or the segment that holds the mark itself.
+ * damage to its records looks like the end of the log.  No mark detects the
+ * loss of the sector or the segment that contains the mark itself.
  *
  * The next record is written over the mark.  It was submitted after the sync
  * that the mark states, so it states that sync, too, unless it was submitted
  * while the mark waited; then its own sync is followed by a mark.
  *
- * A thread that writes the mark holds the writer's role: a call that does not
+ * A thread that writes the mark has the writer's role: a call that does not
  * return is replaced like any other write.  An error is ignored, since the
  * next record's write meets it again.
  *
@@ -42,7 +42,7 @@ void log_mark_soon_locked(struct log *l)
 }
 
 /* Unlocks meanwhile.  Does nothing if another thread writes or switches: that one's sync arms the task again. */
-static void mark_locked(struct log *l)
+static void log_mark_locked(struct log *l)
 {
 	struct log_segment *s = l->active;
 	struct log_frame f = {.lsn = l->durable_lsn, .durable = l->durable_lsn, .kind = LOG_MARK};
@@ -74,7 +74,7 @@ static void mark_locked(struct log *l)
 		l->marked_lsn = f.durable;
 	}
 	l->writing = false;
-	log_kick_locked(l);
+	log_wake_next_locked(l);
 }
 
 void log_mark_run(struct task *task)
@@ -83,7 +83,7 @@ void log_mark_run(struct task *task)
 
 	mutex_lock(&l->mu);
 	l->mark_armed = false;
-	mark_locked(l);
+	log_mark_locked(l);
 	if (l->reap)
 		log_reap_locked(l);
 	mutex_unlock(&l->mu);
@@ -95,7 +95,7 @@ void log_mark_end(struct log *l)
 	int err = 0;
 
 	mutex_lock(&l->mu);
-	mark_locked(l);
+	log_mark_locked(l);
 	mutex_unlock(&l->mu);
 	if (s->allocated > s->bytes + LOG_FRAME_BYTES)
 		err = file_truncate(s->file, s->bytes + LOG_FRAME_BYTES);

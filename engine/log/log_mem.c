@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records in memory.  Records are encoded once, side by side, into chunks;
- * a group of small records is therefore one or a few pieces for the one
- * pwritev that writes it, and the same bytes serve a second writer when the
- * first one's file is abandoned.  A large record has a chunk of its own,
- * encoded before the log's lock is taken.
+ * Records in memory.  Records are encoded once, one after another, into chunks.
+ * So a group of small records is one or a few pieces for the pwritev that
+ * writes it, and the second writer uses the same bytes when the first one's
+ * file is abandoned.  A large record has a chunk of its own, encoded before
+ * the log's lock is taken.
  *
- * Submitters append to the last chunk while a writer, without the lock,
- * reads what was there when it took its group; bytes once written are never
- * changed.  So a record that was answered with an error is not overwritten
- * here but left out by the second writer (log_switch.c).
+ * Writers append to the last chunk while another thread, without the lock,
+ * writes the records that were there when it took its group.  Encoded bytes
+ * are never changed.  So a record that was answered with an error is not
+ * changed here; the second writer (log_switch.c) replaces it.
  *
- * A chunk goes when its last record is durable and no write is using it.
+ * A chunk is freed when its last record is durable and no write uses it.
  */
 #include "engine/log/log_internal.h"
 
@@ -109,7 +109,7 @@ void log_mem_trim_locked(struct log *l)
 	while ((c = l->head) && c->last_lsn <= l->durable_lsn) {
 		l->retained_bytes -= c->used;
 		if (c == l->tail && c->refs == 1 && c->cap == LOG_CHUNK_BYTES) {
-			c->used = l->woff = 0; /* warm in the cache: used again */
+			c->used = l->woff = 0; /* used again: it is in the processor's cache */
 			return;
 		}
 		if (l->wchunk == c) {
@@ -138,7 +138,7 @@ void log_mem_fini(struct log *l)
 	l->head = l->tail = l->wchunk = l->spare = NULL;
 }
 
-/* How much of c from off on to take so that the piece reaches room: through the record that does. */
+/* Returns the bytes of c from off on, up to the end of the record that reaches room. */
 static size_t cut_at(const struct log_chunk *c, size_t off, uint64_t room, uint64_t *lsn)
 {
 	size_t n = 0, total;

@@ -40,7 +40,7 @@ struct log_ticket *log_list_pop(struct ticket_list *q)
 
 /* ---- gathering ---- */
 
-/* False: nothing is waited for, since every writer has come that the next sync waits for, or they took too long. */
+/* Returns false if the next sync need not wait: all the writers that it waits for have come, or the time is over. */
 bool log_gathering_locked(struct log *l, uint64_t now)
 {
 	struct log_gather *g = &l->gather;
@@ -63,7 +63,6 @@ bool log_gathering_locked(struct log *l, uint64_t now)
 	return false;
 }
 
-/* A sync that took so many us has answered so many records that were to be synced. */
 void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uint64_t us)
 {
 	struct log_gather *g = &l->gather;
@@ -76,15 +75,15 @@ void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uin
 	g->timed = false;
 }
 
-/* What a sleeper is told by a bell of its own, for a write; the number told by a sync's means nothing. */
+/* Numbers on a bell of the sleeper's own.  The numbers of the shared ones only rise. */
 enum { LOOK = 1, ANSWERED = 2 };
 
-static bool is_round(const struct log *l, const struct bell *b)
+static bool is_shared_bell(const struct log *l, const struct bell *b)
 {
 	return b == &l->rounds[0] || b == &l->rounds[1];
 }
 
-/* Answers the head; gives who is to be woken, or NULL.  The ticket may be gone when its sleeper sees that. */
+/* Answers the head.  Returns the bell to be woken, or NULL.  Its sleeper may free the ticket at once. */
 static struct bell *answer_locked(struct log *l, struct ticket_list *list, int error)
 {
 	struct log_ticket *t = log_list_pop(list);
@@ -93,9 +92,9 @@ static struct bell *answer_locked(struct log *l, struct ticket_list *list, int e
 	t->private_error = error;
 	l->outstanding--;
 	l->syncers -= t->sync && t->private_record;
-	t->private_state = TICKET_DONE; /* log_answered */
+	t->private_state = TICKET_DONE; /* log_ticket_done */
 	if (b)
-		bell_tell(b, is_round(l, b) ? b->told + 1 : ANSWERED);
+		bell_tell(b, is_shared_bell(l, b) ? b->told + 1 : ANSWERED);
 	return b;
 }
 
@@ -107,11 +106,11 @@ void log_finish_locked(struct log *l, struct ticket_list *list, int error)
 		bell_wake_all(b);
 }
 
-void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_told *w)
+void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_wakeups *w)
 {
 	struct bell *b = answer_locked(l, list, 0);
 
-	if (b && is_round(l, b)) {
+	if (b && is_shared_bell(l, b)) {
 		w->rounds = l->rounds;
 		w->round[b - l->rounds] = true;
 	} else if (b && w->n < sizeof(w->v) / sizeof(*w->v)) {
@@ -121,56 +120,55 @@ void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log
 	}
 }
 
-void log_wake(struct log_told *w)
+void log_wake(struct log_wakeups *w)
 {
 	for (unsigned i = 0; i < w->n; i++)
 		bell_wake(w->v[i]);
 	for (unsigned i = 0; w->rounds && i < 2; i++)
 		if (w->round[i])
 			bell_wake_all(&w->rounds[i]);
-	*w = (struct log_told){.n = 0};
+	*w = (struct log_wakeups){.n = 0};
 }
 
-static void look_locked(const struct log *l, struct log_ticket *t)
+static void wake_ticket_locked(const struct log *l, struct log_ticket *t)
 {
 	struct bell *b = t->private_;
 
-	bell_tell(b, is_round(l, b) ? b->told + 1 : LOOK);
-	bell_wake(b); /* of those who wait for one sync, any will do */
+	bell_tell(b, is_shared_bell(l, b) ? b->told + 1 : LOOK);
+	bell_wake(b); /* any sleeper of those that wait for one sync */
 }
 
 /*
- * Wakes one sleeper who can use a free role.  Writing goes first, so that
- * what has queued joins the sync.
+ * Wakes one sleeper that can take a free role.  Writing has priority, so that
+ * queued records are part of the next sync.
  */
-void log_kick_locked(struct log *l)
+void log_wake_next_locked(struct log *l)
 {
 	bool may_sync = !l->syncing && !(l->gather.until_us && l->gather.timed);
 	struct log_ticket *t;
 
 	if (l->switching)
 		return;
-	if (!l->writing && !(l->no_room && l->syncing))
+	if (!l->writing && !(l->no_space && l->syncing))
 		for (t = l->queued.head; t; t = t->private_next)
 			if (t->private_ && (!t->sync || may_sync)) {
-				look_locked(l, t);
+				wake_ticket_locked(l, t);
 				return;
 			}
 	if (may_sync)
 		for (t = l->written.head; t; t = t->private_next)
 			if (t->private_) {
-				look_locked(l, t);
+				wake_ticket_locked(l, t);
 				return;
 			}
 }
 
-/* True: t has been answered, and l->mu is not held. */
 bool log_sleep_locked(struct log *l, struct log_ticket *t)
 {
 	uint64_t now = monotonic_us(), until = now + l->stall_us;
 	bool timed = t->sync && t->private_record && l->gather.until_us && !l->gather.timed;
 	struct bell own = {0}, *b = &own;
-	uint32_t known = 0;
+	uint32_t seen = 0;
 
 	if (l->writing && l->write_since_us + l->stall_us < until)
 		until = l->write_since_us + l->stall_us;
@@ -184,11 +182,11 @@ bool log_sleep_locked(struct log *l, struct log_ticket *t)
 	}
 	if (t->sync) {
 		b = &l->rounds[(l->round + !(l->syncing && t->lsn <= l->sync_target)) % 2];
-		known = b->told;
+		seen = b->told;
 	}
 	t->private_ = b;
 	mutex_unlock(&l->mu);
-	if (bell_wait_us(b, known, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
+	if (bell_wait_us(b, seen, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
 		return true;
 	if (b != &own && t->private_state == TICKET_DONE)
 		return true;
@@ -199,7 +197,7 @@ bool log_sleep_locked(struct log *l, struct log_ticket *t)
 	return false;
 }
 
-bool log_answered(const struct log_ticket *t, int *err)
+bool log_ticket_done(const struct log_ticket *t, int *err)
 {
 	if (t->private_state != TICKET_DONE)
 		return false;

@@ -2,29 +2,28 @@
 /*
  * Reading a dead incarnation's log.
  *
- * Segments are taken in order of their numbers.  One without a whole header
- * of its number was never finished and is passed over (a crash may separate
- * the rename of a file used again from its header).  A later segment cuts all
- * earlier ones just below its first LSN (log_format.h), so every LSN is found
- * in one place only: in the last segment that begins at or below it.  Replay
- * from from_lsn therefore begins at the last segment that starts there or
- * lower; whether older ones are missing, or have come back after an unsynced
- * unlink, makes no difference.
+ * Segments are read in the order of their numbers.  One without a valid header
+ * of its number was never finished and is ignored (a crash may separate the
+ * rename of a recycled file from its header).  A later segment cuts all
+ * earlier ones just below its first LSN (log_format.h), so every LSN is in one
+ * place only: in the last segment that begins at or below it.  Replay from
+ * from_lsn therefore begins at the last segment that starts at or below it.
+ * It does not matter whether older segments are missing, or have reappeared
+ * after an unsynced unlink.
  *
- * The log ends where the next LSN is not to be had.  Whether that is the
- * end that a crash left, or damage, is told by what is stated to have been
- * durable: by headers of segments, and by any whole frame found behind the
- * place (looked for at every multiple of 8, since damage hides lengths).
- * Statements are true wherever they stand, in cut parts too.  If one covers
- * a record that is missing, the answer is EBADMSG and not a shorter log.
- * If nothing states it, whole records behind the place are counted: a power
- * cut may leave some of a group that was not synced, but so does damage to
- * records that no mark (log_mark.c) covered yet.
- * Both copies of a header lie in one page.  If that is lost and no other
- * segment has the salt, marks are believed without it, and records by the
+ * The log ends where the next LSN is missing.  That is either the end that a
+ * crash left, or damage.  Headers of segments and all valid frames behind that
+ * place state a durable LSN (the frames are searched at every multiple of 8,
+ * because damage hides lengths).  Such a statement is true wherever it stands,
+ * also in cut parts.  If one covers the missing record, the result is -EBADMSG
+ * and not a shorter log.  If none does, valid records behind that place are
+ * counted as lost: a power cut may leave some of an unsynced group, but so may
+ * damage to records that no mark (log_mark.c) covers yet.
+ * Both copies of a header lie in one page.  If that page is lost and no other
+ * segment has the salt, marks are accepted without it, and records by the
  * checksum of their bodies, which has no salt.
  *
- * Reads through a window that grows to the largest record met.
+ * Files are read through a window that grows to the largest record.
  */
 #include "engine/log/log_format.h"
 
@@ -38,7 +37,7 @@
 struct segment {
 	uint64_t number, bytes;
 	struct log_header h;
-	bool whole;   /* its header is, and is its own */
+	bool whole;   /* it has a valid header of its own number */
 	uint64_t cut; /* LSNs above belong to later segments */
 };
 
@@ -47,14 +46,14 @@ struct replay {
 	struct segment *seg;
 	size_t count, cap;
 	uint64_t from, next, stated, salt;
-	bool headed; /* the salt is known */
+	bool headed; /* the salt has been read */
 	struct log_end end;
 	uint64_t last_lost;
 	size_t at; /* segment and offset where reading stopped */
 	uint64_t at_offset;
 	log_replay_fn *fn;
 	void *arg;
-	int stopped; /* fn's non-zero answer */
+	int stopped; /* the non-zero result of fn */
 	struct buf why;
 	/* the open segment and its window */
 	struct file *file;
@@ -64,7 +63,7 @@ struct replay {
 	uint64_t window_at;
 };
 
-static int collect(void *arg, const char *name, bool is_dir)
+static int replay_add_segment(void *arg, const char *name, bool is_dir)
 {
 	struct replay *r = arg;
 	uint64_t number;
@@ -91,7 +90,7 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void say(struct replay *r, size_t i, uint64_t offset, const char *what)
+static void replay_explain(struct replay *r, size_t i, uint64_t offset, const char *what)
 {
 	char name[32];
 
@@ -101,7 +100,7 @@ static void say(struct replay *r, size_t i, uint64_t offset, const char *what)
 		buf_reset(&r->why);
 }
 
-static int open_segment(struct replay *r, size_t i)
+static int replay_open_segment(struct replay *r, size_t i)
 {
 	char name[32], *path;
 	int err = -ENOMEM;
@@ -119,13 +118,13 @@ static int open_segment(struct replay *r, size_t i)
 	if (!err)
 		err = file_size(r->file, &r->seg[i].bytes);
 	if (err)
-		say(r, i, 0, strerror(-err));
+		replay_explain(r, i, 0, strerror(-err));
 	r->open = i;
 	return err;
 }
 
-/* Up to n bytes of the open segment; *s is shorter at the end of the file only. */
-static int get(struct replay *r, uint64_t offset, size_t n, struct slice *s)
+/* Up to n bytes of the open segment; *s is shorter only at the end of the file. */
+static int replay_read(struct replay *r, uint64_t offset, size_t n, struct slice *s)
 {
 	uint64_t left = r->seg[r->open].bytes > offset ? r->seg[r->open].bytes - offset : 0;
 	size_t want;
@@ -149,7 +148,7 @@ static int get(struct replay *r, uint64_t offset, size_t n, struct slice *s)
 		r->window_bytes = 0;
 		err = want ? file_pread(r->file, r->window, want, offset, &r->window_bytes) : 0;
 		if (err) {
-			say(r, r->open, offset, strerror(-err));
+			replay_explain(r, r->open, offset, strerror(-err));
 			return err;
 		}
 		if (n > r->window_bytes)
@@ -159,7 +158,7 @@ static int get(struct replay *r, uint64_t offset, size_t n, struct slice *s)
 	return 0;
 }
 
-static int read_headers(struct replay *r)
+static int replay_headers(struct replay *r)
 {
 	const struct log_header *first = NULL;
 	struct slice s;
@@ -168,20 +167,20 @@ static int read_headers(struct replay *r)
 	for (size_t i = 0; i < r->count; i++) {
 		struct segment *g = &r->seg[i];
 
-		err = open_segment(r, i);
+		err = replay_open_segment(r, i);
 		if (!err)
-			err = get(r, 0, LOG_HEADER_BYTES, &s);
+			err = replay_read(r, 0, LOG_HEADER_BYTES, &s);
 		if (err)
 			return err;
 		err = log_header_decode(s, &g->h);
 		if (err == -ENOTSUP) {
-			say(r, i, 8, "written by another format version");
+			replay_explain(r, i, 8, "written by another format version");
 			return err;
 		}
 		if (err)
 			continue;
 		if (first && (first->salt != g->h.salt || first->incarnation != g->h.incarnation)) {
-			say(r, i, 0, "segment of another log");
+			replay_explain(r, i, 0, "segment of another log");
 			return -EBADMSG;
 		}
 		if (!first)
@@ -205,14 +204,14 @@ static int read_headers(struct replay *r)
 	return 0;
 }
 
-/* One record at the offset.  1: taken, 0: there is none, else an error. */
-static int take(struct replay *r, const struct segment *g, uint64_t *offset)
+/* Replays the record at the offset.  Returns 1 if there is one, 0 if not, -errno. */
+static int replay_record(struct replay *r, const struct segment *g, uint64_t *offset)
 {
 	struct log_frame f;
 	struct log_record rec;
 	struct slice s;
 	size_t total;
-	int err = get(r, *offset, LOG_FRAME_BYTES, &s);
+	int err = replay_read(r, *offset, LOG_FRAME_BYTES, &s);
 
 	if (err)
 		return err;
@@ -228,7 +227,7 @@ static int take(struct replay *r, const struct segment *g, uint64_t *offset)
 	if (f.lsn != r->next || g->bytes - *offset < total)
 		return 0;
 	if (f.kind == LOG_DATA && f.lsn >= r->from) {
-		err = get(r, *offset + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES, &s);
+		err = replay_read(r, *offset + LOG_FRAME_BYTES, total - LOG_FRAME_BYTES, &s);
 		if (err)
 			return err;
 		if (!log_body_decode(&f, s, &rec))
@@ -242,10 +241,10 @@ static int take(struct replay *r, const struct segment *g, uint64_t *offset)
 	return 1;
 }
 
-/* Looks from the offset on for frames that state a record at or above lsn durable, and counts whole records from lsn on. */
-static int search(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
+/* Searches from the offset on for frames that state a durable LSN at or above lsn, and counts valid records from lsn on. */
+static int replay_search(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
 {
-	int err = open_segment(r, i);
+	int err = replay_open_segment(r, i);
 
 	while (!err && r->stated < lsn && offset + LOG_FRAME_BYTES <= r->seg[i].bytes) {
 		struct log_record rec;
@@ -253,16 +252,16 @@ static int search(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
 		struct slice s;
 		bool whole;
 
-		err = get(r, offset, LOG_FRAME_BYTES, &s);
+		err = replay_read(r, offset, LOG_FRAME_BYTES, &s);
 		if (err || !(r->headed ? log_frame_decode(s, r->salt, &f) : log_frame_decode_unsalted(s, &f)) || f.lsn < lsn) {
 			offset += 8;
 			continue;
 		}
-		err = get(r, offset + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES, &s);
+		err = replay_read(r, offset + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES, &s);
 		whole = !err && log_body_decode(&f, s, &rec);
 		if ((r->headed || whole || f.kind == LOG_MARK) && f.durable > r->stated)
 			r->stated = f.durable;
-		if (whole && f.lsn > r->last_lost) { /* an abandoned segment and the next one both hold it */
+		if (whole && f.lsn > r->last_lost) { /* an abandoned segment and the next one both contain it */
 			r->end.lost++;
 			r->last_lost = f.lsn;
 		}
@@ -271,23 +270,23 @@ static int search(struct replay *r, size_t i, uint64_t offset, uint64_t lsn)
 	return err;
 }
 
-/* The log ends here: rightly? */
-static int judge(struct replay *r)
+/* The log ends here.  Returns -EBADMSG if records are missing that were durable. */
+static int replay_check_end(struct replay *r)
 {
 	uint64_t lsn = r->next > r->from ? r->next : r->from ? r->from : 1;
 	bool last = r->at + 1 >= r->count;
 	int err = 0;
 
-	/* Those in front of r->at that are whole have been read, or lie below what was asked for. */
+	/* Valid segments before r->at have been read, or lie below r->from. */
 	for (size_t i = 0; !err && r->stated < lsn && i < r->count; i++)
 		if (i >= r->at || !r->seg[i].whole)
-			err = search(r, i, i == r->at ? r->at_offset : LOG_HEADER_BYTES, lsn);
+			err = replay_search(r, i, i == r->at ? r->at_offset : LOG_HEADER_BYTES, lsn);
 	if (err || (r->stated < lsn && !r->end.lost))
 		return err;
 	if (r->seg[r->at].whole)
-		say(r, r->at, r->at_offset, "");
+		replay_explain(r, r->at, r->at_offset, "");
 	else
-		say(r, r->at, 0, "no header of this segment; ");
+		replay_explain(r, r->at, 0, "no header of this segment; ");
 	if (buf_printf(&r->why, "record %llu is missing (the segment is damaged%s), ", (unsigned long long)lsn,
 		    last ? "" : ", or a later one is damaged or missing"))
 		buf_reset(&r->why);
@@ -296,13 +295,14 @@ static int judge(struct replay *r)
 			buf_reset(&r->why);
 		return 0;
 	}
-	if (buf_printf(&r->why, "but all up to %llu had been synced; put the file back from a backup, or run tabletctl repair",
+	if (buf_printf(&r->why,
+		    "but all up to %llu had been synced; put the file back from a backup, or replay_segments tabletctl repair",
 		    (unsigned long long)r->stated))
 		buf_reset(&r->why);
 	return -EBADMSG;
 }
 
-static int run(struct replay *r)
+static int replay_segments(struct replay *r)
 {
 	size_t i, start = r->count;
 	int err = 0;
@@ -310,10 +310,10 @@ static int run(struct replay *r)
 	for (i = 0; i < r->count; i++)
 		if (r->seg[i].whole && (r->seg[i].h.first_lsn <= r->from || (r->from == 0 && start == r->count)))
 			start = i;
-	if (start == r->count) { /* what is asked for has no beginning */
+	if (start == r->count) { /* no segment contains r->from */
 		r->at = 0;
 		r->at_offset = LOG_HEADER_BYTES;
-		return judge(r);
+		return replay_check_end(r);
 	}
 	r->next = r->seg[start].h.first_lsn;
 	for (i = start; i < r->count; i++) {
@@ -325,31 +325,31 @@ static int run(struct replay *r)
 			continue;
 		if (g->h.first_lsn != r->next)
 			break;
-		err = open_segment(r, i);
+		err = replay_open_segment(r, i);
 		if (err)
 			return err;
 		while (more == 1 && r->next <= g->cut)
-			more = take(r, g, &offset);
+			more = replay_record(r, g, &offset);
 		if (more != 1 && more != 0)
 			return more;
 		r->at = i;
 		r->at_offset = offset;
 	}
-	return judge(r);
+	return replay_check_end(r);
 }
 
 int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg, struct log_end *end, char **why)
 {
 	struct replay r = {.dir = dir, .from = from_lsn, .fn = fn, .arg = arg};
-	int err = file_list(dir, collect, &r);
+	int err = file_list(dir, replay_add_segment, &r);
 
 	if (err && buf_printf(&r.why, "%s: %s", dir, strerror(-err)))
 		buf_reset(&r.why);
 	if (!err && r.count) {
 		qsort(r.seg, r.count, sizeof *r.seg, by_number);
-		err = read_headers(&r);
+		err = replay_headers(&r);
 		if (!err)
-			err = run(&r);
+			err = replay_segments(&r);
 	}
 	if (r.stopped)
 		err = r.stopped;

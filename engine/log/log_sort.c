@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stretch is one block of memory, filled from the front: each record's
- * struct, then its bytes.  What is sorted is small: a record's table, eight
- * bytes of its row behind what all rows of the stretch begin with (reversed
- * hosts begin alike), and where the record is; the rest of the row is looked
- * at only where those bytes are equal.
+ * struct, then its bytes.  The sorted entries are small: a record's table,
+ * eight bytes of its row behind the common prefix of all rows of the stretch
+ * (reversed hosts have long common prefixes), and the record's place.  The
+ * rest of the row is compared only if those bytes are equal.
  *
- * Records come in the order of their LSNs, so a sort that keeps the order of
- * equal ones need not compare these: a merge sort.  A log written in row
- * order costs one walk.
+ * Records are added in the order of their LSNs, so a stable sort need not
+ * compare LSNs: a merge sort.  A log written in row order costs one pass.
  *
  * Decided against: sorting on disk, segment by segment, for tablets to read
- * their parts later.  That is what many servers do for each other; one that
- * has all the tablets would write everything once more.
+ * their parts later (paper, section 6).  One server that has all the tablets
+ * would write everything once more.
  */
 #include "engine/log/log_sort.h"
 
@@ -72,7 +71,7 @@ static int grow_block(struct log_stretch *s, size_t need)
 		return 0;
 	if (need < s->bytes)
 		need = s->bytes;
-	/* Empty: nothing to move.  Larger than asked for: a record so large that it is there alone. */
+	/* The stretch is empty.  Larger than its usual size if one record needs that. */
 	p = malloc(need);
 	if (!p)
 		return -ENOMEM;
@@ -82,7 +81,7 @@ static int grow_block(struct log_stretch *s, size_t need)
 	return 0;
 }
 
-/* Room for one more, and for sorting them all. */
+/* Space for one more, and for sorting all. */
 static int grow_lists(struct log_stretch *s)
 {
 	size_t room = s->room ? s->room * 2 : FIRST_ROOM;

@@ -2,37 +2,37 @@
 /*
  * The second writer: abandoning a file that stalls or fails.
  *
- * After a failed write or fsync nothing is known of the file above the
- * durable LSN (the kernel may have dropped the pages and reported that only
- * once), so the file is not synced again and not believed.  All records above
+ * After a failed write or fsync the content of the file above the durable LSN
+ * is unknown (the kernel may have dropped the pages and reported that only
+ * once), so the file is not synced again and not trusted.  All records above
  * the durable LSN are still in memory.  Steps:
- *   1 raise the generation: whoever is inside the old file is replaced
+ *   1 raise the generation: threads inside the old file are replaced
  *   2 create the next segment
- *   3 write the records again, in LSN order; a record whose writer was told
- *     of an error becomes a void one of the same LSN
+ *   3 write the records again, in LSN order; a record whose writer received
+ *     an error becomes a void one of the same LSN
  *   4 write the header: first LSN = durable + 1, which cuts every earlier
  *     segment there
  *   5 fdatasync the file   6 fsync the directory
- *   7 it is the active segment; answer all that it holds
+ *   7 it is the active segment; answer the writers of all its records
  * A crash (or kill) before 4 leaves a file without a header, which replay
- * ignores: the old file counts to its end.  The header comes after the
- * records so that a kill in between cannot cut unsynced records off that the
- * old file holds.  Between 4 and 6 either file may count, and either holds
- * all that is durable; nobody has been answered yet.
+ * ignores: the old file counts to its end.  The header is written after the
+ * records, so that a kill in between cannot cut off unsynced records of the
+ * old file.  Between 4 and 6 either file may count; either contains all
+ * durable records, and no writer has been answered yet.
  *
- * A disk that is slow for both files is slow, not stuck: rewriting all that is
- * retained is given LOG_PATIENCE times as long.
+ * A disk that is slow for both files is slow, not stuck: a call of the second
+ * writer may take LOG_PATIENCE times as long as the first writer's.
  *
  * If a step fails or stalls, the file is unlinked, every waiter gets the
  * error, and the log refuses writes until a later attempt succeeds.  Those
- * records are void from then on: every later attempt leaves them out.  As
- * long as none has succeeded, a crash brings back the old file, in which
- * such a record may be: the ticket says so (in_doubt).
+ * records are void from then on: every later attempt omits them.  Until one
+ * succeeds, replay after a crash reads the old file, which may contain such a
+ * record: the ticket's in_doubt is set then.
  *
  * A replaced thread may wake at any time and still write to, sync or unlink
- * its file.  That does no harm: its number is below the one of the file that
- * replaced it, which cuts it off, and it checks the generation before it
- * touches the log.
+ * its file.  That does no harm: the file's number is below the number of the
+ * file that replaced and cuts it, and the thread checks the generation before
+ * it touches the log.
  */
 #include "engine/log/log_internal.h"
 
@@ -48,7 +48,7 @@ struct piece {
 	uint64_t last_lsn;
 };
 
-struct job {
+struct rewrite {
 	uint64_t gen, number, durable, last;
 	struct piece *pieces;
 	size_t count;
@@ -62,7 +62,7 @@ bool log_stalled_locked(const struct log *l, uint64_t now)
 		(l->writing && now > l->write_since_us + l->stall_us) || (l->syncing && now > l->sync_since_us + l->stall_us);
 }
 
-static int note_void_locked(struct log *l, struct ticket_list *list, int error)
+static int switch_note_voids_locked(struct log *l, struct ticket_list *list, int error)
 {
 	int n = 0;
 
@@ -80,22 +80,22 @@ static int note_void_locked(struct log *l, struct ticket_list *list, int error)
 }
 
 /* Both writers have failed.  The written tickets' LSNs are below the queued ones', so voids stay in order. */
-static void fail_locked(struct log *l, int error)
+static void switch_fail_locked(struct log *l, int error)
 {
-	int n = note_void_locked(l, &l->written, error);
+	int n = switch_note_voids_locked(l, &l->written, error);
 
-	n += note_void_locked(l, &l->queued, error);
+	n += switch_note_voids_locked(l, &l->queued, error);
 	l->failures++;
 	l->refusing = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EROFS;
 	l->retry_at_us = monotonic_us() + l->retry_us;
 	task_queue_after(&l->retry_task, l->retry_us);
-	if (n || (l->failures & (l->failures - 1)) == 0) /* ever more seldom: a disk may stay full for days */
-		msg_error("commit log %s: no fresh file (try %u): %s; %d records refused, durable up to %llu of %llu", l->dir,
+	if (n || (l->failures & (l->failures - 1)) == 0) /* at powers of two: a disk may stay full for days */
+		msg_error("commit log %s: no fresh file (attempt %u): %s; %d records refused, durable up to %llu of %llu", l->dir,
 			l->failures, strerror(-error), n, (unsigned long long)l->durable_lsn, (unsigned long long)l->last_lsn);
 }
 
-/* Where in a chunk the first record above lsn starts. */
-static size_t skip_to(const struct log_chunk *c, uint64_t lsn)
+/* Returns the offset of the first record above lsn in the chunk. */
+static size_t chunk_skip_to(const struct log_chunk *c, uint64_t lsn)
 {
 	size_t off = 0, total;
 	uint64_t at;
@@ -109,7 +109,7 @@ static size_t skip_to(const struct log_chunk *c, uint64_t lsn)
 	return off;
 }
 
-static void job_put_locked(struct log *l, struct job *j)
+static void rewrite_end_locked(struct log *l, struct rewrite *j)
 {
 	for (size_t i = 0; i < j->count; i++)
 		log_chunk_put_locked(l, j->pieces[i].chunk);
@@ -117,13 +117,13 @@ static void job_put_locked(struct log *l, struct job *j)
 	free(j->voids);
 }
 
-/* All records above the durable LSN, and which of them to leave out. */
-static int job_take_locked(struct log *l, struct job *j)
+/* Collects all records above the durable LSN, and those that are void. */
+static int rewrite_begin_locked(struct log *l, struct rewrite *j)
 {
 	struct log_chunk *c;
 	size_t n = 0;
 
-	*j = (struct job){.gen = l->gen, .number = l->next_number++, .durable = l->durable_lsn, .last = l->last_lsn};
+	*j = (struct rewrite){.gen = l->gen, .number = l->next_number++, .durable = l->durable_lsn, .last = l->last_lsn};
 	for (c = l->head; c; c = c->next)
 		n++;
 	j->pieces = calloc(n + 1, sizeof *j->pieces);
@@ -134,7 +134,7 @@ static int job_take_locked(struct log *l, struct job *j)
 	if (l->void_count)
 		memcpy(j->voids, l->voids, l->void_count * sizeof *j->voids);
 	for (c = l->head; c; c = c->next) {
-		size_t from = c->last_lsn > j->durable ? skip_to(c, j->durable) : c->used;
+		size_t from = c->last_lsn > j->durable ? chunk_skip_to(c, j->durable) : c->used;
 
 		if (from == c->used)
 			continue;
@@ -144,8 +144,8 @@ static int job_take_locked(struct log *l, struct job *j)
 	return 0;
 }
 
-/* Between two system calls: still ours?  Also restarts the stall clock. */
-static bool go_on(struct log *l, const struct job *j)
+/* Between two system calls: returns false if this thread was replaced.  Restarts the stall clock. */
+static bool rewrite_still_ours(struct log *l, const struct rewrite *j)
 {
 	bool ours;
 
@@ -158,7 +158,7 @@ static bool go_on(struct log *l, const struct job *j)
 }
 
 /* Index of the first void >= lsn. */
-static size_t void_from(const struct job *j, uint64_t lsn)
+static size_t rewrite_void_from(const struct rewrite *j, uint64_t lsn)
 {
 	size_t lo = 0, hi = j->void_count;
 
@@ -173,8 +173,8 @@ static size_t void_from(const struct job *j, uint64_t lsn)
 	return lo;
 }
 
-/* A copy of the piece with void records in place of those left out; never longer than the piece. */
-static int write_with_voids(struct log *l, const struct job *j, const struct piece *p, size_t vi, struct log_segment *s)
+/* Writes a copy of the piece with void records in place of the omitted ones; it is never longer than the piece. */
+static int rewrite_with_voids(struct log *l, const struct rewrite *j, const struct piece *p, size_t vi, struct log_segment *s)
 {
 	uint8_t *copy = malloc(p->to - p->from);
 	size_t n = 0, total;
@@ -206,7 +206,7 @@ static int write_with_voids(struct log *l, const struct job *j, const struct pie
 	return err;
 }
 
-static int write_plain(struct log_segment *s, const struct piece *p, size_t count)
+static int rewrite_plain(struct log_segment *s, const struct piece *p, size_t count)
 {
 	struct slice v[LOG_GROUP_PIECES];
 	size_t n = 0;
@@ -223,7 +223,7 @@ static int write_plain(struct log_segment *s, const struct piece *p, size_t coun
 }
 
 /* Step 3. */
-static int write_again(struct log *l, const struct job *j, struct log_segment *s)
+static int rewrite_all(struct log *l, const struct rewrite *j, struct log_segment *s)
 {
 	int err = 0;
 
@@ -232,12 +232,12 @@ static int write_again(struct log *l, const struct job *j, struct log_segment *s
 		uint64_t first;
 
 		log_frame_peek(j->pieces[i].chunk->data + j->pieces[i].from, &first, &total);
-		vi = void_from(j, first);
+		vi = rewrite_void_from(j, first);
 		n = 1;
-		if (!go_on(l, j))
+		if (!rewrite_still_ours(l, j))
 			return -ECANCELED;
 		if (vi < j->void_count && j->voids[vi] <= j->pieces[i].last_lsn) {
-			err = write_with_voids(l, j, &j->pieces[i], vi, s);
+			err = rewrite_with_voids(l, j, &j->pieces[i], vi, s);
 			continue;
 		}
 		total = j->pieces[i].to - j->pieces[i].from;
@@ -246,26 +246,26 @@ static int write_again(struct log *l, const struct job *j, struct log_segment *s
 			total += j->pieces[i + n].to - j->pieces[i + n].from;
 			n++;
 		}
-		err = write_plain(s, &j->pieces[i], n);
+		err = rewrite_plain(s, &j->pieces[i], n);
 	}
 	return err;
 }
 
 /* Steps 2 to 6, without the lock. */
-static int job_run(struct log *l, const struct job *j, struct log_segment **out)
+static int rewrite_run(struct log *l, const struct rewrite *j, struct log_segment **out)
 {
 	struct log_segment *s;
 	int err = log_segment_new(l, j->number, j->durable + 1, NULL, &s);
 
 	if (err)
 		return err;
-	err = write_again(l, j, s);
+	err = rewrite_all(l, j, s);
 	if (!err)
-		err = go_on(l, j) ? log_segment_header(l, s, j->durable) : -ECANCELED;
+		err = rewrite_still_ours(l, j) ? log_segment_header(l, s, j->durable) : -ECANCELED;
 	if (!err)
-		err = go_on(l, j) ? file_sync(s->file) : -ECANCELED;
+		err = rewrite_still_ours(l, j) ? file_sync(s->file) : -ECANCELED;
 	if (!err)
-		err = go_on(l, j) ? file_sync_dir(l->dir) : -ECANCELED;
+		err = rewrite_still_ours(l, j) ? file_sync_dir(l->dir) : -ECANCELED;
 	if (err) {
 		log_segment_discard(l, s);
 		return err;
@@ -276,7 +276,7 @@ static int job_run(struct log *l, const struct job *j, struct log_segment **out)
 }
 
 /* Step 7. */
-static void install_locked(struct log *l, const struct job *j, struct log_segment *s)
+static void switch_install_locked(struct log *l, const struct rewrite *j, struct log_segment *s)
 {
 	struct log_segment *old;
 
@@ -295,7 +295,7 @@ static void install_locked(struct log *l, const struct job *j, struct log_segmen
 	l->void_count = 0;
 	l->refusing = 0;
 	if (l->failures)
-		msg_notice("commit log %s: goes on with a fresh file, after %u tries", l->dir, l->failures);
+		msg_notice("commit log %s: continues with a fresh file, after %u attempts", l->dir, l->failures);
 	l->failures = 0;
 	if (j->count) {
 		l->wchunk = j->pieces[j->count - 1].chunk;
@@ -311,7 +311,7 @@ static void install_locked(struct log *l, const struct job *j, struct log_segmen
 void log_switch_locked(struct log *l, int error, const char *why)
 {
 	struct log_segment *s = NULL;
-	struct job j;
+	struct rewrite j;
 	int err;
 
 	if (error)
@@ -323,28 +323,28 @@ void log_switch_locked(struct log *l, int error, const char *why)
 	l->switching = true;
 	l->switch_since_us = monotonic_us();
 	l->stats.switches++;
-	err = job_take_locked(l, &j);
+	err = rewrite_begin_locked(l, &j);
 	if (!err) {
-		struct log_segment *spent = error == -ENOSPC || error == -EDQUOT ? log_spent_take_all_locked(l) : NULL;
+		struct log_segment *recycled = error == -ENOSPC || error == -EDQUOT ? log_recycled_take_all_locked(l) : NULL;
 
 		if (l->attempted_lsn < j.last)
 			l->attempted_lsn = j.last;
 		l->inflight++;
 		mutex_unlock(&l->mu);
-		log_spent_discard(l, spent);
-		err = job_run(l, &j, &s);
+		log_recycled_discard(l, recycled);
+		err = rewrite_run(l, &j, &s);
 		mutex_lock(&l->mu);
 		l->inflight--;
 	}
 	if (l->gen == j.gen) {
 		l->switching = false;
 		if (err)
-			fail_locked(l, err);
+			switch_fail_locked(l, err);
 		else
-			install_locked(l, &j, s);
+			switch_install_locked(l, &j, s);
 		s = NULL;
 	}
-	job_put_locked(l, &j);
+	rewrite_end_locked(l, &j);
 	if (s) { /* replaced after its last step */
 		l->inflight++;
 		mutex_unlock(&l->mu);
@@ -353,7 +353,7 @@ void log_switch_locked(struct log *l, int error, const char *why)
 		l->inflight--;
 	}
 	log_mem_trim_locked(l);
-	log_kick_locked(l);
+	log_wake_next_locked(l);
 }
 
 int log_try_again(struct log *l)
@@ -362,7 +362,7 @@ int log_try_again(struct log *l)
 	int err;
 
 	mutex_lock(&l->mu);
-	busy = l->switching || (l->refusing && l->inflight > LOG_MAX_GHOSTS);
+	busy = l->switching || (l->refusing && l->inflight > LOG_STUCK_MOST);
 	if (l->refusing && !busy)
 		log_switch_locked(l, 0, "retry");
 	err = busy ? -EAGAIN : l->refusing;
@@ -378,5 +378,5 @@ void log_takeover_locked(struct log *l)
 	}
 	l->gen++;
 	l->switching = false;
-	fail_locked(l, -EIO);
+	switch_fail_locked(l, -EIO);
 }

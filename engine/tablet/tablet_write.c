@@ -110,7 +110,7 @@ static void wait_for_writers(struct tablet *t)
 
 	if (cond_wait_us(&t->changed, &t->lock, LOOK_FOR_STUCK_US))
 		return;
-	for (struct writer *w = t->writers; w && log_settled(t->env->log, w->ticket, &err); w = w->next)
+	for (struct writer *w = t->writers; w && log_poll(t->env->log, w->ticket, &err); w = w->next)
 		writer_settle(w, err);
 	if (publish(t, NULL))
 		cond_broadcast(&t->changed);
@@ -124,18 +124,18 @@ static void wait_for_writers(struct tablet *t)
  * or each would wait for this lock, and sleep again until those before it have
  * been here.
  */
-static void writer_end(struct tablet *t, struct writer *w, int err, struct log_told *told)
+static void writer_end(struct tablet *t, struct writer *w, int err, struct log_wakeups *wakeups)
 {
 	int other;
 
 	writer_settle(w, err);
-	for (struct writer *o = t->writers; o && log_answered(o->ticket, &other); o = o->next)
+	for (struct writer *o = t->writers; o && log_ticket_done(o->ticket, &other); o = o->next)
 		writer_settle(o, other);
 	if (publish(t, w) || t->flushing)
 		cond_broadcast(&t->changed);
 	if (!w->out) {
 		mutex_unlock(&t->lock);
-		log_wake(told);
+		log_wake(wakeups);
 		mutex_lock(&t->lock);
 	}
 	while (!w->out)
@@ -262,7 +262,7 @@ static int commit_cells(struct tablet *t, struct mutation *m, struct op_token to
 {
 	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
 	struct log_ticket ticket = {0};
-	struct log_told told;
+	struct log_wakeups wakeups;
 	struct vmem *mem = NULL;
 	struct writer w;
 	struct plan p;
@@ -276,7 +276,7 @@ static int commit_cells(struct tablet *t, struct mutation *m, struct op_token to
 			goto out;
 		do {
 			/* First: what submit has copied when the log refuses stays in the memtable's arena. */
-			err = log_wait_room(t->env->log);
+			err = log_wait_memory(t->env->log);
 			if (!err)
 				err = submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);
 			if (err == NEED_REDO && !(err = ensure_redo(t)))
@@ -301,14 +301,14 @@ static int commit_cells(struct tablet *t, struct mutation *m, struct op_token to
 	}
 	if (err)
 		goto out;
-	err = log_wait_telling(t->env->log, &ticket, &told);
+	err = log_wait_deferred(t->env->log, &ticket, &wakeups);
 	if (!atomic_load_explicit(&w.out, memory_order_acquire)) { /* else another of its group has done the rest for it */
 		mutex_lock(&t->lock);
 		bytes = vmem_account(mem);
-		writer_end(t, &w, err, &told);
+		writer_end(t, &w, err, &wakeups);
 		mutex_unlock(&t->lock);
 	}
-	log_wake(&told);
+	log_wake(&wakeups);
 	vmem_put(mem);
 out:
 	plan_fini(&p);

@@ -116,7 +116,7 @@ static __attribute__((unused)) int put(struct env *e, uint64_t tag, size_t n, bo
 
 	fill(&r, batch, tag, n < 8 ? 8 : n);
 	while ((err = log_submit(e->log, &r, sync, t)) == -EAGAIN)
-		if ((err = log_wait_room(e->log)))
+		if ((err = log_wait_memory(e->log)))
 			break;
 	memset(batch, 0xee, n); /* it has been copied */
 	free(batch);

@@ -486,7 +486,7 @@ static void test_submit_never_blocks(void **state)
 	assert_in_range(n, 64, 66);
 	await_blocked(&f);
 	let_go(&f);
-	assert_int_equal(log_wait_room(e->log), 0);
+	assert_int_equal(log_wait_memory(e->log), 0);
 	assert_int_equal(log_submit(e->log, &r, false, &t), 0);
 	assert_int_equal(log_wait(e->log, &t), 0);
 	file_set_hook(NULL, NULL);
