@@ -39,137 +39,12 @@
 #include "engine/base/msg.h"
 #include "engine/cell/merge.h"
 
-void compact_job_free(struct compact_job *j)
-{
-	if (!j)
-		return;
-	file_set_put(&j->in, false);
-	file_set_put(&j->out, false);
-	free(j);
-}
-
-void compact_set_busy(struct tablet *t, const struct file_set *in, bool busy)
-{
-	for (unsigned i = 0; i < in->n; i++)
-		in->v[i]->busy = busy;
-	t->debt = view_debt(t->view);
-}
-
-void compact_give_up(struct tablet *t, struct compact_job *j)
-{
-	mutex_lock(&t->lock);
-	compact_set_busy(t, &j->in, false);
-	mutex_unlock(&t->lock);
-	compact_job_free(j);
-}
-
-/* Where a job of this kind waits whose edit failed. */
-static struct compact_job **pending(struct tablet *t, const struct compact_job *j)
-{
-	return j->major ? &t->pending_major : &t->pending_merge;
-}
-
-static int install_or_keep(struct tablet *t, struct compact_job *j)
-{
-	struct tablet_env *env = t->env;
-	struct tablet_change c = {.edit = {.event = j->major ? "major compaction" : "merging compaction", .major_us = j->major_us},
-		.removed = &j->in,
-		.added = &j->out};
-	int err = tablet_change(t, &c);
-
-	*pending(t, j) = err ? j : NULL;
-	if (err) /* t->commit has said why */
-		return err;
-	for (unsigned i = 0; i < j->in.n; i++)
-		env->bytes_compacted_in += j->in.v[i]->meta.bytes;
-	for (unsigned i = 0; i < j->out.n; i++)
-		env->bytes_compacted_out += j->out.v[i]->meta.bytes;
-	if (j->major)
-		env->major++;
-	else
-		env->merging++;
-	tablet_drop_files(t, &j->in, true);
-	compact_job_free(j);
-	if (env->changed)
-		env->changed(env->arg, t);
-	return 0;
-}
-
-int compact_inputs(const struct file_set *in, struct iter **out)
-{
-	struct iter **kids = calloc(in->n + 1u, sizeof(struct iter *));
-	unsigned n = 0;
-	int err = 0;
-
-	if (!kids)
-		return -ENOMEM;
-	for (unsigned i = 0; i < in->n && !err; i++) {
-		if (vfile_empty(in->v[i]))
-			continue;
-		err = vfile_iter(in->v[i], sst_scan_new, NULL, &kids[n]);
-		n += !err;
-	}
-	err = merge_iter_opened(kids, n, err, out);
-	free(kids);
-	return err;
-}
-
-/* For good only if the bytes are wrong: a disk or a network may recover, and a lack of descriptors or memory passes. */
-#define LEFT_OUT_US (UINT64_C(600) * 1000000)
-
-static int read_whole(struct tablet *t, struct vfile *f)
-{
-	struct iter *it;
-	int err = vfile_iter(f, sst_scan_new, NULL, &it);
-
-	if (!err) {
-		for (iter_seek(it, slice_of(NULL, 0)); it->valid && !err && t->state != TABLET_CLOSING; iter_next(it))
-			err = cellkey_column_len(it->key) ? 0 : -EBADMSG;
-		err = err ? err : it->err;
-		iter_free(it);
-	}
-	return err;
-}
-
-static void find_damaged(struct tablet *t, const struct file_set *in)
-{
-	for (unsigned i = 0; i < in->n; i++) {
-		struct vfile *f = in->v[i];
-
-		int err = vfile_empty(f) || vfile_left_out(f) ? 0 : read_whole(t, f);
-
-		if (err == -EBADMSG) {
-			f->left_out_us = UINT64_MAX;
-			msg_error("table %u: %s is damaged: it is left out of compactions", t->table, sst_path(f->sst));
-		} else if (err == -EIO) {
-			f->left_out_us = monotonic_us() + LEFT_OUT_US;
-			msg_error("table %u: %s could not be read twice: it is left out of compactions for ten minutes", t->table,
-				sst_path(f->sst));
-		}
-	}
-}
-
-int compact_carry_out(struct tablet *t, struct run_params *p, struct compact_job *j, struct iter *merged)
-{
-	int err = merged ? 0 : compact_inputs(&j->in, &merged);
-
-	p->in = &j->in;
-	if (!err)
-		err = compact_run(p, merged, &j->out);
-	if (!err)
-		return install_or_keep(t, j);
-	if (err == -EBADMSG || err == -EIO || err == -ENOENT)
-		find_damaged(t, &j->in);
-	compact_give_up(t, j);
-	return err;
-}
-
 /*
  * Which rules a file was written under is not known after a start, nor of
  * merges of such files.  If that is the only reason for a major compaction,
  * the files are looked through first: mostly nothing in them is to go.
  */
-static bool only_unsure(const struct file_set *in, const struct store_schema *s)
+static bool compact_only_rules_unknown(const struct file_set *in, const struct store_schema *s)
 {
 	bool unsure = false;
 
@@ -181,33 +56,21 @@ static bool only_unsure(const struct file_set *in, const struct store_schema *s)
 		for (unsigned k = 0; k < i; k++)
 			if (in->v[k]->meta.group == f->meta.group)
 				return false;
-		unsure |= compact_unsure(f, s);
+		unsure |= compact_rules_unknown(f, s);
 	}
 	return unsure;
 }
 
 /* As good as a major compaction that has written the same again; takes j. */
-static int looked_through(struct tablet *t, struct compact_job *j, const struct store_schema *s)
+static int compact_note_unchanged(struct tablet *t, struct compact_job *j, const struct store_schema *s)
 {
 	struct tablet_change c = {.edit = {.event = "major compaction: nothing is to go", .major_us = j->major_us}};
 	int err = tablet_change(t, &c);
 
 	for (unsigned i = 0; i < j->in.n && !err; i++)
 		atomic_store(&j->in.v[i]->looked, s->generation + 1);
-	compact_give_up(t, j);
+	compact_cancel_job(t, j);
 	return err;
-}
-
-static int settle(struct tablet *t, struct compact_job *j)
-{
-	return j ? install_or_keep(t, j) : 0;
-}
-
-int compact_settle(struct tablet *t)
-{
-	int err = settle(t, t->pending_merge);
-
-	return err ? err : settle(t, t->pending_major);
 }
 
 /*
@@ -215,7 +78,7 @@ int compact_settle(struct tablet *t)
  * fill the disk again and again to find that it does not fit.  So the oldest
  * of the run, mostly the largest, are left out until it does.
  */
-static int merge_what_fits(struct tablet *t, struct file_set *in)
+static int compact_merge_fit(struct tablet *t, struct file_set *in)
 {
 	unsigned n = in->n;
 	uint64_t bytes = 0;
@@ -239,7 +102,7 @@ static int merge_what_fits(struct tablet *t, struct file_set *in)
 }
 
 /* A merging compaction of the files of j, which it takes; they are busy. */
-static int merge_run(struct tablet *t, struct compact_job *j, bool paced)
+static int compact_merge_files(struct tablet *t, struct compact_job *j, bool paced)
 {
 	struct run_params p = {.t = t,
 		.one_group = true,
@@ -248,10 +111,10 @@ static int merge_run(struct tablet *t, struct compact_job *j, bool paced)
 		.paced = paced,
 		.can_wait = true};
 	struct snap snap;
-	int err = merge_what_fits(t, &j->in);
+	int err = compact_merge_fit(t, &j->in);
 
 	if (err) {
-		compact_give_up(t, j);
+		compact_cancel_job(t, j);
 		return err;
 	}
 	snap_take(t, &snap);
@@ -266,7 +129,7 @@ static int merge_run(struct tablet *t, struct compact_job *j, bool paced)
 	}
 	p.freeze_schema = p.rules.counts ? snap.schema : NULL;
 	p.rules.count_asof = p.freeze_us - TABLET_SKEW_US;
-	err = compact_carry_out(t, &p, j, NULL);
+	err = compact_run_job(t, &p, j, NULL);
 	snap_put(&snap);
 	return err;
 }
@@ -274,7 +137,7 @@ static int merge_run(struct tablet *t, struct compact_job *j, bool paced)
 int compact_merge(struct tablet *t, bool paced, bool *did)
 {
 	struct compact_job *j = NULL;
-	int err = job_begin(t, &t->merging);
+	int err = tablet_job_begin(t, &t->merging);
 
 	*did = false;
 	if (err)
@@ -282,7 +145,7 @@ int compact_merge(struct tablet *t, bool paced, bool *did)
 	if (t->state == TABLET_LOADING)
 		goto out;
 	if (t->pending_merge) {
-		err = settle(t, t->pending_merge);
+		err = compact_repeat_edit(t, t->pending_merge);
 		*did = !err;
 		goto out;
 	}
@@ -297,17 +160,17 @@ int compact_merge(struct tablet *t, bool paced, bool *did)
 		compact_set_busy(t, &j->in, true);
 	mutex_unlock(&t->lock);
 	if (!err && j->in.n) {
-		err = merge_run(t, j, paced);
+		err = compact_merge_files(t, j, paced);
 		j = NULL;
 		*did = !err;
 	}
 out:
 	compact_job_free(j);
-	job_end(t, &t->merging);
+	tablet_job_end(t, &t->merging);
 	return err;
 }
 
-static int pick_all(struct tablet *t, struct file_set *in)
+static int compact_pick_all(struct tablet *t, struct file_set *in)
 {
 	int err = 0;
 
@@ -323,40 +186,41 @@ static int pick_all(struct tablet *t, struct file_set *in)
 }
 
 /* A minor compaction, and what there is then; no merge is under way meanwhile. */
-static int major_inputs(struct tablet *t, struct freeze *f, struct file_set *in)
+static int compact_major_inputs(struct tablet *t, struct freeze *f, struct file_set *in)
 {
-	int err = job_begin(t, &t->merging), picked;
+	int err = tablet_job_begin(t, &t->merging), picked;
 
 	if (err)
 		return err;
-	err = settle(t, t->pending_merge);
+	err = compact_repeat_edit(t, t->pending_merge);
 	if (!err)
-		err = job_begin(t, &t->flushing);
+		err = tablet_job_begin(t, &t->flushing);
 	if (!err) {
-		err = flush_all(t, f);
-		picked = err ? 0 : pick_all(t, in);
-		flush_end(t, err);
+		err = compact_flush_all(t, f);
+		picked = err ? 0 : compact_pick_all(t, in);
+		compact_flush_end(t, err);
 		if (err)
 			tablet_want_flush(t);
 		else
 			err = picked;
 	}
-	job_end(t, &t->merging);
+	tablet_job_end(t, &t->merging);
 	return err;
 }
 
-static int major(struct tablet *t, bool background)
+static int compact_major_once(struct tablet *t, bool background)
 {
 	struct compact_job *j = calloc(1, sizeof *j);
 	struct run_params p = {.t = t, .gives_way = background, .paced = background};
 	struct freeze f = {0};
+	struct iter *it;
 	bool nothing = false;
 	uint64_t kept;
 	int err;
 
 	if (!j)
 		return -ENOMEM;
-	err = major_inputs(t, &f, &j->in);
+	err = compact_major_inputs(t, &f, &j->in);
 	if (err || !j->in.n)
 		goto out;
 	j->major = true;
@@ -368,18 +232,22 @@ static int major(struct tablet *t, bool background)
 	p.rules.major = f.counts; /* else a tombstone still to be replayed may be older than one seen here */
 	p.rules.counts = f.counts;
 	p.rules.count_asof = p.rules.age_asof = f.us - TABLET_SKEW_US;
-	if (background && f.counts && only_unsure(&j->in, f.schema))
-		err = compact_count(t, &p, &j->in, true, &kept, &nothing);
+	p.in = &j->in;
+	if (background && f.counts && compact_only_rules_unknown(&j->in, f.schema)) {
+		err = compact_inputs(&j->in, NULL, &it);
+		if (!err)
+			err = compact_count(&p, it, true, &kept, &nothing);
+	}
 	if (err != -ECANCELED && (err || !nothing)) { /* compact_run reports read errors */
 		err = compact_major_space(t, &p, &j->in);
 		if (err)
-			compact_give_up(t, j);
+			compact_cancel_job(t, j);
 		else
-			err = compact_carry_out(t, &p, j, NULL);
+			err = compact_run_job(t, &p, j, NULL);
 	} else if (err) {
-		compact_give_up(t, j);
+		compact_cancel_job(t, j);
 	} else {
-		err = looked_through(t, j, f.schema);
+		err = compact_note_unchanged(t, j, f.schema);
 	}
 	j = NULL;
 out:
@@ -390,21 +258,21 @@ out:
 
 int compact_major(struct tablet *t, bool background)
 {
-	int err = job_begin(t, &t->majoring);
+	int err = tablet_job_begin(t, &t->majoring);
 	bool purged;
 
 	if (err)
 		return err;
 	do {
 		purged = false;
-		err = settle(t, t->pending_major);
+		err = compact_repeat_edit(t, t->pending_major);
 		if (!err)
-			err = major(t, background);
+			err = compact_major_once(t, background);
 		/* It does not fit: file by file it may, and then there is more space. */
 		if (no_space(err) && compact_purge(t, background, &purged))
 			break;
 	} while (no_space(err) && purged);
-	job_end(t, &t->majoring);
+	tablet_job_end(t, &t->majoring);
 	if (!err)
 		tablet_want_merge(t);
 	return err;
@@ -438,24 +306,3 @@ void tablet_compact_soon(struct tablet *t)
 {
 	tablet_want_merge(t);
 }
-
-static int flush_memtables(struct tablet *t)
-{
-	return flush_all(t, NULL);
-}
-
-static void drop_jobs(struct tablet *t)
-{
-	flush_job_free(t->pending);
-	compact_job_free(t->pending_merge);
-	compact_job_free(t->pending_major);
-}
-
-const struct tablet_compactor compact_functions = {
-	.flush_task = tablet_flush_task,
-	.merge_task = tablet_merge_task,
-	.major_task = tablet_major_task,
-	.flush = flush_memtables,
-	.repeat_edits = compact_settle,
-	.drop_jobs = drop_jobs,
-};

@@ -21,6 +21,6 @@ int tablet_compact_step(struct tablet *t, bool *did) TFS_MUST;
 void tablet_compact_soon(struct tablet *t);
 
 /* The order in which a pool of workers runs merging and major compactions, the most needed first: a task_urgency_fn. */
-uint64_t tablet_compact_urgency(const struct task *task, uint64_t waited_us);
+uint64_t compact_urgency(const struct task *task, uint64_t waited_us);
 
 #endif

@@ -38,14 +38,14 @@ void filter_fini(struct filter *f)
 	buf_fini(&f->last);
 }
 
-static void begin_column(struct filter *f)
+static void filter_begin_column(struct filter *f)
 {
 	f->column_del = f->version_del = 0;
 	f->any_ts = f->hidden = f->keep_chunks = false;
 	f->index = 0;
 }
 
-static void begin_family(struct filter *f, uint16_t family)
+static void filter_begin_family(struct filter *f, uint16_t family)
 {
 	const struct store_family *sf = store_schema_family(f->rules.schema, family);
 
@@ -57,7 +57,7 @@ static void begin_family(struct filter *f, uint16_t family)
 }
 
 /* Takes notice of row, family and column. */
-static int enter(struct filter *f, struct slice key, struct filter_entry *e)
+static int filter_enter(struct filter *f, struct slice key, struct filter_entry *e)
 {
 	size_t row_len, column_len;
 	bool new_row;
@@ -80,8 +80,8 @@ static int enter(struct filter *f, struct slice key, struct filter_entry *e)
 	if (new_row)
 		f->row_del = 0;
 	if (new_row || !f->last.n || e->family != f->family)
-		begin_family(f, e->family);
-	begin_column(f);
+		filter_begin_family(f, e->family);
+	filter_begin_column(f);
 	err = buf_set(&f->last, key.p, column_len);
 	if (err) {
 		f->last.n = 0;
@@ -91,7 +91,7 @@ static int enter(struct filter *f, struct slice key, struct filter_entry *e)
 	return 0;
 }
 
-static bool hides(const struct filter *f, int64_t ts)
+static bool filter_hides(const struct filter *f, int64_t ts)
 {
 	int64_t edge;
 
@@ -105,25 +105,25 @@ static bool hides(const struct filter *f, int64_t ts)
 }
 
 /* By a delete of the row, the family or the column: of all that is at and below here. */
-static bool covered(const struct filter *f, uint64_t seq)
+static bool filter_covered(const struct filter *f, uint64_t seq)
 {
 	return seq < f->row_del || seq < f->family_del || seq < f->column_del;
 }
 
-static bool masked(const struct filter *f, int64_t ts, uint64_t seq)
+static bool filter_masked(const struct filter *f, int64_t ts, uint64_t seq)
 {
-	return covered(f, seq) || (f->version_del_ts == ts && seq < f->version_del);
+	return filter_covered(f, seq) || (f->version_del_ts == ts && seq < f->version_del);
 }
 
-static bool keep_value(struct filter *f, const struct filter_entry *e)
+static bool filter_keeps_value(struct filter *f, const struct filter_entry *e)
 {
 	if (f->any_ts && f->last_ts == e->ts)
 		return false;
-	if (masked(f, e->ts, e->seq))
+	if (filter_masked(f, e->ts, e->seq))
 		return false;
 	f->any_ts = true;
 	f->last_ts = e->ts;
-	if (f->hidden || !f->known || hides(f, e->ts)) {
+	if (f->hidden || !f->known || filter_hides(f, e->ts)) {
 		f->hidden = true;
 		return false;
 	}
@@ -134,7 +134,7 @@ static bool keep_value(struct filter *f, const struct filter_entry *e)
 int filter_key(struct filter *f, struct slice key, struct filter_entry *e)
 {
 	bool stays = !f->rules.major;
-	int err = enter(f, key, e);
+	int err = filter_enter(f, key, e);
 
 	if (err)
 		return err;
@@ -151,21 +151,21 @@ int filter_key(struct filter *f, struct slice key, struct filter_entry *e)
 		f->family_del = e->seq;
 		return stays && f->known;
 	case CELL_DELETE_COLUMN:
-		if (covered(f, e->seq)) /* a later delete of one version, at the same timestamp, is narrower */
+		if (filter_covered(f, e->seq)) /* a later delete of one version, at the same timestamp, is narrower */
 			return 0;
 		f->column_del = e->seq;
 		return stays && f->known;
 	case CELL_DELETE_VERSION:
-		if (masked(f, e->ts, e->seq))
+		if (filter_masked(f, e->ts, e->seq))
 			return 0;
 		f->version_del_ts = e->ts;
 		f->version_del = e->seq;
 		return stays && f->known;
 	case CELL_VALUE:
 		f->keep_chunks = false;
-		return keep_value(f, e);
+		return filter_keeps_value(f, e);
 	case CELL_LARGE:
-		f->keep_chunks = keep_value(f, e);
+		f->keep_chunks = filter_keeps_value(f, e);
 		return f->keep_chunks;
 	case CELL_CHUNK:
 		return f->keep_chunks && f->last_ts == e->ts;

@@ -47,7 +47,7 @@ struct flush_job {
 	struct file_set outs;
 };
 
-void flush_job_free(struct flush_job *j)
+void compact_flush_free(struct flush_job *j)
 {
 	if (!j)
 		return;
@@ -56,7 +56,7 @@ void flush_job_free(struct flush_job *j)
 	free(j);
 }
 
-static int write_files(struct tablet *t, struct flush_job *j)
+static int compact_flush_write(struct tablet *t, struct flush_job *j)
 {
 	struct run_params p = {
 		.t = t,
@@ -89,7 +89,7 @@ static int write_files(struct tablet *t, struct flush_job *j)
 	return err;
 }
 
-static int install_or_keep(struct tablet *t, struct flush_job *j)
+static int compact_flush_install(struct tablet *t, struct flush_job *j)
 {
 	struct tablet_env *env = t->env;
 	int err = tablet_install_flush(t, &j->freeze, &j->outs);
@@ -100,7 +100,7 @@ static int install_or_keep(struct tablet *t, struct flush_job *j)
 	env->minor++;
 	for (unsigned i = 0; i < j->outs.n; i++)
 		env->bytes_flushed += j->outs.v[i]->meta.bytes;
-	flush_job_free(j);
+	compact_flush_free(j);
 	if (env->redo_moved)
 		env->redo_moved(env->arg);
 	if (env->changed)
@@ -108,7 +108,7 @@ static int install_or_keep(struct tablet *t, struct flush_job *j)
 	return 0;
 }
 
-static int flush_once(struct tablet *t, bool *froze, struct freeze *out)
+static int compact_flush_once(struct tablet *t, bool *froze, struct freeze *out)
 {
 	struct flush_job *j = calloc(1, sizeof *j);
 	int err;
@@ -117,22 +117,22 @@ static int flush_once(struct tablet *t, bool *froze, struct freeze *out)
 		return -ENOMEM;
 	err = tablet_freeze(t, &j->freeze);
 	if (!err && j->freeze.mem_count)
-		err = write_files(t, j);
+		err = compact_flush_write(t, j);
 	if (err) {
-		flush_job_free(j);
+		compact_flush_free(j);
 		return err;
 	}
 	*froze = j->freeze.froze;
 	store_schema_put(out->schema);
 	*out = (struct freeze){store_schema_get(j->freeze.schema), j->freeze.us, j->freeze.at_us, j->freeze.counts};
 	if (!j->freeze.mem_count && !tablet_redo_is_stale(t, &j->freeze)) {
-		flush_job_free(j);
+		compact_flush_free(j);
 		return 0;
 	}
-	return install_or_keep(t, j);
+	return compact_flush_install(t, j);
 }
 
-int flush_all(struct tablet *t, struct freeze *out)
+int compact_flush_all(struct tablet *t, struct freeze *out)
 {
 	struct freeze f = {0};
 	bool froze = false;
@@ -140,9 +140,9 @@ int flush_all(struct tablet *t, struct freeze *out)
 
 	t->flush_wanted = false;
 	if (t->pending)
-		err = install_or_keep(t, t->pending);
+		err = compact_flush_install(t, t->pending);
 	while (!err && !froze)
-		err = flush_once(t, &froze, &f);
+		err = compact_flush_once(t, &froze, &f);
 	if (err || !out)
 		store_schema_put(f.schema);
 	else
@@ -150,22 +150,22 @@ int flush_all(struct tablet *t, struct freeze *out)
 	return err;
 }
 
-void flush_end(struct tablet *t, int err)
+void compact_flush_end(struct tablet *t, int err)
 {
 	if (err != -ECANCELED)
 		t->env->flush_error = err;
-	job_end(t, &t->flushing);
+	tablet_job_end(t, &t->flushing);
 }
 
-int flush_now(struct tablet *t)
+int compact_flush_now(struct tablet *t)
 {
 	int err;
 
 	tablet_enter(t);
-	err = job_begin(t, &t->flushing);
+	err = tablet_job_begin(t, &t->flushing);
 	if (!err) {
-		err = flush_all(t, NULL);
-		flush_end(t, err);
+		err = compact_flush_all(t, NULL);
+		compact_flush_end(t, err);
 		if (!err)
 			tablet_want_merge(t);
 	}
@@ -179,7 +179,7 @@ int tablet_flush(struct tablet *t)
 
 	tablet_enter(t);
 	tablet_replay_done(t);
-	err = flush_now(t);
+	err = compact_flush_now(t);
 	if (err)
 		tablet_want_flush(t); /* what is frozen now is not to wait until somebody asks again */
 	tablet_leave(t);

@@ -35,73 +35,19 @@ bool compact_space(struct tablet *t, enum disk_use use, uint64_t bytes)
 }
 
 /* Returns bytes * of / all. */
-static double part(double bytes, uint64_t of, uint64_t all)
+static double bytes_share(double bytes, uint64_t of, uint64_t all)
 {
 	return all ? bytes * (double)of / (double)all : 0;
 }
 
-/* compact_count of an iterator, which it takes.  stored: bytes on disk for each byte of keys and values. */
-static int count_kept(
-	struct tablet *t, const struct run_params *p, struct iter *it, double stored, bool any, uint64_t *kept, bool *all)
-{
-	enum { CHECK_EVERY = 256 };
-	struct filter_entry e;
-	struct filter filter;
-	uint64_t bytes = 0, read = 0;
-	bool goes = false;
-	int keep = 1, err;
-
-	filter_init(&filter, &p->rules);
-	iter_seek(it, slice_of(NULL, 0));
-	for (unsigned n = 1; it->valid && !(any && goes); n++) {
-		if (n % CHECK_EVERY == 0) {
-			if (p->paced)
-				compact_pace(t, (uint64_t)((double)read * stored));
-			read = 0;
-			if (t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted)) {
-				keep = -ECANCELED;
-				break;
-			}
-		}
-		read += it->key.n + it->value.n;
-		keep = filter_key(&filter, it->key, &e);
-		if (keep < 0)
-			break;
-		if (run_writes(p, it->key)) {
-			bytes += keep ? it->key.n + it->value.n : 0;
-			goes |= !keep;
-		}
-		iter_next(it);
-	}
-	err = keep < 0 ? keep : it->err;
-	*kept = bytes;
-	*all = !goes;
-	filter_fini(&filter);
-	iter_free(it);
-	return err;
-}
-
-int compact_count(struct tablet *t, const struct run_params *p, const struct file_set *in, bool any, uint64_t *kept, bool *all)
-{
-	uint64_t bytes = 0, raw = 0;
-	struct iter *it;
-	int err = compact_inputs(in, &it);
-
-	for (unsigned i = 0; i < in->n; i++) {
-		bytes += in->v[i]->meta.bytes;
-		raw += in->v[i]->meta.raw_bytes;
-	}
-	return err ? err : count_kept(t, p, it, part(1, bytes, raw), any, kept, all);
-}
-
 /* No other tablet uses the file, so removing it from this tablet frees its space. */
-static bool is_own(const struct tablet *t, const struct vfile *f)
+static bool tablet_owns_file(const struct tablet *t, const struct vfile *f)
 {
 	return f->owned || (t->env->listed && t->env->listed(t->env->arg, &f->meta) == 1);
 }
 
 /* Rather too much: a compaction that finds no space at its end was in vain. */
-static uint64_t and_some(double bytes)
+static uint64_t with_margin(double bytes)
 {
 	return bytes > 0 ? (uint64_t)(bytes * 17 / 16) + (64u << 10) : 0;
 }
@@ -124,42 +70,33 @@ int compact_major_space(struct tablet *t, struct run_params *p, const struct fil
 		uint64_t kept = st.tombstones < st.cells ? st.cells - st.tombstones : 0;
 
 		use = DISK_MERGE;
-		bytes = and_some(part((double)st.disk_bytes, kept, st.cells));
+		bytes = with_margin(bytes_share((double)st.disk_bytes, kept, st.cells));
 	} else {
 		for (unsigned i = 0; i < in->n; i++)
-			own &= is_own(t, in->v[i]);
+			own &= tablet_owns_file(t, in->v[i]);
 		use = own ? DISK_FREES : DISK_PUT;
-		bytes = and_some((double)st.disk_bytes);
+		bytes = with_margin((double)st.disk_bytes);
 	}
 	return compact_space(t, use, bytes) ? 0 : -ENOSPC;
 }
 
 /* ---- one file ---- */
 
-/* f as the child *only of a merge with what may mask cells of it. */
-static int masked_iter(const struct view *v, struct vfile *f, const struct iter **only, struct iter **out)
+/* A merge of f, as the child *only, with the files that may mask cells of it. */
+static int purge_iter(const struct view *v, struct vfile *f, const struct iter **only, struct iter **out)
 {
-	struct iter **kids = calloc(v->file_count + 1u, sizeof(struct iter *));
-	unsigned n = 0;
-	int err = kids ? vfile_iter(f, sst_scan_new, NULL, &kids[0]) : -ENOMEM;
+	struct file_set in = {0};
+	int err = file_set_add(&in, f);
 
-	n += !err;
 	for (unsigned i = 0; i < v->file_count && !err; i++) {
 		struct vfile *o = v->files[i];
 
-		if (o == f || !o->meta.tombstones || o->meta.seq_max < f->meta.seq_min || vfile_empty(o) || vfile_left_out(o))
-			continue;
-		err = vfile_iter(o, sst_scan_new, NULL, &kids[n]);
-		n += !err;
+		if (o != f && o->meta.tombstones && o->meta.seq_max >= f->meta.seq_min && !vfile_excluded(o))
+			err = file_set_add(&in, o);
 	}
-	if (err) {
-		while (n)
-			iter_free(kids[--n]);
-	} else {
-		*only = kids[0];
-		err = merge_iter_new(kids, n, out);
-	}
-	free(kids);
+	if (!err)
+		err = compact_inputs(&in, only, out);
+	file_set_put(&in, false);
 	return err;
 }
 
@@ -176,33 +113,33 @@ static int purge_file(struct tablet *t, const struct snap *snap, struct vfile *f
 		.paced = background,
 		.rules = {.schema = snap->schema, .age_asof = clock_collect(t->env->clock) - TABLET_SKEW_US},
 	};
-	struct compact_job *j;
+	struct compact_job *j = calloc(1, sizeof *j);
 	struct iter *it;
 	uint64_t kept, bytes;
 	bool all;
-	int err = masked_iter(snap->view, f, &p.only, &it);
+	int err = j ? file_set_add(&j->in, f) : -ENOMEM;
 
 	if (!err)
-		err = count_kept(t, &p, it, part(1, f->meta.bytes, f->meta.raw_bytes), false, &kept, &all);
-	if (err)
-		return is_damage(err) ? 0 : err; /* the others may be read */
-	bytes = and_some(part((double)f->meta.bytes, kept, f->meta.raw_bytes));
-	if (all || bytes > f->meta.bytes / 8 * 7 || !compact_space(t, DISK_FREES, bytes))
-		return 0;
-	j = calloc(1, sizeof *j);
-	err = j ? masked_iter(snap->view, f, &p.only, &it) : -ENOMEM;
-	if (!err && (err = file_set_add(&j->in, f)))
-		iter_free(it);
-	if (err) {
-		compact_job_free(j);
-	} else {
-		mutex_lock(&t->lock);
-		compact_set_busy(t, &j->in, true);
-		mutex_unlock(&t->lock);
-		err = compact_carry_out(t, &p, j, it);
-		*did |= !err;
+		err = purge_iter(snap->view, f, &p.only, &it);
+	if (!err) {
+		p.in = &j->in;
+		err = compact_count(&p, it, false, &kept, &all);
 	}
-	return no_space(err) || is_damage(err) ? 0 : err;
+	if (err)
+		goto out;
+	bytes = with_margin(bytes_share((double)f->meta.bytes, kept, f->meta.raw_bytes));
+	if (all || bytes > f->meta.bytes / 8 * 7 || !compact_space(t, DISK_FREES, bytes) ||
+		(err = purge_iter(snap->view, f, &p.only, &it)))
+		goto out;
+	mutex_lock(&t->lock);
+	compact_set_busy(t, &j->in, true);
+	mutex_unlock(&t->lock);
+	err = compact_run_job(t, &p, j, it);
+	j = NULL;
+	*did |= !err;
+out:
+	compact_job_free(j);
+	return no_space(err) || is_damage(err) ? 0 : err; /* other files may be rewritten */
 }
 
 struct file_name {
@@ -210,7 +147,7 @@ struct file_name {
 };
 
 /* The names of what may be purged, the oldest first: those have most of what has been removed. */
-static int list_files(struct tablet *t, struct file_name **out, unsigned *count)
+static int purge_list_files(struct tablet *t, struct file_name **out, unsigned *count)
 {
 	struct file_name *v;
 	struct snap snap;
@@ -221,7 +158,7 @@ static int list_files(struct tablet *t, struct file_name **out, unsigned *count)
 	for (unsigned i = snap.view->file_count; v && i-- > 0;) {
 		const struct vfile *f = snap.view->files[i];
 
-		if (!vfile_empty(f) && !vfile_left_out(f) && is_own(t, f))
+		if (!vfile_empty(f) && !vfile_excluded(f) && tablet_owns_file(t, f))
 			v[n++] = (struct file_name){f->meta.incarnation, f->meta.number};
 	}
 	snap_put(&snap);
@@ -239,12 +176,12 @@ int compact_purge(struct tablet *t, bool background, bool *did)
 	*did = false;
 	if (background && !tablet_disk_full(t))
 		return 0;
-	err = job_begin(t, &t->merging);
+	err = tablet_job_begin(t, &t->merging);
 	if (err)
 		return err;
-	err = compact_settle(t);
+	err = compact_repeat_edits(t);
 	if (!err)
-		err = list_files(t, &names, &count);
+		err = purge_list_files(t, &names, &count);
 	for (unsigned k = 0; k < count && !err; k++) {
 		struct snap snap; /* for each: what it holds is not unlinked */
 
@@ -260,7 +197,7 @@ int compact_purge(struct tablet *t, bool background, bool *did)
 		snap_put(&snap);
 	}
 	free(names);
-	job_end(t, &t->merging);
+	tablet_job_end(t, &t->merging);
 	if (*did)
 		msg_info("table %u: removed cells were dropped from single files, because there is no space for a major compaction",
 			t->table);

@@ -68,6 +68,21 @@ static inline bool run_writes(const struct run_params *p, struct slice key)
 /* Takes merged.  On 0 the files are written and synced, the directory too; on error they are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
 
+/* Must the compaction end before it is complete? */
+static inline bool run_must_stop(const struct run_params *p)
+{
+	const struct tablet *t = p->t;
+
+	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) || (p->can_wait && tablet_disk_full(t));
+}
+/*
+ * Reads `it` (taken), a merge over p->in, without writing.  *kept: the bytes
+ * that compact_run would write, before compression.  *all is set to true if it
+ * would drop nothing.  any: only *all is wanted, so reading ends at the first
+ * entry to be dropped.
+ */
+int compact_count(const struct run_params *p, struct iter *it, bool any, uint64_t *kept, bool *all) TFS_MUST;
+
 /* ---- what dictionaries are trained on ---- */
 struct group_sample {
 	uint16_t group;
@@ -99,7 +114,7 @@ int64_t compact_major_late(
 /* Would a major compaction free space?  Much has been removed, or whole rows and families, whose cells the files do not count. */
 bool compact_frees_space(const struct view *v);
 /* The rules that the file was written under are not known (they were stricter since, maybe), and no one has looked through it. */
-bool compact_unsure(const struct vfile *f, const struct store_schema *s);
+bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s);
 
 /* ---- jobs ---- */
 /* One merging compaction, if one is wanted; *did.  paced: to env->compaction_rate. */
@@ -107,7 +122,6 @@ int compact_merge(struct tablet *t, bool paced, bool *did) TFS_MUST;
 int compact_major(struct tablet *t, bool background) TFS_MUST; /* background: gives way to a split, with -ECANCELED, and is paced */
 /* Waits, holding nothing, until so many bytes more may have been written in the background. */
 void compact_pace(struct tablet *t, uint64_t bytes);
-void compact_schedule(struct tablet *t);
 /* A merging or major compaction. */
 struct compact_job {
 	struct file_set in, out;
@@ -116,13 +130,15 @@ struct compact_job {
 };
 /* The caller holds t->lock. */
 void compact_set_busy(struct tablet *t, const struct file_set *in, bool busy);
-void compact_give_up(struct tablet *t, struct compact_job *j); /* takes j, whose files are busy no more */
+void compact_cancel_job(struct tablet *t, struct compact_job *j); /* takes j, whose files are busy no more */
 /* All of them in one order, what the tablet may see of each. */
-int compact_inputs(const struct file_set *in, struct iter **out) TFS_MUST;
+int compact_inputs(const struct file_set *in, const struct iter **first, struct iter **out) TFS_MUST;
 /* Steps 2 to 5 over j->in, whose files are busy; takes j, and merged (NULL: of j->in). */
-int compact_carry_out(struct tablet *t, struct run_params *p, struct compact_job *j, struct iter *merged) TFS_MUST;
+int compact_run_job(struct tablet *t, struct run_params *p, struct compact_job *j, struct iter *merged) TFS_MUST;
 /* Installs what a merging or major compaction wrote and could not enter in METADATA.  Between job_begin and job_end of both. */
-int compact_settle(struct tablet *t) TFS_MUST;
+int compact_repeat_edits(struct tablet *t) TFS_MUST;
+/* The same for one job; NULL: none. */
+int compact_repeat_edit(struct tablet *t, struct compact_job *j) TFS_MUST;
 
 /* ---- full disks ---- */
 static inline bool no_space(int err)
@@ -133,13 +149,6 @@ static inline bool no_space(int err)
 bool compact_space(struct tablet *t, enum disk_use use, uint64_t bytes) TFS_MUST;
 /* Is there space for a major compaction of these files?  Sets p->can_wait.  0 or -ENOSPC. */
 int compact_major_space(struct tablet *t, struct run_params *p, const struct file_set *in) TFS_MUST;
-/*
- * Reads the input and counts the bytes of it that would stay, before
- * compression (*kept); *all is set to true if everything would.  any: only
- * *all is asked, so reading ends at the first entry to be dropped.
- */
-int compact_count(
-	struct tablet *t, const struct run_params *p, const struct file_set *in, bool any, uint64_t *kept, bool *all) TFS_MUST;
 /*
  * Rewrites single files without the removed cells, where that frees space and
  * fits.  *did is set if one was rewritten.  Between job_begin and job_end of
@@ -155,15 +164,15 @@ struct freeze {
 	bool counts; /* nothing judged before it is left out (to be replayed, or not frozen): whole rules may be applied */
 };
 /* Everything written so far is in files on 0.  Between job_begin of flushing and flush_end. */
-int flush_all(struct tablet *t, struct freeze *out) TFS_MUST;
-void flush_end(struct tablet *t, int err);
-int flush_now(struct tablet *t) TFS_MUST; /* all of these */
+int compact_flush_all(struct tablet *t, struct freeze *out) TFS_MUST;
+void compact_flush_end(struct tablet *t, int err);
+int compact_flush_now(struct tablet *t) TFS_MUST; /* all of these */
 /* Drops a written flush that was never installed. */
-void flush_job_free(struct flush_job *j);
+void compact_flush_free(struct flush_job *j);
 void compact_job_free(struct compact_job *j);
 /* The tasks of a tablet. */
-void tablet_flush_task(struct task *task);
-void tablet_merge_task(struct task *task);
-void tablet_major_task(struct task *task);
+void compact_flush_task(struct task *task);
+void compact_merge_task(struct task *task);
+void compact_major_task(struct task *task);
 
 #endif

@@ -44,7 +44,7 @@ enum { WORTH_FILES = 4, RATIO = 2 };
 enum { DEAD_LEAST = 1000 }; /* tombstones; a small tablet is not rewritten for every few rows that go */
 
 /* Files of one group, newest first: the run [from, from+count). */
-static void choose(struct vfile *const *v, unsigned n, unsigned *from, unsigned *count)
+static void compact_choose_run(struct vfile *const *v, unsigned n, unsigned *from, unsigned *count)
 {
 	uint64_t sum, best = UINT64_MAX;
 	unsigned k, width;
@@ -76,7 +76,7 @@ static void choose(struct vfile *const *v, unsigned n, unsigned *from, unsigned 
 }
 
 /* The files of group from v->files[*at] on that one run may be chosen of; *at: behind them. */
-static unsigned stretch(const struct view *v, uint16_t group, unsigned *at, struct vfile **out)
+static unsigned view_group_stretch(const struct view *v, uint16_t group, unsigned *at, struct vfile **out)
 {
 	unsigned n = 0;
 
@@ -85,7 +85,7 @@ static unsigned stretch(const struct view *v, uint16_t group, unsigned *at, stru
 
 		if (f->meta.group != group)
 			continue;
-		if (f->busy || vfile_left_out(f)) {
+		if (f->busy || vfile_excluded(f)) {
 			++*at;
 			break;
 		}
@@ -114,9 +114,9 @@ int compact_pick(const struct view *v, struct file_set *run)
 		if (!group_begins(v, i))
 			continue;
 		for (unsigned at = i; at < v->file_count && !run->n && !err;) {
-			unsigned n = stretch(v, v->files[i]->meta.group, &at, files), from = 0, count;
+			unsigned n = view_group_stretch(v, v->files[i]->meta.group, &at, files), from = 0, count;
 
-			choose(files, n, &from, &count);
+			compact_choose_run(files, n, &from, &count);
 			for (unsigned k = 0; k < count && !err; k++)
 				err = file_set_add(run, files[from + k]);
 		}
@@ -128,7 +128,7 @@ int compact_pick(const struct view *v, struct file_set *run)
 }
 
 /* May the rule's age hide a version of this time, at one of the indexes that matter?  In doubt yes. */
-static bool age_is_up(const struct gc_rule *rule, int64_t oldest, int64_t asof)
+static bool rule_has_expired(const struct gc_rule *rule, int64_t oldest, int64_t asof)
 {
 	int64_t first = gc_expires(rule, 0, oldest), last = gc_expires(rule, UINT64_MAX, oldest);
 	bool first_by_age = first != INT64_MIN && first != INT64_MAX, last_by_age = last != INT64_MIN && last != INT64_MAX;
@@ -160,7 +160,7 @@ static bool counts_versions(const struct store_schema *s)
 	return false;
 }
 
-bool compact_unsure(const struct vfile *f, const struct store_schema *s)
+bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s)
 {
 	return !f->schema && !vfile_empty(f) && atomic_load(&f->looked) != s->generation + 1 && counts_versions(s);
 }
@@ -177,7 +177,7 @@ int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_
  * file that tablets share after a split counts by what is this one's: with
  * all of it, nothing would ever be much.
  */
-static bool mostly_dead(const struct view *v)
+static bool view_mostly_dead(const struct view *v)
 {
 	uint64_t cells = 0, tombstones = 0;
 
@@ -208,21 +208,21 @@ int64_t compact_major_late(
 	for (unsigned i = 0; i < v->file_count; i++) {
 		struct vfile *f = v->files[i];
 
-		if (vfile_left_out(f))
+		if (vfile_excluded(f))
 			return -1; /* it would fail again and again */
 		if (f->meta.cells && f->meta.oldest_us < oldest)
 			oldest = f->meta.oldest_us;
 		tombstones |= f->meta.tombstones > 0;
-		stale |= f->clip || rules_changed(f->schema, s) || compact_unsure(f, s);
+		stale |= f->clip || rules_changed(f->schema, s) || compact_rules_unknown(f, s);
 		for (unsigned k = 0; k < i; k++)
 			stale |= v->files[k]->meta.group == f->meta.group; /* versions that only together are too many */
 	}
-	if (mostly_dead(v))
+	if (view_mostly_dead(v))
 		return late > 0 ? late : 0;
 	if (!v->file_count || late < 0)
 		return -1;
 	for (unsigned i = 0; i < s->family_count && !stale; i++)
-		stale = gc_has_age(s->families[i].rule) && age_is_up(s->families[i].rule, oldest, collect - TABLET_SKEW_US);
+		stale = gc_has_age(s->families[i].rule) && rule_has_expired(s->families[i].rule, oldest, collect - TABLET_SKEW_US);
 	for (unsigned i = 0; i < v->file_count && !stale; i++) /* last: it may read their properties */
 		stale = !vfile_empty(v->files[i]) && vfile_misplaced(v->files[i], s);
 	return stale || tombstones ? late : -1;
@@ -241,7 +241,7 @@ bool compact_frees_space(const struct view *v)
 		struct vfile *f = v->files[i];
 		uint64_t c, d;
 
-		if (vfile_left_out(f))
+		if (vfile_excluded(f))
 			return false;
 		if (vfile_empty(f))
 			continue;

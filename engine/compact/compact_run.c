@@ -58,7 +58,7 @@ struct run {
 	struct buf probe, scratch;
 };
 
-static int make_dir(struct run *r)
+static int run_make_dir(struct run *r)
 {
 	struct tablet *t = r->p->t;
 	char *parent = path_join(t->env->data_dir, "sst");
@@ -113,7 +113,7 @@ static int output_open(struct run *r, uint16_t group, struct output **out)
 	char *path;
 	int err;
 
-	if (!r->dir && (err = make_dir(r)))
+	if (!r->dir && (err = run_make_dir(r)))
 		return err;
 	outs = reallocarray(r->outs, r->n + 1u, sizeof *outs);
 	if (!outs)
@@ -149,7 +149,7 @@ static int output_open(struct run *r, uint16_t group, struct output **out)
 	return 0;
 }
 
-static int output_for(struct run *r, uint16_t group, struct output **out)
+static int run_output(struct run *r, uint16_t group, struct output **out)
 {
 	for (unsigned i = 0; i < r->n; i++) {
 		if (r->outs[i].group == group) {
@@ -160,7 +160,7 @@ static int output_for(struct run *r, uint16_t group, struct output **out)
 	return output_open(r, group, out);
 }
 
-static int probe(struct run *r, struct output *o, char tag, const struct cellkey *k)
+static int output_probe(struct run *r, struct output *o, char tag, const struct cellkey *k)
 {
 	int err;
 
@@ -169,7 +169,7 @@ static int probe(struct run *r, struct output *o, char tag, const struct cellkey
 	return err ? err : sst_writer_probe(o->w, buf_slice(&r->probe));
 }
 
-static int probes(struct run *r, struct output *o, struct slice key, const struct filter_entry *e)
+static int output_probes(struct run *r, struct output *o, struct slice key, const struct filter_entry *e)
 {
 	unsigned partition = sst_writer_partition(o->w);
 	bool again = !o->any || partition != o->partition;
@@ -185,7 +185,7 @@ static int probes(struct run *r, struct output *o, struct slice key, const struc
 	if (!cellkey_parse(key, &k, &r->scratch))
 		return -EBADMSG;
 	if (new_row) {
-		if ((err = probe(r, o, 'r', &k)))
+		if ((err = output_probe(r, o, 'r', &k)))
 			return err;
 		if (!o->props.first.p && (err = buf_set(&o->props.first, k.row.p, k.row.n)))
 			return err;
@@ -193,12 +193,12 @@ static int probes(struct run *r, struct output *o, struct slice key, const struc
 			return err;
 	}
 	if (e->kind == CELL_DELETE_ROW)
-		return probe(r, o, 'R', &k);
+		return output_probe(r, o, 'R', &k);
 	if (e->kind == CELL_DELETE_FAMILY)
-		return probe(r, o, 'F', &k);
-	if (new_column && (err = probe(r, o, 'c', &k)))
+		return output_probe(r, o, 'F', &k);
+	if (new_column && (err = output_probe(r, o, 'c', &k)))
 		return err;
-	return e->kind == CELL_DELETE_COLUMN ? probe(r, o, 'C', &k) : 0;
+	return e->kind == CELL_DELETE_COLUMN ? output_probe(r, o, 'C', &k) : 0;
 }
 
 static int output_add(struct run *r, struct output *o, struct slice key, struct slice value, const struct filter_entry *e)
@@ -213,7 +213,7 @@ static int output_add(struct run *r, struct output *o, struct slice key, struct 
 	if (!f)
 		return -ENOMEM;
 	o->column_has_cell = cell || (same && o->column_has_cell);
-	if ((err = probes(r, o, key, e)) || (err = buf_set(&o->last_column, key.p, e->column_len)))
+	if ((err = output_probes(r, o, key, e)) || (err = buf_set(&o->last_column, key.p, e->column_len)))
 		return err;
 	o->last_row_len = e->row_len;
 	if ((err = sst_writer_add(o->w, key, value, flags)))
@@ -237,7 +237,7 @@ static int output_add(struct run *r, struct output *o, struct slice key, struct 
 }
 
 /* The row delete in force, into o, unless it is there. */
-static int add_row_delete(struct run *r, struct output *o)
+static int output_add_row_delete(struct run *r, struct output *o)
 {
 	struct slice row = slice_of(r->row_delete.p, r->row_delete_row);
 	struct filter_entry e = {.family = 0, .row_len = row.n, .column_len = row.n + 4};
@@ -250,7 +250,7 @@ static int add_row_delete(struct run *r, struct output *o)
 	return err ? err : output_add(r, o, buf_slice(&r->row_delete), slice_of(NULL, 0), &e);
 }
 
-static int row_delete(struct run *r, struct slice key, const struct filter_entry *e)
+static int run_row_delete(struct run *r, struct slice key, const struct filter_entry *e)
 {
 	const struct view *v = r->p->present;
 	struct output *o;
@@ -258,18 +258,18 @@ static int row_delete(struct run *r, struct slice key, const struct filter_entry
 
 	r->row_delete_row = e->row_len;
 	if (!err && r->p->one_group) {
-		err = output_for(r, r->p->group, &o);
-		return err ? err : add_row_delete(r, o);
+		err = run_output(r, r->p->group, &o);
+		return err ? err : output_add_row_delete(r, o);
 	}
 	for (unsigned i = 0; v && i < v->file_count && !err; i++) {
-		err = output_for(r, v->files[i]->meta.group, &o);
+		err = run_output(r, v->files[i]->meta.group, &o);
 		if (!err)
-			err = add_row_delete(r, o);
+			err = output_add_row_delete(r, o);
 	}
 	return err;
 }
 
-static int add(struct run *r, struct slice key, struct slice value, const struct filter_entry *e)
+static int run_add(struct run *r, struct slice key, struct slice value, const struct filter_entry *e)
 {
 	const struct store_family *f;
 	struct output *o;
@@ -278,16 +278,16 @@ static int add(struct run *r, struct slice key, struct slice value, const struct
 	if (r->row_delete.n && (r->row_delete_row != e->row_len || memcmp(r->row_delete.p, key.p, e->row_len) != 0))
 		r->row_delete.n = 0;
 	if (e->kind == CELL_DELETE_ROW)
-		return row_delete(r, key, e);
+		return run_row_delete(r, key, e);
 	f = store_schema_family(r->p->schema, e->family);
-	err = output_for(r, r->p->one_group ? r->p->group : store_schema_group(r->p->schema, f ? f->group : 0)->id, &o);
+	err = run_output(r, r->p->one_group ? r->p->group : store_schema_group(r->p->schema, f ? f->group : 0)->id, &o);
 	if (!err && r->row_delete.n)
-		err = add_row_delete(r, o);
+		err = output_add_row_delete(r, o);
 	return err ? err : output_add(r, o, key, value, e);
 }
 
 /* Step 2 for one file. */
-static int finish(struct run *r, struct output *o, struct file_set *out)
+static int output_finish(struct run *r, struct output *o, struct file_set *out)
 {
 	const struct tablet *t = r->p->t;
 	struct tablet_file *m = &o->meta;
@@ -330,7 +330,7 @@ out:
 	return err;
 }
 
-static void pace(struct run *r)
+static void run_pace(struct run *r)
 {
 	uint64_t bytes = 0;
 
@@ -341,31 +341,24 @@ static void pace(struct run *r)
 	r->paced = bytes;
 }
 
-static bool is_to_end(const struct run_params *p)
-{
-	const struct tablet *t = p->t;
-
-	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) || (p->can_wait && tablet_disk_full(t));
-}
-
-static int consume(struct run *r, struct iter *it)
+static int run_consume(struct run *r, struct iter *it)
 {
 	struct filter_entry e;
 	unsigned n = 0;
 	int keep, err;
 
 	for (iter_seek(it, slice_of(NULL, 0)); it->valid; iter_next(it)) {
-		if (++n % CHECK_EVERY == 0 && is_to_end(r->p))
+		if (++n % CHECK_EVERY == 0 && run_must_stop(r->p))
 			return -ECANCELED;
 		if (r->p->paced && n % CHECK_EVERY == 0)
-			pace(r);
+			run_pace(r);
 		keep = filter_key(&r->filter, it->key, &e);
 		if (keep < 0) {
 			if (keep == -EBADMSG)
 				msg_error("table %u: a compaction met bytes that are no cell key", r->p->t->table);
 			return keep;
 		}
-		if (keep && run_writes(r->p, it->key) && (err = add(r, it->key, it->value, &e)))
+		if (keep && run_writes(r->p, it->key) && (err = run_add(r, it->key, it->value, &e)))
 			return err;
 	}
 	return it->err;
@@ -380,9 +373,9 @@ int compact_run(const struct run_params *p, struct iter *merged, struct file_set
 	filter_init(&r.filter, &p->rules);
 	err = samples_take(p, merged, &r.samples);
 	if (!err)
-		err = consume(&r, merged);
+		err = run_consume(&r, merged);
 	for (unsigned i = 0; i < r.n && !err; i++)
-		err = finish(&r, &r.outs[i], &set);
+		err = output_finish(&r, &r.outs[i], &set);
 	if (!err && set.n)
 		err = file_sync_dir(r.dir);
 	iter_free(merged);
@@ -399,5 +392,47 @@ int compact_run(const struct run_params *p, struct iter *merged, struct file_set
 		file_set_put(&set, true);
 	else
 		*out = set;
+	return err;
+}
+
+int compact_count(const struct run_params *p, struct iter *it, bool any, uint64_t *kept, bool *all)
+{
+	uint64_t bytes = 0, read = 0, stored = 0, raw = 0;
+	bool dropped = false;
+	struct filter_entry e;
+	struct filter filter;
+	int keep = 1, err;
+
+	for (unsigned i = 0; i < p->in->n; i++) {
+		stored += p->in->v[i]->meta.bytes;
+		raw += p->in->v[i]->meta.raw_bytes;
+	}
+	filter_init(&filter, &p->rules);
+	iter_seek(it, slice_of(NULL, 0));
+	for (unsigned n = 1; it->valid && !(any && dropped); n++) {
+		if (n % CHECK_EVERY == 0) {
+			if (p->paced && raw)
+				compact_pace(p->t, (uint64_t)((double)read * (double)stored / (double)raw));
+			read = 0;
+			if (run_must_stop(p)) {
+				keep = -ECANCELED;
+				break;
+			}
+		}
+		read += it->key.n + it->value.n;
+		keep = filter_key(&filter, it->key, &e);
+		if (keep < 0)
+			break;
+		if (run_writes(p, it->key)) {
+			bytes += keep ? it->key.n + it->value.n : 0;
+			dropped |= !keep;
+		}
+		iter_next(it);
+	}
+	err = keep < 0 ? keep : it->err;
+	*kept = bytes;
+	*all = !dropped;
+	filter_fini(&filter);
+	iter_free(it);
 	return err;
 }

@@ -36,7 +36,7 @@ static int by_row(const void *a, const void *b)
 }
 
 /* Rows at which blocks of the file begin, evenly spread over the part of it that is used. */
-static int places_of(struct vfile *f, unsigned want, struct place *p, unsigned *n)
+static int vfile_sample_rows(struct vfile *f, unsigned want, struct place *p, unsigned *n)
 {
 	uint64_t lo = 0, hi = f->meta.bytes;
 	struct buf key = {0};
@@ -59,7 +59,7 @@ static int places_of(struct vfile *f, unsigned want, struct place *p, unsigned *
 	return err;
 }
 
-static struct group_sample *group_of(struct samples *s, uint16_t group)
+static struct group_sample *samples_group(struct samples *s, uint16_t group)
 {
 	struct group_sample *g;
 
@@ -75,7 +75,7 @@ static struct group_sample *group_of(struct samples *s, uint16_t group)
 }
 
 /* As a block would have it: what the key does not share with the last one, and the value. */
-static int take(struct group_sample *g, struct slice key, struct slice value, size_t shared, size_t unit_bytes)
+static int group_sample_add(struct group_sample *g, struct slice key, struct slice value, size_t shared, size_t unit_bytes)
 {
 	int err = buf_append(&g->unit, key.p + shared, key.n - shared);
 
@@ -102,7 +102,7 @@ static size_t shared_bytes(struct slice a, struct slice b)
  * by what differs, and would be the same once more to a dictionary.  *last: the
  * key read last.
  */
-static int take_piece(const struct run_params *p, struct iter *it, struct slice row, struct samples *s, struct buf *last)
+static int samples_take_piece(const struct run_params *p, struct iter *it, struct slice row, struct samples *s, struct buf *last)
 {
 	struct filter filter;
 	struct filter_entry e;
@@ -128,9 +128,10 @@ static int take_piece(const struct run_params *p, struct iter *it, struct slice 
 			to = store_schema_group(p->schema, p->one_group ? p->group : f ? f->group : 0);
 			value = slice_of(it->value.p, it->value.n < PIECE_BYTES - taken ? it->value.n : PIECE_BYTES - taken);
 			taken += value.n;
-			g = to->sst.codec == SST_ZSTD_DICT ? group_of(s, to->id) : NULL;
+			g = to->sst.codec == SST_ZSTD_DICT ? samples_group(s, to->id) : NULL;
 			if (g)
-				err = take(g, it->key, value, shared_bytes(buf_slice(last), it->key), to->sst.block_bytes);
+				err = group_sample_add(
+					g, it->key, value, shared_bytes(buf_slice(last), it->key), to->sst.block_bytes);
 			else if (to->sst.codec == SST_ZSTD_DICT)
 				err = -ENOMEM;
 		}
@@ -141,7 +142,7 @@ static int take_piece(const struct run_params *p, struct iter *it, struct slice 
 	return err ? err : it->valid ? 0 : it->err;
 }
 
-static int take_all(const struct run_params *p, struct iter *it, struct place *places, unsigned n, struct samples *s)
+static int samples_take_all(const struct run_params *p, struct iter *it, struct place *places, unsigned n, struct samples *s)
 {
 	struct buf last = {0};
 	int err = 0;
@@ -151,14 +152,14 @@ static int take_all(const struct run_params *p, struct iter *it, struct place *p
 
 		/* Rows that a piece has come to, or through, are not in another. */
 		if (!last.n || (slice_cmp(row, buf_slice(&last)) > 0 && !slice_has_prefix(buf_slice(&last), row)))
-			err = take_piece(p, it, row, s, &last);
+			err = samples_take_piece(p, it, row, s, &last);
 	}
 	buf_fini(&last);
 	return err;
 }
 
 /* What is left of each group's is told how much it stands for; too little is dropped. */
-static void settle(struct samples *s, uint64_t raw_bytes, uint64_t least_bytes)
+static void samples_finish(struct samples *s, uint64_t raw_bytes, uint64_t least_bytes)
 {
 	uint64_t sum = 0;
 
@@ -198,16 +199,16 @@ int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 		struct vfile *f = p->in->v[i];
 
 		if (!vfile_empty(f))
-			err = places_of(f, (unsigned)(f->meta.raw_bytes * PIECES / raw_bytes) + 1, places, &n);
+			err = vfile_sample_rows(f, (unsigned)(f->meta.raw_bytes * PIECES / raw_bytes) + 1, places, &n);
 	}
 	if (!err && n) {
 		qsort(places, n, sizeof *places, by_row);
-		err = take_all(p, it, places, n, s);
+		err = samples_take_all(p, it, places, n, s);
 	}
 	for (unsigned i = 0; i < n; i++)
 		buf_fini(&places[i].row);
 	free(places);
-	settle(s, raw_bytes, least_bytes);
+	samples_finish(s, raw_bytes, least_bytes);
 	return err;
 }
 

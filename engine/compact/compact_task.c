@@ -20,10 +20,6 @@
  * On a full disk a tablet from which much was removed is compacted before the
  * promised time, because that frees space.  To find that it does not fit it
  * may have been read, so the next attempt waits, for up to a minute.
- *
- * A rate limit: who writes more than his time allows, or looks through more,
- * waits for the rest of it.  Not while writers are slowed down, not for a split that waits, and
- * never in what somebody asked for; flushes know no limit.
  */
 #include "engine/compact/compact_internal.h"
 
@@ -37,17 +33,9 @@
 #define SOON_US (UINT64_C(1000) * 1000)
 #define LOOK_AGAIN_US (UINT64_C(3600) * 1000000)
 #define MINUTE_US (UINT64_C(60) * 1000000)
-#define PACE_BURST_US (UINT64_C(200) * 1000)
-#define PACE_LOOK_US (UINT64_C(50) * 1000)
-#define SLOWED_LATELY_US (UINT64_C(2000) * 1000)
-
-static bool stopping(const struct tablet *t)
-{
-	return t->state == TABLET_CLOSING || t->state == TABLET_BROKEN || t->state == TABLET_GONE;
-}
 
 /* Again after a pause; the first failure of a row is told. */
-static void try_again(struct tablet *t, struct task *task, uint64_t *pause_us, const char *what, int err)
+static void compact_retry(struct tablet *t, struct task *task, uint64_t *pause_us, const char *what, int err)
 {
 	uint64_t most_us = no_space(err) && task == &t->major_task ? NO_SPACE_MOST_US : BACKOFF_MOST_US;
 
@@ -59,31 +47,25 @@ static void try_again(struct tablet *t, struct task *task, uint64_t *pause_us, c
 	task_queue_after(task, *pause_us);
 }
 
-void compact_schedule(struct tablet *t)
-{
-	if (!t->env->no_background && t->state == TABLET_SERVING)
-		task_queue(&t->merge_task);
-}
-
-void tablet_flush_task(struct task *task)
+void compact_flush_task(struct task *task)
 {
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, flush_task));
-	int err = flush_now(t);
+	int err = compact_flush_now(t);
 
 	if (!err) {
 		t->flush_backoff_us = 0;
-	} else if (!stopping(t) && err != -ESHUTDOWN) {
+	} else if (!tablet_stopping(t) && err != -ESHUTDOWN) {
 		t->flush_wanted = true;
-		try_again(t, task, &t->flush_backoff_us, "minor", err);
+		compact_retry(t, task, &t->flush_backoff_us, "minor", err);
 	}
 }
 
-uint64_t tablet_compact_urgency(const struct task *task, uint64_t waited_us)
+uint64_t compact_urgency(const struct task *task, uint64_t waited_us)
 {
 	const struct tablet *t;
 	uint64_t need, share;
 
-	if (task->run == tablet_major_task) {
+	if (task->run == compact_major_task) {
 		t = (const struct tablet *)((const char *)task - offsetof(struct tablet, major_task));
 		if (t->env->major_under_way)
 			return 0;
@@ -97,37 +79,14 @@ uint64_t tablet_compact_urgency(const struct task *task, uint64_t waited_us)
 	return 1 + need + waited_us;
 }
 
-/* Nobody may wait for a compaction that takes its time. */
-static bool unpaced(const struct tablet *t, uint64_t now)
-{
-	return stopping(t) || t->split_wanted || t->debt > FILES_FREE || now - t->env->slowed_us < SLOWED_LATELY_US;
-}
-
-void compact_pace(struct tablet *t, uint64_t bytes)
-{
-	struct tablet_env *env = t->env;
-	uint64_t now = monotonic_us(), paid, until;
-
-	if (!env->compaction_rate || unpaced(t, now))
-		return;
-	paid = env->paced_us;
-	do
-		until = (paid + PACE_BURST_US < now ? now - PACE_BURST_US : paid) + bytes * 1000000 / env->compaction_rate;
-	while (!atomic_compare_exchange_weak(&env->paced_us, &paid, until));
-	mutex_lock(&t->lock);
-	while ((now = monotonic_us()) < until && !unpaced(t, now))
-		(void)cond_wait_us(&t->changed, &t->lock, until - now < PACE_LOOK_US ? until - now : PACE_LOOK_US);
-	mutex_unlock(&t->lock);
-}
-
-static uint64_t look_again_us(const struct tablet *t)
+static uint64_t compact_check_interval_us(const struct tablet *t)
 {
 	uint64_t us = t->env->major_within_us / 16;
 
 	return t->env->look_us ? t->env->look_us : us < LOOK_AGAIN_US ? us : LOOK_AGAIN_US;
 }
 
-static bool wants_major(struct tablet *t)
+static bool tablet_wants_major(struct tablet *t)
 {
 	int64_t after = compact_major_after(t->table, buf_slice(&t->begin), t->env->major_within_us), late;
 	struct snap snap;
@@ -145,7 +104,7 @@ static bool wants_major(struct tablet *t)
 	return late >= 0;
 }
 
-void tablet_merge_task(struct task *task)
+void compact_merge_task(struct task *task)
 {
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, merge_task));
 	bool did;
@@ -155,11 +114,11 @@ void tablet_merge_task(struct task *task)
 		return; /* it is scheduled anew afterwards */
 	err = compact_merge(t, true, &did);
 	t->merge_no_space = no_space(err) || err == -ECANCELED; /* canceled: on a full disk */
-	if (stopping(t) || err == -ESHUTDOWN)
+	if (tablet_stopping(t) || err == -ESHUTDOWN)
 		return;
 	if (err) {
-		try_again(t, task, &t->merge_backoff_us, "merging", err);
-		if (wants_major(t)) /* which may make the room that was missing */
+		compact_retry(t, task, &t->merge_backoff_us, "merging", err);
+		if (tablet_wants_major(t)) /* which may make the room that was missing */
 			task_queue(&t->major_task);
 		return;
 	}
@@ -168,17 +127,17 @@ void tablet_merge_task(struct task *task)
 		task_queue(task);
 		return;
 	}
-	if (wants_major(t))
+	if (tablet_wants_major(t))
 		task_queue(&t->major_task);
-	task_queue_after(task, look_again_us(t));
+	task_queue_after(task, compact_check_interval_us(t));
 }
 
-void tablet_major_task(struct task *task)
+void compact_major_task(struct task *task)
 {
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, major_task));
 	int err;
 
-	if (stopping(t) || t->split_wanted || !wants_major(t))
+	if (tablet_stopping(t) || t->split_wanted || !tablet_wants_major(t))
 		return;
 	if (t->majoring || atomic_exchange(&t->env->major_under_way, true)) {
 		task_queue_after(task, SOON_US);
@@ -189,8 +148,29 @@ void tablet_major_task(struct task *task)
 	if (!err)
 		t->major_backoff_us = 0;
 	else if (err == -ECANCELED) /* it gave way to a split, which may be over */
-		compact_schedule(t);
-	else if (!stopping(t) && err != -ESHUTDOWN)
-		try_again(t, task, &t->major_backoff_us, "major", err);
+		tablet_want_merge(t);
+	else if (!tablet_stopping(t) && err != -ESHUTDOWN)
+		compact_retry(t, task, &t->major_backoff_us, "major", err);
 	t->major_after_us = no_space(err) ? monotonic_us() + t->major_backoff_us : 0;
 }
+
+static int flush_memtables(struct tablet *t)
+{
+	return compact_flush_all(t, NULL);
+}
+
+static void drop_jobs(struct tablet *t)
+{
+	compact_flush_free(t->pending);
+	compact_job_free(t->pending_merge);
+	compact_job_free(t->pending_major);
+}
+
+const struct tablet_compactor compact_functions = {
+	.flush_task = compact_flush_task,
+	.merge_task = compact_merge_task,
+	.major_task = compact_major_task,
+	.flush = flush_memtables,
+	.repeat_edits = compact_repeat_edits,
+	.drop_jobs = drop_jobs,
+};

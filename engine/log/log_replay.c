@@ -295,8 +295,7 @@ static int replay_check_end(struct replay *r)
 			buf_reset(&r->why);
 		return 0;
 	}
-	if (buf_printf(&r->why,
-		    "but all up to %llu had been synced; put the file back from a backup, or replay_segments tabletctl repair",
+	if (buf_printf(&r->why, "but all up to %llu had been synced; put the file back from a backup, or run tabletctl repair",
 		    (unsigned long long)r->stated))
 		buf_reset(&r->why);
 	return -EBADMSG;

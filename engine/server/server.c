@@ -140,7 +140,7 @@ static int make_pools(struct server *s, const struct server_options *o)
 	if (!err)
 		err = task_pool_new("compact", o->compaction_threads ? o->compaction_threads : 1, &s->compact);
 	if (!err) {
-		task_pool_order(s->compact, tablet_compact_urgency);
+		task_pool_order(s->compact, compact_urgency);
 		task_pool_yield(s->compact, COMPACT_NICER);
 	}
 	return err;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations into cells (mutate.h).
+ * Resolving operations into cells (mutate.h).
  *
- * Two ways.  The light one reads nothing: puts at a given time, deletes that
- * need not know what they delete, and puts through the plain name whose time
- * is above every timestamp that the row can hold (the stripe keeps a bound).
- * That is nearly every write, and its stripe is shared.  All else takes the
- * heavy way over the columns (mutate_column.c), the stripe held alone.
+ * Blind: nothing is read.  This is enough for puts at an explicit time, deletes
+ * of rows, families, columns and (without a rule) versions, and puts at the
+ * newest time if that is above every timestamp in the row (the stripe has a
+ * bound).  Nearly every write is blind, and shares its stripe.  All other
+ * mutations read columns (mutate_column.c), with the stripe exclusive.
  *
- * Order of judging: arguments of all operations, then all checks, then each
- * operation.  Nothing is applied on any error.  A unique time of the clock is
- * drawn once for an operation, however often the mutation is resolved.
+ * Order: the arguments of all operations are checked, then all OP_CHECKs, then
+ * each operation is executed.  On error nothing is applied.  An operation
+ * draws its unique time once, even if the mutation is resolved again.
  *
- * Decided against: logging operations and judging them at replay.  The log
- * holds resulting cells (DESIGN 3.1), so replay needs no old state.
+ * Decided against: logging operations and executing them at replay.  The log
+ * contains resulting cells, so replay needs no old state.
  */
 #include "engine/base/counter.h"
 #include "engine/tablet/mutate_impl.h"
@@ -38,7 +38,7 @@ int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const 
 	snap_take(t, &m->snap);
 	if (!row.n)
 		return -EINVAL;
-	if (!tablet_holds_row(t, row))
+	if (!tablet_contains_row(t, row))
 		return -EREMCHG;
 	for (unsigned i = 0; i < count; i++)
 		if ((err = op_check(m->snap.schema, &ops[i], &bytes)))
@@ -49,7 +49,7 @@ int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const 
 	return m->results ? 0 : -ENOMEM;
 }
 
-static void list_fini(struct cell_list *l)
+static void cell_list_fini(struct cell_list *l)
 {
 	if (l->cap && l->v != l->fixed_)
 		free(l->v);
@@ -58,8 +58,8 @@ static void list_fini(struct cell_list *l)
 void mutation_fini(struct mutation *m)
 {
 	mcolumn_reset(m);
-	list_fini(&m->pre);
-	list_fini(&m->cells);
+	cell_list_fini(&m->pre);
+	cell_list_fini(&m->cells);
 	if (m->results != &m->one_result)
 		free(m->results);
 	free(m->draws);
@@ -67,7 +67,7 @@ void mutation_fini(struct mutation *m)
 	snap_put(&m->snap);
 }
 
-static int draw(struct mutation *m, int64_t *us)
+static int mutation_unique_time(struct mutation *m, int64_t *us)
 {
 	if (m->draw_next == m->draw_count) {
 		if (m->draw_count == m->draw_cap) {
@@ -85,28 +85,28 @@ static int draw(struct mutation *m, int64_t *us)
 	return 0;
 }
 
-static int light_write(struct mutation *m, unsigned i, int64_t bound)
+static int resolve_blind_write(struct mutation *m, unsigned i, int64_t bound)
 {
 	const struct op *o = &m->ops[i];
 	struct batch_cell cell = {CELL_VALUE, o->family, o->qualifier, o->value, o->ts.us};
 	int err;
 
 	if (!op_is_whole(o) || o->replace || o->drop_newer)
-		return 1;
+		return MUTATION_MUST_READ;
 	if (o->ts.newest) {
 		if (o->ts.us == INT64_MIN && m->count == 1)
 			cell.ts = clock_unique(m->t->env->clock);
-		else if (o->ts.us == INT64_MIN && (err = draw(m, &cell.ts)))
+		else if (o->ts.us == INT64_MIN && (err = mutation_unique_time(m, &cell.ts)))
 			return err;
 		if (cell.ts <= bound || (m->any_put && cell.ts <= m->newest_us)) {
-			if (o->ts.us == INT64_MIN && m->count == 1) { /* keep it for the heavy way */
+			if (o->ts.us == INT64_MIN && m->count == 1) { /* used again by mutation_resolve_reading */
 				m->draws = malloc(sizeof *m->draws);
 				if (!m->draws)
 					return -ENOMEM;
 				m->draws[0] = cell.ts;
 				m->draw_count = m->draw_cap = 1;
 			}
-			return 1;
+			return MUTATION_MUST_READ;
 		}
 	}
 	if (o->value.n > MUTATION_BYTES_MAX - m->written)
@@ -119,7 +119,7 @@ static int light_write(struct mutation *m, unsigned i, int64_t bound)
 	return cell_push(&m->cells, &cell);
 }
 
-int mutation_light(struct mutation *m, int64_t bound)
+int mutation_resolve_blind(struct mutation *m, int64_t bound)
 {
 	for (unsigned i = 0; i < m->count; i++) {
 		const struct op *o = &m->ops[i];
@@ -128,12 +128,12 @@ int mutation_light(struct mutation *m, int64_t bound)
 
 		switch (o->kind) {
 		case OP_WRITE:
-			err = light_write(m, i, bound);
+			err = resolve_blind_write(m, i, bound);
 			break;
 		case OP_DELETE_VERSION:
 			if (store_schema_family(m->snap.schema, o->family)->rule)
-				return 1; /* what is hidden must go too */
-			m->judged = true;
+				return MUTATION_MUST_READ; /* hidden versions must be deleted, too */
+			m->used_rules = true;
 			cell.kind = CELL_DELETE_VERSION;
 			cell.ts = o->ts.us;
 			err = cell_push(&m->cells, &cell);
@@ -154,7 +154,7 @@ int mutation_light(struct mutation *m, int64_t bound)
 		case OP_CHECK:
 		case OP_KINDS:
 		default:
-			return 1;
+			return MUTATION_MUST_READ;
 		}
 		if (err)
 			return err;
@@ -163,7 +163,7 @@ int mutation_light(struct mutation *m, int64_t bound)
 }
 
 /* max(floor, newest + 1) */
-static int above_newest(struct mutation *m, struct mcolumn *c, int64_t floor, int64_t *ts)
+static int mcolumn_above_newest(struct mutation *m, struct mcolumn *c, int64_t floor, int64_t *ts)
 {
 	struct mversion *newest;
 	int err = mcolumn_newest(m, c, &newest);
@@ -179,7 +179,7 @@ static int above_newest(struct mutation *m, struct mcolumn *c, int64_t floor, in
 	return 0;
 }
 
-static int place(struct mutation *m, struct mcolumn *c, struct op_time where, int64_t *ts)
+static int mcolumn_place(struct mutation *m, struct mcolumn *c, struct op_time where, int64_t *ts)
 {
 	int64_t floor = where.us;
 	int err;
@@ -188,9 +188,9 @@ static int place(struct mutation *m, struct mcolumn *c, struct op_time where, in
 		*ts = where.us;
 		return 0;
 	}
-	if (where.us == INT64_MIN && (err = draw(m, &floor)))
+	if (where.us == INT64_MIN && (err = mutation_unique_time(m, &floor)))
 		return err;
-	return above_newest(m, c, floor, ts);
+	return mcolumn_above_newest(m, c, floor, ts);
 }
 
 /* The timestamps of the newest two. */
@@ -200,7 +200,7 @@ struct newest {
 	uint64_t size;
 };
 
-static int newest_two(struct mutation *m, struct mcolumn *c, struct newest *out)
+static int mcolumn_newest_two(struct mutation *m, struct mcolumn *c, struct newest *out)
 {
 	struct mversion *v;
 	struct mwalk w = {0};
@@ -219,8 +219,8 @@ static int newest_two(struct mutation *m, struct mcolumn *c, struct newest *out)
 	return 0;
 }
 
-/* Of what a write starts from. -ENOENT. */
-static int base_bytes(struct mutation *m, struct mcolumn *c, const struct op *o, struct slice *base)
+/* The bytes that a write starts from.  -ENOENT. */
+static int mcolumn_base_bytes(struct mutation *m, struct mcolumn *c, const struct op *o, struct slice *base)
 {
 	struct mversion *v = NULL;
 	int err = 0;
@@ -236,7 +236,7 @@ static int base_bytes(struct mutation *m, struct mcolumn *c, const struct op *o,
 	return v ? mcolumn_bytes(m, c, v, base) : 0;
 }
 
-static int do_write(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_write(struct mutation *m, const struct op *o, struct op_result *res)
 {
 	struct slice base = {NULL, 0}, value;
 	struct newest newest = {0};
@@ -245,17 +245,17 @@ static int do_write(struct mutation *m, const struct op *o, struct op_result *re
 	int64_t ts;
 	int err;
 
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = base_bytes(m, c, o, &base)) ||
+	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_base_bytes(m, c, o, &base)) ||
 		(err = op_value(m, o, base, &value)))
 		return err;
-	if (o->replace && (err = newest_two(m, c, &newest)))
+	if (o->replace && (err = mcolumn_newest_two(m, c, &newest)))
 		return err;
 	replaced = newest.n && newest.ts[0] == o->replace_ts;
 	if (replaced && o->ts.newest) {
 		ts = o->ts.us == INT64_MIN ? newest.ts[0] : o->ts.us;
 		if (newest.n > 1 && ts <= newest.ts[1])
 			ts = newest.ts[1] + 1;
-	} else if ((err = place(m, c, o->ts, &ts))) {
+	} else if ((err = mcolumn_place(m, c, o->ts, &ts))) {
 		return err;
 	}
 	if (replaced && ts != o->replace_ts && (err = mcolumn_delete(m, c, o->replace_ts)))
@@ -266,7 +266,7 @@ static int do_write(struct mutation *m, const struct op *o, struct op_result *re
 	return mcolumn_put(m, c, ts, value);
 }
 
-static int do_set_time(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_set_time(struct mutation *m, const struct op *o, struct op_result *res)
 {
 	struct newest newest;
 	struct mversion *v;
@@ -274,7 +274,7 @@ static int do_set_time(struct mutation *m, const struct op *o, struct op_result 
 	struct slice value;
 	int err;
 
-	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = newest_two(m, c, &newest)))
+	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) || (err = mcolumn_newest_two(m, c, &newest)))
 		return err;
 	if (!newest.n)
 		return -ENOENT;
@@ -289,7 +289,7 @@ static int do_set_time(struct mutation *m, const struct op *o, struct op_result 
 	return mcolumn_put(m, c, o->ts.us, value);
 }
 
-static int move_all(struct mutation *m, struct mcolumn *from, struct mcolumn *to, struct op_result *res)
+static int resolve_move_all(struct mutation *m, struct mcolumn *from, struct mcolumn *to, struct op_result *res)
 {
 	struct mversion *v;
 	struct mwalk w = {0};
@@ -309,7 +309,7 @@ static int move_all(struct mutation *m, struct mcolumn *from, struct mcolumn *to
 	return err ? err : mcolumn_delete_all(m, from);
 }
 
-static int do_move(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_move(struct mutation *m, const struct op *o, struct op_result *res)
 {
 	bool whole = o->ts.newest, onto_column = o->to.newest;
 	struct mversion *v, *there = NULL;
@@ -337,8 +337,8 @@ static int do_move(struct mutation *m, const struct op *o, struct op_result *res
 	if (from == to && (onto_column ? there && there->ts == from_ts : !whole && ts == from_ts))
 		return 0;
 	if (whole && onto_column && !there)
-		return move_all(m, from, to, res);
-	if (onto_column && (err = above_newest(m, to, from_ts, &ts)))
+		return resolve_move_all(m, from, to, res);
+	if (onto_column && (err = mcolumn_above_newest(m, to, from_ts, &ts)))
 		return err;
 	if ((err = mcolumn_find(m, from, from_ts, &v)) || (err = v ? mcolumn_bytes(m, from, v, &value) : -EBADMSG))
 		return err;
@@ -349,7 +349,7 @@ static int do_move(struct mutation *m, const struct op *o, struct op_result *res
 	return mcolumn_put(m, to, ts, value);
 }
 
-static int do_increment(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_increment(struct mutation *m, const struct op *o, struct op_result *res)
 {
 	struct mversion *newest;
 	struct mcolumn *c;
@@ -369,7 +369,7 @@ static int do_increment(struct mutation *m, const struct op *o, struct op_result
 	}
 	if (__builtin_add_overflow(sum, o->by, &sum))
 		return -EOVERFLOW;
-	if ((err = place(m, c, (struct op_time){true, INT64_MIN}, &ts)))
+	if ((err = mcolumn_place(m, c, (struct op_time){true, INT64_MIN}, &ts)))
 		return err;
 	text = arena_alloc(&m->arena, COUNTER_TEXT_MAX);
 	if (!text)
@@ -379,7 +379,7 @@ static int do_increment(struct mutation *m, const struct op *o, struct op_result
 	return mcolumn_put(m, c, ts, slice_of(text, size));
 }
 
-static int do_check(struct mutation *m, const struct op *o)
+static int resolve_check(struct mutation *m, const struct op *o)
 {
 	bool at_version = (o->check == OP_CHECK_EXISTS || o->check == OP_CHECK_ABSENT) && !o->ts.newest;
 	struct mversion *v;
@@ -412,7 +412,7 @@ static int do_check(struct mutation *m, const struct op *o)
 	return holds ? 0 : -ECANCELED;
 }
 
-static int do_op(struct mutation *m, const struct op *o, struct op_result *res)
+static int resolve_op(struct mutation *m, const struct op *o, struct op_result *res)
 {
 	struct batch_cell cell = {CELL_DELETE_ROW, 0, {NULL, 0}, {NULL, 0}, INT64_MAX};
 	struct mcolumn *c;
@@ -420,7 +420,7 @@ static int do_op(struct mutation *m, const struct op *o, struct op_result *res)
 
 	switch (o->kind) {
 	case OP_WRITE:
-		return do_write(m, o, res);
+		return resolve_write(m, o, res);
 	case OP_DELETE_VERSION:
 		err = mcolumn_touch(m, o->family, o->qualifier, &c);
 		return err ? err : mcolumn_delete(m, c, o->ts.us);
@@ -436,11 +436,11 @@ static int do_op(struct mutation *m, const struct op *o, struct op_result *res)
 		err = cell_push(&m->cells, &cell);
 		return err ? err : mcolumn_clear_family(m, 0);
 	case OP_SET_TIME:
-		return do_set_time(m, o, res);
+		return resolve_set_time(m, o, res);
 	case OP_MOVE:
-		return do_move(m, o, res);
+		return resolve_move(m, o, res);
 	case OP_INCREMENT:
-		return do_increment(m, o, res);
+		return resolve_increment(m, o, res);
 	case OP_CHECK:
 		return 0;
 	case OP_KINDS:
@@ -449,7 +449,7 @@ static int do_op(struct mutation *m, const struct op *o, struct op_result *res)
 	return -EINVAL;
 }
 
-int mutation_heavy(struct mutation *m)
+int mutation_resolve_reading(struct mutation *m)
 {
 	int err;
 
@@ -457,17 +457,17 @@ int mutation_heavy(struct mutation *m)
 	snap_put(&m->snap);
 	snap_take(m->t, &m->snap);
 	memset(m->results, 0, m->count * sizeof *m->results);
-	for (unsigned i = 0; i < m->count; i++) { /* the schema may be another than at mutation_init */
+	for (unsigned i = 0; i < m->count; i++) { /* the schema may have changed since mutation_init */
 		uint64_t bytes = 0;
 
 		if ((err = op_check(m->snap.schema, &m->ops[i], &bytes)))
 			return err;
 	}
 	for (unsigned i = 0; i < m->count; i++)
-		if (m->ops[i].kind == OP_CHECK && (err = do_check(m, &m->ops[i])))
+		if (m->ops[i].kind == OP_CHECK && (err = resolve_check(m, &m->ops[i])))
 			return err;
 	for (unsigned i = 0; i < m->count; i++)
-		if ((err = do_op(m, &m->ops[i], &m->results[i])))
+		if ((err = resolve_op(m, &m->ops[i], &m->results[i])))
 			return err;
 	return 0;
 }

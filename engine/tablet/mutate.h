@@ -2,12 +2,12 @@
 /*
  * Resolving the operations of a row mutation (op.h) into cells.
  *
- * All operations see the row as it was before the mutation, less what
- * earlier operations of the mutation removed, plus what they wrote; the GC
- * rules are asked once, for the row before it, at one `now`.  Checks see the
- * row before the mutation wherever they stand, and are judged first.
+ * Each operation sees the row as it was before the mutation, with the changes
+ * of the operations before it.  The GC rules are applied once, to the row
+ * before the mutation, at one `now`.  Checks see the row before the mutation
+ * wherever they stand, and are evaluated first.
  *
- * Threads: one; the caller holds the row's stripe as it is told below.
+ * Threads: one; the caller holds the row's stripe.
  */
 #ifndef TFS_STORE_MUTATE_H
 #define TFS_STORE_MUTATE_H
@@ -31,12 +31,12 @@ struct mutation {
 	const struct op *ops;
 	unsigned count;
 	struct snap snap;
-	int64_t commit_us;         /* the time of commit; 0: nothing was to be committed */
-	int64_t now;               /* at which the rules were asked */
-	int64_t collect;           /* what they hid by then is deleted for good; at most now, but for a clock set back */
-	bool judged;               /* the outcome depends on the schema and on now */
-	struct cell_list pre;      /* deletes of what the rules hid before the mutation */
-	struct cell_list cells;    /* what the operations came to, after pre */
+	int64_t commit_us;         /* the time of commit; 0: the mutation has no cells */
+	int64_t now;               /* at which the rules were applied */
+	int64_t collect;           /* versions hidden by then are deleted for good; above now only after the clock was set back */
+	bool used_rules;           /* the outcome depends on the schema and on now */
+	struct cell_list pre;      /* deletes of versions that the rules hid before the mutation */
+	struct cell_list cells;    /* the cells of the operations, after pre */
 	struct op_result *results; /* as many as ops */
 	struct op_result one_result;
 	uint64_t written;  /* bytes of values */
@@ -49,18 +49,20 @@ struct mutation {
 	bool row_cleared;
 	uint16_t *cleared;
 	unsigned cleared_count;
-	int64_t *draws; /* unique times, kept over another attempt */
+	int64_t *draws; /* unique times, used again when the mutation is resolved again */
 	unsigned draw_count, draw_next, draw_cap;
 };
-/* The arguments alone, under the current schema: -EINVAL, -EREMCHG (not a row of this tablet), -EFBIG, -E2BIG, -ENOMEM.  mutation_fini in any case. */
+/* Checks the arguments under the current schema: -EINVAL, -EREMCHG (not a row of this tablet), -EFBIG, -E2BIG, -ENOMEM.  mutation_fini in any case. */
 int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;
 void mutation_fini(struct mutation *m);
 /*
- * Without reading the row: 0 resolved; 1 it must be read.  The stripe is
- * held shared.  bound: at or above every timestamp in the row.
+ * Resolves the mutation without reading the row.  Returns 0, MUTATION_MUST_READ
+ * or -errno.  The caller holds the stripe shared.  bound: at or above every
+ * timestamp in the row.
  */
-int mutation_light(struct mutation *m, int64_t bound) TFS_MUST;
-/* With reading; the stripe is held exclusively. May be repeated. */
-int mutation_heavy(struct mutation *m) TFS_MUST;
+enum { MUTATION_MUST_READ = 1 };
+int mutation_resolve_blind(struct mutation *m, int64_t bound) TFS_MUST;
+/* Resolves it with reading.  The caller holds the stripe exclusively.  May be repeated. */
+int mutation_resolve_reading(struct mutation *m) TFS_MUST;
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mutation's copy of the columns it touches.
+ * The columns of a mutation.
  *
- * A column is read from one snapshot of the row (the stripe keeps other
- * writers away), and no further than operations ask: newest first as far as
- * they walk, or one version at its timestamp.  Only keys and sizes are kept;
- * a value is read when an operation needs its bytes.  What operations did,
- * and what was learned of single timestamps, are edits laid over it.  So a
- * delete of one version of thousands, with a check that it is there, costs a
- * seek, and a column larger than memory can be moved about in.
+ * A column is read from one snapshot of the row (the stripe excludes other
+ * writers), and only as far as operations need it: newest first, or one
+ * version at its timestamp.  Keys and sizes are copied; a value is read when
+ * an operation needs its bytes.  The changes of operations, and single
+ * timestamps that were looked up, are edits over it.  So a delete of one
+ * version of thousands, with a check that it exists, costs one seek, and a
+ * column may be larger than memory.
  *
- * Whoever removes a version also deletes, with one column-up-to-timestamp
- * entry, everything from the first version that the GC rules hid down, so
- * that nothing hidden comes back (DESIGN 3.1).  Without a rule nothing is
- * hidden; with one, as many versions are read as its maxversions make
- * necessary, and the rest is a seek to the time its maxage comes to.  Those
- * entries stand before all other cells of the mutation, so that what the
- * mutation itself puts at such a timestamp has the larger sequence number.
+ * An operation that removes a version also deletes, with one
+ * CELL_DELETE_COLUMN, all versions from the first one down that the GC rules
+ * hid.  Otherwise the removal would make a hidden version visible again.
+ * Without a rule nothing is hidden.  With one, as many versions are read as
+ * maxversions requires, and the first version that maxage hides is found by a
+ * seek.  Those deletes precede all other cells of the mutation, so that a cell
+ * that the mutation puts at such a timestamp has the larger sequence number.
  */
 #include "engine/tablet/mutate_impl.h"
 
@@ -45,7 +45,7 @@ int cell_push(struct cell_list *l, const struct batch_cell *c)
 	return 0;
 }
 
-static bool is_cleared(const struct mutation *m, uint16_t family)
+static bool mutation_cleared(const struct mutation *m, uint16_t family)
 {
 	if (m->row_cleared)
 		return true;
@@ -57,8 +57,8 @@ static bool is_cleared(const struct mutation *m, uint16_t family)
 
 /* ---- lists of versions ---- */
 
-/* How many lie above ts. */
-static unsigned above(const struct mversions *l, int64_t ts)
+/* Returns the number of versions above ts. */
+static unsigned versions_above(const struct mversions *l, int64_t ts)
 {
 	unsigned lo = 0, hi = l->n;
 
@@ -73,17 +73,17 @@ static unsigned above(const struct mversions *l, int64_t ts)
 	return lo;
 }
 
-static struct mversion *list_find(const struct mversions *l, int64_t ts)
+static struct mversion *versions_find(const struct mversions *l, int64_t ts)
 {
-	unsigned i = above(l, ts);
+	unsigned i = versions_above(l, ts);
 
 	return i < l->n && l->v[i].ts == ts ? &l->v[i] : NULL;
 }
 
-/* Puts v in its place, or over the one of its timestamp. */
-static int list_set(struct mversions *l, const struct mversion *v)
+/* Inserts v, or replaces the version with its timestamp. */
+static int versions_set(struct mversions *l, const struct mversion *v)
 {
-	unsigned i = l->n && l->v[l->n - 1].ts > v->ts ? l->n : above(l, v->ts);
+	unsigned i = l->n && l->v[l->n - 1].ts > v->ts ? l->n : versions_above(l, v->ts);
 
 	if (i == l->n || l->v[i].ts != v->ts) {
 		if (l->n == l->cap) {
@@ -104,29 +104,29 @@ static int list_set(struct mversions *l, const struct mversion *v)
 
 /* ---- reading ---- */
 
-/* The family's rule; an outcome that asked for it is judged, also if there was none. */
-static const struct gc_rule *rule_of(struct mutation *m, const struct mcolumn *c)
+/* The family's rule.  Sets used_rules even if there is none: a changed schema may have one. */
+static const struct gc_rule *mcolumn_rule(struct mutation *m, const struct mcolumn *c)
 {
 	const struct store_family *f = store_schema_family(m->snap.schema, c->family);
 
-	m->judged = true;
+	m->used_rules = true;
 	return f ? f->rule : NULL;
 }
 
-static int reader_open(struct mutation *m, const struct mcolumn *c, struct colread *r)
+static int mcolumn_open_reader(struct mutation *m, const struct mcolumn *c, struct colread *r)
 {
 	return colread_open(r, m->snap.view, m->snap.seq, m->row, c->family, c->qualifier);
 }
 
-static void reader_close(struct mcolumn *c)
+static void mcolumn_close_reader(struct mcolumn *c)
 {
 	if (c->open)
 		colread_close(&c->reader);
 	c->open = false;
 }
 
-/* One more of the versions that the rules showed: 1, 0 when there is none, -errno. */
-static int load_next(struct mutation *m, struct mcolumn *c)
+/* Reads one more visible version.  Returns 1, 0 at the end, -errno. */
+static int mcolumn_load_next(struct mutation *m, struct mcolumn *c)
 {
 	const struct gc_rule *rule;
 	struct mversion v = {0};
@@ -134,9 +134,9 @@ static int load_next(struct mutation *m, struct mcolumn *c)
 
 	if (c->whole)
 		return 0;
-	rule = rule_of(m, c);
+	rule = mcolumn_rule(m, c);
 	if (!c->open) {
-		if ((err = reader_open(m, c, &c->reader)))
+		if ((err = mcolumn_open_reader(m, c, &c->reader)))
 			return err;
 		c->open = true;
 	}
@@ -146,10 +146,11 @@ static int load_next(struct mutation *m, struct mcolumn *c)
 	if (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->now)) {
 		v.ts = c->at.ts;
 		v.size = c->at.size;
-		err = list_set(&c->base, &v);
+		err = versions_set(&c->base, &v);
 		return err ? err : 1;
 	}
-	while (err > 0 && !gc_hides(rule, c->at.index, c->at.ts, m->collect)) /* hidden, and kept: the clock may be wrong */
+	while (err > 0 &&
+		!gc_hides(rule, c->at.index, c->at.ts, m->collect)) /* hidden, but not to be deleted yet: the clock may be wrong */
 		err = colread_next(&c->reader, &c->at);
 	if (err < 0)
 		return err;
@@ -157,16 +158,16 @@ static int load_next(struct mutation *m, struct mcolumn *c)
 		c->hidden = true;
 		c->hidden_ts = c->at.ts;
 	}
-	c->hidden_known = c->whole = true;
-	reader_close(c);
+	c->hidden_read = c->whole = true;
+	mcolumn_close_reader(c);
 	return 0;
 }
 
-/* The first live version at or below ts: 1, 0, -errno. */
-static int seek(struct mutation *m, const struct mcolumn *c, int64_t ts, struct colver *ver)
+/* Reads the first live version at or below ts.  Returns 1, 0 if there is none, -errno. */
+static int mcolumn_seek(struct mutation *m, const struct mcolumn *c, int64_t ts, struct colver *ver)
 {
 	struct colread r;
-	int err = reader_open(m, c, &r);
+	int err = mcolumn_open_reader(m, c, &r);
 
 	if (err)
 		return err;
@@ -177,8 +178,8 @@ static int seek(struct mutation *m, const struct mcolumn *c, int64_t ts, struct 
 	return err;
 }
 
-/* The latest time whose versions the rules hide when enough others are above them. */
-static bool hideable(const struct gc_rule *rule, int64_t now, int64_t *ts)
+/* Returns true if the rule hides versions that have enough others above them; *ts: the latest time of such a version. */
+static bool rule_hides_before(const struct gc_rule *rule, int64_t now, int64_t *ts)
 {
 	int64_t lo = INT64_MIN, hi = INT64_MAX;
 
@@ -196,31 +197,31 @@ static bool hideable(const struct gc_rule *rule, int64_t now, int64_t *ts)
 	return true;
 }
 
-static int find_hidden(struct mutation *m, struct mcolumn *c)
+static int mcolumn_find_hidden(struct mutation *m, struct mcolumn *c)
 {
-	const struct gc_rule *rule = rule_of(m, c);
+	const struct gc_rule *rule = mcolumn_rule(m, c);
 	struct colver ver;
 	int64_t ts;
 	int err;
 
-	if (c->hidden_known)
+	if (c->hidden_read)
 		return 0;
-	if (!rule || !hideable(rule, m->collect, &ts)) {
-		c->hidden_known = true;
+	if (!rule || !rule_hides_before(rule, m->collect, &ts)) {
+		c->hidden_read = true;
 		return 0;
 	}
-	while (!c->hidden_known) {
+	while (!c->hidden_read) {
 		bool beyond = !c->base.n || c->base.v[c->base.n - 1].ts > ts;
 
-		/* what is next at ts or below is hidden, however many are in between */
+		/* the next version at or below ts is hidden, whatever lies between */
 		if (beyond && gc_hides(rule, c->base.n, ts, m->collect) && gc_max_versions(rule) == UINT64_MAX) {
-			err = seek(m, c, ts, &ver);
+			err = mcolumn_seek(m, c, ts, &ver);
 			if (err < 0)
 				return err;
-			c->hidden_known = true;
+			c->hidden_read = true;
 			c->hidden = err > 0;
 			c->hidden_ts = err > 0 ? ver.ts : 0;
-		} else if ((err = load_next(m, c)) < 0) {
+		} else if ((err = mcolumn_load_next(m, c)) < 0) {
 			return err;
 		}
 	}
@@ -229,7 +230,7 @@ static int find_hidden(struct mutation *m, struct mcolumn *c)
 
 /* ---- columns ---- */
 
-static int more_buckets(struct mutation *m)
+static int mutation_grow_buckets(struct mutation *m)
 {
 	unsigned count = m->bucket_count ? m->bucket_count * 4 : FIRST_BUCKETS;
 	struct mcolumn **b = calloc(count, sizeof(struct mcolumn *));
@@ -263,7 +264,7 @@ int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, s
 			}
 		}
 	}
-	if (m->column_count >= m->bucket_count && (err = more_buckets(m)))
+	if (m->column_count >= m->bucket_count && (err = mutation_grow_buckets(m)))
 		return err;
 	c = calloc(1, sizeof *c);
 	if (!c)
@@ -271,7 +272,7 @@ int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, s
 	c->hash = hash;
 	c->family = family;
 	c->qualifier = qualifier;
-	c->whole = c->hidden_known = is_cleared(m, family);
+	c->whole = c->hidden_read = mutation_cleared(m, family);
 	c->next = m->buckets[hash % m->bucket_count];
 	m->buckets[hash % m->bucket_count] = c;
 	m->column_count++;
@@ -285,7 +286,7 @@ int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct 
 		struct mversion *b, *e;
 		int err;
 
-		if (w->base == c->base.n && (err = load_next(m, c)) < 0)
+		if (w->base == c->base.n && (err = mcolumn_load_next(m, c)) < 0)
 			return err;
 		b = w->base < c->base.n ? &c->base.v[w->base] : NULL;
 		e = w->edit < c->edits.n ? &c->edits.v[w->edit] : NULL;
@@ -300,7 +301,7 @@ int mcolumn_next(struct mutation *m, struct mcolumn *c, struct mwalk *w, struct 
 		}
 		w->base += b && b->ts == e->ts;
 		w->edit++;
-		if (!e->gone) {
+		if (!e->absent) {
 			*out = e;
 			return 0;
 		}
@@ -314,40 +315,40 @@ int mcolumn_newest(struct mutation *m, struct mcolumn *c, struct mversion **out)
 	return mcolumn_next(m, c, &w, out);
 }
 
-/* Without reading: 1 known, *out as mcolumn_find says; 0 not known. */
-static int known(const struct mcolumn *c, int64_t ts, struct mversion **out)
+/* Looks ts up without reading.  Returns false if it must be read; else *out as of mcolumn_find. */
+static bool mcolumn_cached(const struct mcolumn *c, int64_t ts, struct mversion **out)
 {
-	struct mversion *v = list_find(&c->edits, ts);
+	struct mversion *v = versions_find(&c->edits, ts);
 
 	if (v) {
-		*out = v->gone ? NULL : v;
-		return 1;
+		*out = v->absent ? NULL : v;
+		return true;
 	}
 	if (!c->whole && (!c->base.n || c->base.v[c->base.n - 1].ts > ts))
-		return 0;
-	*out = list_find(&c->base, ts);
-	return 1;
+		return false;
+	*out = versions_find(&c->base, ts);
+	return true;
 }
 
 int mcolumn_find(struct mutation *m, struct mcolumn *c, int64_t ts, struct mversion **out)
 {
-	const struct gc_rule *rule = rule_of(m, c);
+	const struct gc_rule *rule = mcolumn_rule(m, c);
 	struct mversion v = {.ts = ts};
 	struct colver ver;
 	int err;
 
-	while (!known(c, ts, out)) {
-		if (gc_expires(rule, 0, ts) != gc_expires(rule, UINT64_MAX, ts)) { /* it counts the versions above */
-			if ((err = load_next(m, c)) < 0)
+	while (!mcolumn_cached(c, ts, out)) {
+		if (gc_expires(rule, 0, ts) != gc_expires(rule, UINT64_MAX, ts)) { /* the rule counts the versions above */
+			if ((err = mcolumn_load_next(m, c)) < 0)
 				return err;
 			continue;
 		}
-		err = gc_hides(rule, 0, ts, m->now) ? 0 : seek(m, c, ts, &ver);
+		err = gc_hides(rule, 0, ts, m->now) ? 0 : mcolumn_seek(m, c, ts, &ver);
 		if (err < 0)
 			return err;
-		v.gone = !err || ver.ts != ts;
-		v.size = v.gone ? 0 : ver.size;
-		if ((err = list_set(&c->edits, &v)))
+		v.absent = !err || ver.ts != ts;
+		v.size = v.absent ? 0 : ver.size;
+		if ((err = versions_set(&c->edits, &v)))
 			return err;
 	}
 	return 0;
@@ -371,7 +372,7 @@ int mcolumn_bytes(struct mutation *m, struct mcolumn *c, struct mversion *v, str
 	if (c->open && c->base.n && v == &c->base.v[c->base.n - 1]) {
 		err = colread_bytes(&c->reader, &c->at, 0, p, v->size, &got);
 	} else {
-		if ((err = reader_open(m, c, &r)))
+		if ((err = mcolumn_open_reader(m, c, &r)))
 			return err;
 		err = colread_skip_to(&r, v->ts);
 		if (!err)
@@ -397,7 +398,7 @@ int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice 
 
 	if (value.n > MUTATION_BYTES_MAX - m->written)
 		return -E2BIG;
-	if ((err = list_set(&c->edits, &v)))
+	if ((err = versions_set(&c->edits, &v)))
 		return err;
 	m->written += value.n;
 	if (!m->any_put || ts > m->newest_us)
@@ -411,7 +412,7 @@ int mcolumn_purge(struct mutation *m, struct mcolumn *c)
 	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, 0};
 	int err;
 
-	if (c->purged || (err = find_hidden(m, c)))
+	if (c->purged || (err = mcolumn_find_hidden(m, c)))
 		return c->purged ? 0 : err;
 	if (!c->hidden)
 		return 0;
@@ -422,11 +423,11 @@ int mcolumn_purge(struct mutation *m, struct mcolumn *c)
 	return err;
 }
 
-static int delete_one(struct mutation *m, struct mcolumn *c, int64_t ts)
+static int mcolumn_delete_version(struct mutation *m, struct mcolumn *c, int64_t ts)
 {
 	struct batch_cell cell = {CELL_DELETE_VERSION, c->family, c->qualifier, {NULL, 0}, ts};
-	struct mversion v = {.ts = ts, .gone = true};
-	int err = list_set(&c->edits, &v);
+	struct mversion v = {.ts = ts, .absent = true};
+	int err = versions_set(&c->edits, &v);
 
 	return err ? err : cell_push(&m->cells, &cell);
 }
@@ -436,8 +437,8 @@ int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts)
 	struct mversion *v;
 	int err;
 
-	/* what is not known to be there or not is deleted unseen */
-	if ((!known(c, ts, &v) || v) && (err = delete_one(m, c, ts)))
+	/* a version that would have to be read is deleted without */
+	if ((!mcolumn_cached(c, ts, &v) || v) && (err = mcolumn_delete_version(m, c, ts)))
 		return err;
 	return mcolumn_purge(m, c);
 }
@@ -449,20 +450,20 @@ int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts)
 	int err = mcolumn_purge(m, c);
 
 	while (!err && !(err = mcolumn_next(m, c, &w, &v)) && v && v->ts > ts) {
-		int64_t gone = v->ts;
+		int64_t deleted = v->ts;
 
-		err = delete_one(m, c, gone);
-		w.edit = above(&c->edits, gone) + 1;
+		err = mcolumn_delete_version(m, c, deleted);
+		w.edit = versions_above(&c->edits, deleted) + 1;
 	}
 	return err;
 }
 
-/* Nothing is left of what was before. */
-static void clear(struct mcolumn *c)
+/* No version is left. */
+static void mcolumn_clear(struct mcolumn *c)
 {
-	reader_close(c);
+	mcolumn_close_reader(c);
 	c->base.n = c->edits.n = 0;
-	c->whole = c->hidden_known = true;
+	c->whole = c->hidden_read = true;
 	c->hidden = false;
 }
 
@@ -472,7 +473,7 @@ int mcolumn_delete_all(struct mutation *m, struct mcolumn *c)
 	int err = cell_push(&m->cells, &cell);
 
 	if (!err)
-		clear(c);
+		mcolumn_clear(c);
 	return err;
 }
 
@@ -481,12 +482,12 @@ int mcolumn_clear_family(struct mutation *m, uint16_t family)
 	for (unsigned i = 0; i < m->bucket_count; i++) {
 		for (struct mcolumn *c = m->buckets[i]; c; c = c->next) {
 			if (family == 0 || c->family == family)
-				clear(c);
+				mcolumn_clear(c);
 		}
 	}
 	if (family == 0) {
 		m->row_cleared = true;
-	} else if (!is_cleared(m, family)) {
+	} else if (!mutation_cleared(m, family)) {
 		uint16_t *v = realloc(m->cleared, (m->cleared_count + 1u) * sizeof *v);
 
 		if (!v)
@@ -502,7 +503,7 @@ void mcolumn_reset(struct mutation *m)
 	for (unsigned i = 0; i < m->bucket_count; i++) {
 		for (struct mcolumn *c = m->buckets[i], *next; c; c = next) {
 			next = c->next;
-			reader_close(c);
+			mcolumn_close_reader(c);
 			free(c->base.v);
 			free(c->edits.v);
 			free(c);
@@ -513,7 +514,7 @@ void mcolumn_reset(struct mutation *m)
 	m->buckets = NULL;
 	m->cleared = NULL;
 	m->bucket_count = m->column_count = m->cleared_count = 0;
-	m->row_cleared = m->judged = m->any_put = false;
+	m->row_cleared = m->used_rules = m->any_put = false;
 	m->written = 0;
 	m->draw_next = 0;
 	m->pre.n = m->cells.n = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be judged of an operation without its row, and the bytes that a
- * general write comes to.
+ * Checking an operation's arguments, and computing the resulting bytes of a
+ * write.
  */
 #include "engine/tablet/mutate_impl.h"
 
 #include <errno.h>
 
-static int add_given(uint64_t *bytes, uint64_t n)
+static int op_add_bytes(uint64_t *bytes, uint64_t n)
 {
 	*bytes += n;
 	return n > MUTATION_VALUE_MAX ? -EFBIG : 0;
@@ -18,13 +18,13 @@ bool op_is_whole(const struct op *o)
 	return o->base == OP_BASE_EMPTY && !o->range_count && !o->append.n && (o->truncate_to == UINT64_MAX || o->value.n);
 }
 
-static int check_write(const struct op *o, uint64_t *bytes)
+static int op_check_write(const struct op *o, uint64_t *bytes)
 {
 	int err;
 
 	if (o->base > OP_BASE_VERSION)
 		return -EINVAL;
-	if ((err = add_given(bytes, o->value.n)) || (err = add_given(bytes, o->append.n)))
+	if ((err = op_add_bytes(bytes, o->value.n)) || (err = op_add_bytes(bytes, o->append.n)))
 		return err;
 	if (o->truncate_to != UINT64_MAX && o->truncate_to > MUTATION_VALUE_MAX)
 		return -EFBIG;
@@ -33,7 +33,7 @@ static int check_write(const struct op *o, uint64_t *bytes)
 
 		if (!o->ranges[i].data.n)
 			continue;
-		if ((err = add_given(bytes, o->ranges[i].data.n)))
+		if ((err = op_add_bytes(bytes, o->ranges[i].data.n)))
 			return err;
 		if (__builtin_add_overflow(o->ranges[i].offset, o->ranges[i].data.n, &end) || end > MUTATION_VALUE_MAX)
 			return -EFBIG;
@@ -49,7 +49,7 @@ int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes)
 		return -EINVAL;
 	*bytes += o->qualifier.n;
 	if (o->kind == OP_WRITE)
-		return check_write(o, bytes);
+		return op_check_write(o, bytes);
 	if (o->kind == OP_MOVE) {
 		*bytes += o->to_qualifier.n;
 		return store_schema_family(s, o->to_family) ? 0 : -EINVAL;
@@ -59,16 +59,16 @@ int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes)
 
 int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out)
 {
-	uint64_t kept = base.n, size;
+	uint64_t copied = base.n, size;
 	uint8_t *p;
 
 	if (op_is_whole(o)) {
 		*out = o->value;
 		return 0;
 	}
-	size = o->truncate_to == UINT64_MAX ? kept : o->truncate_to;
-	if (kept > size)
-		kept = size;
+	size = o->truncate_to == UINT64_MAX ? copied : o->truncate_to;
+	if (copied > size)
+		copied = size;
 	for (uint32_t i = 0; i < o->range_count; i++)
 		if (o->ranges[i].data.n && o->ranges[i].offset + o->ranges[i].data.n > size)
 			size = o->ranges[i].offset + o->ranges[i].data.n;
@@ -77,9 +77,9 @@ int op_value(struct mutation *m, const struct op *o, struct slice base, struct s
 	p = arena_alloc(&m->arena, size + o->append.n + 1);
 	if (!p)
 		return -ENOMEM;
-	if (kept)
-		memcpy(p, base.p, kept);
-	memset(p + kept, 0, size - kept);
+	if (copied)
+		memcpy(p, base.p, copied);
+	memset(p + copied, 0, size - copied);
 	for (uint32_t i = 0; i < o->range_count; i++)
 		if (o->ranges[i].data.n)
 			memcpy(p + o->ranges[i].offset, o->ranges[i].data.p, o->ranges[i].data.n);

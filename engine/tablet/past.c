@@ -74,7 +74,7 @@ static void past_free(struct iter *it)
 
 static const struct iter_ops past_ops = {past_seek, past_next, past_free};
 
-int past_iter_new(struct iter *child, struct sst *sst, int *passed, struct iter **out)
+int skip_damage_iter_new(struct iter *child, struct sst *sst, int *passed, struct iter **out)
 {
 	struct past_iter *p = calloc(1, sizeof *p);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Encoding and bounded decoding of the properties blob (props_format.h).
- * Families are few (a schema has tens), so a sorted array serves.
+ * Families are few (tens), so they are in a sorted array.
  */
 #include "engine/tablet/props_format.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The properties blob of an SSTable: what its tablet wants to know of it
- * without reading it.  METADATA repeats most of it (struct tablet_file); the
- * blob makes a file readable on its own and holds the shares of families.
+ * The properties blob of an SSTable: a summary that a tablet uses without
+ * reading the file.  METADATA repeats most of it (struct tablet_file).  The
+ * blob makes a file usable without METADATA and has the shares of families.
  *
  *	version    u8, 1
  *	table u32, group u16
@@ -31,10 +31,10 @@ struct props {
 	uint32_t family_count;
 };
 void props_fini(struct props *p);
-/* The family's entry, added when new; NULL: out of memory. */
+/* Returns the family's entry, added if new; NULL: out of memory. */
 struct props_family *props_family(struct props *p, uint16_t id);
 int props_encode(struct buf *out, const struct props *p) TFS_MUST;
-/* Into {0}; -EBADMSG. props_fini it on 0 only. */
+/* Decodes into {0}.  -EBADMSG.  props_fini on 0 only. */
 int props_decode(struct slice s, struct props *p) TFS_MUST;
 
 #endif

@@ -51,7 +51,7 @@ struct view *view_swap(struct tablet *t, struct view *v)
 	return old;
 }
 
-bool tablet_holds_row(const struct tablet *t, struct slice row)
+bool tablet_contains_row(const struct tablet *t, struct slice row)
 {
 	return slice_cmp(row, buf_slice(&t->begin)) >= 0 && (!t->has_end || slice_cmp(row, buf_slice(&t->end)) < 0);
 }
@@ -89,7 +89,7 @@ struct stripe *stripe_of(struct tablet *t, struct slice row)
 	return &t->stripes[hash64(row, 0) % STRIPES];
 }
 
-int job_begin(struct tablet *t, _Atomic bool *busy)
+int tablet_job_begin(struct tablet *t, _Atomic bool *busy)
 {
 	int err = 0;
 
@@ -108,7 +108,7 @@ int job_begin(struct tablet *t, _Atomic bool *busy)
 	return err;
 }
 
-void job_end(struct tablet *t, _Atomic bool *busy)
+void tablet_job_end(struct tablet *t, _Atomic bool *busy)
 {
 	mutex_lock(&t->lock);
 	*busy = false;

@@ -54,7 +54,7 @@ static struct view *publish_change(struct tablet *t, struct tablet_change *c, st
 	view_take_mems(v, t->view, c->flushed, c->flushed_count);
 	old = view_swap(t, v);
 	for (unsigned i = 0; i < c->flushed_count; i++)
-		vmem_discount(c->flushed[i]);
+		vmem_flushed(c->flushed[i]);
 	if (c->edit.set_redo) {
 		free(t->redo);
 		t->redo = c->redo;

@@ -2,25 +2,26 @@
 /*
  * Reading one column (tablet_column.h).
  *
- * The sources are the memtables, and the files whose range and filters say
- * that they may hold the column.  Deletes of the row or of the family lie
- * elsewhere in key order: they are looked for first, and only in memtables
- * and files that count any.  Then the sources are walked side by side; they
- * are few, so the least key is found by comparing all.
+ * The sources are the memtables, and the files whose range and filters admit
+ * the column.  Deletes of the row or of the family lie elsewhere in key order:
+ * they are read first, and only from memtables and files that count any.  Then
+ * the sources are merged; they are few, so the least key is found by comparing
+ * all.
  *
- * Within the column the keys come by falling timestamp and, at one
- * timestamp, by falling sequence.  So a delete of the column up to T is met
- * before every version it masks, and the largest sequence at a timestamp
- * before those it replaces.
+ * Within the column the keys are ordered by falling timestamp and, at one
+ * timestamp, by falling sequence.  So a delete of the column up to T precedes
+ * every version that it masks, and the largest sequence at a timestamp
+ * precedes those that it replaces.
  *
- * To go straight to a timestamp, only deletes of the column above it must be
- * known, and they are rare: a memtable counts them, a file's filter knows
+ * Before a seek to a timestamp only the deletes of the column above it must be
+ * read, and they are rare: a memtable counts them, a file's filter contains
  * the columns that have any.  So a version is found by one seek in each
- * source also where thousands of others were deleted one by one.
+ * source, even if thousands of others were deleted one by one.
  *
- * A file that cannot be read where it stands stays among the sources,
- * damaged: its bounds in time and sequence tell which versions of the others
- * nothing in it could replace or delete (matters), and those are given.
+ * A file that cannot be read at its position stays among the sources, marked
+ * damaged.  Its bounds in time and sequence show which versions of the other
+ * sources nothing in it could replace or delete (damage_may_hide); those are
+ * returned.
  */
 #include "engine/tablet/tablet_column.h"
 
@@ -31,8 +32,8 @@
 
 enum {
 	KIND_AT = CELL_SUFFIX_BYTES - 1,
-	TAG = 1,                   /* before the column in key, so that tag and column are the filter's probe as they stand */
-	ABOVE = CELL_SUFFIX_BYTES, /* ff bytes behind a prefix: at or above any timestamp's */
+	TAG = 1,                   /* before the column in key: tag and column are together a probe of the filter */
+	ABOVE = CELL_SUFFIX_BYTES, /* ff bytes behind a prefix: at or above any timestamp */
 };
 
 static inline struct slice column(const struct colread *c)
@@ -40,14 +41,14 @@ static inline struct slice column(const struct colread *c)
 	return slice_of(c->key.p + TAG, c->column_len);
 }
 
-static inline bool in_column(const struct colread *c, const struct iter *it)
+static inline bool colread_in_column(const struct colread *c, const struct iter *it)
 {
 	return it && it->valid && it->key.n >= c->column_len + CELL_SUFFIX_BYTES &&
 		memcmp(it->key.p, c->key.p + TAG, c->column_len) == 0;
 }
 
-/* After its iterator was moved: the reader's error, or its own. */
-static int moved(struct colsrc *s)
+/* After a move of its iterator.  Damage becomes the source's; other errors are returned. */
+static int source_moved(struct colsrc *s)
 {
 	int err = s->it->valid ? 0 : s->it->err;
 
@@ -56,7 +57,7 @@ static int moved(struct colsrc *s)
 }
 
 /* The largest visible sequence of the deletes under this prefix (row+00 00 or row+family+00 00). */
-static int find_delete(struct colread *c, struct iter *it, struct slice prefix)
+static int colread_find_delete(struct colread *c, struct iter *it, struct slice prefix)
 {
 	int64_t ts;
 	uint64_t seq;
@@ -73,7 +74,7 @@ static int find_delete(struct colread *c, struct iter *it, struct slice prefix)
 	return it->err;
 }
 
-static int find_deletes(struct colread *c, struct iter *it, bool row, bool family)
+static int colread_find_deletes(struct colread *c, struct iter *it, bool row, bool family)
 {
 	struct buf *b = &c->probe;
 	static const uint8_t zeros[4];
@@ -83,18 +84,18 @@ static int find_deletes(struct colread *c, struct iter *it, bool row, bool famil
 		buf_reset(b);
 		if ((err = buf_append(b, c->key.p + TAG, c->row_len)) || (err = buf_append(b, zeros, 4)))
 			return err;
-		err = find_delete(c, it, buf_slice(b));
+		err = colread_find_delete(c, it, buf_slice(b));
 	}
 	if (family && !err) {
 		buf_reset(b);
 		if ((err = buf_append(b, c->key.p + TAG, c->row_len + 2)) || (err = buf_append(b, zeros, 2)))
 			return err;
-		err = find_delete(c, it, buf_slice(b));
+		err = colread_find_delete(c, it, buf_slice(b));
 	}
 	return err;
 }
 
-static int add_mem(struct colread *c, struct vmem *m)
+static int colread_add_memtable(struct colread *c, struct vmem *m)
 {
 	struct iter *it;
 	bool rows, families;
@@ -107,10 +108,10 @@ static int add_mem(struct colread *c, struct vmem *m)
 		return err;
 	rows = m->row_deletes > 0;
 	families = m->family_deletes > 0;
-	if ((rows || families) && (err = find_deletes(c, it, rows, families)))
+	if ((rows || families) && (err = colread_find_deletes(c, it, rows, families)))
 		goto out;
 	iter_seek(it, column(c));
-	if (in_column(c, it)) {
+	if (colread_in_column(c, it)) {
 		c->src[c->count++] = (struct colsrc){.it = it, .column_deletes = m->column_deletes > 0};
 		return 0;
 	}
@@ -120,8 +121,8 @@ out:
 	return err;
 }
 
-/* Asks the filter of f for a delete of the row ('R') or family ('F'), which are its first keys. */
-static int may_hold_delete(struct colread *c, struct vfile *f, char tag, bool *may)
+/* Queries the filter of f for a delete of the row ('R') or family ('F'), which are its first keys. */
+static int colread_may_have_delete(struct colread *c, struct vfile *f, char tag, bool *may)
 {
 	struct buf *b = &c->probe;
 	size_t n = tag == 'R' ? c->row_len : c->row_len + 2;
@@ -134,8 +135,8 @@ static int may_hold_delete(struct colread *c, struct vfile *f, char tag, bool *m
 	return 0;
 }
 
-/* s->file at the column, or s without an iterator when it is not there. */
-static int open_file(struct colread *c, struct colsrc *s)
+/* Opens s->file at the column; s->it is NULL if the file does not contain it. */
+static int source_open_file(struct colread *c, struct colsrc *s)
 {
 	struct slice key = column(c), to = slice_of(key.p, key.n + ABOVE), probe = slice_of(c->key.p, TAG + c->column_len);
 	struct vfile *f = s->file;
@@ -143,19 +144,19 @@ static int open_file(struct colread *c, struct colsrc *s)
 	bool rows = false, families = false;
 	int err;
 
-	if (f->meta.row_deletes && (err = may_hold_delete(c, f, 'R', &rows)))
+	if (f->meta.row_deletes && (err = colread_may_have_delete(c, f, 'R', &rows)))
 		return err;
-	if (f->meta.family_deletes && (err = may_hold_delete(c, f, 'F', &families)))
+	if (f->meta.family_deletes && (err = colread_may_have_delete(c, f, 'F', &families)))
 		return err;
 	if (rows || families) {
-		err = sst_iter_new(f->sst, &it); /* the row is within the clip: none needed */
+		err = sst_iter_new(f->sst, &it); /* the row is in the tablet: no clip is needed */
 		if (!err) {
-			err = find_deletes(c, it, rows, families);
+			err = colread_find_deletes(c, it, rows, families);
 			iter_free(it);
 		}
 		if (is_damage(err)) {
-			c->doubt = err;
-			c->doubt_seq = f->meta.seq_max > c->doubt_seq ? f->meta.seq_max : c->doubt_seq;
+			c->unread_err = err;
+			c->unread_seq = f->meta.seq_max > c->unread_seq ? f->meta.seq_max : c->unread_seq;
 			err = 0;
 		}
 		if (err)
@@ -165,7 +166,7 @@ static int open_file(struct colread *c, struct colsrc *s)
 	err = sst_find(f->sst, key, to, probe, &it);
 	if (!err && !it)
 		return 0;
-	if (!err && !in_column(c, it)) {
+	if (!err && !colread_in_column(c, it)) {
 		msg_error("%s: damaged: a malformed key: %s", sst_path(f->sst), Q(it->key));
 		iter_free(it);
 		err = -EBADMSG;
@@ -182,55 +183,56 @@ static int open_file(struct colread *c, struct colsrc *s)
 	return 0;
 }
 
-static int add_file(struct colread *c, struct vfile *f)
+static int colread_add_file(struct colread *c, struct vfile *f)
 {
 	struct slice key = column(c);
 	struct colsrc *s = &c->src[c->count];
 
 	if (slice_cmp(key, buf_slice(&f->first)) < 0 || slice_cmp(key, buf_slice(&f->after)) >= 0)
 		return 0;
-	*s = (struct colsrc){.file = f, .waits = !f->meta.tombstones};
+	*s = (struct colsrc){.file = f, .unopened = !f->meta.tombstones};
 	c->count++;
-	if (!s->waits)
-		return open_file(c, s);
-	if (!c->waiting++ || f->meta.newest_us > c->waits_for)
-		c->waits_for = f->meta.newest_us;
+	if (!s->unopened)
+		return source_open_file(c, s);
+	if (!c->unopened++ || f->meta.newest_us > c->unopened_newest_us)
+		c->unopened_newest_us = f->meta.newest_us;
 	return 0;
 }
 
-/* Opens the newest of the files that wait, of which there is one. */
-static int wake(struct colread *c)
+/* Opens the newest of the unopened files. */
+static int colread_open_next(struct colread *c)
 {
 	struct colsrc *first = NULL;
 
 	for (unsigned i = 0; i < c->count && !first; i++)
-		if (c->src[i].waits && c->src[i].file->meta.newest_us == c->waits_for)
+		if (c->src[i].unopened && c->src[i].file->meta.newest_us == c->unopened_newest_us)
 			first = &c->src[i];
-	c->waits_for = INT64_MIN;
-	c->waiting = 0;
+	c->unopened_newest_us = INT64_MIN;
+	c->unopened = 0;
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct colsrc *s = &c->src[i];
 
-		if (s->waits && s != first) {
-			c->waiting++;
-			c->waits_for = s->file->meta.newest_us > c->waits_for ? s->file->meta.newest_us : c->waits_for;
+		if (s->unopened && s != first) {
+			c->unopened++;
+			c->unopened_newest_us =
+				s->file->meta.newest_us > c->unopened_newest_us ? s->file->meta.newest_us : c->unopened_newest_us;
 		}
 	}
 	if (!first)
 		return -EINVAL;
-	first->waits = false;
-	return open_file(c, first);
+	first->unopened = false;
+	return source_open_file(c, first);
 }
 
-/* The column into key, between the tag's place and ff bytes. */
-static int set_key(struct colread *c, struct slice row, uint16_t family, struct slice qualifier)
+/* Writes the column to key, between the tag and ff bytes. */
+static int colread_set_key(struct colread *c, struct slice row, uint16_t family, struct slice qualifier)
 {
 	static const uint8_t above[ABOVE] = {[0 ... ABOVE - 1] = 0xff};
 	struct buf *b = &c->key;
 	int err;
 
 	if (TAG + 2 * (row.n + qualifier.n) + 6 + ABOVE <= sizeof c->inline_key)
-		*b = (struct buf){c->inline_key, 0, sizeof c->inline_key}; /* nothing appended to it makes it grow */
+		*b = (struct buf){c->inline_key, 0, sizeof c->inline_key}; /* large enough for all that is appended */
 	if ((err = buf_u8(b, 0)) || (err = cellkey_column_prefix(b, row, family, qualifier)))
 		return err;
 	c->column_len = b->n - TAG;
@@ -251,11 +253,11 @@ int colread_open(struct colread *c, struct view *v, uint64_t seq, struct slice r
 		if (!c->src)
 			return -ENOMEM;
 	}
-	err = set_key(c, row, family, qualifier);
+	err = colread_set_key(c, row, family, qualifier);
 	for (unsigned i = 0; i < v->mem_count && !err; i++)
-		err = add_mem(c, v->mems[i]);
+		err = colread_add_memtable(c, v->mems[i]);
 	for (unsigned i = 0; i < v->file_count && !err; i++)
-		err = v->mixed && !vfile_concerns(v->files[i], &family, 1) ? 0 : add_file(c, v->files[i]);
+		err = v->mixed && !vfile_may_have_families(v->files[i], &family, 1) ? 0 : colread_add_file(c, v->files[i]);
 	if (err)
 		colread_close(c);
 	return err;
@@ -274,8 +276,8 @@ void colread_close(struct colread *c)
 	buf_fini(&c->probe);
 }
 
-/* Past the entry that it is on, and past its chunks. */
-static int step(struct colread *c, struct colsrc *s)
+/* Past the current entry and its chunks. */
+static int source_step(struct colread *c, struct colsrc *s)
 {
 	struct iter *it = s->it;
 	uint8_t kind = it->key.p[c->column_len + KIND_AT];
@@ -289,11 +291,11 @@ static int step(struct colread *c, struct colsrc *s)
 			return err;
 		iter_seek(it, buf_slice(&c->probe));
 	}
-	return moved(s);
+	return source_moved(s);
 }
 
-/* Of the versions up to ts, met before them.  Of a damaged file it may leave none that could matter. */
-static void column_delete(struct colread *c, int64_t ts, uint64_t seq)
+/* Notes a delete of the versions up to ts.  It may mask all versions of a damaged file. */
+static void colread_column_delete(struct colread *c, int64_t ts, uint64_t seq)
 {
 	if (seq > c->seq)
 		return;
@@ -307,33 +309,33 @@ static void column_delete(struct colread *c, int64_t ts, uint64_t seq)
 	}
 }
 
-/* To target, within the column, taking note of the column deletes before it. */
-static int walk_to(struct colread *c, struct colsrc *s, struct slice target)
+/* Reads to target, within the column, and notes the column deletes before it. */
+static int source_walk_to(struct colread *c, struct colsrc *s, struct slice target)
 {
 	int64_t ts;
 	uint64_t seq;
 	enum cell_kind kind;
 	int err;
 
-	while (in_column(c, s->it) && slice_cmp(s->it->key, target) < 0) {
+	while (colread_in_column(c, s->it) && slice_cmp(s->it->key, target) < 0) {
 		cellkey_suffix(s->it->key, c->column_len, &ts, &seq, &kind);
 		if (kind == CELL_DELETE_COLUMN)
-			column_delete(c, ts, seq);
-		if ((err = step(c, s)))
+			colread_column_delete(c, ts, seq);
+		if ((err = source_step(c, s)))
 			return err;
 	}
 	return 0;
 }
 
-/* walk: over the deletes of the column before it, taking note of them. */
-static int go_to(struct colread *c, int64_t ts, bool walk)
+/* walk: reads the deletes of the column before it. */
+static int colread_seek(struct colread *c, int64_t ts, bool walk)
 {
 	struct slice target = slice_of(c->key.p + TAG, c->column_len + 8);
 	int err = 0;
 
-	/* In those that go on waiting all lies behind. */
-	while (c->waiting && c->waits_for >= ts)
-		if ((err = wake(c)))
+	/* All versions of the other unopened files lie behind ts. */
+	while (c->unopened && c->unopened_newest_us >= ts)
+		if ((err = colread_open_next(c)))
 			return err;
 	put_be64(c->key.p + TAG + c->column_len, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
 	if (ts < c->limit)
@@ -341,21 +343,21 @@ static int go_to(struct colread *c, int64_t ts, bool walk)
 	for (unsigned i = 0; i < c->count && !err; i++) {
 		struct colsrc *s = &c->src[i];
 
-		if (!s->damage && !(in_column(c, s->it) && slice_cmp(s->it->key, target) < 0))
+		if (!s->damage && !(colread_in_column(c, s->it) && slice_cmp(s->it->key, target) < 0))
 			continue;
 		if (s == c->at)
 			c->at = NULL;
 		if (walk && s->column_deletes) {
-			err = walk_to(c, s, target); /* a damaged one stays so */
+			err = source_walk_to(c, s, target); /* a damaged source stays damaged */
 			continue;
 		}
 		if (!s->it)
 			err = sst_iter_new(s->file->sst, &s->it);
 		if (!err) {
 			iter_seek(s->it, target);
-			err = moved(s);
+			err = source_moved(s);
 		} else if (is_damage(err)) {
-			err = 0; /* not one block of it can be read */
+			err = 0; /* no block of it can be read */
 		}
 	}
 	memset(c->key.p + TAG + c->column_len, 0xff, 8);
@@ -364,14 +366,14 @@ static int go_to(struct colread *c, int64_t ts, bool walk)
 
 int colread_skip_to(struct colread *c, int64_t ts)
 {
-	return go_to(c, ts, true);
+	return colread_seek(c, ts, true);
 }
 
 int colread_jump_to(struct colread *c, int64_t ts, uint64_t column_del)
 {
 	if (column_del > c->column_del)
 		c->column_del = column_del;
-	return go_to(c, ts, false);
+	return colread_seek(c, ts, false);
 }
 
 struct slice colread_column(const struct colread *c)
@@ -379,21 +381,21 @@ struct slice colread_column(const struct colread *c)
 	return column(c);
 }
 
-static struct colsrc *least(struct colread *c)
+static struct colsrc *colread_least(struct colread *c)
 {
 	struct colsrc *min = NULL;
 
 	for (unsigned i = 0; i < c->count; i++) {
 		struct colsrc *s = &c->src[i];
 
-		if (in_column(c, s->it) && (!min || slice_cmp(s->it->key, min->it->key) < 0))
+		if (colread_in_column(c, s->it) && (!min || slice_cmp(s->it->key, min->it->key) < 0))
 			min = s;
 	}
 	return min;
 }
 
-/* Could a damaged file hold a version above this one and not passed, or one in its place, or a delete of it? */
-static int matters(const struct colread *c, int64_t ts, uint64_t seq)
+/* Returns the damage if a damaged file may contain a version that should precede this one, replace it, or a delete of it; else 0. */
+static int damage_may_hide(const struct colread *c, int64_t ts, uint64_t seq)
 {
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct colsrc *s = &c->src[i];
@@ -401,11 +403,11 @@ static int matters(const struct colread *c, int64_t ts, uint64_t seq)
 		if (s->damage && (seq <= s->file->meta.seq_max || (ts != c->limit && ts <= s->file->meta.newest_us)))
 			return s->damage;
 	}
-	return seq <= c->doubt_seq ? c->doubt : 0;
+	return seq <= c->unread_seq ? c->unread_err : 0;
 }
 
-/* Nothing more can be read; could a damaged file hold a version that lives? */
-static int at_end(const struct colread *c)
+/* No more versions.  Returns the damage if a damaged file may contain a live one; else 0. */
+static int damage_at_end(const struct colread *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
 		if (c->src[i].damage && c->del_seq <= c->src[i].file->meta.seq_max)
@@ -418,10 +420,10 @@ int colread_next(struct colread *c, struct colver *out)
 	struct colsrc *s;
 	int err;
 
-	if (c->at && (err = step(c, c->at)))
+	if (c->at && (err = source_step(c, c->at)))
 		return err;
 	c->at = NULL;
-	while ((s = least(c)) || c->waiting) {
+	while ((s = colread_least(c)) || c->unopened) {
 		const struct iter *it;
 		int64_t ts;
 		uint64_t seq;
@@ -429,8 +431,8 @@ int colread_next(struct colread *c, struct colver *out)
 
 		if (s)
 			cellkey_suffix(s->it->key, c->column_len, &ts, &seq, &kind);
-		if (c->waiting && (!s || c->waits_for >= ts)) {
-			if ((err = wake(c)))
+		if (c->unopened && (!s || c->unopened_newest_us >= ts)) {
+			if ((err = colread_open_next(c)))
 				return err;
 			continue;
 		}
@@ -439,7 +441,7 @@ int colread_next(struct colread *c, struct colver *out)
 			goto next;
 		switch (kind) {
 		case CELL_DELETE_COLUMN:
-			column_delete(c, ts, seq);
+			colread_column_delete(c, ts, seq);
 			break;
 		case CELL_DELETE_VERSION:
 			if (c->version_del_ts != ts || seq > c->version_del) {
@@ -456,7 +458,7 @@ int colread_next(struct colread *c, struct colver *out)
 			if ((kind == CELL_LARGE && it->value.n != 8) ||
 				!cellkey_commit(it->key, c->column_len, ts, &out->commit_us))
 				return -EBADMSG;
-			if ((err = matters(c, ts, seq)))
+			if ((err = damage_may_hide(c, ts, seq)))
 				return err;
 			c->any = true;
 			c->last_ts = ts;
@@ -471,15 +473,15 @@ int colread_next(struct colread *c, struct colver *out)
 		case CELL_DELETE_ROW:
 		case CELL_DELETE_FAMILY:
 		case CELL_CHUNK:
-			break; /* a chunk without its head: a masked version's rest */
+			break; /* a chunk whose head is masked */
 		}
 next:
-		if ((err = step(c, s)))
+		if ((err = source_step(c, s)))
 			return err;
-		if (c->patience && --c->patience == 0)
-			return COLREAD_TIRED;
+		if (c->budget && --c->budget == 0)
+			return COLREAD_PAUSED;
 	}
-	return at_end(c);
+	return damage_at_end(c);
 }
 
 int colread_bytes(struct colread *c, const struct colver *ver, uint64_t offset, void *p, size_t n, size_t *got)

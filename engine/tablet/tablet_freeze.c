@@ -69,7 +69,8 @@ static int keep_redo(struct tablet *t, struct tablet_freeze *f)
 
 static int freeze_locked(struct tablet *t, struct tablet_freeze *f, struct view **old)
 {
-	bool dirty = memtable_count(t->view->mems[0]->m) > 0 || t->writers, wasted = !dirty && vmem_wasted(t->view->mems[0]);
+	bool dirty = memtable_count(t->view->mems[0]->m) > 0 || t->writers,
+	     wasted = !dirty && vmem_has_unused_memory(t->view->mems[0]);
 	int err;
 
 	f->froze = !dirty || t->view->mem_count < VIEW_MEMS;

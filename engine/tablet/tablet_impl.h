@@ -10,7 +10,7 @@
 
 /* Publishes v (taken) in place of the current view; the caller holds t->lock. The old one goes back to him to put. */
 struct view *view_swap(struct tablet *t, struct view *v) TFS_MUST;
-bool tablet_holds_row(const struct tablet *t, struct slice row);
+bool tablet_contains_row(const struct tablet *t, struct slice row);
 
 void tablet_fail(struct tablet *t, int err); /* what commit said; -ESTALE makes the tablet BROKEN */
 
@@ -24,8 +24,8 @@ void writers_wait(struct tablet *t, uint64_t seq);
 
 /* ---- memory.c ---- */
 /* Before a write, holding nothing: waits while too much is unflushed or unmerged.  An error only when flushing fails. */
-int memory_slow_down(struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;
+int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;
 /* After a write, holding nothing. */
-void memory_after_write(struct tablet *t, size_t active_bytes, size_t used_before);
+void tablet_after_write(struct tablet *t, size_t active_bytes, size_t used_before);
 
 #endif

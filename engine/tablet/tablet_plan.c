@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans of memtable entries (tablet_plan.h), shared by the write path and by
+ * Plans of memtable entries (tablet_plan.h), used by the write path and by
  * replay.  A value over CELL_CHUNK_BYTES becomes a CELL_LARGE entry with its
  * size and CELL_CHUNK entries at the same timestamp and sequence.
  */
@@ -51,7 +51,7 @@ static int plan_entry(struct plan *p, const struct cellkey *k, unsigned cell, st
 		.family = k->family,
 		.value = value,
 		.size_at = size_at};
-	if (e->live) { /* room for the time of commit */
+	if (e->live) { /* space for the time of commit */
 		if ((err = buf_reserve(&p->keys, CELL_COMMIT_BYTES)))
 			return err;
 		p->keys.n += CELL_COMMIT_BYTES;
@@ -149,7 +149,7 @@ int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit)
 }
 
 /* One thread counts at a time: no locked instruction is needed. */
-static inline void add(_Atomic uint64_t *to, uint64_t n)
+static inline void count_add(_Atomic uint64_t *to, uint64_t n)
 {
 	atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
 }
@@ -165,9 +165,9 @@ void plan_insert(struct plan *p, struct vmem *m)
 	for (unsigned i = 0; i < p->n; i++) {
 		const struct planned *e = &p->v[i];
 
-		add(&e->count->cells, e->live);
-		add(&e->count->tombstones, e->dead);
-		add(&e->count->bytes, e->key_bytes + e->value.n);
+		count_add(&e->count->cells, e->live);
+		count_add(&e->count->tombstones, e->dead);
+		count_add(&e->count->bytes, e->key_bytes + e->value.n);
 		if (p->near)
 			memtable_insert_near(m->m, e->node);
 		else

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From cells to memtable entries: everything that can be done before the
- * tablet's lock is taken.  Keys are encoded with gaps for the sequence number
- * and the time of commit, which are filled in under the lock; large values are
- * taken apart.
+ * Encodes cells as memtable entries before the tablet's lock is taken.  Keys
+ * have gaps for the sequence number and the time of commit, which are filled
+ * in under the lock.  Large values are split into chunks.
  */
 #ifndef TFS_STORE_TABLET_PLAN_H
 #define TFS_STORE_TABLET_PLAN_H
@@ -11,7 +10,7 @@
 #include "engine/tablet/mutate.h"
 
 enum { PLAN_INLINE = 8 };
-/* A memtable entry to be: its key lies in the plan's buffer with a sequence to be filled in. */
+/* A memtable entry to be made; its key is in the plan's buffer. */
 struct planned {
 	size_t key_at, seq_at, key_bytes; /* key_bytes of a live one grow by the time of commit */
 	int64_t ts;
@@ -28,22 +27,22 @@ struct plan {
 	struct planned *v, fixed_[PLAN_INLINE];
 	unsigned n, cap, cells;
 	uint64_t row_deletes, family_deletes, column_deletes, tombstones;
-	bool near; /* keys mostly rise from one plan to the next */
+	bool near; /* keys mostly rise from one plan to the next (replay) */
 };
-/* Does it delete single versions and nothing else? */
+/* Returns true if the plan only deletes single versions. */
 static inline bool plan_deletes_versions_only(const struct plan *p)
 {
 	return p->tombstones == p->cells && !p->row_deletes && !p->family_deletes && !p->column_deletes;
 }
 
 void plan_init(struct plan *p);
-void plan_reset(struct plan *p); /* empty again; its memory is kept */
+void plan_reset(struct plan *p); /* empties it; its memory is reused */
 void plan_fini(struct plan *p);
-/* The entries of one cell; its sequence number will be the first plus `cell`. p->cells is the caller's to count. */
+/* Adds the entries of one cell; its sequence number will be the first plus `cell`.  The caller counts p->cells. */
 int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsigned cell) TFS_MUST;
-/* Batch and entries of a resolved mutation, whose memory they borrow. */
+/* Adds batch and entries of a resolved mutation; borrows its memory. */
 int plan_mutation(struct plan *p, const struct mutation *m) TFS_MUST;
-/* Copies all entries into nodes of m, numbered from seq. Nothing is in the memtable yet. */
+/* Copies all entries into nodes of m, numbered from seq, without inserting them. */
 int plan_prepare(struct plan *p, struct vmem *m, uint64_t seq, int64_t commit) TFS_MUST; /* the caller serialises */
 /* Cannot fail; the caller serialises. */
 void plan_insert(struct plan *p, struct vmem *m);

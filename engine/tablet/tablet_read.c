@@ -2,20 +2,19 @@
 /*
  * Point reads.
  *
- * One column is read straight out of the sources that may hold it
- * (tablet_column.c).  The newest version is the first live one; a version at
- * a timestamp is sought directly where the rules count no versions, else the
- * column is walked down to it.  Bytes of a large value are read chunk by
- * chunk from the one that holds the offset.
+ * One column is read from the sources that may contain it (tablet_column.c).
+ * The newest version is the first live one.  A version at a timestamp is found
+ * by a seek if the rules count no versions; otherwise the column is read from
+ * its start.  Bytes of a large value are read chunk by chunk from the chunk
+ * that contains the offset.
  *
- * Versions deleted one by one, newest first, leave ever more to pass over
- * before the newest live one.  A reader of the newest that has passed much
- * keeps a note for the next one, one in each stripe of rows: nothing above
- * that timestamp of this column lives.  It holds as long as nothing has gone
- * through the stripe since but deletes of single versions
- * (stripe.changed_seq, raised before a mutation is published): what is dead
- * stays dead, and neither a version nor a delete of others can lie in what
- * is jumped over.
+ * If versions are deleted one by one, newest first, a read of the newest live
+ * one skips more and more entries.  A reader that has skipped many stores a
+ * note for the next one, one note per stripe of rows: no version of this
+ * column above that timestamp is live.  The note is valid as long as only
+ * deletes of single versions were written through the stripe
+ * (stripe.changed_seq, raised before a mutation is published).  Then the
+ * skipped entries contain no live version, and no delete of other versions.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -25,12 +24,12 @@
 #include "engine/cell/merge.h"
 #include "engine/tablet/tablet_column.h"
 
-enum { PATIENCE = 64 };
+enum { DEAD_BUDGET = 64 };
 
 /*
- * Does a reader with this snapshot see all that has gone through the stripe,
- * *changed being the last of it?  The sequence of a snapshot may be later
- * than its view, so that what it covers is in a memtable that the view lacks.
+ * Returns true if the snapshot includes all mutations of the stripe up to
+ * *changed.  The sequence of a snapshot may be later than its view, so that a
+ * mutation that it covers is in a memtable that the view lacks.
  */
 static bool sees_all(struct tablet *t, const struct snap *snap, const struct stripe *s, uint64_t *changed)
 {
@@ -43,7 +42,7 @@ static bool sees_all(struct tablet *t, const struct snap *snap, const struct str
 	return same && *changed <= snap->seq;
 }
 
-/* To where the last tired reader of the column found something alive, if that still holds. */
+/* Seeks to the timestamp of the stripe's note, if it is for this column and valid. */
 static int note_use(struct stripe *s, struct colread *c)
 {
 	struct note n = {0};
@@ -55,8 +54,8 @@ static int note_use(struct stripe *s, struct colread *c)
 	return n.seq ? colread_jump_to(c, n.ts, n.column_del) : 0;
 }
 
-/* Nothing above ts lives. A note costs nothing but memory, so that failing to keep one is no failure. */
-static void note_keep(struct stripe *s, const struct colread *c, uint64_t changed, int64_t ts)
+/* Notes that no version above ts is live.  Without memory there is no note. */
+static void note_store(struct stripe *s, const struct colread *c, uint64_t changed, int64_t ts)
 {
 	struct slice column = colread_column(c);
 
@@ -71,42 +70,42 @@ static void note_keep(struct stripe *s, const struct colread *c, uint64_t change
 	mutex_unlock(&s->m);
 }
 
-/* colread_next of a reader who wants the newest only. */
-static int newest(struct tablet *t, const struct snap *snap, struct slice row, struct colread *c, struct colver *ver)
+/* colread_next for the newest version. */
+static int read_newest(struct tablet *t, const struct snap *snap, struct slice row, struct colread *c, struct colver *ver)
 {
 	struct stripe *s;
 	uint64_t changed;
 	bool all;
 	int err;
 
-	c->patience = PATIENCE;
+	c->budget = DEAD_BUDGET;
 	err = colread_next(c, ver);
-	if (err != COLREAD_TIRED)
+	if (err != COLREAD_PAUSED)
 		return err;
 	s = stripe_of(t, row);
 	if ((err = note_use(s, c)))
 		return err;
-	c->patience = PATIENCE;
+	c->budget = DEAD_BUDGET;
 	err = colread_next(c, ver);
-	if (err != COLREAD_TIRED)
+	if (err != COLREAD_PAUSED)
 		return err;
 	all = sees_all(t, snap, s, &changed);
 	err = colread_next(c, ver);
 	if (err >= 0 && all)
-		note_keep(s, c, changed, err ? ver->ts : INT64_MIN);
+		note_store(s, c, changed, err ? ver->ts : INT64_MIN);
 	return err;
 }
 
 /* The version at ts. */
-static int find(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, struct colver *ver)
+static int read_version(struct colread *c, const struct gc_rule *rule, int64_t now, int64_t ts, struct colver *ver)
 {
 	int err;
 
-	/* Hidden at the same time however many are above it: the rules do not count here. */
+	/* The rules hide it at the same time, however many versions are above it. */
 	if ((!rule || gc_expires(rule, 0, ts) == gc_expires(rule, UINT64_MAX, ts)) && (err = colread_skip_to(c, ts)))
 		return err;
 	while ((err = colread_next(c, ver)) != 0) {
-		if (is_damage(err) && c->limit > ts) { /* it counts as listings do: what can be read */
+		if (is_damage(err) && c->limit > ts) { /* as in listings, only readable versions count */
 			if ((err = colread_skip_to(c, ts)))
 				return err;
 			continue;
@@ -148,8 +147,8 @@ int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slic
 	rule = f->rule;
 	now = rule && gc_has_age(rule) ? clock_now(t->env->clock) : 0;
 	if (!ts.newest)
-		err = find(&c, rule, now, ts.us, &ver);
-	else if ((err = newest(t, &snap, row, &c, &ver)) >= 0)
+		err = read_version(&c, rule, now, ts.us, &ver);
+	else if ((err = read_newest(t, &snap, row, &c, &ver)) >= 0)
 		err = err && !gc_hides(rule, 0, ver.ts, now) ? 0 : -ENOENT;
 	if (!err && n)
 		err = colread_bytes(&c, &ver, offset, p, n, &done);
@@ -166,8 +165,8 @@ out:
 	return err;
 }
 
-/* Has the row cells in one of these families (count 0: in any)? */
-static int exists_in(struct tablet *t, struct slice row, const uint16_t *families, unsigned count, bool *exists)
+/* Sets *exists if the row has cells in one of these families (count 0: in any). */
+static int row_exists_in(struct tablet *t, struct slice row, const uint16_t *families, unsigned count, bool *exists)
 {
 	struct scan_spec spec = {.what = SCAN_ROWS, .row_from = row, .one_row = true, .limit = 1, .family_count = count};
 	struct scan_batch b = {0};
@@ -177,9 +176,9 @@ static int exists_in(struct tablet *t, struct slice row, const uint16_t *familie
 	if (count)
 		spec.families = families;
 	/*
-	 * If the first block cannot be read others may be.  If none can, the
-	 * file's filter has said that the row is in it: it is there, so that
-	 * what was lost can be written anew.
+	 * If the first block cannot be read, others may be.  If none can, the row
+	 * exists, because the file's filter contains it.  Then lost cells can be
+	 * written again.
 	 */
 	for (;;) {
 		err = tablet_scan_new(t, &spec, &s);
@@ -197,15 +196,15 @@ static int exists_in(struct tablet *t, struct slice row, const uint16_t *familie
 	return err;
 }
 
-/* Group by group, those in memory first: one that has the row spares reading the others, which may be large. */
-static int exists_in_any(struct tablet *t, const struct store_schema *s, struct slice row, bool *exists)
+/* Group by group, groups in memory first: if one has the row, the others, which may be large, are not read. */
+static int row_exists_in_any(struct tablet *t, const struct store_schema *s, struct slice row, bool *exists)
 {
 	uint16_t *families;
 	int err = 0;
 
 	*exists = false;
 	if (s->group_count == 1)
-		return exists_in(t, row, NULL, 0, exists);
+		return row_exists_in(t, row, NULL, 0, exists);
 	families = malloc((s->family_count + 1u) * sizeof *families);
 	if (!families)
 		return -ENOMEM;
@@ -219,7 +218,7 @@ static int exists_in_any(struct tablet *t, const struct store_schema *s, struct 
 			if (s->families[k].group == g->id)
 				families[n++] = s->families[k].id;
 		if (n)
-			err = exists_in(t, row, families, n, exists);
+			err = row_exists_in(t, row, families, n, exists);
 	}
 	free(families);
 	return err;
@@ -231,10 +230,10 @@ int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool 
 	int err;
 
 	if (family)
-		return exists_in(t, row, &family, 1, exists);
+		return row_exists_in(t, row, &family, 1, exists);
 	tablet_enter(t);
 	snap_take(t, &snap);
-	err = exists_in_any(t, snap.schema, row, exists);
+	err = row_exists_in_any(t, snap.schema, row, exists);
 	snap_put(&snap);
 	tablet_leave(t);
 	return err;

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replay: what the logs of earlier incarnations hold of a tablet goes into
- * its memtable.  Records come as the log's sorter hands them over
- * (log_sort.h): a stretch of the log in the order of rows, so that each cell
- * is looked for from where the last one went in, and stretch after stretch.
- * Order among records does not matter for what the cells say, since their
- * sequence numbers decide.
+ * Replay: inserts a tablet's records of earlier incarnations' logs into its
+ * memtable.  Records come stretch by stretch, each stretch in the order of
+ * rows (log_sort.h), so that each insert starts near the previous one.  The
+ * order does not affect the result, because sequence numbers decide.
  *
- * Nothing of the background runs until it is over: files in flight would be
- * taken for leftovers of a crash, and a compaction could not know which
- * deletes are still to come.  What is replayed was unflushed, so it is about
- * as much as the memory bound allowed before.
+ * No background work runs until replay is over: the collection of files would
+ * take files being written for leftovers of a crash, and a compaction would
+ * drop tombstones while older cells are still to be replayed.  Replayed
+ * records were unflushed, so they need about as much memory as before.
  */
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tablet_plan.h"
@@ -31,7 +29,7 @@ void tablet_replay_done(struct tablet *t)
 	if (loading != TABLET_LOADING)
 		return;
 	tablet_want_merge(t);
-	memory_after_write(t, bytes, 0);
+	tablet_after_write(t, bytes, 0);
 }
 
 static int plan_batch(struct plan *p, struct batch_reader *b, int64_t *newest)
@@ -50,7 +48,7 @@ static int plan_batch(struct plan *p, struct batch_reader *b, int64_t *newest)
 	return err;
 }
 
-/* The caller holds t->lock; *p is his, to be used again. */
+/* The caller holds t->lock.  *p is reused from record to record. */
 static int replay_one(struct tablet *t, struct plan *p, const struct log_record *r)
 {
 	struct vmem *m = t->view->mems[0];
@@ -59,7 +57,7 @@ static int replay_one(struct tablet *t, struct plan *p, const struct log_record 
 	int64_t newest;
 	int err;
 
-	if ((err = batch_open(&b, r->batch)) || !tablet_holds_row(t, b.row))
+	if ((err = batch_open(&b, r->batch)) || !tablet_contains_row(t, b.row))
 		return err;
 	plan_reset(p);
 	if ((err = plan_batch(p, &b, &newest)) || (err = plan_prepare(p, m, r->seq, b.commit)))

@@ -2,14 +2,14 @@
 /*
  * Scans within one tablet.
  *
- * A scan holds a view (memtables and files cannot go while it does), so it
- * takes a new one once that is ten seconds old, at a row boundary: the row
- * that a batch ends within is left out of it, and the next batch begins with
- * that row in the new view.
- * Scans of one row are asked of the row filters first.
+ * A scan holds a view, whose memtables and files cannot be freed meanwhile.  So
+ * it takes a new view when the old one is ten seconds old, at a row boundary:
+ * the batch ends before its last row, and the next batch begins with that row
+ * in the new view.
+ * Scans of one row query the row filters first.
  *
- * Decided against: giving up a view in the middle of a row.  The row would
- * have to be read again from its start to be as of one instant.
+ * Decided against: changing the view within a row.  The row would have to be
+ * read again from its start to be as of one instant.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -22,19 +22,19 @@
 
 struct tablet_scan {
 	struct tablet *t;
-	struct scan_spec spec, now; /* as given; as it goes on in the present view */
+	struct scan_spec spec, now; /* of the whole scan; from here on in the present view */
 	struct buf bytes;           /* of the spec */
 	uint16_t *families;
-	struct buf row; /* that the present view begins with, if not the first one */
+	struct buf row; /* with which the present view begins, if not the first one */
 	struct snap snap;
 	uint64_t taken_us, already;
 	struct live *live;
-	int passed; /* what could not be read and was passed over */
+	int skipped; /* the error of unreadable blocks that were skipped */
 	bool done;
-	bool moved; /* done, since the tablet is gone: row is where to go on */
+	bool moved; /* done, because other tablets have replaced this one: the scan continues there at `row` */
 };
 
-static const struct gc_rule *rule_of(const void *arg, uint16_t family, bool *known)
+static const struct gc_rule *scan_rule(const void *arg, uint16_t family, bool *known)
 {
 	const struct store_family *f = store_schema_family(arg, family);
 
@@ -42,8 +42,8 @@ static const struct gc_rule *rule_of(const void *arg, uint16_t family, bool *kno
 	return f ? f->rule : NULL;
 }
 
-/* What counts in a column beside its versions, as point reads know it: by the memtables' counts and the files' filters. */
-static bool column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
+/* Returns true if the column may have column deletes, by the memtables' counts and the files' filters. */
+static bool scan_column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
 {
 	const struct view *v = arg;
 	struct buf from = {0}, to = {0}, probe = {0};
@@ -60,7 +60,8 @@ static bool column_deletes(const void *arg, struct slice row, uint16_t family, s
 		struct vfile *f = v->files[i];
 
 		may = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes && !vfile_empty(f) &&
-			(!v->mixed || vfile_concerns(f, &family, 1)) && slice_cmp(buf_slice(&from), buf_slice(&f->first)) >= 0 &&
+			(!v->mixed || vfile_may_have_families(f, &family, 1)) &&
+			slice_cmp(buf_slice(&from), buf_slice(&f->first)) >= 0 &&
 			slice_cmp(buf_slice(&from), buf_slice(&f->after)) < 0 &&
 			sst_may_contain(f->sst, buf_slice(&from), buf_slice(&to), buf_slice(&probe));
 	}
@@ -70,9 +71,9 @@ static bool column_deletes(const void *arg, struct slice row, uint16_t family, s
 	return may;
 }
 
-static int open_view(struct tablet_scan *s)
+static int scan_open_view(struct tablet_scan *s)
 {
-	struct live_options o = {.rules = {rule_of, NULL}, .spec = &s->now};
+	struct live_options o = {.rules = {scan_rule, NULL}, .spec = &s->now};
 	struct slice row_to = s->spec.row_to, end = tablet_end(s->t), from_row = s->now.row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
 	struct iter *merged;
@@ -94,7 +95,7 @@ static int open_view(struct tablet_scan *s)
 		err = cellkey_probe(&probe, 'r', s->now.row_from, 0, slice_of(NULL, 0));
 	if (!err)
 		err = view_iter(s->snap.view, s->now.families, s->now.family_count, buf_slice(&from), buf_slice(&to),
-			buf_slice(&probe), s->spec.past_damage ? &s->passed : NULL, &merged);
+			buf_slice(&probe), s->spec.past_damage ? &s->skipped : NULL, &merged);
 	if (err)
 		goto out;
 	o.rules.arg = s->snap.schema;
@@ -102,7 +103,7 @@ static int open_view(struct tablet_scan *s)
 	o.now = s->spec.kept ? clock_collect(s->t->env->clock) : clock_now(s->t->env->clock);
 	o.row_begin = tablet_begin(s->t);
 	o.row_end = end;
-	o.column_deletes = column_deletes;
+	o.column_deletes = scan_column_deletes;
 	o.deletes_arg = s->snap.view;
 	err = live_new(merged, &o, &s->live);
 out:
@@ -114,7 +115,7 @@ out:
 	return err;
 }
 
-static void close_view(struct tablet_scan *s)
+static void scan_close_view(struct tablet_scan *s)
 {
 	if (!s->live)
 		return;
@@ -123,8 +124,8 @@ static void close_view(struct tablet_scan *s)
 	snap_put(&s->snap);
 }
 
-/* Room in s->bytes was made before: its memory does not move. */
-static int keep(struct buf *b, struct slice *s)
+/* Copies a slice of the spec.  b has reserved space, so its memory does not move. */
+static int scan_copy_slice(struct buf *b, struct slice *s)
 {
 	size_t at = b->n;
 	int err;
@@ -148,8 +149,9 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 	s->t = t;
 	s->spec = *spec;
 	err = buf_reserve(&s->bytes, spec->row_from.n + spec->row_to.n + spec->qualifier_from.n + spec->qualifier_to.n + 1);
-	if (err || (err = keep(&s->bytes, &s->spec.row_from)) || (err = keep(&s->bytes, &s->spec.row_to)) ||
-		(err = keep(&s->bytes, &s->spec.qualifier_from)) || (err = keep(&s->bytes, &s->spec.qualifier_to)))
+	if (err || (err = scan_copy_slice(&s->bytes, &s->spec.row_from)) || (err = scan_copy_slice(&s->bytes, &s->spec.row_to)) ||
+		(err = scan_copy_slice(&s->bytes, &s->spec.qualifier_from)) ||
+		(err = scan_copy_slice(&s->bytes, &s->spec.qualifier_to)))
 		goto out;
 	if (spec->families) {
 		s->families = malloc((spec->family_count + 1u) * sizeof *s->families);
@@ -162,7 +164,7 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 		s->spec.families = s->families;
 	}
 	s->now = s->spec;
-	err = open_view(s);
+	err = scan_open_view(s);
 	if (err)
 		goto out;
 	*out = s;
@@ -173,11 +175,10 @@ out:
 }
 
 /*
- * The view is past its time: what the batch has of its last row, begun in it,
- * is taken back, and the next batch starts with that row in a new view.  A
- * batch within one row leaves all as it is.
+ * The view is too old.  Removes the last row from the batch; the next batch
+ * starts with that row in a new view.  Does nothing if the batch has one row.
  */
-static int leave_view(struct tablet_scan *s, struct scan_batch *b)
+static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 {
 	struct slice row = b->cells[b->count - 1].row;
 	uint32_t keep_count = b->count;
@@ -192,19 +193,19 @@ static int leave_view(struct tablet_scan *s, struct scan_batch *b)
 		return err;
 	s->already -= b->count - keep_count;
 	b->count = keep_count;
-	close_view(s);
+	scan_close_view(s);
 	s->now.row_from = buf_slice(&s->row);
 	s->now.row_from_after = false;
 	return 0;
 }
 
-/* Between two views: what was written since the tablet's place was taken is elsewhere. */
-static bool move_on(struct tablet_scan *s, struct scan_batch *b)
+/* Ends the scan between two views if other tablets have replaced this one, because new writes are in those. */
+static bool scan_end_if_moved(struct tablet_scan *s, struct scan_batch *b)
 {
 	if (s->t->state != TABLET_GONE)
 		return false;
 	s->moved = s->done = b->done = true;
-	b->damaged = s->passed != 0;
+	b->damaged = s->skipped != 0;
 	return true;
 }
 
@@ -222,13 +223,13 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 	scan_batch_reset(b);
 	if (s->done) {
 		b->done = true;
-		b->damaged = s->passed != 0;
+		b->damaged = s->skipped != 0;
 		return 0;
 	}
 	if (!s->live) {
-		if (move_on(s, b))
+		if (scan_end_if_moved(s, b))
 			return 0;
-		err = open_view(s);
+		err = scan_open_view(s);
 		if (err)
 			return err;
 	}
@@ -236,10 +237,10 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 	if (err)
 		return err;
 	s->done = b->done;
-	b->damaged = s->passed != 0;
+	b->damaged = s->skipped != 0;
 	if (!b->done && b->count && !s->spec.one_row &&
 		monotonic_us() - s->taken_us > (s->t->env->scan_view_us ? s->t->env->scan_view_us : SCAN_VIEW_US))
-		err = leave_view(s, b);
+		err = scan_leave_view(s, b);
 	return err;
 }
 
@@ -250,7 +251,7 @@ void tablet_scan_free(struct tablet_scan *s)
 	if (!s)
 		return;
 	t = s->t;
-	close_view(s);
+	scan_close_view(s);
 	buf_fini(&s->bytes);
 	buf_fini(&s->row);
 	free(s->families);

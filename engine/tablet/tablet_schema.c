@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small values that a tablet is described by: the counted schema, and the
- * entries of a file list.
+ * The counted schema of a tablet, and the entries of its file list.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -59,8 +58,8 @@ void tablet_file_fini(struct tablet_file *f)
 	buf_fini(&f->last);
 }
 
-/* An end of no bytes is a row too; only p NULL means none. */
-static int copy_end(struct buf *to, const struct buf *from)
+/* An empty end is a row, too; only p NULL means no end. */
+static int tablet_file_copy_end(struct buf *to, const struct buf *from)
 {
 	int err;
 
@@ -76,7 +75,7 @@ int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from)
 	int err;
 
 	f.begin = f.end = f.first = f.last = (struct buf){0};
-	if ((err = buf_append(&f.begin, from->begin.p, from->begin.n)) || (err = copy_end(&f.end, &from->end)) ||
+	if ((err = buf_append(&f.begin, from->begin.p, from->begin.n)) || (err = tablet_file_copy_end(&f.end, &from->end)) ||
 		(err = buf_append(&f.first, from->first.p, from->first.n)) ||
 		(err = buf_append(&f.last, from->last.p, from->last.n))) {
 		tablet_file_fini(&f);

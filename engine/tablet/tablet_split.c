@@ -62,9 +62,9 @@ int tablet_move_prepare(struct tablet *t)
 
 	tablet_replay_done(t);
 	t->split_wanted = true; /* the background leaves off */
-	err = job_begin(t, &t->majoring);
-	if (!err && (err = job_begin(t, &t->merging)))
-		job_end(t, &t->majoring);
+	err = tablet_job_begin(t, &t->majoring);
+	if (!err && (err = tablet_job_begin(t, &t->merging)))
+		tablet_job_end(t, &t->majoring);
 	if (err)
 		t->split_wanted = false;
 	return err;
@@ -73,14 +73,14 @@ int tablet_move_prepare(struct tablet *t)
 void tablet_move_done(struct tablet *t)
 {
 	t->split_wanted = false;
-	job_end(t, &t->merging);
-	job_end(t, &t->majoring);
+	tablet_job_end(t, &t->merging);
+	tablet_job_end(t, &t->majoring);
 	tablet_want_merge(t);
 }
 
 int tablet_split_begin(struct tablet *t)
 {
-	int err = job_begin(t, &t->flushing);
+	int err = tablet_job_begin(t, &t->flushing);
 
 	if (err)
 		return err;
@@ -89,7 +89,7 @@ int tablet_split_begin(struct tablet *t)
 	if (!err)
 		err = enough_room(t);
 	if (err) {
-		job_end(t, &t->flushing);
+		tablet_job_end(t, &t->flushing);
 		tablet_want_flush(t);
 		return err;
 	}
@@ -107,7 +107,7 @@ void tablet_inherit_files(struct tablet *parent, struct tablet *child)
 
 			if (p->sst != f->sst || p->meta.group != f->meta.group)
 				continue;
-			f->left_out_us = p->left_out_us;
+			f->excluded_until_us = p->excluded_until_us;
 			f->freeze_us = p->freeze_us;
 			if (!f->schema && p->schema)
 				f->schema = store_schema_get(p->schema);
@@ -195,7 +195,7 @@ void tablet_split_end(struct tablet *t, bool done)
 		t->state = TABLET_GONE;
 	mutex_unlock(&t->lock);
 	mutex_unlock(&t->edit);
-	job_end(t, &t->flushing);
+	tablet_job_end(t, &t->flushing);
 }
 
 /* ---- merging ---- */
@@ -241,7 +241,7 @@ static void stop_writers(struct tablet *t)
 
 int tablet_merge_begin(struct tablet *t)
 {
-	int err = job_begin(t, &t->flushing);
+	int err = tablet_job_begin(t, &t->flushing);
 
 	if (err)
 		return err;
@@ -249,7 +249,7 @@ int tablet_merge_begin(struct tablet *t)
 	if (!err)
 		err = t->env->compactor->flush(t); /* most of it, with writers going on */
 	if (err) {
-		job_end(t, &t->flushing);
+		tablet_job_end(t, &t->flushing);
 		tablet_want_flush(t);
 	}
 	return err;
@@ -266,7 +266,7 @@ int tablet_merge_stop(struct tablet *t)
 
 int tablet_merge_again(struct tablet *t)
 {
-	int err = job_begin(t, &t->flushing);
+	int err = tablet_job_begin(t, &t->flushing);
 
 	if (err)
 		return err;
@@ -282,7 +282,7 @@ void tablet_merge_end(struct tablet *t, bool done)
 	else if (t->state == TABLET_SPLITTING)
 		t->state = TABLET_SERVING;
 	mutex_unlock(&t->lock);
-	job_end(t, &t->flushing);
+	tablet_job_end(t, &t->flushing);
 	if (!done)
 		tablet_want_flush(t);
 }
@@ -313,7 +313,7 @@ static int places(const struct view *v, struct place *p, unsigned *count, uint64
 		struct vfile *f = v->files[i];
 		int err;
 
-		if (vfile_empty(f) || vfile_left_out(f))
+		if (vfile_empty(f) || vfile_excluded(f))
 			continue;
 		p[n].file = f;
 		if ((err = sst_offset_of(f->sst, buf_slice(&f->first), &p[n].from)) ||

@@ -148,6 +148,11 @@ static inline bool tablet_disk_full(const struct tablet *t)
 	return t->env->disk_full && *t->env->disk_full;
 }
 
+static inline bool tablet_stopping(const struct tablet *t)
+{
+	return t->state == TABLET_CLOSING || t->state == TABLET_BROKEN || t->state == TABLET_GONE;
+}
+
 /* A call is under way; tablet_free waits for its leave. */
 static inline void tablet_enter(struct tablet *t)
 {
@@ -174,8 +179,8 @@ int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out) TFS_MUS
 enum { FILES_FREE = 12 }; /* of one group waiting for a merge: writers are not slowed down yet */
 /* Jobs of one kind (tablet.flushing, merging, majoring) run one at a time: waits while *busy, sets it.
  * -ESHUTDOWN, -EREMCHG, -ESTALE. */
-int job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
-void job_end(struct tablet *t, _Atomic bool *busy);
+int tablet_job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
+void tablet_job_end(struct tablet *t, _Atomic bool *busy);
 void tablet_want_flush(struct tablet *t);
 void tablet_want_merge(struct tablet *t);
 

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What the tablet's rows have in a memtable that is not its alone. */
-static int count_part(struct tablet *t, struct vmem *m, struct mem_usage *u)
+/* Counts the entries of the tablet's rows in a shared memtable. */
+static int mem_usage_count_shared(struct tablet *t, struct vmem *m, struct mem_usage *u)
 {
 	struct iter *it;
 	int err = tablet_mem_iter(t, m, &it);
@@ -43,24 +43,24 @@ static int count_part(struct tablet *t, struct vmem *m, struct mem_usage *u)
 }
 
 /*
- * Memtable i of a view of the tablet: entries by family, and the memory that
- * is theirs.  A shared one, which siblings flush when they do, is looked
- * through once in each view.
+ * Memtable i of a view of the tablet: entries by family, and their memory.  A
+ * memtable that is shared with a sibling since a split is counted once in each
+ * view.
  */
-static int mem_usage_of(struct tablet *t, struct view *v, unsigned i, const struct mem_usage **out, uint64_t *held)
+static int tablet_mem_usage(struct tablet *t, struct view *v, unsigned i, const struct mem_usage **out, uint64_t *memory)
 {
 	struct vmem *m = v->mems[i];
 	struct mem_usage *u = v->parts[i], *none = NULL;
 	int err;
 
-	*held = memtable_bytes(m->m);
+	*memory = memtable_bytes(m->m);
 	if (!m->shared) {
 		*out = &m->usage;
 		return 0;
 	}
 	if (!u) {
 		u = calloc(1, sizeof *u);
-		err = u ? count_part(t, m, u) : -ENOMEM;
+		err = u ? mem_usage_count_shared(t, m, u) : -ENOMEM;
 		if (err) {
 			mem_usage_free(u);
 			return err;
@@ -70,7 +70,7 @@ static int mem_usage_of(struct tablet *t, struct view *v, unsigned i, const stru
 			u = none;
 		}
 	}
-	*held = usage_below(*held, mem_usage_bytes(u), mem_usage_bytes(&m->usage));
+	*memory = usage_below(*memory, mem_usage_bytes(u), mem_usage_bytes(&m->usage));
 	*out = u;
 	return 0;
 }
@@ -96,11 +96,11 @@ void tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	st.state = state_names[atomic_load(&t->state)];
 	for (unsigned i = 0; i < snap.view->mem_count; i++) {
 		const struct mem_usage *u;
-		uint64_t held;
+		uint64_t memory;
 
-		if (mem_usage_of(t, snap.view, i, &u, &held))
+		if (tablet_mem_usage(t, snap.view, i, &u, &memory))
 			u = &snap.view->mems[i]->usage;
-		st.memory_bytes += held;
+		st.memory_bytes += memory;
 		MEM_USAGE_EACH(f, u)
 		{
 			st.cells += f->cells;
@@ -124,8 +124,8 @@ void tablet_get_stats(struct tablet *t, struct tablet_stats *s)
 	*s = st;
 }
 
-/* The family's entry, in id order, added when new; NULL: out of memory. */
-static struct tablet_family *family_of(struct tablet_family **v, unsigned *n, uint16_t id)
+/* Returns the family's entry, in id order, added if new; NULL: out of memory. */
+static struct tablet_family *tablet_family_entry(struct tablet_family **v, unsigned *n, uint16_t id)
 {
 	unsigned at = *n;
 	struct tablet_family *grown;
@@ -144,11 +144,11 @@ static struct tablet_family *family_of(struct tablet_family **v, unsigned *n, ui
 	return &grown[at];
 }
 
-static int add_memtable(struct tablet *t, struct view *view, unsigned i, struct tablet_family **v, unsigned *n)
+static int tablet_family_add_memtable(struct tablet *t, struct view *view, unsigned i, struct tablet_family **v, unsigned *n)
 {
 	const struct mem_usage *u;
-	uint64_t all, held, before = 0;
-	int err = mem_usage_of(t, view, i, &u, &held);
+	uint64_t all, memory, before = 0;
+	int err = tablet_mem_usage(t, view, i, &u, &memory);
 
 	if (err)
 		return err;
@@ -158,20 +158,20 @@ static int add_memtable(struct tablet *t, struct view *view, unsigned i, struct 
 		struct tablet_family *to;
 		uint64_t after = before + f->bytes;
 
-		if (!f->bytes) /* prepared only */
+		if (!f->bytes) /* prepared, not inserted */
 			continue;
-		to = family_of(v, n, f->id);
+		to = tablet_family_entry(v, n, f->id);
 		if (!to)
 			return -ENOMEM;
 		to->cells += f->cells;
 		to->tombstones += f->tombstones;
-		to->memory_bytes += usage_below(held, after, all) - usage_below(held, before, all);
+		to->memory_bytes += usage_below(memory, after, all) - usage_below(memory, before, all);
 		before = after;
 	}
 	return 0;
 }
 
-static int add_file(struct vfile *f, struct tablet_family **v, unsigned *n)
+static int tablet_family_add_file(struct vfile *f, struct tablet_family **v, unsigned *n)
 {
 	struct file_usage *u;
 	uint64_t disk, raw_all, raw = 0;
@@ -186,7 +186,7 @@ static int add_file(struct vfile *f, struct tablet_family **v, unsigned *n)
 	raw_all = u->raw_bytes;
 	for (unsigned i = 0; i < u->count; i++) {
 		const struct props_family *from = &u->families[i];
-		struct tablet_family *to = family_of(v, n, from->id);
+		struct tablet_family *to = tablet_family_entry(v, n, from->id);
 
 		if (!to)
 			return -ENOMEM;
@@ -210,10 +210,10 @@ int tablet_families(struct tablet *t, struct tablet_family **out, unsigned *coun
 	tablet_enter(t);
 	snap_take(t, &snap);
 	for (unsigned i = 0; i < snap.view->mem_count && !err; i++)
-		err = add_memtable(t, snap.view, i, &v, &n);
+		err = tablet_family_add_memtable(t, snap.view, i, &v, &n);
 	for (unsigned i = 0; i < snap.view->file_count && !err; i++)
 		if (!vfile_empty(snap.view->files[i]))
-			err = add_file(snap.view->files[i], &v, &n);
+			err = tablet_family_add_file(snap.view->files[i], &v, &n);
 	snap_put(&snap);
 	tablet_leave(t);
 	if (err) {

@@ -232,7 +232,7 @@ static int submit(struct tablet *t, struct mutation *m, struct plan *p, struct o
 		err = NEED_REDO;
 		goto out;
 	}
-	if (m->judged && (t->schema != m->snap.schema || m->collect < t->freeze_us - TABLET_SKEW_US)) {
+	if (m->used_rules && (t->schema != m->snap.schema || m->collect < t->freeze_us - TABLET_SKEW_US)) {
 		err = NEED_JUDGE;
 		goto out;
 	}
@@ -296,7 +296,7 @@ static int commit_cells(struct tablet *t, struct mutation *m, struct op_token to
 		if (m->collect < t->freeze_us - TABLET_SKEW_US)
 			m->collect = t->freeze_us - TABLET_SKEW_US;
 		mutex_unlock(&t->lock);
-		if ((err = mutation_heavy(m)))
+		if ((err = mutation_resolve_reading(m)))
 			return err;
 	}
 	if (err)
@@ -313,7 +313,7 @@ static int commit_cells(struct tablet *t, struct mutation *m, struct op_token to
 out:
 	plan_fini(&p);
 	if (bytes)
-		memory_after_write(t, bytes, used);
+		tablet_after_write(t, bytes, used);
 	return err;
 }
 
@@ -328,7 +328,7 @@ int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsi
 
 	tablet_enter(t);
 	tablet_replay_done(t);
-	err = memory_slow_down(t, row, ops, count);
+	err = tablet_throttle(t, row, ops, count);
 	if (err)
 		goto leave;
 	err = mutation_init(&m, t, row, ops, count);
@@ -336,12 +336,12 @@ int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsi
 		goto fini;
 	stripe_lock(s, false);
 	bound = s->newest_us;
-	err = mutation_light(&m, bound > t->loaded_newest_us ? bound : t->loaded_newest_us);
-	if (err == 1) {
+	err = mutation_resolve_blind(&m, bound > t->loaded_newest_us ? bound : t->loaded_newest_us);
+	if (err == MUTATION_MUST_READ) {
 		stripe_unlock(s);
 		stripe_lock(s, true);
 		alone = true;
-		err = mutation_heavy(&m);
+		err = mutation_resolve_reading(&m);
 	}
 	if (!err)
 		err = commit_cells(t, &m, token, sync, s, &alone);

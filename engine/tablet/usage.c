@@ -2,18 +2,17 @@
 /*
  * Accounting (usage.h).
  *
- * Asking is cheap, since it is done at every scrape of the metrics and every
- * df: memtables are counted as they are written, and what a file's
- * properties say is kept with the file once it was read (or known from
- * writing it), without opening index and filters.  Only a file that is used
- * in part is opened, once, to see where its part begins and ends.  Which
- * families a file has also tells readers whether it concerns them.
+ * Queries are cheap, because metrics and df make them often: memtables are
+ * counted as they are written, and a file's properties are cached with the
+ * file after the first read (or after writing it), without opening index and
+ * filters.  Only a file that is used in part is opened, once, to find the
+ * offsets of its part.  Readers use the families of a file to skip it.
  *
- * Shares.  A block belongs to several families, and a part of a file to one
- * of several tablets.  Both are divided by position: x bytes from a to b out
- * of c are those up to b less those up to a, each rounded down.  What one
- * begins with is what the one before ends with, so shares add up to the
- * whole.  Within a file cells are taken to be evenly large.
+ * Shares.  A block belongs to several families, and a file to several tablets.
+ * Both are divided by position: the share of x from a to b out of c is
+ * x * b / c - x * a / c, each rounded down.  A share begins where the previous
+ * one ends, so shares add up to the whole.  All cells of a file are assumed to
+ * have the same size.
  */
 #include "engine/tablet/usage.h"
 
@@ -71,7 +70,7 @@ uint64_t mem_usage_bytes(const struct mem_usage *u)
 
 /* ---- files ---- */
 
-static int usage_of_props(const struct props *p, struct file_usage **out)
+static int file_usage_new(const struct props *p, struct file_usage **out)
 {
 	struct file_usage *u = calloc(1, sizeof *u + p->family_count * sizeof u->families[0]);
 
@@ -85,8 +84,8 @@ static int usage_of_props(const struct props *p, struct file_usage **out)
 	return 0;
 }
 
-/* The first one stays; *out is what is there now. */
-static struct file_usage *keep(struct vfile *f, struct file_usage *u)
+/* Stores u unless another thread was first.  Returns the stored one. */
+static struct file_usage *vfile_cache_usage(struct vfile *f, struct file_usage *u)
 {
 	struct file_usage *none = NULL;
 
@@ -100,8 +99,8 @@ void vfile_set_usage(struct vfile *f, const struct props *p)
 {
 	struct file_usage *u;
 
-	if (usage_of_props(p, &u) == 0)
-		(void)keep(f, u);
+	if (file_usage_new(p, &u) == 0)
+		(void)vfile_cache_usage(f, u);
 }
 
 int vfile_usage(struct vfile *f, struct file_usage **out)
@@ -116,11 +115,11 @@ int vfile_usage(struct vfile *f, struct file_usage **out)
 		if (!err)
 			err = props_decode(buf_slice(&blob), &p);
 		if (!err) {
-			err = usage_of_props(&p, &made);
+			err = file_usage_new(&p, &made);
 			props_fini(&p);
 		}
 		if (!err)
-			u = keep(f, made);
+			u = vfile_cache_usage(f, made);
 		buf_fini(&blob);
 	}
 	if (!err)
@@ -128,7 +127,7 @@ int vfile_usage(struct vfile *f, struct file_usage **out)
 	return err;
 }
 
-bool vfile_concerns(struct vfile *f, const uint16_t *families, unsigned n)
+bool vfile_may_have_families(struct vfile *f, const uint16_t *families, unsigned n)
 {
 	struct file_usage *u;
 
@@ -179,13 +178,13 @@ int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p)
 		err = sst_offset_of(f->sst, buf_slice(&f->to), &p->to);
 	if (err)
 		return err;
-	u->from = p->from; /* whoever is first: all say the same */
+	u->from = p->from; /* all threads compute the same */
 	u->to = p->to;
 	u->whole = p->whole;
 	return 0;
 }
 
-/* One that cannot be read counts as a whole: rather too much than nothing. */
+/* A file that cannot be read counts as a whole. */
 struct file_part vfile_part_or_whole(struct vfile *f)
 {
 	const struct file_part whole = {0, 1, 1};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a tablet holds, counted as it comes: entries by family, in each
- * memtable as they are inserted, in each SSTable by its properties.
+ * Counts of entries by family: in each memtable as they are inserted, in each
+ * SSTable from its properties.
  *
- * A file that is used in part (after a split) counts in part: by where the
- * range begins and ends in it, so that the parts come to the whole.
+ * A file that the tablet uses in part (after a split) counts in part, by the
+ * offsets of the tablet's range in it.  The parts of all tablets add up to the
+ * whole.
  */
 #ifndef TFS_STORE_USAGE_H
 #define TFS_STORE_USAGE_H
@@ -22,7 +23,7 @@ struct mem_family {
 struct mem_usage {
 	struct mem_family *_Atomic of[16]; /* lists, by id */
 };
-/* The family's counts, made if need be; NULL: out of memory.  The caller serialises. */
+/* Returns the family's counts, made if new; NULL: out of memory.  The caller serialises. */
 struct mem_family *mem_usage_family(struct mem_usage *u, uint16_t id);
 void mem_usage_fini(struct mem_usage *u);
 void mem_usage_free(struct mem_usage *u); /* NULL is allowed */
@@ -40,14 +41,14 @@ static inline uint64_t usage_below(uint64_t x, uint64_t part, uint64_t whole)
 
 struct vfile;
 struct store_schema;
-/* What one file's properties say of its families; and, once asked for, which part of the file is the tablet's. */
+/* The families of a file, from its properties, and the tablet's part of the file once computed. */
 struct file_usage {
 	uint64_t raw_bytes;
-	_Atomic uint64_t from, to, whole; /* [from, to) of so many bytes; whole 0: not known yet */
+	_Atomic uint64_t from, to, whole; /* bytes [from, to) of `whole`; whole 0: not computed yet */
 	unsigned count;
 	struct props_family families[]; /* by id; of the whole file */
 };
-/* The file was just written, with these properties: saves reading them.  Best effort. */
+/* For a file that was just written: saves reading its properties.  Does nothing if out of memory. */
 void vfile_set_usage(struct vfile *f, const struct props *p);
 
 int vfile_usage(struct vfile *f, struct file_usage **out) TFS_MUST;
@@ -61,13 +62,14 @@ int vfile_part(struct vfile *f, struct file_usage *u, struct file_part *p) TFS_M
 struct file_part vfile_part_or_whole(struct vfile *f);
 
 /*
- * May the file hold anything that counts in these families (NULL: in any): their entries, or deletes of rows?  In doubt
- * yes.  So what is stored in one locality group is read without the files of the others.
+ * Returns false if the file contains no entries of these families and no row
+ * deletes; true if it may, or if families is NULL.  So one locality group is
+ * read without the files of the others.
  */
-bool vfile_concerns(struct vfile *f, const uint16_t *families, unsigned n);
-/* What of the file's entries is the tablet's, about.  May read of one that is used in part; not quick the first time. */
+bool vfile_may_have_families(struct vfile *f, const uint16_t *families, unsigned n);
+/* Estimates the tablet's share of the file's entries.  Reads the index of a file used in part, the first time. */
 void vfile_entries(struct vfile *f, uint64_t *cells, uint64_t *tombstones);
-/* Does it hold families that are in another group now, or have gone?  In doubt no. */
+/* Returns true if the file contains families that are dropped or in another group now; false if it cannot be read. */
 bool vfile_misplaced(struct vfile *f, const struct store_schema *s);
 
 #endif

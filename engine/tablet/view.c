@@ -38,7 +38,7 @@ int vmem_new(_Atomic size_t *memory_used, struct vmem **out)
 	return 0;
 }
 
-bool vmem_wasted(const struct vmem *m)
+bool vmem_has_unused_memory(const struct vmem *m)
 {
 	return memtable_bytes(m->m) > m->fresh;
 }
@@ -78,7 +78,7 @@ static void forget_bytes(struct vmem *m)
 	m->frozen_sum = NULL;
 }
 
-void vmem_discount(struct vmem *m)
+void vmem_flushed(struct vmem *m)
 {
 	if (--m->tablets == 0)
 		forget_bytes(m);
@@ -264,7 +264,7 @@ int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *passed, struct iter **
 	int err = make(f->sst, &it);
 
 	if (!err && passed)
-		err = past_iter_new(it, f->sst, passed, &it);
+		err = skip_damage_iter_new(it, f->sst, passed, &it);
 	if (err)
 		return err;
 	if (!f->clip) {
@@ -282,9 +282,9 @@ bool vfile_empty(const struct vfile *f)
 	return slice_cmp(buf_slice(&f->first), buf_slice(&f->after)) >= 0;
 }
 
-bool vfile_left_out(const struct vfile *f)
+bool vfile_excluded(const struct vfile *f)
 {
-	uint64_t until = atomic_load(&f->left_out_us);
+	uint64_t until = atomic_load(&f->excluded_until_us);
 
 	return until && (until == UINT64_MAX || monotonic_us() < until);
 }
@@ -299,7 +299,7 @@ unsigned view_debt(const struct view *v)
 		for (unsigned k = i; k < v->file_count; k++) {
 			if (v->files[k]->meta.group != v->files[i]->meta.group)
 				continue;
-			if (v->files[k]->busy || vfile_left_out(v->files[k]))
+			if (v->files[k]->busy || vfile_excluded(v->files[k]))
 				break;
 			n++;
 		}
@@ -332,7 +332,7 @@ int view_iter(struct view *v, const uint16_t *families, unsigned family_count, s
 	for (unsigned i = 0; i < v->file_count && !err; i++) {
 		struct vfile *f = v->files[i];
 
-		if (!file_overlaps(f, from, to) || (v->mixed && !vfile_concerns(f, families, family_count)))
+		if (!file_overlaps(f, from, to) || (v->mixed && !vfile_may_have_families(f, families, family_count)))
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
 			continue;

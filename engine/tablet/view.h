@@ -40,9 +40,9 @@ int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
 void vmem_put(struct vmem *m);
 /* It holds more than a fresh one (and, the caller knows, not for any entry). The caller holds the tablet's lock. */
-bool vmem_wasted(const struct vmem *m);
+bool vmem_has_unused_memory(const struct vmem *m);
 /* One tablet has flushed it.  With the last: what readers still pin no longer slows writers down, or an idle scan could stop them. */
-void vmem_discount(struct vmem *m);
+void vmem_flushed(struct vmem *m);
 /* Raises the accounted memory of m after inserts; the caller holds the tablet's lock.  Returns the bytes accounted for m. */
 size_t vmem_account(struct vmem *m);
 /* No more is written to it: what is accounted counts as on its way out from now on.  The caller holds the tablet's lock. */
@@ -60,7 +60,7 @@ struct vfile {
 	bool busy;                        /* under the tablet's lock: a compaction has it as input */
 	struct file_usage *_Atomic usage; /* made when first asked for */
 	/* A compaction could not read it: until then (monotonic) none takes it, but a major one asked for.  UINT64_MAX: it is damaged. */
-	_Atomic uint64_t left_out_us;
+	_Atomic uint64_t excluded_until_us;
 	_Atomic uint64_t
 		looked; /* 1 + the generation of the schema under which it was looked through, and nothing in it was to go; 0: never */
 	/* As of when, and under which rules, its newest data was frozen; NULL: not known (loaded from METADATA). */
@@ -108,14 +108,14 @@ bool vfile_empty(const struct vfile *f);
 /* An iterator over what the tablet may use of f; make: sst_iter_new, sst_walk_new or sst_scan_new. */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
 int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *passed, struct iter **out) TFS_MUST; /* passed: as of view_iter */
-bool vfile_left_out(const struct vfile *f);
+bool vfile_excluded(const struct vfile *f);
 /* The errors of a file that cannot be read, rather than of the reader. */
 static inline bool is_damage(int err)
 {
 	return err == -EBADMSG || err == -EIO;
 }
 /* An iterator that goes on behind blocks of sst that cannot be read; *passed is then why.  Takes the child (also on failure); borrows the rest. */
-int past_iter_new(struct iter *child, struct sst *sst, int *passed, struct iter **out) TFS_MUST;
+int skip_damage_iter_new(struct iter *child, struct sst *sst, int *passed, struct iter **out) TFS_MUST;
 /* One merged iterator over the view; only sources that may hold rows in [from, to) (encoded bounds; to.n 0: no end)
  * and may concern the families (NULL: all).
  * row_probe.n: skip files whose filter says this probe is absent.  passed: NULL, or goes on behind what cannot be read, and says so there. */

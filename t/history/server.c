@@ -22,12 +22,12 @@ bool step_is_server(enum step_kind kind)
 /* What a full disk makes of a major compaction: each file alone, without what newer ones mask. */
 static int purge(struct tablet *t, bool *did)
 {
-	int err = job_begin(t, &t->majoring);
+	int err = tablet_job_begin(t, &t->majoring);
 
 	if (err)
 		return err;
 	err = compact_purge(t, false, did);
-	job_end(t, &t->majoring);
+	tablet_job_end(t, &t->majoring);
 	return err;
 }
 

@@ -479,7 +479,7 @@ static void test_a_passing_error_is_no_damage(void **state)
 		assert_int_equal(fault_read, 0);
 		file_set_hook(NULL, NULL);
 		for (unsigned i = 0; i < l.t->view->file_count; i++)
-			assert_false(vfile_left_out(l.t->view->files[i]));
+			assert_false(vfile_excluded(l.t->view->files[i]));
 		LIB(tablet_compact_step(l.t, &did));
 		assert_true(did);
 		LIB(tablet_compact(l.t));

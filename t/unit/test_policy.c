@@ -153,8 +153,8 @@ static void order(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 7; i++) {
 		t[i].env = &env;
-		t[i].merge_task.run = tablet_merge_task;
-		t[i].major_task.run = tablet_major_task;
+		t[i].merge_task.run = compact_merge_task;
+		t[i].major_task.run = compact_major_task;
 	}
 	t[0].major_late_us = (int64_t)(7 * day / 2); /* the promise is about to be broken */
 	t[1].debt = 13;                              /* slows writers down */
@@ -165,16 +165,16 @@ static void order(void **state)
 	t[6].major_late_us = 0;
 	for (unsigned i = 0; i < 7; i++) {
 		bool major = i == 0 || i >= 5;
-		uint64_t u = tablet_compact_urgency(major ? &t[i].major_task : &t[i].merge_task, 0);
+		uint64_t u = compact_urgency(major ? &t[i].major_task : &t[i].merge_task, 0);
 
 		assert_true(u > 0 && u < last);
 		last = u;
 		/* whoever waits long enough has his turn */
-		assert_true(tablet_compact_urgency(&t[6].major_task, UINT64_C(20) * 3600000000) > u);
+		assert_true(compact_urgency(&t[6].major_task, UINT64_C(20) * 3600000000) > u);
 	}
 	env.major_under_way = true;
-	assert_int_equal(tablet_compact_urgency(&t[0].major_task, day), 0);
-	assert_true(tablet_compact_urgency(&t[4].merge_task, 0) > 0);
+	assert_int_equal(compact_urgency(&t[0].major_task, day), 0);
+	assert_true(compact_urgency(&t[4].merge_task, 0) > 0);
 }
 
 /* Spread over the last quarter of the half, by place; the same after a restart. */
@@ -281,10 +281,10 @@ static void full_disk(void **state)
 	l.env.major_within_us = UINT64_C(1) << 50; /* its time has not come */
 	l.env.disk_full = &full;
 	l.t->major_after_us = monotonic_us() + UINT64_C(3600000000);
-	tablet_major_task(&l.t->major_task);
+	compact_major_task(&l.t->major_task);
 	assert_int_equal(l.file_count, 2);
 	l.t->major_after_us = monotonic_us();
-	tablet_major_task(&l.t->major_task);
+	compact_major_task(&l.t->major_task);
 	assert_int_equal(l.file_count, 1);
 	end(&l);
 }

@@ -90,7 +90,7 @@ static uint64_t op_bytes(struct slice row, const struct op *ops, unsigned count)
 	return bytes;
 }
 
-int memory_slow_down(struct tablet *t, struct slice row, const struct op *ops, unsigned count)
+int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, unsigned count)
 {
 	struct tablet_env *env = t->env;
 	size_t bound = env->memtable_bytes, used;
@@ -127,7 +127,7 @@ int memory_slow_down(struct tablet *t, struct slice row, const struct op *ops, u
 	return err;
 }
 
-void memory_after_write(struct tablet *t, size_t active_bytes, size_t used_before)
+void tablet_after_write(struct tablet *t, size_t active_bytes, size_t used_before)
 {
 	struct tablet_env *env = t->env;
 
