@@ -234,20 +234,6 @@ int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, st
 	return 0;
 }
 
-int cellkey_version(struct buf *out, struct slice row, uint16_t family, struct slice qualifier, int64_t ts)
-{
-	int err = buf_reserve(out, 2 * row.n + 2 * qualifier.n + 6 + 8);
-
-	if (err)
-		return err;
-	err = cellkey_column_prefix(out, row, family, qualifier);
-	if (err)
-		return err;
-	put_be64(out->p + out->n, ts_encode(ts));
-	out->n += 8;
-	return 0;
-}
-
 size_t cellkey_row_len(struct slice key)
 {
 	size_t zeros;

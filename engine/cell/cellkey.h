@@ -72,8 +72,6 @@ int cellkey_row_prefix(struct buf *out, struct slice row) TFS_MUST; /* appends t
 int cellkey_row_after(struct buf *out, struct slice row) TFS_MUST;  /* above every key of the row, below the next row's */
 int cellkey_family_prefix(struct buf *out, struct slice row, uint16_t family) TFS_MUST;
 int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
-/* First key of the column with timestamp <= ts. */
-int cellkey_version(struct buf *out, struct slice row, uint16_t family, struct slice qualifier, int64_t ts) TFS_MUST;
 /* Encoded row key comparison keeps row order: memcmp of encodings == slice_cmp of rows. */
 
 /* Returns the length of the encoded row (with terminator), or of row+family+qualifier, at the start of a key; 0 if malformed. */

@@ -2,33 +2,35 @@
 /*
  * Merging and major compactions.
  *
- * Steps of both: 1 pick files of the current view, 2 write the output
- * unlocked, synced with its directory (compact_run.c), 3 one edit, under
- * EDIT, that removes the inputs and adds the outputs, 4 publish the view, 5
- * doom the inputs: they are unlinked when their last reader lets go.
- * A crash before 3 leaves unreferenced outputs, after it unreferenced
- * inputs; opening a store removes either.
+ * Steps of both:
+ *	1 pick files of the current view
+ *	2 write the output without a lock, and sync it with its directory
+ *	  (compact_run.c)
+ *	3 one edit, under EDIT, that removes the inputs and adds the outputs
+ *	4 publish the view
+ *	5 mark the inputs: they are unlinked after their last reader
+ * A crash before 3 leaves unreferenced outputs, after it unreferenced inputs;
+ * opening a store removes either.
  *
- * When step 3 fails the edit may have taken place, so the outputs may not be
- * unlinked, nor the inputs: the same edit is repeated until it succeeds,
- * before any other compaction of its kind.
+ * If step 3 fails, the edit may have been written.  So neither outputs nor
+ * inputs are unlinked, and the same edit is repeated until it succeeds, before
+ * any other compaction of its kind.
  *
  * A tablet has at most one merging and one major compaction under way.
- * Flushes may run beside both, as they only add files.  A major compaction
- * begins with a minor one and takes as its input what is there when that
- * ends, with no flush or merge between: then the rules as of that freeze may
- * be applied whole, and no tombstone can have anything left to mask.  From
- * then on merges go on beside it, among the files that came later: a major
- * compaction of a large tablet takes minutes, and without them writers would
- * be slowed down all that while.
+ * Flushes may run at the same time, because they only add files.  A major
+ * compaction begins with a minor one.  Its input is the list of files when
+ * that ends, with no flush or merge between.  Then the rules as of that freeze
+ * may be applied completely, and no tombstone has anything left to mask.
+ * Meanwhile files that are added later may be merged: a major compaction of a
+ * large tablet takes minutes, and without merges writers would be slowed down.
  *
  * On a full disk none begins that does not fit (env->space): what it wrote
  * until it failed would be the space that removals and METADATA need.  A major
  * one that frees more than it writes may use a part of the reserve.
  *
- * An input that cannot be read ends its compaction.  It is found out and
- * left alone from then on, so that the others are merged as before; what a
- * damaged block costs is the cells in it.
+ * An input that cannot be read ends its compaction.  The damaged file is found
+ * and excluded from later ones, so that the other files are merged as before.
+ * A damaged block loses only the cells in it.
  */
 #include "engine/compact/compact_internal.h"
 
@@ -40,9 +42,9 @@
 #include "engine/cell/merge.h"
 
 /*
- * Which rules a file was written under is not known after a start, nor of
- * merges of such files.  If that is the only reason for a major compaction,
- * the files are looked through first: mostly nothing in them is to go.
+ * After a start it is unknown which rules a file was written under, and so it
+ * is for merges of such files.  If that is the only reason for a major
+ * compaction, the files are read first: mostly nothing in them is dropped.
  */
 static bool compact_only_rules_unknown(const struct file_set *in, const struct store_schema *s)
 {
@@ -61,22 +63,22 @@ static bool compact_only_rules_unknown(const struct file_set *in, const struct s
 	return unsure;
 }
 
-/* As good as a major compaction that has written the same again; takes j. */
+/* Equivalent to a major compaction that would write the same files again; takes j. */
 static int compact_note_unchanged(struct tablet *t, struct compact_job *j, const struct store_schema *s)
 {
-	struct tablet_change c = {.edit = {.event = "major compaction: nothing is to go", .major_us = j->major_us}};
+	struct tablet_change c = {.edit = {.event = "major compaction: nothing to drop", .major_us = j->major_us}};
 	int err = tablet_change(t, &c);
 
 	for (unsigned i = 0; i < j->in.n && !err; i++)
-		atomic_store(&j->in.v[i]->looked, s->generation + 1);
+		atomic_store(&j->in.v[i]->checked_generation, s->generation + 1);
 	compact_cancel_job(t, j);
 	return err;
 }
 
 /*
- * Merging only tidies up: it must not take the room that writers find, nor
- * fill the disk again and again to find that it does not fit.  So the oldest
- * of the run, mostly the largest, are left out until it does.
+ * A merge frees no space: it must not use the space that writers need, nor
+ * fail on a full disk again and again.  So the oldest files of the run, mostly
+ * the largest, are removed from it until it fits.
  */
 static int compact_merge_fit(struct tablet *t, struct file_set *in)
 {
@@ -94,7 +96,7 @@ static int compact_merge_fit(struct tablet *t, struct file_set *in)
 	mutex_lock(&t->lock);
 	while (in->n > n) {
 		in->v[--in->n]->busy = false;
-		vfile_put(in->v[in->n]); /* the view has it too */
+		vfile_put(in->v[in->n]); /* the view has a reference, too */
 	}
 	compact_set_busy(t, in, true);
 	mutex_unlock(&t->lock);
@@ -122,7 +124,7 @@ static int compact_merge_files(struct tablet *t, struct compact_job *j, bool pac
 	p.rules.schema = snap.schema;
 	p.rules.age_asof = clock_collect(t->env->clock) - TABLET_SKEW_US;
 	p.rules.counts = true;
-	for (unsigned i = 0; i < j->in.n; i++) { /* one set of rules ever since the first was frozen: compact_filter.c */
+	for (unsigned i = 0; i < j->in.n; i++) { /* the same rules since the first file was frozen (compact_filter.c) */
 		p.rules.counts &= j->in.v[i]->schema == snap.schema;
 		if (j->in.v[i]->freeze_us < p.freeze_us)
 			p.freeze_us = j->in.v[i]->freeze_us;
@@ -185,8 +187,8 @@ static int compact_pick_all(struct tablet *t, struct file_set *in)
 	return err;
 }
 
-/* A minor compaction, and what there is then; no merge is under way meanwhile. */
-static int compact_major_inputs(struct tablet *t, struct freeze *f, struct file_set *in)
+/* A minor compaction, and the list of files after it; no merge is under way meanwhile. */
+static int compact_major_inputs(struct tablet *t, struct tablet_freeze *f, struct file_set *in)
 {
 	int err = tablet_job_begin(t, &t->merging), picked;
 
@@ -212,7 +214,7 @@ static int compact_major_once(struct tablet *t, bool background)
 {
 	struct compact_job *j = calloc(1, sizeof *j);
 	struct run_params p = {.t = t, .gives_way = background, .paced = background};
-	struct freeze f = {0};
+	struct tablet_freeze f = {0};
 	struct iter *it;
 	bool nothing = false;
 	uint64_t kept;
@@ -229,7 +231,7 @@ static int compact_major_once(struct tablet *t, bool background)
 	p.rules.schema = f.schema;
 	p.freeze_schema = f.counts ? f.schema : NULL;
 	p.freeze_us = f.us;
-	p.rules.major = f.counts; /* else a tombstone still to be replayed may be older than one seen here */
+	p.rules.major = f.counts; /* else an older cell may still be replayed */
 	p.rules.counts = f.counts;
 	p.rules.count_asof = p.rules.age_asof = f.us - TABLET_SKEW_US;
 	p.in = &j->in;
@@ -268,10 +270,10 @@ int compact_major(struct tablet *t, bool background)
 		err = compact_repeat_edit(t, t->pending_major);
 		if (!err)
 			err = compact_major_once(t, background);
-		/* It does not fit: file by file it may, and then there is more space. */
-		if (no_space(err) && compact_purge(t, background, &purged))
+		/* It does not fit.  Rewriting single files may free enough space. */
+		if (is_no_space(err) && compact_purge(t, background, &purged))
 			break;
-	} while (no_space(err) && purged);
+	} while (is_no_space(err) && purged);
 	tablet_job_end(t, &t->majoring);
 	if (!err)
 		tablet_want_merge(t);
@@ -286,19 +288,6 @@ int tablet_compact(struct tablet *t)
 	tablet_replay_done(t);
 	err = compact_major(t, false);
 	tablet_leave(t);
-	return err;
-}
-
-int tablet_compact_step(struct tablet *t, bool *did)
-{
-	bool done;
-	int err;
-
-	tablet_enter(t);
-	err = compact_merge(t, false, &done);
-	tablet_leave(t);
-	if (!err)
-		*did = done;
 	return err;
 }
 

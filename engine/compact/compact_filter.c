@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which entries survive a compaction, such that every read gives the same
- * answer before and after it.
+ * Which entries a compaction keeps, so that every read returns the same before
+ * and after it.
  *
  * Always dropped:
- *	- what a delete within the input masks (the delete itself stays unless
- *	  the compaction is major, so it does not matter what else it masks)
+ *	- entries that a delete in the input masks (the delete itself stays
+ *	  unless the compaction is major, because it may mask others)
  *	- a delete that a wider one with a larger sequence covers
  *	- all but the largest sequence at one timestamp of a column
  *	- cells of families that the schema does not have: ids are not reused
- *	- versions that age alone hides.  That depends on nothing but their own
- *	  timestamp, the rule and the time; versions below them are older still
+ *	- versions that age alone hides.  That depends only on their timestamp,
+ *	  the rule and the time; versions below them are older
  *
- * Rules that count versions are applied only when the caller says so: to a
- * freshly frozen memtable, to files whose inputs were all frozen under the
- * rules that still hold, and in a major compaction.  Why that is right: a
- * version counted here as live may be masked by a delete in a newer input
- * that this compaction does not see; but that delete was judged after the
- * freeze, under the same rules, and then its mutation also deleted every
- * version that the rules hid.  So what is dropped as hidden is masked there
- * too.  With other rules, or at an earlier time, it would not be.
+ * Rules that count versions are applied only in three cases: to a freshly
+ * frozen memtable, to files whose inputs were all frozen under the current
+ * rules, and in a major compaction.  A version counted here as live may be
+ * masked by a delete in a newer input that this compaction does not read.  But
+ * that delete's mutation was resolved after the freeze, under the same rules,
+ * so it also deleted every version that the rules hid.  So a version that is
+ * dropped here as hidden is masked there, too.  With other rules, or at an
+ * earlier time, it would not be.
  *
- * Within a column, versions that are hidden form a tail: the first hidden
- * one ends the column but for its deletes.
+ * The hidden versions of a column are its oldest ones: after the first hidden
+ * version only deletes of the column are kept.
  */
 #include "engine/compact/compact_internal.h"
 
@@ -50,13 +50,13 @@ static void filter_begin_family(struct filter *f, uint16_t family)
 	const struct store_family *sf = store_schema_family(f->rules.schema, family);
 
 	f->family = family;
-	f->known = sf != NULL;
+	f->family_exists = sf != NULL;
 	f->rule = sf ? sf->rule : NULL;
 	f->age = f->rule ? gc_max_age(f->rule) : 0;
 	f->family_del = 0;
 }
 
-/* Takes notice of row, family and column. */
+/* Updates the current row, family and column. */
 static int filter_enter(struct filter *f, struct slice key, struct filter_entry *e)
 {
 	size_t row_len, column_len;
@@ -104,7 +104,7 @@ static bool filter_hides(const struct filter *f, int64_t ts)
 	return ts < edge;
 }
 
-/* By a delete of the row, the family or the column: of all that is at and below here. */
+/* By a delete of the row, the family or the column up to here. */
 static bool filter_covered(const struct filter *f, uint64_t seq)
 {
 	return seq < f->row_del || seq < f->family_del || seq < f->column_del;
@@ -123,7 +123,7 @@ static bool filter_keeps_value(struct filter *f, const struct filter_entry *e)
 		return false;
 	f->any_ts = true;
 	f->last_ts = e->ts;
-	if (f->hidden || !f->known || filter_hides(f, e->ts)) {
+	if (f->hidden || !f->family_exists || filter_hides(f, e->ts)) {
 		f->hidden = true;
 		return false;
 	}
@@ -149,18 +149,18 @@ int filter_key(struct filter *f, struct slice key, struct filter_entry *e)
 		if (e->seq < f->row_del || e->seq < f->family_del)
 			return 0;
 		f->family_del = e->seq;
-		return stays && f->known;
+		return stays && f->family_exists;
 	case CELL_DELETE_COLUMN:
 		if (filter_covered(f, e->seq)) /* a later delete of one version, at the same timestamp, is narrower */
 			return 0;
 		f->column_del = e->seq;
-		return stays && f->known;
+		return stays && f->family_exists;
 	case CELL_DELETE_VERSION:
 		if (filter_masked(f, e->ts, e->seq))
 			return 0;
 		f->version_del_ts = e->ts;
 		f->version_del = e->seq;
-		return stays && f->known;
+		return stays && f->family_exists;
 	case CELL_VALUE:
 		f->keep_chunks = false;
 		return filter_keeps_value(f, e);

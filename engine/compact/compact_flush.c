@@ -1,39 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Minor compaction: the memtables into SSTables.
+ * Minor compaction: writes the memtables to SSTables.
  *
- * Durable steps (DESIGN 3.3):
- *	1 under the tablet's lock freeze the active memtable: a fresh one takes
- *	  its place, and the sequence, LSN, time and schema of that instant are
- *	  kept; then wait for the writers below that sequence
+ * Durable steps:
+ *	1 freeze the active memtable (tablet_freeze.c): a fresh one replaces it,
+ *	  the sequence, LSN, time and schema of that instant are noted; then
+ *	  wait for the writers below that sequence
  *	2 write one SSTable per locality group that has data, sync them and
  *	  their directory
  *	3 one edit, under EDIT, through the commit callback: adds the files,
  *	  moves the redo set past what they hold, raises the sequence mark
  *	4 publish the view with the files in place of the memtables
- *	5 tell the server that log segments may go
+ *	5 call env->redo_moved: log segments may be removed
  * A crash up to 3 leaves unreferenced files and the whole log; from 3 on the
- * files count and replay starts at the new redo point.  Replay of what the
- * files hold as well does no harm: entries have the same keys.
+ * files are valid and replay starts at the new redo point.  Replay of records
+ * that are in the files, too, does no harm: entries have the same keys.
  *
- * When step 3 fails it may still have taken place.  So its files are kept,
- * and the very same edit is repeated before any other flush; edits are
- * idempotent.  When step 2 fails the files are removed and the memtables
- * stay; the next flush takes all that are frozen together.  Once there are
- * VIEW_MEMS of them none is frozen any more: such a flush takes what was
- * frozen before, and since the active memtable may hold deletes of that,
- * judged by other rules or earlier than now, it applies none that count.
+ * If step 3 fails, the edit may have been written.  So its files stay, and the
+ * same edit is repeated before any other flush; edits are idempotent.  If step
+ * 2 fails, the files are removed and the memtables stay; the next flush writes
+ * all frozen memtables together.
  *
- * An edit that leaves nothing unflushed takes this incarnation out of the
- * redo set, so that an idle tablet holds no log; the next writer waits for
- * EDIT and enters it again, also where it is in doubt whether that edit took
- * place.
- *
- * Step 2 does not begin without space for it: what it wrote until it failed
- * would be the space that removals need.
- *
- * A memtable without an entry may hold memory all the same, prepared for
- * writes that the log then refused: it is replaced without any of this.
+ * Step 2 does not begin without space for it, because until it failed it would
+ * use the space that removals need.
  */
 #include "engine/compact/compact_internal.h"
 
@@ -95,7 +84,7 @@ static int compact_flush_install(struct tablet *t, struct flush_job *j)
 	int err = tablet_install_flush(t, &j->freeze, &j->outs);
 
 	t->pending = err ? j : NULL;
-	if (err) /* t->commit has said why */
+	if (err) /* t->commit has logged the error */
 		return err;
 	env->minor++;
 	for (unsigned i = 0; i < j->outs.n; i++)
@@ -108,7 +97,7 @@ static int compact_flush_install(struct tablet *t, struct flush_job *j)
 	return 0;
 }
 
-static int compact_flush_once(struct tablet *t, bool *froze, struct freeze *out)
+static int compact_flush_once(struct tablet *t, bool *froze, struct tablet_freeze *out)
 {
 	struct flush_job *j = calloc(1, sizeof *j);
 	int err;
@@ -124,7 +113,10 @@ static int compact_flush_once(struct tablet *t, bool *froze, struct freeze *out)
 	}
 	*froze = j->freeze.froze;
 	store_schema_put(out->schema);
-	*out = (struct freeze){store_schema_get(j->freeze.schema), j->freeze.us, j->freeze.at_us, j->freeze.counts};
+	*out = (struct tablet_freeze){.schema = store_schema_get(j->freeze.schema),
+		.us = j->freeze.us,
+		.at_us = j->freeze.at_us,
+		.counts = j->freeze.counts};
 	if (!j->freeze.mem_count && !tablet_redo_is_stale(t, &j->freeze)) {
 		compact_flush_free(j);
 		return 0;
@@ -132,9 +124,9 @@ static int compact_flush_once(struct tablet *t, bool *froze, struct freeze *out)
 	return compact_flush_install(t, j);
 }
 
-int compact_flush_all(struct tablet *t, struct freeze *out)
+int compact_flush_all(struct tablet *t, struct tablet_freeze *out)
 {
-	struct freeze f = {0};
+	struct tablet_freeze f = {0};
 	bool froze = false;
 	int err = 0;
 
@@ -181,7 +173,7 @@ int tablet_flush(struct tablet *t)
 	tablet_replay_done(t);
 	err = compact_flush_now(t);
 	if (err)
-		tablet_want_flush(t); /* what is frozen now is not to wait until somebody asks again */
+		tablet_want_flush(t); /* frozen memtables must be flushed soon, also if no other flush is requested */
 	tablet_leave(t);
 	return err;
 }

@@ -139,14 +139,14 @@ static int purge_file(struct tablet *t, const struct snap *snap, struct vfile *f
 	*did |= !err;
 out:
 	compact_job_free(j);
-	return no_space(err) || is_damage(err) ? 0 : err; /* other files may be rewritten */
+	return is_no_space(err) || is_damage(err) ? 0 : err; /* other files may be rewritten */
 }
 
 struct file_name {
 	uint64_t incarnation, number;
 };
 
-/* The names of what may be purged, the oldest first: those have most of what has been removed. */
+/* The names of the files that may be rewritten, the oldest first: those contain the most removed cells. */
 static int purge_list_files(struct tablet *t, struct file_name **out, unsigned *count)
 {
 	struct file_name *v;
@@ -183,7 +183,7 @@ int compact_purge(struct tablet *t, bool background, bool *did)
 	if (!err)
 		err = purge_list_files(t, &names, &count);
 	for (unsigned k = 0; k < count && !err; k++) {
-		struct snap snap; /* for each: what it holds is not unlinked */
+		struct snap snap; /* one for each file: files in it cannot be unlinked */
 
 		snap_take(t, &snap);
 		for (unsigned i = 0; i < snap.view->file_count; i++) {

@@ -35,7 +35,7 @@ void compact_cancel_job(struct tablet *t, struct compact_job *j)
 	compact_job_free(j);
 }
 
-/* Where a job of this kind waits whose edit failed. */
+/* The job of this kind whose edit failed. */
 static struct compact_job **compact_pending(struct tablet *t, const struct compact_job *j)
 {
 	return j->major ? &t->pending_major : &t->pending_merge;
@@ -50,7 +50,7 @@ static int compact_install(struct tablet *t, struct compact_job *j)
 	int err = tablet_change(t, &c);
 
 	*compact_pending(t, j) = err ? j : NULL;
-	if (err) /* t->commit has said why */
+	if (err) /* t->commit has logged the error */
 		return err;
 	for (unsigned i = 0; i < j->in.n; i++)
 		env->bytes_compacted_in += j->in.v[i]->meta.bytes;
@@ -88,8 +88,8 @@ int compact_inputs(const struct file_set *in, const struct iter **first, struct 
 	return err;
 }
 
-/* For good only if the bytes are wrong: a disk or a network may recover, and a lack of descriptors or memory passes. */
-#define LEFT_OUT_US (UINT64_C(600) * 1000000)
+/* After a read error; a file with wrong bytes is excluded until the tablet is opened again. */
+#define EXCLUDED_US (UINT64_C(600) * 1000000)
 
 static int vfile_read_whole(struct tablet *t, struct vfile *f)
 {
@@ -114,10 +114,10 @@ static void compact_exclude_damaged(struct tablet *t, const struct file_set *in)
 
 		if (err == -EBADMSG) {
 			f->excluded_until_us = UINT64_MAX;
-			msg_error("table %u: %s is damaged: it is left out of compactions", t->table, sst_path(f->sst));
+			msg_error("table %u: %s is damaged: it is excluded from compactions", t->table, sst_path(f->sst));
 		} else if (err == -EIO) {
-			f->excluded_until_us = monotonic_us() + LEFT_OUT_US;
-			msg_error("table %u: %s could not be read twice: it is left out of compactions for ten minutes", t->table,
+			f->excluded_until_us = monotonic_us() + EXCLUDED_US;
+			msg_error("table %u: %s could not be read twice: it is excluded from compactions for ten minutes", t->table,
 				sst_path(f->sst));
 		}
 	}

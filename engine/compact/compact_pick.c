@@ -2,37 +2,38 @@
 /*
  * Which files to merge, and when a tablet wants a major compaction.
  *
- * Within one group the files are runs by age.  From the newest on, files of
- * like size are gathered as long as the next is at most twice all gathered
- * so far; four of them are worth a merge.  Beyond COMPACT_MOST_FILES the
- * cheapest window that brings the group back to it is merged, whatever its
- * sizes.
+ * The files of one group are ordered by age.  First rule: starting from the
+ * newest, files are collected as long as the next one is at most twice as
+ * large as all collected ones together; four of them are merged.  Second rule:
+ * if a group has more than COMPACT_MOST_FILES, the cheapest window of adjacent
+ * files that brings it back to that number is merged.
  *
- * What that bounds.  Files: the second rule leaves COMPACT_MOST_FILES of a
- * group, whatever was flushed.  Bytes: whom the first rule rewrites finds
- * himself in a file at least half as large again, since the oldest file of a
- * merge is at most twice the others together; so it rewrites a byte at most
- * log1.5(size / flush) times.  The second rule seldom acts: where the first
- * has nothing to do, of any four files in a row one is larger than twice all
- * newer ones of the four, so three files further back there is three times
- * as much, and nine files are a group 27 times its newest.  Then two
- * neighbours are merged that have a quarter of all bytes at most, mostly two
- * small ones.  t/unit/test_policy has both for thousands of flushes of seven
- * kinds of sizes: never more than eight files, and a byte is written once and
- * 0.45 to 0.7 times for each doubling of size / flush (8 times at 5,000).
+ * Bounds.  Files: after the second rule a group has at most COMPACT_MOST_FILES.
+ * Bytes: a byte that the first rule rewrites is then in a file at least 1.5
+ * times as large, because the oldest file of a merge is at most twice as large
+ * as the others together; so the rule rewrites a byte at most
+ * log1.5(size / flush) times.  The second rule rarely applies.  If the first
+ * finds nothing, then of any four adjacent files one is larger than twice the
+ * newer ones of the four together, so sizes triple every three files, and a
+ * group of nine files is 27 times its newest.  Then two neighbours are merged
+ * that have at most a quarter of all bytes, mostly two small ones.
+ * t/unit/test_policy checks both bounds for thousands of flushes of seven
+ * distributions of sizes: never more than eight files, and a byte is written
+ * once and 0.45 to 0.7 times for each doubling of size / flush (8 times at
+ * 5,000).
  *
- * A file that another compaction has, or that cannot be read, parts its
- * group: runs are adjacent in age, so none reaches across it.
+ * A file that is in another compaction, or that cannot be read, splits its
+ * group, because a merge takes files that are adjacent in age.
  *
- * Majors.  What was removed is to be off the disk within a promised time
- * (major_within).  A tablet that may hold any of it is major-compacted within
- * half of that since its last one; where in the last quarter of the half is
- * drawn from its place, so that tablets made together are not due together.
- * The other half is for what comes before (memtables and the log are old
- * after a while, engine/server/logs.c) and for waiting one's turn.
+ * Major compactions.  Removed cells must be off the disk within a promised
+ * time (major_within).  A tablet that may contain any is major-compacted
+ * within half of that time since its last one.  The time is spread over the
+ * last quarter of the half, by the tablet's place, so that tablets made
+ * together are not due together.  The other half is for flushing memtables and
+ * log (engine/server/logs.c) and for the queue of compactions.
  *
- * Decided against: levels with key ranges.  Tablets are small (128 MiB) and
- * split by load, so a level of ranges within one would hold few files.
+ * Decided against: levels with key ranges.  Tablets are small (128 MiB), so a
+ * level would have few files.
  */
 #include "engine/compact/compact_internal.h"
 #include "engine/tablet/usage.h"
@@ -41,9 +42,9 @@
 #include <stdlib.h>
 
 enum { WORTH_FILES = 4, RATIO = 2 };
-enum { DEAD_LEAST = 1000 }; /* tombstones; a small tablet is not rewritten for every few rows that go */
+enum { DEAD_LEAST = 1000 }; /* tombstones; a small tablet is not rewritten for a few removed rows */
 
-/* Files of one group, newest first: the run [from, from+count). */
+/* Chooses the run [from, from+count) of the files of one group, newest first. */
 static void compact_choose_run(struct vfile *const *v, unsigned n, unsigned *from, unsigned *count)
 {
 	uint64_t sum, best = UINT64_MAX;
@@ -75,7 +76,7 @@ static void compact_choose_run(struct vfile *const *v, unsigned n, unsigned *fro
 	}
 }
 
-/* The files of group from v->files[*at] on that one run may be chosen of; *at: behind them. */
+/* Collects the files of group, from v->files[*at] on, up to one that cannot be merged.  *at: behind them. */
 static unsigned view_group_stretch(const struct view *v, uint16_t group, unsigned *at, struct vfile **out)
 {
 	unsigned n = 0;
@@ -127,7 +128,7 @@ int compact_pick(const struct view *v, struct file_set *run)
 	return err;
 }
 
-/* May the rule's age hide a version of this time, at one of the indexes that matter?  In doubt yes. */
+/* Returns true if the rule's age may hide a version of this time. */
 static bool rule_has_expired(const struct gc_rule *rule, int64_t oldest, int64_t asof)
 {
 	int64_t first = gc_expires(rule, 0, oldest), last = gc_expires(rule, UINT64_MAX, oldest);
@@ -138,7 +139,7 @@ static bool rule_has_expired(const struct gc_rule *rule, int64_t oldest, int64_t
 	return (first_by_age && first <= asof) || (last_by_age && last <= asof);
 }
 
-/* Cells may have been kept under the old rules that the new ones hide. */
+/* Returns true if the new rules may hide cells that the old ones did not. */
 static bool rules_changed(const struct store_schema *old, const struct store_schema *s)
 {
 	for (unsigned i = 0; old && old != s && i < s->family_count; i++) {
@@ -151,7 +152,7 @@ static bool rules_changed(const struct store_schema *old, const struct store_sch
 	return false;
 }
 
-/* Does a rule hide versions by their number alone? */
+/* Returns true if a rule hides versions by their number alone. */
 static bool counts_versions(const struct store_schema *s)
 {
 	for (unsigned i = 0; i < s->family_count; i++)
@@ -162,7 +163,7 @@ static bool counts_versions(const struct store_schema *s)
 
 bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s)
 {
-	return !f->schema && !vfile_empty(f) && atomic_load(&f->looked) != s->generation + 1 && counts_versions(s);
+	return !f->schema && !vfile_empty(f) && atomic_load(&f->checked_generation) != s->generation + 1 && counts_versions(s);
 }
 
 int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_us)
@@ -173,9 +174,8 @@ int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_
 }
 
 /*
- * Is so much of the tablet deleted that all of it is worth writing anew?  A
- * file that tablets share after a split counts by what is this one's: with
- * all of it, nothing would ever be much.
+ * Returns true if so much of the tablet is deleted that it should be rewritten.
+ * A file that tablets share after a split counts by this tablet's part of it.
  */
 static bool view_mostly_dead(const struct view *v)
 {
@@ -183,7 +183,7 @@ static bool view_mostly_dead(const struct view *v)
 
 	for (unsigned i = 0; i < v->file_count; i++)
 		tombstones += v->files[i]->meta.tombstones;
-	if (tombstones < DEAD_LEAST) /* nobody need be asked */
+	if (tombstones < DEAD_LEAST) /* spares computing the parts of shared files */
 		return false;
 	tombstones = 0;
 	for (unsigned i = 0; i < v->file_count; i++) {
@@ -209,13 +209,13 @@ int64_t compact_major_late(
 		struct vfile *f = v->files[i];
 
 		if (vfile_excluded(f))
-			return -1; /* it would fail again and again */
+			return -1; /* the compaction would fail again */
 		if (f->meta.cells && f->meta.oldest_us < oldest)
 			oldest = f->meta.oldest_us;
 		tombstones |= f->meta.tombstones > 0;
 		stale |= f->clip || rules_changed(f->schema, s) || compact_rules_unknown(f, s);
 		for (unsigned k = 0; k < i; k++)
-			stale |= v->files[k]->meta.group == f->meta.group; /* versions that only together are too many */
+			stale |= v->files[k]->meta.group == f->meta.group; /* together they may have too many versions */
 	}
 	if (view_mostly_dead(v))
 		return late > 0 ? late : 0;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries in key order into one SSTable per locality group that has data.
+ * Writes entries in key order to one SSTable per locality group that has data.
  *
- * Durable steps: 1 the table's directory: made, and its parent synced (by
- * each tablet once: one that is there may have been left unsynced by a
- * crash), 2 each file is written and synced (sst_writer_finish), 3 the
- * directory is synced.  A crash before the caller's commit leaves files that
- * nothing refers to; opening a store removes them.
+ * Durable steps: 1 the table's directory is made and its parent synced (by
+ * each tablet once, because a crash may have left an existing one unsynced), 2
+ * each file is written and synced (sst_writer_finish), 3 the directory is
+ * synced.  A crash before the caller's commit leaves unreferenced files;
+ * opening a store removes them.
  *
- * A delete of a whole row belongs to every group: it goes to those that have
- * files, whose data it may mask, and to those that get cells of the row in
- * this very compaction.  With neither it masks nothing and is dropped.
+ * A delete of a whole row belongs to every group: it is written to those that
+ * have files, whose cells it may mask, and to those that get cells of the row
+ * in this compaction.  For other groups it masks nothing and is dropped.
  *
- * Filter probes are made per row, per column and per row or family delete;
- * where a partition of the filter ends within a row or column they are made
- * again, so that each partition that holds an entry knows of it.
+ * Filter probes are added per row, per column and per row or family delete.
+ * If a partition of the filter ends within a row or column they are added
+ * again, so that each partition has the probes of all its entries.
  */
 #include "engine/compact/compact_internal.h"
 
@@ -35,7 +35,7 @@ struct output {
 	uint16_t group;
 	bool in_memory;
 	struct sst_writer *w;
-	struct sst *in_use; /* since before the file was there: it is not swept */
+	struct sst *in_use; /* opened before the file exists, so that the sweep does not remove it */
 	struct tablet_file meta;
 	struct props props;
 	struct buf last_column; /* encoded, of the last key added */
@@ -43,7 +43,7 @@ struct output {
 	bool column_has_cell; /* the column of the last key */
 	unsigned partition;
 	bool any;
-	struct buf row_with_delete; /* encoded row whose delete this output has */
+	struct buf row_with_delete; /* encoded row whose delete is in this output */
 };
 struct run {
 	const struct run_params *p;
@@ -51,10 +51,10 @@ struct run {
 	struct output *outs;
 	unsigned n;
 	char *dir;
-	struct buf row_delete; /* key of the row delete in force, kept for groups yet to come; n 0: none */
-	size_t row_delete_row; /* bytes of it that are the row */
+	struct buf row_delete; /* key of the current row's delete, for groups that get cells of the row later; n 0: none */
+	size_t row_delete_row; /* length of the row in it */
 	struct samples samples;
-	uint64_t paced; /* bytes of the outputs that compact_pace has been told of */
+	uint64_t paced; /* bytes of the outputs passed to compact_pace */
 	struct buf probe, scratch;
 };
 
@@ -91,10 +91,10 @@ static void output_fini(struct output *o)
 }
 
 /*
- * What a major compaction writes stays longest and is read most, and nobody
- * waits for it: it compresses harder than the flushes and merges before it,
- * and it alone trains a dictionary, which costs a flush as much as all the
- * rest of it.
+ * The files of a major compaction stay longest and are read most, and no
+ * writer waits for them.  So it uses a higher compression level than flushes
+ * and merges, and only it trains a dictionary, which would double the time of
+ * a flush.
  */
 static int major_level(int level)
 {
@@ -236,7 +236,7 @@ static int output_add(struct run *r, struct output *o, struct slice key, struct 
 	return 0;
 }
 
-/* The row delete in force, into o, unless it is there. */
+/* Adds the current row's delete to o, unless it is there. */
 static int output_add_row_delete(struct run *r, struct output *o)
 {
 	struct slice row = slice_of(r->row_delete.p, r->row_delete_row);
@@ -314,7 +314,7 @@ static int output_finish(struct run *r, struct output *o, struct file_set *out)
 		goto out;
 	if ((err = vfile_new(t->env, t->table, m, o->in_memory, &f)))
 		goto out;
-	/* A failed file is unlinked by its writer: vfile_put does not. */
+	/* On error the writer unlinks the file. */
 	err = sst_writer_finish(o->w, buf_slice(&blob), &f->meta.bytes);
 	if (!err) {
 		vfile_set_usage(f, p);
@@ -355,7 +355,7 @@ static int run_consume(struct run *r, struct iter *it)
 		keep = filter_key(&r->filter, it->key, &e);
 		if (keep < 0) {
 			if (keep == -EBADMSG)
-				msg_error("table %u: a compaction met bytes that are no cell key", r->p->t->table);
+				msg_error("table %u: a compaction found a malformed cell key", r->p->t->table);
 			return keep;
 		}
 		if (keep && run_writes(r->p, it->key) && (err = run_add(r, it->key, it->value, &e)))

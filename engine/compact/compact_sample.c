@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the dictionaries of a major compaction are trained on: pieces of what
- * it is going to write, from all over it (the sites of a web table lie one
- * after the other).
+ * Samples on which the dictionaries of a major compaction are trained: pieces
+ * of its output, from all over the tablet (in a web table the pages of one
+ * site are adjacent).
  *
- * A dictionary holds bytes of its samples as they are.  So they are taken
- * behind the compaction's own filter: what it is to remove for good, whether
- * deleted, replaced, hidden by a rule or of a family that has gone, is in
- * none of them.  The filter knows a row's deletes from the row's beginning;
- * each piece therefore begins at one, and no row is in two.
+ * A dictionary contains bytes of its samples.  So samples are taken from the
+ * output of the compaction's filter: cells that it drops (deleted, replaced,
+ * hidden by a rule, or of a dropped family) are in no dictionary.  The filter
+ * needs the deletes at a row's beginning, so each piece begins at a row, and
+ * no row is in two pieces.
  *
- * Small inputs, and those of few rows, give no samples: the writer trains on
- * the beginning of its table then.
+ * Small inputs, and inputs of few rows, have no samples.  Then the writer
+ * trains on the beginning of its table.
  */
 #include "engine/compact/compact_internal.h"
 
@@ -21,22 +21,18 @@
 enum {
 	PIECES = 256,
 	PIECE_BYTES = 32 << 10,
-	LOOKED_AT_MOST = 16 * PIECE_BYTES, /* in one piece, most of it dropped */
-	SAMPLED_LEAST = 8, /* of what a compaction must have to be sampled, a group's samples one in so many bytes */
+	READ_MOST = 16 * PIECE_BYTES, /* bytes read for one piece, most of them dropped */
+	SAMPLED_LEAST = 8,            /* a group's samples must have this part of SAMPLE_LEAST_BYTES */
 };
 #define SAMPLE_LEAST_BYTES (UINT64_C(8) << 20)
 
-struct place {
-	struct buf row; /* encoded */
-};
-
 static int by_row(const void *a, const void *b)
 {
-	return slice_cmp(buf_slice(&((const struct place *)a)->row), buf_slice(&((const struct place *)b)->row));
+	return slice_cmp(buf_slice(a), buf_slice(b));
 }
 
-/* Rows at which blocks of the file begin, evenly spread over the part of it that is used. */
-static int vfile_sample_rows(struct vfile *f, unsigned want, struct place *p, unsigned *n)
+/* Rows at which blocks of the file begin, evenly spread over the tablet's part of it. */
+static int vfile_sample_rows(struct vfile *f, unsigned want, struct buf *rows, unsigned *n)
 {
 	uint64_t lo = 0, hi = f->meta.bytes;
 	struct buf key = {0};
@@ -52,7 +48,7 @@ static int vfile_sample_rows(struct vfile *f, unsigned want, struct place *p, un
 		if (err || (f->from.n && slice_cmp(buf_slice(&key), buf_slice(&f->from)) < 0) ||
 			(f->to.n && slice_cmp(buf_slice(&key), buf_slice(&f->to)) >= 0))
 			continue;
-		err = buf_set(&p[*n].row, key.p, cellkey_row_len(buf_slice(&key)));
+		err = buf_set(&rows[*n], key.p, cellkey_row_len(buf_slice(&key)));
 		*n += !err;
 	}
 	buf_fini(&key);
@@ -74,7 +70,7 @@ static struct group_sample *samples_group(struct samples *s, uint16_t group)
 	return &s->v[s->n++];
 }
 
-/* As a block would have it: what the key does not share with the last one, and the value. */
+/* Adds an entry as a block stores it: the key without the prefix that it shares with the last one, and the value. */
 static int group_sample_add(struct group_sample *g, struct slice key, struct slice value, size_t shared, size_t unit_bytes)
 {
 	int err = buf_append(&g->unit, key.p + shared, key.n - shared);
@@ -98,26 +94,25 @@ static size_t shared_bytes(struct slice a, struct slice b)
 }
 
 /*
- * From the row on, of each column what comes first: older versions are stored
- * by what differs, and would be the same once more to a dictionary.  *last: the
- * key read last.
+ * From the row on, the first version of each column: older ones are stored as
+ * differences and would add nothing to a dictionary.  *last: the key read last.
  */
 static int samples_take_piece(const struct run_params *p, struct iter *it, struct slice row, struct samples *s, struct buf *last)
 {
 	struct filter filter;
 	struct filter_entry e;
-	size_t taken = 0, looked = 0;
+	size_t taken = 0, read = 0;
 	bool again = false;
 	int keep, err = 0;
 
 	filter_init(&filter, &p->rules);
-	for (iter_seek(it, row); it->valid && taken < PIECE_BYTES && looked < LOOKED_AT_MOST && !err; iter_next(it)) {
+	for (iter_seek(it, row); it->valid && taken < PIECE_BYTES && read < READ_MOST && !err; iter_next(it)) {
 		const struct store_group *to;
 		const struct store_family *f;
 		struct group_sample *g;
 		struct slice value;
 
-		looked += it->key.n + it->value.n;
+		read += it->key.n + it->value.n;
 		keep = filter_key(&filter, it->key, &e);
 		if (keep < 0)
 			err = keep;
@@ -142,15 +137,15 @@ static int samples_take_piece(const struct run_params *p, struct iter *it, struc
 	return err ? err : it->valid ? 0 : it->err;
 }
 
-static int samples_take_all(const struct run_params *p, struct iter *it, struct place *places, unsigned n, struct samples *s)
+static int samples_take_all(const struct run_params *p, struct iter *it, struct buf *rows, unsigned n, struct samples *s)
 {
 	struct buf last = {0};
 	int err = 0;
 
 	for (unsigned i = 0; i < n && !err; i++) {
-		struct slice row = buf_slice(&places[i].row);
+		struct slice row = buf_slice(&rows[i]);
 
-		/* Rows that a piece has come to, or through, are not in another. */
+		/* A row that was read for a piece is not in another one. */
 		if (!last.n || (slice_cmp(row, buf_slice(&last)) > 0 && !slice_has_prefix(buf_slice(&last), row)))
 			err = samples_take_piece(p, it, row, s, &last);
 	}
@@ -158,7 +153,7 @@ static int samples_take_all(const struct run_params *p, struct iter *it, struct 
 	return err;
 }
 
-/* What is left of each group's is told how much it stands for; too little is dropped. */
+/* Sets of_bytes of each group's samples, and drops those that are too few. */
 static void samples_finish(struct samples *s, uint64_t raw_bytes, uint64_t least_bytes)
 {
 	uint64_t sum = 0;
@@ -180,7 +175,7 @@ int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 {
 	const struct tablet_env *env = p->t->env;
 	const uint64_t least_bytes = env->sample_least_bytes ? env->sample_least_bytes : SAMPLE_LEAST_BYTES;
-	struct place *places;
+	struct buf *rows;
 	uint64_t raw_bytes = 0;
 	unsigned n = 0;
 	bool wanted = false;
@@ -192,22 +187,22 @@ int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 		raw_bytes += vfile_empty(p->in->v[i]) ? 0 : p->in->v[i]->meta.raw_bytes;
 	if (!wanted || !p->rules.major || raw_bytes < least_bytes)
 		return 0;
-	places = calloc(PIECES + p->in->n, sizeof *places);
-	if (!places)
+	rows = calloc(PIECES + p->in->n, sizeof *rows);
+	if (!rows)
 		return -ENOMEM;
 	for (unsigned i = 0; i < p->in->n && !err; i++) {
 		struct vfile *f = p->in->v[i];
 
 		if (!vfile_empty(f))
-			err = vfile_sample_rows(f, (unsigned)(f->meta.raw_bytes * PIECES / raw_bytes) + 1, places, &n);
+			err = vfile_sample_rows(f, (unsigned)(f->meta.raw_bytes * PIECES / raw_bytes) + 1, rows, &n);
 	}
 	if (!err && n) {
-		qsort(places, n, sizeof *places, by_row);
-		err = samples_take_all(p, it, places, n, s);
+		qsort(rows, n, sizeof *rows, by_row);
+		err = samples_take_all(p, it, rows, n, s);
 	}
 	for (unsigned i = 0; i < n; i++)
-		buf_fini(&places[i].row);
-	free(places);
+		buf_fini(&rows[i]);
+	free(rows);
 	samples_finish(s, raw_bytes, least_bytes);
 	return err;
 }

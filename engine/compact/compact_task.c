@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compactions in the background: when each kind is tried, and tried again.
+ * Compactions in the background: when each kind is attempted.
  *
- * Errors are told once and tried again with growing pauses; a full disk is
- * such an error, reads and writes go on.
+ * An error is logged once; the attempt is repeated after growing pauses.  A
+ * full disk is such an error; reads and writes continue.
  *
- * Merges and flushes keep the number of files down that reads meet, and
- * writers are slowed down when they fall behind, so they come first: of the
- * background's workers one at most is in a major compaction, and none waits
- * for one that somebody asked for.
+ * Merges and flushes limit the number of files that reads search, and writers
+ * are slowed down when they fall behind.  So they have priority: at most one
+ * worker of the background runs a major compaction, and no worker waits for
+ * one that a user asked for.
  *
- * When a worker is free it takes the tablet that needs it most
- * (tablet_compact_urgency): first those whose files slow writers down, then
- * those of which reads meet too many, then other merges, then majors, those
- * before the others whose promised time is nearer; one that has used up the
- * time that is left to wait passes everything.  Waiting counts like need, so
- * nothing waits for ever.  Tablets of METADATA have workers of their own.
+ * A free worker takes the most urgent tablet (compact_urgency): first those
+ * whose files slow writers down, then those with too many files for reads,
+ * then other merges, then major compactions, the nearest promised time first.
+ * An overdue task runs first.  Waiting time adds to the urgency, so no task
+ * waits forever.  Tablets of METADATA have workers of their own.
  *
  * On a full disk a tablet from which much was removed is compacted before the
- * promised time, because that frees space.  To find that it does not fit it
- * may have been read, so the next attempt waits, for up to a minute.
+ * promised time, because that frees space.  An attempt that does not fit may
+ * have read the tablet, so the next one waits, for up to a minute.
  */
 #include "engine/compact/compact_internal.h"
 
@@ -34,10 +33,10 @@
 #define LOOK_AGAIN_US (UINT64_C(3600) * 1000000)
 #define MINUTE_US (UINT64_C(60) * 1000000)
 
-/* Again after a pause; the first failure of a row is told. */
+/* Repeats the task after a pause.  Logs the first of consecutive failures. */
 static void compact_retry(struct tablet *t, struct task *task, uint64_t *pause_us, const char *what, int err)
 {
-	uint64_t most_us = no_space(err) && task == &t->major_task ? NO_SPACE_MOST_US : BACKOFF_MOST_US;
+	uint64_t most_us = is_no_space(err) && task == &t->major_task ? NO_SPACE_MOST_US : BACKOFF_MOST_US;
 
 	if (!*pause_us && err != -ECANCELED)
 		msg_error("table %u: a %s compaction failed, to be tried again: %s", t->table, what, strerror(-err));
@@ -69,7 +68,7 @@ uint64_t compact_urgency(const struct task *task, uint64_t waited_us)
 		t = (const struct tablet *)((const char *)task - offsetof(struct tablet, major_task));
 		if (t->env->major_under_way)
 			return 0;
-		share = t->env->major_within_us / 64 + 1; /* half of the promise is 32 of them */
+		share = t->env->major_within_us / 64 + 1; /* half of the promised time has 32 of them */
 		need = (uint64_t)t->major_late_us / share * 8 * MINUTE_US;
 	} else {
 		t = (const struct tablet *)((const char *)task - offsetof(struct tablet, merge_task));
@@ -111,14 +110,14 @@ void compact_merge_task(struct task *task)
 	int err;
 
 	if (t->split_wanted)
-		return; /* it is scheduled anew afterwards */
+		return; /* tablet_move_done queues the task again */
 	err = compact_merge(t, true, &did);
-	t->merge_no_space = no_space(err) || err == -ECANCELED; /* canceled: on a full disk */
+	t->merge_no_space = is_no_space(err) || err == -ECANCELED; /* canceled: on a full disk */
 	if (tablet_stopping(t) || err == -ESHUTDOWN)
 		return;
 	if (err) {
 		compact_retry(t, task, &t->merge_backoff_us, "merging", err);
-		if (tablet_wants_major(t)) /* which may make the room that was missing */
+		if (tablet_wants_major(t)) /* it may free the missing space */
 			task_queue(&t->major_task);
 		return;
 	}
@@ -151,7 +150,7 @@ void compact_major_task(struct task *task)
 		tablet_want_merge(t);
 	else if (!tablet_stopping(t) && err != -ESHUTDOWN)
 		compact_retry(t, task, &t->major_backoff_us, "major", err);
-	t->major_after_us = no_space(err) ? monotonic_us() + t->major_backoff_us : 0;
+	t->major_after_us = is_no_space(err) ? monotonic_us() + t->major_backoff_us : 0;
 }
 
 static int flush_memtables(struct tablet *t)

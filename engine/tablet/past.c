@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An iterator over an SSTable that goes on behind what cannot be read, and
- * notes that it has: for listings, which are to show all that can be read.
+ * An iterator over an SSTable that skips unreadable blocks and reports that it
+ * did, for listings, which must show everything that can be read.
  *
- * What was passed over may have held deletes of what comes behind, so who
- * uses this tells cells that come after a gap from those before it.
+ * A skipped block may have contained deletes of later cells.  So a listing is
+ * marked as damaged.
  */
 #include "engine/tablet/view.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-struct past_iter {
+struct skip_iter {
 	struct iter it;
 	struct iter *child;
 	struct sst *sst;
-	int *passed;
-	struct buf last; /* the key it stands on, or was sought */
+	int *skipped;
+	struct buf last; /* the current key, or the last target */
 };
 
-/* Takes over where the child stands or, when it failed at or behind `last`, at the first key behind that. */
-static void settle(struct past_iter *p)
+/* Takes the position of the child or, if that failed at or behind `last`, seeks to the first readable key behind it. */
+static void skip_iter_update(struct skip_iter *p)
 {
 	int err = 0;
 
 	while (!p->child->valid && is_damage(p->child->err)) {
-		*p->passed = p->child->err;
+		*p->skipped = p->child->err;
 		err = sst_key_behind(p->sst, buf_slice(&p->last), &p->last);
 		if (err)
 			break;
@@ -41,9 +41,9 @@ static void settle(struct past_iter *p)
 	}
 }
 
-static void past_seek(struct iter *it, struct slice target)
+static void skip_iter_seek(struct iter *it, struct slice target)
 {
-	struct past_iter *p = (struct past_iter *)it;
+	struct skip_iter *p = (struct skip_iter *)it;
 	int err = buf_set(&p->last, target.p, target.n);
 
 	if (err) {
@@ -52,40 +52,40 @@ static void past_seek(struct iter *it, struct slice target)
 		return;
 	}
 	iter_seek(p->child, target);
-	settle(p);
+	skip_iter_update(p);
 }
 
-static void past_next(struct iter *it)
+static void skip_iter_next(struct iter *it)
 {
-	struct past_iter *p = (struct past_iter *)it;
+	struct skip_iter *p = (struct skip_iter *)it;
 
 	iter_next(p->child);
-	settle(p);
+	skip_iter_update(p);
 }
 
-static void past_free(struct iter *it)
+static void skip_iter_free(struct iter *it)
 {
-	struct past_iter *p = (struct past_iter *)it;
+	struct skip_iter *p = (struct skip_iter *)it;
 
 	iter_free(p->child);
 	buf_fini(&p->last);
 	free(p);
 }
 
-static const struct iter_ops past_ops = {past_seek, past_next, past_free};
+static const struct iter_ops skip_iter_ops = {skip_iter_seek, skip_iter_next, skip_iter_free};
 
-int skip_damage_iter_new(struct iter *child, struct sst *sst, int *passed, struct iter **out)
+int skip_damage_iter_new(struct iter *child, struct sst *sst, int *skipped, struct iter **out)
 {
-	struct past_iter *p = calloc(1, sizeof *p);
+	struct skip_iter *p = calloc(1, sizeof *p);
 
 	if (!p) {
 		iter_free(child);
 		return -ENOMEM;
 	}
-	p->it.ops = &past_ops;
+	p->it.ops = &skip_iter_ops;
 	p->child = child;
 	p->sst = sst;
-	p->passed = passed;
+	p->skipped = skipped;
 	*out = &p->it;
 	return 0;
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a tablet: opening, views for readers, closing.  Numbers about
- * it are in tablet_usage.c, writing is in tablet_write.c, reading in tablet_read.c and
- * tablet_scan.c, compactions in compact*.c.
+ * A tablet: opening, views for readers, background jobs, closing.
  *
- * Opening takes no I/O: files are opened when they are first read.  Sequence
- * numbers start above the mark that METADATA keeps, above every file's, and
- * (by replay) above every record's.
+ * Opening does no I/O: files are opened when they are first read.  Sequence
+ * numbers start above the mark in METADATA, above every file's, and (by replay)
+ * above every record's.
  *
- * Closing waits for calls and background work.  What is not flushed stays in
- * the log; the redo set in METADATA says from where.
+ * Closing waits for calls and background work.  Unflushed data stays in the
+ * log, from the redo points in METADATA on.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -79,7 +77,7 @@ void tablet_fail(struct tablet *t, int err)
 {
 	int loading = TABLET_LOADING, serving = TABLET_SERVING;
 
-	/* not one that is being closed: its background work would not hear of that any more */
+	/* not if it is being closed: TABLET_CLOSING ends the background work */
 	if (err == -ESTALE && !atomic_compare_exchange_strong(&t->state, &serving, TABLET_BROKEN))
 		atomic_compare_exchange_strong(&t->state, &loading, TABLET_BROKEN);
 }
@@ -151,8 +149,8 @@ static void tablet_destroy(struct tablet *t)
 }
 
 /*
- * A file of the list, for the rows that are ours too: a split is one inserted
- * row, so the upper half's entries still have the range of before it.
+ * A file of the list, clipped to the tablet's rows: a split inserts one row, so
+ * the upper child's entries still have the range of the parent.
  */
 static int clipped_file(const struct tablet_params *p, const struct tablet_file *f, struct vfile **out)
 {
@@ -277,7 +275,7 @@ void tablet_free(struct tablet *t)
 	while (t->calls)
 		(void)cond_wait_us(&t->changed, &t->lock, CLOSE_POLL_US);
 	mutex_unlock(&t->lock);
-	cancel_tasks(t); /* a call that ended meanwhile may have queued them */
+	cancel_tasks(t); /* a call that ended meanwhile may have queued tasks */
 	tablet_destroy(t);
 }
 
@@ -285,18 +283,13 @@ void tablet_set_schema(struct tablet *t, struct store_schema *s)
 {
 	struct store_schema *old;
 
-	mutex_lock(&t->lock); /* mutations judged under the old one are judged again */
+	mutex_lock(&t->lock); /* mutations that used the old rules are resolved again */
 	mutex_lock(&t->view_lock);
 	old = t->schema;
 	t->schema = store_schema_get(s);
 	mutex_unlock(&t->view_lock);
 	mutex_unlock(&t->lock);
 	store_schema_put(old);
-}
-
-uint32_t tablet_table(const struct tablet *t)
-{
-	return t->table;
 }
 
 struct slice tablet_begin(const struct tablet *t)
@@ -307,11 +300,6 @@ struct slice tablet_begin(const struct tablet *t)
 struct slice tablet_end(const struct tablet *t)
 {
 	return t->has_end ? buf_slice(&t->end) : slice_of(NULL, 0);
-}
-
-void *tablet_commit_arg(const struct tablet *t)
-{
-	return t->commit_arg;
 }
 
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation)

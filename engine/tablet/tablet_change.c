@@ -60,7 +60,7 @@ static struct view *publish_change(struct tablet *t, struct tablet_change *c, st
 		t->redo = c->redo;
 		t->redo_count = c->redo_count;
 		t->redo_own = c->redo_own;
-		t->redo_maybe = 0; /* METADATA has what we have */
+		t->redo_maybe = 0; /* METADATA has this set */
 		c->redo = NULL;
 	}
 	if (c->edit.seq_mark)

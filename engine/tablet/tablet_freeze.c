@@ -55,7 +55,7 @@ static int keep_redo(struct tablet *t, struct tablet_freeze *f)
 		struct redo_state *r = &t->redo[i];
 
 		if (r->p.incarnation == t->env->incarnation) {
-			if (!f->froze) /* what stays in the active memtable is as old as the oldest redo point */
+			if (!f->froze) /* the active memtable may have records from the oldest redo point on */
 				f->lsn = r->p.lsn;
 		} else if (t->state == TABLET_LOADING || !f->froze) {
 			f->dead[f->dead_count] = *r;
@@ -119,7 +119,7 @@ bool tablet_redo_is_stale(struct tablet *t, const struct tablet_freeze *f)
 
 	mutex_lock(&t->lock);
 	stale = t->redo_count > f->dead_count + (memtable_count(t->view->mems[0]->m) || t->writers ? 1u : 0u);
-	stale |= t->redo_maybe != 0; /* a first write's edit failed: it would hold the log until the next write */
+	stale |= t->redo_maybe != 0; /* a first write's edit failed: the log could not be removed until the next write */
 	for (unsigned i = 0; i < f->dead_count && i < t->redo_count; i++)
 		stale |= t->redo[i].p.lsn != f->dead[i].p.lsn;
 	mutex_unlock(&t->lock);
@@ -140,7 +140,7 @@ static int prepare_flush(struct tablet *t, struct tablet_change *c, bool *needle
 		struct redo_state *r = &c->redo[c->redo_count];
 
 		*r = f->dead[c->redo_count];
-		for (unsigned k = 0; k < t->redo_count; k++) /* replay may have gone on */
+		for (unsigned k = 0; k < t->redo_count; k++) /* replay may have continued */
 			if (t->redo[k].p.incarnation == r->p.incarnation)
 				r->next_lsn = t->redo[k].next_lsn;
 	}
@@ -148,11 +148,11 @@ static int prepare_flush(struct tablet *t, struct tablet_change *c, bool *needle
 		named |= t->redo[k].p.incarnation == t->env->incarnation;
 	clean = t->view->mem_count == f->mem_count + 1 && !memtable_count(t->view->mems[0]->m) && !t->writers;
 	if (clean)
-		t->redo_own = false; /* writers come to EDIT first, and whatever becomes of this edit make theirs */
+		t->redo_own = false; /* the next writer waits for EDIT and makes its own edit, whatever the outcome of this one */
 	if (named && !clean)
 		c->redo[c->redo_count++].p = (struct redo_point){t->env->incarnation, f->lsn};
 	c->redo_own = t->redo_own;
-	if (t->major_unset) /* from here on the time to the first one counts, over any number of openings */
+	if (t->major_unset) /* the time to the first major compaction counts from here on, also when the store is opened again */
 		c->edit.major_us = t->major_us;
 	c->edit.seq_mark = f->seq > t->seq_mark ? f->seq : t->seq_mark;
 	return 0;

@@ -1,37 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splitting a tablet in memory (paper, sections 5.2 and 6: children share
- * their parent's SSTables), and where to.
+ * Splitting and merging tablets in memory (paper, sections 5.2 and 6: children
+ * share their parent's SSTables), and choosing the row of a split.
  *
- * A split is committed by the server, with one inserted METADATA row
- * (DESIGN 3.2).  Here the parent's memory becomes its children's, in these
- * steps:
+ * The server commits a split with one inserted METADATA row.  Here the parent's
+ * memtables become its children's, in these steps:
  *	0 prepare: no merging or major compaction of the parent is under way,
- *	  and none begins.  This may take as long as one that was asked for.
- *	1 begin: nor is a flush, EDIT is taken: its list of files stands still.
- *	  Reads and writes go on.
+ *	  and none begins.  This waits for one that a user asked for.
+ *	1 begin: no flush is under way, and EDIT is taken: the list of files does
+ *	  not change.  Reads and writes continue.
  *	2 adopt, for each child: a tablet made from its METADATA row shares the
- *	  parent's memtables, behind a fresh one of its own.  All that can fail
- *	  is done now.
+ *	  parent's memtables, behind a fresh one of its own.  No later step in
+ *	  memory can fail.
  *	  The server writes METADATA: the one durable step.
- *	3 drain: from here writers wait; those under way end.
+ *	3 drain: new writers wait; those under way end.
  *	4 inherit: sequence numbers, timestamps, redo points of that instant.
- *	  The server puts the children in the parent's place.
- *	5 end: who waited is answered -EREMCHG, and finds the children.
- * A crash up to the METADATA row's write leaves the parent as it was; after
- * it, recovery loads both children from their rows: the parent's redo set
- * leads each to the records of its own rows.
+ *	  The server replaces the parent by the children.
+ *	5 end: waiting writers get -EREMCHG, and find the children.
+ * A crash before the METADATA row is written leaves the parent unchanged.
+ * After it, recovery loads both children from their rows; the parent's redo
+ * set leads each to the records of its own rows.
  *
- * Readers and scans that have the parent go on in the view that they hold,
- * which nothing can reach any more: what is written to the children was
- * written after they began.  A scan that would take a new view ends there and
- * says where to go on.
+ * Readers and scans of the parent continue in their view, which no longer
+ * changes: later writes are in the children.  A scan that would take a new view
+ * ends there and reports where to continue.
  *
- * The shared memtables are flushed by each child for its own rows, and count
- * as memory until both have.
+ * Each child flushes the shared memtables for its own rows.  They count as
+ * memory until both have.
  *
  * Merging is simpler and slower: both tablets are prepared and flushed, then
- * flushed again with writers waiting, and one is made of their files.
+ * flushed again while writers wait, and one tablet is made of their files.
  */
 #include "engine/cell/merge.h"
 #include "engine/tablet/tablet_impl.h"
@@ -40,13 +38,13 @@
 #include <stdlib.h>
 
 enum {
-	SHARED_MOST = VIEW_MEMS - 3, /* memtables that a child may get from its parent: it must be able to freeze its own */
+	SHARED_MOST = VIEW_MEMS - 3, /* memtables that a child may share: it must be able to freeze its own */
 	CANDIDATES = 16,
 };
 
 /* ---- the steps ---- */
 
-static int enough_room(struct tablet *t)
+static int split_limit_memtables(struct tablet *t)
 {
 	unsigned mems;
 
@@ -61,7 +59,7 @@ int tablet_move_prepare(struct tablet *t)
 	int err;
 
 	tablet_replay_done(t);
-	t->split_wanted = true; /* the background leaves off */
+	t->split_wanted = true; /* background compactions end */
 	err = tablet_job_begin(t, &t->majoring);
 	if (!err && (err = tablet_job_begin(t, &t->merging)))
 		tablet_job_end(t, &t->majoring);
@@ -84,10 +82,10 @@ int tablet_split_begin(struct tablet *t)
 
 	if (err)
 		return err;
-	/* What was compacted and could not be entered in METADATA comes first: the children must not both have it. */
+	/* Edits that failed are repeated first: their files must not be in both children. */
 	err = t->env->compactor->repeat_edits(t);
 	if (!err)
-		err = enough_room(t);
+		err = split_limit_memtables(t);
 	if (err) {
 		tablet_job_end(t, &t->flushing);
 		tablet_want_flush(t);
@@ -142,7 +140,7 @@ int tablet_split_adopt(struct tablet *parent, struct tablet *child)
 	child->redo_count = parent->redo_count;
 	mutex_unlock(&parent->lock);
 	tablet_inherit_files(parent, child);
-	old = view_swap(child, v); /* nobody else knows the child yet */
+	old = view_swap(child, v); /* the child has no users yet */
 	view_put(old);
 	return 0;
 }
@@ -155,29 +153,29 @@ void tablet_split_drain(struct tablet *t)
 	if (!t->view->mems[0]->frozen_sum)
 		vmem_freeze(t->view->mems[0], &t->env->flushing_bytes);
 	for (unsigned i = 0; i < t->view->mem_count; i++) {
-		t->view->mems[i]->tablets++; /* the parent's share passes to one of two children */
+		t->view->mems[i]->tablets++; /* the parent's share becomes one child's */
 		t->view->mems[i]->shared = true;
 	}
 	mutex_unlock(&t->lock);
 }
 
-static void raise(int64_t *to, int64_t v)
+static void raise_time(int64_t *to, int64_t v)
 {
 	if (v > *to)
 		*to = v;
 }
 
-/* A merged tablet has two parents: the greater of all. */
+/* A merged tablet has two parents: the maximum of both. */
 void tablet_split_inherit(struct tablet *parent, struct tablet *child)
 {
 	mutex_lock(&parent->lock);
-	raise(&child->loaded_newest_us, parent->loaded_newest_us);
-	raise(&child->freeze_us, parent->freeze_us);
+	raise_time(&child->loaded_newest_us, parent->loaded_newest_us);
+	raise_time(&child->freeze_us, parent->freeze_us);
 	if (parent->next_seq > child->next_seq)
 		child->next_seq = parent->next_seq;
 	child->published = child->next_seq - 1;
 	for (unsigned i = 0; i < STRIPES; i++) {
-		raise(&child->loaded_newest_us, parent->stripes[i].newest_us);
+		raise_time(&child->loaded_newest_us, parent->stripes[i].newest_us);
 		child->stripes[i].changed_seq = child->next_seq - 1;
 	}
 	child->major_unset |= parent->major_unset;
@@ -200,7 +198,7 @@ void tablet_split_end(struct tablet *t, bool done)
 
 /* ---- merging ---- */
 
-static bool is_clean(struct tablet *t)
+static bool tablet_is_clean(struct tablet *t)
 {
 	bool clean;
 
@@ -212,11 +210,10 @@ static bool is_clean(struct tablet *t)
 }
 
 /*
- * What writes that were refused leave: they have noted from where on they
- * would need the log (redo_maybe), and a flush may be trying to enter that it
- * has flushed nothing (pending).
+ * Returns true if the tablet has no unflushed cells.  Refused writes may have
+ * left a redo point (redo_maybe) or a flush whose edit fails (pending).
  */
-static bool has_no_cells(struct tablet *t)
+static bool tablet_has_no_cells(struct tablet *t)
 {
 	bool none;
 
@@ -228,13 +225,13 @@ static bool has_no_cells(struct tablet *t)
 	return none;
 }
 
-static void stop_writers(struct tablet *t)
+static void tablet_stop_writers(struct tablet *t)
 {
 	mutex_lock(&t->lock);
 	t->state = TABLET_SPLITTING;
 	writers_wait(t, t->next_seq - 1);
 	mutex_unlock(&t->lock);
-	/* Who is entering the tablet in the redo set is done after this, and nobody begins any more. */
+	/* Waits for a writer that is entering the tablet in the redo set; no other begins. */
 	mutex_lock(&t->edit);
 	mutex_unlock(&t->edit);
 }
@@ -247,7 +244,7 @@ int tablet_merge_begin(struct tablet *t)
 		return err;
 	err = t->env->compactor->repeat_edits(t);
 	if (!err)
-		err = t->env->compactor->flush(t); /* most of it, with writers going on */
+		err = t->env->compactor->flush(t); /* most of the data, while writers continue */
 	if (err) {
 		tablet_job_end(t, &t->flushing);
 		tablet_want_flush(t);
@@ -259,9 +256,9 @@ int tablet_merge_stop(struct tablet *t)
 {
 	int err;
 
-	stop_writers(t);
+	tablet_stop_writers(t);
 	err = t->env->compactor->flush(t);
-	return err ? err : is_clean(t) ? 0 : -EBUSY;
+	return err ? err : tablet_is_clean(t) ? 0 : -EBUSY;
 }
 
 int tablet_merge_again(struct tablet *t)
@@ -270,8 +267,8 @@ int tablet_merge_again(struct tablet *t)
 
 	if (err)
 		return err;
-	stop_writers(t);
-	return has_no_cells(t) ? 0 : -EBUSY;
+	tablet_stop_writers(t);
+	return tablet_has_no_cells(t) ? 0 : -EBUSY;
 }
 
 void tablet_merge_end(struct tablet *t, bool done)
@@ -291,87 +288,94 @@ void tablet_split_start(struct tablet *child)
 {
 	if (child->env->no_background)
 		return;
-	if (child->view->mem_count > 1) /* what is shared is held in memory until both have flushed it */
+	if (child->view->mem_count > 1) /* shared memtables stay in memory until both children have flushed them */
 		tablet_want_flush(child);
 	else
 		tablet_want_merge(child);
 }
 
-/* ---- where ---- */
+/* ---- the row of a split ---- */
 
-struct place {
+struct split_file {
 	struct vfile *file;
-	uint64_t from, to; /* offsets of what is the tablet's of it */
+	uint64_t from, to; /* offsets of the tablet's part */
 };
-
-static int places(const struct view *v, struct place *p, unsigned *count, uint64_t *bytes)
-{
-	unsigned n = 0;
-
-	*bytes = 0;
-	for (unsigned i = 0; i < v->file_count; i++) {
-		struct vfile *f = v->files[i];
-		int err;
-
-		if (vfile_empty(f) || vfile_excluded(f))
-			continue;
-		p[n].file = f;
-		if ((err = sst_offset_of(f->sst, buf_slice(&f->first), &p[n].from)) ||
-			(err = sst_offset_of(f->sst, buf_slice(&f->after), &p[n].to)))
-			return err;
-		*bytes += p[n].to - p[n].from;
-		n++;
-	}
-	*count = n;
-	return 0;
-}
-
-static int bytes_below(const struct place *p, unsigned n, struct slice key, uint64_t *below)
-{
-	*below = 0;
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t at;
-		int err = sst_offset_of(p[i].file->sst, key, &at);
-
-		if (err)
-			return err;
-		at = at < p[i].from ? p[i].from : at > p[i].to ? p[i].to : at;
-		*below += at - p[i].from;
-	}
-	return 0;
-}
+struct split_files {
+	struct split_file *v; /* the largest first */
+	unsigned n;
+	uint64_t bytes;
+};
 
 static int by_size(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct split_file *x = a, *y = b;
 	uint64_t m = x->to - x->from, n = y->to - y->from;
 
 	return (m < n) - (m > n);
 }
 
-/* The row that stands nearest to the middle of the files' bytes, of the rows in the middle of each of the largest. */
-static int middle(const struct view *v, struct buf *row)
+/* Free s->v, also on error. */
+static int split_list_files(const struct view *v, struct split_files *s)
 {
-	struct place *p = calloc(v->file_count + 1u, sizeof *p);
-	struct buf key = {0}, scratch = {0}, prefix = {0};
-	uint64_t bytes, best = UINT64_MAX;
-	unsigned n = 0;
-	int err = p ? places(v, p, &n, &bytes) : -ENOMEM;
+	*s = (struct split_files){.v = calloc(v->file_count + 1u, sizeof *s->v)};
+	if (!s->v)
+		return -ENOMEM;
+	for (unsigned i = 0; i < v->file_count; i++) {
+		struct split_file *p = &s->v[s->n];
+		struct vfile *f = v->files[i];
+		int err;
 
-	if (!err)
-		qsort(p, n, sizeof *p, by_size);
-	for (unsigned i = 0; i < n && i < CANDIDATES && !err; i++) {
+		if (vfile_empty(f) || vfile_excluded(f))
+			continue;
+		p->file = f;
+		if ((err = sst_offset_of(f->sst, buf_slice(&f->first), &p->from)) ||
+			(err = sst_offset_of(f->sst, buf_slice(&f->after), &p->to)))
+			return err;
+		s->bytes += p->to - p->from;
+		s->n++;
+	}
+	qsort(s->v, s->n, sizeof *s->v, by_size);
+	return 0;
+}
+
+/* The bytes of the tablet's files below the row.  scratch: any buffer. */
+static int split_bytes_below(const struct split_files *s, struct slice row, struct buf *scratch, uint64_t *below)
+{
+	int err;
+
+	buf_reset(scratch);
+	*below = 0;
+	if ((err = cellkey_row_prefix(scratch, row)))
+		return err;
+	for (unsigned i = 0; i < s->n; i++) {
+		const struct split_file *p = &s->v[i];
+		uint64_t at;
+
+		if ((err = sst_offset_of(p->file->sst, buf_slice(scratch), &at)))
+			return err;
+		at = at < p->from ? p->from : at > p->to ? p->to : at;
+		*below += at - p->from;
+	}
+	return 0;
+}
+
+/* Of the rows in the middle of each of the largest files, the one nearest to the middle of all bytes. */
+static int split_middle(const struct split_files *s, struct buf *row)
+{
+	struct buf key = {0}, scratch = {0}, prefix = {0};
+	uint64_t best = UINT64_MAX;
+	int err = 0;
+
+	for (unsigned i = 0; i < s->n && i < CANDIDATES && !err; i++) {
+		const struct split_file *p = &s->v[i];
 		struct cellkey k;
 		uint64_t below, off;
 
-		buf_reset(&prefix);
-		err = sst_key_near(p[i].file->sst, p[i].from + (p[i].to - p[i].from) / 2, &key);
-		if (err)
+		if ((err = sst_key_near(p->file->sst, p->from + (p->to - p->from) / 2, &key)) ||
+			(err = cellkey_decode(buf_slice(&key), &k, &scratch)) ||
+			(err = split_bytes_below(s, k.row, &prefix, &below)))
 			break;
-		if ((err = cellkey_decode(buf_slice(&key), &k, &scratch)) || (err = cellkey_row_prefix(&prefix, k.row)) ||
-			(err = bytes_below(p, n, buf_slice(&prefix), &below)))
-			break;
-		off = below > bytes / 2 ? below - bytes / 2 : bytes / 2 - below;
+		off = below > s->bytes / 2 ? below - s->bytes / 2 : s->bytes / 2 - below;
 		if (off >= best)
 			continue;
 		best = off;
@@ -380,37 +384,32 @@ static int middle(const struct view *v, struct buf *row)
 	buf_fini(&key);
 	buf_fini(&scratch);
 	buf_fini(&prefix);
-	free(p);
 	return err ? err : best == UINT64_MAX ? -ENOENT : 0;
 }
 
 /*
- * Would a split there lead anywhere?  Bytes are counted in whole blocks, and a
- * block that a border cuts is the upper part's.  So where all that a tablet
- * has lies in one block, a split makes a part with nothing, a row, and one
- * that seems as large as before; and again, row by row.  This ends where the
- * block is shared already: a major compaction gives each tablet its own.
+ * Sets *useful to false if a split at row would not make the parts smaller.
+ * Bytes are counted in whole blocks, and a block that a border cuts counts for
+ * the upper part.  So a tablet whose data lies in one block would be split row
+ * by row, and its upper part would always seem as large as before.  Such a
+ * tablet is not split if it shares the block already; a major compaction
+ * writes it a block of its own.
  */
-static int leads_on(const struct view *v, struct slice row, bool *on)
+static int split_is_useful(const struct split_files *s, struct slice row, bool *useful)
 {
-	struct place *p = calloc(v->file_count + 1u, sizeof *p);
 	struct buf prefix = {0};
-	uint64_t bytes, below;
-	unsigned n;
-	int err = p ? places(v, p, &n, &bytes) : -ENOMEM;
+	uint64_t below;
+	int err = split_bytes_below(s, row, &prefix, &below);
 
-	if (!err && !(err = cellkey_row_prefix(&prefix, row)) && !(err = bytes_below(p, n, buf_slice(&prefix), &below))) {
-		*on = true;
-		for (unsigned i = 0; i < n && (!below || below == bytes); i++)
-			*on &= !p[i].file->clip;
-	}
+	*useful = true;
+	for (unsigned i = 0; i < s->n && (!below || below == s->bytes); i++)
+		*useful &= !s->v[i].file->clip;
 	buf_fini(&prefix);
-	free(p);
 	return err;
 }
 
-/* The first live row at or above from, or above it. */
-static int first_row(struct tablet *t, struct slice from, bool after, struct buf *row)
+/* The first live row at or above from; after: above it. */
+static int split_first_row(struct tablet *t, struct slice from, bool after, struct buf *row)
 {
 	struct scan_spec spec = {.what = SCAN_ROWS, .row_from = from, .row_from_after = after, .limit = 1, .batch_bytes = 1};
 	struct scan_batch b = {0};
@@ -430,24 +429,28 @@ static int first_row(struct tablet *t, struct slice from, bool after, struct buf
 int tablet_split_key(struct tablet *t, struct buf *out)
 {
 	struct buf row = {0}, least = {0};
-	bool on = false;
+	bool useful = false;
+	struct split_files files;
 	struct snap snap;
 	int err;
 
 	tablet_enter(t);
 	snap_take(t, &snap);
-	err = middle(snap.view, &row);
+	err = split_list_files(snap.view, &files);
 	if (!err)
-		err = first_row(t, slice_of(NULL, 0), false, &least);
-	/* Both parts are to have rows; a row that is larger than half of all leaves no better place than before it or behind it. */
+		err = split_middle(&files, &row);
+	if (!err)
+		err = split_first_row(t, slice_of(NULL, 0), false, &least);
+	/* Both parts must have rows.  A row larger than half of the tablet can only be split off. */
 	if (!err && slice_cmp(buf_slice(&row), buf_slice(&least)) <= 0)
-		err = first_row(t, buf_slice(&least), true, &row);
+		err = split_first_row(t, buf_slice(&least), true, &row);
 	else if (!err)
-		err = first_row(t, buf_slice(&row), false, &row);
+		err = split_first_row(t, buf_slice(&row), false, &row);
 	if (!err)
-		err = leads_on(snap.view, buf_slice(&row), &on);
+		err = split_is_useful(&files, buf_slice(&row), &useful);
+	free(files.v);
 	snap_put(&snap);
-	if (!err && !on)
+	if (!err && !useful)
 		err = -ENOENT;
 	if (!err) {
 		buf_fini(out);
@@ -460,14 +463,9 @@ int tablet_split_key(struct tablet *t, struct buf *out)
 	return err;
 }
 
-/* ---- what is left over ---- */
+/* ---- after a split ---- */
 
-/*
- * Files that lie wholly in the sibling go from the list; the begin hint is
- * written with them.  Nothing depends on it: an upper child's row lists them
- * until then.
- */
-static int list_empty_files(struct tablet *t, struct tablet_change *c, bool *needless)
+static int split_list_empty_files(struct tablet *t, struct tablet_change *c, bool *needless)
 {
 	struct file_set *empty = c->arg;
 	int err = t->state == TABLET_SERVING ? 0 : -ESHUTDOWN;
@@ -483,7 +481,7 @@ static int list_empty_files(struct tablet *t, struct tablet_change *c, bool *nee
 int tablet_split_tidy(struct tablet *t, const char *event)
 {
 	struct file_set empty = {0};
-	struct tablet_change c = {.edit = {.event = event}, .prepare = list_empty_files, .arg = &empty};
+	struct tablet_change c = {.edit = {.event = event}, .prepare = split_list_empty_files, .arg = &empty};
 	int err;
 
 	tablet_enter(t);

@@ -7,15 +7,14 @@
  * through struct tablet_compactor alone, never on the path of a cell.
  *
  * Locks, in the order they are taken:
- *	stripe    one of STRIPES row locks, held from reading a row to
- *	          publishing what was made of it; shared by writers that read
- *	          nothing.  Logical: its mutex is held only for an instant, at
- *	          RANK_TABLET, since a METADATA row is written under a user
- *	          tablet's EDIT lock, above RANK_ROW.
- *	edit      one change of the file list or redo set at a time; held over
+ *	stripe    one of STRIPES row locks, from reading a row to publishing
+ *	          the mutation; shared by blind writers.  It is a counter
+ *	          under a mutex of RANK_TABLET, because a METADATA row is
+ *	          written under a user tablet's EDIT lock.
+ *	edit      one change of the file list or redo set at a time, including
  *	          the commit callback
- *	lock      sequence allotment, memtable switch, writers under way, jobs
- *	view_lock the pointers that readers take, for an instant
+ *	lock      sequence numbers, change of memtable, writers under way, jobs
+ *	view_lock the pointers that readers copy
  */
 #ifndef TFS_STORE_TABLET_STATE_H
 #define TFS_STORE_TABLET_STATE_H
@@ -26,27 +25,27 @@
 #include "engine/tablet/tablet.h"
 #include "engine/tablet/view.h"
 
-/* One clock skew: rules hide first, compactions remove this much later (DESIGN 3.1). */
+/* The largest clock skew: compactions remove cells so much later than rules hide them. */
 #define TABLET_SKEW_US (5 * INT64_C(1000000))
 
 #define TABLET_STATES(X)                                                                                                           \
-	X(LOADING, "loading") /* replay: nothing was written by this incarnation yet */                                            \
+	X(LOADING, "loading") /* replay: this incarnation has written nothing yet */                                               \
 	X(SERVING, "serving")                                                                                                      \
-	X(SPLITTING, "splitting") /* other tablets are about to take its place: writers wait */                                    \
-	X(GONE, "gone")           /* they have: -EREMCHG; who reads it goes on in the view that he has */                          \
+	X(SPLITTING, "splitting") /* other tablets will replace it: writers wait */                                                \
+	X(GONE, "gone")           /* other tablets have replaced it: -EREMCHG; readers continue in their view */                   \
 	X(CLOSING, "closing")     /* tablet_free has begun: background work stops */                                               \
-	X(BROKEN, "broken")       /* the commit callback said that the tablet is not ours (-ESTALE) */
+	X(BROKEN, "broken")       /* the commit callback returned -ESTALE: another server has the tablet */
 enum tablet_state {
 #define X(name, text) TABLET_##name,
 	TABLET_STATES(X)
 #undef X
 };
 
-/* Of one column, for who sees seq (0: no note): nothing above ts lives.  tablet_read.c */
+/* For readers that see seq (0: no note): in one column no version above ts is live.  tablet_read.c */
 struct note {
 	struct buf column;
 	uint64_t seq;
-	uint64_t changed;    /* it holds while the stripe's changed_seq is this */
+	uint64_t changed;    /* valid while the stripe's changed_seq is this */
 	uint64_t column_del; /* the largest of the column deletes above ts */
 	int64_t ts;
 };
@@ -56,20 +55,20 @@ struct stripe {
 	struct mutex m;
 	struct cond free;
 	int holders;                  /* shared: their number; exclusive: -1 */
-	unsigned waiting;             /* for exclusive: new sharers stand back */
+	unsigned waiting;             /* for exclusive: new sharers wait, too */
 	_Atomic int64_t newest_us;    /* at or above every timestamp written through it since load */
 	_Atomic uint64_t changed_seq; /* of the last mutation that did more than delete single versions */
 	struct note note;             /* under m */
 };
 
-/* A mutation between sequence allotment and publication; on the writer's stack. */
+/* A mutation that has sequence numbers and is not published; on the writer's stack. */
 struct plan;
 struct writer {
 	uint64_t last;    /* its largest sequence number */
 	bool done;        /* inserted or failed */
-	_Atomic bool out; /* published: nobody but its own thread touches it any more */
+	_Atomic bool out; /* published: other threads no longer use it */
 	struct writer *next;
-	/* for who inserts in its place: tablet_write.c */
+	/* for a thread that inserts in its place: tablet_write.c */
 	const struct log_ticket *ticket;
 	struct plan *plan;
 	struct vmem *mem;
@@ -80,15 +79,15 @@ struct redo_state {
 	uint64_t next_lsn; /* earlier incarnations: above every record replayed */
 };
 
-/* What engine/compact supplies (env->compactor). */
+/* The functions that engine/compact supplies (env->compactor). */
 struct flush_job;
 struct compact_job;
 struct tablet_compactor {
 	/* The tablet's tasks in env->flush_pool and env->compact_pool. */
 	void (*flush_task)(struct task *task), (*merge_task)(struct task *task), (*major_task)(struct task *task);
-	/* Minor compaction of everything written so far.  Between job_begin and job_end of `flushing`. */
+	/* Minor compaction of everything written so far.  Between tablet_job_begin and tablet_job_end of `flushing`. */
 	int (*flush)(struct tablet *t);
-	/* Repeats the edits of merging and major compactions that failed.  Between job_begin and job_end of both. */
+	/* Repeats the edits of merging and major compactions that failed.  Between tablet_job_begin and tablet_job_end of both. */
 	int (*repeat_edits)(struct tablet *t);
 	/* The tablet is freed: drops the jobs whose edits failed. */
 	void (*drop_jobs)(struct tablet *t);
@@ -120,24 +119,24 @@ struct tablet {
 	struct writer *writers, **writers_tail;
 	struct redo_state *redo; /* as committed */
 	unsigned redo_count;
-	bool redo_own;                            /* the set names this incarnation at or below all that is unflushed */
-	uint64_t redo_maybe;                      /* an edit in doubt may have set this point of ours; 0: none */
+	bool redo_own;                            /* the set names this incarnation, at or below all unflushed records */
+	uint64_t redo_maybe;                      /* an edit that failed may have set this point of this incarnation; 0: none */
 	int64_t freeze_us;                        /* of the last freeze */
-	_Atomic bool flushing, merging, majoring; /* a job of the kind is under way (job_begin) */
-	_Atomic bool split_wanted; /* somebody waits for all three: the background begins no more and gives up what takes long */
-	struct flush_job *pending; /* written, its install failed: repeated before anything else; the flusher's */
-	struct compact_job *pending_merge, *pending_major; /* likewise, of the kind */
+	_Atomic bool flushing, merging, majoring; /* a job of the kind is under way */
+	_Atomic bool split_wanted; /* a split or merge waits for all three: no background job begins, long ones end */
+	struct flush_job *pending; /* written, its edit failed: repeated before another flush */
+	struct compact_job *pending_merge, *pending_major; /* the same, of the kind */
 
 	struct mutex view_lock;
 	struct view *view;
 	struct store_schema *schema;
 
 	_Atomic unsigned debt;         /* files that wait for a merge: compact_debt */
-	_Atomic int64_t major_late_us; /* as of when major_task was queued */
+	_Atomic int64_t major_late_us; /* when major_task was queued */
 
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
-	_Atomic uint64_t major_after_us; /* monotonic: after one for which the disk had no space, the next is not before */
+	_Atomic uint64_t major_after_us; /* monotonic: not before, after one for which the disk had no space */
 	_Atomic bool merge_no_space;     /* the disk had no space for the last merging compaction */
 	_Atomic bool flush_wanted;
 	_Atomic bool dir_durable; /* the name of the directory of our SSTables */
@@ -163,7 +162,7 @@ static inline void tablet_leave(struct tablet *t)
 	t->calls--;
 }
 
-/* What a reader holds. The view is taken before the sequence. */
+/* A reader's snapshot.  The view is taken before the sequence. */
 struct snap {
 	struct view *view;
 	struct store_schema *schema;
@@ -172,7 +171,7 @@ struct snap {
 void snap_take(struct tablet *t, struct snap *s);
 void snap_put(struct snap *s);
 
-/* What the tablet may see of a memtable, which it may share with a sibling. */
+/* An iterator over the tablet's rows in a memtable, which it may share with a sibling. */
 int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out) TFS_MUST;
 
 /* ---- background jobs ---- */
@@ -211,10 +210,10 @@ struct tablet_freeze {
 	struct vmem *mems[VIEW_MEMS];
 	unsigned mem_count;
 	struct store_schema *schema; /* a reference */
-	int64_t us;                  /* what expired by then may be collected */
+	int64_t us;                  /* cells that expired by then may be collected */
 	int64_t at_us;               /* the clock at that instant */
-	bool counts; /* nothing judged before it is left out (to be replayed, or not frozen): whole rules may be applied */
-	bool froze;  /* the active memtable is among mems, or was empty */
+	bool counts; /* all older mutations are in mems or in files (none to be replayed, or not frozen): the rules may be applied completely */
+	bool froze; /* the active memtable is among mems, or was empty */
 	/* private */
 	uint64_t seq, lsn;
 	struct redo_state *dead; /* redo points of earlier incarnations that stay */

@@ -2,34 +2,34 @@
 /*
  * The write path.
  *
- * Steps of a commit (DESIGN 3.3), for one row mutation:
- *	0 slow down, where memory or files say so
- *	1 take the row's stripe: shared by writers that read nothing, alone by
- *	  read-modify-writes; held to the end
+ * Steps of a commit, for one row mutation:
+ *	0 wait, if memory or the number of files requires it (throttle.c)
+ *	1 take the row's stripe: shared by blind writes, exclusive for
+ *	  read-modify-writes; released at the end
  *	2 resolve the operations to cells (mutate.c), encode batch and keys
  *	3 under the tablet's lock: take sequence numbers and the time of commit,
- *	  copy the cells into memtable nodes, submit the record; so that sequence order is LSN
- *	  order, and nothing after the log can run out of memory
+ *	  copy the cells into memtable nodes, submit the record.  So sequence
+ *	  order is LSN order, and no later step can run out of memory
  *	4 wait for the log (and for its sync)
  *	5 under the tablet's lock: insert the nodes, publish in sequence order
  *	6 answer, once published: the writer reads its own write
- * A thread may be stuck in step 4, in a system call of the log that another
- * thread's has replaced: then its record is settled though it does not know.
- * Who waits for it in step 5 (or to freeze) carries it out in its place, or
- * one stuck disk would hold up the whole tablet where the log's two writers
- * have long gone on.
- * A crash before 4's write leaves nothing; after it, replay inserts the same
- * cells at the same sequence numbers.  A record whose wait failed is not
- * inserted and counts as published, or later writers would wait for ever.
+ * In step 4 a thread may be stuck in a system call of the log after another
+ * thread has replaced it: then its record is answered, but the thread does not
+ * return.  The next waiter of step 5 (or of a freeze) inserts and publishes for
+ * it.  Otherwise one stuck disk would block the whole tablet, although the
+ * log's second writer has continued.
+ * A crash before the write of step 4 leaves nothing; after it, replay inserts
+ * the same cells at the same sequence numbers.  A record whose wait failed is
+ * not inserted and counts as published, so that later writers do not wait for
+ * it.
  *
  * The first write of this incarnation is preceded by an edit that names
- * {incarnation, next LSN} in the redo set: a crash between the two leaves a
- * redo point with nothing behind it.
+ * {incarnation, next LSN} in the redo set.  A crash between the two leaves a
+ * redo point without records.
  *
- * The outcome of a mutation that asked the GC rules must be sequenced before
- * a memtable is frozen whose compaction will apply other rules or a later
- * time than it was judged by; else it is judged again (DESIGN 3.1, "as of
- * the freeze time").
+ * A mutation whose outcome depends on the GC rules must take its sequence
+ * numbers before the freeze of a memtable whose compaction applies other rules
+ * or a later time.  Otherwise it is resolved again.
  */
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_impl.h"
@@ -38,15 +38,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { NEED_REDO = 1, NEED_JUDGE = 2, NEED_ROOM = 3 };
-enum { LOOK_FOR_STUCK_US = 20000 };
+/* What a commit must do before step 3 can be tried again. */
+enum commit_need { NEED_REDO = 1, NEED_RESOLVE, NEED_LOG_MEMORY };
+enum { CHECK_STUCK_US = 20000 };
 
 /* ---- stripes ---- */
 
-static void stripe_lock(struct stripe *s, bool alone)
+static void stripe_lock(struct stripe *s, bool exclusive)
 {
 	mutex_lock(&s->m);
-	if (alone) {
+	if (exclusive) {
 		s->waiting++;
 		while (s->holders)
 			cond_wait(&s->free, &s->m);
@@ -77,8 +78,8 @@ static void writer_begin(struct tablet *t, struct writer *w)
 	t->writers_tail = &w->next;
 }
 
-/* Publishes as far as writers are done; were there others than w among them? The caller holds t->lock. */
-static bool publish(struct tablet *t, const struct writer *w)
+/* Publishes writers that are done, in order.  Returns true if one of them is not w.  The caller holds t->lock. */
+static bool writers_publish(struct tablet *t, const struct writer *w)
 {
 	bool others = false;
 
@@ -95,43 +96,43 @@ static bool publish(struct tablet *t, const struct writer *w)
 	return others;
 }
 
-/* Step 5's first half. The caller holds t->lock. */
-static void writer_settle(struct writer *w, int err)
+/* Inserts the cells of w.  The caller holds t->lock. */
+static void writer_insert(struct writer *w, int err)
 {
 	if (!w->done && !err)
 		plan_insert(w->plan, w->mem);
 	w->done = true;
 }
 
-/* Waits for those before; what is settled of them is published at last without them. The caller holds t->lock. */
-static void wait_for_writers(struct tablet *t)
+/* Waits once for earlier writers; publishes those whose records are answered.  The caller holds t->lock. */
+static void writers_wait_once(struct tablet *t)
 {
 	int err;
 
-	if (cond_wait_us(&t->changed, &t->lock, LOOK_FOR_STUCK_US))
+	if (cond_wait_us(&t->changed, &t->lock, CHECK_STUCK_US))
 		return;
 	for (struct writer *w = t->writers; w && log_poll(t->env->log, w->ticket, &err); w = w->next)
-		writer_settle(w, err);
-	if (publish(t, NULL))
+		writer_insert(w, err);
+	if (writers_publish(t, NULL))
 		cond_broadcast(&t->changed);
 }
 
 /*
- * Publishes as far as writers are done; returns when w is published. The caller holds t->lock.
+ * Publishes writers that are done; returns when w is published.  The caller
+ * holds t->lock.
  *
- * The log answers a group at once, but its writers wake up one by one: the
- * first to come here, who is to wake the others, does the rest for all before,
- * or each would wait for this lock, and sleep again until those before it have
- * been here.
+ * The log answers a group at once, but its writers wake one by one.  So the
+ * first of them inserts for all others, before it wakes them.  Otherwise each
+ * would wait for this lock, and then for the writers before it.
  */
 static void writer_end(struct tablet *t, struct writer *w, int err, struct log_wakeups *wakeups)
 {
 	int other;
 
-	writer_settle(w, err);
+	writer_insert(w, err);
 	for (struct writer *o = t->writers; o && log_ticket_done(o->ticket, &other); o = o->next)
-		writer_settle(o, other);
-	if (publish(t, w) || t->flushing)
+		writer_insert(o, other);
+	if (writers_publish(t, w) || t->flushing)
 		cond_broadcast(&t->changed);
 	if (!w->out) {
 		mutex_unlock(&t->lock);
@@ -139,18 +140,18 @@ static void writer_end(struct tablet *t, struct writer *w, int err, struct log_w
 		mutex_lock(&t->lock);
 	}
 	while (!w->out)
-		wait_for_writers(t);
+		writers_wait_once(t);
 }
 
 void writers_wait(struct tablet *t, uint64_t seq)
 {
 	while (t->writers && t->published < seq)
-		wait_for_writers(t);
+		writers_wait_once(t);
 }
 
 /* ---- the commit ---- */
 
-static int state_error(const struct tablet *t)
+static int tablet_state_error(const struct tablet *t)
 {
 	switch ((enum tablet_state)t->state) {
 	case TABLET_LOADING:
@@ -167,10 +168,10 @@ static int state_error(const struct tablet *t)
 	return -ESHUTDOWN;
 }
 
-static int name_own_log(struct tablet *t, struct tablet_change *c, bool *needless)
+static int tablet_name_own_log(struct tablet *t, struct tablet_change *c, bool *needless)
 {
-	bool named = false; /* still: an edit that took us out of the set is in doubt */
-	int err = state_error(t);
+	bool named = false; /* the set may still name it, after an edit that failed */
+	int err = tablet_state_error(t);
 
 	*needless = t->redo_own;
 	if (err || *needless)
@@ -192,15 +193,15 @@ static int name_own_log(struct tablet *t, struct tablet_change *c, bool *needles
 }
 
 /* Names this incarnation in the redo set, durably, unless it is there. */
-static int ensure_redo(struct tablet *t)
+static int tablet_ensure_redo(struct tablet *t)
 {
-	struct tablet_change c = {.edit = {.set_redo = true, .event = "first write"}, .prepare = name_own_log};
+	struct tablet_change c = {.edit = {.set_redo = true, .event = "first write"}, .prepare = tablet_name_own_log};
 
 	return tablet_change(t, &c);
 }
 
-/* A split or merge is about to end here. The caller holds t->lock. */
-static void wait_for_move(struct tablet *t)
+/* Waits for the end of a split or merge.  The caller holds t->lock. */
+static void tablet_wait_for_move(struct tablet *t)
 {
 	struct tablet_env *env = t->env;
 	uint64_t us = monotonic_us(), longest;
@@ -215,8 +216,8 @@ static void wait_for_move(struct tablet *t)
 		;
 }
 
-/* Step 3.  0; NEED_REDO, NEED_JUDGE, NEED_ROOM; -errno. */
-static int submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
+/* Step 3.  Returns 0, an enum commit_need, or -errno. */
+static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p, struct op_token token, bool sync, struct stripe *s,
 	struct log_ticket *ticket, struct writer *w, struct vmem **mem, size_t *bytes)
 {
 	struct log_record r = {
@@ -225,25 +226,25 @@ static int submit(struct tablet *t, struct mutation *m, struct plan *p, struct o
 
 	mutex_lock(&t->lock);
 	if (t->state == TABLET_SPLITTING)
-		wait_for_move(t);
-	if ((err = state_error(t)))
+		tablet_wait_for_move(t);
+	if ((err = tablet_state_error(t)))
 		goto out;
 	if (!t->redo_own) {
 		err = NEED_REDO;
 		goto out;
 	}
 	if (m->used_rules && (t->schema != m->snap.schema || m->collect < t->freeze_us - TABLET_SKEW_US)) {
-		err = NEED_JUDGE;
+		err = NEED_RESOLVE;
 		goto out;
 	}
 	r.seq = t->next_seq;
 	m->commit_us = clock_commit(t->env->clock);
 	batch_set_commit(&p->batch, m->commit_us);
 	if ((err = plan_prepare(p, t->view->mems[0], r.seq, m->commit_us)) || (err = log_submit(t->env->log, &r, sync, ticket))) {
-		*bytes = vmem_account(t->view->mems[0]); /* what was prepared stays until the memtable goes */
+		*bytes = vmem_account(t->view->mems[0]); /* prepared nodes are freed with the memtable */
 		goto out;
 	}
-	/* Held: published by another while this thread is stuck, the memtable may be flushed meanwhile. */
+	/* A reference: if another thread publishes for this one, the memtable may be flushed meanwhile. */
 	*mem = vmem_get(t->view->mems[0]);
 	t->next_seq += p->cells;
 	(*mem)->seq_max = t->next_seq - 1;
@@ -255,10 +256,11 @@ static int submit(struct tablet *t, struct mutation *m, struct plan *p, struct o
 	writer_begin(t, w);
 out:
 	mutex_unlock(&t->lock);
-	return err == -EAGAIN ? NEED_ROOM : err;
+	return err == -EAGAIN ? NEED_LOG_MEMORY : err;
 }
 
-static int commit_cells(struct tablet *t, struct mutation *m, struct op_token token, bool sync, struct stripe *s, bool *alone)
+static int mutation_commit(
+	struct tablet *t, struct mutation *m, struct op_token token, bool sync, struct stripe *s, bool *exclusive)
 {
 	size_t used = t->env->memory_used ? *t->env->memory_used : 0, bytes = 0;
 	struct log_ticket ticket = {0};
@@ -275,24 +277,24 @@ static int commit_cells(struct tablet *t, struct mutation *m, struct op_token to
 		if ((err = plan_mutation(&p, m)))
 			goto out;
 		do {
-			/* First: what submit has copied when the log refuses stays in the memtable's arena. */
+			/* First, because nodes that were prepared when the log refuses stay in the memtable's arena. */
 			err = log_wait_memory(t->env->log);
 			if (!err)
-				err = submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);
-			if (err == NEED_REDO && !(err = ensure_redo(t)))
-				err = NEED_ROOM;
-		} while (err == NEED_ROOM);
-		if (err != NEED_JUDGE)
+				err = mutation_submit(t, m, &p, token, sync, s, &ticket, &w, &mem, &bytes);
+			if (err == NEED_REDO && !(err = tablet_ensure_redo(t)))
+				err = NEED_LOG_MEMORY;
+		} while (err == NEED_LOG_MEMORY);
+		if (err != NEED_RESOLVE)
 			break;
 		plan_fini(&p);
-		if (!*alone) {
+		if (!*exclusive) {
 			stripe_unlock(s);
 			stripe_lock(s, true);
-			*alone = true;
+			*exclusive = true;
 		}
 		m->now = clock_now(t->env->clock);
 		m->collect = clock_collect(t->env->clock);
-		mutex_lock(&t->lock); /* it may fall: what was frozen stays judged */
+		mutex_lock(&t->lock); /* never before the last freeze, although the clock may fall */
 		if (m->collect < t->freeze_us - TABLET_SKEW_US)
 			m->collect = t->freeze_us - TABLET_SKEW_US;
 		mutex_unlock(&t->lock);
@@ -302,7 +304,7 @@ static int commit_cells(struct tablet *t, struct mutation *m, struct op_token to
 	if (err)
 		goto out;
 	err = log_wait_deferred(t->env->log, &ticket, &wakeups);
-	if (!atomic_load_explicit(&w.out, memory_order_acquire)) { /* else another of its group has done the rest for it */
+	if (!atomic_load_explicit(&w.out, memory_order_acquire)) { /* else another writer of its group has inserted for it */
 		mutex_lock(&t->lock);
 		bytes = vmem_account(mem);
 		writer_end(t, &w, err, &wakeups);
@@ -322,7 +324,7 @@ int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsi
 {
 	struct stripe *s = stripe_of(t, row);
 	struct mutation m;
-	bool alone = false;
+	bool exclusive = false;
 	int64_t bound;
 	int err;
 
@@ -340,11 +342,11 @@ int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsi
 	if (err == MUTATION_MUST_READ) {
 		stripe_unlock(s);
 		stripe_lock(s, true);
-		alone = true;
+		exclusive = true;
 		err = mutation_resolve_reading(&m);
 	}
 	if (!err)
-		err = commit_cells(t, &m, token, sync, s, &alone);
+		err = mutation_commit(t, &m, token, sync, s, &exclusive);
 	stripe_unlock(s);
 	if (!err && results && count) {
 		memcpy(results, m.results, count * sizeof *results);

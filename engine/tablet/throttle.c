@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slowing writers down, so that memory stays bounded and reads meet few
- * files: writers are delayed, never refused, as long as flushing works.
+ * Slowing writers down, so that memory stays bounded and reads search few
+ * files.  Writers are delayed, never refused, as long as flushing works.
  *
- * Below the bound nothing happens; a tablet whose active memtable has half
- * of it starts a flush, so the other half takes what is written meanwhile.
- * What is being flushed counts as memory, but asks for no further flush.
- * Above the bound writers share a rate that falls with the square of the room
- * left below one and a half times the bound: each has its turn when what came
- * before it is paid for.  So all wait a little and nobody long (16 writers of
- * 1000 bytes 16 ms at the lowest rate), whatever flushing achieves, and the
- * room lasts until a flush is done; without room a write waits for one.  Many
- * files waiting for a merge delay each write.  If flushing fails (a full disk)
- * the wait at the top ends with its error: waiting longer would hang the mount.
- * Mutations that only remove pass then, or a full disk would stay full; the
- * space left for the log bounds them.  The number of files does not delay them
- * while the merges that would reduce it have no space.
+ * Below the bound there is no delay.  A tablet whose active memtable has half
+ * of it starts a flush, so that the other half takes the writes meanwhile.
+ * Memtables being flushed count as memory, but cause no further flush.  Above
+ * the bound writers share a rate that falls with the square of the space left
+ * below 1.5 times the bound; each writer waits until the bytes before its own
+ * are paid for.  So all wait a little and none waits long (16 writers of 1000
+ * bytes: 16 ms at the lowest rate), whatever the speed of flushing, and the
+ * space lasts until a flush ends; without space a write waits for one.  Many
+ * files that wait for a merge delay each write.
  *
- * The delay is taken before any lock.  Tablets of METADATA and root pass by
- * (env->unthrottled): a flush of a user tablet needs them.
+ * If flushing fails (a full disk), a write above 1.5 times the bound fails with
+ * that error, because waiting longer would hang the mount.  Mutations that only
+ * remove are accepted then; the space left for the log bounds them.  The number
+ * of files does not delay them while merges have no space.
+ *
+ * The wait happens before any lock is taken.  Tablets of METADATA and root are
+ * not delayed (env->unthrottled), because a flush of a user tablet needs them.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -26,25 +27,25 @@
 
 enum {
 	DELAY_MOST_US = 50000, /* one write of many: large values */
-	DELAY_LEAST_US = 200,  /* less is owed, and paid by whoever comes when it is more */
+	DELAY_LEAST_US = 200,  /* a shorter delay is added to a later one */
 	FILES_STEP_US = 100,
 	FILES_MOST_US = 10000,
-	LOOK_FOR_ROOM_US = 2000,
+	CHECK_SPACE_US = 2000,
 	RATE_LEAST = 1 << 20, /* bytes a second */
 	RATE_MOST = 128 << 20,
-	CELL_BYTES = 100, /* what a cell takes beside its bytes, about */
+	CELL_BYTES = 100, /* overhead of a cell, about */
 };
 
-/* Nobody ends it early: it is short, and what changes in the tablet meanwhile concerns it seldom. */
-static void pause_us(uint64_t us)
+/* Sleeps.  Nothing ends it early, because it is short. */
+static void throttle_sleep_us(uint64_t us)
 {
 	struct bell never = {0};
 
 	(void)bell_wait_us(&never, 0, us);
 }
 
-/* Unless what is being flushed already will do: else small memtables would become small files. */
-static void relieve(struct tablet *t)
+/* Starts a flush, unless the memtables being flushed are enough; otherwise small memtables would become small files. */
+static void throttle_start_flush(struct tablet *t)
 {
 	struct tablet_env *env = t->env;
 
@@ -56,11 +57,11 @@ static void relieve(struct tablet *t)
 		tablet_want_flush(t);
 }
 
-/* How long until it is the turn of so many bytes: they are paid for from then on. */
-static uint64_t turn_us(struct tablet_env *env, size_t used, size_t bound, uint64_t bytes)
+/* Returns the delay of so many bytes at the current rate, and adds them to it. */
+static uint64_t throttle_turn_us(struct tablet_env *env, size_t used, size_t bound, uint64_t bytes)
 {
-	double room = used < bound + bound / 2 ? 1 - 2.0 * (double)(used - bound) / (double)bound : 0;
-	double rate = RATE_MOST * room * room;
+	double space = used < bound + bound / 2 ? 1 - 2.0 * (double)(used - bound) / (double)bound : 0;
+	double rate = RATE_MOST * space * space;
 	uint64_t cost, now = monotonic_us(), old = env->turn_us, turn;
 
 	cost = (uint64_t)((double)bytes * 1e6 / (rate > RATE_LEAST ? rate : RATE_LEAST));
@@ -70,9 +71,9 @@ static uint64_t turn_us(struct tablet_env *env, size_t used, size_t bound, uint6
 	return turn - now < DELAY_MOST_US ? turn - now : DELAY_MOST_US;
 }
 
-static uint64_t delay_us(struct tablet *t, size_t used, size_t bound, unsigned files, uint64_t bytes)
+static uint64_t throttle_delay_us(struct tablet *t, size_t used, size_t bound, unsigned files, uint64_t bytes)
 {
-	uint64_t us = used > bound ? turn_us(t->env, used, bound, bytes) : 0, f = 0;
+	uint64_t us = used > bound ? throttle_turn_us(t->env, used, bound, bytes) : 0, f = 0;
 
 	if (files > FILES_FREE)
 		f = (uint64_t)(files - FILES_FREE) * (files - FILES_FREE) * FILES_STEP_US;
@@ -108,18 +109,18 @@ int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, un
 	start = monotonic_us();
 	env->slowed_us = start;
 	if (used > bound)
-		relieve(t);
-	us = delay_us(t, used, bound, files, op_bytes(row, ops, count));
+		throttle_start_flush(t);
+	us = throttle_delay_us(t, used, bound, files, op_bytes(row, ops, count));
 	if (us)
-		pause_us(us);
+		throttle_sleep_us(us);
 	while (*env->memory_used > bound + bound / 2 && t->state == TABLET_SERVING) {
 		if (env->flush_error) {
 			err = ops_make_room(ops, count) ? 0 : env->flush_error;
-			task_queue(&t->flush_task); /* there may be room again */
+			task_queue(&t->flush_task); /* there may be space again */
 			break;
 		}
-		relieve(t);
-		pause_us(LOOK_FOR_ROOM_US);
+		throttle_start_flush(t);
+		throttle_sleep_us(CHECK_SPACE_US);
 		us = 1;
 	}
 	env->stalls += us != 0;
@@ -136,5 +137,5 @@ void tablet_after_write(struct tablet *t, size_t active_bytes, size_t used_befor
 	if (active_bytes > env->memtable_bytes / 2)
 		tablet_want_flush(t);
 	if (env->memory_used && used_before <= env->memtable_bytes && *env->memory_used > env->memtable_bytes)
-		relieve(t);
+		throttle_start_flush(t);
 }

@@ -2,13 +2,13 @@
 /*
  * Views (view.h): counted lists of memtables and files.
  *
- * A file that a split child shares with its sibling is clipped to the rows
- * its METADATA column names; only a file whose rows all lie within that
- * range is known to be ours alone and may be unlinked by us.  Others are
- * left to the collection of files.
+ * A file that a split child shares with its sibling is clipped to the rows in
+ * its METADATA column.  Only a file all of whose rows lie in that range can be
+ * used by no other tablet, so that this one may unlink it.  The collection of
+ * files removes the others.
  *
  * Decided against: an epoch scheme for readers.  Two short critical sections
- * a read cost some 40 ns on such machines, a tenth of a block lookup.
+ * a read cost some 40 ns, a tenth of a block lookup.
  */
 #include "engine/tablet/view.h"
 #include "engine/cell/merge.h"
@@ -257,14 +257,14 @@ void view_add_file(struct view *v, struct vfile *f)
 	v->files[at] = vfile_get(f);
 }
 
-int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *passed, struct iter **out)
+int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter **out)
 {
 	struct iter *it, *clipped;
 	struct slice to = f->to.n ? buf_slice(&f->to) : slice_of(NULL, 0);
 	int err = make(f->sst, &it);
 
-	if (!err && passed)
-		err = skip_damage_iter_new(it, f->sst, passed, &it);
+	if (!err && skipped)
+		err = skip_damage_iter_new(it, f->sst, skipped, &it);
 	if (err)
 		return err;
 	if (!f->clip) {
@@ -315,7 +315,7 @@ static bool file_overlaps(const struct vfile *f, struct slice from, struct slice
 }
 
 int view_iter(struct view *v, const uint16_t *families, unsigned family_count, struct slice from, struct slice to,
-	struct slice row_probe, int *passed, struct iter **out)
+	struct slice row_probe, int *skipped, struct iter **out)
 {
 	struct iter **kids = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
 	unsigned n = 0;
@@ -324,7 +324,7 @@ int view_iter(struct view *v, const uint16_t *families, unsigned family_count, s
 	if (!kids)
 		return -ENOMEM;
 	for (unsigned i = 0; i < v->mem_count && !err; i++) {
-		if (!memtable_count(v->mems[i]->m)) /* nothing of what the caller's sequence covers */
+		if (!memtable_count(v->mems[i]->m)) /* no entry has a sequence that the caller sees */
 			continue;
 		err = memtable_iter_new(v->mems[i]->m, &kids[n]);
 		n += !err;
@@ -336,10 +336,10 @@ int view_iter(struct view *v, const uint16_t *families, unsigned family_count, s
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
 			continue;
-		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, passed, &kids[n]);
+		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, skipped, &kids[n]);
 		n += !err;
-		if (passed && (err == -EBADMSG || err == -EIO || err == -ENOENT)) {
-			*passed = err == -ENOENT ? -EBADMSG : err; /* none of the file can be read */
+		if (skipped && (err == -EBADMSG || err == -EIO || err == -ENOENT)) {
+			*skipped = err == -ENOENT ? -EBADMSG : err; /* no block of the file can be read */
 			err = 0;
 		}
 	}

@@ -44,7 +44,7 @@ static int merging_compactions(struct server *s, struct rng *r)
 		if (!err && one_in(r, 2))
 			err = purge(list[i]->tablet, &did);
 		for (unsigned times = 0; times < 4 && !err; times++) {
-			err = tablet_compact_step(list[i]->tablet, &did);
+			err = compact_merge(list[i]->tablet, false, &did);
 			if (!did)
 				break;
 		}

@@ -10,7 +10,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "engine/compact/compact.h"
+#include "engine/compact/compact_internal.h"
 #include "engine/tablet/tablet.h"
 #include "engine/tablet/tablet_impl.h"
 
@@ -183,6 +183,12 @@ static inline void lib_start(struct lib *l)
 		free(dir);
 	}
 	tablet_replay_done(l->t);
+}
+
+/* A merging compaction, if the policy has one; *did. */
+static inline int tablet_compact_step(struct tablet *t, bool *did)
+{
+	return compact_merge(t, false, did);
 }
 
 static inline void lib_stop(struct lib *l)

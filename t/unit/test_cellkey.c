@@ -238,13 +238,6 @@ static void prefixes_bound_what_they_name(void **state)
 					(k->family > o->family ||
 						(k->family == o->family && !marker &&
 							slice_cmp(k->qualifier, o->qualifier) >= 0))));
-		BOUND(cellkey_version(&p, o->row, o->family, o->qualifier, o->ts),
-			slice_cmp(k->row, o->row) > 0 ||
-				(slice_eq(k->row, o->row) &&
-					(k->family > o->family ||
-						(k->family == o->family && !marker &&
-							(slice_cmp(k->qualifier, o->qualifier) > 0 ||
-								(slice_eq(k->qualifier, o->qualifier) && k->ts <= o->ts))))));
 	}
 	buf_fini(&key);
 	buf_fini(&p);
@@ -324,7 +317,6 @@ static void out_of_memory_changes_nothing(void **state)
 	DRY(cellkey_row_after(&fresh, k.row));
 	DRY(cellkey_family_prefix(&fresh, k.row, 1));
 	DRY(cellkey_column_prefix(&fresh, k.row, 1, k.qualifier));
-	DRY(cellkey_version(&fresh, k.row, 1, k.qualifier, 5));
 	DRY(cellkey_probe(&fresh, 'c', k.row, 1, k.qualifier));
 	DRY(cellkey_decode(buf_slice(&e), &back, &scratch));
 	assert_null(back.row.p);
