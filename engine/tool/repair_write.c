@@ -55,7 +55,7 @@ static int append_record(struct new_log *n, const struct log_record *r)
 	int err = n->submitted == SUBMITTED_MAX ? wait_records(n) : 0;
 
 	if (!err)
-		err = log_wait_room(n->log);
+		err = log_wait_memory(n->log);
 	if (!err)
 		err = log_submit(n->log, r, false, &n->tickets[n->submitted]);
 	n->submitted += !err;
