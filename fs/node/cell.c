@@ -23,7 +23,7 @@ static int cell_name(struct node *n, struct buf *out)
 	return name_encode(n->kind == NODE_PLAIN ? NAME_NEWEST : NAME_VERSION, node_key(n), n->ts, out);
 }
 
-int cell_resolve(struct node *dir, const char *name, struct resolved *out)
+int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
 	enum name_kind what;
 	struct buf path = {0};

@@ -6,7 +6,7 @@
 #include "fs/base/node_ops.h"
 
 /* Resolves a name below a family, or below the part of a split cell name. */
-int cell_resolve(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
+int cell_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 /* node_ops.rename (cell_rename.c). */
 int cell_rename(struct renaming *m);
 /* Renames a scratch file to a cell: commits its content. */

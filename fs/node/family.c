@@ -46,7 +46,7 @@ static int family_attr(struct node *n, struct stat *st, double *timeout)
 
 static int resolve_in_family(struct node *dir, const char *name, struct resolved *out)
 {
-	return name[0] == '.' ? scratch_resolve(dir, name, out) : cell_resolve(dir, name, out);
+	return name[0] == '.' ? scratch_resolve_name(dir, name, out) : cell_resolve_name(dir, name, out);
 }
 
 static int family_find(struct node *row, struct resolved *r, struct node **out)

@@ -20,7 +20,7 @@ static int row_name(struct node *n, struct buf *out)
 	return name_encode(NAME_ROW, node_key(n), 0, out);
 }
 
-int row_resolve(struct node *dir, const char *name, struct resolved *out)
+int row_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
 	struct buf path = {0};
 	int err = part_path(dir, name, &out->parent, &path);
@@ -42,7 +42,7 @@ int row_resolve(struct node *dir, const char *name, struct resolved *out)
 static int resolve_in_row(struct node *dir, const char *name, struct resolved *out)
 {
 	if (name[0] == '.')
-		return scratch_resolve(dir, name, out);
+		return scratch_resolve_name(dir, name, out);
 	out->kind = NODE_FAMILY;
 	return tfs_name_valid(name) ? buf_set(&out->key, name, strlen(name)) : -ENOENT;
 }
@@ -163,7 +163,7 @@ const struct node_ops row_ops = {
 
 static int resolve_in_part(struct node *dir, const char *name, struct resolved *out)
 {
-	return name[0] == '.' ? scratch_resolve(dir, name, out) : row_resolve(dir, name, out);
+	return name[0] == '.' ? scratch_resolve_name(dir, name, out) : row_resolve_name(dir, name, out);
 }
 
 const struct node_ops row_part_ops = {

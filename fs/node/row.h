@@ -6,6 +6,6 @@
 #include "fs/base/node_ops.h"
 
 /* Resolves a name below a table, or below the part of a split row name. */
-int row_resolve(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
+int row_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 
 #endif

@@ -23,7 +23,7 @@ int scratch_place(struct node *dir, struct slice name, enum node_kind kind, stru
 /* Removes n from its directory.  -ENOTEMPTY. */
 int scratch_remove(struct node *n) TFS_MUST;
 /* Resolves any name to a scratch file.  mkdir makes a directory of it. */
-int scratch_resolve(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
+int scratch_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 /* node_ops.attr and set_owner. */
 int scratch_file_attr(struct node *n, struct stat *st, double *timeout);
 int scratch_dir_attr(struct node *n, struct stat *st, double *timeout);

@@ -35,7 +35,7 @@ struct node *scratch_find(struct node *dir, struct slice name)
 	return n;
 }
 
-int scratch_resolve(struct node *dir, const char *name, struct resolved *out)
+int scratch_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
 	out->kind = NODE_SCRATCH_FILE;
 	out->parent = dir;

@@ -38,7 +38,7 @@ static int table_name(struct node *n, struct buf *out)
 
 static int table_resolve(struct node *dir, const char *name, struct resolved *out)
 {
-	return name[0] == '.' ? scratch_resolve(dir, name, out) : row_resolve(dir, name, out);
+	return name[0] == '.' ? scratch_resolve_name(dir, name, out) : row_resolve_name(dir, name, out);
 }
 
 static int table_find(struct node *dir, struct resolved *r, struct node **out)
