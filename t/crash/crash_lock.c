@@ -182,14 +182,6 @@ static struct plan plan;
 static char dir[64];
 static bool dead; /* as if killed: nothing works until the next opening */
 
-static uint64_t mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15u;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
-}
-
 static unsigned choose(void *arg, unsigned index, unsigned ways)
 {
 	uint64_t *s = arg;

@@ -15,9 +15,9 @@
 #include "t/crash/handed_on.h"
 
 #include "engine/base/msg.h"
-#include "engine/open.h"
 #include "t/crash/store_point.h"
 #include "t/lib/file_faults.h"
+#include "t/lib/store.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -86,25 +86,15 @@ static struct tfs_bytes value_of(unsigned i, char value[VALUE_BYTES])
 static int put(struct tfs_table *t, unsigned i, unsigned flags)
 {
 	char value[VALUE_BYTES];
-	struct tfs_mutation *m = tfs_mutation_new(t, TFS_S("row"));
-	int err = m ? tfs_mutation_put(m, "f", qualifier(i), TFS_AUTO, value_of(i, value)) : -ENOMEM;
 
-	if (!err)
-		err = tfs_apply(m, flags, NULL);
-	tfs_mutation_free(m);
-	return err;
+	return store_put(t, TFS_S("row"), "f", qualifier(i), TFS_AUTO, value_of(i, value), flags);
 }
 
 static int make(const char *name, unsigned values, unsigned flags)
 {
-	const struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
-	struct tfs_table *t = NULL;
-	int err = tfs_table_create(store, name, 0, 0, 0755);
+	struct tfs_table *t;
+	int err = store_table_make(store, name, "f", &t);
 
-	if (!err)
-		err = tfs_table_open(store, name, &t);
-	if (!err)
-		err = tfs_schema_change(t, &add, NULL);
 	for (unsigned i = 0; i < values && !err; i++)
 		err = put(t, i, flags);
 	tfs_table_close(t);

@@ -28,6 +28,7 @@
 #include "engine/base/msg.h"
 #include "t/history/history.h"
 #include "t/lib/file_faults.h"
+#include "t/lib/store.h"
 #include "t/model/model.h"
 
 #include <errno.h>
@@ -427,14 +428,10 @@ static void run_history(void)
 /* ---- the child that looks ---- */
 static bool write_something(struct side *s)
 {
-	struct tfs_mutation *m;
 	struct tfs_info info;
 	struct tfs_table *t;
-	int err;
+	int err = store_table_make(s->store, "after", "f", &t);
 
-	err = tfs_table_create(s->store, "after", 0, 0, 0755);
-	if (!err)
-		err = tfs_table_open(s->store, "after", &t);
 	if (err) {
 		printf("# making a table after it: %s\n", strerror(-err));
 		return false;
@@ -446,17 +443,11 @@ static bool write_something(struct side *s)
 		tfs_table_close(t);
 		return false;
 	}
-	err = tfs_schema_change(t, &(struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644}, NULL);
-	m = tfs_mutation_new(t, TFS_S("row"));
-	if (!err)
-		err = tfs_mutation_put(m, "f", TFS_S("q"), TFS_AUTO, TFS_S("value"));
-	if (!err)
-		err = tfs_apply(m, TFS_APPLY_SYNC, NULL);
+	err = store_put(t, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, TFS_S("value"), TFS_APPLY_SYNC);
 	if (!err)
 		err = tfs_compact(t);
 	if (!err)
 		err = tfs_stat(t, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, &info);
-	tfs_mutation_free(m);
 	tfs_table_close(t);
 	if (err)
 		printf("# writing after it: %s\n", strerror(-err));

@@ -5,8 +5,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
-#include "engine/open.h"
 #include "t/lib/file_faults.h"
+#include "t/lib/store.h"
 #include "t/unit/dir.h"
 
 #include <errno.h>
@@ -33,31 +33,17 @@ static inline int trace(void *arg, enum file_op op, const char *path, uint64_t o
 
 static inline void open_store(void)
 {
-	char *why = NULL;
 	int err;
 
 	if (getenv("ENGINE_TRACE")) {
 		options.log_level = MSG_DEBUG;
 		file_set_hook(trace, NULL);
 	}
-	err = tfs_open_hooked(in_dir("store"), &options, &hooks, &store, &why);
-
-	if (err)
-		print_error("%s\n", why);
-	free(why);
-	assert_int_equal(err, 0);
+	assert_int_equal(store_open(in_dir("store"), &options, &hooks, &store), 0);
 	err = tfs_table_open(store, "t", &table);
-	if (err == -ENOENT) {
-		struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
-
-		assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
-		assert_int_equal(tfs_table_open(store, "t", &table), 0);
-		assert_int_equal(tfs_schema_change(table, &add, NULL), 0);
-		add.name = "g";
-		assert_int_equal(tfs_schema_change(table, &add, NULL), 0);
-	} else {
-		assert_int_equal(err, 0);
-	}
+	if (err == -ENOENT)
+		err = store_table_make(store, "t", "fg", &table);
+	assert_int_equal(err, 0);
 }
 
 static inline void close_store(void)
@@ -68,13 +54,7 @@ static inline void close_store(void)
 
 static inline int put(const char *row, const char *qualifier, int64_t ts, struct tfs_bytes value, bool sync)
 {
-	struct tfs_mutation *m = tfs_mutation_new(table, tfs_str(row));
-	int err = m ? tfs_mutation_put(m, "f", tfs_str(qualifier), tfs_at(ts), value) : -ENOMEM;
-
-	if (!err)
-		err = tfs_apply(m, sync ? TFS_APPLY_SYNC : 0, NULL);
-	tfs_mutation_free(m);
-	return err;
+	return store_put(table, tfs_str(row), "f", tfs_str(qualifier), tfs_at(ts), value, sync ? TFS_APPLY_SYNC : 0);
 }
 
 /* The table has each row "row%05d" of [from, to) once and in order; word: each with one cell of this value. */

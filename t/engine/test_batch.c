@@ -26,14 +26,9 @@ static void count_failure(void *arg, struct tfs_bytes row, int err)
 
 static struct tfs_table *make_other(void)
 {
-	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
 	struct tfs_table *t;
 
-	assert_int_equal(tfs_table_create(store, "u", 0, 0, 0755), 0);
-	assert_int_equal(tfs_table_open(store, "u", &t), 0);
-	assert_int_equal(tfs_schema_change(t, &add, NULL), 0);
-	add.name = "g";
-	assert_int_equal(tfs_schema_change(t, &add, NULL), 0);
+	assert_int_equal(store_table_make(store, "u", "fg", &t), 0);
 	return t;
 }
 

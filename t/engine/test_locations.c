@@ -65,13 +65,7 @@ static void dropped_and_made(void **state)
 	(void)state;
 	open_store();
 	assert_int_equal(put("row", "q", 1, TFS_S("value"), false), 0);
-	{
-		struct tfs_mutation *m = tfs_mutation_new(table, TFS_S("row"));
-
-		assert_int_equal(tfs_mutation_delete_row(m), 0);
-		assert_int_equal(tfs_apply(m, 0, NULL), 0);
-		tfs_mutation_free(m);
-	}
+	assert_int_equal(store_delete_row(table, TFS_S("row")), 0);
 	assert_int_equal(tfs_table_drop(store, "t"), 0);
 	assert_int_equal(put("row", "q", 1, TFS_S("value"), false), -ENOENT);
 	assert_int_equal(tfs_stat(table, TFS_S("row"), "f", TFS_S("q"), TFS_AUTO, &info), -ENOENT);

@@ -159,14 +159,10 @@ static void test_merge_of_split(void **state)
 	expect_rows("old", 0, 60);
 	fill("old", 30, 60);
 	for (int i = 0; i < 30; i++) {
-		struct tfs_mutation *m;
 		char row[32];
 
 		snprintf(row, sizeof(row), "row%05d", i);
-		m = tfs_mutation_new(table, tfs_str(row));
-		assert_int_equal(tfs_mutation_delete_row(m), 0);
-		assert_int_equal(tfs_apply(m, 0, NULL), 0);
-		tfs_mutation_free(m);
+		assert_int_equal(store_delete_row(table, tfs_str(row)), 0);
 	}
 	compact_at("row00000"); /* no tombstone stays */
 	expect_rows("old", 30, 60);
@@ -538,12 +534,10 @@ static void in_the_way(void *(*move)(void *arg), const char *drop)
 
 static void test_compaction_in_the_way(void **state)
 {
-	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "h", .mode = 0644};
-
 	(void)state;
 	options.no_background = true;
 	open_store();
-	assert_int_equal(tfs_schema_change(table, &add, NULL), 0);
+	assert_int_equal(store_family_add(table, "h"), 0);
 	fill("v", 0, 90);
 	assert_int_equal(tfs_split(table, tfs_str("row00030")), 0);
 	alarm(HANG_S);

@@ -47,12 +47,7 @@ static void close_twins(void)
 
 static void put_at(struct tfs_table *t, struct tfs_bytes row, const char *family, const char *qualifier, int64_t ts)
 {
-	struct tfs_mutation *m = tfs_mutation_new(t, row);
-
-	assert_non_null(m);
-	assert_int_equal(tfs_mutation_put(m, family, tfs_str(qualifier), tfs_at(ts), tfs_str(qualifier)), 0);
-	assert_int_equal(tfs_apply(m, 0, NULL), 0);
-	tfs_mutation_free(m);
+	assert_int_equal(store_put(t, row, family, tfs_str(qualifier), tfs_at(ts), tfs_str(qualifier), 0), 0);
 }
 
 /* Rows of all lengths, some that begin with bytes that are salts, in three families' worth of cells. */
@@ -274,13 +269,8 @@ static atomic_uint wrong, rounds;
 
 static int change_row(const char *row, bool gone)
 {
-	struct tfs_mutation *m = tfs_mutation_new(table, tfs_str(row));
-	int err = !m ? -ENOMEM : gone ? tfs_mutation_delete_row(m) : tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(5), TFS_S("v"));
-
-	if (!err)
-		err = tfs_apply(m, 0, NULL);
-	tfs_mutation_free(m);
-	return err;
+	return gone ? store_delete_row(table, tfs_str(row))
+		    : store_put(table, tfs_str(row), "f", TFS_S("q"), tfs_at(5), TFS_S("v"), 0);
 }
 
 /* Rows come and go, so that now and then there is none; what was written is found, until it is deleted. */
@@ -489,13 +479,7 @@ static void test_old_tablets(void **state)
 
 static int apply_to(struct tfs_table *t, bool gone)
 {
-	struct tfs_mutation *m = tfs_mutation_new(t, TFS_S("row"));
-	int err = gone ? tfs_mutation_delete_row(m) : tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(5), TFS_S("v"));
-
-	if (!err)
-		err = tfs_apply(m, 0, NULL);
-	tfs_mutation_free(m);
-	return err;
+	return gone ? store_delete_row(t, TFS_S("row")) : store_put(t, TFS_S("row"), "f", TFS_S("q"), tfs_at(5), TFS_S("v"), 0);
 }
 
 /* One of the calls, by a client that has the schema of before. */

@@ -60,7 +60,6 @@ static void *write_cells(void *arg)
 	while (!over) {
 		unsigned i = next(&x, ROWS);
 		uint16_t id = some_family(&x);
-		struct tfs_mutation *m;
 		char row[32], family[8], column[8], value[300];
 		uint64_t n;
 		int err;
@@ -72,11 +71,8 @@ static void *write_cells(void *arg)
 		snprintf(column, sizeof(column), "w%u", who);
 		n = told[id][i][who] + 1;
 		snprintf(value, sizeof(value), "%llu %0200d", (unsigned long long)n, 7);
-		m = tfs_mutation_new(table, tfs_str(row));
-		err = tfs_mutation_put(m, family, tfs_str(column), tfs_at((int64_t)n), tfs_str(value));
-		if (!err)
-			err = tfs_apply(m, n % 64 == 0 ? TFS_APPLY_SYNC : 0, NULL);
-		tfs_mutation_free(m);
+		err = store_put(table, tfs_str(row), family, tfs_str(column), tfs_at((int64_t)n), tfs_str(value),
+			n % 64 == 0 ? TFS_APPLY_SYNC : 0);
 		/* Unknown families are -EINVAL, and no other error is. */
 		assert_true(err == 0 || (err == -EINVAL && dropped[id]));
 		if (err) {
@@ -443,14 +439,9 @@ static void test_removed(void **state)
 	set_schema(
 		"families = ( { name = \"f\"; }, { name = \"g\"; } ); groups = ( { name = \"default\"; compression = \"none\"; } );");
 	for (unsigned i = 0; i < 200; i++) {
-		struct tfs_mutation *m;
-
 		row_name(row, i % 100);
 		assert_int_equal(put(row, "q", i, tfs_str(MARK), false), 0);
-		m = tfs_mutation_new(table, tfs_str(row));
-		assert_int_equal(tfs_mutation_put(m, "g", TFS_S("q"), tfs_at(i), TFS_S("this stays")), 0);
-		assert_int_equal(tfs_apply(m, 0, NULL), 0);
-		tfs_mutation_free(m);
+		assert_int_equal(store_put(table, tfs_str(row), "g", TFS_S("q"), tfs_at(i), TFS_S("this stays"), 0), 0);
 		if (i % 70 == 0)
 			assert_int_equal(tfs_flush(table), 0);
 		if (i == 150)

@@ -24,11 +24,7 @@ static void fill(int64_t ts, const char *word, int from, int to, int step)
 
 static void delete_row(const char *row)
 {
-	struct tfs_mutation *m = tfs_mutation_new(table, tfs_str(row));
-
-	assert_int_equal(tfs_mutation_delete_row(m), 0);
-	assert_int_equal(tfs_apply(m, 0, NULL), 0);
-	tfs_mutation_free(m);
+	assert_int_equal(store_delete_row(table, tfs_str(row)), 0);
 }
 
 /* All cells as one text. */

@@ -84,12 +84,7 @@ static int64_t next_ts;
 
 static void *write_synced(void *arg)
 {
-	struct tfs_mutation *m = tfs_mutation_new(arg ? arg : table, TFS_S("stalled"));
-
-	result = m ? tfs_mutation_put(m, "f", TFS_S("q"), tfs_at(++next_ts), TFS_S("v")) : -ENOMEM;
-	if (!result)
-		result = tfs_apply(m, TFS_APPLY_SYNC, NULL);
-	tfs_mutation_free(m);
+	result = store_put(arg ? arg : table, TFS_S("stalled"), "f", TFS_S("q"), tfs_at(++next_ts), TFS_S("v"), TFS_APPLY_SYNC);
 	done = true;
 	return NULL;
 }
@@ -250,7 +245,6 @@ static int tell(void *arg, const struct log_record *r)
  */
 static void two_writers(enum file_op op, bool same)
 {
-	struct tfs_schema_edit add = {.op = TFS_SCHEMA_FAMILY_ADD, .name = "f", .mode = 0644};
 	struct told told = {.next_lsn = 1};
 	struct tfs_table *other;
 	char row[32], value[16];
@@ -262,9 +256,7 @@ static void two_writers(enum file_op op, bool same)
 	hooks.log_stall_us = 50000;
 	open_store();
 	fill();
-	assert_int_equal(tfs_table_create(store, "other", 0, 0, 0755), 0);
-	assert_int_equal(tfs_table_open(store, "other", &other), 0);
-	assert_int_equal(tfs_schema_change(other, &add, NULL), 0);
+	assert_int_equal(store_table_make(store, "other", "f", &other), 0);
 	write_synced(other); /* its first write would be stuck in METADATA's tablet */
 	assert_int_equal(result, 0);
 	assert_int_equal(tfs_sync(store), 0);

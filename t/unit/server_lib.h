@@ -16,9 +16,9 @@
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
-#include "engine/open.h"
 #include "engine/server/internal.h"
 #include "t/lib/file_faults.h"
+#include "t/lib/store.h"
 #include "t/unit/dir.h"
 
 #include <dirent.h>
@@ -70,12 +70,7 @@ static inline int teardown(void **state)
 
 static inline void open_store(void)
 {
-	char *why = NULL;
-	int err = tfs_open_hooked(in_dir("d"), &options, &hooks, &store, &why);
-
-	if (err)
-		print_message("open: %s\n", why);
-	assert_int_equal(err, 0);
+	assert_int_equal(store_open(in_dir("d"), &options, &hooks, &store), 0);
 }
 
 static inline void close_store(bool flush)
@@ -95,48 +90,30 @@ static inline struct tfs_table *open_table(const char *name)
 
 static inline int add_family(struct tfs_table *t, const char *name)
 {
-	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .mode = 0644};
-
-	return tfs_schema_change(t, &e, NULL);
+	return store_family_add(t, name);
 }
 
 static inline int drop_family(struct tfs_table *t, const char *name)
 {
-	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_DROP, .name = name};
-
-	return tfs_schema_change(t, &e, NULL);
+	return store_family_drop(t, name);
 }
 
 static inline struct tfs_table *make_table(const char *name)
 {
 	struct tfs_table *t;
 
-	assert_int_equal(tfs_table_create(store, name, 0, 0, 0755), 0);
-	t = open_table(name);
-	assert_int_equal(add_family(t, "f"), 0);
+	assert_int_equal(store_table_make(store, name, "f", &t), 0);
 	return t;
 }
 
 static inline int put(struct tfs_table *t, const char *row, const char *family, const char *value)
 {
-	struct tfs_mutation *m = tfs_mutation_new(t, tfs_str(row));
-	int err = tfs_mutation_put(m, family, TFS_S("q"), TFS_AUTO, tfs_str(value));
-
-	if (!err)
-		err = tfs_apply(m, 0, NULL);
-	tfs_mutation_free(m);
-	return err;
+	return store_put(t, tfs_str(row), family, TFS_S("q"), TFS_AUTO, tfs_str(value), 0);
 }
 
 static inline int delete_row(struct tfs_table *t, const char *row)
 {
-	struct tfs_mutation *m = tfs_mutation_new(t, tfs_str(row));
-	int err = tfs_mutation_delete_row(m);
-
-	if (!err)
-		err = tfs_apply(m, 0, NULL);
-	tfs_mutation_free(m);
-	return err;
+	return store_delete_row(t, tfs_str(row));
 }
 
 static inline int look(struct tfs_table *t, const char *row)
