@@ -12,9 +12,9 @@ use File::Find;
 use File::Temp qw(tempdir);
 use File::Path qw(make_path);
 
-# Rooms of the engine, lowest first: each may include those before it.
-my @rooms = qw(base sstable cell log tablet compact schema meta script lock rpc client server);
-my %level = map { $rooms[$_] => $_ } 0 .. $#rooms;
+# The engine's directories, lowest first: each may include the headers of those before it.
+my @components = qw(base sstable cell log tablet compact schema meta script lock rpc client server);
+my %level = map { $components[$_] => $_ } 0 .. $#components;
 my %master_may = map { $_ => 1 } qw(base lock rpc schema meta client);
 # The headers that a file of pure functions may include: no directory that does I/O or takes locks.
 my %pure = map { $_ => 1 } qw(fs/base/name.c fs/base/name.h master/balance.c master/balance.h);
@@ -30,7 +30,7 @@ my $most_files = 26; # .c files in a directory of the product
 my $longest = 800;        # lines, of a source file
 my $longest_test = 1100;  # of a test: rows of cases
 
-sub room {
+sub component {
 	my ($path) = @_;
 	return $1 if $path =~ m{^engine/([^/]+)/};
 	return 'open' if $path =~ m{^engine/open\.[ch]$};
@@ -43,10 +43,10 @@ sub room {
 # Returns undef if `from` may include `to`, the reason otherwise.
 sub arrow {
 	my ($from, $to) = @_;
-	my ($f, $t) = (room($from), room($to));
+	my ($f, $t) = (component($from), component($to));
 	return "a pure file includes $to" if $pure{$from} && !$pure_may{$to};
 	if ($to =~ m{(?:^|/)internal\.h$|_internal\.h$|_impl\.h$} && $f ne $t && $f ne 't') {
-		return "$to is private to its room";
+		return "$to is private to its component";
 	}
 	return if $f eq $t || $f eq 't' || $f eq 'open' || $f eq 'tool';
 	return if $from =~ m{(?:^|/)main\.c$} && $f ne 'fs';
@@ -56,7 +56,7 @@ sub arrow {
 	}
 	if ($f eq 'fs') {
 		return if $t eq 'tabletfs.h' || $t eq 'base';
-		return "fs knows tabletfs.h and engine/base only";
+		return "fs may include tabletfs.h and engine/base only";
 	}
 	if ($f eq 'master') {
 		return if $master_may{$t} || $t eq 'tabletfs.h';
@@ -66,7 +66,7 @@ sub arrow {
 	if (exists $level{$f}) {
 		return if exists $level{$t} && $level{$t} < $level{$f};
 		return if $t eq 'tabletfs.h' && $level{$f} >= $level{schema};
-		return "room $f may not call $t";
+		return "$f may not call $t";
 	}
 	return if $f eq 'tabletfs.h' && $to eq 'engine/tabletfs.h';
 	return "no rule for $f -> $t";
@@ -120,8 +120,8 @@ sub check_tree {
 			my $why = arrow($path, $to);
 			push @{ $bad{arrows} }, "$path -> $to: $why" if $why;
 		}
-		my $room = room($path);
-		next if $room eq 't' || $room eq 'model' || $room eq 'base' || $room eq 'tool' || $path =~ m{/main\.c$|^fs/options\.c$};
+		my $component = component($path);
+		next if $component eq 't' || $component eq 'model' || $component eq 'base' || $component eq 'tool' || $path =~ m{/main\.c$|^fs/options\.c$};
 		my $plain = without_comments_and_strings($s);
 		my $n = 0;
 		for my $line (split /\n/, $plain) {
@@ -130,9 +130,9 @@ sub check_tree {
 				if $line =~ /(?<![A-Za-z0-9_])(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|dprintf|syslog)\s*\(/;
 			# options.c reads the user's configuration, by libconfig from a stream: no part of a store.
 			push @{ $bad{files} }, "$path:$n: $1 passes by engine/base/file.h"
-				if $room ne 'fs' && $path ne 'engine/client/options.c' && $line =~ /(?<![A-Za-z0-9_.>])(open|openat|fopen|rename|unlink|fsync|fdatasync|pwrite|pwritev|ftruncate|fallocate|mkdir|rmdir)\s*\(/;
+				if $component ne 'fs' && $path ne 'engine/client/options.c' && $line =~ /(?<![A-Za-z0-9_.>])(open|openat|fopen|rename|unlink|fsync|fdatasync|pwrite|pwritev|ftruncate|fallocate|mkdir|rmdir)\s*\(/;
 			push @{ $bad{locks} }, "$path:$n: $1 passes by engine/base/mutex.h"
-				if $line =~ /\b(pthread_mutex_\w+|pthread_rwlock_\w+|pthread_cond_\w+)\s*\(/ && $room ne 'fs';
+				if $line =~ /\b(pthread_mutex_\w+|pthread_rwlock_\w+|pthread_cond_\w+)\s*\(/ && $component ne 'fs';
 		}
 	}
 	my %crowd = map { $_ => 1 } @crowds_allowed;

@@ -9,7 +9,7 @@ ok "mount" mount_store
 mkdir "$M/rows" "$M/cells" "$M/large"
 
 cat >"$W/names.py" <<'PY'
-"""The rules of DESIGN 2.1 once more, from the text: what is the name of a key?"""
+"""The rules of tabletfs(7) for names, written a second time: returns the name of a key."""
 import re
 
 

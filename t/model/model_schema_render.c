@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The canonical text of a schema (DESIGN 2.3), and the values of a locality
+ * The canonical text of a schema, and the values of a locality
  * group as text.  What is rendered parses back to the same schema.
  */
 #include <errno.h>
