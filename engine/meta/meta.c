@@ -58,7 +58,7 @@ int meta_seek_key(struct buf *out, uint32_t table, struct slice row)
 {
 	size_t from = out->n;
 
-	/* row and a zero byte: the smallest row above it */
+	/* row and a zero byte: the smallest row above row */
 	if (meta_row_key(out, table, false, row) || buf_u8(out, 0)) {
 		out->n = from;
 		return -ENOMEM;
@@ -82,7 +82,7 @@ bool meta_parse_row_key(struct slice key, uint32_t *table, bool *last, struct sl
 	uint32_t t;
 	uint8_t kind;
 
-	/* a tablet that ends before the empty row would hold nothing */
+	/* a tablet that ends at the empty row would have no rows */
 	if (!get_be32(&r, &t) || !get_u8(&r, &kind) || (kind == KEY_LAST) != (reader_left(&r) == 0) ||
 		(kind != KEY_LAST && kind != KEY_END))
 		return false;
@@ -132,7 +132,7 @@ static int merge_cell(struct meta_tablet *m, struct slice value)
 	struct slice bytes;
 	int err = meta_bytes_decode(value, &bytes);
 
-	if (err || m->merge) /* versions come newest first */
+	if (err || m->merge) /* the newest version comes first */
 		return err;
 	lower = calloc(1, sizeof *lower);
 	if (!lower)
@@ -158,7 +158,7 @@ static int tablet_cell(struct meta_tablet *m, const struct scan_cell *c)
 	while (col < COLUMNS && !slice_eq(c->qualifier, slice_str(meta_column_names[col])))
 		col++;
 	if (col == C_TOKENS)
-		return m->token_count ? 0 : meta_tokens_decode(c->value, m); /* versions come newest first */
+		return m->token_count ? 0 : meta_tokens_decode(c->value, m); /* the newest version comes first */
 	if (col == C_SERVER)
 		return meta_server_decode(c->value, &m->server, &m->assignment);
 	if (col == COLUMNS)
@@ -191,7 +191,7 @@ static int sst_cell(struct meta_tablet *m, const struct scan_cell *c)
 	err = meta_sst_value_decode(c->value, &f);
 	if (err)
 		return err;
-	err = meta_files_add(m, &f, false); /* versions come newest first */
+	err = meta_files_add(m, &f, false); /* the newest version comes first */
 	if (err)
 		tablet_file_fini(&f);
 	return err;

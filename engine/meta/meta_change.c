@@ -65,7 +65,7 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 	return 0;
 }
 
-/* An end of no bytes is a row, too: only p NULL means none. */
+/* The empty string is a row too, and must not become NULL, which means no end. */
 static int set_end(struct buf *b, struct slice end)
 {
 	int err = buf_reserve(b, end.n + 1);
@@ -100,7 +100,7 @@ int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_
 	return 0;
 }
 
-/* f for no rows outside [begin, end) (end.p NULL: none). *empty: then it holds none. */
+/* Restricts f to [begin, end); end.p NULL: no bound.  *empty is set if f has no row there. */
 static int clip_file(struct tablet_file *f, struct slice begin, struct slice end, bool *empty)
 {
 	int err = 0;
@@ -180,7 +180,7 @@ int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *
 		err = buf_set(&m.begin, lower->begin.p, lower->begin.n);
 	m.seq_mark = l.seq_mark > m.seq_mark ? l.seq_mark : m.seq_mark;
 	m.clock_mark = l.clock_mark > m.clock_mark ? l.clock_mark : m.clock_mark;
-	m.major_us = l.major_us < m.major_us ? l.major_us : m.major_us; /* the promise of whichever waits longer */
+	m.major_us = l.major_us < m.major_us ? l.major_us : m.major_us; /* the older of the two major compactions */
 	m.unfolded = true;
 	meta_tablet_fini(&l);
 	if (err) {
@@ -191,7 +191,7 @@ int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *
 	return 0;
 }
 
-int meta_tablet_settle(struct meta_tablet *m, struct slice before)
+int meta_tablet_resolve_merge(struct meta_tablet *m, struct slice before)
 {
 	struct meta_tablet *lower = m->merge, both = {0};
 	int err = 0;
@@ -202,7 +202,7 @@ int meta_tablet_settle(struct meta_tablet *m, struct slice before)
 		err = -EBADMSG;
 	else if (slice_eq(before, buf_slice(&lower->begin)))
 		err = meta_tablet_fold(lower, m, &both);
-	else /* its row is there, or m was split since; m's begin has moved down by no merge, which would have written another */
+	else /* the lower row exists, or m was split since; another merge would have replaced this column */
 		m->stale_merge = true;
 	m->merge = NULL;
 	meta_tablet_fini(lower);

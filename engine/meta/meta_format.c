@@ -13,7 +13,7 @@
 #define ROOT_MAGIC 0x54465254u /* TFRT */
 #define HAS_END 1u
 #define FIRST_IS_BEGIN 2u
-#define ENTRY_MAX (250 * 1024) /* of the four rows of a file's entry */
+#define ENTRY_MAX (250 * 1024) /* bytes of the four rows in a file's entry */
 #define FIRST_CUT 1024
 #define COUNT_MAX 1000000u
 
@@ -97,7 +97,7 @@ static int encode_tokens(const struct meta_tablet *m, struct buf *out)
 	return err;
 }
 
-/* In rising order only, as they are written. */
+/* Accepts ascending order only, as they are written. */
 static int decode_tokens(struct reader r, struct meta_tablet *m)
 {
 	uint64_t client, number, last_client = 0, last_number = 0;
@@ -159,7 +159,7 @@ void meta_file_normalise(struct tablet_file *f)
 		if (f->first.n > FIRST_CUT)
 			f->first.n = FIRST_CUT;
 	} else if (buf_set(&f->first, f->begin.p, f->begin.n)) {
-		/* Out of memory for a copy no longer than what is there cannot be; a bound all the same. */
+		/* Out of memory: the empty row is a lower bound too. */
 		f->first.n = 0;
 	}
 }
@@ -181,17 +181,17 @@ int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
 	return buf_lstr(out, buf_slice(&f->last));
 }
 
-/* A copy that has memory even when it is empty: an end of no bytes is not "no end". */
-static int own(struct buf *to, struct slice from)
+/* Copies; to->p is not NULL even if the string is empty, because NULL means no end. */
+static int end_copy(struct buf *to, struct slice from)
 {
 	int err = buf_reserve(to, from.n + 1);
 
 	return err ? err : buf_append_slice(to, from);
 }
 
-/* What no encoder was ever given: with an empty range, say, a tablet would quietly show nothing of the file. */
-static bool makes_sense(const struct tablet_file *f, const struct slice *begin, const struct slice *end, const struct slice *first,
-	const struct slice *last)
+/* Returns false for values that no encoder writes.  With an empty range, for example, a tablet would ignore the file. */
+static bool file_is_plausible(const struct tablet_file *f, const struct slice *begin, const struct slice *end,
+	const struct slice *first, const struct slice *last)
 {
 	bool no_puts = f->oldest_us == INT64_MAX && f->newest_us == INT64_MIN;
 
@@ -220,12 +220,13 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 		(!(flags & FIRST_IS_BEGIN) && !get_lstr(&r, &first)) || !get_lstr(&r, &last) || reader_left(&r))
 		return -EBADMSG;
 	if (!(flags & FIRST_IS_BEGIN) != (first.n == 0 || !slice_eq(first, begin)))
-		return -EBADMSG; /* written in the other way */
+		return -EBADMSG; /* not the encoder's choice */
 	x.oldest_us = (int64_t)oldest;
 	x.newest_us = (int64_t)newest;
-	if (!makes_sense(&x, &begin, flags & HAS_END ? &end : NULL, &first, &last))
+	if (!file_is_plausible(&x, &begin, flags & HAS_END ? &end : NULL, &first, &last))
 		return -EBADMSG;
-	if (own(&x.begin, begin) || (flags & HAS_END && own(&x.end, end)) || own(&x.first, first) || own(&x.last, last)) {
+	if (end_copy(&x.begin, begin) || (flags & HAS_END && end_copy(&x.end, end)) || end_copy(&x.first, first) ||
+		end_copy(&x.last, last)) {
 		tablet_file_fini(&x);
 		return -ENOMEM;
 	}
@@ -282,7 +283,7 @@ fail:
 	return err;
 }
 
-/* In rising order only, as they are written: then adding one is cheap, too. */
+/* Accepts ascending order only, as they are written; then adding one is cheap. */
 static int decode_file(struct meta_tablet *m, struct reader *r)
 {
 	struct tablet_file f = {0};
@@ -346,7 +347,7 @@ int meta_root_decode(struct slice in, struct meta_tablet *m)
 	x.last = last;
 	x.clock_mark = (int64_t)clock;
 	x.major_us = (int64_t)major;
-	err = own(&x.begin, begin) || own(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
+	err = end_copy(&x.begin, begin) || end_copy(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
 	if (err)
 		meta_tablet_fini(&x);
 	else

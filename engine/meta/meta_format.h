@@ -27,10 +27,10 @@
  *	lstr tokens, as in tablet:tokens without the format byte, or empty
  *	u32 CRC-32C of all before
  *
- * A file's entry must fit a cell that scans hand out whole (256 KiB), and
- * four row keys of 64 KiB do not.  So where it would not fit, `first` is
- * stored as begin, or, if it lies before begin, cut: it stays a lower bound,
- * and on the same side of begin (meta_file_normalise).
+ * The entry of a file must fit a cell whose value a scan returns (256 KiB), and
+ * four row keys of 64 KiB do not.  If it would not fit, `first` is stored as
+ * begin or, if it is below begin, cut.  It remains a lower bound, and on the
+ * same side of begin (meta_file_normalise).
  */
 #ifndef TFS_META_FORMAT_H
 #define TFS_META_FORMAT_H
@@ -46,16 +46,16 @@ extern const char *const meta_column_names[COLUMNS];
 
 void meta_sst_key_put(uint8_t key[META_SST_KEY_BYTES], const struct tablet_file *f);
 bool meta_sst_key_get(struct slice key, struct tablet_file *f);
-void meta_file_normalise(struct tablet_file *f);                                  /* only ever shortens first */
+void meta_file_normalise(struct tablet_file *f);                                  /* may only shorten first */
 int meta_sst_value_encode(const struct tablet_file *f, struct buf *out) TFS_MUST; /* appends; f is normalised */
-/* Into f, whose key is set already; what it owned of begin, end, first, last is leaked, so it owns nothing. */
+/* Decodes into f, whose key members are set.  f must own no memory in begin, end, first and last. */
 int meta_sst_value_decode(struct slice in, struct tablet_file *f) TFS_MUST;
 int meta_u64_encode(uint64_t v, struct buf *out) TFS_MUST;
 int meta_u64_decode(struct slice in, uint64_t *v) TFS_MUST;
 int meta_server_encode(uint64_t server, uint64_t assignment, struct buf *out) TFS_MUST;
 int meta_server_decode(struct slice in, uint64_t *server, uint64_t *assignment) TFS_MUST;
-int meta_tokens_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST; /* of the column; m has tokens */
-/* Adds them to m's.  On an error some may have been added. */
+int meta_tokens_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST; /* m has at least one token */
+/* Adds the tokens to m's.  After an error some may have been added. */
 int meta_tokens_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
 int meta_bytes_encode(struct slice v, struct buf *out) TFS_MUST;
 int meta_bytes_decode(struct slice in, struct slice *v) TFS_MUST; /* borrows */

@@ -34,7 +34,7 @@ int meta_file_order(const struct tablet_file *a, const struct tablet_file *b)
 	return (a->group > b->group) - (a->group < b->group);
 }
 
-/* Room for one more at `at`.  Both lists grow by single elements: they are short and change rarely. */
+/* Makes space for an element at `at`.  The lists grow by one element, because they are short and change rarely. */
 static int open_gap(void *array, unsigned count, unsigned at, size_t size)
 {
 	uint8_t *p, *more;
@@ -111,7 +111,7 @@ int meta_token_add(struct meta_tablet *m, uint64_t client, uint64_t number, stru
 
 struct tablet_file *meta_find_file(const struct meta_tablet *m, const struct tablet_file *f)
 {
-	/* A removed file is named by incarnation, number and group; those are unique in a store. */
+	/* Incarnation, number and group are unique in a store. */
 	for (unsigned i = 0; i < m->file_count; i++) {
 		struct tablet_file *g = &m->files[i];
 

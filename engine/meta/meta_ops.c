@@ -2,9 +2,9 @@
 /*
  * The operations that write a METADATA row.
  *
- * A column is written as the newest version (maxversions=1 hides the one
- * before), a list's element that goes is a deleted column; so one mutation
- * is one edit, and reading the row back gives what meta_tablet_apply gives.
+ * A column is written as its newest version (maxversions=1 hides the previous
+ * one).  An element that leaves a list is a deleted column.  So one mutation is
+ * one edit, and a reader decodes the row that meta_tablet_apply makes.
  */
 #include "engine/meta/meta.h"
 #include "engine/meta/meta_format.h"
@@ -38,7 +38,7 @@ static int writer_finish(struct writer *w, int err, struct op **ops, unsigned *c
 	return 0;
 }
 
-/* Takes what stands in scratch as the value. */
+/* The value is in scratch. */
 static int write_column(struct writer *w, enum meta_family family, struct slice qualifier)
 {
 	struct op *op = &w->ops[w->count];
@@ -115,7 +115,7 @@ static int write_redo(struct writer *w, const struct redo_point *p)
 	return err ? err : write_column(w, META_REDO, slice_of(key, sizeof key));
 }
 
-/* All columns but who serves the tablet, and its merge. */
+/* All columns except server and merge. */
 static int write_all(struct writer *w, const struct meta_tablet *m)
 {
 	int err = write_bytes(w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
@@ -177,7 +177,7 @@ int meta_ops_split(const struct meta_tablet *lower, const char *event, struct ar
 	return 0;
 }
 
-#define MERGE_MOST (200u * 1024u) /* a scan hands out whole what has up to 256 KiB */
+#define MERGE_MOST (200u * 1024u) /* a scan returns values of up to 256 KiB */
 
 int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op **ops, unsigned *count)
 {
@@ -191,7 +191,7 @@ int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op *
 		err = -E2BIG;
 	if (!err)
 		err = write_bytes(&w, META_TABLET, meta_column_names[C_MERGE], buf_slice(&row));
-	if (!err) /* the hint is never above where the tablet begins */
+	if (!err) /* the hint must not be above the true begin */
 		err = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&lower->begin));
 	buf_fini(&row);
 	return writer_finish(&w, err, ops, count);
@@ -204,7 +204,7 @@ int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops,
 
 	if (err)
 		return err;
-	/* A file of which no row was the upper one's was left out; its column, for rows that are m's now, must not stay. */
+	/* The fold left out files without rows of their tablet.  Their columns must not remain, because the range has grown. */
 	w.ops[w.count++] = (struct op){.kind = OP_DELETE_FAMILY, .family = META_SST, .truncate_to = UINT64_MAX};
 	err = write_all(&w, m);
 	if (!err)
@@ -252,7 +252,7 @@ static int edit_files(struct writer *w, const struct meta_tablet *old, const str
 	return err;
 }
 
-/* The begin hint is rewritten with every edit (DESIGN 3.2). */
+/* Every edit rewrites the begin hint. */
 int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count)
 {
 	struct writer w;

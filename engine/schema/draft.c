@@ -2,9 +2,9 @@
 /*
  * The schema as an object, counted and immutable once it is finished, and drafts.
  *
- * Family and group ids are never used twice in a table, so data of a dropped
- * family cannot come back under a new one: the next free ids are part of the
- * schema and only rise.  The default group has id 0.
+ * Ids of families and groups are never reused in a table, so data of a dropped
+ * family cannot appear in a new one.  The next ids are part of the schema and
+ * only increase.  The default group has id 0.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -117,7 +117,7 @@ static char *draft_str(struct schema *s, const char *str)
 	return arena_dup(&s->arena, slice_of(str, strlen(str) + 1), &copy) ? (char *)(uintptr_t)copy.p : NULL;
 }
 
-/* Room for one more element. */
+/* Makes space for one more element. */
 static int grow(void *array, unsigned count, size_t size)
 {
 	void *old, *more;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One edit of a schema: what mkdir, rmdir, chmod, chown and writes under
- * .families/ and .groups/ ask for.  The text is rendered anew, but not for
- * its time or its being hidden; and an edit that leaves everything as it is
- * leaves text, time and generation too: the chown and chmod by which rsync
- * and tar end a restored tree must not touch .schema.
+ * One edit of a schema, by mkdir, rmdir, chmod, chown or a write under
+ * .families/ or .groups/.  The text is rendered anew, except for an edit of
+ * its time or of its being hidden.  An edit that changes nothing leaves text,
+ * time and generation as they are, because rsync and tar end a restore by
+ * chown and chmod, which must not touch .schema.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -12,21 +12,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool blank(char c)
+static bool is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The value without blanks around it, as echo writes it; malloc'd. */
-static char *trimmed(const char *value)
+/* Returns a malloc'd copy without the blanks at both ends. */
+static char *value_trimmed(const char *value)
 {
 	size_t n;
 	char *copy;
 
-	while (blank(*value))
+	while (is_blank(*value))
 		value++;
 	n = strlen(value);
-	while (n && blank(value[n - 1]))
+	while (n && is_blank(value[n - 1]))
 		n--;
 	copy = malloc(n + 1);
 	if (!copy)
@@ -36,7 +36,7 @@ static char *trimmed(const char *value)
 	return copy;
 }
 
-static int set_value(struct schema *s, void *target, const struct tfs_schema_edit *e, setter *set, const char **reason)
+static int edit_value(struct schema *s, void *target, const struct tfs_schema_edit *e, setter *set, const char **reason)
 {
 	char *value;
 	int err;
@@ -45,7 +45,7 @@ static int set_value(struct schema *s, void *target, const struct tfs_schema_edi
 		*reason = "a value is missing";
 		return -EINVAL;
 	}
-	value = trimmed(e->value);
+	value = value_trimmed(e->value);
 	if (!value)
 		return -ENOMEM;
 	err = set(s, target, value, reason);
@@ -53,7 +53,7 @@ static int set_value(struct schema *s, void *target, const struct tfs_schema_edi
 	return err;
 }
 
-static void set_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
+static void edit_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
 {
 	if (e->uid != (uid_t)-1)
 		*uid = e->uid;
@@ -61,8 +61,8 @@ static void set_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
 		*gid = e->gid;
 }
 
-/* 1: it has that name already. */
-static int new_name(struct schema *s, const char *old, const char *name, bool taken, const char **out, const char **reason)
+/* Returns 1 if the name is the old one. */
+static int edit_name(struct schema *s, const char *old, const char *name, bool taken, const char **out, const char **reason)
 {
 	struct slice copy;
 
@@ -84,7 +84,7 @@ static int new_name(struct schema *s, const char *old, const char *name, bool ta
 
 static int family_rename(struct schema *s, struct tfs_family *f, const char *name, const char **reason)
 {
-	int err = new_name(s, f->name, name, name && draft_find_family(s, name), &f->name, reason);
+	int err = edit_name(s, f->name, name, name && draft_find_family(s, name), &f->name, reason);
 
 	return err < 0 ? err : 0;
 }
@@ -92,7 +92,7 @@ static int family_rename(struct schema *s, struct tfs_family *f, const char *nam
 static int group_rename(struct schema *s, struct tfs_group *g, const char *name, const char **reason)
 {
 	const char *old = g->name;
-	int err = new_name(s, old, name, name && draft_find_group(s, name), &g->name, reason);
+	int err = edit_name(s, old, name, name && draft_find_group(s, name), &g->name, reason);
 
 	if (err)
 		return err < 0 ? err : 0;
@@ -116,7 +116,7 @@ static int family_add(struct schema *s, const struct tfs_schema_edit *e, const c
 	err = draft_family(s, e->name, -1, &f, reason);
 	if (err)
 		return err;
-	set_owner(e, &f->uid, &f->gid);
+	edit_owner(e, &f->uid, &f->gid);
 	f->mode = e->mode & 0777;
 	return 0;
 }
@@ -161,14 +161,14 @@ static int edit_family(struct schema *s, struct tfs_family *f, const struct tfs_
 		return 0;
 	}
 	if (e->op == TFS_SCHEMA_FAMILY_OWNER) {
-		set_owner(e, &f->uid, &f->gid);
+		edit_owner(e, &f->uid, &f->gid);
 		return 0;
 	}
 	if (e->op == TFS_SCHEMA_FAMILY_GC)
-		return set_value(s, f, e, set_family_gc, reason);
+		return edit_value(s, f, e, set_family_gc, reason);
 	if (e->op == TFS_SCHEMA_FAMILY_TYPE)
-		return set_value(s, f, e, set_family_type, reason);
-	err = set_value(s, f, e, set_family_group, reason);
+		return edit_value(s, f, e, set_family_type, reason);
+	err = edit_value(s, f, e, set_family_group, reason);
 	if (!err && !draft_find_group(s, f->group)) {
 		*reason = "there is no group of that name";
 		err = -EINVAL;
@@ -188,9 +188,9 @@ static setter *group_setter(enum tfs_schema_op op)
 static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_schema_edit *e, const char **reason)
 {
 	const char *ignored;
-	int err = set_value(s, g, e, group_setter(e->op), reason);
+	int err = edit_value(s, g, e, group_setter(e->op), reason);
 
-	/* Another codec does not fail for a level that was meant for the last one. */
+	/* A level for the previous codec must not make the new one fail. */
 	if (!err && e->op == TFS_SCHEMA_GROUP_COMPRESSION && group_fits(g, &ignored))
 		g->level = SCHEMA_LEVEL;
 	return err ? err : group_fits(g, reason);
@@ -206,11 +206,11 @@ static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, const c
 		s->pub.mode = e->mode & 07777;
 		return 0;
 	case TFS_SCHEMA_TABLE_OWNER:
-		set_owner(e, &s->pub.uid, &s->pub.gid);
+		edit_owner(e, &s->pub.uid, &s->pub.gid);
 		return 0;
 	case TFS_SCHEMA_TIME:
 	case TFS_SCHEMA_HIDE:
-		return 0; /* by the caller: they render nothing */
+		return 0; /* schema_edit handles them */
 	case TFS_SCHEMA_FAMILY_ADD:
 		return e->name ? family_add(s, e, reason) : -EINVAL;
 	case TFS_SCHEMA_FAMILY_DROP:
@@ -243,8 +243,8 @@ static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, const c
 	return -EINVAL;
 }
 
-/* Nothing but text and time differ.  The canonical text says all else. */
-static int same(const struct schema *a, const struct schema *b, bool *equal)
+/* *equal is set if the two differ in text and time only. */
+static int schemas_equal(const struct schema *a, const struct schema *b, bool *equal)
 {
 	struct buf x = {0}, y = {0};
 	int err = schema_render(a, &x);
@@ -282,7 +282,7 @@ int schema_edit(const struct schema *old, const struct tfs_schema_edit *e, int64
 	if (!err)
 		err = schema_finish(s, render, &reason);
 	if (!err && render)
-		err = same(old, s, &unchanged);
+		err = schemas_equal(old, s, &unchanged);
 	if (!err && unchanged) {
 		schema_put(s);
 		s = schema_get(old);

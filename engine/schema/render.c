@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A schema as libconfig text, in the order and style of the example in the
- * manual.  Everything is written, defaults too, so that the text means the
- * same in any version; what it says parses back to the same schema.
+ * A schema as libconfig text, in the order and style of the manual's example.
+ * Defaults are written too, so that the text means the same in any version.
+ * Parsing it results in the same schema.
  */
 #include "engine/schema/schema_internal.h"
 

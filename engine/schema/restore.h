@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A schema made from a table's data, for tabletctl repair. */
+/* Makes a schema from a table's data, for tabletctl repair. */
 #ifndef TFS_SCHEMA_RESTORE_H
 #define TFS_SCHEMA_RESTORE_H
 
@@ -19,7 +19,7 @@ struct restore_table {
 	const struct restore_family *families; /* in any order */
 	unsigned family_count;
 };
-/* No rules, modes for the owner only, groups "group-ID" of default settings.  -EINVAL: more than a schema holds; -ENOMEM. */
+/* The schema has no rules, modes for the owner only, and groups "group-ID" with default settings.  -EINVAL: too many families; -ENOMEM. */
 int schema_restore(const struct restore_table *t, struct schema **out) TFS_MUST;
 
 #endif

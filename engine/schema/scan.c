@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A first look at the bytes of a written .schema, before libconfig parses
- * them.  The text comes from whoever may write the file (that of a
- * configuration file from whatever was taken for one), and libconfig
+ * Checks the bytes of a written .schema before libconfig parses them.  The
+ * text comes from any user who may write the file (that of a configuration
+ * file, from any file), and libconfig
  *	- follows @include to files that the writer may not be able to read,
- *	- stops at a NUL, takes an unended comment, and drops \x00 in a string,
- *	- wraps a number that does not fit silently,
+ *	- stops at a NUL, accepts a comment without end, drops \x00 in a string,
+ *	- wraps large numbers silently,
  *	- recurses with the nesting and compares each name of a group with all others,
- *	- leaks a string that it did not expect.
- * So those are refused here, with their line: the text must be UTF-8, not too
- * long, not too deep, with few names in one group.  What remains is parsed by
- * libconfig alone; this knows only strings, comments, brackets and numbers.
+ *	- leaks a string where it expects none.
+ * These are refused here, with their line.  The text must be UTF-8, not too
+ * long, not nested too deeply, with few names in one group.  libconfig alone
+ * parses the rest; this file recognises strings, comments, brackets and
+ * numbers only.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -25,7 +26,7 @@ struct scan {
 	unsigned depth;
 	unsigned names[DEPTH_MAX + 1];
 	uint8_t inside[DEPTH_MAX + 1]; /* the bracket; 0 at the top */
-	uint8_t last;                  /* what stood before: punctuation, '"' or 'a' for a name or number; 0 nothing yet */
+	uint8_t last;                  /* the previous token: punctuation, '"', or 'a' for a name or number; 0: none */
 	const char *reason;
 };
 
@@ -52,7 +53,7 @@ static bool is_name(uint8_t c)
 	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '*';
 }
 
-/* A line that begins as an @include does, wherever it is: even in a comment. */
+/* Refuses a line that begins with @include, even in a comment. */
 static bool line_start(struct scan *s)
 {
 	const uint8_t *p = s->p;
@@ -147,7 +148,7 @@ static bool skip_number(struct scan *s)
 	}
 	if (digits > 15 || (v > INT32_MAX && (s->p == s->end || *s->p != 'L')))
 		return refuse(s, "the number is too large: write a size as a string with a unit, such as \"128M\"");
-	while (s->p < s->end && is_name(*s->p)) /* a suffix, or nonsense for libconfig to refuse */
+	while (s->p < s->end && is_name(*s->p)) /* a suffix; libconfig refuses others */
 		s->p++;
 	return true;
 }
@@ -210,7 +211,7 @@ static bool check_bytes(struct slice text, struct scan *s)
 
 		if (!end && text.p[i] == 0)
 			return refuse(s, "a NUL byte");
-		/* pieces end before the first byte of a character */
+		/* a piece ends before the first byte of a character */
 		if (end || space || (n > sizeof piece - 8 && (text.p[i] & 0xc0) != 0x80)) {
 			piece[n] = 0;
 			if (!text_printable(piece))

@@ -18,7 +18,7 @@ static int group_order(const void *a, const void *b)
 	return ((const struct tfs_group *)a)->id - ((const struct tfs_group *)b)->id;
 }
 
-/* Only .group and .gc refer to anything. */
+/* Checks the family's group and rule. */
 static int finish_family(const struct schema *s, struct tfs_family *f, const char **reason)
 {
 	struct gc_rule *rule = NULL;
@@ -120,7 +120,7 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 	s = schema_draft(NULL);
 	if (!s)
 		return -ENOMEM;
-	strcpy(s->pub.name, name); /* fits: it is valid */
+	strcpy(s->pub.name, name); /* a valid name fits */
 	s->pub.table_id = s->pub.tablets_id = table_id;
 	s->pub.mkdir_families = true;
 	s->pub.uid = uid;
@@ -193,7 +193,7 @@ int schema_store(const struct schema *s, struct store_schema **out)
 
 		to->id = f->id;
 
-		if (!group) { /* every family's group is there: a schema that says otherwise is none */
+		if (!group) { /* schema_finish has checked it */
 			err = -EBADMSG;
 			goto fail;
 		}

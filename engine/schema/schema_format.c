@@ -12,10 +12,10 @@
  *	                     u32 uid  u32 gid  u16 mode  lstr acl
  *	lstr text of .schema
  *	u32 CRC-32C of all before
- * Groups and families are in the order of their ids.  The decoder accepts
- * what a schema can be and nothing else: names legal and unique, ids rising
- * and below the next, the default group's and no other's 0, groups known,
- * limits kept.
+ * Groups and families are in the order of their ids.  The decoder accepts valid
+ * schemas only: names are valid and unique, ids ascend and are below the next
+ * id, only the default group has id 0, the families' groups exist, values are
+ * within their limits.
  */
 #include "engine/base/envelope.h"
 #include "engine/schema/schema_internal.h"
@@ -83,7 +83,7 @@ fail:
 
 /* ---- decode ---- */
 
-/* A string of printable text, at most max bytes, with a NUL after it, in the draft's arena. */
+/* Reads printable text of at most max bytes; *out is a string in the draft's arena. */
 static bool get_text(struct schema *s, struct reader *r, size_t max, const char **out, bool *no_memory)
 {
 	struct slice v;
@@ -122,7 +122,7 @@ static bool decode_table(struct schema *s, struct reader *r, bool *no_memory)
 	if (t->tablet_size < 64 * 1024 || t->tablet_size > (uint64_t)1 << 40 || s->next_family < 1 || s->next_family > 65536 ||
 		s->next_group < 1 || s->next_group > 65536)
 		return false;
-	strcpy(t->name, name); /* fits: it is valid */
+	strcpy(t->name, name); /* a valid name fits */
 	t->mode = mode;
 	t->salt = salt;
 	t->salt_in_use = in_use;

@@ -1,70 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the schema room: a draft is a struct schema that nobody else has
- * seen yet.  It is made by schema_draft or schema_clone, changed through the
- * setters, and becomes a schema by schema_finish; every failure ends in
- * schema_put of the draft.
+ * Internal header of schemas.  A draft is a struct schema with one reference.
+ * schema_draft or schema_clone makes it, setters change it, and schema_finish
+ * makes it a schema.  After an error the caller frees it by schema_put.
  */
 #ifndef TFS_SCHEMA_INTERNAL_H
 #define TFS_SCHEMA_INTERNAL_H
 
 #include "engine/schema/schema.h"
 
-#define SCHEMA_ENCODED_MAX (960 * 1024) /* what a file of the lock service holds, with room to spare */
+#define SCHEMA_ENCODED_MAX (960 * 1024) /* below the limit of a file of the lock service */
 #define SCHEMA_FAMILIES_MAX 1000u
 #define SCHEMA_GROUPS_MAX 100u
 #define SCHEMA_GC_MAX 1024 /* bytes of a gc rule */
 #define SCHEMA_ACL_MAX 4096
-#define SCHEMA_SALT_MAX 255            /* ranges: the salt is one byte, and the last range ends at one more */
-#define SCHEMA_LEVEL 3                 /* the default; and what stands where a codec has no levels */
-#define SCHEMA_DEFAULT_GROUP "default" /* its id is 0, the smallest */
+#define SCHEMA_SALT_MAX 255            /* the salt is one byte, and the last range ends at the next value */
+#define SCHEMA_LEVEL 3                 /* the default, also of codecs without levels */
+#define SCHEMA_DEFAULT_GROUP "default" /* its id is 0 */
 
 struct schema {
 	struct tfs_schema pub;            /* first: schema_of casts back */
 	uint32_t refs;                    /* atomic */
-	uint32_t next_family, next_group; /* ids not used before; may stand at 65536: none left */
+	uint32_t next_family, next_group; /* the next ids; 65536: none left */
 	struct tfs_family *families;      /* malloc'd; pub.families is the same */
 	struct tfs_group *groups;
 	char *text;         /* malloc'd, NUL after it */
 	struct arena arena; /* the strings */
 };
 
-/* A schema without families and groups; what else there is, is old's (NULL: defaults).  NULL: out of memory. */
+/* A draft without families and groups, with old's other settings (NULL: defaults).  Returns NULL on a lack of memory. */
 struct schema *schema_draft(const struct schema *old);
-struct schema *schema_clone(const struct schema *old); /* everything copied but the generation, which is one up */
-/* Appends one with its name and defaults; id < 0: the next.  -EINVAL with a static *reason; -ENOMEM. */
+struct schema *schema_clone(const struct schema *old); /* a copy with the next generation */
+/* Appends a family or group with defaults.  id < 0: the next id.  -EINVAL with a static *reason; -ENOMEM. */
 int draft_family(struct schema *s, const char *name, int id, struct tfs_family **f, const char **reason) TFS_MUST;
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason) TFS_MUST;
 struct tfs_family *draft_find_family(const struct schema *s, const char *name); /* NULL: none */
 struct tfs_group *draft_find_group(const struct schema *s, const char *name);
 int draft_text(struct schema *s, const char *text, size_t n) TFS_MUST;
-/* Orders, checks references between the parts and sizes.  render: the text is made anew. */
+/* Sorts by id, checks the families' groups and the sizes.  render: makes the text anew. */
 int schema_finish(struct schema *s, bool render, const char **reason) TFS_MUST;
 
 /*
- * Setters: one per attribute, from text.  target: the family, group, or (of
- * the table) NULL.  -EINVAL with a static *reason; -ENOMEM.
+ * Setters: one per attribute, from text.  target: the family or group; NULL
+ * for the table's attributes.  -EINVAL with a static *reason; -ENOMEM.
  */
 typedef int setter(struct schema *s, void *target, const char *value, const char **reason);
 setter set_table_owner, set_table_owner_group, set_table_mode, set_tablet_size, set_salt, set_mkdir_families;
 setter set_family_gc, set_family_group, set_family_type, set_family_owner, set_family_owner_group, set_family_mode, set_family_acl;
 setter set_group_compression, set_group_level, set_group_block_size, set_group_bloom_bits, set_group_in_memory;
 
-/* After all of a group's values are set: do they fit together?  -EINVAL with a static *reason. */
+/* Checks that a group's values are consistent, after all are set.  -EINVAL with a static *reason. */
 int group_fits(const struct tfs_group *g, const char **reason) TFS_MUST;
 
-const char *value_user(uid_t uid, char name[256]); /* a name that maps back to uid, or the number */
+const char *value_user(uid_t uid, char name[256]); /* a name that maps to this uid, or the number */
 const char *value_group(gid_t gid, char name[256]);
-const char *value_size(uint64_t bytes, char text[32]); /* as set_*_size reads it */
+const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_*_size reads */
 int codec_by_name(const char *name);                   /* enum sst_codec, or -1 */
-/* Valid UTF-8 without control bytes. */
+/* Returns true for valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 
 /* Decodes the file tables/NAME to a draft (schema_format.c).  -EBADMSG, -EPROTO. */
 int schema_decode_draft(struct slice in, struct schema **out) TFS_MUST;
 /* The libconfig text of s (render.c); appends. */
 int schema_render(const struct schema *s, struct buf *out) TFS_MUST;
-/* *why = text, unless why is NULL. */
+/* Sets *why to the text, with "line N: " in front unless line is 0.  Does nothing if why is NULL. */
 void why_line(char **why, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a written .schema to a schema, strictly: every key is known, of its
- * type and in its limits, or the whole text is refused with line and reason.
+ * Makes a schema from a written .schema.  Every key must be known, of its type
+ * and within its limits; otherwise the whole text is refused, with line and
+ * reason.
  *
- * What the text leaves out takes its default.  The default of the table's
- * owner is who owns it already, that of a family's owner is the table's.
+ * Attributes that the text leaves out get their defaults.  The default of the
+ * table's owner is its present owner, that of a family's owner the table's.
  *
- * A family or group keeps its id by its name, or by the name it had until now:
- * { name = "B"; was = "A"; } renames A, whatever else the text calls A.  Like
- * allow_delete that is said once and not kept.  A text that is written twice,
- * as tools do, has been obeyed when there is no A any more but a B.
+ * A family or group retains its id by its name, or by its previous name:
+ * { name = "B"; was = "A"; } renames A, even if the text gives the name A to
+ * another one.  `was`, like allow_delete, applies once and is not stored.  Tools
+ * may write a text twice: the second time there is no A but a B, which is no error.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -18,12 +19,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the text says beside the schema itself. */
-struct said {
+/* Results of parsing in addition to the schema. */
+struct parse_result {
 	bool allow_delete, renames;
-	bool syntax;   /* libconfig has refused it */
-	bool waits;    /* refused for something that may come later in the text */
-	unsigned line; /* where */
+	bool syntax;     /* libconfig refused the text */
+	bool may_follow; /* refused for a reference to an element that may follow later in the text */
+	unsigned line;   /* of the syntax error */
 };
 
 enum { STRING = 1, INTEGER = 2, BOOLEAN = 4 };
@@ -34,7 +35,7 @@ struct key {
 	setter *set;
 };
 
-/* Handled by name: families, groups, allow_delete; and `name` and `was` of each element. */
+/* Not in the tables: families, groups, allow_delete; name and was of each element. */
 static const struct key table_keys[] = {
 	{"owner", STRING | INTEGER, set_table_owner},
 	{"owner_group", STRING | INTEGER, set_table_owner_group},
@@ -75,7 +76,7 @@ static const char *shown_name(const config_setting_t *c)
 	return name ? name : "element";
 }
 
-/* The value as text, for the setter; scratch has 32 bytes.  NULL: of a wrong type. */
+/* Returns the value as text for the setter, or NULL if its type is wrong.  scratch has 32 bytes. */
 static const char *value_text(const config_setting_t *c, unsigned types, char *scratch)
 {
 	switch (config_setting_type(c)) {
@@ -94,7 +95,7 @@ static const char *value_text(const config_setting_t *c, unsigned types, char *s
 	}
 }
 
-/* types 0: a list. */
+/* types 0: a list is expected. */
 static int wrong_type(const config_setting_t *c, unsigned types, char **why)
 {
 	static const char *const wanted[] = {
@@ -109,7 +110,7 @@ static int wrong_type(const config_setting_t *c, unsigned types, char **why)
 	return -EINVAL;
 }
 
-static int apply_key(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
+static int key_set(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
 {
 	const char *name = shown_name(c), *reason = "", *value;
 	char scratch[32];
@@ -130,7 +131,7 @@ static int apply_key(struct schema *s, void *target, const struct key *keys, con
 	return err;
 }
 
-/* An element of families or groups: its name, which must be there. */
+/* The name of an element of families or groups; an element without one is refused. */
 static int element_name(const config_setting_t *c, const char **name, char **why)
 {
 	const config_setting_t *n;
@@ -148,7 +149,7 @@ static int element_name(const config_setting_t *c, const char **name, char **why
 	return 0;
 }
 
-static int apply_keys(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
+static int keys_set(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
 {
 	int err = 0;
 
@@ -156,12 +157,12 @@ static int apply_keys(struct schema *s, void *target, const struct key *keys, co
 		const config_setting_t *k = config_setting_get_elem(c, (unsigned)i);
 
 		if (strcmp(shown_name(k), "name") != 0 && strcmp(shown_name(k), "was") != 0)
-			err = apply_key(s, target, keys, k, why);
+			err = key_set(s, target, keys, k, why);
 	}
 	return err;
 }
 
-/* The id that a family or group of that name has, or -1. */
+/* Returns the id of the family or group of that name, or -1. */
 typedef int id_by_name(const struct schema *old, const char *name);
 
 static int group_id(const struct schema *old, const char *name)
@@ -178,7 +179,7 @@ static int family_id(const struct schema *old, const char *name)
 	return f ? f->id : -1;
 }
 
-/* Is there an element, but for c, that says it was that one? */
+/* Returns true if an element other than c has was = name. */
 static bool renamed_from(const config_setting_t *c, const char *name)
 {
 	const config_setting_t *list = config_setting_parent(c);
@@ -194,9 +195,9 @@ static bool renamed_from(const config_setting_t *c, const char *name)
 	return false;
 }
 
-/* The id that an element keeps; -1: it is a new one. */
-static int kept_id(const struct schema *old, const config_setting_t *c, const char *name, id_by_name *of, struct said *said,
-	int *id, char **why)
+/* *id: the id that the element retains; -1: it is new. */
+static int element_id(const struct schema *old, const config_setting_t *c, const char *name, id_by_name *of,
+	struct parse_result *result, int *id, char **why)
 {
 	const config_setting_t *w = config_setting_get_member(c, "was");
 	const char *was;
@@ -209,7 +210,7 @@ static int kept_id(const struct schema *old, const config_setting_t *c, const ch
 	}
 	if (config_setting_type(w) != CONFIG_TYPE_STRING)
 		return wrong_type(w, STRING, why);
-	said->renames = true;
+	result->renames = true;
 	was = config_setting_get_string(w);
 	if (renamed_from(c, was)) {
 		why_line(why, line_of(w), "was: two say that they were this one");
@@ -224,14 +225,15 @@ static int kept_id(const struct schema *old, const config_setting_t *c, const ch
 	return 0;
 }
 
-static int apply_group(struct schema *s, const struct schema *old, const config_setting_t *c, struct said *said, char **why)
+static int group_parse(
+	struct schema *s, const struct schema *old, const config_setting_t *c, struct parse_result *result, char **why)
 {
 	struct tfs_group *g;
 	const char *name, *reason = "";
 	int id, err = element_name(c, &name, why);
 
 	if (!err)
-		err = kept_id(old, c, name, group_id, said, &id, why);
+		err = element_id(old, c, name, group_id, result, &id, why);
 	if (err)
 		return err;
 	if (id >= 0 && (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0)) {
@@ -242,7 +244,7 @@ static int apply_group(struct schema *s, const struct schema *old, const config_
 	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
 	if (!err)
-		err = apply_keys(s, g, group_keys, c, why);
+		err = keys_set(s, g, group_keys, c, why);
 	if (err)
 		return err;
 	err = group_fits(g, &reason);
@@ -251,7 +253,8 @@ static int apply_group(struct schema *s, const struct schema *old, const config_
 	return err;
 }
 
-static int apply_family(struct schema *s, const struct schema *old, const config_setting_t *c, struct said *said, char **why)
+static int family_parse(
+	struct schema *s, const struct schema *old, const config_setting_t *c, struct parse_result *result, char **why)
 {
 	struct tfs_family *f;
 	const config_setting_t *g;
@@ -259,27 +262,27 @@ static int apply_family(struct schema *s, const struct schema *old, const config
 	int id, err = element_name(c, &name, why);
 
 	if (!err)
-		err = kept_id(old, c, name, family_id, said, &id, why);
+		err = element_id(old, c, name, family_id, result, &id, why);
 	if (err)
 		return err;
 	err = draft_family(s, name, id, &f, &reason);
 	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
 	if (!err)
-		err = apply_keys(s, f, family_keys, c, why);
+		err = keys_set(s, f, family_keys, c, why);
 	if (err)
 		return err;
 	g = config_setting_get_member(c, "group");
 	if (!draft_find_group(s, f->group)) {
 		why_line(why, line_of(g ? g : c), "group: there is no group of that name");
-		said->waits = true;
+		result->may_follow = true;
 		return -EINVAL;
 	}
 	return 0;
 }
 
-static int each(struct schema *s, const struct schema *old, const config_setting_t *list, struct said *said,
-	int (*fn)(struct schema *, const struct schema *, const config_setting_t *, struct said *, char **), char **why)
+static int list_parse(struct schema *s, const struct schema *old, const config_setting_t *list, struct parse_result *result,
+	int (*fn)(struct schema *, const struct schema *, const config_setting_t *, struct parse_result *, char **), char **why)
 {
 	int err = 0;
 
@@ -288,12 +291,13 @@ static int each(struct schema *s, const struct schema *old, const config_setting
 	if (config_setting_type(list) != CONFIG_TYPE_LIST)
 		return wrong_type(list, 0, why);
 	for (int i = 0; i < config_setting_length(list) && !err; i++)
-		err = fn(s, old, config_setting_get_elem(list, (unsigned)i), said, why);
+		err = fn(s, old, config_setting_get_elem(list, (unsigned)i), result, why);
 	return err;
 }
 
-/* The table's own first (families take its owner), then groups (families refer to them). */
-static int apply_root(struct schema *s, const struct schema *old, const config_setting_t *root, struct said *said, char **why)
+/* The table's settings first (its owner is the families' default), then groups (families refer to them). */
+static int root_parse(
+	struct schema *s, const struct schema *old, const config_setting_t *root, struct parse_result *result, char **why)
 {
 	const config_setting_t *families = NULL, *groups = NULL;
 	const struct tfs_group *was;
@@ -310,41 +314,41 @@ static int apply_root(struct schema *s, const struct schema *old, const config_s
 		else if (strcmp(name, "groups") == 0)
 			groups = c;
 		else if (strcmp(name, "allow_delete") != 0)
-			err = apply_key(s, NULL, table_keys, c, why);
+			err = key_set(s, NULL, table_keys, c, why);
 		else if (config_setting_type(c) == CONFIG_TYPE_BOOL)
-			said->allow_delete = config_setting_get_bool(c);
+			result->allow_delete = config_setting_get_bool(c);
 		else
 			err = wrong_type(c, BOOLEAN, why);
 	}
 	if (!err)
-		err = each(s, old, groups, said, apply_group, why);
+		err = list_parse(s, old, groups, result, group_parse, why);
 	if (!err && !draft_find_group(s, SCHEMA_DEFAULT_GROUP)) {
 		was = draft_find_group(old, SCHEMA_DEFAULT_GROUP);
 		err = draft_group(s, SCHEMA_DEFAULT_GROUP, was ? was->id : -1, &g, &reason);
 		if (err == -EINVAL)
 			why_line(why, 0, "%s", reason);
 	}
-	return err ? err : each(s, old, families, said, apply_family, why);
+	return err ? err : list_parse(s, old, families, result, family_parse, why);
 }
 
-static int parse(struct schema *s, const struct schema *old, const char *text, struct said *said, char **why)
+static int text_parse(struct schema *s, const struct schema *old, const char *text, struct parse_result *result, char **why)
 {
 	struct buf ended = {0};
 	config_t c;
 	int err;
 
-	/* libconfig wants a newline after a comment, at the end of the text too */
+	/* libconfig requires a newline after a comment, also at the end of the text */
 	if (buf_append(&ended, text, strlen(text)) || buf_append(&ended, "\n", 2)) {
 		buf_fini(&ended);
 		return -ENOMEM;
 	}
 	config_init(&c);
 	if (config_read_string(&c, (const char *)ended.p)) {
-		err = apply_root(s, old, config_root_setting(&c), said, why);
+		err = root_parse(s, old, config_root_setting(&c), result, why);
 	} else {
 		why_line(why, (unsigned)config_error_line(&c), "%s", config_error_text(&c));
-		said->syntax = true;
-		said->line = (unsigned)config_error_line(&c);
+		result->syntax = true;
+		result->line = (unsigned)config_error_line(&c);
 		err = -EINVAL;
 	}
 	config_destroy(&c);
@@ -362,15 +366,14 @@ static unsigned lines_of(struct slice text)
 }
 
 /*
- * An error of syntax is final if it comes before the end of the text: it
- * has been followed by a newline.  An error in a value is final, too, where
- * another string could not go on with it ("a" "b" is one string).
+ * A syntax error before the last line is final.  An error in a value is final
+ * unless a following string could continue the value ("a" "b" is one string).
  */
 int schema_text_begins(const struct schema *old, struct slice text, char **why)
 {
 	struct schema *s = schema_draft(old);
 	struct buf more = {0};
-	struct said said = {0}, ignored = {0};
+	struct parse_result result = {0}, ignored = {0};
 	const char *reason;
 	unsigned line;
 	int err = -ENOMEM;
@@ -384,16 +387,16 @@ int schema_text_begins(const struct schema *old, struct slice text, char **why)
 			why_line(why, line, "%s", reason);
 		goto out;
 	}
-	err = parse(s, old, (const char *)more.p, &said, why);
+	err = text_parse(s, old, (const char *)more.p, &result, why);
 	if (err != -EINVAL)
 		goto out;
-	if (said.syntax ? said.line > lines_of(text) : said.waits)
+	if (result.syntax ? result.line > lines_of(text) : result.may_follow)
 		err = 0;
-	if (err == -EINVAL && !said.syntax) {
+	if (err == -EINVAL && !result.syntax) {
 		schema_put(s);
 		s = schema_draft(old);
 		more.n--;
-		err = s && buf_append(&more, "\"\"", 3) == 0 ? parse(s, old, (const char *)more.p, &ignored, NULL) : -ENOMEM;
+		err = s && buf_append(&more, "\"\"", 3) == 0 ? text_parse(s, old, (const char *)more.p, &ignored, NULL) : -ENOMEM;
 		if (err == -EINVAL && !ignored.syntax)
 			err = 0;
 	}
@@ -407,7 +410,7 @@ out:
 	return err;
 }
 
-static bool in_group(const struct tfs_user *user, gid_t gid)
+static bool user_in_group(const struct tfs_user *user, gid_t gid)
 {
 	bool in = user->gid == gid;
 
@@ -416,8 +419,11 @@ static bool in_group(const struct tfs_user *user, gid_t gid)
 	return in;
 }
 
-/* As chown and chmod by the user would refuse it.  was: of the same thing before; mode NULL: it is new, so its mode is his to choose. */
-static bool limit(
+/*
+ * Undoes changes that chown and chmod would refuse to the user.  was_*: the
+ * previous attributes; was_mode NULL: the family is new, any mode is allowed.
+ */
+static bool limit_owner(
 	const struct tfs_user *user, uid_t was_uid, gid_t was_gid, const mode_t *was_mode, uid_t *uid, gid_t *gid, mode_t *mode)
 {
 	bool owns = user->uid == was_uid, limited = false;
@@ -426,7 +432,7 @@ static bool limit(
 		*uid = was_uid;
 		limited = true;
 	}
-	if (*gid != was_gid && !(owns && in_group(user, *gid))) {
+	if (*gid != was_gid && !(owns && user_in_group(user, *gid))) {
 		*gid = was_gid;
 		limited = true;
 	}
@@ -440,7 +446,7 @@ static bool limit(
 int schema_limit_owners(const struct schema *old, struct schema *s, const struct tfs_user *user, char **note)
 {
 	const struct tfs_schema *was = &old->pub;
-	bool table = limit(user, was->uid, was->gid, &was->mode, &s->pub.uid, &s->pub.gid, &s->pub.mode);
+	bool table = limit_owner(user, was->uid, was->gid, &was->mode, &s->pub.uid, &s->pub.gid, &s->pub.mode);
 	const char *first = NULL, *reason = NULL;
 	unsigned families = 0;
 	int err;
@@ -451,15 +457,15 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 
 		for (unsigned k = 0; k < was->family_count && !before; k++)
 			before = was->families[k].id == f->id ? &was->families[k] : NULL;
-		if (!(before ? limit(user, before->uid, before->gid, &before->mode, &f->uid, &f->gid, &f->mode)
-			     : limit(user, s->pub.uid, s->pub.gid, NULL, &f->uid, &f->gid, &f->mode)))
+		if (!(before ? limit_owner(user, before->uid, before->gid, &before->mode, &f->uid, &f->gid, &f->mode)
+			     : limit_owner(user, s->pub.uid, s->pub.gid, NULL, &f->uid, &f->gid, &f->mode)))
 			continue;
 		if (!families++)
 			first = f->name;
 	}
 	if (!table && !families)
 		return 0;
-	/* The text says what holds. */
+	/* The text must agree with the schema. */
 	err = schema_finish(s, true, &reason);
 	if (err == 0 && families)
 		why_line(note, 0, "owner, group or mode of %sfamily %s%s left out: the writer could not set them by chown",
@@ -474,7 +480,7 @@ int schema_set_text(
 {
 	struct schema *s = NULL;
 	const char *reason;
-	struct said said = {0};
+	struct parse_result result = {0};
 	unsigned line;
 	int err = schema_scan_text(text, &line, &reason);
 
@@ -493,16 +499,16 @@ int schema_set_text(
 	s->pub.mtime_us = mtime_us;
 	s->pub.is_set = true;
 	s->pub.is_hidden = false;
-	err = parse(s, old, s->text, &said, why);
+	err = text_parse(s, old, s->text, &result, why);
 	if (err)
 		goto fail;
-	/* A text that allowed a deletion, or renamed, is rendered anew, and does so no more. */
-	err = schema_finish(s, said.allow_delete || said.renames, &reason);
+	/* allow_delete and `was` apply once, so the text is rendered without them. */
+	err = schema_finish(s, result.allow_delete || result.renames, &reason);
 	if (err == -EINVAL)
 		why_line(why, 0, "%s", reason ? reason : "not a legal schema");
 	if (err)
 		goto fail;
-	*allow_delete = said.allow_delete;
+	*allow_delete = result.allow_delete;
 	*out = s;
 	return 0;
 fail:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attributes of tables, families and groups: their text, their limits.
- * One setter each, used alike by a written .schema and by files under
- * .families/ and .groups/, so both refuse the same things.
+ * The attributes of tables, families and groups: their text and their limits.
+ * A written .schema and the files under .families/ and .groups/ use the same
+ * setters, so they refuse the same values.
  */
 #include "engine/base/units.h"
 #include "engine/schema/schema_internal.h"
@@ -127,7 +127,7 @@ static int dup_str(struct schema *s, const char *value, const char **out)
 
 /* ---- owners ---- */
 
-/* Calls fn with ever larger scratch memory for as long as it says ERANGE.  0 found, -ENOENT, -ENOMEM. */
+/* Calls fn with larger and larger scratch memory while it returns -ERANGE.  0 found; -ENOENT; -ENOMEM. */
 static int with_scratch(int (*fn)(void *arg, char *p, size_t n), void *arg)
 {
 	int err = -ERANGE;
@@ -144,9 +144,9 @@ static int with_scratch(int (*fn)(void *arg, char *p, size_t n), void *arg)
 }
 
 struct lookup {
-	const char *name; /* or NULL: by id */
+	const char *name; /* NULL: look up by id */
 	uint32_t id;
-	char *found; /* 256 bytes, by id */
+	char *found; /* 256 bytes, for a lookup by id */
 };
 
 static int found_name(const struct lookup *l, const char *name)
@@ -207,7 +207,7 @@ static int parse_owner(
 	return 0;
 }
 
-/* The name counts only if it leads back to the same id: two names may share one, or a name be all digits. */
+/* Uses the name only if it maps to the same id: two names may share an id, and a name may consist of digits. */
 static const char *owner_text(uint32_t id, int (*once)(void *, char *, size_t), char name[256])
 {
 	struct lookup l = {.id = id, .found = name};
@@ -296,7 +296,7 @@ int set_mkdir_families(struct schema *s, void *target, const char *value, const 
 {
 	(void)target;
 	(void)reason;
-	s->pub.mkdir_families = strcmp(value, "true") == 0; /* libconfig knows what a boolean is */
+	s->pub.mkdir_families = strcmp(value, "true") == 0; /* libconfig has checked that it is a boolean */
 	return 0;
 }
 
@@ -319,7 +319,7 @@ int set_family_group(struct schema *s, void *target, const char *value, const ch
 {
 	struct tfs_family *f = target;
 
-	/* Whether it exists is judged when all groups are known. */
+	/* schema_finish checks that the group exists. */
 	if (!schema_name_valid(slice_str(value)))
 		return refuse(reason, "not a legal group name");
 	return dup_str(s, value, &f->group);
@@ -357,7 +357,7 @@ int set_family_mode(struct schema *s, void *target, const char *value, const cha
 	return parse_mode(value, 0777, &((struct tfs_family *)target)->mode, reason);
 }
 
-/* Empty until access control lists are enforced: a list that is stored, and not obeyed, would be taken for protection. */
+/* Access control lists are not enforced.  A list that is stored but not enforced would look like protection. */
 int set_family_acl(struct schema *s, void *target, const char *value, const char **reason)
 {
 	(void)s;
@@ -376,7 +376,7 @@ int set_group_compression(struct schema *s, void *target, const char *value, con
 	return 0;
 }
 
-/* The codecs without levels are those that have no slower, tighter way, or none that we use. */
+/* Only the codecs of zstd have levels. */
 int group_fits(const struct tfs_group *g, const char **reason)
 {
 	int codec = codec_by_name(g->compression);

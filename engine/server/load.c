@@ -205,7 +205,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 			err = meta_root_end(&l->begin);
 	}
 	if (!err) {
-		err = meta_tablet_settle(m, buf_slice(&l->begin));
+		err = meta_tablet_resolve_merge(m, buf_slice(&l->begin));
 		if (err == -EBADMSG && l->why)
 			why_set(l->why, "%s: METADATA: table id %u, row %s: what it is to be merged with is no tablet below it",
 				l->s->data_dir, m->table, Q(buf_slice(&l->begin)));

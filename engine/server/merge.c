@@ -10,7 +10,7 @@
  *	4 the upper row's own columns become those of both, and the column goes
  * A crash before 3 leaves both: whoever loads the upper row passes over its
  * merge column as long as the lower row is there.  After 3 recovery takes the
- * column in (meta_tablet_settle), and the tablet's next change of its row
+ * column in (meta_tablet_resolve_merge), and the tablet's next change of its row
  * does step 4.
  *
  * When step 3 fails it may have taken place.  The lower row is read until
@@ -185,7 +185,7 @@ static int read_both(struct server *s, struct served_tablet *lower, struct serve
 	if (!err)
 		err = metadata_read(s->metadata, buf_slice(&key), row);
 	if (!err)
-		err = meta_tablet_settle(row, begin);
+		err = meta_tablet_resolve_merge(row, begin);
 	if (!err && !row->unfolded)
 		err = -EBADMSG;
 	if (!err)

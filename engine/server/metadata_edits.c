@@ -106,7 +106,7 @@ static int reload(struct served_tablet *served)
 
 	/* Of the tablet below: folded in here already, or with a row of its own. */
 	if (!err)
-		err = meta_tablet_settle(&now, buf_slice(&served->row.begin));
+		err = meta_tablet_resolve_merge(&now, buf_slice(&served->row.begin));
 	if (err == -ENOENT)
 		err = -ESTALE; /* the table has been dropped */
 	else if (!err && now.server != served->server->incarnation && now.server != served->row.server)

@@ -213,7 +213,7 @@ static int set_begins(struct report *r, struct offline_rows *rows, struct slice 
 
 		if (prev && prev->table == row->m.table)
 			begin = buf_slice(&prev->end);
-		err = meta_tablet_settle(&row->m, begin);
+		err = meta_tablet_resolve_merge(&row->m, begin);
 		if (err == -EBADMSG) {
 			report_problem(
 				r, "METADATA: table id %u: a tablet is to be merged with one that is not below it", row->m.table);
