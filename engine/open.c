@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The composition root: puts an embedded store together as a cluster of one -
- * the local lock service, one tablet server, the master's part, and a client
- * over their services (DESIGN 1, 6).
+ * The composition root: builds an embedded store as a cluster of one from the
+ * local lock service, one tablet server, the master, and a client over their
+ * services (doc/architecture).
  *
- * A data directory holds FORMAT, lock/, log/, sst/ (and ballast).  Making one:
- *	1 mkdir lock, log, sst; fsync the directory, and the one that holds it
+ * A data directory contains FORMAT, lock/, log/, sst/, and the server's ballast
+ * file.  Creating one:
+ *	1 mkdir lock, log, sst; fsync the directory and its parent
  *	2 write FORMAT (durably, by rename)
- *	3 the server makes root tablet and METADATA (server/recover.c)
- * A directory that is a store has FORMAT; one that holds nothing but some of
- * the three empty directories is a store half made and is made again.
+ *	3 the server creates the root tablet and METADATA (server/recover.c)
+ * A directory with FORMAT is a store.  A directory with nothing but some of
+ * the three directories, all empty, is the result of a crash; the store is
+ * created again.
  *
  * Opening:
  *	1 take the lock directory's flock: one process at a time
- *	2 write FORMAT again if one of its copies is damaged
- *	3 count up the file "incarnation": this process' own, never used before
- *	4 server, recovery, master, client
+ *	2 rewrite FORMAT if one of its copies is damaged
+ *	3 increment the file "incarnation"; this process has the new number,
+ *	  which was never used
+ *	4 create the server, recover, create the master and the client
  * Client, master and the server itself reach tablets through one router, which
- * looks them up in METADATA as it would across machines.
+ * looks them up in METADATA as in a cluster of machines.
  */
 #include "engine/open.h"
 #include "engine/base/copies.h"
@@ -37,8 +40,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Sets *why.  NULL: out of memory. */
-static void __attribute__((format(printf, 2, 3))) say(char **why, const char *fmt, ...)
+/* Sets *why; NULL on a lack of memory. */
+static void __attribute__((format(printf, 2, 3))) why_set(char **why, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -53,9 +56,9 @@ struct embedded {
 	struct lock_service *locks;
 	struct server *server;
 	struct master *master;
-	struct open_hooks *hooks;          /* a test's, or NULL */
-	struct tablet_service *tablets;    /* the server's */
-	struct tablet_service *round_trip; /* in front of it in debug builds, else NULL */
+	struct open_hooks *hooks;          /* of a test, or NULL */
+	struct tablet_service *tablets;    /* the server's service */
+	struct tablet_service *round_trip; /* in front of the server's in debug builds, else NULL */
 	struct router *router;
 	struct master_service *masters;
 };
@@ -81,9 +84,9 @@ static int embedded_free(struct embedded *e, bool flush)
 /* ---- the servers that METADATA names ---- */
 
 /*
- * Each mount is an incarnation; a tablet's row names a dead one until its
- * first change by this one.  Whatever it names, nobody else has the store:
- * this process holds its lock.
+ * Each opening is an incarnation.  A tablet's row names an earlier one until
+ * this one changes it for the first time.  This process holds the store's
+ * lock, so it serves the tablet in either case.
  */
 static struct tablet_service *embedded_connect(void *arg, uint64_t incarnation)
 {
@@ -96,7 +99,7 @@ static int embedded_services(void *arg, int (*fn)(void *fn_arg, struct tablet_se
 	return fn(fn_arg, ((struct embedded *)arg)->tablets);
 }
 
-static int make_router(struct embedded *e)
+static int embedded_make_router(struct embedded *e)
 {
 	struct route_options o = {.locks = e->locks, .connect = embedded_connect, .servers = embedded_services, .arg = e};
 
@@ -110,7 +113,7 @@ static int make_router(struct embedded *e)
 	return route_new(&o, &e->router);
 }
 
-/* ---- what the client asks of the side behind the services ---- */
+/* ---- calls of the client (struct client_options) ---- */
 static int embedded_space(void *arg, uint64_t *total_bytes, uint64_t *available_bytes)
 {
 	const struct embedded *e = arg;
@@ -158,7 +161,7 @@ static int embedded_close(void *arg)
 {
 	const struct embedded *e = arg;
 
-	/* Writing the memtables out takes a while; who opens the directory meanwhile shall wait for it. */
+	/* Writing the memtables takes a while.  A process that opens the directory meanwhile waits. */
 	lock_local_closing(e->locks);
 	return embedded_free(arg, !e->hooks || !e->hooks->no_flush);
 }
@@ -169,7 +172,7 @@ struct contents {
 	char first_other[256];
 };
 
-static int note_entry(void *arg, const char *name, bool is_dir)
+static int contents_entry(void *arg, const char *name, bool is_dir)
 {
 	struct contents *c = arg;
 
@@ -195,7 +198,7 @@ static int make_dir_in(const char *dir, const char *name)
 	return err == -EEXIST ? 0 : err;
 }
 
-static int note_any(void *arg, const char *name, bool is_dir)
+static int contents_first(void *arg, const char *name, bool is_dir)
 {
 	struct contents *c = arg;
 
@@ -204,30 +207,30 @@ static int note_any(void *arg, const char *name, bool is_dir)
 	return 1;
 }
 
-static const char *const parts[] = {"lock", "log", "sst"};
-#define PARTS (sizeof(parts) / sizeof(parts[0]))
+static const char *const store_dirs[] = {"lock", "log", "sst"};
+#define STORE_DIRS (sizeof(store_dirs) / sizeof(store_dirs[0]))
 
-/* Of a store: that they are there.  Of what may become one: that they are empty, if there at all. */
-static int check_parts(const char *dir, bool is_store, char **why)
+/* A store must have the three directories.  In a directory that may become a store they must be absent or empty. */
+static int check_store_dirs(const char *dir, bool is_store, char **why)
 {
 	int err = 0;
 
-	for (unsigned i = 0; i < PARTS && !err; i++) {
+	for (unsigned i = 0; i < STORE_DIRS && !err; i++) {
 		struct contents c = {0};
-		char *path = path_join(dir, parts[i]);
-		int found = path ? file_list(path, note_any, &c) : -ENOMEM;
+		char *path = path_join(dir, store_dirs[i]);
+		int found = path ? file_list(path, contents_first, &c) : -ENOMEM;
 
 		if (found == -ENOENT || found == -ENOTDIR) {
 			err = is_store ? -EBADMSG : found == -ENOENT ? 0 : -ENOTEMPTY;
 			if (is_store)
-				say(why, "%s: this directory of the store is missing", path);
+				why_set(why, "%s: this directory of the store is missing", path);
 		} else if (found < 0) {
 			err = found;
 			if (path)
-				say(why, "%s: %s", path, strerror(-found));
+				why_set(why, "%s: %s", path, strerror(-found));
 		} else if (found > 0 && !is_store) {
 			err = -ENOTEMPTY;
-			say(why, "%s: not a tabletfs data directory (no FORMAT), and %s is not empty (it holds %s)", dir, path,
+			why_set(why, "%s: not a tabletfs data directory (no FORMAT), and %s is not empty (it holds %s)", dir, path,
 				c.first_other);
 		}
 		free(path);
@@ -260,7 +263,7 @@ int store_format_encode(unsigned version, struct buf *out)
 	return err;
 }
 
-/* Lenient, then written again: bytes that differ are no such line. */
+/* Encodes the parsed version again, and accepts the line only if the bytes are the same. */
 static bool format_line_decode(struct slice text, unsigned *version)
 {
 	char copy[FORMAT_LINE_MAX] = "", again[FORMAT_LINE_MAX];
@@ -309,12 +312,12 @@ int store_format_check(const char *path, bool *whole, char **why)
 	if (!err && version != STORE_FORMAT_VERSION)
 		err = -EPROTO;
 	if (err == -EPROTO)
-		say(why, "%s: format %u is %s than this program reads (%u)", path, version,
+		why_set(why, "%s: format %u is %s than this program reads (%u)", path, version,
 			version < STORE_FORMAT_VERSION ? "older" : "newer", STORE_FORMAT_VERSION);
 	if (err == -EBADMSG)
-		say(why, "%s: damaged: not a tabletfs format line", path);
+		why_set(why, "%s: damaged: not a tabletfs format line", path);
 	if (err && err != -EPROTO && err != -EBADMSG)
-		say(why, "%s: %s", path, strerror(-err));
+		why_set(why, "%s: %s", path, strerror(-err));
 	buf_fini(&b);
 	return err;
 }
@@ -333,7 +336,7 @@ static int rewrite_format(const char *dir)
 	return err;
 }
 
-/* The data directory's own name is durable, unless its parent is not ours to open. */
+/* Makes the data directory's own entry durable, unless this process may not open the parent. */
 static int sync_parent(const char *dir)
 {
 	size_t n = strlen(dir);
@@ -363,7 +366,7 @@ static int prepare_dir(const char *dir, bool *whole, char **why)
 
 	if (err && err != -EEXIST)
 		return err;
-	err = file_list(dir, note_entry, &c);
+	err = file_list(dir, contents_entry, &c);
 	if (err)
 		return err;
 	if (access(dir, W_OK))
@@ -374,19 +377,19 @@ static int prepare_dir(const char *dir, bool *whole, char **why)
 	if (c.format) {
 		err = store_format_check(format, whole, why);
 		if (!err)
-			err = check_parts(dir, true, why);
-		/* Whoever made it may have been killed before these. */
+			err = check_store_dirs(dir, true, why);
+		/* The process that created it may have been killed before these. */
 		if (!err)
 			err = file_sync_dir(dir);
 		if (!err)
 			err = sync_parent(dir);
 	} else if (c.other) {
 		err = -ENOTEMPTY;
-		say(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other);
+		why_set(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other);
 	} else {
-		err = check_parts(dir, false, why);
-		for (unsigned i = 0; i < PARTS && !err; i++)
-			err = make_dir_in(dir, parts[i]);
+		err = check_store_dirs(dir, false, why);
+		for (unsigned i = 0; i < STORE_DIRS && !err; i++)
+			err = make_dir_in(dir, store_dirs[i]);
 		if (!err)
 			err = file_sync_dir(dir);
 		if (!err)
@@ -401,7 +404,7 @@ static int prepare_dir(const char *dir, bool *whole, char **why)
 	return err;
 }
 
-/* Never one that has been: were the file missing or an older one, it would be used twice, so the logs are looked at too. */
+/* An incarnation must not be used twice.  If the file is missing or old, a log of a later incarnation shows it. */
 static int next_incarnation(const char *dir, struct lock_service *locks, uint64_t *incarnation, char **why)
 {
 	struct buf b = {0};
@@ -422,7 +425,7 @@ static int next_incarnation(const char *dir, struct lock_service *locks, uint64_
 		err = server_latest_log(dir, &latest);
 	if (!err && latest > n) {
 		err = -EBADMSG;
-		say(why, "%s/lock/incarnation: %s, but there is a log of incarnation %llu", dir,
+		why_set(why, "%s/lock/incarnation: %s, but there is a log of incarnation %llu", dir,
 			version == LOCK_ABSENT ? "missing" : "an old one", (unsigned long long)latest);
 	}
 	if (!err) {
@@ -430,33 +433,33 @@ static int next_incarnation(const char *dir, struct lock_service *locks, uint64_
 		err = lock_put(locks, "incarnation", slice_of(bytes, sizeof(bytes)), version, NULL);
 	}
 	if (err && !*why)
-		say(why, "%s/lock/incarnation: %s", dir, strerror(-err));
+		why_set(why, "%s/lock/incarnation: %s", dir, strerror(-err));
 	if (!err)
 		*incarnation = n + 1;
 	return err;
 }
 
-static int open_locks(struct embedded *e, char **why)
+static int embedded_open_locks(struct embedded *e, char **why)
 {
 	char *path = path_join(e->dir, "lock");
 	int err = path ? lock_local_open(path, &e->locks) : -ENOMEM;
 
 	if (err == -EBUSY)
-		say(why, "%s: in use by another process", e->dir);
-	/* The journal is the one file that opening reads. */
+		why_set(why, "%s: in use by another process", e->dir);
+	/* Opening reads no other file than the journal. */
 	if (err && err != -EBUSY && path)
-		say(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err));
+		why_set(why, "%s%s: %s", path, err == -EBADMSG || err == -EPROTO ? "/journal" : "", strerror(-err));
 	free(path);
 	return err;
 }
 
-static int start_master(struct embedded *e, char **why)
+static int embedded_start_master(struct embedded *e, char **why)
 {
 	char *what = NULL;
 	int err = master_start(e->master, &what);
 
 	if (err)
-		say(why, "%s: %s", e->dir, what ? what : strerror(-err));
+		why_set(why, "%s: %s", e->dir, what ? what : strerror(-err));
 	free(what);
 	return err;
 }
@@ -479,7 +482,7 @@ static void hooks_apply(const struct open_hooks *h, struct server_options *o)
 	o->merge_read_tries = h->merge_read_tries;
 }
 
-static int open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)
+static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)
 {
 	struct server_options so = {
 		.data_dir = e->dir,
@@ -501,7 +504,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 	if (e->hooks)
 		hooks_apply(e->hooks, &so);
 	if (!err)
-		err = open_locks(e, why);
+		err = embedded_open_locks(e, why);
 	if (!err && !whole)
 		err = rewrite_format(e->dir);
 	if (err)
@@ -511,11 +514,11 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 		return err;
 	err = server_new(&so, e->locks, &e->server);
 	if (err) {
-		say(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, strerror(-err));
+		why_set(why, "%s/log/%llu: cannot be begun: %s", e->dir, (unsigned long long)so.incarnation, strerror(-err));
 		return err;
 	}
 	lock_local_make_room(e->locks, release_space, e->server);
-	err = make_router(e);
+	err = embedded_make_router(e);
 	if (err)
 		return err;
 	co->router = e->router;
@@ -525,7 +528,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 	if (!err)
 		err = master_new(e->locks, co->tablets, server_clock(e->server), o->no_background, &e->master);
 	if (!err)
-		err = start_master(e, why);
+		err = embedded_start_master(e, why);
 	if (err)
 		return err;
 	co->master = master_service(e->master);
@@ -538,7 +541,7 @@ static int open_parts(struct embedded *e, const struct tfs_options *o, struct cl
 	return 0;
 }
 
-/* What is 0 takes its default: a caller may set just what it cares for. */
+/* A size, time or number that is 0 gets its default. */
 static void options_fill(struct tfs_options *to, const struct tfs_options *from)
 {
 	struct tfs_options d;
@@ -567,11 +570,12 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 }
 
 /*
- * On a disk so full that a store cannot be opened its cells could not be
- * removed either.  An eighth of the ballast at first, which is left for this
- * (server/space.c) and mostly enough; the next time more, in the end all.
+ * If the disk is so full that the store cannot be opened, nothing in it can be
+ * deleted either.  So the ballast file is cut: at first by an eighth, which
+ * the server leaves for this (server/space.c) and which usually suffices, then
+ * by more, at last it is removed.  Returns true if space was freed.
  */
-static bool give_up_ballast(const char *dir, unsigned times)
+static bool ballast_cut(const char *dir, unsigned times)
 {
 	enum { TIMES = 3 };
 	char *path = path_join(dir, "ballast");
@@ -593,7 +597,7 @@ static bool give_up_ballast(const char *dir, unsigned times)
 	return !err;
 }
 
-static int open_once(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct client_options *co,
+static int embedded_open(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct client_options *co,
 	struct embedded **out, char **reason)
 {
 	struct embedded *e = calloc(1, sizeof(*e));
@@ -604,7 +608,7 @@ static int open_once(const char *source, const struct tfs_options *o, struct ope
 	e->hooks = hooks;
 	e->dir = strdup(source);
 	if (e->dir)
-		err = open_parts(e, o, co, reason);
+		err = embedded_open_parts(e, o, co, reason);
 	if (err) {
 		(void)!embedded_free(e, false);
 		return err;
@@ -634,13 +638,13 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 	if (filled.log_level >= 0)
 		msg_set_level((enum msg_level)filled.log_level);
 	if (source && *source)
-		err = open_once(source, &filled, hooks, &co, &e, &reason);
+		err = embedded_open(source, &filled, hooks, &co, &e, &reason);
 	else
 		source = "no data directory given";
-	for (unsigned times = 0; (err == -ENOSPC || err == -EDQUOT) && give_up_ballast(source, times); times++) {
+	for (unsigned times = 0; (err == -ENOSPC || err == -EDQUOT) && ballast_cut(source, times); times++) {
 		free(reason);
 		reason = NULL;
-		err = open_once(source, &filled, hooks, &co, &e, &reason);
+		err = embedded_open(source, &filled, hooks, &co, &e, &reason);
 	}
 	co.arg = e;
 	if (!err)

@@ -27,8 +27,8 @@ static const struct tfs_family *family_by_id(const struct tfs_schema *p, uint16_
 	return NULL;
 }
 
-/* -EBUSY, with a reason, when the change would delete cells and allow is not set.  The caller holds writes. */
-static int families_are_empty(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, char **why)
+/* -EBUSY, with a reason, if a family that next leaves out has cells.  The caller blocks writes. */
+static int dropped_families_are_empty(struct master *m, const struct tfs_schema *old, const struct tfs_schema *next, char **why)
 {
 	bool has;
 	int err;
@@ -52,8 +52,8 @@ static int families_are_empty(struct master *m, const struct tfs_schema *old, co
 	return 0;
 }
 
-/* Does next leave out one of the families? */
-static bool leaves_out(const struct tfs_schema *old, const struct tfs_schema *next)
+/* Returns true if next leaves out a family of old. */
+static bool drops_family(const struct tfs_schema *old, const struct tfs_schema *next)
 {
 	for (unsigned i = 0; i < old->family_count; i++)
 		if (!family_by_id(next, old->families[i].id))
@@ -61,23 +61,23 @@ static bool leaves_out(const struct tfs_schema *old, const struct tfs_schema *ne
 	return false;
 }
 
-/* Judges *next, takes it, and makes it the table's schema. */
+/* Checks next, and makes it the table's schema.  Takes next over, also after an error. */
 static int schema_replace(
 	struct master *m, const struct schema *old, struct schema *next, uint64_t version, bool allow, struct ms_answer *a)
 {
 	const struct tfs_schema *p = schema_public(old);
-	const bool judged = !allow && leaves_out(p, schema_public(next)), held = judged || salt_is_pending(schema_public(next));
-	int err = held ? master_block_writes(m, p->tablets_id) : 0;
+	const bool drops = !allow && drops_family(p, schema_public(next)), blocked = drops || salt_is_pending(schema_public(next));
+	int err = blocked ? master_block_writes(m, p->tablets_id) : 0;
 
 	if (err)
 		goto out;
-	if (judged)
-		err = families_are_empty(m, p, schema_public(next), &a->why);
+	if (drops)
+		err = dropped_families_are_empty(m, p, schema_public(next), &a->why);
 	if (!err && salt_is_pending(schema_public(next)))
 		err = salt_take_effect(m, p, &next);
 	if (!err)
 		err = master_schema_write(m, p, next, version);
-	if (held)
+	if (blocked)
 		master_unblock_writes(m, p->tablets_id);
 	if (!err && schema_public(next)->tablets_id != p->tablets_id)
 		master_tablets_delete(m, p->tablets_id);

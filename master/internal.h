@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the master; nothing outside master/ includes this. */
+/* Internal header of the master. */
 #ifndef TFS_MASTER_INTERNAL_H
 #define TFS_MASTER_INTERNAL_H
 
@@ -13,11 +13,11 @@ struct master {
 	struct tablet_service *tablets;
 	struct clock *clock;
 	bool no_background;
-	struct mutex lock;      /* RANK_MASTER: one change at a time, and what follows */
-	struct task_pool *pool; /* made when a salt first waits */
+	struct mutex lock;      /* RANK_MASTER: one request at a time; guards the next members */
+	struct task_pool *pool; /* created for the first pending salt */
 	struct task salt_check;
-	uint32_t *waiting; /* tables whose salt waits until they are empty */
-	unsigned waiting_count;
+	uint32_t *pending; /* ids of tables with a pending salt */
+	unsigned pending_count;
 };
 
 /* ---- steps.c ---- */

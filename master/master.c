@@ -50,7 +50,7 @@ static int master_call_method(struct master_service *service, const struct ms_re
 
 	if (q->method < MS_TABLE_CREATE || q->method >= MS_METHODS)
 		return -ENOSYS;
-	/* Whoever calls may leave out any string; of those that a call must have there is no good empty one. */
+	/* A request from outside may leave out any string.  The empty string is not a valid name, so the calls refuse it. */
 	if (!named.name)
 		named.name = "";
 	if (!named.to)
@@ -90,7 +90,7 @@ void master_free(struct master *m)
 		task_pool_free(m->pool);
 	}
 	mutex_fini(&m->lock);
-	free(m->waiting);
+	free(m->pending);
 	free(m);
 }
 

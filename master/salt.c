@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Salts that wait until their table is empty.
+ * Pending salts.
  *
- * A .schema may give a table that holds rows another salt: a restore writes
- * cells and .schema in whatever order a tool likes.  The schema then keeps two
- * salts: the one that was written, and the one in use.  The master looks when a
- * schema is written, at the start, and from time to time as long as a salt
- * waits.  Durable steps, once the table looks empty:
- *	1 hold its writes, and see that it holds no cell
+ * A .schema may set another salt while the table has rows, because a restore
+ * writes cells and .schema in any order.  The schema then has two salts: the
+ * one that was written, and the one in use.  The master checks if the table is
+ * empty when a schema is written, at the start, and from time to time while a
+ * salt is pending.  Durable steps, once the table appears to be empty:
+ *	1 block its writes, and check that it has no cell
  *	2 take a new id for its tablets, write the METADATA row of the first one
- *	3 one multi-operation: the schema has the salt in use and the new id;
- *	  make the note dropped/OLD ID; servers drop the old tablets and files
- *	4 let the writes go: they find no tablets, and their clients ask for the
+ *	3 one multi-operation: write the schema with the salt in use and the new
+ *	  id, create the note dropped/OLD ID; servers drop the old tablets and files
+ *	4 unblock the writes: they find no tablets, and their clients ask for the
  *	  schema (client/salt.c)
  *	5 delete the METADATA rows of the old id, then the note
- * These are the steps of a table that is made and of one that is dropped
- * (tables.c), and the next start ends them in the same way.  The table keeps
- * its own id, and so its inode numbers and all that the kernel holds of it.
+ * These are the steps of creating a table and of dropping one (tables.c), and
+ * the next start completes them in the same way.  The table retains its own
+ * id, and so its inode numbers and the kernel's cached entries.
  *
- * Old and new tablets have nothing in common.  So a request that was salted
- * for the old value cannot reach rows of the new one, nor miss any.
+ * Old and new tablets share nothing.  So a request with the old salt neither
+ * reaches rows of the new tablets nor misses any.
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
@@ -29,9 +29,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Between two looks at the tables whose salt waits; the looks take at most a 20th of the time. */
-#define LOOK_LEAST_US 1000000
-#define LOOK_SHARE 20
+/* Time between two checks of the tables with a pending salt.  The checks take at most a 20th of the time. */
+#define CHECK_PAUSE_US 1000000
+#define CHECK_SHARE 20
 
 bool salt_is_pending(const struct tfs_schema *p)
 {
@@ -57,7 +57,7 @@ int salt_take_effect(struct master *m, const struct tfs_schema *old, struct sche
 	return 0;
 }
 
-/* The table is probably empty.  Hold its writes, look again, change the schema. */
+/* The table is probably empty.  Blocks its writes, checks again, changes the schema. */
 static int salt_take_effect_blocked(struct master *m, const struct schema *s, uint64_t version, bool *done)
 {
 	const struct tfs_schema *p = schema_public(s);
@@ -79,7 +79,7 @@ static int salt_take_effect_blocked(struct master *m, const struct schema *s, ui
 	return err;
 }
 
-/* Returns 1 if the table's salt waits on. */
+/* Returns 1 if the table's salt is still pending. */
 static int salt_check_table(struct master *m, uint32_t table)
 {
 	struct schema *s = NULL;
@@ -106,12 +106,12 @@ static void salt_check(struct task *t)
 	uint64_t from = monotonic_us(), took;
 
 	mutex_lock(&m->lock);
-	for (unsigned i = m->waiting_count; i-- > 0;)
-		if (!salt_check_table(m, m->waiting[i]))
-			m->waiting[i] = m->waiting[--m->waiting_count];
-	took = (monotonic_us() - from) * LOOK_SHARE;
-	if (m->waiting_count)
-		task_queue_after(t, took > LOOK_LEAST_US ? took : LOOK_LEAST_US);
+	for (unsigned i = m->pending_count; i-- > 0;)
+		if (!salt_check_table(m, m->pending[i]))
+			m->pending[i] = m->pending[--m->pending_count];
+	took = (monotonic_us() - from) * CHECK_SHARE;
+	if (m->pending_count)
+		task_queue_after(t, took > CHECK_PAUSE_US ? took : CHECK_PAUSE_US);
 	mutex_unlock(&m->lock);
 }
 
@@ -119,17 +119,17 @@ void salt_watch(struct master *m, uint32_t table)
 {
 	uint32_t *more;
 
-	for (unsigned i = 0; i < m->waiting_count; i++)
-		if (m->waiting[i] == table)
+	for (unsigned i = 0; i < m->pending_count; i++)
+		if (m->pending[i] == table)
 			return;
-	more = reallocarray(m->waiting, m->waiting_count + 1, sizeof(*more));
+	more = reallocarray(m->pending, m->pending_count + 1, sizeof(*more));
 	if (!more)
-		return; /* the next start looks */
-	m->waiting = more;
-	more[m->waiting_count++] = table;
+		return; /* the next start checks */
+	m->pending = more;
+	more[m->pending_count++] = table;
 	if (m->no_background || (!m->pool && task_pool_new("master", 1, &m->pool)))
 		return;
 	if (!m->salt_check.run)
 		task_init(&m->salt_check, m->pool, salt_check);
-	task_queue_after(&m->salt_check, LOOK_LEAST_US);
+	task_queue_after(&m->salt_check, CHECK_PAUSE_US);
 }

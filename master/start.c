@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the master does before anybody is served: it shows each .schema again
- * that was hidden until the end of the last life, sees that ids are handed out
- * above every table's, and notes which salts wait (salt.c).
+ * The master's work before the store serves requests.  It lists each .schema
+ * again that was unlinked during the last mount, checks that the next table id
+ * is above all ids in use, and collects the tables with a pending salt (salt.c).
  */
 #include "engine/base/msg.h"
 #include "master/internal.h"
@@ -14,7 +14,7 @@
 struct start {
 	struct master *m;
 	char **why;
-	uint32_t next_id; /* the next that a new table gets */
+	uint32_t next_id; /* of the next new table */
 };
 
 static int start_failed(struct start *s, const char *name, const char *what, int err)
@@ -45,7 +45,7 @@ static int start_table(void *arg, const char *name)
 	int err = master_schema_read(s->m, name, &schema, &version);
 
 	if (err == -EBADMSG)
-		return 0; /* the server refuses the table, and has said so */
+		return 0; /* the server refuses the table, and has logged it */
 	if (err)
 		return err == -ENOENT ? 0 : start_failed(s, name, "its schema", err);
 	p = schema_public(schema);

@@ -43,7 +43,7 @@ struct by_id {
 	uint32_t table;
 	struct schema *found;
 	uint64_t version;
-	int damaged; /* the error of a schema that cannot be read: its table is refused, and might be this one */
+	int damaged; /* the error of a damaged schema, which may be the wanted table's */
 };
 
 static int match_id(void *arg, const char *name)
@@ -91,7 +91,7 @@ int master_block_writes(struct master *m, uint32_t table)
 	int err = ts_call(m->tablets, &q, &a);
 
 	ts_answer_fini(&a);
-	return err == -ENOENT ? -EIO : err; /* there is a schema, and the server does not know it */
+	return err == -ENOENT ? -EIO : err; /* the table has a schema, so the server must have its tablets */
 }
 
 void master_unblock_writes(struct master *m, uint32_t table)
@@ -100,11 +100,11 @@ void master_unblock_writes(struct master *m, uint32_t table)
 	struct ts_answer a = {0};
 	int err;
 
-	/* Held for ever is worse than a while: nothing but a lack of memory keeps this from the server. */
+	/* The writes must not remain blocked for ever.  Only a lack of memory keeps the request from the server. */
 	while ((err = ts_call(m->tablets, &q, &a)) == -ENOMEM)
 		(void)usleep(RETRY_US);
 	if (err)
-		msg_error("table %u: its writes stay held: %s", table, strerror(-err));
+		msg_error("table %u: its writes remain blocked: %s", table, strerror(-err));
 	ts_answer_fini(&a);
 }
 
@@ -205,7 +205,6 @@ struct lock_op drop_note(uint32_t table, char *name)
 	return (struct lock_op){.name = name, .expect = LOCK_ANY};
 }
 
-/* Steps 4 and 5 of a drop. */
 void master_tablets_delete(struct master *m, uint32_t table)
 {
 	char name[DROP_NOTE_MAX];

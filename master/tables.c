@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables: made, dropped, renamed, listed.
+ * Creates, drops, renames and lists tables.
  *
- * A table exists when the lock service's tables/NAME does.  Making one:
- *	1 take a table id: the file "ids" counts up (ids are never reused)
+ * A table exists if the lock service has a file tables/NAME.  Creating one:
+ *	1 take a table id: increment the file "ids"; ids are never reused
  *	2 write the METADATA row of its one tablet
- *	3 write tables/NAME, if no such name is there
- * A crash before 3 leaves a METADATA row that no schema names, without files;
- * the next start removes it.  Dropping one:
- *	1 hold its writes, and see that it holds no cell
- *	2 one multi-operation: remove tables/NAME, make the note dropped/ID;
- *	  servers let its tablets and files go
- *	3 let the writes go (they find no table, or the one that stays)
+ *	3 write tables/NAME, if there is no file of that name
+ * A crash before 3 leaves a METADATA row that no schema refers to, without
+ * files; the next start removes it.  Dropping one:
+ *	1 block its writes, and check that it has no cell
+ *	2 one multi-operation: remove tables/NAME, create the note dropped/ID;
+ *	  servers drop its tablets and files
+ *	3 unblock the writes; they find no table, or the one that remains
  *	4 delete its METADATA rows
  *	5 remove the note
- * A crash after 2 leaves rows and files that the next start removes.  Without
- * the note it would not: a tables/NAME that was lost otherwise must not take
- * the table's data with it.
- * Renaming is one multi-operation; a table that is replaced is dropped by it.
+ * A crash after 2 leaves rows and files that the next start removes.  It does
+ * so only because of the note: if tables/NAME was lost for another reason, the
+ * table's data must not be removed.
+ * A rename is one multi-operation, which also drops a table that is replaced.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -102,7 +102,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	struct buf b = {0};
 	uint64_t from_version, to_version = LOCK_ABSENT;
 	struct lock_op ops[3];
-	bool has, held = false;
+	bool has, blocked = false;
 	int err;
 
 	if (!schema_name_valid(slice_str(q->to)) || !schema_name_valid(slice_str(q->name)))
@@ -122,7 +122,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 		err = -EEXIST;
 	} else if (!err) {
 		err = master_block_writes(m, schema_public(to)->tablets_id);
-		held = !err;
+		blocked = !err;
 		if (!err)
 			err = master_has_cells(m, schema_public(to), 0, &has);
 		if (!err && has)
@@ -138,16 +138,16 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	table_file_name(to_file, q->to);
 	ops[0] = (struct lock_op){.name = from_file, .remove = true, .expect = from_version};
 	ops[1] = (struct lock_op){.name = to_file, .contents = buf_slice(&b), .expect = to_version};
-	if (held)
+	if (blocked)
 		ops[2] = drop_note(schema_public(to)->tablets_id, note);
-	err = lock_multi(m->locks, ops, held ? 3 : 2, NULL);
+	err = lock_multi(m->locks, ops, blocked ? 3 : 2, NULL);
 	if (err)
 		goto out;
 	a->schema = schema_get(renamed);
 out:
-	if (held)
+	if (blocked)
 		master_unblock_writes(m, schema_public(to)->tablets_id);
-	if (!err && held)
+	if (!err && blocked)
 		master_tablets_delete(m, schema_public(to)->tablets_id);
 	schema_put(from);
 	schema_put(to);
@@ -161,7 +161,7 @@ struct listing {
 	struct ms_answer *a;
 };
 
-static int list_one(void *arg, const char *name)
+static int listing_add(void *arg, const char *name)
 {
 	struct listing *l = arg;
 
@@ -183,6 +183,6 @@ int master_table_list(struct master *m, const struct ms_request *q, struct ms_an
 	a->names = calloc(q->count ? q->count : 1, sizeof(*a->names));
 	if (!a->names)
 		return -ENOMEM;
-	err = m->locks->ops->list(m->locks, "tables", list_one, &l);
+	err = m->locks->ops->list(m->locks, "tables", listing_add, &l);
 	return err > 0 ? 0 : err;
 }

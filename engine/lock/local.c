@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock service over a local directory; its files are local_files.c's.
+ * The lock service over a local directory.  local_files.c has its files.
  *
  * Opening:
- *	1 flock DIR/held; a byte in it says that the holder is closing (writing
- *	  out its memory may take it a while), and then it is worth waiting
- *	2 settle what the last process left
+ *	1 flock DIR/held.  A byte in it says that the holder is closing, that is
+ *	  writing its memtables; then the caller waits
+ *	2 complete or undo the last process's change (lock_files_recover)
  *
- * After an error that leaves a change in doubt nothing is answered until that
- * is settled: every later call first tries to, and fails as that fails.  So
- * no caller sees half of a journal, or a rename that a crash may take back.
+ * After an error with an unknown outcome, every later call first recovers, and
+ * fails if that fails.  So no caller sees half of a journal, or a rename that
+ * a crash may undo.
  *
- * Decided against: keeping all contents in memory (a store of 10,000 tables
- * would read 10,000 files to open), one file for everything (each change
- * would write all of it).  A name that is removed and made again begins at
- * version 1, as with ZooKeeper.
+ * Decided against: all contents in memory (a store of 10,000 tables would read
+ * 10,000 files to open), one file for everything (each change would write all
+ * of it).  A file that is removed and created again starts at version 1, as
+ * in ZooKeeper.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
@@ -32,15 +32,15 @@
 
 #define ESCAPE '='
 #define WAIT_US UINT64_C(60000000)    /* for a holder that is closing */
-#define WAIT_OPEN_US UINT64_C(500000) /* for one that is not: it may be about to say so */
+#define WAIT_OPEN_US UINT64_C(500000) /* for one that is not closing yet */
 #define LOOK_NS 20000000
 
 struct local {
 	struct lock_service base;
-	struct mutex mutex; /* RANK_LOCKSVC: one call at a time on the files */
+	struct mutex mutex; /* RANK_LOCKSVC; guards the files */
 	struct watch_set watches;
 	struct file *held;
-	bool in_doubt; /* an I/O error left something unsettled */
+	bool unknown; /* the outcome of the last change is unknown, after an I/O error */
 	bool (*make_room)(void *arg);
 	void *room_arg;
 	char dir[];
@@ -52,12 +52,12 @@ static struct local *local_of(struct lock_service *s)
 }
 
 /* The caller holds the mutex. */
-static int settled_locked(struct local *l)
+static int recover_locked(struct local *l)
 {
-	int err = l->in_doubt ? lock_files_settle(l->dir) : 0;
+	int err = l->unknown ? lock_files_recover(l->dir) : 0;
 
 	if (!err)
-		l->in_doubt = false;
+		l->unknown = false;
 	return err;
 }
 
@@ -72,7 +72,7 @@ static int local_get(struct lock_service *s, const char *name, struct buf *conte
 	if (!lock_name_allowed(name))
 		return -EINVAL;
 	mutex_lock(&l->mutex);
-	err = settled_locked(l);
+	err = recover_locked(l);
 	if (!err)
 		err = lock_files_read(l->dir, name, contents, &v);
 	mutex_unlock(&l->mutex);
@@ -81,17 +81,18 @@ static int local_get(struct lock_service *s, const char *name, struct buf *conte
 	return err;
 }
 
-static int no_entry(void *arg, const char *name, bool is_dir)
+static int ignore_entry(void *arg, const char *name, bool is_dir)
 {
 	(void)arg, (void)name, (void)is_dir;
 	return 0;
 }
 
 /*
- * -EINVAL where a put would need a file and a directory of one name: found
- * out now, because a journal that cannot be carried out would stop the service.
+ * -EINVAL if a put needs a file and a directory of the same name.  It is
+ * checked first, because the service cannot continue after a journal that it
+ * cannot carry out.
  */
-static int fits(const struct local *l, const char *name)
+static int name_is_free(const struct local *l, const char *name)
 {
 	char dir[LOCK_COMPONENT_MAX + 1], *path;
 	const char *last;
@@ -106,13 +107,13 @@ static int fits(const struct local *l, const char *name)
 	path = lock_name_path(l->dir, name);
 	if (!path)
 		return -ENOMEM;
-	err = file_list(path, no_entry, NULL);
+	err = file_list(path, ignore_entry, NULL);
 	free(path);
 	return err == -ENOENT || err == -ENOTDIR ? 0 : err ? err : -EINVAL;
 }
 
-/* Judges one operation on what is there; *changes tells whether there is anything to do. */
-static int judge(const struct local *l, const struct lock_op *op, struct lock_step *step, bool *changes)
+/* Checks one operation against the present files.  *changes is set if it changes a file. */
+static int op_check(const struct local *l, const struct lock_op *op, struct lock_step *step, bool *changes)
 {
 	uint64_t now = 0;
 	int err = lock_files_read(l->dir, op->name, NULL, &now);
@@ -121,7 +122,7 @@ static int judge(const struct local *l, const struct lock_op *op, struct lock_st
 		err = now = 0;
 	if (err == -EBADMSG && op->remove && op->expect == LOCK_ANY) {
 		err = 0;
-		now = 1; /* whatever it says */
+		now = 1; /* any version */
 	}
 	if (err)
 		return err;
@@ -129,18 +130,18 @@ static int judge(const struct local *l, const struct lock_op *op, struct lock_st
 		return -EEXIST;
 	if (op->expect != LOCK_ABSENT && op->expect != LOCK_ANY && now != op->expect)
 		return now ? -ESTALE : -ENOENT;
-	err = op->remove || now ? 0 : fits(l, op->name);
+	err = op->remove || now ? 0 : name_is_free(l, op->name);
 	if (err)
 		return err;
 	step->remove = op->remove;
 	step->contents = op->contents;
 	step->version = op->remove ? 0 : now + 1;
-	strcpy(step->name, op->name); /* name_allowed has bounded it */
+	strcpy(step->name, op->name); /* lock_name_allowed has checked the length */
 	*changes = !op->remove || now;
 	return 0;
 }
 
-/* Equal, or one the directory of the other. */
+/* Returns true if the names are equal, or one is the directory of the other. */
 static bool names_clash(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;
@@ -167,12 +168,12 @@ static int check_ops(const struct lock_op *ops, unsigned count)
 static int multi_locked(struct local *l, const struct lock_op *ops, unsigned count, struct lock_step *steps, uint64_t *versions)
 {
 	unsigned n = 0;
-	int err = settled_locked(l);
+	int err = recover_locked(l);
 
 	for (unsigned i = 0; i < count && !err; i++) {
 		bool changes;
 
-		err = judge(l, &ops[i], &steps[n], &changes);
+		err = op_check(l, &ops[i], &steps[n], &changes);
 		if (err)
 			break;
 		versions[i] = steps[n].version;
@@ -180,7 +181,7 @@ static int multi_locked(struct local *l, const struct lock_op *ops, unsigned cou
 	}
 	if (err || n == 0)
 		return err;
-	return lock_files_change(l->dir, steps, n, &l->in_doubt);
+	return lock_files_change(l->dir, steps, n, &l->unknown);
 }
 
 static int local_multi(struct lock_service *s, const struct lock_op *ops, unsigned count, uint64_t *versions)
@@ -188,7 +189,7 @@ static int local_multi(struct lock_service *s, const struct lock_op *ops, unsign
 	struct local *l = local_of(s);
 	uint64_t fresh[LOCK_OPS_MAX];
 	struct lock_step *steps;
-	bool tell;
+	bool notify;
 	int err = check_ops(ops, count);
 
 	if (err)
@@ -199,19 +200,19 @@ static int local_multi(struct lock_service *s, const struct lock_op *ops, unsign
 	do {
 		mutex_lock(&l->mutex);
 		err = multi_locked(l, ops, count, steps, fresh);
-		tell = !err || l->in_doubt; /* in doubt: whoever watches must look */
+		notify = !err || l->unknown; /* unknown outcome: watchers must read the file */
 		mutex_unlock(&l->mutex);
 	} while ((err == -ENOSPC || err == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
 	free(steps);
 	if (!err && versions)
 		memcpy(versions, fresh, count * sizeof *versions);
-	for (unsigned i = 0; i < count && tell; i++)
+	for (unsigned i = 0; i < count && notify; i++)
 		watch_fire(&l->watches, ops[i].name);
 	return err;
 }
 
 struct listing {
-	struct buf names; /* one after another, each ended by NUL; in byte order as file_list gives them */
+	struct buf names; /* each with a NUL at its end */
 	bool top;
 };
 
@@ -233,8 +234,8 @@ static int name_cmp(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Hands the collected names out sorted (an escape may have changed their order). */
-static int hand_out(const struct listing *g, int (*fn)(void *arg, const char *name), void *arg)
+/* Calls fn for the names in byte order.  The escape may have changed their order in the directory. */
+static int listing_report(const struct listing *g, int (*fn)(void *arg, const char *name), void *arg)
 {
 	const char *end, **v;
 	size_t count = 0, i = 0;
@@ -270,14 +271,14 @@ static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *a
 	if (!path)
 		return -ENOMEM;
 	mutex_lock(&l->mutex);
-	err = settled_locked(l);
+	err = recover_locked(l);
 	if (!err)
 		err = file_list(path, listing_entry, &g);
 	mutex_unlock(&l->mutex);
 	if (err == -ENOENT || err == -ENOTDIR)
-		err = 0; /* no file has needed it yet */
+		err = 0; /* the directory was never needed */
 	if (!err)
-		err = hand_out(&g, fn, arg);
+		err = listing_report(&g, fn, arg);
 	buf_fini(&g.names);
 	free(path);
 	return err;
@@ -344,7 +345,7 @@ int lock_local_flock(struct file *held, const char *dir)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	uint64_t since = monotonic_us();
-	bool told = false;
+	bool logged = false;
 
 	while (flock(file_fd(held), LOCK_EX | LOCK_NB) < 0) {
 		bool closing;
@@ -354,27 +355,27 @@ int lock_local_flock(struct file *held, const char *dir)
 		closing = holder_is_closing(held);
 		if (monotonic_us() - since > (closing ? WAIT_US : WAIT_OPEN_US))
 			return -EBUSY;
-		if (closing && !told)
+		if (closing && !logged)
 			msg_notice("%s: waiting for the process that is closing it", dir);
-		told |= closing;
+		logged |= closing;
 		nanosleep(&pause, NULL);
 	}
 	return 0;
 }
 
 /* Step 1 of opening. */
-static int take_hold(struct local *l)
+static int take_flock(struct local *l)
 {
 	char *path = path_join(l->dir, LOCK_HELD);
 	int err = path ? file_open(path, FILE_READWRITE, &l->held) : -ENOMEM;
 
 	if (err == -ENOENT)
 		err = file_open(path, FILE_CREATE, &l->held);
-	if (err == -EEXIST) /* another process has just made it */
+	if (err == -EEXIST) /* another process has created it meanwhile */
 		err = file_open(path, FILE_READWRITE, &l->held);
 	if (!err)
 		err = lock_local_flock(l->held, l->dir);
-	if (!err && holder_is_closing(l->held)) /* the one before us */
+	if (!err && holder_is_closing(l->held)) /* the previous holder */
 		err = file_truncate(l->held, 0);
 	free(path);
 	return err;
@@ -412,9 +413,9 @@ int lock_local_open(const char *dir, struct lock_service **out)
 	memcpy(l->dir, dir, n);
 	mutex_init(&l->mutex, RANK_LOCKSVC);
 	watch_set_init(&l->watches);
-	err = take_hold(l);
+	err = take_flock(l);
 	if (!err)
-		err = lock_files_settle(l->dir);
+		err = lock_files_recover(l->dir);
 	if (err) {
 		local_free(&l->base);
 		return err;

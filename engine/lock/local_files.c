@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of the local lock service: "root" is DIR/root and
- * "tables/webtable" DIR/tables/webtable.  Beside them lie DIR/held, and for
- * moments DIR/journal and *.tmp.  A name that ends in .tmp is kept with a "="
- * after it, so that a temporary file is never taken for a file nor the other
- * way round; the names "held" and "journal" are refused.
+ * The files of the local lock service: "root" is DIR/root, "tables/webtable"
+ * is DIR/tables/webtable.  DIR also has DIR/held and, during changes,
+ * DIR/journal and *.tmp.  A name that ends in .tmp is stored with "=" after it,
+ * so that files and temporary files are never confused.  The names "held" and
+ * "journal" are refused.
  *
  * Durable steps of an operation:
- *	1 each put: a directory that the file needs is made, and DIR fsynced; its
- *	  contents are written to NAME.tmp and synced
- *	2 if it changes several files: DIR/journal holds all of it (file_replace);
- *	  from its rename on it is done
+ *	1 each put: create the directory of the file if needed, and fsync DIR;
+ *	  write the contents to NAME.tmp, and sync it
+ *	2 if several files change: write all of it to DIR/journal (file_replace).
+ *	  The rename of the journal commits the change
  *	3 each put: rename NAME.tmp over NAME, fsync the directory; each remove:
  *	  unlink, fsync the directory
- *	4 the journal is unlinked
- *	5 DIR is fsynced: or else a crash could bring the journal back after
- *	  later changes, and undo them
- * Every file holds its contents twice (base/copies.h); one of which a copy is
- * damaged is replaced when it is read (file_replace), by the same contents and
- * version.
- * A crash before the first rename or unlink leaves the state before, after
- * the last the state after; NAME.tmp is removed at the next open.  Whatever
- * needs room on the disk comes first: an error in step 1 has changed nothing,
- * and what the journal promises can be kept on a full disk.
- * Settling, at opening and after an error:
- *	1 fsync DIR and its directories: what the last process had done but not
- *	  synced when it was killed is about to be seen, so it must last; and a
- *	  journal must be durable before its first change is carried out
- *	2 temporary files are removed
- *	3 the journal, if there is one, is carried out: steps 1, 3, 4 and 5.  It
- *	  states contents and versions, so doing it twice is doing it once.
- *	  (Here a full disk is an error: the store does not open until there is
- *	  room for the files that the journal names.)
+ *	4 unlink the journal
+ *	5 fsync DIR.  Without it a crash could restore the journal after later
+ *	  changes, and undo them
+ * Every file has two copies of its contents (base/copies.h).  If one copy is
+ * damaged, the reader replaces the file (file_replace) with the same contents
+ * and version.
+ * A crash before the first rename or unlink leaves the state before the
+ * operation, after the last one the state after it.  NAME.tmp is removed at
+ * the next open.  Step 1 takes all disk space that the operation needs.  An
+ * error there has changed nothing, and a committed journal can be carried out
+ * on a full disk.
+ * Recovery, at opening and after an error with an unknown outcome:
+ *	1 fsync DIR and its directories.  Changes that the last process made but
+ *	  did not sync must be durable before a caller sees them, and a journal
+ *	  before its first change is carried out
+ *	2 remove temporary files
+ *	3 carry out the journal if there is one: steps 1, 3, 4 and 5.  It has
+ *	  contents and versions, so doing it twice is the same as once.  A full
+ *	  disk is an error here: the store does not open until there is space for
+ *	  the journal's files
  */
 #include "engine/lock/local_files.h"
 #include "engine/base/file.h"
@@ -93,8 +94,8 @@ char *lock_name_path(const char *top, const char *name)
 
 /* ---- reading ---- */
 
-/* A damaged copy is replaced by what the other one says: the same file, so no change. */
-static void heal(const char *path, struct slice contents, uint64_t version)
+/* Replaces a damaged copy by the other one. */
+static void rewrite_copies(const char *path, struct slice contents, uint64_t version)
 {
 	struct buf fresh = {0};
 
@@ -126,7 +127,7 @@ int lock_files_read(const char *top, const char *name, struct buf *contents, uin
 	if (err == -EBADMSG && holes)
 		err = -EIO;
 	if (!err && !whole)
-		heal(path, c, v);
+		rewrite_copies(path, c, v);
 	if (err == -EPROTO)
 		msg_error("%s: written in a later format", path);
 	else if (err && err != -EBADMSG)
@@ -150,7 +151,7 @@ static int ensure_dir(const char *top, const char *path)
 	if (err)
 		return err == -EEXIST ? 0 : err;
 	err = file_sync_dir(top);
-	if (err) /* a directory that is found is one that was synced */
+	if (err) /* a later call takes an existing directory for a synced one */
 		(void)!file_rmdir(path);
 	return err;
 }
@@ -180,10 +181,10 @@ static int write_tmp(const char *tmp, struct slice bytes)
 	return err;
 }
 
-/* Where a step works. */
+/* The paths of a step. */
 struct place {
 	char *dir, *path, *tmp;
-	bool below; /* dir is not DIR itself */
+	bool below; /* dir is a directory in DIR */
 };
 
 static int place_init(const char *top, const char *name, struct place *p)
@@ -207,7 +208,7 @@ static void place_fini(struct place *p)
 }
 
 /* Step 1 of a change. */
-static int prepare(const char *top, const struct lock_step *s, const struct place *p)
+static int step_prepare(const char *top, const struct lock_step *s, const struct place *p)
 {
 	struct buf bytes = {0};
 	int err = p->below ? ensure_dir(top, p->dir) : 0;
@@ -221,7 +222,7 @@ static int prepare(const char *top, const struct lock_step *s, const struct plac
 }
 
 /* Step 3. */
-static int finish(const struct lock_step *s, const struct place *p)
+static int step_finish(const struct lock_step *s, const struct place *p)
 {
 	int err = s->remove ? file_unlink(p->path) : file_rename(p->tmp, p->path);
 
@@ -231,7 +232,7 @@ static int finish(const struct lock_step *s, const struct place *p)
 }
 
 /* Steps 4 and 5. */
-static int forget_journal(const char *top, const char *journal)
+static int remove_journal(const char *top, const char *journal)
 {
 	int err = file_unlink(journal);
 
@@ -249,8 +250,8 @@ static int write_journal(const char *journal, const struct lock_step *steps, uns
 	return err;
 }
 
-/* Takes back what step 1 made; false: something is left lying. */
-static bool take_back(const struct lock_step *steps, const struct place *p, unsigned count)
+/* Removes the temporary files of step 1.  Returns false if one remains. */
+static bool remove_temporaries(const struct lock_step *steps, const struct place *p, unsigned count)
 {
 	bool all = true;
 
@@ -262,15 +263,15 @@ static bool take_back(const struct lock_step *steps, const struct place *p, unsi
 	return all;
 }
 
-static int told(const struct place *p, int err)
+static int step_failed(const struct place *p, int err)
 {
 	if (err && err != -ENOMEM)
 		msg_error("%s: %s", p->path, strerror(-err));
 	return err;
 }
 
-/* journalled: the journal lies there already. */
-static int carry_out(const char *top, const struct lock_step *steps, unsigned count, bool journalled, bool *in_doubt)
+/* journalled: the journal exists already. */
+static int steps_run(const char *top, const struct lock_step *steps, unsigned count, bool journalled, bool *unknown)
 {
 	char *journal = path_join(top, LOCK_JOURNAL);
 	struct place *p = calloc(count, sizeof *p);
@@ -281,18 +282,18 @@ static int carry_out(const char *top, const struct lock_step *steps, unsigned co
 		err = place_init(top, steps[i].name, &p[i]);
 	for (; ready < count && !err; ready++)
 		if (!steps[ready].remove)
-			err = told(&p[ready], prepare(top, &steps[ready], &p[ready]));
+			err = step_failed(&p[ready], step_prepare(top, &steps[ready], &p[ready]));
 	if (err) {
-		*in_doubt |= !take_back(steps, p, ready);
+		*unknown |= !remove_temporaries(steps, p, ready);
 		goto out;
 	}
 	if (count > 1 && !journalled)
 		err = write_journal(journal, steps, count);
 	for (i = 0; i < count && !err; i++)
-		err = told(&p[i], finish(&steps[i], &p[i]));
+		err = step_failed(&p[i], step_finish(&steps[i], &p[i]));
 	if (!err && (count > 1 || journalled))
-		err = forget_journal(top, journal);
-	*in_doubt |= err != 0;
+		err = remove_journal(top, journal);
+	*unknown |= err != 0;
 	if (err && i == count && err != -ENOMEM)
 		msg_error("%s: %s", top, strerror(-err));
 out:
@@ -303,19 +304,19 @@ out:
 	return err;
 }
 
-int lock_files_change(const char *top, const struct lock_step *steps, unsigned count, bool *in_doubt)
+int lock_files_change(const char *top, const struct lock_step *steps, unsigned count, bool *unknown)
 {
-	return carry_out(top, steps, count, false, in_doubt);
+	return steps_run(top, steps, count, false, unknown);
 }
 
-/* ---- settling: at open and after an error ---- */
+/* ---- recovery: at opening and after an error ---- */
 
 static int replay_journal(const char *top)
 {
 	char *journal = path_join(top, LOCK_JOURNAL);
 	struct lock_step *steps = NULL;
 	struct buf bytes = {0};
-	bool in_doubt = false; /* the caller knows: it asks again until this works */
+	bool unknown = false; /* ignored: the caller repeats the recovery until it succeeds */
 	bool holes = false;
 	unsigned count = 0;
 	int err = journal ? copies_read(journal, LOCK_JOURNAL_BYTES_MAX, &bytes, &holes) : -ENOMEM;
@@ -333,7 +334,7 @@ static int replay_journal(const char *top)
 	else if (err == -EBADMSG)
 		msg_error("%s: damaged", journal);
 	if (!err)
-		err = carry_out(top, steps, count, true, &in_doubt);
+		err = steps_run(top, steps, count, true, &unknown);
 out:
 	free(steps);
 	buf_fini(&bytes);
@@ -369,7 +370,7 @@ static int sweep_entry(void *arg, const char *name, bool is_dir)
 	return err;
 }
 
-int lock_files_settle(const char *top)
+int lock_files_recover(const char *top)
 {
 	struct sweep w = {top, true};
 	int err = file_sync_dir(top);

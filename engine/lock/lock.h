@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock service (paper, section 4: Chubby's role): small files with
- * compare-and-set, locks, multi-operations and watches.  One implementation
- * over a local directory here; ZooKeeper gets another behind the same
- * interface.
+ * The lock service, in the role of Chubby (paper, section 4): small files with
+ * compare-and-set, locks, multi-operations and watches.  The implementation
+ * here uses a local directory.  Another one fills in the same struct
+ * lock_service_ops.
  *
  * Names are paths such as "root" or "tables/webtable": components
- * [A-Za-z0-9_.-]+, at most two deep.  A file has at most 1 MiB and a version
- * that rises with each change.
+ * [A-Za-z0-9_.-]+, at most two.  A file has at most 1 MiB, and a version that
+ * increases with each change.
  *
  * Errors: -ENOENT, -EEXIST, -ESTALE (version is not the expected one),
- * -EBUSY (lock held), -EBADMSG (damaged), -ENOSPC (nothing was changed), other
- * I/O errors (then the change is in doubt: read again).
- * Threads: any.  Watch callbacks come on the thread that made the change
- * (local) holding no lock of the service; they must not block.
+ * -EBUSY (the lock is held), -EBADMSG (damaged), -ENOSPC (nothing was changed),
+ * other I/O errors (the outcome is unknown: read the file again).
+ * Threads: any.  The thread that made a change calls the watches of its files,
+ * without a lock of the service; they must not block.
  */
 #ifndef TFS_LOCK_LOCK_H
 #define TFS_LOCK_LOCK_H
@@ -21,7 +21,7 @@
 #include "engine/base/bytes.h"
 
 struct lock_service;
-#define LOCK_ANY UINT64_MAX /* whatever the version is, absent included */
+#define LOCK_ANY UINT64_MAX /* any version, or no file */
 #define LOCK_ABSENT 0u      /* must not exist */
 
 struct lock_op {
@@ -34,14 +34,14 @@ typedef void lock_watch_fn(void *arg, const char *name);
 struct lock_service_ops {
 	/* contents, version: may be NULL. */
 	int (*get)(struct lock_service *s, const char *name, struct buf *contents, uint64_t *version);
-	/* All or nothing, durable on return. versions (may be NULL): the new ones. */
+	/* Carries out all operations or none; durable on return.  versions (may be NULL) gets the new ones. */
 	int (*multi)(struct lock_service *s, const struct lock_op *ops, unsigned count, uint64_t *versions);
-	/* Names directly under dir ("" the top), in byte order; fn non-zero stops and is passed on. */
+	/* Calls fn for the names in dir ("": the top), in byte order.  A non-zero value ends the calls and is returned. */
 	int (*list)(struct lock_service *s, const char *dir, int (*fn)(void *arg, const char *name), void *arg);
-	/* An exclusive lock that ends with this process or session. */
+	/* Takes an exclusive lock.  It ends with this process or session. */
 	int (*acquire)(struct lock_service *s, const char *name);
 	int (*release)(struct lock_service *s, const char *name);
-	int (*watch)(struct lock_service *s, const char *name, lock_watch_fn *fn, void *arg); /* prefix "tables/": any below */
+	int (*watch)(struct lock_service *s, const char *name, lock_watch_fn *fn, void *arg); /* "tables/": every file there */
 	void (*unwatch)(struct lock_service *s, lock_watch_fn *fn, void *arg);
 	void (*free)(struct lock_service *s);
 };
@@ -67,21 +67,21 @@ static inline int TFS_MUST lock_multi(struct lock_service *s, const struct lock_
 struct file;
 
 /*
- * The local lock service: files under dir (which exists), changed through a
- * journal of one intent so that a multi-operation is atomic; the durable
- * steps stand at the top of local_files.c.  Holds flock on dir/held while open:
- * -EBUSY when another process has it.  One that has said that it is closing is
- * waited for, up to a minute; one that has not gets half a second to say so.
+ * The local lock service: files in dir, which exists.  A journal makes
+ * multi-operations atomic; local_files.c lists the durable steps.  The service
+ * holds flock on dir/held while it is open.  If another process holds it, the
+ * call waits up to a minute for one that is closing, and half a second for any
+ * other; then -EBUSY.
  */
 int lock_local_open(const char *dir, struct lock_service **out) TFS_MUST;
-/* That flock alone, on dir/held as it was opened, with the same waiting: for who only looks.  dir is for messages. */
+/* Takes only this flock, on the opened file dir/held, with the same waits, for readers of a store.  dir is for messages. */
 int lock_local_flock(struct file *held, const char *dir) TFS_MUST;
 /*
- * A change that finds the disk full is tried again as long as fn, called
- * holding no lock of the service, says that it has made room.  NULL: none.
+ * If a change finds the disk full, it is tried again while fn returns true
+ * because it has freed space.  fn is called without a lock of the service.
  */
 void lock_local_make_room(struct lock_service *s, bool (*fn)(void *arg), void *arg);
-/* Whoever opens dir from now on waits for lock_service_free. */
+/* From now on a process that opens dir waits for lock_service_free. */
 void lock_local_closing(struct lock_service *s);
 static inline void lock_service_free(struct lock_service *s)
 {

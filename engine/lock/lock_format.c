@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Encoding and decoding of the local lock service's files and journal; the
- * tables are in the header.  The checksum covers everything, lengths and
- * magic included, so a torn or damaged file is never taken for a short one.
+ * header has the formats.  The checksum covers everything, including lengths
+ * and magic, so a torn or damaged file is not mistaken for a short one.
  */
 #include "engine/lock/lock_format.h"
 #include "engine/base/envelope.h"
@@ -14,7 +14,7 @@
 #define JOURNAL_MAGIC 0x54464c4au /* TFLJ */
 #define STEP_PUT 1u
 #define STEP_REMOVE 2u
-#define VERSION_MAX ((uint64_t)INT64_MAX) /* nothing counts so far; LOCK_ANY and wrapping are above */
+#define VERSION_MAX ((uint64_t)INT64_MAX) /* below LOCK_ANY; never reached */
 
 static bool name_byte(char c)
 {
@@ -76,14 +76,14 @@ static int decode_copy(struct slice in, struct slice *contents, uint64_t *versio
 }
 
 #define LENGTH_AT 14u /* of a file's contents */
-#define AROUND 22u    /* bytes before and behind them */
+#define AROUND 22u    /* bytes before and after them */
 
 int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole)
 {
 	struct slice tries[] = {copies_get(in, 0), copies_get(in, 1), {0}};
 	int err = -EBADMSG;
 
-	/* A file that was cut short: its first copy ends where its length says. */
+	/* In a file that was cut short, the length of the contents gives the end of the first copy. */
 	if (in.n > AROUND && load_be32(in.p + LENGTH_AT) <= in.n - AROUND)
 		tries[2] = slice_of(in.p, load_be32(in.p + LENGTH_AT) + AROUND);
 	for (unsigned i = 0; i < 3; i++) {

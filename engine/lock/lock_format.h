@@ -15,8 +15,8 @@
  *	u32 CRC-32C of all before
  * lstr is a LEB128 length and that many bytes.
  *
- * Errors of decoders: -EBADMSG anything malformed, -EPROTO a format of a
- * later version of this program.
+ * Errors of decoders: -EBADMSG malformed input, -EPROTO a format of a later
+ * version of this program.
  */
 #ifndef TFS_LOCK_FORMAT_H
 #define TFS_LOCK_FORMAT_H
@@ -27,11 +27,11 @@
 #define LOCK_OPS_MAX 64u
 #define LOCK_COMPONENT_MAX 128
 #define LOCK_NAME_MAX (2 * LOCK_COMPONENT_MAX + 1)
-/* More than the largest file or journal that these functions write. */
+/* Above the size of the largest file or journal. */
 #define LOCK_FILE_BYTES_MAX (2 * (LOCK_CONTENTS_MAX + COPIES_APART))
 #define LOCK_JOURNAL_BYTES_MAX (2 * ((size_t)LOCK_OPS_MAX * (LOCK_CONTENTS_MAX + LOCK_NAME_MAX + 32) + COPIES_APART))
 
-/* One step of a journal: a put has the version and contents that the file will have. */
+/* One step of a journal.  A put has the file's new version and contents. */
 struct lock_step {
 	bool remove;
 	char name[LOCK_NAME_MAX + 1];
@@ -39,11 +39,11 @@ struct lock_step {
 	struct slice contents; /* borrowed */
 };
 
-/* A name as lock.h has it: components [A-Za-z0-9_.-]+ but "." and "..", at most two. */
+/* Returns true for at most two components [A-Za-z0-9_.-]+ other than "." and ".." (lock.h). */
 bool lock_name_valid(const char *name);
 
 int lock_file_encode(struct slice contents, uint64_t version, struct buf *out) TFS_MUST; /* appends */
-/* Borrows.  *whole: both copies are good; one suffices. */
+/* Borrows from in.  One good copy suffices; *whole is set if both are good. */
 int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole) TFS_MUST;
 int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out) TFS_MUST; /* appends */
 /* *steps is malloc'd and borrows contents from in.  One good copy suffices. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watches: a list searched linearly (a process has a handful).
+ * Watches: a list that is searched linearly (a process has a handful).
  *
- * A callback may itself change files (and so fire watches, its own too) and
- * may remove any watch.  So a watch counts the calls in progress;
- * watch_remove waits for them, but not for those on its own stack, which it
- * knows from a per-thread chain of frames.  Pins keep the memory.
+ * A callback may itself change files, and so fire watches, also its own, and
+ * may remove any watch.  So a watch counts its running calls.  watch_remove
+ * waits for them, except for those on its own stack, which a per-thread chain
+ * of frames shows.  Pins delay freeing the memory.
  */
 #include "engine/lock/watch.h"
 
@@ -17,8 +17,8 @@ struct watch {
 	lock_watch_fn *fn;
 	void *arg;
 	uint64_t number;  /* in order of adding, from 1 */
-	unsigned pins;    /* threads that hold a pointer: in a call, or waiting in watch_remove */
-	unsigned running; /* calls in progress */
+	unsigned pins;    /* threads with a pointer: in a call, or waiting in watch_remove */
+	unsigned running; /* running calls */
 	bool gone;        /* removed; not in the list */
 	char name[];
 };
@@ -132,8 +132,8 @@ static void call_locked(struct watch_set *s, struct watch *w, const char *name)
 }
 
 /*
- * In the order they were added.  The list may change during a call, so each
- * step looks again for the next number; watches added meanwhile are not called.
+ * In the order in which they were added.  The list may change during a call, so
+ * each step searches for the next number.  Watches added meanwhile are not called.
  */
 void watch_fire(struct watch_set *s, const char *name)
 {

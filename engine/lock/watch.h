@@ -2,8 +2,8 @@
 /*
  * The watches and locks of a lock service within one process.
  *
- * Threads: any; one mutex of the caller's choosing of rank RANK_LOCKSVC is
- * inside, never held during a callback.
+ * Threads: any.  The internal mutex has rank RANK_LOCKSVC and is not held during
+ * a callback.
  */
 #ifndef TFS_LOCK_WATCH_H
 #define TFS_LOCK_WATCH_H
@@ -14,7 +14,7 @@
 struct watch;
 struct watch_set {
 	struct mutex mutex;
-	struct cond idle; /* some callback has returned */
+	struct cond idle; /* a callback has returned */
 	struct watch *head;
 	uint64_t last_number;
 	char **held; /* names of locks held */
@@ -25,11 +25,11 @@ void watch_set_fini(struct watch_set *s); /* no callback may be running */
 
 int watch_add(struct watch_set *s, const char *name, lock_watch_fn *fn, void *arg) TFS_MUST;
 /*
- * Removes every watch of (fn, arg).  When it returns none of them is running
- * and none will run, except callbacks further up on this very thread.
+ * Removes every watch of (fn, arg).  When it returns, none of them is running or
+ * will run, except callbacks from which this thread called it.
  */
 void watch_remove(struct watch_set *s, lock_watch_fn *fn, void *arg);
-/* Calls the watches that match; the caller holds no lock of rank RANK_LOCKSVC. */
+/* Calls the matching watches.  The caller holds no lock of rank RANK_LOCKSVC. */
 void watch_fire(struct watch_set *s, const char *name);
 
 int held_add(struct watch_set *s, const char *name) TFS_MUST;    /* -EBUSY */

@@ -120,7 +120,7 @@ static int repair_journal(struct repair *p)
 		err = 0;
 	}
 	if (!err && p->write)
-		err = lock_files_settle(top);
+		err = lock_files_recover(top);
 	if (err)
 		complain("%s: %s", path ? path : p->dir, strerror(-err));
 	free(steps);
