@@ -16,8 +16,8 @@
  * The cell at index i has the record's sequence number plus i.  A large
  * value is stored whole here; the memtable stores it in chunks.
  */
-#ifndef TFS_STORE_BATCH_FORMAT_H
-#define TFS_STORE_BATCH_FORMAT_H
+#ifndef TFS_CELL_BATCH_FORMAT_H
+#define TFS_CELL_BATCH_FORMAT_H
 
 #include "engine/cell/cellkey.h"
 

@@ -25,8 +25,8 @@
  * size (u64 BE); CELL_CHUNK entries of CELL_CHUNK_BYTES each (the last one
  * shorter) follow it at the same timestamp and sequence, numbered from 0.
  */
-#ifndef TFS_STORE_CELLKEY_H
-#define TFS_STORE_CELLKEY_H
+#ifndef TFS_CELL_CELLKEY_H
+#define TFS_CELL_CELLKEY_H
 
 #include "engine/base/bytes.h"
 

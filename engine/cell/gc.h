@@ -8,8 +8,8 @@
  * a hidden one are hidden, so the visible versions of a column are a prefix of
  * its live ones.
  */
-#ifndef TFS_STORE_GC_H
-#define TFS_STORE_GC_H
+#ifndef TFS_CELL_GC_H
+#define TFS_CELL_GC_H
 
 #include "engine/base/bytes.h"
 

@@ -2,8 +2,8 @@
 /*
  * struct live, shared by live.c (iteration) and live_setup.c (bounds, memory).
  */
-#ifndef TFS_STORE_LIVE_INTERNAL_H
-#define TFS_STORE_LIVE_INTERNAL_H
+#ifndef TFS_CELL_LIVE_INTERNAL_H
+#define TFS_CELL_LIVE_INTERNAL_H
 
 #include "engine/cell/merge.h"
 

@@ -12,8 +12,8 @@
  * Everything that can fail is in memtable_prepare, so that a record in the
  * log can always be inserted.
  */
-#ifndef TFS_STORE_MEMTABLE_H
-#define TFS_STORE_MEMTABLE_H
+#ifndef TFS_CELL_MEMTABLE_H
+#define TFS_CELL_MEMTABLE_H
 
 #include "engine/base/iter.h"
 

@@ -2,8 +2,8 @@
 /*
  * Merging iterators, clipped iterators, and live cells.
  */
-#ifndef TFS_STORE_MERGE_H
-#define TFS_STORE_MERGE_H
+#ifndef TFS_CELL_MERGE_H
+#define TFS_CELL_MERGE_H
 
 #include "engine/base/iter.h"
 #include "engine/cell/cellkey.h"

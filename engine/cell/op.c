@@ -14,7 +14,7 @@ static bool op_empties(const struct op *op)
 		(op->truncate_to == 0 || (op->truncate_to == UINT64_MAX && op->base == OP_BASE_EMPTY));
 }
 
-bool ops_make_room(const struct op *ops, unsigned count)
+bool ops_only_remove(const struct op *ops, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (ops[i].kind != OP_DELETE_VERSION && ops[i].kind != OP_DELETE_COLUMN && ops[i].kind != OP_DELETE_FAMILY &&

@@ -5,8 +5,8 @@
  * operation means the same as in engine/tabletfs.h.
  * All slices are borrowed.
  */
-#ifndef TFS_STORE_OP_H
-#define TFS_STORE_OP_H
+#ifndef TFS_CELL_OP_H
+#define TFS_CELL_OP_H
 
 #include "engine/base/bytes.h"
 
@@ -49,7 +49,7 @@ struct op {
 	enum op_check check;
 };
 /* Set if they only remove or empty cells: such mutations are accepted on a full disk. */
-bool ops_make_room(const struct op *ops, unsigned count);
+bool ops_only_remove(const struct op *ops, unsigned count);
 struct op_result {
 	int64_t ts, counter, commit_us;
 	uint64_t size;

@@ -3,8 +3,8 @@
  * Compactions of a tablet (paper, section 5.4): minor, merging, major.
  * Threads: any.
  */
-#ifndef TFS_STORE_COMPACT_H
-#define TFS_STORE_COMPACT_H
+#ifndef TFS_COMPACT_H
+#define TFS_COMPACT_H
 
 #include "engine/tablet/tablet.h"
 

@@ -7,8 +7,8 @@
  * disks), compact_flush.c (minor), compact.c (merging and major),
  * compact_task.c (the background).  Each calls only those named before it.
  */
-#ifndef TFS_STORE_COMPACT_INTERNAL_H
-#define TFS_STORE_COMPACT_INTERNAL_H
+#ifndef TFS_COMPACT_INTERNAL_H
+#define TFS_COMPACT_INTERNAL_H
 
 #include "engine/compact/compact.h"
 #include "engine/tablet/props_format.h"

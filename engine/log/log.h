@@ -23,8 +23,8 @@
  *
  * Threads: all calls from any thread.
  */
-#ifndef TFS_STORE_LOG_H
-#define TFS_STORE_LOG_H
+#ifndef TFS_LOG_H
+#define TFS_LOG_H
 
 #include "engine/base/bytes.h"
 #include "engine/base/task.h"
@@ -115,7 +115,7 @@ int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
 /* Ends the active segment if it has records below lsn, so that it can be removed, too. */
 int log_roll_below(struct log *l, uint64_t lsn) TFS_MUST;
 /* Removes recycled segments.  The log does this itself when a write finds no space. */
-void log_give_up_room(struct log *l);
+void log_discard_recycled(struct log *l);
 /* If the log refuses records, tries a fresh file at once.  Returns 0 if it accepts records, the error if not, -EAGAIN if another thread is trying. */
 int log_try_again(struct log *l) TFS_MUST;
 

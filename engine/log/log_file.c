@@ -222,7 +222,7 @@ void log_recycled_discard(struct log *l, struct log_segment *list)
 	}
 }
 
-void log_give_up_room(struct log *l)
+void log_discard_recycled(struct log *l)
 {
 	struct log_segment *list;
 

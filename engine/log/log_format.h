@@ -47,8 +47,8 @@
  *
  * Pure functions; every input may be hostile.
  */
-#ifndef TFS_STORE_LOG_FORMAT_H
-#define TFS_STORE_LOG_FORMAT_H
+#ifndef TFS_LOG_FORMAT_H
+#define TFS_LOG_FORMAT_H
 
 #include "engine/log/log.h"
 

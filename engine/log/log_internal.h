@@ -16,8 +16,8 @@
  * generation.  A thread that returns from I/O in another generation has been
  * replaced: it drops its references and touches nothing else.
  */
-#ifndef TFS_STORE_LOG_INTERNAL_H
-#define TFS_STORE_LOG_INTERNAL_H
+#ifndef TFS_LOG_INTERNAL_H
+#define TFS_LOG_INTERNAL_H
 
 #include "engine/base/file.h"
 #include "engine/base/task.h"

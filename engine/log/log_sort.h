@@ -8,8 +8,8 @@
  * Threads: one at a time; several threads may read the records of a sorted
  * stretch.
  */
-#ifndef TFS_STORE_LOG_SORT_H
-#define TFS_STORE_LOG_SORT_H
+#ifndef TFS_LOG_SORT_H
+#define TFS_LOG_SORT_H
 
 #include "engine/log/log.h"
 

@@ -247,7 +247,7 @@ void logs_drop_all(struct server *s)
 	struct served_tablet **list;
 	unsigned count;
 
-	log_give_up_room(s->log);
+	log_discard_recycled(s->log);
 	if (roll(s, lsn) || served_list(s, 0, &list, &count))
 		return;
 	/* A tablet that does not fit must not keep the others from it. */
@@ -267,7 +267,7 @@ static void flush_aged(struct server *s)
 	uint64_t now = monotonic_us(), period = period_us(s);
 
 	if (now >= s->aged_at_us + period) {
-		log_give_up_room(s->log);
+		log_discard_recycled(s->log);
 		if (s->aged_lsn && !log_roll_below(s->log, s->aged_lsn))
 			(void)!flush_below(s, s->aged_lsn); /* logged there; tried again a period later */
 		s->aged_lsn = log_next_lsn(s->log);

@@ -62,7 +62,9 @@ static uint64_t bytes_of(const struct ts_request *q)
 
 static int apply(struct server *s, struct served_tablet *served, const struct ts_request *q, struct op_result *results)
 {
-	enum disk_use use = served->kind != KIND_USER ? DISK_METADATA : ops_make_room(q->ops, q->op_count) ? DISK_REMOVE : DISK_PUT;
+	enum disk_use use = served->kind != KIND_USER  ? DISK_METADATA
+		: ops_only_remove(q->ops, q->op_count) ? DISK_REMOVE
+						       : DISK_PUT;
 	unsigned tries = 0;
 	int err = space_admit(s, use, bytes_of(q));
 

@@ -208,7 +208,7 @@ static bool get_locked(struct server *s, enum disk_use use, uint64_t bytes)
 	if (file_free_bytes(s->data_dir, &free_bytes))
 		return true; /* the write reports the error */
 	if (free_bytes < bytes + piece(d)) {
-		log_give_up_room(s->log);
+		log_discard_recycled(s->log);
 		(void)!file_free_bytes(s->data_dir, &free_bytes);
 	}
 	puts = available(s, DISK_PUT, free_bytes);
@@ -299,7 +299,7 @@ bool space_release(struct server *s, enum disk_use use, uint64_t bytes)
 {
 	bool released;
 
-	log_give_up_room(s->log);
+	log_discard_recycled(s->log);
 	mutex_lock(&s->space.lock);
 	set_full_locked(s, s->space.reserve != 0);
 	released = release_locked(s, use, bytes);

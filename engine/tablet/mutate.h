@@ -9,8 +9,8 @@
  *
  * Threads: one; the caller holds the row's stripe.
  */
-#ifndef TFS_STORE_MUTATE_H
-#define TFS_STORE_MUTATE_H
+#ifndef TFS_TABLET_MUTATE_H
+#define TFS_TABLET_MUTATE_H
 
 #include "engine/cell/batch_format.h"
 #include "engine/tablet/tablet_impl.h"

@@ -3,8 +3,8 @@
  * Shared by mutate.c (operations), mutate_value.c (their arguments and values)
  * and mutate_column.c (the mutation's copies of columns).
  */
-#ifndef TFS_STORE_MUTATE_IMPL_H
-#define TFS_STORE_MUTATE_IMPL_H
+#ifndef TFS_TABLET_MUTATE_IMPL_H
+#define TFS_TABLET_MUTATE_IMPL_H
 
 #include "engine/tablet/mutate.h"
 #include "engine/tablet/tablet_column.h"

@@ -11,8 +11,8 @@
  *	first row, last row: varint length, bytes
  *	families   varint count, each: id u16, cells, tombstones, raw bytes (varints)
  */
-#ifndef TFS_STORE_PROPS_FORMAT_H
-#define TFS_STORE_PROPS_FORMAT_H
+#ifndef TFS_TABLET_PROPS_FORMAT_H
+#define TFS_TABLET_PROPS_FORMAT_H
 
 #include "engine/base/bytes.h"
 

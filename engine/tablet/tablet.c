@@ -152,7 +152,7 @@ static void tablet_destroy(struct tablet *t)
  * A file of the list, clipped to the tablet's rows: a split inserts one row, so
  * the upper child's entries still have the range of the parent.
  */
-static int clipped_file(const struct tablet_params *p, const struct tablet_file *f, struct vfile **out)
+static int tablet_clip_file(const struct tablet_params *p, const struct tablet_file *f, struct vfile **out)
 {
 	bool in_memory = store_schema_group(p->schema, f->group)->sst.in_memory;
 	struct tablet_file c;
@@ -170,7 +170,7 @@ static int clipped_file(const struct tablet_params *p, const struct tablet_file 
 	return err;
 }
 
-static int first_view(struct tablet *t, const struct tablet_params *p)
+static int tablet_first_view(struct tablet *t, const struct tablet_params *p)
 {
 	struct view *v = view_new(p->file_count);
 	int err;
@@ -183,7 +183,7 @@ static int first_view(struct tablet *t, const struct tablet_params *p)
 		const struct tablet_file *f = &p->files[i];
 		struct vfile *vf;
 
-		err = clipped_file(p, f, &vf);
+		err = tablet_clip_file(p, f, &vf);
 		if (err)
 			break;
 		view_add_file(v, vf);
@@ -233,7 +233,7 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 	task_init(&t->merge_task, p->env->compact_pool, p->env->compactor->merge_task);
 	task_init(&t->major_task, p->env->compact_pool, p->env->compactor->major_task);
 	if ((err = buf_append(&t->begin, p->begin.p, p->begin.n)) || (err = buf_reserve(&t->end, p->end.n + 1)) ||
-		(err = buf_append(&t->end, p->end.p, p->end.n)) || (err = first_view(t, p)))
+		(err = buf_append(&t->end, p->end.p, p->end.n)) || (err = tablet_first_view(t, p)))
 		goto out;
 	if (p->redo_count) {
 		t->redo = calloc(p->redo_count, sizeof *t->redo);
@@ -253,7 +253,7 @@ out:
 	return err;
 }
 
-static void cancel_tasks(struct tablet *t)
+static void tablet_cancel_tasks(struct tablet *t)
 {
 	struct task *tasks[] = {&t->flush_task, &t->merge_task, &t->major_task};
 
@@ -270,12 +270,12 @@ void tablet_free(struct tablet *t)
 	t->state = TABLET_CLOSING;
 	cond_broadcast(&t->changed);
 	mutex_unlock(&t->lock);
-	cancel_tasks(t);
+	tablet_cancel_tasks(t);
 	mutex_lock(&t->lock);
 	while (t->calls)
 		(void)cond_wait_us(&t->changed, &t->lock, CLOSE_POLL_US);
 	mutex_unlock(&t->lock);
-	cancel_tasks(t); /* a call that ended meanwhile may have queued tasks */
+	tablet_cancel_tasks(t); /* a call that ended meanwhile may have queued tasks */
 	tablet_destroy(t);
 }
 

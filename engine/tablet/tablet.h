@@ -8,11 +8,11 @@
  * METADATA durably before it returns.
  *
  * Threads: any, except tablet_new and tablet_free.  Reads take no lock that is
- * held during a write, a compaction or an fsync: they take a counted reference to the current
- * view (memtables and files) and then the published sequence.
+ * held during a write, a compaction or an fsync.  They take a reference to the
+ * current view (memtables and files), and then the published sequence.
  */
-#ifndef TFS_STORE_TABLET_H
-#define TFS_STORE_TABLET_H
+#ifndef TFS_TABLET_H
+#define TFS_TABLET_H
 
 #include "engine/base/clock.h"
 #include "engine/base/task.h"

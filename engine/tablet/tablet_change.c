@@ -5,7 +5,7 @@
  *
  * Steps: 1 under EDIT prepare the edit and the next view, 2 the commit
  * callback writes METADATA, 3 publish the view and the redo set.  A crash
- * before 2 leaves files that no row lists; after it, the files removed.
+ * before 2 leaves the added files without a row, after it the removed ones.
  * Opening a store removes either.
  */
 #include "engine/tablet/tablet_impl.h"
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static struct tablet_file *file_list(const struct file_set *s)
+static struct tablet_file *change_list_files(const struct file_set *s)
 {
 	struct tablet_file *list = calloc(s->n + 1u, sizeof *list);
 
@@ -23,9 +23,9 @@ static struct tablet_file *file_list(const struct file_set *s)
 }
 
 /* Steps 1 and 2.  The caller holds EDIT. */
-static int commit_change(struct tablet *t, struct tablet_change *c, const struct file_set *removed, const struct file_set *added)
+static int change_commit(struct tablet *t, struct tablet_change *c, const struct file_set *removed, const struct file_set *added)
 {
-	struct tablet_file *out = file_list(removed), *in = file_list(added);
+	struct tablet_file *out = change_list_files(removed), *in = change_list_files(added);
 	struct redo_point *redo = calloc(c->redo_count + 1u, sizeof *redo);
 	int err = -ENOMEM;
 
@@ -47,7 +47,7 @@ static int commit_change(struct tablet *t, struct tablet_change *c, const struct
 }
 
 /* Step 3.  Takes v; returns the old view.  The caller holds t->lock. */
-static struct view *publish_change(struct tablet *t, struct tablet_change *c, struct view *v)
+static struct view *change_publish(struct tablet *t, struct tablet_change *c, struct view *v)
 {
 	struct view *old;
 
@@ -89,12 +89,12 @@ int tablet_change(struct tablet *t, struct tablet_change *c)
 		err = -ENOMEM;
 	mutex_unlock(&t->lock); /* files change under EDIT only */
 	if (v)
-		err = commit_change(t, c, c->removed ? c->removed : &none, c->added ? c->added : &none);
+		err = change_commit(t, c, c->removed ? c->removed : &none, c->added ? c->added : &none);
 	mutex_lock(&t->lock);
 	if (err)
 		tablet_fail(t, err);
 	else if (v)
-		old = publish_change(t, c, v);
+		old = change_publish(t, c, v);
 	mutex_unlock(&t->lock);
 	mutex_unlock(&t->edit);
 	view_put(err ? v : old);

@@ -11,8 +11,8 @@
  *
  * Threads: one at a time.  The view must outlive the reader.
  */
-#ifndef TFS_STORE_TABLET_COLUMN_H
-#define TFS_STORE_TABLET_COLUMN_H
+#ifndef TFS_TABLET_COLUMN_H
+#define TFS_TABLET_COLUMN_H
 
 #include "engine/cell/gc.h"
 #include "engine/tablet/view.h"

@@ -5,10 +5,10 @@
  *
  * Freezing puts a fresh memtable in place of the active one and notes the
  * sequence, LSN, time and schema of that instant.  A view has at most
- * VIEW_MEMS memtables.  When it has, none is frozen: such a flush takes those
- * frozen before.  Because the active memtable may hold deletes of them,
- * judged by other rules or earlier than now, no rule that counts versions is
- * applied then.
+ * VIEW_MEMS memtables.  If it is full, the active one is not frozen: the flush
+ * writes those frozen before.  Because the active memtable may contain deletes
+ * of their cells, resolved under other rules or earlier, that flush applies no
+ * rule that counts versions.
  *
  * An edit that leaves nothing unflushed takes this incarnation out of the
  * redo set, so that an idle tablet needs no log.  The next writer waits for
@@ -24,7 +24,7 @@
 #include <stdlib.h>
 
 /* Puts a fresh memtable in front; drop: in place of the active one.  The caller holds t->lock. */
-static int add_memtable(struct tablet *t, bool drop, struct view **old)
+static int freeze_add_memtable(struct tablet *t, bool drop, struct view **old)
 {
 	static const struct file_set none;
 	struct view *v = t->view, *n = view_change(v, &none, &none);
@@ -46,7 +46,7 @@ static int add_memtable(struct tablet *t, bool drop, struct view **old)
 }
 
 /* Redo points of earlier incarnations stay until replay is over.  The caller holds t->lock. */
-static int keep_redo(struct tablet *t, struct tablet_freeze *f)
+static int freeze_note_redo(struct tablet *t, struct tablet_freeze *f)
 {
 	f->dead = calloc(t->redo_count + 1u, sizeof *f->dead);
 	if (!f->dead)
@@ -74,7 +74,7 @@ static int freeze_locked(struct tablet *t, struct tablet_freeze *f, struct view 
 	int err;
 
 	f->froze = !dirty || t->view->mem_count < VIEW_MEMS;
-	if (((dirty && f->froze) || wasted) && (err = add_memtable(t, wasted, old)))
+	if (((dirty && f->froze) || wasted) && (err = freeze_add_memtable(t, wasted, old)))
 		return err;
 	for (unsigned i = 1; i < t->view->mem_count; i++)
 		f->mems[f->mem_count++] = vmem_get(t->view->mems[i]);
@@ -86,7 +86,7 @@ static int freeze_locked(struct tablet *t, struct tablet_freeze *f, struct view 
 	f->counts = t->state != TABLET_LOADING && f->froze;
 	if (f->us > t->freeze_us)
 		t->freeze_us = f->us;
-	err = keep_redo(t, f);
+	err = freeze_note_redo(t, f);
 	if (!err)
 		writers_wait(t, f->seq);
 	return err;
@@ -127,7 +127,7 @@ bool tablet_redo_is_stale(struct tablet *t, const struct tablet_freeze *f)
 }
 
 /* The redo set and marks that the edit will set. */
-static int prepare_flush(struct tablet *t, struct tablet_change *c, bool *needless)
+static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *needless)
 {
 	const struct tablet_freeze *f = c->arg;
 	bool named = false, clean;
@@ -164,7 +164,7 @@ int tablet_install_flush(struct tablet *t, const struct tablet_freeze *f, const 
 		.added = files,
 		.flushed = f->mems,
 		.flushed_count = f->mem_count,
-		.prepare = prepare_flush,
+		.prepare = freeze_prepare_edit,
 		.arg = (void *)(uintptr_t)f};
 
 	return tablet_change(t, &c);

@@ -2,8 +2,8 @@
 /*
  * Shared by the files of engine/tablet only.
  */
-#ifndef TFS_STORE_TABLET_IMPL_H
-#define TFS_STORE_TABLET_IMPL_H
+#ifndef TFS_TABLET_IMPL_H
+#define TFS_TABLET_IMPL_H
 
 #include "engine/tablet/tablet_state.h"
 

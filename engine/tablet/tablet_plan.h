@@ -4,8 +4,8 @@
  * have gaps for the sequence number and the time of commit, which are filled
  * in under the lock.  Large values are split into chunks.
  */
-#ifndef TFS_STORE_TABLET_PLAN_H
-#define TFS_STORE_TABLET_PLAN_H
+#ifndef TFS_TABLET_PLAN_H
+#define TFS_TABLET_PLAN_H
 
 #include "engine/tablet/mutate.h"
 

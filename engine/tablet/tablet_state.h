@@ -16,8 +16,8 @@
  *	lock      sequence numbers, change of memtable, writers under way, jobs
  *	view_lock the pointers that readers copy
  */
-#ifndef TFS_STORE_TABLET_STATE_H
-#define TFS_STORE_TABLET_STATE_H
+#ifndef TFS_TABLET_STATE_H
+#define TFS_TABLET_STATE_H
 
 #include <stdatomic.h>
 
@@ -131,15 +131,15 @@ struct tablet {
 	struct view *view;
 	struct store_schema *schema;
 
-	_Atomic unsigned debt;         /* files that wait for a merge: compact_debt */
-	_Atomic int64_t major_late_us; /* when major_task was queued */
+	_Atomic unsigned debt;         /* files that wait for a merge: view_debt */
+	_Atomic int64_t major_late_us; /* at the time when major_task was queued */
 
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
 	_Atomic uint64_t major_after_us; /* monotonic: not before, after one for which the disk had no space */
 	_Atomic bool merge_no_space;     /* the disk had no space for the last merging compaction */
 	_Atomic bool flush_wanted;
-	_Atomic bool dir_durable; /* the name of the directory of our SSTables */
+	_Atomic bool dir_durable; /* the directory of the SSTables has a durable name */
 };
 
 static inline bool tablet_disk_full(const struct tablet *t)
@@ -152,7 +152,7 @@ static inline bool tablet_stopping(const struct tablet *t)
 	return t->state == TABLET_CLOSING || t->state == TABLET_BROKEN || t->state == TABLET_GONE;
 }
 
-/* A call is under way; tablet_free waits for its leave. */
+/* Around each call; tablet_free waits for all of them. */
 static inline void tablet_enter(struct tablet *t)
 {
 	t->calls++;
@@ -185,15 +185,15 @@ void tablet_want_merge(struct tablet *t);
 
 /* ---- durable changes (tablet_change.c) ---- */
 /*
- * One change of the tablet's METADATA row, and of its view.  On error
- * METADATA may have the change: the caller repeats it until it succeeds.
+ * One change of the tablet's METADATA row and of its view.  After an error
+ * METADATA may have the change, so the caller repeats it until it succeeds.
  */
 struct tablet_change {
 	struct tablet_edit edit;                /* event, seq_mark, clock_mark, major_us; the rest is filled in */
 	const struct file_set *removed, *added; /* NULL: none */
 	struct vmem *const *flushed;            /* memtables that are in `added` */
 	unsigned flushed_count;
-	/* edit.set_redo: the redo set, on the heap; taken on success.  redo_own: of the tablet, from then on */
+	/* edit.set_redo: the redo set, on the heap, taken; redo_own: the tablet's new value */
 	struct redo_state *redo;
 	unsigned redo_count;
 	bool redo_own;

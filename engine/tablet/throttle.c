@@ -102,7 +102,7 @@ int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, un
 	if (env->unthrottled || env->no_background || !env->memory_used)
 		return 0;
 	used = *env->memory_used;
-	if (files > FILES_FREE && t->merge_no_space && ops_make_room(ops, count))
+	if (files > FILES_FREE && t->merge_no_space && ops_only_remove(ops, count))
 		files = 0;
 	if (used <= bound && files <= FILES_FREE)
 		return 0;
@@ -115,7 +115,7 @@ int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, un
 		throttle_sleep_us(us);
 	while (*env->memory_used > bound + bound / 2 && t->state == TABLET_SERVING) {
 		if (env->flush_error) {
-			err = ops_make_room(ops, count) ? 0 : env->flush_error;
+			err = ops_only_remove(ops, count) ? 0 : env->flush_error;
 			task_queue(&t->flush_task); /* there may be space again */
 			break;
 		}

@@ -7,8 +7,8 @@
  * offsets of the tablet's range in it.  The parts of all tablets add up to the
  * whole.
  */
-#ifndef TFS_STORE_USAGE_H
-#define TFS_STORE_USAGE_H
+#ifndef TFS_TABLET_USAGE_H
+#define TFS_TABLET_USAGE_H
 
 #include <stdatomic.h>
 

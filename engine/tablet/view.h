@@ -8,8 +8,8 @@
  * memtable of this view or of a later one, and compactions in this view have
  * only dropped entries that no such reader can see.
  */
-#ifndef TFS_STORE_VIEW_H
-#define TFS_STORE_VIEW_H
+#ifndef TFS_TABLET_VIEW_H
+#define TFS_TABLET_VIEW_H
 
 #include <errno.h>
 

@@ -310,7 +310,7 @@ static void test_a_full_disk_gets_them_back(void **state)
 	assert_int_equal(log_drop_below(e->log, tag), 0);
 	n = files(e);
 	assert_int_equal(n, 3);
-	log_give_up_room(e->log);
+	log_discard_recycled(e->log);
 	assert_int_equal(files(e), 1);
 	tag = put_many(e, tag, 60);
 	assert_int_equal(log_drop_below(e->log, tag), 0);
