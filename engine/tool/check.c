@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl check: every checksum of a data directory, and every invariant
- * between its parts (DESIGN 3.2).  Reads only.
+ * tabletctl check: verifies every checksum of a data directory and the
+ * invariants between its parts.  It writes nothing.
  *
- * From the top down, as opening a store would: FORMAT, lock service, root
- * tablet, METADATA (offline_*.c); then here the tablets of each table against
- * each other, their SSTables, their logs, the bytes that salted rows begin
- * with; last the files that nothing refers to.  When part of METADATA cannot be read, the checks that need
- * all of it (is a tablet missing, is a file referred to) are left out: they
- * would bury the cause.
+ * The order is that of opening a store: FORMAT, the lock service, the root
+ * tablet and METADATA (offline_*.c), then the tablets of each table, their
+ * SSTables and logs, and the salt of rows.  Last come files that nothing
+ * refers to.  If part of METADATA cannot be read, the checks that need all of
+ * it are left out: missing tablets and unreferenced files would hide the cause.
  */
 #include "engine/server/server.h"
 #include "engine/tool/check.h"
@@ -19,18 +18,18 @@
 #include <stdlib.h>
 #include <uthash.h>
 
-/* ---- SSTables: each file once, however many tablets share it ---- */
+/* ---- SSTables: tablets may share a file, which is checked once ---- */
 
-struct seen {
+struct checked {
 	UT_hash_handle hh;
-	struct tablet_file first; /* as the first tablet of them has it; no rows */
+	struct tablet_file first; /* as the first of its tablets lists it, without rows */
 	char name[];              /* TABLE/INCARNATION-NUMBER.sst */
 };
 
-static int seen_add(struct seen **set, const struct tablet_file *f, struct seen **out, bool *is_new)
+static int checked_add(struct checked **set, const struct tablet_file *f, struct checked **out, bool *is_new)
 {
 	char name[96];
-	struct seen *s;
+	struct checked *s;
 	size_t len = (size_t)snprintf(name, sizeof(name), "%u/%" PRIu64 "-%" PRIu64 ".sst", f->table, f->incarnation, f->number);
 
 	HASH_FIND(hh, *set, name, len, s);
@@ -49,8 +48,8 @@ static int seen_add(struct seen **set, const struct tablet_file *f, struct seen 
 	return 0;
 }
 
-/* What METADATA says of a file's contents is the same for all tablets that share it: the first one's is compared with the file. */
-static bool says_the_same(const struct tablet_file *a, const struct tablet_file *b)
+/* All tablets that share a file list the same contents.  The first list is compared with the file itself. */
+static bool same_contents(const struct tablet_file *a, const struct tablet_file *b)
 {
 	return a->group == b->group && a->bytes == b->bytes && a->raw_bytes == b->raw_bytes && a->cells == b->cells &&
 		a->tombstones == b->tombstones && a->row_deletes == b->row_deletes && a->family_deletes == b->family_deletes &&
@@ -58,15 +57,15 @@ static bool says_the_same(const struct tablet_file *a, const struct tablet_file 
 		a->newest_us == b->newest_us;
 }
 
-static int check_file(struct check *c, struct seen **set, const struct offline_row *row, const struct tablet_file *f)
+static int check_file(struct check *c, struct checked **set, const struct offline_row *row, const struct tablet_file *f)
 {
 	struct buf name = {0};
 	const char *who;
 	uint64_t bytes;
 	bool is_new;
 	char *path = tablet_file_path(c->store.dir, f->table, f->incarnation, f->number);
-	struct seen *s;
-	int err = path ? seen_add(set, f, &s, &is_new) : -ENOMEM;
+	struct checked *s;
+	int err = path ? checked_add(set, f, &s, &is_new) : -ENOMEM;
 
 	if (err)
 		goto out;
@@ -79,7 +78,7 @@ static int check_file(struct check *c, struct seen **set, const struct offline_r
 	if (slice_cmp(buf_slice(&f->first), buf_slice(&f->last)) > 0)
 		report_problem(&c->r, "%s: first and last row of %s are upside down", who, path);
 	if (!is_new) {
-		if (!says_the_same(&s->first, f))
+		if (!same_contents(&s->first, f))
 			report_problem(&c->r, "%s: METADATA does not say of %s what it says to another tablet", who, path);
 		goto out;
 	}
@@ -123,7 +122,7 @@ static void check_range(struct check *c, const struct offline_row *row)
 	buf_fini(&begin);
 }
 
-static int check_tablet(struct check *c, struct seen **set, const struct offline_row *row)
+static int check_tablet(struct check *c, struct checked **set, const struct offline_row *row)
 {
 	int err = 0;
 
@@ -137,8 +136,8 @@ static int check_tablet(struct check *c, struct seen **set, const struct offline
 	return err;
 }
 
-/* Rows are in order; so a table has no gap if its last tablet is there and the hints fit.  (METADATA goes on after the root tablet.) */
-static int check_level(struct check *c, struct seen **set, const struct offline_rows *rows)
+/* The rows are sorted, so a table has no gap if its last tablet exists and the begin hints fit. */
+static int check_level(struct check *c, struct checked **set, const struct offline_rows *rows)
 {
 	struct buf name = {0};
 	int err = 0;
@@ -179,19 +178,19 @@ static void check_tables(struct check *c)
 			report_problem(&c->r, "table %s: METADATA has no tablet of it", c->store.tables[i].p->name);
 }
 
-/* ---- what nothing refers to ---- */
+/* ---- unreferenced files ---- */
 
 struct stray {
 	struct check *c;
-	struct seen *set;
+	struct checked *set;
 	const char *dir, *table;
 };
 
-static int stray_file(void *arg, const char *name, bool is_dir)
+static int check_stray_file(void *arg, const char *name, bool is_dir)
 {
 	struct stray *w = arg;
 	char key[600];
-	struct seen *s;
+	struct checked *s;
 	size_t len = (size_t)snprintf(key, sizeof(key), "%s/%s", w->table, name);
 	uint64_t incarnation;
 
@@ -203,7 +202,7 @@ static int stray_file(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-static int stray_dir(void *arg, const char *name, bool is_dir)
+static int check_stray_dir(void *arg, const char *name, bool is_dir)
 {
 	struct stray *w = arg, below = {w->c, w->set, NULL, name};
 	char *path = path_join(w->dir, name), *end;
@@ -216,36 +215,36 @@ static int stray_dir(void *arg, const char *name, bool is_dir)
 	if (!is_dir || *end)
 		report_note(&w->c->r, "%s: not a table's directory; no mount removes it", path);
 	else
-		err = file_list(path, stray_file, &below);
+		err = file_list(path, check_stray_file, &below);
 	free(path);
 	return err;
 }
 
-static int stray_top(void *arg, const char *name, bool is_dir)
+static int check_stray_entry(void *arg, const char *name, bool is_dir)
 {
-	static const char *const known[] = {"FORMAT", "lock", "log", "sst", "ballast", "lost+found"};
+	static const char *const parts[] = {"FORMAT", "lock", "log", "sst", "ballast", "lost+found"};
 	struct stray *w = arg;
 
 	if (is_dir && strncmp(name, "repair-", 7) == 0) {
-		report_note(&w->c->r, "%s/%s: what a repair replaced; no mount removes it", w->dir, name);
+		report_note(&w->c->r, "%s/%s: files that a repair replaced; no mount removes it", w->dir, name);
 		return 0;
 	}
-	for (unsigned i = 0; i < sizeof(known) / sizeof(*known); i++)
-		if (strcmp(name, known[i]) == 0)
+	for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (strcmp(name, parts[i]) == 0)
 			return 0;
 	report_note(&w->c->r, "%s/%s: not a part of the store; no mount removes it", w->dir, name);
 	return 0;
 }
 
-static int check_strays(struct check *c, struct seen *set)
+static int check_strays(struct check *c, struct checked *set)
 {
 	char *sst = path_join(c->store.dir, "sst");
 	struct stray w = {.c = c, .set = set, .dir = c->store.dir};
-	int err = sst ? file_list(c->store.dir, stray_top, &w) : -ENOMEM;
+	int err = sst ? file_list(c->store.dir, check_stray_entry, &w) : -ENOMEM;
 
 	w.dir = sst;
 	if (!err && !c->store.incomplete)
-		err = file_list(sst, stray_dir, &w);
+		err = file_list(sst, check_stray_dir, &w);
 	if (err == -ENOENT || err == -ENOTDIR) {
 		report_problem(&c->r, "%s: the SSTables' directory is missing", sst);
 		err = 0;
@@ -254,12 +253,10 @@ static int check_strays(struct check *c, struct seen *set)
 	return err;
 }
 
-/* ---- all of it ---- */
-
 static int check_all(struct check *c)
 {
 	struct offline_rows root = {.v = &c->store.root, .count = c->store.has_root};
-	struct seen *set = NULL, *s, *tmp;
+	struct checked *set = NULL, *s, *tmp;
 	int err = check_level(c, &set, &root);
 
 	if (!err)
@@ -280,7 +277,7 @@ static int check_all(struct check *c)
 	return err;
 }
 
-static void summary(const struct check *c, const char *dir)
+static void print_summary(const struct check *c, const char *dir)
 {
 	printf("%s: %s: %u tables, %" PRIu64 " tablets, %" PRIu64 " SSTables of %" PRIu64 " bytes", dir,
 		c->r.problems ? "DAMAGED" : "clean", c->store.table_count, c->tablets, c->files, c->file_bytes);
@@ -289,7 +286,7 @@ static void summary(const struct check *c, const char *dir)
 	else
 		printf(" (not read)");
 	printf(", %" PRIu64 " log records; %u problem%s, %u note%s%s\n", c->records, c->r.problems, c->r.problems == 1 ? "" : "s",
-		c->r.notes, c->r.notes == 1 ? "" : "s", c->r.problems ? "; 'tabletctl repair' shows what can be done" : "");
+		c->r.notes, c->r.notes == 1 ? "" : "s", c->r.problems ? "; 'tabletctl repair' prints how to repair it" : "");
 }
 
 static int check_run(int argc, char **argv)
@@ -324,7 +321,7 @@ static int check_run(int argc, char **argv)
 	if (err == -ENOMEM)
 		complain("%s: %s", argv[optind], strerror(ENOMEM));
 	else if (!err && !(c.r.quiet && !c.r.problems))
-		summary(&c, argv[optind]);
+		print_summary(&c, argv[optind]);
 	offline_close(&c.store);
 	report_fini(&c.r);
 	return err ? EXIT_CANNOT : c.r.problems ? EXIT_DAMAGED : EXIT_CLEAN;
@@ -335,19 +332,17 @@ const struct command check_command = {
 	.brief = "verify every checksum and invariant of a data directory",
 	.usage = "usage: tabletctl check [-q] [--no-data] DATADIR\n"
 		 "\n"
-		 "Verifies a data directory that is not mounted: the lock service's files, the\n"
-		 "root tablet's row, METADATA, every SSTable (checksums, order of keys, counts,\n"
-		 "filters), that tablets leave no gap, every log from its redo points on, and that\n"
-		 "rows of salted tables are where readers look for them.\n"
-		 "Nothing is written.\n"
+		 "Verifies a data directory that is not mounted: the files of the lock service,\n"
+		 "METADATA, every SSTable and every log, that tablets leave no gap, and that rows\n"
+		 "of salted tables are stored with their salt.  Writes nothing.\n"
 		 "\n"
-		 "One line for each thing wrong, \"damaged: FILE: ... offset ...\"; things that the\n"
-		 "next mount tidies up by itself, such as files that nothing refers to, are\n"
-		 "\"note: ...\" lines and no damage.  The last line is a summary.\n"
+		 "Prints one line \"damaged: FILE: ... offset ...\" for each damage.  A line\n"
+		 "\"note: ...\" names a file that the next mount removes or that is not part of the\n"
+		 "store.  The last line is a summary.\n"
 		 "\n"
-		 "  -q, --quiet   damage only: no notes, and no summary of a clean store\n"
-		 "  --no-data     do not read the SSTables, only see that they are there and\n"
-		 "                as long as METADATA says\n"
+		 "  -q, --quiet   prints damage only\n"
+		 "  --no-data     does not read the SSTables, and checks only that they exist and\n"
+		 "                have the size that METADATA states\n"
 		 "\n"
 		 "Exit status: 0 clean, 1 damaged, 2 it could not be checked or is in use.\n",
 	.run = check_run,

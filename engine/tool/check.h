@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of `tabletctl check`. */
+/* Shared by the files of `tabletctl check`. */
 #ifndef TFS_TOOL_CHECK_H
 #define TFS_TOOL_CHECK_H
 
@@ -8,20 +8,20 @@
 struct check {
 	struct report r;
 	struct offline store;
-	bool data; /* read the SSTables too */
+	bool data; /* false: SSTables are not read */
 	uint64_t tablets, files, file_bytes, cells, records;
 };
 
-/* All of these: 0 also when damage was found (it is in the report); else the check cannot go on. */
+/* Each returns 0 also if it reported damage, or -errno, which ends the check. */
 
 /* ---- check_sst.c ---- */
-/* One SSTable against what its tablet's row says of it. */
+/* Checks one SSTable, and compares it with its entry in METADATA. */
 int check_sst(struct check *c, const struct tablet_file *f, const char *path) TFS_MUST;
 /* ---- check_log.c ---- */
-/* Every log: those that redo sets name from their least redo point, and what else lies there. */
+/* Checks every log: one that redo sets name from its least redo point on, others as a whole. */
 int check_logs(struct check *c) TFS_MUST;
 /* ---- check_salt.c ---- */
-/* A row key that a file or a log has of the table (or NULL).  The first that is misplaced in a table is reported. */
+/* Checks the salt byte of a stored row.  Reports the first wrong one of each table.  t may be NULL. */
 void check_salt_of(struct check *c, struct offline_table *t, struct slice row);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commit logs.  A log that redo sets name must hold, from the least of
- * its redo points on, every record that was once stated durable and no whole
- * record behind its end.  Each
- * must be decodable and of a table that exists or existed.  Logs that none
- * names are what a clean end or a recovery left; the next mount removes
- * them, so damage in them costs nothing and is only noted.
+ * Checks the commit logs.
+ *
+ * A log that redo sets name must contain every record from the least of its
+ * redo points up to the last LSN that it states as durable, and no whole
+ * record behind its end.  Each record must be decodable and of a table that
+ * exists or existed.  A clean end and a recovery leave logs that no redo set
+ * names.  The next mount removes them, so damage in them is a note only.
  */
 #include "engine/server/server.h"
 #include "engine/cell/batch_format.h"
@@ -23,7 +24,7 @@ struct log_check {
 	uint64_t records, bad;
 };
 
-static int bad_record(struct log_check *k, const struct log_record *r, const char *what)
+static int report_record(struct log_check *k, const struct log_record *r, const char *what)
 {
 	if (k->bad++ < 10 && k->needed)
 		report_problem(&k->c->r, "%s: record %" PRIu64 " (table %u): %s", k->dir, r->lsn, r->table, what);
@@ -41,26 +42,26 @@ static int check_record(void *arg, const struct log_record *r)
 
 	k->records++;
 	if (slice_cmp(r->row_from, r->row_to) > 0)
-		return bad_record(k, r, "its row range is upside down");
+		return report_record(k, r, "its row range is upside down");
 	if (batch_open(&b, r->batch))
-		return bad_record(k, r, "its batch cannot be decoded");
+		return report_record(k, r, "its batch cannot be decoded");
 	if (slice_cmp(b.row, r->row_from) < 0 || slice_cmp(b.row, r->row_to) > 0)
-		return bad_record(k, r, "its cells are of a row outside the record's row range");
+		return report_record(k, r, "its cells are of a row outside the record's row range");
 	while ((n = batch_next(&b, &cell)) > 0)
 		cells++;
 	if (n < 0)
-		return bad_record(k, r, "its batch cannot be decoded");
+		return report_record(k, r, "its batch cannot be decoded");
 	if (r->seq == 0 || r->seq + cells < r->seq)
-		return bad_record(k, r, "its sequence numbers are out of range");
+		return report_record(k, r, "its sequence numbers are out of range");
 	if (r->table != META_TABLE && !offline_table(store, r->table) &&
 		(r->table < META_FIRST_USER_TABLE || (store->next_table && r->table >= store->next_table)))
-		return bad_record(k, r, "there has never been a table of that id");
+		return report_record(k, r, "there has never been a table of that id");
 	if (k->needed)
 		check_salt_of(k->c, offline_table(store, r->table), b.row);
 	return 0;
 }
 
-/* The least redo point of the incarnation over all tablets; false: none names it. */
+/* Sets *lsn to the least redo point of all tablets in the log.  Returns false if there is none. */
 static bool least_redo(const struct offline *store, uint64_t incarnation, uint64_t *lsn)
 {
 	const struct offline_rows root = {.v = (struct offline_row *)&store->root, .count = store->has_root};
@@ -81,7 +82,7 @@ static bool least_redo(const struct offline *store, uint64_t incarnation, uint64
 	return found;
 }
 
-static int note_stray(void *arg, const char *name, bool is_dir)
+static int note_stray_segment(void *arg, const char *name, bool is_dir)
 {
 	struct log_check *k = arg;
 	uint64_t number;
@@ -91,7 +92,7 @@ static int note_stray(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-static int check_one(struct check *c, uint64_t incarnation)
+static int check_one_log(struct check *c, uint64_t incarnation)
 {
 	struct log_check k = {.c = c};
 	uint64_t from = 0;
@@ -102,7 +103,7 @@ static int check_one(struct check *c, uint64_t incarnation)
 	k.dir = dir;
 	k.needed = least_redo(&c->store, incarnation, &from);
 	if (!err)
-		err = file_list(dir, note_stray, &k);
+		err = file_list(dir, note_stray_segment, &k);
 	if (!err)
 		err = log_replay(dir, from, check_record, &k, &end, &why);
 	if (err == -EBADMSG || err == -ENOTSUP || (!err && end.lost)) {
@@ -113,7 +114,7 @@ static int check_one(struct check *c, uint64_t incarnation)
 		err = 0;
 	} else if (err) {
 		complain("%s: %s", why ? why : dir ? dir : c->store.dir, strerror(-err));
-	} else if (!k.needed && incarnation != c->store.incarnation) { /* every clean end leaves the last process's log so */
+	} else if (!k.needed && incarnation != c->store.incarnation) { /* a clean end leaves the last log without redo points */
 		report_note(&c->r, "%s: no redo set names this log; the next mount removes it", dir);
 	}
 	if (k.bad > 10 && k.needed)
@@ -131,7 +132,7 @@ struct dirs {
 	unsigned count;
 };
 
-static int note_dir(void *arg, const char *name, bool is_dir)
+static int add_log(void *arg, const char *name, bool is_dir)
 {
 	struct dirs *d = arg;
 	char *end;
@@ -150,14 +151,14 @@ static int note_dir(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
 	return (*x > *y) - (*x < *y);
 }
 
-static void check_named(struct check *c, const struct dirs *d, const struct offline_row *row)
+static void check_redo_points(struct check *c, const struct dirs *d, const struct offline_row *row)
 {
 	struct buf name = {0};
 
@@ -178,27 +179,27 @@ int check_logs(struct check *c)
 	char *logs = path_join(c->store.dir, "log");
 	struct dirs d = {.c = c, .path = logs};
 	uint64_t latest = 0;
-	int err = logs ? file_list(logs, note_dir, &d) : -ENOMEM;
+	int err = logs ? file_list(logs, add_log, &d) : -ENOMEM;
 
 	if (err == -ENOENT || err == -ENOTDIR) {
 		report_problem(&c->r, "%s: the logs' directory is missing", logs);
 		err = 0;
 	}
 	if (d.count)
-		qsort(d.v, d.count, sizeof(*d.v), by_number);
+		qsort(d.v, d.count, sizeof(*d.v), compare_numbers);
 	if (c->store.has_root)
-		check_named(c, &d, &c->store.root);
+		check_redo_points(c, &d, &c->store.root);
 	for (unsigned i = 0; i < c->store.meta.count; i++)
-		check_named(c, &d, &c->store.meta.v[i]);
+		check_redo_points(c, &d, &c->store.meta.v[i]);
 	for (unsigned i = 0; i < c->store.users.count; i++)
-		check_named(c, &d, &c->store.users.v[i]);
+		check_redo_points(c, &d, &c->store.users.v[i]);
 	if (!err && d.path && (err = server_latest_log(c->store.dir, &latest)) == -ENOENT)
 		err = 0;
 	if (!err && latest > c->store.incarnation)
 		report_problem(&c->r, "%s/lock/incarnation: %s, but there is a log of incarnation %" PRIu64, c->store.dir,
 			c->store.incarnation ? "an old one" : "missing", latest);
 	for (unsigned i = 0; i < d.count && !err; i++)
-		err = check_one(c, d.v[i]);
+		err = check_one_log(c, d.v[i]);
 	free(d.v);
 	free(logs);
 	return err;

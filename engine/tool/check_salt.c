@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a salted table whose first byte is not their salt: no reader finds
- * them, and a scan passes them over.  A table's files and logs have rows of
- * one salt only, because another salt comes with other tablets.
+ * Readers of a salted table look for a row behind its salt byte, so a row
+ * that is stored with another first byte is never found.  All rows of a
+ * table's files and logs have the same salt, because a change of the salt
+ * takes a new table id.
  */
 #include "engine/client/salt.h"
 #include "engine/tool/check.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl dump: a log segment, an SSTable, METADATA or a schema as text,
- * one record a line, bytes escaped.  For people who look for what went wrong,
- * so each part is shown as far as it can be decoded and the first thing that
- * cannot be is the last line.
+ * tabletctl dump: prints a log segment, an SSTable, METADATA or schemas, one
+ * record a line, with bytes quoted.  Each is printed as far as it can be
+ * decoded; the last line then names the part that cannot.
  */
 #include "engine/cell/batch_format.h"
 #include "engine/log/log_format.h"
@@ -25,8 +24,8 @@ static const char *const kind_names[] = {
 	[CELL_CHUNK] = "chunk",
 };
 
-/* For the lines: quoted, kept until the next three calls. */
-static const char *q(struct slice s)
+/* Returns the quoted bytes; valid for the next three calls. */
+static const char *quote(struct slice s)
 {
 	static struct buf ring[4];
 	static unsigned at;
@@ -35,14 +34,14 @@ static const char *q(struct slice s)
 	return quoted(&ring[at], s);
 }
 
-static int cannot(const char *path, int err)
+static int print_failure(const char *path, int err)
 {
 	complain("%s: %s", path, err == -EBADMSG ? "damaged" : strerror(-err));
 	return err == -EBADMSG ? EXIT_DAMAGED : EXIT_CANNOT;
 }
 
-/* Are the 8 bytes at offset (from_end: counted back from the end) of the file the magic?  Says so if not. */
-static bool is_a(const char *what, const char *path, const char *magic, uint64_t offset, bool from_end)
+/* Returns whether the 8 bytes at offset (from_end: from the end of the file) are the magic; prints an error if not. */
+static bool has_magic(const char *what, const char *path, const char *magic, uint64_t offset, bool from_end)
 {
 	struct file *f = NULL;
 	uint64_t size = 0;
@@ -73,13 +72,13 @@ static void print_cells(struct slice batch)
 	int n = batch_open(&b, batch);
 
 	if (n == 0)
-		printf(" commit %" PRId64 " row %s:", b.commit, q(b.row));
+		printf(" commit %" PRId64 " row %s:", b.commit, quote(b.row));
 	while (n == 0 && (n = batch_next(&b, &c)) > 0) {
 		printf(" %s", kind_names[c.kind]);
 		if (c.kind != CELL_DELETE_ROW)
 			printf(" %u", c.family);
 		if (c.kind != CELL_DELETE_ROW && c.kind != CELL_DELETE_FAMILY)
-			printf(":%s@%" PRId64, q(c.qualifier), c.ts);
+			printf(":%s@%" PRId64, quote(c.qualifier), c.ts);
 		if (c.kind == CELL_VALUE)
 			printf(" %zu bytes", c.value.n);
 		putchar(';');
@@ -102,8 +101,8 @@ static int print_record(const struct log_frame *f, struct slice body, uint64_t o
 		printf(" table %u, %u bytes: damaged\n", f->table, f->body_bytes);
 		return EXIT_DAMAGED;
 	}
-	printf(" table %u rows %s-%s token %" PRIu64 "/%" PRIu64 "/%" PRIu64 " seq %" PRIu64, r.table, q(r.row_from), q(r.row_to),
-		r.token.client, r.token.number, r.token.lowest_unanswered, r.seq);
+	printf(" table %u rows %s-%s token %" PRIu64 "/%" PRIu64 "/%" PRIu64 " seq %" PRIu64, r.table, quote(r.row_from),
+		quote(r.row_to), r.token.client, r.token.number, r.token.lowest_unanswered, r.seq);
 	print_cells(r.batch);
 	putchar('\n');
 	return 0;
@@ -125,14 +124,14 @@ static int dump_log(const char *path)
 	size_t at = LOG_HEADER_BYTES;
 	int status = 0, err;
 
-	if (!is_a("a commit log segment", path, "TFSLOG\r\n", 0, false))
+	if (!has_magic("a commit log segment", path, "TFSLOG\r\n", 0, false))
 		return EXIT_CANNOT;
 	err = file_read_all(path, SIZE_MAX, &b);
 	if (!err)
 		err = log_header_decode(buf_slice(&b), &h);
 	if (err) {
 		buf_fini(&b);
-		return cannot(path, err);
+		return print_failure(path, err);
 	}
 	printf("segment %" PRIu64 " of incarnation %" PRIu64 ": first lsn %" PRIu64 ", durable before %" PRIu64 ", %zu bytes\n",
 		h.number, h.incarnation, h.first_lsn, h.durable_lsn, b.n);
@@ -143,7 +142,7 @@ static int dump_log(const char *path)
 
 		if (!log_frame_decode(rest, h.salt, &f) || log_frame_total(&f) > rest.n)
 			break;
-		if (f.kind != LOG_MARK && f.lsn != next++) /* of an earlier life of the file */
+		if (f.kind != LOG_MARK && f.lsn != next++) /* left from an earlier use of the file */
 			break;
 		status = print_record(&f, slice_of(rest.p + LOG_FRAME_BYTES, log_frame_total(&f) - LOG_FRAME_BYTES), at);
 		at += log_frame_total(&f);
@@ -176,7 +175,7 @@ static int print_properties(struct sst *s)
 			buf_fini(&blob);
 			return 0;
 		}
-		printf("table %u group %u rows %s-%s\n", p.table, p.group, q(buf_slice(&p.first)), q(buf_slice(&p.last)));
+		printf("table %u group %u rows %s-%s\n", p.table, p.group, quote(buf_slice(&p.first)), quote(buf_slice(&p.last)));
 		printf("cells %" PRIu64 " tombstones %" PRIu64 " row-deletes %" PRIu64 " family-deletes %" PRIu64
 		       " raw-bytes %" PRIu64 "\n",
 			p.cells, p.tombstones, p.row_deletes, p.family_deletes, p.raw_bytes);
@@ -204,17 +203,17 @@ static int print_keys(struct sst *s)
 
 		err = cellkey_decode(it->key, &k, &scratch);
 		if (err == -EBADMSG) {
-			printf("not a cell key: %s %zu bytes\n", q(it->key), it->value.n);
+			printf("not a cell key: %s %zu bytes\n", quote(it->key), it->value.n);
 			err = 0;
 			continue;
 		}
 		if (err)
 			break;
-		printf("%s", q(k.row));
+		printf("%s", quote(k.row));
 		if (k.kind != CELL_DELETE_ROW)
 			printf(" %u", k.family);
 		if (k.kind != CELL_DELETE_ROW && k.kind != CELL_DELETE_FAMILY)
-			printf(":%s@%" PRId64, q(k.qualifier), k.ts);
+			printf(":%s@%" PRId64, quote(k.qualifier), k.ts);
 		printf(" seq %" PRIu64 " %s", k.seq, kind_names[k.kind]);
 		if (k.kind == CELL_CHUNK)
 			printf(" %u", k.chunk);
@@ -240,7 +239,7 @@ static int dump_sst(const char *path, bool keys)
 	struct sst *s = NULL;
 	int err;
 
-	if (!is_a("an SSTable", path, "TFSSST01", 8, true))
+	if (!has_magic("an SSTable", path, "TFSSST01", 8, true))
 		return EXIT_CANNOT;
 	err = sst_cache_new(8u << 20, 8u << 20, &cache);
 	if (!err)
@@ -260,7 +259,7 @@ static int dump_sst(const char *path, bool keys)
 		sst_put(s);
 	if (cache)
 		sst_cache_free(cache);
-	return err ? cannot(path, err) : 0;
+	return err ? print_failure(path, err) : 0;
 }
 
 /* ---- METADATA and schemas ---- */
@@ -270,10 +269,10 @@ static void print_row(const struct offline *store, const struct offline_row *row
 	const struct offline_table *t = offline_table(store, row->m.table);
 	const struct meta_tablet *m = &row->m;
 
-	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", q(buf_slice(&row->begin)));
+	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", quote(buf_slice(&row->begin)));
 	printf(" end %s hint %s server %" PRIu64 " assignment %" PRIu64 " tokens %u seq-mark %" PRIu64 " clock-mark %" PRId64
 	       " major %" PRId64 "\n",
-		m->last ? "-" : q(buf_slice(&m->end)), q(buf_slice(&m->begin)), m->server, m->assignment, m->token_count,
+		m->last ? "-" : quote(buf_slice(&m->end)), quote(buf_slice(&m->begin)), m->server, m->assignment, m->token_count,
 		m->seq_mark, m->clock_mark, m->major_us);
 	for (unsigned i = 0; i < m->redo_count; i++)
 		printf("  redo log/%" PRIu64 " lsn %" PRIu64 "\n", m->redo[i].incarnation, m->redo[i].lsn);
@@ -286,8 +285,8 @@ static void print_row(const struct offline *store, const struct offline_row *row
 			f->row_deletes, f->family_deletes);
 		printf(" seq %" PRIu64 "-%" PRIu64 " timestamps %" PRId64 "-%" PRId64, f->seq_min, f->seq_max, f->oldest_us,
 			f->newest_us);
-		printf(" range %s-%s rows %s-%s\n", q(buf_slice(&f->begin)), f->end.p ? q(buf_slice(&f->end)) : "",
-			q(buf_slice(&f->first)), q(buf_slice(&f->last)));
+		printf(" range %s-%s rows %s-%s\n", quote(buf_slice(&f->begin)), f->end.p ? quote(buf_slice(&f->end)) : "",
+			quote(buf_slice(&f->first)), quote(buf_slice(&f->last)));
 	}
 	for (const char *p = (const char *)row->events.p, *end = p + row->events.n; p && p < end;) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));
@@ -397,17 +396,16 @@ const struct command dump_command = {
 		 "       tabletctl dump meta DATADIR\n"
 		 "       tabletctl dump schema DATADIR [TABLE]\n"
 		 "\n"
-		 "  log     one line a record: file offset, LSN, the LSN known durable then,\n"
-		 "          table, rows, token, first sequence number, and its cells as\n"
+		 "  log     one line for each record: file offset, LSN, durable LSN when it was\n"
+		 "          written, table, rows, token, first sequence number, and its cells as\n"
 		 "          KIND FAMILY:QUALIFIER@TIMESTAMP SIZE\n"
-		 "  sst     sizes and properties; with -k (--keys) one line a key:\n"
+		 "  sst     sizes and properties; with -k (--keys) one line for each key:\n"
 		 "          ROW FAMILY:QUALIFIER@TIMESTAMP SEQUENCE KIND SIZE\n"
-		 "  meta    METADATA: a line for each tablet, and under it one for each of its\n"
-		 "          redo points, SSTables and events\n"
-		 "  schema  the schema of each table, or of one, as .schema shows it, with ids\n"
+		 "  meta    METADATA: each tablet with its redo points, SSTables and events\n"
+		 "  schema  the schema of each table, or of one, as .schema contains it, with ids\n"
 		 "\n"
-		 "Bytes are quoted as \"...\" with \\xHH for what is not printable ASCII; families,\n"
-		 "groups and tables are ids.  meta and schema need a data directory that is not\n"
-		 "mounted.  Exit status: 0, 1 something was damaged, 2 it could not be read.\n",
+		 "Bytes are quoted as \"...\"; those that are not printable ASCII are \\xHH.\n"
+		 "Families, groups and tables are ids.  meta and schema need a data directory\n"
+		 "that is not mounted.  Exit status: 0, 1 something is damaged, 2 failed.\n",
 	.run = dump_run,
 };

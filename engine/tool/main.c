@@ -13,7 +13,7 @@ static void print_usage(void)
 {
 	puts("usage: tabletctl SUBCOMMAND [ARGUMENTS]\n"
 	     "\n"
-	     "Looks at tabletfs data directories and mounts.\n");
+	     "Works on the data directories and mounts of tabletfs.\n");
 	for (unsigned i = 0; i < COMMANDS; i++)
 		printf("  %-8s %s\n", commands[i]->name, commands[i]->brief);
 	puts("\n"
@@ -21,8 +21,8 @@ static void print_usage(void)
 	     "  tabletctl -h, --help       this text\n"
 	     "  tabletctl -V, --version    the version\n"
 	     "\n"
-	     "Exit status: 0 done, or clean; 1 damage was found; 2 it could not be done\n"
-	     "(bad usage, the data directory is in use or is not one, an I/O error).");
+	     "Exit status: 0 success, or clean; 1 damage was found; 2 failure (bad usage, the\n"
+	     "data directory is in use or is not one, an I/O error).");
 }
 
 static const struct command *command_named(const char *name)

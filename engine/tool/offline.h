@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data directory looked at and left alone: nothing is opened for writing,
- * no server is started.  The lock directory's flock is held meanwhile, so no
- * mount can begin.
+ * Reads a data directory without a server.  Nothing is opened for writing.
+ * Meanwhile it has the flock on lock/held, so that no mount can start.
  *
- * Looking goes on past damage as far as it makes sense; each thing found
- * wrong is one line of the report.
+ * Reading continues behind damage where it can.  Each damage is one line of
+ * the report.
  */
 #ifndef TFS_TOOL_OFFLINE_H
 #define TFS_TOOL_OFFLINE_H
@@ -29,7 +28,7 @@ struct offline_table {
 	const struct schema *schema;
 	const struct tfs_schema *p;
 	struct store_schema *store;
-	bool misplaced; /* check: a row of it under another salt byte was reported */
+	bool misplaced; /* check_salt.c has reported a row */
 };
 struct offline_row { /* of METADATA */
 	struct buf key;
@@ -41,21 +40,21 @@ struct offline_rows {
 	struct offline_row *v;
 	unsigned count, cap;
 };
-/* log_replay, or repair's in its place, which reads on behind damage. */
+/* log_replay, or a function of repair, which continues behind damage. */
 typedef int offline_replay_fn(
 	void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 struct offline {
 	const char *dir;
 	offline_replay_fn *replay; /* NULL: log_replay */
 	void *replay_arg;
-	bool past_format; /* go on without FORMAT */
-	struct file *held;
+	bool past_format;       /* continue if FORMAT is missing */
+	struct file *lock_file; /* lock/held, with the flock */
 	struct offline_file *files;
 	unsigned file_count, file_cap;
 	struct offline_table *tables; /* by id */
 	unsigned table_count;
-	uint32_t next_table;  /* no table has had this id yet; 0: not known */
-	uint64_t incarnation; /* of the last process; 0: none; UINT64_MAX: not known */
+	uint32_t next_table;  /* the next unused table id; 0: unreadable */
+	uint64_t incarnation; /* of the last process; 0: none; UINT64_MAX: unreadable */
 	bool has_root;
 	struct offline_row root;   /* the root tablet's row */
 	struct offline_rows meta;  /* rows of the root tablet: METADATA's tablets */
@@ -65,27 +64,29 @@ struct offline {
 };
 
 /*
- * 0: as much as can be read has been; damage is in the report.  -EBUSY in
- * use, -ENOENT not a store, -EPROTO of a newer format, others: cannot be
- * read.  Then one line has been complained, and nothing is to be closed.
+ * Returns 0 when everything readable was read; damage is in the report.
+ * Returns -EBUSY if the store is in use, -ENOENT if dir is no store, -EPROTO
+ * if its format is newer, or another -errno.  An error was printed then, and
+ * *store must not be closed.
  */
 int offline_open(const char *dir, struct report *r, struct offline *store) TFS_MUST;
 void offline_close(struct offline *store);
-struct offline_table *offline_table(const struct offline *store, uint32_t id); /* or NULL */
+/* Returns NULL if there is no such table. */
+struct offline_table *offline_table(const struct offline *store, uint32_t id);
 
-/* ---- offline_tablet.c: what a tablet's files and logs hold, merged ---- */
+/* ---- offline_tablet.c: a tablet's files and logs, merged ---- */
 struct offline_view {
 	struct report *r;
 	struct offline *store;
-	const struct meta_tablet *t; /* with its true begin */
-	bool part_missing;           /* something of it cannot be read, and the report says so */
+	const struct meta_tablet *t; /* its begin is where the previous tablet ends */
+	bool part_missing;           /* set if a file or log cannot be read, which was reported */
 	struct vmem *mem;
 	_Atomic size_t memory;
 };
-/* Close it on error, too, and after *out was freed. */
+/* The view must be closed, also after an error; *out is freed before. */
 int offline_view_open(struct offline_view *v, struct iter **out) TFS_MUST;
 void offline_view_close(struct offline_view *v);
-/* DIR/log/INCARNATION; free it. */
+/* Returns DIR/log/INCARNATION, which the caller frees, or NULL. */
 char *offline_log_dir(const struct offline *store, uint64_t incarnation);
 /* ---- offline_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */
 struct offline_file *offline_file(const struct offline *store, const char *name); /* NULL: missing or damaged */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FORMAT, the flock, and the lock service's files, without the lock service:
- * opening that would settle what a crash left, which is writing.  A journal
- * that lies there is a change that has happened, so it is laid over the
- * files in memory, as the next opening will do on disk.
+ * Reads FORMAT and the files of the lock service, and takes the flock.
+ *
+ * Opening the lock service would carry out a journal that a crash left, and
+ * so write.  Instead the journal's steps are applied to the files in memory.
  */
 #include "engine/lock/local_files.h"
 #include "engine/lock/lock.h"
@@ -16,7 +16,6 @@
 
 /* ---- FORMAT and the flock ---- */
 
-/* What to report of a file of two copies (base/copies.h) of which one is good. */
 #define ONE_COPY "%s: one of its two copies is damaged; the next mount writes it again from the other"
 
 static int offline_format(struct report *r, const struct offline *store)
@@ -44,20 +43,20 @@ static int offline_format(struct report *r, const struct offline *store)
 	return err;
 }
 
-static int take_flock(struct offline *store)
+static int take_offline_flock(struct offline *store)
 {
 	char *path = NULL;
 	int err = 0;
 
 	if (asprintf(&path, "%s/lock/held", store->dir) < 0)
 		return -ENOMEM;
-	err = file_open(path, FILE_READ, &store->held);
+	err = file_open(path, FILE_READ, &store->lock_file);
 	if (err == -ENOENT) {
-		err = 0; /* no mount has ever got that far */
+		err = 0; /* no mount has created it */
 	} else if (err) {
 		complain("%s: %s", path, strerror(-err));
 	} else {
-		err = lock_local_flock(store->held, store->dir);
+		err = lock_local_flock(store->lock_file, store->dir);
 		if (err == -EBUSY)
 			complain("%s: in use by another process", store->dir);
 		else if (err)
@@ -92,7 +91,7 @@ bool offline_is_dropped(const struct offline *store, uint32_t table)
 	return offline_file(store, name);
 }
 
-static int file_add(struct offline *store, const char *name, const char *path, struct offline_file **out)
+static int add_file(struct offline *store, const char *name, const char *path, struct offline_file **out)
 {
 	struct offline_file f = {.name = strdup(name), .path = strdup(path)};
 
@@ -121,7 +120,7 @@ struct walk {
 	const char *path, *prefix; /* of names: "" or "tables/" */
 };
 
-static int walk_entry(void *arg, const char *name, bool is_dir)
+static int read_entry(void *arg, const char *name, bool is_dir)
 {
 	struct walk *w = arg;
 	char full[LOCK_NAME_MAX + 300];
@@ -137,12 +136,12 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 	if (!path)
 		return -ENOMEM;
 	n = (size_t)snprintf(full, sizeof(full), "%s%s", w->prefix, name);
-	if (n > 5 && strcmp(full + n - 5, ".tmp=") == 0) /* how the lock service keeps a name that ends in .tmp */
+	if (n > 5 && strcmp(full + n - 5, ".tmp=") == 0) /* the lock service appends "=" to a name that ends in .tmp */
 		full[n - 1] = 0;
 	if (is_dir && !*w->prefix) {
 		struct walk below = {w->r, w->store, path, strcat(full, "/")};
 
-		err = file_list(path, walk_entry, &below);
+		err = file_list(path, read_entry, &below);
 		goto out;
 	}
 	err = 0;
@@ -168,14 +167,14 @@ static int walk_entry(void *arg, const char *name, bool is_dir)
 		w->store->incomplete = true;
 		if (strcmp(full, "incarnation") == 0)
 			w->store->incarnation = UINT64_MAX;
-		err = file_add(w->store, full, path, &f);
+		err = add_file(w->store, full, path, &f);
 		if (!err)
 			f->damaged = true;
 		goto out;
 	}
 	if (!whole)
 		report_problem(w->r, ONE_COPY, path);
-	err = file_add(w->store, full, path, &f);
+	err = add_file(w->store, full, path, &f);
 	if (!err)
 		f->one_copy = !whole;
 	if (!err)
@@ -188,7 +187,7 @@ out:
 	return err;
 }
 
-static int lay_step(struct offline *store, const struct lock_step *s, const char *journal)
+static int overlay_step(struct offline *store, const struct lock_step *s, const char *journal)
 {
 	struct offline_file *f = find_file(store, s->name);
 	int err = 0;
@@ -203,7 +202,7 @@ static int lay_step(struct offline *store, const struct lock_step *s, const char
 		return 0;
 	}
 	if (!f)
-		err = file_add(store, s->name, journal, &f);
+		err = add_file(store, s->name, journal, &f);
 	if (!err)
 		f->damaged = f->one_copy = false;
 	if (!err)
@@ -213,7 +212,7 @@ static int lay_step(struct offline *store, const struct lock_step *s, const char
 	return err;
 }
 
-static int lay_journal(struct report *r, struct offline *store, const char *dir)
+static int overlay_journal(struct report *r, struct offline *store, const char *dir)
 {
 	struct lock_step *steps = NULL;
 	struct buf bytes = {0};
@@ -238,7 +237,7 @@ static int lay_journal(struct report *r, struct offline *store, const char *dir)
 			report_note(r, "%s: a change that the next mount will finish", path);
 		}
 		for (unsigned i = 0; i < count && !err; i++)
-			err = lay_step(store, &steps[i], path);
+			err = overlay_step(store, &steps[i], path);
 	}
 	free(steps);
 	buf_fini(&bytes);
@@ -246,19 +245,19 @@ static int lay_journal(struct report *r, struct offline *store, const char *dir)
 	return err;
 }
 
-/* ---- what the files say ---- */
+/* ---- contents ---- */
 
-static int by_id(const void *a, const void *b)
+static int compare_ids(const void *a, const void *b)
 {
 	const struct offline_table *x = a, *y = b;
 
 	return (x->p->tablets_id > y->p->tablets_id) - (x->p->tablets_id < y->p->tablets_id);
 }
 
-static int take_schema(struct report *r, struct offline *store, struct offline_file *f)
+static int decode_schema_file(struct report *r, struct offline *store, struct offline_file *f)
 {
 	struct offline_table t = {0}, *v;
-	const struct offline_table *twin;
+	const struct offline_table *other;
 	struct schema *s = NULL;
 	const char *name = f->name + strlen("tables/");
 	int err = schema_decode(buf_slice(&f->contents), &s);
@@ -280,9 +279,9 @@ static int take_schema(struct report *r, struct offline *store, struct offline_f
 	}
 	if (t.p->tablets_id < META_FIRST_USER_TABLE)
 		report_problem(r, "%s: table id %u is reserved", f->path, t.p->tablets_id);
-	twin = offline_table(store, t.p->tablets_id);
-	if (twin)
-		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->tablets_id, twin->p->name);
+	other = offline_table(store, t.p->tablets_id);
+	if (other)
+		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->tablets_id, other->p->name);
 	err = schema_store(s, &t.store);
 	v = err ? NULL : realloc(store->tables, (store->table_count + 1) * sizeof(*v));
 	if (!v) {
@@ -292,7 +291,7 @@ static int take_schema(struct report *r, struct offline *store, struct offline_f
 	}
 	store->tables = v;
 	v[store->table_count++] = t;
-	qsort(v, store->table_count, sizeof(*v), by_id);
+	qsort(v, store->table_count, sizeof(*v), compare_ids);
 	return 0;
 }
 
@@ -304,7 +303,7 @@ struct offline_table *offline_table(const struct offline *store, uint32_t id)
 	return NULL;
 }
 
-static int take_files(struct report *r, struct offline *store)
+static int decode_files(struct report *r, struct offline *store)
 {
 	int err = 0;
 
@@ -314,7 +313,7 @@ static int take_files(struct report *r, struct offline *store)
 		if (f->damaged)
 			continue;
 		if (strncmp(f->name, "tables/", 7) == 0) {
-			err = take_schema(r, store, f);
+			err = decode_schema_file(r, store, f);
 		} else if (strcmp(f->name, "root") == 0) {
 			err = meta_root_decode(buf_slice(&f->contents), &store->root.m);
 			store->has_root = !err;
@@ -334,7 +333,7 @@ static int take_files(struct report *r, struct offline *store)
 				report_problem(r, "%s: not an incarnation counter", f->path);
 		} else if (strcmp(f->name, "clock") == 0) {
 			if (f->contents.n != 8)
-				report_problem(r, "%s: not a clock's mark", f->path);
+				report_problem(r, "%s: not a clock mark", f->path);
 		} else if (strncmp(f->name, "dropped/", 8) == 0) {
 			report_note(r, "%s: a table was dropped; the next mount removes the rest of it", f->path);
 		} else {
@@ -357,10 +356,10 @@ int offline_locks(struct report *r, struct offline *store)
 	int err = dir ? offline_format(r, store) : -ENOMEM;
 
 	if (!err)
-		err = take_flock(store);
+		err = take_offline_flock(store);
 	w.path = dir;
 	if (!err) {
-		err = file_list(dir, walk_entry, &w);
+		err = file_list(dir, read_entry, &w);
 		if (err == -ENOENT || err == -ENOTDIR) {
 			report_problem(r, "%s: the lock service's directory is missing", dir);
 			store->incomplete = true;
@@ -368,9 +367,9 @@ int offline_locks(struct report *r, struct offline *store)
 		}
 	}
 	if (!err)
-		err = lay_journal(r, store, dir);
+		err = overlay_journal(r, store, dir);
 	if (!err)
-		err = take_files(r, store);
+		err = decode_files(r, store);
 	free(dir);
 	return err;
 }
@@ -388,5 +387,5 @@ void offline_locks_close(struct offline *store)
 		buf_fini(&store->files[i].contents);
 	}
 	free(store->files);
-	file_close(store->held);
+	file_close(store->lock_file);
 }

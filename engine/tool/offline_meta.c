@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * METADATA read without a server: the live cells of each of its tablets
- * (offline_tablet.c), and the rows that they make up.
- */
+/* Reads METADATA without a server: the live cells of its tablets (offline_tablet.c), and the rows that they form. */
 #include "engine/cell/merge.h"
 #include "engine/tool/offline.h"
 
@@ -118,7 +115,7 @@ static int row_for(struct offline_rows *rows, struct slice key, struct offline_r
 	return 0;
 }
 
-static int take_cell(struct report *r, struct offline *store, struct offline_rows *rows, const struct scan_cell *c)
+static int add_cell(struct report *r, struct offline *store, struct offline_rows *rows, const struct scan_cell *c)
 {
 	struct buf q = {0};
 	struct offline_row *row;
@@ -126,7 +123,7 @@ static int take_cell(struct report *r, struct offline *store, struct offline_row
 
 	if (!err && c->family == META_EVENT) {
 		err = buf_printf(&row->events, "%" PRId64 " ", c->ts);
-		for (size_t i = 1; i < c->value.n && !err; i++) /* the format byte first */
+		for (size_t i = 1; i < c->value.n && !err; i++) /* behind the format byte */
 			err = buf_u8(&row->events, c->value.p[i] < 0x20 ? '.' : c->value.p[i]);
 		if (!err)
 			err = buf_u8(&row->events, '\n');
@@ -157,15 +154,15 @@ static int read_rows(
 		scan_batch_reset(&batch);
 		err = scan_fill(live, o->spec, &already, &batch);
 		for (uint32_t i = 0; i < batch.count && !err; i++)
-			err = take_cell(r, store, rows, &batch.cells[i]);
+			err = add_cell(r, store, rows, &batch.cells[i]);
 	}
 	scan_batch_fini(&batch);
 	live_free(live);
 	return err;
 }
 
-/* All rows that the METADATA (or root) tablet t holds. */
-static int read_tablet(struct report *r, struct offline *store, const struct meta_tablet *t, struct store_schema *schema,
+/* Appends all rows of t, a METADATA tablet or the root tablet. */
+static int read_meta_tablet(struct report *r, struct offline *store, const struct meta_tablet *t, struct store_schema *schema,
 	struct offline_rows *rows)
 {
 	struct clock *clock = clock_new(NULL, NULL);
@@ -201,7 +198,7 @@ static int read_tablet(struct report *r, struct offline *store, const struct met
 	return err;
 }
 
-/* A tablet begins where the previous one of its table ends; `first` is where METADATA's begin.  A merge half done is done. */
+/* Sets where each tablet begins: at the end of the previous one of its table, or at first.  Completes unfinished merges. */
 static int set_begins(struct report *r, struct offline_rows *rows, struct slice first)
 {
 	int err = 0;
@@ -237,31 +234,31 @@ static int read_levels(struct report *r, struct offline *store, struct store_sch
 	}
 	err = meta_row_key(&store->root.key, META_TABLE, false, root_end);
 	if (!err)
-		err = read_tablet(r, store, root, schema, &store->meta);
+		err = read_meta_tablet(r, store, root, schema, &store->meta);
 	if (!err)
 		err = set_begins(r, &store->meta, root_end);
 	for (unsigned i = 0; i < store->meta.count && !err; i++) {
 		struct meta_tablet m = store->meta.v[i].m;
 
-		m.begin = store->meta.v[i].begin; /* the true one, borrowed */
-		err = read_tablet(r, store, &m, schema, &store->users);
+		m.begin = store->meta.v[i].begin; /* borrowed */
+		err = read_meta_tablet(r, store, &m, schema, &store->users);
 	}
 	if (!err)
 		err = set_begins(r, &store->users, (struct slice){(const uint8_t *)"", 0});
 	return err;
 }
 
-static int found(void *arg, const char *name, bool is_dir)
+static int stop_listing(void *arg, const char *name, bool is_dir)
 {
 	(void)arg, (void)name, (void)is_dir;
 	return 1;
 }
 
-/* What opening asks too before it makes a root tablet (engine/server/recover.c). */
-static bool is_used(const struct offline *store)
+/* Returns whether the store must have a root tablet, as opening decides it. */
+static bool offline_is_used(const struct offline *store)
 {
 	char *sst = path_join(store->dir, "sst");
-	bool used = store->table_count || store->next_table || (sst && file_list(sst, found, NULL) > 0);
+	bool used = store->table_count || store->next_table || (sst && file_list(sst, stop_listing, NULL) > 0);
 
 	free(sst);
 	return used;
@@ -274,7 +271,7 @@ int offline_metadata(struct report *r, struct offline *store)
 	int err = sst_cache_new(META_CACHE_BYTES, META_CACHE_BYTES, &store->cache);
 
 	if (!err && !store->has_root) {
-		if (!store->incomplete && is_used(store))
+		if (!store->incomplete && offline_is_used(store))
 			report_problem(r, "%s/lock/root: missing", store->dir);
 		else if (!store->incomplete)
 			report_note(r, "%s: a store half made; the next mount will finish it", store->dir);

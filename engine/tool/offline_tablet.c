@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tablet read without a server: the SSTables of its list clipped to their
- * ranges, a memtable of our own filled from the logs that its redo set
- * names, and one merge.  The same pieces that a tablet reads through
- * (DESIGN 3.2), but none of its write side, so nothing can be written.
+ * Reads a tablet without a server: the SSTables of its list, clipped to their
+ * ranges, and a memtable that is filled from the logs of its redo set, merge_sources.
  *
- * Decided against: tablets made with a commit callback that refuses.  They
- * come with a log to write to, workers and compactions, all to be switched
- * off rightly.
+ * Rejected: a tablet whose commit callback refuses.  It would need a log,
+ * worker threads and compactions, all of which would have to be disabled.
  */
 #include "engine/cell/batch_format.h"
 #include "engine/cell/merge.h"
@@ -26,16 +23,16 @@ char *offline_log_dir(const struct offline *store, uint64_t incarnation)
 	return asprintf(&dir, "%s/log/%" PRIu64, store->dir, incarnation) < 0 ? NULL : dir;
 }
 
-/* ---- the log's part ---- */
+/* ---- logs ---- */
 
-struct refill {
+struct tablet_replay {
 	const struct offline_view *v;
 	struct plan plan;
 };
 
-static int refill_record(void *arg, const struct log_record *r)
+static int replay_record(void *arg, const struct log_record *r)
 {
-	struct refill *f = arg;
+	struct tablet_replay *f = arg;
 	const struct meta_tablet *t = f->v->t;
 	struct batch_reader b;
 	struct batch_cell c;
@@ -55,9 +52,9 @@ static int refill_record(void *arg, const struct log_record *r)
 	return err;
 }
 
-static int refill(struct offline_view *v)
+static int replay_logs(struct offline_view *v)
 {
-	struct refill f = {.v = v};
+	struct tablet_replay f = {.v = v};
 	int err = 0;
 
 	plan_init(&f.plan);
@@ -69,9 +66,9 @@ static int refill(struct offline_view *v)
 		if (!dir)
 			err = -ENOMEM;
 		else if (v->store->replay)
-			err = v->store->replay(v->store->replay_arg, dir, v->t->redo[i].lsn, refill_record, &f, &end, &why);
+			err = v->store->replay(v->store->replay_arg, dir, v->t->redo[i].lsn, replay_record, &f, &end, &why);
 		else
-			err = log_replay(dir, v->t->redo[i].lsn, refill_record, &f, &end, &why);
+			err = log_replay(dir, v->t->redo[i].lsn, replay_record, &f, &end, &why);
 		if (err == -EBADMSG || err == -ENOENT) {
 			report_problem(v->r, "%s", why ? why : dir);
 			v->part_missing = true;
@@ -86,16 +83,16 @@ static int refill(struct offline_view *v)
 	return err;
 }
 
-/* ---- the SSTables' part ---- */
+/* ---- SSTables ---- */
 
-static void missing(struct offline_view *v, const char *path, const char *what)
+static void report_file(struct offline_view *v, const char *path, const char *what)
 {
 	v->part_missing = true;
-	if (v->t->table == META_TABLE) /* of others check's look at each file says so */
+	if (v->t->table == META_TABLE) /* check reports files of other tables itself */
 		report_problem(v->r, "%s: %s; it holds rows of METADATA", path, what);
 }
 
-/* The usable rows of f within the tablet as an iterator; *out NULL when the file is not there. */
+/* Makes an iterator over the tablet's rows of f; *out is NULL if the file cannot be read. */
 static int file_iter(struct offline_view *v, const struct tablet_file *f, struct iter **out)
 {
 	const struct meta_tablet *t = v->t;
@@ -109,7 +106,7 @@ static int file_iter(struct offline_view *v, const struct tablet_file *f, struct
 
 	*out = NULL;
 	if (err == -ENOENT) {
-		missing(v, path, "missing");
+		report_file(v, path, "missing");
 		err = 0;
 		goto out;
 	}
@@ -126,7 +123,7 @@ static int file_iter(struct offline_view *v, const struct tablet_file *f, struct
 	if (!err)
 		err = sst_scan_new(s, &it);
 	if (err == -EBADMSG) {
-		missing(v, path, "damaged");
+		report_file(v, path, "damaged");
 		err = 0;
 	} else if (!err) {
 		err = clip_iter_new(it, buf_slice(&from), end.p ? buf_slice(&to) : (struct slice){NULL, 0}, out);
@@ -140,7 +137,7 @@ out:
 	return err;
 }
 
-static int merged(struct offline_view *v, struct iter **out)
+static int merge_sources(struct offline_view *v, struct iter **out)
 {
 	const struct meta_tablet *t = v->t;
 	struct iter **children = calloc(t->file_count + 1, sizeof(struct iter *));
@@ -168,8 +165,8 @@ int offline_view_open(struct offline_view *v, struct iter **out)
 	int err = vmem_new(&v->memory, &v->mem);
 
 	if (!err)
-		err = refill(v);
-	return err ? err : merged(v, out);
+		err = replay_logs(v);
+	return err ? err : merge_sources(v, out);
 }
 
 void offline_view_close(struct offline_view *v)

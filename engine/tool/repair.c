@@ -25,33 +25,6 @@
  * damaged still or whole, and has files that nothing refers to.  Another
  * repair does the remaining steps.
  */
-/*
- * tabletctl repair: makes a data directory that no mount opens, or that has
- * tables with damaged files, into one that opens and is clean, with all that
- * can still be read.
- *
- * It reads through the same pieces as check (offline_*.c), with one difference:
- * a log is read past its damage (repair_log.c).  First it looks at everything
- * and prints each damage, each step and each loss; that is all of a dry run.
- * With --write it does the same again in silence, and carries the steps out.
- *
- * Durable steps:
- *	1 the lock service is settled; a damaged journal is kept aside, other
- *	  damaged files of lock/ are written from their good copy or removed
- *	2 lock/incarnation is raised above every number in use, so that the
- *	  names of the files to be written have never been used
- *	3 damaged SSTables are written anew (repair_sst.c; while looking)
- *	4 lock/ids, lock/clock; schemas (repair_schema.c)
- *	5 METADATA is written as a log (repair_meta.c)
- *	6 lock/root is replaced: from here on METADATA is the new one
- *	7 each damaged log gets one more segment (repair_log.c)
- *	8 FORMAT
- * Whatever is replaced or will be removed by the next mount has a second
- * name in DATADIR/repair-NNNN before.  A crash between two steps leaves a
- * store that is still damaged or is whole, and files that nothing refers to;
- * another repair does what is left.  7 comes after 6, because a log without
- * damage would hide that METADATA may lack changes.
- */
 #include "engine/tool/repair.h"
 
 #include <errno.h>
@@ -102,7 +75,7 @@ static int repair_all(struct repair *p)
 		err = repair_incarnation(p);
 	if (!err)
 		err = repair_meta_plan(p, &m);
-	p->news = m.changed;
+	p->rewrites_meta = m.changed;
 	if (!err && !p->write)
 		err = repair_incarnation(p);
 	if (!err)
@@ -149,7 +122,7 @@ static int repair_run(int argc, char **argv)
 		err = repair_read(&p);
 	if (!err)
 		err = repair_all(&p);
-	if (!err && write && p.actions) {
+	if (!err && write && p.steps) {
 		repair_ssts_fini(&p);
 		repair_logs_fini(&p);
 		p.write = true;
@@ -162,15 +135,15 @@ static int repair_run(int argc, char **argv)
 	repair_logs_fini(&p);
 	report_fini(&p.r);
 	if (!err && write)
-		printf("%s: %s%s%s; %u steps, %u losses named above\n", p.dir, p.actions ? "repaired" : "nothing to repair",
-			p.aside ? "; what was replaced is in " : "", p.aside ? p.aside : "", p.actions, p.losses);
+		printf("%s: %s%s%s; %u steps, %u losses named above\n", p.dir, p.steps ? "repaired" : "nothing to repair",
+			p.aside ? "; replaced files are in " : "", p.aside ? p.aside : "", p.steps, p.losses);
 	else if (!err)
-		printf("%s: %u steps, %u losses named above; %s\n", p.dir, p.actions, p.losses,
-			p.actions ? "nothing was changed: 'tabletctl repair --write' carries them out" : "nothing to repair");
+		printf("%s: %u steps, %u losses named above; %s\n", p.dir, p.steps, p.losses,
+			p.steps ? "nothing was changed: 'tabletctl repair --write' carries them out" : "nothing to repair");
 	free(p.aside);
 	if (err)
 		return EXIT_CANNOT;
-	return (write ? p.losses : p.actions) ? EXIT_DAMAGED : EXIT_CLEAN;
+	return (write ? p.losses : p.steps) ? EXIT_DAMAGED : EXIT_CLEAN;
 }
 
 const struct command repair_command = {
@@ -178,20 +151,15 @@ const struct command repair_command = {
 	.brief = "make a damaged data directory whole again",
 	.usage = "usage: tabletctl repair [--write] DATADIR\n"
 		 "\n"
-		 "Looks at a data directory that is not mounted and prints what is damaged\n"
-		 "(\"damaged: ...\"), what it would do (\"repair: ...\") and what cannot be restored\n"
+		 "Examines a data directory that is not mounted, and prints each damage\n"
+		 "(\"damaged: ...\"), each step of its repair (\"repair: ...\") and each loss\n"
 		 "(\"lost: ...\").  Without --write nothing is changed.\n"
 		 "\n"
-		 "  --write   carry it out; everything that is replaced stays in\n"
-		 "            DATADIR/repair-NNNN, which may be removed by hand\n"
-		 "\n"
-		 "FORMAT and the files of lock/ are made again from the names of other files,\n"
-		 "METADATA from the SSTables.  A damaged SSTable is written anew without its\n"
-		 "damaged blocks; a damaged log keeps each whole record.  Where METADATA is made\n"
-		 "from SSTables, data that was deleted may show again.\n"
+		 "  --write   carries the steps out; replaced files stay in DATADIR/repair-NNNN,\n"
+		 "            which may be removed\n"
 		 "\n"
 		 "Exit status: 0 nothing to repair, or repaired without loss; 1 there is something\n"
-		 "to repair (with --write: repaired, but the losses named remain); 2 it could not\n"
-		 "be repaired, or is in use.\n",
+		 "to repair (with --write: repaired with the losses printed); 2 it could not be\n"
+		 "repaired, or is in use.\n",
 	.run = repair_run,
 };

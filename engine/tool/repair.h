@@ -13,11 +13,11 @@ struct repair {
 	struct report r; /* of damage */
 	struct offline store;
 	const char *dir;
-	bool write;               /* false: a dry run, which prints everything and changes nothing */
-	char *aside;              /* DATADIR/repair-NNNN, made for the first file in it */
-	unsigned actions, losses; /* lines of each */
-	bool news;                /* METADATA is written anew */
-	uint64_t incarnation;     /* of the files that this repair writes: above all that exist */
+	bool write;             /* false: a dry run, which prints everything and changes nothing */
+	char *aside;            /* DATADIR/repair-NNNN, made for the first file in it */
+	unsigned steps, losses; /* number of printed lines */
+	bool rewrites_meta;     /* METADATA is written anew */
+	uint64_t incarnation;   /* of the files that this repair writes: above all that exist */
 	uint64_t next_file;
 	uint32_t table_max;        /* the greatest table id that exists */
 	struct repair_log *logs;   /* all that exist or are named */
@@ -26,8 +26,8 @@ struct repair {
 
 /* ---- repair_keep.c ---- */
 /* Print "repair: ..." for a step, or "lost: ..." for data that cannot be restored.  Only a dry run prints. */
-void repair_does(struct repair *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void repair_loses(struct repair *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void repair_step(struct repair *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void repair_loss(struct repair *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Links the file in DATADIR/repair-NNNN, durably.  Does nothing in a dry run. */
 int repair_keep(struct repair *p, const char *path) TFS_MUST;
 /* The same for all files below DATADIR/NAME. */
@@ -103,7 +103,7 @@ int repair_meta_write(struct repair *p, const struct repair_meta *m) TFS_MUST;
 int repair_schemas(struct repair *p, const struct repair_meta *m) TFS_MUST;
 
 /* ---- repair_lock.c ---- */
-/* Replaces one file of the lock service, durably; the old one is kept.  contents.p NULL: removes it. */
+/* Replaces one file of the lock service, durably, and links the old one in DATADIR/repair-NNNN.  contents.p NULL: removes it. */
 int repair_lock_file(struct repair *p, const char *name, struct slice contents) TFS_MUST;
 /* Makes lock/held, if it is missing: the flock needs it. */
 int repair_make_held(struct repair *p) TFS_MUST;

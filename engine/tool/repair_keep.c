@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-static void say(const char *head, const char *fmt, va_list ap)
+static void print_line(const char *head, const char *fmt, va_list ap)
 {
 	char *line;
 
@@ -18,26 +18,26 @@ static void say(const char *head, const char *fmt, va_list ap)
 	free(line);
 }
 
-void repair_does(struct repair *p, const char *fmt, ...)
+void repair_step(struct repair *p, const char *fmt, ...)
 {
 	va_list ap;
 
 	if (p->write)
 		return;
 	va_start(ap, fmt);
-	say("repair", fmt, ap);
+	print_line("repair", fmt, ap);
 	va_end(ap);
-	p->actions++;
+	p->steps++;
 }
 
-void repair_loses(struct repair *p, const char *fmt, ...)
+void repair_loss(struct repair *p, const char *fmt, ...)
 {
 	va_list ap;
 
 	if (p->write)
 		return;
 	va_start(ap, fmt);
-	say("lost", fmt, ap);
+	print_line("lost", fmt, ap);
 	va_end(ap);
 	p->losses++;
 }
@@ -49,7 +49,7 @@ bool repair_exists(const char *path)
 	return file_stat_size(path, &bytes) == 0;
 }
 
-/* ---- what is kept ---- */
+/* ---- kept files ---- */
 
 static int make_aside(struct repair *p)
 {

@@ -44,12 +44,12 @@ static int repair_files(struct repair *p)
 		const struct offline_file *f = &p->store.files[i];
 
 		if (f->one_copy) {
-			repair_does(p, "%s: written again from its whole copy", f->path);
+			repair_step(p, "%s: written again from its whole copy", f->path);
 			if (p->write)
 				err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
 		} else if (f->damaged && !is_made_anew(f->name)) {
-			repair_does(p, "%s: kept aside and removed", f->path);
-			repair_loses(p, "%s", f->path);
+			repair_step(p, "%s: kept aside and removed", f->path);
+			repair_loss(p, "%s", f->path);
 			if (p->write)
 				err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
 		}
@@ -64,7 +64,7 @@ int repair_ids(struct repair *p)
 
 	if (p->store.next_table >= least || (!offline_file(&p->store, "ids") && !p->table_max && p->r.problems == 0))
 		return 0;
-	repair_does(p, "%s/lock/ids: the next table id is %u", p->dir, least);
+	repair_step(p, "%s/lock/ids: the next table id is %u", p->dir, least);
 	put_be32(bytes, least);
 	return p->write ? repair_lock_file(p, "ids", slice_of(bytes, sizeof(bytes))) : 0;
 }
@@ -72,13 +72,13 @@ int repair_ids(struct repair *p)
 int repair_incarnation(struct repair *p)
 {
 	uint64_t has = p->store.incarnation == UINT64_MAX ? 0 : p->store.incarnation,
-		 n = p->news ? p->incarnation : p->incarnation - 1;
+		 n = p->rewrites_meta ? p->incarnation : p->incarnation - 1;
 	uint8_t bytes[8];
 
 	if (p->store.incarnation != UINT64_MAX && has >= n)
 		return 0;
-	repair_does(p, "%s/lock/incarnation: %" PRIu64 ", %s", p->dir, n,
-		p->news ? "for the files of this repair" : "the greatest in use");
+	repair_step(p, "%s/lock/incarnation: %" PRIu64 ", %s", p->dir, n,
+		p->rewrites_meta ? "for the files of this repair" : "the greatest in use");
 	put_be64(bytes, n);
 	return p->write ? repair_lock_file(p, "incarnation", slice_of(bytes, sizeof(bytes))) : 0;
 }
@@ -95,7 +95,7 @@ int repair_clock(struct repair *p)
 		return 0;
 	if (gmtime_r(&now, &tm))
 		(void)strftime(day, sizeof(day), "%F", &tm);
-	repair_does(p, "%s/lock/clock: set to the present time, of %s UTC; make sure that the clock is right", p->dir, day);
+	repair_step(p, "%s/lock/clock: set to the present time, of %s UTC; make sure that the clock is right", p->dir, day);
 	put_be64(bytes, (uint64_t)now * 1000000);
 	return p->write ? repair_lock_file(p, "clock", slice_of(bytes, sizeof(bytes))) : 0;
 }
@@ -111,8 +111,8 @@ static int repair_journal(struct repair *p)
 	if (!err)
 		err = lock_journal_decode(buf_slice(&b), &steps, &count);
 	if (err == -EBADMSG || err == -EFBIG) {
-		repair_does(p, "%s: kept aside and removed", path);
-		repair_loses(p, "%s: a change of tables that was under way", path);
+		repair_step(p, "%s: kept aside and removed", path);
+		repair_loss(p, "%s: a change of tables that was under way", path);
 		err = repair_keep(p, path);
 		if (!err && p->write)
 			err = file_unlink(path);
@@ -148,7 +148,7 @@ int repair_format(struct repair *p)
 		goto out;
 	if (err && err != -EBADMSG && err != -ENOENT)
 		goto out;
-	repair_does(p, "%s: written again", path);
+	repair_step(p, "%s: written again", path);
 	err = repair_keep(p, path);
 	if (!err)
 		err = store_format_encode(STORE_FORMAT_VERSION, &b);

@@ -332,7 +332,7 @@ static void print_lost(struct repair *p, const struct repair_log *g, bool *meta)
 	uint64_t next = g->first_missing, lost = 0, last = g->scan->stated;
 
 	if (g->missing) {
-		repair_loses(p, "%s: this log is missing; how many records it had is not known", g->dir);
+		repair_loss(p, "%s: this log is missing; how many records it had is not known", g->dir);
 		*meta = true;
 		return;
 	}
@@ -345,13 +345,13 @@ static void print_lost(struct repair *p, const struct repair_log *g, bool *meta)
 		next = x->lsn + 1;
 		if (!x->broken)
 			continue;
-		repair_loses(p, "%s: record %" PRIu64 ", of %s", g->dir, x->lsn, offline_table_name(&name, &p->store, x->f.table));
+		repair_loss(p, "%s: record %" PRIu64 ", of %s", g->dir, x->lsn, offline_table_name(&name, &p->store, x->f.table));
 		*meta |= x->f.table == META_TABLE;
 	}
 	if (last >= next)
 		lost += last - next + 1;
 	if (lost) {
-		repair_loses(p, "%s: %" PRIu64 " records from %" PRIu64 " on, of tables that are not known", g->dir, lost,
+		repair_loss(p, "%s: %" PRIu64 " records from %" PRIu64 " on, of tables that are not known", g->dir, lost,
 			g->first_missing);
 		*meta = true;
 	}
@@ -380,7 +380,7 @@ int repair_log_examine(struct repair *p, struct repair_log *g, bool *lost_meta)
 
 			whole += x->lsn >= g->first_missing && !x->broken && x->f.kind == LOG_DATA;
 		}
-		repair_does(p, "%s: replaced by a new log, with the %zu whole records behind the damage at record %" PRIu64, g->dir,
+		repair_step(p, "%s: replaced by a new log, with the %zu whole records behind the damage at record %" PRIu64, g->dir,
 			whole, g->first_missing);
 		print_lost(p, g, lost_meta);
 	}

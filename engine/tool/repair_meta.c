@@ -15,7 +15,7 @@
  *
  * METADATA's own log may have lost records.  The rows are still complete if
  * the directories contain exactly the SSTables that the rows name and no
- * tablet is missing.  Then the rows are kept, and each tablet gets redo points
+ * tablet is missing.  Then the rows are copied, and each tablet gets redo points
  * for all records that the logs have of its table.  If files that the rows
  * name are missing and others are there, the end of METADATA's log was cut
  * off without a trace, and every table is rebuilt.
@@ -36,7 +36,7 @@ struct plan {
 	uint32_t table;  /* of the directory being listed */
 };
 
-/* ---- what exists ---- */
+/* ---- existing files ---- */
 
 static void note_incarnation(struct repair *p, uint64_t n)
 {
@@ -98,7 +98,7 @@ static int list_dir(struct repair *p, const char *name, int (*fn)(void *, const 
 
 	if (err == -ENOENT || err == -ENOTDIR) {
 		report_problem(&p->r, "%s: this directory of the store is missing", path);
-		repair_does(p, "%s: made, empty", path);
+		repair_step(p, "%s: made, empty", path);
 		err = p->write ? file_mkdir(path) : 0;
 		if (!err && p->write)
 			err = file_sync_dir(p->dir);
@@ -392,7 +392,7 @@ static int build_row(struct plan *k, uint32_t table)
 	if (!err)
 		err = add_redo_points(k->p, &t);
 	if (!err)
-		repair_does(k->p,
+		repair_step(k->p,
 			"METADATA: %s: one tablet over all its rows, with all %u SSTables of its directory; data that was deleted "
 			"may show again",
 			offline_table_name(&name, store, table), t.file_count);
@@ -425,7 +425,7 @@ static int choose_tables(struct plan *k, bool *all)
 	if (!err && !*all && !k->incomplete && unnamed && missing) {
 		report_problem(&k->p->r, "METADATA: %u SSTables that it names are missing, and %u are there that it does not name",
 			missing, unnamed);
-		repair_loses(k->p, "%s/log: the end of a log; how many records it had is not known", k->p->dir);
+		repair_loss(k->p, "%s/log: the end of a log; how many records it had is not known", k->p->dir);
 		k->incomplete = true;
 	}
 	k->m->changed |= *all || k->incomplete;
@@ -464,7 +464,7 @@ int repair_meta_plan(struct repair *p, struct repair_meta *m)
 	if (!err && m->count)
 		qsort(m->v, m->count, sizeof(*m->v), compare_tablets);
 	if (!err && m->changed)
-		repair_does(p, "METADATA: written anew, %u rows; %s/lock/root names it", m->count, p->dir);
+		repair_step(p, "METADATA: written anew, %u rows; %s/lock/root names it", m->count, p->dir);
 out:
 	free(k.rebuild);
 	return err;

@@ -235,11 +235,11 @@ static int restore_schema(struct schemas *a, uint32_t table, struct damaged *x, 
 	if (!err)
 		err = schema_encode(s, &b);
 	if (!err) {
-		repair_does(a->p,
+		repair_step(a->p,
 			"lock/tables/%s: a new schema for table id %u: %u families%s, salt %u, for its owner only; give it names, rules, "
 			"owners and modes",
 			r.name, table, c->count, said ? " under the names that can be read" : ", named family-ID", r.salt);
-		repair_loses(a->p, "table %s: its schema (rules, owners, modes%s)", r.name, said ? "" : ", names of families");
+		repair_loss(a->p, "table %s: its schema (rules, owners, modes%s)", r.name, said ? "" : ", names of families");
 		snprintf(file, sizeof(file), "tables/%s", r.name);
 		if (a->p->write)
 			err = repair_lock_file(a->p, file, buf_slice(&b));
@@ -322,8 +322,8 @@ int repair_schemas(struct repair *p, const struct repair_meta *m)
 		const struct offline_file *f = a.v[i].file;
 
 		if (!a.v[i].used && !err) {
-			repair_does(p, "%s: kept aside and removed: no data is of this table", f->path);
-			repair_loses(p, "table %s, which has no cells", f->name + strlen("tables/"));
+			repair_step(p, "%s: kept aside and removed: no data is of this table", f->path);
+			repair_loss(p, "table %s, which has no cells", f->name + strlen("tables/"));
 			if (p->write)
 				err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
 		}

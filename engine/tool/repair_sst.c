@@ -78,7 +78,7 @@ static void print_lost_rows(struct rewrite *w, bool from, bool to, struct slice 
 {
 	struct buf a = {0}, b = {0};
 
-	repair_loses(w->p, "%s: cells of rows from %s to %s in %s",
+	repair_loss(w->p, "%s: cells of rows from %s to %s in %s",
 		buf_slice(&w->table_name).n ? (char *)w->table_name.p : "a table",
 		from ? quoted(&a, buf_slice(&w->row)) : "the first", to ? quoted(&b, row) : "the last", w->path);
 	buf_fini(&a);
@@ -216,12 +216,12 @@ static void print_rewrite(struct rewrite *w, uint64_t cells, uint64_t deletes)
 	const struct props *now = &w->count.p;
 
 	if (!w->count.any)
-		repair_does(w->p, "%s: nothing in it can be read; it is taken out of the table", w->path);
+		repair_step(w->p, "%s: nothing in it can be read; it is taken out of the table", w->path);
 	else
-		repair_does(w->p, "%s: written anew with %" PRIu64 " cells and %" PRIu64 " deletes", w->path, now->cells,
+		repair_step(w->p, "%s: written anew with %" PRIu64 " cells and %" PRIu64 " deletes", w->path, now->cells,
 			now->tombstones);
 	if (cells > now->cells || deletes > now->tombstones)
-		repair_loses(w->p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", w->path,
+		repair_loss(w->p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", w->path,
 			cells > now->cells ? cells - now->cells : 0, deletes > now->tombstones ? deletes - now->tombstones : 0);
 	else if (!w->count.any)
 		print_lost_rows(w, false, false, slice_of(NULL, 0));
@@ -279,10 +279,10 @@ static void report_missing(struct repair *p, const struct tablet_file *f, const 
 	struct buf a = {0}, b = {0}, name = {0};
 
 	report_problem(&p->r, "%s: missing", path);
-	repair_does(p, "%s: taken out of the table", path);
-	repair_loses(p, "%s: cells of rows from %s to %s in %s", offline_table_name(&name, &p->store, f->table),
+	repair_step(p, "%s: taken out of the table", path);
+	repair_loss(p, "%s: cells of rows from %s to %s in %s", offline_table_name(&name, &p->store, f->table),
 		quoted(&a, buf_slice(&f->first)), quoted(&b, buf_slice(&f->last)), path);
-	repair_loses(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path, f->cells, f->tombstones);
+	repair_loss(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path, f->cells, f->tombstones);
 	buf_fini(&a);
 	buf_fini(&b);
 	buf_fini(&name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tabletctl status: what a mounted store says of itself, MOUNTPOINT/.tabletfs/status. */
+/* tabletctl status: prints MOUNTPOINT/.tabletfs/status. */
 #include "engine/base/file.h"
 #include "engine/tool/tool.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletctl's inside: its subcommands, and what they share.
+ * The subcommands of tabletctl, and functions that they share.
  *
- * Exit codes of every subcommand: 0 done (check: clean), 1 damage was found,
- * 2 it could not be done (bad usage, in use, not a store, an I/O error).
- * What was asked for goes to standard output; errors are one line
- * "tabletctl: ..." on standard error.
+ * Each subcommand exits with 0 if it succeeded (check: the store is clean), 1
+ * if it found damage, 2 if it failed (bad usage, the store is in use or is not
+ * one, an I/O error).  Results are printed on standard output, errors as one
+ * line "tabletctl: ..." on standard error.
  */
 #ifndef TFS_TOOL_TOOL_H
 #define TFS_TOOL_TOOL_H
@@ -18,25 +18,25 @@ enum { EXIT_CLEAN = 0, EXIT_DAMAGED = 1, EXIT_CANNOT = 2 };
 
 struct command {
 	const char *name, *brief;
-	const char *usage;                 /* for -h: synopsis, then paragraphs */
+	const char *usage;                 /* printed for -h */
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand; returns the exit code */
 };
 extern const struct command check_command, repair_command, dump_command, status_command, bench_command;
 
-/* Control bytes become '?': a file's name cannot forge a line of ours. */
+/* Replaces control bytes by '?', so that a file's name cannot forge a line of output. */
 void make_one_line(char *text);
-/* "tabletctl: ..." on standard error, one line. */
+/* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The same with a pointer to the subcommand's help; returns EXIT_CANNOT. */
+/* The same, and names the subcommand's help.  Returns EXIT_CANNOT. */
 int bad_usage(const struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* What getopt_long has just refused (its letter is '?' or ':'); returns EXIT_CANNOT. */
+/* Reports the option that getopt_long has refused (with '?' or ':').  Returns EXIT_CANNOT. */
 int bad_option(const struct command *c, char **argv);
-/* For option letter 'h'; returns 0. */
+/* Prints the subcommand's usage.  Returns 0. */
 int print_help(const struct command *c);
 
 /*
- * Bytes between double quotes: printable ASCII as it is, but \" and \\, all
- * else \xHH.  Returns a string in *b (reset first); "(out of memory)" at worst.
+ * Returns the bytes between double quotes, in *b: printable ASCII unchanged
+ * except \" and \\, all others as \xHH.  Without memory, "(out of memory)".
  */
 const char *quoted(struct buf *b, struct slice s);
 

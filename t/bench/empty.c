@@ -7,7 +7,7 @@
  *
  *	empty [libfuse options] MOUNTPOINT
  *
- * One thread, which is the fastest here for one client (FACTS).
+ * One thread, which is the fastest here for one client.
  */
 #define FUSE_USE_VERSION 312
 #include <errno.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletbench amplify: what a random overwrite makes each side write and
- * keep.
+ * tabletbench amplify: bytes written and stored for each byte put, when cells
+ * are overwritten at random.
  *
- * A table of --cells is filled in random order, left until nothing more is
- * written, and then as many cells, drawn at random, are overwritten by one
- * thread.  From the first overwrite until nothing has been written for a
- * while, the kernel counts (/proc/self/io) the bytes given to write calls
- * and the bytes of dirtied pages that go to the disk; both are divided by
- * the bytes of keys and values that were put.  Space is what the database's
- * files take then, its log too, divided by keys and values of the live cells.
- * Values are real text, so a side that compresses better writes and keeps
- * less; --plain compares without.
+ * A table of --cells is filled in random order.  When nothing more is written,
+ * one thread overwrites as many cells, drawn at random.  From the first
+ * overwrite until nothing was written for a while, the kernel counts
+ * (/proc/self/io) the bytes of write calls and the bytes of dirtied pages that
+ * are sent to the disk.  Both are divided by the bytes of keys and values put.
+ * Space is the size of the database's files at the end, including its log,
+ * divided by the keys and values of the live cells.  Values are real text, so
+ * a side that compresses better writes and stores less; --plain compares
+ * without compression.
  *
- * The sides come one after the other, each with the machine to itself.
+ * The sides run one after the other, so that each has the machine to itself.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"

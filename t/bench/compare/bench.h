@@ -49,7 +49,7 @@ struct bench_options {
 	char *dirs[BENCH_SIDES];                   /* of each, in dir */
 	unsigned side_count;
 	bool alone; /* no rivals are wanted */
-	/* what is fed in */
+	/* input */
 	struct buf text;
 	uint32_t *order; /* a permutation of the keys */
 };
@@ -57,7 +57,7 @@ struct bench_options {
 /* Where our cells' timestamps come from.  The rivals have none. */
 enum stamps {
 	STAMP_NUMBER, /* the cell's number: written once */
-	STAMP_CLOCK,  /* the caller's clock: an overwrite that need not look at what it replaces */
+	STAMP_CLOCK,  /* the caller's clock: an overwrite that does not read the replaced cell */
 	STAMP_AUTO,   /* TFS_AUTO: the store looks for the newest version first */
 };
 
@@ -69,23 +69,23 @@ struct side_options {
 	bool plain;                         /* nothing is compressed */
 	/* ours */
 	enum stamps stamps;
-	bool one_version;      /* gc = "maxversions=1": what is overwritten is garbage, as with the rivals */
+	bool one_version;      /* gc = "maxversions=1": overwritten cells are garbage, as with the rivals */
 	uint64_t tablet_bytes; /* 0: the default */
 	const char *group;
 };
 struct side_ops {
 	const char *name;
-	const char *what; /* its settings, for the heading */
+	const char *what; /* its settings, printed above the lines */
 	/* NULL: failed, and complained. */
 	void *(*open)(const struct side_options *o);
 	void (*close)(void *db);
-	/* 0 or -errno; any thread. number: of the cell, for STAMP_NUMBER. */
+	/* Returns 0 or -errno; called by any thread.  number: the cell's, for STAMP_NUMBER. */
 	int (*put)(void *db, const char *key, uint64_t number, struct slice value, bool sync);
 	/* Size of the value, which is read by feed_touch into *sum; p and n: room for it if that is needed; -errno. */
 	long (*get)(void *db, const char *key, void *p, size_t n, uint64_t *sum);
 	/* Cells with from <= key < to (NULL: to the end), at most limit (0: all), every value read by feed_touch into *sum. */
 	int (*scan)(void *db, const char *from, const char *to, uint64_t limit, uint64_t *cells, uint64_t *sum);
-	int (*settle)(void *db); /* everything compacted */
+	int (*compact)(void *db); /* everything */
 	/* Bytes of the files that hold the data. */
 	int (*size)(const char *dir, uint64_t *bytes);
 	/* Tablets of the table; NULL: has none. */
@@ -97,7 +97,6 @@ extern const struct side_ops side_ours, side_leveldb, side_rocksdb, side_rocksdb
 extern const struct side_ops *const bench_sides[]; /* ours first, NULL-ended */
 
 /* ---- run.c ---- */
-/* Buckets of a sixteenth of a power of two; of nanoseconds. */
 #define LATENCY_BUCKETS (64 * 16)
 struct latency {
 	uint64_t count, max_ns, buckets[LATENCY_BUCKETS];
@@ -114,11 +113,11 @@ struct job {
 	const struct bench_options *o;
 	const struct side_ops *side;
 	void *db;
-	void *line;              /* as given to run_jobs */
+	void *line;              /* the argument of run_jobs */
 	uint64_t from, to;       /* of the operations */
 	unsigned number;         /* of the thread */
 	uint8_t *p;              /* room for a value */
-	uint64_t sum;            /* of what was read: nothing may be left out */
+	uint64_t sum;            /* of all bytes read, so that the compiler removes no read */
 	struct latency *latency; /* or NULL */
 };
 typedef int (*job_fn)(struct job *j);
@@ -135,7 +134,7 @@ int job_get(struct job *j, const char *key) TFS_MUST; /* -EBADMSG: not the value
 typedef int (*turn_fn)(const struct bench_options *o, unsigned side, void *line, struct took *t);
 /* Side after side, o->repeat times over; best[side] is the one that took least. */
 int take_turns(const struct bench_options *o, turn_fn fn, void *line, struct took best[BENCH_SIDES]) TFS_MUST;
-/* What all lines open a database with. */
+/* The options that all lines have in common. */
 struct side_options side_options(const struct bench_options *o, unsigned side);
 /* Is the line of this name asked for? */
 bool line_wanted(const struct bench_options *o, const char *name);
@@ -146,7 +145,7 @@ void print_line(
 void print_latencies(const struct bench_options *o, const struct took took[BENCH_SIDES]);
 double latency_us(const struct latency *l, double share); /* share 1: the longest */
 
-/* ---- what can be measured ---- */
+/* ---- kinds of measurement ---- */
 struct bench_kind {
 	const char *name, *lines; /* lines: names, each between blanks */
 	int (*run)(const struct bench_options *o);
@@ -169,7 +168,7 @@ uint64_t feed_random(uint64_t *state);
 int remove_tree(const char *path) TFS_MUST; /* success when absent */
 /* Bytes of the regular files directly in dir whose names end in one of a NULL-ended list. */
 int sum_files(const char *dir, const char *const *ends, uint64_t *bytes) TFS_MUST;
-/* What all files below dir take on the disk. */
+/* Sets *bytes to the disk space of all files below dir. */
 int disk_usage(const char *dir, uint64_t *bytes) TFS_MUST;
 /* 0, or -errno when the kernel's caches cannot be dropped. */
 int drop_caches(void) TFS_MUST;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the benchmark feeds both sides with: 16-byte keys, an order to write
- * and read them in, values of real text, and cold caches.
+ * Input of all sides: 16-byte keys, an order to write and read them in, values
+ * of real text, and cold caches.
  *
- * The text is what lies under the documentation directories of this machine,
- * file after file; value i is the i-th piece of it, beginning again when it
- * has been used up.  So cells that are neighbours are neighbouring text, as
- * they are in a table of pages.  Compressed files, files with NUL bytes and
- * symbolic links are passed over.
+ * The text is that of the documentation directories of this machine, file
+ * after file.  Value i is its i-th piece; after the last piece it starts again.
+ * So neighbouring cells are neighbouring text, as in a table of pages.
+ * Compressed files, files with NUL bytes and symbolic links are left out.
  */
 #include "engine/base/file.h"
 #include "t/bench/compare/bench.h"
@@ -218,7 +217,7 @@ static int usage_entry(void *arg, const char *name, bool is_dir)
 		err = file_list(path, usage_entry, &below);
 		s->bytes += below.bytes;
 	}
-	/* A file may be removed while this goes on. */
+	/* A file may be removed meanwhile. */
 	if (!err && lstat(path, &st) == 0)
 		s->bytes += (uint64_t)st.st_blocks * 512;
 	free(path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rival: a LevelDB database through its C API, with its own defaults
- * (Snappy, 4 KiB blocks, a write buffer of 4 MB) but for the block cache, the
- * write buffer where a line says so, and a Bloom filter of 10 bits as we have.
+ * (Snappy, 4 KiB blocks, a write buffer of 4 MB) except for the block cache, a
+ * Bloom filter of 10 bits as ours, and the write buffer if a line sets it.
  */
 #include "t/bench/compare/bench.h"
 
@@ -132,7 +132,7 @@ static int rival_scan(void *db, const char *from, const char *to, uint64_t limit
 	return failed(error);
 }
 
-static int rival_settle(void *db)
+static int rival_compact(void *db)
 {
 	struct rival *l = db;
 
@@ -155,6 +155,6 @@ const struct side_ops side_leveldb = {
 	.put = rival_put,
 	.get = rival_get,
 	.scan = rival_scan,
-	.settle = rival_settle,
+	.compact = rival_compact,
 	.size = rival_size,
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commit log by itself, in groups of 100 records with one sync each,
- * beside the least that any log must do: one write of the same values into a
- * preallocated, zeroed file, and fdatasync.
+ * The commit log alone, in groups of 100 records with one sync each, beside
+ * the least work of any log: one write of the same values into a preallocated,
+ * zeroed file, and fdatasync.
  *
- * Ours is a log at work: what is durable is dropped, segment by segment, as
- * minor compactions would let it, and the first segments are written before
- * the clock starts, as the bare loop's file is.
+ * Ours drops durable segments while it runs, as minor compactions let a store
+ * do, and its first segments are written before the clock starts, as the bare
+ * file is.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
@@ -23,7 +23,7 @@
 #define SEGMENTS 3u               /* at least, while the clock runs */
 #define SEGMENTS_BEFORE 3u        /* written before the clock starts: from then on dropped ones are used again */
 
-/* As in a store; less when few cells are written, or what comes before the clock starts would be most of it. */
+/* As in a store; less for few cells, or most of them would be written before the clock starts. */
 static uint64_t segment_bytes(const struct bench_options *o, unsigned groups)
 {
 	uint64_t bytes = (uint64_t)groups * GROUP * o->value_bytes / SEGMENTS;
@@ -132,7 +132,7 @@ int bench_log(const struct bench_options *o, double *ours_s, double *bare_s, uin
 		groups = GROUPS_MAX;
 	if (groups < 10)
 		groups = 10;
-	/* In turn, since what else the disk does changes from second to second. */
+	/* In turn, because the load of the disk by others changes from second to second. */
 	for (unsigned i = 0; i < ROUNDS && !err; i++) {
 		double ours, bare;
 

@@ -2,10 +2,9 @@
 /*
  * tabletbench: the command line, and the process that cleans up.
  *
- * What is measured runs in a child.  This process waits for it, or for a
- * signal, and removes the databases either way; so nothing is left behind by
- * ^C, by a full disk, or by a side that crashes.  A killed child may be amid
- * anything: nobody counts on its databases.
+ * The measurement runs in a child process.  This process waits for it or for a
+ * signal, and then removes the databases.  So nothing is left behind by ^C, by
+ * a full disk, or by a side that crashes.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -75,7 +74,7 @@ static int measure(struct bench_options *o, const struct bench_kind *k)
 static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
 #define DEADLY (sizeof(deadly) / sizeof(*deadly))
 
-/* Gives the child's exit code, or the signal that came, negative. */
+/* Returns the child's exit code, or the number of the signal received, negative. */
 static int wait_for(pid_t child, const sigset_t *set)
 {
 	int signal_number, status;
@@ -324,7 +323,7 @@ static bool take_option(struct bench_options *o, int letter, char *arg)
 		return number(arg, 0, UINT64_MAX, &o->seed);
 	case OPT_TABLET:
 		return number(arg, 1 << 20, UINT64_C(1) << 40, &o->tablet_bytes);
-	case OPT_SCALE: /* of the 5 GiB that issue and paper speak of */
+	case OPT_SCALE: /* in thousandths of 5 GiB */
 		ok = number(arg, 1, 1000, &n);
 		o->cells = n * (UINT64_C(5) << 30) / 1000 / (1000 + BENCH_KEY_BYTES);
 		return ok;
@@ -370,7 +369,7 @@ static bool take_option(struct bench_options *o, int letter, char *arg)
 	}
 }
 
-/* What depends on other options, when it was not given. */
+/* Sets defaults that depend on other options. */
 static void fill_in(struct bench_options *o, const struct bench_kind *k)
 {
 	static const unsigned few[] = {1, 2}, many[] = {1, 4, 16};

@@ -150,7 +150,7 @@ static int ours_scan(void *db, const char *from, const char *to, uint64_t limit,
 	return err;
 }
 
-static int ours_settle(void *db)
+static int ours_compact(void *db)
 {
 	struct ours *u = db;
 
@@ -222,7 +222,7 @@ const struct side_ops side_ours = {
 	.put = ours_put,
 	.get = ours_get,
 	.scan = ours_scan,
-	.settle = ours_settle,
+	.compact = ours_compact,
 	.size = ours_size,
 	.tablets = ours_tablets,
 	.split_wait = ours_split_wait,

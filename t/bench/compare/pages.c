@@ -3,10 +3,10 @@
  * Pages as a site's programs make them (pages.h).
  *
  * Words are made of syllables and drawn by Zipf's law from a language of
- * 12,000; now and then the word before chooses, as in speech.  What a site
- * has of its own (names of sections, link targets, styles, scripts, footer)
- * is drawn with the site's number as the seed, so it is the same on each of
- * its pages; the rest is drawn with the page's.
+ * 12,000.  Sometimes the previous word determines the next one, as in speech.
+ * The fixed parts of a site (names of sections, link targets, styles, scripts,
+ * footer) are drawn with the site's number as seed, so they are the same on
+ * all its pages.  The rest is drawn with the page's number.
  */
 #include "t/bench/compare/pages.h"
 
@@ -130,7 +130,7 @@ static int put_path(struct buf *b, unsigned site, unsigned page)
 	return err ? err : put(b, "-%u.html", page);
 }
 
-/* What stands on each page of a site, in its head. */
+/* The part that is the same in the head of all pages of a site. */
 static int put_head(struct buf *b, unsigned site)
 {
 	uint64_t seed = site * UINT64_C(1000003);

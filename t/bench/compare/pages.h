@@ -3,8 +3,8 @@
  * Web pages for `tabletbench compression`: made ones, and later versions
  * of any page.  Pure functions of their numbers: the same on every machine.
  */
-#ifndef TFS_TOOL_BENCH_PAGES_H
-#define TFS_TOOL_BENCH_PAGES_H
+#ifndef T_BENCH_COMPARE_PAGES_H
+#define T_BENCH_COMPARE_PAGES_H
 
 #include "engine/base/bytes.h"
 
@@ -16,10 +16,7 @@ enum { PAGES_SITES = 6 };
  * gzip makes 3.5 of each alone.  Keys of a site are not in order of numbers.
  */
 int pages_make(unsigned site, unsigned page, struct buf *row, struct buf *html) TFS_MUST;
-/*
- * The page one version later: a few words replaced here and there, a sentence
- * put in, another one gone, the edits as many as the page is long.
- */
+/* The next version of the page: some words replaced, sentences added and removed, more of them in a longer page. */
 int pages_edit(struct slice html, uint64_t seed, struct buf *out) TFS_MUST;
 
 #endif

@@ -23,7 +23,7 @@ struct line {
 	bool rival_memory; /* the rivals' write buffers as large as our memtables */
 	enum stamps stamps;
 	bool cold, warm;
-	bool others; /* what is timed are other cells than those that warmed up */
+	bool others; /* the timed cells are others than those that warmed the cache */
 	/* of a run */
 	unsigned threads;
 	uint64_t shift; /* random reads: where in the order they begin */
@@ -142,7 +142,7 @@ static int prepare(const struct bench_options *o, unsigned side)
 		return -EIO;
 	err = run_jobs(o, o->sides[side], db, run_job, &l, o->cells, 1, false, &t);
 	if (!err && !o->no_compact)
-		err = o->sides[side]->settle(db);
+		err = o->sides[side]->compact(db);
 	o->sides[side]->close(db);
 	return err;
 }

@@ -2,14 +2,14 @@
 /*
  * tabletbench recovery: opening after kill -9.
  *
- * For each side another process opens a database whose write buffer holds
- * all that is coming, puts --cells in random order, and kills itself: all of
- * it is in the log, in the kernel's pages, and nowhere else.  What is timed
- * is the opening and a read of the last cell.  The rate is that of the log's
- * bytes, the keys and values that were put; the log is in the page cache.
+ * For each side another process opens a database whose write buffer has space
+ * for all cells, puts --cells in random order, and kills itself.  All cells
+ * are then in the log, in the kernel's pages, and in no other file.  The time
+ * is that of opening and of reading the last cell.  The rate is in bytes of
+ * the log, which is in the page cache.
  *
- * The processes are forked before this one opens any database, since a
- * library's threads do not come along.
+ * The processes are forked before this one opens a database, because a fork
+ * does not copy a library's threads.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"

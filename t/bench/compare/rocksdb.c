@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two rivals: RocksDB through its C API, in two configurations.  "rocksdb" is as it comes (Debian's: Snappy,
- * 4 KiB blocks).  "rocksdb-zstd" is as its tuning guide advises, with zstd at
- * its default level where we have it, that is everywhere: 16 KiB blocks,
- * index and filters in the cache with L0's pinned, the last format, dynamic
- * level sizes.  Both have the lines' cache, full Bloom filters of 10 bits a
- * key, two background jobs as we have, and two write buffers of 64 MiB, which
- * is as much as our memtables; what lines say of write buffers is split in two.
+ * Two rivals: RocksDB through its C API, in two configurations.
+ *
+ * "rocksdb" has the defaults (Debian's: Snappy, 4 KiB blocks).  "rocksdb-zstd"
+ * follows its tuning guide, with zstd at its default level on every level, as
+ * we have it: 16 KiB blocks, index and filters in the cache with those of L0
+ * pinned, the last format, dynamic level sizes.  Both have the lines' cache,
+ * full Bloom filters of 10 bits a key, two background jobs as we have, and two
+ * write buffers of 64 MiB, which is as much as our memtables.  A line's write
+ * buffer is divided into two.
  */
 #include "t/bench/compare/bench.h"
 
@@ -163,7 +165,7 @@ static int rocks_scan(void *db, const char *from, const char *to, uint64_t limit
 	return failed(error);
 }
 
-static int rocks_settle(void *db)
+static int rocks_compact(void *db)
 {
 	struct rocks *r = db;
 
@@ -188,7 +190,7 @@ const struct side_ops
 			.put = rocks_put,
 			.get = rocks_get,
 			.scan = rocks_scan,
-			.settle = rocks_settle,
+			.compact = rocks_compact,
 			.size = rocks_size,
 },
 	side_rocksdb_zstd = {
@@ -199,6 +201,6 @@ const struct side_ops
 		.put = rocks_put,
 		.get = rocks_get,
 		.scan = rocks_scan,
-		.settle = rocks_settle,
+		.compact = rocks_compact,
 		.size = rocks_size,
 };

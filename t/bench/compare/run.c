@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What every line of `tabletbench` needs: threads that begin together,
- * clocks, a histogram of latencies, turns, and the rows printed.
- */
+/* Threads that start together, clocks, a histogram of latencies, turns of the sides, and the printed rows. */
 #include "t/bench/compare/bench.h"
 
 #include <errno.h>
@@ -212,7 +209,7 @@ int take_turns(const struct bench_options *o, turn_fn fn, void *line, struct too
 		for (unsigned i = 0; i < o->side_count && !err; i++) {
 			struct took t = {0};
 
-			/* What was written before, by whomever, is not to be written while this side's clock runs. */
+			/* Pages dirtied before must not be written while this side's clock runs. */
 			sync();
 			err = fn(o, i, line, &t);
 			if (!err && (r == 0 || t.wall < best[i].wall))

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tabletbench writers: many threads write at once, with and without sync,
- * and while tablets split under them (which they do when memtables, at most a
- * sixteenth of what is written there, have been flushed).
+ * tabletbench writers: many threads write at once, with and without sync, and
+ * while tablets split.  Tablets split when memtables were flushed, which hold
+ * at most a sixteenth of the cells there.
  *
- * Synced writes wait for the disk; what 16 threads gain over one says how
- * well the log's leader gathers a group.  The first number of threads is what
- * the others' gain is taken from.  Every write is timed: the longest says
- * what a full memtable, a split or a rival's stall costs whoever waits for it.
- * What of it is the split's, two numbers say: the longest that a write waited
- * for one, as the store counts it, and the longest write of the same workload
- * in one tablet (line whole), where memtables are as small and compactions
- * take the processors from as many threads.
+ * Synced writes wait for the disk; the gain of 16 threads over one shows how
+ * well the log's leader gathers a group.  Gains are relative to the first
+ * number of threads.  Every write is timed: the longest shows the cost of a
+ * full memtable, a split or a rival's stall for its caller.  Two numbers show
+ * the split's part: the longest wait for a split, as the store counts it, and
+ * the longest write of the same workload in one tablet (line whole), with
+ * memtables as small and as many compaction threads.
  */
 #include "t/bench/compare/bench.h"
 

@@ -173,7 +173,7 @@ static int one_side(const struct bench_options *o, unsigned side, void *line, st
 	int err = 0;
 	void *db;
 
-	/* The run is a copy, but for the records: they are the database's. */
+	/* A copy of the run, which shares the number of records. */
 	r.at = &((struct run *)line)->records[side];
 	so.fresh = mix == &load;
 	so.one_version = true;
@@ -191,7 +191,7 @@ static int one_side(const struct bench_options *o, unsigned side, void *line, st
 	if (!err)
 		err = run_jobs(o, o->sides[side], db, run_job, &r, r.ops, r.threads, mix != &load, took);
 	if (!err && mix == &load && !o->no_compact)
-		err = o->sides[side]->settle(db);
+		err = o->sides[side]->compact(db);
 	o->sides[side]->close(db);
 	return err;
 }
