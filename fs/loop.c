@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread, the leader, receives requests and serves them itself.  That is
- * what most requests want: no other thread is woken and the caches stay warm
- * (measured: a quarter less processor time than with libfuse's pool, which
- * hands every request to the thread that has waited longest).
+ * One thread, the leader, receives requests and serves them itself.  For most
+ * requests that is fastest: no other thread is woken, and the processor's
+ * caches stay warm (libfuse's pool passes each request to the thread that has
+ * waited longest, and takes a third more processor time).
  *
- * A request that takes long must not hold up the others: a monitor looks at
- * the leader every PATIENCE_US while there is traffic, and when it finds it
- * in the same request as before, it lets a follower lead.  The old leader
- * sees that when it is done, and becomes a follower.  For a moment two may
- * receive; that is harmless.
+ * A long request must not delay the others.  While there is traffic, a monitor
+ * checks the leader every PATIENCE_US; if the leader is in the same request as
+ * before, the monitor makes a follower the leader.  The old leader notices that
+ * when its request is done, and becomes a follower.  For a moment two threads
+ * may receive, which is harmless.
  *
- * So no request may wait for another one longer than that, and none needs
- * to: replies that depend on notifications are the notifier's.
+ * Therefore no request may wait for another one longer than that, and none
+ * does: replies that depend on notifications are sent by the notifier.
  *
- * The end, by a signal.  A notification can wait in the kernel for a
- * directory's lock, whose holder waits for his reply; nothing ends that but to
- * serve him.  So the notifier is ended first, and then the loop.
+ * At the end, by a signal: a notification may wait in the kernel for the lock
+ * of a directory whose holder waits for a reply, so requests must be served
+ * until the notifier has ended.  Then the loop ends.
  */
 #include "fs/loop.h"
 
@@ -57,7 +57,7 @@ static struct {
 	sem_t ended; /* posted by a worker that found the connection ended, and by signals */
 } loop;
 
-/* Is there a processor for us while the client runs?  Then reads of the device do not wait by themselves. */
+/* With more than one processor, reads of the device do not block, so that the thread can poll. */
 static void look_out(int fd)
 {
 	cpu_set_t cpus;
@@ -69,7 +69,7 @@ static void look_out(int fd)
 
 ssize_t loop_read(int fd, void *buf, size_t n)
 {
-	static _Thread_local unsigned in_vain, sleeps; /* what the last look was worth; how many more go without */
+	static _Thread_local unsigned in_vain, sleeps; /* polls without result so far; reads that will not poll */
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	uint64_t until = 0;
 	ssize_t r;
@@ -95,7 +95,7 @@ ssize_t loop_read(int fd, void *buf, size_t n)
 	do {
 		if (poll(&p, 1, -1) < 0)
 			return -1;
-		r = read(fd, buf, n); /* another may have been faster */
+		r = read(fd, buf, n); /* another thread may have read it */
 	} while (r < 0 && errno == EAGAIN);
 	return r;
 }
@@ -107,7 +107,7 @@ static void wake_monitor(void)
 	mutex_unlock(&loop.lock);
 }
 
-/* Leads until another thread was given the lead, or the session ended (false). */
+/* Serves requests until another thread is the leader, or the session has ended (false). */
 static bool lead(int me, struct fuse_buf *buf)
 {
 	struct worker *w = &loop.worker[me];
@@ -140,7 +140,7 @@ static void *worker_main(void *arg)
 
 	mutex_lock(&loop.lock);
 	while (!loop.stop) {
-		bool goes_on;
+		bool continues;
 
 		if (loop.leader != NOBODY) {
 			cond_wait(&loop.followers, &loop.lock);
@@ -148,9 +148,9 @@ static void *worker_main(void *arg)
 		}
 		loop.leader = me;
 		mutex_unlock(&loop.lock);
-		goes_on = lead(me, &buf);
+		continues = lead(me, &buf);
 		mutex_lock(&loop.lock);
-		if (goes_on)
+		if (continues)
 			continue;
 		loop.stop = true;
 		cond_broadcast(&loop.followers);
@@ -176,7 +176,7 @@ static void *monitor_main(void *arg)
 		steps = now;
 		if (idle > IDLE_LOOKS) {
 			loop.parked = true;
-			/* A request may have begun before it could see that. */
+			/* A request may have begun before its thread could see that. */
 			leader = loop.leader;
 			if (leader != NOBODY && loop.worker[leader].steps == steps)
 				cond_wait(&loop.monitor, &loop.lock);
@@ -216,7 +216,7 @@ static void take_signals(sigset_t *ends)
 	}
 }
 
-/* Threads in a read of the device are interrupted until they have noticed. */
+/* Interrupts a thread that is in a read of the device until it has ended. */
 static void join(pthread_t thread)
 {
 	static const struct timespec pause = {.tv_nsec = 2000000};
@@ -253,9 +253,9 @@ int loop_run(bool single_threaded)
 		}
 	}
 	if (started)
-		r = 0; /* fewer will do */
+		r = 0; /* fewer threads are enough */
 	if (r == 0) {
-		/* Only this thread takes the signals that end the mount; a second one changes nothing. */
+		/* Only this thread receives the signals that end the mount; a second signal has no effect. */
 		pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
 		while (sem_wait(&loop.ended) != 0)
 			;

@@ -8,12 +8,12 @@
 #include "fs/base/fs.h"
 
 /*
- * Serves fs.session until it is unmounted or told to exit by the signal
- * handlers of libfuse, which must be set and reach the calling thread only.
- * All requests begun are finished when it returns.
+ * Serves fs.session until it is unmounted or a signal handler of libfuse ends
+ * it.  The handlers must be set, and signals reach the calling thread only. All
+ * requests that have begun are finished when it returns.
  */
 int loop_run(bool single_threaded) TFS_MUST;
-/* read(2) of the device, for whoever receives; may look for a while before it sleeps. */
+/* read(2) of the device; may poll for a while before it sleeps. */
 ssize_t loop_read(int fd, void *buf, size_t n);
 
 #endif

@@ -2,16 +2,15 @@
 /*
  * tabletfs DATADIR MOUNTPOINT [-o options]
  *
- * In the background by default: the parent waits until the child has opened
- * the store and mounted, so an error is one line on the terminal and a
- * non-zero exit before anything is mounted.  The store is opened in the
- * child, because its threads would not survive the fork.
+ * By default the daemon runs in the background: the parent waits until the
+ * child has opened the store and mounted, so an error is one line on the
+ * terminal and a non-zero exit before anything is mounted.  The child opens the
+ * store, because its threads would not survive the fork.
  *
- * End: by fusermount3 -u, SIGTERM, SIGINT or SIGHUP.  Order: stop serving, unmount,
- * commit what open descriptors still had staged, drop scratch (the log names
- * it), close the tables, close the store (everything durable).  A second
- * signal finds that under way and changes nothing.  SIGUSR1 and SIGUSR2 are
- * not for this program, and do not end it; nor does a log nobody reads.
+ * End: by fusermount3 -u, SIGTERM, SIGINT or SIGHUP.  Steps: stop serving,
+ * unmount, commit what open descriptors have staged, drop scratch (each file is
+ * logged), close the tables, close the store (everything is durable).  A second
+ * signal changes nothing.  SIGUSR1, SIGUSR2 and SIGPIPE do not end the daemon.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -73,7 +72,7 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 	(void)out;
 	if (key == KEY_RO || key == KEY_RW) {
 		c->read_only = key == KEY_RO;
-		return 1; /* the kernel is to know it too */
+		return 1; /* the kernel needs it too */
 	}
 	if (key == KEY_FSNAME)
 		c->own_source = true;
@@ -137,7 +136,7 @@ static int go_background(void)
 		return -errno;
 	if (pid == 0) {
 		ready_pipe = fds[1] == 3 ? 3 : dup3(fds[1], 3, O_CLOEXEC);
-		/* Whoever waits for a lock or a pipe that the caller's shell has open is not to wait for the mount to end. */
+		/* A process that waits for a lock or pipe which the caller's shell has open must not wait until the mount ends. */
 		closefrom(4);
 		setsid();
 		return 0;
@@ -148,7 +147,7 @@ static int go_background(void)
 	} while (n < 0 && errno == EINTR);
 	if (n == 1 && verdict == 0)
 		_exit(0);
-	/* It has said why; pass its exit status on. */
+	/* The child has printed the reason; pass its exit status on. */
 	int status = 0;
 
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -187,28 +186,28 @@ static int open_store(const struct command *c)
 	struct tfs_options o;
 	char *why = NULL;
 	unsigned errors;
-	int r = 0;
+	int err = 0;
 
 	tfs_options_init(&o);
 	if (c->config)
-		r = tfs_options_load(&o, c->config, &why);
+		err = tfs_options_load(&o, c->config, &why);
 	else if (access(DEFAULT_CONFIG, F_OK) == 0)
-		r = tfs_options_load(&o, DEFAULT_CONFIG, &why);
-	if (r) {
-		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-r));
+		err = tfs_options_load(&o, DEFAULT_CONFIG, &why);
+	if (err) {
+		fprintf(stderr, "tabletfs: %s\n", why ? why : strerror(-err));
 		free(why);
-		return r;
+		return err;
 	}
 	o.sync = o.sync || c->sync;
 	if (o.log_level >= 0)
 		msg_set_level((enum msg_level)o.log_level);
 	errors = msg_error_count();
-	r = tfs_open(c->source, &o, &fs.store, &why);
+	err = tfs_open(c->source, &o, &fs.store, &why);
 	/* An error that the engine has logged is on standard error already. */
-	if (r && msg_error_count() == errors)
-		fprintf(stderr, "tabletfs: %s%s%s\n", why ? why : c->source, why ? "" : ": ", why ? "" : strerror(-r));
+	if (err && msg_error_count() == errors)
+		fprintf(stderr, "tabletfs: %s%s%s\n", why ? why : c->source, why ? "" : ": ", why ? "" : strerror(-err));
 	free(why);
-	return r;
+	return err;
 }
 
 static int init_parts(void)
@@ -238,21 +237,21 @@ static void free_parts(void)
 
 static int close_store(void)
 {
-	int r;
+	int err;
 
 	scratch_report();
 	ofile_close_all();
 	free_parts();
-	r = tfs_close(fs.store);
-	if (r)
-		msg_error("closing the store: %s", strerror(-r));
-	return r;
+	err = tfs_close(fs.store);
+	if (err)
+		msg_error("closing the store: %s", strerror(-err));
+	return err;
 }
 
 static int serve(const struct command *c, struct fuse_args *args, const char *mountpoint)
 {
 	sigset_t ends;
-	int r;
+	int err;
 
 	fs.read_only = c->read_only;
 	fs.quiet = c->quiet;
@@ -262,54 +261,54 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGUSR1, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);
-	/* Threads started from here on leave the signals that end the mount to the main one. */
+	/* Threads started from here on do not receive the signals that end the mount; the main thread does. */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &ends, NULL);
-	r = session_new(args);
-	if (r) {
-		/* libfuse has named the option. */
+	err = session_new(args);
+	if (err) {
+		/* libfuse has printed the option. */
 		fprintf(stderr, "tabletfs: see 'tabletfs -h' for the options\n");
-		return r;
+		return err;
 	}
-	r = open_store(c);
-	if (r) {
+	err = open_store(c);
+	if (err) {
 		session_end();
-		return r;
+		return err;
 	}
-	/* A data directory takes the spill files; of anything else (a cluster) TMPDIR does. */
+	/* Spill files are made in the data directory, or for a cluster in TMPDIR. */
 	stage_set_directory(access(c->source, W_OK | X_OK) == 0 ? c->source : "");
-	r = init_parts();
-	if (r) {
-		fprintf(stderr, "tabletfs: %s\n", strerror(-r));
+	err = init_parts();
+	if (err) {
+		fprintf(stderr, "tabletfs: %s\n", strerror(-err));
 		(void)!tfs_close(fs.store);
 		session_end();
-		return r;
+		return err;
 	}
-	r = session_start(mountpoint, c->single);
-	if (r) {
+	err = session_start(mountpoint, c->single);
+	if (err) {
 		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", mountpoint,
-			r == -ENODEV ? "fusermount3 or the kernel refused it, as the line above says" : strerror(-r));
+			err == -ENODEV ? "fusermount3 or the kernel refused it, as the line above says" : strerror(-err));
 		session_end();
 		(void)!close_store();
-		return r;
+		return err;
 	}
 	tell_parent();
 	msg_notice("%s mounted on %s%s", c->source, mountpoint, fs.read_only ? ", read-only" : "");
-	r = session_run();
-	if (r)
-		msg_error("the mount ended: %s", strerror(-r));
+	err = session_run();
+	if (err)
+		msg_error("the mount ended: %s", strerror(-err));
 	session_end();
-	return close_store() || r ? -EIO : 0;
+	return close_store() || err ? -EIO : 0;
 }
 
 static int add_options(const struct command *c, struct fuse_args *args)
 {
 	char name[512];
 	size_t n = 0;
-	int r;
+	int err;
 
 	/* In the mount table, a comma or a backslash would end the name. */
 	for (const char *s = c->source; *s && n < sizeof(name) - 3; s++) {
@@ -318,17 +317,17 @@ static int add_options(const struct command *c, struct fuse_args *args)
 		name[n++] = *s;
 	}
 	name[n] = 0;
-	r = fuse_opt_add_arg(args, "-o");
-	if (r == 0) {
+	err = fuse_opt_add_arg(args, "-o");
+	if (err == 0) {
 		char *option;
 
 		if (asprintf(&option, "default_permissions,subtype=tabletfs%s%s",
 			    c->own_source ? "" : ",fsname=", c->own_source ? "" : name) < 0)
 			return -ENOMEM;
-		r = fuse_opt_add_arg(args, option);
+		err = fuse_opt_add_arg(args, option);
 		free(option);
 	}
-	return r ? -ENOMEM : 0;
+	return err ? -ENOMEM : 0;
 }
 
 int main(int argc, char **argv)
@@ -340,15 +339,14 @@ int main(int argc, char **argv)
 
 	file_raise_limit();
 	/*
-	 * Memtables come and go in blocks of a MiB: their memory must go back
-	 * when they are freed.  malloc would learn to keep such blocks, a heap
-	 * for each thread (4 times the configured memory was seen).
+	 * Memtables are allocated and freed in blocks of a MiB, and their memory must
+	 * return to the system.  Otherwise malloc keeps such blocks, in a heap for each
+	 * thread (4 times the configured memory was seen).
 	 */
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	/*
-	 * Blocks in the cache are smaller and outlive what was got beside them,
-	 * so each thread's heap stays as large as it ever was: 2.4 GB was seen
-	 * where 2 heaps take 0.6 (HACKING 9).
+	 * Blocks in the cache are smaller and outlive other allocations, so a heap
+	 * never shrinks: 2.4 GB was seen with a heap for each thread, 0.6 with two.
 	 */
 	mallopt(M_ARENA_MAX, 2);
 	if (fuse_opt_parse(&args, &c, option_spec, take_argument) != 0)
@@ -368,7 +366,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: tabletfs DATADIR MOUNTPOINT [options]; see tabletfs -h\n");
 		goto out;
 	}
-	/* The background process works in /. */
+	/* The working directory of the background process is /. */
 	if (!strstr(c.source, "://") && c.source[0] != '/') {
 		char *cwd = getcwd(NULL, 0);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libfuse and fusermount3 report most of these causes as "No such device", or
- * mount all the same.  A mount point that is the data directory, contains it
- * or lies in it must be refused: the daemon would wait for its own answers in
- * system calls that SIGKILL cannot end.  Directories are compared by device
- * and inode number, so symbolic links and bind mounts are seen through.
+ * mount nevertheless.  A mount point that is the data directory, contains it or
+ * is in it must be refused: the daemon would wait for its own answers in system
+ * calls that SIGKILL cannot end.  Directories are compared by device and inode
+ * number, which covers symbolic links and bind mounts.
  */
 #include "fs/mountpoint.h"
 
@@ -29,7 +29,7 @@ static void __attribute__((format(printf, 2, 3))) say(char **why, const char *fm
 	va_end(ap);
 }
 
-/* Is the directory path, or one of those that contain it, the directory of st?  Absent components are passed over. */
+/* Is the directory path, or a directory that contains it, the directory of st?  Absent components are skipped. */
 static bool lies_in(const char *path, const struct stat *st)
 {
 	char *at = strdup(path);

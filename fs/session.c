@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capabilities.  A read-write mount commits at close, so it needs real OPENs,
- * and OPENDIRs, or listings would lose their place (dir.c).  A read-only mount
- * answers both ENOSYS, which saves two requests each.  The kernel's own guesses about stale pages are off (everything is notified),
- * except on a read-only mount, where control files change without notice and
- * cells never.
+ * Capabilities.  A read-write mount commits at close, so it needs OPEN, and it
+ * needs OPENDIR, or listings would lose their place (fs/node/stream.c).  A
+ * read-only mount answers both with ENOSYS, which saves two requests each.  The
+ * kernel's own checks for stale pages are off, because every change is
+ * notified; they are on for a read-only mount, where control files change
+ * without a notification and cells never change.
  *
  * libfuse 3.14 does not tell the kernel that directory operations may run in
- * parallel; the reply to INIT is patched on its way out (bit 18 of its flags).
+ * parallel; the reply to INIT is patched when it is sent (bit 18 of its flags).
  */
 #include "fs/session.h"
 
@@ -79,7 +80,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_ATOMIC_O_TRUNC, true);
 	want(conn, FUSE_CAP_ASYNC_READ, true);
 	want(conn, FUSE_CAP_READDIRPLUS, true);
-	/* dir.c decides how long a listing comes with attributes; the kernel's guess costs a LOOKUP an entry past the first answer. */
+	/* readdir.c decides how many entries have attributes.  With the kernel's heuristic, each entry after the first answer costs a LOOKUP. */
 	want(conn, FUSE_CAP_READDIRPLUS_AUTO, false);
 	want(conn, FUSE_CAP_AUTO_INVAL_DATA, fs.read_only);
 	want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !fs.read_only);
@@ -89,11 +90,11 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_SPLICE_WRITE, false);
 	want(conn, FUSE_CAP_SPLICE_MOVE, false);
 	fs.no_open = fs.read_only && (conn->capable & FUSE_CAP_NO_OPEN_SUPPORT);
-	/* Where nothing changes, listings need no handles (dir.c). */
+	/* Where nothing changes, listings need no handles (fs/node/stream.c). */
 	fs.no_opendir = fs.read_only && !dir_any_expires();
 	conn->time_gran = 1;
 	if (fs.max_read)
-		conn->max_read = fs.max_read; /* libfuse wants to hear it twice */
+		conn->max_read = fs.max_read; /* libfuse needs the value here, too */
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
@@ -125,21 +126,21 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	struct node *n = node_of(ino);
 	struct tfs_usage u;
 	uint64_t total, available;
-	int r = tfs_space(fs.store, &total, &available);
+	int err = tfs_space(fs.store, &total, &available);
 
-	/* In a table it is the table's: what it takes up, and what there is for it beside that. */
-	if (r == 0 && node_table(n)) {
-		r = tfs_usage(node_store_table(n), NULL, &u);
+	/* In a table: the space that the table uses, and the space that is free. */
+	if (err == 0 && node_table(n)) {
+		err = tfs_usage(node_store_table(n), NULL, &u);
 		total = available + u.disk_bytes + u.memory_bytes;
 	}
-	r = stale_answer(req, n, r == -ENOENT ? -ESTALE : r);
-	if (r) {
-		reply_err(req, refuse_store(r, n, NULL, "its space cannot be told"));
+	err = stale_answer(req, n, err == -ENOENT ? -ESTALE : err);
+	if (err) {
+		reply_err(req, refuse_store(err, n, NULL, "its space cannot be told"));
 		return;
 	}
 	v.f_bfree = v.f_bavail = available / 4096;
 	v.f_blocks = v.f_bfree + (total - available + 4095) / 4096;
-	/* Cells need no inodes; tools that look want to see some free. */
+	/* Cells need no inodes, but some tools require free ones. */
 	v.f_files = v.f_ffree = v.f_favail = UINT32_MAX;
 	fuse_reply_statfs(req, &v);
 }
@@ -193,7 +194,7 @@ int session_new(struct fuse_args *args)
 {
 	struct fuse_lowlevel_ops mine = ops;
 
-	/* Nothing to commit: answered ENOSYS once, FLUSH is not sent again (it was the one request left of a warm read). */
+	/* There is nothing to commit.  After one ENOSYS the kernel sends no FLUSH (it was the only request of a warm read). */
 	if (fs.read_only)
 		mine.flush = NULL;
 	fs.session = fuse_session_new(args, &mine, sizeof(mine), NULL);
@@ -203,13 +204,13 @@ int session_new(struct fuse_args *args)
 int session_start(const char *mountpoint, bool single_threaded)
 {
 	static const struct fuse_custom_io io = {.writev = session_writev, .read = session_read};
-	int r;
+	int err;
 
 	one_thread = single_threaded;
 	if (fuse_session_mount(fs.session, mountpoint) != 0)
 		return -ENODEV;
-	r = fuse_session_custom_io(fs.session, &io, fuse_session_fd(fs.session));
-	return r ? r : notify_start();
+	err = fuse_session_custom_io(fs.session, &io, fuse_session_fd(fs.session));
+	return err ? err : notify_start();
 }
 
 int session_run(void)
@@ -221,7 +222,7 @@ void session_end(void)
 {
 	if (!fs.session)
 		return;
-	/* Nothing is written to the device after this: its descriptor's number may be another file's. */
+	/* After this, nothing is written to the device: the number of its descriptor may be another file's. */
 	notify_stop();
 	fuse_session_unmount(fs.session);
 	fuse_session_destroy(fs.session);

@@ -5,11 +5,11 @@
 
 #include "fs/base/fs.h"
 
-/* Checks libfuse's options and makes the session.  On failure libfuse has said why on standard error. */
+/* Checks libfuse's options and makes the session.  On failure libfuse has printed the reason. */
 int session_new(struct fuse_args *args) TFS_MUST;
 /* Mounts. */
 int session_start(const char *mountpoint, bool single_threaded) TFS_MUST;
-/* Serves until unmounted or told to end by a signal. */
+/* Serves until the mount is unmounted or a signal ends it. */
 int session_run(void) TFS_MUST;
 /* Unmounts if still mounted and frees the session. */
 void session_end(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cp -p sets a POSIX ACL even for plain modes: EOPNOTSUPP lets it go on where
- * EPERM would fail it.  ls -l probes every file: EOPNOTSUPP stops it after
- * the first, ENODATA would not.
+ * cp -p sets a POSIX ACL even for plain modes: with EOPNOTSUPP it continues,
+ * with EPERM it fails.  ls -l asks for every file: EOPNOTSUPP makes it stop
+ * after the first, ENODATA does not.
  */
 #include "fs/xattr.h"
 
@@ -45,12 +45,12 @@ static int value_of(struct node *n, const char *name, struct slice *out, char *n
 		if (n->kind == NODE_PLAIN) {
 			struct cell_place p;
 			struct tfs_info info;
-			int r;
+			int err;
 
 			cell_place_of(n, &p);
-			r = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
-			if (r)
-				return r == -ENOENT ? -ENODATA : r;
+			err = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
+			if (err)
+				return err == -ENOENT ? -ENODATA : err;
 			ts = info.ts;
 		}
 		*out = slice_of(number, (size_t)snprintf(number, number_bytes, "%lld", (long long)ts));
@@ -64,10 +64,10 @@ void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct slice value;
 	char number[24];
-	int r = value_of(node_of(ino), name, &value, number, sizeof(number));
+	int err = value_of(node_of(ino), name, &value, number, sizeof(number));
 
-	if (r)
-		reply_err(req, r);
+	if (err)
+		reply_err(req, err);
 	else if (size == 0)
 		fuse_reply_xattr(req, value.n);
 	else if (size < value.n)

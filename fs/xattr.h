@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extended attributes (DESIGN 2.2): the raw key of a node, and errors that tools take well. */
+/* Extended attributes: the raw key of a node, and errors that common tools handle. */
 #ifndef TFS_FS_XATTR_H
 #define TFS_FS_XATTR_H
 

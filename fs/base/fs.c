@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all rooms of fs share: the row locks, the views, the clock.
+ * The state that all of fs shares: row locks, open tables, the clock.
  */
 #include "fs/base/fs.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon as a whole: what it was started with, and what every room of
- * fs/ shares.  fs calls engine/tabletfs.h and engine/base only; nothing here
- * may know whether the store is in this process.
+ * The state of the daemon that all of fs/ shares.  fs calls engine/tabletfs.h
+ * and engine/base only, and does not depend on whether the store is in this
+ * process.
  *
- * Locks, in the order they are taken: a row stripe (fs_row_lock) or a
- * directory stream's (same rank, never both), a file's lock (filex), the tree
- * lock, the notifier's.  No engine call is made under the tree lock.
+ * Locks, in the order in which they are taken: a row lock (fs_row_lock) or a
+ * directory stream's (the same rank, never both), a file's lock (filex), the
+ * tree lock, the notifier's.  No engine call is made under the tree lock.
  */
 #ifndef TFS_FS_BASE_FS_H
 #define TFS_FS_BASE_FS_H
@@ -28,10 +28,10 @@ struct fs {
 	struct tfs_store *store;
 	struct fuse_session *session;
 	bool read_only, quiet, latest;
-	bool no_open;      /* read-only, and the kernel takes ENOSYS to OPEN */
-	bool no_opendir;   /* OPENDIR is answered ENOSYS: read-only, and nothing expires */
+	bool no_open;      /* the mount is read-only, and the kernel accepts ENOSYS for OPEN */
+	bool no_opendir;   /* OPENDIR returns ENOSYS: the mount is read-only, and no cell expires */
 	unsigned max_read; /* libfuse's option, 0: not given */
-	uid_t uid;         /* who mounted: owner of the root */
+	uid_t uid;         /* the user who mounted; owner of the root */
 	gid_t gid;
 	_Atomic uint64_t changes; /* counts commits */
 	/* Small values that a listing has scanned, for the READs that follow; by inode number, the stamp is `changes`. */
@@ -60,13 +60,13 @@ static inline struct slice slice_from(struct tfs_bytes b)
 	return slice_of(b.data, b.size);
 }
 
-/* One of a fixed set of locks, chosen by row: multi-step operations on one row hold it. */
+/* The lock of a row, one of a fixed set.  An operation of several steps on one row holds it. */
 struct mutex *fs_row_lock(const struct node *row);
 void fs_locks_init(void);
 void fs_locks_fini(void);
 int64_t fs_now_us(void);
 
-/* The open table that the node lies in. */
+/* The open table that n is in. */
 struct tfs_table *node_store_table(struct node *n);
 /* Makes all remembered sizes of the table unknown. */
 void table_new_epoch(struct node *table);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding walks a key in units: a byte that must be escaped gives "%XX", a
- * valid UTF-8 character its bytes, any other byte itself.  The units are laid
- * down in components; a first pass measures what is left, because only a
- * name that does not fit whole is split, and then greedily.  The one context
- * a unit has is being first in its component, where '.' is escaped: so what
- * is left is measured anew for each component.
+ * Encoding reads a key in units: a byte that must be escaped becomes "%XX"; a
+ * valid UTF-8 character, or any other byte, is copied.  The units are put into
+ * components.  A name that fits into one component is not split; otherwise each
+ * component is filled as far as possible.  In front of each component the rest
+ * is measured again, because a '.' is escaped only at the start of a component.
  *
- * Decoding is deliberately lenient and then encodes the result again: every
- * rule of what is canonical is written once, in the encoder.
+ * Decoding accepts more than canonical names, then encodes the result again and
+ * compares.  So each rule of canonical names is written once, in the encoder.
  *
- * Decided against: a table of escaped names or a trie of parts; names are
- * recomputed from keys wherever they are needed and cost well under 100 ns.
+ * Rejected: a table of escaped names or a trie of parts.  A name is computed
+ * from its key wherever it is needed, which takes less than 100 ns.
  */
 #include "fs/base/name.h"
 
@@ -61,7 +60,7 @@ static bool always_escaped(uint8_t c)
 	return c < 0x20 || c == 0x7f || c == '/' || c == '%';
 }
 
-/* What is encoded: a key, then plain text that needs no escape ("@TS"). */
+/* The text to encode: a key, then plain text that needs no escape ("@TS"). */
 struct source {
 	struct slice key;
 	size_t escaped_at; /* index of the '@' written %40, or SIZE_MAX */
@@ -150,7 +149,7 @@ static const uint8_t *last_at_sign(struct slice s)
 	return s.n ? memrchr(s.p, '@', s.n) : NULL;
 }
 
-/* "@" and the timestamp at the end of text; returns where they begin.  Not by printf: a listing asks for each of its cells. */
+/* Writes "@" and the timestamp at the end of text; returns the start.  Does not use printf, because a listing calls it for each cell. */
 static const char *version_tail(int64_t ts, char *text, size_t bytes)
 {
 	uint64_t n = ts < 0 ? 0 - (uint64_t)ts : (uint64_t)ts;
@@ -172,7 +171,7 @@ int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *p
 	char tail[32];
 	size_t undo = path->n;
 	bool done = false;
-	int r;
+	int err;
 
 	if (kind == NAME_ROW) {
 		if (key.n == 0)
@@ -191,12 +190,12 @@ int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *p
 		}
 	}
 	for (;;) {
-		r = put_component(&s, path, &done);
-		if (r == 0 && !done)
-			r = buf_u8(path, '/');
-		if (r) {
+		err = put_component(&s, path, &done);
+		if (err == 0 && !done)
+			err = buf_u8(path, '/');
+		if (err) {
 			path->n = undo;
-			return r;
+			return err;
 		}
 		if (done)
 			return 0;
@@ -212,14 +211,14 @@ static int hex_value(uint8_t c)
 	return -1;
 }
 
-/* Undoes escapes. */
+/* Replaces escapes by their bytes. */
 static int unescape(const uint8_t *p, size_t n, struct buf *out)
 {
-	int r;
+	int err;
 
-	r = buf_reserve(out, n);
-	if (r)
-		return r;
+	err = buf_reserve(out, n);
+	if (err)
+		return err;
 	for (size_t i = 0; i < n; i++) {
 		uint8_t c = p[i];
 
@@ -248,13 +247,13 @@ static int join(struct slice path, bool parts_only, struct buf *out)
 		const uint8_t *slash = path.n > at ? memchr(p, '/', path.n - at) : NULL;
 		size_t n = slash ? (size_t)(slash - p) : path.n - at;
 		bool part = slash || parts_only;
-		int r;
+		int err;
 
 		if (n == 0 || n > NAME_LONGEST || (part && p[n - 1] != '%'))
 			return -ENOENT;
-		r = buf_append(out, p, part ? n - 1 : n);
-		if (r)
-			return r;
+		err = buf_append(out, p, part ? n - 1 : n);
+		if (err)
+			return err;
 		at += n + 1;
 	}
 	return 0;
@@ -263,32 +262,32 @@ static int join(struct slice path, bool parts_only, struct buf *out)
 static int same_again(enum name_kind kind, struct slice key, int64_t ts, struct slice path)
 {
 	struct buf again = {0};
-	int r = name_encode(kind, key, ts, &again);
+	int err = name_encode(kind, key, ts, &again);
 
-	if (r == 0 && !slice_eq(buf_slice(&again), path))
-		r = -ENOENT;
-	if (r == -EINVAL)
-		r = -ENOENT;
+	if (err == 0 && !slice_eq(buf_slice(&again), path))
+		err = -ENOENT;
+	if (err == -EINVAL)
+		err = -ENOENT;
 	buf_fini(&again);
-	return r;
+	return err;
 }
 
 int name_decode_row(struct slice path, struct buf *key)
 {
 	struct buf text = {0};
-	int r;
+	int err;
 
-	r = join(path, false, &text);
-	if (r)
+	err = join(path, false, &text);
+	if (err)
 		goto out;
 	buf_reset(key);
-	r = unescape(text.p, text.n, key);
-	if (r)
+	err = unescape(text.p, text.n, key);
+	if (err)
 		goto out;
-	r = same_again(NAME_ROW, buf_slice(key), 0, path);
+	err = same_again(NAME_ROW, buf_slice(key), 0, path);
 out:
 	buf_fini(&text);
-	return r;
+	return err;
 }
 
 bool name_parse_ts(struct slice text, int64_t *ts)
@@ -320,10 +319,10 @@ int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *k
 	const uint8_t *at;
 	int64_t t = 0;
 	size_t n;
-	int r;
+	int err;
 
-	r = join(path, false, &text);
-	if (r)
+	err = join(path, false, &text);
+	if (err)
 		goto out;
 	n = text.n;
 	at = last_at_sign(buf_slice(&text));
@@ -331,24 +330,24 @@ int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *k
 		n = 0;
 	} else if (at && like_timestamp(at + 1, (size_t)(text.p + n - at - 1))) {
 		if (!name_parse_ts(slice_of(at + 1, (size_t)(text.p + n - at - 1)), &t)) {
-			r = -ENOENT;
+			err = -ENOENT;
 			goto out;
 		}
 		k = NAME_VERSION;
 		n = (size_t)(at - text.p);
 	}
 	buf_reset(qualifier);
-	r = unescape(text.p, n, qualifier);
-	if (r)
+	err = unescape(text.p, n, qualifier);
+	if (err)
 		goto out;
-	r = same_again(k, buf_slice(qualifier), t, path);
-	if (r)
+	err = same_again(k, buf_slice(qualifier), t, path);
+	if (err)
 		goto out;
 	*kind = k;
 	*ts = t;
 out:
 	buf_fini(&text);
-	return r;
+	return err;
 }
 
 bool name_is_part(struct slice component)
@@ -396,27 +395,27 @@ int name_prefix_init(struct slice path, bool cell, struct name_prefix *out)
 {
 	struct name_prefix p = {0};
 	struct buf text = {0};
-	int r;
+	int err;
 
-	r = join(path, true, &text);
-	if (r == 0)
-		r = unescape(text.p, text.n, &p.raw);
-	if (r == 0 && cell) {
+	err = join(path, true, &text);
+	if (err == 0)
+		err = unescape(text.p, text.n, &p.raw);
+	if (err == 0 && cell) {
 		const uint8_t *at = last_at_sign(buf_slice(&text));
 
 		if (at && like_timestamp(at + 1, (size_t)(text.p + text.n - at - 1))) {
 			p.split_version = true;
-			r = unescape(text.p, (size_t)(at - text.p), &p.qualifier);
+			err = unescape(text.p, (size_t)(at - text.p), &p.qualifier);
 		} else if (text.n > 0) {
 			/* The part may end exactly before the '@' of a timestamp. */
 			p.split_version = true;
-			r = unescape(text.p, text.n, &p.qualifier);
+			err = unescape(text.p, text.n, &p.qualifier);
 		}
 	}
 	buf_fini(&text);
-	if (r) {
+	if (err) {
 		name_prefix_fini(&p);
-		return r;
+		return err;
 	}
 	*out = p;
 	return 0;
@@ -447,11 +446,11 @@ bool name_component(struct slice path, struct slice dir, struct slice *component
 
 int key_after_prefix(struct slice s, struct buf *out)
 {
-	int r = buf_set(out, s.p, s.n);
+	int err = buf_set(out, s.p, s.n);
 
-	while (r == 0 && out->n && out->p[out->n - 1] == 0xff)
+	while (err == 0 && out->n && out->p[out->n - 1] == 0xff)
 		out->n--;
-	if (r == 0 && out->n)
+	if (err == 0 && out->n)
 		out->p[out->n - 1]++;
-	return r;
+	return err;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names: keys to file names and back, pure functions (DESIGN 2.1).
+ * Names: keys to file names and back; pure functions (tabletfs-keys(7)).
  *
  * A name longer than NAME_LONGEST bytes is a path of several components: each
- * but the last is a "part", ends with a lone '%' and is a directory.  Paths
- * here are components joined by '/', without a leading one; a name never
- * holds '/' or NUL, so that is unambiguous.
+ * but the last is a "part", ends with a single '%' and is a directory.  Paths
+ * here are components joined by '/', without a leading one.  A name never
+ * contains '/' or NUL.
  *
- * One key has exactly one name.  Decoding accepts nothing else: it encodes
- * what it read again and compares.
+ * One key has exactly one name.  Decoding accepts no other: it encodes its
+ * result again and compares.
  *
- * Threads: any.  Errors: -ENOENT not a canonical name, -ENOMEM.
+ * Threads: any.  Errors: -ENOENT if a name is not canonical, -ENOMEM.
  */
 #ifndef TFS_FS_BASE_NAME_H
 #define TFS_FS_BASE_NAME_H
@@ -32,16 +32,15 @@ int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *p
 int name_decode_row(struct slice path, struct buf *key) TFS_MUST;
 int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts) TFS_MUST;
 
-/* Does a component name a part of a split name (a lone '%' at its end)? */
+/* Is the component a part of a split name (a single '%' at its end)? */
 bool name_is_part(struct slice component);
 /* Could these parts (a path of parts only) begin some key's canonical name?  *raw_n: the bytes of the key (and version) in them. */
 bool name_parts_valid(struct slice path, size_t *raw_n);
 
 /*
- * Where the keys below a directory of parts are.  raw is the decoded prefix
- * that their keys begin with; for cells, when text after the last '@' may
- * also be the beginning of a timestamp, split_version is true and qualifier
- * is the one whose versions may be meant.
+ * The keys below a directory of parts begin with raw, the decoded prefix. For
+ * cells, text behind the last '@' may also begin a timestamp; then
+ * split_version is true, and qualifier is the qualifier of those versions.
  */
 struct name_prefix {
 	struct buf raw;
@@ -52,15 +51,14 @@ int name_prefix_init(struct slice path, bool cell, struct name_prefix *out) TFS_
 void name_prefix_fini(struct name_prefix *p);
 
 /*
- * The component of `path` directly below the directory `dir` (empty: the
- * top).  False when path is not below dir.  *last: it is the whole rest.
+ * The component of `path` directly below the directory `dir` (empty: the top).
+ * False if path is not below dir.  *last: set if it is the rest of the path.
  */
 bool name_component(struct slice path, struct slice dir, struct slice *component, bool *last);
 
 /* A canonical decimal int64. */
 bool name_parse_ts(struct slice text, int64_t *ts);
 
-/* ---- places between keys ---- */
 /* The first byte string after all that begin with s; empty: there is none. */
 int key_after_prefix(struct slice s, struct buf *out) TFS_MUST;
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One hash table over all nodes and one lock over everything in this file:
- * each hold is a few pointer moves, and the kernel serialises far more than
- * this does.  Extra entries are allocated apart, so that the million nodes
- * that have nothing extra do not pay for the tree links.
+ * One hash table of all nodes, and one lock, which is held for a few pointer
+ * operations at a time; the kernel serialises far more than this does.
  *
- * Removed directories are unhashed at once: the kernel marks their inodes
- * dead for ever, so a directory made again needs a new node; and so does a
- * cell, or who has the old one open would meet the new one.
+ * A removed directory is unhashed at once: the kernel never uses its inode
+ * again, so a directory with the same name needs a new node.  A removed cell is
+ * unhashed too; otherwise its open descriptors would refer to the new cell of
+ * that name.
  */
 #include "fs/base/node.h"
 
@@ -53,7 +52,7 @@ struct node *node_root(void)
 	return table.root;
 }
 
-#define INO_SCHEMA_END (1ull << 40) /* the inode numbers of .schema files are below, all others are not */
+#define INO_SCHEMA_END (1ull << 40) /* the inode numbers of .schema files are below, all others are not below */
 
 static uint64_t key_hash(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
@@ -141,7 +140,7 @@ static void resize(size_t buckets)
 	struct node **bucket = calloc(buckets, sizeof(*bucket));
 
 	if (!bucket)
-		return; /* longer chains, or memory not returned: nothing worse */
+		return; /* the chains are longer, or memory is not returned */
 	for (size_t i = 0; i < table.buckets; i++) {
 		struct node *next;
 
@@ -160,7 +159,7 @@ uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice k
 {
 	const uint64_t h = key_hash(parent, kind, key, ts), low = h % INO_SCHEMA_END;
 
-	/* A tool that copies in the order of inode numbers restores .schema before the rows. */
+	/* Tools that copy in the order of inode numbers then restore .schema before the rows. */
 	if (kind == NODE_SCHEMA)
 		return low <= 1 ? low + 2 : low;
 	return h < INO_SCHEMA_END ? h + INO_SCHEMA_END : h;
@@ -217,7 +216,7 @@ void node_hold(struct node *n)
 	mutex_unlock(&table.lock);
 }
 
-/* Unhashed nodes stay on their chain, where lookups pass them by, until they are freed. */
+/* Unhashed nodes stay on their chain until they are freed; lookups skip them. */
 static void node_reap_locked(struct node *n)
 {
 	while (n != table.root && n->refs == 0 && n->lookups == 0) {
@@ -262,7 +261,7 @@ void node_forget(struct node *n, uint64_t count)
 	mutex_lock(&table.lock);
 	n->lookups = n->lookups > count ? n->lookups - count : 0;
 	node_reap_locked(n);
-	/* Here alone, since others put nodes while they walk the table. */
+	/* Only here, because other callers put nodes while they walk the table. */
 	if (table.count < table.buckets / 8 && table.buckets > BUCKETS_MIN)
 		resize(table.buckets / 2);
 	mutex_unlock(&table.lock);

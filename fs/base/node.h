@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node table: what the kernel's inodes stand for.
+ * The node table: the nodes behind the kernel's inodes.
  *
- * A node is bound to a key, and to one life of it: what was removed or
- * replaced while anybody knew it has a node that is found no more (NODE_GONE),
- * until the kernel forgets it and whoever has it open closes.  A node id on
- * the wire is the node's address; the inode number that users see is a hash of
- * the key, so that it is the same after a remount.
+ * A node is bound to a key, and to one life of it.  A node that was removed or
+ * replaced is not found any more (NODE_GONE); it is freed when the kernel
+ * forgets it and its last descriptor is closed.  A node id in a FUSE message is
+ * the node's address.  The inode number that users see is a hash of the key, so
+ * that it is the same after a remount.
  *
- * Keys: a node is found by (parent, kind, key bytes, ts).  The parents are
- * those of the data model, not of the path: a row's parent is its table (or
- * the .latest view of it), a family's its row, a cell's its family, whatever
- * split directories lie between in the path.
+ * Keys: a node is found by (parent, kind, key bytes, ts).  Parents are those of
+ * the data model, not of the path: a row's parent is its table (or the .latest
+ * view of it), a family's its row, a cell's its family.  Directories of split
+ * names between them do not count.
  *
- * Lifetime: a node lives while the kernel holds it (lookups), something
- * points to it (refs: children, handles, pins), or it is the root.
+ * Lifetime: a node exists while the kernel holds it (lookups), while something
+ * points to it (refs: children, handles, pins), or if it is the root.
  *
- * Threads: everything here takes the tree lock (RANK_FS_TREE) itself unless
- * its name ends in _locked.  kind, parent, key and ino never change while a
- * node lives, so a renamed scratch file is another node (and a renamed table
- * the same, and a renamed family: their keys are not their names).
+ * Threads: every function takes the tree lock (RANK_FS_TREE), unless its name
+ * ends in _locked.  kind, parent, key and ino do not change while a node
+ * exists, so a renamed scratch file is another node.  A renamed table or family
+ * is the same node, because its key is not its name.
  *
- * Memory: 98 bytes and the key for a node nobody has open.
+ * Memory: 98 bytes and the key, for a node that is not open.
  */
 #ifndef TFS_FS_BASE_NODE_H
 #define TFS_FS_BASE_NODE_H
@@ -80,11 +80,11 @@ enum {
 	NODE_HASHED = 1,     /* can be found by key */
 	NODE_EXTRA = 2,      /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
 	NODE_KEEPS = 4,      /* version, gone: its descriptors for reading count its state */
-	NODE_GONE = 8,       /* removed (cells: renamed or replaced, too) while still known */
+	NODE_GONE = 8,       /* removed (of cells also: renamed or replaced), and still in use */
 	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
-	NODE_MOVED = 16,     /* cell, gone: renamed, so the kernel may know it by another name */
-	NODE_ENDED = 32,     /* directory: a listing was ended since the notifier last looked */
-	NODE_LEAVING = 32,   /* version: is being removed or renamed; opening it waits for the row's lock */
+	NODE_MOVED = 16,     /* cell, gone: renamed, so the kernel may have it under another name */
+	NODE_ENDED = 32,     /* directory: a listing ended after the notifier last invalidated it */
+	NODE_LEAVING = 32,   /* version: it is being removed or renamed; its opening waits for the row's lock */
 	NODE_PAGED = 64,     /* version: the kernel may hold pages of it; plain: of its newest version */
 	NODE_EXPIRING = 128, /* directory: its listing will be invalidated, as cells in it expire */
 };
@@ -98,32 +98,32 @@ struct node {
 	_Atomic uint64_t size;     /* version: valid while epoch equals the table's, as is: */
 	_Atomic int64_t commit_us; /* the time of commit */
 	union {
-		_Atomic(struct filex *) file; /* open state; NULL: nobody has it open */
+		_Atomic(struct filex *) file; /* open state; NULL: it is not open */
 		struct dirx *dir;             /* scratch, extras, listing state; NULL: none */
 	};
 	uint32_t refs;
-	_Atomic uint32_t epoch; /* version: 0, or the table's when the two were learnt; directory: changes of its listing */
+	_Atomic uint32_t epoch; /* version: 0, or the table's epoch when size was stored; directory: changes of its listing */
 	uint32_t key_n;
-	uint32_t opens; /* version: descriptors open for reading only, and openings under way (tree lock) */
+	uint32_t opens; /* version: descriptors that are open, or being opened, for reading only (tree lock) */
 	uint8_t kind;
 	_Atomic uint8_t flags; /* changed under the tree lock */
 	uint8_t key[];         /* NUL-terminated for convenience */
 };
 
 /*
- * What a directory has beyond what the store says: extra entries, ordered by
- * (class, key), where class 0 is scratch and parts made by mkdir, class 1
- * rows and families.  A table's also has the open table.
+ * The part of a directory that is not in the store: its extra entries, ordered
+ * by (class, key); class 0 is scratch and parts that mkdir made, class 1 is
+ * rows and families.  Of a table also the open table.
  */
 struct extra;
 RB_HEAD(extra_tree, extra);
 struct dirx {
 	struct extra_tree extras; /* extra.h */
-	struct tfs_table *table;  /* NODE_TABLE only; lives as long as the node */
+	struct tfs_table *table;  /* NODE_TABLE only; open until the node is freed */
 	mode_t mode;              /* NODE_SCRATCH_DIR only, and its owner */
 	uid_t uid;
 	gid_t gid;
-	_Atomic uint32_t epoch; /* NODE_TABLE only: never 0; a new one makes all remembered sizes unknown */
+	_Atomic uint32_t epoch; /* NODE_TABLE only: never 0; when it changes, all remembered sizes become unknown */
 };
 
 struct node_ops;
@@ -166,24 +166,23 @@ uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice k
 void node_hold(struct node *n);
 void node_put(struct node *n); /* NULL allowed */
 void node_put_locked(struct node *n);
-/* The kernel gets (is about to get) one more lookup, or gives n back. */
+/* Counts one more lookup of the kernel, before or after the answer; or removes count of them. */
 void node_lookup(struct node *n);
 void node_forget(struct node *n, uint64_t count);
-bool node_known(struct node *n); /* does the kernel hold it? */
+bool node_known(struct node *n);
 
-/* What it stood for has gone: it is out of the table, and a new one with the same key may be made beside it. */
+/* Unhashes n: its key does not exist any more, and may get a new node. */
 void node_end_locked(struct node *n);
 static inline bool node_lives(const struct node *n)
 {
 	return !(n->flags & NODE_GONE);
 }
 
-/* ---- relations ---- */
-struct node *node_table(struct node *n); /* the table it lies in, itself included; or NULL */
-/* The directory's state, made if it has none; NULL: out of memory. */
+struct node *node_table(struct node *n); /* the table that n is in, or n; NULL: none */
+/* The state of the directory, allocated if it has none; NULL: out of memory. */
 struct dirx *node_dirx_locked(struct node *dir);
 
-/* Calls fn, under the tree lock, for every node of a table that the kernel knows. */
+/* Calls fn, under the tree lock, for every node of a table that the kernel holds. */
 void node_each_of_table(struct node *table, void (*fn)(void *arg, struct node *n), void *arg);
 
 #endif

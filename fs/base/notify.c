@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Out of memory while collecting changes is not an error of the request,
- * which has been done: what could not be noted is lost only for the kernel's
- * cache, which then shows an old answer until its timeout.  It is logged,
- * once.
+ * If there is no memory to collect a change, the request still succeeds,
+ * because it has been done; the kernel may show old data until its timeout.
+ * That is logged once.
  *
- * Node ids are addresses.  One that the kernel forgot meanwhile gives ENOENT,
- * or, when the address was used again, an invalidation too many: harmless.
+ * Node ids are addresses.  If the kernel has forgotten a node meanwhile, the
+ * notification returns ENOENT; if the address has been used again, it
+ * invalidates a node too many.
  */
 #include "fs/base/notify.h"
 
@@ -21,7 +21,7 @@ enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END, REPLY_WRITE, REP
 
 struct item {
 	struct item *next, *next_owed;
-	uint64_t due_us; /* owed */
+	uint64_t due_us; /* when the reply is sent, if its entries are not done */
 	struct changes changes;
 	enum reply_kind kind;
 	fuse_req_t req;
@@ -46,7 +46,7 @@ static struct {
 	struct item *head, **tail;
 	struct item *entries, **entries_tail;
 	struct item *owed, **owed_tail;    /* replies that wait for their entries, in order of time */
-	struct later *later, **later_tail; /* all wait equally long, so in order of time */
+	struct later *later, **later_tail; /* all wait for the same time, so they are in order of time */
 	bool stop, stop_entries, started;
 	_Atomic bool complained;
 	pthread_t inode_thread, entry_thread;
@@ -311,7 +311,7 @@ void notify_later(struct node *dir)
 	mutex_unlock(&q.lock);
 }
 
-/* Counts from now, if it is there already; it is taken out of the queue. */
+/* Removes the entry of the table from the queue; the caller queues it again with a new time. */
 static struct later *take_later_locked(const struct node *table)
 {
 	for (struct later **at = &q.later; *at; at = &(*at)->next) {
@@ -375,9 +375,10 @@ static void run_later(struct later *l)
 }
 
 /*
- * Every commit in a listed directory comes here, also when an earlier one's
- * invalidation is still queued: it must not be answered before that is done.
- * Afterwards the kernel holds no whole listing, unless one ended meanwhile.
+ * Every commit in a listed directory comes here, even if the invalidation of an
+ * earlier commit is still queued: it must be done before this commit is
+ * answered. Afterwards the kernel has no whole listing, unless one has ended
+ * meanwhile.
  */
 static void run_listing(struct node *dir)
 {
@@ -417,7 +418,7 @@ static void pass_on_locked(struct item *it)
 	cond_signal(&q.wake_entries);
 }
 
-/* Whoever takes it sends the reply. */
+/* The caller that removes the item sends its reply. */
 static bool take_owed_locked(struct item *it)
 {
 	struct item **at = &q.owed;
@@ -432,7 +433,7 @@ static bool take_owed_locked(struct item *it)
 	return true;
 }
 
-/* Its entries take too long. */
+/* The entries of the first item take too long: its reply is sent without them. */
 static void send_owed(void)
 {
 	const struct item reply = *q.owed;
@@ -565,7 +566,7 @@ void notify_stop(void)
 	q.stop = true;
 	for (struct later *l = q.later; l; l = next) {
 		next = l->next;
-		free(l); /* the nodes end with the node table */
+		free(l); /* the nodes are freed with the node table */
 	}
 	q.later = NULL;
 	q.later_tail = &q.later;

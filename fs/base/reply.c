@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which errors are refusals: those that tell a user "no, because".  Absence,
+ * Refusals are errors with a reason that the user should read.  Absence,
  * existence, a directory that is not empty and a rename across rows are
- * ordinary answers to ordinary questions; a log of them would bury the rest.
+ * ordinary results; they would fill the log.
  */
 #include "fs/base/reply.h"
 
@@ -13,15 +13,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int reply_errno(int r)
+int reply_errno(int err)
 {
-	/* Damage is the engine's word for what users know as an input/output error. */
-	return r == -EBADMSG ? EIO : r < 0 ? -r : r;
+	/* EBADMSG is the engine's error for damage. */
+	return err == -EBADMSG ? EIO : err < 0 ? -err : err;
 }
 
-void reply_err(fuse_req_t req, int r)
+void reply_err(fuse_req_t req, int err)
 {
-	fuse_reply_err(req, reply_errno(r));
+	fuse_reply_err(req, reply_errno(err));
 }
 
 /* A component without the quotes that msg_quote puts around it. */
@@ -67,7 +67,7 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 	return dst;
 }
 
-/* Threads that were told ESTALE, by id: which node and, in the lowest bit, whether they have found it since. */
+/* Threads that received ESTALE, by id: the node and, in the lowest bit, whether they have found it since. */
 #define STALE_SLOTS 256
 static _Atomic uint64_t stale[STALE_SLOTS];
 
@@ -88,21 +88,21 @@ void stale_found(fuse_req_t req, const struct node *n)
 		atomic_store_explicit(slot, mark, memory_order_relaxed);
 }
 
-int stale_answer(fuse_req_t req, const struct node *n, int r)
+int stale_answer(fuse_req_t req, const struct node *n, int err)
 {
 	uint64_t mark;
 	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
 
-	/* What was renamed has left its old name, which may be another's by now; the kernel knows it by the new one. */
-	if (r != -ESTALE || (node_is(n, KIND_CELL) && n->flags & NODE_MOVED))
-		return r;
+	/* A renamed cell has left its old name, which may be another cell's; the kernel has it under the new one. */
+	if (err != -ESTALE || (node_is(n, KIND_CELL) && n->flags & NODE_MOVED))
+		return err;
 	if (atomic_load_explicit(slot, memory_order_relaxed) == mark)
 		return -ENOENT;
 	atomic_store_explicit(slot, mark & ~UINT64_C(1), memory_order_relaxed);
-	return r;
+	return err;
 }
 
-/* The request of this thread has left its line. */
+/* The request of this thread has logged its line. */
 static _Thread_local bool said;
 
 void refuse_begin(void)
@@ -110,24 +110,24 @@ void refuse_begin(void)
 	said = false;
 }
 
-int refuse(int r, struct node *n, const char *name, const char *fmt, ...)
+int refuse(int err, struct node *n, const char *name, const char *fmt, ...)
 {
 	char path[1024], reason[512];
 	va_list ap;
 
 	if (said)
-		return r;
+		return err;
 	said = true;
 	va_start(ap, fmt);
 	vsnprintf(reason, sizeof(reason), fmt, ap);
 	va_end(ap);
-	msg_warning("%s: %s: %s", node_describe(n, name, path, sizeof(path)), reason, strerror(reply_errno(r)));
-	return r;
+	msg_warning("%s: %s: %s", node_describe(n, name, path, sizeof(path)), reason, strerror(reply_errno(err)));
+	return err;
 }
 
-int refuse_store(int r, struct node *n, const char *name, const char *doing)
+int refuse_store(int err, struct node *n, const char *name, const char *doing)
 {
-	switch (r < 0 ? -r : 0) {
+	switch (err < 0 ? -err : 0) {
 	case 0:
 	case ENOENT:
 	case EEXIST:
@@ -137,8 +137,8 @@ int refuse_store(int r, struct node *n, const char *name, const char *doing)
 	case ENODATA:
 	case ENOTDIR:
 	case EISDIR:
-		return r;
+		return err;
 	default:
-		return refuse(r, n, name, "%s", doing);
+		return refuse(err, n, name, "%s", doing);
 	}
 }

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where errno reaches FUSE, and where a refusal leaves its one line of
- * reason: message ring, so /.tabletfs/log, and standard error or syslog.
+ * Replies with errors.  A refusal logs one line with its reason, to the message
+ * ring (/.tabletfs/log) and to standard error or syslog.
  */
 #ifndef TFS_FS_BASE_REPLY_H
 #define TFS_FS_BASE_REPLY_H
 
 #include "fs/base/fs.h"
 
-/* What the caller sees of r, 0 or -errno: as errno, positive. */
+/* The errno, positive, of r, which is 0 or -errno. */
 int reply_errno(int r);
 void reply_err(fuse_req_t req, int r);
-/* A thread is about to take a request: nothing has been refused in it. */
+/* Called before a thread takes a request. */
 void refuse_begin(void);
-/* Logs "PATH: reason: errno's text" and returns r; only the first time in a request, where most is known.  name: a child of n, or NULL. */
+/* Logs "PATH: reason: text of errno" and returns r.  Only the first call in a request logs, because it knows the reason best.  name: a child of n, or NULL. */
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* Like refuse for an error of the store that no room has explained; ENOENT and other ordinary answers are not logged. */
+/* As refuse, for an error of the store without a known reason.  ENOENT and other ordinary results are not logged. */
 int refuse_store(int r, struct node *n, const char *name, const char *doing);
 /*
- * ESTALE makes the kernel look the name up again, but once only; where names
- * come and go quickly the second look-up may find what is gone again at the
- * second OPEN.  stale_found notes a look-up that found n; stale_answer, given
- * the ESTALE of a call on n, gives ENOENT if the same thread had one for n and
- * has just found it by name: then nothing is there, which is the truth.
+ * After ESTALE the kernel looks the name up again, but only once.  Where names
+ * come and go quickly, the node found then may be removed before the second
+ * OPEN, too.  stale_found notes that a look-up found n.  stale_answer, for the
+ * ESTALE of a call on n, returns ENOENT if the same thread has had ESTALE for n
+ * before and has found it by name since; the file is then reported as absent.
  */
 void stale_found(fuse_req_t req, const struct node *n);
 int stale_answer(fuse_req_t req, const struct node *n, int r);
-/* What the user calls the node: a path below the mount point, bounded, for messages. */
+/* The path of the node below the mount point, for messages; bounded. */
 const char *node_describe(struct node *n, const char *name, char *dst, size_t dst_bytes);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel forgets nodes a million at a time.  In malloc's heap their memory
- * lies between cached cells and blocks that live on, so none of it could be
- * returned to the system.  Here it is in slabs: aligned regions of their own,
- * of places of one size.  An empty slab is unmapped.
+ * would be between cached cells and blocks that stay, so none of it could be
+ * returned to the system.  Slabs are aligned regions with places of one size;
+ * an empty slab is unmapped.
  *
  * A place's slab is found by its address.  Larger pieces (long keys) are
- * malloc's, and all of them in a build with AddressSanitizer, which finds the
- * use of a freed node only there.
+ * allocated by malloc.  In a build with AddressSanitizer all are, because it
+ * finds uses of freed nodes only there.
  */
 #include "fs/base/slab.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verbs are executed in the write that ends their line, so the shell waits
- * for a flush or compaction and sees its error.  drop-rows goes row by row:
- * each row atomically, the range not.
+ * A verb is executed in the write that ends its line, so the shell waits for a
+ * flush or compaction and gets its error.  drop-rows removes row by row: each
+ * row atomically, but not the range.
  */
 #include "fs/node/admin.h"
 
@@ -68,7 +68,7 @@ int admin_render_status(struct node *n, struct buf *out)
 			     fs.read_only ? "read-only" : "read-write", (unsigned long long)stage_memory_used());
 }
 
-/* A border as ls shows the row that begins there, and as verbs take it; the table's ends are empty. */
+/* A border, as ls shows the row that begins there and as verbs accept it; empty for the ends of the table. */
 static int put_border(struct buf *out, struct tfs_bytes b)
 {
 	return b.size ? name_encode(NAME_ROW, slice_from(b), 0, out) : 0;
@@ -109,7 +109,7 @@ static int each_table(int (*fn)(struct tfs_table *t))
 			struct tfs_table *t;
 			int r = tfs_table_open(fs.store, names[i], &t);
 
-			if (r == -ENOENT || r == -EBADMSG) /* gone, or refused */
+			if (r == -ENOENT || r == -EBADMSG) /* dropped meanwhile, or its schema is damaged */
 				continue;
 			if (r == 0) {
 				r = fn(t);
@@ -133,7 +133,7 @@ static int compact_table(struct tfs_table *t)
 	return tfs_compact(t);
 }
 
-/* The kernel is to ask again for the names, in one view, of a row that was dropped: the row's and its parts'. */
+/* Drops the kernel's entries, in one view, of a row that was dropped and of the parts of its name. */
 static void forget_row(struct node *view, struct slice row, struct changes *c)
 {
 	struct node *holder = view, *below;
@@ -251,7 +251,7 @@ static int each_line(
 	return 0;
 }
 
-/* Most likely a row as listings show it: where a salted table has no range there will never be any. */
+/* A row as listings show it, without its salt: a salted table never has a range there. */
 static int in_a_range(struct tfs_table *t, struct slice key)
 {
 	const struct tfs_schema *s;
@@ -264,7 +264,7 @@ static int in_a_range(struct tfs_table *t, struct slice key)
 	return r;
 }
 
-/* Verbs about a row, whose name is the argument, as ls shows it; one that is split has its slashes. */
+/* Verbs with the name of a row, as ls shows it; the parts of a split name are joined by slashes. */
 static int row_verb(struct node *n, struct slice line, struct changes *c)
 {
 	struct buf row = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the operator's control files say and do: .tablets and .ctl of a
- * table, /.tabletfs/{version,status,metrics,servers,log,ctl}.
- * Threads: any; engine calls are made, some long (flush, compact).
+ * The operator's control files: .tablets and .ctl of a table,
+ * /.tabletfs/{metrics,servers,status,ctl}. Threads: any; engine calls are made,
+ * some of them long (flush, compact).
  */
 #ifndef TFS_FS_ADMIN_H
 #define TFS_FS_ADMIN_H

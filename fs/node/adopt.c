@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tools such as unison fill a temporary directory and rename it.
+ * A directory of scratch that is renamed to a row or family, as unison and
+ * other tools do with a temporary directory that they have filled.
  *
- *   1 each file in it is resolved to a cell, its writer is made busy
- *   2 one mutation of the row puts all cells   3 the scratch is removed
+ *   1 each file in it is resolved to a cell, and its writer is marked busy
+ *   2 one mutation of the row stores all cells
+ *   3 the scratch is removed
  *
- * A crash before 2 ends leaves nothing, since scratch ends with the mount; after
- * 2 the row is whole.  Files are busy from 1 to 3, so a write that comes
- * meanwhile waits, and is then one to a removed file.
+ * A crash before the end of 2 leaves nothing, because scratch ends with the
+ * mount; after 2 the row is complete.  Files are busy from 1 to 3, so a write
+ * that comes meanwhile waits, and then writes to a removed file.
  *
  * The target is looked up before 2, without the row's lock.  If the library
- * writes the row in between, the mutation adds its cells to those.
+ * writes the row between the two, the mutation adds its cells to the row's.
  */
 #include "fs/node/adopt.h"
 
@@ -67,7 +69,7 @@ static struct node *next_entry(struct node *dir, const struct slice *above)
 	return n;
 }
 
-/* The kernel has checked the directories that it knows, and these it does not. */
+/* Is the caller allowed to write to the family?  The kernel has not checked the families that it does not know. */
 static bool may_write(fuse_req_t req, const struct family_info *f)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
@@ -118,7 +120,7 @@ static int add_file(struct adoption *a, struct node *file, struct node *family, 
 	if (err == 0 && !kind_is(f.cell.kind, KIND_CELL))
 		err = -EXDEV;
 	if (err == 0 && counter && f.cell.kind == NODE_PLAIN)
-		err = -EXDEV; /* its text must be a number: the commit of the file looks at it */
+		err = -EXDEV; /* the text must be a number, which only the commit of the file checks */
 	if (err == 0 && a->count == a->cap) {
 		size_t cap = a->cap ? a->cap * 2 : 16;
 		struct adopted *more = realloc(a->files, cap * sizeof(*more));
@@ -171,7 +173,7 @@ static int add_family(struct adoption *a, struct node *dir, struct node *family)
 	return err;
 }
 
-/* The family's node in row, counted; the family is made where mkdir makes one. */
+/* The family's node in row, counted; the family is added to the schema as by mkdir. */
 static int family_of(struct adoption *a, struct node *row, const char *name, struct node **out)
 {
 	struct resolved f = {0};
@@ -213,7 +215,7 @@ static int add_row(struct adoption *a, struct node *dir, struct node *row)
 	return err;
 }
 
-/* Step 2.  *results: of each cell; the caller frees it. */
+/* Step 2.  *results: of each cell; for free(). */
 static int apply(struct adoption *a, struct node *row, struct tfs_result **results)
 {
 	struct tfs_mutation *m = tfs_mutation_new(node_store_table(row), bytes_of(node_key(row)));
@@ -248,7 +250,8 @@ static void remove_scratch(struct adoption *a, const struct tfs_result *results)
 		(void)!scratch_remove(f->file);
 	}
 	for (size_t i = a->dir_count; i-- > 0;)
-		(void)!scratch_remove(a->dirs[i]); /* one in which an entry was made meanwhile stays, as scratch without a name */
+		(void)!scratch_remove(
+			a->dirs[i]); /* a directory in which an entry was made meanwhile stays, as scratch without a name */
 }
 
 static void fini(struct adoption *a)
@@ -269,7 +272,7 @@ static void fini(struct adoption *a)
 	free(a->families);
 }
 
-/* Directories without files. */
+/* Makes the directories that have no files. */
 static int make_empty(struct adoption *a, struct node *row)
 {
 	struct node *made = NULL;
@@ -324,7 +327,7 @@ int adopt_dir(struct renaming *m)
 		if (err == 0) {
 			err = make_empty(&a, row);
 			if (a.count)
-				err = 0; /* its cells are stored: a directory without any may be missing */
+				err = 0; /* its cells are stored; only a directory without cells may be missing */
 		}
 		if (err == 0)
 			remove_scratch(&a, results);

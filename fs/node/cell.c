@@ -90,7 +90,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 	if (err == -EINVAL)
 		return -ENOENT; /* the family was dropped meanwhile */
 	if (err == -ENOENT) {
-		/* Created, and not committed, or committed just now? */
+		/* It may be created and not committed, or have been committed just now. */
 		n = cell_home_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
 		if (n)
 			err = ofile_stat(n, &p, &info, &pending);
@@ -111,7 +111,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 
 static int version_attr(struct node *n, struct stat *st, double *timeout);
 
-/* Removed, replaced or renamed: for those who have it open. */
+/* Of a version that was removed, replaced or renamed, for its open descriptors. */
 static int ended_attr(struct node *n, struct stat *st, double *timeout)
 {
 	struct filex *x = filex_find(n);
@@ -152,7 +152,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 		return err;
 	if (n->file && ofile_pending(n, &s)) {
 		cell_attr(n, &f, n->ts, s.touched_us, s.size, st);
-		*timeout = 0; /* the commit will have a later time, and the kernel is not told of it */
+		*timeout = 0; /* the commit will have a later time, of which the kernel is not notified */
 		return 0;
 	}
 	if (n->epoch != 0 && n->epoch == table_epoch(n) && f.max_age_us == 0 && !f.counted_versions) {
@@ -175,7 +175,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	return 0;
 }
 
-/* What a plain name shows: what is pending, else what the store has. */
+/* A plain name shows what is staged, otherwise the newest version in the store. */
 static int plain_content_attr(struct node *n, const struct family_info *f, struct stat *st)
 {
 	struct tfs_info info;
@@ -197,7 +197,7 @@ static int plain_content_attr(struct node *n, const struct family_info *f, struc
 	return err;
 }
 
-/* What the file was renamed to while open, counted, or NULL. */
+/* The node that the file was renamed to while open, counted, or NULL. */
 static struct node *renamed_to(struct node *n)
 {
 	struct filex *x = filex_find(n);

@@ -45,7 +45,7 @@ static int check_target(struct resolved *to, bool *exists)
 	return err == -ENOENT ? 0 : err;
 }
 
-/* The versions that go, of the source, and the one that the target's name has now: not the one that is moved onto itself. */
+/* Notes the versions of the source that the rename removes, except one that is renamed to itself. */
 static int note_source(struct resolved *from, struct versions *all, struct kept *moved)
 {
 	struct slice key = buf_slice(&from->key);
@@ -69,7 +69,7 @@ static bool same_column(const struct resolved *a, const struct resolved *b)
 	return slice_eq(node_key(a->parent), node_key(b->parent)) && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
 }
 
-/* The descriptors with a writer of their own.  What was replaced has ended: its name is another node's now. */
+/* Descriptors with a writer of their own write to the target from now on.  If the target was replaced, its name has a new node. */
 static void forward(struct node *source, struct node *target, int64_t ts)
 {
 	struct node *now = NULL;
@@ -83,7 +83,7 @@ static void forward(struct node *source, struct node *target, int64_t ts)
 	node_put(now);
 }
 
-/* The store has done it: descriptors go along, or are cut off. */
+/* The store has renamed the cells: moves the descriptors of the source, and ends those of the target. */
 static void follow(struct resolved *from, const struct versions *all, struct node *source, bool onto, struct node *target,
 	int64_t to_ts, struct kept *moved, struct kept *replaced, struct changes *c)
 {
@@ -170,7 +170,7 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 
 	if (!same_row(from->parent, to->parent))
 		return -EXDEV;
-	/* The table's two views are two names of one cell. */
+	/* Both views of a table have names for one cell. */
 	if (from->kind == to->kind && slice_eq(node_key(from->parent), node_key(to->parent)) && from->ts == to->ts &&
 		slice_eq(buf_slice(&from->key), buf_slice(&to->key)))
 		return noreplace ? -EEXIST : 0;
@@ -180,7 +180,7 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 	if (err)
 		return err;
 	if (a.counter != b.counter)
-		return -EXDEV; /* mv copies: the text of one becomes that of the other, or is refused */
+		return -EXDEV; /* mv copies: the text is then checked, or converted */
 	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	if (!target)
 		return -ENOMEM;

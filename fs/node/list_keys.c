@@ -58,7 +58,7 @@ static int peek(struct lister *l, int (*open_scan)(struct lister *l))
 		r = 0;
 	}
 	if (lister_is_damage(r))
-		r = 0; /* the end, then: past_damage says it there */
+		r = 0; /* the scan's end, with past_damage, reports the damage */
 	if (r < 0)
 		return r;
 	l->peeked = r > 0;
@@ -66,7 +66,7 @@ static int peek(struct lister *l, int (*open_scan)(struct lister *l))
 	return 0;
 }
 
-/* The next row key, of the store or made, into at.key: 1, 0, -errno. */
+/* The next row key, of the store or of a made row, into at.key.  Returns 1, 0 at the end, -errno. */
 static int rows_next(struct lister *l)
 {
 	struct slice row = {0}, *above = NULL, key = buf_slice(&l->at.key), prefix = buf_slice(&l->prefix.raw);
@@ -153,7 +153,7 @@ static int cells_scan(struct lister *l)
 	if (l->to.n)
 		spec.qualifier_to = bytes_of(buf_slice(&l->to));
 	r = tfs_scan_new(node_store_table(l->base), &spec, &l->scan);
-	if (r == -EINVAL) { /* the family is gone */
+	if (r == -EINVAL) { /* the family was dropped */
 		l->scan_done = true;
 		r = 0;
 	}
@@ -176,7 +176,7 @@ static int cells_next(struct lister *l)
 	return 1;
 }
 
-/* 1: at.key is a key whose path, in l->name, lies below l->path. */
+/* Returns 1 and a key in at.key whose path, in l->name, is below l->path; 0 at the end; -errno. */
 static int keys_next(struct lister *l)
 {
 	bool rows = l->base->kind != NODE_FAMILY;
@@ -213,7 +213,7 @@ static bool has_range(const struct lister *l, bool behind)
 	return behind || (l->prefix.split_version && !slice_eq(buf_slice(&l->prefix.qualifier), buf_slice(&l->prefix.raw)));
 }
 
-/* The first key below a part, in *key and *ts: 1, 0 if there is none, -errno. */
+/* The first key below a part, into *key and *ts.  Returns 1, 0 if there is none, -errno. */
 static int part_first(struct node *base, struct slice path, struct buf *key, int64_t *ts)
 {
 	struct lister l = {.base = base};
@@ -250,7 +250,7 @@ int keys_below_part(struct node *base, struct slice path)
 	return r < 0 ? r : r > 0 ? 0 : -ENOENT;
 }
 
-/* Is the part that the current key lies in listed here, at this key?  1 yes. */
+/* Is the current key the first of the part that it is in, so that the part is listed here?  1, 0, -errno. */
 static int part_is_due(struct lister *l, struct slice part)
 {
 	struct buf first = {0};
@@ -269,7 +269,7 @@ static int part_is_due(struct lister *l, struct slice part)
 	r = part_first(l->base, part, &first, &ts);
 	if (lister_is_damage(r)) {
 		l->damaged = true;
-		r = 1; /* its first key may be the one that cannot be read: rather here than not at all */
+		r = 1; /* its first key may be unreadable; it is listed here rather than not at all */
 	} else if (r > 0)
 		r = slice_eq(buf_slice(&first), buf_slice(&l->at.key)) && ts == l->at.number;
 	buf_fini(&first);

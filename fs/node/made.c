@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An empty directory is an extra entry of its parent, in the table's own view
- * (node_in_table_locked); .latest lists and finds it there.  It pins its node, so
- * it stays when the kernel forgets it.
+ * A made directory is an extra entry of its parent, in the table's own view;
+ * .latest lists and finds it there.  The entry pins the node, so it stays when
+ * the kernel forgets it.
  *
- * Made directories are known to be empty: the first cell that is committed in
- * one drops the entry.  A directory from which a cell was removed may hold
+ * A directory from mkdir is empty until a cell is committed in it, which
+ * removes the entry.  A directory from which a cell was removed may contain
  * others.  To ask the store at each removal would read all tombstones of the
- * row each time, so it is entered as left, and looked at only when UNCHECKED_MAX
- * others have come after it: then it is dropped, or known to be empty.
- * Commits, removals and that look hold the row's lock, so no entry is dropped
- * for a cell that has been removed.
+ * row each time. Therefore such an entry is unchecked at first, and the store
+ * is asked when UNCHECKED_MAX later entries exist: then the entry is removed,
+ * or its directory is empty.  Commits, removals and that check hold the row's
+ * lock, so no entry is removed because of a cell that has been removed
+ * meanwhile.
  *
- * A row that holds both cells and an empty family keeps its entry, because
- * its cells may expire or be dropped, which removes no entry.
+ * A row that contains both cells and an empty family keeps its entry: its cells
+ * may expire or be dropped, which does not restore an entry.
  *
- * Memory: some 250 bytes and the key for each, MADE_BYTES together, of which
- * at most UNCHECKED_MAX entries are directories that hold cells and nothing else.
+ * Memory: some 250 bytes and the key for each entry, MADE_BYTES together.  At
+ * most UNCHECKED_MAX entries are of directories that have cells and nothing
+ * else.
  */
 #include "fs/node/made.h"
 
@@ -33,7 +35,7 @@
 #include <errno.h>
 
 #define UNCHECKED_MAX 1024
-/* Directories that hold scratch are passed over; so many of them, at most, by one request. */
+/* Directories with scratch are skipped; at most this many of them by one request. */
 #define TRIES 16
 
 /* Undoes made_add. */
@@ -85,7 +87,7 @@ bool made_is(struct node *parent, enum node_kind kind, struct slice key)
 	return is;
 }
 
-/* The kernel is to ask again for the directory and the listing that it is in. */
+/* The kernel drops the directory's entry and the listing that it is in. */
 static void forget_entry(struct node *n, struct changes *c)
 {
 	struct buf path = {0};
@@ -245,7 +247,7 @@ void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)
 	buf_fini(&at);
 }
 
-/* The directories of a split name. */
+/* Adds entries for the directories of a split name. */
 static void parts_left(struct node *base, enum node_kind kind, struct slice path)
 {
 	for (size_t i = 1; i < path.n; i++) {
@@ -291,7 +293,7 @@ void made_cell_removed(struct node *family_node, struct slice qualifier, bool ve
 	buf_fini(&name);
 }
 
-/* The oldest empty directory that holds no entries; those that do become the youngest. */
+/* The oldest empty directory without entries of its own.  Those that have some become the youngest. */
 static struct node *oldest_made_locked(void)
 {
 	struct node *n;
@@ -340,13 +342,13 @@ void made_trim(struct changes *c)
 {
 	struct node *row;
 
-	/* One whose entries are gone may hold cells only. */
+	/* A row whose entries were removed may contain cells only. */
 	mutex_lock(tree_mutex());
 	row = extra_oldest_locked(EXTRA_HAS_CELLS);
 	if (row)
 		extra_set_state_locked(row, extra_any_view_locked(row) ? EXTRA_HAS_CELLS : EXTRA_UNCHECKED);
 	mutex_unlock(tree_mutex());
-	/* A call adds a row and a family at most, so twice as many are looked at or dropped. */
+	/* A request adds a row and a family at most, so twice as many are checked or dropped. */
 	for (int i = 0; i < 4; i++) {
 		bool left;
 		struct node *n = NULL;

@@ -18,7 +18,7 @@
 
 static _Atomic int64_t serial;
 
-/* Like cells, scratch has neither setuid nor setgid: a chmod that sets them succeeds without them, so that cp -p and rsync go on. */
+/* As cells, scratch has neither setuid nor setgid.  A chmod that sets them succeeds without them, so that cp -p and rsync continue. */
 #define SCRATCH_MODES 01777
 
 struct node *scratch_find(struct node *dir, struct slice name)
@@ -42,7 +42,7 @@ int scratch_resolve_name(struct node *dir, const char *name, struct resolved *ou
 	return buf_set(&out->key, name, strlen(name));
 }
 
-/* Has it, or something that it lies in, been removed? */
+/* Has the directory, or one above it, been removed? */
 static bool is_removed(const struct node *dir)
 {
 	while (dir && node_lives(dir))
@@ -50,10 +50,6 @@ static bool is_removed(const struct node *dir)
 	return dir != NULL;
 }
 
-/*
- * A new node for the name, listed; the tree lock is not held.  share: it is
- * renamed from another name, and takes the place of a file that has this one.
- */
 int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct filex *share, struct node **out)
 {
 	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1), *own = n ? node_in_table_get(dir) : NULL,
@@ -66,7 +62,7 @@ int scratch_place(struct node *dir, struct slice name, enum node_kind kind, stru
 		return -ENOMEM;
 	}
 	mutex_lock(tree_mutex());
-	/* Its directory stays while it has scratch, cells or not. */
+	/* The directory stays while it has scratch. */
 	if (is_removed(dir))
 		err = -ENOENT;
 	else if (node_is(dir, KIND_IN_VIEW))

@@ -131,7 +131,7 @@ void setting_stat(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struc
 	st->st_blksize = 4096;
 }
 
-/* The text, of a read-only mount the one that is kept, and when it was made. */
+/* The text and the time at which it was made; on a read-only mount, those that are cached. */
 static int setting_kept_text(struct node *n, struct buf *text, int64_t *when)
 {
 	uint64_t stamp = (uint64_t)fs_now_us();

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Directory streams: READDIR and READDIRPLUS.
+ * Directory streams, for READDIR and READDIRPLUS.
  *
- * An offset is a stream's number, new for each listing from the start, and an
- * ordinal.  A stream remembers the cursor of each recent position and of one
- * in CHECKPOINT_EVERY, and a position never changes its meaning: where a
- * reader has gone back and now meets other entries than before, those have
- * the number of a new stream.  A position that is no longer remembered is
- * counted from the checkpoint before it if the directory has not changed since
- * the listing began.  Otherwise, and where the stream has been forgotten, the
- * call fails with ESTALE: no entry is passed over in silence.
+ * An offset is the id of a stream, which is new for each listing from the
+ * start, and an ordinal.  A stream remembers the cursor of each recent
+ * position, and of one position in CHECKPOINT_EVERY.  A position never changes
+ * its meaning: if a reader goes back and now gets other entries, these have the
+ * id of a new stream. A position that is not remembered any more is found by
+ * counting from the checkpoint before it, if the directory has not changed
+ * since the listing began. Otherwise, and if the stream has been removed, the
+ * call fails with ESTALE: no entry is skipped silently.
  *
- * An open directory pins its stream until RELEASEDIR, so a listing under way
- * is exact however many others are begun or abandoned.  Streams of closed
- * directories are kept, the latest IDLE_BYTES of them (seekdir in a directory
- * that was opened again, as NFS servers do).  Memory: at most MARK_BYTES and a key in
- * CHECKPOINT_EVERY for an open directory, and IDLE_BYTES for all closed ones.
+ * An open directory pins its stream until RELEASEDIR, so its listing is exact
+ * however many others begin.  Streams of closed directories stay, the latest
+ * IDLE_BYTES of them, for seekdir in a directory that was opened again, as NFS
+ * servers do it.  Memory: at most PLACES_BYTES and a key in CHECKPOINT_EVERY
+ * for an open directory, and IDLE_BYTES for all closed ones.
  *
- * A read-only mount in which nothing expires has no handles: OPENDIR is
- * answered ENOSYS, which saves two requests a listing.  There all listings
- * have the same offsets, so that any of them can be found again by counting.
+ * A read-only mount in which nothing expires has no handles: OPENDIR returns
+ * ENOSYS, which saves two requests a listing.  There all listings have the same
+ * offsets, so that each of them can be found by counting.
  *
- * The kernel caches listings.  It believes its copy only after the empty
- * answer that ends the listing, so that is where truth is ensured: a commit
- * after that answer finds the directory flagged as listed and invalidates
- * it; for one since the listing began (the stream knows the directory's
- * change count from then) the copy is invalidated first and the end is told
- * after, which leaves the kernel a copy it knows to be incomplete.
+ * The kernel caches listings.  It uses its copy only after the empty answer
+ * that ends the listing, so that answer must be right.  A commit after it finds
+ * the directory flagged as listed, and invalidates the copy.  If there was a
+ * commit since the listing began (the stream has the directory's change count
+ * of that time), the copy is invalidated before the end is sent, which leaves
+ * the kernel an incomplete copy, that it does not use.
  */
 #include "fs/node/stream.h"
 
@@ -36,13 +36,13 @@
 #define BUCKETS 128
 #define IDLE_BYTES (8u << 20)
 #define RECENT_MAX 4096
-#define PLACES_BYTES (512u << 10) /* of long keys fewer are remembered, but never fewer than an answer has */
+#define PLACES_BYTES (512u << 10) /* with long keys, fewer places are remembered, but not fewer than an answer has */
 #define RECENT_MIN 1024
 #define CHECKPOINT_EVERY 1024
 LIST_HEAD(bucket, stream);
 static struct {
-	struct mutex lock;         /* RANK_FS_TREE; nothing is called under it */
-	TAILQ_HEAD(, stream) idle; /* the first was not used for longest, and is forgotten first */
+	struct mutex lock;         /* RANK_FS_TREE; no other lock is taken under it */
+	TAILQ_HEAD(, stream) idle; /* the first is the one unused for longest, and is removed first */
 	size_t idle_bytes;
 	struct bucket buckets[BUCKETS]; /* by directory */
 	uint32_t next_id;
@@ -101,7 +101,7 @@ static struct stream *stream_new_locked(const struct node *dir, uint32_t epoch)
 
 	if (!s)
 		return NULL;
-	mutex_init(&s->lock, RANK_FS_ROW); /* entries ask files */
+	mutex_init(&s->lock, RANK_FS_ROW); /* the attributes of entries need locks of files */
 	s->bytes = sizeof(*s);
 	s->epoch = epoch;
 	s->id = fs.no_opendir ? 1 : pool.next_id++;
@@ -144,7 +144,6 @@ static void pin_locked(struct stream **pin, struct stream *s)
 	*pin = s;
 }
 
-/* The stream of an offset (id), or for a listing from the start (id 0) a new one; counted.  -ESTALE: it has been forgotten. */
 int stream_take(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out)
 {
 	struct stream *s = NULL;
@@ -168,7 +167,6 @@ int stream_take(const struct node *dir, uint32_t id, struct dir_handle *h, struc
 	return r;
 }
 
-/* From here on the listing has other entries at the same ordinals: it gets a number of its own.  Counted; NULL: out of memory. */
 struct stream *stream_fork(const struct stream *s, const struct node *dir, struct dir_handle *h)
 {
 	struct stream *fork;
@@ -185,12 +183,11 @@ struct stream *stream_fork(const struct stream *s, const struct node *dir, struc
 }
 
 /*
- * May the kernel keep what it collected of this listing?  Not if the
- * directory changed since it began.  Not while another stream of it, with
- * other offsets, is under way: its reader would look for its offset in the
- * kernel's copy, not find it, and stop short.  And not if it took more than
- * one answer: a reader could come back from a copy that was dropped, much
- * later, to a place that this stream has long forgotten.
+ * Not if the directory changed since the listing began.  Not while another
+ * stream of the directory, with other offsets, is under way: its reader would
+ * not find its offset in the kernel's copy, and would stop early.  And not if
+ * the listing took more than one answer: a reader could return from a copy that
+ * was dropped, much later, to a place that this stream has removed.
  */
 bool stream_may_be_kept(struct stream *s, const struct node *dir)
 {
@@ -229,7 +226,6 @@ bool cursor_eq(const struct cursor *a, const struct cursor *b)
 	return a->phase == b->phase && a->number == b->number && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
 }
 
-/* The nearest checkpoint at or before ordinal; NULL: the start. */
 const struct place *stream_checkpoint(const struct stream *s, uint64_t ordinal)
 {
 	uint64_t i = ordinal / CHECKPOINT_EVERY; /* the i-th, from 1, has ordinal i * CHECKPOINT_EVERY, if none was missed */
@@ -240,7 +236,6 @@ const struct place *stream_checkpoint(const struct stream *s, uint64_t ordinal)
 	return i ? &s->checkpoints[i - 1] : NULL;
 }
 
-/* The place of an ordinal, or NULL. */
 const struct place *stream_place(const struct stream *s, uint64_t ordinal)
 {
 	const struct place *m = s->recent_cap ? &s->recent[ordinal % s->recent_cap] : NULL;

@@ -26,18 +26,18 @@ struct stream {
 	uint64_t end;         /* the ordinal at which an answer found nothing more; 0: not met */
 	uint64_t end_changes; /* and what fs.changes and the epoch were before it looked */
 	uint32_t end_epoch;
-	bool damaged;         /* something could not be read: said at the end */
-	bool ended;           /* pool lock: its end was told */
+	bool damaged;         /* a block could not be read: the end of the listing is EIO */
+	bool ended;           /* pool lock: its end was sent */
 	unsigned users;       /* pool lock: the open directory, and requests; 0: idle */
 	size_t bytes;         /* with its places */
-	struct place *recent; /* ordinal n stands at n % recent_cap */
+	struct place *recent; /* ordinal n is at n % recent_cap */
 	unsigned recent_cap;
 	struct place *checkpoints;
 	unsigned checkpoint_count, checkpoint_cap;
 };
 /* An open directory: fi->fh. */
 struct dir_handle {
-	/* Pool lock; each counted, or NULL: the one read last, and the one that an answer went over to, if its reader comes to that part. */
+	/* Pool lock; each counted, or NULL: the stream that was read last, and the fork that an answer continued in. */
 	struct stream *stream, *fork;
 };
 

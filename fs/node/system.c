@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-/* Past the end: the lines logged since.  Before the image, by a reader that went back: all lines that are kept. */
+/* Past the end, reads the lines logged since.  Before the image, for a reader that went back, reads all lines in the ring. */
 static int log_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
 {
 	struct writer *w = &h->w;
@@ -29,7 +29,7 @@ static int log_read(struct handle *h, uint64_t offset, void *buf, size_t n, size
 	return err ? err : writer_read(w, offset - w->origin, buf, n, got);
 }
 
-/* `tail -f` reads by sizes: for each descriptor that has read the log, it ends where the lines that the descriptor has not read end. */
+/* `tail -f` compares sizes.  For each descriptor that has read the log, the size includes the lines that it has not read. */
 static uint64_t log_size(struct node *n, uint64_t size)
 {
 	struct filex *x = filex_find(n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CREATE, MKNOD, MKDIR, RMDIR, UNLINK and RENAME: what they do for nodes of any kind. */
+/* CREATE, MKNOD, MKDIR, RMDIR, UNLINK and RENAME: the part that all kinds of nodes have in common. */
 #include "fs/node/tree.h"
 
 #include "fs/base/reply.h"
