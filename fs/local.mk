@@ -3,23 +3,23 @@
 # model: it shows that fs/ knows nothing but tabletfs.h, and runs mount tests
 # without a store.
 fs_sources = \
-	%D%/loop.c %D%/loop.h %D%/main.c %D%/mountpoint.c %D%/mountpoint.h %D%/session.c %D%/session.h %D%/xattr.c \
-	%D%/xattr.h \
-	%D%/base/cache.c %D%/base/cache.h %D%/base/caller.c %D%/base/caller.h %D%/base/extra.c %D%/base/extra.h \
-	%D%/base/fs.c %D%/base/fs.h %D%/base/name.c %D%/base/name.h %D%/base/node.c %D%/base/node.h \
-	%D%/base/node_ops.c %D%/base/node_ops.h %D%/base/notify.c %D%/base/notify.h %D%/base/reply.c \
-	%D%/base/reply.h %D%/base/slab.c %D%/base/slab.h %D%/base/view.c %D%/base/view.h \
+	%D%/loop.c %D%/loop.h %D%/main.c %D%/mountpoint.c %D%/mountpoint.h %D%/session.c %D%/session.h \
+	%D%/request/change.c %D%/request/lookup.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
+	%D%/request/stream.h %D%/request/xattr.c \
 	%D%/node/admin.c %D%/node/admin.h %D%/node/adopt.c %D%/node/adopt.h %D%/node/cell.c %D%/node/cell.h \
 	%D%/node/cell_rename.c %D%/node/dirtime.c %D%/node/dirtime.h %D%/node/families.c %D%/node/family.c \
 	%D%/node/family.h %D%/node/kinds.c %D%/node/kinds.h %D%/node/list.c %D%/node/list.h %D%/node/list_keys.c \
-	%D%/node/list_keys.h %D%/node/made.c %D%/node/made.h %D%/node/part.c %D%/node/part.h %D%/node/readdir.c \
-	%D%/node/readdir.h %D%/node/rename.h %D%/node/root.c %D%/node/row.c %D%/node/row.h %D%/node/schema.c \
-	%D%/node/schema_edit.c %D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h \
-	%D%/node/scratch_entry.c %D%/node/setting.c %D%/node/setting.h %D%/node/stream.c %D%/node/stream.h \
-	%D%/node/system.c %D%/node/table.c %D%/node/table.h %D%/node/tree.c %D%/node/tree.h %D%/node/tree_change.c \
+	%D%/node/list_keys.h %D%/node/made.c %D%/node/made.h %D%/node/part.c %D%/node/part.h %D%/node/rename.h \
+	%D%/node/root.c %D%/node/row.c %D%/node/row.h %D%/node/schema.c %D%/node/schema_edit.c \
+	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
+	%D%/node/setting.h %D%/node/system.c %D%/node/table.c %D%/node/table.h %D%/node/tree.c %D%/node/tree.h \
 	%D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/file.c %D%/file/file.h %D%/file/file_change.c \
 	%D%/file/file_open.c %D%/file/filex.c %D%/file/follow.c %D%/file/handle.c %D%/file/share.c \
-	%D%/file/share.h %D%/file/stage.c %D%/file/stage.h %D%/file/writer.c %D%/file/writer.h
+	%D%/file/share.h %D%/file/stage.c %D%/file/stage.h %D%/file/writer.c %D%/file/writer.h \
+	%D%/base/cache.c %D%/base/cache.h %D%/base/caller.c %D%/base/caller.h %D%/base/extra.c %D%/base/extra.h \
+	%D%/base/fs.c %D%/base/fs.h %D%/base/name.c %D%/base/name.h %D%/base/node.c %D%/base/node.h \
+	%D%/base/node_ops.c %D%/base/node_ops.h %D%/base/notify.c %D%/base/notify.h %D%/base/reply.c \
+	%D%/base/reply.h %D%/base/slab.c %D%/base/slab.h %D%/base/view.c %D%/base/view.h
 
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)

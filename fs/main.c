@@ -22,7 +22,7 @@
 #include "fs/node/kinds.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/setting.h"
-#include "fs/node/stream.h"
+#include "fs/request/stream.h"
 #include "fs/node/scratch.h"
 #include "fs/session.h"
 #include "fs/file/stage.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Capabilities.  A read-write mount commits at close, so it needs OPEN, and it
- * needs OPENDIR, or listings would lose their place (fs/node/stream.c).  A
+ * needs OPENDIR, or listings would lose their place (fs/request/stream.c).  A
  * read-only mount answers both with ENOSYS, which saves two requests each.  The
  * kernel's own checks for stale pages are off, because every change is
  * notified; they are on for a read-only mount, where control files change
@@ -13,13 +13,11 @@
 #include "fs/session.h"
 
 #include "engine/base/msg.h"
-#include "fs/node/readdir.h"
+#include "fs/request/request.h"
 #include "fs/file/file.h"
 #include "fs/loop.h"
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
-#include "fs/node/tree.h"
-#include "fs/xattr.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +88,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_SPLICE_WRITE, false);
 	want(conn, FUSE_CAP_SPLICE_MOVE, false);
 	fs.no_open = fs.read_only && (conn->capable & FUSE_CAP_NO_OPEN_SUPPORT);
-	/* Where nothing changes, listings need no handles (fs/node/stream.c). */
+	/* Where nothing changes, listings need no handles (fs/request/stream.c). */
 	fs.no_opendir = fs.read_only && !dir_any_expires();
 	conn->time_gran = 1;
 	if (fs.max_read)
@@ -159,20 +157,20 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const cha
 
 static const struct fuse_lowlevel_ops ops = {
 	.init = op_init,
-	.lookup = tree_lookup,
+	.lookup = request_lookup,
 	.forget = op_forget,
 	.forget_multi = op_forget_multi,
-	.getattr = tree_getattr,
-	.setattr = tree_setattr,
-	.mknod = tree_mknod,
-	.mkdir = tree_mkdir,
-	.unlink = tree_unlink,
-	.rmdir = tree_rmdir,
+	.getattr = request_getattr,
+	.setattr = request_setattr,
+	.mknod = request_mknod,
+	.mkdir = request_mkdir,
+	.unlink = request_unlink,
+	.rmdir = request_rmdir,
 	.symlink = op_symlink,
-	.rename = tree_rename,
+	.rename = request_rename,
 	.link = op_link,
 	.open = ofile_open,
-	.create = tree_create,
+	.create = request_create,
 	.read = ofile_read,
 	.write_buf = ofile_write,
 	.flush = ofile_flush,

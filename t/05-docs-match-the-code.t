@@ -114,8 +114,8 @@ sub check_schema_keys {
 	my ($code, $control, $page) = @_;
 	my @keys = $code =~ /\{"(\w+)", (?:STRING|INTEGER|BOOLEAN)/g;
 	my @bad = ('engine/schema/text.c: no key was found') x !@keys;
-	my @files = map { /"([^"]+)"/g } $control =~ /^static const char \*const \w+\[\] = \{(".*?), NULL\};/mg;
-	push @bad, 'fs/node/control.c: no setting was found' unless @files;
+	my @files = ($control =~ /^\tSCHEMA_SETTING\((\w+),/mg, $control =~ /^\t\{\.name = "([^"]+)", \.mode/mg);
+	push @bad, 'fs/node: no control file was found' unless @files;
 	for my $k (@keys) {
 		push @bad, "$k: a key of schemas, not in tabletfs-schema(5)" unless $page =~ /^\.It Va (?:.* , )?\Q$k\E\b/m;
 	}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of a kind of node.  Each kind has one table, in a file of
- * fs/node; NODE_KINDS (node.h) names it.  Requests come to the dispatch in
- * fs/node/tree.c, tree_change.c and readdir.c, which does what all kinds have
+ * fs/node; NODE_KINDS (node.h) names it.  Requests come to fs/request, which does what all kinds have
  * in common and calls these operations.
  *
  * An operation that a kind does not have is NULL; its comment states what that

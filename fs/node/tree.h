@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dispatch of requests by name and of attributes to the operations of a
- * node's kind (fs/base/node_ops.h).
+ * Names to nodes, by the operations of the directory's kind and of the kind
+ * that a name stands for (fs/base/node_ops.h).
  * Threads: any; engine calls are made.
  */
 #ifndef TFS_FS_NODE_TREE_H
@@ -35,16 +35,5 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 
 /* node_ops.attr of a directory with the mode and owner of its table. */
 int tree_table_attr(struct node *n, struct stat *st, double *timeout);
-
-void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
-void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void tree_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
-/* tree_change.c */
-void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
-void tree_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
-void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
-void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
-void tree_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
-void tree_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags);
 
 #endif

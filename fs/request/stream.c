@@ -28,7 +28,7 @@
  * of that time), the copy is invalidated before the end is sent, which leaves
  * the kernel an incomplete copy, that it does not use.
  */
-#include "fs/node/stream.h"
+#include "fs/request/stream.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,12 +4,12 @@
  * stream have attributes, if the kernel asks for them; later ones are names
  * only, because each node that the kernel holds costs memory here.
  */
-#include "fs/node/readdir.h"
+#include "fs/request/request.h"
 
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
 #include "fs/node/list.h"
-#include "fs/node/stream.h"
+#include "fs/request/stream.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * with EPERM it fails.  ls -l asks for every file: EOPNOTSUPP makes it stop
  * after the first, ENODATA does not.
  */
-#include "fs/xattr.h"
+#include "fs/request/request.h"
 
 #include "fs/file/cell.h"
 #include "fs/base/reply.h"

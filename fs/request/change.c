@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CREATE, MKNOD, MKDIR, RMDIR, UNLINK and RENAME: the part that all kinds of nodes have in common. */
-#include "fs/node/tree.h"
+#include "fs/request/request.h"
 
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
 #include "fs/node/rename.h"
+#include "fs/node/tree.h"
 
 #include <errno.h>
 #include <linux/fs.h>
@@ -40,7 +41,7 @@ static int open_or_make(const struct making *m, int flags, struct resolved *what
 	return err == -ENOENT ? make(m, what, out) : err;
 }
 
-void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
+void request_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
 {
 	struct making m = {.dir = node_of(parent), .name = name, .mode = mode, .ctx = fuse_req_ctx(req)};
 	struct resolved what;
@@ -65,7 +66,7 @@ void tree_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 	resolved_fini(&what);
 }
 
-void tree_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+void request_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
 	struct changes c = {0};
 	struct making m = {.dir = node_of(parent), .name = name, .mode = mode, .ctx = fuse_req_ctx(req), .c = &c};
@@ -131,7 +132,7 @@ static void listings_changed(struct changes *c, struct node *dir)
 	mutex_unlock(tree_mutex());
 }
 
-void tree_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+void request_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
 	struct changes c = {0};
 	struct making m = {.dir = node_of(parent), .name = name, .is_dir = true, .mode = mode, .ctx = fuse_req_ctx(req), .c = &c};
@@ -166,7 +167,7 @@ static int remove_dir(struct node *n, const char *name, struct changes *c)
 	return node_ops(n)->rmdir ? node_ops(n)->rmdir(n, name, c) : -EPERM;
 }
 
-void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+void request_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct node *dir = node_of(parent), *n = NULL;
 	struct changes c = {0};
@@ -185,7 +186,7 @@ void tree_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 /* ---- UNLINK ---- */
 
-void tree_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+void request_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct node *dir = node_of(parent);
 	struct changes c = {0};
@@ -224,7 +225,7 @@ static int rename_any(struct renaming *m)
 	return node_ops(m->source)->rename ? node_ops(m->source)->rename(m) : -EXDEV;
 }
 
-void tree_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags)
+void request_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags)
 {
 	struct changes c = {0};
 	struct renaming m = {.req = req,

@@ -3,8 +3,8 @@
  * Directory streams: which place in a listing an offset of READDIR means.
  * Threads: any; stream.lock is held by the request that reads the stream.
  */
-#ifndef TFS_FS_NODE_STREAM_H
-#define TFS_FS_NODE_STREAM_H
+#ifndef TFS_FS_REQUEST_STREAM_H
+#define TFS_FS_REQUEST_STREAM_H
 
 #include "fs/node/list.h"
 

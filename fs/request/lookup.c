@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LOOKUP, GETATTR and SETATTR.
+ *
+ * A directory exists when the store has a cell in it, or when it is an extra
+ * entry (extra.h).  The kernel may keep names of directories and versions for
+ * long, because every change passes through this daemon, which notifies the
+ * kernel.  It asks for other names at each use.
+ *
+ * An answer that was computed while something was committed may be out of date
+ * before the kernel has it.  Therefore fs.changes is read before and after, and
+ * if it has changed, the answer has no lifetime.
+ */
+#include "fs/request/request.h"
+
+#include "fs/base/reply.h"
+#include "fs/file/file.h"
+#include "fs/node/dirtime.h"
+#include "fs/node/schema_edit.h"
+#include "fs/node/tree.h"
+
+#include <errno.h>
+
+void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct node *dir = node_of(parent), *n = NULL;
+	struct fuse_entry_param e;
+	int err;
+
+	err = tree_find(dir, name, &n);
+	if (err == 0) {
+		if (node_ops(n)->looked_up)
+			node_ops(n)->looked_up(n);
+		err = node_entry(n, &e);
+	}
+	if (err == -ESTALE)
+		err = -ENOENT; /* removed between the two */
+	if (err) {
+		reply_err(req, refuse_store(err, dir, name, "cannot be looked up"));
+	} else {
+		tree_count_entry(n, slice_str(name), &e);
+		stale_found(req, n);
+		if (fuse_reply_entry(req, &e) != 0)
+			node_forget(n, 1);
+	}
+	node_put(n);
+}
+
+void request_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct node *n = node_of(ino), *other;
+	struct family_info f;
+	struct stat st;
+	double timeout;
+	int err;
+
+	err = node_attr(n, &st, &timeout);
+	other = err == -ESTALE ? node_again(n) : NULL;
+	if (other)
+		err = node_attr(other, &st, &timeout);
+	node_put(other);
+	err = stale_answer(req, n, err);
+	if (err == 0 && n->kind == NODE_PLAIN && fi && fi->fh)
+		st.st_size = (off_t)ofile_end(fi); /* lseek: the end of what this descriptor reads */
+	if (err == -ENOENT && node_is(n, KIND_CELL) && family_info_get(n->parent, &f) == 0) {
+		/* Removed since it was looked up: a file without a name.  If it is to be opened, OPEN decides. */
+		cell_attr(n, &f, n->kind == NODE_VERSION ? n->ts : fs_now_us(), fs_now_us(), 0, &st);
+		st.st_nlink = 0;
+		timeout = 0;
+		err = 0;
+	}
+	if (err)
+		reply_err(req, refuse_store(err, n, NULL, "its attributes cannot be read"));
+	else
+		fuse_reply_attr(req, &st, timeout);
+}
+
+/* ---- SETATTR ---- */
+
+static int time_us(const struct timespec *t, int64_t *us)
+{
+	int64_t v;
+
+	if (__builtin_mul_overflow((int64_t)t->tv_sec, (int64_t)1000000, &v)) {
+		/* The smallest microseconds are in a second that begins before them. */
+		if (t->tv_sec != INT64_MIN / 1000000 - 1)
+			return -EOVERFLOW;
+		v = ((int64_t)t->tv_sec + 1) * 1000000;
+		if (__builtin_add_overflow(v, t->tv_nsec / 1000 - 1000000, us))
+			return -EOVERFLOW;
+		return 0;
+	}
+	return __builtin_add_overflow(v, (int64_t)(t->tv_nsec / 1000), us) ? -EOVERFLOW : 0;
+}
+
+static int set_times(struct node *n, const struct stat *attr, int to_set, struct changes *c)
+{
+	int64_t us = fs_now_us();
+	int err = 0;
+
+	if (node_is_dir(n)) {
+		if ((to_set & FUSE_SET_ATTR_MTIME_NOW) || time_us(&attr->st_mtim, &us) == 0)
+			dirtime_set(n, us);
+		return 0;
+	}
+	if (n->kind == NODE_VERSION)
+		return 0; /* the name has the time */
+	if ((to_set & FUSE_SET_ATTR_SIZE) && !(to_set & FUSE_SET_ATTR_MTIME))
+		return 0; /* the "now" of truncate(2) */
+	if (!(to_set & FUSE_SET_ATTR_MTIME_NOW)) {
+		err = time_us(&attr->st_mtim, &us);
+		if (err)
+			return refuse(err, n, NULL, "the time does not fit a timestamp");
+		if (us == 0)
+			us = fs_now_us(); /* rsync's mark of an interrupted file */
+		if (us == TFS_NO_TIME)
+			return refuse(-EOVERFLOW, n, NULL, "the time does not fit a timestamp");
+	}
+	return node_ops(n)->set_time ? node_ops(n)->set_time(n, us, c) : 0;
+}
+
+/* chmod and chown of a node that has the mode and owner of its family or table. */
+static int keep_owner(struct node *n, const struct stat *attr, int to_set)
+{
+	struct stat now;
+	double timeout;
+	int err;
+
+	if (fs_schema_is_open(n))
+		return 0;
+	err = node_attr(n, &now, &timeout);
+	if (err)
+		return err;
+	if ((!(to_set & FUSE_SET_ATTR_MODE) || (attr->st_mode & 07777) == (now.st_mode & 07777)) &&
+		(!(to_set & FUSE_SET_ATTR_UID) || attr->st_uid == now.st_uid) &&
+		(!(to_set & FUSE_SET_ATTR_GID) || attr->st_gid == now.st_gid))
+		return 0;
+	if (fs.quiet)
+		return 0;
+	return refuse(-EPERM, n, NULL, "mode and owner are the family's (.families) or the table's: see the mount option quiet");
+}
+
+void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
+{
+	struct node *n = node_of(ino);
+	struct handle *h = fi ? (struct handle *)(uintptr_t)fi->fh : NULL;
+	struct changes c = {0};
+	struct stat st;
+	double timeout = 0;
+	int err = 0;
+
+	if (to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
+		err = node_ops(n)->set_owner ? node_ops(n)->set_owner(n, attr, to_set, &c) : keep_owner(n, attr, to_set);
+	if (err == 0 && (to_set & FUSE_SET_ATTR_SIZE))
+		err = attr->st_size < 0 ? -EINVAL : ofile_truncate(n, h, (uint64_t)attr->st_size, &c);
+	if (err == 0 && (to_set & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW)))
+		err = set_times(n, attr, to_set, &c);
+	if (err == 0)
+		err = node_attr(n, &st, &timeout);
+	err = stale_answer(req, n, err);
+	if (err)
+		changes_reply_err(&c, req, refuse_store(err, n, NULL, "not changed"));
+	else
+		changes_reply_attr(&c, req, &st, timeout);
+}

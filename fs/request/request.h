@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The FUSE requests on names, attributes and directories.  They do what nodes
+ * of all kinds have in common, and call the operations of the node's kind
+ * (fs/base/node_ops.h).  Requests on open files are in fs/file.
+ * Threads: any; engine calls are made.
+ */
+#ifndef TFS_FS_REQUEST_REQUEST_H
+#define TFS_FS_REQUEST_REQUEST_H
+
+#include "fs/base/fs.h"
+
+/* lookup.c */
+void request_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
+void request_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
+
+/* change.c */
+void request_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
+void request_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
+void request_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
+void request_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
+void request_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
+void request_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags);
+
+/* readdir.c */
+/* Has any table a family whose cells expire? */
+bool dir_any_expires(void);
+void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void dir_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+
+/* xattr.c: the raw key of a node, and errors that common tools handle */
+void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
+void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
+void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size);
+void xattr_remove(fuse_req_t req, fuse_ino_t ino, const char *name);
+
+#endif
