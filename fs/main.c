@@ -8,9 +8,10 @@
  * store, because its threads would not survive the fork.
  *
  * End: by fusermount3 -u, SIGTERM, SIGINT or SIGHUP.  Steps: stop serving,
- * unmount, commit what open descriptors have staged, drop scratch (each file is
- * logged), close the tables, close the store (everything is durable).  A second
- * signal changes nothing.  SIGUSR1, SIGUSR2 and SIGPIPE do not end the daemon.
+ * unmount, commit the staged bytes of open descriptors, drop scratch (each file
+ * is logged), close the tables, close the store (everything is durable).  A
+ * second signal changes nothing.  SIGUSR1, SIGUSR2 and SIGPIPE do not end the
+ * daemon.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -155,7 +156,7 @@ static int go_background(void)
 	_exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1);
 }
 
-static void tell_parent(void)
+static void report_mounted(void)
 {
 	char verdict = 0;
 	int null;
@@ -295,7 +296,7 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 		(void)!close_store();
 		return err;
 	}
-	tell_parent();
+	report_mounted();
 	msg_notice("%s mounted on %s%s", c->source, mountpoint, fs.read_only ? ", read-only" : "");
 	err = session_run();
 	if (err)

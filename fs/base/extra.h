@@ -58,7 +58,7 @@ void extra_end_each(bool (*ends)(void *arg, const struct node *n), void *arg);
  * a row that has entries of its own keeps its entry.  Under the row's lock.
  */
 void extra_cell_added(struct node *family);
-/* What extra_cell_added does with one directory, of the table's own view. */
+/* The part of extra_cell_added for one directory, of the table's own view. */
 void extra_has_cells_locked(struct node *dir);
 
 #endif

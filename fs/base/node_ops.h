@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of a kind of node.  Each kind has one table, in a file of
- * fs/node; NODE_KINDS (node.h) names it.  Requests come to fs/request, which does what all kinds have
- * in common and calls these operations.
+ * fs/node; NODE_KINDS (node.h) names it.  Requests come to fs/request, which
+ * does the part that all kinds have in common, and calls these operations.
  *
- * An operation that a kind does not have is NULL; its comment states what that
- * means.  Errors are -errno.  No caller holds the tree lock, unless an
+ * An operation that a kind does not have is NULL; the comment states the result
+ * of that.  Errors are -errno.  No caller holds the tree lock, unless an
  * operation says so.
  */
 #ifndef TFS_FS_BASE_NODE_OPS_H
@@ -22,7 +22,7 @@ struct renaming;
 struct setting;
 struct writer;
 
-/* What a name in a directory stands for, whether or not it exists. */
+/* The meaning of a name in a directory, whether or not the node exists. */
 struct resolved {
 	enum node_kind kind;
 	struct node *parent; /* of the node; borrowed */
@@ -80,10 +80,10 @@ struct node_ops {
 	/* Sets *has if a cell is stored below the row, family or part. */
 	int (*has_cells)(struct node *n, bool *has);
 
-	/* ---- what a name was resolved to ---- */
+	/* ---- the kind that a name was resolved to ---- */
 	/* *out: the node, counted, if it exists; else -ENOENT.  NULL: it always exists. */
 	int (*find)(struct node *dir, struct resolved *r, struct node **out);
-	/* Makes what does not exist; *out is counted.  -ESTALE: the name means something else by now.  NULL: refused. */
+	/* Makes the node, which does not exist; *out is counted.  -ESTALE: the name means something else by now.  NULL: refused. */
 	int (*make)(const struct making *m, struct resolved *r, struct node **out);
 	/* NULL: EPERM, of a directory EISDIR. */
 	int (*unlink)(struct node *dir, struct resolved *r, struct changes *c);
@@ -101,7 +101,7 @@ struct node_ops {
 	int (*written)(struct node *n, struct writer *w, uint64_t end, struct changes *c);
 	/* flush and release (last), under the file's lock. */
 	int (*commit)(struct node *n, struct writer *w, bool last, struct changes *c);
-	/* Sets n to what w, the writer of a scratch file that was renamed to n, has; under that file's lock. */
+	/* Sets n to the content of w, the writer of a scratch file that was renamed to n; under that file's lock. */
 	int (*apply)(struct node *n, struct writer *w, struct changes *c);
 };
 
@@ -110,14 +110,14 @@ static inline const struct node_ops *node_ops(const struct node *n)
 	return kind_ops((enum node_kind)n->kind);
 }
 
-/* ---- what all kinds have in common ---- */
+/* ---- common to all kinds ---- */
 /* How long the kernel may use a name of this kind without asking. */
 double kind_entry_timeout(enum node_kind kind);
 /* -ESTALE: n does not exist any more. */
 int node_attr(struct node *n, struct stat *st, double *timeout) TFS_MUST;
 /* Attributes and timeouts for an answer after which the kernel holds n. */
 int node_entry(struct node *n, struct fuse_entry_param *e) TFS_MUST;
-/* The node of what was resolved, made if there is none; counted. */
+/* The node that a name was resolved to, made if there is none; counted. */
 int resolved_get(const struct resolved *r, struct node **out) TFS_MUST;
 /* node_ops.make of a file that needs no more than a node. */
 int resolved_make(const struct making *m, struct resolved *r, struct node **out);

@@ -20,7 +20,7 @@
 enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END, REPLY_WRITE, REPLY_ENTRY };
 
 struct item {
-	struct item *next, *next_owed;
+	struct item *next, *next_waiting;
 	uint64_t due_us; /* when the reply is sent, if its entries are not done */
 	struct changes changes;
 	enum reply_kind kind;
@@ -45,19 +45,19 @@ static struct {
 	struct cond wake, wake_entries;
 	struct item *head, **tail;
 	struct item *entries, **entries_tail;
-	struct item *owed, **owed_tail;    /* replies that wait for their entries, in order of time */
-	struct later *later, **later_tail; /* all wait for the same time, so they are in order of time */
+	struct item *waiting, **waiting_tail; /* replies that wait for their entries, in order of time */
+	struct later *later, **later_tail;    /* all wait for the same time, so they are in order of time */
 	bool stop, stop_entries, started;
-	_Atomic bool complained;
+	_Atomic bool lost_change_logged;
 	pthread_t inode_thread, entry_thread;
 } q;
 
 #define LATER_US 1000000
-#define OWED_US 100000
+#define WAITING_US 100000
 
-static void complain(void)
+static void log_lost_change(void)
 {
-	if (!atomic_exchange(&q.complained, true))
+	if (!atomic_exchange(&q.lost_change_logged, true))
 		msg_error("out of memory: the kernel could not be told of a change");
 }
 
@@ -83,7 +83,7 @@ static void add_inode(struct changes *c, fuse_ino_t ino)
 		fuse_ino_t *more = realloc(c->inodes, cap * sizeof(*more));
 
 		if (!more) {
-			complain();
+			log_lost_change();
 			return;
 		}
 		c->inodes = more;
@@ -118,7 +118,7 @@ void changes_listing_locked(struct changes *c, struct node *dir)
 		struct node **more = realloc(c->listings, cap * sizeof(*more));
 
 		if (!more) {
-			complain();
+			log_lost_change();
 			return;
 		}
 		c->listings = more;
@@ -153,7 +153,7 @@ void changes_entry_locked(struct changes *c, const struct node *dir, struct slic
 		struct change_entry *more = realloc(c->entries, cap * sizeof(*more));
 
 		if (!more) {
-			complain();
+			log_lost_change();
 			return;
 		}
 		c->entries = more;
@@ -161,7 +161,7 @@ void changes_entry_locked(struct changes *c, const struct node *dir, struct slic
 	}
 	copy = malloc(name.n + 1);
 	if (!copy) {
-		complain();
+		log_lost_change();
 		return;
 	}
 	memcpy(copy, name.p, name.n);
@@ -195,7 +195,7 @@ static void send_reply(const struct item *it)
 		node_forget(it->made, 1);
 }
 
-static void queue(struct changes *c, const struct item *like)
+static void queue_changes(struct changes *c, const struct item *like)
 {
 	bool first = c->inode_count || c->listing_count || (c->entries_first && c->entry_count), stopped;
 	struct item *it;
@@ -208,7 +208,7 @@ static void queue(struct changes *c, const struct item *like)
 	}
 	it = calloc(1, sizeof(*it));
 	if (!it) {
-		complain();
+		log_lost_change();
 		if (first)
 			send_reply(like);
 		changes_fini(c);
@@ -240,42 +240,42 @@ void changes_reply_err(struct changes *c, fuse_req_t req, int r)
 {
 	struct item like = {.kind = REPLY_ERR, .req = req, .err = r};
 
-	queue(c, &like);
+	queue_changes(c, &like);
 }
 
 void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout)
 {
 	struct item like = {.kind = REPLY_ATTR, .req = req, .st = *st, .timeout = timeout};
 
-	queue(c, &like);
+	queue_changes(c, &like);
 }
 
 void changes_reply_write(struct changes *c, fuse_req_t req, size_t n)
 {
 	struct item like = {.kind = REPLY_WRITE, .req = req, .written = n};
 
-	queue(c, &like);
+	queue_changes(c, &like);
 }
 
 void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, const struct fuse_entry_param *e)
 {
 	struct item like = {.kind = REPLY_ENTRY, .req = req, .made = n, .entry = *e};
 
-	queue(c, &like);
+	queue_changes(c, &like);
 }
 
 void changes_reply_end(struct changes *c, fuse_req_t req)
 {
 	struct item like = {.kind = REPLY_END, .req = req};
 
-	queue(c, &like);
+	queue_changes(c, &like);
 }
 
 void changes_send(struct changes *c)
 {
 	struct item like = {.kind = REPLY_NONE};
 
-	queue(c, &like);
+	queue_changes(c, &like);
 }
 
 void notify_later(struct node *dir)
@@ -292,7 +292,7 @@ void notify_later(struct node *dir)
 		return;
 	l = malloc(sizeof(*l));
 	if (!l) {
-		complain();
+		log_lost_change();
 		mutex_lock(tree_mutex());
 		dir->flags &= (uint8_t)~NODE_EXPIRING;
 		node_put_locked(dir);
@@ -332,7 +332,7 @@ void notify_table_later(struct node *table)
 	struct later *fresh = malloc(sizeof(*fresh)), *l;
 
 	if (!fresh) {
-		complain();
+		log_lost_change();
 		return;
 	}
 	*fresh = (struct later){.dir = table, .all = true};
@@ -356,7 +356,7 @@ void notify_table_later(struct node *table)
 	free(fresh);
 }
 
-static void run_later(struct later *l)
+static void notify_later_item(struct later *l)
 {
 	struct changes c = {0};
 
@@ -380,7 +380,7 @@ static void run_later(struct later *l)
  * answered. Afterwards the kernel has no whole listing, unless one has ended
  * meanwhile.
  */
-static void run_listing(struct node *dir)
+static void invalidate_listing(struct node *dir)
 {
 	mutex_lock(tree_mutex());
 	dir->flags &= (uint8_t)~NODE_ENDED;
@@ -393,10 +393,10 @@ static void run_listing(struct node *dir)
 	mutex_unlock(tree_mutex());
 }
 
-static void run_inodes(struct item *it)
+static void invalidate_inodes(struct item *it)
 {
 	for (unsigned i = 0; i < it->changes.listing_count; i++)
-		run_listing(it->changes.listings[i]);
+		invalidate_listing(it->changes.listings[i]);
 	it->changes.listing_count = 0;
 	for (unsigned i = 0; i < it->changes.inode_count; i++)
 		fuse_lowlevel_notify_inval_inode(fs.session, it->changes.inodes[i], 0, 0);
@@ -405,12 +405,12 @@ static void run_inodes(struct item *it)
 	it->changes.inode_count = 0;
 }
 
-static void pass_on_locked(struct item *it)
+static void queue_entries_locked(struct item *it)
 {
 	if (it->changes.entries_first) {
-		it->due_us = monotonic_us() + OWED_US;
-		*q.owed_tail = it;
-		q.owed_tail = &it->next_owed;
+		it->due_us = monotonic_us() + WAITING_US;
+		*q.waiting_tail = it;
+		q.waiting_tail = &it->next_waiting;
 	}
 	it->next = NULL;
 	*q.entries_tail = it;
@@ -419,26 +419,26 @@ static void pass_on_locked(struct item *it)
 }
 
 /* The caller that removes the item sends its reply. */
-static bool take_owed_locked(struct item *it)
+static bool take_waiting_locked(struct item *it)
 {
-	struct item **at = &q.owed;
+	struct item **at = &q.waiting;
 
 	while (*at && *at != it)
-		at = &(*at)->next_owed;
+		at = &(*at)->next_waiting;
 	if (!*at)
 		return false;
-	*at = it->next_owed;
+	*at = it->next_waiting;
 	if (!*at)
-		q.owed_tail = at;
+		q.waiting_tail = at;
 	return true;
 }
 
 /* The entries of the first item take too long: its reply is sent without them. */
-static void send_owed(void)
+static void send_waiting(void)
 {
-	const struct item reply = *q.owed;
+	const struct item reply = *q.waiting;
 
-	(void)take_owed_locked(q.owed);
+	(void)take_waiting_locked(q.waiting);
 	mutex_unlock(&q.lock);
 	send_reply(&reply);
 	mutex_lock(&q.lock);
@@ -449,7 +449,7 @@ static void *inode_main(void *arg)
 	(void)arg;
 	mutex_lock(&q.lock);
 	for (;;) {
-		uint64_t now = q.later || q.owed ? monotonic_us() : 0;
+		uint64_t now = q.later || q.waiting ? monotonic_us() : 0;
 
 		if (q.head) {
 			struct item *it = q.head;
@@ -458,16 +458,16 @@ static void *inode_main(void *arg)
 			if (!q.head)
 				q.tail = &q.head;
 			mutex_unlock(&q.lock);
-			run_inodes(it);
+			invalidate_inodes(it);
 			mutex_lock(&q.lock);
 			if (it->changes.entry_count) {
-				pass_on_locked(it);
+				queue_entries_locked(it);
 			} else {
 				changes_fini(&it->changes);
 				free(it);
 			}
-		} else if (q.owed && (q.stop || q.owed->due_us <= now)) {
-			send_owed();
+		} else if (q.waiting && (q.stop || q.waiting->due_us <= now)) {
+			send_waiting();
 		} else if (q.later && q.later->due_us <= now) {
 			struct later *l = q.later;
 
@@ -475,12 +475,12 @@ static void *inode_main(void *arg)
 			if (!q.later)
 				q.later_tail = &q.later;
 			mutex_unlock(&q.lock);
-			run_later(l);
+			notify_later_item(l);
 			mutex_lock(&q.lock);
 		} else if (q.stop) {
 			break;
-		} else if (q.later || q.owed) {
-			uint64_t due = q.owed ? q.owed->due_us : q.later->due_us;
+		} else if (q.later || q.waiting) {
+			uint64_t due = q.waiting ? q.waiting->due_us : q.later->due_us;
 
 			if (q.later && q.later->due_us < due)
 				due = q.later->due_us;
@@ -515,7 +515,7 @@ static void *entry_main(void *arg)
 			fuse_lowlevel_notify_inval_entry(fs.session, e->parent, e->name, strlen(e->name));
 		}
 		mutex_lock(&q.lock);
-		owed = take_owed_locked(it);
+		owed = take_waiting_locked(it);
 		mutex_unlock(&q.lock);
 		if (owed)
 			send_reply(it);
@@ -536,7 +536,7 @@ int notify_start(void)
 	cond_init(&q.wake_entries);
 	q.tail = &q.head;
 	q.entries_tail = &q.entries;
-	q.owed_tail = &q.owed;
+	q.waiting_tail = &q.waiting;
 	q.later_tail = &q.later;
 	q.stop = false;
 	r = pthread_create(&q.inode_thread, NULL, inode_main, NULL);

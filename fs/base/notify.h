@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifications of the kernel.  A request that changes something collects in a
- * struct changes what the kernel may have cached of it, and hands over its
- * reply with that: the notifier invalidates inodes, then replies, and only then
- * drops directory entries.  If the kernel has nothing, the reply is sent at
- * once.
+ * struct changes everything that the kernel may have cached of it, and hands
+ * over its reply with that: the notifier invalidates inodes, then replies, and
+ * only then drops directory entries.  If the kernel has nothing, the reply is
+ * sent at once.
  *
  * There are two threads.  Dropping an entry takes the parent directory's lock
  * in the kernel, and a process that waits in UNLINK for a reply holds that
  * lock. In one thread, the entry notification of an earlier request would wait
  * for a reply that is queued behind it.  So the notifier invalidates inodes and
  * replies, which never waits for a directory, and a second thread drops
- * entries, for which no request waits.  Entries are not urgent: the next use of
- * an invalidated inode asks the daemon, which answers ESTALE, and the kernel
- * looks the name up again.
+ * entries. No request waits for that thread.  Entries are not urgent: the next
+ * use of an invalidated inode asks the daemon, which answers ESTALE, and the
+ * kernel looks the name up again.
  *
  * A name may become meaningless while its node stays: the directory of a family
  * that is renamed.  Then the reply waits for the entries too (entries_first),

@@ -103,11 +103,11 @@ int stale_answer(fuse_req_t req, const struct node *n, int err)
 }
 
 /* The request of this thread has logged its line. */
-static _Thread_local bool said;
+static _Thread_local bool refusal_logged;
 
 void refuse_begin(void)
 {
-	said = false;
+	refusal_logged = false;
 }
 
 int refuse(int err, struct node *n, const char *name, const char *fmt, ...)
@@ -115,9 +115,9 @@ int refuse(int err, struct node *n, const char *name, const char *fmt, ...)
 	char path[1024], reason[512];
 	va_list ap;
 
-	if (said)
+	if (refusal_logged)
 		return err;
-	said = true;
+	refusal_logged = true;
 	va_start(ap, fmt);
 	vsnprintf(reason, sizeof(reason), fmt, ap);
 	va_end(ap);

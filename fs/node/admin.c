@@ -134,7 +134,7 @@ static int compact_table(struct tfs_table *t)
 }
 
 /* Drops the kernel's entries, in one view, of a row that was dropped and of the parts of its name. */
-static void forget_row(struct node *view, struct slice row, struct changes *c)
+static void drop_kernel_row(struct node *view, struct slice row, struct changes *c)
 {
 	struct node *holder = view, *below;
 	struct slice name, at = {0};
@@ -178,9 +178,9 @@ static int drop_rows(struct node *n, struct slice prefix, struct changes *c)
 		tfs_mutation_free(m);
 		if (r)
 			break;
-		forget_row(table, slice_from(cell.row), c);
+		drop_kernel_row(table, slice_from(cell.row), c);
 		if (latest)
-			forget_row(latest, slice_from(cell.row), c);
+			drop_kernel_row(latest, slice_from(cell.row), c);
 	}
 	tfs_scan_free(scan);
 	if (r >= 0)

@@ -3,10 +3,10 @@
  * Files that are cells: a version, Q@TS, and a plain name, Q, which shows the
  * newest version.
  *
- * A removal copies the versions that somebody has open, removes the cells in
- * one mutation under a check that they exist, ends their writers, collects
- * what the kernel may hold, and then marks the directories above as possibly
- * empty (made.h).  These stay until they are removed, so that rm -r finds them.
+ * A removal copies the versions that are open, removes the cells in one
+ * mutation under a check that they exist, ends their writers, collects the
+ * kernel's entries, and then marks the directories above as possibly empty
+ * (made.h).  These stay until they are removed, so that rm -r finds them.
  */
 #include "fs/node/cell.h"
 
@@ -45,13 +45,13 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 }
 
 /*
- * Remembers size and time of commit of a version as the store returned them,
- * unless something was committed since `changes` was read: then returns false,
- * and the kernel must not keep them.
+ * Remembers size and time of commit of a version as the store returned them.
+ * Returns false if something was committed since `changes` was read: then the
+ * kernel must not keep them.
  *
- * A commit counts itself in fs.changes, makes what the node remembers unknown
- * under the tree lock, and remembers its own afterwards.  Therefore the check
- * and the store are one step under that lock.
+ * A commit counts itself in fs.changes, makes the node's size unknown under the
+ * tree lock, and remembers its own size afterwards.  Therefore the check and
+ * the store are one step under that lock.
  */
 static bool remember(struct node *version, const struct tfs_info *info, uint64_t changes)
 {
@@ -175,7 +175,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	return 0;
 }
 
-/* A plain name shows what is staged, otherwise the newest version in the store. */
+/* A plain name shows the staged bytes, otherwise the newest version in the store. */
 static int plain_content_attr(struct node *n, const struct family_info *f, struct stat *st)
 {
 	struct tfs_info info;

@@ -3,8 +3,10 @@
  * Renames of cells, which are one mutation of a row, and of scratch files to
  * cells.  Between rows the answer is EXDEV, so that mv copies.
  *
- *   1 commit what the source has pending   2 the mutation
- *   3 end the writers of the target        4 the source's descriptors become the target's
+ *   1 commit the bytes staged in the source
+ *   2 the mutation
+ *   3 end the writers of the target
+ *   4 the descriptors of the source become the target's
  *   5 notify the kernel
  *
  * After a crash the rename is done or not done.  A refusal changes no

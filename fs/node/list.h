@@ -32,7 +32,7 @@ struct list_entry {
 	bool unsure;            /* a block that cannot be read may have hidden it: only the name is known */
 };
 
-/* What node_ops.list_attr knows of the directory. */
+/* The facts of the directory for node_ops.list_attr. */
 struct listing {
 	struct node *dir;
 	uint64_t changes;                /* fs.changes before the store was asked */

@@ -88,7 +88,7 @@ bool made_is(struct node *parent, enum node_kind kind, struct slice key)
 }
 
 /* The kernel drops the directory's entry and the listing that it is in. */
-static void forget_entry(struct node *n, struct changes *c)
+static void drop_kernel_entry(struct node *n, struct changes *c)
 {
 	struct buf path = {0};
 	struct slice name = {0};
@@ -133,7 +133,7 @@ static int made_remove(struct node *n, struct changes *c)
 	mutex_unlock(tree_mutex());
 	if (other) {
 		dirtime_forget(other);
-		forget_entry(other, c);
+		drop_kernel_entry(other, c);
 	}
 	node_put(other);
 	return err;
@@ -238,9 +238,9 @@ void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)
 		mutex_unlock(tree_mutex());
 		if (!row)
 			break;
-		forget_entry(row, c);
+		drop_kernel_entry(row, c);
 		if (other)
-			forget_entry(other, c);
+			drop_kernel_entry(other, c);
 		node_put(other);
 		node_put(row);
 	}
@@ -333,7 +333,7 @@ static void drop_oldest(struct node *n, struct changes *c)
 
 	if (made_remove(n, c) != 0)
 		return;
-	forget_entry(n, c);
+	drop_kernel_entry(n, c);
 	msg_notice("%s: empty directory dropped: more than %u MiB of them", node_describe(n, NULL, path, sizeof(path)),
 		MADE_BYTES >> 20);
 }

@@ -91,7 +91,7 @@ static int schema_unlink(struct node *dir, struct resolved *r, struct changes *c
 	return err;
 }
 
-/* A time belongs to what is written through open descriptors, if anything is. */
+/* The time is that of the bytes written through open descriptors, if there are any. */
 static int schema_set_time(struct node *n, int64_t us, struct changes *c)
 {
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_TIME, .mtime_us = us, .uid = (uid_t)-1, .gid = (gid_t)-1};
@@ -165,8 +165,8 @@ static int schema_apply(struct node *n, struct writer *w, struct changes *c)
 }
 
 /*
- * Checks the lines written so far.  Only of a text that is written from its
- * start, in order; otherwise later writes may replace what is wrong.
+ * Checks the lines written so far, if the text is written from its start, in
+ * order; otherwise later writes may replace a wrong line.
  */
 static int schema_written(struct node *n, struct writer *w, uint64_t end, struct changes *c)
 {

@@ -196,7 +196,7 @@ static int setting_open(struct node *n, struct writer *w, bool writable, bool tr
 		w->staged = STAGED_NOTHING; /* only truncated: there is nothing to apply */
 		return 0;
 	}
-	/* A setting is replaced by what is written, not edited; the log is rendered when it is read. */
+	/* A write replaces the setting; the log is rendered when it is read. */
 	if (writable || setting_of(n)->read)
 		return 0;
 	err = setting_exists(n);

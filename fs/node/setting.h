@@ -41,7 +41,7 @@ void setting_stat(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struc
 size_t setting_copy(struct slice text, uint64_t offset, void *buf, size_t size);
 /* Is more written than any text may have?  Sets w->error: then nothing of it is applied. */
 bool setting_too_large(struct writer *w);
-/* node_ops.read of what was loaded at open or written. */
+/* node_ops.read of the bytes that were loaded at open, or written. */
 int setting_read_staged(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got);
 
 #endif

@@ -11,17 +11,17 @@
 #include "fs/base/notify.h"
 
 /*
- * What does a name in dir stand for, whether or not it exists?  -ENOENT: the
- * name is not canonical, or nothing can have it here.  -ENAMETOOLONG.
- * -EOPNOTSUPP, refused: a later version will use the name.
+ * Resolves a name in dir, whether or not the node exists.  -ENOENT: the name is
+ * not canonical, or nothing can have it here.  -ENAMETOOLONG.  -EOPNOTSUPP,
+ * refused: a later version will use the name.
  */
 int tree_resolve(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 void resolved_fini(struct resolved *r);
-/* The node of what was resolved, counted, if it exists; else -ENOENT. */
+/* The node that a name was resolved to, counted, if it exists; else -ENOENT. */
 int tree_find_resolved(struct node *dir, struct resolved *r, struct node **out) TFS_MUST;
 /* 0 or -ENOENT. */
 int tree_exists(struct node *dir, struct resolved *r) TFS_MUST;
-/* Both: the node with a name, counted, if it exists; else -ENOENT. */
+/* The node with a name, counted, if it exists; else -ENOENT. */
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
 /* After tree_resolve returned -ENOENT for a name that is to be made: EPERM or EINVAL, logged.  Other errors are returned. */
 int tree_refuse_name(int err, struct node *dir, const char *name, const struct resolved *r) TFS_MUST;

@@ -26,8 +26,8 @@ struct answer {
 	struct listing listing;
 	uint32_t epoch;            /* of the directory, before the store was asked */
 	struct dir_handle *handle; /* NULL: there are none */
-	struct stream *stream;     /* whose offsets the answer has now */
-	bool forked;               /* that is a new one; counted */
+	struct stream *stream;     /* the answer has its offsets */
+	bool forked;               /* stream is a fork; counted */
 };
 
 static bool add_plain(struct answer *a, const char *name, uint64_t ino, mode_t type, off_t offset)
@@ -67,7 +67,7 @@ static int entry_node(struct answer *a, const struct list_entry *e, const char *
 	return *out ? 0 : -ENOMEM;
 }
 
-/* 1 added, 0 full, -errno. */
+/* Returns 1 if the entry was added, 0 if the answer is full, -errno. */
 static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 {
 	struct fuse_entry_param p;
@@ -85,7 +85,7 @@ static int add_entry(struct answer *a, const struct list_entry *e, off_t offset)
 	if (r == 0 && !entry_at_hand(a, n, e, &p))
 		r = node_entry(n, &p);
 	if (r == -ENOENT || r == -ESTALE || r == -EBADMSG || r == -EIO) {
-		/* It went meanwhile, or cannot be read; the kernel will find that out by itself. */
+		/* The entry was removed meanwhile, or cannot be read; the kernel looks it up later. */
 		node_put(n);
 		return add_plain(a, name, 2, type_of(e->kind), offset);
 	}
@@ -111,8 +111,9 @@ static off_t offset_of(const struct stream *s, uint64_t ordinal)
 }
 
 /*
- * Every listing is ended by one more request, whose answer is empty.  If the
- * one before it met the end and nothing has changed since, that is known.
+ * Each listing ends with one more request, whose answer is empty.  If the
+ * answer before it reached the end, and nothing has changed since, the store is
+ * not asked again.
  */
 static bool at_known_end(const struct answer *a, const struct stream *s, uint64_t ordinal)
 {
@@ -151,13 +152,13 @@ bool dir_any_expires(void)
 	return expires;
 }
 
-/* Is what an ordinal means found by counting entries? */
+/* Can the place of an ordinal be found by counting entries? */
 static bool may_count(const struct answer *a, const struct stream *s)
 {
 	return fs.no_opendir || (s->epoch == a->epoch && !(a->listing.schema && table_expires(a->listing.schema)));
 }
 
-/* What has an ordinal keeps it: another entry begins another stream. */
+/* An entry keeps its ordinal: if another entry has it now, a new stream begins. */
 static int remember_entry(struct answer *a, uint64_t ordinal, const struct cursor *at)
 {
 	const struct place *m = stream_place(a->stream, ordinal);
@@ -173,7 +174,7 @@ static int remember_entry(struct answer *a, uint64_t ordinal, const struct curso
 	return 0;
 }
 
-/* The lister behind the entry with this ordinal: 1; 0, the directory ends before it. */
+/* The lister behind the entry with this ordinal.  Returns 1, 0 if the directory ends before it, -errno. */
 static int begin_at(struct answer *a, const struct stream *s, uint64_t ordinal, struct lister **out)
 {
 	const struct place *from = ordinal > 2 ? stream_place(s, ordinal) : NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The FUSE requests on names, attributes and directories.  They do what nodes
- * of all kinds have in common, and call the operations of the node's kind
- * (fs/base/node_ops.h).  Requests on open files are in fs/file.
- * Threads: any; engine calls are made.
+ * The FUSE requests on names, attributes and directories.  They do the part
+ * that nodes of all kinds have in common, and call the operations of the node's
+ * kind (fs/base/node_ops.h).  Requests on open files are in fs/file. Threads:
+ * any; engine calls are made.
  */
 #ifndef TFS_FS_REQUEST_REQUEST_H
 #define TFS_FS_REQUEST_REQUEST_H

@@ -23,8 +23,8 @@ struct stream {
 	const struct node *dir;
 	uint32_t epoch;       /* of the directory when the listing began */
 	unsigned batches;     /* answers that had entries */
-	uint64_t end;         /* the ordinal at which an answer found nothing more; 0: not met */
-	uint64_t end_changes; /* and what fs.changes and the epoch were before it looked */
+	uint64_t end;         /* the ordinal at which an answer reached the end; 0: none has */
+	uint64_t end_changes; /* fs.changes and the epoch before that answer */
 	uint32_t end_epoch;
 	bool damaged;         /* a block could not be read: the end of the listing is EIO */
 	bool ended;           /* pool lock: its end was sent */
