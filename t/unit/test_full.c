@@ -213,8 +213,12 @@ static unsigned fill(struct tfs_table *t, unsigned from)
 
 static struct tfs_table *empty_table(void)
 {
+	struct tfs_table *t;
+
 	memset(have, 0, sizeof(have));
-	return make_table("t");
+	t = make_table("t");
+	assert_int_equal(store_no_dictionary(t), 0);
+	return t;
 }
 
 /* ---- the tests ---- */
