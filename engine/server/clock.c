@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock's mark (base/clock.h) in the lock service: file "clock", i64.
+ * The clock's mark (base/clock.h) in the lock service: file "clock", an i64.
  *
- * It is written when it has moved by an hour, or back.  So after a crash it
- * is at most an hour old, far less than the gap that counts.  Nothing waits
- * for it to be durable: an older mark only makes a gap look longer, and then
- * less is collected.  For the same reason a mark that is missing or damaged
- * refuses nothing: it counts as one from 1970, and the start replaces a
- * damaged one by that.
+ * It is written when it has moved by an hour, or back.  So after a crash it is
+ * at most an hour old, far less than the gap that matters.  No thread waits
+ * until it is durable: an older mark only makes a gap look longer, and then
+ * less is collected.  For the same reason a missing or damaged mark is no
+ * error.  It counts as a mark of 1970, and the start replaces a damaged one.
  */
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -86,7 +85,7 @@ void server_clock_start(struct server *s, int64_t gap_us)
 	else if (err == -ENOENT && s->incarnation == 1)
 		mark = INT64_MIN;
 	buf_fini(&b);
-	/* Above any mark: save() replaces a damaged one. */
+	/* Above any mark, so that it is saved in place of the damaged one. */
 	s->clock_saved_us = err == -EBADMSG ? INT64_MAX : mark > NO_MARK ? mark : 0;
 	clock_set_mark(s->clock, mark, gap_us);
 	clock_get_state(s->clock, &st);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many tablets' METADATA rows list each SSTable.  A split leaves one file
- * to two tablets, and either may compact its part away first: the file goes
- * with the last row that lists it (paper, section 5.2: "shared SSTables").
+ * The number of METADATA rows that list each SSTable.  After a split two
+ * tablets list the same file (paper, section 5.2), and either may compact its
+ * part away first.  The file is removed when the last row stops listing it.
  *
- * Rows are counted as METADATA has them, not as tablets use them: a row that
- * still names a file of which no row of the table is its own keeps it too, so
- * nothing that METADATA names is ever missing.  A tablet that is unloaded
- * keeps its files; only an edit, a split's or merge's end and a drop give
- * files up.  What cannot be counted for want of memory stays until the next
- * start's sweep.
+ * The rows are counted as METADATA has them, not as tablets use them.  So a
+ * file is never removed while METADATA names it, even if none of its cells is
+ * in the tablet's range.  Unloading a tablet changes no count; an edit, the
+ * end of a split or merge, and a drop do.  A file that could not be counted,
+ * because memory was short, is removed by the sweep of the next start.
  */
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#define HASH_NONFATAL_OOM 1 /* or it would end the process */
+#define HASH_NONFATAL_OOM 1 /* uthash's default is to end the process */
 #include <uthash.h>
 
 struct file_ref_key {

@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files without references.
+ * Removing SSTables without references.
  *
- * At start every SSTable under sst/ of an earlier incarnation that no
- * tablet's list names is a leftover of a crash (an output never installed, an
- * input never removed) and goes.  Files of our own are none: background work
- * may be making them already.
+ * At the start every SSTable of an earlier incarnation that no tablet lists is
+ * removed.  It is left from a crash: an output that was not installed, or an
+ * input that was not removed.  Files of this incarnation stay, because
+ * background work may be writing them.
  *
- * While running, a compaction's inputs are removed by the last reader, and a
- * dropped table's directory when its last tablet is freed, but for what
- * another table's tablets name.  What slips through (an output whose edit was
- * in doubt, a removal that failed) is found by mark and sweep (DESIGN 3.2),
- * in rounds:
- *	1 the log is synced.  While it takes no writes METADATA may come back
- *	  from a crash with more than it shows now, and no round is held.
- *	2 sst/ is listed.
- *	3 METADATA is scanned, from the root file down, and what any row names
- *	  is marked, what is in a merge column too.  By a scan, and not from
- *	  what this server has in memory: a bug there is not to remove what
- *	  METADATA names.  The two are compared, and a difference is told.
- *	4 A file that has no mark, in METADATA or in memory, and is not in use
- *	  here, is a suspect.  In use is what has an object in the table cache:
- *	  outputs have one from before their creation until they are installed
- *	  or removed, files on a tablet's list, and files that readers hold.
- *	5 What was a suspect in the last round, too, is unlinked.
- * The list comes before the marks, so a file that gets its reference
- * meanwhile is seen to have one.  A split moves files from a row that the scan
- * has yet to meet to one that it has passed: such a round may miss them, but
- * not two in a row, and the children have them in use.  A crash anywhere
- * leaves more files than it should, for the next start.
+ * While the server runs, the last reader of a compaction's input removes it,
+ * and the last tablet of a dropped table removes the table's directory, except
+ * files that tablets of another table list.  Some files are missed: an output
+ * whose edit had an unknown outcome, or a file that could not be unlinked.
+ * Mark and sweep finds them, in rounds:
+ *	1 Sync the log.  If the log refuses writes the round ends, because
+ *	  after a crash METADATA may contain more than it shows now.
+ *	2 List sst/.
+ *	3 Scan METADATA, from the root file down, and mark all files that a row
+ *	  names, also in its merge column.  The scan does not use the server's
+ *	  memory: an error there must not remove a file that METADATA names.
+ *	  Differences between METADATA and memory are logged.
+ *	4 A file is unreferenced if neither METADATA nor memory names it and
+ *	  it has no object in the table cache.  Outputs have an object from
+ *	  before their creation until they are installed or removed.  Files on
+ *	  a tablet's list and files with readers have one, too.
+ *	5 Unlink the files that were unreferenced in the previous round, too.
+ * Because sst/ is listed before the marks are made, a file that gets its first
+ * reference meanwhile is marked.  A split moves files from a row that the scan
+ * has not reached to a row that it has passed.  One round may miss such files,
+ * but two in a row do not, and the new tablets have them in the table cache.
+ * After a crash at any point there are only more files than needed, until the
+ * next start.
  *
- * If a file of an earlier incarnation is missing though a tablet lists it,
- * METADATA may be an old one (the end of its log was lost), and the files
- * that it does not list may hold the data.  Then start and rounds remove no
- * file; `tabletctl repair` puts them back.
+ * If a file of an earlier incarnation is missing although a tablet lists it,
+ * METADATA may be old: the end of its log was lost.  Then unlisted files may
+ * contain the data, and neither the start nor a round removes any.
+ * `tabletctl repair` adds them to METADATA again.
  *
- * What is not named as our SSTables are is somebody else's, and so is what an
- * incarnation made that has not been yet.
+ * Files whose names are not those of SSTables, or that have the number of a
+ * later incarnation, are never removed.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -46,16 +47,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#define HASH_NONFATAL_OOM 1 /* or it would end the process */
+#define HASH_NONFATAL_OOM 1 /* uthash's default is to end the process */
 #include <uthash.h>
 
 #define SWEEP_EVERY_US UINT64_C(3600000000)
-#define SWEEP_SOON_US UINT64_C(60000000) /* when there is a suspect, or may be */
+#define SWEEP_SOON_US UINT64_C(60000000) /* after a round that found one, or an event that may leave one */
 
 enum { LISTED = 1, IN_METADATA = 2, IN_MEMORY = 4, IN_MERGE = 8, REPORTED = 16 };
 struct file_marks {
 	UT_hash_handle hh;
-	unsigned where; /* a round's */
+	unsigned where; /* marks of one round */
 	char name[];    /* TABLE/INCARNATION-NUMBER.sst */
 };
 enum { FILE_NAME_MAX = 96 };
@@ -124,7 +125,7 @@ static void names_free(struct file_marks **set)
 	}
 }
 
-static int mark(struct sweep *w)
+static int mark_tablets(struct sweep *w)
 {
 	struct served_tablet **list;
 	unsigned count;
@@ -181,7 +182,7 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* Calls w->each for what is in the directory of a table; one that was dropped since sst/ was listed has none. */
+/* Calls w->each for the files of a table's directory.  It may be gone, if the table was dropped after sst/ was listed. */
 static int sweep_dir(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
@@ -215,15 +216,18 @@ static int list_file(void *arg, const char *name, bool is_dir)
 	return name_add(&w->named, key, LISTED);
 }
 
-/* Does a file that has all these marks not exist?  sst/ was listed before the marks.  Reports the first one, once. */
-static void look_for_missing(struct server *s, const struct file_marks *named, unsigned marks)
+/*
+ * Sets s->files_missing if a file with all these marks does not exist, and
+ * logs the first one.  sst/ was listed before the marks were made.
+ */
+static void find_missing(struct server *s, const struct file_marks *named, unsigned marks)
 {
 	bool missing = false;
 	uint64_t incarnation;
 
 	for (const struct file_marks *n = named; n && !missing; n = n->hh.next) {
 		missing = (n->where & (marks | LISTED)) == marks && server_is_sstable(strchr(n->name, '/') + 1, &incarnation) &&
-			incarnation < s->incarnation; /* ours may have been made since sst/ was listed */
+			incarnation < s->incarnation; /* this incarnation may have made its files after sst/ was listed */
 		if (missing && !s->files_missing)
 			msg_error(
 				"%s/sst/%s: missing, though a tablet lists it; files that no tablet lists are not removed: tabletctl repair may need them",
@@ -239,11 +243,11 @@ int files_sweep_at_start(struct server *s, char **why)
 	int err = sst ? file_list(sst, sweep_dir, &w) : -ENOMEM;
 
 	if (!err)
-		err = mark(&w);
+		err = mark_tablets(&w);
 	if (!err)
-		look_for_missing(s, w.named, IN_MEMORY);
+		find_missing(s, w.named, IN_MEMORY);
 	w.each = sweep_file;
-	/* With refused tables, memory does not have all that METADATA lists: files_sweep() reads METADATA. */
+	/* Without the refused tables, memory does not list all that METADATA lists.  files_sweep() reads METADATA. */
 	if (!err && !s->refused_count && !s->files_missing)
 		err = file_list(sst, sweep_dir, &w);
 	if (err && sst && asprintf(why, "%s: %s", sst, strerror(-err)) < 0)
@@ -266,8 +270,8 @@ void files_remove_table(struct server *s, uint32_t table)
 	dir = top ? path_join(top, name) : NULL;
 	w.dir = dir;
 	w.table = name;
-	/* What cannot be removed now goes at the next start; a directory in which something stays is not removed. */
-	if (dir && mark(&w) == 0 && file_list(dir, sweep_file, &w) == 0)
+	/* Files that cannot be removed now are removed at the next start. */
+	if (dir && mark_tablets(&w) == 0 && file_list(dir, sweep_file, &w) == 0)
 		(void)!file_rmdir(dir);
 	names_free(&w.named);
 	free(dir);
@@ -310,7 +314,7 @@ static int mark_memory(void *arg, const struct tablet_file *f)
 }
 
 /* Steps 1 to 3. */
-static int look(struct sweep *w)
+static int sweep_mark_all(struct sweep *w)
 {
 	char *sst;
 	int err = log_sync(w->s->log);
@@ -330,11 +334,11 @@ static int look(struct sweep *w)
 }
 
 /*
- * METADATA and what this server has of it are not the same: true when that is
- * told.  In the same way for two rounds: a file may be made while one looks,
- * and gone while the next one does.
+ * Logs a file that only one of METADATA and memory names, once.  Returns true
+ * if it was logged.  Only after two equal rounds: a file may be made during
+ * one round and removed during the next.
  */
-static bool differs(const struct server *s, const struct file_marks *n, const struct file_marks *before)
+static bool log_difference(const struct server *s, const struct file_marks *n, const struct file_marks *before)
 {
 	if (s->file_refs_lost || !before || !(before->where & n->where & (IN_METADATA | IN_MEMORY)))
 		return false;
@@ -345,8 +349,8 @@ static bool differs(const struct server *s, const struct file_marks *n, const st
 	return true;
 }
 
-/* Steps 4 and 5, for one file; what was found goes to s->unreferenced. */
-static int judge(struct server *s, const struct file_marks *n, struct file_marks *last, struct file_marks **next)
+/* Steps 4 and 5 for one file.  An unreferenced file is added to *next. */
+static int sweep_check_file(struct server *s, const struct file_marks *n, struct file_marks *last, struct file_marks **next)
 {
 	const unsigned both = IN_METADATA | IN_MEMORY;
 	struct file_marks *before;
@@ -357,10 +361,10 @@ static int judge(struct server *s, const struct file_marks *n, struct file_marks
 	HASH_FIND(hh, last, n->name, strlen(n->name), before);
 	if ((n->where & both) == both)
 		return 0;
-	if (n->where & IN_MERGE) /* of a merge under way, or given up: it stays, whether a tablet has it or not */
+	if (n->where & IN_MERGE) /* a merge under way or a failed one names it */
 		return 0;
 	if (n->where & both)
-		return name_add(next, n->name, (n->where & both) | (differs(s, n, before) ? REPORTED : 0));
+		return name_add(next, n->name, (n->where & both) | (log_difference(s, n, before) ? REPORTED : 0));
 	snprintf(name, sizeof(name), "sst/%s", n->name);
 	path = path_join(s->data_dir, name);
 	if (!path)
@@ -382,13 +386,13 @@ int files_sweep(struct server *s)
 {
 	struct sweep w = {.s = s, .each = list_file};
 	struct file_marks *next = NULL, *n, *tmp;
-	int err = look(&w);
+	int err = sweep_mark_all(&w);
 
 	if (!err)
-		look_for_missing(s, w.named, IN_METADATA | IN_MEMORY);
+		find_missing(s, w.named, IN_METADATA | IN_MEMORY);
 	HASH_ITER(hh, w.named, n, tmp)
 	if (!err)
-		err = judge(s, n, s->unreferenced, &next);
+		err = sweep_check_file(s, n, s->unreferenced, &next);
 	names_free(&w.named);
 	names_free(&s->unreferenced);
 	if (err)

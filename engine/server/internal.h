@@ -157,7 +157,7 @@ struct server {
 /* ---- file_refs.c: how many METADATA rows list each SSTable ---- */
 void file_refs_add(struct server *s, const struct meta_tablet *m);
 void file_refs_remove(struct server *s, const struct meta_tablet *m);
-unsigned file_refs_count(struct server *s, const struct tablet_file *f); /* UINT_MAX: unknown, for want of memory */
+unsigned file_refs_count(struct server *s, const struct tablet_file *f); /* UINT_MAX: unknown, because memory was short */
 /* Calls fn for each file, with its key only.  Returns the first non-zero result of fn, or 0. */
 typedef int file_ref_fn(void *arg, const struct tablet_file *f);
 int file_refs_each(struct server *s, file_ref_fn *fn, void *arg) TFS_MUST;
@@ -204,7 +204,7 @@ void load_end(struct server *s);
 /* Bytes of all SSTables that tablets use. */
 int server_tables_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
 
-/* Replaces *why, one line for whoever opens the store. */
+/* Replaces *why, the one line that reports why the store cannot be opened. */
 __attribute__((format(printf, 2, 3))) static inline void why_set(char **why, const char *fmt, ...)
 {
 	va_list ap;
@@ -325,7 +325,7 @@ int logs_remove_dead(struct server *s) TFS_MUST;
 /* Before tablets are loaded: reads the mark.  gap_us 0: the default. */
 void server_clock_start(struct server *s, int64_t gap_us);
 void clock_task_run(struct task *t);
-/* For the status while the clock is not believed. */
+/* Appends a line to the status while the clock is not trusted. */
 int server_clock_attention(struct server *s, struct buf *out) TFS_MUST;
 
 /* ---- files.c: removal of SSTables without references ---- */

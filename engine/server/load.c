@@ -42,7 +42,7 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 	} else {
 		schema = store_schema_get(s->meta_schema);
 	}
-	/* Before the tablet is there: its background work may change the row at once. */
+	/* Before the tablet exists, because its background work may change the row at once. */
 	served->row = *row;
 	p = (struct tablet_params){
 		.env = &s->env[kind],
@@ -76,7 +76,7 @@ fail:
 	return err;
 }
 
-/* A file of METADATA of which one copy is damaged is written again before it is used. */
+/* A METADATA file with one damaged copy is rewritten before it is used. */
 static void mend_files(const struct server *s, const struct meta_tablet *row)
 {
 	for (unsigned i = 0; i < row->file_count; i++) {
@@ -116,7 +116,7 @@ int load_check_past(const struct server *s, const struct meta_tablet *m, char **
 	return -EBADMSG;
 }
 
-/* No new table may get the id of one that is refused; of the others master sees that. */
+/* No new table may get the id of a refused table.  The master checks the ids of the others. */
 static int check_id(struct server *s, uint32_t table, char **why)
 {
 	struct buf b = {0};
@@ -131,8 +131,8 @@ static int check_id(struct server *s, uint32_t table, char **why)
 }
 
 /*
- * A table without a schema: half made, and then nobody can have written to
- * it, or dropped, and then the master has left a note of that (tables.c).
+ * A table without a schema.  It was partly made, so it has no data, or it was
+ * dropped, and the master has written dropped/ID (master/).
  */
 static int load_orphan(struct load_level *l, struct slice row_key, const struct meta_tablet *m)
 {
@@ -144,8 +144,8 @@ static int load_orphan(struct load_level *l, struct slice row_key, const struct 
 		snprintf(note, sizeof(note), "dropped/%u", m->table);
 		err = lock_get(l->s->locks, note, NULL, NULL);
 		if (err == -EBADMSG)
-			err = 0;                             /* it has no contents: its name says all */
-		if (err == -ENOENT && l->s->refused_count) { /* perhaps a refused table's */
+			err = 0;                             /* the file has no contents, only a name */
+		if (err == -ENOENT && l->s->refused_count) { /* it may be a refused table's */
 			file_refs_add(l->s, m);
 			return check_id(l->s, m->table, l->why);
 		}
@@ -164,9 +164,9 @@ static int load_orphan(struct load_level *l, struct slice row_key, const struct 
 }
 
 /*
- * Where a tablet must begin is where the one before it ends; its own hint is
- * never above that, and its end is.  Below the root tablet, whose rows are
- * METADATA's, there is no other table.
+ * Checks that a tablet begins where the one before it ends.  Its begin column
+ * is a hint that is never above that, and its end is above it.  The root tablet
+ * has rows of METADATA only.
  */
 static int check_place(const struct load_level *l, const struct meta_tablet *m)
 {
@@ -197,7 +197,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 		if (err)
 			return err;
 	}
-	/* A tablet begins where the previous one of its table ends; the begin column is only a hint. */
+	/* A tablet begins where the previous one of its table ends; the begin column is a hint. */
 	if (l->table != m->table) {
 		l->table = m->table;
 		buf_reset(&l->begin);
@@ -262,7 +262,7 @@ int served_find(struct server *s, uint32_t table, struct slice row, struct serve
 	if (err)
 		return err;
 	load_begin(s);
-	err = served_find_loaded(s, table, row, out); /* another request may have been first */
+	err = served_find_loaded(s, table, row, out); /* another request may have loaded it */
 	if (err == -EREMCHG) {
 		err = served_load_table(s, table);
 		if (!err)
@@ -286,5 +286,5 @@ void served_replace(
 	}
 	set_replace(s, old, old_count, with, count);
 	for (unsigned i = 0; i < old_count; i++)
-		file_refs_remove(s, &old[i]->row); /* the rows of their successors have been added */
+		file_refs_remove(s, &old[i]->row); /* the rows of the new tablets have been added */
 }

@@ -1,39 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logs that nobody needs any more.  A segment of our own log goes when every
- * tablet's redo point is past it; the log of a dead incarnation when no redo
- * set names it.
+ * Removing log segments.  A segment of this server's log is removed when the
+ * redo points of all tablets are above it.  The log of a dead incarnation is
+ * removed when no redo set names it.
  *
- * The log grows with the store: it may become as large as the SSTables, from
- * LOG_LEAST to LOG_MOST_SEGMENTS segments of the largest size, and a segment is a
- * LOG_MOST_SEGMENTS-th of that.  So a small store has small segments, in use
- * and kept to be written over.  Neither shrinks before the next mount.
+ * The log grows with the store.  It may become as large as the SSTables, from
+ * LOG_LEAST to LOG_MOST_SEGMENTS segments of the largest size.  A segment is
+ * 1 / LOG_MOST_SEGMENTS of that, so a small store has small segments.  Neither
+ * shrinks before the next mount.
  *
- * A tablet that is hardly written would hold the log for ever.  So if the
- * log has grown to that size, all tablets are flushed that need more
- * than the last LOG_KEPT_SEGMENTS of it: a thousand of them in one round, and
- * the next one is due when as much has been written again.  This is looked at
- * when a segment is full and when a redo point has moved.  And what was
- * written more than logs_flush_age_us ago is flushed whatever the log's size, or
- * a store that rests would keep its log, to be replayed at the next start, as
- * long as it rests.  How old that is nobody writes down: the LSN of the last
- * look tells what is older than it, so the age is between one period and two.
+ * A tablet that is rarely written would keep the log for ever.  When the log
+ * has its full size, all tablets are flushed that need more than its last
+ * LOG_KEPT_SEGMENTS segments.  So the next flush is due after as much was
+ * written again.  The task checks this when a segment is full and when a redo
+ * point has moved.
  *
- * On a full disk all of it is dropped at once (logs_drop_all): the active segment
- * is ended, and each tablet is flushed for which there is space.
+ * Records older than logs_flush_age_us are flushed whatever the log's size.
+ * Otherwise an idle store would keep its log and replay it at the next start.
+ * Record ages are not stored.  Records below the LSN seen at the previous
+ * check are older than that check, so a record is flushed after one to two
+ * periods.
  *
- * The log is also to forget.  What was deleted is promised to be off the disk
- * within major_within, and the log has it too: in the active segment, which a
- * store that rests never fills, and in the segments kept to be written over.
- * So the active one is ended when it has records as old as that, and those
- * kept go with each look; a store that is written to as fast as that gains by
- * them has used them before.  The period is a sixteenth of the promise at the
- * most: within three of them nothing of a record is left, or it is in a
- * tablet that cannot be flushed.
+ * On a full disk the whole log is dropped at once (logs_drop_all): the active
+ * segment is ended, and each tablet for which there is space is flushed.
  *
- * The order matters: the next LSN is read before the tablets' redo points,
- * so a tablet that writes its first record meanwhile needs only what comes
- * after.
+ * Deleted data must be off the disk within major_within, and the log contains
+ * it too: in the active segment, which an idle store never fills, and in
+ * dropped segments that are kept for reuse.  So each check ends the active
+ * segment if it has old records, and removes the segments kept for reuse.  A
+ * period is at most a sixteenth of major_within.  After three periods the log
+ * has nothing of a record, unless its tablet cannot be flushed.
+ *
+ * Order: the next LSN is read before the tablets' redo points.  A tablet that
+ * writes its first record meanwhile needs only later records.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
@@ -48,7 +47,7 @@
 #define LOG_KEPT_SEGMENTS 3
 #define LOG_LEAST (UINT64_C(8) << 20)
 
-static uint64_t period_us(const struct server *s)
+static uint64_t logs_period_us(const struct server *s)
 {
 	return s->logs_flush_age_us < s->major_within_us / 16 ? s->logs_flush_age_us : s->major_within_us / 16;
 }
@@ -58,7 +57,7 @@ struct dead {
 	struct served_tablet **tablets;
 	unsigned count;
 	char *dir;
-	bool flush; /* flush what holds a dead log rather than remove logs */
+	bool flush; /* flush the tablets that need a dead log, and remove no log */
 };
 
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest)
@@ -82,14 +81,14 @@ struct latest {
 	uint64_t incarnation;
 };
 
-static int found(void *arg, const char *name, bool is_dir)
+static int found_segment(void *arg, const char *name, bool is_dir)
 {
 	(void)arg, (void)name, (void)is_dir;
 	return 1;
 }
 
-/* An empty directory is nobody's log: the next start removes it. */
-static int later_log(void *arg, const char *name, bool is_dir)
+/* A directory without segments is no log; the next start removes it. */
+static int latest_log(void *arg, const char *name, bool is_dir)
 {
 	struct latest *l = arg;
 	uint64_t n;
@@ -99,7 +98,7 @@ static int later_log(void *arg, const char *name, bool is_dir)
 	if (!is_dir || !number_parse(name, 0, &n, NULL) || n <= l->incarnation)
 		return 0;
 	dir = path_join(l->logs, name);
-	any = dir ? file_list(dir, found, NULL) : -ENOMEM;
+	any = dir ? file_list(dir, found_segment, NULL) : -ENOMEM;
 	free(dir);
 	if (any > 0)
 		l->incarnation = n;
@@ -110,7 +109,7 @@ int server_latest_log(const char *data_dir, uint64_t *incarnation)
 {
 	char *dir = path_join(data_dir, "log");
 	struct latest l = {.logs = dir};
-	int err = dir ? file_list(dir, later_log, &l) : -ENOMEM;
+	int err = dir ? file_list(dir, latest_log, &l) : -ENOMEM;
 
 	free(dir);
 	if (!err)
@@ -118,7 +117,7 @@ int server_latest_log(const char *data_dir, uint64_t *incarnation)
 	return err;
 }
 
-static int unlink_in(void *arg, const char *name, bool is_dir)
+static int unlink_segment(void *arg, const char *name, bool is_dir)
 {
 	char *path = path_join(arg, name);
 	int err = path ? 0 : -ENOMEM;
@@ -129,7 +128,7 @@ static int unlink_in(void *arg, const char *name, bool is_dir)
 	return err;
 }
 
-static int dead_log(void *arg, const char *name, bool is_dir)
+static int remove_dead_log(void *arg, const char *name, bool is_dir)
 {
 	struct dead *d = arg;
 	uint64_t incarnation;
@@ -145,14 +144,14 @@ static int dead_log(void *arg, const char *name, bool is_dir)
 			return 0;
 		err = tablet_flush(d->tablets[i]->tablet);
 		if (err)
-			return 0; /* logged there; the log stays */
+			return 0; /* the tablet has logged the error; the log stays */
 	}
-	if (d->flush || d->s->refused_count) /* a refused table may need it */
+	if (d->flush || d->s->refused_count) /* a refused table may need the log */
 		return 0;
 	dir = path_join(d->dir, name);
 	if (!dir)
 		return -ENOMEM;
-	err = file_list(dir, unlink_in, dir);
+	err = file_list(dir, unlink_segment, dir);
 	if (!err)
 		err = file_rmdir(dir);
 	if (err)
@@ -161,14 +160,14 @@ static int dead_log(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-static int each_dead_log(struct server *s, bool flush)
+static int for_each_dead_log(struct server *s, bool flush)
 {
 	struct dead d = {.s = s, .flush = flush};
 	int err = served_list(s, 0, &d.tablets, &d.count);
 
 	if (err)
 		return err;
-	/* User tablets stand after METADATA's in the set; their flush writes METADATA, so they go first. */
+	/* In reverse order: flushes of user tablets write METADATA, which is before them in the set. */
 	for (unsigned i = 0; i < d.count / 2; i++) {
 		struct served_tablet *served = d.tablets[i];
 
@@ -176,7 +175,7 @@ static int each_dead_log(struct server *s, bool flush)
 		d.tablets[d.count - 1 - i] = served;
 	}
 	d.dir = path_join(s->data_dir, "log");
-	err = d.dir ? file_list(d.dir, dead_log, &d) : -ENOMEM;
+	err = d.dir ? file_list(d.dir, remove_dead_log, &d) : -ENOMEM;
 	free(d.dir);
 	for (unsigned i = 0; i < d.count; i++)
 		served_put(d.tablets[i]);
@@ -186,11 +185,11 @@ static int each_dead_log(struct server *s, bool flush)
 
 int logs_remove_dead(struct server *s)
 {
-	return each_dead_log(s, false);
+	return for_each_dead_log(s, false);
 }
 
-/* Our own log: drops what nobody needs. */
-static int drop_own(struct server *s)
+/* Drops the segments of this server's log that no tablet needs. */
+static int logs_drop_unneeded(struct server *s)
 {
 	uint64_t least = log_next_lsn(s->log);
 	struct served_tablet **list;
@@ -210,8 +209,8 @@ static int drop_own(struct server *s)
 	return log_drop_below(s->log, least);
 }
 
-/* Flushes the tablets that need records of ours below lsn: user tablets, then METADATA, then the root tablet, as each writes into the next. */
-static int flush_below(struct server *s, uint64_t lsn)
+/* Flushes the tablets that need records below lsn: user tablets, METADATA, the root tablet.  Each writes into the next. */
+static int logs_flush_below(struct server *s, uint64_t lsn)
 {
 	struct served_tablet **list;
 	unsigned count;
@@ -223,17 +222,17 @@ static int flush_below(struct server *s, uint64_t lsn)
 		if (!err && !s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
 			err = tablet_flush(list[i]->tablet);
 		if (err == -EREMCHG)
-			err = 0; /* others have taken its place: they are looked at the next time */
+			err = 0; /* it was split, merged or dropped; the next check finds its successors */
 		served_put(list[i]);
 	}
 	free(list);
 	return err;
 }
 
-/* Ends the active segment, so that all that there is now can go. */
-static int roll(struct server *s, uint64_t lsn)
+/* Ends the active segment if it has records below lsn, so that it can be dropped. */
+static int logs_end_active(struct server *s, uint64_t lsn)
 {
-	enum { TRIES = 20 }; /* none while another thread writes or syncs */
+	enum { TRIES = 20 }; /* log_roll_below does nothing while another thread writes or syncs */
 	int err = 0;
 
 	for (unsigned i = 0; i < TRIES && !err && log_tail_lsn(s->log, 0) < lsn; i++)
@@ -248,9 +247,9 @@ void logs_drop_all(struct server *s)
 	unsigned count;
 
 	log_discard_recycled(s->log);
-	if (roll(s, lsn) || served_list(s, 0, &list, &count))
+	if (logs_end_active(s, lsn) || served_list(s, 0, &list, &count))
 		return;
-	/* A tablet that does not fit must not keep the others from it. */
+	/* An error of one tablet must not end the loop. */
 	for (unsigned i = count; i-- > 0;) {
 		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
 			(void)!tablet_flush(list[i]->tablet);
@@ -258,18 +257,18 @@ void logs_drop_all(struct server *s)
 	}
 	free(list);
 	if (!log_sync(s->log))
-		(void)!drop_own(s);
+		(void)!logs_drop_unneeded(s);
 }
 
-/* What was there at the last look is old now. */
-static void flush_aged(struct server *s)
+/* Flushes records that existed at the previous check. */
+static void logs_flush_aged(struct server *s)
 {
-	uint64_t now = monotonic_us(), period = period_us(s);
+	uint64_t now = monotonic_us(), period = logs_period_us(s);
 
 	if (now >= s->aged_at_us + period) {
 		log_discard_recycled(s->log);
 		if (s->aged_lsn && !log_roll_below(s->log, s->aged_lsn))
-			(void)!flush_below(s, s->aged_lsn); /* logged there; tried again a period later */
+			(void)!logs_flush_below(s, s->aged_lsn); /* logged by the tablet; repeated after a period */
 		s->aged_lsn = log_next_lsn(s->log);
 		s->aged_at_us = now;
 	}
@@ -281,8 +280,8 @@ uint64_t logs_first_segment_bytes(uint64_t largest)
 	return largest < LOG_LEAST / LOG_MOST_SEGMENTS ? largest : LOG_LEAST / LOG_MOST_SEGMENTS;
 }
 
-/* Log and reserve grow with the store. */
-static void grow(struct server *s)
+/* The log and the reserve for full disks grow with the store. */
+static void logs_grow(struct server *s)
 {
 	uint64_t tables, largest = LOG_MOST_SEGMENTS * s->log_segment_bytes;
 
@@ -300,17 +299,17 @@ void logs_task(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, logs_task));
 
-	/* A closing server's set is not whole: what a tablet taken out of it needs would be removed. */
+	/* A server that closes has removed tablets from the set: the logs that they need would be removed. */
 	if (s->recovering || s->closing)
 		return;
-	grow(s);
-	flush_aged(s);
-	if (each_dead_log(s, true) || logs_remove_dead(s))
+	logs_grow(s);
+	logs_flush_aged(s);
+	if (for_each_dead_log(s, true) || logs_remove_dead(s))
 		return;
-	if (drop_own(s) || log_bytes(s->log) < s->log_most)
+	if (logs_drop_unneeded(s) || log_bytes(s->log) < s->log_most)
 		return;
-	/* Synced, or the segments that nobody needs any more could not go yet, and nobody would look again. */
-	if (!flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS)) && !s->closing &&
+	/* The sync lets the segments be dropped now; nothing would drop them later. */
+	if (!logs_flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS)) && !s->closing &&
 		!log_sync(s->log))
-		(void)!drop_own(s);
+		(void)!logs_drop_unneeded(s);
 }

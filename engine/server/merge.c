@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Merging a tablet with the one after it (DESIGN 3.2).
+ * The durable steps of a merge of a tablet, the lower one, with the next, the
+ * upper one.
  *
- * Durable steps:
- *	1 both tablets are flushed, at last with writers waiting: their rows say
- *	  all there is of them, and name no log
- *	2 the lower one's row is written into the upper one's `merge` column
- *	3 the lower one's row is deleted.  That is the merge.
- *	4 the upper row's own columns become those of both, and the column goes
- * A crash before 3 leaves both: whoever loads the upper row passes over its
- * merge column as long as the lower row is there.  After 3 recovery takes the
- * column in (meta_tablet_resolve_merge), and the tablet's next change of its row
- * does step 4.
+ *	1 Flush both tablets, the last time with writers waiting.  Their rows
+ *	  then name all of their data, and no log.
+ *	2 Write the lower row's contents into the upper row's `merge` column.
+ *	3 Delete the lower row.  This commits the merge.
+ *	4 Set the upper row's own columns to those of both, and remove the
+ *	  merge column.
+ * A crash before 3 leaves both tablets: a server that loads the upper row
+ * ignores its merge column while the lower row exists.  After 3 recovery reads
+ * the merge column (meta_tablet_resolve_merge), and the next change of the row does
+ * step 4.
  *
- * When step 3 fails it may have taken place.  The lower row is read until
- * there is an answer, for some seconds; then both tablets are let go.  They
- * are read as before, and neither is written to before there is an answer:
- * flushed, they are in no redo set, and have to change their rows first, which
- * asks again (row_resolve).  A task goes on asking.  If the lower row is there
- * the merge has not been, and if it has gone the merge is ended from what
- * METADATA says, as the next start would.
+ * If step 3 fails, the lower row may have been deleted.  It is read for some
+ * seconds.  If there is no answer, both tablets continue to be read but not
+ * written: they were flushed, so no redo set names them, and their first write
+ * must change their rows, which reads the lower row again (row_resolve).  A
+ * task repeats this (moves.c).  If the lower row exists, the merge did not take
+ * place.  If not, the merge is ended from METADATA, as the next start would.
  *
- * In memory the merged tablet is one made from its row, as if loaded.
+ * The merged tablet is a new object made from its row.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -35,7 +35,7 @@
 #define ASK_AGAIN_US 50000
 #define RESOLVE_US 500000
 
-/* A mutation of the tablet's row, under a check that it is still ours. */
+/* Changes the row with a check that this server owns it. */
 static int mutate_row(struct server *s, struct served_tablet *served, const struct op *ops, unsigned count)
 {
 	struct op *owner, *all;
@@ -61,7 +61,7 @@ static int mutate_row(struct server *s, struct served_tablet *served, const stru
 }
 
 /* Step 2. */
-static int write_merge(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
+static int merge_write_column(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct arena arena = {0};
 	struct op *ops;
@@ -77,7 +77,7 @@ static int write_merge(struct server *s, struct served_tablet *lower, struct ser
 }
 
 /* Step 3. */
-static int delete_lower(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
+static int merge_delete_lower(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
 	int err = mutate_row(s, lower, &op, 1), there = -EIO;
@@ -90,7 +90,7 @@ static int delete_lower(struct server *s, struct served_tablet *lower, struct se
 		there = row_exists(s, lower->table, buf_slice(&lower->end));
 	}
 	lower->row_unknown = true;
-	upper->row_unknown = true; /* it has the merge column of a merge that has not been: read again, it will be deleted */
+	upper->row_unknown = true; /* it has a merge column that its next change deletes */
 	if (there < 0) {
 		lower->unknown_own = upper->unknown_below = true;
 		if (!s->closing)
@@ -101,13 +101,13 @@ static int delete_lower(struct server *s, struct served_tablet *lower, struct se
 	return there == 0 ? 0 : err;
 }
 
-/* From here on nothing fails. */
-static void become_one(struct server *s, struct served_tablet *lower, struct served_tablet *upper, struct served_tablet *both)
+/* Cannot fail. */
+static void merge_replace(struct server *s, struct served_tablet *lower, struct served_tablet *upper, struct served_tablet *both)
 {
 	struct served_tablet *old[2] = {lower, upper};
 	char event[256];
 
-	/* As old as both have been: sixteen small ones become one in their hour, not in four. */
+	/* As old as the younger of both: sixteen small tablets become one within one hour, not within four. */
 	both->made_us = lower->made_us > upper->made_us ? lower->made_us : upper->made_us;
 	tablet_inherit_files(lower->tablet, both->tablet);
 	tablet_inherit_files(upper->tablet, both->tablet);
@@ -117,7 +117,8 @@ static void become_one(struct server *s, struct served_tablet *lower, struct ser
 	served_replace(s, old, 2, &both, 1);
 	load_end(s);
 	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
-	(void)!tablet_split_tidy(both->tablet, event); /* step 4; logged there, and then the next change does it */
+	(void)!tablet_split_tidy(
+		both->tablet, event); /* step 4; an error is logged there, and the next change of the row does it */
 	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));
 	tablet_split_start(both->tablet);
 	served_put(both);
@@ -139,19 +140,19 @@ static int merge_rows(struct server *s, struct served_tablet *lower, struct serv
 	if (!err)
 		err = served_new(s, &row, upper->kind, 0, &both);
 	if (!err)
-		err = write_merge(s, lower, upper);
+		err = merge_write_column(s, lower, upper);
 	if (!err)
-		err = delete_lower(s, lower, upper);
+		err = merge_delete_lower(s, lower, upper);
 	if (err) {
 		served_discard(both);
 		meta_tablet_fini(&row);
 		return err;
 	}
-	become_one(s, lower, upper, both);
+	merge_replace(s, lower, upper, both);
 	return 0;
 }
 
-/* Writers wait for both only when little is left to be done, and nothing that takes long. */
+/* Writers wait only during the second flush, when little is left to be written. */
 int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice at)
 {
 	struct served_tablet *lower = v[0], *upper = v[1];
@@ -173,10 +174,10 @@ int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice
 	return err;
 }
 
-/* ---- merges in doubt ---- */
+/* ---- merges whose outcome was unknown ---- */
 
-/* The row of both as the next start would read it. */
-static int read_both(struct server *s, struct served_tablet *lower, struct served_tablet *upper, struct meta_tablet *row)
+/* The row of the merged tablet, as the next start would read it. */
+static int merged_row_read(struct server *s, struct served_tablet *lower, struct served_tablet *upper, struct meta_tablet *row)
 {
 	struct slice begin = tablet_begin(lower->tablet);
 	struct buf key = {0};
@@ -194,19 +195,19 @@ static int read_both(struct server *s, struct served_tablet *lower, struct serve
 	return err;
 }
 
-/* The lower row has gone. */
-static int end_merge(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
+/* The lower row was deleted. */
+static int merge_end_from_row(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct meta_tablet row = {0};
 	struct served_tablet *both = NULL;
-	int err = read_both(s, lower, upper, &row);
+	int err = merged_row_read(s, lower, upper, &row);
 
 	if (!err)
 		err = set_reserve(s, 1);
 	if (!err)
 		err = served_new(s, &row, upper->kind, 0, &both);
 	if (!err)
-		become_one(s, lower, upper, both);
+		merge_replace(s, lower, upper, both);
 	meta_tablet_fini(&row);
 	return err;
 }
@@ -223,7 +224,7 @@ int merge_finish(struct server *s, struct served_tablet *const *v, struct slice 
 		return err;
 	err = err2 = tablet_merge_again(upper->tablet);
 	if (!err)
-		err = end_merge(s, lower, upper);
+		err = merge_end_from_row(s, lower, upper);
 	if (!err2 || err2 == -EBUSY)
 		tablet_merge_end(upper->tablet, !err);
 	tablet_merge_end(lower->tablet, !err);

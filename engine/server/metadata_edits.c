@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a tablet's file list is changed durably: one mutation of its METADATA
- * row, synced before it is published; for the root tablet one
- * compare-and-set of the lock service's file "root" (DESIGN 3.2, 3.3).
+ * Changes of a tablet's file list: one mutation of its METADATA row, synced
+ * before it is published.  For the root tablet, whose row is the lock service's
+ * file "root", one compare-and-set.
  *
- * Only the owner changes a row: every mutation checks that tablet:server is
- * what we last knew, and the first one of this incarnation writes our number
- * there.  A check that fails, or a root file of another version, means that
- * the row is read again: if it is not ours any more the answer is -ESTALE,
- * which stops the tablet.
+ * Only the owner changes a row.  Every mutation checks that the column
+ * tablet:server has the value that was last read or written, and the first
+ * mutation of this incarnation sets it to this incarnation.  If the check
+ * fails, or the root file has another version, the row is read again.  If
+ * another server owns it now, the result is -ESTALE and the tablet stops.
  *
- * A change that fails leaves the row as it was or, if the failure was one of
- * the disk, in doubt; then too the row is read again before the next change.
- * What a later edit adds holds the same cells under the same sequence numbers
- * as what may have been added already, and the tablet leaves the files of a
- * failed edit lying for the sweep.  A split whose insertion of a row is in
- * doubt is undone first; a merge of which that is not known is asked for.
+ * A change that failed may have taken place if the error was one of the disk.
+ * Then the row is read again before the next change.  A later edit adds the
+ * same cells, with the same sequence numbers, as the edit that failed, and the
+ * files of the failed edit are left for the sweep.  If a split failed and its
+ * row may exist, that row is deleted first.  If a merge failed and the lower
+ * row may be deleted, METADATA is read for it.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -24,7 +24,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int read_row(struct served_tablet *served, struct meta_tablet *out, uint64_t *version)
+static int row_read(struct served_tablet *served, struct meta_tablet *out, uint64_t *version)
 {
 	struct buf b = {0};
 	int err;
@@ -43,7 +43,7 @@ static int read_row(struct served_tablet *served, struct meta_tablet *out, uint6
 }
 
 /* Takes next. */
-static void row_becomes(struct served_tablet *served, struct meta_tablet *next)
+static void row_set(struct served_tablet *served, struct meta_tablet *next)
 {
 	file_refs_add(served->server, next);
 	file_refs_remove(served->server, &served->row);
@@ -52,8 +52,8 @@ static void row_becomes(struct served_tablet *served, struct meta_tablet *next)
 	*next = (struct meta_tablet){0};
 }
 
-/* A split that failed may have inserted its row.  Nobody has seen it: it is deleted, and has not been. */
-static int undo_split(struct served_tablet *served)
+/* A failed split may have inserted its row.  Nothing has used the row, so it is deleted: the split did not take place. */
+static int resolve_split(struct served_tablet *served)
 {
 	struct buf key = {0};
 	int err = meta_row_key(&key, served->table, false, buf_slice(&served->unknown_split));
@@ -80,11 +80,11 @@ int row_exists(struct server *s, uint32_t table, struct slice end)
 }
 
 /*
- * A merge that failed may have deleted the row of its lower tablet, which is
- * this one or the one below.  Then the two are one, though not here: no edit
- * is possible until merge.c has made them so.
+ * A failed merge may have deleted the row of its lower tablet, which is this
+ * one or the one below.  If it did, neither tablet may be changed until
+ * moves.c has ended the merge.
  */
-static int ask_merge(struct served_tablet *served)
+static int resolve_merge(struct served_tablet *served)
 {
 	int there = row_exists(
 		served->server, served->table, served->unknown_own ? buf_slice(&served->end) : buf_slice(&served->row.begin));
@@ -96,26 +96,26 @@ static int ask_merge(struct served_tablet *served)
 	return there < 0 ? there : there ? 0 : -EIO;
 }
 
-/* The row as it is now; -ESTALE unless it is still ours to change. */
-static int reload(struct served_tablet *served)
+/* Reads the row.  -ESTALE if another server owns it. */
+static int row_read_again(struct served_tablet *served)
 {
 	struct meta_tablet now = {0};
 	uint64_t version = served->root_version;
 	struct buf begin;
-	int err = read_row(served, &now, &version);
+	int err = row_read(served, &now, &version);
 
-	/* Of the tablet below: folded in here already, or with a row of its own. */
+	/* The merge column of the lower row: ignored if the lower row exists, else folded in. */
 	if (!err)
 		err = meta_tablet_resolve_merge(&now, buf_slice(&served->row.begin));
 	if (err == -ENOENT)
-		err = -ESTALE; /* the table has been dropped */
+		err = -ESTALE; /* the table was dropped */
 	else if (!err && now.server != served->server->incarnation && now.server != served->row.server)
 		err = -ESTALE;
 	if (!err) {
-		begin = now.begin; /* in METADATA a hint; ours is true */
+		begin = now.begin; /* the column in METADATA is a hint */
 		now.begin = served->row.begin;
 		served->row.begin = begin;
-		row_becomes(served, &now);
+		row_set(served, &now);
 		served->root_version = version;
 		served->row_unknown = false;
 	}
@@ -124,7 +124,7 @@ static int reload(struct served_tablet *served)
 }
 
 /* The row after the edit. */
-static int next_row(struct served_tablet *served, const struct tablet_edit *e, struct meta_tablet *next)
+static int row_after_edit(struct served_tablet *served, const struct tablet_edit *e, struct meta_tablet *next)
 {
 	int err = meta_tablet_copy(&served->row, next);
 
@@ -134,7 +134,7 @@ static int next_row(struct served_tablet *served, const struct tablet_edit *e, s
 	return err;
 }
 
-static int write_root(struct served_tablet *served, const struct meta_tablet *next, uint64_t *version)
+static int root_write(struct served_tablet *served, const struct meta_tablet *next, uint64_t *version)
 {
 	struct buf b = {0};
 	int err = meta_root_encode(next, &b);
@@ -145,7 +145,7 @@ static int write_root(struct served_tablet *served, const struct meta_tablet *ne
 	return err;
 }
 
-static int write_row(struct served_tablet *served, const struct tablet_edit *e)
+static int row_write(struct served_tablet *served, const struct tablet_edit *e)
 {
 	struct op *owner = NULL, *fold = NULL, *edit = NULL, *ops = NULL;
 	unsigned owner_count = 0, fold_count = 0, edit_count = 0;
@@ -175,7 +175,7 @@ static int write_row(struct served_tablet *served, const struct tablet_edit *e)
 	return err;
 }
 
-static bool not_as_known(int err)
+static bool is_changed_by_another(int err)
 {
 	return err == -ECANCELED || err == -ESTALE || err == -EEXIST || err == -ENOENT;
 }
@@ -185,13 +185,13 @@ int row_resolve(struct served_tablet *served)
 	int err = 0;
 
 	if (served->unknown_split.n)
-		err = undo_split(served);
+		err = resolve_split(served);
 	if (!err && (served->unknown_own || served->unknown_below))
-		err = ask_merge(served);
-	return !err && served->row_unknown ? reload(served) : err;
+		err = resolve_merge(served);
+	return !err && served->row_unknown ? row_read_again(served) : err;
 }
 
-static int change(struct served_tablet *served, const struct tablet_edit *e)
+static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 {
 	struct meta_tablet next = {0};
 	uint64_t version = served->root_version;
@@ -201,23 +201,23 @@ static int change(struct served_tablet *served, const struct tablet_edit *e)
 		err = row_resolve(served);
 		if (err)
 			return err;
-		err = next_row(served, e, &next);
+		err = row_after_edit(served, e, &next);
 		if (!err) {
-			err = served->kind == KIND_ROOT ? write_root(served, &next, &version) : write_row(served, e);
+			err = served->kind == KIND_ROOT ? root_write(served, &next, &version) : row_write(served, e);
 			served->row_unknown = err != 0;
 			if (err)
 				files_sweep_soon(served->server);
 		}
 		if (!err) {
-			row_becomes(served, &next);
+			row_set(served, &next);
 			served->root_version = version;
 			return 0;
 		}
 		meta_tablet_fini(&next);
-		if (!not_as_known(err))
+		if (!is_changed_by_another(err))
 			return err;
 	}
-	return -EIO; /* what we read is not what is there */
+	return -EIO; /* another thread or server has changed it twice */
 }
 
 int row_fold(struct served_tablet *served)
@@ -225,16 +225,16 @@ int row_fold(struct served_tablet *served)
 	static const struct tablet_edit none = {.event = "merged"};
 	int err = row_resolve(served);
 
-	return !err && served->row.unfolded ? change(served, &none) : err;
+	return !err && served->row.unfolded ? row_change(served, &none) : err;
 }
 
 int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 {
 	struct served_tablet *served = arg;
-	int err = change(served, e);
+	int err = row_change(served, e);
 
 	(void)t;
-	/* It is tried again until it succeeds. */
+	/* The edit is repeated until it succeeds; the same error is logged once. */
 	if (err && err != served->reported_err && (!served->user_table || !user_table_dropped(served->server, served->user_table)))
 		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", served->table,
 			served->last ? "the end" : Q(buf_slice(&served->end)), strerror(-err));

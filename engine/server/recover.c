@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting: load the root tablet, then METADATA, then all tablets, each level
- * with the records of dead incarnations' logs that its redo sets name (paper,
- * section 5.1 and 5.3).  Each embedded mount is a new incarnation; its
- * predecessor is a dead server to recover from.
+ * The start: load the root tablet, METADATA, and all tablets, in these levels.
+ * Each level replays the records of dead incarnations' logs that its redo sets
+ * name (paper, sections 5.1 and 5.3).  Each embedded mount is a new
+ * incarnation, and the one before it is a dead server to recover from.
  *
- * A new store is made in these steps: 1 the lock service's file "root" with
- * the root tablet's row (it covers METADATA's own rows and has no files);
- * 2 METADATA's row for its one other tablet, in the root tablet, synced.  A
- * crash between the two leaves a root tablet without that row, and step 2 is
- * done at the next start.
+ * A new store is made in two steps: 1 the lock service's file "root" with the
+ * root tablet's row, which covers METADATA's own rows and has no files; 2
+ * METADATA's row for its one other tablet, in the root tablet, synced.  A crash
+ * between them leaves a root tablet without that row, and the next start does
+ * step 2.
  *
- * What is missing is not taken for new or for dropped: a root file that is
- * gone while tables or SSTables are there, a tablet with data whose table has
- * no schema though nobody dropped it, a table without tablets, a gap between
- * two.  Going on would end in the sweep of everything that nothing names any
- * more; so the start is refused, with the name of what is missing.  So it is
- * where METADATA names a log or file of this incarnation or a later one:
- * lock/incarnation is an old copy, and going on would use names twice.
+ * The start is refused, with the name of the missing thing, in these cases: no
+ * root file although there are tables or SSTables; a tablet with data whose
+ * table has no schema and was not dropped; a table without tablets; a gap
+ * between two tablets; METADATA names a log or file of this or a later
+ * incarnation, so lock/incarnation is an old copy.  Otherwise the sweep would
+ * remove the files that nothing names, or names would be used twice.
  *
- * Nothing is written to METADATA before the replay that concerns it is over.
- * Replayed data is on disk before anybody sees it: the old logs are synced.
- * It stays in memtables and in the old logs until a minor
- * compaction, which is queued at once: then no redo set names the old
- * incarnations and their logs go, at the next start or when the last has
- * been flushed.
+ * METADATA is not written before the replay that concerns it has ended.
+ * Replayed data is on disk before a client can read it, because the old logs
+ * are synced.  It stays in memtables and in the old logs until a minor
+ * compaction, which is queued at once.  After it no redo set names the old
+ * incarnations.  Their logs are removed after the last flush or at the next
+ * start.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -63,7 +62,7 @@ static int found_file(void *arg, const char *name, bool is_dir)
 	return found_one(arg, name);
 }
 
-/* 1: tables were made, or files written, so there must have been a root tablet. */
+/* Returns 1 if tables were made or files were written, so there must have been a root tablet; 0; -errno. */
 static int is_used(struct server *s)
 {
 	char *sst = path_join(s->data_dir, "sst");
@@ -81,7 +80,7 @@ static int is_used(struct server *s)
 	return err;
 }
 
-/* It covers METADATA's own rows, those and no other. */
+/* It covers METADATA's own rows and no others. */
 static int check_root(const struct server *s, const struct meta_tablet *m, char **why)
 {
 	struct buf end = {0};
@@ -158,7 +157,7 @@ static int load_metadata(struct server *s, struct needed_logs *needed, char **wh
 	return err;
 }
 
-/* The notes of drops whose METADATA rows have gone. */
+/* Removes the record of a drop after the table's METADATA rows were deleted. */
 static int drop_note(void *arg, const char *name)
 {
 	struct server *s = arg;
@@ -166,7 +165,7 @@ static int drop_note(void *arg, const char *name)
 	char note[64];
 
 	if (strlen(name) >= sizeof(note) - sizeof("dropped/"))
-		return 0; /* not ours */
+		return 0; /* no table id is as long */
 	snprintf(note, sizeof(note), "dropped/%s", name);
 	op.name = note;
 	return lock_multi(s->locks, &op, 1, NULL);
@@ -180,7 +179,7 @@ static int load_users(struct server *s, struct needed_logs *needed, char **why)
 
 	if (!err)
 		err = load_rows(&l, buf_slice(&from), (struct slice){NULL, 0});
-	/* A table half made or half dropped when the process died. */
+	/* Tables partly made or partly dropped when the process ended. */
 	for (unsigned i = 0; i < l.orphan_count; i++) {
 		if (!err)
 			err = metadata_delete(s->metadata, buf_slice(&l.orphans[i]));
@@ -207,7 +206,7 @@ static void name_if_damaged(const struct server *s, const struct tablet_file *f,
 	free(path);
 }
 
-/* A damaged SSTable of METADATA ends the start: names it.  Other errors have no file to name. */
+/* If a damaged SSTable of METADATA ended the start, names it in *why. */
 static void name_damaged(struct server *s, char **why)
 {
 	struct served_tablet **list;
@@ -232,7 +231,7 @@ static void name_damaged(struct server *s, char **why)
 	free(list);
 }
 
-/* Each table has a last tablet. */
+/* Checks that each table has a last tablet. */
 static int each_has_tablets(struct server *s, struct served_tablet *const *list, unsigned count, char **why)
 {
 	unsigned k = 0;
@@ -253,7 +252,7 @@ static int each_has_tablets(struct server *s, struct served_tablet *const *list,
 	return err;
 }
 
-/* Replay is over for all: compactions may drop what it could still have added to. */
+/* Replay has ended, so compactions may drop tombstones. */
 static int loaded_all(struct server *s, char **why)
 {
 	struct served_tablet **list;

@@ -3,20 +3,19 @@
  * Replay of dead incarnations' logs (paper, section 5.3, and section 6
  * "Speeding up tablet recovery").
  *
- * Each log is read once for the root tablet and METADATA, whose few records
- * are kept for the second of these levels, and once for user tablets, for
- * whose places METADATA must be there.  There a stretch of the log is
- * gathered and sorted by (table, row, LSN), so that each tablet's part lies
- * together; workers take part after part, while the next stretch is read.
- * Two stretches bound the memory, however long the log is.  A stretch is
- * begun on when the one before it has been applied: a tablet sees the
- * stretches in order.
+ * Each log is read once for the root tablet and METADATA.  Their few records
+ * stay in memory for the second of these two levels.  It is read once more for
+ * user tablets, which can only be found through METADATA.  Then a part of the
+ * log is read and sorted by (table, row, LSN), so that each tablet's records
+ * are adjacent.  Worker threads apply them tablet by tablet while the next
+ * part is read.  Two parts bound the memory for a log of any length.  A part is
+ * applied after the part before it, so a tablet gets the parts in order.
  *
- * What was shown may not vanish: the dead process may have been killed before
- * it synced its last records, and a sync of ours does not cover them.  So a
- * log is synced once something of it was replayed, at the first level where
- * that is so, before anything that follows from it is written; nobody writes
- * to it any more.
+ * Replayed data that a reader has seen must not be lost.  The dead process may
+ * have been killed before it synced its last records, and a sync of this
+ * server's log does not cover them.  So a log is synced at the first level
+ * that replays any of it, before anything that depends on it is written.  No
+ * process writes to that log any more.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -32,7 +31,7 @@
 #define WORKERS_MOST 16
 
 struct dead_log {
-	struct redo_point from; /* for the level being loaded, if wanted there */
+	struct redo_point from; /* for the level being loaded, if wanted */
 	bool wanted, synced;
 	uint64_t lost;            /* whole records behind the log's end */
 	struct log_stretch *kept; /* METADATA's records from kept_from on; NULL: not read, or too many */
@@ -98,8 +97,8 @@ struct replay {
 	struct server *s;
 	enum kind kind;
 	uint64_t incarnation;
-	uint64_t records; /* that tablets of this level hold */
-	uint64_t bad_lsn; /* the record whose batch is damaged; 0: none */
+	uint64_t records; /* of tablets of this level */
+	uint64_t bad_lsn; /* of the record with a damaged batch; 0: none */
 	struct log_end end;
 	struct log_stretch *keep;
 	struct crew *crew; /* KIND_USER */
@@ -112,7 +111,7 @@ static int apply_meta(struct replay *p, const struct log_record *r)
 	int err = served_find_loaded(p->s, r->table, r->row_from, &served);
 
 	if (err)
-		return err == -EREMCHG ? 0 : err; /* of a level not loaded yet */
+		return err == -EREMCHG ? 0 : err; /* its tablet belongs to a level that is not loaded yet */
 	if (served->kind == p->kind) {
 		err = tablet_replay(served->tablet, p->incarnation, &r, 1, &p->bad_lsn);
 		p->records++;
@@ -130,7 +129,7 @@ static int meta_record(void *arg, const struct log_record *r)
 		return 0;
 	if (p->keep)
 		err = log_stretch_add(p->keep, r);
-	if (err == -ENOSPC) { /* then it is read once more */
+	if (err == -ENOSPC) { /* the log is read again for the next level */
 		log_stretch_free(p->keep);
 		p->keep = NULL;
 		err = 0;
@@ -154,14 +153,14 @@ static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, ch
 		err = log_stretch_new(KEPT_BYTES, &p->keep);
 	if (!err)
 		err = log_replay(dir, d->from.lsn, meta_record, p, &p->end, why);
-	log_stretch_free(d->kept); /* did not go back far enough */
+	log_stretch_free(d->kept); /* it does not begin early enough */
 	d->kept = p->keep;
 	d->kept_from = d->from.lsn;
 	return err;
 }
 
 /* ---- user tablets: sorted, by several threads ---- */
-struct part { /* of a stretch: one tablet's */
+struct part { /* the records of one tablet in a part of the log */
 	struct served_tablet *served;
 	const struct log_record *const *v;
 	size_t n;
@@ -236,7 +235,7 @@ static int crew_new(struct server *s, struct crew **out)
 	return 0;
 }
 
-/* Waits until the stretch before is applied; the error is the one of its first damaged record. */
+/* Waits until the previous part is applied.  Returns the error of its first damaged record. */
 static int crew_wait(struct crew *c, uint64_t *bad_lsn)
 {
 	int err = 0;
@@ -270,7 +269,7 @@ static int part_add(struct crew *c, struct served_tablet *served, const struct l
 	return 0;
 }
 
-/* How many of the sorted records, from the first on, are of its table and, if served, in its rows. */
+/* Returns the number of sorted records, from the first on, that belong to its table and, if served is not NULL, to its rows. */
 static size_t part_size(const struct served_tablet *served, const struct log_record *const *v, size_t count)
 {
 	size_t lo = 0, hi = count;
@@ -288,7 +287,7 @@ static size_t part_size(const struct served_tablet *served, const struct log_rec
 	return lo;
 }
 
-/* What has been gathered goes to the workers. */
+/* Passes the records read to the worker threads. */
 static int hand_over(struct replay *p)
 {
 	struct crew *c = p->crew;
@@ -313,7 +312,7 @@ static int hand_over(struct replay *p)
 		err = served_find_loaded(p->s, v[i]->table, v[i]->row_from, &served);
 		if (err && err != -EREMCHG)
 			return err;
-		n = part_size(served, v + i, count - i); /* no tablet: its table has been dropped */
+		n = part_size(served, v + i, count - i); /* no tablet: the table was dropped */
 		if (err)
 			continue;
 		err = part_add(c, served, v + i, n);
@@ -387,7 +386,7 @@ int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char *
 
 	if (n->count)
 		qsort(n->v, n->count, sizeof(*n->v), by_incarnation);
-	/* Oldest incarnation first; order does not matter for the cells, whose sequence numbers decide. */
+	/* Oldest incarnation first.  The order does not matter to the cells, because their sequence numbers decide. */
 	for (unsigned i = 0; i < n->count && !err; i++) {
 		struct dead_log *d = &n->v[i];
 		struct replay p = {.s = s, .kind = kind, .incarnation = d->from.incarnation};
@@ -419,7 +418,7 @@ int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char *
 			free(*why);
 			*why = NULL;
 		}
-		/* After a clean end there are none: the operator is told of a crash, and what it cost. */
+		/* After a clean end there are no records to replay.  An operator should see that the process was killed. */
 		if (!err && p.records)
 			msg_log(kind == KIND_USER ? MSG_NOTICE : MSG_INFO, "%s: %llu records replayed in %.2f s", dir,
 				(unsigned long long)p.records, (double)(monotonic_us() - begun) / 1e6);

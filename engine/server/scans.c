@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans under way: a number for the client, a tablet's scan for us.  Most
- * scans end in their first answer and never get a number.
+ * Open scans: each has a number for the client and a tablet's scan.  Most
+ * scans end with their first answer and never get a number.
  */
 #include "engine/server/internal.h"
 
@@ -43,7 +43,7 @@ static void scan_end(struct open_scan *o)
 
 static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 {
-	/* A table that has gone has no cells any more, though this tablet still could read them. */
+	/* A dropped table has no cells, although its tablet could still be read. */
 	const bool gone = o->served->user_table && user_table_dropped(s, o->served->user_table);
 	int err = gone ? -EIDRM : 0;
 	struct slice row;
@@ -53,7 +53,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 	if (!err)
 		traffic_table(o->served->user_table, TABLE_SCANNED_CELLS, a->batch.count);
 	a->scan = 0;
-	/* The part ends here: where to go on, other tablets serve. */
+	/* The tablet was split: other tablets serve the rest, from this row on. */
 	if (!err && a->batch.done && tablet_scan_moved(o->scan, &row) && !arena_dup(&a->arena, row, &a->tablet_end))
 		err = -ENOMEM;
 	if (err || a->batch.done) {

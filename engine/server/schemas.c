@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables that this server knows, by id: read from the lock service's
- * tables/NAME at start, kept true by its watch, and read again when a client
- * knows a later schema.
+ * Reading the schemas of user tables from the lock service's tables/NAME: at
+ * the start, when a watch reports a change, and when a client has a later
+ * schema than this server.
  *
- * A write that is acknowledged must not vanish with a drop that then
- * succeeds.  So whoever judges that a table or family is empty holds writes
- * first: a hold waits for the mutations under way and keeps new ones waiting,
- * until the table has gone, the new schema is known here, or nothing came of
- * it.  Mutations are judged by the schema that they began with, and no other
- * that drops anything can become true before they end.
+ * A mutation is checked against the schema with which it began.  While the
+ * master drops a table or family it holds the table's writes (tables.c), so
+ * the schema does not change under a mutation in a way that drops its cells.
  *
- * A table whose schema is damaged at the start is refused, and no other.  Its
- * id is not known, so whatever METADATA has of a table that nobody knows is
- * kept: its rows, its files, and every log of a dead incarnation.
+ * A table whose schema is damaged at the start is refused; the others are
+ * served.  The damaged file does not show the table's id.  So the server keeps
+ * everything that METADATA has of a table without a schema: its rows, its
+ * files, and every log of a dead incarnation.
  *
- * A table whose file cannot be read may have gone: until that is known its
- * writes are refused, for they could be acknowledged and never seen again.
+ * If a table's schema cannot be read, the table may have been dropped.  Its
+ * writes are refused until the schema is read, because they could be
+ * acknowledged and then lost.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -28,7 +27,7 @@
 
 #define FILE_BYTES (sizeof("tables/") + TFS_NAME_MAX)
 
-static bool is_refused(const struct server *s, const char *name)
+static bool table_is_refused(const struct server *s, const char *name)
 {
 	for (unsigned i = 0; i < s->refused_count; i++)
 		if (strcmp(s->refused[i], name) == 0)
@@ -36,9 +35,9 @@ static bool is_refused(const struct server *s, const char *name)
 	return false;
 }
 
-/* ---- reading ---- */
+/* ---- reading schemas ---- */
 
-/* Puts the schema in and hands it to the tablets, in this order and by one thread at a time. */
+/* Stores the schema and then sets it for the table's tablets.  load_begin makes other threads wait. */
 static int user_table_set(struct server *s, const struct schema *schema)
 {
 	const struct tfs_schema *p = schema_public(schema);
@@ -52,7 +51,10 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	if (err)
 		return err;
 	load_begin(s);
-	/* First all that can fail: a schema known to the server and not to the tablets would be looked for no more. */
+	/*
+	 * Everything that can fail comes first.  If the server had a schema
+	 * that its tablets lack, it would not read it again.
+	 */
 	err = served_list(s, p->tablets_id, &list, &count);
 	mutex_lock(&s->lock);
 	u = user_table_find_locked(s, p->tablets_id);
@@ -82,7 +84,7 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	return err;
 }
 
-/* The schema in a file; logs what is wrong but for -ENOENT, and at the start. */
+/* Reads and decodes the file.  Logs errors other than -ENOENT, except at the start. */
 static int schema_read(struct server *s, const char *file, struct schema **out)
 {
 	struct buf b = {0};
@@ -91,7 +93,7 @@ static int schema_read(struct server *s, const char *file, struct schema **out)
 
 	if (!err)
 		err = schema_decode_named(buf_slice(&b), strchr(file, '/') + 1, out);
-	if (err && err != -ENOENT && !s->recovering && !is_refused(s, strchr(file, '/') + 1))
+	if (err && err != -ENOENT && !s->recovering && !table_is_refused(s, strchr(file, '/') + 1))
 		msg_error("%s/lock/%s: %s", s->data_dir, file, strerror(-err));
 	buf_fini(&b);
 	return err;
@@ -103,7 +105,7 @@ static int user_table_read(struct server *s, const char *file, uint32_t *id)
 	struct user_table *twin = NULL;
 	int err = schema_read(s, file, &schema);
 
-	/* Two names of one table, or a user's name for METADATA: made by hand. */
+	/* Two names of one table, or a user's name for METADATA: someone edited lock/. */
 	if (!err && schema_public(schema)->tablets_id < META_FIRST_USER_TABLE)
 		err = -EBADMSG;
 	if (!err && s->recovering && user_table_get(s, schema_public(schema)->tablets_id, &twin) == 0)
@@ -117,7 +119,7 @@ static int user_table_read(struct server *s, const char *file, uint32_t *id)
 	return err;
 }
 
-/* ---- tables that go ---- */
+/* ---- dropped tables ---- */
 
 struct search {
 	struct server *s;
@@ -126,7 +128,7 @@ struct search {
 	int unsure;
 };
 
-static bool another_is_named(struct search *f, const char *name)
+static bool search_other_table_is_named(struct search *f, const char *name)
 {
 	bool yes = false;
 
@@ -137,7 +139,7 @@ static bool another_is_named(struct search *f, const char *name)
 	return yes;
 }
 
-static int search_one(void *arg, const char *name)
+static int table_search_name(void *arg, const char *name)
 {
 	struct search *f = arg;
 	struct schema *schema = NULL;
@@ -148,8 +150,8 @@ static int search_one(void *arg, const char *name)
 		return 0;
 	snprintf(file, sizeof(file), "tables/%s", name);
 	err = schema_read(f->s, file, &schema);
-	if (err && err != -ENOENT && !another_is_named(f, name) && !is_refused(f->s, name))
-		f->unsure = err; /* it might be this one */
+	if (err && err != -ENOENT && !search_other_table_is_named(f, name) && !table_is_refused(f->s, name))
+		f->unsure = err; /* it may be this table's */
 	if (!err && schema_public(schema)->tablets_id == f->table) {
 		f->found = true;
 		err = user_table_set(f->s, schema);
@@ -160,16 +162,16 @@ static int search_one(void *arg, const char *name)
 	return f->found;
 }
 
-static int has_row(void *arg, struct slice row_key, struct meta_tablet *m)
+static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
 {
 	(void)arg, (void)row_key, (void)m;
 	return 1;
 }
 
 /*
- * The master leaves a note with the drop, and takes it away when the table's
- * METADATA rows have gone.  A name that was lost otherwise, or looked for
- * while it changed, takes no data with it.
+ * Was the table dropped?  Returns 0 if it was, -EIO if not, -errno.  The master
+ * writes dropped/ID with the drop and removes it after the table's METADATA
+ * rows.  If a name was lost otherwise, or is being changed, its data stays.
  */
 static int was_dropped(struct server *s, uint32_t table)
 {
@@ -185,13 +187,13 @@ static int was_dropped(struct server *s, uint32_t table)
 	if (!err)
 		err = meta_table_begin(&to, table + 1);
 	if (!err)
-		err = metadata_scan(s->metadata, buf_slice(&from), buf_slice(&to), has_row, NULL);
+		err = metadata_scan(s->metadata, buf_slice(&from), buf_slice(&to), found_row, NULL);
 	buf_fini(&from);
 	buf_fini(&to);
 	return err > 0 ? -EIO : err;
 }
 
-/* A file that named the table does not do so any more: unless another one does, its tablets go. */
+/* A file that named the table does not name it any more.  Unless another file does, the table was dropped. */
 static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 {
 	struct search f = {.s = s, .table = table, .unsure = err};
@@ -199,7 +201,7 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 	unsigned i;
 
 	if (!err) {
-		err = s->locks->ops->list(s->locks, "tables", search_one, &f);
+		err = s->locks->ops->list(s->locks, "tables", table_search_name, &f);
 		if (err < 0)
 			f.unsure = err;
 		if (!f.found && !f.unsure)
@@ -226,8 +228,8 @@ static void table_maybe_dropped(struct server *s, uint32_t table, int err)
 	}
 }
 
-/* A known table of that name other than `is`, above `after`; 0: none. */
-static uint32_t named_otherwise(struct server *s, const char *name, uint32_t is, uint32_t after)
+/* Returns the first table above `after`, other than `is`, with that name; 0: none. */
+static uint32_t table_named_like(struct server *s, const char *name, uint32_t is, uint32_t after)
 {
 	uint32_t table = 0;
 
@@ -239,7 +241,7 @@ static uint32_t named_otherwise(struct server *s, const char *name, uint32_t is,
 	return table;
 }
 
-static void table_look(struct server *s, const char *file)
+static void table_file_changed(struct server *s, const char *file)
 {
 	const char *name = strchr(file, '/') ? strchr(file, '/') + 1 : file;
 	uint32_t id = 0, other = 0;
@@ -247,40 +249,40 @@ static void table_look(struct server *s, const char *file)
 
 	if (err == -ENOENT)
 		err = 0;
-	while ((other = named_otherwise(s, name, id, other)))
+	while ((other = table_named_like(s, name, id, other)))
 		table_maybe_dropped(s, other, err);
 }
 
 static void table_changed(void *arg, const char *file)
 {
-	table_look(arg, file);
+	table_file_changed(arg, file);
 }
 
-static int read_one(void *arg, const char *name)
+static int user_table_read_name(void *arg, const char *name)
 {
 	char file[FILE_BYTES];
 	uint32_t id;
 	int err;
 
 	if (strlen(name) > TFS_NAME_MAX)
-		return 0; /* not ours */
+		return 0; /* no table has such a name */
 	snprintf(file, sizeof(file), "tables/%s", name);
 	err = user_table_read(arg, file, &id);
-	return err == -ENOENT || is_refused(arg, name) ? 0 : err;
+	return err == -ENOENT || table_is_refused(arg, name) ? 0 : err;
 }
 
 int user_table_find(struct server *s, uint32_t table, struct user_table **out)
 {
 	int err = user_table_get(s, table, out);
 
-	bool doubt = false;
+	bool unread = false;
 
 	mutex_lock(&s->lock);
-	for (unsigned i = 0; err && !doubt && i < s->table_count; i++)
-		doubt = s->tables[i]->read_err;
+	for (unsigned i = 0; err && !unread && i < s->table_count; i++)
+		unread = s->tables[i]->read_err;
 	mutex_unlock(&s->lock);
-	if (doubt) {
-		err = s->locks->ops->list(s->locks, "tables", read_one, s);
+	if (unread) {
+		err = s->locks->ops->list(s->locks, "tables", user_table_read_name, s);
 		if (!err)
 			err = user_table_get(s, table, out);
 	}
@@ -292,8 +294,8 @@ struct first_read {
 	char **why;
 };
 
-/* The file's bytes are no schema; not: another table's, or one that was made by hand. */
-static bool is_damaged(struct server *s, const char *name)
+/* Returns true if the file's bytes are no schema.  A schema of another table, or one that someone wrote, is not damaged. */
+static bool schema_is_damaged(struct server *s, const char *name)
 {
 	struct schema *schema = NULL;
 	char file[FILE_BYTES];
@@ -309,26 +311,26 @@ static bool is_damaged(struct server *s, const char *name)
 	return err == -EBADMSG;
 }
 
-static int refuse(struct server *s, const char *name)
+static int table_refuse(struct server *s, const char *name)
 {
 	void *grown = reallocarray(s->refused, s->refused_count + 1, sizeof(*s->refused));
 
 	if (!grown)
 		return -ENOMEM;
 	s->refused = grown;
-	strcpy(s->refused[s->refused_count++], name); /* read_one has bounded it */
+	strcpy(s->refused[s->refused_count++], name); /* user_table_read_name checked its length */
 	msg_error("%s/lock/tables/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s", s->data_dir,
 		name, name, s->data_dir);
 	return 0;
 }
 
-static int read_first(void *arg, const char *name)
+static int first_read_name(void *arg, const char *name)
 {
 	struct first_read *r = arg;
-	int err = read_one(r->s, name);
+	int err = user_table_read_name(r->s, name);
 
-	if (err == -EBADMSG && is_damaged(r->s, name))
-		err = refuse(r->s, name);
+	if (err == -EBADMSG && schema_is_damaged(r->s, name))
+		err = table_refuse(r->s, name);
 	if (err && asprintf(r->why, "%s/lock/tables/%s: %s", r->s->data_dir, name, strerror(-err)) < 0)
 		*r->why = NULL;
 	return err;
@@ -341,13 +343,13 @@ int schemas_load(struct server *s, char **why)
 
 	if (err)
 		return err;
-	return s->locks->ops->list(s->locks, "tables", read_first, &r);
+	return s->locks->ops->list(s->locks, "tables", first_read_name, &r);
 }
 
-/* ---- writers and holds ---- */
+/* ---- writes ---- */
 
-/* What stands in the way of a write, looked at once more: the table's own file, then, for a newer schema, all. */
-static int look_again(struct server *s, struct user_table *u, bool all)
+/* Reads the table's own file again; all: then the files of all tables, because a newer schema may be in another one. */
+static int user_table_read_files(struct server *s, struct user_table *u, bool all)
 {
 	char file[FILE_BYTES];
 	int err = 0;
@@ -355,9 +357,9 @@ static int look_again(struct server *s, struct user_table *u, bool all)
 	mutex_lock(&s->lock);
 	snprintf(file, sizeof(file), "tables/%s", u->name);
 	mutex_unlock(&s->lock);
-	table_look(s, file);
+	table_file_changed(s, file);
 	if (all)
-		err = s->locks->ops->list(s->locks, "tables", read_one, s);
+		err = s->locks->ops->list(s->locks, "tables", user_table_read_name, s);
 	return err;
 }
 
@@ -368,20 +370,20 @@ bool user_table_read_again(struct server *s, struct user_table *u, uint64_t gene
 	mutex_lock(&s->lock);
 	behind = !u->dropped && (u->read_err || u->generation < generation);
 	mutex_unlock(&s->lock);
-	return behind && look_again(s, u, true) == 0;
+	return behind && user_table_read_files(s, u, true) == 0;
 }
 
 int user_table_write_begin(
 	struct server *s, struct user_table *u, uint64_t generation, enum on_hold on_hold, struct store_schema **schema)
 {
-	unsigned looked = 0;
+	unsigned reads = 0;
 	int err = 0;
 
 	mutex_lock(&s->lock);
 	for (;;) {
 		if (u->dropped)
 			err = -EIDRM;
-		else if (u->read_err && looked)
+		else if (u->read_err && reads)
 			err = u->read_err;
 		if (!err && u->holds && on_hold == ON_HOLD_RETURN) {
 			u->move_deferred = true;
@@ -393,11 +395,11 @@ int user_table_write_begin(
 			cond_wait(&s->changed, &s->lock);
 			continue;
 		}
-		if (!u->read_err && (u->generation >= generation || looked > 1))
+		if (!u->read_err && (u->generation >= generation || reads > 1))
 			break;
 		mutex_unlock(&s->lock);
-		err = look_again(s, u, looked > 0);
-		looked++;
+		err = user_table_read_files(s, u, reads > 0);
+		reads++;
 		mutex_lock(&s->lock);
 		if (err)
 			break;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's parts and their order of life: pools, caches, the log of this
- * incarnation, and the environments that root, METADATA and user tablets
- * share.  Root and METADATA have workers and a memtable bound of their own
- * and pass by the write slow-down, or the server would wait for itself
- * (DESIGN 3.2, Bootstrap).
+ * The server's parts, and the order in which they are made and freed: pools,
+ * caches, the log of this incarnation, and the environments that root, METADATA
+ * and user tablets share.  Root and METADATA have workers and a memtable bound
+ * of their own and are not slowed down.  Otherwise the server would wait for
+ * itself.
  */
 #include "engine/server/server.h"
 #include "engine/base/file.h"
@@ -22,7 +22,7 @@
 #define MERGE_READ_TRIES 100
 #define LOGS_FLUSH_AGE_US UINT64_C(3600000000)
 #define REPLAY_PART_BYTES (16u << 20)
-#define COMPACT_NICER 5 /* a third of the processor beside one who asks; flushes, for whose end writers wait, are not */
+#define COMPACT_NICER 5 /* about a third of the processor beside a busy thread; not for flushes, because writers wait for them */
 
 static void flush_largest(struct task *t)
 {
@@ -45,7 +45,8 @@ static void flush_largest(struct task *t)
 		}
 	}
 	if (largest)
-		(void)!tablet_flush(largest->tablet); /* logged there; tried again at the next push past the bound */
+		(void)!tablet_flush(
+			largest->tablet); /* the tablet logs the error; repeated the next time that the bound is passed */
 	for (unsigned i = 0; i < count; i++)
 		served_put(list[i]);
 	free(list);
@@ -88,7 +89,7 @@ static bool space_for_user(void *arg, enum disk_use use, uint64_t bytes)
 	return space_get(arg, use, bytes);
 }
 
-/* METADATA's compactions are small, and nothing is removed without them. */
+/* METADATA's compactions are small, and removals need them. */
 static bool space_for_metadata(void *arg, enum disk_use use, uint64_t bytes)
 {
 	(void)use;
@@ -131,7 +132,7 @@ static int make_pools(struct server *s, const struct server_options *o)
 	static const char *const names[KINDS] = {"flush-root", "flush-meta", "flush"};
 	int err = task_pool_new("misc", 2, &s->misc);
 
-	if (!err) /* of its own: flushes, which misc's tasks wait for, take longer than a lazy sync may */
+	if (!err) /* its own: misc's tasks wait for flushes, which may take longer than the interval of a lazy sync */
 		err = task_pool_new("log", 2, &s->log_pool);
 	if (!err)
 		err = task_pool_new("split", 1, &s->move);
@@ -153,13 +154,13 @@ static void fill_env(struct server *s, enum kind k, const struct server_options 
 	e->compactor = &compact_functions;
 	e->data_dir = s->data_dir;
 	e->incarnation = s->incarnation;
-	/* One space of file numbers over three counters: they step apart by construction. */
+	/* The three counters share one space of file numbers and begin far apart. */
 	atomic_init(&e->next_file, ((uint64_t)k << 48) + 1);
 	e->cache = s->cache;
 	e->log = s->log;
 	e->clock = s->clock;
 	e->flush_pool = s->flush[k];
-	/* A full METADATA compaction is small; it must never wait behind user tablets'. */
+	/* METADATA's compactions must not wait behind those of user tablets. */
 	e->compact_pool = k == KIND_USER ? s->compact : s->flush[k];
 	e->memtable_bytes = k == KIND_USER ? s->memtable_bytes : META_MEMTABLE_BYTES;
 	atomic_init(&s->memory[k], 0);
@@ -215,7 +216,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	if (s->data_dir && s->clock)
 		err = make_pools(s, o);
 	if (!err) {
-		/* So that freeing needs not know whether these were ever used. */
+		/* Before any error, because server_free cancels them. */
 		task_init(&s->flush_task, s->misc, flush_largest);
 		task_init(&s->logs_task, s->misc, logs_task);
 		task_init(&s->moves_task, s->move, moves_task);
@@ -254,7 +255,7 @@ int server_sync(struct server *s)
 	return log_sync(s->log);
 }
 
-/* Writes all memtables out: user tablets, then METADATA, then the root tablet, as each writes into the next. */
+/* Flushes user tablets, METADATA, then the root tablet, because each writes into the next. */
 static void flush_all(struct server *s)
 {
 	struct served_tablet **list;
@@ -279,10 +280,10 @@ int server_free(struct server *s, bool flush)
 	if (!s)
 		return 0;
 	/*
-	 * Before the set is taken apart nothing may look at it any more: retire
-	 * would take the logs of tablets that it does not see for logs that
-	 * nobody needs.  Whoever has seen closing as false before has queued by
-	 * the time that it is cancelled, or is a task that sees it itself.
+	 * Before the set is emptied no task may read it any more: logs_task would
+	 * remove the logs of tablets that are not in it.  A thread that saw closing
+	 * as false has queued its task before the task is cancelled, or is a task
+	 * that checks closing itself.
 	 */
 	s->closing = true;
 	task_cancel(&s->flush_task);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tablet service over the set of tablets: finds the tablet, checks what
- * a request may say (families that exist, sizes), calls the tablet.
+ * The tablet service: checks the request (families, sizes), finds the tablet
+ * in the set and calls it.
  */
 #include "engine/server/internal.h"
 
@@ -12,7 +12,7 @@
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
 #define RECORD_BYTES 64
 #define CELL_BYTES 32
-#define MOVED_TRIES 8 /* splits and merges of one tablet that one call may meet */
+#define MOVED_TRIES 8 /* splits and merges of a tablet during one call */
 
 /*
  * Root and METADATA rows are longer than a user's: a table id and a marker
@@ -45,7 +45,7 @@ static int check_ops(const struct ts_request *q, const struct store_schema *sche
 	return 0;
 }
 
-/* What its log record has, about; what it reads from the row to write it again is not known here. */
+/* The size of its log record, about.  Bytes that the mutation reads from the row are not included. */
 static uint64_t bytes_of(const struct ts_request *q)
 {
 	uint64_t bytes = RECORD_BYTES;
@@ -60,7 +60,7 @@ static uint64_t bytes_of(const struct ts_request *q)
 	return bytes;
 }
 
-static int apply(struct server *s, struct served_tablet *served, const struct ts_request *q, struct op_result *results)
+static int service_mutate(struct server *s, struct served_tablet *served, const struct ts_request *q, struct op_result *results)
 {
 	enum disk_use use = served->kind != KIND_USER  ? DISK_METADATA
 		: ops_only_remove(q->ops, q->op_count) ? DISK_REMOVE
@@ -90,7 +90,7 @@ static int call_mutate(struct server *s, struct served_tablet *served, const str
 			return -ENOMEM;
 	}
 	if (served->kind != KIND_USER)
-		return apply(s, served, q, results);
+		return service_mutate(s, served, q, results);
 	traffic_table(served->user_table, TABLE_WRITES, 1);
 	traffic_table(served->user_table, TABLE_WRITTEN_BYTES, bytes_of(q));
 	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_HOLD_WAIT, &schema);
@@ -98,7 +98,7 @@ static int call_mutate(struct server *s, struct served_tablet *served, const str
 		return err;
 	err = check_ops(q, schema);
 	if (!err)
-		err = apply(s, served, q, results);
+		err = service_mutate(s, served, q, results);
 	store_schema_put(schema);
 	user_table_write_end(s, served->user_table);
 	return err;
@@ -139,7 +139,7 @@ static int call_info(struct served_tablet *served, const struct ts_request *q, s
 	return 0;
 }
 
-static int give_end(struct served_tablet *served, struct ts_answer *a)
+static int answer_tablet_end(struct served_tablet *served, struct ts_answer *a)
 {
 	a->tablet_end = (struct slice){NULL, 0};
 	return served->last || arena_dup(&a->arena, buf_slice(&served->end), &a->tablet_end) ? 0 : -ENOMEM;
@@ -167,10 +167,10 @@ static int call_tablet(struct server *s, struct served_tablet *served, const str
 		return tablet_row_exists(served->tablet, q->row, q->family, &a->exists);
 	case TS_FLUSH:
 		err = tablet_flush(served->tablet);
-		return err ? err : give_end(served, a);
+		return err ? err : answer_tablet_end(served, a);
 	case TS_COMPACT:
 		err = tablet_compact(served->tablet);
-		return err ? err : give_end(served, a);
+		return err ? err : answer_tablet_end(served, a);
 	case TS_TABLET_INFO:
 		return call_info(served, q, a);
 	case TS_SCAN_OPEN:
@@ -188,31 +188,34 @@ static int call_tablet(struct server *s, struct served_tablet *served, const str
 	return -ENOSYS;
 }
 
-/* What only a tablet says to its server must not leave it: the tablet is not served here, or its table has gone. */
-static int outward(struct server *s, struct served_tablet *served, int err)
+/* Translates errors between a tablet and its server for the client: the tablet is not served here, or its table was dropped. */
+static int service_error(struct server *s, struct served_tablet *served, int err)
 {
 	if (err != -ESTALE && err != -ESHUTDOWN)
 		return err;
 	return served->user_table && user_table_dropped(s, served->user_table) ? -EIDRM : -EREMCHG;
 }
 
-/* A call of the tablet that holds the row. */
+/* Calls the tablet that contains the row. */
 static int call_row(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct served_tablet *served;
 	int err;
 
-	/* While it was looked for, or waited, its place may have been taken by others: they are in the set by then. */
+	/* If a split or merge replaces the tablet meanwhile, its successors are in the set when it returns. */
 	for (unsigned tries = 0; tries < MOVED_TRIES; tries++) {
 		err = served_find(s, q->table, q->row, &served);
 		if (err)
 			return err;
 		err = call_tablet(s, served, q, a);
-		/* A family that the client knows and we do not: what told us of it may have failed. */
+		/*
+		 * The client's schema has a family that this server's lacks:
+		 * the watch that should have reported it may have failed.
+		 */
 		if (err == -EINVAL && q->method == TS_READ && served->user_table &&
 			user_table_read_again(s, served->user_table, q->schema_generation))
 			err = call_tablet(s, served, q, a);
-		err = outward(s, served, err);
+		err = service_error(s, served, err);
 		served_put(served);
 		if (err != -EREMCHG)
 			break;
@@ -220,13 +223,13 @@ static int call_row(struct server *s, const struct ts_request *q, struct ts_answ
 	return err;
 }
 
-/* What is to be on disk is synced once, for all. */
+/* All rows share one sync. */
 static int call_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	int err = 0;
 
 	if (q->row_count && (!q->rows || !a->row_errs))
-		return -EINVAL; /* somebody must hear of what fails */
+		return -EINVAL; /* the caller must get the errors */
 	for (uint32_t i = 0; i < q->row_count; i++) {
 		struct ts_request one = {.method = TS_MUTATE,
 			.table = q->table,
@@ -237,7 +240,7 @@ static int call_rows(struct server *s, const struct ts_request *q, struct ts_ans
 		struct ts_answer answer = {0};
 
 		a->row_errs[i] = err ? err : call_row(s, &one, &answer);
-		/* What is sent again keeps its order: a row may be here more than once. */
+		/* A row may occur more than once, and a repeated request must keep its order. */
 		if (a->row_errs[i] == -EREMCHG || a->row_errs[i] == -EIDRM)
 			err = a->row_errs[i];
 		ts_answer_fini(&answer);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The set of tablets served: an array ordered by (table, end row), looked up
- * by binary search under the server's lock.  A tablet leaves the set when its
- * table is dropped or the server ends; it is freed by whoever gives back the
- * last reference, which waits for its background work.  Two objects of one
- * tablet would compact the same files: loading is serialised (load_begin),
- * and a table that has gone meanwhile gets no tablet.
+ * The set of served tablets: an array ordered by (table, end row) and searched
+ * under the server's lock.  A tablet is removed from the set when its table is
+ * dropped or the server ends.  served_put frees it with the last reference and
+ * waits for its background work.  Two objects of one tablet would compact the
+ * same files, so one thread at a time loads tablets (load_begin), and no
+ * tablet of a dropped table is inserted.
  */
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Where served stands against the position (table, last, end). */
+/* Compares the tablet with the position (table, last, end). */
 static int served_cmp(const struct served_tablet *served, uint32_t table, bool last, struct slice end)
 {
 	if (served->table != table)
@@ -23,7 +23,7 @@ static int served_cmp(const struct served_tablet *served, uint32_t table, bool l
 	return slice_cmp(buf_slice(&served->end), end);
 }
 
-/* The first of the set that is not below (table, last, end). */
+/* The index of the first tablet at or above (table, last, end). */
 static unsigned served_lower(struct server *s, uint32_t table, bool last, struct slice end)
 {
 	unsigned lo = 0, hi = s->set_count;
@@ -46,7 +46,7 @@ int served_find_loaded(struct server *s, uint32_t table, struct slice row, struc
 
 	mutex_lock(&s->lock);
 	i = served_lower(s, table, false, row);
-	/* A tablet's end is exclusive: one that ends exactly at row does not hold it. */
+	/* A tablet's end is exclusive: one that ends exactly at row does not contain it. */
 	if (i < s->set_count && s->set[i]->table == table && !s->set[i]->last && slice_eq(buf_slice(&s->set[i]->end), row))
 		i++;
 	if (i < s->set_count && s->set[i]->table == table) {
@@ -107,7 +107,7 @@ void served_put(struct served_tablet *served)
 	if (atomic_load(&served->dropped))
 		file_refs_remove(served->server, &served->row);
 	tablet_free(served->tablet);
-	user_table_put(served->server, served->user_table); /* with the last of a table that has gone its files go */
+	user_table_put(served->server, served->user_table); /* the last reference to a dropped table removes its files */
 	meta_tablet_fini(&served->row);
 	buf_fini(&served->unknown_split);
 	buf_fini(&served->end);
@@ -216,7 +216,7 @@ out:
 	return err;
 }
 
-/* Takes tablets out of the set (table 0: all of this kind and above) and gives back the set's references. */
+/* Removes tablets from the set (table 0: of this kind and above) and drops the set's references. */
 static void set_remove(struct server *s, uint32_t table, enum kind least, bool dropped)
 {
 	for (;;) {
@@ -246,7 +246,7 @@ void served_drop_table(struct server *s, uint32_t table)
 
 void served_drop_all(struct server *s)
 {
-	/* User tablets first: ending their work may still write METADATA, and that the root. */
+	/* User tablets first: freeing them may still write METADATA, and freeing those of METADATA the root tablet. */
 	set_remove(s, 0, KIND_USER, false);
 	set_remove(s, 0, KIND_META, false);
 	set_remove(s, 0, KIND_ROOT, false);

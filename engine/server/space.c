@@ -56,25 +56,26 @@
 #define LOG_US 10000000u /* a log on a loaded machine opens its next file within this */
 
 /* The part of the reserve that a use leaves, in sixteenths. */
-static const unsigned leaves[] = {[DISK_METADATA] = 1, [DISK_FREES] = 2, [DISK_REMOVE] = 12, [DISK_PUT] = 18, [DISK_MERGE] = 32};
+static const unsigned sixteenths_left_by[] = {
+	[DISK_METADATA] = 1, [DISK_FREES] = 2, [DISK_REMOVE] = 12, [DISK_PUT] = 18, [DISK_MERGE] = 32};
 
 /* Less space than this is not worth an attempt. */
-static uint64_t worth(const struct space *d)
+static uint64_t reserve_step(const struct space *d)
 {
 	return d->reserve / 8;
 }
 
-static uint64_t piece(const struct space *d)
+static uint64_t reserve_piece(const struct space *d)
 {
 	return d->reserve / 64 > PIECE_LEAST ? d->reserve / 64 : PIECE_LEAST;
 }
 
-static uint64_t least(const struct space *d, enum disk_use use)
+static uint64_t reserve_left_by(const struct space *d, enum disk_use use)
 {
-	return d->reserve / 16 * leaves[use];
+	return d->reserve / 16 * sixteenths_left_by[use];
 }
 
-static uint64_t memory(const struct server *s)
+static uint64_t memtables_bytes(const struct server *s)
 {
 	uint64_t bytes = 0;
 
@@ -84,15 +85,15 @@ static uint64_t memory(const struct server *s)
 }
 
 /* Returns how many bytes this use may write; negative if its part is in use already. */
-static int64_t available(const struct server *s, enum disk_use use, uint64_t free_bytes)
+static int64_t space_available(const struct server *s, enum disk_use use, uint64_t free_bytes)
 {
 	const struct space *d = &s->space;
-	int64_t bytes = (int64_t)(free_bytes + d->bytes) - (int64_t)least(d, use);
+	int64_t bytes = (int64_t)(free_bytes + d->bytes) - (int64_t)reserve_left_by(d, use);
 
-	return use >= DISK_PUT ? bytes - (int64_t)memory(s) : bytes;
+	return use >= DISK_PUT ? bytes - (int64_t)memtables_bytes(s) : bytes;
 }
 
-static void set_full_locked(struct server *s, bool full)
+static void space_set_full_locked(struct server *s, bool full)
 {
 	struct space *d = &s->space;
 
@@ -109,7 +110,7 @@ static void set_full_locked(struct server *s, bool full)
 
 /* ---- the file ---- */
 
-static int open_reserve(struct server *s, const char *path, struct file **f)
+static int reserve_open(struct server *s, const char *path, struct file **f)
 {
 	int err = s->space.bytes ? file_open(path, FILE_READWRITE, f) : -ENOENT;
 
@@ -121,7 +122,7 @@ static int open_reserve(struct server *s, const char *path, struct file **f)
 }
 
 /* Returns true if the file has its size. */
-static bool restore_locked(struct server *s)
+static bool reserve_restore_locked(struct server *s)
 {
 	struct space *d = &s->space;
 	uint64_t free_bytes, missing = d->bytes < d->reserve ? d->reserve - d->bytes : 0;
@@ -130,10 +131,10 @@ static bool restore_locked(struct server *s)
 
 	if (!missing)
 		return true;
-	if (file_free_bytes(s->data_dir, &free_bytes) || free_bytes < missing + worth(d))
+	if (file_free_bytes(s->data_dir, &free_bytes) || free_bytes < missing + reserve_step(d))
 		return false;
 	path = path_join(s->data_dir, RESERVE_FILE);
-	if (path && open_reserve(s, path, &f) == 0) {
+	if (path && reserve_open(s, path, &f) == 0) {
 		if (file_preallocate(f, d->bytes, missing, false) == 0)
 			d->bytes = d->reserve;
 		else
@@ -144,7 +145,7 @@ static bool restore_locked(struct server *s)
 	return d->bytes == d->reserve;
 }
 
-static void truncate_locked(struct server *s, uint64_t to)
+static void reserve_truncate_locked(struct server *s, uint64_t to)
 {
 	struct space *d = &s->space;
 	char *path = path_join(s->data_dir, RESERVE_FILE);
@@ -164,39 +165,39 @@ static void truncate_locked(struct server *s, uint64_t to)
 }
 
 /* Releases at least `bytes` if the use may take them, else what it may take.  Returns false if that is nothing. */
-static bool release_locked(struct server *s, enum disk_use use, uint64_t bytes)
+static bool reserve_release_locked(struct server *s, enum disk_use use, uint64_t bytes)
 {
 	struct space *d = &s->space;
-	uint64_t before = d->bytes, stays = least(d, use);
+	uint64_t before = d->bytes, stays = reserve_left_by(d, use);
 
 	if (before <= stays)
 		return false;
-	bytes += piece(d) - bytes % piece(d);
-	truncate_locked(s, before - stays > bytes ? before - bytes : stays);
+	bytes += reserve_piece(d) - bytes % reserve_piece(d);
+	reserve_truncate_locked(s, before - stays > bytes ? before - bytes : stays);
 	return d->bytes < before;
 }
 
 /* ---- asking for space ---- */
 
 /* Restores the reserve and decides whether the disk is full. */
-static void check_locked(struct server *s)
+static void space_check_locked(struct server *s)
 {
 	struct space *d = &s->space;
 	uint64_t free_bytes;
 
-	if (!restore_locked(s)) {
-		set_full_locked(s, true);
+	if (!reserve_restore_locked(s)) {
+		space_set_full_locked(s, true);
 	} else if (!file_free_bytes(s->data_dir, &free_bytes)) {
-		int64_t puts = available(s, DISK_PUT, free_bytes);
+		int64_t puts = space_available(s, DISK_PUT, free_bytes);
 
-		if (d->full && puts >= (int64_t)worth(d))
-			set_full_locked(s, false);
+		if (d->full && puts >= (int64_t)reserve_step(d))
+			space_set_full_locked(s, false);
 		else if (puts < 0)
-			set_full_locked(s, true);
+			space_set_full_locked(s, true);
 	}
 }
 
-static bool get_locked(struct server *s, enum disk_use use, uint64_t bytes)
+static bool space_get_locked(struct server *s, enum disk_use use, uint64_t bytes)
 {
 	struct space *d = &s->space;
 	uint64_t free_bytes;
@@ -204,22 +205,22 @@ static bool get_locked(struct server *s, enum disk_use use, uint64_t bytes)
 	bool ok;
 
 	if (use == DISK_PUT && d->full)
-		check_locked(s);
+		space_check_locked(s);
 	if (file_free_bytes(s->data_dir, &free_bytes))
 		return true; /* the write reports the error */
-	if (free_bytes < bytes + piece(d)) {
+	if (free_bytes < bytes + reserve_piece(d)) {
 		log_discard_recycled(s->log);
 		(void)!file_free_bytes(s->data_dir, &free_bytes);
 	}
-	puts = available(s, DISK_PUT, free_bytes);
-	ok = available(s, use, free_bytes) >= (int64_t)bytes;
+	puts = space_available(s, DISK_PUT, free_bytes);
+	ok = space_available(s, use, free_bytes) >= (int64_t)bytes;
 	if (use >= DISK_PUT) {
 		ok &= !d->full;
-		if (!ok && use == DISK_PUT && puts < (int64_t)worth(d)) /* else only this put is too large */
-			set_full_locked(s, true);
-	} else if (!ok || free_bytes < bytes + piece(d)) {
-		set_full_locked(s, true);
-		ok = ok && release_locked(s, use, bytes + piece(d) - free_bytes);
+		if (!ok && use == DISK_PUT && puts < (int64_t)reserve_step(d)) /* else only this put is too large */
+			space_set_full_locked(s, true);
+	} else if (!ok || free_bytes < bytes + reserve_piece(d)) {
+		space_set_full_locked(s, true);
+		ok = ok && reserve_release_locked(s, use, bytes + reserve_piece(d) - free_bytes);
 	}
 	d->credit = puts <= 0 || d->full ? 0 : puts / 2 < CREDIT_BYTES ? puts / 2 : CREDIT_BYTES;
 	return ok;
@@ -232,14 +233,14 @@ bool space_get(struct server *s, enum disk_use use, uint64_t bytes)
 	if (!s->space.reserve)
 		return true;
 	mutex_lock(&s->space.lock);
-	ok = get_locked(s, use, bytes);
+	ok = space_get_locked(s, use, bytes);
 	mutex_unlock(&s->space.lock);
 	space_check_soon(s);
 	return ok;
 }
 
 /* Flushes all memtables and drops the log, if that may free something.  Returns false if it was not tried. */
-static bool reclaim(struct server *s)
+static bool space_reclaim(struct server *s)
 {
 	struct space *d = &s->space;
 	bool waited = false, try;
@@ -249,7 +250,7 @@ static bool reclaim(struct server *s)
 		waited = true;
 		cond_wait(&s->changed, &s->lock);
 	}
-	try = !s->closing && memory(s) + log_bytes(s->log) >= d->unfreed + worth(d);
+	try = !s->closing && memtables_bytes(s) + log_bytes(s->log) >= d->unfreed + reserve_step(d);
 	d->reclaiming |= try;
 	mutex_unlock(&s->lock);
 	if (!try)
@@ -257,7 +258,7 @@ static bool reclaim(struct server *s)
 	(void)space_get(s, DISK_METADATA, 0); /* the log's next segment */
 	logs_drop_all(s);
 	mutex_lock(&s->lock);
-	d->unfreed = memory(s) + log_bytes(s->log);
+	d->unfreed = memtables_bytes(s) + log_bytes(s->log);
 	d->reclaiming = false;
 	cond_broadcast(&s->changed);
 	mutex_unlock(&s->lock);
@@ -273,7 +274,7 @@ int space_admit(struct server *s, enum disk_use use, uint64_t bytes)
 	if (!d->reserve || (!d->full && atomic_fetch_sub(&d->credit, cost) >= cost))
 		return 0;
 	ok = space_get(s, use, (uint64_t)cost);
-	if (!ok && use != DISK_METADATA && reclaim(s)) /* which changes METADATA */
+	if (!ok && use != DISK_METADATA && space_reclaim(s)) /* which changes METADATA */
 		ok = space_get(s, use, (uint64_t)cost);
 	return ok || use < DISK_PUT ? 0 : -ENOSPC;
 }
@@ -282,7 +283,7 @@ bool space_retry(struct server *s, enum disk_use use, unsigned tries)
 {
 	struct space *d = &s->space;
 	uint64_t until = monotonic_us() + LOG_US;
-	bool released = space_release(s, use, tries * piece(d));
+	bool released = space_release(s, use, tries * reserve_piece(d));
 	int err;
 
 	if (use >= DISK_PUT)
@@ -292,7 +293,7 @@ bool space_retry(struct server *s, enum disk_use use, unsigned tries)
 		(void)cond_wait_us(&s->changed, &s->lock, SOON_US);
 		mutex_unlock(&s->lock);
 	}
-	return released || (err == 0 && tries == 0); /* another thread has released some meanwhile */
+	return released || (err == 0 && tries == 0); /* another thread has released a piece meanwhile */
 }
 
 bool space_release(struct server *s, enum disk_use use, uint64_t bytes)
@@ -301,8 +302,8 @@ bool space_release(struct server *s, enum disk_use use, uint64_t bytes)
 
 	log_discard_recycled(s->log);
 	mutex_lock(&s->space.lock);
-	set_full_locked(s, s->space.reserve != 0);
-	released = release_locked(s, use, bytes);
+	space_set_full_locked(s, s->space.reserve != 0);
+	released = reserve_release_locked(s, use, bytes);
 	mutex_unlock(&s->space.lock);
 	space_check_soon(s);
 	return released;
@@ -318,11 +319,11 @@ bool server_release_space(struct server *s)
 void space_check(struct server *s)
 {
 	mutex_lock(&s->space.lock);
-	check_locked(s);
+	space_check_locked(s);
 	mutex_unlock(&s->space.lock);
 }
 
-static void compact_all_soon(struct server *s)
+static void space_compact_soon(struct server *s)
 {
 	struct served_tablet **list;
 	unsigned count;
@@ -345,8 +346,8 @@ static void space_task(struct task *t)
 	space_check(s);
 	if (!s->space.full)
 		return;
-	(void)reclaim(s);
-	compact_all_soon(s);
+	(void)space_reclaim(s);
+	space_compact_soon(s);
 	task_queue_after(t, REPEAT_US);
 }
 
@@ -365,7 +366,7 @@ int server_disk_bytes(struct server *s, uint64_t *bytes)
 	return err;
 }
 
-/* The reserve of a store of `store` bytes with `free_bytes` beside it. */
+/* Returns the size of the reserve for a store of `store` bytes with `free_bytes` beside it. */
 static uint64_t reserve_for(uint64_t store, uint64_t free_bytes)
 {
 	uint64_t bytes = store / 2 > RESERVE_FIRST ? store / 2 : RESERVE_FIRST;
@@ -386,7 +387,7 @@ void space_grow(struct server *s, uint64_t store)
 		reserve = reserve_for(store, free_bytes + d->bytes);
 		if (reserve >= before + before / 4) {
 			d->reserve = reserve;
-			if (!restore_locked(s))
+			if (!reserve_restore_locked(s))
 				d->reserve = before;
 		}
 	}
@@ -408,7 +409,7 @@ void space_start(struct server *s)
 	if (file_free_bytes(s->data_dir, &free_bytes) || server_disk_bytes(s, &store))
 		return;
 	reserve = reserve_for(store, free_bytes + bytes);
-	if (reserve < bytes) /* an existing file keeps its size, as far as a server would have made it */
+	if (reserve < bytes) /* an existing file keeps its size, up to the largest */
 		reserve = bytes < RESERVE_MOST ? bytes : RESERVE_MOST;
 	if (reserve < RESERVE_LEAST)
 		return;

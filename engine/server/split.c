@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splitting a tablet (paper, sections 5.2 and 5.3; DESIGN 3.2).
+ * The durable steps of a split (paper, sections 5.2 and 5.3).
  *
- * Durable steps:
- *	1 the lower part's METADATA row is inserted, synced, under a check that
- *	  there is none: a copy of the parent's, its files clipped, ending at
- *	  the split row.  That is the split.  The parent's own row is the upper
- *	  part's from then on: it begins where the lower one ends.
- *	2 the upper part's files that lie wholly in the lower one leave its row.
- * A crash before 1 leaves the parent; after it recovery loads both from their
- * rows, each with the parent's files, clipped, and the parent's redo set,
- * which leads each to the log's records of its own rows.  Without 2 the upper
+ *	1 Insert the lower part's METADATA row, synced, with a check that there
+ *	  is none.  It is a copy of the parent's row with its files clipped, and
+ *	  it ends at the split row.  This commits the split.  The parent's row is
+ *	  now the upper part's: it begins where the lower one ends.
+ *	2 Remove the files from the upper part's row that lie wholly in the
+ *	  lower part.
+ * A crash before 1 leaves the parent.  After 1 recovery loads both parts from
+ * their rows, each with the parent's files, clipped, and with the parent's redo
+ * set, so each replays the log's records of its own rows.  Without 2 the upper
  * row names files that it does not need; its next compaction removes them.
  *
- * Nothing is flushed, and writers wait only between 1 and the moment that the
- * children stand in the parent's place, for the writes that are under way.
+ * Nothing is flushed.  Writers wait from step 1 until both parts have replaced
+ * the parent in the set, for the writes that are under way.
  *
- * When step 1 fails it may have taken place.  Then the row is deleted before
- * the parent's next change of its own row (metadata_edits.c), so that the split has
- * never been: nobody has seen it.  If the process dies before, it is one.
+ * If step 1 fails, the row may have been inserted.  Then it is deleted before
+ * the parent's row is changed again (metadata_edits.c), so the split did not
+ * take place.  If the process is killed before that, the split took place.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -29,7 +29,7 @@
 #include <stdlib.h>
 
 /* Step 1. */
-static int insert_row(struct server *s, const struct meta_tablet *lower, const char *event)
+static int split_insert_row(struct server *s, const struct meta_tablet *lower, const char *event)
 {
 	struct arena arena = {0};
 	struct buf key = {0};
@@ -51,15 +51,15 @@ struct parts {
 	struct served_tablet *lower, *upper;
 };
 
-static int make_part(struct server *s, struct served_tablet *parent, struct meta_tablet *row, struct served_tablet **out)
+static int split_make_part(struct server *s, struct served_tablet *parent, struct meta_tablet *row, struct served_tablet **out)
 {
 	int err = served_new(s, row, parent->kind, 0, out);
 
 	return err ? err : tablet_split_adopt(parent->tablet, (*out)->tablet);
 }
 
-/* Both tablets, known to nobody yet. EDIT of the parent is the caller's. */
-static int make_parts(struct server *s, struct served_tablet *served, struct slice at, struct parts *p)
+/* Makes the rows of both parts.  The caller holds the parent's EDIT lock. */
+static int split_make_rows(struct server *s, struct served_tablet *served, struct slice at, struct parts *p)
 {
 	int err = row_fold(served);
 
@@ -76,12 +76,12 @@ static int make_parts(struct server *s, struct served_tablet *served, struct sli
 	return err;
 }
 
-/* From here on nothing fails. The parent's EDIT is the caller's. */
-static void replace_parent(struct server *s, struct served_tablet *served, struct parts *p)
+/* Cannot fail.  The caller holds the parent's EDIT lock. */
+static void split_replace_parent(struct server *s, struct served_tablet *served, struct parts *p)
 {
 	struct served_tablet *parts[2] = {p->lower, p->upper};
 
-	load_begin(s); /* schemas are handed to those in the set */
+	load_begin(s); /* schemas are set for the tablets of the set */
 	tablet_split_drain(served->tablet);
 	for (unsigned i = 0; i < 2; i++)
 		tablet_split_inherit(served->tablet, parts[i]->tablet);
@@ -90,7 +90,7 @@ static void replace_parent(struct server *s, struct served_tablet *served, struc
 	load_end(s);
 }
 
-static void event_text(char *text, size_t n, const char *what, struct slice at)
+static void split_event_text(char *text, size_t n, const char *what, struct slice at)
 {
 	snprintf(text, n, "split at %s: %s", Q(at), what);
 }
@@ -99,28 +99,29 @@ static int split_rows(struct server *s, struct served_tablet *served, struct sli
 {
 	struct parts p = {0};
 	char event[256];
-	int err = make_parts(s, served, at, &p);
+	int err = split_make_rows(s, served, at, &p);
 
 	if (!err)
 		err = set_reserve(s, 2);
 	if (!err)
-		err = make_part(s, served, &p.lower_row, &p.lower);
+		err = split_make_part(s, served, &p.lower_row, &p.lower);
 	if (!err)
-		err = make_part(s, served, &p.upper_row, &p.upper);
+		err = split_make_part(s, served, &p.upper_row, &p.upper);
 	if (!err) {
-		event_text(event, sizeof(event), "the lower part", at);
-		err = buf_set(&served->unknown_split, at.p, at.n); /* said before: afterwards there may be no memory to say it */
+		split_event_text(event, sizeof(event), "the lower part", at);
+		err = buf_set(&served->unknown_split, at.p, at.n); /* before step 1: after it there may be no memory for this */
 	}
 	if (!err) {
-		err = insert_row(s, &p.lower->row, event);
+		err = split_insert_row(s, &p.lower->row, event);
 		served->row_unknown = err && err != -EEXIST;
 		if (!served->row_unknown)
 			buf_fini(&served->unknown_split);
 	}
 	if (!err) {
-		replace_parent(s, served, &p);
-		event_text(event, sizeof(event), "the upper part", at);
-		(void)!tablet_split_tidy(p.upper->tablet, event); /* logged there; its next compaction does it as well */
+		split_replace_parent(s, served, &p);
+		split_event_text(event, sizeof(event), "the upper part", at);
+		(void)!tablet_split_tidy(
+			p.upper->tablet, event); /* step 2; an error is logged there, and the next compaction does it as well */
 		msg_info("table %u: split at %s", served->table, Q(at));
 		tablet_split_start(p.lower->tablet);
 		tablet_split_start(p.upper->tablet);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of a server in ten lines for an operator (status), and all numbers
- * as Prometheus text (metrics).  tabletfs(7) lists them all (t/05-docs-match-the-code.t).
+ * as Prometheus text (metrics).  tabletfs-metrics(7) lists them all; a test
+ * (t/05) compares.
  */
 #include "engine/base/file.h"
 #include "engine/base/numbers.h"
@@ -97,7 +98,7 @@ static unsigned gather(struct server *s, struct number *v)
 	return n;
 }
 
-/* ---- the store in ten lines, for an operator (the tenth is the mount's) ---- */
+/* ---- status: nine of its ten lines; the tenth is the mount's ---- */
 
 static int put_state(struct server *s, struct buf *out)
 {
@@ -113,7 +114,7 @@ static int put_state(struct server *s, struct buf *out)
 	return buf_printf(out, "state        %s since %s, incarnation %llu\n", l.state, since, (unsigned long long)s->incarnation);
 }
 
-/* The things that an operator must act upon, or "none". */
+/* Conditions that an operator must act upon, or "none". */
 static int put_attention(struct server *s, struct buf *out)
 {
 	unsigned waiting = 0;
@@ -255,8 +256,8 @@ int server_status(struct server *s, struct buf *out)
 	return err ? err : put_compactions(s, out);
 }
 
-/* ---- what tables and families hold ---- */
-#define METADATA_LABEL ".METADATA" /* no table can be called so */
+/* ---- usage of tables and families ---- */
+#define METADATA_LABEL ".METADATA" /* no table can have this name */
 
 struct table_numbers {
 	uint32_t table;
@@ -266,7 +267,7 @@ struct table_numbers {
 	struct tablet_family all;
 	struct tablet_family *families; /* by id */
 	unsigned family_count;
-	bool unread; /* not all of them could be told */
+	bool unread; /* the numbers of some tablets could not be read */
 };
 
 static void add_stats(struct tablet_family *to, const struct tablet_family *from)
@@ -278,7 +279,7 @@ static void add_stats(struct tablet_family *to, const struct tablet_family *from
 	to->tombstones += from->tombstones;
 }
 
-/* Those that the schema has, to begin with; what is counted of others is in the table's number only. */
+/* The families of the schema.  Cells of others count for the table only. */
 static int begin_table(struct server *s, const struct served_tablet *served, struct table_numbers *t)
 {
 	*t = (struct table_numbers){.table = served->table, .name = METADATA_LABEL};

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables whose schemas this server has, by id, and the holds of their
- * writes.  schemas.c reads the schemas.
+ * User tables by id, and the holds of their writes.  schemas.c reads their
+ * schemas.
  *
- * A write that is acknowledged must not vanish with a drop that then
- * succeeds.  So the master holds a table's writes before it decides whether
- * the table or a family is empty: user_table_hold_writes waits for the mutations under
- * way, and new ones wait until the table has been dropped, the new schema is
- * read here, or the master ends the hold.
+ * A write must not be acknowledged and then removed by a drop that succeeds.
+ * So the master holds a table's writes before it decides whether the table or
+ * a family is empty.  user_table_hold_writes waits for the mutations under
+ * way.  New mutations wait until the table was dropped, its new schema was
+ * read here, or the master releases the hold.
  */
 #include "engine/server/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Where the table is, or would be inserted. */
+/* The index of the table, or where it would be inserted. */
 unsigned user_table_at_locked(const struct server *s, uint32_t table)
 {
 	unsigned lo = 0, hi = s->table_count;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the requests for user tables: how many of each table, and how long
- * each kind took, as a histogram.  A bucket ends at a power of two of
+ * Counts the requests for user tables: the number for each table, and a
+ * histogram of the time of each kind.  A bucket ends at a power of two of
  * microseconds.  Counters are relaxed atomics; no lock is taken.
  *
- * Of its reads a thread counts and times one of READ_SAMPLE, which stands for
- * all of them: a read from memory takes less than a microsecond, and looking at
- * the clock twice and counting a fifth of that.
+ * A thread counts and times one of READ_SAMPLE reads, and multiplies.  A read
+ * from memory takes less than a microsecond; counting and timing takes a fifth
+ * of that.
  */
 #include "engine/server/internal.h"
 
@@ -102,7 +102,7 @@ static uint64_t total(const struct latency *l)
 	return n;
 }
 
-/* The end of the bucket below which percent of 100 requests lie, in microseconds; 0: longer than all. */
+/* Returns the end of the bucket below which `percent` of 100 requests are, in microseconds; 0: above all buckets. */
 static uint64_t quantile(const struct latency *l, unsigned percent)
 {
 	uint64_t all = total(l), n = 0;
