@@ -280,14 +280,13 @@ uint64_t logs_first_segment_bytes(uint64_t largest)
 	return largest < LOG_LEAST / LOG_MOST_SEGMENTS ? largest : LOG_LEAST / LOG_MOST_SEGMENTS;
 }
 
-/* The log and the reserve for full disks grow with the store. */
+/* The log grows with the store. */
 static void logs_grow(struct server *s)
 {
 	uint64_t tables, largest = LOG_MOST_SEGMENTS * s->log_segment_bytes;
 
 	if (server_tables_bytes(s, &tables))
 		tables = 0;
-	space_grow(s, tables + log_bytes(s->log));
 	tables = tables > LOG_LEAST ? tables : LOG_LEAST;
 	tables = tables < largest ? tables : largest;
 	if (s->log_most < tables)

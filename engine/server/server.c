@@ -52,6 +52,17 @@ static void flush_largest(struct task *t)
 	free(list);
 }
 
+/* The reserve for full disks and the log grow with the store. */
+static void grow_and_drop_logs(struct task *t)
+{
+	struct server *s = (struct server *)((char *)t - offsetof(struct server, logs_task));
+	uint64_t tables;
+
+	if (!s->recovering && !s->closing && !server_tables_bytes(s, &tables))
+		space_grow(s, tables + log_bytes(s->log));
+	logs_task(t);
+}
+
 static void over_memory(void *arg)
 {
 	struct server *s = arg;
@@ -218,7 +229,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	if (!err) {
 		/* Before any error, because server_free cancels them. */
 		task_init(&s->flush_task, s->misc, flush_largest);
-		task_init(&s->logs_task, s->misc, logs_task);
+		task_init(&s->logs_task, s->misc, grow_and_drop_logs);
 		task_init(&s->moves_task, s->move, moves_task);
 		task_init(&s->resolve_task, s->move, moves_resolve_task);
 		task_init(&s->files_task, s->move, files_task);
