@@ -13,9 +13,9 @@ fs_sources = \
 	%D%/node/root.c %D%/node/row.c %D%/node/row.h %D%/node/schema.c %D%/node/schema_edit.c \
 	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
 	%D%/node/setting.h %D%/node/system.c %D%/node/table.c %D%/node/table.h %D%/node/tree.c %D%/node/tree.h \
-	%D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/file.c %D%/file/file.h %D%/file/file_change.c \
-	%D%/file/file_open.c %D%/file/filex.c %D%/file/follow.c %D%/file/handle.c %D%/file/share.c \
-	%D%/file/share.h %D%/file/stage.c %D%/file/stage.h %D%/file/writer.c %D%/file/writer.h \
+	%D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/io.c %D%/file/file.h %D%/file/setattr.c \
+	%D%/file/open.c %D%/file/stat.c %D%/file/displaced.c %D%/file/descriptor.c %D%/file/read.c \
+	%D%/file/read.h %D%/file/stage.c %D%/file/stage.h %D%/file/content.c %D%/file/content.h \
 	%D%/base/cache.c %D%/base/cache.h %D%/base/caller.c %D%/base/caller.h %D%/base/extra.c %D%/base/extra.h \
 	%D%/base/fs.c %D%/base/fs.h %D%/base/name.c %D%/base/name.h %D%/base/node.c %D%/base/node.h \
 	%D%/base/node_ops.c %D%/base/node_ops.h %D%/base/notify.c %D%/base/notify.h %D%/base/reply.c \

@@ -220,7 +220,7 @@ static int init_parts(void)
 	setting_init();
 	dirtime_init();
 	cache_init(&fs.values, FS_VALUES_BYTES);
-	err = node_table_init(node_kinds, filex_drop_locked);
+	err = node_table_init(node_kinds, open_file_drop_locked);
 	return err ? err : streams_init();
 }
 

@@ -72,7 +72,7 @@ enum node_trait {
 	KIND_UNCACHED_RW = 128, /* the same, unless the mount is read-only */
 };
 
-struct filex;
+struct open_file;
 struct dirx;
 struct tfs_table;
 
@@ -98,8 +98,8 @@ struct node {
 	_Atomic uint64_t size;     /* version: valid while epoch equals the table's, as is: */
 	_Atomic int64_t commit_us; /* the time of commit */
 	union {
-		_Atomic(struct filex *) file; /* open state; NULL: it is not open */
-		struct dirx *dir;             /* scratch, extras, listing state; NULL: none */
+		_Atomic(struct open_file *) file; /* open state; NULL: it is not open */
+		struct dirx *dir;                 /* scratch, extras, listing state; NULL: none */
 	};
 	uint32_t refs;
 	_Atomic uint32_t epoch; /* version: 0, or the table's epoch when size was stored; directory: changes of its listing */

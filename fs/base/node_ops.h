@@ -14,13 +14,13 @@
 #include "fs/base/fs.h"
 
 struct changes;
-struct handle;
+struct descriptor;
 struct lister;
 struct list_entry;
 struct listing;
 struct renaming;
 struct setting;
-struct writer;
+struct content;
 
 /* The meaning of a name in a directory, whether or not the node exists. */
 struct resolved {
@@ -93,16 +93,16 @@ struct node_ops {
 	bool (*list_attr)(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
 
 	/* ---- control files, called by fs/file ---- */
-	int (*open)(struct node *n, struct writer *w, bool writable, bool truncate);
+	int (*open)(struct node *n, struct content *w, bool writable, bool truncate);
 	/* Through a descriptor, under the file's lock; and without one, on a read-only mount. */
-	int (*read)(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got);
+	int (*read)(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);
 	int (*read_unopened)(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got);
 	/* After a write that ended at `end`, under the file's lock. */
-	int (*written)(struct node *n, struct writer *w, uint64_t end, struct changes *c);
+	int (*written)(struct node *n, struct content *w, uint64_t end, struct changes *c);
 	/* flush and release (last), under the file's lock. */
-	int (*commit)(struct node *n, struct writer *w, bool last, struct changes *c);
+	int (*commit)(struct node *n, struct content *w, bool last, struct changes *c);
 	/* Sets n to the content of w, the writer of a scratch file that was renamed to n; under that file's lock. */
-	int (*apply)(struct node *n, struct writer *w, struct changes *c);
+	int (*apply)(struct node *n, struct content *w, struct changes *c);
 };
 
 static inline const struct node_ops *node_ops(const struct node *n)

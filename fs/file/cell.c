@@ -46,11 +46,11 @@ int family_info_get(struct node *family_node, struct family_info *out)
 {
 	const struct tfs_schema *s;
 	const struct tfs_family *f;
-	int r;
+	int err;
 
-	r = tfs_schema_get(node_store_table(family_node), &s);
-	if (r)
-		return r;
+	err = tfs_schema_get(node_store_table(family_node), &s);
+	if (err)
+		return err;
 	f = tfs_schema_family(s, node_name(family_node));
 	if (f)
 		family_info_from(f, out);
@@ -59,9 +59,9 @@ int family_info_get(struct node *family_node, struct family_info *out)
 }
 
 /* The library reports a family that was dropped as EINVAL. */
-static int dropped_is_absent(int r)
+static int dropped_is_absent(int err)
 {
-	return r == -EINVAL ? -ENOENT : r;
+	return err == -EINVAL ? -ENOENT : err;
 }
 
 int cell_stat(const struct cell_place *p, struct tfs_info *info)
@@ -84,12 +84,12 @@ int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tf
 	uint64_t offset = 0;
 	uint8_t *buf;
 	size_t n, got;
-	int r;
+	int err;
 
 	cell_place_of(cell, &at);
-	r = cell_stat(&at, &first);
-	if (r)
-		return r;
+	err = cell_stat(&at, &first);
+	if (err)
+		return err;
 	at.ts = tfs_at(first.ts);
 	n = first.size < CELL_READ_AT_ONCE ? (size_t)first.size + 1 : CELL_READ_AT_ONCE;
 	image->only_read = only_reads ? first.size : 0;
@@ -97,20 +97,20 @@ int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tf
 	if (!buf)
 		return -ENOMEM;
 	do {
-		r = cell_read(&at, offset, buf, n, &got, &again);
-		if (r == -ENOENT && offset == 0 && cell->kind == NODE_PLAIN) {
+		err = cell_read(&at, offset, buf, n, &got, &again);
+		if (err == -ENOENT && offset == 0 && cell->kind == NODE_PLAIN) {
 			at.ts = TFS_AUTO;
-			r = cell_read(&at, 0, buf, n, &got, &again);
-			if (r == 0)
+			err = cell_read(&at, 0, buf, n, &got, &again);
+			if (err == 0)
 				at.ts = tfs_at(again.ts);
 		}
-		if (r == 0)
-			r = stage_load(image, offset, buf, got);
+		if (err == 0)
+			err = stage_load(image, offset, buf, got);
 		offset += got;
-	} while (r == 0 && got > 0 && offset < again.size);
+	} while (err == 0 && got > 0 && offset < again.size);
 	free(buf);
-	if (r)
-		return r;
+	if (err)
+		return err;
 	*info = again;
 	info->ts = at.ts.us;
 	return 0;
@@ -200,16 +200,16 @@ static struct other_view other_view_locked(const struct node *family_node)
 	return o;
 }
 
-struct node *family_twin(struct node *family_node)
+struct node *family_in_other_view(struct node *family_node)
 {
-	struct node *twin;
+	struct node *other;
 
 	mutex_lock(tree_mutex());
-	twin = other_view_locked(family_node).family;
-	if (twin)
-		twin->refs++;
+	other = other_view_locked(family_node).family;
+	if (other)
+		other->refs++;
 	mutex_unlock(tree_mutex());
-	return twin;
+	return other;
 }
 
 static bool lies_in_latest(const struct node *family_node)
@@ -217,7 +217,7 @@ static bool lies_in_latest(const struct node *family_node)
 	return family_node->parent->parent->kind == NODE_LATEST;
 }
 
-struct node *family_home(struct node *family_node, bool make)
+struct node *family_in_table(struct node *family_node, bool make)
 {
 	struct node *(*step)(struct node *, enum node_kind, struct slice, int64_t) = make ? node_get : node_find;
 	struct node *row, *home;
@@ -232,7 +232,7 @@ struct node *family_home(struct node *family_node, bool make)
 	return home;
 }
 
-struct node *cell_home(struct node *cell, bool make)
+struct node *cell_in_table(struct node *cell, bool make)
 {
 	struct node *family, *home;
 
@@ -241,7 +241,7 @@ struct node *cell_home(struct node *cell, bool make)
 		node_hold(cell);
 		return cell;
 	}
-	family = family_home(cell->parent, make);
+	family = family_in_table(cell->parent, make);
 	if (!family)
 		return NULL;
 	home = make ? node_get(family, NODE_PLAIN, node_key(cell), 0) : node_find(family, NODE_PLAIN, node_key(cell), 0);
@@ -249,9 +249,9 @@ struct node *cell_home(struct node *cell, bool make)
 	return home;
 }
 
-struct node *cell_home_find(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
+struct node *cell_find_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
 {
-	struct node *family = family_home(family_node, false), *home = family ? node_find(family, kind, qualifier, ts) : NULL;
+	struct node *family = family_in_table(family_node, false), *home = family ? node_find(family, kind, qualifier, ts) : NULL;
 
 	node_put(family);
 	return home;
@@ -348,12 +348,12 @@ out:
 void cell_changed(
 	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self)
 {
-	struct node *twin = family_twin(family_node);
+	struct node *other = family_in_other_view(family_node);
 
 	atomic_fetch_add(&fs.changes, 1);
 	changed_in_view(c, family_node, qualifier, ts, removed, not_self);
-	if (twin)
-		changed_in_view(c, twin, qualifier, ts, removed, not_self);
+	if (other)
+		changed_in_view(c, other, qualifier, ts, removed, not_self);
 	else {
 		/* The other view may have a node of the row or of the table, but none of the family. */
 		struct other_view o;
@@ -366,7 +366,7 @@ void cell_changed(
 			changes_listing_locked(c, o.row);
 		mutex_unlock(tree_mutex());
 	}
-	node_put(twin);
+	node_put(other);
 }
 
 void versions_fini(struct versions *v)
@@ -404,29 +404,29 @@ int column_versions(struct node *family_node, struct slice qualifier, struct ver
 	struct buf after = {0};
 	struct tfs_scan *scan = NULL;
 	struct tfs_cell cell;
-	int r;
+	int err;
 
-	r = buf_append_slice(&after, qualifier);
-	if (r == 0)
-		r = buf_u8(&after, 0);
-	if (r)
+	err = buf_append_slice(&after, qualifier);
+	if (err == 0)
+		err = buf_u8(&after, 0);
+	if (err)
 		goto out;
 	spec.qualifier_from = bytes_of(qualifier);
 	spec.qualifier_to = bytes_of(buf_slice(&after));
 	for (;;) {
-		r = tfs_scan_new(node_store_table(family_node), &spec, &scan);
-		if (r)
+		err = tfs_scan_new(node_store_table(family_node), &spec, &scan);
+		if (err)
 			goto out;
-		while ((r = tfs_scan_next(scan, &cell)) > 0) {
-			r = versions_add(&v, cell.ts);
-			if (r)
+		while ((err = tfs_scan_next(scan, &cell)) > 0) {
+			err = versions_add(&v, cell.ts);
+			if (err)
 				break;
 		}
 		tfs_scan_free(scan);
-		if (r != -EBADMSG && r != -EIO)
+		if (err != -EBADMSG && err != -EIO)
 			break;
 		if (spec.past_damage) {
-			r = 0; /* cells that cannot be read cannot be open */
+			err = 0; /* cells that cannot be read cannot be open */
 			break;
 		}
 		versions_fini(&v);
@@ -434,11 +434,11 @@ int column_versions(struct node *family_node, struct slice qualifier, struct ver
 	}
 out:
 	buf_fini(&after);
-	if (r)
+	if (err)
 		versions_fini(&v);
 	else
 		*out = v;
-	return r;
+	return err;
 }
 
 void versions_changed(struct changes *c, struct node *family_node, struct slice qualifier, const struct versions *v, bool removed)

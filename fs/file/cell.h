@@ -78,13 +78,13 @@ void versions_changed(struct changes *c, struct node *family_node, struct slice 
  * Returns the node of a cell in the table's own view, counted.  Versions have
  * a node in that view only.  NULL: there is none; if make: out of memory.
  */
-struct node *cell_home(struct node *cell, bool make);
+struct node *cell_in_table(struct node *cell, bool make);
 /* The same, found by its name below a family's directory in either view.  NULL: there is none. */
-struct node *cell_home_find(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
+struct node *cell_find_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
 /* The same, of a family's directory. */
-struct node *family_home(struct node *family_node, bool make);
+struct node *family_in_table(struct node *family_node, bool make);
 /* Returns the family's node in the other view, counted, or NULL. */
-struct node *family_twin(struct node *family_node);
+struct node *family_in_other_view(struct node *family_node);
 /* Returns the lock of the row that n lies in, or NULL if it lies in none. */
 struct mutex *ofile_row_lock(struct node *n);
 

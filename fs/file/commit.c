@@ -3,10 +3,10 @@
  * A commit is one tfs_write in one mutation.  It states, in this order: the
  * base (nothing, the newest version, or the version itself), cut or extended;
  * the ranges written; the bytes appended; the version that results.  The
- * engine applies it under the row's lock, so that two appenders, or a writer
- * and a remover, do not lose each other's bytes.
+ * engine applies it under the row's lock, so that two appenders do not lose
+ * each other's bytes.
  *
- * Later commits of one writer ask to replace the version of the first.  The
+ * Later commits of one open ask to replace the version of the first.  The
  * engine does so while that is still the newest version.
  *
  * In .latest a set time takes precedence over order: the version gets exactly
@@ -19,41 +19,41 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The bytes are part of the base from now on. */
-static void writer_committed(struct writer *w, bool shared, const struct tfs_result *result)
+/* After a commit the bytes are part of the base. */
+static void content_committed(struct content *content, bool shared, const struct tfs_result *result)
 {
 	struct slice bytes;
 
-	w->committed = true;
-	w->commit_ts = result->ts;
-	w->staged = STAGED_NOTHING;
-	w->cut = UINT64_MAX;
-	w->base_size = result->size;
+	content->committed = true;
+	content->commit_ts = result->ts;
+	content->staged = STAGED_NOTHING;
+	content->cut = UINT64_MAX;
+	content->base_size = result->size;
 	if (shared)
-		w->holds = IMAGE_LOADED; /* others may write, too */
-	if (w->holds == IMAGE_WHOLE)
+		content->holds = IMAGE_LOADED; /* others may write, too */
+	if (content->holds == IMAGE_WHOLE)
 		return;
-	if (w->holds == IMAGE_LOADED && w->tail.size &&
-		(stage_bytes(&w->tail, &bytes) || stage_load(&w->image, w->image.size, bytes.p, bytes.n)))
-		w->error = -EIO;
-	stage_reset(&w->tail);
-	if (w->holds == IMAGE_LOADED)
-		stage_forget_spans(&w->image);
+	if (content->holds == IMAGE_LOADED && content->tail.size &&
+		(stage_bytes(&content->tail, &bytes) || stage_load(&content->image, content->image.size, bytes.p, bytes.n)))
+		content->error = -EIO;
+	stage_reset(&content->tail);
+	if (content->holds == IMAGE_LOADED)
+		stage_forget_spans(&content->image);
 	else
-		stage_reset(&w->image);
+		stage_reset(&content->image);
 }
 
-/* The ranges of the image that were written, malloc'd. */
-static int ranges_of(struct writer *w, struct tfs_range **out, unsigned *count)
+/* *out is the ranges of the image that were written, malloc'd. */
+static int ranges_of(struct content *content, struct tfs_range **out, unsigned *count)
 {
 	struct slice bytes;
-	int r = stage_bytes(&w->image, &bytes);
-	const struct stage_span all = {0, bytes.n}, *spans = w->holds == IMAGE_WHOLE ? &all : w->image.spans;
+	int err = stage_bytes(&content->image, &bytes);
+	const struct stage_span all = {0, bytes.n}, *spans = content->holds == IMAGE_WHOLE ? &all : content->image.spans;
 
 	*out = NULL;
-	*count = w->holds == IMAGE_WHOLE ? bytes.n > 0 : w->image.span_count;
-	if (r || *count == 0)
-		return r;
+	*count = content->holds == IMAGE_WHOLE ? bytes.n > 0 : content->image.span_count;
+	if (err || *count == 0)
+		return err;
 	*out = malloc(*count * sizeof(**out));
 	for (unsigned i = 0; *out && i < *count; i++)
 		(*out)[i] = (struct tfs_range){
@@ -61,288 +61,294 @@ static int ranges_of(struct writer *w, struct tfs_range **out, unsigned *count)
 	return *out ? 0 : -ENOMEM;
 }
 
-static int apply_write(struct cell_place *p, const struct tfs_write *w, const int64_t *drop, struct tfs_result *result)
+static int commit_apply(struct cell_place *p, const struct tfs_write *write, const int64_t *drop, struct tfs_result *result)
 {
 	struct tfs_result results[2] = {0};
 	struct tfs_mutation *m = tfs_mutation_new(p->table, p->row);
-	int r = m ? 0 : -ENOMEM;
+	int err = m ? 0 : -ENOMEM;
 
-	if (r == 0)
-		r = tfs_mutation_write(m, w);
-	if (r == 0 && drop)
-		r = tfs_mutation_delete_version(m, p->family, p->qualifier, *drop);
-	if (r == 0)
-		r = tfs_apply(m, 0, results);
+	if (err == 0)
+		err = tfs_mutation_write(m, write);
+	if (err == 0 && drop)
+		err = tfs_mutation_delete_version(m, p->family, p->qualifier, *drop);
+	if (err == 0)
+		err = tfs_apply(m, 0, results);
 	tfs_mutation_free(m);
-	if (r == 0)
+	if (err == 0)
 		*result = results[0];
-	return r;
+	return err;
 }
 
-static void place_write(const struct writer *w, struct tfs_write *out)
+static void commit_place(const struct content *content, struct tfs_write *out)
 {
-	if (w->target->kind == NODE_VERSION) {
-		out->place = tfs_at(w->target->ts);
-	} else if (w->time != TFS_NO_TIME && w->latest) {
-		out->place = tfs_at(w->time);
+	if (content->target->kind == NODE_VERSION) {
+		out->place = tfs_at(content->target->ts);
+	} else if (content->time != TFS_NO_TIME && content->latest) {
+		out->place = tfs_at(content->time);
 		out->drop_newer = true;
 	} else {
 		/* A version without bytes has the time at which it was created or cut, as stat has shown it. */
-		bool untouched = w->time == TFS_NO_TIME && w->staged == STAGED_CREATION;
+		bool untouched = content->time == TFS_NO_TIME && content->staged == STAGED_CREATION;
 
-		out->place = (struct tfs_ts){TFS_NEWEST, untouched ? w->touched_us : w->time};
-		out->replace = w->committed;
-		out->replace_ts = w->commit_ts;
+		out->place = (struct tfs_ts){TFS_NEWEST, untouched ? content->touched_us : content->time};
+		out->replace = content->committed;
+		out->replace_ts = content->commit_ts;
 	}
 }
 
-/* The versions that a commit moves or removes: its own earlier one, and in .latest those above the time that was set. */
+/* The versions that a commit moves or removes: that of an earlier commit, and in .latest those above the time that was set. */
 struct replaced {
 	struct versions column;
-	struct kept kept;
+	struct displaced displaced;
 };
 
-static int replaced_find(const struct writer *w, const struct tfs_write *out, struct replaced *g)
+static int replaced_add(const struct content *content, const struct tfs_write *out, struct replaced *g)
 {
-	struct node *family = w->target->parent;
-	struct slice key = node_key(w->target);
-	int r = 0;
+	struct node *family = content->target->parent;
+	struct slice key = node_key(content->target);
+	int err = 0;
 
-	if (w->target->kind != NODE_PLAIN)
+	if (content->target->kind != NODE_PLAIN)
 		return 0;
-	if (w->committed)
-		r = kept_add(&g->kept, family, key, w->commit_ts, true);
-	if (r == 0 && out->drop_newer)
-		r = column_versions(family, key, &g->column);
-	for (size_t i = 0; i < g->column.n && r == 0; i++)
-		if (g->column.ts[i] > out->place.us && !(w->committed && g->column.ts[i] == w->commit_ts))
-			r = kept_add(&g->kept, family, key, g->column.ts[i], false);
-	return r;
+	if (content->committed)
+		err = displaced_add(&g->displaced, family, key, content->commit_ts, true);
+	if (err == 0 && out->drop_newer)
+		err = column_versions(family, key, &g->column);
+	for (size_t i = 0; i < g->column.n && err == 0; i++)
+		if (g->column.ts[i] > out->place.us && !(content->committed && g->column.ts[i] == content->commit_ts))
+			err = displaced_add(&g->displaced, family, key, g->column.ts[i], false);
+	return err;
 }
 
-/* After a commit: the listings, the version now there, and those that were moved or removed. */
-static void replaced_note(struct writer *w, const struct tfs_result *result, bool dropped, struct replaced *g, struct changes *c)
+/* Notes the version that was committed, and those that were moved or removed. */
+static void replaced_note(
+	struct content *content, const struct tfs_result *result, bool dropped, struct replaced *g, struct changes *c)
 {
-	bool moved = w->committed && w->commit_ts != result->ts && (result->replaced || dropped), own;
-	struct node *target = w->target, *family = target->parent;
+	bool moved = content->committed && content->commit_ts != result->ts && (result->replaced || dropped), own;
+	struct node *target = content->target, *family = target->parent;
 	struct slice key = node_key(target);
 
 	versions_changed(c, family, key, &g->column, true);
 	extra_cell_added(family);
 	if (target->kind == NODE_PLAIN && moved)
-		cell_changed(c, family, key, w->commit_ts, true, NULL);
-	/* The kernel has seen a version's own writes.  It may also have pages that they do not pass through. */
-	own = target->file && w == &target->file->w && !(target->flags & NODE_PAGED) && !target->file->also_count;
+		cell_changed(c, family, key, content->commit_ts, true, NULL);
+	/* The kernel knows the size and bytes of a version that was written through it, unless other pages of it exist. */
+	own = target->file && content == &target->file->shared && !(target->flags & NODE_PAGED) && !target->file->also_count;
 	cell_changed(c, family, key, result->ts, false, own ? target : NULL);
 	if (target->kind != NODE_PLAIN)
 		return;
-	if (w->committed)
-		kept_moved(&g->kept, family, key, w->commit_ts, target, moved ? result->ts : w->commit_ts, c);
-	kept_end(&g->kept, c);
+	if (content->committed)
+		displaced_moved(&g->displaced, family, key, content->commit_ts, target, moved ? result->ts : content->commit_ts, c);
+	displaced_end(&g->displaced, c);
 }
 
-/* Finds what out replaces, applies it, and notes what changed.  No file's lock is held. */
+/* Applies a write, and notes the versions that it displaces.  No file's lock is held. */
 static int replaced_apply(
-	struct writer *w, struct cell_place *p, const struct tfs_write *out, struct tfs_result *result, struct changes *c)
+	struct content *content, struct cell_place *p, const struct tfs_write *out, struct tfs_result *result, struct changes *c)
 {
-	bool drop = out->drop_newer && w->committed && w->commit_ts != w->time;
+	bool drop = out->drop_newer && content->committed && content->commit_ts != content->time;
 	struct replaced g = {0};
-	int r = replaced_find(w, out, &g);
+	int err = replaced_add(content, out, &g);
 
-	if (r == 0)
-		r = apply_write(p, out, drop ? &w->commit_ts : NULL, result);
-	if (r == 0)
-		replaced_note(w, result, drop, &g, c);
+	if (err == 0)
+		err = commit_apply(p, out, drop ? &content->commit_ts : NULL, result);
+	if (err == 0)
+		replaced_note(content, result, drop, &g, c);
 	versions_fini(&g.column);
-	kept_fini(&g.kept);
-	return r;
+	displaced_fini(&g.displaced);
+	return err;
 }
 
-/* Is it a truncation alone, and has another committed since?  Returns 1, 0 or -errno. */
-static int truncation_is_over(const struct writer *w, const struct cell_place *p)
+/* *over is set if only a truncation is staged and another descriptor has committed since. */
+static int truncation_is_over(const struct content *content, const struct cell_place *p, bool *over)
 {
 	struct tfs_info info;
-	int r;
+	int err;
 
-	if (w->staged == STAGED_BYTES || w->target->kind != NODE_PLAIN)
+	*over = false;
+	if (content->staged == STAGED_BYTES || content->target->kind != NODE_PLAIN)
 		return 0;
-	r = cell_stat(p, &info);
-	return r == -ENOENT ? 0 : r ? r : info.ts != w->base_ts;
+	err = cell_stat(p, &info);
+	*over = err == 0 && info.ts != content->base_ts;
+	return err == -ENOENT ? 0 : err;
 }
 
-/* The store keeps a counter as the decimal number that its text states. */
-static int counter_value(struct writer *w, char number[COUNTER_TEXT_MAX], struct tfs_range *range, struct tfs_write *out)
+/* Replaces the text of a counter by its number in canonical form. */
+static int counter_value(struct content *content, char number[COUNTER_TEXT_MAX], struct tfs_range *range, struct tfs_write *out)
 {
 	struct slice text = out->range_count ? slice_from(out->ranges[0].data) : slice_of(NULL, 0);
 	int64_t value = 0;
 
 	if (text.n && counter_parse(text, &value))
-		return refuse(-EINVAL, w->target, NULL, "a counter is written as one decimal number");
+		return refuse(-EINVAL, content->target, NULL, "a counter is written as one decimal number");
 	*range = (struct tfs_range){0, tfs_bytes_of(number, counter_text(value, number))};
 	out->ranges = range;
 	out->range_count = 1;
 	return 0;
 }
 
-static int commit_staged(struct writer *w, struct filex *x, struct changes *c)
+static int content_store(struct content *content, struct open_file *file, struct changes *c)
 {
-	bool whole = w->holds == IMAGE_WHOLE, version = w->target->kind == NODE_VERSION;
-	struct tfs_write out = {.truncate_to = whole ? UINT64_MAX : w->cut,
+	bool whole = content->holds == IMAGE_WHOLE, version = content->target->kind == NODE_VERSION;
+	struct tfs_write out = {.truncate_to = whole ? UINT64_MAX : content->cut,
 		.base = whole     ? TFS_BASE_EMPTY
 			: version ? TFS_BASE_VERSION
 				  : TFS_BASE_NEWEST,
-		.base_ts = w->target->ts};
+		.base_ts = content->target->ts};
 	struct tfs_range *ranges = NULL, counter_range;
 	char number[COUNTER_TEXT_MAX];
 	struct tfs_result result;
 	struct family_info f;
 	struct cell_place p;
 	struct slice tail;
-	int r;
+	bool over;
+	int err;
 
-	cell_place_of(w->target, &p);
+	cell_place_of(content->target, &p);
 	if (family_info_get(p.family_node, &f))
-		return refuse(-ESTALE, w->target, NULL, "the family is gone");
-	r = truncation_is_over(w, &p);
-	if (r > 0)
-		w->staged = STAGED_NOTHING;
-	if (r)
-		return r > 0 ? 0 : refuse_store(r, w->target, NULL, "not stored");
+		return refuse(-ESTALE, content->target, NULL, "the family was dropped");
+	err = truncation_is_over(content, &p, &over);
+	if (over)
+		content->staged = STAGED_NOTHING;
+	if (over || err)
+		return refuse_store(err, content->target, NULL, "not stored");
 	out.family = p.family;
 	out.qualifier = p.qualifier;
-	place_write(w, &out);
-	r = ranges_of(w, &ranges, &out.range_count);
-	if (r == 0)
-		r = stage_bytes(&w->tail, &tail);
-	if (r)
+	commit_place(content, &out);
+	err = ranges_of(content, &ranges, &out.range_count);
+	if (err == 0)
+		err = stage_bytes(&content->tail, &tail);
+	if (err)
 		goto out;
 	out.ranges = ranges;
 	out.append = bytes_of(tail);
 	if (f.counter && !version)
-		r = counter_value(w, number, &counter_range, &out);
-	if (r)
+		err = counter_value(content, number, &counter_range, &out);
+	if (err)
 		goto out;
-	w->busy = true;
-	mutex_unlock(&x->lock);
-	r = replaced_apply(w, &p, &out, &result, c);
-	mutex_lock(&x->lock);
-	w->busy = false;
-	cond_broadcast(&x->idle);
-	if (r == -ENOENT && version && !whole) {
-		writer_discard(w); /* another process has removed the version */
-		r = 0;
-	} else if (r) {
-		r = refuse_store(r, w->target, NULL, "not stored");
+	content->busy = true;
+	mutex_unlock(&file->lock);
+	err = replaced_apply(content, &p, &out, &result, c);
+	mutex_lock(&file->lock);
+	content->busy = false;
+	cond_broadcast(&file->idle);
+	if (err == -ENOENT && version && !whole) {
+		content_discard(content); /* another process has removed the version */
+		err = 0;
+	} else if (err) {
+		err = refuse_store(err, content->target, NULL, "not stored");
 	} else {
-		writer_committed(w, w == &x->w && !version && x->node, &result);
+		content_committed(content, content == &file->shared && !version && file->node, &result);
 		if (version) {
-			w->target->size = result.size;
-			w->target->commit_us = result.commit_us;
-			w->target->epoch = table_epoch(w->target);
+			content->target->size = result.size;
+			content->target->commit_us = result.commit_us;
+			content->target->epoch = table_epoch(content->target);
 		}
 	}
 out:
 	free(ranges);
-	return r;
+	return err;
 }
 
-int writer_commit(struct writer *w, bool last, struct filex *x, struct changes *c)
+int content_commit(struct content *content, bool last, struct open_file *file, struct changes *c)
 {
-	uint32_t before = x->commits;
-	int r;
+	uint32_t before = file->commits;
+	int err;
 
-	if (w->error)
-		return w->error;
-	if (!w->target || !node_lives(w->target))
-		w->staged = STAGED_NOTHING;
-	if (w->staged == STAGED_NOTHING || (w->staged == STAGED_CREATION && !last))
+	if (content->error)
+		return content->error;
+	if (!content->target || !node_lives(content->target))
+		content->staged = STAGED_NOTHING;
+	if (content->staged == STAGED_NOTHING || (content->staged == STAGED_CREATION && !last))
 		return 0;
-	r = commit_staged(w, x, c);
+	err = content_store(content, file, c);
 	/* A refused commit leaves scratch as it is. */
-	if (r && x->node)
-		return writer_failed(w, r);
-	if (w->seen == before)
-		w->seen = x->commits; /* it has what it wrote itself */
-	return r;
+	if (err && file->node)
+		return content_failed(content, err);
+	if (content->seen == before)
+		content->seen = file->commits; /* its image has its own bytes */
+	return err;
 }
 
-int scratch_commit(struct filex *x, struct node *target, bool latest, int64_t *ts, struct changes *c)
+int scratch_commit(struct open_file *file, struct node *target, bool latest, int64_t *ts, struct changes *c)
 {
-	struct writer *w = &x->w;
-	int r;
+	struct content *content = &file->shared;
+	int err;
 
-	mutex_lock(&x->lock);
-	filex_wait(x, w);
-	w->latest = latest;
-	w->staged = STAGED_BYTES;
-	w->committed = false;
-	writer_aim(w, target);
-	r = writer_commit(w, true, x, c);
-	*ts = w->commit_ts;
-	if (r)
-		writer_aim(w, NULL);
-	mutex_unlock(&x->lock);
-	return r;
+	mutex_lock(&file->lock);
+	open_file_wait(file, content);
+	content->latest = latest;
+	content->staged = STAGED_BYTES;
+	content->committed = false;
+	content_set_target(content, target);
+	err = content_commit(content, true, file, c);
+	*ts = content->commit_ts;
+	if (err)
+		content_set_target(content, NULL);
+	mutex_unlock(&file->lock);
+	return err;
 }
 
-int writer_retime(struct writer *w, struct changes *c)
+int content_move_to_time(struct content *content, bool *newest, struct changes *c)
 {
-	struct tfs_write out = {.truncate_to = UINT64_MAX, .base = TFS_BASE_VERSION, .base_ts = w->commit_ts};
+	struct tfs_write out = {.truncate_to = UINT64_MAX, .base = TFS_BASE_VERSION, .base_ts = content->commit_ts};
 	struct tfs_result result;
-	struct tfs_info newest;
+	struct tfs_info info;
 	struct cell_place p;
-	int r;
+	int err;
 
-	if (w->target->kind == NODE_VERSION)
-		return 0; /* the name has the time */
-	cell_place_of(w->target, &p);
-	r = cell_stat(&p, &newest);
-	if (r == 0 && newest.ts != w->commit_ts)
-		return 1;
+	*newest = true;
+	if (content->target->kind == NODE_VERSION)
+		return 0; /* the name states the time */
+	cell_place_of(content->target, &p);
+	err = cell_stat(&p, &info);
+	*newest = err || info.ts == content->commit_ts;
+	if (!*newest)
+		return 0;
 	out.family = p.family;
 	out.qualifier = p.qualifier;
-	place_write(w, &out);
-	if (r == 0 && out.drop_newer && w->commit_ts == w->time)
+	commit_place(content, &out);
+	if (err == 0 && out.drop_newer && content->commit_ts == content->time)
 		return 0;
-	if (r == 0)
-		r = replaced_apply(w, &p, &out, &result, c);
-	if (r)
-		return r == -ENOENT ? 0 : refuse_store(r, w->target, NULL, "its time was not set");
-	w->commit_ts = result.ts;
+	if (err == 0)
+		err = replaced_apply(content, &p, &out, &result, c);
+	if (err)
+		return err == -ENOENT ? 0 : refuse_store(err, content->target, NULL, "its time was not set");
+	content->commit_ts = result.ts;
 	return 0;
 }
 
-/* Commits what leads to n through x. */
-static int commit_to(struct filex *x, const struct node *n, struct changes *c)
+/* Commits the contents of file whose target is n. */
+static int commit_to(struct open_file *file, const struct node *n, struct changes *c)
 {
-	int r = 0;
+	int err = 0;
 
-	mutex_lock(&x->lock);
-	if (x->w.target == n && writer_pending(&x->w))
-		r = writer_commit(&x->w, true, x, c);
-	for (struct handle *h = x->handles; h && r == 0; h = h->next)
-		if (h->w.target == n && writer_pending(&h->w))
-			r = writer_commit(&h->w, true, x, c);
-	mutex_unlock(&x->lock);
-	return r;
+	mutex_lock(&file->lock);
+	if (file->shared.target == n && content_is_staged(&file->shared))
+		err = content_commit(&file->shared, true, file, c);
+	for (struct descriptor *d = file->descriptors; d && err == 0; d = d->next)
+		if (d->own.target == n && content_is_staged(&d->own))
+			err = content_commit(&d->own, true, file, c);
+	mutex_unlock(&file->lock);
+	return err;
 }
 
-int ofile_settle(struct node *n, struct changes *c)
+int ofile_commit_staged(struct node *n, struct changes *c)
 {
-	struct node *home = cell_home(n, false);
-	struct filex **files;
+	struct node *home = cell_in_table(n, false);
+	struct open_file **files;
 	size_t count;
-	int r;
+	int err;
 
 	if (!home)
 		return 0;
-	r = handle_files_to(home, &files, &count);
+	err = open_files_to(home, &files, &count);
 	for (size_t i = 0; i < count; i++) {
-		if (r == 0)
-			r = commit_to(files[i], home, c);
-		filex_put(files[i]);
+		if (err == 0)
+			err = commit_to(files[i], home, c);
+		open_file_put(files[i]);
 	}
 	free(files);
 	node_put(home);
-	return r;
+	return err;
 }

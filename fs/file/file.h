@@ -2,25 +2,25 @@
 /*
  * Open files: their state, and the FUSE calls on descriptors.
  *
- * A cell that is open has a struct filex.  So has each scratch file, and each
+ * A cell that is open has a struct open_file.  So has each scratch file, and each
  * open control file.  A version that is opened for reading only has neither a
- * struct handle nor a struct filex, but a count in its node.
+ * struct descriptor nor a struct open_file, but a count in its node.
  *
  * A plain name has a node in the table itself and one in .latest.  The state
  * of both is that of the node in the table.
  *
- * Locks: filex.lock guards the handles and contents of the file.  A commit is
- * made under the row's lock.  It releases filex.lock while the store works:
- * the content is busy then, and a thread that changes it waits (filex_wait).
+ * Locks: open_file.lock guards the descriptors and contents of the file.  A commit is
+ * made under the row's lock.  It releases open_file.lock while the store works:
+ * the content is busy then, and a thread that changes it waits (open_file_wait).
  * Threads that read or stat do not wait for a commit.  A version's state is
  * made under the row's lock, under which renames move it to another node.
- * refs, node->file and the lists of handles are changed under the tree lock.
+ * refs, node->file and the lists of descriptors are changed under the tree lock.
  */
 #ifndef TFS_FS_FILE_H
 #define TFS_FS_FILE_H
 
 #include "fs/base/fs.h"
-#include "fs/file/writer.h"
+#include "fs/file/content.h"
 
 #include <bsd/sys/queue.h>
 
@@ -39,34 +39,34 @@ static inline enum file_kind file_kind(const struct node *n)
 	return (enum file_kind)kinds[n->kind];
 }
 
-/* What a descriptor of a plain name has read: not all bytes of its version; all; then also the end of file. */
+/* How far a descriptor of a plain name has read: not all bytes of its version; all; the end of file, too. */
 enum reader_end { READER_WITHIN, READER_ALL, READER_END };
 
-struct handle {
-	struct handle *next;           /* of the file, newest first */
-	LIST_ENTRY(handle) all;        /* of the daemon */
+struct descriptor {
+	struct descriptor *next;       /* of the file, newest first */
+	LIST_ENTRY(descriptor) all;    /* of the daemon */
 	struct node *node;             /* the node opened; counted */
-	struct filex *x;               /* counted */
+	struct open_file *file;        /* counted */
 	bool readable, writable;       /* O_TRUNC makes it writable */
 	_Atomic pid_t pid;             /* the thread that opened it or wrote last */
 	_Atomic enum reader_end ended; /* plain, reading only: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, reading only: threads that read the image without the file's lock */
 	int error;                     /* plain, shared content: of a commit of its bytes that another descriptor caused */
-	struct writer *content;        /* its own, or the file's */
-	struct writer w;               /* its own; plain and control files */
+	struct content *content;       /* its own, or the file's */
+	struct content own;            /* its own; plain and control files */
 };
 
-struct filex {
+struct open_file {
 	struct mutex lock;
 	struct cond idle;   /* a content is no longer busy */
 	unsigned refs;      /* tree lock */
 	struct node *node;  /* the node in the table's own view; counted.  NULL: scratch, whose nodes count the state */
 	struct node **also; /* more nodes: a plain name's in .latest, former names of a version; counted */
 	unsigned also_count;
-	struct handle *handles;   /* changed under the tree lock, too */
-	struct writer w;          /* the content that descriptors share: version, scratch, plain name for reading and writing */
+	struct descriptor *descriptors; /* changed under the tree lock, too */
+	struct content shared;    /* the content that descriptors share: version, scratch, plain name for reading and writing */
 	_Atomic uint32_t commits; /* plain: changes of the column */
-	/* Scratch: each of its nodes counts it.  w.target is the cell or .schema that it was renamed to while open. */
+	/* Scratch: each of its nodes counts it.  shared.target is the cell or .schema that it was renamed to while open. */
 	mode_t mode;
 	uid_t uid;
 	gid_t gid;
@@ -74,46 +74,46 @@ struct filex {
 };
 
 /* Is it a plain name's, for reading and writing? */
-static inline bool handle_shares(const struct handle *h)
+static inline bool descriptor_shares(const struct descriptor *d)
 {
-	return h->content == &h->x->w && h->node->kind == NODE_PLAIN;
+	return d->content == &d->file->shared && d->node->kind == NODE_PLAIN;
 }
 /* Makes a descriptor of n, and lists it.  NULL: out of memory. */
-struct handle *handle_new(struct node *n, int flags);
-void handle_free(struct handle *h);
-struct handle *handle_any(void);
+struct descriptor *descriptor_new(struct node *n, int flags);
+void descriptor_free(struct descriptor *d);
+struct descriptor *descriptor_first(void);
 /* *out: the files with a descriptor for which matches() returns true, each counted; the caller frees the array.  matches() is called under the tree lock. */
-int handle_files(
-	bool (*matches)(const struct handle *h, const void *arg), const void *arg, struct filex ***out, size_t *count) TFS_MUST;
+int open_files_with(bool (*matches)(const struct descriptor *d, const void *arg), const void *arg, struct open_file ***out,
+	size_t *count) TFS_MUST;
 /* The same, of files with a content whose target is n. */
-int handle_files_to(const struct node *n, struct filex ***out, size_t *count) TFS_MUST;
+int open_files_to(const struct node *n, struct open_file ***out, size_t *count) TFS_MUST;
 
 /* Is any descriptor open that has state? */
-bool handle_are_any(void);
+bool descriptor_is_any(void);
 
 /* Finds the state of n or makes it; counted.  NULL: out of memory. */
-struct filex *filex_get(struct node *n);
+struct open_file *open_file_get(struct node *n);
 /* Finds the state of n; counted.  NULL: it is not open. */
-struct filex *filex_find(struct node *n);
-void filex_put(struct filex *x); /* NULL allowed */
+struct open_file *open_file_find(struct node *n);
+void open_file_put(struct open_file *file); /* NULL allowed */
 /* The node that a plain name or scratch file was renamed to while open; counted.  NULL: it was not renamed. */
-struct node *filex_target(struct filex *x);
-/* Waits until w, a content of x, is not busy.  The file's lock is held. */
-void filex_wait(struct filex *x, const struct writer *w);
-void filex_free(struct filex *x);
+struct node *open_file_target(struct open_file *file);
+/* Waits until content, a content of file, is not busy.  The file's lock is held. */
+void open_file_wait(struct open_file *file, const struct content *content);
+void open_file_free(struct open_file *file);
 /* Frees the content of scratch that has become a cell and is not open.  The file's lock is held. */
-void filex_let_go(struct filex *x);
-void filex_drop_locked(struct node *n); /* n is being freed */
-/* x becomes the state of n, too.  Returns false if out of memory. */
-bool filex_also_locked(struct filex *x, struct node *n);
+void open_file_free_scratch(struct open_file *file);
+void open_file_drop_locked(struct node *n); /* n is being freed */
+/* file becomes the state of n, too.  Returns false if out of memory. */
+bool open_file_add_node_locked(struct open_file *file, struct node *n);
 
 /* Counts a descriptor for reading only of n, a version.  The first waits while another thread removes or renames n. */
-void version_enter(struct node *n);
-void version_leave(struct node *n);
+void version_count_open(struct node *n);
+void version_count_close(struct node *n);
 /* If n is a cell that was removed or replaced: the node that its name finds now, counted.  NULL: it was not, or was renamed. */
-struct node *node_again(struct node *n);
+struct node *node_successor(struct node *n);
 /* Prepares the content of a version for a write.  The file's lock is held.  -ENOENT: it is not stored, and nothing is staged. */
-int version_ready(struct filex *x) TFS_MUST;
+int version_prepare_write(struct open_file *file) TFS_MUST;
 
 void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
@@ -122,8 +122,8 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
-/* Commits the bytes that were staged through h.  last: h is being closed, and a creation is committed, too. */
-int ofile_commit(struct handle *h, bool last, struct changes *c) TFS_MUST;
+/* Commits the bytes that were staged through h.  last: d is being closed, and a creation is committed, too. */
+int ofile_commit(struct descriptor *d, bool last, struct changes *c) TFS_MUST;
 
 /* Creates an empty cell, unless it exists. */
 int ofile_make(struct node *n, struct changes *c) TFS_MUST;
@@ -131,46 +131,46 @@ int ofile_make(struct node *n, struct changes *c) TFS_MUST;
 int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi) TFS_MUST;
 
 /* Commits all of a scratch file to target, whose row's lock is held.  *ts is the version's timestamp. */
-int scratch_commit(struct filex *x, struct node *target, bool latest, int64_t *ts, struct changes *c) TFS_MUST;
+int scratch_commit(struct open_file *file, struct node *target, bool latest, int64_t *ts, struct changes *c) TFS_MUST;
 /* Truncates scratch.  Its lock is held.  Truncation to 0 ends an error. */
-int scratch_truncate(struct filex *x, uint64_t size) TFS_MUST;
-/* Truncates n, through h if it is not NULL. */
-int ofile_truncate(struct node *n, struct handle *h, uint64_t size, struct changes *c) TFS_MUST;
+int scratch_truncate(struct open_file *file, uint64_t size) TFS_MUST;
+/* Truncates n, through d if it is not NULL. */
+int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct changes *c) TFS_MUST;
 /* Sets the time of n; us is not 0. */
 int ofile_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 
 /*
- * Commits to w's target under the lock of its row.  The lock of x, the file
- * that w belongs to, is held, and released while the store works.  Nothing
+ * Commits to content's target under the lock of its row.  The lock of file, the file
+ * that content belongs to, is held, and released while the store works.  Nothing
  * staged (a creation counts only if `last`) is success.  An error remains:
  * later calls return it and store nothing.
  *
  * A truncation after which nothing was written commits nothing if another
- * writer has committed since.
+ * descriptor has committed since.
  */
-int writer_commit(struct writer *w, bool last, struct filex *x, struct changes *c) TFS_MUST;
-/* Moves the version that w committed to w's time.  Returns 1 if it is no longer the newest, 0, or -errno. */
-int writer_retime(struct writer *w, struct changes *c) TFS_MUST;
+int content_commit(struct content *content, bool last, struct open_file *file, struct changes *c) TFS_MUST;
+/* Moves the version that content committed to content's time.  *newest is cleared if another version is the newest now: it is not moved. */
+int content_move_to_time(struct content *content, bool *newest, struct changes *c) TFS_MUST;
 
 /* Attributes of staged bytes: the time that the version will have, and the time of the last write. */
-struct staged {
+struct staged_attr {
 	uint64_t size;
 	int64_t time_us, touched_us;
 };
 /* Returns true and fills *s if something is staged for n, a plain name, version or .schema. */
-bool ofile_pending(struct node *n, struct staged *s);
+bool ofile_pending(struct node *n, struct staged_attr *s);
 /* cell_stat of n's cell.  n may be NULL.  -ENOENT with *pending set: it was created, and is not committed. */
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending) TFS_MUST;
 /*
  * The same, for stat of a plain name.  *own is set if the process that calls
  * stat has staged the bytes, or shares the content.  Other processes see the
- * newest version, which is also what they read.
+ * newest version, which they also read.
  */
-bool ofile_staged(struct node *n, bool *own, struct staged *s);
+bool ofile_staged(struct node *n, bool *own, struct staged_attr *s);
 /* The request that this thread serves from now on comes from pid, a thread. */
 void ofile_asked_by(pid_t pid);
 /* Returns the end of file for lseek on a plain name's descriptor. */
-uint64_t ofile_end(const struct fuse_file_info *fi);
+uint64_t ofile_seek_end(const struct fuse_file_info *fi);
 /* Is something staged for a cell in the directory? */
 bool ofile_pending_below(struct node *dir);
 /* Is n, a cell, open?  *size is its size for the descriptor opened last. */
@@ -180,28 +180,29 @@ bool ofile_is_open(struct node *n, uint64_t *size);
  * The versions that a removal, a replacement or a rename displaces.  Under the
  * row's lock the caller adds them, which copies those that are open; changes
  * the store; and if that has succeeded, states which of them have moved, and
- * ends the others.  It calls kept_fini in any case.
+ * ends the others.  It calls displaced_fini in any case.
  */
-struct kept {
-	struct kept_version *first;
+struct displaced {
+	struct displaced_version *first;
 };
-int kept_add(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
+int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
 /* It moved: its descriptors are descriptors of the version to_ts of target's column from now on. */
-void kept_moved(struct kept *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target, int64_t to_ts,
-	struct changes *c);
+void displaced_moved(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target,
+	int64_t to_ts, struct changes *c);
 /* The same, of every version of the column.  Each keeps its timestamp. */
-void kept_column_moved(struct kept *k, struct node *family_node, struct slice qualifier, struct node *target, struct changes *c);
+void displaced_column_moved(
+	struct displaced *k, struct node *family_node, struct slice qualifier, struct node *target, struct changes *c);
 /* The other versions were removed. */
-void kept_end(struct kept *k, struct changes *c);
-void kept_fini(struct kept *k);
+void displaced_end(struct displaced *k, struct changes *c);
+void displaced_fini(struct displaced *k);
 /* The column of a plain name was removed or replaced: its nodes end, so commits to it are discarded. */
-void ofile_end_plain(struct node *family_node, struct slice qualifier, struct changes *c);
-/* Commits what is staged for n, a cell, in either view, before a rename.  The row's lock is held. */
-int ofile_settle(struct node *n, struct changes *c) TFS_MUST;
+void ofile_end_column(struct node *family_node, struct slice qualifier, struct changes *c);
+/* Commits the bytes staged for n, a cell, in either view, before a rename.  The row's lock is held. */
+int ofile_commit_staged(struct node *n, struct changes *c) TFS_MUST;
 /* Contents whose target was n, and that of n if it is scratch, have the target `target` from now on; commit_ts is that of the version there. */
-void ofile_forward(struct node *n, struct node *target, int64_t commit_ts);
+void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts);
 
-/* At the end of the daemon: commits what is staged, and frees all descriptors. */
+/* At the end of the daemon: commits staged bytes, and frees all descriptors. */
 void ofile_close_all(void);
 
 #endif

@@ -113,12 +113,12 @@ static void spill_init(void)
 
 static int punch(int fd, uint64_t at, uint64_t n)
 {
-	int r;
+	int err;
 
 	do {
-		r = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)n);
-	} while (r != 0 && errno == EINTR);
-	return r ? -errno : 0;
+		err = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)n);
+	} while (err != 0 && errno == EINTR);
+	return err ? -errno : 0;
 }
 
 static int spill_open_locked(void)
@@ -137,10 +137,10 @@ static int spill_open_locked(void)
 
 static int slot_take_locked(uint32_t *slot)
 {
-	int r = spill_open_locked();
+	int err = spill_open_locked();
 
-	if (r)
-		return r;
+	if (err)
+		return err;
 	if (spill.n) {
 		*slot = spill.freed[--spill.n];
 		return 0;
@@ -174,22 +174,22 @@ static void slot_free(uint32_t slot)
 /* Assigns *out a slot, or a file of its own. */
 static int stage_place(struct stage *out)
 {
-	int r;
+	int err;
 
 	pthread_once(&spill_once, spill_init);
 	mutex_lock(&spill.lock);
-	r = slot_take_locked(&out->slot);
+	err = slot_take_locked(&out->slot);
 	mutex_unlock(&spill.lock);
-	out->shared = r == 0;
-	if (r == 0) {
+	out->shared = err == 0;
+	if (err == 0) {
 		out->fd = spill.fd;
 		out->base = (uint64_t)out->slot * TFS_VALUE_MAX;
-	} else if (r == -EOPNOTSUPP) {
+	} else if (err == -EOPNOTSUPP) {
 		out->base = 0;
 		out->fd = open_file();
-		r = out->fd < 0 ? out->fd : 0;
+		err = out->fd < 0 ? out->fd : 0;
 	}
-	return r;
+	return err;
 }
 
 static void stage_leave_file(struct stage *s)
@@ -252,18 +252,18 @@ static int stage_move(struct stage *s, struct stage *to)
 {
 	uint8_t piece[16384];
 	size_t got = 0;
-	int r = 0;
+	int err = 0;
 
-	for (uint64_t at = 0; r == 0 && at < s->size; at += got) {
-		r = stage_read(s, at, piece, sizeof(piece), &got);
-		if (r == 0)
-			r = full_pwrite(to->fd, piece, got, to->base + at);
+	for (uint64_t at = 0; err == 0 && at < s->size; at += got) {
+		err = stage_read(s, at, piece, sizeof(piece), &got);
+		if (err == 0)
+			err = full_pwrite(to->fd, piece, got, to->base + at);
 	}
-	if (r == 0)
-		r = file_resize(to, s->size);
-	if (r) {
+	if (err == 0)
+		err = file_resize(to, s->size);
+	if (err) {
 		stage_leave_file(to);
-		return r;
+		return err;
 	}
 	free_memory(s);
 	stage_leave_file(s);
@@ -278,15 +278,16 @@ static int stage_move(struct stage *s, struct stage *to)
 static int stage_spill(struct stage *s)
 {
 	struct stage to = {.fd = -1};
-	int r = stage_place(&to);
+	int err = stage_place(&to);
 
-	return r ? r : stage_move(s, &to);
+	return err ? err : stage_move(s, &to);
 }
 
 /* The disk is full: moves the image to memory, if it is only read. */
 static int stage_spare(struct stage *s)
 {
 	struct stage to = {.fd = -1, .spared = s->only_read};
+	int err;
 
 	if (!s->only_read || s->spared)
 		return -ENOSPC;
@@ -295,8 +296,7 @@ static int stage_spare(struct stage *s)
 	else
 		errno = ENOSPC;
 	if (to.fd < 0) {
-		int err = -errno;
-
+		err = -errno;
 		stage_leave_file(&to);
 		return err;
 	}
@@ -329,27 +329,27 @@ static int reserve(struct stage *s, uint64_t n)
 
 int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 {
-	int r;
+	int err;
 
 	if (offset > TFS_VALUE_MAX || n > TFS_VALUE_MAX - offset)
 		return -EFBIG;
 	if (n == 0)
 		return 0;
 	unmap(s);
-	r = reserve(s, offset + n);
-	if (r == -ENOSPC)
-		r = stage_spare(s);
-	if (r)
-		return r;
+	err = reserve(s, offset + n);
+	if (err == -ENOSPC)
+		err = stage_spare(s);
+	if (err)
+		return err;
 	if (s->fd >= 0) {
-		r = full_pwrite(s->fd, p, n, s->base + offset);
-		if (r == -ENOSPC) {
-			r = stage_spare(s);
-			if (r == 0)
-				r = full_pwrite(s->fd, p, n, offset);
+		err = full_pwrite(s->fd, p, n, s->base + offset);
+		if (err == -ENOSPC) {
+			err = stage_spare(s);
+			if (err == 0)
+				err = full_pwrite(s->fd, p, n, offset);
 		}
-		if (r)
-			return r;
+		if (err)
+			return err;
 	} else {
 		memcpy(s->memory + offset, p, n);
 	}
@@ -406,27 +406,27 @@ static int add_span(struct stage *s, uint64_t begin, uint64_t end)
 
 int stage_write(struct stage *s, uint64_t offset, const void *p, size_t n)
 {
-	int r = stage_load(s, offset, p, n);
+	int err = stage_load(s, offset, p, n);
 
-	return r || n == 0 ? r : add_span(s, offset, offset + n);
+	return err || n == 0 ? err : add_span(s, offset, offset + n);
 }
 
 int stage_truncate(struct stage *s, uint64_t size)
 {
-	int r;
+	int err;
 
 	if (size > TFS_VALUE_MAX)
 		return -EFBIG;
 	unmap(s);
 	if (size > s->size) {
-		r = reserve(s, size);
-		if (r)
-			return r;
+		err = reserve(s, size);
+		if (err)
+			return err;
 	}
 	if (s->fd >= 0) {
-		r = file_resize(s, size);
-		if (r)
-			return r;
+		err = file_resize(s, size);
+		if (err)
+			return err;
 	} else if (size < s->size) {
 		memset(s->memory + size, 0, (size_t)(s->size - size));
 	}
@@ -454,19 +454,19 @@ int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
 		return 0;
 	}
 	while (done < n) {
-		ssize_t r = pread(s->fd, (uint8_t *)p + done, n - done, (off_t)(s->base + offset + done));
+		ssize_t part = pread(s->fd, (uint8_t *)p + done, n - done, (off_t)(s->base + offset + done));
 
-		if (r < 0 && errno == EINTR)
+		if (part < 0 && errno == EINTR)
 			continue;
-		if (r < 0)
+		if (part < 0)
 			return -errno;
-		if (r == 0 && s->shared)
+		if (part == 0 && s->shared)
 			return -EIO; /* the shared file is as long as its slots */
-		if (r == 0) {
+		if (part == 0) {
 			memset((uint8_t *)p + done, 0, n - done);
 			break;
 		}
-		done += (size_t)r;
+		done += (size_t)part;
 	}
 	*got = n;
 	return 0;
@@ -486,18 +486,18 @@ int stage_bytes(struct stage *s, struct slice *out)
 		void *p;
 
 		/* After an extension the file may be shorter than the image. */
-		int r = file_resize(s, s->size);
+		int err = file_resize(s, s->size);
 
-		if (r)
-			return r;
+		if (err)
+			return err;
 		p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_SHARED, s->fd, (off_t)s->base);
 		if (p == MAP_FAILED)
 			return -errno;
 		/* A read error is an error here, and not a SIGBUS in the engine.  EINVAL: kernels before 5.14. */
 		if (madvise(p, (size_t)s->size, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
-			r = errno == ENOMEM ? -ENOMEM : -EIO;
+			err = errno == ENOMEM ? -ENOMEM : -EIO;
 			munmap(p, (size_t)s->size);
-			return r;
+			return err;
 		}
 		s->map = p;
 		s->map_bytes = (size_t)s->size;

@@ -31,7 +31,7 @@
 
 struct adopted {
 	struct node *file, *family; /* counted */
-	struct filex *x;            /* counted, and busy */
+	struct open_file *x;        /* counted, and busy */
 	struct resolved cell;
 };
 struct adoption {
@@ -87,24 +87,24 @@ static bool may_write(fuse_req_t req, const struct family_info *f)
 	return f->mode & (ctx->gid == f->gid ? 0020 : 0002);
 }
 
-static int make_busy(struct filex *x)
+static int make_busy(struct open_file *x)
 {
 	int err = 0;
 
 	mutex_lock(&x->lock);
-	filex_wait(x, &x->w);
-	if (x->handles || x->w.error)
+	open_file_wait(x, &x->shared);
+	if (x->descriptors || x->shared.error)
 		err = -EXDEV;
 	else
-		x->w.busy = true;
+		x->shared.busy = true;
 	mutex_unlock(&x->lock);
 	return err;
 }
 
-static void make_idle(struct filex *x)
+static void make_idle(struct open_file *x)
 {
 	mutex_lock(&x->lock);
-	x->w.busy = false;
+	x->shared.busy = false;
 	cond_broadcast(&x->idle);
 	mutex_unlock(&x->lock);
 }
@@ -131,11 +131,11 @@ static int add_file(struct adoption *a, struct node *file, struct node *family, 
 			a->cap = cap;
 		}
 	}
-	f.x = err ? NULL : filex_find(file);
+	f.x = err ? NULL : open_file_find(file);
 	if (err == 0)
 		err = f.x ? make_busy(f.x) : -EXDEV;
 	if (err) {
-		filex_put(f.x);
+		open_file_put(f.x);
 		resolved_fini(&f.cell);
 		return err == -ENOMEM ? err : -EXDEV;
 	}
@@ -227,10 +227,10 @@ static int apply(struct adoption *a, struct node *row, struct tfs_result **resul
 		struct slice value;
 
 		cell_place_at(f->family, buf_slice(&f->cell.key), f->cell.kind == NODE_VERSION, f->cell.ts, &p);
-		err = stage_bytes(&f->x->w.image, &value);
+		err = stage_bytes(&f->x->shared.image, &value);
 		if (err == 0)
 			err = tfs_mutation_put(m, p.family, p.qualifier,
-				f->cell.kind == NODE_VERSION || f->x->w.time == TFS_NO_TIME ? p.ts : tfs_at(f->x->w.time),
+				f->cell.kind == NODE_VERSION || f->x->shared.time == TFS_NO_TIME ? p.ts : tfs_at(f->x->shared.time),
 				bytes_of(value));
 	}
 	if (err == 0)
@@ -258,7 +258,7 @@ static void fini(struct adoption *a)
 {
 	for (size_t i = 0; i < a->count; i++) {
 		make_idle(a->files[i].x);
-		filex_put(a->files[i].x);
+		open_file_put(a->files[i].x);
 		node_put(a->files[i].file);
 		node_put(a->files[i].family);
 		resolved_fini(&a->files[i].cell);

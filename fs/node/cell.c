@@ -91,7 +91,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 		return -ENOENT; /* the family was dropped meanwhile */
 	if (err == -ENOENT) {
 		/* It may be created and not committed, or have been committed just now. */
-		n = cell_home_find(r->parent, r->kind, buf_slice(&r->key), r->ts);
+		n = cell_find_in_table(r->parent, r->kind, buf_slice(&r->key), r->ts);
 		if (n)
 			err = ofile_stat(n, &p, &info, &pending);
 		node_put(n);
@@ -114,25 +114,30 @@ static int version_attr(struct node *n, struct stat *st, double *timeout);
 /* Of a version that was removed, replaced or renamed, for its open descriptors. */
 static int ended_attr(struct node *n, struct stat *st, double *timeout)
 {
-	struct filex *x = filex_find(n);
+	struct open_file *x = open_file_find(n);
 	struct family_info f;
+	struct node *at;
 	int err;
 
 	if (!x)
 		return -ENOENT;
-	if (!node_lives(x->node)) {
+	/* A rename changes it.  x counts every node that it has had. */
+	mutex_lock(&x->lock);
+	at = x->node;
+	mutex_unlock(&x->lock);
+	if (!node_lives(at)) {
 		err = family_info_get(n->parent, &f);
 		if (err == 0) {
 			mutex_lock(&x->lock);
-			cell_attr(n, &f, n->ts, n->commit_us, writer_size(&x->w), st);
+			cell_attr(n, &f, n->ts, n->commit_us, content_size(&x->shared), st);
 			mutex_unlock(&x->lock);
 			st->st_nlink = 0;
 		}
 	} else {
-		err = version_attr(x->node, st, timeout);
+		err = version_attr(at, st, timeout);
 	}
 	*timeout = 0;
-	filex_put(x);
+	open_file_put(x);
 	return err;
 }
 
@@ -142,7 +147,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	struct tfs_info info = {.expires_us = INT64_MAX};
 	struct family_info f;
 	struct cell_place p;
-	struct staged s;
+	struct staged_attr s;
 	int err;
 
 	if (!node_lives(n))
@@ -180,7 +185,7 @@ static int plain_content_attr(struct node *n, const struct family_info *f, struc
 {
 	struct tfs_info info;
 	struct cell_place p;
-	struct staged s;
+	struct staged_attr s;
 	bool own, staged = ofile_staged(n, &own, &s);
 	int err = -ENOENT;
 
@@ -200,10 +205,10 @@ static int plain_content_attr(struct node *n, const struct family_info *f, struc
 /* The node that the file was renamed to while open, counted, or NULL. */
 static struct node *renamed_to(struct node *n)
 {
-	struct filex *x = filex_find(n);
-	struct node *target = x ? filex_target(x) : NULL;
+	struct open_file *x = open_file_find(n);
+	struct node *target = x ? open_file_target(x) : NULL;
 
-	filex_put(x);
+	open_file_put(x);
 	return target;
 }
 
@@ -246,23 +251,23 @@ static int cell_remove(struct node *family, struct slice qualifier, bool version
 	struct mutex *row = ofile_row_lock(family);
 	struct tfs_mutation *m = NULL;
 	struct versions all = {0};
-	struct kept kept = {0};
+	struct displaced kept = {0};
 	struct cell_place p;
 	struct node *n = NULL;
-	struct staged s;
+	struct staged_attr s;
 	bool pending;
 	int err = 0;
 
 	cell_place_at(family, qualifier, version, ts, &p);
 	mutex_lock(row);
-	n = cell_home_find(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
+	n = cell_find_in_table(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
 	pending = n && ofile_pending(n, &s);
 	if (version)
-		err = kept_add(&kept, family, qualifier, ts, false);
+		err = displaced_add(&kept, family, qualifier, ts, false);
 	else
 		err = column_versions(family, qualifier, &all);
 	for (size_t i = 0; i < all.n && err == 0; i++)
-		err = kept_add(&kept, family, qualifier, all.ts[i], false);
+		err = displaced_add(&kept, family, qualifier, all.ts[i], false);
 	m = err ? NULL : tfs_mutation_new(p.table, p.row);
 	if (err == 0 && !m)
 		err = -ENOMEM;
@@ -282,13 +287,13 @@ static int cell_remove(struct node *family, struct slice qualifier, bool version
 			cell_changed(c, family, qualifier, ts, true, NULL);
 		else
 			versions_changed(c, family, qualifier, &all, true);
-		kept_end(&kept, c);
+		displaced_end(&kept, c);
 		if (!version)
-			ofile_end_plain(family, qualifier, c);
+			ofile_end_column(family, qualifier, c);
 		made_cell_removed(family, qualifier, version, ts);
 	}
 	mutex_unlock(row);
-	kept_fini(&kept);
+	displaced_fini(&kept);
 	versions_fini(&all);
 	node_put(n);
 	made_trim(c);
@@ -306,9 +311,9 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 /* Is the plain name open, so that something of it may be staged? */
 static bool is_open(struct node *plain)
 {
-	struct filex *x = handle_are_any() ? filex_find(plain) : NULL;
+	struct open_file *x = descriptor_is_any() ? open_file_find(plain) : NULL;
 
-	filex_put(x);
+	open_file_put(x);
 	return x != NULL;
 }
 

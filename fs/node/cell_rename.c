@@ -48,22 +48,22 @@ static int check_target(struct resolved *to, bool *exists)
 }
 
 /* Notes the versions of the source that the rename removes, except one that is renamed to itself. */
-static int note_source(struct resolved *from, struct versions *all, struct kept *moved)
+static int note_source(struct resolved *from, struct versions *all, struct displaced *moved)
 {
 	struct slice key = buf_slice(&from->key);
 	int err = 0;
 
 	if (from->kind == NODE_VERSION)
-		return kept_add(moved, from->parent, key, from->ts, true);
+		return displaced_add(moved, from->parent, key, from->ts, true);
 	err = column_versions(from->parent, key, all);
 	for (size_t i = 0; i < all->n && err == 0; i++)
-		err = kept_add(moved, from->parent, key, all->ts[i], false);
+		err = displaced_add(moved, from->parent, key, all->ts[i], false);
 	return err;
 }
 
-static int note_target(struct resolved *to, struct kept *replaced)
+static int note_target(struct resolved *to, struct displaced *replaced)
 {
-	return to->kind == NODE_VERSION ? kept_add(replaced, to->parent, buf_slice(&to->key), to->ts, false) : 0;
+	return to->kind == NODE_VERSION ? displaced_add(replaced, to->parent, buf_slice(&to->key), to->ts, false) : 0;
 }
 
 static bool same_column(const struct resolved *a, const struct resolved *b)
@@ -81,33 +81,33 @@ static void forward(struct node *source, struct node *target, int64_t ts)
 		if (!now)
 			msg_error("out of memory: writers of a renamed file were cut off");
 	}
-	ofile_forward(source, now ? now : target, ts);
+	ofile_retarget(source, now ? now : target, ts);
 	node_put(now);
 }
 
 /* The store has renamed the cells: moves the descriptors of the source, and ends those of the target. */
 static void follow(struct resolved *from, const struct versions *all, struct node *source, bool onto, struct node *target,
-	int64_t to_ts, struct kept *moved, struct kept *replaced, struct changes *c)
+	int64_t to_ts, struct displaced *moved, struct displaced *replaced, struct changes *c)
 {
 	struct slice key = buf_slice(&from->key);
 	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
 
-	kept_end(replaced, c);
+	displaced_end(replaced, c);
 	if (target->kind == NODE_PLAIN)
-		ofile_end_plain(target->parent, node_key(target), c);
+		ofile_end_column(target->parent, node_key(target), c);
 	if (from->kind == NODE_VERSION)
-		kept_moved(moved, from->parent, key, from->ts, target, to_ts, c);
+		displaced_moved(moved, from->parent, key, from->ts, target, to_ts, c);
 	if (column)
-		kept_column_moved(moved, from->parent, key, target, c);
+		displaced_column_moved(moved, from->parent, key, target, c);
 	else if (all->n)
-		kept_moved(moved, from->parent, key, all->ts[0], target, to_ts, c);
-	kept_end(moved, c);
+		displaced_moved(moved, from->parent, key, all->ts[0], target, to_ts, c);
+	displaced_end(moved, c);
 	if (from->kind == NODE_PLAIN) {
 		forward(source, target, to_ts);
 		mutex_lock(tree_mutex());
 		source->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
-		ofile_end_plain(from->parent, key, c);
+		ofile_end_column(from->parent, key, c);
 	}
 }
 
@@ -116,7 +116,7 @@ static int move_locked(
 {
 	struct slice from_key = buf_slice(&from->key), to_key = buf_slice(&to->key);
 	struct versions all = {0};
-	struct kept moved = {0}, replaced = {0};
+	struct displaced moved = {0}, replaced = {0};
 	struct tfs_result result[1] = {{0}};
 	struct tfs_mutation *m = NULL;
 	struct cell_place p, q;
@@ -124,7 +124,7 @@ static int move_locked(
 	int64_t ts;
 	int err;
 
-	err = ofile_settle(source, c);
+	err = ofile_commit_staged(source, c);
 	if (err == 0)
 		err = check_target(to, &exists);
 	if (err == 0 && exists && noreplace)
@@ -157,8 +157,8 @@ static int move_locked(
 	made_cell_removed(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 	extra_cell_added(to->parent);
 out:
-	kept_fini(&moved);
-	kept_fini(&replaced);
+	displaced_fini(&moved);
+	displaced_fini(&replaced);
 	versions_fini(&all);
 	return err;
 }
@@ -200,10 +200,10 @@ int cell_take_scratch(struct renaming *m)
 	struct resolved *to = &m->to;
 	struct changes *c = m->c;
 	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
-	struct node *home = target ? cell_home(target, true) : NULL;
+	struct node *home = target ? cell_in_table(target, true) : NULL;
 	struct mutex *row = ofile_row_lock(to->parent);
-	struct filex *x = filex_find(m->source);
-	struct kept replaced = {0};
+	struct open_file *x = open_file_find(m->source);
+	struct displaced replaced = {0};
 	bool exists = false;
 	int64_t ts = 0;
 	int err;
@@ -221,16 +221,16 @@ int cell_take_scratch(struct renaming *m)
 	if (err == 0)
 		err = scratch_commit(x, home, node_is_latest(to->parent), &ts, c);
 	if (err == 0) {
-		kept_end(&replaced, c);
+		displaced_end(&replaced, c);
 		if (to->kind == NODE_PLAIN)
-			ofile_end_plain(to->parent, buf_slice(&to->key), c);
+			ofile_end_column(to->parent, buf_slice(&to->key), c);
 		forward(m->source, target, ts);
 		err = scratch_remove(m->source);
 	}
 	mutex_unlock(row);
-	kept_fini(&replaced);
+	displaced_fini(&replaced);
 out:
-	filex_put(x);
+	open_file_put(x);
 	node_put(home);
 	node_put(target);
 	return err;

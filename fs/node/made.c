@@ -275,7 +275,7 @@ void made_cell_removed(struct node *family_node, struct slice qualifier, bool ve
 	struct node *own;
 
 	/* A directory that was removed meanwhile stays removed. */
-	own = node_lives(family_node) && node_lives(family_node->parent) ? family_home(family_node, true) : NULL;
+	own = node_lives(family_node) && node_lives(family_node->parent) ? family_in_table(family_node, true) : NULL;
 	if (!own)
 		return;
 	mutex_lock(tree_mutex());

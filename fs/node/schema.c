@@ -15,7 +15,7 @@
 static int schema_exists(struct node *n)
 {
 	const struct tfs_schema *s;
-	struct staged staged;
+	struct staged_attr staged;
 	int err = tfs_schema_get(node_store_table(n), &s);
 
 	if (err)
@@ -40,7 +40,7 @@ static int schema_find(struct node *dir, struct resolved *r, struct node **out)
 static int schema_attr(struct node *n, struct stat *st, double *timeout)
 {
 	const struct tfs_schema *s;
-	struct staged staged;
+	struct staged_attr staged;
 	int err = tfs_schema_get(node_store_table(n), &s);
 
 	(void)timeout;
@@ -95,19 +95,19 @@ static int schema_unlink(struct node *dir, struct resolved *r, struct changes *c
 static int schema_set_time(struct node *n, int64_t us, struct changes *c)
 {
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_TIME, .mtime_us = us, .uid = (uid_t)-1, .gid = (gid_t)-1};
-	struct filex *x = filex_find(n);
+	struct open_file *x = open_file_find(n);
 	bool done = false;
 
 	if (x) {
 		mutex_lock(&x->lock);
-		for (struct handle *h = x->handles; h; h = h->next) {
+		for (struct descriptor *h = x->descriptors; h; h = h->next) {
 			if (!h->writable)
 				continue;
-			h->w.time = us;
-			done = done || writer_pending(&h->w);
+			h->own.time = us;
+			done = done || content_is_staged(&h->own);
 		}
 		mutex_unlock(&x->lock);
-		filex_put(x);
+		open_file_put(x);
 	}
 	return done ? 0 : fs_schema_edit(n, &e, c);
 }
@@ -126,14 +126,14 @@ static int schema_text(struct node *n, struct buf *out)
 	return err;
 }
 
-static int schema_open(struct node *n, struct writer *w, bool writable, bool truncate)
+static int schema_open(struct node *n, struct content *w, bool writable, bool truncate)
 {
 	struct buf text = {0};
 	int err;
 
 	w->holds = IMAGE_WHOLE;
 	if (truncate && writable) {
-		writer_begin_whole(w);
+		content_begin_whole(w);
 		return 0;
 	}
 	err = schema_exists(n);
@@ -156,7 +156,7 @@ static int schema_read_unopened(struct node *n, uint64_t offset, void *buf, size
 	return err == -ENOENT ? -ESTALE : err;
 }
 
-static int schema_apply(struct node *n, struct writer *w, struct changes *c)
+static int schema_apply(struct node *n, struct content *w, struct changes *c)
 {
 	struct slice text;
 	int err = w->error ? w->error : stage_bytes(&w->image, &text);
@@ -168,7 +168,7 @@ static int schema_apply(struct node *n, struct writer *w, struct changes *c)
  * Checks the lines written so far, if the text is written from its start, in
  * order; otherwise later writes may replace a wrong line.
  */
-static int schema_written(struct node *n, struct writer *w, uint64_t end, struct changes *c)
+static int schema_written(struct node *n, struct content *w, uint64_t end, struct changes *c)
 {
 	const uint8_t *last;
 	struct slice text;
@@ -193,7 +193,7 @@ static int schema_written(struct node *n, struct writer *w, uint64_t end, struct
 	return err;
 }
 
-static int schema_commit(struct node *n, struct writer *w, bool last, struct changes *c)
+static int schema_commit(struct node *n, struct content *w, bool last, struct changes *c)
 {
 	int err;
 

@@ -55,7 +55,7 @@ static int scratch_rmdir(struct node *n, const char *name, struct changes *c)
 static int to_scratch(struct node *n, struct node *dir, struct slice name, bool noreplace)
 {
 	struct node *old, *fresh;
-	struct filex *x;
+	struct open_file *x;
 	int err = 0;
 
 	if (n->kind == NODE_SCRATCH_DIR)
@@ -72,11 +72,11 @@ static int to_scratch(struct node *n, struct node *dir, struct slice name, bool 
 	node_put(old);
 	if (err)
 		return err;
-	x = filex_find(n);
+	x = open_file_find(n);
 	if (!x)
 		return -ESTALE;
 	err = scratch_place(dir, name, NODE_SCRATCH_FILE, x, &fresh);
-	filex_put(x);
+	open_file_put(x);
 	if (err)
 		return err;
 	node_put(fresh);
@@ -86,7 +86,7 @@ static int to_scratch(struct node *n, struct node *dir, struct slice name, bool 
 static int to_schema(struct renaming *m)
 {
 	struct node *target = node_get(m->to.parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
-	struct filex *x = filex_find(m->source);
+	struct open_file *x = open_file_find(m->source);
 	int err;
 
 	if (!target || !x) {
@@ -97,10 +97,10 @@ static int to_schema(struct renaming *m)
 	if (err)
 		goto out;
 	mutex_lock(&x->lock);
-	filex_wait(x, &x->w);
-	free(x->w.caller);
-	x->w.caller = caller_new(m->req);
-	err = node_ops(target)->apply(target, &x->w, m->c);
+	open_file_wait(x, &x->shared);
+	free(x->shared.caller);
+	x->shared.caller = caller_new(m->req);
+	err = node_ops(target)->apply(target, &x->shared, m->c);
 	mutex_unlock(&x->lock);
 	if (err == 0) {
 		/* Open descriptors of the target write nothing more. */
@@ -112,11 +112,11 @@ static int to_schema(struct renaming *m)
 		if (!target)
 			msg_error("out of memory: writers of a renamed file were cut off");
 		else
-			ofile_forward(m->source, target, 0);
+			ofile_retarget(m->source, target, 0);
 		err = scratch_remove(m->source);
 	}
 out:
-	filex_put(x);
+	open_file_put(x);
 	node_put(target);
 	return err;
 }

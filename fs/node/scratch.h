@@ -19,7 +19,7 @@ struct node *scratch_find(struct node *dir, struct slice name);
 /* Counted.  -EEXIST. */
 int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, uid_t uid, gid_t gid, struct node **out) TFS_MUST;
 /* Adds a node with the name to dir.  With share, a file is renamed: the node gets this state, and replaces a file that has the name. */
-int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct filex *share, struct node **out) TFS_MUST;
+int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct open_file *share, struct node **out) TFS_MUST;
 /* Removes n from its directory.  -ENOTEMPTY. */
 int scratch_remove(struct node *n) TFS_MUST;
 /* Resolves any name to a scratch file.  mkdir makes a directory of it. */

@@ -50,7 +50,7 @@ static bool is_removed(const struct node *dir)
 	return dir != NULL;
 }
 
-int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct filex *share, struct node **out)
+int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct open_file *share, struct node **out)
 {
 	struct node *n = node_get(dir, kind, name, atomic_fetch_add(&serial, 1) + 1), *own = n ? node_in_table_get(dir) : NULL,
 		    *old;
@@ -114,14 +114,14 @@ int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, 
 		mutex_unlock(tree_mutex());
 		err = d ? 0 : -ENOMEM;
 	} else {
-		struct filex *x = filex_get(n); /* the node's own count */
+		struct open_file *x = open_file_get(n); /* the node's own count */
 
 		if (x) {
 			x->mode = mode & SCRATCH_MODES;
 			x->uid = uid;
 			x->gid = gid;
-			x->mtime_us = x->w.touched_us = fs_now_us();
-			x->w.holds = IMAGE_WHOLE;
+			x->mtime_us = x->shared.touched_us = fs_now_us();
+			x->shared.holds = IMAGE_WHOLE;
 		}
 		err = x ? 0 : -ENOMEM;
 	}
@@ -161,18 +161,18 @@ int scratch_dir_attr(struct node *n, struct stat *st, double *timeout)
 int scratch_file_attr(struct node *n, struct stat *st, double *timeout)
 {
 	struct node *target;
-	struct filex *x;
+	struct open_file *x;
 	double unused;
 	int err;
 
 	(void)timeout;
-	x = filex_find(n);
+	x = open_file_find(n);
 	if (!x)
 		return -ESTALE;
 	mutex_lock(&x->lock);
-	if (x->w.error == -ESTALE) {
+	if (x->shared.error == -ESTALE) {
 		mutex_unlock(&x->lock);
-		filex_put(x);
+		open_file_put(x);
 		return -ESTALE;
 	}
 	memset(st, 0, sizeof(*st));
@@ -181,15 +181,15 @@ int scratch_file_attr(struct node *n, struct stat *st, double *timeout)
 	st->st_nlink = n->flags & NODE_GONE ? 0 : 1;
 	st->st_uid = x->uid;
 	st->st_gid = x->gid;
-	st->st_size = (off_t)x->w.image.size;
+	st->st_size = (off_t)x->shared.image.size;
 	st->st_blksize = 4096;
 	st->st_blocks = (st->st_size + 511) / 512;
 	stat_time(&st->st_mtim, x->mtime_us);
 	st->st_atim = st->st_mtim;
-	stat_time(&st->st_ctim, x->w.touched_us);
+	stat_time(&st->st_ctim, x->shared.touched_us);
 	mutex_unlock(&x->lock);
-	target = filex_target(x);
-	filex_put(x);
+	target = open_file_target(x);
+	open_file_put(x);
 	if (!target)
 		return 0;
 	err = node_attr(target, st, &unused);
@@ -199,7 +199,7 @@ int scratch_file_attr(struct node *n, struct stat *st, double *timeout)
 
 int scratch_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c)
 {
-	struct filex *x = n->kind == NODE_SCRATCH_FILE ? filex_find(n) : NULL;
+	struct open_file *x = n->kind == NODE_SCRATCH_FILE ? open_file_find(n) : NULL;
 	struct mutex *lock = n->kind == NODE_SCRATCH_DIR ? tree_mutex() : x ? &x->lock : NULL;
 
 	(void)c;
@@ -213,7 +213,7 @@ int scratch_set_owner(struct node *n, const struct stat *attr, int to_set, struc
 	if (to_set & FUSE_SET_ATTR_GID)
 		*(x ? &x->gid : &n->dir->gid) = attr->st_gid;
 	mutex_unlock(lock);
-	filex_put(x);
+	open_file_put(x);
 	return 0;
 }
 

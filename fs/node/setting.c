@@ -71,16 +71,16 @@ size_t setting_copy(struct slice text, uint64_t offset, void *buf, size_t size)
 	return n;
 }
 
-bool setting_too_large(struct writer *w)
+bool setting_too_large(struct content *w)
 {
 	if (w->image.size > TEXT_MAX)
 		w->error = -EFBIG;
 	return w->error == -EFBIG;
 }
 
-int setting_read_staged(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
+int setting_read_staged(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got)
 {
-	return writer_read(&h->w, offset, buf, n, got);
+	return content_read(&h->own, offset, buf, n, got);
 }
 
 /* ---- attributes ---- */
@@ -185,14 +185,14 @@ static int setting_unlink(struct node *dir, struct resolved *r, struct changes *
 
 /* ---- content ---- */
 
-static int setting_open(struct node *n, struct writer *w, bool writable, bool truncate)
+static int setting_open(struct node *n, struct content *w, bool writable, bool truncate)
 {
 	struct buf text = {0};
 	int err;
 
 	w->holds = IMAGE_WHOLE;
 	if (truncate && writable) {
-		writer_begin_whole(w);
+		content_begin_whole(w);
 		w->staged = STAGED_NOTHING; /* only truncated: there is nothing to apply */
 		return 0;
 	}
@@ -208,7 +208,7 @@ static int setting_open(struct node *n, struct writer *w, bool writable, bool tr
 	return err == -ENOENT ? -ESTALE : err;
 }
 
-static int setting_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
+static int setting_read(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got)
 {
 	const struct setting *s = setting_of(h->node);
 
@@ -227,7 +227,7 @@ static int setting_read_unopened(struct node *n, uint64_t offset, void *buf, siz
 	return err == -ENOENT ? -ESTALE : err;
 }
 
-static int setting_apply(struct node *n, struct writer *w, struct changes *c)
+static int setting_apply(struct node *n, struct content *w, struct changes *c)
 {
 	const struct setting *s = setting_of(n);
 	struct slice text;
@@ -239,7 +239,7 @@ static int setting_apply(struct node *n, struct writer *w, struct changes *c)
 	return err;
 }
 
-static int setting_written(struct node *n, struct writer *w, uint64_t end, struct changes *c)
+static int setting_written(struct node *n, struct content *w, uint64_t end, struct changes *c)
 {
 	struct slice text;
 	int err;
@@ -258,7 +258,7 @@ static int setting_written(struct node *n, struct writer *w, uint64_t end, struc
 	return err;
 }
 
-static int setting_commit(struct node *n, struct writer *w, bool last, struct changes *c)
+static int setting_commit(struct node *n, struct content *w, bool last, struct changes *c)
 {
 	(void)last;
 	return node_lives(n) && !w->error && w->staged == STAGED_BYTES ? setting_apply(n, w, c) : 0;

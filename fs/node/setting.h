@@ -21,7 +21,7 @@ struct setting {
 	int (*apply)(struct node *n, struct slice text, struct changes *c);
 	enum tfs_schema_op op; /* for apply, of a setting in the schema */
 	/* The log: descriptors read lines as they are logged; the size depends on the descriptors. */
-	int (*read)(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got);
+	int (*read)(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);
 	uint64_t (*size)(struct node *n, uint64_t size);
 };
 
@@ -40,8 +40,8 @@ void setting_stat(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struc
 /* Copies a part of text; returns its length. */
 size_t setting_copy(struct slice text, uint64_t offset, void *buf, size_t size);
 /* Is more written than any text may have?  Sets w->error: then nothing of it is applied. */
-bool setting_too_large(struct writer *w);
+bool setting_too_large(struct content *w);
 /* node_ops.read of the bytes that were loaded at open, or written. */
-int setting_read_staged(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got);
+int setting_read_staged(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);
 
 #endif

@@ -10,36 +10,36 @@
 #include <errno.h>
 
 /* Past the end, reads the lines logged since.  Before the image, for a reader that went back, reads all lines in the ring. */
-static int log_read(struct handle *h, uint64_t offset, void *buf, size_t n, size_t *got)
+static int log_read(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got)
 {
-	struct writer *w = &h->w;
+	struct content *w = &h->own;
 	uint64_t end = w->origin + w->image.size;
 	bool all = offset < w->origin || end == 0;
 	struct buf lines = {0};
 	int err = 0;
 
 	if (all || offset >= end)
-		err = msg_ring_after(&h->w.seen, all, &lines);
+		err = msg_ring_after(&h->own.seen, all, &lines);
 	if (err == 0 && (all || lines.n)) {
 		stage_reset(&w->image);
 		w->origin = all ? 0 : end;
 		err = stage_load(&w->image, 0, lines.p, lines.n);
 	}
 	buf_fini(&lines);
-	return err ? err : writer_read(w, offset - w->origin, buf, n, got);
+	return err ? err : content_read(w, offset - w->origin, buf, n, got);
 }
 
 /* `tail -f` compares sizes.  For each descriptor that has read the log, the size includes the lines that it has not read. */
 static uint64_t log_size(struct node *n, uint64_t size)
 {
-	struct filex *x = filex_find(n);
+	struct open_file *x = open_file_find(n);
 
 	if (!x)
 		return size;
 	mutex_lock(&x->lock);
-	for (const struct handle *h = x->handles; h; h = h->next) {
-		uint64_t end = h->w.origin + h->w.image.size;
-		uint32_t seen = h->w.seen;
+	for (const struct descriptor *h = x->descriptors; h; h = h->next) {
+		uint64_t end = h->own.origin + h->own.image.size;
+		uint32_t seen = h->own.seen;
 		struct buf lines = {0};
 
 		if (end && msg_ring_after(&seen, false, &lines) == 0 && end + lines.n > size)
@@ -47,7 +47,7 @@ static uint64_t log_size(struct node *n, uint64_t size)
 		buf_fini(&lines);
 	}
 	mutex_unlock(&x->lock);
-	filex_put(x);
+	open_file_put(x);
 	return size;
 }
 

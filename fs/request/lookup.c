@@ -55,13 +55,13 @@ void request_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int err;
 
 	err = node_attr(n, &st, &timeout);
-	other = err == -ESTALE ? node_again(n) : NULL;
+	other = err == -ESTALE ? node_successor(n) : NULL;
 	if (other)
 		err = node_attr(other, &st, &timeout);
 	node_put(other);
 	err = stale_answer(req, n, err);
 	if (err == 0 && n->kind == NODE_PLAIN && fi && fi->fh)
-		st.st_size = (off_t)ofile_end(fi); /* lseek: the end of what this descriptor reads */
+		st.st_size = (off_t)ofile_seek_end(fi); /* lseek: the end of what this descriptor reads */
 	if (err == -ENOENT && node_is(n, KIND_CELL) && family_info_get(n->parent, &f) == 0) {
 		/* Removed since it was looked up: a file without a name.  If it is to be opened, OPEN decides. */
 		cell_attr(n, &f, n->kind == NODE_VERSION ? n->ts : fs_now_us(), fs_now_us(), 0, &st);
@@ -143,7 +143,7 @@ static int keep_owner(struct node *n, const struct stat *attr, int to_set)
 void request_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
 {
 	struct node *n = node_of(ino);
-	struct handle *h = fi ? (struct handle *)(uintptr_t)fi->fh : NULL;
+	struct descriptor *h = fi ? (struct descriptor *)(uintptr_t)fi->fh : NULL;
 	struct changes c = {0};
 	struct stat st;
 	double timeout = 0;

@@ -9,10 +9,10 @@
  * The image of a content that was opened with O_TRUNC or created, of a counter
  * and of scratch is all of the file, and each commit writes all of it.  Any
  * other content has ranges, a cut and appended bytes.  A commit applies them to
- * the newest version (plain name) or to the version; the next commit applies
- * what was written since.
+ * the newest version (plain name) or to the version.  The next commit applies
+ * the bytes written since.
  *
- * What moves its state:
+ * The calls change its state:
  *
  *   open             load; O_TRUNC or a creation: whole, STAGED_CREATION
  *   write, truncate  STAGED_BYTES
@@ -21,36 +21,37 @@
  *   an error         remains, and nothing more is stored
  *   utimensat        sets the time of the next commit, or of the last one
  *   rename           sets the target
- *   unlink, replace  the target is gone: commits are discarded
+ *   unlink, replace  the target is removed: commits are discarded
  *
  * Threads: the lock of the open file (file.h) is held.
  */
-#ifndef TFS_FS_WRITER_H
-#define TFS_FS_WRITER_H
+#ifndef TFS_FS_CONTENT_H
+#define TFS_FS_CONTENT_H
 
 #include "fs/file/cell.h"
 #include "fs/file/stage.h"
 
 struct caller;
-struct handle;
-/* What the image has of its file. */
-enum writer_image {
+struct descriptor;
+/* The bytes of the file that are in the image. */
+enum content_image {
 	IMAGE_RANGES, /* the bytes that were written */
-	IMAGE_LOADED, /* what was loaded, and over it the bytes that were written */
+	IMAGE_LOADED, /* the loaded bytes, and over them the bytes that were written */
 	IMAGE_WHOLE,  /* all of the file; a commit replaces it */
 };
-/* What the next commit stores. */
-enum writer_staged {
+/* The next commit stores this. */
+enum content_staged {
 	STAGED_NOTHING,
 	STAGED_CREATION, /* created or truncated, nothing written since */
 	STAGED_BYTES,    /* written or cut */
 };
-struct writer {
+struct content {
 	struct stage image; /* bytes at their offsets */
 	struct stage tail;  /* appended, unless the image is whole */
-	enum writer_image holds;
-	enum writer_staged staged;
-	struct handle *writer; /* plain, shared: the descriptor whose bytes are staged, and whose version commit_ts is; or NULL */
+	enum content_image holds;
+	enum content_staged staged;
+	struct descriptor
+		*writer; /* plain, shared: the descriptor whose bytes are staged, and whose version commit_ts is; or NULL */
 	struct node *
 		target; /* where commits store: a node in the table's own view; counted, changed under the tree lock, too; or NULL */
 	bool latest;    /* opened through .latest: a set time takes precedence over order */
@@ -62,32 +63,32 @@ struct writer {
 	uint32_t seen;      /* plain: the changes of the column in the image; log: the lines read */
 	uint64_t origin;    /* control files: the offset of the line that is being written */
 	bool committed;
-	int64_t commit_ts;     /* of the version this writer made */
-	int64_t time;          /* what utimensat asked for, or TFS_NO_TIME */
+	int64_t commit_ts;     /* of the version that was committed */
+	int64_t time;          /* set by utimensat, or TFS_NO_TIME */
 	struct caller *caller; /* who opened .schema, or renamed scratch to it; NULL: unknown, so that he may set no owners */
 	int64_t touched_us;    /* last write, for stat while nothing is committed */
 };
 
-void writer_init(struct writer *w);
-void writer_fini(struct writer *w);
+void content_init(struct content *content);
+void content_fini(struct content *content);
 /* Becomes an empty file, which replaces the stored one. */
-void writer_begin_whole(struct writer *w);
-int writer_write(struct writer *w, uint64_t offset, const void *p, size_t n, bool append) TFS_MUST;
-int writer_truncate(struct writer *w, uint64_t size) TFS_MUST;
+void content_begin_whole(struct content *content);
+int content_write(struct content *content, uint64_t offset, const void *p, size_t n, bool append) TFS_MUST;
+int content_truncate(struct content *content, uint64_t size) TFS_MUST;
 /* Reads the image and the appended bytes. */
-int writer_read(struct writer *w, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
-uint64_t writer_size(const struct writer *w);
-static inline bool writer_pending(const struct writer *w)
+int content_read(struct content *content, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
+uint64_t content_size(const struct content *content);
+static inline bool content_is_staged(const struct content *content)
 {
-	return w->staged != STAGED_NOTHING && !w->error && w->target && node_lives(w->target);
+	return content->staged != STAGED_NOTHING && !content->error && content->target && node_lives(content->target);
 }
 /* Commits store at target from now on.  NULL: they are discarded. */
-void writer_aim(struct writer *w, struct node *target);
-void writer_aim_locked(struct writer *w, struct node *target);
-/* Becomes what init makes, and puts the target. */
-void writer_renew(struct writer *w);
+void content_set_target(struct content *content, struct node *target);
+void content_set_target_locked(struct content *content, struct node *target);
+/* Initialises it again, and puts the target. */
+void content_renew(struct content *content);
 /* Discards the staged bytes. */
-void writer_discard(struct writer *w);
-/* Discards the bytes.  Every later call returns r. */
-int writer_failed(struct writer *w, int r);
+void content_discard(struct content *content);
+/* Discards the bytes.  Every later call returns err. */
+int content_failed(struct content *content, int err);
 #endif

@@ -6,19 +6,19 @@
  *
  * Threads: a file's lock is taken inside.
  */
-#ifndef TFS_FS_SHARE_H
-#define TFS_FS_SHARE_H
+#ifndef TFS_FS_READ_H
+#define TFS_FS_READ_H
 
 #include "fs/file/file.h"
 
-/* h, of a plain name, uses the file's content from now on.  truncate: its bytes are not needed. */
-void share_open(struct handle *h, bool truncate);
+/* d, of a plain name, uses the file's content from now on.  truncate: its bytes are not needed. */
+void content_share(struct descriptor *d, bool truncate);
 /*
- * Locks h's file for a read or a write of its content.  Before that a shared
- * content is brought up to date, and h becomes its writer if it writes.  On an
+ * Locks d's file for a read or a write of its content.  Before that a shared
+ * content is brought up to date, and d becomes its writer if it writes.  On an
  * error the lock is not held.
  */
-int share_lock(struct handle *h, bool writes, struct changes *c) TFS_MUST;
+int content_lock(struct descriptor *d, bool writes, struct changes *c) TFS_MUST;
 /*
  * Reads through a descriptor for reading only.  After a read has returned end
  * of file, the next read continues in the newest version.  So does a read at
@@ -26,6 +26,6 @@ int share_lock(struct handle *h, bool writes, struct changes *c) TFS_MUST;
  * paging: the kernel fills pages for a private mapping, which stays on its
  * version.
  */
-int reader_read(struct handle *h, bool paging, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
+int reader_read(struct descriptor *d, bool paging, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
 
 #endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open files whose name is removed, replaced or renamed.
+ *
+ * When a cell is removed, its node is unhashed and marked NODE_GONE.  A cell
+ * that is created later by the same name has another node, and so pages and
+ * locks of its own in the kernel.  Commits to a node that is marked are
+ * discarded.
+ *
+ * Removal: the bytes of an open version are copied before the store removes
+ * it, because the store has no unlinked cells.  Until the removal has ended,
+ * an OPEN of the version waits (NODE_LEAVING).  A descriptor of a plain name
+ * has loaded its bytes at open.  The node is marked after the store has
+ * removed the cell, so a removal that fails changes nothing.
+ *
+ * Rename: contents get another target.  The state of an open version becomes
+ * the state of the node with the new name.  The old node remains one of its
+ * nodes, because the kernel may have pages of it.  They are invalidated with
+ * those of the new node.
+ */
+#include "fs/file/file.h"
+
+#include "engine/base/msg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct displaced_version {
+	struct displaced_version *next;
+	struct node *n;
+	struct open_file *file; /* NULL: it was not open */
+	struct stage copy;
+	bool copied;
+	bool done; /* moved, or ended */
+};
+
+/* A version has a node in the table's own view only. */
+int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves)
+{
+	struct node *n = cell_find_in_table(family_node, NODE_VERSION, qualifier, ts);
+	struct displaced_version *e;
+	struct tfs_info info;
+	bool open;
+	int err = 0;
+
+	if (!n)
+		return 0;
+	e = calloc(1, sizeof(*e));
+	if (!e) {
+		node_put(n);
+		return -ENOMEM;
+	}
+	e->n = n;
+	stage_init(&e->copy);
+	e->next = k->first;
+	k->first = e;
+	mutex_lock(tree_mutex());
+	n->flags |= NODE_LEAVING;
+	open = n->opens > 0 || n->file;
+	mutex_unlock(tree_mutex());
+	if (!open)
+		return 0;
+	e->file = open_file_get(n);
+	if (!e->file)
+		return -ENOMEM;
+	if (moves)
+		return 0;
+	err = cell_load(n, true, &e->copy, &info);
+	e->copied = err == 0;
+	return err == -ENOENT ? 0 : err; /* it was created, and is not committed */
+}
+
+void displaced_fini(struct displaced *k)
+{
+	struct displaced_version *next;
+
+	for (struct displaced_version *e = k->first; e; e = next) {
+		next = e->next;
+		mutex_lock(tree_mutex());
+		e->n->flags &= (uint8_t)~NODE_LEAVING;
+		mutex_unlock(tree_mutex());
+		stage_fini(&e->copy);
+		open_file_put(e->file);
+		node_put(e->n);
+		free(e);
+	}
+	k->first = NULL;
+}
+
+/* The name no longer finds n.  Its descriptors for reading only count the state. */
+static void end_node_locked(struct node *n, struct open_file *file, struct changes *c)
+{
+	n->epoch = 0;
+	n->commit_us = fs_now_us(); /* the ctime that its descriptors see */
+	node_end_locked(n);
+	changes_inode_locked(c, n);
+	if (file && n->opens > 0 && !(n->flags & NODE_KEEPS)) {
+		n->flags |= NODE_KEEPS;
+		file->refs++;
+	}
+}
+
+static void displaced_end_one(struct displaced_version *e, struct changes *c)
+{
+	struct open_file *file = e->file;
+
+	e->done = true;
+	if (file) {
+		mutex_lock(&file->lock);
+		if (e->copied && !(content_is_staged(&file->shared) && file->shared.holds == IMAGE_WHOLE)) {
+			/* Descriptors read the version as it was stored.  Staged bytes are discarded. */
+			content_discard(&file->shared);
+			stage_fini(&file->shared.image);
+			file->shared.image = e->copy;
+			stage_init(&e->copy);
+		}
+		file->shared.staged = STAGED_NOTHING;
+		file->shared.holds = IMAGE_LOADED;
+	}
+	mutex_lock(tree_mutex());
+	end_node_locked(e->n, file, c);
+	for (unsigned i = 0; file && i < file->also_count; i++)
+		changes_inode_locked(c, file->also[i]);
+	mutex_unlock(tree_mutex());
+	if (file)
+		mutex_unlock(&file->lock);
+}
+
+void displaced_end(struct displaced *k, struct changes *c)
+{
+	for (struct displaced_version *e = k->first; e; e = e->next)
+		if (!e->done)
+			displaced_end_one(e, c);
+}
+
+/* The state of e's node becomes that of `to`.  Returns false if out of memory. */
+static bool displaced_attach(struct displaced_version *e, struct node *to, struct changes *c)
+{
+	struct open_file *file = e->file;
+	bool done = true;
+
+	mutex_lock(&file->lock);
+	mutex_lock(tree_mutex());
+	done = open_file_add_node_locked(file, e->n);
+	if (done) {
+		end_node_locked(e->n, file, c);
+		node_put_locked(file->node);
+		to->refs++;
+		to->file = file;
+		file->node = to;
+		content_set_target_locked(&file->shared, to);
+	}
+	mutex_unlock(tree_mutex());
+	mutex_unlock(&file->lock);
+	return done;
+}
+
+/* Descriptors of e's version are descriptors of the version `to` from now on. */
+static void displaced_move(struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, struct changes *c)
+{
+	struct node *to = family ? node_get(family, NODE_VERSION, key, to_ts) : NULL;
+	bool moved;
+
+	if (to && to != e->n && to->file) {
+		/* This one was created and is not committed.  It is replaced. */
+		mutex_lock(tree_mutex());
+		end_node_locked(to, to->file, c);
+		mutex_unlock(tree_mutex());
+		node_put(to);
+		to = node_get(family, NODE_VERSION, key, to_ts);
+	}
+	moved = to != NULL;
+	if (to == e->n) {
+		e->done = true;
+	} else if (to) {
+		ofile_retarget(e->n, to, to_ts);
+		mutex_lock(tree_mutex());
+		e->n->flags |= NODE_MOVED;
+		mutex_unlock(tree_mutex());
+		moved = !e->file || displaced_attach(e, to, c);
+		if (!e->file)
+			displaced_end_one(e, c);
+		e->done = moved;
+	}
+	if (!moved) {
+		msg_error("out of memory: descriptors of a renamed version were cut off");
+		if (e->file) {
+			mutex_lock(&e->file->lock);
+			e->file->shared.error = -ENOMEM;
+			mutex_unlock(&e->file->lock);
+		}
+	}
+	node_put(to);
+}
+
+static bool displaced_is_of(const struct displaced_version *e, const struct node *family_node, struct slice qualifier)
+{
+	return slice_eq(node_key(e->n), qualifier) && slice_eq(node_key(e->n->parent), node_key(family_node));
+}
+
+void displaced_moved(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target,
+	int64_t to_ts, struct changes *c)
+{
+	struct node *family = family_in_table(target->parent, true);
+
+	for (struct displaced_version *e = k->first; e; e = e->next) {
+		if (e->n->ts == ts && displaced_is_of(e, family_node, qualifier)) {
+			displaced_move(e, family, node_key(target), to_ts, c);
+			break;
+		}
+	}
+	node_put(family);
+}
+
+void displaced_column_moved(
+	struct displaced *k, struct node *family_node, struct slice qualifier, struct node *target, struct changes *c)
+{
+	struct node *family = family_in_table(target->parent, true);
+
+	for (struct displaced_version *e = k->first; e; e = e->next)
+		if (displaced_is_of(e, family_node, qualifier))
+			displaced_move(e, family, node_key(target), e->n->ts, c);
+	node_put(family);
+}
+
+static void end_plain_in_view(struct node *family_node, struct slice qualifier, struct changes *c)
+{
+	struct node *n;
+
+	mutex_lock(tree_mutex());
+	n = node_find_locked(family_node, NODE_PLAIN, qualifier, 0);
+	if (n) {
+		node_end_locked(n);
+		changes_inode_locked(c, n);
+	}
+	mutex_unlock(tree_mutex());
+}
+
+void ofile_end_column(struct node *family_node, struct slice qualifier, struct changes *c)
+{
+	struct node *twin = family_in_other_view(family_node);
+
+	end_plain_in_view(family_node, qualifier, c);
+	if (twin)
+		end_plain_in_view(twin, qualifier, c);
+	node_put(twin);
+}
+
+/* ---- targets ---- */
+
+/* The new target of a content, and the timestamp of its version there. */
+struct new_target {
+	struct node *target;
+	int64_t commit_ts;
+	bool latest;
+};
+
+static void content_retarget(struct content *content, const struct node *from, const struct new_target *a)
+{
+	if (content->target != from)
+		return;
+	content->latest = a->latest;
+	if (content->committed)
+		content->commit_ts = a->commit_ts;
+	content_set_target(content, a->target);
+}
+
+/* Sets the target of the file's contents whose target is `from`. */
+static void open_file_retarget(struct open_file *file, const struct node *from, const struct new_target *a)
+{
+	mutex_lock(&file->lock);
+	content_retarget(&file->shared, from, a);
+	for (struct descriptor *d = file->descriptors; d; d = d->next)
+		content_retarget(&d->own, from, a);
+	mutex_unlock(&file->lock);
+}
+
+/* Sets the target of a scratch file, whose bytes have been committed there. */
+static void scratch_retarget(struct open_file *file, const struct new_target *a)
+{
+	mutex_lock(&file->lock);
+	file->shared.committed = true;
+	file->shared.staged = STAGED_NOTHING;
+	content_retarget(&file->shared, file->shared.target, a);
+	open_file_free_scratch(file);
+	mutex_unlock(&file->lock);
+}
+
+void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts)
+{
+	struct node *from = cell_in_table(n, false);
+	struct new_target a = {.target = cell_in_table(target, true), .commit_ts = commit_ts, .latest = node_is_latest(target)};
+	struct open_file **files = NULL, *file;
+	size_t count = 0;
+
+	if (from && (!a.target || open_files_to(from, &files, &count)))
+		msg_error("out of memory: descriptors of a renamed file were cut off");
+	for (size_t i = 0; i < count; i++) {
+		if (node_lives(from))
+			open_file_retarget(files[i], from, &a);
+		open_file_put(files[i]);
+	}
+	free(files);
+	if (n->kind == NODE_SCRATCH_FILE && a.target && (file = open_file_find(n)) != NULL) {
+		scratch_retarget(file, &a);
+		open_file_put(file);
+	}
+	node_put(a.target);
+	node_put(from);
+}

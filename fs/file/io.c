@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The FUSE calls on descriptors that are open.
+ *
+ * Plain names use direct I/O.  The bytes for a reader are loaded at open, and
+ * again after the end of the file.  A private mapping is filled from them, too.
+ * But all mappings of a file share its pages in the kernel, so while several
+ * versions are open, the pages are those of the newest.
+ *
+ * Versions are cached by the kernel.  READ reads from the store.  Bytes written
+ * in place are staged, and committed before the next READ.
+ *
+ * The content of a scratch file is its image.  A control file is rendered at
+ * open.  Its text is applied at flush.  Where one line is a whole setting, the
+ * line is applied by the WRITE that ends it, because shells ignore the errors
+ * of close.
+ */
+#include "fs/file/file.h"
+
+#include "engine/base/msg.h"
+#include "fs/base/node_ops.h"
+#include "fs/base/name.h"
+#include "fs/base/reply.h"
+#include "fs/file/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+static struct descriptor *descriptor_of(const struct fuse_file_info *fi)
+{
+	return fi ? (struct descriptor *)(uintptr_t)fi->fh : NULL;
+}
+
+/* A descriptor for writing only has loaded nothing.  Until it has written, its end of file is that of the newest version. */
+static void descriptor_renew_end(struct descriptor *d)
+{
+	struct open_file *file = d->file;
+	struct tfs_info info;
+	bool behind;
+
+	mutex_lock(&file->lock);
+	behind = d->own.seen != file->commits && d->own.holds == IMAGE_RANGES && !content_is_staged(&d->own) && d->own.target &&
+		node_lives(d->own.target);
+	mutex_unlock(&file->lock);
+	if (!behind || cell_node_stat(d->own.target, &info))
+		return;
+	mutex_lock(&file->lock);
+	if (!content_is_staged(&d->own))
+		d->own.base_size = info.size;
+	mutex_unlock(&file->lock);
+}
+
+uint64_t ofile_seek_end(const struct fuse_file_info *fi)
+{
+	struct descriptor *d = (struct descriptor *)(uintptr_t)fi->fh;
+	struct open_file *file = d->file;
+	struct changes c = {0};
+	uint64_t end;
+	uint8_t none;
+	size_t got;
+
+	if (d->writable && !descriptor_shares(d))
+		descriptor_renew_end(d);
+	else if (d->ended == READER_END)
+		(void)!reader_read(d, false, 0, &none, 1, &got);
+	/* If the newest version cannot be loaded, the end stays where it was. */
+	if (content_lock(d, false, &c))
+		mutex_lock(&file->lock);
+	end = content_size(d->content);
+	mutex_unlock(&file->lock);
+	changes_send(&c);
+	return end;
+}
+
+/* ---- read ---- */
+
+/* Each thread has one buffer, which is freed when the thread ends. */
+struct thread_buffer {
+	size_t bytes;
+	uint8_t data[];
+};
+static pthread_key_t buffer_key;
+static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
+
+static void make_buffer_key(void)
+{
+	pthread_key_create(&buffer_key, free);
+}
+
+static uint8_t *thread_buffer(size_t n)
+{
+	struct thread_buffer *b;
+
+	pthread_once(&buffer_once, make_buffer_key);
+	b = pthread_getspecific(buffer_key);
+	if (!b || n > b->bytes) {
+		struct thread_buffer *more = realloc(b, sizeof(*b) + n);
+
+		if (!more)
+			return NULL;
+		b = more;
+		b->bytes = n;
+		pthread_setspecific(buffer_key, b);
+	}
+	return b->data;
+}
+
+static void node_mark_paged(struct node *n)
+{
+	mutex_lock(tree_mutex());
+	n->flags |= NODE_PAGED;
+	mutex_unlock(tree_mutex());
+}
+
+/* Commits the bytes that were written in place, before a READ or FSYNC. */
+static int version_commit(struct node *n)
+{
+	struct mutex *row = ofile_row_lock(n);
+	struct open_file *file = open_file_find(n);
+	struct changes c = {0};
+	bool pending;
+	int err = 0;
+
+	if (!file)
+		return 0;
+	mutex_lock(&file->lock);
+	pending = content_is_staged(&file->shared);
+	mutex_unlock(&file->lock);
+	if (pending) {
+		mutex_lock(row);
+		mutex_lock(&file->lock);
+		err = content_commit(&file->shared, true, file, &c);
+		mutex_unlock(&file->lock);
+		mutex_unlock(row);
+		changes_send(&c);
+	}
+	open_file_put(file);
+	return err;
+}
+
+/* -ENOENT: it was removed, and there is no copy. */
+static int version_read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	struct open_file *file = open_file_find(n);
+	struct node *at = n;
+	int err = -ENOENT;
+
+	if (file) {
+		mutex_lock(&file->lock);
+		at = file->node;
+		if (!node_lives(at))
+			err = content_read(&file->shared, offset, buf, size, got);
+		mutex_unlock(&file->lock);
+	}
+	if (err == -ENOENT && node_lives(at))
+		err = cell_node_read(at, offset, buf, size, got);
+	open_file_put(file);
+	return err;
+}
+
+static int version_read(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	struct mutex *row = ofile_row_lock(n);
+	int err;
+
+	node_mark_paged(n);
+	err = version_commit(n);
+	if (err == 0)
+		err = version_read_once(n, offset, buf, size, got);
+	if (err == -ENOENT) {
+		/* The thread that removes or renames it holds the row's lock until the copy for descriptors is there. */
+		mutex_lock(row);
+		mutex_unlock(row);
+		err = version_read_once(n, offset, buf, size, got);
+	}
+	return err == -ENOENT ? -ESTALE : err;
+}
+
+static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	if (node_ops(n)->read_unopened)
+		return node_ops(n)->read_unopened(n, offset, buf, size, got);
+	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= FS_CACHED_VALUE_MAX) {
+		node_mark_paged(n);
+		*got = size;
+		if (cache_take(&fs.values, n->ino, atomic_load(&fs.changes), buf, got))
+			return 0;
+	}
+	return version_read(n, offset, buf, size, got);
+}
+
+/* Are descriptors of other versions open, whose mappings share the pages with those of d? */
+static bool pages_are_shared(struct descriptor *d)
+{
+	bool shared = false;
+
+	mutex_lock(&d->file->lock);
+	if (d->own.target == d->file->node && node_lives(d->own.target))
+		for (struct descriptor *g = d->file->descriptors; g && !shared; g = g->next)
+			shared = g != d && g->readable && (descriptor_shares(g) || g->own.base_ts != d->own.base_ts);
+	mutex_unlock(&d->file->lock);
+	return shared;
+}
+
+static int plain_read_newest(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
+{
+	node_mark_paged(n);
+	return cell_node_read(n, offset, buf, size, got);
+}
+
+void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	struct node *n = node_of(ino);
+	struct descriptor *d = descriptor_of(fi);
+	uint8_t *buf = thread_buffer(size);
+	struct changes c = {0};
+	size_t got = 0;
+	int err;
+
+	if (!buf) {
+		reply_err(req, -ENOMEM);
+		return;
+	}
+	if (!d) {
+		err = read_without_descriptor(n, (uint64_t)offset, buf, size, &got);
+	} else {
+		n = d->node;
+		if (n->kind == NODE_VERSION) {
+			err = version_read(n, (uint64_t)offset, buf, size, &got);
+		} else if (n->kind == NODE_PLAIN && !d->writable) {
+			err = -ENOENT;
+			if (!fi->lock_owner && pages_are_shared(d)) /* read(2) sets lock_owner, a page fault does not */
+				err = plain_read_newest(n, (uint64_t)offset, buf, size, &got);
+			if (err == -ENOENT)
+				err = reader_read(d, !fi->lock_owner, (uint64_t)offset, buf, size, &got);
+		} else if ((err = content_lock(d, false, &c)) == 0) {
+			if (node_ops(n)->read)
+				err = node_ops(n)->read(d, (uint64_t)offset, buf, size, &got);
+			else
+				err = content_read(d->content, (uint64_t)offset, buf, size, &got);
+			mutex_unlock(&d->file->lock);
+		}
+		changes_send(&c);
+	}
+	if (err)
+		reply_err(req, refuse_store(err, n, NULL, "cannot be read"));
+	else
+		fuse_reply_buf(req, (const char *)buf, got);
+}
+
+/* ---- write ---- */
+
+/* A counter's text must be the beginning of a number. */
+static int counter_check(struct node *n, struct content *content)
+{
+	struct family_info f;
+	struct slice text;
+	int err;
+
+	if (content->holds != IMAGE_WHOLE || content->image.size > 64 || n->parent->kind != NODE_FAMILY)
+		return 0;
+	err = family_info_get(n->parent, &f);
+	if (err || !f.counter)
+		return err;
+	err = stage_bytes(&content->image, &text);
+	if (err || counter_prefix(text))
+		return err;
+	content->error = -EINVAL;
+	return refuse(-EINVAL, n, NULL, "a counter is written as one decimal number");
+}
+
+static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t *p, size_t size, int flags, struct changes *c)
+{
+	struct node *n = d->node;
+	struct open_file *file = d->file;
+	bool append = (flags & O_APPEND) != 0;
+	int err = content_lock(d, true, c);
+
+	if (err)
+		return err;
+	switch (file_kind(n)) {
+	case FILE_PLAIN:
+		err = content_write(d->content, offset, p, size, append);
+		if (err == 0 && d->content->target)
+			err = counter_check(d->content->target, d->content);
+		break;
+	case FILE_VERSION:
+		err = content_write(d->content, offset, p, size, false);
+		break;
+	case FILE_SCRATCH:
+		err = content_write(&file->shared, offset, p, size, append);
+		file->mtime_us = fs_now_us();
+		file->shared.time = TFS_NO_TIME;
+		break;
+	case FILE_SETTING:
+		/* Lines before this one have been applied. */
+		if (d->own.image.size == 0)
+			d->own.origin = offset;
+		if (offset < d->own.origin) {
+			err = refuse(-EINVAL, n, NULL, "written out of order");
+			break;
+		}
+		err = content_write(&d->own, offset - d->own.origin, p, size, append);
+		if (err == 0)
+			err = node_ops(n)->written(n, &d->own, offset + size, c);
+		break;
+	case FILE_SCHEMA:
+		err = content_write(&d->own, offset, p, size, append);
+		if (err == 0)
+			err = node_ops(n)->written(n, &d->own, offset + size, c);
+		break;
+	case FILE_NONE:
+		err = -EISDIR;
+		break;
+	}
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t offset, struct fuse_file_info *fi)
+{
+	struct descriptor *d = descriptor_of(fi);
+	size_t size = fuse_buf_size(in);
+	struct fuse_bufvec whole = FUSE_BUFVEC_INIT(size);
+	struct changes c = {0};
+	const uint8_t *p;
+	int err;
+
+	(void)ino;
+	if (!d) {
+		reply_err(req, -EBADF);
+		return;
+	}
+	if (in->count == 1 && in->idx == 0 && in->off == 0 && !(in->buf[0].flags & FUSE_BUF_IS_FD)) {
+		p = in->buf[0].mem;
+	} else {
+		ssize_t n;
+
+		p = whole.buf[0].mem = thread_buffer(size);
+		n = p ? fuse_buf_copy(&whole, in, 0) : -ENOMEM;
+		if (n < 0) {
+			reply_err(req, (int)n);
+			return;
+		}
+		size = (size_t)n;
+	}
+	d->pid = fuse_req_ctx(req)->pid;
+	err = descriptor_write(d, (uint64_t)offset, p, size, fi->flags, &c);
+	if (err == -EFBIG && (file_kind(d->node) == FILE_SCHEMA || file_kind(d->node) == FILE_SETTING))
+		refuse(err, d->node, NULL, "more than 1 MiB; nothing of it is applied");
+	else if (err == -EFBIG)
+		refuse(err, d->node, NULL, "a value is at most 64 MiB; nothing of it is stored");
+	else if (err != -EINVAL)
+		refuse_store(err, d->node, NULL, "the write was refused");
+	if (err)
+		changes_reply_err(&c, req, err);
+	else
+		changes_reply_write(&c, req, size);
+}
+
+/* ---- flush, fsync, release ---- */
+
+/* A scratch file that was renamed while open commits to its target. */
+static int scratch_commit_renamed(struct open_file *file, struct changes *c)
+{
+	struct node *forward;
+	struct mutex *row;
+	int err = 0;
+
+	forward = open_file_target(file);
+	if (!forward)
+		return 0;
+	row = ofile_row_lock(forward);
+	if (row)
+		mutex_lock(row);
+	mutex_lock(&file->lock);
+	if (file->shared.target && node_ops(file->shared.target)->apply) {
+		if (file->shared.staged == STAGED_BYTES && node_lives(file->shared.target)) {
+			file->shared.staged = STAGED_NOTHING;
+			err = node_ops(file->shared.target)->apply(file->shared.target, &file->shared, c);
+		}
+	} else if (file->shared.target)
+		err = content_commit(&file->shared, false, file, c);
+	mutex_unlock(&file->lock);
+	if (row)
+		mutex_unlock(row);
+	node_put(forward);
+	return err;
+}
+
+int ofile_commit(struct descriptor *d, bool last, struct changes *c)
+{
+	struct node *n = d->node;
+	struct open_file *file = d->file;
+	struct mutex *row;
+	int err = 0;
+
+	if (!d->writable)
+		return 0;
+	if (node_ops(n)->commit) {
+		mutex_lock(&file->lock);
+		err = node_ops(n)->commit(n, &d->own, last, c);
+		mutex_unlock(&file->lock);
+		return err;
+	}
+	if (n->kind == NODE_SCRATCH_FILE)
+		return scratch_commit_renamed(file, c);
+	row = ofile_row_lock(n);
+	mutex_lock(row);
+	mutex_lock(&file->lock);
+	if (d->error)
+		err = d->error;
+	else if (!descriptor_shares(d) || d->content->writer == d)
+		err = content_commit(d->content, last, file, c);
+	mutex_unlock(&file->lock);
+	mutex_unlock(row);
+	return err;
+}
+
+void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct descriptor *d = descriptor_of(fi);
+	struct changes c = {0};
+	int err;
+
+	(void)ino;
+	err = d ? ofile_commit(d, false, &c) : 0;
+	changes_reply_err(&c, req, err);
+}
+
+void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	struct descriptor *d = descriptor_of(fi);
+	struct node *n = d ? d->node : node_of(ino);
+	struct changes c = {0};
+	int err = 0;
+
+	(void)datasync;
+	/* fsync also commits a cell that was only created or truncated.  Through any descriptor it commits a version's bytes. */
+	if (n->kind == NODE_VERSION && !(d && d->writable)) {
+		err = version_commit(n);
+	} else if (d) {
+		err = ofile_commit(d, n->kind == NODE_PLAIN || n->kind == NODE_VERSION, &c);
+	}
+	if (err == 0)
+		err = tfs_sync(fs.store);
+	changes_reply_err(&c, req, err);
+}
+
+void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct descriptor *d = descriptor_of(fi);
+	struct changes c = {0};
+	int err = 0;
+
+	if (d) {
+		err = ofile_commit(d, true, &c);
+		descriptor_free(d);
+	} else if (!fs.no_open && node_of(ino)->kind == NODE_VERSION) {
+		version_count_close(node_of(ino));
+	}
+	changes_reply_err(&c, req, err);
+}
+
+void ofile_close_all(void)
+{
+	for (;;) {
+		struct descriptor *d = descriptor_first();
+		struct changes c = {0};
+
+		if (!d)
+			return;
+		refuse_begin();
+		(void)!ofile_commit(d, true, &c);
+		changes_fini(&c);
+		descriptor_free(d);
+	}
+}

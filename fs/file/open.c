@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OPEN and CREATE.
+ *
+ * A descriptor of a plain name loads the version that is the newest at open.  A
+ * version that is opened for reading only has no state but a count.
+ */
+#include "fs/file/file.h"
+
+#include "fs/base/node_ops.h"
+
+#include "fs/base/caller.h"
+#include "fs/base/reply.h"
+#include "fs/file/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+/* stat of n's cell.  *exists is set if it is stored; otherwise its creation is not committed. */
+static int plain_stat(struct node *n, const struct cell_place *p, bool created, bool *exists, struct tfs_info *info)
+{
+	bool pending;
+	int err = ofile_stat(n, p, info, &pending);
+
+	*exists = err == 0;
+	if (err != -ENOENT || !(created || pending))
+		return err;
+	*info = (struct tfs_info){.ts = INT64_MIN};
+	return 0;
+}
+
+/* Under the row's lock the version of a large value is not replaced between reads of its parts. */
+static int plain_load(struct descriptor *d, struct tfs_info *info)
+{
+	struct mutex *row = info->size >= CELL_READ_AT_ONCE ? ofile_row_lock(d->node) : NULL;
+	int err;
+
+	if (row)
+		mutex_lock(row);
+	mutex_lock(&d->file->lock);
+	err = cell_load(d->node, !d->writable, &d->own.image, info);
+	d->own.holds = IMAGE_LOADED;
+	mutex_unlock(&d->file->lock);
+	if (row)
+		mutex_unlock(row);
+	return err;
+}
+
+static int plain_open(struct descriptor *d, bool truncate, bool created, bool append, struct changes *c)
+{
+	struct tfs_info info = {.ts = INT64_MIN};
+	struct node *n = d->node;
+	struct cell_place p;
+	struct family_info f;
+	bool exists = false;
+	struct content *content;
+	int err;
+
+	cell_place_of(n, &p);
+	err = family_info_get(p.family_node, &f);
+	if (err == 0 && d->readable && d->writable && !f.counter) {
+		content_share(d, truncate);
+		err = content_lock(d, false, c);
+		if (err == 0)
+			mutex_unlock(&d->file->lock);
+	}
+	if (err == 0)
+		err = plain_stat(n, &p, created, &exists, &info);
+	created = created && !exists; /* another descriptor created it first: its content is the base */
+	if (err == 0 && exists && !truncate && !descriptor_shares(d) && (d->readable || f.counter))
+		err = plain_load(d, &info);
+	/* The name may have a new cell now, and its bytes may have been loaded.  A descriptor that has loaded nothing is one of the removed cell. */
+	if (err == 0 && !node_lives(n) && d->readable && !truncate && !created)
+		err = -ESTALE;
+	if (err == 0 && d->writable && info.ts == INT64_MAX)
+		err = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
+	if (err == 0)
+		err = content_lock(d, truncate || created, c);
+	if (err)
+		return err == -ENOENT ? -ESTALE : err;
+	content = d->content;
+	if (!descriptor_shares(d)) {
+		content->base_size = info.size;
+		content->base_ts = info.ts;
+	}
+	if (f.counter)
+		content->holds = IMAGE_WHOLE;
+	if (truncate || (created && !append)) {
+		content_begin_whole(content);
+		content->base_ts = info.ts;
+	} else if (created) {
+		/* Another descriptor may have created it, too, and commit first: then the bytes are appended. */
+		content->staged = STAGED_CREATION;
+		content->holds = IMAGE_LOADED;
+		content->touched_us = fs_now_us();
+	}
+	mutex_unlock(&d->file->lock);
+	return 0;
+}
+
+static int version_open(struct descriptor *d, bool truncate, bool created)
+{
+	struct open_file *file = d->file;
+	int err;
+
+	mutex_lock(&file->lock);
+	open_file_wait(file, &file->shared);
+	err = version_prepare_write(file);
+	if (err == -ENOENT && created) {
+		truncate = true;
+		err = 0;
+	}
+	if (err == 0 && truncate)
+		content_begin_whole(&file->shared);
+	mutex_unlock(&file->lock);
+	return err == -ENOENT ? -ESTALE : err;
+}
+
+/* Opens a version for reading only. */
+static int version_open_reader(struct node *n)
+{
+	struct cell_place p;
+	struct tfs_info info;
+	bool pending;
+	int err;
+
+	if (n->epoch != 0 && n->epoch == table_epoch(n))
+		return 0;
+	if (!node_lives(n))
+		return -ESTALE;
+	cell_place_of(n, &p);
+	err = ofile_stat(n, &p, &info, &pending);
+	if (err == -ENOENT && pending)
+		return 0;
+	return err == -ENOENT ? -ESTALE : err;
+}
+
+static int open_by_kind(struct descriptor *d, int flags, bool created, struct changes *c)
+{
+	bool truncate = (flags & O_TRUNC) != 0;
+	struct node *n = d->node;
+	struct open_file *file = d->file;
+	int err = 0;
+
+	switch (file_kind(n)) {
+	case FILE_PLAIN:
+		err = plain_open(d, truncate, created, (flags & O_APPEND) != 0, c);
+		break;
+	case FILE_VERSION:
+		err = version_open(d, truncate, created);
+		break;
+	case FILE_SCRATCH:
+		mutex_lock(&file->lock);
+		if (file->shared.error == -ESTALE)
+			err = -ESTALE; /* it has become a cell */
+		else if (truncate)
+			err = scratch_truncate(file, 0);
+		mutex_unlock(&file->lock);
+		break;
+	case FILE_SCHEMA:
+	case FILE_SETTING:
+		err = node_ops(n)->open(n, &d->own, d->writable, truncate || created);
+		break;
+	case FILE_NONE:
+		err = -EISDIR;
+		break;
+	}
+	return err;
+}
+
+static int descriptor_open(struct node *n, int flags, bool created, struct descriptor **out)
+{
+	struct mutex *row = n->kind == NODE_VERSION ? ofile_row_lock(n) : NULL;
+	struct changes c = {0};
+	struct descriptor *d;
+	int err;
+
+	/* A rename moves the state of a version to another node.  Under the row's lock there is only one state. */
+	if (row)
+		mutex_lock(row);
+	/* A creation is a truncation, even through a descriptor for reading only: release commits it. */
+	d = descriptor_new(n, created && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) ? flags | O_TRUNC : flags);
+	err = d ? open_by_kind(d, flags, created, &c) : -ENOMEM;
+	if (row)
+		mutex_unlock(row);
+	changes_send(&c);
+	if (d && err)
+		descriptor_free(d);
+	if (err == 0)
+		*out = d;
+	return err;
+}
+
+/*
+ * LOOKUP found the name and OPEN did not, twice.  The kernel does not state at
+ * OPEN whether O_CREAT was set.  Neither a creation nor ENOENT is correct in
+ * both cases, but a file that was removed right after the open is: it has no
+ * name, and its bytes are discarded.
+ */
+static int open_removed(struct node *n, int flags, struct descriptor **out)
+{
+	struct descriptor *d = descriptor_new(n, flags);
+
+	if (!d)
+		return -ENOMEM;
+	mutex_lock(&d->file->lock);
+	d->content = &d->own;
+	d->own.holds = IMAGE_WHOLE;
+	content_set_target(&d->own, NULL);
+	mutex_unlock(&d->file->lock);
+	*out = d;
+	return 0;
+}
+
+/*
+ * A version that is only written needs no pages.  With direct I/O the kernel
+ * does not ask for its capabilities before each write.
+ */
+static void set_open_flags(const struct node *n, struct fuse_file_info *fi)
+{
+	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) != O_WRONLY)
+		fi->keep_cache = 1;
+	else
+		fi->direct_io = 1;
+}
+
+static bool version_needs_no_state(const struct node *n, const struct fuse_file_info *fi)
+{
+	return n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
+}
+
+/* Opens a version for reading only.  Returns true if it has replied. */
+static bool version_reply_reader(fuse_req_t req, struct node *n, struct fuse_file_info *fi, int *err)
+{
+	version_count_open(n);
+	*err = version_open_reader(n);
+	if (*err == 0) {
+		fi->fh = 0;
+		fi->keep_cache = 1;
+		fi->noflush = 1;
+		if (fuse_reply_open(req, fi) == 0)
+			return true;
+	}
+	version_count_close(n);
+	return *err == 0;
+}
+
+void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct node *n = node_of(ino), *other;
+	struct descriptor *d;
+	int err;
+
+	if (fs.no_open) {
+		fuse_reply_err(req, ENOSYS);
+		return;
+	}
+	if (version_needs_no_state(n, fi)) {
+		if (version_reply_reader(req, n, fi, &err))
+			return;
+	} else {
+		err = descriptor_open(n, fi->flags, false, &d);
+		if (err == 0)
+			set_open_flags(n, fi);
+	}
+	other = err == -ESTALE ? node_successor(n) : NULL;
+	if (other) {
+		/* The cell was replaced meanwhile.  The kernel would repeat the LOOKUP, but only once.  Its pages of n are not used. */
+		fi->direct_io = 1;
+		fi->keep_cache = 0;
+		err = descriptor_open(other, fi->flags, false, &d);
+		node_put(other);
+	}
+	err = stale_answer(req, n, err);
+	if (err == -ENOENT && (fi->flags & O_ACCMODE) != O_RDONLY && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION))
+		err = open_removed(n, fi->flags, &d);
+	if (err) {
+		reply_err(req, refuse_store(err, n, NULL, "cannot be opened"));
+		return;
+	}
+	d->pid = fuse_req_ctx(req)->pid;
+	if (d->writable && n->kind == NODE_SCHEMA)
+		d->own.caller = caller_new(req);
+	fi->fh = (uint64_t)(uintptr_t)d;
+	if (!d->writable)
+		fi->noflush = 1;
+	if (fuse_reply_open(req, fi) != 0)
+		descriptor_free(d);
+}
+
+int ofile_make(struct node *n, struct changes *c)
+{
+	struct descriptor *d;
+	int err = descriptor_open(n, O_WRONLY, true, &d);
+
+	if (err)
+		return err;
+	err = ofile_commit(d, true, c);
+	descriptor_free(d);
+	return err;
+}
+
+int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi)
+{
+	struct fuse_entry_param e = {0};
+	struct descriptor *d;
+	int err;
+
+	err = descriptor_open(n, fi->flags, !exists, &d);
+	if (err)
+		return err;
+	d->pid = fuse_req_ctx(req)->pid;
+	if (d->writable && n->kind == NODE_SCHEMA)
+		d->own.caller = caller_new(req);
+	err = node_entry(n, &e);
+	if (err) {
+		descriptor_free(d);
+		return err;
+	}
+	fi->fh = (uint64_t)(uintptr_t)d;
+	set_open_flags(n, fi);
+	node_lookup(n);
+	if (fuse_reply_create(req, &e, fi) != 0) {
+		descriptor_free(d);
+		node_forget(n, 1);
+	}
+	return 0;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors for reading and writing share one content, that of the file.
+ * The bytes staged in it are those of one descriptor, its writer.  Before
+ * another descriptor reads or writes, they are committed; the content is then
+ * the newest version, and each open still makes versions of its own.
+ *
+ * open_file.commits counts the changes of the column, and content.seen states up to
+ * which of them an image has.  While the two are equal and no other descriptor
+ * has staged bytes, a read costs no more than that comparison.  Otherwise the
+ * staged bytes are committed over the newest version, as ranges, and the image
+ * is loaded again.
+ *
+ * So a program that locks the file, reads, writes and unlocks it reads all that
+ * was written under the lock before, synced or not.  An early commit is
+ * harmless, because later commits of an open replace its version.
+ *
+ * A descriptor for reading only has an image of one version.  After a read
+ * has returned end of file, the next read first replaces the image by the
+ * newest version, if that is another.  So a program that reads a file once
+ * sees one version, and tail -f sees appended bytes.
+ *
+ * Where the newest version is shorter than the image, fstat shows the smaller
+ * size, and tail -f begins again ("file truncated").  tail reads as many bytes
+ * as fstat reports and may never read the end of file.  So a read at offset 0
+ * by a descriptor that has returned the last byte replaces the image, too.
+ *
+ * These reads take no lock until the last byte has been returned.
+ * descriptor.readers counts them.  An image is replaced only while descriptor.ended is
+ * not READER_WITHIN and there are no readers.  So either a reader sees that
+ * descriptor.ended has changed and takes the file's lock, or the replacing thread
+ * sees the reader and leaves the image as it is.
+ *
+ * Rejected: commits when a file lock is taken.  The kernel serves file locks by
+ * itself unless the daemon does, and F_SETLKW here would occupy a thread for
+ * each process that waits.
+ */
+#include "fs/file/read.h"
+
+#include <errno.h>
+
+static bool content_has_name(const struct open_file *file, const struct content *content)
+{
+	return content->target == file->node && node_lives(content->target) && !content->error;
+}
+
+static int content_load_newest(struct open_file *file, struct content *content, bool only_reads)
+{
+	uint32_t commits = file->commits;
+	struct tfs_info info;
+	struct stage image;
+	int err;
+
+	stage_init(&image);
+	err = cell_load(content->target, only_reads, &image, &info);
+	if (err) {
+		stage_fini(&image);
+	} else {
+		stage_fini(&content->image);
+		content->image = image;
+		content->holds = IMAGE_LOADED;
+		content->base_size = info.size;
+		content->base_ts = info.ts;
+	}
+	if (err == 0 || err == -ENOENT)
+		content->seen = commits;
+	return err == -ENOENT ? 0 : err; /* it expired: the image stays */
+}
+
+/* ---- descriptors for reading and writing ---- */
+
+static bool descriptor_others_staged(const struct descriptor *d)
+{
+	const struct content *content = d->content;
+
+	return content->writer != d && (content_is_staged(content) || content->error);
+}
+
+static bool descriptor_lacks_commits(const struct descriptor *d)
+{
+	const struct content *content = d->content;
+
+	return content_has_name(d->file, content) && (content->seen != d->file->commits || content->holds == IMAGE_RANGES);
+}
+
+/* The row's and the file's lock are held; the latter is released while the store works. */
+static int descriptor_catch_up(struct descriptor *d, struct changes *c)
+{
+	struct content *content = d->content;
+	int err = 0;
+
+	if (content_is_staged(content) && (descriptor_others_staged(d) || descriptor_lacks_commits(d)))
+		err = content_commit(content, true, d->file, c);
+	if (content->error && content->writer != d) {
+		/* The next call on its writer returns the error. */
+		if (content->writer)
+			content->writer->error = content->error;
+		content_discard(content);
+		content->holds = IMAGE_RANGES;
+		content->error = err = 0;
+	}
+	if (err == 0 && descriptor_lacks_commits(d)) {
+		err = content_load_newest(d->file, content, false);
+		content->holds = IMAGE_LOADED;
+	}
+	return err;
+}
+
+static void descriptor_become_writer(struct descriptor *d)
+{
+	struct content *content = d->content;
+
+	if (content->writer == d)
+		return;
+	content->writer = d;
+	content->latest = node_is_latest(d->node);
+	content->committed = false;
+	content->time = TFS_NO_TIME;
+}
+
+int content_lock(struct descriptor *d, bool writes, struct changes *c)
+{
+	struct open_file *file = d->file;
+	bool shared = descriptor_shares(d);
+	struct mutex *row;
+	int err = 0;
+
+	mutex_lock(&file->lock);
+	if (writes)
+		open_file_wait(file, d->content);
+	if (shared && (descriptor_others_staged(d) || descriptor_lacks_commits(d))) {
+		mutex_unlock(&file->lock);
+		row = ofile_row_lock(d->node);
+		mutex_lock(row);
+		mutex_lock(&file->lock);
+		err = descriptor_catch_up(d, c);
+		mutex_unlock(row);
+	}
+	err = d->error ? d->error : err;
+	if (err)
+		mutex_unlock(&file->lock);
+	else if (shared && writes)
+		descriptor_become_writer(d);
+	return err;
+}
+
+void content_share(struct descriptor *d, bool truncate)
+{
+	struct open_file *file = d->file;
+	struct content *content = &file->shared;
+
+	mutex_lock(&file->lock);
+	d->content = content;
+	if (!content->target) {
+		content_set_target(content, file->node);
+		content->seen = file->commits;
+		content->holds = truncate ? IMAGE_LOADED : IMAGE_RANGES;
+	}
+	mutex_unlock(&file->lock);
+}
+
+/* ---- descriptors for reading ---- */
+
+/* May the column have another newest version?  After a rename its changes are not counted in file. */
+static bool reader_is_behind(const struct descriptor *d, const struct open_file *file)
+{
+	return d->ended != READER_WITHIN && d->readers == 0 && node_lives(d->own.target) &&
+		(d->own.target != file->node || d->own.seen != file->commits);
+}
+
+static bool newest_is_shorter(const struct descriptor *d)
+{
+	struct tfs_info info;
+
+	return cell_node_stat(d->own.target, &info) == 0 && info.size < d->own.image.size;
+}
+
+/* Under the row's lock the version of a large value is not replaced between reads of its parts. */
+static int reader_catch_up(struct descriptor *d)
+{
+	struct open_file *file = d->file;
+	struct mutex *row = ofile_row_lock(d->node);
+	int err = 0;
+
+	mutex_lock(row);
+	mutex_lock(&file->lock);
+	if (d->ended == READER_END || newest_is_shorter(d)) {
+		if (reader_is_behind(d, file))
+			err = content_load_newest(file, &d->own, true);
+		if (err == 0 && d->readers == 0)
+			d->ended = READER_WITHIN;
+	}
+	mutex_unlock(&file->lock);
+	mutex_unlock(row);
+	return err;
+}
+
+int reader_read(struct descriptor *d, bool paging, uint64_t offset, void *buf, size_t n, size_t *got)
+{
+	struct open_file *file = d->file;
+	bool locked;
+	int err = 0;
+
+	if (!paging && (d->ended == READER_END || (d->ended == READER_ALL && offset == 0)))
+		err = reader_catch_up(d);
+	if (err)
+		return err;
+	d->readers++;
+	locked = d->ended != READER_WITHIN;
+	if (locked) {
+		d->readers--;
+		mutex_lock(&file->lock);
+	}
+	err = content_read(&d->own, offset, buf, n, got);
+	if (err == 0 && !paging && *got == 0)
+		d->ended = READER_END;
+	else if (err == 0 && !paging && d->ended == READER_WITHIN && offset + *got == d->own.image.size)
+		d->ended = READER_ALL;
+	if (locked)
+		mutex_unlock(&file->lock);
+	else
+		d->readers--;
+	return err;
+}

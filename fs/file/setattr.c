@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SETATTR of files: truncation and times.
+ *
+ * The kernel sends a truncation with or without a descriptor.  Without one it
+ * is a commit of its own.
+ *
+ * The kernel sends futimens without a descriptor.  So a time is meant for the
+ * descriptor that wrote last, if that is still open and the version that it
+ * committed is the newest.  Otherwise it moves the newest version, atomically,
+ * as touch -d does.
+ */
+#include "fs/file/file.h"
+
+#include "fs/file/read.h"
+#include "fs/base/reply.h"
+
+#include <errno.h>
+
+/* Truncates a plain name in a commit of its own. */
+static int plain_truncate(struct open_file *file, struct node *n, uint64_t size, struct changes *c)
+{
+	struct content once;
+	struct family_info f;
+	struct tfs_info info = {0};
+	int err;
+
+	content_init(&once);
+	once.latest = node_is_latest(n);
+	once.target = file->node;
+	err = family_info_get(n->parent, &f);
+	if (err == 0)
+		err = cell_node_stat(n, &info);
+	if (err == -ENOENT && file->descriptors)
+		err = 0; /* created, not committed */
+	if (err == 0 && info.ts == INT64_MAX)
+		err = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
+	if (err == 0 && f.counter) {
+		err = cell_load(n, false, &once.image, &info);
+		once.holds = IMAGE_WHOLE;
+	}
+	once.base_size = info.size;
+	if (err == 0)
+		err = content_truncate(&once, size);
+	if (err == 0)
+		err = content_commit(&once, true, file, c);
+	content_fini(&once);
+	return err;
+}
+
+static int descriptor_truncate(struct descriptor *d, uint64_t size, struct changes *c)
+{
+	int err = content_lock(d, true, c);
+
+	if (err)
+		return err;
+	err = d->node->kind == NODE_SCRATCH_FILE ? scratch_truncate(d->file, size) : content_truncate(d->content, size);
+	mutex_unlock(&d->file->lock);
+	return err;
+}
+
+static int node_truncate(struct node *n, uint64_t size, struct changes *c)
+{
+	struct mutex *row = ofile_row_lock(n);
+	struct open_file *file;
+	int err;
+
+	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
+		return 0; /* open with O_TRUNC truncates it */
+	if (row)
+		mutex_lock(row);
+	file = open_file_get(n);
+	if (file) {
+		mutex_lock(&file->lock);
+		if (n->kind == NODE_SCRATCH_FILE) {
+			err = scratch_truncate(file, size);
+		} else if (!node_lives(n)) {
+			err = -ESTALE;
+		} else if (n->kind == NODE_PLAIN) {
+			err = plain_truncate(file, n, size, c);
+		} else {
+			err = version_prepare_write(file);
+			if (err == 0)
+				err = content_truncate(&file->shared, size);
+			if (err == 0)
+				err = content_commit(&file->shared, true, file, c);
+		}
+		mutex_unlock(&file->lock);
+	} else {
+		err = -ENOMEM;
+	}
+	if (row)
+		mutex_unlock(row);
+	open_file_put(file);
+	return err;
+}
+
+int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct changes *c)
+{
+	int err = node_is_dir(n) ? -EISDIR : d ? descriptor_truncate(d, size, c) : node_truncate(n, size, c);
+
+	if (err == -EFBIG)
+		refuse(err, n, NULL, "a value is at most 64 MiB");
+	return err == -ENOENT ? -ESTALE : err;
+}
+
+/* Returns the content to which a time that is set on the node applies, or NULL. */
+static struct content *open_file_timed_content(struct open_file *file)
+{
+	struct content *done = NULL;
+
+	for (struct descriptor *d = file->descriptors; d; d = d->next) {
+		struct content *content = d->content;
+
+		if (!d->writable || content->error || !content->target || !node_lives(content->target))
+			continue;
+		if (content_is_staged(content))
+			return content;
+		if (content->committed && !done)
+			done = content;
+	}
+	return done;
+}
+
+/* Moves the newest version of n to the time.  The row's lock is held, and no file's. */
+static int plain_touch(struct node *n, int64_t us, bool latest, struct changes *c)
+{
+	struct tfs_result result[1];
+	struct tfs_mutation *m;
+	struct displaced displaced = {0};
+	struct cell_place p;
+	struct tfs_info info;
+	int err;
+
+	if (n->kind != NODE_PLAIN || !node_lives(n))
+		return 0;
+	cell_place_of(n, &p);
+	err = cell_stat(&p, &info);
+	if (err || info.ts == us)
+		return err;
+	if (latest) {
+		struct content content;
+		bool newest;
+
+		content_init(&content);
+		content.target = n;
+		content.committed = content.latest = true;
+		content.commit_ts = info.ts;
+		content.time = us;
+		err = content_move_to_time(&content, &newest, c);
+		content_fini(&content);
+		return err;
+	}
+	err = displaced_add(&displaced, p.family_node, node_key(n), info.ts, true);
+	m = err ? NULL : tfs_mutation_new(p.table, p.row);
+	if (err == 0)
+		err = m ? tfs_mutation_set_time(m, p.family, p.qualifier, us) : -ENOMEM;
+	if (err == 0)
+		err = tfs_apply(m, 0, result);
+	tfs_mutation_free(m);
+	if (err == 0) {
+		cell_changed(c, p.family_node, node_key(n), info.ts, true, NULL);
+		cell_changed(c, p.family_node, node_key(n), us, false, NULL);
+		displaced_moved(&displaced, p.family_node, node_key(n), info.ts, n, us, c);
+	}
+	displaced_fini(&displaced);
+	return err == -EINVAL ? refuse(err, n, NULL, "a time cannot pass another version's") : err;
+}
+
+/*
+ * Sets the time of staged bytes, or of the version that was committed.  The row's and the file's
+ * lock are held; the latter is released while the store works.
+ */
+static int content_set_time(struct open_file *file, struct content *content, int64_t us, struct changes *c)
+{
+	int64_t was = content->time;
+	bool newest;
+	int err;
+
+	content->time = us;
+	if (content_is_staged(content))
+		return 0;
+	content->busy = true;
+	mutex_unlock(&file->lock);
+	err = content_move_to_time(content, &newest, c);
+	if (!newest)
+		err = plain_touch(content->target, us, content->latest, c);
+	mutex_lock(&file->lock);
+	content->busy = false;
+	cond_broadcast(&file->idle);
+	if (err)
+		content->time = was;
+	return err;
+}
+
+static int plain_set_time(struct node *n, int64_t us, struct changes *c)
+{
+	struct mutex *row = ofile_row_lock(n);
+	struct node *target = NULL;
+	struct content *content = NULL;
+	struct open_file *file;
+	uint64_t size;
+	int err = 0;
+
+	mutex_lock(row);
+	file = open_file_find(n);
+	if (file) {
+		mutex_lock(&file->lock);
+		content = open_file_timed_content(file);
+		if (content)
+			err = content_set_time(file, content, us, c);
+		mutex_unlock(&file->lock);
+		target = content ? NULL : open_file_target(file);
+		open_file_put(file);
+	}
+	if (!content && !target && !node_lives(n))
+		err = -ENOENT;
+	else if (!content)
+		err = plain_touch(target ? target : n, us, node_is_latest(n), c);
+	mutex_unlock(row);
+	node_put(target);
+	/* A file that was removed while open has no stored time. */
+	if (err == -ENOENT)
+		err = ofile_is_open(n, &size) ? 0 : -ESTALE;
+	return err;
+}
+
+static int scratch_set_time(struct node *n, int64_t us, struct changes *c)
+{
+	struct open_file *file = open_file_find(n);
+	struct node *target = file ? open_file_target(file) : NULL;
+	struct mutex *row = target ? ofile_row_lock(target) : NULL;
+	int err = 0;
+
+	if (!file)
+		return -ESTALE;
+	if (row)
+		mutex_lock(row);
+	mutex_lock(&file->lock);
+	file->mtime_us = us;
+	file->shared.touched_us = fs_now_us();
+	open_file_wait(file, &file->shared);
+	/* It was renamed to a cell: the time is the cell's, unless bytes were written since. */
+	if (row && file->shared.target && node_lives(file->shared.target) && file->shared.target->kind == NODE_PLAIN &&
+		file->shared.staged != STAGED_BYTES)
+		err = content_set_time(file, &file->shared, us, c);
+	else
+		file->shared.time = us;
+	mutex_unlock(&file->lock);
+	if (row)
+		mutex_unlock(row);
+	node_put(target);
+	open_file_put(file);
+	return err == -ENOENT ? 0 : err;
+}
+
+int ofile_set_time(struct node *n, int64_t us, struct changes *c)
+{
+	switch (file_kind(n)) {
+	case FILE_PLAIN:
+		return plain_set_time(n, us, c);
+	case FILE_SCRATCH:
+		return scratch_set_time(n, us, c);
+	case FILE_SCHEMA:
+	case FILE_SETTING:
+	case FILE_VERSION:
+	case FILE_NONE:
+		break;
+	}
+	return 0;
+}
