@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading ahead: half of what a scan of compressed blocks costs is taking
- * them apart, and the next ones are known.
+ * Reading ahead.  Decompression is half of the time of a scan, and a scan reads
+ * blocks in order, so another thread can do it before.
  *
- * A walk that has read three blocks in a row gets a ring of buffers.  From
- * then on a worker reads and decompresses up to AHEAD blocks behind the one
- * the iterator stands in.  Iterator and worker take blocks from the same
- * ring by compare-and-set: when the block that is wanted is in work, the
- * iterator decompresses a later one rather than sleep (waking a thread costs
- * as much as a block), and when nobody has begun it, that very one.  So one
- * processor alone loses nothing, and two share the work whatever the reader
- * does between two blocks.
+ * A walk that has read three blocks in order gets a ring of buffers.  From
+ * then on a worker reads and decompresses up to AHEAD blocks after the
+ * iterator's.  Iterator and worker take blocks from the ring by
+ * compare-and-set.  If no thread has begun the block that the iterator needs,
+ * the iterator decompresses it.  If the worker has begun it, the iterator
+ * decompresses a later block meanwhile, because to wake a sleeping thread
+ * takes as long as a block.  So the ring costs nothing on one processor, and
+ * two processors share the work.
  *
- * A slot goes FREE -> WANTED (by the iterator, which fills in what) -> BUSY
- * (by whom takes it) -> READY or FAILED -> FREE.  The iterator alone frees
- * slots: LevelDB looks at the block it leaves while it asks for the next, so
- * the last two handed out are kept.  A failed slot is read again by the
- * iterator itself: errors are met where they are reported.
+ * States of a slot: FREE -> WANTED (the iterator sets the block) -> BUSY (a
+ * thread reads it) -> READY or FAILED -> FREE.  Only the iterator frees slots.
+ * It keeps the last two that it used, because LevelDB reads the previous block
+ * while it requests the next.  The iterator reads the block of a failed slot
+ * again and reports the error.
  *
- * Without a cache to fill, the ring's memory is what the iterator reads, and
- * it stays in the processor's own cache: half the cost of a new buffer for
- * each block.
+ * If the blocks do not enter a cache, the iterator uses the ring's memory.  The
+ * memory stays in the processor's cache; that halves the cost of a block.
  *
- * All rings of a cache together are bounded; a walk that gets none goes on
- * without.  The worker is started for a quarter of a ring, not for one block.
+ * The rings of a cache are bounded together.  A walk without a ring reads its
+ * blocks itself.  The worker is queued for START_AT blocks at once.
  *
- * Decided against: a thread per scan, and io_uring (decompression is what takes time).
+ * Rejected: a thread per scan; io_uring, because decompression takes the time.
  */
 #include "engine/sstable/ahead.h"
 #include <errno.h>
@@ -36,10 +35,10 @@
 
 enum {
 	SLOTS = 10,
-	AHEAD = 8,                   /* besides the two that are held */
-	RUN_MIN = 2,                 /* blocks in a row before a walk is one */
-	START_AT = 2,                /* wanted ones that are worth a worker's start */
-	BLOCK_BYTES_MAX = 512 << 10, /* larger ones are read when they are met */
+	AHEAD = 8,                   /* in addition to the two in use */
+	RUN_MIN = 2,                 /* blocks in order before a walk reads ahead */
+	START_AT = 2,                /* wanted blocks for which the worker is queued */
+	BLOCK_BYTES_MAX = 512 << 10, /* larger ones are not read ahead */
 	SPINS = 64,
 };
 
@@ -55,12 +54,12 @@ struct ahead {
 	struct task task; /* first */
 	struct ahead_env *env;
 	struct blockfile *file;
-	size_t bytes;      /* taken of env's */
+	size_t bytes;      /* of env->bytes */
 	size_t slot_bytes; /* the largest block that is read ahead */
 	struct slot slot[SLOTS];
-	struct slot *held[2]; /* handed out: the last, and the one before */
+	struct slot *used[2]; /* of the last block returned, and the one before */
 	int64_t next;         /* the first block not yet wanted */
-	unsigned unstarted;   /* wanted since the worker was last called */
+	unsigned unstarted;   /* wanted since the worker was queued */
 	_Atomic bool waiting, closing;
 	struct mutex lock;
 	struct cond ready;
@@ -82,25 +81,25 @@ void ahead_env_fini(struct ahead_env *e)
 	mutex_fini(&e->lock);
 }
 
-/* Room for a ring, and a pool; false: none. */
-static bool env_take(struct ahead_env *e, size_t bytes, struct task_pool **pool)
+/* Reserves space for a ring.  Returns false if there is none. */
+static bool env_reserve(struct ahead_env *e, size_t bytes, struct task_pool **pool)
 {
-	bool room;
+	bool fits;
 
 	mutex_lock(&e->lock);
 	if (!e->pool && !e->no_pool && task_pool_new("ahead", 1, &e->pool)) {
 		e->pool = NULL;
 		e->no_pool = true;
 	}
-	room = e->bytes + bytes <= e->bytes_max;
-	if (room)
+	fits = e->bytes + bytes <= e->bytes_max;
+	if (fits)
 		e->bytes += bytes;
 	*pool = e->pool;
 	mutex_unlock(&e->lock);
-	return room;
+	return fits;
 }
 
-static void env_give(struct ahead_env *e, size_t bytes)
+static void env_release(struct ahead_env *e, size_t bytes)
 {
 	mutex_lock(&e->lock);
 	e->bytes -= bytes;
@@ -114,7 +113,7 @@ static size_t block_bytes(const struct blockfile *b, int64_t i)
 	return (size_t)(m->at[i + 1].logical - m->at[i].logical);
 }
 
-/* Does the slot's work if it is still to be done; any thread. */
+/* Reads the slot's block unless another thread has begun.  Any thread. */
 static bool slot_work(struct ahead *a, struct slot *s)
 {
 	int state = SLOT_WANTED, err;
@@ -132,7 +131,7 @@ static bool slot_work(struct ahead *a, struct slot *s)
 	return true;
 }
 
-/* The wanted slot of the lowest block, or NULL. */
+/* Returns the wanted slot of the lowest block, or NULL. */
 static struct slot *first_wanted(struct ahead *a)
 {
 	struct slot *best = NULL;
@@ -146,7 +145,7 @@ static struct slot *first_wanted(struct ahead *a)
 	return best;
 }
 
-/* What a wanted slot wants may change between look and take: a wrong order, nothing worse. */
+/* The block of a slot may change before slot_work takes it; then only the order of work is wrong. */
 static void ahead_run(struct task *t)
 {
 	struct ahead *a = (struct ahead *)t;
@@ -165,7 +164,7 @@ static void ahead_free(struct ahead *a)
 		task_cancel(&a->task);
 	for (unsigned i = 0; i < SLOTS; i++)
 		free(a->slot[i].p);
-	env_give(a->env, a->bytes);
+	env_release(a->env, a->bytes);
 	cond_fini(&a->ready);
 	mutex_fini(&a->lock);
 	free(a);
@@ -179,11 +178,11 @@ static struct ahead *ahead_new(struct ahead_env *e, struct blockfile *b)
 
 	if (each > BLOCK_BYTES_MAX)
 		each = BLOCK_BYTES_MAX;
-	if (!env_take(e, SLOTS * each, &pool))
+	if (!env_reserve(e, SLOTS * each, &pool))
 		return NULL;
 	a = calloc(1, sizeof(*a));
 	if (!a) {
-		env_give(e, SLOTS * each);
+		env_release(e, SLOTS * each);
 		return NULL;
 	}
 	a->env = e;
@@ -205,7 +204,7 @@ static struct slot *slot_of(struct ahead *a, int64_t block)
 	return NULL;
 }
 
-/* A free slot made to want the block; NULL: none free, or no memory. */
+/* Returns a free slot, now wanting the block; NULL if none is free or there is no memory. */
 static struct slot *slot_want(struct ahead *a, int64_t block)
 {
 	size_t n = block_bytes(a->file, block);
@@ -226,14 +225,14 @@ static struct slot *slot_want(struct ahead *a, int64_t block)
 	return NULL;
 }
 
-/* Frees what lies before the block or was passed over; what is in work is left for the next time. */
+/* Frees the slots of blocks before this one or too far after it.  Busy slots are freed by a later call. */
 static void drop_old(struct ahead *a, int64_t block)
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
 		struct slot *s = &a->slot[i];
 		int state = atomic_load(&s->state);
 
-		if (state == SLOT_FREE || s == a->held[0] || s == a->held[1] || (s->block >= block && s->block <= block + AHEAD))
+		if (state == SLOT_FREE || s == a->used[0] || s == a->used[1] || (s->block >= block && s->block <= block + AHEAD))
 			continue;
 		if (state == SLOT_WANTED) /* the worker may be taking it */
 			(void)atomic_compare_exchange_strong(&s->state, &state, SLOT_FREE);
@@ -242,7 +241,7 @@ static void drop_old(struct ahead *a, int64_t block)
 	}
 }
 
-/* Wants what comes after the block, and calls the worker when it is worth it. */
+/* Makes slots want the blocks after this one, and queues the worker. */
 static void want_more(struct ahead *a, int64_t block)
 {
 	int64_t end = (int64_t)blockfile_data_blocks(a->file);
@@ -264,7 +263,7 @@ static void want_more(struct ahead *a, int64_t block)
 	}
 }
 
-/* Between two looks at what another processor changes. */
+/* Between two loads of a variable that another processor changes. */
 static inline void relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -274,8 +273,8 @@ static inline void relax(void)
 #endif
 }
 
-/* Until the slot, which another has in work, is done: works on later ones meanwhile. */
-static void await(struct ahead *a, struct slot *s)
+/* Waits until the slot is not busy, and reads later blocks meanwhile. */
+static void slot_await(struct ahead *a, struct slot *s)
 {
 	struct slot *other;
 
@@ -309,11 +308,11 @@ static int ahead_read(struct walk *w, int64_t block, size_t n, void *dst, const 
 		s = slot_want(a, block);
 	if (s) {
 		(void)slot_work(a, s);
-		await(a, s);
+		slot_await(a, s);
 	}
 	if (s && atomic_load(&s->state) == SLOT_READY) {
-		a->held[1] = a->held[0];
-		a->held[0] = s;
+		a->used[1] = a->used[0];
+		a->used[0] = s;
 		*at = s->p;
 		if (w->fill) {
 			memcpy(dst, s->p, n);
@@ -339,17 +338,17 @@ void walk_fini(struct walk *w)
 	w->ahead = NULL;
 }
 
-bool walk_may_rest(struct walk *w)
+bool walk_may_idle(struct walk *w)
 {
 	struct ahead_env *e = w->env;
-	bool room;
+	bool fits;
 
 	if (!w->ahead)
 		return true;
 	mutex_lock(&e->lock);
-	room = e->bytes <= e->bytes_max / 2;
+	fits = e->bytes <= e->bytes_max / 2;
 	mutex_unlock(&e->lock);
-	return room && w->last + 1 < (int64_t)blockfile_data_blocks(w->file);
+	return fits && w->last + 1 < (int64_t)blockfile_data_blocks(w->file);
 }
 
 int walk_read(struct walk *w, uint64_t logical, size_t n, void *dst, const void **at)
@@ -358,7 +357,7 @@ int walk_read(struct walk *w, uint64_t logical, size_t n, void *dst, const void 
 	int64_t i = bff_map_find(m, logical);
 
 	if (i >= 0 && (m->at[i].logical != logical || block_bytes(w->file, i) != n))
-		i = -1; /* blockfile_read says what is wrong */
+		i = -1; /* blockfile_read reports the error */
 	w->run = i >= 0 && i == w->last + 1 ? w->run + 1 : 0;
 	w->last = i;
 	if (w->run >= RUN_MIN && !w->ahead && !w->refused) {

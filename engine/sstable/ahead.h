@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading ahead of an iterator that walks through a table (ahead.c says how).
+ * Reads blocks ahead of an iterator that moves through a table in order.
  *
  * Threads: a walk belongs to its iterator's thread; struct ahead_env is shared.
  */
@@ -15,37 +15,37 @@
 extern "C" {
 #endif
 
-/* What all walks of one cache share. */
+/* Shared by all walks of one cache. */
 struct ahead_env {
 	struct mutex lock;
-	struct task_pool *pool;  /* made by the first walk that reads ahead; lock */
-	bool no_pool;            /* it could not be made, or there is one CPU only; lock */
-	size_t bytes, bytes_max; /* of all walks' buffers; lock */
+	struct task_pool *pool;  /* made by the first walk that reads ahead; under lock */
+	bool no_pool;            /* the pool could not be made, or there is only one CPU; under lock */
+	size_t bytes, bytes_max; /* of all walks' buffers; under lock */
 };
 void ahead_env_init(struct ahead_env *e, size_t bytes_max);
-void ahead_env_fini(struct ahead_env *e); /* no walk may be left */
+void ahead_env_fini(struct ahead_env *e); /* after all walks */
 
 struct ahead;
 struct walk {
 	struct ahead_env *env;
 	struct blockfile *file;
-	bool fill;           /* blocks are copied into memory that a cache will keep */
-	bool refused;        /* no room for buffers: not asked for again */
-	int64_t last;        /* block read last */
-	unsigned run;        /* how many in a row before it */
-	struct ahead *ahead; /* NULL until the walk is one */
+	bool fill;           /* blocks are copied into memory that a cache takes */
+	bool refused;        /* there was no space for buffers; it is not tried again */
+	int64_t last;        /* the last block read */
+	unsigned run;        /* how many blocks in order were read before it */
+	struct ahead *ahead; /* NULL until it reads ahead */
 };
 /*
- * fill: blocks are to be had in the memory offered, for a block cache.
- * Otherwise a walk that has begun to read ahead gives its own memory, which
- * keeps until the second next walk_read.
+ * fill: walk_read copies blocks into the caller's memory, for a block cache.
+ * Otherwise a walk that reads ahead returns its own memory, which stays valid
+ * until the second next walk_read.
  */
 void walk_init(struct walk *w, struct ahead_env *env, struct blockfile *file, bool fill);
-/* After the iterator that may point into its memory; waits for a read under way. */
+/* Called after the iterator was freed, which may point into the walk's memory.  Waits for a running read. */
 void walk_fini(struct walk *w);
-/* May it lie idle as it is?  Not at its end; and idle ones leave half of the room to others. */
-bool walk_may_rest(struct walk *w);
-/* The unit at this logical offset: in dst, of n bytes, or in the walk's memory.  Errors are blockfile_read's. */
+/* Returns true if an idle iterator may keep the walk: it is not at its end, and half of the buffer space is free for others. */
+bool walk_may_idle(struct walk *w);
+/* *at: the unit of n bytes at this logical offset, in dst or in the walk's memory.  Errors are blockfile_read's. */
 int walk_read(struct walk *w, uint64_t logical, size_t n, void *dst, const void **at) TFS_MUST;
 
 #ifdef __cplusplus

@@ -3,27 +3,26 @@
  * The one C++ file: leveldb::TableBuilder, Table, Iterator and the Bloom
  * filter policy behind binding.h, and lru.h behind leveldb::Cache.
  *
- * Building: no compression and no filter on LevelDB's side, and a block
- * size never reached, so that sst_writer ends blocks.  LevelDB writes each
- * block as two Appends (contents, 5-byte trailer) and last the footer as
- * one; every second Append therefore ends a unit of the block file.
+ * Building: LevelDB compresses nothing, makes no filter and has a block size
+ * that is never reached, so sst_writer ends the blocks.  LevelDB writes a block
+ * as two Appends (contents, 5-byte trailer) and at the end the footer as one.
+ * So each second Append ends a unit of the block file.
  *
- * Reading: LevelDB's two-level iterator passes over a block that cannot be
- * read, goes on in the next one and mentions it in status() only.  So
- * status is looked at after every move; and since it keeps the first error
- * for ever, an iterator that has met one is thrown away.  A failing Read
- * also makes the rest of the same move fail at once (io_error), or a bad
- * disk would be read to its end looking for a good block.
+ * Reading: LevelDB's two-level iterator skips an unreadable block and reports
+ * that in status() only.  So status() is read after each move.  It returns the
+ * first error for ever, so the iterator is freed after an error.  After a
+ * failed Read all reads of the same move fail (io_error); otherwise LevelDB
+ * would read a bad disk to its end in search of a good block.
  *
- * The errno of a failure does not fit in leveldb::Status, hence io_error:
- * per thread, valid for the move under way.
+ * io_error also carries the errno, which leveldb::Status cannot.  It belongs
+ * to the thread and is valid during one move.
  *
- * LevelDB trusts what it reads; so each block is looked at before it gets it
- * (table_format.h), whatever its checksum says.
+ * LevelDB does not check what it reads, so table_format.h checks the structure
+ * of each block first, even if its checksum is right.
  *
- * Every entry point catches everything.  What an exception interrupts is
- * never used again: the builder keeps its error, the cursor its iterator
- * not.
+ * Every entry point catches all exceptions.  An interrupted object is not used
+ * again: the builder returns its error from then on, the cursor frees its
+ * iterator.
  */
 #include <cerrno>
 #include <cstdint>
@@ -46,7 +45,7 @@ extern "C" {
 #include "engine/base/bytes.h"
 #include "engine/base/msg.h"
 }
-/* sst_layout is a struct and a function: a constructor to C++ eyes. */
+/* sst_layout is a struct and a function, which C++ takes for a constructor. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #include "engine/sstable/binding.h"
@@ -56,18 +55,18 @@ extern "C" {
 namespace {
 
 /*
- * LevelDB makes these at first use, without exceptions in mind: memory that
- * ran out then would leave their guards taken, and whoever came next waiting
- * for ever.  So they are made before anything else is.
+ * LevelDB makes these objects at their first use.  If memory ran out then,
+ * their guards would stay locked and the next thread would wait for ever.  So
+ * they are made at the start of the program.
  */
 [[maybe_unused]] const struct {
 	leveldb::Env *env = leveldb::Env::Default();
 	const leveldb::Comparator *order = leveldb::BytewiseComparator();
 } made_early;
 
-__thread int io_error; /* of the move under way: 0 or -errno */
-__thread bool read_one; /* the move under way has read a block */
-__thread struct walk *walking; /* that the move under way belongs to, or NULL */
+__thread int io_error; /* of the current move: 0 or -errno */
+__thread bool read_one; /* the current move has read a block */
+__thread struct walk *walking; /* of the current move, or NULL */
 
 leveldb::Slice to_ldb(struct slice s)
 {
@@ -84,7 +83,7 @@ leveldb::Status to_status(int err)
 	return err == -EBADMSG ? leveldb::Status::Corruption("block file") : leveldb::Status::IOError("block file");
 }
 
-/* A status that did not come from our own file is LevelDB's finding about the structure. */
+/* An error without io_error is LevelDB's: the structure of the table is damaged. */
 int from_status(const leveldb::Status &s, const char *path)
 {
 	if (s.ok())
@@ -135,7 +134,7 @@ public:
 			io_error = blockfile_unsound(b_, offset);
 		if (io_error)
 			return to_status(io_error);
-		/* Memory that is not the scratch LevelDB neither frees nor caches. */
+		/* LevelDB neither frees nor caches a result outside scratch. */
 		*result = leveldb::Slice(static_cast<const char *>(at), n);
 		return leveldb::Status::OK();
 	}
@@ -155,11 +154,11 @@ private:
 
 typedef void (*Deleter)(const leveldb::Slice &key, void *value);
 
-/* The shared cache as LevelDB sees it, under one file's own number: closed and opened again, a table finds its blocks. */
+/* The shared cache as LevelDB's, with the file's own number, so that a table that is opened again finds its blocks. */
 class NumberedCache : public leveldb::Cache {
 public:
 	NumberedCache(struct lru *shared, uint64_t number) : shared_(shared), number_(number) {}
-	/* NULL when there is no memory: LevelDB keeps the block to itself then. */
+	/* Returns NULL if out of memory; LevelDB then owns the block. */
 	Handle *Insert(const leveldb::Slice &key, void *value, size_t charge, Deleter deleter) override
 	{
 		return handle_of(lru_block_add(shared_, from_ldb(key), value, charge, reinterpret_cast<void (*)(void)>(deleter)));
@@ -167,7 +166,7 @@ public:
 	Handle *Lookup(const leveldb::Slice &key) override { return handle_of(lru_block_find(shared_, from_ldb(key))); }
 	void Release(Handle *handle) override { lru_release(shared_, entry_of(handle)); }
 	void *Value(Handle *handle) override { return lru_block(entry_of(handle)); }
-	void Erase(const leveldb::Slice &) override {} /* tables do not: what is of no use goes by itself */
+	void Erase(const leveldb::Slice &) override {} /* tables do not call it */
 	uint64_t NewId() override { return number_; }
 	void Prune() override {}
 	size_t TotalCharge() const override { return 0; }
@@ -182,7 +181,7 @@ private:
 
 const leveldb::FilterPolicy *match_policy()
 {
-	/* How many bits a filter was made with stands in the filter. */
+	/* The filter contains the number of bits. */
 	static const leveldb::FilterPolicy *const policy = leveldb::NewBloomFilterPolicy(10);
 
 	return policy;
@@ -272,7 +271,7 @@ int ldb_builder_finish(struct ldb_builder *b)
 	try {
 		leveldb::Status s;
 
-		/* Whether Finish has closed the builder when it throws cannot be seen, but without a block of its own to write it has. */
+		/* After an exception Finish may or may not have closed the builder.  If it had no block left to write, it has closed it. */
 		b->table->Flush();
 		b->closed = true;
 		s = b->table->Finish();
@@ -375,7 +374,7 @@ static void cursor_fail(struct ldb_cursor *c, int err)
 	c->it.err = err;
 }
 
-/* Takes over where LevelDB's iterator stands. */
+/* Copies the position of LevelDB's iterator. */
 static inline void cursor_settle(struct ldb_cursor *c, leveldb::Iterator *i)
 {
 	bool valid = i->Valid();
@@ -396,9 +395,10 @@ static inline void cursor_settle(struct ldb_cursor *c, leveldb::Iterator *i)
 }
 
 /*
- * Reads in key order ask for the entry after the last one: a step finds it
- * for a third of a seek.  Tried when the last try was good, and else at every
- * sixteenth seek.  What a step that fails has met says nothing of the target.
+ * Readers in key order seek the entry after the last one, and a step to it
+ * takes a third of the time of a seek.  A step is tried if the last one
+ * succeeded, else at every sixteenth seek.  An error of a step is ignored: it
+ * may belong to another block than the target's.
  */
 static bool cursor_step_to(struct ldb_cursor *c, const leveldb::Slice &target)
 {

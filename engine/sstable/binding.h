@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LevelDB's table layer for C: nothing of this room but binding.cc includes
- * its headers, and no C++ exception leaves binding.cc.
+ * LevelDB's table layer for C.  Only binding.cc includes LevelDB's headers, and
+ * no C++ exception leaves it.
  *
- * Errors: -EBADMSG, -EIO and whatever blockfile.h gives, -ENOMEM for
- * std::bad_alloc.
+ * Errors: -EBADMSG, -EIO and those of blockfile.h; -ENOMEM for std::bad_alloc.
  * Threads: a builder and a cursor belong to one thread at a time; tables
  * and caches are shared.
  */
@@ -25,41 +24,41 @@ extern "C" {
 struct ldb_builder;
 /* Writes to w, which must outlive it. */
 int ldb_builder_new(struct blockfile_writer *w, struct ldb_builder **out) TFS_MUST;
-/* Keys strictly rising: the caller has checked. */
+/* Keys rise strictly; the caller has checked that. */
 int ldb_builder_add(struct ldb_builder *b, struct slice key, struct slice value) TFS_MUST;
 int ldb_builder_end_block(struct ldb_builder *b) TFS_MUST;
-/* From now on every n-th key is stored whole and searched for by halving, those between linearly. */
+/* From now on every n-th key is stored whole.  LevelDB searches those by bisection and the keys between linearly. */
 int ldb_builder_restart_every(struct ldb_builder *b, int n) TFS_MUST;
-/* Writes index and footer; nothing may be added after it. */
+/* Writes index and footer.  The last call before free. */
 int ldb_builder_finish(struct ldb_builder *b) TFS_MUST;
 void ldb_builder_free(struct ldb_builder *b);
 
 /* ---- tables ---- */
-/* What an lru of LevelDB's blocks drops them with. */
+/* The lru_drop_fn of LevelDB's blocks. */
 void ldb_block_drop(struct slice key, void *block, void (*how)(void));
 struct ldb_table;
-/* Takes b over, also when it fails.  cache may be NULL; file: the file's number in it, the same each time it is opened. */
+/* Takes b, also on error.  cache may be NULL; file: the file's number in it, the same at each opening. */
 int ldb_table_open(struct blockfile *b, struct lru *cache, uint64_t file, struct ldb_table **out) TFS_MUST;
-void ldb_table_close(struct ldb_table *t); /* no cursor may be left */
+void ldb_table_close(struct ldb_table *t); /* after all cursors */
 struct blockfile *ldb_table_file(struct ldb_table *t);
 /* Logical offset; never fails. */
 uint64_t ldb_table_offset_of(struct ldb_table *t, struct slice key);
 
 /* ---- cursors ---- */
 /*
- * An iterator of engine/base/iter.h but for ops->free, which the embedder
- * supplies.  After an error LevelDB's iterator keeps it for ever and has
- * skipped the bad block: the next seek begins with a fresh one.
+ * An iterator of engine/base/iter.h; the embedder supplies ops->free.  After an
+ * error LevelDB's iterator returns that error for ever and has skipped the bad
+ * block, so the next seek makes a new one.
  */
 struct ldb_cursor {
 	struct iter it; /* first */
 	void *ldb;      /* leveldb::Iterator, NULL until the first seek and after an error */
 	struct ldb_table *table;
 	bool fill_cache;
-	bool rising; /* the last seek was one step */
+	bool rising; /* the last seek moved to the next entry */
 	bool read;   /* the last seek read a block that was not in the cache */
 	unsigned char seeks;
-	struct walk *walk; /* NULL, or how its blocks are read ahead */
+	struct walk *walk; /* reads its blocks ahead; may be NULL */
 };
 void ldb_cursor_seek(struct iter *it, struct slice target);
 void ldb_cursor_next(struct iter *it);

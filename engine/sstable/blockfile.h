@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block file: one logical, append-only file of units (what LevelDB's table
- * builder appends between two flushes), each stored compressed and under a
- * CRC-32C, and after them dictionary, filters, properties, map and trailer.
- * blockfile_format.h has the bytes.
+ * A block file: one logical, append-only file of units (LevelDB's blocks with
+ * their trailers, and its footer).  Each unit is stored compressed and with a
+ * CRC-32C.  Dictionary, filters, properties, map and trailer follow.
+ * blockfile_format.h describes the bytes.
  *
  * Threads: a writer belongs to one thread; a reader is shared freely.
- * Errors: those of sstable.h.  What is damaged is logged here, once per
- * block and opening, with the file's name and the physical offset.
+ * Errors: those of sstable.h.  Damage is logged here, once per block and
+ * opening, with the file's name and the physical offset.
  */
 #ifndef TFS_SSTABLE_BLOCKFILE_H
 #define TFS_SSTABLE_BLOCKFILE_H
@@ -24,28 +24,27 @@ struct blockfile_writer;
 /* Creates path (O_EXCL).  train: with zstd-dict a dictionary is made. */
 int blockfile_writer_new(const char *path, enum sst_codec codec, int level, bool train, struct blockfile_writer **out) TFS_MUST;
 /*
- * Before the first unit: with zstd-dict the dictionary is trained on s.
- * Without this it is trained on the first units, held back for that.
+ * Before the first unit: trains the dictionary of zstd-dict on s.  Without this
+ * call it is trained on the first units, which are kept in memory until then.
  */
 int blockfile_writer_train(struct blockfile_writer *w, const struct sst_sample *s) TFS_MUST;
-/* Before finish: the file holds all of it twice (base/copies.h). */
+/* Before finish: the file contains two copies (base/copies.h). */
 void blockfile_writer_twice(struct blockfile_writer *w);
 /*
- * Of the unit being built, which ends next: others may look like it, or it
- * may look like one said that of.  keep: it is base number keep (0: and all
- * earlier ones are forgotten); against: it is compressed against that base,
- * if that halves it.  Only zstd-dict heeds them.
+ * Describes the unit being built.  keep: it becomes base number keep, because
+ * later units may resemble it; 0 also drops all earlier bases.  against: it is
+ * compressed against that base if that halves its size.  Only for zstd-dict.
  */
 #define BLOCKFILE_NO_BASE UINT32_MAX
 void blockfile_writer_note(struct blockfile_writer *w, uint32_t keep, uint32_t against);
-/* Bytes of the unit being built; an error sticks. */
+/* Adds to the unit being built.  After an error every call returns it. */
 int blockfile_writer_append(struct blockfile_writer *w, const void *p, size_t n) TFS_MUST;
-/* Ends the unit: compresses and writes it.  Nothing pending: nothing happens. */
+/* Ends the unit: compresses and writes it.  Does nothing without a unit. */
 int blockfile_writer_end_unit(struct blockfile_writer *w) TFS_MUST;
-/* Stored so far, what is still held back for training a dictionary included (uncompressed). */
+/* Returns the bytes stored so far, plus the raw bytes of units that wait for the training of the dictionary. */
 uint64_t blockfile_writer_bytes(const struct blockfile_writer *w);
 /*
- * Writes what is pending, the sections and the trailer, then fdatasync.
+ * Writes pending blocks, the sections and the trailer, then calls fdatasync.
  * filters: as encoded, or empty.
  */
 int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
@@ -57,7 +56,7 @@ void blockfile_writer_free(struct blockfile_writer *w);
 struct blockfile;
 struct blockfile_counters {   /* added to atomically, shared by the files of one cache */
 	uint64_t blocks_read; /* of data */
-	uint64_t bytes_read;  /* of these and everything else */
+	uint64_t bytes_read;  /* of blocks and sections */
 };
 /*
  * Opens, reads and checks trailer, map and dictionary.  counters may be NULL
@@ -66,16 +65,16 @@ struct blockfile_counters {   /* added to atomically, shared by the files of one
  */
 int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
 /*
- * The same of a file that may be damaged.  Without a good trailer or map, the
- * blocks are found one after another by their checksums, up to the first one
- * that is damaged.  Without a good dictionary, blocks that need it cannot be read.
- * *data_blocks: of the map, how many blocks may hold pairs.  *whole: the map has all blocks.
+ * Opens a file that may be damaged.  Without a good trailer or map it finds the
+ * blocks in order by their checksums, up to the first damaged one.  Without a
+ * good dictionary, blocks that need it are unreadable.  *data_blocks: how many
+ * blocks of the map may contain pairs.  *whole: the map has all blocks.
  */
 int blockfile_open_damaged(const char *path, struct blockfile **out, size_t *data_blocks, bool *whole) TFS_MUST;
-/* One section alone, without what an open file holds: reads the trailer and it.  bytes: the size the file must have; 0: is not known. */
+/* Reads one section of a file that is not open.  bytes: the size that the file must have; 0: any. */
 int blockfile_peek(
 	const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out) TFS_MUST;
-/* Is the file as long as it must be?  Logs it if not: every checksum of one SSTable is right in the place of another, too. */
+/* -EBADMSG, logged, if the file has another size: all checksums of an SSTable in the place of another one are right. */
 int blockfile_check_size(const struct blockfile *b, uint64_t bytes) TFS_MUST;
 void blockfile_close(struct blockfile *b);
 const char *blockfile_path(const struct blockfile *b);
@@ -83,23 +82,23 @@ const struct bff_trailer *blockfile_trailer(const struct blockfile *b);
 const struct bff_map *blockfile_map(const struct blockfile *b);
 uint64_t blockfile_file_bytes(const struct blockfile *b);
 /*
- * Bytes of one copy in a file of two, else 0.  In such a file, each read that
- * finds one copy damaged takes the other, and the first one logs it.
+ * Returns the bytes of one copy in a file of two copies, else 0.  A read that
+ * finds one copy damaged reads the other; the first such read logs it.
  */
 uint64_t blockfile_copy_bytes(const struct blockfile *b);
-/* Block i as it is stored, checked, appended to out. */
+/* Appends block i as stored to out, after checking it. */
 int blockfile_stored(struct blockfile *b, size_t i, struct buf *out) TFS_MUST;
-/* The blocks that hold pairs are the first so many; behind them LevelDB's meta index, index and footer. */
+/* Returns how many blocks contain pairs.  LevelDB's meta index, index and footer follow them. */
 size_t blockfile_data_blocks(const struct blockfile *b);
-size_t blockfile_data_block_max(const struct blockfile *b); /* bytes of the largest of them, raw */
+size_t blockfile_data_block_max(const struct blockfile *b); /* raw bytes of the largest of them */
 size_t blockfile_memory(const struct blockfile *b);
-/* The unit that begins at this logical offset and is n bytes long, into dst.  -EBADMSG also where there is none. */
+/* Reads the unit at this logical offset, n bytes, into dst.  -EBADMSG also if there is no such unit. */
 int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst) TFS_MUST;
-/* What was read there has the right checksum and is no block of a table: logs that once, returns -EBADMSG. */
+/* The unit there has the right checksum but is not a block of a table: logs that once, returns -EBADMSG. */
 int blockfile_unsound(struct blockfile *b, uint64_t logical);
-/* A section's bytes, checked, appended to out. */
+/* Appends a section to out, after checking it. */
 int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *out) TFS_MUST;
-/* Logical to physical, for sizes. */
+/* Returns the physical offset of a logical one, for sizes. */
 uint64_t blockfile_physical(const struct blockfile *b, uint64_t logical);
 
 #ifdef __cplusplus

@@ -2,16 +2,14 @@
 /*
  * The byte layout of block files (see the header for the table).
  *
- * The trailer is at the end, so a file is whole exactly when its last 128
- * bytes check out and describe everything before them without a gap: blocks
- * from 0 up to the first section, the sections in order, the trailer.  A
- * truncated or extended file is thereby refused as such, and every byte of
- * the file is under some checksum.
+ * The trailer is at the end.  A file is whole if its last 128 bytes have the
+ * right checksum and describe all bytes before them without a gap: blocks from
+ * 0 to the first section, the sections in order, the trailer.  So a truncated
+ * or extended file is refused, and each byte is covered by a checksum.
  *
- * Decided against: offsets in the map (sums of lengths cannot overlap or
- * run backwards, whatever the bytes say), and a checksum of the filters
- * inside each partition (one damaged filter makes the table filterless,
- * which is slower but right).
+ * Rejected: offsets in the map, because sums of lengths cannot overlap or run
+ * backwards; a checksum for each filter partition, because a table without
+ * filters is slower but correct.
  */
 #include "engine/sstable/blockfile_format.h"
 #include <errno.h>
@@ -86,7 +84,7 @@ int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t
 	struct reader r = reader_of(s);
 	struct bff_map m = {0};
 
-	/* An entry takes two bytes at least: no allocation beyond a small multiple of the input. */
+	/* An entry has at least two bytes, which bounds the allocation by a multiple of the input. */
 	if (blocks > s.n / 2)
 		return -EBADMSG;
 	m.at = calloc((size_t)blocks + 1, sizeof(*m.at));
@@ -239,7 +237,7 @@ int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *
 	t.max_raw_block = load_be32(p);
 	if (load_be64(p + 4) != 0)
 		return -EBADMSG;
-	/* The sections lie back to back, in order, right before the trailer. */
+	/* The sections are in order, without gaps, and end at the trailer. */
 	for (unsigned i = BFF_SECTIONS; i-- > 0;) {
 		if (t.section[i].bytes > end || t.section[i].offset != end - t.section[i].bytes)
 			return -EBADMSG;

@@ -10,13 +10,13 @@
  *   stored block:  u32 crc32c of (u64 logical offset, the rest of the block)
  *                  u8 codec (enum sst_codec, or 5), 3 bytes 0
  *                  u32 raw length
- *                  payload; of codec 5: varint, how many blocks before this
- *                  one its base lies, and a zstd frame that has the base's
- *                  raw bytes as its prefix.  A base is of no codec 5
+ *                  payload; of codec 5: varint distance in blocks back to the
+ *                  base, and a zstd frame with the base's raw bytes as its
+ *                  prefix.  A base has another codec than 5
  *     The logical offset is in no stored byte: a block read from the wrong
  *     place fails its checksum.
- *   section dictionary: what ZSTD_createDDict takes; from version 2 on a zstd
- *                  frame that holds it; empty without one
+ *   section dictionary: the input of ZSTD_createDDict; from version 2 on a
+ *                  zstd frame of it; empty without a dictionary
  *   section filters:    varint partitions; for each lstr first key, lstr
  *                  filter (LevelDB's, over the 8 big-endian bytes of
  *                  hash64(probe, 0)); lstr last key of the table.
@@ -34,8 +34,8 @@
  *                  u32 crc32c of the trailer before it
  *                  "TFSSST01"
  *
- * Nothing here does I/O or logs.  Decoders take hostile input: -EBADMSG on
- * anything that does not fit, and what they return lies inside the input.
+ * Nothing here does I/O or logs.  Decoders accept hostile input: they return
+ * -EBADMSG for any violation, and slices only of the input.
  */
 #ifndef TFS_SSTABLE_BLOCKFILE_FORMAT_H
 #define TFS_SSTABLE_BLOCKFILE_FORMAT_H
@@ -48,32 +48,32 @@ extern "C" {
 #endif
 
 enum {
-	BFF_VERSION = 2, /* the newest; files that need nothing of it say 1 */
+	BFF_VERSION = 2, /* the newest; files without its features are of version 1 */
 	BFF_VERSION_PLAIN = 1,
-	BFF_CODEC_AGAINST = SST_CODECS, /* of a block, never asked for */
+	BFF_CODEC_AGAINST = SST_CODECS, /* of a block; not a codec of a table */
 	BFF_BLOCK_HEADER_BYTES = 12,
 	BFF_TRAILER_BYTES = 128,
 	BFF_PROPERTIES_MAX = 1 << 20,
-	BFF_RAW_MAX = 1 << 30, /* one unit; an index of 64 KiB keys over 10 GB is far below */
+	BFF_RAW_MAX = 1 << 30, /* of one unit; an index of 64 KiB keys over 10 GB is smaller */
 };
 
 /* ---- stored blocks ---- */
 struct bff_block {
 	enum sst_codec codec;
-	uint64_t back; /* 0; or the payload is a zstd frame against the block so many before this one */
+	uint64_t back; /* not 0: the payload is a zstd frame against the block so many before this one */
 	uint32_t raw_bytes;
 	struct slice payload; /* borrowed */
 };
-/* Fills header for a payload that will follow it; codec: or BFF_CODEC_AGAINST. */
+/* Fills the header of a payload.  codec: enum sst_codec or BFF_CODEC_AGAINST. */
 void bff_block_header(
 	uint8_t header[BFF_BLOCK_HEADER_BYTES], uint64_t logical, uint8_t codec, uint32_t raw_bytes, struct slice payload);
-/* What a payload of BFF_CODEC_AGAINST begins with. */
+/* Appends the beginning of a payload of BFF_CODEC_AGAINST. */
 int bff_block_back(struct buf *out, uint64_t back) TFS_MUST;
 /* stored: header and payload.  -EBADMSG: too short, checksum, codec. */
 int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *out) TFS_MUST;
 
 /* ---- map ---- */
-/* Entry n is the end: block i lies at [at[i], at[i+1]) of either file. */
+/* Entry n is the end: block i is at [at[i], at[i+1]) of either file. */
 struct bff_place {
 	uint64_t logical, physical;
 };
@@ -82,10 +82,10 @@ struct bff_map {
 	size_t n;
 };
 int bff_map_encode(const struct bff_map *m, struct buf *out) TFS_MUST;
-/* Rejects a map whose sums are not raw_bytes and stored_bytes. */
+/* -EBADMSG also if the sums are not raw_bytes and stored_bytes. */
 int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out) TFS_MUST;
 void bff_map_fini(struct bff_map *m);
-/* The block that holds this logical offset, or -1. */
+/* Returns the block that contains this logical offset, or -1. */
 int64_t bff_map_find(const struct bff_map *m, uint64_t logical);
 
 /* ---- filters ---- */
@@ -125,7 +125,7 @@ void bff_trailer_encode(uint8_t out[BFF_TRAILER_BYTES], const struct bff_trailer
  * newer version, with a good checksum.
  */
 int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *out) TFS_MUST;
-/* Whether bytes are the section's, by length and checksum. */
+/* Returns true if bytes have the length and checksum of the section. */
 bool bff_section_good(const struct bff_section *sec, struct slice bytes);
 
 #ifdef __cplusplus

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a block file: trailer, map and dictionary at opening, then one
- * pread per block into the thread's scratch, its checksum, and decompression
+ * Reading a block file.  Opening reads trailer, map and dictionary.  A block is
+ * read by one pread into the thread's scratch memory, checked, and decompressed
  * into the caller's memory.
  *
- * A block is asked for by its logical offset and length, as LevelDB's index
- * names it; one that does not lie there exactly is damage of the index, not
- * a partial read.  What a block costs to hold is 17 bytes: its place and one
- * flag that says its damage has been logged.
+ * LevelDB's index names a block by its logical offset and length.  If there is
+ * no block of exactly this offset and length, the index is damaged.  An open
+ * file needs 17 bytes of memory per block: its place, and a flag that its
+ * damage has been logged.
  *
- * A block that was compressed against an earlier one costs reading that too.
- * Neighbours mostly have the same base (versions of one page), so each thread
- * keeps the last one it made, known by the opening's number and the block's.
+ * A block compressed against a base needs that base too.  Neighbours mostly
+ * have the same base (versions of one page), so each thread keeps the raw bytes
+ * of its last one, identified by the numbers of the opening and the block.
  *
- * A file of two copies is known by its trailer, whose sections end where the
- * first copy does; a section or block that is damaged in one copy is read from
- * the other.
+ * In a file of two copies the sections of the trailer end at the end of the
+ * first copy.  A section or block that is damaged in one copy is read from the
+ * other.
  *
- * Decided against: mmap (a truncated or failing file would be a SIGBUS in
- * the daemon), and reading ahead (the kernel does, for rising preads).
+ * Rejected: mmap, because a truncated or failing file would send SIGBUS to the
+ * daemon; reading ahead, because the kernel does that for rising preads.
  */
 #include "engine/sstable/blockfile.h"
 #include "engine/base/copies.h"
@@ -33,14 +33,14 @@
 struct blockfile {
 	struct file *file;
 	uint64_t file_bytes;
-	uint64_t second;        /* where the second copy begins; 0: the file is one */
+	uint64_t second;        /* offset of the second copy; 0: there is one copy */
 	_Atomic bool fell_back; /* a damaged copy has been logged */
 	struct bff_trailer trailer;
 	struct bff_map map;
 	struct decode_dict *dict;
 	_Atomic uint8_t *logged; /* per block */
 	size_t data_block_max;
-	uint64_t opening; /* no other one has this number */
+	uint64_t opening; /* unique number of this opening */
 	struct blockfile_counters *counters;
 };
 
@@ -59,19 +59,19 @@ static int read_exactly(struct blockfile *b, void *p, size_t n, uint64_t offset)
 }
 
 /*
- * What reading may answer is the store's language: an errno of the file
- * system passed on (EACCES, ESTALE) would be read as the cell's by whoever asked.
+ * Maps an error to those that reads return.  Another errno of the file system
+ * (EACCES, ESTALE) would look like an error of the cell.
  */
 static int as_read_error(int err)
 {
 	if (err == -EPROTONOSUPPORT)
 		return -EBADMSG;
 	if (err == -EMFILE || err == -ENFILE || err == -EINTR || err == -EAGAIN)
-		return -ENOMEM; /* what the process lacks says nothing of the file */
+		return -ENOMEM; /* the process lacks a resource; the file may be good */
 	return err == 0 || err == -EBADMSG || err == -ENOMEM ? err : -EIO;
 }
 
-static int damaged(struct blockfile *b, int err, uint64_t offset, const char *what)
+static int log_damaged(struct blockfile *b, int err, uint64_t offset, const char *what)
 {
 	if (err == -EBADMSG)
 		msg_error("%s: damaged: %s at offset %llu", file_path(b->file), what, (unsigned long long)offset);
@@ -83,7 +83,7 @@ static int damaged(struct blockfile *b, int err, uint64_t offset, const char *wh
 	return as_read_error(err);
 }
 
-/* Reads at offset of each copy until good() says that it is whole. */
+/* Reads at offset in the first copy, then in the second, until good() returns 0. */
 static int read_copies(
 	struct blockfile *b, uint8_t *p, size_t n, uint64_t offset, int (*good)(void *arg, struct slice s), void *arg)
 {
@@ -100,7 +100,9 @@ static int read_copies(
 	if (!err && !atomic_exchange(&b->fell_back, true))
 		msg_warning("%s: damaged at offset %llu; the file's second copy is read", file_path(b->file),
 			(unsigned long long)offset);
-	return err == -EBADMSG ? first : err; /* after an I/O error, bytes that are wrong elsewhere prove no damage */
+	return err == -EBADMSG
+		? first
+		: err; /* after an I/O error of one copy, damage of the other does not prove that the block is lost */
 }
 
 static int section_good(void *arg, struct slice s)
@@ -122,7 +124,7 @@ int blockfile_section(struct blockfile *b, enum bff_section_id id, struct buf *o
 		return err;
 	err = read_copies(b, out->p + before, sec->bytes, sec->offset, section_good, sec);
 	if (err)
-		return damaged(b, err, sec->offset, names[id]);
+		return log_damaged(b, err, sec->offset, names[id]);
 	out->n = before + sec->bytes;
 	return 0;
 }
@@ -147,9 +149,9 @@ static int read_trailer(struct blockfile *b)
 	int first, err = file_size(b->file, &b->file_bytes);
 
 	if (err)
-		return damaged(b, err, 0, "size");
+		return log_damaged(b, err, 0, "size");
 	if (b->file_bytes < BFF_TRAILER_BYTES)
-		return damaged(b, -EBADMSG, b->file_bytes, "file too short, end");
+		return log_damaged(b, -EBADMSG, b->file_bytes, "file too short, end");
 	t.bytes = b->file_bytes;
 	err = read_copies(b, bytes, sizeof(bytes), b->file_bytes - sizeof(bytes), trailer_good, &t);
 	first = err;
@@ -161,10 +163,10 @@ static int read_trailer(struct blockfile *b)
 		if (err == -EBADMSG)
 			err = first;
 	}
-	return err ? damaged(b, err, b->file_bytes - sizeof(bytes), "trailer") : 0;
+	return err ? log_damaged(b, err, b->file_bytes - sizeof(bytes), "trailer") : 0;
 }
 
-/* Bytes of the largest block, and of the largest data block into b. */
+/* Returns the bytes of the largest block, and sets those of the largest data block in b. */
 static uint64_t find_largest(struct blockfile *b)
 {
 	uint64_t largest = 0;
@@ -179,7 +181,7 @@ static uint64_t find_largest(struct blockfile *b)
 	return largest;
 }
 
-/* The file and its trailer. */
+/* Opens the file and reads its trailer. */
 static int open_trailer(const char *path, struct blockfile_counters *counters, struct blockfile **out)
 {
 	struct blockfile *b = calloc(1, sizeof(*b));
@@ -238,7 +240,7 @@ static int read_map(struct blockfile *b)
 		if (!err && find_largest(b) != b->trailer.max_raw_block)
 			err = -EBADMSG;
 		if (err)
-			err = damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
+			err = log_damaged(b, err, b->trailer.section[BFF_MAP].offset, "block map");
 	}
 	buf_fini(&section);
 	return err;
@@ -252,7 +254,7 @@ static int read_dictionary(struct blockfile *b)
 	if (!err && section.n) {
 		err = decode_dict_new(buf_slice(&section), b->trailer.version > BFF_VERSION_PLAIN, &b->dict);
 		if (err)
-			err = damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
+			err = log_damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
 	}
 	buf_fini(&section);
 	return err;
@@ -286,9 +288,9 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
 /* ---- a damaged file ---- */
 
 /*
- * The length of the stored block that begins at `at`: the first length whose
- * checksum is right.  0: the block is damaged.  A right checksum by chance is
- * passed over where the bytes can be decompressed without dictionary and base.
+ * Returns the length of the stored block at `at`: the first length with a right
+ * checksum; 0 if the block is damaged.  A checksum that is right by chance is
+ * detected if the bytes can be decompressed without dictionary and base.
  */
 static int stored_length(struct blockfile *b, const struct bff_place *at, struct buf *bytes, struct buf *raw, size_t *length)
 {
@@ -368,7 +370,7 @@ static int find_blocks(struct blockfile *b, bool *whole)
 	return err;
 }
 
-/* Where no trailer says where the dictionary lies: it is the zstd frame behind the blocks. */
+/* Finds the dictionary without a trailer: it is the zstd frame after the blocks. */
 static int find_dictionary(struct blockfile *b)
 {
 	uint64_t from = b->map.at[b->map.n].physical;
@@ -491,8 +493,8 @@ int blockfile_stored(struct blockfile *b, size_t i, struct buf *out)
 	return err;
 }
 
-/* Block i as stored, checked, in the thread's scratch. */
-static int fetch(struct blockfile *b, size_t i, enum codec_scratch where, struct bff_block *block)
+/* Reads block i as stored into the thread's scratch and checks it. */
+static int block_fetch(struct blockfile *b, size_t i, enum codec_scratch where, struct bff_block *block)
 {
 	const struct bff_place *at = &b->map.at[i];
 	struct block_at of = {at, block};
@@ -508,7 +510,7 @@ static int fetch(struct blockfile *b, size_t i, enum codec_scratch where, struct
 	return err;
 }
 
-/* The raw bytes of block i, which others are compressed against, in the thread's scratch. */
+/* Reads the raw bytes of block i, a base, into the thread's scratch. */
 static int read_base(struct blockfile *b, size_t i, struct slice *out)
 {
 	size_t raw = (size_t)(b->map.at[i + 1].logical - b->map.at[i].logical);
@@ -520,7 +522,7 @@ static int read_base(struct blockfile *b, size_t i, struct slice *out)
 	if (!base)
 		return -ENOMEM;
 	if (base->file != b->opening || base->block != i) {
-		err = fetch(b, i, SCRATCH_BASE_STORED, &block);
+		err = block_fetch(b, i, SCRATCH_BASE_STORED, &block);
 		if (err)
 			return err;
 		if (block.back)
@@ -540,7 +542,7 @@ static int read_block(struct blockfile *b, size_t i, void *dst)
 {
 	struct bff_block block;
 	struct slice base;
-	int err = fetch(b, i, SCRATCH_STORED, &block);
+	int err = block_fetch(b, i, SCRATCH_STORED, &block);
 
 	if (err || !block.back)
 		return err ? err : codec_decode(block.codec, block.payload, b->dict, dst, block.raw_bytes);
@@ -555,10 +557,10 @@ int blockfile_read(struct blockfile *b, uint64_t logical, size_t n, void *dst)
 	int err;
 
 	if (!at || at[0].logical != logical || at[1].logical - at[0].logical != n)
-		return damaged(b, -EBADMSG, at ? at->physical : b->file_bytes, "table index: no such block,");
+		return log_damaged(b, -EBADMSG, at ? at->physical : b->file_bytes, "table index: no such block,");
 	err = read_block(b, (size_t)i, dst);
 	if (err && err != -ENOMEM && !atomic_exchange_explicit(&b->logged[i], 1, memory_order_relaxed))
-		damaged(b, err, at->physical, "block");
+		log_damaged(b, err, at->physical, "block");
 	return as_read_error(err);
 }
 
@@ -567,7 +569,7 @@ int blockfile_unsound(struct blockfile *b, uint64_t logical)
 	int64_t i = bff_map_find(&b->map, logical);
 
 	if (i < 0 || !atomic_exchange_explicit(&b->logged[i], 1, memory_order_relaxed))
-		damaged(b, -EBADMSG, i < 0 ? 0 : b->map.at[i].physical, "table structure");
+		log_damaged(b, -EBADMSG, i < 0 ? 0 : b->map.at[i].physical, "table structure");
 	return -EBADMSG;
 }
 

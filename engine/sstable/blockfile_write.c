@@ -2,24 +2,25 @@
 /*
  * Writing a block file.
  *
- * Appends collect in `unit` until end_unit, which compresses them in the
- * calling thread and adds the stored block to `pending`; pending goes to the
- * file in writes of about 512 KiB.  When a dictionary is to be trained, and no
- * sample is given to train it on, the first units are held back uncompressed,
- * up to 4 MiB, until it is trained on them.
+ * Appends collect in `unit`.  end_unit compresses it in the calling thread and
+ * adds the stored block to `pending`, which is written to the file in pieces of
+ * about 512 KiB.  If a dictionary must be trained and there is no sample, the
+ * first units, up to 4 MiB, stay uncompressed in memory until it is trained on
+ * them.
  *
- * Bases: the raw bytes of units that later ones may look like, 8 MiB of them
- * at most.  None is itself compressed against another, so that reading a
- * block takes two at most.  Compressing against one costs a second try, and
- * reading it twice the time: so only a unit that it halves is stored so.
+ * Bases are the raw bytes of units that later units may resemble, at most
+ * 8 MiB.  A base is not compressed against another, so a read needs at most
+ * two blocks.  Compression against a base takes a second attempt, and a read
+ * twice the time, so it is used only if it halves the unit.
  *
- * Durable steps, all in finish: 1 the last blocks, the sections and the
- * trailer are written, and all of it again in a file of two copies,
- * 2 fdatasync.  A crash before 2 leaves a file that
- * nothing refers to, whole or not; free unlinks it after a failure.
+ * Durable steps, all in finish:
+ *   1 write the last blocks, sections and trailer, and the second copy if any
+ *   2 fdatasync
+ * After a crash before 2 no METADATA row lists the file.  free unlinks the file
+ * after a failure.
  *
- * An error sticks: LevelDB's builder goes on calling after one, and a later
- * success must not hide a hole.
+ * After an error every call returns it, because LevelDB's builder continues to
+ * append and a later success must not hide a missing block.
  */
 #include "engine/base/copies.h"
 #include "engine/base/file.h"
@@ -34,7 +35,7 @@ enum {
 	WRITE_BYTES = 512 << 10,
 	TRAIN_BYTES = 4 << 20,
 	BASES_BYTES = 8 << 20,
-	HELD_SHARE = 8, /* what goes on past what was held back is taken to be so many times as much */
+	UNTRAINED_SHARE = 8, /* a table larger than the untrained units is estimated as so many times their size */
 	AGAINST_GAIN = 2,
 };
 
@@ -58,7 +59,7 @@ struct blockfile_writer {
 	uint64_t logical;  /* ended units */
 	uint64_t physical; /* stored blocks, pending included */
 	uint64_t written;  /* in the file */
-	uint64_t out;      /* of it, on its way to the disk */
+	uint64_t out;      /* of it, passed to file_write_out */
 	uint32_t max_raw;
 	struct buf unit, pending, against;
 	struct note note; /* of the unit being built */
@@ -69,9 +70,9 @@ struct blockfile_writer {
 	size_t map_cap;
 	/* While training: */
 	bool training;
-	struct buf held;
-	struct note *held_notes;
-	size_t held_n, held_cap;
+	struct buf untrained;
+	struct note *untrained_notes;
+	size_t untrained_n, untrained_cap;
 	struct slice dict; /* the coder's */
 };
 
@@ -148,7 +149,7 @@ static void forget_bases(struct blockfile_writer *w)
 	w->bases_bytes = 0;
 }
 
-/* The unit that comes next is base number `number`, if there is room. */
+/* Makes the next unit base number `number`, if there is space. */
 static int keep_base(struct blockfile_writer *w, uint32_t number, struct slice raw)
 {
 	struct base *b;
@@ -174,7 +175,7 @@ static int keep_base(struct blockfile_writer *w, uint32_t number, struct slice r
 	return 0;
 }
 
-/* The payload of raw against a base, into *payload with *codec, where that halves what is there. */
+/* Replaces *payload and *codec by raw compressed against a base, if that halves the payload. */
 static int try_against(struct blockfile_writer *w, uint32_t number, struct slice raw, uint8_t *codec, struct slice *payload)
 {
 	const struct base *b = number < w->bases_n ? &w->bases[number] : NULL;
@@ -197,8 +198,8 @@ static int try_against(struct blockfile_writer *w, uint32_t number, struct slice
 	return 0;
 }
 
-/* Compresses one unit and enters it into pending and the map. */
-static int store(struct blockfile_writer *w, struct slice raw, const struct note *note)
+/* Compresses one unit and adds it to pending and the map. */
+static int unit_store(struct blockfile_writer *w, struct slice raw, const struct note *note)
 {
 	uint8_t header[BFF_BLOCK_HEADER_BYTES], codec;
 	enum sst_codec used;
@@ -243,7 +244,7 @@ void blockfile_writer_twice(struct blockfile_writer *w)
 	w->twice = true;
 }
 
-/* The second copy, at a multiple of 4 KiB; what lies between is a hole, and reads as zeros. */
+/* Writes the second copy at a multiple of 4 KiB.  The gap is a hole and reads as zeros. */
 static int write_again(struct blockfile_writer *w)
 {
 	const uint64_t n = w->written, to = copies_apart(n);
@@ -267,19 +268,19 @@ static int write_again(struct blockfile_writer *w)
 
 static int hold_back(struct blockfile_writer *w)
 {
-	if (w->held_n == w->held_cap) {
-		size_t cap = w->held_cap ? w->held_cap * 2 : 64;
-		void *p = realloc(w->held_notes, cap * sizeof(*w->held_notes));
+	if (w->untrained_n == w->untrained_cap) {
+		size_t cap = w->untrained_cap ? w->untrained_cap * 2 : 64;
+		void *p = realloc(w->untrained_notes, cap * sizeof(*w->untrained_notes));
 
 		if (!p)
 			return -ENOMEM;
-		w->held_notes = p;
-		w->held_cap = cap;
+		w->untrained_notes = p;
+		w->untrained_cap = cap;
 	}
-	if (buf_append_slice(&w->held, buf_slice(&w->unit)))
+	if (buf_append_slice(&w->untrained, buf_slice(&w->unit)))
 		return -ENOMEM;
 	w->note.length = (uint32_t)w->unit.n;
-	w->held_notes[w->held_n++] = w->note;
+	w->untrained_notes[w->untrained_n++] = w->note;
 	return 0;
 }
 
@@ -293,22 +294,22 @@ int blockfile_writer_train(struct blockfile_writer *w, const struct sst_sample *
 
 static int end_training(struct blockfile_writer *w, uint64_t expect)
 {
-	uint32_t *lengths = calloc(w->held_n + 1, sizeof(*lengths));
+	uint32_t *lengths = calloc(w->untrained_n + 1, sizeof(*lengths));
 	size_t at = 0;
 	int err = lengths ? 0 : -ENOMEM;
 
 	w->training = false;
-	for (size_t i = 0; i < w->held_n && !err; i++)
-		lengths[i] = w->held_notes[i].length;
+	for (size_t i = 0; i < w->untrained_n && !err; i++)
+		lengths[i] = w->untrained_notes[i].length;
 	if (!err)
-		err = coder_train(w->coder, buf_slice(&w->held), lengths, w->held_n, expect, &w->dict);
-	for (size_t i = 0; i < w->held_n && !err; at += w->held_notes[i].length, i++)
-		err = store(w, slice_of(w->held.p + at, w->held_notes[i].length), &w->held_notes[i]);
-	buf_fini(&w->held);
-	free(w->held_notes);
+		err = coder_train(w->coder, buf_slice(&w->untrained), lengths, w->untrained_n, expect, &w->dict);
+	for (size_t i = 0; i < w->untrained_n && !err; at += w->untrained_notes[i].length, i++)
+		err = unit_store(w, slice_of(w->untrained.p + at, w->untrained_notes[i].length), &w->untrained_notes[i]);
+	buf_fini(&w->untrained);
+	free(w->untrained_notes);
 	free(lengths);
-	w->held_notes = NULL;
-	w->held_n = w->held_cap = 0;
+	w->untrained_notes = NULL;
+	w->untrained_n = w->untrained_cap = 0;
 	return err;
 }
 
@@ -317,11 +318,11 @@ int blockfile_writer_end_unit(struct blockfile_writer *w)
 	if (w->err || w->unit.n == 0)
 		return w->err;
 	if (!w->training) {
-		w->err = store(w, buf_slice(&w->unit), &w->note);
+		w->err = unit_store(w, buf_slice(&w->unit), &w->note);
 	} else {
 		w->err = hold_back(w);
-		if (!w->err && w->held.n >= TRAIN_BYTES)
-			w->err = end_training(w, HELD_SHARE * (uint64_t)w->held.n);
+		if (!w->err && w->untrained.n >= TRAIN_BYTES)
+			w->err = end_training(w, UNTRAINED_SHARE * (uint64_t)w->untrained.n);
 	}
 	blockfile_writer_note(w, BLOCKFILE_NO_BASE, BLOCKFILE_NO_BASE);
 	buf_reset(&w->unit);
@@ -330,7 +331,7 @@ int blockfile_writer_end_unit(struct blockfile_writer *w)
 
 uint64_t blockfile_writer_bytes(const struct blockfile_writer *w)
 {
-	return w->physical + w->held.n + w->unit.n;
+	return w->physical + w->untrained.n + w->unit.n;
 }
 
 static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum bff_section_id id, struct slice s)
@@ -362,7 +363,7 @@ int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t 
 		return -EINVAL;
 	err = blockfile_writer_end_unit(w);
 	if (!err && w->training)
-		err = end_training(w, w->held.n);
+		err = end_training(w, w->untrained.n);
 	if (err)
 		goto out;
 	t.blocks = w->map.n;
@@ -419,7 +420,7 @@ void blockfile_writer_free(struct blockfile_writer *w)
 	for (uint32_t i = 0; i < w->bases_n; i++)
 		buf_fini(&w->bases[i].raw);
 	free(w->bases);
-	buf_fini(&w->held);
-	free(w->held_notes);
+	buf_fini(&w->untrained);
+	free(w->untrained_notes);
 	free(w);
 }

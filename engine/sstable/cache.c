@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caches of one server: for blocks and cells lru.c's, and here the open
- * tables, bounded in bytes (index, filters, block map) and descriptors.
+ * The caches of one server.  Blocks and cells are in lru.c.  This file bounds
+ * the open tables, in bytes (index, filters, block map) and in descriptors.
  *
- * Reads must not meet on a lock for a table that is open, so using one takes
- * no part in any list: it counts pins on the sst and notes the cache's tick
- * in the table.  The tick rises with each opening, so among tables the order
- * of use is known as exactly as evictions need it.  Whoever wants to close a
- * table takes it out of its sst first and looks at the pins then; a reader
- * counts itself first and looks for the table then.  One of the two sees the
- * other (all four accesses are sequentially consistent): either the closer
- * puts the table back, or the reader finds none and opens it again.
+ * Readers of an open table must not share a lock, so a use changes no list:
+ * the reader increments pins of the SSTable and stores the cache's tick in the
+ * table.  The tick rises with each opening; that orders the uses as exactly
+ * as eviction needs.  To close a table, a thread first removes it from its
+ * SSTable and then loads pins.  A reader first increments pins and then loads
+ * the table.  All four accesses are sequentially consistent, so one of the
+ * two sees the other: the closer stores the table back, or the reader finds
+ * none and opens it again.
  *
- * When all tables are pinned the bounds are exceeded rather than readers
- * refused; `over` then makes the next unpin trim.
+ * If all tables are pinned, the bounds are exceeded and no reader is refused.
+ * `over` then makes the next unpin trim.
  *
- * Decided against: a list in order of use (a lock shared by all reads), and
- * closing tables under their iterators (descriptors would stay in use all
- * the same).
+ * Rejected: a list in order of use, because all reads would share its lock;
+ * closing tables under their iterators, because the descriptors stay in use.
  */
 #include "engine/sstable/cache.h"
 #include <errno.h>
 #include <stdlib.h>
 
 enum {
-	AHEAD_SHARE = 8, /* of the block cache's size, on top of it, for what scans read ahead */
+	AHEAD_SHARE = 8, /* of the size of the block cache, in addition to it: for blocks read ahead */
 };
 
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out)
@@ -113,19 +112,19 @@ static void list_remove_locked(struct sst_cache *c, struct open_table *t)
 	c->table_bytes -= t->weight;
 }
 
-/* True when t left its sst: no reader has it or will get it. */
+/* Returns true if t was removed from its SSTable: no reader has t or will get it. */
 static bool detach_locked(struct open_table *t)
 {
 	struct sst *s = t->sst;
-	bool gone;
+	bool unused;
 
 	mutex_lock(&s->lock);
 	atomic_store(&s->table, NULL);
-	gone = atomic_load(&s->pins) == 0;
-	if (!gone)
+	unused = atomic_load(&s->pins) == 0;
+	if (!unused)
 		atomic_store(&s->table, t);
 	mutex_unlock(&s->lock);
-	return gone;
+	return unused;
 }
 
 static struct open_table *oldest_unpinned_locked(struct sst_cache *c)
@@ -136,7 +135,7 @@ static struct open_table *oldest_unpinned_locked(struct sst_cache *c)
 	for (struct open_table *t = c->head; t; t = t->next) {
 		uint64_t use = atomic_load_explicit(&t->last_use, memory_order_relaxed);
 
-		/* <=: of equals the one opened first, which is nearer the end. */
+		/* <=: of equals the one opened first, which is nearer to the end. */
 		if (use <= best_use && atomic_load_explicit(&t->sst->pins, memory_order_relaxed) == 0) {
 			best = t;
 			best_use = use;
@@ -155,7 +154,7 @@ void cache_trim(struct sst_cache *c)
 		if (!t)
 			break;
 		if (!detach_locked(t))
-			continue; /* pinned just now: the next search passes over it */
+			continue; /* pinned meanwhile: the next search skips it */
 		list_remove_locked(c, t);
 		t->next = victims;
 		victims = t;
@@ -180,7 +179,7 @@ void cache_enter(struct sst_cache *c, struct open_table *t)
 		cache_trim(c);
 }
 
-/* A reference to one that still has any: the last one's put is not to be undone. */
+/* Takes a reference unless the last one has been returned. */
 static bool get_alive(struct sst *s)
 {
 	unsigned refs = atomic_load(&s->refs);
@@ -190,29 +189,28 @@ static bool get_alive(struct sst *s)
 	return refs != 0;
 }
 
-int cache_intern(struct sst_cache *c, struct sst **s)
+int cache_intern(struct sst_cache *c, struct sst *fresh, struct sst **out)
 {
-	struct sst *fresh = *s, *there;
 	const size_t n = strlen(fresh->path);
+	struct sst *listed;
 	int err = 0;
 
 	mutex_lock(&c->lock);
-	HASH_FIND(hh, c->known, fresh->path, n, there);
-	if (there && get_alive(there)) {
-		*s = there;
+	HASH_FIND(hh, c->listed, fresh->path, n, listed);
+	if (listed && get_alive(listed)) {
+		*out = listed;
 	} else {
-		if (there)
-			HASH_DEL(c->known, there);
+		if (listed)
+			HASH_DEL(c->listed, listed);
 		fresh->hh.tbl = NULL;
-		HASH_ADD_KEYPTR(hh, c->known, fresh->path, n, fresh);
+		HASH_ADD_KEYPTR(hh, c->listed, fresh->path, n, fresh);
 		err = fresh->hh.tbl ? 0 : -ENOMEM;
-		if (there)
-			there->hh.tbl = NULL;
-		there = NULL;
+		if (listed)
+			listed->hh.tbl = NULL;
+		if (!err)
+			*out = fresh;
 	}
 	mutex_unlock(&c->lock);
-	if (there || err)
-		sst_free(fresh);
 	return err;
 }
 
@@ -221,18 +219,18 @@ bool sst_in_use(struct sst_cache *c, const char *path)
 	struct sst *s;
 
 	mutex_lock(&c->lock);
-	HASH_FIND(hh, c->known, path, strlen(path), s);
+	HASH_FIND(hh, c->listed, path, strlen(path), s);
 	mutex_unlock(&c->lock);
 	return s != NULL;
 }
 
-void cache_forget(struct sst_cache *c, struct sst *s)
+void cache_unlist(struct sst_cache *c, struct sst *s)
 {
 	struct open_table *t;
 
 	mutex_lock(&c->lock);
 	if (s->hh.tbl)
-		HASH_DEL(c->known, s);
+		HASH_DEL(c->listed, s);
 	t = atomic_load(&s->table);
 	if (t)
 		list_remove_locked(c, t);

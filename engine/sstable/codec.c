@@ -3,25 +3,24 @@
  * Compression and decompression of blocks.
  *
  * zstd: one context per writer and one per reading thread, reset and reused,
- * since making one costs more than a small block.  Long-distance matching is
- * on for units of 1 MiB and more (groups with large blocks, where pages of
- * one site repeat each other far apart, the paper's section 6).
+ * because a new context costs more than a small block.  Long-distance matching
+ * is on for units of 1 MiB and more: in groups with large blocks the pages of
+ * one site repeat each other at a distance (the paper's section 6).
  *
- * Dictionary: trained on samples of up to 8 MiB, units of the table from all
- * over it where the writer was given them, else its first ones.  It is a 32nd
- * of them, at most 256 KiB, and stored as a zstd frame itself (a quarter of
- * its size).  It must save more than that: it is trained without every fourth
- * unit, both ways are tried on those (a dictionary is made of pieces of what
- * it was trained on, and would look good on noise there), and it is dropped
- * unless it wins.
+ * Dictionary: trained on up to 8 MiB of samples, either units from all parts of
+ * the table that the caller supplies, or the table's first units.  It has a
+ * 32nd of their size, at most 256 KiB, and is stored as a zstd frame (a quarter
+ * of its size).  The training leaves out every fourth unit.  Those units are
+ * then compressed with and without the dictionary, because it would look good
+ * on the units that it was made of, even on noise.  It is dropped unless it
+ * saves more than its own stored size.
  *
- * What has been there before: a later version of a page is nearly the same as
- * the one that lies before it, perhaps a quarter of a megabyte away.  Such a
- * unit is compressed against that one (coder_encode_against), which is raw
- * content to zstd; the dictionary is not used then.
+ * Versions: a version of a page is nearly equal to the next older one, which
+ * may be a quarter of a megabyte before it.  Such a unit is compressed against
+ * that one (coder_encode_against), without the dictionary.
  *
- * Decided against: a dictionary shared by several tables (a table would then
- * depend on another file's life).
+ * Rejected: a dictionary shared by several tables, because a table would then
+ * depend on another file.
  */
 #include "engine/sstable/codec.h"
 #include <errno.h>
@@ -40,13 +39,13 @@ enum {
 	SAMPLES_MIN = 16,
 	DICT_BYTES_MIN = 4 << 10,
 	DICT_BYTES_MAX = 256 << 10,
-	DICT_SHARE = 32, /* of the samples; zstd advises a hundredth, at a third of that it gains still */
+	DICT_SHARE = 32, /* of the samples; zstd advises a hundredth, but larger ones still gain */
 	DICT_PACK_LEVEL = 12,
 	TRIAL_BYTES = 1 << 20,
 	TRIAL_EVERY = 4,
-	TABLES_LOG = 18,              /* of zstd's tables beside a dictionary: for a quarter of a megabyte */
-	DICT_BYTES_KNOWN = 16 << 20,  /* more than any format may need: what a reader allocates for a packed one */
-	SCRATCH_KEEP_BYTES = 1 << 20, /* a larger scratch is not kept once a small one is asked for */
+	TABLES_LOG = 18,                /* of zstd's tables with a dictionary: for a quarter of a megabyte */
+	DICT_BYTES_MAX_READ = 16 << 20, /* the most that a reader allocates for a packed dictionary */
+	SCRATCH_KEEP_BYTES = 1 << 20,   /* a larger buffer is freed when a small one is requested */
 };
 
 const char *const sst_codec_names[SST_CODECS] = {
@@ -60,7 +59,7 @@ const char *const sst_codec_names[SST_CODECS] = {
 struct coder {
 	enum sst_codec codec;
 	int level;
-	bool ldm; /* as set in zstd now */
+	bool ldm; /* the present setting in zstd */
 	ZSTD_CCtx *zstd;
 	ZSTD_CCtx *against; /* for coder_encode_against, made when first needed */
 	bool has_dict;      /* in use */
@@ -102,7 +101,7 @@ void coder_free(struct coder *c)
 	free(c);
 }
 
-static int reserve(struct buf *b, size_t n)
+static int codec_reserve(struct buf *b, size_t n)
 {
 	buf_reset(b);
 	return buf_reserve(b, n);
@@ -113,7 +112,7 @@ static int encode_zstd(struct coder *c, struct slice raw, size_t *n)
 	bool ldm = raw.n >= LDM_BYTES;
 	size_t r;
 
-	if (reserve(&c->out, ZSTD_compressBound(raw.n)))
+	if (codec_reserve(&c->out, ZSTD_compressBound(raw.n)))
 		return -ENOMEM;
 	if (ldm != c->ldm) {
 		if (ZSTD_isError(ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_enableLongDistanceMatching, ldm)))
@@ -122,7 +121,7 @@ static int encode_zstd(struct coder *c, struct slice raw, size_t *n)
 	}
 	r = ZSTD_compress2(c->zstd, c->out.p, c->out.cap, raw.p, raw.n);
 	if (ZSTD_isError(r))
-		return -ENOMEM; /* the destination is large enough, the parameters were taken */
+		return -ENOMEM; /* the only cause left: the destination is large enough and the parameters are valid */
 	*n = r;
 	return 0;
 }
@@ -138,7 +137,7 @@ int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct
 		break;
 	case SST_SNAPPY:
 		n = snappy_max_compressed_length(raw.n);
-		if (reserve(&c->out, n))
+		if (codec_reserve(&c->out, n))
 			return -ENOMEM;
 		if (snappy_compress((const char *)raw.p, raw.n, (char *)c->out.p, &n) != SNAPPY_OK)
 			return -ENOMEM;
@@ -147,7 +146,7 @@ int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct
 		if (raw.n > LZ4_MAX_INPUT_SIZE)
 			break;
 		n = (size_t)LZ4_compressBound((int)raw.n);
-		if (reserve(&c->out, n))
+		if (codec_reserve(&c->out, n))
 			return -ENOMEM;
 		n = (size_t)LZ4_compress_default((const char *)raw.p, (char *)c->out.p, (int)raw.n, (int)n);
 		if (n == 0)
@@ -181,7 +180,7 @@ int coder_encode_against(struct coder *c, struct slice raw, struct slice base, s
 		if (!c->against || ZSTD_isError(ZSTD_CCtx_setParameter(c->against, ZSTD_c_compressionLevel, c->level)))
 			return -ENOMEM;
 	}
-	if (reserve(&c->out_against, ZSTD_compressBound(raw.n)))
+	if (codec_reserve(&c->out_against, ZSTD_compressBound(raw.n)))
 		return -ENOMEM;
 	if (ZSTD_isError(ZSTD_CCtx_refPrefix(c->against, base.p, base.n))) /* for one frame */
 		return -ENOMEM;
@@ -194,8 +193,8 @@ int coder_encode_against(struct coder *c, struct slice raw, struct slice base, s
 
 /* ---- training ---- */
 
-/* The compressed size of every fourth unit, up to TRIAL_BYTES of them; how much that was in *raw_bytes. */
-static int trial(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t *bytes, uint64_t *raw_bytes)
+/* Compresses every fourth unit, up to TRIAL_BYTES of them.  *raw_bytes: their size. */
+static int dict_trial(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t *bytes, uint64_t *raw_bytes)
 {
 	uint64_t sum = 0, tried = 0;
 	size_t at = 0;
@@ -218,7 +217,7 @@ static int trial(struct coder *c, struct slice raw, const uint32_t *lengths, siz
 	return 0;
 }
 
-/* The dictionary into c->dict, trained on the units that no trial looks at; left empty when zstd makes none. */
+/* Trains c->dict on the units that no trial uses; it stays empty if zstd makes none. */
 static int make_dict(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, size_t want)
 {
 	struct buf train = {0};
@@ -239,7 +238,7 @@ static int make_dict(struct coder *c, struct slice raw, const uint32_t *lengths,
 	for (size_t i = 0; i < samples; i++)
 		sizes[i] = SAMPLE_BYTES;
 	got = ZDICT_trainFromBuffer(c->dict.p, want, train.p, sizes, (unsigned)samples);
-	if (!ZDICT_isError(got)) /* else too uniform or too random: plain zstd */
+	if (!ZDICT_isError(got)) /* else the units are too uniform or too random: plain zstd is used */
 		c->dict.n = got;
 out:
 	buf_fini(&train);
@@ -247,7 +246,7 @@ out:
 	return err;
 }
 
-/* c->dict is used from now on, or (n 0) none. */
+/* Uses c->dict from now on, or no dictionary if it is empty. */
 static int use_dict(struct coder *c, size_t n)
 {
 	/*
@@ -289,13 +288,13 @@ int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size
 	err = make_dict(c, raw, lengths, n, want < DICT_BYTES_MAX ? want : DICT_BYTES_MAX);
 	if (err || !c->dict.n)
 		return err;
-	err = trial(c, raw, lengths, n, &plain, &tried);
+	err = dict_trial(c, raw, lengths, n, &plain, &tried);
 	if (!err)
 		err = pack_dict(c);
 	if (!err)
 		err = use_dict(c, c->dict.n);
 	if (!err)
-		err = trial(c, raw, lengths, n, &with, &tried);
+		err = dict_trial(c, raw, lengths, n, &with, &tried);
 	if (!err && tried && ((double)plain - (double)with) * (double)expect / (double)tried > (double)c->packed.n) {
 		*dict = buf_slice(&c->packed);
 		return 0;
@@ -322,7 +321,7 @@ int decode_dict_new(struct slice dict, bool packed, struct decode_dict **out)
 		return -ENOMEM;
 	if (packed) {
 		err = -EBADMSG;
-		if (n == 0 || n > DICT_BYTES_KNOWN) /* what zstd says for "unknown" and "not a frame" is more */
+		if (n == 0 || n > DICT_BYTES_MAX_READ) /* "unknown" and "not a frame" are larger numbers */
 			goto out;
 		err = -ENOMEM;
 		raw = malloc((size_t)n);
@@ -333,7 +332,7 @@ int decode_dict_new(struct slice dict, bool packed, struct decode_dict **out)
 			goto out;
 	}
 	d->d = ZSTD_createDDict(packed ? raw : dict.p, (size_t)n);
-	err = d->d ? 0 : -EBADMSG; /* or out of memory: zstd does not say */
+	err = d->d ? 0 : -EBADMSG; /* or out of memory: zstd does not distinguish them */
 out:
 	free(raw);
 	if (err)
@@ -436,7 +435,7 @@ struct scratch_base *codec_scratch_base(void)
 	return t ? &t->base : NULL;
 }
 
-static ZSTD_DCtx *decoder(void)
+static ZSTD_DCtx *thread_decoder(void)
 {
 	struct per_thread *t = per_thread_get();
 
@@ -445,7 +444,7 @@ static ZSTD_DCtx *decoder(void)
 	return t ? t->zstd : NULL;
 }
 
-static int decoded(size_t n, size_t raw_bytes)
+static int check_decoded(size_t n, size_t raw_bytes)
 {
 	if (ZSTD_isError(n))
 		return ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
@@ -454,24 +453,24 @@ static int decoded(size_t n, size_t raw_bytes)
 
 static int decode_zstd(struct slice payload, const struct decode_dict *dict, void *dst, size_t raw_bytes)
 {
-	ZSTD_DCtx *z = decoder();
+	ZSTD_DCtx *z = thread_decoder();
 
 	if (!z)
 		return -ENOMEM;
-	return decoded(dict ? ZSTD_decompress_usingDDict(z, dst, raw_bytes, payload.p, payload.n, dict->d)
-			    : ZSTD_decompress_usingDict(z, dst, raw_bytes, payload.p, payload.n, NULL, 0),
+	return check_decoded(dict ? ZSTD_decompress_usingDDict(z, dst, raw_bytes, payload.p, payload.n, dict->d)
+				  : ZSTD_decompress_usingDict(z, dst, raw_bytes, payload.p, payload.n, NULL, 0),
 		raw_bytes);
 }
 
 int codec_decode_against(struct slice payload, struct slice base, void *dst, size_t raw_bytes)
 {
-	ZSTD_DCtx *z = decoder();
+	ZSTD_DCtx *z = thread_decoder();
 
 	if (!z)
 		return -ENOMEM;
 	if (ZSTD_isError(ZSTD_DCtx_refPrefix(z, base.p, base.n))) /* for one frame */
 		return -EBADMSG;
-	return decoded(ZSTD_decompressDCtx(z, dst, raw_bytes, payload.p, payload.n), raw_bytes);
+	return check_decoded(ZSTD_decompressDCtx(z, dst, raw_bytes, payload.p, payload.n), raw_bytes);
 }
 
 int codec_decode(enum sst_codec codec, struct slice payload, const struct decode_dict *dict, void *dst, size_t raw_bytes)
@@ -485,7 +484,7 @@ int codec_decode(enum sst_codec codec, struct slice payload, const struct decode
 		memcpy(dst, payload.p, raw_bytes);
 		return 0;
 	case SST_SNAPPY:
-		/* It writes the length it finds: ask for that first. */
+		/* It writes the length in the payload, so that is checked first. */
 		if (snappy_uncompressed_length((const char *)payload.p, payload.n, &n) != SNAPPY_OK || n != raw_bytes)
 			return -EBADMSG;
 		return snappy_uncompress((const char *)payload.p, payload.n, dst, &n) == SNAPPY_OK ? 0 : -EBADMSG;

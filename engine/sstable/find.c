@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Point reads of one table: the remembered cell, else the filter, else index
- * and block.
+ * Point reads of one table: from the cell cache, else by filter, index and
+ * block.
  *
- * A cell that had to be looked for is remembered when its block had to be
- * read, or while the cache has room; not when it lay just behind the one
- * before it: who reads in order has the block in hand, and will not come
- * back.  A remembered cell is an iterator that stands; what lies behind it
- * (older versions, the chunks of a large value) is looked up when it is
- * moved, in the file.
+ * A cell found in the file is added to the cell cache if its block was read
+ * for it, or while the cache has space.  It is not added if it is the next one
+ * after the last cell found: a reader in key order has the block already and
+ * does not return.  A cached cell is returned as an iterator on it.  When the
+ * caller moves that iterator to older versions or to the chunks of a large
+ * value, it continues in the file.
  */
 #include "engine/sstable/cache.h"
 
@@ -32,7 +32,7 @@ static size_t partition_of(const struct bff_filters *f, struct slice key)
 	return lo;
 }
 
-static bool ask(const struct bff_filters *f, struct slice from, struct slice to, struct slice probe)
+static bool filters_match(const struct bff_filters *f, struct slice from, struct slice to, struct slice probe)
 {
 	uint64_t h;
 
@@ -45,7 +45,7 @@ static bool ask(const struct bff_filters *f, struct slice from, struct slice to,
 	return false;
 }
 
-/* Of a pinned table. */
+/* t is pinned. */
 static bool may_contain(struct open_table *t, struct slice from, struct slice to, struct slice probe)
 {
 	struct sst_cache *c = t->sst->cache;
@@ -53,7 +53,7 @@ static bool may_contain(struct open_table *t, struct slice from, struct slice to
 
 	if (!t->has_filters)
 		return true;
-	may = ask(&t->filters, from, to, probe);
+	may = filters_match(&t->filters, from, to, probe);
 	atomic_fetch_add_explicit(&c->probes, 1, memory_order_relaxed);
 	if (!may)
 		atomic_fetch_add_explicit(&c->probe_misses, 1, memory_order_relaxed);
@@ -72,16 +72,16 @@ bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct s
 	return may;
 }
 
-/* ---- a remembered cell as an iterator ---- */
+/* ---- a cached cell as an iterator ---- */
 struct found_iter {
 	struct iter it; /* first */
 	struct sst *sst;
-	struct lru_entry *cell; /* that it stands on, until it is moved */
-	struct iter *real;      /* from then on */
+	struct lru_entry *cell; /* the current one, until the iterator is moved */
+	struct iter *real;      /* the file's, after that */
 };
 
-/* Has the real iterator; false: it cannot be had. */
-static bool go_on(struct found_iter *f)
+/* Makes the real iterator.  Returns false if that fails. */
+static bool found_open(struct found_iter *f)
 {
 	int err = f->real ? 0 : sst_iter_new(f->sst, &f->real);
 
@@ -90,7 +90,7 @@ static bool go_on(struct found_iter *f)
 	return !err;
 }
 
-static void settle(struct found_iter *f)
+static void found_copy(struct found_iter *f)
 {
 	f->it.key = f->real->key;
 	f->it.value = f->real->value;
@@ -104,23 +104,23 @@ static void found_seek(struct iter *it, struct slice target)
 {
 	struct found_iter *f = (struct found_iter *)it;
 
-	if (!go_on(f))
+	if (!found_open(f))
 		return;
 	iter_seek(f->real, target);
-	settle(f);
+	found_copy(f);
 }
 
 static void found_next(struct iter *it)
 {
 	struct found_iter *f = (struct found_iter *)it;
 
-	if (!go_on(f))
+	if (!found_open(f))
 		return;
 	if (f->cell)
 		iter_seek(f->real, lru_cell_key(f->cell));
 	if (f->real->valid)
 		iter_next(f->real);
-	settle(f);
+	found_copy(f);
 }
 
 static void found_free(struct iter *it)

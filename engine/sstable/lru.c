@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One bound for blocks and cells, in 16 shards; in each, for either kind, a
- * hash table and a queue.
+ * One bound for blocks and cells, in 16 shards.  A shard has a hash table and a
+ * queue for each of the two kinds.
  *
- * Queues are by arrival with a second chance: what was found since it came,
- * or is held, goes to the back once more instead of out.  To be found costs
- * an entry a mark in its own memory; moving it in a list would touch its
- * neighbours', and with a million cells each of those is a cache miss.
+ * A queue is in order of arrival with a second chance: an entry that was found
+ * since its arrival, or is in use, moves to the back instead of being evicted.
+ * A hit sets a flag in the entry.  A move in a list would touch the entry's
+ * neighbours, each a cache miss with a million cells.
  *
- * Who makes room.  A block serves reads nearby, soon; a cell, 60 times
- * smaller, the same read again, whenever that is.  So blocks go first, down
- * to an eighth of the bound: reads all over a table larger than the cache
- * leave it full of what was asked for, not of 60 times as much around it.
- * But blocks are not starved for cells that nobody asks for any more: a cell
- * not found while WAIT times the bound was read in blocks has had its time
- * (that is about the ratio of their sizes, so both have waited in proportion
- * to what they save), and so has one whose file has gone.
+ * Eviction between the kinds.  A block serves reads of its neighbourhood for a
+ * short time.  A cell is 60 times smaller and serves the same read at any later
+ * time.  So blocks are evicted first, down to an eighth of the bound: random
+ * reads of a table larger than the cache leave it full of the cells that were
+ * read, not of their neighbours.  A cell expires if it was not found while WAIT
+ * times the bound was read in blocks; that is about the ratio of their sizes,
+ * so both kinds wait in proportion to what they save.  The cells of a removed
+ * file expire at once.  Expired cells are evicted before blocks.
  *
- * A cell is kept with the whole key found, and the length of the prefix that
- * was asked for: what a memtable above has, or which rules apply, is not
- * known here.
+ * A cell is stored with the whole key found and the length of the prefix that
+ * was searched for.  Memtables and GC rules are applied by the caller.
  *
- * Decided against: LevelDB's own LRU cache (it knows one kind of entry, and
- * its lists cost three misses for each hit); a bound of its own for cells
- * (whatever it is, it is wrong for tables that are only scanned).
+ * Rejected: LevelDB's LRU cache, which has one kind of entry and three cache
+ * misses per hit; a separate bound for cells, because none is right for tables
+ * that are only scanned.
  */
 #include "engine/sstable/lru.h"
 
@@ -37,30 +36,30 @@ enum {
 	SHARD_BITS = 4,
 	SHARDS = 1 << SHARD_BITS,
 	BUCKETS_MIN = 16,
-	BLOCK_SHARE = 8, /* an eighth of the bound is the blocks' in any case */
+	BLOCK_SHARE = 8, /* an eighth of the bound is reserved for blocks */
 	WAIT = 64,
-	LOOK = 8,          /* cells looked at for one that has had its time */
+	LOOK = 8,          /* cells examined in search of an expired one */
 	MALLOC_BYTES = 16, /* what malloc adds */
 };
 
 enum kind { BLOCK, CELL, KINDS };
 
 struct lru_file {
-	_Atomic unsigned refs; /* its owner's, and one of each cell */
-	_Atomic bool gone;
+	_Atomic unsigned refs; /* of the owner and of each cell */
+	_Atomic bool removed;
 	uint64_t number;
 };
 
 struct lru_entry {
 	struct lru_entry *chain;       /* bucket */
-	struct lru_entry *prev, *next; /* queue, or the list of what is to be freed */
+	struct lru_entry *prev, *next; /* queue, or the list of entries to free */
 	uint32_t hash;
-	_Atomic uint32_t refs; /* holders, and 1 while it is in the table */
+	_Atomic uint32_t refs; /* users, and 1 while it is in the table */
 	uint32_t key_bytes, prefix_bytes;
 	uint32_t charge;
-	uint32_t seen; /* of cells: the shard's clock when last found */
+	uint32_t seen; /* of cells: the shard's clock at the last hit */
 	uint8_t kind;
-	bool found; /* since it came to the back */
+	bool found; /* since it was added or moved to the back */
 	union {
 		struct {
 			void *p;
@@ -71,7 +70,7 @@ struct lru_entry {
 			size_t value_bytes;
 		} cell;
 	};
-	uint8_t bytes[]; /* key; of a cell, its value */
+	uint8_t bytes[]; /* the key; then the value of a cell */
 };
 
 /* The entries of one kind: by hash, and by arrival. */
@@ -86,7 +85,7 @@ struct shard {
 	struct mutex lock;
 	struct entries of[KINDS];
 	size_t bytes_max;
-	uint64_t read_bytes; /* of blocks that came */
+	uint64_t read_bytes; /* of blocks added */
 	uint64_t cell_hits, block_hits, block_misses;
 } __attribute__((aligned(64)));
 
@@ -104,7 +103,7 @@ int lru_file_new(struct lru *c, struct lru_file **out)
 	if (!f)
 		return -ENOMEM;
 	atomic_init(&f->refs, 1);
-	atomic_init(&f->gone, false);
+	atomic_init(&f->removed, false);
 	f->number = atomic_fetch_add_explicit(&c->next_file, 1, memory_order_relaxed);
 	*out = f;
 	return 0;
@@ -125,7 +124,7 @@ void lru_file_free(struct lru_file *f)
 {
 	if (!f)
 		return;
-	atomic_store_explicit(&f->gone, true, memory_order_relaxed);
+	atomic_store_explicit(&f->removed, true, memory_order_relaxed);
 	file_put(f);
 }
 
@@ -176,7 +175,7 @@ static bool is_cell(const struct lru_entry *e, uint64_t hash, const struct lru_f
 	return e->hash == (uint32_t)hash && e->cell.file == f && slice_eq(slice_of(e->bytes, e->prefix_bytes), prefix);
 }
 
-/* ---- a shard; its lock is held ---- */
+/* ---- a shard, under its lock ---- */
 static uint32_t clock_of(const struct shard *s)
 {
 	return (uint32_t)(s->read_bytes >> 16);
@@ -219,8 +218,8 @@ static struct lru_entry **bucket_of(const struct entries *q, uint32_t hash)
 	return &q->bucket[hash & (q->buckets - 1)];
 }
 
-/* Makes more buckets; when there is no memory the chains grow longer. */
-static void grow(struct entries *q)
+/* Adds buckets.  Without memory for them the chains become longer. */
+static void entries_grow(struct entries *q)
 {
 	size_t n = q->buckets * 2, before = q->buckets;
 	struct lru_entry **bucket = calloc(n, sizeof(struct lru_entry *)), **old = q->bucket, *e;
@@ -238,20 +237,20 @@ static void grow(struct entries *q)
 	free(old);
 }
 
-static void enter(struct shard *s, struct lru_entry *e)
+static void shard_enter(struct shard *s, struct lru_entry *e)
 {
 	struct entries *q = &s->of[e->kind];
 	struct lru_entry **b;
 
 	if (q->n >= q->buckets)
-		grow(q);
+		entries_grow(q);
 	b = bucket_of(q, e->hash);
 	e->chain = *b;
 	*b = e;
 	queue_push(q, e);
 }
 
-/* Out of the table, onto the list of what the caller releases once the lock is given back. */
+/* Moves the entry from the table to the list of entries that the caller releases after unlocking. */
 static void take_out(struct shard *s, struct lru_entry *e, struct lru_entry **dead)
 {
 	struct entries *q = &s->of[e->kind];
@@ -265,8 +264,8 @@ static void take_out(struct shard *s, struct lru_entry *e, struct lru_entry **de
 	*dead = e;
 }
 
-/* The entry of a queue whose turn it is to go; NULL: in so many there is none. */
-static struct lru_entry *turn(struct entries *q, size_t tries)
+/* Returns the entry of a queue to evict next; NULL if there is none among so many. */
+static struct lru_entry *entries_victim(struct entries *q, size_t tries)
 {
 	for (struct lru_entry *e; q->n && tries > 0; tries--) {
 		e = q->oldest;
@@ -282,7 +281,7 @@ static struct lru_entry *turn(struct entries *q, size_t tries)
 
 static bool had_its_time(const struct shard *s, const struct lru_entry *cell)
 {
-	return atomic_load_explicit(&cell->cell.file->gone, memory_order_relaxed) ||
+	return atomic_load_explicit(&cell->cell.file->removed, memory_order_relaxed) ||
 		(uint64_t)(clock_of(s) - cell->seen) << 16 > WAIT * s->bytes_max;
 }
 
@@ -292,14 +291,14 @@ static void make_room(struct shard *s, struct lru_entry **dead)
 
 	while (shard_bytes(s) > s->bytes_max) {
 		bool block = blocks->bytes > s->bytes_max / BLOCK_SHARE;
-		struct lru_entry *e = turn(cells, block ? LOOK : 2 * cells->n);
+		struct lru_entry *e = entries_victim(cells, block ? LOOK : 2 * cells->n);
 
 		if (!e || (block && !had_its_time(s, e)))
-			e = turn(blocks, 2 * blocks->n);
+			e = entries_victim(blocks, 2 * blocks->n);
 		if (!e)
-			e = turn(cells, 2 * cells->n);
+			e = entries_victim(cells, 2 * cells->n);
 		if (!e)
-			return; /* over the bound rather than refused: what is held is in use */
+			return; /* all entries are in use: the bound is exceeded */
 		take_out(s, e, dead);
 	}
 }
@@ -355,7 +354,7 @@ struct lru_entry *lru_block_add(struct lru *c, struct slice key, void *block, si
 	old = block_locked(s, hash, key);
 	if (old)
 		take_out(s, old, &dead);
-	enter(s, e);
+	shard_enter(s, e);
 	make_room(s, &dead);
 	mutex_unlock(&s->lock);
 	release_list(c, dead);
@@ -427,12 +426,12 @@ void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct
 		memcpy(e->bytes + key.n, value.p, value.n);
 	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
 	mutex_lock(&s->lock);
-	if (cell_locked(s, hash, f, prefix)) { /* by another thread, meanwhile */
+	if (cell_locked(s, hash, f, prefix)) { /* another thread has added it meanwhile */
 		e->next = NULL;
 		dead = e;
 	} else {
 		e->seen = clock_of(s);
-		enter(s, e);
+		shard_enter(s, e);
 		make_room(s, &dead);
 	}
 	mutex_unlock(&s->lock);
@@ -449,7 +448,7 @@ struct slice lru_cell_value(const struct lru_entry *e)
 	return slice_of(e->bytes + e->key_bytes, e->cell.value_bytes);
 }
 
-/* ---- the whole ---- */
+/* ---- the cache ---- */
 int lru_new(size_t bytes, lru_drop_fn *drop, struct lru **out)
 {
 	struct lru *c = aligned_alloc(64, sizeof(*c));

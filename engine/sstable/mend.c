@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of two copies (sst_options.twice): comparing the copies, and writing
- * a file again of which one is damaged.  Every byte of a copy is under some
- * checksum, so a whole copy is put together from the pieces of both.
+ * Files of two copies (sst_options.twice): compares the copies and writes a
+ * file again if one is damaged.  Each byte of a copy is covered by a checksum,
+ * so an undamaged copy is assembled from the pieces of both.
  */
 #include "engine/base/copies.h"
 #include "engine/base/file.h"
@@ -28,7 +28,7 @@ int mend_agree(struct blockfile *b, bool *agree)
 	return err == -EIO ? 0 : err;
 }
 
-/* Both copies, from what is whole. */
+/* Assembles both copies from the undamaged pieces. */
 static int make_whole(struct blockfile *b, struct buf *out)
 {
 	uint8_t trailer[BFF_TRAILER_BYTES];
@@ -53,7 +53,7 @@ void sst_mend(const char *path)
 	bool agree;
 
 	if (blockfile_open(path, NULL, &b))
-		return; /* logged; whoever needs the file finds out */
+		return; /* logged; a reader of the file gets the error */
 	if (mend_agree(b, &agree) == 0 && !agree && make_whole(b, &whole) == 0)
 		copies_rewrite(path, buf_slice(&whole));
 	blockfile_close(b);

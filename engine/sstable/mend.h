@@ -5,7 +5,7 @@
 #include "engine/sstable/blockfile.h"
 #include "engine/sstable/sstable.h"
 
-/* *agree: the file's two copies are equal, or it is one only. */
+/* *agree is set if the two copies are equal or the file has one copy. */
 int mend_agree(struct blockfile *b, bool *agree) TFS_MUST;
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a damaged SSTable without LevelDB: block by block in the order of
- * the file, each entry of a block that can be read.  So a damaged index,
- * filter or properties section costs nothing, and a damaged block costs what
- * it holds.
+ * Reads a damaged SSTable without LevelDB: block by block in the order of the
+ * file, each entry of a readable block.  So a damaged index, filter or
+ * properties section loses nothing, and a damaged block loses its own entries.
  */
 #include "engine/sstable/blockfile.h"
 #include "engine/sstable/sstable.h"
@@ -14,12 +13,12 @@
 struct salvage {
 	sst_salvage_fn *fn;
 	void *arg;
-	struct buf key, last; /* last: the key before */
+	struct buf key, last; /* last: the previous key */
 	bool any;
 	int err;
 };
 
-static bool entry(void *arg, uint32_t shared, struct slice unshared, struct slice value)
+static bool salvage_entry(void *arg, uint32_t shared, struct slice unshared, struct slice value)
 {
 	struct salvage *s = arg;
 
@@ -27,7 +26,7 @@ static bool entry(void *arg, uint32_t shared, struct slice unshared, struct slic
 	s->err = buf_append_slice(&s->key, unshared);
 	if (s->err)
 		return false;
-	/* An index block that is not known as one, in a file whose end is lost: its keys are below those that it names. */
+	/* If the end of the file is lost, an index block looks like a data block.  Its keys are below the last one. */
 	if (s->any && slice_cmp(buf_slice(&s->key), buf_slice(&s->last)) <= 0)
 		return true;
 	s->err = s->fn(s->arg, buf_slice(&s->key), value);
@@ -37,7 +36,7 @@ static bool entry(void *arg, uint32_t shared, struct slice unshared, struct slic
 	return s->err == 0;
 }
 
-static int gap(struct salvage *s)
+static int salvage_gap(struct salvage *s)
 {
 	return s->fn(s->arg, slice_of(NULL, 0), slice_of(NULL, 0));
 }
@@ -65,12 +64,12 @@ int sst_salvage(const char *path, sst_salvage_fn *fn, void *arg)
 		if (!err && !table_block_good(slice_of(raw.p, n)))
 			err = -EBADMSG;
 		if (err == -EBADMSG || err == -EIO)
-			err = gap(&s);
-		else if (!err && !table_block_each(slice_of(raw.p, n), entry, &s))
+			err = salvage_gap(&s);
+		else if (!err && !table_block_each(slice_of(raw.p, n), salvage_entry, &s))
 			err = s.err;
 	}
 	if (!err && !whole)
-		err = gap(&s);
+		err = salvage_gap(&s);
 	blockfile_close(b);
 	buf_fini(&raw);
 	buf_fini(&s.key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of a table, for training its dictionary: units like its blocks, one after the other. */
+/* Samples of a table for the training of its dictionary: units of about the size of its blocks. */
 #include "engine/sstable/sstable.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -2,17 +2,19 @@
 /*
  * One SSTable: references, opening at first use, iterators.
  *
- * Two counts.  refs keep the struct (and, doomed, the file's name) alive;
- * pins keep the file open.  A warm seek is: count a pin, load the table, take
- * an idle iterator out of one of four slots by an atomic exchange, seek, put
- * it back, drop the pin.  No lock, no allocation, and when the key lies in
- * the block of that iterator's last seek, no lookup in the cache.  find.c
- * has what point reads do before it comes to that.
+ * There are two counts.  refs keep the struct alive; pins keep the file open.
+ * The last reference to a doomed SSTable unlinks the file.
  *
- * Opening happens once however many want it: the first does it holding no
- * lock, the others wait on `opened`.  A file that cannot be opened because
- * it is damaged stays so, and is not read and logged again for each read; any
- * other failure is tried again.  Damaged filters only cost their use.
+ * A seek in an open table increments pins, loads the table, takes an idle
+ * iterator from one of four slots by an atomic exchange, seeks, stores the
+ * iterator back and decrements pins.  It takes no lock and allocates nothing.
+ * If the key is in the block of that iterator's last seek, it does not search
+ * the block cache either.  Point reads try more before that (find.c).
+ *
+ * Of several threads that need a closed table the first opens it, holding no
+ * lock; the others wait on `opened`.  A damaged file is not opened again, so
+ * that it is read and logged once.  After any other failure the next reader
+ * tries again.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -22,22 +24,12 @@
 #include <stdlib.h>
 
 enum {
-	POOLED_VALUE_MAX = 64 << 10, /* an iterator on a larger value pins a larger block: not kept */
+	POOLED_VALUE_MAX = 64 << 10, /* an iterator on a larger value pins a larger block and is freed */
 	STEPS_MIN = 64,              /* point reads in key order before blocks are read ahead of them */
-	OPEN_BYTES = 500 + 640,      /* what LevelDB and malloc add to an open table; and one idle iterator, as most have */
-};
-
-struct sst_iter {
-	struct ldb_cursor c; /* first */
-	struct walk walk;
-	struct sst *sst; /* a reference and a pin, while in use */
-	struct open_table *table;
-	bool pooled;
-	unsigned steps; /* seeks in a row that were a step */
 };
 
 /* ---- the object ---- */
-void sst_free(struct sst *s)
+static void sst_free(struct sst *s)
 {
 	cond_fini(&s->opened);
 	mutex_fini(&s->lock);
@@ -68,18 +60,19 @@ static int sst_make(struct sst_cache *c, const char *path, bool in_memory, struc
 }
 
 /*
- * One object a file, however many tablets use it: a file that split children
- * share is cached once, and unlinked only when nobody reads it any more.
+ * A file has one object, even if several tablets use it.  So a file that the
+ * children of a split share is cached once and unlinked after its last reader.
  */
 int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
 {
-	struct sst *s;
-	int err = sst_make(c, path, in_memory, &s);
+	struct sst *fresh;
+	int err = sst_make(c, path, in_memory, &fresh);
 
-	if (!err)
-		err = cache_intern(c, &s);
-	if (!err)
-		*out = s;
+	if (err)
+		return err;
+	err = cache_intern(c, fresh, out);
+	if (err || *out != fresh)
+		sst_free(fresh);
 	return err;
 }
 
@@ -99,7 +92,7 @@ void sst_put(struct sst *s)
 	if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	assert(atomic_load(&s->pins) == 0);
-	cache_forget(s->cache, s);
+	cache_unlist(s->cache, s);
 	if (atomic_load(&s->doomed)) {
 		int err = file_unlink(s->path);
 
@@ -120,90 +113,7 @@ const char *sst_path(const struct sst *s)
 }
 
 /* ---- opening ---- */
-void open_table_close(struct open_table *t)
-{
-	if (!t)
-		return;
-	for (unsigned i = 0; i < IDLE_CURSORS; i++) {
-		struct sst_iter *it = atomic_load(&t->idle[i]);
-
-		if (it) {
-			ldb_cursor_fini(&it->c);
-			walk_fini(&it->walk);
-			free(it);
-		}
-	}
-	ldb_table_close(t->ldb);
-	bff_filters_fini(&t->filters);
-	buf_fini(&t->filter_bytes);
-	free(t);
-}
-
-/* Filters that cannot be used are logged and done without. */
-static int load_filters(struct open_table *t, struct blockfile *b)
-{
-	const struct bff_section *sec = &blockfile_trailer(b)->section[BFF_FILTERS];
-	int err;
-
-	if (sec->bytes == 0)
-		return 0;
-	err = blockfile_section(b, BFF_FILTERS, &t->filter_bytes);
-	if (!err) {
-		err = bff_filters_decode(buf_slice(&t->filter_bytes), blockfile_trailer(b)->partitions, &t->filters);
-		if (err == -EBADMSG)
-			msg_error("%s: damaged: filters at offset %llu", blockfile_path(b), (unsigned long long)sec->offset);
-	}
-	t->has_filters = !err;
-	if (err == -EBADMSG) {
-		buf_fini(&t->filter_bytes);
-		err = 0;
-	}
-	return err;
-}
-
-static size_t weight_of(const struct open_table *t, struct blockfile *b)
-{
-	const struct bff_map *m = blockfile_map(b);
-	size_t w = OPEN_BYTES + sizeof(*t) + blockfile_memory(b) + t->filter_bytes.cap + t->filters.n * sizeof(*t->filters.part);
-
-	if (m->n >= 2) /* the index comes before the footer */
-		w += (size_t)(m->at[m->n - 1].logical - m->at[m->n - 2].logical);
-	return w;
-}
-
-static int open_table(struct sst *s, struct open_table **out)
-{
-	struct open_table *t = calloc(1, sizeof(*t));
-	struct blockfile *b = NULL;
-	int err;
-
-	if (!t)
-		return -ENOMEM;
-	t->sst = s;
-	err = blockfile_open(s->path, &s->cache->counters, &b);
-	if (!err)
-		err = blockfile_check_size(b, s->bytes);
-	if (!err)
-		err = load_filters(t, b);
-	if (err) {
-		blockfile_close(b);
-		err = err == -ENOENT ? -EIO : err; /* the file is missing, not the cell */
-		goto out;
-	}
-	err = ldb_table_open(b, sst_lru(s), lru_file_number(s->file), &t->ldb);
-	if (err)
-		goto out;
-	t->weight = weight_of(t, b);
-	t->block_bytes = blockfile_data_block_max(b) + 1;
-	*out = t;
-	t = NULL;
-	atomic_fetch_add_explicit(&s->cache->table_opens, 1, memory_order_relaxed);
-out:
-	open_table_close(t);
-	return err;
-}
-
-/* The caller has counted its pin, so what is opened here stays. */
+/* The caller has incremented pins, so the table stays open. */
 static int pin_slowly(struct sst *s, struct open_table **out)
 {
 	struct open_table *t;
@@ -221,7 +131,7 @@ static int pin_slowly(struct sst *s, struct open_table **out)
 	if (t || err)
 		return err;
 
-	err = open_table(s, &t);
+	err = open_table_new(s, &t);
 	if (!err)
 		atomic_store(&t->last_use, atomic_fetch_add(&s->cache->tick, 1) + 1);
 	mutex_lock(&s->lock);
@@ -269,28 +179,28 @@ void sst_unpin(struct sst *s)
 }
 
 /* ---- iterators ---- */
-/* Where a thread looks first: two that each read in order would spoil one another's place. */
+/* The slot that a thread tries first.  Two threads that read in key order would otherwise move each other's iterators. */
 static unsigned own_slot(void)
 {
 	static _Atomic unsigned threads;
-	static __thread unsigned slot; /* and 1 */
+	static __thread unsigned slot; /* plus 1; 0: none yet */
 
 	if (!slot)
 		slot = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % IDLE_CURSORS + 1;
 	return slot - 1;
 }
 
-/* How many of a table's iterators may lie idle: the blocks that they pin cannot make room. */
-static size_t idle_room(const struct sst *s, const struct open_table *t)
+/* Returns how many idle iterators a table may have.  The cache cannot evict the blocks that they pin. */
+static size_t idle_max(const struct sst *s, const struct open_table *t)
 {
 	const struct sst_cache *c = s->cache;
 	size_t bytes = (s->in_memory ? c->memory_block_bytes_max : c->block_bytes_max) / IDLE_SHARE;
-	size_t room = bytes / (t->block_bytes * (atomic_load_explicit(&c->tables, memory_order_relaxed) + 1));
+	size_t count = bytes / (t->block_bytes * (atomic_load_explicit(&c->tables, memory_order_relaxed) + 1));
 
-	return room < IDLE_CURSORS ? room : IDLE_CURSORS;
+	return count < IDLE_CURSORS ? count : IDLE_CURSORS;
 }
 
-/* What blocks are had by: copied for the block cache, unless the file is larger than half of it. */
+/* Blocks are copied into the block cache unless the file is larger than half of the cache. */
 static void walk_from(struct sst_iter *it)
 {
 	const struct sst *s = it->sst;
@@ -301,16 +211,16 @@ static void walk_from(struct sst_iter *it)
 }
 
 /*
- * Before it lies idle: point reads that go on in key order are a walk, too,
- * and the iterator that serves them keeps it.  False: what was read ahead is
- * not to be kept, and the iterator may stand in it.
+ * Called before the iterator becomes idle.  Point reads in key order are a
+ * walk too, and their iterator keeps its walk.  Returns false if the iterator
+ * must be freed: its walk's buffers are not kept, and its block may be one.
  */
 static bool note_steps(struct sst_iter *it)
 {
 	if (it->c.rising && ++it->steps >= STEPS_MIN) {
 		if (!it->c.walk)
 			walk_from(it);
-		return walk_may_rest(&it->walk);
+		return walk_may_idle(&it->walk);
 	}
 	if (!it->c.rising)
 		it->steps = 0;
@@ -325,7 +235,7 @@ static void sst_iter_free(struct iter *iter)
 	struct open_table *t = it->table;
 	bool keep = it->pooled && it->c.ldb && !(iter->valid && iter->value.n > POOLED_VALUE_MAX) && note_steps(it);
 
-	for (size_t i = 0, n = keep ? idle_room(s, t) : 0, first = own_slot(); i < n; i++) {
+	for (size_t i = 0, n = keep ? idle_max(s, t) : 0, first = own_slot(); i < n; i++) {
 		struct sst_iter *_Atomic *slot = &t->idle[(first + i) % n];
 		struct sst_iter *none = NULL;
 
@@ -334,11 +244,8 @@ static void sst_iter_free(struct iter *iter)
 			break;
 		}
 	}
-	if (it) {
-		ldb_cursor_fini(&it->c);
-		walk_fini(&it->walk);
-		free(it);
-	}
+	if (it)
+		open_table_iter_free(it);
 	sst_unpin(s);
 	sst_put(s);
 }
@@ -412,8 +319,8 @@ int sst_scan_new(struct sst *s, struct iter **out)
 	return iter_new(s, false, out);
 }
 
-/* ---- questions ---- */
-/* Of a table that is not open, from the file: whoever counts what there is would else push out those in use. */
+/* ---- properties ---- */
+/* Reads the file of a closed table without opening the table: a count of all tables would close those in use. */
 int sst_properties(struct sst *s, struct buf *out)
 {
 	struct buf bytes = {0};

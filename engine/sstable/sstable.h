@@ -2,11 +2,11 @@
 /*
  * SSTables (paper, section 4): immutable files of sorted (key, value) pairs.
  *
- * Inside it is LevelDB's own table format, written by leveldb::TableBuilder
- * and read by leveldb::Table (binding.cc, the only C++ file), lying on a
- * block file (blockfile.h) that compresses each block and checks it by
- * CRC-32C; after the blocks come Bloom filters and a properties blob.  Keys
- * are opaque here and sorted bytewise.
+ * The contents are in LevelDB's table format, written by leveldb::TableBuilder
+ * and read by leveldb::Table (binding.cc, the only C++ file).  They are stored
+ * in a block file (blockfile.h), which compresses each block and checks it by
+ * CRC-32C.  Bloom filters and a properties blob follow the blocks.  Keys are
+ * opaque here and sorted bytewise.
  *
  * Errors: -EBADMSG a damaged file or block (logged here once, with file and
  * offset), -EIO, -ENOMEM, -ENOSPC.
@@ -29,14 +29,13 @@ extern const char *const sst_codec_names[SST_CODECS]; /* none snappy lz4 zstd zs
 struct sst_sample;
 struct sst_options {
 	enum sst_codec codec;
-	int level;            /* zstd */
-	uint32_t block_bytes; /* target of an uncompressed block */
-	int bloom_bits;       /* per probe; 0: no filters */
-	bool in_memory;       /* blocks go to the in-memory cache */
-	const struct sst_sample
-		*sample;    /* while the writer is made: what to train a dictionary on; NULL: on the table's beginning */
-	bool twice;         /* the file holds all of it twice: damage of one copy is read around */
-	bool no_dictionary; /* zstd-dict without one: the table is soon written again */
+	int level;                       /* zstd */
+	uint32_t block_bytes;            /* target of an uncompressed block */
+	int bloom_bits;                  /* per probe; 0: no filters */
+	bool in_memory;                  /* blocks go to the in-memory cache */
+	const struct sst_sample *sample; /* read by sst_writer_new: trains the dictionary; NULL: the beginning of the table does */
+	bool twice;                      /* the file contains two copies, and a damaged piece is read from the other */
+	bool no_dictionary;              /* zstd-dict without a dictionary, because the table is soon written again */
 };
 
 /* ---- writing ---- */
@@ -48,49 +47,48 @@ struct sst_writer;
  */
 int sst_writer_new(const char *path, const struct sst_options *o, struct sst_writer **out) TFS_MUST;
 /*
- * Keys strictly rising.  SST_CHUNK: the value is a piece of a large value; it
- * gets a block of its own.  Otherwise blocks end at the target size, but not
- * before 16 keys (64 KiB keys would otherwise make an index larger than the
- * data) or 16 times the bytes of the block's longest key, whichever is first.
- * SST_AGAIN: not a chunk, and an older version of what the keys before it
- * are, the chunks that follow included: with zstd-dict those stay in one
- * block up to four times its size, and beyond are compressed against the
- * first.
+ * Keys rise strictly.  SST_CHUNK: the value is a chunk of a large value and
+ * gets a block of its own.  Other blocks end at the target size, but not
+ * before 16 keys or 16 times the bytes of the block's longest key, whichever
+ * is first: otherwise keys of 64 KiB would make an index larger than the data.
+ * SST_AGAIN: not a chunk, and an older version of the previous key's column;
+ * the chunks that follow belong to it.  With zstd-dict the versions of a
+ * column stay in one block of up to four times the target size, and further
+ * ones are compressed against the first.
  */
 enum { SST_CHUNK = 1, SST_AGAIN = 2 };
 int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, unsigned flags) TFS_MUST;
 /*
- * Adds a probe to the filter partition that the next added key falls in.
- * Partitions end every 65,536 keys; sst_writer_partition tells the number of
- * the one that the next key falls in, so that the caller can repeat the
- * probes of a row that crosses into it.  Equal consecutive probes count once.
+ * Adds a probe to the filter partition of the next added key.  A partition has
+ * 65,536 keys.  sst_writer_partition returns the partition of the next key, so
+ * that the caller can repeat the probes of a row that continues in it.  Equal
+ * consecutive probes count once.
  */
 int sst_writer_probe(struct sst_writer *w, struct slice probe) TFS_MUST;
 unsigned sst_writer_partition(const struct sst_writer *w);
 uint64_t sst_writer_bytes(const struct sst_writer *w); /* file size so far, an estimate */
-uint64_t sst_writer_keys(const struct sst_writer *w);
-/* properties: opaque bytes kept in the file (at most 1 MiB).  *bytes: the file's size. */
+/* properties: opaque bytes stored in the file, at most 1 MiB.  *bytes: the file's size. */
 int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *bytes) TFS_MUST;
 /* Closes; unlinks the file unless finish succeeded.  NULL is allowed. */
 void sst_writer_free(struct sst_writer *w);
 
 /* ---- reading ---- */
 /*
- * The caches of one server: uncompressed blocks and cells that sst_find gave,
- * a bounded one of the same kind for in-memory groups, and the open tables
- * (index, filters) in a weighted LRU bounded in bytes and in descriptors (at
- * most 500).
+ * The caches of one server: one for uncompressed blocks and cells that
+ * sst_find returned, a second one for in-memory groups (a quarter of
+ * block_bytes, in addition to it), and the open tables (index, filters) in an
+ * LRU bounded in bytes and in descriptors (500).
  */
-struct sst_cache; /* in-memory groups: up to a quarter of block_bytes, on top of it */
+struct sst_cache;
 struct sst_cache_stats {
 	uint64_t block_bytes, cell_bytes, memory_bytes, table_bytes,
-		tables_open; /* memory_bytes: what of the first two is in-memory groups' */
+		tables_open; /* memory_bytes: the part of the first two in in-memory groups */
 	uint64_t block_bytes_max, table_bytes_max;
-	uint64_t cell_hits, cell_misses;            /* sst_find had the cell remembered, or looked for it in the table */
-	uint64_t block_hits, block_misses;          /* look-ups of a block; an iterator that has it in hand needs none */
+	uint64_t cell_hits, cell_misses;            /* sst_find took the cell from the cache, or searched the table */
+	uint64_t block_hits, block_misses;          /* searches of the block cache; an iterator on the block needs none */
 	uint64_t blocks_read;                       /* of data, from disk */
-	uint64_t bytes_read;                        /* of SSTables, from disk: these, and what opening one reads */
-	uint64_t table_opens, probes, probe_misses; /* filter asked; said no */
+	uint64_t bytes_read;                        /* of SSTables, from disk: those blocks, and reads of opening */
+	uint64_t table_opens, probes, probe_misses; /* searches of filters, and those without a match */
 };
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out) TFS_MUST;
 void sst_cache_free(struct sst_cache *c); /* after every sst is put */
@@ -99,74 +97,73 @@ void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s);
 /* One SSTable file, opened at first use and perhaps closed again by the cache. */
 struct sst;
 /*
- * Takes no I/O.  The path is copied.  There is one object for a path: whoever
- * asks while others have it gets a reference to theirs.
+ * Does no I/O.  The path is copied.  There is one object for a path: further
+ * calls return references to it.
  */
 int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out) TFS_MUST;
-/* Has anybody an object for the path? */
+/* Returns true if there is an object for the path. */
 bool sst_in_use(struct sst_cache *c, const char *path);
-/* Before the first use: a file of another size is another file, and damage. */
+/* Before the first use.  A file of another size is reported as damaged. */
 void sst_expect_bytes(struct sst *s, uint64_t bytes);
 struct sst *sst_get(struct sst *s);
 /*
- * The last put frees it; with sst_doom set before, also unlinks the file
- * (so files still read by a scan are not removed under it).
+ * The last put frees the object and, after sst_doom, unlinks the file.  So a
+ * file is not removed while a scan reads it.
  */
 void sst_put(struct sst *s);
 void sst_doom(struct sst *s);
 const char *sst_path(const struct sst *s);
-/* An iterator over the whole table, from a pool; holds a reference on s. */
+/* An iterator over the whole table, perhaps a reused one.  It has a reference to s. */
 int sst_iter_new(struct sst *s, struct iter **out) TFS_MUST;
 /*
- * The same for a reader of many rows: once it has passed through a few blocks
- * the next ones are read and decompressed ahead; and if the file is larger
- * than half the block cache they displace nothing there.
+ * The same for a reader of many rows.  After a few blocks in order the next
+ * ones are read and decompressed ahead.  The blocks of a file larger than half
+ * of the block cache do not enter the cache.
  */
 int sst_walk_new(struct sst *s, struct iter **out) TFS_MUST;
-/* The same for one pass over everything (compaction, export): the blocks it reads displace no cached ones. */
+/* The same for one pass over the table (compaction, export): its blocks do not enter the cache. */
 int sst_scan_new(struct sst *s, struct iter **out) TFS_MUST;
-/* False: no key in [from, to] was added with this probe.  True on any doubt, failure to open included. */
+/* Returns false if no key in [from, to] was added with this probe.  Returns true if that is unknown, also after an error. */
 bool sst_may_contain(struct sst *s, struct slice from, struct slice to, struct slice probe);
 /*
- * What a point read asks of one table: *out is an iterator on the first key
- * that begins with prefix, or NULL when there is none.  to: above all keys
- * with the prefix; probe: what the filter is asked for.  Small cells that it
- * had to look for far from the last ones are remembered, and then need
- * neither filter nor index nor block; the iterator looks those up when it is
- * moved.  It holds no reference on s.
+ * A point read of one table.  *out is an iterator on the first key that begins
+ * with prefix, or NULL if there is none.  to: above all keys with the prefix;
+ * probe: the one searched for in the filter.  A small cell found far from the
+ * previous one enters the cell cache; then it is found without filter, index
+ * and block.  The iterator has no reference to s.
  */
 int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice probe, struct iter **out) TFS_MUST;
-/* ---- samples of tables, to train the dictionary of the one that takes their place ---- */
+/* ---- samples of tables, to train the dictionary of the table that replaces them ---- */
 struct sst_sample {
 	struct buf raw;
 	uint32_t *lengths; /* of units as large as blocks, in raw */
 	size_t n;
-	uint64_t of_bytes; /* raw bytes that the table will have, about */
+	uint64_t of_bytes; /* approximate raw bytes of the new table */
 };
 int sst_sample_add(struct sst_sample *sample, struct slice unit) TFS_MUST;
 void sst_sample_fini(struct sst_sample *sample);
-/* A copy of the properties blob.  A table that is not open stays so. */
+/* *out: a copy of the properties blob.  A closed table stays closed. */
 int sst_properties(struct sst *s, struct buf *out) TFS_MUST;
-/* Reads the whole file past the caches and checks every checksum and the order of keys.  On damage *why (free it) names the offset. */
+/* Reads the whole file without the caches and checks each checksum and the order of keys.  If it is damaged, *why (the caller frees it) names the offset. */
 int sst_verify(const char *path, uint64_t *keys, char **why) TFS_MUST;
 /*
  * Writes a file of two copies (sst_options.twice) again if one of them is
- * damaged, and logs that; readers that have it open keep the old one.  What
- * cannot be mended stays as it is.
+ * damaged, and logs that.  Open readers continue with the old file.  A file
+ * with the same piece damaged in both copies is not changed.
  */
 void sst_mend(const char *path);
 /*
- * Reads what can be read of a damaged file: fn for each entry, keys strictly
- * rising, and with key.p NULL for each stretch that cannot be read.  A
- * non-zero return of fn stops and is passed on.
+ * Reads the readable entries of a damaged file: calls fn for each, keys
+ * strictly rising, and with key.p NULL for each unreadable stretch.  A non-zero
+ * return of fn ends the call and is returned.
  */
 typedef int sst_salvage_fn(void *arg, struct slice key, struct slice value);
 int sst_salvage(const char *path, sst_salvage_fn *fn, void *arg) TFS_MUST;
-/* The approximate file offset at which key would lie (for shares of a clipped table). */
+/* *offset: the approximate file offset of key, for the shares of a table that several tablets use. */
 int sst_offset_of(struct sst *s, struct slice key, uint64_t *offset) TFS_MUST;
-/* The first key of the block that lies at about this offset of the file; -ENOENT: the table is empty. */
+/* *out: the first key of the block at about this offset of the file.  -ENOENT if the table is empty. */
 int sst_key_near(struct sst *s, uint64_t offset, struct buf *out) TFS_MUST;
-/* The first key of the next block that can be read, behind the one that would hold key; -ENOENT: there is none. */
+/* *out: the first key of the next readable block after the one that may contain key.  -ENOENT if there is none. */
 int sst_key_behind(struct sst *s, struct slice key, struct buf *out) TFS_MUST;
 /* Sizes for tabletctl dump: blocks, index, filters. */
 struct sst_layout {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking LevelDB's structures (the header has them).  A block is walked
- * once, from entry to entry: some hundred instructions a kilobyte of small
- * cells, beside the tens of microseconds that taking it apart has cost.
+ * Checks of LevelDB's structures, which the header describes.  A check of a
+ * block visits each entry once: about a hundred instructions per kilobyte of
+ * small cells, after decompression has taken tens of microseconds.
  *
- * Decided against: the order of keys.  A table out of order gives wrong
- * answers, no wild reads; sst_verify looks for it.
+ * Not checked: the order of keys.  A table out of order returns wrong results
+ * but causes no invalid memory access; sst_verify checks the order.
  */
 #include "engine/sstable/table_format.h"
 
@@ -77,7 +77,7 @@ bool table_block_good(struct slice unit)
 	return table_block_each(unit, NULL, NULL);
 }
 
-/* A handle off the front of r: unit i of the map. */
+/* Reads a handle from r.  Returns true if it names unit i of the map. */
 static bool handle_is(struct reader *r, const struct bff_map *m, int64_t i)
 {
 	uint64_t offset, bytes;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The structure of LevelDB's table format, looked at before LevelDB believes
- * it: its own reader adds 32-bit lengths without looking for overflow, and
- * allocates whatever size a handle names.  A checksum proves that bytes are
- * those written, not who wrote them.
+ * The structure of LevelDB's table format, checked before LevelDB reads it.
+ * LevelDB's reader adds 32-bit lengths without a check for overflow and
+ * allocates any size that a handle names.  A right checksum does not prove
+ * that this program wrote the bytes.
  *
  *   block:  entries, restart offsets (u32 LE each), their number (u32 LE);
- *           then 1 byte type (0), 4 bytes of LevelDB's checksum, not looked at
+ *           then 1 byte type (0), 4 bytes of LevelDB's checksum, not checked
  *   entry:  varint32 shared, varint32 unshared, varint32 value length,
  *           unshared bytes of key, value
  *   handle: varint64 offset, varint64 size without the 5 bytes
  *   footer: handles of meta index and index, zeros up to 40 bytes, 8 of magic
  *
- * Nothing here does I/O or logs; all of it takes hostile input.
+ * Nothing here does I/O or logs; all functions accept hostile input.
  */
 #ifndef TFS_SSTABLE_TABLE_FORMAT_H
 #define TFS_SSTABLE_TABLE_FORMAT_H
@@ -25,12 +25,12 @@ extern "C" {
 
 enum { TABLE_FOOTER_BYTES = 48, TABLE_UNITS = 3 /* meta index, index, footer: the last ones of a file */ };
 
-/* A block with its 5 bytes: every entry lies in it, every restart is an entry that shares nothing. */
+/* unit is a block with its 5 bytes: each entry is inside it, and each restart is an entry that shares nothing. */
 bool table_block_good(struct slice unit);
-/* The same, and calls fn for each entry: its key is the first `shared` bytes of the key before it, then unshared.  False also if fn returned it. */
+/* The same, and calls fn for each entry: its key is the first `shared` bytes of the previous key, then unshared.  Returns false also if fn does. */
 typedef bool table_entry_fn(void *arg, uint32_t shared, struct slice unshared, struct slice value);
 bool table_block_each(struct slice unit, table_entry_fn *fn, void *arg);
-/* A good block, and every value in it the handle of a data block of the map. */
+/* A good block whose values are the handles of the data blocks of the map. */
 bool table_index_good(struct slice unit, const struct bff_map *m);
 /* Its handles are those of the two units before it. */
 bool table_footer_good(struct slice unit, const struct bff_map *m);

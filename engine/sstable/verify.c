@@ -5,9 +5,9 @@
  * then the table through its index (order and number of keys, and that no
  * block is missing from the index or named twice).
  *
- * The blocks are read twice, the second time mostly from the page cache:
- * the first pass names the offset of what is damaged, the second proves that
- * what is undamaged says the right thing.
+ * The blocks are read twice, the second time mostly from the page cache.  The
+ * first pass finds the offset of a damaged block.  The second pass proves that
+ * the undamaged blocks have the right contents.
  */
 #include "engine/base/file.h"
 #include "engine/sstable/binding.h"
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static char *say(const char *path, const char *what, uint64_t offset)
+static char *describe(const char *path, const char *what, uint64_t offset)
 {
 	char *s = NULL;
 
@@ -41,7 +41,7 @@ static int check_sections(struct blockfile *b, char **why)
 			bff_filters_fini(&f);
 		}
 		if (err == -EBADMSG)
-			*why = say(blockfile_path(b), "damaged section", t->section[id].offset);
+			*why = describe(blockfile_path(b), "damaged section", t->section[id].offset);
 	}
 	buf_fini(&bytes);
 	return err;
@@ -61,7 +61,7 @@ static int check_blocks(struct blockfile *b, char **why)
 		if (!err)
 			err = blockfile_read(b, m->at[i].logical, n, raw.p);
 		if (err == -EBADMSG || err == -EIO)
-			*why = say(blockfile_path(b), err == -EIO ? "unreadable block" : "damaged block", m->at[i].physical);
+			*why = describe(blockfile_path(b), err == -EIO ? "unreadable block" : "damaged block", m->at[i].physical);
 	}
 	buf_fini(&raw);
 	return err;
@@ -77,7 +77,7 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 	for (ldb_cursor_seek(&c.it, slice_of("", 0)); c.it.valid; ldb_cursor_next(&c.it)) {
 		if (n && slice_cmp(c.it.key, buf_slice(&last)) <= 0) {
 			err = -EBADMSG;
-			*why = say(blockfile_path(b), "keys out of order in the block",
+			*why = describe(blockfile_path(b), "keys out of order in the block",
 				blockfile_physical(b, ldb_table_offset_of(t, c.it.key)));
 			goto out;
 		}
@@ -89,13 +89,13 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 	err = c.it.err;
 	if (!err && n != blockfile_trailer(b)->keys) {
 		err = -EBADMSG;
-		*why = say(blockfile_path(b), "the index leads to another number of keys than were written; index before",
+		*why = describe(blockfile_path(b), "the index leads to another number of keys than were written; index before",
 			blockfile_physical(b, UINT64_MAX));
 	}
 	if (!err)
 		*keys = n;
 	else if (err == -EBADMSG && !*why)
-		*why = say(blockfile_path(b), "damaged table structure, index", blockfile_physical(b, UINT64_MAX));
+		*why = describe(blockfile_path(b), "damaged table structure, index", blockfile_physical(b, UINT64_MAX));
 out:
 	ldb_cursor_fini(&c);
 	buf_fini(&last);
@@ -116,7 +116,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 		uint64_t size = 0;
 
 		if (err == -EBADMSG && file_stat_size(path, &size) == 0)
-			*why = say(path, "damaged trailer, or the block map or dictionary it leads to,",
+			*why = describe(path, "damaged trailer, or the block map or dictionary it leads to,",
 				size < BFF_TRAILER_BYTES ? 0 : size - BFF_TRAILER_BYTES);
 		return err;
 	}
@@ -127,7 +127,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 		err = mend_agree(b, &agree);
 	if (!err && !agree) {
 		err = -EBADMSG;
-		*why = say(path,
+		*why = describe(path,
 			"one of its two copies is damaged; the next mount writes it again from the other;"
 			" the second one begins",
 			blockfile_file_bytes(b) - blockfile_copy_bytes(b));
@@ -140,7 +140,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 	err = ldb_table_open(b, NULL, 0, &t);
 	if (err) {
 		if (err == -EBADMSG)
-			*why = say(path, "damaged table footer or index, before the sections,", sections);
+			*why = describe(path, "damaged table footer or index, before the sections,", sections);
 		return err;
 	}
 	err = check_keys(b, t, keys, why);

@@ -2,34 +2,34 @@
 /*
  * Writing an SSTable: where blocks and filter partitions end.
  *
- * A block ends at the target size but holds at least 16 keys, or 16 times
- * the bytes of its longest, so that the index, which repeats about one key a
- * block, stays a small part of the file whatever the keys are.  (16 keys
- * alone would make blocks of 4 MiB out of values just too small for chunks:
- * as much to decompress for one read, and more than a shard of a block cache
- * of 64 MiB holds.)  A chunk of a large value is alone in its block, so that
- * reading one does not decompress its neighbours.
+ * A block ends at the target size, but not before it has 16 keys or 16 times
+ * the bytes of its longest key.  So the index, which has about one key per
+ * block, is a small part of the file for all keys.  (16 keys alone would make
+ * blocks of 4 MiB from values that are just too small for chunks; a read would
+ * decompress 4 MiB, and a shard of a 64 MiB block cache is smaller.)  A chunk
+ * of a large value has a block of its own, so that a read of it does not
+ * decompress its neighbours.
  *
- * Probes are kept as 8-byte hashes until their partition ends (a probe can
- * be as long as a 64 KiB row key, and there are two or three for each of
- * 65,536 keys).  A row's probe comes again with each of its cells, between
- * those of its columns: the last few hashes are remembered and not repeated.
+ * Probes are stored as 8-byte hashes until their partition ends, because a
+ * probe may be a row key of 64 KiB and there are two or three for each of
+ * 65,536 keys.  The probe of a row is added with each of its cells, between
+ * those of its columns, so the last few hashes are compared and not repeated.
  *
- * Within a block LevelDB halves its way through the keys stored whole and
- * goes linearly from there; each step is a cache miss when values are large.
- * So a key is stored whole about every 4 KiB, by the mean of the block
- * before, and every 16 keys where they are small and sharing prefixes pays.
+ * Within a block LevelDB bisects the keys that are stored whole and then steps
+ * from key to key.  Each step is a cache miss if values are large.  So a key
+ * is stored whole about every 4 KiB, by the mean of the previous block, and at
+ * least every 16 keys.
  *
- * Versions (zstd-dict only).  The versions of one column, newest first, are
- * much alike, and in one block the older ones cost next to nothing, to take
- * apart too.  So they count for an eighth of their bytes, or a block would
- * hold fewer pages to learn from than without them, and a block goes on to
- * four times its size rather than end between them.  Where even that is not
- * enough, the block in which the column begins, and each chunk of its first
- * large version, are bases: a block that begins with an older version ends
- * with the column and is compressed against them.
+ * Versions (zstd-dict only).  The versions of a column, newest first, resemble
+ * each other, and in one block the older ones take almost no space or time.
+ * So they count for an eighth of their bytes; otherwise a block would contain
+ * fewer different pages than without them.  A block may grow to four times the
+ * target size so that it does not end between versions.  Beyond that, the first
+ * block of the column and each chunk of its first large version are bases.  A
+ * block that begins with an older version ends with the column and is
+ * compressed against them.
  *
- * Durable steps are blockfile_write.c's.
+ * blockfile_write.c describes the durable steps.
  */
 #include "engine/sstable/binding.h"
 #include "engine/sstable/sstable.h"
@@ -37,7 +37,7 @@
 #include <stdlib.h>
 
 enum {
-	BLOCK_KEYS_MIN = 16, /* or as many times the longest key */
+	BLOCK_KEYS_MIN = 16, /* or so many times the longest key */
 	BLOCK_BYTES_DEFAULT = 16 << 10,
 	PARTITION_KEYS = 65536,
 	RECENT = 8, /* a power of two */
@@ -52,7 +52,7 @@ struct sst_writer {
 	struct blockfile_writer *file;
 	struct ldb_builder *table;
 	struct sst_options o;
-	int err; /* sticks */
+	int err; /* returned by all later calls */
 	uint64_t keys;
 	struct buf last;
 	uint32_t block_keys;
@@ -150,13 +150,13 @@ static bool keys_enough(const struct sst_writer *w)
 	return w->block_keys >= BLOCK_KEYS_MIN || w->block_bytes >= (uint64_t)BLOCK_KEYS_MIN * w->block_key_max;
 }
 
-/* Must the block end behind this key, whatever comes? */
+/* Returns true if the block must end after this key. */
 static bool block_full(const struct sst_writer *w)
 {
 	return w->block_bytes >= (w->versions ? VERSIONS_STRETCH : 1) * (uint64_t)w->o.block_bytes && keys_enough(w);
 }
 
-/* Must the block end before this key? */
+/* Returns true if the block must end before this key. */
 static bool ends_before(const struct sst_writer *w, unsigned flags)
 {
 	if (!w->block_keys)
@@ -166,7 +166,7 @@ static bool ends_before(const struct sst_writer *w, unsigned flags)
 	return w->versions && !(flags & SST_AGAIN) && (w->block_again || (w->block_counted >= w->o.block_bytes && keys_enough(w)));
 }
 
-static int add(struct sst_writer *w, struct slice key, struct slice value, unsigned flags)
+static int writer_add_key(struct sst_writer *w, struct slice key, struct slice value, unsigned flags)
 {
 	bool chunk = flags & SST_CHUNK;
 	int err;
@@ -214,7 +214,7 @@ int sst_writer_add(struct sst_writer *w, struct slice key, struct slice value, u
 		return -EINVAL;
 	if (key.n > PAIR_BYTES_MAX || value.n > PAIR_BYTES_MAX - key.n)
 		return -EINVAL;
-	w->err = add(w, key, value, flags);
+	w->err = writer_add_key(w, key, value, flags);
 	return w->err;
 }
 
@@ -254,11 +254,6 @@ uint64_t sst_writer_bytes(const struct sst_writer *w)
 	return blockfile_writer_bytes(w->file) + w->block_bytes + w->parts.n;
 }
 
-uint64_t sst_writer_keys(const struct sst_writer *w)
-{
-	return w->keys;
-}
-
 int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *bytes)
 {
 	struct buf filters = {0};
@@ -281,7 +276,7 @@ int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *b
 	}
 	if (!err)
 		err = blockfile_writer_finish(w->file, w->keys, w->partitions, buf_slice(&filters), properties, bytes);
-	w->err = err ? err : -EINVAL; /* nothing may follow */
+	w->err = err ? err : -EINVAL; /* for all later calls */
 	buf_fini(&filters);
 	return err;
 }

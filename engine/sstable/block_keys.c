@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys by which blocks begin.  Past a block that cannot be read: where does
- * the next one begin?  And to part a file: what stands at its middle?
+ * The first keys of blocks.  A reader needs that of the next block to skip an
+ * unreadable one, and a split needs the key in the middle of a file.
  *
- * LevelDB's index tells which block would hold a key; those after it are the
- * next ones in the block file, up to its own last three (LevelDB's directory
- * of blocks, its index, the footer).  The first entry of a block shares
- * nothing with one before it, so its key stands there whole: three varints
- * (bytes shared, key bytes, value bytes), then the key.
+ * LevelDB's index names the block that may contain a key.  The blocks after it
+ * follow in the block file, up to the last three units (LevelDB's meta index,
+ * its index, the footer).  The first entry of a block shares no bytes with an
+ * earlier one, so it contains its whole key: three varints (bytes shared, key
+ * bytes, value bytes), then the key.
  */
 #include "engine/sstable/cache.h"
 
