@@ -2,11 +2,11 @@
 /*
  * The bump allocator.
  *
- * The chain's head is the block being filled; behind it are full blocks and,
- * last, the first one.  Blocks start small (an arena may belong to one of
- * thousands of idle owners) and double up to a limit.  A request larger than
- * the next block would be gets a block of its own behind the head, so that
- * one big value does not waste what is left of the head.
+ * Blocks form a chain.  Its head is the block being filled, its last element
+ * is the first block.  Blocks start small, because thousands of idle objects
+ * may have an arena each, and double up to a limit.  A request larger than
+ * the next block gets a block of its own after the head: one big value does
+ * not waste the rest of the head.
  */
 #include "engine/base/bytes.h"
 

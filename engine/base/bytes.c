@@ -4,11 +4,11 @@
  *
  * A buffer grows by doubling and every append reserves all it needs before
  * it touches the contents, so a failed append leaves the buffer as it was.
- * Readers latch: after the first bad read nothing more is handed out, so a
- * decoder can be written without a test after each field.
+ * A reader that has failed once returns nothing more, so a decoder needs no
+ * test after each field.
  *
- * Varints have one encoding per number: overlong forms are refused, so bytes
- * that decode are bytes that we could have written.
+ * A number has one varint encoding.  Overlong forms are refused, so the
+ * decoder accepts only bytes that the encoder can write.
  */
 #include "engine/base/bytes.h"
 
@@ -50,10 +50,10 @@ int buf_reserve(struct buf *b, size_t extra)
 
 int buf_append(struct buf *b, const void *p, size_t n)
 {
-	int rc = buf_reserve(b, n);
+	int err = buf_reserve(b, n);
 
-	if (rc < 0)
-		return rc;
+	if (err < 0)
+		return err;
 	if (n)
 		memcpy(b->p + b->n, p, n);
 	b->n += n;
@@ -69,10 +69,10 @@ int buf_set(struct buf *b, const void *p, size_t n)
 {
 	if (n > b->cap) {
 		/* p cannot lie in b: there it would have at most cap bytes. */
-		int rc = buf_reserve(b, n - b->n);
+		int err = buf_reserve(b, n - b->n);
 
-		if (rc < 0)
-			return rc;
+		if (err < 0)
+			return err;
 	}
 	if (n)
 		memmove(b->p, p, n);
@@ -132,13 +132,13 @@ int buf_lstr(struct buf *b, struct slice s)
 {
 	uint8_t x[VARINT_MAX_BYTES];
 	size_t n = varint_encode(x, s.n);
-	int rc;
+	int err;
 
 	if (s.n > (size_t)PTRDIFF_MAX - n)
 		return -ENOMEM;
-	rc = buf_reserve(b, n + s.n);
-	if (rc < 0)
-		return rc;
+	err = buf_reserve(b, n + s.n);
+	if (err < 0)
+		return err;
 	memcpy(b->p + b->n, x, n);
 	if (s.n)
 		memcpy(b->p + b->n + n, s.p, s.n);
@@ -149,16 +149,16 @@ int buf_lstr(struct buf *b, struct slice s)
 int buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap;
-	int n, rc;
+	int n, err;
 
 	va_start(ap, fmt);
 	n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
 	if (n < 0)
 		return -ENOMEM;
-	rc = buf_reserve(b, (size_t)n + 1);
-	if (rc < 0)
-		return rc;
+	err = buf_reserve(b, (size_t)n + 1);
+	if (err < 0)
+		return err;
 	va_start(ap, fmt);
 	vsnprintf((char *)b->p + b->n, (size_t)n + 1, fmt, ap);
 	va_end(ap);

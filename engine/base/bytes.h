@@ -17,7 +17,7 @@
 
 #define TFS_MUST __attribute__((warn_unused_result))
 
-/* A view of bytes that somebody else owns.  {NULL, 0} is the empty string. */
+/* A view of bytes that it does not own.  {NULL, 0} is the empty string. */
 struct slice {
 	const uint8_t *p;
 	size_t n;
@@ -33,7 +33,7 @@ static inline struct slice slice_str(const char *s)
 	return (struct slice){(const uint8_t *)s, strlen(s)};
 }
 
-/* memcmp order, a prefix sorts first. */
+/* memcmp order; a prefix sorts first. */
 static inline int slice_cmp(struct slice a, struct slice b)
 {
 	size_t n = a.n < b.n ? a.n : b.n;
@@ -81,9 +81,9 @@ static inline struct slice buf_slice(const struct buf *b)
 
 /*
  * Bounded reading of bytes that may be damaged or hostile.  Every get_*
- * returns false when the input is too short or malformed, and from then on
- * r->bad stays true and further gets return false with zeroed outputs; so a
- * decoder may read all its fields and test once.
+ * returns false if the input is too short or malformed.  r->bad then stays
+ * true, and further gets return false and set their outputs to zero.  So a
+ * decoder may read all its fields and test r->bad once.
  */
 struct reader {
 	const uint8_t *p, *end;
@@ -150,7 +150,7 @@ static inline uint64_t load_be64(const uint8_t *p)
 struct arena_block;
 struct arena {
 	struct arena_block *head;
-	size_t used_bytes; /* what has been handed out */
+	size_t used_bytes; /* allocated by callers */
 };
 void *arena_alloc(struct arena *a, size_t n) TFS_MUST;
 /* Copies s into the arena; on failure returns false. */

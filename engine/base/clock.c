@@ -2,13 +2,13 @@
 /*
  * The store's clock, under one short lock.
  *
- * Each look at the system's clock compares its step since the look before
- * with that of CLOCK_BOOTTIME, which nobody sets and which runs while the
- * machine sleeps.  A difference of more than a minute is a jump, and the day
- * of steadiness begins again.  The allowed distance from the mark grows by
- * the time between two looks: an idle store looks rarely.
+ * Each reading of the system's clock compares its advance since the previous
+ * reading with that of CLOCK_BOOTTIME, which cannot be set and which runs
+ * while the machine sleeps.  A difference of more than a minute is a jump and
+ * restarts the day of steadiness.  The permitted distance from the mark grows
+ * by the time between two readings, because an idle store reads rarely.
  *
- * At the end of the number range unique times stand still rather than wrap.
+ * At the end of the number range unique times stop; they do not wrap.
  */
 #include "engine/base/clock.h"
 
@@ -23,10 +23,10 @@
 struct clock {
 	struct mutex lock; /* guards all below */
 	int64_t mark_us, gap_us;
-	int64_t now_us, boot_us;      /* at the last look */
-	int64_t steady_us;            /* boot_us at the last jump, or at the first look */
+	int64_t now_us, boot_us;      /* at the last reading */
+	int64_t steady_us;            /* boot_us at the last jump or the first reading */
 	int64_t unique_us, commit_us; /* the last of each */
-	bool looked, believed;
+	bool was_read, trusted;
 	clock_source *source;
 	void *arg;
 };
@@ -68,40 +68,40 @@ void clock_free(struct clock *c)
 }
 
 /* a - b, at most INT64_MAX; a >= b. */
-static int64_t distance(int64_t a, int64_t b)
+static int64_t time_distance(int64_t a, int64_t b)
 {
 	int64_t d;
 
 	return __builtin_sub_overflow(a, b, &d) ? INT64_MAX : d;
 }
 
-static int64_t between(int64_t a, int64_t b)
+static int64_t time_between(int64_t a, int64_t b)
 {
-	return a > b ? distance(a, b) : distance(b, a);
+	return a > b ? time_distance(a, b) : time_distance(b, a);
 }
 
-static void believe(struct clock *c)
+static void clock_trust(struct clock *c)
 {
 	c->mark_us = c->now_us;
-	c->believed = true;
+	c->trusted = true;
 }
 
-static void look(struct clock *c)
+static void read_system(struct clock *c)
 {
 	int64_t now = c->source(c->arg), boot = time_of(CLOCK_BOOTTIME);
-	int64_t passed = c->looked ? boot - c->boot_us : 0;
+	int64_t passed = c->was_read ? boot - c->boot_us : 0;
 
-	if (!c->looked || between(now, c->now_us) > passed + JUMP_US || (now < c->now_us && c->now_us - now > JUMP_US))
+	if (!c->was_read || time_between(now, c->now_us) > passed + JUMP_US || (now < c->now_us && c->now_us - now > JUMP_US))
 		c->steady_us = boot;
-	c->looked = true;
+	c->was_read = true;
 	c->now_us = now;
 	c->boot_us = boot;
 	if (c->mark_us == INT64_MIN || boot - c->steady_us >= CLOCK_STEADY_US) {
-		believe(c);
+		clock_trust(c);
 		return;
 	}
-	c->believed = between(now, c->mark_us) <= c->gap_us + passed;
-	if (c->believed && now > c->mark_us)
+	c->trusted = time_between(now, c->mark_us) <= c->gap_us + passed;
+	if (c->trusted && now > c->mark_us)
 		c->mark_us = now;
 }
 
@@ -110,7 +110,7 @@ int64_t clock_now(struct clock *c)
 	int64_t now;
 
 	mutex_lock(&c->lock);
-	look(c);
+	read_system(c);
 	now = c->now_us;
 	mutex_unlock(&c->lock);
 	return now;
@@ -121,13 +121,13 @@ int64_t clock_collect(struct clock *c)
 	int64_t us;
 
 	mutex_lock(&c->lock);
-	look(c);
+	read_system(c);
 	us = c->now_us < c->mark_us ? c->now_us : c->mark_us;
 	mutex_unlock(&c->lock);
 	return us;
 }
 
-static int64_t above(int64_t now, int64_t last)
+static int64_t time_above(int64_t now, int64_t last)
 {
 	return now > last ? now : last < INT64_MAX ? last + 1 : last;
 }
@@ -137,10 +137,10 @@ int64_t clock_unique(struct clock *c)
 	int64_t us;
 
 	mutex_lock(&c->lock);
-	look(c);
-	if (c->now_us < c->unique_us && distance(c->unique_us, c->now_us) > SET_BACK_US)
+	read_system(c);
+	if (c->now_us < c->unique_us && time_distance(c->unique_us, c->now_us) > SET_BACK_US)
 		c->unique_us = c->now_us - 1;
-	us = c->unique_us = above(c->now_us, c->unique_us);
+	us = c->unique_us = time_above(c->now_us, c->unique_us);
 	mutex_unlock(&c->lock);
 	return us;
 }
@@ -150,8 +150,8 @@ int64_t clock_commit(struct clock *c)
 	int64_t us;
 
 	mutex_lock(&c->lock);
-	look(c);
-	us = c->commit_us = above(c->now_us, c->commit_us);
+	read_system(c);
+	us = c->commit_us = time_above(c->now_us, c->commit_us);
 	mutex_unlock(&c->lock);
 	return us;
 }
@@ -161,25 +161,25 @@ void clock_set_mark(struct clock *c, int64_t mark_us, int64_t gap_us)
 	mutex_lock(&c->lock);
 	c->mark_us = mark_us;
 	c->gap_us = gap_us ? gap_us : CLOCK_GAP_US;
-	c->looked = false;
-	look(c);
+	c->was_read = false;
+	read_system(c);
 	mutex_unlock(&c->lock);
 }
 
 void clock_confirm(struct clock *c)
 {
 	mutex_lock(&c->lock);
-	look(c);
-	believe(c);
+	read_system(c);
+	clock_trust(c);
 	mutex_unlock(&c->lock);
 }
 
 void clock_get_state(struct clock *c, struct clock_state *out)
 {
 	mutex_lock(&c->lock);
-	look(c);
-	*out = (struct clock_state){c->now_us, c->mark_us, c->believed, 0};
-	if (!c->believed)
+	read_system(c);
+	*out = (struct clock_state){c->now_us, c->mark_us, c->trusted, 0};
+	if (!c->trusted)
 		out->left_us = CLOCK_STEADY_US - (c->boot_us - c->steady_us);
 	mutex_unlock(&c->lock);
 }

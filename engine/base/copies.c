@@ -17,7 +17,7 @@ int copies_add(struct buf *out, size_t from)
 	return 0;
 }
 
-/* Of n bytes the second copy begins at a multiple of 4 KiB, and is shorter than that by less than 4 KiB. */
+/* The second copy begins at a multiple of 4 KiB, and that offset exceeds its length by less than 4 KiB. */
 struct slice copies_get(struct slice file, unsigned which)
 {
 	size_t second = copies_apart((file.n + 1) / 2);

@@ -8,13 +8,13 @@
 #include "engine/base/bytes.h"
 
 #define COUNTER_TEXT_MAX 24
-/* Texts that are longer are not numbers. */
+/* Longer texts are not numbers. */
 #define COUNTER_INPUT_MAX 4096
 /* Writes "N\n" into dst, which has COUNTER_TEXT_MAX bytes.  Returns the length. */
 size_t counter_text(int64_t value, char *dst);
-/* One decimal number of 64 bits with blanks around it; "-" is its only sign.  -EINVAL. */
+/* text is one signed decimal number of 64 bits with blanks around it; there is no "+".  -EINVAL. */
 int counter_parse(struct slice text, int64_t *value) TFS_MUST;
-/* Could text still become a counter when more is appended? */
+/* Returns true if text is a counter or the beginning of one. */
 bool counter_prefix(struct slice text);
 
 #endif

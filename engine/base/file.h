@@ -13,9 +13,9 @@
 #include "engine/base/bytes.h"
 #include <sys/types.h>
 
-struct file; /* an open file; knows its path */
+struct file; /* an open file */
 
-/* Where a sync is asked for, "FILE.c:LINE": tests leave out the syncs of each such place and must notice (t/32-each-sync-is-needed.t). */
+/* The place that calls a sync, "FILE.c:LINE".  It is passed to file_ops; t/32-each-sync-is-needed.t leaves out the syncs of each place. */
 #define FILE_LINE_TEXT(line) #line
 #define FILE_LINE(line) FILE_LINE_TEXT(line)
 #define FILE_PLACE __FILE__ ":" FILE_LINE(__LINE__)
@@ -24,14 +24,14 @@ enum file_mode {
 	FILE_READ,      /* O_RDONLY */
 	FILE_CREATE,    /* O_RDWR|O_CREAT|O_EXCL, 0600 & ~umask -> private to the owner */
 	FILE_READWRITE, /* O_RDWR, must exist */
-	FILE_POOLED, /* as FILE_READ, of an immutable file that keeps its path; for pread and size.  Its descriptor is one of a bounded pool */
+	FILE_POOLED, /* as FILE_READ, for file_pread and file_size of an immutable file that keeps its path; its descriptor is one of a bounded pool */
 };
 
-/* Without a free descriptor idle ones of the pool are closed first.  -EMFILE or -ENFILE: there were none. */
+/* If no descriptor is free, idle ones of the pool are closed first.  -EMFILE, -ENFILE: none was idle. */
 int file_open(const char *path, enum file_mode mode, struct file **out) TFS_MUST;
-/* For a program's start: as many descriptors as the hard limit allows. */
+/* Raises the limit of descriptors to the hard limit.  At the start of a program. */
 void file_raise_limit(void);
-/* Close does not sync.  Never fails visibly; NULL is allowed. */
+/* Does not sync and reports no error.  NULL is allowed. */
 void file_close(struct file *f);
 const char *file_path(const struct file *f);
 /* The descriptor, for mmap and flock only. */
@@ -45,12 +45,12 @@ int file_pwritev(struct file *f, const struct slice *v, unsigned count, uint64_t
 int file_sync_at(struct file *f, const char *place) TFS_MUST;
 int file_size(struct file *f, uint64_t *bytes) TFS_MUST;
 int file_truncate(struct file *f, uint64_t bytes) TFS_MUST;
-/* A hint, no sync: these bytes are to go on their way to the disk now, rather than all at once at the file's sync. */
+/* Asks the kernel to begin writing these bytes to disk, so that the next sync has less to write.  Not a sync. */
 void file_write_out(struct file *f, uint64_t offset, uint64_t n);
 /*
- * Reserves [offset, offset+n), extending the size.  zeroed: really writes
- * zeros (FACTS: preallocated, zeroed logs sync faster), over whatever is
- * there: the caller knows that nothing is, nor is being written meanwhile.
+ * Reserves [offset, offset+n) and extends the size.  zeroed: writes zeros to
+ * all of it, because a sync of overwritten blocks is faster.  The caller must
+ * ensure that the range contains no data and that no other thread writes it.
  */
 int file_preallocate(struct file *f, uint64_t offset, uint64_t n, bool zeroed) TFS_MUST;
 
@@ -62,18 +62,18 @@ int file_mkdir(const char *path) TFS_MUST; /* 0700; -EEXIST */
 int file_rmdir(const char *path) TFS_MUST;
 #define file_sync_dir(path) file_sync_dir_at((path), FILE_PLACE)
 int file_sync_dir_at(const char *path, const char *place) TFS_MUST;
-int file_stat_size(const char *path, uint64_t *bytes) TFS_MUST; /* -ENOENT; also "does it exist" */
-/* Calls fn for every entry but . and .. ; stops at a non-zero return and passes it on. */
+int file_stat_size(const char *path, uint64_t *bytes) TFS_MUST; /* -ENOENT if there is no file */
+/* Calls fn for each entry except . and .., sorted by name.  A non-zero return of fn ends the call and is returned. */
 int file_list(const char *dir, int (*fn)(void *arg, const char *name, bool is_dir), void *arg) TFS_MUST;
-/* Whole small file; at most limit bytes, else -EFBIG. */
+/* Replaces out by the contents of a file of at most limit bytes, else -EFBIG. */
 int file_read_all(const char *path, size_t limit, struct buf *out) TFS_MUST;
 /*
  * Replaces path by new contents, durably and atomically.  Steps: 1 write
- * path.tmp, 2 fdatasync it, 3 rename over path, 4 fsync the directory.
+ * path.tmp, 2 fdatasync path.tmp, 3 rename it to path, 4 fsync the directory.
  */
 #define file_replace(path, contents) file_replace_at((path), (contents), FILE_PLACE)
 int file_replace_at(const char *path, struct slice contents, const char *place) TFS_MUST;
-/* dir/name into a fresh string, NULL when out of memory; free() it. */
+/* Returns dir/name in a new string, which the caller frees; NULL if out of memory. */
 char *path_join(const char *dir, const char *name);
 int file_free_bytes(const char *path, uint64_t *bytes) TFS_MUST; /* statvfs f_bavail */
 

@@ -2,20 +2,20 @@
 /*
  * The pool of descriptors.
  *
- * SSTables are immutable, keep their path while they are in use, and there
- * may be more of them under open scans than the process may have descriptors.
- * So a struct file of an SSTable is not one descriptor: it has one while
- * there are enough.  At most half of RLIMIT_NOFILE is used for them; the rest
- * is for the log, outputs of compactions, METADATA, and the kernel's mount.
+ * SSTables are immutable and keep their path while they are in use.  Scans may
+ * use more of them than the process may have descriptors, so the struct file
+ * of an SSTable has a descriptor only while there are enough.  The pool uses
+ * at most half of RLIMIT_NOFILE; the rest is for the log, outputs of
+ * compactions, METADATA, and the mount.
  *
- * Reads take no lock.  A reader counts itself in `users` and then looks at fd.
- * Whoever closes takes fd out first and looks at `users` then, and puts fd
- * back if there are any.  One of the two sees the other (all four accesses are
- * sequentially consistent).  A reader that finds none opens the file; one of
- * several at a time keeps its descriptor.
+ * Reads take no lock.  A reader increments `users` and then loads fd.  A
+ * closer first exchanges fd for -1 and then loads `users`; if it is not 0, it
+ * stores fd back.  All four accesses are sequentially consistent, so one of
+ * the two sees the other.  A reader that loads -1 opens the file; if several
+ * do, one descriptor is stored and the others are closed.
  *
- * Which is closed: a hand goes round the ring and passes those that were used
- * since it came by last.
+ * The clock algorithm selects the file to close: a hand moves around the ring
+ * and skips the files that were used since its last pass.
  */
 #include "engine/base/file_pool.h"
 
@@ -39,7 +39,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct file *hand;
 static unsigned count;
 
-static void init(void)
+static void pool_init(void)
 {
 	mutex_init(&lock, RANK_FILE_POOL);
 }
@@ -54,7 +54,7 @@ void file_raise_limit(void)
 	}
 }
 
-static unsigned most(void)
+static unsigned pool_max(void)
 {
 	struct rlimit r;
 
@@ -63,7 +63,7 @@ static unsigned most(void)
 	return r.rlim_cur / 2 < POOL_LEAST ? POOL_LEAST : (unsigned)(r.rlim_cur / 2);
 }
 
-/* Behind the hand, so that it comes by last. */
+/* Before the hand, so that the hand reaches f last. */
 static void ring_add_locked(struct file *f)
 {
 	if (!hand) {
@@ -85,7 +85,7 @@ static void ring_remove_locked(struct file *f)
 	count--;
 }
 
-/* Takes one descriptor out, for the caller to close; -1: all are in use. */
+/* Removes one idle descriptor, which the caller closes.  Returns -1 if all are in use. */
 static int take_idle_locked(void)
 {
 	for (unsigned left = 2 * count; left > 0; left--) {
@@ -110,7 +110,7 @@ static unsigned close_some(unsigned more_than, unsigned at_most)
 	int fds[CLOSE_AT_ONCE];
 	unsigned n = 0;
 
-	pthread_once(&once, init);
+	pthread_once(&once, pool_init);
 	mutex_lock(&lock);
 	while (n < at_most && count > more_than && (fds[n] = take_idle_locked()) >= 0)
 		n++;
@@ -135,14 +135,14 @@ int pool_open(const char *path, int flags)
 	return fd;
 }
 
-/* The caller has counted itself. */
+/* The caller has incremented users. */
 static int open_again(struct file *f, int *fd)
 {
 	int fresh = pool_open(f->path, O_RDONLY | O_NONBLOCK), there;
 
 	if (fresh < 0)
 		return fresh;
-	pthread_once(&once, init);
+	pthread_once(&once, pool_init);
 	mutex_lock(&lock);
 	there = atomic_load(&f->fd);
 	if (there < 0) {
@@ -153,7 +153,7 @@ static int open_again(struct file *f, int *fd)
 	if (there >= 0)
 		close(fresh);
 	else
-		(void)!close_some(most(), CLOSE_AT_ONCE);
+		(void)!close_some(pool_max(), CLOSE_AT_ONCE);
 	*fd = there >= 0 ? there : fresh;
 	return 0;
 }
@@ -181,7 +181,7 @@ void pool_remove(struct file *f)
 {
 	int fd;
 
-	pthread_once(&once, init);
+	pthread_once(&once, pool_init);
 	mutex_lock(&lock);
 	fd = atomic_load(&f->fd);
 	if (fd >= 0)

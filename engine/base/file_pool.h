@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the file layer: descriptors of files opened with FILE_POOLED, which
- * may be closed while nobody reads from them and are opened again by path.
- * Other rooms do not include this.
+ * Private to the file layer: the descriptors of files opened with FILE_POOLED.
+ * One may be closed while no thread reads from it; the next read opens the
+ * file again by its path.
  */
 #ifndef TFS_BASE_FILE_POOL_H
 #define TFS_BASE_FILE_POOL_H
@@ -11,16 +11,16 @@
 #include <stdbool.h>
 
 struct file {
-	_Atomic int fd; /* -1: pooled, and not open now */
+	_Atomic int fd; /* -1: a pooled file that is not open */
 	bool pooled;
-	/* of pooled ones */
-	_Atomic unsigned users;   /* calls under way; one that has found fd keeps it */
-	_Atomic bool used;        /* since the hand passed */
-	struct file *prev, *next; /* a ring of those that are open; the pool's lock */
+	/* pooled files only */
+	_Atomic unsigned users;   /* threads that read; fd stays open while they use it */
+	_Atomic bool used;        /* since the last pass of the hand */
+	struct file *prev, *next; /* the ring of open files; the pool's lock */
 	char path[];
 };
 
-/* A descriptor until pool_put; 0 or -errno. */
+/* *fd stays open until pool_put. */
 int pool_get(struct file *f, int *fd);
 void pool_put(struct file *f);
 /* Closes its descriptor, before f is freed. */

@@ -125,7 +125,7 @@ static int system_truncate(const char *path, int fd, uint64_t bytes)
 }
 
 /* fallocate, or a longer sparse file if the file system has no fallocate. */
-static int reserve(int fd, uint64_t offset, uint64_t n)
+static int file_reserve(int fd, uint64_t offset, uint64_t n)
 {
 	struct stat st;
 
@@ -146,7 +146,7 @@ static int reserve(int fd, uint64_t offset, uint64_t n)
 static int system_allocate(const char *path, int fd, uint64_t offset, uint64_t n, bool zeroed)
 {
 	uint8_t *zeros;
-	int err = reserve(fd, offset, n);
+	int err = file_reserve(fd, offset, n);
 
 	(void)path;
 	if (err || !zeroed)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ordered iterators over (key, value) pairs in bytewise key order: what a
- * memtable, an SSTable and a merge of several have in common.
+ * Iterators over (key, value) pairs in bytewise key order: the interface of
+ * memtables, SSTables and merges of several iterators.
  *
  * An iterator starts unpositioned.  key and value are borrowed and valid
- * until the next seek, next or free.  When valid is false, err tells the end
- * (0) from a failure (-EBADMSG damage, -EIO, -ENOMEM); after a failure only
- * another seek or free is allowed.
+ * until the next seek, next or free.  If valid is false, err is 0 at the end
+ * or the failure (-EBADMSG damage, -EIO, -ENOMEM).  After a failure only seek
+ * and free are allowed.
  * Threads: one thread at a time.
  */
 #ifndef TFS_BASE_ITER_H

@@ -2,11 +2,11 @@
 /*
  * Messages: one line each, to standard error or syslog, and into a ring.
  *
- * The line is made on the caller's stack, at most LINE_BYTES, and control
- * bytes in it become '?', so no name in a message can forge another line.
- * It is written by one write(2) outside the lock: lines of several threads
- * do not mix, and a stuck terminal holds up its writer only.  The ring owns
- * copies of its lines; when memory is short a line is written but not kept.
+ * The caller's thread formats the line on its stack, in LINE_BYTES at most.
+ * Control bytes become '?', so a name in a message cannot forge another line.
+ * One write(2) outside the lock writes it: lines of several threads do not
+ * mix, and a stuck terminal blocks only its writer.  The ring owns copies of
+ * its lines; without memory for a copy the line is written only.
  */
 #include "engine/base/msg.h"
 
@@ -137,7 +137,7 @@ static void write_whole(const char *p, size_t n)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			return; /* nobody to tell */
+			return; /* there is no place to report it */
 		p += got;
 		n -= (size_t)got;
 	}
@@ -187,20 +187,20 @@ void msg_log(enum msg_level level, const char *fmt, ...)
 int msg_ring_after(uint32_t *seen, bool all, struct buf *out)
 {
 	uint32_t news;
-	int rc;
+	int err;
 
 	mutex_lock(&ring.lock);
 	news = !all && ring.total - *seen < ring.count ? ring.total - *seen : ring.count;
-	rc = buf_reserve(out, ring.bytes);
-	for (unsigned i = ring.count - news; rc == 0 && i < ring.count; i++) {
+	err = buf_reserve(out, ring.bytes);
+	for (unsigned i = ring.count - news; err == 0 && i < ring.count; i++) {
 		const char *line = ring.line[(ring.first + i) % RING_LINES];
 
-		rc = buf_append(out, line, strlen(line));
+		err = buf_append(out, line, strlen(line));
 	}
-	if (rc == 0)
+	if (err == 0)
 		*seen = ring.total;
 	mutex_unlock(&ring.lock);
-	return rc;
+	return err;
 }
 
 int msg_ring(struct buf *out)

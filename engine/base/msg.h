@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages.  Every message is one line "LEVEL: text"; it goes to standard
- * error (or, once the daemon is in the background, to syslog) and into a
- * bounded ring that /.tabletfs/log shows.  Log once, where the cause is
- * known, with the name of the thing.
+ * Messages.  Each message is one line "LEVEL: text".  It is written to
+ * standard error (by a daemon in the background to syslog) and to a bounded
+ * ring, the contents of /.tabletfs/log.  A cause is logged once, by the code
+ * that finds it, with the name of the object.
  *
- * Threads: any.  Never blocks on anything but one short mutex (RANK_MSG,
- * the highest rank: it may be taken under every other lock).
+ * Threads: any.  A call waits for one mutex only (RANK_MSG, the highest rank,
+ * so a thread may log under any lock).
  */
 #ifndef TFS_BASE_MSG_H
 #define TFS_BASE_MSG_H
@@ -15,10 +15,10 @@
 
 enum msg_level { MSG_ERROR, MSG_WARNING, MSG_NOTICE, MSG_INFO, MSG_DEBUG };
 
-void msg_set_level(enum msg_level least);                    /* what is dropped; default MSG_NOTICE */
+void msg_set_level(enum msg_level least);                    /* messages below it are dropped; default MSG_NOTICE */
 bool msg_level_parse(const char *name, enum msg_level *out); /* error warning notice info debug */
 void msg_to_syslog(const char *ident);                       /* from now on syslog instead of standard error */
-void msg_to_nowhere(void);                                   /* tests: the ring only */
+void msg_to_nowhere(void);                                   /* from now on the ring only */
 void msg_log(enum msg_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define msg_error(...) msg_log(MSG_ERROR, __VA_ARGS__)
@@ -31,7 +31,7 @@ void msg_log(enum msg_level level, const char *fmt, ...) __attribute__((format(p
 unsigned msg_error_count(void);
 /* The ring's lines, oldest first, each "TIME LEVEL: text\n"; appended to out. */
 int msg_ring(struct buf *out) TFS_MUST;
-/* The same of those after the first *seen lines of the process, if the ring still has them, or of all; *seen becomes the number of lines so far. */
+/* Appends the lines after the first *seen of the process that the ring still contains, or all; sets *seen to the number of lines so far. */
 int msg_ring_after(uint32_t *seen, bool all, struct buf *out) TFS_MUST;
 
 /* Bytes as a printable, bounded, quoted string for messages; returns dst. */

@@ -2,14 +2,14 @@
 /*
  * Ranked mutexes and condition variables.
  *
- * Debug builds keep, per thread, the locks held.  A lock is checked before
- * it is waited for, so a wrong order aborts even when no deadlock happened
- * this time.  A wait on a condition gives the mutex up and takes it
- * again: the second taking obeys the order too, so it is checked before the
- * wait, and the note is gone for exactly as long as the mutex is.
+ * Debug builds record per thread which locks it holds.  mutex_lock checks the
+ * order before it waits, so a wrong order aborts even without a deadlock.  A
+ * wait on a condition releases the mutex and locks it again.  The second lock
+ * must obey the order too, so it is checked before the wait; during the wait
+ * the record is removed.
  *
- * Decided against: pthread's error-checking mutexes.  They know nothing of
- * order, and the notes find relocking and foreign unlocking as well.
+ * Rejected: pthread's error-checking mutexes.  They do not check the order,
+ * and these records also find a second lock and an unlock by another thread.
  */
 #include "engine/base/mutex.h"
 
@@ -158,10 +158,10 @@ void mutex_assert_none_held(void)
 #endif
 
 /* These fail only by our mistake, or (init of a default mutex) not at all. */
-static void must(int rc)
+static void must(int err)
 {
-	assert(rc == 0);
-	(void)rc;
+	assert(err == 0);
+	(void)err;
 }
 
 /* Held for an instant by most, often by as many threads as there are processors: worth looking again before sleeping. */
@@ -237,42 +237,42 @@ static struct timespec deadline(uint64_t timeout_us)
 bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us)
 {
 	struct timespec ts = deadline(timeout_us);
-	int rc;
+	int err;
 
 	held_check(m, "wait with");
 	held_pop(m);
-	rc = pthread_cond_timedwait(&c->c, &m->m, &ts);
+	err = pthread_cond_timedwait(&c->c, &m->m, &ts);
 	held_push(m);
-	assert(rc == 0 || rc == ETIMEDOUT);
-	return rc == 0;
+	assert(err == 0 || err == ETIMEDOUT);
+	return err == 0;
 }
 
-void bell_tell(struct bell *b, uint32_t number)
+void event_set(struct event *e, uint32_t number)
 {
-	__atomic_store_n(&b->told, number, __ATOMIC_RELEASE);
+	__atomic_store_n(&e->number, number, __ATOMIC_RELEASE);
 }
 
-void bell_wake(struct bell *b)
+void event_wake(struct event *e)
 {
-	/* At worst a stranger who sleeps where b was looks for nothing. */
-	syscall(SYS_futex, &b->told, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	/* If e was freed and its memory reused, a sleeper there wakes once for nothing. */
+	syscall(SYS_futex, &e->number, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-void bell_wake_all(struct bell *b)
+void event_wake_all(struct event *e)
 {
-	syscall(SYS_futex, &b->told, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	syscall(SYS_futex, &e->number, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-uint32_t bell_wait_us(struct bell *b, uint32_t known, uint64_t timeout_us)
+uint32_t event_wait_us(struct event *e, uint32_t seen, uint64_t timeout_us)
 {
 	struct timespec ts = deadline(timeout_us);
-	uint32_t told;
+	uint32_t number;
 
-	while ((told = __atomic_load_n(&b->told, __ATOMIC_ACQUIRE)) == known)
-		if (syscall(SYS_futex, &b->told, FUTEX_WAIT_BITSET_PRIVATE, known, &ts, NULL, FUTEX_BITSET_MATCH_ANY) &&
+	while ((number = __atomic_load_n(&e->number, __ATOMIC_ACQUIRE)) == seen)
+		if (syscall(SYS_futex, &e->number, FUTEX_WAIT_BITSET_PRIVATE, seen, &ts, NULL, FUTEX_BITSET_MATCH_ANY) &&
 			errno == ETIMEDOUT)
-			return known;
-	return told;
+			return seen;
+	return number;
 }
 
 void cond_signal(struct cond *c)

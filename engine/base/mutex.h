@@ -58,9 +58,9 @@ void mutex_init(struct mutex *m, enum rank rank);
 void mutex_fini(struct mutex *m);
 void mutex_lock(struct mutex *m);
 void mutex_unlock(struct mutex *m);
-/* Debug builds abort unless the calling thread holds m; otherwise nothing. */
+/* Debug builds abort unless the calling thread holds m. */
 void mutex_assert_held(const struct mutex *m);
-/* Debug builds abort when the calling thread holds any ranked lock. */
+/* Debug builds abort if the calling thread holds a ranked lock. */
 void mutex_assert_none_held(void);
 
 struct cond {
@@ -69,27 +69,27 @@ struct cond {
 void cond_init(struct cond *c); /* CLOCK_MONOTONIC */
 void cond_fini(struct cond *c);
 void cond_wait(struct cond *c, struct mutex *m);
-/* False when timeout_us passed first. */
+/* Returns false after timeout_us. */
 bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us);
 void cond_signal(struct cond *c);
 void cond_broadcast(struct cond *c);
 
 /*
- * What a thread sleeps on until another tells it something, a number above
- * 0.  No mutex belongs to it, so who is woken waits for none.
+ * A thread waits for an event until another thread sets its number, which
+ * rises from 0.  An event has no mutex, so a woken thread waits for none.
  *
- * Telling and waking are two steps: a thread that is woken takes the
- * processor from its waker, who had better hold no mutex then.  bell_wake
- * does not look at the bell: it may have gone, for its sleeper sees what is
- * told whether it is woken or not.
+ * Setting and waking are two calls: a woken thread may take the processor
+ * from its waker, so the waker should hold no mutex then.  event_wake does
+ * not read the event.  The event may have been freed already, because its
+ * waiter sees the number whether it is woken or not.
  */
-struct bell {
-	uint32_t told; /* atomic */
+struct event {
+	uint32_t number; /* atomic */
 };
-void bell_tell(struct bell *b, uint32_t number); /* numbers rise */
-void bell_wake(struct bell *b);                  /* one sleeper */
-void bell_wake_all(struct bell *b);              /* several threads may sleep on one bell that outlives them */
-/* A number other than the one known already (0 at first); that one when timeout_us passed first. */
-uint32_t bell_wait_us(struct bell *b, uint32_t known, uint64_t timeout_us);
+void event_set(struct event *e, uint32_t number);
+void event_wake(struct event *e);     /* one waiter */
+void event_wake_all(struct event *e); /* of an event that outlives its waiters */
+/* Waits until the number differs from seen.  Returns the number, or seen after timeout_us. */
+uint32_t event_wait_us(struct event *e, uint32_t seen, uint64_t timeout_us);
 
 #endif

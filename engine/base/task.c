@@ -35,7 +35,7 @@ struct task_pool {
 	struct task *first, *last;
 	struct task *timers; /* by due_us */
 	unsigned busy;       /* workers in a run */
-	bool stopping;       /* no new timers; workers leave when the queue is empty */
+	bool stopping;       /* no new timers; workers end when the queue is empty */
 
 	struct task_pool *next_pool; /* timer_thread.lock */
 
@@ -94,7 +94,7 @@ static void dequeue_locked(struct task_pool *p, struct task *t)
 	t->queued = 0;
 }
 
-/* What a free worker runs next; NULL: nothing, or nothing now.  A pool that ends runs all there is. */
+/* Returns the task that a free worker runs next; NULL if there is none for now.  A stopping pool runs all tasks. */
 static struct task *next_locked(const struct task_pool *p)
 {
 	uint64_t most = 0, now;
@@ -163,7 +163,7 @@ static uint64_t pool_queue_due(struct task_pool *p, uint64_t now)
 	return next_us;
 }
 
-/* A thread names itself: the name of another thread is written to /proc, which costs the kernel ten times as much. */
+/* A thread sets its own name: naming another one is a write to /proc and ten times slower. */
 static void *timers_main(void *arg)
 {
 	(void)arg;
@@ -242,7 +242,7 @@ static void *worker_main(void *arg)
 		while (!(t = next_locked(p)) && !p->stopping)
 			cond_wait(&p->work, &p->lock);
 		if (!t) {
-			/* A run that has not ended may still queue something. */
+			/* A running task may still queue another. */
 			if (p->busy == 0)
 				break;
 			cond_wait(&p->work, &p->lock);
@@ -253,7 +253,7 @@ static void *worker_main(void *arg)
 		p->busy++;
 		if (nicer != p->nicer) {
 			nicer = p->nicer;
-			(void)!nice(nicer); /* Linux: of this thread alone; to be nicer is never refused */
+			(void)!nice(nicer); /* on Linux of this thread only; a higher niceness is always permitted */
 		}
 		mutex_unlock(&p->lock);
 
@@ -268,7 +268,7 @@ static void *worker_main(void *arg)
 			enqueue_locked(p, t);
 		}
 		cond_broadcast(&p->done);
-		if (p->stopping || (p->urgency && p->first)) /* what was not to run then may run now */
+		if (p->stopping || (p->urgency && p->first)) /* tasks of urgency 0 may run now */
 			cond_broadcast(&p->work);
 	}
 	mutex_unlock(&p->lock);
@@ -407,7 +407,7 @@ void task_cancel(struct task *t)
 			break;
 		cond_wait(&p->done, &p->lock);
 	}
-	/* Whoever drains the pool may be waiting for what was just taken out. */
+	/* task_pool_drain may wait for the task just removed. */
 	cond_broadcast(&p->done);
 	mutex_unlock(&p->lock);
 }

@@ -3,11 +3,11 @@
  * Worker tasks: pools of threads that run blocking background work, and
  * timers that queue it.  One thread serves the timers of all pools.
  *
- * A task is embedded in its owner and is queued at most once: queueing a
- * queued task does nothing, queueing a running one makes it run again after.
- * Threads: all calls from any thread; task_cancel waits until the task is
- * neither queued nor running, so the owner may be freed after it (never call
- * it from the task itself or under a lock the task takes).
+ * A task is embedded in its owner and is queued at most once.  Queueing a
+ * queued task does nothing; queueing a running task makes it run once more.
+ * Threads: all calls from any thread.  task_cancel waits until the task is
+ * neither queued nor running, so the owner may be freed after it.  It must
+ * not be called from the task itself or under a lock that the task takes.
  */
 #ifndef TFS_BASE_TASK_H
 #define TFS_BASE_TASK_H
@@ -25,33 +25,30 @@ struct task {
 	struct task_pool *pool;
 	unsigned char queued, running, again, armed;
 	uint64_t due_us;    /* CLOCK_MONOTONIC, when armed */
-	uint64_t queued_us; /* the same, since when it is queued; in ordered pools */
+	uint64_t queued_us; /* CLOCK_MONOTONIC, when it was queued; in ordered pools */
 	struct task *timer_next;
 };
 
 int task_pool_new(const char *name, unsigned threads, struct task_pool **out) TFS_MUST;
 /*
- * Workers take the most urgent of what is queued, and not the first of it;
- * of equals the first.  Called for each of them whenever a worker is free,
- * under the pool's lock: fn takes no lock below RANK_CLOCK and is quick.  0: not now;
- * looked at again when another task ends or is queued.  waited_us added to the
- * urgency keeps anything from waiting for ever.  Before the first task.
+ * Makes workers take the most urgent queued task, of equals the first, instead
+ * of the first.  A free worker calls fn for each queued task under the pool's
+ * lock; fn is fast and takes no lock below RANK_CLOCK.  A task of urgency 0
+ * does not run now; fn is called again when another task ends or is queued.
+ * fn adds waited_us, so that no task waits for ever.  Before the first task.
  */
 typedef uint64_t task_urgency_fn(const struct task *t, uint64_t waited_us);
 void task_pool_order(struct task_pool *p, task_urgency_fn *fn);
-/*
- * Its workers give way to threads that somebody waits for: they are nicer
- * by so much (nice(2)) than the process.  Before the first task.
- */
+/* Raises the niceness of the pool's workers by so much (nice(2)).  Before the first task. */
 void task_pool_yield(struct task_pool *p, int by);
-/* Runs what is queued to its end, drops timers, joins the threads. */
+/* Runs all queued tasks, drops timers, joins the threads. */
 void task_pool_free(struct task_pool *p);
 void task_init(struct task *t, struct task_pool *p, task_fn *run);
 void task_queue(struct task *t);
 /* Queues the task delay_us from now unless it is queued or armed earlier. */
 void task_queue_after(struct task *t, uint64_t delay_us);
 void task_cancel(struct task *t);
-/* Waits until the pool has nothing queued or running (timers not counted). */
+/* Waits until no task of the pool is queued or running.  Timers do not count. */
 void task_pool_drain(struct task_pool *p);
 
 #endif

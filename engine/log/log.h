@@ -87,9 +87,9 @@ int log_wait(struct log *l, struct log_ticket *t) TFS_MUST;
  * work for them, so that they need not do it one after another.
  */
 struct log_wakeups {
-	struct bell *rounds; /* of the log; NULL: none to be woken */
+	struct event *rounds; /* of the log; NULL: none to be woken */
 	bool round[2];
-	struct bell *v[16];
+	struct event *v[16];
 	unsigned n;
 };
 int log_wait_deferred(struct log *l, struct log_ticket *t, struct log_wakeups *wakeups) TFS_MUST;

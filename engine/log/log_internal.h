@@ -112,10 +112,10 @@ struct log {
 	size_t outstanding;
 	unsigned syncers; /* of them, records to be synced */
 	/*
-	 * Writers that wait for a sync sleep on one of these bells.  At the sync's
-	 * end one call wakes all.  Syncs use the bells by turns, by their numbers.
+	 * Writers that wait for a sync sleep on one of these events.  At the sync's
+	 * end one call wakes all.  Syncs use the events by turns, by their numbers.
 	 */
-	struct bell rounds[2];
+	struct event rounds[2];
 	unsigned round;       /* number of the last sync that was begun */
 	uint64_t sync_target; /* the LSN that it is for */
 	struct log_gather gather;

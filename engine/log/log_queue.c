@@ -4,8 +4,8 @@
  * written; written, waiting for a sync), how they are answered and woken, and
  * how long a sync waits for more of them.
  *
- * A writer that waits for a sync sleeps on one of two shared bells, so that
- * one call wakes all whom the sync answers.  Every other one sleeps on a bell
+ * A writer that waits for a sync sleeps on one of two shared events, so that
+ * one call wakes all writers that the sync answers.  Every other one sleeps on an event
  * of its own.
  */
 #include "engine/log/log_internal.h"
@@ -75,67 +75,67 @@ void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uin
 	g->timed = false;
 }
 
-/* Numbers on a bell of the sleeper's own.  The numbers of the shared ones only rise. */
+/* Numbers on an event of the sleeper's own.  The numbers of the shared ones only rise. */
 enum { LOOK = 1, ANSWERED = 2 };
 
-static bool is_shared_bell(const struct log *l, const struct bell *b)
+static bool is_shared_event(const struct log *l, const struct event *b)
 {
 	return b == &l->rounds[0] || b == &l->rounds[1];
 }
 
-/* Answers the head.  Returns the bell to be woken, or NULL.  Its sleeper may free the ticket at once. */
-static struct bell *answer_locked(struct log *l, struct ticket_list *list, int error)
+/* Answers the head.  Returns the event to be woken, or NULL.  Its sleeper may free the ticket at once. */
+static struct event *answer_locked(struct log *l, struct ticket_list *list, int error)
 {
 	struct log_ticket *t = log_list_pop(list);
-	struct bell *b = t->private_;
+	struct event *b = t->private_;
 
 	t->private_error = error;
 	l->outstanding--;
 	l->syncers -= t->sync && t->private_record;
 	t->private_state = TICKET_DONE; /* log_ticket_done */
 	if (b)
-		bell_tell(b, is_shared_bell(l, b) ? b->told + 1 : ANSWERED);
+		event_set(b, is_shared_event(l, b) ? b->number + 1 : ANSWERED);
 	return b;
 }
 
 void log_finish_locked(struct log *l, struct ticket_list *list, int error)
 {
-	struct bell *b = answer_locked(l, list, error);
+	struct event *b = answer_locked(l, list, error);
 
 	if (b)
-		bell_wake_all(b);
+		event_wake_all(b);
 }
 
 void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_wakeups *w)
 {
-	struct bell *b = answer_locked(l, list, 0);
+	struct event *b = answer_locked(l, list, 0);
 
-	if (b && is_shared_bell(l, b)) {
+	if (b && is_shared_event(l, b)) {
 		w->rounds = l->rounds;
 		w->round[b - l->rounds] = true;
 	} else if (b && w->n < sizeof(w->v) / sizeof(*w->v)) {
 		w->v[w->n++] = b;
 	} else if (b) {
-		bell_wake(b);
+		event_wake(b);
 	}
 }
 
 void log_wake(struct log_wakeups *w)
 {
 	for (unsigned i = 0; i < w->n; i++)
-		bell_wake(w->v[i]);
+		event_wake(w->v[i]);
 	for (unsigned i = 0; w->rounds && i < 2; i++)
 		if (w->round[i])
-			bell_wake_all(&w->rounds[i]);
+			event_wake_all(&w->rounds[i]);
 	*w = (struct log_wakeups){.n = 0};
 }
 
 static void wake_ticket_locked(const struct log *l, struct log_ticket *t)
 {
-	struct bell *b = t->private_;
+	struct event *b = t->private_;
 
-	bell_tell(b, is_shared_bell(l, b) ? b->told + 1 : LOOK);
-	bell_wake(b); /* any sleeper of those that wait for one sync */
+	event_set(b, is_shared_event(l, b) ? b->number + 1 : LOOK);
+	event_wake(b); /* any sleeper of those that wait for one sync */
 }
 
 /*
@@ -167,7 +167,7 @@ bool log_sleep_locked(struct log *l, struct log_ticket *t)
 {
 	uint64_t now = monotonic_us(), until = now + l->stall_us;
 	bool timed = t->sync && t->private_record && l->gather.until_us && !l->gather.timed;
-	struct bell own = {0}, *b = &own;
+	struct event own = {0}, *b = &own;
 	uint32_t seen = 0;
 
 	if (l->writing && l->write_since_us + l->stall_us < until)
@@ -182,11 +182,11 @@ bool log_sleep_locked(struct log *l, struct log_ticket *t)
 	}
 	if (t->sync) {
 		b = &l->rounds[(l->round + !(l->syncing && t->lsn <= l->sync_target)) % 2];
-		seen = b->told;
+		seen = b->number;
 	}
 	t->private_ = b;
 	mutex_unlock(&l->mu);
-	if (bell_wait_us(b, seen, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
+	if (event_wait_us(b, seen, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
 		return true;
 	if (b != &own && t->private_state == TICKET_DONE)
 		return true;

@@ -89,7 +89,7 @@ void server_clock_start(struct server *s, int64_t gap_us)
 	s->clock_saved_us = err == -EBADMSG ? INT64_MAX : mark > NO_MARK ? mark : 0;
 	clock_set_mark(s->clock, mark, gap_us);
 	clock_get_state(s->clock, &st);
-	if (!st.believed) {
+	if (!st.trusted) {
 		how_far(&st, how);
 		msg_warning(
 			"the clock is %s; nothing that expired in between is removed before the store has been mounted for 24 hours"
@@ -114,7 +114,7 @@ int server_clock_attention(struct server *s, struct buf *out)
 	char how[128];
 
 	clock_get_state(s->clock, &st);
-	if (st.believed)
+	if (st.trusted)
 		return 0;
 	how_far(&st, how);
 	return buf_printf(out,

@@ -39,9 +39,9 @@ enum {
 /* Sleeps.  Nothing ends it early, because it is short. */
 static void throttle_sleep_us(uint64_t us)
 {
-	struct bell never = {0};
+	struct event never = {0};
 
-	(void)bell_wait_us(&never, 0, us);
+	(void)event_wait_us(&never, 0, us);
 }
 
 /* Starts a flush, unless the memtables being flushed are enough; otherwise small memtables would become small files. */

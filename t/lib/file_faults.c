@@ -67,7 +67,7 @@ static int call_hook(enum file_op op, const char *path, uint64_t offset, size_t 
 }
 
 /* Returns 1 if forget mode records the operation (forget_leave ends it), 0 if not, -errno to fail it. */
-static int begin(enum file_op op, const char *path, const char *also, uint64_t offset, size_t n)
+static int operation_begin(enum file_op op, const char *path, const char *also, uint64_t offset, size_t n)
 {
 	int err = call_hook(op, path, offset, n);
 
@@ -76,7 +76,7 @@ static int begin(enum file_op op, const char *path, const char *also, uint64_t o
 
 static int faulty_open(const char *path, int flags)
 {
-	int fd, entered = begin(flags & O_CREAT ? FILE_OP_CREATE : FILE_OP_OPEN, path, NULL, 0, 0);
+	int fd, entered = operation_begin(flags & O_CREAT ? FILE_OP_CREATE : FILE_OP_OPEN, path, NULL, 0, 0);
 
 	if (entered < 0)
 		return entered;
@@ -88,7 +88,7 @@ static int faulty_open(const char *path, int flags)
 
 static int faulty_read(const char *path, int fd, void *p, size_t n, uint64_t offset, size_t *got)
 {
-	int err, entered = begin(FILE_OP_READ, path, NULL, offset, n);
+	int err, entered = operation_begin(FILE_OP_READ, path, NULL, offset, n);
 
 	if (entered < 0)
 		return entered;
@@ -105,7 +105,7 @@ static int faulty_write(const char *path, int fd, const struct slice *v, unsigne
 
 	for (unsigned i = 0; i < count; i++)
 		total += v[i].n;
-	entered = begin(FILE_OP_WRITE, path, NULL, offset, total);
+	entered = operation_begin(FILE_OP_WRITE, path, NULL, offset, total);
 	if (entered < 0)
 		return entered;
 	err = entered ? forget_note_write(fd, offset, total) : 0;
@@ -121,7 +121,7 @@ static int faulty_sync(const char *path, int fd, const char *place)
 	int err, entered;
 
 	sync_place = place;
-	entered = begin(FILE_OP_SYNC, path, NULL, 0, 0);
+	entered = operation_begin(FILE_OP_SYNC, path, NULL, 0, 0);
 	if (entered <= 0)
 		return entered ? entered : file_system.sync(path, fd, place);
 	err = forget_sync(fd);
@@ -131,7 +131,7 @@ static int faulty_sync(const char *path, int fd, const char *place)
 
 static int faulty_truncate(const char *path, int fd, uint64_t bytes)
 {
-	int err, entered = begin(FILE_OP_TRUNCATE, path, NULL, bytes, 0);
+	int err, entered = operation_begin(FILE_OP_TRUNCATE, path, NULL, bytes, 0);
 
 	if (entered < 0)
 		return entered;
@@ -164,7 +164,7 @@ static int note_zeros(const char *path, int fd, uint64_t offset, uint64_t n)
 
 static int faulty_allocate(const char *path, int fd, uint64_t offset, uint64_t n, bool zeroed)
 {
-	int err, entered = begin(FILE_OP_ALLOCATE, path, NULL, offset, (size_t)n);
+	int err, entered = operation_begin(FILE_OP_ALLOCATE, path, NULL, offset, (size_t)n);
 
 	if (entered <= 0)
 		return entered ? entered : file_system.allocate(path, fd, offset, n, zeroed);
@@ -179,7 +179,7 @@ static int faulty_allocate(const char *path, int fd, uint64_t offset, uint64_t n
 
 static int faulty_unlink(const char *path)
 {
-	int err, entered = begin(FILE_OP_UNLINK, path, NULL, 0, 0);
+	int err, entered = operation_begin(FILE_OP_UNLINK, path, NULL, 0, 0);
 
 	if (entered <= 0)
 		return entered ? entered : file_system.unlink(path);
@@ -190,7 +190,7 @@ static int faulty_unlink(const char *path)
 
 static int faulty_rename(const char *from, const char *to)
 {
-	int err, entered = begin(FILE_OP_RENAME, from, to, 0, 0);
+	int err, entered = operation_begin(FILE_OP_RENAME, from, to, 0, 0);
 
 	if (entered <= 0)
 		return entered ? entered : file_system.rename(from, to);
@@ -209,7 +209,7 @@ static int faulty_link(const char *from, const char *to)
 
 static int faulty_mkdir(const char *path)
 {
-	int err, entered = begin(FILE_OP_MKDIR, path, NULL, 0, 0);
+	int err, entered = operation_begin(FILE_OP_MKDIR, path, NULL, 0, 0);
 
 	if (entered <= 0)
 		return entered ? entered : file_system.mkdir(path);
@@ -220,7 +220,7 @@ static int faulty_mkdir(const char *path)
 
 static int faulty_rmdir(const char *path)
 {
-	int err, entered = begin(FILE_OP_RMDIR, path, NULL, 0, 0);
+	int err, entered = operation_begin(FILE_OP_RMDIR, path, NULL, 0, 0);
 
 	if (entered <= 0)
 		return entered ? entered : file_system.rmdir(path);
@@ -245,7 +245,7 @@ static int faulty_sync_dir(const char *path, const char *place)
 
 static int faulty_list(const char *dir, struct buf *entries, struct buf *names)
 {
-	int err, entered = begin(FILE_OP_LIST, dir, NULL, 0, 0);
+	int err, entered = operation_begin(FILE_OP_LIST, dir, NULL, 0, 0);
 
 	if (entered < 0)
 		return entered;

@@ -45,19 +45,17 @@ void file_set_room(file_room_fn *fn, void *arg);
 const char *file_sync_place(void);
 
 /*
- * Forget mode.  While on, file_sync and file_sync_dir do not reach the disk
- * (fast) but do mark things durable in the records.  file_forget_crash
- * undoes on the real files what was not durable: for every unsynced write
- * and directory change, in order, choose(arg, i, n) says how much survives
- * (0 nothing, 1 whole, 2 torn: a prefix of whole 512-byte sectors, chosen by
- * the same function).  i counts the records, n is the number of ways: 2 for
- * a directory change, a truncation or an allocation, 2 or 3 for a write; for
- * a torn one choose is asked again, same i, how many sectors survive and, if
- * the write grew the file, whether the size does (1: zeros for the data).
- * An answer of n or more is taken modulo n.  Writes of one file may survive in any subset;
- * directory entries likewise.  A file that was created but whose entry was
- * forgotten disappears; an unlinked or renamed-over one comes back.  Data in
- * pages that no fsync covered may come back as zeros where the file grew.
+ * Forget mode.  While it is on, syncs do not reach the disk, but drop records.
+ * file_forget_crash undoes the operations that are not durable on the real
+ * files.  For each of them, in order, choose(arg, i, n) returns how much of it
+ * survives: 0 nothing, 1 all, 2 a prefix of whole 512-byte sectors (torn).  i
+ * is the number of the record.  n is the number of permitted results: 2 for a
+ * directory change, a truncation or an allocation, 2 or 3 for a write.  For a
+ * torn write choose is called again with the same i for the number of sectors
+ * and, if the write extended the file, for the size (1: it survives, with zeros
+ * for the data).  A result is taken modulo n.  Any subset of the writes of a
+ * file, and of the changes of directories, may survive.  A created file whose
+ * entry is lost disappears; an unlinked or replaced one reappears.
  * file_forget_skip(n) makes the n-th sync (of a file below root_dir, or of any
  * directory, counted from 1) a no-op in the records: "taking out any one fsync
  * makes a test fail".

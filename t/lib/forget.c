@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forget mode: what has been done and is not yet durable.
+ * Forget mode: the operations that are not yet durable.
  *
- * Every operation is done on the real files at once, and leaves a record
- * that says how to take it back.  Records are kept in one list in the order
- * of the operations; becoming durable is leaving the list.  The crash
- * (forget_crash.c) takes back what is in the list, newest first, and does
- * the survivors again, oldest first.
+ * Each operation changes the real files at once and adds a record of how to
+ * undo it.  One list contains the records in the order of the operations.  A
+ * record leaves the list when its operation becomes durable.  The crash
+ * (forget_crash.c) undoes all records, newest first, and repeats those that
+ * survive, oldest first.
  *
- * Data.  A write's record has the old size and the old bytes below it.
- * fdatasync of a file drops its data records and no others: the entry that
- * names the file needs an fsync of its directory.
+ * Data: the record of a write has the old size and the old bytes.  fdatasync
+ * of a file drops its data records and no others, because the file's entry
+ * needs an fsync of its directory.
  *
  * Entries: forget_entry.c.
  *
- * Decided against: a shadow copy of the tree (a crash test copies 64 MiB of
- * log for each of thousands of crash points), and a list per file (the order
- * between files decides how choices are numbered).
+ * Rejected: a shadow copy of the tree, because a crash test would copy 64 MiB
+ * of log at each of thousands of crash points; a list per file, because the
+ * order between files numbers the choices.
  */
 #include "t/lib/forget.h"
 
@@ -63,24 +63,24 @@ bool forget_on(void)
 
 int forget_enter(const char *path, const char *also)
 {
-	int rc = 1;
+	int err = 1;
 
 	if (!forget_on())
 		return 0;
 	pthread_mutex_lock(&forget.lock);
 	if (!is_tracked_locked(path) && !is_tracked_locked(also))
-		rc = 0;
-	while (rc == 1 && forget.state == FORGET_DEAD) {
+		err = 0;
+	while (err == 1 && forget.state == FORGET_DEAD) {
 		if (pthread_equal(forget.crasher, pthread_self()))
-			rc = -EIO;
+			err = -EIO;
 		else
 			pthread_cond_wait(&forget.revived, &forget.lock);
 	}
 	if (forget.state == FORGET_OFF)
-		rc = 0;
-	if (rc != 1)
+		err = 0;
+	if (err != 1)
 		pthread_mutex_unlock(&forget.lock);
-	return rc;
+	return err;
 }
 
 void forget_leave(void)
@@ -111,7 +111,6 @@ static void node_put(struct forget_node *n)
 	free(n);
 }
 
-/* The node of what path names; a new one is opened with flags. */
 int forget_node_get(const char *path, int flags, struct forget_node **out)
 {
 	struct forget_node *n;
@@ -130,10 +129,10 @@ int forget_node_get(const char *path, int flags, struct forget_node **out)
 		return -ENOMEM;
 	n->fd = open(path, flags | O_CLOEXEC);
 	if (n->fd < 0) {
-		int rc = -errno;
+		int err = -errno;
 
 		free(n);
-		return rc;
+		return err;
 	}
 	n->dev = st.st_dev;
 	n->ino = st.st_ino;
@@ -165,7 +164,6 @@ void forget_rec_free(struct forget_rec *r)
 	free(r);
 }
 
-/* A record with a place in the list waiting for it: forget_rec_add cannot fail. */
 struct forget_rec *forget_rec_new(enum forget_kind kind)
 {
 	struct forget_rec *r;
@@ -203,7 +201,6 @@ void forget_side_name(char dst[32], char kind, const struct forget_rec *r)
 	snprintf(dst, 32, "%c%llu", kind, (unsigned long long)r->id);
 }
 
-/* Drops what is marked durable, and lets go of what was kept for taking it back. */
 void forget_drop_durable(void)
 {
 	size_t left = 0;
@@ -240,15 +237,15 @@ static int note_data(enum forget_kind kind, int fd, uint64_t offset, uint64_t n)
 {
 	struct forget_rec *r;
 	struct stat st;
-	int rc;
+	int err;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	r = forget_rec_new(kind);
 	if (!r)
 		return -ENOMEM;
-	rc = node_of_fd(fd, &r->a);
-	if (rc < 0)
+	err = node_of_fd(fd, &r->a);
+	if (err < 0)
 		goto out;
 	r->offset = offset;
 	r->n = n;
@@ -258,7 +255,7 @@ static int note_data(enum forget_kind kind, int fd, uint64_t offset, uint64_t n)
 
 		if (n < most)
 			most = n;
-		rc = -ENOMEM;
+		err = -ENOMEM;
 		r->old = malloc(most);
 		if (!r->old)
 			goto out;
@@ -267,7 +264,7 @@ static int note_data(enum forget_kind kind, int fd, uint64_t offset, uint64_t n)
 
 			if (got < 0 && errno == EINTR)
 				continue;
-			rc = got < 0 ? -errno : -EIO;
+			err = got < 0 ? -errno : -EIO;
 			if (got <= 0)
 				goto out;
 			r->old_n += (size_t)got;
@@ -277,7 +274,7 @@ static int note_data(enum forget_kind kind, int fd, uint64_t offset, uint64_t n)
 	return 0;
 out:
 	forget_rec_free(r);
-	return rc;
+	return err;
 }
 
 int forget_note_write(int fd, uint64_t offset, uint64_t n)
@@ -295,7 +292,6 @@ int forget_note_allocate(int fd)
 	return note_data(FORGET_ALLOCATE, fd, 0, 0);
 }
 
-/* Counts a sync; false when it is the one to be left out. */
 bool forget_sync_counts(void)
 {
 	return ++forget.syncs != forget.skip;
@@ -372,17 +368,17 @@ static void forget_off_locked(void)
 int file_forget_start(const char *root_dir)
 {
 	size_t n = strlen(root_dir);
-	int rc;
+	int err;
 
 	assert(file_ops == &file_faulty); /* also links it */
 	while (n > 1 && root_dir[n - 1] == '/')
 		n--;
 	pthread_mutex_lock(&forget.lock);
-	rc = forget.state == FORGET_ON ? -EBUSY : 0;
-	if (rc < 0)
+	err = forget.state == FORGET_ON ? -EBUSY : 0;
+	if (err < 0)
 		goto out;
 	forget_off_locked();
-	rc = -ENOMEM;
+	err = -ENOMEM;
 	forget.root = strndup(root_dir, n);
 	if (!forget.root || asprintf(&forget.side, "%s.forget", forget.root) < 0) {
 		forget.side = NULL;
@@ -395,18 +391,18 @@ int file_forget_start(const char *root_dir)
 	}
 	remove_tree(AT_FDCWD, forget.side);
 	if (mkdir(forget.side, 0700) < 0 || (forget.side_fd = open(forget.side, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
-		rc = -errno;
+		err = -errno;
 		goto out;
 	}
 	forget.syncs = 0;
 	forget.state = FORGET_ON;
 	atomic_store(&forget_is_on, true);
-	rc = 0;
+	err = 0;
 out:
-	if (rc < 0 && rc != -EBUSY)
+	if (err < 0 && err != -EBUSY)
 		forget_off_locked();
 	pthread_mutex_unlock(&forget.lock);
-	return rc;
+	return err;
 }
 
 void file_forget_stop(void)

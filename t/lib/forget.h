@@ -19,15 +19,15 @@
 #include <sys/types.h>
 
 /*
- * 1: path is (or, if not NULL, also is) under the root: the lock is held, leave with forget_leave.
- * 0: not recorded; do the plain thing.  -EIO: this thread crashed the store.
- * Any other thread that comes here after the crash waits for ever (the
- * machine is off), or until file_forget_stop.
+ * Returns 1 if path or also (may be NULL) is under the root: the lock is held
+ * until forget_leave.  Returns 0 if the operation is not recorded, -EIO if this
+ * thread has crashed the store.  Another thread waits after the crash, as if
+ * the machine were off, until file_forget_stop.
  */
 int forget_enter(const char *path, const char *also) TFS_MUST;
 void forget_leave(void);
 
-/* All below between the two. */
+/* Called between the two: */
 
 /* Before a write of [offset, offset+n) through fd. */
 int forget_note_write(int fd, uint64_t offset, uint64_t n) TFS_MUST;
@@ -44,18 +44,18 @@ int forget_mkdir(const char *path) TFS_MUST;
 int forget_unlink(const char *path) TFS_MUST;
 int forget_rmdir(const char *path) TFS_MUST;
 int forget_rename(const char *from, const char *to) TFS_MUST;
-/* Takes and leaves the lock itself.  1: done; 0: a directory without records outside the root. */
+/* Locks by itself.  Returns 1 if done, 0 for a directory outside the root without records. */
 int forget_sync_dir(const char *path) TFS_MUST;
 
 extern const struct file_ops file_faulty; /* file_faults.c's table */
 
 /* ---- shared by forget.c, forget_entry.c and forget_crash.c ---- */
 
-/* A file or directory that records speak of, whatever its name is by now. */
+/* A file or directory that records refer to; it may have been renamed. */
 struct forget_node {
 	dev_t dev;
 	ino_t ino;
-	int fd; /* our own open description: keeps the inode, shares no flock */
+	int fd; /* an open description of its own: the inode stays, no flock is shared */
 	unsigned refs;
 	struct forget_node *next;
 };
@@ -83,7 +83,7 @@ struct forget_rec {
 
 	/* entries: a/a_name is the entry; of a rename the source, b/b_name the target */
 	char *a_name, *b_name;
-	bool kept; /* side/k<id> is what the operation removed */
+	bool kept; /* side/k<id> is the file that the operation removed */
 	/* The directory made (MKDIR) or removed (RMDIR, RENAME over one); 0: none */
 	dev_t dir_dev;
 	ino_t dir_ino;
@@ -108,7 +108,7 @@ struct forget {
 	char *root, *real_root; /* as given; resolved, or NULL when that is the same */
 	char *side;             /* root.forget */
 	int side_fd;
-	struct forget_rec **rec; /* what is not durable, in the order it was done */
+	struct forget_rec **rec; /* the operations that are not durable, in order */
 	size_t recs, cap;
 	struct forget_node *nodes;
 	uint64_t last_id, syncs, skip;
@@ -117,24 +117,24 @@ extern struct forget forget;
 
 bool forget_on(void);
 
-/* The node of what path names, one reference more; a new one is opened with flags. */
+/* *out: the node of path, with a reference; a new one is opened with flags. */
 int forget_node_get(const char *path, int flags, struct forget_node **out) TFS_MUST;
 struct forget_node *forget_node_find(dev_t dev, ino_t ino); /* no reference */
 
-/* A record with a place in the list waiting for it: adding it cannot fail.  NULL: out of memory. */
+/* Returns a record and reserves its place in the list, so that adding it cannot fail; NULL if out of memory. */
 struct forget_rec *forget_rec_new(enum forget_kind kind);
 void forget_rec_add(struct forget_rec *r);
 void forget_rec_free(struct forget_rec *r);
-/* Name in the side directory: kind k, what the operation removed; u, what it made and the crash undid. */
+/* The name in the side directory: kind k, a file that the operation removed; u, one that it created and the crash undid. */
 void forget_side_name(char dst[32], char kind, const struct forget_rec *r);
 
-/* Counts a sync; false when it is the one to be left out. */
+/* Counts a sync.  Returns false if it is left out. */
 bool forget_sync_counts(void);
-/* Drops what is marked durable, and lets go of what was kept for taking it back. */
+/* Drops the records marked durable and the files saved for them. */
 void forget_drop_durable(void);
 
 bool forget_rec_is_data(const struct forget_rec *r);
-/* Whether later cannot have reached the disk without earlier (entries only). */
+/* Returns true if later cannot be durable without earlier (entries only). */
 bool forget_rec_needs(const struct forget_rec *later, const struct forget_rec *earlier);
 /* Frees all records, nodes and the side directory. */
 void forget_clear_locked(void);

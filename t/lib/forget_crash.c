@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The crash: turns the real files into what a power loss may have left.
+ * The crash: changes the real files to a state that a power loss may leave.
  *
- *   1 Choose: each record, oldest first, is lost, whole or torn; an entry's
- *     change that is lost takes with it every later one that needs it.
- *   2 Undo every record, newest first.  Each finds the file or directory as
- *     its operation left it, so the bytes to write again are read here and
- *     need not have been recorded.  Now everything is the last durable
- *     image.
- *   3 Redo the survivors, oldest first.  Overlapping writes thus give the
- *     bytes of the newest survivor, and gaps before a survivor past the end
- *     read as zeros.
+ *   1 Choose, oldest record first, whether it is lost, whole or torn.  If a
+ *     change of an entry is lost, later ones that depend on it are lost too.
+ *   2 Undo all records, newest first.  Each finds its file or directory as its
+ *     operation left it, so the bytes to write again are read here and are not
+ *     recorded.  The files now have their last durable state.
+ *   3 Redo the survivors, oldest first.  So overlapping writes leave the bytes
+ *     of the newest survivor, and a gap before a survivor reads as zeros.
  *
- * Undoing a creation moves the file or directory, with all in it, to the
- * side, and redoing it moves it back: inodes stay what other records know.
- * Whatever is left in the side directory at the end is gone for good.
+ * To undo a creation, the file or directory is moved to the side directory; to
+ * redo it, it is moved back.  So the inodes in other records stay valid.  The
+ * files in the side directory are removed at the end.
  *
- * Undo and redo of data and of entries do not interfere: data goes by
- * inode.  Within entries, records already durable never stand in the way: a
- * durable record took all it needs with it (forget.c).
+ * Records of data and of entries do not interfere, because data records name
+ * inodes.  Durable entries do not interfere either: all records that they
+ * depend on became durable with them.
  */
 #include "t/lib/forget.h"
 
@@ -44,7 +42,7 @@ static void choose_write(struct forget_rec *r, file_forget_choose_fn *choose, vo
 	r->fate = choose(arg, i, ways) % ways;
 	if (r->fate != 2)
 		return;
-	/* Sectors that survive, one of them possibly cut by the write's start: from none to all but the last. */
+	/* The sectors that survive: from none to all except the last. */
 	whole = last > first ? choose(arg, i, (unsigned)(last - first + 1)) % (unsigned)(last - first + 1) : 0;
 	r->torn_n = whole ? (first + whole) * SECTOR_BYTES - r->offset : 0;
 	r->torn_grows = grows && choose(arg, i, 2) % 2 == 1;
@@ -98,7 +96,7 @@ static int size_of(int fd, uint64_t *bytes)
 	return 0;
 }
 
-/* Reads what the write left, to be written again if it survives. */
+/* Reads the bytes of a write that survives, to write them again. */
 static int save_written(struct forget_rec *r)
 {
 	uint64_t most;
@@ -125,22 +123,22 @@ static int save_written(struct forget_rec *r)
 
 static int undo_data(struct forget_rec *r)
 {
-	int rc = size_of(r->a->fd, &r->new_size);
+	int err = size_of(r->a->fd, &r->new_size);
 
-	if (rc == 0)
-		rc = save_written(r);
-	if (rc == 0 && r->new_size != r->old_size)
-		rc = set_size(r->a->fd, r->old_size);
-	if (rc == 0)
-		rc = pwrite_whole(r->a->fd, r->old, r->old_n, r->offset);
-	return rc;
+	if (err == 0)
+		err = save_written(r);
+	if (err == 0 && r->new_size != r->old_size)
+		err = set_size(r->a->fd, r->old_size);
+	if (err == 0)
+		err = pwrite_whole(r->a->fd, r->old, r->old_n, r->offset);
+	return err;
 }
 
 static int redo_data(struct forget_rec *r)
 {
 	uint64_t size, end = 0;
 	size_t n = r->now_n;
-	int rc;
+	int err;
 
 	switch (r->kind) {
 	case FORGET_TRUNCATE:
@@ -162,17 +160,17 @@ static int redo_data(struct forget_rec *r)
 	case FORGET_RENAME:
 		return -EINVAL;
 	}
-	rc = pwrite_whole(r->a->fd, r->now, n, r->offset);
-	if (rc == 0)
-		rc = size_of(r->a->fd, &size);
-	if (rc == 0 && size < end)
-		rc = set_size(r->a->fd, end);
-	return rc;
+	err = pwrite_whole(r->a->fd, r->now, n, r->offset);
+	if (err == 0)
+		err = size_of(r->a->fd, &size);
+	if (err == 0 && size < end)
+		err = set_size(r->a->fd, end);
+	return err;
 }
 
 /* ---- entries ---- */
 
-static int move(int from_fd, const char *from, int to_fd, const char *to)
+static int entry_move(int from_fd, const char *from, int to_fd, const char *to)
 {
 	return renameat(from_fd, from, to_fd, to) < 0 ? -errno : 0;
 }
@@ -180,43 +178,43 @@ static int move(int from_fd, const char *from, int to_fd, const char *to)
 static int undo_entry(const struct forget_rec *r)
 {
 	char side[32];
-	int rc;
+	int err;
 
 	if (r->kind == FORGET_CREATE || r->kind == FORGET_MKDIR) {
 		forget_side_name(side, 'u', r);
-		return move(r->a->fd, r->a_name, forget.side_fd, side);
+		return entry_move(r->a->fd, r->a_name, forget.side_fd, side);
 	}
 	forget_side_name(side, 'k', r);
 	if (r->kind != FORGET_RENAME)
-		return move(forget.side_fd, side, r->a->fd, r->a_name);
-	rc = move(r->b->fd, r->b_name, r->a->fd, r->a_name);
-	if (rc == 0 && r->kept)
-		rc = move(forget.side_fd, side, r->b->fd, r->b_name);
-	return rc;
+		return entry_move(forget.side_fd, side, r->a->fd, r->a_name);
+	err = entry_move(r->b->fd, r->b_name, r->a->fd, r->a_name);
+	if (err == 0 && r->kept)
+		err = entry_move(forget.side_fd, side, r->b->fd, r->b_name);
+	return err;
 }
 
 static int redo_entry(const struct forget_rec *r)
 {
 	char side[32];
-	int rc = 0;
+	int err = 0;
 
 	if (r->kind == FORGET_CREATE || r->kind == FORGET_MKDIR) {
 		forget_side_name(side, 'u', r);
-		return move(forget.side_fd, side, r->a->fd, r->a_name);
+		return entry_move(forget.side_fd, side, r->a->fd, r->a_name);
 	}
 	forget_side_name(side, 'k', r);
 	if (r->kind != FORGET_RENAME)
-		return move(r->a->fd, r->a_name, forget.side_fd, side);
+		return entry_move(r->a->fd, r->a_name, forget.side_fd, side);
 	if (r->kept)
-		rc = move(r->b->fd, r->b_name, forget.side_fd, side);
-	if (rc == 0)
-		rc = move(r->a->fd, r->a_name, r->b->fd, r->b_name);
-	return rc;
+		err = entry_move(r->b->fd, r->b_name, forget.side_fd, side);
+	if (err == 0)
+		err = entry_move(r->a->fd, r->a_name, r->b->fd, r->b_name);
+	return err;
 }
 
 int file_forget_crash(file_forget_choose_fn *choose, void *arg)
 {
-	int rc = 0;
+	int err = 0;
 
 	pthread_mutex_lock(&forget.lock);
 	if (forget.state != FORGET_ON) {
@@ -224,20 +222,20 @@ int file_forget_crash(file_forget_choose_fn *choose, void *arg)
 		return -EINVAL;
 	}
 	choose_all(choose, arg);
-	for (size_t i = forget.recs; rc == 0 && i-- > 0;) {
+	for (size_t i = forget.recs; err == 0 && i-- > 0;) {
 		struct forget_rec *r = forget.rec[i];
 
-		rc = forget_rec_is_data(r) ? undo_data(r) : undo_entry(r);
+		err = forget_rec_is_data(r) ? undo_data(r) : undo_entry(r);
 	}
-	for (size_t i = 0; rc == 0 && i < forget.recs; i++) {
+	for (size_t i = 0; err == 0 && i < forget.recs; i++) {
 		struct forget_rec *r = forget.rec[i];
 
 		if (r->fate)
-			rc = forget_rec_is_data(r) ? redo_data(r) : redo_entry(r);
+			err = forget_rec_is_data(r) ? redo_data(r) : redo_entry(r);
 	}
 	forget_clear_locked();
 	forget.crasher = pthread_self();
 	forget.state = FORGET_DEAD;
 	pthread_mutex_unlock(&forget.lock);
-	return rc;
+	return err;
 }

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forget mode's directory entries: done at once, recorded with what takes
- * them back.
+ * Forget mode's directory entries.  Each change is made at once and recorded.
  *
- * A record names directories by inode, not by path, since a directory may
- * be renamed between the operation and the crash.  What an unlink, rmdir
- * or rename removes is moved or linked into root.forget/ and stays there
- * until its removal is durable.  fsync of a directory drops the
- * records of its entries, and with them, wherever they are, the earlier
- * records that they could not have reached the disk without (the creation of
- * what a rename moved here; the unlinks inside a directory removed here).  A
- * rename is one record, durable or lost as a whole, through either of its
- * directories.  A directory's own entry needs an fsync of its parent, more
- * than ext4 asks and no more than POSIX does.
+ * A record names directories by inode, because a directory may be renamed
+ * between the operation and the crash.  A file or directory that an unlink,
+ * rmdir or rename removes is moved or linked into root.forget/ until its
+ * removal is durable.  fsync of a directory drops the records of its entries,
+ * and in all directories the earlier records that those depend on: the
+ * creation of a file that a rename moved here, the unlinks inside a directory
+ * removed here.  A rename is one record.  An fsync of either directory makes
+ * all of it durable.  A directory's own entry needs an fsync of its parent, as
+ * POSIX requires and ext4 does not.
  */
 #include "t/lib/forget.h"
 
@@ -42,20 +40,20 @@ bool forget_rec_needs(const struct forget_rec *later, const struct forget_rec *e
 		return false;
 	if (is_entry_of(earlier, later->a, later->a_name) || is_entry_of(earlier, later->b, later->b_name))
 		return true;
-	/* A directory is removed after all in it. */
+	/* A directory is removed after its entries. */
 	if (later->kind != FORGET_MKDIR && (is_dir_of(later, earlier->a) || is_dir_of(later, earlier->b)))
 		return true;
-	/* What moves into a new directory must not vanish with it. */
+	/* A file moved into a new directory must not disappear with it. */
 	return later->kind == FORGET_RENAME && later->a != later->b && earlier->kind == FORGET_MKDIR &&
 		is_dir_of(earlier, later->b);
 }
 
-/* The directory of path's last component, and that component as a fresh string. */
+/* *dir: the directory of path's last component.  *name: that component, a new string. */
 static int split_path(const char *path, struct forget_node **dir, char **name)
 {
 	size_t end = strlen(path), start;
 	char *parent;
-	int rc;
+	int err;
 
 	while (end > 1 && path[end - 1] == '/')
 		end--;
@@ -66,10 +64,10 @@ static int split_path(const char *path, struct forget_node **dir, char **name)
 	parent = start == 0 ? strdup(".") : strndup(path, start);
 	if (!parent)
 		return -ENOMEM;
-	rc = forget_node_get(parent, O_RDONLY | O_DIRECTORY, dir);
+	err = forget_node_get(parent, O_RDONLY | O_DIRECTORY, dir);
 	free(parent);
-	if (rc < 0)
-		return rc;
+	if (err < 0)
+		return err;
 	*name = strndup(path + start, end - start);
 	return *name ? 0 : -ENOMEM; /* the caller's forget_rec_free puts the node */
 }
@@ -77,16 +75,16 @@ static int split_path(const char *path, struct forget_node **dir, char **name)
 static int entry_rec(enum forget_kind kind, const char *a, const char *b, struct forget_rec **out)
 {
 	struct forget_rec *r = forget_rec_new(kind);
-	int rc;
+	int err;
 
 	if (!r)
 		return -ENOMEM;
-	rc = split_path(a, &r->a, &r->a_name);
-	if (rc == 0 && b)
-		rc = split_path(b, &r->b, &r->b_name);
-	if (rc < 0) {
+	err = split_path(a, &r->a, &r->a_name);
+	if (err == 0 && b)
+		err = split_path(b, &r->b, &r->b_name);
+	if (err < 0) {
 		forget_rec_free(r);
-		return rc;
+		return err;
 	}
 	*out = r;
 	return 0;
@@ -95,20 +93,20 @@ static int entry_rec(enum forget_kind kind, const char *a, const char *b, struct
 int forget_create(const char *path, int flags)
 {
 	struct forget_rec *r;
-	int rc = entry_rec(FORGET_CREATE, path, NULL, &r);
+	int err = entry_rec(FORGET_CREATE, path, NULL, &r);
 
-	if (rc < 0)
-		return rc;
+	if (err < 0)
+		return err;
 	do
-		rc = openat(r->a->fd, r->a_name, flags | O_CLOEXEC, 0600);
-	while (rc < 0 && errno == EINTR);
-	if (rc < 0) {
-		rc = -errno;
+		err = openat(r->a->fd, r->a_name, flags | O_CLOEXEC, 0600);
+	while (err < 0 && errno == EINTR);
+	if (err < 0) {
+		err = -errno;
 		forget_rec_free(r);
-		return rc;
+		return err;
 	}
 	forget_rec_add(r);
-	return rc;
+	return err;
 }
 
 static void note_dir(struct forget_rec *r, const struct stat *st)
@@ -121,14 +119,14 @@ int forget_mkdir(const char *path)
 {
 	struct forget_rec *r;
 	struct stat st;
-	int rc = entry_rec(FORGET_MKDIR, path, NULL, &r);
+	int err = entry_rec(FORGET_MKDIR, path, NULL, &r);
 
-	if (rc < 0)
-		return rc;
+	if (err < 0)
+		return err;
 	if (mkdirat(r->a->fd, r->a_name, 0700) < 0 || fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		rc = -errno;
+		err = -errno;
 		forget_rec_free(r);
-		return rc;
+		return err;
 	}
 	note_dir(r, &st);
 	forget_rec_add(r);
@@ -140,32 +138,32 @@ int forget_unlink(const char *path)
 	struct forget_rec *r;
 	struct stat st;
 	char kept[32];
-	int rc = entry_rec(FORGET_UNLINK, path, NULL, &r);
+	int err = entry_rec(FORGET_UNLINK, path, NULL, &r);
 
-	if (rc < 0)
-		return rc;
+	if (err < 0)
+		return err;
 	forget_side_name(kept, 'k', r);
 	if (fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		rc = -errno;
+		err = -errno;
 	else if (S_ISDIR(st.st_mode))
-		rc = -EISDIR;
+		err = -EISDIR;
 	else if (renameat(r->a->fd, r->a_name, forget.side_fd, kept) < 0)
-		rc = -errno;
-	if (rc < 0) {
+		err = -errno;
+	if (err < 0) {
 		forget_rec_free(r);
-		return rc;
+		return err;
 	}
 	r->kept = true;
 	forget_rec_add(r);
 	return 0;
 }
 
-/* 0, -ENOTEMPTY, or what opening said. */
+/* Returns 0, -ENOTEMPTY, or the error of opening. */
 static int check_empty(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const struct dirent *e;
-	int rc = 0;
+	int err = 0;
 	DIR *d;
 
 	if (fd < 0)
@@ -175,11 +173,11 @@ static int check_empty(int dir_fd, const char *name)
 		close(fd);
 		return -ENOMEM;
 	}
-	while (rc == 0 && (e = readdir(d)))
+	while (err == 0 && (e = readdir(d)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			rc = -ENOTEMPTY;
+			err = -ENOTEMPTY;
 	closedir(d);
-	return rc;
+	return err;
 }
 
 int forget_rmdir(const char *path)
@@ -187,19 +185,19 @@ int forget_rmdir(const char *path)
 	struct forget_rec *r;
 	struct stat st;
 	char kept[32];
-	int rc = entry_rec(FORGET_RMDIR, path, NULL, &r);
+	int err = entry_rec(FORGET_RMDIR, path, NULL, &r);
 
-	if (rc < 0)
-		return rc;
+	if (err < 0)
+		return err;
 	forget_side_name(kept, 'k', r);
-	rc = check_empty(r->a->fd, r->a_name);
-	if (rc == 0 &&
+	err = check_empty(r->a->fd, r->a_name);
+	if (err == 0 &&
 		(fstatat(r->a->fd, r->a_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 			renameat(r->a->fd, r->a_name, forget.side_fd, kept) < 0))
-		rc = -errno;
-	if (rc < 0) {
+		err = -errno;
+	if (err < 0) {
 		forget_rec_free(r);
-		return rc;
+		return err;
 	}
 	note_dir(r, &st);
 	r->kept = true;
@@ -207,26 +205,26 @@ int forget_rmdir(const char *path)
 	return 0;
 }
 
-/* Brings the rename's target to the side: a file by a link, so that it is never missing, a directory by a move. */
+/* Saves the rename's target in the side directory: a file by a link, so that it never disappears; a directory by a move. */
 static int keep_target(struct forget_rec *r, const struct stat *from, const struct stat *to, const char *kept)
 {
-	int rc;
+	int err;
 
 	if (S_ISDIR(from->st_mode) && !S_ISDIR(to->st_mode))
 		return -ENOTDIR;
 	if (!S_ISDIR(from->st_mode) && S_ISDIR(to->st_mode))
 		return -EISDIR;
 	if (S_ISDIR(to->st_mode)) {
-		rc = check_empty(r->b->fd, r->b_name);
-		if (rc == 0)
-			rc = renameat(r->b->fd, r->b_name, forget.side_fd, kept) < 0 ? -errno : 0;
-		if (rc == 0)
+		err = check_empty(r->b->fd, r->b_name);
+		if (err == 0)
+			err = renameat(r->b->fd, r->b_name, forget.side_fd, kept) < 0 ? -errno : 0;
+		if (err == 0)
 			note_dir(r, to);
 	} else {
-		rc = linkat(r->b->fd, r->b_name, forget.side_fd, kept, 0) < 0 ? -errno : 0;
+		err = linkat(r->b->fd, r->b_name, forget.side_fd, kept, 0) < 0 ? -errno : 0;
 	}
-	r->kept = rc == 0;
-	return rc;
+	r->kept = err == 0;
+	return err;
 }
 
 int forget_rename(const char *from, const char *to)
@@ -234,41 +232,41 @@ int forget_rename(const char *from, const char *to)
 	struct forget_rec *r;
 	struct stat a, b;
 	char kept[32];
-	int rc = entry_rec(FORGET_RENAME, from, to, &r);
+	int err = entry_rec(FORGET_RENAME, from, to, &r);
 
-	if (rc < 0)
-		return rc;
+	if (err < 0)
+		return err;
 	forget_side_name(kept, 'k', r);
 	if (fstatat(r->a->fd, r->a_name, &a, AT_SYMLINK_NOFOLLOW) < 0) {
-		rc = -errno;
+		err = -errno;
 		goto out;
 	}
 	if (fstatat(r->b->fd, r->b_name, &b, AT_SYMLINK_NOFOLLOW) == 0) {
 		if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
 			goto out; /* the same file: rename does nothing */
-		rc = keep_target(r, &a, &b, kept);
-		if (rc < 0)
+		err = keep_target(r, &a, &b, kept);
+		if (err < 0)
 			goto out;
 	}
 	if (renameat(r->a->fd, r->a_name, r->b->fd, r->b_name) == 0) {
 		forget_rec_add(r);
 		return 0;
 	}
-	rc = -errno;
+	err = -errno;
 	if (r->kept && r->dir_ino)
 		(void)!renameat(forget.side_fd, kept, r->b->fd, r->b_name);
 	else if (r->kept)
 		unlinkat(forget.side_fd, kept, 0);
 out:
 	forget_rec_free(r);
-	return rc;
+	return err;
 }
 
 int forget_sync_dir(const char *path)
 {
 	struct forget_node *n;
 	struct stat st;
-	int entered, rc = 1;
+	int entered, err = 1;
 	bool counts;
 
 	if (!forget_on())
@@ -277,18 +275,18 @@ int forget_sync_dir(const char *path)
 	if (entered < 0)
 		return entered;
 	if (entered == 0)
-		pthread_mutex_lock(&forget.lock); /* the root's parent has records, too */
+		pthread_mutex_lock(&forget.lock); /* the root's parent has records too */
 	if (stat(path, &st) < 0)
-		rc = -errno;
+		err = -errno;
 	else if (!S_ISDIR(st.st_mode))
-		rc = -ENOTDIR;
-	if (rc < 0)
+		err = -ENOTDIR;
+	if (err < 0)
 		goto out;
 	n = forget_node_find(st.st_dev, st.st_ino);
-	/* With records or without, in the root or not: so a hook that sees them all counts alike. */
+	/* All directories count, as they do for the hook. */
 	counts = forget.state == FORGET_ON && forget_sync_counts();
 	if (entered == 0 && (!n || forget.state != FORGET_ON)) {
-		rc = 0;
+		err = 0;
 		goto out;
 	}
 	if (!counts || !n)
@@ -303,5 +301,5 @@ int forget_sync_dir(const char *path)
 	forget_drop_durable();
 out:
 	pthread_mutex_unlock(&forget.lock);
-	return rc;
+	return err;
 }

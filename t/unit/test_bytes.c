@@ -246,7 +246,7 @@ static void test_clock(void **state)
 	clock_free(NULL);
 }
 
-/* Nothing is collected by a clock that is not believed. */
+/* Nothing is collected by a clock that is not trusted. */
 static void test_clock_mark(void **state)
 {
 	const int64_t day = CLOCK_GAP_US, mark = 1000 * day;
@@ -264,13 +264,12 @@ static void test_clock_mark(void **state)
 	assert_int_equal(clock_collect(c), mark);
 	assert_int_equal(clock_unique(c), test_now);
 	clock_get_state(c, &st);
-	assert_true(
-		!st.believed && st.mark_us == mark && st.now_us == test_now && st.left_us > day - 60000000 && st.left_us <= day);
+	assert_true(!st.trusted && st.mark_us == mark && st.now_us == test_now && st.left_us > day - 60000000 && st.left_us <= day);
 	test_now = mark + 5000; /* it was wrong */
 	assert_int_equal(clock_collect(c), test_now);
 	assert_int_equal(clock_unique(c), test_now);
 	clock_get_state(c, &st);
-	assert_true(st.believed && st.mark_us == test_now);
+	assert_true(st.trusted && st.mark_us == test_now);
 	test_now += 60 * day; /* while it is mounted */
 	assert_int_equal(clock_collect(c), mark + 5000);
 	clock_confirm(c);
@@ -278,10 +277,10 @@ static void test_clock_mark(void **state)
 	test_now -= 60 * day; /* the mark is wrong: what expired by the clock may go */
 	assert_int_equal(clock_collect(c), test_now);
 	clock_get_state(c, &st);
-	assert_true(!st.believed && st.mark_us == test_now + 60 * day);
+	assert_true(!st.trusted && st.mark_us == test_now + 60 * day);
 	clock_confirm(c);
 	clock_get_state(c, &st);
-	assert_true(st.believed && st.mark_us == test_now);
+	assert_true(st.trusted && st.mark_us == test_now);
 	test_now += 60 * day;
 	clock_set_mark(c, mark, 61 * day);
 	assert_int_equal(clock_collect(c), test_now);

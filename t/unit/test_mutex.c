@@ -263,39 +263,39 @@ static void test_timeout(void **state)
 	cond_fini(&c);
 }
 
-/* Rings and is rung, back and forth; what has been told before the sleep is not missed. */
-static struct bell there[2000], back[2000];
+/* Two threads set each other's events in turn; a number set before the wait is not missed. */
+static struct event there[2000], back[2000];
 
 static void *answers(void *arg)
 {
 	for (unsigned i = 0; i < sizeof(there) / sizeof(*there); i++) {
-		if (bell_wait_us(&there[i], 0, UINT64_MAX) != i + 1)
+		if (event_wait_us(&there[i], 0, UINT64_MAX) != i + 1)
 			return NULL;
-		bell_tell(&back[i], 2);
-		bell_wake(&back[i]);
+		event_set(&back[i], 2);
+		event_wake(&back[i]);
 	}
 	return arg;
 }
 
-static void test_bell(void **state)
+static void test_event(void **state)
 {
-	struct bell b = {0};
+	struct event b = {0};
 	uint64_t from = monotonic_us();
 	pthread_t t;
 	void *ok;
 
 	(void)state;
-	assert_int_equal(bell_wait_us(&b, 0, 2000), 0);
+	assert_int_equal(event_wait_us(&b, 0, 2000), 0);
 	assert_true(monotonic_us() - from >= 2000);
-	bell_wake(&b);
-	assert_int_equal(bell_wait_us(&b, 0, 0), 0);
-	bell_tell(&b, 1);
-	assert_int_equal(bell_wait_us(&b, 0, UINT64_MAX), 1);
+	event_wake(&b);
+	assert_int_equal(event_wait_us(&b, 0, 0), 0);
+	event_set(&b, 1);
+	assert_int_equal(event_wait_us(&b, 0, UINT64_MAX), 1);
 	assert_int_equal(pthread_create(&t, NULL, answers, &b), 0);
 	for (unsigned i = 0; i < sizeof(there) / sizeof(*there); i++) {
-		bell_tell(&there[i], i + 1);
-		bell_wake(&there[i]);
-		assert_int_equal(bell_wait_us(&back[i], 0, UINT64_MAX), 2);
+		event_set(&there[i], i + 1);
+		event_wake(&there[i]);
+		assert_int_equal(event_wait_us(&back[i], 0, UINT64_MAX), 2);
 	}
 	assert_int_equal(pthread_join(t, &ok), 0);
 	assert_ptr_equal(ok, &b);
@@ -305,7 +305,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_bell),
+		T(test_event),
 		T(test_right_order),
 		T(test_wrong_order),
 		T(test_order_after_unlock_in_between),
