@@ -20,7 +20,7 @@
 #define DAY_US (24 * HOUR_US)
 #define NO_MARK INT64_C(1)
 
-/* "60 d 3 served ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
+/* "60 d 3 h ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
 static void how_far(const struct clock_state *st, char out[128])
 {
 	int64_t us = st->now_us > st->mark_us ? st->now_us - st->mark_us : st->mark_us - st->now_us;
@@ -35,7 +35,7 @@ static void how_far(const struct clock_state *st, char out[128])
 	}
 	if (gmtime_r(&mark, &tm))
 		(void)strftime(when, sizeof(when), "%F %T UTC", &tm);
-	snprintf(out, 128, "%lld d %lld served %s the store's mark of %s", (long long)(us / DAY_US),
+	snprintf(out, 128, "%lld d %lld h %s the store's mark of %s", (long long)(us / DAY_US),
 		(long long)(us % DAY_US / HOUR_US), where, when);
 }
 
