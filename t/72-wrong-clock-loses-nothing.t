@@ -16,7 +16,7 @@ fake() { printf '%-20d %-20d\n' $(($1 * DAY)) $((${2:-0} * DAY)) 1<>"$FAKE_CLOCK
 faked_mount() { LD_PRELOAD=$W/fake_clock.so mount_store "$@"; }
 cells() { find "$M/t" -name '*@*' | wc -l; }
 # The first version of a column, days from now.
-age() { local f; f=$(echo "$M/t/$1"@*); f=${f##*@}; echo $(((f / 1000000 - $(date +%s)) / DAY)); }
+age() { local f; f=$(echo "$M/t/$1"@*); f=${f##*@}; echo $(((f / 1000000 - $(date +%s) + 1000 * DAY + DAY / 2) / DAY - 1000)); } # in whole days, rounded
 compacted() { printf 'flush\ncompact\n' >"$M/t/.ctl"; }
 doubted() { grep -c '^attention .*the clock is .*confirm-clock' "$M/.tabletfs/status"; }
 
