@@ -9,8 +9,9 @@
  * once.  Queueing an armed task leaves its timer armed.
  *
  * Each pool has a list of timers in due order.  One thread serves the timers
- * of all pools: it moves due tasks into their queues and waits for the first
- * due time of any pool.  It runs no task.  The first pool starts the thread
+ * of all pools on a libev loop: it moves due tasks into their queues and sets
+ * one ev_timer to the first due time of any pool.  An ev_async wakes it for an
+ * earlier one.  It runs no task.  The first pool starts the thread
  * and the last one ends it, so a process without pools may fork.
  *
  * Workers are started with their pool and not at the first task: a worker
@@ -23,6 +24,7 @@
 #include "engine/base/clock.h"
 
 #include <errno.h>
+#include <ev.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,19 +51,23 @@ struct task_pool {
 
 static struct {
 	struct mutex lock;
-	struct cond changed;
+	struct cond ended;
 	/* under lock */
 	struct task_pool *pools;
-	uint64_t next_us; /* when the thread looks again at the latest; UINT64_MAX: no timer */
+	uint64_t next_us; /* the time to which the ev_timer is set; UINT64_MAX: none */
 	bool started, ending;
 	pthread_t thread;
+	/* Exist while the thread does; it alone uses due. */
+	struct ev_loop *loop;
+	ev_async wake;
+	ev_timer due;
 } timers;
 static pthread_once_t timers_once = PTHREAD_ONCE_INIT;
 
 static void timers_init(void)
 {
 	mutex_init(&timers.lock, RANK_TIMERS);
-	cond_init(&timers.changed);
+	cond_init(&timers.ended);
 }
 
 static void enqueue_locked(struct task_pool *p, struct task *t)
@@ -163,44 +169,82 @@ static uint64_t pool_queue_due(struct task_pool *p, uint64_t now)
 	return next_us;
 }
 
+static void timers_serve(void)
+{
+	uint64_t now = monotonic_us(), next_us = UINT64_MAX;
+	bool ending;
+
+	mutex_lock(&timers.lock);
+	for (struct task_pool *p = timers.pools; p; p = p->next_pool) {
+		uint64_t due_us = pool_queue_due(p, now);
+
+		if (due_us < next_us)
+			next_us = due_us;
+	}
+	timers.next_us = next_us;
+	ending = timers.ending;
+	mutex_unlock(&timers.lock);
+
+	ev_timer_stop(timers.loop, &timers.due);
+	if (ending) {
+		ev_break(timers.loop, EVBREAK_ALL);
+	} else if (next_us != UINT64_MAX) {
+		ev_now_update(timers.loop);
+		ev_timer_set(&timers.due, (double)(next_us - now) / 1e6, 0.);
+		ev_timer_start(timers.loop, &timers.due);
+	}
+}
+
+static void on_wake(struct ev_loop *loop, ev_async *w, int revents)
+{
+	(void)loop, (void)w, (void)revents;
+	timers_serve();
+}
+
+static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop, (void)w, (void)revents;
+	timers_serve();
+}
+
 /* A thread sets its own name: naming another one is a write to /proc and ten times slower. */
 static void *timers_main(void *arg)
 {
 	(void)arg;
 	pthread_setname_np(pthread_self(), "timers");
-	mutex_lock(&timers.lock);
-	while (!timers.ending) {
-		uint64_t now = monotonic_us();
-
-		timers.next_us = UINT64_MAX;
-		for (struct task_pool *p = timers.pools; p; p = p->next_pool) {
-			uint64_t due_us = pool_queue_due(p, now);
-
-			if (due_us < timers.next_us)
-				timers.next_us = due_us;
-		}
-		if (timers.next_us == UINT64_MAX)
-			cond_wait(&timers.changed, &timers.lock);
-		else
-			(void)cond_wait_us(&timers.changed, &timers.lock, timers.next_us - now);
-	}
-	mutex_unlock(&timers.lock);
+	ev_run(timers.loop, 0);
 	return NULL;
+}
+
+static int timers_start_locked(void)
+{
+	int err;
+
+	timers.loop = ev_loop_new(EVFLAG_NOENV);
+	if (!timers.loop)
+		return -ENOMEM;
+	timers.next_us = UINT64_MAX;
+	ev_async_init(&timers.wake, on_wake);
+	ev_async_start(timers.loop, &timers.wake);
+	ev_timer_init(&timers.due, on_due, 0., 0.);
+	err = -pthread_create(&timers.thread, NULL, timers_main, NULL);
+	if (err)
+		ev_loop_destroy(timers.loop);
+	timers.started = !err;
+	return err;
 }
 
 /* Starts the timer thread for the first pool. */
 static int timers_add(struct task_pool *p)
 {
-	int err = 0;
+	int err;
 
 	pthread_once(&timers_once, timers_init);
 	mutex_lock(&timers.lock);
 	while (timers.ending)
-		cond_wait(&timers.changed, &timers.lock);
-	if (!timers.started)
-		err = -pthread_create(&timers.thread, NULL, timers_main, NULL);
+		cond_wait(&timers.ended, &timers.lock);
+	err = timers.started ? 0 : timers_start_locked();
 	if (!err) {
-		timers.started = true;
 		p->next_pool = timers.pools;
 		timers.pools = p;
 	}
@@ -219,12 +263,13 @@ static void timers_remove(struct task_pool *p)
 	*at = p->next_pool;
 	timers.ending = !timers.pools;
 	if (timers.ending) {
-		cond_broadcast(&timers.changed);
+		ev_async_send(timers.loop, &timers.wake);
 		mutex_unlock(&timers.lock);
 		pthread_join(timers.thread, NULL);
 		mutex_lock(&timers.lock);
+		ev_loop_destroy(timers.loop);
 		timers.started = timers.ending = false;
-		cond_broadcast(&timers.changed);
+		cond_broadcast(&timers.ended);
 	}
 	mutex_unlock(&timers.lock);
 }
@@ -384,7 +429,7 @@ void task_queue_after(struct task *t, uint64_t delay_us)
 		mutex_lock(&timers.lock);
 		if (due < timers.next_us) {
 			timers.next_us = due;
-			cond_broadcast(&timers.changed);
+			ev_async_send(timers.loop, &timers.wake);
 		}
 		mutex_unlock(&timers.lock);
 	}

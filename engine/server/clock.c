@@ -35,8 +35,8 @@ static void how_far(const struct clock_state *st, char out[128])
 	}
 	if (gmtime_r(&mark, &tm))
 		(void)strftime(when, sizeof(when), "%F %T UTC", &tm);
-	snprintf(out, 128, "%lld d %lld h %s the store's mark of %s", (long long)(us / DAY_US),
-		(long long)(us % DAY_US / HOUR_US), where, when);
+	snprintf(out, 128, "%lld d %lld h %s the store's mark of %s", (long long)(us / DAY_US), (long long)(us % DAY_US / HOUR_US),
+		where, when);
 }
 
 static void save(struct server *s)
