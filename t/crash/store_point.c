@@ -471,6 +471,10 @@ static bool run_check(void)
 	status = system(cmd);
 	if (status == 0)
 		return true;
+	/* After a power cut, records that no sync covered may stand behind one that is missing.  check reports them. */
+	snprintf(cmd, sizeof(cmd), "! grep '^damaged: ' '%s/check.out' | grep -qv 'whole records behind it are lost$'", dir);
+	if (!now.kill && WIFEXITED(status) && WEXITSTATUS(status) == 1 && system(cmd) == 0)
+		return true;
 	printf("# tabletctl check: status %d\n", status);
 	snprintf(cmd, sizeof(cmd), "sed 's/^/# /' '%s/check.out' | head -20", dir);
 	fflush(stdout);
