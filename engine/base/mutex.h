@@ -4,7 +4,7 @@
  * builds (TFS_DEBUG) keep the ranks held by a thread and abort, naming both,
  * on an acquire that is not above all of them.  Two locks of the same rank
  * are never held together.  The ranks are all here and nowhere else;
- * HACKING explains them.
+ * doc/locking explains them.
  */
 #ifndef TFS_BASE_MUTEX_H
 #define TFS_BASE_MUTEX_H

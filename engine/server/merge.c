@@ -16,7 +16,7 @@
  *
  * If step 3 fails, the lower row may have been deleted.  It is read for some
  * seconds.  If there is no answer, both tablets continue to be read but not
- * written: they were flushed, so no redo set names them, and their first write
+ * written: they were flushed, so their redo sets are empty, and their first write
  * must change their rows, which reads the lower row again (row_resolve).  A
  * task repeats this (moves.c).  If the lower row exists, the merge did not take
  * place.  If not, the merge is ended from METADATA, as the next start would.

@@ -25,8 +25,8 @@
  *   section map:   for each block varint raw length, varint stored length;
  *                  both files begin at 0 and have no gaps
  *   trailer (128 bytes, the end of the file):
- *                  u32 version, u32 codec asked for: 2 for zstd-dict (which
- *                  may have blocks of codec 5), else 1
+ *                  u32 version: 2 if the codec asked for is zstd-dict (which
+ *                  may have blocks of codec 5), else 1; u32 codec asked for
  *                  u64 blocks, u64 raw bytes, u64 keys, u64 filter partitions
  *                  4 times u64 offset, u32 length, u32 crc32c: dictionary,
  *                  filters, properties, map

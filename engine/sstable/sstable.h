@@ -23,6 +23,7 @@
 extern "C" {
 #endif
 
+/* The numbers are on disk, in blocks, trailers and schemas.  5 is used there (blockfile_format.h). */
 enum sst_codec { SST_NONE, SST_SNAPPY, SST_LZ4, SST_ZSTD, SST_ZSTD_DICT, SST_CODECS };
 extern const char *const sst_codec_names[SST_CODECS]; /* none snappy lz4 zstd zstd-dict */
 

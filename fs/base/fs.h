@@ -5,7 +5,7 @@
  * process.
  *
  * Locks, in the order in which they are taken: a row lock (fs_row_lock) or a
- * directory stream's (the same rank, never both), a file's lock (filex), the
+ * directory stream's (the same rank, never both), a file's lock (struct open_file), the
  * tree lock, the notifier's.  No engine call is made under the tree lock.
  */
 #ifndef TFS_FS_BASE_FS_H

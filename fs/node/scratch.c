@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scratch as nodes, and its renames.  A scratch file that is renamed to another
- * scratch name has a second node over the same filex: the kernel continues to
+ * scratch name has a second node over the same open_file: the kernel continues to
  * use the old node for open descriptors, and finds the new one by name.
  * Renamed to a cell, the file's content is committed; to .schema, it sets the
  * schema.  A directory becomes a row or family (adopt.c).
