@@ -374,4 +374,21 @@ before=$(tree "$M/t")
 cd / || exit 1
 remount
 is "$(tree "$M/t")" "$before" "all is the same after a remount"
+# A truncation counts although another descriptor has committed before the first write.
+mkdir -p "$M/t/truncated/f"
+py <<'PY'
+import os, sys
+from tap import *
+q = os.environ["M"] + "/t/truncated/f/q"
+spill(q, b"a long old value")
+appender = os.open(q, os.O_WRONLY | os.O_APPEND)
+os.write(appender, b" and more")
+truncater = os.open(q, os.O_RDWR | os.O_TRUNC)
+os.close(appender)
+os.write(truncater, b"new")
+os.close(truncater)
+same(slurp(q), b"new", "a write after O_TRUNC replaces what was committed since the open")
+PY
+fails "a control file is not removed" 'Operation not permitted' rm "$M/t/.ctl"
+like "$(daemon_log | tail -n 1)" 't/\.ctl: control files cannot be removed' "  and the log names it"
 done_testing

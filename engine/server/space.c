@@ -220,7 +220,7 @@ static bool space_get_locked(struct server *s, enum disk_use use, uint64_t bytes
 			space_set_full_locked(s, true);
 	} else if (!ok || free_bytes < bytes + reserve_piece(d)) {
 		space_set_full_locked(s, true);
-		ok = ok && reserve_release_locked(s, use, bytes + reserve_piece(d) - free_bytes);
+		ok = ok && (reserve_release_locked(s, use, bytes + reserve_piece(d) - free_bytes) || free_bytes >= bytes);
 	}
 	d->credit = puts <= 0 || d->full ? 0 : puts / 2 < CREDIT_BYTES ? puts / 2 : CREDIT_BYTES;
 	return ok;

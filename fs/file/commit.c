@@ -208,8 +208,11 @@ static int content_store(struct content *content, struct open_file *file, struct
 	if (family_info_get(p.family_node, &f))
 		return refuse(-ESTALE, content->target, NULL, "the family was dropped");
 	err = truncation_is_over(content, &p, &over);
-	if (over)
+	if (over) {
 		content->staged = STAGED_NOTHING;
+		if (content == &file->shared)
+			content->holds = IMAGE_RANGES; /* the empty image is not the file's */
+	}
 	if (over || err)
 		return refuse_store(err, content->target, NULL, "not stored");
 	out.family = p.family;

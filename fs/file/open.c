@@ -76,10 +76,15 @@ static int plain_open(struct descriptor *d, bool truncate, bool created, bool ap
 		err = refuse(-EOVERFLOW, n, NULL, "its newest version has the largest timestamp there is");
 	if (err == 0)
 		err = content_lock(d, truncate || created, c);
-	if (err)
+	if (err) {
+		content_share_failed(d);
 		return err == -ENOENT ? -ESTALE : err;
+	}
 	content = d->content;
-	if (!descriptor_shares(d)) {
+	if (descriptor_shares(d)) {
+		if (truncate && exists)
+			(void)!cell_stat(&p, &info); /* content_lock may have committed another descriptor's bytes */
+	} else {
 		content->base_size = info.size;
 		content->base_ts = info.ts;
 	}

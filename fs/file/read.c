@@ -101,7 +101,8 @@ static int descriptor_catch_up(struct descriptor *d, struct changes *c)
 	}
 	if (err == 0 && descriptor_lacks_commits(d)) {
 		err = content_load_newest(d->file, content, false);
-		content->holds = IMAGE_LOADED;
+		if (err == 0)
+			content->holds = IMAGE_LOADED;
 	}
 	return err;
 }
@@ -118,6 +119,14 @@ static void descriptor_become_writer(struct descriptor *d)
 	content->time = TFS_NO_TIME;
 }
 
+/* Has d truncated the file, and written nothing since?  Its next write replaces the file, whatever was committed meanwhile. */
+static bool descriptor_has_truncated(const struct descriptor *d)
+{
+	const struct content *content = d->content;
+
+	return content->writer == d && content->holds == IMAGE_WHOLE && content->staged == STAGED_CREATION && !content->error;
+}
+
 int content_lock(struct descriptor *d, bool writes, struct changes *c)
 {
 	struct open_file *file = d->file;
@@ -128,7 +137,7 @@ int content_lock(struct descriptor *d, bool writes, struct changes *c)
 	mutex_lock(&file->lock);
 	if (writes)
 		open_file_wait(file, d->content);
-	if (shared && (descriptor_others_staged(d) || descriptor_lacks_commits(d))) {
+	if (shared && (descriptor_others_staged(d) || descriptor_lacks_commits(d)) && !(writes && descriptor_has_truncated(d))) {
 		mutex_unlock(&file->lock);
 		row = ofile_row_lock(d->node);
 		mutex_lock(row);
@@ -157,6 +166,16 @@ void content_share(struct descriptor *d, bool truncate)
 		content->holds = truncate ? IMAGE_LOADED : IMAGE_RANGES;
 	}
 	mutex_unlock(&file->lock);
+}
+
+void content_share_failed(struct descriptor *d)
+{
+	struct content *content = d->content;
+
+	mutex_lock(&d->file->lock);
+	if (descriptor_shares(d) && content->holds == IMAGE_LOADED && !content_is_staged(content))
+		content->holds = IMAGE_RANGES;
+	mutex_unlock(&d->file->lock);
 }
 
 /* ---- descriptors for reading ---- */

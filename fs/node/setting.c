@@ -180,6 +180,8 @@ static int setting_attr(struct node *n, struct stat *st, double *timeout)
 static int setting_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
 	(void)c;
+	if (buf_u8(&r->key, 0)) /* the name becomes a string */
+		return -ENOMEM;
 	return refuse(-EPERM, dir, (const char *)r->key.p, "control files cannot be removed");
 }
 
