@@ -30,7 +30,8 @@ struct segment {
 	uint64_t number;
 	char *path;
 	struct log_header h;
-	bool whole; /* h is valid, and of this log and number */
+	bool whole;   /* h is valid, and of this log and number */
+	bool foreign; /* h is valid, and of another log: nothing of it is read */
 };
 struct log_scan {
 	struct segment *segments;
@@ -98,8 +99,11 @@ static int read_header(const struct repair_log *g, struct log_scan *scan, struct
 	if (!err)
 		err = file_pread(f, bytes, sizeof(bytes), 0, &got);
 	file_close(f);
-	if (err || log_header_decode(slice_of(bytes, got), &s->h) || s->h.incarnation != g->incarnation)
+	if (err || log_header_decode(slice_of(bytes, got), &s->h))
 		return err;
+	s->foreign = s->h.incarnation != g->incarnation;
+	if (s->foreign)
+		return 0;
 	s->whole = s->h.number == s->number;
 	scan->salt = s->h.salt;
 	scan->has_salt = true;
@@ -202,7 +206,8 @@ static int scan_log(struct repair_log *g)
 	for (unsigned i = 0; i < scan->segment_count && !err; i++)
 		err = read_header(g, scan, &scan->segments[i]);
 	for (unsigned i = 0; i < scan->segment_count && !err; i++)
-		err = scan_segment(scan, i);
+		if (!scan->segments[i].foreign)
+			err = scan_segment(scan, i);
 	if (scan->count)
 		qsort(scan->v, scan->count, sizeof(*scan->v), compare_found);
 	for (size_t i = 0; i < scan->count; i++)
