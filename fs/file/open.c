@@ -173,21 +173,39 @@ static int open_by_kind(struct descriptor *d, int flags, bool created, struct ch
 	return err;
 }
 
+/* Opens n, a version, for writing. */
+static int version_open_descriptor(struct descriptor *d, int flags, bool created, struct changes *c)
+{
+	struct mutex *row = ofile_row_lock(d->node);
+	int err = open_by_kind(d, flags, created, c);
+
+	if (err == -ESTALE) {
+		/* The thread that removes or renames it holds the row's lock until the descriptors have its new state. */
+		mutex_lock(row);
+		err = open_by_kind(d, flags, created, c);
+		mutex_unlock(row);
+	}
+	return err;
+}
+
 static int descriptor_open(struct node *n, int flags, bool created, struct descriptor **out)
 {
-	struct mutex *row = n->kind == NODE_VERSION ? ofile_row_lock(n) : NULL;
+	bool version = n->kind == NODE_VERSION;
 	struct changes c = {0};
 	struct descriptor *d;
 	int err;
 
-	/* A rename moves the state of a version to another node.  Under the row's lock there is only one state. */
-	if (row)
-		mutex_lock(row);
+	/* While the version is counted as open, a rename makes its state, or finds the one that is made here. */
+	if (version)
+		version_count_open(n);
 	/* A creation is a truncation, even through a descriptor for reading only: release commits it. */
-	d = descriptor_new(n, created && (n->kind == NODE_PLAIN || n->kind == NODE_VERSION) ? flags | O_TRUNC : flags);
-	err = d ? open_by_kind(d, flags, created, &c) : -ENOMEM;
-	if (row)
-		mutex_unlock(row);
+	d = descriptor_new(n, created && (n->kind == NODE_PLAIN || version) ? flags | O_TRUNC : flags);
+	if (!d)
+		err = -ENOMEM;
+	else
+		err = version ? version_open_descriptor(d, flags, created, &c) : open_by_kind(d, flags, created, &c);
+	if (version)
+		version_count_close(n);
 	changes_send(&c);
 	if (d && err)
 		descriptor_free(d);
