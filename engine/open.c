@@ -90,7 +90,6 @@ static int embedded_free(struct embedded *e, bool flush)
  */
 static struct tablet_service *embedded_connect(void *arg, uint64_t incarnation)
 {
-	(void)incarnation;
 	return ((struct embedded *)arg)->tablets;
 }
 
@@ -202,7 +201,6 @@ static int contents_first(void *arg, const char *name, bool is_dir)
 {
 	struct contents *c = arg;
 
-	(void)is_dir;
 	snprintf(c->first_other, sizeof(c->first_other), "%s", name);
 	return 1;
 }

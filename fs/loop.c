@@ -167,7 +167,6 @@ static void *monitor_main(void *arg)
 	int idle = 0, leader;
 	uint64_t steps = 0, now;
 
-	(void)arg;
 	mutex_lock(&loop.lock);
 	while (!loop.stop) {
 		leader = loop.leader;
@@ -196,12 +195,10 @@ static void *monitor_main(void *arg)
 
 static void interrupt(int sig)
 {
-	(void)sig;
 }
 
 static void end_by_signal(int sig)
 {
-	(void)sig;
 	sem_post(&loop.ended);
 }
 

@@ -70,7 +70,6 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 {
 	struct command *c = data;
 
-	(void)out;
 	if (key == KEY_RO || key == KEY_RW) {
 		c->read_only = key == KEY_RO;
 		return 1; /* the kernel needs it too */

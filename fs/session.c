@@ -34,7 +34,6 @@ static bool one_thread, init_answered;
 
 static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
 {
-	(void)userdata;
 	if (!init_answered) {
 		/* The first reply of a connection is the one to INIT. */
 		init_answered = true;
@@ -54,7 +53,6 @@ static ssize_t session_read(int fd, void *buf, size_t n, void *userdata)
 	struct fuse_in_header head;
 	ssize_t r;
 
-	(void)userdata;
 	refuse_begin();
 	r = loop_read(fd, buf, n);
 	if (r >= (ssize_t)sizeof(head)) {
@@ -74,7 +72,6 @@ static void want(struct fuse_conn_info *conn, unsigned cap, bool yes)
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
-	(void)userdata;
 	want(conn, FUSE_CAP_ATOMIC_O_TRUNC, true);
 	want(conn, FUSE_CAP_ASYNC_READ, true);
 	want(conn, FUSE_CAP_READDIRPLUS, true);
@@ -112,9 +109,6 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 
 static void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
-	(void)ino;
-	(void)datasync;
-	(void)fi;
 	reply_err(req, tfs_sync(fs.store));
 }
 
@@ -145,13 +139,11 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 static void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
 {
-	(void)link;
 	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no symbolic links in a table"));
 }
 
 static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
-	(void)ino;
 	reply_err(req, refuse(-EPERM, node_of(parent), name, "there are no links in a table"));
 }
 

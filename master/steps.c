@@ -195,7 +195,6 @@ static int delete_row(void *arg, struct slice row_key, struct meta_tablet *t)
 {
 	struct master *m = arg;
 
-	(void)t;
 	return metadata_delete(m->tablets, row_key);
 }
 

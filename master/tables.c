@@ -71,7 +71,6 @@ int master_table_drop(struct master *m, const struct ms_request *q, struct ms_an
 	bool has;
 	int err = schema_name_valid(slice_str(q->name)) ? master_schema_read(m, q->name, &s, &version) : -EINVAL;
 
-	(void)a;
 	if (err)
 		return err;
 	id = schema_public(s)->tablets_id;

@@ -36,7 +36,6 @@ static int system_read(const char *path, int fd, void *p, size_t n, uint64_t off
 {
 	size_t done = 0;
 
-	(void)path;
 	while (done < n) {
 		ssize_t r = pread(fd, (uint8_t *)p + done, n - done, (off_t)(offset + done));
 
@@ -89,7 +88,6 @@ static int system_write(const char *path, int fd, const struct slice *v, unsigne
 	struct iovec iov[PIECES_MAX];
 	int err = 0;
 
-	(void)path;
 	while (!err && count > 0) {
 		unsigned step = count < PIECES_MAX ? count : PIECES_MAX;
 		size_t n = 0;
@@ -108,8 +106,6 @@ static int system_write(const char *path, int fd, const struct slice *v, unsigne
 
 static int system_sync(const char *path, int fd, const char *place)
 {
-	(void)path;
-	(void)place;
 	return error_of(fdatasync(fd));
 }
 
@@ -117,7 +113,6 @@ static int system_truncate(const char *path, int fd, uint64_t bytes)
 {
 	int err;
 
-	(void)path;
 	do
 		err = error_of(ftruncate(fd, (off_t)bytes));
 	while (err == -EINTR);
@@ -148,7 +143,6 @@ static int system_allocate(const char *path, int fd, uint64_t offset, uint64_t n
 	uint8_t *zeros;
 	int err = file_reserve(fd, offset, n);
 
-	(void)path;
 	if (err || !zeroed)
 		return err;
 	zeros = calloc(1, ZERO_BYTES);
@@ -195,7 +189,6 @@ static int system_sync_dir(const char *path, const char *place)
 {
 	int err, fd = system_open(path, O_RDONLY | O_DIRECTORY);
 
-	(void)place;
 	if (fd < 0)
 		return fd;
 	err = error_of(fsync(fd));

@@ -133,7 +133,6 @@ void mutex_assert_none_held(void)
 
 static void held_before_lock(const struct mutex *m)
 {
-	(void)m;
 }
 static void held_check(const struct mutex *m, const char *what)
 {
@@ -141,15 +140,12 @@ static void held_check(const struct mutex *m, const char *what)
 }
 static void held_push(const struct mutex *m)
 {
-	(void)m;
 }
 static void held_pop(const struct mutex *m)
 {
-	(void)m;
 }
 void mutex_assert_held(const struct mutex *m)
 {
-	(void)m;
 }
 void mutex_assert_none_held(void)
 {
@@ -161,7 +157,6 @@ void mutex_assert_none_held(void)
 static void must(int err)
 {
 	assert(err == 0);
-	(void)err;
 }
 
 /* Held for an instant by most, often by as many threads as there are processors: worth looking again before sleeping. */

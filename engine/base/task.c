@@ -210,7 +210,6 @@ static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 /* A thread sets its own name: naming another one is a write to /proc and ten times slower. */
 static void *timers_main(void *arg)
 {
-	(void)arg;
 	pthread_setname_np(pthread_self(), "timers");
 	ev_run(timers.loop, 0);
 	return NULL;

@@ -55,7 +55,6 @@ static int metadata_read_row(void *arg, struct slice row_key, struct meta_tablet
 {
 	struct meta_tablet *out = arg;
 
-	(void)row_key;
 	meta_tablet_fini(out);
 	*out = *m;
 	*m = (struct meta_tablet){0};

@@ -95,7 +95,6 @@ int ms_answer_pack(const struct ms_request *q, const struct ms_answer *a, struct
 	const size_t from = out->n;
 	int err = a->schema ? schema_encode(a->schema, &schema) : 0;
 
-	(void)q;
 	for (uint32_t i = 0; i < a->name_count && !err; i++)
 		err = buf_append(&names, a->names[i], strlen(a->names[i]) + 1);
 	p.schema = buf_slice(&schema);

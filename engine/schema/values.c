@@ -254,19 +254,16 @@ static int parse_mode(const char *value, mode_t most, mode_t *out, const char **
 
 int set_table_owner(struct schema *s, void *target, const char *value, const char **reason)
 {
-	(void)target;
 	return parse_owner(value, user_once, no_user, &s->pub.uid, reason);
 }
 
 int set_table_owner_group(struct schema *s, void *target, const char *value, const char **reason)
 {
-	(void)target;
 	return parse_owner(value, group_once, no_group, &s->pub.gid, reason);
 }
 
 int set_table_mode(struct schema *s, void *target, const char *value, const char **reason)
 {
-	(void)target;
 	return parse_mode(value, 07777, &s->pub.mode, reason);
 }
 
@@ -274,7 +271,6 @@ int set_tablet_size(struct schema *s, void *target, const char *value, const cha
 {
 	uint64_t v;
 
-	(void)target;
 	if (!units_size(value, &v) || v < 64 * 1024 || v > (uint64_t)1 << 40)
 		return refuse(reason, "tablet_size is a size from 64K to 1T");
 	s->pub.tablet_size = v;
@@ -285,7 +281,6 @@ int set_salt(struct schema *s, void *target, const char *value, const char **rea
 {
 	uint64_t v;
 
-	(void)target;
 	if (!parse_number(value, SCHEMA_SALT_MAX, &v) || v == 1)
 		return refuse(reason, "salt is 0, or a number from 2 to 255");
 	s->pub.salt = (int)v;
@@ -294,8 +289,6 @@ int set_salt(struct schema *s, void *target, const char *value, const char **rea
 
 int set_mkdir_families(struct schema *s, void *target, const char *value, const char **reason)
 {
-	(void)target;
-	(void)reason;
 	s->pub.mkdir_families = strcmp(value, "true") == 0; /* libconfig has checked that it is a boolean */
 	return 0;
 }
@@ -329,7 +322,6 @@ int set_family_type(struct schema *s, void *target, const char *value, const cha
 {
 	struct tfs_family *f = target;
 
-	(void)s;
 	if (strcmp(value, "bytes") == 0)
 		f->type = TFS_TYPE_BYTES;
 	else if (strcmp(value, "counter") == 0)
@@ -341,27 +333,22 @@ int set_family_type(struct schema *s, void *target, const char *value, const cha
 
 int set_family_owner(struct schema *s, void *target, const char *value, const char **reason)
 {
-	(void)s;
 	return parse_owner(value, user_once, no_user, &((struct tfs_family *)target)->uid, reason);
 }
 
 int set_family_owner_group(struct schema *s, void *target, const char *value, const char **reason)
 {
-	(void)s;
 	return parse_owner(value, group_once, no_group, &((struct tfs_family *)target)->gid, reason);
 }
 
 int set_family_mode(struct schema *s, void *target, const char *value, const char **reason)
 {
-	(void)s;
 	return parse_mode(value, 0777, &((struct tfs_family *)target)->mode, reason);
 }
 
 /* Access control lists are not enforced.  A list that is stored but not enforced would look like protection. */
 int set_family_acl(struct schema *s, void *target, const char *value, const char **reason)
 {
-	(void)s;
-	(void)target;
 	return *value ? refuse(reason, "access control lists are not enforced in this version") : 0;
 }
 
@@ -369,7 +356,6 @@ int set_group_compression(struct schema *s, void *target, const char *value, con
 {
 	int codec = codec_by_name(value);
 
-	(void)s;
 	if (codec < 0)
 		return refuse(reason, "compression is one of none, snappy, lz4, zstd, zstd-dict");
 	((struct tfs_group *)target)->compression = sst_codec_names[codec];
@@ -390,7 +376,6 @@ int set_group_level(struct schema *s, void *target, const char *value, const cha
 {
 	uint64_t v;
 
-	(void)s;
 	if (!parse_number(value, 19, &v) || v < 1)
 		return refuse(reason, "level is a number from 1 to 19");
 	((struct tfs_group *)target)->level = (int)v;
@@ -401,7 +386,6 @@ int set_group_block_size(struct schema *s, void *target, const char *value, cons
 {
 	uint64_t v;
 
-	(void)s;
 	if (!units_size(value, &v) || v < 4 * 1024 || v > 4 * 1024 * 1024)
 		return refuse(reason, "block_size is a size from 4K to 4M");
 	((struct tfs_group *)target)->block_size = (uint32_t)v;
@@ -412,7 +396,6 @@ int set_group_bloom_bits(struct schema *s, void *target, const char *value, cons
 {
 	uint64_t v;
 
-	(void)s;
 	if (!parse_number(value, 20, &v))
 		return refuse(reason, "bloom_bits is a number from 0 to 20");
 	((struct tfs_group *)target)->bloom_bits = (int)v;
@@ -423,7 +406,6 @@ int set_group_in_memory(struct schema *s, void *target, const char *value, const
 {
 	struct tfs_group *g = target;
 
-	(void)s;
 	if (strcmp(value, "true") == 0)
 		g->in_memory = true;
 	else if (strcmp(value, "false") == 0)

@@ -285,7 +285,6 @@ static int mark_row(void *arg, struct slice row_key, struct meta_tablet *m)
 	struct sweep *w = arg;
 	int err = w->s->closing ? -ECANCELED : 0;
 
-	(void)row_key;
 	for (unsigned where = IN_METADATA; m && !err; m = m->merge, where = IN_MERGE)
 		for (unsigned i = 0; i < m->file_count && !err; i++)
 			err = file_add(&w->named, &m->files[i], where);

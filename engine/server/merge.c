@@ -158,7 +158,6 @@ int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice
 	struct served_tablet *lower = v[0], *upper = v[1];
 	int err = tablet_merge_begin(lower->tablet);
 
-	(void)at;
 	if (err)
 		return err;
 	err = tablet_merge_begin(upper->tablet);
@@ -217,7 +216,6 @@ int merge_finish(struct server *s, struct served_tablet *const *v, struct slice 
 	struct served_tablet *lower = v[0], *upper = v[1];
 	int err = tablet_merge_again(lower->tablet), err2;
 
-	(void)at;
 	if (err == -EBUSY)
 		tablet_merge_end(lower->tablet, false);
 	if (err)

@@ -233,7 +233,6 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 	struct served_tablet *served = arg;
 	int err = row_change(served, e);
 
-	(void)t;
 	/* The edit is repeated until it succeeds; the same error is logged once. */
 	if (err && err != served->reported_err && (!served->user_table || !user_table_dropped(served->server, served->user_table)))
 		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", served->table,

@@ -103,7 +103,6 @@ static int merge_request(struct server *s, struct served_tablet *served, struct 
 	struct served_tablet *upper;
 	int err = served_find(s, served->table, buf_slice(&served->end), &upper);
 
-	(void)row;
 	if (err)
 		return err;
 	err = move_merge(s, served, upper);

@@ -58,7 +58,6 @@ static int found_one(void *arg, const char *name)
 
 static int found_file(void *arg, const char *name, bool is_dir)
 {
-	(void)is_dir;
 	return found_one(arg, name);
 }
 

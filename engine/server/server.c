@@ -84,7 +84,6 @@ static void tablet_changed(void *arg, struct tablet *t)
 {
 	struct server *s = arg;
 
-	(void)t;
 	if (!s->no_background && !s->recovering && !s->closing)
 		task_queue(&s->moves_task);
 	space_check_soon(s);
@@ -103,7 +102,6 @@ static bool space_for_user(void *arg, enum disk_use use, uint64_t bytes)
 /* METADATA's compactions are small, and removals need them. */
 static bool space_for_metadata(void *arg, enum disk_use use, uint64_t bytes)
 {
-	(void)use;
 	return space_get(arg, DISK_METADATA, bytes);
 }
 

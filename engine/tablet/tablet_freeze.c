@@ -132,7 +132,6 @@ static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *
 	const struct tablet_freeze *f = c->arg;
 	bool named = false, clean;
 
-	(void)needless;
 	c->redo = calloc(f->dead_count + 1u, sizeof *c->redo);
 	if (!c->redo)
 		return -ENOMEM;

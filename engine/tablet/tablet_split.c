@@ -470,7 +470,6 @@ static int split_list_empty_files(struct tablet *t, struct tablet_change *c, boo
 	struct file_set *empty = c->arg;
 	int err = t->state == TABLET_SERVING ? 0 : -ESHUTDOWN;
 
-	(void)needless;
 	for (unsigned i = 0; i < t->view->file_count && !err; i++)
 		if (vfile_empty(t->view->files[i]) && !t->view->files[i]->busy)
 			err = file_set_add(empty, t->view->files[i]);

@@ -151,9 +151,6 @@ static int bench_lines(struct bench *b, const char *dir)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-	(void)st;
-	(void)type;
-	(void)at;
 	return remove(path);
 }
 

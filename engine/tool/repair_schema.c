@@ -141,7 +141,6 @@ static int note_entry(void *arg, struct slice key, struct slice value)
 	struct cellkey k;
 	int err = key.p ? cellkey_decode(key, &k, &c->scratch) : -EBADMSG;
 
-	(void)value;
 	if (!err)
 		err = note_family(c, k.family, c->group);
 	if (!err)

@@ -40,7 +40,6 @@ int resolved_get(const struct resolved *r, struct node **out)
 
 int resolved_make(const struct making *m, struct resolved *r, struct node **out)
 {
-	(void)m;
 	return resolved_get(r, out);
 }
 

@@ -446,7 +446,6 @@ static void send_waiting(void)
 
 static void *inode_main(void *arg)
 {
-	(void)arg;
 	mutex_lock(&q.lock);
 	for (;;) {
 		uint64_t now = q.later || q.waiting ? monotonic_us() : 0;
@@ -495,7 +494,6 @@ static void *inode_main(void *arg)
 
 static void *entry_main(void *arg)
 {
-	(void)arg;
 	mutex_lock(&q.lock);
 	while (!q.stop_entries || q.entries) {
 		struct item *it = q.entries;

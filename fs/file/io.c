@@ -327,7 +327,6 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 	const uint8_t *p;
 	int err;
 
-	(void)ino;
 	if (!d) {
 		reply_err(req, -EBADF);
 		return;
@@ -424,7 +423,6 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct changes c = {0};
 	int err;
 
-	(void)ino;
 	err = d ? ofile_commit(d, false, &c) : 0;
 	changes_reply_err(&c, req, err);
 }
@@ -436,7 +434,6 @@ void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 	struct changes c = {0};
 	int err = 0;
 
-	(void)datasync;
 	/* fsync also commits a cell that was only created or truncated.  Through any descriptor it commits a version's bytes. */
 	if (n->kind == NODE_VERSION && !(d && d->writable)) {
 		err = version_commit(n);

@@ -26,7 +26,6 @@ int admin_render_servers(struct node *n, struct buf *out)
 {
 	int err = buf_printf(out, "server\tincarnation\ttablets\tbytes\tstate\n");
 
-	(void)n;
 	return err ? err : tfs_servers(fs.store, put_server, out);
 }
 
@@ -49,7 +48,6 @@ int admin_render_metrics(struct node *n, struct buf *out)
 	char *text = NULL;
 	int err = tfs_metrics(fs.store, &text);
 
-	(void)n;
 	if (err == 0)
 		err = put_text(out, text);
 	return err ? err : numbers_metrics(v, sizeof(v) / sizeof(*v), out);
@@ -60,7 +58,6 @@ int admin_render_status(struct node *n, struct buf *out)
 	char *text = NULL;
 	int err = tfs_status(fs.store, &text);
 
-	(void)n;
 	if (err == 0)
 		err = put_text(out, text);
 	return err ? err
@@ -304,8 +301,6 @@ static int system_verb(struct node *n, struct slice line, struct changes *c)
 {
 	struct slice argument;
 
-	(void)n;
-	(void)c;
 	if (verb(line, "flush", &argument) && !argument.n)
 		return each_table(flush_table);
 	if (verb(line, "compact", &argument) && !argument.n)

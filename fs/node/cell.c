@@ -81,7 +81,6 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 	struct node *n;
 	int err;
 
-	(void)dir;
 	cell_place_at(r->parent, buf_slice(&r->key), version, r->ts, &p);
 	err = family_info_get(r->parent, &f);
 	if (err)
@@ -221,7 +220,6 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 	int64_t now;
 	int err;
 
-	(void)timeout;
 	err = family_info_get(n->parent, &f);
 	if (err)
 		return err;
@@ -302,7 +300,6 @@ static int cell_remove(struct node *family, struct slice qualifier, bool version
 
 static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
-	(void)dir;
 	return cell_remove(r->parent, buf_slice(&r->key), r->kind == NODE_VERSION, r->ts, c);
 }
 

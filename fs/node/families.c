@@ -112,7 +112,6 @@ static int schema_dir_find(struct node *dir, struct resolved *r, struct node **o
 {
 	int err = fs_schema_bind(r);
 
-	(void)dir;
 	return err ? err : resolved_get(r, out);
 }
 
@@ -134,7 +133,6 @@ static int schema_dir_rmdir(struct node *n, const char *name, struct changes *c)
 		.explicit_act = true, .name = node_name(n), .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
 	int err;
 
-	(void)name;
 	e.op = n->kind == NODE_FAMILY_DIR ? TFS_SCHEMA_FAMILY_DROP : TFS_SCHEMA_GROUP_DROP;
 	err = fs_schema_edit(n, &e, c);
 	if (err == 0) {
@@ -160,7 +158,6 @@ static int schema_dir_rename(struct renaming *m)
 
 static int family_dir_attr(struct node *n, struct stat *st, double *timeout)
 {
-	(void)timeout;
 	return family_stat(n, node_name(n), st);
 }
 

@@ -40,7 +40,6 @@ int family_stat(struct node *n, const char *family_key, struct stat *st)
 
 static int family_attr(struct node *n, struct stat *st, double *timeout)
 {
-	(void)timeout;
 	return family_stat(n, node_name(n), st);
 }
 
@@ -106,7 +105,6 @@ static bool family_list_attr(const struct listing *a, struct node *n, const stru
 {
 	const struct tfs_family *f = tfs_schema_family(a->schema, node_name(n));
 
-	(void)e;
 	if (f)
 		tree_dir_attr(n, dir_mode(f->mode & 0777), f->uid, f->gid, &p->attr);
 	return f != NULL;
@@ -130,13 +128,11 @@ const struct node_ops family_ops = {
 
 static int cell_part_attr(struct node *n, struct stat *st, double *timeout)
 {
-	(void)timeout;
 	return family_stat(n, node_name(n->parent), st);
 }
 
 static bool cell_part_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
-	(void)e;
 	tree_dir_attr(n, dir_mode(a->family.mode), a->family.uid, a->family.gid, &p->attr);
 	return true;
 }

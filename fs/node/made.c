@@ -144,7 +144,6 @@ int made_rmdir(struct node *n, const char *name, struct changes *c)
 	bool has = false;
 	int err = node_ops(n)->has_cells(n, &has);
 
-	(void)name;
 	if (err || has)
 		return err ? err : -ENOTEMPTY;
 	err = made_remove(n, c);

@@ -50,7 +50,6 @@ int part_find(struct node *dir, struct resolved *r, struct node **out)
 {
 	int err = made_is(r->parent, r->kind, buf_slice(&r->key)) ? 0 : part_exists(r->parent, buf_slice(&r->key));
 
-	(void)dir;
 	return err ? err : resolved_get(r, out);
 }
 

@@ -9,7 +9,6 @@
 
 static int root_attr(struct node *n, struct stat *st, double *timeout)
 {
-	(void)timeout;
 	tree_dir_attr(n, 0755, fs.uid, fs.gid, st);
 	return 0;
 }

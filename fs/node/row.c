@@ -66,7 +66,6 @@ static int row_has_cells(struct node *n, bool *has)
 
 static bool row_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
-	(void)e;
 	tree_dir_attr(n, a->schema->mode, a->schema->uid, a->schema->gid, &p->attr);
 	return true;
 }

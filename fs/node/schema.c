@@ -43,7 +43,6 @@ static int schema_attr(struct node *n, struct stat *st, double *timeout)
 	struct staged_attr staged;
 	int err = tfs_schema_get(node_store_table(n), &s);
 
-	(void)timeout;
 	if (err)
 		return err;
 	setting_stat(n, S_IFREG | 0644, s->uid, s->gid, st);
@@ -64,10 +63,6 @@ static int schema_attr(struct node *n, struct stat *st, double *timeout)
 /* They are the table's.  The call succeeds, because restores set both on every file. */
 static int schema_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c)
 {
-	(void)n;
-	(void)attr;
-	(void)to_set;
-	(void)c;
 	return 0;
 }
 
@@ -175,7 +170,6 @@ static int schema_written(struct node *n, struct content *w, uint64_t end, struc
 	char *why = NULL;
 	int err;
 
-	(void)c;
 	if (setting_too_large(w))
 		return w->error;
 	w->origin = w->image.size != end ? UINT64_MAX : w->origin;

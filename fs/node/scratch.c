@@ -38,15 +38,12 @@ static int scratch_unlink(struct node *dir, struct resolved *r, struct changes *
 	struct node *n = scratch_find(dir, buf_slice(&r->key));
 	int err = !n ? -ENOENT : node_is_dir(n) ? -EISDIR : scratch_remove(n);
 
-	(void)c;
 	node_put(n);
 	return err;
 }
 
 static int scratch_rmdir(struct node *n, const char *name, struct changes *c)
 {
-	(void)name;
-	(void)c;
 	return scratch_remove(n);
 }
 

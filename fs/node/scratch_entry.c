@@ -151,7 +151,6 @@ int scratch_remove(struct node *n)
 
 int scratch_dir_attr(struct node *n, struct stat *st, double *timeout)
 {
-	(void)timeout;
 	if (!n->dir)
 		return -ESTALE; /* just being made */
 	tree_dir_attr(n, n->dir->mode, n->dir->uid, n->dir->gid, st);
@@ -165,7 +164,6 @@ int scratch_file_attr(struct node *n, struct stat *st, double *timeout)
 	double unused;
 	int err;
 
-	(void)timeout;
 	x = open_file_find(n);
 	if (!x)
 		return -ESTALE;
@@ -202,7 +200,6 @@ int scratch_set_owner(struct node *n, const struct stat *attr, int to_set, struc
 	struct open_file *x = n->kind == NODE_SCRATCH_FILE ? open_file_find(n) : NULL;
 	struct mutex *lock = n->kind == NODE_SCRATCH_DIR ? tree_mutex() : x ? &x->lock : NULL;
 
-	(void)c;
 	if (!lock)
 		return 0;
 	mutex_lock(lock);

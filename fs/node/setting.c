@@ -56,8 +56,6 @@ int setting_list(struct lister *l, struct list_entry *e)
 
 int setting_resolve(struct node *dir, const char *name, struct resolved *out)
 {
-	(void)dir;
-	(void)name;
 	out->forbidden = true;
 	return -ENOENT;
 }
@@ -154,7 +152,6 @@ static int setting_attr(struct node *n, struct stat *st, double *timeout)
 	int64_t when;
 	int err;
 
-	(void)timeout;
 	setting_stat(n, S_IFREG | s->mode, fs.uid, fs.gid, st);
 	if (node_table(n)) {
 		err = tfs_schema_get(node_store_table(n), &schema);
@@ -179,7 +176,6 @@ static int setting_attr(struct node *n, struct stat *st, double *timeout)
 
 static int setting_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
-	(void)c;
 	if (buf_u8(&r->key, 0)) /* the name becomes a string */
 		return -ENOMEM;
 	return refuse(-EPERM, dir, (const char *)r->key.p, "control files cannot be removed");
@@ -246,7 +242,6 @@ static int setting_written(struct node *n, struct content *w, uint64_t end, stru
 	struct slice text;
 	int err;
 
-	(void)end;
 	if (setting_too_large(w))
 		return w->error;
 	err = stage_bytes(&w->image, &text);
@@ -262,7 +257,6 @@ static int setting_written(struct node *n, struct content *w, uint64_t end, stru
 
 static int setting_commit(struct node *n, struct content *w, bool last, struct changes *c)
 {
-	(void)last;
 	return node_lives(n) && !w->error && w->staged == STAGED_BYTES ? setting_apply(n, w, c) : 0;
 }
 

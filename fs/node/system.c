@@ -53,13 +53,11 @@ static uint64_t log_size(struct node *n, uint64_t size)
 
 static int log_render(struct node *n, struct buf *out)
 {
-	(void)n;
 	return msg_ring(out);
 }
 
 static int version_render(struct node *n, struct buf *out)
 {
-	(void)n;
 	return buf_printf(out, "tabletfs %s\n", PACKAGE_VERSION);
 }
 
@@ -76,7 +74,6 @@ static const struct setting system_settings[] = {
 
 static int system_attr(struct node *n, struct stat *st, double *timeout)
 {
-	(void)timeout;
 	tree_dir_attr(n, 0755, fs.uid, fs.gid, st);
 	return 0;
 }

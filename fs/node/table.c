@@ -49,7 +49,6 @@ static int table_find(struct node *dir, struct resolved *r, struct node **out)
 	struct node *n;
 	int err;
 
-	(void)dir;
 	err = tfs_table_open(fs.store, (const char *)r->key.p, &t);
 	if (err)
 		return err;
@@ -106,7 +105,6 @@ static int table_rmdir(struct node *n, const char *name, struct changes *c)
 {
 	int err = tfs_table_drop(fs.store, name);
 
-	(void)c;
 	if (err == 0)
 		table_end(n);
 	return err;
@@ -177,7 +175,6 @@ const struct node_ops table_ops = {
 
 static int latest_find(struct node *dir, struct resolved *r, struct node **out)
 {
-	(void)dir;
 	return fs.latest ? -ENOENT : resolved_get(r, out);
 }
 

@@ -140,7 +140,6 @@ int tree_table_attr(struct node *n, struct stat *st, double *timeout)
 	const struct tfs_schema *s;
 	int err = tfs_schema_get(node_store_table(n), &s);
 
-	(void)timeout;
 	if (err)
 		return err;
 	tree_dir_attr(n, s->mode, s->uid, s->gid, st);

@@ -76,7 +76,6 @@ void request_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 	bool exists;
 	int err;
 
-	(void)rdev;
 	if (!S_ISREG(mode)) {
 		reply_err(req, refuse(-EPERM, m.dir, name, "there are no devices, pipes or sockets in a table"));
 		return;

@@ -306,7 +306,6 @@ void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct dir_handle *h;
 
-	(void)ino;
 	if (fs.no_opendir) {
 		fuse_reply_err(req, ENOSYS);
 		return;
@@ -326,7 +325,6 @@ void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct dir_handle *h = (struct dir_handle *)(uintptr_t)fi->fh;
 
-	(void)ino;
 	if (h) {
 		stream_close(h);
 	}

@@ -78,9 +78,6 @@ void xattr_get(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 
 void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
-	(void)value;
-	(void)size;
-	(void)flags;
 	if (strncmp(name, "user.tabletfs.", 14) == 0)
 		reply_err(req, refuse(-EPERM, node_of(ino), NULL, "a key cannot be changed by its attribute"));
 	else
@@ -89,7 +86,6 @@ void xattr_set(fuse_req_t req, fuse_ino_t ino, const char *name, const char *val
 
 void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-	(void)ino;
 	if (size == 0)
 		fuse_reply_xattr(req, 0);
 	else
@@ -98,6 +94,5 @@ void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 void xattr_remove(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	(void)ino;
 	reply_err(req, unsupported(name) ? -EOPNOTSUPP : -ENODATA);
 }

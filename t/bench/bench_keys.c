@@ -100,7 +100,6 @@ static uint64_t scan(struct tfs_bytes from, struct tfs_bytes to, uint64_t limit,
 
 static int count_tablet(void *arg, const struct tfs_tablet *t)
 {
-	(void)t;
 	++*(unsigned *)arg;
 	return 0;
 }
@@ -112,7 +111,6 @@ static void *grow(void *arg)
 	char value[300], key[24];
 	uint64_t i;
 
-	(void)arg;
 	memset(value, 'v', sizeof(value));
 	while ((i = next_row++) < rows) {
 		snprintf(key, sizeof(key), "%019" PRIu64, i * 1000003);

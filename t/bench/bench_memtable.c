@@ -100,7 +100,6 @@ static double load(struct memtable **m, unsigned tables, uint64_t n, size_t valu
 
 static const struct gc_rule *no_rule(const void *arg, uint16_t family, bool *known)
 {
-	(void)arg;
 	*known = family != 0;
 	return NULL;
 }

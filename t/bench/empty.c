@@ -82,7 +82,6 @@ static void do_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 static void do_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	(void)fi;
 	fuse_reply_attr(req, &nodes[ino].st, FOREVER);
 }
 
@@ -90,7 +89,6 @@ static void do_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int set,
 {
 	struct stat *mine = &nodes[ino].st;
 
-	(void)fi;
 	if (set & FUSE_SET_ATTR_MODE)
 		mine->st_mode = (mine->st_mode & S_IFMT) | (st->st_mode & 07777);
 	if (set & FUSE_SET_ATTR_MTIME)
@@ -126,7 +124,6 @@ static void do_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t siz
 	struct node *n = &nodes[ino];
 	char *more;
 
-	(void)fi;
 	if (off + (off_t)size > n->st.st_size) {
 		more = realloc(n->data, (size_t)off + size);
 		if (!more) {
@@ -142,8 +139,6 @@ static void do_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t siz
 
 static void do_ok(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	(void)ino;
-	(void)fi;
 	fuse_reply_err(req, 0);
 }
 
@@ -154,7 +149,6 @@ static void do_rename(
 	uint32_t ino = *slot(parent, name), *to = slot(newparent, newname);
 	struct node *n = &nodes[ino];
 
-	(void)flags;
 	if (!ino || *to) {
 		fuse_reply_err(req, ino ? EEXIST : ENOENT);
 		return;

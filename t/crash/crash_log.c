@@ -68,7 +68,6 @@ static unsigned choose(void *arg, unsigned index, unsigned ways)
 {
 	uint64_t *s = arg;
 
-	(void)index;
 	if (plan.nothing_survives)
 		return 0;
 	*s = mix(*s);
@@ -86,10 +85,6 @@ static int hook(void *arg, enum file_op op, const char *path, uint64_t offset, s
 {
 	uint64_t i = atomic_fetch_add(&sh->ops, 1) + 1;
 
-	(void)arg;
-	(void)path;
-	(void)offset;
-	(void)number;
 	if (op == FILE_OP_WRITE && n > RECORDS * 700) /* more than all records */
 		sh->zeroed = true;
 	if (op == FILE_OP_SYNC || op == FILE_OP_SYNCDIR) {

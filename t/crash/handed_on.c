@@ -43,9 +43,6 @@ static struct seen *promised; /* shared: what process 2 saw */
 
 static int on_operation(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg;
-	(void)offset;
-	(void)n;
 	told->operations = number;
 	if (!rose && number >= plan->killed)
 		dead = true;
@@ -138,9 +135,6 @@ static int look(struct seen *seen)
 
 static unsigned nothing_survives(void *arg, unsigned index, unsigned ways)
 {
-	(void)arg;
-	(void)index;
-	(void)ways;
 	return 0;
 }
 

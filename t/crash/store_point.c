@@ -160,8 +160,6 @@ static struct rng choices;
 
 static unsigned choose(void *arg, unsigned index, unsigned ways)
 {
-	(void)arg;
-	(void)index;
 	switch (now.way % 4) {
 	case 0:
 		return 0;
@@ -213,9 +211,6 @@ static void do_between(void)
 
 static int die_at(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg;
-	(void)offset;
-	(void)n;
 	if (!dead && op == FILE_OP_CREATE && between_side && strcmp(path + strlen(path) - 4, ".sst") == 0)
 		do_between();
 	if (number > told->operations)
@@ -540,9 +535,6 @@ static int look(bool thorough)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
 {
-	(void)st;
-	(void)type;
-	(void)f;
 	return remove(path);
 }
 
@@ -579,7 +571,6 @@ static int in_child(int (*fn)(bool), bool arg, bool quiet)
 
 static int history_child(bool unused)
 {
-	(void)unused;
 	run_history();
 	return FAILED;
 }

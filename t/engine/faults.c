@@ -111,7 +111,6 @@ int __wrap_vasprintf(char **p, const char *fmt, va_list ap)
 
 int __wrap___vasprintf_chk(char **p, int flag, const char *fmt, va_list ap)
 {
-	(void)flag;
 	return __wrap_vasprintf(p, fmt, ap);
 }
 
@@ -131,7 +130,6 @@ int __wrap___asprintf_chk(char **p, int flag, const char *fmt, ...)
 	va_list ap;
 	int n;
 
-	(void)flag;
 	va_start(ap, fmt);
 	n = __wrap_vasprintf(p, fmt, ap);
 	va_end(ap);
@@ -140,9 +138,6 @@ int __wrap___asprintf_chk(char **p, int flag, const char *fmt, ...)
 
 static int fail_io(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg;
-	(void)offset;
-	(void)n;
 	calls = number;
 	if (number != fail_at)
 		return 0;
@@ -230,7 +225,6 @@ static struct open_hooks hooks;
 
 static int count_tablet(void *arg, const struct tfs_tablet *tablet)
 {
-	(void)tablet;
 	++*(unsigned *)arg;
 	return 0;
 }
@@ -507,9 +501,6 @@ static bool look(void)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
 {
-	(void)st;
-	(void)type;
-	(void)f;
 	return remove(path);
 }
 

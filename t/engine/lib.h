@@ -23,9 +23,6 @@ static struct tfs_options options;
 /* ENGINE_TRACE=1: prints each file that is created or removed. */
 static inline int trace(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg;
-	(void)offset;
-	(void)n;
 	if (op == FILE_OP_CREATE || op == FILE_OP_UNLINK)
 		print_message("# %llu %s %s\n", (unsigned long long)number, file_op_names[op], path);
 	return 0;

@@ -124,7 +124,6 @@ static void same_cells(void)
 
 static void against_one_by_one(void **state)
 {
-	(void)state;
 	open_store();
 	other = make_other();
 	for (unsigned round = 0; round < 12; round++) {
@@ -180,7 +179,6 @@ static void rows_that_fail(void **state)
 	struct tfs_batch *b;
 	char row[16];
 
-	(void)state;
 	open_store();
 	other = make_other();
 	failures = 0;
@@ -230,7 +228,6 @@ static void table_dropped(void **state)
 	struct tfs_batch *b;
 	char row[16];
 
-	(void)state;
 	open_store();
 	failures = 0;
 	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
@@ -264,7 +261,6 @@ static void disk_full(void **state)
 	struct tfs_batch *b;
 	char row[16];
 
-	(void)state;
 	options.no_background = true;
 	open_store();
 	failures = 0;
@@ -324,7 +320,6 @@ static void memory_is_bounded(void **state)
 	struct tfs_batch *b;
 	char row[16];
 
-	(void)state;
 	hooks.log_stall_us = 600 * UINT64_C(1000000);
 	open_store();
 	assert_int_equal(put("first", "q", 1, TFS_S("v"), true), 0);
@@ -397,7 +392,6 @@ static void nobody_is_passed(void **state)
 	pthread_t threads[3];
 	unsigned passed[15];
 
-	(void)state;
 	open_store();
 	added = 0;
 	large_is_in = false;
@@ -446,7 +440,6 @@ static void many_callers(void **state)
 {
 	pthread_t threads[4];
 
-	(void)state;
 	open_store();
 	assert_int_equal(tfs_batch_new(table, NULL, &shared), 0);
 	for (intptr_t i = 0; i < 4; i++)

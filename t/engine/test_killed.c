@@ -46,7 +46,6 @@ static void row_name(char *row, unsigned i)
 
 static unsigned survives(void *arg, unsigned index, unsigned ways)
 {
-	(void)index;
 	return next_random(arg) % ways;
 }
 
@@ -101,7 +100,6 @@ static void *count_up(void *arg)
 	uint32_t x = seed * 77;
 	char row[32];
 
-	(void)arg;
 	for (;;) {
 		unsigned i = next_random(&x) % ROWS;
 		struct tfs_mutation *m;
@@ -175,7 +173,6 @@ static void *scan_rows(void *arg)
 {
 	uint32_t x = seed * 53;
 
-	(void)arg;
 	for (;;) {
 		uint64_t told[ROWS], limit = next_random(&x) % 3 ? 1 + next_random(&x) % 40 : 0;
 
@@ -212,7 +209,6 @@ static void *move_tablets(void *arg)
 	uint32_t x = seed * 131;
 	char row[32];
 
-	(void)arg;
 	for (;;) {
 		unsigned what = next_random(&x) % 16;
 		int err;
@@ -344,14 +340,12 @@ static unsigned round_count(unsigned usual)
 
 static void test_killed(void **state)
 {
-	(void)state;
 	power = false;
 	rounds(round_count(15));
 }
 
 static void test_power_cut(void **state)
 {
-	(void)state;
 	power = true;
 	rounds(round_count(15));
 }

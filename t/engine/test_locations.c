@@ -22,7 +22,6 @@ static void known_once(void **state)
 	uint64_t reads, hits;
 	char *text;
 
-	(void)state;
 	open_store();
 	for (unsigned i = 0; i < 100; i++) {
 		char row[16];
@@ -62,7 +61,6 @@ static void dropped_and_made(void **state)
 	struct tfs_table *again;
 	struct tfs_info info;
 
-	(void)state;
 	open_store();
 	assert_int_equal(put("row", "q", 1, TFS_S("value"), false), 0);
 	assert_int_equal(store_delete_row(table, TFS_S("row")), 0);

@@ -55,7 +55,6 @@ static void test_bounded(void **state)
 	uint64_t before, most = 0, most_counted = 0;
 	unsigned reads = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(value); i++)
 		value[i] = (char)(i * 2654435761u >> 13); /* does not compress */
 	options.memtable_bytes = MEMTABLES;

@@ -134,7 +134,6 @@ static void make_merged(void)
 
 static void test_split_of_merged(void **state)
 {
-	(void)state;
 	make_merged();
 	assert_int_equal(tfs_split(table, tfs_str("row00045")), 0);
 	expect_rows("v", 0, 90);
@@ -146,7 +145,6 @@ static void test_split_of_merged(void **state)
 /* What lies wholly below is still in the upper row when both are merged again. */
 static void test_merge_of_split(void **state)
 {
-	(void)state;
 	options.no_background = true;
 	open_store();
 	fill("old", 0, 30);
@@ -218,7 +216,6 @@ static void test_merge_of_merged(void **state)
 {
 	bool done = false;
 
-	(void)state;
 	make_merged();
 	close_store();
 	copy_store("store", "saved");
@@ -305,7 +302,6 @@ static void test_disk_fails(void **state)
 {
 	static const unsigned times[] = {1, 2, 5, 1000};
 
-	(void)state;
 	options.no_background = true;
 	assert_int_equal(mkdir(in_dir("none"), 0755), 0);
 	for (int merging = 0; merging < 2; merging++) {
@@ -382,7 +378,6 @@ static void test_merge_refused(void **state)
 {
 	struct meta_tablet upper = {0};
 
-	(void)state;
 	options.no_background = true;
 	open_store();
 	fill("v", 0, 60);
@@ -458,7 +453,6 @@ static void written_again(unsigned tablets)
 /* The third step took place, and nobody is told: once METADATA answers again the two are one, by themselves. */
 static void test_merge_in_doubt(void **state)
 {
-	(void)state;
 	make_doubt(true);
 	alarm(30);
 	faulty.no_reads = false;
@@ -471,7 +465,6 @@ static void test_merge_in_doubt(void **state)
 /* It did not. */
 static void test_merge_that_was_not(void **state)
 {
-	(void)state;
 	make_doubt(false);
 	faulty.no_reads = faulty.refuse_deletes = false;
 	moves_resolve_task(&hooks.server->resolve_task);
@@ -481,7 +474,6 @@ static void test_merge_that_was_not(void **state)
 /* Or nobody asks again before the next start: what was written next must not make that take the merge for one that was not. */
 static void test_merge_in_doubt_to_the_end(void **state)
 {
-	(void)state;
 	make_doubt(true);
 	assert_int_equal(put("row00010", "q", 1, tfs_str("v"), true), 0);
 	reopen();
@@ -494,14 +486,12 @@ enum { HANG_S = 30 };
 
 static void *merge_first(void *arg)
 {
-	(void)arg;
 	assert_int_equal(tfs_merge(table, tfs_str("row00000")), 0);
 	return NULL;
 }
 
 static void *split_last(void *arg)
 {
-	(void)arg;
 	assert_int_equal(tfs_split(table, tfs_str("row00070")), 0);
 	return NULL;
 }
@@ -534,7 +524,6 @@ static void in_the_way(void *(*move)(void *arg), const char *drop)
 
 static void test_compaction_in_the_way(void **state)
 {
-	(void)state;
 	options.no_background = true;
 	open_store();
 	assert_int_equal(store_family_add(table, "h"), 0);
@@ -555,7 +544,6 @@ static void test_name_lost(void **state)
 	struct lock_op op = {.name = "tables/t", .remove = true, .expect = LOCK_ANY};
 	struct buf was = {0};
 
-	(void)state;
 	options.no_background = true;
 	open_store();
 	fill("v", 0, 10);
@@ -613,7 +601,6 @@ static void test_held(void **state)
 {
 	void *(*const what[])(void *) = {split_meanwhile, merge_meanwhile};
 
-	(void)state;
 	options.no_background = true;
 	open_store();
 	alarm(HANG_S);
@@ -662,7 +649,6 @@ static void test_told_once(void **state)
 {
 	unsigned before;
 
-	(void)state;
 	options.no_background = true;
 	open_store();
 	fill("v", 0, 10);
@@ -687,7 +673,6 @@ static void *split_and_merge(void *arg)
 	static const char *const at[] = {"row00100", "row00200", "row00300"};
 	unsigned seed = 1;
 
-	(void)arg;
 	while (!asked_enough) {
 		const char *row = at[rand_r(&seed) % 3];
 		int err = rand_r(&seed) % 2 ? tfs_split(table, tfs_str(row)) : tfs_merge(table, tfs_str(row));
@@ -722,7 +707,6 @@ static void test_asked_meanwhile(void **state)
 	unsigned wrong = 0, other = 0, least = UINT_MAX, most = 0;
 	pthread_t thread;
 
-	(void)state;
 	open_store();
 	fill("v", 0, 400);
 	assert_int_equal(tfs_flush(table), 0);

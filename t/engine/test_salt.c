@@ -197,7 +197,6 @@ static void test_twins(void **state)
 	static const char too_long[TFS_ROW_MAX + 1];
 	struct tfs_mutation *m;
 
-	(void)state;
 	memset(long_row, 'x', sizeof(long_row));
 	open_twins();
 	expect_same_scans(1, 20); /* of nothing */
@@ -296,7 +295,6 @@ static void *come_and_go(void *arg)
 
 static void *watch_rows(void *arg)
 {
-	(void)arg;
 	while (!stop) {
 		struct tfs_scan_spec spec = {.what = TFS_SCAN_ROWS, .batch_bytes = 1};
 		struct tfs_scan *sc;
@@ -316,7 +314,6 @@ static void *batches(void *arg)
 {
 	unsigned i = 0;
 
-	(void)arg;
 	while (!stop) {
 		struct tfs_batch *b;
 
@@ -347,7 +344,6 @@ static void test_change(void **state)
 	pthread_t thread[4];
 	unsigned rows, busy = 0, changes = 0;
 
-	(void)state;
 	open_store();
 	stop = false;
 	wrong = 0;
@@ -400,7 +396,6 @@ static void test_scan_ends(void **state)
 	struct tfs_scan *sc;
 	struct tfs_cell c;
 
-	(void)state;
 	hooks.scan_view_us = 1;
 	open_store();
 	for (unsigned i = 0; i < 3; i++) {
@@ -446,7 +441,6 @@ static void test_old_tablets(void **state)
 		TS_MUTATE, TS_READ, TS_EXISTS, TS_SCAN_OPEN, TS_MUTATE_ROWS, TS_FLUSH, TS_COMPACT, TS_TABLET_INFO};
 	uint32_t tablets;
 
-	(void)state;
 	open_store();
 	tablets = tablets_of(table);
 	for (unsigned salted = 0; salted < 2; salted++) {
@@ -529,7 +523,6 @@ static void test_waits(void **state)
 {
 	static const unsigned salt[] = {16, 0};
 
-	(void)state;
 	open_store();
 	for (unsigned i = 0; i < 8; i++) {
 		const uint64_t until = monotonic_us() + UINT64_C(60000000);
@@ -573,7 +566,6 @@ static struct user_table *held_of; /* the table's, whose writes are to be held *
 
 static void *salt_anew(void *arg)
 {
-	(void)arg;
 	changed = tfs_schema_set_text(table, TFS_S("salt = 5; " FAMILIES), TFS_NO_TIME, NULL);
 	return NULL;
 }
@@ -611,7 +603,6 @@ static void test_batch_between(void **state)
 	unsigned count;
 	pthread_t changer;
 
-	(void)state;
 	options.no_background = true;
 	file_set_hook(change_between, &changer);
 	open_store();
@@ -673,7 +664,6 @@ static void test_borders(void **state)
 	struct borders b = {0};
 	uint64_t until;
 
-	(void)state;
 	hooks.merge_after_us = UINT64_C(3600000000);
 	open_store();
 	assert_int_equal(set_salt(3), 0);
@@ -705,7 +695,6 @@ static void test_borders(void **state)
 
 static void test_values(void **state)
 {
-	(void)state;
 	open_store();
 	assert_int_equal(set_salt(1), -EINVAL);
 	assert_int_equal(set_salt(256), -EINVAL);

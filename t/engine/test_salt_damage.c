@@ -241,7 +241,6 @@ static void test_block(void **state)
 	uint64_t bytes[4];
 	unsigned n, lost;
 
-	(void)state;
 	fill();
 	hooks.no_flush = true;
 	n = find_files(path, bytes);

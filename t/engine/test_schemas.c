@@ -106,7 +106,6 @@ static void *read_cells(void *arg)
 {
 	unsigned x = 77;
 
-	(void)arg;
 	while (!over) {
 		uint16_t id = some_family(&x);
 
@@ -120,7 +119,6 @@ static void *read_cells(void *arg)
 /* A scan's cells are of families that there were, each row's in order. */
 static void *scan_cells(void *arg)
 {
-	(void)arg;
 	while (!over) {
 		struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .versions = 1, .batch_bytes = 2000};
 		char before[8] = "";
@@ -146,7 +144,6 @@ static void *move_tablets(void *arg)
 	unsigned x = 4242;
 	char row[32];
 
-	(void)arg;
 	while (!over) {
 		unsigned what = next(&x, 16);
 		int err;
@@ -287,7 +284,6 @@ static void *change_schema(void *arg)
 {
 	unsigned x = 99;
 
-	(void)arg;
 	while (!over) {
 		int err = one_change(&x);
 
@@ -352,7 +348,6 @@ static void test_traffic(void **state)
 	unsigned n = 0;
 	uint64_t end;
 
-	(void)state;
 	options.memtable_bytes = 1 << 20;
 	options.compaction_threads = 2;
 	open_store();
@@ -433,7 +428,6 @@ static void test_removed(void **state)
 	uint16_t id;
 	char row[32];
 
-	(void)state;
 	options.no_background = true;
 	open_store();
 	set_schema(

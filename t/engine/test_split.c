@@ -172,13 +172,11 @@ static void split(bool background)
 
 static void test_quiet(void **state)
 {
-	(void)state;
 	split(false);
 }
 
 static void test_background(void **state)
 {
-	(void)state;
 	options.memtable_bytes = 64 << 10;
 	split(true);
 }

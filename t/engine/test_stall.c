@@ -29,10 +29,6 @@ static struct {
 
 static int at_gate(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg;
-	(void)offset;
-	(void)n;
-	(void)number;
 	pthread_mutex_lock(&gate.lock);
 	if (gate.shut && op == gate.op && strstr(path, gate.in) && gate.came < gate.most) {
 		gate.came++;
@@ -91,7 +87,6 @@ static void *write_synced(void *arg)
 
 static void *do_flush(void *arg)
 {
-	(void)arg;
 	result = tfs_flush(table);
 	done = true;
 	return NULL;
@@ -99,7 +94,6 @@ static void *do_flush(void *arg)
 
 static void *do_compact(void *arg)
 {
-	(void)arg;
 	result = tfs_compact(table);
 	done = true;
 	return NULL;
@@ -178,31 +172,26 @@ static void stalled(const char *what, void *(*fn)(void *), enum file_op op, cons
 
 static void test_write(void **state)
 {
-	(void)state;
 	stalled("a write of the log", write_synced, FILE_OP_WRITE, "/log/");
 }
 
 static void test_fsync(void **state)
 {
-	(void)state;
 	stalled("an fsync of the log", write_synced, FILE_OP_SYNC, "/log/");
 }
 
 static void test_minor(void **state)
 {
-	(void)state;
 	stalled("a minor compaction", do_flush, FILE_OP_WRITE, "/sst/");
 }
 
 static void test_minor_sync(void **state)
 {
-	(void)state;
 	stalled("the fsync of a minor compaction", do_flush, FILE_OP_SYNC, "/sst/");
 }
 
 static void test_major(void **state)
 {
-	(void)state;
 	options.no_background = true;
 	stalled("a major compaction", do_compact, FILE_OP_WRITE, "/sst/");
 }
@@ -317,25 +306,21 @@ static void two_writers(enum file_op op, bool same)
 
 static void test_two_writers_write(void **state)
 {
-	(void)state;
 	two_writers(FILE_OP_WRITE, false);
 }
 
 static void test_same_tablet_write(void **state)
 {
-	(void)state;
 	two_writers(FILE_OP_WRITE, true);
 }
 
 static void test_two_writers_sync(void **state)
 {
-	(void)state;
 	two_writers(FILE_OP_SYNC, false);
 }
 
 static void test_same_tablet_sync(void **state)
 {
-	(void)state;
 	two_writers(FILE_OP_SYNC, true);
 }
 

@@ -54,7 +54,6 @@ static const char *tablets(void)
 
 static int count_one(void *arg, const struct tfs_tablet *t)
 {
-	(void)t;
 	++*(unsigned *)arg;
 	return 0;
 }
@@ -84,7 +83,6 @@ static void fill(int from, int to, size_t bytes)
 
 static void test_by_hand(void **state)
 {
-	(void)state;
 	options.no_background = true;
 	open_store();
 	fill(0, 100, 20);
@@ -128,7 +126,6 @@ static void test_by_hand(void **state)
 /* A file that its two users have for rows with others between: one is compacted, then they merge. */
 static void test_merge_of_parts(void **state)
 {
-	(void)state;
 	options.no_background = true;
 	open_store();
 	fill(0, 90, 20);
@@ -196,7 +193,6 @@ static void test_killed(void **state)
 {
 	unsigned done, kept = 0, undone = 0;
 
-	(void)state;
 	options.no_background = true;
 	hooks.no_flush = true;
 	open_store();
@@ -311,7 +307,6 @@ static void test_by_themselves(void **state)
 	uint8_t *big = calloc(1, 3 << 20);
 	uint32_t x = 1;
 
-	(void)state;
 	for (size_t i = 0; i < 3 << 20; i++)
 		big[i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
 	options.memtable_bytes = 1 << 20;
@@ -359,7 +354,6 @@ static void test_small_for_an_hour(void **state)
 	char row[32];
 	unsigned n;
 
-	(void)state;
 	open_store();
 	set_schema("families = ( { name = \"f\"; } );");
 	fill(0, 64, 100);
@@ -384,7 +378,6 @@ static void test_small_for_an_hour(void **state)
 /* Tablets as small as a block: of two that share one, each seems as large as it; they are not taken apart row by row. */
 static void test_small_as_a_block(void **state)
 {
-	(void)state;
 	open_store();
 	set_schema("tablet_size = \"64K\"; families = ( { name = \"f\"; } );"
 		   "groups = ( { name = \"default\"; compression = \"none\"; block_size = \"64K\"; } );");
@@ -424,7 +417,6 @@ static void test_metadata(void **state)
 {
 	char row[32];
 
-	(void)state;
 	hooks.metadata_tablet_bytes = 2000;
 	open_store();
 	fill(0, 200, 10);
@@ -492,7 +484,6 @@ static void *count_up(void *arg)
 {
 	char row[32];
 
-	(void)arg;
 	for (unsigned n = 0; !over; n++) {
 		struct tfs_mutation *m;
 		int err;
@@ -514,7 +505,6 @@ static void *read_rows(void *arg)
 	unsigned x = 77;
 	char row[32], value[500];
 
-	(void)arg;
 	while (!over) {
 		size_t got = 0;
 		uint64_t least;
@@ -536,7 +526,6 @@ static void *read_rows(void *arg)
 
 static void *scan_rows(void *arg)
 {
-	(void)arg;
 	while (!over) {
 		struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .versions = 1, .batch_bytes = 2000};
 		char before[32] = "";
@@ -566,7 +555,6 @@ static void *move_tablets(void *arg)
 	unsigned x = 4242;
 	char row[32];
 
-	(void)arg;
 	while (!over) {
 		int err;
 
@@ -592,7 +580,6 @@ static void test_traffic(void **state)
 	char row[32], value[500];
 	uint64_t end;
 
-	(void)state;
 	options.memtable_bytes = 1 << 20;
 	hooks.scan_view_us = 1000; /* views are left often */
 	open_store();

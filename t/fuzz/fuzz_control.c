@@ -85,14 +85,12 @@ int tfs_merge(struct tfs_table *t, struct tfs_bytes row)
 
 int tfs_sync(struct tfs_store *s)
 {
-	(void)s;
 	note('s');
 	return 0;
 }
 
 int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAME_MAX + 1], int max)
 {
-	(void)s;
 	CHECK(max >= TABLES);
 	if (*after)
 		return 0;
@@ -103,8 +101,6 @@ int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAM
 
 int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out)
 {
-	(void)s;
-	(void)name;
 	*out = &the_table;
 	return 0;
 }
@@ -153,8 +149,6 @@ int tfs_mutation_delete_row(struct tfs_mutation *m)
 
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
 {
-	(void)flags;
-	(void)results;
 	CHECK(m == &the_mutation);
 	return 0;
 }
@@ -183,7 +177,6 @@ struct node *node_table(struct node *n)
 
 struct tfs_table *node_store_table(struct node *n)
 {
-	(void)n;
 	return &the_table;
 }
 
@@ -201,31 +194,23 @@ void node_hold(struct node *n)
 
 void node_put(struct node *n)
 {
-	(void)n;
 }
 
 void table_new_epoch(struct node *table)
 {
-	(void)table;
 }
 
 int tfs_confirm_clock(struct tfs_store *store)
 {
-	(void)store;
 	return 0;
 }
 
 void made_drop_rows(struct node *table, struct slice prefix, struct changes *c)
 {
-	(void)table;
-	(void)prefix;
-	(void)c;
 }
 
 void changes_table(struct changes *c, struct node *table)
 {
-	(void)c;
-	(void)table;
 }
 
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...)

@@ -20,7 +20,6 @@ bool history_set_back;
 
 int64_t history_now(void *arg)
 {
-	(void)arg;
 	return history_clock;
 }
 

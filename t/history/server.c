@@ -96,8 +96,6 @@ static int leave(void *arg, const char *name, bool is_dir)
 	char path[NAME_BYTES + 40];
 	FILE *f;
 
-	(void)name;
-	(void)is_dir;
 	for (unsigned i = 0; i < 2; i++) {
 		snprintf(path, sizeof(path), "%s/1-%u.sst", e->dir, LEFT_FROM + left++);
 		f = fopen(path, "w");
@@ -133,8 +131,6 @@ static int count_left(void *arg, const char *name, bool is_dir)
 	struct leftovers *l = e->arg;
 	int err;
 
-	(void)name;
-	(void)is_dir;
 	l->dir = e->dir;
 	err = file_list(e->dir, count_file, l);
 	return err == -ENOENT ? 0 : err;

@@ -71,9 +71,6 @@ static int remove_tree(const char *dir)
 /* HISTORY_TRACE=1: what is made and removed. */
 static int trace(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t operation)
 {
-	(void)arg;
-	(void)offset;
-	(void)n;
 	if (op == FILE_OP_CREATE || op == FILE_OP_UNLINK || op == FILE_OP_RENAME || op == FILE_OP_RMDIR)
 		printf("# %llu %s %s\n", (unsigned long long)operation, file_op_names[op], path);
 	return 0;

@@ -35,8 +35,6 @@ void *__libc_realloc(void *p, size_t n);
 
 static int find_text(struct dl_phdr_info *i, size_t size, void *arg)
 {
-	(void)size;
-	(void)arg;
 	base = i->dlpi_addr;
 	for (int k = 0; k < i->dlpi_phnum; k++) {
 		if (i->dlpi_phdr[k].p_type != PT_LOAD || !(i->dlpi_phdr[k].p_flags & PF_X))

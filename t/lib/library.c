@@ -75,7 +75,6 @@ static void opening(const char *dir, struct tfs_store *s)
 	struct tfs_store *other = NULL;
 	char *why = NULL;
 
-	(void)s;
 	is(tfs_open(in(dir, "store"), NULL, &other, &why), -EBUSY, "a store that is in use");
 	ok(!other && why && strstr(why, "in use") && strstr(why, path), "is told");
 	free(why);
@@ -423,7 +422,6 @@ static int note_server(void *arg, const struct tfs_server *server)
 {
 	int *n = arg;
 
-	(void)server;
 	++*n;
 	return 0;
 }

@@ -97,8 +97,6 @@ out:
 /* The model judges whole texts only. */
 int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **why)
 {
-	(void)t;
-	(void)text;
 	if (why)
 		*why = NULL;
 	return 0;
@@ -107,7 +105,6 @@ int tfs_schema_text_begins(struct tfs_table *t, struct tfs_bytes text, char **wh
 /* The model runs as one user. */
 int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why)
 {
-	(void)user;
 	return tfs_schema_set_text(t, text, mtime_us, why);
 }
 

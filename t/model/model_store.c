@@ -51,7 +51,6 @@ static int64_t system_time(void)
 
 int64_t mdl_now(struct tfs_store *s)
 {
-	(void)s;
 	return system_time();
 }
 
@@ -72,7 +71,6 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 	struct stat st;
 	int r;
 
-	(void)o;
 	if (why)
 		*why = NULL;
 	if (!source || !*source) {
@@ -185,7 +183,6 @@ int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_serve
 
 int tfs_confirm_clock(struct tfs_store *s)
 {
-	(void)s;
 	return 0;
 }
 

@@ -13,7 +13,6 @@ static char test_dir[256];
 
 static int test_dir_setup(void **state)
 {
-	(void)state;
 	snprintf(test_dir, sizeof(test_dir), "%s/tfs-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	return mkdtemp(test_dir) ? 0 : -1;
 }
@@ -22,7 +21,6 @@ static int test_dir_teardown(void **state)
 {
 	char cmd[600];
 
-	(void)state;
 	snprintf(cmd, sizeof(cmd), "rm -rf '%s' '%s.forget'", test_dir, test_dir);
 	return system(cmd);
 }

@@ -34,7 +34,6 @@ static __attribute__((unused)) int unlink_one(void *arg, const char *name, bool 
 {
 	char *p = path_join(arg, name);
 
-	(void)is_dir;
 	assert_int_equal(file_unlink(p), 0);
 	free(p);
 	return 0;
@@ -264,8 +263,6 @@ static __attribute__((unused)) void check_workers(const struct worker *w, unsign
 
 static __attribute__((unused)) int count_name(void *arg, const char *name, bool is_dir)
 {
-	(void)name;
-	(void)is_dir;
 	++*(unsigned *)arg;
 	return 0;
 }

@@ -328,7 +328,6 @@ static inline int fake_get(struct lock_service *l, const char *name, struct buf 
 	struct meta_tablet m = {.table = META_TABLE};
 	int err = strcmp(name, "root") ? -ENOENT : meta_root_end(&m.end);
 
-	(void)l;
 	mutex_lock(&world);
 	m.server = root_said;
 	seen[LOCK_READ]++;
@@ -348,7 +347,6 @@ static struct lock_service fake_locks = {&fake_lock_ops};
 
 static inline struct tablet_service *fake_connect(void *arg, uint64_t incarnation)
 {
-	(void)arg;
 	return incarnation < SERVERS ? &servers[incarnation].service : NULL;
 }
 
@@ -356,7 +354,6 @@ static inline int fake_servers(void *arg, int (*fn)(void *fn_arg, struct tablet_
 {
 	int err = 0;
 
-	(void)arg;
 	for (unsigned i = 0; i < SERVERS && !err; i++)
 		err = fn(fn_arg, &servers[i].service);
 	return err;
@@ -393,7 +390,6 @@ static inline void add_tablet(uint32_t table, const char *begin, const char *end
 /* Table 16 in tablets of ten rows "000" to "399", table 17 in one, on servers by turns; METADATA in two tablets. */
 static inline int cluster(void **state)
 {
-	(void)state;
 	for (unsigned i = 0; i < SERVERS; i++)
 		servers[i] = (struct fake_server){.service = {&fake_ops}, .number = i};
 	tablet_count = 0;
@@ -417,7 +413,6 @@ static inline int cluster(void **state)
 
 static inline int cluster_end(void **state)
 {
-	(void)state;
 	route_free(router);
 	router = NULL;
 	buf_fini(&open_scan.at);

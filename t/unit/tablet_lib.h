@@ -61,7 +61,6 @@ static inline int lib_commit(void *arg, struct tablet *t, const struct tablet_ed
 	void (*on_edit)(struct lib *) = l->on_edit;
 	int err = 0;
 
-	(void)t;
 	l->on_edit = NULL;
 	if (on_edit)
 		on_edit(l);

@@ -93,7 +93,6 @@ static void filters(void **state)
 {
 	static const char *const rules[] = {"", ""};
 
-	(void)state;
 	lib_init(&l, "/tmp");
 	l.schema = lib_schema(rules, 2, 2);
 	lib_start(&l);
@@ -122,7 +121,6 @@ static void without(void **state)
 	static const char *const rules[] = {"", ""};
 	struct seen before, after;
 
-	(void)state;
 	lib_init(&l, "/tmp");
 	l.schema = lib_schema(rules, 2, 2);
 	for (unsigned i = 0; i < l.schema->group_count; i++)
@@ -170,7 +168,6 @@ static void replaced(void **state)
 	static const char *const rules[] = {""};
 	char c = 0;
 
-	(void)state;
 	lib_init(&l, "/tmp");
 	l.cache_bytes = 1; /* nothing is remembered: each look counts */
 	l.schema = lib_schema(rules, 1, 1);

@@ -14,7 +14,6 @@ static void block_round_trip(void **state)
 	uint8_t stored[BFF_BLOCK_HEADER_BYTES + 100];
 	struct bff_block b;
 
-	(void)state;
 	for (unsigned i = 0; i < 100; i++)
 		stored[BFF_BLOCK_HEADER_BYTES + i] = (uint8_t)(i * 7);
 	bff_block_header(stored, 4096, SST_LZ4, 777, slice_of(stored + BFF_BLOCK_HEADER_BYTES, 100));
@@ -41,7 +40,6 @@ static void block_hostile(void **state)
 	struct slice payload = slice_of(stored + BFF_BLOCK_HEADER_BYTES, 8);
 	struct bff_block b;
 
-	(void)state;
 	bff_block_header(stored, 0, BFF_CODEC_AGAINST + 1, 8, payload);
 	assert_int_equal(bff_block_decode(slice_of(stored, sizeof(stored)), 0, &b), -EBADMSG);
 	/* against itself; against one before all */
@@ -68,7 +66,6 @@ static void map_round_trip(void **state)
 	struct bff_map m = {at, 3}, d;
 	struct buf b = {0};
 
-	(void)state;
 	assert_int_equal(bff_map_encode(&m, &b), 0);
 	assert_int_equal(bff_map_decode(buf_slice(&b), 3, 1 << 20, 5000, &d), 0);
 	assert_int_equal(d.n, 3);
@@ -112,7 +109,6 @@ static void filters_round_trip(void **state)
 	struct bff_filters f;
 	struct buf b = {0};
 
-	(void)state;
 	assert_int_equal(bff_filters_begin(&b, 2), 0);
 	assert_int_equal(bff_filters_add(&b, slice_str("a"), slice_str("FILTER1")), 0);
 	assert_int_equal(bff_filters_add(&b, slice_str("m"), slice_of(NULL, 0)), 0);
@@ -168,7 +164,6 @@ static void trailer_round_trip(void **state)
 	uint64_t size;
 	struct bff_trailer t = a_trailer(&size), d = {0};
 
-	(void)state;
 	bff_trailer_encode(b, &t);
 	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), 0);
 	assert_int_equal(d.codec, t.codec);
@@ -196,7 +191,6 @@ static void trailer_hostile(void **state)
 	uint64_t size;
 	struct bff_trailer t = a_trailer(&size), d;
 
-	(void)state;
 	t.version = BFF_VERSION + 1;
 	bff_trailer_encode(b, &t);
 	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EPROTONOSUPPORT);
@@ -244,7 +238,6 @@ static void codecs(void **state)
 {
 	static const size_t sizes[] = {1, 48, 1000, 65536 + 5, 1600000};
 
-	(void)state;
 	for (unsigned codec = 0; codec < SST_CODECS; codec++) {
 		struct coder *c;
 
@@ -282,7 +275,6 @@ static void codecs_hostile(void **state)
 	uint8_t raw[3000], bad[4000], back[3000];
 	uint32_t seed = 5;
 
-	(void)state;
 	fill(raw, sizeof(raw), false, 1);
 	for (unsigned codec = 0; codec < SST_CODECS; codec++) {
 		enum sst_codec used;
@@ -312,7 +304,6 @@ static void scratch(void **state)
 {
 	uint8_t *p;
 
-	(void)state;
 	assert_non_null(codec_scratch(SCRATCH_STORED, 1));
 	p = codec_scratch(SCRATCH_STORED, 5 << 20);
 	assert_non_null(p);

@@ -22,7 +22,6 @@ void *__wrap_realloc(void *p, size_t n)
 
 static void test_slices(void **state)
 {
-	(void)state;
 	assert_true(slice_cmp(slice_str("a"), slice_str("ab")) < 0);
 	assert_true(slice_cmp(slice_str("b"), slice_str("ab")) > 0);
 	assert_true(slice_cmp(slice_of("\x80", 1), slice_of("\x7f", 1)) > 0);
@@ -45,7 +44,6 @@ static void test_encodings_round_trip(void **state)
 	uint32_t u32;
 	uint64_t u64;
 
-	(void)state;
 	assert_int_equal(buf_u8(&b, 0xfe), 0);
 	assert_int_equal(buf_be16(&b, 0x1234), 0);
 	assert_int_equal(buf_be32(&b, 0x12345678), 0);
@@ -87,7 +85,6 @@ static void test_bad_input(void **state)
 	uint8_t u8;
 	uint32_t u32;
 
-	(void)state;
 	assert_false(varint_of("", 0, &v));
 	assert_int_equal(v, 0);
 	assert_false(varint_of("\x80", 1, &v));
@@ -121,7 +118,6 @@ static void test_failed_append_changes_nothing(void **state)
 	struct buf b = {0};
 	size_t n;
 
-	(void)state;
 	assert_int_equal(buf_set(&b, "0123456789", 10), 0);
 	n = b.cap;
 	no_memory = true;
@@ -149,7 +145,6 @@ static void test_arena(void **state)
 	uint8_t *v[600];
 	void *first;
 
-	(void)state;
 	for (unsigned round = 0; round < 2; round++) {
 		size_t sum = 0;
 
@@ -187,7 +182,6 @@ static void test_checksums(void **state)
 	static const uint8_t zeros[32];
 	uint8_t b[1000];
 
-	(void)state;
 	assert_int_equal(crc32c(0, "123456789", 9), 0xE3069283);
 	assert_int_equal(crc32c(0, "", 0), 0);
 	assert_int_equal(crc32c(0, zeros, 32), 0x8A9136AA); /* RFC 3720, B.4 */
@@ -205,7 +199,6 @@ static int64_t test_now;
 
 static int64_t now_of_test(void *arg)
 {
-	(void)arg;
 	return test_now;
 }
 
@@ -214,7 +207,6 @@ static void test_clock(void **state)
 	struct clock *c = clock_new(now_of_test, NULL);
 	int64_t t;
 
-	(void)state;
 	assert_non_null(c);
 	test_now = 1000;
 	assert_int_equal(clock_now(c), 1000);
@@ -253,7 +245,6 @@ static void test_clock_mark(void **state)
 	struct clock *c = clock_new(now_of_test, NULL);
 	struct clock_state st;
 
-	(void)state;
 	assert_non_null(c);
 	test_now = mark + day;
 	clock_set_mark(c, mark, 0);

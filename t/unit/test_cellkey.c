@@ -102,7 +102,6 @@ static void order_is_kept_and_keys_round_trip(void **state)
 	struct sample a, b;
 	struct cellkey back;
 
-	(void)state;
 	for (int i = 0; i < 200000; i++) {
 		random_key(&a);
 		random_key(&b);
@@ -133,7 +132,6 @@ static void bytes_without_zero_are_borrowed(void **state)
 	struct cellkey k = {.row = slice_str("row"), .qualifier = slice_str("q"), .family = 3, .kind = CELL_VALUE}, back;
 	struct buf e = {0}, scratch = {0};
 
-	(void)state;
 	assert_int_equal(cellkey_append(&e, &k), 0);
 	assert_true(cellkey_parse(buf_slice(&e), &back, &scratch));
 	assert_ptr_equal(back.row.p, e.p);
@@ -149,7 +147,6 @@ static void only_canonical_keys_parse(void **state)
 	struct sample s;
 	int accepted = 0, refused = 0;
 
-	(void)state;
 	for (int i = 0; i < 100000; i++) {
 		bool ok;
 
@@ -193,7 +190,6 @@ static void impossible_keys_are_refused(void **state)
 	struct cellkey k = {.row = slice_str("r"), .qualifier = slice_str("q"), .family = 1};
 	struct buf e = {0};
 
-	(void)state;
 	assert_int_equal(cellkey_append(&e, &k), -EINVAL);
 	k.kind = (enum cell_kind)8;
 	assert_int_equal(cellkey_append(&e, &k), -EINVAL);
@@ -209,7 +205,6 @@ static void prefixes_bound_what_they_name(void **state)
 	struct buf key = {0}, p = {0};
 	struct sample a, b;
 
-	(void)state;
 	for (int i = 0; i < 100000; i++) {
 		const struct cellkey *k = &a.k, *o = &b.k;
 		bool marker, other_marker;
@@ -249,7 +244,6 @@ static void lengths_and_suffixes(void **state)
 	struct slice raw;
 	struct sample a;
 
-	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		enum cell_kind kind;
 		uint64_t seq;
@@ -280,7 +274,6 @@ static void probes_are_tagged_prefixes(void **state)
 {
 	struct buf p = {0}, q = {0};
 
-	(void)state;
 	assert_int_equal(cellkey_probe(&p, 'c', slice_str("r"), 2, slice_str("q")), 0);
 	assert_int_equal(buf_u8(&q, 'c'), 0);
 	assert_int_equal(cellkey_column_prefix(&q, slice_str("r"), 2, slice_str("q")), 0);
@@ -303,7 +296,6 @@ static void out_of_memory_changes_nothing(void **state)
 		       back = {0};
 	struct buf e = {0}, fresh = {0}, scratch = {0};
 
-	(void)state;
 	assert_int_equal(cellkey_append(&e, &k), 0);
 #define DRY(call)                                                                                                                  \
 	do {                                                                                                                       \

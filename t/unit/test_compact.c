@@ -24,7 +24,6 @@ static void test_major_leaves_nothing_dead(void **state)
 	struct op delf = {.kind = OP_DELETE_FAMILY, .family = 1};
 	char row[16];
 
-	(void)state;
 	start(&l, 2);
 	for (int i = 0; i < 10; i++) {
 		snprintf(row, sizeof row, "r%d", i);
@@ -73,7 +72,6 @@ static void test_files_stay_few(void **state)
 	char q[16];
 	bool did;
 
-	(void)state;
 	start(&l, 1);
 	for (int i = 0; i < 60; i++) {
 		snprintf(q, sizeof q, "q%03d", i);
@@ -99,7 +97,6 @@ static void test_scan_outlives_its_files(void **state)
 	unsigned n = 0;
 	char row[16];
 
-	(void)state;
 	start(&l, 1);
 	for (int i = 0; i < 50; i++) {
 		snprintf(row, sizeof row, "%03d", i);
@@ -141,7 +138,6 @@ static void test_redo_set(void **state)
 	static struct lib l;
 	uint64_t first, lsn;
 
-	(void)state;
 	start(&l, 1);
 	assert_int_equal(tablet_redo_lsn(l.t, l.env.incarnation), UINT64_MAX);
 	l.edit_fail = 1;
@@ -184,7 +180,6 @@ static void test_split_by_hand(void **state)
 	struct tablet_file shared;
 	char row[16];
 
-	(void)state;
 	start(&l, 1);
 	for (int i = 0; i < 40; i++) {
 		snprintf(row, sizeof row, "%02d", i);
@@ -228,7 +223,6 @@ static void test_much_deleted_of_a_part(void **state)
 	char row[16];
 	int64_t now;
 
-	(void)state;
 	start(&l, 1);
 	now = clock_now(l.clock);
 	for (int i = 0; i < 12000; i++) {
@@ -265,7 +259,6 @@ static void test_groups_change(void **state)
 	struct op row = {.kind = OP_DELETE_ROW};
 	bool did;
 
-	(void)state;
 	start(&l, 2);
 	LIB(lib_put(&l, "a", 1, "q", 1, slice_str("v1")));
 	LIB(lib_put(&l, "a", 1, "q", 2, slice_str("v2")));
@@ -305,7 +298,6 @@ static void test_deleted_under_older_rules(void **state)
 	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 4}};
 	bool did = false;
 
-	(void)state;
 	start(&l, 1);
 	for (int i = 1; i <= 4; i++) {
 		LIB(lib_put(&l, "r", 1, "q", i, slice_str(i == 3 ? "three" : "v")));
@@ -340,7 +332,6 @@ static void test_rules_change_under_a_delete(void **state)
 {
 	static struct lib l;
 
-	(void)state;
 	for (int heavy = 0; heavy < 2; heavy++) {
 		struct op ops[2] = {
 			{.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, 2}},
@@ -369,7 +360,6 @@ static void test_flushes_and_merges_drop_hidden(void **state)
 	uint64_t cells = 0;
 	bool did;
 
-	(void)state;
 	lib_init(&l, "/dev/shm");
 	l.schema = lib_schema(strict, 2, 1);
 	lib_start(&l);
@@ -397,7 +387,6 @@ static void test_wants_major(void **state)
 	int64_t now, counted_from;
 	uint64_t number;
 
-	(void)state;
 	start(&l, 1);
 	now = clock_now(l.clock);
 	LIB(lib_put(&l, "r", 1, "q", now, slice_str("v")));
@@ -467,10 +456,6 @@ static int work_beside(void *arg, enum file_op op, const char *path, uint64_t of
 	char q[16];
 	bool did = false;
 
-	(void)arg;
-	(void)offset;
-	(void)n;
-	(void)number;
 	if (!l || op != FILE_OP_CREATE || !strstr(path, ".sst"))
 		return 0;
 	beside = NULL;
@@ -491,7 +476,6 @@ static void test_merges_beside_a_major_compaction(void **state)
 {
 	static struct lib l;
 
-	(void)state;
 	for (int in_doubt = 0; in_doubt < 2; in_doubt++) {
 		start(&l, 1);
 		for (int ts = 1; ts <= 3; ts++) {
@@ -610,7 +594,6 @@ static void test_many_at_once(void **state)
 	char row[16];
 	size_t got;
 
-	(void)state;
 	lib_init(&l, "/dev/shm");
 	l.schema = lib_schema(plain, 2, 2);
 	l.background = true;

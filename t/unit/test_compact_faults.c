@@ -35,12 +35,6 @@ static _Atomic bool io_failed;
 
 static int io_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg;
-	(void)op;
-	(void)path;
-	(void)offset;
-	(void)n;
-	(void)number;
 	if (io_countdown > 0 && --io_countdown == 0) {
 		io_failed = true;
 		return -EIO;
@@ -54,7 +48,6 @@ static void test_edits_in_doubt(void **state)
 	static struct lib l;
 	bool did;
 
-	(void)state;
 	for (int doubt = 0; doubt < 2; doubt++) {
 		for (int reopen = 0; reopen < 2; reopen++) {
 			start(&l, 1);
@@ -101,7 +94,6 @@ static void test_redo_set_in_doubt(void **state)
 {
 	static struct lib l;
 
-	(void)state;
 	for (int again = 0; again < 2; again++) {
 		start(&l, 1);
 		LIB(lib_put(&l, "r", 1, "q", 1, slice_str("v")));
@@ -128,7 +120,6 @@ static void test_redo_set_let_go(void **state)
 {
 	static struct lib l;
 
-	(void)state;
 	for (int doubt = 0; doubt < 2; doubt++) {
 		start(&l, 1);
 		*(doubt ? &l.edit_doubt : &l.edit_fail) = 1;
@@ -153,10 +144,6 @@ static _Atomic bool disk_has_space;
 
 static int no_space(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg;
-	(void)offset;
-	(void)n;
-	(void)number;
 	return op == FILE_OP_CREATE && strstr(path, ".sst") && !disk_has_space ? -ENOSPC : 0;
 }
 
@@ -173,7 +160,6 @@ static void test_flush_without_its_deletes(void **state)
 	struct op del = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q"), .ts = {false, VIEW_MEMS - 1}};
 	struct tablet_stats st;
 
-	(void)state;
 	start(&l, 1);
 	file_set_hook(no_space, NULL);
 	for (int i = 1; i < VIEW_MEMS; i++) {
@@ -259,7 +245,6 @@ static void test_nth_allocation_fails(void **state)
 	int have[ROWS] = {0}, next = 1;
 	unsigned failures = 0;
 
-	(void)state;
 	start(&l, 1);
 	for (long n = 1; n < 600; n++) {
 		alloc_failed = false;
@@ -289,7 +274,6 @@ static void test_nth_io_fails(void **state)
 	int have[ROWS] = {0}, next = 1;
 	unsigned failures = 0;
 
-	(void)state;
 	start(&l, 1);
 	file_set_hook(io_hook, NULL);
 	for (long n = 1; n < 150; n++) {
@@ -321,7 +305,6 @@ static void test_disk_full(void **state)
 	char row[16];
 	int err = 0, n = 0;
 
-	(void)state;
 	lib_init(&l, "/dev/shm");
 	l.schema = lib_schema(plain, 2, 1);
 	l.background = true;
@@ -349,10 +332,6 @@ static void test_disk_full(void **state)
 /* The log takes nothing: what was prepared for refused writes must not pile up, nor stop writers later. */
 static int no_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg;
-	(void)offset;
-	(void)n;
-	(void)number;
 	return (op == FILE_OP_WRITE || op == FILE_OP_CREATE) && strstr(path, "/log") ? -ENOSPC : 0;
 }
 
@@ -362,7 +341,6 @@ static void test_refused_writes_cost_nothing(void **state)
 	static uint8_t value[4000];
 	struct tablet_stats st;
 
-	(void)state;
 	lib_init(&l, "/dev/shm");
 	l.schema = lib_schema(plain, 2, 1);
 	l.background = true;
@@ -413,7 +391,6 @@ static void test_a_damaged_file_stops_no_merge(void **state)
 	bool did = false;
 	int failures = 0;
 
-	(void)state;
 	start(&l, 1);
 	for (int i = 0; i < 3; i++) {
 		snprintf(row, sizeof row, "%02d", i);
@@ -462,7 +439,6 @@ static void test_a_passing_error_is_no_damage(void **state)
 	char row[16];
 	bool did;
 
-	(void)state;
 	for (unsigned k = 0; k < sizeof opens / sizeof opens[0]; k++) {
 		start(&l, 1);
 		for (int i = 0; i < 12; i++) {

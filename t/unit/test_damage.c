@@ -213,14 +213,12 @@ static void run(bool deletes, uint32_t seed)
 
 static void test_one_block(void **state)
 {
-	(void)state;
 	for (uint32_t seed = 1; seed <= 2; seed++)
 		run(false, seed);
 }
 
 static void test_one_block_with_deletes(void **state)
 {
-	(void)state;
 	for (uint32_t seed = 11; seed <= 16; seed++)
 		run(true, seed);
 }

@@ -22,7 +22,6 @@ static void test_read_and_write(void **state)
 	char b[16];
 	size_t got;
 
-	(void)state;
 	assert_int_equal(file_open(in_dir("f"), FILE_READ, &g), -ENOENT);
 	assert_int_equal(file_open(in_dir("f"), FILE_READWRITE, &g), -ENOENT);
 	assert_null(g);
@@ -68,7 +67,6 @@ static void test_many_pieces(void **state)
 	struct file *f;
 	size_t got;
 
-	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
 		memset(bytes[i], (int)(i * 31 & 0xff), 3);
 		v[i] = slice_of(bytes[i], 3);
@@ -93,7 +91,6 @@ static void test_directories(void **state)
 	char names[200] = "";
 	struct file *f;
 
-	(void)state;
 	ok(file_mkdir(in_dir("d")));
 	assert_int_equal(file_mkdir(in_dir("d")), -EEXIST);
 	ok(file_open(in_dir("b"), FILE_CREATE, &f));
@@ -127,7 +124,6 @@ static void test_whole_files(void **state)
 	uint8_t big[200000];
 	char *p;
 
-	(void)state;
 	assert_int_equal(file_read_all(in_dir("f"), 10, &b), -ENOENT);
 	ok(file_replace(in_dir("f"), slice_str("one")));
 	ok(file_read_all(in_dir("f"), 3, &b));
@@ -176,7 +172,6 @@ static void test_every_step_fails(void **state)
 	static const enum file_op want[] = {FILE_OP_CREATE, FILE_OP_WRITE, FILE_OP_SYNC, FILE_OP_RENAME, FILE_OP_SYNCDIR};
 	struct failing x = {0};
 
-	(void)state;
 	ok(file_replace(in_dir("f"), slice_str("old")));
 	for (unsigned i = 0; i < 5; i++) {
 		x.at = i + 1;
@@ -205,7 +200,6 @@ static void test_each_operation_fails(void **state)
 	size_t got;
 	char c;
 
-	(void)state;
 #define FAILS(which, call)                                                                                                         \
 	do {                                                                                                                       \
 		file_set_hook(fail_at, &x);                                                                                        \

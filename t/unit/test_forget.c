@@ -8,7 +8,6 @@
 
 static void test_dropped_write(void **state)
 {
-	(void)state;
 	put_durable("f", "aaaa");
 	put("f", "bb", 1, FILE_READWRITE, false);
 	assert_string_equal(contents("f", NULL), "abba");
@@ -18,7 +17,6 @@ static void test_dropped_write(void **state)
 
 static void test_synced_write_stays(void **state)
 {
-	(void)state;
 	put_durable("f", "aaaa");
 	put("f", "bb", 1, FILE_READWRITE, true);
 	assert_int_equal(crash("0").records, 0);
@@ -27,7 +25,6 @@ static void test_synced_write_stays(void **state)
 
 static void test_write_sync_write(void **state)
 {
-	(void)state;
 	put_durable("f", "1111");
 	put("f", "22", 0, FILE_READWRITE, true);
 	put("f", "3", 1, FILE_READWRITE, false);
@@ -42,7 +39,6 @@ static void test_overlapping_writes(void **state)
 	static const char *const answers[] = {"000", "100", "010", "110", "001", "101", "011", "111"};
 	static const char *const want[] = {"......", "AAAA..", ".BBBB.", "ABBBB.", "..CCCC", "AACCCC", ".BCCCC", "ABCCCC"};
 
-	(void)state;
 	file_forget_stop();
 	for (unsigned i = 0; i < 8; i++) {
 		ok(file_forget_start(test_dir));
@@ -61,7 +57,6 @@ static void test_gap_reads_as_zeros(void **state)
 	const char *p;
 	size_t n;
 
-	(void)state;
 	put_durable("f", "aa");
 	put("f", "bb", 2, FILE_READWRITE, false);
 	put("f", "cc", 4, FILE_READWRITE, false);
@@ -79,7 +74,6 @@ static void test_torn_write(void **state)
 	const char *p;
 	size_t n;
 
-	(void)state;
 	memset(a, 'a', sizeof(a));
 	memset(b, 'b', sizeof(b));
 	ok(file_open(in_dir("f"), FILE_CREATE, &f));
@@ -107,7 +101,6 @@ static void test_torn_growth(void **state)
 	struct file *f;
 	size_t n;
 
-	(void)state;
 	memset(b, 'b', sizeof(b));
 	put_durable("f", "");
 	put_durable("g", "");
@@ -132,7 +125,6 @@ static void test_small_write_is_not_torn(void **state)
 {
 	struct script s;
 
-	(void)state;
 	put_durable("f", "aaaa");
 	put("f", "bb", 1, FILE_READWRITE, false);
 	s = crash("1");
@@ -147,7 +139,6 @@ static void test_truncate_and_allocate(void **state)
 	const char *p;
 	size_t n;
 
-	(void)state;
 	for (unsigned kept = 0; kept < 4; kept++) {
 		const char answers[] = {(char)('0' + (kept & 1)), (char)('0' + (kept >> 1)), '\0'};
 
@@ -175,7 +166,6 @@ static void test_zeroed_preallocation(void **state)
 	const char *p;
 	size_t n;
 
-	(void)state;
 	put_durable("f", "");
 	ok(file_open(in_dir("f"), FILE_READWRITE, &f));
 	ok(file_preallocate(f, 0, 4096, true));
@@ -194,7 +184,6 @@ static void test_root_itself(void **state)
 {
 	char parent[300];
 
-	(void)state;
 	file_forget_stop();
 	snprintf(parent, sizeof(parent), "%s", test_dir);
 	strcat(test_dir, "/store");
@@ -221,7 +210,6 @@ static void test_root_itself(void **state)
 
 static void test_skipped_sync(void **state)
 {
-	(void)state;
 	file_forget_skip(4);
 	put_durable("f", "aaaa");               /* syncs 1, 2 */
 	put("f", "b", 0, FILE_READWRITE, true); /* 3 */
@@ -236,7 +224,6 @@ static void test_outside_the_root(void **state)
 	char other[300];
 	struct file *f;
 
-	(void)state;
 	snprintf(other, sizeof(other), "%sx", test_dir); /* the root is a prefix of its name */
 	ok(file_open(other, FILE_CREATE, &f));
 	ok(file_pwrite(f, "x", 1, 0));
@@ -251,7 +238,6 @@ static void test_lock_is_not_kept(void **state)
 {
 	struct file *f, *g;
 
-	(void)state;
 	ok(file_open(in_dir("lock"), FILE_CREATE, &f));
 	ok(file_pwrite(f, "x", 1, 0));
 	ok(flock(file_fd(f), LOCK_EX | LOCK_NB));
@@ -276,7 +262,6 @@ static void test_dead(void **state)
 	struct file *f, *g;
 	pthread_t t;
 
-	(void)state;
 	put_durable("f", "data");
 	ok(file_open(in_dir("f"), FILE_READWRITE, &f));
 	ok(file_pwrite(f, "lost", 4, 0));

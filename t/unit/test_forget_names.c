@@ -4,7 +4,6 @@
 
 static void test_created_entry(void **state)
 {
-	(void)state;
 	put("lost", "data", 0, FILE_CREATE, true); /* fdatasync does not sync the entry */
 	put("kept", "data", 0, FILE_CREATE, true);
 	crash("01");
@@ -16,7 +15,6 @@ static void test_entry_without_data(void **state)
 {
 	size_t n;
 
-	(void)state;
 	put("f", "data", 0, FILE_CREATE, false);
 	ok(file_sync_dir(in_dir("")));
 	assert_int_equal(crash("0").records, 1);
@@ -26,7 +24,6 @@ static void test_entry_without_data(void **state)
 
 static void test_undone_rename(void **state)
 {
-	(void)state;
 	put_durable("old", "old");
 	put_durable("new", "new");
 	ok(file_rename(in_dir("new"), in_dir("old")));
@@ -38,7 +35,6 @@ static void test_undone_rename(void **state)
 
 static void test_surviving_rename(void **state)
 {
-	(void)state;
 	put_durable("old", "old");
 	put_durable("new", "new");
 	ok(file_rename(in_dir("new"), in_dir("old")));
@@ -49,7 +45,6 @@ static void test_surviving_rename(void **state)
 
 static void test_rename_needs_creation(void **state)
 {
-	(void)state;
 	put_durable("old", "old");
 	put("new", "new", 0, FILE_CREATE, true);
 	ok(file_rename(in_dir("new"), in_dir("old")));
@@ -62,7 +57,6 @@ static void test_rename_without_data(void **state)
 {
 	size_t n;
 
-	(void)state;
 	put_durable("old", "old");
 	put("new", "new", 0, FILE_CREATE, false);
 	ok(file_rename(in_dir("new"), in_dir("old")));
@@ -75,7 +69,6 @@ static void test_undone_unlink(void **state)
 {
 	struct file *f;
 
-	(void)state;
 	put_durable("f", "data");
 	put_durable("g", "data");
 	put_durable("h", "data");
@@ -94,7 +87,6 @@ static void test_undone_unlink(void **state)
 
 static void test_durable_unlink_forgets_data(void **state)
 {
-	(void)state;
 	put_durable("f", "data");
 	put("f", "unsynced", 0, FILE_READWRITE, false);
 	ok(file_unlink(in_dir("f")));
@@ -105,7 +97,6 @@ static void test_durable_unlink_forgets_data(void **state)
 
 static void test_directories(void **state)
 {
-	(void)state;
 	ok(file_mkdir(in_dir("d")));
 	put("d/f", "data", 0, FILE_CREATE, true);
 	ok(file_sync_dir(in_dir("d")));
@@ -118,7 +109,6 @@ static void test_directories(void **state)
 
 static void test_directory_survives(void **state)
 {
-	(void)state;
 	ok(file_mkdir(in_dir("d")));
 	put("d/f", "data", 0, FILE_CREATE, true);
 	put("d/g", "data", 0, FILE_CREATE, true);
@@ -131,7 +121,6 @@ static void test_directory_survives(void **state)
 
 static void test_rmdir(void **state)
 {
-	(void)state;
 	ok(file_mkdir(in_dir("d")));
 	ok(file_sync_dir(in_dir("")));
 	put("d/f", "data", 0, FILE_CREATE, true);
@@ -153,7 +142,6 @@ static void test_renamed_directory(void **state)
 {
 	struct file *f;
 
-	(void)state;
 	ok(file_mkdir(in_dir("log")));
 	ok(file_sync_dir(in_dir("")));
 	ok(file_open(in_dir("log/1"), FILE_CREATE, &f));
@@ -169,7 +157,6 @@ static void test_renamed_directory(void **state)
 
 static void test_creation_lost_in_renamed_directory(void **state)
 {
-	(void)state;
 	ok(file_mkdir(in_dir("log")));
 	ok(file_sync_dir(in_dir("")));
 	put("log/1", "data", 0, FILE_CREATE, true);
@@ -182,7 +169,6 @@ static void test_creation_lost_in_renamed_directory(void **state)
 
 static void test_rename_between_directories(void **state)
 {
-	(void)state;
 	ok(file_mkdir(in_dir("a")));
 	ok(file_mkdir(in_dir("b")));
 	ok(file_sync_dir(in_dir("")));
@@ -198,7 +184,6 @@ static void test_rename_between_directories(void **state)
 
 static void test_rename_into_new_directory(void **state)
 {
-	(void)state;
 	put_durable("f", "data");
 	ok(file_mkdir(in_dir("d")));
 	ok(file_rename(in_dir("f"), in_dir("d/f")));
@@ -209,7 +194,6 @@ static void test_rename_into_new_directory(void **state)
 
 static void test_rename_errors(void **state)
 {
-	(void)state;
 	put_durable("f", "data");
 	ok(file_mkdir(in_dir("d")));
 	ok(file_mkdir(in_dir("e")));

@@ -17,7 +17,6 @@ static unsigned by_seed(void *arg, unsigned index, unsigned ways)
 {
 	struct plan *p = arg;
 
-	(void)index;
 	p->seed = p->seed * 6364136223846793005u + 1442695040888963407u;
 	return (unsigned)(p->seed >> 33) % ways;
 }
@@ -102,14 +101,12 @@ static bool all_crash_points_hold(uint64_t skip)
 
 static void test_replace_is_atomic(void **state)
 {
-	(void)state;
 	file_forget_stop();
 	assert_true(all_crash_points_hold(0));
 }
 
 static void test_each_sync_is_needed(void **state)
 {
-	(void)state;
 	file_forget_stop();
 	for (uint64_t skip = 1; skip <= 6; skip++)
 		assert_false(all_crash_points_hold(skip));
@@ -159,7 +156,6 @@ static void writers_child(int pipe_fd, uint64_t at)
 
 static void test_threads(void **state)
 {
-	(void)state;
 	file_forget_stop();
 	for (uint64_t at = 3; at < 130; at += 9) {
 		char acked[3] = {'0', '0', '0'}, ack[2];

@@ -108,14 +108,12 @@ static void run(uint32_t space, uint32_t longest, int steps)
 
 static void test_small(void **state)
 {
-	(void)state;
 	run(64, 16, 20000);
 	run(5000, 300, 5000);
 }
 
 static void test_spilled(void **state)
 {
-	(void)state;
 	run(SPACE, 20000, 400);
 }
 
@@ -125,7 +123,6 @@ static void test_limits(void **state)
 	size_t got = 1;
 	char c = 'x';
 
-	(void)state;
 	stage_init(&s);
 	assert_int_equal(-EFBIG, stage_write(&s, TFS_VALUE_MAX, &c, 1));
 	assert_int_equal(-EFBIG, stage_write(&s, UINT64_MAX, &c, 1));
@@ -145,7 +142,6 @@ static void test_memory_bound(void **state)
 	static uint8_t block[200 * 1024];
 	struct stage *s = calloc(400, sizeof(*s));
 
-	(void)state;
 	assert_non_null(s);
 	for (int i = 0; i < 400; i++) {
 		stage_init(&s[i]);
@@ -167,7 +163,6 @@ static void test_memory_bound(void **state)
 
 static int set_directory(void **state)
 {
-	(void)state;
 	/* One that is not there: TMPDIR or /tmp serve. */
 	stage_set_directory("/nonexistent");
 	return 0;
@@ -193,7 +188,6 @@ static void test_shared(void **state)
 	struct slice all;
 	size_t got;
 
-	(void)state;
 	memset(big, 0x55, sizeof(big));
 	for (size_t i = 0; i < sizeof(filler) / sizeof(filler[0]); i++) {
 		stage_init(&filler[i]);

@@ -229,7 +229,6 @@ static void filled_by_puts(void **state)
 	struct tfs_table *t;
 	unsigned n;
 
-	(void)state;
 	begin();
 	t = empty_table();
 	n = fill(t, 0);
@@ -266,7 +265,6 @@ static void filled_by_puts(void **state)
 /* Removed: what was written first, all of some files; or every other one.  All that stays does not fit beside what there is. */
 static void compacted_file_by_file(void **state)
 {
-	(void)state;
 	for (unsigned stride = 1; stride <= 2; stride++) {
 		struct tfs_table *t;
 		unsigned n;
@@ -297,7 +295,6 @@ static void filled_by_others(void **state)
 	struct tfs_table *t, *u;
 	unsigned n = 300;
 
-	(void)state;
 	begin();
 	t = empty_table();
 	for (unsigned i = 0; i < n; i++)
@@ -354,7 +351,6 @@ static void small_one_filled_by_others(void **state)
 {
 	struct tfs_table *t;
 
-	(void)state;
 	size = DISK / 3;
 	begin();
 	t = empty_table();
@@ -396,7 +392,6 @@ static void goes_on_by_itself(void **state)
 	struct tfs_table *t;
 	unsigned n = 0;
 
-	(void)state;
 	options.no_background = false;
 	begin();
 	t = empty_table();
@@ -428,7 +423,6 @@ static void rows_of_many(void **state)
 	unsigned n = 0;
 	int err = 0;
 
-	(void)state;
 	begin();
 	t = empty_table();
 	for (unsigned rounds = 0; rounds < 3; rounds++, err = 0) {

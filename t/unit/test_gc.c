@@ -37,7 +37,6 @@ static struct gc_rule *rule(const char *text)
 
 static void empty_texts_keep_everything(void **state)
 {
-	(void)state;
 	assert_null(rule(""));
 	assert_null(rule(" \t\n"));
 	assert_false(gc_hides(NULL, UINT64_MAX, INT64_MIN, INT64_MAX));
@@ -56,7 +55,6 @@ static void units(void **state)
 	} t[] = {{"maxage=5us", 5}, {"maxage=5ms", 5000}, {"maxage=5s", 5 * SECOND}, {"maxage=5m", 300 * SECOND},
 		{"maxage=5h", 5 * 3600 * SECOND}, {"maxage=5d", 5 * DAY}, {"maxage=5w", 35 * DAY}, {" maxage = 5us ", 5}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		struct gc_rule *r = rule(t[i].text);
 
@@ -94,7 +92,6 @@ static void what_each_rule_hides(void **state)
 	static const int64_t ages[] = {1, 5, 50};
 	int64_t now = 1000 * DAY;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		struct gc_rule *r = rule(t[i].text);
 
@@ -139,7 +136,6 @@ static void random_text(char *out, size_t n, int depth)
 
 static void rules_are_monotone_and_bounds_hold(void **state)
 {
-	(void)state;
 	for (int round = 0; round < 3000; round++) {
 		char text[512];
 		struct gc_rule *r;
@@ -206,7 +202,6 @@ static void bad_texts_are_refused_with_a_reason(void **state)
 	struct gc_rule *r = (struct gc_rule *)&fail_at;
 	const char *why;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		why = NULL;
 		if (gc_parse(bad[i], &r, &why) != -EINVAL || !why)
@@ -227,7 +222,6 @@ static void out_of_memory(void **state)
 	const char *why = NULL;
 	int err;
 
-	(void)state;
 	for (long n = 1;; n++) {
 		fail_at = n;
 		err = gc_parse("(maxversions=1 or maxage=2d) and maxversions=7", &r, &why);

@@ -119,7 +119,6 @@ static void histories_look_as_the_model_says(void **state)
 	static struct model md;
 	uint16_t families[4];
 
-	(void)state;
 	for (uint64_t r = 0; r < rounds; r++) {
 		struct live_options o;
 		struct scan_spec s;
@@ -143,7 +142,6 @@ static void every_failing_allocation_is_reported(void **state)
 	uint16_t families[4];
 	long failures = 0;
 
-	(void)state;
 	for (uint64_t r = 0; r < 12; r++) {
 		struct live_options o;
 		struct scan_spec s;
@@ -194,7 +192,6 @@ static void live_next_can_be_asked_again(void **state)
 	static struct model md;
 	uint16_t families[4];
 
-	(void)state;
 	for (uint64_t r = 0; r < 100; r++) {
 		static struct expect want[MAX_CELLS];
 		struct live_options o;
@@ -262,7 +259,6 @@ static void spy_show(void)
 
 static void spy_seek(struct iter *it, struct slice target)
 {
-	(void)it;
 	iter_seek(spy.child, target);
 	spy.seeks++;
 	spy_show();
@@ -270,7 +266,6 @@ static void spy_seek(struct iter *it, struct slice target)
 
 static void spy_next(struct iter *it)
 {
-	(void)it;
 	iter_next(spy.child);
 	spy.steps++;
 	spy_show();
@@ -278,7 +273,6 @@ static void spy_next(struct iter *it)
 
 static void spy_free(struct iter *it)
 {
-	(void)it;
 	iter_free(spy.child);
 }
 
@@ -309,7 +303,6 @@ static void scans_stand_on_no_chunk_and_step_over_little(void **state)
 	uint16_t families[] = {7};
 	uint64_t seq = 0;
 
-	(void)state;
 	assert_int_equal(memtable_new(&m), 0);
 	md.m[0] = m;
 	for (int i = 0; i < FAMILIES; i++)
@@ -374,7 +367,6 @@ static void malformed_entries_are_damage(void **state)
 		LIT("r\0\1\0\1q\0\1\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x06")};
 	static struct model md;
 
-	(void)state;
 	md.rules[0].known = true;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct scan_spec s = {0};
@@ -409,7 +401,6 @@ static void a_missing_chunk_does_not_end_a_scan(void **state)
 	struct iter *it;
 	struct live *l;
 
-	(void)state;
 	md.rules[0].known = true;
 	assert_int_equal(memtable_new(&m), 0);
 	put_be64(size, 3 * CELL_CHUNK_BYTES);

@@ -80,7 +80,6 @@ static void against_model(void **state)
 	unsigned seed = 1, entries;
 	uint64_t hits = 0;
 
-	(void)state;
 	memset(model, 0, sizeof(model));
 	assert_int_equal(locations_new(1 << 20, &l), 0);
 	for (unsigned i = 0; i < 200000; i++) {
@@ -145,7 +144,6 @@ static void bounded(void **state)
 	struct locations_stats st;
 	unsigned kept = 0;
 
-	(void)state;
 	assert_int_equal(locations_new(most, &l), 0);
 	for (unsigned i = 0; i < 100000; i++) {
 		char begin[16], end[16];
@@ -188,7 +186,6 @@ static void caches_apart(void **state)
 {
 	struct locations *a, *b;
 
-	(void)state;
 	assert_int_equal(locations_new(1 << 20, &a), 0);
 	assert_int_equal(locations_new(1 << 20, &b), 0);
 	locations_put(a, 16, slice_str(""), (struct slice){NULL, 0}, &services[0]);
@@ -214,7 +211,6 @@ static void *watch(void *arg)
 {
 	unsigned last = 0;
 
-	(void)arg;
 	while (last + 1 < 1000) {
 		struct tablet_service *s = locations_find(shared, 16, slice_str("row"));
 		unsigned now = s ? (unsigned)(s - many) : last;
@@ -229,7 +225,6 @@ static void threads_see_changes(void **state)
 {
 	pthread_t threads[3];
 
-	(void)state;
 	assert_int_equal(locations_new(1 << 20, &shared), 0);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, watch, NULL), 0);

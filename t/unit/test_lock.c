@@ -25,7 +25,6 @@ static char dir[64];
 
 static int setup(void **state)
 {
-	(void)state;
 	strcpy(dir, "/tmp/test_lock.XXXXXX");
 	return mkdtemp(dir) ? 0 : -1;
 }
@@ -34,7 +33,6 @@ static int teardown(void **state)
 {
 	char cmd[128];
 
-	(void)state;
 	snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
 	return system(cmd);
 }
@@ -80,7 +78,6 @@ static void test_compare_and_set(void **state)
 	struct lock_service *s = opened();
 	uint64_t v = 77;
 
-	(void)state;
 	expect_file(s, "root", NULL, 0);
 	assert_int_equal(put(s, "root", "x", 5), -ENOENT);
 	assert_int_equal(lock_put(s, "root", slice_str("one"), LOCK_ABSENT, &v), 0);
@@ -104,7 +101,6 @@ static void test_names(void **state)
 		"...", ".tmp", "tables/.tmp", "-"};
 	struct lock_service *s = opened();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		assert_int_equal(put(s, bad[i], "v", LOCK_ANY), -EINVAL);
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -139,7 +135,6 @@ static void test_list(void **state)
 	struct lock_service *s = opened();
 	char got[256] = "";
 
-	(void)state;
 	assert_int_equal(s->ops->list(s, "", collect, got), 0);
 	assert_int_equal(s->ops->list(s, "tables", collect, got), 0);
 	assert_string_equal(got, "");
@@ -168,7 +163,6 @@ static void test_multi(void **state)
 	struct lock_service *s = opened();
 	uint64_t v[3];
 
-	(void)state;
 	assert_int_equal(put(s, "tables/a", "old", LOCK_ABSENT), 0);
 	assert_int_equal(put(s, "tables/b", "b", LOCK_ABSENT), 0);
 	struct lock_op ops[3] = {
@@ -220,7 +214,6 @@ static void test_exclusive(void **state)
 {
 	struct lock_service *s = opened(), *other = NULL;
 
-	(void)state;
 	assert_int_equal(lock_local_open(dir, &other), -EBUSY);
 	assert_null(other);
 	assert_int_equal(s->ops->acquire(s, "master"), 0);
@@ -261,7 +254,6 @@ static void test_watch(void **state)
 	struct lock_service *s = opened();
 	struct seen a = {.s = s, .depth = 1}, b = {.s = s}, c = {.s = s, .quit = true};
 
-	(void)state;
 	assert_int_equal(s->ops->watch(s, "tables/", on_change, &a), 0);
 	assert_int_equal(s->ops->watch(s, "root", on_change, &b), 0);
 	assert_int_equal(s->ops->watch(s, "root", on_change, &c), 0);
@@ -289,7 +281,6 @@ static void on_told(void *arg, const char *name)
 {
 	struct told *t = arg;
 
-	(void)name;
 	__atomic_add_fetch(&t->calls, 1, __ATOMIC_RELAXED);
 }
 
@@ -330,7 +321,6 @@ static void test_threads(void **state)
 	pthread_t t[4];
 	void *bad;
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, i % 2 ? watcher : changer, s), 0);
 	for (int i = 0; i < 4; i++) {
@@ -400,7 +390,6 @@ static int bad_page(void *arg, enum file_op op, const char *path, uint64_t offse
 {
 	const uint64_t at = *(const uint64_t *)arg;
 
-	(void)number;
 	return op == FILE_OP_READ && (strstr(path, "/root") || strstr(path, "/journal")) && offset < at + 4096 && offset + n > at
 		? -EIO
 		: 0;
@@ -411,7 +400,6 @@ static void test_unreadable_copy(void **state)
 	struct buf bytes = {0}, got = {0};
 	struct lock_service *s = opened();
 
-	(void)state;
 	assert_int_equal(lock_file_encode(slice_str("contents"), 7, &bytes), 0);
 	for (uint64_t at = 0; at <= 4096; at += 4096) {
 		write_raw("root", bytes.p, bytes.n);
@@ -449,7 +437,6 @@ static void test_one_copy(void **state)
 {
 	char *large = malloc(20001);
 
-	(void)state;
 	assert_non_null(large);
 	memset(large, 'x', 20000);
 	large[20000] = 0;
@@ -468,7 +455,6 @@ static void test_damage(void **state)
 	struct lock_service *s;
 	size_t n, second;
 
-	(void)state;
 	assert_int_equal(lock_file_encode(slice_str("contents"), 7, &bytes), 0);
 	n = copies_get(buf_slice(&bytes), 0).n;
 	second = bytes.n - n;
@@ -538,7 +524,6 @@ static void test_journal_round_trip(void **state)
 	struct buf b = {0};
 	unsigned n = 0;
 
-	(void)state;
 	assert_int_equal(lock_journal_encode(in, 3, &b), 0);
 	assert_int_equal(lock_journal_decode(buf_slice(&b), &out, &n), 0);
 	assert_int_equal(n, 3);
@@ -563,7 +548,6 @@ static void test_whole_but_wrong(void **state)
 	bool whole;
 	unsigned n;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof versions / sizeof *versions; i++) {
 		buf_reset(&b);
 		assert_int_equal(lock_file_encode(slice_str("x"), versions[i], &b), 0);
@@ -661,7 +645,6 @@ static void faults(uint64_t length)
 
 static void test_io_errors(void **state)
 {
-	(void)state;
 	assert_int_equal(teardown(NULL), 0);
 	faults(1);
 	faults(2);
@@ -677,7 +660,6 @@ static void test_in_doubt_is_not_shown(void **state)
 		{.name = "b", .contents = slice_str("2"), .expect = LOCK_ABSENT},
 	};
 
-	(void)state;
 	for (uint64_t at = 1; at < 30; at++) {
 		struct lock_service *s = opened();
 		struct fault f = {.at = at, .length = UINT64_MAX / 2};
@@ -721,7 +703,6 @@ static void test_full_disk(void **state)
 	};
 	unsigned refused = 0, made = 0;
 
-	(void)state;
 	for (uint64_t at = 1; at < 12; at++) {
 		struct lock_service *s = opened();
 		struct full f = {.at = at};

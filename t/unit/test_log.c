@@ -330,7 +330,6 @@ static int take_path(void *arg, const char *name, bool is_dir)
 {
 	struct store_image *im = arg;
 
-	(void)is_dir;
 	im->path[im->count++] = strdup(name);
 	return 0;
 }
@@ -562,9 +561,6 @@ static int no_room_err;
 
 static int no_room_for_zeros(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)path;
-	(void)offset;
-	(void)number;
 	if (op != FILE_OP_WRITE || n < 100000)
 		return 0;
 	++*(_Atomic unsigned *)arg;

@@ -26,9 +26,6 @@ static int fault_hook(void *arg, enum file_op op, const char *path, uint64_t off
 {
 	struct fault *f = arg;
 
-	(void)offset;
-	(void)n;
-	(void)number;
 	if (!atomic_load(&f->on) || !(f->ops >> op & 1))
 		return 0;
 	if (f->path_end) {
@@ -411,9 +408,6 @@ static int no_second_sync(void *arg, enum file_op op, const char *path, uint64_t
 {
 	unsigned *calls = arg;
 
-	(void)offset;
-	(void)n;
-	(void)number;
 	if (op != FILE_OP_SYNC || !strstr(path, "0000000001.log"))
 		return 0;
 	return (*calls)++ == 0 ? -EIO : 0;
@@ -496,10 +490,6 @@ static void test_submit_never_blocks(void **state)
 
 static int slow_sync(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)path;
-	(void)offset;
-	(void)n;
-	(void)number;
 	if (op == FILE_OP_SYNC)
 		usleep(*(unsigned *)arg);
 	return 0;

@@ -23,11 +23,6 @@ static int count_ops(void *arg, enum file_op op, const char *path, uint64_t offs
 {
 	unsigned now = ++io.ops[op];
 
-	(void)arg;
-	(void)path;
-	(void)offset;
-	(void)n;
-	(void)number;
 	return op == io.fail && now >= io.fail_from && now <= io.fail_to ? io.err : 0;
 }
 
@@ -40,7 +35,6 @@ static void watch(void)
 
 static int name_one(void *arg, const char *name, bool is_dir)
 {
-	(void)is_dir;
 	assert_true(log_segment_parse(name, arg));
 	return 0;
 }

@@ -86,7 +86,6 @@ static void sorts_like_the_model(void **arg)
 	struct model *m = calloc(3000, sizeof(*m));
 	struct log_stretch *s;
 
-	(void)arg;
 	state = 88172645463325252u;
 	assert_int_equal(log_stretch_new(1 << 20, &s), 0);
 	for (unsigned round = 0; round < 300; round++) {
@@ -139,7 +138,6 @@ static void holds_what_it_was_made_for(void **arg)
 	size_t count, filled;
 	int err;
 
-	(void)arg;
 	assert_int_equal(log_stretch_new(64 << 10, &s), 0);
 	for (unsigned round = 0; round < 3; round++) {
 		r.batch = slice_of(large, 1000);

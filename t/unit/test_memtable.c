@@ -62,7 +62,6 @@ static void any_order_of_inserts_comes_out_sorted(void **state)
 	enum { N = 3000 };
 	static uint64_t keys[N];
 
-	(void)state;
 	for (int pattern = 0; pattern < 6; pattern++) {
 		struct memtable *m;
 		struct iter *it;
@@ -134,7 +133,6 @@ static void an_empty_one_is_small(void **state)
 	struct memtable *m;
 	struct iter *it;
 
-	(void)state;
 	assert_int_equal(memtable_new(&m), 0);
 	assert_true(memtable_bytes(m) < 6000);
 	assert_int_equal(memtable_count(m), 0);
@@ -157,7 +155,6 @@ static void memory_held_follows_what_is_put_in(void **state)
 	struct iter *it;
 	size_t before;
 
-	(void)state;
 	assert_int_equal(memtable_new(&m), 0);
 	for (uint64_t i = 0; i < 20000; i++)
 		insert(m, i, 1000);
@@ -186,7 +183,6 @@ static void long_keys_and_prefixes_of_each_other(void **state)
 	struct iter *it;
 	size_t i = 0;
 
-	(void)state;
 	memset(key, 'x', 70000);
 	assert_int_equal(memtable_new(&m), 0);
 	for (size_t len = 70000;; len = len * 2 / 3) {
@@ -213,7 +209,6 @@ static void all_that_fails_is_before_the_insert(void **state)
 	uint64_t inserted = 0;
 	uint8_t k[8], v[2000] = {0};
 
-	(void)state;
 	for (long i = 1; i <= 2; i++) {
 		atomic_store(&fail_at, i);
 		assert_int_equal(memtable_new(&m), -ENOMEM);
@@ -337,7 +332,6 @@ static void readers_take_no_lock_beside_a_writer(void **state)
 	size_t n = 0;
 	void *why;
 
-	(void)state;
 	assert_int_equal(memtable_new(&s->m), 0);
 	for (uint64_t i = 0; i < THREADS_KEYS; i++)
 		s->order[i] = i;

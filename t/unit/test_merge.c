@@ -101,7 +101,6 @@ static void merge_follows_any_mix_of_seeks_and_steps(void **state)
 {
 	int seeks = 0, frees = 0, made = 0;
 
-	(void)state;
 	rng = 42;
 	for (int round = 0; round < 4000; round++) {
 		struct iter *children[7], *it;
@@ -142,7 +141,6 @@ static void merge_hands_on_errors_and_recovers(void **state)
 	int seeks = 0, frees = 0;
 	struct iter *children[3], *it;
 
-	(void)state;
 	children[0] = fake_new(0x00ff, -1, &seeks, &frees);
 	children[1] = fake_new(0x0f10, 2, &seeks, &frees); /* e, i, then broken at j */
 	children[2] = fake_new(0x8000, -1, &seeks, &frees);
@@ -181,7 +179,6 @@ static void forward_seeks_leave_children_that_are_past_the_target(void **state)
 	int near = 0, far = 0, frees = 0;
 	struct iter *children[2], *it;
 
-	(void)state;
 	children[0] = fake_new(0x0fff, -1, &near, &frees);
 	children[1] = fake_new(0x8000, -1, &far, &frees);
 	assert_int_equal(merge_iter_new(children, 2, &it), 0);
@@ -200,7 +197,6 @@ static void clips_hold_their_bounds(void **state)
 {
 	int seeks = 0, frees = 0;
 
-	(void)state;
 	for (int from = 0; from < 16; from++) {
 		for (int to = from; to <= 16; to++) {
 			struct iter *it;
@@ -231,7 +227,6 @@ static void clips_hand_on_errors_inside_their_bounds_only(void **state)
 	int seeks = 0, frees = 0;
 	struct iter *it;
 
-	(void)state;
 	assert_int_equal(clip_iter_new(fake_new(0xffff, 3, &seeks, &frees), slice_str("b"), slice_str("h"), &it), 0);
 	iter_seek(it, slice_str("a"));
 	assert_true(it->valid && it->key.p[0] == 'b');

@@ -55,7 +55,6 @@ static void test_row_keys(void **state)
 	struct buf b = {0};
 	unsigned count = sizeof keys / sizeof *keys;
 
-	(void)state;
 	for (unsigned i = 0; i + 1 < count; i++)
 		assert_true(slice_cmp(buf_slice(&keys[i]), buf_slice(&keys[i + 1])) < 0);
 	for (unsigned i = 0; i < sizeof seeks / sizeof *seeks; i++) {
@@ -316,7 +315,6 @@ static void one_edit(struct meta_tablet *m, struct stored *s, bool large)
 
 static void test_rows(void **state)
 {
-	(void)state;
 	for (int i = 0; i < 120; i++) {
 		static struct stored s;
 		struct meta_tablet m, back;
@@ -350,7 +348,6 @@ static void test_inherited(void **state)
 {
 	struct meta_tablet m = {.table = 16, .last = true, .assignment = 7}, lower = {0}, both = {0};
 
-	(void)state;
 	assert_int_equal(meta_token_add(&m, 1, 5, slice_str("five")), 0);
 	assert_int_equal(meta_tablet_lower(&m, slice_str("m"), &lower), 0);
 	assert_int_equal(lower.assignment, 7);
@@ -372,7 +369,6 @@ static void test_inherited(void **state)
 /* Four rows of 64 KiB: the entry fits a cell, and first stays a bound on the same side of begin. */
 static void test_largest_entry(void **state)
 {
-	(void)state;
 	for (int side = 0; side < 2; side++) {
 		struct tablet_file f = {.table = 16, .incarnation = 1, .number = 1}, got;
 		struct buf value = {0};
@@ -421,7 +417,6 @@ static void test_damage(void **state)
 	struct meta_tablet m, got = {0};
 	struct buf b = {0};
 
-	(void)state;
 	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\1", 17), 0);
 	cell(META_TABLET, slice_str("server"), slice_of("\1\0\0\0\0\0\0\0\7", 9), -EBADMSG);
 	cell(META_TABLET, slice_str("seq"), slice_of("\1\0\0\0\0\0\0\0\7", 9), 0);
@@ -507,7 +502,6 @@ static void test_senseless(void **state)
 	struct redo_point p;
 	struct buf b = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
 		f = (struct tablet_file){.table = 16,
 			.incarnation = 1,
@@ -568,7 +562,6 @@ static void test_schema(void **state)
 {
 	struct store_schema *s = NULL;
 
-	(void)state;
 	assert_int_equal(meta_store_schema(&s), 0);
 	assert_int_equal(s->family_count, 4);
 	assert_int_equal(s->group_count, 1);

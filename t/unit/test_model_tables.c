@@ -9,7 +9,6 @@ static void names(void **state)
 {
 	char longest[TFS_NAME_MAX + 2];
 
-	(void)state;
 	memset(longest, 'x', sizeof(longest));
 	longest[TFS_NAME_MAX + 1] = '\0';
 	assert_false(tfs_name_valid(longest));
@@ -317,7 +316,6 @@ static void options(void **state)
 	static const char *const text[] = {"memtable = \"8M\";\nsync = true; sync_interval = \"250ms\"; log_level = \"info\";",
 		"memtable = \"1M\";\nnope = 1;", "\nmemtable = 8;", "\nsync = ;"};
 
-	(void)state;
 	tfs_options_init(&o);
 	assert_true(o.memtable_bytes == 128u << 20 && o.sync_interval_us == 1000000 && o.compaction_threads == 2);
 	int fd = mkstemp(path);

@@ -36,7 +36,6 @@ static void test_levels(void **state)
 	enum msg_level l;
 	char *s;
 
-	(void)state;
 	msg_to_nowhere();
 	msg_error("e %d", 1);
 	msg_info("dropped");
@@ -61,7 +60,6 @@ static void test_one_line_and_errno(void **state)
 {
 	char *s, *tail;
 
-	(void)state;
 	errno = ENOSPC;
 	msg_error("a\nerror: forged\r\x1b[0m %m");
 	assert_int_equal(errno, ENOSPC);
@@ -76,7 +74,6 @@ static void test_long_line_is_cut(void **state)
 	char big[5000];
 	char *s, *p;
 
-	(void)state;
 	memset(big, 'L', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	msg_error("%s", big);
@@ -93,7 +90,6 @@ static void test_ring_is_bounded(void **state)
 	char big[1500];
 	char *s;
 
-	(void)state;
 	for (int i = 0; i < 1500; i++)
 		msg_error("small %d.", i);
 	s = ring_text();
@@ -119,7 +115,6 @@ static void test_standard_error(void **state)
 	ssize_t n;
 	pid_t pid;
 
-	(void)state;
 	/* In a child: where messages go cannot be set back. */
 	assert_int_equal(pipe(fds), 0);
 	pid = fork();
@@ -156,7 +151,6 @@ static void test_threads(void **state)
 	pthread_t t[4];
 	char *s;
 
-	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, talker, (void *)(intptr_t)i), 0);
 	for (int i = 0; i < 4; i++) {
@@ -175,7 +169,6 @@ static void test_quote(void **state)
 {
 	char small[16];
 
-	(void)state;
 	assert_string_equal(Q(slice_str("row")), "\"row\"");
 	assert_string_equal(Q(slice_of("a\0\"\\\xff\n", 6)), "\"a\\x00\\\"\\\\\\xff\\x0a\"");
 	assert_string_equal(Q(slice_of(NULL, 0)), "\"\"");

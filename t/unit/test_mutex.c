@@ -22,7 +22,6 @@ static struct mutex low, mid, high;
 
 static int setup(void **state)
 {
-	(void)state;
 	mutex_init(&low, RANK_SERVER);
 	mutex_init(&mid, RANK_TABLET);
 	mutex_init(&high, RANK_FILE_POOL);
@@ -31,7 +30,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	mutex_fini(&low);
 	mutex_fini(&mid);
 	mutex_fini(&high);
@@ -102,7 +100,6 @@ static void test_right_order(void **state)
 {
 	char said[1000];
 
-	(void)state;
 	assert_false(aborts(right_order, said, sizeof(said)));
 	assert_string_equal(said, "");
 	right_order();
@@ -116,7 +113,6 @@ static void wrong_order(void)
 
 static void test_wrong_order(void **state)
 {
-	(void)state;
 	expect_abort(wrong_order, "SERVER", "TABLET");
 }
 
@@ -131,7 +127,6 @@ static void below_what_was_unlocked_between(void)
 
 static void test_order_after_unlock_in_between(void **state)
 {
-	(void)state;
 	expect_abort(below_what_was_unlocked_between, "TABLET", "FILE_POOL");
 }
 
@@ -146,7 +141,6 @@ static void same_rank(void)
 
 static void test_same_rank(void **state)
 {
-	(void)state;
 	expect_abort(same_rank, "lock of rank TABLET", "holding rank TABLET");
 }
 
@@ -175,7 +169,6 @@ static void assert_none(void)
 
 static void test_other_mistakes(void **state)
 {
-	(void)state;
 	expect_abort(twice, "again", "TABLET");
 	expect_abort(not_ours, "unlock", "NONE");
 	expect_abort(assert_not_held, "not held", "SERVER");
@@ -205,7 +198,6 @@ static void test_cond(void **state)
 {
 	pthread_t t;
 
-	(void)state;
 	cond_init(&cond);
 	assert_int_equal(pthread_create(&t, NULL, other_side, NULL), 0);
 	mutex_lock(&low); /* held all along: a wait gives up its own lock only */
@@ -240,7 +232,6 @@ static void wait_under_higher(void)
 
 static void test_wait_obeys_order(void **state)
 {
-	(void)state;
 	expect_abort(wait_under_higher, "TABLET", "FILE_POOL");
 }
 
@@ -249,7 +240,6 @@ static void test_timeout(void **state)
 	struct cond c;
 	uint64_t t;
 
-	(void)state;
 	cond_init(&c);
 	mutex_lock(&mid);
 	t = monotonic_us();
@@ -284,7 +274,6 @@ static void test_event(void **state)
 	pthread_t t;
 	void *ok;
 
-	(void)state;
 	assert_int_equal(event_wait_us(&b, 0, 2000), 0);
 	assert_true(monotonic_us() - from >= 2000);
 	event_wake(&b);

@@ -46,7 +46,6 @@ static int load(void **state)
 	ssize_t n;
 	FILE *f;
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/t/names.tsv", dir ? dir : TFS_SRC);
 	f = fopen(path, "r");
 	if (!f) {
@@ -81,7 +80,6 @@ static int load(void **state)
 
 static int unload(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < vector_count; i++) {
 		buf_fini(&vectors[i].key);
 		buf_fini(&vectors[i].path);
@@ -101,7 +99,6 @@ static void test_vectors(void **state)
 {
 	struct buf got = {0};
 
-	(void)state;
 	for (size_t i = 0; i < vector_count; i++) {
 		const struct vector *v = &vectors[i];
 		enum name_kind kind;
@@ -150,7 +147,6 @@ static void refused(enum name_kind want, struct slice path)
 
 static void test_mutations(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < vector_count; i++) {
 		const struct vector *v = &vectors[i];
 		struct slice path = buf_slice(&v->path);
@@ -254,7 +250,6 @@ static void test_random(void **state)
 	struct buf key = {0}, path = {0}, back = {0};
 	struct name_prefix prefix;
 
-	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		enum name_kind want = (enum name_kind)rnd(3), kind;
 		int64_t ts = (int64_t)(((uint64_t)rnd(1u << 31) << 33) ^ ((uint64_t)rnd(1u << 31) << 7)) >> rnd(63), got_ts;
@@ -301,7 +296,6 @@ static void test_hostile(void **state)
 {
 	struct buf path = {0};
 
-	(void)state;
 	for (int i = 0; i < 20000; i++) {
 		uint8_t *exact;
 		size_t raw_n;

@@ -134,7 +134,6 @@ static void bounds(void **state)
 {
 	static const unsigned flushes[] = {10, 100, 1000, 5000};
 
-	(void)state;
 	seed = 1;
 	for (unsigned k = 0; k < KINDS_OF_SIZES; k++)
 		for (unsigned i = 0; i < 4; i++)
@@ -150,7 +149,6 @@ static void order(void **state)
 	const uint64_t day = UINT64_C(86400000000);
 	uint64_t last = UINT64_MAX;
 
-	(void)state;
 	for (unsigned i = 0; i < 7; i++) {
 		t[i].env = &env;
 		t[i].merge_task.run = compact_merge_task;
@@ -183,7 +181,6 @@ static void spread(void **state)
 	const uint64_t within = UINT64_C(604800000000);
 	unsigned slots[8] = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < 800; i++) {
 		char row[16];
 		int64_t after, from = (int64_t)(within / 2 / 4 * 3);
@@ -206,7 +203,6 @@ static void rate(void **state)
 	static struct lib l;
 	uint64_t from, took;
 
-	(void)state;
 	start(&l, 1);
 	from = monotonic_us();
 	for (unsigned i = 0; i < 100; i++)
@@ -239,7 +235,6 @@ static void rate_of_looking(void **state)
 	uint64_t number;
 	char row[16];
 
-	(void)state;
 	start(&l, 1);
 	for (unsigned i = 0; i < 2000; i++) {
 		snprintf(row, sizeof row, "row%u", i);
@@ -266,7 +261,6 @@ static void full_disk(void **state)
 	static struct lib l;
 	char row[16];
 
-	(void)state;
 	start(&l, 1);
 	for (unsigned part = 0; part < 2; part++) {
 		for (unsigned i = 0; i < 80; i++) {

@@ -17,7 +17,6 @@ static _Atomic int64_t now;
 
 static int64_t test_clock(void *arg)
 {
-	(void)arg;
 	return now;
 }
 
@@ -98,7 +97,6 @@ static void deleted(void **state)
 	static char long_value[1500];
 	struct tfs_table *t;
 
-	(void)state;
 	memset(long_value, 'l', sizeof(long_value) - 1);
 	begin();
 	t = plain_table("t");
@@ -133,7 +131,6 @@ static void an_hour_a_day(void **state)
 	struct tfs_table *t;
 	unsigned days = 0;
 
-	(void)state;
 	begin();
 	t = plain_table("t");
 	fill(t, "a value of little interest");
@@ -158,7 +155,6 @@ static void table_dropped(void **state)
 {
 	struct tfs_table *t;
 
-	(void)state;
 	begin();
 	t = plain_table("t");
 	fill(t, SECRET);
@@ -185,7 +181,6 @@ static void family_dropped(void **state)
 {
 	struct tfs_table *t;
 
-	(void)state;
 	begin();
 	t = plain_table("t");
 	fill(t, "of no account");
@@ -206,7 +201,6 @@ static void rule_stricter(void **state)
 {
 	struct tfs_table *t;
 
-	(void)state;
 	begin();
 	t = plain_table("t");
 	fill(t, "of no account");

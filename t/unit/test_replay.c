@@ -130,7 +130,6 @@ static void in_stretches(void **arg)
 {
 	static const size_t sizes[] = {1, 1000, 5000, 100000, 16u << 20};
 
-	(void)arg;
 	make_store();
 	for (unsigned round = 0; round < 2 * sizeof(sizes) / sizeof(sizes[0]); round++) {
 		hooks.replay_part_bytes = sizes[round / 2];
@@ -158,7 +157,6 @@ static void large_values(void **arg)
 	uint8_t *value = malloc(3u << 20), *read = malloc(3u << 20);
 	struct tfs_table *t;
 
-	(void)arg;
 	for (size_t i = 0; i < 3u << 20; i++)
 		value[i] = (uint8_t)(i * 7 + (i >> 9));
 	make_store();
@@ -195,7 +193,6 @@ static void of_a_dropped_table(void **arg)
 {
 	struct tfs_table *t;
 
-	(void)arg;
 	make_store();
 	open_store();
 	write_some(300);
@@ -282,7 +279,6 @@ static void root_needs_less(void **arg)
 	struct tfs_table *t;
 	struct served_tablet *root;
 
-	(void)arg;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -308,7 +304,6 @@ static void damaged_batches(void **arg)
 	struct log_end end;
 	char part[100];
 
-	(void)arg;
 	make_store();
 	open_store();
 	write_some(600);
@@ -338,7 +333,6 @@ static void reads_fail(void **arg)
 {
 	static struct fault f;
 
-	(void)arg;
 	make_store();
 	open_store();
 	write_some(600);

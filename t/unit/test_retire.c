@@ -115,13 +115,11 @@ static void bounded(size_t memtable_bytes)
 
 static void beside_a_busy_tablet(void **state)
 {
-	(void)state;
 	bounded(4 << 20);
 }
 
 static void memory_for_more_than_the_log(void **state)
 {
-	(void)state;
 	bounded(1u << 30);
 }
 
@@ -131,7 +129,6 @@ static void of_a_resting_store(void **state)
 	struct tfs_table *t, *u;
 	char command[100];
 
-	(void)state;
 	hooks.logs_flush_age_us = 20000;
 	options.no_background = false;
 	open_store();

@@ -67,7 +67,6 @@ static int work_schema(void *arg)
 	bool allow;
 	int rc = schema_new("webtable", 16, 0, 0, 0755, 1, &s);
 
-	(void)arg;
 	if (!rc)
 		rc = schema_set_text(s, slice_str(text), 2, &t, &allow, &why);
 	if (!rc)
@@ -114,7 +113,6 @@ static int work_meta(void *arg)
 	unsigned count = 0;
 	int rc = meta_row_key(&key, 16, false, slice_str("end"));
 
-	(void)arg;
 	if (!rc)
 		rc = meta_tablet_row(&m, buf_slice(&key));
 	if (!rc)
@@ -158,7 +156,6 @@ static int work_meta(void *arg)
 
 static int answer_tablet(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
-	(void)s;
 	if (!arena_dup(&a->arena, slice_str("end"), &a->tablet_end) || !arena_dup(&a->batch.arena, q->row, &a->tablet.begin))
 		return -ENOMEM;
 	a->batch.cells = calloc(2, sizeof *a->batch.cells);
@@ -190,7 +187,6 @@ static int work_tablet_service(void *arg)
 	struct tablet_service inner = {&ops}, *s = ts_round_trip_new(&inner);
 	int rc;
 
-	(void)arg;
 	if (!s)
 		return -ENOMEM;
 	rc = ts_call(s, &q, &a);
@@ -227,7 +223,6 @@ static int work_master_service(void *arg)
 	struct ms_answer a = {0};
 	int rc;
 
-	(void)arg;
 	if (!s)
 		return -ENOMEM;
 	rc = ms_call(s, &q, &a);
@@ -247,7 +242,6 @@ static void on_change(void *arg, const char *name)
 
 static int count_names(void *arg, const char *name)
 {
-	(void)name;
 	++*(unsigned *)arg;
 	return 0;
 }
@@ -261,7 +255,6 @@ static int work_lock(void *arg)
 	unsigned names = 0;
 	int rc = lock_local_open(dir, &s);
 
-	(void)arg;
 	if (!rc)
 		rc = s->ops->watch(s, "tables/", on_change, NULL);
 	if (!rc)
@@ -283,13 +276,11 @@ static int work_lock(void *arg)
 
 static void test_schema(void **state)
 {
-	(void)state;
 	assert_true(exhaust(work_schema, NULL) > 40);
 }
 
 static void test_meta(void **state)
 {
-	(void)state;
 	assert_true(exhaust(work_meta, NULL) > 20);
 }
 
@@ -297,7 +288,6 @@ static void test_rpc(void **state)
 {
 	struct schema *s = NULL;
 
-	(void)state;
 	assert_true(exhaust(work_tablet_service, NULL) > 8);
 	assert_int_equal(schema_new("t", 16, 0, 0, 0755, 1, &s), 0);
 	answered = s;
@@ -309,7 +299,6 @@ static void test_lock(void **state)
 {
 	char cmd[100];
 
-	(void)state;
 	strcpy(dir, "/tmp/test_rooms_memory.XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	assert_true(exhaust(work_lock, NULL) > 20);

@@ -12,7 +12,6 @@ static void cold_then_known(void **state)
 {
 	struct route_stats st;
 
-	(void)state;
 	assert_int_equal(ask(16, "005"), 0);
 	assert_int_equal(seen[LOCK_READ], 1);
 	assert_int_equal(seen[AT_ROOT], 1);
@@ -52,7 +51,6 @@ static void cold_then_known(void **state)
 
 static void batches_of_metadata(void **state)
 {
-	(void)state;
 	for (batch_rows = 1; batch_rows < 20; batch_rows += 3) {
 		assert_int_equal(ask(16, "200"), 0);
 		forget_seen();
@@ -70,7 +68,6 @@ static void stale_on_each_level(void **state)
 {
 	struct route_stats st;
 
-	(void)state;
 	assert_int_equal(ask(16, "005"), 0);
 	/* The tablet has moved: it refuses, METADATA is asked. */
 	forget_seen();
@@ -134,7 +131,6 @@ static void patience(void **state)
 {
 	uint64_t from;
 
-	(void)state;
 	refuse_next = 3;
 	assert_int_equal(ask(16, "005"), 0);
 	assert_int_equal(seen[REFUSED], 3);
@@ -175,7 +171,6 @@ static void split_and_merge(void **state)
 {
 	struct tablet_of *t;
 
-	(void)state;
 	assert_int_equal(ask(17, "m"), 0);
 	assert_int_equal(ask(17, "c"), 0);
 	/* 17 splits at "k", the lower half moves.  METADATA's begin column of the upper stays the hint that it was. */
@@ -219,7 +214,6 @@ static void split_and_merge(void **state)
 
 static void tables_come_and_go(void **state)
 {
-	(void)state;
 	assert_int_equal(ask(15, "a"), -EIDRM);
 	assert_int_equal(ask(4711, "a"), -EIDRM);
 	assert_int_equal(ask(UINT32_MAX, "a"), -EIDRM);
@@ -247,7 +241,6 @@ static void scans_go_home(void **state)
 	struct scan_spec spec = {.what = SCAN_ROWS};
 	uint64_t ids[3];
 
-	(void)state;
 	q.spec = &spec;
 	for (unsigned i = 0; i < 3; i++) {
 		char row[8];
@@ -313,7 +306,6 @@ static int all(enum ts_method method)
 
 static void what_goes_to_all(void **state)
 {
-	(void)state;
 	assert_int_equal(all(TS_SYNC), 0);
 	servers[1].sync_err = -EIO;
 	servers[2].sync_err = -ENOSPC;
@@ -363,7 +355,6 @@ static void *mover(void *arg)
 {
 	unsigned seed = 4711;
 
-	(void)arg;
 	while (!stop) {
 		unsigned i = (unsigned)rand_r(&seed) % (tablet_count + 1);
 
@@ -384,7 +375,6 @@ static void many_at_once(void **state)
 	pthread_t threads[4], m;
 	struct route_stats st;
 
-	(void)state;
 	route_free(router);
 	router_new(10000000, 4096); /* so small that entries come and go */
 	stop = false;
@@ -421,7 +411,6 @@ static void batch_over_moves(void **state)
 	unsigned seed = 1;
 	pthread_t m;
 
-	(void)state;
 	route_free(router);
 	router_new(10000000, 0);
 	store.o = (struct client_options){.tablets = service, .router = router};
@@ -492,7 +481,6 @@ static void no_memory(void **state)
 	static const struct tablet_service_ops ops = {.call = call_with_memory};
 	unsigned failures = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < SERVERS; i++)
 		servers[i].service.ops = &ops;
 	for (unsigned n = 1;; n++) {

@@ -253,7 +253,6 @@ static void test_requests(void **state)
 	static struct sample s;
 	struct buf b = {0};
 
-	(void)state;
 	for (int i = 0; i < 500; i++) {
 		struct arena arena = {0};
 		struct ts_request q;
@@ -277,7 +276,6 @@ static void test_large_values_are_borrowed(void **state)
 	struct arena arena = {0};
 	struct buf b = {0};
 
-	(void)state;
 	assert_non_null(big);
 	memset(big, 7, 8 << 20);
 	op.value = slice_of(big, 8 << 20);
@@ -406,7 +404,6 @@ static void test_round_trip(void **state)
 	static uint8_t into[5000];
 	struct tablet_service *t;
 
-	(void)state;
 	f.base.ops = &ops;
 	t = ts_round_trip_new(&f.base);
 	assert_non_null(t);
@@ -448,7 +445,6 @@ static void test_damaged_tablet_messages(void **state)
 	static uint8_t into[5000];
 	struct buf b = {0};
 
-	(void)state;
 	/* a few bytes that are no read take no 64 MiB for what nobody reads */
 	struct ts_request sync = {.method = TS_SYNC, .length = 64 << 20}, got;
 	struct arena room = {0};
@@ -593,7 +589,6 @@ static void test_master(void **state)
 	struct schema *s = NULL;
 	struct buf b = {0};
 
-	(void)state;
 	assert_non_null(m);
 	assert_int_equal(schema_new("webtable", 16, 1, 2, 0700, 5, &s), 0);
 	for (int i = 0; i < 400; i++) {

@@ -92,7 +92,6 @@ static void only_what_stays(void **state)
 	size_t n;
 	char *d;
 
-	(void)state;
 	lib_init(&l, "/tmp");
 	l.schema = lib_schema(rules, 3, 1);
 	l.schema->groups[0].sst.codec = SST_ZSTD_DICT;
@@ -226,7 +225,6 @@ static void failing_memory(void **state)
 {
 	long with, without;
 
-	(void)state;
 	start_small();
 	with = compact_failing();
 	expect_dictionary();
@@ -263,7 +261,6 @@ static void flip(unsigned file, uint64_t at)
 /* The compaction is refused, and its files stay; mended, it trains on what stays as ever. */
 static void damaged_blocks(void **state)
 {
-	(void)state;
 	start_small();
 	for (unsigned i = 0; i < 6; i++) {
 		/* the first block, where the first piece begins; one in the middle; the index, by which places are found */

@@ -180,7 +180,6 @@ static void test_new(void **state)
 	struct schema *s = fresh();
 	const struct tfs_schema *p = schema_public(s);
 
-	(void)state;
 	assert_ptr_equal(schema_of(p), s);
 	assert_string_equal(p->name, "webtable");
 	assert_int_equal(p->family_count, 0);
@@ -223,7 +222,6 @@ static void test_example(void **state)
 	struct schema *s = text_ok(fresh(), example, 0, false);
 	const struct tfs_schema *p = schema_public(s);
 
-	(void)state;
 	assert_string_equal(p->text, example); /* byte for byte, comment included */
 	assert_int_equal(p->mtime_us, 2000);
 	assert_true(p->is_set);
@@ -261,7 +259,6 @@ static void test_example(void **state)
 
 static void test_refusals(void **state)
 {
-	(void)state;
 	refused("mode = \"0755\";\ncolour = 3;\n", 2, "colour");
 	refused("families = ( { name = \"a\"; },\n { name = \"a\"; } );", 2, "twice");
 	refused("groups = ( { name = \"a\"; },\n { name = \"a\"; } );", 2, "twice");
@@ -329,7 +326,6 @@ static void test_hostile(void **state)
 	struct schema *s = fresh();
 	struct buf b = {0};
 
-	(void)state;
 	refused("@include \"/etc/passwd\"\n", 1, "@include");
 	refused("mode = \"0755\";\n  \t@include \"/etc/passwd\"\n", 2, "@include");
 	refused("a = \"\n@include \"/etc/passwd\"\n\";", 2, "@include");
@@ -380,7 +376,6 @@ static void test_ids_never_reused(void **state)
 	uint16_t first;
 	bool allow;
 
-	(void)state;
 	assert_int_equal(family(s, "b")->id, 2);
 	assert_int_equal(group(s, "g")->id, 1);
 	struct schema *t = NULL;
@@ -422,7 +417,6 @@ static void test_renames(void **state)
 	const uint16_t anchor = family(s, "anchor")->id, contents = family(s, "contents")->id, pages = group(s, "pages")->id;
 	char ref[8];
 
-	(void)state;
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_FAMILY_RENAME, .name = "anchor", .value = "links"});
 	assert_int_equal(family(s, "links")->id, anchor);
 	assert_non_null(strstr(schema_public(s)->text, "\"links\""));
@@ -490,7 +484,6 @@ static void test_edits(void **state)
 {
 	struct schema *s = text_ok(fresh(), example, 0, false);
 
-	(void)state;
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_TIME, .mtime_us = -5});
 	assert_int_equal(schema_public(s)->mtime_us, -5);
 	assert_string_equal(schema_public(s)->text, example);
@@ -628,7 +621,6 @@ static void test_round_trips(void **state)
 {
 	struct buf b = {0}, bytes = {0};
 
-	(void)state;
 	for (int i = 0; i < 300; i++) {
 		struct schema *s, *t, *u;
 
@@ -663,7 +655,6 @@ static void test_damage(void **state)
 	struct schema *s = text_ok(fresh(), example, 0, false), *t = NULL;
 	struct buf b = {0};
 
-	(void)state;
 	assert_int_equal(schema_encode(s, &b), 0);
 	for (size_t i = 0; i < b.n; i++) {
 		b.p[i] ^= 1;

@@ -77,7 +77,6 @@ static void drop_and_writers(void **state)
 	static const int after[VICTIMS] = {-ENOENT, -EINVAL, -ENOENT, 0};
 	unsigned taken[VICTIMS] = {0};
 
-	(void)state;
 	open_store();
 	for (unsigned i = 0; i < 240; i++) {
 		enum victim v = i % VICTIMS;
@@ -151,7 +150,6 @@ static void *look_once(void *arg)
 /* Many first requests of one new table: one tablet. */
 static void first_requests(void **state)
 {
-	(void)state;
 	open_store();
 	for (unsigned i = 0; i < 20; i++) {
 		struct tfs_table *t;
@@ -191,7 +189,6 @@ static void load_race(void **state)
 	struct served_tablet **list;
 	unsigned count;
 
-	(void)state;
 	open_store();
 	assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
 	t = open_table("t");
@@ -235,7 +232,6 @@ static void errors_of_services(void **state)
 	struct tablet_service s = {&ops};
 	const struct ts_request q = {.method = TS_EXISTS, .table = 16, .row = slice_str("r")};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
 		struct ts_answer a = {0};
 
@@ -251,7 +247,6 @@ static void requests_of_nothing(void **state)
 	const uint32_t tables[] = {0, 1, 16, 4711};
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	for (unsigned i = MS_TABLE_CREATE; i < MS_METHODS; i++) {
@@ -291,7 +286,6 @@ static void close_over_recovery(void **state)
 	char row[16];
 	struct tfs_table *t;
 
-	(void)state;
 	for (unsigned round = 0; round < 8; round++) {
 		open_store();
 		t = round ? open_table("t") : make_table("t");
@@ -352,7 +346,6 @@ static void schemas_handed_out_in_order(void **state)
 	struct tfs_cell c;
 	unsigned cells = 0;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	for (unsigned i = 0; i < 4; i++) {
@@ -382,7 +375,6 @@ static void scan_over_drop(void **state)
 	struct tfs_cell c;
 	int n;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	snprintf(sst, sizeof(sst), "d/sst/%u", tfs_table_id(t));
@@ -440,7 +432,6 @@ static int hole_call(struct tablet_service *s, const struct ts_request *q, struc
 
 static int count_tablet(void *arg, const struct tfs_tablet *tablet)
 {
-	(void)tablet;
 	++*(unsigned *)arg;
 	return 0;
 }
@@ -452,7 +443,6 @@ static void hole_in_tablets(void **state)
 	struct tfs_table *t;
 	unsigned tablets = 0;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "a", "f", "v"), 0);

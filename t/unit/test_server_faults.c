@@ -11,7 +11,6 @@ static void root_in_doubt(void **state)
 	static struct fault f = {.op = FILE_OP_SYNCDIR, .part = "/lock", .err = -EIO};
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("a");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -46,7 +45,6 @@ static void row_of_another(void **state)
 	struct op *ops;
 	unsigned count, files;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -76,7 +74,6 @@ static void drop_in_doubt(void **state)
 	static struct fault f = {.op = FILE_OP_SYNCDIR, .part = "/lock/tables", .err = -EIO};
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(look(t, "r"), -ENOENT);
@@ -111,7 +108,6 @@ static void drop_missed(void **state)
 	struct tfs_table *t;
 	unsigned missed = 0;
 
-	(void)state;
 	open_store();
 	for (unsigned i = 0; i < sizeof(at) / sizeof(*at); i++) {
 		t = make_table("t");
@@ -149,7 +145,6 @@ static void told_to_try_again(void **state)
 	static _Atomic bool on;
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	for (unsigned i = 0; i < 4; i++)
@@ -201,7 +196,6 @@ static int slow_ballast(void *arg, enum file_op op, const char *path, uint64_t o
 {
 	int err = full_disk(&slow.full, op == FILE_OP_TRUNCATE ? FILE_OP_READ : op, path, offset, n, number);
 
-	(void)arg;
 	if (op == FILE_OP_TRUNCATE && strstr(path, "/ballast")) {
 		slow.going = true;
 		for (unsigned i = 0; i < 300000 && !slow.refused; i++)
@@ -229,7 +223,6 @@ static void deletes_share_the_ballast(void **state)
 	void *other;
 	int fd;
 
-	(void)state;
 	open_store();
 	close_store(true);
 	fd = open(in_dir("d/ballast"), O_CREAT | O_RDWR, 0600);
@@ -256,7 +249,6 @@ static void ballast_of_another(void **state)
 	struct tfs_table *t;
 	int fd;
 
-	(void)state;
 	open_store();
 	close_store(true);
 	fd = open(in_dir("d/ballast"), O_CREAT | O_RDWR, 0600);
@@ -276,7 +268,6 @@ static void ballast(void **state)
 	struct tfs_table *t;
 	int fd;
 
-	(void)state;
 	f = (struct full){.ballast = true};
 	open_store();
 	close_store(true);

@@ -84,7 +84,6 @@ static void in_replay(void **state)
 	unsigned refused = 0, done = 0;
 	struct tfs_table *t;
 
-	(void)state;
 	hooks.replay_part_bytes = 4000;
 	open_store();
 	t = make_table("t");
@@ -134,7 +133,6 @@ static void in_split_and_merge(void **state)
 	bool some = true;
 	struct tfs_table *made;
 
-	(void)state;
 	open_store();
 	made = make_table("t");
 	assert_int_equal(store_no_dictionary(made), 0);
@@ -185,7 +183,6 @@ static void split_given_up(void **state)
 	bool some = true;
 	struct tfs_table *made;
 
-	(void)state;
 	open_store();
 	made = make_table("t");
 	assert_int_equal(store_no_dictionary(made), 0);

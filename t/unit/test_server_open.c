@@ -26,7 +26,6 @@ static void open_fails_everywhere(void **state)
 	static const int errs[] = {-EIO, -ENOSPC};
 	unsigned failed = 0;
 
-	(void)state;
 	for (unsigned fresh = 0; fresh < 2; fresh++) {
 		for (uint64_t at = 1;; at++) {
 			static struct nth f;
@@ -89,7 +88,6 @@ static void one_bit_of_metadata(void **state)
 	char path[300];
 	FILE *p;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -123,7 +121,6 @@ static void damaged_stores(void **state)
 	char path[300];
 	FILE *p;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -248,7 +245,6 @@ static void missing_parts(void **state)
 	};
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	close_store(false);
 	shell("cp -a d old");
@@ -402,7 +398,6 @@ static void forged_parts(void **state)
 		"METADATA: table id 0"};
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -439,7 +434,6 @@ static void exchanged_files(void **state)
 	struct tfs_table *t, *u;
 	char row[16];
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	u = make_table("u");
@@ -474,7 +468,6 @@ static void others_files(void **state)
 	struct tfs_table *t;
 	char cmd[200];
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(tfs_table_id(t), 16);
@@ -504,7 +497,6 @@ static void half_made(void **state)
 {
 	struct tfs_table *t;
 
-	(void)state;
 	shell("mkdir -p d/log/17 && echo precious > d/log/17/file");
 	refused("log", -ENOTEMPTY);
 	assert_string_equal(contents("d/log/17/file", NULL), "precious\n");
@@ -548,7 +540,6 @@ static void open_while_closing(void **state)
 	char *why = NULL;
 	void *closed;
 
-	(void)state;
 	open_store();
 	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, &why), -EBUSY);
 	assert_non_null(strstr(why, "in use"));
@@ -596,7 +587,6 @@ static void many_tables(void **state)
 	struct tfs_table *t;
 	char name[16];
 
-	(void)state;
 	options.no_background = true;
 	open_store();
 	for (unsigned i = 0; i < 1000; i++) {

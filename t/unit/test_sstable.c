@@ -109,7 +109,6 @@ static void every_codec_and_block_size(void **state)
 {
 	static const uint32_t blocks[] = {1, 4096, 65536, 2 << 20};
 
-	(void)state;
 	for (unsigned codec = 0; codec < SST_CODECS; codec++)
 		for (unsigned b = 0; b < 4; b++) {
 			struct shape s = {{(enum sst_codec)codec, 3, blocks[b], 10, false}, 2500, 16, 900, 0};
@@ -128,7 +127,6 @@ static void two_copies(void **state)
 	struct sst *t;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(shape_write(&s, in_dir("t.sst"), &bytes), 0);
 	assert_int_equal(file_read_all(in_dir("t.sst"), bytes, &was), 0);
 	n = copies_get(buf_slice(&was), 0).n;
@@ -165,7 +163,6 @@ static void large_keys_and_chunks(void **state)
 	struct sst_layout l;
 	struct sst *t;
 
-	(void)state;
 	check_file(&long_keys, "t.sst");
 	check_file(&chunks, "t.sst");
 	check_file(&only_chunks, "t.sst");
@@ -207,7 +204,6 @@ static void empty_table(void **state)
 	struct sst *t;
 	struct iter *it;
 
-	(void)state;
 	check_file(&s, "t.sst");
 	t = open_shape(&s, "e.sst", true);
 	assert_false(sst_may_contain(t, slice_of("", 0), slice_str("zzz"), slice_str("every row")));
@@ -227,7 +223,6 @@ static void callers_mistakes(void **state)
 	uint64_t bytes, keys = 0;
 	char *why;
 
-	(void)state;
 	assert_int_equal(sst_writer_new(in_dir("w.sst"), &o, &w), 0);
 	assert_int_equal(sst_writer_new(in_dir("w.sst"), &o, &again), -EEXIST);
 	assert_true(exists("w.sst")); /* the loser does not take the winner's file away */
@@ -289,7 +284,6 @@ static void dictionaries(void **state)
 	uint32_t seed = 1;
 	char *why;
 
-	(void)state;
 	assert_true(dict < plain / 2);
 	assert_int_equal(sst_verify(in_dir("d.sst"), &keys, &why), 0);
 	assert_int_equal(keys, 20000);
@@ -322,7 +316,6 @@ static void filters(void **state)
 	unsigned wrong = 0;
 	struct sst_cache_stats st;
 
-	(void)state;
 	for (uint32_t i = 0; i < s.n; i += 7) {
 		struct slice k = shape_key_in(&s, 2 * i, a);
 
@@ -370,7 +363,6 @@ static void writer_partitions(void **state)
 	uint64_t bytes;
 	uint8_t k[8];
 
-	(void)state;
 	/* one row over two partitions: the caller repeats the row's probe when the number changes */
 	assert_int_equal(sst_writer_new(in_dir("r.sst"), &o, &w), 0);
 	for (uint32_t i = 0, part = UINT32_MAX; i < 65536 + 10; i++) {
@@ -398,7 +390,6 @@ static void many_iterators(void **state)
 	struct sst *t = open_shape(&s, "m.sst", true);
 	struct iter *it[12];
 
-	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < 12; i++) {
 			assert_int_equal(sst_iter_new(t, &it[i]), 0);
@@ -432,7 +423,6 @@ static void scans_displace_nothing(void **state)
 	struct sst_cache_stats st;
 	struct iter *it;
 
-	(void)state;
 	assert_int_equal(sst_scan_new(t, &it), 0);
 	for (iter_seek(it, slice_of("", 0)); it->valid; iter_next(it))
 		;
@@ -463,7 +453,6 @@ static void tables_come_and_go(void **state)
 	uint64_t bytes, reads;
 	char name[32];
 
-	(void)state;
 	assert_int_equal(sst_cache_new(32 << 20, 20 << 10, &c), 0);
 	for (unsigned i = 0; i < TABLES; i++) {
 		snprintf(name, sizeof(name), "%u.sst", i);
@@ -518,7 +507,6 @@ static void the_oldest_goes(void **state)
 	char name[32];
 	struct slice k = slice_str("row.000000000000");
 
-	(void)state;
 	assert_int_equal(sst_cache_new(1 << 20, 40 << 10, &c), 0);
 	for (unsigned i = 0; i < TABLES; i++) {
 		snprintf(name, sizeof(name), "%u.sst", i);
@@ -582,7 +570,6 @@ static void readers_and_eviction(void **state)
 	uint64_t bytes;
 	char name[32];
 
-	(void)state;
 	assert_int_equal(sst_cache_new(64 << 10, 4 << 10, &c), 0);
 	for (unsigned i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "%u.sst", i);

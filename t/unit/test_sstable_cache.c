@@ -128,7 +128,6 @@ static void nothing_but_blocks(void **state)
 {
 	struct lru *c = cache_new(BOUND);
 
-	(void)state;
 	assert_false(block_there(c, 1));
 	blocks_pass(c, 0, 4000);
 	assert_true(stats(c).block_bytes > BOUND / 8 * 7); /* all of the bound is theirs */
@@ -149,7 +148,6 @@ static void held_stays(void **state)
 	struct lru_file *f = file_new(c);
 	struct lru_entry *block = block_add(c, 1), *again, *cell;
 
-	(void)state;
 	cell_add(c, f, 1, true);
 	cell = cell_find(c, f, 1);
 	assert_non_null(cell);
@@ -179,7 +177,6 @@ static void cells_before_blocks(void **state)
 	struct lru_file *f = file_new(c);
 	uint32_t cells = BOUND / 8 * 6 / (CELL + 120);
 
-	(void)state;
 	for (uint32_t i = 0; i < cells; i++) {
 		blocks_pass(c, i, 1);
 		cell_add(c, f, i, true);
@@ -207,7 +204,6 @@ static void cells_have_their_time(void **state)
 	struct lru_file *f = file_new(c);
 	uint32_t cells = BOUND / 8 * 6 / (CELL + 120);
 
-	(void)state;
 	for (uint32_t i = 0; i < cells; i++)
 		cell_add(c, f, i, true);
 	for (unsigned round = 0; round < 100; round++) {
@@ -227,7 +223,6 @@ static void cells_of_a_file_that_has_gone(void **state)
 	uint32_t cells = BOUND / 8 * 6 / (CELL + 120);
 	struct lru_stats st;
 
-	(void)state;
 	for (uint32_t i = 0; i < cells; i++)
 		cell_add(c, f, i, true);
 	assert_int_equal(cells_there(c, g, 0, cells), 0); /* another file's of the same keys are others */
@@ -247,7 +242,6 @@ static void room_only(void **state)
 	struct lru_stats st;
 	static uint8_t big[LRU_CELL_MAX + 1];
 
-	(void)state;
 	for (uint32_t i = 0; i < 4 * BOUND / CELL; i++)
 		cell_add(c, f, i, false);
 	assert_int_equal(cells_there(c, f, 0, 1000), 1000); /* the first ones: none had to go */
@@ -268,7 +262,6 @@ static void too_large(void **state)
 	struct lru_entry *e[4];
 	struct lru_stats st;
 
-	(void)state;
 	for (unsigned i = 0; i < 4; i++)
 		e[i] = block_add(c, i);
 	for (unsigned i = 0; i < 4; i++)
@@ -316,7 +309,6 @@ static void many_threads(void **state)
 	struct lru_file *f = file_new(c);
 	struct worker w[4];
 
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		w[i] = (struct worker){.c = c, .f = f, .seed = i + 1};
 		assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
@@ -372,7 +364,6 @@ static void found_and_remembered(void **state)
 	struct sst_cache_stats before, after;
 	struct iter *it;
 
-	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
 		before = table_stats();
 		for (uint32_t k = 0, i = 7; k < 300; k++, i = (i * 31 + 11) % shape.n) {
@@ -397,7 +388,6 @@ static void remembered_and_moved(void **state)
 {
 	struct iter *it;
 
-	(void)state;
 	iter_free(find(table, shape_key(&shape, 2 * 100)));
 	for (unsigned round = 0; round < 2; round++) {
 		it = find(table, shape_key(&shape, 2 * 100));
@@ -434,7 +424,6 @@ static void moved_into_damage(void **state)
 	struct sst *s;
 	struct iter *it;
 
-	(void)state;
 	assert_int_equal(sst_cache_new(1 << 20, 1, &c), 0); /* closes a table as soon as nobody has it */
 	assert_int_equal(sst_new(c, in_dir("t.sst"), false, &s), 0);
 	iter_free(find(s, shape_key(&shape, 2 * 100)));
@@ -455,7 +444,6 @@ static void moved_into_damage(void **state)
 /* Who reads in order leaves no cells behind. */
 static void in_order(void **state)
 {
-	(void)state;
 	for (uint32_t i = 0; i < shape.n; i++) {
 		struct iter *it = find(table, shape_key(&shape, 2 * i));
 
@@ -471,7 +459,6 @@ static void prefixes(void **state)
 	struct slice key = shape_key(&shape, 2 * 110);
 	struct iter *it;
 
-	(void)state;
 	for (unsigned round = 0; round < 2; round++)
 		for (unsigned n = 1; n <= key.n; n++) {
 			struct slice all = slice_str("every row");
@@ -503,7 +490,6 @@ static void idle_within_the_bound(void **state)
 	struct sst_cache_stats st;
 	uint64_t bytes;
 
-	(void)state;
 	assert_int_equal(sst_cache_new(BYTES, 8 << 20, &c), 0);
 	for (unsigned i = 0; i < TABLES; i++) {
 		struct iter *it[EACH];

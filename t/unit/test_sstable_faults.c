@@ -86,7 +86,6 @@ static void each_byte_damaged(void **state)
 {
 	static const enum sst_codec codecs[] = {SST_NONE, SST_SNAPPY, SST_LZ4, SST_ZSTD};
 
-	(void)state;
 	for (unsigned k = 0; k < sizeof(codecs) / sizeof(codecs[0]); k++) {
 		struct shape s = {{codecs[k], 3, 256, 10, false}, 64, 16, 40, 0};
 		const char *path = in_dir("g.sst");
@@ -128,7 +127,6 @@ static void each_truncation(void **state)
 	unsigned bad;
 	char *why;
 
-	(void)state;
 	assert_int_equal(shape_write(&s, in_dir("g.sst"), &bytes), 0);
 	assert_int_equal(file_read_all(in_dir("g.sst"), 1 << 20, &b), 0);
 	for (size_t n = 0; n < b.n; n++) {
@@ -154,7 +152,6 @@ static void damage_in_the_way_of_a_scan(void **state)
 	unsigned lines = 0;
 	char *at;
 
-	(void)state;
 	assert_int_equal(shape_write(&s, in_dir("g.sst"), &bytes), 0);
 	assert_int_equal(file_read_all(in_dir("g.sst"), 1 << 20, &b), 0);
 	assert_int_equal(sst_cache_new(1 << 20, 1 << 20, &c), 0);
@@ -295,7 +292,6 @@ static void each_io_fails(void **state)
 	static int errors[] = {-EIO, -ENOSPC};
 	uint64_t steps;
 
-	(void)state;
 	for (unsigned e = 0; e < 2; e++) {
 		file_set_hook(failing_io, &errors[e]);
 		io_fail_at = 0;
@@ -322,7 +318,6 @@ static void each_allocation_fails(void **state)
 {
 	uint64_t steps;
 
-	(void)state;
 	allocations = 0;
 	fail_at = 0;
 	assert_int_equal(workload(), 0);
@@ -431,7 +426,6 @@ static void made_to_harm(void **state)
 		{{0, 3, 5, 0, 0, 0, 8}, false},
 	};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct sst_cache *c;
 		struct sst *t;
@@ -473,7 +467,6 @@ static void idle_iterators_stay(void **state)
 	struct iter *it[3];
 	uint64_t bytes;
 
-	(void)state;
 	assert_int_equal(shape_write(&s, in_dir("i.sst"), &bytes), 0);
 	assert_int_equal(sst_cache_new(64 << 20, 8 << 20, &c), 0);
 	assert_int_equal(sst_new(c, in_dir("i.sst"), false, &t), 0);
@@ -504,7 +497,6 @@ static void errors_of_the_moment_pass(void **state)
 	struct iter *it;
 	uint64_t bytes;
 
-	(void)state;
 	assert_int_equal(shape_write(&s, in_dir("g.sst"), &bytes), 0);
 	assert_int_equal(sst_cache_new(1 << 20, 1 << 20, &c), 0);
 	assert_int_equal(sst_new(c, in_dir("g.sst"), false, &t), 0);

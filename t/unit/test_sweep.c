@@ -44,7 +44,6 @@ static void planted(void **state)
 	struct tfs_table *t;
 	char name[64];
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -92,7 +91,6 @@ static void listed_file_missing(void **state)
 {
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -127,7 +125,6 @@ static void read_by_a_scan(void **state)
 	struct fault f = {FILE_OP_UNLINK, ".sst", 0, 0, -EIO};
 	unsigned n = 1;
 
-	(void)state;
 	memset(value, 'v', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';
 	open_store();
@@ -194,7 +191,6 @@ static void being_made(void **state)
 	static const enum file_op ops[] = {FILE_OP_WRITE, FILE_OP_SYNC, FILE_OP_SYNCDIR};
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	for (unsigned i = 0; i < 3; i++) {
@@ -230,7 +226,6 @@ static void in_a_merge_column(void **state)
 	struct tfs_table *t;
 	unsigned count;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -281,7 +276,6 @@ static void differences(void **state)
 	struct meta_tablet listed = {.table = 16, .files = &file, .file_count = 1};
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	file_refs_add(hooks.server, &listed);
@@ -307,7 +301,6 @@ static void split(void **state)
 	struct tfs_table *t;
 	char row[16];
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	for (unsigned i = 0; i < 100; i++) {
@@ -348,7 +341,6 @@ static void dropped_meanwhile(void **state)
 	struct tfs_table *t;
 	unsigned met = 0;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -380,7 +372,6 @@ static void no_log(void **state)
 {
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);
@@ -426,7 +417,6 @@ static void metadata_fails(void **state)
 	struct faulty faulty = {.service.ops = &ops};
 	struct tfs_table *t;
 
-	(void)state;
 	open_store();
 	t = make_table("t");
 	assert_int_equal(put(t, "r", "f", "v"), 0);

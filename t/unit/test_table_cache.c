@@ -130,7 +130,6 @@ static void weights(void **state)
 	};
 	uint64_t bytes;
 
-	(void)state;
 	if (sanitized()) /* its allocator counts otherwise; cmocka's skip is no success to prove */
 		return;
 	for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
@@ -166,7 +165,6 @@ static uint64_t write_pages(const char *file, enum sst_codec codec)
 
 static void dictionary(void **state)
 {
-	(void)state;
 	if (sanitized()) /* its allocator counts otherwise; cmocka's skip is no success to prove */
 		return;
 	assert_true(write_pages("d", SST_ZSTD_DICT) < write_pages("p", SST_ZSTD) / 2);
@@ -181,7 +179,6 @@ static void a_thousand(void **state)
 	uint64_t bytes, most = 0;
 	size_t before;
 
-	(void)state;
 	assert_int_equal(shape_write(&shape, in_dir("t"), &bytes), 0);
 	assert_int_equal(sst_cache_new(1 << 20, LIMIT, &cache), 0);
 	tables_new("t", MANY);

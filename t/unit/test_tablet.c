@@ -33,7 +33,6 @@ static uint8_t big[BIG * 2];
 
 static int64_t now_us(void *arg)
 {
-	(void)arg;
 	return test_now;
 }
 
@@ -413,7 +412,6 @@ static void test_histories(void **state)
 	const char *from = getenv("TFS_SEED"), *count = getenv("TFS_HISTORIES");
 	uint64_t first = from ? strtoull(from, NULL, 10) : 1, n = count ? strtoull(count, NULL, 10) : 40;
 
-	(void)state;
 	for (uint64_t s = first; s < first + n; s++) {
 		print_message("# seed %llu\n", (unsigned long long)s);
 		history(s, 250);
@@ -446,7 +444,6 @@ static void test_seeks_see_column_deletes(void **state)
 	struct op one = {.kind = OP_DELETE_VERSION, .family = 1, .qualifier = slice_str("q")};
 	struct op all = {.kind = OP_DELETE_COLUMN, .family = 1, .qualifier = slice_str("other")};
 
-	(void)state;
 	for (int flushes = 0; flushes < 4; flushes++) {
 		static struct lib l;
 		int64_t now;
@@ -503,7 +500,6 @@ static void test_newest_below_deleted(void **state)
 		  row = {.kind = OP_DELETE_ROW};
 	bool did;
 
-	(void)state;
 	for (unsigned rule = 0; rule < 2; rule++) {
 		seed_state = 77 + rule;
 		lib_init(&l, "/dev/shm");
@@ -578,7 +574,6 @@ static void test_newest_after_each_delete(void **state)
 	struct cell_info info;
 	uint64_t from, spent = 0;
 
-	(void)state;
 	lib_init(&l, "/dev/shm");
 	l.schema = lib_schema(none, 1, 1);
 	lib_start(&l);
@@ -619,7 +614,6 @@ static void test_waits_for_a_move(void **state)
 	struct tablet_env *env;
 	pthread_t thread;
 
-	(void)state;
 	lib_init(&l, "/dev/shm");
 	l.schema = lib_schema(none, 1, 1);
 	lib_start(&l);

@@ -31,13 +31,11 @@ static struct task_pool *pool;
 
 static int setup(void **state)
 {
-	(void)state;
 	return task_pool_new("test", 3, &pool);
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	task_pool_free(pool);
 	return 0;
 }
@@ -121,7 +119,6 @@ static void test_queue_and_drain(void **state)
 {
 	struct job j[50];
 
-	(void)state;
 	for (int i = 0; i < 50; i++)
 		job_init(&j[i]);
 	for (int i = 0; i < 50; i++)
@@ -137,7 +134,6 @@ static void test_queued_once_and_again(void **state)
 {
 	struct job j;
 
-	(void)state;
 	job_init(&j);
 	j.gate = true;
 	task_queue(&j.task);
@@ -155,7 +151,6 @@ static void test_self_requeue(void **state)
 {
 	struct job j;
 
-	(void)state;
 	job_init(&j);
 	j.again = 99;
 	task_queue(&j.task);
@@ -175,7 +170,6 @@ static void test_cancel_waits_for_the_run(void **state)
 	struct job j;
 	pthread_t t;
 
-	(void)state;
 	job_init(&j);
 	j.gate = true;
 	j.again = 1000000; /* it would never end by itself */
@@ -200,7 +194,6 @@ static void test_cancel_queued(void **state)
 {
 	struct job block[3], j, k;
 
-	(void)state;
 	job_init(&j);
 	job_init(&k);
 	for (int i = 0; i < 3; i++) {
@@ -232,7 +225,6 @@ static void test_timers(void **state)
 	struct job a, b, never;
 	uint64_t t = monotonic_us();
 
-	(void)state;
 	job_init(&a);
 	job_init(&b);
 	job_init(&never);
@@ -263,7 +255,6 @@ static void test_periodic(void **state)
 {
 	struct job j[20];
 
-	(void)state;
 	for (int i = 0; i < 20; i++) {
 		job_init(&j[i]);
 		j[i].again = 5 + i;
@@ -283,7 +274,6 @@ static struct task sum_task;
 
 static void sum_run(struct task *t)
 {
-	(void)t;
 	atomic_fetch_add(&done, atomic_exchange(&posted, 0));
 }
 
@@ -305,7 +295,6 @@ static void test_no_lost_wakeup(void **state)
 {
 	pthread_t t[3];
 
-	(void)state;
 	task_init(&sum_task, pool, sum_run);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, poster, NULL), 0);
@@ -321,7 +310,6 @@ static void test_free_runs_the_queue(void **state)
 	struct task_pool *mine = pool;
 	struct job block, j, late;
 
-	(void)state;
 	assert_int_equal(task_pool_new("one", 1, &pool), 0);
 	job_init(&block);
 	job_init(&j);
@@ -391,7 +379,6 @@ static int priority_seen;
 
 static void see_priority(struct task *t)
 {
-	(void)t;
 	priority_seen = getpriority(PRIO_PROCESS, 0);
 }
 
@@ -401,7 +388,6 @@ static void test_workers_give_way(void **state)
 	struct task_pool *p;
 	struct task t;
 
-	(void)state;
 	assert_int_equal(task_pool_new("nicer", 1, &p), 0);
 	task_pool_yield(p, 3);
 	task_init(&t, p, see_priority);
@@ -424,7 +410,6 @@ static void test_most_urgent_first(void **state)
 	struct wish w[WISHES];
 	struct job block;
 
-	(void)state;
 	assert_int_equal(task_pool_new("one", 1, &one), 0);
 	task_pool_order(one, urgency);
 	wishes_init(w, one);
@@ -459,7 +444,6 @@ static void test_not_now(void **state)
 	struct wish w[WISHES];
 	struct wish free_them = {.need = 0};
 
-	(void)state;
 	assert_int_equal(task_pool_new("two", 2, &two), 0);
 	task_pool_order(two, urgency);
 	wishes_init(w, two);
@@ -490,7 +474,6 @@ static void test_waiting_counts(void **state)
 	struct task_pool *one;
 	uint64_t since = monotonic_us();
 
-	(void)state;
 	order = 0;
 	held = false;
 	assert_int_equal(task_pool_new("one", 1, &one), 0);
@@ -513,7 +496,6 @@ static void test_bad_pools(void **state)
 	struct task_pool *p = NULL;
 	struct task t = {0};
 
-	(void)state;
 	assert_int_equal(task_pool_new("none", 0, &p), -EINVAL);
 	assert_null(p);
 	task_cancel(&t); /* never initialised */

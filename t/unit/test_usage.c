@@ -112,7 +112,6 @@ static void counts(void **state)
 	struct tablet *child[2];
 	uint64_t raw1, raw2;
 
-	(void)state;
 	lib_init(&l, "/tmp");
 	l.schema = lib_schema(rules, 2, 2);
 	lib_start(&l);
@@ -269,7 +268,6 @@ static void one_group_alone(void **state)
 	struct sst_cache_stats before, after;
 	struct store_schema *moved;
 
-	(void)state;
 	lib_init(&l, "/tmp");
 	l.schema = lib_schema(rules, 2, 2);
 	lib_start(&l);

@@ -169,7 +169,6 @@ static void versions_cost_little(void **state)
 		{CHUNK + 1, 5, true}, {PAGE_MAX, 3, true}};
 	unsigned counts[BFF_CODEC_AGAINST + 1];
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct table one = {cases[i].bytes, cases[i].pages, 1, false}, three = one, told_not;
 		uint64_t bytes = write_table("1.sst", &one, SST_ZSTD_DICT);
@@ -198,7 +197,6 @@ static void others_are_version_1(void **state)
 	unsigned counts[BFF_CODEC_AGAINST + 1];
 	struct blockfile *b;
 
-	(void)state;
 	for (int codec = 0; codec < SST_CODECS; codec++) {
 		write_table("c.sst", &t, (enum sst_codec)codec);
 		read_table("c.sst", &t);
@@ -223,7 +221,6 @@ static void unlike_versions(void **state)
 	struct sst *s;
 	uint64_t bytes;
 
-	(void)state;
 	assert_int_equal(sst_writer_new(in_dir("u.sst"), &o, &w), 0);
 	for (uint32_t v = 0; v < 3000; v++) {
 		for (unsigned i = 0; i < sizeof(noise); i++)
@@ -277,7 +274,6 @@ static void samples(void **state)
 	struct iter *it;
 	struct sst *s;
 
-	(void)state;
 	first = write_sites("a.sst", NULL);
 	assert_int_equal(sst_new(cache, in_dir("a.sst"), false, &s), 0);
 	assert_int_equal(sst_iter_new(s, &it), 0);

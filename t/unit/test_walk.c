@@ -58,7 +58,6 @@ static int set_up(void **state)
 	struct sst *s;
 	uint64_t bytes;
 
-	(void)state;
 	snprintf(path, sizeof(path), "/tmp/test_walk.%d", (int)getpid());
 	if (shape_write(&shape, path, &bytes))
 		return -1;
@@ -74,7 +73,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	(void)state;
 	return unlink(path);
 }
 
@@ -94,7 +92,6 @@ static void past_the_cache(void **state)
 	struct sst_cache_stats st;
 	struct iter *it;
 
-	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
 		assert_int_equal(sst_walk_new(s, &it), 0);
 		iter_seek(it, slice_str(""));
@@ -119,7 +116,6 @@ static void into_the_cache(void **state)
 	struct sst_cache_stats before, after;
 	struct iter *it;
 
-	(void)state;
 	assert_int_equal(sst_walk_new(s, &it), 0);
 	iter_seek(it, slice_str(""));
 	walk_all(it, 0, PAIRS);
@@ -143,7 +139,6 @@ static void jumps(void **state)
 	uint32_t seed = 4711;
 	struct iter *it = NULL;
 
-	(void)state;
 	for (unsigned round = 0; round < 600; round++) {
 		uint32_t from, n;
 
@@ -173,7 +168,6 @@ static void no_room(void **state)
 	struct sst *s = table_in(c);
 	struct iter *it[3];
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(sst_walk_new(s, &it[i]), 0);
 		iter_seek(it[i], slice_str(""));
@@ -197,7 +191,6 @@ static void damage(void **state)
 	uint8_t byte;
 	int fd;
 
-	(void)state;
 	assert_int_equal(sst_offset_of(s, shape_key(&shape, PAIRS), &offset), 0);
 	fd = open(path, O_RDWR);
 	assert_true(fd >= 0);
@@ -262,7 +255,6 @@ static void many(void **state)
 	struct sst *s = table_in(c);
 	struct walker w[6] = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
 		w[i].s = s;
 		w[i].slow = i % 3 * 20;
@@ -310,7 +302,6 @@ static void in_order(void **state)
 	struct sst *s = table_in(c);
 	struct sst_cache_stats st;
 
-	(void)state;
 	for (uint32_t i = 0; i < 5; i++) /* what is read here and there is not */
 		find(s, i * 1000);
 	assert_int_equal(ahead_of(c), 0);
@@ -347,7 +338,6 @@ static void many_idle(void **state)
 	size_t ring, full;
 	unsigned resting = 0;
 
-	(void)state;
 	assert_int_equal(sst_cache_new((size_t)raw_bytes, 64 << 20, &c), 0);
 	for (unsigned t = 0; t < TABLES; t++) { /* a name of its own, or it would be one and the same table */
 		char name[80];
@@ -411,7 +401,6 @@ static void many_in_order(void **state)
 	struct sst *s = table_in(c);
 	struct walker w[6] = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
 		w[i].s = s;
 		w[i].slow = i % 2;

@@ -84,7 +84,6 @@ static int rival_put(void *db, const char *key, uint64_t number, struct slice va
 	struct rival *l = db;
 	char *error = NULL;
 
-	(void)number;
 	leveldb_put(l->db, sync ? l->write_sync : l->write, key, BENCH_KEY_BYTES, (const char *)value.p, value.n, &error);
 	return failed(error);
 }
@@ -96,7 +95,6 @@ static long rival_get(void *db, const char *key, void *p, size_t n, uint64_t *su
 	size_t got = 0;
 
 	(void)p; /* it makes its own */
-	(void)n;
 	value = leveldb_get(l->db, l->read, key, BENCH_KEY_BYTES, &got, &error);
 	if (failed(error))
 		return -EIO;

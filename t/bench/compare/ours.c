@@ -188,7 +188,6 @@ static int ours_size(const char *dir, uint64_t *bytes)
 
 static int count_tablet(void *arg, const struct tfs_tablet *tablet)
 {
-	(void)tablet;
 	++*(unsigned *)arg;
 	return 0;
 }

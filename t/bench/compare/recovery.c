@@ -88,7 +88,6 @@ static int one_side(const struct bench_options *o, unsigned side, void *line, st
 	long got = -ENOMEM;
 	void *db;
 
-	(void)line;
 	feed_key(key, o->order[o->cells - 1]);
 	from = monotonic_us();
 	db = o->sides[side]->open(&so);

@@ -115,7 +115,6 @@ static int rocks_put(void *db, const char *key, uint64_t number, struct slice va
 	struct rocks *r = db;
 	char *error = NULL;
 
-	(void)number;
 	rocksdb_put(r->db, sync ? r->write_sync : r->write, key, BENCH_KEY_BYTES, (const char *)value.p, value.n, &error);
 	return failed(error);
 }
@@ -129,7 +128,6 @@ static long rocks_get(void *db, const char *key, void *p, size_t n, uint64_t *su
 	size_t got;
 
 	(void)p; /* the value is read where it lies */
-	(void)n;
 	if (failed(error))
 		return -EIO;
 	if (!pinned)
