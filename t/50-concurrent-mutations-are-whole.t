@@ -146,8 +146,8 @@ for t in threads:
 same(sum(t.is_alive() for t in threads), 0, "40 closers and 6 readers of 16 MiB end")
 note(counts)
 same(errors[:3], [], "without an error")
-# Usual are 60 closes for each read of 16 MiB; 1.5 if a creation waits for the commit of such a cell beside it.
-ok(counts["read"] > 5 and counts["close"] > 10 * counts["read"], "small files are created and closed beside the commits of large ones")
+# Usual are 20 to 60 closes for each read of 16 MiB; 1.5 if a creation waits for the commit of such a cell beside it.
+ok(counts["read"] > 5 and counts["close"] > 4 * counts["read"], "small files are created and closed beside the commits of large ones")
 sys.stdout.flush()
 os._exit(0)
 EOF2
