@@ -191,10 +191,7 @@ static int sst_cell(struct meta_tablet *m, const struct scan_cell *c)
 	err = meta_sst_value_decode(c->value, &f);
 	if (err)
 		return err;
-	err = meta_files_add(m, &f, false); /* the newest version comes first */
-	if (err)
-		tablet_file_fini(&f);
-	return err;
+	return meta_files_add(m, &f, false); /* the newest version comes first */
 }
 
 static int redo_cell(struct meta_tablet *m, const struct scan_cell *c)

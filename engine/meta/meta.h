@@ -102,7 +102,6 @@ int meta_tablet_resolve_merge(struct meta_tablet *m, struct slice before) TFS_MU
 
 /*
  * Operations for a mutation of the row; keys and values are in the arena.
- * meta_ops_edit needs the row before the edit to delete its old redo points.
  */
 int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 /*
@@ -112,8 +111,10 @@ int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, 
 int meta_ops_split(const struct meta_tablet *lower, const char *event, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 /* The first step of a merge: writes the lower row to the upper row's merge column.  -E2BIG: it is too large. */
 int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
-/* The last step of a merge: writes m as the row's own columns, and deletes the merge column. */
-int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
+/*
+ * Writes an edit.  If old is unfolded, the last step of its merge comes first:
+ * old becomes the row's own columns, and the merge column is deleted.
+ */
 int meta_ops_edit(
 	const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 

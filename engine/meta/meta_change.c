@@ -16,35 +16,29 @@ int meta_tablet_copy(const struct meta_tablet *from, struct meta_tablet *to)
 	return err;
 }
 
-static int files_replace(struct meta_tablet *m, const struct tablet_edit *e)
+static int add_copy(struct meta_tablet *m, const struct tablet_file *f)
 {
-	struct tablet_file *f, copy;
-	int err = 0;
+	struct tablet_file copy = {0};
+	int err = tablet_file_copy(&copy, f);
 
-	for (unsigned i = 0; i < e->removed_count; i++)
-		if ((f = meta_find_file(m, &e->removed[i])))
-			meta_file_drop(m, f);
-	for (unsigned i = 0; i < e->added_count && !err; i++) {
-		copy = (struct tablet_file){0};
-		err = tablet_file_copy(&copy, &e->added[i]);
-		if (err)
-			break;
-		meta_file_normalise(&copy);
-		err = meta_files_add(m, &copy, true);
-		if (err)
-			tablet_file_fini(&copy);
-	}
-	return err;
+	if (err)
+		return err;
+	meta_file_normalise(&copy);
+	return meta_files_add(m, &copy, true);
 }
 
 /* Changes a copy, so that an error changes nothing. */
 int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 {
 	struct meta_tablet next = {0};
+	struct tablet_file *f;
 	int err = meta_tablet_copy(m, &next);
 
-	if (!err)
-		err = files_replace(&next, e);
+	for (unsigned i = 0; i < e->removed_count && !err; i++)
+		if ((f = meta_find_file(&next, &e->removed[i])))
+			meta_file_drop(&next, f);
+	for (unsigned i = 0; i < e->added_count && !err; i++)
+		err = add_copy(&next, &e->added[i]);
 	if (e->set_redo)
 		next.redo_count = 0;
 	for (unsigned i = 0; e->set_redo && i < e->redo_count && !err; i++)
@@ -65,14 +59,6 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 	return 0;
 }
 
-/* The empty string is a row too, and must not become NULL, which means no end. */
-static int set_end(struct buf *b, struct slice end)
-{
-	int err = buf_reserve(b, end.n + 1);
-
-	return err ? err : buf_set(b, end.p, end.n);
-}
-
 int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_tablet *lower)
 {
 	struct meta_tablet l = {0};
@@ -80,7 +66,7 @@ int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_
 
 	l.last = false;
 	if (!err)
-		err = set_end(&l.end, at);
+		err = meta_end_set(&l.end, at);
 	for (unsigned i = 0; i < l.file_count && !err;) {
 		struct tablet_file *f = &l.files[i];
 
@@ -89,7 +75,7 @@ int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_
 			continue;
 		}
 		if (!f->end.p || slice_cmp(buf_slice(&f->end), at) > 0)
-			err = set_end(&f->end, at);
+			err = meta_end_set(&f->end, at);
 		i++;
 	}
 	if (err) {
@@ -108,7 +94,7 @@ static int clip_file(struct tablet_file *f, struct slice begin, struct slice end
 	if (slice_cmp(buf_slice(&f->begin), begin) < 0)
 		err = buf_set(&f->begin, begin.p, begin.n);
 	if (!err && end.p && (!f->end.p || slice_cmp(buf_slice(&f->end), end) > 0))
-		err = set_end(&f->end, end);
+		err = meta_end_set(&f->end, end);
 	*empty = slice_cmp(buf_slice(&f->last), buf_slice(&f->begin)) < 0 ||
 		(f->end.p &&
 			(slice_cmp(buf_slice(&f->first), buf_slice(&f->end)) >= 0 ||
@@ -134,24 +120,13 @@ static int clip_files(struct meta_tablet *m, struct slice begin, struct slice en
 
 static int fold_file(struct meta_tablet *both, const struct tablet_file *f)
 {
-	struct tablet_file copy = {0}, *g = NULL;
-	int err;
+	struct tablet_file *g = meta_find_file(both, f);
 
-	for (unsigned i = 0; i < both->file_count && !g; i++)
-		if (meta_file_order(&both->files[i], f) == 0)
-			g = &both->files[i];
-	if (g) {
-		if (!f->end.p || !slice_eq(buf_slice(&f->end), buf_slice(&g->begin)))
-			return -EBUSY;
-		return buf_set(&g->begin, f->begin.p, f->begin.n);
-	}
-	err = tablet_file_copy(&copy, f);
-	if (!err) {
-		err = meta_files_add(both, &copy, false);
-		if (err)
-			tablet_file_fini(&copy);
-	}
-	return err;
+	if (!g)
+		return add_copy(both, f);
+	if (!f->end.p || !slice_eq(buf_slice(&f->end), buf_slice(&g->begin)))
+		return -EBUSY;
+	return buf_set(&g->begin, f->begin.p, f->begin.n);
 }
 
 int meta_tablet_fold(const struct meta_tablet *lower, const struct meta_tablet *upper, struct meta_tablet *both)

@@ -87,14 +87,11 @@ int meta_bytes_decode(struct slice in, struct slice *v)
 
 static int encode_tokens(const struct meta_tablet *m, struct buf *out)
 {
-	int err = 0;
-
-	for (unsigned i = 0; i < m->token_count && !err; i++)
-		err = buf_be64(out, m->tokens[i].client) || buf_be64(out, m->tokens[i].number) ||
-				buf_lstr(out, buf_slice(&m->tokens[i].result))
-			? -ENOMEM
-			: 0;
-	return err;
+	for (unsigned i = 0; i < m->token_count; i++)
+		if (buf_be64(out, m->tokens[i].client) || buf_be64(out, m->tokens[i].number) ||
+			buf_lstr(out, buf_slice(&m->tokens[i].result)))
+			return -ENOMEM;
+	return 0;
 }
 
 /* Accepts ascending order only, as they are written. */
@@ -181,12 +178,11 @@ int meta_sst_value_encode(const struct tablet_file *f, struct buf *out)
 	return buf_lstr(out, buf_slice(&f->last));
 }
 
-/* Copies; to->p is not NULL even if the string is empty, because NULL means no end. */
-static int end_copy(struct buf *to, struct slice from)
+int meta_end_set(struct buf *to, struct slice end)
 {
-	int err = buf_reserve(to, from.n + 1);
+	int err = buf_reserve(to, end.n + 1);
 
-	return err ? err : buf_append_slice(to, from);
+	return err ? err : buf_set(to, end.p, end.n);
 }
 
 /* Returns false for values that no encoder writes.  With an empty range, for example, a tablet would ignore the file. */
@@ -225,8 +221,8 @@ int meta_sst_value_decode(struct slice in, struct tablet_file *f)
 	x.newest_us = (int64_t)newest;
 	if (!file_is_plausible(&x, &begin, flags & HAS_END ? &end : NULL, &first, &last))
 		return -EBADMSG;
-	if (end_copy(&x.begin, begin) || (flags & HAS_END && end_copy(&x.end, end)) || end_copy(&x.first, first) ||
-		end_copy(&x.last, last)) {
+	if (meta_end_set(&x.begin, begin) || (flags & HAS_END && meta_end_set(&x.end, end)) || meta_end_set(&x.first, first) ||
+		meta_end_set(&x.last, last)) {
 		tablet_file_fini(&x);
 		return -ENOMEM;
 	}
@@ -297,10 +293,7 @@ static int decode_file(struct meta_tablet *m, struct reader *r)
 	err = meta_sst_value_decode(value, &f);
 	if (err)
 		return err;
-	err = meta_files_add(m, &f, false);
-	if (err)
-		tablet_file_fini(&f);
-	return err;
+	return meta_files_add(m, &f, false);
 }
 
 static int decode_lists(struct meta_tablet *m, struct reader *r)
@@ -347,7 +340,7 @@ int meta_root_decode(struct slice in, struct meta_tablet *m)
 	x.last = last;
 	x.clock_mark = (int64_t)clock;
 	x.major_us = (int64_t)major;
-	err = end_copy(&x.begin, begin) || end_copy(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
+	err = meta_end_set(&x.begin, begin) || meta_end_set(&x.end, end) ? -ENOMEM : decode_lists(&x, &r);
 	if (err)
 		meta_tablet_fini(&x);
 	else

@@ -59,12 +59,14 @@ int meta_tokens_encode(const struct meta_tablet *m, struct buf *out) TFS_MUST; /
 int meta_tokens_decode(struct slice in, struct meta_tablet *m) TFS_MUST;
 int meta_bytes_encode(struct slice v, struct buf *out) TFS_MUST;
 int meta_bytes_decode(struct slice in, struct slice *v) TFS_MUST; /* borrows */
+/* Copies a row to *to, whose p is not NULL even if the row is empty, because NULL means no end. */
+int meta_end_set(struct buf *to, struct slice end) TFS_MUST;
 
 /* ---- meta_list.c ---- */
 
 /* The order of files, here and in METADATA. */
 int meta_file_order(const struct tablet_file *a, const struct tablet_file *b);
-/* Adds f in order.  Of two equal ones f remains if `replace` is set.  Takes *f over on success. */
+/* Adds f in order.  Of two equal ones f remains if `replace` is set.  Takes *f over, also if it fails. */
 int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace) TFS_MUST;
 int meta_redo_add(struct meta_tablet *m, struct redo_point p, bool replace) TFS_MUST;
 /* Copies result.  An equal token remains as it is. */

@@ -50,25 +50,21 @@ static int open_gap(void *array, unsigned count, unsigned at, size_t size)
 
 int meta_files_add(struct meta_tablet *m, struct tablet_file *f, bool replace)
 {
-	unsigned lo = 0, hi = m->file_count;
+	unsigned i = m->file_count;
 
-	while (lo < hi) {
-		unsigned mid = lo + (hi - lo) / 2;
-
-		if (meta_file_order(&m->files[mid], f) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo < m->file_count && meta_file_order(&m->files[lo], f) == 0) {
-		tablet_file_fini(replace ? &m->files[lo] : f);
+	while (i && meta_file_order(&m->files[i - 1], f) > 0)
+		i--;
+	if (i && meta_file_order(&m->files[i - 1], f) == 0) {
+		tablet_file_fini(replace ? &m->files[i - 1] : f);
 		if (replace)
-			m->files[lo] = *f;
+			m->files[i - 1] = *f;
 		return 0;
 	}
-	if (open_gap(&m->files, m->file_count, lo, sizeof *f))
+	if (open_gap(&m->files, m->file_count, i, sizeof *f)) {
+		tablet_file_fini(f);
 		return -ENOMEM;
-	m->files[lo] = *f;
+	}
+	m->files[i] = *f;
 	m->file_count++;
 	return 0;
 }

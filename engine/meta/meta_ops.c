@@ -13,203 +13,179 @@
 
 #define NO_TIME INT64_MIN /* TFS_NO_TIME: the server's clock */
 
+/* After an error the functions that write do nothing. */
 struct writer {
 	struct arena *arena;
 	struct op *ops;
-	unsigned count;
-	struct buf scratch;
+	unsigned count, cap;
+	int err;
+	struct buf value; /* of the column to be written next */
 };
 
-static int writer_init(struct writer *w, struct arena *a, size_t most)
+/* Returns the next operation, or NULL after an error. */
+static struct op *next_op(struct writer *w, enum op_kind kind, enum meta_family family)
 {
-	*w = (struct writer){.arena = a};
-	w->ops = arena_alloc(a, (most ? most : 1) * sizeof *w->ops);
-	return w->ops ? 0 : -ENOMEM;
+	if (!w->err && w->count == w->cap) {
+		unsigned cap = w->cap ? 2 * w->cap : 16;
+		struct op *ops = arena_alloc(w->arena, cap * sizeof *ops);
+
+		if (ops && w->count)
+			memcpy(ops, w->ops, w->count * sizeof *ops);
+		w->err = ops ? 0 : -ENOMEM;
+		w->ops = ops;
+		w->cap = cap;
+	}
+	if (w->err)
+		return NULL;
+	w->ops[w->count] = (struct op){.kind = kind, .family = (uint16_t)family, .truncate_to = UINT64_MAX};
+	return &w->ops[w->count++];
 }
 
-/* Frees the scratch memory.  Without an error *ops and *count are set. */
-static int writer_finish(struct writer *w, int err, struct op **ops, unsigned *count)
+/* Frees the writer's memory.  Without an error *ops and *count are set. */
+static int writer_finish(struct writer *w, struct op **ops, unsigned *count)
 {
-	buf_fini(&w->scratch);
-	if (err)
-		return err;
+	buf_fini(&w->value);
+	if (w->err)
+		return w->err;
 	*ops = w->ops;
 	*count = w->count;
 	return 0;
 }
 
-/* The value is in scratch. */
-static int write_column(struct writer *w, enum meta_family family, struct slice qualifier)
+/* encoded: the result of encoding the column into w->value. */
+static void write_column(struct writer *w, enum meta_family family, struct slice qualifier, int encoded)
 {
-	struct op *op = &w->ops[w->count];
+	struct op *op;
 
-	*op = (struct op){
-		.kind = OP_WRITE, .family = (uint16_t)family, .ts = {.newest = true, .us = NO_TIME}, .truncate_to = UINT64_MAX};
-	if (!arena_dup(w->arena, qualifier, &op->qualifier) || !arena_dup(w->arena, buf_slice(&w->scratch), &op->value))
-		return -ENOMEM;
-	buf_reset(&w->scratch);
-	w->count++;
-	return 0;
+	w->err = w->err ? w->err : encoded;
+	op = next_op(w, OP_WRITE, family);
+	if (op) {
+		op->ts = (struct op_time){.newest = true, .us = NO_TIME};
+		if (!arena_dup(w->arena, qualifier, &op->qualifier) || !arena_dup(w->arena, buf_slice(&w->value), &op->value))
+			w->err = -ENOMEM;
+	}
+	buf_reset(&w->value);
 }
 
-static int delete_column(struct writer *w, enum meta_family family, struct slice qualifier)
+static void delete_column(struct writer *w, enum meta_family family, struct slice qualifier)
 {
-	struct op *op = &w->ops[w->count];
+	struct op *op = next_op(w, OP_DELETE_COLUMN, family);
 
-	*op = (struct op){.kind = OP_DELETE_COLUMN, .family = (uint16_t)family, .truncate_to = UINT64_MAX};
-	if (!arena_dup(w->arena, qualifier, &op->qualifier))
-		return -ENOMEM;
-	w->count++;
-	return 0;
+	if (op && !arena_dup(w->arena, qualifier, &op->qualifier))
+		w->err = -ENOMEM;
 }
 
-static int write_u64(struct writer *w, enum meta_column c, uint64_t v)
+static struct slice column_name(enum meta_column c)
 {
-	int err = meta_u64_encode(v, &w->scratch);
-
-	return err ? err : write_column(w, META_TABLET, slice_str(meta_column_names[c]));
+	return slice_str(meta_column_names[c]);
 }
 
-static int write_server(struct writer *w, uint64_t server, uint64_t assignment)
+static void write_u64(struct writer *w, enum meta_column c, uint64_t v)
 {
-	int err = meta_server_encode(server, assignment, &w->scratch);
-
-	return err ? err : write_column(w, META_TABLET, slice_str(meta_column_names[C_SERVER]));
+	write_column(w, META_TABLET, column_name(c), meta_u64_encode(v, &w->value));
 }
 
-static int write_tokens(struct writer *w, const struct meta_tablet *m)
+static void write_server(struct writer *w, uint64_t server, uint64_t assignment)
 {
-	int err = meta_tokens_encode(m, &w->scratch);
-
-	return err ? err : write_column(w, META_TABLET, slice_str(meta_column_names[C_TOKENS]));
+	write_column(w, META_TABLET, column_name(C_SERVER), meta_server_encode(server, assignment, &w->value));
 }
 
-static int write_bytes(struct writer *w, enum meta_family family, const char *qualifier, struct slice v)
+static void write_bytes(struct writer *w, enum meta_column c, struct slice v)
 {
-	int err = meta_bytes_encode(v, &w->scratch);
-
-	return err ? err : write_column(w, family, slice_str(qualifier));
+	write_column(w, META_TABLET, column_name(c), meta_bytes_encode(v, &w->value));
 }
 
-static int write_file(struct writer *w, const struct tablet_file *f)
+static void write_event(struct writer *w, const char *event)
+{
+	write_column(w, META_EVENT, slice_str(""), meta_bytes_encode(slice_str(event), &w->value));
+}
+
+static void write_file(struct writer *w, const struct tablet_file *f)
 {
 	uint8_t key[META_SST_KEY_BYTES];
 	struct tablet_file copy = {0};
 	int err = tablet_file_copy(&copy, f);
 
-	if (err)
-		return err;
-	meta_file_normalise(&copy);
-	meta_sst_key_put(key, &copy);
-	err = meta_sst_value_encode(&copy, &w->scratch);
+	if (!err) {
+		meta_file_normalise(&copy);
+		err = meta_sst_value_encode(&copy, &w->value);
+	}
 	tablet_file_fini(&copy);
-	return err ? err : write_column(w, META_SST, slice_of(key, sizeof key));
+	meta_sst_key_put(key, f);
+	write_column(w, META_SST, slice_of(key, sizeof key), err);
 }
 
-static int write_redo(struct writer *w, const struct redo_point *p)
+static void write_redo(struct writer *w, const struct redo_point *p)
 {
 	uint8_t key[META_REDO_KEY_BYTES];
-	int err = meta_u64_encode(p->lsn, &w->scratch);
 
 	put_be64(key, p->incarnation);
-	return err ? err : write_column(w, META_REDO, slice_of(key, sizeof key));
+	write_column(w, META_REDO, slice_of(key, sizeof key), meta_u64_encode(p->lsn, &w->value));
 }
 
 /* All columns except server and merge. */
-static int write_all(struct writer *w, const struct meta_tablet *m)
+static void write_all(struct writer *w, const struct meta_tablet *m)
 {
-	int err = write_bytes(w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&m->begin));
-
-	if (!err)
-		err = write_u64(w, C_SEQ, m->seq_mark);
-	if (!err)
-		err = write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
-	if (!err)
-		err = write_u64(w, C_MAJOR, (uint64_t)m->major_us);
-	if (!err && m->token_count)
-		err = write_tokens(w, m);
-	for (unsigned i = 0; i < m->file_count && !err; i++)
-		err = write_file(w, &m->files[i]);
-	for (unsigned i = 0; i < m->redo_count && !err; i++)
-		err = write_redo(w, &m->redo[i]);
-	return err;
+	write_bytes(w, C_BEGIN, buf_slice(&m->begin));
+	write_u64(w, C_SEQ, m->seq_mark);
+	write_u64(w, C_CLOCK, (uint64_t)m->clock_mark);
+	write_u64(w, C_MAJOR, (uint64_t)m->major_us);
+	if (m->token_count)
+		write_column(w, META_TABLET, column_name(C_TOKENS), meta_tokens_encode(m, &w->value));
+	for (unsigned i = 0; i < m->file_count; i++)
+		write_file(w, &m->files[i]);
+	for (unsigned i = 0; i < m->redo_count; i++)
+		write_redo(w, &m->redo[i]);
 }
 
 int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
 {
-	struct writer w;
-	int err = writer_init(&w, a, 6u + m->file_count + m->redo_count);
+	struct writer w = {.arena = a};
 
-	if (err)
-		return err;
-	err = write_server(&w, m->server, m->assignment);
-	if (!err)
-		err = write_all(&w, m);
-	return writer_finish(&w, err, ops, count);
+	write_server(&w, m->server, m->assignment);
+	write_all(&w, m);
+	return writer_finish(&w, ops, count);
 }
 
 int meta_ops_split(const struct meta_tablet *lower, const char *event, struct arena *a, struct op **ops, unsigned *count)
 {
-	struct op *columns, *all;
-	struct writer w;
-	unsigned n;
-	int err = meta_ops_new(lower, a, &columns, &n);
+	struct writer w = {.arena = a};
+	struct op *op = next_op(&w, OP_CHECK, META_TABLET);
 
-	if (!err)
-		err = writer_init(&w, a, n + 2u);
-	if (err)
-		return err;
-	all = w.ops;
-	all[0] = (struct op){.kind = OP_CHECK,
-		.check = OP_CHECK_ABSENT,
-		.family = META_TABLET,
-		.ts = {.newest = true},
-		.truncate_to = UINT64_MAX,
-		.qualifier = slice_str(meta_column_names[C_SERVER])};
-	memcpy(all + 1, columns, n * sizeof *all);
-	w.count = n + 1;
-	err = write_bytes(&w, META_EVENT, "", slice_str(event));
-	buf_fini(&w.scratch);
-	if (err)
-		return err;
-	*ops = all;
-	*count = w.count;
-	return 0;
+	if (op) {
+		op->check = OP_CHECK_ABSENT;
+		op->ts.newest = true;
+		op->qualifier = column_name(C_SERVER);
+	}
+	write_server(&w, lower->server, lower->assignment);
+	write_all(&w, lower);
+	write_event(&w, event);
+	return writer_finish(&w, ops, count);
 }
 
 #define MERGE_MOST (200u * 1024u) /* a scan returns values of up to 256 KiB */
 
 int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op **ops, unsigned *count)
 {
+	struct writer w = {.arena = a};
 	struct buf row = {0};
-	struct writer w;
-	int err = writer_init(&w, a, 2);
 
-	if (!err)
-		err = meta_root_encode(lower, &row);
-	if (!err && row.n > MERGE_MOST)
-		err = -E2BIG;
-	if (!err)
-		err = write_bytes(&w, META_TABLET, meta_column_names[C_MERGE], buf_slice(&row));
-	if (!err) /* the hint must not be above the true begin */
-		err = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&lower->begin));
+	w.err = meta_root_encode(lower, &row);
+	if (!w.err && row.n > MERGE_MOST)
+		w.err = -E2BIG;
+	write_bytes(&w, C_MERGE, buf_slice(&row));
+	write_bytes(&w, C_BEGIN, buf_slice(&lower->begin)); /* the hint must not be above the true begin */
 	buf_fini(&row);
-	return writer_finish(&w, err, ops, count);
+	return writer_finish(&w, ops, count);
 }
 
-int meta_ops_fold(const struct meta_tablet *m, struct arena *a, struct op **ops, unsigned *count)
+/* The last step of a merge: writes m as the row's own columns, and deletes the merge column. */
+static void write_folded(struct writer *w, const struct meta_tablet *m)
 {
-	struct writer w;
-	int err = writer_init(&w, a, 7u + m->file_count + m->redo_count);
-
-	if (err)
-		return err;
-	/* The fold left out files without rows of their tablet.  Their columns must not remain, because the range has grown. */
-	w.ops[w.count++] = (struct op){.kind = OP_DELETE_FAMILY, .family = META_SST, .truncate_to = UINT64_MAX};
-	err = write_all(&w, m);
-	if (!err)
-		err = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
-	return writer_finish(&w, err, ops, count);
+	/* Files without rows of their tablet were left out of m.  Their columns must not remain, because the range has grown. */
+	(void)next_op(w, OP_DELETE_FAMILY, META_SST);
+	write_all(w, m);
+	delete_column(w, META_TABLET, column_name(C_MERGE));
 }
 
 static bool redo_has(const struct redo_point *v, unsigned count, uint64_t incarnation)
@@ -220,78 +196,68 @@ static bool redo_has(const struct redo_point *v, unsigned count, uint64_t incarn
 	return false;
 }
 
-static int edit_redo(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
+static void edit_redo(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
 {
 	uint8_t key[META_REDO_KEY_BYTES];
-	int err = 0;
 
-	for (unsigned i = 0; i < old->redo_count && !err; i++) {
+	for (unsigned i = 0; i < old->redo_count; i++) {
 		if (redo_has(e->redo, e->redo_count, old->redo[i].incarnation))
 			continue;
 		put_be64(key, old->redo[i].incarnation);
-		err = delete_column(w, META_REDO, slice_of(key, sizeof key));
+		delete_column(w, META_REDO, slice_of(key, sizeof key));
 	}
-	for (unsigned i = 0; i < e->redo_count && !err; i++)
-		err = write_redo(w, &e->redo[i]);
-	return err;
+	for (unsigned i = 0; i < e->redo_count; i++)
+		write_redo(w, &e->redo[i]);
 }
 
-static int edit_files(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
+static void edit_files(struct writer *w, const struct meta_tablet *old, const struct tablet_edit *e)
 {
 	uint8_t key[META_SST_KEY_BYTES];
-	int err = 0;
 
-	for (unsigned i = 0; i < e->removed_count && !err; i++) {
+	for (unsigned i = 0; i < e->removed_count; i++) {
 		const struct tablet_file *f = meta_find_file(old, &e->removed[i]);
 
 		meta_sst_key_put(key, f ? f : &e->removed[i]);
-		err = delete_column(w, META_SST, slice_of(key, sizeof key));
+		delete_column(w, META_SST, slice_of(key, sizeof key));
 	}
-	for (unsigned i = 0; i < e->added_count && !err; i++)
-		err = write_file(w, &e->added[i]);
-	return err;
+	for (unsigned i = 0; i < e->added_count; i++)
+		write_file(w, &e->added[i]);
 }
 
 /* Every edit rewrites the begin hint. */
 int meta_ops_edit(const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count)
 {
-	struct writer w;
-	size_t most = 6u + e->added_count + e->removed_count + (e->set_redo ? old->redo_count + e->redo_count : 0);
-	int err = writer_init(&w, a, most);
+	struct writer w = {.arena = a};
 
-	if (err)
-		return err;
-	err = write_bytes(&w, META_TABLET, meta_column_names[C_BEGIN], buf_slice(&old->begin));
-	if (!err && old->stale_merge)
-		err = delete_column(&w, META_TABLET, slice_str(meta_column_names[C_MERGE]));
-	if (!err)
-		err = edit_files(&w, old, e);
-	if (!err && e->set_redo)
-		err = edit_redo(&w, old, e);
-	if (!err && e->seq_mark)
-		err = write_u64(&w, C_SEQ, e->seq_mark);
-	if (!err && e->clock_mark)
-		err = write_u64(&w, C_CLOCK, (uint64_t)e->clock_mark);
-	if (!err && e->major_us)
-		err = write_u64(&w, C_MAJOR, (uint64_t)e->major_us);
-	if (!err && e->event)
-		err = write_bytes(&w, META_EVENT, "", slice_str(e->event));
-	return writer_finish(&w, err, ops, count);
+	if (old->unfolded)
+		write_folded(&w, old);
+	write_bytes(&w, C_BEGIN, buf_slice(&old->begin));
+	if (old->stale_merge)
+		delete_column(&w, META_TABLET, column_name(C_MERGE));
+	edit_files(&w, old, e);
+	if (e->set_redo)
+		edit_redo(&w, old, e);
+	if (e->seq_mark)
+		write_u64(&w, C_SEQ, e->seq_mark);
+	if (e->clock_mark)
+		write_u64(&w, C_CLOCK, (uint64_t)e->clock_mark);
+	if (e->major_us)
+		write_u64(&w, C_MAJOR, (uint64_t)e->major_us);
+	if (e->event)
+		write_event(&w, e->event);
+	return writer_finish(&w, ops, count);
 }
 
 int meta_ops_owner(const struct meta_tablet *old, uint64_t own, struct arena *a, struct op **ops, unsigned *count)
 {
-	struct writer w;
-	int err = writer_init(&w, a, 2);
+	struct writer w = {.arena = a};
 
-	if (err)
-		return err;
-	err = write_server(&w, old->server, old->assignment);
-	if (!err) {
+	write_server(&w, old->server, old->assignment);
+	if (!w.err) {
 		w.ops[0].kind = OP_CHECK;
 		w.ops[0].check = OP_CHECK_VALUE;
-		if (old->server != own)
-			err = write_server(&w, own, old->assignment);
 	}
-	return writer_finish(&w, err, ops, count);
+	if (old->server != own)
+		write_server(&w, own, old->assignment);
+	return writer_finish(&w, ops, count);
 }

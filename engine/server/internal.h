@@ -305,7 +305,9 @@ void moves_resolve_task(struct task *t); /* resolves merges whose outcome is unk
 int row_resolve(struct served_tablet *served) TFS_MUST;
 /* Does METADATA have a row of the tablet that ends at `end`?  Returns 1, 0, -errno. */
 int row_exists(struct server *s, uint32_t table, struct slice end) TFS_MUST;
-/* row_resolve, and moves what the merge column has into the row's own columns, where the next split or merge needs it. */
+/* Mutates the row, with a check that its owner is unchanged.  Writes `own` as the owner if another one is stored. */
+int row_mutate(struct served_tablet *served, uint64_t own, const struct op *ops, unsigned count) TFS_MUST;
+/* row_resolve; then writes a merged row's own columns, which the next split or merge needs. */
 int row_fold(struct served_tablet *served) TFS_MUST;
 /* The tablets' commit callback; arg: the served tablet. */
 int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;

@@ -35,33 +35,8 @@
 #define ASK_AGAIN_US 50000
 #define RESOLVE_US 500000
 
-/* Changes the row with a check that this server owns it. */
-static int mutate_row(struct server *s, struct served_tablet *served, const struct op *ops, unsigned count)
-{
-	struct op *owner, *all;
-	struct arena arena = {0};
-	struct buf key = {0};
-	unsigned n;
-	int err = meta_row_key(&key, served->table, served->last, buf_slice(&served->end));
-
-	if (!err)
-		err = meta_ops_owner(&served->row, served->row.server, &arena, &owner, &n);
-	if (!err) {
-		all = arena_alloc(&arena, (n + count) * sizeof(*all));
-		err = all ? 0 : -ENOMEM;
-	}
-	if (!err) {
-		memcpy(all, owner, n * sizeof(*all));
-		memcpy(all + n, ops, count * sizeof(*all));
-		err = metadata_mutate(s->metadata, buf_slice(&key), all, n + count);
-	}
-	arena_fini(&arena);
-	buf_fini(&key);
-	return err;
-}
-
 /* Step 2. */
-static int merge_write_column(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
+static int merge_write_column(struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct arena arena = {0};
 	struct op *ops;
@@ -69,7 +44,7 @@ static int merge_write_column(struct server *s, struct served_tablet *lower, str
 	int err = meta_ops_merge(&lower->row, &arena, &ops, &count);
 
 	if (!err) {
-		err = mutate_row(s, upper, ops, count);
+		err = row_mutate(upper, upper->row.server, ops, count);
 		upper->row_unknown |= err != 0;
 	}
 	arena_fini(&arena);
@@ -80,7 +55,7 @@ static int merge_write_column(struct server *s, struct served_tablet *lower, str
 static int merge_delete_lower(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
-	int err = mutate_row(s, lower, &op, 1), there = -EIO;
+	int err = row_mutate(lower, lower->row.server, &op, 1), there = -EIO;
 
 	if (!err)
 		return 0;
@@ -140,7 +115,7 @@ static int merge_rows(struct server *s, struct served_tablet *lower, struct serv
 	if (!err)
 		err = served_new(s, &row, upper->kind, 0, &both);
 	if (!err)
-		err = merge_write_column(s, lower, upper);
+		err = merge_write_column(lower, upper);
 	if (!err)
 		err = merge_delete_lower(s, lower, upper);
 	if (err) {

@@ -145,33 +145,40 @@ static int root_write(struct served_tablet *served, const struct meta_tablet *ne
 	return err;
 }
 
-static int row_write(struct served_tablet *served, const struct tablet_edit *e)
+int row_mutate(struct served_tablet *served, uint64_t own, const struct op *ops, unsigned count)
 {
-	struct op *owner = NULL, *fold = NULL, *edit = NULL, *ops = NULL;
-	unsigned owner_count = 0, fold_count = 0, edit_count = 0;
 	struct arena arena = {0};
 	struct buf key = {0};
+	struct op *owner, *all;
+	unsigned n;
 	int err = meta_row_key(&key, served->table, served->last, buf_slice(&served->end));
 
 	if (!err)
-		err = meta_ops_owner(&served->row, served->server->incarnation, &arena, &owner, &owner_count);
-	if (!err && served->row.unfolded)
-		err = meta_ops_fold(&served->row, &arena, &fold, &fold_count);
-	if (!err)
-		err = meta_ops_edit(&served->row, e, &arena, &edit, &edit_count);
+		err = meta_ops_owner(&served->row, own, &arena, &owner, &n);
 	if (!err) {
-		ops = arena_alloc(&arena, (owner_count + fold_count + edit_count) * sizeof(*ops));
-		err = ops ? 0 : -ENOMEM;
+		all = arena_alloc(&arena, (n + count) * sizeof(*all));
+		err = all ? 0 : -ENOMEM;
 	}
 	if (!err) {
-		memcpy(ops, owner, owner_count * sizeof(*ops));
-		if (fold_count)
-			memcpy(ops + owner_count, fold, fold_count * sizeof(*ops));
-		memcpy(ops + owner_count + fold_count, edit, edit_count * sizeof(*ops));
-		err = metadata_mutate(served->server->metadata, buf_slice(&key), ops, owner_count + fold_count + edit_count);
+		memcpy(all, owner, n * sizeof(*all));
+		memcpy(all + n, ops, count * sizeof(*all));
+		err = metadata_mutate(served->server->metadata, buf_slice(&key), all, n + count);
 	}
 	arena_fini(&arena);
 	buf_fini(&key);
+	return err;
+}
+
+static int row_write(struct served_tablet *served, const struct tablet_edit *e)
+{
+	struct arena arena = {0};
+	struct op *ops;
+	unsigned count;
+	int err = meta_ops_edit(&served->row, e, &arena, &ops, &count);
+
+	if (!err)
+		err = row_mutate(served, served->server->incarnation, ops, count);
+	arena_fini(&arena);
 	return err;
 }
 
