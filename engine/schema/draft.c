@@ -110,11 +110,11 @@ struct schema *schema_draft(const struct schema *old)
 	return s;
 }
 
-static char *draft_str(struct schema *s, const char *str)
+const char *draft_str(struct schema *s, const char *str)
 {
 	struct slice copy;
 
-	return arena_dup(&s->arena, slice_of(str, strlen(str) + 1), &copy) ? (char *)(uintptr_t)copy.p : NULL;
+	return arena_dup(&s->arena, slice_of(str, strlen(str) + 1), &copy) ? (const char *)copy.p : NULL;
 }
 
 /* Makes space for one more element. */
@@ -155,6 +155,14 @@ struct tfs_group *draft_find_group(const struct schema *s, const char *name)
 {
 	for (unsigned i = 0; i < s->pub.group_count; i++)
 		if (strcmp(s->groups[i].name, name) == 0)
+			return &s->groups[i];
+	return NULL;
+}
+
+struct tfs_group *draft_group_by_id(const struct schema *s, uint16_t id)
+{
+	for (unsigned i = 0; i < s->pub.group_count; i++)
+		if (s->groups[i].id == id)
 			return &s->groups[i];
 	return NULL;
 }
@@ -224,43 +232,6 @@ int draft_text(struct schema *s, const char *text, size_t n)
 	s->pub.text = copy;
 	s->pub.text_size = n;
 	return 0;
-}
-
-struct schema *schema_clone(const struct schema *old)
-{
-	struct schema *s = schema_draft(old);
-	const char *reason;
-
-	if (!s || draft_text(s, old->text, old->pub.text_size))
-		goto fail;
-	for (unsigned i = 0; i < old->pub.family_count; i++) {
-		const struct tfs_family *from = &old->families[i];
-		struct tfs_family *to;
-		const char *name;
-
-		if (draft_family(s, from->name, from->id, &to, &reason))
-			goto fail;
-		name = to->name;
-		*to = *from;
-		to->name = name;
-		if (!(to->gc = draft_str(s, from->gc)) || !(to->group = draft_str(s, from->group)) ||
-			!(to->acl = draft_str(s, from->acl)))
-			goto fail;
-	}
-	for (unsigned i = 0; i < old->pub.group_count; i++) {
-		struct tfs_group *to;
-		const char *name;
-
-		if (draft_group(s, old->groups[i].name, old->groups[i].id, &to, &reason))
-			goto fail;
-		name = to->name;
-		*to = old->groups[i];
-		to->name = name;
-	}
-	return s;
-fail:
-	schema_put(s);
-	return NULL;
 }
 
 int codec_by_name(const char *name)

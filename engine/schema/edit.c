@@ -64,7 +64,7 @@ static void edit_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
 /* Returns 1 if the name is the old one. */
 static int edit_name(struct schema *s, const char *old, const char *name, bool taken, const char **out, const char **reason)
 {
-	struct slice copy;
+	const char *copy;
 
 	if (!name || !schema_name_valid(slice_str(name))) {
 		*reason = "not a legal name";
@@ -76,9 +76,10 @@ static int edit_name(struct schema *s, const char *old, const char *name, bool t
 		*reason = "the new name is another's";
 		return -EEXIST;
 	}
-	if (!arena_dup(&s->arena, slice_of(name, strlen(name) + 1), &copy))
+	copy = draft_str(s, name);
+	if (!copy)
 		return -ENOMEM;
-	*out = (const char *)copy.p;
+	*out = copy;
 	return 0;
 }
 

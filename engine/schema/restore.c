@@ -5,17 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-static struct tfs_group *group_by_id(const struct schema *s, uint16_t id)
-{
-	for (unsigned i = 0; i < s->pub.group_count; i++)
-		if (s->groups[i].id == id)
-			return &s->groups[i];
-	return NULL;
-}
-
 static int add_family(struct schema *s, const struct restore_family *from, const char **reason)
 {
-	struct tfs_group *g = group_by_id(s, from->group);
+	struct tfs_group *g = draft_group_by_id(s, from->group);
 	struct tfs_family *f;
 	char name[32];
 	int err = 0;

@@ -70,6 +70,17 @@ int schema_finish(struct schema *s, bool render, const char **reason)
 	return err;
 }
 
+struct schema *schema_clone(const struct schema *old)
+{
+	struct buf b = {0};
+	struct schema *s = NULL;
+
+	if (!schema_encode(old, &b) && !schema_decode_draft(buf_slice(&b), &s))
+		s->pub.generation++;
+	buf_fini(&b);
+	return s;
+}
+
 /* schema_finish, then *out.  An error frees the draft. */
 static int draft_publish(struct schema *s, bool render, struct schema **out)
 {

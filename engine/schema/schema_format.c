@@ -164,6 +164,7 @@ static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no
 static bool decode_family(struct schema *s, struct reader *r, int *last, bool *no_memory)
 {
 	const char *name, *gc, *acl, *reason;
+	const struct tfs_group *g;
 	struct tfs_family *f;
 	uint16_t id, group, mode;
 	uint32_t uid, gid;
@@ -177,21 +178,21 @@ static bool decode_family(struct schema *s, struct reader *r, int *last, bool *n
 	if (id <= *last || id >= s->next_family || type > TFS_TYPE_COUNTER || mode & ~0777)
 		return false;
 	*last = id;
+	g = draft_group_by_id(s, group);
+	if (!g)
+		return false;
 	err = draft_family(s, name, id, &f, &reason);
 	*no_memory = err == -ENOMEM;
 	if (err)
 		return false;
-	f->group = NULL;
-	for (unsigned i = 0; i < s->pub.group_count; i++)
-		if (s->groups[i].id == group)
-			f->group = s->groups[i].name;
+	f->group = g->name;
 	f->gc = gc;
 	f->type = type ? TFS_TYPE_COUNTER : TFS_TYPE_BYTES;
 	f->uid = uid;
 	f->gid = gid;
 	f->mode = mode;
 	f->acl = acl;
-	return f->group != NULL;
+	return true;
 }
 
 static bool decode_body(struct schema *s, struct reader *r, bool *no_memory)

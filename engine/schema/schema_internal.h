@@ -30,12 +30,14 @@ struct schema {
 
 /* A draft without families and groups, with old's other settings (NULL: defaults).  Returns NULL on a lack of memory. */
 struct schema *schema_draft(const struct schema *old);
-struct schema *schema_clone(const struct schema *old); /* a copy with the next generation */
+struct schema *schema_clone(const struct schema *old);    /* a copy with the next generation, or NULL */
+const char *draft_str(struct schema *s, const char *str); /* a copy in the draft's arena, or NULL */
 /* Appends a family or group with defaults.  id < 0: the next id.  -EINVAL with a static *reason; -ENOMEM. */
 int draft_family(struct schema *s, const char *name, int id, struct tfs_family **f, const char **reason) TFS_MUST;
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason) TFS_MUST;
 struct tfs_family *draft_find_family(const struct schema *s, const char *name); /* NULL: none */
 struct tfs_group *draft_find_group(const struct schema *s, const char *name);
+struct tfs_group *draft_group_by_id(const struct schema *s, uint16_t id);
 int draft_text(struct schema *s, const char *text, size_t n) TFS_MUST;
 /* Sorts by id, checks the families' groups and the sizes.  render: makes the text anew. */
 int schema_finish(struct schema *s, bool render, const char **reason) TFS_MUST;
@@ -45,8 +47,9 @@ int schema_finish(struct schema *s, bool render, const char **reason) TFS_MUST;
  * for the table's attributes.  -EINVAL with a static *reason; -ENOMEM.
  */
 typedef int setter(struct schema *s, void *target, const char *value, const char **reason);
-setter set_table_owner, set_table_owner_group, set_table_mode, set_tablet_size, set_salt, set_mkdir_families;
-setter set_family_gc, set_family_group, set_family_type, set_family_owner, set_family_owner_group, set_family_mode, set_family_acl;
+setter set_owner, set_owner_group, set_mode; /* of the table or of a family */
+setter set_tablet_size, set_salt, set_mkdir_families;
+setter set_family_gc, set_family_group, set_family_type, set_family_acl;
 setter set_group_compression, set_group_level, set_group_block_size, set_group_bloom_bits, set_group_in_memory;
 
 /* Checks that a group's values are consistent, after all are set.  -EINVAL with a static *reason. */

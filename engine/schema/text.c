@@ -37,9 +37,9 @@ struct key {
 
 /* Not in the tables: families, groups, allow_delete; name and was of each element. */
 static const struct key table_keys[] = {
-	{"owner", STRING | INTEGER, set_table_owner},
-	{"owner_group", STRING | INTEGER, set_table_owner_group},
-	{"mode", STRING, set_table_mode},
+	{"owner", STRING | INTEGER, set_owner},
+	{"owner_group", STRING | INTEGER, set_owner_group},
+	{"mode", STRING, set_mode},
 	{"tablet_size", STRING | INTEGER, set_tablet_size},
 	{"salt", INTEGER, set_salt},
 	{"mkdir_families", BOOLEAN, set_mkdir_families},
@@ -49,9 +49,9 @@ static const struct key family_keys[] = {
 	{"gc", STRING, set_family_gc},
 	{"group", STRING, set_family_group},
 	{"type", STRING, set_family_type},
-	{"owner", STRING | INTEGER, set_family_owner},
-	{"owner_group", STRING | INTEGER, set_family_owner_group},
-	{"mode", STRING, set_family_mode},
+	{"owner", STRING | INTEGER, set_owner},
+	{"owner_group", STRING | INTEGER, set_owner_group},
+	{"mode", STRING, set_mode},
 	{"acl", STRING, set_family_acl},
 	{NULL, 0, NULL},
 };
@@ -300,7 +300,6 @@ static int root_parse(
 	struct schema *s, const struct schema *old, const config_setting_t *root, struct parse_result *result, char **why)
 {
 	const config_setting_t *families = NULL, *groups = NULL;
-	const struct tfs_group *was;
 	struct tfs_group *g;
 	const char *reason = "";
 	int err = 0;
@@ -323,8 +322,7 @@ static int root_parse(
 	if (!err)
 		err = list_parse(s, old, groups, result, group_parse, why);
 	if (!err && !draft_find_group(s, SCHEMA_DEFAULT_GROUP)) {
-		was = draft_find_group(old, SCHEMA_DEFAULT_GROUP);
-		err = draft_group(s, SCHEMA_DEFAULT_GROUP, was ? was->id : -1, &g, &reason);
+		err = draft_group(s, SCHEMA_DEFAULT_GROUP, 0, &g, &reason);
 		if (err == -EINVAL)
 			why_line(why, 0, "%s", reason);
 	}

@@ -70,10 +70,7 @@ struct tfs_group *schema_group(const struct schema *s, const char *name)
 
 	if (!name || !schema_ref(name, &id))
 		return name ? draft_find_group(s, name) : NULL;
-	for (unsigned i = 0; i < s->pub.group_count; i++)
-		if (s->groups[i].id == id)
-			return &s->groups[i];
-	return NULL;
+	return draft_group_by_id(s, id);
 }
 
 const char *value_size(uint64_t bytes, char text[32])
@@ -117,11 +114,11 @@ bool text_printable(const char *str)
 
 static int dup_str(struct schema *s, const char *value, const char **out)
 {
-	struct slice copy;
+	const char *copy = draft_str(s, value);
 
-	if (!arena_dup(&s->arena, slice_of(value, strlen(value) + 1), &copy))
+	if (!copy)
 		return -ENOMEM;
-	*out = (const char *)copy.p;
+	*out = copy;
 	return 0;
 }
 
@@ -230,9 +227,6 @@ const char *value_group(gid_t gid, char name[256])
 	return owner_text(gid, group_once, name);
 }
 
-static const char no_user[] = "no such user";
-static const char no_group[] = "no such user group";
-
 /* ---- setters ---- */
 
 static int parse_mode(const char *value, mode_t most, mode_t *out, const char **reason)
@@ -252,19 +246,25 @@ static int parse_mode(const char *value, mode_t most, mode_t *out, const char **
 	return 0;
 }
 
-int set_table_owner(struct schema *s, void *target, const char *value, const char **reason)
+int set_owner(struct schema *s, void *target, const char *value, const char **reason)
 {
-	return parse_owner(value, user_once, no_user, &s->pub.uid, reason);
+	struct tfs_family *f = target;
+
+	return parse_owner(value, user_once, "no such user", f ? &f->uid : &s->pub.uid, reason);
 }
 
-int set_table_owner_group(struct schema *s, void *target, const char *value, const char **reason)
+int set_owner_group(struct schema *s, void *target, const char *value, const char **reason)
 {
-	return parse_owner(value, group_once, no_group, &s->pub.gid, reason);
+	struct tfs_family *f = target;
+
+	return parse_owner(value, group_once, "no such user group", f ? &f->gid : &s->pub.gid, reason);
 }
 
-int set_table_mode(struct schema *s, void *target, const char *value, const char **reason)
+int set_mode(struct schema *s, void *target, const char *value, const char **reason)
 {
-	return parse_mode(value, 07777, &s->pub.mode, reason);
+	struct tfs_family *f = target;
+
+	return f ? parse_mode(value, 0777, &f->mode, reason) : parse_mode(value, 07777, &s->pub.mode, reason);
 }
 
 int set_tablet_size(struct schema *s, void *target, const char *value, const char **reason)
@@ -329,21 +329,6 @@ int set_family_type(struct schema *s, void *target, const char *value, const cha
 	else
 		return refuse(reason, "a type is \"bytes\" or \"counter\"");
 	return 0;
-}
-
-int set_family_owner(struct schema *s, void *target, const char *value, const char **reason)
-{
-	return parse_owner(value, user_once, no_user, &((struct tfs_family *)target)->uid, reason);
-}
-
-int set_family_owner_group(struct schema *s, void *target, const char *value, const char **reason)
-{
-	return parse_owner(value, group_once, no_group, &((struct tfs_family *)target)->gid, reason);
-}
-
-int set_family_mode(struct schema *s, void *target, const char *value, const char **reason)
-{
-	return parse_mode(value, 0777, &((struct tfs_family *)target)->mode, reason);
 }
 
 /* Access control lists are not enforced.  A list that is stored but not enforced would look like protection. */
