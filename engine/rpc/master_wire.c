@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #define WHY_MAX 65536
-#define ERRNO_MAX 4095
 
 void ms_answer_fini(struct ms_answer *a)
 {
@@ -80,9 +79,7 @@ struct payload {
 
 static bool answer_valid(const void *m)
 {
-	const struct ms_answer *a = m;
-
-	return a->err <= 0 && a->err >= -ERRNO_MAX;
+	return wire_errno_valid(((const struct ms_answer *)m)->err);
 }
 
 WIRE_MESSAGE(ms_answer, MS_ANSWER, answer_valid)
@@ -174,11 +171,6 @@ int ms_answer_unpack(struct slice in, const struct ms_request *q, struct ms_answ
 
 /* ---- the round trip of debug builds ---- */
 
-struct round_trip {
-	struct master_service base;
-	struct master_service *inner;
-};
-
 static int ms_serve(struct master_service *inner, struct slice in, struct buf *out)
 {
 	struct arena arena = {0};
@@ -198,32 +190,4 @@ static int ms_serve(struct master_service *inner, struct slice in, struct buf *o
 	return err;
 }
 
-static int ms_round_trip_call(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
-{
-	struct round_trip *r = (struct round_trip *)s;
-	struct buf there = {0}, back = {0};
-	unsigned tries = 0;
-	int err = ms_request_pack(q, &there);
-
-	if (!err)
-		err = ms_serve(r->inner, buf_slice(&there), &back);
-	if (!err)
-		do
-			err = ms_answer_unpack(buf_slice(&back), q, a);
-		while (wire_again(err, &tries));
-	buf_fini(&there);
-	buf_fini(&back);
-	return err ? err : a->err;
-}
-
-struct master_service *ms_round_trip_new(struct master_service *inner)
-{
-	static const struct master_service_ops ops = {.call = ms_round_trip_call};
-	struct round_trip *r = calloc(1, sizeof *r);
-
-	if (!r)
-		return NULL;
-	r->base.ops = &ops;
-	r->inner = inner;
-	return &r->base;
-}
+WIRE_ROUND_TRIP(ms, master_service)

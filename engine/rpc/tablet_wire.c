@@ -15,22 +15,12 @@
 #include <stdlib.h>
 
 #define READ_MAX (64 * 1024 * 1024) /* TFS_VALUE_MAX: the longest read */
-#define ERRNO_MAX 4095
 
 void ts_answer_fini(struct ts_answer *a)
 {
 	scan_batch_fini(&a->batch);
 	arena_fini(&a->arena);
 	*a = (struct ts_answer){0};
-}
-
-static void *zalloc(struct arena *a, size_t count, size_t size)
-{
-	void *p = arena_alloc(a, count * size);
-
-	if (p)
-		memset(p, 0, count * size);
-	return p;
 }
 
 /* ---- the structs of engine/cell/op.h ---- */
@@ -155,7 +145,7 @@ int ts_request_unpack(struct slice in, struct arena *arena, struct ts_request *q
 	if (!err && reader_left(&r))
 		err = -EBADMSG;
 	if (!err && x.length && x.method == TS_READ) { /* memory for reads only */
-		x.into = zalloc(arena, 1, x.length);
+		x.into = wire_zalloc(arena, x.length);
 		err = x.into ? 0 : -ENOMEM;
 	}
 	if (!err)
@@ -176,14 +166,9 @@ struct payload {
 	PAYLOAD(WIRE_MEMBER)
 };
 
-static bool errno_valid(int err)
-{
-	return err <= 0 && err >= -ERRNO_MAX;
-}
-
 static bool answer_valid(const void *m)
 {
-	return errno_valid(((const struct ts_answer *)m)->err);
+	return wire_errno_valid(((const struct ts_answer *)m)->err);
 }
 
 static bool payload_valid(const void *m)
@@ -191,7 +176,7 @@ static bool payload_valid(const void *m)
 	const struct payload *p = m;
 
 	for (uint32_t i = 0; i < p->row_err_count; i++)
-		if (!errno_valid(p->row_errs[i]))
+		if (!wire_errno_valid(p->row_errs[i]))
 			return false;
 	return p->cell_count <= UINT32_MAX / 2;
 }
@@ -312,11 +297,6 @@ int ts_answer_unpack(struct slice in, const struct ts_request *q, struct ts_answ
 
 /* ---- the round trip of debug builds ---- */
 
-struct round_trip {
-	struct tablet_service base;
-	struct tablet_service *inner;
-};
-
 /* The server's side of a channel: decodes a request, encodes the answer. */
 static int ts_serve(struct tablet_service *inner, struct slice in, struct buf *out)
 {
@@ -326,58 +306,20 @@ static int ts_serve(struct tablet_service *inner, struct slice in, struct buf *o
 	unsigned tries = 0;
 	int err = ts_request_unpack(in, &arena, &q);
 
-	if (err)
-		goto out;
-	if (q.op_count) {
-		a.results = zalloc(&arena, q.op_count, sizeof *a.results);
-		if (!a.results) {
-			err = -ENOMEM;
-			goto out;
-		}
+	if (!err) {
+		a.results = wire_zalloc(&arena, q.op_count * sizeof *a.results);
+		a.row_errs = wire_zalloc(&arena, q.row_count * sizeof *a.row_errs);
+		err = a.results && a.row_errs ? 0 : -ENOMEM;
 	}
-	if (q.row_count) {
-		a.row_errs = zalloc(&arena, q.row_count, sizeof *a.row_errs);
-		if (!a.row_errs) {
-			err = -ENOMEM;
-			goto out;
-		}
+	if (!err) {
+		a.err = ts_call(inner, &q, &a);
+		do
+			err = ts_answer_pack(&q, &a, out);
+		while (wire_again(err, &tries));
 	}
-	a.err = ts_call(inner, &q, &a);
-	do
-		err = ts_answer_pack(&q, &a, out);
-	while (wire_again(err, &tries));
-out:
 	ts_answer_fini(&a);
 	arena_fini(&arena);
 	return err;
 }
 
-static int ts_round_trip_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
-{
-	struct round_trip *r = (struct round_trip *)s;
-	struct buf there = {0}, back = {0};
-	unsigned tries = 0;
-	int err = ts_request_pack(q, &there);
-
-	if (!err)
-		err = ts_serve(r->inner, buf_slice(&there), &back);
-	if (!err)
-		do
-			err = ts_answer_unpack(buf_slice(&back), q, a);
-		while (wire_again(err, &tries));
-	buf_fini(&there);
-	buf_fini(&back);
-	return err ? err : a->err;
-}
-
-struct tablet_service *ts_round_trip_new(struct tablet_service *inner)
-{
-	static const struct tablet_service_ops ops = {.call = ts_round_trip_call};
-	struct round_trip *r = calloc(1, sizeof *r);
-
-	if (!r)
-		return NULL;
-	r->base.ops = &ops;
-	r->inner = inner;
-	return &r->base;
-}
+WIRE_ROUND_TRIP(ts, tablet_service)

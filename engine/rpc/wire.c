@@ -198,7 +198,7 @@ int wire_pack(const struct wire_message *m, const void *from, struct buf *out)
 
 static int message_get(struct slice in, const struct wire_message *m, struct arena *arena, uint8_t *to);
 
-static void *zeroed(struct arena *arena, size_t n)
+void *wire_zalloc(struct arena *arena, size_t n)
 {
 	void *p = arena_alloc(arena, n ? n : 1);
 
@@ -213,7 +213,7 @@ static int string_get(struct slice s, struct arena *arena, uint8_t *at)
 
 	if (s.n && memchr(s.p, 0, s.n))
 		return -EBADMSG;
-	copy = zeroed(arena, s.n + 1);
+	copy = wire_zalloc(arena, s.n + 1);
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, s.p, s.n);
@@ -243,7 +243,7 @@ static int array_get(
 	int err;
 
 	if (first) {
-		array = zeroed(arena, (1 + (size_t)count_key(*rest, key_of(f))) * m->size);
+		array = wire_zalloc(arena, (1 + (size_t)count_key(*rest, key_of(f))) * m->size);
 		if (!array)
 			return -ENOMEM;
 		memcpy(to + f->offset, &array, sizeof array);
@@ -259,7 +259,7 @@ static int array_get(
 
 static int pointer_get(struct slice s, const struct wire_field *f, struct arena *arena, uint8_t *at)
 {
-	uint8_t *p = zeroed(arena, f->message()->size);
+	uint8_t *p = wire_zalloc(arena, f->message()->size);
 
 	if (!p)
 		return -ENOMEM;
@@ -276,7 +276,7 @@ static int numbers_get(struct slice s, const struct wire_field *f, struct arena 
 
 	for (size_t i = 0; i < s.n; i++)
 		count += s.p[i] < 0x80;
-	array = zeroed(arena, (size_t)count * f->size);
+	array = wire_zalloc(arena, (size_t)count * f->size);
 	if (!array)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++)

@@ -79,12 +79,64 @@ int wire_pack(const struct wire_message *m, const void *from, struct buf *out) T
  */
 int wire_unpack(struct reader *r, const struct wire_message *m, struct arena *arena, void *to) TFS_MUST;
 
+/* Zeroed memory of the arena, also for n = 0; NULL on a lack of memory. */
+void *wire_zalloc(struct arena *arena, size_t n) TFS_MUST;
+
+#define WIRE_ERRNO_MAX 4095
+static inline bool wire_errno_valid(int err)
+{
+	return err <= 0 && err >= -WIRE_ERRNO_MAX;
+}
+
+/* ---- the round trip of debug builds ---- */
+
 /*
- * For the round trips of debug builds.  A change that has been carried out
- * must not be answered with an error because memory for the answer is short.
- * Returns true if err is -ENOMEM, after a short wait, unless this happened 100 times.
+ * A change that has been carried out must not be answered with an error
+ * because memory for the answer is short.  Returns true if err is -ENOMEM,
+ * after a short wait, unless this happened 100 times.
  */
 bool wire_again(int err, unsigned *tries);
+
+/*
+ * Defines NAME_round_trip_new.  NAME_serve, which the includer defines before,
+ * is the server's side: it decodes a request, calls the service and encodes
+ * the answer.
+ */
+#define WIRE_ROUND_TRIP(name, service)                                                                                             \
+	struct name##_round_trip {                                                                                                 \
+		struct service base;                                                                                               \
+		struct service *inner;                                                                                             \
+	};                                                                                                                         \
+                                                                                                                                   \
+	static int name##_round_trip_call(struct service *s, const struct name##_request *q, struct name##_answer *a)              \
+	{                                                                                                                          \
+		struct name##_round_trip *r = (struct name##_round_trip *)s;                                                       \
+		struct buf request = {0}, answer = {0};                                                                            \
+		unsigned tries = 0;                                                                                                \
+		int err = name##_request_pack(q, &request);                                                                        \
+                                                                                                                                   \
+		if (!err)                                                                                                          \
+			err = name##_serve(r->inner, buf_slice(&request), &answer);                                                \
+		if (!err)                                                                                                          \
+			do                                                                                                         \
+				err = name##_answer_unpack(buf_slice(&answer), q, a);                                              \
+			while (wire_again(err, &tries));                                                                           \
+		buf_fini(&request);                                                                                                \
+		buf_fini(&answer);                                                                                                 \
+		return err ? err : a->err;                                                                                         \
+	}                                                                                                                          \
+                                                                                                                                   \
+	struct service *name##_round_trip_new(struct service *inner)                                                               \
+	{                                                                                                                          \
+		static const struct service##_ops ops = {.call = name##_round_trip_call};                                          \
+		struct name##_round_trip *r = calloc(1, sizeof *r);                                                                \
+                                                                                                                                   \
+		if (!r)                                                                                                            \
+			return NULL;                                                                                               \
+		r->base.ops = &ops;                                                                                                \
+		r->inner = inner;                                                                                                  \
+		return &r->base;                                                                                                   \
+	}
 
 /* ---- from lists to structs and tables ---- */
 
