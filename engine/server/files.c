@@ -145,9 +145,8 @@ static int mark_tablets(struct sweep *w)
 			tablet_file_fini(&files[k]);
 		}
 		free(files);
-		served_put(list[i]);
 	}
-	free(list);
+	served_list_put(list, count);
 	return err;
 }
 

@@ -183,8 +183,9 @@ void user_table_write_end(struct server *s, struct user_table *u);
 /* ---- set.c: the set of tablets ---- */
 /* A reference to the tablet of the set that holds (table, row); -EREMCHG when none does. */
 int served_find_loaded(struct server *s, uint32_t table, struct slice row, struct served_tablet **out) TFS_MUST;
-/* References to all tablets of a table (0: of all tables), in order; put each, free the array. */
+/* References to all tablets of a table (0: of all tables), in order.  served_list_put drops them and frees the array. */
 int served_list(struct server *s, uint32_t table, struct served_tablet ***out, unsigned *count) TFS_MUST;
+void served_list_put(struct served_tablet **list, unsigned count);
 void served_put(struct served_tablet *served);
 /* Frees a tablet that was never in the set.  NULL is allowed. */
 void served_discard(struct served_tablet *served);
@@ -201,8 +202,19 @@ void served_drop_all(struct server *s);
 /* Around loading tablets and setting their schemas. */
 void load_begin(struct server *s);
 void load_end(struct server *s);
-/* Bytes of all SSTables that tablets use. */
-int server_tables_bytes(struct server *s, uint64_t *bytes) TFS_MUST;
+/* Sums over all tablets. */
+struct served_sums {
+	uint64_t disk_bytes, memory_bytes, user_files;
+	unsigned tablets, user_tablets;
+};
+int served_sum(struct server *s, struct served_sums *out) TFS_MUST;
+
+/* Queues the task, unless no background work may begin now. */
+static inline void server_queue(struct server *s, struct task *t)
+{
+	if (!s->no_background && !s->recovering && !s->closing)
+		task_queue(t);
+}
 
 /* Replaces *why, the one line that reports why the store cannot be opened. */
 __attribute__((format(printf, 2, 3))) static inline void why_set(char **why, const char *fmt, ...)
@@ -320,7 +332,7 @@ void logs_task(struct task *t);
 uint64_t logs_first_segment_bytes(uint64_t largest);
 /* Flushes all tablets for which there is space and drops the log. */
 void logs_drop_all(struct server *s);
-/* Removes the log directories of dead incarnations that no redo set names. */
+/* Removes the logs of dead incarnations that no redo set names. */
 int logs_remove_dead(struct server *s) TFS_MUST;
 
 /* ---- clock.c ---- */
@@ -368,5 +380,7 @@ bool space_release(struct server *s, enum disk_use use, uint64_t bytes);
 /* Restores the reserve if there is space, and decides anew whether the disk is full.  _soon: by the task. */
 void space_check(struct server *s);
 void space_check_soon(struct server *s);
+/* Memory of all memtables. */
+uint64_t memtables_bytes(const struct server *s);
 
 #endif

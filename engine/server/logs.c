@@ -137,7 +137,8 @@ static int remove_dead_log(void *arg, const char *name, bool is_dir)
 
 	if (!is_dir || !number_parse(name, 0, &incarnation, NULL) || incarnation == d->s->incarnation)
 		return 0;
-	for (unsigned i = 0; i < d->count; i++) {
+	/* In reverse order: flushes of user tablets write METADATA, which is before them in the set. */
+	for (unsigned i = d->count; i-- > 0;) {
 		if (tablet_redo_lsn(d->tablets[i]->tablet, incarnation) == UINT64_MAX)
 			continue;
 		if (!d->flush)
@@ -160,6 +161,7 @@ static int remove_dead_log(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
+/* Flushes the tablets that need the dead logs, or removes the logs that no tablet needs. */
 static int for_each_dead_log(struct server *s, bool flush)
 {
 	struct dead d = {.s = s, .flush = flush};
@@ -167,19 +169,10 @@ static int for_each_dead_log(struct server *s, bool flush)
 
 	if (err)
 		return err;
-	/* In reverse order: flushes of user tablets write METADATA, which is before them in the set. */
-	for (unsigned i = 0; i < d.count / 2; i++) {
-		struct served_tablet *served = d.tablets[i];
-
-		d.tablets[i] = d.tablets[d.count - 1 - i];
-		d.tablets[d.count - 1 - i] = served;
-	}
 	d.dir = path_join(s->data_dir, "log");
 	err = d.dir ? file_list(d.dir, remove_dead_log, &d) : -ENOMEM;
 	free(d.dir);
-	for (unsigned i = 0; i < d.count; i++)
-		served_put(d.tablets[i]);
-	free(d.tablets);
+	served_list_put(d.tablets, d.count);
 	return err;
 }
 
@@ -203,14 +196,16 @@ static int logs_drop_unneeded(struct server *s)
 
 		if (lsn < least)
 			least = lsn;
-		served_put(list[i]);
 	}
-	free(list);
+	served_list_put(list, count);
 	return log_drop_below(s->log, least);
 }
 
-/* Flushes the tablets that need records below lsn: user tablets, METADATA, the root tablet.  Each writes into the next. */
-static int logs_flush_below(struct server *s, uint64_t lsn)
+/*
+ * Flushes the tablets that need records below lsn: user tablets, METADATA, the
+ * root tablet.  Each writes into the next.  all: continues after an error.
+ */
+static int logs_flush_below(struct server *s, uint64_t lsn, bool all)
 {
 	struct served_tablet **list;
 	unsigned count;
@@ -218,14 +213,13 @@ static int logs_flush_below(struct server *s, uint64_t lsn)
 
 	if (err)
 		return err;
-	for (unsigned i = count; i-- > 0;) {
-		if (!err && !s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
+	for (unsigned i = count; i-- > 0 && (all || !err);) {
+		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
 			err = tablet_flush(list[i]->tablet);
 		if (err == -EREMCHG)
 			err = 0; /* it was split, merged or dropped; the next check finds its successors */
-		served_put(list[i]);
 	}
-	free(list);
+	served_list_put(list, count);
 	return err;
 }
 
@@ -243,19 +237,11 @@ static int logs_end_active(struct server *s, uint64_t lsn)
 void logs_drop_all(struct server *s)
 {
 	uint64_t lsn = log_next_lsn(s->log);
-	struct served_tablet **list;
-	unsigned count;
 
 	log_discard_recycled(s->log);
-	if (logs_end_active(s, lsn) || served_list(s, 0, &list, &count))
+	if (logs_end_active(s, lsn))
 		return;
-	/* An error of one tablet must not end the loop. */
-	for (unsigned i = count; i-- > 0;) {
-		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
-			(void)!tablet_flush(list[i]->tablet);
-		served_put(list[i]);
-	}
-	free(list);
+	(void)!logs_flush_below(s, lsn, true);
 	if (!log_sync(s->log))
 		(void)!logs_drop_unneeded(s);
 }
@@ -268,7 +254,7 @@ static void logs_flush_aged(struct server *s)
 	if (now >= s->aged_at_us + period) {
 		log_discard_recycled(s->log);
 		if (s->aged_lsn && !log_roll_below(s->log, s->aged_lsn))
-			(void)!logs_flush_below(s, s->aged_lsn); /* logged by the tablet; repeated after a period */
+			(void)!logs_flush_below(s, s->aged_lsn, false); /* logged by the tablet; repeated after a period */
 		s->aged_lsn = log_next_lsn(s->log);
 		s->aged_at_us = now;
 	}
@@ -283,14 +269,13 @@ uint64_t logs_first_segment_bytes(uint64_t largest)
 /* The log grows with the store. */
 static void logs_grow(struct server *s)
 {
-	uint64_t tables, largest = LOG_MOST_SEGMENTS * s->log_segment_bytes;
+	uint64_t most, largest = LOG_MOST_SEGMENTS * s->log_segment_bytes;
+	struct served_sums sums;
 
-	if (server_tables_bytes(s, &tables))
-		tables = 0;
-	tables = tables > LOG_LEAST ? tables : LOG_LEAST;
-	tables = tables < largest ? tables : largest;
-	if (s->log_most < tables)
-		s->log_most = tables;
+	most = served_sum(s, &sums) || sums.disk_bytes < LOG_LEAST ? LOG_LEAST : sums.disk_bytes;
+	most = most < largest ? most : largest;
+	if (s->log_most < most)
+		s->log_most = most;
 	log_grow_segments(s->log, s->log_most / LOG_MOST_SEGMENTS);
 }
 
@@ -308,7 +293,7 @@ void logs_task(struct task *t)
 	if (logs_drop_unneeded(s) || log_bytes(s->log) < s->log_most)
 		return;
 	/* The sync lets the segments be dropped now; nothing would drop them later. */
-	if (!logs_flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS)) && !s->closing &&
+	if (!logs_flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS), false) && !s->closing &&
 		!log_sync(s->log))
 		(void)!logs_drop_unneeded(s);
 }

@@ -101,7 +101,7 @@ static int split_request(struct server *s, struct served_tablet *served, struct 
 static int merge_request(struct server *s, struct served_tablet *served, struct slice row)
 {
 	struct served_tablet *upper;
-	int err = served_find(s, served->table, buf_slice(&served->end), &upper);
+	int err = served->last ? -ENOENT : served_find(s, served->table, buf_slice(&served->end), &upper);
 
 	if (err)
 		return err;
@@ -119,12 +119,7 @@ static int move_request(struct server *s, uint32_t table, struct slice row, requ
 		move_begin(s);
 		err = served_find(s, table, row, &served);
 		if (!err) {
-			if (served->kind == KIND_ROOT)
-				err = -EINVAL;
-			else if (fn == merge_request && served->last)
-				err = -ENOENT;
-			else
-				err = fn(s, served, row);
+			err = served->kind == KIND_ROOT ? -EINVAL : fn(s, served, row);
 			served_put(served);
 		}
 		move_end(s);
@@ -253,9 +248,7 @@ void moves_task(struct task *t)
 		again = true;
 		i++; /* it is merged already */
 	}
-	for (unsigned i = 0; i < count; i++)
-		served_put(list[i]);
-	free(list);
+	served_list_put(list, count);
 	if (!s->closing)
 		task_queue_after(t, again ? 0 : REPEAT_US);
 }
@@ -294,9 +287,7 @@ void moves_resolve_task(struct task *t)
 			err = e == -EIDRM || e == -EREMCHG ? 0 : e; /* the table was dropped */
 		}
 	}
-	for (unsigned i = 0; i < count; i++)
-		served_put(list[i]);
-	free(list);
+	served_list_put(list, count);
 	s->resolve_wait_us = !err ? 0 : !s->resolve_wait_us ? READ_LEAST_US : 2 * s->resolve_wait_us;
 	if (s->resolve_wait_us > READ_MOST_US)
 		s->resolve_wait_us = READ_MOST_US;

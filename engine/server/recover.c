@@ -225,9 +225,8 @@ static void name_damaged(struct server *s, char **why)
 			tablet_file_fini(&files[k]);
 		}
 		free(files);
-		served_put(list[i]);
 	}
-	free(list);
+	served_list_put(list, count);
 }
 
 /* Checks that each table has a last tablet. */
@@ -255,17 +254,15 @@ static int each_has_tablets(struct server *s, struct served_tablet *const *list,
 static int loaded_all(struct server *s, char **why)
 {
 	struct served_tablet **list;
-	unsigned count, i;
+	unsigned count;
 	int err = served_list(s, 0, &list, &count);
 
 	if (err)
 		return err;
 	err = each_has_tablets(s, list, count, why);
-	for (i = 0; i < count && !err; i++)
+	for (unsigned i = 0; i < count && !err; i++)
 		tablet_replay_done(list[i]->tablet);
-	for (i = 0; i < count; i++)
-		served_put(list[i]);
-	free(list);
+	served_list_put(list, count);
 	return err;
 }
 
@@ -302,10 +299,8 @@ int server_recover(struct server *s, char **why)
 	}
 	s->recovering = false;
 	space_start(s);
-	if (!s->no_background)
-		task_queue(&s->logs_task);
-	if (!s->no_background)
-		task_queue(&s->moves_task);
+	server_queue(s, &s->logs_task);
+	server_queue(s, &s->moves_task);
 	files_sweep_soon(s);
 	return 0;
 }

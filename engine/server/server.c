@@ -44,22 +44,20 @@ static void flush_largest(struct task *t)
 			largest = list[i];
 		}
 	}
+	/* The tablet logs an error.  The next write above the bound tries again. */
 	if (largest)
-		(void)!tablet_flush(
-			largest->tablet); /* the tablet logs the error; repeated the next time that the bound is passed */
-	for (unsigned i = 0; i < count; i++)
-		served_put(list[i]);
-	free(list);
+		(void)!tablet_flush(largest->tablet);
+	served_list_put(list, count);
 }
 
 /* The reserve for full disks and the log grow with the store. */
 static void grow_and_drop_logs(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, logs_task));
-	uint64_t tables;
+	struct served_sums sums;
 
-	if (!s->recovering && !s->closing && !server_tables_bytes(s, &tables))
-		space_grow(s, tables + log_bytes(s->log));
+	if (!s->recovering && !s->closing && !served_sum(s, &sums))
+		space_grow(s, sums.disk_bytes + log_bytes(s->log));
 	logs_task(t);
 }
 
@@ -67,16 +65,14 @@ static void over_memory(void *arg)
 {
 	struct server *s = arg;
 
-	if (!s->no_background && !s->recovering && !s->closing)
-		task_queue(&s->flush_task);
+	server_queue(s, &s->flush_task);
 }
 
 static void redo_moved(void *arg)
 {
 	struct server *s = arg;
 
-	if (!s->no_background && !s->recovering && !s->closing)
-		task_queue(&s->logs_task);
+	server_queue(s, &s->logs_task);
 	space_check_soon(s);
 }
 
@@ -84,8 +80,7 @@ static void tablet_changed(void *arg, struct tablet *t)
 {
 	struct server *s = arg;
 
-	if (!s->no_background && !s->recovering && !s->closing)
-		task_queue(&s->moves_task);
+	server_queue(s, &s->moves_task);
 	space_check_soon(s);
 }
 
@@ -277,9 +272,19 @@ static void flush_all(struct server *s)
 
 		if (err)
 			msg_warning("a memtable could not be written out (%s); it will be replayed from the log", strerror(-err));
-		served_put(list[i]);
 	}
-	free(list);
+	served_list_put(list, count);
+}
+
+static void cancel_tasks(struct server *s)
+{
+	task_cancel(&s->flush_task);
+	task_cancel(&s->logs_task);
+	task_cancel(&s->space.task);
+	task_cancel(&s->moves_task);
+	task_cancel(&s->resolve_task);
+	task_cancel(&s->files_task);
+	task_cancel(&s->clock_task);
 }
 
 int server_free(struct server *s, bool flush)
@@ -295,13 +300,7 @@ int server_free(struct server *s, bool flush)
 	 * that checks closing itself.
 	 */
 	s->closing = true;
-	task_cancel(&s->flush_task);
-	task_cancel(&s->logs_task);
-	task_cancel(&s->space.task);
-	task_cancel(&s->moves_task);
-	task_cancel(&s->resolve_task);
-	task_cancel(&s->files_task);
-	task_cancel(&s->clock_task);
+	cancel_tasks(s);
 	scans_free(s);
 	if (flush && s->log && !s->recovering) {
 		flush_all(s);
@@ -309,12 +308,7 @@ int server_free(struct server *s, bool flush)
 			(void)!log_sync(s->log);
 	}
 	served_drop_all(s);
-	task_cancel(&s->flush_task);
-	task_cancel(&s->logs_task);
-	task_cancel(&s->space.task);
-	task_cancel(&s->moves_task);
-	task_cancel(&s->resolve_task);
-	task_cancel(&s->files_task);
+	cancel_tasks(s); /* the tablets' last work may have queued some */
 	if (s->tables || s->locks)
 		schemas_free(s);
 	if (s->log)

@@ -114,6 +114,13 @@ void served_put(struct served_tablet *served)
 	free(served);
 }
 
+void served_list_put(struct served_tablet **list, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		served_put(list[i]);
+	free(list);
+}
+
 void served_discard(struct served_tablet *served)
 {
 	if (!served)
@@ -223,14 +230,12 @@ static void set_remove(struct server *s, uint32_t table, enum kind least, bool d
 		struct served_tablet *served = NULL;
 
 		mutex_lock(&s->lock);
-		for (unsigned i = s->set_count; i-- > 0;) {
-			if (table ? s->set[i]->table != table : s->set[i]->kind < least)
-				continue;
-			served = s->set[i];
+		for (unsigned i = s->set_count; i-- > 0 && !served;)
+			if (table ? s->set[i]->table == table : s->set[i]->kind >= least)
+				served = s->set[i];
+		if (served) {
 			atomic_store(&served->dropped, dropped);
-			memmove(s->set + i, s->set + i + 1, (s->set_count - i - 1) * sizeof(struct served_tablet *));
-			s->set_count--;
-			break;
+			(void)remove_locked(s, served);
 		}
 		mutex_unlock(&s->lock);
 		if (!served)
@@ -255,22 +260,25 @@ void served_drop_all(struct server *s)
 	s->set_cap = 0;
 }
 
-int server_tables_bytes(struct server *s, uint64_t *bytes)
+int served_sum(struct server *s, struct served_sums *out)
 {
-	struct tablet_stats st;
+	struct served_sums sums = {0};
 	struct served_tablet **list;
-	uint64_t sum = 0;
-	unsigned count;
-	int err = served_list(s, 0, &list, &count);
+	struct tablet_stats st;
+	int err = served_list(s, 0, &list, &sums.tablets);
 
 	if (err)
 		return err;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < sums.tablets; i++) {
 		tablet_get_stats(list[i]->tablet, &st);
-		sum += st.disk_bytes;
-		served_put(list[i]);
+		sums.disk_bytes += st.disk_bytes;
+		sums.memory_bytes += st.memory_bytes;
+		if (list[i]->kind != KIND_USER)
+			continue;
+		sums.user_files += st.files;
+		sums.user_tablets++;
 	}
-	free(list);
-	*bytes = sum;
+	served_list_put(list, sums.tablets);
+	*out = sums;
 	return 0;
 }

@@ -75,7 +75,7 @@ static uint64_t reserve_left_by(const struct space *d, enum disk_use use)
 	return d->reserve / 16 * sixteenths_left_by[use];
 }
 
-static uint64_t memtables_bytes(const struct server *s)
+uint64_t memtables_bytes(const struct server *s)
 {
 	uint64_t bytes = 0;
 
@@ -330,11 +330,9 @@ static void space_compact_soon(struct server *s)
 
 	if (served_list(s, 0, &list, &count))
 		return;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < count; i++)
 		tablet_compact_soon(list[i]->tablet);
-		served_put(list[i]);
-	}
-	free(list);
+	served_list_put(list, count);
 }
 
 static void space_task(struct task *t)
@@ -359,10 +357,11 @@ void space_check_soon(struct server *s)
 
 int server_disk_bytes(struct server *s, uint64_t *bytes)
 {
-	int err = server_tables_bytes(s, bytes);
+	struct served_sums sums;
+	int err = served_sum(s, &sums);
 
 	if (!err)
-		*bytes += log_bytes(s->log) + s->space.bytes;
+		*bytes = sums.disk_bytes + log_bytes(s->log) + s->space.bytes;
 	return err;
 }
 

@@ -16,41 +16,50 @@
 
 #define NUMBERS_MAX 48
 
-static unsigned gather(struct server *s, struct number *v)
+/* Sums a counter of the environments of root, METADATA and user tablets. */
+static uint64_t counter_sum(const struct server *s, size_t at)
+{
+	uint64_t sum = 0;
+
+	for (unsigned k = 0; k < KINDS; k++)
+		sum += atomic_load((const _Atomic uint64_t *)((const char *)&s->env[k] + at));
+	return sum;
+}
+#define COUNTER(name) counter_sum(s, offsetof(struct tablet_env, name))
+
+static void count_tables(struct server *s, unsigned *tables, unsigned *salts_waiting)
+{
+	*salts_waiting = 0;
+	mutex_lock(&s->lock);
+	*tables = s->table_count;
+	for (unsigned i = 0; i < s->table_count; i++)
+		*salts_waiting += atomic_load(&s->tables[i]->salt_waits);
+	mutex_unlock(&s->lock);
+}
+
+static int list_numbers(struct server *s, struct number *v, unsigned *count)
 {
 	struct sst_cache_stats c;
+	struct served_sums sums;
 	struct log_stats l;
-	uint64_t minor = 0, merging = 0, major = 0, flushed = 0, in = 0, out = 0, stalls = 0, stall_us = 0, memory = 0;
-	uint64_t move_waits = 0, move_wait_us = 0, longest_us = 0;
-	unsigned n = 0, waiting = 0;
+	uint64_t longest_us = 0;
+	unsigned n = 0, tables, waiting;
+	int err = served_sum(s, &sums);
 
+	if (err)
+		return err;
 	sst_cache_get_stats(s->cache, &c);
 	log_get_stats(s->log, &l);
-	for (unsigned k = 0; k < KINDS; k++) {
-		minor += atomic_load(&s->env[k].minor);
-		merging += atomic_load(&s->env[k].merging);
-		major += atomic_load(&s->env[k].major);
-		flushed += atomic_load(&s->env[k].bytes_flushed);
-		in += atomic_load(&s->env[k].bytes_compacted_in);
-		out += atomic_load(&s->env[k].bytes_compacted_out);
-		stalls += atomic_load(&s->env[k].stalls);
-		stall_us += atomic_load(&s->env[k].stall_us);
-		memory += atomic_load(&s->memory[k]);
-		move_waits += atomic_load(&s->env[k].move_waits);
-		move_wait_us += atomic_load(&s->env[k].move_wait_us);
+	count_tables(s, &tables, &waiting);
+	for (unsigned k = 0; k < KINDS; k++)
 		if (atomic_load(&s->env[k].move_wait_longest_us) > longest_us)
 			longest_us = atomic_load(&s->env[k].move_wait_longest_us);
-	}
 #define ADD(n_, h_, v_, g_) v[n++] = (struct number){n_, h_, v_, g_}
 	ADD("incarnation", "number of this server process over the store's life", s->incarnation, true);
-	mutex_lock(&s->lock);
-	for (unsigned i = 0; i < s->table_count; i++)
-		waiting += atomic_load(&s->tables[i]->salt_waits);
-	ADD("tables", "tables known", s->table_count, true);
+	ADD("tables", "tables known", tables, true);
 	ADD("tables_salt_waits", "of these, tables whose salt waits until they are empty", waiting, true);
-	ADD("tablets", "tablets served, METADATA's included", s->set_count, true);
-	mutex_unlock(&s->lock);
-	ADD("memtable_bytes", "memory of all memtables", memory, true);
+	ADD("tablets", "tablets served, METADATA's included", sums.tablets, true);
+	ADD("memtable_bytes", "memory of all memtables", memtables_bytes(s), true);
 	ADD("memtable_limit_bytes", "bound of memtable_bytes", s->memtable_bytes, true);
 	ADD("block_cache_bytes", "uncompressed blocks in memory", c.block_bytes, true);
 	ADD("block_cache_hits", "look-ups of a block that was in memory", c.block_hits, false);
@@ -81,21 +90,22 @@ static unsigned gather(struct server *s, struct number *v)
 	ADD("log_records_lost",
 		"whole records behind a damaged place in the log of the last mount, or torn by a power cut, that were not replayed",
 		s->records_lost, true);
-	ADD("compactions_minor", "minor compactions", minor, false);
-	ADD("compactions_merging", "merging compactions", merging, false);
-	ADD("compactions_major", "major compactions", major, false);
-	ADD("flushed_bytes", "bytes written by minor compactions", flushed, false);
-	ADD("compacted_bytes_in", "bytes read by merging and major compactions", in, false);
-	ADD("compacted_bytes_out", "bytes written by merging and major compactions", out, false);
-	ADD("write_stalls", "writes slowed down", stalls, false);
-	ADD("write_stall_us", "time by which writes were slowed down", stall_us, false);
-	ADD("split_waits", "writes that waited for a split or merge of their tablet", move_waits, false);
-	ADD("split_wait_us", "time by which they waited", move_wait_us, false);
+	ADD("compactions_minor", "minor compactions", COUNTER(minor), false);
+	ADD("compactions_merging", "merging compactions", COUNTER(merging), false);
+	ADD("compactions_major", "major compactions", COUNTER(major), false);
+	ADD("flushed_bytes", "bytes written by minor compactions", COUNTER(bytes_flushed), false);
+	ADD("compacted_bytes_in", "bytes read by merging and major compactions", COUNTER(bytes_compacted_in), false);
+	ADD("compacted_bytes_out", "bytes written by merging and major compactions", COUNTER(bytes_compacted_out), false);
+	ADD("write_stalls", "writes slowed down", COUNTER(stalls), false);
+	ADD("write_stall_us", "time by which writes were slowed down", COUNTER(stall_us), false);
+	ADD("split_waits", "writes that waited for a split or merge of their tablet", COUNTER(move_waits), false);
+	ADD("split_wait_us", "time by which they waited", COUNTER(move_wait_us), false);
 	ADD("split_wait_longest_us", "the longest of them", longest_us, true);
 	ADD("ballast", "1 while the ballast file is whole", s->space.reserve && s->space.bytes >= s->space.reserve, true);
 	ADD("disk_full", "1 while the disk is too full for puts", s->space.full, true);
 #undef ADD
-	return n;
+	*count = n;
+	return 0;
 }
 
 /* ---- status: nine of its ten lines; the tenth is the mount's ---- */
@@ -117,15 +127,12 @@ static int put_state(struct server *s, struct buf *out)
 /* Conditions that an operator must act upon, or "none". */
 static int put_attention(struct server *s, struct buf *out)
 {
-	unsigned waiting = 0;
+	unsigned tables, waiting;
 	size_t before;
 	int err = buf_printf(out, "attention    ");
 
 	before = out->n;
-	mutex_lock(&s->lock);
-	for (unsigned i = 0; i < s->table_count; i++)
-		waiting += atomic_load(&s->tables[i]->salt_waits);
-	mutex_unlock(&s->lock);
+	count_tables(s, &tables, &waiting);
 	for (unsigned i = 0; i < s->refused_count && !err; i++)
 		err = buf_printf(out, "table %s is refused, its schema is damaged: tabletctl repair; ", s->refused[i]);
 	if (!err && s->records_lost)
@@ -148,27 +155,15 @@ static int put_attention(struct server *s, struct buf *out)
 
 static int put_tables_line(struct server *s, struct buf *out)
 {
-	struct tablet_stats st;
-	struct served_tablet **list;
-	unsigned count, user = 0, known;
-	uint64_t files = 0;
-	int err = served_list(s, 0, &list, &count);
+	struct served_sums sums;
+	unsigned tables, waiting;
+	int err = served_sum(s, &sums);
 
 	if (err)
 		return err;
-	for (unsigned i = 0; i < count; i++) {
-		if (list[i]->kind == KIND_USER) {
-			tablet_get_stats(list[i]->tablet, &st);
-			files += st.files;
-			user++;
-		}
-		served_put(list[i]);
-	}
-	free(list);
-	mutex_lock(&s->lock);
-	known = s->table_count;
-	mutex_unlock(&s->lock);
-	return buf_printf(out, "tables       %u, in %u tablets and %llu SSTables\n", known, user, (unsigned long long)files);
+	count_tables(s, &tables, &waiting);
+	return buf_printf(out, "tables       %u, in %u tablets and %llu SSTables\n", tables, sums.user_tablets,
+		(unsigned long long)sums.user_files);
 }
 
 static int put_disk(struct server *s, struct buf *out)
@@ -190,12 +185,9 @@ static int put_memory(struct server *s, struct buf *out)
 {
 	char a[UNITS_SIZE_TEXT], b[UNITS_SIZE_TEXT], c_[UNITS_SIZE_TEXT], d[UNITS_SIZE_TEXT];
 	struct sst_cache_stats c;
-	uint64_t memory = 0;
 
 	sst_cache_get_stats(s->cache, &c);
-	for (unsigned k = 0; k < KINDS; k++)
-		memory += atomic_load(&s->memory[k]);
-	return buf_printf(out, "memory       memtables %s of %s, caches %s of %s\n", units_size_text(memory, a),
+	return buf_printf(out, "memory       memtables %s of %s, caches %s of %s\n", units_size_text(memtables_bytes(s), a),
 		units_size_text(s->memtable_bytes, b), units_size_text(c.block_bytes + c.cell_bytes + c.table_bytes, c_),
 		units_size_text(c.block_bytes_max + c.table_bytes_max, d));
 }
@@ -221,18 +213,9 @@ static int put_log(struct server *s, struct buf *out)
 
 static int put_compactions(struct server *s, struct buf *out)
 {
-	uint64_t minor = 0, merging = 0, major = 0, stalls = 0, stall_us = 0;
-
-	for (unsigned k = 0; k < KINDS; k++) {
-		minor += atomic_load(&s->env[k].minor);
-		merging += atomic_load(&s->env[k].merging);
-		major += atomic_load(&s->env[k].major);
-		stalls += atomic_load(&s->env[k].stalls);
-		stall_us += atomic_load(&s->env[k].stall_us);
-	}
 	return buf_printf(out, "compactions  %llu minor, %llu merging, %llu major; %llu writes slowed down, by %llu ms in all\n",
-		(unsigned long long)minor, (unsigned long long)merging, (unsigned long long)major, (unsigned long long)stalls,
-		(unsigned long long)stall_us / 1000);
+		(unsigned long long)COUNTER(minor), (unsigned long long)COUNTER(merging), (unsigned long long)COUNTER(major),
+		(unsigned long long)COUNTER(stalls), (unsigned long long)COUNTER(stall_us) / 1000);
 }
 
 int server_status(struct server *s, struct buf *out)
@@ -437,17 +420,18 @@ static int tables_metrics(struct server *s, struct buf *out)
 		store_schema_put(v[i].schema);
 	}
 	free(v);
-	for (unsigned i = 0; i < count; i++)
-		served_put(list[i]);
-	free(list);
+	served_list_put(list, count);
 	return err;
 }
 
 int server_metrics(struct server *s, struct buf *out)
 {
 	struct number v[NUMBERS_MAX];
-	int err = numbers_metrics(v, gather(s, v), out);
+	unsigned count;
+	int err = list_numbers(s, v, &count);
 
+	if (!err)
+		err = numbers_metrics(v, count, out);
 	if (!err)
 		err = traffic_metrics(s, out);
 	return err ? err : tables_metrics(s, out);
@@ -455,23 +439,19 @@ int server_metrics(struct server *s, struct buf *out)
 
 int server_get_load(struct server *s, struct server_load *out)
 {
-	struct server_load l = {SERVER_NAME, "SERVING", s->incarnation, 0, 0};
-	struct tablet_stats st;
-	struct served_tablet **list;
-	int err = served_list(s, 0, &list, &l.tablets);
+	struct served_sums sums;
+	int err = served_sum(s, &sums);
 
 	if (err)
 		return err;
-	for (unsigned i = 0; i < l.tablets; i++) {
-		tablet_get_stats(list[i]->tablet, &st);
-		l.bytes += st.disk_bytes + st.memory_bytes;
-		served_put(list[i]);
-	}
-	free(list);
-	if (atomic_load(&s->recovering))
-		l.state = "LOADING";
-	else if (atomic_load(&s->closing))
-		l.state = "CLOSING";
-	*out = l;
+	*out = (struct server_load){
+		.name = SERVER_NAME,
+		.state = atomic_load(&s->recovering) ? "LOADING"
+			: atomic_load(&s->closing)   ? "CLOSING"
+						     : "SERVING",
+		.incarnation = s->incarnation,
+		.bytes = sums.disk_bytes + sums.memory_bytes,
+		.tablets = sums.tablets,
+	};
 	return 0;
 }

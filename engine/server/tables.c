@@ -157,8 +157,8 @@ void user_table_release_writes(struct server *s, uint32_t table)
 		u->move_deferred = false;
 	}
 	mutex_unlock(&s->lock);
-	if (move_deferred && !s->no_background && !s->recovering && !s->closing)
-		task_queue(&s->moves_task);
+	if (move_deferred)
+		server_queue(s, &s->moves_task);
 }
 
 void user_table_wait_for_release(struct server *s, uint32_t table)
