@@ -11,6 +11,7 @@
 #define TFS_BASE_FILE_H
 
 #include "engine/base/bytes.h"
+#include <errno.h>
 #include <sys/types.h>
 
 struct file; /* an open file */
@@ -76,5 +77,9 @@ int file_replace_at(const char *path, struct slice contents, const char *place) 
 /* Returns dir/name in a new string, which the caller frees; NULL if out of memory. */
 char *path_join(const char *dir, const char *name);
 int file_free_bytes(const char *path, uint64_t *bytes) TFS_MUST; /* statvfs f_bavail */
+static inline bool is_no_space(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT;
+}
 
 #endif

@@ -10,6 +10,7 @@
 #ifndef TFS_COMPACT_INTERNAL_H
 #define TFS_COMPACT_INTERNAL_H
 
+#include "engine/base/file.h"
 #include "engine/compact/compact.h"
 #include "engine/tablet/props_format.h"
 #include "engine/tablet/tablet_state.h"
@@ -144,10 +145,6 @@ int compact_repeat_edits(struct tablet *t) TFS_MUST;
 int compact_repeat_edit(struct tablet *t, struct compact_job *j) TFS_MUST;
 
 /* ---- full disks ---- */
-static inline bool is_no_space(int err)
-{
-	return err == -ENOSPC || err == -EDQUOT;
-}
 /* Returns true if a compaction may write so many bytes (env->space). */
 bool compact_space(struct tablet *t, enum disk_use use, uint64_t bytes) TFS_MUST;
 /* Returns 0 if a major compaction of these files may be written, else -ENOSPC.  Sets p->can_wait. */

@@ -70,11 +70,6 @@ static void log_written_locked(struct log *l, uint64_t lsn, struct log_wakeups *
 	}
 }
 
-static bool no_space(int err)
-{
-	return err == -ENOSPC || err == -EDQUOT;
-}
-
 /* Without space for the zeros the group is written alone.  *pad: the zeros written. */
 static int log_write_group_locked(struct log *l, struct log_segment *s, struct log_group *g, struct slice *pad)
 {
@@ -83,16 +78,14 @@ static int log_write_group_locked(struct log *l, struct log_segment *s, struct l
 	int err;
 
 	g->v[g->count] = *pad;
-	l->inflight++;
-	mutex_unlock(&l->mu);
+	log_io_begin(l, s);
 	err = file_pwritev(s->file, g->v, g->count + (pad->n != 0), at);
-	if (no_space(err) && pad->n) {
+	if (is_no_space(err) && pad->n) {
 		ahead = false;
 		pad->n = 0;
 		err = file_pwritev(s->file, g->v, g->count, at);
 	}
-	mutex_lock(&l->mu);
-	l->inflight--;
+	log_io_end(l, s);
 	s->no_ahead |= !ahead;
 	return err;
 }
@@ -109,24 +102,18 @@ static int log_sync_files_locked(struct log *l, struct log_segment *last, uint64
 			continue;
 		entries |= !s->entry_durable;
 		l->sync_since_us = monotonic_us();
-		s->io++;
-		l->inflight++;
-		mutex_unlock(&l->mu);
+		log_io_begin(l, s);
 		err = file_sync(s->file);
-		mutex_lock(&l->mu);
-		l->inflight--;
-		s->io--;
+		log_io_end(l, s);
 		s->syncs++;
 		if (err || gen != l->gen || s == last)
 			break;
 	}
 	if (!err && gen == l->gen && entries) {
 		l->sync_since_us = monotonic_us();
-		l->inflight++;
-		mutex_unlock(&l->mu);
+		log_io_begin(l, NULL);
 		err = file_sync_dir(l->dir);
-		mutex_lock(&l->mu);
-		l->inflight--;
+		log_io_end(l, NULL);
 	}
 	return err;
 }
@@ -183,13 +170,9 @@ static bool log_write_no_space_locked(struct log *l, struct log_segment *s, stru
 	uint64_t gen = l->gen, bytes = s->bytes;
 
 	l->write_since_us = monotonic_us();
-	s->io++;
-	l->inflight++;
-	mutex_unlock(&l->mu);
+	log_io_begin(l, s);
 	(void)!file_truncate(s->file, bytes);
-	mutex_lock(&l->mu);
-	l->inflight--;
-	s->io--;
+	log_io_end(l, s);
 	if (gen == l->gen && l->syncing) {
 		s->allocated = s->touched = s->reused = 0;
 		l->no_space = true;
@@ -222,10 +205,8 @@ static void log_write_locked(struct log *l, struct log_wakeups *w)
 	if (!err) {
 		log_group_take_locked(l, s->bytes, &g);
 		l->attempted_lsn = g.last_lsn > l->attempted_lsn ? g.last_lsn : l->attempted_lsn;
-		s->io++;
 		pad = log_segment_pad(l, s, s->bytes + g.bytes);
 		err = log_write_group_locked(l, s, &g, &pad);
-		s->io--;
 		log_group_put_locked(l, &g);
 	}
 	if (gen != l->gen) {
@@ -233,7 +214,7 @@ static void log_write_locked(struct log *l, struct log_wakeups *w)
 		return;
 	}
 	if (err) {
-		if (!no_space(err) || log_write_no_space_locked(l, s, w))
+		if (!is_no_space(err) || log_write_no_space_locked(l, s, w))
 			log_switch_locked(l, err, "write");
 		return;
 	}
@@ -573,7 +554,7 @@ int log_free(struct log *l)
 		file_close(s->file);
 		free(s);
 	}
-	log_recycled_discard(l, l->recycled);
+	log_discard_recycled(l);
 	log_mem_fini(l);
 	free(l->voids);
 	free(l->dir);

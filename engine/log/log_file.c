@@ -192,60 +192,37 @@ void log_segment_append_locked(struct log *l, struct log_segment *s)
 	l->active = s;
 }
 
-static struct log_segment *recycled_take_locked(struct log *l)
-{
-	struct log_segment *s = l->recycled;
-
-	if (s) {
-		l->recycled = s->next;
-		l->recycled_count--;
-	}
-	return s;
-}
-
-struct log_segment *log_recycled_take_all_locked(struct log *l)
-{
-	struct log_segment *list = l->recycled;
-
-	l->recycled = NULL;
-	l->recycled_count = 0;
-	return list;
-}
-
-void log_recycled_discard(struct log *l, struct log_segment *list)
-{
-	struct log_segment *next;
-
-	for (; list; list = next) {
-		next = list->next;
-		log_segment_discard(l, list);
-	}
-}
-
 void log_discard_recycled(struct log *l)
 {
-	struct log_segment *list;
+	struct log_segment *s, *next;
 
 	mutex_lock(&l->mu);
-	list = log_recycled_take_all_locked(l);
+	s = l->recycled;
+	l->recycled = NULL;
+	l->recycled_count = 0;
 	mutex_unlock(&l->mu);
-	log_recycled_discard(l, list);
+	for (; s; s = next) {
+		next = s->next;
+		log_segment_discard(l, s);
+	}
 }
 
 int log_roll_locked(struct log *l, uint64_t gen)
 {
 	uint64_t number = l->next_number++, first = l->written_lsn + 1, durable = l->durable_lsn;
-	struct log_segment *s = NULL, *recycled = recycled_take_locked(l);
+	struct log_segment *s = NULL, *recycled = l->recycled;
 	int err;
 
-	l->inflight++;
-	mutex_unlock(&l->mu);
+	if (recycled) {
+		l->recycled = recycled->next;
+		l->recycled_count--;
+	}
+	log_io_begin(l, NULL);
 	err = log_segment_new(l, number, first, recycled, &s);
 	if (!err)
 		err = log_segment_header(l, s, durable);
-	mutex_lock(&l->mu);
+	log_io_end(l, NULL);
 	if (gen == l->gen && !err) {
-		l->inflight--;
 		l->active->last_lsn = first - 1;
 		l->write_since_us = monotonic_us();
 		log_segment_append_locked(l, s);
@@ -253,15 +230,12 @@ int log_roll_locked(struct log *l, uint64_t gen)
 			task_queue(l->rolled);
 		return 0;
 	}
-	if (!err)
-		err = -ECANCELED;
 	if (s) {
-		mutex_unlock(&l->mu);
+		log_io_begin(l, NULL);
 		log_segment_discard(l, s);
-		mutex_lock(&l->mu);
+		log_io_end(l, NULL);
 	}
-	l->inflight--;
-	return err;
+	return err ? err : -ECANCELED;
 }
 
 void log_reap_locked(struct log *l)
@@ -311,14 +285,9 @@ uint64_t log_tail_lsn(struct log *l, uint64_t bytes)
 	mutex_lock(&l->mu);
 	for (s = l->segments; s; s = s->next)
 		n += s->bytes;
-	lsn = l->active->first_lsn;
-	for (s = l->segments; s && s != l->active; s = s->next) {
-		if (n <= bytes) {
-			lsn = s->first_lsn;
-			break;
-		}
+	for (s = l->segments; s && n > bytes; s = s->next)
 		n -= s->bytes;
-	}
+	lsn = (s ? s : l->active)->first_lsn;
 	mutex_unlock(&l->mu);
 	return lsn;
 }

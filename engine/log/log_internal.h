@@ -143,6 +143,22 @@ struct log {
 	struct log_stats stats;
 };
 
+/* Around a system call: begin unlocks l->mu, end locks it.  s: the segment whose file is used, or NULL. */
+static inline void log_io_begin(struct log *l, struct log_segment *s)
+{
+	if (s)
+		s->io++;
+	l->inflight++;
+	mutex_unlock(&l->mu);
+}
+static inline void log_io_end(struct log *l, struct log_segment *s)
+{
+	mutex_lock(&l->mu);
+	l->inflight--;
+	if (s)
+		s->io--;
+}
+
 /* log_queue.c */
 void log_list_init(struct ticket_list *q);
 void log_list_push(struct ticket_list *q, struct log_ticket *t);
@@ -194,8 +210,6 @@ void log_segment_append_locked(struct log *l, struct log_segment *s); /* makes i
  */
 struct slice log_segment_pad(const struct log *l, const struct log_segment *s, uint64_t end);
 void log_segment_wrote(struct log_segment *s, uint64_t end, size_t pad); /* raises s->bytes */
-struct log_segment *log_recycled_take_all_locked(struct log *l) TFS_MUST;
-void log_recycled_discard(struct log *l, struct log_segment *list); /* unlinks and frees them; no lock */
 /* Writer's role: a fresh active segment.  Unlocks meanwhile.  -ECANCELED: replaced. */
 int log_roll_locked(struct log *l, uint64_t gen) TFS_MUST;
 void log_reap_locked(struct log *l); /* closes files no longer needed; unlocks meanwhile */

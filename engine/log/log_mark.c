@@ -55,16 +55,12 @@ static void log_mark_locked(struct log *l)
 		return;
 	l->writing = true;
 	l->write_since_us = monotonic_us();
-	s->io++;
-	l->inflight++;
-	mutex_unlock(&l->mu);
+	log_io_begin(l, s);
 	log_frame_encode(mark, &f, l->salt);
 	if (end <= s->allocated)
 		v[1] = log_segment_pad(l, s, end);
 	err = file_pwritev(s->file, v, 2, end - sizeof mark);
-	mutex_lock(&l->mu);
-	l->inflight--;
-	s->io--;
+	log_io_end(l, s);
 	if (gen != l->gen) {
 		l->reap = true;
 		return;

@@ -75,20 +75,15 @@ int log_mem_add_locked(struct log *l, const struct log_record *r, uint32_t body_
 		.kind = LOG_DATA,
 	};
 	size_t total = log_frame_total(&f);
-	struct log_chunk *c = large;
+	struct log_chunk *c = large ? large : l->tail;
 	uint8_t *p;
 
-	if (!c) {
-		c = l->tail;
-		if (!c || c->cap - c->used < total) {
-			c = chunk_get_locked(l);
-			if (!c)
-				return -ENOMEM;
-			link_chunk_locked(l, c);
-		}
-	} else {
+	if (!large && (!c || c->cap - c->used < total))
+		c = chunk_get_locked(l);
+	if (!c)
+		return -ENOMEM;
+	if (c != l->tail)
 		link_chunk_locked(l, c);
-	}
 	p = c->data + c->used;
 	if (!large)
 		f.body_crc = log_body_encode(p + LOG_FRAME_BYTES, body_bytes, r);
@@ -123,19 +118,18 @@ void log_mem_trim_locked(struct log *l)
 	}
 }
 
+static void chunks_free(struct log_chunk *c)
+{
+	for (struct log_chunk *next; c; c = next) {
+		next = c->next;
+		free(c);
+	}
+}
+
 void log_mem_fini(struct log *l)
 {
-	struct log_chunk *c, *next;
-
-	for (c = l->head; c; c = next) {
-		next = c->next;
-		free(c);
-	}
-	for (c = l->spare; c; c = next) {
-		next = c->next;
-		free(c);
-	}
-	l->head = l->tail = l->wchunk = l->spare = NULL;
+	chunks_free(l->head);
+	chunks_free(l->spare);
 }
 
 /* Returns the bytes of c from off on, up to the end of the record that reaches room. */

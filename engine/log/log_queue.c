@@ -78,45 +78,45 @@ void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uin
 /* Numbers on an event of the sleeper's own.  The numbers of the shared ones only rise. */
 enum { LOOK = 1, ANSWERED = 2 };
 
-static bool is_shared_event(const struct log *l, const struct event *b)
+static bool is_shared_event(const struct log *l, const struct event *e)
 {
-	return b == &l->rounds[0] || b == &l->rounds[1];
+	return e == &l->rounds[0] || e == &l->rounds[1];
 }
 
 /* Answers the head.  Returns the event to be woken, or NULL.  Its sleeper may free the ticket at once. */
 static struct event *answer_locked(struct log *l, struct ticket_list *list, int error)
 {
 	struct log_ticket *t = log_list_pop(list);
-	struct event *b = t->private_;
+	struct event *e = t->private_;
 
 	t->private_error = error;
 	l->outstanding--;
 	l->syncers -= t->sync && t->private_record;
 	t->private_state = TICKET_DONE; /* log_ticket_done */
-	if (b)
-		event_set(b, is_shared_event(l, b) ? b->number + 1 : ANSWERED);
-	return b;
+	if (e)
+		event_set(e, is_shared_event(l, e) ? e->number + 1 : ANSWERED);
+	return e;
 }
 
 void log_finish_locked(struct log *l, struct ticket_list *list, int error)
 {
-	struct event *b = answer_locked(l, list, error);
+	struct event *e = answer_locked(l, list, error);
 
-	if (b)
-		event_wake_all(b);
+	if (e)
+		event_wake_all(e);
 }
 
 void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_wakeups *w)
 {
-	struct event *b = answer_locked(l, list, 0);
+	struct event *e = answer_locked(l, list, 0);
 
-	if (b && is_shared_event(l, b)) {
+	if (e && is_shared_event(l, e)) {
 		w->rounds = l->rounds;
-		w->round[b - l->rounds] = true;
-	} else if (b && w->n < sizeof(w->v) / sizeof(*w->v)) {
-		w->v[w->n++] = b;
-	} else if (b) {
-		event_wake(b);
+		w->round[e - l->rounds] = true;
+	} else if (e && w->n < sizeof(w->v) / sizeof(*w->v)) {
+		w->v[w->n++] = e;
+	} else if (e) {
+		event_wake(e);
 	}
 }
 
@@ -132,10 +132,10 @@ void log_wake(struct log_wakeups *w)
 
 static void wake_ticket_locked(const struct log *l, struct log_ticket *t)
 {
-	struct event *b = t->private_;
+	struct event *e = t->private_;
 
-	event_set(b, is_shared_event(l, b) ? b->number + 1 : LOOK);
-	event_wake(b); /* any sleeper of those that wait for one sync */
+	event_set(e, is_shared_event(l, e) ? e->number + 1 : LOOK);
+	event_wake(e); /* any sleeper of those that wait for one sync */
 }
 
 /*
@@ -167,7 +167,7 @@ bool log_sleep_locked(struct log *l, struct log_ticket *t)
 {
 	uint64_t now = monotonic_us(), until = now + l->stall_us;
 	bool timed = t->sync && t->private_record && l->gather.until_us && !l->gather.timed;
-	struct event own = {0}, *b = &own;
+	struct event own = {0}, *e = &own;
 	uint32_t seen = 0;
 
 	if (l->writing && l->write_since_us + l->stall_us < until)
@@ -181,14 +181,14 @@ bool log_sleep_locked(struct log *l, struct log_ticket *t)
 		until = l->gather.until_us < until ? l->gather.until_us : until;
 	}
 	if (t->sync) {
-		b = &l->rounds[(l->round + !(l->syncing && t->lsn <= l->sync_target)) % 2];
-		seen = b->number;
+		e = &l->rounds[(l->round + !(l->syncing && t->lsn <= l->sync_target)) % 2];
+		seen = e->number;
 	}
-	t->private_ = b;
+	t->private_ = e;
 	mutex_unlock(&l->mu);
-	if (event_wait_us(b, seen, until > now ? until - now + 1 : 1) == ANSWERED && b == &own)
+	if (event_wait_us(e, seen, until > now ? until - now + 1 : 1) == ANSWERED && e == &own)
 		return true;
-	if (b != &own && t->private_state == TICKET_DONE)
+	if (e != &own && t->private_state == TICKET_DONE)
 		return true;
 	mutex_lock(&l->mu);
 	t->private_ = NULL;

@@ -96,8 +96,7 @@ static void replay_explain(struct replay *r, size_t i, uint64_t offset, const ch
 
 	log_segment_name(name, r->seg[i].number);
 	buf_reset(&r->why);
-	if (buf_printf(&r->why, "%s/%s: offset %llu: %s", r->dir, name, (unsigned long long)offset, what))
-		buf_reset(&r->why);
+	(void)!buf_printf(&r->why, "%s/%s: offset %llu: %s", r->dir, name, (unsigned long long)offset, what);
 }
 
 static int replay_open_segment(struct replay *r, size_t i)
@@ -287,17 +286,14 @@ static int replay_check_end(struct replay *r)
 		replay_explain(r, r->at, r->at_offset, "");
 	else
 		replay_explain(r, r->at, 0, "no header of this segment; ");
-	if (buf_printf(&r->why, "record %llu is missing (the segment is damaged%s), ", (unsigned long long)lsn,
-		    last ? "" : ", or a later one is damaged or missing"))
-		buf_reset(&r->why);
+	(void)!buf_printf(&r->why, "record %llu is missing (the segment is damaged%s), ", (unsigned long long)lsn,
+		last ? "" : ", or a later one is damaged or missing");
 	if (r->stated < lsn) {
-		if (buf_printf(&r->why, "and %llu whole records behind it are lost", (unsigned long long)r->end.lost))
-			buf_reset(&r->why);
+		(void)!buf_printf(&r->why, "and %llu whole records behind it are lost", (unsigned long long)r->end.lost);
 		return 0;
 	}
-	if (buf_printf(&r->why, "but all up to %llu had been synced; put the file back from a backup, or run tabletctl repair",
-		    (unsigned long long)r->stated))
-		buf_reset(&r->why);
+	(void)!buf_printf(&r->why, "but all up to %llu had been synced; put the file back from a backup, or run tabletctl repair",
+		(unsigned long long)r->stated);
 	return -EBADMSG;
 }
 
@@ -342,8 +338,8 @@ int log_replay(const char *dir, uint64_t from_lsn, log_replay_fn *fn, void *arg,
 	struct replay r = {.dir = dir, .from = from_lsn, .fn = fn, .arg = arg};
 	int err = file_list(dir, replay_add_segment, &r);
 
-	if (err && buf_printf(&r.why, "%s: %s", dir, strerror(-err)))
-		buf_reset(&r.why);
+	if (err)
+		(void)!buf_printf(&r.why, "%s: %s", dir, strerror(-err));
 	if (!err && r.count) {
 		qsort(r.seg, r.count, sizeof *r.seg, by_number);
 		err = replay_headers(&r);

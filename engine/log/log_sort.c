@@ -103,7 +103,7 @@ static int grow_lists(struct log_stretch *s)
 	return 0;
 }
 
-static struct slice put(uint8_t **p, struct slice from)
+static struct slice stretch_put(uint8_t **p, struct slice from)
 {
 	struct slice s = slice_of(*p, from.n);
 
@@ -130,9 +130,9 @@ int log_stretch_add(struct log_stretch *s, const struct log_record *r)
 	copy = (struct log_record *)(void *)(s->block + s->used);
 	p = (uint8_t *)(copy + 1);
 	*copy = *r;
-	copy->row_from = put(&p, r->row_from);
-	copy->row_to = one ? copy->row_from : put(&p, r->row_to);
-	copy->batch = put(&p, r->batch);
+	copy->row_from = stretch_put(&p, r->row_from);
+	copy->row_to = one ? copy->row_from : stretch_put(&p, r->row_to);
+	copy->batch = stretch_put(&p, r->batch);
 	s->used += n;
 	s->v[s->count++] = copy;
 	return 0;
@@ -192,7 +192,7 @@ static void insertion_sort(struct entry *e, size_t count)
 }
 
 /* Two sorted lists side by side, of `left` and `count - left` entries. */
-static void merge(const struct entry *e, size_t left, size_t count, struct entry *out)
+static void merge_lists(const struct entry *e, size_t left, size_t count, struct entry *out)
 {
 	const struct entry *a = e, *a_end = e + left, *b = a_end, *b_end = e + count;
 
@@ -223,7 +223,7 @@ void log_stretch_sort(struct log_stretch *s)
 		for (size_t at = 0; at < s->count; at += 2 * width) {
 			size_t n = s->count - at < 2 * width ? s->count - at : 2 * width;
 
-			merge(from + at, n < width ? n : width, n, to + at);
+			merge_lists(from + at, n < width ? n : width, n, to + at);
 		}
 		other = from;
 		from = to;

@@ -86,7 +86,7 @@ static void switch_fail_locked(struct log *l, int error)
 
 	n += switch_note_voids_locked(l, &l->queued, error);
 	l->failures++;
-	l->refusing = error == -ENOSPC || error == -EDQUOT ? -ENOSPC : -EROFS;
+	l->refusing = is_no_space(error) ? -ENOSPC : -EROFS;
 	l->retry_at_us = monotonic_us() + l->retry_us;
 	task_queue_after(&l->retry_task, l->retry_us);
 	if (n || (l->failures & (l->failures - 1)) == 0) /* at powers of two: a disk may stay full for days */
@@ -157,22 +157,6 @@ static bool rewrite_still_ours(struct log *l, const struct rewrite *j)
 	return ours;
 }
 
-/* Index of the first void >= lsn. */
-static size_t rewrite_void_from(const struct rewrite *j, uint64_t lsn)
-{
-	size_t lo = 0, hi = j->void_count;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (j->voids[mid] < lsn)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 /* Writes a copy of the piece with void records in place of the omitted ones; it is never longer than the piece. */
 static int rewrite_with_voids(struct log *l, const struct rewrite *j, const struct piece *p, size_t vi, struct log_segment *s)
 {
@@ -225,14 +209,16 @@ static int rewrite_plain(struct log_segment *s, const struct piece *p, size_t co
 /* Step 3. */
 static int rewrite_all(struct log *l, const struct rewrite *j, struct log_segment *s)
 {
+	size_t vi = 0; /* the first void that may lie in the next piece */
 	int err = 0;
 
 	for (size_t i = 0, n; !err && i < j->count; i += n) {
-		size_t vi, total;
+		size_t total;
 		uint64_t first;
 
 		log_frame_peek(j->pieces[i].chunk->data + j->pieces[i].from, &first, &total);
-		vi = rewrite_void_from(j, first);
+		while (vi < j->void_count && j->voids[vi] < first)
+			vi++;
 		n = 1;
 		if (!rewrite_still_ours(l, j))
 			return -ECANCELED;
@@ -325,16 +311,13 @@ void log_switch_locked(struct log *l, int error, const char *why)
 	l->stats.switches++;
 	err = rewrite_begin_locked(l, &j);
 	if (!err) {
-		struct log_segment *recycled = error == -ENOSPC || error == -EDQUOT ? log_recycled_take_all_locked(l) : NULL;
-
 		if (l->attempted_lsn < j.last)
 			l->attempted_lsn = j.last;
-		l->inflight++;
-		mutex_unlock(&l->mu);
-		log_recycled_discard(l, recycled);
+		log_io_begin(l, NULL);
+		if (is_no_space(error))
+			log_discard_recycled(l);
 		err = rewrite_run(l, &j, &s);
-		mutex_lock(&l->mu);
-		l->inflight--;
+		log_io_end(l, NULL);
 	}
 	if (l->gen == j.gen) {
 		l->switching = false;
@@ -346,11 +329,9 @@ void log_switch_locked(struct log *l, int error, const char *why)
 	}
 	rewrite_end_locked(l, &j);
 	if (s) { /* replaced after its last step */
-		l->inflight++;
-		mutex_unlock(&l->mu);
+		log_io_begin(l, NULL);
 		log_segment_discard(l, s);
-		mutex_lock(&l->mu);
-		l->inflight--;
+		log_io_end(l, NULL);
 	}
 	log_mem_trim_locked(l);
 	log_wake_next_locked(l);
