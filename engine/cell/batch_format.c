@@ -15,20 +15,13 @@
 
 enum { BATCH_VERSION = 2, COMMIT_AT = 1 };
 
-static bool has_qualifier(enum cell_kind kind)
-{
-	return kind != CELL_DELETE_ROW && kind != CELL_DELETE_FAMILY;
-}
-
 int batch_begin(struct buf *out, struct slice row)
 {
-	int err = buf_reserve(out, 1 + 8 + 10 + row.n);
+	int err = buf_u8(out, BATCH_VERSION);
 
-	if (err)
-		return err;
-	if ((err = buf_u8(out, BATCH_VERSION)) || (err = buf_be64(out, 0)))
-		return err;
-	return buf_lstr(out, row);
+	if (!err)
+		err = buf_be64(out, 0);
+	return err ? err : buf_lstr(out, row);
 }
 
 void batch_set_commit(struct buf *batch, int64_t commit)
@@ -43,20 +36,12 @@ size_t batch_cell_bytes(const struct batch_cell *c)
 
 int batch_add(struct buf *out, const struct batch_cell *c)
 {
-	size_t start = out->n;
-	int err = buf_reserve(out, batch_cell_bytes(c));
+	int err;
 
-	if (err)
-		return err;
 	if ((err = buf_u8(out, (uint8_t)c->kind)) || (err = buf_be16(out, c->family)) || (err = buf_lstr(out, c->qualifier)) ||
 		(err = buf_be64(out, (uint64_t)c->ts)))
-		goto out;
-	if (c->kind == CELL_VALUE)
-		err = buf_lstr(out, c->value);
-out:
-	if (err)
-		out->n = start;
-	return err;
+		return err;
+	return c->kind == CELL_VALUE ? buf_lstr(out, c->value) : 0;
 }
 
 int batch_open(struct batch_reader *b, struct slice batch)
@@ -98,7 +83,7 @@ int batch_next(struct batch_reader *b, struct batch_cell *c)
 		goto bad;
 	if ((cell.family == 0) != (cell.kind == CELL_DELETE_ROW))
 		goto bad;
-	if (!has_qualifier(cell.kind) && (cell.qualifier.n || cell.ts != INT64_MAX))
+	if ((kind == CELL_DELETE_ROW || kind == CELL_DELETE_FAMILY) && (cell.qualifier.n || cell.ts != INT64_MAX))
 		goto bad;
 	*c = cell;
 	return 1;

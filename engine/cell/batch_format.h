@@ -28,7 +28,7 @@ struct batch_cell {
 	int64_t ts;
 };
 
-/* batch_begin appends the head to an empty buffer; batch_add then appends each cell.  -ENOMEM. */
+/* batch_begin appends the head to an empty buffer; batch_add then appends each cell.  -ENOMEM: the batch is not complete. */
 int batch_begin(struct buf *out, struct slice row) TFS_MUST;
 /* Sets the time of commit, which is 0 before. */
 void batch_set_commit(struct buf *batch, int64_t commit);

@@ -92,11 +92,7 @@ int scan_fill(struct live *l, const struct scan_spec *spec, uint64_t *already, s
 	struct live_cell lc;
 	int r;
 
-	while (filled < batch_bytes) {
-		if (spec->limit && *already >= spec->limit) {
-			out->done = true;
-			break;
-		}
+	while (filled < batch_bytes && !(spec->limit && *already >= spec->limit)) {
 		r = live_next(l, &lc);
 		if (r < 0)
 			return r;

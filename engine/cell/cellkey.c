@@ -14,18 +14,7 @@
 
 #include <errno.h>
 
-#define SIGN (UINT64_C(1) << 63)
 #define CHUNK_NO_BYTES 4
-
-static inline uint64_t ts_encode(int64_t ts)
-{
-	return ~((uint64_t)ts ^ SIGN);
-}
-
-static inline int64_t ts_decode(uint64_t v)
-{
-	return (int64_t)(~v ^ SIGN);
-}
 
 static inline bool kind_is_marker(enum cell_kind kind)
 {
@@ -125,7 +114,7 @@ int cellkey_append(struct buf *out, const struct cellkey *k)
 	} else {
 		p = put_escaped(p, k->qualifier);
 	}
-	put_be64(p, ts_encode(marker ? INT64_MAX : k->ts));
+	put_be64(p, cellkey_ts(marker ? INT64_MAX : k->ts));
 	put_be64(p + 8, ~k->seq);
 	p[16] = (uint8_t)k->kind;
 	p += CELL_SUFFIX_BYTES;
@@ -181,11 +170,6 @@ int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch)
 	d.qualifier = unescape(q, q_len, qualifier_zeros, scratch);
 	*k = d;
 	return 0;
-}
-
-bool cellkey_parse(struct slice key, struct cellkey *k, struct buf *scratch)
-{
-	return cellkey_decode(key, k, scratch) == 0;
 }
 
 int cellkey_row_prefix(struct buf *out, struct slice row)
@@ -255,7 +239,7 @@ void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *
 {
 	const uint8_t *p = key.p + column_len;
 
-	*ts = ts_decode(load_be64(p));
+	*ts = (int64_t)cellkey_ts((int64_t)load_be64(p)); /* its own inverse */
 	*seq = ~load_be64(p + 8);
 	*kind = (enum cell_kind)p[16];
 }
@@ -306,11 +290,8 @@ int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *ra
 int cellkey_probe(struct buf *out, char tag, struct slice row, uint16_t family, struct slice qualifier)
 {
 	size_t before = out->n;
-	int err = buf_reserve(out, 1 + 2 * row.n + 2 * qualifier.n + 6);
+	int err = buf_u8(out, (uint8_t)tag);
 
-	if (err)
-		return err;
-	err = buf_u8(out, (uint8_t)tag);
 	if (err)
 		return err;
 	if (tag == 'r' || tag == 'R')

@@ -58,13 +58,11 @@ int cellkey_append(struct buf *out, const struct cellkey *k) TFS_MUST;
 /* Upper bound of the encoded length. */
 size_t cellkey_max_bytes(const struct cellkey *k);
 /*
- * Parses a key; returns false if it is not a canonical key.  Row and qualifier
- * borrow from key if they contain no 0x00, else from scratch (which is grown).
+ * -EBADMSG: not a canonical key; -ENOMEM.  Row and qualifier borrow from key if
+ * they contain no 0x00, else from scratch (which is grown).
  */
-bool cellkey_parse(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
-/* The same.  -EBADMSG, -ENOMEM. */
 int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch) TFS_MUST;
-/* Raw bytes of an encoded row or qualifier with its terminator, borrowed as by cellkey_parse; -EBADMSG, -ENOMEM. */
+/* Raw bytes of an encoded row or qualifier with its terminator, borrowed as by cellkey_decode; -EBADMSG, -ENOMEM. */
 int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *raw) TFS_MUST;
 
 /* Prefixes for seeks: lower bounds of the keys that they name. */
@@ -77,6 +75,11 @@ int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, st
 /* Returns the length of the encoded row (with terminator), or of row+family+qualifier, at the start of a key; 0 if malformed. */
 size_t cellkey_row_len(struct slice key);
 size_t cellkey_column_len(struct slice key);
+/* The timestamp as it is in a key, and back. */
+static inline uint64_t cellkey_ts(int64_t ts)
+{
+	return ~((uint64_t)ts ^ (UINT64_C(1) << 63));
+}
 /* The suffix of a well-formed key of known column length. */
 void cellkey_suffix(struct slice key, size_t column_len, int64_t *ts, uint64_t *seq, enum cell_kind *kind);
 /* Writes the commit field to p (CELL_COMMIT_BYTES).  Returns its length. */

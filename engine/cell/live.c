@@ -65,22 +65,26 @@ static void live_seek(struct live *l, struct slice target)
 	}
 }
 
-static void live_seek_past_column(struct live *l)
+/* prefix: the current row or column, encoded. */
+static void live_seek_past(struct live *l, struct buf *prefix)
 {
-	uint8_t *end = l->column.p + l->column.n - 1;
+	uint8_t *end = prefix->p + prefix->n - 1;
 
-	*end = 0x02; /* an escaped string ends with 00 01 and goes on with 00 FF */
-	live_seek(l, buf_slice(&l->column));
+	*end = 0x02; /* above the end 00 01, below an escaped 00 FF */
+	live_seek(l, buf_slice(prefix));
 	*end = 0x01;
 }
 
-static void live_seek_past_row(struct live *l)
+/* Seeks to this suffix in the current column, without steps. */
+static int live_seek_in_column(struct live *l, const uint8_t *suffix, size_t n)
 {
-	uint8_t *end = l->row.p + l->row.n - 1;
+	int err = buf_set(&l->target, l->column.p, l->column.n);
 
-	*end = 0x02;
-	live_seek(l, buf_slice(&l->row));
-	*end = 0x01;
+	if (!err)
+		err = buf_append(&l->target, suffix, n);
+	if (!err)
+		iter_seek(l->it, buf_slice(&l->target));
+	return err;
 }
 
 /* Seeks to the family in the current row, or past the row if there is no such id. */
@@ -89,7 +93,7 @@ static int live_seek_family(struct live *l, uint32_t family)
 	int err;
 
 	if (family > UINT16_MAX) {
-		live_seek_past_row(l);
+		live_seek_past(l, &l->row);
 		return 0;
 	}
 	err = buf_set(&l->target, l->row.p, l->row.n);
@@ -116,17 +120,11 @@ static uint32_t live_wanted_family(const struct live *l, uint32_t family)
 static int live_seek_past_version(struct live *l, int64_t ts, uint64_t seq)
 {
 	uint8_t suffix[CELL_SUFFIX_BYTES];
-	int err;
 
-	put_be64(suffix, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
+	put_be64(suffix, cellkey_ts(ts));
 	put_be64(suffix + 8, ~seq);
 	suffix[16] = CELL_CHUNK + 1;
-	err = buf_set(&l->target, l->column.p, l->column.n);
-	if (!err)
-		err = buf_append(&l->target, suffix, sizeof(suffix));
-	if (!err)
-		iter_seek(l->it, buf_slice(&l->target));
-	return err;
+	return live_seek_in_column(l, suffix, sizeof(suffix));
 }
 
 /* ---- entering ---- */
@@ -135,7 +133,7 @@ static int live_enter_row(struct live *l, size_t row_len)
 	struct slice encoded;
 	int err = buf_set(&l->row, l->it->key.p, row_len);
 
-	l->in_family = false;
+	l->family = 0;
 	l->column.n = 0;
 	l->row_mask = 0;
 	if (!err) {
@@ -149,17 +147,15 @@ static int live_enter_row(struct live *l, size_t row_len)
 
 static void live_enter_family(struct live *l, uint16_t family)
 {
-	l->in_family = true;
 	l->family = family;
 	l->family_mask = l->row_mask;
 	l->column.n = 0;
-	if (l->rule_cached && l->rule_family == family)
+	if (l->rule_family == family)
 		return;
 	l->known = true;
 	l->rule = l->o.rules.rule(l->o.rules.arg, family, &l->known);
 	l->max_versions = gc_max_versions(l->rule);
 	l->rule_family = family;
-	l->rule_cached = true;
 }
 
 static int live_enter_column(struct live *l, size_t column_len)
@@ -195,22 +191,16 @@ static int live_skip_to_after(struct live *l)
 {
 	const struct scan_spec *s = l->o.spec;
 	uint8_t suffix[8];
-	int err;
 
 	if (s->versions || gc_expires(l->rule, 0, 0) != gc_expires(l->rule, UINT64_MAX, 0) || !l->o.column_deletes ||
 		l->o.column_deletes(l->o.deletes_arg, l->row_slice, l->family, l->qualifier))
 		return 0;
 	if (s->after_ts == INT64_MIN) {
-		live_seek_past_column(l);
+		live_seek_past(l, &l->column);
 		return 0;
 	}
-	put_be64(suffix, ~((uint64_t)(s->after_ts - 1) ^ (UINT64_C(1) << 63)));
-	err = buf_set(&l->target, l->column.p, l->column.n);
-	if (!err)
-		err = buf_append(&l->target, suffix, sizeof(suffix));
-	if (!err)
-		iter_seek(l->it, buf_slice(&l->target)); /* steps would read the versions above */
-	return err;
+	put_be64(suffix, cellkey_ts(s->after_ts - 1));
+	return live_seek_in_column(l, suffix, sizeof(suffix)); /* steps would read the versions above */
 }
 
 static inline bool live_in_row(const struct live *l, struct slice key)
@@ -263,7 +253,7 @@ static int live_enter(struct live *l)
 		iter_next(l->it);
 		return 0;
 	}
-	if (!l->in_family || l->family != family) {
+	if (l->family != family) {
 		wanted = live_wanted_family(l, family);
 		if (wanted != family)
 			return live_seek_family(l, wanted);
@@ -311,13 +301,13 @@ static int live_move(struct live *l)
 		err = live_seek_past_version(l, l->large_ts, l->large_seq);
 		break;
 	case MOVE_PAST_COLUMN:
-		live_seek_past_column(l);
+		live_seek_past(l, &l->column);
 		break;
 	case MOVE_PAST_FAMILY:
 		err = live_seek_family(l, (uint32_t)l->family + 1);
 		break;
 	case MOVE_PAST_ROW:
-		live_seek_past_row(l);
+		live_seek_past(l, &l->row);
 		break;
 	case MOVE_TO_START:
 		iter_seek(l->it, buf_slice(&l->start));
@@ -444,9 +434,9 @@ int live_next(struct live *l, struct live_cell *c)
 			return r;
 		if (r == 0)
 			continue;
-		if (l->what == SCAN_ROWS)
+		if (l->o.spec->what == SCAN_ROWS)
 			l->pending = MOVE_PAST_ROW;
-		else if (l->what == SCAN_FAMILIES)
+		else if (l->o.spec->what == SCAN_FAMILIES)
 			l->pending = MOVE_PAST_FAMILY;
 		return 1;
 	}

@@ -21,7 +21,6 @@ enum live_move {
 struct live {
 	struct iter *it;
 	struct live_options o;
-	enum scan_what what;
 	struct buf start, end; /* encoded bounds of keys; end.n 0: none */
 	struct buf qfrom, qto; /* encoded qualifiers; n 0: none */
 	uint16_t *families;    /* sorted; NULL: all */
@@ -34,11 +33,10 @@ struct live {
 	struct slice row_slice;
 	uint64_t row_mask;
 
-	bool in_family;
-	uint16_t family;
+	uint16_t family;      /* 0: none entered */
 	uint64_t family_mask; /* includes row_mask */
-	bool rule_cached, known;
-	uint16_t rule_family;
+	bool known;
+	uint16_t rule_family; /* of `known` and `rule`; 0: none */
 	const struct gc_rule *rule;
 	uint64_t max_versions;
 

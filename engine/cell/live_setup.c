@@ -15,12 +15,17 @@ static int family_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Makes *end the smaller of itself and the encoded bound in b. */
-static int lower_end(struct buf *end, const struct buf *b)
+/* Lowers the end to the encoded row, or to the row behind it. */
+static int live_lower_end(struct live *l, struct slice row, bool behind)
 {
-	if (end->n && slice_cmp(buf_slice(end), buf_slice(b)) <= 0)
-		return 0;
-	return buf_set(end, b->p, b->n);
+	struct buf *b = &l->target;
+	int err;
+
+	buf_reset(b);
+	err = behind ? cellkey_row_after(b, row) : cellkey_row_prefix(b, row);
+	if (err || (l->end.n && slice_cmp(buf_slice(&l->end), buf_slice(b)) <= 0))
+		return err;
+	return buf_set(&l->end, b->p, b->n);
 }
 
 static int live_set_bounds(struct live *l)
@@ -36,24 +41,12 @@ static int live_set_bounds(struct live *l)
 	err = cellkey_row_prefix(b, l->o.row_begin);
 	if (!err && slice_cmp(buf_slice(&l->start), buf_slice(b)) < 0)
 		err = buf_set(&l->start, b->p, b->n);
-	if (!err && s->row_to.p) {
-		buf_reset(b);
-		err = cellkey_row_prefix(b, s->row_to);
-		if (!err)
-			err = lower_end(&l->end, b);
-	}
-	if (!err && l->o.row_end.p) {
-		buf_reset(b);
-		err = cellkey_row_prefix(b, l->o.row_end);
-		if (!err)
-			err = lower_end(&l->end, b);
-	}
-	if (!err && s->one_row) {
-		buf_reset(b);
-		err = cellkey_row_after(b, s->row_from);
-		if (!err)
-			err = lower_end(&l->end, b);
-	}
+	if (!err && s->row_to.p)
+		err = live_lower_end(l, s->row_to, false);
+	if (!err && l->o.row_end.p)
+		err = live_lower_end(l, l->o.row_end, false);
+	if (!err && s->one_row)
+		err = live_lower_end(l, s->row_from, true);
 	if (!err && (s->qualifier_from.n || s->after_cell))
 		err = cellkey_row_prefix(&l->qfrom, s->qualifier_from);
 	if (!err && s->qualifier_to.p)
@@ -72,7 +65,6 @@ int live_new(struct iter *merged, const struct live_options *o, struct live **ou
 	}
 	l->it = merged;
 	l->o = *o;
-	l->what = o->spec->what;
 	l->pending = MOVE_TO_START;
 	if (o->spec->families) {
 		l->family_count = o->spec->family_count;
@@ -85,12 +77,11 @@ int live_new(struct iter *merged, const struct live_options *o, struct live **ou
 		}
 	}
 	err = live_set_bounds(l);
-	if (err)
-		goto out;
-	*out = l;
-	return 0;
 out:
-	live_free(l);
+	if (err)
+		live_free(l);
+	else
+		*out = l;
 	return err;
 }
 

@@ -182,21 +182,12 @@ int memtable_new(struct memtable **out)
 		free(m);
 		return -ENOMEM;
 	}
-	m->head->key_bytes = 0;
-	m->head->value_bytes = 0;
-	m->head->value = NULL;
 	for (int i = 0; i < MAX_HEIGHT; i++) {
 		atomic_init(node_link(m->head, i), NULL);
 		m->splice[i] = m->head;
 	}
 	*out = m;
 	return 0;
-}
-
-struct memtable *memtable_get(struct memtable *m)
-{
-	atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
-	return m;
 }
 
 void memtable_put(struct memtable *m)
@@ -265,7 +256,7 @@ int memtable_prepare(struct memtable *m, struct slice key, struct slice value, s
  * Searches from x, which is before key at `level`.  Returns the first node at
  * or after key, or NULL.  splice, unless NULL: per level the last node before key.
  */
-static inline struct memnode *search(struct memnode *x, int level, struct slice key, struct memnode **splice)
+static inline struct memnode *memtable_search(struct memnode *x, int level, struct slice key, struct memnode **splice)
 {
 	struct memnode *not_before = NULL;
 
@@ -290,7 +281,7 @@ static inline struct memnode *search(struct memnode *x, int level, struct slice 
 }
 
 /* Finds the splice for n, whose key is above the last one's: upwards from the last splice as far as needed, then down. */
-static void search_near(struct memtable *m, struct slice key, int height)
+static void memtable_search_near(struct memtable *m, struct slice key, int height)
 {
 	int level = 1;
 
@@ -300,10 +291,10 @@ static void search_near(struct memtable *m, struct slice key, int height)
 		if (!next || slice_cmp(node_key(next), key) >= 0)
 			break;
 	}
-	(void)search(m->splice[level - 1], level - 1, key, m->splice);
+	(void)memtable_search(m->splice[level - 1], level - 1, key, m->splice);
 }
 
-static inline void insert(struct memtable *m, struct memnode *n, bool near)
+void memtable_insert(struct memtable *m, struct memnode *n, bool near)
 {
 	int height = atomic_load_explicit(&m->height, memory_order_relaxed);
 	struct slice key = node_key(n);
@@ -314,12 +305,12 @@ static inline void insert(struct memtable *m, struct memnode *n, bool near)
 	 * on every level the next node lies past this gap.
 	 */
 	if (!m->last || slice_cmp(node_key(m->last), key) >= 0)
-		(void)search(m->head, height - 1, key, m->splice);
+		(void)memtable_search(m->head, height - 1, key, m->splice);
 	else if (after && slice_cmp(node_key(after), key) <= 0) {
 		if (near)
-			search_near(m, key, height);
+			memtable_search_near(m, key, height);
 		else
-			(void)search(m->head, height - 1, key, m->splice);
+			(void)memtable_search(m->head, height - 1, key, m->splice);
 	}
 	if (n->height > height) {
 		/* levels above are empty: their splice is still the head */
@@ -333,16 +324,6 @@ static inline void insert(struct memtable *m, struct memnode *n, bool near)
 	}
 	m->last = n;
 	atomic_fetch_add_explicit(&m->count, 1, memory_order_relaxed);
-}
-
-void memtable_insert(struct memtable *m, struct memnode *n)
-{
-	insert(m, n, false);
-}
-
-void memtable_insert_near(struct memtable *m, struct memnode *n)
-{
-	insert(m, n, true);
 }
 
 /* ---- iterator ---- */
@@ -368,7 +349,7 @@ static void mem_iter_seek(struct iter *it, struct slice target)
 {
 	struct mem_iter *mi = (struct mem_iter *)it;
 
-	mi->at = search(mi->m->head, atomic_load_explicit(&mi->m->height, memory_order_relaxed) - 1, target, NULL);
+	mi->at = memtable_search(mi->m->head, atomic_load_explicit(&mi->m->height, memory_order_relaxed) - 1, target, NULL);
 	mem_iter_show(mi);
 }
 
@@ -397,7 +378,8 @@ int memtable_iter_new(struct memtable *m, struct iter **out)
 	if (!mi)
 		return -ENOMEM;
 	mi->it.ops = &mem_iter_ops;
-	mi->m = memtable_get(m);
+	atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+	mi->m = m;
 	*out = &mi->it;
 	return 0;
 }

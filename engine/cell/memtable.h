@@ -20,14 +20,15 @@
 struct memtable;
 struct memnode;
 int memtable_new(struct memtable **out) TFS_MUST;
-struct memtable *memtable_get(struct memtable *m);
 void memtable_put(struct memtable *m);
 /* Copies key and value.  The node may be left unused (its memory is freed with the memtable). */
 int memtable_prepare(struct memtable *m, struct slice key, struct slice value, struct memnode **out) TFS_MUST;
-/* The caller serialises inserts.  An equal key must not be there (sequence numbers make keys unique). */
-void memtable_insert(struct memtable *m, struct memnode *n);
-/* The same, faster if the key is slightly above the last one's. */
-void memtable_insert_near(struct memtable *m, struct memnode *n);
+/*
+ * The caller serialises inserts.  An equal key must not be there (sequence
+ * numbers make keys unique).  near: faster if the key is slightly above the
+ * last one's.
+ */
+void memtable_insert(struct memtable *m, struct memnode *n, bool near);
 size_t memtable_bytes(const struct memtable *m); /* memory held */
 uint64_t memtable_count(const struct memtable *m);
 /* Holds a reference on m. Sees at least all inserts that finished before the seek. */

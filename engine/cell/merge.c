@@ -39,7 +39,7 @@ static void merge_fail(struct merge_iter *m, int err)
 	m->positioned = false;
 }
 
-static inline bool before(struct merge_iter *m, const struct iter *a, const struct iter *b)
+static inline bool iter_before(struct merge_iter *m, const struct iter *a, const struct iter *b)
 {
 	int c = slice_cmp(a->key, b->key);
 
@@ -57,9 +57,9 @@ static void sift_down(struct merge_iter *m, unsigned at)
 
 		if (kid >= m->live)
 			break;
-		if (kid + 1 < m->live && before(m, m->heap[kid + 1], m->heap[kid]))
+		if (kid + 1 < m->live && iter_before(m, m->heap[kid + 1], m->heap[kid]))
 			kid++;
-		if (!before(m, m->heap[kid], x))
+		if (!iter_before(m, m->heap[kid], x))
 			break;
 		m->heap[at] = m->heap[kid];
 		at = kid;
@@ -97,24 +97,17 @@ static bool step_top(struct merge_iter *m)
 static void merge_next(struct iter *it)
 {
 	struct merge_iter *m = (struct merge_iter *)it;
+	bool copies = m->equal_keys;
+	int err = copies ? buf_set(&m->last, it->key.p, it->key.n) : 0;
 
-	if (m->equal_keys) {
-		int err = buf_set(&m->last, it->key.p, it->key.n);
-
-		if (err) {
-			merge_fail(m, err);
-			return;
-		}
+	if (err) {
+		merge_fail(m, err);
+		return;
 	}
-	if (!m->equal_keys) {
+	do {
 		if (!step_top(m))
 			return;
-	} else {
-		do {
-			if (!step_top(m))
-				return;
-		} while (m->live && slice_eq(m->heap[0]->key, buf_slice(&m->last)));
-	}
+	} while (copies && m->live && slice_eq(m->heap[0]->key, buf_slice(&m->last)));
 	merge_show(m);
 }
 

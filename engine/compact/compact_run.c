@@ -182,8 +182,8 @@ static int output_probes(struct run *r, struct output *o, struct slice key, cons
 	o->any = true;
 	if (!new_row && !new_column && e->kind != CELL_DELETE_ROW && e->kind != CELL_DELETE_FAMILY && e->kind != CELL_DELETE_COLUMN)
 		return 0;
-	if (!cellkey_parse(key, &k, &r->scratch))
-		return -EBADMSG;
+	if ((err = cellkey_decode(key, &k, &r->scratch)))
+		return err;
 	if (new_row) {
 		if ((err = output_probe(r, o, 'r', &k)))
 			return err;

@@ -168,9 +168,6 @@ void plan_insert(struct plan *p, struct vmem *m)
 		count_add(&e->count->cells, e->live);
 		count_add(&e->count->tombstones, e->dead);
 		count_add(&e->count->bytes, e->key_bytes + e->value.n);
-		if (p->near)
-			memtable_insert_near(m->m, e->node);
-		else
-			memtable_insert(m->m, e->node);
+		memtable_insert(m->m, e->node, p->near);
 	}
 }

@@ -88,7 +88,7 @@ static double load(struct memtable **m, unsigned tables, uint64_t n, size_t valu
 			struct memtable *to = m[(i + j) % tables];
 
 			must(memtable_prepare(to, buf_slice(&key), slice_of(value, value_bytes), &node), "prepare");
-			memtable_insert(to, node);
+			memtable_insert(to, node, false);
 		}
 		spent += now_s() - start;
 		i += k;

@@ -26,7 +26,7 @@ static void try_key(struct slice key)
 	struct cellkey k;
 
 	CHECK(row_len <= key.n && column_len <= key.n);
-	if (cellkey_parse(key, &k, &scratch)) {
+	if (cellkey_decode(key, &k, &scratch) == 0) {
 		enum cell_kind kind;
 		uint64_t seq;
 		int64_t ts, commit;

@@ -36,7 +36,7 @@ void put(struct memtable *m, const struct cellkey *k, struct slice value)
 
 	assert_int_equal(cellkey_append(&key, k), 0);
 	assert_int_equal(memtable_prepare(m, buf_slice(&key), value, &n), 0);
-	memtable_insert(m, n);
+	memtable_insert(m, n, false);
 	buf_fini(&key);
 }
 

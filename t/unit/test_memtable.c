@@ -46,7 +46,7 @@ static void insert(struct memtable *m, uint64_t i, size_t value_bytes)
 
 	memset(v, (int)(i & 255), sizeof(v));
 	assert_int_equal(memtable_prepare(m, key_of(k, i), slice_of(v, value_bytes), &n), 0);
-	memtable_insert(m, n);
+	memtable_insert(m, n, false);
 }
 
 static int by_value(const void *a, const void *b)
@@ -163,7 +163,7 @@ static void memory_held_follows_what_is_put_in(void **state)
 	assert_int_equal(memtable_prepare(m, key_of(k, 1u << 30), slice_of(big, 5 << 20), &n), 0);
 	assert_int_equal(memtable_prepare(m, key_of(k, 1u << 30), slice_of(big, 0), &unused), 0);
 	assert_in_range(memtable_bytes(m) - before, 5u << 20, (5u << 20) + (2u << 20));
-	memtable_insert(m, n);
+	memtable_insert(m, n, false);
 	insert(m, 30000, 10);
 	assert_int_equal(memtable_iter_new(m, &it), 0);
 	iter_seek(it, key_of(k, 1u << 30));
@@ -187,7 +187,7 @@ static void long_keys_and_prefixes_of_each_other(void **state)
 	assert_int_equal(memtable_new(&m), 0);
 	for (size_t len = 70000;; len = len * 2 / 3) {
 		assert_int_equal(memtable_prepare(m, slice_of(key, len), slice_str("v"), &n), 0);
-		memtable_insert(m, n);
+		memtable_insert(m, n, false);
 		if (len == 0)
 			break;
 	}
@@ -231,7 +231,7 @@ static void all_that_fails_is_before_the_insert(void **state)
 		atomic_store(&fail_at, 0);
 		if (err)
 			continue;
-		memtable_insert(m, n);
+		memtable_insert(m, n, false);
 		inserted++;
 	}
 	assert_true(inserted > 3500 && inserted <= 4000);
@@ -304,7 +304,7 @@ static void *writer(void *arg)
 		memset(v, (int)(key & 255), sizeof(v));
 		if (memtable_prepare(s->m, key_of(k, key), slice_of(v, key % 200), &n))
 			return (void *)(uintptr_t) "out of memory";
-		memtable_insert(s->m, n);
+		memtable_insert(s->m, n, false);
 		atomic_store(&s->done, i + 1);
 	}
 	return NULL;
