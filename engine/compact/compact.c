@@ -183,7 +183,7 @@ static int compact_pick_all(struct tablet *t, struct file_set *in)
 		compact_set_busy(t, in, true);
 	mutex_unlock(&t->lock);
 	if (err)
-		file_set_put(in, false);
+		file_set_put(in);
 	return err;
 }
 
@@ -239,18 +239,17 @@ static int compact_major_once(struct tablet *t, bool background)
 		err = compact_inputs(&j->in, NULL, &it);
 		if (!err)
 			err = compact_count(&p, it, true, &kept, &nothing);
+		nothing &= !err;
+		err = err == -ECANCELED ? err : 0; /* compact_run reports read errors */
 	}
-	if (err != -ECANCELED && (err || !nothing)) { /* compact_run reports read errors */
+	if (!err && !nothing)
 		err = compact_major_space(t, &p, &j->in);
-		if (err)
-			compact_cancel_job(t, j);
-		else
-			err = compact_run_job(t, &p, j, NULL);
-	} else if (err) {
+	if (err)
 		compact_cancel_job(t, j);
-	} else {
+	else if (nothing)
 		err = compact_note_unchanged(t, j, f.schema);
-	}
+	else
+		err = compact_run_job(t, &p, j, NULL);
 	j = NULL;
 out:
 	compact_job_free(j);
@@ -289,9 +288,4 @@ int tablet_compact(struct tablet *t)
 	err = compact_major(t, false);
 	tablet_leave(t);
 	return err;
-}
-
-void tablet_compact_soon(struct tablet *t)
-{
-	tablet_want_merge(t);
 }

@@ -15,8 +15,6 @@ extern const struct tablet_compactor compact_functions;
 int tablet_flush(struct tablet *t) TFS_MUST;
 /* Major compaction, beginning with a minor one.  Waits for it. */
 int tablet_compact(struct tablet *t) TFS_MUST;
-/* The background checks now whether the tablet needs a compaction. */
-void tablet_compact_soon(struct tablet *t);
 
 /* The order in which a pool of workers runs merging and major compactions: a task_urgency_fn. */
 uint64_t compact_urgency(const struct task *task, uint64_t waited_us);

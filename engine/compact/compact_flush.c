@@ -41,7 +41,7 @@ void compact_flush_free(struct flush_job *j)
 	if (!j)
 		return;
 	tablet_freeze_fini(&j->freeze);
-	file_set_put(&j->outs, false);
+	file_set_put(&j->outs);
 	free(j);
 }
 
@@ -151,17 +151,14 @@ void compact_flush_end(struct tablet *t, int err)
 
 int compact_flush_now(struct tablet *t)
 {
-	int err;
+	int err = tablet_job_begin(t, &t->flushing);
 
-	tablet_enter(t);
-	err = tablet_job_begin(t, &t->flushing);
-	if (!err) {
-		err = compact_flush_all(t, NULL);
-		compact_flush_end(t, err);
-		if (!err)
-			tablet_want_merge(t);
-	}
-	tablet_leave(t);
+	if (err)
+		return err;
+	err = compact_flush_all(t, NULL);
+	compact_flush_end(t, err);
+	if (!err)
+		tablet_want_merge(t);
 	return err;
 }
 

@@ -96,7 +96,7 @@ static int purge_iter(const struct view *v, struct vfile *f, const struct iter *
 	}
 	if (!err)
 		err = compact_inputs(&in, only, out);
-	file_set_put(&in, false);
+	file_set_put(&in);
 	return err;
 }
 

@@ -139,8 +139,7 @@ void compact_cancel_job(struct tablet *t, struct compact_job *j); /* takes j; it
 int compact_inputs(const struct file_set *in, const struct iter **first, struct iter **out) TFS_MUST;
 /* Steps 2 to 5 over j->in, whose files are busy.  Takes j, and merged (NULL: a merge of j->in). */
 int compact_run_job(struct tablet *t, struct run_params *p, struct compact_job *j, struct iter *merged) TFS_MUST;
-/* Repeats the edits of merging and major compactions that failed.  Between tablet_job_begin and tablet_job_end of both. */
-int compact_repeat_edits(struct tablet *t) TFS_MUST;
+int compact_repeat_edits(struct tablet *t) TFS_MUST; /* tablet_compactor.repeat_edits */
 /* The same for one job; NULL: none. */
 int compact_repeat_edit(struct tablet *t, struct compact_job *j) TFS_MUST;
 
@@ -163,8 +162,7 @@ int compact_flush_now(struct tablet *t) TFS_MUST; /* all of these */
 /* Drops a written flush that was never installed. */
 void compact_flush_free(struct flush_job *j);
 void compact_job_free(struct compact_job *j);
-/* The tasks of a tablet. */
-void compact_flush_task(struct task *task);
+/* Tasks of a tablet. */
 void compact_merge_task(struct task *task);
 void compact_major_task(struct task *task);
 

@@ -15,8 +15,8 @@ void compact_job_free(struct compact_job *j)
 {
 	if (!j)
 		return;
-	file_set_put(&j->in, false);
-	file_set_put(&j->out, false);
+	file_set_put(&j->in);
+	file_set_put(&j->out);
 	free(j);
 }
 

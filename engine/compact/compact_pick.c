@@ -124,7 +124,7 @@ int compact_pick(const struct view *v, struct file_set *run)
 	}
 	free(files);
 	if (err)
-		file_set_put(run, false);
+		file_set_put(run);
 	return err;
 }
 

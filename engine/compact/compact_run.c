@@ -308,11 +308,8 @@ static int output_finish(struct run *r, struct output *o, struct file_set *out)
 	p->family_deletes = m->family_deletes;
 	p->raw_bytes = m->raw_bytes;
 	if ((err = props_encode(&blob, p)) || (err = buf_append(&m->first, p->first.p, p->first.n)) ||
-		(err = buf_append(&m->last, p->last.p, p->last.n)) || (err = buf_append(&m->begin, t->begin.p, t->begin.n)))
-		goto out;
-	if (t->has_end && ((err = buf_reserve(&m->end, t->end.n + 1)) || (err = buf_append(&m->end, t->end.p, t->end.n))))
-		goto out;
-	if ((err = vfile_new(t->env, t->table, m, o->in_memory, &f)))
+		(err = buf_append(&m->last, p->last.p, p->last.n)) || (err = buf_append(&m->begin, t->begin.p, t->begin.n)) ||
+		(err = tablet_end_copy(&m->end, buf_slice(&t->end))) || (err = vfile_new(t->env, t->table, m, o->in_memory, &f)))
 		goto out;
 	/* On error the writer unlinks the file. */
 	err = sst_writer_finish(o->w, buf_slice(&blob), &f->meta.bytes);
@@ -388,8 +385,10 @@ int compact_run(const struct run_params *p, struct iter *merged, struct file_set
 	buf_fini(&r.row_delete);
 	buf_fini(&r.probe);
 	buf_fini(&r.scratch);
+	for (unsigned i = 0; err && i < set.n; i++)
+		sst_doom(set.v[i]->sst);
 	if (err)
-		file_set_put(&set, true);
+		file_set_put(&set);
 	else
 		*out = set;
 	return err;

@@ -46,7 +46,7 @@ static void compact_retry(struct tablet *t, struct task *task, uint64_t *pause_u
 	task_queue_after(task, *pause_us);
 }
 
-void compact_flush_task(struct task *task)
+static void compact_flush_task(struct task *task)
 {
 	struct tablet *t = (struct tablet *)((char *)task - offsetof(struct tablet, flush_task));
 	int err = compact_flush_now(t);

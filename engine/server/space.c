@@ -331,7 +331,7 @@ static void space_compact_soon(struct server *s)
 	if (served_list(s, 0, &list, &count))
 		return;
 	for (unsigned i = 0; i < count; i++)
-		tablet_compact_soon(list[i]->tablet);
+		tablet_want_merge(list[i]->tablet);
 	served_list_put(list, count);
 }
 

@@ -45,8 +45,11 @@ int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const 
 			return err;
 	if (bytes > MUTATION_BYTES_MAX)
 		return -E2BIG;
-	m->results = count <= 1 ? &m->one_result : calloc(count, sizeof *m->results);
-	return m->results ? 0 : -ENOMEM;
+	m->results = &m->one_result;
+	if (count > 1 && !(m->results = calloc(count, sizeof *m->results + sizeof *m->draws)))
+		return -ENOMEM;
+	m->draws = count > 1 ? (int64_t *)(m->results + count) : &m->one_draw;
+	return 0;
 }
 
 static void cell_list_fini(struct cell_list *l)
@@ -62,27 +65,16 @@ void mutation_fini(struct mutation *m)
 	cell_list_fini(&m->cells);
 	if (m->results != &m->one_result)
 		free(m->results);
-	free(m->draws);
 	arena_fini(&m->arena);
 	snap_put(&m->snap);
 }
 
-static int mutation_unique_time(struct mutation *m, int64_t *us)
+/* Called at most once for each op. */
+static int64_t mutation_unique_time(struct mutation *m)
 {
-	if (m->draw_next == m->draw_count) {
-		if (m->draw_count == m->draw_cap) {
-			unsigned cap = m->draw_cap ? m->draw_cap * 2 : 4;
-			int64_t *v = reallocarray(m->draws, cap, sizeof *v);
-
-			if (!v)
-				return -ENOMEM;
-			m->draws = v;
-			m->draw_cap = cap;
-		}
+	if (m->draw_next == m->draw_count)
 		m->draws[m->draw_count++] = clock_unique(m->t->env->clock);
-	}
-	*us = m->draws[m->draw_next++];
-	return 0;
+	return m->draws[m->draw_next++];
 }
 
 static int resolve_blind_write(struct mutation *m, unsigned i, int64_t bound)
@@ -93,28 +85,12 @@ static int resolve_blind_write(struct mutation *m, unsigned i, int64_t bound)
 
 	if (!op_is_whole(o) || o->replace || o->drop_newer)
 		return MUTATION_MUST_READ;
-	if (o->ts.newest) {
-		if (o->ts.us == INT64_MIN && m->count == 1)
-			cell.ts = clock_unique(m->t->env->clock);
-		else if (o->ts.us == INT64_MIN && (err = mutation_unique_time(m, &cell.ts)))
-			return err;
-		if (cell.ts <= bound || (m->any_put && cell.ts <= m->newest_us)) {
-			if (o->ts.us == INT64_MIN && m->count == 1) { /* used again by mutation_resolve_reading */
-				m->draws = malloc(sizeof *m->draws);
-				if (!m->draws)
-					return -ENOMEM;
-				m->draws[0] = cell.ts;
-				m->draw_count = m->draw_cap = 1;
-			}
-			return MUTATION_MUST_READ;
-		}
-	}
-	if (o->value.n > MUTATION_BYTES_MAX - m->written)
-		return -E2BIG;
-	m->written += o->value.n;
-	if (!m->any_put || cell.ts > m->newest_us)
-		m->newest_us = cell.ts;
-	m->any_put = true;
+	if (o->ts.newest && o->ts.us == INT64_MIN)
+		cell.ts = mutation_unique_time(m);
+	if (o->ts.newest && (cell.ts <= bound || (m->any_put && cell.ts <= m->newest_us)))
+		return MUTATION_MUST_READ;
+	if ((err = mutation_note_put(m, cell.ts, o->value.n)))
+		return err;
 	m->results[i] = (struct op_result){.ts = cell.ts, .size = o->value.n};
 	return cell_push(&m->cells, &cell);
 }
@@ -181,16 +157,11 @@ static int mcolumn_above_newest(struct mutation *m, struct mcolumn *c, int64_t f
 
 static int mcolumn_place(struct mutation *m, struct mcolumn *c, struct op_time where, int64_t *ts)
 {
-	int64_t floor = where.us;
-	int err;
-
 	if (!where.newest) {
 		*ts = where.us;
 		return 0;
 	}
-	if (where.us == INT64_MIN && (err = mutation_unique_time(m, &floor)))
-		return err;
-	return mcolumn_above_newest(m, c, floor, ts);
+	return mcolumn_above_newest(m, c, where.us == INT64_MIN ? mutation_unique_time(m) : where.us, ts);
 }
 
 /* The timestamps of the newest two. */

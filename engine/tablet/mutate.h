@@ -39,6 +39,7 @@ struct mutation {
 	struct cell_list cells;    /* the cells of the operations, after pre */
 	struct op_result *results; /* as many as ops */
 	struct op_result one_result;
+	int64_t one_draw;
 	uint64_t written;  /* bytes of values */
 	int64_t newest_us; /* the largest timestamp put; any_put */
 	bool any_put;
@@ -49,8 +50,9 @@ struct mutation {
 	bool row_cleared;
 	uint16_t *cleared;
 	unsigned cleared_count;
-	int64_t *draws; /* unique times, used again when the mutation is resolved again */
-	unsigned draw_count, draw_next, draw_cap;
+	int64_t *
+		draws; /* unique times, at most one for each op, used again when the mutation is resolved again; in the memory of results */
+	unsigned draw_count, draw_next;
 };
 /* Checks the arguments under the current schema: -EINVAL, -EREMCHG (not a row of this tablet), -EFBIG, -E2BIG, -ENOMEM.  mutation_fini in any case. */
 int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;

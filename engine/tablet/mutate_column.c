@@ -45,6 +45,17 @@ int cell_push(struct cell_list *l, const struct batch_cell *c)
 	return 0;
 }
 
+int mutation_note_put(struct mutation *m, int64_t ts, size_t bytes)
+{
+	if (bytes > MUTATION_BYTES_MAX - m->written)
+		return -E2BIG;
+	m->written += bytes;
+	if (!m->any_put || ts > m->newest_us)
+		m->newest_us = ts;
+	m->any_put = true;
+	return 0;
+}
+
 static bool mutation_cleared(const struct mutation *m, uint16_t family)
 {
 	if (m->row_cleared)
@@ -396,18 +407,13 @@ int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice 
 	struct mversion v = {ts, value.n, value.p, false};
 	int err;
 
-	if (value.n > MUTATION_BYTES_MAX - m->written)
-		return -E2BIG;
-	if ((err = versions_set(&c->edits, &v)))
+	if ((err = mutation_note_put(m, ts, value.n)) || (err = versions_set(&c->edits, &v)))
 		return err;
-	m->written += value.n;
-	if (!m->any_put || ts > m->newest_us)
-		m->newest_us = ts;
-	m->any_put = true;
 	return cell_push(&m->cells, &cell);
 }
 
-int mcolumn_purge(struct mutation *m, struct mcolumn *c)
+/* Deletes the versions that the rules hid before the mutation. */
+static int mcolumn_purge(struct mutation *m, struct mcolumn *c)
 {
 	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, 0};
 	int err;

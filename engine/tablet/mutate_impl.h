@@ -45,6 +45,8 @@ int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes) 
 /* The resulting bytes of a write, in the mutation's memory or borrowed from o.  -EFBIG. */
 int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out) TFS_MUST;
 int cell_push(struct cell_list *l, const struct batch_cell *c) TFS_MUST;
+/* Notes that a value of so many bytes is put at ts.  -E2BIG. */
+int mutation_note_put(struct mutation *m, int64_t ts, size_t bytes) TFS_MUST;
 /* Reads nothing yet. */
 int mcolumn_touch(struct mutation *m, uint16_t family, struct slice qualifier, struct mcolumn **out) TFS_MUST;
 /* *out is valid until the next call with the same column; NULL: there is none. */
@@ -59,8 +61,6 @@ int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice 
 int mcolumn_delete(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
 /* Deletes all above ts. */
 int mcolumn_delete_newer(struct mutation *m, struct mcolumn *c, int64_t ts) TFS_MUST;
-/* Deletes the versions that the rules hid before the mutation. */
-int mcolumn_purge(struct mutation *m, struct mcolumn *c) TFS_MUST;
 int mcolumn_delete_all(struct mutation *m, struct mcolumn *c) TFS_MUST;
 /* Empties the columns of a family (0: all). */
 int mcolumn_clear_family(struct mutation *m, uint16_t family) TFS_MUST;

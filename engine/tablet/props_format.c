@@ -39,7 +39,6 @@ struct props_family *props_family(struct props *p, uint16_t id)
 
 int props_encode(struct buf *out, const struct props *p)
 {
-	size_t start = out->n;
 	int err;
 
 	if ((err = buf_u8(out, PROPS_VERSION)) || (err = buf_be32(out, p->table)) || (err = buf_be16(out, p->group)) ||
@@ -49,18 +48,15 @@ int props_encode(struct buf *out, const struct props *p)
 		(err = buf_varint(out, p->row_deletes)) || (err = buf_varint(out, p->family_deletes)) ||
 		(err = buf_varint(out, p->raw_bytes)) || (err = buf_lstr(out, buf_slice(&p->first))) ||
 		(err = buf_lstr(out, buf_slice(&p->last))) || (err = buf_varint(out, p->family_count)))
-		goto out;
+		return err;
 	for (uint32_t i = 0; i < p->family_count; i++) {
 		const struct props_family *f = &p->families[i];
 
 		if ((err = buf_be16(out, f->id)) || (err = buf_varint(out, f->cells)) || (err = buf_varint(out, f->tombstones)) ||
 			(err = buf_varint(out, f->raw_bytes)))
-			goto out;
+			return err;
 	}
-out:
-	if (err)
-		out->n = start;
-	return err;
+	return 0;
 }
 
 int props_decode(struct slice s, struct props *out)

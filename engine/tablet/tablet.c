@@ -51,7 +51,7 @@ struct view *view_swap(struct tablet *t, struct view *v)
 
 bool tablet_contains_row(const struct tablet *t, struct slice row)
 {
-	return slice_cmp(row, buf_slice(&t->begin)) >= 0 && (!t->has_end || slice_cmp(row, buf_slice(&t->end)) < 0);
+	return slice_cmp(row, buf_slice(&t->begin)) >= 0 && (!t->end.p || slice_cmp(row, buf_slice(&t->end)) < 0);
 }
 
 int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out)
@@ -60,12 +60,12 @@ int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out)
 	struct iter *it;
 	int err = cellkey_row_prefix(&from, buf_slice(&t->begin));
 
-	if (!err && t->has_end)
+	if (!err && t->end.p)
 		err = cellkey_row_prefix(&to, buf_slice(&t->end));
 	if (!err)
 		err = memtable_iter_new(m->m, &it);
-	if (!err && (t->begin.n || t->has_end))
-		err = clip_iter_new(it, buf_slice(&from), t->has_end ? buf_slice(&to) : slice_of(NULL, 0), &it);
+	if (!err && (t->begin.n || t->end.p))
+		err = clip_iter_new(it, buf_slice(&from), buf_slice(&to), &it);
 	buf_fini(&from);
 	buf_fini(&to);
 	if (!err)
@@ -218,7 +218,6 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 	t->major_unset = !p->major_us;
 	t->next_seq = p->seq_mark + 1;
 	t->loaded_newest_us = INT64_MIN;
-	t->has_end = p->end.p != NULL;
 	t->writers_tail = &t->writers;
 	mutex_init(&t->edit, (enum rank)p->rank_edit);
 	mutex_init(&t->lock, RANK_TABLET);
@@ -232,15 +231,14 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 	task_init(&t->flush_task, p->env->flush_pool, p->env->compactor->flush_task);
 	task_init(&t->merge_task, p->env->compact_pool, p->env->compactor->merge_task);
 	task_init(&t->major_task, p->env->compact_pool, p->env->compactor->major_task);
-	if ((err = buf_append(&t->begin, p->begin.p, p->begin.n)) || (err = buf_reserve(&t->end, p->end.n + 1)) ||
-		(err = buf_append(&t->end, p->end.p, p->end.n)) || (err = tablet_first_view(t, p)))
-		goto out;
-	if (p->redo_count) {
-		t->redo = calloc(p->redo_count, sizeof *t->redo);
-		if (!t->redo) {
-			err = -ENOMEM;
-			goto out;
-		}
+	t->redo = calloc(p->redo_count + 1u, sizeof *t->redo);
+	if (!t->redo)
+		err = -ENOMEM;
+	else if (!(err = buf_append(&t->begin, p->begin.p, p->begin.n)) && !(err = tablet_end_copy(&t->end, p->end)))
+		err = tablet_first_view(t, p);
+	if (err) {
+		tablet_destroy(t);
+		return err;
 	}
 	for (unsigned i = 0; i < p->redo_count; i++)
 		t->redo[i] = (struct redo_state){p->redo[i], p->redo[i].lsn};
@@ -248,18 +246,13 @@ int tablet_new(const struct tablet_params *p, struct tablet **out)
 	t->published = t->next_seq - 1;
 	*out = t;
 	return 0;
-out:
-	tablet_destroy(t);
-	return err;
 }
 
 static void tablet_cancel_tasks(struct tablet *t)
 {
-	struct task *tasks[] = {&t->flush_task, &t->merge_task, &t->major_task};
-
-	for (unsigned i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
-		if (tasks[i]->pool)
-			task_cancel(tasks[i]);
+	task_cancel(&t->flush_task);
+	task_cancel(&t->merge_task);
+	task_cancel(&t->major_task);
 }
 
 void tablet_free(struct tablet *t)
@@ -299,7 +292,7 @@ struct slice tablet_begin(const struct tablet *t)
 
 struct slice tablet_end(const struct tablet *t)
 {
-	return t->has_end ? buf_slice(&t->end) : slice_of(NULL, 0);
+	return buf_slice(&t->end);
 }
 
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation)

@@ -62,6 +62,8 @@ struct tablet_file {
 };
 void tablet_file_fini(struct tablet_file *f);
 int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from) TFS_MUST;
+/* Copies the end of a range of rows to an empty buf.  An empty end is a row, too; only p NULL means no end. */
+int tablet_end_copy(struct buf *to, struct slice end) TFS_MUST;
 
 /* Where recovery must begin in each log that may have records of this tablet. */
 struct redo_point {
@@ -181,6 +183,8 @@ int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_recor
  */
 void tablet_replay_done(struct tablet *t);
 void tablet_set_schema(struct tablet *t, struct store_schema *s);
+/* The background checks now whether the tablet needs a merging or major compaction. */
+void tablet_want_merge(struct tablet *t);
 struct slice tablet_begin(const struct tablet *t);
 struct slice tablet_end(const struct tablet *t);
 /*

@@ -23,9 +23,9 @@ static struct tablet_file *change_list_files(const struct file_set *s)
 }
 
 /* Steps 1 and 2.  The caller holds EDIT. */
-static int change_commit(struct tablet *t, struct tablet_change *c, const struct file_set *removed, const struct file_set *added)
+static int change_commit(struct tablet *t, struct tablet_change *c)
 {
-	struct tablet_file *out = change_list_files(removed), *in = change_list_files(added);
+	struct tablet_file *out = change_list_files(c->removed), *in = change_list_files(c->added);
 	struct redo_point *redo = calloc(c->redo_count + 1u, sizeof *redo);
 	int err = -ENOMEM;
 
@@ -33,9 +33,9 @@ static int change_commit(struct tablet *t, struct tablet_change *c, const struct
 		for (unsigned i = 0; i < c->redo_count; i++)
 			redo[i] = c->redo[i].p;
 		c->edit.removed = out;
-		c->edit.removed_count = removed->n;
+		c->edit.removed_count = c->removed->n;
 		c->edit.added = in;
-		c->edit.added_count = added->n;
+		c->edit.added_count = c->added->n;
 		c->edit.redo = redo;
 		c->edit.redo_count = c->redo_count;
 		err = t->commit(t->commit_arg, t, &c->edit);
@@ -85,11 +85,13 @@ int tablet_change(struct tablet *t, struct tablet_change *c)
 		err = -ESTALE;
 	else if (c->prepare)
 		err = c->prepare(t, c, &needless);
-	if (!err && !needless && !(v = view_change(t->view, c->removed ? c->removed : &none, c->added ? c->added : &none)))
+	c->removed = c->removed ? c->removed : &none;
+	c->added = c->added ? c->added : &none;
+	if (!err && !needless && !(v = view_change(t->view, c->removed, c->added)))
 		err = -ENOMEM;
 	mutex_unlock(&t->lock); /* files change under EDIT only */
 	if (v)
-		err = change_commit(t, c, c->removed ? c->removed : &none, c->added ? c->added : &none);
+		err = change_commit(t, c);
 	mutex_lock(&t->lock);
 	if (err)
 		tablet_fail(t, err);
@@ -107,11 +109,8 @@ void tablet_drop_files(struct tablet *t, struct file_set *s, bool removed)
 {
 	const struct tablet_env *env = t->env;
 
-	for (unsigned i = 0; i < s->n; i++) {
-		if (removed && (env->listed ? env->listed(env->arg, &s->v[i]->meta) == 0 : s->v[i]->owned))
+	for (unsigned i = 0; removed && i < s->n; i++)
+		if (env->listed ? env->listed(env->arg, &s->v[i]->meta) == 0 : s->v[i]->owned)
 			sst_doom(s->v[i]->sst);
-		vfile_put(s->v[i]);
-	}
-	free(s->v);
-	*s = (struct file_set){0};
+	file_set_put(s);
 }

@@ -36,7 +36,7 @@ enum {
 	ABOVE = CELL_SUFFIX_BYTES, /* ff bytes behind a prefix: at or above any timestamp */
 };
 
-static inline struct slice column(const struct colread *c)
+struct slice colread_column(const struct colread *c)
 {
 	return slice_of(c->key.p + TAG, c->column_len);
 }
@@ -110,7 +110,7 @@ static int colread_add_memtable(struct colread *c, struct vmem *m)
 	families = m->family_deletes > 0;
 	if ((rows || families) && (err = colread_find_deletes(c, it, rows, families)))
 		goto out;
-	iter_seek(it, column(c));
+	iter_seek(it, colread_column(c));
 	if (colread_in_column(c, it)) {
 		c->src[c->count++] = (struct colsrc){.it = it, .column_deletes = m->column_deletes > 0};
 		return 0;
@@ -138,7 +138,7 @@ static int colread_may_have_delete(struct colread *c, struct vfile *f, char tag,
 /* Opens s->file at the column; s->it is NULL if the file does not contain it. */
 static int source_open_file(struct colread *c, struct colsrc *s)
 {
-	struct slice key = column(c), to = slice_of(key.p, key.n + ABOVE), probe = slice_of(c->key.p, TAG + c->column_len);
+	struct slice key = colread_column(c), to = slice_of(key.p, key.n + ABOVE), probe = slice_of(c->key.p, TAG + c->column_len);
 	struct vfile *f = s->file;
 	struct iter *it;
 	bool rows = false, families = false;
@@ -185,7 +185,7 @@ static int source_open_file(struct colread *c, struct colsrc *s)
 
 static int colread_add_file(struct colread *c, struct vfile *f)
 {
-	struct slice key = column(c);
+	struct slice key = colread_column(c);
 	struct colsrc *s = &c->src[c->count];
 
 	if (slice_cmp(key, buf_slice(&f->first)) < 0 || slice_cmp(key, buf_slice(&f->after)) >= 0)
@@ -199,28 +199,19 @@ static int colread_add_file(struct colread *c, struct vfile *f)
 	return 0;
 }
 
-/* Opens the newest of the unopened files. */
+/* Opens the newest of the unopened files, of which there is one. */
 static int colread_open_next(struct colread *c)
 {
-	struct colsrc *first = NULL;
+	struct colsrc *first = c->src;
 
-	for (unsigned i = 0; i < c->count && !first; i++)
-		if (c->src[i].unopened && c->src[i].file->meta.newest_us == c->unopened_newest_us)
-			first = &c->src[i];
-	c->unopened_newest_us = INT64_MIN;
-	c->unopened = 0;
-	for (unsigned i = 0; i < c->count; i++) {
-		const struct colsrc *s = &c->src[i];
-
-		if (s->unopened && s != first) {
-			c->unopened++;
-			c->unopened_newest_us =
-				s->file->meta.newest_us > c->unopened_newest_us ? s->file->meta.newest_us : c->unopened_newest_us;
-		}
-	}
-	if (!first)
-		return -EINVAL;
+	while (!first->unopened || first->file->meta.newest_us != c->unopened_newest_us)
+		first++;
 	first->unopened = false;
+	c->unopened--;
+	c->unopened_newest_us = INT64_MIN;
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->src[i].unopened && c->src[i].file->meta.newest_us > c->unopened_newest_us)
+			c->unopened_newest_us = c->src[i].file->meta.newest_us;
 	return source_open_file(c, first);
 }
 
@@ -236,7 +227,7 @@ static int colread_set_key(struct colread *c, struct slice row, uint16_t family,
 	if ((err = buf_u8(b, 0)) || (err = cellkey_column_prefix(b, row, family, qualifier)))
 		return err;
 	c->column_len = b->n - TAG;
-	c->row_len = cellkey_row_len(column(c));
+	c->row_len = cellkey_row_len(colread_column(c));
 	return buf_append(b, above, ABOVE);
 }
 
@@ -337,7 +328,7 @@ static int colread_seek(struct colread *c, int64_t ts, bool walk)
 	while (c->unopened && c->unopened_newest_us >= ts)
 		if ((err = colread_open_next(c)))
 			return err;
-	put_be64(c->key.p + TAG + c->column_len, ~((uint64_t)ts ^ (UINT64_C(1) << 63)));
+	put_be64(c->key.p + TAG + c->column_len, cellkey_ts(ts));
 	if (ts < c->limit)
 		c->limit = ts;
 	for (unsigned i = 0; i < c->count && !err; i++) {
@@ -374,11 +365,6 @@ int colread_jump_to(struct colread *c, int64_t ts, uint64_t column_del)
 	if (column_del > c->column_del)
 		c->column_del = column_del;
 	return colread_seek(c, ts, false);
-}
-
-struct slice colread_column(const struct colread *c)
-{
-	return column(c);
 }
 
 static struct colsrc *colread_least(struct colread *c)

@@ -15,11 +15,8 @@ void tablet_fail(struct tablet *t, int err); /* after an error of commit; -ESTAL
 
 struct stripe *stripe_of(struct tablet *t, struct slice row);
 
-/* ---- tablet_write.c ---- */
-/* Waits until no writer at or below seq is under way. The caller holds t->lock. */
+/* Waits until no writer at or below seq is under way.  The caller holds t->lock. */
 void writers_wait(struct tablet *t, uint64_t seq);
-
-/* ---- tablet_scan.c ---- */
 
 /* ---- throttle.c ---- */
 /* Before a write, without a lock: waits while too much is unflushed or unmerged.  An error only if flushing fails. */

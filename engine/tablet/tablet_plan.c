@@ -20,7 +20,7 @@ void plan_fini(struct plan *p)
 		free(p->v);
 }
 
-static int plan_entry(struct plan *p, const struct cellkey *k, unsigned cell, struct slice value, size_t size_at)
+static int plan_entry(struct plan *p, const struct cellkey *k, struct slice value, size_t size_at)
 {
 	struct planned *e;
 	size_t at = p->keys.n;
@@ -44,7 +44,7 @@ static int plan_entry(struct plan *p, const struct cellkey *k, unsigned cell, st
 	*e = (struct planned){.key_at = at,
 		.key_bytes = p->keys.n - at,
 		.ts = k->ts,
-		.cell = cell,
+		.cell = p->cells - 1,
 		.seq_at = p->keys.n - (k->kind == CELL_CHUNK ? SEQ_FROM_END_CHUNK : SEQ_FROM_END),
 		.live = k->kind == CELL_VALUE || k->kind == CELL_LARGE,
 		.dead = k->kind < CELL_VALUE,
@@ -60,29 +60,30 @@ static int plan_entry(struct plan *p, const struct cellkey *k, unsigned cell, st
 	return 0;
 }
 
-int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsigned cell)
+int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c)
 {
 	struct cellkey k = {row, c->qualifier, c->family, c->kind, c->ts, 0, 0, c->ts};
 	size_t size_at;
 	int err;
 
+	p->cells++;
 	p->row_deletes += c->kind == CELL_DELETE_ROW;
 	p->family_deletes += c->kind == CELL_DELETE_FAMILY;
 	p->column_deletes += c->kind == CELL_DELETE_COLUMN;
 	p->tombstones += c->kind != CELL_VALUE;
 	if (c->kind != CELL_VALUE || c->value.n <= CELL_CHUNK_BYTES)
-		return plan_entry(p, &k, cell, c->value, 0);
+		return plan_entry(p, &k, c->value, 0);
 	size_at = p->keys.n;
 	if ((err = buf_be64(&p->keys, c->value.n)))
 		return err;
 	k.kind = CELL_LARGE;
-	if ((err = plan_entry(p, &k, cell, slice_of(NULL, 8), size_at)))
+	if ((err = plan_entry(p, &k, slice_of(NULL, 8), size_at)))
 		return err;
 	k.kind = CELL_CHUNK;
 	for (size_t at = 0; at < c->value.n; at += CELL_CHUNK_BYTES, k.chunk++) {
 		size_t n = c->value.n - at < CELL_CHUNK_BYTES ? c->value.n - at : CELL_CHUNK_BYTES;
 
-		if ((err = plan_entry(p, &k, cell, slice_of(c->value.p + at, n), 0)))
+		if ((err = plan_entry(p, &k, slice_of(c->value.p + at, n), 0)))
 			return err;
 	}
 	return 0;
@@ -117,9 +118,8 @@ int plan_mutation(struct plan *p, const struct mutation *m)
 	for (unsigned i = 0; i < m->pre.n + m->cells.n; i++) {
 		const struct batch_cell *c = i < m->pre.n ? &m->pre.v[i] : &m->cells.v[i - m->pre.n];
 
-		if ((err = batch_add(&p->batch, c)) || (err = plan_cell(p, m->row, c, i)))
+		if ((err = batch_add(&p->batch, c)) || (err = plan_cell(p, m->row, c)))
 			return err;
-		p->cells++;
 	}
 	return 0;
 }

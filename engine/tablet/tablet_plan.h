@@ -38,8 +38,8 @@ static inline bool plan_deletes_versions_only(const struct plan *p)
 void plan_init(struct plan *p);
 void plan_reset(struct plan *p); /* empties it; its memory is reused */
 void plan_fini(struct plan *p);
-/* Adds the entries of one cell; its sequence number will be the first plus `cell`.  The caller counts p->cells. */
-int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c, unsigned cell) TFS_MUST;
+/* Adds the entries of the next cell.  Its sequence number will be the first plus the number of cells before it. */
+int plan_cell(struct plan *p, struct slice row, const struct batch_cell *c) TFS_MUST;
 /* Adds batch and entries of a resolved mutation; borrows its memory. */
 int plan_mutation(struct plan *p, const struct mutation *m) TFS_MUST;
 /* Copies all entries into nodes of m, numbered from seq, without inserting them. */

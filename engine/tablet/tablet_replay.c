@@ -41,9 +41,8 @@ static int plan_batch(struct plan *p, struct batch_reader *b, int64_t *newest)
 	while ((err = batch_next(b, &c)) > 0) {
 		if (c.kind == CELL_VALUE && c.ts > *newest)
 			*newest = c.ts;
-		if ((err = plan_cell(p, b->row, &c, p->cells)))
+		if ((err = plan_cell(p, b->row, &c)))
 			return err;
-		p->cells++;
 	}
 	return err;
 }

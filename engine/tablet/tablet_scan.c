@@ -199,16 +199,6 @@ static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 	return 0;
 }
 
-/* Ends the scan between two views if other tablets have replaced this one, because new writes are in those. */
-static bool scan_end_if_moved(struct tablet_scan *s, struct scan_batch *b)
-{
-	if (s->t->state != TABLET_GONE)
-		return false;
-	s->moved = s->done = b->done = true;
-	b->damaged = s->skipped != 0;
-	return true;
-}
-
 bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row)
 {
 	if (s->moved)
@@ -218,23 +208,17 @@ bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row)
 
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 {
-	int err;
+	int err = 0;
 
 	scan_batch_reset(b);
-	if (s->done) {
-		b->done = true;
-		b->damaged = s->skipped != 0;
-		return 0;
-	}
-	if (!s->live) {
-		if (scan_end_if_moved(s, b))
-			return 0;
-		err = scan_open_view(s);
-		if (err)
+	if (!s->done && !s->live) {
+		if (s->t->state == TABLET_GONE) /* other tablets have replaced this one, and new writes are in those */
+			s->moved = s->done = true;
+		else if ((err = scan_open_view(s)))
 			return err;
 	}
-	err = scan_fill(s->live, &s->now, &s->already, b);
-	if (err)
+	b->done = s->done;
+	if (!s->done && (err = scan_fill(s->live, &s->now, &s->already, b)))
 		return err;
 	s->done = b->done;
 	b->damaged = s->skipped != 0;

@@ -58,15 +58,11 @@ void tablet_file_fini(struct tablet_file *f)
 	buf_fini(&f->last);
 }
 
-/* An empty end is a row, too; only p NULL means no end. */
-static int tablet_file_copy_end(struct buf *to, const struct buf *from)
+int tablet_end_copy(struct buf *to, struct slice end)
 {
-	int err;
+	int err = end.p ? buf_reserve(to, end.n + 1) : 0;
 
-	if (!from->p)
-		return 0;
-	err = buf_reserve(to, from->n + 1);
-	return err ? err : buf_append(to, from->p, from->n);
+	return err ? err : buf_append(to, end.p, end.n);
 }
 
 int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from)
@@ -75,7 +71,7 @@ int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from)
 	int err;
 
 	f.begin = f.end = f.first = f.last = (struct buf){0};
-	if ((err = buf_append(&f.begin, from->begin.p, from->begin.n)) || (err = tablet_file_copy_end(&f.end, &from->end)) ||
+	if ((err = buf_append(&f.begin, from->begin.p, from->begin.n)) || (err = tablet_end_copy(&f.end, buf_slice(&from->end))) ||
 		(err = buf_append(&f.first, from->first.p, from->first.n)) ||
 		(err = buf_append(&f.last, from->last.p, from->last.n))) {
 		tablet_file_fini(&f);

@@ -44,14 +44,32 @@ enum {
 
 /* ---- the steps ---- */
 
-static int split_limit_memtables(struct tablet *t)
+static bool split_may_share_memtables(struct tablet *t)
 {
-	unsigned mems;
+	bool may;
 
 	mutex_lock(&t->lock);
-	mems = t->view->mem_count;
+	may = t->view->mem_count <= SHARED_MOST && !t->pending;
 	mutex_unlock(&t->lock);
-	return mems <= SHARED_MOST && !t->pending ? 0 : t->env->compactor->flush(t);
+	return may;
+}
+
+/* After 0, until tablet_job_end, no flush is under way.  flush: little is unflushed. */
+static int move_begin(struct tablet *t, bool flush)
+{
+	int err = tablet_job_begin(t, &t->flushing);
+
+	if (err)
+		return err;
+	/* Edits that failed are repeated first: their files must not be in both children. */
+	err = t->env->compactor->repeat_edits(t);
+	if (!err && (flush || !split_may_share_memtables(t)))
+		err = t->env->compactor->flush(t);
+	if (err) {
+		tablet_job_end(t, &t->flushing);
+		tablet_want_flush(t);
+	}
+	return err;
 }
 
 int tablet_move_prepare(struct tablet *t)
@@ -78,21 +96,11 @@ void tablet_move_done(struct tablet *t)
 
 int tablet_split_begin(struct tablet *t)
 {
-	int err = tablet_job_begin(t, &t->flushing);
+	int err = move_begin(t, false);
 
-	if (err)
-		return err;
-	/* Edits that failed are repeated first: their files must not be in both children. */
-	err = t->env->compactor->repeat_edits(t);
 	if (!err)
-		err = split_limit_memtables(t);
-	if (err) {
-		tablet_job_end(t, &t->flushing);
-		tablet_want_flush(t);
-		return err;
-	}
-	mutex_lock(&t->edit);
-	return 0;
+		mutex_lock(&t->edit);
+	return err;
 }
 
 void tablet_inherit_files(struct tablet *parent, struct tablet *child)
@@ -188,41 +196,29 @@ void tablet_split_inherit(struct tablet *parent, struct tablet *child)
 
 void tablet_split_end(struct tablet *t, bool done)
 {
-	mutex_lock(&t->lock);
-	if (done)
-		t->state = TABLET_GONE;
-	mutex_unlock(&t->lock);
+	tablet_merge_end(t, done);
 	mutex_unlock(&t->edit);
-	tablet_job_end(t, &t->flushing);
 }
 
 /* ---- merging ---- */
 
-static bool tablet_is_clean(struct tablet *t)
+/*
+ * Returns true if the tablet has no unflushed cells.  after_refusals: refused
+ * writes may have left a redo point (redo_maybe) or a flush whose edit fails
+ * (pending).
+ */
+static bool tablet_is_clean(struct tablet *t, bool after_refusals)
 {
 	bool clean;
 
 	mutex_lock(&t->lock);
-	clean = t->view->mem_count == 1 && !memtable_count(t->view->mems[0]->m) && !t->writers && !t->redo_count &&
-		!t->redo_maybe && !t->redo_own && !t->pending;
+	clean = !t->writers && !t->redo_count && !t->redo_own;
+	for (unsigned i = 0; i < t->view->mem_count; i++)
+		clean &= !memtable_count(t->view->mems[i]->m);
+	if (!after_refusals)
+		clean &= t->view->mem_count == 1 && !t->redo_maybe && !t->pending;
 	mutex_unlock(&t->lock);
 	return clean;
-}
-
-/*
- * Returns true if the tablet has no unflushed cells.  Refused writes may have
- * left a redo point (redo_maybe) or a flush whose edit fails (pending).
- */
-static bool tablet_has_no_cells(struct tablet *t)
-{
-	bool none;
-
-	mutex_lock(&t->lock);
-	none = !t->writers && !t->redo_count && !t->redo_own;
-	for (unsigned i = 0; i < t->view->mem_count; i++)
-		none &= !memtable_count(t->view->mems[i]->m);
-	mutex_unlock(&t->lock);
-	return none;
 }
 
 static void tablet_stop_writers(struct tablet *t)
@@ -238,18 +234,7 @@ static void tablet_stop_writers(struct tablet *t)
 
 int tablet_merge_begin(struct tablet *t)
 {
-	int err = tablet_job_begin(t, &t->flushing);
-
-	if (err)
-		return err;
-	err = t->env->compactor->repeat_edits(t);
-	if (!err)
-		err = t->env->compactor->flush(t); /* most of the data, while writers continue */
-	if (err) {
-		tablet_job_end(t, &t->flushing);
-		tablet_want_flush(t);
-	}
-	return err;
+	return move_begin(t, true); /* flushes most of the data, while writers continue */
 }
 
 int tablet_merge_stop(struct tablet *t)
@@ -258,7 +243,7 @@ int tablet_merge_stop(struct tablet *t)
 
 	tablet_stop_writers(t);
 	err = t->env->compactor->flush(t);
-	return err ? err : tablet_is_clean(t) ? 0 : -EBUSY;
+	return err ? err : tablet_is_clean(t, false) ? 0 : -EBUSY;
 }
 
 int tablet_merge_again(struct tablet *t)
@@ -268,7 +253,7 @@ int tablet_merge_again(struct tablet *t)
 	if (err)
 		return err;
 	tablet_stop_writers(t);
-	return tablet_has_no_cells(t) ? 0 : -EBUSY;
+	return tablet_is_clean(t, true) ? 0 : -EBUSY;
 }
 
 void tablet_merge_end(struct tablet *t, bool done)

@@ -97,8 +97,7 @@ struct tablet {
 	/* constant */
 	struct tablet_env *env;
 	uint32_t table;
-	struct buf begin, end;
-	bool has_end;
+	struct buf begin, end; /* end.p NULL: no end */
 	tablet_commit_fn *commit;
 	void *commit_arg;
 	int64_t loaded_newest_us; /* at or above every timestamp in the files loaded */
@@ -181,7 +180,6 @@ enum { FILES_FREE = 12 }; /* of one group waiting for a merge: writers are not s
 int tablet_job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
 void tablet_job_end(struct tablet *t, _Atomic bool *busy);
 void tablet_want_flush(struct tablet *t);
-void tablet_want_merge(struct tablet *t);
 
 /* ---- durable changes (tablet_change.c) ---- */
 /*

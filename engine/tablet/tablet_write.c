@@ -72,12 +72,6 @@ static void stripe_unlock(struct stripe *s)
 
 /* ---- publishing ---- */
 
-static void writer_begin(struct tablet *t, struct writer *w)
-{
-	*t->writers_tail = w;
-	t->writers_tail = &w->next;
-}
-
 /* Publishes writers that are done, in order.  Returns true if one of them is not w.  The caller holds t->lock. */
 static bool writers_publish(struct tablet *t, const struct writer *w)
 {
@@ -253,7 +247,8 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 	if (!plan_deletes_versions_only(p))
 		s->changed_seq = t->next_seq - 1;
 	*w = (struct writer){.last = t->next_seq - 1, .ticket = ticket, .plan = p, .mem = *mem};
-	writer_begin(t, w);
+	*t->writers_tail = w;
+	t->writers_tail = &w->next;
 out:
 	mutex_unlock(&t->lock);
 	return err == -EAGAIN ? NEED_LOG_MEMORY : err;

@@ -97,14 +97,12 @@ void vmem_put(struct vmem *m)
 static void vfile_free(struct vfile *f)
 {
 	tablet_file_fini(&f->meta);
-	if (f->sst)
-		sst_put(f->sst);
+	sst_put(f->sst);
 	buf_fini(&f->from);
 	buf_fini(&f->to);
 	buf_fini(&f->first);
 	buf_fini(&f->after);
-	if (f->schema)
-		store_schema_put(f->schema);
+	store_schema_put(f->schema);
 	free(f->usage);
 	free(f);
 }
@@ -127,11 +125,9 @@ int vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_
 	f->owned = !f->clip && meta->table == table;
 	if ((err = cellkey_row_prefix(&f->first, below ? buf_slice(&meta->begin) : buf_slice(&meta->first))) ||
 		(err = beyond ? cellkey_row_prefix(&f->after, buf_slice(&meta->end))
-			      : cellkey_row_after(&f->after, buf_slice(&meta->last))))
-		goto out;
-	if (below && (err = cellkey_row_prefix(&f->from, buf_slice(&meta->begin))))
-		goto out;
-	if (beyond && (err = cellkey_row_prefix(&f->to, buf_slice(&meta->end))))
+			      : cellkey_row_after(&f->after, buf_slice(&meta->last))) ||
+		(below && (err = cellkey_row_prefix(&f->from, buf_slice(&meta->begin)))) ||
+		(beyond && (err = cellkey_row_prefix(&f->to, buf_slice(&meta->end)))))
 		goto out;
 	path = tablet_file_path(env->data_dir, meta->table, meta->incarnation, meta->number);
 	if (!path) {
@@ -143,10 +139,9 @@ int vfile_new(const struct tablet_env *env, uint32_t table, const struct tablet_
 		goto out;
 	sst_expect_bytes(f->sst, meta->bytes);
 	*out = f;
-	f = NULL;
 out:
 	free(path);
-	if (f)
+	if (err)
 		vfile_free(f);
 	return err;
 }
@@ -174,7 +169,7 @@ int file_set_add(struct file_set *s, struct vfile *f)
 	return 0;
 }
 
-bool file_set_has(const struct file_set *s, const struct vfile *f)
+static bool file_set_has(const struct file_set *s, const struct vfile *f)
 {
 	for (unsigned i = 0; i < s->n; i++)
 		if (s->v[i] == f)
@@ -182,13 +177,10 @@ bool file_set_has(const struct file_set *s, const struct vfile *f)
 	return false;
 }
 
-void file_set_put(struct file_set *s, bool doom)
+void file_set_put(struct file_set *s)
 {
-	for (unsigned i = 0; i < s->n; i++) {
-		if (doom && s->v[i]->owned)
-			sst_doom(s->v[i]->sst);
+	for (unsigned i = 0; i < s->n; i++)
 		vfile_put(s->v[i]);
-	}
 	free(s->v);
 	*s = (struct file_set){0};
 }

@@ -77,9 +77,7 @@ struct file_set {
 	unsigned n;
 };
 int file_set_add(struct file_set *s, struct vfile *f) TFS_MUST; /* takes a reference */
-bool file_set_has(const struct file_set *s, const struct vfile *f);
-/* Drops the references; doom: unlinks the files that no other tablet can use. */
-void file_set_put(struct file_set *s, bool doom);
+void file_set_put(struct file_set *s);                          /* drops the references */
 
 struct view {
 	_Atomic uint32_t refs;

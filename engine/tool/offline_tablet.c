@@ -44,7 +44,7 @@ static int replay_record(void *arg, const struct log_record *r)
 	err = batch_open(&b, r->batch);
 	plan_reset(&f->plan);
 	while (!err && (err = batch_next(&b, &c)) > 0)
-		err = plan_cell(&f->plan, b.row, &c, f->plan.cells++);
+		err = plan_cell(&f->plan, b.row, &c);
 	if (!err)
 		err = plan_prepare(&f->plan, f->v->mem, r->seq, b.commit);
 	if (!err)

@@ -91,7 +91,7 @@ static void sim_merge(struct sim *s)
 		view_put(s->v);
 		s->v = n;
 		sim_add(s, run.v[0]->meta.group, bytes, run.v[0]->meta.seq_max); /* nothing was overwritten: the worst there is */
-		file_set_put(&run, false);
+		file_set_put(&run);
 	}
 }
 
