@@ -60,26 +60,33 @@ bool schema_name_valid(struct slice name)
 	return true;
 }
 
-void why_line(char **why, unsigned line, const char *fmt, ...)
+int why_line(char **why, unsigned line, const char *fmt, ...)
 {
 	char *reason, *all = NULL;
 	va_list ap;
 	int n;
 
 	if (!why)
-		return;
+		return -EINVAL;
 	va_start(ap, fmt);
 	n = vasprintf(&reason, fmt, ap);
 	va_end(ap);
 	if (n < 0)
-		return;
+		return -EINVAL;
 	if (line == 0) {
 		*why = reason;
-		return;
+		return -EINVAL;
 	}
 	if (asprintf(&all, "line %u: %s", line, reason) >= 0)
 		*why = all;
 	free(reason);
+	return -EINVAL;
+}
+
+int schema_refuse(const char **reason, const char *text)
+{
+	*reason = text;
+	return -EINVAL;
 }
 
 /* ---- drafts ---- */
@@ -136,10 +143,8 @@ static int next_id(uint32_t *next, int wanted, const char **reason)
 {
 	if (wanted >= 0)
 		return wanted;
-	if (*next >= IDS) {
-		*reason = "the table has used up its ids";
-		return -EINVAL;
-	}
+	if (*next >= IDS)
+		return schema_refuse(reason, "the table has used up its ids");
 	return (int)(*next)++;
 }
 
@@ -171,15 +176,12 @@ int draft_family(struct schema *s, const char *name, int id, struct tfs_family *
 {
 	struct tfs_family x = {.gc = "", .group = SCHEMA_DEFAULT_GROUP, .type = TFS_TYPE_BYTES, .mode = 0644, .acl = ""};
 
-	*reason = NULL;
 	if (!schema_name_valid(slice_str(name)))
-		*reason = "not a legal family name";
-	else if (draft_find_family(s, name))
-		*reason = "the family is there twice";
-	else if (s->pub.family_count >= SCHEMA_FAMILIES_MAX)
-		*reason = "too many families";
-	if (*reason)
-		return -EINVAL;
+		return schema_refuse(reason, "not a legal family name");
+	if (draft_find_family(s, name))
+		return schema_refuse(reason, "the family is there twice");
+	if (s->pub.family_count >= SCHEMA_FAMILIES_MAX)
+		return schema_refuse(reason, "too many families");
 	if (grow(&s->families, s->pub.family_count, sizeof x) || !(x.name = draft_str(s, name)))
 		return -ENOMEM;
 	id = next_id(&s->next_family, id, reason);
@@ -198,15 +200,12 @@ int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g
 	struct tfs_group x = {
 		.compression = sst_codec_names[SST_ZSTD_DICT], .level = SCHEMA_LEVEL, .block_size = 16 * 1024, .bloom_bits = 10};
 
-	*reason = NULL;
 	if (!schema_name_valid(slice_str(name)))
-		*reason = "not a legal group name";
-	else if (draft_find_group(s, name))
-		*reason = "the group is there twice";
-	else if (s->pub.group_count >= SCHEMA_GROUPS_MAX)
-		*reason = "too many groups";
-	if (*reason)
-		return -EINVAL;
+		return schema_refuse(reason, "not a legal group name");
+	if (draft_find_group(s, name))
+		return schema_refuse(reason, "the group is there twice");
+	if (s->pub.group_count >= SCHEMA_GROUPS_MAX)
+		return schema_refuse(reason, "too many groups");
 	if (grow(&s->groups, s->pub.group_count, sizeof x) || !(x.name = draft_str(s, name)))
 		return -ENOMEM;
 	id = next_id(&s->next_group, id, reason);

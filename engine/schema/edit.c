@@ -41,10 +41,8 @@ static int edit_value(struct schema *s, void *target, const struct tfs_schema_ed
 	char *value;
 	int err;
 
-	if (!e->value) {
-		*reason = "a value is missing";
-		return -EINVAL;
-	}
+	if (!e->value)
+		return schema_refuse(reason, "a value is missing");
 	value = value_trimmed(e->value);
 	if (!value)
 		return -ENOMEM;
@@ -66,10 +64,8 @@ static int edit_name(struct schema *s, const char *old, const char *name, bool t
 {
 	const char *copy;
 
-	if (!name || !schema_name_valid(slice_str(name))) {
-		*reason = "not a legal name";
-		return -EINVAL;
-	}
+	if (!name || !schema_name_valid(slice_str(name)))
+		return schema_refuse(reason, "not a legal name");
 	if (strcmp(old, name) == 0)
 		return 1;
 	if (taken) {
@@ -170,10 +166,8 @@ static int edit_family(struct schema *s, struct tfs_family *f, const struct tfs_
 	if (e->op == TFS_SCHEMA_FAMILY_TYPE)
 		return edit_value(s, f, e, set_family_type, reason);
 	err = edit_value(s, f, e, set_family_group, reason);
-	if (!err && !draft_find_group(s, f->group)) {
-		*reason = "there is no group of that name";
-		err = -EINVAL;
-	}
+	if (!err && !draft_find_group(s, f->group))
+		err = schema_refuse(reason, "there is no group of that name");
 	return err;
 }
 
@@ -240,8 +234,7 @@ static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, const c
 	case TFS_SCHEMA_GROUP_RENAME:
 		return g ? group_rename(s, g, e->value, reason) : -ENOENT;
 	}
-	*reason = "no such operation";
-	return -EINVAL;
+	return schema_refuse(reason, "no such operation");
 }
 
 /* *equal is set if the two differ in text and time only. */

@@ -81,18 +81,15 @@ static bool skip_line(struct scan *s)
 
 static bool skip_comment(struct scan *s)
 {
-	for (s->p += 2; s->p < s->end; s->p++) {
+	for (s->p += 2; s->p < s->end;) {
 		if (looking_at(s, "*/")) {
 			s->p += 2;
 			return true;
 		}
-		while (s->p < s->end && *s->p == '\n')
-			if (!newline(s))
-				return false;
-		if (looking_at(s, "*/")) {
-			s->p += 2;
-			return true;
-		}
+		if (*s->p != '\n')
+			s->p++;
+		else if (!newline(s))
+			return false;
 	}
 	return refuse(s, "a comment that does not end");
 }

@@ -24,10 +24,8 @@ static int finish_family(const struct schema *s, struct tfs_family *f, const cha
 	struct gc_rule *rule = NULL;
 	int err;
 
-	if (!draft_find_group(s, f->group)) {
-		*reason = "a family is in a group that does not exist";
-		return -EINVAL;
-	}
+	if (!draft_find_group(s, f->group))
+		return schema_refuse(reason, "a family is in a group that does not exist");
 	err = gc_parse(f->gc, &rule, reason);
 	if (err)
 		return err;
@@ -52,20 +50,16 @@ int schema_finish(struct schema *s, bool render, const char **reason)
 		err = finish_family(s, &s->families[i], reason);
 	if (!err && render) {
 		err = schema_render(s, &out);
-		if (!err && out.n > SCHEMA_TEXT_MAX) {
-			*reason = "the schema has become too large";
-			err = -EINVAL;
-		}
+		if (!err && out.n > SCHEMA_TEXT_MAX)
+			err = schema_refuse(reason, "the schema has become too large");
 		if (!err)
 			err = draft_text(s, (const char *)out.p, out.n);
 	}
 	buf_reset(&out);
 	if (!err)
 		err = schema_encode(s, &out);
-	if (!err && out.n > SCHEMA_ENCODED_MAX) {
-		*reason = "the schema is too large";
-		err = -EINVAL;
-	}
+	if (!err && out.n > SCHEMA_ENCODED_MAX)
+		err = schema_refuse(reason, "the schema is too large");
 	buf_fini(&out);
 	return err;
 }
@@ -200,15 +194,9 @@ int schema_store(const struct schema *s, struct store_schema **out)
 	for (unsigned i = 0; i < s->pub.family_count; i++) {
 		const struct tfs_family *f = &s->families[i];
 		struct store_family *to = &t->families[t->family_count++];
-		const struct tfs_group *group = draft_find_group(s, f->group);
 
 		to->id = f->id;
-
-		if (!group) { /* schema_finish has checked it */
-			err = -EBADMSG;
-			goto fail;
-		}
-		to->group = group->id;
+		to->group = draft_find_group(s, f->group)->id; /* schema_finish has checked that it exists */
 		to->counter = f->type == TFS_TYPE_COUNTER;
 		to->name = strdup(f->name);
 		err = to->name ? gc_parse(f->gc, &to->rule, &why) : -ENOMEM;

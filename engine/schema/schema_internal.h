@@ -52,6 +52,8 @@ setter set_tablet_size, set_salt, set_mkdir_families;
 setter set_family_gc, set_family_group, set_family_type, set_family_acl;
 setter set_group_compression, set_group_level, set_group_block_size, set_group_bloom_bits, set_group_in_memory;
 
+/* Sets *reason.  Returns -EINVAL. */
+int schema_refuse(const char **reason, const char *text);
 /* Checks that a group's values are consistent, after all are set.  -EINVAL with a static *reason. */
 int group_fits(const struct tfs_group *g, const char **reason) TFS_MUST;
 
@@ -66,7 +68,7 @@ bool text_printable(const char *s);
 int schema_decode_draft(struct slice in, struct schema **out) TFS_MUST;
 /* The libconfig text of s (render.c); appends. */
 int schema_render(const struct schema *s, struct buf *out) TFS_MUST;
-/* Sets *why to the text, with "line N: " in front unless line is 0.  Does nothing if why is NULL. */
-void why_line(char **why, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Sets *why to the text, with "line N: " in front unless line is 0.  Does nothing if why is NULL.  Returns -EINVAL. */
+int why_line(char **why, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

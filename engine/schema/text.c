@@ -106,8 +106,7 @@ static int wrong_type(const config_setting_t *c, unsigned types, char **why)
 		[BOOLEAN] = "true or false",
 	};
 
-	why_line(why, line_of(c), "%s: not of the right type: %s is wanted", shown_name(c), wanted[types]);
-	return -EINVAL;
+	return why_line(why, line_of(c), "%s: not of the right type: %s is wanted", shown_name(c), wanted[types]);
 }
 
 static int key_set(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
@@ -118,10 +117,8 @@ static int key_set(struct schema *s, void *target, const struct key *keys, const
 
 	while (keys->name && strcmp(keys->name, name) != 0)
 		keys++;
-	if (!keys->name) {
-		why_line(why, line_of(c), "%s: no such setting", name);
-		return -EINVAL;
-	}
+	if (!keys->name)
+		return why_line(why, line_of(c), "%s: no such setting", name);
 	value = value_text(c, keys->types, scratch);
 	if (!value)
 		return wrong_type(c, keys->types, why);
@@ -136,15 +133,11 @@ static int element_name(const config_setting_t *c, const char **name, char **why
 {
 	const config_setting_t *n;
 
-	if (config_setting_type(c) != CONFIG_TYPE_GROUP) {
-		why_line(why, line_of(c), "{ name = ...; } was expected");
-		return -EINVAL;
-	}
+	if (config_setting_type(c) != CONFIG_TYPE_GROUP)
+		return why_line(why, line_of(c), "{ name = ...; } was expected");
 	n = config_setting_get_member(c, "name");
-	if (!n || config_setting_type(n) != CONFIG_TYPE_STRING) {
-		why_line(why, line_of(c), "a name is missing");
-		return -EINVAL;
-	}
+	if (!n || config_setting_type(n) != CONFIG_TYPE_STRING)
+		return why_line(why, line_of(c), "a name is missing");
 	*name = config_setting_get_string(n);
 	return 0;
 }
@@ -212,16 +205,12 @@ static int element_id(const struct schema *old, const config_setting_t *c, const
 		return wrong_type(w, STRING, why);
 	result->renames = true;
 	was = config_setting_get_string(w);
-	if (renamed_from(c, was)) {
-		why_line(why, line_of(w), "was: two say that they were this one");
-		return -EINVAL;
-	}
-	if (of(old, was) >= 0) {
+	if (renamed_from(c, was))
+		return why_line(why, line_of(w), "was: two say that they were this one");
+	if (of(old, was) >= 0)
 		*id = of(old, was);
-	} else if (*id < 0 || renamed_from(c, name)) {
-		why_line(why, line_of(w), "was: there is none of that name");
-		return -EINVAL;
-	}
+	else if (*id < 0 || renamed_from(c, name))
+		return why_line(why, line_of(w), "was: there is none of that name");
 	return 0;
 }
 
@@ -229,17 +218,15 @@ static int group_parse(
 	struct schema *s, const struct schema *old, const config_setting_t *c, struct parse_result *result, char **why)
 {
 	struct tfs_group *g;
-	const char *name, *reason = "";
+	const char *name = NULL, *reason = "";
 	int id, err = element_name(c, &name, why);
 
 	if (!err)
 		err = element_id(old, c, name, group_id, result, &id, why);
 	if (err)
 		return err;
-	if (id >= 0 && (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0)) {
-		why_line(why, line_of(c), "was: the default group keeps its name");
-		return -EINVAL;
-	}
+	if (id >= 0 && (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0))
+		return why_line(why, line_of(c), "was: the default group keeps its name");
 	err = draft_group(s, name, id, &g, &reason);
 	if (err == -EINVAL)
 		why_line(why, line_of(c), "%s", reason);
@@ -258,7 +245,7 @@ static int family_parse(
 {
 	struct tfs_family *f;
 	const config_setting_t *g;
-	const char *name, *reason = "";
+	const char *name = NULL, *reason = "";
 	int id, err = element_name(c, &name, why);
 
 	if (!err)

@@ -17,12 +17,6 @@
 #define NSS_BYTES (16 * 1024)
 #define NSS_BYTES_MAX (1024 * 1024)
 
-static int refuse(const char **reason, const char *text)
-{
-	*reason = text;
-	return -EINVAL;
-}
-
 /* ---- plain values ---- */
 
 static bool parse_number(const char *s, uint64_t most, uint64_t *out)
@@ -194,12 +188,12 @@ static int parse_owner(
 		return 0;
 	}
 	if (!*value || strlen(value) > OWNER_MAX || !text_printable(value))
-		return refuse(reason, unknown);
+		return schema_refuse(reason, unknown);
 	err = with_scratch(once, &l);
 	if (err == -ENOMEM)
 		return err;
 	if (err)
-		return refuse(reason, unknown);
+		return schema_refuse(reason, unknown);
 	*out = l.id;
 	return 0;
 }
@@ -234,14 +228,14 @@ static int parse_mode(const char *value, mode_t most, mode_t *out, const char **
 	mode_t v = 0;
 
 	if (!*value || strlen(value) > 5)
-		return refuse(reason, "a mode is a string of octal digits, such as \"0644\"");
+		return schema_refuse(reason, "a mode is a string of octal digits, such as \"0644\"");
 	for (; *value; value++) {
 		if (*value < '0' || *value > '7')
-			return refuse(reason, "a mode is a string of octal digits, such as \"0644\"");
+			return schema_refuse(reason, "a mode is a string of octal digits, such as \"0644\"");
 		v = v * 8 + (mode_t)(*value - '0');
 	}
 	if (v & ~most)
-		return refuse(reason, "the mode has bits that do not apply");
+		return schema_refuse(reason, "the mode has bits that do not apply");
 	*out = v;
 	return 0;
 }
@@ -272,7 +266,7 @@ int set_tablet_size(struct schema *s, void *target, const char *value, const cha
 	uint64_t v;
 
 	if (!units_size(value, &v) || v < 64 * 1024 || v > (uint64_t)1 << 40)
-		return refuse(reason, "tablet_size is a size from 64K to 1T");
+		return schema_refuse(reason, "tablet_size is a size from 64K to 1T");
 	s->pub.tablet_size = v;
 	return 0;
 }
@@ -282,7 +276,7 @@ int set_salt(struct schema *s, void *target, const char *value, const char **rea
 	uint64_t v;
 
 	if (!parse_number(value, SCHEMA_SALT_MAX, &v) || v == 1)
-		return refuse(reason, "salt is 0, or a number from 2 to 255");
+		return schema_refuse(reason, "salt is 0, or a number from 2 to 255");
 	s->pub.salt = (int)v;
 	return 0;
 }
@@ -300,7 +294,7 @@ int set_family_gc(struct schema *s, void *target, const char *value, const char 
 	int err;
 
 	if (strlen(value) > SCHEMA_GC_MAX || !text_printable(value))
-		return refuse(reason, "not a rule for garbage collection");
+		return schema_refuse(reason, "not a rule for garbage collection");
 	err = gc_parse(value, &rule, reason);
 	if (err)
 		return err;
@@ -314,7 +308,7 @@ int set_family_group(struct schema *s, void *target, const char *value, const ch
 
 	/* schema_finish checks that the group exists. */
 	if (!schema_name_valid(slice_str(value)))
-		return refuse(reason, "not a legal group name");
+		return schema_refuse(reason, "not a legal group name");
 	return dup_str(s, value, &f->group);
 }
 
@@ -327,14 +321,14 @@ int set_family_type(struct schema *s, void *target, const char *value, const cha
 	else if (strcmp(value, "counter") == 0)
 		f->type = TFS_TYPE_COUNTER;
 	else
-		return refuse(reason, "a type is \"bytes\" or \"counter\"");
+		return schema_refuse(reason, "a type is \"bytes\" or \"counter\"");
 	return 0;
 }
 
 /* Access control lists are not enforced.  A list that is stored but not enforced would look like protection. */
 int set_family_acl(struct schema *s, void *target, const char *value, const char **reason)
 {
-	return *value ? refuse(reason, "access control lists are not enforced in this version") : 0;
+	return *value ? schema_refuse(reason, "access control lists are not enforced in this version") : 0;
 }
 
 int set_group_compression(struct schema *s, void *target, const char *value, const char **reason)
@@ -342,7 +336,7 @@ int set_group_compression(struct schema *s, void *target, const char *value, con
 	int codec = codec_by_name(value);
 
 	if (codec < 0)
-		return refuse(reason, "compression is one of none, snappy, lz4, zstd, zstd-dict");
+		return schema_refuse(reason, "compression is one of none, snappy, lz4, zstd, zstd-dict");
 	((struct tfs_group *)target)->compression = sst_codec_names[codec];
 	return 0;
 }
@@ -354,7 +348,7 @@ int group_fits(const struct tfs_group *g, const char **reason)
 
 	if (codec == SST_ZSTD || codec == SST_ZSTD_DICT || g->level == SCHEMA_LEVEL)
 		return 0;
-	return refuse(reason, "only zstd and zstd-dict have levels");
+	return schema_refuse(reason, "only zstd and zstd-dict have levels");
 }
 
 int set_group_level(struct schema *s, void *target, const char *value, const char **reason)
@@ -362,7 +356,7 @@ int set_group_level(struct schema *s, void *target, const char *value, const cha
 	uint64_t v;
 
 	if (!parse_number(value, 19, &v) || v < 1)
-		return refuse(reason, "level is a number from 1 to 19");
+		return schema_refuse(reason, "level is a number from 1 to 19");
 	((struct tfs_group *)target)->level = (int)v;
 	return 0;
 }
@@ -372,7 +366,7 @@ int set_group_block_size(struct schema *s, void *target, const char *value, cons
 	uint64_t v;
 
 	if (!units_size(value, &v) || v < 4 * 1024 || v > 4 * 1024 * 1024)
-		return refuse(reason, "block_size is a size from 4K to 4M");
+		return schema_refuse(reason, "block_size is a size from 4K to 4M");
 	((struct tfs_group *)target)->block_size = (uint32_t)v;
 	return 0;
 }
@@ -382,7 +376,7 @@ int set_group_bloom_bits(struct schema *s, void *target, const char *value, cons
 	uint64_t v;
 
 	if (!parse_number(value, 20, &v))
-		return refuse(reason, "bloom_bits is a number from 0 to 20");
+		return schema_refuse(reason, "bloom_bits is a number from 0 to 20");
 	((struct tfs_group *)target)->bloom_bits = (int)v;
 	return 0;
 }
@@ -396,6 +390,6 @@ int set_group_in_memory(struct schema *s, void *target, const char *value, const
 	else if (strcmp(value, "false") == 0)
 		g->in_memory = false;
 	else
-		return refuse(reason, "in_memory is true or false");
+		return schema_refuse(reason, "in_memory is true or false");
 	return 0;
 }
