@@ -208,20 +208,13 @@ void master_tablets_delete(struct master *m, uint32_t table)
 {
 	char name[DROP_NOTE_MAX];
 	struct lock_op note = drop_note(table, name);
-	struct buf from = {0}, to = {0};
-	int err = meta_table_begin(&from, table);
+	int err = metadata_scan_table(m->tablets, table, delete_row, m);
 
-	if (!err)
-		err = meta_table_begin(&to, table + 1);
-	if (!err)
-		err = metadata_scan(m->tablets, buf_slice(&from), buf_slice(&to), delete_row, m);
 	note.remove = true;
 	if (!err)
 		err = lock_multi(m->locks, &note, 1, NULL);
 	if (err)
 		msg_warning("table %u: dropped, but its METADATA rows stay until the next start: %s", table, strerror(-err));
-	buf_fini(&from);
-	buf_fini(&to);
 }
 
 int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has)

@@ -51,6 +51,20 @@ out:
 	return err;
 }
 
+int metadata_scan_table(struct tablet_service *svc, uint32_t table, metadata_fn *fn, void *arg)
+{
+	struct buf from = {0}, to = {0};
+	int err = meta_table_begin(&from, table);
+
+	if (!err)
+		err = meta_table_begin(&to, table + 1);
+	if (!err)
+		err = metadata_scan(svc, buf_slice(&from), buf_slice(&to), fn, arg);
+	buf_fini(&from);
+	buf_fini(&to);
+	return err;
+}
+
 static int metadata_read_row(void *arg, struct slice row_key, struct meta_tablet *m)
 {
 	struct meta_tablet *out = arg;
@@ -64,9 +78,8 @@ static int metadata_read_row(void *arg, struct slice row_key, struct meta_tablet
 int metadata_read(struct tablet_service *svc, struct slice row_key, struct meta_tablet *out)
 {
 	struct buf to = {0};
-	int err;
+	int err = buf_append_slice(&to, row_key);
 
-	err = buf_append_slice(&to, row_key);
 	if (!err)
 		err = buf_u8(&to, 0);
 	if (!err)

@@ -21,5 +21,7 @@ int metadata_delete(struct tablet_service *svc, struct slice row_key) TFS_MUST;
 /* Calls fn for each decoded row in [from, to); to.p NULL: to the end.  A non-zero value ends the scan and is returned.  fn may change *m. */
 typedef int metadata_fn(void *arg, struct slice row_key, struct meta_tablet *m);
 int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg) TFS_MUST;
+/* The same for the rows of one table's tablets. */
+int metadata_scan_table(struct tablet_service *svc, uint32_t table, metadata_fn *fn, void *arg) TFS_MUST;
 
 #endif

@@ -235,18 +235,12 @@ int load_rows(struct load_level *l, struct slice from, struct slice to)
 static int served_load_table(struct server *s, uint32_t table)
 {
 	struct load_level l = {.s = s, .kind = KIND_USER};
-	struct buf from = {0}, to = {0};
-	int err = meta_table_begin(&from, table);
+	int err = metadata_scan_table(s->metadata, table, load_tablet, &l);
 
-	if (!err)
-		err = meta_table_begin(&to, table + 1);
-	if (!err)
-		err = load_rows(&l, buf_slice(&from), buf_slice(&to));
+	buf_fini(&l.begin);
 	for (unsigned i = 0; i < l.orphan_count; i++)
 		buf_fini(&l.orphans[i]);
 	free(l.orphans);
-	buf_fini(&from);
-	buf_fini(&to);
 	return err;
 }
 
