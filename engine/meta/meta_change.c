@@ -59,33 +59,6 @@ int meta_tablet_apply(struct meta_tablet *m, const struct tablet_edit *e)
 	return 0;
 }
 
-int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_tablet *lower)
-{
-	struct meta_tablet l = {0};
-	int err = meta_tablet_copy(m, &l);
-
-	l.last = false;
-	if (!err)
-		err = meta_end_set(&l.end, at);
-	for (unsigned i = 0; i < l.file_count && !err;) {
-		struct tablet_file *f = &l.files[i];
-
-		if (slice_cmp(buf_slice(&f->begin), at) >= 0 || slice_cmp(buf_slice(&f->first), at) >= 0) {
-			meta_file_drop(&l, f);
-			continue;
-		}
-		if (!f->end.p || slice_cmp(buf_slice(&f->end), at) > 0)
-			err = meta_end_set(&f->end, at);
-		i++;
-	}
-	if (err) {
-		meta_tablet_fini(&l);
-		return err;
-	}
-	*lower = l;
-	return 0;
-}
-
 /* Restricts f to [begin, end); end.p NULL: no bound.  *empty is set if f has no row there. */
 static int clip_file(struct tablet_file *f, struct slice begin, struct slice end, bool *empty)
 {
@@ -115,6 +88,24 @@ static int clip_files(struct meta_tablet *m, struct slice begin, struct slice en
 		else
 			i++;
 	}
+	return 0;
+}
+
+int meta_tablet_lower(const struct meta_tablet *m, struct slice at, struct meta_tablet *lower)
+{
+	struct meta_tablet l = {0};
+	int err = meta_tablet_copy(m, &l);
+
+	l.last = false;
+	if (!err)
+		err = meta_end_set(&l.end, at);
+	if (!err)
+		err = clip_files(&l, slice_of("", 0), at);
+	if (err) {
+		meta_tablet_fini(&l);
+		return err;
+	}
+	*lower = l;
 	return 0;
 }
 

@@ -125,29 +125,15 @@ static void names_free(struct file_marks **set)
 	}
 }
 
-static int mark_tablets(struct sweep *w)
+static int mark_memory(void *arg, const struct tablet_file *f)
 {
-	struct served_tablet **list;
-	unsigned count;
-	int err = served_list(w->s, 0, &list, &count);
+	return file_add(&((struct sweep *)arg)->named, f, IN_MEMORY);
+}
 
-	if (err)
-		return err;
-	for (unsigned i = 0; i < count; i++) {
-		struct tablet_file *files = NULL;
-		unsigned n = 0;
-
-		if (!err)
-			err = tablet_files(list[i]->tablet, &files, &n);
-		for (unsigned k = 0; k < n; k++) {
-			if (!err)
-				err = file_add(&w->named, &files[k], IN_MEMORY);
-			tablet_file_fini(&files[k]);
-		}
-		free(files);
-	}
-	served_list_put(list, count);
-	return err;
+/* Marks the files that the rows of loaded tablets list. */
+static int mark_loaded(struct sweep *w)
+{
+	return w->s->file_refs_lost ? -ENOMEM : file_refs_each(w->s, mark_memory, w);
 }
 
 static int remove_file(const char *path)
@@ -242,7 +228,7 @@ int files_sweep_at_start(struct server *s, char **why)
 	int err = sst ? file_list(sst, sweep_dir, &w) : -ENOMEM;
 
 	if (!err)
-		err = mark_tablets(&w);
+		err = mark_loaded(&w);
 	if (!err)
 		find_missing(s, w.named, IN_MEMORY);
 	w.each = sweep_file;
@@ -270,7 +256,7 @@ void files_remove_table(struct server *s, uint32_t table)
 	w.dir = dir;
 	w.table = name;
 	/* Files that cannot be removed now are removed at the next start. */
-	if (dir && mark_tablets(&w) == 0 && file_list(dir, sweep_file, &w) == 0)
+	if (dir && mark_loaded(&w) == 0 && file_list(dir, sweep_file, &w) == 0)
 		(void)!file_rmdir(dir);
 	names_free(&w.named);
 	free(dir);
@@ -304,11 +290,6 @@ static int mark_root(struct sweep *w)
 	meta_tablet_fini(&m);
 	buf_fini(&b);
 	return err;
-}
-
-static int mark_memory(void *arg, const struct tablet_file *f)
-{
-	return file_add(&((struct sweep *)arg)->named, f, IN_MEMORY);
 }
 
 /* Steps 1 to 3. */
@@ -353,8 +334,7 @@ static int sweep_check_file(struct server *s, const struct file_marks *n, struct
 	const unsigned both = IN_METADATA | IN_MEMORY;
 	struct file_marks *before;
 	char *path, name[FILE_NAME_MAX + 8];
-	bool in_use;
-	int err;
+	bool done;
 
 	HASH_FIND(hh, last, n->name, strlen(n->name), before);
 	if ((n->where & both) == both)
@@ -367,17 +347,11 @@ static int sweep_check_file(struct server *s, const struct file_marks *n, struct
 	path = path_join(s->data_dir, name);
 	if (!path)
 		return -ENOMEM;
-	in_use = sst_in_use(s->cache, path);
-	if (in_use)
-		err = 0;
-	else if (!before || !(before->where & LISTED) || s->files_missing)
-		err = name_add(next, n->name, LISTED);
-	else if (!remove_file(path))
-		err = 0;
-	else
-		err = name_add(next, n->name, LISTED);
+	done = sst_in_use(s->cache, path);
+	if (!done && before && before->where & LISTED && !s->files_missing)
+		done = !remove_file(path);
 	free(path);
-	return err;
+	return done ? 0 : name_add(next, n->name, LISTED);
 }
 
 int files_sweep(struct server *s)

@@ -25,8 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FILE_BYTES (sizeof("tables/") + TFS_NAME_MAX)
-
 static bool table_is_refused(const struct server *s, const char *name)
 {
 	for (unsigned i = 0; i < s->refused_count; i++)
@@ -84,26 +82,34 @@ static int user_table_set(struct server *s, const struct schema *schema)
 	return err;
 }
 
-/* Reads and decodes the file.  Logs errors other than -ENOENT, except at the start. */
-static int schema_read(struct server *s, const char *file, struct schema **out)
+static int schema_file_read(struct server *s, const char *name, struct buf *b)
+{
+	char file[sizeof("tables/") + TFS_NAME_MAX];
+
+	/* No table has a longer name. */
+	return (size_t)snprintf(file, sizeof(file), "tables/%s", name) < sizeof(file) ? lock_get(s->locks, file, b, NULL) : -ENOENT;
+}
+
+/* Reads and decodes the table's file.  Logs errors other than -ENOENT, except at the start. */
+static int schema_read(struct server *s, const char *name, struct schema **out)
 {
 	struct buf b = {0};
-	uint64_t version;
-	int err = lock_get(s->locks, file, &b, &version);
+	int err = schema_file_read(s, name, &b);
 
 	if (!err)
-		err = schema_decode_named(buf_slice(&b), strchr(file, '/') + 1, out);
-	if (err && err != -ENOENT && !s->recovering && !table_is_refused(s, strchr(file, '/') + 1))
-		msg_error("%s/lock/%s: %s", s->data_dir, file, strerror(-err));
+		err = schema_decode_named(buf_slice(&b), name, out);
+	if (err && err != -ENOENT && !s->recovering && !table_is_refused(s, name))
+		msg_error("%s/lock/tables/%s: %s", s->data_dir, name, strerror(-err));
 	buf_fini(&b);
 	return err;
 }
 
-static int user_table_read(struct server *s, const char *file, uint32_t *id)
+/* Reads the table's file and sets its schema.  *id is set then. */
+static int user_table_read(struct server *s, const char *name, uint32_t *id)
 {
 	struct schema *schema = NULL;
 	struct user_table *twin = NULL;
-	int err = schema_read(s, file, &schema);
+	int err = schema_read(s, name, &schema);
 
 	/* Two names of one table, or a user's name for METADATA: someone edited lock/. */
 	if (!err && schema_public(schema)->tablets_id < META_FIRST_USER_TABLE)
@@ -143,13 +149,8 @@ static int table_search_name(void *arg, const char *name)
 {
 	struct search *f = arg;
 	struct schema *schema = NULL;
-	char file[FILE_BYTES];
-	int err;
+	int err = schema_read(f->s, name, &schema);
 
-	if (strlen(name) > TFS_NAME_MAX)
-		return 0;
-	snprintf(file, sizeof(file), "tables/%s", name);
-	err = schema_read(f->s, file, &schema);
 	if (err && err != -ENOENT && !search_other_table_is_named(f, name) && !table_is_refused(f->s, name))
 		f->unsure = err; /* it may be this table's */
 	if (!err && schema_public(schema)->tablets_id == f->table) {
@@ -175,7 +176,6 @@ static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
  */
 static int was_dropped(struct server *s, uint32_t table)
 {
-	struct buf from = {0}, to = {0};
 	char note[32];
 	int err;
 
@@ -183,13 +183,7 @@ static int was_dropped(struct server *s, uint32_t table)
 	err = lock_get(s->locks, note, NULL, NULL);
 	if (err != -ENOENT)
 		return err;
-	err = meta_table_begin(&from, table);
-	if (!err)
-		err = meta_table_begin(&to, table + 1);
-	if (!err)
-		err = metadata_scan(s->metadata, buf_slice(&from), buf_slice(&to), found_row, NULL);
-	buf_fini(&from);
-	buf_fini(&to);
+	err = metadata_scan_table(s->metadata, table, found_row, NULL);
 	return err > 0 ? -EIO : err;
 }
 
@@ -241,11 +235,10 @@ static uint32_t table_named_like(struct server *s, const char *name, uint32_t is
 	return table;
 }
 
-static void table_file_changed(struct server *s, const char *file)
+static void table_file_changed(struct server *s, const char *name)
 {
-	const char *name = strchr(file, '/') ? strchr(file, '/') + 1 : file;
 	uint32_t id = 0, other = 0;
-	int err = user_table_read(s, file, &id);
+	int err = user_table_read(s, name, &id);
 
 	if (err == -ENOENT)
 		err = 0;
@@ -255,26 +248,20 @@ static void table_file_changed(struct server *s, const char *file)
 
 static void table_changed(void *arg, const char *file)
 {
-	table_file_changed(arg, file);
+	table_file_changed(arg, file + strlen("tables/"));
 }
 
 static int user_table_read_name(void *arg, const char *name)
 {
-	char file[FILE_BYTES];
 	uint32_t id;
-	int err;
+	int err = user_table_read(arg, name, &id);
 
-	if (strlen(name) > TFS_NAME_MAX)
-		return 0; /* no table has such a name */
-	snprintf(file, sizeof(file), "tables/%s", name);
-	err = user_table_read(arg, file, &id);
 	return err == -ENOENT || table_is_refused(arg, name) ? 0 : err;
 }
 
 int user_table_find(struct server *s, uint32_t table, struct user_table **out)
 {
 	int err = user_table_get(s, table, out);
-
 	bool unread = false;
 
 	mutex_lock(&s->lock);
@@ -298,12 +285,9 @@ struct first_read {
 static bool schema_is_damaged(struct server *s, const char *name)
 {
 	struct schema *schema = NULL;
-	char file[FILE_BYTES];
 	struct buf b = {0};
-	int err;
+	int err = schema_file_read(s, name, &b);
 
-	snprintf(file, sizeof(file), "tables/%s", name);
-	err = lock_get(s->locks, file, &b, NULL);
 	if (!err)
 		err = schema_decode(buf_slice(&b), &schema);
 	schema_put(schema);
@@ -318,7 +302,7 @@ static int table_refuse(struct server *s, const char *name)
 	if (!grown)
 		return -ENOMEM;
 	s->refused = grown;
-	strcpy(s->refused[s->refused_count++], name); /* user_table_read_name checked its length */
+	strcpy(s->refused[s->refused_count++], name); /* schema_file_read has checked its length */
 	msg_error("%s/lock/tables/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s", s->data_dir,
 		name, name, s->data_dir);
 	return 0;
@@ -351,13 +335,13 @@ int schemas_load(struct server *s, char **why)
 /* Reads the table's own file again; all: then the files of all tables, because a newer schema may be in another one. */
 static int user_table_read_files(struct server *s, struct user_table *u, bool all)
 {
-	char file[FILE_BYTES];
+	char name[TFS_NAME_MAX + 1];
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	snprintf(file, sizeof(file), "tables/%s", u->name);
+	memcpy(name, u->name, sizeof(name));
 	mutex_unlock(&s->lock);
-	table_file_changed(s, file);
+	table_file_changed(s, name);
 	if (all)
 		err = s->locks->ops->list(s->locks, "tables", user_table_read_name, s);
 	return err;
