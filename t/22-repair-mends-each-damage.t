@@ -256,6 +256,29 @@ SKIP: {
 	cmp_ok($n, '>', 20, 'steps');
 }
 
+# ---- a file of a damaged log cannot be opened once: the log is read again, or nothing is repaired ----
+SKIP: {
+	skip('no C compiler', 1) if system("\${CC:-cc} -shared -fPIC -O2 -o '$w/fail_open.so' '$ENV{SRC}/t/lib/fail_open.c' -ldl 2> $w/err");
+	my $dir = copy("$w/crashed");
+	my ($log) = glob "$dir/log/*/0000000001.log";
+	zero($log, 4);
+	my $plan = (run($ctl, 'repair', $dir))[1];
+	my @lost = sort grep { /^lost: / } split /\n/, $plan;
+	my ($n, $failed, @bad) = (0, 0);
+	for ($n = 1; $n < 100; $n++) {
+		local $ENV{LD_PRELOAD} = "$w/fail_open.so";
+		local $ENV{FAIL_OPEN} = '/0000000001.log';
+		local $ENV{FAIL_AT} = $n;
+		my ($status, $out, $err) = run($ctl, 'repair', $dir);
+		my @now = sort grep { /^lost: / } split /\n/, $out;
+		push @bad, "opening $n: exit $status\n$out$err" if $status < 2 && "@now" ne "@lost";
+		last if $out eq $plan && !$err;
+		$failed++;
+	}
+	ok(@lost && !@bad, 'no part of a scan that failed is used') or diag("without a failure:\n$plan", @bad);
+	cmp_ok($failed, '>', 2, 'openings that failed');
+}
+
 # ---- one damage each, at random ----
 my @all = map { my $s = $_; map { [$s, s/^\Q$w\E\/$s\///r] } files("$w/$s") } qw(crashed closed);
 my $rounds = $ENV{REPAIR_RANDOM} // 12;

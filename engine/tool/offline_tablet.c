@@ -74,7 +74,7 @@ static int replay_logs(struct offline_view *v)
 			v->part_missing = true;
 			err = 0;
 		} else if (err) {
-			complain("%s: %s", why ? why : v->store->dir, strerror(-err));
+			complain("%s: %s", why ? why : dir ? dir : v->store->dir, strerror(-err));
 		}
 		free(why);
 		free(dir);

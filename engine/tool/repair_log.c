@@ -184,7 +184,19 @@ static int compare_found(const void *a, const void *b)
 	return (x->rank < y->rank) - (x->rank > y->rank);
 }
 
-/* Fills g->scan, once. */
+static void scan_free(struct repair_log *g)
+{
+	for (unsigned i = 0; g->scan && i < g->scan->segment_count; i++)
+		free(g->scan->segments[i].path);
+	if (g->scan) {
+		free(g->scan->segments);
+		free(g->scan->v);
+	}
+	free(g->scan);
+	g->scan = NULL;
+}
+
+/* Fills g->scan, once.  After an error there is no scan, so the next call reads the log again. */
 static int scan_log(struct repair_log *g)
 {
 	struct log_scan *scan;
@@ -208,13 +220,17 @@ static int scan_log(struct repair_log *g)
 	for (unsigned i = 0; i < scan->segment_count && !err; i++)
 		if (!scan->segments[i].foreign)
 			err = scan_segment(scan, i);
+	if (err) {
+		scan_free(g);
+		return err;
+	}
 	if (scan->count)
 		qsort(scan->v, scan->count, sizeof(*scan->v), compare_found);
 	for (size_t i = 0; i < scan->count; i++)
 		if (!n || scan->v[n - 1].lsn != scan->v[i].lsn)
 			scan->v[n++] = scan->v[i];
 	scan->count = n;
-	return err;
+	return 0;
 }
 
 /* Reads the record, which borrows from *b. */
@@ -277,8 +293,11 @@ static int replay(struct repair_log *g, uint64_t from, log_replay_fn *fn, void *
 	if (s.stopped || (!err && !end->lost) || (err && err != -EBADMSG && err != -ENOENT))
 		return err;
 	err = scan_log(g);
-	if (err)
+	if (err) {
+		free(*why); /* about the damage, which is not the cause of this error */
+		*why = NULL;
 		return err;
+	}
 	if (!s.next)
 		s.next = from ? from : first_lsn(g->scan);
 	if (!g->damaged || s.next < g->first_missing)
@@ -399,13 +418,7 @@ void repair_logs_fini(struct repair *p)
 		struct repair_log *g = p->logs;
 
 		p->logs = g->next;
-		for (unsigned i = 0; g->scan && i < g->scan->segment_count; i++)
-			free(g->scan->segments[i].path);
-		if (g->scan) {
-			free(g->scan->segments);
-			free(g->scan->v);
-		}
-		free(g->scan);
+		scan_free(g);
 		free(g->tables);
 		free(g->dir);
 		free(g);
