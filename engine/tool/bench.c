@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <ftw.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -193,27 +192,18 @@ static bool parse_count(const char *text, uint64_t most, uint64_t *out)
 	return !errno && end != text && !*end && *text != '-' && *out >= 1 && *out <= most;
 }
 
-static int bench_command_run(int argc, char **argv)
+static int bench_run(const struct arguments *a)
 {
-	static const struct option options[] = {{"cells", required_argument, NULL, 'c'}, {"value", required_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'}, {0}};
+	const char *cells = a->option['c'], *value = a->option['v'];
 	struct bench b = {.cells = 100000};
 	uint64_t value_bytes = 1000;
-	int letter;
 
-	while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		if (letter == 'h')
-			return print_help(&bench_command);
-		if (letter != 'c' && letter != 'v')
-			return bad_option(&bench_command, argv);
-		if (!parse_count(optarg, letter == 'c' ? UINT32_MAX : 1 << 20, letter == 'c' ? &b.cells : &value_bytes))
-			return bad_usage(
-				&bench_command, "--%s: not a number in range: %s", letter == 'c' ? "cells" : "value", optarg);
-	}
-	if (argc - optind != 1)
-		return bad_usage(&bench_command, "one directory is needed");
+	if (cells && !parse_count(cells, UINT32_MAX, &b.cells))
+		return bad_usage(&bench_command, "--cells: not a number in range: %s", cells);
+	if (value && !parse_count(value, 1 << 20, &value_bytes))
+		return bad_usage(&bench_command, "--value: not a number in range: %s", value);
 	b.value_bytes = (size_t)value_bytes;
-	return bench_in(&b, argv[optind]);
+	return bench_in(&b, a->operand[0]);
 }
 
 const struct command bench_command = {
@@ -226,5 +216,11 @@ const struct command bench_command = {
 		 "\n"
 		 "  --cells N      number of cells (100000)\n"
 		 "  --value BYTES  size of a value (1000)\n",
-	.run = bench_command_run,
+	.letters = ":h",
+	.options = (const struct option[]){{"cells", required_argument, NULL, 'c'}, {"value", required_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'}, {0}},
+	.least = 1,
+	.most = 1,
+	.operands = "one directory is",
+	.run = bench_run,
 };

@@ -13,7 +13,6 @@
 #include "engine/tool/check.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <uthash.h>
@@ -279,52 +278,35 @@ static int check_all(struct check *c)
 
 static void print_summary(const struct check *c, const char *dir)
 {
+	unsigned problems = c->r.count[REPORT_PROBLEM], notes = c->r.count[REPORT_NOTE];
+
 	printf("%s: %s: %u tables, %" PRIu64 " tablets, %" PRIu64 " SSTables of %" PRIu64 " bytes", dir,
-		c->r.problems ? "DAMAGED" : "clean", c->store.table_count, c->tablets, c->files, c->file_bytes);
+		problems ? "DAMAGED" : "clean", c->store.table_count, c->tablets, c->files, c->file_bytes);
 	if (c->data)
 		printf(" with %" PRIu64 " cells", c->cells);
 	else
 		printf(" (not read)");
-	printf(", %" PRIu64 " log records; %u problem%s, %u note%s%s\n", c->records, c->r.problems, c->r.problems == 1 ? "" : "s",
-		c->r.notes, c->r.notes == 1 ? "" : "s", c->r.problems ? "; 'tabletctl repair' prints how to repair it" : "");
+	printf(", %" PRIu64 " log records; %u problem%s, %u note%s%s\n", c->records, problems, problems == 1 ? "" : "s", notes,
+		notes == 1 ? "" : "s", problems ? "; 'tabletctl repair' prints how to repair it" : "");
 }
 
-static int check_run(int argc, char **argv)
+static int check_run(const struct arguments *a)
 {
-	static const struct option options[] = {
-		{"quiet", no_argument, NULL, 'q'}, {"no-data", no_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'}, {0}};
-	struct check c = {.r = {.to = stdout}, .data = true};
-	int letter, err;
+	struct check c = {.r = {.to = stdout, .no_notes = a->option['q']}, .data = !a->option['n']};
+	const char *dir = a->operand[0];
+	int err = offline_open(dir, &c.r, &c.store);
 
-	while ((letter = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
-		switch (letter) {
-		case 'q':
-			c.r.quiet = true;
-			break;
-		case 'n':
-			c.data = false;
-			break;
-		case 'h':
-			return print_help(&check_command);
-		default:
-			return bad_option(&check_command, argv);
-		}
-	}
-	if (argc - optind != 1)
-		return bad_usage(&check_command, argc == optind ? "a data directory is needed" : "one data directory at a time");
-	err = offline_open(argv[optind], &c.r, &c.store);
-	if (err) {
-		report_fini(&c.r);
-		return EXIT_CANNOT;
-	}
+	if (err)
+		goto out;
 	err = check_all(&c);
 	if (err == -ENOMEM)
-		complain("%s: %s", argv[optind], strerror(ENOMEM));
-	else if (!err && !(c.r.quiet && !c.r.problems))
-		print_summary(&c, argv[optind]);
+		complain("%s: %s", dir, strerror(ENOMEM));
+	else if (!err && (c.r.count[REPORT_PROBLEM] || !c.r.no_notes))
+		print_summary(&c, dir);
 	offline_close(&c.store);
+out:
 	report_fini(&c.r);
-	return err ? EXIT_CANNOT : c.r.problems ? EXIT_DAMAGED : EXIT_CLEAN;
+	return err ? EXIT_CANNOT : c.r.count[REPORT_PROBLEM] ? EXIT_DAMAGED : EXIT_CLEAN;
 }
 
 const struct command check_command = {
@@ -345,5 +327,11 @@ const struct command check_command = {
 		 "                have the size that METADATA states\n"
 		 "\n"
 		 "Exit status: 0 clean, 1 damaged, 2 it could not be checked or is in use.\n",
+	.letters = ":qh",
+	.options = (const struct option[]){{"quiet", no_argument, NULL, 'q'}, {"no-data", no_argument, NULL, 'n'},
+		{"help", no_argument, NULL, 'h'}, {0}},
+	.least = 1,
+	.most = 1,
+	.operands = "one data directory is",
 	.run = check_run,
 };

@@ -10,7 +10,6 @@
 #include "engine/tool/offline.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -336,7 +335,7 @@ static int dump_schema(const struct offline *store, const char *name)
 
 static int dump_store(const char *what, const char *dir, const char *table)
 {
-	struct report r = {.to = stderr, .quiet = true};
+	struct report r = {.to = stderr, .no_notes = true};
 	struct offline store;
 	int status;
 
@@ -347,45 +346,24 @@ static int dump_store(const char *what, const char *dir, const char *table)
 	status = strcmp(what, "meta") == 0 ? dump_meta(&store) : dump_schema(&store, table);
 	offline_close(&store);
 	report_fini(&r);
-	return status ? status : r.problems ? EXIT_DAMAGED : 0;
+	return status ? status : r.count[REPORT_PROBLEM] ? EXIT_DAMAGED : 0;
 }
 
-static int dump_run(int argc, char **argv)
+static int dump_run(const struct arguments *a)
 {
-	static const struct option options[] = {{"keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {0}};
-	const char *what;
-	bool keys = false;
-	int letter, n;
+	const char *what = a->operand[0], *path = a->operand[1], *table = a->operands == 3 ? a->operand[2] : NULL;
 
-	while ((letter = getopt_long(argc, argv, ":kh", options, NULL)) != -1) {
-		switch (letter) {
-		case 'k':
-			keys = true;
-			break;
-		case 'h':
-			return print_help(&dump_command);
-		default:
-			return bad_option(&dump_command, argv);
-		}
-	}
-	argv += optind;
-	n = argc - optind;
-	if (n == 0)
-		return bad_usage(&dump_command, "log, sst, meta or schema?");
-	what = argv[0];
-	if (keys && strcmp(what, "sst") != 0)
+	if (a->option['k'] && strcmp(what, "sst") != 0)
 		return bad_usage(&dump_command, "--keys goes with sst");
-	if (strcmp(what, "log") == 0 && n == 2)
-		return dump_log(argv[1]);
-	if (strcmp(what, "sst") == 0 && n == 2)
-		return dump_sst(argv[1], keys);
-	if (strcmp(what, "meta") == 0 && n == 2)
-		return dump_store(what, argv[1], NULL);
-	if (strcmp(what, "schema") == 0 && (n == 2 || n == 3))
-		return dump_store(what, argv[1], n == 3 ? argv[2] : NULL);
-	if (strcmp(what, "log") && strcmp(what, "sst") && strcmp(what, "meta") && strcmp(what, "schema"))
-		return bad_usage(&dump_command, "%s: not a thing that can be dumped", what);
-	return bad_usage(&dump_command, "%s: too %s arguments", what, n < 2 ? "few" : "many");
+	if (table && strcmp(what, "schema") != 0)
+		return bad_usage(&dump_command, "%s: too many arguments", what);
+	if (strcmp(what, "log") == 0)
+		return dump_log(path);
+	if (strcmp(what, "sst") == 0)
+		return dump_sst(path, a->option['k']);
+	if (strcmp(what, "meta") == 0 || strcmp(what, "schema") == 0)
+		return dump_store(what, path, table);
+	return bad_usage(&dump_command, "%s: not a thing that can be dumped (log, sst, meta, schema)", what);
 }
 
 const struct command dump_command = {
@@ -407,5 +385,10 @@ const struct command dump_command = {
 		 "Bytes are quoted as \"...\"; those that are not printable ASCII are \\xHH.\n"
 		 "Families, groups and tables are ids.  meta and schema need a data directory\n"
 		 "that is not mounted.  Exit status: 0, 1 something is damaged, 2 failed.\n",
+	.letters = ":kh",
+	.options = (const struct option[]){{"keys", no_argument, NULL, 'k'}, {"help", no_argument, NULL, 'h'}, {0}},
+	.least = 2,
+	.most = 3,
+	.operands = "a kind of file and a path are",
 	.run = dump_run,
 };

@@ -34,6 +34,36 @@ static const struct command *command_named(const char *name)
 	return NULL;
 }
 
+static int print_help(const struct command *c)
+{
+	fputs(c->usage, stdout);
+	return 0;
+}
+
+static int run_command(const struct command *c, int argc, char **argv)
+{
+	struct arguments a = {0};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, c->letters, c->options, NULL)) != -1) {
+		const char *last = argv[optind - 1];
+
+		if (letter == 'h')
+			return print_help(c);
+		if (letter != '?' && letter != ':')
+			a.option[letter] = optarg ? optarg : "";
+		else if (strncmp(last, "--", 2) == 0)
+			return bad_usage(c, "no such option, or a wrong argument: %s", last);
+		else /* a letter may be part of a word with others */
+			return bad_usage(c, "no such option: -%c", optopt);
+	}
+	a.operand = argv + optind;
+	a.operands = argc - optind;
+	if (a.operands < c->least || a.operands > c->most)
+		return bad_usage(c, "too %s arguments: %s needed", a.operands < c->least ? "few" : "many", c->operands);
+	return c->run(&a);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
@@ -58,7 +88,7 @@ int main(int argc, char **argv)
 		status = 0;
 	} else {
 		c = command_named(name);
-		status = c ? c->run(argc - 1, argv + 1) : EXIT_CANNOT;
+		status = c ? run_command(c, argc - 1, argv + 1) : EXIT_CANNOT;
 	}
 	if (fflush(stdout) || ferror(stdout)) {
 		complain("standard output: cannot be written");

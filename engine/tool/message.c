@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of all subcommands: errors, usage errors, quoted bytes, and the lines of a report. */
+/* Shared by all subcommands: errors, quoted bytes, arrays, and the lines of a report. */
 #include "engine/tool/tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-void make_one_line(char *text)
+/* Replaces control bytes by '?', so that a file's name cannot forge a line of output. */
+static void make_one_line(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
@@ -50,19 +50,17 @@ int bad_usage(const struct command *c, const char *fmt, ...)
 	return EXIT_CANNOT;
 }
 
-int bad_option(const struct command *c, char **argv)
+int array_grow_by(void *array, size_t count, size_t element_bytes)
 {
-	const char *last = argv[optind - 1];
+	void *p;
 
-	/* A long option is the last word; a letter may be part of a word with others. */
-	if (strncmp(last, "--", 2) == 0)
-		return bad_usage(c, "no such option, or not so: %s", last);
-	return bad_usage(c, "no such option: -%c", optopt);
-}
-
-int print_help(const struct command *c)
-{
-	fputs(c->usage, stdout);
+	if (count & (count - 1)) /* the room of an array is a power of two */
+		return 0;
+	memcpy(&p, array, sizeof(p));
+	p = reallocarray(p, count ? count * 2 : 1, element_bytes);
+	if (!p)
+		return -ENOMEM;
+	memcpy(array, &p, sizeof(p));
 	return 0;
 }
 
@@ -89,59 +87,38 @@ const char *quoted(struct buf *b, struct slice s)
 
 /* ---- reports ---- */
 
-/* Returns the line, or NULL if it was printed before. */
-static char *report_line(struct report *r, const char *fmt, va_list ap)
+static bool was_printed(struct report *r, const char *line)
 {
-	char *line;
-	uint64_t hash, *v;
+	uint64_t hash = hash64(slice_str(line), 0);
 
+	for (unsigned i = 0; i < r->printed_count; i++)
+		if (r->printed[i] == hash)
+			return true;
+	if (!array_grow(r->printed, r->printed_count))
+		r->printed[r->printed_count++] = hash;
+	return false;
+}
+
+void report(struct report *r, enum report_kind kind, const char *fmt, ...)
+{
+	static const char *const names[REPORT_KINDS] = {"damaged", "note", "repair", "lost"};
+	va_list ap;
+	char *line;
+
+	if (r->repeated && (kind == REPORT_STEP || kind == REPORT_LOSS))
+		return;
+	va_start(ap, fmt);
 	if (vasprintf(&line, fmt, ap) < 0) {
 		complain("%s", strerror(ENOMEM));
 		exit(EXIT_CANNOT);
 	}
+	va_end(ap);
 	make_one_line(line);
-	hash = hash64(slice_str(line), 0);
-	for (unsigned i = 0; i < r->printed_count; i++)
-		if (r->printed[i] == hash) {
-			free(line);
-			return NULL;
-		}
-	v = realloc(r->printed, (r->printed_count + 1) * sizeof(*v));
-	if (v) {
-		r->printed = v;
-		v[r->printed_count++] = hash;
+	if (!was_printed(r, line)) {
+		r->count[kind]++;
+		if (kind != REPORT_NOTE || !r->no_notes)
+			fprintf(r->to, "%s: %s\n", names[kind], line);
 	}
-	return line;
-}
-
-void report_problem(struct report *r, const char *fmt, ...)
-{
-	va_list ap;
-	char *line;
-
-	va_start(ap, fmt);
-	line = report_line(r, fmt, ap);
-	va_end(ap);
-	if (!line)
-		return;
-	r->problems++;
-	fprintf(r->to, "damaged: %s\n", line);
-	free(line);
-}
-
-void report_note(struct report *r, const char *fmt, ...)
-{
-	va_list ap;
-	char *line;
-
-	va_start(ap, fmt);
-	line = report_line(r, fmt, ap);
-	va_end(ap);
-	if (!line)
-		return;
-	r->notes++;
-	if (!r->quiet)
-		fprintf(r->to, "note: %s\n", line);
 	free(line);
 }
 

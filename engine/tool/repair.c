@@ -28,7 +28,6 @@
 #include "engine/tool/repair.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 
 static bool is_store(const char *dir)
@@ -92,27 +91,13 @@ static int repair_all(struct repair *p)
 	return err;
 }
 
-static int repair_run(int argc, char **argv)
+static int repair_run(const struct arguments *a)
 {
-	static const struct option options[] = {{"write", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}, {0}};
-	struct repair p = {.r = {.to = stdout, .quiet = true}};
-	bool write = false;
-	int letter, err;
+	struct repair p = {.r = {.to = stdout, .no_notes = true}, .dir = a->operand[0]};
+	const unsigned *count = p.r.count;
+	bool write = a->option['w'];
+	int err;
 
-	while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		switch (letter) {
-		case 'w':
-			write = true;
-			break;
-		case 'h':
-			return print_help(&repair_command);
-		default:
-			return bad_option(&repair_command, argv);
-		}
-	}
-	if (argc - optind != 1)
-		return bad_usage(&repair_command, argc == optind ? "DATADIR is needed" : "one DATADIR at a time");
-	p.dir = argv[optind];
 	if (!is_store(p.dir)) {
 		complain("%s: not a tabletfs data directory", p.dir);
 		return EXIT_CANNOT;
@@ -122,10 +107,10 @@ static int repair_run(int argc, char **argv)
 		err = repair_read(&p);
 	if (!err)
 		err = repair_all(&p);
-	if (!err && write && p.steps) {
+	if (!err && write && count[REPORT_STEP]) {
 		repair_ssts_fini(&p);
 		repair_logs_fini(&p);
-		p.write = true;
+		p.write = p.r.repeated = true;
 		err = repair_all(&p);
 	}
 	if (err == -ENOMEM)
@@ -135,15 +120,17 @@ static int repair_run(int argc, char **argv)
 	repair_logs_fini(&p);
 	report_fini(&p.r);
 	if (!err && write)
-		printf("%s: %s%s%s; %u steps, %u losses named above\n", p.dir, p.steps ? "repaired" : "nothing to repair",
-			p.aside ? "; replaced files are in " : "", p.aside ? p.aside : "", p.steps, p.losses);
+		printf("%s: %s%s%s; %u steps, %u losses named above\n", p.dir,
+			count[REPORT_STEP] ? "repaired" : "nothing to repair", p.aside ? "; replaced files are in " : "",
+			p.aside ? p.aside : "", count[REPORT_STEP], count[REPORT_LOSS]);
 	else if (!err)
-		printf("%s: %u steps, %u losses named above; %s\n", p.dir, p.steps, p.losses,
-			p.steps ? "nothing was changed: 'tabletctl repair --write' carries them out" : "nothing to repair");
+		printf("%s: %u steps, %u losses named above; %s\n", p.dir, count[REPORT_STEP], count[REPORT_LOSS],
+			count[REPORT_STEP] ? "nothing was changed: 'tabletctl repair --write' carries them out"
+					   : "nothing to repair");
 	free(p.aside);
 	if (err)
 		return EXIT_CANNOT;
-	return (write ? p.losses : p.steps) ? EXIT_DAMAGED : EXIT_CLEAN;
+	return count[write ? REPORT_LOSS : REPORT_STEP] ? EXIT_DAMAGED : EXIT_CLEAN;
 }
 
 const struct command repair_command = {
@@ -161,5 +148,10 @@ const struct command repair_command = {
 		 "Exit status: 0 nothing to repair, or repaired without loss; 1 there is something\n"
 		 "to repair (with --write: repaired with the losses printed); 2 it could not be\n"
 		 "repaired, or is in use.\n",
+	.letters = ":h",
+	.options = (const struct option[]){{"write", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}, {0}},
+	.least = 1,
+	.most = 1,
+	.operands = "one data directory is",
 	.run = repair_run,
 };

@@ -10,24 +10,24 @@ struct repair_log;
 struct repair_file;
 
 struct repair {
-	struct report r; /* of damage */
+	struct report r;
 	struct offline store;
 	const char *dir;
-	bool write;             /* false: a dry run, which prints everything and changes nothing */
-	char *aside;            /* DATADIR/repair-NNNN, made for the first file in it */
-	unsigned steps, losses; /* number of printed lines */
-	bool rewrites_meta;     /* METADATA is written anew */
-	uint64_t incarnation;   /* of the files that this repair writes: above all that exist */
+	bool write;           /* false: a dry run, which prints everything and changes nothing */
+	char *aside;          /* DATADIR/repair-NNNN, made for the first file in it */
+	bool rewrites_meta;   /* METADATA is written anew */
+	uint64_t incarnation; /* of the files that this repair writes: above all that exist */
 	uint64_t next_file;
 	uint32_t table_max;        /* the greatest table id that exists */
 	struct repair_log *logs;   /* all that exist or are named */
 	struct repair_file *files; /* all SSTables that exist or are named */
 };
 
+/* A step, and data that cannot be restored. */
+#define repair_step(p, ...) report(&(p)->r, REPORT_STEP, __VA_ARGS__)
+#define repair_loss(p, ...) report(&(p)->r, REPORT_LOSS, __VA_ARGS__)
+
 /* ---- repair_keep.c ---- */
-/* Print "repair: ..." for a step, or "lost: ..." for data that cannot be restored.  Only a dry run prints. */
-void repair_step(struct repair *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void repair_loss(struct repair *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Links the file in DATADIR/repair-NNNN, durably.  Does nothing in a dry run. */
 int repair_keep(struct repair *p, const char *path) TFS_MUST;
 /* The same for all files below DATADIR/NAME. */

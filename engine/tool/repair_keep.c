@@ -1,46 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines that a repair prints, and the files that it keeps in DATADIR/repair-NNNN. */
+/* The files that a repair keeps in DATADIR/repair-NNNN. */
 #include "engine/tool/repair.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-static void print_line(const char *head, const char *fmt, va_list ap)
-{
-	char *line;
-
-	if (vasprintf(&line, fmt, ap) < 0)
-		line = NULL;
-	if (line)
-		make_one_line(line);
-	printf("%s: %s\n", head, line ? line : strerror(ENOMEM));
-	free(line);
-}
-
-void repair_step(struct repair *p, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (p->write)
-		return;
-	va_start(ap, fmt);
-	print_line("repair", fmt, ap);
-	va_end(ap);
-	p->steps++;
-}
-
-void repair_loss(struct repair *p, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (p->write)
-		return;
-	va_start(ap, fmt);
-	print_line("lost", fmt, ap);
-	va_end(ap);
-	p->losses++;
-}
 
 bool repair_exists(const char *path)
 {
@@ -48,8 +11,6 @@ bool repair_exists(const char *path)
 
 	return file_stat_size(path, &bytes) == 0;
 }
-
-/* ---- kept files ---- */
 
 static int make_aside(struct repair *p)
 {

@@ -62,7 +62,7 @@ int repair_ids(struct repair *p)
 	uint32_t least = p->table_max < META_FIRST_USER_TABLE ? META_FIRST_USER_TABLE : p->table_max + 1;
 	uint8_t bytes[4];
 
-	if (p->store.next_table >= least || (!offline_file(&p->store, "ids") && !p->table_max && p->r.problems == 0))
+	if (p->store.next_table >= least || (!offline_file(&p->store, "ids") && !p->table_max && p->r.count[REPORT_PROBLEM] == 0))
 		return 0;
 	repair_step(p, "%s/lock/ids: the next table id is %u", p->dir, least);
 	put_be32(bytes, least);
@@ -91,7 +91,7 @@ int repair_clock(struct repair *p)
 	uint8_t bytes[8];
 	struct tm tm;
 
-	if ((f && f->contents.n == sizeof(bytes)) || p->r.problems == 0)
+	if ((f && f->contents.n == sizeof(bytes)) || p->r.count[REPORT_PROBLEM] == 0)
 		return 0;
 	if (gmtime_r(&now, &tm))
 		(void)strftime(day, sizeof(day), "%F", &tm);

@@ -4,15 +4,15 @@
 #include "engine/tool/tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define STATUS_BYTES_MAX (1u << 20)
 
-static int status_print(const char *mountpoint)
+static int status_run(const struct arguments *a)
 {
+	const char *mountpoint = a->operand[0];
 	char *control = path_join(mountpoint, ".tabletfs"), *path = control ? path_join(control, "status") : NULL;
 	struct buf b = {0};
 	int err = path ? file_read_all(path, STATUS_BYTES_MAX, &b) : -ENOMEM;
@@ -29,18 +29,6 @@ static int status_print(const char *mountpoint)
 	return err ? EXIT_CANNOT : 0;
 }
 
-static int status_run(int argc, char **argv)
-{
-	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
-	int letter;
-
-	while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1)
-		return letter == 'h' ? print_help(&status_command) : bad_option(&status_command, argv);
-	if (argc - optind != 1)
-		return bad_usage(&status_command, "the mount point of a mounted store is needed");
-	return status_print(argv[optind]);
-}
-
 const struct command status_command = {
 	.name = "status",
 	.brief = "print the state of a mounted store",
@@ -50,5 +38,10 @@ const struct command status_command = {
 		 "MOUNTPOINT/.tabletfs/status.\n"
 		 "\n"
 		 "Exit status: 0, or 2 when no store is mounted there.\n",
+	.letters = ":h",
+	.options = (const struct option[]){{"help", no_argument, NULL, 'h'}, {0}},
+	.least = 1,
+	.most = 1,
+	.operands = "the mount point of a mounted store is",
 	.run = status_run,
 };

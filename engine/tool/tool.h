@@ -12,27 +12,35 @@
 
 #include "engine/base/bytes.h"
 
+#include <getopt.h>
 #include <stdio.h>
 
 enum { EXIT_CLEAN = 0, EXIT_DAMAGED = 1, EXIT_CANNOT = 2 };
 
+struct arguments {
+	const char *option[128]; /* by option.val: its argument, or "" if it takes none; NULL: not given */
+	char **operand;
+	int operands;
+};
 struct command {
 	const char *name, *brief;
-	const char *usage;                 /* printed for -h */
-	int (*run)(int argc, char **argv); /* argv[0] is the subcommand; returns the exit code */
+	const char *usage;   /* printed for -h */
+	const char *letters; /* as for getopt_long */
+	const struct option *options;
+	int least, most;                       /* number of operands */
+	const char *operands;                  /* printed if there are too few or too many */
+	int (*run)(const struct arguments *a); /* returns the exit code */
 };
 extern const struct command check_command, repair_command, dump_command, status_command, bench_command;
 
-/* Replaces control bytes by '?', so that a file's name cannot forge a line of output. */
-void make_one_line(char *text);
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same, and names the subcommand's help.  Returns EXIT_CANNOT. */
 int bad_usage(const struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Reports the option that getopt_long has refused (with '?' or ':').  Returns EXIT_CANNOT. */
-int bad_option(const struct command *c, char **argv);
-/* Prints the subcommand's usage.  Returns 0. */
-int print_help(const struct command *c);
+
+/* Makes room for another element in an array of `count`, which no other function allocates.  -ENOMEM. */
+#define array_grow(array, count) array_grow_by(&(array), count, sizeof(*(array)))
+int array_grow_by(void *array, size_t count, size_t element_bytes) TFS_MUST;
 
 /*
  * Returns the bytes between double quotes, in *b: printable ASCII unchanged
@@ -40,17 +48,19 @@ int print_help(const struct command *c);
  */
 const char *quoted(struct buf *b, struct slice s);
 
-/* The findings of check, dump and repair about a store. */
+/* What check, dump and repair print about a store: a line of each kind begins with its name. */
+enum report_kind { REPORT_PROBLEM, REPORT_NOTE, REPORT_STEP, REPORT_LOSS, REPORT_KINDS }; /* damaged, note, repair, lost */
 struct report {
-	unsigned problems, notes;
-	bool quiet; /* notes are counted and not printed */
+	unsigned count[REPORT_KINDS];
+	bool no_notes; /* notes are counted and not printed */
+	bool repeated; /* steps and losses were printed before, and are neither printed nor counted */
 	FILE *to;
 	uint64_t *printed; /* hashes of the lines so far: a second line with the same text is not printed */
 	unsigned printed_count;
 };
-/* Print one line that begins with "damaged: " or "note: ". */
-void report_problem(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void report_note(struct report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void report(struct report *r, enum report_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+#define report_problem(r, ...) report(r, REPORT_PROBLEM, __VA_ARGS__)
+#define report_note(r, ...) report(r, REPORT_NOTE, __VA_ARGS__)
 void report_fini(struct report *r);
 
 #endif
