@@ -337,21 +337,8 @@ static int rewrite_format(const char *dir)
 /* Makes the data directory's own entry durable, unless this process may not open the parent. */
 static int sync_parent(const char *dir)
 {
-	size_t n = strlen(dir);
-	char *parent;
-	int err;
+	int err = file_sync_parent(dir);
 
-	while (n && dir[n - 1] == '/')
-		n--;
-	while (n && dir[n - 1] != '/')
-		n--;
-	while (n > 1 && dir[n - 1] == '/')
-		n--;
-	parent = n ? strndup(dir, n) : strdup(".");
-	if (!parent)
-		return -ENOMEM;
-	err = file_sync_dir(parent);
-	free(parent);
 	return err == -EACCES ? 0 : err;
 }
 

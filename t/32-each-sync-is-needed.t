@@ -19,7 +19,7 @@ for my $file (split ' ', `cd '$src' && find engine master fs -name '*.[ch]' -o -
 	while (<$f>) {
 		next if m{^\s*\*|^/\*};
 		$place{"$file:$. $_"} = [] for (/\bfile_replace\(/ ? ('sync', 'syncdir') : (), /\bfile_sync\(/ ? 'sync' : (),
-						/\bfile_sync_dir\(/ ? 'syncdir' : ());
+						/\bfile_sync_(?:dir|parent)\(/ ? 'syncdir' : ());
 		fail("$file:$.: a sync that goes past engine/base/file.h") if /\b(?:fsync|fdatasync|syncfs|sync_file_range|msync)\s*\(/;
 	}
 }

@@ -262,11 +262,24 @@ static char *suffixed(const char *path, const char *suffix)
 /* The directory that holds path, as a fresh string. */
 static char *parent_of(const char *path)
 {
-	const char *slash = strrchr(path, '/');
+	size_t n = strlen(path);
 
-	if (!slash)
-		return strdup(".");
-	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+	while (n && path[n - 1] == '/')
+		n--;
+	while (n && path[n - 1] != '/')
+		n--;
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	return n ? strndup(path, n) : strdup(".");
+}
+
+int file_sync_parent_at(const char *path, const char *place)
+{
+	char *dir = parent_of(path);
+	int err = dir ? file_sync_dir_at(dir, place) : -ENOMEM;
+
+	free(dir);
+	return err;
 }
 
 int file_replace_at(const char *path, struct slice contents, const char *place)

@@ -63,6 +63,9 @@ int file_mkdir(const char *path) TFS_MUST; /* 0700; -EEXIST */
 int file_rmdir(const char *path) TFS_MUST;
 #define file_sync_dir(path) file_sync_dir_at((path), FILE_PLACE)
 int file_sync_dir_at(const char *path, const char *place) TFS_MUST;
+/* Syncs the directory that contains path. */
+#define file_sync_parent(path) file_sync_parent_at((path), FILE_PLACE)
+int file_sync_parent_at(const char *path, const char *place) TFS_MUST;
 int file_stat_size(const char *path, uint64_t *bytes) TFS_MUST; /* -ENOENT if there is no file */
 /* Calls fn for each entry except . and .., sorted by name.  A non-zero return of fn ends the call and is returned. */
 int file_list(const char *dir, int (*fn)(void *arg, const char *name, bool is_dir), void *arg) TFS_MUST;

@@ -161,7 +161,7 @@ static int check_level(struct check *c, struct checked **set, const struct offli
 			continue;
 		}
 		err = check_tablet(c, set, row);
-		if (!err && !row->m.last && row != &c->store.root && (!next || next->m.table != row->m.table) &&
+		if (!err && !row->m.last && rows != &c->store.root && (!next || next->m.table != row->m.table) &&
 			!c->store.incomplete)
 			report_problem(
 				&c->r, "%s: no tablet holds the rows after it", offline_tablet_name(&name, &c->store, &row->m));
@@ -254,9 +254,8 @@ static int check_strays(struct check *c, struct checked *set)
 
 static int check_all(struct check *c)
 {
-	struct offline_rows root = {.v = &c->store.root, .count = c->store.has_root};
 	struct checked *set = NULL, *s, *tmp;
-	int err = check_level(c, &set, &root);
+	int err = check_level(c, &set, &c->store.root);
 
 	if (!err)
 		err = check_level(c, &set, &c->store.meta);

@@ -8,7 +8,6 @@
  * exists or existed.  A clean end and a recovery leave logs that no redo set
  * names.  The next mount removes them, so damage in them is a note only.
  */
-#include "engine/server/server.h"
 #include "engine/cell/batch_format.h"
 #include "engine/log/log_format.h"
 #include "engine/tool/check.h"
@@ -64,21 +63,17 @@ static int check_record(void *arg, const struct log_record *r)
 /* Sets *lsn to the least redo point of all tablets in the log.  Returns false if there is none. */
 static bool least_redo(const struct offline *store, uint64_t incarnation, uint64_t *lsn)
 {
-	const struct offline_rows root = {.v = (struct offline_row *)&store->root, .count = store->has_root};
-	const struct offline_rows *levels[] = {&root, &store->meta, &store->users};
+	const struct offline_row *row;
 	bool found = false;
 
-	for (unsigned i = 0; i < 3; i++)
-		for (unsigned k = 0; k < levels[i]->count; k++)
-			for (unsigned p = 0; p < levels[i]->v[k].m.redo_count; p++) {
-				const struct redo_point *redo = &levels[i]->v[k].m.redo[p];
-
-				if (redo->incarnation != incarnation)
-					continue;
-				if (!found || redo->lsn < *lsn)
-					*lsn = redo->lsn;
-				found = true;
-			}
+	for (unsigned i = 0; (row = offline_row_at(store, i)); i++)
+		for (unsigned k = 0; k < row->m.redo_count; k++) {
+			if (row->m.redo[k].incarnation != incarnation)
+				continue;
+			if (!found || row->m.redo[k].lsn < *lsn)
+				*lsn = row->m.redo[k].lsn;
+			found = true;
+		}
 	return found;
 }
 
@@ -137,17 +132,14 @@ static int add_log(void *arg, const char *name, bool is_dir)
 	struct dirs *d = arg;
 	char *end;
 	uint64_t n = strtoull(name, &end, 10);
-	uint64_t *v;
 
 	if (!is_dir || *end || end == name) {
 		report_note(&d->c->r, "%s/%s: not a log", d->path, name);
 		return 0;
 	}
-	v = realloc(d->v, (d->count + 1) * sizeof(*v));
-	if (!v)
+	if (array_grow(d->v, d->count))
 		return -ENOMEM;
-	d->v = v;
-	v[d->count++] = n;
+	d->v[d->count++] = n;
 	return 0;
 }
 
@@ -178,7 +170,8 @@ int check_logs(struct check *c)
 {
 	char *logs = path_join(c->store.dir, "log");
 	struct dirs d = {.c = c, .path = logs};
-	uint64_t latest = 0;
+	const struct offline_row *row;
+	uint64_t latest;
 	int err = logs ? file_list(logs, add_log, &d) : -ENOMEM;
 
 	if (err == -ENOENT || err == -ENOTDIR) {
@@ -187,15 +180,10 @@ int check_logs(struct check *c)
 	}
 	if (d.count)
 		qsort(d.v, d.count, sizeof(*d.v), compare_numbers);
-	if (c->store.has_root)
-		check_redo_points(c, &d, &c->store.root);
-	for (unsigned i = 0; i < c->store.meta.count; i++)
-		check_redo_points(c, &d, &c->store.meta.v[i]);
-	for (unsigned i = 0; i < c->store.users.count; i++)
-		check_redo_points(c, &d, &c->store.users.v[i]);
-	if (!err && d.path && (err = server_latest_log(c->store.dir, &latest)) == -ENOENT)
-		err = 0;
-	if (!err && latest > c->store.incarnation)
+	for (unsigned i = 0; (row = offline_row_at(&c->store, i)); i++)
+		check_redo_points(c, &d, row);
+	latest = d.count ? d.v[d.count - 1] : 0;
+	if (latest > c->store.incarnation)
 		report_problem(&c->r, "%s/lock/incarnation: %s, but there is a log of incarnation %" PRIu64, c->store.dir,
 			c->store.incarnation ? "an old one" : "missing", latest);
 	for (unsigned i = 0; i < d.count && !err; i++)

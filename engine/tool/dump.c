@@ -297,12 +297,10 @@ static void print_row(const struct offline *store, const struct offline_row *row
 
 static int dump_meta(const struct offline *store)
 {
-	if (store->has_root)
-		print_row(store, &store->root);
-	for (unsigned i = 0; i < store->meta.count; i++)
-		print_row(store, &store->meta.v[i]);
-	for (unsigned i = 0; i < store->users.count; i++)
-		print_row(store, &store->users.v[i]);
+	const struct offline_row *row;
+
+	for (unsigned i = 0; (row = offline_row_at(store, i)); i++)
+		print_row(store, row);
 	return 0;
 }
 

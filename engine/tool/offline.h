@@ -38,7 +38,7 @@ struct offline_row { /* of METADATA */
 };
 struct offline_rows {
 	struct offline_row *v;
-	unsigned count, cap;
+	unsigned count;
 };
 /* log_replay, or a function of repair, which continues behind damage. */
 typedef int offline_replay_fn(
@@ -50,13 +50,12 @@ struct offline {
 	bool past_format;       /* continue if FORMAT is missing */
 	struct file *lock_file; /* lock/held, with the flock */
 	struct offline_file *files;
-	unsigned file_count, file_cap;
+	unsigned file_count;
 	struct offline_table *tables; /* by id */
 	unsigned table_count;
-	uint32_t next_table;  /* the next unused table id; 0: unreadable */
-	uint64_t incarnation; /* of the last process; 0: none; UINT64_MAX: unreadable */
-	bool has_root;
-	struct offline_row root;   /* the root tablet's row */
+	uint32_t next_table;       /* the next unused table id; 0: unreadable */
+	uint64_t incarnation;      /* of the last process; 0: none; UINT64_MAX: unreadable */
+	struct offline_rows root;  /* the root tablet's row, unless it is missing or damaged */
 	struct offline_rows meta;  /* rows of the root tablet: METADATA's tablets */
 	struct offline_rows users; /* rows of those: users' tablets */
 	bool incomplete;           /* some of METADATA could not be read */
@@ -95,6 +94,8 @@ bool offline_is_dropped(const struct offline *store, uint32_t table);
 int offline_locks(struct report *r, struct offline *store) TFS_MUST;
 void offline_locks_close(struct offline *store);
 /* ---- offline_meta.c: the root tablet's row and METADATA ---- */
+/* Returns the i-th row of root, meta and users, NULL behind the last one. */
+const struct offline_row *offline_row_at(const struct offline *store, unsigned i);
 /* Returns whether rows are missing within, before or behind the i-th tablet. */
 bool offline_has_gap(const struct offline_rows *rows, unsigned i);
 bool offline_has_tablet(const struct offline *store, uint32_t table);

@@ -95,16 +95,7 @@ static int add_file(struct offline *store, const char *name, const char *path, s
 {
 	struct offline_file f = {.name = strdup(name), .path = strdup(path)};
 
-	if (store->file_count == store->file_cap) {
-		unsigned cap = store->file_cap ? store->file_cap * 2 : 16;
-		struct offline_file *v = realloc(store->files, cap * sizeof(*v));
-
-		if (v) {
-			store->files = v;
-			store->file_cap = cap;
-		}
-	}
-	if (!f.name || !f.path || store->file_count == store->file_cap) {
+	if (!f.name || !f.path || array_grow(store->files, store->file_count)) {
 		free(f.name);
 		free(f.path);
 		return -ENOMEM;
@@ -256,7 +247,7 @@ static int compare_ids(const void *a, const void *b)
 
 static int decode_schema_file(struct report *r, struct offline *store, struct offline_file *f)
 {
-	struct offline_table t = {0}, *v;
+	struct offline_table t = {0};
 	const struct offline_table *other;
 	struct schema *s = NULL;
 	const char *name = f->name + strlen("tables/");
@@ -283,15 +274,15 @@ static int decode_schema_file(struct report *r, struct offline *store, struct of
 	if (other)
 		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->tablets_id, other->p->name);
 	err = schema_store(s, &t.store);
-	v = err ? NULL : realloc(store->tables, (store->table_count + 1) * sizeof(*v));
-	if (!v) {
+	if (!err)
+		err = array_grow(store->tables, store->table_count);
+	if (err) {
 		store_schema_put(t.store);
 		schema_put(s);
-		return err ? err : -ENOMEM;
+		return err;
 	}
-	store->tables = v;
-	v[store->table_count++] = t;
-	qsort(v, store->table_count, sizeof(*v), compare_ids);
+	store->tables[store->table_count++] = t;
+	qsort(store->tables, store->table_count, sizeof(t), compare_ids);
 	return 0;
 }
 
@@ -301,6 +292,16 @@ struct offline_table *offline_table(const struct offline *store, uint32_t id)
 		if (store->tables[i].p->tablets_id == id)
 			return &store->tables[i];
 	return NULL;
+}
+
+static int decode_root(struct offline *store, struct slice contents)
+{
+	int err;
+
+	store->root.v = calloc(1, sizeof(*store->root.v));
+	err = store->root.v ? meta_root_decode(contents, &store->root.v->m) : -ENOMEM;
+	store->root.count = !err;
+	return err;
 }
 
 static int decode_files(struct report *r, struct offline *store)
@@ -315,8 +316,7 @@ static int decode_files(struct report *r, struct offline *store)
 		if (strncmp(f->name, "tables/", 7) == 0) {
 			err = decode_schema_file(r, store, f);
 		} else if (strcmp(f->name, "root") == 0) {
-			err = meta_root_decode(buf_slice(&f->contents), &store->root.m);
-			store->has_root = !err;
+			err = decode_root(store, buf_slice(&f->contents));
 			if (err && err != -ENOMEM) {
 				report_problem(r, "%s: the root tablet's row cannot be decoded (%s)", f->path, strerror(-err));
 				store->incomplete = true;

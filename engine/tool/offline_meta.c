@@ -27,6 +27,16 @@ static void rows_fini(struct offline_rows *rows)
 
 /* ---- tables and tablets ---- */
 
+const struct offline_row *offline_row_at(const struct offline *store, unsigned i)
+{
+	const struct offline_rows *levels[] = {&store->root, &store->meta, &store->users};
+
+	for (unsigned n = 0; n < 3; i -= levels[n++]->count)
+		if (i < levels[n]->count)
+			return &levels[n]->v[i];
+	return NULL;
+}
+
 bool offline_has_gap(const struct offline_rows *rows, unsigned i)
 {
 	const struct offline_row *row = &rows->v[i], *next = i + 1 < rows->count ? row + 1 : NULL;
@@ -92,15 +102,8 @@ static int row_for(struct offline_rows *rows, struct slice key, struct offline_r
 		*out = &rows->v[rows->count - 1];
 		return 0;
 	}
-	if (rows->count == rows->cap) {
-		unsigned cap = rows->cap ? rows->cap * 2 : 16;
-		struct offline_row *v = realloc(rows->v, cap * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		rows->v = v;
-		rows->cap = cap;
-	}
+	if (array_grow(rows->v, rows->count))
+		return -ENOMEM;
 	row = &rows->v[rows->count];
 	*row = (struct offline_row){0};
 	err = buf_append_slice(&row->key, key);
@@ -224,7 +227,7 @@ static int set_begins(struct report *r, struct offline_rows *rows, struct slice 
 
 static int read_levels(struct report *r, struct offline *store, struct store_schema *schema, struct slice root_end)
 {
-	struct meta_tablet *root = &store->root.m;
+	struct meta_tablet *root = &store->root.v->m;
 	int err;
 
 	if (root->table != META_TABLE || root->last || !slice_eq(buf_slice(&root->end), root_end)) {
@@ -232,7 +235,7 @@ static int read_levels(struct report *r, struct offline *store, struct store_sch
 		store->incomplete = true;
 		return 0;
 	}
-	err = meta_row_key(&store->root.key, META_TABLE, false, root_end);
+	err = meta_row_key(&store->root.v->key, META_TABLE, false, root_end);
 	if (!err)
 		err = read_meta_tablet(r, store, root, schema, &store->meta);
 	if (!err)
@@ -270,7 +273,7 @@ int offline_metadata(struct report *r, struct offline *store)
 	struct buf root_end = {0};
 	int err = sst_cache_new(META_CACHE_BYTES, META_CACHE_BYTES, &store->cache);
 
-	if (!err && !store->has_root) {
+	if (!err && !store->root.count) {
 		if (!store->incomplete && offline_is_used(store))
 			report_problem(r, "%s/lock/root: missing", store->dir);
 		else if (!store->incomplete)
@@ -299,7 +302,7 @@ void offline_metadata_close(struct offline *store)
 {
 	rows_fini(&store->users);
 	rows_fini(&store->meta);
-	row_fini(&store->root);
+	rows_fini(&store->root);
 	if (store->cache)
 		sst_cache_free(store->cache);
 }

@@ -66,15 +66,13 @@ static int repair_read(struct repair *p)
 
 static int repair_all(struct repair *p)
 {
-	struct repair_meta m = {0};
 	int err = repair_locks(p);
 
 	/* When writing, the plan writes SSTables: their incarnation must be taken before. */
 	if (!err && p->write)
 		err = repair_incarnation(p);
 	if (!err)
-		err = repair_meta_plan(p, &m);
-	p->rewrites_meta = m.changed;
+		err = repair_meta_plan(p);
 	if (!err && !p->write)
 		err = repair_incarnation(p);
 	if (!err)
@@ -82,12 +80,12 @@ static int repair_all(struct repair *p)
 	if (!err)
 		err = repair_clock(p);
 	if (!err)
-		err = repair_schemas(p, &m);
-	if (!err && p->write && m.changed)
-		err = repair_meta_write(p, &m);
+		err = repair_schemas(p);
+	if (!err && p->write && p->rewrites_meta)
+		err = repair_meta_write(p);
 	if (!err)
 		err = repair_format(p);
-	repair_meta_fini(&m);
+	repair_meta_fini(p);
 	return err;
 }
 

@@ -15,12 +15,19 @@ struct repair {
 	const char *dir;
 	bool write;           /* false: a dry run, which prints everything and changes nothing */
 	char *aside;          /* DATADIR/repair-NNNN, made for the first file in it */
-	bool rewrites_meta;   /* METADATA is written anew */
+	bool rewrites_meta;   /* METADATA is written anew; stays set from the first pass to the second */
 	uint64_t incarnation; /* of the files that this repair writes: above all that exist */
 	uint64_t next_file;
 	uint32_t table_max;        /* the greatest table id that exists */
 	struct repair_log *logs;   /* all that exist or are named */
 	struct repair_file *files; /* all SSTables that exist or are named */
+	/* Set by repair_meta_plan. */
+	struct meta_tablet *tablets; /* the users' tablets after the repair, in order */
+	unsigned tablet_count;
+	uint32_t *rebuild; /* ids of the tables that get one tablet */
+	unsigned rebuild_count;
+	bool lost_meta;  /* METADATA's log lost records */
+	uint32_t listed; /* the table whose directory is being listed */
 };
 
 /* A step, and data that cannot be restored. */
@@ -71,39 +78,37 @@ struct repair_file {
 	uint32_t table;
 	uint64_t incarnation, number;
 	bool exists, named; /* found in its directory; named by METADATA */
-	bool examined, changed, gone;
+	bool examined;
+	bool changed, gone;     /* written anew under another name, or without a readable entry; gone: the second */
 	struct tablet_file now; /* after the repair; without begin and end */
 };
 /* Finds or adds the file.  NULL: out of memory. */
 struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t incarnation, uint64_t number);
 /*
- * Sets *out to the file as it is after the repair, without begin and end.  *changed is set if it
- * was rewritten under another name or cannot be used, *gone in the second case.  f: the file as
- * METADATA names it, or with bytes 0 if only its name is known.  Each file is read once.
+ * Examines and repairs the file, once.  f: as METADATA names it, or with bytes
+ * 0 if only its name is known.  *out is owned by p.
  */
-int repair_sst(struct repair *p, const struct tablet_file *f, struct tablet_file *out, bool *changed, bool *gone) TFS_MUST;
+int repair_sst(struct repair *p, const struct tablet_file *f, const struct repair_file **out) TFS_MUST;
 void repair_ssts_fini(struct repair *p);
 
 /* ---- repair_meta.c ---- */
-struct repair_meta {
-	struct meta_tablet *v; /* the users' tablets after the repair, in order */
-	unsigned count;
-	bool changed; /* METADATA is written anew */
-};
-/* Examines all files and logs, and sets *m ({0} before). */
-int repair_meta_plan(struct repair *p, struct repair_meta *m) TFS_MUST;
-void repair_meta_fini(struct repair_meta *m);
+/* Examines all files and logs, and decides which rows METADATA has after the repair. */
+int repair_meta_plan(struct repair *p) TFS_MUST;
+void repair_meta_fini(struct repair *p);
 
 /* ---- repair_write.c ---- */
 /* Steps 5 and 6. */
-int repair_meta_write(struct repair *p, const struct repair_meta *m) TFS_MUST;
+int repair_meta_write(struct repair *p) TFS_MUST;
 
 /* ---- repair_schema.c ---- */
 /* Step 4: new schemas for tables with data whose schema is damaged or missing. */
-int repair_schemas(struct repair *p, const struct repair_meta *m) TFS_MUST;
+int repair_schemas(struct repair *p) TFS_MUST;
 
 /* ---- repair_lock.c ---- */
-/* Replaces one file of the lock service, durably, and links the old one in DATADIR/repair-NNNN.  contents.p NULL: removes it. */
+/*
+ * Replaces one file of the lock service, durably, and links the old one in
+ * DATADIR/repair-NNNN.  contents.p NULL: removes it.  Does nothing in a dry run.
+ */
 int repair_lock_file(struct repair *p, const char *name, struct slice contents) TFS_MUST;
 /* Makes lock/held, if it is missing: the flock needs it. */
 int repair_make_held(struct repair *p) TFS_MUST;

@@ -27,10 +27,24 @@ static int make_aside(struct repair *p)
 	return err ? err : file_sync_dir(p->dir);
 }
 
+/* Makes the directories of DATADIR/repair-NNNN/BELOW, each durably. */
+static int make_dirs_of(const struct repair *p, char *to)
+{
+	int err = 0;
+
+	for (char *slash = to + strlen(p->aside) + 1; (slash = strchr(slash, '/')) && !err; *slash++ = '/') {
+		*slash = 0;
+		err = file_mkdir(to);
+		if (!err || err == -EEXIST)
+			err = file_sync_parent(to);
+	}
+	return err;
+}
+
 int repair_keep(struct repair *p, const char *path)
 {
 	const char *below = path + strlen(p->dir);
-	char *to = NULL, *slash;
+	char *to = NULL;
 	int err = 0;
 
 	if (!p->write || !repair_exists(path))
@@ -41,28 +55,12 @@ int repair_keep(struct repair *p, const char *path)
 		err = make_aside(p);
 	if (!err && asprintf(&to, "%s/%s", p->aside, below) < 0)
 		return -ENOMEM;
-	for (slash = err ? NULL : to + strlen(p->aside) + 1; slash && (slash = strchr(slash, '/')) && !err; *slash++ = '/') {
-		*slash = 0;
-		err = file_mkdir(to);
-		err = err == -EEXIST ? 0 : err;
-		if (!err) {
-			char *up = strrchr(to, '/');
-
-			*up = 0;
-			err = file_sync_dir(to);
-			*up = '/';
-		}
-	}
+	if (!err)
+		err = make_dirs_of(p, to);
 	if (!err)
 		err = file_link(path, to);
-	if (err == -EEXIST)
-		err = 0;
-	slash = err ? NULL : strrchr(to, '/');
-	if (slash) {
-		*slash = 0;
-		err = file_sync_dir(to);
-		*slash = '/';
-	}
+	if (!err || err == -EEXIST)
+		err = file_sync_parent(to);
 	if (err)
 		complain("%s: cannot be kept as %s: %s", path, to ? to : p->dir, strerror(-err));
 	free(to);

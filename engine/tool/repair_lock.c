@@ -14,10 +14,15 @@ int repair_lock_file(struct repair *p, const char *name, struct slice contents)
 {
 	const struct offline_file *f = offline_file(&p->store, name);
 	struct lock_step step = {.remove = !contents.p, .version = (f ? f->version : 0) + 1, .contents = contents};
-	char *top = path_join(p->dir, "lock"), *path = top ? lock_name_path(top, name) : NULL;
+	char *top, *path;
 	bool in_doubt = false;
-	int err = path ? repair_keep(p, path) : -ENOMEM;
+	int err;
 
+	if (!p->write)
+		return 0;
+	top = path_join(p->dir, "lock");
+	path = top ? lock_name_path(top, name) : NULL;
+	err = path ? repair_keep(p, path) : -ENOMEM;
 	snprintf(step.name, sizeof(step.name), "%s", name);
 	if (!err)
 		err = lock_files_change(top, &step, 1, &in_doubt);
@@ -45,13 +50,11 @@ static int repair_files(struct repair *p)
 
 		if (f->one_copy) {
 			repair_step(p, "%s: written again from its whole copy", f->path);
-			if (p->write)
-				err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
+			err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
 		} else if (f->damaged && !is_made_anew(f->name)) {
 			repair_step(p, "%s: kept aside and removed", f->path);
 			repair_loss(p, "%s", f->path);
-			if (p->write)
-				err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
 		}
 	}
 	return err;
@@ -66,7 +69,7 @@ int repair_ids(struct repair *p)
 		return 0;
 	repair_step(p, "%s/lock/ids: the next table id is %u", p->dir, least);
 	put_be32(bytes, least);
-	return p->write ? repair_lock_file(p, "ids", slice_of(bytes, sizeof(bytes))) : 0;
+	return repair_lock_file(p, "ids", slice_of(bytes, sizeof(bytes)));
 }
 
 int repair_incarnation(struct repair *p)
@@ -80,7 +83,7 @@ int repair_incarnation(struct repair *p)
 	repair_step(p, "%s/lock/incarnation: %" PRIu64 ", %s", p->dir, n,
 		p->rewrites_meta ? "for the files of this repair" : "the greatest in use");
 	put_be64(bytes, n);
-	return p->write ? repair_lock_file(p, "incarnation", slice_of(bytes, sizeof(bytes))) : 0;
+	return repair_lock_file(p, "incarnation", slice_of(bytes, sizeof(bytes)));
 }
 
 int repair_clock(struct repair *p)
@@ -97,7 +100,7 @@ int repair_clock(struct repair *p)
 		(void)strftime(day, sizeof(day), "%F", &tm);
 	repair_step(p, "%s/lock/clock: set to the present time, of %s UTC; make sure that the clock is right", p->dir, day);
 	put_be64(bytes, (uint64_t)now * 1000000);
-	return p->write ? repair_lock_file(p, "clock", slice_of(bytes, sizeof(bytes))) : 0;
+	return repair_lock_file(p, "clock", slice_of(bytes, sizeof(bytes)));
 }
 
 static int repair_journal(struct repair *p)

@@ -37,7 +37,7 @@ struct log_scan {
 	struct segment *segments;
 	unsigned segment_count;
 	struct found *v; /* by LSN, one for each */
-	size_t count, cap;
+	size_t count;
 	uint64_t salt, stated; /* the highest LSN that is stated as durable */
 	bool has_salt;
 };
@@ -69,17 +69,16 @@ static int add_segment(void *arg, const char *name, bool is_dir)
 {
 	struct repair_log *g = arg;
 	struct log_scan *scan = g->scan;
-	struct segment *v;
+	struct segment *s;
 	uint64_t number;
 
 	if (is_dir || !log_segment_parse(name, &number))
 		return 0;
-	v = realloc(scan->segments, (scan->segment_count + 1) * sizeof(*v));
-	if (!v)
+	if (array_grow(scan->segments, scan->segment_count))
 		return -ENOMEM;
-	scan->segments = v;
-	v[scan->segment_count] = (struct segment){.number = number, .path = path_join(g->dir, name)};
-	return v[scan->segment_count].path ? (scan->segment_count++, 0) : -ENOMEM;
+	s = &scan->segments[scan->segment_count++];
+	*s = (struct segment){.number = number, .path = path_join(g->dir, name)};
+	return s->path ? 0 : -ENOMEM;
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -109,21 +108,6 @@ static int read_header(const struct repair_log *g, struct log_scan *scan, struct
 	scan->has_salt = true;
 	if (s->h.durable_lsn > scan->stated)
 		scan->stated = s->h.durable_lsn;
-	return 0;
-}
-
-static int add_found(struct log_scan *scan, const struct found *f)
-{
-	if (scan->count == scan->cap) {
-		size_t cap = scan->cap ? scan->cap * 2 : 64;
-		struct found *v = realloc(scan->v, cap * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		scan->v = v;
-		scan->cap = cap;
-	}
-	scan->v[scan->count++] = *f;
 	return 0;
 }
 
@@ -164,8 +148,11 @@ static int scan_segment(struct log_scan *scan, unsigned i)
 		x.rank = s->whole && x.lsn >= s->h.first_lsn ? i + 1 : 0;
 		if (x.f.durable > scan->stated)
 			scan->stated = x.f.durable;
-		if (x.f.kind == LOG_DATA || x.f.kind == LOG_VOID)
-			err = add_found(scan, &x);
+		if (x.f.kind == LOG_DATA || x.f.kind == LOG_VOID) {
+			err = array_grow(scan->v, scan->count);
+			if (!err)
+				scan->v[scan->count++] = x;
+		}
 		at += body ? log_frame_total(&x.f) : 8;
 	}
 	buf_fini(&b);
@@ -337,11 +324,9 @@ static int note_record(void *arg, const struct log_record *r)
 		if (g->tables[i].table == r->table)
 			t = &g->tables[i];
 	if (!t) {
-		t = realloc(g->tables, (g->table_count + 1) * sizeof(*t));
-		if (!t)
+		if (array_grow(g->tables, g->table_count))
 			return -ENOMEM;
-		g->tables = t;
-		t += g->table_count++;
+		t = &g->tables[g->table_count++];
 		*t = (struct repair_log_table){.table = r->table, .first_lsn = r->lsn};
 	}
 	if (r->seq + r->batch.n > t->seq_bound) /* a cell has a byte at least */

@@ -27,15 +27,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct plan {
-	struct repair *p;
-	struct repair_meta *m;
-	uint32_t *rebuild; /* ids of the tables that get one tablet */
-	unsigned rebuild_count;
-	bool incomplete; /* METADATA's log lost records */
-	uint32_t table;  /* of the directory being listed */
-};
-
 /* ---- existing files ---- */
 
 static void note_incarnation(struct repair *p, uint64_t n)
@@ -46,55 +37,55 @@ static void note_incarnation(struct repair *p, uint64_t n)
 
 static int add_sst(void *arg, const char *name, bool is_dir)
 {
-	struct plan *k = arg;
+	struct repair *p = arg;
 	uint64_t incarnation;
 	struct repair_file *f;
 
 	if (is_dir || !server_is_sstable(name, &incarnation))
 		return 0;
-	f = repair_file_get(k->p, k->table, incarnation, strtoull(strchr(name, '-') + 1, NULL, 10));
+	f = repair_file_get(p, p->listed, incarnation, strtoull(strchr(name, '-') + 1, NULL, 10));
 	if (!f)
 		return -ENOMEM;
 	f->exists = true;
-	note_incarnation(k->p, incarnation);
+	note_incarnation(p, incarnation);
 	return 0;
 }
 
 static int add_sst_dir(void *arg, const char *name, bool is_dir)
 {
-	struct plan *k = arg;
+	struct repair *p = arg;
 	char *end, *path = NULL;
 	unsigned long long id = strtoull(name, &end, 10);
 	int err = 0;
 
 	if (!is_dir || *end || !id || id > UINT32_MAX)
 		return 0;
-	if (asprintf(&path, "%s/sst/%s", k->p->dir, name) < 0)
+	if (asprintf(&path, "%s/sst/%s", p->dir, name) < 0)
 		return -ENOMEM;
-	k->table = (uint32_t)id;
-	if (k->table > k->p->table_max)
-		k->p->table_max = k->table;
-	err = file_list(path, add_sst, k);
+	p->listed = (uint32_t)id;
+	if (p->listed > p->table_max)
+		p->table_max = p->listed;
+	err = file_list(path, add_sst, p);
 	free(path);
 	return err;
 }
 
 static int add_log_dir(void *arg, const char *name, bool is_dir)
 {
-	struct plan *k = arg;
+	struct repair *p = arg;
 	char *end;
 	uint64_t n = strtoull(name, &end, 10);
 
 	if (!is_dir || *end || end == name)
 		return 0;
-	note_incarnation(k->p, n);
-	return repair_log_get(k->p, n) ? 0 : -ENOMEM;
+	note_incarnation(p, n);
+	return repair_log_get(p, n) ? 0 : -ENOMEM;
 }
 
-static int list_dir(struct repair *p, const char *name, int (*fn)(void *, const char *, bool), void *arg)
+static int list_dir(struct repair *p, const char *name, int (*fn)(void *, const char *, bool))
 {
 	char *path = path_join(p->dir, name);
-	int err = path ? file_list(path, fn, arg) : -ENOMEM;
+	int err = path ? file_list(path, fn, p) : -ENOMEM;
 
 	if (err == -ENOENT || err == -ENOTDIR) {
 		report_problem(&p->r, "%s: this directory of the store is missing", path);
@@ -109,7 +100,7 @@ static int list_dir(struct repair *p, const char *name, int (*fn)(void *, const 
 
 /* ---- logs and METADATA's own files ---- */
 
-static int note_redo_points(struct repair *p, const struct meta_tablet *m, bool meta)
+static int note_redo_points(struct repair *p, const struct meta_tablet *m)
 {
 	note_incarnation(p, m->server);
 	if (m->table > p->table_max)
@@ -123,58 +114,56 @@ static int note_redo_points(struct repair *p, const struct meta_tablet *m, bool 
 		if (!g->named || m->redo[i].lsn < g->from)
 			g->from = m->redo[i].lsn;
 		g->named = true;
-		g->of_meta |= meta;
+		g->of_meta |= m->table == META_TABLE;
 	}
 	return 0;
 }
 
 static int note_all_redo_points(struct repair *p)
 {
-	struct offline *store = &p->store;
-	int err = store->has_root ? note_redo_points(p, &store->root.m, true) : 0;
+	const struct offline_row *row;
+	int err = 0;
 
-	for (unsigned i = 0; i < store->meta.count && !err; i++)
-		err = note_redo_points(p, &store->meta.v[i].m, true);
-	for (unsigned i = 0; i < store->users.count && !err; i++)
-		err = note_redo_points(p, &store->users.v[i].m, false);
+	for (unsigned i = 0; (row = offline_row_at(&p->store, i)) && !err; i++)
+		err = note_redo_points(p, &row->m);
 	return err;
 }
 
 /* Examines the logs that redo sets name, or all. */
-static int examine_logs(struct plan *k, bool all)
+static int examine_logs(struct repair *p, bool all)
 {
 	int err = 0;
 
-	for (struct repair_log *g = k->p->logs; g && !err; g = g->next) {
+	for (struct repair_log *g = p->logs; g && !err; g = g->next) {
 		bool lost_meta = false;
 
 		if (!all && !g->named)
 			continue;
-		err = repair_log_examine(k->p, g, &lost_meta);
-		k->incomplete |= lost_meta && g->of_meta;
+		err = repair_log_examine(p, g, &lost_meta);
+		p->lost_meta |= lost_meta && g->of_meta;
 		g->copied = all || g->damaged;
-		k->m->changed |= g->copied;
+		p->rewrites_meta |= g->copied;
 		for (unsigned t = 0; t < g->table_count && !err; t++)
-			if (g->tables[t].table > k->p->table_max)
-				k->p->table_max = g->tables[t].table;
+			if (g->tables[t].table > p->table_max)
+				p->table_max = g->tables[t].table;
 	}
 	return err;
 }
 
 /* Damage in a METADATA file that reading its rows did not meet, as in a filter, is a reason to write METADATA anew. */
-static int verify_meta_files(struct plan *k, const struct meta_tablet *m)
+static int verify_meta_files(struct repair *p, const struct meta_tablet *m)
 {
 	int err = 0;
 
 	for (unsigned i = 0; i < m->file_count && !err; i++) {
 		const struct tablet_file *f = &m->files[i];
-		char *path = tablet_file_path(k->p->dir, f->table, f->incarnation, f->number), *why = NULL;
+		char *path = tablet_file_path(p->dir, f->table, f->incarnation, f->number), *why = NULL;
 		uint64_t keys;
 
 		err = path ? sst_verify(path, &keys, &why) : -ENOMEM;
 		if (err == -EBADMSG || err == -ENOENT) {
-			report_problem(&k->p->r, "%s", why ? why : path);
-			k->m->changed = true;
+			report_problem(&p->r, "%s", why ? why : path);
+			p->rewrites_meta = true;
 			err = 0;
 		}
 		free(why);
@@ -183,63 +172,60 @@ static int verify_meta_files(struct plan *k, const struct meta_tablet *m)
 	return err;
 }
 
-static int verify_metadata(struct plan *k)
+static int verify_metadata(struct repair *p)
 {
-	const struct offline *store = &k->p->store;
-	int err = store->has_root ? verify_meta_files(k, &store->root.m) : 0;
+	const struct offline_row *row;
+	int err = 0;
 
-	for (unsigned i = 0; i < store->meta.count && !err; i++)
-		err = verify_meta_files(k, &store->meta.v[i].m);
+	for (unsigned i = 0; (row = offline_row_at(&p->store, i)) && !err; i++)
+		if (row->m.table == META_TABLE)
+			err = verify_meta_files(p, &row->m);
 	return err;
 }
 
 /* ---- which tables are rebuilt ---- */
 
-static bool is_rebuilt(const struct plan *k, uint32_t table)
+static bool is_rebuilt(const struct repair *p, uint32_t table)
 {
-	for (unsigned i = 0; i < k->rebuild_count; i++)
-		if (k->rebuild[i] == table)
+	for (unsigned i = 0; i < p->rebuild_count; i++)
+		if (p->rebuild[i] == table)
 			return true;
 	return false;
 }
 
-static int rebuild_table(struct plan *k, uint32_t table)
+static int rebuild_table(struct repair *p, uint32_t table)
 {
-	uint32_t *v;
-
-	if (table < META_FIRST_USER_TABLE || is_rebuilt(k, table) || offline_is_dropped(&k->p->store, table))
+	if (table < META_FIRST_USER_TABLE || is_rebuilt(p, table) || offline_is_dropped(&p->store, table))
 		return 0;
-	v = realloc(k->rebuild, (k->rebuild_count + 1) * sizeof(*v));
-	if (!v)
+	if (array_grow(p->rebuild, p->rebuild_count))
 		return -ENOMEM;
-	k->rebuild = v;
-	v[k->rebuild_count++] = table;
+	p->rebuild[p->rebuild_count++] = table;
 	return 0;
 }
 
 /* Rebuilds each table that has a schema, files or a row with data. */
-static int rebuild_all(struct plan *k)
+static int rebuild_all(struct repair *p)
 {
-	const struct offline *store = &k->p->store;
+	const struct offline *store = &p->store;
 	int err = 0;
 
 	for (unsigned i = 0; i < store->table_count && !err; i++)
-		err = rebuild_table(k, store->tables[i].p->tablets_id);
-	for (const struct repair_file *f = k->p->files; f && !err; f = f->next)
-		err = f->exists ? rebuild_table(k, f->table) : 0;
+		err = rebuild_table(p, store->tables[i].p->tablets_id);
+	for (const struct repair_file *f = p->files; f && !err; f = f->next)
+		err = f->exists ? rebuild_table(p, f->table) : 0;
 	for (unsigned i = 0; i < store->users.count && !err; i++) {
 		const struct meta_tablet *m = &store->users.v[i].m;
 
 		if (m->file_count || m->redo_count)
-			err = rebuild_table(k, m->table);
+			err = rebuild_table(p, m->table);
 	}
 	return err;
 }
 
 /* Rebuilds tables whose tablets leave a gap, and tables without tablets. */
-static int rebuild_gaps(struct plan *k)
+static int rebuild_gaps(struct repair *p)
 {
-	const struct offline *store = &k->p->store;
+	const struct offline *store = &p->store;
 	int err = 0;
 
 	for (unsigned i = 0; i < store->users.count && !err; i++) {
@@ -248,49 +234,47 @@ static int rebuild_gaps(struct plan *k)
 		if (!offline_has_gap(&store->users, i) ||
 			(!offline_table(store, row->m.table) && !row->m.file_count && !row->m.redo_count))
 			continue;
-		report_problem(&k->p->r, "METADATA: table id %u: its tablets leave a gap", row->m.table);
-		err = rebuild_table(k, row->m.table);
+		report_problem(&p->r, "METADATA: table id %u: its tablets leave a gap", row->m.table);
+		err = rebuild_table(p, row->m.table);
 	}
 	for (unsigned i = 0; i < store->table_count && !err; i++) {
 		if (offline_has_tablet(store, store->tables[i].p->tablets_id))
 			continue;
-		report_problem(&k->p->r, "METADATA: no tablet of table %s", store->tables[i].p->name);
-		err = rebuild_table(k, store->tables[i].p->tablets_id);
+		report_problem(&p->r, "METADATA: no tablet of table %s", store->tables[i].p->name);
+		err = rebuild_table(p, store->tables[i].p->tablets_id);
 	}
 	return err;
 }
 
 /* Counts files that no row names, and files that rows name and that are missing. */
-static int compare_lists(struct plan *k, unsigned *unnamed, unsigned *missing)
+static int compare_lists(struct repair *p, unsigned *unnamed, unsigned *missing)
 {
-	const struct offline *store = &k->p->store;
+	const struct offline *store = &p->store;
 
 	*unnamed = *missing = 0;
 	for (unsigned i = 0; i < store->users.count; i++)
 		for (unsigned n = 0; n < store->users.v[i].m.file_count; n++) {
 			const struct tablet_file *x = &store->users.v[i].m.files[n];
-			struct repair_file *f = repair_file_get(k->p, x->table, x->incarnation, x->number);
+			struct repair_file *f = repair_file_get(p, x->table, x->incarnation, x->number);
 
 			if (!f)
 				return -ENOMEM;
 			f->named = true;
 			*missing += !f->exists;
 		}
-	for (const struct repair_file *f = k->p->files; f; f = f->next)
+	for (const struct repair_file *f = p->files; f; f = f->next)
 		*unnamed += f->table >= META_FIRST_USER_TABLE && f->exists && !f->named;
 	return 0;
 }
 
 /* ---- the new rows ---- */
 
-static int add_tablet(struct repair_meta *m, struct meta_tablet *t)
+/* Takes *t, and leaves {0}. */
+static int add_tablet(struct repair *p, struct meta_tablet *t)
 {
-	struct meta_tablet *v = realloc(m->v, (m->count + 1) * sizeof(*v));
-
-	if (!v)
+	if (array_grow(p->tablets, p->tablet_count))
 		return -ENOMEM;
-	m->v = v;
-	v[m->count++] = *t;
+	p->tablets[p->tablet_count++] = *t;
 	*t = (struct meta_tablet){0};
 	return 0;
 }
@@ -322,31 +306,35 @@ static int add_redo_points(const struct repair *p, struct meta_tablet *t)
 }
 
 /* Appends the file as it is after the repair, if anything of it is left, for the same rows as before. */
-static int add_file(struct plan *k, struct meta_tablet *t, const struct tablet_file *f)
+static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet_file *f)
 {
-	struct tablet_file now = {0}, *v;
-	bool changed, gone;
-	int err = repair_sst(k->p, f, &now, &changed, &gone);
+	struct tablet_file now = {0};
+	const struct repair_file *x;
+	int err = repair_sst(p, f, &x);
 
 	if (err)
 		return err;
-	k->m->changed |= changed;
-	if (gone)
+	p->rewrites_meta |= x->changed;
+	if (x->gone)
 		return 0;
-	v = realloc(t->files, (t->file_count + 1) * sizeof(*v));
-	if (!v || buf_set(&now.begin, f->begin.p, f->begin.n) || (f->end.p && buf_set(&now.end, f->end.p, f->end.n))) {
-		t->files = v ? v : t->files;
+	err = tablet_file_copy(&now, &x->now);
+	if (!err)
+		err = buf_set(&now.begin, f->begin.p, f->begin.n);
+	if (!err && f->end.p)
+		err = buf_set(&now.end, f->end.p, f->end.n);
+	if (!err)
+		err = array_grow(t->files, t->file_count);
+	if (err) {
 		tablet_file_fini(&now);
-		return -ENOMEM;
+		return err;
 	}
 	if (now.seq_max > t->seq_mark)
 		t->seq_mark = now.seq_max;
-	t->files = v;
-	v[t->file_count++] = now;
+	t->files[t->file_count++] = now;
 	return 0;
 }
 
-static int copy_row(struct plan *k, const struct offline_row *row)
+static int copy_row(struct repair *p, const struct offline_row *row)
 {
 	struct meta_tablet t = {0};
 	struct tablet_file *files;
@@ -360,11 +348,11 @@ static int copy_row(struct plan *k, const struct offline_row *row)
 	if (!err)
 		err = buf_set(&t.begin, row->begin.p, row->begin.n);
 	for (unsigned i = 0; i < count && !err; i++)
-		err = add_file(k, &t, &files[i]);
-	if (!err && k->incomplete)
-		err = add_redo_points(k->p, &t);
+		err = add_file(p, &t, &files[i]);
+	if (!err && p->lost_meta)
+		err = add_redo_points(p, &t);
 	if (!err)
-		err = add_tablet(k->m, &t);
+		err = add_tablet(p, &t);
 	meta_tablet_fini(&t);
 	for (unsigned i = 0; i < count; i++)
 		tablet_file_fini(&files[i]);
@@ -373,32 +361,32 @@ static int copy_row(struct plan *k, const struct offline_row *row)
 }
 
 /* Makes the one tablet of a rebuilt table. */
-static int build_row(struct plan *k, uint32_t table)
+static int build_row(struct repair *p, uint32_t table)
 {
-	struct meta_tablet t = {.table = table, .last = true, .server = k->p->incarnation};
-	const struct offline *store = &k->p->store;
+	struct meta_tablet t = {.table = table, .last = true, .server = p->incarnation};
+	const struct offline *store = &p->store;
 	struct buf name = {0};
 	int err = 0;
 
 	for (unsigned i = 0; i < store->users.count; i++)
 		if (store->users.v[i].m.table == table && store->users.v[i].m.seq_mark > t.seq_mark)
 			t.seq_mark = store->users.v[i].m.seq_mark;
-	for (const struct repair_file *f = k->p->files; f && !err; f = f->next) {
+	for (const struct repair_file *f = p->files; f && !err; f = f->next) {
 		const struct tablet_file x = {.table = table, .incarnation = f->incarnation, .number = f->number};
 
 		if (f->table == table && f->exists)
-			err = add_file(k, &t, &x);
+			err = add_file(p, &t, &x);
 	}
 	if (!err)
-		err = add_redo_points(k->p, &t);
+		err = add_redo_points(p, &t);
 	if (!err)
-		repair_step(k->p,
+		repair_step(p,
 			"METADATA: %s: one tablet over all its rows, with all %u SSTables of its directory; data that was deleted "
 			"may show again",
 			offline_table_name(&name, store, table), t.file_count);
 	if (!err)
-		err = add_tablet(k->m, &t);
-	k->m->changed = true;
+		err = add_tablet(p, &t);
+	p->rewrites_meta = true;
 	meta_tablet_fini(&t);
 	buf_fini(&name);
 	return err;
@@ -414,65 +402,66 @@ static int compare_tablets(const void *a, const void *b)
 }
 
 /* Decides which tables are rebuilt.  *all: each of them. */
-static int choose_tables(struct plan *k, bool *all)
+static int choose_tables(struct repair *p, bool *all)
 {
 	unsigned unnamed, missing;
-	int err = compare_lists(k, &unnamed, &missing);
+	int err = compare_lists(p, &unnamed, &missing);
 
 	if (!err && !*all)
-		err = rebuild_gaps(k);
+		err = rebuild_gaps(p);
 	/* Nothing else shows that the end of a log was cut off. */
-	if (!err && !*all && !k->incomplete && unnamed && missing) {
-		report_problem(&k->p->r, "METADATA: %u SSTables that it names are missing, and %u are there that it does not name",
+	if (!err && !*all && !p->lost_meta && unnamed && missing) {
+		report_problem(&p->r, "METADATA: %u SSTables that it names are missing, and %u are there that it does not name",
 			missing, unnamed);
-		repair_loss(k->p, "%s/log: the end of a log; how many records it had is not known", k->p->dir);
-		k->incomplete = true;
+		repair_loss(p, "%s/log: the end of a log; how many records it had is not known", p->dir);
+		p->lost_meta = true;
 	}
-	k->m->changed |= *all || k->incomplete;
-	if (err || !(*all || (k->incomplete && (k->rebuild_count || unnamed || missing))))
+	p->rewrites_meta |= *all || p->lost_meta;
+	if (err || !(*all || (p->lost_meta && (p->rebuild_count || unnamed || missing))))
 		return err;
 	*all = true;
-	err = examine_logs(k, true);
-	return err ? err : rebuild_all(k);
+	err = examine_logs(p, true);
+	return err ? err : rebuild_all(p);
 }
 
-int repair_meta_plan(struct repair *p, struct repair_meta *m)
+int repair_meta_plan(struct repair *p)
 {
-	struct plan k = {.p = p, .m = m};
 	struct offline *store = &p->store;
-	bool all = store->incomplete || !store->has_root;
-	int err = list_dir(p, "sst", add_sst_dir, &k);
+	bool all = store->incomplete || !store->root.count;
+	int err = list_dir(p, "sst", add_sst_dir);
 
 	if (!err)
-		err = list_dir(p, "log", add_log_dir, &k);
+		err = list_dir(p, "log", add_log_dir);
 	if (!err)
 		err = note_all_redo_points(p);
 	/* The next mount makes the root tablet of a store that was never used. */
-	if (!err && !store->has_root && !store->table_count && !p->files && !store->next_table && p->table_max == 0)
-		goto out;
+	if (!err && !store->root.count && !store->table_count && !p->files && !store->next_table && p->table_max == 0)
+		return 0;
 	if (!err)
-		err = verify_metadata(&k);
+		err = verify_metadata(p);
 	if (!err)
-		err = examine_logs(&k, all);
+		err = examine_logs(p, all);
 	if (!err)
-		err = choose_tables(&k, &all);
+		err = choose_tables(p, &all);
 	for (unsigned i = 0; i < store->users.count && !err && !all; i++)
-		if (!is_rebuilt(&k, store->users.v[i].m.table))
-			err = copy_row(&k, &store->users.v[i]);
-	for (unsigned i = 0; i < k.rebuild_count && !err; i++)
-		err = build_row(&k, k.rebuild[i]);
-	if (!err && m->count)
-		qsort(m->v, m->count, sizeof(*m->v), compare_tablets);
-	if (!err && m->changed)
-		repair_step(p, "METADATA: written anew, %u rows; %s/lock/root names it", m->count, p->dir);
-out:
-	free(k.rebuild);
+		if (!is_rebuilt(p, store->users.v[i].m.table))
+			err = copy_row(p, &store->users.v[i]);
+	for (unsigned i = 0; i < p->rebuild_count && !err; i++)
+		err = build_row(p, p->rebuild[i]);
+	if (!err && p->tablet_count)
+		qsort(p->tablets, p->tablet_count, sizeof(*p->tablets), compare_tablets);
+	if (!err && p->rewrites_meta)
+		repair_step(p, "METADATA: written anew, %u rows; %s/lock/root names it", p->tablet_count, p->dir);
 	return err;
 }
 
-void repair_meta_fini(struct repair_meta *m)
+void repair_meta_fini(struct repair *p)
 {
-	for (unsigned i = 0; i < m->count; i++)
-		meta_tablet_fini(&m->v[i]);
-	free(m->v);
+	for (unsigned i = 0; i < p->tablet_count; i++)
+		meta_tablet_fini(&p->tablets[i]);
+	free(p->tablets);
+	free(p->rebuild);
+	p->tablets = NULL;
+	p->rebuild = NULL;
+	p->tablet_count = p->rebuild_count = 0;
 }

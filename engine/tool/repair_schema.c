@@ -32,7 +32,6 @@ struct damaged { /* a file lock/tables/NAME */
 };
 struct schemas {
 	struct repair *p;
-	const struct repair_meta *m;
 	struct damaged *v;
 	unsigned count;
 };
@@ -75,14 +74,13 @@ static struct schema *find_schema(struct slice file)
 
 static int add_damaged(struct schemas *a, const struct offline_file *f)
 {
-	struct damaged *v = realloc(a->v, (a->count + 1) * sizeof(*v)), *x;
+	struct damaged *x;
 	struct buf b = {0};
 	int err;
 
-	if (!v)
+	if (array_grow(a->v, a->count))
 		return -ENOMEM;
-	a->v = v;
-	x = &v[a->count++];
+	x = &a->v[a->count++];
 	*x = (struct damaged){.file = f};
 	err = file_read_all(f->path, LOCK_FILE_BYTES_MAX * 2, &b);
 	if (!err)
@@ -106,8 +104,6 @@ struct content {
 
 static int note_family(struct content *c, uint16_t id, uint16_t group)
 {
-	struct restore_family *v;
-
 	for (unsigned i = 0; i < c->count; i++)
 		if (c->v[i].id == id) {
 			c->v[i].group = group ? group : c->v[i].group;
@@ -115,11 +111,9 @@ static int note_family(struct content *c, uint16_t id, uint16_t group)
 		}
 	if (!id)
 		return 0;
-	v = realloc(c->v, (c->count + 1) * sizeof(*v));
-	if (!v)
+	if (array_grow(c->v, c->count))
 		return -ENOMEM;
-	c->v = v;
-	v[c->count++] = (struct restore_family){.id = id, .group = group};
+	c->v[c->count++] = (struct restore_family){.id = id, .group = group};
 	return 0;
 }
 
@@ -240,8 +234,7 @@ static int restore_schema(struct schemas *a, uint32_t table, struct damaged *x, 
 			r.name, table, c->count, said ? " under the names that can be read" : ", named family-ID", r.salt);
 		repair_loss(a->p, "table %s: its schema (rules, owners, modes%s)", r.name, said ? "" : ", names of families");
 		snprintf(file, sizeof(file), "tables/%s", r.name);
-		if (a->p->write)
-			err = repair_lock_file(a->p, file, buf_slice(&b));
+		err = repair_lock_file(a->p, file, buf_slice(&b));
 	}
 	schema_put(s);
 	buf_fini(&b);
@@ -290,24 +283,24 @@ static int repair_schema(struct schemas *a, uint32_t table, bool has_data, bool 
 /* Repairs the schema of each table of METADATA that has none. */
 static int repair_tables(struct schemas *a, bool by_id)
 {
-	const struct repair_meta *m = a->m;
+	const struct repair *p = a->p;
 	int err = 0;
 
-	for (unsigned i = 0; i < m->count && !err;) {
-		uint32_t table = m->v[i].table;
+	for (unsigned i = 0; i < p->tablet_count && !err;) {
+		uint32_t table = p->tablets[i].table;
 		bool has_data = false;
 
-		for (; i < m->count && m->v[i].table == table; i++)
-			has_data |= m->v[i].file_count || m->v[i].redo_count;
-		if (!offline_table(&a->p->store, table) && !offline_is_dropped(&a->p->store, table))
+		for (; i < p->tablet_count && p->tablets[i].table == table; i++)
+			has_data |= p->tablets[i].file_count || p->tablets[i].redo_count;
+		if (!offline_table(&p->store, table) && !offline_is_dropped(&p->store, table))
 			err = repair_schema(a, table, has_data, by_id);
 	}
 	return err;
 }
 
-int repair_schemas(struct repair *p, const struct repair_meta *m)
+int repair_schemas(struct repair *p)
 {
-	struct schemas a = {.p = p, .m = m};
+	struct schemas a = {.p = p};
 	int err = 0;
 
 	for (unsigned i = 0; i < p->store.file_count && !err; i++)
@@ -323,8 +316,7 @@ int repair_schemas(struct repair *p, const struct repair_meta *m)
 		if (!a.v[i].used && !err) {
 			repair_step(p, "%s: kept aside and removed: no data is of this table", f->path);
 			repair_loss(p, "table %s, which has no cells", f->name + strlen("tables/"));
-			if (p->write)
-				err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
 		}
 		schema_put(a.v[i].schema);
 	}

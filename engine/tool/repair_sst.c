@@ -359,7 +359,7 @@ struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t i
 	return p->files = f;
 }
 
-int repair_sst(struct repair *p, const struct tablet_file *f, struct tablet_file *out, bool *changed, bool *gone)
+int repair_sst(struct repair *p, const struct tablet_file *f, const struct repair_file **out)
 {
 	struct repair_file *x = repair_file_get(p, f->table, f->incarnation, f->number);
 	char *path;
@@ -371,11 +371,9 @@ int repair_sst(struct repair *p, const struct tablet_file *f, struct tablet_file
 		x->examined = true;
 		free(path);
 	}
-	if (err)
-		return err;
-	*changed = x->changed;
-	*gone = x->gone;
-	return x->gone ? 0 : tablet_file_copy(out, &x->now);
+	if (!err)
+		*out = x;
+	return err;
 }
 
 void repair_ssts_fini(struct repair *p)

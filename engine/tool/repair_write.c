@@ -24,7 +24,6 @@
 
 struct new_log {
 	struct repair *p;
-	const struct repair_meta *m;
 	struct task_pool *pool;
 	struct log *log;
 	const struct repair_log *from; /* the log being copied */
@@ -84,8 +83,8 @@ static int copy_record(void *arg, const struct log_record *r)
 {
 	struct new_log *n = arg;
 
-	for (unsigned i = 0; i < n->m->count; i++) {
-		const struct meta_tablet *t = &n->m->v[i];
+	for (unsigned i = 0; i < n->p->tablet_count; i++) {
+		const struct meta_tablet *t = &n->p->tablets[i];
 
 		if (t->table != r->table || slice_cmp(r->row_to, buf_slice(&t->begin)) < 0 ||
 			(!t->last && slice_cmp(r->row_from, buf_slice(&t->end)) >= 0))
@@ -178,17 +177,17 @@ static int append_rows(struct new_log *n, struct meta_tablet *root)
 	root->seq_mark = 1;
 	if (!err)
 		err = append_row(n, &meta, &root->seq_mark, now);
-	for (unsigned i = 0; i < n->m->count && !err; i++) {
-		move_redo_points(n->p, &n->m->v[i]);
-		err = append_row(n, &n->m->v[i], &root->seq_mark, now);
+	for (unsigned i = 0; i < n->p->tablet_count && !err; i++) {
+		move_redo_points(n->p, &n->p->tablets[i]);
+		err = append_row(n, &n->p->tablets[i], &root->seq_mark, now);
 	}
 	buf_fini(&meta.begin);
 	return err;
 }
 
-static int write_log(struct repair *p, const struct repair_meta *m, struct meta_tablet *root)
+static int write_log(struct repair *p, struct meta_tablet *root)
 {
-	struct new_log n = {.p = p, .m = m};
+	struct new_log n = {.p = p};
 	struct copied *c, *tmp;
 	char *logs = path_join(p->dir, "log"), *dir = offline_log_dir(&p->store, p->incarnation);
 	struct log_options o = {.dir = dir, .incarnation = p->incarnation, .segment_bytes = SEGMENT_BYTES};
@@ -223,7 +222,7 @@ static int write_log(struct repair *p, const struct repair_meta *m, struct meta_
 	return err;
 }
 
-int repair_meta_write(struct repair *p, const struct repair_meta *m)
+int repair_meta_write(struct repair *p)
 {
 	struct redo_point redo = {p->incarnation, 1};
 	struct meta_tablet root = {.table = META_TABLE, .server = p->incarnation, .redo = &redo, .redo_count = 1};
@@ -233,7 +232,7 @@ int repair_meta_write(struct repair *p, const struct repair_meta *m)
 	if (!err)
 		err = repair_keep_tree(p, "sst/1");
 	if (!err)
-		err = write_log(p, m, &root);
+		err = write_log(p, &root);
 	if (!err)
 		err = meta_root_end(&root.end);
 	if (!err)
