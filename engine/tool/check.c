@@ -25,7 +25,8 @@ struct checked {
 	char name[];              /* TABLE/INCARNATION-NUMBER.sst */
 };
 
-static int checked_add(struct checked **set, const struct tablet_file *f, struct checked **out, bool *is_new)
+/* Adds the file, unless it is in the set: then *is_new is false. */
+static struct checked *checked_add(struct checked **set, const struct tablet_file *f, bool *is_new)
 {
 	char name[96];
 	struct checked *s;
@@ -33,18 +34,16 @@ static int checked_add(struct checked **set, const struct tablet_file *f, struct
 
 	HASH_FIND(hh, *set, name, len, s);
 	*is_new = !s;
-	*out = s;
 	if (s)
-		return 0;
+		return s;
 	s = malloc(sizeof(*s) + len + 1);
 	if (!s)
-		return -ENOMEM;
+		no_memory();
 	memcpy(s->name, name, len + 1);
 	s->first = *f;
 	s->first.begin = s->first.end = s->first.first = s->first.last = (struct buf){0};
 	HASH_ADD_KEYPTR(hh, *set, s->name, len, s);
-	*out = s;
-	return 0;
+	return s;
 }
 
 /* All tablets that share a file list the same contents.  The first list is compared with the file itself. */
@@ -58,17 +57,12 @@ static bool same_contents(const struct tablet_file *a, const struct tablet_file 
 
 static int check_file(struct check *c, struct checked **set, const struct offline_row *row, const struct tablet_file *f)
 {
-	struct buf name = {0};
-	const char *who;
+	const char *path = offline_sst_path(&c->store, f), *who = offline_tablet_name(&c->store, &row->m);
 	uint64_t bytes;
 	bool is_new;
-	char *path = tablet_file_path(c->store.dir, f->table, f->incarnation, f->number);
-	struct checked *s;
-	int err = path ? checked_add(set, f, &s, &is_new) : -ENOMEM;
+	struct checked *s = checked_add(set, f, &is_new);
+	int err;
 
-	if (err)
-		goto out;
-	who = offline_tablet_name(&name, &c->store, &row->m);
 	if (f->seq_max > row->m.seq_mark)
 		report_problem(&c->r, "%s: %s holds sequence numbers up to %" PRIu64 ", above the tablet's mark %" PRIu64, who,
 			path, f->seq_max, row->m.seq_mark);
@@ -79,46 +73,35 @@ static int check_file(struct check *c, struct checked **set, const struct offlin
 	if (!is_new) {
 		if (!same_contents(&s->first, f))
 			report_problem(&c->r, "%s: METADATA does not say of %s what it says to another tablet", who, path);
-		goto out;
+		return 0;
 	}
 	c->files++;
 	err = file_stat_size(path, &bytes);
 	if (err == -ENOENT) {
 		report_problem(&c->r, "%s: missing; %s needs it", path, who);
-		err = 0;
-		goto out;
+		return 0;
 	}
 	if (err) {
 		complain("%s: %s", path, strerror(-err));
-		goto out;
+		return err;
 	}
 	c->file_bytes += bytes;
 	if (bytes != f->bytes)
 		report_problem(&c->r, "%s: has %" PRIu64 " bytes, METADATA says %" PRIu64, path, bytes, f->bytes);
-	if (c->data)
-		err = check_sst(c, f, path);
-out:
-	buf_fini(&name);
-	free(path);
-	return err;
+	return c->data ? check_sst(c, f, path) : 0;
 }
 
 /* ---- tablets ---- */
 
 static void check_range(struct check *c, const struct offline_row *row)
 {
-	struct buf name = {0}, hint = {0}, begin = {0};
+	const char *who = offline_tablet_name(&c->store, &row->m);
 
 	if (slice_cmp(buf_slice(&row->m.begin), buf_slice(&row->begin)) > 0)
-		report_problem(&c->r, "%s: begins at %s, where the tablet before it ends, but its begin hint is %s: a gap",
-			offline_tablet_name(&name, &c->store, &row->m), quoted(&begin, buf_slice(&row->begin)),
-			quoted(&hint, buf_slice(&row->m.begin)));
+		report_problem(&c->r, "%s: begins at %s, where the tablet before it ends, but its begin hint is %s: a gap", who,
+			quoted(buf_slice(&row->begin)), quoted(buf_slice(&row->m.begin)));
 	if (!row->m.last && slice_cmp(buf_slice(&row->begin), buf_slice(&row->m.end)) >= 0)
-		report_problem(&c->r, "%s: ends before it begins at %s", offline_tablet_name(&name, &c->store, &row->m),
-			quoted(&begin, buf_slice(&row->begin)));
-	buf_fini(&name);
-	buf_fini(&hint);
-	buf_fini(&begin);
+		report_problem(&c->r, "%s: ends before it begins at %s", who, quoted(buf_slice(&row->begin)));
 }
 
 static int check_tablet(struct check *c, struct checked **set, const struct offline_row *row)
@@ -138,7 +121,6 @@ static int check_tablet(struct check *c, struct checked **set, const struct offl
 /* The rows are sorted, so a table has no gap if its last tablet exists and the begin hints fit. */
 static int check_level(struct check *c, struct checked **set, const struct offline_rows *rows)
 {
-	struct buf name = {0};
 	int err = 0;
 
 	for (unsigned i = 0; i < rows->count && !err; i++) {
@@ -163,10 +145,8 @@ static int check_level(struct check *c, struct checked **set, const struct offli
 		err = check_tablet(c, set, row);
 		if (!err && !row->m.last && rows != &c->store.root && (!next || next->m.table != row->m.table) &&
 			!c->store.incomplete)
-			report_problem(
-				&c->r, "%s: no tablet holds the rows after it", offline_tablet_name(&name, &c->store, &row->m));
+			report_problem(&c->r, "%s: no tablet holds the rows after it", offline_tablet_name(&c->store, &row->m));
 	}
-	buf_fini(&name);
 	return err;
 }
 
@@ -203,20 +183,15 @@ static int check_stray_file(void *arg, const char *name, bool is_dir)
 
 static int check_stray_dir(void *arg, const char *name, bool is_dir)
 {
-	struct stray *w = arg, below = {w->c, w->set, NULL, name};
-	char *path = path_join(w->dir, name), *end;
-	int err = 0;
+	const struct stray *w = arg;
+	struct stray below = {w->c, w->set, text("%s/%s", w->dir, name), name};
+	char *end;
 
-	if (!path)
-		return -ENOMEM;
 	(void)strtoul(name, &end, 10);
-	below.dir = path;
-	if (!is_dir || *end)
-		report_note(&w->c->r, "%s: not a table's directory; no mount removes it", path);
-	else
-		err = file_list(path, check_stray_file, &below);
-	free(path);
-	return err;
+	if (is_dir && !*end)
+		return file_list(below.dir, check_stray_file, &below);
+	report_note(&w->c->r, "%s: not a table's directory; no mount removes it", below.dir);
+	return 0;
 }
 
 static int check_stray_entry(void *arg, const char *name, bool is_dir)
@@ -237,18 +212,16 @@ static int check_stray_entry(void *arg, const char *name, bool is_dir)
 
 static int check_strays(struct check *c, struct checked *set)
 {
-	char *sst = path_join(c->store.dir, "sst");
 	struct stray w = {.c = c, .set = set, .dir = c->store.dir};
-	int err = sst ? file_list(c->store.dir, check_stray_entry, &w) : -ENOMEM;
+	int err = file_list(c->store.dir, check_stray_entry, &w);
 
-	w.dir = sst;
+	w.dir = text("%s/sst", c->store.dir);
 	if (!err && !c->store.incomplete)
-		err = file_list(sst, check_stray_dir, &w);
+		err = file_list(w.dir, check_stray_dir, &w);
 	if (err == -ENOENT || err == -ENOTDIR) {
-		report_problem(&c->r, "%s: the SSTables' directory is missing", sst);
+		report_problem(&c->r, "%s: the SSTables' directory is missing", w.dir);
 		err = 0;
 	}
-	free(sst);
 	return err;
 }
 

@@ -9,6 +9,7 @@
  * names.  The next mount removes them, so damage in them is a note only.
  */
 #include "engine/cell/batch_format.h"
+#include "engine/server/server.h"
 #include "engine/log/log_format.h"
 #include "engine/tool/check.h"
 
@@ -92,13 +93,13 @@ static int check_one_log(struct check *c, uint64_t incarnation)
 	struct log_check k = {.c = c};
 	uint64_t from = 0;
 	struct log_end end = {0};
-	char *why = NULL, *dir = offline_log_dir(&c->store, incarnation);
-	int err = dir ? 0 : -ENOMEM;
+	const char *dir = offline_log_dir(&c->store, incarnation);
+	char *why = NULL;
+	int err;
 
 	k.dir = dir;
 	k.needed = least_redo(&c->store, incarnation, &from);
-	if (!err)
-		err = file_list(dir, note_stray_segment, &k);
+	err = file_list(dir, note_stray_segment, &k);
 	if (!err)
 		err = log_replay(dir, from, check_record, &k, &end, &why);
 	if (err == -EBADMSG || err == -ENOTSUP || (!err && end.lost)) {
@@ -108,7 +109,7 @@ static int check_one_log(struct check *c, uint64_t incarnation)
 			report_note(&c->r, "%s (but no redo set names this log)", why ? why : dir);
 		err = 0;
 	} else if (err) {
-		complain("%s: %s", why ? why : dir ? dir : c->store.dir, strerror(-err));
+		complain("%s: %s", why ? why : dir, strerror(-err));
 	} else if (!k.needed && incarnation != c->store.incarnation) { /* a clean end leaves the last log without redo points */
 		report_note(&c->r, "%s: no redo set names this log; the next mount removes it", dir);
 	}
@@ -116,7 +117,6 @@ static int check_one_log(struct check *c, uint64_t incarnation)
 		report_problem(&c->r, "%s: %" PRIu64 " more records like these", dir, k.bad - 10);
 	c->records += k.records;
 	free(why);
-	free(dir);
 	return err;
 }
 
@@ -137,8 +137,7 @@ static int add_log(void *arg, const char *name, bool is_dir)
 		report_note(&d->c->r, "%s/%s: not a log", d->path, name);
 		return 0;
 	}
-	if (array_grow(d->v, d->count))
-		return -ENOMEM;
+	array_grow(d->v, d->count);
 	d->v[d->count++] = n;
 	return 0;
 }
@@ -152,8 +151,6 @@ static int compare_numbers(const void *a, const void *b)
 
 static void check_redo_points(struct check *c, const struct dirs *d, const struct offline_row *row)
 {
-	struct buf name = {0};
-
 	for (unsigned i = 0; i < row->m.redo_count; i++) {
 		bool there = false;
 
@@ -161,34 +158,32 @@ static void check_redo_points(struct check *c, const struct dirs *d, const struc
 			there = d->v[k] == row->m.redo[i].incarnation;
 		if (!there)
 			report_problem(&c->r, "%s: its redo set names %s/%" PRIu64 ", which is missing",
-				offline_tablet_name(&name, &c->store, &row->m), d->path, row->m.redo[i].incarnation);
+				offline_tablet_name(&c->store, &row->m), d->path, row->m.redo[i].incarnation);
 	}
-	buf_fini(&name);
 }
 
 int check_logs(struct check *c)
 {
-	char *logs = path_join(c->store.dir, "log");
-	struct dirs d = {.c = c, .path = logs};
+	struct dirs d = {.c = c, .path = text("%s/log", c->store.dir)};
 	const struct offline_row *row;
-	uint64_t latest;
-	int err = logs ? file_list(logs, add_log, &d) : -ENOMEM;
+	uint64_t latest = 0;
+	int err = file_list(d.path, add_log, &d);
 
 	if (err == -ENOENT || err == -ENOTDIR) {
-		report_problem(&c->r, "%s: the logs' directory is missing", logs);
+		report_problem(&c->r, "%s: the logs' directory is missing", d.path);
 		err = 0;
 	}
 	if (d.count)
 		qsort(d.v, d.count, sizeof(*d.v), compare_numbers);
 	for (unsigned i = 0; (row = offline_row_at(&c->store, i)); i++)
 		check_redo_points(c, &d, row);
-	latest = d.count ? d.v[d.count - 1] : 0;
-	if (latest > c->store.incarnation)
+	if (!err && (err = server_latest_log(c->store.dir, &latest)) == -ENOENT)
+		err = 0;
+	if (!err && latest > c->store.incarnation)
 		report_problem(&c->r, "%s/lock/incarnation: %s, but there is a log of incarnation %" PRIu64, c->store.dir,
 			c->store.incarnation ? "an old one" : "missing", latest);
 	for (unsigned i = 0; i < d.count && !err; i++)
 		err = check_one_log(c, d.v[i]);
 	free(d.v);
-	free(logs);
 	return err;
 }

@@ -31,13 +31,11 @@ struct check_file {
 /* Returns 1, which stops the pass: problems that follow are likely the same one. */
 static int report_key(struct check *c, struct check_file *n, struct slice key, const char *what)
 {
-	struct buf q = {0};
 	uint64_t offset = 0;
 
 	if (sst_offset_of(n->sst, key, &offset))
 		offset = 0;
-	report_problem(&c->r, "%s: near offset %" PRIu64 ": key %s: %s", n->path, offset, quoted(&q, key), what);
-	buf_fini(&q);
+	report_problem(&c->r, "%s: near offset %" PRIu64 ": key %s: %s", n->path, offset, quoted(key), what);
 	return 1;
 }
 
@@ -154,12 +152,8 @@ static void compare_count(struct check *c, const char *path, const char *what, u
 
 static void compare_row(struct check *c, const char *path, const char *which, const struct buf *says, const struct buf *is)
 {
-	struct buf a = {0}, b = {0};
-
-	report_problem(&c->r, "%s: its %s row is %s, METADATA says %s", path, which, quoted(&a, buf_slice(is)),
-		quoted(&b, buf_slice(says)));
-	buf_fini(&a);
-	buf_fini(&b);
+	report_problem(
+		&c->r, "%s: its %s row is %s, METADATA says %s", path, which, quoted(buf_slice(is)), quoted(buf_slice(says)));
 }
 
 static void compare_listed(struct check *c, const char *path, const struct tablet_file *f, const struct props *is)
@@ -212,8 +206,7 @@ int check_sst(struct check *c, const struct tablet_file *f, const char *path)
 		err = sst_new(c->store.cache, path, false, &n.sst);
 	if (!err)
 		err = check_contents(c, f, &n);
-	if (n.sst)
-		sst_put(n.sst);
+	sst_put(n.sst);
 	sst_count_fini(&n.count);
 	buf_fini(&n.probe);
 	if (err == -EBADMSG) {

@@ -23,16 +23,6 @@ static const char *const kind_names[] = {
 	[CELL_CHUNK] = "chunk",
 };
 
-/* Returns the quoted bytes; valid for the next three calls. */
-static const char *quote(struct slice s)
-{
-	static struct buf ring[4];
-	static unsigned at;
-
-	at = (at + 1) % 4;
-	return quoted(&ring[at], s);
-}
-
 static int print_failure(const char *path, int err)
 {
 	complain("%s: %s", path, err == -EBADMSG ? "damaged" : strerror(-err));
@@ -71,13 +61,13 @@ static void print_cells(struct slice batch)
 	int n = batch_open(&b, batch);
 
 	if (n == 0)
-		printf(" commit %" PRId64 " row %s:", b.commit, quote(b.row));
+		printf(" commit %" PRId64 " row %s:", b.commit, quoted(b.row));
 	while (n == 0 && (n = batch_next(&b, &c)) > 0) {
 		printf(" %s", kind_names[c.kind]);
 		if (c.kind != CELL_DELETE_ROW)
 			printf(" %u", c.family);
 		if (c.kind != CELL_DELETE_ROW && c.kind != CELL_DELETE_FAMILY)
-			printf(":%s@%" PRId64, quote(c.qualifier), c.ts);
+			printf(":%s@%" PRId64, quoted(c.qualifier), c.ts);
 		if (c.kind == CELL_VALUE)
 			printf(" %zu bytes", c.value.n);
 		putchar(';');
@@ -100,8 +90,8 @@ static int print_record(const struct log_frame *f, struct slice body, uint64_t o
 		printf(" table %u, %u bytes: damaged\n", f->table, f->body_bytes);
 		return EXIT_DAMAGED;
 	}
-	printf(" table %u rows %s-%s token %" PRIu64 "/%" PRIu64 "/%" PRIu64 " seq %" PRIu64, r.table, quote(r.row_from),
-		quote(r.row_to), r.token.client, r.token.number, r.token.lowest_unanswered, r.seq);
+	printf(" table %u rows %s-%s token %" PRIu64 "/%" PRIu64 "/%" PRIu64 " seq %" PRIu64, r.table, quoted(r.row_from),
+		quoted(r.row_to), r.token.client, r.token.number, r.token.lowest_unanswered, r.seq);
 	print_cells(r.batch);
 	putchar('\n');
 	return 0;
@@ -174,7 +164,7 @@ static int print_properties(struct sst *s)
 			buf_fini(&blob);
 			return 0;
 		}
-		printf("table %u group %u rows %s-%s\n", p.table, p.group, quote(buf_slice(&p.first)), quote(buf_slice(&p.last)));
+		printf("table %u group %u rows %s-%s\n", p.table, p.group, quoted(buf_slice(&p.first)), quoted(buf_slice(&p.last)));
 		printf("cells %" PRIu64 " tombstones %" PRIu64 " row-deletes %" PRIu64 " family-deletes %" PRIu64
 		       " raw-bytes %" PRIu64 "\n",
 			p.cells, p.tombstones, p.row_deletes, p.family_deletes, p.raw_bytes);
@@ -202,17 +192,17 @@ static int print_keys(struct sst *s)
 
 		err = cellkey_decode(it->key, &k, &scratch);
 		if (err == -EBADMSG) {
-			printf("not a cell key: %s %zu bytes\n", quote(it->key), it->value.n);
+			printf("not a cell key: %s %zu bytes\n", quoted(it->key), it->value.n);
 			err = 0;
 			continue;
 		}
 		if (err)
 			break;
-		printf("%s", quote(k.row));
+		printf("%s", quoted(k.row));
 		if (k.kind != CELL_DELETE_ROW)
 			printf(" %u", k.family);
 		if (k.kind != CELL_DELETE_ROW && k.kind != CELL_DELETE_FAMILY)
-			printf(":%s@%" PRId64, quote(k.qualifier), k.ts);
+			printf(":%s@%" PRId64, quoted(k.qualifier), k.ts);
 		printf(" seq %" PRIu64 " %s", k.seq, kind_names[k.kind]);
 		if (k.kind == CELL_CHUNK)
 			printf(" %u", k.chunk);
@@ -254,10 +244,8 @@ static int dump_sst(const char *path, bool keys)
 	}
 	if (!err && keys)
 		err = print_keys(s);
-	if (s)
-		sst_put(s);
-	if (cache)
-		sst_cache_free(cache);
+	sst_put(s);
+	sst_cache_free(cache);
 	return err ? print_failure(path, err) : 0;
 }
 
@@ -268,10 +256,10 @@ static void print_row(const struct offline *store, const struct offline_row *row
 	const struct offline_table *t = offline_table(store, row->m.table);
 	const struct meta_tablet *m = &row->m;
 
-	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", quote(buf_slice(&row->begin)));
+	printf("tablet table %u%s%s begin %s", m->table, t ? " " : "", t ? t->p->name : "", quoted(buf_slice(&row->begin)));
 	printf(" end %s hint %s server %" PRIu64 " assignment %" PRIu64 " tokens %u seq-mark %" PRIu64 " clock-mark %" PRId64
 	       " major %" PRId64 "\n",
-		m->last ? "-" : quote(buf_slice(&m->end)), quote(buf_slice(&m->begin)), m->server, m->assignment, m->token_count,
+		m->last ? "-" : quoted(buf_slice(&m->end)), quoted(buf_slice(&m->begin)), m->server, m->assignment, m->token_count,
 		m->seq_mark, m->clock_mark, m->major_us);
 	for (unsigned i = 0; i < m->redo_count; i++)
 		printf("  redo log/%" PRIu64 " lsn %" PRIu64 "\n", m->redo[i].incarnation, m->redo[i].lsn);
@@ -284,8 +272,8 @@ static void print_row(const struct offline *store, const struct offline_row *row
 			f->row_deletes, f->family_deletes);
 		printf(" seq %" PRIu64 "-%" PRIu64 " timestamps %" PRId64 "-%" PRId64, f->seq_min, f->seq_max, f->oldest_us,
 			f->newest_us);
-		printf(" range %s-%s rows %s-%s\n", quote(buf_slice(&f->begin)), f->end.p ? quote(buf_slice(&f->end)) : "",
-			quote(buf_slice(&f->first)), quote(buf_slice(&f->last)));
+		printf(" range %s-%s rows %s-%s\n", quoted(buf_slice(&f->begin)), f->end.p ? quoted(buf_slice(&f->end)) : "",
+			quoted(buf_slice(&f->first)), quoted(buf_slice(&f->last)));
 	}
 	for (const char *p = (const char *)row->events.p, *end = p + row->events.n; p && p < end;) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));

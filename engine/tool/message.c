@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by all subcommands: errors, quoted bytes, arrays, and the lines of a report. */
+/* Shared by all subcommands: errors, memory, and the lines of a report. */
 #include "engine/tool/tool.h"
 
 #include <errno.h>
@@ -50,28 +50,54 @@ int bad_usage(const struct command *c, const char *fmt, ...)
 	return EXIT_CANNOT;
 }
 
-int array_grow_by(void *array, size_t count, size_t element_bytes)
+/* ---- memory ---- */
+
+void no_memory(void)
+{
+	complain("%s", strerror(ENOMEM));
+	exit(EXIT_CANNOT);
+}
+
+void array_grow_by(void *array, size_t count, size_t element_bytes)
 {
 	void *p;
 
 	if (count & (count - 1)) /* the room of an array is a power of two */
-		return 0;
+		return;
 	memcpy(&p, array, sizeof(p));
 	p = reallocarray(p, count ? count * 2 : 1, element_bytes);
 	if (!p)
-		return -ENOMEM;
+		no_memory();
 	memcpy(array, &p, sizeof(p));
-	return 0;
 }
 
-const char *quoted(struct buf *b, struct slice s)
+char *text(const char *fmt, ...)
 {
+	static struct arena texts;
+	char *line, *out;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&line, fmt, ap);
+	va_end(ap);
+	out = n < 0 ? NULL : arena_alloc(&texts, (size_t)n + 1);
+	if (!out)
+		no_memory();
+	memcpy(out, line, (size_t)n + 1);
+	free(line);
+	return out;
+}
+
+const char *quoted(struct slice s)
+{
+	static struct buf ring[8];
+	static unsigned at;
+	struct buf *b = &ring[at++ % 8];
 	int err;
 
 	buf_reset(b);
-	err = buf_reserve(b, s.n + 3);
-	if (!err)
-		err = buf_u8(b, '"');
+	err = buf_u8(b, '"');
 	for (size_t i = 0; i < s.n && !err; i++) {
 		if (s.p[i] == '"' || s.p[i] == '\\')
 			err = buf_printf(b, "\\%c", s.p[i]);
@@ -80,9 +106,9 @@ const char *quoted(struct buf *b, struct slice s)
 		else
 			err = buf_printf(b, "\\x%02x", s.p[i]);
 	}
-	if (!err)
-		err = buf_append(b, "\"", 2);
-	return err ? "(out of memory)" : (const char *)b->p;
+	if (err || buf_append(b, "\"", 2))
+		no_memory();
+	return (const char *)b->p;
 }
 
 /* ---- reports ---- */
@@ -94,8 +120,8 @@ static bool was_printed(struct report *r, const char *line)
 	for (unsigned i = 0; i < r->printed_count; i++)
 		if (r->printed[i] == hash)
 			return true;
-	if (!array_grow(r->printed, r->printed_count))
-		r->printed[r->printed_count++] = hash;
+	array_grow(r->printed, r->printed_count);
+	r->printed[r->printed_count++] = hash;
 	return false;
 }
 
@@ -108,10 +134,8 @@ void report(struct report *r, enum report_kind kind, const char *fmt, ...)
 	if (r->repeated && (kind == REPORT_STEP || kind == REPORT_LOSS))
 		return;
 	va_start(ap, fmt);
-	if (vasprintf(&line, fmt, ap) < 0) {
-		complain("%s", strerror(ENOMEM));
-		exit(EXIT_CANNOT);
-	}
+	if (vasprintf(&line, fmt, ap) < 0)
+		no_memory();
 	va_end(ap);
 	make_one_line(line);
 	if (!was_printed(r, line)) {

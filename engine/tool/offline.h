@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 struct offline_file { /* of the lock service */
-	char *name, *path;
+	const char *name, *path;
 	struct buf contents;
 	uint64_t version;
 	bool damaged, one_copy; /* both copies are; one of them is */
@@ -77,7 +77,7 @@ struct offline_table *offline_table(const struct offline *store, uint32_t id);
 struct offline_view {
 	struct report *r;
 	struct offline *store;
-	const struct meta_tablet *t; /* its begin is where the previous tablet ends */
+	const struct meta_tablet *t; /* a METADATA tablet; its begin is where the previous one ends */
 	bool part_missing;           /* set if a file or log cannot be read, which was reported */
 	struct vmem *mem;
 	_Atomic size_t memory;
@@ -85,8 +85,9 @@ struct offline_view {
 /* The view must be closed, also after an error; *out is freed before. */
 int offline_view_open(struct offline_view *v, struct iter **out) TFS_MUST;
 void offline_view_close(struct offline_view *v);
-/* Returns DIR/log/INCARNATION, which the caller frees, or NULL. */
-char *offline_log_dir(const struct offline *store, uint64_t incarnation);
+/* Paths, which stay until the end of the program. */
+const char *offline_log_dir(const struct offline *store, uint64_t incarnation);
+const char *offline_sst_path(const struct offline *store, const struct tablet_file *f);
 /* ---- offline_lock.c: FORMAT, the flock, the lock service's files, schemas ---- */
 struct offline_file *offline_file(const struct offline *store, const char *name); /* NULL: missing or damaged */
 /* Returns whether the table was dropped and the next mount removes its data. */
@@ -99,9 +100,9 @@ const struct offline_row *offline_row_at(const struct offline *store, unsigned i
 /* Returns whether rows are missing within, before or behind the i-th tablet. */
 bool offline_has_gap(const struct offline_rows *rows, unsigned i);
 bool offline_has_tablet(const struct offline *store, uint32_t table);
-/* Names for messages, in *b: "table NAME", and "table NAME, the tablet ending at KEY". */
-const char *offline_table_name(struct buf *b, const struct offline *store, uint32_t table);
-const char *offline_tablet_name(struct buf *b, const struct offline *store, const struct meta_tablet *m);
+/* Names for messages, which stay until the end of the program: "table NAME", and "table NAME, the tablet ending at KEY". */
+const char *offline_table_name(const struct offline *store, uint32_t table);
+const char *offline_tablet_name(const struct offline *store, const struct meta_tablet *m);
 int offline_metadata(struct report *r, struct offline *store) TFS_MUST;
 void offline_metadata_close(struct offline *store);
 

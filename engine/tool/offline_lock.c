@@ -20,9 +20,10 @@
 
 static int offline_format(struct report *r, const struct offline *store)
 {
+	const char *path = text("%s/FORMAT", store->dir);
 	bool whole = true;
-	char *why = NULL, *path = path_join(store->dir, "FORMAT");
-	int err = path ? store_format_check(path, &whole, &why) : -ENOMEM;
+	char *why = NULL;
+	int err = store_format_check(path, &whole, &why);
 
 	if (!err && !whole) {
 		report_problem(r, ONE_COPY, path);
@@ -39,30 +40,22 @@ static int offline_format(struct report *r, const struct offline *store)
 		complain("%s", why ? why : strerror(-err));
 	}
 	free(why);
-	free(path);
 	return err;
 }
 
 static int take_offline_flock(struct offline *store)
 {
-	char *path = NULL;
-	int err = 0;
+	const char *path = text("%s/lock/held", store->dir);
+	int err = file_open(path, FILE_READ, &store->lock_file);
 
-	if (asprintf(&path, "%s/lock/held", store->dir) < 0)
-		return -ENOMEM;
-	err = file_open(path, FILE_READ, &store->lock_file);
-	if (err == -ENOENT) {
-		err = 0; /* no mount has created it */
-	} else if (err) {
-		complain("%s: %s", path, strerror(-err));
-	} else {
+	if (err == -ENOENT)
+		return 0; /* no mount has created it */
+	if (!err)
 		err = lock_local_flock(store->lock_file, store->dir);
-		if (err == -EBUSY)
-			complain("%s: in use by another process", store->dir);
-		else if (err)
-			complain("%s: %s", path, strerror(-err));
-	}
-	free(path);
+	if (err == -EBUSY)
+		complain("%s: in use by another process", store->dir);
+	else if (err)
+		complain("%s: %s", path, strerror(-err));
 	return err;
 }
 
@@ -91,18 +84,14 @@ bool offline_is_dropped(const struct offline *store, uint32_t table)
 	return offline_file(store, name);
 }
 
-static int add_file(struct offline *store, const char *name, const char *path, struct offline_file **out)
+static struct offline_file *add_file(struct offline *store, const char *name, const char *path)
 {
-	struct offline_file f = {.name = strdup(name), .path = strdup(path)};
+	struct offline_file *f;
 
-	if (!f.name || !f.path || array_grow(store->files, store->file_count)) {
-		free(f.name);
-		free(f.path);
-		return -ENOMEM;
-	}
-	store->files[store->file_count] = f;
-	*out = &store->files[store->file_count++];
-	return 0;
+	array_grow(store->files, store->file_count);
+	f = &store->files[store->file_count++];
+	*f = (struct offline_file){.name = text("%s", name), .path = path};
+	return f;
 }
 
 struct walk {
@@ -114,38 +103,33 @@ struct walk {
 static int read_entry(void *arg, const char *name, bool is_dir)
 {
 	struct walk *w = arg;
-	char full[LOCK_NAME_MAX + 300];
-	size_t n;
+	const char *path = text("%s/%s", w->path, name);
+	char *full = text("%s%s", w->prefix, name);
+	size_t n = strlen(full);
 	struct offline_file *f;
 	struct buf bytes = {0};
 	struct slice contents;
-	char *path = path_join(w->path, name);
 	uint64_t version;
 	bool whole;
 	int err;
 
-	if (!path)
-		return -ENOMEM;
-	n = (size_t)snprintf(full, sizeof(full), "%s%s", w->prefix, name);
 	if (n > 5 && strcmp(full + n - 5, ".tmp=") == 0) /* the lock service appends "=" to a name that ends in .tmp */
 		full[n - 1] = 0;
 	if (is_dir && !*w->prefix) {
-		struct walk below = {w->r, w->store, path, strcat(full, "/")};
+		struct walk below = {w->r, w->store, path, text("%s/", full)};
 
-		err = file_list(path, read_entry, &below);
-		goto out;
+		return file_list(path, read_entry, &below);
 	}
-	err = 0;
 	if (!*w->prefix && (strcmp(name, LOCK_HELD) == 0 || strcmp(name, LOCK_JOURNAL) == 0))
-		goto out;
+		return 0;
 	if (is_dir || lock_ends_in_tmp(name) || !lock_name_valid(full)) {
 		report_note(w->r, "%s: left over, nothing refers to it", path);
-		goto out;
+		return 0;
 	}
 	err = file_read_all(path, LOCK_FILE_BYTES_MAX, &bytes);
 	if (err && err != -EFBIG) {
 		complain("%s: %s", path, strerror(-err));
-		goto out;
+		return err;
 	}
 	if (!err)
 		err = lock_file_decode(buf_slice(&bytes), &contents, &version, &whole);
@@ -153,86 +137,68 @@ static int read_entry(void *arg, const char *name, bool is_dir)
 		complain("%s: written in a later format", path);
 		goto out;
 	}
+	f = add_file(w->store, full, path);
 	if (err) {
 		report_problem(w->r, "%s: offset 0: a lock service file with a bad checksum or form", path);
-		w->store->incomplete = true;
+		w->store->incomplete = f->damaged = true;
 		if (strcmp(full, "incarnation") == 0)
 			w->store->incarnation = UINT64_MAX;
-		err = add_file(w->store, full, path, &f);
-		if (!err)
-			f->damaged = true;
+		err = 0;
 		goto out;
 	}
 	if (!whole)
 		report_problem(w->r, ONE_COPY, path);
-	err = add_file(w->store, full, path, &f);
-	if (!err)
-		f->one_copy = !whole;
-	if (!err)
-		err = buf_set(&f->contents, contents.p, contents.n);
-	if (!err)
-		f->version = version;
+	f->one_copy = !whole;
+	f->version = version;
+	err = buf_set(&f->contents, contents.p, contents.n);
 out:
 	buf_fini(&bytes);
-	free(path);
 	return err;
 }
 
 static int overlay_step(struct offline *store, const struct lock_step *s, const char *journal)
 {
 	struct offline_file *f = find_file(store, s->name);
-	int err = 0;
 
 	if (s->remove) {
 		if (f) {
-			free(f->name);
-			free(f->path);
 			buf_fini(&f->contents);
 			*f = store->files[--store->file_count];
 		}
 		return 0;
 	}
 	if (!f)
-		err = add_file(store, s->name, journal, &f);
-	if (!err)
-		f->damaged = f->one_copy = false;
-	if (!err)
-		err = buf_set(&f->contents, s->contents.p, s->contents.n);
-	if (!err)
-		f->version = s->version;
-	return err;
+		f = add_file(store, s->name, journal);
+	f->damaged = f->one_copy = false;
+	f->version = s->version;
+	return buf_set(&f->contents, s->contents.p, s->contents.n);
 }
 
-static int overlay_journal(struct report *r, struct offline *store, const char *dir)
+static int overlay_journal(struct report *r, struct offline *store)
 {
+	const char *path = text("%s/lock/" LOCK_JOURNAL, store->dir);
 	struct lock_step *steps = NULL;
 	struct buf bytes = {0};
 	unsigned count = 0;
-	char *path = path_join(dir, "journal");
-	int err = path ? file_read_all(path, LOCK_JOURNAL_BYTES_MAX, &bytes) : -ENOMEM;
+	int err = file_read_all(path, LOCK_JOURNAL_BYTES_MAX, &bytes);
 
-	if (err == -ENOENT) {
+	if (err == -ENOENT)
+		return 0;
+	if (!err)
+		err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
+	if (err == -EBADMSG || err == -EFBIG) {
+		report_problem(r, "%s: offset 0: the lock service's journal has a bad checksum or form", path);
+		store->incomplete = true;
 		err = 0;
-	} else if (err && err != -EFBIG) {
-		complain("%s: %s", path ? path : dir, strerror(-err));
+	} else if (err) {
+		complain("%s: %s", path, err == -EPROTO ? "written in a later format" : strerror(-err));
 	} else {
-		if (!err)
-			err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
-		if (err == -EBADMSG || err == -EFBIG) {
-			report_problem(r, "%s: offset 0: the lock service's journal has a bad checksum or form", path);
-			store->incomplete = true;
-			err = 0;
-		} else if (err == -EPROTO) {
-			complain("%s: written in a later format", path);
-		} else if (!err) {
-			report_note(r, "%s: a change that the next mount will finish", path);
-		}
-		for (unsigned i = 0; i < count && !err; i++)
-			err = overlay_step(store, &steps[i], path);
+		report_note(r, "%s: a change that the next mount will finish", path);
 	}
+	for (unsigned i = 0; i < count && !err; i++)
+		err = overlay_step(store, &steps[i], path);
 	free(steps);
 	buf_fini(&bytes);
-	free(path);
 	return err;
 }
 
@@ -274,13 +240,11 @@ static int decode_schema_file(struct report *r, struct offline *store, struct of
 	if (other)
 		report_problem(r, "%s: table id %u is also that of %s", f->path, t.p->tablets_id, other->p->name);
 	err = schema_store(s, &t.store);
-	if (!err)
-		err = array_grow(store->tables, store->table_count);
 	if (err) {
-		store_schema_put(t.store);
 		schema_put(s);
 		return err;
 	}
+	array_grow(store->tables, store->table_count);
 	store->tables[store->table_count++] = t;
 	qsort(store->tables, store->table_count, sizeof(t), compare_ids);
 	return 0;
@@ -351,27 +315,22 @@ static int decode_files(struct report *r, struct offline *store)
 
 int offline_locks(struct report *r, struct offline *store)
 {
-	struct walk w = {.r = r, .store = store, .prefix = ""};
-	char *dir = path_join(store->dir, "lock");
-	int err = dir ? offline_format(r, store) : -ENOMEM;
+	struct walk w = {.r = r, .store = store, .path = text("%s/lock", store->dir), .prefix = ""};
+	int err = offline_format(r, store);
 
 	if (!err)
 		err = take_offline_flock(store);
-	w.path = dir;
-	if (!err) {
-		err = file_list(dir, read_entry, &w);
-		if (err == -ENOENT || err == -ENOTDIR) {
-			report_problem(r, "%s: the lock service's directory is missing", dir);
-			store->incomplete = true;
-			err = 0;
-		}
+	if (err)
+		return err;
+	err = file_list(w.path, read_entry, &w);
+	if (err == -ENOENT || err == -ENOTDIR) {
+		report_problem(r, "%s: the lock service's directory is missing", w.path);
+		store->incomplete = true;
+		err = 0;
 	}
 	if (!err)
-		err = overlay_journal(r, store, dir);
-	if (!err)
-		err = decode_files(r, store);
-	free(dir);
-	return err;
+		err = overlay_journal(r, store);
+	return err ? err : decode_files(r, store);
 }
 
 void offline_locks_close(struct offline *store)
@@ -381,11 +340,8 @@ void offline_locks_close(struct offline *store)
 		schema_put(store->tables[i].schema);
 	}
 	free(store->tables);
-	for (unsigned i = 0; i < store->file_count; i++) {
-		free(store->files[i].name);
-		free(store->files[i].path);
+	for (unsigned i = 0; i < store->file_count; i++)
 		buf_fini(&store->files[i].contents);
-	}
 	free(store->files);
 	file_close(store->lock_file);
 }

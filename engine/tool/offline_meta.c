@@ -56,31 +56,21 @@ bool offline_has_tablet(const struct offline *store, uint32_t table)
 	return false;
 }
 
-static int append_table_name(struct buf *b, const struct offline *store, uint32_t table)
+const char *offline_table_name(const struct offline *store, uint32_t table)
 {
 	const struct offline_table *t = offline_table(store, table);
 
-	buf_reset(b);
 	if (table == META_TABLE)
-		return buf_printf(b, "METADATA");
-	return t ? buf_printf(b, "table %s", t->p->name) : buf_printf(b, "table id %u", table);
+		return "METADATA";
+	return t ? text("table %s", t->p->name) : text("table id %u", table);
 }
 
-const char *offline_table_name(struct buf *b, const struct offline *store, uint32_t table)
+const char *offline_tablet_name(const struct offline *store, const struct meta_tablet *m)
 {
-	return append_table_name(b, store, table) || buf_u8(b, 0) ? "a table" : (const char *)b->p;
-}
+	const char *table = offline_table_name(store, m->table);
 
-const char *offline_tablet_name(struct buf *b, const struct offline *store, const struct meta_tablet *m)
-{
-	struct buf q = {0};
-	int err = append_table_name(b, store, m->table);
-
-	if (!err)
-		err = m->last ? buf_printf(b, ", its last tablet")
-			      : buf_printf(b, ", the tablet ending at %s", quoted(&q, buf_slice(&m->end)));
-	buf_fini(&q);
-	return err || buf_u8(b, 0) ? "a tablet" : (const char *)b->p;
+	return m->last ? text("%s, its last tablet", table)
+		       : text("%s, the tablet ending at %s", table, quoted(buf_slice(&m->end)));
 }
 
 /* ---- rows ---- */
@@ -102,8 +92,7 @@ static int row_for(struct offline_rows *rows, struct slice key, struct offline_r
 		*out = &rows->v[rows->count - 1];
 		return 0;
 	}
-	if (array_grow(rows->v, rows->count))
-		return -ENOMEM;
+	array_grow(rows->v, rows->count);
 	row = &rows->v[rows->count];
 	*row = (struct offline_row){0};
 	err = buf_append_slice(&row->key, key);
@@ -120,7 +109,6 @@ static int row_for(struct offline_rows *rows, struct slice key, struct offline_r
 
 static int add_cell(struct report *r, struct offline *store, struct offline_rows *rows, const struct scan_cell *c)
 {
-	struct buf q = {0};
 	struct offline_row *row;
 	int err = row_for(rows, c->row, &row);
 
@@ -134,12 +122,11 @@ static int add_cell(struct report *r, struct offline *store, struct offline_rows
 	if (!err)
 		err = meta_tablet_cell(&row->m, c);
 	if (err == -EBADMSG || err == -EPROTO || err == -EINVAL) {
-		report_problem(r, "METADATA row %s: column %u of it cannot be decoded (%s)", quoted(&q, c->row), c->family,
-			strerror(-err));
+		report_problem(
+			r, "METADATA row %s: column %u of it cannot be decoded (%s)", quoted(c->row), c->family, strerror(-err));
 		store->incomplete = true;
 		err = 0;
 	}
-	buf_fini(&q);
 	return err;
 }
 
@@ -179,7 +166,6 @@ static int read_meta_tablet(struct report *r, struct offline *store, const struc
 	};
 	struct offline_view v = {.r = r, .store = store, .t = t};
 	struct iter *it;
-	struct buf q = {0};
 	int err = clock ? offline_view_open(&v, &it) : -ENOMEM;
 
 	if (!err) {
@@ -190,14 +176,12 @@ static int read_meta_tablet(struct report *r, struct offline *store, const struc
 		store->incomplete = true;
 	if (err == -EBADMSG || err == -EIO) {
 		report_problem(r, "METADATA: the tablet ending at %s can be read in part only (%s)",
-			t->last ? "the end" : quoted(&q, buf_slice(&t->end)), strerror(-err));
+			t->last ? "the end" : quoted(buf_slice(&t->end)), strerror(-err));
 		store->incomplete = true;
 		err = 0;
 	}
 	offline_view_close(&v);
-	if (clock)
-		clock_free(clock);
-	buf_fini(&q);
+	clock_free(clock);
 	return err;
 }
 
@@ -260,11 +244,7 @@ static int stop_listing(void *arg, const char *name, bool is_dir)
 /* Returns whether the store must have a root tablet, as opening decides it. */
 static bool offline_is_used(const struct offline *store)
 {
-	char *sst = path_join(store->dir, "sst");
-	bool used = store->table_count || store->next_table || (sst && file_list(sst, stop_listing, NULL) > 0);
-
-	free(sst);
-	return used;
+	return store->table_count || store->next_table || file_list(text("%s/sst", store->dir), stop_listing, NULL) > 0;
 }
 
 int offline_metadata(struct report *r, struct offline *store)
@@ -303,8 +283,7 @@ void offline_metadata_close(struct offline *store)
 	rows_fini(&store->users);
 	rows_fini(&store->meta);
 	rows_fini(&store->root);
-	if (store->cache)
-		sst_cache_free(store->cache);
+	sst_cache_free(store->cache);
 }
 
 int offline_open(const char *dir, struct report *r, struct offline *store)

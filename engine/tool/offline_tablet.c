@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a tablet without a server: the SSTables of its list, clipped to their
- * ranges, and a memtable that is filled from the logs of its redo set, merge_sources.
+ * Reads a tablet of METADATA without a server: a merge of the SSTables of its
+ * list, clipped to their ranges, and of a memtable that is filled from the logs
+ * of its redo set.
  *
  * Rejected: a tablet whose commit callback refuses.  It would need a log,
  * worker threads and compactions, all of which would have to be disabled.
@@ -16,11 +17,20 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-char *offline_log_dir(const struct offline *store, uint64_t incarnation)
+const char *offline_log_dir(const struct offline *store, uint64_t incarnation)
 {
-	char *dir;
+	return text("%s/log/%" PRIu64, store->dir, incarnation);
+}
 
-	return asprintf(&dir, "%s/log/%" PRIu64, store->dir, incarnation) < 0 ? NULL : dir;
+const char *offline_sst_path(const struct offline *store, const struct tablet_file *f)
+{
+	char *path = tablet_file_path(store->dir, f->table, f->incarnation, f->number);
+	const char *out = path ? text("%s", path) : NULL;
+
+	if (!out)
+		no_memory();
+	free(path);
+	return out;
 }
 
 /* ---- logs ---- */
@@ -58,14 +68,12 @@ static int replay_logs(struct offline_view *v)
 	int err = 0;
 
 	plan_init(&f.plan);
-
 	for (unsigned i = 0; i < v->t->redo_count && !err; i++) {
-		char *dir = offline_log_dir(v->store, v->t->redo[i].incarnation), *why = NULL;
+		const char *dir = offline_log_dir(v->store, v->t->redo[i].incarnation);
 		struct log_end end;
+		char *why = NULL;
 
-		if (!dir)
-			err = -ENOMEM;
-		else if (v->store->replay)
+		if (v->store->replay)
 			err = v->store->replay(v->store->replay_arg, dir, v->t->redo[i].lsn, replay_record, &f, &end, &why);
 		else
 			err = log_replay(dir, v->t->redo[i].lsn, replay_record, &f, &end, &why);
@@ -74,23 +82,15 @@ static int replay_logs(struct offline_view *v)
 			v->part_missing = true;
 			err = 0;
 		} else if (err) {
-			complain("%s: %s", why ? why : dir ? dir : v->store->dir, strerror(-err));
+			complain("%s: %s", why ? why : dir, strerror(-err));
 		}
 		free(why);
-		free(dir);
 	}
 	plan_fini(&f.plan);
 	return err;
 }
 
 /* ---- SSTables ---- */
-
-static void report_file(struct offline_view *v, const char *path, const char *what)
-{
-	v->part_missing = true;
-	if (v->t->table == META_TABLE) /* check reports files of other tables itself */
-		report_problem(v->r, "%s: %s; it holds rows of METADATA", path, what);
-}
 
 /* Makes an iterator over the tablet's rows of f; *out is NULL if the file cannot be read. */
 static int file_iter(struct offline_view *v, const struct tablet_file *f, struct iter **out)
@@ -101,15 +101,10 @@ static int file_iter(struct offline_view *v, const struct tablet_file *f, struct
 	struct iter *it = NULL;
 	struct sst *s = NULL;
 	uint64_t bytes;
-	char *path = tablet_file_path(v->store->dir, f->table, f->incarnation, f->number);
-	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;
+	const char *path = offline_sst_path(v->store, f);
+	int err = file_stat_size(path, &bytes);
 
 	*out = NULL;
-	if (err == -ENOENT) {
-		report_file(v, path, "missing");
-		err = 0;
-		goto out;
-	}
 	if (slice_cmp(buf_slice(&f->begin), begin) > 0)
 		begin = buf_slice(&f->begin);
 	if (f->end.p && (!end.p || slice_cmp(buf_slice(&f->end), end) < 0))
@@ -122,18 +117,16 @@ static int file_iter(struct offline_view *v, const struct tablet_file *f, struct
 		err = sst_new(v->store->cache, path, false, &s);
 	if (!err)
 		err = sst_scan_new(s, &it);
-	if (err == -EBADMSG) {
-		report_file(v, path, "damaged");
+	if (err == -EBADMSG || err == -ENOENT) {
+		v->part_missing = true;
+		report_problem(v->r, "%s: %s; it holds rows of METADATA", path, err == -ENOENT ? "missing" : "damaged");
 		err = 0;
 	} else if (!err) {
 		err = clip_iter_new(it, buf_slice(&from), end.p ? buf_slice(&to) : (struct slice){NULL, 0}, out);
 	}
-out:
-	if (s)
-		sst_put(s);
+	sst_put(s);
 	buf_fini(&from);
 	buf_fini(&to);
-	free(path);
 	return err;
 }
 
@@ -171,7 +164,6 @@ int offline_view_open(struct offline_view *v, struct iter **out)
 
 void offline_view_close(struct offline_view *v)
 {
-	if (v->mem)
-		vmem_put(v->mem);
+	vmem_put(v->mem);
 	v->mem = NULL;
 }

@@ -35,12 +35,8 @@ static bool is_store(const char *dir)
 	static const char *const parts[] = {"FORMAT", "lock", "sst", "log"};
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
-		char *path = path_join(dir, parts[i]);
-
-		n += path && repair_exists(path);
-		free(path);
-	}
+	for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		n += repair_exists(text("%s/%s", dir, parts[i]));
 	return n >= 2;
 }
 
@@ -125,7 +121,6 @@ static int repair_run(const struct arguments *a)
 		printf("%s: %u steps, %u losses named above; %s\n", p.dir, count[REPORT_STEP], count[REPORT_LOSS],
 			count[REPORT_STEP] ? "nothing was changed: 'tabletctl repair --write' carries them out"
 					   : "nothing to repair");
-	free(p.aside);
 	if (err)
 		return EXIT_CANNOT;
 	return count[write ? REPORT_LOSS : REPORT_STEP] ? EXIT_DAMAGED : EXIT_CLEAN;

@@ -14,7 +14,7 @@ struct repair {
 	struct offline store;
 	const char *dir;
 	bool write;           /* false: a dry run, which prints everything and changes nothing */
-	char *aside;          /* DATADIR/repair-NNNN, made for the first file in it */
+	const char *aside;    /* DATADIR/repair-NNNN, made for the first file in it */
 	bool rewrites_meta;   /* METADATA is written anew; stays set from the first pass to the second */
 	uint64_t incarnation; /* of the files that this repair writes: above all that exist */
 	uint64_t next_file;
@@ -49,7 +49,7 @@ struct log_scan;
 struct repair_log {
 	struct repair_log *next;
 	uint64_t incarnation;
-	char *dir;
+	const char *dir;
 	bool named;    /* by a redo set; from is the least redo point */
 	bool of_meta;  /* named by a redo set of METADATA or of the root tablet */
 	uint64_t from; /* 0: from its beginning */
@@ -61,7 +61,7 @@ struct repair_log {
 	uint64_t first_missing; /* damaged: the first LSN that log_replay cannot read */
 	struct log_scan *scan;
 };
-/* Finds or adds the log.  NULL: out of memory. */
+/* Finds or adds the log. */
 struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation);
 /* An offline_replay_fn, arg a struct repair: log_replay, then each whole record behind damage, in LSN order. */
 int repair_log_replay(void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
@@ -82,7 +82,7 @@ struct repair_file {
 	bool changed, gone;     /* written anew under another name, or without a readable entry; gone: the second */
 	struct tablet_file now; /* after the repair; without begin and end */
 };
-/* Finds or adds the file.  NULL: out of memory. */
+/* Finds or adds the file. */
 struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t incarnation, uint64_t number);
 /*
  * Examines and repairs the file, once.  f: as METADATA names it, or with bytes

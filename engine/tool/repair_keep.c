@@ -17,11 +17,7 @@ static int make_aside(struct repair *p)
 	int err = -EEXIST;
 
 	for (unsigned n = 1; err == -EEXIST && n < 10000; n++) {
-		free(p->aside);
-		if (asprintf(&p->aside, "%s/repair-%04u", p->dir, n) < 0) {
-			p->aside = NULL;
-			return -ENOMEM;
-		}
+		p->aside = text("%s/repair-%04u", p->dir, n);
 		err = file_mkdir(p->aside);
 	}
 	return err ? err : file_sync_dir(p->dir);
@@ -44,7 +40,7 @@ static int make_dirs_of(const struct repair *p, char *to)
 int repair_keep(struct repair *p, const char *path)
 {
 	const char *below = path + strlen(p->dir);
-	char *to = NULL;
+	char *to;
 	int err = 0;
 
 	if (!p->write || !repair_exists(path))
@@ -53,8 +49,7 @@ int repair_keep(struct repair *p, const char *path)
 		below++;
 	if (!p->aside)
 		err = make_aside(p);
-	if (!err && asprintf(&to, "%s/%s", p->aside, below) < 0)
-		return -ENOMEM;
+	to = text("%s/%s", p->aside, below);
 	if (!err)
 		err = make_dirs_of(p, to);
 	if (!err)
@@ -62,8 +57,7 @@ int repair_keep(struct repair *p, const char *path)
 	if (!err || err == -EEXIST)
 		err = file_sync_parent(to);
 	if (err)
-		complain("%s: cannot be kept as %s: %s", path, to ? to : p->dir, strerror(-err));
-	free(to);
+		complain("%s: cannot be kept as %s: %s", path, to, strerror(-err));
 	return err;
 }
 
@@ -74,13 +68,10 @@ struct tree {
 
 static int keep_entry(void *arg, const char *name, bool is_dir)
 {
-	struct tree *t = arg;
-	char *path = path_join(t->dir, name);
-	struct tree below = {t->p, path};
-	int err = !path ? -ENOMEM : is_dir ? file_list(path, keep_entry, &below) : repair_keep(t->p, path);
+	const struct tree *t = arg;
+	struct tree below = {t->p, text("%s/%s", t->dir, name)};
 
-	free(path);
-	return err;
+	return is_dir ? file_list(below.dir, keep_entry, &below) : repair_keep(t->p, below.dir);
 }
 
 int repair_keep_tree(struct repair *p, const char *name)

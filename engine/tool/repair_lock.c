@@ -14,21 +14,20 @@ int repair_lock_file(struct repair *p, const char *name, struct slice contents)
 {
 	const struct offline_file *f = offline_file(&p->store, name);
 	struct lock_step step = {.remove = !contents.p, .version = (f ? f->version : 0) + 1, .contents = contents};
-	char *top, *path;
+	const char *top = text("%s/lock", p->dir);
+	char *path;
 	bool in_doubt = false;
 	int err;
 
 	if (!p->write)
 		return 0;
-	top = path_join(p->dir, "lock");
-	path = top ? lock_name_path(top, name) : NULL;
+	path = lock_name_path(top, name);
 	err = path ? repair_keep(p, path) : -ENOMEM;
 	snprintf(step.name, sizeof(step.name), "%s", name);
 	if (!err)
 		err = lock_files_change(top, &step, 1, &in_doubt);
 	if (err)
-		complain("%s: %s", path ? path : p->dir, strerror(-err));
-	free(top);
+		complain("%s/%s: %s", top, name, strerror(-err));
 	free(path);
 	return err;
 }
@@ -105,11 +104,11 @@ int repair_clock(struct repair *p)
 
 static int repair_journal(struct repair *p)
 {
-	char *top = path_join(p->dir, "lock"), *path = top ? path_join(top, LOCK_JOURNAL) : NULL;
+	const char *top = text("%s/lock", p->dir), *path = text("%s/" LOCK_JOURNAL, top);
 	struct lock_step *steps = NULL;
 	struct buf b = {0};
 	unsigned count;
-	int err = path ? file_read_all(path, LOCK_JOURNAL_BYTES_MAX, &b) : -ENOMEM;
+	int err = file_read_all(path, LOCK_JOURNAL_BYTES_MAX, &b);
 
 	if (!err)
 		err = lock_journal_decode(buf_slice(&b), &steps, &count);
@@ -125,10 +124,8 @@ static int repair_journal(struct repair *p)
 	if (!err && p->write)
 		err = lock_files_recover(top);
 	if (err)
-		complain("%s: %s", path ? path : p->dir, strerror(-err));
+		complain("%s: %s", path, strerror(-err));
 	free(steps);
-	free(top);
-	free(path);
 	buf_fini(&b);
 	return err;
 }
@@ -142,37 +139,34 @@ int repair_locks(struct repair *p)
 
 int repair_format(struct repair *p)
 {
-	char *path = path_join(p->dir, "FORMAT"), *why = NULL;
+	const char *path = text("%s/FORMAT", p->dir);
+	char *why = NULL;
 	struct buf b = {0};
 	bool whole = false;
-	int err = path ? store_format_check(path, &whole, &why) : -ENOMEM;
+	int err = store_format_check(path, &whole, &why);
 
-	if (!err && whole)
-		goto out;
-	if (err && err != -EBADMSG && err != -ENOENT)
-		goto out;
-	repair_step(p, "%s: written again", path);
-	err = repair_keep(p, path);
-	if (!err)
-		err = store_format_encode(STORE_FORMAT_VERSION, &b);
-	if (!err && p->write)
-		err = file_replace(path, buf_slice(&b));
-out:
+	if ((!err && !whole) || err == -EBADMSG || err == -ENOENT) {
+		repair_step(p, "%s: written again", path);
+		err = repair_keep(p, path);
+		if (!err)
+			err = store_format_encode(STORE_FORMAT_VERSION, &b);
+		if (!err && p->write)
+			err = file_replace(path, buf_slice(&b));
+	}
 	if (err)
-		complain("%s", why ? why : strerror(-err));
+		complain("%s: %s", path, strerror(-err));
 	free(why);
-	free(path);
 	buf_fini(&b);
 	return err;
 }
 
 int repair_make_held(struct repair *p)
 {
-	char *top = path_join(p->dir, "lock"), *held = top ? path_join(top, LOCK_HELD) : NULL;
+	const char *top = text("%s/lock", p->dir), *held = text("%s/" LOCK_HELD, top);
 	struct file *f = NULL;
-	int err = held ? 0 : -ENOMEM;
+	int err = 0;
 
-	if (!err && !repair_exists(held)) {
+	if (!repair_exists(held)) {
 		err = file_mkdir(top);
 		err = err == -EEXIST ? 0 : err ? err : file_sync_dir(p->dir);
 		if (!err)
@@ -180,8 +174,6 @@ int repair_make_held(struct repair *p)
 		file_close(f);
 	}
 	if (err)
-		complain("%s: %s", held ? held : p->dir, strerror(-err));
-	free(top);
-	free(held);
+		complain("%s: %s", held, strerror(-err));
 	return err;
 }

@@ -28,7 +28,7 @@ struct found {
 };
 struct segment {
 	uint64_t number;
-	char *path;
+	const char *path;
 	struct log_header h;
 	bool whole;   /* h is valid, and of this log and number */
 	bool foreign; /* h is valid, and of another log: nothing of it is read */
@@ -51,13 +51,9 @@ struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation)
 			return g;
 	g = calloc(1, sizeof(*g));
 	if (!g)
-		return NULL;
+		no_memory();
 	g->incarnation = incarnation;
 	g->dir = offline_log_dir(&p->store, incarnation);
-	if (!g->dir) {
-		free(g);
-		return NULL;
-	}
 	g->next = p->logs;
 	p->logs = g;
 	return g;
@@ -67,18 +63,15 @@ struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation)
 
 static int add_segment(void *arg, const char *name, bool is_dir)
 {
-	struct repair_log *g = arg;
+	const struct repair_log *g = arg;
 	struct log_scan *scan = g->scan;
-	struct segment *s;
 	uint64_t number;
 
 	if (is_dir || !log_segment_parse(name, &number))
 		return 0;
-	if (array_grow(scan->segments, scan->segment_count))
-		return -ENOMEM;
-	s = &scan->segments[scan->segment_count++];
-	*s = (struct segment){.number = number, .path = path_join(g->dir, name)};
-	return s->path ? 0 : -ENOMEM;
+	array_grow(scan->segments, scan->segment_count);
+	scan->segments[scan->segment_count++] = (struct segment){.number = number, .path = text("%s/%s", g->dir, name)};
+	return 0;
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -149,9 +142,8 @@ static int scan_segment(struct log_scan *scan, unsigned i)
 		if (x.f.durable > scan->stated)
 			scan->stated = x.f.durable;
 		if (x.f.kind == LOG_DATA || x.f.kind == LOG_VOID) {
-			err = array_grow(scan->v, scan->count);
-			if (!err)
-				scan->v[scan->count++] = x;
+			array_grow(scan->v, scan->count);
+			scan->v[scan->count++] = x;
 		}
 		at += body ? log_frame_total(&x.f) : 8;
 	}
@@ -173,8 +165,6 @@ static int compare_found(const void *a, const void *b)
 
 static void scan_free(struct repair_log *g)
 {
-	for (unsigned i = 0; g->scan && i < g->scan->segment_count; i++)
-		free(g->scan->segments[i].path);
 	if (g->scan) {
 		free(g->scan->segments);
 		free(g->scan->v);
@@ -194,7 +184,7 @@ static int scan_log(struct repair_log *g)
 		return 0;
 	g->scan = scan = calloc(1, sizeof(*scan));
 	if (!scan)
-		return -ENOMEM;
+		no_memory();
 	err = file_list(g->dir, add_segment, g);
 	if (err == -ENOENT || err == -ENOTDIR) {
 		g->missing = true;
@@ -310,7 +300,7 @@ int repair_log_replay(void *arg, const char *dir, uint64_t from, log_replay_fn *
 	const char *name = strrchr(dir, '/');
 	struct repair_log *g = repair_log_get(arg, strtoull(name ? name + 1 : dir, NULL, 10));
 
-	return g ? replay(g, from, fn, fn_arg, end, why) : -ENOMEM;
+	return replay(g, from, fn, fn_arg, end, why);
 }
 
 /* ---- examining a log ---- */
@@ -324,8 +314,7 @@ static int note_record(void *arg, const struct log_record *r)
 		if (g->tables[i].table == r->table)
 			t = &g->tables[i];
 	if (!t) {
-		if (array_grow(g->tables, g->table_count))
-			return -ENOMEM;
+		array_grow(g->tables, g->table_count);
 		t = &g->tables[g->table_count++];
 		*t = (struct repair_log_table){.table = r->table, .first_lsn = r->lsn};
 	}
@@ -337,7 +326,6 @@ static int note_record(void *arg, const struct log_record *r)
 /* Prints the lost records.  *meta is set if they may be METADATA's. */
 static void print_lost(struct repair *p, const struct repair_log *g, bool *meta)
 {
-	struct buf name = {0};
 	uint64_t next = g->first_missing, lost = 0, last = g->scan->stated;
 
 	if (g->missing) {
@@ -354,7 +342,7 @@ static void print_lost(struct repair *p, const struct repair_log *g, bool *meta)
 		next = x->lsn + 1;
 		if (!x->broken)
 			continue;
-		repair_loss(p, "%s: record %" PRIu64 ", of %s", g->dir, x->lsn, offline_table_name(&name, &p->store, x->f.table));
+		repair_loss(p, "%s: record %" PRIu64 ", of %s", g->dir, x->lsn, offline_table_name(&p->store, x->f.table));
 		*meta |= x->f.table == META_TABLE;
 	}
 	if (last >= next)
@@ -364,7 +352,6 @@ static void print_lost(struct repair *p, const struct repair_log *g, bool *meta)
 			g->first_missing);
 		*meta = true;
 	}
-	buf_fini(&name);
 }
 
 int repair_log_examine(struct repair *p, struct repair_log *g, bool *lost_meta)
@@ -405,7 +392,6 @@ void repair_logs_fini(struct repair *p)
 		p->logs = g->next;
 		scan_free(g);
 		free(g->tables);
-		free(g->dir);
 		free(g);
 	}
 }

@@ -39,14 +39,10 @@ static int add_sst(void *arg, const char *name, bool is_dir)
 {
 	struct repair *p = arg;
 	uint64_t incarnation;
-	struct repair_file *f;
 
 	if (is_dir || !server_is_sstable(name, &incarnation))
 		return 0;
-	f = repair_file_get(p, p->listed, incarnation, strtoull(strchr(name, '-') + 1, NULL, 10));
-	if (!f)
-		return -ENOMEM;
-	f->exists = true;
+	repair_file_get(p, p->listed, incarnation, strtoull(strchr(name, '-') + 1, NULL, 10))->exists = true;
 	note_incarnation(p, incarnation);
 	return 0;
 }
@@ -54,20 +50,15 @@ static int add_sst(void *arg, const char *name, bool is_dir)
 static int add_sst_dir(void *arg, const char *name, bool is_dir)
 {
 	struct repair *p = arg;
-	char *end, *path = NULL;
+	char *end;
 	unsigned long long id = strtoull(name, &end, 10);
-	int err = 0;
 
 	if (!is_dir || *end || !id || id > UINT32_MAX)
 		return 0;
-	if (asprintf(&path, "%s/sst/%s", p->dir, name) < 0)
-		return -ENOMEM;
 	p->listed = (uint32_t)id;
 	if (p->listed > p->table_max)
 		p->table_max = p->listed;
-	err = file_list(path, add_sst, p);
-	free(path);
-	return err;
+	return file_list(text("%s/sst/%s", p->dir, name), add_sst, p);
 }
 
 static int add_log_dir(void *arg, const char *name, bool is_dir)
@@ -79,13 +70,14 @@ static int add_log_dir(void *arg, const char *name, bool is_dir)
 	if (!is_dir || *end || end == name)
 		return 0;
 	note_incarnation(p, n);
-	return repair_log_get(p, n) ? 0 : -ENOMEM;
+	(void)repair_log_get(p, n);
+	return 0;
 }
 
 static int list_dir(struct repair *p, const char *name, int (*fn)(void *, const char *, bool))
 {
-	char *path = path_join(p->dir, name);
-	int err = path ? file_list(path, fn, p) : -ENOMEM;
+	const char *path = text("%s/%s", p->dir, name);
+	int err = file_list(path, fn, p);
 
 	if (err == -ENOENT || err == -ENOTDIR) {
 		report_problem(&p->r, "%s: this directory of the store is missing", path);
@@ -94,13 +86,12 @@ static int list_dir(struct repair *p, const char *name, int (*fn)(void *, const 
 		if (!err && p->write)
 			err = file_sync_dir(p->dir);
 	}
-	free(path);
 	return err;
 }
 
 /* ---- logs and METADATA's own files ---- */
 
-static int note_redo_points(struct repair *p, const struct meta_tablet *m)
+static void note_redo_points(struct repair *p, const struct meta_tablet *m)
 {
 	note_incarnation(p, m->server);
 	if (m->table > p->table_max)
@@ -108,25 +99,12 @@ static int note_redo_points(struct repair *p, const struct meta_tablet *m)
 	for (unsigned i = 0; i < m->redo_count; i++) {
 		struct repair_log *g = repair_log_get(p, m->redo[i].incarnation);
 
-		if (!g)
-			return -ENOMEM;
 		note_incarnation(p, g->incarnation);
 		if (!g->named || m->redo[i].lsn < g->from)
 			g->from = m->redo[i].lsn;
 		g->named = true;
 		g->of_meta |= m->table == META_TABLE;
 	}
-	return 0;
-}
-
-static int note_all_redo_points(struct repair *p)
-{
-	const struct offline_row *row;
-	int err = 0;
-
-	for (unsigned i = 0; (row = offline_row_at(&p->store, i)) && !err; i++)
-		err = note_redo_points(p, &row->m);
-	return err;
 }
 
 /* Examines the logs that redo sets name, or all. */
@@ -156,30 +134,18 @@ static int verify_meta_files(struct repair *p, const struct meta_tablet *m)
 	int err = 0;
 
 	for (unsigned i = 0; i < m->file_count && !err; i++) {
-		const struct tablet_file *f = &m->files[i];
-		char *path = tablet_file_path(p->dir, f->table, f->incarnation, f->number), *why = NULL;
+		const char *path = offline_sst_path(&p->store, &m->files[i]);
+		char *why = NULL;
 		uint64_t keys;
 
-		err = path ? sst_verify(path, &keys, &why) : -ENOMEM;
+		err = sst_verify(path, &keys, &why);
 		if (err == -EBADMSG || err == -ENOENT) {
 			report_problem(&p->r, "%s", why ? why : path);
 			p->rewrites_meta = true;
 			err = 0;
 		}
 		free(why);
-		free(path);
 	}
-	return err;
-}
-
-static int verify_metadata(struct repair *p)
-{
-	const struct offline_row *row;
-	int err = 0;
-
-	for (unsigned i = 0; (row = offline_row_at(&p->store, i)) && !err; i++)
-		if (row->m.table == META_TABLE)
-			err = verify_meta_files(p, &row->m);
 	return err;
 }
 
@@ -193,61 +159,57 @@ static bool is_rebuilt(const struct repair *p, uint32_t table)
 	return false;
 }
 
-static int rebuild_table(struct repair *p, uint32_t table)
+static void rebuild_table(struct repair *p, uint32_t table)
 {
 	if (table < META_FIRST_USER_TABLE || is_rebuilt(p, table) || offline_is_dropped(&p->store, table))
-		return 0;
-	if (array_grow(p->rebuild, p->rebuild_count))
-		return -ENOMEM;
+		return;
+	array_grow(p->rebuild, p->rebuild_count);
 	p->rebuild[p->rebuild_count++] = table;
-	return 0;
+}
+
+static bool has_data(const struct meta_tablet *m)
+{
+	return m->file_count || m->redo_count;
 }
 
 /* Rebuilds each table that has a schema, files or a row with data. */
-static int rebuild_all(struct repair *p)
+static void rebuild_all(struct repair *p)
 {
 	const struct offline *store = &p->store;
-	int err = 0;
 
-	for (unsigned i = 0; i < store->table_count && !err; i++)
-		err = rebuild_table(p, store->tables[i].p->tablets_id);
-	for (const struct repair_file *f = p->files; f && !err; f = f->next)
-		err = f->exists ? rebuild_table(p, f->table) : 0;
-	for (unsigned i = 0; i < store->users.count && !err; i++) {
-		const struct meta_tablet *m = &store->users.v[i].m;
-
-		if (m->file_count || m->redo_count)
-			err = rebuild_table(p, m->table);
-	}
-	return err;
+	for (unsigned i = 0; i < store->table_count; i++)
+		rebuild_table(p, store->tables[i].p->tablets_id);
+	for (const struct repair_file *f = p->files; f; f = f->next)
+		if (f->exists)
+			rebuild_table(p, f->table);
+	for (unsigned i = 0; i < store->users.count; i++)
+		if (has_data(&store->users.v[i].m))
+			rebuild_table(p, store->users.v[i].m.table);
 }
 
 /* Rebuilds tables whose tablets leave a gap, and tables without tablets. */
-static int rebuild_gaps(struct repair *p)
+static void rebuild_gaps(struct repair *p)
 {
 	const struct offline *store = &p->store;
-	int err = 0;
 
-	for (unsigned i = 0; i < store->users.count && !err; i++) {
-		const struct offline_row *row = &store->users.v[i];
+	for (unsigned i = 0; i < store->users.count; i++) {
+		const struct meta_tablet *m = &store->users.v[i].m;
 
-		if (!offline_has_gap(&store->users, i) ||
-			(!offline_table(store, row->m.table) && !row->m.file_count && !row->m.redo_count))
+		if (!offline_has_gap(&store->users, i) || (!offline_table(store, m->table) && !has_data(m)))
 			continue;
-		report_problem(&p->r, "METADATA: table id %u: its tablets leave a gap", row->m.table);
-		err = rebuild_table(p, row->m.table);
+		report_problem(&p->r, "METADATA: table id %u: its tablets leave a gap", m->table);
+		rebuild_table(p, m->table);
 	}
-	for (unsigned i = 0; i < store->table_count && !err; i++) {
+	for (unsigned i = 0; i < store->table_count; i++) {
 		if (offline_has_tablet(store, store->tables[i].p->tablets_id))
 			continue;
 		report_problem(&p->r, "METADATA: no tablet of table %s", store->tables[i].p->name);
-		err = rebuild_table(p, store->tables[i].p->tablets_id);
+		rebuild_table(p, store->tables[i].p->tablets_id);
 	}
-	return err;
 }
 
 /* Counts files that no row names, and files that rows name and that are missing. */
-static int compare_lists(struct repair *p, unsigned *unnamed, unsigned *missing)
+static void compare_lists(struct repair *p, unsigned *unnamed, unsigned *missing)
 {
 	const struct offline *store = &p->store;
 
@@ -257,33 +219,26 @@ static int compare_lists(struct repair *p, unsigned *unnamed, unsigned *missing)
 			const struct tablet_file *x = &store->users.v[i].m.files[n];
 			struct repair_file *f = repair_file_get(p, x->table, x->incarnation, x->number);
 
-			if (!f)
-				return -ENOMEM;
 			f->named = true;
 			*missing += !f->exists;
 		}
 	for (const struct repair_file *f = p->files; f; f = f->next)
 		*unnamed += f->table >= META_FIRST_USER_TABLE && f->exists && !f->named;
-	return 0;
 }
 
 /* ---- the new rows ---- */
 
 /* Takes *t, and leaves {0}. */
-static int add_tablet(struct repair *p, struct meta_tablet *t)
+static void add_tablet(struct repair *p, struct meta_tablet *t)
 {
-	if (array_grow(p->tablets, p->tablet_count))
-		return -ENOMEM;
+	array_grow(p->tablets, p->tablet_count);
 	p->tablets[p->tablet_count++] = *t;
 	*t = (struct meta_tablet){0};
-	return 0;
 }
 
 /* Adds redo points for all records that the logs have of the table.  A record may be replayed that a file contains. */
-static int add_redo_points(const struct repair *p, struct meta_tablet *t)
+static void add_redo_points(const struct repair *p, struct meta_tablet *t)
 {
-	struct redo_point *v;
-
 	for (const struct repair_log *g = p->logs; g; g = g->next)
 		for (unsigned n = 0; n < g->table_count; n++) {
 			unsigned at = 0;
@@ -296,13 +251,11 @@ static int add_redo_points(const struct repair *p, struct meta_tablet *t)
 				at++;
 			if (at < t->redo_count)
 				continue;
-			v = realloc(t->redo, (t->redo_count + 1) * sizeof(*v));
-			if (!v)
-				return -ENOMEM;
-			t->redo = v;
-			v[t->redo_count++] = (struct redo_point){g->incarnation, g->tables[n].first_lsn};
+			t->redo = reallocarray(t->redo, t->redo_count + 1, sizeof(*t->redo));
+			if (!t->redo)
+				no_memory();
+			t->redo[t->redo_count++] = (struct redo_point){g->incarnation, g->tables[n].first_lsn};
 		}
-	return 0;
 }
 
 /* Appends the file as it is after the repair, if anything of it is left, for the same rows as before. */
@@ -322,12 +275,11 @@ static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet
 		err = buf_set(&now.begin, f->begin.p, f->begin.n);
 	if (!err && f->end.p)
 		err = buf_set(&now.end, f->end.p, f->end.n);
-	if (!err)
-		err = array_grow(t->files, t->file_count);
 	if (err) {
 		tablet_file_fini(&now);
 		return err;
 	}
+	array_grow(t->files, t->file_count);
 	if (now.seq_max > t->seq_mark)
 		t->seq_mark = now.seq_max;
 	t->files[t->file_count++] = now;
@@ -350,9 +302,9 @@ static int copy_row(struct repair *p, const struct offline_row *row)
 	for (unsigned i = 0; i < count && !err; i++)
 		err = add_file(p, &t, &files[i]);
 	if (!err && p->lost_meta)
-		err = add_redo_points(p, &t);
+		add_redo_points(p, &t);
 	if (!err)
-		err = add_tablet(p, &t);
+		add_tablet(p, &t);
 	meta_tablet_fini(&t);
 	for (unsigned i = 0; i < count; i++)
 		tablet_file_fini(&files[i]);
@@ -365,7 +317,6 @@ static int build_row(struct repair *p, uint32_t table)
 {
 	struct meta_tablet t = {.table = table, .last = true, .server = p->incarnation};
 	const struct offline *store = &p->store;
-	struct buf name = {0};
 	int err = 0;
 
 	for (unsigned i = 0; i < store->users.count; i++)
@@ -377,18 +328,16 @@ static int build_row(struct repair *p, uint32_t table)
 		if (f->table == table && f->exists)
 			err = add_file(p, &t, &x);
 	}
-	if (!err)
-		err = add_redo_points(p, &t);
-	if (!err)
+	if (!err) {
+		add_redo_points(p, &t);
 		repair_step(p,
 			"METADATA: %s: one tablet over all its rows, with all %u SSTables of its directory; data that was deleted "
 			"may show again",
-			offline_table_name(&name, store, table), t.file_count);
-	if (!err)
-		err = add_tablet(p, &t);
+			offline_table_name(store, table), t.file_count);
+		add_tablet(p, &t);
+	}
 	p->rewrites_meta = true;
 	meta_tablet_fini(&t);
-	buf_fini(&name);
 	return err;
 }
 
@@ -405,40 +354,45 @@ static int compare_tablets(const void *a, const void *b)
 static int choose_tables(struct repair *p, bool *all)
 {
 	unsigned unnamed, missing;
-	int err = compare_lists(p, &unnamed, &missing);
+	int err;
 
-	if (!err && !*all)
-		err = rebuild_gaps(p);
+	compare_lists(p, &unnamed, &missing);
+	if (!*all)
+		rebuild_gaps(p);
 	/* Nothing else shows that the end of a log was cut off. */
-	if (!err && !*all && !p->lost_meta && unnamed && missing) {
+	if (!*all && !p->lost_meta && unnamed && missing) {
 		report_problem(&p->r, "METADATA: %u SSTables that it names are missing, and %u are there that it does not name",
 			missing, unnamed);
 		repair_loss(p, "%s/log: the end of a log; how many records it had is not known", p->dir);
 		p->lost_meta = true;
 	}
 	p->rewrites_meta |= *all || p->lost_meta;
-	if (err || !(*all || (p->lost_meta && (p->rebuild_count || unnamed || missing))))
-		return err;
+	if (!*all && !(p->lost_meta && (p->rebuild_count || unnamed || missing)))
+		return 0;
 	*all = true;
 	err = examine_logs(p, true);
-	return err ? err : rebuild_all(p);
+	if (!err)
+		rebuild_all(p);
+	return err;
 }
 
 int repair_meta_plan(struct repair *p)
 {
-	struct offline *store = &p->store;
+	const struct offline *store = &p->store;
+	const struct offline_row *row;
 	bool all = store->incomplete || !store->root.count;
 	int err = list_dir(p, "sst", add_sst_dir);
 
 	if (!err)
 		err = list_dir(p, "log", add_log_dir);
-	if (!err)
-		err = note_all_redo_points(p);
+	for (unsigned i = 0; (row = offline_row_at(store, i)) && !err; i++)
+		note_redo_points(p, &row->m);
 	/* The next mount makes the root tablet of a store that was never used. */
 	if (!err && !store->root.count && !store->table_count && !p->files && !store->next_table && p->table_max == 0)
 		return 0;
-	if (!err)
-		err = verify_metadata(p);
+	for (unsigned i = 0; (row = offline_row_at(store, i)) && !err; i++)
+		if (row->m.table == META_TABLE)
+			err = verify_meta_files(p, &row->m);
 	if (!err)
 		err = examine_logs(p, all);
 	if (!err)

@@ -78,8 +78,7 @@ static int add_damaged(struct schemas *a, const struct offline_file *f)
 	struct buf b = {0};
 	int err;
 
-	if (array_grow(a->v, a->count))
-		return -ENOMEM;
+	array_grow(a->v, a->count);
 	x = &a->v[a->count++];
 	*x = (struct damaged){.file = f};
 	err = file_read_all(f->path, LOCK_FILE_BYTES_MAX * 2, &b);
@@ -102,19 +101,17 @@ struct content {
 	struct buf row, scratch; /* row: the last one */
 };
 
-static int note_family(struct content *c, uint16_t id, uint16_t group)
+static void note_family(struct content *c, uint16_t id, uint16_t group)
 {
 	for (unsigned i = 0; i < c->count; i++)
 		if (c->v[i].id == id) {
 			c->v[i].group = group ? group : c->v[i].group;
-			return 0;
+			return;
 		}
 	if (!id)
-		return 0;
-	if (array_grow(c->v, c->count))
-		return -ENOMEM;
+		return;
+	array_grow(c->v, c->count);
 	c->v[c->count++] = (struct restore_family){.id = id, .group = group};
-	return 0;
 }
 
 /* Rules out each salt that would give the row another first byte. */
@@ -135,11 +132,10 @@ static int note_entry(void *arg, struct slice key, struct slice value)
 	struct cellkey k;
 	int err = key.p ? cellkey_decode(key, &k, &c->scratch) : -EBADMSG;
 
-	if (!err)
-		err = note_family(c, k.family, c->group);
-	if (!err)
-		err = note_row(c, k.row);
-	return err == -EBADMSG ? 0 : err;
+	if (err)
+		return err == -EBADMSG ? 0 : err;
+	note_family(c, k.family, c->group);
+	return note_row(c, k.row);
 }
 
 struct log_content {
@@ -152,14 +148,12 @@ static int note_record(void *arg, const struct log_record *r)
 	const struct log_content *l = arg;
 	struct batch_reader b;
 	struct batch_cell cell;
-	int err, n;
 
 	if (r->table != l->table || batch_open(&b, r->batch))
 		return 0;
-	err = note_row(l->c, b.row);
-	while (!err && (n = batch_next(&b, &cell)) > 0)
-		err = note_family(l->c, cell.family, 0);
-	return err;
+	while (batch_next(&b, &cell) > 0)
+		note_family(l->c, cell.family, 0);
+	return note_row(l->c, b.row);
 }
 
 static int read_content(struct repair *p, uint32_t table, struct content *c)
@@ -168,14 +162,12 @@ static int read_content(struct repair *p, uint32_t table, struct content *c)
 	int err = 0;
 
 	for (const struct repair_file *f = p->files; f && !err; f = f->next) {
-		char *path;
+		const struct tablet_file at = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
 
 		if (f->table != table || !f->examined || f->gone)
 			continue;
-		path = tablet_file_path(p->dir, f->table, f->incarnation, f->number);
 		c->group = f->now.group;
-		err = path ? sst_salvage(path, note_entry, c) : -ENOMEM;
-		free(path);
+		err = sst_salvage(offline_sst_path(&p->store, &at), note_entry, c);
 	}
 	for (const struct repair_log *g = p->logs; g && !err; g = g->next)
 		for (unsigned i = 0; i < g->table_count && !err; i++) {
@@ -207,24 +199,21 @@ static int restore_schema(struct schemas *a, uint32_t table, struct damaged *x, 
 {
 	const struct tfs_schema *said = x && x->schema ? schema_public(x->schema) : NULL;
 	struct restore_table r = {.table = table, .uid = geteuid(), .gid = getegid(), .salt = (uint8_t)find_salt(c, said)};
-	char name[64], file[96];
 	struct schema *s = NULL;
 	struct buf b = {0};
-	int err = 0;
+	int err;
 
 	r.mtime_us = (int64_t)time(NULL) * 1000000;
-	for (unsigned i = 0; said && i < said->family_count && !err; i++) {
-		err = note_family(c, said->families[i].id, 0);
+	for (unsigned i = 0; said && i < said->family_count; i++) {
+		note_family(c, said->families[i].id, 0);
 		for (unsigned k = 0; k < c->count; k++)
 			if (c->v[k].id == said->families[i].id)
 				c->v[k].name = said->families[i].name;
 	}
-	snprintf(name, sizeof(name), "table-%u", table);
-	r.name = x ? x->file->name + strlen("tables/") : name;
+	r.name = x ? x->file->name + strlen("tables/") : text("table-%u", table);
 	r.families = c->v;
 	r.family_count = c->count;
-	if (!err)
-		err = schema_restore(&r, &s);
+	err = schema_restore(&r, &s);
 	if (!err)
 		err = schema_encode(s, &b);
 	if (!err) {
@@ -233,8 +222,7 @@ static int restore_schema(struct schemas *a, uint32_t table, struct damaged *x, 
 			"owners and modes",
 			r.name, table, c->count, said ? " under the names that can be read" : ", named family-ID", r.salt);
 		repair_loss(a->p, "table %s: its schema (rules, owners, modes%s)", r.name, said ? "" : ", names of families");
-		snprintf(file, sizeof(file), "tables/%s", r.name);
-		err = repair_lock_file(a->p, file, buf_slice(&b));
+		err = repair_lock_file(a->p, text("tables/%s", r.name), buf_slice(&b));
 	}
 	schema_put(s);
 	buf_fini(&b);

@@ -23,7 +23,7 @@
 struct rewrite {
 	struct repair *p;
 	const char *path;
-	struct buf table_name;
+	const char *table_name;
 	struct sst_writer *w; /* NULL: a dry run */
 	unsigned partition;   /* of the filter, at the last entry */
 	bool column_has_cell;
@@ -76,13 +76,8 @@ static int write_entry(struct rewrite *w, struct slice key, struct slice value)
 
 static void print_lost_rows(struct rewrite *w, bool from, bool to, struct slice row)
 {
-	struct buf a = {0}, b = {0};
-
-	repair_loss(w->p, "%s: cells of rows from %s to %s in %s",
-		buf_slice(&w->table_name).n ? (char *)w->table_name.p : "a table",
-		from ? quoted(&a, buf_slice(&w->row)) : "the first", to ? quoted(&b, row) : "the last", w->path);
-	buf_fini(&a);
-	buf_fini(&b);
+	repair_loss(w->p, "%s: cells of rows from %s to %s in %s", w->table_name, from ? quoted(buf_slice(&w->row)) : "the first",
+		to ? quoted(row) : "the last", w->path);
 }
 
 /* Ends the collection of a large value that lacks chunks. */
@@ -199,14 +194,12 @@ static int new_writer(struct repair *p, const struct props *props, const char *p
 static int finish_file(struct rewrite *w, struct repair_file *out)
 {
 	struct buf blob = {0};
-	char *dir = NULL;
-	int err = asprintf(&dir, "%s/sst/%u", w->p->dir, out->table) < 0 ? -ENOMEM : props_encode(&blob, &w->count.p);
+	int err = props_encode(&blob, &w->count.p);
 
 	if (!err)
 		err = sst_writer_finish(w->w, buf_slice(&blob), &out->now.bytes);
 	if (!err)
-		err = file_sync_dir(dir);
-	free(dir);
+		err = file_sync_parent(w->path);
 	buf_fini(&blob);
 	return err;
 }
@@ -231,18 +224,17 @@ static void print_rewrite(struct rewrite *w, uint64_t cells, uint64_t deletes)
 static int rewrite_file(
 	struct repair *p, const struct tablet_file *f, const char *path, const struct props *said, struct repair_file *out)
 {
-	struct rewrite w = {.p = p, .path = path};
-	char *to = tablet_file_path(p->dir, f->table, p->incarnation, p->next_file);
-	struct buf name = {0};
-	int err = to ? buf_printf(&w.table_name, "%s", offline_table_name(&name, &p->store, f->table)) : -ENOMEM;
+	struct rewrite w = {.p = p, .path = path, .table_name = offline_table_name(&p->store, f->table)};
+	int err = 0;
 
-	if (!err)
-		err = buf_u8(&w.table_name, 0);
+	out->now.table = f->table;
+	out->now.incarnation = p->incarnation;
+	out->now.number = p->next_file++;
 	sst_count_init(&w.count);
 	w.count.p.table = f->table;
 	w.count.p.group = said->table == f->table ? said->group : f->group;
-	if (!err && p->write)
-		err = new_writer(p, &w.count.p, to, &w.w);
+	if (p->write)
+		err = new_writer(p, &w.count.p, offline_sst_path(&p->store, &out->now), &w.w);
 	if (!err)
 		err = sst_salvage(path, take_entry, &w);
 	if (err)
@@ -253,9 +245,6 @@ static int rewrite_file(
 	print_rewrite(&w, said->table ? said->cells : f->bytes ? f->cells : 0, said->table ? said->tombstones : f->tombstones);
 	out->changed = true;
 	out->gone = !w.count.any;
-	out->now.table = f->table;
-	out->now.incarnation = p->incarnation;
-	out->now.number = p->next_file++;
 	err = copy_props(&out->now, &w.count.p);
 	if (!err && p->write && w.count.any)
 		err = finish_file(&w, out);
@@ -264,28 +253,20 @@ static int rewrite_file(
 out:
 	sst_writer_free(w.w);
 	sst_count_fini(&w.count);
-	buf_fini(&w.table_name);
 	buf_fini(&w.probe);
 	buf_fini(&w.scratch);
 	buf_fini(&w.row);
 	buf_fini(&w.large);
-	buf_fini(&name);
-	free(to);
 	return err;
 }
 
 static void report_missing(struct repair *p, const struct tablet_file *f, const char *path)
 {
-	struct buf a = {0}, b = {0}, name = {0};
-
 	report_problem(&p->r, "%s: missing", path);
 	repair_step(p, "%s: taken out of the table", path);
-	repair_loss(p, "%s: cells of rows from %s to %s in %s", offline_table_name(&name, &p->store, f->table),
-		quoted(&a, buf_slice(&f->first)), quoted(&b, buf_slice(&f->last)), path);
+	repair_loss(p, "%s: cells of rows from %s to %s in %s", offline_table_name(&p->store, f->table),
+		quoted(buf_slice(&f->first)), quoted(buf_slice(&f->last)), path);
 	repair_loss(p, "%s: %" PRIu64 " cells and %" PRIu64 " deletes of the rows named", path, f->cells, f->tombstones);
-	buf_fini(&a);
-	buf_fini(&b);
-	buf_fini(&name);
 }
 
 /* Returns whether METADATA describes the file with these properties. */
@@ -306,8 +287,7 @@ static int read_properties(struct repair *p, const char *path, struct props *out
 		err = sst_properties(s, &blob);
 	if (!err)
 		err = props_decode(buf_slice(&blob), out);
-	if (s)
-		sst_put(s);
+	sst_put(s);
 	buf_fini(&blob);
 	return err == -EBADMSG ? 0 : err;
 }
@@ -354,7 +334,7 @@ struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t i
 			return f;
 	f = calloc(1, sizeof(*f));
 	if (!f)
-		return NULL;
+		no_memory();
 	*f = (struct repair_file){.next = p->files, .table = table, .incarnation = incarnation, .number = number};
 	return p->files = f;
 }
@@ -362,17 +342,10 @@ struct repair_file *repair_file_get(struct repair *p, uint32_t table, uint64_t i
 int repair_sst(struct repair *p, const struct tablet_file *f, const struct repair_file **out)
 {
 	struct repair_file *x = repair_file_get(p, f->table, f->incarnation, f->number);
-	char *path;
-	int err = x ? 0 : -ENOMEM;
+	int err = x->examined ? 0 : examine_file(p, f, offline_sst_path(&p->store, f), x);
 
-	if (!err && !x->examined) {
-		path = tablet_file_path(p->dir, f->table, f->incarnation, f->number);
-		err = path ? examine_file(p, f, path, x) : -ENOMEM;
-		x->examined = true;
-		free(path);
-	}
-	if (!err)
-		*out = x;
+	x->examined = true;
+	*out = x;
 	return err;
 }
 

@@ -72,7 +72,7 @@ static int copy_once(struct new_log *n, const struct log_record *r)
 		return 0;
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return -ENOMEM;
+		no_memory();
 	c->hash = hash;
 	HASH_ADD(hh, n->copied, hash, sizeof(c->hash), c);
 	return append_record(n, r);
@@ -120,7 +120,7 @@ static void move_redo_points(struct repair *p, struct meta_tablet *t)
 	for (unsigned i = 0; i < t->redo_count; i++) {
 		const struct repair_log *g = repair_log_get(p, t->redo[i].incarnation);
 
-		if (g && !g->copied)
+		if (!g->copied)
 			t->redo[count++] = t->redo[i];
 	}
 	if (count < t->redo_count)
@@ -189,9 +189,9 @@ static int write_log(struct repair *p, struct meta_tablet *root)
 {
 	struct new_log n = {.p = p};
 	struct copied *c, *tmp;
-	char *logs = path_join(p->dir, "log"), *dir = offline_log_dir(&p->store, p->incarnation);
+	const char *dir = offline_log_dir(&p->store, p->incarnation);
 	struct log_options o = {.dir = dir, .incarnation = p->incarnation, .segment_bytes = SEGMENT_BYTES};
-	int err = logs && dir ? task_pool_new("repair", 1, &n.pool) : -ENOMEM, closed;
+	int err = task_pool_new("repair", 1, &n.pool), closed;
 
 	if (!err)
 		err = file_mkdir(dir);
@@ -212,13 +212,10 @@ static int write_log(struct repair *p, struct meta_tablet *root)
 	}
 	err = err ? err : closed;
 	if (!err)
-		err = file_sync_dir(logs);
+		err = file_sync_parent(dir);
 	if (err)
-		complain("%s: %s", dir ? dir : p->dir, strerror(-err));
-	if (n.pool)
-		task_pool_free(n.pool);
-	free(logs);
-	free(dir);
+		complain("%s: %s", dir, strerror(-err));
+	task_pool_free(n.pool);
 	return err;
 }
 

@@ -13,9 +13,8 @@
 static int status_run(const struct arguments *a)
 {
 	const char *mountpoint = a->operand[0];
-	char *control = path_join(mountpoint, ".tabletfs"), *path = control ? path_join(control, "status") : NULL;
 	struct buf b = {0};
-	int err = path ? file_read_all(path, STATUS_BYTES_MAX, &b) : -ENOMEM;
+	int err = file_read_all(text("%s/.tabletfs/status", mountpoint), STATUS_BYTES_MAX, &b);
 
 	if (err == -ENOENT || err == -ENOTDIR)
 		complain("%s: %s", mountpoint, access(mountpoint, F_OK) ? "no such directory" : "tabletfs is not mounted there");
@@ -24,8 +23,6 @@ static int status_run(const struct arguments *a)
 	else
 		fwrite(b.p, 1, b.n, stdout);
 	buf_fini(&b);
-	free(path);
-	free(control);
 	return err ? EXIT_CANNOT : 0;
 }
 

@@ -38,15 +38,18 @@ void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same, and names the subcommand's help.  Returns EXIT_CANNOT. */
 int bad_usage(const struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Makes room for another element in an array of `count`, which no other function allocates.  -ENOMEM. */
+/* The next functions end the program, with EXIT_CANNOT and a message, if there is no memory. */
+void no_memory(void) __attribute__((noreturn));
+/* Makes room for another element in an array of `count`, which no other function allocates. */
 #define array_grow(array, count) array_grow_by(&(array), count, sizeof(*(array)))
-int array_grow_by(void *array, size_t count, size_t element_bytes) TFS_MUST;
-
+void array_grow_by(void *array, size_t count, size_t element_bytes);
+/* A formatted string that stays until the end of the program, as a path. */
+char *text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
- * Returns the bytes between double quotes, in *b: printable ASCII unchanged
- * except \" and \\, all others as \xHH.  Without memory, "(out of memory)".
+ * The bytes between double quotes: printable ASCII unchanged except \" and
+ * \\, all others as \xHH.  Valid for the next seven calls.
  */
-const char *quoted(struct buf *b, struct slice s);
+const char *quoted(struct slice s);
 
 /* What check, dump and repair print about a store: a line of each kind begins with its name. */
 enum report_kind { REPORT_PROBLEM, REPORT_NOTE, REPORT_STEP, REPORT_LOSS, REPORT_KINDS }; /* damaged, note, repair, lost */
