@@ -33,23 +33,11 @@
 #include "master/master.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-
-/* Sets *why; NULL on a lack of memory. */
-static void __attribute__((format(printf, 2, 3))) why_set(char **why, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(why, fmt, ap) < 0)
-		*why = NULL;
-	va_end(ap);
-}
 
 struct embedded {
 	char *dir;
@@ -533,20 +521,15 @@ static void options_fill(struct tfs_options *to, const struct tfs_options *from)
 
 	tfs_options_init(&d);
 	*to = from ? *from : d;
-	if (!to->block_cache_bytes)
-		to->block_cache_bytes = d.block_cache_bytes;
-	if (!to->memtable_bytes)
-		to->memtable_bytes = d.memtable_bytes;
-	if (!to->table_cache_bytes)
-		to->table_cache_bytes = d.table_cache_bytes;
-	if (!to->log_segment_bytes)
-		to->log_segment_bytes = d.log_segment_bytes;
-	if (!to->sync_interval_us)
-		to->sync_interval_us = d.sync_interval_us;
-	if (!to->compaction_threads)
-		to->compaction_threads = d.compaction_threads;
-	if (!to->major_within_us)
-		to->major_within_us = d.major_within_us;
+#define FILL(member) to->member = to->member ? to->member : d.member
+	FILL(block_cache_bytes);
+	FILL(memtable_bytes);
+	FILL(table_cache_bytes);
+	FILL(log_segment_bytes);
+	FILL(sync_interval_us);
+	FILL(compaction_threads);
+	FILL(major_within_us);
+#undef FILL
 }
 
 int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
@@ -640,8 +623,8 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 		return 0;
 	}
 	(void)!embedded_free(e, false);
-	if (!reason && asprintf(&reason, "%s: %s", source, strerror(-err)) < 0)
-		reason = NULL;
+	if (!reason)
+		why_set(&reason, "%s: %s", source, strerror(-err));
 	if (why)
 		*why = reason;
 	else

@@ -56,12 +56,10 @@ void master_tablets_delete(struct master *m, uint32_t table);
  */
 int master_has_cells(struct master *m, const struct tfs_schema *p, uint16_t family, bool *has) TFS_MUST;
 
-/* ---- salt.c; the caller has the master's lock ---- */
+/* ---- change.c; the caller has the master's lock ---- */
 
 /* Returns true if the schema has a salt that is not yet in use. */
 bool salt_is_pending(const struct tfs_schema *p) TFS_MUST;
-/* If the table of the schema old holds no cell, replaces *next by a schema with new tablets and its salt in use.  The caller blocks writes. */
-int salt_take_effect(struct master *m, const struct tfs_schema *old, struct schema **next) TFS_MUST;
 /* The master checks from now on from time to time if the table is empty. */
 void salt_watch(struct master *m, uint32_t table);
 

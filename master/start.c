@@ -17,13 +17,6 @@ struct start {
 	uint32_t next_id; /* of the next new table */
 };
 
-static int start_failed(struct start *s, const char *name, const char *what, int err)
-{
-	if (err && !*s->why && asprintf(s->why, "table %s: %s: %s", name, what, strerror(-err)) < 0)
-		*s->why = NULL;
-	return err;
-}
-
 static int schema_show(struct master *m, const struct schema *s, uint64_t version)
 {
 	const struct tfs_schema_edit shown = {.op = TFS_SCHEMA_HIDE, .flag = false};
@@ -46,16 +39,20 @@ static int start_table(void *arg, const char *name)
 
 	if (err == -EBADMSG)
 		return 0; /* the server refuses the table, and has logged it */
-	if (err)
-		return err == -ENOENT ? 0 : start_failed(s, name, "its schema", err);
+	if (err == -ENOENT)
+		return 0;
+	if (err) {
+		why_set(s->why, "table %s: its schema: %s", name, strerror(-err));
+		return err;
+	}
 	p = schema_public(schema);
 	if (p->tablets_id >= s->next_id || p->table_id > p->tablets_id) {
 		err = -EBADMSG;
-		if (asprintf(s->why, "lock/ids: the next table id is %u, but table %s has id %u", s->next_id, name, p->tablets_id) <
-			0)
-			*s->why = NULL;
+		why_set(s->why, "lock/ids: the next table id is %u, but table %s has id %u", s->next_id, name, p->tablets_id);
 	} else if (p->is_hidden) {
-		err = start_failed(s, name, "its .schema cannot be shown again", schema_show(s->m, schema, version));
+		err = schema_show(s->m, schema, version);
+		if (err)
+			why_set(s->why, "table %s: its .schema cannot be shown again: %s", name, strerror(-err));
 	}
 	if (!err && salt_is_pending(p))
 		salt_watch(s->m, p->table_id);
@@ -71,8 +68,8 @@ int master_start(struct master *m, char **why)
 
 	mutex_lock(&m->lock);
 	err = master_ids_read(m, &s.next_id, &version);
-	if (err && asprintf(why, "lock/ids: %s", strerror(-err)) < 0)
-		*why = NULL;
+	if (err)
+		why_set(why, "lock/ids: %s", strerror(-err));
 	if (!err)
 		err = m->locks->ops->list(m->locks, "tables", start_table, &s);
 	mutex_unlock(&m->lock);

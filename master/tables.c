@@ -61,33 +61,42 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 	return err;
 }
 
+/* Blocks the table's writes.  -ENOTEMPTY if it has a cell; after any error the writes are not blocked. */
+static int block_empty(struct master *m, const struct tfs_schema *p)
+{
+	bool has;
+	int err = master_block_writes(m, p->tablets_id);
+
+	if (err)
+		return err;
+	err = master_has_cells(m, p, 0, &has);
+	if (!err && has)
+		err = -ENOTEMPTY;
+	if (err)
+		master_unblock_writes(m, p->tablets_id);
+	return err;
+}
+
 int master_table_drop(struct master *m, const struct ms_request *q, struct ms_answer *a)
 {
 	struct schema *s = NULL;
 	char file[TABLE_FILE_MAX], note[DROP_NOTE_MAX];
 	struct lock_op ops[2];
 	uint64_t version;
-	uint32_t id = 0;
-	bool has;
+	uint32_t id;
 	int err = schema_name_valid(slice_str(q->name)) ? master_schema_read(m, q->name, &s, &version) : -EINVAL;
 
 	if (err)
 		return err;
 	id = schema_public(s)->tablets_id;
-	err = master_block_writes(m, id);
-	if (err)
-		goto out;
-	err = master_has_cells(m, schema_public(s), 0, &has);
-	if (!err && has)
-		err = -ENOTEMPTY;
+	err = block_empty(m, schema_public(s));
 	if (!err) {
 		table_file_name(file, q->name);
 		ops[0] = (struct lock_op){.name = file, .remove = true, .expect = version};
 		ops[1] = drop_note(id, note);
 		err = lock_multi(m->locks, ops, 2, NULL);
+		master_unblock_writes(m, id);
 	}
-	master_unblock_writes(m, id);
-out:
 	schema_put(s);
 	if (!err)
 		master_tablets_delete(m, id);
@@ -101,7 +110,7 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	struct buf b = {0};
 	uint64_t from_version, to_version = LOCK_ABSENT;
 	struct lock_op ops[3];
-	bool has, blocked = false;
+	bool blocked = false;
 	int err;
 
 	if (!schema_name_valid(slice_str(q->to)) || !schema_name_valid(slice_str(q->name)))
@@ -120,12 +129,8 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	} else if (!err && q->noreplace) {
 		err = -EEXIST;
 	} else if (!err) {
-		err = master_block_writes(m, schema_public(to)->tablets_id);
+		err = block_empty(m, schema_public(to));
 		blocked = !err;
-		if (!err)
-			err = master_has_cells(m, schema_public(to), 0, &has);
-		if (!err && has)
-			err = -ENOTEMPTY;
 	}
 	if (!err)
 		err = schema_rename(from, q->to, &renamed);
@@ -140,9 +145,8 @@ int master_table_rename(struct master *m, const struct ms_request *q, struct ms_
 	if (blocked)
 		ops[2] = drop_note(schema_public(to)->tablets_id, note);
 	err = lock_multi(m->locks, ops, blocked ? 3 : 2, NULL);
-	if (err)
-		goto out;
-	a->schema = schema_get(renamed);
+	if (!err)
+		a->schema = schema_get(renamed);
 out:
 	if (blocked)
 		master_unblock_writes(m, schema_public(to)->tablets_id);

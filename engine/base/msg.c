@@ -78,6 +78,17 @@ void msg_to_syslog(const char *ident)
 	atomic_store(&sink, SINK_SYSLOG);
 }
 
+void why_set(char **why, const char *fmt, ...)
+{
+	va_list ap;
+
+	free(*why);
+	va_start(ap, fmt);
+	if (vasprintf(why, fmt, ap) < 0)
+		*why = NULL;
+	va_end(ap);
+}
+
 unsigned msg_error_count(void)
 {
 	return errors;

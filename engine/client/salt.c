@@ -3,7 +3,7 @@
  * Requests for one row of a table, salted or not.
  *
  * A change of the salt gives a table new tablets, in one change of its schema,
- * while the table is empty (master/salt.c).  So a request that finds no
+ * while the table is empty (master/change.c).  So a request that finds no
  * tablets (-EIDRM) has read and changed nothing.  The client asks the master
  * for the schema, and sends the request again if the schema names other tablets.
  */

@@ -216,18 +216,6 @@ static inline void server_queue(struct server *s, struct task *t)
 		task_queue(t);
 }
 
-/* Replaces *why, the one line that reports why the store cannot be opened. */
-__attribute__((format(printf, 2, 3))) static inline void why_set(char **why, const char *fmt, ...)
-{
-	va_list ap;
-
-	free(*why);
-	va_start(ap, fmt);
-	if (vasprintf(why, fmt, ap) < 0)
-		*why = NULL;
-	va_end(ap);
-}
-
 /* ---- replay.c: the logs of dead incarnations ---- */
 struct needed_logs { /* each with the LSN from which it is needed */
 	struct dead_log *v;

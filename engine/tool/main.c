@@ -59,6 +59,9 @@ static int run_command(const struct command *c, int argc, char **argv)
 	}
 	a.operand = argv + optind;
 	a.operands = argc - optind;
+	for (int i = 0; i < a.operands; i++) /* paths are printed without slashes at their end */
+		for (size_t n = strlen(a.operand[i]); n > 1 && a.operand[i][n - 1] == '/'; n--)
+			a.operand[i][n - 1] = 0;
 	if (a.operands < c->least || a.operands > c->most)
 		return bad_usage(c, "too %s arguments: %s needed", a.operands < c->least ? "few" : "many", c->operands);
 	return c->run(&a);
