@@ -343,6 +343,53 @@ def make_cells():
 beside(make_cells, lambda: os.pwrite(fd, b"2" * 4096, 0))
 os.close(fd)
 ok(os.path.isdir(F), "a scratch file of the table is written while it becomes a cell")
+def late_write(name, target, text):
+    """Writes while the file is renamed.  It was renamed before: the kernel locks an inode that it renames, but not the one opened."""
+    spill(name + "0", text)
+    w = os.open(name + "0", os.O_WRONLY | os.O_APPEND)
+    os.rename(name + "0", name)
+    def append():
+        for c in b"abc":
+            os.write(w, b"#%c\n" % c)
+    t = threading.Thread(target=append)
+    t.start()
+    os.rename(name, target)
+    t.join()
+    os.close(w)
+    return slurp(target) == text + b"#a\n#b\n#c\n"
+same(sum(late_write(".late", "late", b"x" * 3000000) for i in range(60)), 60, "a write to scratch that is just becoming a cell is in the cell")
+os.makedirs("../../../written")
+text = b"families = (" + b", ".join(b'{ name = "f%d"; }' % i for i in range(300)) + b");\n"
+same(sum(late_write("../../../written/.s", "../../../written/.schema", text) for i in range(60)), 60, "  or .schema, in the schema")
+
+def open_beside_rename(by_new_name, calls):
+    """The rename is made in .latest, because the kernel makes LOOKUP in the directory of a rename wait."""
+    for i in range(300):
+        spill(L + "/away", b"1" * 1000)
+    name = "away@%d" % (os.stat(L + "/away").st_mtime_ns // 1000)
+    if by_new_name:
+        os.stat(name)
+        name = name.replace("away", "there")
+    t = threading.Thread(target=os.rename, args=(L + "/away", L + "/there"))
+    t.start()
+    for i in range(calls):
+        os.getppid()
+    fd = None
+    while fd is None:
+        try:
+            fd = os.open(name, os.O_WRONLY | os.O_APPEND)
+        except FileNotFoundError:
+            if not by_new_name:
+                break
+    if fd is not None:
+        os.write(fd, b"2")
+        os.close(fd)
+    t.join()
+    got = slurp("there")
+    os.unlink("there")
+    return got == b"1" * 1000 + b"2" * (fd is not None)
+same(sum(open_beside_rename(False, i * 200) for i in range(30)), 30, "who opens a version while its column is renamed, and appends: it has the bytes")
+same(sum(open_beside_rename(True, i) for i in range(30)), 30, "  by the new name, too")
 
 seen = collections.Counter()
 spill(".scratch", b"A" * 100)

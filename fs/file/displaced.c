@@ -279,8 +279,6 @@ static void open_file_retarget(struct open_file *file, const struct node *from, 
 static void scratch_retarget(struct open_file *file, const struct new_target *a)
 {
 	mutex_lock(&file->lock);
-	file->shared.committed = true;
-	file->shared.staged = STAGED_NOTHING;
 	content_retarget(&file->shared, file->shared.target, a);
 	open_file_free_scratch(file);
 	mutex_unlock(&file->lock);

@@ -98,8 +98,8 @@ static int to_schema(struct renaming *m)
 	free(x->shared.caller);
 	x->shared.caller = caller_new(m->req);
 	err = node_ops(target)->apply(target, &x->shared, m->c);
-	mutex_unlock(&x->lock);
 	if (err == 0) {
+		x->shared.staged = STAGED_NOTHING;
 		/* Open descriptors of the target write nothing more. */
 		mutex_lock(tree_mutex());
 		node_end_locked(target);
@@ -108,10 +108,12 @@ static int to_schema(struct renaming *m)
 		target = node_get(m->to.parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
 		if (!target)
 			msg_error("out of memory: writers of a renamed file were cut off");
-		else
-			ofile_retarget(m->source, target, 0);
-		err = scratch_remove(m->source);
+		content_set_target(&x->shared, target);
+		open_file_free_scratch(x);
 	}
+	mutex_unlock(&x->lock);
+	if (err == 0)
+		err = scratch_remove(m->source);
 out:
 	open_file_put(x);
 	node_put(target);
