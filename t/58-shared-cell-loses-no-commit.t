@@ -254,6 +254,39 @@ same(os.pread(a, 9, 0), b"xba3AA!"[:1] + b"ba3AA!", "one that was unlinked keeps
 os.close(a)
 same(slurp("share"), b"another life", "  and gives none")
 EOF2
+# ---- descriptors that take turns make a version each, not one per turn ----
+py <<'EOF2'
+from cells import *
+fds = [os.open("turns", os.O_RDWR | os.O_CREAT | os.O_APPEND) for i in range(3)]
+for i in range(60):
+    os.write(fds[i % 3], b"%02d" % i)
+for fd in fds:
+    os.close(fd)
+want = b"".join(b"%02d" % i for i in range(60))
+same((slurp("turns"), len(versions("turns")) <= 6), (want, True), "three that append in turn make a version at their first commits and at their closes")
+a, b = (os.open("kept", os.O_RDWR | os.O_CREAT | os.O_APPEND) for i in range(2))
+for fd, data in ((a, b"1"), (b, b"2"), (a, b"3")):
+    os.write(fd, data)
+os.fsync(a)
+for fd, data in ((b, b"4"), (a, b"5"), (b, b"6")):
+    os.write(fd, data)
+os.close(os.dup(b))
+for fd, data in ((a, b"7"), (b, b"8")):
+    os.write(fd, data)
+os.close(a)
+os.close(b)
+same([slurp("kept@%d" % t) for t in versions("kept")], [b"1", b"123", b"123456", b"1234567", b"12345678"],
+     "  what one of them has synced or closed keeps its version")
+a, b = (os.open("dated", os.O_RDWR | os.O_CREAT | os.O_APPEND) for i in range(2))
+for fd, data in ((a, b"1"), (b, b"2")):
+    os.write(fd, data)
+os.utime(b, ns=(1, 2 * 10 ** 18))
+for fd, data in ((a, b"3"), (b, b"4")):
+    os.write(fd, data)
+os.close(a)
+os.close(b)
+same((slurp("dated@%d" % (2 * 10 ** 15)), slurp("dated")), (b"12", b"1234"), "  so does one whose time was set")
+EOF2
 cat >"$W/sql.py" <<'PY'
 import sqlite3, sys
 path, me, n, sync = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]

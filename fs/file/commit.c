@@ -24,7 +24,9 @@ static void content_committed(struct content *content, bool shared, const struct
 {
 	struct slice bytes;
 
-	content->committed = true;
+	content->committed = content->early = true;
+	if (content->writer)
+		content->writer->has_version = content->writer->early = true;
 	content->commit_ts = result->ts;
 	content->staged = STAGED_NOTHING;
 	content->cut = UINT64_MAX;

@@ -58,11 +58,12 @@ struct content {
 	bool busy;      /* a commit is under way: nothing may be changed */
 	int error;      /* of a failed write or commit: nothing more is stored */
 	uint64_t cut;   /* a commit first cuts or extends the base to this size; UINT64_MAX: it does not */
-	uint64_t base_size; /* at open or after the last commit */
-	int64_t base_ts;    /* plain: of the newest version at open; INT64_MIN: there was none */
-	uint32_t seen;      /* plain: the changes of the column in the image; log: the lines read */
-	uint64_t origin;    /* control files: the offset of the line that is being written */
-	bool committed;
+	uint64_t base_size;    /* at open or after the last commit */
+	int64_t base_ts;       /* plain: of the newest version at open; INT64_MIN: there was none */
+	uint32_t seen;         /* plain: the changes of the column in the image; log: the lines read */
+	uint64_t origin;       /* control files: the offset of the line that is being written */
+	bool committed;        /* the next commit replaces the version commit_ts, if that is still the newest */
+	bool early;            /* plain, shared: no flush by a descriptor whose bytes are in that version has followed */
 	int64_t commit_ts;     /* of the version that was committed */
 	int64_t time;          /* set by utimensat, or TFS_NO_TIME */
 	struct caller *caller; /* who opened .schema, or renamed scratch to it; NULL: unknown, so that he may set no owners */

@@ -53,6 +53,8 @@ struct descriptor {
 	_Atomic enum reader_end ended; /* plain, reading only: since the image was loaded */
 	_Atomic uint32_t readers;      /* plain, reading only: threads that read the image without the file's lock */
 	int error;                     /* plain, shared content: of a commit of its bytes that another descriptor caused */
+	bool has_version;              /* plain, shared content: a commit has stored its bytes */
+	bool early;                    /* the same, and none of its flushes has followed */
 	struct content *content;       /* its own, or the file's */
 	struct content own;            /* its own; plain and control files */
 };

@@ -412,6 +412,7 @@ int ofile_commit(struct descriptor *d, bool last, struct changes *c)
 		err = d->error;
 	else if (!descriptor_shares(d) || d->content->writer == d)
 		err = content_commit(d->content, last, file, c);
+	content_flushed(d);
 	mutex_unlock(&file->lock);
 	mutex_unlock(row);
 	return err;

@@ -12,8 +12,12 @@
  * is loaded again.
  *
  * So a program that locks the file, reads, writes and unlocks it reads all that
- * was written under the lock before, synced or not.  An early commit is
- * harmless, because later commits of an open replace its version.
+ * was written under the lock before, synced or not.
+ *
+ * The first commit of a descriptor makes a version.  A later one replaces the
+ * version of the last commit, unless a descriptor whose bytes are in that
+ * version was flushed since.  So descriptors that write in turn make a version
+ * for each open and flush, not for each turn.
  *
  * A descriptor for reading only has an image of one version.  After a read
  * has returned end of file, the next read first replaces the image by the
@@ -115,7 +119,7 @@ static void descriptor_become_writer(struct descriptor *d)
 		return;
 	content->writer = d;
 	content->latest = node_is_latest(d->node);
-	content->committed = false;
+	content->committed = content->committed && content->early && d->has_version && content->time == TFS_NO_TIME;
 	content->time = TFS_NO_TIME;
 }
 
@@ -151,6 +155,15 @@ int content_lock(struct descriptor *d, bool writes, struct changes *c)
 	else if (shared && writes)
 		descriptor_become_writer(d);
 	return err;
+}
+
+void content_flushed(struct descriptor *d)
+{
+	if (!d->early)
+		return;
+	d->early = d->content->early = false;
+	if (d->content->writer != d)
+		d->content->committed = false;
 }
 
 void content_share(struct descriptor *d, bool truncate)

@@ -15,6 +15,8 @@
 void content_share(struct descriptor *d, bool truncate);
 /* The open has failed: an image that content_share took for empty is loaded by the next call. */
 void content_share_failed(struct descriptor *d);
+/* d was flushed: the versions that its bytes are in remain.  The file's lock is held. */
+void content_flushed(struct descriptor *d);
 /*
  * Locks d's file for a read or a write of its content.  Before that a shared
  * content is brought up to date, and d becomes its writer if it writes.  On an
