@@ -32,42 +32,27 @@ static struct descriptor *descriptor_of(const struct fuse_file_info *fi)
 	return fi ? (struct descriptor *)(uintptr_t)fi->fh : NULL;
 }
 
-/* A descriptor for writing only has loaded nothing.  Until it has written, its end of file is that of the newest version. */
-static void descriptor_renew_end(struct descriptor *d)
-{
-	struct open_file *file = d->file;
-	struct tfs_info info;
-	bool behind;
-
-	mutex_lock(&file->lock);
-	behind = d->own.seen != file->commits && d->own.holds == IMAGE_RANGES && !content_is_staged(&d->own) && d->own.target &&
-		node_lives(d->own.target);
-	mutex_unlock(&file->lock);
-	if (!behind || cell_node_stat(d->own.target, &info))
-		return;
-	mutex_lock(&file->lock);
-	if (!content_is_staged(&d->own))
-		d->own.base_size = info.size;
-	mutex_unlock(&file->lock);
-}
-
 uint64_t ofile_seek_end(const struct fuse_file_info *fi)
 {
 	struct descriptor *d = (struct descriptor *)(uintptr_t)fi->fh;
+	struct content *content = d->content;
 	struct open_file *file = d->file;
 	struct changes c = {0};
+	struct tfs_info info;
 	uint64_t end;
 	uint8_t none;
 	size_t got;
 
-	if (d->writable && !descriptor_shares(d))
-		descriptor_renew_end(d);
-	else if (d->ended == READER_END)
+	if (d->ended == READER_END)
 		(void)!reader_read(d, false, 0, &none, 1, &got);
 	/* If the newest version cannot be loaded, the end stays where it was. */
 	if (content_lock(d, false, &c))
 		mutex_lock(&file->lock);
-	end = content_size(d->content);
+	/* A descriptor for writing only has loaded nothing.  Until it has written, its end of file is that of the newest version. */
+	if (content == &d->own && content->holds == IMAGE_RANGES && content->seen != file->commits && !content_is_staged(content) &&
+		content->target && node_lives(content->target) && cell_node_stat(content->target, &info) == 0)
+		content->base_size = info.size;
+	end = content_size(content);
 	mutex_unlock(&file->lock);
 	changes_send(&c);
 	return end;
