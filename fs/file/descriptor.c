@@ -13,8 +13,19 @@ static LIST_HEAD(, descriptor) all_descriptors = LIST_HEAD_INITIALIZER(all_descr
 
 bool open_file_add_node_locked(struct open_file *file, struct node *n)
 {
-	struct node **more = realloc(file->also, (file->also_count + 1) * sizeof(*more));
+	struct node **more;
 
+	/* Each commit of an open may rename the version.  A former node is removed once the kernel and all others have forgotten it. */
+	for (unsigned i = 0; i < file->also_count; i++) {
+		struct node *old = file->also[i];
+
+		if (old->refs > 1 || old->lookups > 0 || old->opens > 0)
+			continue;
+		old->file = NULL;
+		file->also[i--] = file->also[--file->also_count];
+		node_put_locked(old);
+	}
+	more = realloc(file->also, (file->also_count + 1) * sizeof(*more));
 	if (!more)
 		return false;
 	n->refs++;

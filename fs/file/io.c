@@ -136,10 +136,13 @@ static int version_read_once(struct node *n, uint64_t offset, uint8_t *buf, size
 		at = file->node;
 		if (!node_lives(at))
 			err = content_read(&file->shared, offset, buf, size, got);
+		node_hold(at);
 		mutex_unlock(&file->lock);
 	}
 	if (err == -ENOENT && node_lives(at))
 		err = cell_node_read(at, offset, buf, size, got);
+	if (file)
+		node_put(at);
 	open_file_put(file);
 	return err;
 }

@@ -120,9 +120,9 @@ static int ended_attr(struct node *n, struct stat *st, double *timeout)
 
 	if (!x)
 		return -ENOENT;
-	/* A rename changes it.  x counts every node that it has had. */
 	mutex_lock(&x->lock);
-	at = x->node;
+	at = x->node; /* a rename changes it */
+	node_hold(at);
 	mutex_unlock(&x->lock);
 	if (!node_lives(at)) {
 		err = family_info_get(n->parent, &f);
@@ -136,6 +136,7 @@ static int ended_attr(struct node *n, struct stat *st, double *timeout)
 		err = version_attr(at, st, timeout);
 	}
 	*timeout = 0;
+	node_put(at);
 	open_file_put(x);
 	return err;
 }
