@@ -34,19 +34,19 @@ struct displaced_version {
 	bool done; /* moved, or ended */
 };
 
-/* A version has a node in the table's own view only. */
+/* A version has a node in the table's own view only.  It is made, so that another thread cannot open the version unseen. */
 int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves)
 {
-	struct node *n = cell_find_in_table(family_node, NODE_VERSION, qualifier, ts);
-	struct displaced_version *e;
+	struct node *family = family_in_table(family_node, true);
+	struct node *n = family ? node_get(family, NODE_VERSION, qualifier, ts) : NULL;
+	struct displaced_version *e = calloc(1, sizeof(*e));
 	struct tfs_info info;
 	bool open;
 	int err = 0;
 
-	if (!n)
-		return 0;
-	e = calloc(1, sizeof(*e));
-	if (!e) {
+	node_put(family);
+	if (!n || !e) {
+		free(e);
 		node_put(n);
 		return -ENOMEM;
 	}
@@ -133,6 +133,31 @@ void displaced_end(struct displaced *k, struct changes *c)
 			displaced_end_one(e, c);
 }
 
+/* Returns the node of the version that e was renamed to, counted, with the state of e's node.  NULL: out of memory. */
+static struct node *displaced_target(
+	struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, struct changes *c)
+{
+	struct node *to;
+	bool other;
+
+	do {
+		to = family ? node_get(family, NODE_VERSION, key, to_ts) : NULL;
+		if (!to || to == e->n)
+			break;
+		mutex_lock(tree_mutex());
+		other = to->file != NULL;
+		if (other) {
+			/* This one was created and is not committed.  It is replaced. */
+			end_node_locked(to, to->file, c);
+			node_put_locked(to);
+		} else {
+			to->file = e->file;
+		}
+		mutex_unlock(tree_mutex());
+	} while (other);
+	return to;
+}
+
 /* The state of e's node becomes that of `to`.  Returns false if out of memory. */
 static bool displaced_attach(struct displaced_version *e, struct node *to, struct changes *c)
 {
@@ -146,9 +171,10 @@ static bool displaced_attach(struct displaced_version *e, struct node *to, struc
 		end_node_locked(e->n, file, c);
 		node_put_locked(file->node);
 		to->refs++;
-		to->file = file;
 		file->node = to;
 		content_set_target_locked(&file->shared, to);
+	} else {
+		to->file = NULL;
 	}
 	mutex_unlock(tree_mutex());
 	mutex_unlock(&file->lock);
@@ -158,18 +184,9 @@ static bool displaced_attach(struct displaced_version *e, struct node *to, struc
 /* Descriptors of e's version are descriptors of the version `to` from now on. */
 static void displaced_move(struct displaced_version *e, struct node *family, struct slice key, int64_t to_ts, struct changes *c)
 {
-	struct node *to = family ? node_get(family, NODE_VERSION, key, to_ts) : NULL;
-	bool moved;
+	struct node *to = displaced_target(e, family, key, to_ts, c);
+	bool moved = to != NULL;
 
-	if (to && to != e->n && to->file) {
-		/* This one was created and is not committed.  It is replaced. */
-		mutex_lock(tree_mutex());
-		end_node_locked(to, to->file, c);
-		mutex_unlock(tree_mutex());
-		node_put(to);
-		to = node_get(family, NODE_VERSION, key, to_ts);
-	}
-	moved = to != NULL;
 	if (to == e->n) {
 		e->done = true;
 	} else if (to) {

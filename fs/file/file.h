@@ -13,8 +13,8 @@
  * made under the row's lock.  It releases open_file.lock while the store works:
  * the content is busy then, and a thread that changes it waits (open_file_wait).
  * Threads that read or stat do not wait for a commit.  A version's state is
- * made while the version is counted as open (node.opens).  A rename, which moves
- * the state to another node, looks at that count under the row's lock.
+ * made under the row's lock, under which renames move it to another node.  Only
+ * a version that is created and not stored gets one without that lock.
  * refs, node->file and the lists of descriptors are changed under the tree lock.
  */
 #ifndef TFS_FS_FILE_H
@@ -110,7 +110,7 @@ void open_file_drop_locked(struct node *n); /* n is being freed */
 /* file becomes the state of n, too.  Returns false if out of memory. */
 bool open_file_add_node_locked(struct open_file *file, struct node *n);
 
-/* Counts an open of n, a version: one for reading only until it is closed, another until its descriptor is made.  The first waits while another thread removes or renames n. */
+/* Counts a descriptor for reading only of n, a version.  The first waits while another thread removes or renames n. */
 void version_count_open(struct node *n);
 void version_count_close(struct node *n);
 /* If n is a cell that was removed or replaced: the node that its name finds now, counted.  NULL: it was not, or was renamed. */

@@ -103,7 +103,8 @@ static int plain_open(struct descriptor *d, bool truncate, bool created, bool ap
 	return 0;
 }
 
-static int version_open(struct descriptor *d, bool truncate, bool created)
+/* The row's lock is held. */
+static int version_open(struct descriptor *d, bool truncate)
 {
 	struct open_file *file = d->file;
 	int err;
@@ -111,10 +112,6 @@ static int version_open(struct descriptor *d, bool truncate, bool created)
 	mutex_lock(&file->lock);
 	open_file_wait(file, &file->shared);
 	err = version_prepare_write(file);
-	if (err == -ENOENT && created) {
-		truncate = true;
-		err = 0;
-	}
 	if (err == 0 && truncate)
 		content_begin_whole(&file->shared);
 	mutex_unlock(&file->lock);
@@ -152,7 +149,7 @@ static int open_by_kind(struct descriptor *d, int flags, bool created, struct ch
 		err = plain_open(d, truncate, created, (flags & O_APPEND) != 0, c);
 		break;
 	case FILE_VERSION:
-		err = version_open(d, truncate, created);
+		err = version_open(d, truncate);
 		break;
 	case FILE_SCRATCH:
 		mutex_lock(&file->lock);
@@ -173,39 +170,49 @@ static int open_by_kind(struct descriptor *d, int flags, bool created, struct ch
 	return err;
 }
 
-/* Opens n, a version, for writing. */
-static int version_open_descriptor(struct descriptor *d, int flags, bool created, struct changes *c)
+/*
+ * Creates a version that is not stored, without the row's lock: the kernel
+ * holds the directory meanwhile, and a thread that commits a large value in the
+ * row holds the lock.  -EEXIST: it is stored, created, or just being removed.
+ */
+static int version_create(struct node *n, int flags, struct descriptor **out)
 {
-	struct mutex *row = ofile_row_lock(d->node);
-	int err = open_by_kind(d, flags, created, c);
+	struct descriptor *d = descriptor_new(n, flags | O_TRUNC);
+	bool created;
 
-	if (err == -ESTALE) {
-		/* The thread that removes or renames it holds the row's lock until the descriptors have its new state. */
-		mutex_lock(row);
-		err = open_by_kind(d, flags, created, c);
-		mutex_unlock(row);
-	}
-	return err;
+	if (!d)
+		return -ENOMEM;
+	mutex_lock(&d->file->lock);
+	open_file_wait(d->file, &d->file->shared);
+	created = version_prepare_write(d->file) == -ENOENT && !(n->flags & NODE_LEAVING);
+	if (created)
+		content_begin_whole(&d->file->shared);
+	mutex_unlock(&d->file->lock);
+	if (created)
+		*out = d;
+	else
+		descriptor_free(d);
+	return created ? 0 : -EEXIST;
 }
 
 static int descriptor_open(struct node *n, int flags, bool created, struct descriptor **out)
 {
 	bool version = n->kind == NODE_VERSION;
+	struct mutex *row = version ? ofile_row_lock(n) : NULL;
 	struct changes c = {0};
 	struct descriptor *d;
-	int err;
+	int err = version && created ? version_create(n, flags, out) : -EEXIST;
 
-	/* While the version is counted as open, a rename makes its state, or finds the one that is made here. */
-	if (version)
-		version_count_open(n);
+	if (err != -EEXIST)
+		return err;
+	/* A rename moves the state of a version to another node.  Under the row's lock there is only one state. */
+	if (row)
+		mutex_lock(row);
 	/* A creation is a truncation, even through a descriptor for reading only: release commits it. */
 	d = descriptor_new(n, created && (n->kind == NODE_PLAIN || version) ? flags | O_TRUNC : flags);
-	if (!d)
-		err = -ENOMEM;
-	else
-		err = version ? version_open_descriptor(d, flags, created, &c) : open_by_kind(d, flags, created, &c);
-	if (version)
-		version_count_close(n);
+	err = d ? open_by_kind(d, flags, created, &c) : -ENOMEM;
+	if (row)
+		mutex_unlock(row);
 	changes_send(&c);
 	if (d && err)
 		descriptor_free(d);
