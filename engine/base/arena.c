@@ -22,16 +22,10 @@ struct arena_block {
 
 static struct arena_block *block_new(size_t cap)
 {
-	struct arena_block *b;
+	struct arena_block *b = malloc(sizeof(*b) + cap);
 
-	if (cap > (size_t)PTRDIFF_MAX - sizeof(*b))
-		return NULL;
-	b = malloc(sizeof(*b) + cap);
-	if (!b)
-		return NULL;
-	b->next = NULL;
-	b->cap = cap;
-	b->used = 0;
+	if (b)
+		*b = (struct arena_block){.cap = cap};
 	return b;
 }
 
@@ -46,7 +40,7 @@ static void *block_take(struct arena *a, struct arena_block *b, size_t n)
 
 void *arena_alloc(struct arena *a, size_t n)
 {
-	struct arena_block *b = a->head;
+	struct arena_block *b = a->head, *fresh;
 	size_t cap;
 
 	if (n > (size_t)PTRDIFF_MAX)
@@ -58,20 +52,17 @@ void *arena_alloc(struct arena *a, size_t n)
 	cap = ARENA_FIRST_BYTES;
 	if (b)
 		cap = b->cap < ARENA_MOST_BYTES / 2 ? b->cap * 2 : ARENA_MOST_BYTES;
-	if (b && n > cap) {
-		b = block_new(n);
-		if (!b)
-			return NULL;
-		b->next = a->head->next;
-		a->head->next = b;
-		return block_take(a, b, n);
-	}
-	b = block_new(n > cap ? n : cap);
-	if (!b)
+	fresh = block_new(n > cap ? n : cap);
+	if (!fresh)
 		return NULL;
-	b->next = a->head;
-	a->head = b;
-	return block_take(a, b, n);
+	if (b && n > cap) {
+		fresh->next = b->next;
+		b->next = fresh;
+	} else {
+		fresh->next = b;
+		a->head = fresh;
+	}
+	return block_take(a, fresh, n);
 }
 
 bool arena_dup(struct arena *a, struct slice s, struct slice *out)
@@ -107,11 +98,7 @@ void arena_reset(struct arena *a)
 
 void arena_fini(struct arena *a)
 {
-	struct arena_block *b, *next;
-
-	for (b = a->head; b; b = next) {
-		next = b->next;
-		free(b);
-	}
+	arena_reset(a);
+	free(a->head);
 	*a = (struct arena){0};
 }

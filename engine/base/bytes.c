@@ -132,18 +132,8 @@ int buf_lstr(struct buf *b, struct slice s)
 {
 	uint8_t x[VARINT_MAX_BYTES];
 	size_t n = varint_encode(x, s.n);
-	int err;
 
-	if (s.n > (size_t)PTRDIFF_MAX - n)
-		return -ENOMEM;
-	err = buf_reserve(b, n + s.n);
-	if (err < 0)
-		return err;
-	memcpy(b->p + b->n, x, n);
-	if (s.n)
-		memcpy(b->p + b->n + n, s.p, s.n);
-	b->n += n + s.n;
-	return 0;
+	return buf_reserve(b, n + s.n) || buf_append(b, x, n) || buf_append_slice(b, s) ? -ENOMEM : 0;
 }
 
 int buf_printf(struct buf *b, const char *fmt, ...)
@@ -166,7 +156,7 @@ int buf_printf(struct buf *b, const char *fmt, ...)
 	return 0;
 }
 
-/* Hands out n bytes of the input, or latches the reader. */
+/* Returns the next n bytes of the input.  If there are fewer, returns NULL and sets r->bad. */
 static const uint8_t *reader_take(struct reader *r, size_t n)
 {
 	const uint8_t *p = r->p;
@@ -258,8 +248,8 @@ bool get_lstr(struct reader *r, struct slice *v)
 /*
  * isa-l's routine for long inputs (2.30, AVX-512) returns with the upper
  * halves of the vector registers in use.  Every older vector instruction of
- * ours then waits for them, until somebody clears them: a log was read at a
- * quarter of its speed.
+ * ours then waits for them until they are cleared: a log was read at a quarter
+ * of its speed.
  */
 static inline void clear_upper_halves(void)
 {

@@ -104,28 +104,6 @@ static void read_system(struct clock *c)
 		c->mark_us = now;
 }
 
-int64_t clock_now(struct clock *c)
-{
-	int64_t now;
-
-	mutex_lock(&c->lock);
-	read_system(c);
-	now = c->now_us;
-	mutex_unlock(&c->lock);
-	return now;
-}
-
-int64_t clock_collect(struct clock *c)
-{
-	int64_t us;
-
-	mutex_lock(&c->lock);
-	read_system(c);
-	us = c->now_us < c->mark_us ? c->now_us : c->mark_us;
-	mutex_unlock(&c->lock);
-	return us;
-}
-
 static int64_t time_above(int64_t now, int64_t last)
 {
 	return now > last ? now : last < INT64_MAX ? last + 1 : last;
@@ -183,10 +161,23 @@ void clock_get_state(struct clock *c, struct clock_state *out)
 	mutex_unlock(&c->lock);
 }
 
+int64_t clock_now(struct clock *c)
+{
+	struct clock_state s;
+
+	clock_get_state(c, &s);
+	return s.now_us;
+}
+
+int64_t clock_collect(struct clock *c)
+{
+	struct clock_state s;
+
+	clock_get_state(c, &s);
+	return s.now_us < s.mark_us ? s.now_us : s.mark_us;
+}
+
 uint64_t monotonic_us(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+	return (uint64_t)time_of(CLOCK_MONOTONIC);
 }

@@ -25,7 +25,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -33,16 +32,10 @@
 #define POOL_MOST (1u << 20)
 #define CLOSE_AT_ONCE 16u
 
-static struct mutex lock;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct mutex lock = MUTEX_INITIALIZER(RANK_FILE_POOL);
 /* under lock */
-static struct file *hand;
+static TAILQ_HEAD(, file) ring = TAILQ_HEAD_INITIALIZER(ring); /* the hand is at the first */
 static unsigned count;
-
-static void pool_init(void)
-{
-	mutex_init(&lock, RANK_FILE_POOL);
-}
 
 void file_raise_limit(void)
 {
@@ -63,25 +56,15 @@ static unsigned pool_max(void)
 	return r.rlim_cur / 2 < POOL_LEAST ? POOL_LEAST : (unsigned)(r.rlim_cur / 2);
 }
 
-/* Before the hand, so that the hand reaches f last. */
 static void ring_add_locked(struct file *f)
 {
-	if (!hand) {
-		hand = f->prev = f->next = f;
-	} else {
-		f->next = hand;
-		f->prev = hand->prev;
-		f->prev->next = hand->prev = f;
-	}
+	TAILQ_INSERT_TAIL(&ring, f, in_ring);
 	count++;
 }
 
 static void ring_remove_locked(struct file *f)
 {
-	f->prev->next = f->next;
-	f->next->prev = f->prev;
-	if (hand == f)
-		hand = f->next == f ? NULL : f->next;
+	TAILQ_REMOVE(&ring, f, in_ring);
 	count--;
 }
 
@@ -89,10 +72,11 @@ static void ring_remove_locked(struct file *f)
 static int take_idle_locked(void)
 {
 	for (unsigned left = 2 * count; left > 0; left--) {
-		struct file *f = hand;
+		struct file *f = TAILQ_FIRST(&ring);
 		int fd;
 
-		hand = f->next;
+		TAILQ_REMOVE(&ring, f, in_ring);
+		TAILQ_INSERT_TAIL(&ring, f, in_ring);
 		if (atomic_exchange(&f->used, false))
 			continue;
 		fd = atomic_exchange(&f->fd, -1);
@@ -110,7 +94,6 @@ static unsigned close_some(unsigned more_than, unsigned at_most)
 	int fds[CLOSE_AT_ONCE];
 	unsigned n = 0;
 
-	pthread_once(&once, pool_init);
 	mutex_lock(&lock);
 	while (n < at_most && count > more_than && (fds[n] = take_idle_locked()) >= 0)
 		n++;
@@ -142,7 +125,6 @@ static int open_again(struct file *f, int *fd)
 
 	if (fresh < 0)
 		return fresh;
-	pthread_once(&once, pool_init);
 	mutex_lock(&lock);
 	there = atomic_load(&f->fd);
 	if (there < 0) {
@@ -181,7 +163,6 @@ void pool_remove(struct file *f)
 {
 	int fd;
 
-	pthread_once(&once, pool_init);
 	mutex_lock(&lock);
 	fd = atomic_load(&f->fd);
 	if (fd >= 0)

@@ -7,6 +7,7 @@
 #ifndef TFS_BASE_FILE_POOL_H
 #define TFS_BASE_FILE_POOL_H
 
+#include <bsd/sys/queue.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -14,9 +15,9 @@ struct file {
 	_Atomic int fd; /* -1: a pooled file that is not open */
 	bool pooled;
 	/* pooled files only */
-	_Atomic unsigned users;   /* threads that read; fd stays open while they use it */
-	_Atomic bool used;        /* since the last pass of the hand */
-	struct file *prev, *next; /* the ring of open files; the pool's lock */
+	_Atomic unsigned users;    /* threads that read; fd stays open while they use it */
+	_Atomic bool used;         /* since the last pass of the hand */
+	TAILQ_ENTRY(file) in_ring; /* of open files; the pool's lock */
 	char path[];
 };
 

@@ -51,7 +51,7 @@ static struct {
 	uint32_t total; /* lines ever added, modulo 2^32 */
 	size_t bytes;
 	char ident[64]; /* syslog keeps a pointer to it */
-} ring = {.lock = {.m = PTHREAD_MUTEX_INITIALIZER, .rank = RANK_MSG}};
+} ring = {.lock = MUTEX_INITIALIZER(RANK_MSG)};
 
 void msg_set_level(enum msg_level least)
 {
@@ -164,7 +164,7 @@ void msg_log(enum msg_level level, const char *fmt, ...)
 
 	if (level == MSG_ERROR)
 		atomic_fetch_add(&errors, 1);
-	if ((int)level > atomic_load(&least_level) || (int)level >= (int)LEVELS)
+	if ((int)level > atomic_load(&least_level))
 		return;
 	head = snprintf(text, sizeof(text), "%s: ", level_names[level]);
 	va_start(ap, fmt);

@@ -33,45 +33,16 @@ static __thread struct {
 } held;
 
 static const char *const rank_names[] = {
-	[RANK_NONE] = "NONE",
-	[RANK_FS_ROW] = "FS_ROW",
-	[RANK_FS_NODE] = "FS_NODE",
-	[RANK_FS_SCHEMA] = "FS_SCHEMA",
-	[RANK_FS_TREE] = "FS_TREE",
-	[RANK_FS_NOTIFY] = "FS_NOTIFY",
-	[RANK_CLIENT] = "CLIENT",
-	[RANK_MASTER] = "MASTER",
-	[RANK_TABLET_EDIT_USER] = "TABLET_EDIT_USER",
-	[RANK_TABLET_EDIT_META] = "TABLET_EDIT_META",
-	[RANK_TABLET_EDIT_ROOT] = "TABLET_EDIT_ROOT",
-	[RANK_LOCATIONS] = "LOCATIONS",
-	[RANK_SERVER] = "SERVER",
-	[RANK_LOCKSVC] = "LOCKSVC",
-	[RANK_TABLET] = "TABLET",
-	[RANK_LOG] = "LOG",
-	[RANK_LOG_FILE] = "LOG_FILE",
-	[RANK_TABLET_VIEW] = "TABLET_VIEW",
-	[RANK_TABLE_CACHE] = "TABLE_CACHE",
-	[RANK_SSTABLE] = "SSTABLE",
-	[RANK_TIMERS] = "TIMERS",
-	[RANK_TASK] = "TASK",
-	[RANK_CLOCK] = "CLOCK",
-	[RANK_FILE_POOL] = "FILE_POOL",
-	[RANK_MSG] = "MSG",
+#define RANK(name) #name,
+	RANKS(RANK)
+#undef RANK
 };
-
-static const char *rank_name(enum rank r)
-{
-	size_t n = sizeof(rank_names) / sizeof(rank_names[0]);
-
-	return (size_t)r < n && rank_names[r] ? rank_names[r] : "unknown";
-}
 
 /* Not msg_error: that takes a ranked lock itself. */
 __attribute__((noreturn)) static void lock_abort(const char *what, enum rank wanted, enum rank has)
 {
-	fprintf(stderr, "error: %s rank %s (%d) while holding rank %s (%d)\n", what, rank_name(wanted), (int)wanted, rank_name(has),
-		(int)has);
+	fprintf(stderr, "error: %s rank %s (%d) while holding rank %s (%d)\n", what, rank_names[wanted], (int)wanted,
+		rank_names[has], (int)has);
 	abort();
 }
 
@@ -136,7 +107,6 @@ static void held_before_lock(const struct mutex *m)
 }
 static void held_check(const struct mutex *m, const char *what)
 {
-	(void)m, (void)what;
 }
 static void held_push(const struct mutex *m)
 {
@@ -153,22 +123,15 @@ void mutex_assert_none_held(void)
 
 #endif
 
-/* These fail only by our mistake, or (init of a default mutex) not at all. */
+/* These fail only by our mistake, or (init of a condition) not at all. */
 static void must(int err)
 {
 	assert(err == 0);
 }
 
-/* Held for an instant by most, often by as many threads as there are processors: worth looking again before sleeping. */
 void mutex_init(struct mutex *m, enum rank rank)
 {
-	pthread_mutexattr_t a;
-
-	must(pthread_mutexattr_init(&a));
-	must(pthread_mutexattr_settype(&a, PTHREAD_MUTEX_ADAPTIVE_NP));
-	must(pthread_mutex_init(&m->m, &a));
-	must(pthread_mutexattr_destroy(&a));
-	m->rank = rank;
+	*m = (struct mutex)MUTEX_INITIALIZER(rank);
 }
 
 void mutex_fini(struct mutex *m)

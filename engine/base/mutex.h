@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranked mutexes.  A thread takes locks in strictly rising rank; debug
- * builds (TFS_DEBUG) keep the ranks held by a thread and abort, naming both,
- * on an acquire that is not above all of them.  Two locks of the same rank
- * are never held together.  The ranks are all here and nowhere else;
- * doc/locking explains them.
+ * Ranked mutexes.  A thread acquires locks in strictly rising rank, so it never
+ * holds two locks of one rank.  Debug builds (TFS_DEBUG) record the locks of
+ * each thread and abort at an acquisition in the wrong order, with the names of
+ * both ranks.  This list of ranks is the only one; doc/locking explains it.
  */
 #ifndef TFS_BASE_MUTEX_H
 #define TFS_BASE_MUTEX_H
@@ -13,40 +12,46 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* From the lowest to the highest. */
+#define RANKS(X)                                                                                                                   \
+	X(NONE)                                                                                                                    \
+	/* fs: taken before any call into libtabletfs */                                                                           \
+	X(FS_ROW)    /* one directory's or cell's multi-step operation */                                                          \
+	X(FS_NODE)   /* one node: staging, handles */                                                                              \
+	X(FS_SCHEMA) /* one change of a schema, and the kernel's copies that it makes invalid */                                   \
+	X(FS_TREE)   /* node table, scratch tree, directory streams */                                                             \
+	X(FS_NOTIFY) /* the notifier's queue */                                                                                    \
+	/* client */                                                                                                               \
+	X(CLIENT) /* table handles; a batch */                                                                                     \
+	/* master */                                                                                                               \
+	X(MASTER) /* schema changes, one at a time */                                                                              \
+	/* server: a change of a tablet's file list is written to METADATA under its */                                            \
+	/* EDIT lock, by a look-up in the server's set and a mutation of the METADATA */                                           \
+	/* or root tablet, whose own EDIT lock its first write takes */                                                            \
+	X(TABLET_EDIT_USER) /* split, merge, install and move of one user tablet */                                                \
+	X(TABLET_EDIT_META) /* the same, METADATA tablet */                                                                        \
+	X(TABLET_EDIT_ROOT) /* the same, root tablet */                                                                            \
+	/* client again: writers of METADATA look for its tablets */                                                               \
+	X(LOCATIONS)   /* the cache of tablet locations: a leaf */                                                                 \
+	X(SERVER)      /* the set of tablets, known schemas, open scans: look-ups only */                                          \
+	X(SPACE)       /* the reserve for full disks */                                                                            \
+	X(LOCKSVC)     /* lock service */                                                                                          \
+	X(TABLET)      /* sequence allotment and memtable switch of one tablet */                                                  \
+	X(LOG)         /* commit log queue */                                                                                      \
+	X(LOG_FILE)    /* commit log file being written or abandoned */                                                            \
+	X(TABLET_VIEW) /* a tablet's current view pointer */                                                                       \
+	X(TABLE_CACHE) /* open SSTables */                                                                                         \
+	X(SSTABLE)     /* one SSTable's opening; a shard of the cache of blocks and cells */                                       \
+	X(TIMERS)      /* the list of worker pools */                                                                              \
+	X(TASK)        /* worker queue */                                                                                          \
+	X(CLOCK)                                                                                                                   \
+	X(FILE_POOL) /* the ring of pooled descriptors */                                                                          \
+	X(MSG)
+
 enum rank {
-	RANK_NONE = 0,
-	/* fs: taken before any call into libtabletfs */
-	RANK_FS_ROW,    /* one directory's or cell's multi-step operation */
-	RANK_FS_NODE,   /* one node: staging, handles */
-	RANK_FS_SCHEMA, /* one change of a schema, and what the kernel is to forget of it */
-	RANK_FS_TREE,   /* node table, scratch tree, directory streams */
-	RANK_FS_NOTIFY, /* the notifier's queue */
-	/* client */
-	RANK_CLIENT, /* table handles; a batch */
-	/* master */
-	RANK_MASTER, /* schema changes, one at a time */
-	/* server: a change of a tablet's file list is written to METADATA under its
-	 * EDIT lock, by a look-up in the server's set and a mutation of the next
-	 * tablet up, whose own EDIT lock its first write takes. */
-	RANK_TABLET_EDIT_USER, /* split, merge, install and move of one user tablet */
-	RANK_TABLET_EDIT_META, /* the same, METADATA tablet */
-	RANK_TABLET_EDIT_ROOT, /* the same, root tablet */
-	/* client: below it are those that write METADATA, and so look for its tablets */
-	RANK_LOCATIONS,   /* the cache of tablet locations: a leaf */
-	RANK_SERVER,      /* the set of tablets, known schemas, open scans: look-ups only */
-	RANK_SPACE,       /* the reserve for full disks */
-	RANK_LOCKSVC,     /* lock service */
-	RANK_TABLET,      /* sequence allotment and memtable switch of one tablet */
-	RANK_LOG,         /* commit log queue */
-	RANK_LOG_FILE,    /* commit log file being written or abandoned */
-	RANK_TABLET_VIEW, /* a tablet's current view pointer */
-	RANK_TABLE_CACHE, /* open SSTables */
-	RANK_SSTABLE,     /* one SSTable's opening; a shard of the cache of blocks and cells */
-	RANK_TIMERS,      /* the list of worker pools */
-	RANK_TASK,        /* worker queue */
-	RANK_CLOCK,
-	RANK_FILE_POOL, /* the ring of pooled descriptors */
-	RANK_MSG,
+#define RANK(name) RANK_##name,
+	RANKS(RANK)
+#undef RANK
 };
 
 struct mutex {
@@ -54,6 +59,14 @@ struct mutex {
 	enum rank rank;
 };
 
+/*
+ * Threads hold a mutex for an instant, often as many threads as there are
+ * processors, so the next one spins before it sleeps.
+ */
+#define MUTEX_INITIALIZER(rank)                                                                                                    \
+	{                                                                                                                          \
+		PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, (rank)                                                                      \
+	}
 void mutex_init(struct mutex *m, enum rank rank);
 void mutex_fini(struct mutex *m);
 void mutex_lock(struct mutex *m);

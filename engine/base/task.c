@@ -32,12 +32,11 @@
 
 struct task_pool {
 	struct mutex lock;
-	struct cond work; /* the queue is not empty, or stopping */
-	struct cond done; /* a run ended */
-	struct task *first, *last;
-	struct task *timers; /* by due_us */
-	unsigned busy;       /* workers in a run */
-	bool stopping;       /* no new timers; workers end when the queue is empty */
+	struct cond work;           /* the queue is not empty, or stopping */
+	struct cond done;           /* a run ended */
+	struct tasks queue, timers; /* timers: by due_us */
+	unsigned busy;              /* workers in a run */
+	bool stopping;              /* no new timers; workers end when the queue is empty */
 
 	struct task_pool *next_pool; /* timer_thread.lock */
 
@@ -61,42 +60,20 @@ static struct {
 	struct ev_loop *loop;
 	ev_async wake;
 	ev_timer due;
-} timers;
-static pthread_once_t timers_once = PTHREAD_ONCE_INIT;
-
-static void timers_init(void)
-{
-	mutex_init(&timers.lock, RANK_TIMERS);
-	cond_init(&timers.ended);
-}
+} timers = {.lock = MUTEX_INITIALIZER(RANK_TIMERS), .ended = {PTHREAD_COND_INITIALIZER}};
 
 static void enqueue_locked(struct task_pool *p, struct task *t)
 {
 	t->queued = 1;
-	t->next = NULL;
 	if (p->urgency)
 		t->queued_us = monotonic_us();
-	if (p->last)
-		p->last->next = t;
-	else
-		p->first = t;
-	p->last = t;
+	TAILQ_INSERT_TAIL(&p->queue, t, in_queue);
 	cond_signal(&p->work);
 }
 
 static void dequeue_locked(struct task_pool *p, struct task *t)
 {
-	struct task *prev = NULL;
-
-	for (struct task *x = p->first; x != t; x = x->next)
-		prev = x;
-	if (prev)
-		prev->next = t->next;
-	else
-		p->first = t->next;
-	if (p->last == t)
-		p->last = prev;
-	t->next = NULL;
+	TAILQ_REMOVE(&p->queue, t, in_queue);
 	t->queued = 0;
 }
 
@@ -104,12 +81,12 @@ static void dequeue_locked(struct task_pool *p, struct task *t)
 static struct task *next_locked(const struct task_pool *p)
 {
 	uint64_t most = 0, now;
-	struct task *best = NULL;
+	struct task *t, *best = NULL;
 
-	if (!p->urgency || p->stopping || !p->first)
-		return p->first;
+	if (!p->urgency || p->stopping || TAILQ_EMPTY(&p->queue))
+		return TAILQ_FIRST(&p->queue);
 	now = monotonic_us();
-	for (struct task *t = p->first; t; t = t->next) {
+	TAILQ_FOREACH (t, &p->queue, in_queue) {
 		uint64_t u = p->urgency(t, now > t->queued_us ? now - t->queued_us : 0);
 
 		if (u > most) {
@@ -132,23 +109,20 @@ static void make_due_locked(struct task_pool *p, struct task *t)
 
 static void arm_locked(struct task_pool *p, struct task *t)
 {
-	struct task **at = &p->timers;
+	struct task *later = TAILQ_FIRST(&p->timers);
 
-	while (*at && (*at)->due_us <= t->due_us)
-		at = &(*at)->timer_next;
-	t->timer_next = *at;
-	*at = t;
+	while (later && later->due_us <= t->due_us)
+		later = TAILQ_NEXT(later, in_timers);
+	if (later)
+		TAILQ_INSERT_BEFORE(later, t, in_timers);
+	else
+		TAILQ_INSERT_TAIL(&p->timers, t, in_timers);
 	t->armed = 1;
 }
 
 static void disarm_locked(struct task_pool *p, struct task *t)
 {
-	struct task **at = &p->timers;
-
-	while (*at != t)
-		at = &(*at)->timer_next;
-	*at = t->timer_next;
-	t->timer_next = NULL;
+	TAILQ_REMOVE(&p->timers, t, in_timers);
 	t->armed = 0;
 }
 
@@ -156,15 +130,14 @@ static void disarm_locked(struct task_pool *p, struct task *t)
 static uint64_t pool_queue_due(struct task_pool *p, uint64_t now)
 {
 	uint64_t next_us;
+	struct task *t;
 
 	mutex_lock(&p->lock);
-	while (p->timers && p->timers->due_us <= now) {
-		struct task *t = p->timers;
-
+	while ((t = TAILQ_FIRST(&p->timers)) && t->due_us <= now) {
 		disarm_locked(p, t);
 		make_due_locked(p, t);
 	}
-	next_us = p->timers ? p->timers->due_us : UINT64_MAX;
+	next_us = t ? t->due_us : UINT64_MAX;
 	mutex_unlock(&p->lock);
 	return next_us;
 }
@@ -197,13 +170,11 @@ static void timers_serve(void)
 
 static void on_wake(struct ev_loop *loop, ev_async *w, int revents)
 {
-	(void)loop, (void)w, (void)revents;
 	timers_serve();
 }
 
 static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	(void)loop, (void)w, (void)revents;
 	timers_serve();
 }
 
@@ -238,7 +209,6 @@ static int timers_add(struct task_pool *p)
 {
 	int err;
 
-	pthread_once(&timers_once, timers_init);
 	mutex_lock(&timers.lock);
 	while (timers.ending)
 		cond_wait(&timers.ended, &timers.lock);
@@ -312,7 +282,7 @@ static void *worker_main(void *arg)
 			enqueue_locked(p, t);
 		}
 		cond_broadcast(&p->done);
-		if (p->stopping || (p->urgency && p->first)) /* tasks of urgency 0 may run now */
+		if (p->stopping || (p->urgency && !TAILQ_EMPTY(&p->queue))) /* tasks of urgency 0 may run now */
 			cond_broadcast(&p->work);
 	}
 	mutex_unlock(&p->lock);
@@ -323,8 +293,8 @@ static void join_all(struct task_pool *p, unsigned workers)
 {
 	mutex_lock(&p->lock);
 	p->stopping = true;
-	while (p->timers)
-		disarm_locked(p, p->timers);
+	while (!TAILQ_EMPTY(&p->timers))
+		disarm_locked(p, TAILQ_FIRST(&p->timers));
 	cond_broadcast(&p->work);
 	mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < workers; i++)
@@ -349,6 +319,8 @@ int task_pool_new(const char *name, unsigned threads, struct task_pool **out)
 	if (!p)
 		return -ENOMEM;
 	mutex_init(&p->lock, RANK_TASK);
+	TAILQ_INIT(&p->queue);
+	TAILQ_INIT(&p->timers);
 	cond_init(&p->work);
 	cond_init(&p->done);
 	p->threads = threads;
@@ -421,7 +393,7 @@ void task_queue_after(struct task *t, uint64_t delay_us)
 			disarm_locked(p, t);
 		t->due_us = due;
 		arm_locked(p, t);
-		first = p->timers == t;
+		first = TAILQ_FIRST(&p->timers) == t;
 	}
 	mutex_unlock(&p->lock);
 	if (first) {
@@ -459,7 +431,7 @@ void task_cancel(struct task *t)
 void task_pool_drain(struct task_pool *p)
 {
 	mutex_lock(&p->lock);
-	while (p->first || p->busy)
+	while (!TAILQ_EMPTY(&p->queue) || p->busy)
 		cond_wait(&p->done, &p->lock);
 	mutex_unlock(&p->lock);
 }

@@ -15,19 +15,21 @@
 #include "engine/base/bytes.h"
 #include "engine/base/mutex.h"
 
+#include <bsd/sys/queue.h>
+
 struct task_pool;
 struct task;
 typedef void task_fn(struct task *t);
 
 struct task {
 	task_fn *run;
-	struct task *next;
 	struct task_pool *pool;
 	unsigned char queued, running, again, armed;
 	uint64_t due_us;    /* CLOCK_MONOTONIC, when armed */
 	uint64_t queued_us; /* CLOCK_MONOTONIC, when it was queued; in ordered pools */
-	struct task *timer_next;
+	TAILQ_ENTRY(task) in_queue, in_timers;
 };
+TAILQ_HEAD(tasks, task);
 
 int task_pool_new(const char *name, unsigned threads, struct task_pool **out) TFS_MUST;
 /*
