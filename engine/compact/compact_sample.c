@@ -210,7 +210,7 @@ int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 const struct sst_sample *samples_of(const struct samples *s, uint16_t group)
 {
 	for (unsigned i = 0; i < s->n; i++)
-		if (s->v[i].group == group && s->v[i].sample.n)
+		if (s->v[i].group == group && s->v[i].sample.raw.n)
 			return &s->v[i].sample;
 	return NULL;
 }

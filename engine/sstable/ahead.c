@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading ahead.  Decompression is half of the time of a scan, and a scan reads
- * blocks in order, so another thread can do it before.
+ * blocks in order, so another thread can do it in advance.
  *
  * A walk that has read three blocks in order gets a ring of buffers.  From
  * then on a worker reads and decompresses up to AHEAD blocks after the
@@ -54,7 +54,6 @@ struct ahead {
 	struct task task; /* first */
 	struct ahead_env *env;
 	struct blockfile *file;
-	size_t bytes;      /* of env->bytes */
 	size_t slot_bytes; /* the largest block that is read ahead */
 	struct slot slot[SLOTS];
 	struct slot *used[2]; /* of the last block returned, and the one before */
@@ -108,9 +107,7 @@ static void env_release(struct ahead_env *e, size_t bytes)
 
 static size_t block_bytes(const struct blockfile *b, int64_t i)
 {
-	const struct bff_map *m = blockfile_map(b);
-
-	return (size_t)(m->at[i + 1].logical - m->at[i].logical);
+	return bff_map_raw(blockfile_map(b), (size_t)i);
 }
 
 /* Reads the slot's block unless another thread has begun.  Any thread. */
@@ -164,7 +161,7 @@ static void ahead_free(struct ahead *a)
 		task_cancel(&a->task);
 	for (unsigned i = 0; i < SLOTS; i++)
 		free(a->slot[i].p);
-	env_release(a->env, a->bytes);
+	env_release(a->env, SLOTS * a->slot_bytes);
 	cond_fini(&a->ready);
 	mutex_fini(&a->lock);
 	free(a);
@@ -187,7 +184,6 @@ static struct ahead *ahead_new(struct ahead_env *e, struct blockfile *b)
 	}
 	a->env = e;
 	a->file = b;
-	a->bytes = SLOTS * each;
 	a->slot_bytes = each;
 	mutex_init(&a->lock, RANK_SSTABLE);
 	cond_init(&a->ready);

@@ -99,20 +99,17 @@ public:
 	explicit UnitWriter(struct blockfile_writer *w) : w_(w) {}
 	leveldb::Status Append(const leveldb::Slice &data) override
 	{
-		int e = blockfile_writer_append(w_, data.data(), data.size());
-
-		if (!e && half_)
-			e = blockfile_writer_end_unit(w_);
+		err = blockfile_writer_append(w_, data.data(), data.size());
+		if (!err && half_)
+			err = blockfile_writer_end_unit(w_);
 		half_ = !half_;
-		if (e && !err)
-			err = e;
-		return e ? to_status(e) : leveldb::Status::OK();
+		return err ? to_status(err) : leveldb::Status::OK();
 	}
 	leveldb::Status Close() override { return leveldb::Status::OK(); }
 	leveldb::Status Flush() override { return leveldb::Status::OK(); }
 	leveldb::Status Sync() override { return leveldb::Status::OK(); }
 
-	int err = 0;
+	int err = 0; /* the writer's first error, which it returns from then on */
 
 private:
 	struct blockfile_writer *w_;
@@ -204,12 +201,19 @@ struct ldb_builder {
 	int err = 0;
 };
 
-static int builder_status(struct ldb_builder *b)
+/* Calls f unless the builder has failed.  Returns the builder's error. */
+template <typename F> static int builder_do(struct ldb_builder *b, F f)
 {
-	if (!b->err && b->file.err)
+	if (b->err)
+		return b->err;
+	try {
+		f();
 		b->err = b->file.err;
-	if (!b->err && !b->table->status().ok())
-		b->err = -EIO;
+		if (!b->err && !b->table->status().ok())
+			b->err = -EIO;
+	} catch (...) {
+		b->err = -ENOMEM;
+	}
 	return b->err;
 }
 
@@ -228,59 +232,30 @@ int ldb_builder_new(struct blockfile_writer *w, struct ldb_builder **out)
 
 int ldb_builder_add(struct ldb_builder *b, struct slice key, struct slice value)
 {
-	if (b->err)
-		return b->err;
-	try {
-		b->table->Add(to_ldb(key), to_ldb(value));
-	} catch (...) {
-		b->err = -ENOMEM;
-	}
-	return builder_status(b);
+	return builder_do(b, [&] { b->table->Add(to_ldb(key), to_ldb(value)); });
 }
 
 int ldb_builder_end_block(struct ldb_builder *b)
 {
-	if (b->err)
-		return b->err;
-	try {
-		b->table->Flush();
-	} catch (...) {
-		b->err = -ENOMEM;
-	}
-	return builder_status(b);
+	return builder_do(b, [&] { b->table->Flush(); });
 }
 
 int ldb_builder_restart_every(struct ldb_builder *b, int n)
 {
-	if (b->err || b->options.block_restart_interval == n)
+	if (b->options.block_restart_interval == n)
 		return b->err;
-	try {
-		b->options.block_restart_interval = n;
-		if (!b->table->ChangeOptions(b->options).ok())
-			b->err = -EINVAL;
-	} catch (...) {
-		b->err = -ENOMEM;
-	}
-	return b->err;
+	b->options.block_restart_interval = n;
+	return builder_do(b, [&] { (void)b->table->ChangeOptions(b->options); }); /* fails only for another comparator */
 }
 
 int ldb_builder_finish(struct ldb_builder *b)
 {
-	if (b->err)
-		return b->err;
-	try {
-		leveldb::Status s;
-
+	return builder_do(b, [&] {
 		/* After an exception Finish may or may not have closed the builder.  If it had no block left to write, it has closed it. */
 		b->table->Flush();
 		b->closed = true;
-		s = b->table->Finish();
-		if (!s.ok() && !b->file.err)
-			b->err = -EIO;
-	} catch (...) {
-		b->err = -ENOMEM;
-	}
-	return builder_status(b);
+		b->table->Finish();
+	});
 }
 
 void ldb_builder_free(struct ldb_builder *b)

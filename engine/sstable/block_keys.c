@@ -31,7 +31,7 @@ static int first_key(struct slice block, struct buf *out)
 static int key_of_block(struct blockfile *b, int64_t i, struct buf *out)
 {
 	const struct bff_map *map = blockfile_map(b);
-	size_t n = (size_t)(map->at[i + 1].logical - map->at[i].logical);
+	size_t n = bff_map_raw(map, (size_t)i);
 	uint8_t *p = malloc(n);
 	int err = p ? blockfile_read(b, map->at[i].logical, n, p) : -ENOMEM;
 

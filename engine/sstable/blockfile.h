@@ -21,15 +21,12 @@ extern "C" {
 
 /* ---- writing ---- */
 struct blockfile_writer;
-/* Creates path (O_EXCL).  train: with zstd-dict a dictionary is made. */
-int blockfile_writer_new(const char *path, enum sst_codec codec, int level, bool train, struct blockfile_writer **out) TFS_MUST;
 /*
- * Before the first unit: trains the dictionary of zstd-dict on s.  Without this
- * call it is trained on the first units, which are kept in memory until then.
+ * Creates path (O_EXCL).  Of o it reads codec, level, sample, twice and
+ * no_dictionary.  Without a sample the dictionary of zstd-dict is trained on
+ * the first units, which are kept in memory until then.
  */
-int blockfile_writer_train(struct blockfile_writer *w, const struct sst_sample *s) TFS_MUST;
-/* Before finish: the file contains two copies (base/copies.h). */
-void blockfile_writer_twice(struct blockfile_writer *w);
+int blockfile_writer_new(const char *path, const struct sst_options *o, struct blockfile_writer **out) TFS_MUST;
 /*
  * Describes the unit being built.  keep: it becomes base number keep, because
  * later units may resemble it; 0 also drops all earlier bases.  against: it is
@@ -59,11 +56,13 @@ struct blockfile_counters {   /* added to atomically, shared by the files of one
 	uint64_t bytes_read;  /* of blocks and sections */
 };
 /*
- * Opens, reads and checks trailer, map and dictionary.  counters may be NULL
- * and must outlive the file.  -ENOENT; otherwise, as in all reading, -EBADMSG,
- * -ENOMEM, or -EIO for every other failure.
+ * Opens, reads and checks trailer, map and dictionary.  bytes: the size that the
+ * file must have, because an SSTable in the place of another one has right
+ * checksums; 0: any.  counters may be NULL and must outlive the file.  -ENOENT;
+ * otherwise, as in all reading, -EBADMSG, -ENOMEM, or -EIO for every other
+ * failure.
  */
-int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
+int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *counters, struct blockfile **out) TFS_MUST;
 /*
  * Opens a file that may be damaged.  Without a good trailer or map it finds the
  * blocks in order by their checksums, up to the first damaged one.  Without a
@@ -71,11 +70,9 @@ int blockfile_open(const char *path, struct blockfile_counters *counters, struct
  * blocks of the map may contain pairs.  *whole: the map has all blocks.
  */
 int blockfile_open_damaged(const char *path, struct blockfile **out, size_t *data_blocks, bool *whole) TFS_MUST;
-/* Reads one section of a file that is not open.  bytes: the size that the file must have; 0: any. */
+/* Reads one section of a file that is not open.  bytes, counters: as blockfile_open. */
 int blockfile_peek(
 	const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out) TFS_MUST;
-/* -EBADMSG, logged, if the file has another size: all checksums of an SSTable in the place of another one are right. */
-int blockfile_check_size(const struct blockfile *b, uint64_t bytes) TFS_MUST;
 void blockfile_close(struct blockfile *b);
 const char *blockfile_path(const struct blockfile *b);
 const struct bff_trailer *blockfile_trailer(const struct blockfile *b);
@@ -86,6 +83,8 @@ uint64_t blockfile_file_bytes(const struct blockfile *b);
  * finds one copy damaged reads the other; the first such read logs it.
  */
 uint64_t blockfile_copy_bytes(const struct blockfile *b);
+/* mend.c: *agree is set if the two copies are equal or the file has one copy. */
+int blockfile_copies_agree(struct blockfile *b, bool *agree) TFS_MUST;
 /* Appends block i as stored to out, after checking it. */
 int blockfile_stored(struct blockfile *b, size_t i, struct buf *out) TFS_MUST;
 /* Returns how many blocks contain pairs.  LevelDB's meta index, index and footer follow them. */

@@ -25,7 +25,7 @@ static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct sli
 	put_be64(where, logical);
 	crc = crc32c(0, where, sizeof(where));
 	crc = crc32c(crc, after_crc, BFF_BLOCK_HEADER_BYTES - 4);
-	return payload.n ? crc32c(crc, payload.p, payload.n) : crc;
+	return crc32c(crc, payload.p, payload.n);
 }
 
 void bff_block_header(
@@ -67,16 +67,14 @@ int bff_block_back(struct buf *out, uint64_t back)
 	return buf_varint(out, back);
 }
 
-int bff_map_encode(const struct bff_map *m, struct buf *out)
+int bff_map_encode(const struct bff_place *end, size_t n, struct buf *out)
 {
-	int err = 0;
+	struct bff_place begin = {0};
 
-	for (size_t i = 0; i < m->n && !err; i++) {
-		err = buf_varint(out, m->at[i + 1].logical - m->at[i].logical);
-		if (!err)
-			err = buf_varint(out, m->at[i + 1].physical - m->at[i].physical);
-	}
-	return err;
+	for (size_t i = 0; i < n; begin = end[i], i++)
+		if (buf_varint(out, end[i].logical - begin.logical) || buf_varint(out, end[i].physical - begin.physical))
+			return -ENOMEM;
+	return 0;
 }
 
 int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out)
@@ -134,21 +132,14 @@ int64_t bff_map_find(const struct bff_map *m, uint64_t logical)
 	return (int64_t)lo;
 }
 
-int bff_filters_begin(struct buf *out, uint64_t partitions)
+int bff_filters_add(struct buf *parts, struct slice first, struct slice filter)
 {
-	return buf_varint(out, partitions);
+	return buf_lstr(parts, first) || buf_lstr(parts, filter) ? -ENOMEM : 0;
 }
 
-int bff_filters_add(struct buf *out, struct slice first, struct slice filter)
+int bff_filters_encode(struct buf *out, uint64_t partitions, struct slice parts, struct slice last)
 {
-	int err = buf_lstr(out, first);
-
-	return err ? err : buf_lstr(out, filter);
-}
-
-int bff_filters_end(struct buf *out, struct slice last)
-{
-	return buf_lstr(out, last);
+	return buf_varint(out, partitions) || buf_append_slice(out, parts) || buf_lstr(out, last) ? -ENOMEM : 0;
 }
 
 int bff_filters_decode(struct slice s, uint64_t partitions, struct bff_filters *out)
@@ -251,5 +242,5 @@ int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *
 
 bool bff_section_good(const struct bff_section *sec, struct slice bytes)
 {
-	return bytes.n == sec->bytes && (bytes.n ? crc32c(0, bytes.p, bytes.n) : 0) == sec->crc;
+	return bytes.n == sec->bytes && crc32c(0, bytes.p, bytes.n) == sec->crc;
 }

@@ -81,12 +81,18 @@ struct bff_map {
 	struct bff_place *at; /* n + 1 entries, owned */
 	size_t n;
 };
-int bff_map_encode(const struct bff_map *m, struct buf *out) TFS_MUST;
+/* end: the ends of n blocks. */
+int bff_map_encode(const struct bff_place *end, size_t n, struct buf *out) TFS_MUST;
 /* -EBADMSG also if the sums are not raw_bytes and stored_bytes. */
 int bff_map_decode(struct slice s, uint64_t blocks, uint64_t raw_bytes, uint64_t stored_bytes, struct bff_map *out) TFS_MUST;
 void bff_map_fini(struct bff_map *m);
 /* Returns the block that contains this logical offset, or -1. */
 int64_t bff_map_find(const struct bff_map *m, uint64_t logical);
+/* Returns the raw bytes of block i. */
+static inline size_t bff_map_raw(const struct bff_map *m, size_t i)
+{
+	return (size_t)(m->at[i + 1].logical - m->at[i].logical);
+}
 
 /* ---- filters ---- */
 struct bff_partition {
@@ -98,10 +104,10 @@ struct bff_filters {
 	size_t n;
 	struct slice last; /* last key of the table, borrowed */
 };
-/* Written in this order: the count, each partition, the last key of the table. */
-int bff_filters_begin(struct buf *out, uint64_t partitions) TFS_MUST;
-int bff_filters_add(struct buf *out, struct slice first, struct slice filter) TFS_MUST;
-int bff_filters_end(struct buf *out, struct slice last) TFS_MUST;
+/* Appends a partition to parts. */
+int bff_filters_add(struct buf *parts, struct slice first, struct slice filter) TFS_MUST;
+/* last: the last key of the table. */
+int bff_filters_encode(struct buf *out, uint64_t partitions, struct slice parts, struct slice last) TFS_MUST;
 int bff_filters_decode(struct slice s, uint64_t partitions, struct bff_filters *out) TFS_MUST;
 void bff_filters_fini(struct bff_filters *f);
 

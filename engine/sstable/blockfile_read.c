@@ -37,7 +37,7 @@ struct blockfile {
 	_Atomic bool fell_back; /* a damaged copy has been logged */
 	struct bff_trailer trailer;
 	struct bff_map map;
-	struct decode_dict *dict;
+	ZSTD_DDict *dict;
 	_Atomic uint8_t *logged; /* per block */
 	size_t data_block_max;
 	uint64_t opening; /* unique number of this opening */
@@ -172,7 +172,7 @@ static uint64_t find_largest(struct blockfile *b)
 	uint64_t largest = 0;
 
 	for (size_t i = 0; i < b->map.n; i++) {
-		uint64_t n = b->map.at[i + 1].logical - b->map.at[i].logical;
+		size_t n = bff_map_raw(&b->map, i);
 
 		largest = n > largest ? n : largest;
 		if (i < blockfile_data_blocks(b))
@@ -181,8 +181,8 @@ static uint64_t find_largest(struct blockfile *b)
 	return largest;
 }
 
-/* Opens the file and reads its trailer. */
-static int open_trailer(const char *path, struct blockfile_counters *counters, struct blockfile **out)
+/* Opens the file, reads its trailer and checks its size. */
+static int open_trailer(const char *path, uint64_t bytes, struct blockfile_counters *counters, struct blockfile **out)
 {
 	struct blockfile *b = calloc(1, sizeof(*b));
 	int err;
@@ -199,6 +199,11 @@ static int open_trailer(const char *path, struct blockfile_counters *counters, s
 	} else {
 		err = read_trailer(b);
 	}
+	if (!err && bytes && bytes != b->file_bytes) {
+		msg_error("%s: damaged: another file: it has %llu bytes, and should have %llu", path,
+			(unsigned long long)b->file_bytes, (unsigned long long)bytes);
+		err = -EBADMSG;
+	}
 	if (err)
 		blockfile_close(b);
 	else
@@ -206,25 +211,14 @@ static int open_trailer(const char *path, struct blockfile_counters *counters, s
 	return err;
 }
 
-int blockfile_check_size(const struct blockfile *b, uint64_t bytes)
-{
-	if (!bytes || bytes == b->file_bytes)
-		return 0;
-	msg_error("%s: damaged: another file: it has %llu bytes, and should have %llu", file_path(b->file),
-		(unsigned long long)b->file_bytes, (unsigned long long)bytes);
-	return -EBADMSG;
-}
-
 int blockfile_peek(const char *path, uint64_t bytes, struct blockfile_counters *counters, enum bff_section_id id, struct buf *out)
 {
 	struct blockfile *b;
-	int err = open_trailer(path, counters, &b);
+	int err = open_trailer(path, bytes, counters, &b);
 
 	if (err)
 		return err;
-	err = blockfile_check_size(b, bytes);
-	if (!err)
-		err = blockfile_section(b, id, out);
+	err = blockfile_section(b, id, out);
 	blockfile_close(b);
 	return err;
 }
@@ -252,7 +246,7 @@ static int read_dictionary(struct blockfile *b)
 	int err = blockfile_section(b, BFF_DICTIONARY, &section);
 
 	if (!err && section.n) {
-		err = decode_dict_new(buf_slice(&section), b->trailer.version > BFF_VERSION_PLAIN, &b->dict);
+		err = codec_load_dict(buf_slice(&section), b->trailer.version > BFF_VERSION_PLAIN, &b->dict);
 		if (err)
 			err = log_damaged(b, err, b->trailer.section[BFF_DICTIONARY].offset, "dictionary");
 	}
@@ -266,10 +260,10 @@ static int make_logged(struct blockfile *b)
 	return b->logged ? 0 : -ENOMEM;
 }
 
-int blockfile_open(const char *path, struct blockfile_counters *counters, struct blockfile **out)
+int blockfile_open(const char *path, uint64_t bytes, struct blockfile_counters *counters, struct blockfile **out)
 {
 	struct blockfile *b;
-	int err = open_trailer(path, counters, &b);
+	int err = open_trailer(path, bytes, counters, &b);
 
 	if (err)
 		return err;
@@ -381,7 +375,7 @@ static int find_dictionary(struct blockfile *b)
 	if (!err)
 		err = read_exactly(b, bytes.p, n, from);
 	if (!err && (n = codec_frame_bytes(slice_of(bytes.p, n))) != 0)
-		err = decode_dict_new(slice_of(bytes.p, n), true, &b->dict);
+		err = codec_load_dict(slice_of(bytes.p, n), true, &b->dict);
 	buf_fini(&bytes);
 	return err;
 }
@@ -421,7 +415,7 @@ void blockfile_close(struct blockfile *b)
 		return;
 	file_close(b->file);
 	bff_map_fini(&b->map);
-	decode_dict_free(b->dict);
+	ZSTD_freeDDict(b->dict);
 	free((void *)b->logged);
 	free(b);
 }
@@ -463,7 +457,7 @@ size_t blockfile_data_block_max(const struct blockfile *b)
 
 size_t blockfile_memory(const struct blockfile *b)
 {
-	return sizeof(*b) + (b->map.n + 1) * (sizeof(*b->map.at) + 1) + decode_dict_bytes(b->dict);
+	return sizeof(*b) + (b->map.n + 1) * (sizeof(*b->map.at) + 1) + ZSTD_sizeof_DDict(b->dict);
 }
 
 struct block_at {
@@ -513,7 +507,7 @@ static int block_fetch(struct blockfile *b, size_t i, enum codec_scratch where, 
 /* Reads the raw bytes of block i, a base, into the thread's scratch. */
 static int read_base(struct blockfile *b, size_t i, struct slice *out)
 {
-	size_t raw = (size_t)(b->map.at[i + 1].logical - b->map.at[i].logical);
+	size_t raw = bff_map_raw(&b->map, i);
 	struct scratch_base *base = codec_scratch_base();
 	struct bff_block block;
 	uint8_t *p;

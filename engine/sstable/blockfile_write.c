@@ -66,33 +66,31 @@ struct blockfile_writer {
 	struct base *bases;
 	uint32_t bases_n;
 	size_t bases_bytes;
-	struct bff_map map;
-	size_t map_cap;
+	struct buf ends; /* struct bff_place: the end of each unit */
 	/* While training: */
 	bool training;
-	struct buf untrained;
-	struct note *untrained_notes;
-	size_t untrained_n, untrained_cap;
-	struct slice dict; /* the coder's */
+	struct buf untrained, untrained_notes; /* notes: struct note of each unit */
+	struct slice dict;                     /* the coder's */
 };
 
-int blockfile_writer_new(const char *path, enum sst_codec codec, int level, bool train, struct blockfile_writer **out)
+int blockfile_writer_new(const char *path, const struct sst_options *o, struct blockfile_writer **out)
 {
 	struct blockfile_writer *w = calloc(1, sizeof(*w));
+	const struct sst_sample *s = o->sample;
 	int err;
 
 	if (!w)
 		return -ENOMEM;
-	w->codec = codec;
-	w->training = train && codec == SST_ZSTD_DICT;
+	w->codec = o->codec;
+	w->twice = o->twice;
+	w->training = !o->no_dictionary && o->codec == SST_ZSTD_DICT;
 	w->note = (struct note){.keep = BLOCKFILE_NO_BASE, .against = BLOCKFILE_NO_BASE};
-	w->map_cap = 64;
-	w->map.at = calloc(w->map_cap + 1, sizeof(*w->map.at));
-	if (!w->map.at) {
-		err = -ENOMEM;
-		goto out;
+	err = coder_new(o->codec, o->level, &w->coder);
+	if (!err && w->training && s) {
+		w->training = false;
+		err = coder_train(w->coder, buf_slice(&s->raw), (const uint32_t *)(const void *)s->lengths.p,
+			s->lengths.n / sizeof(uint32_t), s->of_bytes, &w->dict);
 	}
-	err = coder_new(codec, level, &w->coder);
 	if (err)
 		goto out;
 	err = file_open(path, FILE_CREATE, &w->file);
@@ -105,6 +103,11 @@ int blockfile_writer_new(const char *path, enum sst_codec codec, int level, bool
 out:
 	blockfile_writer_free(w);
 	return err;
+}
+
+static size_t units_ended(const struct blockfile_writer *w)
+{
+	return w->ends.n / sizeof(struct bff_place);
 }
 
 int blockfile_writer_append(struct blockfile_writer *w, const void *p, size_t n)
@@ -169,7 +172,7 @@ static int keep_base(struct blockfile_writer *w, uint32_t number, struct slice r
 	b = &w->bases[number];
 	if (buf_set(&b->raw, raw.p, raw.n))
 		return -ENOMEM;
-	b->unit = w->map.n;
+	b->unit = units_ended(w);
 	b->set = true;
 	w->bases_bytes += raw.n;
 	return 0;
@@ -188,7 +191,7 @@ static int try_against(struct blockfile_writer *w, uint32_t number, struct slice
 	if (err || frame.n * AGAINST_GAIN > payload->n)
 		return err;
 	buf_reset(&w->against);
-	err = bff_block_back(&w->against, w->map.n - b->unit);
+	err = bff_block_back(&w->against, units_ended(w) - b->unit);
 	if (!err)
 		err = buf_append_slice(&w->against, frame);
 	if (err)
@@ -214,34 +217,16 @@ static int unit_store(struct blockfile_writer *w, struct slice raw, const struct
 		err = try_against(w, note->against, raw, &codec, &payload);
 	if (err)
 		return err;
-	if (w->map.n == w->map_cap) {
-		void *p = realloc(w->map.at, (w->map_cap * 2 + 1) * sizeof(*w->map.at));
-
-		if (!p)
-			return -ENOMEM;
-		w->map.at = p;
-		w->map_cap *= 2;
-	}
 	bff_block_header(header, w->logical, codec, (uint32_t)raw.n, payload);
-	err = buf_reserve(&w->pending, sizeof(header) + payload.n);
-	if (!err)
-		err = buf_append(&w->pending, header, sizeof(header));
-	if (!err)
-		err = buf_append_slice(&w->pending, payload);
-	if (err)
-		return err;
+	if (buf_append(&w->pending, header, sizeof(header)) || buf_append_slice(&w->pending, payload))
+		return -ENOMEM;
 	w->logical += raw.n;
 	w->physical += sizeof(header) + payload.n;
 	if (raw.n > w->max_raw)
 		w->max_raw = (uint32_t)raw.n;
 	end = (struct bff_place){w->logical, w->physical};
-	w->map.at[++w->map.n] = end;
-	return write_pending(w, WRITE_BYTES);
-}
-
-void blockfile_writer_twice(struct blockfile_writer *w)
-{
-	w->twice = true;
+	err = buf_append(&w->ends, &end, sizeof(end));
+	return err ? err : write_pending(w, WRITE_BYTES);
 }
 
 /* Writes the second copy at a multiple of 4 KiB.  The gap is a hole and reads as zeros. */
@@ -268,48 +253,29 @@ static int write_again(struct blockfile_writer *w)
 
 static int hold_back(struct blockfile_writer *w)
 {
-	if (w->untrained_n == w->untrained_cap) {
-		size_t cap = w->untrained_cap ? w->untrained_cap * 2 : 64;
-		void *p = realloc(w->untrained_notes, cap * sizeof(*w->untrained_notes));
+	int err = buf_append_slice(&w->untrained, buf_slice(&w->unit));
 
-		if (!p)
-			return -ENOMEM;
-		w->untrained_notes = p;
-		w->untrained_cap = cap;
-	}
-	if (buf_append_slice(&w->untrained, buf_slice(&w->unit)))
-		return -ENOMEM;
 	w->note.length = (uint32_t)w->unit.n;
-	w->untrained_notes[w->untrained_n++] = w->note;
-	return 0;
-}
-
-int blockfile_writer_train(struct blockfile_writer *w, const struct sst_sample *s)
-{
-	if (!w->training)
-		return 0;
-	w->training = false;
-	return coder_train(w->coder, buf_slice(&s->raw), s->lengths, s->n, s->of_bytes, &w->dict);
+	return err ? err : buf_append(&w->untrained_notes, &w->note, sizeof(w->note));
 }
 
 static int end_training(struct blockfile_writer *w, uint64_t expect)
 {
-	uint32_t *lengths = calloc(w->untrained_n + 1, sizeof(*lengths));
-	size_t at = 0;
+	const struct note *notes = (const struct note *)(const void *)w->untrained_notes.p;
+	size_t n = w->untrained_notes.n / sizeof(*notes), at = 0;
+	uint32_t *lengths = calloc(n + 1, sizeof(*lengths));
 	int err = lengths ? 0 : -ENOMEM;
 
 	w->training = false;
-	for (size_t i = 0; i < w->untrained_n && !err; i++)
-		lengths[i] = w->untrained_notes[i].length;
+	for (size_t i = 0; i < n && !err; i++)
+		lengths[i] = notes[i].length;
 	if (!err)
-		err = coder_train(w->coder, buf_slice(&w->untrained), lengths, w->untrained_n, expect, &w->dict);
-	for (size_t i = 0; i < w->untrained_n && !err; at += w->untrained_notes[i].length, i++)
-		err = unit_store(w, slice_of(w->untrained.p + at, w->untrained_notes[i].length), &w->untrained_notes[i]);
+		err = coder_train(w->coder, buf_slice(&w->untrained), lengths, n, expect, &w->dict);
+	for (size_t i = 0; i < n && !err; at += notes[i].length, i++)
+		err = unit_store(w, slice_of(w->untrained.p + at, notes[i].length), &notes[i]);
 	buf_fini(&w->untrained);
-	free(w->untrained_notes);
+	buf_fini(&w->untrained_notes);
 	free(lengths);
-	w->untrained_notes = NULL;
-	w->untrained_n = w->untrained_cap = 0;
 	return err;
 }
 
@@ -340,12 +306,10 @@ static int add_section(struct blockfile_writer *w, struct bff_trailer *t, enum b
 
 	if (s.n > UINT32_MAX)
 		return -EFBIG;
-	t->section[id] = (struct bff_section){w->physical, (uint32_t)s.n, s.n ? crc32c(0, s.p, s.n) : 0};
-	err = s.n ? buf_append_slice(&w->pending, s) : 0;
-	if (err)
-		return err;
+	t->section[id] = (struct bff_section){w->physical, (uint32_t)s.n, crc32c(0, s.p, s.n)};
 	w->physical += s.n;
-	return write_pending(w, WRITE_BYTES);
+	err = buf_append_slice(&w->pending, s);
+	return err ? err : write_pending(w, WRITE_BYTES);
 }
 
 int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t partitions, struct slice filters,
@@ -366,10 +330,10 @@ int blockfile_writer_finish(struct blockfile_writer *w, uint64_t keys, uint64_t 
 		err = end_training(w, w->untrained.n);
 	if (err)
 		goto out;
-	t.blocks = w->map.n;
+	t.blocks = units_ended(w);
 	t.raw_bytes = w->logical;
 	t.max_raw_block = w->max_raw;
-	err = bff_map_encode(&w->map, &map);
+	err = bff_map_encode((const struct bff_place *)(const void *)w->ends.p, units_ended(w), &map);
 	if (!err)
 		err = add_section(w, &t, BFF_DICTIONARY, w->dict);
 	if (!err)
@@ -413,7 +377,7 @@ void blockfile_writer_free(struct blockfile_writer *w)
 	}
 	file_close(w->file);
 	coder_free(w->coder);
-	bff_map_fini(&w->map);
+	buf_fini(&w->ends);
 	buf_fini(&w->unit);
 	buf_fini(&w->pending);
 	buf_fini(&w->against);
@@ -421,6 +385,6 @@ void blockfile_writer_free(struct blockfile_writer *w)
 		buf_fini(&w->bases[i].raw);
 	free(w->bases);
 	buf_fini(&w->untrained);
-	free(w->untrained_notes);
+	buf_fini(&w->untrained_notes);
 	free(w);
 }

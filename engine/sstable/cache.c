@@ -60,9 +60,8 @@ void sst_cache_free(struct sst_cache *c)
 	free(c);
 }
 
-void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s)
+void sst_cache_get_stats(struct sst_cache *c, struct sst_cache_stats *s)
 {
-	struct sst_cache *m = (struct sst_cache *)c; /* to lock */
 	struct lru_stats blocks, memory;
 
 	lru_get_stats(c->blocks, &blocks);
@@ -71,7 +70,7 @@ void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s)
 		.block_bytes = blocks.block_bytes + memory.block_bytes,
 		.cell_bytes = blocks.cell_bytes + memory.cell_bytes,
 		.cell_hits = blocks.cell_hits + memory.cell_hits,
-		.cell_misses = atomic_load_explicit(&m->cell_misses, memory_order_relaxed),
+		.cell_misses = atomic_load_explicit(&c->cell_misses, memory_order_relaxed),
 		.block_hits = blocks.block_hits + memory.block_hits,
 		.block_misses = blocks.block_misses + memory.block_misses,
 		.block_bytes_max = c->block_bytes_max,
@@ -79,35 +78,19 @@ void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s)
 		.table_bytes_max = c->table_bytes_max,
 		.blocks_read = __atomic_load_n(&c->counters.blocks_read, __ATOMIC_RELAXED),
 		.bytes_read = __atomic_load_n(&c->counters.bytes_read, __ATOMIC_RELAXED),
-		.table_opens = atomic_load_explicit(&m->table_opens, memory_order_relaxed),
-		.probes = atomic_load_explicit(&m->probes, memory_order_relaxed),
-		.probe_misses = atomic_load_explicit(&m->probe_misses, memory_order_relaxed),
+		.table_opens = atomic_load_explicit(&c->table_opens, memory_order_relaxed),
+		.probes = atomic_load_explicit(&c->probes, memory_order_relaxed),
+		.probe_misses = atomic_load_explicit(&c->probe_misses, memory_order_relaxed),
 	};
-	mutex_lock(&m->lock);
-	s->table_bytes = m->table_bytes;
-	s->tables_open = m->tables;
-	mutex_unlock(&m->lock);
-}
-
-static void list_add_locked(struct sst_cache *c, struct open_table *t)
-{
-	t->prev = NULL;
-	t->next = c->head;
-	if (c->head)
-		c->head->prev = t;
-	c->head = t;
-	c->tables++;
-	c->table_bytes += t->weight;
+	mutex_lock(&c->lock);
+	s->table_bytes = c->table_bytes;
+	s->tables_open = c->tables;
+	mutex_unlock(&c->lock);
 }
 
 static void list_remove_locked(struct sst_cache *c, struct open_table *t)
 {
-	if (t->prev)
-		t->prev->next = t->next;
-	else
-		c->head = t->next;
-	if (t->next)
-		t->next->prev = t->prev;
+	LIST_REMOVE(t, listed);
 	c->tables--;
 	c->table_bytes -= t->weight;
 }
@@ -129,10 +112,10 @@ static bool detach_locked(struct open_table *t)
 
 static struct open_table *oldest_unpinned_locked(struct sst_cache *c)
 {
-	struct open_table *best = NULL;
+	struct open_table *t, *best = NULL;
 	uint64_t best_use = UINT64_MAX;
 
-	for (struct open_table *t = c->head; t; t = t->next) {
+	LIST_FOREACH (t, &c->open, listed) {
 		uint64_t use = atomic_load_explicit(&t->last_use, memory_order_relaxed);
 
 		/* <=: of equals the one opened first, which is nearer to the end. */
@@ -144,39 +127,42 @@ static struct open_table *oldest_unpinned_locked(struct sst_cache *c)
 	return best;
 }
 
+static bool is_over_locked(const struct sst_cache *c)
+{
+	return c->tables > TABLES_MAX || c->table_bytes > c->table_bytes_max;
+}
+
 void cache_trim(struct sst_cache *c)
 {
-	struct open_table *victims = NULL, *t;
+	struct open_tables victims = LIST_HEAD_INITIALIZER(victims);
+	struct open_table *t;
 
 	mutex_lock(&c->lock);
-	while (c->tables > TABLES_MAX || c->table_bytes > c->table_bytes_max) {
+	while (is_over_locked(c)) {
 		t = oldest_unpinned_locked(c);
 		if (!t)
 			break;
 		if (!detach_locked(t))
 			continue; /* pinned meanwhile: the next search skips it */
 		list_remove_locked(c, t);
-		t->next = victims;
-		victims = t;
+		LIST_INSERT_HEAD(&victims, t, listed);
 	}
-	atomic_store(&c->over, c->tables > TABLES_MAX || c->table_bytes > c->table_bytes_max);
+	atomic_store(&c->over, is_over_locked(c));
 	mutex_unlock(&c->lock);
-	while ((t = victims)) {
-		victims = t->next;
+	while ((t = LIST_FIRST(&victims))) {
+		LIST_REMOVE(t, listed);
 		open_table_close(t);
 	}
 }
 
 void cache_enter(struct sst_cache *c, struct open_table *t)
 {
-	bool over;
-
 	mutex_lock(&c->lock);
-	list_add_locked(c, t);
-	over = c->tables > TABLES_MAX || c->table_bytes > c->table_bytes_max;
+	LIST_INSERT_HEAD(&c->open, t, listed);
+	c->tables++;
+	c->table_bytes += t->weight;
 	mutex_unlock(&c->lock);
-	if (over)
-		cache_trim(c);
+	cache_trim(c);
 }
 
 /* Takes a reference unless the last one has been returned. */

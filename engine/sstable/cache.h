@@ -43,8 +43,9 @@ struct open_table {
 	size_t block_bytes;        /* of the largest data block, plus 1 */
 	_Atomic uint64_t last_use; /* cache->tick at the last use */
 	struct sst_iter *_Atomic idle[IDLE_CURSORS];
-	struct open_table *prev, *next; /* the cache's list; its lock */
+	LIST_ENTRY(open_table) listed; /* the cache's list; its lock */
 };
+LIST_HEAD(open_tables, open_table);
 
 struct sst {
 	/* fixed */
@@ -78,8 +79,8 @@ struct sst_cache {
 	struct blockfile_counters counters;
 	struct mutex lock;
 	/* under lock */
-	struct open_table *head;
-	struct sst *listed; /* all SSTables, by path; one whose last reference is being returned may still be listed */
+	struct open_tables open; /* the last opened first */
+	struct sst *listed;      /* all SSTables, by path; one whose last reference is being returned may still be listed */
 	size_t table_bytes;
 	_Atomic size_t tables; /* read by all */
 };

@@ -30,7 +30,6 @@
 #include <snappy-c.h>
 #include <stdlib.h>
 #include <zdict.h>
-#include <zstd.h>
 #include <zstd_errors.h>
 
 enum {
@@ -68,11 +67,8 @@ struct coder {
 
 int coder_new(enum sst_codec codec, int level, struct coder **out)
 {
-	struct coder *c;
+	struct coder *c = calloc(1, sizeof(*c));
 
-	if ((unsigned)codec >= SST_CODECS)
-		return -EINVAL;
-	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
 	c->codec = codec;
@@ -155,8 +151,7 @@ int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct
 	case SST_ZSTD_DICT:
 		if (!c->has_dict)
 			codec = SST_ZSTD;
-		err = encode_zstd(c, raw, &n);
-		break;
+		/* fall through */
 	case SST_ZSTD:
 		err = encode_zstd(c, raw, &n);
 		break;
@@ -250,8 +245,8 @@ out:
 static int use_dict(struct coder *c, size_t n)
 {
 	/*
-	 * zstd sizes its tables by the dictionary, as if each unit were small; in
-	 * too small ones what stood 50 KiB before is forgotten.
+	 * zstd sizes its tables by the dictionary, as if each unit were small.
+	 * Such tables are too small to find a match 50 KiB back.
 	 */
 	int log = n ? TABLES_LOG : 0;
 
@@ -283,7 +278,7 @@ int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size
 	int err;
 
 	*dict = slice_of(NULL, 0);
-	if (c->codec != SST_ZSTD_DICT || want < DICT_BYTES_MIN)
+	if (want < DICT_BYTES_MIN)
 		return 0;
 	err = make_dict(c, raw, lengths, n, want < DICT_BYTES_MAX ? want : DICT_BYTES_MAX);
 	if (err || !c->dict.n)
@@ -306,39 +301,23 @@ int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size
 }
 
 /* ---- decoding ---- */
-struct decode_dict {
-	ZSTD_DDict *d;
-};
-
-int decode_dict_new(struct slice dict, bool packed, struct decode_dict **out)
+int codec_load_dict(struct slice dict, bool packed, ZSTD_DDict **out)
 {
-	struct decode_dict *d = calloc(1, sizeof(*d));
 	unsigned long long n = packed ? ZSTD_getFrameContentSize(dict.p, dict.n) : dict.n;
 	void *raw = NULL;
-	int err = -ENOMEM;
+	int err = 0;
 
-	if (!d)
-		return -ENOMEM;
 	if (packed) {
-		err = -EBADMSG;
 		if (n == 0 || n > DICT_BYTES_MAX_READ) /* "unknown" and "not a frame" are larger numbers */
-			goto out;
-		err = -ENOMEM;
+			return -EBADMSG;
 		raw = malloc((size_t)n);
-		if (!raw)
-			goto out;
-		err = codec_decode(SST_ZSTD, dict, NULL, raw, (size_t)n);
-		if (err)
-			goto out;
+		err = raw ? codec_decode(SST_ZSTD, dict, NULL, raw, (size_t)n) : -ENOMEM;
 	}
-	d->d = ZSTD_createDDict(packed ? raw : dict.p, (size_t)n);
-	err = d->d ? 0 : -EBADMSG; /* or out of memory: zstd does not distinguish them */
-out:
+	if (!err) {
+		*out = ZSTD_createDDict(packed ? raw : dict.p, (size_t)n);
+		err = *out ? 0 : -EBADMSG; /* or out of memory: zstd does not distinguish them */
+	}
 	free(raw);
-	if (err)
-		free(d);
-	else
-		*out = d;
 	return err;
 }
 
@@ -347,19 +326,6 @@ size_t codec_frame_bytes(struct slice s)
 	size_t n = ZSTD_findFrameCompressedSize(s.p, s.n);
 
 	return ZSTD_isError(n) ? 0 : n;
-}
-
-void decode_dict_free(struct decode_dict *d)
-{
-	if (!d)
-		return;
-	ZSTD_freeDDict(d->d);
-	free(d);
-}
-
-size_t decode_dict_bytes(const struct decode_dict *d)
-{
-	return d ? ZSTD_sizeof_DDict(d->d) : 0;
 }
 
 struct per_thread {
@@ -451,15 +417,14 @@ static int check_decoded(size_t n, size_t raw_bytes)
 	return n == raw_bytes ? 0 : -EBADMSG;
 }
 
-static int decode_zstd(struct slice payload, const struct decode_dict *dict, void *dst, size_t raw_bytes)
+/* dict may be NULL. */
+static int decode_zstd(struct slice payload, const ZSTD_DDict *dict, void *dst, size_t raw_bytes)
 {
 	ZSTD_DCtx *z = thread_decoder();
 
 	if (!z)
 		return -ENOMEM;
-	return check_decoded(dict ? ZSTD_decompress_usingDDict(z, dst, raw_bytes, payload.p, payload.n, dict->d)
-				  : ZSTD_decompress_usingDict(z, dst, raw_bytes, payload.p, payload.n, NULL, 0),
-		raw_bytes);
+	return check_decoded(ZSTD_decompress_usingDDict(z, dst, raw_bytes, payload.p, payload.n, dict), raw_bytes);
 }
 
 int codec_decode_against(struct slice payload, struct slice base, void *dst, size_t raw_bytes)
@@ -473,7 +438,7 @@ int codec_decode_against(struct slice payload, struct slice base, void *dst, siz
 	return check_decoded(ZSTD_decompressDCtx(z, dst, raw_bytes, payload.p, payload.n), raw_bytes);
 }
 
-int codec_decode(enum sst_codec codec, struct slice payload, const struct decode_dict *dict, void *dst, size_t raw_bytes)
+int codec_decode(enum sst_codec codec, struct slice payload, const ZSTD_DDict *dict, void *dst, size_t raw_bytes)
 {
 	size_t n = raw_bytes;
 

@@ -11,6 +11,8 @@
 #include "engine/base/bytes.h"
 #include "engine/sstable/sstable.h"
 
+#include <zstd.h>
+
 struct coder;
 int coder_new(enum sst_codec codec, int level, struct coder **out) TFS_MUST;
 void coder_free(struct coder *c);
@@ -18,7 +20,8 @@ void coder_free(struct coder *c);
  * Trains a zstd dictionary on units of a table (their concatenation in raw, n
  * lengths) and uses it from then on.  expect: the approximate raw bytes of the
  * whole table.  *dict: the dictionary to store in the file, borrowed from the
- * coder; empty if the training failed or did not pay.  -ENOMEM only.
+ * coder; empty if the training failed or did not pay.  -ENOMEM only.  For
+ * coders of SST_ZSTD_DICT.
  */
 int coder_train(struct coder *c, struct slice raw, const uint32_t *lengths, size_t n, uint64_t expect, struct slice *dict) TFS_MUST;
 /*
@@ -33,16 +36,16 @@ int coder_encode(struct coder *c, struct slice raw, enum sst_codec *used, struct
  */
 int coder_encode_against(struct coder *c, struct slice raw, struct slice base, struct slice *out) TFS_MUST;
 
-/* A digested dictionary for decoding, shared by threads. */
-struct decode_dict;
-/* packed: dict is a zstd frame of the dictionary, else the dictionary.  -EBADMSG, -ENOMEM. */
-int decode_dict_new(struct slice dict, bool packed, struct decode_dict **out) TFS_MUST;
+/*
+ * Makes a dictionary for decoding, which threads may share; the caller frees it
+ * (ZSTD_freeDDict).  packed: dict is a zstd frame of the dictionary, else the
+ * dictionary.  -EBADMSG, -ENOMEM.
+ */
+int codec_load_dict(struct slice dict, bool packed, ZSTD_DDict **out) TFS_MUST;
 /* Returns the length of the zstd frame that s begins with; 0 if there is none. */
 size_t codec_frame_bytes(struct slice s);
-void decode_dict_free(struct decode_dict *d);
-size_t decode_dict_bytes(const struct decode_dict *d);
 /* Decodes payload into dst.  -EBADMSG also if the result has not raw_bytes; -ENOMEM. */
-int codec_decode(enum sst_codec codec, struct slice payload, const struct decode_dict *dict, void *dst, size_t raw_bytes) TFS_MUST;
+int codec_decode(enum sst_codec codec, struct slice payload, const ZSTD_DDict *dict, void *dst, size_t raw_bytes) TFS_MUST;
 int codec_decode_against(struct slice payload, struct slice base, void *dst, size_t raw_bytes) TFS_MUST;
 /* A thread's buffers: a stored block, a stored base, and the raw bytes of that base. */
 enum codec_scratch { SCRATCH_STORED, SCRATCH_BASE_STORED, SCRATCH_BASE, SCRATCHES };

@@ -28,6 +28,7 @@
 
 #include "engine/base/mutex.h"
 
+#include <bsd/sys/queue.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -51,11 +52,11 @@ struct lru_file {
 };
 
 struct lru_entry {
-	struct lru_entry *chain;       /* bucket */
-	struct lru_entry *prev, *next; /* queue, or the list of entries to free */
+	struct lru_entry *chain; /* bucket, or the list of entries to release */
+	TAILQ_ENTRY(lru_entry) in_queue;
 	uint32_t hash;
-	_Atomic uint32_t refs; /* users, and 1 while it is in the table */
-	uint32_t key_bytes, prefix_bytes;
+	_Atomic uint32_t refs;            /* users, and 1 while it is in the table */
+	uint32_t key_bytes, prefix_bytes; /* the prefix of a block is its key */
 	uint32_t charge;
 	uint32_t seen; /* of cells: the shard's clock at the last hit */
 	uint8_t kind;
@@ -77,7 +78,7 @@ struct lru_entry {
 struct entries {
 	struct lru_entry **bucket;
 	size_t buckets;
-	struct lru_entry *newest, *oldest;
+	TAILQ_HEAD(, lru_entry) queue; /* the oldest first */
 	size_t bytes, n;
 };
 
@@ -86,7 +87,7 @@ struct shard {
 	struct entries of[KINDS];
 	size_t bytes_max;
 	uint64_t read_bytes; /* of blocks added */
-	uint64_t cell_hits, block_hits, block_misses;
+	uint64_t hits[KINDS], misses[KINDS];
 } __attribute__((aligned(64)));
 
 struct lru {
@@ -145,7 +146,7 @@ static void release_list(struct lru *c, struct lru_entry *dead)
 	while (dead) {
 		struct lru_entry *e = dead;
 
-		dead = e->next;
+		dead = e->chain;
 		lru_release(c, e);
 	}
 }
@@ -155,24 +156,10 @@ static struct shard *shard_of(struct lru *c, uint64_t hash)
 	return &c->shard[hash >> (64 - SHARD_BITS)];
 }
 
-static uint64_t block_hash(struct slice key)
+/* file: of a cell; NULL: a block. */
+static uint64_t hash_of(const struct lru_file *file, struct slice prefix)
 {
-	return hash64(key, 0);
-}
-
-static uint64_t cell_hash(const struct lru_file *f, struct slice prefix)
-{
-	return hash64(prefix, f->number + 1);
-}
-
-static bool is_block(const struct lru_entry *e, uint64_t hash, struct slice key)
-{
-	return e->hash == (uint32_t)hash && slice_eq(slice_of(e->bytes, e->key_bytes), key);
-}
-
-static bool is_cell(const struct lru_entry *e, uint64_t hash, const struct lru_file *f, struct slice prefix)
-{
-	return e->hash == (uint32_t)hash && e->cell.file == f && slice_eq(slice_of(e->bytes, e->prefix_bytes), prefix);
+	return hash64(prefix, file ? file->number + 1 : 0);
 }
 
 /* ---- a shard, under its lock ---- */
@@ -188,27 +175,14 @@ static size_t shard_bytes(const struct shard *s)
 
 static void queue_push(struct entries *q, struct lru_entry *e)
 {
-	e->prev = NULL;
-	e->next = q->newest;
-	if (q->newest)
-		q->newest->prev = e;
-	else
-		q->oldest = e;
-	q->newest = e;
+	TAILQ_INSERT_TAIL(&q->queue, e, in_queue);
 	q->bytes += e->charge;
 	q->n++;
 }
 
 static void queue_remove(struct entries *q, struct lru_entry *e)
 {
-	if (e->prev)
-		e->prev->next = e->next;
-	else
-		q->newest = e->next;
-	if (e->next)
-		e->next->prev = e->prev;
-	else
-		q->oldest = e->prev;
+	TAILQ_REMOVE(&q->queue, e, in_queue);
 	q->bytes -= e->charge;
 	q->n--;
 }
@@ -260,7 +234,7 @@ static void take_out(struct shard *s, struct lru_entry *e, struct lru_entry **de
 		p = &(*p)->chain;
 	*p = e->chain;
 	queue_remove(q, e);
-	e->next = *dead;
+	e->chain = *dead;
 	*dead = e;
 }
 
@@ -268,7 +242,7 @@ static void take_out(struct shard *s, struct lru_entry *e, struct lru_entry **de
 static struct lru_entry *entries_victim(struct entries *q, size_t tries)
 {
 	for (struct lru_entry *e; q->n && tries > 0; tries--) {
-		e = q->oldest;
+		e = TAILQ_FIRST(&q->queue);
 
 		if (!e->found && atomic_load_explicit(&e->refs, memory_order_relaxed) == 1)
 			return e;
@@ -279,7 +253,7 @@ static struct lru_entry *entries_victim(struct entries *q, size_t tries)
 	return NULL;
 }
 
-static bool had_its_time(const struct shard *s, const struct lru_entry *cell)
+static bool is_expired(const struct shard *s, const struct lru_entry *cell)
 {
 	return atomic_load_explicit(&cell->cell.file->removed, memory_order_relaxed) ||
 		(uint64_t)(clock_of(s) - cell->seen) << 16 > WAIT * s->bytes_max;
@@ -293,7 +267,7 @@ static void make_room(struct shard *s, struct lru_entry **dead)
 		bool block = blocks->bytes > s->bytes_max / BLOCK_SHARE;
 		struct lru_entry *e = entries_victim(cells, block ? LOOK : 2 * cells->n);
 
-		if (!e || (block && !had_its_time(s, e)))
+		if (!e || (block && !is_expired(s, e)))
 			e = entries_victim(blocks, 2 * blocks->n);
 		if (!e)
 			e = entries_victim(cells, 2 * cells->n);
@@ -303,38 +277,47 @@ static void make_room(struct shard *s, struct lru_entry **dead)
 	}
 }
 
-/* ---- blocks ---- */
-static struct lru_entry *block_locked(struct shard *s, uint64_t hash, struct slice key)
+static struct lru_entry *entry_locked(struct shard *s, uint64_t hash, const struct lru_file *file, struct slice prefix)
 {
-	struct lru_entry *e = *bucket_of(&s->of[BLOCK], (uint32_t)hash);
+	struct lru_entry *e = *bucket_of(&s->of[file ? CELL : BLOCK], (uint32_t)hash);
 
-	while (e && !is_block(e, hash, key))
+	while (e &&
+		!(e->hash == (uint32_t)hash && (!file || e->cell.file == file) &&
+			slice_eq(slice_of(e->bytes, e->prefix_bytes), prefix)))
 		e = e->chain;
 	return e;
 }
 
-struct lru_entry *lru_block_find(struct lru *c, struct slice key)
+static struct lru_entry *entry_find(struct lru *c, const struct lru_file *file, struct slice prefix)
 {
-	uint64_t hash = block_hash(key);
+	uint64_t hash = hash_of(file, prefix);
 	struct shard *s = shard_of(c, hash);
+	enum kind kind = file ? CELL : BLOCK;
 	struct lru_entry *e;
 
 	mutex_lock(&s->lock);
-	e = block_locked(s, hash, key);
+	e = entry_locked(s, hash, file, prefix);
 	if (e) {
 		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
 		e->found = true;
-		s->block_hits++;
+		e->seen = clock_of(s);
+		s->hits[kind]++;
 	} else {
-		s->block_misses++;
+		s->misses[kind]++;
 	}
 	mutex_unlock(&s->lock);
 	return e;
 }
 
+/* ---- blocks ---- */
+struct lru_entry *lru_block_find(struct lru *c, struct slice key)
+{
+	return entry_find(c, NULL, key);
+}
+
 struct lru_entry *lru_block_add(struct lru *c, struct slice key, void *block, size_t bytes, void (*how)(void))
 {
-	uint64_t hash = block_hash(key);
+	uint64_t hash = hash_of(NULL, key);
 	struct shard *s = shard_of(c, hash);
 	struct lru_entry *e = malloc(sizeof(*e) + key.n), *old, *dead = NULL;
 
@@ -344,6 +327,7 @@ struct lru_entry *lru_block_add(struct lru *c, struct slice key, void *block, si
 		.hash = (uint32_t)hash,
 		.refs = 2,
 		.key_bytes = (uint32_t)key.n,
+		.prefix_bytes = (uint32_t)key.n,
 		.charge = (uint32_t)(bytes + sizeof(*e) + key.n + 2 * MALLOC_BYTES),
 		.kind = BLOCK,
 		.block = {block, how},
@@ -351,7 +335,7 @@ struct lru_entry *lru_block_add(struct lru *c, struct slice key, void *block, si
 	memcpy(e->bytes, key.p, key.n);
 	mutex_lock(&s->lock);
 	s->read_bytes += bytes;
-	old = block_locked(s, hash, key);
+	old = entry_locked(s, hash, NULL, key);
 	if (old)
 		take_out(s, old, &dead);
 	shard_enter(s, e);
@@ -367,37 +351,15 @@ void *lru_block(struct lru_entry *e)
 }
 
 /* ---- cells ---- */
-static struct lru_entry *cell_locked(struct shard *s, uint64_t hash, const struct lru_file *f, struct slice prefix)
-{
-	struct lru_entry *e = *bucket_of(&s->of[CELL], (uint32_t)hash);
-
-	while (e && !is_cell(e, hash, f, prefix))
-		e = e->chain;
-	return e;
-}
-
 struct lru_entry *lru_cell_find(struct lru *c, struct lru_file *f, struct slice prefix)
 {
-	uint64_t hash = cell_hash(f, prefix);
-	struct shard *s = shard_of(c, hash);
-	struct lru_entry *e;
-
-	mutex_lock(&s->lock);
-	e = cell_locked(s, hash, f, prefix);
-	if (e) {
-		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
-		e->found = true;
-		e->seen = clock_of(s);
-		s->cell_hits++;
-	}
-	mutex_unlock(&s->lock);
-	return e;
+	return entry_find(c, f, prefix);
 }
 
 void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct slice key, struct slice value, bool evict)
 {
 	struct slice prefix = slice_of(key.p, prefix_bytes);
-	uint64_t hash = cell_hash(f, prefix);
+	uint64_t hash = hash_of(f, prefix);
 	struct shard *s = shard_of(c, hash);
 	size_t bytes = sizeof(struct lru_entry) + key.n + value.n;
 	struct lru_entry *e, *dead = NULL;
@@ -426,8 +388,7 @@ void lru_cell_add(struct lru *c, struct lru_file *f, size_t prefix_bytes, struct
 		memcpy(e->bytes + key.n, value.p, value.n);
 	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
 	mutex_lock(&s->lock);
-	if (cell_locked(s, hash, f, prefix)) { /* another thread has added it meanwhile */
-		e->next = NULL;
+	if (entry_locked(s, hash, f, prefix)) { /* another thread has added it meanwhile */
 		dead = e;
 	} else {
 		e->seen = clock_of(s);
@@ -469,6 +430,7 @@ int lru_new(size_t bytes, lru_drop_fn *drop, struct lru **out)
 
 		q->bucket = calloc(BUCKETS_MIN, sizeof(struct lru_entry *));
 		q->buckets = BUCKETS_MIN;
+		TAILQ_INIT(&q->queue);
 		if (!q->bucket) {
 			lru_free(c);
 			return -ENOMEM;
@@ -487,7 +449,7 @@ void lru_free(struct lru *c)
 		struct lru_entry *e;
 
 		for (unsigned k = 0; k < KINDS; k++) {
-			while ((e = s->of[k].newest)) {
+			while ((e = TAILQ_FIRST(&s->of[k].queue))) {
 				queue_remove(&s->of[k], e);
 				lru_release(c, e);
 			}
@@ -507,9 +469,9 @@ void lru_get_stats(struct lru *c, struct lru_stats *st)
 		mutex_lock(&s->lock);
 		st->block_bytes += s->of[BLOCK].bytes;
 		st->cell_bytes += s->of[CELL].bytes;
-		st->cell_hits += s->cell_hits;
-		st->block_hits += s->block_hits;
-		st->block_misses += s->block_misses;
+		st->cell_hits += s->hits[CELL];
+		st->block_hits += s->hits[BLOCK];
+		st->block_misses += s->misses[BLOCK];
 		mutex_unlock(&s->lock);
 	}
 }

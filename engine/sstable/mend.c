@@ -7,11 +7,11 @@
 #include "engine/base/copies.h"
 #include "engine/base/file.h"
 #include "engine/sstable/blockfile.h"
-#include "engine/sstable/mend.h"
+#include "engine/sstable/sstable.h"
 
 #include <errno.h>
 
-int mend_agree(struct blockfile *b, bool *agree)
+int blockfile_copies_agree(struct blockfile *b, bool *agree)
 {
 	struct buf all = {0};
 	int err = 0;
@@ -52,9 +52,9 @@ void sst_mend(const char *path)
 	struct blockfile *b;
 	bool agree;
 
-	if (blockfile_open(path, NULL, &b))
+	if (blockfile_open(path, 0, NULL, &b))
 		return; /* logged; a reader of the file gets the error */
-	if (mend_agree(b, &agree) == 0 && !agree && make_whole(b, &whole) == 0)
+	if (blockfile_copies_agree(b, &agree) == 0 && !agree && make_whole(b, &whole) == 0)
 		copies_rewrite(path, buf_slice(&whole));
 	blockfile_close(b);
 	buf_fini(&whole);

@@ -63,7 +63,7 @@ static size_t weight_of(const struct open_table *t, struct blockfile *b)
 	size_t w = OPEN_BYTES + sizeof(*t) + blockfile_memory(b) + t->filter_bytes.cap + t->filters.n * sizeof(*t->filters.part);
 
 	if (m->n >= 2) /* the index comes before the footer */
-		w += (size_t)(m->at[m->n - 1].logical - m->at[m->n - 2].logical);
+		w += bff_map_raw(m, m->n - 2);
 	return w;
 }
 
@@ -76,9 +76,7 @@ int open_table_new(struct sst *s, struct open_table **out)
 	if (!t)
 		return -ENOMEM;
 	t->sst = s;
-	err = blockfile_open(s->path, &s->cache->counters, &b);
-	if (!err)
-		err = blockfile_check_size(b, s->bytes);
+	err = blockfile_open(s->path, s->bytes, &s->cache->counters, &b);
 	if (!err)
 		err = load_filters(t, b);
 	if (err) {

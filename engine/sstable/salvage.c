@@ -53,14 +53,14 @@ int sst_salvage(const char *path, sst_salvage_fn *fn, void *arg)
 	if (err)
 		return err;
 	for (size_t i = 0; i < blocks && !err; i++) {
-		const struct bff_place *at = &blockfile_map(b)->at[i];
-		size_t n = (size_t)(at[1].logical - at[0].logical);
+		const struct bff_map *m = blockfile_map(b);
+		size_t n = bff_map_raw(m, i);
 
 		buf_reset(&raw);
 		s.key.n = 0;
 		err = buf_reserve(&raw, n);
 		if (!err)
-			err = blockfile_read(b, at->logical, n, raw.p);
+			err = blockfile_read(b, m->at[i].logical, n, raw.p);
 		if (!err && !table_block_good(slice_of(raw.p, n)))
 			err = -EBADMSG;
 		if (err == -EBADMSG || err == -EIO)

@@ -93,7 +93,7 @@ struct sst_cache_stats {
 };
 int sst_cache_new(size_t block_bytes, size_t table_bytes, struct sst_cache **out) TFS_MUST;
 void sst_cache_free(struct sst_cache *c); /* after every sst is put */
-void sst_cache_get_stats(const struct sst_cache *c, struct sst_cache_stats *s);
+void sst_cache_get_stats(struct sst_cache *c, struct sst_cache_stats *s);
 
 /* One SSTable file, opened at first use and perhaps closed again by the cache. */
 struct sst;
@@ -137,9 +137,8 @@ int sst_find(struct sst *s, struct slice prefix, struct slice to, struct slice p
 /* ---- samples of tables, to train the dictionary of the table that replaces them ---- */
 struct sst_sample {
 	struct buf raw;
-	uint32_t *lengths; /* of units as large as blocks, in raw */
-	size_t n;
-	uint64_t of_bytes; /* approximate raw bytes of the new table */
+	struct buf lengths; /* uint32_t: of units as large as blocks, in raw */
+	uint64_t of_bytes;  /* approximate raw bytes of the new table */
 };
 int sst_sample_add(struct sst_sample *sample, struct slice unit) TFS_MUST;
 void sst_sample_fini(struct sst_sample *sample);

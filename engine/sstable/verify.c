@@ -11,7 +11,6 @@
  */
 #include "engine/base/file.h"
 #include "engine/sstable/binding.h"
-#include "engine/sstable/mend.h"
 #include "engine/sstable/sstable.h"
 #include <errno.h>
 #include <stdio.h>
@@ -54,7 +53,7 @@ static int check_blocks(struct blockfile *b, char **why)
 	int err = 0;
 
 	for (size_t i = 0; i < m->n && !err; i++) {
-		size_t n = (size_t)(m->at[i + 1].logical - m->at[i].logical);
+		size_t n = bff_map_raw(m, i);
 
 		buf_reset(&raw);
 		err = buf_reserve(&raw, n);
@@ -111,7 +110,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 	int err;
 
 	*why = NULL;
-	err = blockfile_open(path, NULL, &b);
+	err = blockfile_open(path, 0, NULL, &b);
 	if (err) {
 		uint64_t size = 0;
 
@@ -124,7 +123,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 	if (!err)
 		err = check_blocks(b, why);
 	if (!err)
-		err = mend_agree(b, &agree);
+		err = blockfile_copies_agree(b, &agree);
 	if (!err && !agree) {
 		err = -EBADMSG;
 		*why = describe(path,

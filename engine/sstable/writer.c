@@ -68,8 +68,7 @@ struct sst_writer {
 	uint64_t partitions; /* ended ones that have a key */
 	struct buf first;    /* first key of the current one */
 	struct buf parts;    /* ended ones, encoded */
-	uint64_t *hashes;
-	size_t hashes_n, hashes_cap;
+	struct buf hashes;   /* uint64_t */
 	uint64_t recent[RECENT];
 	unsigned recent_n; /* filled, since the partition began */
 	unsigned recent_at;
@@ -89,11 +88,7 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
 	if (w->o.block_bytes == 0)
 		w->o.block_bytes = BLOCK_BYTES_DEFAULT;
 	w->versions = o->codec == SST_ZSTD_DICT;
-	err = blockfile_writer_new(path, o->codec, o->level, !o->no_dictionary, &w->file);
-	if (!err && o->twice)
-		blockfile_writer_twice(w->file);
-	if (!err && o->sample)
-		err = blockfile_writer_train(w->file, o->sample);
+	err = blockfile_writer_new(path, o, &w->file);
 	w->o.sample = NULL;
 	if (!err)
 		err = ldb_builder_new(w->file, &w->table);
@@ -108,13 +103,14 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
 static int end_partition(struct sst_writer *w)
 {
 	struct buf filter = {0};
-	int err = ldb_filter_create(w->hashes, w->hashes_n, w->o.bloom_bits, &filter);
+	int err = ldb_filter_create(
+		(const uint64_t *)(const void *)w->hashes.p, w->hashes.n / sizeof(uint64_t), w->o.bloom_bits, &filter);
 
 	if (!err)
 		err = bff_filters_add(&w->parts, buf_slice(&w->first), buf_slice(&filter));
 	if (!err) {
 		w->partitions++;
-		w->hashes_n = 0;
+		buf_reset(&w->hashes);
 		w->recent_n = w->recent_at = 0;
 	}
 	buf_fini(&filter);
@@ -228,16 +224,9 @@ int sst_writer_probe(struct sst_writer *w, struct slice probe)
 	for (unsigned i = 0; i < w->recent_n; i++)
 		if (w->recent[i] == h)
 			return 0;
-	if (w->hashes_n == w->hashes_cap) {
-		size_t cap = w->hashes_cap ? w->hashes_cap * 2 : 1024;
-		uint64_t *p = realloc(w->hashes, cap * sizeof(*p));
-
-		if (!p)
-			return w->err = -ENOMEM;
-		w->hashes = p;
-		w->hashes_cap = cap;
-	}
-	w->hashes[w->hashes_n++] = h;
+	w->err = buf_append(&w->hashes, &h, sizeof(h));
+	if (w->err)
+		return w->err;
 	w->recent[w->recent_at++ % RECENT] = h;
 	if (w->recent_n < RECENT)
 		w->recent_n++;
@@ -268,11 +257,7 @@ int sst_writer_finish(struct sst_writer *w, struct slice properties, uint64_t *b
 		if (w->keys % PARTITION_KEYS)
 			err = end_partition(w);
 		if (!err)
-			err = bff_filters_begin(&filters, w->partitions);
-		if (!err)
-			err = buf_append_slice(&filters, buf_slice(&w->parts));
-		if (!err)
-			err = bff_filters_end(&filters, buf_slice(&w->last));
+			err = bff_filters_encode(&filters, w->partitions, buf_slice(&w->parts), buf_slice(&w->last));
 	}
 	if (!err)
 		err = blockfile_writer_finish(w->file, w->keys, w->partitions, buf_slice(&filters), properties, bytes);
@@ -290,6 +275,6 @@ void sst_writer_free(struct sst_writer *w)
 	buf_fini(&w->last);
 	buf_fini(&w->first);
 	buf_fini(&w->parts);
-	free(w->hashes);
+	buf_fini(&w->hashes);
 	free(w);
 }

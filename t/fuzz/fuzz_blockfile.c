@@ -116,7 +116,7 @@ static void try_trailer(struct slice s)
 
 static void try_codecs(struct slice s)
 {
-	struct decode_dict *dict = NULL;
+	ZSTD_DDict *dict = NULL;
 	size_t n, dict_n;
 	uint8_t *out;
 
@@ -126,7 +126,7 @@ static void try_codecs(struct slice s)
 	dict_n = s.p[2] * 4u < s.n - 4 ? s.p[2] * 4u : 0;
 	out = malloc(n);
 	must(out);
-	if (dict_n && decode_dict_new(slice_of(s.p + 4, dict_n), s.p[3] & 1, &dict))
+	if (dict_n && codec_load_dict(slice_of(s.p + 4, dict_n), s.p[3] & 1, &dict))
 		dict = NULL;
 	for (unsigned codec = 0; codec <= SST_CODECS; codec++) {
 		int err = codec_decode((enum sst_codec)codec, slice_of(s.p + 4 + dict_n, s.n - 4 - dict_n), dict, out, n);
@@ -138,7 +138,7 @@ static void try_codecs(struct slice s)
 
 		must(err == 0 || err == -EBADMSG);
 	}
-	decode_dict_free(dict);
+	ZSTD_freeDDict(dict);
 	free(out);
 }
 

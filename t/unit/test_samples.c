@@ -72,7 +72,7 @@ static char *dictionary(size_t *n)
 
 	assert_int_equal(l.file_count, 1);
 	path = tablet_file_path(l.dir, l.files[0].table, l.files[0].incarnation, l.files[0].number);
-	LIB(blockfile_open(path, NULL, &b));
+	LIB(blockfile_open(path, 0, NULL, &b));
 	LIB(blockfile_section(b, BFF_DICTIONARY, &packed));
 	blockfile_close(b);
 	assert_true(packed.n > 0);

@@ -370,7 +370,7 @@ static void write_harm(const char *path, const struct harm *h)
 	struct slice unit;
 	uint64_t bytes, at[4] = {0};
 
-	assert_int_equal(blockfile_writer_new(path, SST_NONE, 0, true, &w), 0);
+	assert_int_equal(blockfile_writer_new(path, &(struct sst_options){.codec = SST_NONE}, &w), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		uint64_t data = at[1] - 5 + h->size_off;
 

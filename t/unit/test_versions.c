@@ -145,7 +145,7 @@ static void count_codecs(const char *name, unsigned counts[BFF_CODEC_AGAINST + 1
 
 	assert_non_null(f);
 	memset(counts, 0, (BFF_CODEC_AGAINST + 1) * sizeof(*counts));
-	assert_int_equal(blockfile_open(in_dir(name), NULL, &b), 0);
+	assert_int_equal(blockfile_open(in_dir(name), 0, NULL, &b), 0);
 	for (size_t i = 0; i < blockfile_data_blocks(b); i++) {
 		uint8_t header[BFF_BLOCK_HEADER_BYTES];
 
@@ -202,7 +202,7 @@ static void others_are_version_1(void **state)
 		read_table("c.sst", &t);
 		count_codecs("c.sst", counts);
 		assert_int_equal(counts[BFF_CODEC_AGAINST] > 0, codec == SST_ZSTD_DICT);
-		assert_int_equal(blockfile_open(in_dir("c.sst"), NULL, &b), 0);
+		assert_int_equal(blockfile_open(in_dir("c.sst"), 0, NULL, &b), 0);
 		assert_int_equal(blockfile_trailer(b)->version, codec == SST_ZSTD_DICT ? 2 : 1);
 		blockfile_close(b);
 		unlink(in_dir("c.sst"));
@@ -294,7 +294,7 @@ static void samples(void **state)
 	second = write_sites("b.sst", &all);
 	assert_true(second < first - first / 20);
 	/* stored packed: well below what it is */
-	assert_int_equal(blockfile_open(in_dir("b.sst"), NULL, &b), 0);
+	assert_int_equal(blockfile_open(in_dir("b.sst"), 0, NULL, &b), 0);
 	assert_true(blockfile_trailer(b)->section[BFF_DICTIONARY].bytes > 0);
 	blockfile_close(b);
 	sst_sample_fini(&all);

@@ -43,7 +43,7 @@ static struct sst_cache *cache_of(size_t bytes)
 	return c;
 }
 
-static uint64_t cached(const struct sst_cache *c)
+static uint64_t cached(struct sst_cache *c)
 {
 	struct sst_cache_stats st;
 

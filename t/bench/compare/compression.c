@@ -329,7 +329,7 @@ static int take_file(void *arg, const char *name, bool is_dir)
 
 	if (err || is_dir)
 		goto out;
-	err = blockfile_open(path, NULL, &b);
+	err = blockfile_open(path, 0, NULL, &b);
 	if (!err) {
 		raw = malloc(blockfile_data_block_max(b) + 1);
 		err = raw ? 0 : -ENOMEM;
