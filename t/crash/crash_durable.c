@@ -73,7 +73,7 @@ static const char *const required[] = {
 	"after reopening",
 };
 
-/* ---- what the processes that die tell ---- */
+/* ---- the reports of the processes that die ---- */
 static struct seen {
 	char name[DURABLE_BYTES];
 	const char *over;
@@ -196,7 +196,7 @@ static bool history(uint64_t seed)
 	return !failed;
 }
 
-/* ---- what there was not ---- */
+/* ---- cells that were absent ---- */
 static unsigned missing(const char *name, bool say)
 {
 	const struct counted *c = find(steps, &step_count, name);
@@ -217,7 +217,7 @@ static unsigned all_missing(bool say)
 		n += missing(required[i], say);
 	for (unsigned i = 0; i < sizeof(schema_op_names) / sizeof(*schema_op_names); i++) {
 		if (i == TFS_SCHEMA_HIDE || i == TFS_SCHEMA_FAMILY_GC)
-			continue; /* not durable; changes what is seen, as schema texts do */
+			continue; /* not durable; changes the result of reads, as schema texts do */
 		snprintf(name, sizeof(name), "%s: lock/tables", schema_op_names[i]);
 		n += missing(name, say);
 		snprintf(name, sizeof(name), "after %s", schema_op_names[i]);
@@ -245,7 +245,7 @@ static void tell(const struct counted *v, unsigned n)
 		printf("# %s: %u kills, %u power cuts\n", v[i].name, v[i].kills, v[i].cuts);
 }
 
-/* One point, told. */
+/* One point, with output. */
 static bool single(struct point *p)
 {
 	bool fine;

@@ -162,7 +162,7 @@ static int shown_state(struct lock_service *s, unsigned from)
 
 /* ---- the child ---- */
 
-enum survival { NOTHING, EVERYTHING, RANDOM, LATE }; /* LATE: what was done later survives, from the seed-th change on */
+enum survival { NOTHING, EVERYTHING, RANDOM, LATE }; /* LATE: later changes survive, from the seed-th change on */
 struct plan {
 	uint64_t seed;
 	uint64_t crash_at, fail_at, kill_at, skip; /* 0: never */
@@ -223,7 +223,7 @@ static int hook(void *arg, enum file_op op, const char *path, uint64_t offset, s
 	return dead ? -EIO : 0;
 }
 
-/* What is read after an error or a new opening counts as answered from then on. */
+/* Values read after an error or a new opening count as answered from then on. */
 static unsigned look_again(struct lock_service *s, unsigned acked)
 {
 	int which = shown_state(s, acked);

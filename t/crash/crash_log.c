@@ -41,7 +41,7 @@
 enum answer { NONE, OK, OK_SYNCED, ERROR, IN_DOUBT };
 struct shared {
 	atomic_ullong ops, dropped;
-	atomic_ullong durable_seen; /* what log_sync or log_free promised */
+	atomic_ullong durable_seen; /* the promise of log_sync or log_free */
 	atomic_ullong syncs;
 	unsigned long long op_of_sync[512]; /* the operation number of each sync (skipped: dry run) */
 	char place_of_sync[512][PLACE_BYTES];

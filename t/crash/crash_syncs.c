@@ -7,8 +7,8 @@
  * sync may have no effect, because an earlier one has covered the same bytes.
  * Calls of each place are therefore left out one after another until enough of
  * them have been noticed: after a power cut the next start found a store that it
- * could not recover.  The syncs of an opening cover what a killed process left
- * unsynced; they have their own history, which runs first (handed_on.c).
+ * could not recover.  The syncs of an opening cover the unsynced writes of a
+ * killed process; they have their own history, which runs first (handed_on.c).
  *
  * The other histories are those of a fixed list of seeds.  No thread in them acts
  * by time and there is no other limit, so each run is the same.
@@ -122,7 +122,7 @@ static bool skip_in_second(struct handed_plan p, bool each)
 	return true;
 }
 
-/* What a process hands on that is killed: at its end, and then at each operation before it. */
+/* The state that a killed process hands on: at its end, and then at each operation before it. */
 static bool skip_handed_on(bool each)
 {
 	struct handed_plan p = {.killed = UINT64_MAX};
@@ -176,7 +176,7 @@ static int skip_history(uint64_t seed, bool each)
 				sync[k - 1].place, sync[k - 1].of, (unsigned long long)sync[k - 1].at,
 				(unsigned long long)operations, (unsigned long long)seed);
 	}
-	/* What matters for one operation only, as the syncs of the first opening do, is a matter of more throws. */
+	/* A sync that matters for one operation only, as those of the first opening do, needs more tries. */
 	for (uint64_t k = 1; k <= syncs; k++) {
 		struct place *p = place_of(sync[k - 1].place);
 		const struct point here = {.seed = seed, .at = sync[k - 1].at, .skip = k};

@@ -13,9 +13,9 @@
 #define DURABLE_BYTES 112u
 #define DURABLE_UNKNOWN "nobody-knows" /* in a name */
 
-/* api_library, of which is known here what it is in. */
+/* api_library, which records the current call */
 struct api durable_api(void);
-/* The same for what is no call of the library's; NULL: it is over. */
+/* The same for an action that is no call of the library; NULL: it is over. */
 void durable_call(const char *name);
 /* For a hook.  False: an operation that changes nothing.  An empty name: it is within no call that has one. */
 bool durable_name(char name[DURABLE_BYTES], enum file_op op, const char *path);

@@ -5,7 +5,7 @@
  *     segments.  It is killed: its unsynced writes are in the page cache only.
  *   2 opens the store, reads everything, and tfs_sync reports that all of it is
  *     on disk.  Then the power fails, and only synced bytes survive.
- *   3 opens the store and must find what process 2 saw.
+ *   3 opens the store and must find the state that process 2 saw.
  * If process 2 only reads, the bytes are in files of process 1, and only its
  * opening can have synced them.  In a second form it makes a table of its own,
  * with a synced value.
@@ -29,7 +29,7 @@
 
 enum { VALUES = 10, VALUE_BYTES = 4000, SEGMENT_BYTES = 16 << 10, HANG_SECONDS = 60 };
 
-/* What there is: of each table 0 nothing, 1 itself, 2 its family, too; and how many values. */
+/* The state: of each table 0 nothing, 1 itself, 2 its family, too; and how many values. */
 static const char *const names[] = {"first", "second"};
 struct seen {
 	int table[2], values[2];
@@ -39,7 +39,7 @@ static const struct handed_plan *plan;
 static struct tfs_store *store;
 static struct open_hooks hooks = {.no_flush = true};
 static bool dead, rose;
-static struct seen *promised; /* shared: what process 2 saw */
+static struct seen *promised; /* shared: the state that process 2 saw */
 
 static int on_operation(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
@@ -121,7 +121,7 @@ static int look(struct seen *seen)
 				err = -EBADMSG;
 			if (!err)
 				seen->values[k]++;
-			if (err != -EINVAL) /* what an unknown family answers */
+			if (err != -EINVAL) /* the error for an unknown family */
 				seen->table[k] = 2;
 			if (err == -ENOENT || err == -EINVAL)
 				err = 0;

@@ -13,7 +13,7 @@ struct handed_plan {
 	bool writes;     /* the second process changes something, too */
 };
 
-/* One run, in point_store_dir.  Leaves in `told` the syncs, and in rose_at the operation at which the second process began. */
+/* One run, in point_store_dir.  Leaves the syncs in `told`, and in rose_at the operation at which the second process began. */
 enum handed handed_on(const struct handed_plan *p);
 
 #endif

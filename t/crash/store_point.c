@@ -365,7 +365,7 @@ static void step_done(unsigned i, int err, const struct out *o)
 	}
 	if (told->answered < i + 1)
 		told->answered = i + 1;
-	/* What is durable now, with all before it.  A mutation that changed nothing has no record to sync. */
+	/* This state is durable now, and all before it.  A mutation that changed nothing has no record to sync. */
 	if (!err &&
 		(i < SETUP_PARTS || is_barrier(&st) || step_kind(&st) == STEP_SYNCS ||
 			((options.sync || step_is_sync(&st)) && step_kind(&st) == STEP_MUTATE &&
@@ -410,7 +410,7 @@ static void run_history(void)
 	}
 	file_set_hook(NULL, NULL);
 	if ((now.at == 0 || now.killed) && now.way != 99) {
-		/* The power goes while the store is idle. */
+		/* The power fails while the store is idle. */
 		if (now.kill)
 			kill(getpid(), SIGKILL);
 		if (file_forget_crash(choose, NULL))
@@ -490,7 +490,7 @@ static int look(bool thorough)
 	options.no_background = true;
 	hooks.clock = clock_new(history_now, NULL);
 	hooks.no_flush = !thorough;
-	/* A crash before the store was made leaves what can be made. */
+	/* A crash before the store was made leaves a place where it can be made. */
 	if (thorough && !run_check())
 		return FAILED;
 	if (open_store(&lib))

@@ -18,7 +18,7 @@
 
 struct point {
 	uint64_t seed, at, skip; /* at 0: no crash but at the end; skip: the sync left out, 0 none */
-	unsigned way;            /* how what was not durable survives */
+	unsigned way;            /* how unsynced bytes survive */
 	bool kill;
 	/*
 	 * Not 0: at this operation the process is as if killed (from there on all
@@ -38,8 +38,8 @@ struct told {
 	uint64_t rose_at; /* operation number of the second opening, 0: there is none */
 	struct told_sync {
 		uint64_t at;     /* its operation's number */
-		char place[160]; /* who asked for it, "FILE:LINE sync" or "... syncdir" */
-		char of[48];     /* what was synced, below the store */
+		char place[160]; /* its caller, "FILE:LINE sync" or "... syncdir" */
+		char of[48];     /* the synced file or directory, below the store */
 	} sync[SYNCS_MAX];
 	unsigned found; /* by the child that reopens: the state it saw */
 	char last_op[200];
@@ -51,8 +51,8 @@ void told_sync(enum file_op op, const char *path, uint64_t number);
 /* Shared by all workers. */
 struct tally {
 	_Atomic uint64_t points, failures, crashed;
-	_Atomic uint64_t within[STEP_KINDS + 1]; /* deaths, by what was being done; the last: the setup */
-	_Atomic uint64_t at[PLACES_OF_DEATH];    /* and by what was touched */
+	_Atomic uint64_t within[STEP_KINDS + 1]; /* deaths, by the call under way; the last: the setup */
+	_Atomic uint64_t at[PLACES_OF_DEATH];    /* and by the file concerned */
 };
 extern struct tally *tally;
 /* One line: how many deaths were where.  False: in some kind of rare step, or at some kind of file, there was none. */
@@ -62,17 +62,17 @@ void *share(unsigned long n);
 /* A directory of this worker's own, and memory that its children share.  False: it cannot be made. */
 bool point_begin(unsigned job);
 void point_end(void);
-/* Nothing told, and no store left over. */
+/* Clears the counts and removes the store. */
 void point_clear(void);
 const char *point_store_dir(void);
 
-/* Failing points tell what they found; comes before prepare. */
+/* Failing points print their findings; called before prepare. */
 void point_tell(bool on);
 /* No thread but the caller's does anything by time: the same seed gives the same operations. */
 void point_by_hand(void);
 /* Has the history neither background work nor a sync at each commit? */
 bool history_is_plain(uint64_t seed);
-/* Whoever wants to know what the dying process is in: called there. */
+/* Called in the dying process, to record its current call. */
 struct point_watch {
 	const struct api *library;      /* instead of api_library */
 	void (*call)(const char *name); /* something else begins; NULL: it is over */

@@ -279,7 +279,7 @@ static int change_u(struct tfs_table *t, int op)
 	return err;
 }
 
-/* What the first table's workload does not call: a table is made, becomes one of counters, changes its name, is dropped. */
+/* Calls that the first table's workload does not make: a table is made, becomes one of counters, changes its name, is dropped. */
 static int life_of_u(struct tfs_store *s)
 {
 	static const char text[] = "families = ( { name = \"c\"; type = \"counter\"; gc = \"maxversions=3\"; } );";
@@ -402,7 +402,7 @@ static bool workload(void)
 	return clear(err) && fine;
 }
 
-/* What is there now: both cells of the row's mutation, or neither. */
+/* Checks the row: both cells of the row's mutation, or neither. */
 static bool look_at_row(struct tfs_table *t, int i, int again)
 {
 	int answer = shared->answer[again][i], a, b;
@@ -430,7 +430,7 @@ static bool look_at_row(struct tfs_table *t, int i, int again)
 	return true;
 }
 
-/* What is left of the other table: all of one kind, and it can be dropped. */
+/* Checks the rest of the other table: all of one kind, and it can be dropped. */
 static bool look_at_u(struct tfs_store *s, const char *name)
 {
 	const struct tfs_schema *schema;

@@ -49,7 +49,7 @@ static void random_op(struct tfs_mutation *m, unsigned *seed, unsigned number)
 	q = tfs_str(qualifier);
 	v = tfs_bytes_of(value, (size_t)rand_r(seed) % sizeof(value));
 	range = (struct tfs_range){(uint64_t)rand_r(seed) % 50, v};
-	/* What they came to depends on their order. */
+	/* Their result depends on their order. */
 	switch (rand_r(seed) % 8) {
 	case 0:
 		assert_int_equal(tfs_mutation_delete_column(m, family, q), 0);
@@ -185,7 +185,7 @@ static void rows_that_fail(void **state)
 	memset(names, 0, sizeof(names));
 	assert_int_equal(tfs_batch_new(table, &(struct tfs_batch_options){.threads = 65}, &b), -EINVAL);
 	assert_int_equal(tfs_batch_new(table, &o, &b), 0);
-	/* What can be told at once is not added. */
+	/* A mutation that fails at once is not added. */
 	assert_int_equal(add_put(b, table, "row", "no such", 1), -EINVAL);
 	assert_int_equal(add_put(b, table, "", "f", 1), -EINVAL);
 	assert_int_equal(add_put(b, other, "row", "f", 1), -EINVAL);
@@ -214,7 +214,7 @@ static void rows_that_fail(void **state)
 		assert_int_equal(told, i % 10 == 3);
 		assert_int_equal(look(row), i % 10 == 3 ? -ENOENT : 0);
 	}
-	/* An error is told once. */
+	/* An error is returned once. */
 	assert_int_equal(tfs_batch_flush(b), 0);
 	assert_int_equal(tfs_close(store), -EBUSY); /* the batch holds the table */
 	assert_int_equal(tfs_batch_close(b), 0);
@@ -297,7 +297,7 @@ static void disk_full(void **state)
 static _Atomic unsigned added;
 static _Atomic bool blocked, over;
 
-/* The log does not write until what fits has been added; no more than that. */
+/* The log does not write until as many mutations as fit have been added; no more than that. */
 static int hold_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	(void)arg, (void)offset, (void)n, (void)number;

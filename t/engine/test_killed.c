@@ -20,7 +20,7 @@
 #define WRITERS 3
 #define DELETE_EVERY 5 /* each fifth change of a row deletes it */
 
-/* Of each row the number of its last change that was tried, and told; likewise how often its counter was raised. */
+/* Per row: the number of its last change that was tried, and acknowledged; the same for the raises of its counter. */
 static struct shared {
 	_Atomic uint64_t tried[ROWS], told[ROWS], raising[ROWS], raised[ROWS];
 	_Atomic uint64_t moves, metadata, scans;
@@ -69,7 +69,7 @@ static int apply(struct tfs_mutation *m, int err)
 	return err;
 }
 
-/* Rows of one's own, so that their order is known. */
+/* Each writer has rows of its own, so that their order is known. */
 static void *write_rows(void *arg)
 {
 	const unsigned who = (unsigned)(uintptr_t)arg;
@@ -249,7 +249,7 @@ static void live_and_die(void)
 	pthread_join(t, NULL);
 }
 
-/* ---- what is left ---- */
+/* ---- the state afterwards ---- */
 
 static void look(void)
 {

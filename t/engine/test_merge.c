@@ -142,7 +142,7 @@ static void test_split_of_merged(void **state)
 	close_store();
 }
 
-/* What lies wholly below is still in the upper row when both are merged again. */
+/* Rows wholly below are still in the upper tablet when both are merged again. */
 static void test_merge_of_split(void **state)
 {
 	options.no_background = true;
@@ -211,7 +211,7 @@ static bool merge_killed_at(unsigned at)
 	return WEXITSTATUS(status) == 1;
 }
 
-/* With the one below it: its step 2 must not write over what the other merge left. */
+/* With the one below it: its step 2 must not write over the other merge's result. */
 static void test_merge_of_merged(void **state)
 {
 	bool done = false;
@@ -244,7 +244,7 @@ static int fail_hook(void *arg, enum file_op op, const char *path, uint64_t offs
 	return done >= fail_from && done < fail_to ? -EIO : 0;
 }
 
-/* The rows are there, with what was written last, where that was acknowledged, or with that or what was there before. */
+/* Each row has its last value if that was acknowledged, else that or the one before. */
 static void expect_written(const bool *told)
 {
 	char row[32], value[8];
@@ -279,7 +279,7 @@ static bool fails_at(unsigned at, unsigned times, bool merging, unsigned *refuse
 		told[i] = put(row, "q", 2, tfs_str("w"), false) == 0;
 	}
 	expect_written(told);
-	/* Once more, and done by who can. */
+	/* Once more, completed by the background. */
 	(void)!tfs_flush(table);
 	(void)!(merging ? tfs_split : tfs_merge)(table, tfs_str(merging ? "row00010" : "row00000"));
 	expect_written(told);
@@ -450,7 +450,7 @@ static void written_again(unsigned tablets)
 	close_store();
 }
 
-/* The third step took place, and nobody is told: once METADATA answers again the two are one, by themselves. */
+/* The third step took place, and its caller got no answer: once METADATA answers again the two become one without a call. */
 static void test_merge_in_doubt(void **state)
 {
 	make_doubt(true);
@@ -471,7 +471,10 @@ static void test_merge_that_was_not(void **state)
 	written_again(3);
 }
 
-/* Or nobody asks again before the next start: what was written next must not make that take the merge for one that was not. */
+/*
+ * Or no caller asks again before the next start: later writes must not make the
+ * start take the merge for one that did not happen.
+ */
 static void test_merge_in_doubt_to_the_end(void **state)
 {
 	make_doubt(true);
@@ -496,7 +499,7 @@ static void *split_last(void *arg)
 	return NULL;
 }
 
-/* While somebody compacts the upper tablet, a split or merge waits for that; who writes, or changes the schema, does not. */
+/* While the upper tablet is compacted, a split or merge waits for that; writes and changes of the schema do not. */
 static void in_the_way(void *(*move)(void *arg), const char *drop)
 {
 	struct tfs_schema_edit edit = {.op = TFS_SCHEMA_FAMILY_DROP, .name = drop};
@@ -538,7 +541,7 @@ static void test_compaction_in_the_way(void **state)
 
 /* ---- a table's name that is lost ---- */
 
-/* Nobody has dropped the table: what it has stays, and nothing is written that a start would not find. */
+/* The table was not dropped: its contents stay, and nothing is written that a start would not find. */
 static void test_name_lost(void **state)
 {
 	struct lock_op op = {.name = "tables/t", .remove = true, .expect = LOCK_ANY};
@@ -563,7 +566,7 @@ static void test_name_lost(void **state)
 	buf_fini(&was);
 }
 
-/* ---- who holds the table's writes ---- */
+/* ---- a change that blocks the table's writes ---- */
 
 static void hold(enum ts_method method)
 {
@@ -663,7 +666,7 @@ static void test_told_once(void **state)
 	close_store();
 }
 
-/* ---- who asks meanwhile ---- */
+/* ---- readers meanwhile ---- */
 
 static _Atomic bool asked_enough;
 static _Atomic unsigned changes;
@@ -701,7 +704,7 @@ static int note_borders(void *arg, const struct tfs_tablet *t)
 	return 0;
 }
 
-/* Each row is in one of the tablets that are told of, and counted once, whatever is split and merged meanwhile. */
+/* Each row is in one of the listed tablets, and counted once, during any splits and merges. */
 static void test_asked_meanwhile(void **state)
 {
 	unsigned wrong = 0, other = 0, least = UINT_MAX, most = 0;

@@ -272,7 +272,7 @@ static int change_row(const char *row, bool gone)
 		    : store_put(table, tfs_str(row), "f", TFS_S("q"), tfs_at(5), TFS_S("v"), 0);
 }
 
-/* Rows come and go, so that now and then there is none; what was written is found, until it is deleted. */
+/* Rows appear and disappear, so that at times there is none; a written row is found until it is deleted. */
 static void *come_and_go(void *arg)
 {
 	char row[32] = "";
@@ -388,7 +388,7 @@ static uint32_t tablets_of(struct tfs_table *t)
 	return id;
 }
 
-/* A scan that stands in a table when that is empty and gets another salt gives rows in order, each at most once, and ends. */
+/* A scan of a table that becomes empty and gets another salt returns rows in order, each at most once, and ends. */
 static void test_scan_ends(void **state)
 {
 	static const char value[200000]; /* one is a batch */
@@ -416,7 +416,7 @@ static void test_scan_ends(void **state)
 		assert_int_not_equal(tablets_of(table), tablets);
 		for (unsigned k = 0; k < 7; k++)
 			assert_int_equal(change_row(after[k], false), 0);
-		/* What a batch held already may come, too. */
+		/* Rows that a batch contained already may be returned, too. */
 		while ((n = tfs_scan_next(sc, &c)) > 0) {
 			assert_int_equal(c.row.size, 1);
 			assert_true(*(const char *)c.row.data > last);
@@ -570,7 +570,7 @@ static void *salt_anew(void *arg)
 	return NULL;
 }
 
-/* At the first row's log record; that row goes on when the change waits for it, and the next one waits for the change. */
+/* At the first row's log record; that row continues when the change waits for it, and the next one waits for the change. */
 static int change_between(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	bool holds = false;
@@ -656,8 +656,9 @@ static int take_border(void *arg, const struct tfs_tablet *t)
 }
 
 /*
- * The last border is within a range and goes, small as the tablets are; by
- * then, in the order of the look, those between ranges would have gone, too.
+ * The last border is within a range and is removed, because the tablets are
+ * small.  The check, in its order, would have removed those between ranges
+ * before that.
  */
 static void test_borders(void **state)
 {

@@ -52,7 +52,7 @@ static void fill(void)
 	close_store();
 }
 
-/* Which rows point reads can tell all of; what they give is right. */
+/* The rows that point reads return completely, and correctly. */
 static unsigned read_points(void)
 {
 	uint8_t got[VALUE];

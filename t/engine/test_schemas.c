@@ -85,7 +85,7 @@ static void *write_cells(void *arg)
 	return NULL;
 }
 
-/* What a cell says: at least what had been acknowledged; its family may go meanwhile. */
+/* A cell has at least the state that was acknowledged; its family may be removed meanwhile. */
 static void look_at(uint16_t id, unsigned i, unsigned who)
 {
 	char row[32], family[8], column[8], value[400];
@@ -329,7 +329,7 @@ static void expect_all(void)
 			for (unsigned w = 0; w < WRITERS; w++)
 				cells += told[f][i][w];
 	}
-	/* Of families that have gone nothing is left, once all has been compacted. */
+	/* Nothing remains of removed families once all has been compacted. */
 	assert_int_equal(tfs_compact(table), 0);
 	assert_int_equal(tfs_usage(table, NULL, &u), 0);
 	assert_int_equal(u.cells, cells);
@@ -378,7 +378,7 @@ static void test_traffic(void **state)
 	close_store();
 }
 
-/* ---- what is left of a family that was removed ---- */
+/* ---- the remains of a family that was removed ---- */
 
 #define MARK "what-nobody-is-to-find-again"
 

@@ -139,7 +139,7 @@ static void split(bool background)
 	delete_row("row100");
 	delete_row("row200");
 	before = everything();
-	split_and_reopen("row150"); /* what is in the log reaches both by its rows */
+	split_and_reopen("row150"); /* records in the log reach both by their rows */
 	assert_int_equal(tablets(), 2);
 	compare(before);
 	assert_int_equal(tfs_flush(table), 0);

@@ -72,7 +72,7 @@ static void open_gate(void)
 	pthread_mutex_unlock(&gate.lock);
 }
 
-/* ---- what is stalled ---- */
+/* ---- the stalled operations ---- */
 static _Atomic bool done;
 static int result;
 
@@ -196,7 +196,7 @@ static void test_major(void **state)
 	stalled("a major compaction", do_compact, FILE_OP_WRITE, "/sst/");
 }
 
-/* ---- what the log says afterwards ---- */
+/* ---- the contents of the log afterwards ---- */
 struct told {
 	uint64_t next_lsn, seq; /* of the one tablet's records */
 	unsigned stalled, next_while, late;

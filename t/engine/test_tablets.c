@@ -161,7 +161,7 @@ static int kill_hook(void *arg, enum file_op op, const char *path, uint64_t offs
 	return 0;
 }
 
-/* What is done, and by how many file operations; 0: it was killed before. */
+/* The operation, and the number of its file operations; 0: it was killed before. */
 static unsigned killed_at(unsigned at, int (*move)(struct tfs_table *t, struct tfs_bytes row), const char *row)
 {
 	int status, fds[2];
@@ -240,7 +240,7 @@ static void test_killed(void **state)
 
 #define WAIT_MS 20000
 
-/* What the background will do comes about: asked for, not slept for. */
+/* Asks until the background's result is there; no sleep. */
 static void wait_until(bool (*is)(void))
 {
 	uint64_t end = monotonic_us() + WAIT_MS * UINT64_C(1000);
@@ -326,7 +326,7 @@ static void test_by_themselves(void **state)
 	close_store();
 	check_is_clean();
 
-	/* What is left after nearly all has been deleted is one tablet again. */
+	/* After nearly all has been deleted the rest is one tablet again. */
 	hooks.merge_after_us = 1;
 	open_store();
 	for (int i = 1; i < 400; i++) {

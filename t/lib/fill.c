@@ -21,8 +21,8 @@
  *	             the family, qualifier in hex, timestamp, size, hash of the value
  *	meta WHAT    after the end of all else: changes METADATA behind the
  *	             store's back: hint, seq, bytes, cells, redo, first, split, share, gap, lose
- * At the end the store is closed cleanly.  No background work: files are
- * what the verbs make them.
+ * At the end the store is closed cleanly.  There is no background work, so
+ * only the verbs make files.
  */
 #include "engine/client/metadata.h"
 #include "engine/client/salt.h"
@@ -247,7 +247,7 @@ static void write_versions(void)
 	free(p);
 }
 
-/* ---- what a store holds ---- */
+/* ---- the contents of a store ---- */
 
 static void print_hex(struct tfs_bytes b)
 {
@@ -355,7 +355,10 @@ static void change_row(struct server *s, const char *what, struct meta_tablet *m
 	} else if (strcmp(what, "split") == 0 || strcmp(what, "share") == 0 || strcmp(what, "gap") == 0) {
 		struct slice middle = slice_of("row000050", 9);
 
-		/* The lower child; "gap" leaves it out, and only the upper one's hint tells.  "share": they say different of a file. */
+		/*
+		 * The lower child; "gap" leaves it out, and only the upper one's hint shows that. 
+		 * "share": they disagree about a file.
+		 */
 		if (strcmp(what, "gap") != 0) {
 			m->last = false;
 			must(buf_set(&m->end, middle.p, middle.n), "end");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forget mode, as file_faults.c and its own parts see it.  What it shows to
+ * Forget mode, as file_faults.c and its own parts see it.  Its interface for
  * test programs is in file_faults.h.
  *
  * file_faults.c calls forget_enter before and forget_leave after every disk

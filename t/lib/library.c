@@ -58,7 +58,7 @@ static void options(const char *dir)
 
 static struct tfs_store *opened(const char *dir)
 {
-	/* Only what one cares for. */
+	/* Returns some entries only. */
 	const struct tfs_options o = {.sync = true};
 	struct tfs_store *s = NULL;
 	char *why = NULL;

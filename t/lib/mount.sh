@@ -6,7 +6,7 @@
 # point $M.  mount_store [ARGUMENT...] mounts the store and waits until the
 # mount answers.  unmount_store unmounts it, requires that the daemon's exit
 # status is 0, and checks the data directory.  When the script ends, the trap
-# unmounts what is still mounted.  A watchdog aborts a mount that hangs for
+# unmounts the rest.  A watchdog aborts a mount that hangs for
 # LIMIT seconds: each call on it then fails, and so does the test.
 #
 # TAP: ok DESC COMMAND..., fails DESC PATTERN COMMAND..., is, like, unlike,

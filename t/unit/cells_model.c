@@ -305,7 +305,7 @@ int open_merge(const struct model *md, struct iter **out)
 	return merge_iter_new(its, (unsigned)md->children, out);
 }
 
-/* As a filter would say it: of any that there are it knows, of others sometimes too. */
+/* As a filter answers: yes for each that exists, and sometimes for others. */
 static bool model_column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
 {
 	const struct model *md = arg;
@@ -351,7 +351,7 @@ void random_spec(struct scan_spec *s, struct live_options *o, const struct model
 		s->qualifier_from = qualifiers[rnd(QUALIFIERS)];
 	if (rnd(3) == 0)
 		s->qualifier_to = qualifiers[rnd(QUALIFIERS)];
-	if (rnd(4) == 0) { /* on with a column at a version, as a directory listing goes on */
+	if (rnd(4) == 0) { /* continues with a column at a version, as a directory listing does */
 		s->one_row = true;
 		s->row_from_after = false;
 		s->row_from = rows[rnd(2)];

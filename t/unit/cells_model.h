@@ -56,7 +56,7 @@ void store(struct model *md, int child, const struct entry *e);
 void model_make(struct model *md, bool with_large);
 void model_free(struct model *md);
 const struct gc_rule *model_rule(const void *arg, uint16_t family, bool *known);
-/* What a scan must give, limit aside; returns the count. */
+/* The result that a scan must have, without its limit; returns the count. */
 int expected(const struct model *md, const struct live_options *o, struct expect *out);
 int open_merge(const struct model *md, struct iter **out);
 /* families: room for four, used by s. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of forget mode share: a directory whose unsynced changes are known, and crashes with chosen fates. */
+/* Shared by the tests of forget mode: a directory whose unsynced changes are recorded, and crashes with chosen fates. */
 #ifndef T_UNIT_FORGET_LIB_H
 #define T_UNIT_FORGET_LIB_H
 

@@ -33,7 +33,7 @@
 struct tablet_of {
 	uint32_t table;
 	char begin[24], end[24]; /* end "": to the end; of METADATA's tablets: of the table id, in decimal */
-	unsigned serves, said;   /* who serves it; what METADATA says */
+	unsigned serves, said;   /* the server that has it, and the one that METADATA names */
 };
 /* In order of table and end.  Table META_TABLE: METADATA's own, whose ends are table ids. */
 static struct tablet_of tablets[TABLETS_MOST];
@@ -44,7 +44,7 @@ static struct mutex world; /* guards the above */
 enum what { AT_ROOT, AT_META, AT_USER, REFUSED, LOCK_READ, CLOSED, WHATS };
 static _Atomic unsigned seen[WHATS];
 static _Atomic int refuse_next;  /* so many requests of users are refused wherever they come */
-static uint64_t scan_number = 7; /* what a scan that goes on is called by its server, and the server's number added */
+static uint64_t scan_number = 7; /* the server's number of a scan, plus the number of the server */
 static unsigned batch_rows;      /* 0: all of METADATA in one batch */
 
 struct fake_server {
@@ -130,7 +130,7 @@ static inline void add_row(struct scan_batch *b, const struct tablet_of *t, stru
 	buf_fini(&v);
 }
 
-/* Rows [from, to) of the tablet that ends at `end`; the scan goes on at the server until they are all given. */
+/* Rows [from, to) of the tablet that ends at `end`; the scan continues at the server until all are returned. */
 static inline void fill(struct ts_answer *a, const struct ts_request *q, struct slice end, unsigned number)
 {
 	struct slice from = q->method == TS_SCAN_OPEN ? q->spec->row_from : q->row;
@@ -166,7 +166,7 @@ static inline void fill(struct ts_answer *a, const struct ts_request *q, struct 
 	}
 }
 
-/* One scan of METADATA at a time is gone on with, in tests of one thread. */
+/* One scan of METADATA at a time is continued, in tests of one thread. */
 static struct {
 	struct buf at, end, row_to;
 	bool bounded;
@@ -237,7 +237,7 @@ static inline int serve_row(struct fake_server *s, const struct ts_request *q, s
 	return -EREMCHG;
 }
 
-/* For rows "NNN": what their latest mutation said, and how many there were. */
+/* For rows "NNN": the contents of their latest mutation, and how many there were. */
 static int64_t latest[1000];
 static unsigned applied[1000];
 static _Atomic unsigned out_of_order;

@@ -82,7 +82,7 @@ static inline int shape_write(const struct shape *s, const char *path, uint64_t 
 	return err;
 }
 
-/* 0 when the iterator stands on pair i. */
+/* Returns 0 if the iterator is at pair i. */
 static inline int shape_at(const struct shape *s, const struct iter *it, uint32_t i)
 {
 	if (!it->valid)

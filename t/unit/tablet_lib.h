@@ -134,7 +134,7 @@ static inline char *lib_log_dir(struct lib *l, uint64_t incarnation)
 	return path_join(l->dir, name);
 }
 
-/* A new incarnation over what METADATA and the logs say. */
+/* A new incarnation from METADATA and the logs. */
 static inline void lib_start(struct lib *l)
 {
 	struct log_options lo = {

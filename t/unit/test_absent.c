@@ -145,7 +145,7 @@ static void write_all(int64_t ts, unsigned row_step, char what)
 		LIB(lib_put(&l, row_name(i), 1, "q", ts, slice_of(&what, 1)));
 }
 
-/* All rows' newest is `what`, or in every step-th `other`, and that took so many looks into files. */
+/* The newest value of all rows is `what`, or `other` in every step-th; reading that took so many searches of files. */
 static void newest(char what, unsigned step, char other, int64_t ts, uint64_t looks)
 {
 	struct seen before = now();
@@ -186,7 +186,7 @@ static void replaced(void **state)
 	write_all(5, 1, 'd');
 	LIB(tablet_flush(l.t));
 	newest('b', 2, 'c', 0, 1000);
-	/* The same time: what was written last counts, and both are looked into. */
+	/* The same time: the later write wins, and both files are searched. */
 	write_all(30, 2, 'e');
 	LIB(tablet_flush(l.t));
 	newest('b', 2, 'e', 0, 1500);

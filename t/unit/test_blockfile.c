@@ -173,7 +173,7 @@ static void trailer_round_trip(void **state)
 	assert_int_equal(d.partitions, t.partitions);
 	assert_int_equal(d.max_raw_block, t.max_raw_block);
 	assert_memory_equal(d.section, t.section, sizeof(d.section));
-	/* the file is longer or shorter than the trailer knows */
+	/* the file is longer or shorter than its trailer states */
 	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size + 1, &d), -EBADMSG);
 	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size - 1, &d), -EBADMSG);
 	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), 100, &d), -EBADMSG);
@@ -202,7 +202,7 @@ static void trailer_hostile(void **state)
 	t.section[BFF_DICTIONARY].bytes = UINT32_MAX;
 	t.section[BFF_DICTIONARY].offset = t.section[BFF_FILTERS].offset - UINT32_MAX;
 	bff_trailer_encode(b, &t);
-	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), 0); /* inside the file: its CRC will tell */
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), 0); /* inside the file: its CRC detects that */
 	t.section[BFF_DICTIONARY].offset = UINT64_MAX - 5;
 	bff_trailer_encode(b, &t);
 	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);

@@ -265,7 +265,7 @@ static void test_clock_mark(void **state)
 	assert_int_equal(clock_collect(c), mark + 5000);
 	clock_confirm(c);
 	assert_int_equal(clock_collect(c), test_now);
-	test_now -= 60 * day; /* the mark is wrong: what expired by the clock may go */
+	test_now -= 60 * day; /* the mark is wrong: versions that expired by the clock may be removed */
 	assert_int_equal(clock_collect(c), test_now);
 	clock_get_state(c, &st);
 	assert_true(!st.trusted && st.mark_us == test_now + 60 * day);

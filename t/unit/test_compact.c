@@ -54,7 +54,7 @@ static void test_major_leaves_nothing_dead(void **state)
 	expect(&l, "r3", 1, "q", INT64_MIN, "new");
 	LIB(tablet_family_stats(l.t, 2, &st));
 	assert_int_equal(st.cells, 18);
-	/* all gone: no file stays */
+	/* all removed: no file remains */
 	for (int i = 0; i < 10; i++) {
 		snprintf(row, sizeof row, "r%d", i);
 		LIB(lib_op(&l, row, &del, NULL));
@@ -154,7 +154,7 @@ static void test_redo_set(void **state)
 	assert_int_equal(tablet_redo_lsn(l.t, l.env.incarnation), UINT64_MAX);
 	LIB(lib_put(&l, "r", 1, "q", 3, slice_str("x")));
 	assert_true(tablet_redo_lsn(l.t, l.env.incarnation) >= lsn && lsn > first);
-	/* what is replayed keeps its redo point until it is flushed after the replay */
+	/* replayed mutations keep their redo point until they are flushed after the replay */
 	lib_stop(&l);
 	lib_start(&l);
 	assert_int_equal(l.redo_count, 1);
@@ -214,7 +214,7 @@ static void test_split_by_hand(void **state)
 	lib_fini(&l);
 }
 
-/* What was mostly deleted since a split is mostly deleted: the file's other rows are another tablet's. */
+/* Mostly deleted cells since a split are mostly deleted: the file's other rows are another tablet's. */
 static void test_much_deleted_of_a_part(void **state)
 {
 	static struct lib l;
@@ -327,7 +327,7 @@ static void set_strict(struct lib *l)
 	store_schema_put(s);
 }
 
-/* A rule comes between the judging of a delete and its record: what the rule hides by then goes too. */
+/* A rule changes between the check of a delete and its record: the rule then also hides the cells of the delete. */
 static void test_rules_change_under_a_delete(void **state)
 {
 	static struct lib l;
@@ -394,7 +394,7 @@ static void test_wants_major(void **state)
 	LIB(tablet_flush(l.t));
 	counted_from = l.major_us;
 	assert_true(counted_from >= now - day && counted_from <= clock_now(l.clock));
-	/* by which rules it was written nobody knows any more */
+	/* the rules that it was written by are not recorded */
 	lib_stop(&l);
 	lib_start(&l);
 	/* one file: nothing in it to go, then something by its age, but not before the time has come */
@@ -426,7 +426,7 @@ static void test_wants_major(void **state)
 	LIB(lib_put(&l, "r", 1, "q", now + 1, slice_str("v")));
 	LIB(tablet_flush(l.t));
 	assert_int_equal(l.major_us, counted_from);
-	assert_true(compact_major_late(l.t->view, none, now - day, now, now, half) >= 0); /* two: what only together is too much */
+	assert_true(compact_major_late(l.t->view, none, now - day, now, now, half) >= 0); /* two: only together they are too much */
 	LIB(tablet_compact(l.t));
 	assert_true(l.major_us > counted_from);
 	/* one file again, but of other rules than are now, or not where its family is now */
@@ -471,7 +471,7 @@ static int work_beside(void *arg, enum file_op op, const char *path, uint64_t of
 	return 0;
 }
 
-/* Merges go on among what came after its inputs, and what they keep still masks what it writes. */
+/* Newer files are merged meanwhile, and the tombstones that the merges keep still mask its output. */
 static void test_merges_beside_a_major_compaction(void **state)
 {
 	static struct lib l;

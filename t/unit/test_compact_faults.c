@@ -88,7 +88,7 @@ static void test_edits_in_doubt(void **state)
 
 /*
  * The edit that took this incarnation out of the redo set took place, though
- * it said that it failed.  What is written next must be replayed all the same.
+ * its caller got an error.  The next writes must be replayed nevertheless.
  */
 static void test_redo_set_in_doubt(void **state)
 {
@@ -115,7 +115,7 @@ static void test_redo_set_in_doubt(void **state)
 	}
 }
 
-/* The edit before the first write failed, and nobody writes again: a flush lets go of the log. */
+/* The edit before the first write failed, and there is no further write: a flush releases the log. */
 static void test_redo_set_let_go(void **state)
 {
 	static struct lib l;
@@ -184,7 +184,7 @@ static void test_flush_without_its_deletes(void **state)
 
 /* ---- every n-th failure ---- */
 
-/* One fixed history; have[i]: what row i's column must hold (0: nothing). In doubt: -1. */
+/* One fixed history; have[i]: the contents of row i's column (0: nothing).  In doubt: -1. */
 static void workload(struct lib *l, int *have, int *next, bool in_doubt)
 {
 	char row[16], value[16];
@@ -329,7 +329,7 @@ static void test_disk_full(void **state)
 	disk_has_space = false;
 }
 
-/* The log takes nothing: what was prepared for refused writes must not pile up, nor stop writers later. */
+/* The log refuses everything: mutations prepared for refused writes must not pile up, nor stop writers later. */
 static int no_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	return (op == FILE_OP_WRITE || op == FILE_OP_CREATE) && strstr(path, "/log") ? -ENOSPC : 0;
@@ -348,7 +348,7 @@ static void test_refused_writes_cost_nothing(void **state)
 	lib_start(&l);
 	LIB(lib_put(&l, "r", 1, "q", 1, slice_str("kept")));
 	for (int with = 0; with < 2; with++) {   /* a cell in the memtable, and none */
-		task_pool_drain(l.compact_pool); /* it has looked through what the start found */
+		task_pool_drain(l.compact_pool); /* it has checked all files that the start found */
 		file_set_hook(no_log, NULL);
 		for (int i = 0; i < 500; i++) {
 			int err = lib_put(&l, "r", 1, "q", 2, slice_of(value, sizeof value));
@@ -412,13 +412,13 @@ static void test_a_damaged_file_stops_no_merge(void **state)
 		snprintf(row, sizeof row, "%02d", i);
 		assert_int_equal(read_ts(&l, row, 1, "q", INT64_MIN, got, sizeof got), i == 1 ? -EBADMSG : 0);
 	}
-	/* who asks for a major compaction is told; in the background none is tried */
+	/* a caller of a major compaction gets the error; in the background none is tried */
 	assert_int_equal(tablet_compact(l.t), -EBADMSG);
 	expect(&l, "39", 1, "q", INT64_MIN, "v");
 	end(&l);
 }
 
-/* What opening an SSTable answers as long as it is set, and reading one once. */
+/* The error of opening an SSTable as long as it is set, and of reading one once. */
 static _Atomic int fault_open, fault_read;
 
 static int passing_fault(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)

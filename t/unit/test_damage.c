@@ -23,7 +23,7 @@ static uint32_t rnd(uint32_t below)
 static struct lib sound, hurt;
 static unsigned written;
 
-/* What compresses badly, so that blocks are many; of one number. */
+/* Values of one number that compress badly, so that there are many blocks. */
 static struct slice value_of(unsigned n)
 {
 	static uint8_t bytes[900];
@@ -129,7 +129,7 @@ static void flip(unsigned file, uint64_t offset)
 	lib_start(&hurt);
 }
 
-/* 0: both say so; 1: the damaged one cannot tell. */
+/* 0: both agree; 1: the damaged one cannot be counted. */
 static int same(const char *row, const char *q, int64_t ts)
 {
 	static char is[1000], said[1000];
@@ -143,7 +143,7 @@ static int same(const char *row, const char *q, int64_t ts)
 	return 0;
 }
 
-/* How many cannot be told, of all versions and of those there are; newest ones: by themselves. */
+/* The counts that are unknown: of all versions and of live ones; newest ones have their own. */
 static void compare(unsigned *newest, unsigned *there, unsigned *absent)
 {
 	static char is[1000];
@@ -181,11 +181,11 @@ static void run(bool deletes, uint32_t seed)
 		undecided += newest + there + absent;
 		most = there > most ? there : most;
 
-		/* What is written over the damage is read. */
+		/* Cells written over the damage are read. */
 		LIB(put(row, q, times + 1));
 		assert_int_equal(same(row, q, times + 1), 0);
 		assert_int_equal(same(row, q, INT64_MIN), 0);
-		/* And what is deleted altogether is not there. */
+		/* And cells that are deleted completely are absent. */
 		if (deletes && rnd(16) == 0) {
 			struct op all = {.kind = OP_DELETE_ROW};
 

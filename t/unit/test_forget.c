@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forget mode: what a crash leaves of bytes that were written, cut off or
- * allocated, for chosen fates; that a sync protects what it should and
- * nothing else; and the mode itself: its root, skipped syncs, a dead process.
+ * Forget mode: the bytes after a crash that were written, cut off or allocated
+ * before it, for chosen fates.  A sync protects the bytes that it should and no
+ * others.  Also the mode itself: its root, skipped syncs, a dead process.
  */
 #include "t/unit/forget_lib.h"
 
@@ -275,7 +275,7 @@ static void test_dead(void **state)
 	ok(pthread_create(&t, NULL, write_when_dead, f));
 	/* Nothing can be waited for here: the thread must not write, whenever it comes. */
 	assert_string_equal(contents("f", NULL), "data");
-	file_forget_stop(); /* the machine is on again: the write goes on */
+	file_forget_stop(); /* the machine is on again: the write continues */
 	pthread_join(t, NULL);
 	assert_string_equal(contents("f", NULL), "zombie");
 	file_close(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forget mode: what a crash leaves of names: files made, renamed and removed, and directories. */
+/* Forget mode: names after a crash, of files made, renamed and removed, and of directories. */
 #include "t/unit/forget_lib.h"
 
 static void test_created_entry(void **state)
@@ -104,7 +104,7 @@ static void test_directories(void **state)
 	assert_int_equal(file_rmdir(in_dir("d")), -ENOTEMPTY);
 	assert_int_equal(file_unlink(in_dir("d")), -EISDIR);
 	assert_int_equal(crash("0").records, 1);
-	assert_false(exists("d")); /* nobody synced the parent */
+	assert_false(exists("d")); /* the parent was not synced */
 }
 
 static void test_directory_survives(void **state)

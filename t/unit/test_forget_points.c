@@ -2,7 +2,7 @@
 /*
  * Forget mode over every crash point of a small workload, in a child:
  * file_replace is atomic, taking out any one of its syncs is found, and
- * writers in threads keep what was acknowledged.
+ * writers in threads lose nothing that was acknowledged.
  */
 #include "t/unit/forget_lib.h"
 
@@ -33,7 +33,7 @@ static int crash_at(void *arg, enum file_op op, const char *path, uint64_t offse
 	return -EIO;
 }
 
-/* Replaces "state" by 1, 2, 3 and tells the pipe what was answered. */
+/* Replaces "state" by 1, 2, 3 and writes each result to the pipe. */
 static void workload(int pipe_fd)
 {
 	for (char c = '1'; c <= '3'; c++) {

@@ -207,7 +207,7 @@ static void test_shared(void **state)
 			assert_int_equal(0, stage_write(&s[i], STAGE_MEMORY, "end", 3));
 			assert_int_equal(0, stage_truncate(&s[i], STAGE_MEMORY + 1));
 		}
-		for (int i = 1; i < MANY; i += 7) { /* what was cut away comes back as zeros */
+		for (int i = 1; i < MANY; i += 7) { /* bytes that were cut off return as zeros */
 			assert_int_equal(0, stage_truncate(&s[i], 10));
 			assert_int_equal(0, stage_truncate(&s[i], 20));
 		}

@@ -33,7 +33,7 @@ static uint64_t blocks(uint64_t bytes)
 static int add_size(const char *path, const struct stat *st, int type, struct FTW *at)
 {
 	(void)path, (void)at;
-	if (type != FTW_NS) /* gone meanwhile */
+	if (type != FTW_NS) /* removed meanwhile */
 		sum += type == FTW_F ? blocks((uint64_t)st->st_size) : BLOCK;
 	return 0;
 }
@@ -129,7 +129,7 @@ static void give_back(void)
 	space_check(hooks.server);
 }
 
-/* ---- what is in it: version v of each row, or 0 ---- */
+/* ---- the contents: version v of each row, or 0 ---- */
 static unsigned have[ROWS];
 
 static void value_of(unsigned row, unsigned version, uint8_t *p)
@@ -196,7 +196,7 @@ static void verify(struct tfs_table *t)
 	}
 }
 
-/* Puts until one is refused; what could be given back has been by then. */
+/* Puts until one is refused; all reclaimable space has been reclaimed by then. */
 static unsigned fill(struct tfs_table *t, unsigned from)
 {
 	unsigned n = from, before;
@@ -237,7 +237,7 @@ static void filled_by_puts(void **state)
 	assert_true(space()->full);
 	assert_int_equal(found_none, 0);
 	assert_int_equal(space()->bytes, space()->reserve);
-	/* Who goes on putting takes nothing from who removes. */
+	/* A writer that continues to put takes no space from one that removes. */
 	for (unsigned i = 0; i < n / 2; i++) {
 		assert_int_equal(delete_one(t, i), 0);
 		for (unsigned k = 0; k < 3; k++)
@@ -262,7 +262,10 @@ static void filled_by_puts(void **state)
 	end();
 }
 
-/* Removed: what was written first, all of some files; or every other one.  All that stays does not fit beside what there is. */
+/*
+ * Removes the rows written first, all of some files; or every other one.  The
+ * remaining rows do not fit beside the present files.
+ */
 static void compacted_file_by_file(void **state)
 {
 	for (unsigned stride = 1; stride <= 2; stride++) {
@@ -303,7 +306,7 @@ static void filled_by_others(void **state)
 	for (unsigned i = n; i < n + 20; i++)
 		assert_int_equal(put_row(t, i), 0);
 	others_leave(0);
-	while (put_row(t, n + 20) == 0) /* what a look has found may be used up */
+	while (put_row(t, n + 20) == 0) /* the space that a check has found may be used up */
 		;
 	have[n + 20] = 0;
 	assert_int_equal(delete_one(t, n + 20), 0);
@@ -385,7 +388,7 @@ static void small_one_filled_by_others(void **state)
 	end();
 }
 
-/* With a background nobody has to ask for anything. */
+/* With background work no call is needed for it. */
 static void goes_on_by_itself(void **state)
 {
 	uint64_t since;

@@ -186,7 +186,7 @@ static void every_failing_allocation_is_reported(void **state)
 	assert_true(failures > 100);
 }
 
-/* After -ENOMEM in live_next alone, asking again goes on where it was. */
+/* After -ENOMEM in live_next alone, the next call continues where it was. */
 static void live_next_can_be_asked_again(void **state)
 {
 	static struct model md;
@@ -206,7 +206,7 @@ static void live_next_can_be_asked_again(void **state)
 		while (md.children > 1)
 			memtable_put(md.m[--md.children]); /* a merge does not survive its own failure */
 		md.clipped[0] = false;
-		/* what the one child holds: scan it raw */
+		/* the contents of the one child, by a raw scan */
 		random_spec(&s, &o, &md, families);
 		o.row_begin = o.row_end = s.row_from = s.row_to = (struct slice){0};
 		s.one_row = s.row_from_after = false;

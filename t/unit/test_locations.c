@@ -60,7 +60,7 @@ static void model_put(const struct known *n)
 		if (!model[i].there)
 			to = &model[i];
 	assert_non_null(to);
-	if (to) /* gcc does not know that the line before does not return */
+	if (to) /* gcc does not see that the line before does not return */
 		*to = *n;
 }
 
@@ -135,7 +135,7 @@ static void against_model(void **state)
 	locations_free(l);
 }
 
-/* A hundred thousand tablets in room for ten thousand; what is used meanwhile stays. */
+/* A hundred thousand tablets in space for ten thousand; those used meanwhile stay. */
 static void bounded(void **state)
 {
 	const size_t most = 1 << 20;
@@ -153,7 +153,7 @@ static void bounded(void **state)
 		locations_put(l, 16, slice_str(begin), slice_str(end), &services[i % 4]);
 		assert_ptr_equal(locations_find(l, 16, slice_str(begin)), &services[i % 4]);
 		if (i >= 100 && i % 100 == 0)
-			/* not by this thread's copy: that takes no notice of who is used */
+			/* not by this thread's copy, whose hits are not counted as uses */
 			for (unsigned k = 0; k < 100; k += 7) {
 				snprintf(begin, sizeof(begin), "%06u5", k);
 				(void)locations_find(l, 16, slice_str(begin));
@@ -181,7 +181,7 @@ static void bounded(void **state)
 	locations_free(l);
 }
 
-/* Another cache at the same address knows nothing of what the thread kept of this one. */
+/* Another cache at the same address does not use this thread's copy of the first one. */
 static void caches_apart(void **state)
 {
 	struct locations *a, *b;
@@ -202,7 +202,7 @@ static void caches_apart(void **state)
 	locations_free(b);
 }
 
-/* One tablet goes from server to server; who has seen a later one never sees an earlier one again. */
+/* One tablet moves from server to server; a reader that has seen a later one never sees an earlier one again. */
 static struct locations *shared;
 static struct tablet_service many[1000];
 static _Atomic unsigned backwards;

@@ -105,7 +105,7 @@ static void test_names(void **state)
 		assert_int_equal(put(s, bad[i], "v", LOCK_ANY), -EINVAL);
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
 		assert_int_equal(put(s, good[i], good[i], LOCK_ABSENT), 0);
-	/* a temporary file left by a crash goes, a name that looks like one stays */
+	/* a temporary file left by a crash is removed, a name that looks like one stays */
 	char path[128];
 	struct file *f;
 
@@ -272,7 +272,7 @@ static void test_watch(void **state)
 	lock_service_free(s);
 }
 
-/* ---- threads: what a watch is given is gone right after unwatch ---- */
+/* ---- threads: the argument of a watch is freed right after unwatch ---- */
 struct told {
 	unsigned calls;
 };
@@ -476,7 +476,7 @@ static void test_damage(void **state)
 	write_raw("root", bytes.p, bytes.n);
 	expect_file(s, "root", "contents", 7);
 	lock_service_free(s);
-	/* what is damaged can be removed by who does not ask what it says */
+	/* a damaged file can be removed by a caller that does not read it */
 	struct lock_op gone = {.name = "root", .remove = true, .expect = LOCK_ANY};
 
 	bytes.p[6] ^= 0x10;
@@ -632,7 +632,7 @@ static void faults(uint64_t length)
 			assert_int_equal(now, 'a');
 		before += now == 'b';
 		after += now == 'a' && rc;
-		/* what was seen stays */
+		/* a state that was seen stays */
 		s = reopened(s);
 		assert_int_equal(state_of(s), now);
 		/* and it works again */
@@ -652,7 +652,7 @@ static void test_io_errors(void **state)
 	assert_int_equal(setup(NULL), 0);
 }
 
-/* While the disk goes on failing nothing is answered from the half-done state. */
+/* While the disk continues to fail, no answer comes from the half-done state. */
 static void test_in_doubt_is_not_shown(void **state)
 {
 	const struct lock_op ops[2] = {

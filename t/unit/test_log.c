@@ -578,7 +578,7 @@ static void test_zeros_ahead_keep_records(void **state)
 	char *path = path_join(e->dir, "0000000001.log");
 
 	start(e, 64 << 20, 0);
-	/* Frequent syncs first (zeroed ahead), then a burst over what is zeroed. */
+	/* Frequent syncs first (zeroed ahead), then a burst over the zeroed part. */
 	for (; tag < 400; tag++)
 		must_put(e, tag + 1, 1000, true);
 	assert_int_equal(file_stat_size(path, &bytes), 0);

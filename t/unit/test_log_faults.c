@@ -108,7 +108,7 @@ static void stall(struct env *e, unsigned op, int later_err)
 		must_put(e, i, 100, i % 2);
 	log_get_stats(e->log, &st);
 	assert_int_equal(st.switches, 1);
-	/* What is on disk while the first writer still hangs: nothing is missing, nothing there twice. */
+	/* The disk's contents while the first writer still hangs: no record is missing or there twice. */
 	assert_int_equal(replay(e, &s), 0);
 	assert_int_equal(s.count, 13);
 	assert_true(has(&s, 1000));
@@ -219,7 +219,7 @@ static void test_every_nth_failure_is_survived(void **state)
 			for (unsigned i = 1; i <= 16; i++) {
 				struct log_ticket t;
 
-				/* One failure is what the second writer is for. */
+				/* The second writer covers one failure. */
 				if (put(e, i, 300, i % 3 == 0, &t))
 					sync_failed = true;
 			}
@@ -236,7 +236,7 @@ static void test_every_nth_failure_is_survived(void **state)
 		}
 }
 
-/* From the nth on everything fails: errors, then -EROFS; what was answered with an error never comes back. */
+/* From the nth on everything fails: errors, then -EROFS; a record that got an error never returns. */
 static void test_both_writers_fail_and_recover(void **state)
 {
 	static const unsigned ops[] = {OP(WRITE), OP(SYNC), OP(SYNCDIR), OP(WRITE) | OP(SYNC) | OP(CREATE)};
@@ -294,7 +294,7 @@ static void test_both_writers_fail_and_recover(void **state)
 	}
 }
 
-/* Both writers fail for long: told the first time and ever more seldom, and when it is over. */
+/* Both writers fail for long: that is logged the first time, then ever more seldom, and when it is over. */
 static void test_what_stays_broken_is_told_of_seldom(void **state)
 {
 	struct env *e = *state;
@@ -365,7 +365,7 @@ static void *sync_it(void *arg)
 	return (void *)(intptr_t)log_sync(((struct env *)arg)->log);
 }
 
-/* What has been written need not be written again where there is no room for it, whether or not a sync is under way. */
+/* Written records need not be written again where there is no space for them, whether or not a sync is under way. */
 static void test_no_room(void **state)
 {
 	struct env *e = *state;
@@ -436,7 +436,7 @@ static void test_a_failed_fsync_is_not_tried_again(void **state)
 	free(one);
 }
 
-/* A kill between the creation of the second file and its header must not cut off what only the first holds. */
+/* A kill between the creation of the second file and its header must not cut off records that only the first file has. */
 static void test_a_second_file_without_header_cuts_nothing(void **state)
 {
 	struct env *e = *state;
@@ -495,7 +495,7 @@ static int slow_sync(void *arg, enum file_op op, const char *path, uint64_t offs
 	return 0;
 }
 
-/* Every sync takes longer than a stall, for either writer: slow, but nobody is refused. */
+/* Every sync takes longer than a stall, for either writer: slow, but no record is refused. */
 static void test_a_slow_disk_is_not_a_broken_one(void **state)
 {
 	struct env *e = *state;

@@ -78,7 +78,7 @@ static void test_dropped_segments_are_used_again(void **state)
 		assert_int_equal(replay_from(e->dir, tag - 10, &s), 0);
 		holds(&s, tag - 10, tag - 1);
 		assert_int_equal(s.last, tag - 1);
-		assert_true(files(e) <= 6); /* two spent, and what holds the last 30 records */
+		assert_true(files(e) <= 6); /* two used up, and the one with the last 30 records */
 	}
 	last = newest_segment(e);
 	assert_true(last > 50);
@@ -143,7 +143,7 @@ static void test_an_earlier_life_is_not_replayed(void **state)
 		memcpy(mix, new.p, cut);
 		write_image(path, mix, new.n);
 		err = replay_from(e->dir, from, &s);
-		/* The first record was synced: what is known of that stands in those behind it. */
+		/* The first record was synced: the records after it state that. */
 		if (err)
 			assert_int_equal(err, -EBADMSG);
 		else
@@ -234,7 +234,7 @@ static void test_a_file_that_cannot_be_used_again(void **state)
 	}
 }
 
-/* One failing call, whichever: nobody is told of an error, and nothing is lost. */
+/* One failing call, whichever: no caller gets an error, and nothing is lost. */
 static void test_every_nth_failure_while_used_again(void **state)
 {
 	struct env *e = *state;

@@ -263,7 +263,7 @@ static void *reader(void *arg)
 		uint64_t seen = 0, last = 0;
 
 		done = atomic_load(&s->done);
-		/* what was in before the seek is found */
+		/* entries from before the seek are found */
 		if (done) {
 			uint64_t key = s->order[done - 1];
 
@@ -310,7 +310,7 @@ static void *writer(void *arg)
 	return NULL;
 }
 
-/* Takes memory at the same time and checks that nobody else was given it. */
+/* Allocates memory at the same time and checks that no other thread got it. */
 static void *preparer(void *arg)
 {
 	struct shared *s = arg;

@@ -550,7 +550,7 @@ static void test_senseless(void **state)
 			meta_tablet_fini(&got);
 		m.redo[0] = p;
 	}
-	/* a later format is told from damage: by a checksum that is right */
+	/* a right checksum distinguishes a later format from damage */
 	b.p[5] = 2;
 	put_be32(b.p + b.n - 4, crc32c(0, b.p, b.n - 4));
 	assert_int_equal(meta_root_decode(buf_slice(&b), &got), -EPROTO);

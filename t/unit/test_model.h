@@ -33,7 +33,7 @@ int delete_version(struct world *w, const char *row, const char *family, const c
 const char *show(struct world *w, const struct tfs_scan_spec *spec);
 const char *show_row(struct world *w, const char *row);
 void schema(struct world *w, const char *text);
-/* Applies, frees, returns what apply gave. */
+/* Applies, frees, returns the result of apply. */
 int done(struct tfs_mutation *m, struct tfs_result *results);
 
 extern const struct CMUnitTest row_tests[], table_tests[];

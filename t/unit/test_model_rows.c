@@ -44,12 +44,12 @@ static void assigned_times(void **state)
 
 	put_auto(w, "r", "a", "q", "1", &one);
 	put_auto(w, "r", "a", "p", "2", &two);
-	assert_true(one >= test_clock_us && two > one); /* strictly rising with a clock that stands */
+	assert_true(one >= test_clock_us && two > one); /* strictly rising with a clock that does not move */
 	put(w, "r", "a", "q", two + 1000, "future");
 	put_auto(w, "r", "a", "q", "3", &two);
 	struct tfs_info info;
 	assert_int_equal(tfs_stat(w->table, TFS_S("r"), "a", TFS_S("q"), TFS_AUTO, &info), 0);
-	assert_int_equal(info.ts, two); /* what was written is what is read */
+	assert_int_equal(info.ts, two); /* reads return the written values */
 	/* a floor: taken as it is above the newest, else newest + 1 */
 	struct tfs_mutation *m = on_r(w);
 	tfs_mutation_put(m, "a", TFS_S("f"), (struct tfs_ts){TFS_NEWEST, 50}, TFS_S("x"));
@@ -396,7 +396,7 @@ static void moves(void **state)
 	assert_int_equal(move(w, "p", TFS_AUTO, "a", "q", tfs_at(4), false, NULL), 0); /* column to version */
 	assert_row(w, "a:q@4=9 b:q@3=s b:q@2=p2 b:q@1=p1");
 	assert_int_equal(move(w, "q", tfs_at(4), "b", "q", tfs_at(2), true, NULL), -EEXIST);
-	assert_int_equal(move(w, "q", tfs_at(4), "b", "q", tfs_at(2), false, NULL), 0); /* replaces what is there */
+	assert_int_equal(move(w, "q", tfs_at(4), "b", "q", tfs_at(2), false, NULL), 0); /* replaces the present value */
 	assert_row(w, "b:q@3=s b:q@2=9 b:q@1=p1");
 	put(w, "r", "a", "p", 2, "v");
 	assert_int_equal(move(w, "p", tfs_at(2), "b", "q", TFS_AUTO, false, &res), 0); /* version to column */

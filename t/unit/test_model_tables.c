@@ -47,7 +47,7 @@ static void tables(void **state)
 	assert_int_equal(tfs_table_empty(t, &empty), -ENOENT);
 	assert_int_equal(tfs_close(w->store), -EBUSY);
 	tfs_table_close(t);
-	assert_int_equal(put(w, "r", "a", "q", 2, "x"), 0); /* the handle goes with the table */
+	assert_int_equal(put(w, "r", "a", "q", 2, "x"), 0); /* the handle ends with the table */
 	const struct tfs_schema *s;
 	assert_int_equal(tfs_schema_get(w->table, &s), 0);
 	assert_string_equal(s->name, "z");
@@ -162,7 +162,7 @@ static void schema_text(void **state)
 	assert_null(tfs_schema_family(s, "a"));
 	tfs_schema_put(s);
 
-	/* what is rendered parses back to the same */
+	/* rendered text parses back to the same */
 	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_MODE, .name = "zz", .mode = 0600};
 	assert_int_equal(tfs_schema_change(w->table, &e, NULL), 0);
 	assert_int_equal(tfs_schema_get(w->table, &s), 0);
@@ -194,7 +194,7 @@ static void deleted_families(void **state)
 	assert_int_equal(put(w, "r", "a", "q", 1, "x"), -EINVAL);
 	schema(w, "families = ( { name = \"b\"; }, { name = \"a\"; } );");
 	assert_string_equal(show_row(w, "r"), "b:q@1=x"); /* a new family of the old name */
-	/* loosening a rule shows what is not yet collected, and what is collected not */
+	/* a looser rule shows versions that are not yet collected, and no collected ones */
 	for (int i = 1; i <= 3; i++)
 		put(w, "r", "a", "q", i, "x");
 	schema(w, "families = ( { name = \"b\"; }, { name = \"a\"; gc = \"maxversions=2\"; } );");
@@ -269,7 +269,7 @@ static void edits(void **state)
 	assert_int_equal(change(w, TFS_SCHEMA_GROUP_DROP, "g", NULL), 0);
 }
 
-/* What chmod, chown and utimensat of a restored tree do must leave the restored .schema alone. */
+/* chmod, chown and utimensat on a restored tree must leave the restored .schema alone. */
 static void edits_that_change_nothing(void **state)
 {
 	struct world *w = *state;

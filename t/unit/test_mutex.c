@@ -36,7 +36,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Runs fn in a child; what it said on standard error, and whether it aborted. */
+/* Runs fn in a child; returns its standard error, and whether it aborted. */
 static bool aborts(void (*fn)(void), char *said, size_t said_bytes)
 {
 	size_t n = 0;

@@ -38,7 +38,7 @@ static void unhex(const char *p, size_t n, struct buf *out)
 
 static int load(void **state)
 {
-	/* By make check SRC is set; by hand from the build directory, or the sources', the path known at build time does. */
+	/* make check sets SRC; by hand, the path known at build time is used, from the build directory or the sources. */
 	const char *dir = getenv("SRC");
 	char path[4096];
 	char *line = NULL;
@@ -117,7 +117,7 @@ static void test_vectors(void **state)
 	buf_fini(&got);
 }
 
-/* A path is accepted only if it is what its key encodes to. */
+/* A path is accepted only if its key encodes to it. */
 static void refused_or_canonical(enum name_kind want, struct slice path)
 {
 	struct buf key = {0}, again = {0};

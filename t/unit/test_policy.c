@@ -211,8 +211,8 @@ static void rate(void **state)
 	for (unsigned i = 0; i < 60; i++)
 		compact_pace(l.t, 1 << 20);
 	took = monotonic_us() - from;
-	assert_true(took > 350000); /* 0.6 s, less what may be done at once */
-	/* Not while somebody waits for it. */
+	assert_true(took > 350000); /* 0.6 s, minus the part that may be done at once */
+	/* Not while a caller waits for it. */
 	from = monotonic_us();
 	l.t->debt = FILES_FREE + 1;
 	compact_pace(l.t, UINT64_C(100) << 30);
@@ -228,7 +228,7 @@ static void rate(void **state)
 	end(&l);
 }
 
-/* What a start does not know it looks through: at that rate, too. */
+/* Files unknown to a start are checked at that rate, too. */
 static void rate_of_looking(void **state)
 {
 	static struct lib l;
@@ -245,7 +245,7 @@ static void rate_of_looking(void **state)
 	lib_start(&l);
 	assert_int_equal(l.file_count, 1);
 	number = l.files[0].number;
-	l.env.compaction_rate = UINT64_C(1) << 40; /* nobody waits, but it is counted */
+	l.env.compaction_rate = UINT64_C(1) << 40; /* no caller waits, but it is counted */
 	LIB(compact_major(l.t, true));
 	assert_int_equal(l.file_count, 1);
 	assert_int_equal(l.files[0].number, number);
@@ -253,7 +253,7 @@ static void rate_of_looking(void **state)
 	end(&l);
 }
 
-/* On a full disk what was removed is dropped before its time; after an attempt that found no space the next waits. */
+/* On a full disk removed cells are dropped before their time; after an attempt that found no space the next waits. */
 static void full_disk(void **state)
 {
 	const struct op gone = {.kind = OP_DELETE_COLUMN, .family = 2, .qualifier = slice_str("q"), .ts = {false, INT64_MAX}};

@@ -108,9 +108,9 @@ static void deleted(void **state)
 		assert_int_equal(put(t, "more", "f", long_value), 0);
 	assert_int_equal(tfs_sync(store), 0);
 	assert_true(on_disk("sst"));
-	until_gone("log"); /* the clock stands still: by its age alone */
+	until_gone("log"); /* the clock does not move: by its age alone */
 	assert_true(on_disk("sst"));
-	/* Half the time is what a tablet takes at most; across an opening, which counts from the same day. */
+	/* A tablet takes at most half the time; across an opening, which counts from the same day. */
 	now += 3 * DAY_US;
 	tfs_table_close(t);
 	close_store(true);
@@ -196,7 +196,7 @@ static void family_dropped(void **state)
 	end();
 }
 
-/* A rule became stricter while one file had all of a tablet, and the store was closed: nothing but the file tells that it has more. */
+/* A rule became stricter while one file had all of a tablet, and the store was closed: only the file shows that it has more. */
 static void rule_stricter(void **state)
 {
 	struct tfs_table *t;

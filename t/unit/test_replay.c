@@ -10,7 +10,7 @@
 
 enum { TABLETS = 12, ROWS = 300, TABLES = 3, VALUE = 40 };
 
-/* What each cell must read as; "" there is none. */
+/* The value that each cell must have; "": absent. */
 static char model[TABLES][ROWS][VALUE];
 
 static uint64_t state;
@@ -137,7 +137,7 @@ static void in_stretches(void **arg)
 		all_is_there();
 		write_some(400);
 		if (round % 3 == 1)
-			flush_one(); /* its redo points move on, beyond what the others need */
+			flush_one(); /* its redo points advance, beyond those that the others need */
 		write_some(100);
 		all_is_there();
 		close_store(false);
@@ -150,7 +150,7 @@ static void in_stretches(void **arg)
 	close_store(true);
 }
 
-/* Values larger than a stretch, and than what the log reads at a time. */
+/* Values larger than a stretch, and larger than one read of the log. */
 static void large_values(void **arg)
 {
 	size_t got;
@@ -188,7 +188,7 @@ static void large_values(void **arg)
 	free(read);
 }
 
-/* A table dropped after its records were written: they are nobody's. */
+/* A table dropped after its records were written: they belong to no tablet. */
 static void of_a_dropped_table(void **arg)
 {
 	struct tfs_table *t;
@@ -272,7 +272,7 @@ static int see(void *arg, const struct log_record *r)
 }
 
 /* The start is refused, names the log and the first such record of the stretch, and changes nothing. */
-/* METADATA needs more of the log than the root tablet did: what was kept for it is not enough, and it is read again. */
+/* METADATA needs more of the log than the root tablet did: the part kept for it is not enough, and it is read again. */
 static void root_needs_less(void **arg)
 {
 	struct buf key = {0};

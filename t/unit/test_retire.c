@@ -96,7 +96,7 @@ static void bounded(size_t memtable_bytes)
 		tfs_table_close(idle[i]);
 	tfs_table_close(busy);
 	close_store(false);
-	/* what was flushed away from the log is there */
+	/* mutations flushed from the log are there */
 	options.no_background = true;
 	open_store();
 	for (unsigned i = 0; i < IDLE; i++) {

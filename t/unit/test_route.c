@@ -103,7 +103,7 @@ static void stale_on_each_level(void **state)
 	forget_seen();
 	assert_int_equal(ask(16, "005"), 0);
 	assert_int_equal(total(), 1);
-	/* A METADATA change by a server or the master goes the same way. */
+	/* A METADATA change by a server or the master takes the same way. */
 	forget_seen();
 	root_serves = root_said = 2;
 	{
@@ -145,14 +145,14 @@ static void patience(void **state)
 	assert_int_equal(seen[AT_META], 6);
 	refuse_next = 0;
 	assert_int_equal(ask(16, "005"), 0);
-	/* METADATA's tablet is served nowhere: what waits for it waits no longer than that, though two levels wait. */
+	/* METADATA's tablet is served nowhere: a look-up waits no longer than that, though two levels wait. */
 	forget_seen();
 	tablets[0].serves = SERVERS;
 	assert_int_equal(ask(16, "005"), 0); /* is known */
 	move(tablet_of_row(16, "005"));
 	assert_int_equal(ask(16, "005"), -EIO);
 	assert_true(total() < 40);
-	/* Nobody is known to serve it, and then somebody. */
+	/* No server is known to have it, and then one is. */
 	tablets[0].serves = 1;
 	tablet_of_row(16, "005")->said = SERVERS + 5;
 	assert_int_equal(ask(16, "005"), -EREMCHG);
@@ -194,7 +194,7 @@ static void split_and_merge(void **state)
 		assert_int_equal(ask(17, "k"), 0);
 	}
 	assert_int_equal(total(), 40);
-	/* Merged, at a third server; read while METADATA has no row that covers "c": nobody has it, so again. */
+	/* Merged, at a third server; read while METADATA has no row that covers "c": no server has it, so again. */
 	snprintf(t[0].end, sizeof(t[0].end), "%s", "");
 	t[0].serves = 2;
 	t[0].said = 2;
@@ -202,7 +202,7 @@ static void split_and_merge(void **state)
 	forget_seen();
 	assert_int_equal(ask(17, "c"), 0);
 	assert_int_equal(ask(17, "m"), 0);
-	assert_int_equal(seen[REFUSED], 1); /* what was learnt for "c" replaced what was known for "m" */
+	assert_int_equal(seen[REFUSED], 1); /* the location found for "c" replaced the one cached for "m" */
 	snprintf(t[0].begin, sizeof(t[0].begin), "k");
 	route_free(router);
 	router_new(5000, 0);
@@ -219,7 +219,7 @@ static void tables_come_and_go(void **state)
 	assert_int_equal(ask(UINT32_MAX, "a"), -EIDRM);
 	add_tablet(4711, "", "", 1);
 	assert_int_equal(ask(4711, "a"), 0);
-	/* Dropped: what is known of it is tried, and then METADATA says that there is none. */
+	/* Dropped: the cached location is tried, and then METADATA has no such tablet. */
 	tablet_count--;
 	forget_seen();
 	assert_int_equal(ask(4711, "a"), -EIDRM);
@@ -271,7 +271,7 @@ static void scans_go_home(void **state)
 		ts_answer_fini(&a);
 	}
 	assert_int_equal(seen[CLOSED], 3);
-	/* An id of nobody's. */
+	/* An id that no tablet has. */
 	{
 		struct ts_request next = {.method = TS_SCAN_NEXT, .table = 16, .scan = UINT64_MAX};
 		struct ts_answer a = {0};

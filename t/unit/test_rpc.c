@@ -2,7 +2,7 @@
 /*
  * The messages of the services: each field of random requests and answers survives,
  * NULL and empty byte strings stay distinct, damage is refused or harmless, and
- * the round-trip services pass on exactly what they receive.
+ * the round-trip services pass each message on unchanged.
  */
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
@@ -445,7 +445,7 @@ static void test_damaged_tablet_messages(void **state)
 	static uint8_t into[5000];
 	struct buf b = {0};
 
-	/* a few bytes that are no read take no 64 MiB for what nobody reads */
+	/* a few bytes that are no read do not allocate 64 MiB */
 	struct ts_request sync = {.method = TS_SYNC, .length = 64 << 20}, got;
 	struct arena room = {0};
 

@@ -99,7 +99,7 @@ static void only_what_stays(void **state)
 	for (unsigned i = 0; i < ROWS; i++) {
 		put(i, 1, 1, 'H');        /* hidden by the rule, soon */
 		put(i, 2, 1, 'R');        /* replaced at the same time */
-		put(i, 3, 1, 'F');        /* of a family that goes */
+		put(i, 3, 1, 'F');        /* of a family that is removed */
 		put(ROWS + i, 2, 1, 'D'); /* deleted with their rows */
 	}
 	LIB(tablet_flush(l.t));
@@ -146,7 +146,7 @@ static bool fails(void)
 
 enum { FEW = 250 };
 
-/* Two files of the same rows: what the second one has replaces the first one's. */
+/* Two files of the same rows: the second one's cells replace the first one's. */
 static void start_small(void)
 {
 	static const char *const none[] = {""};
@@ -258,7 +258,7 @@ static void flip(unsigned file, uint64_t at)
 	lib_start(&l);
 }
 
-/* The compaction is refused, and its files stay; mended, it trains on what stays as ever. */
+/* The compaction is refused, and its files stay; mended, it trains on the remaining cells as ever. */
 static void damaged_blocks(void **state)
 {
 	start_small();

@@ -74,7 +74,7 @@ static void refused_bytes(const struct schema *old, struct slice text, unsigned 
 		fail();
 	}
 	free(why);
-	/* and without wanting to know why */
+	/* and without asking for the reason */
 	assert_int_equal(schema_set_text(old, text, 2000, &s, &allow, NULL), -EINVAL);
 }
 
@@ -405,7 +405,7 @@ static void test_ids_never_reused(void **state)
 	assert_int_equal(family(s, "c")->id, 4);
 	assert_int_equal(family(s, "c")->uid, 5);
 	assert_int_equal(family(s, "c")->mode, 0600);
-	/* allow_delete is told and not kept */
+	/* allow_delete is returned and not stored */
 	s = text_ok(s, "families = (); allow_delete = true;", 2, true);
 	assert_null(strstr(schema_public(s)->text, "allow_delete"));
 	schema_put(s);
@@ -517,7 +517,7 @@ static void test_edits(void **state)
 	s = edited(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_TABLE_OWNER, .uid = (uid_t)-1, .gid = 77});
 	assert_int_equal(schema_public(s)->gid, 77);
 
-	/* what changes nothing renders nothing */
+	/* an edit that changes nothing renders nothing */
 	struct schema *same = NULL;
 
 	assert_int_equal(
@@ -541,7 +541,7 @@ static void test_edits(void **state)
 	edit_fails(s, (struct tfs_schema_edit){.op = TFS_SCHEMA_GROUP_LEVEL, .name = "pages", .value = "x"}, -EINVAL);
 	edit_fails(s, (struct tfs_schema_edit){.op = (enum tfs_schema_op)99, .name = "pages"}, -EINVAL);
 
-	/* what was rendered is the schema */
+	/* the rendered text is the schema */
 	struct schema *again = text_ok(schema_get(s), schema_public(s)->text, 0, false);
 
 	expect_same(s, again);

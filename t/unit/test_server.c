@@ -70,7 +70,7 @@ static int let_loose(void *arg, enum file_op op, const char *path, uint64_t offs
 	return 0;
 }
 
-/* What was acknowledged before something was taken away as empty would be lost: there must be none of it. */
+/* A mutation acknowledged before its tablet was removed as empty would be lost: there must be none. */
 static void drop_and_writers(void **state)
 {
 	static const int refusals[VICTIMS] = {-ENOTEMPTY, -EBUSY, -ENOTEMPTY, -EBUSY};
@@ -159,7 +159,7 @@ static void first_requests(void **state)
 
 		assert_int_equal(tfs_table_create(store, "t", 0, 0, 0755), 0);
 		t = open_table("t");
-		/* A family makes the server know more than a name, but loads nothing. */
+		/* A family makes the server read more than a name, but loads nothing. */
 		assert_int_equal(add_family(t, "f"), 0);
 		for (unsigned k = 0; k < 4; k++) {
 			w[k] = (struct writer){.table = t};
@@ -215,7 +215,7 @@ static void load_race(void **state)
 	close_store(true);
 }
 
-/* What a service says of itself and no router could mend is an error of ours; the rest is the caller's to know. */
+/* An error by which a service names itself, and which no router can mend, is -EIO; the caller gets all others. */
 static int says;
 
 static int say(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
@@ -241,7 +241,7 @@ static void errors_of_services(void **state)
 	}
 }
 
-/* Requests that leave everything out, as somebody else's could. */
+/* Requests without any field, as another program's could be. */
 static void requests_of_nothing(void **state)
 {
 	const uint32_t tables[] = {0, 1, 16, 4711};
@@ -270,7 +270,7 @@ static void requests_of_nothing(void **state)
 	close_store(true);
 }
 
-/* The flush of what was replayed stops at its first SSTable until the store is being closed. */
+/* The flush of replayed records stops at its first SSTable until the store is being closed. */
 static _Atomic bool closing;
 
 static int flush_slowly(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
@@ -436,7 +436,7 @@ static int count_tablet(void *arg, const struct tfs_tablet *tablet)
 	return 0;
 }
 
-/* Who goes through a table's tablets asks again where one is missing, but not for ever. */
+/* An iteration over a table's tablets asks again where one is missing, but not for ever. */
 static void hole_in_tablets(void **state)
 {
 	static const struct tablet_service_ops ops = {.call = hole_call};

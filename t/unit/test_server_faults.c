@@ -68,7 +68,7 @@ static void row_of_another(void **state)
 	close_store(false);
 }
 
-/* A drop whose unlink could not be synced, and a file that cannot be read: no write is acknowledged before it is known. */
+/* A drop whose unlink could not be synced, and a file that cannot be read: no write is acknowledged before the outcome is known. */
 static void drop_in_doubt(void **state)
 {
 	static struct fault f = {.op = FILE_OP_SYNCDIR, .part = "/lock/tables", .err = -EIO};
@@ -92,8 +92,8 @@ static void drop_in_doubt(void **state)
 }
 
 /*
- * The same where the drop is done, and it is the server that could not look
- * whether it was: later writes hear that the table has gone, not of -EIO.
+ * The same with a drop that succeeded, and a server that could not check that:
+ * later writes report that there is no table, not -EIO.
  */
 static void drop_missed(void **state)
 {
@@ -289,7 +289,7 @@ static void ballast(void **state)
 	set_hook(NULL, NULL);
 	tfs_table_close(t);
 	close_store(false);
-	/* So full that it cannot even be opened: the ballast goes for that too, or nobody could remove anything. */
+	/* So full that it cannot even be opened: the ballast is freed for that too, or nothing could be removed. */
 	fd = open(in_dir("d/ballast"), O_CREAT | O_RDWR, 0600);
 	assert_true(fd >= 0 && ftruncate(fd, 16 << 20) == 0);
 	close(fd);

@@ -176,7 +176,7 @@ static void in_split_and_merge(void **state)
 	assert_true(refused[0] > 10 && refused[1] > 10);
 }
 
-/* A split that fails for want of memory, and is not tried again: the row that it may have inserted goes with the next edit. */
+/* A split that fails because of memory, and is not tried again: the next edit removes the row that it may have inserted. */
 static void split_given_up(void **state)
 {
 	unsigned refused = 0;

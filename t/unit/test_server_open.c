@@ -170,7 +170,7 @@ static void damaged_stores(void **state)
 		fclose(p);
 		refused("sst/1/", i ? -EIO : -EBADMSG);
 	}
-	/* a log that is needed: missing, damaged below what is durable */
+	/* a log that is needed: missing, or damaged in its durable part */
 	shell("rm -rf d && cp -a whole d");
 	open_store();
 	t = open_table("t");
@@ -264,7 +264,10 @@ static void missing_parts(void **state)
 				shell(cases[i].command);
 			refused(cases[i].part, -EBADMSG);
 			check_says(cases[i].part);
-			/* All the rest is still there: with the lock service's files again, but a count that goes on, it opens. */
+			/*
+			 * All the rest is still there: with the lock service's files again, and a count
+			 * that continues, it opens.
+			 */
 			if (metadata)
 				shell("rm -rf d && cp -a whole d");
 			else if (strstr(cases[i].part, "incarnation"))
@@ -403,7 +406,7 @@ static void forged_parts(void **state)
 	assert_int_equal(put(t, "r", "f", "v"), 0);
 	tfs_table_close(t);
 	close_store(true);
-	/* nothing is written, so that no log is left that would tell */
+	/* nothing is written, so that no log remains that would show it */
 	for (unsigned i = 0; i < 2; i++) {
 		open_store();
 		close_store(true);
@@ -428,7 +431,7 @@ static void forged_parts(void **state)
 	close_store(true);
 }
 
-/* Whole SSTables in each other's place: no checksum tells, and neither shows the other's cells. */
+/* Whole SSTables in each other's place: no checksum detects that, and neither shows the other's cells. */
 static void exchanged_files(void **state)
 {
 	struct tfs_table *t, *u;
@@ -512,7 +515,7 @@ static void half_made(void **state)
 	assert_int_equal(tfs_open(NULL, NULL, &store, NULL), -EINVAL);
 }
 
-/* Closing stops at its first SSTable until somebody who opens has looked at what the holder says. */
+/* Closing stops at its first SSTable until an opening process has read the holder's mark. */
 static _Atomic unsigned looked_at_held;
 
 static int close_slowly(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
@@ -530,7 +533,7 @@ static void *close_in_thread(void *arg)
 	return (void *)(intptr_t)tfs_close(arg);
 }
 
-/* Who opens a store while its last user still writes its memory out waits; while one is using it, it is in use. */
+/* An opening waits while the last user of the store still writes its memory out; while a process uses the store, it is in use. */
 static void open_while_closing(void **state)
 {
 	struct open_hooks others = {0};
@@ -560,7 +563,7 @@ static void open_while_closing(void **state)
 	assert_int_equal(look(t, "r"), 0);
 	tfs_table_close(t);
 	assert_int_equal(tfs_close(other), 0);
-	open_store(); /* the mark has gone with who made it */
+	open_store(); /* the mark was removed by the process that made it */
 	assert_int_equal(tfs_open_hooked(in_dir("d"), &options, &others, &other, NULL), -EBUSY);
 	close_store(true);
 }
@@ -579,7 +582,7 @@ static int count_reads(void *arg, enum file_op op, const char *path, uint64_t of
 	return 0;
 }
 
-/* Opening reads each table's file once or twice, and an old handle of a dropped table makes nobody read them all again. */
+/* Opening reads each table's file once or twice, and an old handle of a dropped table does not cause them all to be read again. */
 static void many_tables(void **state)
 {
 	static struct reads r;

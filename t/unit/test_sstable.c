@@ -173,7 +173,7 @@ static void large_keys_and_chunks(void **state)
 	assert_int_equal(l.blocks, 4 + 3);
 	sst_doom(t);
 	sst_put(t);
-	/* large values do not wait for 16 keys; the last block has what is left */
+	/* large values do not wait for 16 keys; the last block has the rest */
 	{
 		struct shape large = {{SST_NONE, 0, 65536, 0, false}, 40, 16, 0, 0};
 		struct sst_writer *w;
@@ -474,7 +474,7 @@ static void tables_come_and_go(void **state)
 		assert_int_equal(st.blocks_read - reads, round ? 0 : TABLES); /* their blocks stay in the cache */
 	}
 	assert_int_equal(st.table_opens, 3 * TABLES);
-	/* pinned ones stay, past the bound; it holds again when they are let go */
+	/* pinned ones stay, past the bound; it holds again after their release */
 	{
 		struct iter *held[TABLES];
 
@@ -497,7 +497,7 @@ static void tables_come_and_go(void **state)
 	sst_cache_free(c);
 }
 
-/* The least recently used goes first. */
+/* The least recently used is closed first. */
 static void the_oldest_goes(void **state)
 {
 	struct sst_cache *c;

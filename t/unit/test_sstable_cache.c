@@ -74,7 +74,7 @@ static bool block_there(struct lru *c, uint64_t number)
 	return e != NULL;
 }
 
-/* Cell i: a key of a prefix and a suffix, and a value that tells which it is. */
+/* Cell i: a key of a prefix and a suffix, and a value that contains i. */
 static void cell_add(struct lru *c, struct lru_file *f, uint32_t i, bool evict)
 {
 	uint8_t key[12] = "cell", value[CELL];
@@ -156,7 +156,7 @@ static void held_stays(void **state)
 		cell_add(c, f, i, true);
 	assert_true(block_there(c, 1));
 	assert_int_equal(cells_there(c, f, 1, 2), 1);
-	/* replaced, it lives until it is let go */
+	/* replaced, it lives until its release */
 	dropped = 0;
 	again = block_add(c, 1);
 	assert_int_equal(dropped, 0);
@@ -170,7 +170,7 @@ static void held_stays(void **state)
 	lru_free(c);
 }
 
-/* What was asked for stays though blocks of twenty times the bound pass, and the newest blocks have their eighth. */
+/* A cell that was found stays though blocks of twenty times the bound pass, and the newest blocks have their eighth. */
 static void cells_before_blocks(void **state)
 {
 	struct lru *c = cache_new(BOUND);
@@ -197,7 +197,7 @@ static void cells_before_blocks(void **state)
 	lru_free(c);
 }
 
-/* Cells that nobody asks for give way in the end, those that are asked for do not. */
+/* Cells that are not found expire in the end, those that are found do not. */
 static void cells_have_their_time(void **state)
 {
 	struct lru *c = cache_new(BOUND);
@@ -376,7 +376,7 @@ static void found_and_remembered(void **state)
 		after = table_stats();
 		if (round == 0)
 			continue;
-		/* neither filter nor block: but for those that are not there, the filter; and the few it cannot tell */
+		/* neither filter nor block; for absent ones the filter, and the block for its few false matches */
 		assert_int_equal(after.probes - before.probes, 300);
 		assert_int_equal(after.cell_hits - before.cell_hits, 300);
 		assert_int_equal(after.blocks_read, before.blocks_read);
@@ -417,14 +417,14 @@ static void remembered_and_moved(void **state)
 	iter_free(it);
 }
 
-/* A file that goes away under a remembered cell is an error when more than it is wanted. */
+/* A file that is removed under a cached cell is an error when more than the cell is read. */
 static void moved_into_damage(void **state)
 {
 	struct sst_cache *c;
 	struct sst *s;
 	struct iter *it;
 
-	assert_int_equal(sst_cache_new(1 << 20, 1, &c), 0); /* closes a table as soon as nobody has it */
+	assert_int_equal(sst_cache_new(1 << 20, 1, &c), 0); /* closes a table as soon as it is not pinned */
 	assert_int_equal(sst_new(c, in_dir("t.sst"), false, &s), 0);
 	iter_free(find(s, shape_key(&shape, 2 * 100)));
 	assert_int_equal(truncate(in_dir("t.sst"), 50), 0);
@@ -441,7 +441,7 @@ static void moved_into_damage(void **state)
 	sst_cache_free(c);
 }
 
-/* Who reads in order leaves no cells behind. */
+/* A reader in key order adds no cells. */
 static void in_order(void **state)
 {
 	for (uint32_t i = 0; i < shape.n; i++) {

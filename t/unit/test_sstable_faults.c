@@ -139,7 +139,7 @@ static void each_truncation(void **state)
 	buf_fini(&b);
 }
 
-/* A scan stops at the damaged block; a seek past it goes on; the damage is logged once. */
+/* A scan stops at the damaged block; a seek past it succeeds; the damage is logged once. */
 static void damage_in_the_way_of_a_scan(void **state)
 {
 	struct shape s = {{SST_NONE, 0, 256, 0, false}, 64, 16, 0, 0}; /* 4 blocks of 16 keys */
@@ -306,7 +306,7 @@ static void each_io_fails(void **state)
 
 			io_number = 0;
 			err = workload();
-			/* reading knows EIO alone */
+			/* reading returns no other than EIO */
 			assert_true(err == errors[e] || err == -EIO);
 		}
 		file_set_hook(NULL, NULL);
@@ -360,7 +360,7 @@ struct harm {
 	uint32_t restart;
 	uint64_t size_off;   /* added to the size in the index */
 	uint64_t footer_off; /* to the size of the index in the footer */
-	unsigned cut;        /* bytes that the data block has instead of what it should */
+	unsigned cut;        /* wrong bytes of the data block */
 };
 
 static void write_harm(const char *path, const struct harm *h)

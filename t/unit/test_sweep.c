@@ -69,7 +69,7 @@ static void planted(void **state)
 		snprintf(name, sizeof(name), "d/sst/%s", others[i]);
 		assert_true(exists(name));
 	}
-	/* One that comes and goes is no suspect twice in a row. */
+	/* A difference that appears and disappears is no suspect twice in a row. */
 	plant("16/1-12345.sst");
 	rounds(1);
 	shell("rm d/sst/16/1-12345.sst");
@@ -215,7 +215,7 @@ static void being_made(void **state)
 	close_store(true);
 }
 
-/* Named by nothing but what a merge has written so far, which no tablet here knows of. */
+/* Named only by the edit that a merge has written so far, which no tablet here has seen. */
 static void in_a_merge_column(void **state)
 {
 	struct tablet_file file = {.incarnation = 1, .number = 12345, .table = 16, .seq_max = 1};
@@ -238,8 +238,8 @@ static void in_a_merge_column(void **state)
 	assert_int_equal(meta_ops_merge(&lower, &arena, &ops, &count), 0);
 	assert_int_equal(metadata_mutate(server_service(hooks.server), buf_slice(&key), ops, count), 0);
 	rounds(3);
-	assert_int_equal(told("12345.sst: METADATA names it"),
-		0); /* the merge may have been given up: no tablet needs to know of the file */
+	assert_int_equal(
+		told("12345.sst: METADATA names it"), 0); /* the merge may have been abandoned: no tablet needs to list the file */
 	assert_true(exists("d/sst/16/1-12345.sst"));
 	assert_false(exists("d/sst/16/1-12346.sst"));
 	arena_fini(&arena);
@@ -267,8 +267,8 @@ static void name_in_metadata(const struct tablet_file *f, bool yes)
 }
 
 /*
- * What is made while one round looks, and gone while the next one does, is no
- * difference between METADATA and what the server has of it; what stays so is.
+ * An item that appears during one round and disappears during the next one is
+ * no difference between METADATA and the server's copy; one that stays is.
  */
 static void differences(void **state)
 {
@@ -323,7 +323,7 @@ static void split(void **state)
 	close_store(true);
 }
 
-/* The table's last tablet is freed, and its directory goes, before the round comes to it. */
+/* The table's last tablet is freed, and its directory removed, before the round reaches it. */
 static int drop_meanwhile(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	unsigned *met = arg;
@@ -346,7 +346,7 @@ static void dropped_meanwhile(void **state)
 	assert_int_equal(put(t, "r", "f", "v"), 0);
 	assert_int_equal(tfs_flush(t), 0);
 	set_hook(drop_meanwhile, &met);
-	for (unsigned i = 1; i <= 2; i++) { /* the leftover beside it goes all the same */
+	for (unsigned i = 1; i <= 2; i++) { /* the leftover beside it is removed */
 		shell("mkdir d/sst/4000000");
 		if (i == 1) {
 			plant("4000000/1-1.sst");
@@ -367,7 +367,7 @@ static int fail_log(void *arg, enum file_op op, const char *path, uint64_t offse
 	return strstr(path, "/log/") && op != FILE_OP_UNLINK && op != FILE_OP_LIST ? -EIO : 0;
 }
 
-/* Without a log that takes writes nobody knows what METADATA will be after a crash. */
+/* Without a log that accepts writes the contents of METADATA after a crash are unknown. */
 static void no_log(void **state)
 {
 	struct tfs_table *t;
@@ -408,8 +408,8 @@ static int faulty_call(struct tablet_service *s, const struct ts_request *q, str
 }
 
 /*
- * METADATA cannot be scanned to its end: what is not marked is no suspect, not
- * even what the round before found to be one.
+ * METADATA cannot be scanned to its end: an unmarked file is no suspect, even if
+ * it was one in the round before.
  */
 static void metadata_fails(void **state)
 {

@@ -86,7 +86,7 @@ static void weigh(const char *what, const char *file, bool seek)
 
 	assert_int_equal(sst_cache_new(256 << 20, 1 << 30, &cache), 0);
 	tables_new(file, SOME);
-	look_into(0, seek); /* what a thread has once */
+	look_into(0, seek); /* memory that a thread has once */
 	before = stats();
 	real = allocated();
 	for (unsigned i = 1; i < SOME; i++)
@@ -195,7 +195,7 @@ static void a_thousand(void **state)
 	}
 	assert_true(most > LIMIT / 2);
 	assert_true(stats().tables_open < MANY / 2);
-	if (!sanitized()) { /* blocks: of the cache's 1 MiB, and what its shards may be over */
+	if (!sanitized()) { /* blocks: of the cache's 1 MiB, and the excess of its shards */
 		size_t grown = allocated() - before;
 
 		print_message("# grown by %zu KiB with a bound of %u KiB and blocks of %zu KiB\n", grown >> 10, LIMIT >> 10,

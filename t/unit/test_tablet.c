@@ -19,7 +19,7 @@
 enum { ROWS = 5, QUALIFIERS = 3, FAMILIES = 5, OPS_MAX = 4, BIG = 300 * 1024 };
 
 enum { STRICTER = 3 };
-/* Each rule, and what it becomes: a stricter one (what a looser one shows again depends on what was collected). */
+/* Each rule, and the stricter one that it becomes (the effect of a looser one depends on the versions already collected). */
 static const char *const rules[STRICTER][FAMILIES] = {
 	{"", "maxversions=2", "maxage=100s", "maxversions=1 and maxage=50s", "maxversions=3 or maxage=200s"},
 	{"maxversions=3", "maxversions=2 or maxage=90s", "maxage=60s", "maxversions=1 and maxage=20s",

@@ -334,7 +334,7 @@ struct wish {
 	_Atomic unsigned left;  /* runs that queue it again */
 };
 static _Atomic unsigned order;
-static _Atomic bool held; /* what needs the odd amounts is not to run now */
+static _Atomic bool held; /* tasks that need the odd amounts must not run now */
 
 static uint64_t urgency(const struct task *t, uint64_t waited_us)
 {
@@ -437,7 +437,7 @@ static void test_most_urgent_first(void **state)
 	task_pool_free(one);
 }
 
-/* What may not run now runs when what is in its way is over; and a pool that ends runs it whatever it says. */
+/* A task that may not run now runs when the obstacle is over; a pool that ends runs it at any urgency. */
 static void test_not_now(void **state)
 {
 	struct task_pool *two;

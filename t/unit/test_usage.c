@@ -139,7 +139,7 @@ static void counts(void **state)
 	assert_true(family(1).memory_bytes > 130 * (KEY + SMALL) && family(2).memory_bytes > 100 * (KEY + LARGE));
 	assert_true(family(2).memory_bytes > 10 * family(1).memory_bytes);
 
-	/* a minor compaction drops what is masked within it, and a row delete that there is no file for */
+	/* a minor compaction drops cells that are masked within it, and a row delete that there is no file for */
 	LIB(tablet_flush(l.t));
 	raw1 = 110 * (KEY + COMMIT + SMALL) + 7 * KEY;
 	raw2 = 96 * (KEY + COMMIT + LARGE) + 3 * WIDE;
@@ -149,7 +149,7 @@ static void counts(void **state)
 	assert_int_equal(family(1).memory_bytes + family(2).memory_bytes, 0);
 	assert_int_equal(family(1).files + family(2).files, 2); /* a group each */
 
-	/* the second row delete goes to both groups' files, and is no family's */
+	/* the second row delete is in both groups' files, and is no family's */
 	del(OP_DELETE_ROW, 41, 0, 0);
 	LIB(tablet_flush(l.t));
 	holds(1, 110, 7, raw1);
@@ -171,11 +171,11 @@ static void counts(void **state)
 	sst_cache_get_stats(l.cache, &after);
 	assert_int_equal(after.bytes_read, before.bytes_read); /* once */
 
-	/* beside what is in memory */
+	/* beside the cells in memory */
 	put(50, 1, 7);
 	holds(1, 111, 7, raw1);
 
-	/* a major compaction leaves what lives */
+	/* a major compaction leaves the live cells */
 	LIB(tablet_compact(l.t));
 	raw1 = (98 - 2 + 5 + 8 + 1) * (KEY + COMMIT + SMALL);
 	raw2 = 95 * (KEY + COMMIT + LARGE);
@@ -277,7 +277,7 @@ static void one_group_alone(void **state)
 	}
 	LIB(tablet_flush(l.t));
 	lib_stop(&l);
-	lib_start(&l); /* nothing is open, nothing known */
+	lib_start(&l); /* nothing is open or known */
 	assert_int_equal(scan(1, NULL), ROWS);
 	assert_int_equal(scan(1, "r007"), 1);
 	assert_int_equal(read_one(1, 8), 0);
@@ -291,7 +291,7 @@ static void one_group_alone(void **state)
 	assert_int_equal(scan(2, NULL), ROWS);
 	assert_int_equal(opens(), 2);
 
-	/* from now on the first family goes to the second one's group: its old file concerns it as before */
+	/* from now on the first family is in the second one's group: its old file concerns it as before */
 	moved = lib_schema(rules, 2, 2);
 	moved->families[0].group = moved->families[1].group;
 	tablet_set_schema(l.t, moved);

@@ -61,7 +61,7 @@ static void make_page(uint8_t *p, size_t n, uint32_t i, uint32_t v)
 struct table {
 	size_t page_bytes;
 	uint32_t pages, versions;
-	bool forget; /* the writer is not told that a version is one */
+	bool forget; /* without SST_AGAIN */
 };
 
 static struct slice key_of(uint32_t i, uint32_t v, int chunk)
@@ -158,7 +158,7 @@ static void count_codecs(const char *name, unsigned counts[BFF_CODEC_AGAINST + 1
 	fclose(f);
 }
 
-/* Three versions take little more than one, whatever the size of a page; and are what was written. */
+/* Three versions take little more than one, at any size of a page, and are read as written. */
 static void versions_cost_little(void **state)
 {
 	static const struct {
@@ -190,7 +190,7 @@ static void versions_cost_little(void **state)
 	}
 }
 
-/* Only zstd-dict writes what readers of version 1 do not know. */
+/* Only zstd-dict writes features that readers of version 1 refuse. */
 static void others_are_version_1(void **state)
 {
 	struct table t = {CHUNK, 4, 3, false};
@@ -264,7 +264,7 @@ static uint64_t write_sites(const char *name, const struct sst_sample *sample)
 	return bytes;
 }
 
-/* A dictionary trained on all of a table knows its end too. */
+/* A dictionary trained on all of a table fits its end too. */
 static void samples(void **state)
 {
 	struct sst_sample all = {0};
@@ -293,7 +293,7 @@ static void samples(void **state)
 	all.of_bytes = 12000000;
 	second = write_sites("b.sst", &all);
 	assert_true(second < first - first / 20);
-	/* stored packed: well below what it is */
+	/* stored packed: well below its size */
 	assert_int_equal(blockfile_open(in_dir("b.sst"), 0, NULL, &b), 0);
 	assert_true(blockfile_trailer(b)->section[BFF_DICTIONARY].bytes > 0);
 	blockfile_close(b);

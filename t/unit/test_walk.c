@@ -180,7 +180,7 @@ static void no_room(void **state)
 	sst_cache_free(c);
 }
 
-/* A damaged block is met where it lies, not where it was read ahead; behind it the walk goes on. */
+/* A damaged block is reported where it lies, not where it was read ahead; after it the walk continues. */
 static void damage(void **state)
 {
 	struct sst_cache *c = cache_of((size_t)raw_bytes);
@@ -302,7 +302,7 @@ static void in_order(void **state)
 	struct sst *s = table_in(c);
 	struct sst_cache_stats st;
 
-	for (uint32_t i = 0; i < 5; i++) /* what is read here and there is not */
+	for (uint32_t i = 0; i < 5; i++) /* blocks read here and there are not */
 		find(s, i * 1000);
 	assert_int_equal(ahead_of(c), 0);
 	for (uint32_t i = 0; i < PAIRS / 2; i++)
@@ -318,7 +318,7 @@ static void in_order(void **state)
 	assert_int_equal(ahead_of(c), 0);
 	for (uint32_t i = 0; i < PAIRS / 2; i++)
 		find(s, i);
-	assert_true(ahead_of(c) > 0); /* goes with the table */
+	assert_true(ahead_of(c) > 0); /* removed with the table */
 	sst_put(s);
 	assert_int_equal(ahead_of(c), 0);
 	sst_cache_free(c);
