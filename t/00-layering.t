@@ -201,6 +201,21 @@ sub cycles_in {
 	return { cycles => \%found, objects => scalar keys %$object };
 }
 
+# External names that fs and the engine both define.  In a program that links both statically, the linker would take
+# either.  Each has a main, which no library has.
+sub defined_twice {
+	my ($src, $build) = @_;
+	my %home;
+	for my $side (['fs'], ['engine', 'master']) {
+		my %source = reverse %{ objects_of($src, $build, $side) };
+		my @objects = sort keys %source or next;
+		open(my $nm, '-|', 'nm', '-P', '-A', @objects) or die "nm: $!";
+		/^(.*?): (\S+) [TDBRC]/ and $home{$2}{ $side->[0] } = $source{$1} while <$nm>;
+		close($nm);
+	}
+	return map { "$_: $home{$_}{fs} and $home{$_}{engine}" } grep { $_ ne 'main' && keys %{ $home{$_} } == 2 } sort keys %home;
+}
+
 my %title = (
 	arrows => 'every include follows a permitted direction',
 	crowd => "at most $most_files .c files in a directory",
@@ -231,6 +246,11 @@ print((@new_cycles || !$calls->{objects} ? 'not ok' : 'ok') . " $n - no call cyc
 print "# there is no object in BUILD\n" unless $calls->{objects};
 print "# $_\n" for map { @{ $cycle{$_} } } @new_cycles;
 print "# $_ has no cycle: remove it from \@cycles_allowed\n" for grep { !$cycle{$_} } @cycles_allowed;
+
+my @twice = defined_twice($src, $ENV{BUILD} || '.');
+$n++;
+print((@twice ? 'not ok' : 'ok') . " $n - fs and the engine define no name twice\n");
+print "# $_\n" for @twice;
 
 # Symbols of the tests' file layer, which no shipped program may have.
 sub symbols_of {
@@ -322,6 +342,9 @@ push @missed, 'cycle: ' . join(';', map { @$_ } values %$in_circle) if join(';',
 write_files($round, 'fs/c.c' => "int c(void);\nint c(void)\n{\n\treturn 0;\n}\n");
 system(($ENV{CC} || 'cc') . " -c -o '$round/fs/prog-c.o' '$round/fs/c.c'");
 push @missed, 'cycle: found one where there is none' if %{ cycles_in($round, $round, 'fs')->{cycles} };
+write_files($round, 'fs/b.c' => "int twice(void);\nint twice(void)\n{\n\treturn 0;\n}\n", 'engine/e.c' => "int twice(void);\nint twice(void)\n{\n\treturn 0;\n}\n");
+system(($ENV{CC} || 'cc') . " -c -o '$round/$_.o' '$round/$_.c'") == 0 or push @missed, "$_.c does not compile" for 'fs/b', 'engine/e';
+push @missed, 'a name that fs and the engine define' if join(';', defined_twice($round, $round)) ne 'twice: fs/b.c and engine/e.c';
 push @missed, "a program with a test's symbols" unless grep { /file_forget_start/ } test_symbols_in($build, 't/unit/test_forget');
 $n++;
 print((@missed ? 'not ok' : 'ok') . " $n - each rule finds the tree that breaks it\n");

@@ -58,7 +58,8 @@ echo 'maxage=2s' >"$M/t/.families/e/gc"
 mkdir "$M/t/r/e"
 echo 1 >"$M/t/r/e/x"
 is "$(ls "$M/t/r/e" | wc -l) $(ls "$M/t/r/e" | wc -l)" "1 1" "maxage=2s: there at first"
-sleep 3.2 # two seconds until the cells expire, and one for which the kernel may cache a listing
+# Real time is the subject: the cells expire after two seconds, and the kernel may cache a listing for one more.
+sleep 3.2
 is "$(ls "$M/t/r/e" | wc -l)" 0 "  gone three seconds later"
 # ---- a reader seeks back in a listing while others add and remove ----
 py <<'EOF2'

@@ -286,7 +286,7 @@ static void *come_and_go(void *arg)
 		MUST(change_row(row, true) == 0);
 		MUST(tfs_stat(table, tfs_str(row), "f", TFS_S("q"), TFS_AUTO, &info) == -ENOENT);
 		atomic_fetch_add(&rounds, 1);
-		if (i % 8 == 0)
+		if (i % 8 == 0) /* a pause, in which the salt may take effect: the other threads pause, too */
 			usleep(500);
 	}
 	MUST(change_row(row, false) == 0); /* one to stay */
@@ -332,7 +332,7 @@ static void *batches(void *arg)
 		}
 		i += 10;
 		MUST(tfs_batch_close(b) == 0);
-		usleep(500);
+		usleep(500); /* as above */
 	}
 	return NULL;
 }
@@ -543,7 +543,7 @@ static void test_waits(void **state)
 			err = user_table_get(hooks.server, tablets, &k);
 			if (!err)
 				user_table_put(hooks.server, k);
-			(void)usleep(1000);
+			usleep(1000); /* between two polls */
 		}
 		assert_int_equal(tablets_of(table), tablets); /* not heard of */
 		call_behind(i, m);

@@ -491,7 +491,7 @@ static void test_submit_never_blocks(void **state)
 static int slow_sync(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
 	if (op == FILE_OP_SYNC)
-		usleep(*(unsigned *)arg);
+		usleep(*(unsigned *)arg); /* real time is the subject: a sync that takes so long */
 	return 0;
 }
 
