@@ -13,37 +13,9 @@ my $build = $ENV{BUILD} // '.';
 my $ctl = "$build/tabletctl";
 my $fill = "$build/t/lib/fill";
 plan skip_all => 'tabletctl and t/lib/fill are not built' unless -x $ctl && -x $fill;
-my $w = tempdir(CLEANUP => 1);
+our $w = tempdir(CLEANUP => 1);
+require(($ENV{SRC} // '.') . '/t/lib/command.pl');
 srand(7);
-
-# Runs a command.  Returns its exit status (128 + signal if killed), standard output and standard error.
-sub run {
-	my @command = @_;
-	my $pid = fork // die "fork: $!";
-	if (!$pid) {
-		open STDOUT, '>', "$w/out" or die;
-		open STDERR, '>', "$w/err" or die;
-		exec { $command[0] } @command or exit 127;
-	}
-	waitpid $pid, 0;
-	my $status = $? & 127 ? 128 + ($? & 127) : $? >> 8;
-	return ($status, slurp("$w/out"), slurp("$w/err"));
-}
-
-sub slurp {
-	my ($path) = @_;
-	open my $f, '<:raw', $path or die "$path: $!";
-	local $/;
-	my $data = <$f>;
-	return $data // '';
-}
-
-sub spill {
-	my ($path, $data) = @_;
-	open my $f, '>:raw', $path or die "$path: $!";
-	print $f $data;
-	close $f or die "$path: $!";
-}
 
 sub flip {
 	my ($path, $at, $with) = @_;

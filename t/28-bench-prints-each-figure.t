@@ -11,33 +11,8 @@ use Test::More;
 my $build = $ENV{BUILD} // '.';
 my $ctl = "$build/t/bench/tabletbench";
 plan skip_all => "$ctl is not built" unless -x $ctl;
-my $w = tempdir(CLEANUP => 1);
-
-sub slurp {
-	my ($path) = @_;
-	open my $f, '<:raw', $path or die "$path: $!";
-	local $/;
-	return <$f> // '';
-}
-
-sub start {
-	my @command = @_;
-	my $pid = fork // die "fork: $!";
-	if (!$pid) {
-		open STDOUT, '>', "$w/out" or die;
-		open STDERR, '>', "$w/err" or die;
-		exec { $command[0] } @command or exit 127;
-	}
-	return $pid;
-}
-
-# Exit status (128+signal when killed), standard output, standard error.
-sub finish {
-	my ($pid) = @_;
-	waitpid $pid, 0;
-	my $status = $? & 127 ? 128 + ($? & 127) : $? >> 8;
-	return ($status, slurp("$w/out"), slurp("$w/err"));
-}
+our $w = tempdir(CLEANUP => 1);
+require(($ENV{SRC} // '.') . '/t/lib/command.pl');
 
 sub refused {
 	my ($like, @arguments) = @_;

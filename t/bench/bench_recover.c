@@ -22,6 +22,7 @@
 #include "engine/server/server.h"
 #include "engine/log/log.h"
 #include "t/lib/file_faults.h"
+#include "t/lib/xorshift.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,10 +51,7 @@ static struct tfs_table *table;
 static uint64_t state = 88172645463325252u;
 static uint64_t rnd(void)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	return xorshift(&state);
 }
 
 static void shell(const char *command, const char *arg)
@@ -288,7 +286,6 @@ static _Atomic uint64_t sst_opens;
 
 static int count_opens(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)offset, (void)n, (void)number;
 	sst_opens += op == FILE_OP_OPEN && strstr(path, "/sst/");
 	return 0;
 }

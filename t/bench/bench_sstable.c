@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/sstable/sstable.h"
+#include "t/lib/xorshift.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,14 +25,6 @@ static void die(const char *what, int err)
 {
 	fprintf(stderr, "bench_sstable: %s: %s\n", what, strerror(-err));
 	exit(1);
-}
-
-static uint64_t next_random(uint64_t *s)
-{
-	*s ^= *s << 13;
-	*s ^= *s >> 7;
-	*s ^= *s << 17;
-	return *s;
 }
 
 static struct slice key_of(uint8_t k[17], uint64_t i)
@@ -71,7 +64,7 @@ static void *gets(void *arg)
 	uint8_t k[17];
 
 	for (uint64_t i = 0; i < n; i++) {
-		struct slice key = key_of(k, next_random(&seed) % entries);
+		struct slice key = key_of(k, xorshift(&seed) % entries);
 		struct iter *it;
 		int err = sst_iter_new(table, &it);
 

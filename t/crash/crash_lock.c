@@ -211,7 +211,6 @@ static int hook(void *arg, enum file_op op, const char *path, uint64_t offset, s
 		sh->op_of_sync[++sh->syncs] = i;
 		place_name(sh->place_of_sync[sh->syncs], op);
 	}
-	(void)arg, (void)path, (void)offset, (void)n, (void)number;
 	if (i == plan.crash_at)
 		crash();
 	if (i == plan.kill_at)

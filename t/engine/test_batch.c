@@ -247,7 +247,6 @@ static _Atomic unsigned log_writes;
 /* From the tenth write of the log on it finds no space. */
 static int full_disk(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)offset, (void)n, (void)number;
 	if (!strstr(path, "/log/") || (op != FILE_OP_WRITE && op != FILE_OP_CREATE && op != FILE_OP_ALLOCATE))
 		return 0;
 	return log_writes++ >= 10 ? -ENOSPC : 0;
@@ -300,7 +299,6 @@ static _Atomic bool blocked, over;
 /* The log does not write until as many mutations as fit have been added; no more than that. */
 static int hold_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)offset, (void)n, (void)number;
 	if (op != FILE_OP_WRITE || !strstr(path, "/log/") || !blocked)
 		return 0;
 	while (added < 15)

@@ -53,7 +53,6 @@ static int die_hook(void *arg, enum file_op op, const char *path, uint64_t offse
 {
 	uint32_t x = seed;
 
-	(void)arg, (void)op, (void)path, (void)offset, (void)n, (void)number;
 	if (atomic_fetch_add(&ops_done, 1) + 1 != kill_at)
 		return 0;
 	if (power)

@@ -177,7 +177,6 @@ static _Atomic unsigned kill_at, ops_done; /* kill_at 0: not yet */
 
 static int kill_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)op, (void)path, (void)offset, (void)n, (void)number;
 	if (kill_at && ++ops_done == kill_at)
 		_exit(0);
 	return 0;
@@ -237,7 +236,6 @@ static int fail_hook(void *arg, enum file_op op, const char *path, uint64_t offs
 {
 	unsigned done;
 
-	(void)arg, (void)path, (void)offset, (void)n, (void)number;
 	if (!fail_to || op == FILE_OP_READ || op == FILE_OP_OPEN)
 		return 0;
 	done = ++ops_done;
@@ -631,7 +629,6 @@ static void test_held(void **state)
 
 static int no_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)offset, (void)n, (void)number;
 	return strstr(path, "/log/") && op != FILE_OP_READ ? -EIO : 0;
 }
 

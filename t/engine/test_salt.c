@@ -575,7 +575,6 @@ static int change_between(void *arg, enum file_op op, const char *path, uint64_t
 {
 	bool holds = false;
 
-	(void)offset, (void)n, (void)number;
 	if (op != FILE_OP_WRITE || !strstr(path, "/log/") || !atomic_exchange(&armed, false))
 		return 0;
 	assert_int_equal(pthread_create(arg, NULL, salt_anew, NULL), 0);

@@ -155,7 +155,6 @@ static unsigned kill_at, ops_done;
 
 static int kill_hook(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)op, (void)path, (void)offset, (void)n, (void)number;
 	if (++ops_done == kill_at)
 		_exit(0);
 	return 0;

@@ -183,7 +183,6 @@ struct tfs_table *node_store_table(struct node *n)
 /* The kernel knows no node but the table. */
 struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
-	(void)parent, (void)kind, (void)key, (void)ts;
 	return NULL;
 }
 
@@ -215,7 +214,6 @@ void changes_table(struct changes *c, struct node *table)
 
 int refuse(int r, struct node *n, const char *name, const char *fmt, ...)
 {
-	(void)n, (void)name, (void)fmt;
 	refusals++;
 	return r;
 }

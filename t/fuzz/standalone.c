@@ -12,6 +12,8 @@
  * A target may offer examples: fuzz_example(i) returns the length of the
  * i-th and sets *data to it, valid until the next call; NULL ends them.
  */
+#include "t/lib/xorshift.h"
+
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,10 +36,7 @@ static uint64_t state = 1;
 
 static uint32_t pick(uint32_t below)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (uint32_t)((state >> 16) % (below ? below : 1));
+	return (uint32_t)((xorshift(&state) >> 16) % (below ? below : 1));
 }
 
 static void add_seed(const uint8_t *p, size_t n)

@@ -414,7 +414,6 @@ static int note_tablet(void *arg, const struct tfs_tablet *tablet)
 
 static int stop(void *arg, const struct tfs_tablet *tablet)
 {
-	(void)arg, (void)tablet;
 	return -EINTR;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements cells_model.h. */
 #include "t/unit/cells_model.h"
+#include "t/lib/xorshift.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,10 +15,7 @@ uint64_t rng;
 
 uint32_t rnd(uint32_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % n);
+	return (uint32_t)((xorshift(&rng) >> 16) % n);
 }
 
 const struct slice rows[ROWS] = {LIT(""), LIT("a"), LIT("a\0"), LIT("a\0\xff"), LIT("a\x01"), LIT("b\0c"), LIT("\xff\xff")};

@@ -40,7 +40,6 @@ static inline int dispatch(void *arg, enum file_op op, const char *path, uint64_
 {
 	file_hook_fn *fn = hook_now;
 
-	(void)arg, (void)number;
 	return fn ? fn(hook_arg, op, path, offset, n, ++hook_number) : 0;
 }
 
@@ -135,7 +134,6 @@ static inline int fail_some(void *arg, enum file_op op, const char *path, uint64
 {
 	struct fault *f = arg;
 
-	(void)offset, (void)n, (void)number;
 	if (op != f->op || !strstr(path, f->part))
 		return 0;
 	f->seen++;

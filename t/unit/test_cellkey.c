@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/cell/cellkey.h"
+#include "t/lib/xorshift.h"
 
 static long fail_at;
 
@@ -25,10 +26,7 @@ static uint64_t rng = 88172645463325252u;
 
 static uint32_t rnd(uint32_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % n);
+	return (uint32_t)((xorshift(&rng) >> 16) % n);
 }
 
 static struct slice random_bytes(uint8_t *p, size_t max)

@@ -425,7 +425,6 @@ static int passing_fault(void *arg, enum file_op op, const char *path, uint64_t 
 {
 	size_t len = strlen(path);
 
-	(void)arg, (void)offset, (void)n, (void)number;
 	if (len < 4 || strcmp(path + len - 4, ".sst"))
 		return 0;
 	return op == FILE_OP_OPEN ? fault_open : op == FILE_OP_READ ? atomic_exchange(&fault_read, 0) : 0;

@@ -159,7 +159,6 @@ static int fail_at(void *arg, enum file_op op, const char *path, uint64_t offset
 {
 	struct failing *x = arg;
 
-	(void)path, (void)offset, (void)n;
 	x->last = number;
 	if (number != x->at)
 		return 0;

@@ -25,7 +25,6 @@ static int crash_at(void *arg, enum file_op op, const char *path, uint64_t offse
 {
 	struct plan *p = arg;
 
-	(void)op, (void)path, (void)offset, (void)n;
 	if (number != p->at)
 		return 0;
 	/* At once, past a sanitizer's end of the process: other threads may stand anywhere. */

@@ -32,7 +32,6 @@ static uint64_t blocks(uint64_t bytes)
 
 static int add_size(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-	(void)path, (void)at;
 	if (type != FTW_NS) /* removed meanwhile */
 		sum += type == FTW_F ? blocks((uint64_t)st->st_size) : BLOCK;
 	return 0;
@@ -47,7 +46,6 @@ static uint64_t room(void)
 
 static int room_of(void *arg, const char *path, uint64_t *bytes)
 {
-	(void)arg, (void)path;
 	*bytes = room();
 	return 0;
 }
@@ -57,7 +55,6 @@ static int disk(void *arg, enum file_op op, const char *path, uint64_t offset, s
 	uint64_t needs = 0, has;
 	struct stat st;
 
-	(void)arg, (void)number;
 	if (op == FILE_OP_CREATE || op == FILE_OP_MKDIR) {
 		needs = stat(path, &st) ? BLOCK : 0;
 	} else if (op == FILE_OP_WRITE || op == FILE_OP_ALLOCATE) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/cell/gc.h"
+#include "t/lib/xorshift.h"
 
 static long fail_at;
 void *__real_calloc(size_t n, size_t m);
@@ -112,10 +113,7 @@ static uint64_t rng = 12345;
 
 static uint32_t rnd(uint32_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % n);
+	return (uint32_t)((xorshift(&rng) >> 16) % n);
 }
 
 static void random_text(char *out, size_t n, int depth)

@@ -584,7 +584,6 @@ static int fail_at(void *arg, enum file_op op, const char *path, uint64_t offset
 {
 	struct fault *f = arg;
 
-	(void)op, (void)path, (void)offset, (void)n, (void)number;
 	f->seen++;
 	return f->seen >= f->at && f->seen < f->at + f->length ? -EIO : 0;
 }
@@ -689,7 +688,6 @@ static int full_from(void *arg, enum file_op op, const char *path, uint64_t offs
 	struct full *f = arg;
 	bool needs_room = op == FILE_OP_CREATE || op == FILE_OP_WRITE || op == FILE_OP_ALLOCATE || op == FILE_OP_MKDIR;
 
-	(void)path, (void)offset, (void)n, (void)number;
 	return needs_room && ++f->seen >= f->at ? -ENOSPC : 0;
 }
 

@@ -347,7 +347,6 @@ static int little_room_hook(void *arg, enum file_op op, const char *path, uint64
 {
 	bool first = strstr(path, "0000000001.log");
 
-	(void)arg, (void)number;
 	if (op == FILE_OP_SYNC && little.hold_sync) {
 		little.syncing = true;
 		while (!little.refused)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/log/log_sort.h"
+#include "t/lib/xorshift.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,10 +18,7 @@
 static uint64_t state;
 static uint64_t rnd(uint64_t below)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % below;
+	return xorshift(&state) % below;
 }
 
 struct model {

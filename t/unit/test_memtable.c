@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/cell/memtable.h"
+#include "t/lib/xorshift.h"
 
 static _Atomic long fail_at;
 
@@ -27,10 +28,7 @@ static uint64_t rng = 88172645463325252u;
 
 static uint32_t rnd(uint32_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % n);
+	return (uint32_t)((xorshift(&rng) >> 16) % n);
 }
 
 static struct slice key_of(uint8_t k[8], uint64_t i)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/cell/merge.h"
+#include "t/lib/xorshift.h"
 
 /* ---- failing allocations ---- */
 static long fail_at;
@@ -25,10 +26,7 @@ static uint64_t rng;
 
 static uint32_t rnd(uint32_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 16) % n);
+	return (uint32_t)((xorshift(&rng) >> 16) % n);
 }
 
 /* ---- merge ---- */

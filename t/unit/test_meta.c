@@ -6,6 +6,7 @@
  */
 #include "engine/meta/meta.h"
 #include "engine/meta/meta_format.h"
+#include "t/lib/xorshift.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -19,10 +20,7 @@ static uint64_t seed = 0x2545f4914f6cdd1dull;
 
 static uint64_t rnd64(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
+	return xorshift(&seed);
 }
 
 static unsigned rnd(unsigned n)

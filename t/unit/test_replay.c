@@ -7,6 +7,7 @@
 #include "engine/log/log.h"
 #include "t/lib/file_faults.h"
 #include "t/unit/server_lib.h"
+#include "t/lib/xorshift.h"
 
 enum { TABLETS = 12, ROWS = 300, TABLES = 3, VALUE = 40 };
 
@@ -16,10 +17,7 @@ static char model[TABLES][ROWS][VALUE];
 static uint64_t state;
 static uint64_t rnd(uint64_t below)
 {
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % below;
+	return xorshift(&state) % below;
 }
 
 static const char *name_of(unsigned table)

@@ -201,7 +201,6 @@ static const struct schema *answered;
 
 static int answer_master(struct master_service *s, const struct ms_request *q, struct ms_answer *a)
 {
-	(void)s, (void)q;
 	a->schema = schema_get(answered);
 	a->names = calloc(2, sizeof *a->names);
 	if (!a->names)
@@ -237,7 +236,6 @@ static char dir[64];
 
 static void on_change(void *arg, const char *name)
 {
-	(void)arg, (void)name;
 }
 
 static int count_names(void *arg, const char *name)

@@ -6,6 +6,7 @@
  */
 #include "engine/rpc/master_service.h"
 #include "engine/rpc/tablet_service.h"
+#include "t/lib/xorshift.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -18,10 +19,7 @@ static uint64_t seed = 0x9e3779b97f4a7c15ull;
 
 static uint64_t rnd64(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
+	return xorshift(&seed);
 }
 
 static unsigned rnd(unsigned n)

@@ -4,6 +4,7 @@
  * text that parses to the same schema, the encoding and damage to it.
  */
 #include "engine/schema/schema.h"
+#include "t/lib/xorshift.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -578,10 +579,7 @@ static uint64_t seed = 88172645463325252ull;
 
 static unsigned rnd(unsigned n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (unsigned)(seed % n);
+	return (unsigned)(xorshift(&seed) % n);
 }
 
 static void random_text(struct buf *b)

@@ -61,7 +61,6 @@ static int let_loose(void *arg, enum file_op op, const char *path, uint64_t offs
 {
 	struct writer *w = arg;
 
-	(void)offset, (void)n, (void)number;
 	if ((op != FILE_OP_UNLINK && op != FILE_OP_RENAME) || w->go || !strstr(path, "/lock/"))
 		return 0;
 	w->go = true;
@@ -220,7 +219,6 @@ static int says;
 
 static int say(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
-	(void)s, (void)q, (void)a;
 	return says;
 }
 
@@ -275,7 +273,6 @@ static _Atomic bool closing;
 
 static int flush_slowly(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)offset, (void)n, (void)number;
 	for (unsigned i = 0; op == FILE_OP_CREATE && strstr(path, ".sst") && (!closing || i < 1000); i++)
 		sched_yield();
 	return 0;

@@ -135,7 +135,6 @@ static int try_again(void *arg, enum file_op op, const char *path, uint64_t offs
 {
 	_Atomic bool *on = arg;
 
-	(void)op, (void)path, (void)offset, (void)n, (void)number;
 	return *on ? -EAGAIN : 0;
 }
 
@@ -177,7 +176,6 @@ static int full_disk(void *arg, enum file_op op, const char *path, uint64_t offs
 {
 	struct full *f = arg;
 
-	(void)offset, (void)n, (void)number;
 	if ((op == FILE_OP_UNLINK || op == FILE_OP_TRUNCATE) && strstr(path, "/ballast"))
 		f->ballast = false;
 	if (f->full && f->ballast && (op == FILE_OP_WRITE || op == FILE_OP_CREATE || op == FILE_OP_ALLOCATE))

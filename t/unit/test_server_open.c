@@ -16,7 +16,6 @@ static int fail_nth(void *arg, enum file_op op, const char *path, uint64_t offse
 {
 	const struct nth *f = arg;
 
-	(void)op, (void)path, (void)offset, (void)n;
 	return number == f->at ? f->err : 0;
 }
 
@@ -520,7 +519,6 @@ static _Atomic unsigned looked_at_held;
 
 static int close_slowly(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)offset, (void)n, (void)number;
 	if (op == FILE_OP_READ && strstr(path, "/lock/held"))
 		looked_at_held++;
 	while (op == FILE_OP_CREATE && strstr(path, ".sst") && looked_at_held < 2)
@@ -576,7 +574,6 @@ static int count_reads(void *arg, enum file_op op, const char *path, uint64_t of
 {
 	struct reads *r = arg;
 
-	(void)offset, (void)n, (void)number;
 	if (op == FILE_OP_OPEN && strstr(path, "/lock/tables/"))
 		r->tables++;
 	return 0;

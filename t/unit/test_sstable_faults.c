@@ -196,7 +196,6 @@ static bool io_fail_on; /* from there on */
 
 static int failing_io(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)path, (void)offset, (void)n, (void)number;
 	if (op == FILE_OP_UNLINK)
 		return 0;
 	io_number++;

@@ -162,7 +162,6 @@ static int sweep_in_write(void *arg, enum file_op op, const char *path, uint64_t
 {
 	struct fault *f = arg;
 
-	(void)offset, (void)n, (void)number;
 	if (op != f->op || !strstr(path, f->part) || f->times)
 		return 0;
 	f->times = 1; /* the rounds come here, too */
@@ -328,7 +327,6 @@ static int drop_meanwhile(void *arg, enum file_op op, const char *path, uint64_t
 {
 	unsigned *met = arg;
 
-	(void)offset, (void)n, (void)number;
 	if (op == FILE_OP_LIST && strstr(path, "/sst/4000000")) {
 		shell("rm -r d/sst/4000000");
 		++*met;
@@ -363,7 +361,6 @@ static void dropped_meanwhile(void **state)
 
 static int fail_log(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
-	(void)arg, (void)offset, (void)n, (void)number;
 	return strstr(path, "/log/") && op != FILE_OP_UNLINK && op != FILE_OP_LIST ? -EIO : 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "t/model/model.h"
 #include "t/unit/tablet_lib.h"
+#include "t/lib/xorshift.h"
 
 enum { ROWS = 5, QUALIFIERS = 3, FAMILIES = 5, OPS_MAX = 4, BIG = 300 * 1024 };
 
@@ -38,10 +39,7 @@ static int64_t now_us(void *arg)
 
 static uint32_t rnd(uint32_t below)
 {
-	seed_state ^= seed_state << 13;
-	seed_state ^= seed_state >> 7;
-	seed_state ^= seed_state << 17;
-	return (uint32_t)((seed_state >> 20) % below);
+	return (uint32_t)((xorshift(&seed_state) >> 20) % below);
 }
 
 struct pair {
