@@ -99,7 +99,6 @@ static bool is_next(void *arg, uint32_t shared, struct slice unshared, struct sl
 	struct index *x = arg;
 	struct reader r = reader_of(value);
 
-	(void)shared, (void)unshared;
 	return x->next < x->m->n - TABLE_UNITS && handle_is(&r, x->m, (int64_t)x->next++) && reader_left(&r) == 0;
 }
 
