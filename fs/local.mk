@@ -7,8 +7,8 @@ fs_sources = \
 	%D%/request/change.c %D%/request/lookup.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
 	%D%/node/admin.c %D%/node/admin.h %D%/node/adopt.c %D%/node/adopt.h %D%/node/cell.c %D%/node/cell.h \
-	%D%/node/cell_rename.c %D%/node/dirtime.c %D%/node/dirtime.h %D%/node/families.c %D%/node/family.c \
-	%D%/node/family.h %D%/node/kinds.c %D%/node/kinds.h %D%/node/list.c %D%/node/list.h %D%/node/list_keys.c \
+	%D%/node/cell_rename.c %D%/node/families.c %D%/node/family.c \
+	%D%/node/family.h %D%/node/list.c %D%/node/list.h %D%/node/list_keys.c \
 	%D%/node/list_keys.h %D%/node/made.c %D%/node/made.h %D%/node/part.c %D%/node/part.h %D%/node/rename.h \
 	%D%/node/root.c %D%/node/row.c %D%/node/row.h %D%/node/schema.c %D%/node/schema_edit.c \
 	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \

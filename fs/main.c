@@ -19,10 +19,6 @@
 #include "fs/base/fs.h"
 #include "fs/mountpoint.h"
 #include "fs/base/extra.h"
-#include "fs/node/dirtime.h"
-#include "fs/node/kinds.h"
-#include "fs/node/schema_edit.h"
-#include "fs/node/setting.h"
 #include "fs/request/stream.h"
 #include "fs/node/scratch.h"
 #include "fs/session.h"
@@ -210,15 +206,17 @@ static int open_store(const struct command *c)
 	return err;
 }
 
+/* The table of operations of each kind of node, in the order of enum node_kind. */
+#define DECLARE(upper, lower) extern const struct node_ops lower##_ops;
+NODE_KINDS(DECLARE)
+#define TABLE_OF(upper, lower) [NODE_##upper] = &lower##_ops,
+static const struct node_ops *const node_kinds[NODE_KIND_COUNT] = {NODE_KINDS(TABLE_OF)};
+
 static int init_parts(void)
 {
 	int err;
 
-	fs_locks_init();
-	fs_schema_init();
-	setting_init();
-	dirtime_init();
-	cache_init(&fs.values, FS_VALUES_BYTES);
+	fs_init();
 	err = node_table_init(node_kinds, open_file_drop_locked);
 	return err ? err : streams_init();
 }
@@ -228,11 +226,7 @@ static void free_parts(void)
 	streams_fini();
 	extra_fini();
 	node_table_fini();
-	cache_fini(&fs.values);
-	dirtime_fini();
-	setting_fini();
-	fs_schema_fini();
-	fs_locks_fini();
+	fs_fini();
 }
 
 static int close_store(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state that all of fs shares: row locks, open tables, the clock.
+ * The state that all of fs shares: locks, caches, open tables, the clock.
  */
 #include "fs/base/fs.h"
 
@@ -11,16 +11,24 @@
 struct fs fs;
 static struct mutex row_locks[ROW_LOCKS];
 
-void fs_locks_init(void)
+void fs_init(void)
 {
+	cache_init(&fs.values, 8u << 20);
+	cache_init(&fs.control_texts, 4u << 20);
+	cache_init(&fs.dir_times, 64u << 20);
+	mutex_init(&fs.schema_lock, RANK_FS_SCHEMA);
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_init(&row_locks[i], RANK_FS_ROW);
 }
 
-void fs_locks_fini(void)
+void fs_fini(void)
 {
 	for (int i = 0; i < ROW_LOCKS; i++)
 		mutex_fini(&row_locks[i]);
+	mutex_fini(&fs.schema_lock);
+	cache_fini(&fs.dir_times);
+	cache_fini(&fs.control_texts);
+	cache_fini(&fs.values);
 }
 
 struct mutex *fs_row_lock(const struct node *row)

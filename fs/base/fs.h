@@ -34,14 +34,22 @@ struct fs {
 	uid_t uid;         /* the user who mounted; owner of the root */
 	gid_t gid;
 	_Atomic uint64_t changes; /* counts commits */
-	/* Small values that a listing has scanned, for the READs that follow; by inode number, the stamp is `changes`. */
-	struct cache values;
+	struct mutex schema_lock; /* RANK_FS_SCHEMA: a schema changes, and the kernel's entries are collected */
+	/* By inode number, which is a hash of the key, because the kernel may forget a node. */
+	struct cache values;        /* small values that a listing has scanned, for the READs that follow; the stamp is `changes` */
+	struct cache control_texts; /* of a read-only mount (fs/node/setting.c); the stamp is the time of the text */
+	/*
+	 * Times that users set on directories of .latest; the stamp is the time.
+	 * A table stores no times of directories, so these last as long as the
+	 * mount: with them, a second rsync of a tree of plain names finds nothing
+	 * to do.
+	 */
+	struct cache dir_times;
 };
 extern struct fs fs;
 
 #define FS_FOREVER 86400.0
 #define FS_CACHED_VALUE_MAX 8192
-#define FS_VALUES_BYTES (8u << 20)
 
 static inline struct node *node_of(fuse_ino_t ino)
 {
@@ -62,8 +70,9 @@ static inline struct slice slice_from(struct tfs_bytes b)
 
 /* The lock of a row, one of a fixed set.  An operation of several steps on one row holds it. */
 struct mutex *fs_row_lock(const struct node *row);
-void fs_locks_init(void);
-void fs_locks_fini(void);
+/* The locks and caches. */
+void fs_init(void);
+void fs_fini(void);
 int64_t fs_now_us(void);
 
 /* The open table that n is in. */

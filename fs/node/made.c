@@ -26,7 +26,6 @@
 #include "fs/base/extra.h"
 #include "fs/base/node_ops.h"
 #include "fs/file/cell.h"
-#include "fs/node/dirtime.h"
 #include "fs/node/schema_edit.h"
 #include "fs/file/file.h"
 #include "fs/base/name.h"
@@ -132,7 +131,7 @@ static int made_remove(struct node *n, struct changes *c)
 	}
 	mutex_unlock(tree_mutex());
 	if (other) {
-		dirtime_forget(other);
+		cache_remove(&fs.dir_times, other->ino);
 		drop_kernel_entry(other, c);
 	}
 	node_put(other);
@@ -148,7 +147,7 @@ int made_rmdir(struct node *n, const char *name, struct changes *c)
 		return err ? err : -ENOTEMPTY;
 	err = made_remove(n, c);
 	if (err == 0)
-		dirtime_forget(n);
+		cache_remove(&fs.dir_times, n->ino);
 	return err;
 }
 

@@ -16,18 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct mutex schema_lock; /* RANK_FS_SCHEMA */
-
-void fs_schema_init(void)
-{
-	mutex_init(&schema_lock, RANK_FS_SCHEMA);
-}
-
-void fs_schema_fini(void)
-{
-	mutex_fini(&schema_lock);
-}
-
 /* ---- names ---- */
 
 void fs_schema_family_key(uint16_t id, char key[FAMILY_KEY_BYTES])
@@ -166,7 +154,7 @@ static void drop_old_name(void *arg, struct node *n)
 		changes_entry_locked(d->c, n->parent, slice_str(before->name));
 }
 
-/* Under schema_lock: otherwise a name that a family had between two changes would be missed. */
+/* Under fs.schema_lock: otherwise a name that a family had between two changes would be missed. */
 static void schema_changed(struct node *n, const struct tfs_schema *before, struct changes *c)
 {
 	struct node *table = node_table(n);
@@ -192,7 +180,7 @@ static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct
 	const struct tfs_schema *before;
 	int err;
 
-	mutex_lock(&schema_lock);
+	mutex_lock(&fs.schema_lock);
 	err = tfs_schema_get(t, &before);
 	if (err == 0) {
 		err = e ? tfs_schema_change(t, e, why)
@@ -201,7 +189,7 @@ static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct
 			schema_changed(n, before, c);
 		tfs_schema_put(before);
 	}
-	mutex_unlock(&schema_lock);
+	mutex_unlock(&fs.schema_lock);
 	return err;
 }
 

@@ -14,8 +14,6 @@
 /* The key of the node of a family, of its directory in .families, or of a group's in .groups. */
 #define FAMILY_KEY_BYTES sizeof("#65535")
 
-void fs_schema_init(void);
-void fs_schema_fini(void);
 void fs_schema_family_key(uint16_t id, char key[FAMILY_KEY_BYTES]);
 /* Replaces the name of a family or group in r by the key of its node.  -ENOENT: the schema does not have the name. */
 int fs_schema_bind(struct resolved *r) TFS_MUST;

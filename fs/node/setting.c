@@ -12,7 +12,6 @@
  */
 #include "fs/node/setting.h"
 
-#include "fs/base/cache.h"
 #include "fs/base/reply.h"
 #include "fs/node/list.h"
 #include "fs/node/rename.h"
@@ -20,19 +19,6 @@
 #include <errno.h>
 
 #define TEXT_MAX (1u << 20)
-#define TEXTS_BYTES (4u << 20)
-
-static struct cache texts; /* by inode number; the stamp is the time at which the text was made */
-
-void setting_init(void)
-{
-	cache_init(&texts, TEXTS_BYTES);
-}
-
-void setting_fini(void)
-{
-	cache_fini(&texts);
-}
 
 const struct setting *setting_of(const struct node *n)
 {
@@ -115,7 +101,7 @@ static int setting_text(struct node *n, struct buf *out)
 static void setting_looked_up(struct node *n)
 {
 	if (fs.no_open)
-		cache_remove(&texts, n->ino);
+		cache_remove(&fs.control_texts, n->ino);
 }
 
 void setting_stat(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
@@ -135,10 +121,10 @@ static int setting_kept_text(struct node *n, struct buf *text, int64_t *when)
 	uint64_t stamp = (uint64_t)fs_now_us();
 	int err = 0;
 
-	if (!fs.no_open || !cache_get(&texts, n->ino, &stamp, text)) {
+	if (!fs.no_open || !cache_get(&fs.control_texts, n->ino, &stamp, text)) {
 		err = setting_text(n, text);
 		if (err == 0 && fs.no_open)
-			cache_put(&texts, n->ino, stamp, text->p, text->n);
+			cache_put(&fs.control_texts, n->ino, stamp, text->p, text->n);
 	}
 	*when = (int64_t)stamp;
 	return err;

@@ -25,8 +25,6 @@ struct setting {
 	uint64_t (*size)(struct node *n, uint64_t size);
 };
 
-void setting_init(void);
-void setting_fini(void);
 /* The entry of n, a NODE_SETTING. */
 const struct setting *setting_of(const struct node *n);
 /* Appends to a listing; a phase of node_ops.list. */

@@ -5,7 +5,6 @@
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/node/admin.h"
-#include "fs/node/dirtime.h"
 #include "fs/node/list_keys.h"
 #include "fs/node/made.h"
 #include "fs/node/rename.h"
@@ -131,7 +130,7 @@ static int table_rename(struct renaming *m)
 	tree_changed_if_unknown(m->c, root, m->newname, err);
 	if (err == 0 && replaces) {
 		table_end(old);
-		dirtime_forget(old);
+		cache_remove(&fs.dir_times, old->ino);
 	}
 	node_put(old);
 	return err;

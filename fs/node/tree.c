@@ -5,7 +5,6 @@
 #include "fs/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/cell.h"
-#include "fs/node/dirtime.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/setting.h"
 
@@ -125,6 +124,8 @@ void tree_changed_if_unknown(struct changes *c, struct node *dir, const char *na
 
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
 {
+	uint64_t us = 0;
+
 	memset(st, 0, sizeof(*st));
 	st->st_ino = n->ino;
 	st->st_mode = S_IFDIR | (mode & 07777);
@@ -132,7 +133,8 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 	st->st_uid = uid;
 	st->st_gid = gid;
 	st->st_blksize = 4096;
-	stat_time(&st->st_mtim, dirtime_get(n));
+	(void)cache_get(&fs.dir_times, n->ino, &us, NULL);
+	stat_time(&st->st_mtim, (int64_t)us);
 }
 
 int tree_table_attr(struct node *n, struct stat *st, double *timeout)

@@ -15,7 +15,6 @@
 
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
-#include "fs/node/dirtime.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/tree.h"
 
@@ -99,8 +98,9 @@ static int set_times(struct node *n, const struct stat *attr, int to_set, struct
 	int err = 0;
 
 	if (node_is_dir(n)) {
-		if ((to_set & FUSE_SET_ATTR_MTIME_NOW) || time_us(&attr->st_mtim, &us) == 0)
-			dirtime_set(n, us);
+		if (node_is(n, KIND_TIMED) && node_is_latest(n) &&
+			((to_set & FUSE_SET_ATTR_MTIME_NOW) || time_us(&attr->st_mtim, &us) == 0))
+			cache_put(&fs.dir_times, n->ino, (uint64_t)us, NULL, 0);
 		return 0;
 	}
 	if (n->kind == NODE_VERSION)
