@@ -6,13 +6,13 @@ fs_sources = \
 	%D%/loop.c %D%/loop.h %D%/main.c %D%/mountpoint.c %D%/mountpoint.h %D%/session.c %D%/session.h \
 	%D%/request/change.c %D%/request/lookup.c %D%/request/readdir.c %D%/request/request.h %D%/request/stream.c \
 	%D%/request/stream.h %D%/request/xattr.c \
-	%D%/node/admin.c %D%/node/admin.h %D%/node/adopt.c %D%/node/adopt.h %D%/node/cell.c %D%/node/cell.h \
+	%D%/node/admin.c %D%/node/admin.h %D%/node/scratch_store.c %D%/node/cell.c \
 	%D%/node/cell_rename.c %D%/node/families.c %D%/node/family.c \
-	%D%/node/family.h %D%/node/list.c %D%/node/list.h %D%/node/list_keys.c \
-	%D%/node/list_keys.h %D%/node/made.c %D%/node/made.h %D%/node/part.c %D%/node/part.h %D%/node/rename.h \
-	%D%/node/root.c %D%/node/row.c %D%/node/row.h %D%/node/schema.c %D%/node/schema_edit.c \
+	%D%/node/list.c %D%/node/kinds.h %D%/node/list.h %D%/node/list_keys.c \
+	%D%/node/made.c %D%/node/made.h %D%/node/part.c \
+	%D%/node/root.c %D%/node/row.c %D%/node/schema.c %D%/node/schema_edit.c \
 	%D%/node/schema_edit.h %D%/node/scratch.c %D%/node/scratch.h %D%/node/scratch_entry.c %D%/node/setting.c \
-	%D%/node/setting.h %D%/node/system.c %D%/node/table.c %D%/node/table.h %D%/node/tree.c %D%/node/tree.h \
+	%D%/node/setting.h %D%/node/system.c %D%/node/table.c %D%/node/tree.c %D%/node/tree.h \
 	%D%/file/cell.c %D%/file/cell.h %D%/file/commit.c %D%/file/io.c %D%/file/file.h %D%/file/setattr.c \
 	%D%/file/open.c %D%/file/stat.c %D%/file/displaced.c %D%/file/descriptor.c %D%/file/read.c \
 	%D%/file/read.h %D%/file/stage.c %D%/file/stage.h %D%/file/content.c %D%/file/content.h \

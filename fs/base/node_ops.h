@@ -18,7 +18,6 @@ struct descriptor;
 struct lister;
 struct list_entry;
 struct listing;
-struct renaming;
 struct setting;
 struct content;
 
@@ -44,6 +43,16 @@ struct making {
 	bool is_dir;
 	mode_t mode;
 	const struct fuse_ctx *ctx;
+	struct changes *c;
+};
+
+struct renaming {
+	fuse_req_t req;
+	struct node *dir, *newdir;
+	const char *name, *newname;
+	bool noreplace;
+	struct resolved from, to;
+	struct node *source;
 	struct changes *c;
 };
 

@@ -8,13 +8,12 @@
  * kernel's entries, and then marks the directories above as possibly empty
  * (made.h).  These stay until they are removed, so that rm -r finds them.
  */
-#include "fs/node/cell.h"
+#include "fs/node/kinds.h"
 
 #include "fs/base/name.h"
 #include "fs/file/file.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
-#include "fs/node/part.h"
 
 #include <errno.h>
 

@@ -12,14 +12,13 @@
  * After a crash the rename is done or not done.  A refusal changes no
  * descriptor.
  */
-#include "fs/node/cell.h"
+#include "fs/node/kinds.h"
 
 #include "engine/base/msg.h"
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/node/rename.h"
 #include "fs/node/scratch.h"
 
 #include <errno.h>

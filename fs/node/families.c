@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TABLE/.families and TABLE/.groups, the directories in them, and their control files. */
 #include "fs/base/reply.h"
-#include "fs/node/family.h"
+#include "fs/node/kinds.h"
 #include "fs/node/list.h"
-#include "fs/node/rename.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/setting.h"
-#include "fs/node/table.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

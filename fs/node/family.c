@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directory of a family in a row, and the directories that a long cell name is split into. */
-#include "fs/node/family.h"
+#include "fs/node/kinds.h"
 
 #include "fs/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
-#include "fs/node/cell.h"
-#include "fs/node/list_keys.h"
+#include "fs/node/list.h"
 #include "fs/node/made.h"
-#include "fs/node/part.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
 #include "fs/node/tree.h"

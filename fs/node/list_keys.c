@@ -7,7 +7,7 @@
  * Whether a key is the first of its part is asked of the store.  That costs a
  * seek for each change of part, and the cursor remains a plain key.
  */
-#include "fs/node/list_keys.h"
+#include "fs/node/list.h"
 
 #include "fs/base/extra.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A part exists if a key or a made directory is below it. */
-#include "fs/node/part.h"
+#include "fs/node/kinds.h"
 
 #include "fs/base/extra.h"
 #include "fs/base/name.h"
-#include "fs/node/list_keys.h"
+#include "fs/node/list.h"
 #include "fs/node/made.h"
 
 #include <errno.h>

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A row's directory, and the directories that a long row name is split into. */
-#include "fs/node/row.h"
+#include "fs/node/kinds.h"
 
 #include "fs/base/extra.h"
 #include "fs/base/name.h"
-#include "fs/node/list_keys.h"
+#include "fs/node/list.h"
 #include "fs/node/made.h"
-#include "fs/node/part.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
-#include "fs/node/table.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * scratch name has a second node over the same open_file: the kernel continues to
  * use the old node for open descriptors, and finds the new one by name.
  * Renamed to a cell, the file's content is committed; to .schema, it sets the
- * schema.  A directory becomes a row or family (adopt.c).
+ * schema.  A directory becomes a row or family (scratch_store.c).
  */
 #include "fs/node/scratch.h"
 
@@ -13,10 +13,8 @@
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
-#include "fs/node/adopt.h"
-#include "fs/node/cell.h"
+#include "fs/node/kinds.h"
 #include "fs/node/list.h"
-#include "fs/node/rename.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>
@@ -127,7 +125,7 @@ static int scratch_rename(struct renaming *m)
 	if (kind_is(m->to.kind, KIND_SCRATCH))
 		return to_scratch(m->source, m->newdir, buf_slice(&m->to.key), m->noreplace);
 	if (m->source->kind == NODE_SCRATCH_DIR)
-		err = adopt_dir(m);
+		err = scratch_store_dir(m);
 	else if (kind_is(m->to.kind, KIND_CELL))
 		err = cell_take_scratch(m);
 	else if (m->to.kind == NODE_SCHEMA)

@@ -14,7 +14,6 @@
 
 #include "fs/base/reply.h"
 #include "fs/node/list.h"
-#include "fs/node/rename.h"
 
 #include <errno.h>
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table's directory, and its view .latest. */
-#include "fs/node/table.h"
+#include "fs/node/kinds.h"
 
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/node/admin.h"
-#include "fs/node/list_keys.h"
+#include "fs/node/list.h"
 #include "fs/node/made.h"
-#include "fs/node/rename.h"
-#include "fs/node/row.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
 #include "fs/node/setting.h"

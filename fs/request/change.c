@@ -5,7 +5,6 @@
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/node/rename.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

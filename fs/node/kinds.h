@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions that a file of fs/node defines for the operations of other kinds
+ * of nodes.  Threads: any; engine calls are made.
+ */
+#ifndef TFS_FS_NODE_KINDS_H
+#define TFS_FS_NODE_KINDS_H
+
+#include "fs/base/node_ops.h"
+#include "fs/base/notify.h"
+
+/* ---- table.c ---- */
+/* Of node_ops.names. */
+#define TABLE_NAMES "names of tables, families and groups match [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+/* The key of a table's node. */
+#define TABLE_KEY_BYTES 4
+void table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
+
+/* ---- row.c ---- */
+/* Resolves a name below a table, or below the part of a split row name. */
+int row_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
+
+/* ---- family.c ---- */
+/* For mkdir ROW/FAMILY: adds the family to the schema, if it is not there and the schema allows it. */
+int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c) TFS_MUST;
+/* node_ops.attr of a directory of cells: mode and owner of the family, which family_key names. */
+int family_stat(struct node *n, const char *family_key, struct stat *st) TFS_MUST;
+
+/* ---- cell.c and cell_rename.c ---- */
+/* Resolves a name below a family, or below the part of a split cell name. */
+int cell_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
+/* node_ops.rename. */
+int cell_rename(struct renaming *m);
+/* Renames a scratch file to a cell: commits its content. */
+int cell_take_scratch(struct renaming *m) TFS_MUST;
+
+/* ---- part.c: directories of split names (fs/base/name.h), of rows and of cells ---- */
+/* Of a name in dir, a table, family or part: *base is the table, view or family, and path the name below it (appended). */
+int part_path(struct node *dir, const char *name, struct node **base, struct buf *path) TFS_MUST;
+/*
+ * Resolves a path of parts to the key of its directory.  A key must fit behind
+ * the parts, otherwise directories could be made deeper and deeper:
+ * -ENAMETOOLONG.
+ */
+int part_resolve(struct slice path, size_t key_max, struct resolved *out) TFS_MUST;
+/* node_ops.find and has_cells. */
+int part_find(struct node *dir, struct resolved *r, struct node **out);
+int part_has_cells(struct node *n, bool *has);
+
+/* ---- scratch_store.c ---- */
+/*
+ * Renames a directory of scratch to a row or family: one mutation of the row
+ * stores all files below it.  -EEXIST, -ENOTEMPTY: the name is taken.  -EXDEV:
+ * something in the directory cannot be a cell, or is open; mv then copies.
+ * -EACCES: the caller may not write to a family.  After an error everything is
+ * still scratch, but a family may have been added to the schema.
+ */
+int scratch_store_dir(struct renaming *m) TFS_MUST;
+
+#endif
