@@ -10,14 +10,11 @@
 #include "engine/base/bytes.h"
 #include "engine/base/mutex.h"
 
-#include <bsd/sys/queue.h>
-
 struct cached;
 struct cache {
 	struct mutex lock;
-	TAILQ_HEAD(, cached) age; /* the oldest first */
-	struct cached **bucket;
-	size_t buckets, count, bytes, bytes_max;
+	struct cached *entries; /* uthash lists them in the order of age */
+	size_t bytes, bytes_max;
 	_Atomic bool any; /* something was put: readers of an unused cache take no lock */
 };
 

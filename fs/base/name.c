@@ -22,37 +22,18 @@ static const char hex_digits[] = "0123456789ABCDEF";
 /* Length of the valid UTF-8 character at p, or 0. */
 static size_t utf8_length(const uint8_t *p, size_t n)
 {
-	uint8_t c = p[0];
-	size_t len;
-	uint32_t v, least;
+	static const uint32_t least[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
+	const size_t len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	uint32_t v = p[0] & (0xffu >> (len + 1));
 
-	if (c < 0xc2)
-		return 0;
-	if (c < 0xe0) {
-		len = 2;
-		v = c & 0x1fu;
-		least = 0x80;
-	} else if (c < 0xf0) {
-		len = 3;
-		v = c & 0x0fu;
-		least = 0x800;
-	} else if (c < 0xf5) {
-		len = 4;
-		v = c & 0x07u;
-		least = 0x10000;
-	} else {
-		return 0;
-	}
-	if (n < len)
+	if (p[0] < 0xc2 || p[0] > 0xf4 || n < len)
 		return 0;
 	for (size_t i = 1; i < len; i++) {
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
 		v = v << 6 | (p[i] & 0x3fu);
 	}
-	if (v < least || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff))
-		return 0;
-	return len;
+	return v < least[len] || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff) ? 0 : len;
 }
 
 static bool always_escaped(uint8_t c)
@@ -131,22 +112,17 @@ static int put_component(struct source *s, struct buf *path, bool *done)
 	return buf_append(path, name, n);
 }
 
-static bool all_digits(const uint8_t *p, size_t n)
+/* The last '@', if only digits, or '-' and digits, are behind it; else NULL. */
+static const uint8_t *timestamp_sign(struct slice s)
 {
-	for (size_t i = 0; i < n; i++)
-		if (p[i] < '0' || p[i] > '9')
-			return false;
-	return true;
-}
+	const uint8_t *at = s.n ? memrchr(s.p, '@', s.n) : NULL, *end = s.p + s.n;
+	const uint8_t *p = at ? at + 1 : end;
 
-static bool like_timestamp(const uint8_t *p, size_t n)
-{
-	return n > 0 && p[0] == '-' ? all_digits(p + 1, n - 1) : all_digits(p, n);
-}
-
-static const uint8_t *last_at_sign(struct slice s)
-{
-	return s.n ? memrchr(s.p, '@', s.n) : NULL;
+	if (p < end && *p == '-')
+		p++;
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p == end ? at : NULL;
 }
 
 /* Writes "@" and the timestamp at the end of text; returns the start.  Does not use printf, because a listing calls it for each cell. */
@@ -177,9 +153,9 @@ int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *p
 		if (key.n == 0)
 			return -EINVAL;
 	} else {
-		const uint8_t *at = last_at_sign(key);
+		const uint8_t *at = timestamp_sign(key);
 
-		if (at && like_timestamp(at + 1, (size_t)(key.p + key.n - at - 1)))
+		if (at)
 			s.escaped_at = (size_t)(at - key.p);
 		if (kind == NAME_VERSION) {
 			s.tail = version_tail(ts, tail, sizeof(tail));
@@ -211,52 +187,60 @@ static int hex_value(uint8_t c)
 	return -1;
 }
 
+/* The byte that the escape "%XX" at p stands for, or -1. */
+static int escaped_byte(const uint8_t *p, size_t n)
+{
+	int hi = n > 2 ? hex_value(p[1]) : -1, lo = hi >= 0 ? hex_value(p[2]) : -1;
+
+	return lo < 0 ? -1 : hi << 4 | lo;
+}
+
 /* Replaces escapes by their bytes. */
 static int unescape(const uint8_t *p, size_t n, struct buf *out)
 {
-	int err;
+	int err = buf_reserve(out, n);
 
-	err = buf_reserve(out, n);
 	if (err)
 		return err;
 	for (size_t i = 0; i < n; i++) {
-		uint8_t c = p[i];
+		int c = p[i] == '%' ? escaped_byte(p + i, n - i) : p[i];
 
-		if (c == '%') {
-			int hi = i + 2 < n ? hex_value(p[i + 1]) : -1;
-			int lo = hi >= 0 ? hex_value(p[i + 2]) : -1;
-
-			if (lo < 0)
-				return -ENOENT;
-			c = (uint8_t)(hi << 4 | lo);
-			i += 2;
-		}
-		out->p[out->n++] = c;
+		if (c < 0)
+			return -ENOENT;
+		i += p[i] == '%' ? 2 : 0;
+		out->p[out->n++] = (uint8_t)c;
 	}
 	return 0;
+}
+
+/* The component at *at, which then is the start of the next.  False at the end. */
+static bool next_component(struct slice path, size_t *at, struct slice *component)
+{
+	const uint8_t *slash = path.n > *at ? memchr(path.p + *at, '/', path.n - *at) : NULL;
+
+	if (*at > path.n)
+		return false;
+	*component = slice_of(path.p + *at, (slash ? (size_t)(slash - path.p) : path.n) - *at);
+	*at += component->n + 1;
+	return true;
 }
 
 /* Joins the components of a path, without the parts' lone '%'. */
 static int join(struct slice path, bool parts_only, struct buf *out)
 {
+	struct slice c;
 	size_t at = 0;
+	int err = 0;
 
 	buf_reset(out);
-	while (at <= path.n) {
-		const uint8_t *p = path.p + at;
-		const uint8_t *slash = path.n > at ? memchr(p, '/', path.n - at) : NULL;
-		size_t n = slash ? (size_t)(slash - p) : path.n - at;
-		bool part = slash || parts_only;
-		int err;
+	while (err == 0 && next_component(path, &at, &c)) {
+		bool part = at <= path.n || parts_only;
 
-		if (n == 0 || n > NAME_LONGEST || (part && p[n - 1] != '%'))
+		if (c.n == 0 || c.n > NAME_LONGEST || (part && c.p[c.n - 1] != '%'))
 			return -ENOENT;
-		err = buf_append(out, p, part ? n - 1 : n);
-		if (err)
-			return err;
-		at += n + 1;
+		err = buf_append(out, c.p, part ? c.n - 1 : c.n);
 	}
-	return 0;
+	return err;
 }
 
 static int same_again(enum name_kind kind, struct slice key, int64_t ts, struct slice path)
@@ -269,24 +253,6 @@ static int same_again(enum name_kind kind, struct slice key, int64_t ts, struct 
 	if (err == -EINVAL)
 		err = -ENOENT;
 	buf_fini(&again);
-	return err;
-}
-
-int name_decode_row(struct slice path, struct buf *key)
-{
-	struct buf text = {0};
-	int err;
-
-	err = join(path, false, &text);
-	if (err)
-		goto out;
-	buf_reset(key);
-	err = unescape(text.p, text.n, key);
-	if (err)
-		goto out;
-	err = same_again(NAME_ROW, buf_slice(key), 0, path);
-out:
-	buf_fini(&text);
 	return err;
 }
 
@@ -312,41 +278,43 @@ bool name_parse_ts(struct slice text, int64_t *ts)
 	return true;
 }
 
-int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts)
+/* *kind is NAME_ROW, or NAME_NEWEST of any cell, which becomes NAME_VERSION if the name has a timestamp. */
+static int decode(struct slice path, struct buf *key, enum name_kind *kind, int64_t *ts)
 {
 	struct buf text = {0};
-	enum name_kind k = NAME_NEWEST;
-	const uint8_t *at;
-	int64_t t = 0;
-	size_t n;
-	int err;
+	int err = join(path, false, &text);
+	const uint8_t *at = err || *kind == NAME_ROW ? NULL : timestamp_sign(buf_slice(&text));
+	size_t n = at ? (size_t)(at - text.p) : text.n;
 
-	err = join(path, false, &text);
-	if (err)
-		goto out;
-	n = text.n;
-	at = last_at_sign(buf_slice(&text));
-	if (at && n == 1) {
-		n = 0;
-	} else if (at && like_timestamp(at + 1, (size_t)(text.p + n - at - 1))) {
-		if (!name_parse_ts(slice_of(at + 1, (size_t)(text.p + n - at - 1)), &t)) {
-			err = -ENOENT;
-			goto out;
-		}
-		k = NAME_VERSION;
-		n = (size_t)(at - text.p);
+	/* A lone '@' is the name of the empty qualifier. */
+	if (at && text.n > 1) {
+		*kind = NAME_VERSION;
+		err = name_parse_ts(slice_of(at + 1, text.n - n - 1), ts) ? 0 : -ENOENT;
 	}
-	buf_reset(qualifier);
-	err = unescape(text.p, n, qualifier);
-	if (err)
-		goto out;
-	err = same_again(k, buf_slice(qualifier), t, path);
-	if (err)
-		goto out;
-	*kind = k;
-	*ts = t;
-out:
+	buf_reset(key);
+	if (err == 0)
+		err = unescape(text.p, n, key);
+	if (err == 0)
+		err = same_again(*kind, buf_slice(key), *ts, path);
 	buf_fini(&text);
+	return err;
+}
+
+int name_decode_row(struct slice path, struct buf *key)
+{
+	return decode(path, key, &(enum name_kind){NAME_ROW}, &(int64_t){0});
+}
+
+int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts)
+{
+	enum name_kind k = NAME_NEWEST;
+	int64_t t = 0;
+	int err = decode(path, qualifier, &k, &t);
+
+	if (err == 0) {
+		*kind = k;
+		*ts = t;
+	}
 	return err;
 }
 
@@ -358,34 +326,29 @@ bool name_is_part(struct slice component)
 bool name_parts_valid(struct slice path, size_t *raw_n)
 {
 	size_t at = 0, raw = 0;
+	struct slice part;
 
-	while (at <= path.n) {
-		const uint8_t *p = path.p + at;
-		const uint8_t *slash = path.n > at ? memchr(p, '/', path.n - at) : NULL;
-		size_t n = slash ? (size_t)(slash - p) : path.n - at;
-
+	while (next_component(path, &at, &part)) {
 		/* A part is full to within the longest unit, four bytes. */
-		if (n < NAME_LONGEST - 3 || n > NAME_LONGEST || p[n - 1] != '%' || p[0] == '.')
+		if (part.n < NAME_LONGEST - 3 || part.n > NAME_LONGEST || part.p[part.n - 1] != '%' || part.p[0] == '.')
 			return false;
-		for (size_t i = 0; i < n - 1; i++) {
-			int hi, lo;
-			uint8_t c;
+		for (size_t i = 0; i < part.n - 1; i++) {
+			uint8_t c = part.p[i];
+			int escaped;
 
 			raw++;
-			if (always_escaped(p[i]) && p[i] != '%')
+			if (c != '%' && always_escaped(c))
 				return false;
-			if (p[i] != '%')
+			if (c != '%')
 				continue;
-			hi = i + 2 < n - 1 ? hex_value(p[i + 1]) : -1;
-			lo = hi >= 0 ? hex_value(p[i + 2]) : -1;
-			if (lo < 0)
+			escaped = escaped_byte(part.p + i, part.n - 1 - i);
+			if (escaped < 0)
 				return false;
-			c = (uint8_t)(hi << 4 | lo);
+			c = (uint8_t)escaped;
 			if (!always_escaped(c) && c != '@' && !(c == '.' && i == 0))
 				return false;
 			i += 2;
 		}
-		at += n + 1;
 	}
 	*raw_n = raw;
 	return true;
@@ -395,22 +358,16 @@ int name_prefix_init(struct slice path, bool cell, struct name_prefix *out)
 {
 	struct name_prefix p = {0};
 	struct buf text = {0};
-	int err;
+	int err = join(path, true, &text);
 
-	err = join(path, true, &text);
 	if (err == 0)
 		err = unescape(text.p, text.n, &p.raw);
-	if (err == 0 && cell) {
-		const uint8_t *at = last_at_sign(buf_slice(&text));
+	if (err == 0 && cell && text.n > 0) {
+		/* Without an '@', the part may end exactly before that of a timestamp. */
+		const uint8_t *at = timestamp_sign(buf_slice(&text));
 
-		if (at && like_timestamp(at + 1, (size_t)(text.p + text.n - at - 1))) {
-			p.split_version = true;
-			err = unescape(text.p, (size_t)(at - text.p), &p.qualifier);
-		} else if (text.n > 0) {
-			/* The part may end exactly before the '@' of a timestamp. */
-			p.split_version = true;
-			err = unescape(text.p, text.n, &p.qualifier);
-		}
+		p.split_version = true;
+		err = unescape(text.p, at ? (size_t)(at - text.p) : text.n, &p.qualifier);
 	}
 	buf_fini(&text);
 	if (err) {
@@ -430,17 +387,12 @@ void name_prefix_fini(struct name_prefix *p)
 
 bool name_component(struct slice path, struct slice dir, struct slice *component, bool *last)
 {
-	const uint8_t *slash;
-	size_t at = 0;
+	size_t at = dir.n ? dir.n + 1 : 0;
 
-	if (dir.n) {
-		if (path.n <= dir.n || path.p[dir.n] != '/' || memcmp(path.p, dir.p, dir.n) != 0)
-			return false;
-		at = dir.n + 1;
-	}
-	slash = memchr(path.p + at, '/', path.n - at);
-	*component = slice_of(path.p + at, slash ? (size_t)(slash - path.p) - at : path.n - at);
-	*last = !slash;
+	if (dir.n && (path.n <= dir.n || path.p[dir.n] != '/' || memcmp(path.p, dir.p, dir.n) != 0))
+		return false;
+	(void)next_component(path, &at, component);
+	*last = at > path.n;
 	return true;
 }
 

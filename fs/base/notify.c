@@ -14,13 +14,15 @@
 #include "engine/base/msg.h"
 #include "fs/base/reply.h"
 
+#include <bsd/sys/queue.h>
 #include <errno.h>
 #include <stdlib.h>
 
 enum reply_kind { REPLY_NONE, REPLY_ERR, REPLY_ATTR, REPLY_END, REPLY_WRITE, REPLY_ENTRY };
 
 struct item {
-	struct item *next, *next_waiting;
+	TAILQ_ENTRY(item) link, waiting;
+	bool waits;      /* it is in q.waiting */
 	uint64_t due_us; /* when the reply is sent, if its entries are not done */
 	struct changes changes;
 	enum reply_kind kind;
@@ -34,19 +36,20 @@ struct item {
 };
 
 struct later {
-	struct later *next;
+	TAILQ_ENTRY(later) link;
 	struct node *dir; /* counted; flagged NODE_EXPIRING, unless all: in the queue once */
 	uint64_t due_us;
 	bool all; /* of a table */
 };
 
+TAILQ_HEAD(items, item);
 static struct {
 	struct mutex lock;
 	struct cond wake, wake_entries;
-	struct item *head, **tail;
-	struct item *entries, **entries_tail;
-	struct item *waiting, **waiting_tail; /* replies that wait for their entries, in order of time */
-	struct later *later, **later_tail;    /* all wait for the same time, so they are in order of time */
+	struct items inodes;       /* for the first thread */
+	struct items entries;      /* for the second */
+	struct items waiting;      /* replies that wait for their entries, in order of time */
+	TAILQ_HEAD(, later) later; /* all wait for the same time, so they are in order of time */
 	bool stop, stop_entries, started;
 	_Atomic bool lost_change_logged;
 	pthread_t inode_thread, entry_thread;
@@ -73,22 +76,32 @@ void changes_fini(struct changes *c)
 	*c = (struct changes){0};
 }
 
+/* Returns the array with space for one more element of this size, or NULL if out of memory. */
+static void *grow(void *array, unsigned count, unsigned *cap, size_t size)
+{
+	unsigned more = *cap ? *cap * 2 : 4;
+
+	if (count < *cap)
+		return array;
+	array = realloc(array, more * size);
+	if (array)
+		*cap = more;
+	else
+		log_lost_change();
+	return array;
+}
+
 static void add_inode(struct changes *c, fuse_ino_t ino)
 {
+	fuse_ino_t *more;
+
 	for (unsigned i = 0; i < c->inode_count && i < 16; i++)
 		if (c->inodes[c->inode_count - 1 - i] == ino)
 			return;
-	if (c->inode_count == c->inode_cap) {
-		unsigned cap = c->inode_cap ? c->inode_cap * 2 : 8;
-		fuse_ino_t *more = realloc(c->inodes, cap * sizeof(*more));
-
-		if (!more) {
-			log_lost_change();
-			return;
-		}
-		c->inodes = more;
-		c->inode_cap = cap;
-	}
+	more = grow(c->inodes, c->inode_count, &c->inode_cap, sizeof(*more));
+	if (!more)
+		return;
+	c->inodes = more;
 	c->inodes[c->inode_count++] = ino;
 }
 
@@ -107,24 +120,19 @@ void changes_inode(struct changes *c, struct node *n)
 
 void changes_listing_locked(struct changes *c, struct node *dir)
 {
+	struct node **more;
+
 	dir->epoch++;
 	if (!(dir->flags & NODE_LISTED) || (!dir->lookups && dir->kind != NODE_ROOT))
 		return;
 	for (unsigned i = 0; i < c->listing_count; i++)
 		if (c->listings[i] == dir)
 			return;
-	if (c->listing_count == c->listing_cap) {
-		unsigned cap = c->listing_cap ? c->listing_cap * 2 : 4;
-		struct node **more = realloc(c->listings, cap * sizeof(*more));
-
-		if (!more) {
-			log_lost_change();
-			return;
-		}
-		c->listings = more;
-		c->listing_cap = cap;
-	}
+	more = grow(c->listings, c->listing_count, &c->listing_cap, sizeof(*more));
+	if (!more)
+		return;
 	dir->refs++;
+	c->listings = more;
 	c->listings[c->listing_count++] = dir;
 }
 
@@ -144,29 +152,20 @@ void changes_entry(struct changes *c, struct node *dir, struct slice name)
 
 void changes_entry_locked(struct changes *c, const struct node *dir, struct slice name)
 {
+	struct change_entry *more;
 	char *copy;
 
 	if (!dir->lookups && dir->kind != NODE_ROOT)
 		return;
-	if (c->entry_count == c->entry_cap) {
-		unsigned cap = c->entry_cap ? c->entry_cap * 2 : 4;
-		struct change_entry *more = realloc(c->entries, cap * sizeof(*more));
-
-		if (!more) {
-			log_lost_change();
-			return;
-		}
-		c->entries = more;
-		c->entry_cap = cap;
-	}
-	copy = malloc(name.n + 1);
-	if (!copy) {
-		log_lost_change();
+	more = grow(c->entries, c->entry_count, &c->entry_cap, sizeof(*more));
+	if (!more)
 		return;
-	}
-	memcpy(copy, name.p, name.n);
-	copy[name.n] = 0;
-	c->entries[c->entry_count++] = (struct change_entry){id_of(dir), copy};
+	c->entries = more;
+	copy = strndup((const char *)name.p, name.n);
+	if (copy)
+		c->entries[c->entry_count++] = (struct change_entry){id_of(dir), copy};
+	else
+		log_lost_change();
 }
 
 static void add_any(void *arg, struct node *n)
@@ -218,13 +217,11 @@ static void queue_changes(struct changes *c, const struct item *like)
 	if (!first)
 		it->kind = REPLY_NONE;
 	it->changes = *c;
-	it->next = NULL;
 	*c = (struct changes){0};
 	mutex_lock(&q.lock);
 	stopped = q.stop;
 	if (!stopped) {
-		*q.tail = it;
-		q.tail = &it->next;
+		TAILQ_INSERT_TAIL(&q.inodes, it, link);
 		cond_signal(&q.wake);
 	}
 	mutex_unlock(&q.lock);
@@ -238,122 +235,101 @@ static void queue_changes(struct changes *c, const struct item *like)
 
 void changes_reply_err(struct changes *c, fuse_req_t req, int r)
 {
-	struct item like = {.kind = REPLY_ERR, .req = req, .err = r};
-
-	queue_changes(c, &like);
+	queue_changes(c, &(struct item){.kind = REPLY_ERR, .req = req, .err = r});
 }
 
 void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout)
 {
-	struct item like = {.kind = REPLY_ATTR, .req = req, .st = *st, .timeout = timeout};
-
-	queue_changes(c, &like);
+	queue_changes(c, &(struct item){.kind = REPLY_ATTR, .req = req, .st = *st, .timeout = timeout});
 }
 
 void changes_reply_write(struct changes *c, fuse_req_t req, size_t n)
 {
-	struct item like = {.kind = REPLY_WRITE, .req = req, .written = n};
-
-	queue_changes(c, &like);
+	queue_changes(c, &(struct item){.kind = REPLY_WRITE, .req = req, .written = n});
 }
 
 void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, const struct fuse_entry_param *e)
 {
-	struct item like = {.kind = REPLY_ENTRY, .req = req, .made = n, .entry = *e};
-
-	queue_changes(c, &like);
+	queue_changes(c, &(struct item){.kind = REPLY_ENTRY, .req = req, .made = n, .entry = *e});
 }
 
 void changes_reply_end(struct changes *c, fuse_req_t req)
 {
-	struct item like = {.kind = REPLY_END, .req = req};
-
-	queue_changes(c, &like);
+	queue_changes(c, &(struct item){.kind = REPLY_END, .req = req});
 }
 
 void changes_send(struct changes *c)
 {
-	struct item like = {.kind = REPLY_NONE};
+	queue_changes(c, &(struct item){.kind = REPLY_NONE});
+}
 
-	queue_changes(c, &like);
+/* NULL: out of memory. */
+static struct later *later_new(struct node *dir, bool all)
+{
+	struct later *l = malloc(sizeof(*l));
+
+	if (l) {
+		*l = (struct later){.dir = dir, .due_us = monotonic_us() + LATER_US, .all = all};
+		node_hold(dir);
+	} else {
+		log_lost_change();
+	}
+	return l;
+}
+
+static void later_free(struct later *l)
+{
+	node_put(l->dir);
+	free(l);
+}
+
+/* Queues l, unless the notifier has stopped.  Returns the item that it replaces, or NULL. */
+static struct later *later_queue(struct later *l)
+{
+	struct later *old = NULL;
+
+	mutex_lock(&q.lock);
+	if (l->all)
+		TAILQ_FOREACH (old, &q.later, link)
+			if (old->all && old->dir == l->dir)
+				break;
+	if (old)
+		TAILQ_REMOVE(&q.later, old, link);
+	if (q.stop) {
+		old = l;
+	} else {
+		TAILQ_INSERT_TAIL(&q.later, l, link);
+		cond_signal(&q.wake);
+	}
+	mutex_unlock(&q.lock);
+	return old;
 }
 
 void notify_later(struct node *dir)
 {
-	struct later *l;
+	struct later *l = later_new(dir, false);
 	bool planned;
 
+	if (!l)
+		return;
 	mutex_lock(tree_mutex());
 	planned = dir->flags & NODE_EXPIRING;
 	dir->flags |= NODE_EXPIRING;
-	dir->refs += !planned;
 	mutex_unlock(tree_mutex());
-	if (planned)
-		return;
-	l = malloc(sizeof(*l));
-	if (!l) {
-		log_lost_change();
-		mutex_lock(tree_mutex());
-		dir->flags &= (uint8_t)~NODE_EXPIRING;
-		node_put_locked(dir);
-		mutex_unlock(tree_mutex());
-		return;
-	}
-	*l = (struct later){.dir = dir, .due_us = monotonic_us() + LATER_US};
-	mutex_lock(&q.lock);
-	if (q.stop) {
-		free(l);
-	} else {
-		*q.later_tail = l;
-		q.later_tail = &l->next;
-		cond_signal(&q.wake);
-	}
-	mutex_unlock(&q.lock);
-}
-
-/* Removes the entry of the table from the queue; the caller queues it again with a new time. */
-static struct later *take_later_locked(const struct node *table)
-{
-	for (struct later **at = &q.later; *at; at = &(*at)->next) {
-		struct later *l = *at;
-
-		if (!l->all || l->dir != table)
-			continue;
-		*at = l->next;
-		if (!*at)
-			q.later_tail = at;
-		return l;
-	}
-	return NULL;
+	if (!planned)
+		l = later_queue(l);
+	if (l)
+		later_free(l);
 }
 
 void notify_table_later(struct node *table)
 {
-	struct later *fresh = malloc(sizeof(*fresh)), *l;
+	struct later *l = later_new(table, true);
 
-	if (!fresh) {
-		log_lost_change();
-		return;
-	}
-	*fresh = (struct later){.dir = table, .all = true};
-	node_hold(table);
-	mutex_lock(&q.lock);
-	l = q.stop ? NULL : take_later_locked(table);
-	if (!l && !q.stop) {
-		l = fresh;
-		fresh = NULL;
-	}
-	if (l) {
-		l->due_us = monotonic_us() + LATER_US;
-		l->next = NULL;
-		*q.later_tail = l;
-		q.later_tail = &l->next;
-		cond_signal(&q.wake);
-	}
-	mutex_unlock(&q.lock);
-	if (fresh)
-		node_put(table);
-	free(fresh);
+	if (l)
+		l = later_queue(l);
+	if (l)
+		later_free(l);
 }
 
 static void notify_later_item(struct later *l)
@@ -370,8 +346,7 @@ static void notify_later_item(struct later *l)
 	for (unsigned i = 0; i < c.inode_count; i++)
 		fuse_lowlevel_notify_inval_inode(fs.session, c.inodes[i], l->all ? -1 : 0, 0); /* -1: attributes only */
 	changes_fini(&c);
-	node_put(l->dir);
-	free(l);
+	later_free(l);
 }
 
 /*
@@ -409,36 +384,30 @@ static void queue_entries_locked(struct item *it)
 {
 	if (it->changes.entries_first) {
 		it->due_us = monotonic_us() + WAITING_US;
-		*q.waiting_tail = it;
-		q.waiting_tail = &it->next_waiting;
+		it->waits = true;
+		TAILQ_INSERT_TAIL(&q.waiting, it, waiting);
 	}
-	it->next = NULL;
-	*q.entries_tail = it;
-	q.entries_tail = &it->next;
+	TAILQ_INSERT_TAIL(&q.entries, it, link);
 	cond_signal(&q.wake_entries);
 }
 
 /* The caller that removes the item sends its reply. */
 static bool take_waiting_locked(struct item *it)
 {
-	struct item **at = &q.waiting;
+	bool waits = it->waits;
 
-	while (*at && *at != it)
-		at = &(*at)->next_waiting;
-	if (!*at)
-		return false;
-	*at = it->next_waiting;
-	if (!*at)
-		q.waiting_tail = at;
-	return true;
+	if (waits)
+		TAILQ_REMOVE(&q.waiting, it, waiting);
+	it->waits = false;
+	return waits;
 }
 
 /* The entries of the first item take too long: its reply is sent without them. */
-static void send_waiting(void)
+static void send_waiting(struct item *it)
 {
-	const struct item reply = *q.waiting;
+	const struct item reply = *it;
 
-	(void)take_waiting_locked(q.waiting);
+	(void)take_waiting_locked(it);
 	mutex_unlock(&q.lock);
 	send_reply(&reply);
 	mutex_lock(&q.lock);
@@ -448,14 +417,12 @@ static void *inode_main(void *arg)
 {
 	mutex_lock(&q.lock);
 	for (;;) {
-		uint64_t now = q.later || q.waiting ? monotonic_us() : 0;
+		struct item *it = TAILQ_FIRST(&q.inodes), *waiting = TAILQ_FIRST(&q.waiting);
+		struct later *l = TAILQ_FIRST(&q.later);
+		uint64_t now = l || waiting ? monotonic_us() : 0;
 
-		if (q.head) {
-			struct item *it = q.head;
-
-			q.head = it->next;
-			if (!q.head)
-				q.tail = &q.head;
+		if (it) {
+			TAILQ_REMOVE(&q.inodes, it, link);
 			mutex_unlock(&q.lock);
 			invalidate_inodes(it);
 			mutex_lock(&q.lock);
@@ -465,24 +432,20 @@ static void *inode_main(void *arg)
 				changes_fini(&it->changes);
 				free(it);
 			}
-		} else if (q.waiting && (q.stop || q.waiting->due_us <= now)) {
-			send_waiting();
-		} else if (q.later && q.later->due_us <= now) {
-			struct later *l = q.later;
-
-			q.later = l->next;
-			if (!q.later)
-				q.later_tail = &q.later;
+		} else if (waiting && (q.stop || waiting->due_us <= now)) {
+			send_waiting(waiting);
+		} else if (l && l->due_us <= now) {
+			TAILQ_REMOVE(&q.later, l, link);
 			mutex_unlock(&q.lock);
 			notify_later_item(l);
 			mutex_lock(&q.lock);
 		} else if (q.stop) {
 			break;
-		} else if (q.later || q.waiting) {
-			uint64_t due = q.waiting ? q.waiting->due_us : q.later->due_us;
+		} else if (l || waiting) {
+			uint64_t due = waiting ? waiting->due_us : l->due_us;
 
-			if (q.later && q.later->due_us < due)
-				due = q.later->due_us;
+			if (l && l->due_us < due)
+				due = l->due_us;
 			cond_wait_us(&q.wake, &q.lock, due - now);
 		} else {
 			cond_wait(&q.wake, &q.lock);
@@ -495,17 +458,15 @@ static void *inode_main(void *arg)
 static void *entry_main(void *arg)
 {
 	mutex_lock(&q.lock);
-	while (!q.stop_entries || q.entries) {
-		struct item *it = q.entries;
+	while (!q.stop_entries || !TAILQ_EMPTY(&q.entries)) {
+		struct item *it = TAILQ_FIRST(&q.entries);
 		bool owed;
 
 		if (!it) {
 			cond_wait(&q.wake_entries, &q.lock);
 			continue;
 		}
-		q.entries = it->next;
-		if (!q.entries)
-			q.entries_tail = &q.entries;
+		TAILQ_REMOVE(&q.entries, it, link);
 		mutex_unlock(&q.lock);
 		for (unsigned i = 0; i < it->changes.entry_count; i++) {
 			struct change_entry *e = &it->changes.entries[i];
@@ -532,10 +493,10 @@ int notify_start(void)
 	mutex_init(&q.lock, RANK_FS_NOTIFY);
 	cond_init(&q.wake);
 	cond_init(&q.wake_entries);
-	q.tail = &q.head;
-	q.entries_tail = &q.entries;
-	q.waiting_tail = &q.waiting;
-	q.later_tail = &q.later;
+	TAILQ_INIT(&q.inodes);
+	TAILQ_INIT(&q.entries);
+	TAILQ_INIT(&q.waiting);
+	TAILQ_INIT(&q.later);
 	q.stop = false;
 	r = pthread_create(&q.inode_thread, NULL, inode_main, NULL);
 	if (r)
@@ -555,19 +516,17 @@ int notify_start(void)
 
 void notify_stop(void)
 {
-	struct later *next;
+	struct later *l;
 
 	if (!q.started)
 		return;
 	q.started = false;
 	mutex_lock(&q.lock);
 	q.stop = true;
-	for (struct later *l = q.later; l; l = next) {
-		next = l->next;
+	while ((l = TAILQ_FIRST(&q.later)) != NULL) {
+		TAILQ_REMOVE(&q.later, l, link);
 		free(l); /* the nodes are freed with the node table */
 	}
-	q.later = NULL;
-	q.later_tail = &q.later;
 	cond_signal(&q.wake);
 	mutex_unlock(&q.lock);
 	pthread_join(q.inode_thread, NULL);
