@@ -43,6 +43,20 @@ int resolved_make(const struct making *m, struct resolved *r, struct node **out)
 	return resolved_get(r, out);
 }
 
+int node_read_text(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got)
+{
+	struct buf text = {0};
+	int err = node_ops(n)->text(n, &text, NULL);
+
+	if (err == 0) {
+		*got = offset >= text.n ? 0 : text.n - offset < size ? (size_t)(text.n - offset) : size;
+		if (*got)
+			memcpy(buf, text.p + offset, *got);
+	}
+	buf_fini(&text);
+	return err == -ENOENT ? -ESTALE : err;
+}
+
 int node_append_name(struct node *n, struct buf *out)
 {
 	const struct node_ops *o = node_ops(n);

@@ -90,8 +90,10 @@ struct node_ops {
 	int (*has_cells)(struct node *n, bool *has);
 
 	/* ---- the kind that a name was resolved to ---- */
-	/* *out: the node, counted, if it exists; else -ENOENT.  NULL: it always exists. */
+	/* *out: the node, counted, if it exists; else -ENOENT.  NULL: a node is made, and `exists` is asked. */
 	int (*find)(struct node *dir, struct resolved *r, struct node **out);
+	/* 0 or -ENOENT.  NULL: it always exists. */
+	int (*exists)(struct node *n);
 	/* Makes the node, which does not exist; *out is counted.  -ESTALE: the name means something else by now.  NULL: refused. */
 	int (*make)(const struct making *m, struct resolved *r, struct node **out);
 	/* NULL: EPERM, of a directory EISDIR. */
@@ -103,9 +105,10 @@ struct node_ops {
 
 	/* ---- control files, called by fs/file ---- */
 	int (*open)(struct node *n, struct content *w, bool writable, bool truncate);
-	/* Through a descriptor, under the file's lock; and without one, on a read-only mount. */
+	/* Appends the text.  *when, unless NULL: the time at which it was made. */
+	int (*text)(struct node *n, struct buf *out, int64_t *when);
+	/* Through a descriptor, under the file's lock. */
 	int (*read)(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);
-	int (*read_unopened)(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got);
 	/* After a write that ended at `end`, under the file's lock. */
 	int (*written)(struct node *n, struct content *w, uint64_t end, struct changes *c);
 	/* flush and release (last), under the file's lock. */
@@ -130,6 +133,8 @@ int node_entry(struct node *n, struct fuse_entry_param *e) TFS_MUST;
 int resolved_get(const struct resolved *r, struct node **out) TFS_MUST;
 /* node_ops.make of a file that needs no more than a node. */
 int resolved_make(const struct making *m, struct resolved *r, struct node **out);
+/* Reads a control file without a descriptor, on a read-only mount. */
+int node_read_text(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got) TFS_MUST;
 /* Appends n's name, as ops->name does. */
 int node_append_name(struct node *n, struct buf *out) TFS_MUST;
 

@@ -167,8 +167,8 @@ static int version_read(struct node *n, uint64_t offset, uint8_t *buf, size_t si
 
 static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
-	if (node_ops(n)->read_unopened)
-		return node_ops(n)->read_unopened(n, offset, buf, size, got);
+	if (node_ops(n)->text)
+		return node_read_text(n, offset, buf, size, got);
 	if (n->kind == NODE_VERSION && !n->file && offset == 0 && size >= FS_CACHED_VALUE_MAX) {
 		node_mark_paged(n);
 		*got = size;

@@ -70,8 +70,7 @@ static int one_line(struct slice text, char **out)
 
 static int apply_to_schema(struct node *n, struct slice text, struct changes *c)
 {
-	struct tfs_schema_edit e = {
-		.op = setting_of(n)->op, .explicit_act = true, .name = node_name(n->parent), .uid = (uid_t)-1, .gid = (gid_t)-1};
+	struct tfs_schema_edit e = {.op = setting_of(n)->op, .explicit_act = true, .name = node_name(n->parent)};
 	char *value = NULL;
 	int err = one_line(text, &value);
 
@@ -115,8 +114,7 @@ static int schema_dir_find(struct node *dir, struct resolved *r, struct node **o
 
 static int schema_dir_make(const struct making *m, struct resolved *r, struct node **out)
 {
-	struct tfs_schema_edit e = {
-		.explicit_act = true, .uid = m->ctx->uid, .gid = m->ctx->gid, .mode = 0644, .mtime_us = TFS_NO_TIME};
+	struct tfs_schema_edit e = {.explicit_act = true, .uid = m->ctx->uid, .gid = m->ctx->gid, .mode = 0644};
 	int err;
 
 	e.op = r->kind == NODE_FAMILY_DIR ? TFS_SCHEMA_FAMILY_ADD : TFS_SCHEMA_GROUP_ADD;
@@ -127,8 +125,7 @@ static int schema_dir_make(const struct making *m, struct resolved *r, struct no
 
 static int schema_dir_rmdir(struct node *n, const char *name, struct changes *c)
 {
-	struct tfs_schema_edit e = {
-		.explicit_act = true, .name = node_name(n), .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
+	struct tfs_schema_edit e = {.explicit_act = true, .name = node_name(n)};
 	int err;
 
 	e.op = n->kind == NODE_FAMILY_DIR ? TFS_SCHEMA_FAMILY_DROP : TFS_SCHEMA_GROUP_DROP;
@@ -144,8 +141,7 @@ static int schema_dir_rmdir(struct node *n, const char *name, struct changes *c)
 /* Nodes are bound to the id, so open files of the family stay open under the new name. */
 static int schema_dir_rename(struct renaming *m)
 {
-	struct tfs_schema_edit e = {
-		.explicit_act = true, .name = node_name(m->source), .value = m->newname, .uid = (uid_t)-1, .gid = (gid_t)-1};
+	struct tfs_schema_edit e = {.explicit_act = true, .name = node_name(m->source), .value = m->newname};
 
 	if (m->newdir != m->source->parent)
 		return refuse(-EPERM, m->newdir, m->newname, "families and groups stay in their table");

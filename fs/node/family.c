@@ -60,8 +60,7 @@ static int family_find(struct node *row, struct resolved *r, struct node **out)
 
 int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c)
 {
-	struct tfs_schema_edit e = {
-		.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .uid = ctx->uid, .gid = ctx->gid, .mode = 0644, .mtime_us = TFS_NO_TIME};
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_FAMILY_ADD, .name = name, .uid = ctx->uid, .gid = ctx->gid, .mode = 0644};
 	const struct tfs_schema *s;
 	bool exists, open;
 	int err = tfs_schema_get(node_store_table(row), &s);

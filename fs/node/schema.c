@@ -8,6 +8,7 @@
 #include "fs/file/file.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/setting.h"
+#include "fs/node/tree.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,39 +26,22 @@ static int schema_exists(struct node *n)
 	return err;
 }
 
-static int schema_find(struct node *dir, struct resolved *r, struct node **out)
-{
-	struct node *n = node_get(dir, NODE_SCHEMA, buf_slice(&r->key), 0);
-	int err = n ? schema_exists(n) : -ENOMEM;
-
-	if (err)
-		node_put(n);
-	else
-		*out = n;
-	return err;
-}
-
 static int schema_attr(struct node *n, struct stat *st, double *timeout)
 {
 	const struct tfs_schema *s;
 	struct staged_attr staged;
-	int err = tfs_schema_get(node_store_table(n), &s);
+	int err = schema_exists(n);
 
+	if (err == 0)
+		err = tfs_schema_get(node_store_table(n), &s);
 	if (err)
 		return err;
-	setting_stat(n, S_IFREG | 0644, s->uid, s->gid, st);
-	stat_time(&st->st_mtim, s->mtime_us);
-	st->st_size = (off_t)s->text_size;
-	if (ofile_pending(n, &staged)) {
-		st->st_size = (off_t)staged.size;
-		stat_time(&st->st_mtim, staged.time_us);
-	} else if (!s->is_set || s->is_hidden) {
-		err = -ENOENT;
-	}
+	if (!ofile_pending(n, &staged))
+		staged = (struct staged_attr){.size = s->text_size, .time_us = s->mtime_us};
+	cell_attr(n, &(struct family_info){.mode = 0644, .uid = s->uid, .gid = s->gid}, staged.time_us, staged.time_us, staged.size,
+		st);
 	tfs_schema_put(s);
-	st->st_blocks = (st->st_size + 511) / 512;
-	st->st_atim = st->st_ctim = st->st_mtim;
-	return err;
+	return 0;
 }
 
 /* They are the table's.  The call succeeds, because restores set both on every file. */
@@ -68,10 +52,9 @@ static int schema_set_owner(struct node *n, const struct stat *attr, int to_set,
 
 static int schema_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
-	struct tfs_schema_edit e = {
-		.op = TFS_SCHEMA_HIDE, .flag = true, .uid = (uid_t)-1, .gid = (gid_t)-1, .mtime_us = TFS_NO_TIME};
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_HIDE, .flag = true};
 	struct node *n;
-	int err = schema_find(dir, r, &n);
+	int err = tree_find_resolved(dir, r, &n);
 
 	if (err)
 		return err;
@@ -89,7 +72,7 @@ static int schema_unlink(struct node *dir, struct resolved *r, struct changes *c
 /* The time is that of the bytes written through open descriptors, if there are any. */
 static int schema_set_time(struct node *n, int64_t us, struct changes *c)
 {
-	struct tfs_schema_edit e = {.op = TFS_SCHEMA_TIME, .mtime_us = us, .uid = (uid_t)-1, .gid = (gid_t)-1};
+	struct tfs_schema_edit e = {.op = TFS_SCHEMA_TIME, .mtime_us = us};
 	struct open_file *x = open_file_find(n);
 	bool done = false;
 
@@ -109,11 +92,13 @@ static int schema_set_time(struct node *n, int64_t us, struct changes *c)
 
 /* ---- content ---- */
 
-static int schema_text(struct node *n, struct buf *out)
+static int schema_text(struct node *n, struct buf *out, int64_t *when)
 {
 	const struct tfs_schema *s;
-	int err = tfs_schema_get(node_store_table(n), &s);
+	int err = schema_exists(n);
 
+	if (err == 0)
+		err = tfs_schema_get(node_store_table(n), &s);
 	if (err == 0) {
 		err = buf_append(out, s->text, s->text_size);
 		tfs_schema_put(s);
@@ -123,32 +108,11 @@ static int schema_text(struct node *n, struct buf *out)
 
 static int schema_open(struct node *n, struct content *w, bool writable, bool truncate)
 {
-	struct buf text = {0};
-	int err;
-
 	w->holds = IMAGE_WHOLE;
-	if (truncate && writable) {
-		content_begin_whole(w);
-		return 0;
-	}
-	err = schema_exists(n);
-	if (err == 0)
-		err = schema_text(n, &text);
-	if (err == 0 && text.n)
-		err = stage_load(&w->image, 0, text.p, text.n);
-	buf_fini(&text);
-	return err == -ENOENT ? -ESTALE : err;
-}
-
-static int schema_read_unopened(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got)
-{
-	struct buf text = {0};
-	int err = schema_text(n, &text);
-
-	if (err == 0)
-		*got = setting_copy(buf_slice(&text), offset, buf, size);
-	buf_fini(&text);
-	return err == -ENOENT ? -ESTALE : err;
+	if (!truncate || !writable)
+		return setting_load(n, w);
+	content_begin_whole(w);
+	return 0;
 }
 
 static int schema_apply(struct node *n, struct content *w, struct changes *c)
@@ -206,12 +170,12 @@ const struct node_ops schema_ops = {
 	.attr = schema_attr,
 	.set_owner = schema_set_owner,
 	.set_time = schema_set_time,
-	.find = schema_find,
+	.exists = schema_exists,
 	.make = resolved_make,
 	.unlink = schema_unlink,
 	.open = schema_open,
 	.read = setting_read_staged,
-	.read_unopened = schema_read_unopened,
+	.text = schema_text,
 	.written = schema_written,
 	.commit = schema_commit,
 	.apply = schema_apply,

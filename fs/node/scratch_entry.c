@@ -173,18 +173,9 @@ int scratch_file_attr(struct node *n, struct stat *st, double *timeout)
 		open_file_put(x);
 		return -ESTALE;
 	}
-	memset(st, 0, sizeof(*st));
-	st->st_ino = n->ino;
-	st->st_mode = S_IFREG | (x->mode & 07777);
+	cell_attr(n, &(struct family_info){.mode = x->mode & 07777, .uid = x->uid, .gid = x->gid}, x->mtime_us,
+		x->shared.touched_us, x->shared.image.size, st);
 	st->st_nlink = n->flags & NODE_GONE ? 0 : 1;
-	st->st_uid = x->uid;
-	st->st_gid = x->gid;
-	st->st_size = (off_t)x->shared.image.size;
-	st->st_blksize = 4096;
-	st->st_blocks = (st->st_size + 511) / 512;
-	stat_time(&st->st_mtim, x->mtime_us);
-	st->st_atim = st->st_mtim;
-	stat_time(&st->st_ctim, x->shared.touched_us);
 	mutex_unlock(&x->lock);
 	target = open_file_target(x);
 	open_file_put(x);

@@ -45,15 +45,6 @@ int setting_resolve(struct node *dir, const char *name, struct resolved *out)
 	return -ENOENT;
 }
 
-size_t setting_copy(struct slice text, uint64_t offset, void *buf, size_t size)
-{
-	size_t n = offset >= text.n ? 0 : text.n - offset < size ? (size_t)(text.n - offset) : size;
-
-	if (n)
-		memcpy(buf, text.p + offset, n);
-	return n;
-}
-
 bool setting_too_large(struct content *w)
 {
 	if (w->image.size > TEXT_MAX)
@@ -78,23 +69,21 @@ static int setting_exists(struct node *n)
 	return err;
 }
 
-static int setting_find(struct node *dir, struct resolved *r, struct node **out)
-{
-	struct node *n = node_get(dir, NODE_SETTING, buf_slice(&r->key), 0);
-	int err = n ? setting_exists(n) : -ENOMEM;
-
-	if (err)
-		node_put(n);
-	else
-		*out = n;
-	return err;
-}
-
-static int setting_text(struct node *n, struct buf *out)
+/* On a read-only mount, the text is cached. */
+static int setting_text(struct node *n, struct buf *out, int64_t *when)
 {
 	const struct setting *s = setting_of(n);
+	uint64_t stamp = (uint64_t)fs_now_us();
+	int err = setting_exists(n);
 
-	return s->render ? s->render(n, out) : 0;
+	if (err == 0 && !(fs.no_open && cache_get(&fs.control_texts, n->ino, &stamp, out))) {
+		err = s->render ? s->render(n, out) : 0;
+		if (err == 0 && fs.no_open)
+			cache_put(&fs.control_texts, n->ino, stamp, out->p, out->n);
+	}
+	if (when)
+		*when = (int64_t)stamp;
+	return err;
 }
 
 static void setting_looked_up(struct node *n)
@@ -103,58 +92,26 @@ static void setting_looked_up(struct node *n)
 		cache_remove(&fs.control_texts, n->ino);
 }
 
-void setting_stat(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st)
-{
-	memset(st, 0, sizeof(*st));
-	st->st_ino = n->ino;
-	st->st_mode = mode;
-	st->st_nlink = 1;
-	st->st_uid = uid;
-	st->st_gid = gid;
-	st->st_blksize = 4096;
-}
-
-/* The text and the time at which it was made; on a read-only mount, those that are cached. */
-static int setting_kept_text(struct node *n, struct buf *text, int64_t *when)
-{
-	uint64_t stamp = (uint64_t)fs_now_us();
-	int err = 0;
-
-	if (!fs.no_open || !cache_get(&fs.control_texts, n->ino, &stamp, text)) {
-		err = setting_text(n, text);
-		if (err == 0 && fs.no_open)
-			cache_put(&fs.control_texts, n->ino, stamp, text->p, text->n);
-	}
-	*when = (int64_t)stamp;
-	return err;
-}
-
 static int setting_attr(struct node *n, struct stat *st, double *timeout)
 {
 	const struct setting *s = setting_of(n);
+	struct family_info owner = {.mode = s->mode, .uid = fs.uid, .gid = fs.gid};
 	const struct tfs_schema *schema;
 	struct buf text = {0};
 	int64_t when;
 	int err;
 
-	setting_stat(n, S_IFREG | s->mode, fs.uid, fs.gid, st);
 	if (node_table(n)) {
 		err = tfs_schema_get(node_store_table(n), &schema);
 		if (err)
 			return err;
-		st->st_uid = schema->uid;
-		st->st_gid = schema->gid;
+		owner.uid = schema->uid;
+		owner.gid = schema->gid;
 		tfs_schema_put(schema);
 	}
-	err = setting_exists(n);
+	err = setting_text(n, &text, &when);
 	if (err == 0)
-		err = setting_kept_text(n, &text, &when);
-	if (err == 0) {
-		stat_time(&st->st_mtim, when);
-		st->st_size = (off_t)(s->size ? s->size(n, text.n) : text.n);
-		st->st_blocks = (st->st_size + 511) / 512;
-		st->st_atim = st->st_ctim = st->st_mtim;
-	}
+		cell_attr(n, &owner, when, when, s->size ? s->size(n, text.n) : text.n, st);
 	buf_fini(&text);
 	return err;
 }
@@ -168,27 +125,26 @@ static int setting_unlink(struct node *dir, struct resolved *r, struct changes *
 
 /* ---- content ---- */
 
-static int setting_open(struct node *n, struct content *w, bool writable, bool truncate)
+int setting_load(struct node *n, struct content *w)
 {
 	struct buf text = {0};
-	int err;
+	int err = node_ops(n)->text(n, &text, NULL);
 
-	w->holds = IMAGE_WHOLE;
-	if (truncate && writable) {
-		content_begin_whole(w);
-		w->staged = STAGED_NOTHING; /* only truncated: there is nothing to apply */
-		return 0;
-	}
-	/* A write replaces the setting; the log is rendered when it is read. */
-	if (writable || setting_of(n)->read)
-		return 0;
-	err = setting_exists(n);
-	if (err == 0)
-		err = setting_text(n, &text);
 	if (err == 0 && text.n)
 		err = stage_load(&w->image, 0, text.p, text.n);
 	buf_fini(&text);
 	return err == -ENOENT ? -ESTALE : err;
+}
+
+static int setting_open(struct node *n, struct content *w, bool writable, bool truncate)
+{
+	w->holds = IMAGE_WHOLE;
+	if (truncate && writable) {
+		content_begin_whole(w);
+		w->staged = STAGED_NOTHING; /* only truncated: there is nothing to apply */
+	}
+	/* A write replaces the setting; the log is rendered when it is read. */
+	return writable || setting_of(n)->read ? 0 : setting_load(n, w);
 }
 
 static int setting_read(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got)
@@ -196,18 +152,6 @@ static int setting_read(struct descriptor *h, uint64_t offset, void *buf, size_t
 	const struct setting *s = setting_of(h->node);
 
 	return s->read && !h->writable ? s->read(h, offset, buf, n, got) : setting_read_staged(h, offset, buf, n, got);
-}
-
-static int setting_read_unopened(struct node *n, uint64_t offset, void *buf, size_t size, size_t *got)
-{
-	struct buf text = {0};
-	int64_t when;
-	int err = setting_kept_text(n, &text, &when);
-
-	if (err == 0)
-		*got = setting_copy(buf_slice(&text), offset, buf, size);
-	buf_fini(&text);
-	return err == -ENOENT ? -ESTALE : err;
 }
 
 static int setting_apply(struct node *n, struct content *w, struct changes *c)
@@ -254,12 +198,12 @@ const struct node_ops setting_ops = {
 	.traits = KIND_UNCACHED,
 	.attr = setting_attr,
 	.looked_up = setting_looked_up,
-	.find = setting_find,
+	.exists = setting_exists,
 	.unlink = setting_unlink,
 	.rename = setting_rename,
 	.open = setting_open,
 	.read = setting_read,
-	.read_unopened = setting_read_unopened,
+	.text = setting_text,
 	.written = setting_written,
 	.commit = setting_commit,
 };

@@ -33,10 +33,8 @@ int setting_list(struct lister *l, struct list_entry *e);
 int setting_resolve(struct node *dir, const char *name, struct resolved *out);
 /* node_ops.rename: EPERM. */
 int setting_rename(struct renaming *m);
-/* Of the file and the owner only: size, time and blocks are 0. */
-void setting_stat(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st);
-/* Copies a part of text; returns its length. */
-size_t setting_copy(struct slice text, uint64_t offset, void *buf, size_t size);
+/* Loads the text of n, a control file, for a descriptor.  -ESTALE: n does not exist any more. */
+int setting_load(struct node *n, struct content *w) TFS_MUST;
 /* Is more written than any text may have?  Sets w->error: then nothing of it is applied. */
 bool setting_too_large(struct content *w);
 /* node_ops.read of the bytes that were loaded at open, or written. */

@@ -63,6 +63,8 @@ int tree_resolve(struct node *dir, const char *name, struct resolved *out)
 int tree_find_resolved(struct node *dir, struct resolved *r, struct node **out)
 {
 	const struct node_ops *o = kind_ops(r->kind);
+	struct node *n;
+	int err;
 
 	/* Names are used as strings. */
 	if (buf_reserve(&r->key, 1))
@@ -70,7 +72,14 @@ int tree_find_resolved(struct node *dir, struct resolved *r, struct node **out)
 	r->key.p[r->key.n] = 0;
 	if (o->find)
 		return o->find(dir, r, out);
-	return resolved_get(r, out);
+	err = resolved_get(r, &n);
+	if (err == 0 && o->exists)
+		err = o->exists(n);
+	if (err == 0)
+		*out = n;
+	else
+		node_put(n);
+	return err;
 }
 
 int tree_exists(struct node *dir, struct resolved *r)
