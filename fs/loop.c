@@ -28,7 +28,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -54,7 +53,7 @@ static struct {
 	_Atomic int leader;
 	_Atomic bool parked; /* the monitor sleeps until the next request */
 	bool stop;
-	sem_t ended; /* posted by a worker that found the connection ended, and by signals */
+	pthread_t main;
 } loop;
 
 /* With more than one processor, reads of the device do not block, so that the thread can poll. */
@@ -155,7 +154,7 @@ static void *worker_main(void *arg)
 		loop.stop = true;
 		cond_broadcast(&loop.followers);
 		cond_signal(&loop.monitor);
-		sem_post(&loop.ended);
+		pthread_kill(loop.main, SIGTERM);
 	}
 	mutex_unlock(&loop.lock);
 	free(buf.mem);
@@ -197,22 +196,6 @@ static void interrupt(int sig)
 {
 }
 
-static void end_by_signal(int sig)
-{
-	sem_post(&loop.ended);
-}
-
-static void take_signals(sigset_t *ends)
-{
-	const struct sigaction sa = {.sa_handler = end_by_signal, .sa_flags = SA_RESTART};
-
-	sigemptyset(ends);
-	for (const int *sig = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *sig; sig++) {
-		sigaddset(ends, *sig);
-		sigaction(*sig, &sa, NULL);
-	}
-}
-
 /* Interrupts a thread that is in a read of the device until it has ended. */
 static void join(pthread_t thread)
 {
@@ -224,22 +207,20 @@ static void join(pthread_t thread)
 	}
 }
 
-int loop_run(bool single_threaded)
+int loop_run(bool single_threaded, const sigset_t *ends)
 {
 	struct sigaction sa = {.sa_handler = interrupt};
-	int r, started = 0, threads = single_threaded ? 1 : THREADS;
+	int r, sig, started = 0, threads = single_threaded ? 1 : THREADS;
 	pthread_t monitor;
-	sigset_t ends;
 	bool watched;
 
 	mutex_init(&loop.lock, RANK_FS_NOTIFY);
 	cond_init(&loop.followers);
 	cond_init(&loop.monitor);
-	sem_init(&loop.ended, 0, 0);
+	loop.main = pthread_self();
 	loop.leader = NOBODY;
 	look_out(fuse_session_fd(fs.session));
 	sigaction(SIGUSR1, &sa, NULL);
-	take_signals(&ends);
 	r = pthread_create(&monitor, NULL, monitor_main, NULL);
 	watched = r == 0;
 	for (int i = 0; r == 0 && i < threads; i++) {
@@ -252,11 +233,7 @@ int loop_run(bool single_threaded)
 	if (started)
 		r = 0; /* fewer threads are enough */
 	if (r == 0) {
-		/* Only this thread receives the signals that end the mount; a second signal has no effect. */
-		pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
-		while (sem_wait(&loop.ended) != 0)
-			;
-		pthread_sigmask(SIG_BLOCK, &ends, NULL);
+		(void)sigwait(ends, &sig);
 		notify_stop();
 	}
 	fuse_session_exit(fs.session);
@@ -271,7 +248,6 @@ int loop_run(bool single_threaded)
 	if (watched)
 		pthread_join(monitor, NULL);
 	fuse_session_reset(fs.session);
-	sem_destroy(&loop.ended);
 	cond_fini(&loop.followers);
 	cond_fini(&loop.monitor);
 	mutex_fini(&loop.lock);

@@ -7,12 +7,15 @@
 
 #include "fs/base/fs.h"
 
+#include <signal.h>
+
 /*
- * Serves fs.session until it is unmounted or a signal handler of libfuse ends
- * it.  The handlers must be set, and signals reach the calling thread only. All
- * requests that have begun are finished when it returns.
+ * Serves fs.session until it is unmounted or the process receives one of the
+ * signals `ends`, which every thread blocks; SIGTERM is one of them.  A second
+ * signal has no effect.  All requests that have begun are finished when it
+ * returns.
  */
-int loop_run(bool single_threaded) TFS_MUST;
+int loop_run(bool single_threaded, const sigset_t *ends) TFS_MUST;
 /* read(2) of the device; may poll for a while before it sleeps. */
 ssize_t loop_read(int fd, void *buf, size_t n);
 

@@ -17,6 +17,7 @@
 #include "engine/base/msg.h"
 #include "fs/file/file.h"
 #include "fs/base/fs.h"
+#include "fs/loop.h"
 #include "fs/mountpoint.h"
 #include "fs/base/extra.h"
 #include "fs/request/stream.h"
@@ -214,11 +215,9 @@ static const struct node_ops *const node_kinds[NODE_KIND_COUNT] = {NODE_KINDS(TA
 
 static int init_parts(void)
 {
-	int err;
-
 	fs_init();
-	err = node_table_init(node_kinds, open_file_drop_locked);
-	return err ? err : streams_init();
+	streams_init();
+	return node_table_init(node_kinds, open_file_drop_locked);
 }
 
 static void free_parts(void)
@@ -255,7 +254,7 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGUSR1, SIG_IGN);
 	signal(SIGUSR2, SIG_IGN);
-	/* Threads started from here on do not receive the signals that end the mount; the main thread does. */
+	/* All threads block the signals that end the mount; loop_run() waits for them. */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);
@@ -281,7 +280,7 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 		session_end();
 		return err;
 	}
-	err = session_start(mountpoint, c->single);
+	err = session_start(mountpoint);
 	if (err) {
 		fprintf(stderr, "tabletfs: %s: cannot mount: %s\n", mountpoint,
 			err == -ENODEV ? "fusermount3 or the kernel refused it, as the line above says" : strerror(-err));
@@ -291,7 +290,7 @@ static int serve(const struct command *c, struct fuse_args *args, const char *mo
 	}
 	report_mounted();
 	msg_notice("%s mounted on %s%s", c->source, mountpoint, fs.read_only ? ", read-only" : "");
-	err = session_run();
+	err = loop_run(c->single, &ends);
 	if (err)
 		msg_error("the mount ended: %s", strerror(-err));
 	session_end();

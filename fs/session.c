@@ -30,7 +30,7 @@
 #define PARALLEL_DIROPS (1u << 18)
 #define INIT_FLAGS_AT 12 /* in struct fuse_init_out */
 
-static bool one_thread, init_answered;
+static bool init_answered;
 
 static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
 {
@@ -191,21 +191,15 @@ int session_new(struct fuse_args *args)
 	return fs.session ? 0 : -EINVAL;
 }
 
-int session_start(const char *mountpoint, bool single_threaded)
+int session_start(const char *mountpoint)
 {
 	static const struct fuse_custom_io io = {.writev = session_writev, .read = session_read};
 	int err;
 
-	one_thread = single_threaded;
 	if (fuse_session_mount(fs.session, mountpoint) != 0)
 		return -ENODEV;
 	err = fuse_session_custom_io(fs.session, &io, fuse_session_fd(fs.session));
 	return err ? err : notify_start();
-}
-
-int session_run(void)
-{
-	return loop_run(one_thread);
 }
 
 void session_end(void)

@@ -96,7 +96,7 @@ int admin_render_tablets(struct node *n, struct buf *out)
 	return err ? err : tfs_tablets(node_store_table(n), put_tablet, out);
 }
 
-static int each_table(int (*fn)(struct tfs_table *t))
+int admin_each_table(int (*fn)(struct tfs_table *t))
 {
 	char names[16][TFS_NAME_MAX + 1], after[TFS_NAME_MAX + 1] = "";
 	int n;
@@ -118,16 +118,6 @@ static int each_table(int (*fn)(struct tfs_table *t))
 		memcpy(after, names[n - 1], sizeof(after));
 	}
 	return n;
-}
-
-static int flush_table(struct tfs_table *t)
-{
-	return tfs_flush(t);
-}
-
-static int compact_table(struct tfs_table *t)
-{
-	return tfs_compact(t);
 }
 
 /* Drops the kernel's entries, in one view, of a row that was dropped and of the parts of its name. */
@@ -194,15 +184,9 @@ static bool verb(struct slice line, const char *name, struct slice *argument)
 {
 	size_t n = strlen(name);
 
-	if (line.n < n || memcmp(line.p, name, n) != 0)
+	if (!slice_has_prefix(line, slice_str(name)) || (line.n > n && line.p[n] != ' '))
 		return false;
-	if (line.n == n) {
-		*argument = slice_of(NULL, 0);
-		return true;
-	}
-	if (line.p[n] != ' ')
-		return false;
-	*argument = slice_of(line.p + n + 1, line.n - n - 1);
+	*argument = line.n > n ? slice_of(line.p + n + 1, line.n - n - 1) : slice_of(NULL, 0);
 	return true;
 }
 
@@ -210,24 +194,23 @@ enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE };
 
 static int refuse_line(struct node *n, struct slice line, int r)
 {
-	switch (r) {
-	case NO_SUCH_VERB:
-		return refuse(-EINVAL, n, NULL, "no such verb: %s", Q(line));
-	case NO_ROW:
-		return refuse(-EINVAL, n, NULL, "the name of a row is missing: %s", Q(line));
-	case -EINVAL:
-		return refuse(r, n, NULL, "not the name of a row: %s", Q(line));
-	case -EEXIST:
-		return refuse(-EINVAL, n, NULL, "a tablet begins there already: %s", Q(line));
-	case -ENOENT:
-		return refuse(-EINVAL, n, NULL, "there is no tablet after it, or the table has gone: %s", Q(line));
-	case NO_RANGE:
-		return refuse(-EINVAL, n, NULL, "the table is salted, and no row is stored with this byte in front: %s", Q(line));
-	case -E2BIG:
-		return refuse(r, n, NULL, "row keys too long to merge the tablet's list of files: %s", Q(line));
-	default:
-		return refuse(r, n, NULL, "%s", Q(line));
-	}
+	static const struct {
+		int result, err;
+		const char *reason;
+	} reasons[] = {
+		{NO_SUCH_VERB, -EINVAL, "no such verb"},
+		{NO_ROW, -EINVAL, "the name of a row is missing"},
+		{NO_RANGE, -EINVAL, "the table is salted, and no row is stored with this byte in front"},
+		{-EINVAL, -EINVAL, "not the name of a row"},
+		{-EEXIST, -EINVAL, "a tablet begins there already"},
+		{-ENOENT, -EINVAL, "there is no tablet after it, or the table was dropped"},
+		{-E2BIG, -E2BIG, "row keys too long to merge the tablet's list of files"},
+	};
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
+		if (reasons[i].result == r)
+			return refuse(reasons[i].err, n, NULL, "%s: %s", reasons[i].reason, Q(line));
+	return refuse(r, n, NULL, "%s", Q(line));
 }
 
 static int each_line(
@@ -302,9 +285,9 @@ static int system_verb(struct node *n, struct slice line, struct changes *c)
 	struct slice argument;
 
 	if (verb(line, "flush", &argument) && !argument.n)
-		return each_table(flush_table);
+		return admin_each_table(tfs_flush);
 	if (verb(line, "compact", &argument) && !argument.n)
-		return each_table(compact_table);
+		return admin_each_table(tfs_compact);
 	if (verb(line, "sync", &argument) && !argument.n)
 		return tfs_sync(fs.store);
 	if (verb(line, "confirm-clock", &argument) && !argument.n)

@@ -8,6 +8,7 @@
 
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
+#include "fs/node/admin.h"
 #include "fs/node/list.h"
 #include "fs/request/stream.h"
 #include "fs/node/tree.h"
@@ -128,28 +129,21 @@ static bool table_expires(const struct tfs_schema *schema)
 	return false;
 }
 
+static int expires(struct tfs_table *t)
+{
+	const struct tfs_schema *schema;
+	bool yes = true;
+
+	if (tfs_schema_get(t, &schema) == 0) {
+		yes = table_expires(schema);
+		tfs_schema_put(schema);
+	}
+	return yes;
+}
+
 bool dir_any_expires(void)
 {
-	char names[16][TFS_NAME_MAX + 1], after[TFS_NAME_MAX + 1] = "";
-	const struct tfs_schema *schema;
-	bool expires = false;
-	struct tfs_table *t;
-	int n;
-
-	while (!expires && (n = tfs_table_list(fs.store, after, names, 16)) > 0) {
-		for (int i = 0; i < n && !expires; i++) {
-			if (tfs_table_open(fs.store, names[i], &t))
-				continue;
-			expires = tfs_schema_get(t, &schema) != 0;
-			if (!expires) {
-				expires = table_expires(schema);
-				tfs_schema_put(schema);
-			}
-			tfs_table_close(t);
-		}
-		strcpy(after, names[n - 1]);
-	}
-	return expires;
+	return admin_each_table(expires) != 0;
 }
 
 /* Can the place of an ordinal be found by counting entries? */
@@ -323,10 +317,6 @@ void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct dir_handle *h = (struct dir_handle *)(uintptr_t)fi->fh;
-
-	if (h) {
-		stream_close(h);
-	}
+	stream_close((struct dir_handle *)(uintptr_t)fi->fh);
 	reply_err(req, 0);
 }

@@ -48,14 +48,11 @@ static struct {
 	uint32_t next_id;
 } pool;
 
-int streams_init(void)
+void streams_init(void)
 {
 	mutex_init(&pool.lock, RANK_FS_TREE);
 	TAILQ_INIT(&pool.idle);
-	for (int i = 0; i < BUCKETS; i++)
-		LIST_INIT(&pool.buckets[i]);
 	pool.next_id = 1;
-	return 0;
 }
 
 static void stream_free(struct stream *s)
@@ -300,6 +297,8 @@ int stream_remember(struct stream *s, uint64_t ordinal, const struct cursor *at)
 
 void stream_close(struct dir_handle *h)
 {
+	if (!h)
+		return;
 	mutex_lock(&pool.lock);
 	stream_leave_locked(h->stream);
 	stream_leave_locked(h->fork);
