@@ -7,7 +7,6 @@
 
 #include "engine/base/msg.h"
 #include "fs/base/reply.h"
-#include "fs/base/view.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
  * node's parent, and in one list per state, the oldest first.
  *
  * Directories other than scratch have their entries in the table's own view
- * (view.h).  Entries are ordered by class, then key: class 0 is scratch and
+ * (node.h).  Entries are ordered by class, then key: class 0 is scratch and
  * parts, class 1 is rows and families (KIND_KEYED).
  *
  * Threads: the caller of every function that ends in _locked holds the tree lock.

@@ -18,7 +18,6 @@
 #include "engine/tabletfs.h"
 #include "fs/base/cache.h"
 #include "fs/base/node.h"
-#include "fs/base/view.h"
 
 #include <fuse3/fuse_lowlevel.h>
 #include <stdatomic.h>
@@ -74,6 +73,14 @@ struct mutex *fs_row_lock(const struct node *row);
 void fs_init(void);
 void fs_fini(void);
 int64_t fs_now_us(void);
+
+/* The user who sent a request, with his groups: for checks that the kernel does not make. */
+struct caller {
+	struct tfs_user user;
+	gid_t groups[];
+};
+/* For free().  NULL: out of memory.  Without groups if the process has ended: they are read from /proc. */
+struct caller *caller_new(fuse_req_t req);
 
 /* The open table that n is in. */
 struct tfs_table *node_store_table(struct node *n);

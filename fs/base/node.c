@@ -11,7 +11,7 @@
 #include "fs/base/node.h"
 
 #include "fs/base/node_ops.h"
-#include "fs/base/slab.h"
+#include "fs/base/node_memory.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ static size_t node_bytes(size_t key_n)
 /* The caller holds the tree lock. */
 static struct node *node_alloc(struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
-	struct node *n = slab_alloc(node_bytes(key.n));
+	struct node *n = node_memory_alloc(node_bytes(key.n));
 
 	if (!n)
 		return NULL;
@@ -98,7 +98,7 @@ int node_table_init(const struct node_ops *const tables[NODE_KIND_COUNT], void (
 	if (!table.bucket || !table.root) {
 		free(table.bucket);
 		if (table.root)
-			slab_free(table.root, node_bytes(0));
+			node_memory_free(table.root, node_bytes(0));
 		mutex_fini(&table.lock);
 		return -ENOMEM;
 	}
@@ -115,7 +115,7 @@ static void node_destroy(struct node *n)
 			tfs_table_close(n->dir->table);
 		free(n->dir);
 	}
-	slab_free(n, node_bytes(n->key_n));
+	node_memory_free(n, node_bytes(n->key_n));
 }
 
 void node_table_fini(void)
@@ -310,4 +310,59 @@ void node_each_of_table(struct node *t, void (*fn)(void *arg, struct node *n), v
 			if (n->lookups && node_table(n) == t)
 				fn(arg, n);
 	mutex_unlock(&table.lock);
+}
+
+/* ---- views: both have the same nodes below them, with the same keys; only the path to the table differs ---- */
+
+struct node *node_in_table_locked(struct node *n)
+{
+	struct node *parent;
+
+	if (n->kind == NODE_LATEST)
+		return n->parent;
+	if (!node_is(n, KIND_IN_VIEW))
+		return n;
+	parent = node_in_table_locked(n->parent);
+	return !parent ? NULL : parent == n->parent ? n : node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0);
+}
+
+struct node *node_in_other_view_locked(struct node *n)
+{
+	struct node *parent;
+
+	if (n->kind == NODE_LATEST)
+		return n->parent;
+	if (n->kind == NODE_TABLE)
+		return node_find_locked(n, NODE_LATEST, slice_of(NULL, 0), 0);
+	parent = node_is(n, KIND_IN_VIEW) ? node_in_other_view_locked(n->parent) : NULL;
+	return parent ? node_find_locked(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
+}
+
+struct node *node_in_table_get(struct node *n)
+{
+	struct node *parent = n->kind == NODE_LATEST ? n->parent : n, *own;
+
+	if (!node_is(n, KIND_IN_VIEW)) {
+		node_hold(parent);
+		return parent;
+	}
+	parent = node_in_table_get(n->parent);
+	if (parent == n->parent) {
+		node_hold(n);
+		own = n;
+	} else {
+		own = parent ? node_get(parent, (enum node_kind)n->kind, node_key(n), 0) : NULL;
+	}
+	node_put(parent);
+	return own;
+}
+
+bool node_is_latest(const struct node *n)
+{
+	if (fs.latest)
+		return true;
+	for (; n; n = n->parent)
+		if (n->kind == NODE_LATEST)
+			return true;
+	return false;
 }

@@ -185,4 +185,17 @@ struct dirx *node_dirx_locked(struct node *dir);
 /* Calls fn, under the tree lock, for every node of a table that the kernel holds. */
 void node_each_of_table(struct node *table, void (*fn)(void *arg, struct node *n), void *arg);
 
+/*
+ * The views of a table: the table itself, and .latest, which shows plain names
+ * only.  A directory of cells has a node in each view that the kernel knows.
+ * State that both views share belongs to the node in the table's own view.
+ */
+/* The same directory in the table's own view, or in the view that n is not in.  Not counted.  NULL: it has no node. */
+struct node *node_in_table_locked(struct node *dir);
+struct node *node_in_other_view_locked(struct node *dir);
+/* As node_in_table_locked, but makes the node, and counts it.  NULL: out of memory. */
+struct node *node_in_table_get(struct node *dir);
+/* Is the node in a view that shows plain names only? */
+bool node_is_latest(const struct node *n);
+
 #endif

@@ -9,7 +9,6 @@
 
 #include "fs/base/node_ops.h"
 
-#include "fs/base/caller.h"
 #include "fs/base/reply.h"
 #include "fs/file/read.h"
 

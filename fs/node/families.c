@@ -155,32 +155,13 @@ static int family_dir_attr(struct node *n, struct stat *st, double *timeout)
 	return family_stat(n, node_name(n), st);
 }
 
+#define SCHEMA_DIR                                                                                                                 \
+	.traits = KIND_DIR | KIND_UNCACHED, .name = fs_schema_name, .resolve = setting_resolve,                                    \
+	.list = (const list_phase_fn[]){setting_list, NULL}, .rmdir = schema_dir_rmdir, .find = schema_dir_find,                   \
+	.make = schema_dir_make, .rename = schema_dir_rename
 const struct node_ops family_dir_ops = {
-	.traits = KIND_DIR | KIND_UNCACHED,
-	.name = fs_schema_name,
-	.attr = family_dir_attr,
-	.set_owner = fs_schema_set_owner,
-	.settings = family_settings,
-	.resolve = setting_resolve,
-	.list = (const list_phase_fn[]){setting_list, NULL},
-	.rmdir = schema_dir_rmdir,
-	.find = schema_dir_find,
-	.make = schema_dir_make,
-	.rename = schema_dir_rename,
-};
-
-const struct node_ops group_dir_ops = {
-	.traits = KIND_DIR | KIND_UNCACHED,
-	.name = fs_schema_name,
-	.attr = tree_table_attr,
-	.settings = group_settings,
-	.resolve = setting_resolve,
-	.list = (const list_phase_fn[]){setting_list, NULL},
-	.rmdir = schema_dir_rmdir,
-	.find = schema_dir_find,
-	.make = schema_dir_make,
-	.rename = schema_dir_rename,
-};
+	SCHEMA_DIR, .attr = family_dir_attr, .set_owner = fs_schema_set_owner, .settings = family_settings};
+const struct node_ops group_dir_ops = {SCHEMA_DIR, .attr = tree_table_attr, .settings = group_settings};
 
 /* ---- .families and .groups ---- */
 
@@ -212,20 +193,11 @@ static int list_families(struct lister *l, struct list_entry *e)
 	return 0;
 }
 
-const struct node_ops families_ops = {
-	.traits = KIND_DIR | KIND_UNCACHED,
-	.fixed_name = ".families",
-	.attr = tree_table_attr,
-	.names = TABLE_NAMES,
-	.resolve = resolve_in_families,
-	.list = (const list_phase_fn[]){list_families, NULL},
-};
-
-const struct node_ops groups_ops = {
-	.traits = KIND_DIR | KIND_UNCACHED,
-	.fixed_name = ".groups",
-	.attr = tree_table_attr,
-	.names = TABLE_NAMES,
-	.resolve = resolve_in_families,
-	.list = (const list_phase_fn[]){list_families, NULL},
-};
+#define SCHEMA_LIST                                                                                                                \
+	.traits = KIND_DIR | KIND_UNCACHED, .attr = tree_table_attr, .names = TABLE_NAMES, .resolve = resolve_in_families,         \
+	.list = (const list_phase_fn[])                                                                                            \
+	{                                                                                                                          \
+		list_families, NULL                                                                                                \
+	}
+const struct node_ops families_ops = {SCHEMA_LIST, .fixed_name = ".families"};
+const struct node_ops groups_ops = {SCHEMA_LIST, .fixed_name = ".groups"};

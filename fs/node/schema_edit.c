@@ -23,28 +23,34 @@ void fs_schema_family_key(uint16_t id, char key[FAMILY_KEY_BYTES])
 	snprintf(key, FAMILY_KEY_BYTES, "#%u", id);
 }
 
+/* The family or, of NODE_GROUP_DIR, the group with this name or "#ID": its name, or NULL. */
+static const char *find(const struct tfs_schema *s, enum node_kind kind, const char *name, uint16_t *id)
+{
+	const struct tfs_family *f = kind == NODE_GROUP_DIR ? NULL : tfs_schema_family(s, name);
+	const struct tfs_group *g = kind == NODE_GROUP_DIR ? tfs_schema_group(s, name) : NULL;
+
+	*id = f ? f->id : g ? g->id : 0;
+	return f ? f->name : g ? g->name : NULL;
+}
+
 int fs_schema_bind(struct resolved *r)
 {
 	const char *name = r->key.p ? (const char *)r->key.p : "";
-	const struct tfs_family *f;
-	const struct tfs_group *g;
 	const struct tfs_schema *s;
 	char key[FAMILY_KEY_BYTES];
-	int err, id = -1;
+	uint16_t id;
+	int err;
 
 	if (name[0] == '#')
 		return 0;
 	err = tfs_schema_get(node_store_table(r->parent), &s);
 	if (err)
 		return err;
-	if (r->kind == NODE_GROUP_DIR)
-		id = (g = tfs_schema_group(s, name)) ? g->id : -1;
-	else
-		id = (f = tfs_schema_family(s, name)) ? f->id : -1;
+	name = find(s, r->kind, name, &id);
 	tfs_schema_put(s);
-	if (id < 0)
+	if (!name)
 		return -ENOENT;
-	fs_schema_family_key((uint16_t)id, key);
+	fs_schema_family_key(id, key);
 	err = buf_set(&r->key, key, strlen(key) + 1);
 	if (err == 0)
 		r->key.n--;
@@ -53,23 +59,18 @@ int fs_schema_bind(struct resolved *r)
 
 int fs_schema_name(struct node *n, struct buf *out)
 {
-	const bool of_group = n->kind == NODE_GROUP_DIR;
-	const struct tfs_family *f;
-	const struct tfs_group *g;
 	const char *name = NULL;
 	const struct tfs_schema *s;
+	uint16_t id;
 	int err = tfs_schema_get(node_store_table(n), &s);
 
 	if (err == 0) {
-		if (of_group)
-			name = (g = tfs_schema_group(s, node_name(n))) ? g->name : NULL;
-		else
-			name = (f = tfs_schema_family(s, node_name(n))) ? f->name : NULL;
+		name = find(s, (enum node_kind)n->kind, node_name(n), &id);
 		err = name ? buf_append(out, name, strlen(name)) : -ENOENT;
 		tfs_schema_put(s);
 	}
 	if (!name)
-		(void)!buf_printf(out, "(%s %s, dropped)", of_group ? "group" : "family", node_name(n));
+		(void)!buf_printf(out, "(%s %s, dropped)", n->kind == NODE_GROUP_DIR ? "group" : "family", node_name(n));
 	return name ? err : -ENOENT;
 }
 

@@ -7,7 +7,6 @@
 #ifndef TFS_FS_NODE_SCHEMA_EDIT_H
 #define TFS_FS_NODE_SCHEMA_EDIT_H
 
-#include "fs/base/caller.h"
 #include "fs/base/node_ops.h"
 #include "fs/base/notify.h"
 

@@ -9,7 +9,6 @@
 #include "fs/node/scratch.h"
 
 #include "engine/base/msg.h"
-#include "fs/base/caller.h"
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"

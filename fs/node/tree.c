@@ -103,15 +103,16 @@ int tree_find(struct node *dir, const char *name, struct node **out)
 	return err;
 }
 
-int tree_refuse_name(int err, struct node *dir, const char *name, const struct resolved *r)
+int tree_resolve_new(struct node *dir, const char *name, struct resolved *out)
 {
 	const char *names = node_ops(dir)->names;
+	int err = tree_resolve(dir, name, out);
 
 	if (err == -ENAMETOOLONG)
 		return refuse(err, dir, name, "too long for a name or a key");
 	if (err != -ENOENT)
 		return err;
-	if (r->forbidden)
+	if (out->forbidden)
 		return refuse(-EPERM, dir, name, "no such name can be made here");
 	return refuse(-EINVAL, dir, name, "%s", names ? names : "not the canonical name of anything that can be here");
 }

@@ -23,8 +23,8 @@ int tree_find_resolved(struct node *dir, struct resolved *r, struct node **out) 
 int tree_exists(struct node *dir, struct resolved *r) TFS_MUST;
 /* The node with a name, counted, if it exists; else -ENOENT. */
 int tree_find(struct node *dir, const char *name, struct node **out) TFS_MUST;
-/* After tree_resolve returned -ENOENT for a name that is to be made: EPERM or EINVAL, logged.  Other errors are returned. */
-int tree_refuse_name(int err, struct node *dir, const char *name, const struct resolved *r) TFS_MUST;
+/* The same for a name that will be made: EPERM or EINVAL instead of ENOENT, and the reason is logged. */
+int tree_resolve_new(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 
 /* Counts an answer that makes the kernel hold n under this name.  The answer has no lifetime if a rename of n may have missed it. */
 void tree_count_entry(struct node *n, struct slice name, struct fuse_entry_param *e);

@@ -47,9 +47,7 @@ void request_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 	bool exists, answered = false;
 	int err;
 
-	err = tree_resolve(m.dir, name, &what);
-	if (err)
-		err = tree_refuse_name(err, m.dir, name, &what);
+	err = tree_resolve_new(m.dir, name, &what);
 	for (int i = 0; !answered && (err == 0 || err == -ESTALE) && i < MAKE_TRIES; i++) {
 		struct node *n = NULL;
 
@@ -79,9 +77,7 @@ void request_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 		reply_err(req, refuse(-EPERM, m.dir, name, "there are no devices, pipes or sockets in a table"));
 		return;
 	}
-	err = tree_resolve(m.dir, name, &what);
-	if (err)
-		err = tree_refuse_name(err, m.dir, name, &what);
+	err = tree_resolve_new(m.dir, name, &what);
 	if (err == 0)
 		err = open_or_make(&m, O_EXCL, &what, &exists, &n);
 	if (err == 0)
@@ -106,12 +102,10 @@ static int make_dir(const struct making *m, struct node **out)
 	struct resolved what;
 	int err;
 
-	err = tree_resolve(m->dir, m->name, &what);
-	if (err)
-		err = tree_refuse_name(err, m->dir, m->name, &what);
-	else if ((err = tree_exists(m->dir, &what)) == 0)
+	err = tree_resolve_new(m->dir, m->name, &what);
+	if (err == 0 && (err = tree_exists(m->dir, &what)) == 0)
 		err = -EEXIST;
-	else if (err == -ENOENT)
+	if (err == -ENOENT)
 		err = make(m, &what, out);
 	resolved_fini(&what);
 	return err;
@@ -217,9 +211,9 @@ static int rename_any(struct renaming *m)
 		err = tree_find_resolved(m->dir, &m->from, &m->source);
 	if (err)
 		return err;
-	err = tree_resolve(m->newdir, m->newname, &m->to);
+	err = tree_resolve_new(m->newdir, m->newname, &m->to);
 	if (err)
-		return err == -ENOENT ? tree_refuse_name(err, m->newdir, m->newname, &m->to) : err;
+		return err;
 	return node_ops(m->source)->rename ? node_ops(m->source)->rename(m) : -EXDEV;
 }
 

@@ -78,18 +78,10 @@ void request_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 static int time_us(const struct timespec *t, int64_t *us)
 {
-	int64_t v;
+	__int128 v = (__int128)t->tv_sec * 1000000 + t->tv_nsec / 1000;
 
-	if (__builtin_mul_overflow((int64_t)t->tv_sec, (int64_t)1000000, &v)) {
-		/* The smallest microseconds are in a second that begins before them. */
-		if (t->tv_sec != INT64_MIN / 1000000 - 1)
-			return -EOVERFLOW;
-		v = ((int64_t)t->tv_sec + 1) * 1000000;
-		if (__builtin_add_overflow(v, t->tv_nsec / 1000 - 1000000, us))
-			return -EOVERFLOW;
-		return 0;
-	}
-	return __builtin_add_overflow(v, (int64_t)(t->tv_nsec / 1000), us) ? -EOVERFLOW : 0;
+	*us = (int64_t)v;
+	return *us == v ? 0 : -EOVERFLOW;
 }
 
 static int set_times(struct node *n, const struct stat *attr, int to_set, struct changes *c)

@@ -9,7 +9,7 @@
  * allocated by malloc.  In a build with AddressSanitizer all are, because it
  * finds uses of freed nodes only there.
  */
-#include "fs/base/slab.h"
+#include "fs/base/node_memory.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static struct slab *slab_new(unsigned class)
 	return s;
 }
 
-void *slab_alloc(size_t bytes)
+void *node_memory_alloc(size_t bytes)
 {
 	const unsigned class = class_of(bytes);
 	const uint32_t size = class * STEP;
@@ -82,7 +82,7 @@ void *slab_alloc(size_t bytes)
 	return p;
 }
 
-void slab_free(void *p, size_t bytes)
+void node_memory_free(void *p, size_t bytes)
 {
 	const unsigned class = class_of(bytes);
 	struct slab *s = (struct slab *)((uintptr_t)p & ~(SLAB_BYTES - 1));
