@@ -35,10 +35,10 @@
 
 #define THREADS 24
 #define PATIENCE_US 500
-#define IDLE_LOOKS 20
-#define NOBODY -1
-#define LOOK_US 50
-#define IN_VAIN_MOST 63
+#define IDLE_CHECKS 20
+#define NO_LEADER -1
+#define POLL_US 50
+#define SLEEPS_MAX 63
 
 struct worker {
 	pthread_t thread;
@@ -57,7 +57,7 @@ static struct {
 } loop;
 
 /* With more than one processor, reads of the device do not block, so that the thread can poll. */
-static void look_out(int fd)
+static void set_nonblocking(int fd)
 {
 	cpu_set_t cpus;
 	int flags = fcntl(fd, F_GETFL);
@@ -68,7 +68,8 @@ static void look_out(int fd)
 
 ssize_t loop_read(int fd, void *buf, size_t n)
 {
-	static _Thread_local unsigned in_vain, sleeps; /* polls without result so far; reads that will not poll */
+	/* After a poll that found nothing, the next reads do not poll: one, then 3, 7 ... */
+	static _Thread_local unsigned sleeps_after_poll, sleeps;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	uint64_t until = 0;
 	ssize_t r;
@@ -79,17 +80,17 @@ ssize_t loop_read(int fd, void *buf, size_t n)
 	if (sleeps) {
 		sleeps--;
 	} else {
-		until = monotonic_us() + LOOK_US;
+		until = monotonic_us() + POLL_US;
 		do {
 			sched_yield();
 			r = read(fd, buf, n);
 		} while (r < 0 && errno == EAGAIN && monotonic_us() < until);
 		if (r >= 0 || errno != EAGAIN) {
-			in_vain = 0;
+			sleeps_after_poll = 0;
 			return r;
 		}
-		in_vain = in_vain >= IN_VAIN_MOST ? IN_VAIN_MOST : 2 * in_vain + 1;
-		sleeps = in_vain;
+		sleeps_after_poll = sleeps_after_poll >= SLEEPS_MAX ? SLEEPS_MAX : 2 * sleeps_after_poll + 1;
+		sleeps = sleeps_after_poll;
 	}
 	do {
 		if (poll(&p, 1, -1) < 0)
@@ -141,7 +142,7 @@ static void *worker_main(void *arg)
 	while (!loop.stop) {
 		bool continues;
 
-		if (loop.leader != NOBODY) {
+		if (loop.leader != NO_LEADER) {
 			cond_wait(&loop.followers, &loop.lock);
 			continue;
 		}
@@ -169,22 +170,22 @@ static void *monitor_main(void *arg)
 	mutex_lock(&loop.lock);
 	while (!loop.stop) {
 		leader = loop.leader;
-		now = leader == NOBODY ? 0 : loop.worker[leader].steps;
+		now = leader == NO_LEADER ? 0 : loop.worker[leader].steps;
 		idle = now == steps && now % 2 == 0 ? idle + 1 : 0;
 		steps = now;
-		if (idle > IDLE_LOOKS) {
+		if (idle > IDLE_CHECKS) {
 			loop.parked = true;
-			/* A request may have begun before its thread could see that. */
+			/* A request may have begun before its thread could read loop.parked. */
 			leader = loop.leader;
-			if (leader != NOBODY && loop.worker[leader].steps == steps)
+			if (leader != NO_LEADER && loop.worker[leader].steps == steps)
 				cond_wait(&loop.monitor, &loop.lock);
 			loop.parked = false;
 			idle = 0;
 			continue;
 		}
 		(void)!cond_wait_us(&loop.monitor, &loop.lock, PATIENCE_US);
-		if (leader != NOBODY && loop.leader == leader && steps % 2 == 1 && loop.worker[leader].steps == steps) {
-			loop.leader = NOBODY;
+		if (leader != NO_LEADER && loop.leader == leader && steps % 2 == 1 && loop.worker[leader].steps == steps) {
+			loop.leader = NO_LEADER;
 			cond_signal(&loop.followers);
 		}
 	}
@@ -218,8 +219,8 @@ int loop_run(bool single_threaded, const sigset_t *ends)
 	cond_init(&loop.followers);
 	cond_init(&loop.monitor);
 	loop.main = pthread_self();
-	loop.leader = NOBODY;
-	look_out(fuse_session_fd(fs.session));
+	loop.leader = NO_LEADER;
+	set_nonblocking(fuse_session_fd(fs.session));
 	sigaction(SIGUSR1, &sa, NULL);
 	r = pthread_create(&monitor, NULL, monitor_main, NULL);
 	watched = r == 0;

@@ -171,7 +171,7 @@ static void report_mounted(void)
 			close(null);
 	}
 	if (write(ready_pipe, &verdict, 1) != 1)
-		msg_warning("the mounting process is gone");
+		msg_warning("the mounting process has ended");
 	close(ready_pipe);
 	ready_pipe = -1;
 }

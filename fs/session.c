@@ -127,7 +127,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	}
 	err = stale_answer(req, n, err == -ENOENT ? -ESTALE : err);
 	if (err) {
-		reply_err(req, refuse_store(err, n, NULL, "its space cannot be told"));
+		reply_err(req, refuse_store(err, n, NULL, "its free space cannot be read"));
 		return;
 	}
 	v.f_bfree = v.f_bavail = available / 4096;

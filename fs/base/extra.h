@@ -28,7 +28,7 @@ enum extra_state {
 void extra_fini(void);
 /* Adds an entry for n.  An entry that exists keeps its state. */
 int extra_add_locked(struct node *n, enum extra_state state) TFS_MUST;
-/* Removes the entry, if there is one.  Something else must count n. */
+/* Removes the entry, if there is one.  The caller has a count of n. */
 void extra_remove_locked(struct node *n);
 /* The same; n may be freed. */
 void extra_drop_locked(struct node *n);

@@ -78,3 +78,13 @@ struct caller *caller_new(fuse_req_t req)
 		(struct tfs_user){.uid = ctx->uid, .gid = ctx->gid, .groups = caller->groups, .group_count = (unsigned)count};
 	return caller;
 }
+
+bool node_is_latest(const struct node *n)
+{
+	if (fs.latest)
+		return true;
+	for (; n; n = n->parent)
+		if (n->kind == NODE_LATEST)
+			return true;
+	return false;
+}

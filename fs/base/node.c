@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One hash table of all nodes, and one lock, which is held for a few pointer
- * operations at a time; the kernel serialises far more than this does.
+ * One hash table of all nodes, and one lock.  The lock is held for a few pointer
+ * operations, so threads rarely wait for it.
  *
  * A removed directory is unhashed at once: the kernel never uses its inode
  * again, so a directory with the same name needs a new node.  A removed cell is
@@ -27,19 +27,16 @@ static struct {
 	void (*close_file)(struct node *n);
 } table;
 
-static struct {
-	const struct node_ops *ops;
-	unsigned traits;
-} kinds[NODE_KIND_COUNT];
+static const struct node_ops *const *kinds; /* by kind */
 
 const struct node_ops *kind_ops(enum node_kind kind)
 {
-	return kinds[kind].ops;
+	return kinds[kind];
 }
 
 bool kind_is(enum node_kind kind, unsigned traits)
 {
-	return kinds[kind].traits & traits;
+	return kinds[kind]->traits & traits;
 }
 
 struct mutex *tree_mutex(void)
@@ -86,10 +83,7 @@ static struct node *node_alloc(struct node *parent, enum node_kind kind, struct 
 
 int node_table_init(const struct node_ops *const tables[NODE_KIND_COUNT], void (*close_file)(struct node *n))
 {
-	for (int i = 0; i < NODE_KIND_COUNT; i++) {
-		kinds[i].ops = tables[i];
-		kinds[i].traits = tables[i]->traits;
-	}
+	kinds = tables;
 	table.close_file = close_file;
 	mutex_init(&table.lock, RANK_FS_TREE);
 	table.buckets = BUCKETS_MIN;
@@ -140,7 +134,7 @@ static void resize(size_t buckets)
 	struct node **bucket = calloc(buckets, sizeof(*bucket));
 
 	if (!bucket)
-		return; /* the chains are longer, or memory is not returned */
+		return; /* the chains stay long, or the memory stays in use */
 	for (size_t i = 0; i < table.buckets; i++) {
 		struct node *next;
 
@@ -355,14 +349,4 @@ struct node *node_in_table_get(struct node *n)
 	}
 	node_put(parent);
 	return own;
-}
-
-bool node_is_latest(const struct node *n)
-{
-	if (fs.latest)
-		return true;
-	for (; n; n = n->parent)
-		if (n->kind == NODE_LATEST)
-			return true;
-	return false;
 }

@@ -2,9 +2,9 @@
 /*
  * The node table: the nodes behind the kernel's inodes.
  *
- * A node is bound to a key, and to one life of it.  A node that was removed or
- * replaced is not found any more (NODE_GONE); it is freed when the kernel
- * forgets it and its last descriptor is closed.  A node id in a FUSE message is
+ * A node stands for one file or directory, from its creation to its removal.
+ * After a removal or replacement the node is not found any more (NODE_GONE).  It
+ * is freed when the kernel forgets it and its last descriptor is closed.  A node id in a FUSE message is
  * the node's address.  The inode number that users see is a hash of the key, so
  * that it is the same after a remount.
  *
@@ -79,10 +79,10 @@ struct tfs_table;
 enum {
 	NODE_HASHED = 1,     /* can be found by key */
 	NODE_EXTRA = 2,      /* an extra entry of its parent: scratch, or a directory that may hold no cell; pinned */
-	NODE_KEEPS = 4,      /* version, gone: its descriptors for reading count its state */
+	NODE_KEEPS = 4,      /* removed version: its descriptors for reading hold a count of its state */
 	NODE_GONE = 8,       /* removed (of cells also: renamed or replaced), and still in use */
 	NODE_LISTED = 16,    /* directory: the kernel may hold its whole listing */
-	NODE_MOVED = 16,     /* cell, gone: renamed, so the kernel may have it under another name */
+	NODE_MOVED = 16,     /* removed cell: it was renamed, so the kernel may have it under another name */
 	NODE_ENDED = 32,     /* directory: a listing ended after the notifier last invalidated it */
 	NODE_LEAVING = 32,   /* version: it is being removed or renamed; its opening waits for the row's lock */
 	NODE_PAGED = 64,     /* version: the kernel may hold pages of it; plain: of its newest version */
@@ -95,8 +95,8 @@ struct node {
 	uint64_t lookups;    /* the kernel's */
 	uint64_t ino;
 	int64_t ts;
-	_Atomic uint64_t size;     /* version: valid while epoch equals the table's, as is: */
-	_Atomic int64_t commit_us; /* the time of commit */
+	_Atomic uint64_t size;     /* version: valid while epoch equals the table's */
+	_Atomic int64_t commit_us; /* version: the time of commit, valid as size is */
 	union {
 		_Atomic(struct open_file *) file; /* open state; NULL: it is not open */
 		struct dirx *dir;                 /* scratch, extras, listing state; NULL: none */
@@ -111,9 +111,8 @@ struct node {
 };
 
 /*
- * The part of a directory that is not in the store: its extra entries, ordered
- * by (class, key); class 0 is scratch and parts that mkdir made, class 1 is
- * rows and families.  Of a table also the open table.
+ * The state of a directory that is not in the store: its extra entries (extra.h),
+ * and of a table also the open table.
  */
 struct extra;
 RB_HEAD(extra_tree, extra);
@@ -166,12 +165,14 @@ uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice k
 void node_hold(struct node *n);
 void node_put(struct node *n); /* NULL allowed */
 void node_put_locked(struct node *n);
-/* Counts one more lookup of the kernel, before or after the answer; or removes count of them. */
+/* Counts a lookup of the kernel, before or after the answer. */
 void node_lookup(struct node *n);
+/* Removes `count` lookups; may free n. */
 void node_forget(struct node *n, uint64_t count);
+/* Does the kernel hold the node? */
 bool node_known(struct node *n);
 
-/* Unhashes n: its key does not exist any more, and may get a new node. */
+/* n was removed: node_get() makes a new node for its key. */
 void node_end_locked(struct node *n);
 static inline bool node_lives(const struct node *n)
 {
@@ -195,7 +196,5 @@ struct node *node_in_table_locked(struct node *dir);
 struct node *node_in_other_view_locked(struct node *dir);
 /* As node_in_table_locked, but makes the node, and counts it.  NULL: out of memory. */
 struct node *node_in_table_get(struct node *dir);
-/* Is the node in a view that shows plain names only? */
-bool node_is_latest(const struct node *n);
 
 #endif

@@ -5,8 +5,8 @@
  * That is logged once.
  *
  * Node ids are addresses.  If the kernel has forgotten a node meanwhile, the
- * notification returns ENOENT; if the address has been used again, it
- * invalidates a node too many.
+ * notification returns ENOENT.  If the address has been used again, a node that
+ * has not changed is invalidated, which does no harm.
  */
 #include "fs/base/notify.h"
 
@@ -61,7 +61,7 @@ static struct {
 static void log_lost_change(void)
 {
 	if (!atomic_exchange(&q.lost_change_logged, true))
-		msg_error("out of memory: the kernel could not be told of a change");
+		msg_error("out of memory: the kernel was not notified of a change");
 }
 
 void changes_fini(struct changes *c)

@@ -18,11 +18,12 @@ int refuse(int r, struct node *n, const char *name, const char *fmt, ...) __attr
 /* As refuse, for an error of the store without a known reason.  ENOENT and other ordinary results are not logged. */
 int refuse_store(int r, struct node *n, const char *name, const char *doing);
 /*
- * After ESTALE the kernel looks the name up again, but only once.  Where names
- * come and go quickly, the node found then may be removed before the second
- * OPEN, too.  stale_found notes that a look-up found n.  stale_answer, for the
- * ESTALE of a call on n, returns ENOENT if the same thread has had ESTALE for n
- * before and has found it by name since; the file is then reported as absent.
+ * After ESTALE the kernel looks the name up again and repeats the call, but only
+ * once.  If names are created and removed quickly, the second call may fail too.
+ * Then ENOENT is right: the file is absent.  stale_found notes that a look-up
+ * found n.  stale_answer returns the error of a call on n: ENOENT instead of
+ * ESTALE if the same thread has received ESTALE for n, and has found n by name
+ * since.
  */
 void stale_found(fuse_req_t req, const struct node *n);
 int stale_answer(fuse_req_t req, const struct node *n, int r);

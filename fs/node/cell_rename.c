@@ -172,8 +172,7 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 	if (!same_row(from->parent, to->parent))
 		return -EXDEV;
 	/* Both views of a table have names for one cell. */
-	if (from->kind == to->kind && slice_eq(node_key(from->parent), node_key(to->parent)) && from->ts == to->ts &&
-		slice_eq(buf_slice(&from->key), buf_slice(&to->key)))
+	if (from->kind == to->kind && from->ts == to->ts && same_column(from, to))
 		return noreplace ? -EEXIST : 0;
 	err = family_info_get(from->parent, &a);
 	if (err == 0)

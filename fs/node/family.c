@@ -15,7 +15,7 @@
 
 #define NO_DIRS "a family holds cells only: a path can be a row, or a cell's name with %2F for each /"
 
-/* Who may read a file may search its directory. */
+/* A user who may read a family's files may search its directory. */
 static mode_t dir_mode(mode_t mode)
 {
 	return mode | (mode & 0444) >> 2;

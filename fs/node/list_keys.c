@@ -4,8 +4,8 @@
  *
  * Long names.  The keys below a part are not always neighbours in key order (a
  * shorter name may be between them), so a part is listed at its first key.
- * Whether a key is the first of its part is asked of the store.  That costs a
- * seek for each change of part, and the cursor remains a plain key.
+ * A scan finds the first key of a part.  That costs a seek for each change of
+ * part.  In return the cursor is one key.
  */
 #include "fs/node/list.h"
 
@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-/* An answer has space for some 200 entries; the rest of a batch is lost when the next answer begins a new scan. */
+/* An answer has space for some 200 entries.  The next answer begins a new scan, so the rest of a batch is wasted. */
 #define BATCH_BYTES (32u << 10)
 
 /* ---- rows ---- */
@@ -203,8 +203,8 @@ static int keys_next(struct lister *l)
 /*
  * The cells of a part have two ranges: if the text behind its last '@' may
  * begin a timestamp, first the versions of the qualifier before the '@'; then
- * the qualifiers that begin with the part.  Is the range empty, or the same as
- * the other?
+ * the qualifiers that begin with the part.  Returns false if the range is empty,
+ * or the same as the other.
  */
 static bool has_range(const struct lister *l, bool behind)
 {

@@ -7,14 +7,14 @@
  * A directory from mkdir is empty until a cell is committed in it, which
  * removes the entry.  A directory from which a cell was removed may contain
  * others.  To ask the store at each removal would read all tombstones of the
- * row each time. Therefore such an entry is unchecked at first, and the store
- * is asked when UNCHECKED_MAX later entries exist: then the entry is removed,
- * or its directory is empty.  Commits, removals and that check hold the row's
- * lock, so no entry is removed because of a cell that has been removed
- * meanwhile.
+ * row each time.  Therefore such an entry is EXTRA_UNCHECKED at first, and the
+ * store is asked when UNCHECKED_MAX later entries exist.  If the directory has
+ * cells, the entry is removed; otherwise it becomes EXTRA_EMPTY.  Commits,
+ * removals and that check hold the row's lock, so the check does not see a cell
+ * that another thread is removing.
  *
- * A row that contains both cells and an empty family keeps its entry: its cells
- * may expire or be dropped, which does not restore an entry.
+ * A row that contains both cells and an empty family keeps its entry, because
+ * its cells may expire or be dropped, and then nothing would add the entry again.
  *
  * Memory: some 250 bytes and the key for each entry, MADE_BYTES together.  At
  * most UNCHECKED_MAX entries are of directories that have cells and nothing
@@ -86,7 +86,7 @@ bool made_is(struct node *parent, enum node_kind kind, struct slice key)
 	return is;
 }
 
-/* The kernel drops the directory's entry and the listing that it is in. */
+/* Makes the kernel drop the directory's entry and the listing that contains it. */
 static void drop_kernel_entry(struct node *n, struct changes *c)
 {
 	struct buf path = {0};
@@ -291,7 +291,7 @@ void made_cell_removed(struct node *family_node, struct slice qualifier, bool ve
 	buf_fini(&name);
 }
 
-/* The oldest empty directory without entries of its own.  Those that have some become the youngest. */
+/* The oldest empty directory without entries of its own.  Directories that have entries become the youngest. */
 static struct node *oldest_made_locked(void)
 {
 	struct node *n;

@@ -18,22 +18,22 @@
 
 /* Adds an empty directory.  *out: its node in the view of parent, counted.  -EEXIST. */
 int made_add(struct node *parent, enum node_kind kind, struct slice key, struct node **out) TFS_MUST;
-/* Is the directory there although it may hold no cell? */
+/* Is there a made directory with this key? */
 bool made_is(struct node *parent, enum node_kind kind, struct slice key);
 /* node_ops.make and rmdir of rows, families and parts. */
 int made_mkdir(const struct making *m, struct resolved *r, struct node **out);
 int made_rmdir(struct node *n, const char *name, struct changes *c);
-/* Has the directory extra entries?  Of a table, its own view counts, otherwise both. */
+/* Has the directory extra entries: a table in its own view, any other in either view? */
 bool made_has_entries(struct node *dir);
-/* Has only the other view of the directory an entry, and that is scratch? */
+/* Has dir no extra entry, while the same directory in the other view has scratch? */
 bool made_has_scratch_elsewhere(struct node *dir);
 /* Rows with the prefix were dropped: removes their made directories, unless these hold scratch. */
 void made_drop_rows(struct node *table, struct slice prefix, struct changes *c);
 /* A cell was removed: its directories may be empty now.  Under the row's lock, as extra_cell_added. */
 void made_cell_removed(struct node *family_node, struct slice qualifier, bool version, int64_t ts);
-/* Scratch was made in a directory, which now stays while it has scratch.  dir: its node in the table's own view.  Tree lock. */
+/* Scratch was made in dir, a node of the table's own view.  dir then stays as long as the scratch. */
 int made_keep_locked(struct node *dir) TFS_MUST;
-/* After any of these, without locks: keeps the memory bounds. */
+/* Drops the oldest empty directories above MADE_BYTES.  Called after any function above, without locks. */
 void made_trim(struct changes *c);
 
 #endif

@@ -20,21 +20,21 @@ int fs_schema_bind(struct resolved *r) TFS_MUST;
 int fs_schema_name(struct node *n, struct buf *out) TFS_MUST;
 /* node_ops.set_owner of a table, and of a family's directory in .families. */
 int fs_schema_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c);
-/* Is the family's name, or its directory's, another than this?  Then the kernel may hold an old name. */
+/* Has the family, or its directory, another name than this?  Then the kernel may hold an old name. */
 bool fs_schema_renamed(struct node *family, struct slice name);
 
 /* Edits the schema of the table that n is in.  A refusal is logged with n's name. */
 int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct changes *c) TFS_MUST;
-/* Sets the whole schema.  caller: who asks; NULL: unknown, so that he may set no owners. */
+/* Sets the whole schema.  caller: the user who sets it; NULL: unknown, then owners in the text are ignored. */
 int fs_schema_replace_text(
 	struct node *n, struct slice text, int64_t mtime_us, const struct caller *caller, struct changes *c) TFS_MUST;
 /*
- * Is n in a family that was dropped?  Then everything that only the daemon has
- * of the family is removed.  Callers ask after they have made such a thing,
- * because the drop may have looked for them before.
+ * Is n in a family that was dropped?  Then its extra entries are removed (extra.h).
+ * A thread that has added such an entry calls this, because the drop may have
+ * looked for entries before.
  */
 bool fs_schema_family_dropped(struct node *n);
-/* May anybody add families by mkdir?  Then modes and owners may differ, too, as during a restore. */
+/* Does mkdir add families?  Then chmod and chown of cells succeed without effect, because a restore needs that. */
 bool fs_schema_is_open(struct node *n);
 
 #endif

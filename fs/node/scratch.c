@@ -19,22 +19,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int scratch_find_resolved(struct node *dir, struct resolved *r, struct node **out)
-{
-	*out = scratch_find(dir, buf_slice(&r->key));
-	return *out ? 0 : -ENOENT;
-}
-
-static int scratch_make_resolved(const struct making *m, struct resolved *r, struct node **out)
-{
-	return scratch_make(m->dir, buf_slice(&r->key), m->is_dir, m->mode & 07777, m->ctx->uid, m->ctx->gid, out);
-}
-
 static int scratch_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
-	struct node *n = scratch_find(dir, buf_slice(&r->key));
-	int err = !n ? -ENOENT : node_is_dir(n) ? -EISDIR : scratch_remove(n);
+	struct node *n;
+	int err = scratch_find(dir, r, &n);
 
+	if (err)
+		return err;
+	err = node_is_dir(n) ? -EISDIR : scratch_remove(n);
 	node_put(n);
 	return err;
 }
@@ -46,30 +38,24 @@ static int scratch_rmdir(struct node *n, const char *name, struct changes *c)
 
 /* ---- renames ---- */
 
-static int to_scratch(struct node *n, struct node *dir, struct slice name, bool noreplace)
+static int to_scratch(struct renaming *m)
 {
-	struct node *old, *fresh;
+	struct node *n = m->source, *old, *fresh;
 	struct open_file *x;
 	int err = 0;
 
 	if (n->kind == NODE_SCRATCH_DIR)
 		return -EXDEV; /* mv copies */
-	old = scratch_find(dir, name);
-	if (old == n) {
+	if (scratch_find(m->newdir, &m->to, &old) == 0) {
+		err = m->noreplace ? -EEXIST : node_is_dir(old) ? -EISDIR : 0;
 		node_put(old);
-		return noreplace ? -EEXIST : 0;
+		if (err || old == n)
+			return err;
 	}
-	if (old && noreplace)
-		err = -EEXIST;
-	else if (old && old->kind == NODE_SCRATCH_DIR)
-		err = -EISDIR;
-	node_put(old);
-	if (err)
-		return err;
 	x = open_file_find(n);
 	if (!x)
 		return -ESTALE;
-	err = scratch_place(dir, name, NODE_SCRATCH_FILE, x, &fresh);
+	err = scratch_place(m->newdir, buf_slice(&m->to.key), NODE_SCRATCH_FILE, x, &fresh);
 	open_file_put(x);
 	if (err)
 		return err;
@@ -122,7 +108,7 @@ static int scratch_rename(struct renaming *m)
 	int err;
 
 	if (kind_is(m->to.kind, KIND_SCRATCH))
-		return to_scratch(m->source, m->newdir, buf_slice(&m->to.key), m->noreplace);
+		return to_scratch(m);
 	if (m->source->kind == NODE_SCRATCH_DIR)
 		err = scratch_store_dir(m);
 	else if (kind_is(m->to.kind, KIND_CELL))
@@ -142,8 +128,8 @@ const struct node_ops scratch_file_ops = {
 	.attr = scratch_file_attr,
 	.set_owner = scratch_set_owner,
 	.set_time = ofile_set_time,
-	.find = scratch_find_resolved,
-	.make = scratch_make_resolved,
+	.find = scratch_find,
+	.make = scratch_make,
 	.unlink = scratch_unlink,
 	.rename = scratch_rename,
 };
@@ -155,8 +141,8 @@ const struct node_ops scratch_dir_ops = {
 	.resolve = scratch_resolve_name,
 	.list = (const list_phase_fn[]){list_extras, NULL},
 	.rmdir = scratch_rmdir,
-	.find = scratch_find_resolved,
-	.make = scratch_make_resolved,
+	.find = scratch_find,
+	.make = scratch_make,
 	.unlink = scratch_unlink,
 	.rename = scratch_rename,
 };

@@ -14,10 +14,9 @@
 #include "fs/base/node_ops.h"
 #include "fs/base/notify.h"
 
-/* Counted; NULL: there is none. */
-struct node *scratch_find(struct node *dir, struct slice name);
-/* Counted.  -EEXIST. */
-int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, uid_t uid, gid_t gid, struct node **out) TFS_MUST;
+/* node_ops.find and make. */
+int scratch_find(struct node *dir, struct resolved *r, struct node **out);
+int scratch_make(const struct making *m, struct resolved *r, struct node **out);
 /* Adds a node with the name to dir.  With share, a file is renamed: the node gets this state, and replaces a file that has the name. */
 int scratch_place(struct node *dir, struct slice name, enum node_kind kind, struct open_file *share, struct node **out) TFS_MUST;
 /* Removes n from its directory.  -ENOTEMPTY. */

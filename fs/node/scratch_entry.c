@@ -21,18 +21,19 @@ static _Atomic int64_t serial;
 /* As cells, scratch has neither setuid nor setgid.  A chmod that sets them succeeds without them, so that cp -p and rsync continue. */
 #define SCRATCH_MODES 01777
 
-struct node *scratch_find(struct node *dir, struct slice name)
+int scratch_find(struct node *dir, struct resolved *r, struct node **out)
 {
 	struct node *n;
 
 	mutex_lock(tree_mutex());
-	n = extra_find_locked(dir, 0, name);
+	n = extra_find_locked(dir, 0, buf_slice(&r->key));
 	if (n && !node_is(n, KIND_SCRATCH))
 		n = NULL;
 	if (n)
 		n->refs++;
 	mutex_unlock(tree_mutex());
-	return n;
+	*out = n;
+	return n ? 0 : -ENOENT;
 }
 
 int scratch_resolve_name(struct node *dir, const char *name, struct resolved *out)
@@ -93,23 +94,23 @@ int scratch_place(struct node *dir, struct slice name, enum node_kind kind, stru
 	return err;
 }
 
-int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, uid_t uid, gid_t gid, struct node **out)
+int scratch_make(const struct making *m, struct resolved *r, struct node **out)
 {
 	struct node *n;
 	int err;
 
-	err = scratch_place(dir, name, is_dir ? NODE_SCRATCH_DIR : NODE_SCRATCH_FILE, NULL, &n);
+	err = scratch_place(m->dir, buf_slice(&r->key), m->is_dir ? NODE_SCRATCH_DIR : NODE_SCRATCH_FILE, NULL, &n);
 	if (err)
 		return err;
-	if (is_dir) {
+	if (m->is_dir) {
 		struct dirx *d;
 
 		mutex_lock(tree_mutex());
 		d = node_dirx_locked(n);
 		if (d) {
-			d->mode = mode & SCRATCH_MODES;
-			d->uid = uid;
-			d->gid = gid;
+			d->mode = m->mode & SCRATCH_MODES;
+			d->uid = m->ctx->uid;
+			d->gid = m->ctx->gid;
 		}
 		mutex_unlock(tree_mutex());
 		err = d ? 0 : -ENOMEM;
@@ -117,9 +118,9 @@ int scratch_make(struct node *dir, struct slice name, bool is_dir, mode_t mode, 
 		struct open_file *x = open_file_get(n); /* the node's own count */
 
 		if (x) {
-			x->mode = mode & SCRATCH_MODES;
-			x->uid = uid;
-			x->gid = gid;
+			x->mode = m->mode & SCRATCH_MODES;
+			x->uid = m->ctx->uid;
+			x->gid = m->ctx->gid;
 			x->mtime_us = x->shared.touched_us = fs_now_us();
 			x->shared.holds = IMAGE_WHOLE;
 		}

@@ -141,7 +141,7 @@ static int add_family(struct storing *s, struct node *dir, struct node *family)
 	int err = family_info_get(family, &info);
 
 	if (err == 0 && !may_write(s->req, &info))
-		err = refuse(-EACCES, family, NULL, "who renames a directory to a row must be allowed to write to its families");
+		err = refuse(-EACCES, family, NULL, "the caller may not write to this family");
 	if (err == 0)
 		err = add(s, &(struct item){.node = dir, .family = family});
 	while (err == 0 && (n = next_entry(dir, n)))

@@ -4,9 +4,9 @@
  * and is applied in the write itself: the shell sees the refusal of
  * `echo x > gc`.  A text without a newline is applied at flush.
  *
- * On a read-only mount the kernel sends no OPEN.  There a text is kept from
- * the LOOKUP, which every open(2) causes, until the next LOOKUP, so that all
- * stats and READs between the two show the same text with the same size.  If
+ * On a read-only mount the kernel sends no OPEN.  There a text is cached from
+ * the LOOKUP, which every open(2) causes, until the next LOOKUP.  All stats and
+ * READs between the two then show the same text with the same size.  If
  * two processes read one file at the same time, the first may get the text of
  * the second.
  */

@@ -241,7 +241,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, stru
 	int r = 0;
 
 	a.buf = malloc(size);
-	r = a.buf ? stream_take(dir, (uint32_t)((uint64_t)offset >> 32), h, &s) : -ENOMEM;
+	r = a.buf ? stream_get(dir, (uint32_t)((uint64_t)offset >> 32), h, &s) : -ENOMEM;
 	if (r == -ESTALE)
 		refuse(r, dir, NULL, "a reader came back to a listing of long ago");
 	if (r)
@@ -280,9 +280,9 @@ out:
 	if (a.listing.schema)
 		tfs_schema_put(a.listing.schema);
 	if (a.forked)
-		stream_give(a.stream);
+		stream_put(a.stream);
 	if (s)
-		stream_give(s);
+		stream_put(s);
 	free(a.buf);
 }
 

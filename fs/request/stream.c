@@ -141,7 +141,7 @@ static void pin_locked(struct stream **pin, struct stream *s)
 	*pin = s;
 }
 
-int stream_take(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out)
+int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out)
 {
 	struct stream *s = NULL;
 	int r = 0;
@@ -199,7 +199,7 @@ bool stream_may_be_kept(struct stream *s, const struct node *dir)
 	return keep || fs.no_opendir;
 }
 
-void stream_give(struct stream *s)
+void stream_put(struct stream *s)
 {
 	mutex_lock(&pool.lock);
 	stream_leave_locked(s);

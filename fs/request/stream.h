@@ -43,11 +43,11 @@ struct dir_handle {
 
 void streams_init(void);
 void streams_fini(void);
-/* The stream with this id, or with id 0, for a listing from the start, a new one; counted.  -ESTALE: it was forgotten. */
-int stream_take(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out) TFS_MUST;
+/* The stream with this id, or with id 0, for a listing from the start, a new one; counted.  -ESTALE: it was removed. */
+int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out) TFS_MUST;
 /* A stream with a new id, for a listing that has other entries at the same ordinals from here on; counted.  NULL: out of memory. */
 struct stream *stream_fork(const struct stream *s, const struct node *dir, struct dir_handle *h);
-void stream_give(struct stream *s);
+void stream_put(struct stream *s);
 /* The directory was closed: frees h, unless NULL. */
 void stream_close(struct dir_handle *h);
 /* May the kernel keep its copy of this listing? */
