@@ -21,7 +21,6 @@
 #include "fs/mountpoint.h"
 #include "fs/base/extra.h"
 #include "fs/request/stream.h"
-#include "fs/node/scratch.h"
 #include "fs/session.h"
 #include "fs/file/stage.h"
 
@@ -232,7 +231,7 @@ static int close_store(void)
 {
 	int err;
 
-	scratch_report();
+	extra_report_scratch();
 	ofile_close_all();
 	free_parts();
 	err = tfs_close(fs.store);

@@ -237,29 +237,34 @@ bool extra_any_view_locked(struct node *dir)
 	return extra_any_locked(dir) || (other && extra_any_locked(other));
 }
 
-void extra_each(enum extra_state state, void (*fn)(struct node *n))
+static void log_dropped(struct node *n, const char *when)
+{
+	char path[512];
+
+	if (n->kind == NODE_SCRATCH_FILE)
+		msg_notice("%s: scratch file dropped %s", node_describe(n, NULL, path, sizeof(path)), when);
+}
+
+void extra_report_scratch(void)
 {
 	struct extra *e;
 
 	mutex_lock(tree_mutex());
-	TAILQ_FOREACH (e, &states[state].list, age)
-		fn(e->node);
+	TAILQ_FOREACH (e, &states[EXTRA_SCRATCH].list, age)
+		log_dropped(e->node, "at the end of the mount");
 	mutex_unlock(tree_mutex());
 }
 
 void extra_end_each(bool (*ends)(void *arg, const struct node *n), void *arg)
 {
 	struct extra *e, *next;
-	char path[512];
 
 	mutex_lock(tree_mutex());
 	for (int i = 0; i < EXTRA_STATES; i++) {
 		TAILQ_FOREACH_SAFE (e, &states[i].list, age, next) {
 			if (!ends(arg, e->node))
 				continue;
-			if (e->node->kind == NODE_SCRATCH_FILE)
-				msg_notice("%s: scratch file dropped with its directory",
-					node_describe(e->node, NULL, path, sizeof(path)));
+			log_dropped(e->node, "with its directory");
 			extra_drop_locked(e->node);
 		}
 	}

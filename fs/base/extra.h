@@ -48,8 +48,8 @@ bool extra_any_locked(const struct node *dir);
 /* Has the directory entries in this view or the other? */
 bool extra_any_view_locked(struct node *dir);
 
-/* Calls fn for every entry of the state. */
-void extra_each(enum extra_state state, void (*fn)(struct node *n));
+/* At the end of the mount: logs each scratch file. */
+void extra_report_scratch(void);
 /* Removes every entry for which ends() is true (called under the tree lock).  Each scratch file is logged. */
 void extra_end_each(bool (*ends)(void *arg, const struct node *n), void *arg);
 

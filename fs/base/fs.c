@@ -81,10 +81,5 @@ struct caller *caller_new(fuse_req_t req)
 
 bool node_is_latest(const struct node *n)
 {
-	if (fs.latest)
-		return true;
-	for (; n; n = n->parent)
-		if (n->kind == NODE_LATEST)
-			return true;
-	return false;
+	return fs.latest || node_above(n, NODE_LATEST);
 }

@@ -278,11 +278,16 @@ void node_end_locked(struct node *n)
 	n->flags |= NODE_GONE;
 }
 
+struct node *node_above(const struct node *n, enum node_kind kind)
+{
+	while (n && n->kind != kind)
+		n = n->parent;
+	return (struct node *)n;
+}
+
 struct node *node_table(struct node *n)
 {
-	while (n && n->kind != NODE_TABLE)
-		n = n->parent;
-	return n;
+	return node_above(n, NODE_TABLE);
 }
 
 struct dirx *node_dirx_locked(struct node *dir)

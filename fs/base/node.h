@@ -179,7 +179,9 @@ static inline bool node_lives(const struct node *n)
 	return !(n->flags & NODE_GONE);
 }
 
-struct node *node_table(struct node *n); /* the table that n is in, or n; NULL: none */
+/* The nearest node of the kind: n, or one above it.  NULL: there is none. */
+struct node *node_above(const struct node *n, enum node_kind kind);
+struct node *node_table(struct node *n);
 /* The state of the directory, allocated if it has none; NULL: out of memory. */
 struct dirx *node_dirx_locked(struct node *dir);
 

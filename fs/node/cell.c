@@ -145,7 +145,6 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	uint64_t changes = atomic_load(&fs.changes), size;
 	struct tfs_info info = {.expires_us = INT64_MAX};
 	struct family_info f;
-	struct cell_place p;
 	struct staged_attr s;
 	int err;
 
@@ -164,8 +163,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 		*timeout = FS_FOREVER;
 		return 0;
 	}
-	cell_place_of(n, &p);
-	err = cell_stat(&p, &info);
+	err = cell_node_stat(n, &info);
 	if (err == -ENOENT && ofile_is_open(n, &size)) {
 		cell_attr(n, &f, n->ts, n->commit_us, size, st);
 		st->st_nlink = 0;
@@ -183,15 +181,12 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 static int plain_content_attr(struct node *n, const struct family_info *f, struct stat *st)
 {
 	struct tfs_info info;
-	struct cell_place p;
 	struct staged_attr s;
 	bool own, staged = ofile_staged(n, &own, &s);
 	int err = -ENOENT;
 
-	if (!staged || !own) {
-		cell_place_of(n, &p);
-		err = cell_stat(&p, &info);
-	}
+	if (!staged || !own)
+		err = cell_node_stat(n, &info);
 	if (err == 0) {
 		cell_attr(n, f, info.ts, info.commit_us, info.size, st);
 	} else if (err == -ENOENT && staged) {

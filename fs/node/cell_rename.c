@@ -41,7 +41,7 @@ static int check_target(struct resolved *to, bool *exists)
 	int err;
 
 	cell_place_at(to->parent, buf_slice(&to->key), to->kind == NODE_VERSION, to->ts, &p);
-	err = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
+	err = cell_stat(&p, &info);
 	*exists = err == 0;
 	return err == -ENOENT ? 0 : err;
 }

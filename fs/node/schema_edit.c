@@ -106,11 +106,9 @@ struct orphans {
 static bool is_orphan(void *arg, const struct node *n)
 {
 	const struct orphans *o = arg;
+	const struct node *family = node_above(n, NODE_FAMILY);
 
-	for (; n; n = n->parent)
-		if (n->kind == NODE_FAMILY)
-			return node_table((struct node *)n) == o->table && !tfs_schema_family(o->schema, node_name(n));
-	return false;
+	return family && node_above(family, NODE_TABLE) == o->table && !tfs_schema_family(o->schema, node_name(family));
 }
 
 static void drop_orphans(struct node *table)
@@ -128,8 +126,7 @@ bool fs_schema_family_dropped(struct node *n)
 	struct buf name = {0};
 	bool dropped;
 
-	while (n && n->kind != NODE_FAMILY)
-		n = n->parent;
+	n = node_above(n, NODE_FAMILY);
 	dropped = n && fs_schema_name(n, &name);
 	buf_fini(&name);
 	if (dropped)

@@ -27,7 +27,5 @@ int scratch_resolve_name(struct node *dir, const char *name, struct resolved *ou
 int scratch_file_attr(struct node *n, struct stat *st, double *timeout);
 int scratch_dir_attr(struct node *n, struct stat *st, double *timeout);
 int scratch_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c);
-/* At the end of the mount: logs each scratch file. */
-void scratch_report(void);
 
 #endif

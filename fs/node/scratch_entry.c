@@ -5,7 +5,6 @@
  */
 #include "fs/node/scratch.h"
 
-#include "engine/base/msg.h"
 #include "fs/base/extra.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
@@ -204,17 +203,4 @@ int scratch_set_owner(struct node *n, const struct stat *attr, int to_set, struc
 	mutex_unlock(lock);
 	open_file_put(x);
 	return 0;
-}
-
-static void report_dropped(struct node *n)
-{
-	char path[512];
-
-	if (n->kind == NODE_SCRATCH_FILE)
-		msg_notice("%s: scratch file dropped at the end of the mount", node_describe(n, NULL, path, sizeof(path)));
-}
-
-void scratch_report(void)
-{
-	extra_each(EXTRA_SCRATCH, report_dropped);
 }

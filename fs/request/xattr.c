@@ -17,18 +17,10 @@ static bool unsupported(const char *name)
 	return strncmp(name, "security.", 9) == 0 || strncmp(name, "system.", 7) == 0 || strncmp(name, "trusted.", 8) == 0;
 }
 
-static struct node *row_of(struct node *n)
-{
-	for (; n; n = n->parent)
-		if (n->kind == NODE_ROW)
-			return n;
-	return NULL;
-}
-
 static int value_of(struct node *n, const char *name, struct slice *out, char *number, size_t number_bytes)
 {
-	struct node *row = row_of(n);
-	bool cell = n->kind == NODE_PLAIN || n->kind == NODE_VERSION;
+	struct node *row = node_above(n, NODE_ROW);
+	bool cell = node_is(n, KIND_CELL);
 
 	if (unsupported(name))
 		return -EOPNOTSUPP;
@@ -43,12 +35,9 @@ static int value_of(struct node *n, const char *name, struct slice *out, char *n
 		int64_t ts = n->ts;
 
 		if (n->kind == NODE_PLAIN) {
-			struct cell_place p;
 			struct tfs_info info;
-			int err;
+			int err = cell_node_stat(n, &info);
 
-			cell_place_of(n, &p);
-			err = tfs_stat(p.table, p.row, p.family, p.qualifier, p.ts, &info);
 			if (err)
 				return err == -ENOENT ? -ENODATA : err;
 			ts = info.ts;
