@@ -239,35 +239,32 @@ static int plain_attr(struct node *n, struct stat *st, double *timeout)
 
 /* ---- unlink ---- */
 
-static int cell_remove(struct node *family, struct slice qualifier, bool version, int64_t ts, struct changes *c)
+static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 {
+	const bool version = r->kind == NODE_VERSION;
+	const struct slice qualifier = buf_slice(&r->key);
+	struct node *family = r->parent, *n = NULL;
 	struct mutex *row = ofile_row_lock(family);
 	struct tfs_mutation *m = NULL;
 	struct versions all = {0};
 	struct displaced kept = {0};
 	struct cell_place p;
-	struct node *n = NULL;
 	struct staged_attr s;
 	bool pending;
-	int err = 0;
+	int err;
 
-	cell_place_at(family, qualifier, version, ts, &p);
+	cell_place_at(family, qualifier, version, r->ts, &p);
 	mutex_lock(row);
-	n = cell_find_in_table(family, version ? NODE_VERSION : NODE_PLAIN, qualifier, version ? ts : 0);
+	n = cell_find_in_table(family, r->kind, qualifier, r->ts);
 	pending = n && ofile_pending(n, &s);
-	if (version)
-		err = displaced_add(&kept, family, qualifier, ts, false);
-	else
-		err = column_versions(family, qualifier, &all);
-	for (size_t i = 0; i < all.n && err == 0; i++)
-		err = displaced_add(&kept, family, qualifier, all.ts[i], false);
+	err = cell_displace(r, false, &all, &kept);
 	m = err ? NULL : tfs_mutation_new(p.table, p.row);
 	if (err == 0 && !m)
 		err = -ENOMEM;
 	if (err == 0)
 		err = tfs_mutation_check(m, TFS_CHECK_EXISTS, p.family, p.qualifier, p.ts, tfs_bytes_of(NULL, 0));
 	if (err == 0 && version)
-		err = tfs_mutation_delete_version(m, p.family, p.qualifier, ts);
+		err = tfs_mutation_delete_version(m, p.family, p.qualifier, r->ts);
 	else if (err == 0)
 		err = tfs_mutation_delete_column(m, p.family, p.qualifier);
 	if (err == 0)
@@ -276,14 +273,11 @@ static int cell_remove(struct node *family, struct slice qualifier, bool version
 	if (err == -ECANCELED)
 		err = pending ? 0 : -ENOENT;
 	if (err == 0) {
-		if (version)
-			cell_changed(c, family, qualifier, ts, true, NULL);
-		else
-			versions_changed(c, family, qualifier, &all, true);
+		versions_changed(c, family, qualifier, &all, true);
 		displaced_end(&kept, c);
 		if (!version)
 			ofile_end_column(family, qualifier, c);
-		made_cell_removed(family, qualifier, version, ts);
+		made_cell_removed(family, qualifier, version, r->ts);
 	}
 	mutex_unlock(row);
 	displaced_fini(&kept);
@@ -291,11 +285,6 @@ static int cell_remove(struct node *family, struct slice qualifier, bool version
 	node_put(n);
 	made_trim(c);
 	return err;
-}
-
-static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
-{
-	return cell_remove(r->parent, buf_slice(&r->key), r->kind == NODE_VERSION, r->ts, c);
 }
 
 /* ---- in a listing ---- */

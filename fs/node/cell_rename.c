@@ -22,6 +22,7 @@
 #include "fs/node/scratch.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 static bool same_row(const struct node *family_a, const struct node *family_b)
 {
@@ -46,17 +47,21 @@ static int check_target(struct resolved *to, bool *exists)
 	return err == -ENOENT ? 0 : err;
 }
 
-/* Notes the versions of the source that the rename removes, except one that is renamed to itself. */
-static int note_source(struct resolved *from, struct versions *all, struct displaced *moved)
+int cell_displace(const struct resolved *from, bool moves, struct versions *all, struct displaced *displaced)
 {
 	struct slice key = buf_slice(&from->key);
 	int err = 0;
 
-	if (from->kind == NODE_VERSION)
-		return displaced_add(moved, from->parent, key, from->ts, true);
-	err = column_versions(from->parent, key, all);
+	if (from->kind == NODE_PLAIN) {
+		err = column_versions(from->parent, key, all);
+	} else if ((all->ts = malloc(sizeof(*all->ts)))) {
+		all->ts[0] = from->ts;
+		all->n = 1;
+	} else {
+		err = -ENOMEM;
+	}
 	for (size_t i = 0; i < all->n && err == 0; i++)
-		err = displaced_add(moved, from->parent, key, all->ts[i], false);
+		err = displaced_add(displaced, from->parent, key, all->ts[i], moves);
 	return err;
 }
 
@@ -94,8 +99,6 @@ static void follow(struct resolved *from, const struct versions *all, struct nod
 	displaced_end(replaced, c);
 	if (target->kind == NODE_PLAIN)
 		ofile_end_column(target->parent, node_key(target), c);
-	if (from->kind == NODE_VERSION)
-		displaced_moved(moved, from->parent, key, from->ts, target, to_ts, c);
 	if (column)
 		displaced_column_moved(moved, from->parent, key, target, c);
 	else if (all->n)
@@ -129,7 +132,7 @@ static int move_locked(
 	if (err == 0 && exists && noreplace)
 		err = -EEXIST;
 	if (err == 0)
-		err = note_source(from, &all, &moved);
+		err = cell_displace(from, from->kind == NODE_VERSION, &all, &moved);
 	if (err == 0 && !(same_column(from, to) && all.n && all.ts[0] == to->ts))
 		err = note_target(to, &replaced);
 	if (err)
@@ -144,13 +147,9 @@ static int move_locked(
 	if (err)
 		goto out;
 	ts = to->kind == NODE_VERSION ? to->ts : result[0].ts;
-	if (from->kind == NODE_PLAIN) {
-		versions_changed(c, from->parent, from_key, &all, true);
-		if (!exists && to->kind == NODE_PLAIN)
-			versions_changed(c, to->parent, to_key, &all, false);
-	} else {
-		cell_changed(c, from->parent, from_key, from->ts, true, NULL);
-	}
+	versions_changed(c, from->parent, from_key, &all, true);
+	if (from->kind == NODE_PLAIN && to->kind == NODE_PLAIN && !exists)
+		versions_changed(c, to->parent, to_key, &all, false);
 	cell_changed(c, to->parent, to_key, ts, false, NULL);
 	follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
 	made_cell_removed(from->parent, from_key, from->kind == NODE_VERSION, from->ts);

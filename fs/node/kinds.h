@@ -9,6 +9,9 @@
 #include "fs/base/node_ops.h"
 #include "fs/base/notify.h"
 
+struct displaced;
+struct versions;
+
 /* ---- table.c ---- */
 /* Of node_ops.names. */
 #define TABLE_NAMES "names of tables, families and groups match [A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
@@ -31,6 +34,11 @@ int family_stat(struct node *n, const char *family_key, struct stat *st) TFS_MUS
 int cell_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
 /* node_ops.rename. */
 int cell_rename(struct renaming *m);
+/*
+ * Before a removal or rename of `from`: *all is its version or, of a plain name,
+ * all versions of the column.  Adds them to displaced; moves: as displaced_add.
+ */
+int cell_displace(const struct resolved *from, bool moves, struct versions *all, struct displaced *displaced) TFS_MUST;
 /* Renames a scratch file to a cell: commits its content. */
 int cell_take_scratch(struct renaming *m) TFS_MUST;
 

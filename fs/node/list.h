@@ -82,11 +82,10 @@ int list_extras(struct lister *l, struct list_entry *e);
 int list_made_parts(struct lister *l, struct list_entry *e);
 
 /* ---- list_keys.c: phases that scan keys ---- */
-/* The rows of a table, or below a part. */
-int list_rows(struct lister *l, struct list_entry *e);
-/* The cells of a family; or of a part the first, and the second of two ranges. */
-int list_cells(struct lister *l, struct list_entry *e);
-int list_cells_behind(struct lister *l, struct list_entry *e);
+/* The rows of a table, the cells of a family, or those below a part: of cells, the first of two ranges. */
+int list_keys(struct lister *l, struct list_entry *e);
+/* The cells below a part, the second range. */
+int list_keys_behind(struct lister *l, struct list_entry *e);
 /* Does the directory of a split name have a key below it?  base: its table, view or family.  0, -ENOENT. */
 int keys_below_part(struct node *base, struct slice path) TFS_MUST;
 

@@ -317,17 +317,12 @@ static int next_key(struct lister *l, struct list_entry *e)
 	return r;
 }
 
-int list_rows(struct lister *l, struct list_entry *e)
-{
-	return next_key(l, e);
-}
-
-int list_cells(struct lister *l, struct list_entry *e)
+int list_keys(struct lister *l, struct list_entry *e)
 {
 	return has_range(l, false) ? next_key(l, e) : 0;
 }
 
-int list_cells_behind(struct lister *l, struct list_entry *e)
+int list_keys_behind(struct lister *l, struct list_entry *e)
 {
 	l->behind = true;
 	return next_key(l, e);

@@ -163,7 +163,7 @@ const struct node_ops table_ops = {
 	.children = table_children,
 	.settings = table_settings,
 	.resolve = table_resolve,
-	.list = (const list_phase_fn[]){list_schema, list_extras, list_rows, NULL},
+	.list = (const list_phase_fn[]){list_schema, list_extras, list_keys, NULL},
 	.rmdir = table_rmdir,
 	.find = table_find,
 	.make = table_make,
@@ -180,6 +180,6 @@ const struct node_ops latest_ops = {
 	.fixed_name = ".latest",
 	.attr = tree_table_attr,
 	.resolve = table_resolve,
-	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_rows, NULL},
+	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_keys, NULL},
 	.find = latest_find,
 };
