@@ -74,7 +74,7 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 		c->own_source = true;
 	if (key == KEY_MAX_READ)
 		fs.max_read = (unsigned)strtoul(arg + strlen("max_read="), NULL, 10);
-	/* Remarks of fstab, for other programs. */
+	/* Options in fstab that are meant for other programs. */
 	if (key == FUSE_OPT_KEY_OPT &&
 		(strncmp(arg, "x-", 2) == 0 || strncmp(arg, "X-", 2) == 0 || strncmp(arg, "comment=", 8) == 0))
 		return 0;
@@ -117,7 +117,7 @@ static void usage(FILE *to)
 
 static int ready_pipe = -1;
 
-/* Forks.  Returns in the child only; the parent ends with the child's verdict. */
+/* Forks.  Returns in the child only; the parent exits with the child's result. */
 static int go_background(void)
 {
 	int fds[2];
@@ -132,7 +132,7 @@ static int go_background(void)
 		return -errno;
 	if (pid == 0) {
 		ready_pipe = fds[1] == 3 ? 3 : dup3(fds[1], 3, O_CLOEXEC);
-		/* A process that waits for a lock or pipe which the caller's shell has open must not wait until the mount ends. */
+		/* A process may wait for a lock or pipe that the caller's shell has open: not until the mount ends. */
 		closefrom(4);
 		setsid();
 		return 0;

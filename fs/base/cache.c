@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Out of memory for the table, uthash adds nothing. */
+/* If there is no memory for its table, uthash adds nothing. */
 #include "fs/base/cache.h"
 
 #include <stdlib.h>

@@ -122,7 +122,7 @@ int extra_add_locked(struct node *n, enum extra_state state)
 	if (!d)
 		return -ENOMEM;
 	if (n->flags & NODE_EXTRA || extra_find(n->parent, extra_class(n), node_key(n)))
-		return 0; /* n itself, or an ended node with the same key that is still listed */
+		return 0; /* n has an entry, or a removed node with the same key still has one */
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;

@@ -24,7 +24,7 @@ enum extra_state {
 	EXTRA_STATES,
 };
 
-/* Frees all entries, but not their nodes: the end of the daemon. */
+/* At the end of the daemon: frees all entries, but not their nodes. */
 void extra_fini(void);
 /* Adds an entry for n.  An entry that exists keeps its state. */
 int extra_add_locked(struct node *n, enum extra_state state) TFS_MUST;
@@ -34,7 +34,7 @@ void extra_remove_locked(struct node *n);
 void extra_drop_locked(struct node *n);
 /* The entry becomes the youngest of its new state. */
 void extra_set_state_locked(struct node *n, enum extra_state state);
-/* n takes the place of old; both are scratch with the same directory and name.  Does not allocate, so it cannot fail. */
+/* Replaces old by n; both are scratch with the same directory and name.  Does not allocate, so it cannot fail. */
 void extra_replace_locked(struct node *old, struct node *n);
 
 struct node *extra_oldest_locked(enum extra_state state);

@@ -85,7 +85,7 @@ static bool unit_at(const struct source *s, size_t at, bool first, struct unit *
 	return true;
 }
 
-/* Writes the next component; *done when it was the last. */
+/* Writes the next component.  *done: was it the last? */
 static int put_component(struct source *s, struct buf *path, bool *done)
 {
 	uint8_t name[NAME_LONGEST + 4];
@@ -112,7 +112,7 @@ static int put_component(struct source *s, struct buf *path, bool *done)
 	return buf_append(path, name, n);
 }
 
-/* The last '@', if only digits, or '-' and digits, are behind it; else NULL. */
+/* The last '@' of s, if only digits, or '-' and digits, follow it; else NULL. */
 static const uint8_t *timestamp_sign(struct slice s)
 {
 	const uint8_t *at = s.n ? memrchr(s.p, '@', s.n) : NULL, *end = s.p + s.n;
@@ -278,7 +278,7 @@ bool name_parse_ts(struct slice text, int64_t *ts)
 	return true;
 }
 
-/* *kind is NAME_ROW, or NAME_NEWEST of any cell, which becomes NAME_VERSION if the name has a timestamp. */
+/* *kind: NAME_ROW; or, for a cell, NAME_NEWEST, which becomes NAME_VERSION if the name has a timestamp. */
 static int decode(struct slice path, struct buf *key, enum name_kind *kind, int64_t *ts)
 {
 	struct buf text = {0};
@@ -363,7 +363,7 @@ int name_prefix_init(struct slice path, bool cell, struct name_prefix *out)
 	if (err == 0)
 		err = unescape(text.p, text.n, &p.raw);
 	if (err == 0 && cell && text.n > 0) {
-		/* Without an '@', the part may end exactly before that of a timestamp. */
+		/* A part without a timestamp may end just before the '@' of one. */
 		const uint8_t *at = timestamp_sign(buf_slice(&text));
 
 		p.split_version = true;

@@ -49,7 +49,7 @@ struct node *node_root(void)
 	return table.root;
 }
 
-#define INO_SCHEMA_END (1ull << 40) /* the inode numbers of .schema files are below, all others are not below */
+#define INO_SCHEMA_END (1ull << 40) /* inode numbers below this are of .schema files only */
 
 static uint64_t key_hash(const struct node *parent, enum node_kind kind, struct slice key, int64_t ts)
 {
@@ -255,7 +255,7 @@ void node_forget(struct node *n, uint64_t count)
 	mutex_lock(&table.lock);
 	n->lookups = n->lookups > count ? n->lookups - count : 0;
 	node_reap_locked(n);
-	/* Only here, because other callers put nodes while they walk the table. */
+	/* Not in node_reap_locked(): other callers put nodes while they walk the table. */
 	if (table.count < table.buckets / 8 && table.buckets > BUCKETS_MIN)
 		resize(table.buckets / 2);
 	mutex_unlock(&table.lock);

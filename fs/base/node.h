@@ -155,9 +155,9 @@ static inline const char *node_name(const struct node *n)
 	return (const char *)n->key;
 }
 
-/* Finds or makes; the result is counted (node_put).  NULL: out of memory. */
+/* Finds or makes a node, and counts it (node_put).  NULL: out of memory. */
 struct node *node_get(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
-/* Finds only; counted; NULL: there is none. */
+/* Finds a node.  node_find counts it.  NULL: there is none. */
 struct node *node_find(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
 struct node *node_find_locked(struct node *parent, enum node_kind kind, struct slice key, int64_t ts);
 /* The inode number that the node has or would have. */

@@ -82,7 +82,7 @@ struct node_ops {
 	const char *no_dirs;                /* why no directory can be made here, for a refusal; NULL: a general text */
 	/* A name that is in none of these lists.  -ENOENT: nothing can have this name here. */
 	int (*resolve)(struct node *dir, const char *name, struct resolved *out);
-	/* The parts of the listing, in order; ends with NULL (fs/node/list.h). */
+	/* The phases of the listing, in order; ends with NULL (fs/node/list.h). */
 	const list_phase_fn *list;
 	/* rmdir.  The caller has checked that n has no extra entries.  NULL: EPERM, of a file ENOTDIR. */
 	int (*rmdir)(struct node *n, const char *name, struct changes *c);

@@ -37,7 +37,7 @@ struct item {
 
 struct later {
 	TAILQ_ENTRY(later) link;
-	struct node *dir; /* counted; flagged NODE_EXPIRING, unless all: in the queue once */
+	struct node *dir; /* counted.  Unless all, it has the flag NODE_EXPIRING, and is in the queue once */
 	uint64_t due_us;
 	bool all; /* of a table */
 };
@@ -350,9 +350,9 @@ static void notify_later_item(struct later *l)
 }
 
 /*
- * Every commit in a listed directory comes here, even if the invalidation of an
- * earlier commit is still queued: it must be done before this commit is
- * answered. Afterwards the kernel has no whole listing, unless one has ended
+ * Every commit in a listed directory invalidates the listing, even if that of an
+ * earlier commit is still queued, because it must be done before this commit is
+ * answered.  Afterwards the kernel has no whole listing, unless one has ended
  * meanwhile.
  */
 static void invalidate_listing(struct node *dir)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifications of the kernel.  A request that changes something collects in a
- * struct changes everything that the kernel may have cached of it, and hands
- * over its reply with that: the notifier invalidates inodes, then replies, and
- * only then drops directory entries.  If the kernel has nothing, the reply is
+ * struct changes everything that the kernel may have cached of it, and passes it
+ * to the notifier with the reply.  The notifier invalidates inodes, then replies,
+ * and only then drops directory entries.  If the kernel has nothing, the reply is
  * sent at once.
  *
  * There are two threads.  Dropping an entry takes the parent directory's lock
  * in the kernel, and a process that waits in UNLINK for a reply holds that
- * lock. In one thread, the entry notification of an earlier request would wait
+ * lock.  In one thread, the entry notification of an earlier request would wait
  * for a reply that is queued behind it.  So the notifier invalidates inodes and
  * replies, which never waits for a directory, and a second thread drops
- * entries. No request waits for that thread.  Entries are not urgent: the next
+ * entries.  No request waits for that thread.  Entries are not urgent: the next
  * use of an invalidated inode asks the daemon, which answers ESTALE, and the
  * kernel looks the name up again.
  *
@@ -65,7 +65,7 @@ void changes_table(struct changes *c, struct node *table);
 void changes_reply_err(struct changes *c, fuse_req_t req, int r);
 void changes_reply_attr(struct changes *c, fuse_req_t req, const struct stat *st, double timeout);
 void changes_reply_write(struct changes *c, fuse_req_t req, size_t n);
-/* n was made, and is counted for the kernel (tree_count_entry).  The caller keeps his own count. */
+/* n was made, and is counted for the kernel (tree_count_entry).  The caller keeps its own count. */
 void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, const struct fuse_entry_param *e);
 /* The empty answer that ends a listing. */
 void changes_reply_end(struct changes *c, fuse_req_t req);

@@ -38,7 +38,7 @@ static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
 	return dst + 1;
 }
 
-/* Keys are written as they are typed. */
+/* Keys are written as the names that a user types. */
 static void describe(struct node *n, struct buf *out)
 {
 	struct buf name = {0};
@@ -93,7 +93,7 @@ int stale_answer(fuse_req_t req, const struct node *n, int err)
 	uint64_t mark;
 	_Atomic uint64_t *slot = stale_slot(req, n, &mark);
 
-	/* A renamed cell has left its old name, which may be another cell's; the kernel has it under the new one. */
+	/* The old name of a renamed cell may be another cell's now.  The kernel finds the cell by its new name. */
 	if (err != -ESTALE || (node_is(n, KIND_CELL) && n->flags & NODE_MOVED))
 		return err;
 	if (atomic_load_explicit(slot, memory_order_relaxed) == mark)
@@ -102,7 +102,7 @@ int stale_answer(fuse_req_t req, const struct node *n, int err)
 	return err;
 }
 
-/* The request of this thread has logged its line. */
+/* Has the request of this thread logged its line? */
 static _Thread_local bool refusal_logged;
 
 void refuse_begin(void)

@@ -307,8 +307,8 @@ static bool plain_list_attr(const struct listing *a, struct node *n, const struc
 }
 
 /*
- * A size from before a commit would make the kernel cut off pages that it has
- * just received: nothing may have changed.
+ * False if anything has changed: with a size from before a commit, the kernel
+ * would cut off pages that it has just received.
  */
 static bool version_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {

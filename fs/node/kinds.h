@@ -46,9 +46,8 @@ int cell_take_scratch(struct renaming *m) TFS_MUST;
 /* Of a name in dir, a table, family or part: *base is the table, view or family, and path the name below it (appended). */
 int part_path(struct node *dir, const char *name, struct node **base, struct buf *path) TFS_MUST;
 /*
- * Resolves a path of parts to the key of its directory.  A key must fit behind
- * the parts, otherwise directories could be made deeper and deeper:
- * -ENAMETOOLONG.
+ * Resolves a path of parts to the key of its directory.  -ENAMETOOLONG if no key
+ * fits behind the parts; otherwise users could make directories of any depth.
  */
 int part_resolve(struct slice path, size_t key_max, struct resolved *out) TFS_MUST;
 /* node_ops.find and has_cells. */

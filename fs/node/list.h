@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Listing directories.  A lister steps through the entries of one directory in
- * a fixed order, from any cursor.  The kind of the directory lists its parts
+ * a fixed order, from any cursor.  The kind of the directory has a list of phases
  * (node_ops.list), each a function that returns 1 and an entry, 0 at the end of
- * the part, or -errno.  readdir.c turns cursors into the offsets of READDIR.
+ * the phase, or -errno.  readdir.c turns cursors into the offsets of READDIR.
  *
  * Threads: a lister is used by one thread.  Engine calls are made.
  */

@@ -276,12 +276,6 @@ static int part_is_due(struct lister *l, struct slice part)
 	return r;
 }
 
-static void cell_entry(struct lister *l, struct list_entry *e)
-{
-	e->info = (struct tfs_info){l->cell.ts, l->cell.size, l->cell.expires_us, l->cell.commit_us};
-	e->value = l->cell.value;
-}
-
 static int next_key(struct lister *l, struct list_entry *e)
 {
 	int r;
@@ -297,19 +291,17 @@ static int next_key(struct lister *l, struct list_entry *e)
 		e->unsure = l->cell.unsure;
 		if (last) {
 			e->key = buf_slice(&l->at.key);
+			e->kind = NODE_ROW;
 			if (l->base->kind == NODE_FAMILY) {
 				e->kind = l->latest ? NODE_PLAIN : NODE_VERSION;
 				e->ts = l->at.number;
-				cell_entry(l, e);
-			} else {
-				e->kind = NODE_ROW;
-				e->ts = 0;
+				e->info = (struct tfs_info){l->cell.ts, l->cell.size, l->cell.expires_us, l->cell.commit_us};
+				e->value = l->cell.value;
 			}
 			return 1;
 		}
 		e->key = slice_of(l->name.p, (size_t)(component.p + component.n - l->name.p));
 		e->kind = l->base->kind == NODE_FAMILY ? NODE_CELL_PART : NODE_ROW_PART;
-		e->ts = 0;
 		r = part_is_due(l, e->key);
 		if (r)
 			return r;

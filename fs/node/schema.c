@@ -2,7 +2,7 @@
 /*
  * TABLE/.schema: the whole schema as a text.  It is applied at close, because
  * its end is not known before; but a write after which the text can no longer
- * become legal fails, because bash ignores the result of close.
+ * become valid fails, because bash ignores the result of close.
  */
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -44,7 +44,7 @@ static int schema_attr(struct node *n, struct stat *st, double *timeout)
 	return 0;
 }
 
-/* They are the table's.  The call succeeds, because restores set both on every file. */
+/* Mode and owner are the table's.  The call succeeds, because restores set both on every file. */
 static int schema_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c)
 {
 	return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scratch as nodes, and its renames.  A scratch file that is renamed to another
+ * The operations of scratch nodes, and renames.  A scratch file that is renamed to another
  * scratch name has a second node over the same open_file: the kernel continues to
  * use the old node for open descriptors, and finds the new one by name.
- * Renamed to a cell, the file's content is committed; to .schema, it sets the
- * schema.  A directory becomes a row or family (scratch_store.c).
+ * If a file is renamed to a cell, its content is committed; if to .schema, it
+ * becomes the schema.  A directory becomes a row or family (scratch_store.c).
  */
 #include "fs/node/scratch.h"
 
@@ -117,7 +117,7 @@ static int scratch_rename(struct renaming *m)
 		err = to_schema(m);
 	else
 		return refuse(-EPERM, m->newdir, m->newname, "a file cannot be here");
-	/* The kernel has moved the scratch file's inode to the new name.  It drops it, so that such inodes do not add up. */
+	/* The kernel has moved the scratch file's inode to the new name.  Its entry is dropped, so that such inodes do not accumulate. */
 	if (err == 0)
 		changes_entry(m->c, m->newdir, slice_str(m->newname));
 	return err;

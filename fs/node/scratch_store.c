@@ -28,8 +28,9 @@
 #include <stdlib.h>
 
 struct item {
-	struct node *node;    /* a file or directory of scratch; counted */
-	struct node *family;  /* that it becomes, or becomes a cell of; counted.  NULL: it becomes the row */
+	struct node *node; /* a file or directory of scratch; counted */
+	struct node *
+		family; /* the directory becomes this family, the file a cell in it; counted.  NULL: the directory becomes the row */
 	struct open_file *x;  /* of a file: counted, and busy.  NULL: a directory */
 	struct resolved cell; /* of a file */
 };

@@ -59,7 +59,7 @@ int setting_read_staged(struct descriptor *h, uint64_t offset, void *buf, size_t
 
 /* ---- attributes ---- */
 
-/* A setting exists as long as its directory. */
+/* A control file exists as long as its directory. */
 static int setting_exists(struct node *n)
 {
 	struct buf name = {0};

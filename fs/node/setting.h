@@ -35,7 +35,7 @@ int setting_resolve(struct node *dir, const char *name, struct resolved *out);
 int setting_rename(struct renaming *m);
 /* Loads the text of n, a control file, for a descriptor.  -ESTALE: n does not exist any more. */
 int setting_load(struct node *n, struct content *w) TFS_MUST;
-/* Is more written than any text may have?  Sets w->error: then nothing of it is applied. */
+/* Were more bytes written than a text may have?  Then sets w->error, and nothing of it is applied. */
 bool setting_too_large(struct content *w);
 /* node_ops.read of the bytes that were loaded at open, or written. */
 int setting_read_staged(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);

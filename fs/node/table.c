@@ -107,7 +107,7 @@ static int table_rmdir(struct node *n, const char *name, struct changes *c)
 	return err;
 }
 
-/* The node stays, because its key is the table's id; so the kernel's entries below it stay right. */
+/* The node stays, because its key is the table's id; so the kernel's entries below it remain valid. */
 static int table_rename(struct renaming *m)
 {
 	struct node *root = node_root(), *old = NULL;

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <linux/fs.h>
 
-/* A name that is removed at the same time may mean something else at each try. */
+/* If other threads remove and make the name meanwhile, it may mean something else at each try. */
 #define MAKE_TRIES 10
 
 static int make(const struct making *m, struct resolved *what, struct node **out)

@@ -96,9 +96,9 @@ static int set_times(struct node *n, const struct stat *attr, int to_set, struct
 		return 0;
 	}
 	if (n->kind == NODE_VERSION)
-		return 0; /* the name has the time */
+		return 0; /* the name contains the time */
 	if ((to_set & FUSE_SET_ATTR_SIZE) && !(to_set & FUSE_SET_ATTR_MTIME))
-		return 0; /* the "now" of truncate(2) */
+		return 0; /* truncate(2) also sends the current time */
 	if (!(to_set & FUSE_SET_ATTR_MTIME_NOW)) {
 		err = time_us(&attr->st_mtim, &us);
 		if (err)

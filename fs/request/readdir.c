@@ -26,7 +26,7 @@ struct answer {
 	size_t size, used;
 	struct listing listing;
 	uint32_t epoch;            /* of the directory, before the store was asked */
-	struct dir_handle *handle; /* NULL: there are none */
+	struct dir_handle *handle; /* NULL: the mount has none (fs.no_opendir) */
 	struct stream *stream;     /* the answer has its offsets */
 	bool forked;               /* stream is a fork; counted */
 };

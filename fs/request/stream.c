@@ -180,11 +180,11 @@ struct stream *stream_fork(const struct stream *s, const struct node *dir, struc
 }
 
 /*
- * Not if the directory changed since the listing began.  Not while another
- * stream of the directory, with other offsets, is under way: its reader would
- * not find its offset in the kernel's copy, and would stop early.  And not if
- * the listing took more than one answer: a reader could return from a copy that
- * was dropped, much later, to a place that this stream has removed.
+ * False if the directory changed since the listing began.  False while another
+ * stream of the directory, with other offsets, has not ended: its reader would
+ * not find its offset in the kernel's copy, and would stop early.  False if the
+ * listing took more than one answer: much later, a reader could return from a
+ * dropped copy to a place that this stream has removed.
  */
 bool stream_may_be_kept(struct stream *s, const struct node *dir)
 {

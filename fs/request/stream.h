@@ -43,7 +43,7 @@ struct dir_handle {
 
 void streams_init(void);
 void streams_fini(void);
-/* The stream with this id, or with id 0, for a listing from the start, a new one; counted.  -ESTALE: it was removed. */
+/* Finds the stream with this id.  Id 0 makes a new one, for a listing from the start.  Counted.  -ESTALE: it was removed. */
 int stream_get(const struct node *dir, uint32_t id, struct dir_handle *h, struct stream **out) TFS_MUST;
 /* A stream with a new id, for a listing that has other entries at the same ordinals from here on; counted.  NULL: out of memory. */
 struct stream *stream_fork(const struct stream *s, const struct node *dir, struct dir_handle *h);
