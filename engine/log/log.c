@@ -242,7 +242,7 @@ static int log_wait_unlock(struct log *l, struct log_ticket *t, struct log_wakeu
 			log_write_locked(l, w);
 		else if (!l->switching && may_sync && t->private_state == TICKET_WRITTEN)
 			log_sync_locked(l, w);
-		else if (log_stalled_locked(l, monotonic_us()))
+		else if (monotonic_us() > log_stall_time_locked(l))
 			log_takeover_locked(l);
 		else if (log_sleep_locked(l, t))
 			return t->private_error;
@@ -275,7 +275,7 @@ bool log_poll(struct log *l, const struct log_ticket *t, int *err)
 
 	mutex_lock(&l->mu);
 	done = log_ticket_done(t, err);
-	if (!done && log_stalled_locked(l, monotonic_us()))
+	if (!done && monotonic_us() > log_stall_time_locked(l))
 		task_queue(&l->sync_task); /* the caller does not sleep here: the task replaces the thread */
 	mutex_unlock(&l->mu);
 	return done;

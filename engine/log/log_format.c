@@ -148,26 +148,22 @@ void log_frame_encode(uint8_t p[LOG_FRAME_BYTES], const struct log_frame *f, uin
 bool log_frame_decode(struct slice s, uint64_t salt, struct log_frame *f)
 {
 	const uint8_t *p = s.p;
+	uint32_t kind;
 
 	if (s.n < LOG_FRAME_BYTES || load_be32(p + 4) != LOG_MAGIC ||
 		load_be32(p) != crc32c(salt32(salt), p + 4, LOG_FRAME_BYTES - 4))
+		return false;
+	kind = load_be32(p + 32);
+	if (kind < LOG_DATA || kind > LOG_MARK)
 		return false;
 	struct log_frame d = {
 		.lsn = load_be64(p + 8),
 		.durable = load_be64(p + 16),
 		.body_bytes = load_be32(p + 24),
 		.body_crc = load_be32(p + 28),
-		.kind = LOG_DATA,
+		.kind = (enum log_kind)kind,
 		.table = load_be32(p + 36),
 	};
-	uint32_t kind = load_be32(p + 32);
-
-	if (kind == LOG_VOID)
-		d.kind = LOG_VOID;
-	else if (kind == LOG_MARK)
-		d.kind = LOG_MARK;
-	else if (kind != LOG_DATA)
-		return false;
 	if (d.kind == LOG_DATA ? d.body_bytes == 0 || d.body_bytes > LOG_MAX_BODY_BYTES : d.body_bytes != 0)
 		return false;
 	if (d.kind == LOG_MARK ? d.durable != d.lsn : d.durable >= d.lsn)

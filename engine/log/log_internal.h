@@ -170,6 +170,8 @@ void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now_us, 
 void log_finish_locked(struct log *l, struct ticket_list *list, int error); /* removes the head, answers it and wakes it */
 void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_wakeups *w); /* the caller wakes it by log_wake */
 void log_wake_next_locked(struct log *l); /* wakes a sleeper who can take a free role */
+/* Returns the time after which a system call under way counts as stalled; UINT64_MAX: none is under way. */
+uint64_t log_stall_time_locked(const struct log *l);
 /* Sleeps until t is answered, a role is free or a system call counts as stalled.  Returns true if t is answered; the lock is then not held. */
 bool log_sleep_locked(struct log *l, struct log_ticket *t);
 
@@ -223,7 +225,6 @@ void log_mark_end(struct log *l);
 /* log_switch.c */
 /* Raises the generation and tries a fresh file; unlocks meanwhile.  why: for the message. */
 void log_switch_locked(struct log *l, int error, const char *why);
-bool log_stalled_locked(const struct log *l, uint64_t now_us);
 /* Replaces a thread whose system call has taken longer than stall_us. */
 void log_takeover_locked(struct log *l);
 

@@ -163,19 +163,28 @@ void log_wake_next_locked(struct log *l)
 			}
 }
 
+uint64_t log_stall_time_locked(const struct log *l)
+{
+	uint64_t at = UINT64_MAX;
+
+	if (l->writing)
+		at = l->write_since_us + l->stall_us;
+	if (l->syncing && l->sync_since_us + l->stall_us < at)
+		at = l->sync_since_us + l->stall_us;
+	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < at)
+		at = l->switch_since_us + LOG_PATIENCE * l->stall_us;
+	return at;
+}
+
 bool log_sleep_locked(struct log *l, struct log_ticket *t)
 {
-	uint64_t now = monotonic_us(), until = now + l->stall_us;
+	uint64_t now = monotonic_us(), until = log_stall_time_locked(l);
 	bool timed = t->sync && t->private_record && l->gather.until_us && !l->gather.timed;
 	struct event own = {0}, *e = &own;
 	uint32_t seen = 0;
 
-	if (l->writing && l->write_since_us + l->stall_us < until)
-		until = l->write_since_us + l->stall_us;
-	if (l->syncing && l->sync_since_us + l->stall_us < until)
-		until = l->sync_since_us + l->stall_us;
-	if (l->switching && l->switch_since_us + LOG_PATIENCE * l->stall_us < until)
-		until = l->switch_since_us + LOG_PATIENCE * l->stall_us;
+	if (until > now + l->stall_us)
+		until = now + l->stall_us;
 	if (timed) {
 		l->gather.timed = true;
 		until = l->gather.until_us < until ? l->gather.until_us : until;

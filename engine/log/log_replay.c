@@ -29,7 +29,6 @@
 
 #include "engine/base/file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #define WINDOW_BYTES (1u << 20)
@@ -44,7 +43,7 @@ struct segment {
 struct replay {
 	const char *dir;
 	struct segment *seg;
-	size_t count, cap;
+	size_t count;
 	uint64_t from, next, stated, salt;
 	bool headed; /* the salt has been read */
 	struct log_end end;
@@ -66,19 +65,15 @@ struct replay {
 static int replay_add_segment(void *arg, const char *name, bool is_dir)
 {
 	struct replay *r = arg;
+	struct segment *s;
 	uint64_t number;
 
 	if (is_dir || !log_segment_parse(name, &number))
 		return 0;
-	if (r->count == r->cap) {
-		size_t cap = r->cap ? r->cap * 2 : 16;
-		struct segment *s = realloc(r->seg, cap * sizeof *s);
-
-		if (!s)
-			return -ENOMEM;
-		r->seg = s;
-		r->cap = cap;
-	}
+	s = reallocarray(r->seg, r->count + 1, sizeof *s);
+	if (!s)
+		return -ENOMEM;
+	r->seg = s;
 	r->seg[r->count++] = (struct segment){.number = number, .cut = UINT64_MAX};
 	return 0;
 }

@@ -56,12 +56,6 @@ struct rewrite {
 	size_t void_count;
 };
 
-bool log_stalled_locked(const struct log *l, uint64_t now)
-{
-	return (l->switching && now > l->switch_since_us + LOG_PATIENCE * l->stall_us) ||
-		(l->writing && now > l->write_since_us + l->stall_us) || (l->syncing && now > l->sync_since_us + l->stall_us);
-}
-
 static int switch_note_voids_locked(struct log *l, struct ticket_list *list, int error)
 {
 	int n = 0;
