@@ -107,13 +107,15 @@ static int live_seek_family(struct live *l, uint32_t family)
 /* Returns the first wanted family >= family; UINT32_MAX: none. */
 static uint32_t live_wanted_family(const struct live *l, uint32_t family)
 {
-	if (!l->families)
+	const struct scan_spec *s = l->o.spec;
+	uint32_t least = UINT32_MAX;
+
+	if (!s->families)
 		return family;
-	for (uint32_t i = 0; i < l->family_count; i++) {
-		if (l->families[i] >= family)
-			return l->families[i];
-	}
-	return UINT32_MAX;
+	for (uint32_t i = 0; i < s->family_count; i++)
+		if (s->families[i] >= family && s->families[i] < least)
+			least = s->families[i];
+	return least;
 }
 
 /* Seeks past the chunks of the large cell (column, ts, seq). */
@@ -415,12 +417,8 @@ int live_next(struct live *l, struct live_cell *c)
 			return r;
 		if (l->pending == MOVE_AT_END)
 			return 0;
-		if (!l->it->valid) {
-			if (l->it->err)
-				return l->it->err;
-			l->pending = MOVE_AT_END;
-			return 0;
-		}
+		if (!l->it->valid)
+			return l->it->err;
 		if (!live_in_column(l, l->it->key)) {
 			l->column.n = 0;
 			r = live_enter(l);
@@ -430,14 +428,12 @@ int live_next(struct live *l, struct live_cell *c)
 				continue;
 		}
 		r = live_read_entry(l, c);
-		if (r < 0)
-			return r;
 		if (r == 0)
 			continue;
 		if (l->o.spec->what == SCAN_ROWS)
 			l->pending = MOVE_PAST_ROW;
 		else if (l->o.spec->what == SCAN_FAMILIES)
 			l->pending = MOVE_PAST_FAMILY;
-		return 1;
+		return r;
 	}
 }

@@ -15,16 +15,14 @@ enum live_move {
 	MOVE_PAST_FAMILY,
 	MOVE_PAST_ROW,
 	MOVE_TO_START,
-	MOVE_AT_END,
+	MOVE_AT_END, /* behind `end`: no entry is read */
 };
 
 struct live {
 	struct iter *it;
 	struct live_options o;
-	struct buf start, end; /* encoded bounds of keys; end.n 0: none */
-	struct buf qfrom, qto; /* encoded qualifiers; n 0: none */
-	uint16_t *families;    /* sorted; NULL: all */
-	uint32_t family_count;
+	struct buf start, end;  /* encoded bounds of keys; end.n 0: none */
+	struct buf qfrom, qto;  /* encoded qualifiers; n 0: none */
 	enum live_move pending; /* before the next entry is read */
 	int64_t large_ts;       /* for MOVE_PAST_VERSION */
 	uint64_t large_seq;

@@ -8,13 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int family_order(const void *a, const void *b)
-{
-	uint16_t x = *(const uint16_t *)a, y = *(const uint16_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Lowers the end to the encoded row, or to the row behind it. */
 static int live_lower_end(struct live *l, struct slice row, bool behind)
 {
@@ -57,27 +50,16 @@ static int live_set_bounds(struct live *l)
 int live_new(struct iter *merged, const struct live_options *o, struct live **out)
 {
 	struct live *l = calloc(1, sizeof(*l));
-	int err = -ENOMEM;
+	int err;
 
 	if (!l) {
 		iter_free(merged);
-		return err;
+		return -ENOMEM;
 	}
 	l->it = merged;
 	l->o = *o;
 	l->pending = MOVE_TO_START;
-	if (o->spec->families) {
-		l->family_count = o->spec->family_count;
-		l->families = malloc((l->family_count + 1) * sizeof(uint16_t));
-		if (!l->families)
-			goto out;
-		if (l->family_count) {
-			memcpy(l->families, o->spec->families, l->family_count * sizeof(uint16_t));
-			qsort(l->families, l->family_count, sizeof(uint16_t), family_order);
-		}
-	}
 	err = live_set_bounds(l);
-out:
 	if (err)
 		live_free(l);
 	else
@@ -90,7 +72,6 @@ void live_free(struct live *l)
 	if (!l)
 		return;
 	iter_free(l->it);
-	free(l->families);
 	buf_fini(&l->start);
 	buf_fini(&l->end);
 	buf_fini(&l->qfrom);

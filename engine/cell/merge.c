@@ -150,19 +150,20 @@ static void merge_free(struct iter *it)
 
 static const struct iter_ops merge_ops = {merge_seek, merge_next, merge_free};
 
-int merge_iter_new(struct iter **children, unsigned count, struct iter **out)
+int merge_iter_new(struct iter **children, unsigned count, int err, struct iter **out)
 {
-	struct merge_iter *m;
+	struct merge_iter *m = NULL;
 
-	if (count == 1) {
+	if (!err && count == 1) {
 		*out = children[0];
 		return 0;
 	}
-	m = calloc(1, sizeof(*m) + 2 * (size_t)count * sizeof(struct iter *));
+	if (!err)
+		m = calloc(1, sizeof(*m) + 2 * (size_t)count * sizeof(struct iter *));
 	if (!m) {
 		for (unsigned i = 0; i < count; i++)
 			iter_free(children[i]);
-		return -ENOMEM;
+		return err ? err : -ENOMEM;
 	}
 	m->it.ops = &merge_ops;
 	m->count = count;
@@ -172,15 +173,6 @@ int merge_iter_new(struct iter **children, unsigned count, struct iter **out)
 		memcpy(m->children, children, count * sizeof(struct iter *));
 	*out = &m->it;
 	return 0;
-}
-
-int merge_iter_opened(struct iter **children, unsigned count, int err, struct iter **out)
-{
-	if (!err)
-		return merge_iter_new(children, count, out);
-	while (count)
-		iter_free(children[--count]);
-	return err;
 }
 
 /* ---- clipped iterators ---- */

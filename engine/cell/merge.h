@@ -15,10 +15,10 @@
  * Equal keys (a file shared by two lists, a row delete written to several
  * groups) are returned once.
  * An error of any child ends the merge with that error.
+ * err: if the caller failed to open a further child.  Then the children are
+ * freed and err is returned.
  */
-int merge_iter_new(struct iter **children, unsigned count, struct iter **out) TFS_MUST;
-/* The same for a caller who may have failed to open the next child: frees the children and returns err if it is set. */
-int merge_iter_opened(struct iter **children, unsigned count, int err, struct iter **out) TFS_MUST;
+int merge_iter_new(struct iter **children, unsigned count, int err, struct iter **out) TFS_MUST;
 /* Keys in [from, to) only (to.p NULL: no end); copies the bounds, takes the child. */
 int clip_iter_new(struct iter *child, struct slice from, struct slice to, struct iter **out) TFS_MUST;
 

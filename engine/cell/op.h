@@ -19,9 +19,9 @@ enum op_kind {
 	OP_SET_TIME,
 	OP_MOVE,
 	OP_INCREMENT,
-	OP_CHECK,
-	OP_KINDS
+	OP_CHECK
 };
+#define OP_KINDS (OP_CHECK + 1)
 struct op_time {
 	bool newest; /* TFS_NEWEST */
 	int64_t us;

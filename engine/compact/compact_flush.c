@@ -49,7 +49,6 @@ static int compact_flush_write(struct tablet *t, struct flush_job *j)
 {
 	struct run_params p = {
 		.t = t,
-		.schema = j->freeze.schema,
 		.freeze_us = j->freeze.us,
 		.freeze_schema = j->freeze.counts ? j->freeze.schema : NULL,
 		.rules = {.schema = j->freeze.schema,
@@ -69,7 +68,7 @@ static int compact_flush_write(struct tablet *t, struct flush_job *j)
 		return -ENOSPC;
 	for (; n < j->freeze.mem_count && !err; n += !err)
 		err = tablet_mem_iter(t, j->freeze.mems[n], &kids[n]);
-	if ((err = merge_iter_opened(kids, n, err, &merged)))
+	if ((err = merge_iter_new(kids, n, err, &merged)))
 		return err;
 	snap_take(t, &snap);
 	p.present = snap.view;

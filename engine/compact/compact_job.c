@@ -83,7 +83,7 @@ int compact_inputs(const struct file_set *in, const struct iter **first, struct 
 	}
 	if (first && n)
 		*first = kids[0];
-	err = merge_iter_opened(kids, n, err, out);
+	err = merge_iter_new(kids, n, err, out);
 	free(kids);
 	return err;
 }

@@ -128,7 +128,6 @@ int mutation_resolve_blind(struct mutation *m, int64_t bound)
 		case OP_MOVE:
 		case OP_INCREMENT:
 		case OP_CHECK:
-		case OP_KINDS:
 		default:
 			return MUTATION_MUST_READ;
 		}
@@ -414,8 +413,6 @@ static int resolve_op(struct mutation *m, const struct op *o, struct op_result *
 		return resolve_increment(m, o, res);
 	case OP_CHECK:
 		return 0;
-	case OP_KINDS:
-		break;
 	}
 	return -EINVAL;
 }

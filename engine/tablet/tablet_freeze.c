@@ -70,7 +70,7 @@ static int freeze_note_redo(struct tablet *t, struct tablet_freeze *f)
 static int freeze_locked(struct tablet *t, struct tablet_freeze *f, struct view **old)
 {
 	bool dirty = memtable_count(t->view->mems[0]->m) > 0 || t->writers,
-	     wasted = !dirty && vmem_has_unused_memory(t->view->mems[0]);
+	     wasted = !dirty && memtable_bytes(t->view->mems[0]->m) > t->view->mems[0]->fresh;
 	int err;
 
 	f->froze = !dirty || t->view->mem_count < VIEW_MEMS;

@@ -13,7 +13,6 @@
 #include "engine/tablet/view.h"
 #include "engine/cell/merge.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out)
@@ -36,11 +35,6 @@ int vmem_new(_Atomic size_t *memory_used, struct vmem **out)
 		*memory_used += m->accounted;
 	*out = m;
 	return 0;
-}
-
-bool vmem_has_unused_memory(const struct vmem *m)
-{
-	return memtable_bytes(m->m) > m->fresh;
 }
 
 struct vmem *vmem_get(struct vmem *m)
@@ -146,7 +140,7 @@ out:
 	return err;
 }
 
-struct vfile *vfile_get(struct vfile *f)
+static struct vfile *vfile_get(struct vfile *f)
 {
 	f->refs++;
 	return f;
@@ -335,7 +329,7 @@ int view_iter(struct view *v, const uint16_t *families, unsigned family_count, s
 			err = 0;
 		}
 	}
-	err = merge_iter_opened(kids, n, err, out);
+	err = merge_iter_new(kids, n, err, out);
 	free(kids);
 	return err;
 }

@@ -38,8 +38,6 @@ struct vmem {
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
 void vmem_put(struct vmem *m);
-/* Returns true if it uses more memory than a fresh one.  The caller holds the tablet's lock. */
-bool vmem_has_unused_memory(const struct vmem *m);
 /* One tablet has flushed it.  After the last one its memory no longer slows writers down, although readers may still use it. */
 void vmem_flushed(struct vmem *m);
 /* Raises the accounted memory of m after inserts; the caller holds the tablet's lock.  Returns the bytes accounted for m. */
@@ -69,7 +67,6 @@ struct vfile {
 /* Does no I/O; copies meta. */
 int vfile_new(
 	const struct tablet_env *env, uint32_t table, const struct tablet_file *meta, bool in_memory, struct vfile **out) TFS_MUST;
-struct vfile *vfile_get(struct vfile *f);
 void vfile_put(struct vfile *f);
 
 struct file_set {

@@ -145,7 +145,7 @@ static int merge_sources(struct offline_view *v, struct iter **out)
 			n++;
 	}
 	if (!err)
-		err = merge_iter_new(children, n, out);
+		err = merge_iter_new(children, n, 0, out);
 	else
 		while (n > 0)
 			iter_free(children[--n]);

@@ -116,7 +116,7 @@ static void scan(struct memtable **m, unsigned children, enum scan_what what, co
 
 	for (unsigned i = 0; i < children; i++)
 		must(memtable_iter_new(m[i], &its[i]), "iterator");
-	must(merge_iter_new(its, children, &it), "merge");
+	must(merge_iter_new(its, children, 0, &it), "merge");
 	must(live_new(it, &o, &l), "live");
 	do {
 		scan_batch_reset(&batch);

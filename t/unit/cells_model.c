@@ -300,7 +300,7 @@ int open_merge(const struct model *md, struct iter **out)
 			return err;
 		}
 	}
-	return merge_iter_new(its, (unsigned)md->children, out);
+	return merge_iter_new(its, (unsigned)md->children, 0, out);
 }
 
 /* As a filter answers: yes for each that exists, and sometimes for others. */

@@ -112,7 +112,7 @@ static void merge_follows_any_mix_of_seeks_and_steps(void **state)
 			children[i] = fake_new(mask, -1, &seeks, &frees);
 			made++;
 		}
-		assert_int_equal(merge_iter_new(children, n, &it), 0);
+		assert_int_equal(merge_iter_new(children, n, 0, &it), 0);
 		assert_false(it->valid);
 		for (int step = 0; step < 40; step++) {
 			if (!it->valid || rnd(4) == 0) {
@@ -142,7 +142,7 @@ static void merge_hands_on_errors_and_recovers(void **state)
 	children[0] = fake_new(0x00ff, -1, &seeks, &frees);
 	children[1] = fake_new(0x0f10, 2, &seeks, &frees); /* e, i, then broken at j */
 	children[2] = fake_new(0x8000, -1, &seeks, &frees);
-	assert_int_equal(merge_iter_new(children, 3, &it), 0);
+	assert_int_equal(merge_iter_new(children, 3, 0, &it), 0);
 	iter_seek(it, slice_str("a"));
 	for (int i = 0; i < 8; i++) {
 		assert_true(it->valid);
@@ -162,7 +162,7 @@ static void merge_hands_on_errors_and_recovers(void **state)
 	for (int i = 0; i < 3; i++)
 		children[i] = fake_new(1, -1, &seeks, &frees);
 	fail_at = 1;
-	assert_int_equal(merge_iter_new(children, 3, &it), -ENOMEM);
+	assert_int_equal(merge_iter_new(children, 3, 0, &it), -ENOMEM);
 	fail_at = 0;
 	assert_int_equal(frees, 6);
 	children[0] = fake_new(1, -1, &seeks, &frees);
@@ -179,7 +179,7 @@ static void forward_seeks_leave_children_that_are_past_the_target(void **state)
 
 	children[0] = fake_new(0x0fff, -1, &near, &frees);
 	children[1] = fake_new(0x8000, -1, &far, &frees);
-	assert_int_equal(merge_iter_new(children, 2, &it), 0);
+	assert_int_equal(merge_iter_new(children, 2, 0, &it), 0);
 	for (int i = 0; i < 12; i++) {
 		iter_seek(it, slice_of(alphabet + i, 1));
 		assert_true(it->valid && it->key.p[0] == (uint8_t)alphabet[i]);

@@ -233,8 +233,6 @@ static void add_op(struct both *b, unsigned i, struct tfs_mutation *m)
 		o->value = some_value();
 		LIB(model_mutation_check(m, (enum tfs_check)o->check, family, b_of(o->qualifier), ts_of(o->ts), b_of(o->value)));
 		break;
-	case OP_KINDS:
-		abort();
 	}
 }
 
