@@ -34,11 +34,8 @@
  */
 #include "engine/compact/compact_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
-#include "engine/base/file.h"
-#include "engine/base/msg.h"
 #include "engine/cell/merge.h"
 
 /*
@@ -120,7 +117,6 @@ static int compact_merge_files(struct tablet *t, struct compact_job *j, bool pac
 		return err;
 	}
 	snap_take(t, &snap);
-	p.schema = snap.schema;
 	p.rules.schema = snap.schema;
 	p.rules.age_asof = clock_collect(t->env->clock) - TABLET_SKEW_US;
 	p.rules.counts = true;
@@ -227,7 +223,6 @@ static int compact_major_once(struct tablet *t, bool background)
 		goto out;
 	j->major = true;
 	j->major_us = f.at_us;
-	p.schema = f.schema;
 	p.rules.schema = f.schema;
 	p.freeze_schema = f.counts ? f.schema : NULL;
 	p.freeze_us = f.us;

@@ -18,10 +18,8 @@
  */
 #include "engine/compact/compact_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
-#include "engine/base/file.h"
 #include "engine/base/msg.h"
 #include "engine/cell/merge.h"
 
@@ -104,7 +102,6 @@ static int purge_file(struct tablet *t, const struct snap *snap, struct vfile *f
 {
 	struct run_params p = {
 		.t = t,
-		.schema = snap->schema,
 		.one_group = true,
 		.group = f->meta.group,
 		.freeze_us = f->freeze_us,
@@ -142,35 +139,26 @@ out:
 	return is_no_space(err) || is_damage(err) ? 0 : err; /* other files may be rewritten */
 }
 
-struct file_name {
-	uint64_t incarnation, number;
-};
-
-/* The names of the files that may be rewritten, the oldest first: those contain the most removed cells. */
-static int purge_list_files(struct tablet *t, struct file_name **out, unsigned *count)
+/* The files that may be rewritten, the oldest first: those contain the most removed cells. */
+static int purge_list_files(struct tablet *t, struct file_set *out)
 {
-	struct file_name *v;
 	struct snap snap;
-	unsigned n = 0;
+	int err = 0;
 
 	snap_take(t, &snap);
-	v = calloc(snap.view->file_count + 1u, sizeof *v);
-	for (unsigned i = snap.view->file_count; v && i-- > 0;) {
-		const struct vfile *f = snap.view->files[i];
+	for (unsigned i = snap.view->file_count; i-- > 0 && !err;) {
+		struct vfile *f = snap.view->files[i];
 
 		if (!vfile_empty(f) && !vfile_excluded(f) && tablet_owns_file(t, f))
-			v[n++] = (struct file_name){f->meta.incarnation, f->meta.number};
+			err = file_set_add(out, f);
 	}
 	snap_put(&snap);
-	*out = v;
-	*count = n;
-	return v ? 0 : -ENOMEM;
+	return err;
 }
 
 int compact_purge(struct tablet *t, bool background, bool *did)
 {
-	struct file_name *names = NULL;
-	unsigned count = 0;
+	struct file_set files = {0};
 	int err;
 
 	*did = false;
@@ -181,22 +169,18 @@ int compact_purge(struct tablet *t, bool background, bool *did)
 		return err;
 	err = compact_repeat_edits(t);
 	if (!err)
-		err = purge_list_files(t, &names, &count);
-	for (unsigned k = 0; k < count && !err; k++) {
-		struct snap snap; /* one for each file: files in it cannot be unlinked */
+		err = purge_list_files(t, &files);
+	/* Until tablet_job_end only purge_file removes files from the list. */
+	for (unsigned i = 0; i < files.n && !err; i++) {
+		struct snap snap; /* one for each file: a file that it refers to is not unlinked */
 
 		snap_take(t, &snap);
-		for (unsigned i = 0; i < snap.view->file_count; i++) {
-			struct vfile *f = snap.view->files[i];
-
-			if (f->meta.incarnation == names[k].incarnation && f->meta.number == names[k].number) {
-				err = purge_file(t, &snap, f, background, did);
-				break;
-			}
-		}
+		err = purge_file(t, &snap, files.v[i], background, did);
 		snap_put(&snap);
+		vfile_put(files.v[i]);
+		files.v[i] = NULL;
 	}
-	free(names);
+	file_set_put(&files);
 	tablet_job_end(t, &t->merging);
 	if (*did)
 		msg_info("table %u: removed cells were dropped from single files, because there is no space for a major compaction",

@@ -49,7 +49,6 @@ int filter_key(struct filter *f, struct slice key, struct filter_entry *e) TFS_M
 /* ---- entries in, files out ---- */
 struct run_params {
 	struct tablet *t;
-	struct store_schema *schema;
 	struct filter_rules rules;
 	bool one_group; /* all output to `group`; else by family */
 	uint16_t group;
@@ -60,10 +59,17 @@ struct run_params {
 	bool gives_way; /* -ECANCELED when a split waits */
 	bool paced;     /* to env->compaction_rate */
 	bool can_wait;  /* -ECANCELED when the disk is full */
-	const struct iter *
-		only; /* a child of the merge: only its entries are written, its siblings are read for their tombstones; NULL: all is written */
+	/* A child of the merge: only its entries are written, and the other children are read for their tombstones.  NULL: all entries are written. */
+	const struct iter *only;
 };
-/* Set if the entry is written. */
+/* Returns the locality group whose options apply to entries of a family.  Under one_group its id may be another (p->group was dropped). */
+static inline const struct store_group *run_group(const struct run_params *p, uint16_t family)
+{
+	const struct store_family *f = store_schema_family(p->rules.schema, family);
+
+	return store_schema_group(p->rules.schema, p->one_group ? p->group : f ? f->group : 0);
+}
+/* Returns true if the entry is written. */
 static inline bool run_writes(const struct run_params *p, struct slice key)
 {
 	return !p->only || (p->only->valid && slice_eq(p->only->key, key));

@@ -173,28 +173,31 @@ int64_t compact_major_after(uint32_t table, struct slice begin, uint64_t within_
 	return half - half / 4 / 1024 * (int64_t)(hash64(begin, table) % 1024);
 }
 
-/*
- * Returns true if so much of the tablet is deleted that it should be rewritten.
- * A file that tablets share after a split counts by this tablet's part of it.
- */
-static bool view_mostly_dead(const struct view *v)
+/* Counts the entries of all files.  A file that tablets share after a split counts by this tablet's part of it. */
+static void view_entries(const struct view *v, uint64_t *cells, uint64_t *tombstones)
 {
-	uint64_t cells = 0, tombstones = 0;
-
-	for (unsigned i = 0; i < v->file_count; i++)
-		tombstones += v->files[i]->meta.tombstones;
-	if (tombstones < DEAD_LEAST) /* spares computing the parts of shared files */
-		return false;
-	tombstones = 0;
+	*cells = *tombstones = 0;
 	for (unsigned i = 0; i < v->file_count; i++) {
 		uint64_t c, d;
 
 		if (vfile_empty(v->files[i]))
 			continue;
 		vfile_entries(v->files[i], &c, &d);
-		cells += c;
-		tombstones += d;
+		*cells += c;
+		*tombstones += d;
 	}
+}
+
+/* Returns true if so much of the tablet is deleted that it should be rewritten. */
+static bool view_mostly_dead(const struct view *v)
+{
+	uint64_t cells, tombstones = 0;
+
+	for (unsigned i = 0; i < v->file_count; i++)
+		tombstones += v->files[i]->meta.tombstones;
+	if (tombstones < DEAD_LEAST) /* spares computing the parts of shared files */
+		return false;
+	view_entries(v, &cells, &tombstones);
 	return tombstones >= cells / 4 + DEAD_LEAST;
 }
 
@@ -230,25 +233,20 @@ int64_t compact_major_late(
 
 bool compact_frees_space(const struct view *v)
 {
-	uint64_t cells = 0, dead = 0;
+	uint64_t cells, dead;
 	bool wide = false;
 
-	for (unsigned i = 0; i < v->mem_count; i++) {
-		dead += v->mems[i]->tombstones;
-		wide |= v->mems[i]->row_deletes || v->mems[i]->family_deletes;
-	}
 	for (unsigned i = 0; i < v->file_count; i++) {
-		struct vfile *f = v->files[i];
-		uint64_t c, d;
+		const struct vfile *f = v->files[i];
 
 		if (vfile_excluded(f))
 			return false;
-		if (vfile_empty(f))
-			continue;
-		vfile_entries(f, &c, &d);
-		cells += c;
-		dead += d;
-		wide |= f->meta.row_deletes || f->meta.family_deletes;
+		wide |= !vfile_empty(f) && (f->meta.row_deletes || f->meta.family_deletes);
+	}
+	view_entries(v, &cells, &dead);
+	for (unsigned i = 0; i < v->mem_count; i++) {
+		dead += v->mems[i]->tombstones;
+		wide |= v->mems[i]->row_deletes || v->mems[i]->family_deletes;
 	}
 	return v->file_count && (wide || dead > cells / 8);
 }

@@ -18,11 +18,9 @@
  */
 #include "engine/compact/compact_internal.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/base/file.h"
 #include "engine/base/msg.h"
 
 enum {
@@ -107,7 +105,7 @@ static int output_open(struct run *r, uint16_t group, struct output **out)
 {
 	const struct run_params *p = r->p;
 	struct sst_options options;
-	const struct store_group *g = store_schema_group(p->schema, group);
+	const struct store_group *g = store_schema_group(p->rules.schema, group);
 	struct tablet_env *env = p->t->env;
 	struct output *outs, *o;
 	char *path;
@@ -271,7 +269,6 @@ static int run_row_delete(struct run *r, struct slice key, const struct filter_e
 
 static int run_add(struct run *r, struct slice key, struct slice value, const struct filter_entry *e)
 {
-	const struct store_family *f;
 	struct output *o;
 	int err;
 
@@ -279,8 +276,7 @@ static int run_add(struct run *r, struct slice key, struct slice value, const st
 		r->row_delete.n = 0;
 	if (e->kind == CELL_DELETE_ROW)
 		return run_row_delete(r, key, e);
-	f = store_schema_family(r->p->schema, e->family);
-	err = run_output(r, r->p->one_group ? r->p->group : store_schema_group(r->p->schema, f ? f->group : 0)->id, &o);
+	err = run_output(r, r->p->one_group ? r->p->group : run_group(r->p, e->family)->id, &o);
 	if (!err && r->row_delete.n)
 		err = output_add_row_delete(r, o);
 	return err ? err : output_add(r, o, key, value, e);

@@ -108,7 +108,6 @@ static int samples_take_piece(const struct run_params *p, struct iter *it, struc
 	filter_init(&filter, &p->rules);
 	for (iter_seek(it, row); it->valid && taken < PIECE_BYTES && read < READ_MOST && !err; iter_next(it)) {
 		const struct store_group *to;
-		const struct store_family *f;
 		struct group_sample *g;
 		struct slice value;
 
@@ -119,8 +118,7 @@ static int samples_take_piece(const struct run_params *p, struct iter *it, struc
 		if (keep > 0 && e.kind != CELL_CHUNK)
 			again = last->n > e.column_len && memcmp(last->p, it->key.p, e.column_len) == 0;
 		if (keep > 0 && !again) {
-			f = store_schema_family(p->schema, e.family);
-			to = store_schema_group(p->schema, p->one_group ? p->group : f ? f->group : 0);
+			to = run_group(p, e.family);
 			value = slice_of(it->value.p, it->value.n < PIECE_BYTES - taken ? it->value.n : PIECE_BYTES - taken);
 			taken += value.n;
 			g = to->sst.codec == SST_ZSTD_DICT ? samples_group(s, to->id) : NULL;
@@ -181,8 +179,8 @@ int samples_take(const struct run_params *p, struct iter *it, struct samples *s)
 	bool wanted = false;
 	int err = 0;
 
-	for (unsigned i = 0; i < p->schema->group_count; i++)
-		wanted |= p->schema->groups[i].sst.codec == SST_ZSTD_DICT;
+	for (unsigned i = 0; i < p->rules.schema->group_count; i++)
+		wanted |= p->rules.schema->groups[i].sst.codec == SST_ZSTD_DICT;
 	for (unsigned i = 0; p->in && i < p->in->n; i++)
 		raw_bytes += vfile_empty(p->in->v[i]) ? 0 : p->in->v[i]->meta.raw_bytes;
 	if (!wanted || !p->rules.major || raw_bytes < least_bytes)

@@ -416,16 +416,13 @@ int mcolumn_put(struct mutation *m, struct mcolumn *c, int64_t ts, struct slice 
 static int mcolumn_purge(struct mutation *m, struct mcolumn *c)
 {
 	struct batch_cell cell = {CELL_DELETE_COLUMN, c->family, c->qualifier, {NULL, 0}, 0};
-	int err;
+	int err = c->purged ? 0 : mcolumn_find_hidden(m, c);
 
-	if (c->purged || (err = mcolumn_find_hidden(m, c)))
-		return c->purged ? 0 : err;
-	if (!c->hidden)
-		return 0;
+	if (err || c->purged || !c->hidden)
+		return err;
 	cell.ts = c->hidden_ts;
 	err = cell_push(&m->pre, &cell);
-	if (!err)
-		c->purged = true;
+	c->purged = !err;
 	return err;
 }
 

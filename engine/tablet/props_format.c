@@ -87,11 +87,10 @@ int props_decode(struct slice s, struct props *out)
 		goto out;
 	p.oldest_us = (int64_t)oldest;
 	p.newest_us = (int64_t)newest;
-	err = -ENOMEM;
-	if (count) {
-		p.families = calloc(count, sizeof *p.families);
-		if (!p.families)
-			goto out;
+	p.families = calloc(count + 1, sizeof *p.families);
+	if (!p.families) {
+		err = -ENOMEM;
+		goto out;
 	}
 	for (uint64_t i = 0; i < count; i++) {
 		struct props_family *f = &p.families[i];
@@ -100,16 +99,12 @@ int props_decode(struct slice s, struct props *out)
 		get_varint(&r, &f->cells);
 		get_varint(&r, &f->tombstones);
 		get_varint(&r, &f->raw_bytes);
-		if (r.bad || (i && f->id <= f[-1].id)) {
-			err = -EBADMSG;
+		if (r.bad || (i && f->id <= f[-1].id))
 			goto out;
-		}
 	}
 	p.family_count = (uint32_t)count;
-	if (reader_left(&r)) {
-		err = -EBADMSG;
+	if (reader_left(&r))
 		goto out;
-	}
 	if ((err = buf_set(&p.first, first.p, first.n)) || (err = buf_set(&p.last, last.p, last.n)))
 		goto out;
 	*out = p;

@@ -8,7 +8,6 @@
  */
 #include "engine/tablet/view.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 struct skip_iter {

@@ -14,8 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/base/msg.h"
-#include "engine/cell/cellkey.h"
 #include "engine/cell/merge.h"
 
 enum { CLOSE_POLL_US = 1000 };
@@ -73,34 +71,31 @@ int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out)
 	return err;
 }
 
-void tablet_fail(struct tablet *t, int err)
-{
-	int loading = TABLET_LOADING, serving = TABLET_SERVING;
-
-	/* not if it is being closed: TABLET_CLOSING ends the background work */
-	if (err == -ESTALE && !atomic_compare_exchange_strong(&t->state, &serving, TABLET_BROKEN))
-		atomic_compare_exchange_strong(&t->state, &loading, TABLET_BROKEN);
-}
-
 struct stripe *stripe_of(struct tablet *t, struct slice row)
 {
 	return &t->stripes[hash64(row, 0) % STRIPES];
 }
 
+int tablet_state_error(const struct tablet *t)
+{
+	static const int errors[] = {
+#define X(name, text, error) error,
+		TABLET_STATES(X)
+#undef X
+	};
+
+	return errors[t->state];
+}
+
 int tablet_job_begin(struct tablet *t, _Atomic bool *busy)
 {
-	int err = 0;
+	int err;
 
 	mutex_lock(&t->lock);
 	while (*busy && t->state != TABLET_CLOSING && t->state != TABLET_GONE)
 		cond_wait(&t->changed, &t->lock);
-	if (t->state == TABLET_CLOSING)
-		err = -ESHUTDOWN;
-	else if (t->state == TABLET_GONE)
-		err = -EREMCHG;
-	else if (t->state == TABLET_BROKEN)
-		err = -ESTALE;
-	else
+	err = t->state == TABLET_SPLITTING ? 0 : tablet_state_error(t);
+	if (!err)
 		*busy = true;
 	mutex_unlock(&t->lock);
 	return err;

@@ -72,6 +72,16 @@ static struct view *change_publish(struct tablet *t, struct tablet_change *c, st
 	return old;
 }
 
+/* After an error of commit: -ESTALE makes the tablet BROKEN. */
+static void tablet_fail(struct tablet *t, int err)
+{
+	int loading = TABLET_LOADING, serving = TABLET_SERVING;
+
+	/* not if it is being closed: TABLET_CLOSING ends the background work */
+	if (err == -ESTALE && !atomic_compare_exchange_strong(&t->state, &serving, TABLET_BROKEN))
+		atomic_compare_exchange_strong(&t->state, &loading, TABLET_BROKEN);
+}
+
 int tablet_change(struct tablet *t, struct tablet_change *c)
 {
 	static const struct file_set none;

@@ -56,13 +56,20 @@ static int source_moved(struct colsrc *s)
 	return s->damage ? 0 : err;
 }
 
-/* The largest visible sequence of the deletes under this prefix (row+00 00 or row+family+00 00). */
-static int colread_find_delete(struct colread *c, struct iter *it, struct slice prefix)
+/* Notes the largest visible sequence of the deletes under a prefix: n bytes of the column, and the marker of zeros. */
+static int colread_find_delete(struct colread *c, struct iter *it, size_t n, size_t marker_bytes)
 {
+	static const uint8_t zeros[4];
+	struct slice prefix;
 	int64_t ts;
 	uint64_t seq;
 	enum cell_kind kind;
+	int err;
 
+	buf_reset(&c->probe);
+	if ((err = buf_append(&c->probe, c->key.p + TAG, n)) || (err = buf_append(&c->probe, zeros, marker_bytes)))
+		return err;
+	prefix = buf_slice(&c->probe);
 	for (iter_seek(it, prefix); it->valid && slice_has_prefix(it->key, prefix); iter_next(it)) {
 		cellkey_suffix(it->key, prefix.n, &ts, &seq, &kind);
 		if (seq > c->seq)
@@ -76,29 +83,14 @@ static int colread_find_delete(struct colread *c, struct iter *it, struct slice 
 
 static int colread_find_deletes(struct colread *c, struct iter *it, bool row, bool family)
 {
-	struct buf *b = &c->probe;
-	static const uint8_t zeros[4];
-	int err = 0;
+	int err = row ? colread_find_delete(c, it, c->row_len, 4) : 0;
 
-	if (row) {
-		buf_reset(b);
-		if ((err = buf_append(b, c->key.p + TAG, c->row_len)) || (err = buf_append(b, zeros, 4)))
-			return err;
-		err = colread_find_delete(c, it, buf_slice(b));
-	}
-	if (family && !err) {
-		buf_reset(b);
-		if ((err = buf_append(b, c->key.p + TAG, c->row_len + 2)) || (err = buf_append(b, zeros, 2)))
-			return err;
-		err = colread_find_delete(c, it, buf_slice(b));
-	}
-	return err;
+	return family && !err ? colread_find_delete(c, it, c->row_len + 2, 2) : err;
 }
 
 static int colread_add_memtable(struct colread *c, struct vmem *m)
 {
 	struct iter *it;
-	bool rows, families;
 	int err;
 
 	if (!memtable_count(m->m))
@@ -106,18 +98,15 @@ static int colread_add_memtable(struct colread *c, struct vmem *m)
 	err = memtable_iter_new(m->m, &it);
 	if (err)
 		return err;
-	rows = m->row_deletes > 0;
-	families = m->family_deletes > 0;
-	if ((rows || families) && (err = colread_find_deletes(c, it, rows, families)))
-		goto out;
-	iter_seek(it, colread_column(c));
-	if (colread_in_column(c, it)) {
-		c->src[c->count++] = (struct colsrc){.it = it, .column_deletes = m->column_deletes > 0};
-		return 0;
+	err = colread_find_deletes(c, it, m->row_deletes > 0, m->family_deletes > 0);
+	if (!err) {
+		iter_seek(it, colread_column(c));
+		err = it->valid ? 0 : it->err;
 	}
-	err = it->err;
-out:
-	iter_free(it);
+	if (!err && colread_in_column(c, it))
+		c->src[c->count++] = (struct colsrc){.it = it, .column_deletes = m->column_deletes > 0};
+	else
+		iter_free(it);
 	return err;
 }
 

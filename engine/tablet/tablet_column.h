@@ -14,7 +14,6 @@
 #ifndef TFS_TABLET_COLUMN_H
 #define TFS_TABLET_COLUMN_H
 
-#include "engine/cell/gc.h"
 #include "engine/tablet/view.h"
 
 enum { COLREAD_INLINE = 8 };

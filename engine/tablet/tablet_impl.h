@@ -11,8 +11,7 @@
 struct view *view_swap(struct tablet *t, struct view *v) TFS_MUST;
 bool tablet_contains_row(const struct tablet *t, struct slice row);
 
-void tablet_fail(struct tablet *t, int err); /* after an error of commit; -ESTALE makes the tablet BROKEN */
-
+int tablet_state_error(const struct tablet *t); /* of TABLET_STATES */
 struct stripe *stripe_of(struct tablet *t, struct slice row);
 
 /* Waits until no writer at or below seq is under way.  The caller holds t->lock. */

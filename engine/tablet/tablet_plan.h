@@ -29,11 +29,6 @@ struct plan {
 	uint64_t row_deletes, family_deletes, column_deletes, tombstones;
 	bool near; /* keys mostly rise from one plan to the next (replay) */
 };
-/* Returns true if the plan only deletes single versions. */
-static inline bool plan_deletes_versions_only(const struct plan *p)
-{
-	return p->tombstones == p->cells && !p->row_deletes && !p->family_deletes && !p->column_deletes;
-}
 
 void plan_init(struct plan *p);
 void plan_reset(struct plan *p); /* empties it; its memory is reused */

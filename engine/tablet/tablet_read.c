@@ -165,16 +165,15 @@ out:
 	return err;
 }
 
-/* Sets *exists if the row has cells in one of these families (count 0: in any). */
+/* Sets *exists if the row has cells in one of these families (NULL: in any). */
 static int row_exists_in(struct tablet *t, struct slice row, const uint16_t *families, unsigned count, bool *exists)
 {
-	struct scan_spec spec = {.what = SCAN_ROWS, .row_from = row, .one_row = true, .limit = 1, .family_count = count};
+	struct scan_spec spec = {
+		.what = SCAN_ROWS, .row_from = row, .one_row = true, .limit = 1, .families = families, .family_count = count};
 	struct scan_batch b = {0};
 	struct tablet_scan *s;
 	int err;
 
-	if (count)
-		spec.families = families;
 	/*
 	 * If the first block cannot be read, others may be.  If none can, the row
 	 * exists, because the file's filter contains it.  Then lost cells can be

@@ -13,8 +13,6 @@
 #include "engine/tablet/tablet_impl.h"
 #include "engine/tablet/tablet_plan.h"
 
-#include <errno.h>
-
 void tablet_replay_done(struct tablet *t)
 {
 	int loading = TABLET_LOADING;

@@ -46,26 +46,27 @@ static const struct gc_rule *scan_rule(const void *arg, uint16_t family, bool *k
 static bool scan_column_deletes(const void *arg, struct slice row, uint16_t family, struct slice qualifier)
 {
 	const struct view *v = arg;
-	struct buf from = {0}, to = {0}, probe = {0};
+	struct buf to = {0}, probe = {0};
+	struct slice from = {0};
 	bool may = false;
 
 	for (unsigned i = 0; i < v->mem_count && !may; i++)
 		may = atomic_load(&v->mems[i]->column_deletes) > 0;
 	if (may)
 		return true;
-	if (cellkey_column_prefix(&from, row, family, qualifier) || buf_append(&to, from.p, from.n) || buf_be64(&to, UINT64_MAX) ||
-		buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff) || cellkey_probe(&probe, 'C', row, family, qualifier))
-		may = true;
+	may = cellkey_probe(&probe, 'C', row, family, qualifier) != 0;
+	if (!may) {
+		from = slice_of(probe.p + 1, probe.n - 1); /* behind the tag */
+		may = buf_append_slice(&to, from) || buf_be64(&to, UINT64_MAX) || buf_be64(&to, UINT64_MAX) || buf_u8(&to, 0xff);
+	}
 	for (unsigned i = 0; i < v->file_count && !may; i++) {
 		struct vfile *f = v->files[i];
 
 		may = f->meta.tombstones > f->meta.row_deletes + f->meta.family_deletes && !vfile_empty(f) &&
-			(!v->mixed || vfile_may_have_families(f, &family, 1)) &&
-			slice_cmp(buf_slice(&from), buf_slice(&f->first)) >= 0 &&
-			slice_cmp(buf_slice(&from), buf_slice(&f->after)) < 0 &&
-			sst_may_contain(f->sst, buf_slice(&from), buf_slice(&to), buf_slice(&probe));
+			(!v->mixed || vfile_may_have_families(f, &family, 1)) && slice_cmp(from, buf_slice(&f->first)) >= 0 &&
+			slice_cmp(from, buf_slice(&f->after)) < 0 &&
+			sst_may_contain(f->sst, from, buf_slice(&to), buf_slice(&probe));
 	}
-	buf_fini(&from);
 	buf_fini(&to);
 	buf_fini(&probe);
 	return may;

@@ -4,7 +4,6 @@
  */
 #include "engine/tablet/tablet_impl.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

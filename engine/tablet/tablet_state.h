@@ -28,15 +28,16 @@
 /* The largest clock skew: compactions remove cells so much later than rules hide them. */
 #define TABLET_SKEW_US (5 * INT64_C(1000000))
 
+/* Name, text, the error of a mutation in this state. */
 #define TABLET_STATES(X)                                                                                                           \
-	X(LOADING, "loading") /* replay: this incarnation has written nothing yet */                                               \
-	X(SERVING, "serving")                                                                                                      \
-	X(SPLITTING, "splitting") /* other tablets will replace it: writers wait */                                                \
-	X(GONE, "gone")           /* other tablets have replaced it: -EREMCHG; readers continue in their view */                   \
-	X(CLOSING, "closing")     /* tablet_free has begun: background work stops */                                               \
-	X(BROKEN, "broken")       /* the commit callback returned -ESTALE: another server has the tablet */
+	X(LOADING, "loading", 0) /* replay: this incarnation has written nothing yet */                                            \
+	X(SERVING, "serving", 0)                                                                                                   \
+	X(SPLITTING, "splitting", -EREMCHG) /* other tablets will replace it: writers wait */                                      \
+	X(GONE, "gone", -EREMCHG)           /* other tablets have replaced it; readers continue in their view */                   \
+	X(CLOSING, "closing", -ESHUTDOWN)   /* tablet_free has begun: background work stops */                                     \
+	X(BROKEN, "broken", -ESTALE)        /* the commit callback returned -ESTALE: another server has the tablet */
 enum tablet_state {
-#define X(name, text) TABLET_##name,
+#define X(name, text, error) TABLET_##name,
 	TABLET_STATES(X)
 #undef X
 };

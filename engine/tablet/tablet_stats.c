@@ -22,10 +22,6 @@ static int mem_usage_count_shared(struct tablet *t, struct vmem *m, struct mem_u
 		uint64_t seq;
 		int64_t ts;
 
-		if (!column_len) {
-			err = -EBADMSG;
-			break;
-		}
 		cellkey_suffix(it->key, column_len, &ts, &seq, &kind);
 		f = mem_usage_family(u, load_be16(it->key.p + cellkey_row_len(it->key)));
 		if (!f) {
@@ -78,7 +74,7 @@ static int tablet_mem_usage(struct tablet *t, struct view *v, unsigned i, const 
 /* ---- the tablet ---- */
 
 static const char *const state_names[] = {
-#define X(name, text) [TABLET_##name] = text,
+#define X(name, text, error) [TABLET_##name] = text,
 	TABLET_STATES(X)
 #undef X
 };

@@ -145,23 +145,6 @@ void writers_wait(struct tablet *t, uint64_t seq)
 
 /* ---- the commit ---- */
 
-static int tablet_state_error(const struct tablet *t)
-{
-	switch ((enum tablet_state)t->state) {
-	case TABLET_LOADING:
-	case TABLET_SERVING:
-		return 0;
-	case TABLET_CLOSING:
-		return -ESHUTDOWN;
-	case TABLET_BROKEN:
-		return -ESTALE;
-	case TABLET_SPLITTING:
-	case TABLET_GONE:
-		return -EREMCHG;
-	}
-	return -ESHUTDOWN;
-}
-
 static int tablet_name_own_log(struct tablet *t, struct tablet_change *c, bool *needless)
 {
 	bool named = false; /* the set may still name it, after an edit that failed */
@@ -244,7 +227,7 @@ static int mutation_submit(struct tablet *t, struct mutation *m, struct plan *p,
 	(*mem)->seq_max = t->next_seq - 1;
 	if (m->any_put && m->newest_us > s->newest_us)
 		s->newest_us = m->newest_us;
-	if (!plan_deletes_versions_only(p))
+	if (p->tombstones != p->cells || p->row_deletes || p->family_deletes || p->column_deletes)
 		s->changed_seq = t->next_seq - 1;
 	*w = (struct writer){.last = t->next_seq - 1, .ticket = ticket, .plan = p, .mem = *mem};
 	*t->writers_tail = w;

@@ -23,8 +23,6 @@
  */
 #include "engine/tablet/tablet_impl.h"
 
-#include <errno.h>
-
 enum {
 	DELAY_MOST_US = 50000, /* one write of many: large values */
 	DELAY_LEAST_US = 200,  /* a shorter delay is added to a later one */

@@ -16,7 +16,6 @@
  */
 #include "engine/tablet/usage.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "engine/tablet/view.h"
