@@ -53,7 +53,7 @@ struct cellkey {
 	int64_t commit; /* values and large values only */
 };
 
-/* -EINVAL: an unknown kind, or family 0 in a key that is not a row delete.  Deletes of rows and families need no qualifier and ts. */
+/* -EINVAL: an unknown kind, or family 0 in a key that is not a row delete.  The qualifier and ts of a delete of a row or family are ignored. */
 int cellkey_append(struct buf *out, const struct cellkey *k) TFS_MUST;
 /* Upper bound of the encoded length. */
 size_t cellkey_max_bytes(const struct cellkey *k);
@@ -70,7 +70,7 @@ int cellkey_row_prefix(struct buf *out, struct slice row) TFS_MUST; /* appends t
 int cellkey_row_after(struct buf *out, struct slice row) TFS_MUST;  /* above every key of the row, below the next row's */
 int cellkey_family_prefix(struct buf *out, struct slice row, uint16_t family) TFS_MUST;
 int cellkey_column_prefix(struct buf *out, struct slice row, uint16_t family, struct slice qualifier) TFS_MUST;
-/* Encoded row key comparison keeps row order: memcmp of encodings == slice_cmp of rows. */
+/* memcmp orders encoded rows as slice_cmp orders the rows. */
 
 /* Returns the length of the encoded row (with terminator), or of row+family+qualifier, at the start of a key; 0 if malformed. */
 size_t cellkey_row_len(struct slice key);

@@ -280,7 +280,7 @@ static inline struct memnode *memtable_search(struct memnode *x, int level, stru
 	}
 }
 
-/* Finds the splice for n, whose key is above the last one's: upwards from the last splice as far as needed, then down. */
+/* Finds the splice for a key above the last one's: climbs from the last splice as far as needed, then descends. */
 static void memtable_search_near(struct memtable *m, struct slice key, int height)
 {
 	int level = 1;

@@ -7,8 +7,8 @@
  * compaction writes one SSTable per group from it.  So a row mutation becomes
  * visible as a whole.
  *
- * Threads: any number of readers take no lock, beside one inserter at a
- * time.  memtable_prepare may be called by several threads at once.
+ * Threads: any number of readers, which take no lock, and one inserter at a
+ * time.  Several threads may call memtable_prepare at once.
  * Everything that can fail is in memtable_prepare, so that a record in the
  * log can always be inserted.
  */

@@ -36,7 +36,7 @@ struct op {
 	enum op_kind kind;
 	uint16_t family, to_family;
 	struct slice qualifier, to_qualifier;
-	/* OP_WRITE: where it is put.  OP_MOVE: from.  OP_CHECK: ts.  OP_DELETE_VERSION, OP_SET_TIME: us. */
+	/* ts: of the cell to write, of the source of a move, of the version to check.  OP_DELETE_VERSION and OP_SET_TIME use ts.us alone. */
 	struct op_time ts, to;
 	enum op_base base;
 	int64_t base_ts;
@@ -48,7 +48,7 @@ struct op {
 	int64_t replace_ts, by;
 	enum op_check check;
 };
-/* Set if they only remove or empty cells: such mutations are accepted on a full disk. */
+/* Returns true if the operations only remove or empty cells.  Such mutations are accepted on a full disk. */
 bool ops_only_remove(const struct op *ops, unsigned count);
 struct op_result {
 	int64_t ts, counter, commit_us;
@@ -56,7 +56,7 @@ struct op_result {
 	bool replaced;
 };
 
-/* Prevents a mutation from being applied twice: the client, its number, the lowest number not yet answered.  client 0: none. */
+/* Identifies a mutation, so that it is not applied twice: the client, its number, the client's lowest unanswered number.  client 0: none. */
 struct op_token {
 	uint64_t client, number, lowest_unanswered;
 };
@@ -77,7 +77,7 @@ struct scan_spec {
 	uint64_t limit;
 	size_t batch_bytes; /* 0: 256 KiB */
 	bool past_damage;   /* continue behind unreadable blocks; batches are then marked damaged */
-	bool kept;          /* also expired cells that are not collected because the clock may be wrong */
+	bool kept;          /* return expired cells, too, if they are not collected because the clock may be wrong */
 };
 struct scan_cell {
 	struct slice row, qualifier, value; /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */

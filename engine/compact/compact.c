@@ -24,9 +24,9 @@
  * Meanwhile files that are added later may be merged: a major compaction of a
  * large tablet takes minutes, and without merges writers would be slowed down.
  *
- * On a full disk none begins that does not fit (env->space): what it wrote
- * until it failed would be the space that removals and METADATA need.  A major
- * one that frees more than it writes may use a part of the reserve.
+ * On a full disk no compaction begins that does not fit (env->space), because
+ * until it failed it would use the space that removals and METADATA need.  A
+ * major one that frees more than it writes may use a part of the reserve.
  *
  * An input that cannot be read ends its compaction.  The damaged file is found
  * and excluded from later ones, so that the other files are merged as before.
@@ -39,9 +39,10 @@
 #include "engine/cell/merge.h"
 
 /*
- * After a start it is unknown which rules a file was written under, and so it
- * is for merges of such files.  If that is the only reason for a major
- * compaction, the files are read first: mostly nothing in them is dropped.
+ * After a start the rules under which a file was written are unknown, and so are
+ * those of merges of such files.  If that is the only reason for a major
+ * compaction, the files are read first, because mostly nothing in them would be
+ * dropped.
  */
 static bool compact_only_rules_unknown(const struct file_set *in, const struct store_schema *s)
 {

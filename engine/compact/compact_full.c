@@ -38,22 +38,22 @@ static double bytes_share(double bytes, uint64_t of, uint64_t all)
 	return all ? bytes * (double)of / (double)all : 0;
 }
 
-/* No other tablet uses the file, so removing it from this tablet frees its space. */
+/* Returns true if no other tablet uses the file, so that removing it from this tablet frees its space. */
 static bool tablet_owns_file(const struct tablet *t, const struct vfile *f)
 {
 	return f->owned || (t->env->listed && t->env->listed(t->env->arg, &f->meta) == 1);
 }
 
-/* Rather too much: a compaction that finds no space at its end was in vain. */
+/* Adds a margin, because a compaction that runs out of space has written in vain. */
 static uint64_t with_margin(double bytes)
 {
 	return bytes > 0 ? (uint64_t)(bytes * 17 / 16) + (64u << 10) : 0;
 }
 
 /*
- * One that can wait is estimated by the number of tombstones.  On a full disk
- * that is not exact enough: tombstones do not say how much they delete.  Then
- * space for all of the tablet is needed.
+ * The output of a compaction that can wait is estimated from the number of
+ * tombstones.  On a full disk that is not exact enough, because the number does
+ * not show how much they delete.  Then there must be space for the whole tablet.
  */
 int compact_major_space(struct tablet *t, struct run_params *p, const struct file_set *in)
 {
@@ -80,7 +80,7 @@ int compact_major_space(struct tablet *t, struct run_params *p, const struct fil
 
 /* ---- one file ---- */
 
-/* A merge of f, as the child *only, with the files that may mask cells of it. */
+/* A merge of f, which is the child *only, with the files whose tombstones may mask its cells. */
 static int purge_iter(const struct view *v, struct vfile *f, const struct iter **only, struct iter **out)
 {
 	struct file_set in = {0};

@@ -53,8 +53,8 @@ struct run_params {
 	bool one_group; /* all output to `group`; else by family */
 	uint16_t group;
 	const struct file_set *in;          /* the files of the merge; NULL: memtables */
-	const struct view *present;         /* groups that have files: a row delete is written to each; may be NULL */
-	struct store_schema *freeze_schema; /* for the outputs; NULL: unknown */
+	const struct view *present;         /* a row delete is written to each group that has files here; may be NULL */
+	struct store_schema *freeze_schema; /* vfile.schema and vfile.freeze_us of the outputs */
 	int64_t freeze_us;
 	bool gives_way; /* -ECANCELED when a split waits */
 	bool paced;     /* to env->compaction_rate */
@@ -77,7 +77,7 @@ static inline bool run_writes(const struct run_params *p, struct slice key)
 /* Takes merged.  On 0 the files and their directory are synced; on error the files are removed. */
 int compact_run(const struct run_params *p, struct iter *merged, struct file_set *out) TFS_MUST;
 
-/* Set if the compaction must end before it is complete. */
+/* Returns true if the compaction must end before it is complete. */
 static inline bool run_must_stop(const struct run_params *p)
 {
 	const struct tablet *t = p->t;
@@ -85,10 +85,10 @@ static inline bool run_must_stop(const struct run_params *p)
 	return t->state == TABLET_CLOSING || (p->gives_way && t->split_wanted) || (p->can_wait && tablet_disk_full(t));
 }
 /*
- * Reads `it` (taken), a merge over p->in, without writing.  *kept: the bytes
- * that compact_run would write, before compression.  *all is set to true if it
- * would drop nothing.  any: only *all is wanted, so reading ends at the first
- * entry to be dropped.
+ * Reads `it` (taken), a merge over p->in, without writing.  *kept is set to the
+ * bytes that compact_run would write, before compression; *all to true if it
+ * would drop nothing.  any: the caller needs *all only, so reading ends at the
+ * first entry that would be dropped.
  */
 int compact_count(const struct run_params *p, struct iter *it, bool any, uint64_t *kept, bool *all) TFS_MUST;
 
@@ -123,7 +123,7 @@ int64_t compact_major_late(
 
 /* Returns true if a major compaction would free space: much was removed, or whole rows and families, whose cells are not counted. */
 bool compact_frees_space(const struct view *v);
-/* Set if the rules under which the file was written are unknown, so that it may have cells that the current rules hide, and it was not read since. */
+/* Returns true if the rules under which the file was written are unknown and it was not read since.  It may have cells that the current rules hide. */
 bool compact_rules_unknown(const struct vfile *f, const struct store_schema *s);
 
 /* ---- jobs ---- */

@@ -35,7 +35,7 @@ void compact_cancel_job(struct tablet *t, struct compact_job *j)
 	compact_job_free(j);
 }
 
-/* The job of this kind whose edit failed. */
+/* The tablet's pointer to a job of this kind whose edit failed. */
 static struct compact_job **compact_pending(struct tablet *t, const struct compact_job *j)
 {
 	return j->major ? &t->pending_major : &t->pending_merge;
@@ -88,7 +88,7 @@ int compact_inputs(const struct file_set *in, const struct iter **first, struct 
 	return err;
 }
 
-/* After a read error; a file with wrong bytes is excluded until the tablet is opened again. */
+/* For a file that could not be read.  A file with wrong bytes is excluded until the tablet is opened again. */
 #define EXCLUDED_US (UINT64_C(600) * 1000000)
 
 static int vfile_read_whole(struct tablet *t, struct vfile *f)

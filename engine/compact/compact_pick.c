@@ -27,10 +27,10 @@
  *
  * Major compactions.  Removed cells must be off the disk within a promised
  * time (major_within).  A tablet that may contain any is major-compacted
- * within half of that time since its last one.  The time is spread over the
- * last quarter of the half, by the tablet's place, so that tablets made
- * together are not due together.  The other half is for flushing memtables and
- * log (engine/server/logs.c) and for the queue of compactions.
+ * within half of that time since its last one.  The exact time lies in the last
+ * quarter of that half and depends on a hash of the tablet's first row, so that
+ * tablets made together are not due together.  The other half is for flushing
+ * memtables and log (engine/server/logs.c) and for the queue of compactions.
  *
  * Decided against: levels with key ranges.  Tablets are small (128 MiB), so a
  * level would have few files.

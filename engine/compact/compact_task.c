@@ -117,7 +117,7 @@ void compact_merge_task(struct task *task)
 		return;
 	if (err) {
 		compact_retry(t, task, &t->merge_backoff_us, "merging", err);
-		if (tablet_wants_major(t)) /* it may free the missing space */
+		if (tablet_wants_major(t)) /* the merge may lack the space that a major compaction frees */
 			task_queue(&t->major_task);
 		return;
 	}

@@ -29,8 +29,8 @@
  * Otherwise the second writer would have to write them again, without space.
  *
  * A sleeper waits until the system call of the thread that it waits for counts
- * as stalled, then replaces that thread (log_switch.c).  A thread that is alone
- * in a stalled call is not replaced, and no other thread waits for it.
+ * as stalled, then replaces that thread (log_switch.c).  A stalled thread for
+ * which no other thread waits is not replaced.
  *
  * Decided against: a thread of its own for the log (one more wake-up in the
  * path of every commit), and one condition for all (every group would wake

@@ -15,11 +15,11 @@
  * A record stays in memory until an fsync that covers it has succeeded.  On
  * a stall (a write or sync longer than stall_us), a write error or an fsync
  * error the file is abandoned at its last durable LSN, which the next file's
- * header states.  The retained records are written to that file in LSN order
- * before any new one, except those whose waiter has received an error.  If
- * that fails too, or one of its calls takes six times stall_us, the waiters
- * get the error, writes are refused with -EROFS, and a fresh file is tried
- * again after a second.
+ * header states.  The retained records are written to the next file in LSN
+ * order, before any new one, except those whose waiter has received an error.
+ * If that fails, too, or one of its calls takes six times stall_us, the waiters
+ * get the error and the log refuses writes with -EROFS.  A second later it tries
+ * another fresh file.
  *
  * Threads: all calls from any thread.
  */
@@ -45,7 +45,7 @@ struct log_options {
 	uint64_t segment_bytes;    /* at first */
 	uint64_t sync_interval_us; /* unsynced records are synced after this by a task */
 	uint64_t stall_us;         /* default 0: 5 s */
-	uint64_t retry_us;         /* between attempts to open a fresh file when both writers have failed; default 0: 1 s */
+	uint64_t retry_us;         /* between attempts to open a fresh file after both writers have failed; default 0: 1 s */
 	uint64_t mark_us;          /* after a sync its mark is written; default 0: 100 ms */
 	struct task_pool *pool;    /* for the lazy sync and the second writer */
 	struct task *rolled;       /* queued each time that a segment is full; NULL: none */
@@ -59,9 +59,9 @@ struct log_ticket {
 	uint64_t lsn;
 	bool sync;
 	/*
-	 * After an error of log_wait: the record was written to a file that could
-	 * not be cut before it, so after a crash before a fresh file is opened
-	 * replay may still find it.  False: it never does.
+	 * Set after an error of log_wait if an abandoned file may contain the
+	 * record.  Replay applies it if the server crashes before the log has a
+	 * fresh file.  If false, replay never applies it.
 	 */
 	bool in_doubt;
 	bool private_record;
@@ -73,8 +73,8 @@ struct log_ticket {
 /*
  * -ENOMEM, -EINVAL (longer than the format allows), -EROFS (refusing),
  * -ENOSPC (refusing because the disk is full) or -EAGAIN (more than 64 MiB
- * wait for an fsync: log_wait_memory): nothing was submitted.  Never blocks,
- * because the caller holds a lock.
+ * wait for an fsync; call log_wait_memory): nothing was submitted.  Never
+ * blocks, because the caller holds a lock.
  */
 int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_ticket *t) TFS_MUST;
 /* Syncs until no more than 64 MiB wait for an fsync. */
@@ -95,24 +95,25 @@ struct log_wakeups {
 int log_wait_deferred(struct log *l, struct log_ticket *t, struct log_wakeups *wakeups) TFS_MUST;
 void log_wake(struct log_wakeups *wakeups);
 /*
- * Returns true if t is answered, so that log_wait returns *err.  Its thread may
- * still be inside log_wait, in a system call that another thread has replaced.
+ * Returns true if t is answered, so that log_wait returns *err.  The thread of t
+ * may still be inside log_wait: stuck in a system call, and replaced by another
+ * thread.
  */
 bool log_poll(struct log *l, const struct log_ticket *t, int *err);
-/* The same from the ticket alone: takes no lock, and replaces no thread. */
+/* The same without a lock.  It does not have a stuck thread replaced. */
 bool log_ticket_done(const struct log_ticket *t, int *err);
 /* Everything submitted so far is durable on return. */
 int log_sync(struct log *l) TFS_MUST;
 uint64_t log_next_lsn(struct log *l);    /* of the next record */
 uint64_t log_durable_lsn(struct log *l); /* all records up to this are on disk */
 uint64_t log_bytes(struct log *l);       /* size of all segments */
-/* Returns the first LSN of the last whole segments that have at most `bytes`, or of the active one. */
+/* Returns the first LSN of the newest segments that together have at most `bytes`; of the active one if it alone has more. */
 uint64_t log_tail_lsn(struct log *l, uint64_t bytes);
 /* Raises the size of new segments. */
 void log_grow_segments(struct log *l, uint64_t bytes);
 /* Removes the segments all of whose records are below lsn; recycles a few of them. */
 int log_drop_below(struct log *l, uint64_t lsn) TFS_MUST;
-/* Ends the active segment if it has records below lsn, so that it can be removed, too. */
+/* Begins a new segment if the active one has records below lsn, so that the old one can be removed, too. */
 int log_roll_below(struct log *l, uint64_t lsn) TFS_MUST;
 /* Removes recycled segments.  The log does this itself when a write finds no space. */
 void log_discard_recycled(struct log *l);

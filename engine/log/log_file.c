@@ -35,7 +35,7 @@
  * steps of megabytes, made the log's syncs wait for those pages, because an
  * fdatasync writes all dirty pages of a file (measured with 16 synced writers:
  * 49,000 writes a second and 5 ms for one in a thousand; with zeros ahead
- * 56,000 and 1.2 ms).  From 32 KiB a sync on no zeros are written (measured
+ * 56,000 and 1.2 ms).  If syncs cover 32 KiB or more, no zeros are written (measured
  * with groups of 100 KiB: growing the file takes 2.2 us a record, zeroing in
  * the background 1.9 to 2.8, because the device writes everything twice, a
  * plain fallocate 2.1 to 2.4, because unwritten extents are converted at each

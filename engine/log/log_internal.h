@@ -37,7 +37,7 @@
 #define LOG_PATIENCE 6u   /* times stall_us that a call of the second writer may take */
 #define LOG_STUCK_MOST 2u /* replaced threads inside I/O, above which retries pause */
 
-/* Encoded records, in LSN order.  The list has one reference, each write under way one. */
+/* Encoded records, in LSN order.  The list holds one reference, and each write under way one. */
 struct log_chunk {
 	struct log_chunk *next;
 	size_t used, cap;
@@ -76,13 +76,14 @@ struct ticket_list {
  * single writer does not wait.
  */
 struct log_gather {
-	uint64_t until_us;             /* the wait under way ends, or 0 */
-	unsigned want;                 /* or as soon as so many wait */
-	unsigned left;                 /* syncers that waited already when it began */
-	bool timed;                    /* a sleeper wakes up at until_us */
-	uint64_t sync_us;              /* duration of a sync: mean of the last few */
-	unsigned cap;                  /* so many came back in time when not all did */
-	unsigned cap_rounds, cap_next; /* rounds for which cap applies, and the next cap */
+	uint64_t until_us;   /* end of the wait under way; 0: none */
+	unsigned want;       /* the wait ends earlier if so many syncers wait */
+	unsigned left;       /* syncers that waited already when it began */
+	bool timed;          /* a sleeper will wake up at until_us */
+	uint64_t sync_us;    /* duration of a sync: mean of the last few */
+	unsigned cap;        /* syncers that came back during the last wait that ran out of time */
+	unsigned cap_rounds; /* further rounds in which no more than cap are waited for */
+	unsigned cap_next;   /* cap_rounds after the next wait that runs out of time */
 };
 
 struct log {
@@ -122,7 +123,7 @@ struct log {
 
 	/* roles */
 	bool writing, syncing, switching;
-	bool no_space;                                           /* for the last write: the next one waits for the sync under way */
+	bool no_space; /* the last write found none: the next one waits for the sync under way */
 	uint64_t write_since_us, sync_since_us, switch_since_us; /* start of the system call under way */
 	uint64_t gen;
 	unsigned inflight; /* threads inside I/O of any generation */
@@ -163,7 +164,7 @@ static inline void log_io_end(struct log *l, struct log_segment *s)
 void log_list_init(struct ticket_list *q);
 void log_list_push(struct ticket_list *q, struct log_ticket *t);
 struct log_ticket *log_list_pop(struct ticket_list *q);
-/* Set while the next sync waits for more writers. */
+/* Returns true while the next sync waits for more writers. */
 bool log_gathering_locked(struct log *l, uint64_t now_us);
 /* A sync that took sync_us has answered so many records that were to be synced. */
 void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now_us, uint64_t sync_us);
@@ -176,9 +177,9 @@ uint64_t log_stall_time_locked(const struct log *l);
 bool log_sleep_locked(struct log *l, struct log_ticket *t);
 
 /* log_mem.c */
-/* A chunk with a large record, all but its LSN; the frame is finished by log_mem_add_locked. */
+/* Returns an empty chunk; NULL if out of memory. */
 struct log_chunk *log_chunk_new(size_t cap);
-/* Assigns the next LSN to r and encodes it.  large: a chunk whose body is encoded, or NULL. */
+/* Assigns the next LSN to r and encodes it.  large: a chunk that contains the encoded body already, or NULL. */
 int log_mem_add_locked(
 	struct log *l, const struct log_record *r, uint32_t body_bytes, struct log_chunk *large, uint32_t large_crc) TFS_MUST;
 void log_chunk_put_locked(struct log *l, struct log_chunk *c);

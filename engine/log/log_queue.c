@@ -5,8 +5,8 @@
  * how long a sync waits for more of them.
  *
  * A writer that waits for a sync sleeps on one of two shared events, so that
- * one call wakes all writers that the sync answers.  Every other one sleeps on an event
- * of its own.
+ * one call wakes all writers that the sync answers.  Any other writer sleeps on
+ * an event of its own.
  */
 #include "engine/log/log_internal.h"
 
@@ -75,7 +75,7 @@ void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uin
 	g->timed = false;
 }
 
-/* Numbers on an event of the sleeper's own.  The numbers of the shared ones only rise. */
+/* Numbers of a sleeper's own event.  The numbers of the shared events only rise. */
 enum { LOOK = 1, ANSWERED = 2 };
 
 static bool is_shared_event(const struct log *l, const struct event *e)
@@ -135,7 +135,7 @@ static void wake_ticket_locked(const struct log *l, struct log_ticket *t)
 	struct event *e = t->private_;
 
 	event_set(e, is_shared_event(l, e) ? e->number + 1 : LOOK);
-	event_wake(e); /* any sleeper of those that wait for one sync */
+	event_wake(e); /* if it is shared: any one of its sleepers */
 }
 
 /*

@@ -24,10 +24,10 @@
  * writer may take LOG_PATIENCE times as long as the first writer's.
  *
  * If a step fails or stalls, the file is unlinked, every waiter gets the
- * error, and the log refuses writes until a later attempt succeeds.  Those
- * records are void from then on: every later attempt omits them.  Until one
- * succeeds, replay after a crash reads the old file, which may contain such a
- * record: the ticket's in_doubt is set then.
+ * error, and the log refuses writes until a later attempt succeeds.  Their
+ * records are void from then on: every later attempt omits them.  If the server
+ * crashes before one succeeds, replay reads the old file, which may contain such
+ * a record.  The ticket's in_doubt states that.
  *
  * A replaced thread may wake at any time and still write to, sync or unlink
  * its file.  That does no harm: the file's number is below the number of the

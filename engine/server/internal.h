@@ -307,7 +307,7 @@ int row_resolve(struct served_tablet *served) TFS_MUST;
 int row_exists(struct server *s, uint32_t table, struct slice end) TFS_MUST;
 /* Mutates the row, with a check that its owner is unchanged.  Writes `own` as the owner if another one is stored. */
 int row_mutate(struct served_tablet *served, uint64_t own, const struct op *ops, unsigned count) TFS_MUST;
-/* row_resolve; then writes a merged row's own columns, which the next split or merge needs. */
+/* Calls row_resolve.  If the tablet is a merged one whose row still has a merge column, completes step 4 of that merge (merge.c). */
 int row_fold(struct served_tablet *served) TFS_MUST;
 /* The tablets' commit callback; arg: the served tablet. */
 int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e) TFS_MUST;

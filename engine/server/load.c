@@ -105,7 +105,7 @@ int served_load(struct server *s, struct meta_tablet *row, enum kind kind, uint6
 	return err;
 }
 
-/* Does the row, written by our predecessors, name one that is not before us? */
+/* Returns -EBADMSG if the row, which earlier incarnations wrote, names an incarnation that is not earlier than this one. */
 int load_check_past(const struct server *s, const struct meta_tablet *m, char **why)
 {
 	uint64_t latest = meta_tablet_latest(m);

@@ -5,13 +5,15 @@
  *
  * Below the bound there is no delay.  A tablet whose active memtable has half
  * of it starts a flush, so that the other half takes the writes meanwhile.
- * Memtables being flushed count as memory, but cause no further flush.  Above
- * the bound writers share a rate that falls with the square of the space left
- * below 1.5 times the bound; each writer waits until the bytes before its own
- * are paid for.  So all wait a little and none waits long (16 writers of 1000
- * bytes: 16 ms at the lowest rate), whatever the speed of flushing, and the
- * space lasts until a flush ends; without space a write waits for one.  Many
- * files that wait for a merge delay each write.
+ * Memtables being flushed count as memory, but cause no further flush.
+ *
+ * Above the bound, writers share a rate in bytes a second.  It falls with the
+ * square of the space that is left below 1.5 times the bound.  Each writer waits
+ * for as long as the bytes of the writers before it take at this rate.  So all
+ * wait a little and none waits long (16 writers of 1000 bytes: 16 ms at the
+ * lowest rate), whatever the speed of flushing, and there is space left when a
+ * flush ends.  If there is none, writes wait until a flush ends.  Many files
+ * that wait for a merge delay each write.
  *
  * If flushing fails (a full disk), a write above 1.5 times the bound fails with
  * that error, because waiting longer would hang the mount.  Mutations that only
@@ -25,7 +27,7 @@
 
 enum {
 	DELAY_MOST_US = 50000, /* one write of many: large values */
-	DELAY_LEAST_US = 200,  /* a shorter delay is added to a later one */
+	DELAY_LEAST_US = 200,  /* a shorter delay is left to a later write */
 	FILES_STEP_US = 100,
 	FILES_MOST_US = 10000,
 	CHECK_SPACE_US = 2000,
