@@ -43,7 +43,6 @@
 struct worker {
 	pthread_t thread;
 	_Atomic uint64_t steps; /* odd: in a request */
-	bool started;
 };
 
 static struct {
@@ -226,10 +225,7 @@ int loop_run(bool single_threaded, const sigset_t *ends)
 	watched = r == 0;
 	for (int i = 0; r == 0 && i < threads; i++) {
 		r = pthread_create(&loop.worker[i].thread, NULL, worker_main, (void *)(intptr_t)i);
-		if (r == 0) {
-			loop.worker[i].started = true;
-			started++;
-		}
+		started += r == 0;
 	}
 	if (started)
 		r = 0; /* fewer threads are enough */
@@ -243,9 +239,8 @@ int loop_run(bool single_threaded, const sigset_t *ends)
 	cond_broadcast(&loop.followers);
 	cond_signal(&loop.monitor);
 	mutex_unlock(&loop.lock);
-	for (int i = 0; i < THREADS; i++)
-		if (loop.worker[i].started)
-			join(loop.worker[i].thread);
+	for (int i = 0; i < started; i++)
+		join(loop.worker[i].thread);
 	if (watched)
 		pthread_join(monitor, NULL);
 	fuse_session_reset(fs.session);

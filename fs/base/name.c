@@ -180,11 +180,9 @@ int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *p
 
 static int hex_value(uint8_t c)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
+	const char *digit = memchr(hex_digits, c, 16);
+
+	return digit ? (int)(digit - hex_digits) : -1;
 }
 
 /* The byte that the escape "%XX" at p stands for, or -1. */

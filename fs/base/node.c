@@ -278,6 +278,13 @@ void node_end_locked(struct node *n)
 	n->flags |= NODE_GONE;
 }
 
+void node_end(struct node *n)
+{
+	mutex_lock(&table.lock);
+	node_end_locked(n);
+	mutex_unlock(&table.lock);
+}
+
 struct node *node_above(const struct node *n, enum node_kind kind)
 {
 	while (n && n->kind != kind)

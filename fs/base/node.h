@@ -173,6 +173,7 @@ void node_forget(struct node *n, uint64_t count);
 bool node_known(struct node *n);
 
 /* n was removed: node_get() makes a new node for its key. */
+void node_end(struct node *n);
 void node_end_locked(struct node *n);
 static inline bool node_lives(const struct node *n)
 {

@@ -14,6 +14,7 @@
 #include "fs/file/file.h"
 #include "fs/node/list.h"
 #include "fs/node/made.h"
+#include "fs/node/scratch.h"
 
 #include <errno.h>
 
@@ -26,8 +27,11 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
 	enum name_kind what;
 	struct buf path = {0};
-	int err = part_path(dir, name, &out->parent, &path);
+	int err;
 
+	if (name[0] == '.')
+		return scratch_resolve_name(dir, name, out);
+	err = part_path(dir, name, &out->parent, &path);
 	if (err == 0 && name_is_part(slice_str(name))) {
 		out->kind = NODE_CELL_PART;
 		err = part_resolve(buf_slice(&path), TFS_QUALIFIER_MAX + sizeof("@-9223372036854775808") - 1, out);

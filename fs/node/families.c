@@ -130,11 +130,8 @@ static int schema_dir_rmdir(struct node *n, const char *name, struct changes *c)
 
 	e.op = n->kind == NODE_FAMILY_DIR ? TFS_SCHEMA_FAMILY_DROP : TFS_SCHEMA_GROUP_DROP;
 	err = fs_schema_edit(n, &e, c);
-	if (err == 0) {
-		mutex_lock(tree_mutex());
-		node_end_locked(n);
-		mutex_unlock(tree_mutex());
-	}
+	if (err == 0)
+		node_end(n);
 	return err;
 }
 
@@ -150,18 +147,13 @@ static int schema_dir_rename(struct renaming *m)
 	return fs_schema_edit(m->source, &e, m->c);
 }
 
-static int family_dir_attr(struct node *n, struct stat *st, double *timeout)
-{
-	return family_stat(n, node_name(n), st);
-}
-
 #define SCHEMA_DIR                                                                                                                 \
 	.traits = KIND_DIR | KIND_UNCACHED, .name = fs_schema_name, .resolve = setting_resolve,                                    \
 	.list = (const list_phase_fn[]){setting_list, NULL}, .rmdir = schema_dir_rmdir, .find = schema_dir_find,                   \
 	.make = schema_dir_make, .rename = schema_dir_rename
 const struct node_ops family_dir_ops = {
-	SCHEMA_DIR, .attr = family_dir_attr, .set_owner = fs_schema_set_owner, .settings = family_settings};
-const struct node_ops group_dir_ops = {SCHEMA_DIR, .attr = tree_table_attr, .settings = group_settings};
+	SCHEMA_DIR, .attr = family_attr, .set_owner = fs_schema_set_owner, .settings = family_settings};
+const struct node_ops group_dir_ops = {SCHEMA_DIR, .attr = tree_attr, .settings = group_settings};
 
 /* ---- .families and .groups ---- */
 
@@ -194,7 +186,7 @@ static int list_families(struct lister *l, struct list_entry *e)
 }
 
 #define SCHEMA_LIST                                                                                                                \
-	.traits = KIND_DIR | KIND_UNCACHED, .attr = tree_table_attr, .names = TABLE_NAMES, .resolve = resolve_in_families,         \
+	.traits = KIND_DIR | KIND_UNCACHED, .attr = tree_attr, .names = TABLE_NAMES, .resolve = resolve_in_families,               \
 	.list = (const list_phase_fn[])                                                                                            \
 	{                                                                                                                          \
 		list_families, NULL                                                                                                \

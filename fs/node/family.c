@@ -21,29 +21,20 @@ static mode_t dir_mode(mode_t mode)
 	return mode | (mode & 0444) >> 2;
 }
 
-int family_stat(struct node *n, const char *family_key, struct stat *st)
+int family_attr(struct node *n, struct stat *st, double *timeout)
 {
+	const struct node *family = n->kind == NODE_CELL_PART ? n->parent : n;
 	const struct tfs_schema *s;
 	const struct tfs_family *f;
 	int err = tfs_schema_get(node_store_table(n), &s);
 
 	if (err)
 		return err;
-	f = tfs_schema_family(s, family_key);
+	f = tfs_schema_family(s, node_name(family));
 	if (f)
 		tree_dir_attr(n, dir_mode(f->mode & 0777), f->uid, f->gid, st);
 	tfs_schema_put(s);
 	return f ? 0 : -ESTALE;
-}
-
-static int family_attr(struct node *n, struct stat *st, double *timeout)
-{
-	return family_stat(n, node_name(n), st);
-}
-
-static int resolve_in_family(struct node *dir, const char *name, struct resolved *out)
-{
-	return name[0] == '.' ? scratch_resolve_name(dir, name, out) : cell_resolve_name(dir, name, out);
 }
 
 static int family_find(struct node *row, struct resolved *r, struct node **out)
@@ -112,7 +103,7 @@ const struct node_ops family_ops = {
 	.name = fs_schema_name,
 	.attr = family_attr,
 	.no_dirs = NO_DIRS,
-	.resolve = resolve_in_family,
+	.resolve = cell_resolve_name,
 	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_keys, NULL},
 	.rmdir = family_rmdir,
 	.has_cells = family_has_cells,
@@ -123,11 +114,6 @@ const struct node_ops family_ops = {
 
 /* ---- a part of a split name ---- */
 
-static int cell_part_attr(struct node *n, struct stat *st, double *timeout)
-{
-	return family_stat(n, node_name(n->parent), st);
-}
-
 static bool cell_part_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
 	tree_dir_attr(n, dir_mode(a->family.mode), a->family.uid, a->family.gid, &p->attr);
@@ -136,9 +122,9 @@ static bool cell_part_list_attr(const struct listing *a, struct node *n, const s
 
 const struct node_ops cell_part_ops = {
 	.traits = KIND_DIR | KIND_IN_VIEW | KIND_TIMED,
-	.attr = cell_part_attr,
+	.attr = family_attr,
 	.no_dirs = NO_DIRS,
-	.resolve = resolve_in_family,
+	.resolve = cell_resolve_name,
 	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_keys, list_keys_behind, NULL},
 	.rmdir = family_rmdir,
 	.has_cells = part_has_cells,

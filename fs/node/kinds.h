@@ -20,18 +20,18 @@ struct versions;
 void table_key(const struct tfs_table *t, uint8_t key[TABLE_KEY_BYTES]);
 
 /* ---- row.c ---- */
-/* Resolves a name below a table, or below the part of a split row name. */
-int row_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
+/* node_ops.resolve of a table, and of the part of a split row name: a row, a part, or scratch. */
+int row_resolve_name(struct node *dir, const char *name, struct resolved *out);
 
 /* ---- family.c ---- */
 /* For mkdir ROW/FAMILY: adds the family to the schema, if it is not there and the schema allows it. */
 int family_add(struct node *row, const char *name, const struct fuse_ctx *ctx, struct changes *c) TFS_MUST;
-/* node_ops.attr of a directory of cells: mode and owner of the family, which family_key names. */
-int family_stat(struct node *n, const char *family_key, struct stat *st) TFS_MUST;
+/* node_ops.attr of a directory with the mode and owner of its family. */
+int family_attr(struct node *n, struct stat *st, double *timeout);
 
 /* ---- cell.c and cell_rename.c ---- */
-/* Resolves a name below a family, or below the part of a split cell name. */
-int cell_resolve_name(struct node *dir, const char *name, struct resolved *out) TFS_MUST;
+/* node_ops.resolve of a family, and of the part of a split cell name: a cell, a part, or scratch. */
+int cell_resolve_name(struct node *dir, const char *name, struct resolved *out);
 /* node_ops.rename. */
 int cell_rename(struct renaming *m);
 /*

@@ -38,10 +38,7 @@ int lister_init(struct lister *l, struct node *base, struct slice path)
 	mutex_unlock(tree_mutex());
 	l->path = path;
 	l->latest = node_is_latest(base);
-	if (path.n == 0)
-		return 0;
-	l->prefixed = true;
-	return name_prefix_init(path, base->kind == NODE_FAMILY, &l->prefix);
+	return path.n ? name_prefix_init(path, base->kind == NODE_FAMILY, &l->prefix) : 0;
 }
 
 void lister_fini(struct lister *l)
@@ -141,7 +138,7 @@ int list_extras(struct lister *l, struct list_entry *e)
 
 int list_made_parts(struct lister *l, struct list_entry *e)
 {
-	return l->prefixed || l->own != l->base ? next_extra(l, true, e) : 0;
+	return l->path.n || l->own != l->base ? next_extra(l, true, e) : 0;
 }
 
 int lister_next(struct lister *l, struct list_entry *e)

@@ -29,7 +29,7 @@ static int rows_scan(struct lister *l)
 	} else {
 		r = buf_set(&l->from, l->prefix.raw.p, l->prefix.raw.n);
 	}
-	if (r == 0 && l->prefixed)
+	if (r == 0 && l->path.n)
 		r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
 	if (r)
 		return r;
@@ -80,11 +80,11 @@ static int rows_next(struct lister *l)
 		row = slice_from(l->cell.row);
 	if (l->phase_begun)
 		above = &key;
-	else if (l->prefixed)
+	else if (l->path.n)
 		above = &prefix;
 	mutex_lock(tree_mutex());
 	extra = l->own ? extra_next_locked(l->own, 1, above) : NULL;
-	if (extra && l->prefixed && !slice_has_prefix(node_key(extra), prefix))
+	if (extra && l->path.n && !slice_has_prefix(node_key(extra), prefix))
 		extra = NULL;
 	if (extra && l->peeked) {
 		int c = slice_cmp(node_key(extra), row);
@@ -128,14 +128,14 @@ static int cells_scan(struct lister *l)
 	};
 	int r = 0;
 
-	if (l->prefixed && !l->behind) {
+	if (l->path.n && !l->behind) {
 		/* the versions of one qualifier */
 		r = buf_set(&l->from, l->prefix.qualifier.p, l->prefix.qualifier.n);
 		if (r == 0)
 			r = buf_set(&l->to, l->prefix.qualifier.p, l->prefix.qualifier.n);
 		if (r == 0)
 			r = buf_u8(&l->to, 0);
-	} else if (l->prefixed) {
+	} else if (l->path.n) {
 		r = buf_set(&l->from, l->prefix.raw.p, l->prefix.raw.n);
 		if (r == 0)
 			r = key_after_prefix(buf_slice(&l->prefix.raw), &l->to);
@@ -208,7 +208,7 @@ static int keys_next(struct lister *l)
  */
 static bool has_range(const struct lister *l, bool behind)
 {
-	if (l->base->kind != NODE_FAMILY || !l->prefixed)
+	if (l->base->kind != NODE_FAMILY || !l->path.n)
 		return !behind;
 	return behind || (l->prefix.split_version && !slice_eq(buf_slice(&l->prefix.qualifier), buf_slice(&l->prefix.raw)));
 }

@@ -7,12 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int root_attr(struct node *n, struct stat *st, double *timeout)
-{
-	tree_dir_attr(n, 0755, fs.uid, fs.gid, st);
-	return 0;
-}
-
 static int root_resolve(struct node *dir, const char *name, struct resolved *out)
 {
 	out->forbidden = name[0] == '.';
@@ -32,45 +26,32 @@ struct tables {
 	int count, at;
 };
 
-/* The next table's name, into the cursor: 1, 0 at the end, -errno. */
-static int next_table(struct lister *l)
-{
-	struct tables *t = l->memory;
-	const char *name;
-
-	if (!t && !(t = l->memory = calloc(1, sizeof(*t))))
-		return -ENOMEM;
-	if (t->at == t->count) {
-		char after[TFS_NAME_MAX + 1] = "";
-
-		if (l->at.key.n)
-			memcpy(after, l->at.key.p, l->at.key.n);
-		t->at = 0;
-		t->count = tfs_table_list(fs.store, after, t->names, BATCH);
-		if (t->count <= 0) {
-			int err = t->count;
-
-			t->count = 0;
-			return err;
-		}
-	}
-	name = t->names[t->at++];
-	return buf_set(&l->at.key, name, strlen(name)) ? -ENOMEM : 1;
-}
-
 static int list_tables(struct lister *l, struct list_entry *e)
 {
 	uint8_t key[TABLE_KEY_BYTES];
+	struct tables *names = l->memory;
 	struct tfs_table *t;
 	const char *name;
 	int r;
 
+	if (!names && !(names = l->memory = calloc(1, sizeof(*names))))
+		return -ENOMEM;
 	do {
-		r = next_table(l);
-		if (r <= 0)
-			return r;
-		name = ((const struct tables *)l->memory)->names[((const struct tables *)l->memory)->at - 1];
-		r = tfs_table_open(fs.store, name, &t);
+		if (names->at == names->count) {
+			char after[TFS_NAME_MAX + 1] = "";
+
+			if (l->at.key.n)
+				memcpy(after, l->at.key.p, l->at.key.n);
+			names->at = names->count = 0;
+			r = tfs_table_list(fs.store, after, names->names, BATCH);
+			if (r <= 0)
+				return r;
+			names->count = r;
+		}
+		name = names->names[names->at++];
+		r = buf_set(&l->at.key, name, strlen(name));
+		if (r == 0)
+			r = tfs_table_open(fs.store, name, &t);
 	} while (r == -ENOENT); /* dropped meanwhile */
 	*e = (struct list_entry){.name = slice_str(name), .kind = NODE_TABLE, .parent = l->dir, .key = slice_str(name)};
 	if (r == -EBADMSG) {
@@ -91,7 +72,7 @@ static const struct fixed_child root_children[] = {{".tabletfs", NODE_SYSTEM}, {
 
 const struct node_ops root_ops = {
 	.traits = KIND_DIR | KIND_TIMED,
-	.attr = root_attr,
+	.attr = tree_attr,
 	.reserved = root_reserved,
 	.children = root_children,
 	.names = TABLE_NAMES,

@@ -21,8 +21,11 @@ static int row_name(struct node *n, struct buf *out)
 int row_resolve_name(struct node *dir, const char *name, struct resolved *out)
 {
 	struct buf path = {0};
-	int err = part_path(dir, name, &out->parent, &path);
+	int err;
 
+	if (name[0] == '.')
+		return scratch_resolve_name(dir, name, out);
+	err = part_path(dir, name, &out->parent, &path);
 	if (err == 0 && name_is_part(slice_str(name))) {
 		out->kind = NODE_ROW_PART;
 		err = part_resolve(buf_slice(&path), TFS_ROW_MAX, out);
@@ -145,7 +148,7 @@ static const char *const row_reserved[] = {".row.json", ".mutate", NULL};
 const struct node_ops row_ops = {
 	.traits = KIND_DIR | KIND_IN_VIEW | KIND_KEYED | KIND_TIMED,
 	.name = row_name,
-	.attr = tree_table_attr,
+	.attr = tree_attr,
 	.reserved = row_reserved,
 	.resolve = resolve_in_row,
 	.list = (const list_phase_fn[]){list_extras, list_families, NULL},
@@ -158,15 +161,10 @@ const struct node_ops row_ops = {
 
 /* ---- a part of a split name ---- */
 
-static int resolve_in_part(struct node *dir, const char *name, struct resolved *out)
-{
-	return name[0] == '.' ? scratch_resolve_name(dir, name, out) : row_resolve_name(dir, name, out);
-}
-
 const struct node_ops row_part_ops = {
 	.traits = KIND_DIR | KIND_IN_VIEW | KIND_TIMED,
-	.attr = tree_table_attr,
-	.resolve = resolve_in_part,
+	.attr = tree_attr,
+	.resolve = row_resolve_name,
 	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_keys, NULL},
 	.rmdir = made_rmdir,
 	.has_cells = part_has_cells,

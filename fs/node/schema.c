@@ -59,12 +59,8 @@ static int schema_unlink(struct node *dir, struct resolved *r, struct changes *c
 	if (err)
 		return err;
 	err = fs_schema_edit(n, &e, c);
-	if (err == 0) {
-		/* Open descriptors write nothing more. */
-		mutex_lock(tree_mutex());
-		node_end_locked(n);
-		mutex_unlock(tree_mutex());
-	}
+	if (err == 0)
+		node_end(n); /* open descriptors write nothing more */
 	node_put(n);
 	return err;
 }

@@ -84,9 +84,7 @@ static int to_schema(struct renaming *m)
 	if (err == 0) {
 		x->shared.staged = STAGED_NOTHING;
 		/* Open descriptors of the target write nothing more. */
-		mutex_lock(tree_mutex());
-		node_end_locked(target);
-		mutex_unlock(tree_mutex());
+		node_end(target);
 		node_put(target);
 		target = node_get(m->to.parent, NODE_SCHEMA, slice_of(NULL, 0), 0);
 		if (!target)

@@ -72,16 +72,10 @@ static const struct setting system_settings[] = {
 	{0},
 };
 
-static int system_attr(struct node *n, struct stat *st, double *timeout)
-{
-	tree_dir_attr(n, 0755, fs.uid, fs.gid, st);
-	return 0;
-}
-
 const struct node_ops system_ops = {
 	.traits = KIND_DIR | KIND_UNCACHED,
 	.fixed_name = ".tabletfs",
-	.attr = system_attr,
+	.attr = tree_attr,
 	.settings = system_settings,
 	.resolve = setting_resolve,
 	.list = (const list_phase_fn[]){setting_list, NULL},

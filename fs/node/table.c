@@ -33,11 +33,6 @@ static int table_name(struct node *n, struct buf *out)
 	return -ENOENT;
 }
 
-static int table_resolve(struct node *dir, const char *name, struct resolved *out)
-{
-	return name[0] == '.' ? scratch_resolve_name(dir, name, out) : row_resolve_name(dir, name, out);
-}
-
 static int table_find(struct node *dir, struct resolved *r, struct node **out)
 {
 	uint8_t key[TABLE_KEY_BYTES];
@@ -91,9 +86,7 @@ static bool is_below(void *arg, const struct node *n)
 /* The table does not exist any more. */
 static void table_end(struct node *n)
 {
-	mutex_lock(tree_mutex());
-	node_end_locked(n);
-	mutex_unlock(tree_mutex());
+	node_end(n);
 	/* .latest may have scratch. */
 	extra_end_each(is_below, n);
 }
@@ -157,12 +150,12 @@ static const struct setting table_settings[] = {
 const struct node_ops table_ops = {
 	.traits = KIND_DIR | KIND_TIMED,
 	.name = table_name,
-	.attr = tree_table_attr,
+	.attr = tree_attr,
 	.set_owner = fs_schema_set_owner,
 	.reserved = table_reserved,
 	.children = table_children,
 	.settings = table_settings,
-	.resolve = table_resolve,
+	.resolve = row_resolve_name,
 	.list = (const list_phase_fn[]){list_schema, list_extras, list_keys, NULL},
 	.rmdir = table_rmdir,
 	.find = table_find,
@@ -178,8 +171,8 @@ static int latest_find(struct node *dir, struct resolved *r, struct node **out)
 const struct node_ops latest_ops = {
 	.traits = KIND_DIR | KIND_TIMED,
 	.fixed_name = ".latest",
-	.attr = tree_table_attr,
-	.resolve = table_resolve,
+	.attr = tree_attr,
+	.resolve = row_resolve_name,
 	.list = (const list_phase_fn[]){list_extras, list_made_parts, list_keys, NULL},
 	.find = latest_find,
 };

@@ -147,11 +147,16 @@ void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, stru
 	stat_time(&st->st_mtim, (int64_t)us);
 }
 
-int tree_table_attr(struct node *n, struct stat *st, double *timeout)
+int tree_attr(struct node *n, struct stat *st, double *timeout)
 {
 	const struct tfs_schema *s;
-	int err = tfs_schema_get(node_store_table(n), &s);
+	int err;
 
+	if (!node_table(n)) {
+		tree_dir_attr(n, 0755, fs.uid, fs.gid, st);
+		return 0;
+	}
+	err = tfs_schema_get(node_store_table(n), &s);
 	if (err)
 		return err;
 	tree_dir_attr(n, s->mode, s->uid, s->gid, st);

@@ -33,7 +33,7 @@ void tree_changed_if_unknown(struct changes *c, struct node *dir, const char *na
 /* The attributes of a directory; the size is 0. */
 void tree_dir_attr(const struct node *n, mode_t mode, uid_t uid, gid_t gid, struct stat *st);
 
-/* node_ops.attr of a directory with the mode and owner of its table. */
-int tree_table_attr(struct node *n, struct stat *st, double *timeout);
+/* node_ops.attr of a directory with the mode and owner of its table or, outside of tables, of the mount. */
+int tree_attr(struct node *n, struct stat *st, double *timeout);
 
 #endif

@@ -118,7 +118,7 @@ static int keep_owner(struct node *n, const struct stat *attr, int to_set)
 	double timeout;
 	int err;
 
-	if (fs_schema_is_open(n))
+	if (fs.quiet || fs_schema_is_open(n))
 		return 0;
 	err = node_attr(n, &now, &timeout);
 	if (err)
@@ -126,8 +126,6 @@ static int keep_owner(struct node *n, const struct stat *attr, int to_set)
 	if ((!(to_set & FUSE_SET_ATTR_MODE) || (attr->st_mode & 07777) == (now.st_mode & 07777)) &&
 		(!(to_set & FUSE_SET_ATTR_UID) || attr->st_uid == now.st_uid) &&
 		(!(to_set & FUSE_SET_ATTR_GID) || attr->st_gid == now.st_gid))
-		return 0;
-	if (fs.quiet)
 		return 0;
 	return refuse(-EPERM, n, NULL, "mode and owner are the family's (.families) or the table's: see the mount option quiet");
 }
