@@ -18,7 +18,7 @@ static int tablets_call(struct tfs_table *t, enum ts_method method)
 		struct ts_answer a = {0};
 		bool more = false;
 
-		err = stored_call(t, &q, &a);
+		err = table_call_stored_row(t, &q, &a);
 		/* The end of the tablet that answered; it may have been split or merged since. */
 		if (!err && a.tablet_end.p) {
 			more = true;
@@ -64,7 +64,7 @@ static int tablet_info_call(struct tfs_table *t, uint16_t family, struct tablets
 		all->v = v;
 		all->cap = cap;
 	}
-	return stored_call(t, &q, a);
+	return table_call_stored_row(t, &q, a);
 }
 
 /*
@@ -183,7 +183,7 @@ static int tablet_call_at(struct tfs_table *t, enum ts_method method, struct tfs
 	const size_t most = TFS_ROW_MAX + (schema_public(s)->salt_in_use ? 1 : 0);
 	struct ts_request q = {.method = method, .row = slice_of_bytes(row)};
 	struct ts_answer a = {0};
-	int err = row.size <= most ? stored_call(t, &q, &a) : -EINVAL;
+	int err = row.size <= most ? table_call_stored_row(t, &q, &a) : -EINVAL;
 
 	ts_answer_fini(&a);
 	schema_put(s);

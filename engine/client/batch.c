@@ -176,7 +176,7 @@ static int batch_send_row(struct tfs_batch *b, const struct schema *s, const str
 		.op_count = a->op_count,
 		.sync = b->o.sync};
 	struct ts_answer answer = {0};
-	int err = salt_call(b->table, s, &q, &answer);
+	int err = table_call_row(b->table, s, &q, &answer);
 
 	ts_answer_fini(&answer);
 	return err;
@@ -334,7 +334,7 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 	struct added *a;
 	struct queue *l;
 	uint64_t turn;
-	int err = mutation_is_of(m, b->table) ? mutation_request(m, &q) : -EINVAL;
+	int err = mutation_request(m, b->table, &q);
 
 	if (err || q.op_count == 0)
 		return err;

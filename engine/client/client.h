@@ -52,11 +52,10 @@ void table_get(struct tfs_table *t);
 
 /*
  * Fills in the request that applies the mutation.  It borrows from the
- * mutation; the row has no salt yet.  -EINVAL; -ENOENT the table was dropped.
+ * mutation; the row has no salt yet.  -EINVAL: also if it is a mutation of
+ * another table; -ENOENT the table was dropped.
  */
-int mutation_request(const struct tfs_mutation *m, struct ts_request *q) TFS_MUST;
-/* Returns true if it is a mutation of this table. */
-bool mutation_is_of(const struct tfs_mutation *m, const struct tfs_table *t);
+int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, struct ts_request *q) TFS_MUST;
 
 /* Returns true if the table was dropped, or replaced by a rename, through this store. */
 bool table_gone(struct tfs_table *t);
@@ -69,7 +68,7 @@ void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but);
 /* The error for a family that is not in the schema: -EINVAL, or -ENOENT if the table was dropped. */
 int table_no_family(struct tfs_table *t) TFS_MUST;
 /* Calls the master and stores the schema of its answer.  *why is set to the answer's reason, which the caller frees; why may be NULL. */
-int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
+int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
 
 static inline struct slice slice_of_bytes(struct tfs_bytes b)
 {

@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-int service_call(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
+int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a)
 {
 	int err = ts_call(svc, q, a);
 
@@ -28,35 +28,37 @@ void row_cursor_init(
 	*c = (struct row_cursor){.svc = svc, .table = table, .schema_generation = generation, .spec = *spec};
 }
 
-static void tablet_scan_close(struct row_cursor *c)
+/* Closes the tablet's scan. */
+static void cursor_close(struct row_cursor *c)
 {
-	if (c->open && c->answer.scan != 0) {
-		struct ts_request q = {.method = TS_SCAN_CLOSE, .table = c->table, .scan = c->answer.scan};
-		struct ts_answer a = {0};
+	struct ts_request q = {.method = TS_SCAN_CLOSE, .table = c->table, .scan = c->answer.scan};
+	struct ts_answer a = {0};
 
-		/* An error does not matter: the server drops the scan. */
-		(void)!ts_call(c->svc, &q, &a);
-		ts_answer_fini(&a);
-	}
-	c->open = false;
-	c->answer.scan = 0;
+	if (!c->open || !c->answer.scan)
+		return;
+	(void)!ts_call(c->svc, &q, &a); /* an error does not matter: the server drops the scan */
+	ts_answer_fini(&a);
 }
 
-static int tablet_scan_open(struct row_cursor *c)
+/* Opens the scan of the next tablet, or continues the open one. */
+static int cursor_fill(struct row_cursor *c)
 {
-	struct ts_request q = {
-		.method = TS_SCAN_OPEN,
-		.table = c->table,
-		.schema_generation = c->schema_generation,
-		.row = c->spec.row_from,
-		.spec = &c->spec,
-	};
+	struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .scan = c->answer.scan};
 	int err;
 
-	if (c->spec.limit)
-		c->spec.limit -= c->returned;
-	c->returned = 0;
-	err = service_call(c->svc, &q, &c->answer);
+	if (!c->open) {
+		q = (struct ts_request){
+			.method = TS_SCAN_OPEN,
+			.table = c->table,
+			.schema_generation = c->schema_generation,
+			.row = c->spec.row_from,
+			.spec = &c->spec,
+		};
+		if (c->spec.limit)
+			c->spec.limit -= c->returned;
+		c->returned = 0;
+	}
+	err = call_tablet_service(c->svc, &q, &c->answer);
 	if (err)
 		return err;
 	c->damaged = c->damaged || c->answer.batch.damaged;
@@ -87,38 +89,21 @@ static int cursor_next_tablet(struct row_cursor *c)
 
 static int cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 {
-	int err;
+	while (!c->at_end && (!c->open || c->at == c->answer.batch.count)) {
+		int n;
 
+		if (c->open && !c->answer.scan) {
+			c->open = false;
+			n = cursor_next_tablet(c);
+			c->at_end = n == 0;
+		} else {
+			n = cursor_fill(c);
+		}
+		if (n < 0)
+			return n;
+	}
 	if (c->at_end)
 		return 0;
-	if (!c->open) {
-		err = tablet_scan_open(c);
-		if (err)
-			return err;
-	}
-	while (c->at == c->answer.batch.count) {
-		if (c->answer.scan) {
-			struct ts_request q = {.method = TS_SCAN_NEXT, .table = c->table, .scan = c->answer.scan};
-
-			err = service_call(c->svc, &q, &c->answer);
-			if (err)
-				return err;
-			c->damaged = c->damaged || c->answer.batch.damaged;
-			c->at = 0;
-			continue;
-		}
-		c->open = false;
-		err = cursor_next_tablet(c);
-		if (err < 0)
-			return err;
-		if (err == 0) {
-			c->at_end = true;
-			return 0;
-		}
-		err = tablet_scan_open(c);
-		if (err)
-			return err;
-	}
 	*cell = &c->answer.batch.cells[c->at++];
 	c->returned++;
 	return 1;
@@ -136,7 +121,7 @@ int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 
 void row_cursor_fini(struct row_cursor *c)
 {
-	tablet_scan_close(c);
+	cursor_close(c);
 	ts_answer_fini(&c->answer);
 	buf_fini(&c->next_row);
 }

@@ -13,7 +13,7 @@
  * Calls the service.  Logs the service's own errors that remain after a
  * router's retries (-EREMCHG, -ESTALE, -ESHUTDOWN), and returns -EIO for them.
  */
-int service_call(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
+int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 
 /*
  * A scan over all tablets of a table.  The cursor owns the batch.

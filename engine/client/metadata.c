@@ -93,7 +93,7 @@ int metadata_mutate(struct tablet_service *svc, struct slice row_key, const stru
 	struct ts_request q = {
 		.method = TS_MUTATE, .table = META_TABLE, .row = row_key, .ops = ops, .op_count = count, .sync = true};
 	struct ts_answer a = {0};
-	int err = service_call(svc, &q, &a);
+	int err = call_tablet_service(svc, &q, &a);
 
 	ts_answer_fini(&a);
 	return err;

@@ -198,8 +198,10 @@ int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char 
 	return mutation_add(m, &op);
 }
 
-int mutation_request(const struct tfs_mutation *m, struct ts_request *q)
+int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, struct ts_request *q)
 {
+	if (m->table != t)
+		return -EINVAL;
 	if (m->err)
 		return m->err == -EINVAL ? table_no_family(m->table) : m->err;
 	if (m->row.n == 0 || m->row.n > TFS_ROW_MAX)
@@ -214,17 +216,12 @@ int mutation_request(const struct tfs_mutation *m, struct ts_request *q)
 	return 0;
 }
 
-bool mutation_is_of(const struct tfs_mutation *m, const struct tfs_table *t)
-{
-	return m->table == t;
-}
-
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
 {
 	struct op_result small[OPS_INLINE] = {0}, *large = NULL;
 	struct ts_request q;
 	struct ts_answer a = {.results = small};
-	int err = mutation_request(m, &q);
+	int err = mutation_request(m, m->table, &q);
 
 	if (err)
 		return err;
@@ -239,7 +236,7 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 			return -ENOMEM;
 		a.results = large;
 	}
-	err = salt_call(m->table, m->schema, &q, &a);
+	err = table_call_row(m->table, m->schema, &q, &a);
 	if (!err && results)
 		for (unsigned i = 0; i < m->count; i++)
 			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int read_call(struct tfs_table *t, struct ts_request *q, const char *family, struct ts_answer *a)
+static int call_with_family(struct tfs_table *t, struct ts_request *q, const char *family, struct ts_answer *a)
 {
 	const struct schema *s = table_schema(t);
 	const struct tfs_family *f = family ? tfs_schema_family(schema_public(s), family) : NULL;
@@ -18,7 +18,7 @@ static int read_call(struct tfs_table *t, struct ts_request *q, const char *fami
 	if (q->row.n == 0 || q->row.n > TFS_ROW_MAX || q->qualifier.n > TFS_QUALIFIER_MAX)
 		goto out;
 	q->family = f ? f->id : 0;
-	err = salt_call(t, s, q, a);
+	err = table_call_row(t, s, q, a);
 out:
 	schema_put(s);
 	return err;
@@ -45,7 +45,7 @@ int tfs_read(struct tfs_table *t, struct tfs_bytes row, const char *family, stru
 		.length = n < TFS_VALUE_MAX ? n : TFS_VALUE_MAX, /* the longest value */
 	};
 	struct ts_answer a = {0};
-	int err = family ? read_call(t, &q, family, &a) : -EINVAL;
+	int err = family ? call_with_family(t, &q, family, &a) : -EINVAL;
 
 	if (!err) {
 		*got = a.got;
@@ -60,7 +60,7 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 {
 	struct ts_request q = {.method = TS_EXISTS, .row = slice_of_bytes(row)};
 	struct ts_answer a = {0};
-	int err = read_call(t, &q, family, &a);
+	int err = call_with_family(t, &q, family, &a);
 
 	if (!err)
 		*exists = a.exists;

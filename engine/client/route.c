@@ -60,7 +60,7 @@ struct patience {
 	uint64_t left_us, pause_us;
 };
 
-static int route(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a);
+static int route_request(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a);
 
 static bool patience_pause(struct patience *t)
 {
@@ -253,16 +253,16 @@ struct level_above {
 	struct patience *t;
 };
 
-static int call_above(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+static int call_level_above(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct level_above *l = (struct level_above *)s;
 
-	return route(l->r, l->t, q, a);
+	return route_request(l->r, l->t, q, a);
 }
 
 static int location_scan_run(struct router *r, struct patience *t, uint32_t table, struct slice row, struct tablet_service **out)
 {
-	static const struct tablet_service_ops ops = {.call = call_above};
+	static const struct tablet_service_ops ops = {.call = call_level_above};
 	static const uint16_t family = META_TABLET;
 	struct level_above above = {.service = {.ops = &ops}, .r = r, .t = t};
 	struct scan_spec spec = {
@@ -331,7 +331,7 @@ static void location_forget(struct router *r, uint32_t table, struct slice row, 
 		locations_forget(r->locations, table, row, s);
 }
 
-static int route_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
+static int route_to_row(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_service *s = location_cached(r, q->table, q->row);
 	bool stale = false;
@@ -368,7 +368,7 @@ struct to_all {
 	int err;
 };
 
-static int server_call(void *arg, struct tablet_service *s)
+static int call_one_server(void *arg, struct tablet_service *s)
 {
 	struct to_all *w = arg;
 	int err;
@@ -383,46 +383,46 @@ static int server_call(void *arg, struct tablet_service *s)
 	return 0;
 }
 
-static int server_unblock(void *arg, struct tablet_service *s)
+static int unblock_one_server(void *arg, struct tablet_service *s)
 {
 	struct to_all *w = arg;
 
-	return w->called == w->most ? 1 : server_call(w, s);
+	return w->called == w->most ? 1 : call_one_server(w, s);
 }
 
-static int route_all(struct router *r, const struct ts_request *q, struct ts_answer *a)
+static int route_to_all(struct router *r, const struct ts_request *q, struct ts_answer *a)
 {
 	struct to_all w = {.q = q, .a = a};
 	struct ts_request undo = {.method = TS_UNBLOCK_WRITES, .table = q->table};
 	struct ts_answer ua = {0};
-	int err = r->o.servers(r->o.arg, server_call, &w);
+	int err = r->o.servers(r->o.arg, call_one_server, &w);
 
 	if (err < 0 && !w.err)
 		w.err = err;
 	if (w.err && q->method == TS_BLOCK_WRITES) {
 		struct to_all u = {.q = &undo, .a = &ua, .most = w.called};
 
-		(void)r->o.servers(r->o.arg, server_unblock, &u);
+		(void)r->o.servers(r->o.arg, unblock_one_server, &u);
 		ts_answer_fini(&ua);
 	}
 	return w.err;
 }
 
-static int route(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
+static int route_request(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a)
 {
 	if (q->method == TS_SCAN_NEXT || q->method == TS_SCAN_CLOSE)
 		return route_scan(r, q, a);
 	if (q->method == TS_SYNC || q->method == TS_BLOCK_WRITES || q->method == TS_UNBLOCK_WRITES)
-		return route_all(r, q, a);
-	return route_row(r, t, q, a);
+		return route_to_all(r, q, a);
+	return route_to_row(r, t, q, a);
 }
 
-static int route_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
+static int router_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct router *r = (struct router *)s;
 	struct patience t = {.left_us = r->o.patience_us, .pause_us = PAUSE_FIRST_US};
 
-	a->err = route(r, &t, q, a);
+	a->err = route_request(r, &t, q, a);
 	return a->err;
 }
 
@@ -453,7 +453,7 @@ void route_get_stats(struct router *r, struct route_stats *out)
 
 int route_new(const struct route_options *o, struct router **out)
 {
-	static const struct tablet_service_ops ops = {.call = route_call};
+	static const struct tablet_service_ops ops = {.call = router_call};
 	struct router *r = calloc(1, sizeof(*r));
 	int err;
 

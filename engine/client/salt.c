@@ -19,7 +19,7 @@ const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
 	const struct schema *s = table_schema(t);
 	struct ms_request q = {.method = MS_SCHEMA_BY_ID, .name = schema_public(s)->name, .table = t->id};
 	struct ms_answer a = {0};
-	int err = table_gone(t) ? -ENOENT : master_call(t->store, &q, &a, NULL);
+	int err = table_gone(t) ? -ENOENT : call_master(t->store, &q, &a, NULL);
 
 	ms_answer_fini(&a);
 	schema_put(s);
@@ -48,7 +48,7 @@ static int salt_row(struct ts_request *q, struct slice row, uint32_t salt, uint8
 	return 0;
 }
 
-static int row_call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
+static int table_call(struct tfs_table *t, const struct schema *s, bool stored, struct ts_request *q, struct ts_answer *a)
 {
 	uint8_t small[ROW_INLINE], *key = NULL;
 	const struct slice row = q->row;
@@ -63,7 +63,7 @@ static int row_call(struct tfs_table *t, const struct schema *s, bool stored, st
 			q->schema_generation = p->generation;
 		err = salt_row(q, row, stored ? 0 : (uint32_t)p->salt_in_use, small, &key);
 		if (!err)
-			err = service_call(t->store->o.tablets, q, a);
+			err = call_tablet_service(t->store->o.tablets, q, a);
 		if (err != -EIDRM)
 			break;
 		err = -ENOENT;
@@ -80,15 +80,15 @@ static int row_call(struct tfs_table *t, const struct schema *s, bool stored, st
 	return err;
 }
 
-int salt_call(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a)
+int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a)
 {
-	return row_call(t, s, false, q, a);
+	return table_call(t, s, false, q, a);
 }
 
-int stored_call(struct tfs_table *t, struct ts_request *q, struct ts_answer *a)
+int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a)
 {
 	const struct schema *s = table_schema(t);
-	int err = row_call(t, s, true, q, a);
+	int err = table_call(t, s, true, q, a);
 
 	schema_put(s);
 	return err;

@@ -23,9 +23,9 @@ static inline uint8_t salt_byte(struct slice row, uint32_t salt)
  * without salt; table and salt are those of the schema, or of a newer one.
  * -ENOENT: the table was dropped.
  */
-int salt_call(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a) TFS_MUST;
+int table_call_row(struct tfs_table *t, const struct schema *s, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* The same; q->row is the key as stored. */
-int stored_call(struct tfs_table *t, struct ts_request *q, struct ts_answer *a) TFS_MUST;
+int table_call_stored_row(struct tfs_table *t, struct ts_request *q, struct ts_answer *a) TFS_MUST;
 /* After -EIDRM for this tablets id: asks the master.  Returns a reference to a schema with other tablets, or NULL. */
 const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets);
 

@@ -47,7 +47,7 @@ int tfs_sync(struct tfs_store *s)
 {
 	struct ts_request q = {.method = TS_SYNC};
 	struct ts_answer a = {0};
-	int err = service_call(s->o.tablets, &q, &a);
+	int err = call_tablet_service(s->o.tablets, &q, &a);
 
 	ts_answer_fini(&a);
 	return err;
@@ -119,7 +119,7 @@ int tfs_servers(struct tfs_store *s, int (*fn)(void *arg, const struct tfs_serve
 	return s->o.servers(s->o.arg, fn, arg);
 }
 
-int master_call(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
+int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why)
 {
 	int err = ms_call(s->o.master, q, a);
 
@@ -198,7 +198,7 @@ int tfs_table_open(struct tfs_store *s, const char *name, struct tfs_table **out
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
-	err = master_call(s, &q, &a, NULL);
+	err = call_master(s, &q, &a, NULL);
 	if (err)
 		goto out;
 	made->id = schema_public(a.schema)->table_id;

@@ -7,10 +7,10 @@
 
 #define LIST_MOST 10000 /* names in one answer */
 
-static int table_master_call(struct tfs_store *s, const struct ms_request *q, char **why)
+static int call_master_only(struct tfs_store *s, const struct ms_request *q, char **why)
 {
 	struct ms_answer a = {0};
-	int err = master_call(s, q, &a, why);
+	int err = call_master(s, q, &a, why);
 
 	ms_answer_fini(&a);
 	return err;
@@ -20,13 +20,13 @@ int tfs_table_create(struct tfs_store *s, const char *name, uid_t uid, gid_t gid
 {
 	struct ms_request q = {.method = MS_TABLE_CREATE, .name = name, .uid = uid, .gid = gid, .mode = mode};
 
-	return tfs_name_valid(name) ? table_master_call(s, &q, NULL) : -EINVAL;
+	return tfs_name_valid(name) ? call_master_only(s, &q, NULL) : -EINVAL;
 }
 
 int tfs_table_drop(struct tfs_store *s, const char *name)
 {
 	struct ms_request q = {.method = MS_TABLE_DROP, .name = name};
-	int err = tfs_name_valid(name) ? table_master_call(s, &q, NULL) : -EINVAL;
+	int err = tfs_name_valid(name) ? call_master_only(s, &q, NULL) : -EINVAL;
 
 	if (!err)
 		table_mark_gone(s, name, 0);
@@ -37,7 +37,7 @@ int tfs_table_rename(struct tfs_store *s, const char *from, const char *to, bool
 {
 	struct ms_request q = {.method = MS_TABLE_RENAME, .name = from, .to = to, .noreplace = noreplace};
 	struct ms_answer a = {0};
-	int err = tfs_name_valid(from) && tfs_name_valid(to) ? master_call(s, &q, &a, NULL) : -EINVAL;
+	int err = tfs_name_valid(from) && tfs_name_valid(to) ? call_master(s, &q, &a, NULL) : -EINVAL;
 
 	if (!err && a.schema)
 		table_mark_gone(s, to, schema_public(a.schema)->table_id);
@@ -56,7 +56,7 @@ int tfs_table_list(struct tfs_store *s, const char *after, char (*names)[TFS_NAM
 		struct ms_request q = {.method = MS_TABLE_LIST, .name = n ? names[n - 1] : after, .count = want};
 		struct ms_answer a = {0};
 		uint32_t got;
-		int err = master_call(s, &q, &a, NULL);
+		int err = call_master(s, &q, &a, NULL);
 
 		got = a.name_count;
 		for (uint32_t i = 0; !err && i < got && i < want; i++)
@@ -96,7 +96,7 @@ int table_no_family(struct tfs_table *t)
 {
 	struct ts_request q = {.method = TS_EXISTS, .row = slice_str("-")};
 	struct ts_answer a = {0};
-	int err = stored_call(t, &q, &a);
+	int err = table_call_stored_row(t, &q, &a);
 
 	ts_answer_fini(&a);
 	return err == -ENOENT ? err : -EINVAL;
@@ -152,7 +152,7 @@ int tfs_schema_set_text_as(struct tfs_table *t, struct tfs_bytes text, int64_t m
 		.groups = user->groups,
 		.group_count = user->group_count,
 	};
-	int err = table_master_call(t->store, &q, why);
+	int err = call_master_only(t->store, &q, why);
 
 	schema_put(s);
 	return err;
@@ -174,7 +174,7 @@ int tfs_schema_change(struct tfs_table *t, const struct tfs_schema_edit *e, char
 {
 	const struct schema *s = table_schema(t);
 	struct ms_request q = {.method = MS_SCHEMA_CHANGE, .name = schema_public(s)->name, .table = t->id, .edit = e};
-	int err = table_master_call(t->store, &q, why);
+	int err = call_master_only(t->store, &q, why);
 
 	schema_put(s);
 	return err;

@@ -195,7 +195,7 @@ static void stray_rows(uint64_t n)
 		snprintf(key + 1, sizeof(key) - 1, "stray%06" PRIu64, i);
 		key[0] = (char)((salt_byte(slice_of(key + 1, 11), salt) + 1) % salt);
 		q.row = slice_of(key, 12);
-		must(service_call(tables[0]->store->o.tablets, &q, &a), "stray row");
+		must(call_tablet_service(tables[0]->store->o.tablets, &q, &a), "stray row");
 		ts_answer_fini(&a);
 	}
 	tfs_schema_put(s);

@@ -234,7 +234,7 @@ static void errors_of_services(void **state)
 		struct ts_answer a = {0};
 
 		says = answers[i][0];
-		assert_int_equal(service_call(&s, &q, &a), answers[i][1]);
+		assert_int_equal(call_tablet_service(&s, &q, &a), answers[i][1]);
 		ts_answer_fini(&a);
 	}
 }
