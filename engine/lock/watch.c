@@ -23,6 +23,12 @@ struct watch {
 	char name[];
 };
 
+/* A lock that this process holds. */
+struct held {
+	struct held *next;
+	char name[];
+};
+
 struct frame {
 	struct frame *up;
 	const struct watch *w;
@@ -31,25 +37,24 @@ static _Thread_local struct frame *frames;
 
 void watch_set_init(struct watch_set *s)
 {
+	*s = (struct watch_set){0};
 	mutex_init(&s->mutex, RANK_LOCKSVC);
 	cond_init(&s->idle);
-	s->head = NULL;
-	s->last_number = 0;
-	s->held = NULL;
-	s->held_count = 0;
 }
 
 void watch_set_fini(struct watch_set *s)
 {
 	struct watch *w;
+	struct held *h;
 
 	while ((w = s->head)) {
 		s->head = w->next;
 		free(w);
 	}
-	for (unsigned i = 0; i < s->held_count; i++)
-		free(s->held[i]);
-	free(s->held);
+	while ((h = s->held)) {
+		s->held = h->next;
+		free(h);
+	}
 	cond_fini(&s->idle);
 	mutex_fini(&s->mutex);
 }
@@ -155,51 +160,49 @@ void watch_fire(struct watch_set *s, const char *name)
 	mutex_unlock(&s->mutex);
 }
 
-static unsigned held_find(const struct watch_set *s, const char *name)
+/* Returns the place that points to the lock, or to the end of the list. */
+static struct held **held_find_locked(struct watch_set *s, const char *name)
 {
-	unsigned i;
+	struct held **at = &s->held;
 
-	for (i = 0; i < s->held_count; i++)
-		if (strcmp(s->held[i], name) == 0)
-			break;
-	return i;
+	while (*at && strcmp((*at)->name, name) != 0)
+		at = &(*at)->next;
+	return at;
 }
 
 int held_add(struct watch_set *s, const char *name)
 {
-	char **more, *copy = strdup(name);
-	int err = 0;
+	struct held **at, *h = calloc(1, sizeof *h + strlen(name) + 1);
+	int err = -EBUSY;
 
-	if (!copy)
+	if (!h)
 		return -ENOMEM;
+	strcpy(h->name, name);
 	mutex_lock(&s->mutex);
-	if (held_find(s, name) < s->held_count) {
-		err = -EBUSY;
-	} else if (!(more = realloc(s->held, (s->held_count + 1) * sizeof *more))) {
-		err = -ENOMEM;
-	} else {
-		s->held = more;
-		s->held[s->held_count++] = copy;
-		copy = NULL;
+	at = held_find_locked(s, name);
+	if (!*at) {
+		*at = h;
+		h = NULL;
+		err = 0;
 	}
 	mutex_unlock(&s->mutex);
-	free(copy);
+	free(h);
 	return err;
 }
 
 int held_remove(struct watch_set *s, const char *name)
 {
-	unsigned i;
-	int err = 0;
+	struct held **at, *h;
+	int err = -ENOENT;
 
 	mutex_lock(&s->mutex);
-	i = held_find(s, name);
-	if (i == s->held_count) {
-		err = -ENOENT;
-	} else {
-		free(s->held[i]);
-		s->held[i] = s->held[--s->held_count];
+	at = held_find_locked(s, name);
+	h = *at;
+	if (h) {
+		*at = h->next;
+		err = 0;
 	}
 	mutex_unlock(&s->mutex);
+	free(h);
 	return err;
 }

@@ -17,8 +17,7 @@ struct watch_set {
 	struct cond idle; /* a callback has returned */
 	struct watch *head;
 	uint64_t last_number;
-	char **held; /* names of locks held */
-	unsigned held_count;
+	struct held *held;
 };
 void watch_set_init(struct watch_set *s);
 void watch_set_fini(struct watch_set *s); /* no callback may be running */
