@@ -28,7 +28,7 @@
 enum kind { KIND_ROOT, KIND_META, KIND_USER, KINDS };
 
 /* Requests for user tables since the start: traffic.c */
-enum request_kind { REQUEST_READ, REQUEST_WRITE, REQUEST_BATCH, REQUEST_SCAN, REQUEST_SYNC, REQUESTS };
+enum request_kind { REQUEST_OTHER, REQUEST_READ, REQUEST_WRITE, REQUEST_BATCH, REQUEST_SCAN, REQUEST_SYNC, REQUESTS };
 #define LATENCY_BUCKETS 25 /* bucket i: at most 2^i us; one more for the longer ones */
 struct latency {
 	_Atomic uint64_t bucket[LATENCY_BUCKETS + 1], sum_us;
@@ -47,9 +47,9 @@ struct user_table {
 	char name[TFS_NAME_MAX + 1];
 	uint64_t generation;
 	struct store_schema *schema;
-	unsigned writers;   /* mutations under way */
-	unsigned holds;     /* new mutations wait: the master is about to decide whether the table is empty */
-	bool move_deferred; /* a split or merge ended because of a hold */
+	unsigned writers;      /* mutations under way */
+	unsigned write_blocks; /* new mutations wait: the master is about to decide whether the table is empty */
+	bool move_deferred;    /* a split or merge ended because writes are blocked */
 	bool dropped;
 	int read_err; /* the table's schema could not be read, so it may have been dropped; 0: it was read */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
@@ -137,7 +137,7 @@ struct server {
 	struct store_schema *meta_schema;
 
 	struct mutex lock;
-	struct cond changed;        /* a change of loading, moving, holds, writers, a dropped table, space.reclaiming */
+	struct cond changed;        /* a change of loading, moving, write_blocks, writers, a dropped table, space.reclaiming */
 	bool loading;               /* load_begin */
 	bool moving;                /* a split or merge is under way */
 	struct file_ref *file_refs; /* file_refs.c */
@@ -163,7 +163,7 @@ typedef int file_ref_fn(void *arg, const struct tablet_file *f);
 int file_refs_each(struct server *s, file_ref_fn *fn, void *arg) TFS_MUST;
 void file_refs_free(struct server *s);
 
-/* ---- tables.c: user tables and holds of their writes ---- */
+/* ---- tables.c: user tables, and blocks of their writes ---- */
 /* Returns a reference, or -EIDRM. */
 int user_table_get(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 void user_table_put(struct server *s, struct user_table *u);
@@ -174,10 +174,10 @@ unsigned user_table_at_locked(const struct server *s, uint32_t table);
 struct user_table *user_table_find_locked(const struct server *s, uint32_t table); /* NULL: none */
 int user_table_add_locked(struct server *s, uint32_t table, struct user_table **out) TFS_MUST;
 /* After it returns no mutation of the table is under way until as many releases.  -ENOENT. */
-int user_table_hold_writes(struct server *s, uint32_t table) TFS_MUST;
-void user_table_release_writes(struct server *s, uint32_t table);
-/* Waits until the table's writes are not held, or the table was dropped. */
-void user_table_wait_for_release(struct server *s, uint32_t table);
+int user_table_block_writes(struct server *s, uint32_t table) TFS_MUST;
+void user_table_unblock_writes(struct server *s, uint32_t table);
+/* Waits until the table's writes are not blocked, or the table was dropped. */
+void user_table_wait_for_unblock(struct server *s, uint32_t table);
 void user_table_write_end(struct server *s, struct user_table *u);
 
 /* ---- set.c: the set of tablets ---- */
@@ -264,15 +264,15 @@ int user_table_find(struct server *s, uint32_t table, struct user_table **out) T
 bool user_table_read_again(struct server *s, struct user_table *u, uint64_t generation);
 /*
  * Begins a mutation of the table; user_table_write_end ends it.  Waits while
- * writes are held.  *schema (a reference) is the table's until that end; it is
- * read again first if it is older than generation.  ON_HOLD_RETURN: while
- * writes are held it returns WRITES_HELD and begins nothing; the end of the
- * hold queues splits and merges.  0, WRITES_HELD, -EIDRM, -errno.
+ * writes are blocked.  *schema (a reference) is the table's until that end; it is
+ * read again first if it is older than generation.  ON_BLOCK_RETURN: while
+ * writes are blocked it returns WRITES_BLOCKED and begins nothing; the end of
+ * the block queues splits and merges.  0, WRITES_BLOCKED, -EIDRM, -errno.
  */
-enum on_hold { ON_HOLD_WAIT, ON_HOLD_RETURN };
-enum { WRITES_HELD = 1 };
+enum on_block { ON_BLOCK_WAIT, ON_BLOCK_RETURN };
+enum { WRITES_BLOCKED = 1 };
 int user_table_write_begin(
-	struct server *s, struct user_table *u, uint64_t generation, enum on_hold on_hold, struct store_schema **schema) TFS_MUST;
+	struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, struct store_schema **schema) TFS_MUST;
 void schemas_free(struct server *s);
 
 /* ---- traffic.c ---- */

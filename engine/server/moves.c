@@ -6,8 +6,9 @@
  * One split or merge runs at a time, in the thread that asked for it or in
  * the server's own.  Compactions of its tablets are stopped first.  Then it
  * counts as a write to the table, so the table is not dropped between its two
- * reads of METADATA.  While the master holds the table's writes it does not
- * wait with compactions stopped: it ends, and is repeated after the hold.
+ * reads of METADATA.  If the master has blocked the table's
+ * writes, it does not wait with compactions stopped: it ends, and is repeated
+ * when they are unblocked.
  *
  * A tablet larger than the table's tablet_size is split.  Neighbours that
  * together have less than a quarter of it are merged, so a merged tablet is
@@ -50,18 +51,18 @@ static void move_end(struct server *s)
 /* The steps of a split (of v[0], at a row) or of a merge (of v[0] and v[1]). */
 typedef int move_fn(struct server *s, struct served_tablet *const *v, struct slice at);
 
-/* Runs fn while the tablets are not compacted and the table's writes are not held.  0, WRITES_HELD, -errno. */
+/* Runs fn while the tablets are not compacted and the table's writes are not blocked.  0, WRITES_BLOCKED, -errno. */
 static int move_run(struct server *s, struct served_tablet *const *v, unsigned count, move_fn *fn, struct slice at)
 {
 	struct store_schema *schema = NULL;
 	unsigned stopped = 0;
 	int err = 0;
 
-	/* Before the write begins: a hold would wait for that write, and all other writers for the hold. */
+	/* Before the write begins: a block of writes would wait for it, and all other writers for the block. */
 	while (stopped < count && !(err = tablet_move_prepare(v[stopped]->tablet)))
 		stopped++;
 	if (!err && v[0]->user_table)
-		err = user_table_write_begin(s, v[0]->user_table, 0, ON_HOLD_RETURN, &schema);
+		err = user_table_write_begin(s, v[0]->user_table, 0, ON_BLOCK_RETURN, &schema);
 	if (!err) {
 		store_schema_put(schema);
 		err = fn(s, v, at);
@@ -123,9 +124,9 @@ static int move_request(struct server *s, uint32_t table, struct slice row, requ
 			served_put(served);
 		}
 		move_end(s);
-		if (err == WRITES_HELD)
-			user_table_wait_for_release(s, table);
-	} while (err == WRITES_HELD);
+		if (err == WRITES_BLOCKED)
+			user_table_wait_for_unblock(s, table);
+	} while (err == WRITES_BLOCKED);
 	return err;
 }
 

@@ -5,7 +5,7 @@
  * schema than this server.
  *
  * A mutation is checked against the schema with which it began.  While the
- * master drops a table or family it holds the table's writes (tables.c), so
+ * master drops a table or family it blocks the table's writes (tables.c), so
  * the schema does not change under a mutation in a way that drops its cells.
  *
  * A table whose schema is damaged at the start is refused; the others are
@@ -358,7 +358,7 @@ bool user_table_read_again(struct server *s, struct user_table *u, uint64_t gene
 }
 
 int user_table_write_begin(
-	struct server *s, struct user_table *u, uint64_t generation, enum on_hold on_hold, struct store_schema **schema)
+	struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, struct store_schema **schema)
 {
 	unsigned reads = 0;
 	int err = 0;
@@ -369,13 +369,13 @@ int user_table_write_begin(
 			err = -EIDRM;
 		else if (u->read_err && reads)
 			err = u->read_err;
-		if (!err && u->holds && on_hold == ON_HOLD_RETURN) {
+		if (!err && u->write_blocks && on_block == ON_BLOCK_RETURN) {
 			u->move_deferred = true;
-			err = WRITES_HELD;
+			err = WRITES_BLOCKED;
 		}
 		if (err)
 			break;
-		if (u->holds && on_hold == ON_HOLD_WAIT) {
+		if (u->write_blocks && on_block == ON_BLOCK_WAIT) {
 			cond_wait(&s->changed, &s->lock);
 			continue;
 		}

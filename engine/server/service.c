@@ -60,7 +60,7 @@ static uint64_t bytes_of(const struct ts_request *q)
 	return bytes;
 }
 
-static int service_mutate(struct server *s, struct served_tablet *served, const struct ts_request *q, struct op_result *results)
+static int mutate_with_space(struct server *s, struct served_tablet *served, const struct ts_request *q, struct op_result *results)
 {
 	enum disk_use use = served->kind != KIND_USER  ? DISK_METADATA
 		: ops_only_remove(q->ops, q->op_count) ? DISK_REMOVE
@@ -76,13 +76,13 @@ static int service_mutate(struct server *s, struct served_tablet *served, const 
 	return err;
 }
 
-static int call_mutate(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+static int serve_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct op_result *results = a->results;
 	struct store_schema *schema = NULL;
 	int err = 0;
 
-	if (q->op_count == 0 || !q->ops)
+	if (!row_ok(q) || q->op_count == 0 || !q->ops)
 		return -EINVAL;
 	if (!results) {
 		results = arena_alloc(&a->arena, q->op_count * sizeof(*results));
@@ -90,21 +90,21 @@ static int call_mutate(struct server *s, struct served_tablet *served, const str
 			return -ENOMEM;
 	}
 	if (served->kind != KIND_USER)
-		return service_mutate(s, served, q, results);
+		return mutate_with_space(s, served, q, results);
 	traffic_table(served->user_table, TABLE_WRITES, 1);
 	traffic_table(served->user_table, TABLE_WRITTEN_BYTES, bytes_of(q));
-	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_HOLD_WAIT, &schema);
+	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_WAIT, &schema);
 	if (err)
 		return err;
 	err = check_ops(q, schema);
 	if (!err)
-		err = service_mutate(s, served, q, results);
+		err = mutate_with_space(s, served, q, results);
 	store_schema_put(schema);
 	user_table_write_end(s, served->user_table);
 	return err;
 }
 
-static int call_info(struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+static int serve_info(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct tablet_stats st = {0};
 	struct slice begin = tablet_begin(served->tablet), end = tablet_end(served->tablet);
@@ -139,57 +139,55 @@ static int call_info(struct served_tablet *served, const struct ts_request *q, s
 	return 0;
 }
 
-static int answer_tablet_end(struct served_tablet *served, struct ts_answer *a)
-{
-	a->tablet_end = (struct slice){NULL, 0};
-	return served->last || arena_dup(&a->arena, buf_slice(&served->end), &a->tablet_end) ? 0 : -ENOMEM;
-}
-
-static int call_tablet(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+static int serve_read(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct cell_info info = {0};
 	int err;
 
-	switch (q->method) {
-	case TS_MUTATE:
-		return row_ok(q) ? call_mutate(s, served, q, a) : -EINVAL;
-	case TS_READ:
-		traffic_table_read(served->user_table);
-		err = tablet_read(
-			served->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
-		a->ts = info.ts;
-		a->expires_us = info.expires_us;
-		a->commit_us = info.commit_us;
-		a->size = info.size;
-		return err;
-	case TS_EXISTS:
-		traffic_table_read(served->user_table);
-		return tablet_row_exists(served->tablet, q->row, q->family, &a->exists);
-	case TS_FLUSH:
-		err = tablet_flush(served->tablet);
-		return err ? err : answer_tablet_end(served, a);
-	case TS_COMPACT:
-		err = tablet_compact(served->tablet);
-		return err ? err : answer_tablet_end(served, a);
-	case TS_TABLET_INFO:
-		return call_info(served, q, a);
-	case TS_SCAN_OPEN:
-	case TS_SCAN_NEXT:
-	case TS_SCAN_CLOSE:
-	case TS_MUTATE_ROWS:
-	case TS_SYNC:
-	case TS_BLOCK_WRITES:
-	case TS_UNBLOCK_WRITES:
-	case TS_SPLIT:
-	case TS_MERGE:
-	case TS_METHODS:
-		break;
-	}
-	return -ENOSYS;
+	traffic_table_read(served->user_table);
+	err = tablet_read(served->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
+	a->ts = info.ts;
+	a->expires_us = info.expires_us;
+	a->commit_us = info.commit_us;
+	a->size = info.size;
+	return err;
+}
+
+static int serve_exists(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+{
+	traffic_table_read(served->user_table);
+	return tablet_row_exists(served->tablet, q->row, q->family, &a->exists);
+}
+
+/* TS_FLUSH, TS_COMPACT */
+static int serve_compaction(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+{
+	int err = q->method == TS_FLUSH ? tablet_flush(served->tablet) : tablet_compact(served->tablet);
+
+	a->tablet_end = (struct slice){NULL, 0};
+	if (!err && !served->last && !arena_dup(&a->arena, buf_slice(&served->end), &a->tablet_end))
+		err = -ENOMEM;
+	return err;
+}
+
+typedef int serve_tablet_fn(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a);
+
+static int serve_from_tablet(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
+{
+	static serve_tablet_fn *const functions[TS_METHODS] = {
+		[TS_MUTATE] = serve_mutation,
+		[TS_READ] = serve_read,
+		[TS_EXISTS] = serve_exists,
+		[TS_FLUSH] = serve_compaction,
+		[TS_COMPACT] = serve_compaction,
+		[TS_TABLET_INFO] = serve_info,
+	};
+
+	return q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, served, q, a) : -ENOSYS;
 }
 
 /* Translates errors between a tablet and its server for the client: the tablet is not served here, or its table was dropped. */
-static int service_error(struct server *s, struct served_tablet *served, int err)
+static int error_for_client(struct server *s, struct served_tablet *served, int err)
 {
 	if (err != -ESTALE && err != -ESHUTDOWN)
 		return err;
@@ -197,7 +195,7 @@ static int service_error(struct server *s, struct served_tablet *served, int err
 }
 
 /* Calls the tablet that contains the row. */
-static int call_row(struct server *s, const struct ts_request *q, struct ts_answer *a)
+static int serve_row(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct served_tablet *served;
 	int err;
@@ -207,15 +205,15 @@ static int call_row(struct server *s, const struct ts_request *q, struct ts_answ
 		err = served_find(s, q->table, q->row, &served);
 		if (err)
 			return err;
-		err = call_tablet(s, served, q, a);
+		err = serve_from_tablet(s, served, q, a);
 		/*
 		 * The client's schema has a family that this server's lacks:
 		 * the watch that should have reported it may have failed.
 		 */
 		if (err == -EINVAL && q->method == TS_READ && served->user_table &&
 			user_table_read_again(s, served->user_table, q->schema_generation))
-			err = call_tablet(s, served, q, a);
-		err = service_error(s, served, err);
+			err = serve_from_tablet(s, served, q, a);
+		err = error_for_client(s, served, err);
 		served_put(served);
 		if (err != -EREMCHG)
 			break;
@@ -224,22 +222,22 @@ static int call_row(struct server *s, const struct ts_request *q, struct ts_answ
 }
 
 /* All rows share one sync. */
-static int call_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
+static int serve_rows(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
+	struct ts_request one = *q;
 	int err = 0;
 
 	if (q->row_count && (!q->rows || !a->row_errs))
 		return -EINVAL; /* the caller must get the errors */
+	one.method = TS_MUTATE;
+	one.sync = false;
 	for (uint32_t i = 0; i < q->row_count; i++) {
-		struct ts_request one = {.method = TS_MUTATE,
-			.table = q->table,
-			.schema_generation = q->schema_generation,
-			.row = q->rows[i].row,
-			.ops = q->rows[i].ops,
-			.op_count = q->rows[i].op_count};
 		struct ts_answer answer = {0};
 
-		a->row_errs[i] = err ? err : call_row(s, &one, &answer);
+		one.row = q->rows[i].row;
+		one.ops = q->rows[i].ops;
+		one.op_count = q->rows[i].op_count;
+		a->row_errs[i] = err ? err : serve_row(s, &one, &answer);
 		/* A row may occur more than once, and a repeated request must keep its order. */
 		if (a->row_errs[i] == -EREMCHG || a->row_errs[i] == -EIDRM)
 			err = a->row_errs[i];
@@ -248,52 +246,48 @@ static int call_rows(struct server *s, const struct ts_request *q, struct ts_ans
 	return q->sync ? log_sync(s->log) : 0;
 }
 
-static int server_call(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+static int serve_sync(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
-	struct server *s = (struct server *)service;
-	const uint64_t since_us = traffic_begin(q);
-	int err = 0;
-
-	switch (q->method) {
-	case TS_SCAN_OPEN:
-	case TS_SCAN_NEXT:
-	case TS_SCAN_CLOSE:
-		err = scans_call(s, q, a);
-		break;
-	case TS_MUTATE_ROWS:
-		err = call_rows(s, q, a);
-		break;
-	case TS_SYNC:
-		err = log_sync(s->log);
-		break;
-	case TS_BLOCK_WRITES:
-		err = user_table_hold_writes(s, q->table);
-		break;
-	case TS_UNBLOCK_WRITES:
-		user_table_release_writes(s, q->table);
-		break;
-	case TS_SPLIT:
-		err = row_ok(q) ? moves_split(s, q->table, q->row) : -EINVAL;
-		break;
-	case TS_MERGE:
-		err = moves_merge(s, q->table, q->row);
-		break;
-	case TS_MUTATE:
-	case TS_READ:
-	case TS_EXISTS:
-	case TS_FLUSH:
-	case TS_COMPACT:
-	case TS_TABLET_INFO:
-	case TS_METHODS:
-	default:
-		err = call_row(s, q, a);
-	}
-	traffic_end(s, q, since_us);
-	a->err = err;
-	return err;
+	return log_sync(s->log);
 }
 
-static const struct tablet_service_ops server_service_ops = {.call = server_call};
+static int serve_block(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	if (q->method == TS_BLOCK_WRITES)
+		return user_table_block_writes(s, q->table);
+	user_table_unblock_writes(s, q->table);
+	return 0;
+}
+
+static int serve_move(struct server *s, const struct ts_request *q, struct ts_answer *a)
+{
+	if (q->method == TS_MERGE)
+		return moves_merge(s, q->table, q->row);
+	return row_ok(q) ? moves_split(s, q->table, q->row) : -EINVAL;
+}
+
+static int serve_request(struct tablet_service *service, const struct ts_request *q, struct ts_answer *a)
+{
+	static int (*const functions[TS_METHODS])(struct server * s, const struct ts_request *q, struct ts_answer *a) = {
+		[TS_SCAN_OPEN] = scans_call,
+		[TS_SCAN_NEXT] = scans_call,
+		[TS_SCAN_CLOSE] = scans_call,
+		[TS_MUTATE_ROWS] = serve_rows,
+		[TS_SYNC] = serve_sync,
+		[TS_BLOCK_WRITES] = serve_block,
+		[TS_UNBLOCK_WRITES] = serve_block,
+		[TS_SPLIT] = serve_move,
+		[TS_MERGE] = serve_move,
+	};
+	struct server *s = (struct server *)service;
+	const uint64_t since_us = traffic_begin(q);
+
+	a->err = q->method < TS_METHODS && functions[q->method] ? functions[q->method](s, q, a) : serve_row(s, q, a);
+	traffic_end(s, q, since_us);
+	return a->err;
+}
+
+static const struct tablet_service_ops server_service_ops = {.call = serve_request};
 
 struct tablet_service *server_service(struct server *s)
 {

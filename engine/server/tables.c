@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User tables by id, and the holds of their writes.  schemas.c reads their
- * schemas.
+ * User tables by id, and blocks of their writes.  schemas.c reads their schemas.
  *
  * A write must not be acknowledged and then removed by a drop that succeeds.
- * So the master holds a table's writes before it decides whether the table or
- * a family is empty.  user_table_hold_writes waits for the mutations under
+ * So the master blocks a table's writes before it decides whether the table or
+ * a family is empty.  user_table_block_writes waits for the mutations under
  * way.  New mutations wait until the table was dropped, its new schema was
- * read here, or the master releases the hold.
+ * read here, or the master unblocks it.
  */
 #include "engine/server/internal.h"
 
@@ -115,24 +114,24 @@ bool user_table_dropped(struct server *s, struct user_table *u)
 	return gone;
 }
 
-/* ---- holds of writes ---- */
+/* ---- blocks of writes ---- */
 
 void user_table_write_end(struct server *s, struct user_table *u)
 {
 	mutex_lock(&s->lock);
-	if (--u->writers == 0 && u->holds)
+	if (--u->writers == 0 && u->write_blocks)
 		cond_broadcast(&s->changed);
 	mutex_unlock(&s->lock);
 }
 
-int user_table_hold_writes(struct server *s, uint32_t table)
+int user_table_block_writes(struct server *s, uint32_t table)
 {
 	struct user_table *u;
 
 	mutex_lock(&s->lock);
 	u = user_table_find_locked(s, table);
 	if (u) {
-		u->holds++;
+		u->write_blocks++;
 		u->refs++;
 		while (u->writers)
 			cond_wait(&s->changed, &s->lock);
@@ -144,14 +143,14 @@ int user_table_hold_writes(struct server *s, uint32_t table)
 	return 0;
 }
 
-void user_table_release_writes(struct server *s, uint32_t table)
+void user_table_unblock_writes(struct server *s, uint32_t table)
 {
 	bool move_deferred = false;
 	struct user_table *u;
 
 	mutex_lock(&s->lock);
 	u = user_table_find_locked(s, table);
-	if (u && u->holds && --u->holds == 0) {
+	if (u && u->write_blocks && --u->write_blocks == 0) {
 		cond_broadcast(&s->changed);
 		move_deferred = u->move_deferred;
 		u->move_deferred = false;
@@ -161,12 +160,12 @@ void user_table_release_writes(struct server *s, uint32_t table)
 		server_queue(s, &s->moves_task);
 }
 
-void user_table_wait_for_release(struct server *s, uint32_t table)
+void user_table_wait_for_unblock(struct server *s, uint32_t table)
 {
 	struct user_table *u;
 
 	mutex_lock(&s->lock);
-	while ((u = user_table_find_locked(s, table)) != NULL && u->holds)
+	while ((u = user_table_find_locked(s, table)) != NULL && u->write_blocks)
 		cond_wait(&s->changed, &s->lock);
 	mutex_unlock(&s->lock);
 }

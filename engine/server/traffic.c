@@ -12,37 +12,21 @@
 
 #define READ_SAMPLE 16u
 
-static const char *const kind_names[REQUESTS] = {"read", "write", "batch", "scan", "sync"};
+static const char *const kind_names[REQUESTS] = {NULL, "read", "write", "batch", "scan", "sync"};
 
-static int kind_of(const struct ts_request *q)
+static enum request_kind kind_of(const struct ts_request *q)
 {
-	if (q->table == META_TABLE)
-		return REQUESTS;
-	switch (q->method) {
-	case TS_READ:
-	case TS_EXISTS:
-		return REQUEST_READ;
-	case TS_MUTATE:
-		return REQUEST_WRITE;
-	case TS_MUTATE_ROWS:
-		return REQUEST_BATCH;
-	case TS_SCAN_OPEN:
-	case TS_SCAN_NEXT:
-		return REQUEST_SCAN;
-	case TS_SYNC:
-		return REQUEST_SYNC;
-	case TS_SCAN_CLOSE:
-	case TS_FLUSH:
-	case TS_COMPACT:
-	case TS_TABLET_INFO:
-	case TS_BLOCK_WRITES:
-	case TS_UNBLOCK_WRITES:
-	case TS_SPLIT:
-	case TS_MERGE:
-	case TS_METHODS:
-	default:
-		return REQUESTS;
-	}
+	static const enum request_kind kinds[TS_METHODS] = {
+		[TS_READ] = REQUEST_READ,
+		[TS_EXISTS] = REQUEST_READ,
+		[TS_MUTATE] = REQUEST_WRITE,
+		[TS_MUTATE_ROWS] = REQUEST_BATCH,
+		[TS_SCAN_OPEN] = REQUEST_SCAN,
+		[TS_SCAN_NEXT] = REQUEST_SCAN,
+		[TS_SYNC] = REQUEST_SYNC,
+	};
+
+	return q->table != META_TABLE && q->method < TS_METHODS ? kinds[q->method] : REQUEST_OTHER;
 }
 
 static void add(_Atomic uint64_t *to, uint64_t n)
@@ -83,10 +67,10 @@ uint64_t traffic_begin(const struct ts_request *q)
 
 void traffic_end(struct server *s, const struct ts_request *q, uint64_t since_us)
 {
-	int kind = since_us ? kind_of(q) : REQUESTS;
+	enum request_kind kind = since_us ? kind_of(q) : REQUEST_OTHER;
 	uint64_t us, n = kind == REQUEST_READ ? READ_SAMPLE : 1;
 
-	if (kind == REQUESTS)
+	if (kind == REQUEST_OTHER)
 		return;
 	us = monotonic_us() - since_us;
 	add(&s->traffic[kind].bucket[bucket_of(us)], n);
@@ -147,7 +131,7 @@ int traffic_metrics(struct server *s, struct buf *out)
 		"# HELP tabletfs_request_seconds time that requests for user tables took in the tablet server\n"
 		"# TYPE tabletfs_request_seconds histogram\n");
 
-	for (unsigned k = 0; k < REQUESTS && !err; k++) {
+	for (unsigned k = REQUEST_READ; k < REQUESTS && !err; k++) {
 		const struct latency *l = &s->traffic[k];
 		uint64_t sum = atomic_load(&l->sum_us), n = 0;
 

@@ -580,7 +580,7 @@ static int change_between(void *arg, enum file_op op, const char *path, uint64_t
 	assert_int_equal(pthread_create(arg, NULL, salt_anew, NULL), 0);
 	while (!holds) {
 		mutex_lock(&hooks.server->lock);
-		holds = held_of->holds;
+		holds = held_of->write_blocks;
 		mutex_unlock(&hooks.server->lock);
 		(void)sched_yield();
 	}
