@@ -280,3 +280,17 @@ uint64_t hash64(struct slice s, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(s.n ? s.p : (const uint8_t *)"", s.n, seed);
 }
+
+int array_grow(void *array, size_t count, size_t size)
+{
+	void *old, *more;
+
+	if (count & (count - 1))
+		return 0;
+	memcpy(&old, array, sizeof old);
+	more = reallocarray(old, count ? 2 * count : 1, size);
+	if (!more)
+		return -ENOMEM;
+	memcpy(array, &more, sizeof more);
+	return 0;
+}

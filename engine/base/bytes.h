@@ -163,4 +163,11 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 /* Seeded 64-bit hash (XXH3). */
 uint64_t hash64(struct slice s, uint64_t seed);
 
+/*
+ * Makes space for one more element of `size` bytes.  array: the address of the
+ * pointer to a malloc'd array, or to NULL.  The array's capacity is at least the
+ * power of two at or above its count.
+ */
+int array_grow(void *array, size_t count, size_t size) TFS_MUST;
+
 #endif

@@ -35,7 +35,7 @@ static int tablets_call(struct tfs_table *t, enum ts_method method)
 /* TABLET_INFO answers that cover the table's rows, each row once. */
 struct tablets {
 	struct ts_answer *v;
-	unsigned n, cap;
+	unsigned n;
 };
 
 static void tablets_fini(struct tablets *all)
@@ -55,16 +55,7 @@ static int tablet_info_call(struct tfs_table *t, uint16_t family, struct tablets
 {
 	struct ts_request q = {.method = TS_TABLET_INFO, .row = tablets_end(all), .family = family};
 
-	if (all->n == all->cap) {
-		unsigned cap = all->cap ? all->cap * 2 : 16;
-		struct ts_answer *v = reallocarray(all->v, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		all->v = v;
-		all->cap = cap;
-	}
-	return table_call_stored_row(t, &q, a);
+	return array_grow(&all->v, all->n, sizeof(*all->v)) ? -ENOMEM : table_call_stored_row(t, &q, a);
 }
 
 /*

@@ -43,7 +43,7 @@ struct locations {
 	_Alignas(64) _Atomic uint64_t epoch; /* changed under lock */
 	struct mutex lock;
 	struct entry **v; /* guarded by lock, as are the next */
-	size_t count, cap;
+	size_t count;
 	size_t bytes, bytes_max;
 	uint64_t tick; /* increases with each use */
 };
@@ -223,21 +223,6 @@ static struct entry *entry_new(uint32_t table, struct slice begin, struct slice 
 	return e;
 }
 
-static bool entries_grow(struct locations *l)
-{
-	size_t cap = l->cap ? l->cap * 2 : 16;
-	struct entry **v;
-
-	if (l->count < l->cap)
-		return true;
-	v = realloc(l->v, cap * sizeof(struct entry *));
-	if (!v)
-		return false;
-	l->v = v;
-	l->cap = cap;
-	return true;
-}
-
 void locations_put(struct locations *l, uint32_t table, struct slice begin, struct slice end, struct tablet_service *service)
 {
 	struct entry *e = entry_new(table, begin, end, service);
@@ -249,7 +234,7 @@ void locations_put(struct locations *l, uint32_t table, struct slice begin, stru
 	i = entries_bound(l, table, e->last, e->end, false);
 	if (i < l->count && l->v[i]->table == table && l->v[i]->last == e->last && (e->last || slice_eq(l->v[i]->end, e->end))) {
 		entries_remove(l, i);
-	} else if (!entries_grow(l)) {
+	} else if (array_grow(&l->v, l->count, sizeof(struct entry *))) {
 		free(e);
 		goto out;
 	}

@@ -124,21 +124,6 @@ const char *draft_str(struct schema *s, const char *str)
 	return arena_dup(&s->arena, slice_of(str, strlen(str) + 1), &copy) ? (const char *)copy.p : NULL;
 }
 
-/* Makes space for one more element. */
-static int grow(void *array, unsigned count, size_t size)
-{
-	void *old, *more;
-
-	if (count & (count - 1)) /* capacities are powers of two */
-		return 0;
-	memcpy(&old, array, sizeof old);
-	more = realloc(old, (count ? 2 * (size_t)count : 1) * size);
-	if (!more)
-		return -ENOMEM;
-	memcpy(array, &more, sizeof more);
-	return 0;
-}
-
 static int next_id(uint32_t *next, int wanted, const char **reason)
 {
 	if (wanted >= 0)
@@ -182,7 +167,7 @@ int draft_family(struct schema *s, const char *name, int id, struct tfs_family *
 		return schema_refuse(reason, "the family is there twice");
 	if (s->pub.family_count >= SCHEMA_FAMILIES_MAX)
 		return schema_refuse(reason, "too many families");
-	if (grow(&s->families, s->pub.family_count, sizeof x) || !(x.name = draft_str(s, name)))
+	if (array_grow(&s->families, s->pub.family_count, sizeof x) || !(x.name = draft_str(s, name)))
 		return -ENOMEM;
 	id = next_id(&s->next_family, id, reason);
 	if (id < 0)
@@ -206,7 +191,7 @@ int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g
 		return schema_refuse(reason, "the group is there twice");
 	if (s->pub.group_count >= SCHEMA_GROUPS_MAX)
 		return schema_refuse(reason, "too many groups");
-	if (grow(&s->groups, s->pub.group_count, sizeof x) || !(x.name = draft_str(s, name)))
+	if (array_grow(&s->groups, s->pub.group_count, sizeof x) || !(x.name = draft_str(s, name)))
 		return -ENOMEM;
 	id = next_id(&s->next_group, id, reason);
 	if (id < 0)

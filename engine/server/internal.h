@@ -145,7 +145,7 @@ struct server {
 	struct served_tablet **set;             /* by table, then end */
 	unsigned set_count, set_cap, set_spare; /* set_spare: places of set_reserve */
 	struct user_table **tables;             /* by table */
-	unsigned table_count, table_cap;
+	unsigned table_count;
 	char (*refused)[TFS_NAME_MAX + 1]; /* tables whose schema is damaged; constant after the start */
 	unsigned refused_count;
 	struct open_scan *scans[SCAN_BUCKETS];
@@ -219,7 +219,7 @@ static inline void server_queue(struct server *s, struct task *t)
 /* ---- replay.c: the logs of dead incarnations ---- */
 struct needed_logs { /* each with the LSN from which it is needed */
 	struct dead_log *v;
-	unsigned count, cap;
+	unsigned count;
 };
 /* Adds the logs that the row's redo set names.  Before the tablet is made, because its background work may change the row. */
 int replay_need(struct needed_logs *n, const struct meta_tablet *m) TFS_MUST;

@@ -137,7 +137,6 @@ static int check_id(struct server *s, uint32_t table, char **why)
 static int load_orphan(struct load_level *l, struct slice row_key, const struct meta_tablet *m)
 {
 	char note[32];
-	struct buf *o;
 	int err = 0;
 
 	if (m->file_count || m->redo_count || l->s->refused_count) {
@@ -155,12 +154,10 @@ static int load_orphan(struct load_level *l, struct slice row_key, const struct 
 		if (err)
 			return err == -ENOENT ? -EBADMSG : err;
 	}
-	o = realloc(l->orphans, (l->orphan_count + 1) * sizeof(*o));
-	if (!o)
+	if (array_grow(&l->orphans, l->orphan_count, sizeof(*l->orphans)))
 		return -ENOMEM;
-	l->orphans = o;
-	o[l->orphan_count] = (struct buf){0};
-	return buf_append_slice(&o[l->orphan_count++], row_key);
+	l->orphans[l->orphan_count] = (struct buf){0};
+	return buf_append_slice(&l->orphans[l->orphan_count++], row_key);
 }
 
 /*

@@ -38,36 +38,24 @@ struct dead_log {
 	uint64_t kept_from;
 };
 
-static int need(struct needed_logs *n, const struct redo_point *p)
-{
-	unsigned i = 0;
-
-	while (i < n->count && n->v[i].from.incarnation != p->incarnation)
-		i++;
-	if (i == n->cap) {
-		unsigned cap = n->cap ? n->cap * 2 : 8;
-		struct dead_log *v = realloc(n->v, cap * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		n->v = v;
-		n->cap = cap;
-	}
-	if (i == n->count)
-		n->v[n->count++] = (struct dead_log){0};
-	if (!n->v[i].wanted || p->lsn < n->v[i].from.lsn)
-		n->v[i].from = *p;
-	n->v[i].wanted = true;
-	return 0;
-}
-
 int replay_need(struct needed_logs *n, const struct meta_tablet *m)
 {
-	int err = 0;
+	for (unsigned k = 0; k < m->redo_count; k++) {
+		const struct redo_point *p = &m->redo[k];
+		unsigned i = 0;
 
-	for (unsigned i = 0; i < m->redo_count && !err; i++)
-		err = need(n, &m->redo[i]);
-	return err;
+		while (i < n->count && n->v[i].from.incarnation != p->incarnation)
+			i++;
+		if (i == n->count) {
+			if (array_grow(&n->v, n->count, sizeof(*n->v)))
+				return -ENOMEM;
+			n->v[n->count++] = (struct dead_log){0};
+		}
+		if (!n->v[i].wanted || p->lsn < n->v[i].from.lsn)
+			n->v[i].from = *p;
+		n->v[i].wanted = true;
+	}
+	return 0;
 }
 
 static int sync_segment(void *arg, const char *name, bool is_dir)
@@ -179,7 +167,7 @@ struct crew {
 	struct log_stretch *fill, *applied;
 	uint64_t incarnation;
 	struct part *parts;
-	unsigned part_count, part_cap;
+	unsigned part_count;
 	_Atomic unsigned next;
 	unsigned worker_count;
 	struct worker workers[WORKERS_MOST];
@@ -256,15 +244,8 @@ static int crew_wait(struct crew *c, uint64_t *bad_lsn)
 
 static int part_add(struct crew *c, struct served_tablet *served, const struct log_record *const *v, size_t n)
 {
-	if (c->part_count == c->part_cap) {
-		unsigned cap = c->part_cap ? c->part_cap * 2 : 64;
-		struct part *p = reallocarray(c->parts, cap, sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		c->parts = p;
-		c->part_cap = cap;
-	}
+	if (array_grow(&c->parts, c->part_count, sizeof(*c->parts)))
+		return -ENOMEM;
 	c->parts[c->part_count++] = (struct part){.served = served, .v = v, .n = n};
 	return 0;
 }

@@ -297,11 +297,8 @@ static bool schema_is_damaged(struct server *s, const char *name)
 
 static int table_refuse(struct server *s, const char *name)
 {
-	void *grown = reallocarray(s->refused, s->refused_count + 1, sizeof(*s->refused));
-
-	if (!grown)
+	if (array_grow(&s->refused, s->refused_count, sizeof(*s->refused)))
 		return -ENOMEM;
-	s->refused = grown;
 	strcpy(s->refused[s->refused_count++], name); /* schema_file_read has checked its length */
 	msg_error("%s/lock/tables/%s: damaged: table %s is refused, and nothing of it is removed; tabletctl repair %s", s->data_dir,
 		name, name, s->data_dir);
@@ -406,5 +403,5 @@ void schemas_free(struct server *s)
 	s->refused = NULL;
 	s->refused_count = 0;
 	s->tables = NULL;
-	s->table_count = s->table_cap = 0;
+	s->table_count = 0;
 }

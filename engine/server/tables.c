@@ -41,15 +41,8 @@ int user_table_add_locked(struct server *s, uint32_t table, struct user_table **
 	unsigned i = user_table_at_locked(s, table);
 	struct user_table *u;
 
-	if (s->table_count == s->table_cap) {
-		unsigned cap = s->table_cap ? s->table_cap * 2 : 16;
-		struct user_table **grown = realloc(s->tables, cap * sizeof(struct user_table *));
-
-		if (!grown)
-			return -ENOMEM;
-		s->tables = grown;
-		s->table_cap = cap;
-	}
+	if (array_grow(&s->tables, s->table_count, sizeof(struct user_table *)))
+		return -ENOMEM;
 	u = calloc(1, sizeof(*u));
 	if (!u)
 		return -ENOMEM;
