@@ -28,15 +28,12 @@ void row_cursor_init(
 	*c = (struct row_cursor){.svc = svc, .table = table, .schema_generation = generation, .spec = *spec};
 }
 
-/* Closes the tablet's scan. */
-static void cursor_close(struct row_cursor *c)
+void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan)
 {
-	struct ts_request q = {.method = TS_SCAN_CLOSE, .table = c->table, .scan = c->answer.scan};
+	struct ts_request q = {.method = TS_SCAN_CLOSE, .table = table, .scan = scan};
 	struct ts_answer a = {0};
 
-	if (!c->open || !c->answer.scan)
-		return;
-	(void)!ts_call(c->svc, &q, &a); /* an error does not matter: the server drops the scan */
+	(void)!ts_call(svc, &q, &a);
 	ts_answer_fini(&a);
 }
 
@@ -121,7 +118,8 @@ int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 
 void row_cursor_fini(struct row_cursor *c)
 {
-	cursor_close(c);
+	if (c->open && c->answer.scan)
+		close_scan(c->svc, c->table, c->answer.scan);
 	ts_answer_fini(&c->answer);
 	buf_fini(&c->next_row);
 }

@@ -15,9 +15,10 @@
  */
 int call_tablet_service(struct tablet_service *svc, const struct ts_request *q, struct ts_answer *a) TFS_MUST;
 
-/*
- * A scan over all tablets of a table.  The cursor owns the batch.
- */
+/* Closes a scan of the service.  An error does not matter, because the server drops the scan. */
+void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan);
+
+/* A scan over all tablets of a table.  The cursor owns the batch. */
 struct row_cursor {
 	struct tablet_service *svc;
 	uint32_t table;

@@ -115,7 +115,7 @@ static int read_text(const char *path, struct buf *text)
 
 	if (!f)
 		return -errno;
-	err = buf_reserve(text, SCHEMA_TEXT_MAX + 3);
+	err = buf_reserve(text, SCHEMA_TEXT_MAX + 1);
 	if (!err) {
 		text->n = fread(text->p, 1, SCHEMA_TEXT_MAX + 1, f);
 		err = ferror(f) ? -errno : 0;
@@ -134,14 +134,10 @@ static int text_parse(const char *path, struct buf *text, config_t *config, char
 		reason_set(why, path, (int)line, "", reason);
 		return err;
 	}
-	/* libconfig requires a newline after a comment, also at the end of the text */
-	if (text->n && text->p[text->n - 1] != '\n')
-		text->p[text->n++] = '\n';
-	text->p[text->n] = 0;
-	if (config_read_string(config, (const char *)text->p))
-		return 0;
-	reason_set(why, path, config_error_line(config), "", config_error_text(config));
-	return -EINVAL;
+	err = schema_config_read(buf_slice(text), config);
+	if (err == -EINVAL)
+		reason_set(why, path, config_error_line(config), "", config_error_text(config));
+	return err;
 }
 
 int tfs_options_load(struct tfs_options *o, const char *path, char **why)

@@ -124,22 +124,13 @@ static struct tablet_service *server_by_number(struct router *r, uint64_t i)
 	return s;
 }
 
-static void scan_close(struct tablet_service *s, uint32_t table, uint64_t scan)
-{
-	struct ts_request q = {.method = TS_SCAN_CLOSE, .table = table, .scan = scan};
-	struct ts_answer a = {0};
-
-	(void)!ts_call(s, &q, &a);
-	ts_answer_fini(&a);
-}
-
 /* Replaces the server's scan id in the answer by the router's. */
 static int scan_number(struct router *r, struct tablet_service *s, uint32_t table, struct ts_answer *a)
 {
 	if (!a->scan)
 		return 0;
 	if (a->scan & ~SCAN_NUMBER_MASK) {
-		scan_close(s, table, a->scan);
+		close_scan(s, table, a->scan);
 		a->scan = 0;
 		return -EBADMSG;
 	}

@@ -79,33 +79,34 @@ static unsigned numbers_get(struct tfs_store *s, struct number *v)
 	return n;
 }
 
-static int store_text(struct tfs_store *s, int (*fill)(void *, struct buf *),
-	int (*own)(const struct number *, unsigned, struct buf *), char **text)
+/* Terminates the text and passes it to the caller, or frees it after an error. */
+static int text_finish(struct buf *b, int err, char **text)
 {
-	struct number v[NUMBERS_MAX];
-	struct buf b = {0};
-	int err = fill(s->o.arg, &b);
-
-	if (!err && own)
-		err = own(v, numbers_get(s, v), &b);
 	if (!err)
-		err = buf_u8(&b, 0);
-	if (err) {
-		buf_fini(&b);
-		return err;
-	}
-	*text = (char *)b.p;
-	return 0;
+		err = buf_u8(b, 0);
+	if (err)
+		buf_fini(b);
+	else
+		*text = (char *)b->p;
+	return err;
 }
 
 int tfs_status(struct tfs_store *s, char **text)
 {
-	return store_text(s, s->o.status, NULL, text);
+	struct buf b = {0};
+
+	return text_finish(&b, s->o.status(s->o.arg, &b), text);
 }
 
 int tfs_metrics(struct tfs_store *s, char **text)
 {
-	return store_text(s, s->o.metrics, numbers_metrics, text);
+	struct number v[NUMBERS_MAX];
+	struct buf b = {0};
+	int err = s->o.metrics(s->o.arg, &b);
+
+	if (!err)
+		err = numbers_metrics(v, numbers_get(s, v), &b);
+	return text_finish(&b, err, text);
 }
 
 int tfs_confirm_clock(struct tfs_store *s)

@@ -16,6 +16,7 @@
 #include "engine/schema/schema_internal.h"
 
 #include <errno.h>
+#include <libconfig.h>
 
 #define DEPTH_MAX 8   /* a schema needs 2 */
 #define NAMES_MAX 64u /* of one group; a schema needs 9 */
@@ -243,4 +244,16 @@ int schema_scan_text(struct slice text, unsigned *line, const char **reason)
 	*line = s.line;
 	*reason = s.reason;
 	return -EINVAL;
+}
+
+int schema_config_read(struct slice text, config_t *config)
+{
+	struct buf b = {0};
+	/* libconfig requires a newline after a comment, also at the end of the text. */
+	int err = buf_append_slice(&b, text) || buf_append(&b, "\n", 2) ? -ENOMEM : 0;
+
+	if (!err && !config_read_string(config, (const char *)b.p))
+		err = -EINVAL;
+	buf_fini(&b);
+	return err;
 }

@@ -69,6 +69,9 @@ int schema_decode_named(struct slice in, const char *name, struct schema **out) 
  */
 #define SCHEMA_TEXT_MAX (256 * 1024) /* bytes of .schema, written or rendered */
 int schema_scan_text(struct slice text, unsigned *line, const char **reason) TFS_MUST;
+/* Parses a checked text.  -EINVAL: *config has the error and its line.  The caller makes and destroys *config. */
+struct config_t;
+int schema_config_read(struct slice text, struct config_t *config) TFS_MUST;
 /* The part of a schema that tablets need. */
 int schema_store(const struct schema *s, struct store_schema **out) TFS_MUST;
 

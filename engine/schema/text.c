@@ -128,20 +128,6 @@ static int key_set(struct schema *s, void *target, const struct key *keys, const
 	return err;
 }
 
-/* The name of an element of families or groups; an element without one is refused. */
-static int element_name(const config_setting_t *c, const char **name, char **why)
-{
-	const config_setting_t *n;
-
-	if (config_setting_type(c) != CONFIG_TYPE_GROUP)
-		return why_line(why, line_of(c), "{ name = ...; } was expected");
-	n = config_setting_get_member(c, "name");
-	if (!n || config_setting_type(n) != CONFIG_TYPE_STRING)
-		return why_line(why, line_of(c), "a name is missing");
-	*name = config_setting_get_string(n);
-	return 0;
-}
-
 static int keys_set(struct schema *s, void *target, const struct key *keys, const config_setting_t *c, char **why)
 {
 	int err = 0;
@@ -156,20 +142,12 @@ static int keys_set(struct schema *s, void *target, const struct key *keys, cons
 }
 
 /* Returns the id of the family or group of that name, or -1. */
-typedef int id_by_name(const struct schema *old, const char *name);
-
-static int group_id(const struct schema *old, const char *name)
+static int id_of(const struct schema *old, bool family, const char *name)
 {
-	const struct tfs_group *g = draft_find_group(old, name);
+	const struct tfs_family *f = family ? draft_find_family(old, name) : NULL;
+	const struct tfs_group *g = family ? NULL : draft_find_group(old, name);
 
-	return g ? g->id : -1;
-}
-
-static int family_id(const struct schema *old, const char *name)
-{
-	const struct tfs_family *f = draft_find_family(old, name);
-
-	return f ? f->id : -1;
+	return f ? f->id : g ? g->id : -1;
 }
 
 /* Returns true if an element other than c has was = name. */
@@ -188,16 +166,23 @@ static bool renamed_from(const config_setting_t *c, const char *name)
 	return false;
 }
 
-/* *id: the id that the element retains; -1: it is new. */
-static int element_id(const struct schema *old, const config_setting_t *c, const char *name, id_by_name *of,
-	struct parse_result *result, int *id, char **why)
+/* Reads an element's name, which it must have, and the id that it retains; -1: it is new. */
+static int element_id(const struct schema *old, const config_setting_t *c, bool family, struct parse_result *result,
+	const char **name, int *id, char **why)
 {
-	const config_setting_t *w = config_setting_get_member(c, "was");
+	const config_setting_t *n, *w;
 	const char *was;
 
-	*id = of(old, name);
+	if (config_setting_type(c) != CONFIG_TYPE_GROUP)
+		return why_line(why, line_of(c), "{ name = ...; } was expected");
+	n = config_setting_get_member(c, "name");
+	if (!n || config_setting_type(n) != CONFIG_TYPE_STRING)
+		return why_line(why, line_of(c), "a name is missing");
+	*name = config_setting_get_string(n);
+	*id = id_of(old, family, *name);
+	w = config_setting_get_member(c, "was");
 	if (!w) {
-		if (*id >= 0 && renamed_from(c, name))
+		if (*id >= 0 && renamed_from(c, *name))
 			*id = -1;
 		return 0;
 	}
@@ -207,9 +192,9 @@ static int element_id(const struct schema *old, const config_setting_t *c, const
 	was = config_setting_get_string(w);
 	if (renamed_from(c, was))
 		return why_line(why, line_of(w), "was: two say that they were this one");
-	if (of(old, was) >= 0)
-		*id = of(old, was);
-	else if (*id < 0 || renamed_from(c, name))
+	if (id_of(old, family, was) >= 0)
+		*id = id_of(old, family, was);
+	else if (*id < 0 || renamed_from(c, *name))
 		return why_line(why, line_of(w), "was: there is none of that name");
 	return 0;
 }
@@ -219,10 +204,8 @@ static int group_parse(
 {
 	struct tfs_group *g;
 	const char *name = NULL, *reason = "";
-	int id, err = element_name(c, &name, why);
+	int id, err = element_id(old, c, false, result, &name, &id, why);
 
-	if (!err)
-		err = element_id(old, c, name, group_id, result, &id, why);
 	if (err)
 		return err;
 	if (id >= 0 && (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0))
@@ -246,10 +229,8 @@ static int family_parse(
 	struct tfs_family *f;
 	const config_setting_t *g;
 	const char *name = NULL, *reason = "";
-	int id, err = element_name(c, &name, why);
+	int id, err = element_id(old, c, true, result, &name, &id, why);
 
-	if (!err)
-		err = element_id(old, c, name, family_id, result, &id, why);
 	if (err)
 		return err;
 	err = draft_family(s, name, id, &f, &reason);
@@ -318,26 +299,19 @@ static int root_parse(
 
 static int text_parse(struct schema *s, const struct schema *old, const char *text, struct parse_result *result, char **why)
 {
-	struct buf ended = {0};
 	config_t c;
 	int err;
 
-	/* libconfig requires a newline after a comment, also at the end of the text */
-	if (buf_append(&ended, text, strlen(text)) || buf_append(&ended, "\n", 2)) {
-		buf_fini(&ended);
-		return -ENOMEM;
-	}
 	config_init(&c);
-	if (config_read_string(&c, (const char *)ended.p)) {
+	err = schema_config_read(slice_str(text), &c);
+	if (!err) {
 		err = root_parse(s, old, config_root_setting(&c), result, why);
-	} else {
-		why_line(why, (unsigned)config_error_line(&c), "%s", config_error_text(&c));
+	} else if (err == -EINVAL) {
 		result->syntax = true;
 		result->line = (unsigned)config_error_line(&c);
-		err = -EINVAL;
+		why_line(why, result->line, "%s", config_error_text(&c));
 	}
 	config_destroy(&c);
-	buf_fini(&ended);
 	return err;
 }
 

@@ -271,6 +271,16 @@ int set_tablet_size(struct schema *s, void *target, const char *value, const cha
 	return 0;
 }
 
+static int parse_limited(const char *value, uint64_t least, uint64_t most, int *out, const char *wanted, const char **reason)
+{
+	uint64_t v;
+
+	if (!parse_number(value, most, &v) || v < least)
+		return schema_refuse(reason, wanted);
+	*out = (int)v;
+	return 0;
+}
+
 int set_salt(struct schema *s, void *target, const char *value, const char **reason)
 {
 	uint64_t v;
@@ -353,12 +363,7 @@ int group_fits(const struct tfs_group *g, const char **reason)
 
 int set_group_level(struct schema *s, void *target, const char *value, const char **reason)
 {
-	uint64_t v;
-
-	if (!parse_number(value, 19, &v) || v < 1)
-		return schema_refuse(reason, "level is a number from 1 to 19");
-	((struct tfs_group *)target)->level = (int)v;
-	return 0;
+	return parse_limited(value, 1, 19, &((struct tfs_group *)target)->level, "level is a number from 1 to 19", reason);
 }
 
 int set_group_block_size(struct schema *s, void *target, const char *value, const char **reason)
@@ -373,12 +378,8 @@ int set_group_block_size(struct schema *s, void *target, const char *value, cons
 
 int set_group_bloom_bits(struct schema *s, void *target, const char *value, const char **reason)
 {
-	uint64_t v;
-
-	if (!parse_number(value, 20, &v))
-		return schema_refuse(reason, "bloom_bits is a number from 0 to 20");
-	((struct tfs_group *)target)->bloom_bits = (int)v;
-	return 0;
+	return parse_limited(
+		value, 0, 20, &((struct tfs_group *)target)->bloom_bits, "bloom_bits is a number from 0 to 20", reason);
 }
 
 int set_group_in_memory(struct schema *s, void *target, const char *value, const char **reason)
