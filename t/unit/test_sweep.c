@@ -69,7 +69,7 @@ static void planted(void **state)
 		snprintf(name, sizeof(name), "d/sst/%s", others[i]);
 		assert_true(exists(name));
 	}
-	/* A difference that appears and disappears is no suspect twice in a row. */
+	/* A difference that appears and disappears is not unreferenced twice in a row. */
 	plant("16/1-12345.sst");
 	rounds(1);
 	shell("rm d/sst/16/1-12345.sst");
@@ -405,7 +405,7 @@ static int faulty_call(struct tablet_service *s, const struct ts_request *q, str
 }
 
 /*
- * METADATA cannot be scanned to its end: an unmarked file is no suspect, even if
+ * METADATA cannot be scanned to its end: an unmarked file is not unreferenced, even if
  * it was one in the round before.
  */
 static void metadata_fails(void **state)
