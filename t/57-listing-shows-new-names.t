@@ -10,21 +10,10 @@ echo 1 >"$M/t/r/f/a"
 export M
 py <<'EOF2'
 from tap import *
-import ctypes
-import struct
 import subprocess
-libc = ctypes.CDLL(None, use_errno=True)
 
 def entries(fd):
-    buf = ctypes.create_string_buffer(32768)
-    n = libc.getdents64(fd, buf, len(buf))
-    assert n >= 0, os.strerror(ctypes.get_errno())
-    names, at = [], 0
-    while at < n:
-        size = struct.unpack_from("H", buf, at + 16)[0]
-        names.append(buf.raw[at + 19:at + size].split(b"\0")[0].decode())
-        at += size
-    return [n.split("@")[0] for n in names if n not in (".", "..")]
+    return [n.split("@")[0] for n, _ in getdents(fd, 32768) if n not in (".", "..")]
 
 def listing(path, change=None):
     """The parts of a listing, with a change made by another process after the first."""
@@ -64,23 +53,9 @@ is "$(ls "$M/t/r/e" | wc -l)" 0 "  gone three seconds later"
 # ---- a reader seeks back in a listing while others add and remove ----
 py <<'EOF2'
 from tap import *
-import ctypes, struct
-libc = ctypes.CDLL(None, use_errno=True)
-def some(fd, size):
-    """A few entries, each with the offset behind it; [] at the end."""
-    b = ctypes.create_string_buffer(size)
-    n = libc.syscall(217, fd, b, size) # getdents64
-    if n < 0:
-        raise OSError(ctypes.get_errno(), "getdents64")
-    at, out = 0, []
-    while at < n:
-        _, offset, length = struct.unpack_from("<QqH", b.raw, at)
-        out.append((b.raw[at + 19:at + length].split(b"\0")[0].decode(), offset))
-        at += length
-    return out
 def rest(fd):
     out = []
-    while part := some(fd, 2048):
+    while part := getdents(fd, 2048):
         out += [n for n, _ in part]
     return out
 t = os.environ["M"] + "/seek"
@@ -94,7 +69,7 @@ def gone_back(change):
     fd = os.open(d, os.O_RDONLY | os.O_DIRECTORY)
     seen = []
     while len(seen) < 600:
-        seen += some(fd, 2048)
+        seen += getdents(fd, 2048)
     os.lseek(fd, seen[400][1], os.SEEK_SET)
     change(seen)
     got = rest(fd)
@@ -119,7 +94,7 @@ def emptied(where, count, size):
     for i in range(count):
         os.mkdir(where + "/n%03d" % i + "x" * 50)
     fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
-    while part := some(fd, size):
+    while part := getdents(fd, size):
         for n, _ in part:
             if n not in (".", "..", "default"):
                 os.rmdir(where + "/" + n)
@@ -132,22 +107,10 @@ EOF2
 # ---- listings that are abandoned, others under way ----
 py <<'EOF2'
 from tap import *
-import ctypes, errno, shutil, struct, subprocess, threading
-libc = ctypes.CDLL(None, use_errno=True)
-def some(fd, size):
-    b = ctypes.create_string_buffer(size)
-    n = libc.syscall(217, fd, b, size) # getdents64
-    if n < 0:
-        raise OSError(ctypes.get_errno(), "getdents64")
-    at, out = 0, []
-    while at < n:
-        _, offset, length = struct.unpack_from("<QqH", b.raw, at)
-        out.append((b.raw[at + 19:at + length].split(b"\0")[0].decode(), offset))
-        at += length
-    return out
+import shutil, threading
 def rest(fd, size=2048):
     out = []
-    while part := some(fd, size):
+    while part := getdents(fd, size):
         out += [n for n, _ in part if n not in (".", "..")]
     return out
 t = os.environ["M"] + "/left"
@@ -157,7 +120,7 @@ def rows(count):
         spill("%s/row%05d/f/q" % (t, i), b"x")
 def abandon(path):
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    some(fd, 64)
+    getdents(fd, 64)
     os.close(fd)
 rows(1500)
 with os.scandir(t) as it:
@@ -169,7 +132,7 @@ same(os.listdir(t), [], "rows are removed as they are listed, with two listings 
 rows(700)
 names = sorted(os.listdir(t))
 fd = os.open(t, os.O_RDONLY | os.O_DIRECTORY)
-seen = some(fd, 4096)
+seen = getdents(fd, 4096)
 for i in range(3000):
     abandon(t)
 same([n for n, _ in seen[2:]] + rest(fd), names, "3,000 listings of it are abandoned: a listing goes on")
@@ -185,7 +148,7 @@ os.close(fd)
 os.close(other)
 for i in range(1500):
     fd = os.open(t, os.O_RDONLY | os.O_DIRECTORY)
-    some(fd, 32768)
+    getdents(fd, 32768)
     os.close(fd)
 fd = os.open(t, os.O_RDONLY | os.O_DIRECTORY)
 os.lseek(fd, seen[20][1], os.SEEK_SET)
@@ -193,7 +156,7 @@ err("ESTALE", "  long after it was closed it fails, and skips nothing in silence
 os.close(fd)
 # Two readers; others remove names that neither has reached.
 two = [os.open(t, os.O_RDONLY | os.O_DIRECTORY) for _ in range(2)]
-got = [some(fd, 1024)[2:] for fd in two]
+got = [getdents(fd, 1024)[2:] for fd in two]
 gone = left[200:400:3]
 threads = [threading.Thread(target=lambda v: [shutil.rmtree(t + "/" + n) for n in v], args=(gone[i::2],)) for i in range(2)]
 for x in threads:
@@ -211,7 +174,7 @@ fd = os.open(t + "/big/f", os.O_RDONLY | os.O_DIRECTORY)
 for i in range(12000):
     os.close(os.open(t + "/big/f/%06d@1" % i, os.O_WRONLY | os.O_CREAT))
 all, seen = ["%06d@1" % i for i in range(12000)], []
-while part := some(fd, 32768):
+while part := getdents(fd, 32768):
     seen += part
 same([n for n, _ in seen[2:]], all, "12,000 cells")
 os.lseek(fd, seen[1502][1], os.SEEK_SET)

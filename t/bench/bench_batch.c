@@ -9,21 +9,13 @@
  */
 #include "engine/base/clock.h"
 #include "engine/tabletfs.h"
+#include "t/bench/bench.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-
-#define OK(call)                                                                                                                   \
-	do {                                                                                                                       \
-		int e_ = (call);                                                                                                   \
-		if (e_) {                                                                                                          \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_));                              \
-			exit(1);                                                                                                   \
-		}                                                                                                                  \
-	} while (0)
 
 static const char *dir = "/tmp/bench_batch";
 static uint64_t rows = 200000;
@@ -34,15 +26,6 @@ static struct tfs_table *table;
 static struct tfs_batch *batch;
 static unsigned threads;
 static uint8_t text[1 << 20];
-
-static void empty(void)
-{
-	char cmd[600];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	if (system(cmd))
-		exit(1);
-}
 
 static void add_row(uint64_t i)
 {
@@ -87,7 +70,7 @@ static void run(bool batched, unsigned n)
 	double before;
 	uint64_t from;
 
-	empty();
+	bench_remove(dir);
 	OK(tfs_open(dir, NULL, &store, NULL));
 	OK(tfs_table_create(store, "t", 0, 0, 0755));
 	OK(tfs_table_open(store, "t", &table));
@@ -111,7 +94,7 @@ static void run(bool batched, unsigned n)
 	fflush(stdout);
 	tfs_table_close(table);
 	OK(tfs_close(store));
-	empty();
+	bench_remove(dir);
 }
 
 int main(int argc, char **argv)

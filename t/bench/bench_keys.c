@@ -19,16 +19,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "t/bench/bench.h"
 #include "t/lib/metric.h"
 
-#define OK(call)                                                                                                                   \
-	do {                                                                                                                       \
-		int e_ = (call);                                                                                                   \
-		if (e_) {                                                                                                          \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_));                              \
-			exit(1);                                                                                                   \
-		}                                                                                                                  \
-	} while (0)
 #define SCHEMA "families = ( { name = \"f\"; } );"
 
 static const char *dir = "/tmp/bench_keys";
@@ -37,18 +30,9 @@ static struct tfs_store *store;
 static struct tfs_table *table;
 static _Atomic uint64_t next_row;
 
-static void empty(void)
-{
-	char cmd[600];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	if (system(cmd))
-		exit(1);
-}
-
 static void open_new(const char *schema)
 {
-	empty();
+	bench_remove(dir);
 	OK(tfs_open(dir, NULL, &store, NULL));
 	OK(tfs_table_create(store, "t", 0, 0, 0755));
 	OK(tfs_table_open(store, "t", &table));
@@ -59,7 +43,7 @@ static void end(void)
 {
 	tfs_table_close(table);
 	OK(tfs_close(store));
-	empty();
+	bench_remove(dir);
 }
 
 /* So that nothing is cached. */

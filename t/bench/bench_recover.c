@@ -21,6 +21,7 @@
 #include "engine/open.h"
 #include "engine/server/server.h"
 #include "engine/log/log.h"
+#include "t/bench/bench.h"
 #include "t/lib/file_faults.h"
 #include "t/lib/xorshift.h"
 
@@ -33,15 +34,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define OK(call)                                                                                                                   \
-	do {                                                                                                                       \
-		int e_ = (call);                                                                                                   \
-		if (e_) {                                                                                                          \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, strerror(-e_));                              \
-			exit(1);                                                                                                   \
-		}                                                                                                                  \
-	} while (0)
-
 static const char *dir = "/tmp/bench_recover";
 static struct tfs_options options;
 static struct open_hooks hooks;
@@ -52,15 +44,6 @@ static uint64_t state = 88172645463325252u;
 static uint64_t rnd(void)
 {
 	return xorshift(&state);
-}
-
-static void shell(const char *command, const char *arg)
-{
-	char cmd[600];
-
-	snprintf(cmd, sizeof(cmd), "%s '%s'", command, arg);
-	if (system(cmd))
-		exit(1);
 }
 
 struct took {
@@ -372,17 +355,17 @@ int main(int argc, char **argv)
 			tablets = (unsigned)strtoul(argv[4], NULL, 10);
 		if (argc > 5)
 			value_bytes = strtoull(argv[5], NULL, 10);
-		shell("rm -rf", dir);
+		bench_remove(dir);
 		bench_replay();
 	} else if (strcmp(what, "open") == 0) {
 		tablets = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1000;
-		shell("rm -rf", dir);
+		bench_remove(dir);
 		bench_open();
 	} else {
 		fprintf(stderr, "usage: bench_recover replay [DIR [MB [TABLETS [VALUE_BYTES]]]] | open [DIR [TABLETS]]\n");
 		return 2;
 	}
 	if (!getenv("KEEP"))
-		shell("rm -rf", dir);
+		bench_remove(dir);
 	return 0;
 }

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import struct
 import sys
 import time
 
@@ -92,6 +93,20 @@ def renameat2(old, new, flags):
     if libc.renameat2(-100, os.fsencode(old), -100, os.fsencode(new), flags) != 0:
         e = ctypes.get_errno()
         raise OSError(e, os.strerror(e))
+
+
+def getdents(fd, size):
+    """The next entries of a directory, each a name and the offset after it; [] at the end."""
+    b = ctypes.create_string_buffer(size)
+    n = libc.getdents64(fd, b, size)
+    if n < 0:
+        raise OSError(ctypes.get_errno(), "getdents64")
+    at, out = 0, []
+    while at < n:
+        _, offset, length = struct.unpack_from("<QqH", b.raw, at)
+        out.append((b.raw[at + 19:at + length].split(b"\0")[0].decode(), offset))
+        at += length
+    return out
 
 
 def us(path):
