@@ -259,7 +259,7 @@ static char *suffixed(const char *path, const char *suffix)
 	return s;
 }
 
-/* The directory that holds path, as a fresh string. */
+/* Returns the directory of path in a new string. */
 static char *parent_of(const char *path)
 {
 	size_t n = strlen(path);

@@ -4,7 +4,7 @@
  * table of system calls (file_ops.h).
  *
  * Errors: -errno of the system call.  A short write is completed or fails;
- * a short read at end of file returns what there is.  EINTR is retried.
+ * a read at the end of the file returns fewer bytes.  EINTR is retried.
  * Messages name the path; the callers log.
  */
 #ifndef TFS_BASE_FILE_H

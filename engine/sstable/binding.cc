@@ -17,7 +17,7 @@
  * io_error also carries the errno, which leveldb::Status cannot.  It belongs
  * to the thread and is valid during one move.
  *
- * LevelDB does not check what it reads, so table_format.h checks the structure
+ * LevelDB does not check its input, so table_format.h checks the structure
  * of each block first, even if its checksum is right.
  *
  * Every entry point catches all exceptions.  An interrupted object is not used

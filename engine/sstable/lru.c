@@ -40,7 +40,7 @@ enum {
 	BLOCK_SHARE = 8, /* an eighth of the bound is reserved for blocks */
 	WAIT = 64,
 	LOOK = 8,          /* cells examined in search of an expired one */
-	MALLOC_BYTES = 16, /* what malloc adds */
+	MALLOC_BYTES = 16, /* malloc's, for each block of memory */
 };
 
 enum kind { BLOCK, CELL, KINDS };

@@ -116,7 +116,7 @@ static struct counted *step_of(const char *name)
 
 	if (!colon || comma)
 		snprintf(text, sizeof(text), "%.*s", (int)(comma ? comma - name : (long)strlen(name)), name);
-	else /* by its place alone: behind the operation's word */
+	else /* by its place alone: after the operation's word */
 		snprintf(text, sizeof(text), "%.*s: %.*s", (int)(colon - name), name, (int)strcspn(strchr(colon + 2, ' ') + 1, " "),
 			strchr(colon + 2, ' ') + 1);
 	return find(steps, &step_count, text);

@@ -332,7 +332,7 @@ static void clear(char *path)
 		printf("# %s is left over\n", path);
 }
 
-/* NULL: all held. */
+/* NULL: all is right. */
 static const char *run(const struct plan *p)
 {
 	static char said[64];

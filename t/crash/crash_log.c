@@ -45,7 +45,7 @@ struct shared {
 	atomic_ullong syncs;
 	unsigned long long op_of_sync[512]; /* the operation number of each sync (skipped: dry run) */
 	char place_of_sync[512][PLACE_BYTES];
-	atomic_bool zeroed; /* a write went on with zeros */
+	atomic_bool zeroed; /* a write was continued with zeros */
 	struct {
 		atomic_ullong lsn;
 		atomic_uint answer;
@@ -269,7 +269,7 @@ static int unlink_one(void *arg, const char *name, bool is_dir)
 	return err;
 }
 
-/* NULL: all held. */
+/* NULL: all is right. */
 static const char *run(const struct plan *p)
 {
 	static char said[64];

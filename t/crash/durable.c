@@ -38,7 +38,7 @@ static bool is_column(const struct op *op, enum op_kind kind, enum meta_column c
 	return op->kind == kind && op->family == META_TABLET && slice_eq(op->qualifier, slice_str(meta_column_names[c]));
 }
 
-/* The value of event: behind its format byte is a text. */
+/* The value of event: a text follows its format byte. */
 static bool event_begins(const struct op *op, const char *word)
 {
 	size_t n = strlen(word);

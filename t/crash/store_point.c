@@ -323,7 +323,7 @@ static void new_clock(void)
 		_exit(FAILED);
 }
 
-/* After the first death in step i: the step to go on with. */
+/* After the first death in step i: the step to continue with. */
 static unsigned rise_again(struct side *s, unsigned i)
 {
 	struct out d = {0};
@@ -466,7 +466,7 @@ static bool run_check(void)
 	status = system(cmd);
 	if (status == 0)
 		return true;
-	/* After a power cut, records that no sync covered may stand behind one that is missing.  check reports them. */
+	/* After a power cut, unsynced records may follow a missing one.  check reports them. */
 	snprintf(cmd, sizeof(cmd), "! grep '^damaged: ' '%s/check.out' | grep -qv 'whole records behind it are lost$'", dir);
 	if (!now.kill && WIFEXITED(status) && WEXITSTATUS(status) == 1 && system(cmd) == 0)
 		return true;

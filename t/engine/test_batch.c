@@ -340,7 +340,7 @@ static void memory_is_bounded(void **state)
 	file_set_hook(NULL, NULL);
 	assert_false(blocked);
 	assert_false(over);
-	/* Larger than all that may be held: by itself. */
+	/* Larger than the limit: by itself. */
 	{
 		struct tfs_mutation *m = tfs_mutation_new(table, TFS_S("large"));
 		static char large[2 << 20];
@@ -381,7 +381,7 @@ static int by_number(const void *a, const void *b)
 	return (int)*(const unsigned *)a - (int)*(const unsigned *)b;
 }
 
-/* A mutation that needs all there is to be held has its turn, however many small ones come meanwhile. */
+/* A mutation that needs the whole limit has its turn, however many small ones arrive meanwhile. */
 static void nobody_is_passed(void **state)
 {
 	static char large[64 << 10];
@@ -407,7 +407,7 @@ static void nobody_is_passed(void **state)
 		passed[i] = added - passed[i];
 	}
 	large_is_in = true;
-	/* Before it comes to the lock, and after it has left, others go on: half of the times this is no more than a few. */
+	/* Before it waits for the lock, and after it has left, others continue: half of the times this is no more than a few. */
 	qsort(passed, 15, sizeof(*passed), by_number);
 	print_message("# passed by %u, %u, %u\n", passed[0], passed[7], passed[14]);
 	assert_true(passed[7] < 150);

@@ -127,7 +127,7 @@ static void expect_absent(int above, int below, const uint64_t *told)
 			_exit(7);
 }
 
-/* Goes on behind row `last` for as many as `limit` (0: all); the last one met, ROWS at the end. */
+/* Continues after row `last` for as many as `limit` (0: all).  Returns the last one found, ROWS at the end. */
 static int scan_page(int last, uint64_t limit, const uint64_t *told)
 {
 	struct tfs_scan_spec spec = {.families = (const char *const[]){"f"},

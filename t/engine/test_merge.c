@@ -371,7 +371,10 @@ static void answer_with_errors(const struct faulty *f)
 	hooks.server->metadata = &faulty.service;
 }
 
-/* The third step did not take place: the two go on as they were, and the next change of the upper one's row forgets the merge. */
+/*
+ * The third step did not take place: the two continue as they were, and the next
+ * change of the upper one's row abandons the merge.
+ */
 static void test_merge_refused(void **state)
 {
 	struct meta_tablet upper = {0};
@@ -424,7 +427,7 @@ static void make_doubt(bool took)
 	assert_int_equal(tfs_merge(table, tfs_str("row00030")), -EIO);
 	hooks.server->merge_read_tries = 100;
 	expect_rows("v", 0, 90);
-	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0); /* not known yet */
+	assert_int_not_equal(put("row00070", "q", 2, tfs_str("v"), true), 0); /* the outcome is not known yet */
 	assert_int_not_equal(put("row00050", "q", 2, tfs_str("v"), true), 0);
 	assert_int_not_equal(tfs_split(table, tfs_str("row00070")), 0);
 	(void)!tfs_compact(table);

@@ -562,7 +562,7 @@ static void test_waits(void **state)
 
 static _Atomic bool armed;
 static _Atomic int changed;
-static struct user_table *held_of; /* the table's, whose writes are to be held */
+static struct user_table *held_of; /* the table's, whose writes are to be blocked */
 
 static void *salt_anew(void *arg)
 {

@@ -100,7 +100,7 @@ static unsigned there_from(unsigned i)
 	return i;
 }
 
-/* A scan that does not go past damage gives all there is up to where it fails.  Where it failed. */
+/* A scan that does not skip damage returns all cells before it.  Returns the row at which it failed. */
 static unsigned scan_strictly(enum tfs_scan_what what, size_t batch)
 {
 	struct tfs_scan_spec spec = {.what = what, .batch_bytes = batch};

@@ -263,7 +263,7 @@ static int one_change(unsigned *x)
 		e.name = group;
 		e.value = e.op == TFS_SCHEMA_GROUP_BLOCK_SIZE ? (next(x, 2) ? "4K" : "32K") : next(x, 2) ? "none" : "zstd";
 		break;
-	case 10: /* if it holds cells it stays: writes are held meanwhile, and go on */
+	case 10: /* if it has cells it stays: writes are blocked meanwhile, and continue */
 		err = drop(some_family(x));
 		break;
 	case 11:

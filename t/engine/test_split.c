@@ -150,7 +150,7 @@ static void split(bool background)
 	assert_int_equal(tablets(), 2);
 	compare(before);
 
-	/* Writes after it: sequence numbers go on above the parent's in both. */
+	/* Writes after it: sequence numbers continue above the parent's in both. */
 	fill(3, "again", 140, 160, 1);
 	fill(4, "new", 145, 155, 1);
 	delete_row("row149");

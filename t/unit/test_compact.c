@@ -36,7 +36,7 @@ static void test_major_leaves_nothing_dead(void **state)
 	LIB(lib_op(&l, "r3", &del, NULL));
 	LIB(lib_op(&l, "r4", &delf, NULL));
 	LIB(tablet_flush(l.t));
-	/* the row's delete went to both groups, for both have files */
+	/* the row delete was written to both groups, because both have files */
 	assert_int_equal(l.file_count, 4);
 	expect(&l, "r3", 1, "q", 4, NULL);
 	expect(&l, "r3", 2, "q", INT64_MIN, NULL);
@@ -149,7 +149,7 @@ static void test_redo_set(void **state)
 	LIB(lib_put(&l, "r", 1, "q", 2, slice_str("w")));
 	lsn = log_next_lsn(l.env.log);
 	LIB(tablet_flush(l.t));
-	/* nothing is unflushed: the log may go */
+	/* nothing is unflushed: the log may be removed */
 	assert_int_equal(l.redo_count, 0);
 	assert_int_equal(tablet_redo_lsn(l.t, l.env.incarnation), UINT64_MAX);
 	LIB(lib_put(&l, "r", 1, "q", 3, slice_str("x")));
@@ -397,7 +397,7 @@ static void test_wants_major(void **state)
 	/* the rules that it was written by are not recorded */
 	lib_stop(&l);
 	lib_start(&l);
-	/* one file: nothing in it to go, then something by its age, but not before the time has come */
+	/* one file: nothing in it may be removed, then a cell by its age, but not before the time has come */
 	assert_int_equal(compact_major_late(l.t->view, none, now - day, now + 50000000, now + 50000000, half), -1);
 	assert_int_equal(compact_major_late(l.t->view, old, now - day, now + 50000000, now + 50000000, half), -1);
 	assert_int_equal(compact_major_late(l.t->view, two, now - day, now + 50000000, now + 50000000, half), -1);

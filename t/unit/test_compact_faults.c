@@ -297,7 +297,7 @@ static void test_nth_io_fails(void **state)
 	end(&l);
 }
 
-/* Flushing fails: memory stays bounded, writers get the error, reads go on; all is well again afterwards. */
+/* Flushing fails: memory stays bounded, writers get the error, reads succeed; all is well again afterwards. */
 static void test_disk_full(void **state)
 {
 	static struct lib l;

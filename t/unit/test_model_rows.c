@@ -171,7 +171,7 @@ static void hidden_versions_never_return(void **state)
 	for (int i = 1; i <= 4; i++)
 		put(w, "r", "v2", "q", i, "x");
 	assert_row(w, "v2:q@4=x v2:q@3=x");
-	delete_version(w, "r", "v2", "q", 4); /* 2 and 1 go with it */
+	delete_version(w, "r", "v2", "q", 4); /* 2 and 1 are removed with it */
 	assert_row(w, "v2:q@3=x");
 	put(w, "r", "v2", "q", 1, "low");
 	put(w, "r", "v2", "q", 2, "mid");

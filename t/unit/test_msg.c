@@ -115,7 +115,7 @@ static void test_standard_error(void **state)
 	ssize_t n;
 	pid_t pid;
 
-	/* In a child: where messages go cannot be set back. */
+	/* In a child, because the destination of messages cannot be set back. */
 	assert_int_equal(pipe(fds), 0);
 	pid = fork();
 	assert_true(pid >= 0);

@@ -200,7 +200,7 @@ static void test_cond(void **state)
 
 	cond_init(&cond);
 	assert_int_equal(pthread_create(&t, NULL, other_side, NULL), 0);
-	mutex_lock(&low); /* held all along: a wait gives up its own lock only */
+	mutex_lock(&low); /* locked throughout: a wait unlocks its own mutex only */
 	mutex_lock(&mid);
 	while (turns < 1000) {
 		if (turns % 2 == 0) {

@@ -376,7 +376,7 @@ static void many_at_once(void **state)
 	struct route_stats st;
 
 	route_free(router);
-	router_new(10000000, 4096); /* so small that entries come and go */
+	router_new(10000000, 4096); /* so small that entries are evicted and read again */
 	stop = false;
 	assert_int_equal(pthread_create(&m, NULL, mover, NULL), 0);
 	for (uintptr_t i = 0; i < 4; i++)

@@ -54,8 +54,8 @@ static int take_away(enum victim v, struct tfs_table *t)
 }
 
 /*
- * At the moment that takes the table or family away, all having been judged,
- * a writer is let loose and given every chance to be acknowledged.
+ * Before the operation that removes the table or family, after all checks, a
+ * writer starts and has every chance to be acknowledged.
  */
 static int let_loose(void *arg, enum file_op op, const char *path, uint64_t offset, size_t n, uint64_t number)
 {
@@ -106,7 +106,7 @@ static void drop_and_writers(void **state)
 			assert_int_equal(look(t, "r0"), 0);
 		} else {
 			taken[v]++;
-			if (v == TYPE) /* the column lives on, as another type: writes go on */
+			if (v == TYPE) /* the column remains, as another type: writes continue */
 				assert_int_equal(w.last, 0);
 			else
 				assert_int_equal(w.acked, 0);
@@ -362,7 +362,7 @@ static void schemas_handed_out_in_order(void **state)
 	close_store(true);
 }
 
-/* A scan open over a drop ends in -ENOENT; the files go when it is freed, and not before. */
+/* A scan open over a drop ends in -ENOENT; the files are removed when it is freed, and not before. */
 static void scan_over_drop(void **state)
 {
 	struct tfs_scan_spec spec = {.what = TFS_SCAN_CELLS, .batch_bytes = 1};
@@ -413,7 +413,7 @@ static struct hole {
 	unsigned asked;
 } hole;
 
-/* Each tablet but the first one begins behind where the one before it ends. */
+/* Each tablet except the first one begins above the end of the one before it. */
 static int hole_call(struct tablet_service *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct hole *h = (struct hole *)s;

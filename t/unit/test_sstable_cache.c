@@ -244,7 +244,7 @@ static void room_only(void **state)
 
 	for (uint32_t i = 0; i < 4 * BOUND / CELL; i++)
 		cell_add(c, f, i, false);
-	assert_int_equal(cells_there(c, f, 0, 1000), 1000); /* the first ones: none had to go */
+	assert_int_equal(cells_there(c, f, 0, 1000), 1000); /* the first ones: none had to be evicted */
 	cell_add(c, f, 5, true);                            /* is there: nothing happens */
 	lru_cell_add(c, f, 0, slice_of(big, 0), slice_of(big, sizeof(big)), true);
 	lru_cell_add(c, f, 0, slice_of(big, sizeof(big)), slice_of(big, 0), true);
