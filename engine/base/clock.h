@@ -20,7 +20,7 @@
 
 struct clock;
 typedef int64_t clock_source(void *arg);
-/* now_us: where the time comes from, called with arg under the clock's lock; NULL: the system.  Returns NULL if out of memory. */
+/* now_us: the source of the time, called with arg under the clock's lock; NULL: the system.  Returns NULL if out of memory. */
 struct clock *clock_new(clock_source *now_us, void *arg);
 void clock_free(struct clock *c);
 int64_t clock_now(struct clock *c); /* the system's clock */

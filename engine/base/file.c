@@ -249,16 +249,6 @@ out:
 	return err;
 }
 
-static char *suffixed(const char *path, const char *suffix)
-{
-	size_t n = strlen(path) + strlen(suffix) + 1;
-	char *s = malloc(n);
-
-	if (s)
-		snprintf(s, n, "%s%s", path, suffix);
-	return s;
-}
-
 /* Returns the directory of path in a new string. */
 static char *parent_of(const char *path)
 {
@@ -284,13 +274,15 @@ int file_sync_parent_at(const char *path, const char *place)
 
 int file_replace_at(const char *path, struct slice contents, const char *place)
 {
-	char *tmp = suffixed(path, ".tmp"), *dir = parent_of(path);
+	char *tmp, *dir = parent_of(path);
 	struct file *f = NULL;
 	bool made = false;
-	int err = -ENOMEM;
+	int err;
 
-	if (!tmp || !dir)
-		goto out;
+	if (!dir || asprintf(&tmp, "%s.tmp", path) < 0) {
+		free(dir);
+		return -ENOMEM;
+	}
 	err = file_open(tmp, FILE_CREATE, &f);
 	if (err == -EEXIST) {
 		err = file_unlink(tmp);

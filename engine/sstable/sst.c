@@ -33,15 +33,19 @@ static void sst_free(struct sst *s)
 {
 	cond_fini(&s->opened);
 	mutex_fini(&s->lock);
-	if (s->file)
-		lru_file_free(s->file);
+	lru_file_free(s->file);
 	free(s->path);
 	free(s);
 }
 
-static int sst_make(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
+/*
+ * A file has one object, even if several tablets use it.  So a file that the
+ * children of a split share is cached once and unlinked after its last reader.
+ */
+int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
 {
 	struct sst *s = calloc(1, sizeof(*s));
+	int err = -ENOMEM;
 
 	if (!s)
 		return -ENOMEM;
@@ -51,40 +55,16 @@ static int sst_make(struct sst_cache *c, const char *path, bool in_memory, struc
 	cond_init(&s->opened);
 	atomic_store(&s->refs, 1);
 	s->path = strdup(path);
-	if (!s->path || lru_file_new(sst_lru(s), &s->file)) {
+	if (s->path && !lru_file_new(sst_lru(s), &s->file))
+		err = cache_intern(c, s, out);
+	if (err || *out != s)
 		sst_free(s);
-		return -ENOMEM;
-	}
-	*out = s;
-	return 0;
-}
-
-/*
- * A file has one object, even if several tablets use it.  So a file that the
- * children of a split share is cached once and unlinked after its last reader.
- */
-int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **out)
-{
-	struct sst *fresh;
-	int err = sst_make(c, path, in_memory, &fresh);
-
-	if (err)
-		return err;
-	err = cache_intern(c, fresh, out);
-	if (err || *out != fresh)
-		sst_free(fresh);
 	return err;
 }
 
 void sst_expect_bytes(struct sst *s, uint64_t bytes)
 {
 	s->bytes = bytes;
-}
-
-struct sst *sst_get(struct sst *s)
-{
-	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-	return s;
 }
 
 void sst_put(struct sst *s)
@@ -285,7 +265,8 @@ int sst_iter_take(struct sst *s, struct open_table *t, bool pooled, struct iter 
 		it->table = t;
 		it->pooled = pooled;
 	}
-	it->sst = sst_get(s);
+	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	it->sst = s;
 	it->c.it.valid = false;
 	it->c.it.err = 0;
 	*out = &it->c.it;

@@ -106,7 +106,6 @@ int sst_new(struct sst_cache *c, const char *path, bool in_memory, struct sst **
 bool sst_in_use(struct sst_cache *c, const char *path);
 /* Before the first use.  A file of another size is reported as damaged. */
 void sst_expect_bytes(struct sst *s, uint64_t bytes);
-struct sst *sst_get(struct sst *s);
 /*
  * The last put frees the object and, after sst_doom, unlinks the file.  So a
  * file is not removed while a scan reads it.
