@@ -190,7 +190,7 @@ static bool history(uint64_t seed)
 				want = wanting(after);
 			if (!want)
 				break;
-			die(seed, at, want == 1, n * 2 % 4); /* none of it left; then anything, torn too */
+			die(seed, at, want == 1, n * 2 % 4); /* none of it left; then any part, also torn */
 		}
 	}
 	return !failed;

@@ -19,7 +19,7 @@ struct api durable_api(void);
 void durable_call(const char *name);
 /* For a hook.  False: an operation that changes nothing.  An empty name: it is within no call that has one. */
 bool durable_name(char name[DURABLE_BYTES], enum file_op op, const char *path);
-/* The call that has ended since this was asked last, or NULL. */
+/* The call that has ended since the previous request, or NULL. */
 const char *durable_over(void);
 
 #endif

@@ -29,7 +29,7 @@
 
 enum { VALUES = 10, VALUE_BYTES = 4000, SEGMENT_BYTES = 16 << 10, HANG_SECONDS = 60 };
 
-/* The state: of each table 0 nothing, 1 itself, 2 its family, too; and how many values. */
+/* The state: of each table 0 nothing, 1 itself, 2 also its family; and how many values. */
 static const char *const names[] = {"first", "second"};
 struct seen {
 	int table[2], values[2];

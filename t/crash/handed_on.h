@@ -10,7 +10,7 @@ enum handed { HANDED_KEPT, HANDED_LOST, HANDED_FAILED };
 struct handed_plan {
 	uint64_t killed; /* the operation at which the first process dies; past its last one: when it is done */
 	uint64_t skip;   /* the sync left out; 0: none */
-	bool writes;     /* the second process changes something, too */
+	bool writes;     /* the second process changes something as well */
 };
 
 /* One run, in point_store_dir.  Leaves the syncs in `told`, and in rose_at the operation at which the second process began. */

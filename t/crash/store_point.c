@@ -165,7 +165,7 @@ static unsigned choose(void *arg, unsigned index, unsigned ways)
 		return 0;
 	case 1: /* either, whole */
 		return ways == 3 ? (unsigned)below(&choices, 2) : (unsigned)below(&choices, ways);
-	case 2: /* anything, torn too */
+	case 2: /* any part, also torn */
 		return (unsigned)below(&choices, ways);
 	default: /* nearly all survives */
 		return one_in(&choices, 8) ? 0 : 1;
@@ -193,7 +193,7 @@ static unsigned between;
 
 static void step_done(unsigned i, int err, const struct out *o);
 
-/* Called by the thread that flushes; the one that asked for it waits. */
+/* Called by the thread that flushes; the thread that requested the flush waits. */
 static void do_between(void)
 {
 	struct side *s = between_side;

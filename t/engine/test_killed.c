@@ -119,7 +119,7 @@ static bool may_be_gone(uint64_t least, uint64_t most)
 	return most / DELETE_EVERY * DELETE_EVERY >= least;
 }
 
-/* Of rows that a scan has passed or met: -1 before the first. */
+/* Checks that no row between two that a scan returned should exist.  above: -1 before the first. */
 static void expect_absent(int above, int below, const uint64_t *told)
 {
 	for (int i = above + 1; i < below; i++)
@@ -184,7 +184,7 @@ static void *scan_rows(void *arg)
 	return NULL;
 }
 
-/* METADATA's, which would else be too small to be written out. */
+/* METADATA's, which would otherwise be too small to be flushed. */
 static int flush_metadata(void)
 {
 	struct served_tablet **list;

@@ -92,7 +92,7 @@ static void test_bounded(void **state)
 		"# %u MiB written, memtables of %u KiB: counted at most %llu KiB, resident grew by %llu KiB; %u reads meanwhile\n",
 		WRITERS * EACH * VALUE >> 20, MEMTABLES >> 10, (unsigned long long)most_counted >> 10,
 		(unsigned long long)(most > before ? most - before : 0) >> 10, reads);
-	/* A writer may be past the gate with its value when the bound is met. */
+	/* A writer may be past the gate with its value when the bound is reached. */
 	assert_true(most_counted < 4 * MEMTABLES);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	assert_true(most < before + (64u << 20));

@@ -117,7 +117,7 @@ static unsigned count_files(const char *row)
 	return st.files;
 }
 
-/* Three tablets, each with a file of its own; the upper two then have come through a merge's step 3. */
+/* Three tablets, each with a file of its own; the upper two are then merged up to step 3. */
 static void make_merged(void)
 {
 	options.no_background = true;
@@ -413,7 +413,7 @@ static unsigned count_tablets(void)
 	return n;
 }
 
-/* Three tablets, and the upper two's merge in doubt; `took`: its third step has taken place. */
+/* Three tablets, and the outcome of the upper two's merge is unknown; `took`: its third step has taken place. */
 static void make_doubt(bool took)
 {
 	options.no_background = true;
@@ -484,7 +484,7 @@ static void test_merge_in_doubt_to_the_end(void **state)
 	written_again(2);
 }
 
-/* ---- a compaction that takes long ---- */
+/* ---- a long compaction ---- */
 
 enum { HANG_S = 30 };
 
@@ -660,7 +660,7 @@ static void test_told_once(void **state)
 	for (int i = 0; i < 6; i++)
 		assert_true(tfs_flush(table) < 0);
 	file_set_hook(NULL, NULL);
-	assert_int_equal(times_told() - before, 2); /* the disk's error, and then the log's, which takes no more */
+	assert_int_equal(times_told() - before, 2); /* the disk's error, and then the log's, which accepts no more records */
 	reopen();
 	expect_rows("v", 0, 10);
 	close_store();

@@ -431,7 +431,7 @@ static void test_scan_ends(void **state)
 	close_store();
 }
 
-/* No request finds the tablets that a table had, whatever it asks. */
+/* No request finds the former tablets of a table. */
 static void test_old_tablets(void **state)
 {
 	static const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
@@ -518,7 +518,7 @@ static void call_behind(unsigned which, struct tfs_mutation *m)
 	}
 }
 
-/* The master lets a salt take effect by itself; a client that has not heard of it finds everything where it is now. */
+/* The master lets a salt take effect without a call; a client with the old schema finds everything at its new place. */
 static void test_waits(void **state)
 {
 	static const unsigned salt[] = {16, 0};
@@ -545,7 +545,7 @@ static void test_waits(void **state)
 				user_table_put(hooks.server, k);
 			usleep(1000); /* between two polls */
 		}
-		assert_int_equal(tablets_of(table), tablets); /* not heard of */
+		assert_int_equal(tablets_of(table), tablets); /* the client has the old schema */
 		call_behind(i, m);
 		assert_int_not_equal(tablets_of(table), tablets);
 		assert_int_equal(tfs_table_id(table), id);

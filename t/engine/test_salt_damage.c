@@ -92,7 +92,7 @@ static unsigned number_of(const struct tfs_cell *c)
 	return i;
 }
 
-/* The next row, from i on, that there is. */
+/* The next existing row, from i on. */
 static unsigned there_from(unsigned i)
 {
 	while (i < ROWS && deleted[i])
@@ -149,7 +149,7 @@ static void scan_past(enum tfs_scan_what what, size_t batch, unsigned from, uint
 		const bool second = what == TFS_SCAN_CELLS && ((const char *)c.qualifier.data)[0] == 'r';
 
 		assert_true(i >= from && i >= least);
-		least = what == TFS_SCAN_CELLS && !second ? i : i + 1; /* a second cell may come, or a limit before it */
+		least = what == TFS_SCAN_CELLS && !second ? i : i + 1; /* a second cell may follow, or a limit before it */
 		assert_false(seen[i][second]);
 		seen[i][second] = true;
 		if (what == TFS_SCAN_CELLS)
@@ -251,7 +251,7 @@ static void test_block(void **state)
 	close_store();
 	for (unsigned i = 0; i < FLIPS; i++) {
 		const unsigned f = i % n;
-		/* The data of such values fills nearly all of the file, but for the one of deletes. */
+		/* The data of such values fills nearly all of each file except the one of deletes. */
 		const uint64_t at = i < n ? 40 : (bytes[f] - bytes[f] / 10) / FLIPS * i;
 
 		if (i >= n && bytes[f] < 100000)

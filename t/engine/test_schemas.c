@@ -39,7 +39,7 @@ static unsigned next(unsigned *x, unsigned n)
 	return (*x >> 8) % n;
 }
 
-/* The id of a family that there is just now; 0: none. */
+/* The id of a present family; 0: none. */
 static uint16_t some_family(unsigned *x)
 {
 	const struct tfs_schema *s;
@@ -287,7 +287,7 @@ static void *change_schema(void *arg)
 	while (!over) {
 		int err = one_change(&x);
 
-		/* There already, not there, no such group, holds cells or families, or its name is for ever. */
+		/* Already there, absent, no such group, has cells or families, or its name is permanent. */
 		assert_true(err == 0 || err == -EEXIST || err == -ENOENT || err == -EINVAL || err == -EBUSY);
 	}
 	return NULL;
@@ -482,7 +482,7 @@ static void test_removed(void **state)
 			assert_false(exists);
 		}
 	}
-	/* Nor does an id come back when the one that had it last was the greatest. */
+	/* An id is not used again, even if its last family had the greatest id. */
 	set_schema("families = ( { name = \"g\"; } );");
 	reopen();
 	set_schema("families = ( { name = \"f\"; }, { name = \"g\"; } );");

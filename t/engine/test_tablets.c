@@ -269,7 +269,7 @@ static int look_for_giant(void *arg, const struct tfs_tablet *t)
 	return 0;
 }
 
-/* Between two looks at a tablet it may have been split: so once is not proof, but for ever would be. */
+/* A tablet may be split between two reads, so one large tablet is no proof, but a lasting one is. */
 static bool no_giant(void)
 {
 	bool giant = false;
@@ -595,7 +595,7 @@ static void test_traffic(void **state)
 	assert_int_equal(pthread_create(&t[n++], NULL, read_rows, NULL), 0);
 	assert_int_equal(pthread_create(&t[n++], NULL, scan_rows, NULL), 0);
 	assert_int_equal(pthread_create(&t[n++], NULL, move_tablets, NULL), 0);
-	end = monotonic_us() + 300000000; /* a machine under load gets there, too */
+	end = monotonic_us() + 300000000; /* a machine under load reaches that, too */
 	while ((moves < 150 || scans < 20 || writes < 3000) && monotonic_us() < end)
 		(void)sched_yield();
 	over = true;
