@@ -168,8 +168,8 @@ int meta_tablet_resolve_merge(struct meta_tablet *m, struct slice before)
 		err = -EBADMSG;
 	else if (slice_eq(before, buf_slice(&lower->begin)))
 		err = meta_tablet_fold(lower, m, &both);
-	else /* the lower row exists, or m was split since; another merge would have replaced this column */
-		m->stale_merge = true;
+	else
+		m->stale_merge = true; /* the lower row was not deleted */
 	m->merge = NULL;
 	meta_tablet_fini(lower);
 	free(lower);

@@ -21,7 +21,7 @@
 #define NO_MARK INT64_C(1)
 
 /* "60 d 3 h ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
-static void how_far(const struct clock_state *st, char out[128])
+static void describe_distance(const struct clock_state *st, char out[128])
 {
 	int64_t us = st->now_us > st->mark_us ? st->now_us - st->mark_us : st->mark_us - st->now_us;
 	const char *where = st->now_us > st->mark_us ? "ahead of" : "behind";
@@ -39,9 +39,9 @@ static void how_far(const struct clock_state *st, char out[128])
 		where, when);
 }
 
-static void save(struct server *s)
+static void save_mark(struct server *s)
 {
-	struct lock_op gone = {.name = "clock", .remove = true, .expect = LOCK_ANY};
+	struct lock_op removal = {.name = "clock", .remove = true, .expect = LOCK_ANY};
 	struct clock_state st;
 	uint8_t bytes[8];
 	int err;
@@ -52,7 +52,7 @@ static void save(struct server *s)
 	put_be64(bytes, (uint64_t)st.mark_us);
 	err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
 	if (err == -EBADMSG) { /* both copies are damaged */
-		err = lock_multi(s->locks, &gone, 1, NULL);
+		err = lock_multi(s->locks, &removal, 1, NULL);
 		if (!err)
 			err = lock_put(s->locks, "clock", slice_of(bytes, sizeof(bytes)), LOCK_ANY, NULL);
 	}
@@ -68,7 +68,7 @@ void clock_task_run(struct task *t)
 
 	if (s->closing)
 		return;
-	save(s);
+	save_mark(s);
 	task_queue_after(t, HOUR_US);
 }
 
@@ -90,13 +90,13 @@ void server_clock_start(struct server *s, int64_t gap_us)
 	clock_set_mark(s->clock, mark, gap_us);
 	clock_get_state(s->clock, &st);
 	if (!st.trusted) {
-		how_far(&st, how);
+		describe_distance(&st, how);
 		msg_warning(
 			"the clock is %s; nothing that expired in between is removed before the store has been mounted for 24 hours"
 			" with a steady clock; if the clock is right: echo confirm-clock > MOUNTPOINT/.tabletfs/ctl",
 			how);
 	}
-	save(s);
+	save_mark(s);
 	if (!s->no_background)
 		task_queue_after(&s->clock_task, HOUR_US);
 }
@@ -105,7 +105,7 @@ void server_confirm_clock(struct server *s)
 {
 	clock_confirm(s->clock);
 	msg_notice("the clock was confirmed");
-	save(s);
+	save_mark(s);
 }
 
 int server_clock_attention(struct server *s, struct buf *out)
@@ -116,7 +116,7 @@ int server_clock_attention(struct server *s, struct buf *out)
 	clock_get_state(s->clock, &st);
 	if (st.trusted)
 		return 0;
-	how_far(&st, how);
+	describe_distance(&st, how);
 	return buf_printf(out,
 		"the clock is %s, expired cells are kept for %lld more hours (if it is right: echo confirm-clock > .tabletfs/ctl); ",
 		how, (long long)((st.left_us + HOUR_US - 1) / HOUR_US));

@@ -51,7 +51,7 @@
 #include <uthash.h>
 
 #define SWEEP_EVERY_US UINT64_C(3600000000)
-#define SWEEP_SOON_US UINT64_C(60000000) /* after a round that found one, or an event that may leave one */
+#define SWEEP_SOON_US UINT64_C(60000000) /* after a round that found one, or an event that may leave such a file */
 
 enum { LISTED = 1, IN_METADATA = 2, IN_MEMORY = 4, IN_MERGE = 8, REPORTED = 16 };
 struct file_marks {
@@ -167,20 +167,16 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* Calls w->each for the files of a table's directory.  It may be gone, if the table was dropped after sst/ was listed. */
+/* Calls w->each for the files of a table's directory.  The directory does not exist any more if the table was dropped after sst/ was listed. */
 static int sweep_dir(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
 	uint64_t table;
-	char *top;
 	int err;
 
 	if (!is_dir || !number_parse(name, 0, &table, NULL))
 		return 0;
-	top = path_join(w->s->data_dir, "sst");
-	w->dir = top ? path_join(top, name) : NULL;
-	free(top);
-	if (!w->dir)
+	if (asprintf(&w->dir, "%s/sst/%s", w->s->data_dir, name) < 0)
 		return -ENOMEM;
 	w->table = name;
 	err = file_list(w->dir, w->each, w);
@@ -247,20 +243,15 @@ int files_sweep_at_start(struct server *s, char **why)
 void files_remove_table(struct server *s, uint32_t table)
 {
 	struct sweep w = {.s = s};
-	char name[16];
-	char *top, *dir;
 
-	snprintf(name, sizeof(name), "%u", table);
-	top = path_join(s->data_dir, "sst");
-	dir = top ? path_join(top, name) : NULL;
-	w.dir = dir;
-	w.table = name;
+	if (asprintf(&w.dir, "%s/sst/%u", s->data_dir, table) < 0)
+		return;
+	w.table = strrchr(w.dir, '/') + 1;
 	/* Files that cannot be removed now are removed at the next start. */
-	if (dir && mark_loaded(&w) == 0 && file_list(dir, sweep_file, &w) == 0)
-		(void)!file_rmdir(dir);
+	if (mark_loaded(&w) == 0 && file_list(w.dir, sweep_file, &w) == 0)
+		(void)!file_rmdir(w.dir);
 	names_free(&w.named);
-	free(dir);
-	free(top);
+	free(w.dir);
 }
 
 /* ---- rounds ---- */
@@ -333,19 +324,15 @@ static int sweep_check_file(struct server *s, const struct file_marks *n, struct
 {
 	const unsigned both = IN_METADATA | IN_MEMORY;
 	struct file_marks *before;
-	char *path, name[FILE_NAME_MAX + 8];
+	char *path;
 	bool done;
 
 	HASH_FIND(hh, last, n->name, strlen(n->name), before);
-	if ((n->where & both) == both)
-		return 0;
-	if (n->where & IN_MERGE) /* a merge under way or a failed one names it */
+	if ((n->where & both) == both || n->where & IN_MERGE) /* IN_MERGE: a merge under way, or one that failed, names it */
 		return 0;
 	if (n->where & both)
 		return name_add(next, n->name, (n->where & both) | (log_difference(s, n, before) ? REPORTED : 0));
-	snprintf(name, sizeof(name), "sst/%s", n->name);
-	path = path_join(s->data_dir, name);
-	if (!path)
+	if (asprintf(&path, "%s/sst/%s", s->data_dir, n->name) < 0)
 		return -ENOMEM;
 	done = sst_in_use(s->cache, path);
 	if (!done && before && before->where & LISTED && !s->files_missing)
@@ -382,7 +369,7 @@ void files_task(struct task *t)
 		return;
 	err = files_sweep(s);
 	if (err && !s->closing)
-		msg_warning("%s/sst: files without references could not be looked for: %s", s->data_dir, strerror(-err));
+		msg_warning("%s/sst: the check for files that no tablet uses failed: %s", s->data_dir, strerror(-err));
 	task_queue_after(t, !err && s->unreferenced && !s->files_missing ? SWEEP_SOON_US : SWEEP_EVERY_US);
 }
 

@@ -252,7 +252,7 @@ struct load_level {
 };
 /* Loads the tablets whose METADATA rows are in [from, to). */
 int load_rows(struct load_level *l, struct slice from, struct slice to) TFS_MUST;
-/* Does the row, written by earlier incarnations, name only those?  -EBADMSG and *why. */
+/* Checks that the row, which earlier incarnations wrote, names only those.  -EBADMSG and *why. */
 int load_check_past(const struct server *s, const struct meta_tablet *m, char **why) TFS_MUST;
 
 /* ---- schemas.c ---- */
@@ -273,6 +273,8 @@ enum on_block { ON_BLOCK_WAIT, ON_BLOCK_RETURN };
 enum { WRITES_BLOCKED = 1 };
 int user_table_write_begin(
 	struct server *s, struct user_table *u, uint64_t generation, enum on_block on_block, struct store_schema **schema) TFS_MUST;
+/* Returns 0 if the lock service has dropped/ID of the table, else -ENOENT or -errno. */
+int table_drop_noted(struct server *s, uint32_t table) TFS_MUST;
 void schemas_free(struct server *s);
 
 /* ---- traffic.c ---- */

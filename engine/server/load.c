@@ -76,7 +76,7 @@ fail:
 	return err;
 }
 
-/* A METADATA file with one damaged copy is rewritten before it is used. */
+/* Rewrites SSTables of METADATA of which one copy is damaged, before they are used. */
 static void mend_files(const struct server *s, const struct meta_tablet *row)
 {
 	for (unsigned i = 0; i < row->file_count; i++) {
@@ -136,12 +136,10 @@ static int check_id(struct server *s, uint32_t table, char **why)
  */
 static int load_orphan(struct load_level *l, struct slice row_key, const struct meta_tablet *m)
 {
-	char note[32];
 	int err = 0;
 
 	if (m->file_count || m->redo_count || l->s->refused_count) {
-		snprintf(note, sizeof(note), "dropped/%u", m->table);
-		err = lock_get(l->s->locks, note, NULL, NULL);
+		err = table_drop_noted(l->s, m->table);
 		if (err == -EBADMSG)
 			err = 0;                             /* the file has no contents, only a name */
 		if (err == -ENOENT && l->s->refused_count) { /* it may be a refused table's */
@@ -204,7 +202,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 	if (!err) {
 		err = meta_tablet_resolve_merge(m, buf_slice(&l->begin));
 		if (err == -EBADMSG && l->why)
-			why_set(l->why, "%s: METADATA: table id %u, row %s: what it is to be merged with is no tablet below it",
+			why_set(l->why, "%s: METADATA: table id %u, row %s: its merge column does not have the tablet below it",
 				l->s->data_dir, m->table, Q(buf_slice(&l->begin)));
 	}
 	if (!err)

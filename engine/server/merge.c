@@ -14,8 +14,8 @@
  * the merge column (meta_tablet_resolve_merge), and the next change of the row does
  * step 4.
  *
- * If step 3 fails, the lower row may have been deleted.  It is read for some
- * seconds.  If there is no answer, both tablets continue to be read but not
+ * If step 3 fails, the lower row may have been deleted.  The server reads it for
+ * some seconds.  If METADATA does not answer, both tablets continue to be read but not
  * written: they were flushed, so their redo sets are empty, and their first write
  * must change their rows, which reads the lower row again (row_resolve).  A
  * task repeats this (moves.c).  If the lower row exists, the merge did not take
@@ -65,13 +65,13 @@ static int merge_delete_lower(struct server *s, struct served_tablet *lower, str
 		there = row_exists(s, lower->table, buf_slice(&lower->end));
 	}
 	lower->row_unknown = true;
-	upper->row_unknown = true; /* it has a merge column that its next change deletes */
+	upper->row_unknown = true; /* its next change deletes the merge column */
 	if (there < 0) {
 		lower->unknown_own = upper->unknown_below = true;
 		if (!s->closing)
 			task_queue_after(&s->resolve_task, RESOLVE_US);
-		msg_warning("table %u: whether the tablets that meet at %s have been merged is not known: %s", lower->table,
-			Q(buf_slice(&lower->end)), strerror(-there));
+		msg_warning("table %u: it is unknown if the tablets that meet at %s were merged: METADATA cannot be read: %s",
+			lower->table, Q(buf_slice(&lower->end)), strerror(-there));
 	}
 	return there == 0 ? 0 : err;
 }
@@ -82,7 +82,7 @@ static void merge_replace(struct server *s, struct served_tablet *lower, struct 
 	struct served_tablet *old[2] = {lower, upper};
 	char event[256];
 
-	/* As old as the younger of both: sixteen small tablets become one within one hour, not within four. */
+	/* The age of the younger one, not 0: otherwise sixteen small tablets would need four hours to become one. */
 	both->made_us = lower->made_us > upper->made_us ? lower->made_us : upper->made_us;
 	tablet_inherit_files(lower->tablet, both->tablet);
 	tablet_inherit_files(upper->tablet, both->tablet);

@@ -123,17 +123,6 @@ static int row_read_again(struct served_tablet *served)
 	return err;
 }
 
-/* The row after the edit. */
-static int row_after_edit(struct served_tablet *served, const struct tablet_edit *e, struct meta_tablet *next)
-{
-	int err = meta_tablet_copy(&served->row, next);
-
-	if (!err)
-		err = meta_tablet_apply(next, e);
-	next->server = served->server->incarnation;
-	return err;
-}
-
 static int root_write(struct served_tablet *served, const struct meta_tablet *next, uint64_t *version)
 {
 	struct buf b = {0};
@@ -208,7 +197,10 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		err = row_resolve(served);
 		if (err)
 			return err;
-		err = row_after_edit(served, e, &next);
+		err = meta_tablet_copy(&served->row, &next);
+		if (!err)
+			err = meta_tablet_apply(&next, e);
+		next.server = served->server->incarnation;
 		if (!err) {
 			err = served->kind == KIND_ROOT ? root_write(served, &next, &version) : row_write(served, e);
 			served->row_unknown = err != 0;

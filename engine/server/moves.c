@@ -3,22 +3,21 @@
  * Splits and merges: when a tablet is split or merged, and what both need
  * around their durable steps (split.c, merge.c).
  *
- * One split or merge runs at a time, in the thread that asked for it or in
- * the server's own.  Compactions of its tablets are stopped first.  Then it
- * counts as a write to the table, so the table is not dropped between its two
- * reads of METADATA.  If the master has blocked the table's
- * writes, it does not wait with compactions stopped: it ends, and is repeated
- * when they are unblocked.
+ * One split or merge runs at a time, in the thread of the request or in the
+ * server's task.  First it stops the compactions of its tablets.  Then it
+ * counts as a write to the table, so that the table is not dropped meanwhile.
+ * If the master has blocked the table's writes, it does not wait with
+ * compactions stopped: it ends, and is repeated when they are unblocked.
  *
  * A tablet larger than the table's tablet_size is split.  Neighbours that
  * together have less than a quarter of it are merged, so a merged tablet is
  * not split again soon.  A tablet is not merged within an hour after it was
- * split or loaded, because a person may have split it for rows to come.  A
- * merged tablet counts as old as its parts.
+ * split or loaded, because a user may have split it before writing many rows.
+ * A merged tablet is as old as the younger of its parts.
  *
- * After an error of a merge's third step it may not be known whether the
- * lower row was deleted.  A task reads the row until there is an answer, and
- * ends the merge or reports that it did not happen.
+ * If step 3 of a merge fails, the lower row may have been deleted.  A task
+ * reads the row until METADATA answers.  Then it ends the merge, or logs that
+ * the tablets were not merged.
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
@@ -27,7 +26,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define REPEAT_US UINT64_C(60000000) /* a split or merge that failed; tablets that have not changed */
+#define REPEAT_US UINT64_C(60000000) /* after a split or merge that failed, and between two checks of all sizes */
 #define READ_LEAST_US UINT64_C(500000)
 #define READ_MOST_US UINT64_C(30000000)
 
@@ -84,7 +83,7 @@ static int move_merge(struct server *s, struct served_tablet *lower, struct serv
 	struct served_tablet *v[2] = {lower, upper};
 	int err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
 
-	/* Both use a file, but not for one range of rows: the lower one is compacted, which ends that. */
+	/* Both use one file, with other rows between their parts.  Compacting the lower tablet gives it files of its own. */
 	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
 		err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
 	return err;

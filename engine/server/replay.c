@@ -173,7 +173,7 @@ struct crew {
 	struct worker workers[WORKERS_MOST];
 };
 
-static void work(struct task *t)
+static void worker_run(struct task *t)
 {
 	struct crew *c = ((struct worker *)(void *)((char *)t - offsetof(struct worker, task)))->crew;
 	unsigned i;
@@ -217,7 +217,7 @@ static int crew_new(struct server *s, struct crew **out)
 	}
 	for (unsigned i = 0; i < c->worker_count; i++) {
 		c->workers[i].crew = c;
-		task_init(&c->workers[i].task, c->pool, work);
+		task_init(&c->workers[i].task, c->pool, worker_run);
 	}
 	*out = c;
 	return 0;

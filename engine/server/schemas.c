@@ -169,6 +169,14 @@ static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
 	return 1;
 }
 
+int table_drop_noted(struct server *s, uint32_t table)
+{
+	char note[32];
+
+	snprintf(note, sizeof(note), "dropped/%u", table);
+	return lock_get(s->locks, note, NULL, NULL);
+}
+
 /*
  * Was the table dropped?  Returns 0 if it was, -EIO if not, -errno.  The master
  * writes dropped/ID with the drop and removes it after the table's METADATA
@@ -176,11 +184,8 @@ static int found_row(void *arg, struct slice row_key, struct meta_tablet *m)
  */
 static int was_dropped(struct server *s, uint32_t table)
 {
-	char note[32];
-	int err;
+	int err = table_drop_noted(s, table);
 
-	snprintf(note, sizeof(note), "dropped/%u", table);
-	err = lock_get(s->locks, note, NULL, NULL);
 	if (err != -ENOENT)
 		return err;
 	err = metadata_scan_table(s->metadata, table, found_row, NULL);

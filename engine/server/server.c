@@ -110,22 +110,19 @@ static int make_log(struct server *s, const struct server_options *o)
 		.pool = s->log_pool,
 		.rolled = o->no_background ? NULL : &s->logs_task,
 	};
-	char number[24];
-	char *logs = path_join(s->data_dir, "log"), *dir = NULL;
-	int err = -ENOMEM;
+	char *logs = path_join(s->data_dir, "log"), *dir;
+	int err;
 
-	snprintf(number, sizeof(number), "%llu", (unsigned long long)s->incarnation);
-	if (logs)
-		dir = path_join(logs, number);
-	if (!dir)
-		goto out;
+	if (!logs || asprintf(&dir, "%s/%llu", logs, (unsigned long long)s->incarnation) < 0) {
+		free(logs);
+		return -ENOMEM;
+	}
 	err = file_mkdir(dir);
 	if (!err)
 		err = file_sync_dir(logs);
 	lo.dir = dir;
 	if (!err)
 		err = log_new(&lo, &s->log);
-out:
 	free(logs);
 	free(dir);
 	return err;

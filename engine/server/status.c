@@ -328,10 +328,10 @@ static const struct usage_metric usage_metrics[] = {
 	{"tombstones", "deletes stored", offsetof(struct tablet_family, tombstones)},
 };
 
-static int put_head(struct buf *out, const char *what, const char *name, const char *help)
+static int put_head(struct buf *out, const char *what, const char *name, const char *help, const char *type)
 {
 	return buf_printf(
-		out, "# HELP tabletfs_%s_%s %s, of one %s\n# TYPE tabletfs_%s_%s gauge\n", what, name, help, what, what, name);
+		out, "# HELP tabletfs_%s_%s %s, of one %s\n# TYPE tabletfs_%s_%s %s\n", what, name, help, what, what, name, type);
 }
 
 static int put_table(struct buf *out, const char *name, const struct table_numbers *t, uint64_t value)
@@ -352,8 +352,7 @@ static int put_traffic(struct buf *out, const struct table_numbers *v, unsigned 
 	int err = 0;
 
 	for (unsigned m = 0; m < TABLE_TRAFFIC && !err; m++) {
-		err = buf_printf(out, "# HELP tabletfs_table_%s %s, of one table\n# TYPE tabletfs_table_%s counter\n",
-			metrics[m].name, metrics[m].help, metrics[m].name);
+		err = put_head(out, "table", metrics[m].name, metrics[m].help, "counter");
 		for (unsigned i = 0; i < n && !err; i++)
 			if (v[i].schema)
 				err = put_table(out, metrics[m].name, &v[i], v[i].traffic[m]);
@@ -375,20 +374,20 @@ static int put_families(struct buf *out, const struct usage_metric *m, const str
 
 static int put_tables(struct buf *out, const struct table_numbers *v, unsigned n)
 {
-	int err = put_head(out, "table", "tablets", "tablets");
+	int err = put_head(out, "table", "tablets", "tablets", "gauge");
 
 	for (unsigned i = 0; i < n && !err; i++)
 		err = put_table(out, "tablets", &v[i], v[i].tablets);
 	if (!err)
-		err = put_head(out, "table", "sstables", "SSTables; one that several tablets share counts for each");
+		err = put_head(out, "table", "sstables", "SSTables; one that several tablets share counts for each", "gauge");
 	for (unsigned i = 0; i < n && !err; i++)
 		err = put_table(out, "sstables", &v[i], v[i].sstables);
 	for (const struct usage_metric *m = usage_metrics; m < usage_metrics + sizeof(usage_metrics) / sizeof(*m) && !err; m++) {
-		err = put_head(out, "table", m->name, m->help);
+		err = put_head(out, "table", m->name, m->help, "gauge");
 		for (unsigned i = 0; i < n && !err; i++)
 			err = put_table(out, m->name, &v[i], *(const uint64_t *)((const char *)&v[i].all + m->at));
 		if (!err)
-			err = put_head(out, "family", m->name, m->help);
+			err = put_head(out, "family", m->name, m->help, "gauge");
 		for (unsigned i = 0; i < n && !err; i++)
 			err = put_families(out, m, &v[i]);
 	}

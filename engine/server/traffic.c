@@ -29,7 +29,7 @@ static enum request_kind kind_of(const struct ts_request *q)
 	return q->table != META_TABLE && q->method < TS_METHODS ? kinds[q->method] : REQUEST_OTHER;
 }
 
-static void add(_Atomic uint64_t *to, uint64_t n)
+static void count_add(_Atomic uint64_t *to, uint64_t n)
 {
 	atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
@@ -45,7 +45,7 @@ static unsigned bucket_of(uint64_t us)
 void traffic_table(struct user_table *u, enum table_traffic what, uint64_t n)
 {
 	if (u)
-		add(&u->traffic[what], n);
+		count_add(&u->traffic[what], n);
 }
 
 void traffic_table_read(struct user_table *u)
@@ -73,11 +73,11 @@ void traffic_end(struct server *s, const struct ts_request *q, uint64_t since_us
 	if (kind == REQUEST_OTHER)
 		return;
 	us = monotonic_us() - since_us;
-	add(&s->traffic[kind].bucket[bucket_of(us)], n);
-	add(&s->traffic[kind].sum_us, us * n);
+	count_add(&s->traffic[kind].bucket[bucket_of(us)], n);
+	count_add(&s->traffic[kind].sum_us, us * n);
 }
 
-static uint64_t total(const struct latency *l)
+static uint64_t request_count(const struct latency *l)
 {
 	uint64_t n = 0;
 
@@ -87,9 +87,9 @@ static uint64_t total(const struct latency *l)
 }
 
 /* Returns the end of the bucket below which `percent` of 100 requests are, in microseconds; 0: above all buckets. */
-static uint64_t quantile(const struct latency *l, unsigned percent)
+static uint64_t latency_quantile(const struct latency *l, unsigned percent)
 {
-	uint64_t all = total(l), n = 0;
+	uint64_t all = request_count(l), n = 0;
 
 	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
 		n += atomic_load(&l->bucket[i]);
@@ -112,17 +112,17 @@ static int put_duration(struct buf *out, uint64_t us)
 int traffic_status(struct server *s, enum request_kind kind, struct buf *out)
 {
 	const struct latency *l = &s->traffic[kind];
-	uint64_t n = total(l);
+	uint64_t n = request_count(l);
 	int err = buf_printf(out, "%llu", (unsigned long long)n);
 
 	if (err || !n)
 		return err;
 	err = buf_printf(out, ", 50 %% within ");
 	if (!err)
-		err = put_duration(out, quantile(l, 50));
+		err = put_duration(out, latency_quantile(l, 50));
 	if (!err)
 		err = buf_printf(out, ", 99 %% within ");
-	return err ? err : put_duration(out, quantile(l, 99));
+	return err ? err : put_duration(out, latency_quantile(l, 99));
 }
 
 int traffic_metrics(struct server *s, struct buf *out)
