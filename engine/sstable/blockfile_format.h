@@ -8,11 +8,11 @@
  * big-endian; varint is LEB128; lstr is varint length and bytes.
  *
  *   stored block:  u32 crc32c of (u64 logical offset, the rest of the block)
- *                  u8 codec (enum sst_codec, or 5), 3 bytes 0
+ *                  u8 codec (enum sst_codec, or BFF_CODEC_AGAINST), 3 bytes 0
  *                  u32 raw length
- *                  payload; of codec 5: varint distance in blocks back to the
+ *                  payload; of BFF_CODEC_AGAINST: varint distance in blocks back to the
  *                  base, and a zstd frame with the base's raw bytes as its
- *                  prefix.  A base has another codec than 5
+ *                  prefix.  A base has another codec
  *     The logical offset is in no stored byte: a block read from the wrong
  *     place fails its checksum.
  *   section dictionary: the input of ZSTD_createDDict; from version 2 on a
@@ -26,7 +26,7 @@
  *                  both files begin at 0 and have no gaps
  *   trailer (128 bytes, the end of the file):
  *                  u32 version: 2 if the codec asked for is zstd-dict (which
- *                  may have blocks of codec 5), else 1; u32 codec asked for
+ *                  may have blocks of BFF_CODEC_AGAINST), else 1; u32 codec asked for
  *                  u64 blocks, u64 raw bytes, u64 keys, u64 filter partitions
  *                  4 times u64 offset, u32 length, u32 crc32c: dictionary,
  *                  filters, properties, map
@@ -50,7 +50,7 @@ extern "C" {
 enum {
 	BFF_VERSION = 2, /* the newest; files without its features are of version 1 */
 	BFF_VERSION_PLAIN = 1,
-	BFF_CODEC_AGAINST = SST_CODECS, /* of a block; not a codec of a table */
+	BFF_CODEC_AGAINST = 5, /* of a block; the codecs of tables (enum sst_codec) are below it */
 	BFF_BLOCK_HEADER_BYTES = 12,
 	BFF_TRAILER_BYTES = 128,
 	BFF_PROPERTIES_MAX = 1 << 20,
