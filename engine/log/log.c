@@ -52,12 +52,13 @@ static void log_written_locked(struct log *l, uint64_t lsn, struct log_wakeups *
 	struct log_ticket *t;
 
 	l->written_lsn = lsn;
-	while ((t = l->queued.head) && t->lsn <= lsn) {
+	while ((t = STAILQ_FIRST(&l->queued)) && t->lsn <= lsn) {
 		if (!t->sync) {
 			log_finish_later_locked(l, &l->queued, w);
 			continue;
 		}
-		log_list_push(&l->written, log_list_pop(&l->queued));
+		STAILQ_REMOVE_HEAD(&l->queued, private_next);
+		STAILQ_INSERT_TAIL(&l->written, t, private_next);
 		t->private_state = TICKET_WRITTEN;
 	}
 	if (!l->sync_armed) {
@@ -150,7 +151,7 @@ static void log_sync_locked(struct log *l, struct log_wakeups *w)
 	l->stats.syncs++;
 	l->syncing = false;
 	syncers = l->syncers;
-	while ((t = l->written.head) && t->lsn <= target)
+	while ((t = STAILQ_FIRST(&l->written)) && t->lsn <= target)
 		log_finish_later_locked(l, &l->written, w);
 	now = monotonic_us();
 	log_gather_begin_locked(l, syncers - l->syncers, now, now - began);
@@ -295,10 +296,10 @@ static int log_flush_locked(struct log *l)
 	l->outstanding++;
 	if (l->last_lsn > l->written_lsn) {
 		t.private_state = TICKET_QUEUED;
-		log_list_push(&l->queued, &t);
+		STAILQ_INSERT_TAIL(&l->queued, &t, private_next);
 	} else {
 		t.private_state = TICKET_WRITTEN;
-		log_list_push(&l->written, &t);
+		STAILQ_INSERT_TAIL(&l->written, &t, private_next);
 	}
 	err = log_wait_unlock(l, &t, &wakeups);
 	log_wake(&wakeups);
@@ -405,7 +406,7 @@ int log_submit(struct log *l, const struct log_record *r, bool sync, struct log_
 		err = log_mem_add_locked(l, r, body_bytes, large, crc);
 	if (!err) {
 		*t = (struct log_ticket){.lsn = l->last_lsn, .sync = sync, .private_record = true, .private_state = TICKET_QUEUED};
-		log_list_push(&l->queued, t);
+		STAILQ_INSERT_TAIL(&l->queued, t, private_next);
 		l->outstanding++;
 		l->syncers += sync;
 		large = NULL;
@@ -499,8 +500,8 @@ int log_new(const struct log_options *o, struct log **out)
 	if (!l)
 		return -ENOMEM;
 	mutex_init(&l->mu, RANK_LOG);
-	log_list_init(&l->queued);
-	log_list_init(&l->written);
+	STAILQ_INIT(&l->queued);
+	STAILQ_INIT(&l->written);
 	l->incarnation = o->incarnation;
 	l->segment_bytes = o->segment_bytes;
 	l->sync_interval_us = o->sync_interval_us ? o->sync_interval_us : 1000000;

@@ -26,6 +26,8 @@
 #ifndef TFS_LOG_H
 #define TFS_LOG_H
 
+#include <bsd/sys/queue.h>
+
 #include "engine/base/bytes.h"
 #include "engine/base/task.h"
 #include "engine/cell/op.h"
@@ -68,7 +70,7 @@ struct log_ticket {
 	void *private_;
 	_Atomic int private_state;
 	int private_error;
-	struct log_ticket *private_next;
+	STAILQ_ENTRY(log_ticket) private_next;
 };
 /*
  * -ENOMEM, -EINVAL (longer than the format allows), -EROFS (refusing),

@@ -64,9 +64,7 @@ struct log_segment {
 };
 
 enum ticket_state { TICKET_QUEUED = 1, TICKET_WRITTEN, TICKET_DONE };
-struct ticket_list {
-	struct log_ticket *head, **tail;
-};
+STAILQ_HEAD(ticket_list, log_ticket);
 
 /*
  * A sync wakes the writers that it answers, and most of them soon submit
@@ -161,16 +159,13 @@ static inline void log_io_end(struct log *l, struct log_segment *s)
 }
 
 /* log_queue.c */
-void log_list_init(struct ticket_list *q);
-void log_list_push(struct ticket_list *q, struct log_ticket *t);
-struct log_ticket *log_list_pop(struct ticket_list *q);
 /* Returns true while the next sync waits for more writers. */
 bool log_gathering_locked(struct log *l, uint64_t now_us);
 /* A sync that took sync_us has answered so many records that were to be synced. */
 void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now_us, uint64_t sync_us);
 void log_finish_locked(struct log *l, struct ticket_list *list, int error); /* removes the head, answers it and wakes it */
 void log_finish_later_locked(struct log *l, struct ticket_list *list, struct log_wakeups *w); /* the caller wakes it by log_wake */
-void log_wake_next_locked(struct log *l); /* wakes a sleeper who can take a free role */
+void log_wake_next_locked(struct log *l); /* wakes a sleeper that can take a free role */
 /* Returns the time after which a system call under way counts as stalled; UINT64_MAX: none is under way. */
 uint64_t log_stall_time_locked(const struct log *l);
 /* Sleeps until t is answered, a role is free or a system call counts as stalled.  Returns true if t is answered; the lock is then not held. */

@@ -15,29 +15,6 @@
 #define GATHER_MOST_US 2000u
 #define GATHER_ROUNDS_MOST 256u
 
-void log_list_init(struct ticket_list *q)
-{
-	q->head = NULL;
-	q->tail = &q->head;
-}
-
-void log_list_push(struct ticket_list *q, struct log_ticket *t)
-{
-	t->private_next = NULL;
-	*q->tail = t;
-	q->tail = &t->private_next;
-}
-
-struct log_ticket *log_list_pop(struct ticket_list *q)
-{
-	struct log_ticket *t = q->head;
-
-	q->head = t->private_next;
-	if (!q->head)
-		q->tail = &q->head;
-	return t;
-}
-
 /* ---- gathering ---- */
 
 /* Returns false if the next sync need not wait: all the writers that it waits for have come, or the time is over. */
@@ -86,9 +63,10 @@ static bool is_shared_event(const struct log *l, const struct event *e)
 /* Answers the head.  Returns the event to be woken, or NULL.  Its sleeper may free the ticket at once. */
 static struct event *answer_locked(struct log *l, struct ticket_list *list, int error)
 {
-	struct log_ticket *t = log_list_pop(list);
+	struct log_ticket *t = STAILQ_FIRST(list);
 	struct event *e = t->private_;
 
+	STAILQ_REMOVE_HEAD(list, private_next);
 	t->private_error = error;
 	l->outstanding--;
 	l->syncers -= t->sync && t->private_record;
@@ -150,13 +128,13 @@ void log_wake_next_locked(struct log *l)
 	if (l->switching)
 		return;
 	if (!l->writing && !(l->no_space && l->syncing))
-		for (t = l->queued.head; t; t = t->private_next)
+		STAILQ_FOREACH (t, &l->queued, private_next)
 			if (t->private_ && (!t->sync || may_sync)) {
 				wake_ticket_locked(l, t);
 				return;
 			}
 	if (may_sync)
-		for (t = l->written.head; t; t = t->private_next)
+		STAILQ_FOREACH (t, &l->written, private_next)
 			if (t->private_) {
 				wake_ticket_locked(l, t);
 				return;

@@ -58,11 +58,10 @@ struct rewrite {
 
 static int switch_note_voids_locked(struct log *l, struct ticket_list *list, int error)
 {
+	struct log_ticket *t;
 	int n = 0;
 
-	while (list->head) {
-		struct log_ticket *t = list->head;
-
+	while ((t = STAILQ_FIRST(list))) {
 		if (t->private_record) {
 			l->voids[l->void_count++] = t->lsn;
 			t->in_doubt = t->lsn <= l->attempted_lsn;
@@ -282,9 +281,9 @@ static void switch_install_locked(struct log *l, const struct rewrite *j, struct
 		l->woff = j->pieces[j->count - 1].to;
 	}
 	log_mark_soon_locked(l);
-	while (l->written.head)
+	while (!STAILQ_EMPTY(&l->written))
 		log_finish_locked(l, &l->written, 0);
-	while (l->queued.head && l->queued.head->lsn <= j->last)
+	while (!STAILQ_EMPTY(&l->queued) && STAILQ_FIRST(&l->queued)->lsn <= j->last)
 		log_finish_locked(l, &l->queued, 0);
 }
 
