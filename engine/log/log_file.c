@@ -292,7 +292,7 @@ uint64_t log_tail_lsn(struct log *l, uint64_t bytes)
 	return lsn;
 }
 
-/* Overwrites the header of a dropped segment, which is to be recycled. */
+/* Overwrites the header of a dropped segment, which will be recycled. */
 static int segment_wipe(const struct log *l, const char *path, uint64_t *size)
 {
 	struct file *f;

@@ -50,7 +50,7 @@ struct log_segment {
 	struct log_segment *next;
 	uint64_t number, first_lsn;
 	uint64_t last_lsn;  /* of the valid records; grows while active */
-	uint64_t bytes;     /* where the next record goes */
+	uint64_t bytes;     /* offset of the next record */
 	uint64_t allocated; /* the file's end: zeros ahead, or bytes of the recycled segment */
 	uint64_t reused;    /* bytes of the recycled segment; 0: a fresh file */
 	uint64_t touched;   /* reused: whole pages have been written up to here */

@@ -29,16 +29,17 @@ struct mcolumn {
 	struct colread reader; /* if open: stands on the last of base */
 	struct colver at;
 	bool open, whole; /* whole: base is complete */
-	bool hidden_read, hidden,
-		purged; /* hidden: the rules hid versions at hidden_ts and below; purged: their delete is in pre */
+	bool hidden_read; /* `hidden` and hidden_ts are set */
+	bool hidden;      /* the rules hid the versions at hidden_ts and below */
+	bool purged;      /* the delete of those is in pre */
 	int64_t hidden_ts;
 };
-/* An iteration over the current versions, from {0}. */
+/* An iteration over the current versions; {0} is its start. */
 struct mwalk {
 	unsigned base, edit;
 };
 
-/* Set if the value of the write is the whole cell. */
+/* Returns true if the value of the write is the whole cell. */
 bool op_is_whole(const struct op *o);
 /* Checks the arguments: -EINVAL, -EFBIG.  Adds their bytes to *bytes. */
 int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes) TFS_MUST;

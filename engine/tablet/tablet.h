@@ -175,7 +175,7 @@ void tablet_free(struct tablet *t);
  */
 int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *const *v, size_t n, uint64_t *bad_lsn) TFS_MUST;
 /*
- * Recovery is over: tablet_replay has had every record of earlier
+ * Recovery is over: tablet_replay has received every record of earlier
  * incarnations.  The first mutation, tablet_flush and tablet_compact call this,
  * too.  From then on a minor compaction drops the redo points of earlier
  * incarnations, and a major one drops tombstones.  Until then no background
@@ -252,9 +252,10 @@ int tablet_merge_begin(struct tablet *t) TFS_MUST;
  */
 int tablet_merge_stop(struct tablet *t) TFS_MUST;
 /*
- * Instead of both, for a tablet whose merge had an unknown outcome and whose
- * edits have all failed since: writers wait.  The sweep removes files that were
- * written meanwhile and are in no METADATA row.
+ * Replaces tablet_merge_begin and tablet_merge_stop for a tablet whose merge had
+ * an unknown outcome and whose edits have all failed since.  Writers wait.  Files
+ * that were written meanwhile are in no METADATA row, so file collection removes
+ * them.
  */
 int tablet_merge_again(struct tablet *t) TFS_MUST;
 void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */

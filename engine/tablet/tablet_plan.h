@@ -12,7 +12,7 @@
 enum { PLAN_INLINE = 8 };
 /* A memtable entry to be made; its key is in the plan's buffer. */
 struct planned {
-	size_t key_at, seq_at, key_bytes; /* key_bytes of a live one grow by the time of commit */
+	size_t key_at, seq_at, key_bytes; /* plan_prepare adds the time of commit to the key of a live entry */
 	int64_t ts;
 	unsigned cell;   /* index in the batch: its sequence is the first plus this */
 	bool live, dead; /* it counts as a cell; as a tombstone */

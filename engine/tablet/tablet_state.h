@@ -136,8 +136,9 @@ struct tablet {
 
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
-	_Atomic uint64_t major_after_us; /* monotonic: not before, after one for which the disk had no space */
-	_Atomic bool merge_no_space;     /* the disk had no space for the last merging compaction */
+	_Atomic uint64_t
+		major_after_us; /* monotonic: if the disk had no space for the last major compaction, the next one begins later than this */
+	_Atomic bool merge_no_space; /* the disk had no space for the last merging compaction */
 	_Atomic bool flush_wanted;
 	_Atomic bool dir_durable; /* the directory of the SSTables has a durable name */
 };

@@ -58,8 +58,8 @@ struct vfile {
 	struct file_usage *_Atomic usage; /* made on first use */
 	/* Monotonic: until then background compactions do not read it, because one failed to.  UINT64_MAX: it is damaged. */
 	_Atomic uint64_t excluded_until_us;
-	_Atomic uint64_t
-		checked_generation; /* 1 + the generation of the schema under which it was read and had nothing to drop; 0: none */
+	/* 1 + the generation of the schema under which a compaction read it and found nothing to drop; 0: none. */
+	_Atomic uint64_t checked_generation;
 	/* The rules and the time at which its newest data was frozen; NULL: unknown (loaded from METADATA). */
 	struct store_schema *schema;
 	int64_t freeze_us;
@@ -103,7 +103,7 @@ bool vfile_empty(const struct vfile *f);
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
 int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter **out) TFS_MUST; /* skipped: as of view_iter */
 bool vfile_excluded(const struct vfile *f);
-/* Set for errors of the file, not of the reader. */
+/* Returns true for errors of the file, false for those of the reader. */
 static inline bool is_damage(int err)
 {
 	return err == -EBADMSG || err == -EIO;
