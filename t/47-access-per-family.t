@@ -38,6 +38,10 @@ nobody bash -c 'echo x >t/.row/theirs/q'
 ok "  but into a family that may be written" nobody perl -e 'rename("t/.row", "t/row") or die $!'
 is "$(cat t/row/theirs/q)" x "  with its cells"
 rm -r t/row
+many() { t setpriv --reuid=1234 --regid=1234 --groups="$(seq -s, 20 90),100" -- "$@"; }
+many bash -c 'mkdir -p t/.row/team && echo x >t/.row/team/q'
+ok "  or that the last of 72 groups may write" many perl -e 'rename("t/.row", "t/row") or die $!'
+rm -r t/row
 chmod 755 t t/r
 fails "nor creates in it" 'Permission denied' nobody bash -c 'echo x >t/r/open/new'
 fails "nor removes from it" 'Permission denied' nobody rm -f t/r/open/q

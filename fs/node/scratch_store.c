@@ -17,9 +17,9 @@
 #include "fs/node/kinds.h"
 
 #include "fs/base/extra.h"
+#include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/base/reply.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/scratch.h"
 #include "fs/node/tree.h"
@@ -38,6 +38,7 @@ struct storing {
 	struct item *items; /* each directory before its entries */
 	size_t count, files;
 	fuse_req_t req;
+	struct caller *caller;
 	struct changes *c;
 };
 
@@ -72,21 +73,16 @@ static struct node *next_entry(struct node *dir, struct node *last)
 }
 
 /* Is the caller allowed to write to the family?  The kernel has not checked the families that it does not know. */
-static bool may_write(fuse_req_t req, const struct family_info *f)
+static bool may_write(const struct tfs_user *user, const struct family_info *f)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	gid_t groups[64];
-	int n;
-
-	if (ctx->uid == 0)
+	if (user->uid == 0)
 		return true;
-	if (ctx->uid == f->uid)
+	if (user->uid == f->uid)
 		return f->mode & 0200;
-	n = fuse_req_getgroups(req, 64, groups);
-	for (int i = 0; i < n && i < 64; i++)
-		if (groups[i] == f->gid)
+	for (unsigned i = 0; i < user->group_count; i++)
+		if (user->groups[i] == f->gid)
 			return f->mode & 0020;
-	return f->mode & (ctx->gid == f->gid ? 0020 : 0002);
+	return f->mode & (user->gid == f->gid ? 0020 : 0002);
 }
 
 static int make_busy(struct open_file *x)
@@ -141,7 +137,7 @@ static int add_family(struct storing *s, struct node *dir, struct node *family)
 	struct family_info info;
 	int err = family_info_get(family, &info);
 
-	if (err == 0 && !may_write(s->req, &info))
+	if (err == 0 && !may_write(&s->caller->user, &info))
 		err = refuse(-EACCES, family, NULL, "the caller may not write to this family");
 	if (err == 0)
 		err = add(s, &(struct item){.node = dir, .family = family});
@@ -239,6 +235,7 @@ static void fini(struct storing *s)
 		resolved_fini(&f->cell);
 	}
 	free(s->items);
+	free(s->caller);
 }
 
 /* Makes the directories that have no entries. */
@@ -275,6 +272,9 @@ int scratch_store_dir(struct renaming *m)
 		return m->noreplace ? -EEXIST : -ENOTEMPTY;
 	if (err != -ENOENT)
 		return err;
+	s.caller = caller_new(m->req);
+	if (!s.caller)
+		return -ENOMEM;
 	if (to->kind == NODE_ROW) {
 		row = node_get(to->parent, NODE_ROW, buf_slice(&to->key), 0);
 		err = row ? add_row(&s, m->source, row) : -ENOMEM;
