@@ -15,14 +15,14 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
-#include "fs/file/file.h"
+#include "fs/base/extra.h"
 #include "fs/base/fs.h"
+#include "fs/file/file.h"
+#include "fs/file/stage.h"
 #include "fs/loop.h"
 #include "fs/mountpoint.h"
-#include "fs/base/extra.h"
 #include "fs/request/stream.h"
 #include "fs/session.h"
-#include "fs/file/stage.h"
 
 #include <errno.h>
 #include <fcntl.h>

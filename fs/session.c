@@ -13,11 +13,11 @@
 #include "fs/session.h"
 
 #include "engine/base/msg.h"
-#include "fs/request/request.h"
-#include "fs/file/file.h"
-#include "fs/loop.h"
 #include "fs/base/notify.h"
 #include "fs/base/reply.h"
+#include "fs/file/file.h"
+#include "fs/loop.h"
+#include "fs/request/request.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,8 +10,8 @@
  */
 #include "fs/base/node.h"
 
-#include "fs/base/node_ops.h"
 #include "fs/base/node_memory.h"
+#include "fs/base/node_ops.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -63,7 +63,7 @@ struct node_ops {
 
 	/* ---- any node ---- */
 	const char *fixed_name;
-	/* Appends n's name in its parent; of a long name the path.  -ENOENT: n's name is not known any more, and out has a text for messages.  NULL: fixed_name, or the key. */
+	/* Appends n's name in its parent; of a long name the path.  -ENOENT: n has no name any more, and out has a text for messages.  NULL: fixed_name, or the key. */
 	int (*name)(struct node *n, struct buf *out);
 	/* *timeout has the default of the kind. */
 	int (*attr)(struct node *n, struct stat *st, double *timeout);

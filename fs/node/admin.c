@@ -8,10 +8,10 @@
 
 #include "engine/base/msg.h"
 #include "engine/base/numbers.h"
-#include "fs/node/made.h"
 #include "fs/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/stage.h"
+#include "fs/node/made.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -24,12 +24,12 @@
 
 #include "engine/base/msg.h"
 #include "fs/base/extra.h"
-#include "fs/base/node_ops.h"
-#include "fs/file/cell.h"
-#include "fs/node/schema_edit.h"
-#include "fs/file/file.h"
 #include "fs/base/name.h"
+#include "fs/base/node_ops.h"
 #include "fs/base/reply.h"
+#include "fs/file/cell.h"
+#include "fs/file/file.h"
+#include "fs/node/schema_edit.h"
 
 #include <errno.h>
 

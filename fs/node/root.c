@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The root: .tabletfs and the tables. */
-#include "fs/node/list.h"
 #include "fs/node/kinds.h"
+#include "fs/node/list.h"
 #include "fs/node/tree.h"
 
 #include <errno.h>

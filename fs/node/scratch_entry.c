@@ -6,9 +6,9 @@
 #include "fs/node/scratch.h"
 
 #include "fs/base/extra.h"
+#include "fs/base/reply.h"
 #include "fs/file/file.h"
 #include "fs/node/made.h"
-#include "fs/base/reply.h"
 #include "fs/node/schema_edit.h"
 #include "fs/node/tree.h"
 

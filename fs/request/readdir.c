@@ -10,8 +10,8 @@
 #include "fs/base/reply.h"
 #include "fs/node/admin.h"
 #include "fs/node/list.h"
-#include "fs/request/stream.h"
 #include "fs/node/tree.h"
+#include "fs/request/stream.h"
 
 #include <errno.h>
 #include <stdlib.h>

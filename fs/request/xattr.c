@@ -6,8 +6,8 @@
  */
 #include "fs/request/request.h"
 
-#include "fs/file/cell.h"
 #include "fs/base/reply.h"
+#include "fs/file/cell.h"
 
 #include <errno.h>
 #include <stdio.h>
