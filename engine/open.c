@@ -44,7 +44,6 @@ struct embedded {
 	struct lock_service *locks;
 	struct server *server;
 	struct master *master;
-	struct open_hooks *hooks;          /* of a test, or NULL */
 	struct tablet_service *tablets;    /* the server's service */
 	struct tablet_service *round_trip; /* in front of the server's in debug builds, else NULL */
 	struct router *router;
@@ -150,7 +149,7 @@ static int embedded_close(void *arg)
 
 	/* Writing the memtables takes a while.  A process that opens the directory meanwhile waits. */
 	lock_local_closing(e->locks);
-	return embedded_free(arg, !e->hooks || !e->hooks->no_flush);
+	return embedded_free(arg, true);
 }
 
 /* ---- the directory ---- */
@@ -442,19 +441,6 @@ static bool release_space(void *arg)
 	return server_release_space(arg);
 }
 
-static void hooks_apply(const struct open_hooks *h, struct server_options *o)
-{
-	o->clock = h->clock;
-	o->log_stall_us = h->log_stall_us;
-	o->metadata_tablet_bytes = h->metadata_tablet_bytes;
-	o->merge_after_us = h->merge_after_us;
-	o->logs_flush_age_us = h->logs_flush_age_us;
-	o->look_us = h->look_us;
-	o->scan_view_us = h->scan_view_us;
-	o->replay_part_bytes = h->replay_part_bytes;
-	o->merge_read_tries = h->merge_read_tries;
-}
-
 static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, struct client_options *co, char **why)
 {
 	struct server_options so = {
@@ -474,8 +460,6 @@ static int embedded_open_parts(struct embedded *e, const struct tfs_options *o, 
 	bool whole = true;
 	int err = prepare_dir(e->dir, &whole, why);
 
-	if (e->hooks)
-		hooks_apply(e->hooks, &so);
 	if (!err)
 		err = embedded_open_locks(e, why);
 	if (!err && !whole)
@@ -532,11 +516,6 @@ static void options_fill(struct tfs_options *to, const struct tfs_options *from)
 #undef FILL
 }
 
-int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
-{
-	return tfs_open_hooked(source, o, NULL, out, why);
-}
-
 /*
  * If the disk is so full that the store cannot be opened, nothing in it can be
  * deleted either.  So the ballast file is cut: at first by an eighth, which
@@ -565,15 +544,14 @@ static bool ballast_cut(const char *dir, unsigned times)
 	return !err;
 }
 
-static int embedded_open(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct client_options *co,
-	struct embedded **out, char **reason)
+static int embedded_open(
+	const char *source, const struct tfs_options *o, struct client_options *co, struct embedded **out, char **reason)
 {
 	struct embedded *e = calloc(1, sizeof(*e));
 	int err = -ENOMEM;
 
 	if (!e)
 		return err;
-	e->hooks = hooks;
 	e->dir = strdup(source);
 	if (e->dir)
 		err = embedded_open_parts(e, o, co, reason);
@@ -585,7 +563,7 @@ static int embedded_open(const char *source, const struct tfs_options *o, struct
 	return 0;
 }
 
-int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out, char **why)
+int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store **out, char **why)
 {
 	struct client_options co = {
 		.space = embedded_space,
@@ -606,22 +584,19 @@ int tfs_open_hooked(const char *source, const struct tfs_options *o, struct open
 	if (filled.log_level >= 0)
 		msg_set_level((enum msg_level)filled.log_level);
 	if (source && *source)
-		err = embedded_open(source, &filled, hooks, &co, &e, &reason);
+		err = embedded_open(source, &filled, &co, &e, &reason);
 	else
 		source = "no data directory given";
 	for (unsigned times = 0; (err == -ENOSPC || err == -EDQUOT) && ballast_cut(source, times); times++) {
 		free(reason);
 		reason = NULL;
-		err = embedded_open(source, &filled, hooks, &co, &e, &reason);
+		err = embedded_open(source, &filled, &co, &e, &reason);
 	}
 	co.arg = e;
 	if (!err)
 		err = client_new(&co, out);
-	if (!err) {
-		if (hooks)
-			hooks->server = e->server;
+	if (!err)
 		return 0;
-	}
 	(void)!embedded_free(e, false);
 	if (!reason)
 		why_set(&reason, "%s: %s", source, strerror(-err));

@@ -2,40 +2,50 @@
 # Tests of the whole engine: random histories, crashes, faults, stalls.
 history_sources = %D%/history/api.c %D%/history/mutate.c %D%/history/look.c %D%/history/schemas.c %D%/history/steps.c %D%/history/server.c \
 	%D%/history/history.h %D%/history/keys.h
-engine_test_libs = t/lib/libfaults.la t/model/libmodel_ref.la libengine.la $(TFS_LDFLAGS)
+engine_test_libs = t/model/libmodel_ref.la $(hooked_libs) $(TFS_LDFLAGS)
 
 check_PROGRAMS += t/history/test_history t/crash/crash_store t/crash/crash_syncs
 t_history_test_history_SOURCES = %D%/history/test_history.c $(history_sources)
 t_history_test_history_LDADD = $(engine_test_libs)
+t_history_test_history_LDFLAGS = $(hooked_flags)
 store_point_sources = %D%/crash/store_point.c %D%/crash/store_point.h $(history_sources)
 t_crash_crash_store_SOURCES = %D%/crash/crash_store.c $(store_point_sources)
 t_crash_crash_store_LDADD = $(engine_test_libs)
+t_crash_crash_store_LDFLAGS = $(hooked_flags)
 t_crash_crash_syncs_SOURCES = %D%/crash/crash_syncs.c %D%/crash/handed_on.c %D%/crash/handed_on.h \
 	%D%/crash/places.h $(store_point_sources)
 t_crash_crash_syncs_LDADD = $(engine_test_libs)
+t_crash_crash_syncs_LDFLAGS = $(hooked_flags)
 check_PROGRAMS += t/crash/crash_durable
 t_crash_crash_durable_SOURCES = %D%/crash/crash_durable.c %D%/crash/durable.c %D%/crash/durable.h $(store_point_sources)
 t_crash_crash_durable_LDADD = $(engine_test_libs)
-t_crash_crash_durable_LDFLAGS = -Wl,--wrap=metadata_mutate,--wrap=metadata_delete
+t_crash_crash_durable_LDFLAGS = $(hooked_flags) -Wl,--wrap=metadata_mutate,--wrap=metadata_delete
 
 check_PROGRAMS += t/engine/test_stall t/engine/test_split t/engine/test_merge t/engine/test_killed t/engine/test_tablets t/engine/test_schemas t/engine/test_memory
 t_engine_test_stall_SOURCES = %D%/engine/test_stall.c %D%/engine/lib.h %D%/unit/dir.h
-t_engine_test_stall_LDADD = t/lib/libfaults.la libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_stall_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_stall_LDFLAGS = $(hooked_flags)
 t_engine_test_schemas_SOURCES = %D%/engine/test_schemas.c %D%/engine/lib.h
-t_engine_test_schemas_LDADD = t/lib/libfaults.la libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_schemas_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_schemas_LDFLAGS = $(hooked_flags)
 t_engine_test_tablets_SOURCES = %D%/engine/test_tablets.c %D%/engine/lib.h
-t_engine_test_tablets_LDADD = t/lib/libfaults.la libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_tablets_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_tablets_LDFLAGS = $(hooked_flags)
 t_engine_test_killed_SOURCES = %D%/engine/test_killed.c %D%/engine/lib.h
-t_engine_test_killed_LDADD = t/lib/libfaults.la libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_killed_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_killed_LDFLAGS = $(hooked_flags)
 t_engine_test_merge_SOURCES = %D%/engine/test_merge.c %D%/engine/lib.h
-t_engine_test_merge_LDADD = t/lib/libfaults.la libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_merge_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_merge_LDFLAGS = $(hooked_flags)
 t_engine_test_split_SOURCES = %D%/engine/test_split.c %D%/engine/lib.h
-t_engine_test_split_LDADD = t/lib/libfaults.la libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_split_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_split_LDFLAGS = $(hooked_flags)
 t_engine_test_memory_SOURCES = %D%/engine/test_memory.c %D%/engine/lib.h
-t_engine_test_memory_LDADD = t/lib/libfaults.la libengine.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_memory_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_memory_LDFLAGS = $(hooked_flags)
 
 check_PROGRAMS += t/engine/faults
 t_engine_faults_SOURCES = %D%/engine/faults.c %D%/engine/faults_new.cc
-t_engine_faults_LDADD = t/lib/libfaults.la libengine.la $(TFS_LDFLAGS)
-t_engine_faults_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup,--wrap=reallocarray \
+t_engine_faults_LDADD = $(hooked_libs) $(TFS_LDFLAGS)
+t_engine_faults_LDFLAGS = $(hooked_flags) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup,--wrap=reallocarray \
 	-Wl,--wrap=asprintf,--wrap=vasprintf,--wrap=__asprintf_chk,--wrap=__vasprintf_chk

@@ -18,7 +18,7 @@
 #include "engine/base/file.h"
 #include "engine/client/metadata.h"
 #include "engine/meta/meta.h"
-#include "engine/open.h"
+#include "t/lib/open_hooks.h"
 #include "engine/server/server.h"
 #include "engine/log/log.h"
 #include "t/bench/bench.h"

@@ -15,7 +15,7 @@
  * reports leaks.
  */
 #include "engine/base/msg.h"
-#include "engine/open.h"
+#include "t/lib/open_hooks.h"
 #include "t/lib/file_faults.h"
 
 #include <errno.h>

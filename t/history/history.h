@@ -10,7 +10,7 @@
 #ifndef T_HISTORY_H
 #define T_HISTORY_H
 
-#include "engine/open.h"
+#include "t/lib/open_hooks.h"
 #include "engine/tabletfs.h"
 
 /* ---- both implementations of tabletfs.h behind one face ---- */

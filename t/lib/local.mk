@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The file layer for tests; it comes before the engine's libraries in LDADD.
 check_LTLIBRARIES = %D%/libfaults.la
-%C%_libfaults_la_SOURCES = %D%/file_faults.c %D%/file_faults.h %D%/forget.c %D%/forget.h %D%/forget_entry.c %D%/forget_crash.c
+%C%_libfaults_la_SOURCES = %D%/file_faults.c %D%/file_faults.h %D%/forget.c %D%/forget.h %D%/forget_entry.c %D%/forget_crash.c \
+	%D%/open_hooks.c %D%/open_hooks.h
+# For programs that open stores by t/lib/open_hooks.h.
+hooked_libs = t/lib/libfaults.la libengine.la
+hooked_flags = -Wl,--wrap=server_new,--wrap=server_free

@@ -6,7 +6,7 @@
 #ifndef TFS_T_LIB_STORE_H
 #define TFS_T_LIB_STORE_H
 
-#include "engine/open.h"
+#include "t/lib/open_hooks.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a store with a clock that the test sets, a log that reports a stall
+ * early, and a close that leaves all memtables to the log.  The program is
+ * linked with $(hooked_libs) and $(hooked_flags), which put open_hooks.c
+ * between open.c and the server.
+ */
+#ifndef TFS_T_LIB_OPEN_HOOKS_H
+#define TFS_T_LIB_OPEN_HOOKS_H
+
+#include "engine/base/bytes.h"
+#include "engine/tabletfs.h"
+
+struct clock;
+struct server;
+struct open_hooks {
+	struct clock *clock;   /* borrowed until after tfs_close; NULL: the store's own */
+	uint64_t log_stall_us; /* 0: the log's default */
+	/* 0: the server's defaults (struct server_options) */
+	uint64_t metadata_tablet_bytes, merge_after_us, logs_flush_age_us, look_us, scan_view_us;
+	size_t replay_part_bytes;
+	unsigned merge_read_tries;
+	bool no_flush;         /* read at tfs_close: memtables are not written, the next start replays the log */
+	struct server *server; /* set by tfs_open_hooked: the store's server; valid until tfs_close */
+};
+/* As tfs_open.  hooks must live until tfs_close has returned. */
+int tfs_open_hooked(
+	const char *source, const struct tfs_options *o, struct open_hooks *hooks, struct tfs_store **out, char **why) TFS_CHECKED;
+
+#endif
