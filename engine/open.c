@@ -4,8 +4,8 @@
  * local lock service, one tablet server, the master, and a client over their
  * services (doc/architecture).
  *
- * A data directory contains FORMAT, lock/, log/, sst/, and the server's ballast
- * file.  Creating one:
+ * A data directory contains FORMAT, lock/, log/, sst/, and the server's
+ * reserve.  Creating one:
  *	1 mkdir lock, log, sst; fsync the directory and its parent
  *	2 write FORMAT (durably, by rename)
  *	3 the server creates the root tablet and METADATA (server/recover.c)
@@ -518,14 +518,14 @@ static void options_fill(struct tfs_options *to, const struct tfs_options *from)
 
 /*
  * If the disk is so full that the store cannot be opened, nothing in it can be
- * deleted either.  So the ballast file is cut: at first by an eighth, which
+ * deleted either.  So the reserve is cut: at first by an eighth, which
  * the server leaves for this (server/space.c) and which usually suffices, then
  * by more, at last it is removed.  Returns true if space was freed.
  */
-static bool ballast_cut(const char *dir, unsigned times)
+static bool reserve_cut(const char *dir, unsigned times)
 {
 	enum { TIMES = 3 };
-	char *path = path_join(dir, "ballast");
+	char *path = path_join(dir, SERVER_RESERVE_FILE);
 	struct file *f = NULL;
 	uint64_t bytes;
 	int err = path ? file_stat_size(path, &bytes) : -ENOMEM;
@@ -539,7 +539,7 @@ static bool ballast_cut(const char *dir, unsigned times)
 		err = file_unlink(path);
 	}
 	if (!err)
-		msg_warning("%s: the disk is full; some of the ballast file is given up so that it can be opened", dir);
+		msg_warning("%s: the disk is full; this reserve is reduced so that the store can be opened", path);
 	free(path);
 	return !err;
 }
@@ -587,7 +587,7 @@ int tfs_open(const char *source, const struct tfs_options *o, struct tfs_store *
 		err = embedded_open(source, &filled, &co, &e, &reason);
 	else
 		source = "no data directory given";
-	for (unsigned times = 0; (err == -ENOSPC || err == -EDQUOT) && ballast_cut(source, times); times++) {
+	for (unsigned times = 0; (err == -ENOSPC || err == -EDQUOT) && reserve_cut(source, times); times++) {
 		free(reason);
 		reason = NULL;
 		err = embedded_open(source, &filled, &co, &e, &reason);

@@ -270,7 +270,7 @@ check('keys of schemas and control files', \&check_schema_keys,
 	[slurp('engine/schema/text.c'), sources('fs/node/*.c'), $page{'tabletfs-schema.5'} . $page{'tabletfs.7'}],
 	[2, qr/^\.It Va tablet_size$/m, '.It Va tabletsize'], [0, qr/"in_memory"/m, '"in_mind"'], [1, qr/"usage"/m, '"use"']);
 check('metrics', \&check_metrics, [join('', map { sources($_) } qw(engine/server/*.c engine/client/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
-	[0, qr/ADD\("ballast"/m, 'ADD("ballast_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
+	[0, qr/ADD\("reserve"/m, 'ADD("reserve_file"'], [0, qr/\{"tombstones"/m, '{"deletes"'], [1, qr/^\.It Va blocks_read_total$/m, '.It Va blocks_read'],
 	[1, qr/ , log_syncs_total$/m, ''], [0, qr/"tables known", tables, true/m, '"tables known", tables, false']);
 check('lines of status', \&check_status, [join('', map { sources($_) } qw(engine/server/*.c fs/node/*.c)), $page{'tabletfs-metrics.7'}],
 	[0, qr/"attention    /m, '"remarks    '], [1, qr/^\.It Cm mount$/m, '.It Cm mounts']);

@@ -36,6 +36,9 @@ struct server_options {
 	struct clock *clock;   /* the caller's, or NULL: its own */
 };
 
+/* The reserve for a full disk (space.c).  The name is on disk in every store. */
+#define SERVER_RESERVE_FILE "ballast"
+
 struct server;
 int server_new(const struct server_options *o, struct lock_service *locks, struct server **out) TFS_MUST;
 /*

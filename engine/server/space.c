@@ -45,7 +45,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define RESERVE_FILE "ballast"
 #define RESERVE_MOST (UINT64_C(16) << 20)
 #define RESERVE_FIRST (UINT64_C(1) << 20)
 #define RESERVE_LEAST (UINT64_C(256) << 10) /* a smaller one would be useless */
@@ -133,7 +132,7 @@ static bool reserve_restore_locked(struct server *s)
 		return true;
 	if (file_free_bytes(s->data_dir, &free_bytes) || free_bytes < missing + reserve_step(d))
 		return false;
-	path = path_join(s->data_dir, RESERVE_FILE);
+	path = path_join(s->data_dir, SERVER_RESERVE_FILE);
 	if (path && reserve_open(s, path, &f) == 0) {
 		if (file_preallocate(f, d->bytes, missing, false) == 0)
 			d->bytes = d->reserve;
@@ -148,7 +147,7 @@ static bool reserve_restore_locked(struct server *s)
 static void reserve_truncate_locked(struct server *s, uint64_t to)
 {
 	struct space *d = &s->space;
-	char *path = path_join(s->data_dir, RESERVE_FILE);
+	char *path = path_join(s->data_dir, SERVER_RESERVE_FILE);
 	struct file *f = NULL;
 	int err = path ? to ? file_open(path, FILE_READWRITE, &f) : file_unlink(path) : -ENOMEM;
 
@@ -396,7 +395,7 @@ void space_grow(struct server *s, uint64_t store)
 void space_start(struct server *s)
 {
 	struct space *d = &s->space;
-	char *path = path_join(s->data_dir, RESERVE_FILE);
+	char *path = path_join(s->data_dir, SERVER_RESERVE_FILE);
 	uint64_t bytes = 0, free_bytes, store, reserve;
 
 	task_init(&d->task, s->misc, space_task);

@@ -101,7 +101,8 @@ static int list_numbers(struct server *s, struct number *v, unsigned *count)
 	ADD("split_waits", "writes that waited for a split or merge of their tablet", COUNTER(move_waits), false);
 	ADD("split_wait_us", "time by which they waited", COUNTER(move_wait_us), false);
 	ADD("split_wait_longest_us", "the longest of them", longest_us, true);
-	ADD("ballast", "1 while the ballast file is whole", s->space.reserve && s->space.bytes >= s->space.reserve, true);
+	ADD("reserve", "1 while the reserve for a full disk is whole", s->space.reserve && s->space.bytes >= s->space.reserve,
+		true);
 	ADD("disk_full", "1 while the disk is too full for puts", s->space.full, true);
 #undef ADD
 	*count = n;

@@ -196,7 +196,7 @@ static int check_stray_dir(void *arg, const char *name, bool is_dir)
 
 static int check_stray_entry(void *arg, const char *name, bool is_dir)
 {
-	static const char *const parts[] = {"FORMAT", "lock", "log", "sst", "ballast", "lost+found"};
+	static const char *const parts[] = {"FORMAT", "lock", "log", "sst", SERVER_RESERVE_FILE, "lost+found"};
 	struct stray *w = arg;
 
 	if (is_dir && strncmp(name, "repair-", 7) == 0) {
