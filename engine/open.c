@@ -175,15 +175,6 @@ static int contents_entry(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-static int make_dir_in(const char *dir, const char *name)
-{
-	char *path = path_join(dir, name);
-	int err = path ? file_mkdir(path) : -ENOMEM;
-
-	free(path);
-	return err == -EEXIST ? 0 : err;
-}
-
 static int contents_first(void *arg, const char *name, bool is_dir)
 {
 	struct contents *c = arg;
@@ -360,8 +351,13 @@ static int prepare_dir(const char *dir, bool *whole, char **why)
 		why_set(why, "%s: not a tabletfs data directory, and not empty (it holds %s)", dir, c.first_other);
 	} else {
 		err = check_store_dirs(dir, false, why);
-		for (unsigned i = 0; i < STORE_DIRS && !err; i++)
-			err = make_dir_in(dir, store_dirs[i]);
+		for (unsigned i = 0; i < STORE_DIRS && !err; i++) {
+			char *path = path_join(dir, store_dirs[i]);
+
+			err = path ? file_mkdir(path) : -ENOMEM;
+			err = err == -EEXIST ? 0 : err;
+			free(path);
+		}
 		if (!err)
 			err = file_sync_dir(dir);
 		if (!err)

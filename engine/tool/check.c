@@ -150,13 +150,6 @@ static int check_level(struct check *c, struct checked **set, const struct offli
 	return err;
 }
 
-static void check_tables(struct check *c)
-{
-	for (unsigned i = 0; i < c->store.table_count && !c->store.incomplete; i++)
-		if (!offline_has_tablet(&c->store, c->store.tables[i].p->tablets_id))
-			report_problem(&c->r, "table %s: METADATA has no tablet of it", c->store.tables[i].p->name);
-}
-
 /* ---- unreferenced files ---- */
 
 struct stray {
@@ -234,10 +227,11 @@ static int check_all(struct check *c)
 		err = check_level(c, &set, &c->store.meta);
 	if (!err)
 		err = check_level(c, &set, &c->store.users);
-	if (!err) {
-		check_tables(c);
+	for (unsigned i = 0; i < c->store.table_count && !err && !c->store.incomplete; i++)
+		if (!offline_has_tablet(&c->store, c->store.tables[i].p->tablets_id))
+			report_problem(&c->r, "table %s: METADATA has no tablet of it", c->store.tables[i].p->name);
+	if (!err)
 		err = check_logs(c);
-	}
 	if (!err)
 		err = check_strays(c, set);
 	HASH_ITER(hh, set, s, tmp)

@@ -54,6 +54,15 @@ static bool has_magic(const char *what, const char *path, const char *magic, uin
 
 /* ---- a log segment ---- */
 
+/* Prints the parts of a name that a cell or delete of this kind has. */
+static void print_name(enum cell_kind kind, uint16_t family, struct slice qualifier, int64_t ts)
+{
+	if (kind != CELL_DELETE_ROW)
+		printf(" %u", family);
+	if (kind != CELL_DELETE_ROW && kind != CELL_DELETE_FAMILY)
+		printf(":%s@%" PRId64, quoted(qualifier), ts);
+}
+
 static void print_cells(struct slice batch)
 {
 	struct batch_reader b;
@@ -64,10 +73,7 @@ static void print_cells(struct slice batch)
 		printf(" commit %" PRId64 " row %s:", b.commit, quoted(b.row));
 	while (n == 0 && (n = batch_next(&b, &c)) > 0) {
 		printf(" %s", kind_names[c.kind]);
-		if (c.kind != CELL_DELETE_ROW)
-			printf(" %u", c.family);
-		if (c.kind != CELL_DELETE_ROW && c.kind != CELL_DELETE_FAMILY)
-			printf(":%s@%" PRId64, quoted(c.qualifier), c.ts);
+		print_name(c.kind, c.family, c.qualifier, c.ts);
 		if (c.kind == CELL_VALUE)
 			printf(" %zu bytes", c.value.n);
 		putchar(';');
@@ -157,13 +163,9 @@ static int print_properties(struct sst *s)
 
 	if (!err && blob.n == 0) {
 		puts("properties: none");
+	} else if (!err && props_decode(buf_slice(&blob), &p)) {
+		puts("properties: cannot be decoded");
 	} else if (!err) {
-		err = props_decode(buf_slice(&blob), &p);
-		if (err) {
-			puts("properties: cannot be decoded");
-			buf_fini(&blob);
-			return 0;
-		}
 		printf("table %u group %u rows %s-%s\n", p.table, p.group, quoted(buf_slice(&p.first)), quoted(buf_slice(&p.last)));
 		printf("cells %" PRIu64 " tombstones %" PRIu64 " row-deletes %" PRIu64 " family-deletes %" PRIu64
 		       " raw-bytes %" PRIu64 "\n",
@@ -199,10 +201,7 @@ static int print_keys(struct sst *s)
 		if (err)
 			break;
 		printf("%s", quoted(k.row));
-		if (k.kind != CELL_DELETE_ROW)
-			printf(" %u", k.family);
-		if (k.kind != CELL_DELETE_ROW && k.kind != CELL_DELETE_FAMILY)
-			printf(":%s@%" PRId64, quoted(k.qualifier), k.ts);
+		print_name(k.kind, k.family, k.qualifier, k.ts);
 		printf(" seq %" PRIu64 " %s", k.seq, kind_names[k.kind]);
 		if (k.kind == CELL_CHUNK)
 			printf(" %u", k.chunk);
@@ -340,7 +339,7 @@ static int dump_run(const struct arguments *a)
 	const char *what = a->operand[0], *path = a->operand[1], *table = a->operands == 3 ? a->operand[2] : NULL;
 
 	if (a->option['k'] && strcmp(what, "sst") != 0)
-		return bad_usage(&dump_command, "--keys goes with sst");
+		return bad_usage(&dump_command, "%s: --keys is an option of sst only", what);
 	if (table && strcmp(what, "schema") != 0)
 		return bad_usage(&dump_command, "%s: too many arguments", what);
 	if (strcmp(what, "log") == 0)

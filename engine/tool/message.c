@@ -15,39 +15,20 @@ static void make_one_line(char *text)
 			*text = '?';
 }
 
-static void print_error(const char *about, const char *fmt, va_list ap, const char *end)
+void complain(const char *fmt, ...)
 {
 	char *line;
+	va_list ap;
 
 	fflush(stdout);
+	va_start(ap, fmt);
 	if (vasprintf(&line, fmt, ap) < 0)
 		line = NULL;
 	else
 		make_one_line(line);
-	fprintf(stderr, "tabletctl: %s%s%s\n", about, line ? line : strerror(ENOMEM), end);
+	va_end(ap);
+	fprintf(stderr, "tabletctl: %s\n", line ? line : strerror(ENOMEM));
 	free(line);
-}
-
-void complain(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	print_error("", fmt, ap, "");
-	va_end(ap);
-}
-
-int bad_usage(const struct command *c, const char *fmt, ...)
-{
-	char about[32], end[64];
-	va_list ap;
-
-	snprintf(about, sizeof(about), "%s: ", c->name);
-	snprintf(end, sizeof(end), "; see 'tabletctl %s -h'", c->name);
-	va_start(ap, fmt);
-	print_error(about, fmt, ap, end);
-	va_end(ap);
-	return EXIT_CANNOT;
 }
 
 /* ---- memory ---- */

@@ -40,9 +40,9 @@ struct offline_rows {
 	struct offline_row *v;
 	unsigned count;
 };
-/* log_replay, or a function of repair, which continues behind damage. */
+/* As log_replay for one log; a function of repair, which continues behind damage. */
 typedef int offline_replay_fn(
-	void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
+	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 struct offline {
 	const char *dir;
 	offline_replay_fn *replay; /* NULL: log_replay */

@@ -78,10 +78,7 @@ struct offline_file *offline_file(const struct offline *store, const char *name)
 
 bool offline_is_dropped(const struct offline *store, uint32_t table)
 {
-	char name[32];
-
-	snprintf(name, sizeof(name), "dropped/%u", table);
-	return offline_file(store, name);
+	return offline_file(store, text("dropped/%u", table));
 }
 
 static struct offline_file *add_file(struct offline *store, const char *name, const char *path)

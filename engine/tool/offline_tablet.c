@@ -74,7 +74,8 @@ static int replay_logs(struct offline_view *v)
 		char *why = NULL;
 
 		if (v->store->replay)
-			err = v->store->replay(v->store->replay_arg, dir, v->t->redo[i].lsn, replay_record, &f, &end, &why);
+			err = v->store->replay(
+				v->store->replay_arg, v->t->redo[i].incarnation, v->t->redo[i].lsn, replay_record, &f, &end, &why);
 		else
 			err = log_replay(dir, v->t->redo[i].lsn, replay_record, &f, &end, &why);
 		if (err == -EBADMSG || err == -ENOENT) {

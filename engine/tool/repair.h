@@ -64,7 +64,8 @@ struct repair_log {
 /* Finds or adds the log. */
 struct repair_log *repair_log_get(struct repair *p, uint64_t incarnation);
 /* An offline_replay_fn, arg a struct repair: log_replay, then each whole record behind damage, in LSN order. */
-int repair_log_replay(void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
+int repair_log_replay(
+	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why);
 /*
  * Reads the log from g->from on, and prints damage and losses.  *lost_meta is set if lost records
  * may be METADATA's.  The second call for a log does nothing.

@@ -39,26 +39,6 @@ static bool is_made_anew(const char *name)
 		strcmp(name, "incarnation") == 0 || strcmp(name, "clock") == 0;
 }
 
-/* Writes files with one damaged copy again, and removes damaged files that are not made anew later. */
-static int repair_files(struct repair *p)
-{
-	int err = 0;
-
-	for (unsigned i = 0; i < p->store.file_count && !err; i++) {
-		const struct offline_file *f = &p->store.files[i];
-
-		if (f->one_copy) {
-			repair_step(p, "%s: written again from its whole copy", f->path);
-			err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
-		} else if (f->damaged && !is_made_anew(f->name)) {
-			repair_step(p, "%s: kept aside and removed", f->path);
-			repair_loss(p, "%s", f->path);
-			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
-		}
-	}
-	return err;
-}
-
 int repair_ids(struct repair *p)
 {
 	uint32_t least = p->table_max < META_FIRST_USER_TABLE ? META_FIRST_USER_TABLE : p->table_max + 1;
@@ -130,11 +110,24 @@ static int repair_journal(struct repair *p)
 	return err;
 }
 
+/* After the journal: writes files with one damaged copy again, and removes damaged files that are not made anew later. */
 int repair_locks(struct repair *p)
 {
 	int err = repair_journal(p);
 
-	return err ? err : repair_files(p);
+	for (unsigned i = 0; i < p->store.file_count && !err; i++) {
+		const struct offline_file *f = &p->store.files[i];
+
+		if (f->one_copy) {
+			repair_step(p, "%s: written again from its whole copy", f->path);
+			err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
+		} else if (f->damaged && !is_made_anew(f->name)) {
+			repair_step(p, "%s: kept aside and removed", f->path);
+			repair_loss(p, "%s", f->path);
+			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
+		}
+	}
+	return err;
 }
 
 int repair_format(struct repair *p)

@@ -295,12 +295,10 @@ static int replay(struct repair_log *g, uint64_t from, log_replay_fn *fn, void *
 	return err;
 }
 
-int repair_log_replay(void *arg, const char *dir, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why)
+int repair_log_replay(
+	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why)
 {
-	const char *name = strrchr(dir, '/');
-	struct repair_log *g = repair_log_get(arg, strtoull(name ? name + 1 : dir, NULL, 10));
-
-	return replay(g, from, fn, fn_arg, end, why);
+	return replay(repair_log_get(arg, incarnation), from, fn, fn_arg, end, why);
 }
 
 /* ---- examining a log ---- */

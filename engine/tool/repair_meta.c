@@ -288,27 +288,20 @@ static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet
 
 static int copy_row(struct repair *p, const struct offline_row *row)
 {
-	struct meta_tablet t = {0};
-	struct tablet_file *files;
-	unsigned count;
-	int err = meta_tablet_copy(&row->m, &t);
+	struct meta_tablet t = {0}, bare = row->m;
+	int err;
 
-	files = t.files;
-	count = t.file_count;
-	t.files = NULL;
-	t.file_count = 0;
-	if (!err)
-		err = buf_set(&t.begin, row->begin.p, row->begin.n);
-	for (unsigned i = 0; i < count && !err; i++)
-		err = add_file(p, &t, &files[i]);
+	bare.begin = row->begin; /* borrowed */
+	bare.files = NULL;
+	bare.file_count = 0;
+	err = meta_tablet_copy(&bare, &t);
+	for (unsigned i = 0; i < row->m.file_count && !err; i++)
+		err = add_file(p, &t, &row->m.files[i]);
 	if (!err && p->lost_meta)
 		add_redo_points(p, &t);
 	if (!err)
 		add_tablet(p, &t);
 	meta_tablet_fini(&t);
-	for (unsigned i = 0; i < count; i++)
-		tablet_file_fini(&files[i]);
-	free(files);
 	return err;
 }
 

@@ -93,6 +93,7 @@ static int add_damaged(struct schemas *a, const struct offline_file *f)
 /* ---- the table's data ---- */
 
 struct content {
+	uint32_t table;
 	struct restore_family *v;
 	unsigned count;
 	uint16_t group; /* of the file being read */
@@ -138,33 +139,27 @@ static int note_entry(void *arg, struct slice key, struct slice value)
 	return note_row(c, k.row);
 }
 
-struct log_content {
-	struct content *c;
-	uint32_t table;
-};
-
 static int note_record(void *arg, const struct log_record *r)
 {
-	const struct log_content *l = arg;
+	struct content *c = arg;
 	struct batch_reader b;
 	struct batch_cell cell;
 
-	if (r->table != l->table || batch_open(&b, r->batch))
+	if (r->table != c->table || batch_open(&b, r->batch))
 		return 0;
 	while (batch_next(&b, &cell) > 0)
-		note_family(l->c, cell.family, 0);
-	return note_row(l->c, b.row);
+		note_family(c, cell.family, 0);
+	return note_row(c, b.row);
 }
 
-static int read_content(struct repair *p, uint32_t table, struct content *c)
+static int read_content(struct repair *p, struct content *c)
 {
-	struct log_content l = {c, table};
 	int err = 0;
 
 	for (const struct repair_file *f = p->files; f && !err; f = f->next) {
 		const struct tablet_file at = {.table = f->table, .incarnation = f->incarnation, .number = f->number};
 
-		if (f->table != table || !f->examined || f->gone)
+		if (f->table != c->table || !f->examined || f->gone)
 			continue;
 		c->group = f->now.group;
 		err = sst_salvage(offline_sst_path(&p->store, &at), note_entry, c);
@@ -174,8 +169,8 @@ static int read_content(struct repair *p, uint32_t table, struct content *c)
 			struct log_end end;
 			char *why = NULL;
 
-			if (g->tables[i].table == table)
-				err = repair_log_replay(p, g->dir, g->tables[i].first_lsn, note_record, &l, &end, &why);
+			if (g->tables[i].table == c->table)
+				err = repair_log_replay(p, g->incarnation, g->tables[i].first_lsn, note_record, c, &end, &why);
 			free(why);
 		}
 	return err;
@@ -250,7 +245,7 @@ static struct damaged *damaged_of(const struct schemas *a, uint32_t table, bool 
 static int repair_schema(struct schemas *a, uint32_t table, bool has_data, bool by_id)
 {
 	struct damaged *x = damaged_of(a, table, !by_id);
-	struct content c = {0};
+	struct content c = {.table = table};
 	int err;
 
 	if (by_id ? !x : (!has_data && !x) || (x && x->used))
@@ -259,7 +254,7 @@ static int repair_schema(struct schemas *a, uint32_t table, bool has_data, bool 
 		x->used = true;
 		x->table = table;
 	}
-	err = read_content(a->p, table, &c);
+	err = read_content(a->p, &c);
 	if (!err)
 		err = restore_schema(a, table, x, &c);
 	free(c.v);

@@ -106,7 +106,7 @@ static int copy_logs(struct new_log *n)
 
 		n->from = g;
 		if (g->copied)
-			err = repair_log_replay(n->p, g->dir, g->from, copy_record, n, &end, &why);
+			err = repair_log_replay(n->p, g->incarnation, g->from, copy_record, n, &end, &why);
 		free(why);
 	}
 	return err;
@@ -168,12 +168,9 @@ static int append_rows(struct new_log *n, struct meta_tablet *root)
 {
 	struct meta_tablet meta = {
 		.table = META_TABLE, .last = true, .server = n->p->incarnation, .redo = root->redo, .redo_count = root->redo_count};
-	struct timespec t;
-	int64_t now;
+	int64_t now = (int64_t)time(NULL) * 1000000;
 	int err = meta_root_end(&meta.begin);
 
-	clock_gettime(CLOCK_REALTIME, &t);
-	now = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 	root->seq_mark = 1;
 	if (!err)
 		err = append_row(n, &meta, &root->seq_mark, now);

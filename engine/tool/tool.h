@@ -35,8 +35,8 @@ extern const struct command check_command, repair_command, dump_command, status_
 
 /* Prints one line "tabletctl: ..." on standard error. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The same, and names the subcommand's help.  Returns EXIT_CANNOT. */
-int bad_usage(const struct command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same, with the subcommand before and its help behind.  fmt is a literal with an argument.  Is EXIT_CANNOT. */
+#define bad_usage(c, fmt, ...) (complain("%s: " fmt "; see 'tabletctl %s -h'", (c)->name, __VA_ARGS__, (c)->name), EXIT_CANNOT)
 
 /* The next functions end the program, with EXIT_CANNOT and a message, if there is no memory. */
 void no_memory(void) __attribute__((noreturn));
