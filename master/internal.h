@@ -23,7 +23,7 @@ struct master {
 /* ---- steps.c ---- */
 
 #define TABLE_FILE_MAX (sizeof("tables/") + TFS_NAME_MAX)
-/* Writes tables/NAME into file (TABLE_FILE_MAX bytes).  A name too long for it becomes "tables/-", which is no table. */
+/* Writes tables/NAME into file (TABLE_FILE_MAX bytes).  The name is valid. */
 void table_file_name(char *file, const char *name);
 /* The schema of a table and the version of its file.  -ENOENT. */
 int master_schema_read(struct master *m, const char *name, struct schema **out, uint64_t *version) TFS_MUST;

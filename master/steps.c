@@ -17,8 +17,6 @@
 
 void table_file_name(char *file, const char *name)
 {
-	if (strlen(name) > TFS_NAME_MAX || !schema_name_valid(slice_str(name)))
-		name = "-";
 	snprintf(file, TABLE_FILE_MAX, "tables/%s", name);
 }
 
@@ -144,25 +142,20 @@ int master_ids_read(struct master *m, uint32_t *next, uint64_t *version)
 
 static int master_ids_take(struct master *m, uint32_t *id)
 {
-	for (;;) {
-		uint8_t bytes[4];
-		uint64_t version;
-		uint32_t next;
-		int err = master_ids_read(m, &next, &version);
+	uint8_t bytes[4];
+	uint64_t version;
+	uint32_t next;
+	int err = master_ids_read(m, &next, &version);
 
-		if (err)
-			return err;
-		if (next == UINT32_MAX)
-			return -ENOSPC;
-		put_be32(bytes, next + 1);
-		err = lock_put(m->locks, "ids", slice_of(bytes, sizeof(bytes)), version, NULL);
-		if (err == -ESTALE || err == -EEXIST)
-			continue;
-		if (err)
-			return err;
+	if (err)
+		return err;
+	if (next == UINT32_MAX)
+		return -ENOSPC;
+	put_be32(bytes, next + 1);
+	err = lock_put(m->locks, "ids", slice_of(bytes, sizeof(bytes)), version, NULL);
+	if (!err)
 		*id = next;
-		return 0;
-	}
+	return err;
 }
 
 static int add_first_tablet(struct master *m, uint32_t table)

@@ -52,8 +52,6 @@ int master_table_create(struct master *m, const struct ms_request *q, struct ms_
 		err = schema_encode(s, &b);
 	if (!err)
 		err = lock_put(m->locks, file, buf_slice(&b), LOCK_ABSENT, NULL);
-	if (err == -ESTALE)
-		err = -EEXIST;
 	if (!err)
 		a->schema = schema_get(s);
 	schema_put(s);
