@@ -314,7 +314,7 @@ for my $path (@meta_ssts) {
 # ---- METADATA that does not fit ----
 for my $case (['hint', qr/gap/], ['gap', qr/gap/], ['seq', qr/above the tablet's mark/], ['bytes', qr/bytes, METADATA says/],
 	      ['cells', qr/METADATA says \d+ cells/], ['first', qr/first row/], ['redo', qr/redo set names/],
-	      ['lose', qr/has no tablet/], ['share', qr/does not say of .*sst what it says to another/]) {
+	      ['lose', qr/has no tablet/], ['share', qr/lists .*sst with other contents for another/]) {
 	my ($what, $like) = @$case;
 	my $b = copy($compacted);
 	my ($s, $o, $e) = run($fill, $b, 'meta', $what);

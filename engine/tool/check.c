@@ -67,12 +67,12 @@ static int check_file(struct check *c, struct checked **set, const struct offlin
 		report_problem(&c->r, "%s: %s holds sequence numbers up to %" PRIu64 ", above the tablet's mark %" PRIu64, who,
 			path, f->seq_max, row->m.seq_mark);
 	if (f->end.p && slice_cmp(buf_slice(&f->begin), buf_slice(&f->end)) >= 0)
-		report_problem(&c->r, "%s: the range for which it may use %s is upside down", who, path);
+		report_problem(&c->r, "%s: its range of rows in %s ends before it begins", who, path);
 	if (slice_cmp(buf_slice(&f->first), buf_slice(&f->last)) > 0)
-		report_problem(&c->r, "%s: first and last row of %s are upside down", who, path);
+		report_problem(&c->r, "%s: METADATA says that the last row of %s is before the first", who, path);
 	if (!is_new) {
 		if (!same_contents(&s->first, f))
-			report_problem(&c->r, "%s: METADATA does not say of %s what it says to another tablet", who, path);
+			report_problem(&c->r, "%s: METADATA lists %s with other contents for another tablet", who, path);
 		return 0;
 	}
 	c->files++;
@@ -133,7 +133,7 @@ static int check_level(struct check *c, struct checked **set, const struct offli
 		if (row->m.table != META_TABLE && !offline_table(&c->store, row->m.table)) {
 			if (offline_is_dropped(&c->store, row->m.table) || (!row->m.file_count && !row->m.redo_count))
 				report_note(&c->r,
-					"METADATA: table id %u: a tablet of a table that is half made or half dropped; the "
+					"METADATA: table id %u: a tablet of a table whose creation or drop is not complete; the "
 					"next mount removes it",
 					row->m.table);
 			else if (!c->store.incomplete)

@@ -42,7 +42,7 @@ static int check_record(void *arg, const struct log_record *r)
 
 	k->records++;
 	if (slice_cmp(r->row_from, r->row_to) > 0)
-		return report_record(k, r, "its row range is upside down");
+		return report_record(k, r, "the last row of its range is before the first");
 	if (batch_open(&b, r->batch))
 		return report_record(k, r, "its batch cannot be decoded");
 	if (slice_cmp(b.row, r->row_from) < 0 || slice_cmp(b.row, r->row_to) > 0)
@@ -55,7 +55,7 @@ static int check_record(void *arg, const struct log_record *r)
 		return report_record(k, r, "its sequence numbers are out of range");
 	if (r->table != META_TABLE && !offline_table(store, r->table) &&
 		(r->table < META_FIRST_USER_TABLE || (store->next_table && r->table >= store->next_table)))
-		return report_record(k, r, "there has never been a table of that id");
+		return report_record(k, r, "no table ever had this id");
 	if (k->needed)
 		check_salt_of(k->c, offline_table(store, r->table), b.row);
 	return 0;

@@ -120,7 +120,7 @@ static int read_entry(void *arg, const char *name, bool is_dir)
 	if (!*w->prefix && (strcmp(name, LOCK_HELD) == 0 || strcmp(name, LOCK_JOURNAL) == 0))
 		return 0;
 	if (is_dir || lock_ends_in_tmp(name) || !lock_name_valid(full)) {
-		report_note(w->r, "%s: left over, nothing refers to it", path);
+		report_note(w->r, "%s: not a file of the lock service; nothing refers to it", path);
 		return 0;
 	}
 	err = file_read_all(path, LOCK_FILE_BYTES_MAX, &bytes);
@@ -136,7 +136,7 @@ static int read_entry(void *arg, const char *name, bool is_dir)
 	}
 	f = add_file(w->store, full, path);
 	if (err) {
-		report_problem(w->r, "%s: offset 0: a lock service file with a bad checksum or form", path);
+		report_problem(w->r, "%s: offset 0: this file of the lock service has a wrong checksum or form", path);
 		w->store->incomplete = f->damaged = true;
 		if (strcmp(full, "incarnation") == 0)
 			w->store->incarnation = UINT64_MAX;
@@ -184,13 +184,13 @@ static int overlay_journal(struct report *r, struct offline *store)
 	if (!err)
 		err = lock_journal_decode(buf_slice(&bytes), &steps, &count);
 	if (err == -EBADMSG || err == -EFBIG) {
-		report_problem(r, "%s: offset 0: the lock service's journal has a bad checksum or form", path);
+		report_problem(r, "%s: offset 0: the lock service's journal has a wrong checksum or form", path);
 		store->incomplete = true;
 		err = 0;
 	} else if (err) {
 		complain("%s: %s", path, err == -EPROTO ? "written in a later format" : strerror(-err));
 	} else {
-		report_note(r, "%s: a change that the next mount will finish", path);
+		report_note(r, "%s: a change of lock/ that the next mount completes", path);
 	}
 	for (unsigned i = 0; i < count && !err; i++)
 		err = overlay_step(store, &steps[i], path);

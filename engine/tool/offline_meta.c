@@ -197,8 +197,8 @@ static int set_begins(struct report *r, struct offline_rows *rows, struct slice 
 			begin = buf_slice(&prev->end);
 		err = meta_tablet_resolve_merge(&row->m, begin);
 		if (err == -EBADMSG) {
-			report_problem(
-				r, "METADATA: table id %u: a tablet is to be merged with one that is not below it", row->m.table);
+			report_problem(r, "METADATA: table id %u: an unfinished merge of a tablet names one that is not below it",
+				row->m.table);
 			err = 0;
 		}
 		if (!err)
@@ -255,7 +255,7 @@ int offline_metadata(struct report *r, struct offline *store)
 		if (!store->incomplete && offline_is_used(store))
 			report_problem(r, "%s/lock/root: missing", store->dir);
 		else if (!store->incomplete)
-			report_note(r, "%s: a store half made; the next mount will finish it", store->dir);
+			report_note(r, "%s: the creation of this store is not complete; the next mount completes it", store->dir);
 		store->incomplete = true;
 		return 0;
 	}
@@ -269,7 +269,7 @@ int offline_metadata(struct report *r, struct offline *store)
 		if (store->table_count)
 			report_problem(r, "METADATA: the root tablet has no row for it");
 		else
-			report_note(r, "%s: a store half made; the next mount will finish it", store->dir);
+			report_note(r, "%s: the creation of this store is not complete; the next mount completes it", store->dir);
 	}
 	store_schema_put(schema);
 	buf_fini(&root_end);

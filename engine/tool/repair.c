@@ -3,13 +3,13 @@
  * tabletctl repair: makes a damaged data directory one that a mount opens and
  * check finds clean, with all data that can still be read.
  *
- * It reads the store as check does (offline_*.c), except that it reads on
+ * It reads the store as check does (offline_*.c), except that it continues
  * behind damage in a log (repair_log.c).  A dry run examines everything and
  * prints each damage, each step and each loss.  With --write, repair does the
  * same a second time, prints nothing, and carries the steps out.
  *
  * Durable steps:
- *	1 the lock service's journal is carried out, or kept aside if it is
+ *	1 the lock service's journal is carried out, or removed if it is
  *	  damaged; damaged files of lock/ are written from their whole copy, or
  *	  removed
  *	2 lock/incarnation is raised above every incarnation in use, so that the
@@ -20,10 +20,10 @@
  *	  (repair_write.c)
  *	6 lock/root is replaced: from here on METADATA is the new one
  *	7 FORMAT
- * A file that is replaced, or that the next mount would remove, is linked in
- * DATADIR/repair-NNNN before.  After a crash between two steps the store is
- * damaged still or whole, and has files that nothing refers to.  Another
- * repair does the remaining steps.
+ * A file that is replaced, or that the next mount would remove, is first linked
+ * in DATADIR/repair-NNNN.  After a crash between two steps the store may be
+ * damaged, and may have files that nothing refers to.  Another repair does the
+ * remaining steps.
  */
 #include "engine/tool/repair.h"
 

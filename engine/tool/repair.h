@@ -57,7 +57,7 @@ struct repair_log {
 	struct repair_log_table *tables; /* set by repair_log_examine */
 	unsigned table_count;
 	bool damaged, missing;
-	bool copied;            /* the records that tablets need move to the log of this repair */
+	bool copied;            /* the records that tablets need are copied to the log of this repair */
 	uint64_t first_missing; /* damaged: the first LSN that log_replay cannot read */
 	struct log_scan *scan;
 };
@@ -80,7 +80,7 @@ struct repair_file {
 	uint64_t incarnation, number;
 	bool exists, named; /* found in its directory; named by METADATA */
 	bool examined;
-	bool changed, gone;     /* written anew under another name, or without a readable entry; gone: the second */
+	bool changed, gone;     /* changed: written anew under another name, or gone; gone: missing, or no entry can be read */
 	struct tablet_file now; /* after the repair; without begin and end */
 };
 /* Finds or adds the file. */

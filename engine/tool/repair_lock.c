@@ -93,8 +93,8 @@ static int repair_journal(struct repair *p)
 	if (!err)
 		err = lock_journal_decode(buf_slice(&b), &steps, &count);
 	if (err == -EBADMSG || err == -EFBIG) {
-		repair_step(p, "%s: kept aside and removed", path);
-		repair_loss(p, "%s: a change of tables that was under way", path);
+		repair_step(p, "%s: removed", path);
+		repair_loss(p, "%s: the change of tables that it contained", path);
 		err = repair_keep(p, path);
 		if (!err && p->write)
 			err = file_unlink(path);
@@ -122,7 +122,7 @@ int repair_locks(struct repair *p)
 			repair_step(p, "%s: written again from its whole copy", f->path);
 			err = repair_lock_file(p, f->name, f->contents.n ? buf_slice(&f->contents) : slice_of("", 0));
 		} else if (f->damaged && !is_made_anew(f->name)) {
-			repair_step(p, "%s: kept aside and removed", f->path);
+			repair_step(p, "%s: removed", f->path);
 			repair_loss(p, "%s", f->path);
 			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
 		}

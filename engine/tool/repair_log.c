@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A dead process's log with damage in it.
+ * Reads the damaged log of a dead process.
  *
- * log_replay stops at the first LSN that it cannot read.  Behind it this file
- * finds every whole record, at each multiple of 8 of every segment, by the
- * checksums of frame and body.  Each record is a whole row mutation and holds
- * resulting cells, never operations, so it can be replayed although records
- * before it are lost.  If several segments hold the same LSN, the last
- * segment that begins at or below it counts, as in log_replay.
+ * log_replay stops at the first LSN that it cannot read.  Behind that LSN this
+ * file finds every whole record: at each multiple of 8 in every segment it looks
+ * for a frame and a body with the right checksums.  Each record is a whole row
+ * mutation and holds resulting cells, never operations, so it can be replayed
+ * although records before it are lost.  If several segments hold the same LSN,
+ * the last segment that begins at or below it counts, as in log_replay.
  *
- * The damaged log itself is not changed.  repair_meta.c copies the records
- * that tablets still need into the log of this repair.
+ * The damaged log itself is not changed.  repair_write.c copies the records that
+ * tablets still need into the log of this repair.
  */
 #include "engine/tool/repair.h"
 
@@ -22,7 +22,7 @@
 
 struct found {
 	uint64_t lsn, offset;
-	unsigned segment, rank;
+	unsigned segment, rank; /* rank: of several records of one LSN the highest counts */
 	struct log_frame f;
 	bool broken; /* the frame is whole, its body is not */
 };
@@ -38,7 +38,8 @@ struct log_scan {
 	unsigned segment_count;
 	struct found *v; /* by LSN, one for each */
 	size_t count;
-	uint64_t salt, stated; /* the highest LSN that is stated as durable */
+	uint64_t stated; /* the highest LSN that a header or record states as durable */
+	uint64_t salt;   /* of the frames' checksums; unknown if no header is valid */
 	bool has_salt;
 };
 
@@ -231,11 +232,12 @@ static int read_found(const struct log_scan *scan, const struct found *x, struct
 
 /* ---- replay past damage ---- */
 
+/* What log_replay could read. */
 struct pass {
 	log_replay_fn *fn;
 	void *arg;
-	uint64_t next; /* LSN behind the last record handed out; 0: none */
-	int stopped;
+	uint64_t next; /* LSN behind the last record that fn got; 0: none */
+	int stopped;   /* the result of fn, if that ended the replay */
 };
 
 static int pass_on(void *arg, const struct log_record *r)

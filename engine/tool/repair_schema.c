@@ -297,7 +297,7 @@ int repair_schemas(struct repair *p)
 		const struct offline_file *f = a.v[i].file;
 
 		if (!a.v[i].used && !err) {
-			repair_step(p, "%s: kept aside and removed: no data is of this table", f->path);
+			repair_step(p, "%s: removed: no data is of this table", f->path);
 			repair_loss(p, "table %s, which has no cells", f->name + strlen("tables/"));
 			err = repair_lock_file(p, f->name, (struct slice){NULL, 0});
 		}

@@ -4,11 +4,12 @@
  *
  * The repair writes one log, under a new incarnation.  It contains one record
  * for each row of METADATA, and the records of damaged logs that tablets still
- * need.  If METADATA is rebuilt, the records of all logs are copied.  The next mount replays it.  Durable steps:
+ * need.  If METADATA is rebuilt, the records of all logs are copied.  The next
+ * mount replays the log.  Durable steps:
  *	5 the old logs and METADATA's old SSTables are linked in
  *	  DATADIR/repair-NNNN, and the log is written and synced
  *	6 lock/root is replaced by a root tablet that names this log
- * Before step 6 the old METADATA holds, after it the new one.
+ * Before step 6 the old METADATA is valid, after it the new one.
  */
 #include "engine/base/task.h"
 #include "engine/cell/batch_format.h"
