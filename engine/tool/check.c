@@ -133,7 +133,7 @@ static int check_level(struct check *c, struct checked **set, const struct offli
 		if (row->m.table != META_TABLE && !offline_table(&c->store, row->m.table)) {
 			if (offline_is_dropped(&c->store, row->m.table) || (!row->m.file_count && !row->m.redo_count))
 				report_note(&c->r,
-					"METADATA: table id %u: a tablet of a table whose creation or drop is not complete; the "
+					"METADATA: table id %u: a tablet of a table that is half created or half dropped; the "
 					"next mount removes it",
 					row->m.table);
 			else if (!c->store.incomplete)
