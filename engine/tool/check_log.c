@@ -137,7 +137,7 @@ static int add_log(void *arg, const char *name, bool is_dir)
 		report_note(&d->c->r, "%s/%s: not a log", d->path, name);
 		return 0;
 	}
-	array_grow(d->v, d->count);
+	tool_grow(d->v, d->count);
 	d->v[d->count++] = n;
 	return 0;
 }

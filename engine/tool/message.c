@@ -39,19 +39,6 @@ void no_memory(void)
 	exit(EXIT_CANNOT);
 }
 
-void array_grow_by(void *array, size_t count, size_t element_bytes)
-{
-	void *p;
-
-	if (count & (count - 1)) /* the room of an array is a power of two */
-		return;
-	memcpy(&p, array, sizeof(p));
-	p = reallocarray(p, count ? count * 2 : 1, element_bytes);
-	if (!p)
-		no_memory();
-	memcpy(array, &p, sizeof(p));
-}
-
 char *text(const char *fmt, ...)
 {
 	static struct arena texts;
@@ -101,7 +88,7 @@ static bool was_printed(struct report *r, const char *line)
 	for (unsigned i = 0; i < r->printed_count; i++)
 		if (r->printed[i] == hash)
 			return true;
-	array_grow(r->printed, r->printed_count);
+	tool_grow(r->printed, r->printed_count);
 	r->printed[r->printed_count++] = hash;
 	return false;
 }

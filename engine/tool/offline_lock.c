@@ -85,7 +85,7 @@ static struct offline_file *add_file(struct offline *store, const char *name, co
 {
 	struct offline_file *f;
 
-	array_grow(store->files, store->file_count);
+	tool_grow(store->files, store->file_count);
 	f = &store->files[store->file_count++];
 	*f = (struct offline_file){.name = text("%s", name), .path = path};
 	return f;
@@ -241,7 +241,7 @@ static int decode_schema_file(struct report *r, struct offline *store, struct of
 		schema_put(s);
 		return err;
 	}
-	array_grow(store->tables, store->table_count);
+	tool_grow(store->tables, store->table_count);
 	store->tables[store->table_count++] = t;
 	qsort(store->tables, store->table_count, sizeof(t), compare_ids);
 	return 0;

@@ -93,7 +93,7 @@ static int row_for(struct offline_rows *rows, struct slice key, struct offline_r
 		*out = &rows->v[rows->count - 1];
 		return 0;
 	}
-	array_grow(rows->v, rows->count);
+	tool_grow(rows->v, rows->count);
 	row = &rows->v[rows->count];
 	*row = (struct offline_row){0};
 	err = buf_append_slice(&row->key, key);

@@ -70,7 +70,7 @@ static int add_segment(void *arg, const char *name, bool is_dir)
 
 	if (is_dir || !log_segment_parse(name, &number))
 		return 0;
-	array_grow(scan->segments, scan->segment_count);
+	tool_grow(scan->segments, scan->segment_count);
 	scan->segments[scan->segment_count++] = (struct segment){.number = number, .path = text("%s/%s", g->dir, name)};
 	return 0;
 }
@@ -143,7 +143,7 @@ static int scan_segment(struct log_scan *scan, unsigned i)
 		if (x.f.durable > scan->stated)
 			scan->stated = x.f.durable;
 		if (x.f.kind == LOG_DATA || x.f.kind == LOG_VOID) {
-			array_grow(scan->v, scan->count);
+			tool_grow(scan->v, scan->count);
 			scan->v[scan->count++] = x;
 		}
 		at += body ? log_frame_total(&x.f) : 8;
@@ -314,7 +314,7 @@ static int note_record(void *arg, const struct log_record *r)
 		if (g->tables[i].table == r->table)
 			t = &g->tables[i];
 	if (!t) {
-		array_grow(g->tables, g->table_count);
+		tool_grow(g->tables, g->table_count);
 		t = &g->tables[g->table_count++];
 		*t = (struct repair_log_table){.table = r->table, .first_lsn = r->lsn};
 	}

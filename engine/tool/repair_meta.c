@@ -163,7 +163,7 @@ static void rebuild_table(struct repair *p, uint32_t table)
 {
 	if (table < META_FIRST_USER_TABLE || is_rebuilt(p, table) || offline_is_dropped(&p->store, table))
 		return;
-	array_grow(p->rebuild, p->rebuild_count);
+	tool_grow(p->rebuild, p->rebuild_count);
 	p->rebuild[p->rebuild_count++] = table;
 }
 
@@ -231,7 +231,7 @@ static void compare_lists(struct repair *p, unsigned *unnamed, unsigned *missing
 /* Takes *t, and leaves {0}. */
 static void add_tablet(struct repair *p, struct meta_tablet *t)
 {
-	array_grow(p->tablets, p->tablet_count);
+	tool_grow(p->tablets, p->tablet_count);
 	p->tablets[p->tablet_count++] = *t;
 	*t = (struct meta_tablet){0};
 }
@@ -279,7 +279,7 @@ static int add_file(struct repair *p, struct meta_tablet *t, const struct tablet
 		tablet_file_fini(&now);
 		return err;
 	}
-	array_grow(t->files, t->file_count);
+	tool_grow(t->files, t->file_count);
 	if (now.seq_max > t->seq_mark)
 		t->seq_mark = now.seq_max;
 	t->files[t->file_count++] = now;

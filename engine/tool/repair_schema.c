@@ -78,7 +78,7 @@ static int add_damaged(struct schemas *a, const struct offline_file *f)
 	struct buf b = {0};
 	int err;
 
-	array_grow(a->v, a->count);
+	tool_grow(a->v, a->count);
 	x = &a->v[a->count++];
 	*x = (struct damaged){.file = f};
 	err = file_read_all(f->path, LOCK_FILE_BYTES_MAX * 2, &b);
@@ -111,7 +111,7 @@ static void note_family(struct content *c, uint16_t id, uint16_t group)
 		}
 	if (!id)
 		return;
-	array_grow(c->v, c->count);
+	tool_grow(c->v, c->count);
 	c->v[c->count++] = (struct restore_family){.id = id, .group = group};
 }
 

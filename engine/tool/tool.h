@@ -40,9 +40,7 @@ void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The next functions end the program, with EXIT_CANNOT and a message, if there is no memory. */
 void no_memory(void) __attribute__((noreturn));
-/* Makes room for another element in an array of `count`, which no other function allocates. */
-#define array_grow(array, count) array_grow_by(&(array), count, sizeof(*(array)))
-void array_grow_by(void *array, size_t count, size_t element_bytes);
+#define tool_grow(array, count) (array_grow(&(array), count, sizeof(*(array))) ? no_memory() : (void)0)
 /* A formatted string that stays until the end of the program, as a path. */
 char *text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
