@@ -104,7 +104,8 @@ struct node {
 	uint32_t refs;
 	_Atomic uint32_t epoch; /* version: 0, or the table's epoch when size was stored; directory: changes of its listing */
 	uint32_t key_n;
-	uint32_t opens; /* version: descriptors that are open, or being opened, for reading only (tree lock) */
+	_Atomic uint32_t
+		opens; /* version: descriptors that are open, or being opened, for reading only (changed under the tree lock) */
 	uint8_t kind;
 	_Atomic uint8_t flags; /* changed under the tree lock */
 	uint8_t key[];         /* NUL-terminated for convenience */

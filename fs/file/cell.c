@@ -69,12 +69,9 @@ int cell_stat(const struct cell_place *p, struct tfs_info *info)
 	return dropped_is_absent(tfs_stat(p->table, p->row, p->family, p->qualifier, p->ts, info));
 }
 
-int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info)
+static int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info)
 {
-	struct tfs_info local;
-
-	return dropped_is_absent(
-		tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info ? info : &local));
+	return dropped_is_absent(tfs_read(p->table, p->row, p->family, p->qualifier, p->ts, offset, buf, n, got, info));
 }
 
 int cell_load(struct node *cell, bool only_reads, struct stage *image, struct tfs_info *info)
@@ -126,10 +123,11 @@ int cell_node_stat(struct node *cell, struct tfs_info *info)
 
 int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got)
 {
+	struct tfs_info unused;
 	struct cell_place p;
 
 	cell_place_of(cell, &p);
-	return cell_read(&p, offset, buf, n, got, NULL);
+	return cell_read(&p, offset, buf, n, got, &unused);
 }
 
 void stat_time(struct timespec *t, int64_t us)
@@ -174,30 +172,22 @@ double version_timeout(const struct family_info *f, int64_t expires_us)
 	return left > (int64_t)FS_FOREVER * 1000000 ? FS_FOREVER : (double)left / 1e6;
 }
 
-struct mutex *ofile_row_lock(struct node *n)
+struct mutex *row_lock(struct node *n)
 {
-	for (; n; n = n->parent)
-		if (n->kind == NODE_ROW)
-			return fs_row_lock(n);
-	return NULL;
+	struct mutex *row;
+
+	while (n && n->kind != NODE_ROW)
+		n = n->parent;
+	row = n ? fs_row_lock(n) : NULL;
+	if (row)
+		mutex_lock(row);
+	return row;
 }
 
-/* The nodes of a family in the table's other view; NULL where there is none. */
-struct other_view {
-	struct node *view, *row, *family;
-};
-
-static struct other_view other_view_locked(const struct node *family_node)
+void row_unlock(struct mutex *row)
 {
-	struct node *row = family_node->parent, *view = row->parent;
-	struct other_view o = {0};
-
-	o.view = view->kind == NODE_LATEST ? view->parent : node_find_locked(view, NODE_LATEST, slice_of(NULL, 0), 0);
-	if (o.view)
-		o.row = node_find_locked(o.view, NODE_ROW, node_key(row), 0);
-	if (o.row)
-		o.family = node_find_locked(o.row, NODE_FAMILY, node_key(family_node), 0);
-	return o;
+	if (row)
+		mutex_unlock(row);
 }
 
 struct node *family_in_other_view(struct node *family_node)
@@ -205,56 +195,42 @@ struct node *family_in_other_view(struct node *family_node)
 	struct node *other;
 
 	mutex_lock(tree_mutex());
-	other = other_view_locked(family_node).family;
+	other = node_in_other_view_locked(family_node);
 	if (other)
 		other->refs++;
 	mutex_unlock(tree_mutex());
 	return other;
 }
 
-static bool lies_in_latest(const struct node *family_node)
+struct node *cell_find_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
 {
-	return family_node->parent->parent->kind == NODE_LATEST;
+	struct node *family, *home;
+
+	mutex_lock(tree_mutex());
+	family = node_in_table_locked(family_node);
+	home = family ? node_find_locked(family, kind, qualifier, ts) : NULL;
+	if (home)
+		home->refs++;
+	mutex_unlock(tree_mutex());
+	return home;
 }
 
-struct node *family_in_table(struct node *family_node, bool make)
+struct node *cell_get_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
 {
-	struct node *(*step)(struct node *, enum node_kind, struct slice, int64_t) = make ? node_get : node_find;
-	struct node *row, *home;
+	struct node *family = node_in_table_get(family_node), *home = family ? node_get(family, kind, qualifier, ts) : NULL;
 
-	if (!lies_in_latest(family_node)) {
-		node_hold(family_node);
-		return family_node;
-	}
-	row = step(node_table(family_node), NODE_ROW, node_key(family_node->parent), 0);
-	home = row ? step(row, NODE_FAMILY, node_key(family_node), 0) : NULL;
-	node_put(row);
+	node_put(family);
 	return home;
 }
 
 struct node *cell_in_table(struct node *cell, bool make)
 {
-	struct node *family, *home;
-
 	/* Of a removed cell it is the node itself, because the name now finds a later cell. */
 	if (cell->kind != NODE_PLAIN || !node_lives(cell)) {
 		node_hold(cell);
 		return cell;
 	}
-	family = family_in_table(cell->parent, make);
-	if (!family)
-		return NULL;
-	home = make ? node_get(family, NODE_PLAIN, node_key(cell), 0) : node_find(family, NODE_PLAIN, node_key(cell), 0);
-	node_put(family);
-	return home;
-}
-
-struct node *cell_find_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts)
-{
-	struct node *family = family_in_table(family_node, false), *home = family ? node_find(family, kind, qualifier, ts) : NULL;
-
-	node_put(family);
-	return home;
+	return (make ? cell_get_in_table : cell_find_in_table)(cell->parent, NODE_PLAIN, node_key(cell), 0);
 }
 
 /* Notes the listings of a directory and of the parts of split names below it. */
@@ -287,24 +263,23 @@ static void above_locked(struct changes *c, struct node *family_node)
 	}
 }
 
-/* Returns the directory of the last component of path below dir, counted, or NULL.  *name is that component. */
-static struct node *holder(struct node *dir, enum node_kind part_kind, struct slice path, struct slice *name)
+/* The entry of a version is not valid any more.  path is its name below dir, the family. */
+static void entry_locked(struct changes *c, struct node *dir, struct slice path)
 {
 	const uint8_t *slash = memrchr(path.p, '/', path.n);
-	size_t n = slash ? (size_t)(slash - path.p) : 0;
 
-	*name = slash ? slice_of(slash + 1, path.n - n - 1) : path;
-	if (!slash) {
-		node_hold(dir);
-		return dir;
+	if (slash) {
+		dir = node_find_locked(dir, NODE_CELL_PART, slice_of(path.p, (size_t)(slash - path.p)), 0);
+		path = slice_of(slash + 1, (size_t)(path.p + path.n - slash - 1));
 	}
-	return node_find(dir, part_kind, slice_of(path.p, n), 0);
+	if (dir)
+		changes_entry_locked(c, dir, path);
 }
 
 static void changed_in_view(
 	struct changes *c, struct node *family_node, struct slice qualifier, int64_t ts, bool removed, const struct node *not_self)
 {
-	bool latest = node_is_latest(family_node), entry = false;
+	bool latest = node_is_latest(family_node);
 	struct buf path = {0};
 	struct node *n;
 
@@ -329,18 +304,11 @@ static void changed_in_view(
 			/* The kernel may have pages of names that the version had while it was open. */
 			for (unsigned i = 0; n->file && i < n->file->also_count; i++)
 				changes_inode_locked(c, n->file->also[i]);
-			entry = removed && n->lookups > 0;
+			if (removed && n->lookups > 0)
+				entry_locked(c, family_node, buf_slice(&path));
 		}
 	}
 	mutex_unlock(tree_mutex());
-	if (entry) {
-		struct slice name;
-
-		n = holder(family_node, NODE_CELL_PART, buf_slice(&path), &name);
-		if (n)
-			changes_entry(c, n, name);
-		node_put(n);
-	}
 out:
 	buf_fini(&path);
 }
@@ -352,18 +320,19 @@ void cell_changed(
 
 	atomic_fetch_add(&fs.changes, 1);
 	changed_in_view(c, family_node, qualifier, ts, removed, not_self);
-	if (other)
+	if (other) {
 		changed_in_view(c, other, qualifier, ts, removed, not_self);
-	else {
+	} else {
 		/* The other view may have a node of the row or of the table, but none of the family. */
-		struct other_view o;
+		struct node *row, *view;
 
 		mutex_lock(tree_mutex());
-		o = other_view_locked(family_node);
-		if (o.view)
-			changes_listing_locked(c, o.view);
-		if (o.row)
-			changes_listing_locked(c, o.row);
+		row = node_in_other_view_locked(family_node->parent);
+		view = node_in_other_view_locked(family_node->parent->parent);
+		if (row)
+			changes_listing_locked(c, row);
+		if (view)
+			changes_listing_locked(c, view);
 		mutex_unlock(tree_mutex());
 	}
 	node_put(other);
@@ -373,21 +342,6 @@ void versions_fini(struct versions *v)
 {
 	free(v->ts);
 	*v = (struct versions){0};
-}
-
-static int versions_add(struct versions *v, int64_t ts)
-{
-	if (v->n == v->cap) {
-		size_t cap = v->cap ? v->cap * 2 : 8;
-		int64_t *more = realloc(v->ts, cap * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		v->ts = more;
-		v->cap = cap;
-	}
-	v->ts[v->n++] = ts;
-	return 0;
 }
 
 int column_versions(struct node *family_node, struct slice qualifier, struct versions *out)
@@ -400,8 +354,7 @@ int column_versions(struct node *family_node, struct slice qualifier, struct ver
 		.families = &family,
 		.family_count = 1,
 	};
-	struct versions v = {0};
-	struct buf after = {0};
+	struct buf after = {0}, found = {0};
 	struct tfs_scan *scan = NULL;
 	struct tfs_cell cell;
 	int err;
@@ -417,27 +370,23 @@ int column_versions(struct node *family_node, struct slice qualifier, struct ver
 		err = tfs_scan_new(node_store_table(family_node), &spec, &scan);
 		if (err)
 			goto out;
-		while ((err = tfs_scan_next(scan, &cell)) > 0) {
-			err = versions_add(&v, cell.ts);
-			if (err)
-				break;
-		}
+		while (err == 0 && (err = tfs_scan_next(scan, &cell)) > 0)
+			err = buf_append(&found, &cell.ts, sizeof(cell.ts));
 		tfs_scan_free(scan);
 		if (err != -EBADMSG && err != -EIO)
 			break;
-		if (spec.past_damage) {
-			err = 0; /* cells that cannot be read cannot be open */
+		err = 0; /* cells that cannot be read cannot be open */
+		if (spec.past_damage)
 			break;
-		}
-		versions_fini(&v);
+		buf_reset(&found);
 		spec.past_damage = true;
 	}
 out:
 	buf_fini(&after);
 	if (err)
-		versions_fini(&v);
+		buf_fini(&found);
 	else
-		*out = v;
+		*out = (struct versions){(int64_t *)(void *)found.p, found.n / sizeof(cell.ts)};
 	return err;
 }
 

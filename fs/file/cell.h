@@ -40,8 +40,6 @@ void family_info_from(const struct tfs_family *f, struct family_info *out);
 
 /* -ENOENT: there is no such cell, or the family was dropped. */
 int cell_stat(const struct cell_place *p, struct tfs_info *info) TFS_MUST;
-/* Reads through p->ts.  info may be NULL. */
-int cell_read(const struct cell_place *p, uint64_t offset, void *buf, size_t n, size_t *got, struct tfs_info *info) TFS_MUST;
 /* The same, by a cell's node. */
 int cell_node_stat(struct node *cell, struct tfs_info *info) TFS_MUST;
 int cell_node_read(struct node *cell, uint64_t offset, void *buf, size_t n, size_t *got) TFS_MUST;
@@ -69,7 +67,7 @@ void cell_changed(
 /* The live versions of a column, newest first.  Collected before a removal or move, and noted after it. */
 struct versions {
 	int64_t *ts;
-	size_t n, cap;
+	size_t n;
 };
 int column_versions(struct node *family_node, struct slice qualifier, struct versions *out) TFS_MUST;
 void versions_fini(struct versions *v);
@@ -79,13 +77,13 @@ void versions_changed(struct changes *c, struct node *family_node, struct slice 
  * a node in that view only.  NULL: there is none; if make: out of memory.
  */
 struct node *cell_in_table(struct node *cell, bool make);
-/* The same, found by its name below a family's directory in either view.  NULL: there is none. */
+/* The same, found by its name below a family's directory in either view, or made. */
 struct node *cell_find_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
-/* The same, of a family's directory. */
-struct node *family_in_table(struct node *family_node, bool make);
+struct node *cell_get_in_table(struct node *family_node, enum node_kind kind, struct slice qualifier, int64_t ts);
 /* Returns the family's node in the other view, counted, or NULL. */
 struct node *family_in_other_view(struct node *family_node);
-/* Returns the lock of the row that n lies in, or NULL if it lies in none. */
-struct mutex *ofile_row_lock(struct node *n);
+/* Locks the row that n lies in, and returns the lock for row_unlock; NULL: n is NULL, or lies in no row. */
+struct mutex *row_lock(struct node *n);
+void row_unlock(struct mutex *row);
 
 #endif

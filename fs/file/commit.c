@@ -40,7 +40,7 @@ static void content_committed(struct content *content, bool shared, const struct
 		content->error = -EIO;
 	stage_reset(&content->tail);
 	if (content->holds == IMAGE_LOADED)
-		stage_forget_spans(&content->image);
+		content->image.span_count = 0;
 	else
 		stage_reset(&content->image);
 }
@@ -61,24 +61,6 @@ static int ranges_of(struct content *content, struct tfs_range **out, unsigned *
 		(*out)[i] = (struct tfs_range){
 			spans[i].begin, tfs_bytes_of(bytes.p + spans[i].begin, (size_t)(spans[i].end - spans[i].begin))};
 	return *out ? 0 : -ENOMEM;
-}
-
-static int commit_apply(struct cell_place *p, const struct tfs_write *write, const int64_t *drop, struct tfs_result *result)
-{
-	struct tfs_result results[2] = {0};
-	struct tfs_mutation *m = tfs_mutation_new(p->table, p->row);
-	int err = m ? 0 : -ENOMEM;
-
-	if (err == 0)
-		err = tfs_mutation_write(m, write);
-	if (err == 0 && drop)
-		err = tfs_mutation_delete_version(m, p->family, p->qualifier, *drop);
-	if (err == 0)
-		err = tfs_apply(m, 0, results);
-	tfs_mutation_free(m);
-	if (err == 0)
-		*result = results[0];
-	return err;
 }
 
 static void commit_place(const struct content *content, struct tfs_write *out)
@@ -140,7 +122,7 @@ static void replaced_note(
 	if (target->kind != NODE_PLAIN)
 		return;
 	if (content->committed)
-		displaced_moved(&g->displaced, family, key, content->commit_ts, target, moved ? result->ts : content->commit_ts, c);
+		displaced_moved(&g->displaced, &content->commit_ts, target, moved ? result->ts : content->commit_ts, c);
 	displaced_end(&g->displaced, c);
 }
 
@@ -149,30 +131,39 @@ static int replaced_apply(
 	struct content *content, struct cell_place *p, const struct tfs_write *out, struct tfs_result *result, struct changes *c)
 {
 	bool drop = out->drop_newer && content->committed && content->commit_ts != content->time;
+	struct tfs_result results[2] = {0};
 	struct replaced g = {0};
 	int err = replaced_add(content, out, &g);
+	struct tfs_mutation *m = err ? NULL : tfs_mutation_new(p->table, p->row);
 
 	if (err == 0)
-		err = commit_apply(p, out, drop ? &content->commit_ts : NULL, result);
+		err = m ? tfs_mutation_write(m, out) : -ENOMEM;
+	if (err == 0 && drop)
+		err = tfs_mutation_delete_version(m, p->family, p->qualifier, content->commit_ts);
 	if (err == 0)
+		err = tfs_apply(m, 0, results);
+	tfs_mutation_free(m);
+	if (err == 0) {
+		*result = results[0];
 		replaced_note(content, result, drop, &g, c);
+	}
 	versions_fini(&g.column);
 	displaced_fini(&g.displaced);
 	return err;
 }
 
-/* *over is set if only a truncation is staged and another descriptor has committed since. */
-static int truncation_is_over(const struct content *content, const struct cell_place *p, bool *over)
+/* Returns 1 if only a truncation is staged and another descriptor has committed since, 0, or -errno. */
+static int truncation_is_over(const struct content *content, const struct cell_place *p)
 {
 	struct tfs_info info;
 	int err;
 
-	*over = false;
 	if (content->staged == STAGED_BYTES || content->target->kind != NODE_PLAIN)
 		return 0;
 	err = cell_stat(p, &info);
-	*over = err == 0 && info.ts != content->base_ts;
-	return err == -ENOENT ? 0 : err;
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	return info.ts != content->base_ts;
 }
 
 /* Replaces the text of a counter by its number in canonical form. */
@@ -203,20 +194,20 @@ static int content_store(struct content *content, struct open_file *file, struct
 	struct family_info f;
 	struct cell_place p;
 	struct slice tail;
-	bool over;
 	int err;
 
 	cell_place_of(content->target, &p);
 	if (family_info_get(p.family_node, &f))
 		return refuse(-ESTALE, content->target, NULL, "the family was dropped");
-	err = truncation_is_over(content, &p, &over);
-	if (over) {
+	err = truncation_is_over(content, &p);
+	if (err < 0)
+		return refuse_store(err, content->target, NULL, "not stored");
+	if (err) {
 		content->staged = STAGED_NOTHING;
 		if (content == &file->shared)
 			content->holds = IMAGE_RANGES; /* the empty image is not the file's */
+		return 0;
 	}
-	if (over || err)
-		return refuse_store(err, content->target, NULL, "not stored");
 	out.family = p.family;
 	out.qualifier = p.qualifier;
 	commit_place(content, &out);
@@ -323,21 +314,6 @@ int content_move_to_time(struct content *content, bool *newest, struct changes *
 	return 0;
 }
 
-/* Commits the contents of file whose target is n. */
-static int commit_to(struct open_file *file, const struct node *n, struct changes *c)
-{
-	int err = 0;
-
-	mutex_lock(&file->lock);
-	if (file->shared.target == n && content_is_staged(&file->shared))
-		err = content_commit(&file->shared, true, file, c);
-	for (struct descriptor *d = file->descriptors; d && err == 0; d = d->next)
-		if (d->own.target == n && content_is_staged(&d->own))
-			err = content_commit(&d->own, true, file, c);
-	mutex_unlock(&file->lock);
-	return err;
-}
-
 int ofile_commit_staged(struct node *n, struct changes *c)
 {
 	struct node *home = cell_in_table(n, false);
@@ -349,9 +325,16 @@ int ofile_commit_staged(struct node *n, struct changes *c)
 		return 0;
 	err = open_files_to(home, &files, &count);
 	for (size_t i = 0; i < count; i++) {
-		if (err == 0)
-			err = commit_to(files[i], home, c);
-		open_file_put(files[i]);
+		struct open_file *file = files[i];
+
+		mutex_lock(&file->lock);
+		if (err == 0 && file->shared.target == home && content_is_staged(&file->shared))
+			err = content_commit(&file->shared, true, file, c);
+		for (struct descriptor *d = file->descriptors; d && err == 0; d = d->next)
+			if (d->own.target == home && content_is_staged(&d->own))
+				err = content_commit(&d->own, true, file, c);
+		mutex_unlock(&file->lock);
+		open_file_put(file);
 	}
 	free(files);
 	node_put(home);

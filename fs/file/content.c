@@ -40,24 +40,18 @@ void content_renew(struct content *content)
 
 void content_begin_whole(struct content *content)
 {
-	stage_reset(&content->image);
-	stage_reset(&content->tail);
+	content_discard(content);
 	content->holds = IMAGE_WHOLE;
 	content->staged = STAGED_CREATION;
 	content->error = 0;
-	content->cut = UINT64_MAX;
 	content->touched_us = fs_now_us();
 }
 
 uint64_t content_size(const struct content *content)
 {
-	uint64_t size = content->base_size;
+	uint64_t size = content->cut != UINT64_MAX ? content->cut : content->base_size;
 
-	if (content->holds != IMAGE_RANGES)
-		return content->image.size + content->tail.size;
-	if (content->cut != UINT64_MAX)
-		size = content->cut;
-	if (content->image.size > size)
+	if (content->holds != IMAGE_RANGES || content->image.size > size)
 		size = content->image.size;
 	return size + content->tail.size;
 }

@@ -170,7 +170,6 @@ void open_file_free_scratch(struct open_file *file)
 
 void version_count_open(struct node *n)
 {
-	struct mutex *row = ofile_row_lock(n);
 	bool leaving;
 
 	for (;;) {
@@ -180,8 +179,7 @@ void version_count_open(struct node *n)
 		mutex_unlock(tree_mutex());
 		if (!leaving)
 			return;
-		mutex_lock(row);
-		mutex_unlock(row);
+		row_unlock(row_lock(n));
 	}
 }
 
@@ -303,11 +301,6 @@ void descriptor_free(struct descriptor *d)
 	node_put(d->node);
 	free(d);
 	open_file_put(file);
-}
-
-bool descriptor_is_any(void)
-{
-	return descriptor_first() != NULL;
 }
 
 struct descriptor *descriptor_first(void)

@@ -37,14 +37,12 @@ struct displaced_version {
 /* A version has a node in the table's own view only.  It is made, so that another thread cannot open the version unseen. */
 int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves)
 {
-	struct node *family = family_in_table(family_node, true);
-	struct node *n = family ? node_get(family, NODE_VERSION, qualifier, ts) : NULL;
+	struct node *n = cell_get_in_table(family_node, NODE_VERSION, qualifier, ts);
 	struct displaced_version *e = calloc(1, sizeof(*e));
 	struct tfs_info info;
 	bool open;
 	int err = 0;
 
-	node_put(family);
 	if (!n || !e) {
 		free(e);
 		node_put(n);
@@ -210,116 +208,75 @@ static void displaced_move(struct displaced_version *e, struct node *family, str
 	node_put(to);
 }
 
-static bool displaced_is_of(const struct displaced_version *e, const struct node *family_node, struct slice qualifier)
+void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target, int64_t to_ts, struct changes *c)
 {
-	return slice_eq(node_key(e->n), qualifier) && slice_eq(node_key(e->n->parent), node_key(family_node));
-}
-
-void displaced_moved(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target,
-	int64_t to_ts, struct changes *c)
-{
-	struct node *family = family_in_table(target->parent, true);
-
-	for (struct displaced_version *e = k->first; e; e = e->next) {
-		if (e->n->ts == ts && displaced_is_of(e, family_node, qualifier)) {
-			displaced_move(e, family, node_key(target), to_ts, c);
-			break;
-		}
-	}
-	node_put(family);
-}
-
-void displaced_column_moved(
-	struct displaced *k, struct node *family_node, struct slice qualifier, struct node *target, struct changes *c)
-{
-	struct node *family = family_in_table(target->parent, true);
+	struct node *family = node_in_table_get(target->parent);
 
 	for (struct displaced_version *e = k->first; e; e = e->next)
-		if (displaced_is_of(e, family_node, qualifier))
-			displaced_move(e, family, node_key(target), e->n->ts, c);
+		if (!ts || e->n->ts == *ts)
+			displaced_move(e, family, node_key(target), ts ? to_ts : e->n->ts, c);
 	node_put(family);
-}
-
-static void end_plain_in_view(struct node *family_node, struct slice qualifier, struct changes *c)
-{
-	struct node *n;
-
-	mutex_lock(tree_mutex());
-	n = node_find_locked(family_node, NODE_PLAIN, qualifier, 0);
-	if (n) {
-		node_end_locked(n);
-		changes_inode_locked(c, n);
-	}
-	mutex_unlock(tree_mutex());
 }
 
 void ofile_end_column(struct node *family_node, struct slice qualifier, struct changes *c)
 {
-	struct node *twin = family_in_other_view(family_node);
+	struct node *views[] = {family_node, family_in_other_view(family_node)};
 
-	end_plain_in_view(family_node, qualifier, c);
-	if (twin)
-		end_plain_in_view(twin, qualifier, c);
-	node_put(twin);
+	mutex_lock(tree_mutex());
+	for (unsigned i = 0; i < 2; i++) {
+		struct node *n = views[i] ? node_find_locked(views[i], NODE_PLAIN, qualifier, 0) : NULL;
+
+		if (!n)
+			continue;
+		node_end_locked(n);
+		changes_inode_locked(c, n);
+	}
+	mutex_unlock(tree_mutex());
+	node_put(views[1]);
 }
 
 /* ---- targets ---- */
 
-/* The new target of a content, and the timestamp of its version there. */
-struct new_target {
-	struct node *target;
-	int64_t commit_ts;
-	bool latest;
-};
-
-static void content_retarget(struct content *content, const struct node *from, const struct new_target *a)
+/* commit_ts is the timestamp of the content's version in the new target. */
+static void content_retarget(struct content *content, const struct node *from, struct node *target, int64_t commit_ts, bool latest)
 {
 	if (content->target != from)
 		return;
-	content->latest = a->latest;
+	content->latest = latest;
 	if (content->committed)
-		content->commit_ts = a->commit_ts;
-	content_set_target(content, a->target);
-}
-
-/* Sets the target of the file's contents whose target is `from`. */
-static void open_file_retarget(struct open_file *file, const struct node *from, const struct new_target *a)
-{
-	mutex_lock(&file->lock);
-	content_retarget(&file->shared, from, a);
-	for (struct descriptor *d = file->descriptors; d; d = d->next)
-		content_retarget(&d->own, from, a);
-	mutex_unlock(&file->lock);
-}
-
-/* Sets the target of a scratch file, whose bytes have been committed there. */
-static void scratch_retarget(struct open_file *file, const struct new_target *a)
-{
-	mutex_lock(&file->lock);
-	content_retarget(&file->shared, file->shared.target, a);
-	open_file_free_scratch(file);
-	mutex_unlock(&file->lock);
+		content->commit_ts = commit_ts;
+	content_set_target(content, target);
 }
 
 void ofile_retarget(struct node *n, struct node *target, int64_t commit_ts)
 {
-	struct node *from = cell_in_table(n, false);
-	struct new_target a = {.target = cell_in_table(target, true), .commit_ts = commit_ts, .latest = node_is_latest(target)};
+	struct node *from = cell_in_table(n, false), *to = cell_in_table(target, true);
+	bool latest = node_is_latest(target);
 	struct open_file **files = NULL, *file;
 	size_t count = 0;
 
-	if (from && (!a.target || open_files_to(from, &files, &count)))
+	if (from && (!to || open_files_to(from, &files, &count)))
 		msg_error("out of memory: descriptors of a renamed file were cut off");
 	for (size_t i = 0; i < count; i++) {
-		if (node_lives(from))
-			open_file_retarget(files[i], from, &a);
-		open_file_put(files[i]);
-	}
-	free(files);
-	if (n->kind == NODE_SCRATCH_FILE && a.target && (file = open_file_find(n)) != NULL) {
-		scratch_retarget(file, &a);
+		file = files[i];
+		mutex_lock(&file->lock);
+		if (node_lives(from)) {
+			content_retarget(&file->shared, from, to, commit_ts, latest);
+			for (struct descriptor *d = file->descriptors; d; d = d->next)
+				content_retarget(&d->own, from, to, commit_ts, latest);
+		}
+		mutex_unlock(&file->lock);
 		open_file_put(file);
 	}
-	node_put(a.target);
+	free(files);
+	file = n->kind == NODE_SCRATCH_FILE && to ? open_file_find(n) : NULL;
+	if (file) {
+		mutex_lock(&file->lock);
+		content_retarget(&file->shared, file->shared.target, to, commit_ts, latest);
+		open_file_free_scratch(file);
+		mutex_unlock(&file->lock);
+		open_file_put(file);
+	}
+	node_put(to);
 	node_put(from);
 }

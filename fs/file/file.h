@@ -25,21 +25,6 @@
 
 #include <bsd/sys/queue.h>
 
-/* The kinds of files. */
-enum file_kind { FILE_NONE, FILE_PLAIN, FILE_VERSION, FILE_SCRATCH, FILE_SCHEMA, FILE_SETTING };
-static inline enum file_kind file_kind(const struct node *n)
-{
-	static const uint8_t kinds[NODE_SYSTEM + 1] = {
-		[NODE_PLAIN] = FILE_PLAIN,
-		[NODE_VERSION] = FILE_VERSION,
-		[NODE_SCRATCH_FILE] = FILE_SCRATCH,
-		[NODE_SCHEMA] = FILE_SCHEMA,
-		[NODE_SETTING] = FILE_SETTING,
-	};
-
-	return (enum file_kind)kinds[n->kind];
-}
-
 /* How far a descriptor of a plain name has read: not all bytes of its version; all; the end of file, too. */
 enum reader_end { READER_WITHIN, READER_ALL, READER_END };
 
@@ -84,15 +69,13 @@ static inline bool descriptor_shares(const struct descriptor *d)
 /* Makes a descriptor of n, and lists it.  NULL: out of memory. */
 struct descriptor *descriptor_new(struct node *n, int flags);
 void descriptor_free(struct descriptor *d);
+/* Any descriptor, or NULL. */
 struct descriptor *descriptor_first(void);
 /* *out: the files with a descriptor for which matches() returns true, each counted; the caller frees the array.  matches() is called under the tree lock. */
 int open_files_with(bool (*matches)(const struct descriptor *d, const void *arg), const void *arg, struct open_file ***out,
 	size_t *count) TFS_MUST;
 /* The same, of files with a content whose target is n. */
 int open_files_to(const struct node *n, struct open_file ***out, size_t *count) TFS_MUST;
-
-/* Is any descriptor open that has state? */
-bool descriptor_is_any(void);
 
 /* Finds the state of n or makes it; counted.  NULL: out of memory. */
 struct open_file *open_file_get(struct node *n);
@@ -120,12 +103,12 @@ int version_prepare_write(struct open_file *file) TFS_MUST;
 
 void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
-void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t offset, struct fuse_file_info *fi);
+void ofile_write(fuse_req_t req, fuse_ino_t ino, const char *p, size_t size, off_t offset, struct fuse_file_info *fi);
 void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
-/* Commits the bytes that were staged through h.  last: d is being closed, and a creation is committed, too. */
+/* Commits the bytes that were staged through d.  last: d is being closed, and a creation is committed, too. */
 int ofile_commit(struct descriptor *d, bool last, struct changes *c) TFS_MUST;
 
 /* Creates an empty cell, unless it exists. */
@@ -139,8 +122,9 @@ int scratch_commit(struct open_file *file, struct node *target, bool latest, int
 int scratch_truncate(struct open_file *file, uint64_t size) TFS_MUST;
 /* Truncates n, through d if it is not NULL. */
 int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct changes *c) TFS_MUST;
-/* Sets the time of n; us is not 0. */
-int ofile_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
+/* Sets the time of n, a plain name or scratch file; us is not 0. */
+int plain_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
+int scratch_set_time(struct node *n, int64_t us, struct changes *c) TFS_MUST;
 
 /*
  * Commits to content's target under the lock of its row.  The lock of file, the file
@@ -160,16 +144,15 @@ struct staged_attr {
 	uint64_t size;
 	int64_t time_us, touched_us;
 };
-/* Returns true and fills *s if something is staged for n, a plain name, version or .schema. */
-bool ofile_pending(struct node *n, struct staged_attr *s);
+/*
+ * Returns true and fills *s if something is staged for n, a plain name, version
+ * or .schema.  *own is set if the process that calls stat has staged the bytes,
+ * or shares the content.  Other processes see the newest version, which they
+ * also read.  own may be NULL.
+ */
+bool ofile_pending(struct node *n, bool *own, struct staged_attr *s);
 /* cell_stat of n's cell.  n may be NULL.  -ENOENT with *pending set: it was created, and is not committed. */
 int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info, bool *pending) TFS_MUST;
-/*
- * The same, for stat of a plain name.  *own is set if the process that calls
- * stat has staged the bytes, or shares the content.  Other processes see the
- * newest version, which they also read.
- */
-bool ofile_staged(struct node *n, bool *own, struct staged_attr *s);
 /* The request that this thread serves from now on comes from pid, a thread. */
 void ofile_asked_by(pid_t pid);
 /* Returns the end of file for lseek on a plain name's descriptor. */
@@ -180,21 +163,17 @@ bool ofile_pending_below(struct node *dir);
 bool ofile_is_open(struct node *n, uint64_t *size);
 
 /*
- * The versions that a removal, a replacement or a rename displaces.  Under the
- * row's lock the caller adds them, which copies those that are open; changes
- * the store; and if that has succeeded, states which of them have moved, and
- * ends the others.  It calls displaced_fini in any case.
+ * The versions of a column that a removal, a replacement or a rename displaces.
+ * Under the row's lock the caller adds them, which copies those that are open;
+ * changes the store; and if that has succeeded, states which of them have
+ * moved, and ends the others.  It calls displaced_fini in any case.
  */
 struct displaced {
 	struct displaced_version *first;
 };
 int displaced_add(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, bool moves) TFS_MUST;
-/* It moved: its descriptors are descriptors of the version to_ts of target's column from now on. */
-void displaced_moved(struct displaced *k, struct node *family_node, struct slice qualifier, int64_t ts, struct node *target,
-	int64_t to_ts, struct changes *c);
-/* The same, of every version of the column.  Each keeps its timestamp. */
-void displaced_column_moved(
-	struct displaced *k, struct node *family_node, struct slice qualifier, struct node *target, struct changes *c);
+/* The version *ts moved: its descriptors are descriptors of the version to_ts of target's column from now on.  NULL: all of them did, and each keeps its timestamp. */
+void displaced_moved(struct displaced *k, const int64_t *ts, struct node *target, int64_t to_ts, struct changes *c);
 /* The other versions were removed. */
 void displaced_end(struct displaced *k, struct changes *c);
 void displaced_fini(struct displaced *k);

@@ -101,25 +101,20 @@ static void node_mark_paged(struct node *n)
 /* Commits the bytes that were written in place, before a READ or FSYNC. */
 static int version_commit(struct node *n)
 {
-	struct mutex *row = ofile_row_lock(n);
-	struct open_file *file = open_file_find(n);
+	struct staged_attr staged;
 	struct changes c = {0};
-	bool pending;
-	int err = 0;
+	struct open_file *file;
+	struct mutex *row;
+	int err;
 
-	if (!file)
+	if (!ofile_pending(n, NULL, &staged) || !(file = open_file_find(n)))
 		return 0;
+	row = row_lock(n);
 	mutex_lock(&file->lock);
-	pending = content_is_staged(&file->shared);
+	err = content_commit(&file->shared, true, file, &c);
 	mutex_unlock(&file->lock);
-	if (pending) {
-		mutex_lock(row);
-		mutex_lock(&file->lock);
-		err = content_commit(&file->shared, true, file, &c);
-		mutex_unlock(&file->lock);
-		mutex_unlock(row);
-		changes_send(&c);
-	}
+	row_unlock(row);
+	changes_send(&c);
 	open_file_put(file);
 	return err;
 }
@@ -149,7 +144,6 @@ static int version_read_once(struct node *n, uint64_t offset, uint8_t *buf, size
 
 static int version_read(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
-	struct mutex *row = ofile_row_lock(n);
 	int err;
 
 	node_mark_paged(n);
@@ -158,8 +152,7 @@ static int version_read(struct node *n, uint64_t offset, uint8_t *buf, size_t si
 		err = version_read_once(n, offset, buf, size, got);
 	if (err == -ENOENT) {
 		/* The thread that removes or renames it holds the row's lock until the copy for descriptors is there. */
-		mutex_lock(row);
-		mutex_unlock(row);
+		row_unlock(row_lock(n));
 		err = version_read_once(n, offset, buf, size, got);
 	}
 	return err == -ENOENT ? -ESTALE : err;
@@ -191,12 +184,6 @@ static bool pages_are_shared(struct descriptor *d)
 	return shared;
 }
 
-static int plain_read_newest(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
-{
-	node_mark_paged(n);
-	return cell_node_read(n, offset, buf, size, got);
-}
-
 void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
 	struct node *n = node_of(ino);
@@ -218,8 +205,10 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 			err = version_read(n, (uint64_t)offset, buf, size, &got);
 		} else if (n->kind == NODE_PLAIN && !d->writable) {
 			err = -ENOENT;
-			if (!fi->lock_owner && pages_are_shared(d)) /* read(2) sets lock_owner, a page fault does not */
-				err = plain_read_newest(n, (uint64_t)offset, buf, size, &got);
+			if (!fi->lock_owner && pages_are_shared(d)) { /* read(2) sets lock_owner, a page fault does not */
+				node_mark_paged(n);
+				err = cell_node_read(n, (uint64_t)offset, buf, size, &got);
+			}
 			if (err == -ENOENT)
 				err = reader_read(d, !fi->lock_owner, (uint64_t)offset, buf, size, &got);
 		} else if ((err = content_lock(d, false, &c)) == 0) {
@@ -262,79 +251,45 @@ static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t
 {
 	struct node *n = d->node;
 	struct open_file *file = d->file;
+	struct content *content = d->content;
 	bool append = (flags & O_APPEND) != 0;
 	int err = content_lock(d, true, c);
 
 	if (err)
 		return err;
-	switch (file_kind(n)) {
-	case FILE_PLAIN:
-		err = content_write(d->content, offset, p, size, append);
-		if (err == 0 && d->content->target)
-			err = counter_check(d->content->target, d->content);
-		break;
-	case FILE_VERSION:
-		err = content_write(d->content, offset, p, size, false);
-		break;
-	case FILE_SCRATCH:
-		err = content_write(&file->shared, offset, p, size, append);
+	/* A setting: lines before this one have been applied. */
+	if (n->kind == NODE_SETTING && content->image.size == 0)
+		content->origin = offset;
+	if (n->kind == NODE_SETTING && offset < content->origin)
+		err = refuse(-EINVAL, n, NULL, "written out of order");
+	else
+		err = content_write(content, n->kind == NODE_SETTING ? offset - content->origin : offset, p, size,
+			append && n->kind != NODE_VERSION);
+	if (err == 0 && n->kind == NODE_PLAIN && content->target)
+		err = counter_check(content->target, content);
+	else if (err == 0 && node_ops(n)->written)
+		err = node_ops(n)->written(n, content, offset + size, c);
+	if (n->kind == NODE_SCRATCH_FILE) {
 		file->mtime_us = fs_now_us();
-		file->shared.time = TFS_NO_TIME;
-		break;
-	case FILE_SETTING:
-		/* Lines before this one have been applied. */
-		if (d->own.image.size == 0)
-			d->own.origin = offset;
-		if (offset < d->own.origin) {
-			err = refuse(-EINVAL, n, NULL, "written out of order");
-			break;
-		}
-		err = content_write(&d->own, offset - d->own.origin, p, size, append);
-		if (err == 0)
-			err = node_ops(n)->written(n, &d->own, offset + size, c);
-		break;
-	case FILE_SCHEMA:
-		err = content_write(&d->own, offset, p, size, append);
-		if (err == 0)
-			err = node_ops(n)->written(n, &d->own, offset + size, c);
-		break;
-	case FILE_NONE:
-		err = -EISDIR;
-		break;
+		content->time = TFS_NO_TIME;
 	}
 	mutex_unlock(&file->lock);
 	return err;
 }
 
-void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t offset, struct fuse_file_info *fi)
+void ofile_write(fuse_req_t req, fuse_ino_t ino, const char *p, size_t size, off_t offset, struct fuse_file_info *fi)
 {
 	struct descriptor *d = descriptor_of(fi);
-	size_t size = fuse_buf_size(in);
-	struct fuse_bufvec whole = FUSE_BUFVEC_INIT(size);
 	struct changes c = {0};
-	const uint8_t *p;
 	int err;
 
 	if (!d) {
 		reply_err(req, -EBADF);
 		return;
 	}
-	if (in->count == 1 && in->idx == 0 && in->off == 0 && !(in->buf[0].flags & FUSE_BUF_IS_FD)) {
-		p = in->buf[0].mem;
-	} else {
-		ssize_t n;
-
-		p = whole.buf[0].mem = thread_buffer(size);
-		n = p ? fuse_buf_copy(&whole, in, 0) : -ENOMEM;
-		if (n < 0) {
-			reply_err(req, (int)n);
-			return;
-		}
-		size = (size_t)n;
-	}
 	d->pid = fuse_req_ctx(req)->pid;
-	err = descriptor_write(d, (uint64_t)offset, p, size, fi->flags, &c);
-	if (err == -EFBIG && (file_kind(d->node) == FILE_SCHEMA || file_kind(d->node) == FILE_SETTING))
+	err = descriptor_write(d, (uint64_t)offset, (const uint8_t *)p, size, fi->flags, &c);
+	if (err == -EFBIG && node_ops(d->node)->written)
 		refuse(err, d->node, NULL, "more than 1 MiB; nothing of it is applied");
 	else if (err == -EFBIG)
 		refuse(err, d->node, NULL, "a value is at most 64 MiB; nothing of it is stored");
@@ -351,27 +306,23 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t o
 /* A scratch file that was renamed while open commits to its target. */
 static int scratch_commit_renamed(struct open_file *file, struct changes *c)
 {
-	struct node *forward;
+	struct node *forward = open_file_target(file);
+	struct content *content = &file->shared;
 	struct mutex *row;
 	int err = 0;
 
-	forward = open_file_target(file);
 	if (!forward)
 		return 0;
-	row = ofile_row_lock(forward);
-	if (row)
-		mutex_lock(row);
+	row = row_lock(forward);
 	mutex_lock(&file->lock);
-	if (file->shared.target && node_ops(file->shared.target)->apply) {
-		if (file->shared.staged == STAGED_BYTES && node_lives(file->shared.target)) {
-			file->shared.staged = STAGED_NOTHING;
-			err = node_ops(file->shared.target)->apply(file->shared.target, &file->shared, c);
-		}
-	} else if (file->shared.target)
-		err = content_commit(&file->shared, false, file, c);
+	if (!content->target || !node_ops(content->target)->apply) {
+		err = content_commit(content, false, file, c);
+	} else if (content->staged == STAGED_BYTES && node_lives(content->target)) {
+		content->staged = STAGED_NOTHING;
+		err = node_ops(content->target)->apply(content->target, content, c);
+	}
 	mutex_unlock(&file->lock);
-	if (row)
-		mutex_unlock(row);
+	row_unlock(row);
 	node_put(forward);
 	return err;
 }
@@ -393,8 +344,7 @@ int ofile_commit(struct descriptor *d, bool last, struct changes *c)
 	}
 	if (n->kind == NODE_SCRATCH_FILE)
 		return scratch_commit_renamed(file, c);
-	row = ofile_row_lock(n);
-	mutex_lock(row);
+	row = row_lock(n);
 	mutex_lock(&file->lock);
 	if (d->error)
 		err = d->error;
@@ -402,7 +352,7 @@ int ofile_commit(struct descriptor *d, bool last, struct changes *c)
 		err = content_commit(d->content, last, file, c);
 	content_flushed(d);
 	mutex_unlock(&file->lock);
-	mutex_unlock(row);
+	row_unlock(row);
 	return err;
 }
 

@@ -15,43 +15,27 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* stat of n's cell.  *exists is set if it is stored; otherwise its creation is not committed. */
-static int plain_stat(struct node *n, const struct cell_place *p, bool created, bool *exists, struct tfs_info *info)
-{
-	bool pending;
-	int err = ofile_stat(n, p, info, &pending);
-
-	*exists = err == 0;
-	if (err != -ENOENT || !(created || pending))
-		return err;
-	*info = (struct tfs_info){.ts = INT64_MIN};
-	return 0;
-}
-
 /* Under the row's lock the version of a large value is not replaced between reads of its parts. */
 static int plain_load(struct descriptor *d, struct tfs_info *info)
 {
-	struct mutex *row = info->size >= CELL_READ_AT_ONCE ? ofile_row_lock(d->node) : NULL;
+	struct mutex *row = row_lock(info->size >= CELL_READ_AT_ONCE ? d->node : NULL);
 	int err;
 
-	if (row)
-		mutex_lock(row);
 	mutex_lock(&d->file->lock);
 	err = cell_load(d->node, !d->writable, &d->own.image, info);
 	d->own.holds = IMAGE_LOADED;
 	mutex_unlock(&d->file->lock);
-	if (row)
-		mutex_unlock(row);
+	row_unlock(row);
 	return err;
 }
 
 static int plain_open(struct descriptor *d, bool truncate, bool created, bool append, struct changes *c)
 {
-	struct tfs_info info = {.ts = INT64_MIN};
 	struct node *n = d->node;
+	bool exists = false, pending;
 	struct cell_place p;
 	struct family_info f;
-	bool exists = false;
+	struct tfs_info info;
 	struct content *content;
 	int err;
 
@@ -64,7 +48,12 @@ static int plain_open(struct descriptor *d, bool truncate, bool created, bool ap
 			mutex_unlock(&d->file->lock);
 	}
 	if (err == 0)
-		err = plain_stat(n, &p, created, &exists, &info);
+		err = ofile_stat(n, &p, &info, &pending);
+	exists = err == 0;
+	if (err == -ENOENT && (created || pending)) {
+		info = (struct tfs_info){.ts = INT64_MIN};
+		err = 0;
+	}
 	created = created && !exists; /* another descriptor created it first: its content is the base */
 	if (err == 0 && exists && !truncate && !descriptor_shares(d) && (d->readable || f.counter))
 		err = plain_load(d, &info);
@@ -117,56 +106,31 @@ static int version_open(struct descriptor *d, bool truncate)
 	return err == -ENOENT ? -ESTALE : err;
 }
 
-/* Opens a version for reading only. */
-static int version_open_reader(struct node *n)
+static int scratch_open(struct open_file *file, bool truncate)
 {
-	struct cell_place p;
-	struct tfs_info info;
-	bool pending;
-	int err;
+	int err = 0;
 
-	if (n->epoch != 0 && n->epoch == table_epoch(n))
-		return 0;
-	if (!node_lives(n))
-		return -ESTALE;
-	cell_place_of(n, &p);
-	err = ofile_stat(n, &p, &info, &pending);
-	if (err == -ENOENT && pending)
-		return 0;
-	return err == -ENOENT ? -ESTALE : err;
+	mutex_lock(&file->lock);
+	if (file->shared.error == -ESTALE)
+		err = -ESTALE; /* it has become a cell */
+	else if (truncate)
+		err = scratch_truncate(file, 0);
+	mutex_unlock(&file->lock);
+	return err;
 }
 
 static int open_by_kind(struct descriptor *d, int flags, bool created, struct changes *c)
 {
 	bool truncate = (flags & O_TRUNC) != 0;
 	struct node *n = d->node;
-	struct open_file *file = d->file;
-	int err = 0;
 
-	switch (file_kind(n)) {
-	case FILE_PLAIN:
-		err = plain_open(d, truncate, created, (flags & O_APPEND) != 0, c);
-		break;
-	case FILE_VERSION:
-		err = version_open(d, truncate);
-		break;
-	case FILE_SCRATCH:
-		mutex_lock(&file->lock);
-		if (file->shared.error == -ESTALE)
-			err = -ESTALE; /* it has become a cell */
-		else if (truncate)
-			err = scratch_truncate(file, 0);
-		mutex_unlock(&file->lock);
-		break;
-	case FILE_SCHEMA:
-	case FILE_SETTING:
-		err = node_ops(n)->open(n, &d->own, d->writable, truncate || created);
-		break;
-	case FILE_NONE:
-		err = -EISDIR;
-		break;
-	}
-	return err;
+	if (n->kind == NODE_PLAIN)
+		return plain_open(d, truncate, created, (flags & O_APPEND) != 0, c);
+	if (n->kind == NODE_VERSION)
+		return version_open(d, truncate);
+	if (n->kind == NODE_SCRATCH_FILE)
+		return scratch_open(d->file, truncate);
+	return node_ops(n)->open(n, &d->own, d->writable, truncate || created);
 }
 
 /*
@@ -197,21 +161,19 @@ static int version_create(struct node *n, int flags, struct descriptor **out)
 static int descriptor_open(struct node *n, int flags, bool created, struct descriptor **out)
 {
 	bool version = n->kind == NODE_VERSION;
-	struct mutex *row = version ? ofile_row_lock(n) : NULL;
 	struct changes c = {0};
 	struct descriptor *d;
+	struct mutex *row;
 	int err = version && created ? version_create(n, flags, out) : -EEXIST;
 
 	if (err != -EEXIST)
 		return err;
 	/* A rename moves the state of a version to another node.  Under the row's lock there is only one state. */
-	if (row)
-		mutex_lock(row);
+	row = row_lock(version ? n : NULL);
 	/* A creation is a truncation, even through a descriptor for reading only: release commits it. */
 	d = descriptor_new(n, created && (n->kind == NODE_PLAIN || version) ? flags | O_TRUNC : flags);
 	err = d ? open_by_kind(d, flags, created, &c) : -ENOMEM;
-	if (row)
-		mutex_unlock(row);
+	row_unlock(row);
 	changes_send(&c);
 	if (d && err)
 		descriptor_free(d);
@@ -253,25 +215,37 @@ static void set_open_flags(const struct node *n, struct fuse_file_info *fi)
 		fi->direct_io = 1;
 }
 
-static bool version_needs_no_state(const struct node *n, const struct fuse_file_info *fi)
+/* Opens a version for reading only.  Returns 0 if it has replied, -errno if not. */
+static int version_reply_reader(fuse_req_t req, struct node *n, struct fuse_file_info *fi)
 {
-	return n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
-}
+	struct cell_place p;
+	struct tfs_info info;
+	bool pending = false;
+	int err = 0;
 
-/* Opens a version for reading only.  Returns true if it has replied. */
-static bool version_reply_reader(fuse_req_t req, struct node *n, struct fuse_file_info *fi, int *err)
-{
 	version_count_open(n);
-	*err = version_open_reader(n);
-	if (*err == 0) {
+	if (n->epoch == 0 || n->epoch != table_epoch(n)) {
+		cell_place_of(n, &p);
+		err = node_lives(n) ? ofile_stat(n, &p, &info, &pending) : -ESTALE;
+	}
+	if (err == 0 || pending) {
 		fi->fh = 0;
 		fi->keep_cache = 1;
 		fi->noflush = 1;
 		if (fuse_reply_open(req, fi) == 0)
-			return true;
+			return 0;
 	}
 	version_count_close(n);
-	return *err == 0;
+	return pending ? 0 : err == -ENOENT ? -ESTALE : err;
+}
+
+/* d becomes the descriptor of the request's open file. */
+static void descriptor_to_reply(fuse_req_t req, struct descriptor *d, struct fuse_file_info *fi)
+{
+	d->pid = fuse_req_ctx(req)->pid;
+	if (d->writable && d->node->kind == NODE_SCHEMA)
+		d->own.caller = caller_new(req);
+	fi->fh = (uint64_t)(uintptr_t)d;
 }
 
 void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -284,8 +258,9 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, ENOSYS);
 		return;
 	}
-	if (version_needs_no_state(n, fi)) {
-		if (version_reply_reader(req, n, fi, &err))
+	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC)) {
+		err = version_reply_reader(req, n, fi);
+		if (err == 0)
 			return;
 	} else {
 		err = descriptor_open(n, fi->flags, false, &d);
@@ -307,10 +282,7 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		reply_err(req, refuse_store(err, n, NULL, "cannot be opened"));
 		return;
 	}
-	d->pid = fuse_req_ctx(req)->pid;
-	if (d->writable && n->kind == NODE_SCHEMA)
-		d->own.caller = caller_new(req);
-	fi->fh = (uint64_t)(uintptr_t)d;
+	descriptor_to_reply(req, d, fi);
 	if (!d->writable)
 		fi->noflush = 1;
 	if (fuse_reply_open(req, fi) != 0)
@@ -338,15 +310,12 @@ int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_i
 	err = descriptor_open(n, fi->flags, !exists, &d);
 	if (err)
 		return err;
-	d->pid = fuse_req_ctx(req)->pid;
-	if (d->writable && n->kind == NODE_SCHEMA)
-		d->own.caller = caller_new(req);
+	descriptor_to_reply(req, d, fi);
 	err = node_entry(n, &e);
 	if (err) {
 		descriptor_free(d);
 		return err;
 	}
-	fi->fh = (uint64_t)(uintptr_t)d;
 	set_open_flags(n, fi);
 	node_lookup(n);
 	if (fuse_reply_create(req, &e, fi) != 0) {

@@ -143,11 +143,10 @@ int content_lock(struct descriptor *d, bool writes, struct changes *c)
 		open_file_wait(file, d->content);
 	if (shared && (descriptor_others_staged(d) || descriptor_lacks_commits(d)) && !(writes && descriptor_has_truncated(d))) {
 		mutex_unlock(&file->lock);
-		row = ofile_row_lock(d->node);
-		mutex_lock(row);
+		row = row_lock(d->node);
 		mutex_lock(&file->lock);
 		err = descriptor_catch_up(d, c);
-		mutex_unlock(row);
+		row_unlock(row);
 	}
 	err = d->error ? d->error : err;
 	if (err)
@@ -211,10 +210,9 @@ static bool newest_is_shorter(const struct descriptor *d)
 static int reader_catch_up(struct descriptor *d)
 {
 	struct open_file *file = d->file;
-	struct mutex *row = ofile_row_lock(d->node);
+	struct mutex *row = row_lock(d->node);
 	int err = 0;
 
-	mutex_lock(row);
 	mutex_lock(&file->lock);
 	if (d->ended == READER_END || newest_is_shorter(d)) {
 		if (reader_is_behind(d, file))
@@ -223,7 +221,7 @@ static int reader_catch_up(struct descriptor *d)
 			d->ended = READER_WITHIN;
 	}
 	mutex_unlock(&file->lock);
-	mutex_unlock(row);
+	row_unlock(row);
 	return err;
 }
 

@@ -48,27 +48,15 @@ static int plain_truncate(struct open_file *file, struct node *n, uint64_t size,
 	return err;
 }
 
-static int descriptor_truncate(struct descriptor *d, uint64_t size, struct changes *c)
-{
-	int err = content_lock(d, true, c);
-
-	if (err)
-		return err;
-	err = d->node->kind == NODE_SCRATCH_FILE ? scratch_truncate(d->file, size) : content_truncate(d->content, size);
-	mutex_unlock(&d->file->lock);
-	return err;
-}
-
 static int node_truncate(struct node *n, uint64_t size, struct changes *c)
 {
-	struct mutex *row = ofile_row_lock(n);
 	struct open_file *file;
+	struct mutex *row;
 	int err;
 
 	if (n->kind == NODE_SCHEMA || n->kind == NODE_SETTING)
 		return 0; /* open with O_TRUNC truncates it */
-	if (row)
-		mutex_lock(row);
+	row = row_lock(n);
 	file = open_file_get(n);
 	if (file) {
 		mutex_lock(&file->lock);
@@ -89,16 +77,19 @@ static int node_truncate(struct node *n, uint64_t size, struct changes *c)
 	} else {
 		err = -ENOMEM;
 	}
-	if (row)
-		mutex_unlock(row);
+	row_unlock(row);
 	open_file_put(file);
 	return err;
 }
 
 int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct changes *c)
 {
-	int err = node_is_dir(n) ? -EISDIR : d ? descriptor_truncate(d, size, c) : node_truncate(n, size, c);
+	int err = node_is_dir(n) ? -EISDIR : d ? content_lock(d, true, c) : node_truncate(n, size, c);
 
+	if (d && err == 0) {
+		err = n->kind == NODE_SCRATCH_FILE ? scratch_truncate(d->file, size) : content_truncate(d->content, size);
+		mutex_unlock(&d->file->lock);
+	}
 	if (err == -EFBIG)
 		refuse(err, n, NULL, "a value is at most 64 MiB");
 	return err == -ENOENT ? -ESTALE : err;
@@ -161,7 +152,7 @@ static int plain_touch(struct node *n, int64_t us, bool latest, struct changes *
 	if (err == 0) {
 		cell_changed(c, p.family_node, node_key(n), info.ts, true, NULL);
 		cell_changed(c, p.family_node, node_key(n), us, false, NULL);
-		displaced_moved(&displaced, p.family_node, node_key(n), info.ts, n, us, c);
+		displaced_moved(&displaced, &info.ts, n, us, c);
 	}
 	displaced_fini(&displaced);
 	return err == -EINVAL ? refuse(err, n, NULL, "a time cannot pass another version's") : err;
@@ -193,16 +184,15 @@ static int content_set_time(struct open_file *file, struct content *content, int
 	return err;
 }
 
-static int plain_set_time(struct node *n, int64_t us, struct changes *c)
+int plain_set_time(struct node *n, int64_t us, struct changes *c)
 {
-	struct mutex *row = ofile_row_lock(n);
+	struct mutex *row = row_lock(n);
 	struct node *target = NULL;
 	struct content *content = NULL;
 	struct open_file *file;
 	uint64_t size;
 	int err = 0;
 
-	mutex_lock(row);
 	file = open_file_find(n);
 	if (file) {
 		mutex_lock(&file->lock);
@@ -217,7 +207,7 @@ static int plain_set_time(struct node *n, int64_t us, struct changes *c)
 		err = -ENOENT;
 	else if (!content)
 		err = plain_touch(target ? target : n, us, node_is_latest(n), c);
-	mutex_unlock(row);
+	row_unlock(row);
 	node_put(target);
 	/* A file that was removed while open has no stored time. */
 	if (err == -ENOENT)
@@ -225,17 +215,16 @@ static int plain_set_time(struct node *n, int64_t us, struct changes *c)
 	return err;
 }
 
-static int scratch_set_time(struct node *n, int64_t us, struct changes *c)
+int scratch_set_time(struct node *n, int64_t us, struct changes *c)
 {
 	struct open_file *file = open_file_find(n);
 	struct node *target = file ? open_file_target(file) : NULL;
-	struct mutex *row = target ? ofile_row_lock(target) : NULL;
+	struct mutex *row;
 	int err = 0;
 
 	if (!file)
 		return -ESTALE;
-	if (row)
-		mutex_lock(row);
+	row = row_lock(target);
 	mutex_lock(&file->lock);
 	file->mtime_us = us;
 	file->shared.touched_us = fs_now_us();
@@ -247,25 +236,8 @@ static int scratch_set_time(struct node *n, int64_t us, struct changes *c)
 	else
 		file->shared.time = us;
 	mutex_unlock(&file->lock);
-	if (row)
-		mutex_unlock(row);
+	row_unlock(row);
 	node_put(target);
 	open_file_put(file);
 	return err == -ENOENT ? 0 : err;
-}
-
-int ofile_set_time(struct node *n, int64_t us, struct changes *c)
-{
-	switch (file_kind(n)) {
-	case FILE_PLAIN:
-		return plain_set_time(n, us, c);
-	case FILE_SCRATCH:
-		return scratch_set_time(n, us, c);
-	case FILE_SCHEMA:
-	case FILE_SETTING:
-	case FILE_VERSION:
-	case FILE_NONE:
-		break;
-	}
-	return 0;
 }

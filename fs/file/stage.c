@@ -30,7 +30,7 @@
 /* The shared file. */
 static struct {
 	struct mutex lock; /* RANK_FS_NOTIFY */
-	int fd;            /* -1: not made yet */
+	_Atomic int fd;    /* -1: not made yet */
 	bool useless;      /* the file system punches no holes */
 	uint32_t next;     /* the first slot never used */
 	uint32_t *freed;
@@ -174,32 +174,33 @@ static void slot_free(uint32_t slot)
 /* Assigns *out a slot, or a file of its own. */
 static int stage_place(struct stage *out)
 {
+	uint32_t slot = 0;
 	int err;
 
 	pthread_once(&spill_once, spill_init);
 	mutex_lock(&spill.lock);
-	err = slot_take_locked(&out->slot);
+	err = slot_take_locked(&slot);
 	mutex_unlock(&spill.lock);
-	out->shared = err == 0;
-	if (err == 0) {
-		out->fd = spill.fd;
-		out->base = (uint64_t)out->slot * TFS_VALUE_MAX;
-	} else if (err == -EOPNOTSUPP) {
-		out->base = 0;
-		out->fd = open_file();
-		err = out->fd < 0 ? out->fd : 0;
-	}
-	return err;
+	if (err && err != -EOPNOTSUPP)
+		return err;
+	out->fd = err ? open_file() : spill.fd;
+	out->base = (uint64_t)slot * TFS_VALUE_MAX;
+	return out->fd < 0 ? out->fd : 0;
+}
+
+/* spill.fd does not change after the first slot was assigned. */
+static bool stage_is_shared(const struct stage *s)
+{
+	return s->fd >= 0 && s->fd == spill.fd;
 }
 
 static void stage_leave_file(struct stage *s)
 {
-	if (s->fd >= 0 && s->shared)
-		slot_free(s->slot);
+	if (stage_is_shared(s))
+		slot_free((uint32_t)(s->base / TFS_VALUE_MAX));
 	else if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
-	s->shared = false;
 	s->base = 0;
 	atomic_fetch_sub(&memory_spared, s->spared);
 	s->spared = 0;
@@ -208,7 +209,7 @@ static void stage_leave_file(struct stage *s)
 /* Cuts or extends the image in its file. */
 static int file_resize(struct stage *s, uint64_t size)
 {
-	if (!s->shared)
+	if (!stage_is_shared(s))
 		return ftruncate(s->fd, (off_t)size) != 0 ? -errno : 0;
 	if (size < s->size)
 		return punch(s->fd, s->base + size, s->size - size);
@@ -268,8 +269,6 @@ static int stage_move(struct stage *s, struct stage *to)
 	free_memory(s);
 	stage_leave_file(s);
 	s->fd = to->fd;
-	s->shared = to->shared;
-	s->slot = to->slot;
 	s->base = to->base;
 	s->spared = to->spared;
 	return 0;
@@ -336,23 +335,15 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 	if (n == 0)
 		return 0;
 	unmap(s);
-	err = reserve(s, offset + n);
-	if (err == -ENOSPC)
-		err = stage_spare(s);
+	do {
+		err = reserve(s, offset + n);
+		if (err == 0 && s->fd >= 0)
+			err = full_pwrite(s->fd, p, n, s->base + offset);
+		else if (err == 0)
+			memcpy(s->memory + offset, p, n);
+	} while (err == -ENOSPC && (err = stage_spare(s)) == 0);
 	if (err)
 		return err;
-	if (s->fd >= 0) {
-		err = full_pwrite(s->fd, p, n, s->base + offset);
-		if (err == -ENOSPC) {
-			err = stage_spare(s);
-			if (err == 0)
-				err = full_pwrite(s->fd, p, n, offset);
-		}
-		if (err)
-			return err;
-	} else {
-		memcpy(s->memory + offset, p, n);
-	}
 	if (offset + n > s->size)
 		s->size = offset + n;
 	return 0;
@@ -362,12 +353,6 @@ static int add_span(struct stage *s, uint64_t begin, uint64_t end)
 {
 	unsigned lo = 0, hi = s->span_count, drop;
 
-	/* Most writes extend the last span. */
-	if (s->span_count && s->spans[s->span_count - 1].begin <= begin && s->spans[s->span_count - 1].end >= begin) {
-		if (end > s->spans[s->span_count - 1].end)
-			s->spans[s->span_count - 1].end = end;
-		return 0;
-	}
 	while (lo < hi) {
 		unsigned mid = (lo + hi) / 2;
 
@@ -460,7 +445,7 @@ int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got)
 			continue;
 		if (part < 0)
 			return -errno;
-		if (part == 0 && s->shared)
+		if (part == 0 && stage_is_shared(s))
 			return -EIO; /* the shared file is as long as its slots */
 		if (part == 0) {
 			memset((uint8_t *)p + done, 0, n - done);
@@ -504,9 +489,4 @@ int stage_bytes(struct stage *s, struct slice *out)
 	}
 	*out = slice_of(s->map, (size_t)s->size);
 	return 0;
-}
-
-void stage_forget_spans(struct stage *s)
-{
-	s->span_count = 0;
 }

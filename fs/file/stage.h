@@ -30,13 +30,11 @@ struct stage {
 	uint64_t size; /* of the image */
 	uint8_t *memory;
 	size_t memory_bytes; /* allocated */
-	int fd;              /* the spill file, or -1 */
-	bool shared;         /* fd is the file that all images share, and `slot` is this one's */
-	uint32_t slot;
-	uint64_t base;      /* of the image in the file */
-	uint64_t only_read; /* the size that an image will have that is only read; 0: it is written */
-	uint64_t spared;    /* its share of STAGE_MEMORY_FULL */
-	void *map;          /* the spill file, mapped by stage_bytes */
+	int fd;              /* the spill file, which all images share, or a file of its own; or -1 */
+	uint64_t base;       /* of the image in the file */
+	uint64_t only_read;  /* the size that an image will have that is only read; 0: it is written */
+	uint64_t spared;     /* its share of STAGE_MEMORY_FULL */
+	void *map;           /* the spill file, mapped by stage_bytes */
 	size_t map_bytes;
 	struct stage_span *spans; /* written; sorted, with gaps between them */
 	unsigned span_count, span_cap;
@@ -57,7 +55,6 @@ int stage_truncate(struct stage *s, uint64_t size) TFS_MUST;
 int stage_read(struct stage *s, uint64_t offset, void *p, size_t n, size_t *got) TFS_MUST;
 /* *out is the whole image in memory, valid until the next call on s. */
 int stage_bytes(struct stage *s, struct slice *out) TFS_MUST;
-void stage_forget_spans(struct stage *s);
 /* Empties the image, and frees its memory or file. */
 void stage_reset(struct stage *s);
 

@@ -26,41 +26,6 @@ static bool is_pending(const struct content *content, const struct open_file *fi
 	return content->staged == STAGED_BYTES || content->target->kind != NODE_PLAIN || content->seen == file->commits;
 }
 
-/* Returns a content with staged bytes, or NULL.  The file's lock is held. */
-static const struct content *pending_of(const struct open_file *file)
-{
-	if (!file->node)
-		return NULL; /* scratch is not committed */
-	if (is_pending(&file->shared, file))
-		return &file->shared;
-	for (struct descriptor *d = file->descriptors; d; d = d->next)
-		if (is_pending(&d->own, file))
-			return &d->own;
-	return NULL;
-}
-
-static struct staged_attr staged_of(const struct content *content)
-{
-	return (struct staged_attr){
-		content_size(content), content->time != TFS_NO_TIME ? content->time : content->touched_us, content->touched_us};
-}
-
-bool ofile_pending(struct node *n, struct staged_attr *s)
-{
-	struct open_file *file = open_file_find(n);
-	const struct content *content;
-
-	if (!file)
-		return false;
-	mutex_lock(&file->lock);
-	content = pending_of(file);
-	if (content)
-		*s = staged_of(content);
-	mutex_unlock(&file->lock);
-	open_file_put(file);
-	return content != NULL;
-}
-
 static _Thread_local pid_t caller_thread;
 
 void ofile_asked_by(pid_t pid)
@@ -79,24 +44,38 @@ static bool descriptor_is_of_caller(const struct descriptor *d)
 	return access(path, F_OK) == 0;
 }
 
-bool ofile_staged(struct node *n, bool *own, struct staged_attr *s)
+/* Returns a content with staged bytes, if possible of the calling process (*own), or NULL.  The file's lock is held. */
+static const struct content *pending_of(const struct open_file *file, bool *own)
 {
-	struct open_file *file = open_file_find(n);
 	const struct content *content = NULL;
 
-	*own = false;
+	for (struct descriptor *d = file->descriptors; d; d = d->next) {
+		if (!is_pending(d->content, file))
+			continue;
+		if (!content)
+			content = d->content;
+		if (own && descriptor_is_of_caller(d)) {
+			*own = true;
+			return d->content;
+		}
+	}
+	return content;
+}
+
+bool ofile_pending(struct node *n, bool *own, struct staged_attr *s)
+{
+	struct open_file *file = open_file_find(n);
+	const struct content *content;
+
+	if (own)
+		*own = false;
 	if (!file)
 		return false;
 	mutex_lock(&file->lock);
-	for (struct descriptor *d = file->descriptors; d && !*own; d = d->next) {
-		if (!is_pending(d->content, file))
-			continue;
-		*own = descriptor_is_of_caller(d);
-		if (*own || !content)
-			content = d->content;
-	}
+	content = pending_of(file, own);
 	if (content)
-		*s = staged_of(content);
+		*s = (struct staged_attr){content_size(content), content->time != TFS_NO_TIME ? content->time : content->touched_us,
+			content->touched_us};
 	mutex_unlock(&file->lock);
 	open_file_put(file);
 	return content != NULL;
@@ -111,7 +90,7 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 	if (err != -ENOENT || !n)
 		return err;
 	/* If a commit ended between the two checks, the store has the cell now. */
-	*pending = ofile_pending(n, &s);
+	*pending = ofile_pending(n, NULL, &s);
 	return *pending ? err : cell_stat(p, info);
 }
 
@@ -120,14 +99,8 @@ bool ofile_is_open(struct node *n, uint64_t *size)
 	struct open_file *file = open_file_find(n);
 
 	*size = n->size;
-	if (!file) {
-		bool open;
-
-		mutex_lock(tree_mutex());
-		open = n->opens > 0;
-		mutex_unlock(tree_mutex());
-		return open;
-	}
+	if (!file)
+		return n->opens > 0;
 	mutex_lock(&file->lock);
 	*size = content_size(file->descriptors && n->kind == NODE_PLAIN ? file->descriptors->content : &file->shared);
 	mutex_unlock(&file->lock);
@@ -149,38 +122,31 @@ static bool lies_in(const struct node *dir, const struct node *cell)
 	return in;
 }
 
-/* The nodes of a family in both views. */
-struct family_views {
-	struct node *node, *other;
-};
-
-static bool commits_below(const struct descriptor *d, const void *arg)
+static bool commits_below(const struct descriptor *d, const void *family)
 {
 	const struct node *target = d->own.target ? d->own.target : d->file->shared.target;
-	const struct family_views *f = arg;
 
-	return target && (target->parent == f->node || target->parent == f->other);
+	return target && target->parent == family;
 }
 
 /* Walks the open files, because a directory may have many more nodes. */
 bool ofile_pending_below(struct node *dir)
 {
-	struct node *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;
-	struct family_views views = {family, family_in_other_view(family)};
+	struct node *family = node_in_table_get(dir->kind == NODE_CELL_PART ? dir->parent : dir);
 	struct open_file **files;
 	size_t count;
-	bool pending = open_files_with(commits_below, &views, &files, &count) != 0;
+	bool pending = open_files_with(commits_below, family, &files, &count) != 0;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct content *content;
 
 		mutex_lock(&files[i]->lock);
-		content = pending_of(files[i]);
+		content = pending_of(files[i], NULL);
 		pending = pending || (content && lies_in(dir, content->target));
 		mutex_unlock(&files[i]->lock);
 		open_file_put(files[i]);
 	}
 	free(files);
-	node_put(views.other);
+	node_put(family);
 	return pending;
 }

@@ -157,7 +157,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	err = family_info_get(n->parent, &f);
 	if (err)
 		return err;
-	if (n->file && ofile_pending(n, &s)) {
+	if (n->file && ofile_pending(n, NULL, &s)) {
 		cell_attr(n, &f, n->ts, s.touched_us, s.size, st);
 		*timeout = 0; /* the commit will have a later time, of which the kernel is not notified */
 		return 0;
@@ -186,7 +186,7 @@ static int plain_content_attr(struct node *n, const struct family_info *f, struc
 {
 	struct tfs_info info;
 	struct staged_attr s;
-	bool own, staged = ofile_staged(n, &own, &s);
+	bool own, staged = ofile_pending(n, &own, &s);
 	int err = -ENOENT;
 
 	if (!staged || !own)
@@ -248,7 +248,7 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 	const bool version = r->kind == NODE_VERSION;
 	const struct slice qualifier = buf_slice(&r->key);
 	struct node *family = r->parent, *n = NULL;
-	struct mutex *row = ofile_row_lock(family);
+	struct mutex *row;
 	struct tfs_mutation *m = NULL;
 	struct versions all = {0};
 	struct displaced kept = {0};
@@ -258,9 +258,9 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 	int err;
 
 	cell_place_at(family, qualifier, version, r->ts, &p);
-	mutex_lock(row);
+	row = row_lock(family);
 	n = cell_find_in_table(family, r->kind, qualifier, r->ts);
-	pending = n && ofile_pending(n, &s);
+	pending = n && ofile_pending(n, NULL, &s);
 	err = cell_displace(r, false, &all, &kept);
 	m = err ? NULL : tfs_mutation_new(p.table, p.row);
 	if (err == 0 && !m)
@@ -283,7 +283,7 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 			ofile_end_column(family, qualifier, c);
 		made_cell_removed(family, qualifier, version, r->ts);
 	}
-	mutex_unlock(row);
+	row_unlock(row);
 	displaced_fini(&kept);
 	versions_fini(&all);
 	node_put(n);
@@ -296,7 +296,7 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 /* Is the plain name open, so that something of it may be staged? */
 static bool is_open(struct node *plain)
 {
-	struct open_file *x = descriptor_is_any() ? open_file_find(plain) : NULL;
+	struct open_file *x = descriptor_first() ? open_file_find(plain) : NULL;
 
 	open_file_put(x);
 	return x != NULL;
@@ -340,7 +340,7 @@ const struct node_ops plain_ops = {
 	.traits = KIND_CELL | KIND_UNCACHED_RW,
 	.name = cell_name,
 	.attr = plain_attr,
-	.set_time = ofile_set_time,
+	.set_time = plain_set_time,
 	.find = cell_find,
 	.make = resolved_make,
 	.unlink = cell_unlink,

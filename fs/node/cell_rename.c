@@ -93,23 +93,22 @@ static void forward(struct node *source, struct node *target, int64_t ts)
 static void follow(struct resolved *from, const struct versions *all, struct node *source, bool onto, struct node *target,
 	int64_t to_ts, struct displaced *moved, struct displaced *replaced, struct changes *c)
 {
-	struct slice key = buf_slice(&from->key);
 	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
 
 	displaced_end(replaced, c);
 	if (target->kind == NODE_PLAIN)
 		ofile_end_column(target->parent, node_key(target), c);
 	if (column)
-		displaced_column_moved(moved, from->parent, key, target, c);
+		displaced_moved(moved, NULL, target, 0, c);
 	else if (all->n)
-		displaced_moved(moved, from->parent, key, all->ts[0], target, to_ts, c);
+		displaced_moved(moved, &all->ts[0], target, to_ts, c);
 	displaced_end(moved, c);
 	if (from->kind == NODE_PLAIN) {
 		forward(source, target, to_ts);
 		mutex_lock(tree_mutex());
 		source->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
-		ofile_end_column(from->parent, key, c);
+		ofile_end_column(from->parent, buf_slice(&from->key), c);
 	}
 }
 
@@ -183,10 +182,9 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	if (!target)
 		return -ENOMEM;
-	row = ofile_row_lock(from->parent);
-	mutex_lock(row);
+	row = row_lock(from->parent);
 	err = move_locked(from, source, to, target, noreplace, c);
-	mutex_unlock(row);
+	row_unlock(row);
 	made_trim(c);
 	node_put(target);
 	return err;
@@ -198,7 +196,7 @@ int cell_take_scratch(struct renaming *m)
 	struct changes *c = m->c;
 	struct node *target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	struct node *home = target ? cell_in_table(target, true) : NULL;
-	struct mutex *row = ofile_row_lock(to->parent);
+	struct mutex *row;
 	struct open_file *x = open_file_find(m->source);
 	struct displaced replaced = {0};
 	bool exists = false;
@@ -209,7 +207,7 @@ int cell_take_scratch(struct renaming *m)
 		err = -ENOMEM;
 		goto out;
 	}
-	mutex_lock(row);
+	row = row_lock(to->parent);
 	err = check_target(to, &exists);
 	if (err == 0 && exists && m->noreplace)
 		err = -EEXIST;
@@ -224,7 +222,7 @@ int cell_take_scratch(struct renaming *m)
 		forward(m->source, target, ts);
 		err = scratch_remove(m->source);
 	}
-	mutex_unlock(row);
+	row_unlock(row);
 	displaced_fini(&replaced);
 out:
 	open_file_put(x);

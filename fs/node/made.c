@@ -273,7 +273,7 @@ void made_cell_removed(struct node *family_node, struct slice qualifier, bool ve
 	struct node *own;
 
 	/* A directory that was removed meanwhile stays removed. */
-	own = node_lives(family_node) && node_lives(family_node->parent) ? family_in_table(family_node, true) : NULL;
+	own = node_lives(family_node) && node_lives(family_node->parent) ? node_in_table_get(family_node) : NULL;
 	if (!own)
 		return;
 	mutex_lock(tree_mutex());
@@ -306,11 +306,9 @@ static struct node *oldest_made_locked(void)
 
 static void check_unchecked(struct node *n)
 {
-	struct mutex *row = node_is(n, KIND_KEYED) ? ofile_row_lock(n) : NULL;
+	struct mutex *row = row_lock(node_is(n, KIND_KEYED) ? n : NULL);
 	bool has = false;
 
-	if (row)
-		mutex_lock(row);
 	if (node_ops(n)->has_cells(n, &has))
 		has = false;
 	mutex_lock(tree_mutex());
@@ -321,8 +319,7 @@ static void check_unchecked(struct node *n)
 			extra_set_state_locked(n, EXTRA_EMPTY);
 	}
 	mutex_unlock(tree_mutex());
-	if (row)
-		mutex_unlock(row);
+	row_unlock(row);
 }
 
 static void drop_oldest(struct node *n, struct changes *c)

@@ -286,9 +286,8 @@ int scratch_store_dir(struct renaming *m)
 			err = add_family(&s, m->source, family);
 	}
 	if (err == 0) {
-		struct mutex *lock = ofile_row_lock(row);
+		struct mutex *lock = row_lock(row);
 
-		mutex_lock(lock);
 		if (s.files)
 			err = apply(&s, row, &results);
 		if (err == 0) {
@@ -298,7 +297,7 @@ int scratch_store_dir(struct renaming *m)
 		}
 		if (err == 0)
 			remove_scratch(&s, results);
-		mutex_unlock(lock);
+		row_unlock(lock);
 	}
 	fini(&s);
 	made_trim(m->c);
