@@ -107,7 +107,7 @@ static void wake_monitor(void)
 }
 
 /* Serves requests until another thread is the leader, or the session has ended (false). */
-static bool lead(int me, struct fuse_buf *buf)
+static bool loop_lead(int me, struct fuse_buf *buf)
 {
 	struct worker *w = &loop.worker[me];
 
@@ -147,7 +147,7 @@ static void *worker_main(void *arg)
 		}
 		loop.leader = me;
 		mutex_unlock(&loop.lock);
-		continues = lead(me, &buf);
+		continues = loop_lead(me, &buf);
 		mutex_lock(&loop.lock);
 		if (continues)
 			continue;
@@ -192,12 +192,12 @@ static void *monitor_main(void *arg)
 	return NULL;
 }
 
-static void interrupt(int sig)
+static void loop_interrupt(int sig)
 {
 }
 
 /* Interrupts a thread that is in a read of the device until it has ended. */
-static void join(pthread_t thread)
+static void loop_join(pthread_t thread)
 {
 	static const struct timespec pause = {.tv_nsec = 2000000};
 
@@ -209,7 +209,7 @@ static void join(pthread_t thread)
 
 int loop_run(bool single_threaded, const sigset_t *ends)
 {
-	struct sigaction sa = {.sa_handler = interrupt};
+	struct sigaction sa = {.sa_handler = loop_interrupt};
 	int r, sig, started = 0, threads = single_threaded ? 1 : THREADS;
 	pthread_t monitor;
 	bool watched;
@@ -240,7 +240,7 @@ int loop_run(bool single_threaded, const sigset_t *ends)
 	cond_signal(&loop.monitor);
 	mutex_unlock(&loop.lock);
 	for (int i = 0; i < started; i++)
-		join(loop.worker[i].thread);
+		loop_join(loop.worker[i].thread);
 	if (watched)
 		pthread_join(monitor, NULL);
 	fuse_session_reset(fs.session);

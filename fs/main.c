@@ -91,7 +91,7 @@ static int take_argument(void *data, const char *arg, int key, struct fuse_args 
 	return 0;
 }
 
-static void usage(FILE *to)
+static void print_usage(FILE *to)
 {
 	fputs("usage: tabletfs DATADIR MOUNTPOINT [options]\n"
 	      "\n"
@@ -240,7 +240,7 @@ static int close_store(void)
 	return err;
 }
 
-static int serve(const struct command *c, struct fuse_args *args, const char *mountpoint)
+static int mount_serve(const struct command *c, struct fuse_args *args, const char *mountpoint)
 {
 	sigset_t ends;
 	int err;
@@ -344,7 +344,7 @@ int main(int argc, char **argv)
 	if (fuse_opt_parse(&args, &c, option_spec, take_argument) != 0)
 		goto out;
 	if (c.help) {
-		usage(stdout);
+		print_usage(stdout);
 		r = 0;
 		goto out;
 	}
@@ -392,7 +392,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "tabletfs: %s\n", strerror(errno));
 		goto out;
 	}
-	r = serve(&c, &args, mountpoint) ? 1 : 0;
+	r = mount_serve(&c, &args, mountpoint) ? 1 : 0;
 out:
 	fuse_opt_free_args(&args);
 	free(mountpoint);

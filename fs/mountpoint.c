@@ -73,7 +73,7 @@ static char *real_source(const char *source)
 	return joined;
 }
 
-static int overlap(const char *mountpoint, const struct stat *st, const char *source, char **why)
+static int source_check_overlap(const char *mountpoint, const struct stat *st, const char *source, char **why)
 {
 	char *real = real_source(source);
 	struct stat other;
@@ -94,7 +94,7 @@ static int overlap(const char *mountpoint, const struct stat *st, const char *so
 	return err;
 }
 
-static int device(char **why)
+static int fuse_device_check(char **why)
 {
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), err = fd < 0 ? -errno : 0;
 
@@ -129,10 +129,10 @@ int mountpoint_check(const char *mountpoint, const char *source, char **path, ch
 		err = -errno;
 		say(why, "%s: the mount point is not writable: %s", mountpoint, strerror(-err));
 	} else if (!strstr(source, "://")) {
-		err = overlap(real, &st, source, why);
+		err = source_check_overlap(real, &st, source, why);
 	}
 	if (!err)
-		err = device(why);
+		err = fuse_device_check(why);
 	if (err)
 		free(real);
 	else

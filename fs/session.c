@@ -62,7 +62,7 @@ static ssize_t session_read(int fd, void *buf, size_t n, void *userdata)
 	return r;
 }
 
-static void want(struct fuse_conn_info *conn, unsigned cap, bool yes)
+static void conn_want(struct fuse_conn_info *conn, unsigned cap, bool yes)
 {
 	if (yes && (conn->capable & cap))
 		conn->want |= cap;
@@ -72,18 +72,18 @@ static void want(struct fuse_conn_info *conn, unsigned cap, bool yes)
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
-	want(conn, FUSE_CAP_ATOMIC_O_TRUNC, true);
-	want(conn, FUSE_CAP_ASYNC_READ, true);
-	want(conn, FUSE_CAP_READDIRPLUS, true);
+	conn_want(conn, FUSE_CAP_ATOMIC_O_TRUNC, true);
+	conn_want(conn, FUSE_CAP_ASYNC_READ, true);
+	conn_want(conn, FUSE_CAP_READDIRPLUS, true);
 	/* readdir.c decides how many entries have attributes.  With the kernel's heuristic, each entry after the first answer costs a LOOKUP. */
-	want(conn, FUSE_CAP_READDIRPLUS_AUTO, false);
-	want(conn, FUSE_CAP_AUTO_INVAL_DATA, fs.read_only);
-	want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !fs.read_only);
-	want(conn, FUSE_CAP_WRITEBACK_CACHE, false);
-	want(conn, FUSE_CAP_POSIX_ACL, false);
-	want(conn, FUSE_CAP_SPLICE_READ, false);
-	want(conn, FUSE_CAP_SPLICE_WRITE, false);
-	want(conn, FUSE_CAP_SPLICE_MOVE, false);
+	conn_want(conn, FUSE_CAP_READDIRPLUS_AUTO, false);
+	conn_want(conn, FUSE_CAP_AUTO_INVAL_DATA, fs.read_only);
+	conn_want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA, !fs.read_only);
+	conn_want(conn, FUSE_CAP_WRITEBACK_CACHE, false);
+	conn_want(conn, FUSE_CAP_POSIX_ACL, false);
+	conn_want(conn, FUSE_CAP_SPLICE_READ, false);
+	conn_want(conn, FUSE_CAP_SPLICE_WRITE, false);
+	conn_want(conn, FUSE_CAP_SPLICE_MOVE, false);
 	fs.no_open = fs.read_only && (conn->capable & FUSE_CAP_NO_OPEN_SUPPORT);
 	/* Where nothing changes, listings need no handles (fs/request/stream.c). */
 	fs.no_opendir = fs.read_only && !dir_any_expires();

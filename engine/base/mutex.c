@@ -124,7 +124,7 @@ void mutex_assert_none_held(void)
 #endif
 
 /* These fail only by our mistake, or (init of a condition) not at all. */
-static void must(int err)
+static void must_succeed(int err)
 {
 	assert(err == 0);
 }
@@ -136,46 +136,46 @@ void mutex_init(struct mutex *m, enum rank rank)
 
 void mutex_fini(struct mutex *m)
 {
-	must(pthread_mutex_destroy(&m->m));
+	must_succeed(pthread_mutex_destroy(&m->m));
 }
 
 void mutex_lock(struct mutex *m)
 {
 	held_before_lock(m);
-	must(pthread_mutex_lock(&m->m));
+	must_succeed(pthread_mutex_lock(&m->m));
 	held_push(m);
 }
 
 void mutex_unlock(struct mutex *m)
 {
 	held_pop(m);
-	must(pthread_mutex_unlock(&m->m));
+	must_succeed(pthread_mutex_unlock(&m->m));
 }
 
 void cond_init(struct cond *c)
 {
 	pthread_condattr_t attr;
 
-	must(pthread_condattr_init(&attr));
-	must(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
-	must(pthread_cond_init(&c->c, &attr));
-	must(pthread_condattr_destroy(&attr));
+	must_succeed(pthread_condattr_init(&attr));
+	must_succeed(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+	must_succeed(pthread_cond_init(&c->c, &attr));
+	must_succeed(pthread_condattr_destroy(&attr));
 }
 
 void cond_fini(struct cond *c)
 {
-	must(pthread_cond_destroy(&c->c));
+	must_succeed(pthread_cond_destroy(&c->c));
 }
 
 void cond_wait(struct cond *c, struct mutex *m)
 {
 	held_check(m, "wait with");
 	held_pop(m);
-	must(pthread_cond_wait(&c->c, &m->m));
+	must_succeed(pthread_cond_wait(&c->c, &m->m));
 	held_push(m);
 }
 
-static struct timespec deadline(uint64_t timeout_us)
+static struct timespec deadline_after(uint64_t timeout_us)
 {
 	const uint64_t year_us = 366ull * 86400 * 1000000;
 	struct timespec ts;
@@ -194,7 +194,7 @@ static struct timespec deadline(uint64_t timeout_us)
 
 bool cond_wait_us(struct cond *c, struct mutex *m, uint64_t timeout_us)
 {
-	struct timespec ts = deadline(timeout_us);
+	struct timespec ts = deadline_after(timeout_us);
 	int err;
 
 	held_check(m, "wait with");
@@ -223,7 +223,7 @@ void event_wake_all(struct event *e)
 
 uint32_t event_wait_us(struct event *e, uint32_t seen, uint64_t timeout_us)
 {
-	struct timespec ts = deadline(timeout_us);
+	struct timespec ts = deadline_after(timeout_us);
 	uint32_t number;
 
 	while ((number = __atomic_load_n(&e->number, __ATOMIC_ACQUIRE)) == seen)
@@ -235,10 +235,10 @@ uint32_t event_wait_us(struct event *e, uint32_t seen, uint64_t timeout_us)
 
 void cond_signal(struct cond *c)
 {
-	must(pthread_cond_signal(&c->c));
+	must_succeed(pthread_cond_signal(&c->c));
 }
 
 void cond_broadcast(struct cond *c)
 {
-	must(pthread_cond_broadcast(&c->c));
+	must_succeed(pthread_cond_broadcast(&c->c));
 }

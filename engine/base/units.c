@@ -20,7 +20,7 @@ bool units_number(const char **text, uint64_t *v)
 	return true;
 }
 
-static bool scaled(uint64_t n, uint64_t by, uint64_t *out)
+static bool multiply_checked(uint64_t n, uint64_t by, uint64_t *out)
 {
 	uint64_t v;
 
@@ -45,7 +45,7 @@ bool units_size(const char *text, uint64_t *bytes)
 	}
 	if (*text && strcmp(text, at ? "iB" : "B") != 0)
 		return false;
-	return scaled(n, by, bytes);
+	return multiply_checked(n, by, bytes);
 }
 
 uint64_t units_duration_unit(const char **text)
@@ -81,7 +81,7 @@ bool units_duration(const char *text, uint64_t *us)
 	if (!units_number(&text, &n))
 		return false;
 	unit_us = units_duration_unit(&text);
-	return unit_us && !*text && scaled(n, unit_us, us);
+	return unit_us && !*text && multiply_checked(n, unit_us, us);
 }
 
 char *units_size_text(uint64_t bytes, char *text)

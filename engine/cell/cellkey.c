@@ -72,7 +72,7 @@ static size_t qualifier_len(const uint8_t *p, size_t n, size_t *zeros)
 }
 
 /* Raw bytes of an escaped string of len bytes (with its terminator), borrowed if possible, else in scratch, which is large enough. */
-static struct slice unescape(const uint8_t *p, size_t len, size_t zeros, struct buf *scratch)
+static struct slice key_unescape(const uint8_t *p, size_t len, size_t zeros, struct buf *scratch)
 {
 	uint8_t *to;
 	size_t raw = len - 2 - zeros;
@@ -166,8 +166,8 @@ int cellkey_decode(struct slice key, struct cellkey *k, struct buf *scratch)
 		if (err)
 			return err;
 	}
-	d.row = unescape(key.p, row_len, row_zeros, scratch);
-	d.qualifier = unescape(q, q_len, qualifier_zeros, scratch);
+	d.row = key_unescape(key.p, row_len, row_zeros, scratch);
+	d.qualifier = key_unescape(q, q_len, qualifier_zeros, scratch);
 	*k = d;
 	return 0;
 }
@@ -283,7 +283,7 @@ int cellkey_unescape(struct slice escaped, struct buf *scratch, struct slice *ra
 		if (err)
 			return err;
 	}
-	*raw = unescape(escaped.p, len, zeros, scratch);
+	*raw = key_unescape(escaped.p, len, zeros, scratch);
 	return 0;
 }
 

@@ -136,7 +136,7 @@ static bool take_char(struct parser *ps, char c)
 	return true;
 }
 
-static int refuse(struct parser *ps, const char *why)
+static int rule_refuse(struct parser *ps, const char *why)
 {
 	ps->why = why;
 	return -EINVAL;
@@ -148,9 +148,9 @@ static int take_number(struct parser *ps, int64_t *v)
 
 	skip_blanks(ps);
 	if (*ps->p < '0' || *ps->p > '9')
-		return refuse(ps, "a number is missing");
+		return rule_refuse(ps, "a number is missing");
 	if (!units_number(&ps->p, &n) || n > INT64_MAX)
-		return refuse(ps, "a number is too large");
+		return rule_refuse(ps, "a number is too large");
 	*v = (int64_t)n;
 	return 0;
 }
@@ -158,7 +158,7 @@ static int take_number(struct parser *ps, int64_t *v)
 static int take_unit(struct parser *ps, int64_t *us)
 {
 	*us = (int64_t)units_duration_unit(&ps->p);
-	return *us && !word_char(*ps->p) ? 0 : refuse(ps, "an age needs a unit: us ms s m h d w");
+	return *us && !word_char(*ps->p) ? 0 : rule_refuse(ps, "an age needs a unit: us ms s m h d w");
 }
 
 static int node_new(enum gc_kind kind, struct gc_rule *a, struct gc_rule *b, struct gc_rule **out)
@@ -188,22 +188,22 @@ static int parse_limit(struct parser *ps, struct gc_rule **out)
 	else if (take_word(ps, "maxage"))
 		age = true;
 	else
-		return refuse(ps, "expected maxversions=N, maxage=AGE or (");
+		return rule_refuse(ps, "expected maxversions=N, maxage=AGE or (");
 	if (!take_char(ps, '='))
-		return refuse(ps, "= is missing");
+		return rule_refuse(ps, "= is missing");
 	err = take_number(ps, &n);
 	if (!err && age)
 		err = take_unit(ps, &us);
 	if (err)
 		return err;
 	if (n == 0)
-		return refuse(ps, "a limit must be at least 1");
+		return rule_refuse(ps, "a limit must be at least 1");
 	if (word_char(*ps->p))
-		return refuse(ps, "a number is followed by letters");
+		return rule_refuse(ps, "a number is followed by letters");
 	if (__builtin_mul_overflow(n, us, &n))
-		return refuse(ps, "a number is too large");
+		return rule_refuse(ps, "a number is too large");
 	if (++ps->terms > MAX_TERMS)
-		return refuse(ps, "too many terms");
+		return rule_refuse(ps, "too many terms");
 	err = node_new(age ? GC_AGE : GC_VERSIONS, NULL, NULL, &r);
 	if (err)
 		return err;
@@ -223,14 +223,14 @@ static int parse_factor(struct parser *ps, struct gc_rule **out)
 	if (!take_char(ps, '('))
 		return parse_limit(ps, out);
 	if (++ps->depth > MAX_DEPTH)
-		return refuse(ps, "too many parentheses");
+		return rule_refuse(ps, "too many parentheses");
 	err = parse_any(ps, &r);
 	ps->depth--;
 	if (err)
 		return err;
 	if (!take_char(ps, ')')) {
 		gc_free(r);
-		return refuse(ps, ") is missing");
+		return rule_refuse(ps, ") is missing");
 	}
 	*out = r;
 	return 0;
@@ -287,7 +287,7 @@ int gc_parse(const char *text, struct gc_rule **out, const char **why)
 		skip_blanks(&ps);
 		if (*ps.p != '\0') {
 			gc_free(r);
-			err = refuse(&ps, "expected `or`, `and` or the end");
+			err = rule_refuse(&ps, "expected `or`, `and` or the end");
 		}
 	}
 	if (err) {

@@ -86,7 +86,7 @@ static unsigned calls_on_this_stack(const struct watch *w)
 	return n;
 }
 
-static void unpin(struct watch *w)
+static void watch_unpin(struct watch *w)
 {
 	if (--w->pins == 0 && w->gone)
 		free(w);
@@ -107,13 +107,13 @@ void watch_remove(struct watch_set *s, lock_watch_fn *fn, void *arg)
 		w->pins++;
 		while (w->running > calls_on_this_stack(w))
 			cond_wait(&s->idle, &s->mutex);
-		unpin(w);
+		watch_unpin(w);
 		at = &s->head; /* the list may have changed while waiting */
 	}
 	mutex_unlock(&s->mutex);
 }
 
-static bool matches(const struct watch *w, const char *name)
+static bool watch_matches(const struct watch *w, const char *name)
 {
 	size_t n = strlen(w->name);
 
@@ -133,7 +133,7 @@ static void call_locked(struct watch_set *s, struct watch *w, const char *name)
 	mutex_lock(&s->mutex);
 	w->running--;
 	cond_broadcast(&s->idle);
-	unpin(w);
+	watch_unpin(w);
 }
 
 /*
@@ -150,7 +150,7 @@ void watch_fire(struct watch_set *s, const char *name)
 		struct watch *next = NULL;
 
 		for (struct watch *w = s->head; w; w = w->next)
-			if (w->number > done && w->number <= end && (!next || w->number < next->number) && matches(w, name))
+			if (w->number > done && w->number <= end && (!next || w->number < next->number) && watch_matches(w, name))
 				next = w;
 		if (!next)
 			break;

@@ -40,7 +40,7 @@ static bool number_set(void *to, size_t size, enum wire_kind kind, uint64_t v)
 
 static size_t message_put(uint8_t *out, const struct wire_message *m, const void *from);
 
-static uint8_t *after(uint8_t *out, size_t n)
+static uint8_t *out_after(uint8_t *out, size_t n)
 {
 	return out ? out + n : NULL;
 }
@@ -74,7 +74,7 @@ static size_t bytes_put(uint8_t *out, const struct wire_field *f, const void *p,
 
 	if (!p)
 		return 0;
-	n += varint_put(after(out, n), size);
+	n += varint_put(out_after(out, n), size);
 	if (out && size)
 		memcpy(out + n, p, size);
 	return n + size;
@@ -91,7 +91,7 @@ static size_t struct_put(uint8_t *out, const struct wire_field *f, const void *f
 	if (!size && f->kind == WIRE_STRUCT)
 		return 0;
 	n = varint_put(out, key_of(f));
-	n += varint_put(after(out, n), size);
+	n += varint_put(out_after(out, n), size);
 	return n + (out ? message_put(out + n, m, from) : size);
 }
 
@@ -100,7 +100,7 @@ static size_t array_put(uint8_t *out, const struct wire_field *f, const uint8_t 
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		n += struct_put(after(out, n), f, array + i * f->message()->size);
+		n += struct_put(out_after(out, n), f, array + i * f->message()->size);
 	return n;
 }
 
@@ -113,7 +113,7 @@ static size_t numbers_put(uint8_t *out, const struct wire_field *f, const uint8_
 	for (uint32_t i = 0; i < count; i++)
 		size += varint_put(NULL, number_get(array + i * f->size, f->size, f->element));
 	n = varint_put(out, key_of(f));
-	n += varint_put(after(out, n), size);
+	n += varint_put(out_after(out, n), size);
 	if (!out)
 		return n + size;
 	for (uint32_t i = 0; i < count; i++)
@@ -169,7 +169,7 @@ static size_t field_put(uint8_t *out, const struct wire_field *f, const uint8_t 
 	if (!v)
 		return 0;
 	n = varint_put(out, key_of(f));
-	return n + varint_put(after(out, n), v);
+	return n + varint_put(out_after(out, n), v);
 }
 
 static size_t message_put(uint8_t *out, const struct wire_message *m, const void *from)
@@ -177,7 +177,7 @@ static size_t message_put(uint8_t *out, const struct wire_message *m, const void
 	size_t n = 0;
 
 	for (size_t i = 0; i < m->count; i++)
-		n += field_put(after(out, n), &m->fields[i], from);
+		n += field_put(out_after(out, n), &m->fields[i], from);
 	return n;
 }
 

@@ -9,7 +9,7 @@
 #include <errno.h>
 
 /* A libconfig string: quotes and backslashes escaped; the rest is printable. */
-static int quoted(struct buf *out, const char *s)
+static int render_quoted(struct buf *out, const char *s)
 {
 	if (buf_u8(out, '"'))
 		return -ENOMEM;
@@ -19,35 +19,37 @@ static int quoted(struct buf *out, const char *s)
 	return buf_u8(out, '"');
 }
 
-static int setting(struct buf *out, const char *name, const char *value)
+static int render_setting(struct buf *out, const char *name, const char *value)
 {
-	return buf_printf(out, "%s = ", name) || quoted(out, value) ? -ENOMEM : buf_append(out, "; ", 2);
+	return buf_printf(out, "%s = ", name) || render_quoted(out, value) ? -ENOMEM : buf_append(out, "; ", 2);
 }
 
 static int render_family(const struct tfs_family *f, struct buf *out)
 {
 	char user[256], group[256];
 
-	if (buf_append(out, "  { ", 4) || setting(out, "name", f->name))
+	if (buf_append(out, "  { ", 4) || render_setting(out, "name", f->name))
 		return -ENOMEM;
-	if ((*f->gc && setting(out, "gc", f->gc)) || setting(out, "group", f->group))
+	if ((*f->gc && render_setting(out, "gc", f->gc)) || render_setting(out, "group", f->group))
 		return -ENOMEM;
-	if (setting(out, "type", f->type == TFS_TYPE_COUNTER ? "counter" : "bytes"))
+	if (render_setting(out, "type", f->type == TFS_TYPE_COUNTER ? "counter" : "bytes"))
 		return -ENOMEM;
-	if (buf_append(out, "\n    ", 5) || setting(out, "owner", value_user(f->uid, user)))
+	if (buf_append(out, "\n    ", 5) || render_setting(out, "owner", value_user(f->uid, user)))
 		return -ENOMEM;
-	if (setting(out, "owner_group", value_group(f->gid, group)) || buf_printf(out, "mode = \"0%03o\"; ", (unsigned)f->mode))
+	if (render_setting(out, "owner_group", value_group(f->gid, group)) ||
+		buf_printf(out, "mode = \"0%03o\"; ", (unsigned)f->mode))
 		return -ENOMEM;
-	return *f->acl && setting(out, "acl", f->acl) ? -ENOMEM : buf_append(out, "}", 1);
+	return *f->acl && render_setting(out, "acl", f->acl) ? -ENOMEM : buf_append(out, "}", 1);
 }
 
 static int render_group(const struct tfs_group *g, struct buf *out)
 {
 	char size[32];
 
-	if (buf_append(out, "  { ", 4) || setting(out, "name", g->name) || setting(out, "compression", g->compression))
+	if (buf_append(out, "  { ", 4) || render_setting(out, "name", g->name) ||
+		render_setting(out, "compression", g->compression))
 		return -ENOMEM;
-	if (buf_printf(out, "level = %d; ", g->level) || setting(out, "block_size", value_size(g->block_size, size)))
+	if (buf_printf(out, "level = %d; ", g->level) || render_setting(out, "block_size", value_size(g->block_size, size)))
 		return -ENOMEM;
 	return buf_printf(out, "bloom_bits = %d; in_memory = %s; }", g->bloom_bits, g->in_memory ? "true" : "false");
 }
@@ -56,10 +58,11 @@ static int render_table(const struct tfs_schema *t, struct buf *out)
 {
 	char user[256], group[256], size[32];
 
-	if (setting(out, "owner", value_user(t->uid, user)) || setting(out, "owner_group", value_group(t->gid, group)))
+	if (render_setting(out, "owner", value_user(t->uid, user)) ||
+		render_setting(out, "owner_group", value_group(t->gid, group)))
 		return -ENOMEM;
 	if (buf_printf(out, "mode = \"0%03o\";\n", (unsigned)t->mode) ||
-		setting(out, "tablet_size", value_size(t->tablet_size, size)))
+		render_setting(out, "tablet_size", value_size(t->tablet_size, size)))
 		return -ENOMEM;
 	out->p[out->n - 1] = '\n';
 	return buf_printf(out, "salt = %d;\n%s", t->salt, t->mkdir_families ? "mkdir_families = true;\n" : "");

@@ -31,7 +31,7 @@ struct scan {
 	const char *reason;
 };
 
-static bool refuse(struct scan *s, const char *reason)
+static bool scan_refuse(struct scan *s, const char *reason)
 {
 	s->reason = reason;
 	return false;
@@ -62,11 +62,11 @@ static bool line_start(struct scan *s)
 	while (p < s->end && (*p == ' ' || *p == '\t' || *p == '\r' || *p == '\f' || *p == '\v'))
 		p++;
 	if (s->end - p >= 8 && memcmp(p, "@include", 8) == 0)
-		return refuse(s, "@include is not allowed");
+		return scan_refuse(s, "@include is not allowed");
 	return true;
 }
 
-static bool newline(struct scan *s)
+static bool scan_newline(struct scan *s)
 {
 	s->p++;
 	s->line++;
@@ -89,10 +89,10 @@ static bool skip_comment(struct scan *s)
 		}
 		if (*s->p != '\n')
 			s->p++;
-		else if (!newline(s))
+		else if (!scan_newline(s))
 			return false;
 	}
-	return refuse(s, "a comment that does not end");
+	return scan_refuse(s, "a comment that does not end");
 }
 
 static bool skip_string(struct scan *s)
@@ -101,7 +101,7 @@ static bool skip_string(struct scan *s)
 		(s->last == ',' && s->inside[s->depth] == '(');
 
 	if (!expected)
-		return refuse(s, "a string where none is expected");
+		return scan_refuse(s, "a string where none is expected");
 	s->last = '"';
 	for (s->p++; s->p < s->end;) {
 		if (*s->p == '"') {
@@ -109,17 +109,17 @@ static bool skip_string(struct scan *s)
 			return true;
 		}
 		if (looking_at(s, "\\x00"))
-			return refuse(s, "a NUL in a string");
+			return scan_refuse(s, "a NUL in a string");
 		if (*s->p == '\\' && s->end - s->p > 1 && s->p[1] != '\n')
 			s->p += 2;
 		else if (*s->p == '\n') {
-			if (!newline(s))
+			if (!scan_newline(s))
 				return false;
 		} else {
 			s->p++;
 		}
 	}
-	return refuse(s, "a string that does not end");
+	return scan_refuse(s, "a string that does not end");
 }
 
 /* A decimal or hexadecimal number; fits an int, or a long with L after it. */
@@ -145,34 +145,34 @@ static bool skip_number(struct scan *s)
 			digits++;
 	}
 	if (digits > 15 || (v > INT32_MAX && (s->p == s->end || *s->p != 'L')))
-		return refuse(s, "the number is too large: write a size as a string with a unit, such as \"128M\"");
+		return scan_refuse(s, "the number is too large: write a size as a string with a unit, such as \"128M\"");
 	while (s->p < s->end && is_name(*s->p)) /* a suffix; libconfig refuses others */
 		s->p++;
 	return true;
 }
 
-static bool bracket(struct scan *s, uint8_t c)
+static bool scan_bracket(struct scan *s, uint8_t c)
 {
 	if (c == '[' || c == ']')
-		return refuse(s, "an array where none is expected");
+		return scan_refuse(s, "an array where none is expected");
 	if (c == ')' || c == '}') {
 		if (s->depth)
 			s->depth--;
 		return true;
 	}
 	if (s->depth == DEPTH_MAX)
-		return refuse(s, "nested too deeply");
+		return scan_refuse(s, "nested too deeply");
 	s->names[++s->depth] = 0;
 	s->inside[s->depth] = c;
 	return true;
 }
 
-static bool token(struct scan *s)
+static bool scan_token(struct scan *s)
 {
 	uint8_t c = *s->p;
 
 	if (c == '\n')
-		return newline(s);
+		return scan_newline(s);
 	if (c == '#' || looking_at(s, "//"))
 		return skip_line(s);
 	if (looking_at(s, "/*"))
@@ -191,9 +191,9 @@ static bool token(struct scan *s)
 	if (c != ' ' && c != '\t' && c != '\r' && c != '\f')
 		s->last = c;
 	if ((c == '=' || c == ':') && ++s->names[s->depth] > NAMES_MAX)
-		return refuse(s, "too many settings");
+		return scan_refuse(s, "too many settings");
 	if (strchr("(){}[]", c))
-		return bracket(s, c);
+		return scan_bracket(s, c);
 	return true;
 }
 
@@ -208,17 +208,17 @@ static bool check_bytes(struct slice text, struct scan *s)
 		     space = !end && (text.p[i] == '\n' || text.p[i] == '\t' || text.p[i] == '\r' || text.p[i] == '\f');
 
 		if (!end && text.p[i] == 0)
-			return refuse(s, "a NUL byte");
+			return scan_refuse(s, "a NUL byte");
 		/* a piece ends before the first byte of a character */
 		if (end || space || (n > sizeof piece - 8 && (text.p[i] & 0xc0) != 0x80)) {
 			piece[n] = 0;
 			if (!text_printable(piece))
-				return refuse(s, "not printable UTF-8 text");
+				return scan_refuse(s, "not printable UTF-8 text");
 			n = 0;
 		}
 		if (!end && !space) {
 			if (n == sizeof piece - 1)
-				return refuse(s, "not printable UTF-8 text");
+				return scan_refuse(s, "not printable UTF-8 text");
 			piece[n++] = (char)text.p[i];
 		}
 		if (!end && text.p[i] == '\n')
@@ -234,11 +234,11 @@ int schema_scan_text(struct slice text, unsigned *line, const char **reason)
 	bool ok = true;
 
 	if (text.n > SCHEMA_TEXT_MAX)
-		ok = refuse(&s, "the text is too long");
+		ok = scan_refuse(&s, "the text is too long");
 	if (ok)
 		ok = check_bytes(text, &s) && line_start(&s);
 	while (ok && s.p < s.end)
-		ok = token(&s);
+		ok = scan_token(&s);
 	if (ok)
 		return 0;
 	*line = s.line;

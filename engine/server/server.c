@@ -84,7 +84,7 @@ static void tablet_changed(void *arg, struct tablet *t)
 	space_check_soon(s);
 }
 
-static unsigned listed(void *arg, const struct tablet_file *f)
+static unsigned file_is_listed(void *arg, const struct tablet_file *f)
 {
 	return file_refs_count(arg, f);
 }
@@ -178,7 +178,7 @@ static void fill_env(struct server *s, enum kind k, const struct server_options 
 	}
 	e->space = k == KIND_USER ? space_for_user : space_for_metadata;
 	e->redo_moved = redo_moved;
-	e->listed = listed;
+	e->listed = file_is_listed;
 	e->changed = tablet_changed;
 	e->arg = s;
 }

@@ -260,7 +260,7 @@ static void want_more(struct ahead *a, int64_t block)
 }
 
 /* Between two loads of a variable that another processor changes. */
-static inline void relax(void)
+static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
@@ -282,7 +282,7 @@ static void slot_await(struct ahead *a, struct slot *s)
 		}
 		if (spin < SPINS) {
 			for (unsigned i = 0; i < SPINS && atomic_load_explicit(&s->state, memory_order_relaxed) == SLOT_BUSY; i++)
-				relax();
+				cpu_relax();
 			continue;
 		}
 		mutex_lock(&a->lock);

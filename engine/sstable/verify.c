@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static char *describe(const char *path, const char *what, uint64_t offset)
+static char *damage_describe(const char *path, const char *what, uint64_t offset)
 {
 	char *s = NULL;
 
@@ -40,7 +40,7 @@ static int check_sections(struct blockfile *b, char **why)
 			bff_filters_fini(&f);
 		}
 		if (err == -EBADMSG)
-			*why = describe(blockfile_path(b), "damaged section", t->section[id].offset);
+			*why = damage_describe(blockfile_path(b), "damaged section", t->section[id].offset);
 	}
 	buf_fini(&bytes);
 	return err;
@@ -60,7 +60,8 @@ static int check_blocks(struct blockfile *b, char **why)
 		if (!err)
 			err = blockfile_read(b, m->at[i].logical, n, raw.p);
 		if (err == -EBADMSG || err == -EIO)
-			*why = describe(blockfile_path(b), err == -EIO ? "unreadable block" : "damaged block", m->at[i].physical);
+			*why = damage_describe(
+				blockfile_path(b), err == -EIO ? "unreadable block" : "damaged block", m->at[i].physical);
 	}
 	buf_fini(&raw);
 	return err;
@@ -76,7 +77,7 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 	for (ldb_cursor_seek(&c.it, slice_of("", 0)); c.it.valid; ldb_cursor_next(&c.it)) {
 		if (n && slice_cmp(c.it.key, buf_slice(&last)) <= 0) {
 			err = -EBADMSG;
-			*why = describe(blockfile_path(b), "keys out of order in the block",
+			*why = damage_describe(blockfile_path(b), "keys out of order in the block",
 				blockfile_physical(b, ldb_table_offset_of(t, c.it.key)));
 			goto out;
 		}
@@ -88,13 +89,14 @@ static int check_keys(struct blockfile *b, struct ldb_table *t, uint64_t *keys, 
 	err = c.it.err;
 	if (!err && n != blockfile_trailer(b)->keys) {
 		err = -EBADMSG;
-		*why = describe(blockfile_path(b), "the index leads to another number of keys than were written; index before",
+		*why = damage_describe(blockfile_path(b),
+			"the index leads to another number of keys than were written; index before",
 			blockfile_physical(b, UINT64_MAX));
 	}
 	if (!err)
 		*keys = n;
 	else if (err == -EBADMSG && !*why)
-		*why = describe(blockfile_path(b), "damaged table structure, index", blockfile_physical(b, UINT64_MAX));
+		*why = damage_describe(blockfile_path(b), "damaged table structure, index", blockfile_physical(b, UINT64_MAX));
 out:
 	ldb_cursor_fini(&c);
 	buf_fini(&last);
@@ -115,7 +117,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 		uint64_t size = 0;
 
 		if (err == -EBADMSG && file_stat_size(path, &size) == 0)
-			*why = describe(path, "damaged trailer, or the block map or dictionary it leads to,",
+			*why = damage_describe(path, "damaged trailer, or the block map or dictionary it leads to,",
 				size < BFF_TRAILER_BYTES ? 0 : size - BFF_TRAILER_BYTES);
 		return err;
 	}
@@ -126,7 +128,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 		err = blockfile_copies_agree(b, &agree);
 	if (!err && !agree) {
 		err = -EBADMSG;
-		*why = describe(path,
+		*why = damage_describe(path,
 			"one of its two copies is damaged; the next mount writes it again from the other;"
 			" the second one begins",
 			blockfile_file_bytes(b) - blockfile_copy_bytes(b));
@@ -139,7 +141,7 @@ int sst_verify(const char *path, uint64_t *keys, char **why)
 	err = ldb_table_open(b, NULL, 0, &t);
 	if (err) {
 		if (err == -EBADMSG)
-			*why = describe(path, "damaged table footer or index, before the sections,", sections);
+			*why = damage_describe(path, "damaged table footer or index, before the sections,", sections);
 		return err;
 	}
 	err = check_keys(b, t, keys, why);

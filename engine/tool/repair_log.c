@@ -263,7 +263,7 @@ static uint64_t first_lsn(const struct log_scan *scan)
 	return lsn ? lsn : 1;
 }
 
-static int replay(struct repair_log *g, uint64_t from, log_replay_fn *fn, void *arg, struct log_end *end, char **why)
+static int repair_replay(struct repair_log *g, uint64_t from, log_replay_fn *fn, void *arg, struct log_end *end, char **why)
 {
 	struct pass s = {.fn = fn, .arg = arg};
 	struct buf b = {0};
@@ -300,7 +300,7 @@ static int replay(struct repair_log *g, uint64_t from, log_replay_fn *fn, void *
 int repair_log_replay(
 	void *arg, uint64_t incarnation, uint64_t from, log_replay_fn *fn, void *fn_arg, struct log_end *end, char **why)
 {
-	return replay(repair_log_get(arg, incarnation), from, fn, fn_arg, end, why);
+	return repair_replay(repair_log_get(arg, incarnation), from, fn, fn_arg, end, why);
 }
 
 /* ---- examining a log ---- */
@@ -366,7 +366,7 @@ int repair_log_examine(struct repair *p, struct repair_log *g, bool *lost_meta)
 		return 0;
 	g->examined = true;
 	g->damaged = false;
-	err = replay(g, g->from, note_record, g, &end, &why);
+	err = repair_replay(g, g->from, note_record, g, &end, &why);
 	if (err) {
 		complain("%s: %s", why ? why : g->dir, strerror(-err));
 	} else if (g->damaged) {

@@ -89,7 +89,7 @@ static void drop_large(struct rewrite *w)
 	print_lost_rows(w, true, true, buf_slice(&w->row));
 }
 
-static int collect(struct rewrite *w, struct slice key, struct slice value)
+static int salvage_collect(struct rewrite *w, struct slice key, struct slice value)
 {
 	int err = buf_be32(&w->large, (uint32_t)key.n);
 
@@ -121,7 +121,7 @@ static int take_chunk(struct rewrite *w, const struct cellkey *k, struct slice k
 		drop_large(w);
 	if (!w->bytes_left)
 		return 0;
-	err = collect(w, key, value);
+	err = salvage_collect(w, key, value);
 	w->bytes_left -= want;
 	w->next_chunk++;
 	return err || w->bytes_left ? err : write_large(w);
@@ -159,7 +159,7 @@ static int take_entry(void *arg, struct slice key, struct slice value)
 	w->seq = k.seq;
 	w->ts = k.ts;
 	w->next_chunk = 0;
-	return collect(w, key, value);
+	return salvage_collect(w, key, value);
 }
 
 /* ---- one file ---- */

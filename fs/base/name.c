@@ -194,7 +194,7 @@ static int escaped_byte(const uint8_t *p, size_t n)
 }
 
 /* Replaces escapes by their bytes. */
-static int unescape(const uint8_t *p, size_t n, struct buf *out)
+static int name_unescape(const uint8_t *p, size_t n, struct buf *out)
 {
 	int err = buf_reserve(out, n);
 
@@ -224,7 +224,7 @@ static bool next_component(struct slice path, size_t *at, struct slice *componen
 }
 
 /* Joins the components of a path, without the parts' lone '%'. */
-static int join(struct slice path, bool parts_only, struct buf *out)
+static int name_join_parts(struct slice path, bool parts_only, struct buf *out)
 {
 	struct slice c;
 	size_t at = 0;
@@ -277,10 +277,10 @@ bool name_parse_ts(struct slice text, int64_t *ts)
 }
 
 /* *kind: NAME_ROW; or, for a cell, NAME_NEWEST, which becomes NAME_VERSION if the name has a timestamp. */
-static int decode(struct slice path, struct buf *key, enum name_kind *kind, int64_t *ts)
+static int name_decode_parts(struct slice path, struct buf *key, enum name_kind *kind, int64_t *ts)
 {
 	struct buf text = {0};
-	int err = join(path, false, &text);
+	int err = name_join_parts(path, false, &text);
 	const uint8_t *at = err || *kind == NAME_ROW ? NULL : timestamp_sign(buf_slice(&text));
 	size_t n = at ? (size_t)(at - text.p) : text.n;
 
@@ -291,7 +291,7 @@ static int decode(struct slice path, struct buf *key, enum name_kind *kind, int6
 	}
 	buf_reset(key);
 	if (err == 0)
-		err = unescape(text.p, n, key);
+		err = name_unescape(text.p, n, key);
 	if (err == 0)
 		err = same_again(*kind, buf_slice(key), *ts, path);
 	buf_fini(&text);
@@ -300,14 +300,14 @@ static int decode(struct slice path, struct buf *key, enum name_kind *kind, int6
 
 int name_decode_row(struct slice path, struct buf *key)
 {
-	return decode(path, key, &(enum name_kind){NAME_ROW}, &(int64_t){0});
+	return name_decode_parts(path, key, &(enum name_kind){NAME_ROW}, &(int64_t){0});
 }
 
 int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts)
 {
 	enum name_kind k = NAME_NEWEST;
 	int64_t t = 0;
-	int err = decode(path, qualifier, &k, &t);
+	int err = name_decode_parts(path, qualifier, &k, &t);
 
 	if (err == 0) {
 		*kind = k;
@@ -356,16 +356,16 @@ int name_prefix_init(struct slice path, bool cell, struct name_prefix *out)
 {
 	struct name_prefix p = {0};
 	struct buf text = {0};
-	int err = join(path, true, &text);
+	int err = name_join_parts(path, true, &text);
 
 	if (err == 0)
-		err = unescape(text.p, text.n, &p.raw);
+		err = name_unescape(text.p, text.n, &p.raw);
 	if (err == 0 && cell && text.n > 0) {
 		/* A part without a timestamp may end just before the '@' of one. */
 		const uint8_t *at = timestamp_sign(buf_slice(&text));
 
 		p.split_version = true;
-		err = unescape(text.p, at ? (size_t)(at - text.p) : text.n, &p.qualifier);
+		err = name_unescape(text.p, at ? (size_t)(at - text.p) : text.n, &p.qualifier);
 	}
 	buf_fini(&text);
 	if (err) {

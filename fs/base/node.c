@@ -129,7 +129,7 @@ void node_table_fini(void)
 	mutex_fini(&table.lock);
 }
 
-static void resize(size_t buckets)
+static void node_index_resize(size_t buckets)
 {
 	struct node **bucket = calloc(buckets, sizeof(*bucket));
 
@@ -195,7 +195,7 @@ struct node *node_get(struct node *parent, enum node_kind kind, struct slice key
 		n->next = table.bucket[n->ino & (table.buckets - 1)];
 		table.bucket[n->ino & (table.buckets - 1)] = n;
 		if (++table.count > table.buckets)
-			resize(table.buckets * 2);
+			node_index_resize(table.buckets * 2);
 	}
 	if (n)
 		n->refs++;
@@ -257,7 +257,7 @@ void node_forget(struct node *n, uint64_t count)
 	node_reap_locked(n);
 	/* Not in node_reap_locked(): other callers put nodes while they walk the table. */
 	if (table.count < table.buckets / 8 && table.buckets > BUCKETS_MIN)
-		resize(table.buckets / 2);
+		node_index_resize(table.buckets / 2);
 	mutex_unlock(&table.lock);
 }
 

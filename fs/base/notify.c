@@ -77,7 +77,7 @@ void changes_fini(struct changes *c)
 }
 
 /* Returns the array with space for one more element of this size, or NULL if out of memory. */
-static void *grow(void *array, unsigned count, unsigned *cap, size_t size)
+static void *changes_grow(void *array, unsigned count, unsigned *cap, size_t size)
 {
 	unsigned more = *cap ? *cap * 2 : 4;
 
@@ -98,7 +98,7 @@ static void add_inode(struct changes *c, fuse_ino_t ino)
 	for (unsigned i = 0; i < c->inode_count && i < 16; i++)
 		if (c->inodes[c->inode_count - 1 - i] == ino)
 			return;
-	more = grow(c->inodes, c->inode_count, &c->inode_cap, sizeof(*more));
+	more = changes_grow(c->inodes, c->inode_count, &c->inode_cap, sizeof(*more));
 	if (!more)
 		return;
 	c->inodes = more;
@@ -128,7 +128,7 @@ void changes_listing_locked(struct changes *c, struct node *dir)
 	for (unsigned i = 0; i < c->listing_count; i++)
 		if (c->listings[i] == dir)
 			return;
-	more = grow(c->listings, c->listing_count, &c->listing_cap, sizeof(*more));
+	more = changes_grow(c->listings, c->listing_count, &c->listing_cap, sizeof(*more));
 	if (!more)
 		return;
 	dir->refs++;
@@ -157,7 +157,7 @@ void changes_entry_locked(struct changes *c, const struct node *dir, struct slic
 
 	if (!dir->lookups && dir->kind != NODE_ROOT)
 		return;
-	more = grow(c->entries, c->entry_count, &c->entry_cap, sizeof(*more));
+	more = changes_grow(c->entries, c->entry_count, &c->entry_cap, sizeof(*more));
 	if (!more)
 		return;
 	c->entries = more;

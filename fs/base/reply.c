@@ -39,14 +39,14 @@ static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
 }
 
 /* Keys are written as the names that a user types. */
-static void describe(struct node *n, struct buf *out)
+static void node_append_path(struct node *n, struct buf *out)
 {
 	struct buf name = {0};
 	char quoted[300];
 
 	if (!n || n->kind == NODE_ROOT)
 		return;
-	describe(n->parent, out);
+	node_append_path(n->parent, out);
 	(void)!node_append_name(n, &name);
 	(void)!buf_printf(out, "/%s", plain_quote(quoted, sizeof(quoted), buf_slice(&name)));
 	buf_fini(&name);
@@ -57,7 +57,7 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 	struct buf path = {0};
 	char quoted[128] = "";
 
-	describe(n, &path);
+	node_append_path(n, &path);
 	snprintf(dst, dst_bytes, "%.*s%s%s", (int)path.n, path.p ? (const char *)path.p : "",
 		name             ? "/"
 			: path.n ? ""

@@ -111,7 +111,7 @@ static void spill_init(void)
 	mutex_init(&spill.lock, RANK_FS_NOTIFY);
 }
 
-static int punch(int fd, uint64_t at, uint64_t n)
+static int stage_punch(int fd, uint64_t at, uint64_t n)
 {
 	int err;
 
@@ -127,7 +127,7 @@ static int spill_open_locked(void)
 
 	if (fd < 0)
 		return spill.useless ? -EOPNOTSUPP : fd;
-	spill.useless = spill.fd < 0 && punch(fd, 0, 4096) != 0;
+	spill.useless = spill.fd < 0 && stage_punch(fd, 0, 4096) != 0;
 	if (spill.useless)
 		close(fd);
 	else
@@ -154,7 +154,7 @@ static int slot_take_locked(uint32_t *slot)
 static void slot_free(uint32_t slot)
 {
 	/* A slot that cannot be punched or listed is not used again. */
-	if (punch(spill.fd, (uint64_t)slot * TFS_VALUE_MAX, TFS_VALUE_MAX))
+	if (stage_punch(spill.fd, (uint64_t)slot * TFS_VALUE_MAX, TFS_VALUE_MAX))
 		return;
 	mutex_lock(&spill.lock);
 	if (spill.n == spill.cap) {
@@ -212,11 +212,11 @@ static int file_resize(struct stage *s, uint64_t size)
 	if (!stage_is_shared(s))
 		return ftruncate(s->fd, (off_t)size) != 0 ? -errno : 0;
 	if (size < s->size)
-		return punch(s->fd, s->base + size, s->size - size);
+		return stage_punch(s->fd, s->base + size, s->size - size);
 	return 0; /* the file is as long as its slots */
 }
 
-static void unmap(struct stage *s)
+static void stage_unmap(struct stage *s)
 {
 	if (s->map)
 		munmap(s->map, s->map_bytes);
@@ -233,7 +233,7 @@ static void free_memory(struct stage *s)
 
 void stage_reset(struct stage *s)
 {
-	unmap(s);
+	stage_unmap(s);
 	free_memory(s);
 	stage_leave_file(s);
 	s->size = 0;
@@ -303,7 +303,7 @@ static int stage_spare(struct stage *s)
 }
 
 /* Reserves memory for n bytes, or moves the image to a file. */
-static int reserve(struct stage *s, uint64_t n)
+static int stage_reserve(struct stage *s, uint64_t n)
 {
 	size_t want = s->memory_bytes ? s->memory_bytes : 64;
 	uint8_t *p;
@@ -334,9 +334,9 @@ int stage_load(struct stage *s, uint64_t offset, const void *p, size_t n)
 		return -EFBIG;
 	if (n == 0)
 		return 0;
-	unmap(s);
+	stage_unmap(s);
 	do {
-		err = reserve(s, offset + n);
+		err = stage_reserve(s, offset + n);
 		if (err == 0 && s->fd >= 0)
 			err = full_pwrite(s->fd, p, n, s->base + offset);
 		else if (err == 0)
@@ -402,9 +402,9 @@ int stage_truncate(struct stage *s, uint64_t size)
 
 	if (size > TFS_VALUE_MAX)
 		return -EFBIG;
-	unmap(s);
+	stage_unmap(s);
 	if (size > s->size) {
-		err = reserve(s, size);
+		err = stage_reserve(s, size);
 		if (err)
 			return err;
 	}

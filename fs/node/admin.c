@@ -180,7 +180,7 @@ out:
 	return r < 0 ? r : 0;
 }
 
-static bool verb(struct slice line, const char *name, struct slice *argument)
+static bool line_is_verb(struct slice line, const char *name, struct slice *argument)
 {
 	size_t n = strlen(name);
 
@@ -250,11 +250,11 @@ static int row_verb(struct node *n, struct slice line, struct changes *c)
 	struct buf row = {0};
 	struct slice name;
 	int r;
-	int (*fn)(struct tfs_table * t, struct tfs_bytes row) = verb(line, "split", &name) ? tfs_split
-		: verb(line, "merge", &name)                                               ? tfs_merge
-											   : NULL;
+	int (*fn)(struct tfs_table * t, struct tfs_bytes row) = line_is_verb(line, "split", &name) ? tfs_split
+		: line_is_verb(line, "merge", &name)                                               ? tfs_merge
+												   : NULL;
 
-	if (!fn && !verb(line, "drop-rows", &name))
+	if (!fn && !line_is_verb(line, "drop-rows", &name))
 		return NO_SUCH_VERB;
 	if (!name.n)
 		return NO_ROW;
@@ -273,9 +273,9 @@ static int table_verb(struct node *n, struct slice line, struct changes *c)
 {
 	struct slice argument;
 
-	if (verb(line, "flush", &argument) && !argument.n)
+	if (line_is_verb(line, "flush", &argument) && !argument.n)
 		return tfs_flush(node_store_table(n));
-	if (verb(line, "compact", &argument) && !argument.n)
+	if (line_is_verb(line, "compact", &argument) && !argument.n)
 		return tfs_compact(node_store_table(n));
 	return row_verb(n, line, c);
 }
@@ -284,13 +284,13 @@ static int system_verb(struct node *n, struct slice line, struct changes *c)
 {
 	struct slice argument;
 
-	if (verb(line, "flush", &argument) && !argument.n)
+	if (line_is_verb(line, "flush", &argument) && !argument.n)
 		return admin_each_table(tfs_flush);
-	if (verb(line, "compact", &argument) && !argument.n)
+	if (line_is_verb(line, "compact", &argument) && !argument.n)
 		return admin_each_table(tfs_compact);
-	if (verb(line, "sync", &argument) && !argument.n)
+	if (line_is_verb(line, "sync", &argument) && !argument.n)
 		return tfs_sync(fs.store);
-	if (verb(line, "confirm-clock", &argument) && !argument.n)
+	if (line_is_verb(line, "confirm-clock", &argument) && !argument.n)
 		return tfs_confirm_clock(fs.store);
 	return NO_SUCH_VERB;
 }

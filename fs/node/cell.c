@@ -56,7 +56,7 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
  * tree lock, and remembers its own size afterwards.  Therefore the check and
  * the store are one step under that lock.
  */
-static bool remember(struct node *version, const struct tfs_info *info, uint64_t changes)
+static bool version_remember(struct node *version, const struct tfs_info *info, uint64_t changes)
 {
 	bool current;
 
@@ -104,7 +104,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 	if (!n)
 		return -ENOMEM;
 	if (version && !pending)
-		(void)remember(n, &info, changes);
+		(void)version_remember(n, &info, changes);
 	*out = n;
 	return 0;
 }
@@ -177,7 +177,7 @@ static int version_attr(struct node *n, struct stat *st, double *timeout)
 	if (err)
 		return err;
 	cell_attr(n, &f, n->ts, info.commit_us, info.size, st);
-	*timeout = remember(n, &info, changes) ? version_timeout(&f, info.expires_us) : 0;
+	*timeout = version_remember(n, &info, changes) ? version_timeout(&f, info.expires_us) : 0;
 	return 0;
 }
 
@@ -316,7 +316,7 @@ static bool plain_list_attr(const struct listing *a, struct node *n, const struc
  */
 static bool version_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {
-	if (n->file || !remember(n, &e->info, a->changes))
+	if (n->file || !version_remember(n, &e->info, a->changes))
 		return false;
 	cell_attr(n, &a->family, n->ts, e->info.commit_us, e->info.size, &p->attr);
 	p->attr_timeout = p->entry_timeout = version_timeout(&a->family, e->info.expires_us);

@@ -76,7 +76,7 @@ static bool same_column(const struct resolved *a, const struct resolved *b)
 }
 
 /* Descriptors with a writer of their own write to the target from now on.  If the target was replaced, its name has a new node. */
-static void forward(struct node *source, struct node *target, int64_t ts)
+static void descriptors_forward(struct node *source, struct node *target, int64_t ts)
 {
 	struct node *now = NULL;
 
@@ -90,8 +90,8 @@ static void forward(struct node *source, struct node *target, int64_t ts)
 }
 
 /* The store has renamed the cells: moves the descriptors of the source, and ends those of the target. */
-static void follow(struct resolved *from, const struct versions *all, struct node *source, bool onto, struct node *target,
-	int64_t to_ts, struct displaced *moved, struct displaced *replaced, struct changes *c)
+static void descriptors_follow(struct resolved *from, const struct versions *all, struct node *source, bool onto,
+	struct node *target, int64_t to_ts, struct displaced *moved, struct displaced *replaced, struct changes *c)
 {
 	bool column = from->kind == NODE_PLAIN && target->kind == NODE_PLAIN && !onto;
 
@@ -104,7 +104,7 @@ static void follow(struct resolved *from, const struct versions *all, struct nod
 		displaced_moved(moved, &all->ts[0], target, to_ts, c);
 	displaced_end(moved, c);
 	if (from->kind == NODE_PLAIN) {
-		forward(source, target, to_ts);
+		descriptors_forward(source, target, to_ts);
 		mutex_lock(tree_mutex());
 		source->flags |= NODE_MOVED;
 		mutex_unlock(tree_mutex());
@@ -150,7 +150,7 @@ static int move_locked(
 	if (from->kind == NODE_PLAIN && to->kind == NODE_PLAIN && !exists)
 		versions_changed(c, to->parent, to_key, &all, false);
 	cell_changed(c, to->parent, to_key, ts, false, NULL);
-	follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
+	descriptors_follow(from, &all, source, exists, target, ts, &moved, &replaced, c);
 	made_cell_removed(from->parent, from_key, from->kind == NODE_VERSION, from->ts);
 	extra_cell_added(to->parent);
 out:
@@ -219,7 +219,7 @@ int cell_take_scratch(struct renaming *m)
 		displaced_end(&replaced, c);
 		if (to->kind == NODE_PLAIN)
 			ofile_end_column(to->parent, buf_slice(&to->key), c);
-		forward(m->source, target, ts);
+		descriptors_forward(m->source, target, ts);
 		err = scratch_remove(m->source);
 	}
 	row_unlock(row);

@@ -40,7 +40,7 @@ static int rows_scan(struct lister *l)
 }
 
 /* Makes l->cell the scan's next entry, if there is one (l->peeked). */
-static int peek(struct lister *l, int (*open_scan)(struct lister *l))
+static int lister_peek(struct lister *l, int (*open_scan)(struct lister *l))
 {
 	int r = 0;
 
@@ -73,7 +73,7 @@ static int rows_next(struct lister *l)
 	struct node *extra;
 	int r;
 
-	r = peek(l, rows_scan);
+	r = lister_peek(l, rows_scan);
 	if (r)
 		return r;
 	if (l->peeked)
@@ -164,7 +164,7 @@ static int cells_next(struct lister *l)
 {
 	int r;
 
-	r = peek(l, cells_scan);
+	r = lister_peek(l, cells_scan);
 	if (r || !l->peeked)
 		return r;
 	l->peeked = false;

@@ -24,7 +24,7 @@ void fs_schema_family_key(uint16_t id, char key[FAMILY_KEY_BYTES])
 }
 
 /* The family or, of NODE_GROUP_DIR, the group with this name or "#ID": its name, or NULL. */
-static const char *find(const struct tfs_schema *s, enum node_kind kind, const char *name, uint16_t *id)
+static const char *schema_find_named(const struct tfs_schema *s, enum node_kind kind, const char *name, uint16_t *id)
 {
 	const struct tfs_family *f = kind == NODE_GROUP_DIR ? NULL : tfs_schema_family(s, name);
 	const struct tfs_group *g = kind == NODE_GROUP_DIR ? tfs_schema_group(s, name) : NULL;
@@ -46,7 +46,7 @@ int fs_schema_bind(struct resolved *r)
 	err = tfs_schema_get(node_store_table(r->parent), &s);
 	if (err)
 		return err;
-	name = find(s, r->kind, name, &id);
+	name = schema_find_named(s, r->kind, name, &id);
 	tfs_schema_put(s);
 	if (!name)
 		return -ENOENT;
@@ -65,7 +65,7 @@ int fs_schema_name(struct node *n, struct buf *out)
 	int err = tfs_schema_get(node_store_table(n), &s);
 
 	if (err == 0) {
-		name = find(s, (enum node_kind)n->kind, node_name(n), &id);
+		name = schema_find_named(s, (enum node_kind)n->kind, node_name(n), &id);
 		err = name ? buf_append(out, name, strlen(name)) : -ENOENT;
 		tfs_schema_put(s);
 	}

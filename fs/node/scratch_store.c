@@ -42,7 +42,7 @@ struct storing {
 	struct changes *c;
 };
 
-static int add(struct storing *s, const struct item *item)
+static int storing_add(struct storing *s, const struct item *item)
 {
 	struct item *more = realloc(s->items, (s->count + 1) * sizeof(*more));
 
@@ -107,7 +107,7 @@ static void make_idle(struct open_file *x)
 	mutex_unlock(&x->lock);
 }
 
-static int add_file(struct storing *s, struct node *file, struct node *family, bool counter)
+static int storing_add_file(struct storing *s, struct node *file, struct node *family, bool counter)
 {
 	struct item f = {.node = file, .family = family};
 	int err = file->kind == NODE_SCRATCH_FILE ? tree_resolve(family, node_name(file), &f.cell) : -EXDEV;
@@ -120,7 +120,7 @@ static int add_file(struct storing *s, struct node *file, struct node *family, b
 	if (err == 0)
 		err = f.x ? make_busy(f.x) : -EXDEV;
 	if (err == 0) {
-		err = add(s, &f);
+		err = storing_add(s, &f);
 		if (err)
 			make_idle(f.x);
 	}
@@ -131,7 +131,7 @@ static int add_file(struct storing *s, struct node *file, struct node *family, b
 	return err == 0 || err == -ENOMEM ? err : -EXDEV;
 }
 
-static int add_family(struct storing *s, struct node *dir, struct node *family)
+static int storing_add_family(struct storing *s, struct node *dir, struct node *family)
 {
 	struct node *n = NULL;
 	struct family_info info;
@@ -140,9 +140,9 @@ static int add_family(struct storing *s, struct node *dir, struct node *family)
 	if (err == 0 && !may_write(&s->caller->user, &info))
 		err = refuse(-EACCES, family, NULL, "the caller may not write to this family");
 	if (err == 0)
-		err = add(s, &(struct item){.node = dir, .family = family});
+		err = storing_add(s, &(struct item){.node = dir, .family = family});
 	while (err == 0 && (n = next_entry(dir, n)))
-		err = add_file(s, n, family, info.counter);
+		err = storing_add_file(s, n, family, info.counter);
 	node_put(n);
 	return err;
 }
@@ -169,12 +169,12 @@ static int family_of(struct storing *s, struct node *row, const char *name, stru
 static int add_row(struct storing *s, struct node *dir, struct node *row)
 {
 	struct node *n = NULL, *family;
-	int err = add(s, &(struct item){.node = dir});
+	int err = storing_add(s, &(struct item){.node = dir});
 
 	while (err == 0 && (n = next_entry(dir, n))) {
 		err = n->kind == NODE_SCRATCH_DIR ? family_of(s, row, node_name(n), &family) : -EXDEV;
 		if (err == 0) {
-			err = add_family(s, n, family);
+			err = storing_add_family(s, n, family);
 			node_put(family);
 		}
 	}
@@ -183,7 +183,7 @@ static int add_row(struct storing *s, struct node *dir, struct node *row)
 }
 
 /* Step 2.  *results: of each file; for free(). */
-static int apply(struct storing *s, struct node *row, struct tfs_result **results)
+static int storing_apply(struct storing *s, struct node *row, struct tfs_result **results)
 {
 	struct tfs_mutation *m = tfs_mutation_new(node_store_table(row), bytes_of(node_key(row)));
 	int err = m && (*results = calloc(s->files, sizeof(**results))) ? 0 : -ENOMEM;
@@ -224,7 +224,7 @@ static void remove_scratch(struct storing *s, const struct tfs_result *results)
 	}
 }
 
-static void fini(struct storing *s)
+static void storing_fini(struct storing *s)
 {
 	for (struct item *f = s->items; f < s->items + s->count; f++) {
 		if (f->x)
@@ -283,13 +283,13 @@ int scratch_store_dir(struct renaming *m)
 		node_hold(row);
 		err = family_of(&s, row, m->newname, &family);
 		if (err == 0)
-			err = add_family(&s, m->source, family);
+			err = storing_add_family(&s, m->source, family);
 	}
 	if (err == 0) {
 		struct mutex *lock = row_lock(row);
 
 		if (s.files)
-			err = apply(&s, row, &results);
+			err = storing_apply(&s, row, &results);
 		if (err == 0) {
 			err = make_empty(&s, row);
 			if (s.files)
@@ -299,7 +299,7 @@ int scratch_store_dir(struct renaming *m)
 			remove_scratch(&s, results);
 		row_unlock(lock);
 	}
-	fini(&s);
+	storing_fini(&s);
 	made_trim(m->c);
 	free(results);
 	node_put(family);

@@ -13,7 +13,7 @@
 /* If other threads remove and make the name meanwhile, it may mean something else at each try. */
 #define MAKE_TRIES 10
 
-static int make(const struct making *m, struct resolved *what, struct node **out)
+static int entry_make(const struct making *m, struct resolved *what, struct node **out)
 {
 	const struct node_ops *o = kind_ops(what->kind);
 	const char *no_dirs = node_ops(m->dir)->no_dirs;
@@ -37,7 +37,7 @@ static int open_or_make(const struct making *m, int flags, struct resolved *what
 		return -EEXIST;
 	if (err == 0 && node_is_dir(*out))
 		return -EISDIR;
-	return err == -ENOENT ? make(m, what, out) : err;
+	return err == -ENOENT ? entry_make(m, what, out) : err;
 }
 
 void request_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
@@ -106,7 +106,7 @@ static int make_dir(const struct making *m, struct node **out)
 	if (err == 0 && (err = tree_exists(m->dir, &what)) == 0)
 		err = -EEXIST;
 	if (err == -ENOENT)
-		err = make(m, &what, out);
+		err = entry_make(m, &what, out);
 	resolved_fini(&what);
 	return err;
 }

@@ -129,7 +129,7 @@ static bool table_expires(const struct tfs_schema *schema)
 	return false;
 }
 
-static int expires(struct tfs_table *t)
+static int table_expires_cells(struct tfs_table *t)
 {
 	const struct tfs_schema *schema;
 	bool yes = true;
@@ -143,7 +143,7 @@ static int expires(struct tfs_table *t)
 
 bool dir_any_expires(void)
 {
-	return admin_each_table(expires) != 0;
+	return admin_each_table(table_expires_cells) != 0;
 }
 
 /* Can the place of an ordinal be found by counting entries? */
@@ -192,7 +192,7 @@ static int begin_at(struct answer *a, const struct stream *s, uint64_t ordinal, 
 	return r ? r : 1;
 }
 
-static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
+static int answer_fill(struct answer *a, struct stream *s, uint64_t ordinal)
 {
 	uint64_t at = ordinal > 2 ? ordinal : 2;
 	struct lister *l = NULL;
@@ -226,7 +226,7 @@ static int fill(struct answer *a, struct stream *s, uint64_t ordinal)
 	return r;
 }
 
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct dir_handle *h, bool plus)
+static void dir_list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct dir_handle *h, bool plus)
 {
 	struct node *dir = node_of(ino), *family = dir->kind == NODE_CELL_PART ? dir->parent : dir;
 	struct answer a = {.req = req,
@@ -254,7 +254,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, stru
 	if (r == 0) {
 		mutex_lock(&s->lock);
 		if (!at_known_end(&a, s, ordinal))
-			r = fill(&a, s, ordinal);
+			r = answer_fill(&a, s, ordinal);
 		if (r >= 0 && a.used == 0 && a.stream->damaged)
 			r = -EIO;
 		a.stream->batches += a.used > 0;
@@ -288,12 +288,12 @@ out:
 
 void dir_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, false);
+	dir_list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, false);
 }
 
 void dir_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
-	list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, true);
+	dir_list(req, ino, size, offset, (struct dir_handle *)(uintptr_t)fi->fh, true);
 }
 
 void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

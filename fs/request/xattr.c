@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-static bool unsupported(const char *name)
+static bool xattr_is_unsupported(const char *name)
 {
 	return strncmp(name, "security.", 9) == 0 || strncmp(name, "system.", 7) == 0 || strncmp(name, "trusted.", 8) == 0;
 }
@@ -22,7 +22,7 @@ static int value_of(struct node *n, const char *name, struct slice *out, char *n
 	struct node *row = node_above(n, NODE_ROW);
 	bool cell = node_is(n, KIND_CELL);
 
-	if (unsupported(name))
+	if (xattr_is_unsupported(name))
 		return -EOPNOTSUPP;
 	if (strncmp(name, "user.tabletfs.", 14) != 0)
 		return -ENODATA;
@@ -83,5 +83,5 @@ void xattr_list(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 void xattr_remove(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	reply_err(req, unsupported(name) ? -EOPNOTSUPP : -ENODATA);
+	reply_err(req, xattr_is_unsupported(name) ? -EOPNOTSUPP : -ENODATA);
 }
