@@ -250,7 +250,11 @@ int schema_config_read(struct slice text, config_t *config)
 {
 	struct buf b = {0};
 	/* libconfig requires a newline after a comment, also at the end of the text. */
+	const bool ended = text.n && text.p[text.n - 1] == '\n';
 	int err = buf_append_slice(&b, text) || buf_append(&b, "\n", 2) ? -ENOMEM : 0;
+
+	if (!err && ended)
+		b.p[text.n] = 0;
 
 	if (!err && !config_read_string(config, (const char *)b.p))
 		err = -EINVAL;

@@ -96,7 +96,7 @@ static int descriptor_catch_up(struct descriptor *d, struct changes *c)
 	if (content_is_staged(content) && (descriptor_others_staged(d) || descriptor_lacks_commits(d)))
 		err = content_commit(content, true, d->file, c);
 	if (content->error && content->writer != d) {
-		/* The next call on its writer returns the error. */
+		/* The writer's next WRITE, FSYNC or FLUSH returns the error. */
 		if (content->writer)
 			content->writer->error = content->error;
 		content_discard(content);
@@ -148,7 +148,8 @@ int content_lock(struct descriptor *d, bool writes, struct changes *c)
 		err = descriptor_catch_up(d, c);
 		row_unlock(row);
 	}
-	err = d->error ? d->error : err;
+	if (writes && d->error)
+		err = d->error;
 	if (err)
 		mutex_unlock(&file->lock);
 	else if (shared && writes)
