@@ -70,10 +70,11 @@ static size_t varint_put(uint8_t *out, uint64_t v)
 
 static size_t bytes_put(uint8_t *out, const struct wire_field *f, const void *p, size_t size)
 {
-	size_t n = varint_put(out, key_of(f));
+	size_t n;
 
 	if (!p)
 		return 0;
+	n = varint_put(out, key_of(f));
 	n += varint_put(out_after(out, n), size);
 	if (out && size)
 		memcpy(out + n, p, size);
