@@ -29,7 +29,7 @@ static void __attribute__((format(printf, 2, 3))) say(char **why, const char *fm
 	va_end(ap);
 }
 
-/* Is the directory path, or a directory that contains it, the directory of st?  Absent components are skipped. */
+/* Returns true if st is of the directory path, or of a directory that contains it.  Absent components are skipped. */
 static bool lies_in(const char *path, const struct stat *st)
 {
 	char *at = strdup(path);

@@ -45,7 +45,7 @@ size_t extra_bytes_locked(void);
 struct node *extra_next_locked(struct node *dir, unsigned cls, const struct slice *above);
 struct node *extra_find_locked(struct node *dir, unsigned cls, struct slice key);
 bool extra_any_locked(const struct node *dir);
-/* Has the directory entries in this view or the other? */
+/* Returns true if the directory has entries in this view or the other. */
 bool extra_any_view_locked(struct node *dir);
 
 /* At the end of the mount: logs each scratch file. */

@@ -82,7 +82,7 @@ struct caller {
 /* For free().  NULL: out of memory.  Without groups if the process has ended: they are read from /proc. */
 struct caller *caller_new(fuse_req_t req);
 
-/* Is the node in a view that shows plain names only? */
+/* Returns true if the node is in a view that shows plain names only. */
 bool node_is_latest(const struct node *n);
 /* The open table that n is in. */
 struct tfs_table *node_store_table(struct node *n);

@@ -85,7 +85,7 @@ static bool unit_at(const struct source *s, size_t at, bool first, struct unit *
 	return true;
 }
 
-/* Writes the next component.  *done: was it the last? */
+/* Writes the next component.  *done is set to true if it was the last, else to false. */
 static int put_component(struct source *s, struct buf *path, bool *done)
 {
 	uint8_t name[NAME_LONGEST + 4];
@@ -211,7 +211,7 @@ static int name_unescape(const uint8_t *p, size_t n, struct buf *out)
 	return 0;
 }
 
-/* The component at *at, which then is the start of the next.  False at the end. */
+/* Reads the component at *at and moves *at to the start of the next.  Returns false at the end. */
 static bool next_component(struct slice path, size_t *at, struct slice *component)
 {
 	const uint8_t *slash = path.n > *at ? memchr(path.p + *at, '/', path.n - *at) : NULL;
@@ -223,7 +223,7 @@ static bool next_component(struct slice path, size_t *at, struct slice *componen
 	return true;
 }
 
-/* Joins the components of a path, without the parts' lone '%'. */
+/* Joins the components of a path.  The '%' at the end of each part is left out. */
 static int name_join_parts(struct slice path, bool parts_only, struct buf *out)
 {
 	struct slice c;
@@ -276,7 +276,7 @@ bool name_parse_ts(struct slice text, int64_t *ts)
 	return true;
 }
 
-/* *kind: NAME_ROW; or, for a cell, NAME_NEWEST, which becomes NAME_VERSION if the name has a timestamp. */
+/* *kind is NAME_ROW or, for a cell, NAME_NEWEST.  It becomes NAME_VERSION if the cell's name has a timestamp. */
 static int name_decode_parts(struct slice path, struct buf *key, enum name_kind *kind, int64_t *ts)
 {
 	struct buf text = {0};
@@ -327,7 +327,7 @@ bool name_parts_valid(struct slice path, size_t *raw_n)
 	struct slice part;
 
 	while (next_component(path, &at, &part)) {
-		/* A part is full to within the longest unit, four bytes. */
+		/* A part ends because the next unit, of at most four bytes, did not fit. */
 		if (part.n < NAME_LONGEST - 3 || part.n > NAME_LONGEST || part.p[part.n - 1] != '%' || part.p[0] == '.')
 			return false;
 		for (size_t i = 0; i < part.n - 1; i++) {
@@ -361,7 +361,7 @@ int name_prefix_init(struct slice path, bool cell, struct name_prefix *out)
 	if (err == 0)
 		err = name_unescape(text.p, text.n, &p.raw);
 	if (err == 0 && cell && text.n > 0) {
-		/* A part without a timestamp may end just before the '@' of one. */
+		/* Keys below a part that contains no timestamp may still be versions: the next part may begin with '@'. */
 		const uint8_t *at = timestamp_sign(buf_slice(&text));
 
 		p.split_version = true;

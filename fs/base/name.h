@@ -32,9 +32,9 @@ int name_encode(enum name_kind kind, struct slice key, int64_t ts, struct buf *p
 int name_decode_row(struct slice path, struct buf *key) TFS_MUST;
 int name_decode_cell(struct slice path, struct buf *qualifier, enum name_kind *kind, int64_t *ts) TFS_MUST;
 
-/* Is the component a part of a split name (a single '%' at its end)? */
+/* Returns true if the component is a part of a split name (a single '%' at its end). */
 bool name_is_part(struct slice component);
-/* Could these parts (a path of parts only) begin some key's canonical name?  *raw_n: the bytes of the key (and version) in them. */
+/* Returns true if a key's canonical name can begin with path, which has parts only.  *raw_n: the bytes of key and version in it. */
 bool name_parts_valid(struct slice path, size_t *raw_n);
 
 /*

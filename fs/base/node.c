@@ -134,7 +134,7 @@ static void node_index_resize(size_t buckets)
 	struct node **bucket = calloc(buckets, sizeof(*bucket));
 
 	if (!bucket)
-		return; /* the chains stay long, or the memory stays in use */
+		return; /* the table works with its old size too */
 	for (size_t i = 0; i < table.buckets; i++) {
 		struct node *next;
 
@@ -153,7 +153,7 @@ uint64_t node_ino(const struct node *parent, enum node_kind kind, struct slice k
 {
 	const uint64_t h = key_hash(parent, kind, key, ts), low = h % INO_SCHEMA_END;
 
-	/* Tools that copy in the order of inode numbers then restore .schema before the rows. */
+	/* .schema has a low number, so that tools that copy in the order of inode numbers restore it before the rows. */
 	if (kind == NODE_SCHEMA)
 		return low <= 1 ? low + 2 : low;
 	return h < INO_SCHEMA_END ? h + INO_SCHEMA_END : h;

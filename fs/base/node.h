@@ -137,7 +137,7 @@ struct node *node_root(void);
 
 /* The operations of a kind. */
 const struct node_ops *kind_ops(enum node_kind kind);
-/* Has the kind any of these traits? */
+/* Returns true if the kind has any of these traits. */
 bool kind_is(enum node_kind kind, unsigned traits);
 static inline bool node_is(const struct node *n, unsigned traits)
 {
@@ -170,7 +170,7 @@ void node_put_locked(struct node *n);
 void node_lookup(struct node *n);
 /* Removes `count` lookups; may free n. */
 void node_forget(struct node *n, uint64_t count);
-/* Does the kernel hold the node? */
+/* Returns true if the kernel holds the node. */
 bool node_known(struct node *n);
 
 /* n was removed: node_get() makes a new node for its key. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * If there is no memory to collect a change, the request still succeeds,
- * because it has been done; the kernel may show old data until its timeout.
- * That is logged once.
+ * because the change has been made.  The kernel may show old data until its
+ * timeout.  This is logged once.
  *
  * Node ids are addresses.  If the kernel has forgotten a node meanwhile, the
- * notification returns ENOENT.  If the address has been used again, a node that
- * has not changed is invalidated, which does no harm.
+ * notification returns ENOENT.  If another node has the address by then, that
+ * node is invalidated, which does no harm.
  */
 #include "fs/base/notify.h"
 
@@ -46,8 +46,8 @@ TAILQ_HEAD(items, item);
 static struct {
 	struct mutex lock;
 	struct cond wake, wake_entries;
-	struct items inodes;       /* for the first thread */
-	struct items entries;      /* for the second */
+	struct items inodes;       /* for inode_thread */
+	struct items entries;      /* for entry_thread */
 	struct items waiting;      /* replies that wait for their entries, in order of time */
 	TAILQ_HEAD(, later) later; /* all wait for the same time, so they are in order of time */
 	bool stop, stop_entries, started;
@@ -226,7 +226,7 @@ static void queue_changes(struct changes *c, const struct item *like)
 	}
 	mutex_unlock(&q.lock);
 	if (stopped) {
-		/* The mount is ending, and with it all that the kernel holds. */
+		/* The mount is ending, so the kernel drops all nodes without a notification. */
 		send_reply(it);
 		changes_fini(&it->changes);
 		free(it);
@@ -350,10 +350,10 @@ static void notify_later_item(struct later *l)
 }
 
 /*
- * Every commit in a listed directory invalidates the listing, even if that of an
- * earlier commit is still queued, because it must be done before this commit is
- * answered.  Afterwards the kernel has no whole listing, unless one has ended
- * meanwhile.
+ * Every commit in a listed directory invalidates the listing, even if the
+ * invalidation of an earlier commit is still queued, because this commit is
+ * answered only afterwards.  Then the kernel has no whole listing, unless another
+ * listing has ended meanwhile.
  */
 static void invalidate_listing(struct node *dir)
 {

@@ -15,7 +15,7 @@
 
 int reply_errno(int err)
 {
-	/* EBADMSG is the engine's error for damage. */
+	/* The engine returns EBADMSG for damage. */
 	return err == -EBADMSG ? EIO : err < 0 ? -err : err;
 }
 
@@ -24,7 +24,7 @@ void reply_err(fuse_req_t req, int err)
 	fuse_reply_err(req, reply_errno(err));
 }
 
-/* A component without the quotes that msg_quote puts around it. */
+/* Quotes a component, and removes the quotes that msg_quote puts around it. */
 static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
 {
 	size_t n;
@@ -38,7 +38,7 @@ static const char *plain_quote(char *dst, size_t dst_bytes, struct slice s)
 	return dst + 1;
 }
 
-/* Keys are written as the names that a user types. */
+/* Appends the path of n.  Keys are written as the names that a user types. */
 static void node_append_path(struct node *n, struct buf *out)
 {
 	struct buf name = {0};
@@ -67,7 +67,7 @@ const char *node_describe(struct node *n, const char *name, char *dst, size_t ds
 	return dst;
 }
 
-/* Threads that received ESTALE, by id: the node and, in the lowest bit, whether they have found it since. */
+/* Marks of thread and node, by thread id, for ESTALE answers.  The lowest bit is set when the thread finds the node again. */
 #define STALE_SLOTS 256
 static _Atomic uint64_t stale[STALE_SLOTS];
 
@@ -102,7 +102,7 @@ int stale_answer(fuse_req_t req, const struct node *n, int err)
 	return err;
 }
 
-/* Has the request of this thread logged its line? */
+/* Set if the request of this thread has logged its line. */
 static _Thread_local bool refusal_logged;
 
 void refuse_begin(void)

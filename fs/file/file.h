@@ -61,7 +61,7 @@ struct open_file {
 	int64_t mtime_us;
 };
 
-/* Is it a plain name's, for reading and writing? */
+/* Returns true if d is of a plain name, for reading and writing. */
 static inline bool descriptor_shares(const struct descriptor *d)
 {
 	return d->content == &d->file->shared && d->node->kind == NODE_PLAIN;
@@ -157,9 +157,9 @@ int ofile_stat(struct node *n, const struct cell_place *p, struct tfs_info *info
 void ofile_asked_by(pid_t pid);
 /* Returns the end of file for lseek on a plain name's descriptor. */
 uint64_t ofile_seek_end(const struct fuse_file_info *fi);
-/* Is something staged for a cell in the directory? */
+/* Returns true if something is staged for a cell in the directory. */
 bool ofile_pending_below(struct node *dir);
-/* Is n, a cell, open?  *size is its size for the descriptor opened last. */
+/* Returns true if n, a cell, is open.  *size is its size for the descriptor opened last. */
 bool ofile_is_open(struct node *n, uint64_t *size);
 
 /*

@@ -2,18 +2,18 @@
 /*
  * The FUSE calls on descriptors that are open.
  *
- * Plain names use direct I/O.  The bytes for a reader are loaded at open, and
- * again after the end of the file.  A private mapping is filled from them, too.
- * But all mappings of a file share its pages in the kernel, so while several
- * versions are open, the pages are those of the newest.
+ * Plain names use direct I/O.  A reader's bytes are loaded at open, and again
+ * when it reads on after an end of file.  A private mapping is filled from these
+ * bytes, too.  But the kernel has one set of pages per file.  While several
+ * versions are open, page faults return the newest.
  *
  * Versions are cached by the kernel.  READ reads from the store.  Bytes written
  * in place are staged, and committed before the next READ.
  *
  * The content of a scratch file is its image.  A control file is rendered at
- * open.  Its text is applied at flush.  Where one line is a whole setting, the
- * line is applied by the WRITE that ends it, because shells ignore the errors
- * of close.
+ * open.  A WRITE that ends in a newline also applies the text, because shells
+ * ignore the errors of close.  Other text is applied at flush (setting.c); that
+ * of .schema always is (schema.c).
  */
 #include "fs/file/file.h"
 
@@ -119,7 +119,7 @@ static int version_commit(struct node *n)
 	return err;
 }
 
-/* -ENOENT: it was removed, and there is no copy. */
+/* -ENOENT: the version was removed, and there is no copy for open descriptors. */
 static int version_read_once(struct node *n, uint64_t offset, uint8_t *buf, size_t size, size_t *got)
 {
 	struct open_file *file = open_file_find(n);
@@ -151,7 +151,7 @@ static int version_read(struct node *n, uint64_t offset, uint8_t *buf, size_t si
 	if (err == 0)
 		err = version_read_once(n, offset, buf, size, got);
 	if (err == -ENOENT) {
-		/* The thread that removes or renames it holds the row's lock until the copy for descriptors is there. */
+		/* Waits until the thread that removes or renames it has made the copy; that thread holds the row's lock. */
 		row_unlock(row_lock(n));
 		err = version_read_once(n, offset, buf, size, got);
 	}
@@ -171,7 +171,7 @@ static int read_without_descriptor(struct node *n, uint64_t offset, uint8_t *buf
 	return version_read(n, offset, buf, size, got);
 }
 
-/* Are descriptors of other versions open, whose mappings share the pages with those of d? */
+/* Returns true if another reader may have a different version open.  Its mappings and those of d share the file's pages. */
 static bool pages_are_shared(struct descriptor *d)
 {
 	bool shared = false;
@@ -257,7 +257,7 @@ static int descriptor_write(struct descriptor *d, uint64_t offset, const uint8_t
 
 	if (err)
 		return err;
-	/* A setting: lines before this one have been applied. */
+	/* A setting: lines before this WRITE have been applied; origin is where the image begins. */
 	if (n->kind == NODE_SETTING && content->image.size == 0)
 		content->origin = offset;
 	if (n->kind == NODE_SETTING && offset < content->origin)
@@ -373,7 +373,7 @@ void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 	struct changes c = {0};
 	int err = 0;
 
-	/* fsync also commits a cell that was only created or truncated.  Through any descriptor it commits a version's bytes. */
+	/* fsync also commits a cell that was only created or truncated; and a version through any descriptor, also for reading. */
 	if (n->kind == NODE_VERSION && !(d && d->writable)) {
 		err = version_commit(n);
 	} else if (d) {

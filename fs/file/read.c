@@ -5,23 +5,23 @@
  * another descriptor reads or writes, they are committed; the content is then
  * the newest version, and each open still makes versions of its own.
  *
- * open_file.commits counts the changes of the column, and content.seen states up to
- * which of them an image has.  While the two are equal and no other descriptor
- * has staged bytes, a read costs no more than that comparison.  Otherwise the
- * staged bytes are committed over the newest version, as ranges, and the image
- * is loaded again.
+ * open_file.commits counts the changes of the column.  content.seen is the value
+ * of that counter up to which the image is current.  While the two are equal and
+ * no other descriptor has staged bytes, a read costs no more than that
+ * comparison.  Otherwise the staged bytes are committed over the newest version,
+ * as ranges, and the image is loaded again.
  *
  * So a program that locks the file, reads, writes and unlocks it reads all that
  * was written under the lock before, synced or not.
  *
- * The first commit of a descriptor makes a version.  A later one replaces the
- * version of the last commit, unless a descriptor whose bytes are in that
- * version was flushed since.  So descriptors that write in turn make a version
- * for each open and flush, not for each turn.
+ * The first commit of a descriptor makes a version.  A later commit replaces
+ * that version.  But if a descriptor whose bytes are in it has been flushed, the
+ * next commit makes a new version.  So descriptors that write in turn make a
+ * version for each open and flush, not for each turn.
  *
  * A descriptor for reading only has an image of one version.  After a read
  * has returned end of file, the next read first replaces the image by the
- * newest version, if that is another.  So a program that reads a file once
+ * newest version, if a newer one exists.  So a program that reads a file once
  * sees one version, and tail -f sees appended bytes.
  *
  * Where the newest version is shorter than the image, fstat shows the smaller
@@ -35,9 +35,9 @@
  * descriptor.ended has changed and takes the file's lock, or the replacing thread
  * sees the reader and leaves the image as it is.
  *
- * Rejected: commits when a file lock is taken.  The kernel serves file locks by
- * itself unless the daemon does, and F_SETLKW here would occupy a thread for
- * each process that waits.
+ * Rejected: commits when a file lock is taken.  Unless the daemon implements file
+ * locks, the kernel handles them alone.  F_SETLKW in the daemon would occupy a
+ * thread for each process that waits.
  */
 #include "fs/file/read.h"
 
@@ -123,7 +123,7 @@ static void descriptor_become_writer(struct descriptor *d)
 	content->time = TFS_NO_TIME;
 }
 
-/* Has d truncated the file, and written nothing since?  Its next write replaces the file, whatever was committed meanwhile. */
+/* Returns true if d truncated the file and has written nothing since.  Its next write replaces all that was committed meanwhile. */
 static bool descriptor_has_truncated(const struct descriptor *d)
 {
 	const struct content *content = d->content;
@@ -193,7 +193,7 @@ void content_share_failed(struct descriptor *d)
 
 /* ---- descriptors for reading ---- */
 
-/* May the column have another newest version?  After a rename its changes are not counted in file. */
+/* Returns true if the image may be out of date and can be replaced.  After a rename, file does not count the column's changes. */
 static bool reader_is_behind(const struct descriptor *d, const struct open_file *file)
 {
 	return d->ended != READER_WITHIN && d->readers == 0 && node_lives(d->own.target) &&
@@ -207,7 +207,7 @@ static bool newest_is_shorter(const struct descriptor *d)
 	return cell_node_stat(d->own.target, &info) == 0 && info.size < d->own.image.size;
 }
 
-/* Under the row's lock the version of a large value is not replaced between reads of its parts. */
+/* Holds the row's lock, so that no commit replaces a large value while its parts are read. */
 static int reader_catch_up(struct descriptor *d)
 {
 	struct open_file *file = d->file;

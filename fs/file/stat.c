@@ -33,7 +33,7 @@ void ofile_asked_by(pid_t pid)
 	caller_thread = pid;
 }
 
-/* Did the process that calls open d, or write through it? */
+/* Returns true if the calling process opened d, or wrote through it last. */
 static bool descriptor_is_of_caller(const struct descriptor *d)
 {
 	char path[64];

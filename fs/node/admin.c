@@ -190,6 +190,7 @@ static bool line_is_verb(struct slice line, const char *name, struct slice *argu
 	return true;
 }
 
+/* What a verb returns besides 0 and -errno.  refuse_line logs the reason and returns -errno. */
 enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE };
 
 static int refuse_line(struct node *n, struct slice line, int r)
@@ -231,7 +232,7 @@ static int each_line(
 	return 0;
 }
 
-/* A row as listings show it, without its salt: a salted table never has a range there. */
+/* Returns NO_RANGE if the table is salted and the key's first byte is not a salt, 0, -errno. */
 static int in_a_range(struct tfs_table *t, struct slice key)
 {
 	const struct tfs_schema *s;

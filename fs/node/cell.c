@@ -49,8 +49,8 @@ int cell_resolve_name(struct node *dir, const char *name, struct resolved *out)
 
 /*
  * Remembers size and time of commit of a version as the store returned them.
- * Returns false if something was committed since `changes` was read: then the
- * kernel must not keep them.
+ * Returns false if something was committed since `changes` was read.  The kernel
+ * must not keep them then.
  *
  * A commit counts itself in fs.changes, makes the node's size unknown under the
  * tree lock, and remembers its own size afterwards.  Therefore the check and
@@ -92,7 +92,7 @@ static int cell_find(struct node *dir, struct resolved *r, struct node **out)
 	if (err == -EINVAL)
 		return -ENOENT; /* the family was dropped meanwhile */
 	if (err == -ENOENT) {
-		/* It may be created and not committed, or have been committed just now. */
+		/* It may have been created and not committed yet, or committed after cell_stat. */
 		n = cell_find_in_table(r->parent, r->kind, buf_slice(&r->key), r->ts);
 		if (n)
 			err = ofile_stat(n, &p, &info, &pending);
@@ -293,7 +293,7 @@ static int cell_unlink(struct node *dir, struct resolved *r, struct changes *c)
 
 /* ---- in a listing ---- */
 
-/* Is the plain name open, so that something of it may be staged? */
+/* Returns true if the plain name is open.  It may then have staged bytes. */
 static bool is_open(struct node *plain)
 {
 	struct open_file *x = descriptor_first() ? open_file_find(plain) : NULL;
@@ -311,8 +311,8 @@ static bool plain_list_attr(const struct listing *a, struct node *n, const struc
 }
 
 /*
- * False if anything has changed: with a size from before a commit, the kernel
- * would cut off pages that it has just received.
+ * Returns false if anything has changed.  With a size from before a commit, the
+ * kernel would cut off pages that it has just received.
  */
 static bool version_list_attr(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p)
 {

@@ -75,7 +75,7 @@ static bool same_column(const struct resolved *a, const struct resolved *b)
 	return slice_eq(node_key(a->parent), node_key(b->parent)) && slice_eq(buf_slice(&a->key), buf_slice(&b->key));
 }
 
-/* Descriptors with a writer of their own write to the target from now on.  If the target was replaced, its name has a new node. */
+/* Writers of the source write to the target from now on.  If the target's node was ended, its name gets a new one. */
 static void descriptors_forward(struct node *source, struct node *target, int64_t ts)
 {
 	struct node *now = NULL;

@@ -163,7 +163,7 @@ static int resolve_in_families(struct node *dir, const char *name, struct resolv
 	return tfs_name_valid(name) ? buf_set(&out->key, name, strlen(name)) : -ENOENT;
 }
 
-/* In the order of ids; the cursor is one above the last id, so that additions and removals elsewhere do not move it. */
+/* Lists in the order of ids.  The cursor is one above the last id, so additions and removals do not move it. */
 static int list_families(struct lister *l, struct list_entry *e)
 {
 	bool families = l->dir->kind == NODE_FAMILIES;

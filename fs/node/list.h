@@ -73,7 +73,7 @@ int lister_next(struct lister *l, struct list_entry *e) TFS_MUST;
 int lister_init(struct lister *l, struct node *base, struct slice path) TFS_MUST;
 void lister_fini(struct lister *l);
 void lister_end_scan(struct lister *l);
-/* Does the error mean that a block cannot be read? */
+/* Returns true if the error means that a block cannot be read. */
 bool lister_is_damage(int err);
 /* Scratch; of a table's own view also made parts. */
 int list_extras(struct lister *l, struct list_entry *e);
@@ -85,7 +85,7 @@ int list_made_parts(struct lister *l, struct list_entry *e);
 int list_keys(struct lister *l, struct list_entry *e);
 /* The cells below a part, the second range. */
 int list_keys_behind(struct lister *l, struct list_entry *e);
-/* Does the directory of a split name have a key below it?  base: its table, view or family.  0, -ENOENT. */
+/* Returns 0 if a key is below the directory of a split name, -ENOENT if none is.  base: its table, view or family. */
 int keys_below_part(struct node *base, struct slice path) TFS_MUST;
 
 #endif

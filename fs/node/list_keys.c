@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-/* An answer has space for some 200 entries.  The next answer begins a new scan, so the rest of a batch is wasted. */
+/* An answer to READDIR has space for some 200 entries.  The next answer begins a new scan, so a larger batch would be wasted. */
 #define BATCH_BYTES (32u << 10)
 
 /* ---- rows ---- */
@@ -250,7 +250,7 @@ int keys_below_part(struct node *base, struct slice path)
 	return r < 0 ? r : r > 0 ? 0 : -ENOENT;
 }
 
-/* Is the current key the first of the part that it is in, so that the part is listed here?  1, 0, -errno. */
+/* Returns 1 if the part is listed at the current key, which is the first of its keys; 0, -errno. */
 static int part_is_due(struct lister *l, struct slice part)
 {
 	struct buf first = {0};
@@ -269,7 +269,7 @@ static int part_is_due(struct lister *l, struct slice part)
 	r = part_first(l->base, part, &first, &ts);
 	if (lister_is_damage(r)) {
 		l->damaged = true;
-		r = 1; /* its first key may be unreadable; it is listed here rather than not at all */
+		r = 1; /* its first key may be unreadable.  Otherwise the part would not be listed at all. */
 	} else if (r > 0)
 		r = slice_eq(buf_slice(&first), buf_slice(&l->at.key)) && ts == l->at.number;
 	buf_fini(&first);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A made directory is an extra entry of its parent, in the table's own view;
- * .latest lists and finds it there.  The entry pins the node, so it stays when
- * the kernel forgets it.
+ * A made directory is an extra entry of its parent, in the table's own view.
+ * Listings and look-ups in .latest use the same entry.  The entry pins the node,
+ * so it stays when the kernel forgets it.
  *
  * A directory from mkdir is empty until a cell is committed in it, which
  * removes the entry.  A directory from which a cell was removed may contain
- * others.  To ask the store at each removal would read all tombstones of the
- * row each time.  Therefore such an entry is EXTRA_UNCHECKED at first, and the
- * store is asked when UNCHECKED_MAX later entries exist.  If the directory has
+ * others.  A query of the store at each removal would read all tombstones of
+ * the row each time.  Therefore such an entry is EXTRA_UNCHECKED at first, and
+ * the store is asked when UNCHECKED_MAX later entries exist.  If the directory has
  * cells, the entry is removed; otherwise it becomes EXTRA_EMPTY.  Commits,
  * removals and that check hold the row's lock, so the check does not see a cell
  * that another thread is removing.
  *
- * A row that contains both cells and an empty family keeps its entry, because
- * its cells may expire or be dropped, and then nothing would add the entry again.
+ * A row that contains both cells and an empty family keeps its entry.  If its
+ * cells expired or were dropped, nothing would add the entry again.
  *
- * Memory: some 250 bytes and the key for each entry, MADE_BYTES together.  At
- * most UNCHECKED_MAX entries are of directories that have cells and nothing
- * else.
+ * An entry takes about 250 bytes and its key; all entries together take at most
+ * MADE_BYTES.  At most UNCHECKED_MAX of them are directories that contain only
+ * cells.
  */
 #include "fs/node/made.h"
 
@@ -34,7 +34,7 @@
 #include <errno.h>
 
 #define UNCHECKED_MAX 1024
-/* Directories with scratch are skipped; at most this many of them by one request. */
+/* oldest_made_locked skips at most this many directories that have entries. */
 #define TRIES 16
 
 /* Undoes made_add. */
@@ -337,13 +337,13 @@ void made_trim(struct changes *c)
 {
 	struct node *row;
 
-	/* A row whose entries were removed may contain cells only. */
+	/* A row that lost its extra entries is checked again, because it may contain only cells now. */
 	mutex_lock(tree_mutex());
 	row = extra_oldest_locked(EXTRA_HAS_CELLS);
 	if (row)
 		extra_set_state_locked(row, extra_any_view_locked(row) ? EXTRA_HAS_CELLS : EXTRA_UNCHECKED);
 	mutex_unlock(tree_mutex());
-	/* A request adds a row and a family at most, so twice as many are checked or dropped. */
+	/* Most requests add at most two entries, a row and a family.  Up to four are handled, so a backlog shrinks. */
 	for (int i = 0; i < 4; i++) {
 		bool left;
 		struct node *n = NULL;

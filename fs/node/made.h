@@ -18,14 +18,14 @@
 
 /* Adds an empty directory.  *out: its node in the view of parent, counted.  -EEXIST. */
 int made_add(struct node *parent, enum node_kind kind, struct slice key, struct node **out) TFS_MUST;
-/* Is there a made directory with this key? */
+/* Returns true if there is a made directory with this key. */
 bool made_is(struct node *parent, enum node_kind kind, struct slice key);
 /* node_ops.make and rmdir of rows, families and parts. */
 int made_mkdir(const struct making *m, struct resolved *r, struct node **out);
 int made_rmdir(struct node *n, const char *name, struct changes *c);
-/* Has the directory extra entries: a table in its own view, any other in either view? */
+/* Returns true if the directory has extra entries: a table in its own view, any other directory in either view. */
 bool made_has_entries(struct node *dir);
-/* Has dir no extra entry, while the same directory in the other view has scratch? */
+/* Returns true if dir has no extra entry and the same directory in the other view has scratch. */
 bool made_has_scratch_elsewhere(struct node *dir);
 /* Rows with the prefix were dropped: removes their made directories, unless these hold scratch. */
 void made_drop_rows(struct node *table, struct slice prefix, struct changes *c);

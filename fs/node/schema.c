@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TABLE/.schema: the whole schema as a text.  It is applied at close, because
- * its end is not known before; but a write after which the text can no longer
- * become valid fails, because bash ignores the result of close.
+ * TABLE/.schema: the whole schema as a text.  It is applied at flush, because
+ * its end is not known before.  But bash ignores the result of close.  Therefore
+ * a write fails at once if no further text could make the whole valid.
  */
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -120,8 +120,8 @@ static int schema_apply(struct node *n, struct content *w, struct changes *c)
 }
 
 /*
- * Checks the lines written so far, if the text is written from its start, in
- * order; otherwise later writes may replace a wrong line.
+ * Checks the lines written so far if the text is written in order from its
+ * start.  Otherwise a later write may replace a wrong line.
  */
 static int schema_written(struct node *n, struct content *w, uint64_t end, struct changes *c)
 {

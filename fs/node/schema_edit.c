@@ -23,7 +23,7 @@ void fs_schema_family_key(uint16_t id, char key[FAMILY_KEY_BYTES])
 	snprintf(key, FAMILY_KEY_BYTES, "#%u", id);
 }
 
-/* The family or, of NODE_GROUP_DIR, the group with this name or "#ID": its name, or NULL. */
+/* Finds the family (for NODE_GROUP_DIR: the group) by name or "#ID".  Returns its name, or NULL. */
 static const char *schema_find_named(const struct tfs_schema *s, enum node_kind kind, const char *name, uint16_t *id)
 {
 	const struct tfs_family *f = kind == NODE_GROUP_DIR ? NULL : tfs_schema_family(s, name);
@@ -102,7 +102,7 @@ struct orphans {
 	const struct tfs_schema *schema;
 };
 
-/* Is n a family, or in one, that the schema does not have? */
+/* Returns true if n is, or is below, a family that the schema does not have. */
 static bool is_orphan(void *arg, const struct node *n)
 {
 	const struct orphans *o = arg;
@@ -152,7 +152,7 @@ static void drop_old_name(void *arg, struct node *n)
 		changes_entry_locked(d->c, n->parent, slice_str(before->name));
 }
 
-/* Under fs.schema_lock: otherwise a name that a family had between two changes would be missed. */
+/* The caller holds fs.schema_lock.  Otherwise a name that a family had between two changes would not be dropped. */
 static void schema_changed(struct node *n, const struct tfs_schema *before, struct changes *c)
 {
 	struct node *table = node_table(n);
@@ -169,7 +169,7 @@ static void schema_changed(struct node *n, const struct tfs_schema *before, stru
 	tfs_schema_put(d.after);
 }
 
-/* By an edit or, without one, by a text. */
+/* Changes the schema by e or, if e is NULL, replaces it by text. */
 static int change_schema(struct node *n, const struct tfs_schema_edit *e, struct slice text, int64_t mtime_us,
 	const struct caller *caller, char **why, struct changes *c)
 {

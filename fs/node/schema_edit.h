@@ -20,7 +20,7 @@ int fs_schema_bind(struct resolved *r) TFS_MUST;
 int fs_schema_name(struct node *n, struct buf *out) TFS_MUST;
 /* node_ops.set_owner of a table, and of a family's directory in .families. */
 int fs_schema_set_owner(struct node *n, const struct stat *attr, int to_set, struct changes *c);
-/* Has the family, or its directory, another name than this?  Then the kernel may hold an old name. */
+/* Returns true if the family was dropped or has another name than this.  The kernel may then hold an old name. */
 bool fs_schema_renamed(struct node *family, struct slice name);
 
 /* Edits the schema of the table that n is in.  A refusal is logged with n's name. */
@@ -29,12 +29,12 @@ int fs_schema_edit(struct node *n, const struct tfs_schema_edit *e, struct chang
 int fs_schema_replace_text(
 	struct node *n, struct slice text, int64_t mtime_us, const struct caller *caller, struct changes *c) TFS_MUST;
 /*
- * Is n in a family that was dropped?  Then its extra entries are removed (extra.h).
- * A thread that has added such an entry calls this, because the drop may have
- * looked for entries before.
+ * Returns true if n is in a family that was dropped.  It has then removed the
+ * extra entries (extra.h) in such families of the table.  A thread that has added
+ * an entry calls this, because the drop may have looked for entries before.
  */
 bool fs_schema_family_dropped(struct node *n);
-/* Does mkdir add families?  Then chmod and chown of cells succeed without effect, because a restore needs that. */
+/* Returns true if mkdir adds families.  Then chmod and chown of cells succeed without effect, because a restore needs that. */
 bool fs_schema_is_open(struct node *n);
 
 #endif

@@ -42,7 +42,7 @@ int scratch_resolve_name(struct node *dir, const char *name, struct resolved *ou
 	return buf_set(&out->key, name, strlen(name));
 }
 
-/* Has the directory, or one above it, been removed? */
+/* Returns true if the directory, or one above it, was removed. */
 static bool is_removed(const struct node *dir)
 {
 	while (dir && node_lives(dir))

@@ -72,7 +72,7 @@ static struct node *next_entry(struct node *dir, struct node *last)
 	return n;
 }
 
-/* Is the caller allowed to write to the family?  The kernel has not checked the families that it does not know. */
+/* Returns true if the user may write to the family.  The kernel does not check it, because it may not know the family. */
 static bool may_write(const struct tfs_user *user, const struct family_info *f)
 {
 	if (user->uid == 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A control file is one line, so a write that ends in a newline is complete
- * and is applied in the write itself: the shell sees the refusal of
- * `echo x > gc`.  A text without a newline is applied at flush.
+ * Control files are read and written in lines, so a text that ends in a newline
+ * is complete.  The WRITE applies it, and the shell sees the refusal of
+ * `echo x > gc`.  A text that does not end in a newline is applied at flush.
  *
- * On a read-only mount the kernel sends no OPEN.  There a text is cached from
- * the LOOKUP, which every open(2) causes, until the next LOOKUP.  All stats and
- * READs between the two then show the same text with the same size.  If
+ * On a read-only mount the kernel sends no OPEN.  But every open(2) causes a
+ * LOOKUP, which drops the cached text.  The text is rendered again at its next
+ * use.  So all stats and READs until the next LOOKUP show the same text.  If
  * two processes read one file at the same time, the first may get the text of
  * the second.
  */

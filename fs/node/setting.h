@@ -2,7 +2,7 @@
 /*
  * Control files: gc, compression, .tablets, .ctl, metrics, log and others.  A
  * directory's kind lists its control files (node_ops.settings); a new one is a
- * line in that list.  Reading a control file reads the text made at open.
+ * line in that list.  Reading a control file reads the text rendered at open.
  *
  * Threads: any; engine calls are made.
  */
@@ -17,7 +17,7 @@ struct setting {
 	mode_t mode;
 	/* Appends the text.  NULL: it is empty. */
 	int (*render)(struct node *n, struct buf *out);
-	/* Applies text, which is whole lines, or all that was written before close.  NULL: the file can only be read. */
+	/* Applies the text written since the last call.  It ends in a newline, except at flush.  NULL: the file can only be read. */
 	int (*apply)(struct node *n, struct slice text, struct changes *c);
 	enum tfs_schema_op op; /* for apply, of a setting in the schema */
 	/* The log: descriptors read lines as they are logged; the size depends on the descriptors. */
@@ -27,7 +27,7 @@ struct setting {
 
 /* The entry of n, a NODE_SETTING. */
 const struct setting *setting_of(const struct node *n);
-/* Appends to a listing; a phase of node_ops.list. */
+/* The phase of node_ops.list that lists the control files.  Without it they are hidden, as a table's are. */
 int setting_list(struct lister *l, struct list_entry *e);
 /* node_ops.resolve of a directory that has control files only. */
 int setting_resolve(struct node *dir, const char *name, struct resolved *out);
@@ -35,7 +35,7 @@ int setting_resolve(struct node *dir, const char *name, struct resolved *out);
 int setting_rename(struct renaming *m);
 /* Loads the text of n, a control file, for a descriptor.  -ESTALE: n does not exist any more. */
 int setting_load(struct node *n, struct content *w) TFS_MUST;
-/* Were more bytes written than a text may have?  Then sets w->error, and nothing of it is applied. */
+/* Returns true if the text is too large.  Sets w->error then, so that nothing of it is applied. */
 bool setting_too_large(struct content *w);
 /* node_ops.read of the bytes that were loaded at open, or written. */
 int setting_read_staged(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-/* Past the end, reads the lines logged since.  Before the image, for a reader that went back, reads all lines in the ring. */
+/* A read past the end loads the lines logged since.  A read before the image, after a seek back, loads all lines in the ring. */
 static int log_read(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got)
 {
 	struct content *w = &h->own;

@@ -100,7 +100,7 @@ static int table_rmdir(struct node *n, const char *name, struct changes *c)
 	return err;
 }
 
-/* The node stays, because its key is the table's id; so the kernel's entries below it remain valid. */
+/* A table's node has the table's id as its key, so it stays, and the kernel's entries below it remain valid. */
 static int table_rename(struct renaming *m)
 {
 	struct node *root = node_root(), *old = NULL;

@@ -146,7 +146,7 @@ bool dir_any_expires(void)
 	return admin_each_table(table_expires_cells) != 0;
 }
 
-/* Can the place of an ordinal be found by counting entries? */
+/* Returns true if the place of an ordinal can be found by counting entries. */
 static bool may_count(const struct answer *a, const struct stream *s)
 {
 	return fs.no_opendir || (s->epoch == a->epoch && !(a->listing.schema && table_expires(a->listing.schema)));

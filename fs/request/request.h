@@ -24,7 +24,7 @@ void request_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
 void request_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, unsigned flags);
 
 /* readdir.c */
-/* Has any table a family whose cells expire?  True if that cannot be read. */
+/* Returns true if any table has a family whose cells expire, or if that cannot be read. */
 bool dir_any_expires(void);
 void dir_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void dir_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

@@ -50,7 +50,7 @@ struct stream *stream_fork(const struct stream *s, const struct node *dir, struc
 void stream_put(struct stream *s);
 /* The directory was closed: frees h, unless NULL. */
 void stream_close(struct dir_handle *h);
-/* May the kernel keep its copy of this listing? */
+/* Returns true if the kernel may keep its copy of this listing. */
 bool stream_may_be_kept(struct stream *s, const struct node *dir);
 /* The place of an ordinal, or NULL. */
 const struct place *stream_place(const struct stream *s, uint64_t ordinal);
