@@ -20,7 +20,7 @@ enum extra_state {
 	EXTRA_SCRATCH,
 	EXTRA_EMPTY,     /* an empty directory */
 	EXTRA_UNCHECKED, /* cells were removed from the directory: it may be empty */
-	EXTRA_HAS_CELLS, /* a row that may hold cells and has entries of its own: it stays when its cells expire */
+	EXTRA_HAS_CELLS, /* a row that may contain cells and has entries of its own, so it stays when its cells expire */
 	EXTRA_STATES,
 };
 
@@ -30,7 +30,7 @@ void extra_fini(void);
 int extra_add_locked(struct node *n, enum extra_state state) TFS_MUST;
 /* Removes the entry, if there is one.  The caller has a count of n. */
 void extra_remove_locked(struct node *n);
-/* The same; n may be freed. */
+/* The same for a caller without a count; n may be freed. */
 void extra_drop_locked(struct node *n);
 /* The entry becomes the youngest of its new state. */
 void extra_set_state_locked(struct node *n, enum extra_state state);

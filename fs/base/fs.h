@@ -74,12 +74,12 @@ void fs_init(void);
 void fs_fini(void);
 int64_t fs_now_us(void);
 
-/* The user who sent a request, with his groups: for checks that the kernel does not make. */
+/* The user who sent a request, and the user's groups, for checks that the kernel does not make. */
 struct caller {
 	struct tfs_user user;
 	gid_t groups[];
 };
-/* For free().  NULL: out of memory.  Without groups if the process has ended: they are read from /proc. */
+/* Freed with free().  NULL: out of memory.  Groups are read from /proc; if the process has ended, there are none. */
 struct caller *caller_new(fuse_req_t req);
 
 /* Returns true if the node is in a view that shows plain names only. */

@@ -52,14 +52,14 @@ void name_prefix_fini(struct name_prefix *p);
 
 /*
  * The component of `path` directly below the directory `dir` (empty: the top).
- * False if path is not below dir.  *last: set if it is the rest of the path.
+ * Returns false if path is not below dir.  *last is set if it is the rest of path.
  */
 bool name_component(struct slice path, struct slice dir, struct slice *component, bool *last);
 
-/* A canonical decimal int64. */
+/* Reads a canonical decimal int64.  Returns false if text is not one. */
 bool name_parse_ts(struct slice text, int64_t *ts);
 
-/* The first byte string after all that begin with s; empty: there is none. */
+/* *out: the first byte string after all that begin with s; empty if there is none. */
 int key_after_prefix(struct slice s, struct buf *out) TFS_MUST;
 
 #endif

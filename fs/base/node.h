@@ -4,9 +4,9 @@
  *
  * A node stands for one file or directory, from its creation to its removal.
  * After a removal or replacement the node is not found any more (NODE_GONE).  It
- * is freed when the kernel forgets it and its last descriptor is closed.  A node id in a FUSE message is
- * the node's address.  The inode number that users see is a hash of the key, so
- * that it is the same after a remount.
+ * is freed when the kernel has forgotten it and its last descriptor is closed.  A
+ * node id in a FUSE message is the node's address.  The inode number that users
+ * see is a hash of the key, so that it is the same after a remount.
  *
  * Keys: a node is found by (parent, kind, key bytes, ts).  Parents are those of
  * the data model, not of the path: a row's parent is its table (or the .latest
@@ -67,7 +67,7 @@ enum node_trait {
 	KIND_SCRATCH = 4,
 	KIND_IN_VIEW = 8,       /* a directory below a table or its .latest, with a node for each of the two */
 	KIND_KEYED = 16,        /* as an extra entry, it is listed in key order among the directory's rows or families */
-	KIND_TIMED = 32,        /* a directory that keeps a time that a user sets in .latest */
+	KIND_TIMED = 32,        /* a directory whose time users can set in .latest */
 	KIND_UNCACHED = 64,     /* the kernel looks the name up at each use */
 	KIND_UNCACHED_RW = 128, /* the same, unless the mount is read-only */
 };

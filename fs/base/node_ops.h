@@ -65,13 +65,13 @@ struct node_ops {
 	const char *fixed_name;
 	/* Appends n's name in its parent; of a long name the path.  -ENOENT: n has no name any more, and out has a text for messages.  NULL: fixed_name, or the key. */
 	int (*name)(struct node *n, struct buf *out);
-	/* *timeout has the default of the kind. */
+	/* At the call *timeout is the default of the kind. */
 	int (*attr)(struct node *n, struct stat *st, double *timeout);
 	/* chmod and chown.  NULL: the attributes are the schema's, and stay as they are. */
 	int (*set_owner)(struct node *n, const struct stat *attr, int to_set, struct changes *c);
-	/* Of a file, never with 0.  NULL: nothing is set. */
+	/* Sets the time of a file; us is never 0.  NULL: nothing is set. */
 	int (*set_time)(struct node *n, int64_t us, struct changes *c);
-	/* Is called for a LOOKUP before attr.  NULL: nothing. */
+	/* Called for a LOOKUP before attr.  NULL: nothing is called. */
 	void (*looked_up)(struct node *n);
 
 	/* ---- a directory ---- */
@@ -80,7 +80,7 @@ struct node_ops {
 	const struct setting *settings;     /* control files (fs/node/setting.h); ends with a NULL name */
 	const char *names;                  /* which names can be made here, for a refusal; NULL: canonical names of keys */
 	const char *no_dirs;                /* why no directory can be made here, for a refusal; NULL: a general text */
-	/* A name that is in none of these lists.  -ENOENT: nothing can have this name here. */
+	/* Resolves a name that is in none of these lists.  -ENOENT: nothing can have this name here. */
 	int (*resolve)(struct node *dir, const char *name, struct resolved *out);
 	/* The phases of the listing, in order; ends with NULL (fs/node/list.h). */
 	const list_phase_fn *list;
@@ -92,7 +92,7 @@ struct node_ops {
 	/* ---- the kind that a name was resolved to ---- */
 	/* *out: the node, counted, if it exists; else -ENOENT.  NULL: a node is made, and `exists` is asked. */
 	int (*find)(struct node *dir, struct resolved *r, struct node **out);
-	/* 0 or -ENOENT.  NULL: it always exists. */
+	/* Returns 0, or -ENOENT if the node does not exist.  NULL: it always exists. */
 	int (*exists)(struct node *n);
 	/* Makes the node, which does not exist; *out is counted.  -ESTALE: the name means something else by now.  NULL: refused. */
 	int (*make)(const struct making *m, struct resolved *r, struct node **out);
@@ -100,18 +100,18 @@ struct node_ops {
 	int (*unlink)(struct node *dir, struct resolved *r, struct changes *c);
 	/* Renames a node of this kind.  NULL: EXDEV. */
 	int (*rename)(struct renaming *m);
-	/* Attributes for a listing without asking the store.  False: they are not at hand.  NULL: they never are, and the node is found by name. */
+	/* Sets *p for a listing without a read from the store.  Returns false if it cannot.  NULL: false; the node is found by name. */
 	bool (*list_attr)(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
 
 	/* ---- control files, called by fs/file ---- */
 	int (*open)(struct node *n, struct content *w, bool writable, bool truncate);
 	/* Appends the text.  *when, unless NULL: the time at which it was made. */
 	int (*text)(struct node *n, struct buf *out, int64_t *when);
-	/* Through a descriptor, under the file's lock. */
+	/* Reads through a descriptor, under the file's lock. */
 	int (*read)(struct descriptor *h, uint64_t offset, void *buf, size_t n, size_t *got);
-	/* After a write that ended at `end`, under the file's lock. */
+	/* Called after a write that ended at `end`, under the file's lock. */
 	int (*written)(struct node *n, struct content *w, uint64_t end, struct changes *c);
-	/* flush and release (last), under the file's lock. */
+	/* Called at flush, and at release with last set, under the file's lock. */
 	int (*commit)(struct node *n, struct content *w, bool last, struct changes *c);
 	/* Sets n to the content of w, the writer of a scratch file that was renamed to n; under that file's lock. */
 	int (*apply)(struct node *n, struct content *w, struct changes *c);

@@ -39,7 +39,7 @@ struct later {
 	TAILQ_ENTRY(later) link;
 	struct node *dir; /* counted.  Unless all, it has the flag NODE_EXPIRING, and is in the queue once */
 	uint64_t due_us;
-	bool all; /* of a table */
+	bool all; /* all nodes of dir, a table */
 };
 
 TAILQ_HEAD(items, item);
@@ -48,8 +48,8 @@ static struct {
 	struct cond wake, wake_entries;
 	struct items inodes;       /* for inode_thread */
 	struct items entries;      /* for entry_thread */
-	struct items waiting;      /* replies that wait for their entries, in order of time */
-	TAILQ_HEAD(, later) later; /* all wait for the same time, so they are in order of time */
+	struct items waiting;      /* replies that wait for their entries, the first due first */
+	TAILQ_HEAD(, later) later; /* all wait equally long, so the first is due first */
 	bool stop, stop_entries, started;
 	_Atomic bool lost_change_logged;
 	pthread_t inode_thread, entry_thread;
@@ -402,7 +402,7 @@ static bool take_waiting_locked(struct item *it)
 	return waits;
 }
 
-/* The entries of the first item take too long: its reply is sent without them. */
+/* Sends the reply of the first waiting item before its entries are dropped, because these take too long. */
 static void send_waiting(struct item *it)
 {
 	const struct item reply = *it;

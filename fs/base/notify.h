@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifications of the kernel.  A request that changes something collects in a
- * struct changes everything that the kernel may have cached of it, and passes it
+ * struct changes everything that the kernel may have cached of it, and passes this
  * to the notifier with the reply.  The notifier invalidates inodes, then replies,
  * and only then drops directory entries.  If the kernel has nothing, the reply is
  * sent at once.
@@ -45,7 +45,7 @@ struct changes {
 };
 
 int notify_start(void) TFS_MUST;
-/* Sends everything queued, then ends the threads.  Requests must be served meanwhile.  Later replies are sent at once, and notifications not at all. */
+/* Sends the queued notifications, then ends the threads.  Requests must be served meanwhile.  Later replies are sent without any. */
 void notify_stop(void);
 
 void changes_fini(struct changes *c);
@@ -69,15 +69,14 @@ void changes_reply_write(struct changes *c, fuse_req_t req, size_t n);
 void changes_reply_entry(struct changes *c, fuse_req_t req, struct node *n, const struct fuse_entry_param *e);
 /* The empty answer that ends a listing. */
 void changes_reply_end(struct changes *c, fuse_req_t req);
-/* Without a reply. */
+/* Queues the notifications without a reply. */
 void changes_send(struct changes *c);
 /* Invalidates dir's listing and attributes in a second. */
 void notify_later(struct node *dir);
 /*
  * Invalidates the attributes of all nodes of the table in a second.  An answer
- * that shows a node to the kernel for the first time may have been made before
- * the owner or mode changed; until the kernel has received it, it has nothing
- * that could be invalidated.
+ * with the old owner or mode may still be on its way to the kernel.  If it is the
+ * first answer for a node, an immediate notification would not find that node.
  */
 void notify_table_later(struct node *table);
 

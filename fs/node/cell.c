@@ -200,7 +200,7 @@ static int plain_content_attr(struct node *n, const struct family_info *f, struc
 	return err;
 }
 
-/* The node that the file was renamed to while open, counted, or NULL. */
+/* Returns the node to which the file was renamed while it was open, counted; or NULL. */
 static struct node *renamed_to(struct node *n)
 {
 	struct open_file *x = open_file_find(n);

@@ -178,7 +178,7 @@ static int move_cell(struct resolved *from, struct node *source, struct resolved
 	if (err)
 		return err;
 	if (a.counter != b.counter)
-		return -EXDEV; /* mv copies: the text is then checked, or converted */
+		return -EXDEV; /* mv copies, which checks or converts the text */
 	target = node_get(to->parent, to->kind, buf_slice(&to->key), to->ts);
 	if (!target)
 		return -ENOMEM;

@@ -39,7 +39,7 @@ int row_resolve_name(struct node *dir, const char *name, struct resolved *out)
 	return err;
 }
 
-/* Its families, or scratch. */
+/* node_ops.resolve of a row: a family, or scratch. */
 static int resolve_in_row(struct node *dir, const char *name, struct resolved *out)
 {
 	if (name[0] == '.')

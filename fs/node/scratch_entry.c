@@ -17,7 +17,7 @@
 
 static _Atomic int64_t serial;
 
-/* As cells, scratch has neither setuid nor setgid.  A chmod that sets them succeeds without them, so that cp -p and rsync continue. */
+/* Like cells, scratch has no setuid or setgid bit.  A chmod that sets one succeeds without it, so that cp -p and rsync continue. */
 #define SCRATCH_MODES 01777
 
 int scratch_find(struct node *dir, struct resolved *r, struct node **out)
@@ -62,7 +62,7 @@ int scratch_place(struct node *dir, struct slice name, enum node_kind kind, stru
 		return -ENOMEM;
 	}
 	mutex_lock(tree_mutex());
-	/* The directory stays while it has scratch. */
+	/* An entry of its own keeps the directory while it has scratch. */
 	if (is_removed(dir))
 		err = -ENOENT;
 	else if (node_is(dir, KIND_IN_VIEW))

@@ -11,8 +11,8 @@
  * mount; after 2 the row is complete.  Files are busy from 1 to 3, so a write
  * that comes meanwhile waits, and then writes to a removed file.
  *
- * The target is looked up before 2, without the row's lock.  If the library
- * writes the row between the two, the mutation adds its cells to the row's.
+ * The target is looked up before 2, without the row's lock.  If another client
+ * writes the row meanwhile, the mutation adds its cells to that row.
  */
 #include "fs/node/kinds.h"
 
@@ -208,7 +208,7 @@ static int storing_apply(struct storing *s, struct node *row, struct tfs_result 
 	return err;
 }
 
-/* Step 3.  A directory in which an entry was made meanwhile stays, as scratch without a name. */
+/* Step 3.  A directory in which an entry was made meanwhile is not removed. */
 static void remove_scratch(struct storing *s, const struct tfs_result *results)
 {
 	size_t file = s->files;

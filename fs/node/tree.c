@@ -24,7 +24,7 @@ static bool is_reserved(const struct node *dir, const char *name)
 	return p && *p;
 }
 
-/* 1 if the name has a meaning of its own in the directory, 0, -errno. */
+/* Returns 1 if the name has a meaning of its own in the directory, 0, -errno. */
 static int resolve_listed(struct node *dir, const char *name, struct resolved *out)
 {
 	const struct fixed_child *f = node_ops(dir)->children;
