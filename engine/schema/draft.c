@@ -221,7 +221,7 @@ int draft_text(struct schema *s, const char *text, size_t n)
 int codec_by_name(const char *name)
 {
 	for (int i = 0; i < SST_CODECS; i++)
-		if (strcmp(sst_codec_names[i], name) == 0)
+		if (sst_is_codec((uint32_t)i) && strcmp(sst_codec_names[i], name) == 0)
 			return i;
 	return -1;
 }

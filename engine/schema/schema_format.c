@@ -145,7 +145,7 @@ static bool decode_group(struct schema *s, struct reader *r, int *last, bool *no
 	if (!get_be16(r, &id) || !get_text(s, r, TFS_NAME_MAX, &name, no_memory) || !get_u8(r, &codec) || !get_u8(r, &level) ||
 		!get_be32(r, &block) || !get_u8(r, &bloom) || !get_u8(r, &in_memory))
 		return false;
-	if (id <= *last || id >= s->next_group || (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0) || codec >= SST_CODECS ||
+	if (id <= *last || id >= s->next_group || (id == 0) != (strcmp(name, SCHEMA_DEFAULT_GROUP) == 0) || !sst_is_codec(codec) ||
 		level < 1 || level > 19 || bloom > 20 || in_memory > 1 || block < 4 * 1024 || block > 4 * 1024 * 1024)
 		return false;
 	*last = id;

@@ -17,6 +17,8 @@
 
 static const uint8_t magic[8] = {'T', 'F', 'S', 'S', 'S', 'T', '0', '1'};
 
+_Static_assert((int)SST_CODECS != BFF_CODEC_AGAINST + 1, "no sst_codec has the number BFF_CODEC_AGAINST");
+
 static uint32_t block_crc(uint64_t logical, const uint8_t *after_crc, struct slice payload)
 {
 	uint8_t where[8];
@@ -46,7 +48,9 @@ int bff_block_decode(struct slice stored, uint64_t logical, struct bff_block *ou
 	payload = slice_of(stored.p + BFF_BLOCK_HEADER_BYTES, stored.n - BFF_BLOCK_HEADER_BYTES);
 	if (load_be32(stored.p) != block_crc(logical, stored.p + 4, payload))
 		return -EBADMSG;
-	if (stored.p[4] > BFF_CODEC_AGAINST || stored.p[5] || stored.p[6] || stored.p[7] || load_be32(stored.p + 8) > BFF_RAW_MAX)
+	if (stored.p[4] != BFF_CODEC_AGAINST && !sst_is_codec(stored.p[4]))
+		return -EBADMSG;
+	if (stored.p[5] || stored.p[6] || stored.p[7] || load_be32(stored.p + 8) > BFF_RAW_MAX)
 		return -EBADMSG;
 	*out = (struct bff_block){.codec = (enum sst_codec)stored.p[4], .raw_bytes = load_be32(stored.p + 8), .payload = payload};
 	if (stored.p[4] == BFF_CODEC_AGAINST) {
@@ -214,7 +218,7 @@ int bff_trailer_decode(struct slice s, uint64_t file_bytes, struct bff_trailer *
 	t.version = load_be32(p);
 	if (t.version > BFF_VERSION)
 		return -EPROTONOSUPPORT;
-	if (t.version < BFF_VERSION_PLAIN || load_be32(p + 4) >= SST_CODECS)
+	if (t.version < BFF_VERSION_PLAIN || !sst_is_codec(load_be32(p + 4)))
 		return -EBADMSG;
 	t.codec = (enum sst_codec)load_be32(p + 4);
 	t.blocks = load_be64(p + 8);

@@ -50,7 +50,7 @@ extern "C" {
 enum {
 	BFF_VERSION = 2, /* the newest; files without its features are of version 1 */
 	BFF_VERSION_PLAIN = 1,
-	BFF_CODEC_AGAINST = 5, /* of a block; the codecs of tables (enum sst_codec) are below it */
+	BFF_CODEC_AGAINST = 5, /* of a block; no codec of tables (enum sst_codec) has this number */
 	BFF_BLOCK_HEADER_BYTES = 12,
 	BFF_TRAILER_BYTES = 128,
 	BFF_PROPERTIES_MAX = 1 << 20,

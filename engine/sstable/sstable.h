@@ -23,9 +23,19 @@
 extern "C" {
 #endif
 
-/* The numbers are on disk, in blocks, trailers and schemas.  5 is used there (blockfile_format.h). */
+/*
+ * The numbers are on disk, in blocks, trailers and schemas.  No codec has the
+ * number 5, which blocks use for BFF_CODEC_AGAINST (blockfile_format.h): the next
+ * codec gets "= 6", and sst_codec_names[5] is then NULL.  Unless BFF_VERSION
+ * rises too, an older program reports a file of the new codec as damaged.
+ */
 enum sst_codec { SST_NONE, SST_SNAPPY, SST_LZ4, SST_ZSTD, SST_ZSTD_DICT, SST_CODECS };
 extern const char *const sst_codec_names[SST_CODECS]; /* none snappy lz4 zstd zstd-dict */
+/* Returns true if a codec has this number.  A loop to SST_CODECS must skip the others. */
+static inline bool sst_is_codec(uint32_t number)
+{
+	return number < SST_CODECS && sst_codec_names[number];
+}
 
 struct sst_sample;
 struct sst_options {

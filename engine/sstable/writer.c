@@ -79,7 +79,7 @@ int sst_writer_new(const char *path, const struct sst_options *o, struct sst_wri
 	struct sst_writer *w;
 	int err;
 
-	if ((unsigned)o->codec >= SST_CODECS || o->bloom_bits < 0 || o->bloom_bits > 64)
+	if (!sst_is_codec((uint32_t)o->codec) || o->bloom_bits < 0 || o->bloom_bits > 64)
 		return -EINVAL;
 	w = calloc(1, sizeof(*w));
 	if (!w)

@@ -237,8 +237,8 @@ static int dump_sst(const char *path, bool keys)
 	if (!err) {
 		printf("file-bytes %" PRIu64 " raw-bytes %" PRIu64 " blocks %" PRIu64 " codec %s map-bytes %" PRIu64
 		       " filter-bytes %" PRIu64 " filter-partitions %" PRIu64 "\n",
-			y.file_bytes, y.raw_bytes, y.blocks, y.codec < SST_CODECS ? sst_codec_names[y.codec] : "?", y.map_bytes,
-			y.filter_bytes, y.filter_partitions);
+			y.file_bytes, y.raw_bytes, y.blocks, sst_codec_names[y.codec], y.map_bytes, y.filter_bytes,
+			y.filter_partitions);
 		err = print_properties(s);
 	}
 	if (!err && keys)

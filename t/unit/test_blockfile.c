@@ -210,6 +210,10 @@ static void trailer_hostile(void **state)
 	t.codec = SST_CODECS;
 	bff_trailer_encode(b, &t);
 	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+	t.codec = (enum sst_codec)BFF_CODEC_AGAINST; /* of blocks only */
+	bff_trailer_encode(b, &t);
+	assert_int_equal(bff_trailer_decode(slice_of(b, sizeof(b)), size, &d), -EBADMSG);
+	assert_false(sst_is_codec(BFF_CODEC_AGAINST));
 }
 
 static uint32_t next_random(uint32_t *s)
