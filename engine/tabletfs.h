@@ -532,7 +532,7 @@ struct tfs_tablet {
 	/* [begin, end); end.data NULL: to the end.  Keys as stored: in a salted table the byte crc32c(row) mod salt precedes the row. */
 	struct tfs_bytes begin, end;
 	const char *server, *state;
-	uint64_t bytes; /* on disk and in memory */
+	uint64_t bytes; /* the sum of the bytes on disk and in memory */
 	unsigned sstables;
 	struct tfs_usage usage;
 };

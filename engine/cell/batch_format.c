@@ -6,7 +6,7 @@
  * encoder does not write: unknown kinds, family 0 in a cell that is not a row
  * delete, a qualifier in a delete of a row or family.
  *
- * Decided against: protobuf here (a copy more per write), and one qualifier
+ * Rejected: protobuf here (a copy more per write), and one qualifier
  * dictionary per batch (mutations are small; SSTables compress).
  */
 #include "engine/cell/batch_format.h"

@@ -18,7 +18,7 @@
  * inserter remembers the splice of its last insert: keys that rise into the
  * same gap (sequential writes, the cells of a row) need no search.
  *
- * Decided against: caching key prefixes in the links (rows share prefixes,
+ * Rejected: caching key prefixes in the links (rows share prefixes,
  * so it helped little), one list per locality group (a row mutation would
  * not become visible at once).
  */

@@ -13,7 +13,7 @@
  * it knows the tablet.  If the server does not serve a row any more, the row
  * is sent again alone, and the router finds its server.
  *
- * Decided against: building requests per tablet while mutations are added.
+ * Rejected: building requests per tablet while mutations are added.
  * With many tablets most of the memory would be in requests that are not
  * full, and with one tablet there would be one request at a time.
  *
@@ -36,7 +36,7 @@
 #define SEND_ROWS 256u
 #define NONE UINT64_MAX
 
-/* A mutation of a row, followed by the bytes to which it refers. */
+/* A mutation of a row, followed by the bytes to which it refers.  Other fields of the request are dropped. */
 struct added {
 	struct added *next;
 	size_t bytes;

@@ -11,7 +11,7 @@
  * under the lock.  Epochs come from one counter for all caches of the process,
  * so a copy never matches another cache, nor one that was freed.
  *
- * Decided against: counted references to entries (two writes to shared memory
+ * Rejected: counted references to entries (two writes to shared memory
  * per read, to protect two pointers), and disjoint entries.  A begin row from
  * METADATA is a hint that may be too low, so the end decides.  An entry that
  * a merge made useless is found when it is used.

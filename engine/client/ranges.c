@@ -11,7 +11,7 @@
  * A row with a wrong salt byte is damage, which tabletctl check reports.  The
  * scan skips it, because a point read does not find it either.
  *
- * Decided against: fetching the next batches of the ranges in threads.  The
+ * Rejected: fetching the next batches of the ranges in threads.  The
  * server reads blocks ahead and decompresses them in parallel
  * (sstable/ahead.c); each cursor has a share of that.
  */

@@ -32,7 +32,7 @@
  * tablets made together are not due together.  The other half is for flushing
  * memtables and log (engine/server/logs.c) and for the queue of compactions.
  *
- * Decided against: levels with key ranges.  Tablets are small (128 MiB), so a
+ * Rejected: levels with key ranges.  Tablets are small (128 MiB), so a
  * level would have few files.
  */
 #include "engine/compact/compact_internal.h"

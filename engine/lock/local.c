@@ -11,7 +11,7 @@
  * fails if that fails.  So no caller sees half of a journal, or a rename that
  * a crash may undo.
  *
- * Decided against: all contents in memory (a store of 10,000 tables would read
+ * Rejected: all contents in memory (a store of 10,000 tables would read
  * 10,000 files to open), one file for everything (each change would write all
  * of it).  A file that is removed and created again starts at version 1, as
  * in ZooKeeper.

@@ -32,7 +32,7 @@
  * as stalled, then replaces that thread (log_switch.c).  A stalled thread for
  * which no other thread waits is not replaced.
  *
- * Decided against: a thread of its own for the log (one more wake-up in the
+ * Rejected: a thread of its own for the log (one more wake-up in the
  * path of every commit), and one condition for all (every group would wake
  * every waiter).
  */

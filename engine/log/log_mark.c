@@ -22,7 +22,7 @@
  * return is replaced like any other write.  An error is ignored, since the
  * next record's write meets it again.
  *
- * Decided against: a mark as part of each synced commit (one more system call
+ * Rejected: a mark as part of each synced commit (one more system call
  * for each), and marks that stay (the log of a lone writer grows by 40 bytes a
  * record).
  */

@@ -17,7 +17,7 @@
 
 /* ---- gathering ---- */
 
-/* Returns false if the next sync need not wait: all the writers that it waits for have come, or the time is over. */
+/* Returns false if the next sync may begin: no wait has begun, enough writers have arrived, or the time is over. */
 bool log_gathering_locked(struct log *l, uint64_t now)
 {
 	struct log_gather *g = &l->gather;
@@ -52,7 +52,7 @@ void log_gather_begin_locked(struct log *l, unsigned answered, uint64_t now, uin
 	g->timed = false;
 }
 
-/* Numbers of a sleeper's own event.  The numbers of the shared events only rise. */
+/* Values of a writer's own event.  A shared event is incremented instead. */
 enum { LOOK = 1, ANSWERED = 2 };
 
 static bool is_shared_event(const struct log *l, const struct event *e)
@@ -60,7 +60,7 @@ static bool is_shared_event(const struct log *l, const struct event *e)
 	return e == &l->rounds[0] || e == &l->rounds[1];
 }
 
-/* Answers the head.  Returns the event to be woken, or NULL.  Its sleeper may free the ticket at once. */
+/* Answers the first ticket.  Returns the event to wake, or NULL.  The writer may free the ticket as soon as it is TICKET_DONE. */
 static struct event *answer_locked(struct log *l, struct ticket_list *list, int error)
 {
 	struct log_ticket *t = STAILQ_FIRST(list);

@@ -6,12 +6,12 @@
  * (reversed hosts have long common prefixes), and the record's place.  The
  * rest of the row is compared only if those bytes are equal.
  *
- * Records are added in the order of their LSNs, so a stable sort need not
- * compare LSNs: a merge sort.  A log written in row order costs one pass.
+ * Records are added in the order of their LSNs, so a stable sort (a merge sort)
+ * need not compare LSNs.  A log written in row order costs one pass.
  *
- * Decided against: sorting on disk, segment by segment, for tablets to read
- * their parts later (paper, section 6).  One server that has all the tablets
- * would write everything once more.
+ * Rejected: sorting segments on disk, so that each server reads its part (paper,
+ * section 6).  One server has all tablets here, so that would only write all
+ * data again.
  */
 #include "engine/log/log_sort.h"
 
@@ -71,7 +71,7 @@ static int grow_block(struct log_stretch *s, size_t need)
 		return 0;
 	if (need < s->bytes)
 		need = s->bytes;
-	/* The stretch is empty.  Larger than its usual size if one record needs that. */
+	/* The stretch is empty here.  The block exceeds s->bytes only if one record needs it. */
 	p = malloc(need);
 	if (!p)
 		return -ENOMEM;
@@ -81,7 +81,7 @@ static int grow_block(struct log_stretch *s, size_t need)
 	return 0;
 }
 
-/* Space for one more, and for sorting all. */
+/* Makes room for one more record, and for the sort's arrays. */
 static int grow_lists(struct log_stretch *s)
 {
 	size_t room = s->room ? s->room * 2 : FIRST_ROOM;
@@ -191,7 +191,7 @@ static void insertion_sort(struct entry *e, size_t count)
 	}
 }
 
-/* Two sorted lists side by side, of `left` and `count - left` entries. */
+/* Merges two adjacent sorted lists, of `left` and `count - left` entries, into out. */
 static void merge_lists(const struct entry *e, size_t left, size_t count, struct entry *out)
 {
 	const struct entry *a = e, *a_end = e + left, *b = a_end, *b_end = e + count;

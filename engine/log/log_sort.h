@@ -5,6 +5,9 @@
  * records of one tablet are then adjacent and in row order, so replay inserts
  * into its memtable from left to right.
  *
+ * A stretch is a number of successive records that are in memory together: as
+ * many as fit in its bytes (16 MiB in recovery), or one larger record.
+ *
  * Threads: one at a time; several threads may read the records of a sorted
  * stretch.
  */

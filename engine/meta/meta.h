@@ -109,11 +109,14 @@ int meta_ops_new(const struct meta_tablet *m, struct arena *a, struct op **ops, 
  * A mutation whose check fails returns -ECANCELED.
  */
 int meta_ops_split(const struct meta_tablet *lower, const char *event, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
-/* The first step of a merge: writes the lower row to the upper row's merge column.  -E2BIG: it is too large. */
+/*
+ * Step 2 of a merge (server/merge.c): writes the lower row to the upper row's
+ * merge column, and its begin to the begin hint.  -E2BIG: the row is too large.
+ */
 int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;
 /*
- * Writes an edit.  If old is unfolded, the last step of its merge comes first:
- * old becomes the row's own columns, and the merge column is deleted.
+ * Writes an edit.  If old is unfolded, step 4 of its merge comes first: old
+ * becomes the row's own columns, and the merge column is deleted.
  */
 int meta_ops_edit(
 	const struct meta_tablet *old, const struct tablet_edit *e, struct arena *a, struct op **ops, unsigned *count) TFS_MUST;

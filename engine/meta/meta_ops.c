@@ -179,7 +179,7 @@ int meta_ops_merge(const struct meta_tablet *lower, struct arena *a, struct op *
 	return writer_finish(&w, ops, count);
 }
 
-/* The last step of a merge: writes m as the row's own columns, and deletes the merge column. */
+/* Step 4 of a merge: writes m as the row's own columns, and deletes the merge column. */
 static void write_folded(struct writer *w, const struct meta_tablet *m)
 {
 	/* Files without rows of their tablet were left out of m.  Their columns must not remain, because the range has grown. */

@@ -51,7 +51,13 @@ enum ts_method {
 	TS_METHODS
 };
 
-/* The row of a mutation, and its operations. */
+/*
+ * The row of a mutation, and its operations.  A batch does not keep a request:
+ * it copies the fields of a mutation into struct added, and makes requests from
+ * that (batch_send_row, batch_send_tablet in client/batch.c).  A new field of a
+ * mutation is also needed there and here, and serve_rows must copy it to each
+ * row's request (server/service.c).  A field of TS_REQUEST is one for all rows.
+ */
 #define TS_ROW(F)                                                                                                                  \
 	F(VALUE, 1, struct slice, row)                                                                                             \
 	F(ARRAY, 2, op, ops, op_count)

@@ -305,7 +305,7 @@ void moves_resolve_task(struct task *t); /* resolves merges whose outcome is unk
 /* ---- metadata_edits.c: changes of a tablet's METADATA row.  The caller holds EDIT ---- */
 /* Resolves changes, splits and merges of the row whose outcome is unknown. */
 int row_resolve(struct served_tablet *served) TFS_MUST;
-/* Does METADATA have a row of the tablet that ends at `end`?  Returns 1, 0, -errno. */
+/* Returns 1 if METADATA has a row of the tablet that ends at `end`, 0 if not, -errno. */
 int row_exists(struct server *s, uint32_t table, struct slice end) TFS_MUST;
 /* Mutates the row, with a check that its owner is unchanged.  Writes `own` as the owner if another one is stored. */
 int row_mutate(struct served_tablet *served, uint64_t own, const struct op *ops, unsigned count) TFS_MUST;
@@ -363,7 +363,7 @@ int space_admit(struct server *s, enum disk_use use, uint64_t bytes) TFS_MUST;
  * accepts records.  Returns true if the caller should try again.
  */
 bool space_retry(struct server *s, enum disk_use use, unsigned tries);
-/* tablet_env.space: may a compaction write so many bytes? */
+/* tablet_env.space.  Returns true if a file of so many bytes may be written for the use. */
 bool space_get(struct server *s, enum disk_use use, uint64_t bytes);
 /* Releases more than so many bytes of the reserve, if the use may take them.  Returns false if it released none. */
 bool space_release(struct server *s, enum disk_use use, uint64_t bytes);

@@ -5,21 +5,25 @@
  *
  *	1 Flush both tablets, the last time with writers waiting.  Their rows
  *	  then name all of their data, and no log.
- *	2 Write the lower row's contents into the upper row's `merge` column.
+ *	2 Write the lower row's contents into the upper row's `merge` column,
+ *	  and its begin into the upper row's begin hint.
  *	3 Delete the lower row.  This commits the merge.
  *	4 Set the upper row's own columns to those of both, and remove the
  *	  merge column.
- * A crash before 3 leaves both tablets: a server that loads the upper row
- * ignores its merge column while the lower row exists.  After 3 recovery reads
- * the merge column (meta_tablet_resolve_merge), and the next change of the row does
- * step 4.
+ * A server that loads the upper row does not look up the lower row.  It compares
+ * the begin in the merge column with the end of the table's previous tablet
+ * (meta_tablet_resolve_merge).  After a crash before 3 they differ, because the
+ * lower row exists: both tablets remain, and the merge column is ignored until
+ * the next edit of the upper row deletes it.  After 3 they are equal: the tablet
+ * is made from both rows, and the next edit of the upper row does step 4.
  *
  * If step 3 fails, the lower row may have been deleted.  The server reads it for
- * some seconds.  If METADATA does not answer, both tablets continue to be read but not
- * written: they were flushed, so their redo sets are empty, and their first write
- * must change their rows, which reads the lower row again (row_resolve).  A
- * task repeats this (moves.c).  If the lower row exists, the merge did not take
- * place.  If not, the merge is ended from METADATA, as the next start would.
+ * some seconds.  If METADATA does not answer, both tablets continue to be read
+ * but not written.  Both redo sets are empty.  So the first write to either
+ * tablet must first edit its row, and that edit reads the lower row again
+ * (row_resolve).  A task repeats this (moves.c).  If the lower row exists, the
+ * merge did not take place.  If not, the merge is ended from METADATA, as the
+ * next start would.
  *
  * The merged tablet is a new object made from its row.
  */

@@ -6,8 +6,8 @@
  * One split or merge runs at a time, in the thread of the request or in the
  * server's task.  First it stops the compactions of its tablets.  Then it
  * counts as a write to the table, so that the table is not dropped meanwhile.
- * If the master has blocked the table's writes, it does not wait with
- * compactions stopped: it ends, and is repeated when they are unblocked.
+ * If the master has blocked the table's writes, the split or merge returns, so
+ * that compactions can run.  It is repeated after the unblock.
  *
  * A tablet larger than the table's tablet_size is split.  Neighbours that
  * together have less than a quarter of it are merged, so a merged tablet is
@@ -50,14 +50,17 @@ static void move_end(struct server *s)
 /* The steps of a split (of v[0], at a row) or of a merge (of v[0] and v[1]). */
 typedef int move_fn(struct server *s, struct served_tablet *const *v, struct slice at);
 
-/* Runs fn while the tablets are not compacted and the table's writes are not blocked.  0, WRITES_BLOCKED, -errno. */
+/* Runs fn while the tablets are not compacted and the table's writes are not blocked.  Returns 0, WRITES_BLOCKED, -errno. */
 static int move_run(struct server *s, struct served_tablet *const *v, unsigned count, move_fn *fn, struct slice at)
 {
 	struct store_schema *schema = NULL;
 	unsigned stopped = 0;
 	int err = 0;
 
-	/* Before the write begins: a block of writes would wait for it, and all other writers for the block. */
+	/*
+	 * Compactions stop before the move counts as a write.  Otherwise a block of
+	 * writes would wait for this move, and all other writers for the block.
+	 */
 	while (stopped < count && !(err = tablet_move_prepare(v[stopped]->tablet)))
 		stopped++;
 	if (!err && v[0]->user_table)
@@ -198,7 +201,7 @@ static bool are_small(struct server *s, struct served_tablet *lower, struct serv
 	if (lower->table != upper->table || lower->kind != upper->kind || now - lower->made_us < s->merge_after_us ||
 		now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
 		return false;
-	/* The ranges of a salted table stay apart. */
+	/* Tablets of two salt ranges are not merged. */
 	if (lower->user_table) {
 		schema = user_table_schema(s, lower->user_table);
 		border = lower->end.n == 1 && lower->end.p[0] < schema->salt;

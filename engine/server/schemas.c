@@ -178,9 +178,9 @@ int table_drop_noted(struct server *s, uint32_t table)
 }
 
 /*
- * Was the table dropped?  Returns 0 if it was, -EIO if not, -errno.  The master
- * writes dropped/ID with the drop and removes it after the table's METADATA
- * rows.  If a name was lost otherwise, or is being changed, its data stays.
+ * Returns 0 if the table was dropped, -EIO if not, -errno.  The master writes
+ * dropped/ID with the drop and removes it after the table's METADATA rows.  If a
+ * name was lost otherwise, or is being changed, its data stays.
  */
 static int was_dropped(struct server *s, uint32_t table)
 {

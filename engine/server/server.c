@@ -3,8 +3,8 @@
  * The server's parts, and the order in which they are made and freed: pools,
  * caches, the log of this incarnation, and the environments that root, METADATA
  * and user tablets share.  Root and METADATA have workers and a memtable bound
- * of their own and are not slowed down.  Otherwise the server would wait for
- * itself.
+ * of their own, and their writes are not throttled.  Otherwise the server would
+ * wait for itself.
  */
 #include "engine/server/server.h"
 #include "engine/base/file.h"
@@ -22,7 +22,8 @@
 #define MERGE_READ_TRIES 100
 #define LOGS_FLUSH_AGE_US UINT64_C(3600000000)
 #define REPLAY_PART_BYTES (16u << 20)
-#define COMPACT_NICER 5 /* about a third of the processor beside a busy thread; not for flushes, because writers wait for them */
+/* Beside a busy thread a compaction gets about a quarter of a processor.  Flushes are not nicer, because writers wait for them. */
+#define COMPACT_NICER 5
 
 static void flush_largest(struct task *t)
 {
@@ -133,7 +134,7 @@ static int make_pools(struct server *s, const struct server_options *o)
 	static const char *const names[KINDS] = {"flush-root", "flush-meta", "flush"};
 	int err = task_pool_new("misc", 2, &s->misc);
 
-	if (!err) /* its own: misc's tasks wait for flushes, which may take longer than the interval of a lazy sync */
+	if (!err) /* a pool of its own: tasks of misc may wait for a flush longer than the interval of a lazy sync */
 		err = task_pool_new("log", 2, &s->log_pool);
 	if (!err)
 		err = task_pool_new("split", 1, &s->move);
@@ -217,7 +218,7 @@ int server_new(const struct server_options *o, struct lock_service *locks, struc
 	if (s->data_dir && s->clock)
 		err = make_pools(s, o);
 	if (!err) {
-		/* Before any error, because server_free cancels them. */
+		/* Before the next error, because server_free cancels them.  After an error of make_pools they have no pool to cancel in. */
 		task_init(&s->flush_task, s->misc, flush_largest);
 		task_init(&s->logs_task, s->misc, grow_and_drop_logs);
 		task_init(&s->moves_task, s->move, moves_task);
@@ -291,10 +292,10 @@ int server_free(struct server *s, bool flush)
 	if (!s)
 		return 0;
 	/*
-	 * Before the set is emptied no task may read it any more: logs_task would
-	 * remove the logs of tablets that are not in it.  A thread that saw closing
-	 * as false has queued its task before the task is cancelled, or is a task
-	 * that checks closing itself.
+	 * No task may read the set of tablets while it is emptied: logs_task would
+	 * remove the logs of tablets that are not in it.  If a thread read closing
+	 * as false, then either its task is queued by now and is cancelled here, or
+	 * the thread is a task, which checks closing itself.
 	 */
 	s->closing = true;
 	cancel_tasks(s);

@@ -60,7 +60,7 @@ int server_free(struct server *s, bool flush);
 struct clock *server_clock(struct server *s);
 /* An operator has confirmed the system's clock. */
 void server_confirm_clock(struct server *s);
-/* Is a file in sst/TABLE named as an SSTable?  Other files are never touched. */
+/* Returns true if name, of a file in sst/TABLE, is the name of an SSTable.  Other files are never touched. */
 bool server_is_sstable(const char *name, uint64_t *incarnation) TFS_MUST;
 /* A change in the lock service found the disk full.  Returns true if a part of the reserve was released for it. */
 bool server_release_space(struct server *s);

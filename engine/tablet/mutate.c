@@ -12,7 +12,7 @@
  * each operation is executed.  On error nothing is applied.  An operation
  * draws its unique time once, even if the mutation is resolved again.
  *
- * Decided against: logging operations and executing them at replay.  The log
+ * Rejected: logging operations and executing them at replay.  The log
  * contains resulting cells, so replay needs no old state.
  */
 #include "engine/base/counter.h"

@@ -19,9 +19,8 @@
  * source, even if thousands of others were deleted one by one.
  *
  * A file that cannot be read at its position stays among the sources, marked
- * damaged.  Its bounds in time and sequence show which versions of the other
- * sources nothing in it could replace or delete (damage_may_hide); those are
- * returned.
+ * damaged.  By the file's bounds in time and sequence, damage_may_hide finds the
+ * versions that nothing in it could replace or delete.  Only those are returned.
  */
 #include "engine/tablet/tablet_column.h"
 
@@ -56,7 +55,10 @@ static int source_moved(struct colsrc *s)
 	return s->damage ? 0 : err;
 }
 
-/* Notes the largest visible sequence of the deletes under a prefix: n bytes of the column, and the marker of zeros. */
+/*
+ * Raises del_seq to the largest visible sequence of the deletes under a prefix:
+ * n bytes of the column, and marker_bytes zeros.
+ */
 static int colread_find_delete(struct colread *c, struct iter *it, size_t n, size_t marker_bytes)
 {
 	static const uint8_t zeros[4];
@@ -110,7 +112,7 @@ static int colread_add_memtable(struct colread *c, struct vmem *m)
 	return err;
 }
 
-/* Queries the filter of f for a delete of the row ('R') or family ('F'), which are its first keys. */
+/* Queries the filter of f for a delete of the row ('R') or family ('F').  Such deletes sort first in the row or family. */
 static int colread_may_have_delete(struct colread *c, struct vfile *f, char tag, bool *may)
 {
 	struct buf *b = &c->probe;
@@ -188,7 +190,7 @@ static int colread_add_file(struct colread *c, struct vfile *f)
 	return 0;
 }
 
-/* Opens the newest of the unopened files, of which there is one. */
+/* Opens the newest of the unopened files.  There is at least one. */
 static int colread_open_next(struct colread *c)
 {
 	struct colsrc *first = c->src;
@@ -307,13 +309,13 @@ static int source_walk_to(struct colread *c, struct colsrc *s, struct slice targ
 	return 0;
 }
 
-/* walk: reads the deletes of the column before it. */
+/* If walk is set, the column deletes before ts are read. */
 static int colread_seek(struct colread *c, int64_t ts, bool walk)
 {
 	struct slice target = slice_of(c->key.p + TAG, c->column_len + 8);
 	int err = 0;
 
-	/* All versions of the other unopened files lie behind ts. */
+	/* All versions of the other unopened files are older than ts. */
 	while (c->unopened && c->unopened_newest_us >= ts)
 		if ((err = colread_open_next(c)))
 			return err;
@@ -369,7 +371,7 @@ static struct colsrc *colread_least(struct colread *c)
 	return min;
 }
 
-/* Returns the damage if a damaged file may contain a version that should precede this one, replace it, or a delete of it; else 0. */
+/* Returns the damage if a damaged file may contain a newer version, a replacement or a delete of this one; else 0. */
 static int damage_may_hide(const struct colread *c, int64_t ts, uint64_t seq)
 {
 	for (unsigned i = 0; i < c->count; i++) {

@@ -8,8 +8,8 @@
  * in the new view.
  * Scans of one row query the row filters first.
  *
- * Decided against: changing the view within a row.  The row would have to be
- * read again from its start to be as of one instant.
+ * Rejected: changing the view within a row.  Then the row would be read again
+ * from its start, to show one instant.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -22,12 +22,13 @@
 
 struct tablet_scan {
 	struct tablet *t;
-	struct scan_spec spec, now; /* of the whole scan; from here on in the present view */
+	struct scan_spec spec, now; /* spec: the whole scan; now: the rest, in the present view */
 	struct buf bytes;           /* of the spec */
 	uint16_t *families;
-	struct buf row; /* with which the present view begins, if not the first one */
+	struct buf row; /* the first row of the present view; empty in the first view */
 	struct snap snap;
-	uint64_t taken_us, already;
+	uint64_t taken_us; /* when the view was taken */
+	uint64_t already;  /* cells in all batches so far */
 	struct live *live;
 	int skipped; /* the error of unreadable blocks that were skipped */
 	bool done;

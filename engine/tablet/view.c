@@ -7,7 +7,7 @@
  * used by no other tablet, so that this one may unlink it.  The collection of
  * files removes the others.
  *
- * Decided against: an epoch scheme for readers.  Two short critical sections
+ * Rejected: an epoch scheme for readers.  Two short critical sections
  * a read cost some 40 ns, a tenth of a block lookup.
  */
 #include "engine/tablet/view.h"
