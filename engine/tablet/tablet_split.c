@@ -271,9 +271,14 @@ void tablet_merge_end(struct tablet *t, bool done)
 
 void tablet_split_start(struct tablet *child)
 {
+	bool shares;
+
 	if (child->env->no_background)
 		return;
-	if (child->view->mem_count > 1) /* shared memtables stay in memory until both children have flushed them */
+	mutex_lock(&child->view_lock); /* writers may already replace the view */
+	shares = child->view->mem_count > 1;
+	mutex_unlock(&child->view_lock);
+	if (shares) /* shared memtables stay in memory until both children have flushed them */
 		tablet_want_flush(child);
 	else
 		tablet_want_merge(child);
