@@ -483,24 +483,40 @@ struct tfs_scan_spec {
 	struct tfs_bytes row_from;   /* inclusive ... */
 	bool row_from_after;         /* ... or exclusive */
 	struct tfs_bytes row_to;     /* exclusive; data NULL: to the end */
+	bool reverse;                /* rows in descending order; not with past_damage */
 	bool one_row;                /* row_from only */
 	const char *const *families; /* NULL: all.  Unknown: -EINVAL */
 	unsigned family_count;
-	struct tfs_bytes qualifier_from; /* inclusive */
+	struct tfs_bytes qualifier_from; /* inclusive ... */
+	bool qualifier_from_after;       /* ... or exclusive */
 	struct tfs_bytes qualifier_to;   /* exclusive; data NULL: to the end */
 	bool after_cell;                 /* with one_row and one family: start strictly after (qualifier_from, after_ts) */
 	int64_t after_ts;
 	bool has_times; /* [since, until) */
 	int64_t since, until;
-	uint32_t versions;  /* of each column; 0: all live */
-	uint64_t limit;     /* entries; 0: all */
-	size_t batch_bytes; /* hint: fetch about this much at a time; 0: default */
-	bool past_damage;   /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
+	uint32_t versions; /* of each column within the times, before the filters below; 0: all live */
+	/*
+	 * Filters that the server applies.  A pattern is a regular expression of
+	 * PCRE2 over bytes and matches the whole key or value; data NULL: no filter.
+	 */
+	struct tfs_bytes row_regex, qualifier_regex, value_regex;
+	struct tfs_bytes value_is; /* the whole value */
+	bool has_changed;          /* cells with commit_us >= changed_since */
+	int64_t changed_since;
+	uint32_t column_limit; /* columns of each row and family, after the filters; 0: all */
+	uint64_t row_limit;    /* rows, after the filters; 0: all */
+	uint64_t limit;        /* entries; 0: all */
+	size_t batch_bytes;    /* hint: fetch about this much at a time; 0: default */
+	bool past_damage;      /* skip blocks that cannot be read; the scan then ends with -EBADMSG instead of 0 */
 };
 struct tfs_scan;
-/* Order: rows, families by id, qualifiers ascending, timestamps descending.  Each row is read as of one instant.  Copies the spec. */
+/* Order: rows (reverse: descending), families by id, qualifiers ascending, timestamps descending.  Each row is read as of one instant.  Copies the spec. */
 TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct tfs_scan **out) TFS_CHECKED;
-/* Returns 1 and a cell that is valid until the next call, 0 at the end, -errno. */
+/*
+ * Returns 1 and a cell that is valid until the next call, 0 at the end, -errno.
+ * -EINVAL: a pattern is not valid; -ETIME: a pattern takes too many steps on a
+ * key or value.
+ */
 TFS_API int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell) TFS_CHECKED;
 TFS_API void tfs_scan_free(struct tfs_scan *s);
 

@@ -19,6 +19,7 @@ struct iter_ops {
 	void (*seek)(struct iter *it, struct slice target); /* first key >= target */
 	void (*next)(struct iter *it);                      /* only when valid */
 	void (*free)(struct iter *it);
+	void (*seek_before)(struct iter *it, struct slice target); /* iter_seek_before; NULL: not supported */
 };
 struct iter {
 	const struct iter_ops *ops;
@@ -33,6 +34,11 @@ static inline void iter_seek(struct iter *it, struct slice target)
 static inline void iter_next(struct iter *it)
 {
 	it->ops->next(it);
+}
+/* To the last key < target; target.p NULL: to the last key.  The value is not set.  Before iter_next the caller must seek. */
+static inline void iter_seek_before(struct iter *it, struct slice target)
+{
+	it->ops->seek_before(it, target);
 }
 static inline void iter_free(struct iter *it)
 {

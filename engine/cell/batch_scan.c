@@ -84,7 +84,7 @@ static int more_cells(struct scan_batch *b)
 	return 0;
 }
 
-int scan_fill(struct live *l, const struct scan_spec *spec, uint64_t *already, struct scan_batch *out)
+int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned *already, struct scan_batch *out)
 {
 	size_t batch_bytes = spec->batch_bytes ? spec->batch_bytes : DEFAULT_BATCH_BYTES, filled = 0;
 	struct piece pc = {.arena = &out->arena, .batch_bytes = batch_bytes};
@@ -92,11 +92,13 @@ int scan_fill(struct live *l, const struct scan_spec *spec, uint64_t *already, s
 	struct live_cell lc;
 	int r;
 
-	while (filled < batch_bytes && !(spec->limit && *already >= spec->limit)) {
+	while (filled < batch_bytes && !(spec->limit && already->cells >= spec->limit)) {
 		r = live_next(l, &lc);
 		if (r < 0)
 			return r;
-		if (r == 0) {
+		if (r == LIVE_NONE_YET)
+			break;
+		if (r == 0 || (lc.starts_row && spec->row_limit && already->rows >= spec->row_limit)) {
 			out->done = true;
 			break;
 		}
@@ -140,9 +142,10 @@ int scan_fill(struct live *l, const struct scan_spec *spec, uint64_t *already, s
 		}
 		prev = c;
 		out->count++;
-		++*already;
+		already->cells++;
+		already->rows += lc.starts_row;
 	}
-	if (spec->limit && *already >= spec->limit)
+	if (spec->limit && already->cells >= spec->limit)
 		out->done = true;
 	return 0;
 }

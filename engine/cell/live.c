@@ -30,7 +30,7 @@
 
 #include "engine/base/msg.h"
 
-enum { STEPS_BEFORE_SEEK = 6 };
+enum { STEPS_BEFORE_SEEK = 6, SKIPPED_MAX = 1000 };
 
 static int live_damaged(struct live *l, const char *what)
 {
@@ -138,6 +138,7 @@ static int live_enter_row(struct live *l, size_t row_len)
 	l->family = 0;
 	l->column.n = 0;
 	l->row_mask = 0;
+	l->row_returned = false;
 	if (!err) {
 		encoded = buf_slice(&l->row);
 		err = cellkey_unescape(encoded, &l->row_raw, &l->row_slice);
@@ -152,6 +153,7 @@ static void live_enter_family(struct live *l, uint16_t family)
 	l->family = family;
 	l->family_mask = l->row_mask;
 	l->column.n = 0;
+	l->columns = 0;
 	if (l->rule_family == family)
 		return;
 	l->known = true;
@@ -179,7 +181,34 @@ static int live_enter_column(struct live *l, size_t column_len)
 	l->has_ts = false;
 	l->index = 0;
 	l->shown = 0;
+	l->column_returned = false;
 	return 0;
+}
+
+/* The row was entered.  Returns 1 if the filter admits it; else moves past it and returns 0; or -errno. */
+static int live_filter_row(struct live *l)
+{
+	const size_t salt = l->o.spec->row_salted && l->row_slice.n;
+	int n = scan_filter_row(l->o.filter, slice_of(l->row_slice.p + salt, l->row_slice.n - salt));
+
+	if (n == 0) {
+		l->skipped++;
+		live_seek_past(l, &l->row);
+	}
+	return n;
+}
+
+/* The same, of the column. */
+static int live_filter_column(struct live *l)
+{
+	int n = scan_filter_qualifier(l->o.filter, l->qualifier);
+
+	if (n == 0) {
+		l->skipped++;
+		live_seek_past(l, &l->column);
+		l->column.n = 0;
+	}
+	return n;
 }
 
 /*
@@ -215,6 +244,36 @@ static inline bool live_in_column(const struct live *l, struct slice key)
 	return l->column.n && slice_has_prefix(key, buf_slice(&l->column));
 }
 
+static enum live_move live_move_at_end(const struct live *l)
+{
+	return l->o.spec->reverse ? MOVE_TO_ROW_BEFORE : MOVE_AT_END;
+}
+
+/* Reverse: makes the last row before `upper` the one to be read, or sets MOVE_AT_END. */
+static int live_to_row_before(struct live *l)
+{
+	const struct slice none = {NULL, 0};
+	size_t n;
+
+	l->pending = MOVE_AT_END;
+	l->row.n = l->column.n = 0;
+	iter_seek_before(l->it, l->upper.n ? buf_slice(&l->upper) : none);
+	if (!l->it->valid)
+		return l->it->err;
+	n = cellkey_row_len(l->it->key);
+	if (n == 0)
+		return live_damaged(l, "a malformed key");
+	if (slice_cmp(l->it->key, buf_slice(&l->start)) < 0)
+		return 0;
+	if (buf_set(&l->upper, l->it->key.p, n) || buf_set(&l->end, l->upper.p, n))
+		return -ENOMEM;
+	l->end.p[n - 1] = 0x02; /* as cellkey_row_after() */
+	l->skipped++;
+	l->pending = MOVE_NONE;
+	iter_seek(l->it, buf_slice(&l->upper));
+	return 0;
+}
+
 /*
  * The iterator stands on an entry outside the current column.  Returns 1 if it
  * is the first of a wanted column, which is now the current one; 0 if the
@@ -237,11 +296,14 @@ static int live_enter(struct live *l)
 		return live_damaged(l, "a malformed key");
 	if (!live_in_row(l, key)) {
 		if (l->end.n && slice_cmp(key, buf_slice(&l->end)) >= 0) {
-			l->pending = MOVE_AT_END;
+			l->pending = live_move_at_end(l);
 			return 0;
 		}
 		err = live_enter_row(l, cellkey_row_len(key));
 		if (err)
+			return err;
+		err = live_filter_row(l);
+		if (err <= 0)
 			return err;
 	}
 	q = slice_of(key.p + l->row.n + 2, column_len - l->row.n - 2);
@@ -279,12 +341,14 @@ static int live_enter(struct live *l)
 			live_seek(l, buf_slice(&l->target));
 		return err;
 	}
-	if (l->qto.n && slice_cmp(q, buf_slice(&l->qto)) >= 0)
+	if ((l->qto.n && slice_cmp(q, buf_slice(&l->qto)) >= 0) ||
+		(l->o.spec->column_limit && l->columns >= l->o.spec->column_limit))
 		return live_seek_family(l, (uint32_t)family + 1);
 	err = live_enter_column(l, column_len);
-	if (err || !l->after_here)
-		return err ? err : 1;
-	return live_skip_to_after(l);
+	if (err)
+		return err;
+	err = live_filter_column(l);
+	return err > 0 && l->after_here ? live_skip_to_after(l) : err;
 }
 
 /* Makes the pending move. */
@@ -311,6 +375,8 @@ static int live_move(struct live *l)
 	case MOVE_PAST_ROW:
 		live_seek_past(l, &l->row);
 		break;
+	case MOVE_TO_ROW_BEFORE:
+		return live_to_row_before(l);
 	case MOVE_TO_START:
 		iter_seek(l->it, buf_slice(&l->start));
 		break;
@@ -318,6 +384,45 @@ static int live_move(struct live *l)
 	if (!err)
 		l->pending = MOVE_NONE;
 	return err;
+}
+
+/* Reads the chunks of the large cell under the iterator into l->value. */
+static int live_read_large(struct live *l, uint64_t size)
+{
+	struct iter *it = l->it;
+	enum cell_kind kind;
+	uint64_t seq;
+	int64_t ts;
+
+	buf_reset(&l->value);
+	while (l->value.n < size) {
+		iter_next(it);
+		if (!it->valid)
+			return it->err ? it->err : -EBADMSG;
+		if (!slice_has_prefix(it->key, buf_slice(&l->column)) || it->key.n < l->column.n + CELL_SUFFIX_BYTES)
+			return live_damaged(l, "an incomplete value");
+		cellkey_suffix(it->key, l->column.n, &ts, &seq, &kind);
+		if (kind != CELL_CHUNK || ts != l->large_ts || seq != l->large_seq || l->value.n + it->value.n > size)
+			return live_damaged(l, "an incomplete value");
+		if (buf_append(&l->value, it->value.p, it->value.n))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Returns 1 if the filters admit the cell under the iterator, 0 if not, -errno. */
+static int live_filter_cell(struct live *l, const struct live_cell *c)
+{
+	const struct scan_spec *s = l->o.spec;
+	int n = !(s->has_changed && c->commit_us < s->changed_since) && !scan_filter_excludes_size(l->o.filter, c->size);
+
+	if (n && scan_filter_needs_value(l->o.filter, c->size)) {
+		n = c->large ? live_read_large(l, c->size) : 0;
+		if (n == 0)
+			n = scan_filter_value(l->o.filter, c->large ? buf_slice(&l->value) : c->value);
+	}
+	l->skipped += n == 0;
+	return n;
 }
 
 /*
@@ -403,8 +508,27 @@ static int live_read_entry(struct live *l, struct live_cell *c)
 		.size = size,
 		.large = kind == CELL_LARGE,
 		.value = kind == CELL_LARGE ? (struct slice){0} : it->value,
+		.starts_row = !l->row_returned,
 	};
-	return 1;
+	return live_filter_cell(l, c);
+}
+
+/* A cell is being returned: counts its row and column. */
+static void live_count(struct live *l)
+{
+	l->skipped = 0;
+	l->row_returned = true;
+	l->columns += !l->column_returned;
+	l->column_returned = true;
+	if (l->o.spec->what == SCAN_ROWS)
+		l->pending = MOVE_PAST_ROW;
+	else if (l->o.spec->what == SCAN_FAMILIES)
+		l->pending = MOVE_PAST_FAMILY;
+}
+
+int live_row(const struct live *l, struct buf *out)
+{
+	return l->row.n ? buf_append(out, l->row_slice.p, l->row_slice.n) : 0;
 }
 
 int live_next(struct live *l, struct live_cell *c)
@@ -412,13 +536,21 @@ int live_next(struct live *l, struct live_cell *c)
 	int r;
 
 	for (;;) {
+		if (l->skipped >= SKIPPED_MAX) {
+			l->skipped = 0;
+			return LIVE_NONE_YET;
+		}
 		r = live_move(l);
 		if (r)
 			return r;
 		if (l->pending == MOVE_AT_END)
 			return 0;
-		if (!l->it->valid)
+		if (!l->it->valid && (l->it->err || !l->o.spec->reverse))
 			return l->it->err;
+		if (!l->it->valid) {
+			l->pending = MOVE_TO_ROW_BEFORE;
+			continue;
+		}
 		if (!live_in_column(l, l->it->key)) {
 			l->column.n = 0;
 			r = live_enter(l);
@@ -430,10 +562,9 @@ int live_next(struct live *l, struct live_cell *c)
 		r = live_read_entry(l, c);
 		if (r == 0)
 			continue;
-		if (l->o.spec->what == SCAN_ROWS)
-			l->pending = MOVE_PAST_ROW;
-		else if (l->o.spec->what == SCAN_FAMILIES)
-			l->pending = MOVE_PAST_FAMILY;
-		return r;
+		if (r < 0)
+			return r;
+		live_count(l);
+		return 1;
 	}
 }

@@ -6,6 +6,7 @@
 #define TFS_CELL_LIVE_INTERNAL_H
 
 #include "engine/cell/merge.h"
+#include "engine/cell/scan_filter.h"
 
 enum live_move {
 	MOVE_NONE,         /* the iterator stands on the entry to be read next */
@@ -15,12 +16,14 @@ enum live_move {
 	MOVE_PAST_FAMILY,
 	MOVE_PAST_ROW,
 	MOVE_TO_START,
-	MOVE_AT_END, /* behind `end`: no entry is read */
+	MOVE_TO_ROW_BEFORE, /* reverse: to the first entry of the last row before `upper` */
+	MOVE_AT_END,        /* behind `end`: no entry is read */
 };
 
 struct live {
 	struct iter *it;
 	struct live_options o;
+	struct buf upper;       /* reverse: encoded bound of the rows that were not read yet; n 0: none */
 	struct buf start, end;  /* encoded bounds of keys; end.n 0: none */
 	struct buf qfrom, qto;  /* encoded qualifiers; n 0: none */
 	enum live_move pending; /* before the next entry is read */
@@ -42,9 +45,13 @@ struct live {
 	struct slice qualifier;
 	uint64_t mask; /* includes family_mask */
 	bool has_ts, after_here;
-	int64_t ts;     /* of the last entry read */
-	uint64_t index; /* live versions read in the column */
-	uint64_t shown; /* of those, returned */
+	int64_t ts;                         /* of the last entry read */
+	uint64_t index;                     /* live versions read in the column */
+	uint64_t shown;                     /* of those, within the spec's times */
+	bool row_returned, column_returned; /* a cell of it was returned */
+	uint32_t columns;                   /* returned of the family, for column_limit */
+	unsigned skipped;                   /* cells that filters rejected since live_next was called */
+	struct buf value;                   /* of a large cell, for filters */
 	struct buf target;
 };
 

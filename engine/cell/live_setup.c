@@ -40,10 +40,16 @@ static int live_set_bounds(struct live *l)
 		err = live_lower_end(l, l->o.row_end, false);
 	if (!err && s->one_row)
 		err = live_lower_end(l, s->row_from, true);
-	if (!err && (s->qualifier_from.n || s->after_cell))
+	if (!err && s->qualifier_from_after)
+		err = cellkey_row_after(&l->qfrom, s->qualifier_from);
+	else if (!err && (s->qualifier_from.n || s->after_cell))
 		err = cellkey_row_prefix(&l->qfrom, s->qualifier_from);
 	if (!err && s->qualifier_to.p)
 		err = cellkey_row_prefix(&l->qto, s->qualifier_to);
+	if (s->reverse) {
+		l->upper = l->end; /* `end` becomes that of each row in turn */
+		l->end = (struct buf){0};
+	}
 	return err;
 }
 
@@ -58,7 +64,7 @@ int live_new(struct iter *merged, const struct live_options *o, struct live **ou
 	}
 	l->it = merged;
 	l->o = *o;
-	l->pending = MOVE_TO_START;
+	l->pending = o->spec->reverse ? MOVE_TO_ROW_BEFORE : MOVE_TO_START;
 	err = live_set_bounds(l);
 	if (err)
 		live_free(l);
@@ -74,6 +80,7 @@ void live_free(struct live *l)
 	iter_free(l->it);
 	buf_fini(&l->start);
 	buf_fini(&l->end);
+	buf_fini(&l->upper);
 	buf_fini(&l->qfrom);
 	buf_fini(&l->qto);
 	buf_fini(&l->row_raw);
@@ -81,5 +88,6 @@ void live_free(struct live *l)
 	buf_fini(&l->column);
 	buf_fini(&l->qualifier_raw);
 	buf_fini(&l->target);
+	buf_fini(&l->value);
 	free(l);
 }

@@ -369,7 +369,19 @@ static void mem_iter_free(struct iter *it)
 	free(mi);
 }
 
-static const struct iter_ops mem_iter_ops = {mem_iter_seek, mem_iter_next, mem_iter_free};
+static void mem_iter_seek_before(struct iter *it, struct slice target)
+{
+	struct mem_iter *mi = (struct mem_iter *)it;
+	struct memnode *x = mi->m->head, *next;
+
+	for (int level = atomic_load_explicit(&mi->m->height, memory_order_relaxed) - 1; level >= 0; level--)
+		while ((next = node_next(x, level)) != NULL && (!target.p || slice_cmp(node_key(next), target) < 0))
+			x = next;
+	mi->at = x == mi->m->head ? NULL : x;
+	mem_iter_show(mi);
+}
+
+static const struct iter_ops mem_iter_ops = {mem_iter_seek, mem_iter_next, mem_iter_free, mem_iter_seek_before};
 
 int memtable_iter_new(struct memtable *m, struct iter **out)
 {

@@ -148,7 +148,27 @@ static void merge_free(struct iter *it)
 	free(m);
 }
 
-static const struct iter_ops merge_ops = {merge_seek, merge_next, merge_free};
+static void merge_seek_before(struct iter *it, struct slice target)
+{
+	struct merge_iter *m = (struct merge_iter *)it;
+
+	merge_fail(m, 0);
+	for (unsigned i = 0; i < m->count; i++) {
+		struct iter *c = m->children[i];
+
+		iter_seek_before(c, target);
+		if (c->err) {
+			merge_fail(m, c->err);
+			return;
+		}
+		if (c->valid && (!it->valid || slice_cmp(c->key, it->key) > 0)) {
+			it->valid = true;
+			it->key = c->key;
+		}
+	}
+}
+
+static const struct iter_ops merge_ops = {merge_seek, merge_next, merge_free, merge_seek_before};
 
 int merge_iter_new(struct iter **children, unsigned count, int err, struct iter **out)
 {
@@ -226,7 +246,18 @@ static void clip_free(struct iter *it)
 	free(c);
 }
 
-static const struct iter_ops clip_ops = {clip_seek, clip_next, clip_free};
+static void clip_seek_before(struct iter *it, struct slice target)
+{
+	struct clip_iter *c = (struct clip_iter *)it;
+
+	if (c->to.p && (!target.p || slice_cmp(target, c->to) > 0))
+		target = c->to;
+	iter_seek_before(c->child, target);
+	clip_show(c);
+	it->valid = it->valid && slice_cmp(it->key, c->from) >= 0;
+}
+
+static const struct iter_ops clip_ops = {clip_seek, clip_next, clip_free, clip_seek_before};
 
 int clip_iter_new(struct iter *child, struct slice from, struct slice to, struct iter **out)
 {

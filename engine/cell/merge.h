@@ -45,6 +45,7 @@ struct live_options {
 	bool (*column_deletes)(const void *arg, struct slice row, uint16_t family, struct slice qualifier);
 	const void *deletes_arg;
 	struct slice row_begin, row_end; /* the tablet's range; row_end.p NULL: none */
+	struct scan_filter *filter;      /* borrowed; NULL: none */
 };
 struct live_cell {
 	struct slice row, qualifier; /* valid until the next call */
@@ -52,21 +53,33 @@ struct live_cell {
 	int64_t ts, expires_us, commit_us;
 	uint64_t seq, size;
 	bool large;         /* value is in chunks */
+	bool starts_row;    /* no cell of its row was returned before */
 	struct slice value; /* borrowed; empty when large */
 };
 /* Takes `merged`, also on failure. */
 int live_new(struct iter *merged, const struct live_options *o, struct live **out) TFS_MUST;
 void live_free(struct live *l);
-/* Returns 1 if there is a cell, 0 at the end, -errno. */
+/*
+ * Returns 1 if there is a cell, 0 at the end, LIVE_NONE_YET if it has skipped
+ * many cells, so that the caller can see to other work, -errno.
+ */
+enum { LIVE_NONE_YET = 2 };
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;
 
+/* Appends the key of the row that the iteration has reached; nothing before the first one. */
+int live_row(const struct live *l, struct buf *out) TFS_MUST;
+
+/* What a scan has returned so far. */
+struct scan_returned {
+	uint64_t cells, rows;
+};
 /*
  * Copies cells into out (which the caller has reset) until it has batch_bytes.
- * Sets out->done at the end and when spec->limit is reached.  *already counts
- * the cells of all batches of the scan.  Values longer than CELL_CHUNK_BYTES
+ * Sets out->done at the end and when a limit of the spec is reached.  *already
+ * counts over all batches of the scan.  A batch may be empty before the end.  Values longer than CELL_CHUNK_BYTES
  * are not copied.  After -errno the scan cannot be continued, because a cell
  * may have been skipped.
  */
-int scan_fill(struct live *l, const struct scan_spec *spec, uint64_t *already, struct scan_batch *out) TFS_MUST;
+int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned *already, struct scan_batch *out) TFS_MUST;
 
 #endif

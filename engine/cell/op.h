@@ -10,6 +10,8 @@
 
 #include "engine/base/bytes.h"
 
+#define ROW_BYTES_MAX (64u * 1024u) /* of a row key, without salt */
+
 enum op_kind {
 	OP_WRITE = 1,
 	OP_DELETE_VERSION,
@@ -66,18 +68,24 @@ struct scan_spec {
 	enum scan_what what;
 	struct slice row_from, row_to; /* row_to.p NULL: to the tablet's end */
 	bool row_from_after, one_row;
+	bool reverse;             /* rows in descending order; not with one_row or past_damage */
 	const uint16_t *families; /* NULL: all */
 	uint32_t family_count;
 	struct slice qualifier_from, qualifier_to; /* qualifier_to.p NULL: to the end */
-	bool after_cell;
+	bool qualifier_from_after, after_cell;
 	int64_t after_ts;
 	bool has_times;
 	int64_t since, until;
-	uint32_t versions;
-	uint64_t limit;
-	size_t batch_bytes; /* 0: 256 KiB */
-	bool past_damage;   /* continue behind unreadable blocks; batches are then marked damaged */
-	bool kept;          /* return expired cells, too, if they are not collected because the clock may be wrong */
+	uint32_t versions; /* of those in [since, until), before the filters below */
+	bool has_changed;  /* cells whose time of commit is changed_since or later */
+	int64_t changed_since;
+	struct slice row_regex, qualifier_regex, value_regex, value_is; /* p NULL: no filter; scan_filter.h */
+	bool row_salted;           /* the first byte of a row key is its salt, which row_regex does not see */
+	uint32_t column_limit;     /* of each row and family; 0: all */
+	uint64_t limit, row_limit; /* cells, rows; 0: all */
+	size_t batch_bytes;        /* 0: 256 KiB */
+	bool past_damage;          /* continue behind unreadable blocks; batches are then marked damaged */
+	bool kept;                 /* return expired cells, too, if they are not collected because the clock may be wrong */
 };
 struct scan_cell {
 	struct slice row, qualifier, value; /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */

@@ -37,6 +37,26 @@ void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan)
 	ts_answer_fini(&a);
 }
 
+/* Sets *out to the greatest possible row key below `to` (p NULL: of all).  With a salt a key has one byte more. */
+static int row_before(struct slice to, struct buf *out)
+{
+	const size_t max = ROW_BYTES_MAX + 1;
+	const bool is_next = to.n && to.p[to.n - 1] == 0; /* then the key before is `to` without its last byte */
+
+	buf_reset(out);
+	if (to.n && buf_append(out, to.p, to.n - is_next))
+		return -ENOMEM;
+	if ((to.p && to.n == 0) || is_next)
+		return 0;
+	if (out->n)
+		out->p[out->n - 1]--;
+	if (buf_reserve(out, max - out->n))
+		return -ENOMEM;
+	memset(out->p + out->n, 0xff, max - out->n);
+	out->n = max;
+	return 0;
+}
+
 /* Opens the scan of the next tablet, or continues the open one. */
 static int cursor_fill(struct row_cursor *c)
 {
@@ -51,6 +71,12 @@ static int cursor_fill(struct row_cursor *c)
 			.row = c->spec.row_from,
 			.spec = &c->spec,
 		};
+		if (c->spec.reverse) {
+			err = row_before(c->spec.row_to, &c->last_row);
+			if (err)
+				return err;
+			q.row = buf_slice(&c->last_row);
+		}
 		if (c->spec.limit)
 			c->spec.limit -= c->returned;
 		c->returned = 0;
@@ -64,21 +90,29 @@ static int cursor_fill(struct row_cursor *c)
 	return 0;
 }
 
-/* Sets row_from to the end of the tablet just read.  Returns 1, 0 at the end of the scan, -errno. */
+/*
+ * Sets row_from to the end of the tablet just read, or for a reverse scan
+ * row_to to its beginning.  Returns 1, 0 at the end of the scan, -errno.
+ */
 static int cursor_next_tablet(struct row_cursor *c)
 {
-	struct slice end = c->answer.tablet_end;
+	const struct slice end = c->answer.tablet_end, from = c->spec.row_from, to = c->spec.row_to;
+	const bool reverse = c->spec.reverse;
 
 	if (c->spec.one_row || !end.p)
 		return 0; /* a row is in one tablet */
-	if (c->spec.row_to.p && slice_cmp(end, c->spec.row_to) >= 0)
+	if (reverse ? slice_cmp(end, from) <= 0 : to.p && slice_cmp(end, to) >= 0)
 		return 0;
 	if (c->spec.limit && c->returned >= c->spec.limit)
 		return 0;
-	if (slice_cmp(end, c->spec.row_from) < 0)
+	if (reverse ? to.p && slice_cmp(end, to) > 0 : slice_cmp(end, from) < 0)
 		return -EBADMSG; /* the scan would not end */
 	if (buf_set(&c->next_row, end.p, end.n))
 		return -ENOMEM;
+	if (reverse) {
+		c->spec.row_to = buf_slice(&c->next_row);
+		return 1;
+	}
 	c->spec.row_from = buf_slice(&c->next_row);
 	c->spec.row_from_after = false;
 	return 1;
@@ -122,6 +156,7 @@ void row_cursor_fini(struct row_cursor *c)
 		close_scan(c->svc, c->table, c->answer.scan);
 	ts_answer_fini(&c->answer);
 	buf_fini(&c->next_row);
+	buf_fini(&c->last_row);
 }
 
 int table_has_cells(struct tablet_service *svc, uint32_t table, uint64_t generation, uint16_t family, bool *has)

@@ -23,8 +23,10 @@ struct row_cursor {
 	struct tablet_service *svc;
 	uint32_t table;
 	uint64_t schema_generation;
-	struct scan_spec spec; /* its slices must live as long as the cursor; row_from changes from tablet to tablet */
-	struct buf next_row;   /* where the next tablet begins */
+	struct scan_spec
+		spec; /* its slices must live as long as the cursor; row_from (reverse: row_to) changes from tablet to tablet */
+	struct buf next_row; /* where the next tablet begins; reverse: where it ends */
+	struct buf last_row; /* reverse: the greatest possible row key of the next tablet */
 	bool open, at_end;
 	bool damaged;      /* past_damage: blocks were skipped */
 	int failed;        /* the error that ended the scan; every later call returns it */

@@ -58,6 +58,7 @@ static void ranges_close(struct salt_scan *s)
 
 void salt_scan_fini(struct salt_scan *s)
 {
+	buf_fini(&s->row);
 	ranges_close(s);
 }
 
@@ -84,6 +85,7 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 	int err = 0;
 
 	if (s->salt) {
+		spec.row_salted = true;
 		err = salted_key(&r->from, byte, spec.row_from);
 		if (!err)
 			err = spec.row_to.p ? salted_key(&r->to, byte, spec.row_to) : buf_u8(&r->to, (uint8_t)(byte + 1));
@@ -114,6 +116,14 @@ static int ranges_open(struct salt_scan *s)
 
 /* ---- the heap ---- */
 
+/* Returns true if the next row of a is returned before that of b. */
+static bool range_before(const struct salt_scan *s, const struct range *a, const struct range *b)
+{
+	const int order = slice_cmp(a->row, b->row);
+
+	return s->spec.reverse ? order > 0 : order < 0;
+}
+
 static void heap_sift_down(struct salt_scan *s, unsigned i)
 {
 	struct range *r = s->heap[i];
@@ -123,9 +133,9 @@ static void heap_sift_down(struct salt_scan *s, unsigned i)
 
 		if (child >= s->heap_count)
 			break;
-		if (child + 1 < s->heap_count && slice_cmp(s->heap[child + 1]->row, s->heap[child]->row) < 0)
+		if (child + 1 < s->heap_count && range_before(s, s->heap[child + 1], s->heap[child]))
 			child++;
-		if (slice_cmp(r->row, s->heap[child]->row) <= 0)
+		if (!range_before(s, s->heap[child], r))
 			break;
 		s->heap[i] = s->heap[child];
 		i = child;
@@ -180,6 +190,17 @@ bool salt_scan_damaged(const struct salt_scan *s)
 	return false;
 }
 
+/* Returns 1, 0 if the row is one too many, -errno.  The server applies the limit to each tablet. */
+static int salt_scan_count_row(struct salt_scan *s, struct slice row)
+{
+	if (s->rows && slice_eq(buf_slice(&s->row), row))
+		return 1;
+	if (s->rows == s->spec.row_limit)
+		return 0;
+	s->rows++;
+	return buf_set(&s->row, row.p, row.n) ? -ENOMEM : 1;
+}
+
 int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct slice *row, bool *unsure)
 {
 	struct range *r;
@@ -207,7 +228,7 @@ int salt_scan_next(struct salt_scan *s, const struct scan_cell **cell, struct sl
 	*cell = r->cell;
 	*row = r->row;
 	*unsure = r->cursor.damaged;
-	return 1;
+	return s->spec.row_limit ? salt_scan_count_row(s, r->row) : 1;
 }
 
 void salt_scan_again(struct salt_scan *s, const struct schema *schema)

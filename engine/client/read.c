@@ -101,7 +101,8 @@ static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, stru
 		"kinds of scans are the same in both");
 	/* Bounds may be longer than the longest key, and ranges may be empty. */
 	if ((in->one_row && (in->row_from.size == 0 || in->row_from.size > TFS_ROW_MAX)) ||
-		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1)) || in->what > TFS_SCAN_FAMILIES)
+		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1 || in->qualifier_from_after)) ||
+		in->what > TFS_SCAN_FAMILIES || (in->reverse && in->past_damage))
 		return -EINVAL;
 	*out = none;
 	err = spec_copy_bytes(&s->arena, in->row_from, &out->row_from);
@@ -111,6 +112,14 @@ static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, stru
 		err = spec_copy_bytes(&s->arena, in->qualifier_from, &out->qualifier_from);
 	if (!err)
 		err = spec_copy_bytes(&s->arena, in->qualifier_to, &out->qualifier_to);
+	if (!err)
+		err = spec_copy_bytes(&s->arena, in->row_regex, &out->row_regex);
+	if (!err)
+		err = spec_copy_bytes(&s->arena, in->qualifier_regex, &out->qualifier_regex);
+	if (!err)
+		err = spec_copy_bytes(&s->arena, in->value_regex, &out->value_regex);
+	if (!err)
+		err = spec_copy_bytes(&s->arena, in->value_is, &out->value_is);
 	if (err)
 		return err;
 	if (in->families && in->family_count) {
@@ -137,6 +146,7 @@ static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, stru
 	}
 	out->what = (enum scan_what)in->what;
 	out->row_from_after = in->row_from_after;
+	out->reverse = in->reverse && !in->one_row;
 	out->one_row = in->one_row;
 	out->families = ids;
 	out->family_count = count;
@@ -147,6 +157,11 @@ static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, stru
 	out->until = in->until;
 	out->versions = in->versions;
 	out->limit = in->limit;
+	out->qualifier_from_after = in->qualifier_from_after;
+	out->has_changed = in->has_changed;
+	out->changed_since = in->changed_since;
+	out->column_limit = in->column_limit;
+	out->row_limit = in->row_limit;
 	out->batch_bytes = in->batch_bytes;
 	out->past_damage = in->past_damage;
 	return 0;

@@ -41,6 +41,8 @@ struct salt_scan {
 	uint64_t generation;
 	struct scan_spec spec; /* without salt; its slices live as long as the scan */
 	uint64_t returned;     /* entries so far, for the limit */
+	uint64_t rows;         /* the same, for row_limit */
+	struct buf row;        /* row_limit: the row returned last */
 	struct range *ranges;
 	struct range **heap; /* ranges with a cell; the first has the smallest row */
 	unsigned range_count, heap_count;

@@ -67,16 +67,27 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 3, struct slice, row_to)                                                                                          \
 	F(VALUE, 4, bool, row_from_after)                                                                                          \
 	F(VALUE, 5, bool, one_row)                                                                                                 \
+	F(VALUE, 29, bool, reverse)                                                                                                \
 	F(NUMBERS, 6, uint16_t, families, family_count)                                                                            \
 	F(VALUE, 7, struct slice, qualifier_from)                                                                                  \
 	F(VALUE, 8, struct slice, qualifier_to)                                                                                    \
+	F(VALUE, 25, bool, qualifier_from_after)                                                                                   \
 	F(VALUE, 9, bool, after_cell)                                                                                              \
 	F(VALUE, 10, int64_t, after_ts)                                                                                            \
 	F(VALUE, 11, bool, has_times)                                                                                              \
 	F(VALUE, 12, int64_t, since)                                                                                               \
 	F(VALUE, 13, int64_t, until)                                                                                               \
 	F(VALUE, 14, uint32_t, versions)                                                                                           \
+	F(VALUE, 19, bool, has_changed)                                                                                            \
+	F(VALUE, 20, int64_t, changed_since)                                                                                       \
+	F(VALUE, 21, struct slice, row_regex)                                                                                      \
+	F(VALUE, 22, struct slice, qualifier_regex)                                                                                \
+	F(VALUE, 23, struct slice, value_regex)                                                                                    \
+	F(VALUE, 24, struct slice, value_is)                                                                                       \
+	F(VALUE, 28, bool, row_salted)                                                                                             \
+	F(VALUE, 26, uint32_t, column_limit)                                                                                       \
 	F(VALUE, 15, uint64_t, limit)                                                                                              \
+	F(VALUE, 27, uint64_t, row_limit)                                                                                          \
 	F(VALUE, 16, size_t, batch_bytes)                                                                                          \
 	F(VALUE, 17, bool, past_damage)                                                                                            \
 	F(VALUE, 18, bool, kept)

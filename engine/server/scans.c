@@ -67,6 +67,7 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 
 static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
+	struct slice rest = {NULL, 0};
 	struct open_scan *o;
 	int err;
 
@@ -82,7 +83,11 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	}
 	arena_reset(&a->arena);
 	a->tablet_end = (struct slice){NULL, 0};
-	if (!o->served->last && !q->spec->one_row && !arena_dup(&a->arena, buf_slice(&o->served->end), &a->tablet_end))
+	if (q->spec->reverse)
+		rest = tablet_begin(o->served->tablet);
+	else if (!o->served->last && !q->spec->one_row)
+		rest = buf_slice(&o->served->end);
+	if (!arena_dup(&a->arena, rest, &a->tablet_end))
 		err = -ENOMEM;
 	if (!err)
 		err = tablet_scan_new(o->served->tablet, q->spec, &o->scan);

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ROW_BYTES_MAX (64u * 1024u)
 #define QUALIFIER_BYTES_MAX (16u * 1024u)
 #define RECORD_BYTES 64
 #define CELL_BYTES 32

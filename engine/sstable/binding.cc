@@ -394,6 +394,35 @@ static bool cursor_step_to(struct ldb_cursor *c, const leveldb::Slice &target)
 	return c->rising;
 }
 
+static void cursor_open(struct ldb_cursor *c)
+{
+	leveldb::ReadOptions o;
+
+	o.fill_cache = c->fill_cache;
+	if (!c->ldb)
+		c->ldb = c->table->table->NewIterator(o);
+}
+
+void ldb_cursor_seek_before(struct iter *it, struct slice target)
+{
+	struct ldb_cursor *c = reinterpret_cast<struct ldb_cursor *>(it);
+
+	io_error = 0;
+	c->rising = false;
+	try {
+		cursor_open(c);
+		if (target.p)
+			ldb_of(c)->Seek(to_ldb(target));
+		if (target.p && ldb_of(c)->Valid())
+			ldb_of(c)->Prev();
+		else if (!io_error && ldb_of(c)->status().ok())
+			ldb_of(c)->SeekToLast();
+		cursor_settle(c, ldb_of(c));
+	} catch (...) {
+		cursor_fail(c, -ENOMEM);
+	}
+}
+
 void ldb_cursor_seek(struct iter *it, struct slice target)
 {
 	struct ldb_cursor *c = reinterpret_cast<struct ldb_cursor *>(it);
@@ -403,12 +432,7 @@ void ldb_cursor_seek(struct iter *it, struct slice target)
 	try {
 		walking = c->walk;
 		if (!c->ldb || !cursor_step_to(c, to_ldb(target))) {
-			if (!c->ldb) {
-				leveldb::ReadOptions o;
-
-				o.fill_cache = c->fill_cache;
-				c->ldb = c->table->table->NewIterator(o);
-			}
+			cursor_open(c);
 			ldb_of(c)->Seek(to_ldb(target));
 		}
 		cursor_settle(c, ldb_of(c));

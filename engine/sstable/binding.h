@@ -62,6 +62,7 @@ struct ldb_cursor {
 };
 void ldb_cursor_seek(struct iter *it, struct slice target);
 void ldb_cursor_next(struct iter *it);
+void ldb_cursor_seek_before(struct iter *it, struct slice target);
 /* Frees LevelDB's iterator and with it the block it pins. */
 void ldb_cursor_fini(struct ldb_cursor *c);
 

@@ -230,7 +230,7 @@ static void sst_iter_free(struct iter *iter)
 	sst_put(s);
 }
 
-static const struct iter_ops sst_iter_ops = {ldb_cursor_seek, ldb_cursor_next, sst_iter_free};
+static const struct iter_ops sst_iter_ops = {ldb_cursor_seek, ldb_cursor_next, sst_iter_free, ldb_cursor_seek_before};
 
 static struct sst_iter *take_idle(struct open_table *t)
 {

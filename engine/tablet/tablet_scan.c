@@ -17,18 +17,19 @@
 #include <stdlib.h>
 
 #include "engine/cell/merge.h"
+#include "engine/cell/scan_filter.h"
 
 #define SCAN_VIEW_US (UINT64_C(10) * 1000000)
 
 struct tablet_scan {
 	struct tablet *t;
 	struct scan_spec spec, now; /* spec: the whole scan; now: the rest, in the present view */
-	struct buf bytes;           /* of the spec */
-	uint16_t *families;
-	struct buf row; /* the first row of the present view; empty in the first view */
+	struct arena bytes;         /* of the spec */
+	struct buf row;             /* the first row of the present view, or behind its last; empty in the first view */
 	struct snap snap;
-	uint64_t taken_us; /* when the view was taken */
-	uint64_t already;  /* cells in all batches so far */
+	uint64_t taken_us;            /* when the view was taken */
+	struct scan_returned already; /* in all batches so far */
+	struct scan_filter *filter;
 	struct live *live;
 	int skipped; /* the error of unreadable blocks that were skipped */
 	bool done;
@@ -76,7 +77,7 @@ static bool scan_column_deletes(const void *arg, struct slice row, uint16_t fami
 static int scan_open_view(struct tablet_scan *s)
 {
 	struct live_options o = {.rules = {scan_rule, NULL}, .spec = &s->now};
-	struct slice row_to = s->spec.row_to, end = tablet_end(s->t), from_row = s->now.row_from;
+	struct slice row_to = s->now.row_to, end = tablet_end(s->t), from_row = s->now.row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
 	struct iter *merged;
 	int err;
@@ -105,6 +106,7 @@ static int scan_open_view(struct tablet_scan *s)
 	o.now = s->spec.kept ? clock_collect(s->t->env->clock) : clock_now(s->t->env->clock);
 	o.row_begin = tablet_begin(s->t);
 	o.row_end = end;
+	o.filter = s->filter;
 	o.column_deletes = scan_column_deletes;
 	o.deletes_arg = s->snap.view;
 	err = live_new(merged, &o, &s->live);
@@ -126,18 +128,26 @@ static void scan_close_view(struct tablet_scan *s)
 	snap_put(&s->snap);
 }
 
-/* Copies a slice of the spec.  b has reserved space, so its memory does not move. */
-static int scan_copy_slice(struct buf *b, struct slice *s)
+/* Copies the bytes of the spec, so that they live as long as the scan. */
+static int scan_copy_spec(struct tablet_scan *s)
 {
-	size_t at = b->n;
-	int err;
+	struct scan_spec *p = &s->spec;
+	struct slice *const slices[] = {&p->row_from, &p->row_to, &p->qualifier_from, &p->qualifier_to};
 
-	if (!s->p)
-		return 0;
-	err = buf_append(b, s->p, s->n);
-	if (!err)
-		*s = slice_of(b->p + at, s->n);
-	return err;
+	for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
+		if (slices[i]->p && slices[i]->n == 0)
+			*slices[i] = slice_of("", 0); /* NULL would mean: no bound */
+		else if (!arena_dup(&s->bytes, *slices[i], slices[i]))
+			return -ENOMEM;
+	if (p->families) {
+		uint16_t *families = arena_alloc(&s->bytes, (p->family_count + 1u) * sizeof *families);
+
+		if (!families)
+			return -ENOMEM;
+		memcpy(families, p->families, p->family_count * sizeof *families);
+		p->families = families;
+	}
+	return 0;
 }
 
 int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct tablet_scan **out)
@@ -150,55 +160,55 @@ int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct table
 	tablet_enter(t);
 	s->t = t;
 	s->spec = *spec;
-	err = buf_reserve(&s->bytes, spec->row_from.n + spec->row_to.n + spec->qualifier_from.n + spec->qualifier_to.n + 1);
-	if (err || (err = scan_copy_slice(&s->bytes, &s->spec.row_from)) || (err = scan_copy_slice(&s->bytes, &s->spec.row_to)) ||
-		(err = scan_copy_slice(&s->bytes, &s->spec.qualifier_from)) ||
-		(err = scan_copy_slice(&s->bytes, &s->spec.qualifier_to)))
-		goto out;
-	if (spec->families) {
-		s->families = malloc((spec->family_count + 1u) * sizeof *s->families);
-		if (!s->families) {
-			err = -ENOMEM;
-			goto out;
-		}
-		if (spec->family_count)
-			memcpy(s->families, spec->families, spec->family_count * sizeof *s->families);
-		s->spec.families = s->families;
-	}
+	err = scan_copy_spec(s);
+	if (!err)
+		err = scan_filter_new(spec, &s->filter);
 	s->now = s->spec;
-	err = scan_open_view(s);
+	if (!err)
+		err = scan_open_view(s);
 	if (err)
-		goto out;
-	*out = s;
-	return 0;
-out:
-	tablet_scan_free(s);
+		tablet_scan_free(s);
+	else
+		*out = s;
 	return err;
 }
 
 /*
  * The view is too old.  Removes the last row from the batch; the next batch
  * starts with that row in a new view.  Does nothing if the batch has one row.
+ * If the batch is empty, the next one starts with the row that filters have
+ * reached.
  */
 static int scan_leave_view(struct tablet_scan *s, struct scan_batch *b)
 {
-	struct slice row = b->cells[b->count - 1].row;
 	uint32_t keep_count = b->count;
+	struct buf row = {0};
 	int err;
 
-	while (keep_count && slice_eq(b->cells[keep_count - 1].row, row))
+	if (b->count)
+		err = buf_set(&row, b->cells[b->count - 1].row.p, b->cells[b->count - 1].row.n);
+	else
+		err = live_row(s->live, &row);
+	while (!err && keep_count && slice_eq(b->cells[keep_count - 1].row, buf_slice(&row)))
 		keep_count--;
-	if (!keep_count)
-		return 0;
-	err = buf_set(&s->row, row.p, row.n);
-	if (err)
+	if (err || row.n == 0 || (b->count && !keep_count)) {
+		buf_fini(&row);
 		return err;
-	s->already -= b->count - keep_count;
+	}
+	buf_fini(&s->row);
+	s->row = row;
+	s->already.cells -= b->count - keep_count;
+	s->already.rows -= b->count != 0;
 	b->count = keep_count;
 	scan_close_view(s);
-	s->now.row_from = buf_slice(&s->row);
-	s->now.row_from_after = false;
-	return 0;
+	if (s->spec.reverse) {
+		err = buf_u8(&s->row, 0); /* the first key behind the row: an exclusive bound */
+		s->now.row_to = buf_slice(&s->row);
+	} else {
+		s->now.row_from = buf_slice(&s->row);
+		s->now.row_from_after = false;
+	}
+	return err;
 }
 
 bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row)
@@ -224,7 +234,7 @@ int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b)
 		return err;
 	s->done = b->done;
 	b->damaged = s->skipped != 0;
-	if (!b->done && b->count && !s->spec.one_row &&
+	if (!b->done && !s->spec.one_row &&
 		monotonic_us() - s->taken_us > (s->t->env->scan_view_us ? s->t->env->scan_view_us : SCAN_VIEW_US))
 		err = scan_leave_view(s, b);
 	return err;
@@ -238,9 +248,9 @@ void tablet_scan_free(struct tablet_scan *s)
 		return;
 	t = s->t;
 	scan_close_view(s);
-	buf_fini(&s->bytes);
+	scan_filter_free(s->filter);
+	arena_fini(&s->bytes);
 	buf_fini(&s->row);
-	free(s->families);
 	free(s);
 	tablet_leave(t);
 }

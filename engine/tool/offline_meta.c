@@ -136,7 +136,7 @@ static int read_rows(
 {
 	struct scan_batch batch = {0};
 	struct live *live;
-	uint64_t already = 0;
+	struct scan_returned already = {0};
 	int err = live_new(it, o, &live);
 
 	if (err)

@@ -111,7 +111,7 @@ static void scan(struct memtable **m, unsigned children, enum scan_what what, co
 	struct scan_batch batch = {0};
 	struct iter *its[8], *it;
 	struct live *l;
-	uint64_t already = 0;
+	struct scan_returned already = {0};
 	double start = now_s();
 
 	for (unsigned i = 0; i < children; i++)
@@ -122,7 +122,7 @@ static void scan(struct memtable **m, unsigned children, enum scan_what what, co
 		scan_batch_reset(&batch);
 		must(scan_fill(l, &spec, &already, &batch), "scan");
 	} while (!batch.done);
-	report(name, already, now_s() - start);
+	report(name, already.cells, now_s() - start);
 	scan_batch_fini(&batch);
 	live_free(l);
 }
@@ -138,7 +138,7 @@ static void gets(struct memtable *m, uint64_t n, uint64_t rounds)
 	for (uint64_t i = 0; i < rounds; i++) {
 		struct iter *it;
 		struct live *l;
-		uint64_t already = 0;
+		struct scan_returned already = {0};
 
 		row_name(row, mix(i * 7) % n, true);
 		spec.row_from = slice_of(row, 16);
@@ -146,7 +146,7 @@ static void gets(struct memtable *m, uint64_t n, uint64_t rounds)
 		must(live_new(it, &o, &l), "live");
 		scan_batch_reset(&batch);
 		must(scan_fill(l, &spec, &already, &batch), "get");
-		if (already != 1)
+		if (already.cells != 1)
 			abort();
 		live_free(l);
 	}

@@ -50,6 +50,59 @@ void say_row(struct side *s, struct tfs_table *t, struct tfs_bytes row, struct o
 	say_scan(s, t, &spec, o);
 }
 
+/* A pattern that matches keys like this one: its beginning, its end or all of it. */
+static struct tfs_bytes pick_pattern(struct rng *r, struct tfs_bytes like, char *out, size_t size)
+{
+	const char *p = like.data;
+	size_t n = 0, from = like.size ? below(r, like.size) : 0, to = from + below(r, 4);
+
+	if (from && one_in(r, 2))
+		from = 0;
+	if (from) {
+		out[n++] = '.';
+		out[n++] = '*';
+	}
+	for (size_t i = from; i < like.size && i < to + 1 && n + 4 < size; i++) {
+		if (one_in(r, 4)) {
+			out[n++] = '.';
+			continue;
+		}
+		if (p[i] && strchr("\\^$.[|()?*+{", p[i]))
+			out[n++] = '\\';
+		out[n++] = p[i];
+	}
+	if (one_in(r, 2)) {
+		out[n++] = '.';
+		out[n++] = '*';
+	}
+	return tfs_bytes_of(out, n);
+}
+
+static void pick_filters(struct tfs_scan_spec *spec, struct rng *r, unsigned flags)
+{
+	static char row[64], qualifier[64], value[64];
+
+	if (one_in(r, 3))
+		spec->row_regex = pick_pattern(r, pick_row(r, flags), row, sizeof(row));
+	if (one_in(r, 3))
+		spec->qualifier_regex = pick_pattern(r, pick_qualifier(r, flags), qualifier, sizeof(qualifier));
+	if (one_in(r, 3))
+		spec->value_regex = pick_pattern(r, pick_value(r, flags), value, sizeof(value));
+	else if (one_in(r, 3))
+		spec->value_is = pick_value(r, flags);
+	if (one_in(r, 4)) {
+		spec->has_changed = true;
+		spec->changed_since = pick_time(r);
+	}
+	if (one_in(r, 4))
+		spec->column_limit = 1 + (uint32_t)below(r, 3);
+	if (one_in(r, 4))
+		spec->row_limit = 1 + below(r, 4);
+	if (!spec->after_cell && one_in(r, 3))
+		spec->qualifier_from_after = true;
+	spec->reverse = one_in(r, 2);
+}
+
 int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags, struct out *o)
 {
 	static const char *const kinds[] = {"cells", "keys", "rows", "families"};
@@ -96,6 +149,8 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 		spec.limit = 1 + below(r, 10);
 	if (one_in(r, 2))
 		spec.batch_bytes = 1 + below(r, 3000);
+	if (one_in(r, 2))
+		pick_filters(&spec, r, flags);
 	say(o, "scan %s [", kinds[spec.what]);
 	say_bytes(o, spec.row_from);
 	say(o, "%s ", spec.row_from_after ? " after" : "");
@@ -108,6 +163,19 @@ int step_scan(struct side *s, struct tfs_table *t, struct rng *r, unsigned flags
 	say(o, " ");
 	say_bytes(o, spec.qualifier_to);
 	say(o, ")");
+	if (spec.row_regex.data || spec.qualifier_regex.data || spec.value_regex.data || spec.value_is.data) {
+		const struct tfs_bytes filters[] = {spec.row_regex, spec.qualifier_regex, spec.value_regex, spec.value_is};
+
+		say(o, " filters");
+		for (unsigned i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
+			say(o, " ");
+			say_bytes(o, filters[i]);
+		}
+	}
+	if (spec.has_changed)
+		say(o, " changed %lld", (long long)spec.changed_since);
+	say(o, "%s%s rows %llu columns %u", spec.reverse ? " reverse" : "", spec.qualifier_from_after ? " qualifier after" : "",
+		(unsigned long long)spec.row_limit, spec.column_limit);
 	if (spec.after_cell)
 		say(o, " after %lld", (long long)spec.after_ts);
 	if (spec.has_times)

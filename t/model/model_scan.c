@@ -15,6 +15,7 @@
  *    same as once.
  *  - after_cell without one_row and exactly one family is -EINVAL; so is
  *    one_row with a row key that cannot be.
+ *  - Patterns here have literals, "\\x", "." and ".*" only.
  *  - An entry of TFS_SCAN_ROWS or _FAMILIES has zeros for what it has not
  *    (family NULL in the first), and expires_us INT64_MAX.
  *  - A family dropped while the scan runs just has no cells any more; a
@@ -35,7 +36,7 @@ struct entry {
 struct tfs_scan {
 	struct tfs_table *table;
 	struct tfs_scan_spec spec; /* byte pointers go to the blobs below */
-	struct mdl_blob *row_from, *row_to, *qualifier_from, *qualifier_to;
+	struct mdl_blob *row_from, *row_to, *qualifier_from, *qualifier_to, *row_regex, *qualifier_regex, *value_regex, *value_is;
 	uint16_t *family; /* ids */
 	unsigned family_count;
 	struct mdl_blob *row;      /* the row of the entries; NULL before the first */
@@ -43,6 +44,7 @@ struct tfs_scan {
 	struct entry *entry;
 	size_t n, capacity, at;
 	uint64_t left; /* entries the limit still allows */
+	uint64_t rows; /* returned */
 	bool done;
 };
 
@@ -99,7 +101,9 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	if (t->dropped)
 		r = -ENOENT;
 	else if ((spec->one_row && (spec->row_from.size == 0 || spec->row_from.size > TFS_ROW_MAX)) ||
-		(spec->after_cell && (!spec->one_row || !spec->families || spec->family_count != 1)) ||
+		(spec->after_cell &&
+			(!spec->one_row || !spec->families || spec->family_count != 1 || spec->qualifier_from_after)) ||
+		(spec->reverse && spec->past_damage) ||
 		(spec->what != TFS_SCAN_CELLS && spec->what != TFS_SCAN_KEYS && spec->what != TFS_SCAN_ROWS &&
 			spec->what != TFS_SCAN_FAMILIES))
 		r = -EINVAL;
@@ -113,6 +117,14 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 		r = keep_bytes(&s->spec.qualifier_from, &s->qualifier_from);
 	if (r == 0)
 		r = keep_bytes(&s->spec.qualifier_to, &s->qualifier_to);
+	if (r == 0)
+		r = keep_bytes(&s->spec.row_regex, &s->row_regex);
+	if (r == 0)
+		r = keep_bytes(&s->spec.qualifier_regex, &s->qualifier_regex);
+	if (r == 0)
+		r = keep_bytes(&s->spec.value_regex, &s->value_regex);
+	if (r == 0)
+		r = keep_bytes(&s->spec.value_is, &s->value_is);
 	s->spec.families = NULL;
 	mdl_unlock();
 	if (r == 0)
@@ -132,6 +144,10 @@ void tfs_scan_free(struct tfs_scan *s)
 	mdl_blob_put(s->row_to);
 	mdl_blob_put(s->qualifier_from);
 	mdl_blob_put(s->qualifier_to);
+	mdl_blob_put(s->row_regex);
+	mdl_blob_put(s->qualifier_regex);
+	mdl_blob_put(s->value_regex);
+	mdl_blob_put(s->value_is);
 	mdl_blob_put(s->row);
 	mdl_schema_unref(s->schema);
 	mdl_unlock();
@@ -139,6 +155,30 @@ void tfs_scan_free(struct tfs_scan *s)
 	free(s->entry);
 	free(s->family);
 	free(s);
+}
+
+/* Does all of the text match the pattern (data NULL: any does)? */
+static bool matches(struct tfs_bytes pattern, struct tfs_bytes text)
+{
+	const unsigned char *p = pattern.data, *t = text.data;
+	size_t i = 0;
+
+	if (!p)
+		return true;
+	if (pattern.size == 0)
+		return text.size == 0;
+	if (pattern.size >= 2 && p[0] == '.' && p[1] == '*') {
+		for (; i <= text.size; i++)
+			if (matches(tfs_bytes_of(p + 2, pattern.size - 2), tfs_bytes_of(t + i, text.size - i)))
+				return true;
+		return false;
+	}
+	if (text.size == 0)
+		return false;
+	if (p[0] == '\\')
+		i = 1;
+	return (p[0] == '.' || p[i] == t[0]) &&
+		matches(tfs_bytes_of(p + i + 1, pattern.size - i - 1), tfs_bytes_of(t + 1, text.size - 1));
 }
 
 static bool family_wanted(const struct tfs_scan *s, uint16_t id)
@@ -153,7 +193,7 @@ static bool column_wanted(const struct tfs_scan *s, const struct mdl_column *c)
 {
 	struct tfs_bytes q = mdl_blob_bytes(c->qualifier);
 
-	return family_wanted(s, c->family) && mdl_compare(q, s->spec.qualifier_from) >= 0 &&
+	return family_wanted(s, c->family) && mdl_compare(q, s->spec.qualifier_from) >= s->spec.qualifier_from_after &&
 		(!s->spec.qualifier_to.data || mdl_compare(q, s->spec.qualifier_to) < 0);
 }
 
@@ -199,6 +239,10 @@ static int take_column(struct tfs_scan *s, const struct mdl_column *c, int64_t n
 			break;
 		if (first && v->ts >= spec->after_ts)
 			continue;
+		if ((spec->has_changed && v->commit_us < spec->changed_since) ||
+			!matches(spec->value_regex, mdl_blob_bytes(v->value)) ||
+			(spec->value_is.data && mdl_compare(spec->value_is, mdl_blob_bytes(v->value)) != 0))
+			continue;
 		r = add_entry(s, c, v, mdl_gc_expiry(gc, i, v->ts), name);
 		if (spec->what == TFS_SCAN_ROWS || spec->what == TFS_SCAN_FAMILIES)
 			break;
@@ -210,10 +254,13 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 {
 	size_t i = 0;
 	uint16_t last_family = 0;
+	uint32_t columns = 0; /* of last_family, returned */
 	int r = 0;
 
-	if (s->family_count == 1)
-		mdl_column_find(row, s->family[0], s->spec.qualifier_from, &i);
+	if (!matches(s->spec.row_regex, mdl_blob_bytes(row->key)))
+		return 0;
+	if (s->family_count == 1 && mdl_column_find(row, s->family[0], s->spec.qualifier_from, &i) && s->spec.qualifier_from_after)
+		i++;
 	for (; r == 0 && i < row->n && s->n < s->left; i++) {
 		const struct mdl_column *c = row->col[i];
 		size_t had = s->n;
@@ -221,13 +268,48 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 			break;
 		if (!column_wanted(s, c) || (s->spec.what == TFS_SCAN_FAMILIES && c->family == last_family))
 			continue;
+		if (!matches(s->spec.qualifier_regex, mdl_blob_bytes(c->qualifier)) ||
+			(s->spec.column_limit && c->family == last_family && columns == s->spec.column_limit))
+			continue;
 		r = take_column(s, c, now);
-		if (s->n > had)
+		if (s->n > had) {
+			columns = c->family == last_family ? columns + 1 : 1;
 			last_family = c->family;
+		}
 		if (s->spec.what == TFS_SCAN_ROWS && s->n > 0)
 			break;
 	}
 	return r;
+}
+
+/* Fills the entries from the row before the last one that has any; s->done at the end. */
+static int next_row_down(struct tfs_scan *s)
+{
+	struct tfs_table *t = s->table;
+	const struct tfs_scan_spec *spec = &s->spec;
+	struct tfs_bytes below = s->row ? mdl_blob_bytes(s->row) : spec->row_to;
+	size_t at = t->n;
+
+	if (below.data)
+		mdl_row_find(t, below, &at);
+	mdl_schema_unref(s->schema);
+	s->schema = t->schema;
+	s->schema->refs++;
+	while (s->n == 0 && at-- > 0) {
+		struct tfs_bytes key = mdl_blob_bytes(t->row[at]->key);
+		if (mdl_compare(key, spec->row_from) < (int)spec->row_from_after)
+			break;
+		int r = take_row(s, t->row[at], mdl_now(t->store));
+		if (r < 0) {
+			clear(s);
+			return r;
+		}
+		mdl_blob_put(s->row);
+		s->row = mdl_blob_get(t->row[at]->key);
+	}
+	s->done = s->n == 0;
+	s->rows++;
+	return 0;
 }
 
 /* Fills the entries from the next row that has any; s->done at the end. */
@@ -241,10 +323,12 @@ static int next_row(struct tfs_scan *s)
 	clear(s);
 	if (t->dropped)
 		return -ENOENT;
-	if (s->left == 0 || (spec->one_row && s->row)) {
+	if (s->left == 0 || (spec->one_row && s->row) || (spec->row_limit && s->rows == spec->row_limit)) {
 		s->done = true;
 		return 0;
 	}
+	if (spec->reverse && !spec->one_row)
+		return next_row_down(s);
 	if (mdl_row_find(t, s->row ? mdl_blob_bytes(s->row) : spec->row_from, &at)) {
 		if (after)
 			at++;
@@ -270,6 +354,7 @@ static int next_row(struct tfs_scan *s)
 			break;
 	}
 	s->done = s->n == 0;
+	s->rows++;
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Cell keys, GC rules, memtable, live cells; their fuzz target and benchmark.
 cells_test_libs = libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS)
-check_PROGRAMS += t/unit/test_cellkey t/unit/test_gc t/unit/test_memtable t/unit/test_merge t/unit/test_live
+check_PROGRAMS += t/unit/test_cellkey t/unit/test_gc t/unit/test_memtable t/unit/test_merge t/unit/test_live t/unit/test_scan_filter
 t_unit_test_cellkey_SOURCES = t/unit/test_cellkey.c t/unit/wrap_alloc.h
 t_unit_test_cellkey_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
 t_unit_test_cellkey_LDFLAGS = $(wrap_alloc)
@@ -17,6 +17,9 @@ t_unit_test_merge_LDFLAGS = -Wl,--wrap=calloc
 t_unit_test_live_SOURCES = t/unit/test_live.c t/unit/cells_model.c t/unit/cells_model.h t/unit/wrap_alloc.h
 t_unit_test_live_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
 t_unit_test_live_LDFLAGS = $(wrap_alloc)
+
+t_unit_test_scan_filter_SOURCES = t/unit/test_scan_filter.c
+t_unit_test_scan_filter_LDADD = $(cells_test_libs) $(TFS_LDFLAGS)
 
 EXTRA_PROGRAMS += t/bench/bench_memtable
 t_bench_bench_memtable_SOURCES = t/bench/bench_memtable.c

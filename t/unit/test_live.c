@@ -38,7 +38,7 @@ static void check_batches(const struct model *md, const struct live_options *o)
 	const struct scan_spec *s = o->spec;
 	int count = expected(md, o, want), at = 0;
 	struct scan_batch b = {0};
-	uint64_t already = 0;
+	struct scan_returned already = {0};
 	struct iter *it;
 	struct live *l;
 
@@ -74,7 +74,7 @@ static void check_batches(const struct model *md, const struct live_options *o)
 		}
 	} while (!b.done);
 	assert_int_equal(at, count);
-	assert_int_equal(already, count);
+	assert_int_equal(already.cells, count);
 	scan_batch_fini(&b);
 	live_free(l);
 }
@@ -154,7 +154,7 @@ static void every_failing_allocation_is_reported(void **state)
 			static struct expect want[MAX_CELLS];
 			int count = expected(&md, &o, want), at = 0;
 			struct scan_batch b = {0};
-			uint64_t already = 0;
+			struct scan_returned already = {0};
 			struct iter *it;
 			struct live *l = NULL;
 			bool failed;
