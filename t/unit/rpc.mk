@@ -2,7 +2,7 @@
 check_PROGRAMS += t/unit/test_rpc
 t_unit_test_rpc_SOURCES = t/unit/test_rpc.c
 t_unit_test_rpc_LDADD = librpc.la libschema.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
-# Allocations of the lock, schema, meta and rpc rooms fail in turn.
+# Allocations of engine/lock, schema, meta and rpc fail in turn.
 check_PROGRAMS += t/unit/test_rooms_memory
 t_unit_test_rooms_memory_SOURCES = t/unit/test_rooms_memory.c t/unit/wrap_alloc.h
 t_unit_test_rooms_memory_LDADD = librpc.la libmeta.la libschema.la liblock.la libcompact.la libtablet.la liblog.la libcell.la libsstable.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
