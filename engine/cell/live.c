@@ -528,7 +528,7 @@ static void live_count(struct live *l)
 
 int live_row(const struct live *l, struct buf *out)
 {
-	return l->row.n ? buf_append(out, l->row_slice.p, l->row_slice.n) : 0;
+	return l->row.n && !l->row_returned ? buf_append(out, l->row_slice.p, l->row_slice.n) : 0;
 }
 
 int live_next(struct live *l, struct live_cell *c)

@@ -66,10 +66,10 @@ void live_free(struct live *l);
 enum { LIVE_NONE_YET = 2 };
 int live_next(struct live *l, struct live_cell *c) TFS_MUST;
 
-/* Appends the key of the row that the iteration has reached; nothing before the first one. */
+/* Appends the key of the row that the iteration has reached; nothing if there is none, or if a cell of it was returned. */
 int live_row(const struct live *l, struct buf *out) TFS_MUST;
 
-/* What a scan has returned so far. */
+/* The number of cells and rows that a scan has returned so far. */
 struct scan_returned {
 	uint64_t cells, rows;
 };

@@ -71,7 +71,8 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	struct open_scan *o;
 	int err;
 
-	if (!q->spec)
+	/* Iterators of one row, and those that skip damage, move forward only. */
+	if (!q->spec || (q->spec->reverse && (q->spec->one_row || q->spec->past_damage)))
 		return -EINVAL;
 	o = calloc(1, sizeof(*o));
 	if (!o)

@@ -232,7 +232,7 @@ static int read_found(const struct log_scan *scan, const struct found *x, struct
 
 /* ---- replay past damage ---- */
 
-/* What log_replay could read. */
+/* The records that log_replay could read. */
 struct pass {
 	log_replay_fn *fn;
 	void *arg;

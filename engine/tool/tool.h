@@ -49,7 +49,7 @@ char *text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  */
 const char *quoted(struct slice s);
 
-/* What check, dump and repair print about a store: a line of each kind begins with its name. */
+/* The output of check, dump and repair about a store.  Each line begins with the name of its kind. */
 enum report_kind { REPORT_PROBLEM, REPORT_NOTE, REPORT_STEP, REPORT_LOSS, REPORT_KINDS }; /* damaged, note, repair, lost */
 struct report {
 	unsigned count[REPORT_KINDS];

@@ -190,7 +190,7 @@ static bool line_is_verb(struct slice line, const char *name, struct slice *argu
 	return true;
 }
 
-/* What a verb returns besides 0 and -errno.  refuse_line logs the reason and returns -errno. */
+/* Results of a verb besides 0 and -errno.  refuse_line logs the reason and returns -errno. */
 enum { NO_SUCH_VERB = 1, NO_ROW, NO_RANGE };
 
 static int refuse_line(struct node *n, struct slice line, int r)

@@ -133,6 +133,46 @@ static void test_scan_outlives_its_files(void **state)
 	end(&l);
 }
 
+/* A filter rejects more cells of a row than one fill reads, between two that it admits, and views are left at once. */
+static void test_rejected_cells_repeat_none(void **state)
+{
+	static struct lib l;
+	struct scan_batch b = {0};
+	char q[16];
+
+	start(&l, 1);
+	for (int i = 0; i < 2500; i++) {
+		snprintf(q, sizeof q, "q%04d", i);
+		LIB(lib_put(&l, "a", 1, q, 1, slice_str("v")));
+	}
+	LIB(tablet_flush(l.t));
+	LIB(lib_put(&l, "b", 1, "q0000", 1, slice_str("v")));
+	l.env.scan_view_us = 1;
+	for (int reverse = 0; reverse < 2; reverse++) {
+		struct scan_spec spec = {
+			.what = SCAN_KEYS, .batch_bytes = 1, .reverse = reverse, .qualifier_regex = slice_str("q0000|q2400")};
+		struct buf seen = {0};
+		struct tablet_scan *s;
+
+		LIB(tablet_scan_new(l.t, &spec, &s));
+		for (unsigned fills = 0; fills < 100; fills++) {
+			LIB(tablet_scan_fill(s, &b));
+			for (uint32_t i = 0; i < b.count; i++)
+				LIB(buf_printf(&seen, "%.*s %.*s;", (int)b.cells[i].row.n, (const char *)b.cells[i].row.p,
+					(int)b.cells[i].qualifier.n, (const char *)b.cells[i].qualifier.p));
+			if (b.done)
+				break;
+		}
+		assert_true(b.done);
+		LIB(buf_u8(&seen, 0));
+		assert_string_equal((const char *)seen.p, reverse ? "b q0000;a q0000;a q2400;" : "a q0000;a q2400;b q0000;");
+		buf_fini(&seen);
+		tablet_scan_free(s);
+	}
+	scan_batch_fini(&b);
+	end(&l);
+}
+
 static void test_redo_set(void **state)
 {
 	static struct lib l;
@@ -635,6 +675,7 @@ int main(void)
 		cmocka_unit_test(test_major_leaves_nothing_dead),
 		cmocka_unit_test(test_files_stay_few),
 		cmocka_unit_test(test_scan_outlives_its_files),
+		cmocka_unit_test(test_rejected_cells_repeat_none),
 		cmocka_unit_test(test_redo_set),
 		cmocka_unit_test(test_split_by_hand),
 		cmocka_unit_test(test_much_deleted_of_a_part),

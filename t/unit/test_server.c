@@ -263,6 +263,16 @@ static void requests_of_nothing(void **state)
 			(void)!ts_call(store->o.tablets, &q, &a);
 			ts_answer_fini(&a);
 		}
+	/* These iterators move forward only. */
+	for (unsigned i = 0; i < 2; i++) {
+		const struct scan_spec backwards = {
+			.row_from = slice_str("r"), .reverse = true, .one_row = i == 0, .past_damage = i == 1};
+		struct ts_request q = {.method = TS_SCAN_OPEN, .table = tfs_table_id(t), .row = slice_str("r"), .spec = &backwards};
+		struct ts_answer a = {0};
+
+		assert_int_equal(ts_call(store->o.tablets, &q, &a), -EINVAL);
+		ts_answer_fini(&a);
+	}
 	assert_int_equal(put(t, "r", "f", "v"), 0);
 	tfs_table_close(t);
 	close_store(true);
