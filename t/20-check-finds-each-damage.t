@@ -298,6 +298,15 @@ for my $path (@meta_ssts) {
 	$b = copy($a);
 	my ($last) = reverse glob "$b/log/*/*.log";
 	(undef, $dump) = run($ctl, 'dump', 'log', $last);
+	if ($dump =~ /^(\d+): [^\n]* end mark\n(\d+): end,[^\n]*\n\z/m) {
+		# The mark was written 100 ms after a sync.  Here the crash comes before it.
+		my ($from, $to) = ($1, $2);
+		open my $f, '+<', $last or die;
+		seek $f, $from, 0;
+		print $f "\0" x ($to - $from);
+		close $f or die;
+		(undef, $dump) = run($ctl, 'dump', 'log', $last);
+	}
 	my ($end) = $dump =~ /^(\d+): lsn \d+ durable \d+ (?!void|end)[^\n]*\n[^\n]*\n\z/m;
 	ok(defined $end, 'the last record') or diag(substr $dump, -600);
 	flip($last, $end + 50) if defined $end;
