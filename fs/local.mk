@@ -23,12 +23,12 @@ fs_sources = \
 
 bin_PROGRAMS += tabletfs
 tabletfs_SOURCES = $(fs_sources)
-tabletfs_LDADD = libengine.la libbase.la $(FUSE_LIBS)
+tabletfs_LDADD = libbulk.la libengine.la libbase.la $(FUSE_LIBS)
 tabletfs_LDFLAGS = $(TFS_LDFLAGS)
 # LevelDB is below: linked with the C++ compiler.
 nodist_EXTRA_tabletfs_SOURCES = %D%/dummy.cc
 
 check_PROGRAMS += %D%/tabletfs-model
 %C%_tabletfs_model_SOURCES = $(fs_sources)
-%C%_tabletfs_model_LDADD = t/model/libmodel.la libbase.la $(FUSE_LIBS)
+%C%_tabletfs_model_LDADD = libbulk.la t/model/libmodel.la libbase.la $(FUSE_LIBS)
 %C%_tabletfs_model_LDFLAGS = $(TFS_LDFLAGS)

@@ -49,13 +49,17 @@ sub arrow {
 	}
 	return if $f eq $t || $f eq 't' || $f eq 'open' || $f eq 'tool';
 	return if $from =~ m{(?:^|/)main\.c$} && $f ne 'fs';
+	if ($f eq 'bulk') {
+		return if $t eq 'tabletfs.h' || $t eq 'base';
+		return "bulk may include tabletfs.h and engine/base only";
+	}
 	if ($f eq 'model') {
 		return if $t eq 'tabletfs.h';
 		return "the model shares nothing with the engine but tabletfs.h";
 	}
 	if ($f eq 'fs') {
-		return if $t eq 'tabletfs.h' || $t eq 'base';
-		return "fs may include tabletfs.h and engine/base only";
+		return if $t eq 'tabletfs.h' || $t eq 'base' || $t eq 'bulk';
+		return "fs may include tabletfs.h, engine/base and engine/bulk only";
 	}
 	if ($f eq 'master') {
 		return if $master_may{$t} || $t eq 'tabletfs.h';
@@ -290,6 +294,7 @@ my @wrong = (
 	['arrows', 'engine/base/x.c', "$spdx#include \"engine/tablet/y.h\"\n", 'engine/tablet/y.h'],
 	['arrows', 'engine/client/x.c', "$spdx#include \"engine/server/server.h\"\n", 'engine/server/server.h'],
 	['arrows', 'engine/tablet/x.c', "$spdx#include \"engine/tabletfs.h\"\n", 'engine/tabletfs.h'],
+	['arrows', 'engine/bulk/x.c', "$spdx#include \"engine/client/y.h\"\n", 'engine/client/y.h'],
 	['arrows', 'fs/x.c', "$spdx#include \"engine/tablet/y.h\"\n", 'engine/tablet/y.h'],
 	['arrows', 'fs/base/name.c', "$spdx#include \"engine/base/file.h\"\n", 'engine/base/file.h'],
 	['arrows', 't/model/x.c', "$spdx#include \"engine/base/bytes.h\"\n", 'engine/base/bytes.h'],

@@ -15,6 +15,7 @@ include t/unit/tablet.mk
 include t/unit/server.mk
 include t/unit/client.mk
 include t/unit/fs.mk
+include t/unit/bulk.mk
 endif
 include t/bench/local.mk
 include t/proof.mk

@@ -294,3 +294,19 @@ int array_grow(void *array, size_t count, size_t size)
 	memcpy(array, &more, sizeof more);
 	return 0;
 }
+
+size_t utf8_length(const uint8_t *p, size_t n)
+{
+	static const uint32_t least[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
+	const size_t len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	uint32_t v = p[0] & (0xffu >> (len + 1));
+
+	if (p[0] < 0xc2 || p[0] > 0xf4 || n < len)
+		return 0;
+	for (size_t i = 1; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		v = v << 6 | (p[i] & 0x3fu);
+	}
+	return v < least[len] || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff) ? 0 : len;
+}

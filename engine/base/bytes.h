@@ -158,6 +158,8 @@ bool arena_dup(struct arena *a, struct slice s, struct slice *out) TFS_MUST;
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
 
+/* The length of the valid UTF-8 character of 2 to 4 bytes at p, or 0.  n is at least 1. */
+size_t utf8_length(const uint8_t *p, size_t n);
 /* CRC-32C (Castagnoli), as in iSCSI; crc32c(0, p, n) starts, chaining continues. */
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 /* Seeded 64-bit hash (XXH3). */

@@ -6,7 +6,7 @@ tabletctl_SOURCES = %D%/tool.h %D%/main.c %D%/message.c %D%/offline.h %D%/offlin
 	%D%/repair_log.c %D%/repair_schema.c %D%/dump.c %D%/status.c %D%/bench.c
 # Made with the C++ compiler: LevelDB is below.
 nodist_EXTRA_tabletctl_SOURCES = %D%/dummy_program.cc
-tabletctl_LDADD = libengine.la -lleveldb $(TFS_LDFLAGS)
+tabletctl_LDADD = libbulk.la libengine.la -lleveldb $(TFS_LDFLAGS)
 
 # Makes stores for t/20-check-finds-each-damage.t.
 check_PROGRAMS += t/lib/fill

@@ -19,23 +19,6 @@
 
 static const char hex_digits[] = "0123456789ABCDEF";
 
-/* Length of the valid UTF-8 character at p, or 0. */
-static size_t utf8_length(const uint8_t *p, size_t n)
-{
-	static const uint32_t least[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
-	const size_t len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-	uint32_t v = p[0] & (0xffu >> (len + 1));
-
-	if (p[0] < 0xc2 || p[0] > 0xf4 || n < len)
-		return 0;
-	for (size_t i = 1; i < len; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		v = v << 6 | (p[i] & 0x3fu);
-	}
-	return v < least[len] || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff) ? 0 : len;
-}
-
 static bool always_escaped(uint8_t c)
 {
 	return c < 0x20 || c == 0x7f || c == '/' || c == '%';

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+# Texts of cells, rows and mutations, for the programs above tabletfs.h.
+noinst_LTLIBRARIES += libbulk.la
+libbulk_la_SOURCES = %D%/escape.c %D%/escape.h

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+# Texts of cells, rows and mutations.
+check_PROGRAMS += t/unit/test_bulk_escape
+t_unit_test_bulk_escape_SOURCES = t/unit/test_bulk_escape.c
+t_unit_test_bulk_escape_LDADD = libbulk.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
