@@ -16,11 +16,12 @@
 #define RANKS(X)                                                                                                                   \
 	X(NONE)                                                                                                                    \
 	/* fs: taken before any call into libtabletfs */                                                                           \
-	X(FS_ROW)    /* one directory's or cell's multi-step operation */                                                          \
-	X(FS_NODE)   /* one node: staging, handles */                                                                              \
-	X(FS_SCHEMA) /* one change of a schema, and the kernel's copies that it makes invalid */                                   \
-	X(FS_TREE)   /* node table, scratch tree, directory streams */                                                             \
-	X(FS_NOTIFY) /* the notifier's queue */                                                                                    \
+	X(FS_SEQUENTIAL) /* one descriptor of a sequential file */                                                                 \
+	X(FS_ROW)        /* one directory's or cell's multi-step operation */                                                      \
+	X(FS_NODE)       /* one node: staging, handles */                                                                          \
+	X(FS_SCHEMA)     /* one change of a schema, and the kernel's copies that it makes invalid */                               \
+	X(FS_TREE)       /* node table, scratch tree, directory streams */                                                         \
+	X(FS_NOTIFY)     /* the notifier's queue */                                                                                \
 	/* client */                                                                                                               \
 	X(CLIENT) /* table handles; a batch */                                                                                     \
 	/* master */                                                                                                               \

@@ -20,6 +20,7 @@ struct list_entry;
 struct listing;
 struct setting;
 struct content;
+struct sequential_ops;
 
 /* The meaning of a name in a directory, whether or not the node exists. */
 struct resolved {
@@ -102,6 +103,9 @@ struct node_ops {
 	int (*rename)(struct renaming *m);
 	/* Sets *p for a listing without a read from the store.  Returns false if it cannot.  NULL: false; the node is found by name. */
 	bool (*list_attr)(const struct listing *a, struct node *n, const struct list_entry *e, struct fuse_entry_param *p);
+
+	/* A sequential file (fs/file/sequential.h).  NULL: it is none. */
+	const struct sequential_ops *sequential;
 
 	/* ---- control files, called by fs/file ---- */
 	int (*open)(struct node *n, struct content *w, bool writable, bool truncate);

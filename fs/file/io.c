@@ -22,6 +22,7 @@
 #include "fs/base/name.h"
 #include "fs/base/reply.h"
 #include "fs/file/read.h"
+#include "fs/file/sequential.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -188,11 +189,16 @@ void ofile_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struc
 {
 	struct node *n = node_of(ino);
 	struct descriptor *d = descriptor_of(fi);
-	uint8_t *buf = thread_buffer(size);
 	struct changes c = {0};
 	size_t got = 0;
+	uint8_t *buf;
 	int err;
 
+	if (node_ops(n)->sequential) {
+		sequential_read(req, size, offset, fi);
+		return;
+	}
+	buf = thread_buffer(size);
 	if (!buf) {
 		reply_err(req, -ENOMEM);
 		return;
@@ -283,6 +289,10 @@ void ofile_write(fuse_req_t req, fuse_ino_t ino, const char *p, size_t size, off
 	struct changes c = {0};
 	int err;
 
+	if (node_ops(node_of(ino))->sequential) {
+		sequential_write(req, p, size, fi);
+		return;
+	}
 	if (!d) {
 		reply_err(req, -EBADF);
 		return;
@@ -362,6 +372,10 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct changes c = {0};
 	int err;
 
+	if (node_ops(node_of(ino))->sequential) {
+		sequential_flush(req, false, fi);
+		return;
+	}
 	err = d ? ofile_commit(d, false, &c) : 0;
 	changes_reply_err(&c, req, err);
 }
@@ -369,10 +383,16 @@ void ofile_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void ofile_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
 	struct descriptor *d = descriptor_of(fi);
-	struct node *n = d ? d->node : node_of(ino);
+	struct node *n = node_of(ino);
 	struct changes c = {0};
 	int err = 0;
 
+	if (node_ops(n)->sequential) {
+		sequential_flush(req, true, fi);
+		return;
+	}
+	if (d)
+		n = d->node;
 	/* fsync also commits a cell that was only created or truncated; and a version through any descriptor, also for reading. */
 	if (n->kind == NODE_VERSION && !(d && d->writable)) {
 		err = version_commit(n);
@@ -390,6 +410,10 @@ void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct changes c = {0};
 	int err = 0;
 
+	if (node_ops(node_of(ino))->sequential) {
+		sequential_release(req, sequential_of(fi));
+		return;
+	}
 	if (d) {
 		err = ofile_commit(d, true, &c);
 		descriptor_free(d);
@@ -401,6 +425,7 @@ void ofile_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 void ofile_close_all(void)
 {
+	sequential_close_all();
 	for (;;) {
 		struct descriptor *d = descriptor_first();
 		struct changes c = {0};

@@ -11,6 +11,7 @@
 
 #include "fs/base/reply.h"
 #include "fs/file/read.h"
+#include "fs/file/sequential.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -258,6 +259,14 @@ void ofile_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, ENOSYS);
 		return;
 	}
+	if (node_ops(n)->sequential) {
+		err = sequential_open(req, n, fi);
+		if (err)
+			reply_err(req, refuse_store(err, n, NULL, "cannot be opened"));
+		else if (fuse_reply_open(req, fi) != 0)
+			sequential_release(NULL, sequential_of(fi));
+		return;
+	}
 	if (n->kind == NODE_VERSION && (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC)) {
 		err = version_reply_reader(req, n, fi);
 		if (err == 0)
@@ -301,25 +310,45 @@ int ofile_make(struct node *n, struct changes *c)
 	return err;
 }
 
-int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi)
+/* Opens n, of any kind, and sets fi.  The descriptor is released if the kernel does not receive it. */
+static int open_any(fuse_req_t req, struct node *n, bool created, struct fuse_file_info *fi)
 {
-	struct fuse_entry_param e = {0};
 	struct descriptor *d;
 	int err;
 
-	err = descriptor_open(n, fi->flags, !exists, &d);
+	if (node_ops(n)->sequential)
+		return sequential_open(req, n, fi);
+	err = descriptor_open(n, fi->flags, created, &d);
 	if (err)
 		return err;
 	descriptor_to_reply(req, d, fi);
+	set_open_flags(n, fi);
+	return 0;
+}
+
+static void open_undo(struct node *n, struct fuse_file_info *fi)
+{
+	if (node_ops(n)->sequential)
+		sequential_release(NULL, sequential_of(fi));
+	else
+		descriptor_free((struct descriptor *)(uintptr_t)fi->fh);
+}
+
+int ofile_create(fuse_req_t req, struct node *n, bool exists, struct fuse_file_info *fi)
+{
+	struct fuse_entry_param e = {0};
+	int err = open_any(req, n, !exists, fi);
+
+	if (err)
+		return err;
 	err = node_entry(n, &e);
 	if (err) {
-		descriptor_free(d);
+		open_undo(n, fi);
 		return err;
 	}
-	set_open_flags(n, fi);
 	node_lookup(n);
 	if (fuse_reply_create(req, &e, fi) != 0) {
-		descriptor_free(d);
+		open_undo(n, fi);
 		node_forget(n, 1);
 	}
 	return 0;

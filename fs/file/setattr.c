@@ -13,6 +13,7 @@
 #include "fs/file/file.h"
 
 #include "fs/file/read.h"
+#include "fs/base/node_ops.h"
 #include "fs/base/reply.h"
 
 #include <errno.h>
@@ -84,7 +85,11 @@ static int node_truncate(struct node *n, uint64_t size, struct changes *c)
 
 int ofile_truncate(struct node *n, struct descriptor *d, uint64_t size, struct changes *c)
 {
-	int err = node_is_dir(n) ? -EISDIR : d ? content_lock(d, true, c) : node_truncate(n, size, c);
+	int err;
+
+	if (node_ops(n)->sequential)
+		return 0; /* it has no size */
+	err = node_is_dir(n) ? -EISDIR : d ? content_lock(d, true, c) : node_truncate(n, size, c);
 
 	if (d && err == 0) {
 		err = n->kind == NODE_SCRATCH_FILE ? scratch_truncate(d->file, size) : content_truncate(d->content, size);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Offsets.  A read continues where the last one ended, or begins again at the
+ * start.  A program that writes and then reads through one descriptor reads at
+ * the offset that its writes have reached, so the first READ, at any offset, is
+ * the start.  Writes are taken in the order in which they come.
+ */
+#include "fs/file/sequential.h"
+
+#include "fs/base/node_ops.h"
+#include "fs/base/notify.h"
+#include "fs/base/reply.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+static LIST_HEAD(, sequential) open_all = LIST_HEAD_INITIALIZER(open_all); /* tree lock */
+
+static const struct sequential_ops *ops_of(const struct sequential *s)
+{
+	return node_ops(s->node)->sequential;
+}
+
+int sequential_open(fuse_req_t req, struct node *n, struct fuse_file_info *fi)
+{
+	const struct sequential_ops *o = node_ops(n)->sequential;
+	int access = fi->flags & O_ACCMODE, err;
+	struct sequential *s;
+
+	if (access != O_WRONLY && !o->read)
+		return refuse(-EACCES, n, NULL, "it can only be written");
+	if (access != O_RDONLY && !o->write)
+		return refuse(-EACCES, n, NULL, "it can only be read");
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->node = n;
+	s->req = req;
+	err = o->open(s, fi->flags);
+	if (err) {
+		free(s);
+		return err;
+	}
+	mutex_init(&s->lock, RANK_FS_SEQUENTIAL);
+	mutex_lock(tree_mutex());
+	n->refs++;
+	LIST_INSERT_HEAD(&open_all, s, all);
+	mutex_unlock(tree_mutex());
+	fi->fh = (uint64_t)(uintptr_t)s;
+	fi->direct_io = 1;
+	fi->nonseekable = 0;
+	fi->noflush = access == O_RDONLY;
+	return 0;
+}
+
+/* s->lock is held. */
+static int read_at(struct sequential *s, uint64_t offset, void *buf, size_t n, size_t *got)
+{
+	const struct sequential_ops *o = ops_of(s);
+	int err = 0;
+
+	*got = 0;
+	if (!s->reading) {
+		s->reading = true;
+		s->base = s->at = offset;
+	} else if (offset != s->at) {
+		if (offset != s->base && offset != 0)
+			return refuse(-ESPIPE, s->node, NULL, "it is read from its start to its end");
+		err = o->rewind ? o->rewind(s) : -ESPIPE;
+		s->base = s->at = offset;
+	}
+	if (err == 0)
+		err = o->read(s, buf, n, got);
+	if (err == 0)
+		s->at += *got;
+	return err;
+}
+
+void sequential_read(fuse_req_t req, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	struct sequential *s = sequential_of(fi);
+	char *buf = malloc(size);
+	size_t got = 0;
+	int err = -ENOMEM;
+
+	if (buf) {
+		mutex_lock(&s->lock);
+		s->req = req;
+		err = read_at(s, (uint64_t)offset, buf, size, &got);
+		mutex_unlock(&s->lock);
+	}
+	if (err)
+		reply_err(req, refuse_store(err, s->node, NULL, "cannot be read"));
+	else
+		fuse_reply_buf(req, buf, got);
+	free(buf);
+}
+
+void sequential_write(fuse_req_t req, const char *p, size_t size, struct fuse_file_info *fi)
+{
+	struct sequential *s = sequential_of(fi);
+	struct changes c = {0};
+	int err;
+
+	mutex_lock(&s->lock);
+	s->req = req;
+	err = s->write_error;
+	if (err == 0) {
+		err = ops_of(s)->write(s, p, size, &c);
+		if (err)
+			s->write_error = err = refuse_store(err, s->node, NULL, "the write was refused");
+	}
+	mutex_unlock(&s->lock);
+	if (err)
+		changes_reply_err(&c, req, err);
+	else
+		changes_reply_write(&c, req, size);
+}
+
+void sequential_flush(fuse_req_t req, bool sync, struct fuse_file_info *fi)
+{
+	struct sequential *s = sequential_of(fi);
+	struct changes c = {0};
+	int err = 0;
+
+	mutex_lock(&s->lock);
+	s->req = req;
+	if (ops_of(s)->flush)
+		err = ops_of(s)->flush(s, &c);
+	mutex_unlock(&s->lock);
+	if (err == 0 && sync)
+		err = tfs_sync(fs.store);
+	changes_reply_err(&c, req, refuse_store(err, s->node, NULL, "not all that was written was applied"));
+}
+
+void sequential_release(fuse_req_t req, struct sequential *s)
+{
+	struct node *n = s->node;
+	struct changes c = {0};
+
+	mutex_lock(tree_mutex());
+	LIST_REMOVE(s, all);
+	mutex_unlock(tree_mutex());
+	s->req = req;
+	if (ops_of(s)->close)
+		ops_of(s)->close(s, &c);
+	mutex_fini(&s->lock);
+	free(s);
+	if (req)
+		changes_reply_err(&c, req, 0);
+	else
+		changes_fini(&c);
+	node_put(n);
+}
+
+void sequential_close_all(void)
+{
+	for (;;) {
+		struct sequential *s;
+
+		mutex_lock(tree_mutex());
+		s = LIST_FIRST(&open_all);
+		mutex_unlock(tree_mutex());
+		if (!s)
+			return;
+		refuse_begin();
+		sequential_release(NULL, s);
+	}
+}

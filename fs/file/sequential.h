@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sequential files: streams that are made while they are read, or applied while
+ * they are written.  Each descriptor has a state of its own; the file has none,
+ * and its size is 0.  A kind of node that is such a file has a struct
+ * sequential_ops (node_ops.sequential).
+ *
+ * The kernel caches nothing of these files (direct I/O).  Read-only mounts, where
+ * the kernel opens files by itself, cannot serve them.
+ *
+ * Threads: the operations of one descriptor are called one at a time.
+ */
+#ifndef TFS_FS_FILE_SEQUENTIAL_H
+#define TFS_FS_FILE_SEQUENTIAL_H
+
+#include "fs/base/fs.h"
+
+#include <bsd/sys/queue.h>
+
+struct changes;
+
+/* A descriptor of a sequential file. */
+struct sequential {
+	struct node *node; /* counted */
+	void *state;       /* of the operations */
+	fuse_req_t req;    /* the request that is served.  NULL: in close at the end of the daemon */
+	/* ---- for sequential.c ---- */
+	LIST_ENTRY(sequential) all;
+	struct mutex lock; /* RANK_FS_SEQUENTIAL */
+	bool reading;      /* a READ has been served */
+	uint64_t base, at; /* the offset of the first READ, and of the next one */
+	int write_error;   /* of the first refused write: later writes return it */
+};
+
+/* Each returns 0 or -errno, and logs the reason of a refusal (reply.h). */
+struct sequential_ops {
+	/* Sets s->state.  flags: as for open(2). */
+	int (*open)(struct sequential *s, int flags);
+	/*
+	 * Reads the next bytes; *got < n at the end only.  -EINTR: the request was
+	 * interrupted; the next call continues.  NULL: -EACCES.
+	 */
+	int (*read)(struct sequential *s, void *buf, size_t n, size_t *got);
+	/* The next READ begins at the start again.  NULL: -ESPIPE. */
+	int (*rewind)(struct sequential *s);
+	/* Takes the next bytes.  NULL: -EACCES. */
+	int (*write)(struct sequential *s, const void *p, size_t n, struct changes *c);
+	/* close(2) or fsync(2): what was written has been applied after it, or was refused.  May be NULL. */
+	int (*flush)(struct sequential *s, struct changes *c);
+	/* Frees s->state.  May be NULL. */
+	void (*close)(struct sequential *s, struct changes *c);
+};
+
+static inline struct sequential *sequential_of(const struct fuse_file_info *fi)
+{
+	return (struct sequential *)(uintptr_t)fi->fh;
+}
+/* The calls on such files, called by the functions of the same names in io.c and open.c. */
+int sequential_open(fuse_req_t req, struct node *n, struct fuse_file_info *fi) TFS_MUST;
+void sequential_read(fuse_req_t req, size_t size, off_t offset, struct fuse_file_info *fi);
+void sequential_write(fuse_req_t req, const char *p, size_t size, struct fuse_file_info *fi);
+/* FLUSH; sync: FSYNC. */
+void sequential_flush(fuse_req_t req, bool sync, struct fuse_file_info *fi);
+/* Replies, unless req is NULL: the daemon ends, or the kernel did not receive the descriptor. */
+void sequential_release(fuse_req_t req, struct sequential *s);
+/* At the end of the daemon: closes all. */
+void sequential_close_all(void);
+
+#endif
