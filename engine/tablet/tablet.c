@@ -3,8 +3,8 @@
  * A tablet: opening, views for readers, background jobs, closing.
  *
  * Opening does no I/O: files are opened when they are first read.  Sequence
- * numbers start above the mark in METADATA, above every file's, and (by replay)
- * above every record's.
+ * numbers start above the mark in METADATA and above every file's seq_max.
+ * Replay raises them above those of every record.
  *
  * Closing waits for calls and background work.  Unflushed data stays in the
  * log, from the redo points in METADATA on.
@@ -144,8 +144,9 @@ static void tablet_destroy(struct tablet *t)
 }
 
 /*
- * A file of the list, clipped to the tablet's rows: a split inserts one row, so
- * the upper child's entries still have the range of the parent.
+ * Makes the vfile of f, clipped to the tablet's rows.  A split writes only the
+ * row of the lower child, so the entries in the upper child's row still have
+ * the range of the parent.
  */
 static int tablet_clip_file(const struct tablet_params *p, const struct tablet_file *f, struct vfile **out)
 {
@@ -271,7 +272,7 @@ void tablet_set_schema(struct tablet *t, struct store_schema *s)
 {
 	struct store_schema *old;
 
-	mutex_lock(&t->lock); /* mutations that used the old rules are resolved again */
+	mutex_lock(&t->lock); /* under it a writer finds that its schema is old, and resolves its mutation again */
 	mutex_lock(&t->view_lock);
 	old = t->schema;
 	t->schema = store_schema_get(s);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tablet: the rows [begin, end) of one table, as one memtable being
- * written, memtables being flushed, and SSTables per locality group (paper,
- * section 5.3).
+ * A tablet: the rows [begin, end) of one table (paper, section 5.3).  It has
+ * one memtable that is being written, memtables that are being flushed, and
+ * SSTables of each locality group.
  *
- * The commit callback stores the tablet's file list: it writes each change to
+ * The commit callback stores the tablet's file list.  It writes each change to
  * METADATA durably before it returns.
  *
- * Threads: any, except tablet_new and tablet_free.  Reads take no lock that is
- * held during a write, a compaction or an fsync.  They take a reference to the
- * current view (memtables and files), and then the published sequence.
+ * Threads: any thread may call any function, but no call may begin after
+ * tablet_free has begun.  Readers take no lock that is held during a write, a
+ * compaction or an fsync.  A reader takes a reference to the current view
+ * (memtables and files), and then reads the published sequence number.
  */
 #ifndef TFS_TABLET_H
 #define TFS_TABLET_H
@@ -24,7 +25,7 @@
 /* ---- the part of a table's schema that tablets use; immutable, counted ---- */
 struct store_family {
 	uint16_t id, group;
-	char *name; /* owned by the store_schema; NULL: has none */
+	char *name; /* owned by the store_schema; NULL: no name */
 	bool counter;
 	struct gc_rule *rule; /* owned by the store_schema */
 };
@@ -35,7 +36,7 @@ struct store_group {
 struct store_schema {
 	uint32_t refs; /* atomic */
 	uint64_t generation;
-	uint64_t tablet_bytes;         /* a larger tablet is split; 0: never */
+	uint64_t tablet_bytes;         /* a larger tablet is split; 0: no tablet is split */
 	uint32_t salt;                 /* of the row keys; tablets ignore it */
 	struct store_family *families; /* in id order */
 	unsigned family_count;
@@ -45,27 +46,28 @@ struct store_schema {
 struct store_schema *store_schema_get(struct store_schema *s);
 void store_schema_put(struct store_schema *s);
 const struct store_family *store_schema_family(
-	const struct store_schema *s, uint16_t id); /* NULL: the family was dropped, its cells do not exist */
-const struct store_group *store_schema_group(const struct store_schema *s, uint16_t id); /* unknown: the default group */
+	const struct store_schema *s, uint16_t id); /* NULL: the family was dropped; readers ignore its cells */
+const struct store_group *store_schema_group(
+	const struct store_schema *s, uint16_t id); /* returns the default group if the id is unknown */
 
 /* ---- an SSTable in a tablet's file list (a METADATA column) ---- */
 struct tablet_file {
 	uint64_t incarnation, number; /* sst/<table>/<incarnation>-<number>.sst */
-	uint32_t table;               /* of the directory: a split child or snapshot uses its parent's */
+	uint32_t table;               /* the table id in the path */
 	uint16_t group;
 	uint64_t bytes, raw_bytes, cells, tombstones;
 	uint64_t row_deletes, family_deletes;
-	uint64_t seq_min, seq_max;    /* age: runs are ordered by seq_max */
-	int64_t oldest_us, newest_us; /* cell timestamps in it; oldest > newest: none */
+	uint64_t seq_min, seq_max;    /* of its entries.  The file with the larger seq_max is the newer one */
+	int64_t oldest_us, newest_us; /* smallest and largest cell timestamp; oldest_us > newest_us: no cells */
 	struct buf begin, end;        /* the tablet uses the file for these rows; end.p NULL: no end */
 	struct buf first, last;       /* first and last row in the file */
 };
 void tablet_file_fini(struct tablet_file *f);
 int tablet_file_copy(struct tablet_file *to, const struct tablet_file *from) TFS_MUST;
-/* Copies the end of a range of rows to an empty buf.  An empty end is a row, too; only p NULL means no end. */
+/* Copies the end of a range of rows to an empty buf.  p NULL means that the range has no end.  n 0 with another p is an end. */
 int tablet_end_copy(struct buf *to, struct slice end) TFS_MUST;
 
-/* Where recovery must begin in each log that may have records of this tablet. */
+/* Recovery must replay the log of this incarnation from this LSN. */
 struct redo_point {
 	uint64_t incarnation, lsn;
 };
@@ -74,22 +76,22 @@ struct redo_point {
 struct tablet_edit {
 	const struct tablet_file *added;
 	unsigned added_count;
-	const struct tablet_file *removed; /* incarnation, number, group count */
+	const struct tablet_file *removed; /* identified by incarnation, number and group */
 	unsigned removed_count;
-	bool set_redo; /* replaces the whole set */
+	bool set_redo; /* redo[] replaces the whole redo set */
 	const struct redo_point *redo;
 	unsigned redo_count;
-	uint64_t seq_mark;  /* 0: unchanged.  All sequence numbers used in files are <= it */
+	uint64_t seq_mark;  /* 0: unchanged.  No entry of the tablet's files has a larger sequence number */
 	int64_t clock_mark; /* 0: unchanged */
 	int64_t major_us;   /* 0: unchanged; time of the last major compaction */
 	const char *event;  /* one line for the tablet's event log */
 };
 
 struct tablet;
-/* On 0 the edit is durable.  After an error it may have been written: the tablet repeats it. */
+/* On 0 the edit is durable.  After an error METADATA may or may not have the edit, so the tablet repeats it. */
 typedef int tablet_commit_fn(void *arg, struct tablet *t, const struct tablet_edit *e);
 
-/* Uses of the disk.  On a full disk the last of them stops first (server/space.c). */
+/* Uses of the disk.  When a disk becomes full, the last use in this list is refused first (server/space.c). */
 enum disk_use {
 	DISK_METADATA, /* records and files of METADATA and of the root tablet; the lock service */
 	DISK_FREES,    /* minor compactions, which free the log; compactions that free more than they take */
@@ -112,47 +114,50 @@ struct tablet_env {
 	struct task_pool *compact_pool;
 	size_t memtable_bytes; /* all memtables of the tablets that share memory_used */
 	_Atomic size_t *memory_used;
-	uint64_t major_within_us; /* removed cells are off the disk within this time */
-	uint64_t look_us;      /* interval of checks whether a major compaction is due; 0: major_within_us / 16, an hour at most */
+	uint64_t major_within_us; /* removed cells are erased from the disk within this time */
+	uint64_t look_us;      /* interval of checks whether a major compaction is due; 0: major_within_us / 16, at most an hour */
 	uint64_t scan_view_us; /* longest time that a scan uses a view; 0: 10 s */
 	uint64_t sample_least_bytes; /* compactions of fewer raw bytes take no samples; 0: 8 MiB */
-	uint64_t compaction_rate;    /* bytes a second that merging and major compactions in the background may write; 0: any */
+	uint64_t compaction_rate;    /* bytes a second that background merging and major compactions may write; 0: no limit */
 	bool unthrottled;            /* root and METADATA: writers are not slowed down */
 	bool no_background;
-	/* Called, holding no lock, when memory_used passes the bound: the server flushes the largest. */
+	/* The caller of these functions holds no lock. */
+	/* Called when memory_used passes the bound.  The server then flushes the tablet that uses the most memory. */
 	void (*over_memory)(void *arg);
-	/* Called, holding no lock, before a compaction writes about so many bytes.  Returns true if it may.  NULL: it may if the disk has the space. */
+	/* Called before a compaction writes about `bytes`.  Returns true if it may.  NULL: it may if the disk has the space. */
 	bool (*space)(void *arg, enum disk_use use, uint64_t bytes);
-	const _Atomic bool *disk_full; /* puts are refused; NULL: they never are */
+	const _Atomic bool *disk_full; /* true while puts are refused; NULL: puts are always accepted */
 	/*
-	 * Returns how many tablets list f; UINT_MAX: unknown.  After an edit a file
-	 * that no tablet lists is unlinked after its last reader.  NULL: only files
-	 * that lie wholly in the tablet's rows are.
+	 * Returns the number of tablets that list f; UINT_MAX: unknown.  A file that
+	 * an edit removed and that no tablet lists is unlinked when its last reader
+	 * ends.  NULL: a removed file is unlinked only if all its rows are the tablet's.
 	 */
 	unsigned (*listed)(void *arg, const struct tablet_file *f);
-	/* Called after a compaction, holding no lock: the tablet may have grown past its size, or shrunk. */
+	/* Called after a compaction, because the tablet's size may have changed enough for a split or a merge. */
 	void (*changed)(void *arg, struct tablet *t);
-	/* Called after an edit moved the redo point: log segments may be removed. */
+	/* Called after a minor compaction moved the redo point, because log segments may be removed then. */
 	void (*redo_moved)(void *arg);
 	void *arg;
 	/* Counters for status and metrics. */
 	_Atomic uint64_t minor, merging, major, bytes_flushed, bytes_compacted_in, bytes_compacted_out, stalls, stall_us;
-	_Atomic uint64_t move_waits, move_wait_us, move_wait_longest_us; /* of writers, for a split or merge of their tablet */
-	_Atomic uint64_t paced_us;     /* monotonic: until then the bytes that compactions wrote use up the rate */
-	_Atomic uint64_t slowed_us;    /* monotonic: when a writer was last slowed down */
-	_Atomic uint64_t turn_us;      /* monotonic: until then the bytes that writers above the bound wrote use up their rate */
-	_Atomic bool major_under_way;  /* in the background: one at a time, the other workers are for merges */
-	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it worked */
-	_Atomic size_t flushing_bytes; /* of memory_used: memtables being flushed */
+	_Atomic uint64_t move_waits, move_wait_us,
+		move_wait_longest_us; /* writers that waited for a split or merge of their tablet */
+	_Atomic uint64_t
+		paced_us; /* monotonic: the end of the time that the bytes written by compactions take at compaction_rate */
+	_Atomic uint64_t slowed_us;    /* monotonic: the last time that a writer was slowed down */
+	_Atomic uint64_t turn_us;      /* monotonic: the end of the time that the bytes of the writers so far take (throttle.c) */
+	_Atomic bool major_under_way;  /* at most one background major compaction runs, so that workers are free for merges */
+	_Atomic int flush_error;       /* of the last minor compaction of any tablet; 0: it succeeded */
+	_Atomic size_t flushing_bytes; /* the part of memory_used that is in memtables being flushed */
 };
 
 struct tablet_params {
 	struct tablet_env *env;
 	uint32_t table;
-	struct slice begin, end;     /* end.p NULL: no end.  Copied */
-	struct store_schema *schema; /* a reference is taken */
-	const struct tablet_file *files;
-	unsigned file_count; /* copied */
+	struct slice begin, end;         /* copied; end.p NULL: no end */
+	struct store_schema *schema;     /* a reference is taken */
+	const struct tablet_file *files; /* copied */
+	unsigned file_count;
 	const struct redo_point *redo;
 	unsigned redo_count;
 	uint64_t seq_mark;
@@ -164,34 +169,34 @@ struct tablet_params {
 
 /* Does no I/O. */
 int tablet_new(const struct tablet_params *p, struct tablet **out) TFS_MUST;
-/* Stops background work, waits for calls under way; unflushed data stays in the log. */
+/* Stops background work and waits until the calls under way have returned.  Unflushed data stays in the log. */
 void tablet_free(struct tablet *t);
 /*
- * Recovery, before the first mutation: applies records of one stretch of an
- * earlier incarnation's log, in any order (fastest in that of log_sort.h).  The
- * next call's records are of a later stretch.  Records below the redo point of
- * `incarnation` are ignored.  -EBADMSG: the batch of record *bad_lsn is
- * damaged; -ENOMEM.
+ * Recovery, before the first mutation.  Applies n records of one part of an
+ * earlier incarnation's log.  They may have any order within the part; the
+ * order of log_sort.h is the fastest.  The next call must pass a later part.
+ * Records below the redo point of `incarnation` are ignored.  Returns -ENOMEM,
+ * or -EBADMSG if the batch of record *bad_lsn is damaged.
  */
 int tablet_replay(struct tablet *t, uint64_t incarnation, const struct log_record *const *v, size_t n, uint64_t *bad_lsn) TFS_MUST;
 /*
- * Recovery is over: tablet_replay has received every record of earlier
- * incarnations.  The first mutation, tablet_flush and tablet_compact call this,
- * too.  From then on a minor compaction drops the redo points of earlier
- * incarnations, and a major one drops tombstones.  Until then no background
- * work runs.
+ * Ends recovery.  The caller has passed every record of earlier incarnations
+ * to tablet_replay.  The first mutation, tablet_flush and tablet_compact also
+ * call this.  Before it no background work runs.  After it a minor compaction
+ * drops the redo points of earlier incarnations, and a major compaction drops
+ * tombstones.
  */
 void tablet_replay_done(struct tablet *t);
-void tablet_set_schema(struct tablet *t, struct store_schema *s);
-/* The background checks now whether the tablet needs a merging or major compaction. */
+void tablet_set_schema(struct tablet *t, struct store_schema *s); /* takes a reference */
+/* Queues the task that checks whether the tablet needs a merging or major compaction, and runs it. */
 void tablet_want_merge(struct tablet *t);
 struct slice tablet_begin(const struct tablet *t);
 struct slice tablet_end(const struct tablet *t);
 /*
- * Applies one row mutation (tablet_write.c has the steps).  On 0 it is in the
- * log (sync: on the disk) and visible.
- * results: as many as ops.
- * -EREMCHG: not a row of this tablet, or other tablets have replaced it.
+ * Applies one row mutation (tablet_write.c has the steps).  On 0 the mutation
+ * is visible and in the log; if sync is set, it is on the disk.
+ * results: `count` of them, or NULL.
+ * -EREMCHG: the row is not in this tablet, or other tablets have replaced it.
  * -ESTALE: another server has the tablet.  -ESHUTDOWN: it is being closed.
  * -ENOSPC and other errors of a flush: memory is full and flushing fails.
  */
@@ -203,63 +208,74 @@ struct cell_info {
 	uint64_t size;
 	int64_t commit_us;
 };
-/* Point read; n 0 and p NULL: stat only.  -ENOENT. */
+/*
+ * Reads n bytes from `offset` of one version of a cell; n 0 reads its
+ * attributes only.  got and info may be NULL.  -ENOENT: no such version.
+ */
 int tablet_read(struct tablet *t, struct slice row, uint16_t family, struct slice qualifier, struct op_time ts, uint64_t offset,
 	void *p, size_t n, size_t *got, struct cell_info *info) TFS_MUST;
-/* family 0: any.  Sets *exists also if the row may be in an unreadable block. */
+/* family 0: any family.  Sets *exists to true also if an unreadable block may contain the row. */
 int tablet_row_exists(struct tablet *t, struct slice row, uint16_t family, bool *exists) TFS_MUST;
 
 /*
- * A scan within the tablet.  Every row is as of one instant; at a row boundary
- * a view older than 10 s is replaced by a new one.
+ * A scan within the tablet.  It returns each row as of one instant.  If its
+ * view is older than 10 s, the scan takes a new view at the next row.
  */
 struct tablet_scan;
 int tablet_scan_new(struct tablet *t, const struct scan_spec *spec, struct tablet_scan **out) TFS_MUST; /* copies the spec */
 int tablet_scan_fill(struct tablet_scan *s, struct scan_batch *b) TFS_MUST;                             /* resets b */
-/* After the last batch: returns true if the scan ended because other tablets have replaced this one.  It continues at *row (valid until tablet_scan_free). */
+/*
+ * After the last batch: returns true if the scan ended early because other
+ * tablets have replaced this one.  *row is then the first row that those must
+ * scan, or with spec.reverse their row_to.  It is valid until tablet_scan_free.
+ */
 bool tablet_scan_moved(const struct tablet_scan *s, struct slice *row);
 void tablet_scan_free(struct tablet_scan *s);
 
 /*
  * ---- splitting and merging: engine/tablet/tablet_split.c has the order ----
- * A row at which to split, so that both sides have rows and about half of the
- * files' bytes.  -ENOENT: there is none (a single row, or a part of a single
- * block).
+ * Chooses a row at which to split, so that each side has rows and about half
+ * of the files' bytes.  -ENOENT: no such row (the tablet has a single row, or a
+ * part of a single block).
  */
 int tablet_split_key(struct tablet *t, struct buf *row) TFS_MUST;
 /*
- * Around a split or merge: after 0, until tablet_move_done, no merging or major
- * compaction is under way.  Waits for one that a user asked for, so the caller
- * must not block other work.  -ESTALE, -ESHUTDOWN, -EREMCHG as tablet_mutate.
+ * Brackets a split or merge: from the return of 0 until tablet_move_done, no
+ * merging or major compaction is under way.  It waits for one that a user
+ * asked for, so the caller must not hold up other work.  -ESTALE, -ESHUTDOWN,
+ * -EREMCHG as tablet_mutate.
  */
 int tablet_move_prepare(struct tablet *t) TFS_MUST;
 void tablet_move_done(struct tablet *t);
-/* After 0, until tablet_split_end, the list of files does not change and the calling thread has EDIT.  -ESTALE, -ESHUTDOWN, -EREMCHG as tablet_mutate. */
+/*
+ * From the return of 0 until tablet_split_end, the list of files does not
+ * change, and the calling thread holds EDIT.  Errors as of tablet_move_prepare.
+ */
 int tablet_split_begin(struct tablet *t) TFS_MUST;
-/* child: made by tablet_new from its METADATA row, not used yet. */
+/* Lets the child share the parent's memtables.  tablet_new made the child from its METADATA row; no thread uses it yet. */
 int tablet_split_adopt(struct tablet *parent, struct tablet *child) TFS_MUST;
-/* Waits for the writers under way; new ones wait for tablet_split_end. */
+/* Waits for the writers under way.  New writers wait for tablet_split_end. */
 void tablet_split_drain(struct tablet *t);
+/* After tablet_split_drain: copies sequence numbers, timestamps and redo state.  Does not fail. */
 void tablet_split_inherit(struct tablet *parent, struct tablet *child);
-/* done: other tablets have replaced this one, its callers get -EREMCHG; else it continues as before. */
+/* done: other tablets have replaced this one, and its callers get -EREMCHG.  Otherwise it continues as before. */
 void tablet_split_end(struct tablet *t, bool done);
-/* For a merge: until tablet_merge_end no flush is under way, and little is unflushed. */
+/* For a merge: flushes.  From the return of 0 until tablet_merge_end no other flush is under way. */
 int tablet_merge_begin(struct tablet *t) TFS_MUST;
 /*
- * Then: all is flushed, the redo set is empty, writers wait, and the METADATA
- * row does not change.  -EBUSY: not possible now.  Also after an error
- * tablet_merge_end.
+ * After tablet_merge_begin: makes writers wait and flushes the rest.  On 0 the
+ * redo set is empty, and the METADATA row does not change.  -EBUSY: something
+ * is still unflushed.  Call tablet_merge_end also after an error.
  */
 int tablet_merge_stop(struct tablet *t) TFS_MUST;
 /*
  * Replaces tablet_merge_begin and tablet_merge_stop for a tablet whose merge had
  * an unknown outcome and whose edits have all failed since.  Writers wait.  Files
- * that were written meanwhile are in no METADATA row, so file collection removes
- * them.
+ * written since then are in no METADATA row, so file collection removes them.
  */
 int tablet_merge_again(struct tablet *t) TFS_MUST;
 void tablet_merge_end(struct tablet *t, bool done); /* done: as of tablet_split_end */
-/* Copies a parent's state of files (excluded, freeze) that the child has, too. */
+/* For each file that parent and child share: copies the exclusion, and the time and schema of the freeze. */
 void tablet_inherit_files(struct tablet *parent, struct tablet *child);
 /* Starts the child's background work. */
 void tablet_split_start(struct tablet *child);
@@ -271,22 +287,22 @@ struct tablet_stats {
 	unsigned files, memtables;
 	const char *state;
 };
-/* A file that the tablet uses in part counts in part.  cells and tombstones: entries, masked ones included. */
+/* Of a file whose rows are partly the tablet's, a share is counted.  cells and tombstones include masked entries. */
 void tablet_get_stats(struct tablet *t, struct tablet_stats *s);
-/* The families that have entries, in id order, also dropped ones that are not collected yet; id 0: row deletes. */
+/* A family that has entries.  A dropped family is included until its cells are collected.  id 0: row deletes. */
 struct tablet_family {
 	uint16_t id;
 	unsigned files;
 	uint64_t disk_bytes, raw_bytes, memory_bytes, cells, tombstones;
 };
-int tablet_families(struct tablet *t, struct tablet_family **out, unsigned *count) TFS_MUST; /* free it */
-int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST; /* of one of them */
-/* The smallest LSN of env's own incarnation that this tablet still needs; UINT64_MAX: none. */
+int tablet_families(struct tablet *t, struct tablet_family **out, unsigned *count) TFS_MUST; /* in id order; free *out */
+int tablet_family_stats(struct tablet *t, uint16_t family, struct tablet_stats *s) TFS_MUST;
+/* Returns the smallest LSN that this tablet still needs in the log of `incarnation`; UINT64_MAX: none. */
 uint64_t tablet_redo_lsn(struct tablet *t, uint64_t incarnation);
-/* Copies of the list as of now. */
-int tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count) TFS_MUST; /* fini each, free the array */
+/* Copies the current file list.  tablet_file_fini each, free the array. */
+int tablet_files(struct tablet *t, struct tablet_file **files, unsigned *count) TFS_MUST;
 
-/* data_dir/sst/<table>/<incarnation>-<number>.sst ; free it */
+/* Returns data_dir/sst/<table>/<incarnation>-<number>.sst, or NULL if out of memory.  Free it. */
 char *tablet_file_path(const char *data_dir, uint32_t table, uint64_t incarnation, uint64_t number);
 
 #endif

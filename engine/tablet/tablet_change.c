@@ -3,10 +3,12 @@
  * Durable changes of a tablet: its list of files, its redo set, the time of
  * its last major compaction.
  *
- * Steps: 1 under EDIT prepare the edit and the next view, 2 the commit
- * callback writes METADATA, 3 publish the view and the redo set.  A crash
- * before 2 leaves the added files without a row, after it the removed ones.
- * Opening a store removes either.
+ * Steps, all under EDIT:
+ *	1 prepare the edit and the next view
+ *	2 the commit callback writes METADATA
+ *	3 publish the view and the redo set
+ * After a crash before 2 no METADATA row lists the added files; after a crash
+ * behind 2 no row lists the removed files.  Opening a store removes such files.
  */
 #include "engine/tablet/tablet_impl.h"
 
@@ -46,7 +48,7 @@ static int change_commit(struct tablet *t, struct tablet_change *c)
 	return err;
 }
 
-/* Step 3.  Takes v; returns the old view.  The caller holds t->lock. */
+/* Step 3.  Takes the reference to v; returns the old view.  The caller holds t->lock. */
 static struct view *change_publish(struct tablet *t, struct tablet_change *c, struct view *v)
 {
 	struct view *old;
@@ -60,7 +62,7 @@ static struct view *change_publish(struct tablet *t, struct tablet_change *c, st
 		t->redo = c->redo;
 		t->redo_count = c->redo_count;
 		t->redo_own = c->redo_own;
-		t->redo_maybe = 0; /* METADATA has this set */
+		t->redo_maybe = 0; /* the outcome is known now */
 		c->redo = NULL;
 	}
 	if (c->edit.seq_mark)
@@ -72,12 +74,12 @@ static struct view *change_publish(struct tablet *t, struct tablet_change *c, st
 	return old;
 }
 
-/* After an error of commit: -ESTALE makes the tablet BROKEN. */
+/* Called after an error.  If the commit callback returned -ESTALE, the tablet becomes BROKEN. */
 static void tablet_fail(struct tablet *t, int err)
 {
 	int loading = TABLET_LOADING, serving = TABLET_SERVING;
 
-	/* not if it is being closed: TABLET_CLOSING ends the background work */
+	/* A tablet that is being closed stays CLOSING, because that state ends the background work. */
 	if (err == -ESTALE && !atomic_compare_exchange_strong(&t->state, &serving, TABLET_BROKEN))
 		atomic_compare_exchange_strong(&t->state, &loading, TABLET_BROKEN);
 }
@@ -99,7 +101,7 @@ int tablet_change(struct tablet *t, struct tablet_change *c)
 	c->added = c->added ? c->added : &none;
 	if (!err && !needless && !(v = view_change(t->view, c->removed, c->added)))
 		err = -ENOMEM;
-	mutex_unlock(&t->lock); /* files change under EDIT only */
+	mutex_unlock(&t->lock); /* v stays right, because the files of a view change only under EDIT */
 	if (v)
 		err = change_commit(t, c);
 	mutex_lock(&t->lock);

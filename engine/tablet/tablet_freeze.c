@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tablet's part of a minor compaction (engine/compact/compact_flush.c has
- * the steps): freezing memtables, and the redo set when they are in files.
+ * The tablet's part of a minor compaction: freezing memtables, and the redo
+ * set after their flush.  engine/compact/compact_flush.c has the steps.
  *
- * Freezing puts a fresh memtable in place of the active one and notes the
+ * A freeze replaces the active memtable by a fresh one and records the
  * sequence, LSN, time and schema of that instant.  A view has at most
- * VIEW_MEMS memtables.  If it is full, the active one is not frozen: the flush
- * writes those frozen before.  Because the active memtable may contain deletes
- * of their cells, resolved under other rules or earlier, that flush applies no
- * rule that counts versions.
+ * VIEW_MEMS memtables.  If it is full, the active memtable is not frozen, and
+ * the flush writes the memtables that were frozen before.  The active memtable
+ * may contain deletes of their cells that were resolved under other rules or
+ * at an earlier time.  So that flush applies no rule that counts versions.
  *
- * An edit that leaves nothing unflushed takes this incarnation out of the
- * redo set, so that an idle tablet needs no log.  The next writer waits for
- * EDIT and enters it again, also if it is unknown whether that edit took
- * place.
+ * If an edit leaves nothing unflushed, it removes this incarnation from the
+ * redo set, so that an idle tablet keeps no log.  The next writer waits for
+ * EDIT and adds the incarnation again, even if the outcome of that edit is
+ * unknown.
  *
- * A memtable without an entry may hold memory, prepared for writes that the
- * log then refused.  It is replaced without a flush.
+ * A memtable without entries may still hold memory: nodes of writes that the
+ * log refused.  Such a memtable is replaced without a flush.
  */
 #include "engine/tablet/tablet_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Puts a fresh memtable in front; drop: in place of the active one.  The caller holds t->lock. */
+/* Adds a fresh active memtable; drop: removes the old one from the view instead of freezing it.  The caller holds t->lock. */
 static int freeze_add_memtable(struct tablet *t, bool drop, struct view **old)
 {
 	static const struct file_set none;
@@ -45,7 +45,11 @@ static int freeze_add_memtable(struct tablet *t, bool drop, struct view **old)
 	return 0;
 }
 
-/* Redo points of earlier incarnations stay until replay is over.  The caller holds t->lock. */
+/*
+ * Collects the redo points of earlier incarnations that the set must keep: all
+ * during replay, and all if the active memtable is not frozen.  The caller holds
+ * t->lock.
+ */
 static int freeze_note_redo(struct tablet *t, struct tablet_freeze *f)
 {
 	f->dead = calloc(t->redo_count + 1u, sizeof *f->dead);
@@ -55,7 +59,7 @@ static int freeze_note_redo(struct tablet *t, struct tablet_freeze *f)
 		struct redo_state *r = &t->redo[i];
 
 		if (r->p.incarnation == t->env->incarnation) {
-			if (!f->froze) /* the active memtable may have records from the oldest redo point on */
+			if (!f->froze) /* the active memtable may contain records from the old redo point on */
 				f->lsn = r->p.lsn;
 		} else if (t->state == TABLET_LOADING || !f->froze) {
 			f->dead[f->dead_count] = *r;
@@ -119,14 +123,14 @@ bool tablet_redo_is_stale(struct tablet *t, const struct tablet_freeze *f)
 
 	mutex_lock(&t->lock);
 	stale = t->redo_count > f->dead_count + (memtable_count(t->view->mems[0]->m) || t->writers ? 1u : 0u);
-	stale |= t->redo_maybe != 0; /* a first write's edit failed: the log could not be removed until the next write */
+	stale |= t->redo_maybe != 0; /* until an edit resolves it, the log from there on cannot be removed */
 	for (unsigned i = 0; i < f->dead_count && i < t->redo_count; i++)
 		stale |= t->redo[i].p.lsn != f->dead[i].p.lsn;
 	mutex_unlock(&t->lock);
 	return stale;
 }
 
-/* The redo set and marks that the edit will set. */
+/* Fills in the redo set and the marks of the edit. */
 static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *needless)
 {
 	const struct tablet_freeze *f = c->arg;
@@ -139,7 +143,7 @@ static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *
 		struct redo_state *r = &c->redo[c->redo_count];
 
 		*r = f->dead[c->redo_count];
-		for (unsigned k = 0; k < t->redo_count; k++) /* replay may have continued */
+		for (unsigned k = 0; k < t->redo_count; k++) /* replay may have continued since the freeze */
 			if (t->redo[k].p.incarnation == r->p.incarnation)
 				r->next_lsn = t->redo[k].next_lsn;
 	}
@@ -147,11 +151,11 @@ static int freeze_prepare_edit(struct tablet *t, struct tablet_change *c, bool *
 		named |= t->redo[k].p.incarnation == t->env->incarnation;
 	clean = t->view->mem_count == f->mem_count + 1 && !memtable_count(t->view->mems[0]->m) && !t->writers;
 	if (clean)
-		t->redo_own = false; /* the next writer waits for EDIT and makes its own edit, whatever the outcome of this one */
+		t->redo_own = false; /* even if this edit fails: its outcome may be unknown, so the next writer makes its own */
 	if (named && !clean)
 		c->redo[c->redo_count++].p = (struct redo_point){t->env->incarnation, f->lsn};
 	c->redo_own = t->redo_own;
-	if (t->major_unset) /* the time to the first major compaction counts from here on, also when the store is opened again */
+	if (t->major_unset) /* stores the start of the time to the first major compaction, so that a new opening does not restart it */
 		c->edit.major_us = t->major_us;
 	c->edit.seq_mark = f->seq > t->seq_mark ? f->seq : t->seq_mark;
 	return 0;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a tablet, and the functions by which engine/tablet and
- * engine/compact work on it together.  No other directory includes this.
+ * The state of a tablet, which engine/tablet and engine/compact share.  No
+ * other directory includes this.
  *
  * engine/compact calls the functions below.  A tablet calls engine/compact
- * through struct tablet_compactor alone, never on the path of a cell.
+ * only through struct tablet_compactor, and never during a read or write of a
+ * cell.
  *
- * Locks, in the order they are taken:
- *	stripe    one of STRIPES row locks, from reading a row to publishing
- *	          the mutation; shared by blind writers.  It is a counter
- *	          under a mutex of RANK_TABLET, because a METADATA row is
- *	          written under a user tablet's EDIT lock.
- *	edit      one change of the file list or redo set at a time, including
- *	          the commit callback
+ * Locks, in the order in which they are taken:
+ *	stripe    one of STRIPES row locks.  A writer holds it from reading the
+ *	          row to publishing the mutation.  Blind writers share it.  It
+ *	          is a counter under a mutex of RANK_TABLET.  It is no ranked
+ *	          lock itself, because a METADATA row is written under a user
+ *	          tablet's EDIT lock.
+ *	edit      called EDIT in comments.  Serialises changes of the file list
+ *	          and of the redo set, including the commit callback.
  *	lock      sequence numbers, change of memtable, writers under way, jobs
  *	view_lock the pointers that readers copy
  */
@@ -25,10 +27,10 @@
 #include "engine/tablet/tablet.h"
 #include "engine/tablet/view.h"
 
-/* The largest clock skew: compactions remove cells so much later than rules hide them. */
+/* The largest clock skew.  Compactions remove a cell this much later than a rule hides it. */
 #define TABLET_SKEW_US (5 * INT64_C(1000000))
 
-/* Name, text, the error of a mutation in this state. */
+/* Name, text, and the error that a mutation gets in this state. */
 #define TABLET_STATES(X)                                                                                                           \
 	X(LOADING, "loading", 0) /* replay: this incarnation has written nothing yet */                                            \
 	X(SERVING, "serving", 0)                                                                                                   \
@@ -42,11 +44,11 @@ enum tablet_state {
 #undef X
 };
 
-/* For readers that see seq (0: no note): in one column no version above ts is live.  tablet_read.c */
+/* For readers of one column with a sequence of at least seq: no version above ts is live (tablet_read.c). */
 struct note {
 	struct buf column;
-	uint64_t seq;
-	uint64_t changed;    /* valid while the stripe's changed_seq is this */
+	uint64_t seq;        /* 0: there is no note */
+	uint64_t changed;    /* the note is valid as long as the stripe's changed_seq has this value */
 	uint64_t column_del; /* the largest of the column deletes above ts */
 	int64_t ts;
 };
@@ -55,21 +57,21 @@ enum { STRIPES = 64 };
 struct stripe {
 	struct mutex m;
 	struct cond free;
-	int holders;                  /* shared: their number; exclusive: -1 */
-	unsigned waiting;             /* for exclusive: new sharers wait, too */
-	_Atomic int64_t newest_us;    /* at or above every timestamp written through it since load */
+	int holders;                  /* the number of sharers; -1: held exclusively */
+	unsigned waiting;             /* writers that want it exclusively; new sharers wait for them */
+	_Atomic int64_t newest_us;    /* the largest timestamp written under this stripe since the tablet was loaded */
 	_Atomic uint64_t changed_seq; /* of the last mutation that did more than delete single versions */
 	struct note note;             /* under m */
 };
 
-/* A mutation that has sequence numbers and is not published; on the writer's stack. */
+/* A mutation that has sequence numbers and is not published yet.  It is on the writer's stack. */
 struct plan;
 struct writer {
-	uint64_t last;    /* its largest sequence number */
-	bool done;        /* inserted or failed */
-	_Atomic bool out; /* published: other threads no longer use it */
+	uint64_t last;          /* its largest sequence number */
+	bool done;              /* its cells are inserted, or its log record failed */
+	_Atomic bool published; /* other threads no longer use the struct */
 	struct writer *next;
-	/* for a thread that inserts in its place: tablet_write.c */
+	/* for another thread that inserts in place of the writer (tablet_write.c) */
 	const struct log_ticket *ticket;
 	struct plan *plan;
 	struct vmem *mem;
@@ -77,7 +79,7 @@ struct writer {
 
 struct redo_state {
 	struct redo_point p;
-	uint64_t next_lsn; /* earlier incarnations: above every record replayed */
+	uint64_t next_lsn; /* of an earlier incarnation: above the LSN of every replayed record */
 };
 
 /* The functions that engine/compact supplies (env->compactor). */
@@ -86,11 +88,11 @@ struct compact_job;
 struct tablet_compactor {
 	/* The tablet's tasks in env->flush_pool and env->compact_pool. */
 	void (*flush_task)(struct task *task), (*merge_task)(struct task *task), (*major_task)(struct task *task);
-	/* Minor compaction of everything written so far.  Between tablet_job_begin and tablet_job_end of `flushing`. */
+	/* Minor compaction of everything written so far.  The caller is between tablet_job_begin and tablet_job_end of `flushing`. */
 	int (*flush)(struct tablet *t);
-	/* Repeats the edits of merging and major compactions that failed.  Between tablet_job_begin and tablet_job_end of both. */
+	/* Repeats the failed edits of merging and major compactions.  The caller is between job_begin and job_end of both. */
 	int (*repeat_edits)(struct tablet *t);
-	/* The tablet is freed: drops the jobs whose edits failed. */
+	/* Called when the tablet is freed: drops the jobs whose edits failed. */
 	void (*drop_jobs)(struct tablet *t);
 };
 
@@ -101,10 +103,10 @@ struct tablet {
 	struct buf begin, end; /* end.p NULL: no end */
 	tablet_commit_fn *commit;
 	void *commit_arg;
-	int64_t loaded_newest_us; /* at or above every timestamp in the files loaded */
+	int64_t loaded_newest_us; /* at or above every timestamp in the loaded files */
 
 	struct stripe stripes[STRIPES];
-	_Atomic unsigned calls; /* under way; tablet_free waits for 0 */
+	_Atomic unsigned calls; /* calls under way; tablet_free waits for 0 */
 	_Atomic uint64_t published;
 
 	struct mutex edit;
@@ -113,31 +115,31 @@ struct tablet {
 	bool major_unset; /* METADATA has no major_us yet */
 
 	struct mutex lock;
-	struct cond changed; /* writers published, jobs ended, state changed */
+	struct cond changed; /* signalled when writers are published, a job ends, or the state changes */
 	_Atomic int state;   /* enum tablet_state */
 	uint64_t next_seq;
 	struct writer *writers, **writers_tail;
-	struct redo_state *redo; /* as committed */
+	struct redo_state *redo; /* the redo set, as committed */
 	unsigned redo_count;
-	bool redo_own;                            /* the set names this incarnation, at or below all unflushed records */
-	uint64_t redo_maybe;                      /* an edit that failed may have set this point of this incarnation; 0: none */
-	int64_t freeze_us;                        /* of the last freeze */
-	_Atomic bool flushing, merging, majoring; /* a job of the kind is under way */
-	_Atomic bool split_wanted; /* a split or merge waits for all three: no background job begins, long ones end */
-	struct flush_job *pending; /* written, its edit failed: repeated before another flush */
-	struct compact_job *pending_merge, *pending_major; /* the same, of the kind */
+	bool redo_own;                            /* the set has a point of this incarnation, not above any unflushed record */
+	uint64_t redo_maybe;                      /* a failed edit may have set this LSN of this incarnation; 0: none */
+	int64_t freeze_us;                        /* the largest time of a freeze so far */
+	_Atomic bool flushing, merging, majoring; /* a job of this kind is under way */
+	_Atomic bool split_wanted; /* for a split or merge: background merging and major compactions end, none begins */
+	struct flush_job *pending; /* its files are written but its edit failed; repeated before another flush */
+	struct compact_job *pending_merge, *pending_major; /* the same, of a merging and of a major compaction */
 
 	struct mutex view_lock;
 	struct view *view;
 	struct store_schema *schema;
 
-	_Atomic unsigned debt;         /* files that wait for a merge: view_debt */
-	_Atomic int64_t major_late_us; /* at the time when major_task was queued */
+	_Atomic unsigned debt;         /* view_debt of the current view */
+	_Atomic int64_t major_late_us; /* by how much the major compaction was overdue when major_task was queued */
 
 	struct task flush_task, merge_task, major_task;
 	uint64_t flush_backoff_us, merge_backoff_us, major_backoff_us;
 	_Atomic uint64_t
-		major_after_us; /* monotonic: if the disk had no space for the last major compaction, the next one begins later than this */
+		major_after_us; /* monotonic: if the disk had no space for the last major compaction, the next one waits until then */
 	_Atomic bool merge_no_space; /* the disk had no space for the last merging compaction */
 	_Atomic bool flush_wanted;
 	_Atomic bool dir_durable; /* the directory of the SSTables has a durable name */
@@ -153,7 +155,7 @@ static inline bool tablet_stopping(const struct tablet *t)
 	return t->state == TABLET_CLOSING || t->state == TABLET_BROKEN || t->state == TABLET_GONE;
 }
 
-/* Around each call; tablet_free waits for all of them. */
+/* Each public call is between these two.  tablet_free waits until all calls have left. */
 static inline void tablet_enter(struct tablet *t)
 {
 	t->calls++;
@@ -163,7 +165,7 @@ static inline void tablet_leave(struct tablet *t)
 	t->calls--;
 }
 
-/* A reader's snapshot.  The view is taken before the sequence. */
+/* A reader's snapshot.  snap_take takes the view before the sequence (view.h has the reason). */
 struct snap {
 	struct view *view;
 	struct store_schema *schema;
@@ -172,13 +174,16 @@ struct snap {
 void snap_take(struct tablet *t, struct snap *s);
 void snap_put(struct snap *s);
 
-/* An iterator over the tablet's rows in a memtable, which it may share with a sibling. */
+/* Makes an iterator over the tablet's rows in a memtable.  After a split the memtable may also have rows of a sibling. */
 int tablet_mem_iter(struct tablet *t, struct vmem *m, struct iter **out) TFS_MUST;
 
 /* ---- background jobs ---- */
-enum { FILES_FREE = 12 }; /* of one group waiting for a merge: writers are not slowed down yet */
-/* Jobs of one kind (tablet.flushing, merging, majoring) run one at a time: waits while *busy, sets it.
- * -ESHUTDOWN, -EREMCHG, -ESTALE. */
+enum { FILES_FREE = 12 }; /* up to so many files of one group may wait for a merge before writers are slowed down */
+/*
+ * Jobs of one kind run one at a time.  busy: tablet.flushing, merging or
+ * majoring.  Waits while *busy is set, then sets it.  -ESHUTDOWN, -EREMCHG,
+ * -ESTALE.
+ */
 int tablet_job_begin(struct tablet *t, _Atomic bool *busy) TFS_MUST;
 void tablet_job_end(struct tablet *t, _Atomic bool *busy);
 void tablet_want_flush(struct tablet *t);
@@ -189,20 +194,25 @@ void tablet_want_flush(struct tablet *t);
  * METADATA may have the change, so the caller repeats it until it succeeds.
  */
 struct tablet_change {
-	struct tablet_edit edit;                /* event, seq_mark, clock_mark, major_us; the rest is filled in */
+	/* The caller sets event, set_redo, seq_mark, clock_mark and major_us; tablet_change fills in the rest. */
+	struct tablet_edit edit;
 	const struct file_set *removed, *added; /* NULL: none */
-	struct vmem *const *flushed;            /* memtables that are in `added` */
+	struct vmem *const *flushed;            /* memtables whose entries are in the files `added` */
 	unsigned flushed_count;
-	/* edit.set_redo: the redo set, on the heap, taken; redo_own: the tablet's new value */
+	/* If edit.set_redo is set: the new redo set, on the heap, owned by tablet_change; and the new tablet.redo_own. */
 	struct redo_state *redo;
 	unsigned redo_count;
 	bool redo_own;
-	/* Called under EDIT and the tablet's lock before all else; may fill in the above.  An error, or *needless, ends the change. */
+	/* Called first, under EDIT and the tablet's lock.  May fill in the fields above.  On an error or *needless nothing is changed. */
 	int (*prepare)(struct tablet *t, struct tablet_change *c, bool *needless);
 	void *arg;
 };
 int tablet_change(struct tablet *t, struct tablet_change *c) TFS_MUST;
-/* Drops the references.  removed: the files left the tablet's list durably; those that no tablet lists are unlinked with their last reader. */
+/*
+ * Drops the references in s.  removed: the tablet's list no longer has the
+ * files, durably.  Those that no tablet lists are unlinked when their last
+ * reader ends.
+ */
 void tablet_drop_files(struct tablet *t, struct file_set *s, bool removed);
 
 /* ---- freezing memtables (tablet_freeze.c) ---- */
@@ -210,21 +220,26 @@ struct tablet_freeze {
 	struct vmem *mems[VIEW_MEMS];
 	unsigned mem_count;
 	struct store_schema *schema; /* a reference */
-	int64_t us;                  /* cells that expired by then may be collected */
-	int64_t at_us;               /* the clock at that instant */
-	bool counts; /* all older mutations are in mems or in files (none to be replayed, or not frozen): the rules may be applied completely */
-	bool froze; /* the active memtable is among mems, or was empty */
+	int64_t us;                  /* the flush may collect cells that expired by then (clock_collect) */
+	int64_t at_us;               /* the clock at the freeze */
+	/*
+	 * The flush may apply rules that count versions, because all older mutations
+	 * are in mems or in files.  False if some are still to be replayed, or are in
+	 * the active memtable because it was not frozen.
+	 */
+	bool counts;
+	bool froze; /* the active memtable is among mems, or it was empty */
 	/* private */
 	uint64_t seq, lsn;
 	struct redo_state *dead; /* redo points of earlier incarnations that stay */
 	unsigned dead_count;
 };
-/* Replaces the active memtable and waits for its writers.  tablet_freeze_fini in any case. */
+/* Replaces the active memtable and waits for its writers.  Call tablet_freeze_fini also after an error. */
 int tablet_freeze(struct tablet *t, struct tablet_freeze *f) TFS_MUST;
 void tablet_freeze_fini(struct tablet_freeze *f);
-/* Nothing is frozen, but the redo set in METADATA names more log than the tablet needs. */
+/* If nothing was frozen: returns true if the redo set in METADATA keeps more of the log than the tablet needs. */
 bool tablet_redo_is_stale(struct tablet *t, const struct tablet_freeze *f);
-/* The memtables are in these files: enters them and the redo set that remains. */
+/* Commits the edit of a flush: adds `files`, which contain f's memtables, and sets the remaining redo points. */
 int tablet_install_flush(struct tablet *t, const struct tablet_freeze *f, const struct file_set *files) TFS_MUST;
 
 #endif

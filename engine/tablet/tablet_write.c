@@ -85,7 +85,7 @@ static bool writers_publish(struct tablet *t, const struct writer *w)
 		if (!t->writers)
 			t->writers_tail = &t->writers;
 		others |= first != w;
-		atomic_store_explicit(&first->out, true, memory_order_release);
+		atomic_store_explicit(&first->published, true, memory_order_release);
 	}
 	return others;
 }
@@ -128,12 +128,12 @@ static void writer_end(struct tablet *t, struct writer *w, int err, struct log_w
 		writer_insert(o, other);
 	if (writers_publish(t, w) || t->flushing)
 		cond_broadcast(&t->changed);
-	if (!w->out) {
+	if (!w->published) {
 		mutex_unlock(&t->lock);
 		log_wake(wakeups);
 		mutex_lock(&t->lock);
 	}
-	while (!w->out)
+	while (!w->published)
 		writers_wait_once(t);
 }
 
@@ -282,7 +282,7 @@ static int mutation_commit(
 	if (err)
 		goto out;
 	err = log_wait_deferred(t->env->log, &ticket, &wakeups);
-	if (!atomic_load_explicit(&w.out, memory_order_acquire)) { /* else another writer of its group has inserted for it */
+	if (!atomic_load_explicit(&w.published, memory_order_acquire)) { /* else another writer of its group has inserted for it */
 		mutex_lock(&t->lock);
 		bytes = vmem_account(mem);
 		writer_end(t, &w, err, &wakeups);

@@ -3,12 +3,12 @@
  * Views (view.h): counted lists of memtables and files.
  *
  * A file that a split child shares with its sibling is clipped to the rows in
- * its METADATA column.  Only a file all of whose rows lie in that range can be
- * used by no other tablet, so that this one may unlink it.  The collection of
- * files removes the others.
+ * its METADATA column.  If all rows of a file lie in that range, no other
+ * tablet can use it, so this tablet may unlink it.  Without env->listed, the
+ * collection of files removes the others.
  *
- * Rejected: an epoch scheme for readers.  Two short critical sections
- * a read cost some 40 ns, a tenth of a block lookup.
+ * Rejected: an epoch scheme for readers.  Each read has two short critical
+ * sections.  They cost about 40 ns, a tenth of a block lookup.
  */
 #include "engine/tablet/view.h"
 #include "engine/cell/merge.h"
@@ -62,7 +62,7 @@ size_t vmem_account(struct vmem *m)
 	return bytes;
 }
 
-static void forget_bytes(struct vmem *m)
+static void vmem_unaccount(struct vmem *m)
 {
 	if (m->memory_used)
 		*m->memory_used -= m->accounted;
@@ -75,14 +75,14 @@ static void forget_bytes(struct vmem *m)
 void vmem_flushed(struct vmem *m)
 {
 	if (--m->tablets == 0)
-		forget_bytes(m);
+		vmem_unaccount(m);
 }
 
 void vmem_put(struct vmem *m)
 {
 	if (!m || --m->refs)
 		return;
-	forget_bytes(m);
+	vmem_unaccount(m);
 	memtable_put(m->m);
 	mem_usage_fini(&m->usage);
 	free(m);
@@ -303,16 +303,16 @@ static bool file_overlaps(const struct vfile *f, struct slice from, struct slice
 int view_iter(struct view *v, const uint16_t *families, unsigned family_count, struct slice from, struct slice to,
 	struct slice row_probe, int *skipped, struct iter **out)
 {
-	struct iter **kids = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
+	struct iter **sources = calloc(v->mem_count + v->file_count + 1u, sizeof(struct iter *));
 	unsigned n = 0;
 	int err = 0;
 
-	if (!kids)
+	if (!sources)
 		return -ENOMEM;
 	for (unsigned i = 0; i < v->mem_count && !err; i++) {
-		if (!memtable_count(v->mems[i]->m)) /* no entry has a sequence that the caller sees */
+		if (!memtable_count(v->mems[i]->m))
 			continue;
-		err = memtable_iter_new(v->mems[i]->m, &kids[n]);
+		err = memtable_iter_new(v->mems[i]->m, &sources[n]);
 		n += !err;
 	}
 	for (unsigned i = 0; i < v->file_count && !err; i++) {
@@ -322,14 +322,14 @@ int view_iter(struct view *v, const uint16_t *families, unsigned family_count, s
 			continue;
 		if (row_probe.n && !sst_may_contain(f->sst, from, to, row_probe))
 			continue;
-		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, skipped, &kids[n]);
+		err = vfile_iter(f, row_probe.n ? sst_iter_new : sst_walk_new, skipped, &sources[n]);
 		n += !err;
 		if (skipped && (err == -EBADMSG || err == -EIO || err == -ENOENT)) {
-			*skipped = err == -ENOENT ? -EBADMSG : err; /* no block of the file can be read */
+			*skipped = err == -ENOENT ? -EBADMSG : err; /* a missing file counts as damaged */
 			err = 0;
 		}
 	}
-	err = merge_iter_new(kids, n, err, out);
-	free(kids);
+	err = merge_iter_new(sources, n, err, out);
+	free(sources);
 	return err;
 }

@@ -2,11 +2,15 @@
 /*
  * A view: the list of memtables and SSTables that a reader of a tablet reads.
  *
- * A view is counted and immutable once published; a flush, a compaction or a
- * fresh memtable publishes a new one.  Readers take the view first and the
- * tablet's published sequence second.  Entries up to that sequence are in a
- * memtable of this view or of a later one, and compactions in this view have
- * only dropped entries that no such reader can see.
+ * A view is reference-counted, and immutable once published.  A flush, a
+ * compaction and a fresh memtable each publish a new view.
+ *
+ * A reader takes the view first and the tablet's published sequence second.
+ * So the compactions that wrote this view's files dropped no entry that the
+ * reader may see.  In the other order, a compaction between the two could
+ * drop a version that a later write has replaced, and the reader would see
+ * neither.  A write between the two may be in a memtable of a later view; the
+ * reader does not see it.
  */
 #ifndef TFS_TABLET_VIEW_H
 #define TFS_TABLET_VIEW_H
@@ -24,25 +28,30 @@ enum { VIEW_MEMS = 8 }; /* the active memtable and those being flushed */
 struct vmem {
 	_Atomic uint32_t refs;
 	struct memtable *m;
-	_Atomic uint64_t row_deletes, family_deletes; /* entries; raised before the insert */
-	_Atomic uint64_t tombstones, column_deletes;
+	/* Numbers of entries; raised before the insert. */
+	_Atomic uint64_t row_deletes, family_deletes, column_deletes;
+	_Atomic uint64_t tombstones; /* deletes of columns and of versions */
 	_Atomic size_t *memory_used; /* the sum that includes `accounted` */
-	size_t accounted, fresh;     /* under the tablet's lock; fresh: of an empty one */
+	size_t accounted, fresh;     /* bytes, under the tablet's lock; fresh: its size when it was empty */
 	uint64_t seq_max;            /* under the tablet's lock */
 	_Atomic size_t *frozen_sum;  /* the sum that includes `frozen`; NULL: not frozen */
-	size_t frozen;
-	_Atomic uint32_t tablets; /* that have not flushed it yet: 1, or more after a split */
-	struct mem_usage usage;   /* counted under the tablet's lock */
-	_Atomic bool shared;      /* since a split: it has rows of several tablets and is not written to */
+	size_t frozen;               /* bytes */
+	_Atomic uint32_t tablets;    /* the number of tablets that have not flushed it yet; more than 1 only after a split */
+	struct mem_usage usage;      /* counted under the tablet's lock */
+	_Atomic bool shared;         /* set by a split: it has rows of several tablets, and no thread writes to it */
 };
 int vmem_new(_Atomic size_t *memory_used, struct vmem **out) TFS_MUST;
 struct vmem *vmem_get(struct vmem *m);
 void vmem_put(struct vmem *m);
-/* One tablet has flushed it.  After the last one its memory no longer slows writers down, although readers may still use it. */
+/*
+ * Called when one tablet has flushed m.  After the last one the memory of m is
+ * no longer accounted, so it does not slow writers down.  Readers may still use
+ * m.
+ */
 void vmem_flushed(struct vmem *m);
-/* Raises the accounted memory of m after inserts; the caller holds the tablet's lock.  Returns the bytes accounted for m. */
+/* Raises the accounted memory of m after inserts.  Returns the bytes of m.  The caller holds the tablet's lock. */
 size_t vmem_account(struct vmem *m);
-/* No more is written to it: adds its memory to *sum.  The caller holds the tablet's lock. */
+/* Called when m receives no more writes.  Adds its memory to *sum.  The caller holds the tablet's lock. */
 void vmem_freeze(struct vmem *m, _Atomic size_t *sum);
 
 /* A file of the list. */
@@ -50,17 +59,17 @@ struct vfile {
 	_Atomic uint32_t refs;
 	struct tablet_file meta;
 	struct sst *sst;
-	struct buf from, to;              /* encoded bounds within which the tablet uses the file; to.n 0: no end */
-	bool clip;                        /* it has rows outside of them */
-	struct buf first, after;          /* encoded: at or below its first key; above its last one */
-	bool owned;                       /* no other tablet can use it: unlinked after it was compacted */
+	struct buf from, to;              /* if clip: encoded bounds of the rows that the tablet uses; to.n 0: no end */
+	bool clip;                        /* the file has rows of other tablets */
+	struct buf first, after;          /* encoded, of the tablet's part: at or below its first key; above its last key */
+	bool owned;                       /* no other tablet can use it, so it can be unlinked after a compaction */
 	bool busy;                        /* under the tablet's lock: it is input of a compaction */
-	struct file_usage *_Atomic usage; /* made on first use */
-	/* Monotonic: until then background compactions do not read it, because one failed to.  UINT64_MAX: it is damaged. */
+	struct file_usage *_Atomic usage; /* read on first use */
+	/* Monotonic.  A background compaction failed to read the file, so the next ones skip it until then.  UINT64_MAX: damaged. */
 	_Atomic uint64_t excluded_until_us;
-	/* 1 + the generation of the schema under which a compaction read it and found nothing to drop; 0: none. */
+	/* 1 + the generation of the schema under which a compaction read the file and found nothing to drop; 0: none. */
 	_Atomic uint64_t checked_generation;
-	/* The rules and the time at which its newest data was frozen; NULL: unknown (loaded from METADATA). */
+	/* The schema and the time at the freeze of its newest data.  schema NULL: unknown, because it was loaded from METADATA. */
 	struct store_schema *schema;
 	int64_t freeze_us;
 };
@@ -79,14 +88,14 @@ void file_set_put(struct file_set *s);                          /* drops the ref
 struct view {
 	_Atomic uint32_t refs;
 	unsigned mem_count, file_count, file_cap;
-	bool mixed;                                 /* the files are of more than one group */
+	bool mixed;                                 /* the files belong to more than one group */
 	struct vmem *mems[VIEW_MEMS];               /* newest first; [0] is being written */
-	struct mem_usage *_Atomic parts[VIEW_MEMS]; /* of shared memtables, the tablet's part; made on first use */
+	struct mem_usage *_Atomic parts[VIEW_MEMS]; /* usage of the tablet's rows in a shared memtable; counted on first use */
 	struct vfile *files[];                      /* by seq_max, newest first */
 };
-/* An empty view with space for so many files.  NULL: out of memory. */
+/* Makes an empty view with space for so many files.  NULL: out of memory. */
 struct view *view_new(unsigned files);
-/* A view with v's files except `without`, and with `with`; no memtables.  NULL: out of memory. */
+/* Makes a view with v's files, except `without`, plus `with`, and no memtables.  NULL: out of memory. */
 struct view *view_change(const struct view *v, const struct file_set *without, const struct file_set *with);
 /* Appends v's memtables to n's, except the `count` in `without`. */
 void view_take_mems(struct view *n, const struct view *v, struct vmem *const *without, unsigned count);
@@ -94,28 +103,32 @@ struct view *view_get(struct view *v);
 void view_put(struct view *v);
 /* The largest number of files of one group that wait for a merge.  The caller holds the tablet's lock. */
 unsigned view_debt(const struct view *v);
-/* Adds a reference to f at its place by age; there must be space. */
+/* Adds a reference to f, in the order of seq_max.  The view must have space for it. */
 void view_add_file(struct view *v, struct vfile *f);
 
-/* Returns true if no row of the file is in the tablet (after a split): it is never opened. */
+/* Returns true if no row of the file is in the tablet, as after a split.  Such a file is never opened. */
 bool vfile_empty(const struct vfile *f);
-/* An iterator over the tablet's part of f; make: sst_iter_new, sst_walk_new or sst_scan_new. */
+/* Makes an iterator over the tablet's part of f.  make: sst_iter_new, sst_walk_new or sst_scan_new.  skipped: as of view_iter. */
 typedef int vfile_iter_fn(struct sst *s, struct iter **out);
-int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter **out) TFS_MUST; /* skipped: as of view_iter */
-bool vfile_excluded(const struct vfile *f);
-/* Returns true for errors of the file, false for those of the reader. */
+int vfile_iter(struct vfile *f, vfile_iter_fn *make, int *skipped, struct iter **out) TFS_MUST;
+bool vfile_excluded(const struct vfile *f); /* as of now: excluded_until_us */
+/* Returns true if err means that the file cannot be read; false for other errors, for example -ENOMEM. */
 static inline bool is_damage(int err)
 {
 	return err == -EBADMSG || err == -EIO;
 }
-/* An iterator that skips blocks of sst that cannot be read; *skipped is then the error.  Takes the child (also on failure); borrows the rest. */
+/*
+ * Makes an iterator that skips the unreadable blocks of sst.  Each time it
+ * stores the error in *skipped.  It owns the child, which is freed also on
+ * failure.  sst and skipped must outlive it.
+ */
 int skip_damage_iter_new(struct iter *child, struct sst *sst, int *skipped, struct iter **out) TFS_MUST;
 /*
- * One merged iterator over the sources of the view that may have rows in
- * [from, to) (encoded bounds; to.n 0: no end) and entries of the families
- * (NULL: all).  row_probe.n: files whose filter excludes this probe are not
- * read.  skipped: NULL, or unreadable blocks are skipped and *skipped is the
- * error.
+ * Makes one merged iterator over the memtables of the view and over the files
+ * that may have rows in [from, to) and entries of the families.  from, to:
+ * encoded bounds; to.n 0: no end.  families NULL: all.  row_probe.n > 0: files
+ * whose filter excludes this probe are not read.  If skipped is not NULL,
+ * unreadable blocks are skipped, and *skipped is set to the error.
  */
 int view_iter(struct view *v, const uint16_t *families, unsigned family_count, struct slice from, struct slice to,
 	struct slice row_probe, int *skipped, struct iter **out) TFS_MUST;
