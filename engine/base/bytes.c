@@ -295,13 +295,19 @@ int array_grow(void *array, size_t count, size_t size)
 	return 0;
 }
 
+/* The length that the first byte of a character states; 0: no character begins with c. */
+static size_t stated_length(uint8_t c)
+{
+	return c < 0xc2 || c > 0xf4 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
+
 size_t utf8_length(const uint8_t *p, size_t n)
 {
 	static const uint32_t least[] = {[2] = 0x80, [3] = 0x800, [4] = 0x10000};
-	const size_t len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	const size_t len = stated_length(p[0]);
 	uint32_t v = p[0] & (0xffu >> (len + 1));
 
-	if (p[0] < 0xc2 || p[0] > 0xf4 || n < len)
+	if (len == 0 || n < len)
 		return 0;
 	for (size_t i = 1; i < len; i++) {
 		if ((p[i] & 0xc0) != 0x80)
@@ -309,4 +315,44 @@ size_t utf8_length(const uint8_t *p, size_t n)
 		v = v << 6 | (p[i] & 0x3fu);
 	}
 	return v < least[len] || v > 0x10ffff || (v >= 0xd800 && v <= 0xdfff) ? 0 : len;
+}
+
+/* The index of the first byte of s, at or after i, that is not ASCII; s.n if there is none. */
+static size_t skip_ascii(struct slice s, size_t i)
+{
+	uint64_t word;
+
+	for (; i + sizeof word <= s.n; i += sizeof word) {
+		memcpy(&word, s.p + i, sizeof word);
+		if (word & UINT64_C(0x8080808080808080))
+			break;
+	}
+	while (i < s.n && s.p[i] < 0x80)
+		i++;
+	return i;
+}
+
+bool utf8_valid(struct slice s)
+{
+	for (size_t i = skip_ascii(s, 0); i < s.n; i = skip_ascii(s, i)) {
+		size_t n = utf8_length(s.p + i, s.n - i);
+
+		if (n == 0)
+			return false;
+		i += n;
+	}
+	return true;
+}
+
+size_t utf8_unfinished(struct slice s)
+{
+	for (size_t n = 1; n <= 3 && n <= s.n; n++) {
+		uint8_t c = s.p[s.n - n];
+
+		if (c < 0x80)
+			return 0;
+		if (c >= 0xc0)
+			return stated_length(c) > n ? n : 0;
+	}
+	return 0;
 }

@@ -160,6 +160,10 @@ void arena_fini(struct arena *a);
 
 /* The length of the valid UTF-8 character of 2 to 4 bytes at p, or 0.  n is at least 1. */
 size_t utf8_length(const uint8_t *p, size_t n);
+/* Returns true if all of s is valid UTF-8. */
+bool utf8_valid(struct slice s);
+/* The number of bytes, 0 to 3, at the end of s that more bytes may complete to a character. */
+size_t utf8_unfinished(struct slice s);
 /* CRC-32C (Castagnoli), as in iSCSI; crc32c(0, p, n) starts, chaining continues. */
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 /* Seeded 64-bit hash (XXH3). */

@@ -3,3 +3,6 @@
 check_PROGRAMS += t/unit/test_bulk_escape
 t_unit_test_bulk_escape_SOURCES = t/unit/test_bulk_escape.c
 t_unit_test_bulk_escape_LDADD = libbulk.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+check_PROGRAMS += t/unit/test_bulk_line
+t_unit_test_bulk_line_SOURCES = t/unit/test_bulk_line.c
+t_unit_test_bulk_line_LDADD = libbulk.la t/model/libmodel.la libbase.la $(CMOCKA_LIBS) $(TFS_LDFLAGS)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes as JSON strings (RFC 8259), and as base64 (RFC 4648, with padding).
+ * Threads: any.  Errors: -ENOMEM; out is unchanged then.
+ */
+#ifndef TFS_BULK_JSON_H
+#define TFS_BULK_JSON_H
+
+#include "engine/base/bytes.h"
+
+/* Appends the inside of a JSON string, without quotes.  utf8 must be valid UTF-8. */
+int json_escape(struct buf *out, struct slice utf8) TFS_MUST;
+/* Appends bytes as base64.  Of a text in pieces each but the last has a multiple of three bytes. */
+int base64_encode(struct buf *out, struct slice bytes) TFS_MUST;
+/*
+ * Appends "NAME":"..." or, if bytes is not valid UTF-8, "NAME_base64":"...",
+ * with the quotes.
+ */
+int json_member(struct buf *out, const char *name, struct slice bytes) TFS_MUST;
+
+#endif
