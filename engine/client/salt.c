@@ -6,6 +6,7 @@
  * while the table is empty (master/change.c).  So a request that finds no
  * tablets (-EIDRM) has read and changed nothing.  The client asks the master
  * for the schema, and sends the request again if the schema names other tablets.
+ * The number of tries is not limited, because each follows another change.
  */
 #include "engine/client/salt.h"
 
@@ -55,7 +56,7 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 	const struct schema *now = schema_get(s), *next;
 	int err;
 
-	for (unsigned tries = 0;; tries++) {
+	for (;;) {
 		const struct tfs_schema *p = schema_public(now);
 
 		q->table = p->tablets_id;
@@ -67,7 +68,7 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 		if (err != -EIDRM)
 			break;
 		err = -ENOENT;
-		next = tries < SALT_TRIES ? table_new_tablets(t, p->tablets_id) : NULL;
+		next = table_new_tablets(t, p->tablets_id);
 		if (!next)
 			break;
 		schema_put(now);

@@ -11,8 +11,6 @@
 
 #include "engine/client/client.h"
 
-#define SALT_TRIES 8 /* changes of a table's salt during one request */
-
 static inline uint8_t salt_byte(struct slice row, uint32_t salt)
 {
 	return (uint8_t)(crc32c(0, row.p, row.n) % salt);

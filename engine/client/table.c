@@ -76,7 +76,7 @@ int tfs_table_empty(struct tfs_table *t, bool *empty)
 	bool has = false;
 	int err = -EIDRM;
 
-	for (unsigned tries = 0; s && err == -EIDRM && tries < SALT_TRIES; tries++) {
+	while (s && err == -EIDRM) {
 		const struct tfs_schema *p = schema_public(s);
 		const uint32_t tablets = p->tablets_id;
 

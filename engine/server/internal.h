@@ -246,7 +246,7 @@ struct load_level {
 	uint32_t table;
 	unsigned loaded;
 	struct needed_logs *needed; /* at the start: of all levels */
-	struct buf *orphans;        /* METADATA rows of tables partly made or partly dropped */
+	struct buf *orphans;        /* at the start: METADATA rows of tables partly made or partly dropped */
 	unsigned orphan_count;
 	char **why; /* at the start */
 };

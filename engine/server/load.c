@@ -131,7 +131,7 @@ static int check_id(struct server *s, uint32_t table, char **why)
 }
 
 /*
- * A table without a schema.  It was partly made, so it has no data, or it was
+ * At the start: a table without a schema.  It was partly made, so it has no data, or it was
  * dropped, and the master has written dropped/ID (master/).
  */
 static int load_orphan(struct load_level *l, struct slice row_key, const struct meta_tablet *m)
@@ -187,7 +187,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 	if (l->kind == KIND_USER) {
 		err = user_table_get(l->s, m->table, &u);
 		user_table_put(l->s, u);
-		if (err == -EIDRM)
+		if (err == -EIDRM && l->needed)
 			return load_orphan(l, row_key, m);
 		if (err)
 			return err;
@@ -227,15 +227,13 @@ int load_rows(struct load_level *l, struct slice from, struct slice to)
 	return err;
 }
 
+/* -EIDRM: the table was dropped meanwhile; the master deletes its rows. */
 static int served_load_table(struct server *s, uint32_t table)
 {
 	struct load_level l = {.s = s, .kind = KIND_USER};
 	int err = metadata_scan_table(s->metadata, table, load_tablet, &l);
 
 	buf_fini(&l.begin);
-	for (unsigned i = 0; i < l.orphan_count; i++)
-		buf_fini(&l.orphans[i]);
-	free(l.orphans);
 	return err;
 }
 
