@@ -387,10 +387,19 @@ enum tfs_check {
 	TFS_CHECK_ABSENT,
 	TFS_CHECK_NEWEST_IS, /* its newest version has this timestamp (ts.us) */
 	TFS_CHECK_VALUE,     /* its newest version has this value */
+	TFS_CHECK_MATCH, /* its newest version matches the pattern `value` (tfs_scan_spec.value_regex); -EINVAL: not a pattern; -ETIME: too many steps */
 };
 /* If a check fails, nothing is applied and tfs_apply returns -ECANCELED.  Checks see the row before the mutation. */
 TFS_API int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char *family, struct tfs_bytes qualifier,
 	struct tfs_ts ts, struct tfs_bytes value);
+
+/*
+ * The family has the same cells as when its fingerprint was read: the sum of
+ * tfs_fingerprint over its cells in one scan of the row, 0 if it had none.  Any
+ * write, delete or expiry in between makes the check fail.  The server reads the
+ * keys of all cells of the family in the row.
+ */
+TFS_API int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64_t fingerprint);
 
 /* The result of one operation. */
 struct tfs_result {
@@ -399,12 +408,13 @@ struct tfs_result {
 	int64_t counter;   /* increment: the new value */
 	bool replaced;     /* write with replace: the version at replace_ts was the newest and was replaced */
 	int64_t commit_us; /* the time of commit, the same for all operations; 0: the mutation changed nothing */
+	bool failed;       /* after an error: this operation is the cause, for example the check that failed */
 };
 #define TFS_APPLY_SYNC 1u /* on disk before it returns */
 /*
  * Applies all operations atomically, in order: an operation sees the effect of
  * earlier ones on the same column.  results: NULL, or an array with an element
- * per operation.  -ENOENT the table was dropped; -EINVAL unknown family or bad
+ * per operation; after an error only `failed` is set in it.  -ENOENT the table was dropped; -EINVAL unknown family or bad
  * argument; -EFBIG; -E2BIG; -ECANCELED a check failed.  After an I/O error it
  * is unknown whether the mutation was applied; after any other it was not.
  */
@@ -468,6 +478,7 @@ struct tfs_cell {
 	struct tfs_bytes value; /* data is NULL in scans without values and if size > TFS_INLINE_MAX: call tfs_read */
 	int64_t expires_us;     /* when it expires by age; INT64_MAX: never */
 	int64_t commit_us;      /* the time of commit (not the timestamp) */
+	uint64_t sequence;      /* of a row's cells, one written later has a larger number */
 	bool unsure;            /* past_damage: an unreadable block may contain a newer version or a delete of it */
 };
 #define TFS_INLINE_MAX (256 * 1024)
@@ -519,6 +530,8 @@ TFS_API int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, 
  */
 TFS_API int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell) TFS_CHECKED;
 TFS_API void tfs_scan_free(struct tfs_scan *s);
+/* For tfs_mutation_check_family: a hash of the cell's family, qualifier, timestamp and sequence number. */
+TFS_API uint64_t tfs_fingerprint(const struct tfs_cell *cell);
 
 struct tfs_info {
 	int64_t ts;

@@ -114,6 +114,7 @@ int scan_fill(struct live *l, const struct scan_spec *spec, struct scan_returned
 			.expires_us = lc.expires_us,
 			.commit_us = lc.commit_us,
 			.size = lc.size,
+			.seq = lc.seq,
 		};
 		filled += sizeof(*c);
 		if (prev && slice_eq(prev->row, lc.row)) {

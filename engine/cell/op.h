@@ -33,12 +33,13 @@ struct op_range {
 	struct slice data;
 };
 enum op_base { OP_BASE_EMPTY, OP_BASE_NEWEST, OP_BASE_VERSION };
-enum op_check { OP_CHECK_EXISTS, OP_CHECK_ABSENT, OP_CHECK_NEWEST_IS, OP_CHECK_VALUE };
+enum op_check { OP_CHECK_EXISTS, OP_CHECK_ABSENT, OP_CHECK_NEWEST_IS, OP_CHECK_VALUE, OP_CHECK_MATCH, OP_CHECK_FAMILY };
+#define OP_CHECKS (OP_CHECK_FAMILY + 1)
 struct op {
 	enum op_kind kind;
 	uint16_t family, to_family;
 	struct slice qualifier, to_qualifier;
-	/* ts: of the cell to write, of the source of a move, of the version to check.  OP_DELETE_VERSION and OP_SET_TIME use ts.us alone. */
+	/* ts: of the cell to write, of the source of a move, of the version to check; us: the fingerprint that OP_CHECK_FAMILY compares.  OP_DELETE_VERSION and OP_SET_TIME use ts.us alone. */
 	struct op_time ts, to;
 	enum op_base base;
 	int64_t base_ts;
@@ -56,6 +57,7 @@ struct op_result {
 	int64_t ts, counter, commit_us;
 	uint64_t size;
 	bool replaced;
+	bool failed; /* of a mutation that failed: this operation is the cause */
 };
 
 /* Identifies a mutation, so that it is not applied twice: the client, its number, the client's lowest unanswered number.  client 0: none. */
@@ -91,8 +93,14 @@ struct scan_cell {
 	struct slice row, qualifier, value; /* value.p NULL: keys only, or larger than CELL_CHUNK_BYTES */
 	uint16_t family;
 	int64_t ts, expires_us, commit_us;
-	uint64_t size;
+	uint64_t size, seq;
 };
+/*
+ * Identifies a stored cell among all cells that its row ever has.  The sum over
+ * the live cells of a family in a row, modulo 2^64, is the family's fingerprint:
+ * any write, delete or expiry changes it.
+ */
+uint64_t cell_fingerprint(uint16_t family, struct slice qualifier, int64_t ts, uint64_t seq);
 /* An answer: cells, with their bytes in the arena. */
 struct scan_batch {
 	struct arena arena;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Filters of a scan on row keys, qualifiers, values and times of commit, as
- * Bigtable's filters: a regular expression matches the whole key or value.
- *
- * Patterns are PCRE2's, over bytes; a dot matches every byte.  A match is
- * bounded in steps and memory.  One that reaches the bound ends the scan with
- * -ETIME.
+ * Bigtable's filters.  A match (pattern.h) that reaches its bounds ends the scan
+ * with -ETIME.
  *
  * Threads: a filter by one thread at a time.
  */

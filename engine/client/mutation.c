@@ -193,8 +193,19 @@ int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char 
 	op.ts = time_of(ts);
 	op.check = (enum op_check)check;
 	op.value = slice_of_bytes(value);
-	if (check > TFS_CHECK_VALUE)
+	_Static_assert(
+		(int)TFS_CHECK_EXISTS == OP_CHECK_EXISTS && (int)TFS_CHECK_MATCH == OP_CHECK_MATCH, "checks are the same in both");
+	if (check > TFS_CHECK_MATCH)
 		m->err = -EINVAL;
+	return mutation_add(m, &op);
+}
+
+int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64_t fingerprint)
+{
+	struct op op = mutation_op(m, OP_CHECK, family, tfs_bytes_of(NULL, 0));
+
+	op.check = OP_CHECK_FAMILY;
+	op.ts.us = (int64_t)fingerprint;
 	return mutation_add(m, &op);
 }
 
@@ -237,10 +248,13 @@ int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results
 		a.results = large;
 	}
 	err = table_call_row(m->table, m->schema, &q, &a);
-	if (!err && results)
-		for (unsigned i = 0; i < m->count; i++)
-			results[i] = (struct tfs_result){a.results[i].ts, a.results[i].size, a.results[i].counter,
-				a.results[i].replaced, a.results[i].commit_us};
+	for (unsigned i = 0; results && i < m->count; i++)
+		results[i] = err ? (struct tfs_result){.failed = a.failed_op == i + 1}
+				 : (struct tfs_result){.ts = a.results[i].ts,
+					   .size = a.results[i].size,
+					   .counter = a.results[i].counter,
+					   .replaced = a.results[i].replaced,
+					   .commit_us = a.results[i].commit_us};
 	ts_answer_fini(&a);
 	free(large);
 	return err;

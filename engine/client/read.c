@@ -264,10 +264,16 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 			.value = bytes_of_slice(c->value),
 			.expires_us = c->expires_us,
 			.commit_us = c->commit_us,
+			.sequence = c->seq,
 			.unsure = unsure,
 		};
 		return 1;
 	}
+}
+
+uint64_t tfs_fingerprint(const struct tfs_cell *c)
+{
+	return cell_fingerprint(c->family_id, slice_of_bytes(c->qualifier), c->ts, c->sequence);
 }
 
 void tfs_scan_free(struct tfs_scan *s)

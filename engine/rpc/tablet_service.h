@@ -121,7 +121,9 @@ struct ts_tablet {
 	/* SCAN_OPEN: where this tablet's rows end, p NULL: the table's end. */                                                    \
 	/* The last SCAN_NEXT: where the scan continues instead, p NULL: as SCAN_OPEN returned. */                                 \
 	F(VALUE, 8, struct slice, tablet_end)                                                                                      \
-	F(STRUCT, 9, ts_tablet, tablet)
+	F(STRUCT, 9, ts_tablet, tablet)                                                                                            \
+	/* MUTATE that failed: the operation that is the cause, from 1; 0: none is */                                              \
+	F(VALUE, 10, uint32_t, failed_op)
 /* The members after the list belong partly to the caller; tablet_wire.c (struct payload) carries them. */
 struct ts_answer {
 	TS_ANSWER(WIRE_MEMBER)

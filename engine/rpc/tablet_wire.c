@@ -60,7 +60,8 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 2, int64_t, counter)                                                                                              \
 	F(VALUE, 3, int64_t, commit_us)                                                                                            \
 	F(VALUE, 4, uint64_t, size)                                                                                                \
-	F(VALUE, 5, bool, replaced)
+	F(VALUE, 5, bool, replaced)                                                                                                \
+	F(VALUE, 6, bool, failed)
 #define SCAN_SPEC(F)                                                                                                               \
 	F(VALUE, 1, enum scan_what, what)                                                                                          \
 	F(VALUE, 2, struct slice, row_from)                                                                                        \
@@ -99,7 +100,8 @@ void ts_answer_fini(struct ts_answer *a)
 	F(VALUE, 5, int64_t, ts)                                                                                                   \
 	F(VALUE, 6, int64_t, expires_us)                                                                                           \
 	F(VALUE, 7, int64_t, commit_us)                                                                                            \
-	F(VALUE, 8, uint64_t, size)
+	F(VALUE, 8, uint64_t, size)                                                                                                \
+	F(VALUE, 9, uint64_t, seq)
 WIRE_COMPLETE(op_time, OP_TIME)
 WIRE_COMPLETE(op_token, OP_TOKEN)
 WIRE_COMPLETE(op_range, OP_RANGE)
@@ -112,7 +114,7 @@ static bool op_valid(const void *m)
 {
 	const struct op *op = m;
 
-	return op->kind > 0 && op->kind < OP_KINDS && op->base <= OP_BASE_VERSION && op->check <= OP_CHECK_VALUE;
+	return op->kind > 0 && op->kind < OP_KINDS && op->base <= OP_BASE_VERSION && op->check < OP_CHECKS;
 }
 
 static bool spec_valid(const void *m)
@@ -198,7 +200,7 @@ WIRE_MESSAGE(payload, PAYLOAD, payload_valid)
 
 int ts_answer_pack(const struct ts_request *q, const struct ts_answer *a, struct buf *out)
 {
-	const struct ts_answer error = {.err = a->err};
+	const struct ts_answer error = {.err = a->err, .failed_op = a->failed_op};
 	struct payload p = {
 		.cells = a->batch.cells, .cell_count = a->batch.count, .done = a->batch.done, .damaged = a->batch.damaged};
 	const size_t from = out->n;

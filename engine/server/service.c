@@ -27,19 +27,20 @@ static bool op_needs_family(const struct op *op)
 	return op->kind != OP_DELETE_ROW;
 }
 
-static int check_ops(const struct ts_request *q, const struct store_schema *schema)
+static bool op_ok(const struct op *op, const struct store_schema *schema)
+{
+	return op->kind >= OP_WRITE && op->kind < OP_KINDS && (!op_needs_family(op) || store_schema_family(schema, op->family)) &&
+		(op->kind != OP_MOVE || store_schema_family(schema, op->to_family)) && op->qualifier.n <= QUALIFIER_BYTES_MAX &&
+		op->to_qualifier.n <= QUALIFIER_BYTES_MAX;
+}
+
+static int check_ops(const struct ts_request *q, const struct store_schema *schema, struct op_result *results)
 {
 	for (uint32_t i = 0; i < q->op_count; i++) {
-		const struct op *op = &q->ops[i];
-
-		if (op->kind < OP_WRITE || op->kind >= OP_KINDS)
-			return -EINVAL;
-		if (op_needs_family(op) && !store_schema_family(schema, op->family))
-			return -EINVAL;
-		if (op->kind == OP_MOVE && !store_schema_family(schema, op->to_family))
-			return -EINVAL;
-		if (op->qualifier.n > QUALIFIER_BYTES_MAX || op->to_qualifier.n > QUALIFIER_BYTES_MAX)
-			return -EINVAL;
+		if (op_ok(&q->ops[i], schema))
+			continue;
+		results[i].failed = true;
+		return -EINVAL;
 	}
 	return 0;
 }
@@ -75,6 +76,15 @@ static int mutate_with_space(struct server *s, struct served_tablet *served, con
 	return err;
 }
 
+/* After a failure: the operation that is the cause, from 1, or 0. */
+static uint32_t failed_op(const struct op_result *results, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (results[i].failed)
+			return i + 1;
+	return 0;
+}
+
 static int serve_mutation(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct op_result *results = a->results;
@@ -95,9 +105,11 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_WAIT, &schema);
 	if (err)
 		return err;
-	err = check_ops(q, schema);
+	memset(results, 0, q->op_count * sizeof(*results));
+	err = check_ops(q, schema, results);
 	if (!err)
 		err = mutate_with_space(s, served, q, results);
+	a->failed_op = err ? failed_op(results, q->op_count) : 0;
 	store_schema_put(schema);
 	user_table_write_end(s, served->user_table);
 	return err;

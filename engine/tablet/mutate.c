@@ -16,10 +16,17 @@
  * contains resulting cells, so replay needs no old state.
  */
 #include "engine/base/counter.h"
+#include "engine/cell/pattern.h"
 #include "engine/tablet/mutate_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+static int mutation_failed_at(struct mutation *m, unsigned i, int err)
+{
+	m->failed = i + 1;
+	return err;
+}
 
 int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const struct op *ops, unsigned count)
 {
@@ -42,7 +49,7 @@ int mutation_init(struct mutation *m, struct tablet *t, struct slice row, const 
 		return -EREMCHG;
 	for (unsigned i = 0; i < count; i++)
 		if ((err = op_check(m->snap.schema, &ops[i], &bytes)))
-			return err;
+			return mutation_failed_at(m, i, err);
 	if (bytes > MUTATION_BYTES_MAX)
 		return -E2BIG;
 	m->results = &m->one_result;
@@ -349,15 +356,31 @@ static int resolve_increment(struct mutation *m, const struct op *o, struct op_r
 	return mcolumn_put(m, c, ts, slice_of(text, size));
 }
 
+/* The family's live cells are those with this fingerprint. */
+static int resolve_check_family(struct mutation *m, const struct op *o)
+{
+	uint64_t sum;
+	int err;
+
+	m->used_rules = true;
+	err = tablet_fingerprint(m->t, &m->snap, m->row, o->family, m->now, &sum);
+	if (err)
+		return err;
+	return sum == (uint64_t)o->ts.us ? 0 : -ECANCELED;
+}
+
 static int resolve_check(struct mutation *m, const struct op *o)
 {
 	bool at_version = (o->check == OP_CHECK_EXISTS || o->check == OP_CHECK_ABSENT) && !o->ts.newest;
 	struct mversion *v;
 	struct mcolumn *c;
 	struct slice value;
+	struct pattern *pattern;
 	bool holds = false;
 	int err;
 
+	if (o->check == OP_CHECK_FAMILY)
+		return resolve_check_family(m, o);
 	if ((err = mcolumn_touch(m, o->family, o->qualifier, &c)) ||
 		(err = at_version ? mcolumn_find(m, c, o->ts.us, &v) : mcolumn_newest(m, c, &v)))
 		return err;
@@ -377,6 +400,19 @@ static int resolve_check(struct mutation *m, const struct op *o)
 		if ((err = mcolumn_bytes(m, c, v, &value)))
 			return err;
 		holds = slice_eq(value, o->value);
+		break;
+	case OP_CHECK_MATCH:
+		if (!v)
+			break;
+		if ((err = mcolumn_bytes(m, c, v, &value)) || (err = pattern_new(o->value, &pattern)))
+			return err;
+		err = pattern_match(pattern, value, "the check of a value");
+		pattern_free(pattern);
+		if (err < 0)
+			return err;
+		holds = err > 0;
+		break;
+	case OP_CHECK_FAMILY:
 		break;
 	}
 	return holds ? 0 : -ECANCELED;
@@ -429,13 +465,13 @@ int mutation_resolve_reading(struct mutation *m)
 		uint64_t bytes = 0;
 
 		if ((err = op_check(m->snap.schema, &m->ops[i], &bytes)))
-			return err;
+			return mutation_failed_at(m, i, err);
 	}
 	for (unsigned i = 0; i < m->count; i++)
 		if (m->ops[i].kind == OP_CHECK && (err = resolve_check(m, &m->ops[i])))
-			return err;
+			return mutation_failed_at(m, i, err);
 	for (unsigned i = 0; i < m->count; i++)
 		if ((err = resolve_op(m, &m->ops[i], &m->results[i])))
-			return err;
+			return mutation_failed_at(m, i, err);
 	return 0;
 }

@@ -43,6 +43,7 @@ struct mutation {
 	uint64_t written;  /* bytes of values */
 	int64_t newest_us; /* the largest timestamp put; any_put */
 	bool any_put;
+	unsigned failed; /* after an error: the operation that is the cause, from 1; 0: none is */
 	/* private */
 	struct arena arena;
 	struct mcolumn **buckets;

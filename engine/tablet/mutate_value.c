@@ -3,6 +3,7 @@
  * Checking an operation's arguments, and computing the resulting bytes of a
  * write.
  */
+#include "engine/cell/pattern.h"
 #include "engine/tablet/mutate_impl.h"
 
 #include <errno.h>
@@ -41,6 +42,16 @@ static int op_check_write(const struct op *o, uint64_t *bytes)
 	return 0;
 }
 
+static int pattern_check(struct slice text)
+{
+	struct pattern *p;
+	int err = pattern_new(text, &p);
+
+	if (!err)
+		pattern_free(p);
+	return err;
+}
+
 int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes)
 {
 	if (o->kind == OP_DELETE_ROW)
@@ -54,7 +65,9 @@ int op_check(const struct store_schema *s, const struct op *o, uint64_t *bytes)
 		*bytes += o->to_qualifier.n;
 		return store_schema_family(s, o->to_family) ? 0 : -EINVAL;
 	}
-	return o->kind == OP_CHECK && o->check > OP_CHECK_VALUE ? -EINVAL : 0;
+	if (o->kind == OP_CHECK && o->check >= OP_CHECKS)
+		return -EINVAL;
+	return o->kind == OP_CHECK && o->check == OP_CHECK_MATCH ? pattern_check(o->value) : 0;
 }
 
 int op_value(struct mutation *m, const struct op *o, struct slice base, struct slice *out)

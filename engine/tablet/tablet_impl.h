@@ -17,6 +17,11 @@ struct stripe *stripe_of(struct tablet *t, struct slice row);
 /* Waits until no writer at or below seq is under way.  The caller holds t->lock. */
 void writers_wait(struct tablet *t, uint64_t seq);
 
+/* ---- tablet_scan.c ---- */
+/* The fingerprint (cell_fingerprint) of a family in a row, as of the snapshot and `now`. */
+int tablet_fingerprint(
+	struct tablet *t, const struct snap *snap, struct slice row, uint16_t family, int64_t now, uint64_t *sum) TFS_MUST;
+
 /* ---- throttle.c ---- */
 /* Called before a write, without a lock.  Delays it while too much is unflushed or unmerged.  Returns an error only if flushing fails. */
 int tablet_throttle(struct tablet *t, struct slice row, const struct op *ops, unsigned count) TFS_MUST;

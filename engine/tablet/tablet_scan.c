@@ -74,49 +74,77 @@ static bool scan_column_deletes(const void *arg, struct slice row, uint16_t fami
 	return may;
 }
 
-static int scan_open_view(struct tablet_scan *s)
+/* The live cells of the spec in a snapshot, as of `now`.  *skipped, unless NULL: unreadable blocks are skipped, and noted there. */
+static int live_open(struct tablet *t, const struct snap *snap, const struct scan_spec *spec, int64_t now,
+	struct scan_filter *filter, int *skipped, struct live **out)
 {
-	struct live_options o = {.rules = {scan_rule, NULL}, .spec = &s->now};
-	struct slice row_to = s->now.row_to, end = tablet_end(s->t), from_row = s->now.row_from;
+	struct live_options o = {.rules = {scan_rule, snap->schema},
+		.seq = snap->seq,
+		.now = now,
+		.spec = spec,
+		.column_deletes = scan_column_deletes,
+		.deletes_arg = snap->view,
+		.row_begin = tablet_begin(t),
+		.row_end = tablet_end(t),
+		.filter = filter};
+	struct slice row_to = spec->row_to, end = tablet_end(t), from_row = spec->row_from;
 	struct buf from = {0}, to = {0}, probe = {0};
 	struct iter *merged;
 	int err;
 
-	snap_take(s->t, &s->snap);
-	s->taken_us = monotonic_us();
-	if (slice_cmp(from_row, buf_slice(&s->t->begin)) < 0)
-		from_row = buf_slice(&s->t->begin);
+	if (slice_cmp(from_row, buf_slice(&t->begin)) < 0)
+		from_row = buf_slice(&t->begin);
 	if (!row_to.p || (end.p && slice_cmp(end, row_to) < 0))
 		row_to = end;
 	if ((err = cellkey_row_prefix(&from, from_row)))
 		goto out;
-	if (s->now.one_row)
-		err = cellkey_row_after(&to, s->now.row_from);
+	if (spec->one_row)
+		err = cellkey_row_after(&to, spec->row_from);
 	else if (row_to.p)
 		err = cellkey_row_prefix(&to, row_to);
-	if (!err && s->now.one_row)
-		err = cellkey_probe(&probe, 'r', s->now.row_from, 0, slice_of(NULL, 0));
+	if (!err && spec->one_row)
+		err = cellkey_probe(&probe, 'r', spec->row_from, 0, slice_of(NULL, 0));
 	if (!err)
-		err = view_iter(s->snap.view, s->now.families, s->now.family_count, buf_slice(&from), buf_slice(&to),
-			buf_slice(&probe), s->spec.past_damage ? &s->skipped : NULL, &merged);
-	if (err)
-		goto out;
-	o.rules.arg = s->snap.schema;
-	o.seq = s->snap.seq;
-	o.now = s->spec.kept ? clock_collect(s->t->env->clock) : clock_now(s->t->env->clock);
-	o.row_begin = tablet_begin(s->t);
-	o.row_end = end;
-	o.filter = s->filter;
-	o.column_deletes = scan_column_deletes;
-	o.deletes_arg = s->snap.view;
-	err = live_new(merged, &o, &s->live);
+		err = view_iter(snap->view, spec->families, spec->family_count, buf_slice(&from), buf_slice(&to), buf_slice(&probe),
+			skipped, &merged);
+	if (!err)
+		err = live_new(merged, &o, out);
 out:
 	buf_fini(&from);
 	buf_fini(&to);
 	buf_fini(&probe);
+	return err;
+}
+
+static int scan_open_view(struct tablet_scan *s)
+{
+	int64_t now;
+	int err;
+
+	snap_take(s->t, &s->snap);
+	s->taken_us = monotonic_us();
+	now = s->spec.kept ? clock_collect(s->t->env->clock) : clock_now(s->t->env->clock);
+	err = live_open(s->t, &s->snap, &s->now, now, s->filter, s->spec.past_damage ? &s->skipped : NULL, &s->live);
 	if (err)
 		snap_put(&s->snap);
 	return err;
+}
+
+int tablet_fingerprint(struct tablet *t, const struct snap *snap, struct slice row, uint16_t family, int64_t now, uint64_t *sum)
+{
+	const struct scan_spec spec = {.what = SCAN_KEYS, .row_from = row, .one_row = true, .families = &family, .family_count = 1};
+	struct live_cell c;
+	struct live *live;
+	int r = live_open(t, snap, &spec, now, NULL, NULL, &live);
+
+	if (r)
+		return r;
+	*sum = 0;
+	while ((r = live_next(live, &c)) > 0)
+		if (r != LIVE_NONE_YET)
+			*sum += cell_fingerprint(c.family, c.qualifier, c.ts, c.seq);
+	live_free(live);
+	return r;
 }
 
 static void scan_close_view(struct tablet_scan *s)

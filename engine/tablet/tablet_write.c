@@ -332,6 +332,8 @@ int tablet_mutate(struct tablet *t, struct slice row, const struct op *ops, unsi
 			results[i].commit_us = m.commit_us;
 	}
 fini:
+	if (err && results && m.failed)
+		results[m.failed - 1] = (struct op_result){.failed = true};
 	mutation_fini(&m);
 leave:
 	tablet_leave(t);

@@ -139,6 +139,8 @@ void mdl_column_free(struct mdl_column *c)
 	free(c);
 }
 
+static uint64_t last_sequence; /* of all rows */
+
 int mdl_column_put(struct mdl_column *c, int64_t ts, int64_t commit_us, struct mdl_blob *value)
 {
 	size_t i = 0;
@@ -155,7 +157,7 @@ int mdl_column_put(struct mdl_column *c, int64_t ts, int64_t commit_us, struct m
 		memmove(c->v + i + 1, c->v + i, (c->n - i) * sizeof(*c->v));
 		c->n++;
 	}
-	c->v[i] = (struct mdl_version){ts, commit_us, value, true};
+	c->v[i] = (struct mdl_version){ts, commit_us, ++last_sequence, value, true};
 	return 0;
 }
 

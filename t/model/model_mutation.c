@@ -97,6 +97,13 @@ int tfs_mutation_check(struct tfs_mutation *m, enum tfs_check check, const char 
 		m, &(struct mdl_op){MDL_CHECK, .family = family, .qualifier = qualifier, .ts = ts, .value = value, .check = check});
 }
 
+int tfs_mutation_check_family(struct tfs_mutation *m, const char *family, uint64_t fingerprint)
+{
+	return add(m,
+		&(struct mdl_op){
+			MDL_CHECK, .family = family, .ts = TFS_AUTO, .number = (int64_t)fingerprint, .check_family = true});
+}
+
 int tfs_apply(struct tfs_mutation *m, unsigned flags, struct tfs_result *results)
 {
 	int r;

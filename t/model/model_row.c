@@ -85,8 +85,8 @@ static int touch(struct work *w, uint16_t family, struct tfs_bytes qualifier, st
 		if (mdl_reserve(&c->v, &c->capacity, b->n, sizeof(*c->v)) < 0)
 			goto no_memory;
 		for (; c->n < b->n; c->n++)
-			c->v[c->n] = (struct mdl_version){
-				b->v[c->n].ts, b->v[c->n].commit_us, mdl_blob_get(b->v[c->n].value), c->n < live};
+			c->v[c->n] = (struct mdl_version){b->v[c->n].ts, b->v[c->n].commit_us, b->v[c->n].sequence,
+				mdl_blob_get(b->v[c->n].value), c->n < live};
 	}
 	memmove(w->touched.col + at + 1, w->touched.col + at, (w->touched.n - at) * sizeof(*w->touched.col));
 	w->touched.col[at] = c;
@@ -383,12 +383,30 @@ static int do_increment(struct work *w, const struct mdl_op *op, struct tfs_resu
 	return put(w, c, ts, value, res);
 }
 
+static int do_check_family(struct work *w, const struct mdl_op *op)
+{
+	const uint16_t family = mdl_schema_family(w->table->schema, op->family)->id;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; w->before && i < w->before->n; i++) {
+		const struct mdl_column *c = w->before->col[i];
+		size_t live = c->family == family ? mdl_column_live(c, mdl_schema_gc(w->table->schema, family, NULL), w->now) : 0;
+
+		for (size_t k = 0; k < live; k++)
+			sum += mdl_fingerprint(family, mdl_blob_bytes(c->qualifier), c->v[k].ts, c->v[k].sequence);
+	}
+	return sum == (uint64_t)op->number ? 0 : -ECANCELED;
+}
+
 static int do_check(struct work *w, const struct mdl_op *op)
 {
 	struct mdl_column *c;
 	bool holds = false;
-	int r = touch_named(w, op->family, op->qualifier, &c);
+	int r;
 
+	if (op->check_family)
+		return do_check_family(w, op);
+	r = touch_named(w, op->family, op->qualifier, &c);
 	if (r < 0)
 		return r;
 	const struct mdl_version *top = newest(c);
@@ -405,6 +423,9 @@ static int do_check(struct work *w, const struct mdl_op *op)
 		break;
 	case TFS_CHECK_VALUE:
 		holds = top && mdl_compare(mdl_blob_bytes(top->value), op->value) == 0;
+		break;
+	case TFS_CHECK_MATCH:
+		holds = top && mdl_matches(op->value, mdl_blob_bytes(top->value));
 		break;
 	}
 	return holds ? 0 : -ECANCELED;
@@ -449,17 +470,25 @@ int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results)
 	struct work w = {.table = m->table, .key = m->row};
 	struct tfs_result *res = NULL;
 	uint64_t bytes = 0;
-	size_t at;
+	size_t at, failed = 0; /* the operation that is the cause of r, from 1 */
 	int r = 0;
+
+	if (results && m->n > 0)
+		memset(results, 0, m->n * sizeof(*results));
 
 	if (m->table->dropped)
 		return -ENOENT;
 	if (m->row.size == 0 || m->row.size > TFS_ROW_MAX)
 		return -EINVAL;
-	for (size_t i = 0; r == 0 && i < m->n; i++)
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
 		r = mdl_op_check(&m->op[i], m->table->schema, &bytes);
-	if (r < 0)
+		failed = i + 1;
+	}
+	if (r < 0) {
+		if (results)
+			results[failed - 1].failed = true;
 		return r;
+	}
 	if (bytes > TFS_MUTATION_MAX)
 		return -E2BIG;
 
@@ -470,10 +499,16 @@ int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results)
 	if (!res)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < m->n; i++)
-		if (m->op[i].kind == MDL_CHECK)
+		if (m->op[i].kind == MDL_CHECK) {
 			r = do_check(&w, &m->op[i]);
-	for (size_t i = 0; r == 0 && i < m->n; i++)
+			failed = i + 1;
+		}
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
 		r = do_op(&w, &m->op[i], &res[i]);
+		failed = i + 1;
+	}
+	if (r < 0 && results)
+		results[failed - 1].failed = true;
 	if (r == 0)
 		r = mdl_row_install(w.table, w.before, w.key, &w.touched);
 	if (r == 0) {

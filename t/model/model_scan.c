@@ -31,6 +31,7 @@ struct entry {
 	uint16_t family;
 	const char *family_name;
 	int64_t ts, expires_us, commit_us;
+	uint64_t sequence;
 };
 
 struct tfs_scan {
@@ -134,6 +135,22 @@ int tfs_scan_new(struct tfs_table *t, const struct tfs_scan_spec *spec, struct t
 	return r;
 }
 
+uint64_t mdl_fingerprint(uint16_t family, struct tfs_bytes qualifier, int64_t ts, uint64_t sequence)
+{
+	const uint64_t words[] = {family, (uint64_t)ts, sequence};
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < sizeof(words) + qualifier.size; i++)
+		h = (h ^ (i < sizeof(words) ? ((const uint8_t *)words)[i] : ((const uint8_t *)qualifier.data)[i - sizeof(words)])) *
+			UINT64_C(0x100000001b3);
+	return h;
+}
+
+uint64_t tfs_fingerprint(const struct tfs_cell *c)
+{
+	return mdl_fingerprint(c->family_id, c->qualifier, c->ts, c->sequence);
+}
+
 void tfs_scan_free(struct tfs_scan *s)
 {
 	if (!s)
@@ -158,7 +175,7 @@ void tfs_scan_free(struct tfs_scan *s)
 }
 
 /* Does all of the text match the pattern (data NULL: any does)? */
-static bool matches(struct tfs_bytes pattern, struct tfs_bytes text)
+bool mdl_matches(struct tfs_bytes pattern, struct tfs_bytes text)
 {
 	const unsigned char *p = pattern.data, *t = text.data;
 	size_t i = 0;
@@ -169,7 +186,7 @@ static bool matches(struct tfs_bytes pattern, struct tfs_bytes text)
 		return text.size == 0;
 	if (pattern.size >= 2 && p[0] == '.' && p[1] == '*') {
 		for (; i <= text.size; i++)
-			if (matches(tfs_bytes_of(p + 2, pattern.size - 2), tfs_bytes_of(t + i, text.size - i)))
+			if (mdl_matches(tfs_bytes_of(p + 2, pattern.size - 2), tfs_bytes_of(t + i, text.size - i)))
 				return true;
 		return false;
 	}
@@ -178,7 +195,7 @@ static bool matches(struct tfs_bytes pattern, struct tfs_bytes text)
 	if (p[0] == '\\')
 		i = 1;
 	return (p[0] == '.' || p[i] == t[0]) &&
-		matches(tfs_bytes_of(p + i + 1, pattern.size - i - 1), tfs_bytes_of(t + 1, text.size - 1));
+		mdl_matches(tfs_bytes_of(p + i + 1, pattern.size - i - 1), tfs_bytes_of(t + 1, text.size - 1));
 }
 
 static bool family_wanted(const struct tfs_scan *s, uint16_t id)
@@ -216,6 +233,7 @@ static int add_entry(
 	e->value = mdl_blob_get(v->value);
 	e->ts = v->ts;
 	e->commit_us = v->commit_us;
+	e->sequence = v->sequence;
 	e->expires_us = expires_us;
 	return 0;
 }
@@ -240,7 +258,7 @@ static int take_column(struct tfs_scan *s, const struct mdl_column *c, int64_t n
 		if (first && v->ts >= spec->after_ts)
 			continue;
 		if ((spec->has_changed && v->commit_us < spec->changed_since) ||
-			!matches(spec->value_regex, mdl_blob_bytes(v->value)) ||
+			!mdl_matches(spec->value_regex, mdl_blob_bytes(v->value)) ||
 			(spec->value_is.data && mdl_compare(spec->value_is, mdl_blob_bytes(v->value)) != 0))
 			continue;
 		r = add_entry(s, c, v, mdl_gc_expiry(gc, i, v->ts), name);
@@ -257,7 +275,7 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 	uint32_t columns = 0; /* of last_family, returned */
 	int r = 0;
 
-	if (!matches(s->spec.row_regex, mdl_blob_bytes(row->key)))
+	if (!mdl_matches(s->spec.row_regex, mdl_blob_bytes(row->key)))
 		return 0;
 	if (s->family_count == 1 && mdl_column_find(row, s->family[0], s->spec.qualifier_from, &i) && s->spec.qualifier_from_after)
 		i++;
@@ -268,7 +286,7 @@ static int take_row(struct tfs_scan *s, const struct mdl_row *row, int64_t now)
 			break;
 		if (!column_wanted(s, c) || (s->spec.what == TFS_SCAN_FAMILIES && c->family == last_family))
 			continue;
-		if (!matches(s->spec.qualifier_regex, mdl_blob_bytes(c->qualifier)) ||
+		if (!mdl_matches(s->spec.qualifier_regex, mdl_blob_bytes(c->qualifier)) ||
 			(s->spec.column_limit && c->family == last_family && columns == s->spec.column_limit))
 			continue;
 		r = take_column(s, c, now);
@@ -378,6 +396,7 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 		.ts = e->ts,
 		.expires_us = e->expires_us,
 		.commit_us = e->commit_us,
+		.sequence = e->sequence,
 	};
 	if (e->value) {
 		cell->qualifier = mdl_blob_bytes(e->qualifier);

@@ -30,6 +30,7 @@ int mdl_compare(struct tfs_bytes a, struct tfs_bytes b);
 
 struct mdl_version {
 	int64_t ts, commit_us;
+	uint64_t sequence;
 	struct mdl_blob *value;
 	bool live; /* only in a mutation's copy: live before it, or written by it */
 };
@@ -157,6 +158,7 @@ struct mdl_op {
 	int64_t number; /* a timestamp, or what to add */
 	const struct tfs_write *write;
 	enum tfs_check check;
+	bool check_family; /* number: the family's fingerprint */
 	bool noreplace;
 };
 struct tfs_mutation {
@@ -166,6 +168,9 @@ struct tfs_mutation {
 	size_t n, capacity;
 };
 int mdl_apply_locked(const struct tfs_mutation *m, struct tfs_result *results);
+/* A key or value matches a pattern (data NULL: any does). */
+bool mdl_matches(struct tfs_bytes pattern, struct tfs_bytes text);
+uint64_t mdl_fingerprint(uint16_t family, struct tfs_bytes qualifier, int64_t ts, uint64_t sequence);
 int mdl_op_check(const struct mdl_op *op, const struct mdl_schema *s, uint64_t *bytes); /* the arguments alone */
 int mdl_value_build(const struct mdl_blob *base, const struct tfs_write *w, struct mdl_blob **out);
 

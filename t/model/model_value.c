@@ -64,7 +64,7 @@ int mdl_op_check(const struct mdl_op *op, const struct mdl_schema *s, uint64_t *
 		break;
 	case MDL_CHECK:
 		if (op->check != TFS_CHECK_EXISTS && op->check != TFS_CHECK_ABSENT && op->check != TFS_CHECK_NEWEST_IS &&
-			op->check != TFS_CHECK_VALUE)
+			op->check != TFS_CHECK_VALUE && op->check != TFS_CHECK_MATCH)
 			return -EINVAL;
 		break;
 	case MDL_DELETE_VERSION:

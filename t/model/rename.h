@@ -48,10 +48,12 @@
 #define tfs_mutation_move model_mutation_move
 #define tfs_mutation_increment model_mutation_increment
 #define tfs_mutation_check model_mutation_check
+#define tfs_mutation_check_family model_mutation_check_family
 #define tfs_apply model_apply
 #define tfs_scan_new model_scan_new
 #define tfs_scan_next model_scan_next
 #define tfs_scan_free model_scan_free
+#define tfs_fingerprint model_fingerprint
 #define tfs_stat model_stat
 #define tfs_read model_read
 #define tfs_row_exists model_row_exists

@@ -27,3 +27,7 @@ t_engine_test_salt_damage_LDFLAGS = $(hooked_flags)
 EXTRA_PROGRAMS += t/bench/bench_keys
 t_bench_bench_keys_SOURCES = t/bench/bench_keys.c
 t_bench_bench_keys_LDADD = libengine.la $(TFS_LDFLAGS)
+check_PROGRAMS += t/engine/test_checks
+t_engine_test_checks_SOURCES = t/engine/test_checks.c t/engine/lib.h t/unit/dir.h
+t_engine_test_checks_LDADD = $(hooked_libs) $(CMOCKA_LIBS) $(TFS_LDFLAGS)
+t_engine_test_checks_LDFLAGS = $(hooked_flags)
