@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schema as an object, counted and immutable once it is finished, and drafts.
+ * The schema as an object, and drafts.  A draft can be changed.  A finished
+ * schema is reference-counted and immutable.
  *
- * Ids of families and groups are never reused in a table, so data of a dropped
- * family cannot appear in a new one.  The next ids are part of the schema and
+ * A table never reuses the id of a family or group, so data of a dropped
+ * family cannot appear in a new one.  The schema stores the next ids, which
  * only increase.  The default group has id 0.
  */
 #include "engine/schema/schema_internal.h"
@@ -124,7 +125,8 @@ const char *draft_str(struct schema *s, const char *str)
 	return arena_dup(&s->arena, slice_of(str, strlen(str) + 1), &copy) ? (const char *)copy.p : NULL;
 }
 
-static int next_id(uint32_t *next, int wanted, const char **reason)
+/* Returns `wanted`, or a new id if wanted < 0.  -EINVAL. */
+static int draft_take_id(uint32_t *next, int wanted, const char **reason)
 {
 	if (wanted >= 0)
 		return wanted;
@@ -169,7 +171,7 @@ int draft_family(struct schema *s, const char *name, int id, struct tfs_family *
 		return schema_refuse(reason, "too many families");
 	if (array_grow(&s->families, s->pub.family_count, sizeof x) || !(x.name = draft_str(s, name)))
 		return -ENOMEM;
-	id = next_id(&s->next_family, id, reason);
+	id = draft_take_id(&s->next_family, id, reason);
 	if (id < 0)
 		return id;
 	x.id = (uint16_t)id;
@@ -193,7 +195,7 @@ int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g
 		return schema_refuse(reason, "too many groups");
 	if (array_grow(&s->groups, s->pub.group_count, sizeof x) || !(x.name = draft_str(s, name)))
 		return -ENOMEM;
-	id = next_id(&s->next_group, id, reason);
+	id = draft_take_id(&s->next_group, id, reason);
 	if (id < 0)
 		return id;
 	x.id = (uint16_t)id;

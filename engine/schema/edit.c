@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One edit of a schema, by mkdir, rmdir, chmod, chown or a write under
- * .families/ or .groups/.  The text is rendered anew, except for an edit of
- * its time or of its being hidden.  An edit that changes nothing leaves text,
- * time and generation as they are, because rsync and tar end a restore by
- * chown and chmod, which must not touch .schema.
+ * Applies one edit to a schema.  mkdir, rmdir, rename, chmod, chown and writes
+ * under .families/ and .groups/ become such edits.
+ *
+ * Edits of the text's time and of the hidden flag keep the text.  All others
+ * render it anew.  An edit that changes nothing keeps text, time and
+ * generation.  This matters because rsync and tar end a restore with chown and
+ * chmod, which must not change .schema.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -59,7 +61,7 @@ static void edit_owner(const struct tfs_schema_edit *e, uid_t *uid, gid_t *gid)
 		*gid = e->gid;
 }
 
-/* Returns 1 if the name is the old one. */
+/* Sets *out to a copy of the new name.  Returns 1 and sets nothing if the name is unchanged. */
 static int edit_name(struct schema *s, const char *old, const char *name, bool taken, const char **out, const char **reason)
 {
 	const char *copy;
@@ -185,7 +187,7 @@ static int edit_group(struct schema *s, struct tfs_group *g, const struct tfs_sc
 	const char *ignored;
 	int err = edit_value(s, g, e, group_setter(e->op), reason);
 
-	/* A level for the previous codec must not make the new one fail. */
+	/* The new codec may have no levels.  Then the level resets, so that the edit does not fail because of the old one. */
 	if (!err && e->op == TFS_SCHEMA_GROUP_COMPRESSION && group_fits(g, &ignored))
 		g->level = SCHEMA_LEVEL;
 	return err ? err : group_fits(g, reason);
@@ -237,7 +239,7 @@ static int edit_apply(struct schema *s, const struct tfs_schema_edit *e, const c
 	return schema_refuse(reason, "no such operation");
 }
 
-/* *equal is set if the two differ in text and time only. */
+/* Sets *equal to true if the two differ at most in text, time and generation. */
 static int schemas_equal(const struct schema *a, const struct schema *b, bool *equal)
 {
 	struct buf x = {0}, y = {0};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A schema as libconfig text, in the order and style of the manual's example.
- * Defaults are written too, so that the text means the same in any version.
- * Parsing it results in the same schema.
+ * Renders a schema as libconfig text, in the order and style of the manual's
+ * example.  Parsing the text results in the same schema.  The text contains
+ * defaults, too, so that it means the same in a version with other defaults.
  */
 #include "engine/schema/schema_internal.h"
 
 #include <errno.h>
 
-/* A libconfig string: quotes and backslashes escaped; the rest is printable. */
+/* Appends a libconfig string.  Only quotes and backslashes need escapes, because all values are printable. */
 static int render_quoted(struct buf *out, const char *s)
 {
 	if (buf_u8(out, '"'))

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes a schema for a table whose schema is lost (restore.h).  Families and
+ * groups keep the ids that the data has.  The next ids are above all of them,
+ * so that a new family does not get the cells of an old one.
+ */
 #include "engine/schema/restore.h"
 #include "engine/schema/schema_internal.h"
 

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the bytes of a written .schema before libconfig parses them.  The
- * text comes from any user who may write the file (that of a configuration
- * file, from any file), and libconfig
+ * Checks the bytes of a text before libconfig parses them: a written .schema,
+ * or a configuration file.  Any user who may write the file chooses the text.
+ * libconfig
  *	- follows @include to files that the writer may not be able to read,
  *	- stops at a NUL, accepts a comment without end, drops \x00 in a string,
  *	- wraps large numbers silently,
- *	- recurses with the nesting and compares each name of a group with all others,
+ *	- recurses at each level of nesting,
+ *	- compares each name of a group with all others,
  *	- leaks a string where it expects none.
- * These are refused here, with their line.  The text must be UTF-8, not too
- * long, not nested too deeply, with few names in one group.  libconfig alone
- * parses the rest; this file recognises strings, comments, brackets and
- * numbers only.
+ * This file refuses such texts and reports the line.  The text must be UTF-8.
+ * Its length, its nesting and the number of names in a group are limited.
+ * This file recognises only strings, comments, brackets and numbers; libconfig
+ * parses the rest.
  */
 #include "engine/schema/schema_internal.h"
 
 #include <errno.h>
 #include <libconfig.h>
 
-#define DEPTH_MAX 8   /* a schema needs 2 */
-#define NAMES_MAX 64u /* of one group; a schema needs 9 */
+#define DEPTH_MAX 8   /* levels of nesting; a schema needs 2 */
+#define NAMES_MAX 64u /* names in one group; a schema needs 9 */
 
 struct scan {
 	const uint8_t *p, *end;
 	unsigned line;
 	unsigned depth;
 	unsigned names[DEPTH_MAX + 1];
-	uint8_t inside[DEPTH_MAX + 1]; /* the bracket; 0 at the top */
+	uint8_t inside[DEPTH_MAX + 1]; /* the open bracket at each depth; 0 at depth 0 */
 	uint8_t last;                  /* the previous token: punctuation, '"', or 'a' for a name or number; 0: none */
 	const char *reason;
 };
@@ -54,7 +55,7 @@ static bool is_name(uint8_t c)
 	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '*';
 }
 
-/* Refuses a line that begins with @include, even in a comment. */
+/* Refuses a line that begins with @include, even in a comment, where libconfig follows it, too. */
 static bool line_start(struct scan *s)
 {
 	const uint8_t *p = s->p;
@@ -122,7 +123,7 @@ static bool skip_string(struct scan *s)
 	return scan_refuse(s, "a string that does not end");
 }
 
-/* A decimal or hexadecimal number; fits an int, or a long with L after it. */
+/* Skips a decimal or hexadecimal number.  It must fit an int; with the suffix L it must have at most 15 digits. */
 static bool skip_number(struct scan *s)
 {
 	bool hex = looking_at(s, "0x") || looking_at(s, "0X");
@@ -146,7 +147,7 @@ static bool skip_number(struct scan *s)
 	}
 	if (digits > 15 || (v > INT32_MAX && (s->p == s->end || *s->p != 'L')))
 		return scan_refuse(s, "the number is too large: write a size as a string with a unit, such as \"128M\"");
-	while (s->p < s->end && is_name(*s->p)) /* a suffix; libconfig refuses others */
+	while (s->p < s->end && is_name(*s->p)) /* the suffix; libconfig checks it */
 		s->p++;
 	return true;
 }
@@ -197,7 +198,7 @@ static bool scan_token(struct scan *s)
 	return true;
 }
 
-/* text_printable stops at control bytes, so lines and tabs are checked piecewise. */
+/* text_printable accepts no newlines and tabs, so the text is checked in pieces between them. */
 static bool check_bytes(struct slice text, struct scan *s)
 {
 	char piece[256];
@@ -209,7 +210,7 @@ static bool check_bytes(struct slice text, struct scan *s)
 
 		if (!end && text.p[i] == 0)
 			return scan_refuse(s, "a NUL byte");
-		/* a piece ends before the first byte of a character */
+		/* A piece that fills the buffer ends at the start of a character. */
 		if (end || space || (n > sizeof piece - 8 && (text.p[i] & 0xc0) != 0x80)) {
 			piece[n] = 0;
 			if (!text_printable(piece))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finishes drafts: new, decoded and changed schemas.  Makes the part of a schema that tablets need. */
+/* Finishes the drafts of new, decoded and changed schemas.  Makes the part of a schema that tablets need. */
 #include "engine/schema/schema.h"
 #include "engine/schema/schema_internal.h"
 
@@ -18,7 +18,7 @@ static int group_order(const void *a, const void *b)
 	return ((const struct tfs_group *)a)->id - ((const struct tfs_group *)b)->id;
 }
 
-/* Checks the family's group and rule. */
+/* Checks the family's group and rule, and sets max_age_us from the rule. */
 static int finish_family(const struct schema *s, struct tfs_family *f, const char **reason)
 {
 	struct gc_rule *rule = NULL;
@@ -75,8 +75,8 @@ struct schema *schema_clone(const struct schema *old)
 	return s;
 }
 
-/* schema_finish, then *out.  An error frees the draft. */
-static int draft_publish(struct schema *s, bool render, struct schema **out)
+/* Finishes the draft and sets *out.  On error the draft is freed. */
+static int draft_to_schema(struct schema *s, bool render, struct schema **out)
 {
 	const char *reason;
 	int err = schema_finish(s, render, &reason);
@@ -94,7 +94,7 @@ int schema_decode(struct slice in, struct schema **out)
 	int err = schema_decode_draft(in, &s);
 
 	if (!err)
-		err = draft_publish(s, false, out);
+		err = draft_to_schema(s, false, out);
 	return err == -EINVAL ? -EBADMSG : err;
 }
 
@@ -134,7 +134,7 @@ int schema_new(const char *name, uint32_t table_id, uid_t uid, gid_t gid, mode_t
 	s->pub.mtime_us = now;
 	err = draft_group(s, SCHEMA_DEFAULT_GROUP, -1, &g, &reason);
 	if (!err)
-		return draft_publish(s, true, out);
+		return draft_to_schema(s, true, out);
 	schema_put(s);
 	return err;
 }
@@ -149,7 +149,7 @@ int schema_rename(const struct schema *old, const char *name, struct schema **ou
 	if (!s)
 		return -ENOMEM;
 	strcpy(s->pub.name, name);
-	return draft_publish(s, false, out);
+	return draft_to_schema(s, false, out);
 }
 
 int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema **out)
@@ -160,10 +160,10 @@ int schema_use_salt(const struct schema *old, uint32_t tablets_id, struct schema
 		return -ENOMEM;
 	s->pub.salt_in_use = s->pub.salt;
 	s->pub.tablets_id = tablets_id;
-	return draft_publish(s, false, out);
+	return draft_to_schema(s, false, out);
 }
 
-/* ---- what tablets need ---- */
+/* ---- the part for tablets ---- */
 
 int schema_store(const struct schema *s, struct store_schema **out)
 {

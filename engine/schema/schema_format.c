@@ -4,18 +4,18 @@
  * LEB128 length and that many bytes.
  *	u32 magic "TFSC"  u16 format (1)
  *	u32 table id  u32 id of its tablets  u64 generation  lstr name  u32 uid  u32 gid  u16 mode
- *	u8 flags (1 set, 2 hidden, 4 mkdir_families)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
+ *	u8 flags (1 is_set, 2 is_hidden, 4 mkdir_families)  i64 mtime  u64 tablet size  u8 salt  u8 salt in use
  *	u32 next family id  u32 next group id
  *	u16 count, groups:   u16 id  lstr name  u8 codec  u8 level
  *	                     u32 block size  u8 bloom bits  u8 in memory
  *	u16 count, families: u16 id  lstr name  lstr gc  u16 group id  u8 type
  *	                     u32 uid  u32 gid  u16 mode  lstr acl
  *	lstr text of .schema
- *	u32 CRC-32C of all before
+ *	u32 CRC-32C of all bytes before it
  * Groups and families are in the order of their ids.  The decoder accepts valid
  * schemas only: names are valid and unique, ids ascend and are below the next
- * id, only the default group has id 0, the families' groups exist, values are
- * within their limits.
+ * id, the default group and no other has id 0, the families' groups exist, and
+ * values are within their limits.
  */
 #include "engine/base/envelope.h"
 #include "engine/schema/schema_internal.h"
@@ -83,7 +83,7 @@ fail:
 
 /* ---- decode ---- */
 
-/* Reads printable text of at most max bytes; *out is a string in the draft's arena. */
+/* Reads printable text of at most max bytes into the draft's arena.  Returns false if it is invalid, or sets *no_memory. */
 static bool get_text(struct schema *s, struct reader *r, size_t max, const char **out, bool *no_memory)
 {
 	struct slice v;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internal header of schemas.  A draft is a struct schema with one reference.
- * schema_draft or schema_clone makes it, setters change it, and schema_finish
- * makes it a schema.  After an error the caller frees it by schema_put.
+ * Shared by the files of engine/schema.  A draft is a struct schema with one
+ * reference.  schema_draft or schema_clone makes the draft, and setters change
+ * it.  schema_finish checks it; after that it must not change.  On error the
+ * caller frees it with schema_put.
  */
 #ifndef TFS_SCHEMA_INTERNAL_H
 #define TFS_SCHEMA_INTERNAL_H
@@ -12,39 +13,41 @@
 #define SCHEMA_ENCODED_MAX (960 * 1024) /* below the limit of a file of the lock service */
 #define SCHEMA_FAMILIES_MAX 1000u
 #define SCHEMA_GROUPS_MAX 100u
-#define SCHEMA_GC_MAX 1024 /* bytes of a gc rule */
-#define SCHEMA_ACL_MAX 4096
-#define SCHEMA_SALT_MAX 255            /* the salt is one byte, and the last range ends at the next value */
+#define SCHEMA_GC_MAX 1024             /* bytes of a GC rule */
+#define SCHEMA_ACL_MAX 4096            /* bytes */
+#define SCHEMA_SALT_MAX 255            /* a salt of N makes N ranges; the last one ends at the byte N */
 #define SCHEMA_LEVEL 3                 /* the default, also of codecs without levels */
 #define SCHEMA_DEFAULT_GROUP "default" /* its id is 0 */
 
 struct schema {
-	struct tfs_schema pub;            /* first: schema_of casts back */
+	struct tfs_schema pub;            /* must be first, because schema_of casts its address */
 	uint32_t refs;                    /* atomic */
 	uint32_t next_family, next_group; /* the next ids; 65536: none left */
-	struct tfs_family *families;      /* malloc'd; pub.families is the same */
-	struct tfs_group *groups;
-	char *text;         /* malloc'd, NUL after it */
-	struct arena arena; /* the strings */
+	struct tfs_family *families;      /* malloc'd; schema_finish sets pub.families to it */
+	struct tfs_group *groups;         /* the same */
+	char *text;                       /* malloc'd; a NUL follows it */
+	struct arena arena;               /* of the strings */
 };
 
-/* A draft without families and groups, with old's other settings (NULL: defaults).  Returns NULL on a lack of memory. */
+/* These return NULL if out of memory. */
+/* Makes a draft without families and groups, with old's other settings and the next generation.  old NULL: defaults. */
 struct schema *schema_draft(const struct schema *old);
-struct schema *schema_clone(const struct schema *old);    /* a copy with the next generation, or NULL */
-const char *draft_str(struct schema *s, const char *str); /* a copy in the draft's arena, or NULL */
-/* Appends a family or group with defaults.  id < 0: the next id.  -EINVAL with a static *reason; -ENOMEM. */
+struct schema *schema_clone(const struct schema *old);    /* makes a complete copy with the next generation */
+const char *draft_str(struct schema *s, const char *str); /* copies str to the draft's arena */
+/* Appends a family or group with default settings.  id < 0: takes the next id.  -EINVAL with a static *reason; -ENOMEM. */
 int draft_family(struct schema *s, const char *name, int id, struct tfs_family **f, const char **reason) TFS_MUST;
 int draft_group(struct schema *s, const char *name, int id, struct tfs_group **g, const char **reason) TFS_MUST;
 struct tfs_family *draft_find_family(const struct schema *s, const char *name); /* NULL: none */
 struct tfs_group *draft_find_group(const struct schema *s, const char *name);
 struct tfs_group *draft_group_by_id(const struct schema *s, uint16_t id);
-int draft_text(struct schema *s, const char *text, size_t n) TFS_MUST;
-/* Sorts by id, checks the families' groups and the sizes.  render: makes the text anew. */
+int draft_text(struct schema *s, const char *text, size_t n) TFS_MUST; /* copies the text */
+/* Sorts by id; checks the families' groups and GC rules, and the sizes.  render: renders the text anew. */
 int schema_finish(struct schema *s, bool render, const char **reason) TFS_MUST;
 
 /*
- * Setters: one per attribute, from text.  target: the family or group; NULL
- * for the table's attributes.  -EINVAL with a static *reason; -ENOMEM.
+ * Setters, one for each attribute.  They check the text of a value and store
+ * it.  target: the family or group; NULL for the table's attributes.  -EINVAL
+ * with a static *reason; -ENOMEM.
  */
 typedef int setter(struct schema *s, void *target, const char *value, const char **reason);
 setter set_owner, set_owner_group, set_mode; /* of the table or of a family */
@@ -54,19 +57,20 @@ setter set_group_compression, set_group_level, set_group_block_size, set_group_b
 
 /* Sets *reason.  Returns -EINVAL. */
 int schema_refuse(const char **reason, const char *text);
-/* Checks that a group's values are consistent, after all are set.  -EINVAL with a static *reason. */
+/* Checks, after all values of a group are set, that its level fits its codec.  -EINVAL with a static *reason. */
 int group_fits(const struct tfs_group *g, const char **reason) TFS_MUST;
 
-const char *value_user(uid_t uid, char name[256]); /* a name that maps to this uid, or the number */
+/* These write the text of a value to the caller's memory and return it. */
+const char *value_user(uid_t uid, char name[256]); /* a name that maps to this uid; the number if there is none */
 const char *value_group(gid_t gid, char name[256]);
-const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_*_size reads */
-int codec_by_name(const char *name);                   /* enum sst_codec, or -1 */
+const char *value_size(uint64_t bytes, char text[32]); /* in the form that set_tablet_size and set_group_block_size read */
+int codec_by_name(const char *name);                   /* returns an enum sst_codec; -1: no such codec */
 /* Returns true for valid UTF-8 without control bytes. */
 bool text_printable(const char *s);
 
 /* Decodes the file tables/NAME to a draft (schema_format.c).  -EBADMSG, -EPROTO. */
 int schema_decode_draft(struct slice in, struct schema **out) TFS_MUST;
-/* The libconfig text of s (render.c); appends. */
+/* Appends the libconfig text of s (render.c).  Errors: -ENOMEM. */
 int schema_render(const struct schema *s, struct buf *out) TFS_MUST;
 /* Sets *why to the text, with "line N: " in front unless line is 0.  Does nothing if why is NULL.  Returns -EINVAL. */
 int why_line(char **why, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

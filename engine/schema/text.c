@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a schema from a written .schema.  Every key must be known, of its type
- * and within its limits; otherwise the whole text is refused, with line and
- * reason.
+ * Makes a schema from a written .schema.  Each key must exist, and its value
+ * must have the right type and be within its limits.  Otherwise the whole text
+ * is refused, with line and reason.
  *
- * Attributes that the text leaves out get their defaults.  The default of the
- * table's owner is its present owner, that of a family's owner the table's.
+ * Attributes that the text leaves out get their defaults.  The table's owner
+ * stays as it is by default.  A family's owner is the table's by default.
  *
- * A family or group retains its id by its name, or by its previous name:
- * { name = "B"; was = "A"; } renames A, even if the text gives the name A to
- * another one.  `was`, like allow_delete, applies once and is not stored.  Tools
- * may write a text twice: the second time there is no A but a B, which is no error.
+ * A family or group keeps its id if it keeps its name, or if the text renames
+ * it: { name = "B"; was = "A"; } renames A.  The text may then give the name A
+ * to another one.  `was` and allow_delete apply once and are not stored.  Some
+ * tools write a text twice.  The second time A no longer exists and B does;
+ * this is no error.
  */
 #include "engine/schema/schema_internal.h"
 
@@ -23,7 +24,7 @@
 struct parse_result {
 	bool allow_delete, renames;
 	bool syntax;     /* libconfig refused the text */
-	bool may_follow; /* refused for a reference to an element that may follow later in the text */
+	bool may_follow; /* refused because of a missing group, which a longer text may contain */
 	unsigned line;   /* of the syntax error */
 };
 
@@ -35,7 +36,7 @@ struct key {
 	setter *set;
 };
 
-/* Not in the tables: families, groups, allow_delete; name and was of each element. */
+/* root_parse handles families, groups and allow_delete; element_id handles name and was of each element. */
 static const struct key table_keys[] = {
 	{"owner", STRING | INTEGER, set_owner},
 	{"owner_group", STRING | INTEGER, set_owner_group},
@@ -95,7 +96,7 @@ static const char *value_text(const config_setting_t *c, unsigned types, char *s
 	}
 }
 
-/* types 0: a list is expected. */
+/* Sets *why to the expected types; types 0: a list.  Returns -EINVAL. */
 static int wrong_type(const config_setting_t *c, unsigned types, char **why)
 {
 	static const char *const wanted[] = {
@@ -150,7 +151,7 @@ static int id_of(const struct schema *old, bool family, const char *name)
 	return f ? f->id : g ? g->id : -1;
 }
 
-/* Returns true if an element other than c has was = name. */
+/* Returns true if an element of c's list, other than c, has was = name. */
 static bool renamed_from(const config_setting_t *c, const char *name)
 {
 	const config_setting_t *list = config_setting_parent(c);
@@ -166,7 +167,7 @@ static bool renamed_from(const config_setting_t *c, const char *name)
 	return false;
 }
 
-/* Reads an element's name, which it must have, and the id that it retains; -1: it is new. */
+/* Reads an element's name, which is required, and sets *id to the id that it keeps; -1: it is new. */
 static int element_id(const struct schema *old, const config_setting_t *c, bool family, struct parse_result *result,
 	const char **name, int *id, char **why)
 {
@@ -263,7 +264,7 @@ static int list_parse(struct schema *s, const struct schema *old, const config_s
 	return err;
 }
 
-/* The table's settings first (its owner is the families' default), then groups (families refer to them). */
+/* Parses the table's settings first, because its owner is the families' default; then groups, because families name them. */
 static int root_parse(
 	struct schema *s, const struct schema *old, const config_setting_t *root, struct parse_result *result, char **why)
 {
@@ -325,8 +326,10 @@ static unsigned lines_of(struct slice text)
 }
 
 /*
- * A syntax error before the last line is final.  An error in a value is final
- * unless a following string could continue the value ("a" "b" is one string).
+ * A syntax error before the end of the last complete line is final.  An error
+ * in a value is final, unless more text can change the value: "a" "b" is one
+ * string.  To find out, an empty string is appended.  If that is a syntax
+ * error, the value cannot be continued.
  */
 int schema_text_begins(const struct schema *old, struct slice text, char **why)
 {
@@ -380,7 +383,8 @@ static bool user_in_group(const struct tfs_user *user, gid_t gid)
 
 /*
  * Undoes changes that chown and chmod would refuse to the user.  was_*: the
- * previous attributes; was_mode NULL: the family is new, any mode is allowed.
+ * previous attributes.  was_mode NULL: the family is new and may have any mode.
+ * Returns true if anything was undone.
  */
 static bool limit_owner(
 	const struct tfs_user *user, uid_t was_uid, gid_t was_gid, const mode_t *was_mode, uid_t *uid, gid_t *gid, mode_t *mode)
@@ -424,7 +428,6 @@ int schema_limit_owners(const struct schema *old, struct schema *s, const struct
 	}
 	if (!table && !families)
 		return 0;
-	/* The text must agree with the schema. */
 	err = schema_finish(s, true, &reason);
 	if (err == 0 && families)
 		why_line(note, 0, "owner, group or mode of %sfamily %s%s left out: the writer could not set them by chown",

@@ -118,7 +118,7 @@ static int dup_str(struct schema *s, const char *value, const char **out)
 
 /* ---- owners ---- */
 
-/* Calls fn with larger and larger scratch memory while it returns -ERANGE.  0 found; -ENOENT; -ENOMEM. */
+/* Calls fn, with larger scratch memory each time that it returns -ERANGE.  Returns 0 if found, -ENOENT or -ENOMEM. */
 static int with_scratch(int (*fn)(void *arg, char *p, size_t n), void *arg)
 {
 	int err = -ERANGE;
@@ -198,7 +198,11 @@ static int parse_owner(
 	return 0;
 }
 
-/* Uses the name only if it maps to the same id: two names may share an id, and a name may consist of digits. */
+/*
+ * Writes the name of an id.  Writes the number instead if the name, parsed
+ * again, gives another id: two names may share an id, and a name may consist
+ * of digits.
+ */
 static const char *owner_text(uint32_t id, int (*once)(void *, char *, size_t), char name[256])
 {
 	struct lookup l = {.id = id, .found = name};
@@ -335,7 +339,7 @@ int set_family_type(struct schema *s, void *target, const char *value, const cha
 	return 0;
 }
 
-/* Access control lists are not enforced.  A list that is stored but not enforced would look like protection. */
+/* Refuses access control lists, because they are not enforced, and a stored list would look like protection. */
 int set_family_acl(struct schema *s, void *target, const char *value, const char **reason)
 {
 	return *value ? schema_refuse(reason, "access control lists are not enforced in this version") : 0;
@@ -351,7 +355,7 @@ int set_group_compression(struct schema *s, void *target, const char *value, con
 	return 0;
 }
 
-/* Only the codecs of zstd have levels. */
+/* Only zstd and zstd-dict have levels. */
 int group_fits(const struct tfs_group *g, const char **reason)
 {
 	int codec = codec_by_name(g->compression);

@@ -59,7 +59,7 @@ struct stripe {
 	struct cond free;
 	int holders;                  /* the number of sharers; -1: held exclusively */
 	unsigned waiting;             /* writers that want it exclusively; new sharers wait for them */
-	_Atomic int64_t newest_us;    /* the largest timestamp written under this stripe since the tablet was loaded */
+	_Atomic int64_t newest_us;    /* at or above every timestamp written under this stripe since the tablet was loaded */
 	_Atomic uint64_t changed_seq; /* of the last mutation that did more than delete single versions */
 	struct note note;             /* under m */
 };
