@@ -204,8 +204,8 @@ struct tfs_family {
 	enum tfs_family_type type; /* counter: values are decimal numbers, stored as "N\n" */
 	uid_t uid;
 	gid_t gid;
-	mode_t mode;        /* permission bits of its cells; default 0644 */
-	const char *acl;    /* "" always, in this version */
+	mode_t mode;        /* permission bits of its cells; default 0644.  With an ACL the group's bits are its mask */
+	const char *acl;    /* "": none; else entries for tfs_acl_next, with ids */
 	int64_t max_age_us; /* the age at which every cell has expired; 0: age alone expires none */
 };
 struct tfs_group {
@@ -250,6 +250,42 @@ TFS_API void tfs_schema_put(const struct tfs_schema *s);
  */
 TFS_API const struct tfs_family *tfs_schema_family(const struct tfs_schema *s, const char *name);
 TFS_API const struct tfs_group *tfs_schema_group(const struct tfs_schema *s, const char *name);
+
+/* ---- access ---- */
+struct tfs_user {
+	uid_t uid; /* 0: may do everything */
+	gid_t gid;
+	const gid_t *groups; /* supplementary */
+	unsigned group_count;
+};
+#define TFS_MAY_READ 4u /* as in a mode */
+#define TFS_MAY_WRITE 2u
+/*
+ * Returns true if the user may search the table and may do all of `may` with
+ * the cells of its family f.  Owner, group, mode and ACL decide as the kernel
+ * decides for a file.  f may be NULL, with `may` 0: only the table counts.
+ */
+TFS_API bool tfs_may(const struct tfs_schema *s, const struct tfs_family *f, const struct tfs_user *user, unsigned may);
+/* An entry of an ACL, for a named user, a named group, or the group that owns the family. */
+struct tfs_acl_entry {
+	bool is_group, is_owner; /* is_owner: "g::", without an id */
+	uint32_t id;
+	unsigned may; /* the bits of a mode: 4, 2, 1 */
+};
+/* Reads the entry at *acl and moves *acl behind it.  Returns false at the end. */
+TFS_API bool tfs_acl_next(const char **acl, struct tfs_acl_entry *e);
+/*
+ * Opens the same table on behalf of a user.  The server checks this user by
+ * tfs_may at each read, scan and mutation made with the new handle.  Without
+ * permission for a family, reads, scans that name it, and mutations return
+ * -EACCES; a scan of all families and tfs_row_exists omit it.  An increment, a
+ * check and the source of a move also need read permission; the delete of a row
+ * needs write permission for all families.  Usage, tablets, flush, compact, split
+ * and merge are for the owner of the table.  Changes of the schema are not
+ * checked.  Copies the user.  tfs_table_close ends the handle.
+ */
+TFS_API int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out) TFS_CHECKED;
+
 /*
  * Replaces the whole schema by libconfig text, or changes nothing.  mtime_us
  * may be TFS_NO_TIME: now.  -EINVAL: the text is not a valid schema; -EBUSY:
@@ -262,12 +298,6 @@ TFS_API int tfs_schema_set_text(struct tfs_table *t, struct tfs_bytes text, int6
  * not set by chown and chmod are ignored: an existing family retains its own,
  * a new one gets the table's.  Then the call returns 0 and *why names them.
  */
-struct tfs_user {
-	uid_t uid; /* 0: may set all */
-	gid_t gid;
-	const gid_t *groups; /* supplementary */
-	unsigned group_count;
-};
 TFS_API int tfs_schema_set_text_as(
 	struct tfs_table *t, struct tfs_bytes text, int64_t mtime_us, const struct tfs_user *user, char **why) TFS_CHECKED;
 

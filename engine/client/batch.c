@@ -192,7 +192,8 @@ static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struc
 		.row = v[0]->key,
 		.rows = rows,
 		.row_count = n,
-		.sync = b->o.sync};
+		.sync = b->o.sync,
+		.user = table_user(b->table)};
 	struct ts_answer a = {.row_errs = errs};
 	int err = -EREMCHG;
 

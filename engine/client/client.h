@@ -40,6 +40,12 @@ struct tfs_table {
 	const struct schema *schema;
 	bool gone; /* dropped, or replaced by a rename, through this store */
 	UT_hash_handle hh;
+	/*
+	 * A handle for a user: `base` is the table's registered handle, which has
+	 * schema and gone; NULL: this is the registered one.
+	 */
+	struct tfs_table *base;
+	struct tfs_user user; /* groups: behind the struct */
 };
 struct tfs_store {
 	struct client_options o;
@@ -47,6 +53,16 @@ struct tfs_store {
 	struct tfs_table *tables; /* by id; guarded by lock */
 	unsigned handles;         /* references to tables; guarded by lock; tfs_close is -EBUSY while there are any */
 };
+/* The registered handle of the same table. */
+static inline struct tfs_table *table_base(struct tfs_table *t)
+{
+	return t->base ? t->base : t;
+}
+/* The user of the table's requests; NULL: none was set. */
+static inline const struct tfs_user *table_user(const struct tfs_table *t)
+{
+	return t->base ? &t->user : NULL;
+}
 /* Adds a reference, for a mutation, a scan or a batch.  tfs_table_close drops it. */
 void table_get(struct tfs_table *t);
 

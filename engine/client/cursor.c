@@ -70,6 +70,7 @@ static int cursor_fill(struct row_cursor *c)
 			.schema_generation = c->schema_generation,
 			.row = c->spec.row_from,
 			.spec = &c->spec,
+			.user = c->user,
 		};
 		if (c->spec.reverse) {
 			err = row_before(c->spec.row_to, &c->last_row);

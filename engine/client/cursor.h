@@ -23,6 +23,7 @@ struct row_cursor {
 	struct tablet_service *svc;
 	uint32_t table;
 	uint64_t schema_generation;
+	const struct tfs_user *user; /* as in struct ts_request; row_cursor_init sets NULL */
 	struct scan_spec
 		spec; /* its slices must live as long as the cursor; row_from (reverse: row_to) changes from tablet to tablet */
 	struct buf next_row; /* where the next tablet begins; reverse: where it ends */

@@ -34,6 +34,7 @@ void salt_scan_init(struct salt_scan *s, struct tfs_table *t, const struct schem
 {
 	*s = (struct salt_scan){
 		.svc = t->store->o.tablets,
+		.user = table_user(t),
 		.table = schema_public(schema)->tablets_id,
 		.salt = (uint32_t)schema_public(schema)->salt_in_use,
 		.generation = schema_public(schema)->generation,
@@ -95,6 +96,7 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 	if (of > 1)
 		spec.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
 	row_cursor_init(&r->cursor, s->svc, s->table, s->generation, &spec);
+	r->cursor.user = s->user;
 	return err;
 }
 

@@ -60,6 +60,7 @@ static int table_call(struct tfs_table *t, const struct schema *s, bool stored, 
 		const struct tfs_schema *p = schema_public(now);
 
 		q->table = p->tablets_id;
+		q->user = table_user(t);
 		if (p->generation > q->schema_generation)
 			q->schema_generation = p->generation;
 		err = salt_row(q, row, stored ? 0 : (uint32_t)p->salt_in_use, small, &key);

@@ -35,6 +35,7 @@ const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets);
  */
 struct salt_scan {
 	struct tablet_service *svc;
+	const struct tfs_user *user; /* of the table's handle */
 	uint32_t table, salt;
 	uint64_t generation;
 	struct scan_spec spec; /* without salt; its slices live as long as the scan */

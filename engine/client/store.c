@@ -167,7 +167,7 @@ bool table_gone(struct tfs_table *t)
 	bool gone;
 
 	mutex_lock(&t->store->lock);
-	gone = t->gone;
+	gone = table_base(t)->gone;
 	mutex_unlock(&t->store->lock);
 	return gone;
 }
@@ -177,7 +177,7 @@ const struct schema *table_schema(struct tfs_table *t)
 	const struct schema *s;
 
 	mutex_lock(&t->store->lock);
-	s = schema_get(t->schema);
+	s = schema_get(table_base(t)->schema);
 	mutex_unlock(&t->store->lock);
 	return s;
 }
@@ -237,8 +237,25 @@ void table_get(struct tfs_table *t)
 	mutex_unlock(&t->store->lock);
 }
 
+int tfs_table_as(struct tfs_table *t, const struct tfs_user *user, struct tfs_table **out)
+{
+	struct tfs_table *as = calloc(1, sizeof(*as) + user->group_count * sizeof(gid_t));
+	gid_t *groups = (gid_t *)(as + 1);
+
+	if (!as)
+		return -ENOMEM;
+	if (user->group_count)
+		memcpy(groups, user->groups, user->group_count * sizeof(gid_t));
+	*as = (struct tfs_table){.store = t->store, .id = t->id, .refs = 1, .base = table_base(t), .user = *user};
+	as->user.groups = groups;
+	table_get(as->base); /* this counts as the new handle, too */
+	*out = as;
+	return 0;
+}
+
 void tfs_table_close(struct tfs_table *t)
 {
+	struct tfs_table *base;
 	struct tfs_store *s;
 	bool last;
 
@@ -247,14 +264,17 @@ void tfs_table_close(struct tfs_table *t)
 	s = t->store;
 	mutex_lock(&s->lock);
 	last = --t->refs == 0;
-	s->handles--;
-	if (last)
+	base = last ? t->base : NULL;
+	if (!base)
+		s->handles--;
+	if (last && !t->base)
 		HASH_DEL(s->tables, t);
 	mutex_unlock(&s->lock);
 	if (last) {
 		schema_put(t->schema);
 		free(t);
 	}
+	tfs_table_close(base);
 }
 
 uint32_t tfs_table_id(const struct tfs_table *t)

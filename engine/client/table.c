@@ -106,6 +106,7 @@ int tfs_schema_get(struct tfs_table *t, const struct tfs_schema **out)
 {
 	int err = -ENOENT;
 
+	t = table_base(t);
 	mutex_lock(&t->store->lock);
 	if (!t->gone) {
 		*out = schema_public(schema_get(t->schema));

@@ -86,7 +86,9 @@ struct ts_row {
 	F(VALUE, 13, size_t, length)                                                                                               \
 	/* SCAN_* */                                                                                                               \
 	F(POINTER, 14, scan_spec, spec)                                                                                            \
-	F(VALUE, 15, uint64_t, scan)
+	F(VALUE, 15, uint64_t, scan)                                                                                               \
+	/* The user on whose behalf the client asks.  NULL: the owner of the store, who may do everything. */                      \
+	F(POINTER, 16, tfs_user, user)
 struct ts_request {
 	TS_REQUEST(WIRE_MEMBER)
 	void *into; /* READ: the caller's memory for `length` bytes */

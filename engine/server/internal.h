@@ -47,9 +47,10 @@ struct user_table {
 	char name[TFS_NAME_MAX + 1];
 	uint64_t generation;
 	struct store_schema *schema;
-	unsigned writers;      /* mutations under way */
-	unsigned write_blocks; /* new mutations wait: the master is about to decide whether the table is empty */
-	bool move_deferred;    /* a split or merge ended because writes are blocked */
+	const struct schema *access; /* the whole schema, which has owners, modes and ACLs */
+	unsigned writers;            /* mutations under way */
+	unsigned write_blocks;       /* new mutations wait: the master is about to decide whether the table is empty */
+	bool move_deferred;          /* a split or merge ended because writes are blocked */
 	bool dropped;
 	int read_err; /* the table's schema could not be read, so it may have been dropped; 0: it was read */
 	_Atomic uint64_t traffic[TABLE_TRAFFIC];
@@ -179,6 +180,23 @@ void user_table_unblock_writes(struct server *s, uint32_t table);
 /* Waits until the table's writes are not blocked, or the table was dropped. */
 void user_table_wait_for_unblock(struct server *s, uint32_t table);
 void user_table_write_end(struct server *s, struct user_table *u);
+
+/* ---- access.c: users, whom the owner of the store lets read and write parts of a table ---- */
+/*
+ * Each returns 0 if the user of the request may do it, -EACCES; -EINVAL: there
+ * is no such family.  They are called for requests with a user only, and tablets of user tables.
+ */
+int access_family(struct served_tablet *served, const struct ts_request *q, uint16_t family, unsigned may) TFS_MUST;
+int access_ops(struct served_tablet *served, const struct ts_request *q,
+	struct op_result *results) TFS_MUST; /* marks the operation that is the cause */
+/* The user is the owner of the table, or root. */
+int access_owner(struct served_tablet *served, const struct ts_request *q) TFS_MUST;
+/*
+ * *ids: the families that the user may read, of those in `families` (count 0:
+ * of all), in their order; freed with free().  -EACCES: `families` has others.
+ */
+int access_readable(struct served_tablet *served, const struct ts_request *q, const uint16_t *families, uint32_t count,
+	uint16_t **ids, uint32_t *id_count) TFS_MUST;
 
 /* ---- set.c: the set of tablets ---- */
 /* A reference to the tablet of the set that holds (table, row); -EREMCHG when none does. */

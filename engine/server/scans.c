@@ -68,7 +68,10 @@ static int scan_more(struct server *s, struct open_scan *o, struct ts_answer *a)
 static int scan_open(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
 	struct slice rest = {NULL, 0};
+	struct scan_spec spec;
+	uint16_t *ids = NULL;
 	struct open_scan *o;
+	bool none = false;
 	int err;
 
 	/* Iterators of one row, and those that skip damage, move forward only. */
@@ -91,8 +94,21 @@ static int scan_open(struct server *s, const struct ts_request *q, struct ts_ans
 	if (!arena_dup(&a->arena, rest, &a->tablet_end))
 		err = -ENOMEM;
 	if (!err)
-		err = tablet_scan_new(o->served->tablet, q->spec, &o->scan);
-	if (err) {
+		spec = *q->spec;
+	if (!err && q->user) {
+		err = access_readable(o->served, q, spec.families, spec.family_count, &ids, &spec.family_count);
+		spec.families = ids;
+		none = !err && spec.family_count == 0;
+	}
+	if (!err && !none)
+		err = tablet_scan_new(o->served->tablet, &spec, &o->scan);
+	free(ids);
+	if (none) {
+		/* The user may read no family: there are no cells. */
+		scan_batch_reset(&a->batch);
+		a->batch.done = true;
+	}
+	if (err || none) {
 		served_put(o->served);
 		free(o);
 		return err;

@@ -40,6 +40,7 @@ static int user_table_set(struct server *s, const struct schema *schema)
 {
 	const struct tfs_schema *p = schema_public(schema);
 	struct store_schema *now = NULL, *old = NULL;
+	const struct schema *old_access = NULL;
 	struct served_tablet **list = NULL;
 	struct user_table *u;
 	unsigned count = 0;
@@ -66,11 +67,14 @@ static int user_table_set(struct server *s, const struct schema *schema)
 		memcpy(u->name, p->name, sizeof(u->name));
 		old = u->schema;
 		u->schema = store_schema_get(now);
+		old_access = u->access;
+		u->access = schema_get(schema);
 		u->generation = p->generation;
 		atomic_store(&u->salt_waits, p->salt != p->salt_in_use);
 	}
 	mutex_unlock(&s->lock);
 	store_schema_put(old);
+	schema_put(old_access);
 	for (unsigned i = 0; i < count; i++) {
 		if (newer)
 			tablet_set_schema(list[i]->tablet, now);

@@ -99,7 +99,7 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 			return -ENOMEM;
 	}
 	if (served->kind != KIND_USER)
-		return mutate_with_space(s, served, q, results);
+		return q->user ? -EACCES : mutate_with_space(s, served, q, results);
 	traffic_table(served->user_table, TABLE_WRITES, 1);
 	traffic_table(served->user_table, TABLE_WRITTEN_BYTES, bytes_of(q));
 	err = user_table_write_begin(s, served->user_table, q->schema_generation, ON_BLOCK_WAIT, &schema);
@@ -107,6 +107,8 @@ static int serve_mutation(struct server *s, struct served_tablet *served, const 
 		return err;
 	memset(results, 0, q->op_count * sizeof(*results));
 	err = check_ops(q, schema, results);
+	if (!err && q->user)
+		err = access_ops(served, q, results);
 	if (!err)
 		err = mutate_with_space(s, served, q, results);
 	a->failed_op = err ? failed_op(results, q->op_count) : 0;
@@ -120,8 +122,10 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 	struct tablet_stats st = {0};
 	struct slice begin = tablet_begin(served->tablet), end = tablet_end(served->tablet);
 	struct ts_tablet *t = &a->tablet;
-	int err = 0;
+	int err = q->user ? access_owner(served, q) : 0;
 
+	if (err)
+		return err;
 	if (q->family)
 		err = tablet_family_stats(served->tablet, q->family, &st);
 	else
@@ -153,8 +157,10 @@ static int serve_info(struct server *s, struct served_tablet *served, const stru
 static int serve_read(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
 	struct cell_info info = {0};
-	int err;
+	int err = q->user ? access_family(served, q, q->family, TFS_MAY_READ) : 0;
 
+	if (err)
+		return err;
 	traffic_table_read(served->user_table);
 	err = tablet_read(served->tablet, q->row, q->family, q->qualifier, q->ts, q->offset, q->into, q->length, &a->got, &info);
 	a->ts = info.ts;
@@ -166,14 +172,29 @@ static int serve_read(struct server *s, struct served_tablet *served, const stru
 
 static int serve_exists(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
+	uint16_t *ids = NULL;
+	uint32_t count;
+	int err;
+
 	traffic_table_read(served->user_table);
-	return tablet_row_exists(served->tablet, q->row, q->family, &a->exists);
+	if (!q->user)
+		return tablet_row_exists(served->tablet, q->row, q->family, &a->exists);
+	err = access_readable(served, q, &q->family, q->family != 0, &ids, &count);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < count && !err && !a->exists; i++)
+		err = tablet_row_exists(served->tablet, q->row, ids[i], &a->exists);
+	free(ids);
+	return err;
 }
 
 /* TS_FLUSH, TS_COMPACT */
 static int serve_compaction(struct server *s, struct served_tablet *served, const struct ts_request *q, struct ts_answer *a)
 {
-	int err = q->method == TS_FLUSH ? tablet_flush(served->tablet) : tablet_compact(served->tablet);
+	int err = q->user ? access_owner(served, q) : 0;
+
+	if (!err)
+		err = q->method == TS_FLUSH ? tablet_flush(served->tablet) : tablet_compact(served->tablet);
 
 	a->tablet_end = (struct slice){NULL, 0};
 	if (!err && !served->last && !arena_dup(&a->arena, buf_slice(&served->end), &a->tablet_end))
@@ -272,6 +293,15 @@ static int serve_block(struct server *s, const struct ts_request *q, struct ts_a
 
 static int serve_move(struct server *s, const struct ts_request *q, struct ts_answer *a)
 {
+	struct served_tablet *served;
+	int err = q->user ? served_find(s, q->table, q->row, &served) : 0;
+
+	if (q->user && !err) {
+		err = access_owner(served, q);
+		served_put(served);
+	}
+	if (err)
+		return err;
 	if (q->method == TS_MERGE)
 		return moves_merge(s, q->table, q->row);
 	return row_ok(q) ? moves_split(s, q->table, q->row) : -EINVAL;

@@ -16,6 +16,7 @@
  */
 #include "fs/node/kinds.h"
 
+#include "fs/base/access.h"
 #include "fs/base/extra.h"
 #include "fs/base/reply.h"
 #include "fs/file/file.h"
@@ -72,19 +73,6 @@ static struct node *next_entry(struct node *dir, struct node *last)
 	return n;
 }
 
-/* Returns true if the user may write to the family.  The kernel does not check it, because it may not know the family. */
-static bool may_write(const struct tfs_user *user, const struct family_info *f)
-{
-	if (user->uid == 0)
-		return true;
-	if (user->uid == f->uid)
-		return f->mode & 0200;
-	for (unsigned i = 0; i < user->group_count; i++)
-		if (user->groups[i] == f->gid)
-			return f->mode & 0020;
-	return f->mode & (user->gid == f->gid ? 0020 : 0002);
-}
-
 static int make_busy(struct open_file *x)
 {
 	int err = 0;
@@ -137,8 +125,11 @@ static int storing_add_family(struct storing *s, struct node *dir, struct node *
 	struct family_info info;
 	int err = family_info_get(family, &info);
 
-	if (err == 0 && !may_write(&s->caller->user, &info))
-		err = refuse(-EACCES, family, NULL, "the caller may not write to this family");
+	/* The kernel does not check it, because it may not know the family. */
+	if (err == 0)
+		err = fs_may(s->caller, family, node_name(family), TFS_MAY_WRITE);
+	if (err == -EACCES)
+		refuse(err, family, NULL, "the caller may not write to this family");
 	if (err == 0)
 		err = storing_add(s, &(struct item){.node = dir, .family = family});
 	while (err == 0 && (n = next_entry(dir, n)))

@@ -32,6 +32,9 @@
 #define tfs_schema_put model_schema_put
 #define tfs_schema_family model_schema_family
 #define tfs_schema_group model_schema_group
+#define tfs_may model_may
+#define tfs_acl_next model_acl_next
+#define tfs_table_as model_table_as
 #define tfs_schema_set_text model_schema_set_text
 #define tfs_schema_text_begins model_schema_text_begins
 #define tfs_schema_set_text_as model_schema_set_text_as

@@ -78,6 +78,8 @@ struct sample {
 	struct ts_row rows[ROWS];
 	struct scan_spec spec;
 	uint16_t families[5];
+	struct tfs_user user;
+	gid_t groups[3];
 };
 
 static void rnd_op(struct op *op, struct op_range *ranges)
@@ -156,6 +158,12 @@ static void rnd_request(struct sample *s)
 	if (rnd(2)) {
 		rnd_spec(s);
 		s->q.spec = &s->spec;
+	}
+	if (rnd(2)) {
+		s->user = (struct tfs_user){.uid = rnd(3), .gid = (gid_t)rnd64(), .groups = s->groups, .group_count = rnd(4)};
+		for (unsigned i = 0; i < 3; i++)
+			s->groups[i] = (gid_t)rnd64();
+		s->q.user = &s->user;
 	}
 	if (s->q.method == TS_MUTATE_ROWS || rnd(4) == 0) {
 		s->q.rows = s->rows;
@@ -237,6 +245,14 @@ static void expect_request(const struct ts_request *a, const struct ts_request *
 	if (a->spec)
 		expect_spec(a->spec, b->spec);
 	assert_int_equal(a->scan, b->scan);
+	assert_int_equal(a->user == NULL, b->user == NULL);
+	if (a->user) {
+		assert_int_equal(a->user->uid, b->user->uid);
+		assert_int_equal(a->user->gid, b->user->gid);
+		assert_int_equal(a->user->group_count, b->user->group_count);
+		for (unsigned i = 0; i < a->user->group_count; i++)
+			assert_int_equal(a->user->groups[i], b->user->groups[i]);
+	}
 	assert_int_equal(a->row_count, b->row_count);
 	for (unsigned i = 0; i < a->row_count; i++) {
 		expect_slice(a->rows[i].row, b->rows[i].row);

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of the user of a request against the newest schema of the table, as
+ * the client knows it or newer.  Requests without a user are the owner's of
+ * the store, and cost nothing here.
+ *
+ * The rules are tfs_may's (tabletfs.h).  A mutation that returns or compares
+ * stored values reads them: an increment, a check, the source of a move.
+ */
+#include "engine/server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A reference to the table's schema.  It is read again if the client has a newer one. */
+static int access_schema(struct served_tablet *served, const struct ts_request *q, const struct schema **out)
+{
+	struct server *s = served->server;
+	struct user_table *u = served->user_table;
+
+	if (!u)
+		return -EACCES; /* METADATA is the store owner's */
+	(void)user_table_read_again(s, u, q->schema_generation);
+	mutex_lock(&s->lock);
+	*out = u->access ? schema_get(u->access) : NULL;
+	mutex_unlock(&s->lock);
+	return *out ? 0 : -EACCES;
+}
+
+static const struct tfs_family *family_by_id(const struct tfs_schema *p, uint16_t id)
+{
+	for (unsigned i = 0; i < p->family_count; i++)
+		if (p->families[i].id == id)
+			return &p->families[i];
+	return NULL;
+}
+
+static int may(const struct tfs_schema *p, const struct ts_request *q, uint16_t family, unsigned what)
+{
+	const struct tfs_family *f = family_by_id(p, family);
+
+	return !f ? -EINVAL : tfs_may(p, f, q->user, what) ? 0 : -EACCES;
+}
+
+int access_family(struct served_tablet *served, const struct ts_request *q, uint16_t family, unsigned what)
+{
+	const struct schema *s;
+	int err = access_schema(served, q, &s);
+
+	if (err)
+		return err;
+	err = may(schema_public(s), q, family, what);
+	schema_put(s);
+	return err;
+}
+
+int access_owner(struct served_tablet *served, const struct ts_request *q)
+{
+	const struct schema *s;
+	int err = access_schema(served, q, &s);
+
+	if (err)
+		return err;
+	err = q->user->uid == 0 || q->user->uid == schema_public(s)->uid ? 0 : -EACCES;
+	schema_put(s);
+	return err;
+}
+
+static int may_op(const struct tfs_schema *p, const struct ts_request *q, const struct op *op)
+{
+	int err = 0;
+
+	switch (op->kind) {
+	case OP_DELETE_ROW:
+		for (unsigned i = 0; i < p->family_count && !err; i++)
+			err = may(p, q, p->families[i].id, TFS_MAY_WRITE);
+		return err;
+	case OP_CHECK:
+		return may(p, q, op->family, TFS_MAY_READ);
+	case OP_INCREMENT:
+		return may(p, q, op->family, TFS_MAY_READ | TFS_MAY_WRITE);
+	case OP_MOVE:
+		err = may(p, q, op->family, TFS_MAY_READ | TFS_MAY_WRITE);
+		return err ? err : may(p, q, op->to_family, TFS_MAY_WRITE);
+	case OP_WRITE:
+	case OP_DELETE_VERSION:
+	case OP_DELETE_COLUMN:
+	case OP_DELETE_FAMILY:
+	case OP_SET_TIME:
+		break;
+	}
+	return may(p, q, op->family, TFS_MAY_WRITE);
+}
+
+int access_ops(struct served_tablet *served, const struct ts_request *q, struct op_result *results)
+{
+	const struct schema *s;
+	int err = access_schema(served, q, &s);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < q->op_count && !err; i++) {
+		err = may_op(schema_public(s), q, &q->ops[i]);
+		results[i].failed = err;
+	}
+	schema_put(s);
+	return err;
+}
+
+int access_readable(struct served_tablet *served, const struct ts_request *q, const uint16_t *families, uint32_t count,
+	uint16_t **ids, uint32_t *id_count)
+{
+	const struct tfs_schema *p;
+	const struct schema *s;
+	uint16_t *readable;
+	uint32_t n = 0;
+	int err = access_schema(served, q, &s);
+
+	if (err)
+		return err;
+	p = schema_public(s);
+	readable = calloc((count ? count : p->family_count) + 1, sizeof(*readable));
+	if (!readable)
+		err = -ENOMEM;
+	else if (!tfs_may(p, NULL, q->user, 0))
+		err = -EACCES;
+	for (uint32_t i = 0; i < (count ? count : p->family_count) && !err; i++) {
+		const uint16_t id = count ? families[i] : p->families[i].id;
+		const int refused = may(p, q, id, TFS_MAY_READ);
+
+		if (!refused)
+			readable[n++] = id;
+		else if (count)
+			err = refused;
+	}
+	schema_put(s);
+	if (err) {
+		free(readable);
+		return err;
+	}
+	*ids = readable;
+	*id_count = n;
+	return 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Access of the users of the mount to the data of a table.
+ *
+ * In the tree the kernel decides, by the attributes and ACLs that the daemon
+ * returns for a family's directories and cells (default_permissions).  Every
+ * other path to the data (streams, whole rows, imports, exports, verbs) is one
+ * file for many families, so the daemon decides.  Two ways, with one rule
+ * (tfs_may in tabletfs.h):
+ *
+ *	struct tfs_table *t;
+ *	err = fs_table_as(req, n, &t);   reads, scans and mutations through t are
+ *	...                              the user's: the server refuses or omits
+ *	tfs_table_close(t);              families
+ *
+ *	err = fs_may(caller, n, family, TFS_MAY_READ | TFS_MAY_WRITE);
+ *
+ * A descriptor that stays open has the permissions of the moment at which it
+ * was opened, if the handle lives as long as the descriptor: the user is asked
+ * for once.  The schema is newer: a chmod takes effect at the next request.
+ *
+ * Threads: any.  The functions call the engine, so the caller may not hold the
+ * tree lock.
+ */
+#ifndef TFS_FS_BASE_ACCESS_H
+#define TFS_FS_BASE_ACCESS_H
+
+#include "fs/base/fs.h"
+
+/* Opens the table that n is in on behalf of the user who sent the request.  tfs_table_close ends it. */
+int fs_table_as(fuse_req_t req, struct node *n, struct tfs_table **out) TFS_MUST;
+/* The same for a caller that was noted before (caller_new).  NULL: -EACCES. */
+int fs_table_as_caller(const struct caller *caller, struct node *n, struct tfs_table **out) TFS_MUST;
+/* Returns 0, -EACCES, or -ENOENT: the table that n is in has no such family ("#ID" or name). */
+int fs_may(const struct caller *caller, struct node *n, const char *family, unsigned may) TFS_MUST;
+/* Returns true if the caller is root or the owner of the table that n is in, who may see sizes, tablets and names of rows. */
+bool fs_owns_table(const struct caller *caller, struct node *n);
+
+#endif
