@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock service over a local directory.  local_files.c has its files.
+ * The lock service over a local directory.  local_files.c reads and changes its
+ * files.
  *
  * Opening:
- *	1 flock DIR/held.  A byte in it says that the holder is closing, that is
- *	  writing its memtables; then the caller waits
+ *	1 flock DIR/held.  If another process holds the flock, this one waits.
+ *	  A byte in the file states that the holder is closing.  The wait is
+ *	  then longer, because a closing process writes its memtables
  *	2 complete or undo the last process's change (lock_files_recover)
  *
- * After an error with an unknown outcome, every later call first recovers, and
- * fails if that fails.  So no caller sees half of a journal, or a rename that
- * a crash may undo.
+ * After an error with an unknown outcome, every later call recovers first, and
+ * fails if the recovery fails.  So no caller sees a change that is half carried
+ * out, or a rename that a crash may undo.
  *
- * Rejected: all contents in memory (a store of 10,000 tables would read
- * 10,000 files to open), one file for everything (each change would write all
- * of it).  A file that is removed and created again starts at version 1, as
- * in ZooKeeper.
+ * A file that is removed and created again starts at version 1, as in ZooKeeper.
+ *
+ * Rejected: all contents in memory, because a store of 10,000 tables would read
+ * 10,000 files to open.  One file for everything, because each change would
+ * write all of it.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
@@ -30,18 +33,18 @@
 #include <sys/file.h>
 #include <time.h>
 
-#define ESCAPE '='
-#define WAIT_US UINT64_C(60000000)    /* for a holder that is closing */
-#define WAIT_OPEN_US UINT64_C(500000) /* for one that is not closing yet */
-#define LOOK_NS 20000000
+#define ESCAPE '='                         /* the last character of a stored name that would end in .tmp */
+#define WAIT_CLOSING_US UINT64_C(60000000) /* for the flock of a process that is closing the service */
+#define WAIT_OPEN_US UINT64_C(500000)      /* for that of another process */
+#define TRY_AGAIN_NS 20000000              /* between two attempts */
 
 struct local {
 	struct lock_service base;
 	struct mutex mutex; /* RANK_LOCKSVC; guards the files */
 	struct watch_set watches;
-	struct file *held;
-	bool unknown; /* the outcome of the last change is unknown, after an I/O error */
-	bool (*make_room)(void *arg);
+	struct file *held;            /* dir/held, with the flock */
+	bool unknown;                 /* the outcome of the last change is unknown, after an I/O error */
+	bool (*make_room)(void *arg); /* lock_local_make_room */
 	void *room_arg;
 	char dir[];
 };
@@ -51,7 +54,7 @@ static struct local *local_of(struct lock_service *s)
 	return (struct local *)s;
 }
 
-/* The caller holds the mutex. */
+/* Recovers if the outcome of the last change is unknown. */
 static int recover_locked(struct local *l)
 {
 	int err = l->unknown ? lock_files_recover(l->dir) : 0;
@@ -88,11 +91,11 @@ static int ignore_entry(void *arg, const char *name, bool is_dir)
 }
 
 /*
- * -EINVAL if a put needs a file and a directory of the same name.  It is
- * checked first, because the service cannot continue after a journal that it
- * cannot carry out.
+ * Returns -EINVAL if a new file would need a directory of the same name as a
+ * file, or would have the name of a directory.  The service checks this before a
+ * change, because it cannot continue after a journal that it cannot carry out.
  */
-static int name_is_free(const struct local *l, const char *name)
+static int check_new_name(const struct local *l, const char *name)
 {
 	char dir[LOCK_COMPONENT_MAX + 1], *path;
 	const char *last;
@@ -112,8 +115,11 @@ static int name_is_free(const struct local *l, const char *name)
 	return err == -ENOENT || err == -ENOTDIR ? 0 : err ? err : -EINVAL;
 }
 
-/* Checks one operation against the present files.  *changes is set if it changes a file. */
-static int op_check(const struct local *l, const struct lock_op *op, struct lock_step *step, bool *changes)
+/*
+ * Checks one operation against the present files, and makes *step of it.
+ * *changes is set to false if there is nothing to change.
+ */
+static int step_make(const struct local *l, const struct lock_op *op, struct lock_step *step, bool *changes)
 {
 	uint64_t now = 0;
 	int err = lock_files_read(l->dir, op->name, NULL, &now);
@@ -122,7 +128,7 @@ static int op_check(const struct local *l, const struct lock_op *op, struct lock
 		err = now = 0;
 	if (err == -EBADMSG && op->remove && op->expect == LOCK_ANY) {
 		err = 0;
-		now = 1; /* any version */
+		now = 1; /* a damaged file can be removed; its version does not matter */
 	}
 	if (err)
 		return err;
@@ -130,7 +136,7 @@ static int op_check(const struct local *l, const struct lock_op *op, struct lock
 		return -EEXIST;
 	if (op->expect != LOCK_ABSENT && op->expect != LOCK_ANY && now != op->expect)
 		return now ? -ESTALE : -ENOENT;
-	err = op->remove || now ? 0 : name_is_free(l, op->name);
+	err = op->remove || now ? 0 : check_new_name(l, op->name);
 	if (err)
 		return err;
 	step->remove = op->remove;
@@ -173,7 +179,7 @@ static int multi_locked(struct local *l, const struct lock_op *ops, unsigned cou
 	for (unsigned i = 0; i < count && !err; i++) {
 		bool changes;
 
-		err = op_check(l, &ops[i], &steps[n], &changes);
+		err = step_make(l, &ops[i], &steps[n], &changes);
 		if (err)
 			break;
 		versions[i] = steps[n].version;
@@ -200,7 +206,7 @@ static int local_multi(struct lock_service *s, const struct lock_op *ops, unsign
 	do {
 		mutex_lock(&l->mutex);
 		err = multi_locked(l, ops, count, steps, fresh);
-		notify = !err || l->unknown; /* unknown outcome: watchers must read the file */
+		notify = !err || l->unknown; /* if the outcome is unknown, the watches must read the files */
 		mutex_unlock(&l->mutex);
 	} while ((err == -ENOSPC || err == -EDQUOT) && l->make_room && l->make_room(l->room_arg));
 	free(steps);
@@ -234,7 +240,7 @@ static int name_cmp(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Calls fn for the names in byte order.  The escape may have changed their order in the directory. */
+/* Calls fn for the names in byte order.  They are sorted here, because the escape changes the order of the files' names. */
 static int listing_report(const struct listing *g, int (*fn)(void *arg, const char *name), void *arg)
 {
 	const char *end, **v;
@@ -276,7 +282,7 @@ static int local_list(struct lock_service *s, const char *dir, int (*fn)(void *a
 		err = file_list(path, listing_entry, &g);
 	mutex_unlock(&l->mutex);
 	if (err == -ENOENT || err == -ENOTDIR)
-		err = 0; /* the directory was never needed */
+		err = 0; /* no file was ever put there */
 	if (!err)
 		err = listing_report(&g, fn, arg);
 	buf_fini(&g.names);
@@ -333,6 +339,7 @@ static const struct lock_service_ops local_ops = {
 	.free = local_free,
 };
 
+/* Returns true if the file has the byte of lock_local_closing. */
 static bool holder_is_closing(struct file *held)
 {
 	uint8_t byte;
@@ -343,7 +350,7 @@ static bool holder_is_closing(struct file *held)
 
 int lock_local_flock(struct file *held, const char *dir)
 {
-	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	const struct timespec pause = {.tv_nsec = TRY_AGAIN_NS};
 	uint64_t since = monotonic_us();
 	bool logged = false;
 
@@ -353,7 +360,7 @@ int lock_local_flock(struct file *held, const char *dir)
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
 		closing = holder_is_closing(held);
-		if (monotonic_us() - since > (closing ? WAIT_US : WAIT_OPEN_US))
+		if (monotonic_us() - since > (closing ? WAIT_CLOSING_US : WAIT_OPEN_US))
 			return -EBUSY;
 		if (closing && !logged)
 			msg_notice("%s: waiting for the process that is closing it", dir);
@@ -371,11 +378,11 @@ static int take_flock(struct local *l)
 
 	if (err == -ENOENT)
 		err = file_open(path, FILE_CREATE, &l->held);
-	if (err == -EEXIST) /* another process has created it meanwhile */
+	if (err == -EEXIST) /* another process has created the file meanwhile */
 		err = file_open(path, FILE_READWRITE, &l->held);
 	if (!err)
 		err = lock_local_flock(l->held, l->dir);
-	if (!err && holder_is_closing(l->held)) /* the previous holder */
+	if (!err && holder_is_closing(l->held)) /* the byte of the previous holder */
 		err = file_truncate(l->held, 0);
 	free(path);
 	return err;

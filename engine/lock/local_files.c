@@ -3,36 +3,40 @@
  * The files of the local lock service: "root" is DIR/root, "tables/webtable"
  * is DIR/tables/webtable.  DIR also has DIR/held and, during changes,
  * DIR/journal and *.tmp.  A name that ends in .tmp is stored with "=" after it,
- * so that files and temporary files are never confused.  The names "held" and
+ * so that it does not look like a temporary file.  The names "held" and
  * "journal" are refused.
  *
  * Durable steps of an operation:
  *	1 each put: create the directory of the file if needed, and fsync DIR;
  *	  write the contents to NAME.tmp, and sync it
- *	2 if several files change: write all of it to DIR/journal (file_replace).
- *	  The rename of the journal commits the change
+ *	2 if several files change: write all changes to DIR/journal
+ *	  (file_replace).  The rename of the journal commits the operation
  *	3 each put: rename NAME.tmp over NAME, fsync the directory; each remove:
  *	  unlink, fsync the directory
- *	4 unlink the journal
- *	5 fsync DIR.  Without it a crash could restore the journal after later
- *	  changes, and undo them
+ *	4 if there is a journal: unlink it
+ *	5 then fsync DIR.  Without this a crash could restore the journal after
+ *	  later operations, and recovery would undo them
+ * A crash before the operation is committed leaves the files as they were.  The
+ * next opening removes NAME.tmp.  After a commit by a journal, the next opening
+ * completes the operation.  An operation on one file is committed by its rename
+ * or unlink.
+ *
+ * Only steps 1 and 2 need disk space.  After an error of step 1 nothing was
+ * changed.  A committed operation needs no space for its steps 3 to 5.
+ *
  * Every file has two copies of its contents (base/copies.h).  If one copy is
  * damaged, the reader replaces the file (file_replace) with the same contents
  * and version.
- * A crash before the first rename or unlink leaves the state before the
- * operation, after the last one the state after it.  NAME.tmp is removed at
- * the next open.  Step 1 takes all disk space that the operation needs.  An
- * error there has changed nothing, and a committed journal can be carried out
- * on a full disk.
+ *
  * Recovery, at opening and after an error with an unknown outcome:
  *	1 fsync DIR and its directories.  Changes that the last process made but
- *	  did not sync must be durable before a caller sees them, and a journal
- *	  before its first change is carried out
+ *	  did not sync must be durable before a caller sees them.  A journal must
+ *	  be durable before its first change is carried out
  *	2 remove temporary files
- *	3 carry out the journal if there is one: steps 1, 3, 4 and 5.  It has
- *	  contents and versions, so doing it twice is the same as once.  A full
- *	  disk is an error here: the store does not open until there is space for
- *	  the journal's files
+ *	3 carry out the journal if there is one: steps 1, 3, 4 and 5.  The journal
+ *	  has contents and versions, so it can be carried out twice.  A full disk
+ *	  is an error here, because step 1 needs space: the store does not open
+ *	  until there is enough
  */
 #include "engine/lock/local_files.h"
 #include "engine/base/file.h"
@@ -94,7 +98,7 @@ char *lock_name_path(const char *top, const char *name)
 
 /* ---- reading ---- */
 
-/* Replaces a damaged copy by the other one. */
+/* Writes the file again, because one of its copies is damaged. */
 static void rewrite_copies(const char *path, struct slice contents, uint64_t version)
 {
 	struct buf fresh = {0};
@@ -144,6 +148,7 @@ out:
 
 /* ---- changing ---- */
 
+/* Creates the directory in top, durably, unless it exists. */
 static int ensure_dir(const char *top, const char *path)
 {
 	int err = file_mkdir(path);
@@ -151,7 +156,7 @@ static int ensure_dir(const char *top, const char *path)
 	if (err)
 		return err == -EEXIST ? 0 : err;
 	err = file_sync_dir(top);
-	if (err) /* a later call takes an existing directory for a synced one */
+	if (err) /* else a later call would find the directory and not sync it */
 		(void)!file_rmdir(path);
 	return err;
 }
@@ -163,6 +168,7 @@ static char *tmp_of(const char *path)
 	return asprintf(&p, "%s" TMP, path) < 0 ? NULL : p;
 }
 
+/* Writes and syncs a temporary file; replaces one that an earlier operation left. */
 static int write_tmp(const char *tmp, struct slice bytes)
 {
 	struct file *f = NULL;
@@ -184,7 +190,7 @@ static int write_tmp(const char *tmp, struct slice bytes)
 /* The paths of a step. */
 struct place {
 	char *dir, *path, *tmp;
-	bool below; /* dir is a directory in DIR */
+	bool below; /* dir is in DIR; else it is DIR */
 };
 
 static int place_init(const char *top, const char *name, struct place *p)
@@ -207,7 +213,7 @@ static void place_fini(struct place *p)
 	free(p->tmp);
 }
 
-/* Step 1 of a change. */
+/* Step 1 of an operation, for one put. */
 static int step_prepare(const char *top, const struct lock_step *s, const struct place *p)
 {
 	struct buf bytes = {0};
@@ -221,7 +227,7 @@ static int step_prepare(const char *top, const struct lock_step *s, const struct
 	return err;
 }
 
-/* Step 3. */
+/* Step 3, for one file. */
 static int step_finish(const struct lock_step *s, const struct place *p)
 {
 	int err = s->remove ? file_unlink(p->path) : file_rename(p->tmp, p->path);
@@ -263,14 +269,15 @@ static bool remove_temporaries(const struct lock_step *steps, const struct place
 	return all;
 }
 
-static int step_failed(const struct place *p, int err)
+/* Logs an error of a step, if there is one.  Returns it. */
+static int step_log_error(const struct place *p, int err)
 {
 	if (err && err != -ENOMEM)
 		msg_error("%s: %s", p->path, strerror(-err));
 	return err;
 }
 
-/* journalled: the journal exists already. */
+/* All steps of an operation.  journalled: the journal exists already, so step 2 is not needed. */
 static int steps_run(const char *top, const struct lock_step *steps, unsigned count, bool journalled, bool *unknown)
 {
 	char *journal = path_join(top, LOCK_JOURNAL);
@@ -282,7 +289,7 @@ static int steps_run(const char *top, const struct lock_step *steps, unsigned co
 		err = place_init(top, steps[i].name, &p[i]);
 	for (; ready < count && !err; ready++)
 		if (!steps[ready].remove)
-			err = step_failed(&p[ready], step_prepare(top, &steps[ready], &p[ready]));
+			err = step_log_error(&p[ready], step_prepare(top, &steps[ready], &p[ready]));
 	if (err) {
 		*unknown |= !remove_temporaries(steps, p, ready);
 		goto out;
@@ -290,7 +297,7 @@ static int steps_run(const char *top, const struct lock_step *steps, unsigned co
 	if (count > 1 && !journalled)
 		err = write_journal(journal, steps, count);
 	for (i = 0; i < count && !err; i++)
-		err = step_failed(&p[i], step_finish(&steps[i], &p[i]));
+		err = step_log_error(&p[i], step_finish(&steps[i], &p[i]));
 	if (!err && (count > 1 || journalled))
 		err = remove_journal(top, journal);
 	*unknown |= err != 0;
@@ -311,12 +318,13 @@ int lock_files_change(const char *top, const struct lock_step *steps, unsigned c
 
 /* ---- recovery: at opening and after an error ---- */
 
+/* Step 3 of recovery. */
 static int replay_journal(const char *top)
 {
 	char *journal = path_join(top, LOCK_JOURNAL);
 	struct lock_step *steps = NULL;
 	struct buf bytes = {0};
-	bool unknown = false; /* ignored: the caller repeats the recovery until it succeeds */
+	bool unknown = false; /* not used: after an error the caller repeats the recovery until it succeeds */
 	bool holes = false;
 	unsigned count = 0;
 	int err = journal ? copies_read(journal, LOCK_JOURNAL_BYTES_MAX, &bytes, &holes) : -ENOMEM;
@@ -344,9 +352,10 @@ out:
 
 struct sweep {
 	const char *dir;
-	bool top;
+	bool top; /* dir is DIR */
 };
 
+/* Steps 1 and 2 of recovery, for one entry of a directory. */
 static int sweep_entry(void *arg, const char *name, bool is_dir)
 {
 	const struct sweep *w = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding and decoding of the local lock service's files and journal; the
- * header has the formats.  The checksum covers everything, including lengths
- * and magic, so a torn or damaged file is not mistaken for a short one.
+ * Encodes and decodes the local lock service's files and journal; the header has
+ * the formats.  The checksum covers everything, also magic and lengths, so a torn
+ * or damaged file does not look like a shorter file.
  */
 #include "engine/lock/lock_format.h"
 #include "engine/base/envelope.h"
@@ -57,6 +57,7 @@ int lock_file_encode(struct slice contents, uint64_t version, struct buf *out)
 	return 0;
 }
 
+/* Decodes one copy of a file. */
 static int decode_copy(struct slice in, struct slice *contents, uint64_t *version)
 {
 	struct reader r;
@@ -75,15 +76,15 @@ static int decode_copy(struct slice in, struct slice *contents, uint64_t *versio
 	return 0;
 }
 
-#define LENGTH_AT 14u /* of a file's contents */
-#define AROUND 22u    /* bytes before and after them */
+#define LENGTH_AT 14u /* offset of the length of a file's contents */
+#define AROUND 22u    /* bytes of a file before and after the contents, together */
 
 int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole)
 {
 	struct slice tries[] = {copies_get(in, 0), copies_get(in, 1), {0}};
 	int err = -EBADMSG;
 
-	/* In a file that was cut short, the length of the contents gives the end of the first copy. */
+	/* In a file that was cut short, copies_get finds no copy.  The length of the contents gives the end of the first one. */
 	if (in.n > AROUND && load_be32(in.p + LENGTH_AT) <= in.n - AROUND)
 		tries[2] = slice_of(in.p, load_be32(in.p + LENGTH_AT) + AROUND);
 	for (unsigned i = 0; i < 3; i++) {
@@ -149,7 +150,8 @@ static bool decode_step(struct reader *r, struct lock_step *s)
 			s->contents.n <= LOCK_CONTENTS_MAX);
 }
 
-static int decode_journal(struct slice in, struct lock_step **steps, unsigned *count)
+/* Decodes one copy of a journal. */
+static int decode_journal_copy(struct slice in, struct lock_step **steps, unsigned *count)
 {
 	struct lock_step *v;
 	struct reader r;
@@ -180,7 +182,7 @@ static int decode_journal(struct slice in, struct lock_step **steps, unsigned *c
 
 int lock_journal_decode(struct slice in, struct lock_step **steps, unsigned *count)
 {
-	int err = decode_journal(copies_get(in, 0), steps, count);
+	int err = decode_journal_copy(copies_get(in, 0), steps, count);
 
-	return err && err != -ENOMEM && decode_journal(copies_get(in, 1), steps, count) == 0 ? 0 : err;
+	return err && err != -ENOMEM && decode_journal_copy(copies_get(in, 1), steps, count) == 0 ? 0 : err;
 }

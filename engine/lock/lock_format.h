@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes of the local lock service: its files and its journal.  All
- * integers are big-endian; no I/O here.
+ * integers are big-endian.  No I/O takes place here.
  *
- * A file and the journal are two copies (base/copies.h) of
- *
+ * A file and the journal each consist of two copies (base/copies.h) of these
+ * bytes.
  * A file:
  *	u32 magic "TFLF"   u16 format (1)   u64 version   u32 length
  *	contents           u32 CRC-32C of all before
@@ -15,7 +15,7 @@
  *	u32 CRC-32C of all before
  * lstr is a LEB128 length and that many bytes.
  *
- * Errors of decoders: -EBADMSG malformed input, -EPROTO a format of a later
+ * Errors of decoders: -EBADMSG: malformed input; -EPROTO: a format of a later
  * version of this program.
  */
 #ifndef TFS_LOCK_FORMAT_H
@@ -31,7 +31,7 @@
 #define LOCK_FILE_BYTES_MAX (2 * (LOCK_CONTENTS_MAX + COPIES_APART))
 #define LOCK_JOURNAL_BYTES_MAX (2 * ((size_t)LOCK_OPS_MAX * (LOCK_CONTENTS_MAX + LOCK_NAME_MAX + 32) + COPIES_APART))
 
-/* One step of a journal.  A put has the file's new version and contents. */
+/* One change of a file.  version and contents: those that a put gives the file. */
 struct lock_step {
 	bool remove;
 	char name[LOCK_NAME_MAX + 1];
@@ -43,7 +43,7 @@ struct lock_step {
 bool lock_name_valid(const char *name);
 
 int lock_file_encode(struct slice contents, uint64_t version, struct buf *out) TFS_MUST; /* appends */
-/* Borrows from in.  One good copy suffices; *whole is set if both are good. */
+/* *contents borrows from in.  One good copy suffices.  *whole: set to true if both are good, else to false. */
 int lock_file_decode(struct slice in, struct slice *contents, uint64_t *version, bool *whole) TFS_MUST;
 int lock_journal_encode(const struct lock_step *steps, unsigned count, struct buf *out) TFS_MUST; /* appends */
 /* *steps is malloc'd and borrows contents from in.  One good copy suffices. */

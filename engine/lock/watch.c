@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watches: a list that is searched linearly (a process has a handful).
+ * Watches: a list that is searched linearly, because a process has few.
  *
- * A callback may itself change files, and so fire watches, also its own, and
- * may remove any watch.  So a watch counts its running calls.  watch_remove
- * waits for them, except for those on its own stack, which a per-thread chain
- * of frames shows.  Pins delay freeing the memory.
+ * A callback may change files, and so call watches, even itself.  It may also
+ * remove any watch.  So each watch counts its running calls, and watch_remove
+ * waits for them.  It does not wait for calls of its own thread, which cannot
+ * end before it returns; a chain of frames per thread lists these.  A watch that
+ * was removed is freed when no thread has a pointer to it (pins).
  */
 #include "engine/lock/watch.h"
 
@@ -16,10 +17,10 @@ struct watch {
 	struct watch *next;
 	lock_watch_fn *fn;
 	void *arg;
-	uint64_t number;  /* in order of adding, from 1 */
+	uint64_t number;  /* watches are numbered from 1 in the order of adding */
 	unsigned pins;    /* threads with a pointer: in a call, or waiting in watch_remove */
 	unsigned running; /* running calls */
-	bool gone;        /* removed; not in the list */
+	bool removed;     /* not in the list */
 	char name[];
 };
 
@@ -29,8 +30,9 @@ struct held {
 	char name[];
 };
 
+/* A call of a watch by this thread.  frames: the innermost one. */
 struct frame {
-	struct frame *up;
+	struct frame *up; /* the call from which this one was made, or NULL */
 	const struct watch *w;
 };
 static _Thread_local struct frame *frames;
@@ -88,7 +90,7 @@ static unsigned calls_on_this_stack(const struct watch *w)
 
 static void watch_unpin(struct watch *w)
 {
-	if (--w->pins == 0 && w->gone)
+	if (--w->pins == 0 && w->removed)
 		free(w);
 }
 
@@ -103,12 +105,12 @@ void watch_remove(struct watch_set *s, lock_watch_fn *fn, void *arg)
 			continue;
 		}
 		*at = w->next;
-		w->gone = true;
+		w->removed = true;
 		w->pins++;
 		while (w->running > calls_on_this_stack(w))
 			cond_wait(&s->idle, &s->mutex);
 		watch_unpin(w);
-		at = &s->head; /* the list may have changed while waiting */
+		at = &s->head; /* the list may have changed during the wait */
 	}
 	mutex_unlock(&s->mutex);
 }
@@ -120,6 +122,7 @@ static bool watch_matches(const struct watch *w, const char *name)
 	return n && w->name[n - 1] == '/' ? strncmp(w->name, name, n) == 0 : strcmp(w->name, name) == 0;
 }
 
+/* Calls the watch, without the mutex. */
 static void call_locked(struct watch_set *s, struct watch *w, const char *name)
 {
 	struct frame f = {frames, w};
@@ -137,8 +140,9 @@ static void call_locked(struct watch_set *s, struct watch *w, const char *name)
 }
 
 /*
- * In the order in which they were added.  The list may change during a call, so
- * each step searches for the next number.  Watches added meanwhile are not called.
+ * Calls the watches in the order in which they were added.  The list may change
+ * during a call, so each step searches for the next number.  A watch that is
+ * added meanwhile is not called.
  */
 void watch_fire(struct watch_set *s, const char *name)
 {

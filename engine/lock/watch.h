@@ -2,8 +2,8 @@
 /*
  * The watches and locks of a lock service within one process.
  *
- * Threads: any.  The internal mutex has rank RANK_LOCKSVC and is not held during
- * a callback.
+ * Threads: any.  The mutex has rank RANK_LOCKSVC.  No thread holds it during a
+ * callback.
  */
 #ifndef TFS_LOCK_WATCH_H
 #define TFS_LOCK_WATCH_H
@@ -11,27 +11,29 @@
 #include "engine/base/mutex.h"
 #include "engine/lock/lock.h"
 
+/* The watches, and the locks that this process holds. */
 struct watch;
 struct watch_set {
 	struct mutex mutex;
 	struct cond idle; /* a callback has returned */
 	struct watch *head;
-	uint64_t last_number;
-	struct held *held;
+	uint64_t last_number; /* of the watch that was added last */
+	struct held *held;    /* locks */
 };
 void watch_set_init(struct watch_set *s);
 void watch_set_fini(struct watch_set *s); /* no callback may be running */
 
 int watch_add(struct watch_set *s, const char *name, lock_watch_fn *fn, void *arg) TFS_MUST;
 /*
- * Removes every watch of (fn, arg).  When it returns, none of them is running or
- * will run, except callbacks from which this thread called it.
+ * Removes every watch of (fn, arg).  On return none of them is running or will
+ * run, except a callback that itself called watch_remove.
  */
 void watch_remove(struct watch_set *s, lock_watch_fn *fn, void *arg);
-/* Calls the matching watches.  The caller holds no lock of rank RANK_LOCKSVC. */
+/* Calls the watches of this file.  The caller holds no lock of rank RANK_LOCKSVC or above. */
 void watch_fire(struct watch_set *s, const char *name);
 
-int held_add(struct watch_set *s, const char *name) TFS_MUST;    /* -EBUSY */
-int held_remove(struct watch_set *s, const char *name) TFS_MUST; /* -ENOENT */
+/* Adds or removes a lock that this process holds. */
+int held_add(struct watch_set *s, const char *name) TFS_MUST;    /* -EBUSY: it is held */
+int held_remove(struct watch_set *s, const char *name) TFS_MUST; /* -ENOENT: it is not held */
 
 #endif
