@@ -19,7 +19,7 @@ static int tablets_call(struct tfs_table *t, enum ts_method method)
 		bool more = false;
 
 		err = table_call_stored_row(t, &q, &a);
-		/* The end of the tablet that answered; it may have been split or merged since. */
+		/* The answer has the end of the tablet that executed the request.  The tablets may have changed since then. */
 		if (!err && a.tablet_end.p) {
 			more = true;
 			err = buf_set(&row, a.tablet_end.p, a.tablet_end.n);
@@ -32,7 +32,7 @@ static int tablets_call(struct tfs_table *t, enum ts_method method)
 	return err;
 }
 
-/* TABLET_INFO answers that cover the table's rows, each row once. */
+/* TABLET_INFO answers in order: each begins at the end of the one before. */
 struct tablets {
 	struct ts_answer *v;
 	unsigned n;
@@ -45,7 +45,7 @@ static void tablets_fini(struct tablets *all)
 	free(all->v);
 }
 
-/* The end of the last answer: the next tablet begins there. */
+/* Returns the end of the last answer, which is the begin of the next tablet to ask. */
 static struct slice tablets_end(const struct tablets *all)
 {
 	return all->n ? all->v[all->n - 1].tablet.end : slice_of("", 0);
@@ -59,9 +59,10 @@ static int tablet_info_call(struct tfs_table *t, uint16_t family, struct tablets
 }
 
 /*
- * If tablets that have answered are merged meanwhile, the merged tablet's
- * answer replaces theirs.  If the begin of an answer is inside an earlier one,
- * the tablets there are asked again.
+ * Collects the answers of all tablets.  If tablets that have answered are merged
+ * meanwhile, the merged tablet's answer replaces theirs.  If an answer begins
+ * inside an earlier one, the earlier one is dropped, and the tablets there are
+ * asked again.
  */
 static int tablets_gather(struct tfs_table *t, uint16_t family, struct tablets *all)
 {

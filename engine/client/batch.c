@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing many rows (tabletfs.h).  A mutation that is added is copied into one
- * piece of memory and put on a queue, which its row selects.  A queue is one
- * task of the batch's own pool.  So one thread after another applies the
- * mutations of a row, in their order, while the queues run in parallel.
+ * Writes many rows (tabletfs.h).  tfs_batch_add copies a mutation into one
+ * piece of memory and appends it to a queue.  A hash of the row selects the
+ * queue, so all mutations of a row are in one queue.  Each queue is one task of
+ * the batch's own pool.  So the mutations of a row are applied in their order,
+ * while the queues run in parallel.
  *
- * A queue is scheduled when it holds a request's worth (SEND_BYTES, SEND_ROWS),
- * or when a caller waits for space or for the end.  It takes mutations, sorts
- * them by row, and sends the rows of one tablet as one request.  Mutations of
- * one row retain their order.  Sorted rows are also faster in the memtable.
- * If the client does not know the tablet, it sends one row alone; after that
- * it knows the tablet.  If the server does not serve a row any more, the row
- * is sent again alone, and the router finds its server.
+ * A queue is scheduled when its mutations fill a request (SEND_BYTES,
+ * SEND_ROWS), or when a caller waits for space or for tfs_batch_flush.  The
+ * task removes mutations from the queue, sorts them by row, and sends the rows
+ * of one tablet as one request.  Mutations of one row keep their order.
+ * The memtable also inserts sorted rows faster.
  *
- * Rejected: building requests per tablet while mutations are added.
- * With many tablets most of the memory would be in requests that are not
- * full, and with one tablet there would be one request at a time.
+ * If the cache of locations has no tablet for a row, the row is sent alone.
+ * The router then caches its tablet.  If the server no longer serves a row, the
+ * row is sent again alone, and the router finds its server.
  *
- * Waiters get space in FIFO order.  Otherwise small mutations could overtake a
- * mutation that needs all the space for as long as they arrive.
+ * Rejected: building one request per tablet while mutations are added.  With
+ * many tablets, requests that are not full would hold most of the memory.  With
+ * one tablet, only one request at a time would be sent.
+ *
+ * Waiters get space in FIFO order.  Otherwise a mutation that needs all the
+ * space would wait as long as other threads add small mutations.
  *
  * The lock is not held during a call of a service or a callback.
  */
@@ -36,24 +39,24 @@
 #define SEND_ROWS 256u
 #define NONE UINT64_MAX
 
-/* A mutation of a row, followed by the bytes to which it refers.  Other fields of the request are dropped. */
+/* A row mutation.  The memory to which it points follows the struct.  It has only these fields of the request. */
 struct added {
 	struct added *next;
 	size_t bytes;
-	uint64_t generation, number; /* number: order of adding, from 0 */
+	uint64_t generation, number; /* of the schema; number: from 0, in the order of tfs_batch_add */
 	uint8_t *salted_row;         /* one byte for the salt, followed by the row */
-	struct slice row, key;       /* key: the row as stored, with the salt if there is one */
+	struct slice row, key;       /* key: the row as stored, with the salt if the table has one */
 	struct op *ops;
 	uint32_t op_count;
 };
 
 struct queue {
-	struct task task; /* first */
+	struct task task; /* must be first */
 	struct tfs_batch *batch;
 	struct added *first, **last;
 	size_t bytes, rows;
 	bool scheduled;   /* its task is queued or running */
-	uint64_t sending; /* number of the first mutation that it is sending; NONE */
+	uint64_t sending; /* number of the first mutation that it is sending, or NONE */
 };
 
 struct tfs_batch {
@@ -63,12 +66,13 @@ struct tfs_batch {
 	size_t send_bytes;
 	struct mutex lock; /* RANK_CLIENT; guards the queues and the next members */
 	struct cond progress, report;
-	size_t bytes; /* of mutations that wait or are being sent */
-	uint64_t added;
-	uint64_t arrived, admitted; /* callers of add so far; those that have got space */
-	unsigned waiters;           /* callers of add and flush that wait: queues send partial requests */
-	bool reporting;             /* a thread is in o.failed */
-	int err;
+	size_t bytes;      /* of mutations that are in queues or being sent */
+	uint64_t added;    /* mutations so far */
+	uint64_t arrived;  /* calls of tfs_batch_add so far */
+	uint64_t admitted; /* those of them that have got space */
+	unsigned waiters;  /* callers of add and flush that wait.  Meanwhile queues send requests that are not full */
+	bool reporting;    /* a thread is in o.failed */
+	int err;           /* the first error since the last flush */
 	unsigned queue_count;
 	struct queue queues[];
 };
@@ -95,7 +99,7 @@ static size_t op_bytes(const struct op *op)
 	return n;
 }
 
-/* The parts that need alignment come first: operations, then ranges, then bytes. */
+/* Copies the mutation.  Operations and ranges need alignment, so they precede the bytes. */
 static struct added *added_new(const struct ts_request *q)
 {
 	size_t n = sizeof(struct added) + q->op_count * sizeof(struct op) + 1 + q->row.n;
@@ -136,6 +140,7 @@ static struct added *added_new(const struct ts_request *q)
 
 /* ---- sending ---- */
 
+/* Reports a failed mutation.  The caller's function o.failed runs in one thread at a time. */
 static void batch_report(struct tfs_batch *b, const struct added *a, int err)
 {
 	mutex_lock(&b->lock);
@@ -182,7 +187,7 @@ static int batch_send_row(struct tfs_batch *b, const struct schema *s, const str
 	return err;
 }
 
-/* Sends rows that lie in one tablet according to the cache of locations. */
+/* Sends rows that are in one tablet, according to the cache of locations.  Sends the refused ones again, each alone. */
 static void batch_send_tablet(struct tfs_batch *b, const struct schema *s, struct added *const *v, unsigned n)
 {
 	struct ts_row rows[SEND_ROWS];
@@ -260,15 +265,15 @@ static void batch_send_sorted(struct tfs_batch *b, struct added **v, unsigned n)
 
 /* ---- queues ---- */
 
-static bool queue_is_due(const struct tfs_batch *b, const struct queue *l)
+static bool queue_is_due(const struct tfs_batch *b, const struct queue *queue)
 {
-	return l->rows && (b->waiters || l->bytes >= b->send_bytes || l->rows >= SEND_ROWS);
+	return queue->rows && (b->waiters || queue->bytes >= b->send_bytes || queue->rows >= SEND_ROWS);
 }
 
 static void queue_run(struct task *t)
 {
-	struct queue *l = (struct queue *)t;
-	struct tfs_batch *b = l->batch;
+	struct queue *queue = (struct queue *)t;
+	struct tfs_batch *b = queue->batch;
 
 	for (;;) {
 		struct added *v[SEND_ROWS];
@@ -276,35 +281,35 @@ static void queue_run(struct task *t)
 		size_t bytes = 0;
 
 		mutex_lock(&b->lock);
-		if (l->sending != NONE)
+		if (queue->sending != NONE)
 			cond_broadcast(&b->progress);
-		l->sending = NONE;
-		if (!queue_is_due(b, l)) {
-			l->scheduled = false;
+		queue->sending = NONE;
+		if (!queue_is_due(b, queue)) {
+			queue->scheduled = false;
 			mutex_unlock(&b->lock);
 			return;
 		}
-		while (l->first && n < SEND_ROWS && (!n || bytes + l->first->bytes <= b->send_bytes)) {
-			v[n] = l->first;
+		while (queue->first && n < SEND_ROWS && (!n || bytes + queue->first->bytes <= b->send_bytes)) {
+			v[n] = queue->first;
 			bytes += v[n]->bytes;
-			l->first = v[n++]->next;
+			queue->first = v[n++]->next;
 		}
-		if (!l->first)
-			l->last = &l->first;
-		l->bytes -= bytes;
-		l->rows -= n;
-		l->sending = v[0]->number;
+		if (!queue->first)
+			queue->last = &queue->first;
+		queue->bytes -= bytes;
+		queue->rows -= n;
+		queue->sending = v[0]->number;
 		mutex_unlock(&b->lock);
 		batch_send_sorted(b, v, n);
 	}
 }
 
-static void queue_schedule_locked(struct queue *l)
+static void queue_schedule_locked(struct queue *queue)
 {
-	if (l->scheduled || !queue_is_due(l->batch, l))
+	if (queue->scheduled || !queue_is_due(queue->batch, queue))
 		return;
-	l->scheduled = true;
-	task_queue(&l->task);
+	queue->scheduled = true;
+	task_queue(&queue->task);
 }
 
 /* Schedules all queues, and waits until a request has been answered. */
@@ -317,13 +322,13 @@ static void batch_wait_locked(struct tfs_batch *b)
 	b->waiters--;
 }
 
-/* Returns true if every mutation added before `number` has been answered.  A queue sends in the order of adding. */
+/* Returns true if every mutation below `number` has been answered.  Each queue sends in the order of numbers. */
 static bool batch_answered_locked(const struct tfs_batch *b, uint64_t number)
 {
 	for (unsigned i = 0; i < b->queue_count; i++) {
-		const struct queue *l = &b->queues[i];
+		const struct queue *queue = &b->queues[i];
 
-		if (l->sending < number || (l->first && l->first->number < number))
+		if (queue->sending < number || (queue->first && queue->first->number < number))
 			return false;
 	}
 	return true;
@@ -333,7 +338,7 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 {
 	struct ts_request q;
 	struct added *a;
-	struct queue *l;
+	struct queue *queue;
 	uint64_t turn;
 	int err = mutation_request(m, b->table, &q);
 
@@ -342,20 +347,20 @@ int tfs_batch_add(struct tfs_batch *b, const struct tfs_mutation *m)
 	a = added_new(&q);
 	if (!a)
 		return -ENOMEM;
-	l = &b->queues[hash64(a->row, 0) % b->queue_count];
+	queue = &b->queues[hash64(a->row, 0) % b->queue_count];
 	mutex_lock(&b->lock);
 	turn = b->arrived++;
 	while (turn != b->admitted || (b->bytes && b->bytes + a->bytes > b->o.max_bytes))
 		batch_wait_locked(b);
 	if (++b->admitted != b->arrived)
-		cond_broadcast(&b->progress); /* there may be space for the next caller too */
+		cond_broadcast(&b->progress); /* there may also be space for the next caller */
 	a->number = b->added++;
 	b->bytes += a->bytes;
-	*l->last = a;
-	l->last = &a->next;
-	l->bytes += a->bytes;
-	l->rows++;
-	queue_schedule_locked(l);
+	*queue->last = a;
+	queue->last = &a->next;
+	queue->bytes += a->bytes;
+	queue->rows++;
+	queue_schedule_locked(queue);
 	mutex_unlock(&b->lock);
 	return 0;
 }
@@ -405,7 +410,7 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 	mutex_init(&b->lock, RANK_CLIENT);
 	cond_init(&b->progress);
 	cond_init(&b->report);
-	/* One half of the memory is being sent while the other half fills. */
+	/* So one half of the memory can fill while the other half is sent. */
 	b->send_bytes = filled.max_bytes / 2 / filled.threads < SEND_BYTES ? filled.max_bytes / 2 / filled.threads : SEND_BYTES;
 	err = task_pool_new("batch", filled.threads, &b->pool);
 	if (err) {
@@ -414,12 +419,12 @@ int tfs_batch_new(struct tfs_table *t, const struct tfs_batch_options *o, struct
 	}
 	b->queue_count = filled.threads;
 	for (unsigned i = 0; i < b->queue_count; i++) {
-		struct queue *l = &b->queues[i];
+		struct queue *queue = &b->queues[i];
 
-		task_init(&l->task, b->pool, queue_run);
-		l->batch = b;
-		l->last = &l->first;
-		l->sending = NONE;
+		task_init(&queue->task, b->pool, queue_run);
+		queue->batch = b;
+		queue->last = &queue->first;
+		queue->sending = NONE;
 	}
 	*out = b;
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internal header of the client library: its connections to the other parts,
- * and functions that its files share.  It reaches tablet servers and the
- * master as services only.
+ * Shared by the files of the client library: its connections to the other
+ * parts, table handles, and common functions.  The library calls tablet servers
+ * and the master only as services.
  */
 #ifndef TFS_CLIENT_CLIENT_H
 #define TFS_CLIENT_CLIENT_H
@@ -14,21 +14,21 @@
 #include "engine/rpc/tablet_service.h"
 #include "engine/tabletfs.h"
 
-/* Without this uthash ends the process on a lack of memory.  An element that could not be added has hh.tbl NULL. */
+/* Without this uthash ends the process when it is out of memory.  With it, hh.tbl of an element that was not added is NULL. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct client_options {
 	struct tablet_service *tablets;
 	struct master_service *master;
-	struct router *router; /* for metrics; may be NULL */
-	/* Calls of the part that opened the store (engine/open.c). */
+	struct router *router; /* for metrics, and to group the rows of a batch by tablet; may be NULL */
+	/* Functions of the part that opened the store (engine/open.c). */
 	int (*space)(void *arg, uint64_t *total_bytes, uint64_t *available_bytes);
 	int (*status)(void *arg, struct buf *out);
 	int (*metrics)(void *arg, struct buf *out);
 	int (*servers)(void *arg, int (*fn)(void *fn_arg, const struct tfs_server *server), void *fn_arg);
 	void (*confirm_clock)(void *arg);
-	int (*close)(void *arg); /* the last call: closes all services */
+	int (*close)(void *arg); /* called last; closes all services */
 	void *arg;
 };
 int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
@@ -36,54 +36,58 @@ int client_new(const struct client_options *o, struct tfs_store **out) TFS_MUST;
 struct tfs_table {
 	struct tfs_store *store;
 	uint32_t id;
-	unsigned refs; /* guarded by the store's lock, as are the next members */
-	const struct schema *schema;
-	bool gone; /* dropped, or replaced by a rename, through this store */
+	unsigned refs;               /* guarded by the store's lock; so are the next members */
+	const struct schema *schema; /* as last received */
+	bool gone;                   /* dropped, or replaced by a rename, through this store */
 	UT_hash_handle hh;
 	/*
-	 * A handle for a user: `base` is the table's registered handle, which has
-	 * schema and gone; NULL: this is the registered one.
+	 * In a handle for one user: the table's registered handle, which has `schema`
+	 * and `gone`.  NULL: this is the registered handle.
 	 */
 	struct tfs_table *base;
-	struct tfs_user user; /* groups: behind the struct */
+	struct tfs_user user; /* the memory of `groups` follows the struct */
 };
 struct tfs_store {
 	struct client_options o;
 	struct mutex lock;        /* RANK_CLIENT; not held during a call of a service */
 	struct tfs_table *tables; /* by id; guarded by lock */
-	unsigned handles;         /* references to tables; guarded by lock; tfs_close is -EBUSY while there are any */
+	unsigned handles;         /* the sum of refs in `tables`; guarded by lock; tfs_close returns -EBUSY unless it is 0 */
 };
-/* The registered handle of the same table. */
+/* Returns the registered handle of the same table. */
 static inline struct tfs_table *table_base(struct tfs_table *t)
 {
 	return t->base ? t->base : t;
 }
-/* The user of the table's requests; NULL: none was set. */
+/* Returns the user of the handle's requests; NULL: none was set. */
 static inline const struct tfs_user *table_user(const struct tfs_table *t)
 {
 	return t->base ? &t->user : NULL;
 }
-/* Adds a reference, for a mutation, a scan or a batch.  tfs_table_close drops it. */
+/* Adds a reference for a mutation, a scan or a batch.  tfs_table_close drops it. */
 void table_get(struct tfs_table *t);
 
 /*
- * Fills in the request that applies the mutation.  It borrows from the
- * mutation; the row has no salt yet.  -EINVAL: also if it is a mutation of
- * another table; -ENOENT the table was dropped.
+ * Fills in the request that applies the mutation.  The request borrows the
+ * mutation's memory.  Its row has no salt yet.  -EINVAL: the mutation is
+ * invalid or of another table.  -ENOENT: the table was dropped.
  */
 int mutation_request(const struct tfs_mutation *m, const struct tfs_table *t, struct ts_request *q) TFS_MUST;
 
 /* Returns true if the table was dropped, or replaced by a rename, through this store. */
 bool table_gone(struct tfs_table *t);
-/* Returns a reference to the schema as last received. */
+/* Returns a reference to the newest schema that the store has received. */
 const struct schema *table_schema(struct tfs_table *t);
-/* Stores a newer schema in its table's handle. */
+/* Stores the schema in its table's handle, unless the handle has a newer one. */
 void table_update_schema(struct tfs_store *s, const struct schema *schema);
 /* Marks the handle of the table of that name as gone, unless its id is `but`. */
 void table_mark_gone(struct tfs_store *s, const char *name, uint32_t but);
-/* The error for a family that is not in the schema: -EINVAL, or -ENOENT if the table was dropped. */
+/* Returns the error for a family that the schema does not have: -ENOENT if the table was dropped, else -EINVAL.  Asks the server. */
 int table_no_family(struct tfs_table *t) TFS_MUST;
-/* Calls the master and stores the schema of its answer.  *why is set to the answer's reason, which the caller frees; why may be NULL. */
+/*
+ * Calls the master, and stores the schema of its answer in the table's handle.
+ * Sets *why to the answer's reason, or NULL; the caller frees it.  why may be
+ * NULL.
+ */
 int call_master(struct tfs_store *s, const struct ms_request *q, struct ms_answer *a, char **why) TFS_MUST;
 
 static inline struct slice slice_of_bytes(struct tfs_bytes b)

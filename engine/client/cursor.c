@@ -2,9 +2,10 @@
 /*
  * A scan over the tablets of a table, as a client of the tablet service.
  *
- * The cursor opens one scan of the service per tablet.  The answer that opens
- * it has the tablet's end; the next scan begins there.  If the tablet is split
- * meanwhile, its scan may end earlier.  Then the last answer has that end.
+ * The cursor opens one scan of the service for each tablet.  The first answer
+ * has the tablet's end in tablet_end, and the next scan begins there.  If the
+ * tablet is split meanwhile, its scan may end earlier; then the last answer has
+ * that earlier end.  For a reverse scan tablet_end is the tablet's begin.
  */
 #include "engine/client/cursor.h"
 #include "engine/base/msg.h"
@@ -37,11 +38,11 @@ void close_scan(struct tablet_service *svc, uint32_t table, uint64_t scan)
 	ts_answer_fini(&a);
 }
 
-/* Sets *out to the greatest possible row key below `to` (p NULL: of all).  With a salt a key has one byte more. */
+/* Sets *out to the largest possible row key below `to`; to.p NULL: of all keys. */
 static int row_before(struct slice to, struct buf *out)
 {
-	const size_t max = ROW_BYTES_MAX + 1;
-	const bool is_next = to.n && to.p[to.n - 1] == 0; /* then the key before is `to` without its last byte */
+	const size_t max = ROW_BYTES_MAX + 1;             /* with a salt */
+	const bool is_next = to.n && to.p[to.n - 1] == 0; /* then the key below is `to` without its last byte */
 
 	buf_reset(out);
 	if (to.n && buf_append(out, to.p, to.n - is_next))
@@ -92,8 +93,9 @@ static int cursor_fill(struct row_cursor *c)
 }
 
 /*
- * Sets row_from to the end of the tablet just read, or for a reverse scan
- * row_to to its beginning.  Returns 1, 0 at the end of the scan, -errno.
+ * Moves the scan to the next tablet: row_from becomes the end of the present
+ * one; in a reverse scan row_to becomes its begin.  Returns 1, 0 at the end of
+ * the scan, -errno.
  */
 static int cursor_next_tablet(struct row_cursor *c)
 {
@@ -101,13 +103,13 @@ static int cursor_next_tablet(struct row_cursor *c)
 	const bool reverse = c->spec.reverse;
 
 	if (c->spec.one_row || !end.p)
-		return 0; /* a row is in one tablet */
+		return 0;
 	if (reverse ? slice_cmp(end, from) <= 0 : to.p && slice_cmp(end, to) >= 0)
 		return 0;
 	if (c->spec.limit && c->returned >= c->spec.limit)
 		return 0;
 	if (reverse ? to.p && slice_cmp(end, to) > 0 : slice_cmp(end, from) < 0)
-		return -EBADMSG; /* the scan would not end */
+		return -EBADMSG; /* such an answer would make the scan endless */
 	if (buf_set(&c->next_row, end.p, end.n))
 		return -ENOMEM;
 	if (reverse) {
@@ -145,7 +147,7 @@ int row_cursor_next(struct row_cursor *c, const struct scan_cell **cell)
 {
 	int n = c->failed ? c->failed : cursor_next(c, cell);
 
-	/* The service ends a scan that fails.  Starting it again would return its first cells twice. */
+	/* The service closes a scan that fails.  Another call would open a new scan and return cells twice. */
 	if (n < 0)
 		c->failed = n;
 	return n;

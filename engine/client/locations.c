@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cache of locations: one array of entries, sorted by (table, end row),
- * under one lock.  In front of it each thread has copies of the few entries
- * that it used last.
+ * under one lock.  In addition each thread has copies of the few entries that
+ * it used last.
  *
  * A point read takes a microsecond, and most of a client's reads are for the
- * same tablet as the last one.  So the usual lookup touches no memory that
- * other threads write: it compares an epoch, and the row with two bounds.
- * Every change of the array that could invalidate a copy sets a new epoch,
- * under the lock.  Epochs come from one counter for all caches of the process,
- * so a copy never matches another cache, nor one that was freed.
+ * same tablet as the read before.  So the usual lookup must not access memory
+ * that other threads write.  It compares the epoch of a copy with the cache's
+ * epoch, and the row with the copy's two bounds.  A change of the array that
+ * may invalidate a copy sets a new epoch, under the lock.  One counter supplies
+ * the epochs of all caches of the process.  So a copy never matches another
+ * cache, not even if that has the address of a freed one.
  *
- * Rejected: counted references to entries (two writes to shared memory
- * per read, to protect two pointers), and disjoint entries.  A begin row from
- * METADATA is a hint that may be too low, so the end decides.  An entry that
- * a merge made useless is found when it is used.
+ * Rejected: counted references to entries.  Each read would then write to
+ * shared memory twice.
+ *
+ * Rejected: keeping entries disjoint.  The begin row in METADATA is a hint that
+ * may be too low, so only the end of an entry is exact, and a lookup uses the
+ * lowest end above the row.  An entry that a merge made wrong is dropped when
+ * a server refuses it.
  */
 #include "engine/client/locations.h"
 #include "engine/base/mutex.h"
@@ -26,13 +30,13 @@
 struct entry {
 	uint32_t table;
 	bool last;
-	uint64_t used;           /* the tick of its last use, not counting uses of copies */
-	struct slice begin, end; /* in bytes */
+	uint64_t used;           /* the tick of its last use; uses of copies do not count */
+	struct slice begin, end; /* their memory is bytes[] */
 	struct tablet_service *service;
 	uint8_t bytes[];
 };
 
-/* Every lookup counts a hit.  Several counters avoid contention for one cache line. */
+/* Every successful lookup counts a hit.  With several counters, threads rarely write to the same cache line. */
 #define STRIPES 16
 struct stripe {
 	_Alignas(64) _Atomic uint64_t n;
@@ -42,7 +46,7 @@ struct locations {
 	struct stripe hits[STRIPES];
 	_Alignas(64) _Atomic uint64_t epoch; /* changed under lock */
 	struct mutex lock;
-	struct entry **v; /* guarded by lock, as are the next */
+	struct entry **v; /* guarded by lock; so are the next members */
 	size_t count;
 	size_t bytes, bytes_max;
 	uint64_t tick; /* increases with each use */
@@ -65,26 +69,26 @@ static __thread unsigned stripe; /* 0: none yet */
 static _Atomic uint64_t epochs;
 static _Atomic unsigned stripes;
 
-static bool copy_contains(const struct copy *n, struct slice row)
+static bool copy_contains(const struct copy *c, struct slice row)
 {
-	return slice_cmp(row, slice_of(n->begin, n->begin_n)) >= 0 && (n->last || slice_cmp(row, slice_of(n->end, n->end_n)) < 0);
+	return slice_cmp(row, slice_of(c->begin, c->begin_n)) >= 0 && (c->last || slice_cmp(row, slice_of(c->end, c->end_n)) < 0);
 }
 
-static void copy_set(struct copy *n, uint64_t epoch, const struct entry *e, struct slice begin)
+static void copy_set(struct copy *c, uint64_t epoch, const struct entry *e, struct slice begin)
 {
-	n->epoch = 0;
+	c->epoch = 0;
 	if (begin.n > COPY_KEY_MAX || e->end.n > COPY_KEY_MAX)
 		return;
-	n->service = e->service;
-	n->table = e->table;
-	n->last = e->last;
-	n->begin_n = (uint8_t)begin.n;
-	n->end_n = (uint8_t)e->end.n;
+	c->service = e->service;
+	c->table = e->table;
+	c->last = e->last;
+	c->begin_n = (uint8_t)begin.n;
+	c->end_n = (uint8_t)e->end.n;
 	if (begin.n)
-		memcpy(n->begin, begin.p, begin.n);
+		memcpy(c->begin, begin.p, begin.n);
 	if (e->end.n)
-		memcpy(n->end, e->end.p, e->end.n);
-	n->epoch = epoch;
+		memcpy(c->end, e->end.p, e->end.n);
+	c->epoch = epoch;
 }
 
 static void count_hit(struct locations *l)
@@ -102,7 +106,7 @@ static void epoch_advance_locked(struct locations *l)
 
 /* ---- the array ---- */
 
-/* The index of the first entry that is not below (table, last, end) or, with past, of the first above it. */
+/* Returns the index of the first entry at or above (table, last, end); with `past`, of the first above it. */
 static size_t entries_bound(const struct locations *l, uint32_t table, bool last, struct slice end, bool past)
 {
 	size_t lo = 0, hi = l->count;
@@ -126,7 +130,7 @@ static size_t entries_bound(const struct locations *l, uint32_t table, bool last
 	return lo;
 }
 
-/* The entry that contains row: the first of its table that ends above it. */
+/* Returns the entry that contains row: the first one of the table whose end is above row.  NULL: none. */
 static struct entry *entry_of_row(struct locations *l, uint32_t table, struct slice row, size_t *at)
 {
 	size_t i = entries_bound(l, table, false, row, true);
@@ -164,7 +168,7 @@ static void entries_shrink(struct locations *l)
 		for (size_t i = 0; i < l->count; i++) {
 			struct entry *e = l->v[i];
 
-			/* Ticks differ, so at least one is older than the average. */
+			/* All ticks differ, so each round finds an entry older than the average. */
 			if (l->bytes > goal && l->tick - e->used > age) {
 				l->bytes -= entry_size(e);
 				free(e);
@@ -180,24 +184,24 @@ static void entries_shrink(struct locations *l)
 
 struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row)
 {
-	struct copy *n = &copies[table % COPIES];
+	struct copy *c = &copies[table % COPIES];
 	struct tablet_service *service = NULL;
 	struct entry *e;
 	size_t i;
 
-	if (n->epoch == atomic_load_explicit(&l->epoch, memory_order_acquire) && n->table == table && copy_contains(n, row)) {
+	if (c->epoch == atomic_load_explicit(&l->epoch, memory_order_acquire) && c->table == table && copy_contains(c, row)) {
 		count_hit(l);
-		return n->service;
+		return c->service;
 	}
 	mutex_lock(&l->lock);
 	e = entry_of_row(l, table, row, &i);
 	if (e) {
 		struct slice begin = e->begin;
 
-		/* A copy has no neighbours, so it begins where the entry below ends. */
+		/* A copy cannot compare its row with other entries.  So its begin is at or above the end of the entry before. */
 		if (i && l->v[i - 1]->table == table && slice_cmp(l->v[i - 1]->end, begin) > 0)
 			begin = l->v[i - 1]->end;
-		copy_set(n, atomic_load_explicit(&l->epoch, memory_order_relaxed), e, begin);
+		copy_set(c, atomic_load_explicit(&l->epoch, memory_order_relaxed), e, begin);
 		e->used = ++l->tick;
 		service = e->service;
 	}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's cache of tablet locations (paper, section 5.1): ranges of rows,
- * and the service of the server that served them last.  An entry may be
- * stale.  When a server refuses a row, the router drops the entry and reads
- * METADATA (route.c).
+ * The client's cache of tablet locations (paper, section 5.1).  An entry is a
+ * range of rows, and the service of the server that was last found to serve it.
+ * An entry may be stale.  When a server refuses a row, the router drops the
+ * entry and reads METADATA (route.c).
  *
- * Ownership: services are borrowed and outlive the cache; rows are copied.
- * Threads: any.  No function calls a service or does I/O.  The internal lock
- * (RANK_LOCATIONS) is a leaf.
+ * Ownership: the cache borrows the services, which must outlive it.  It copies
+ * rows.
+ * Threads: any.  No function calls a service or does I/O.  No other lock is
+ * acquired under the internal lock (RANK_LOCATIONS).
  */
 #ifndef TFS_CLIENT_LOCATIONS_H
 #define TFS_CLIENT_LOCATIONS_H
@@ -15,23 +16,24 @@
 #include "engine/rpc/tablet_service.h"
 
 struct locations;
-/* bytes_max limits the memory of the entries; the least recently used are dropped. */
+/* bytes_max limits the memory of the entries.  Above it the least recently used are dropped. */
 int locations_new(size_t bytes_max, struct locations **out) TFS_MUST;
 void locations_free(struct locations *l);
 
-/* Returns NULL if there is no entry.  Counts a hit otherwise. */
+/* Returns the service of row's entry and counts a hit; NULL: no entry. */
 struct tablet_service *locations_find(struct locations *l, uint32_t table, struct slice row);
 /*
  * Adds the tablet of rows [begin, end); end.p NULL: to the table's end.  begin
- * may be below the true one: of overlapping entries, the one that ends first
- * is used.  Adds nothing if memory is short.
+ * may be too low.  So if two entries contain a row, the one with the lower end
+ * is used.  Adds nothing if out of memory.
  */
 void locations_put(struct locations *l, uint32_t table, struct slice begin, struct slice end, struct tablet_service *service);
-/* `service` does not serve row.  Drops row's entry if it still names this service. */
+/* Called when `service` refused row.  Drops row's entry, unless it names another service by now. */
 void locations_forget(struct locations *l, uint32_t table, struct slice row, const struct tablet_service *service);
 /*
- * Appends the end of row's tablet to *end; *last is set if that is the table's
- * end.  For grouping rows by tablet.  -ENOENT: there is no entry.
+ * Appends the end of row's tablet to *end.  Sets *last to true if it is the
+ * table's last tablet, which has no end.  Callers group rows by tablet with
+ * this.  -ENOENT: no entry.
  */
 int locations_end(struct locations *l, uint32_t table, struct slice row, struct buf *end, bool *last) TFS_MUST;
 

@@ -6,7 +6,7 @@
 
 int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg)
 {
-	/* Older versions exist in the events' column only. */
+	/* Only the column of events has older versions, and readers of rows do not need them. */
 	struct scan_spec spec = {.what = SCAN_CELLS, .row_from = from, .row_to = to, .versions = 1};
 	struct meta_tablet m = {0};
 	const struct scan_cell *cell;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and changes of METADATA's rows through the tablet service, wherever
- * they are served (paper, section 5.1).
+ * Reads and changes METADATA's rows through the tablet service, which finds
+ * their servers (paper, section 5.1).
  *
  * Threads: any.
  * Errors: those of the tablet service; -EBADMSG, -EPROTO of the decoder.
@@ -12,13 +12,17 @@
 #include "engine/client/cursor.h"
 #include "engine/meta/meta.h"
 
-/* -ENOENT: there is no such row.  *out is {0}, or an earlier value that is freed on success. */
+/* Reads one row.  *out must be {0} or an earlier result, which is freed on success.  -ENOENT: no such row. */
 int metadata_read(struct tablet_service *svc, struct slice row_key, struct meta_tablet *out) TFS_MUST;
-/* Applies one mutation of one row; on disk on return. */
+/* Applies one row mutation.  On 0 it is on disk. */
 int metadata_mutate(struct tablet_service *svc, struct slice row_key, const struct op *ops, unsigned count) TFS_MUST;
-/* Deletes the row.  Returns 0 also if there is none. */
+/* Deletes the row.  Returns 0 also if the row does not exist. */
 int metadata_delete(struct tablet_service *svc, struct slice row_key) TFS_MUST;
-/* Calls fn for each decoded row in [from, to); to.p NULL: to the end.  A non-zero value ends the scan and is returned.  fn may change *m. */
+/*
+ * Calls fn for each row in [from, to), decoded; to.p NULL: to the end.  A
+ * non-zero value of fn ends the scan and is returned.  fn may move data out of
+ * *m, which is freed after the call.
+ */
 typedef int metadata_fn(void *arg, struct slice row_key, struct meta_tablet *m);
 int metadata_scan(struct tablet_service *svc, struct slice from, struct slice to, metadata_fn *fn, void *arg) TFS_MUST;
 /* The same for the rows of one table's tablets. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Row mutations: a list of operations, with family ids instead of names,
- * that tfs_apply sends as one request.  Keys and values are borrowed until it
- * returns.
+ * Row mutations.  A mutation is a list of operations with family ids instead
+ * of names.  tfs_apply sends it as one request.  Keys and values are borrowed
+ * until tfs_apply returns.
  */
 #include "engine/client/salt.h"
 
@@ -18,7 +18,7 @@ struct tfs_mutation {
 	struct op first[OPS_INLINE];
 	struct op *ops;
 	unsigned count, cap;
-	int err;            /* an unknown family or kind; tfs_apply returns it */
+	int err;            /* -EINVAL: an operation has an unknown family or kind; tfs_apply returns the error */
 	struct arena arena; /* converted ranges */
 };
 
@@ -49,6 +49,7 @@ void tfs_mutation_free(struct tfs_mutation *m)
 	free(m);
 }
 
+/* Returns the family's id.  Returns 0 and sets m->err if the schema does not have the family. */
 static uint16_t mutation_family(struct tfs_mutation *m, const char *name)
 {
 	const struct tfs_family *f = name ? tfs_schema_family(schema_public(m->schema), name) : NULL;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options and their file, tabletfs.conf(5).  An unknown setting or a wrong
- * type is an error with file and line.
+ * Options and their file, tabletfs.conf(5).  An unknown setting and a value of
+ * the wrong type are errors with file and line.
  *
- * libconfig does not read the file itself.  Its scanner ends the process when a
- * read fails (a directory, for example), and wraps large numbers.
+ * This file reads the text, checks it (engine/schema/scan.c), and passes it to
+ * libconfig.  libconfig must not read the file itself: its scanner ends the
+ * process when a read fails, for example of a directory, and wraps large
+ * numbers.
  */
 #include "engine/base/msg.h"
 #include "engine/base/units.h"
@@ -34,9 +36,9 @@ enum setting_type { SIZE, DURATION, COUNT, LEVEL };
 struct setting {
 	const char *name;
 	enum setting_type type;
-	size_t at;
+	size_t at; /* offset in struct tfs_options */
 	uint64_t least, most;
-	const char *range;
+	const char *range; /* the reason for a value outside of it */
 };
 static const struct setting settings[] = {
 	{"block_cache", SIZE, offsetof(struct tfs_options, block_cache_bytes), 1u << 20, 1ull << 42, "must be from 1M to 4T"},
@@ -54,7 +56,7 @@ static const struct setting settings[] = {
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
-/* Sets one option.  Returns NULL, or the reason why it cannot. */
+/* Sets one option.  Returns NULL, or the reason of a refusal. */
 static const char *option_set(struct tfs_options *o, const config_setting_t *c)
 {
 	const char *name = config_setting_name(c);
@@ -99,15 +101,15 @@ static const char *option_set(struct tfs_options *o, const config_setting_t *c)
 	return NULL;
 }
 
-static void reason_set(char **why, const char *path, int line, const char *what, const char *reason)
+static void reason_set(char **why, const char *path, int line, const char *setting, const char *reason)
 {
 	if (!why)
 		return;
-	if (asprintf(why, "%s:%d: %s%s%s", path, line, what, *what ? ": " : "", reason) < 0)
+	if (asprintf(why, "%s:%d: %s%s%s", path, line, setting, *setting ? ": " : "", reason) < 0)
 		*why = NULL;
 }
 
-/* Reads the file, which may be a pipe, up to one byte more than the longest text. */
+/* Reads the file, which may be a pipe.  Reads one byte more than the longest text, so that a longer one is refused. */
 static int read_text(const char *path, struct buf *text)
 {
 	FILE *f = fopen(path, "re");

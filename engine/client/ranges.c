@@ -2,18 +2,19 @@
 /*
  * A scan over the ranges of a salted table.
  *
- * Each range has its own cursor over the same rows with another byte in
- * front.  Their batches together are as large as that of one scan.  A row is
- * in one range only, and its cells come from there in sequence.  A heap of
- * ranges, ordered by row, selects the next one.  A cell that was returned
- * remains in its batch until the next call, so a cursor advances only then.
+ * A range is the rows with one salt byte.  Each range has its own cursor with
+ * the bounds of the scan, after that byte.  The batches of all ranges together
+ * are as large as the batch of one scan.  A row is in one range only, so all its
+ * cells come from one cursor, one after another.  A heap of ranges, ordered by
+ * row, selects the next range.  A returned cell must stay in its batch until
+ * the next call, so a cursor advances only then.
  *
  * A row with a wrong salt byte is damage, which tabletctl check reports.  The
  * scan skips it, because a point read does not find it either.
  *
- * Rejected: fetching the next batches of the ranges in threads.  The
- * server reads blocks ahead and decompresses them in parallel
- * (sstable/ahead.c); each cursor has a share of that.
+ * Rejected: fetching the next batches of the ranges in threads.  The server
+ * already reads blocks ahead and decompresses them in parallel for each cursor
+ * (sstable/ahead.c).
  */
 #include "engine/client/salt.h"
 
@@ -21,12 +22,12 @@
 #include <stdlib.h>
 
 #define BATCH_BYTES (256u << 10) /* the default of a scan */
-#define BATCH_LEAST (8u << 10)
+#define BATCH_LEAST (8u << 10)   /* of one range */
 
 struct range {
 	struct row_cursor cursor;
 	struct buf from, to; /* the bounds, with the salt */
-	struct slice row;    /* of its next cell, without the salt */
+	struct slice row;    /* the row of `cell`, without the salt */
 	const struct scan_cell *cell;
 };
 
@@ -78,11 +79,11 @@ static int salted_key(struct buf *b, unsigned byte, struct slice row)
 	return err ? err : buf_append_slice(b, row);
 }
 
-/* byte: the range's salt; ignored without a salt.  of: number of ranges. */
-static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsigned of)
+/* byte: the range's salt byte, ignored in an unsalted table.  count: the number of ranges. */
+static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsigned count)
 {
 	struct scan_spec spec = s->spec;
-	const size_t batch = (spec.batch_bytes ? spec.batch_bytes : BATCH_BYTES) / of;
+	const size_t batch = (spec.batch_bytes ? spec.batch_bytes : BATCH_BYTES) / count;
 	int err = 0;
 
 	if (s->salt) {
@@ -93,7 +94,7 @@ static int range_init(struct salt_scan *s, struct range *r, unsigned byte, unsig
 		spec.row_from = buf_slice(&r->from);
 		spec.row_to = spec.one_row ? (struct slice){NULL, 0} : buf_slice(&r->to);
 	}
-	if (of > 1)
+	if (count > 1)
 		spec.batch_bytes = batch < BATCH_LEAST ? BATCH_LEAST : batch;
 	row_cursor_init(&r->cursor, s->svc, s->table, s->generation, &spec);
 	r->cursor.user = s->user;
@@ -192,7 +193,10 @@ bool salt_scan_damaged(const struct salt_scan *s)
 	return false;
 }
 
-/* Returns 1, 0 if the row is one too many, -errno.  The server applies the limit to each tablet. */
+/*
+ * Counts the row for row_limit, which the server applies to each tablet alone.
+ * Returns 1, 0 if the limit is reached, -errno.
+ */
 static int salt_scan_count_row(struct salt_scan *s, struct slice row)
 {
 	if (s->rows && slice_eq(buf_slice(&s->row), row))
@@ -239,7 +243,12 @@ void salt_scan_again(struct salt_scan *s, const struct schema *schema)
 
 	ranges_close(s);
 	s->failed = 0;
-	s->begun = over; /* the table was empty meanwhile, so none of its rows existed when the scan began */
+	/*
+	 * The table was empty when it got the new tablets, so all rows in them are
+	 * younger than the scan.  A scan that has begun therefore ends: it is `begun`
+	 * and has no ranges.
+	 */
+	s->begun = over;
 	s->table = schema_public(schema)->tablets_id;
 	s->salt = (uint32_t)schema_public(schema)->salt_in_use;
 	s->generation = schema_public(schema)->generation;

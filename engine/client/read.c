@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Fills in the family's id (NULL: 0), checks the sizes of the keys, and sends the request. */
 static int call_with_family(struct tfs_table *t, struct ts_request *q, const char *family, struct ts_answer *a)
 {
 	const struct schema *s = table_schema(t);
@@ -72,7 +73,7 @@ int tfs_row_exists(struct tfs_table *t, struct tfs_bytes row, const char *family
 struct tfs_scan {
 	struct tfs_table *table;
 	const struct schema *schema;
-	struct arena arena; /* the spec's bytes */
+	struct arena arena; /* memory of the spec's bytes */
 	struct salt_scan rows;
 	const struct tfs_family *last; /* family of the previous cell */
 };
@@ -99,7 +100,7 @@ static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, stru
 	_Static_assert((int)TFS_SCAN_CELLS == SCAN_CELLS && (int)TFS_SCAN_KEYS == SCAN_KEYS && (int)TFS_SCAN_ROWS == SCAN_ROWS &&
 			(int)TFS_SCAN_FAMILIES == SCAN_FAMILIES,
 		"kinds of scans are the same in both");
-	/* Bounds may be longer than the longest key, and ranges may be empty. */
+	/* A bound may be longer than the longest key, and a range may be empty: such scans find nothing there. */
 	if ((in->one_row && (in->row_from.size == 0 || in->row_from.size > TFS_ROW_MAX)) ||
 		(in->after_cell && (!in->one_row || !in->families || in->family_count != 1 || in->qualifier_from_after)) ||
 		in->what > TFS_SCAN_FAMILIES || (in->reverse && in->past_damage))
@@ -134,7 +135,7 @@ static int spec_convert(struct tfs_scan *s, const struct tfs_scan_spec *in, stru
 
 		if (!f)
 			return table_no_family(s->table);
-		/* The server expects them in order, each once. */
+		/* The server expects the families in order, each once. */
 		for (unsigned k = 0; k < count; k++)
 			named = named || ids[k] == f->id;
 		if (named)
@@ -210,7 +211,7 @@ static void scan_refresh_schema(struct tfs_scan *s)
 	s->last = NULL;
 }
 
-/* A salt has taken effect: the scan's tablets were dropped. */
+/* The scan's tablets were dropped.  If a new salt caused this, continues with the new tablets.  -ENOENT: the table was dropped. */
 static int scan_follow_salt(struct tfs_scan *s)
 {
 	const struct schema *now = table_new_tablets(s->table, s->rows.table);
@@ -247,12 +248,12 @@ int tfs_scan_next(struct tfs_scan *s, struct tfs_cell *cell)
 		if (!rows) {
 			f = scan_family(s, c->family);
 			if (!f) {
-				/* The family is newer than the scan: get the schema again. */
+				/* The family may be newer than the scan's schema. */
 				scan_refresh_schema(s);
 				f = scan_family(s, c->family);
 			}
 			if (!f)
-				continue; /* the family was dropped meanwhile */
+				continue; /* the family was dropped */
 		}
 		*cell = (struct tfs_cell){
 			.row = bytes_of_slice(row),

@@ -6,25 +6,29 @@
  *	the root tablet                  has the rows of METADATA's tablets
  *	METADATA's tablets               have the rows of all other tablets
  *
- * The tablet of a row is the first one of its table in METADATA that ends
- * above the row.  A scan of METADATA continues for a few tablets, because
- * their locations will be needed next, and caches all of them (locations.c).
+ * The tablet of a row is the first tablet of the table in METADATA whose end is
+ * above the row.  The scan of METADATA also reads the locations of the next
+ * few tablets, because requests often follow for them.  It caches all of them
+ * (locations.c).
  *
- * Reading METADATA is itself a request to a tablet.  It passes through the
- * router again, one level up, until the root's location comes from the file.
- * All requests on behalf of one caller share one time limit, struct patience.
+ * A read of METADATA is itself a request to a tablet.  So the router calls
+ * itself, one level up.  The recursion ends at the root tablet, whose location
+ * is in the file.  All requests on behalf of one caller share one time limit,
+ * struct patience.
  *
  * A cached location may be stale.  A server that does not serve the row
- * returns -EREMCHG.  Then the router drops the entry and reads METADATA, and
- * does the same on each level.  If everything is stale this takes six steps:
- * the tablet, METADATA and the root refuse; the root file, the root and
- * METADATA are read.  If a server refuses a location that was just read, the
- * tablet is moving, or METADATA was read between two steps of a change.  The
+ * returns -EREMCHG.  Then the router drops the entry and reads METADATA.  The
+ * same may happen on each level.  If all locations are stale, a request takes
+ * six steps: three refusals, by the servers of the tablet, of METADATA and of
+ * the root; and three reads, of the root file, the root and METADATA.
+ *
+ * A server may refuse a location that was just read.  Then the tablet is
+ * moving, or the router read METADATA between two steps of a change.  The
  * router pauses and tries again.
  *
- * The absence of a tablet is not cached.  A table without rows in METADATA has
- * been dropped, because the rows are written before its schema and deleted
- * after it: -EIDRM, as a server would return.
+ * The absence of a tablet is not cached.  A table's rows in METADATA are
+ * written before its schema and deleted after it.  So a table without rows has
+ * been dropped, and the router returns -EIDRM, as a server would.
  */
 #include "engine/client/route.h"
 #include "engine/base/mutex.h"
@@ -46,22 +50,23 @@
 struct router {
 	struct tablet_service service; /* first */
 	struct route_options o;
-	struct buf root_end; /* rows of METADATA below it are in the root tablet */
+	struct buf root_end; /* the root tablet has the rows of METADATA below this key */
 	struct locations *locations;
-	_Atomic(struct tablet_service *) root; /* server of the root tablet; NULL: not cached */
+	_Atomic(struct tablet_service *) root; /* cached location of the root tablet; NULL: not cached */
 	_Atomic uint64_t root_hits, reads, stale, prefetched;
 	struct mutex lock;               /* RANK_LOCATIONS; guards servers */
-	struct tablet_service **servers; /* servers that may have open scans; only grows */
+	struct tablet_service **servers; /* all servers found so far; the index is part of scan ids, so none is removed */
 	size_t server_count;
 };
 
-/* The time left to one caller's request, including all reads on its behalf. */
+/* The time that one caller's request may still pause, including all reads on its behalf. */
 struct patience {
 	uint64_t left_us, pause_us;
 };
 
 static int route_request(struct router *r, struct patience *t, const struct ts_request *q, struct ts_answer *a);
 
+/* Pauses.  Returns false if no time is left. */
 static bool patience_pause(struct patience *t)
 {
 	uint64_t us = t->pause_us < t->left_us ? t->pause_us : t->left_us;
@@ -74,9 +79,9 @@ static bool patience_pause(struct patience *t)
 	return true;
 }
 
-/* ---- servers, for open scans ---- */
+/* ---- servers and scan ids ---- */
 
-/* -ENOMEM; -EREMCHG: there is no server of that incarnation. */
+/* Finds the service of an incarnation and adds it to r->servers.  -EREMCHG: no such server; -ENOMEM. */
 static int server_of(struct router *r, uint64_t incarnation, struct tablet_service **out)
 {
 	struct tablet_service *s = r->o.connect(r->o.arg, incarnation), **v;
@@ -125,7 +130,7 @@ static struct tablet_service *server_by_number(struct router *r, uint64_t i)
 }
 
 /* Replaces the server's scan id in the answer by the router's. */
-static int scan_number(struct router *r, struct tablet_service *s, uint32_t table, struct ts_answer *a)
+static int scan_id_replace(struct router *r, struct tablet_service *s, uint32_t table, struct ts_answer *a)
 {
 	if (!a->scan)
 		return 0;
@@ -148,7 +153,7 @@ static int route_scan(struct router *r, const struct ts_request *q, struct ts_an
 		return -ESTALE;
 	there.scan = q->scan & SCAN_NUMBER_MASK;
 	err = ts_call(s, &there, a);
-	return err || q->method == TS_SCAN_CLOSE ? err : scan_number(r, s, q->table, a);
+	return err || q->method == TS_SCAN_CLOSE ? err : scan_id_replace(r, s, q->table, a);
 }
 
 /* ---- the three levels ---- */
@@ -177,15 +182,15 @@ static int location_read_root(struct router *r, struct tablet_service **out)
 	return err;
 }
 
-/* A scan of METADATA rows of one table, in order. */
+/* Decodes a scan of METADATA's rows of one table, cell by cell. */
 struct location_scan {
 	struct router *r;
 	uint32_t table;
-	struct slice row; /* the row to find */
-	unsigned rows;    /* rows read so far */
-	struct tablet_service *found;
-	struct buf key, begin; /* of the current row; begin: the stored hint, or the end of the previous tablet */
-	bool have;
+	struct slice row;             /* the user's row whose tablet is wanted */
+	unsigned rows;                /* METADATA rows read so far */
+	struct tablet_service *found; /* the server of the wanted tablet: the first row has it */
+	bool have;                    /* key, begin and server are those of a current METADATA row */
+	struct buf key, begin;        /* begin: the hint stored in the first row; later the end of the tablet before */
 	uint64_t server;
 };
 
@@ -206,7 +211,7 @@ static int location_scan_cell(struct location_scan *d, const struct scan_cell *c
 	return err;
 }
 
-/* All cells of the current row have been read. */
+/* Caches the location in the current row, all of whose cells have been read. */
 static int location_scan_row(struct location_scan *d)
 {
 	struct tablet_service *s = NULL;
@@ -219,7 +224,7 @@ static int location_scan_row(struct location_scan *d)
 		return -EBADMSG;
 	err = server_of(d->r, d->server, &s);
 	if (d->rows == 0) {
-		/* No tablet contains the row: METADATA was read between two steps of a change. */
+		/* If no tablet contains the row, METADATA was read between two steps of a change. */
 		if (!err && slice_cmp(d->row, buf_slice(&d->begin)) < 0)
 			err = -EREMCHG;
 		if (err)
@@ -237,7 +242,7 @@ static int location_scan_row(struct location_scan *d)
 	return err || last ? err : buf_set(&d->begin, end.p, end.n);
 }
 
-/* The service that the cursor over METADATA calls: this router, with the same patience. */
+/* The service that the cursor over METADATA calls.  It is this router with the patience of the caller's request. */
 struct level_above {
 	struct tablet_service service; /* first */
 	struct router *r;
@@ -281,11 +286,11 @@ static int location_scan_run(struct router *r, struct patience *t, uint32_t tabl
 			err = location_scan_cell(&d, cell);
 	} while (!err && n > 0 && d.rows < ROUTE_PREFETCH);
 	row_cursor_fini(&c);
-	/* Errors after the wanted row do not matter. */
+	/* Once the wanted tablet is found, an error of the prefetch is ignored. */
 	if (d.found)
 		err = 0;
 	else if (!err)
-		err = table == META_TABLE ? -EREMCHG : -EIDRM; /* the store is being created */
+		err = table == META_TABLE ? -EREMCHG : -EIDRM; /* METADATA has no tablet only while the store is being created */
 	if (!err)
 		*out = d.found;
 out:
@@ -347,7 +352,7 @@ static int route_to_row(struct router *r, struct patience *t, const struct ts_re
 	} while (err == -EREMCHG && patience_pause(t));
 	return err;
 served:
-	return err || q->method != TS_SCAN_OPEN ? err : scan_number(r, s, q->table, a);
+	return err || q->method != TS_SCAN_OPEN ? err : scan_id_replace(r, s, q->table, a);
 }
 
 /* ---- requests to all servers ---- */
@@ -355,7 +360,8 @@ served:
 struct to_all {
 	const struct ts_request *q;
 	struct ts_answer *a;
-	unsigned called, most; /* most: number of servers to unblock */
+	unsigned called; /* servers that have accepted the request */
+	unsigned most;   /* to undo BLOCK_WRITES: the number of servers to unblock */
 	int err;
 };
 
@@ -364,7 +370,10 @@ static int call_one_server(void *arg, struct tablet_service *s)
 	struct to_all *w = arg;
 	int err;
 
-	/* Unblocking one server twice would undo another caller's block, so the retry is per server. */
+	/*
+	 * The retry is here, for one server.  A retry of the whole request would
+	 * unblock some servers twice, and so undo the block of another caller.
+	 */
 	while ((err = ts_call(s, w->q, w->a)) == -ENOMEM && w->q->method == TS_UNBLOCK_WRITES)
 		(void)usleep(PAUSE_FIRST_US);
 	w->err = w->err ? w->err : err;

@@ -2,11 +2,12 @@
 /*
  * Requests for one row of a table, salted or not.
  *
- * A change of the salt gives a table new tablets, in one change of its schema,
- * while the table is empty (master/change.c).  So a request that finds no
- * tablets (-EIDRM) has read and changed nothing.  The client asks the master
- * for the schema, and sends the request again if the schema names other tablets.
- * The number of tries is not limited, because each follows another change.
+ * When a salt takes effect, the table is empty and gets new tablets, in one
+ * change of its schema (master/change.c).  A request that finds no tablets gets
+ * -EIDRM and has had no effect.  The client then asks the master for the
+ * schema.  If the schema has another tablets id, the client sends the request
+ * again.  The number of tries needs no limit, because each one follows another
+ * change of the salt.
  */
 #include "engine/client/salt.h"
 
@@ -33,7 +34,10 @@ const struct schema *table_new_tablets(struct tfs_table *t, uint32_t tablets)
 	return NULL;
 }
 
-/* Sets q->row to the row as stored. */
+/*
+ * Sets q->row to the row as stored.  *key: the memory of the salted row, set on
+ * first use to `small` (ROW_INLINE bytes) or to the heap.
+ */
 static int salt_row(struct ts_request *q, struct slice row, uint32_t salt, uint8_t *small, uint8_t **key)
 {
 	q->row = row;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store handle, and the registry of tables: one struct tfs_table per open
- * table, shared by all its users, so that all of them see the newest schema
- * that one of them received.
+ * The store handle, and the registry of open tables.  All users of a table
+ * share one struct tfs_table.  So when one of them receives a newer schema, all
+ * see it.
  */
 #include "engine/client/client.h"
 #include "engine/base/msg.h"
@@ -58,7 +58,7 @@ int tfs_space(struct tfs_store *s, uint64_t *total_bytes, uint64_t *available_by
 	return s->o.space(s->o.arg, total_bytes, available_bytes);
 }
 
-/* The client's own metrics; they follow those of the servers. */
+/* The client's own metrics.  tfs_metrics appends them to those of the servers. */
 #define NUMBERS_MAX 8
 static unsigned numbers_get(struct tfs_store *s, struct number *v)
 {
@@ -79,7 +79,7 @@ static unsigned numbers_get(struct tfs_store *s, struct number *v)
 	return n;
 }
 
-/* Terminates the text and passes it to the caller, or frees it after an error. */
+/* Appends a NUL and sets *text, which the caller frees.  On error the text is freed. */
 static int text_finish(struct buf *b, int err, char **text)
 {
 	if (!err)

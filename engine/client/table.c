@@ -7,6 +7,7 @@
 
 #define LIST_MOST 10000 /* names in one answer */
 
+/* Calls the master and drops the answer. */
 static int call_master_only(struct tfs_store *s, const struct ms_request *q, char **why)
 {
 	struct ms_answer a = {0};
@@ -96,7 +97,7 @@ int table_no_family(struct tfs_table *t)
 {
 	struct ts_request q = {.method = TS_EXISTS, .row = slice_str("-")};
 	struct ts_answer a = {0};
-	int err = table_call_stored_row(t, &q, &a);
+	int err = table_call_stored_row(t, &q, &a); /* any row shows whether the table still exists */
 
 	ts_answer_fini(&a);
 	return err == -ENOENT ? err : -EINVAL;
