@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The durable steps of a merge of a tablet, the lower one, with the next, the
- * upper one.
+ * The durable steps of a merge of two neighbours: the lower tablet and the upper
+ * one.
  *
- *	1 Flush both tablets, the last time with writers waiting.  Their rows
- *	  then name all of their data, and no log.
+ *	1 Flush both tablets, and then again while their writers wait.  Their
+ *	  rows then name all of their data, and no log.
  *	2 Write the lower row's contents into the upper row's `merge` column,
  *	  and its begin into the upper row's begin hint.
  *	3 Delete the lower row.  This commits the merge.
  *	4 Set the upper row's own columns to those of both, and remove the
  *	  merge column.
- * A server that loads the upper row does not look up the lower row.  It compares
- * the begin in the merge column with the end of the table's previous tablet
- * (meta_tablet_resolve_merge).  After a crash before 3 they differ, because the
- * lower row exists: both tablets remain, and the merge column is ignored until
- * the next edit of the upper row deletes it.  After 3 they are equal: the tablet
- * is made from both rows, and the next edit of the upper row does step 4.
+ * A start that loads the upper row with a merge column does not look up the
+ * lower row.  It compares the begin in the merge column with the end of the
+ * table's previous tablet (meta_tablet_resolve_merge).  After a crash before
+ * step 3 the two differ, because the previous tablet is the lower one.  Both
+ * tablets remain, and the merge column is ignored until the next edit of the
+ * upper row deletes it.  After step 3 the two are equal.  The tablet is made from
+ * both rows, and the next edit of the upper row does step 4.
  *
- * If step 3 fails, the lower row may have been deleted.  The server reads it for
- * some seconds.  If METADATA does not answer, both tablets continue to be read
- * but not written.  Both redo sets are empty.  So the first write to either
- * tablet must first edit its row, and that edit reads the lower row again
- * (row_resolve).  A task repeats this (moves.c).  If the lower row exists, the
- * merge did not take place.  If not, the merge is ended from METADATA, as the
- * next start would.
+ * If step 3 fails, the lower row may have been deleted.  The server tries for
+ * some seconds to read it.  If METADATA does not answer, both tablets can be
+ * read but not written: their redo sets are empty, so the first write to a
+ * tablet must edit its row first, and row_resolve lets no edit pass while the
+ * outcome is unknown.  A task repeats the read (moves.c).  If the lower row
+ * exists, the merge did not take place.  If not, the server completes the merge
+ * from METADATA's rows, as the next start would.
  *
  * The merged tablet is a new object made from its row.
  */
@@ -36,8 +37,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ASK_AGAIN_US 50000
-#define RESOLVE_US 500000
+#define READ_AGAIN_US 50000 /* between two reads of the lower row */
+#define RESOLVE_US 500000   /* from the last of them to the task */
 
 /* Step 2. */
 static int merge_write_column(struct served_tablet *lower, struct served_tablet *upper)
@@ -55,29 +56,29 @@ static int merge_write_column(struct served_tablet *lower, struct served_tablet 
 	return err;
 }
 
-/* Step 3. */
+/* Step 3.  Returns 0 if the lower row was deleted. */
 static int merge_delete_lower(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	const struct op op = {.kind = OP_DELETE_ROW, .truncate_to = UINT64_MAX};
-	int err = row_mutate(lower, lower->row.server, &op, 1), there = -EIO;
+	int err = row_mutate(lower, lower->row.server, &op, 1), exists = -EIO;
 
 	if (!err)
 		return 0;
-	for (unsigned i = 0; i < s->merge_read_tries && there < 0 && !s->closing; i++) {
+	for (unsigned i = 0; i < s->merge_read_tries && exists < 0 && !s->closing; i++) {
 		if (i)
-			(void)usleep(ASK_AGAIN_US);
-		there = row_exists(s, lower->table, buf_slice(&lower->end));
+			(void)usleep(READ_AGAIN_US);
+		exists = row_exists(s, lower->table, buf_slice(&lower->end));
 	}
 	lower->row_unknown = true;
-	upper->row_unknown = true; /* its next change deletes the merge column */
-	if (there < 0) {
+	upper->row_unknown = true; /* its next change reads the row, finds the merge column, and deletes it */
+	if (exists < 0) {
 		lower->unknown_own = upper->unknown_below = true;
 		if (!s->closing)
 			task_queue_after(&s->resolve_task, RESOLVE_US);
 		msg_warning("table %u: it is unknown if the tablets that meet at %s were merged: METADATA cannot be read: %s",
-			lower->table, Q(buf_slice(&lower->end)), strerror(-there));
+			lower->table, Q(buf_slice(&lower->end)), strerror(-exists));
 	}
-	return there == 0 ? 0 : err;
+	return exists == 0 ? 0 : err;
 }
 
 /* Cannot fail. */
@@ -86,18 +87,18 @@ static void merge_replace(struct server *s, struct served_tablet *lower, struct 
 	struct served_tablet *old[2] = {lower, upper};
 	char event[256];
 
-	/* The age of the younger one, not 0: otherwise sixteen small tablets would need four hours to become one. */
+	/* The merged tablet is as old as its younger part.  With age 0, sixteen small tablets would need four hours to become one. */
 	both->made_us = lower->made_us > upper->made_us ? lower->made_us : upper->made_us;
 	tablet_inherit_files(lower->tablet, both->tablet);
 	tablet_inherit_files(upper->tablet, both->tablet);
 	tablet_split_inherit(lower->tablet, both->tablet);
 	tablet_split_inherit(upper->tablet, both->tablet);
-	load_begin(s); /* schemas are set for the tablets of the set */
+	load_begin(s); /* no schema is set meanwhile: `both`, which is not in the set yet, would miss it */
 	served_replace(s, old, 2, &both, 1);
 	load_end(s);
 	snprintf(event, sizeof(event), "merged at %s", Q(buf_slice(&lower->end)));
-	(void)!tablet_split_tidy(
-		both->tablet, event); /* step 4; an error is logged there, and the next change of the row does it */
+	/* Step 4.  The callee logs an error, and the next change of the row repeats the step. */
+	(void)!tablet_split_tidy(both->tablet, event);
 	msg_info("table %u: merged at %s", lower->table, Q(buf_slice(&lower->end)));
 	tablet_split_start(both->tablet);
 	served_put(both);
@@ -131,7 +132,7 @@ static int merge_rows(struct server *s, struct served_tablet *lower, struct serv
 	return 0;
 }
 
-/* Writers wait only during the second flush, when little is left to be written. */
+/* Writers wait from the second flush to the end of the merge.  The first flush leaves little for the second. */
 int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice at)
 {
 	struct served_tablet *lower = v[0], *upper = v[1];
@@ -152,9 +153,9 @@ int merge_tablets(struct server *s, struct served_tablet *const *v, struct slice
 	return err;
 }
 
-/* ---- merges whose outcome was unknown ---- */
+/* ---- a merge whose outcome was unknown ---- */
 
-/* The row of the merged tablet, as the next start would read it. */
+/* Reads the row of the merged tablet as the next start would. */
 static int merged_row_read(struct server *s, struct served_tablet *lower, struct served_tablet *upper, struct meta_tablet *row)
 {
 	struct slice begin = tablet_begin(lower->tablet);
@@ -173,8 +174,8 @@ static int merged_row_read(struct server *s, struct served_tablet *lower, struct
 	return err;
 }
 
-/* The lower row was deleted. */
-static int merge_end_from_row(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
+/* Completes the merge after the lower row was deleted. */
+static int merge_complete_from_row(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	struct meta_tablet row = {0};
 	struct served_tablet *both = NULL;
@@ -201,7 +202,7 @@ int merge_finish(struct server *s, struct served_tablet *const *v, struct slice 
 		return err;
 	err = err2 = tablet_merge_again(upper->tablet);
 	if (!err)
-		err = merge_end_from_row(s, lower, upper);
+		err = merge_complete_from_row(s, lower, upper);
 	if (!err2 || err2 == -EBUSY)
 		tablet_merge_end(upper->tablet, !err);
 	tablet_merge_end(lower->tablet, !err);

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes of a tablet's file list: one mutation of its METADATA row, synced
- * before it is published.  For the root tablet, whose row is the lock service's
- * file "root", one compare-and-set.
+ * Edits: changes of a tablet's file list or redo set.  An edit is one mutation
+ * of the tablet's METADATA row, synced before the tablet publishes the change.
+ * The root tablet's row is the lock service's file "root"; an edit of it is one
+ * compare-and-set.
  *
- * Only the owner changes a row.  Every mutation checks that the column
- * tablet:server has the value that was last read or written, and the first
+ * Only the owner of a tablet changes its row.  Every mutation checks that the
+ * column tablet:server has the value that was last read or written.  The first
  * mutation of this incarnation sets it to this incarnation.  If the check
  * fails, or the root file has another version, the row is read again.  If
- * another server owns it now, the result is -ESTALE and the tablet stops.
+ * another server owns the tablet now, the edit returns -ESTALE and the tablet
+ * stops.
  *
- * A change that failed may have taken place if the error was one of the disk.
- * Then the row is read again before the next change.  A later edit adds the
- * same cells, with the same sequence numbers, as the edit that failed, and the
- * files of the failed edit are left for the sweep.  If a split failed and its
- * row may exist, that row is deleted first.  If a merge failed and the lower
- * row may be deleted, METADATA is read for it.
+ * An edit that failed may have taken place.  So the row is read again before the
+ * next change.  The tablet repeats the same edit, with the same files, until it
+ * succeeds; if the edit had taken place, the repetition changes nothing.  If a
+ * split failed and the lower part's row may exist, that row is deleted first.
+ * If a merge failed and the lower row may have been deleted, the lower row is
+ * read first.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -42,7 +44,7 @@ static int row_read(struct served_tablet *served, struct meta_tablet *out, uint6
 	return err;
 }
 
-/* Takes next. */
+/* Stores *next as the row, and empties *next. */
 static void row_set(struct served_tablet *served, struct meta_tablet *next)
 {
 	file_refs_add(served->server, next);
@@ -52,7 +54,7 @@ static void row_set(struct served_tablet *served, struct meta_tablet *next)
 	*next = (struct meta_tablet){0};
 }
 
-/* A failed split may have inserted its row.  Nothing has used the row, so it is deleted: the split did not take place. */
+/* A failed split may have inserted the lower part's row.  No tablet was made from it, so the row is deleted and the split did not take place. */
 static int resolve_split(struct served_tablet *served)
 {
 	struct buf key = {0};
@@ -80,23 +82,24 @@ int row_exists(struct server *s, uint32_t table, struct slice end)
 }
 
 /*
- * A failed merge may have deleted the row of its lower tablet, which is this
- * one or the one below.  If it did, neither tablet may be changed until
- * moves.c has ended the merge.
+ * A failed merge may have deleted the row of its lower tablet: this tablet
+ * (unknown_own) or the one below it.  Returns 0 if the row exists.  If not,
+ * returns -EIO, because neither row may be changed until moves.c has completed
+ * the merge.
  */
 static int resolve_merge(struct served_tablet *served)
 {
-	int there = row_exists(
+	int exists = row_exists(
 		served->server, served->table, served->unknown_own ? buf_slice(&served->end) : buf_slice(&served->row.begin));
 
-	if (there == 0 && !served->server->closing)
+	if (exists == 0 && !served->server->closing)
 		task_queue(&served->server->resolve_task);
-	else if (there > 0)
+	else if (exists > 0)
 		served->unknown_own = served->unknown_below = false;
-	return there < 0 ? there : there ? 0 : -EIO;
+	return exists < 0 ? exists : exists ? 0 : -EIO;
 }
 
-/* Reads the row.  -ESTALE if another server owns it. */
+/* Reads the row.  -ESTALE: another server owns the tablet, or its table was dropped. */
 static int row_read_again(struct served_tablet *served)
 {
 	struct meta_tablet now = {0};
@@ -104,7 +107,7 @@ static int row_read_again(struct served_tablet *served)
 	struct buf begin;
 	int err = row_read(served, &now, &version);
 
-	/* The merge column of the lower row: ignored if the lower row exists, else folded in. */
+	/* If the row has a merge column: ignores it if the lower row exists, else folds the lower row in. */
 	if (!err)
 		err = meta_tablet_resolve_merge(&now, buf_slice(&served->row.begin));
 	if (err == -ENOENT)
@@ -112,7 +115,7 @@ static int row_read_again(struct served_tablet *served)
 	else if (!err && now.server != served->server->incarnation && now.server != served->row.server)
 		err = -ESTALE;
 	if (!err) {
-		begin = now.begin; /* the column in METADATA is a hint */
+		begin = now.begin; /* only a hint: the tablet keeps the begin that it was loaded with */
 		now.begin = served->row.begin;
 		served->row.begin = begin;
 		row_set(served, &now);
@@ -171,6 +174,7 @@ static int row_write(struct served_tablet *served, const struct tablet_edit *e)
 	return err;
 }
 
+/* Errors of a mutation whose check found another row than this server's. */
 static bool is_changed_by_another(int err)
 {
 	return err == -ECANCELED || err == -ESTALE || err == -EEXIST || err == -ENOENT;
@@ -187,6 +191,7 @@ int row_resolve(struct served_tablet *served)
 	return !err && served->row_unknown ? row_read_again(served) : err;
 }
 
+/* Applies the edit to the row, in METADATA and then in memory. */
 static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 {
 	struct meta_tablet next = {0};
@@ -216,7 +221,7 @@ static int row_change(struct served_tablet *served, const struct tablet_edit *e)
 		if (!is_changed_by_another(err))
 			return err;
 	}
-	return -EIO; /* another thread or server has changed it twice */
+	return -EIO; /* another server has changed the row twice meanwhile */
 }
 
 int row_fold(struct served_tablet *served)
@@ -232,7 +237,7 @@ int row_commit(void *arg, struct tablet *t, const struct tablet_edit *e)
 	struct served_tablet *served = arg;
 	int err = row_change(served, e);
 
-	/* The edit is repeated until it succeeds; the same error is logged once. */
+	/* The tablet repeats the edit until it succeeds.  So an error is logged only if it differs from the last one. */
 	if (err && err != served->reported_err && (!served->user_table || !user_table_dropped(served->server, served->user_table)))
 		msg_error("table %u, tablet ending at %s: its METADATA row cannot be changed: %s", served->table,
 			served->last ? "the end" : Q(buf_slice(&served->end)), strerror(-err));

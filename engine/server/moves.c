@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits and merges: when a tablet is split or merged, and what both need
- * around their durable steps (split.c, merge.c).
+ * Splits and merges of tablets: when they take place, and the steps around
+ * their durable steps (split.c, merge.c).
  *
- * One split or merge runs at a time, in the thread of the request or in the
- * server's task.  First it stops the compactions of its tablets.  Then it
- * counts as a write to the table, so that the table is not dropped meanwhile.
- * If the master has blocked the table's writes, the split or merge returns, so
- * that compactions can run.  It is repeated after the unblock.
+ * One split or merge runs at a time, in the thread of a request or in
+ * moves_task.  First it stops the compactions of its tablets.  Then it counts as
+ * a write to the table, so that the table is not dropped meanwhile.  If the
+ * master has blocked the table's writes, the split or merge returns, so that
+ * compactions can run.  It is repeated after the end of the block.
  *
- * A tablet larger than the table's tablet_size is split.  Neighbours that
- * together have less than a quarter of it are merged, so a merged tablet is
- * not split again soon.  A tablet is not merged within an hour after it was
- * split or loaded, because a user may have split it before writing many rows.
- * A merged tablet is as old as the younger of its parts.
+ * moves_task splits a tablet larger than the table's tablet_size.  It merges two
+ * neighbours that together have less than a quarter of tablet_size, so the
+ * merged tablet is not split again soon.  It does not merge a tablet within an
+ * hour after the tablet was split or loaded, because a user may have split it
+ * before writing many rows.  A merged tablet is as old as its younger part.
  *
- * If step 3 of a merge fails, the lower row may have been deleted.  A task
- * reads the row until METADATA answers.  Then it ends the merge, or logs that
- * the tablets were not merged.
+ * If step 3 of a merge fails, the lower row may have been deleted.
+ * moves_resolve_task reads the row until METADATA answers.  Then it completes
+ * the merge, or logs that the tablets were not merged.
  */
 #include "engine/base/clock.h"
 #include "engine/base/msg.h"
@@ -26,9 +26,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define REPEAT_US UINT64_C(60000000) /* after a split or merge that failed, and between two checks of all sizes */
-#define READ_LEAST_US UINT64_C(500000)
-#define READ_MOST_US UINT64_C(30000000)
+#define REPEAT_US UINT64_C(60000000)      /* after a split or merge that failed, and between two checks of all sizes */
+#define RESOLVE_LEAST_US UINT64_C(500000) /* the pause between two runs of moves_resolve_task; it doubles */
+#define RESOLVE_MOST_US UINT64_C(30000000)
 
 static void move_begin(struct server *s)
 {
@@ -58,8 +58,9 @@ static int move_run(struct server *s, struct served_tablet *const *v, unsigned c
 	int err = 0;
 
 	/*
-	 * Compactions stop before the move counts as a write.  Otherwise a block of
-	 * writes would wait for this move, and all other writers for the block.
+	 * Compactions stop before the move counts as a write.  Otherwise a block
+	 * of writes would wait for this move, which waits for a long compaction,
+	 * and all other writers would wait for the block.
 	 */
 	while (stopped < count && !(err = tablet_move_prepare(v[stopped]->tablet)))
 		stopped++;
@@ -86,7 +87,7 @@ static int move_merge(struct server *s, struct served_tablet *lower, struct serv
 	struct served_tablet *v[2] = {lower, upper};
 	int err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
 
-	/* Both use one file, with other rows between their parts.  Compacting the lower tablet gives it files of its own. */
+	/* Both tablets use one file, with other rows between their parts of it.  A compaction gives the lower tablet files of its own. */
 	if (err == -EBUSY && tablet_compact(lower->tablet) == 0)
 		err = move_run(s, v, 2, merge_tablets, slice_of(NULL, 0));
 	return err;
@@ -144,7 +145,7 @@ int moves_merge(struct server *s, uint32_t table, struct slice row)
 
 /* ---- by size ---- */
 
-/* Errors of a tablet or table that no longer exists, or of a server that ends. */
+/* Errors of a tablet or table that no longer exists, or of a server that is closing. */
 static bool is_expected(int err)
 {
 	return err == -EIDRM || err == -EREMCHG || err == -ESHUTDOWN;
@@ -170,7 +171,7 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 	uint64_t size;
 	int err;
 
-	if (served->kind == KIND_ROOT || monotonic_us() < served->split_after_us)
+	if (served->kind == KIND_ROOT || monotonic_us() < served->split_not_before_us)
 		return;
 	size = moves_split_bytes(s, served);
 	tablet_get_stats(served->tablet, &st);
@@ -183,8 +184,8 @@ static void split_if_large(struct server *s, struct served_tablet *served)
 		move_end(s);
 	}
 	if (err < 0) {
-		served->split_after_us = monotonic_us() + REPEAT_US;
-		if (err != -ENOENT && !is_expected(err)) /* ENOENT: it is one row */
+		served->split_not_before_us = monotonic_us() + REPEAT_US;
+		if (err != -ENOENT && !is_expected(err)) /* ENOENT: the tablet has only one row */
 			msg_error("table %u: the tablet ending at %s cannot be split: %s", served->table,
 				served->last ? "the end" : Q(buf_slice(&served->end)), strerror(-err));
 	}
@@ -199,9 +200,9 @@ static bool are_small(struct server *s, struct served_tablet *lower, struct serv
 	bool border;
 
 	if (lower->table != upper->table || lower->kind != upper->kind || now - lower->made_us < s->merge_after_us ||
-		now - upper->made_us < s->merge_after_us || now < upper->merge_after_us)
+		now - upper->made_us < s->merge_after_us || now < upper->merge_not_before_us)
 		return false;
-	/* Tablets of two salt ranges are not merged. */
+	/* The lower tablet ends a salt range if its end is one byte, a value of the salt.  Tablets of two ranges are not merged. */
 	if (lower->user_table) {
 		schema = user_table_schema(s, lower->user_table);
 		border = lower->end.n == 1 && lower->end.p[0] < schema->salt;
@@ -214,7 +215,7 @@ static bool are_small(struct server *s, struct served_tablet *lower, struct serv
 	return a.disk_bytes + a.memory_bytes + b.disk_bytes + b.memory_bytes < moves_split_bytes(s, lower) / 4;
 }
 
-/* Returns true if the two were merged. */
+/* Returns true if it has merged the two. */
 static bool merge_if_small(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
 	int err;
@@ -225,7 +226,7 @@ static bool merge_if_small(struct server *s, struct served_tablet *lower, struct
 	err = move_merge(s, lower, upper);
 	move_end(s);
 	if (err < 0) {
-		upper->merge_after_us = monotonic_us() + REPEAT_US;
+		upper->merge_not_before_us = monotonic_us() + REPEAT_US;
 		if (!is_expected(err))
 			msg_error("table %u: the tablets that meet at %s cannot be merged: %s", lower->table,
 				Q(buf_slice(&lower->end)), strerror(-err));
@@ -249,14 +250,14 @@ void moves_task(struct task *t)
 		if (s->closing || !merge_if_small(s, list[i], list[i + 1]))
 			continue;
 		again = true;
-		i++; /* it is merged already */
+		i++; /* list[i + 1] was merged, too */
 	}
 	served_list_put(list, count);
 	if (!s->closing)
 		task_queue_after(t, again ? 0 : REPEAT_US);
 }
 
-/* ---- merges whose outcome is unknown ---- */
+/* ---- a merge whose outcome is unknown ---- */
 
 static int move_resolve(struct server *s, struct served_tablet *lower, struct served_tablet *upper)
 {
@@ -291,9 +292,9 @@ void moves_resolve_task(struct task *t)
 		}
 	}
 	served_list_put(list, count);
-	s->resolve_wait_us = !err ? 0 : !s->resolve_wait_us ? READ_LEAST_US : 2 * s->resolve_wait_us;
-	if (s->resolve_wait_us > READ_MOST_US)
-		s->resolve_wait_us = READ_MOST_US;
+	s->resolve_wait_us = !err ? 0 : !s->resolve_wait_us ? RESOLVE_LEAST_US : 2 * s->resolve_wait_us;
+	if (s->resolve_wait_us > RESOLVE_MOST_US)
+		s->resolve_wait_us = RESOLVE_MOST_US;
 	if (err && !s->closing)
 		task_queue_after(t, s->resolve_wait_us);
 	move_end(s);

@@ -3,22 +3,26 @@
  * The durable steps of a split (paper, sections 5.2 and 5.3).
  *
  *	1 Insert the lower part's METADATA row, synced, with a check that there
- *	  is none.  It is a copy of the parent's row with its files clipped, and
- *	  it ends at the split row.  This commits the split.  The parent's row is
- *	  now the upper part's: it begins where the lower one ends.
- *	2 Remove the files from the upper part's row that lie wholly in the
- *	  lower part.
- * A crash before 1 leaves the parent.  After 1 recovery loads both parts from
- * their rows, each with the parent's files, clipped, and with the parent's redo
- * set, so each replays the log's records of its own rows.  Without 2 the upper
- * row names files that it does not need; its next compaction removes them.
+ *	  is none.  The row is a copy of the parent's, with its files clipped,
+ *	  and it ends at the split row.  This commits the split.  The parent's
+ *	  row is now the upper part's, because a tablet begins where the previous
+ *	  one ends.
+ *	2 Remove from the upper part's row the files that lie wholly in the lower
+ *	  part.
+ * A crash before step 1 leaves the parent.  After step 1 recovery loads both
+ * parts from their rows.  Each has the parent's files, clipped, and the parent's
+ * redo set, so each replays the log's records of its own rows.  Without step 2
+ * the upper row names files that it does not need; its next compaction removes
+ * them.
  *
- * Nothing is flushed.  Writers wait from step 1 until both parts have replaced
- * the parent in the set, for the writes that are under way.
+ * The durable steps flush nothing: both parts share the parent's memtables.  After
+ * step 1 new writers wait, until the writes under way have ended and both parts
+ * have replaced the parent in the set.
  *
- * If step 1 fails, the row may have been inserted.  Then it is deleted before
- * the parent's row is changed again (metadata_edits.c), so the split did not
- * take place.  If the process is killed before that, the split took place.
+ * If step 1 fails, the row may have been inserted.  Then the next change of the
+ * parent's row first deletes that row (metadata_edits.c), and the split did not
+ * take place.  If the process is killed before that, and the row was inserted,
+ * the split took place.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -51,6 +55,7 @@ struct parts {
 	struct served_tablet *lower, *upper;
 };
 
+/* Makes the tablet of a part, which shares the parent's memtables.  *out may be set after an error. */
 static int split_make_part(struct server *s, struct served_tablet *parent, struct meta_tablet *row, struct served_tablet **out)
 {
 	int err = served_new(s, row, parent->kind, 0, out);
@@ -76,12 +81,12 @@ static int split_make_rows(struct server *s, struct served_tablet *served, struc
 	return err;
 }
 
-/* Cannot fail.  The caller holds the parent's EDIT lock. */
+/* Replaces the parent by both parts.  Releases the parent's EDIT lock, which the caller holds. */
 static void split_replace_parent(struct server *s, struct served_tablet *served, struct parts *p)
 {
 	struct served_tablet *parts[2] = {p->lower, p->upper};
 
-	load_begin(s); /* schemas are set for the tablets of the set */
+	load_begin(s); /* no schema is set meanwhile: the parts, which are not in the set yet, would miss it */
 	tablet_split_drain(served->tablet);
 	for (unsigned i = 0; i < 2; i++)
 		tablet_split_inherit(served->tablet, parts[i]->tablet);
@@ -95,7 +100,8 @@ static void split_event_text(char *text, size_t n, const char *what, struct slic
 	snprintf(text, n, "split at %s: %s", Q(at), what);
 }
 
-static int split_rows(struct server *s, struct served_tablet *served, struct slice at)
+/* The caller holds the parent's EDIT lock, which this releases. */
+static int split_commit(struct server *s, struct served_tablet *served, struct slice at)
 {
 	struct parts p = {0};
 	char event[256];
@@ -109,7 +115,7 @@ static int split_rows(struct server *s, struct served_tablet *served, struct sli
 		err = split_make_part(s, served, &p.upper_row, &p.upper);
 	if (!err) {
 		split_event_text(event, sizeof(event), "the lower part", at);
-		err = buf_set(&served->unknown_split, at.p, at.n); /* before step 1: after it there may be no memory for this */
+		err = buf_set(&served->unknown_split, at.p, at.n); /* now, because after step 1 there may be no memory for it */
 	}
 	if (!err) {
 		err = split_insert_row(s, &p.lower->row, event);
@@ -120,8 +126,8 @@ static int split_rows(struct server *s, struct served_tablet *served, struct sli
 	if (!err) {
 		split_replace_parent(s, served, &p);
 		split_event_text(event, sizeof(event), "the upper part", at);
-		(void)!tablet_split_tidy(
-			p.upper->tablet, event); /* step 2; an error is logged there, and the next compaction does it as well */
+		/* Step 2.  The callee logs an error, and the next compaction does the same. */
+		(void)!tablet_split_tidy(p.upper->tablet, event);
 		msg_info("table %u: split at %s", served->table, Q(at));
 		tablet_split_start(p.lower->tablet);
 		tablet_split_start(p.upper->tablet);
@@ -141,5 +147,5 @@ int split_tablet(struct server *s, struct served_tablet *const *v, struct slice 
 {
 	int err = tablet_split_begin(v[0]->tablet);
 
-	return err ? err : split_rows(s, v[0], at);
+	return err ? err : split_commit(s, v[0], at);
 }

@@ -400,7 +400,7 @@ static unsigned metadata_tablets(void)
 	assert_int_equal(served_list(hooks.server, META_TABLE, &list, &n), 0);
 	for (unsigned i = 0; i < n; i++) {
 		(void)!tablet_compact(list[i]->tablet); /* so small, it is split once more when it has a block of its own */
-		list[i]->split_after_us = 0;
+		list[i]->split_not_before_us = 0;
 		served_put(list[i]);
 	}
 	free(list);
