@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock's mark (base/clock.h) in the lock service: file "clock", an i64.
+ * Saves the clock's mark (base/clock.h) in the lock service: file "clock", an
+ * i64.
  *
- * It is written when it has moved by an hour, or back.  So after a crash it is
- * at most an hour old, far less than the gap that matters.  No thread waits
- * until it is durable: an older mark only makes a gap look longer, and then
- * less is collected.  For the same reason a missing or damaged mark is no
- * error.  It counts as a mark of 1970, and the start replaces a damaged one.
+ * A task saves it when it has moved by an hour, or back.  So after a crash the
+ * saved mark is at most two hours old, far less than the gap of a day.
+ * Collection does not wait for the save.  An older mark only makes the clock
+ * look farther from it, and then less is collected.  For the same reason a
+ * missing or damaged mark is not an error: the start uses a mark of 1970, and
+ * replaces a damaged file.  A new store has no mark; its first reading of the
+ * clock becomes the mark.
  */
 #include "engine/base/msg.h"
 #include "engine/server/internal.h"
@@ -18,7 +21,7 @@
 
 #define HOUR_US INT64_C(3600000000)
 #define DAY_US (24 * HOUR_US)
-#define NO_MARK INT64_C(1)
+#define NO_MARK INT64_C(1) /* 1970: stands for a missing or damaged mark */
 
 /* "60 d 3 h ahead of the store's mark of 2026-11-22 20:00:00 UTC". */
 static void describe_distance(const struct clock_state *st, char out[128])
@@ -85,7 +88,7 @@ void server_clock_start(struct server *s, int64_t gap_us)
 	else if (err == -ENOENT && s->incarnation == 1)
 		mark = INT64_MIN;
 	buf_fini(&b);
-	/* Above any mark, so that it is saved in place of the damaged one. */
+	/* save_mark() saves a mark that is below clock_saved_us.  So INT64_MAX makes it replace a damaged file. */
 	s->clock_saved_us = err == -EBADMSG ? INT64_MAX : mark > NO_MARK ? mark : 0;
 	clock_set_mark(s->clock, mark, gap_us);
 	clock_get_state(s->clock, &st);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The number of METADATA rows that list each SSTable.  After a split two
- * tablets list the same file (paper, section 5.2), and either may compact its
- * part away first.  The file is removed when the last row stops listing it.
+ * Counts the METADATA rows that list each SSTable.  After a split two tablets
+ * list the same file (paper, section 5.2).  Each replaces its part of the file
+ * by a compaction, at a time of its own.  The file is removed when no row lists
+ * it any more.
  *
- * The rows are counted as METADATA has them, not as tablets use them.  So a
- * file is never removed while METADATA names it, even if none of its cells is
- * in the tablet's range.  Unloading a tablet changes no count; an edit, the
- * end of a split or merge, and a drop do.  A file that could not be counted,
- * because memory was short, is removed by the sweep of the next start.
+ * A row counts if METADATA has it, even if no cell of the file is in the
+ * tablet's range.  So no file is removed while METADATA names it.  Loading a
+ * tablet, an edit, a split, a merge and a drop change the counts; unloading a
+ * tablet does not.
+ *
+ * If a file cannot be counted because memory is short, all counts are unknown
+ * until the next start.  Until then only mark and sweep (files.c) removes files.
  */
 #include "engine/server/internal.h"
 
@@ -20,7 +23,7 @@
 
 struct file_ref_key {
 	uint64_t incarnation, number;
-	uint32_t table, zero;
+	uint32_t table, zero; /* zero: no padding, because the key is hashed as bytes */
 };
 
 struct file_ref {
@@ -37,29 +40,29 @@ static struct file_ref_key key_of(const struct tablet_file *f)
 static struct file_ref *find_locked(struct server *s, const struct tablet_file *f)
 {
 	struct file_ref_key key = key_of(f);
-	struct file_ref *l;
+	struct file_ref *ref;
 
-	HASH_FIND(hh, s->file_refs, &key, sizeof(key), l);
-	return l;
+	HASH_FIND(hh, s->file_refs, &key, sizeof(key), ref);
+	return ref;
 }
 
 static void add_locked(struct server *s, const struct tablet_file *f)
 {
-	struct file_ref *l = find_locked(s, f);
+	struct file_ref *ref = find_locked(s, f);
 
-	if (!l) {
-		l = calloc(1, sizeof(*l));
-		if (l) {
-			l->key = key_of(f);
-			HASH_ADD(hh, s->file_refs, key, sizeof(l->key), l);
+	if (!ref) {
+		ref = calloc(1, sizeof(*ref));
+		if (ref) {
+			ref->key = key_of(f);
+			HASH_ADD(hh, s->file_refs, key, sizeof(ref->key), ref);
 		}
-		if (!l || !l->hh.tbl) {
-			free(l);
+		if (!ref || !ref->hh.tbl) {
+			free(ref);
 			s->file_refs_lost = true;
 			return;
 		}
 	}
-	l->rows++;
+	ref->rows++;
 }
 
 void file_refs_add(struct server *s, const struct meta_tablet *m)
@@ -74,24 +77,24 @@ void file_refs_remove(struct server *s, const struct meta_tablet *m)
 {
 	mutex_lock(&s->lock);
 	for (unsigned i = 0; i < m->file_count; i++) {
-		struct file_ref *l = find_locked(s, &m->files[i]);
+		struct file_ref *ref = find_locked(s, &m->files[i]);
 
-		if (!l || --l->rows)
+		if (!ref || --ref->rows)
 			continue;
-		HASH_DEL(s->file_refs, l);
-		free(l);
+		HASH_DEL(s->file_refs, ref);
+		free(ref);
 	}
 	mutex_unlock(&s->lock);
 }
 
 unsigned file_refs_count(struct server *s, const struct tablet_file *f)
 {
-	const struct file_ref *l;
+	const struct file_ref *ref;
 	unsigned rows;
 
 	mutex_lock(&s->lock);
-	l = find_locked(s, f);
-	rows = s->file_refs_lost ? UINT_MAX : l ? l->rows : 0;
+	ref = find_locked(s, f);
+	rows = s->file_refs_lost ? UINT_MAX : ref ? ref->rows : 0;
 	mutex_unlock(&s->lock);
 	return rows;
 }
@@ -102,10 +105,10 @@ int file_refs_each(struct server *s, file_ref_fn *fn, void *arg)
 	int err = 0;
 
 	mutex_lock(&s->lock);
-	for (struct file_ref *l = s->file_refs; l && !err; l = l->hh.next) {
-		f.table = l->key.table;
-		f.incarnation = l->key.incarnation;
-		f.number = l->key.number;
+	for (struct file_ref *ref = s->file_refs; ref && !err; ref = ref->hh.next) {
+		f.table = ref->key.table;
+		f.incarnation = ref->key.incarnation;
+		f.number = ref->key.number;
 		err = fn(arg, &f);
 	}
 	mutex_unlock(&s->lock);
@@ -114,11 +117,11 @@ int file_refs_each(struct server *s, file_ref_fn *fn, void *arg)
 
 void file_refs_free(struct server *s)
 {
-	struct file_ref *l, *tmp;
+	struct file_ref *ref, *tmp;
 
-	HASH_ITER(hh, s->file_refs, l, tmp)
+	HASH_ITER(hh, s->file_refs, ref, tmp)
 	{
-		HASH_DEL(s->file_refs, l);
-		free(l);
+		HASH_DEL(s->file_refs, ref);
+		free(ref);
 	}
 }

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removing SSTables without references.
+ * Removes SSTables without references.
  *
- * At the start every SSTable of an earlier incarnation that no tablet lists is
- * removed.  It is left from a crash: an output that was not installed, or an
- * input that was not removed.  Files of this incarnation stay, because
- * background work may be writing them.
+ * The start removes every SSTable of an earlier incarnation that no tablet
+ * lists.  A crash left it: it is an output that was not installed, or an input
+ * that was not removed.  Files of this incarnation stay, because background work
+ * may be writing them.
  *
- * While the server runs, the last reader of a compaction's input removes it,
- * and the last tablet of a dropped table removes the table's directory, except
- * files that tablets of another table list.  Some files are missed: an output
- * whose edit had an unknown outcome, or a file that could not be unlinked.
- * Mark and sweep finds them, in rounds:
- *	1 Sync the log.  If the log refuses writes the round ends, because
- *	  after a crash METADATA may contain more than it shows now.
+ * While the server runs, the last reader of a compaction's input removes it.
+ * The thread that drops the last reference to a dropped table removes the table's
+ * directory, except files that tablets of another table list.  Both miss some
+ * files: an output whose edit had an unknown outcome, or a file that could not be
+ * unlinked.  Mark and sweep finds these, in rounds:
+ *	1 Sync the log.  If the log refuses writes, the round ends.  A change of
+ *	  METADATA that failed may then be in the log, and a start would replay
+ *	  it; so files that METADATA does not name now may be named then.
  *	2 List sst/.
  *	3 Scan METADATA, from the root file down, and mark all files that a row
- *	  names, also in its merge column.  The scan does not use the server's
- *	  memory: an error there must not remove a file that METADATA names.
- *	  Differences between METADATA and memory are logged.
+ *	  names, also in its merge column.  The scan reads METADATA itself, not
+ *	  the rows in the server's memory.  So an error in memory cannot remove a
+ *	  file that METADATA names.  Differences between the two are logged.
  *	4 A file is unreferenced if neither METADATA nor memory names it and
  *	  it has no object in the table cache.  Outputs have an object from
  *	  before their creation until they are installed or removed.  Files on
  *	  a tablet's list and files with readers have one, too.
  *	5 Unlink the files that were unreferenced in the previous round, too.
- * Because sst/ is listed before the marks are made, a file that gets its first
- * reference meanwhile is marked.  A split moves files from a row that the scan
- * has not reached to a row that it has passed.  One round may miss such files,
- * but two in a row do not, and the new tablets have them in the table cache.
- * After a crash at any point there are only more files than needed, until the
- * next start.
+ * Because step 2 comes before step 3, a file that gets its first reference
+ * between them is marked.  A split during step 3 may move files from a row that
+ * the scan has not reached to a row that it has passed.  The scan then misses
+ * these files, but only in one round, and they have objects in the table cache.
+ * A crash at any point leaves files that the next start removes.
  *
  * If a file of an earlier incarnation is missing although a tablet lists it,
- * METADATA may be old: the end of its log was lost.  Then unlisted files may
- * contain the data, and neither the start nor a round removes any.
- * `tabletctl repair` adds them to METADATA again.
+ * METADATA may be old, because the end of its log was lost.  The newer data may
+ * then be in files that METADATA does not list.  So neither the start nor a
+ * round removes files, and `tabletctl repair` can add them to METADATA again.
  *
- * Files whose names are not those of SSTables, or that have the number of a
- * later incarnation, are never removed.
+ * No file is removed whose name is not that of an SSTable, or that has the
+ * number of a later incarnation.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -51,12 +51,13 @@
 #include <uthash.h>
 
 #define SWEEP_EVERY_US UINT64_C(3600000000)
-#define SWEEP_SOON_US UINT64_C(60000000) /* after a round that found one, or an event that may leave such a file */
+#define SWEEP_SOON_US UINT64_C(60000000) /* after a round with candidates, or an event that may leave an unreferenced file */
 
-enum { LISTED = 1, IN_METADATA = 2, IN_MEMORY = 4, IN_MERGE = 8, REPORTED = 16 };
+/* Marks of a file.  IN_MERGE: in a merge column of METADATA.  REPORTED: a difference was logged. */
+enum { ON_DISK = 1, IN_METADATA = 2, IN_MEMORY = 4, IN_MERGE = 8, REPORTED = 16 };
 struct file_marks {
 	UT_hash_handle hh;
-	unsigned where; /* marks of one round */
+	unsigned where; /* the marks */
 	char name[];    /* TABLE/INCARNATION-NUMBER.sst */
 };
 enum { FILE_NAME_MAX = 96 };
@@ -64,10 +65,10 @@ enum { FILE_NAME_MAX = 96 };
 struct sweep {
 	struct server *s;
 	struct file_marks *named;
-	char *dir; /* sst/TABLE */
-	const char *table;
-	int (*each)(void *arg, const char *name, bool is_dir);
-	uint64_t except; /* an incarnation whose files stay; 0: none */
+	char *dir;                                             /* DATA_DIR/sst/TABLE, being listed */
+	const char *table;                                     /* TABLE, as text */
+	int (*each)(void *arg, const char *name, bool is_dir); /* called for each entry of dir */
+	uint64_t except;                                       /* an incarnation whose files stay; 0: none */
 };
 
 bool server_is_sstable(const char *name, uint64_t *incarnation)
@@ -83,7 +84,7 @@ static size_t file_name(char *name, const struct tablet_file *f)
 		(unsigned long long)f->number);
 }
 
-static int name_add(struct file_marks **set, const char *name, unsigned where)
+static int marks_add(struct file_marks **set, const char *name, unsigned where)
 {
 	size_t len = strlen(name);
 	struct file_marks *n;
@@ -106,15 +107,15 @@ static int name_add(struct file_marks **set, const char *name, unsigned where)
 	return 0;
 }
 
-static int file_add(struct file_marks **set, const struct tablet_file *f, unsigned where)
+static int marks_add_file(struct file_marks **set, const struct tablet_file *f, unsigned where)
 {
 	char name[FILE_NAME_MAX];
 
 	file_name(name, f);
-	return name_add(set, name, where);
+	return marks_add(set, name, where);
 }
 
-static void names_free(struct file_marks **set)
+static void marks_free(struct file_marks **set)
 {
 	struct file_marks *n, *tmp;
 
@@ -127,7 +128,7 @@ static void names_free(struct file_marks **set)
 
 static int mark_memory(void *arg, const struct tablet_file *f)
 {
-	return file_add(&((struct sweep *)arg)->named, f, IN_MEMORY);
+	return marks_add_file(&((struct sweep *)arg)->named, f, IN_MEMORY);
 }
 
 /* Marks the files that the rows of loaded tablets list. */
@@ -147,7 +148,8 @@ static int remove_file(const char *path)
 	return err == -ENOENT ? 0 : err;
 }
 
-static int sweep_file(void *arg, const char *name, bool is_dir)
+/* Removes the SSTable unless METADATA or memory names it. */
+static int remove_if_unnamed(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
 	char key[300];
@@ -157,7 +159,7 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	char *path;
 
 	HASH_FIND(hh, w->named, key, len, n);
-	if ((n && n->where & ~LISTED) || is_dir || !server_is_sstable(name, &incarnation) || incarnation == w->except)
+	if ((n && n->where & ~ON_DISK) || is_dir || !server_is_sstable(name, &incarnation) || incarnation == w->except)
 		return 0;
 	path = path_join(w->dir, name);
 	if (!path)
@@ -167,7 +169,7 @@ static int sweep_file(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* Calls w->each for the files of a table's directory.  The directory does not exist any more if the table was dropped after sst/ was listed. */
+/* Calls w->each for the entries of a table's directory.  A drop may have removed the directory after sst/ was listed. */
 static int sweep_dir(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
@@ -185,7 +187,7 @@ static int sweep_dir(void *arg, const char *name, bool is_dir)
 	return err == -ENOENT ? 0 : err;
 }
 
-static int list_file(void *arg, const char *name, bool is_dir)
+static int mark_on_disk(void *arg, const char *name, bool is_dir)
 {
 	struct sweep *w = arg;
 	char key[300];
@@ -194,12 +196,12 @@ static int list_file(void *arg, const char *name, bool is_dir)
 	if (is_dir || !server_is_sstable(name, &incarnation) || incarnation > w->s->incarnation)
 		return 0;
 	snprintf(key, sizeof(key), "%s/%s", w->table, name);
-	return name_add(&w->named, key, LISTED);
+	return marks_add(&w->named, key, ON_DISK);
 }
 
 /*
- * Sets s->files_missing if a file with all these marks does not exist, and
- * logs the first one.  sst/ was listed before the marks were made.
+ * Sets s->files_missing if a file with all of `marks` is not on disk, and logs
+ * the first such file.
  */
 static void find_missing(struct server *s, const struct file_marks *named, unsigned marks)
 {
@@ -207,8 +209,8 @@ static void find_missing(struct server *s, const struct file_marks *named, unsig
 	uint64_t incarnation;
 
 	for (const struct file_marks *n = named; n && !missing; n = n->hh.next) {
-		missing = (n->where & (marks | LISTED)) == marks && server_is_sstable(strchr(n->name, '/') + 1, &incarnation) &&
-			incarnation < s->incarnation; /* this incarnation may have made its files after sst/ was listed */
+		missing = (n->where & (marks | ON_DISK)) == marks && server_is_sstable(strchr(n->name, '/') + 1, &incarnation) &&
+			incarnation < s->incarnation; /* files of this incarnation may have been made after sst/ was listed */
 		if (missing && !s->files_missing)
 			msg_error(
 				"%s/sst/%s: missing, though a tablet lists it; files that no tablet lists are not removed: tabletctl repair may need them",
@@ -219,7 +221,7 @@ static void find_missing(struct server *s, const struct file_marks *named, unsig
 
 int files_sweep_at_start(struct server *s, char **why)
 {
-	struct sweep w = {.s = s, .except = s->incarnation, .each = list_file};
+	struct sweep w = {.s = s, .except = s->incarnation, .each = mark_on_disk};
 	char *sst = path_join(s->data_dir, "sst");
 	int err = sst ? file_list(sst, sweep_dir, &w) : -ENOMEM;
 
@@ -227,16 +229,14 @@ int files_sweep_at_start(struct server *s, char **why)
 		err = mark_loaded(&w);
 	if (!err)
 		find_missing(s, w.named, IN_MEMORY);
-	w.each = sweep_file;
-	/* Without the refused tables, memory does not list all that METADATA lists.  files_sweep() reads METADATA. */
+	w.each = remove_if_unnamed;
+	/* If tables are refused, memory does not list all files that METADATA lists.  Only files_sweep() reads METADATA. */
 	if (!err && !s->refused_count && !s->files_missing)
 		err = file_list(sst, sweep_dir, &w);
 	if (err && sst && asprintf(why, "%s: %s", sst, strerror(-err)) < 0)
 		*why = NULL;
-	names_free(&w.named);
+	marks_free(&w.named);
 	free(sst);
-	if (!err)
-		err = logs_remove_dead(s);
 	return err;
 }
 
@@ -248,9 +248,9 @@ void files_remove_table(struct server *s, uint32_t table)
 		return;
 	w.table = strrchr(w.dir, '/') + 1;
 	/* Files that cannot be removed now are removed at the next start. */
-	if (mark_loaded(&w) == 0 && file_list(w.dir, sweep_file, &w) == 0)
+	if (mark_loaded(&w) == 0 && file_list(w.dir, remove_if_unnamed, &w) == 0)
 		(void)!file_rmdir(w.dir);
-	names_free(&w.named);
+	marks_free(&w.named);
 	free(w.dir);
 }
 
@@ -263,7 +263,7 @@ static int mark_row(void *arg, struct slice row_key, struct meta_tablet *m)
 
 	for (unsigned where = IN_METADATA; m && !err; m = m->merge, where = IN_MERGE)
 		for (unsigned i = 0; i < m->file_count && !err; i++)
-			err = file_add(&w->named, &m->files[i], where);
+			err = marks_add_file(&w->named, &m->files[i], where);
 	return err;
 }
 
@@ -304,9 +304,10 @@ static int sweep_mark_all(struct sweep *w)
 }
 
 /*
- * Logs a file that only one of METADATA and memory names, once.  Returns true
- * if it was logged.  Only after two equal rounds: a file may be made during
- * one round and removed during the next.
+ * Logs, once, that only one of METADATA and memory names the file.  It does so
+ * if the previous round (before) found the same, because an edit during one
+ * round can look like a difference.  Returns true if this was logged, now or
+ * earlier.
  */
 static bool log_difference(const struct server *s, const struct file_marks *n, const struct file_marks *before)
 {
@@ -319,31 +320,31 @@ static bool log_difference(const struct server *s, const struct file_marks *n, c
 	return true;
 }
 
-/* Steps 4 and 5 for one file.  An unreferenced file is added to *next. */
+/* Steps 4 and 5 for one file.  A file that the next round must compare is added to *next, with its marks. */
 static int sweep_check_file(struct server *s, const struct file_marks *n, struct file_marks *last, struct file_marks **next)
 {
 	const unsigned both = IN_METADATA | IN_MEMORY;
 	struct file_marks *before;
 	char *path;
-	bool done;
+	bool candidate; /* unreferenced, and not removed in this round */
 
 	HASH_FIND(hh, last, n->name, strlen(n->name), before);
-	if ((n->where & both) == both || n->where & IN_MERGE) /* IN_MERGE: a merge under way, or one that failed, names it */
+	if ((n->where & both) == both || n->where & IN_MERGE) /* IN_MERGE: of a merge under way, or of one that failed */
 		return 0;
 	if (n->where & both)
-		return name_add(next, n->name, (n->where & both) | (log_difference(s, n, before) ? REPORTED : 0));
+		return marks_add(next, n->name, (n->where & both) | (log_difference(s, n, before) ? REPORTED : 0));
 	if (asprintf(&path, "%s/sst/%s", s->data_dir, n->name) < 0)
 		return -ENOMEM;
-	done = sst_in_use(s->cache, path);
-	if (!done && before && before->where & LISTED && !s->files_missing)
-		done = !remove_file(path);
+	candidate = !sst_in_use(s->cache, path);
+	if (candidate && before && before->where & ON_DISK && !s->files_missing)
+		candidate = remove_file(path) != 0;
 	free(path);
-	return done ? 0 : name_add(next, n->name, LISTED);
+	return candidate ? marks_add(next, n->name, ON_DISK) : 0;
 }
 
 int files_sweep(struct server *s)
 {
-	struct sweep w = {.s = s, .each = list_file};
+	struct sweep w = {.s = s, .each = mark_on_disk};
 	struct file_marks *next = NULL, *n, *tmp;
 	int err = sweep_mark_all(&w);
 
@@ -352,10 +353,10 @@ int files_sweep(struct server *s)
 	HASH_ITER(hh, w.named, n, tmp)
 	if (!err)
 		err = sweep_check_file(s, n, s->unreferenced, &next);
-	names_free(&w.named);
-	names_free(&s->unreferenced);
+	marks_free(&w.named);
+	marks_free(&s->unreferenced);
 	if (err)
-		names_free(&next);
+		marks_free(&next);
 	s->unreferenced = next;
 	return err;
 }
@@ -381,5 +382,5 @@ void files_sweep_soon(struct server *s)
 
 void files_free(struct server *s)
 {
-	names_free(&s->unreferenced);
+	marks_free(&s->unreferenced);
 }

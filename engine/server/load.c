@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading tablets: an object is made from a METADATA row and added to the
- * set, for all tablets at the start and for those of one table at its first
- * request.
+ * Loading tablets: a tablet is made from its METADATA row and added to the set.
+ * The start loads all tablets.  The tablets of a table that was made since the
+ * start are loaded by the first request to it.
  */
 #include "engine/base/msg.h"
 #include "engine/client/metadata.h"
@@ -42,7 +42,7 @@ int served_new(struct server *s, struct meta_tablet *row, enum kind kind, uint64
 	} else {
 		schema = store_schema_get(s->meta_schema);
 	}
-	/* Before the tablet exists, because its background work may change the row at once. */
+	/* This comes before tablet_new, because the tablet's background work may change the row at once. */
 	served->row = *row;
 	p = (struct tablet_params){
 		.env = &s->env[kind],
@@ -76,7 +76,7 @@ fail:
 	return err;
 }
 
-/* Rewrites SSTables of METADATA of which one copy is damaged, before they are used. */
+/* Repairs the row's SSTables of which one of two copies is damaged (sst_mend), before they are used. */
 static void mend_files(const struct server *s, const struct meta_tablet *row)
 {
 	for (unsigned i = 0; i < row->file_count; i++) {
@@ -105,7 +105,6 @@ int served_load(struct server *s, struct meta_tablet *row, enum kind kind, uint6
 	return err;
 }
 
-/* Returns -EBADMSG if the row, which earlier incarnations wrote, names an incarnation that is not earlier than this one. */
 int load_check_past(const struct server *s, const struct meta_tablet *m, char **why)
 {
 	uint64_t latest = meta_tablet_latest(m);
@@ -116,8 +115,8 @@ int load_check_past(const struct server *s, const struct meta_tablet *m, char **
 	return -EBADMSG;
 }
 
-/* No new table may get the id of a refused table.  The master checks the ids of the others. */
-static int check_id(struct server *s, uint32_t table, char **why)
+/* Checks that lock/ids is above the id of a refused table, so that no new table gets it.  The master checks the ids of the others. */
+static int check_next_id(struct server *s, uint32_t table, char **why)
 {
 	struct buf b = {0};
 	int err = lock_get(s->locks, "ids", &b, NULL);
@@ -131,8 +130,11 @@ static int check_id(struct server *s, uint32_t table, char **why)
 }
 
 /*
- * At the start: a table without a schema.  It was partly made, so it has no data, or it was
- * dropped, and the master has written dropped/ID (master/).
+ * At the start, for a row of a table without a schema.  If the table was partly
+ * made, the row has no data.  If the table was dropped, the master has written
+ * dropped/ID (master/tables.c).  In both cases the row is added to l->orphans.
+ * Any other row is damage, unless tables are refused: it may belong to one of
+ * them.
  */
 static int load_orphan(struct load_level *l, struct slice row_key, const struct meta_tablet *m)
 {
@@ -141,10 +143,10 @@ static int load_orphan(struct load_level *l, struct slice row_key, const struct 
 	if (m->file_count || m->redo_count || l->s->refused_count) {
 		err = table_drop_noted(l->s, m->table);
 		if (err == -EBADMSG)
-			err = 0;                             /* the file has no contents, only a name */
-		if (err == -ENOENT && l->s->refused_count) { /* it may be a refused table's */
+			err = 0;                             /* the file exists, and its contents do not matter */
+		if (err == -ENOENT && l->s->refused_count) { /* the table may be a refused one */
 			file_refs_add(l->s, m);
-			return check_id(l->s, m->table, l->why);
+			return check_next_id(l->s, m->table, l->why);
 		}
 		if (err == -ENOENT && l->why)
 			why_set(l->why, "%s/lock/tables: METADATA has data of table id %u, but no file here has its schema",
@@ -159,9 +161,10 @@ static int load_orphan(struct load_level *l, struct slice row_key, const struct 
 }
 
 /*
- * Checks that a tablet begins where the one before it ends.  Its begin column
- * is a hint that is never above that, and its end is above it.  The root tablet
- * has rows of METADATA only.
+ * Checks that a tablet begins where the previous one of its table ends
+ * (l->begin).  Its begin column is a hint that is never above that row, and its
+ * end is above that row.  Also checks that the root tablet has rows of METADATA
+ * only, and that the row names no later incarnation.
  */
 static int check_place(const struct load_level *l, const struct meta_tablet *m)
 {
@@ -192,7 +195,7 @@ static int load_tablet(void *arg, struct slice row_key, struct meta_tablet *m)
 		if (err)
 			return err;
 	}
-	/* A tablet begins where the previous one of its table ends; the begin column is a hint. */
+	/* The first tablet of a table begins with the table, others where the previous one ends. */
 	if (l->table != m->table) {
 		l->table = m->table;
 		buf_reset(&l->begin);
@@ -227,7 +230,7 @@ int load_rows(struct load_level *l, struct slice from, struct slice to)
 	return err;
 }
 
-/* -EIDRM: the table was dropped meanwhile; the master deletes its rows. */
+/* Loads the tablets of one table.  -EIDRM: the table was dropped meanwhile, and the master deletes its rows. */
 static int served_load_table(struct server *s, uint32_t table)
 {
 	struct load_level l = {.s = s, .kind = KIND_USER};
@@ -244,7 +247,6 @@ int served_find(struct server *s, uint32_t table, struct slice row, struct serve
 
 	if (err != -EREMCHG || s->recovering || table == META_TABLE)
 		return err;
-	/* A table made since the start is loaded by its first request. */
 	err = user_table_find(s, table, &u);
 	if (err)
 		return err;
@@ -273,5 +275,5 @@ void served_replace(
 	}
 	set_replace(s, old, old_count, with, count);
 	for (unsigned i = 0; i < old_count; i++)
-		file_refs_remove(s, &old[i]->row); /* the rows of the new tablets have been added */
+		file_refs_remove(s, &old[i]->row); /* served_new has added the rows of the new tablets */
 }

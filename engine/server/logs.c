@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removing log segments.  A segment of this server's log is removed when the
+ * Removes log segments.  A segment of this server's log is removed when the
  * redo points of all tablets are above it.  The log of a dead incarnation is
  * removed when no redo set names it.
  *
- * The log grows with the store.  It may become as large as the SSTables, from
- * LOG_LEAST to LOG_MOST_SEGMENTS segments of the largest size.  A segment is
- * 1 / LOG_MOST_SEGMENTS of that, so a small store has small segments.  Neither
- * shrinks before the next mount.
+ * The log has a bound (log_most): the size of the SSTables, but at least
+ * LOG_LEAST, and at most LOG_MOST_SEGMENTS segments of log_segment_bytes.  A
+ * segment is 1 / LOG_MOST_SEGMENTS of the bound, so a small store has small
+ * segments.  The bound does not fall before the next mount.
  *
- * A tablet that is rarely written would keep the log for ever.  When the log
- * has its full size, all tablets are flushed that need more than its last
- * LOG_KEPT_SEGMENTS segments.  So the next flush is due after as much was
- * written again.  The task checks this when a segment is full and when a redo
- * point has moved.
+ * A tablet that is rarely written would keep the log for ever.  So when the log
+ * has reached its bound, the task flushes each tablet that needs more than the
+ * last LOG_KEPT_SEGMENTS segments.  About half of the log can then be dropped.
+ * The task runs when a segment is full, when a redo point has moved, and once a
+ * period.
  *
- * Records older than logs_flush_age_us are flushed whatever the log's size.
- * Otherwise an idle store would keep its log and replay it at the next start.
- * Record ages are not stored.  Records below the LSN seen at the previous
- * check are older than that check, so a record is flushed after one to two
- * periods.
+ * The task flushes old records at any size of the log.  Otherwise an idle store
+ * would keep its log and replay it at the next start.  The log stores no record
+ * ages.  Instead, once a period, the task flushes the records below the LSN
+ * that it read a period ago.  So a record is flushed after one to two periods.
+ * A period is logs_flush_age_us, but at most a sixteenth of major_within_us.
  *
- * On a full disk the whole log is dropped at once (logs_drop_all): the active
- * segment is ended, and each tablet for which there is space is flushed.
+ * The period depends on major_within_us because deleted data must leave the
+ * disk within that time.  Two parts of the log may contain such data for longer:
+ * the active segment, which an idle store never fills, and dropped segments that
+ * are kept for reuse.  So once a period the task ends the active segment if it
+ * has old records, and removes the segments kept for reuse.  After three periods
+ * a record is not in the log any more, unless its tablet cannot be flushed.
  *
- * Deleted data must be off the disk within major_within, and the log contains
- * it too: in the active segment, which an idle store never fills, and in
- * dropped segments that are kept for reuse.  So each check ends the active
- * segment if it has old records, and removes the segments kept for reuse.  A
- * period is at most a sixteenth of major_within.  After three periods the log
- * has nothing of a record, unless its tablet cannot be flushed.
+ * On a full disk logs_drop_all drops the whole log: it ends the active segment,
+ * and flushes each tablet for which there is space.
  *
- * Order: the next LSN is read before the tablets' redo points.  A tablet that
- * writes its first record meanwhile needs only later records.
+ * To find the segments that can be dropped, the log's next LSN is read before
+ * the tablets' redo points.  A tablet that writes its first record between the
+ * two needs only later records.
  */
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
@@ -52,12 +53,12 @@ static uint64_t logs_period_us(const struct server *s)
 	return s->logs_flush_age_us < s->major_within_us / 16 ? s->logs_flush_age_us : s->major_within_us / 16;
 }
 
-struct dead {
+struct dead_logs {
 	struct server *s;
-	struct served_tablet **tablets;
+	struct served_tablet **tablets; /* all, in the set's order */
 	unsigned count;
-	char *dir;
-	bool flush; /* flush the tablets that need a dead log, and remove no log */
+	char *dir;  /* DATA_DIR/log */
+	bool flush; /* flush the tablets that need a dead log; else remove the logs that no tablet needs */
 };
 
 bool number_parse(const char *text, char end, uint64_t *n, const char **rest)
@@ -81,13 +82,14 @@ struct latest {
 	uint64_t incarnation;
 };
 
+/* Ends the listing at the first entry. */
 static int found_segment(void *arg, const char *name, bool is_dir)
 {
 	(void)arg, (void)name, (void)is_dir;
 	return 1;
 }
 
-/* A directory without segments is no log; the next start removes it. */
+/* Ignores a directory without segments: it is not a log, and the next start removes it. */
 static int latest_log(void *arg, const char *name, bool is_dir)
 {
 	struct latest *l = arg;
@@ -128,16 +130,16 @@ static int unlink_segment(void *arg, const char *name, bool is_dir)
 	return err;
 }
 
-static int remove_dead_log(void *arg, const char *name, bool is_dir)
+static int visit_dead_log(void *arg, const char *name, bool is_dir)
 {
-	struct dead *d = arg;
+	struct dead_logs *d = arg;
 	uint64_t incarnation;
 	char *dir;
 	int err;
 
 	if (!is_dir || !number_parse(name, 0, &incarnation, NULL) || incarnation == d->s->incarnation)
 		return 0;
-	/* In reverse order: flushes of user tablets write METADATA, which is before them in the set. */
+	/* In reverse order, because a flush of a user tablet writes METADATA, whose tablets come first in the set. */
 	for (unsigned i = d->count; i-- > 0;) {
 		if (tablet_redo_lsn(d->tablets[i]->tablet, incarnation) == UINT64_MAX)
 			continue;
@@ -164,13 +166,13 @@ static int remove_dead_log(void *arg, const char *name, bool is_dir)
 /* Flushes the tablets that need the dead logs, or removes the logs that no tablet needs. */
 static int for_each_dead_log(struct server *s, bool flush)
 {
-	struct dead d = {.s = s, .flush = flush};
+	struct dead_logs d = {.s = s, .flush = flush};
 	int err = served_list(s, 0, &d.tablets, &d.count);
 
 	if (err)
 		return err;
 	d.dir = path_join(s->data_dir, "log");
-	err = d.dir ? file_list(d.dir, remove_dead_log, &d) : -ENOMEM;
+	err = d.dir ? file_list(d.dir, visit_dead_log, &d) : -ENOMEM;
 	free(d.dir);
 	served_list_put(d.tablets, d.count);
 	return err;
@@ -202,8 +204,9 @@ static int logs_drop_unneeded(struct server *s)
 }
 
 /*
- * Flushes the tablets that need records below lsn: user tablets, METADATA, the
- * root tablet.  Each writes into the next.  all: continues after an error.
+ * Flushes the tablets that need records below lsn: first user tablets, then
+ * METADATA's, then the root tablet, because a flush writes the tablet's row in
+ * the next of these three.  all: continues after an error.
  */
 static int logs_flush_below(struct server *s, uint64_t lsn, bool all)
 {
@@ -217,7 +220,7 @@ static int logs_flush_below(struct server *s, uint64_t lsn, bool all)
 		if (!s->closing && tablet_redo_lsn(list[i]->tablet, s->incarnation) < lsn)
 			err = tablet_flush(list[i]->tablet);
 		if (err == -EREMCHG)
-			err = 0; /* it was split, merged or dropped; the next check finds its successors */
+			err = 0; /* the tablet was split, merged or dropped; the next run finds its successors */
 	}
 	served_list_put(list, count);
 	return err;
@@ -246,15 +249,16 @@ void logs_drop_all(struct server *s)
 		(void)!logs_drop_unneeded(s);
 }
 
-/* Flushes records that existed at the previous check. */
+/* Once a period: flushes the records that existed a period ago, and removes the segments kept for reuse. */
 static void logs_flush_aged(struct server *s)
 {
 	uint64_t now = monotonic_us(), period = logs_period_us(s);
 
 	if (now >= s->aged_at_us + period) {
 		log_discard_recycled(s->log);
+		/* The tablet logs an error of its flush, which is repeated after a period. */
 		if (s->aged_lsn && !log_roll_below(s->log, s->aged_lsn))
-			(void)!logs_flush_below(s, s->aged_lsn, false); /* logged by the tablet; repeated after a period */
+			(void)!logs_flush_below(s, s->aged_lsn, false);
 		s->aged_lsn = log_next_lsn(s->log);
 		s->aged_at_us = now;
 	}
@@ -266,8 +270,8 @@ uint64_t logs_first_segment_bytes(uint64_t largest)
 	return largest < LOG_LEAST / LOG_MOST_SEGMENTS ? largest : LOG_LEAST / LOG_MOST_SEGMENTS;
 }
 
-/* The log grows with the store. */
-static void logs_grow(struct server *s)
+/* Raises the log's bound after the SSTables have grown. */
+static void logs_raise_bound(struct server *s)
 {
 	uint64_t most, largest = LOG_MOST_SEGMENTS * s->log_segment_bytes;
 	struct served_sums sums;
@@ -283,16 +287,16 @@ void logs_task(struct task *t)
 {
 	struct server *s = (struct server *)((char *)t - offsetof(struct server, logs_task));
 
-	/* A server that closes has removed tablets from the set: the logs that they need would be removed. */
+	/* A closing server removes tablets from the set.  Their logs would then look unneeded. */
 	if (s->recovering || s->closing)
 		return;
-	logs_grow(s);
+	logs_raise_bound(s);
 	logs_flush_aged(s);
 	if (for_each_dead_log(s, true) || logs_remove_dead(s))
 		return;
 	if (logs_drop_unneeded(s) || log_bytes(s->log) < s->log_most)
 		return;
-	/* The sync lets the segments be dropped now; nothing would drop them later. */
+	/* Only synced segments can be dropped.  Without this sync they would stay until the next run. */
 	if (!logs_flush_below(s, log_tail_lsn(s->log, s->log_most / LOG_MOST_SEGMENTS * LOG_KEPT_SEGMENTS), false) && !s->closing &&
 		!log_sync(s->log))
 		(void)!logs_drop_unneeded(s);

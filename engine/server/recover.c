@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The start: load the root tablet, METADATA, and all tablets, in these levels.
- * Each level replays the records of dead incarnations' logs that its redo sets
- * name (paper, sections 5.1 and 5.3).  Each embedded mount is a new
- * incarnation, and the one before it is a dead server to recover from.
+ * The start loads three levels of tablets: the root tablet, METADATA's tablets,
+ * and users' tablets.  Each level then replays the records of its tablets from
+ * the logs of dead incarnations that its redo sets name (paper, sections 5.1 and
+ * 5.3).  Each embedded mount is a new incarnation, and the one before it is a
+ * dead server to recover from.
  *
- * A new store is made in two steps: 1 the lock service's file "root" with the
- * root tablet's row, which covers METADATA's own rows and has no files; 2
- * METADATA's row for its one other tablet, in the root tablet, synced.  A crash
- * between them leaves a root tablet without that row, and the next start does
- * step 2.
+ * A new store is made in two steps:
+ *	1 Create the lock service's file "root" with the root tablet's row.  The
+ *	  root tablet covers METADATA's own rows and has no files.
+ *	2 Write the row of METADATA's one other tablet to the root tablet, synced.
+ * A crash between them leaves a root tablet without that row, and the next start
+ * does step 2.
  *
- * The start is refused, with the name of the missing thing, in these cases: no
- * root file although there are tables or SSTables; a tablet with data whose
- * table has no schema and was not dropped; a table without tablets; a gap
- * between two tablets; METADATA names a log or file of this or a later
- * incarnation, so lock/incarnation is an old copy.  Otherwise the sweep would
- * remove the files that nothing names, or names would be used twice.
+ * The start is refused, and the missing thing is named, in these cases:
+ *	- there are tables or SSTables, but no root file
+ *	- a tablet has data, but its table has no schema and was not dropped
+ *	- a table has no last tablet, or there is a gap between two tablets
+ *	- METADATA names a log or file of this or a later incarnation, so
+ *	  lock/incarnation is an old copy
+ *	- tables are refused, and lock/ids is not above the id of one of them
+ * If the start continued, it would remove files that METADATA does not name, or
+ * use names or ids twice.
  *
- * METADATA is not written before the replay that concerns it has ended.
- * Replayed data is on disk before a client can read it, because the old logs
- * are synced.  It stays in memtables and in the old logs until a minor
- * compaction, which is queued at once.  After it no redo set names the old
- * incarnations.  Their logs are removed after the last flush or at the next
- * start.
+ * METADATA is not written before its own replay has ended.  The old logs are
+ * synced, so replayed data is on disk before a client can read it.  The data
+ * stays in memtables and in the old logs until a minor compaction, which is
+ * queued at once.  After all of these compactions no redo set names the old
+ * logs.  They are then removed, at the latest by the next start.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -50,6 +54,7 @@ static int make_root(struct server *s, struct meta_tablet *root, uint64_t *versi
 	return err;
 }
 
+/* found_one and found_file end a listing at the first entry. */
 static int found_one(void *arg, const char *name)
 {
 	(void)arg, (void)name;
@@ -61,7 +66,7 @@ static int found_file(void *arg, const char *name, bool is_dir)
 	return found_one(arg, name);
 }
 
-/* Returns 1 if tables were made or files were written, so there must have been a root tablet; 0; -errno. */
+/* Returns 1 if the store has or had tables or SSTables, so it must have had a root tablet; 0 if not; -errno. */
 static int is_used(struct server *s)
 {
 	char *sst = path_join(s->data_dir, "sst");
@@ -79,7 +84,7 @@ static int is_used(struct server *s)
 	return err;
 }
 
-/* It covers METADATA's own rows and no others. */
+/* Checks that the root tablet covers exactly METADATA's own rows, and names earlier incarnations only. */
 static int check_root(const struct server *s, const struct meta_tablet *m, char **why)
 {
 	struct buf end = {0};
@@ -156,15 +161,15 @@ static int load_metadata(struct server *s, struct needed_logs *needed, char **wh
 	return err;
 }
 
-/* Removes the record of a drop after the table's METADATA rows were deleted. */
-static int drop_note(void *arg, const char *name)
+/* Removes the file dropped/ID, after the table's METADATA rows were deleted. */
+static int remove_drop_note(void *arg, const char *name)
 {
 	struct server *s = arg;
 	struct lock_op op = {.remove = true, .expect = LOCK_ANY};
 	char note[64];
 
 	if (strlen(name) >= sizeof(note) - sizeof("dropped/"))
-		return 0; /* no table id is as long */
+		return 0; /* not a table id: it is too long */
 	snprintf(note, sizeof(note), "dropped/%s", name);
 	op.name = note;
 	return lock_multi(s->locks, &op, 1, NULL);
@@ -178,19 +183,20 @@ static int load_users(struct server *s, struct needed_logs *needed, char **why)
 
 	if (!err)
 		err = load_rows(&l, buf_slice(&from), (struct slice){NULL, 0});
-	/* Tables partly made or partly dropped when the process ended. */
+	/* Rows of tables that were being made or dropped when the last process ended. */
 	for (unsigned i = 0; i < l.orphan_count; i++) {
 		if (!err)
 			err = metadata_delete(s->metadata, buf_slice(&l.orphans[i]));
 		buf_fini(&l.orphans[i]);
 	}
 	if (!err)
-		err = s->locks->ops->list(s->locks, "dropped", drop_note, s);
+		err = s->locks->ops->list(s->locks, "dropped", remove_drop_note, s);
 	free(l.orphans);
 	buf_fini(&from);
 	return err;
 }
 
+/* If the file is damaged or has another size than METADATA states, names it in *why. */
 static void name_if_damaged(const struct server *s, const struct tablet_file *f, char **why)
 {
 	char *path = tablet_file_path(s->data_dir, f->table, f->incarnation, f->number), *reason = NULL;
@@ -229,7 +235,7 @@ static void name_damaged(struct server *s, char **why)
 	served_list_put(list, count);
 }
 
-/* Checks that each table has a last tablet. */
+/* Checks that each table has a last tablet.  list: all tablets in the set's order. */
 static int each_has_tablets(struct server *s, struct served_tablet *const *list, unsigned count, char **why)
 {
 	unsigned k = 0;
@@ -250,8 +256,8 @@ static int each_has_tablets(struct server *s, struct served_tablet *const *list,
 	return err;
 }
 
-/* Replay has ended, so compactions may drop tombstones. */
-static int loaded_all(struct server *s, char **why)
+/* Ends the recovery of all tablets: compactions may drop tombstones from now on. */
+static int end_replay(struct server *s, char **why)
 {
 	struct served_tablet **list;
 	unsigned count;
@@ -286,9 +292,11 @@ int server_recover(struct server *s, char **why)
 	if (!err)
 		err = replay_level(s, KIND_USER, &needed, why);
 	if (!err)
-		err = loaded_all(s, why);
+		err = end_replay(s, why);
 	if (!err)
 		err = files_sweep_at_start(s, why);
+	if (!err)
+		err = logs_remove_dead(s);
 	replay_needed_fini(&needed);
 	if (err) {
 		if (!*why && (err == -EBADMSG || err == -EIO || err == -ENOENT))

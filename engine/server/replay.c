@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replay of dead incarnations' logs (paper, section 5.3, and section 6
+ * Replays the logs of dead incarnations (paper, section 5.3, and section 6
  * "Speeding up tablet recovery").
  *
- * Each log is read once for the root tablet and METADATA.  Their few records
- * stay in memory for the second of these two levels.  It is read once more for
- * user tablets, which can only be found through METADATA.  Then a part of the
- * log is read and sorted by (table, row, LSN), so that each tablet's records
- * are adjacent.  Worker threads apply them tablet by tablet while the next
- * part is read.  Two parts bound the memory for a log of any length.  A part is
- * applied after the part before it, so a tablet gets the parts in order.
+ * The level of the root tablet reads each log that it needs, and keeps the few
+ * records of METADATA in memory for the level of METADATA's tablets.  The level
+ * of user tablets reads the logs again, because user tablets can only be found
+ * through METADATA.  It works in stretches of the log (log_sort.h).  A stretch is
+ * read and sorted by (table, row, LSN), so that the records of one tablet are
+ * adjacent.  Worker threads apply them tablet by tablet while the next stretch
+ * is read.  At most two stretches are in memory, so a log of any length needs
+ * bounded memory.  A stretch is applied only after the previous one, so a tablet
+ * gets the stretches in order.
  *
  * Replayed data that a reader has seen must not be lost.  The dead process may
  * have been killed before it synced its last records, and a sync of this
- * server's log does not cover them.  So a log is synced at the first level
- * that replays any of it, before anything that depends on it is written.  No
- * process writes to that log any more.
+ * server's log does not cover them.  So a log is synced at the first level that
+ * replays a record of it, before the server writes anything that depends on it.
+ * No process writes to that log any more.
  */
 #include "engine/base/file.h"
 #include "engine/base/msg.h"
@@ -27,14 +29,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define KEPT_BYTES (8u << 20)
+#define KEPT_BYTES (8u << 20) /* of METADATA's records; if there are more, the log is read again for METADATA's tablets */
 #define WORKERS_MOST 16
 
 struct dead_log {
-	struct redo_point from; /* for the level being loaded, if wanted */
-	bool wanted, synced;
-	uint64_t lost;            /* whole records behind the log's end */
-	struct log_stretch *kept; /* METADATA's records from kept_from on; NULL: not read, or too many */
+	struct redo_point from; /* where the replay of this level begins */
+	bool wanted;            /* a row of this level names the log */
+	bool synced;
+	uint64_t lost;            /* whole records behind the log's end, which cannot be replayed */
+	struct log_stretch *kept; /* METADATA's records with LSNs from kept_from on; NULL: not read, or too many */
 	uint64_t kept_from;
 };
 
@@ -85,11 +88,11 @@ struct replay {
 	struct server *s;
 	enum kind kind;
 	uint64_t incarnation;
-	uint64_t records; /* of tablets of this level */
+	uint64_t records; /* replayed, of tablets of this level */
 	uint64_t bad_lsn; /* of the record with a damaged batch; 0: none */
 	struct log_end end;
-	struct log_stretch *keep;
-	struct crew *crew; /* KIND_USER */
+	struct log_stretch *keep; /* KIND_ROOT: METADATA's records that have been read; NULL: too many */
+	struct crew *crew;        /* KIND_USER */
 };
 
 /* ---- the root tablet and METADATA: record by record ---- */
@@ -99,7 +102,7 @@ static int apply_meta(struct replay *p, const struct log_record *r)
 	int err = served_find_loaded(p->s, r->table, r->row_from, &served);
 
 	if (err)
-		return err == -EREMCHG ? 0 : err; /* its tablet belongs to a level that is not loaded yet */
+		return err == -EREMCHG ? 0 : err; /* the record's tablet belongs to a level that is not loaded yet */
 	if (served->kind == p->kind) {
 		err = tablet_replay(served->tablet, p->incarnation, &r, 1, &p->bad_lsn);
 		p->records++;
@@ -117,7 +120,7 @@ static int meta_record(void *arg, const struct log_record *r)
 		return 0;
 	if (p->keep)
 		err = log_stretch_add(p->keep, r);
-	if (err == -ENOSPC) { /* the log is read again for the next level */
+	if (err == -ENOSPC) { /* too many records: the next level reads the log again */
 		log_stretch_free(p->keep);
 		p->keep = NULL;
 		err = 0;
@@ -141,14 +144,15 @@ static int replay_meta(struct replay *p, struct dead_log *d, const char *dir, ch
 		err = log_stretch_new(KEPT_BYTES, &p->keep);
 	if (!err)
 		err = log_replay(dir, d->from.lsn, meta_record, p, &p->end, why);
-	log_stretch_free(d->kept); /* it does not begin early enough */
+	log_stretch_free(d->kept); /* records that begin above the redo point of this level */
 	d->kept = p->keep;
 	d->kept_from = d->from.lsn;
 	return err;
 }
 
 /* ---- user tablets: sorted, by several threads ---- */
-struct part { /* the records of one tablet in a part of the log */
+/* The records of one tablet in a stretch. */
+struct tablet_records {
 	struct served_tablet *served;
 	const struct log_record *const *v;
 	size_t n;
@@ -161,14 +165,16 @@ struct worker {
 	struct crew *crew;
 };
 
+/* The worker threads, and the two stretches. */
 struct crew {
 	struct server *s;
 	struct task_pool *pool;
-	struct log_stretch *fill, *applied;
+	struct log_stretch *fill;    /* being read */
+	struct log_stretch *applied; /* being applied; its tablets: tablets */
 	uint64_t incarnation;
-	struct part *parts;
-	unsigned part_count;
-	_Atomic unsigned next;
+	struct tablet_records *tablets;
+	unsigned tablet_count;
+	_Atomic unsigned next; /* index of the first tablet that no worker has taken */
 	unsigned worker_count;
 	struct worker workers[WORKERS_MOST];
 };
@@ -178,8 +184,8 @@ static void worker_run(struct task *t)
 	struct crew *c = ((struct worker *)(void *)((char *)t - offsetof(struct worker, task)))->crew;
 	unsigned i;
 
-	while ((i = atomic_fetch_add(&c->next, 1)) < c->part_count) {
-		struct part *p = &c->parts[i];
+	while ((i = atomic_fetch_add(&c->next, 1)) < c->tablet_count) {
+		struct tablet_records *p = &c->tablets[i];
 
 		p->err = tablet_replay(p->served->tablet, c->incarnation, p->v, p->n, &p->bad_lsn);
 	}
@@ -192,7 +198,7 @@ static void crew_free(struct crew *c)
 	task_pool_free(c->pool);
 	log_stretch_free(c->fill);
 	log_stretch_free(c->applied);
-	free(c->parts);
+	free(c->tablets);
 	free(c);
 }
 
@@ -223,14 +229,14 @@ static int crew_new(struct server *s, struct crew **out)
 	return 0;
 }
 
-/* Waits until the previous part is applied.  Returns the error of its first damaged record. */
+/* Waits until the workers have applied their stretch.  Returns the error of its first damaged record, and its LSN in *bad_lsn. */
 static int crew_wait(struct crew *c, uint64_t *bad_lsn)
 {
 	int err = 0;
 
 	task_pool_drain(c->pool);
-	for (unsigned i = 0; i < c->part_count; i++) {
-		struct part *p = &c->parts[i];
+	for (unsigned i = 0; i < c->tablet_count; i++) {
+		struct tablet_records *p = &c->tablets[i];
 
 		if (p->err && (!err || p->bad_lsn < *bad_lsn)) {
 			err = p->err;
@@ -238,20 +244,20 @@ static int crew_wait(struct crew *c, uint64_t *bad_lsn)
 		}
 		served_put(p->served);
 	}
-	c->part_count = 0;
+	c->tablet_count = 0;
 	return err;
 }
 
-static int part_add(struct crew *c, struct served_tablet *served, const struct log_record *const *v, size_t n)
+static int tablet_records_add(struct crew *c, struct served_tablet *served, const struct log_record *const *v, size_t n)
 {
-	if (array_grow(&c->parts, c->part_count, sizeof(*c->parts)))
+	if (array_grow(&c->tablets, c->tablet_count, sizeof(*c->tablets)))
 		return -ENOMEM;
-	c->parts[c->part_count++] = (struct part){.served = served, .v = v, .n = n};
+	c->tablets[c->tablet_count++] = (struct tablet_records){.served = served, .v = v, .n = n};
 	return 0;
 }
 
-/* Returns the number of sorted records, from the first on, that belong to its table and, if served is not NULL, to its rows. */
-static size_t part_size(const struct served_tablet *served, const struct log_record *const *v, size_t count)
+/* Returns how many of the sorted records, from the first on, belong to the first one's table and, unless served is NULL, to its rows. */
+static size_t tablet_records_count(const struct served_tablet *served, const struct log_record *const *v, size_t count)
 {
 	size_t lo = 0, hi = count;
 
@@ -268,7 +274,7 @@ static size_t part_size(const struct served_tablet *served, const struct log_rec
 	return lo;
 }
 
-/* Passes the records read to the worker threads. */
+/* Sorts the stretch that was read, waits for the workers, and passes it to them. */
 static int hand_over(struct replay *p)
 {
 	struct crew *c = p->crew;
@@ -293,17 +299,17 @@ static int hand_over(struct replay *p)
 		err = served_find_loaded(p->s, v[i]->table, v[i]->row_from, &served);
 		if (err && err != -EREMCHG)
 			return err;
-		n = part_size(served, v + i, count - i); /* no tablet: the table was dropped */
+		n = tablet_records_count(served, v + i, count - i);
 		if (err)
-			continue;
-		err = part_add(c, served, v + i, n);
+			continue; /* the table was dropped: its records are skipped */
+		err = tablet_records_add(c, served, v + i, n);
 		if (err) {
 			served_put(served);
 			return err;
 		}
 		p->records += n;
 	}
-	for (unsigned i = 0; i < c->worker_count && i < c->part_count; i++)
+	for (unsigned i = 0; i < c->worker_count && i < c->tablet_count; i++)
 		task_queue(&c->workers[i].task);
 	return 0;
 }
@@ -331,7 +337,7 @@ static int replay_users(struct replay *p, const struct dead_log *d, const char *
 
 	if (!err)
 		err = hand_over(p);
-	e = crew_wait(p->crew, err ? &lsn : &p->bad_lsn);
+	e = crew_wait(p->crew, err ? &lsn : &p->bad_lsn); /* the first error determines bad_lsn */
 	log_stretch_clear(p->crew->fill);
 	return err ? err : e;
 }
@@ -367,7 +373,7 @@ int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char *
 
 	if (n->count)
 		qsort(n->v, n->count, sizeof(*n->v), by_incarnation);
-	/* Oldest incarnation first.  The order does not matter to the cells, because their sequence numbers decide. */
+	/* Oldest incarnation first.  The result does not depend on this order, because sequence numbers order the cells. */
 	for (unsigned i = 0; i < n->count && !err; i++) {
 		struct dead_log *d = &n->v[i];
 		struct replay p = {.s = s, .kind = kind, .incarnation = d->from.incarnation};
@@ -399,7 +405,7 @@ int replay_level(struct server *s, enum kind kind, struct needed_logs *n, char *
 			free(*why);
 			*why = NULL;
 		}
-		/* After a clean end there are no records to replay.  An operator should see that the process was killed. */
+		/* After a clean end there are no records to replay.  So this line tells an operator that the process was killed. */
 		if (!err && p.records)
 			msg_log(kind == KIND_USER ? MSG_NOTICE : MSG_INFO, "%s: %llu records replayed in %.2f s", dir,
 				(unsigned long long)p.records, (double)(monotonic_us() - begun) / 1e6);
